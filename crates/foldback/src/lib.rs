@@ -1,0 +1,2 @@
+//! Reverse-mode automatic differentiation on the CPU.
+#![forbid(unsafe_code)]

@@ -1,0 +1,46 @@
+//! Comparisons: they give `bool` variables without history.
+
+use crate::error::Result;
+use crate::record::Input;
+use crate::var::Var;
+
+macro_rules! compare {
+    ($($(#[$doc:meta])* $name:ident;)*) => {
+        impl Var {$(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            /// `Tensor` if the shapes do not broadcast.
+            #[track_caller]
+            pub fn $name<'a>(&self, other: impl Into<Input<'a>>) -> Result<Var> {
+                let own = self.value_ref();
+                Ok(Var::constant(match other.into() {
+                    Input::Var(v) => own.$name(&*v.value_ref())?,
+                    Input::Tensor(t) => own.$name(t)?,
+                    Input::Scalar(s) => own.$name(s)?,
+                }))
+            }
+        )*}
+    };
+}
+
+compare! {
+    /// Whether elements are equal: a `bool` variable, which requires no gradient.
+    eq;
+    /// Whether elements differ: a `bool` variable, which requires no gradient.
+    ne;
+    /// `self < other`: a `bool` variable, which requires no gradient.
+    lt;
+    /// `self <= other`: a `bool` variable, which requires no gradient.
+    le;
+    /// `self > other`: a `bool` variable, which requires no gradient.
+    gt;
+    /// `self >= other`: a `bool` variable, which requires no gradient.
+    ge;
+    /// Whether both are true: a `bool` variable, which requires no gradient.
+    logical_and;
+    /// Whether at least one is true: a `bool` variable, which requires no gradient.
+    logical_or;
+    /// Whether exactly one is true: a `bool` variable, which requires no gradient.
+    logical_xor;
+}

@@ -1,0 +1,161 @@
+//! What can go wrong when recording and going backward; each variant holds the facts.
+
+use std::panic::Location;
+
+use foldback_tensor::{DType, Shape};
+
+/// The result of an operation on variables.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an operation or a backward pass was refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The tensor operation itself was refused.
+    #[error(transparent)]
+    Tensor(#[from] foldback_tensor::Error),
+    /// A gradient that cannot be folded to the shape of the input it belongs to.
+    #[error(
+        "{op}: the gradient of input {input} has shape {found}, which is not compatible with the input's shape {expected} (recorded at {location})"
+    )]
+    GradientShape {
+        /// the operation
+        op: &'static str,
+        /// which of its inputs
+        input: usize,
+        /// the shape of the input
+        expected: Shape,
+        /// the shape of the gradient
+        found: Shape,
+        /// the source line that recorded the operation
+        location: &'static Location<'static>,
+    },
+    /// A gradient rule that returned another number of gradients than the operation has inputs.
+    #[error("{op}: returned {found} gradients for {expected} inputs (recorded at {location})")]
+    GradientCount {
+        /// the operation
+        op: &'static str,
+        /// how many inputs there are
+        expected: usize,
+        /// how many gradients came
+        found: usize,
+        /// the source line that recorded the operation
+        location: &'static Location<'static>,
+    },
+    /// A failure inside the gradient of an operation.
+    #[error("{op}: in the backward pass of the operation recorded at {location}: {source}")]
+    Backward {
+        /// the operation
+        op: &'static str,
+        /// the source line that recorded the operation
+        location: &'static Location<'static>,
+        /// what went wrong
+        source: Box<Error>,
+    },
+    /// A second backward pass through a graph whose saved values are gone.
+    #[error(
+        "{op}: trying to go backward through the graph a second time (recorded at {location}); its saved values were freed by the first pass. Use retain_graph in the first pass"
+    )]
+    Freed {
+        /// the operation
+        op: &'static str,
+        /// the source line that recorded the operation
+        location: &'static Location<'static>,
+    },
+    /// `backward` on something other than a single number, without a seed.
+    #[error(
+        "grad can be implicitly created only for scalar outputs: this one has shape {shape}; pass a seed with backward_with"
+    )]
+    NotScalar {
+        /// the shape of the root
+        shape: Shape,
+    },
+    /// A root that no tracked variable contributed to.
+    #[error("output {index} does not require grad and does not have a recorded operation")]
+    NoGraph {
+        /// which root
+        index: usize,
+    },
+    /// A seed of another shape than its root.
+    #[error(
+        "Mismatch in shape: grad_output[{index}] has a shape of {seed} and output[{index}] has a shape of {output}"
+    )]
+    SeedShape {
+        /// which root
+        index: usize,
+        /// the shape of the seed
+        seed: Shape,
+        /// the shape of the root
+        output: Shape,
+    },
+    /// Another number of seeds than roots.
+    #[error("expected {expected} seeds, one per output, got {found}")]
+    SeedCount {
+        /// how many roots
+        expected: usize,
+        /// how many seeds
+        found: usize,
+    },
+    /// An empty list of roots or inputs.
+    #[error("{what} must not be empty")]
+    Empty {
+        /// which list
+        what: &'static str,
+    },
+    /// An input that the roots do not depend on.
+    #[error("input {index} appears not to have been used in the graph; allow_unused returns None for it")]
+    Unused {
+        /// which input
+        index: usize,
+    },
+    /// An input that does not require a gradient.
+    #[error("input {index} does not require grad")]
+    InputWithoutGrad {
+        /// which input
+        index: usize,
+    },
+    /// A gradient asked of an element type that has none.
+    #[error("only floating-point tensors can require a gradient, not {dtype}")]
+    DTypeWithoutGrad {
+        /// the type
+        dtype: DType,
+    },
+    /// `set_requires_grad(false)` on the result of an operation.
+    #[error("requires_grad can only be changed on leaf variables; use detach() for a value without history")]
+    NotALeaf,
+    /// An in-place operation on a leaf that requires a gradient.
+    #[error(
+        "{op}: a leaf variable that requires grad is being used in an in-place operation; do it inside no_grad"
+    )]
+    LeafInPlace {
+        /// the operation
+        op: &'static str,
+    },
+    /// A gradient, or a new value, that does not fit its variable.
+    #[error(
+        "{what} must have shape {expected_shape} and dtype {expected_dtype}, found {found_shape} and {found_dtype}"
+    )]
+    Assigned {
+        /// what was assigned
+        what: &'static str,
+        /// the shape of the variable
+        expected_shape: Shape,
+        /// the type of the variable
+        expected_dtype: DType,
+        /// the shape given
+        found_shape: Shape,
+        /// the type given
+        found_dtype: DType,
+    },
+    /// A second derivative of a function that has only a first.
+    #[error("{op}: marked once-differentiable, so it has no second derivative (recorded at {location})")]
+    OnceDifferentiable {
+        /// the operation
+        op: &'static str,
+        /// the source line that recorded the operation
+        location: &'static Location<'static>,
+    },
+    /// Whatever a user's own function returned, unchanged.
+    #[error(transparent)]
+    User(Box<dyn std::error::Error + Send + Sync>),
+}

@@ -1,0 +1,30 @@
+//! Variables, the derivative table and the backward engine.
+//!
+//! [`Var`] records operations; [`Var::backward`], [`Backward`] and [`Grad`] compute gradients. The operations and their
+//! derivatives stand in one table (`src/table`), a row each; see [`rows`].
+
+#![forbid(unsafe_code)]
+
+mod backward;
+mod compare;
+mod engine;
+mod error;
+mod function;
+mod hooks;
+mod mode;
+mod node;
+mod operators;
+mod record;
+mod table;
+mod traced;
+mod var;
+
+pub use backward::{Backward, Grad, grad, value_and_grad};
+pub use error::{Error, Result};
+pub use function::{Function, FunctionContext};
+pub use hooks::HookHandle;
+pub use mode::{enable_grad, is_grad_enabled, no_grad};
+pub use node::live_nodes;
+pub use record::Input;
+pub use table::{Domain, InputSpec, OwnedSample, Row, Sample, rows};
+pub use var::{RequiresGrad, Var, WeakVar};

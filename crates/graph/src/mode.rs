@@ -1,0 +1,61 @@
+//! Whether operations record: a switch of each thread, set for a scope and restored even by a panic.
+
+use foldback_tensor::{set_thread_modes, thread_modes};
+
+const NO_GRAD: u32 = 1;
+
+/// Whether operations on tracked variables record here and now.
+///
+/// ```
+/// use foldback_graph::{is_grad_enabled, no_grad};
+/// assert!(is_grad_enabled());
+/// no_grad(|| assert!(!is_grad_enabled()));
+/// ```
+#[inline]
+pub fn is_grad_enabled() -> bool {
+    thread_modes() & NO_GRAD == 0
+}
+
+/// Runs `f` without recording: its results require no gradient and keep nothing.
+///
+/// ```
+/// use foldback_graph::{RequiresGrad, no_grad};
+/// use foldback_tensor::tensor;
+/// let x = tensor![1.0].requires_grad();
+/// let y = no_grad(|| &x * 2.0);
+/// assert!(!y.requires_grad());
+/// ```
+pub fn no_grad<R>(f: impl FnOnce() -> R) -> R {
+    let _guard = GradMode::set(false);
+    f()
+}
+
+/// Runs `f` with recording switched on, inside a [`no_grad`] for instance.
+///
+/// ```
+/// use foldback_graph::{RequiresGrad, enable_grad, no_grad};
+/// use foldback_tensor::tensor;
+/// let x = tensor![1.0].requires_grad();
+/// let y = no_grad(|| enable_grad(|| &x * 2.0));
+/// assert!(y.requires_grad());
+/// ```
+pub fn enable_grad<R>(f: impl FnOnce() -> R) -> R {
+    let _guard = GradMode::set(true);
+    f()
+}
+
+/// Restores the mode it found when dropped.
+pub(crate) struct GradMode(u32);
+
+impl GradMode {
+    pub(crate) fn set(enabled: bool) -> GradMode {
+        let now = thread_modes();
+        GradMode(set_thread_modes(if enabled { now & !NO_GRAD } else { now | NO_GRAD }))
+    }
+}
+
+impl Drop for GradMode {
+    fn drop(&mut self) {
+        set_thread_modes(self.0);
+    }
+}

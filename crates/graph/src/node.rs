@@ -1,0 +1,209 @@
+//! Nodes, edges and metadata: what the graph is made of, and how it is taken apart without recursion.
+
+use std::cell::RefCell;
+use std::panic::Location;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
+
+use foldback_tensor::{DType, Shape, Tensor};
+use smallvec::SmallVec;
+
+use crate::engine::{Context, Flow};
+use crate::error::{Error, Result};
+use crate::hooks::Hooks;
+use crate::table::Rule;
+use crate::var::Var;
+
+/// Where a gradient goes: a node, and which of its outputs the value was.
+#[derive(Clone)]
+pub(crate) struct Edge {
+    pub(crate) node: Arc<Node>,
+    pub(crate) nr: u32,
+}
+
+/// What a node knows of each gradient it accepts: the shape and type of the value it produced.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct InputMetadata {
+    pub(crate) shape: Shape,
+    pub(crate) dtype: DType,
+}
+
+impl InputMetadata {
+    pub(crate) fn of(t: &Tensor) -> InputMetadata {
+        InputMetadata { shape: t.shape().clone(), dtype: t.dtype() }
+    }
+}
+
+/// The backward function of a node that is not a row of pointwise formulas.
+pub(crate) type Function = Box<dyn Fn(&Context<'_>) -> Result<SmallVec<[Option<Flow>; 2]>> + Send + Sync>;
+
+/// What a node does with its gradient.
+pub(crate) enum Kind {
+    /// the formulas of a row of the derivative table
+    Rule(&'static Rule, [f64; 2]),
+    /// a function over recorded values
+    Function(&'static str, Function),
+    /// adds it to a leaf
+    AccumulateGrad(Box<Leaf>),
+}
+
+/// Values kept for the backward pass, in the order of the mask's bits: bit `i` is input `i`, bit 7 the output.
+#[derive(Default)]
+pub(crate) struct Saved {
+    pub(crate) mask: u8,
+    pub(crate) freed: bool,
+    pub(crate) values: SmallVec<[Tensor; 2]>,
+}
+
+/// The bit of a saved output.
+pub(crate) const OUTPUT: u8 = 7;
+
+/// One recorded operation, or the leaf end of the graph.
+pub struct Node {
+    /// later operations have larger numbers, so descending order is an order of the backward pass
+    pub(crate) sequence: u64,
+    pub(crate) kind: Kind,
+    /// per input, the edge its gradient leaves by; none where the input is not tracked
+    pub(crate) next_edges: SmallVec<[Option<Edge>; 2]>,
+    /// per output, what its gradient must look like
+    pub(crate) metadata: SmallVec<[InputMetadata; 1]>,
+    pub(crate) saved: Mutex<Saved>,
+    pub(crate) location: &'static Location<'static>,
+    pub(crate) hooks: OnceLock<Box<Hooks>>,
+}
+
+/// The cell that all clones of a leaf variable share.
+pub(crate) struct Leaf {
+    pub(crate) value: RwLock<Tensor>,
+    pub(crate) grad: Mutex<Option<Var>>,
+    pub(crate) requires_grad: AtomicBool,
+}
+
+static CREATED: AtomicU64 = AtomicU64::new(0);
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+
+/// How many nodes exist in this process, leaves included. For tests that look for leaks.
+///
+/// ```
+/// use foldback_graph::{RequiresGrad, live_nodes};
+/// let before = live_nodes();
+/// let y = foldback_tensor::tensor![1.0].requires_grad() * 2.0;
+/// assert_eq!(live_nodes(), before + 2);
+/// drop(y);
+/// assert_eq!(live_nodes(), before);
+/// ```
+pub fn live_nodes() -> usize {
+    let dropped = DROPPED.load(Ordering::SeqCst);
+    (CREATED.load(Ordering::SeqCst) - dropped) as usize
+}
+
+impl Node {
+    pub(crate) fn new(
+        kind: Kind,
+        next_edges: SmallVec<[Option<Edge>; 2]>,
+        metadata: SmallVec<[InputMetadata; 1]>,
+        saved: Saved,
+        location: &'static Location<'static>,
+    ) -> Arc<Node> {
+        Arc::new(Node {
+            sequence: CREATED.fetch_add(1, Ordering::Relaxed),
+            kind,
+            next_edges,
+            metadata,
+            saved: Mutex::new(saved),
+            location,
+            hooks: OnceLock::new(),
+        })
+    }
+
+    /// The node at the leaf end of the graph.
+    #[track_caller]
+    pub(crate) fn leaf(value: Tensor) -> Arc<Node> {
+        let metadata = smallvec::smallvec![InputMetadata::of(&value)];
+        let leaf =
+            Leaf { value: RwLock::new(value), grad: Mutex::new(None), requires_grad: AtomicBool::new(true) };
+        let kind = Kind::AccumulateGrad(Box::new(leaf));
+        Node::new(kind, SmallVec::new(), metadata, Saved::default(), Location::caller())
+    }
+
+    /// The operation's name, as messages and `Debug` output show it.
+    pub fn name(&self) -> &'static str {
+        match &self.kind {
+            Kind::Rule(rule, _) => rule.name,
+            Kind::Function(name, _) => name,
+            Kind::AccumulateGrad(_) => "AccumulateGrad",
+        }
+    }
+
+    pub(crate) fn as_leaf(&self) -> Option<&Leaf> {
+        match &self.kind {
+            Kind::AccumulateGrad(leaf) => Some(leaf),
+            _ => None,
+        }
+    }
+
+    /// The saved values: taken, or cloned if the graph is to be used again.
+    pub(crate) fn unpack(&self, retain: bool) -> Result<Saved> {
+        let mut saved = self.saved.lock().expect("nothing panics while saved values are locked");
+        if saved.freed {
+            return Err(Error::Freed { op: self.name(), location: self.location });
+        }
+        if retain {
+            return Ok(Saved { mask: saved.mask, freed: false, values: saved.values.clone() });
+        }
+        let mask = saved.mask;
+        saved.freed = mask != 0;
+        Ok(Saved { mask, freed: false, values: std::mem::take(&mut saved.values) })
+    }
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "<{} at {}>", self.name(), self.location)
+    }
+}
+
+/// Parts of dropped nodes that may own further nodes.
+enum Rest {
+    Edge(Edge),
+    Function(Function),
+}
+
+thread_local! {
+    /// Note [Drop order]
+    /// Dropping a node would drop its edges' nodes inside it, and so on, one stack frame per node. Instead every drop
+    /// puts what it owns on this list, and the outermost one works the list off.
+    static REST: RefCell<Vec<Rest>> = const { RefCell::new(Vec::new()) };
+    static DRAINING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        DROPPED.fetch_add(1, Ordering::Relaxed);
+        let edges = std::mem::take(&mut self.next_edges);
+        let none = Kind::Rule(&crate::table::NOTHING, [0.0; 2]);
+        let function = match std::mem::replace(&mut self.kind, none) {
+            Kind::Function(_, f) => Some(f),
+            _ => None,
+        };
+        if edges.is_empty() && function.is_none() {
+            return;
+        }
+        let pushed = REST.try_with(|rest| {
+            let mut rest = rest.borrow_mut();
+            rest.extend(edges.into_iter().flatten().map(Rest::Edge));
+            rest.extend(function.map(Rest::Function));
+        });
+        // While a thread is being torn down the list is gone, and so are deep graphs.
+        if pushed.is_err() || DRAINING.replace(true) {
+            return;
+        }
+        while let Some(next) = REST.with(|rest| rest.borrow_mut().pop()) {
+            match next {
+                Rest::Edge(edge) => drop(edge),
+                Rest::Function(f) => drop(f),
+            }
+        }
+        DRAINING.set(false);
+    }
+}

@@ -1,0 +1,100 @@
+//! `+ - * /` and their assigning forms for variables, tensors and numbers in every combination that makes sense.
+//!
+//! Operators panic where the named method returns an error, with the same text, at the caller's line.
+
+use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
+
+use foldback_tensor::Tensor;
+
+use crate::record::Input;
+use crate::var::Var;
+
+macro_rules! operator {
+    ($trait:ident $f:ident $reversed:ident, $assign:ident $f_assign:ident $f_:ident) => {
+        operator!(@refs $trait $f; Var, Var, |a, b| Var::$f(a, b));
+        operator!(@refs $trait $f; Var, Tensor, |a, b| Var::$f(a, b));
+        operator!(@refs $trait $f; Tensor, Var, |a, b| Var::$f(&Var::from(a), b));
+        operator!(@numbers $trait $f $reversed $assign $f_assign $f_; i32 i64 f32 f64);
+        impl Var {
+            #[doc = concat!("[`Var::", stringify!($f), "`] in place: the handle stands for the new value, whose shape and type are those of the old one.")]
+            ///
+            /// # Errors
+            /// `LeafInPlace` for a leaf that requires a gradient, outside [`no_grad`](crate::no_grad); `Tensor` if the
+            /// result would have another shape or a higher category of type. Nothing is changed then.
+            #[track_caller]
+            pub fn $f_<'a>(&mut self, other: impl Into<Input<'a>>) -> crate::Result<()> {
+                let other = other.into();
+                self.rebind(stringify!($f_), |own| own.$f(other))
+            }
+        }
+        operator!(@assign $assign $f_assign $f_; &Var, |b| b);
+        operator!(@assign $assign $f_assign $f_; Var, |b| &b);
+        operator!(@assign $assign $f_assign $f_; &Tensor, |b| b);
+        operator!(@assign $assign $f_assign $f_; Tensor, |b| &b);
+    };
+    (@refs $trait:ident $f:ident; $l:ty, $r:ty, |$a:ident, $b:ident| $body:expr) => {
+        operator!(@pair $trait $f; $l, $r, |$a, $b| { let ($a, $b) = (&$a, &$b); $body });
+        operator!(@pair $trait $f; &$l, $r, |$a, $b| { let $b = &$b; $body });
+        operator!(@pair $trait $f; $l, &$r, |$a, $b| { let $a = &$a; $body });
+        operator!(@pair $trait $f; &$l, &$r, |$a, $b| $body);
+    };
+    (@pair $trait:ident $f:ident; $l:ty, $r:ty, |$a:ident, $b:ident| $body:expr) => {
+        impl $trait<$r> for $l {
+            type Output = Var;
+            #[track_caller]
+            fn $f(self, other: $r) -> Var {
+                let ($a, $b) = (self, other);
+                $body.unwrap_or_else(|e| panic!("{e}"))
+            }
+        }
+    };
+    (@assign $assign:ident $f_assign:ident $f_:ident; $r:ty, |$b:ident| $arg:expr) => {
+        impl $assign<$r> for Var {
+            #[track_caller]
+            fn $f_assign(&mut self, $b: $r) {
+                self.$f_($arg).unwrap_or_else(|e| panic!("{e}"))
+            }
+        }
+    };
+    (@numbers $trait:ident $f:ident $reversed:ident $assign:ident $f_assign:ident $f_:ident; $($n:ty)*) => {$(
+        operator!(@pair $trait $f; Var, $n, |a, b| Var::$f(&a, b));
+        operator!(@pair $trait $f; &Var, $n, |a, b| Var::$f(a, b));
+        operator!(@pair $trait $f; $n, Var, |a, b| b.$reversed(a));
+        operator!(@pair $trait $f; $n, &Var, |a, b| b.$reversed(a));
+        operator!(@assign $assign $f_assign $f_; $n, |b| b);
+    )*};
+}
+operator!(Add add radd, AddAssign add_assign add_);
+operator!(Sub sub rsub, SubAssign sub_assign sub_);
+operator!(Mul mul rmul, MulAssign mul_assign mul_);
+operator!(Div div rdiv, DivAssign div_assign div_);
+
+impl Var {
+    /// `number + self`, which is `self + number`.
+    #[track_caller]
+    fn radd(&self, number: impl Into<foldback_tensor::Scalar>) -> crate::Result<Var> {
+        self.add(Input::Scalar(number.into()))
+    }
+
+    /// `number * self`, which is `self * number`.
+    #[track_caller]
+    fn rmul(&self, number: impl Into<foldback_tensor::Scalar>) -> crate::Result<Var> {
+        self.mul(Input::Scalar(number.into()))
+    }
+}
+
+impl Neg for &Var {
+    type Output = Var;
+    #[track_caller]
+    fn neg(self) -> Var {
+        Var::neg(self).unwrap_or_else(|e| panic!("{e}"))
+    }
+}
+
+impl Neg for Var {
+    type Output = Var;
+    #[track_caller]
+    fn neg(self) -> Var {
+        Var::neg(&self).unwrap_or_else(|e| panic!("{e}"))
+    }
+}

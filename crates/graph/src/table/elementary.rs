@@ -1,0 +1,267 @@
+//! Rows of elementary functions and activations.
+
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+
+use super::macros::pointwise;
+use crate::error::Result;
+use crate::record::Input;
+use crate::var::Var;
+
+/// sqrt(2 / pi)
+const GELU_SCALE: f64 = 0.797_884_560_802_865_4;
+/// 1 / sqrt(2 pi)
+const NORMAL_DENSITY: f64 = 0.398_942_280_401_432_7;
+
+pointwise! {
+    /// `-self`.
+    ///
+    /// # Errors
+    /// `Tensor` for `bool`.
+    pub fn neg(a) -> Result = a.neg();
+        d a: |g| -g;
+        check(Any);
+
+    /// The absolute value. Its gradient is 0 at 0.
+    ///
+    /// # Errors
+    /// `Tensor` for `bool`.
+    pub fn abs(a) -> Result = a.abs();
+        d a: |g, a| g * a.sign();
+        check(NonZero);
+
+    /// -1, 0 or 1 by the sign. Its gradient is 0 everywhere.
+    pub fn sign(a) -> Var = a.sign();
+        d a: |g| R::select(g.eq(g), R::lit(0.0), R::lit(0.0));
+        check(NonZero);
+
+    /// The square.
+    pub fn square(a) -> Var = a.square();
+        d a: |g, a| g * (a * 2.0);
+        check(Any);
+
+    /// e to the power of each element.
+    pub fn exp(a) -> Var = a.exp() => y;
+        d a: |g, y| g * y;
+        check(Any);
+
+    /// `exp(x) - 1`, accurate near 0.
+    pub fn expm1(a) -> Var = a.expm1() => y;
+        d a: |g, y| g * (y + 1.0);
+        check(Any);
+
+    /// The natural logarithm.
+    pub fn ln(a) -> Var = a.ln();
+        d a: |g, a| g / a;
+        check(Positive);
+
+    /// `ln(1 + x)`, accurate near 0.
+    pub fn log1p(a) -> Var = a.log1p();
+        d a: |g, a| g / (a + 1.0);
+        check(Positive);
+
+    /// The square root. Its gradient at 0 is infinite.
+    pub fn sqrt(a) -> Var = a.sqrt() => y;
+        d a: |g, y| g / (y * 2.0);
+        check(Positive);
+
+    /// `1 / sqrt(x)`.
+    pub fn rsqrt(a) -> Var = a.rsqrt() => y;
+        d a: |g, y| g * -0.5 * (y * y * y);
+        check(Positive);
+
+    /// `1 / x`.
+    pub fn reciprocal(a) -> Var = a.reciprocal() => y;
+        d a: |g, y| -g * (y * y);
+        check(NonZero);
+
+    /// The sine of an angle in radians.
+    pub fn sin(a) -> Var = a.sin();
+        d a: |g, a| g * a.cos();
+        check(Any);
+
+    /// The cosine of an angle in radians.
+    pub fn cos(a) -> Var = a.cos();
+        d a: |g, a| g * -a.sin();
+        check(Any);
+
+    /// The hyperbolic tangent.
+    pub fn tanh(a) -> Var = a.tanh() => y;
+        d a: |g, y| g * (1.0 - y * y);
+        check(Any);
+
+    /// The logistic function `1 / (1 + exp(-x))`.
+    pub fn sigmoid(a) -> Var = a.sigmoid() => y;
+        d a: |g, y| g * ((1.0 - y) * y);
+        check(Any);
+
+    /// The error function.
+    pub fn erf(a) -> Var = a.erf();
+        d a: |g, a| g * ((-(a * a)).exp() * FRAC_2_SQRT_PI);
+        check(Any);
+
+    /// `max(x, 0)`. Its gradient is 0 at 0.
+    ///
+    /// # Errors
+    /// `Tensor` for `bool`.
+    pub fn relu(a) -> Result = a.relu() => y;
+        d a: |g, y| R::select(y.le(R::lit(0.0)), R::lit(0.0), g);
+        check(NonZero);
+
+    /// The Gaussian error linear unit `x Phi(x)` (Hendrycks and Gimpel, 2016).
+    ///
+    /// # Errors
+    /// `Tensor` for integers and `bool`.
+    pub fn gelu(a) -> Result = a.gelu();
+        d a: |g, a| g * (((a * FRAC_1_SQRT_2).erf() + 1.0) * 0.5
+            + a * ((a * a * -0.5).exp() * NORMAL_DENSITY));
+        check(Any);
+
+    /// [`Var::gelu`] by its tanh approximation, from the same paper.
+    ///
+    /// # Errors
+    /// `Tensor` for integers and `bool`.
+    pub fn gelu_tanh(a) -> Result = a.gelu_tanh();
+        d a: |g, a| {
+            let t = ((a + a * a * a * 0.044715) * GELU_SCALE).tanh();
+            g * ((t + 1.0) * 0.5 + a * 0.5 * ((1.0 - t * t) * ((a * a * 0.134145 + 1.0) * GELU_SCALE)))
+        };
+        check(Any);
+
+    fn softplus_numbers(a; beta, threshold) -> Result = a.softplus_with(beta, threshold);
+        d a: |g, a| R::select((a * beta).gt(R::lit(threshold)), g, g * (a * beta).sigmoid());
+        check(Any; 1.5, 2.0);
+
+    /// `x sigmoid(x)`, also called swish (Elfwing, Uchibe and Doya, 2018).
+    ///
+    /// # Errors
+    /// `Tensor` for integers and `bool`.
+    pub fn silu(a) -> Result = a.silu();
+        d a: |g, a| {
+            let s = a.sigmoid();
+            g * (s * (a * (1.0 - s) + 1.0))
+        };
+        check(Any);
+
+    fn clamp_numbers(a; lo, hi) -> Result = a.clamp(lo, hi);
+        d a: |g, a| R::select(R::and(a.gt(R::lit(lo)), a.lt(R::lit(hi))), g, R::lit(0.0));
+        check(Any; -0.7, 0.9);
+
+    fn clamp_min_number(a; lo) -> Result = a.clamp_min(lo);
+        d a: |g, a| R::select(a.gt(R::lit(lo)), g, R::lit(0.0));
+        check(Any; -0.7);
+
+    fn clamp_max_number(a; hi) -> Result = a.clamp_max(hi);
+        d a: |g, a| R::select(a.lt(R::lit(hi)), g, R::lit(0.0));
+        check(Any; 0.9);
+
+    fn clamp_min_vars(a, lo) -> Result = a.clamp_min(lo);
+        d a: |g, a, lo| R::select(a.eq(lo), g * 0.5, R::select(a.gt(lo), g, R::lit(0.0)));
+        d lo: |g, a, lo| R::select(a.eq(lo), g * 0.5, R::select(a.lt(lo), g, R::lit(0.0)));
+        check(Any, Any);
+
+    fn clamp_max_vars(a, hi) -> Result = a.clamp_max(hi);
+        d a: |g, a, hi| R::select(a.eq(hi), g * 0.5, R::select(a.lt(hi), g, R::lit(0.0)));
+        d hi: |g, a, hi| R::select(a.eq(hi), g * 0.5, R::select(a.gt(hi), g, R::lit(0.0)));
+        check(Any, Any);
+}
+
+impl Var {
+    /// `ln(1 + exp(x))`, and `x` itself above 20.
+    ///
+    /// # Errors
+    /// `Tensor` for integers and `bool`.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// let x = foldback_tensor::tensor![30.0].requires_grad();
+    /// assert_eq!(x.softplus()?.value(), foldback_tensor::tensor![30.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn softplus(&self) -> Result<Var> {
+        self.softplus_numbers(1.0, 20.0)
+    }
+
+    /// `ln(1 + exp(beta x)) / beta`, and `x` itself where `beta x` exceeds `threshold`.
+    ///
+    /// # Errors
+    /// `Tensor` for integers and `bool`.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// let x = foldback_tensor::tensor![30.0].requires_grad();
+    /// assert_eq!(x.softplus_with(2.0, 10.0)?.value(), foldback_tensor::tensor![30.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn softplus_with(&self, beta: f64, threshold: f64) -> Result<Var> {
+        self.softplus_numbers(beta, threshold)
+    }
+
+    /// `min(max(self, lo), hi)`, with broadcasting.
+    ///
+    /// With numbers as bounds the gradient is 0 at a bound and beyond it; with tensors, an element equal to its bound
+    /// shares the gradient with it by halves. Both as in PyTorch 2.15.
+    ///
+    /// # Errors
+    /// `Tensor` if the shapes do not broadcast.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![-1.0, 0.5, 2.0].requires_grad();
+    /// x.clamp(0.0, 1.0)?.sum(.., false)?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![0.0, 1.0, 0.0]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn clamp<'a>(&self, lo: impl Into<Input<'a>>, hi: impl Into<Input<'a>>) -> Result<Var> {
+        match (lo.into(), hi.into()) {
+            (Input::Scalar(lo), Input::Scalar(hi)) if self.dtype().is_float() => {
+                self.clamp_numbers(lo.to_f64(), hi.to_f64())
+            }
+            (Input::Scalar(lo), Input::Scalar(hi)) => Ok(Var::constant(self.value_ref().clamp(lo, hi)?)),
+            (lo, hi) => self.clamp_min_vars(lo)?.clamp_max_vars(hi),
+        }
+    }
+
+    /// `max(self, lo)`: [`Var::clamp`] with a lower bound only.
+    ///
+    /// # Errors
+    /// As [`Var::clamp`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![-1.0, 2.0].requires_grad().clamp_min(0.0)?.value(), tensor![0.0, 2.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn clamp_min<'a>(&self, lo: impl Into<Input<'a>>) -> Result<Var> {
+        match lo.into() {
+            Input::Scalar(s) if self.dtype().is_float() => self.clamp_min_number(s.to_f64()),
+            Input::Scalar(s) => Ok(Var::constant(self.value_ref().clamp_min(s)?)),
+            lo => self.clamp_min_vars(lo),
+        }
+    }
+
+    /// `min(self, hi)`: [`Var::clamp`] with an upper bound only.
+    ///
+    /// # Errors
+    /// As [`Var::clamp`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![-1.0, 2.0].requires_grad().clamp_max(1.0)?.value(), tensor![-1.0, 1.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn clamp_max<'a>(&self, hi: impl Into<Input<'a>>) -> Result<Var> {
+        match hi.into() {
+            Input::Scalar(s) if self.dtype().is_float() => self.clamp_max_number(s.to_f64()),
+            Input::Scalar(s) => Ok(Var::constant(self.value_ref().clamp_max(s)?)),
+            hi => self.clamp_max_vars(hi),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Rows of matrix products.
+
+use super::macros::function;
+use crate::engine::Flow;
+use crate::error::Result;
+use crate::mode::is_grad_enabled;
+use crate::var::Var;
+
+/// A product that the engine computes straight into the shape that is wanted, unless it is being recorded.
+fn product(a: Var, b: Var) -> Result<Flow> {
+    if is_grad_enabled() { Ok(a.matmul(&b)?.into()) } else { Ok(Flow::Product(a.value(), b.value())) }
+}
+
+/// The last two axes exchanged.
+fn adjoint(v: &Var) -> Result<Var> {
+    v.transpose(-2, -1)
+}
+
+function! {
+    /// The matrix product; see [`Tensor::matmul`](foldback_tensor::Tensor::matmul) for vectors and batches.
+    ///
+    /// # Errors
+    /// `Tensor` if the shapes do not multiply or the types differ.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let a = tensor![[1.0, 2.0]].requires_grad();
+    /// let b = tensor![[3.0], [4.0]].requires_grad();
+    /// a.matmul(&b)?.backward()?;
+    /// assert_eq!(a.grad(), Some(tensor![[3.0, 4.0]]));
+    /// assert_eq!(b.grad(), Some(tensor![[1.0], [2.0]]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn matmul(a, b) {
+        let ranks = (a.rank(), b.rank());
+    } = a.matmul(b);
+        d a: |g, b| match ranks {
+            (1, 1) => g.mul(b).map(Flow::from),
+            // [k] x [.., k, n]: every batch's row vector
+            (1, _) => {
+                let columns = g.unsqueeze(-1)?;
+                b.matmul(&columns)?.squeeze(-1).map(Flow::from)
+            }
+            // [.., m, k] x [k]: an outer product
+            (_, 1) => g.unsqueeze(-1)?.mul(b).map(Flow::from),
+            _ => product(g.clone(), adjoint(b)?),
+        };
+        d b: |g, a| match ranks {
+            (1, 1) => g.mul(a).map(Flow::from),
+            (1, _) => a.unsqueeze(-1)?.mul(&g.unsqueeze(-2)?).map(Flow::from),
+            (_, 1) => adjoint(a)?.matmul(&g.unsqueeze(-1)?)?.squeeze(-1).map(Flow::from),
+            _ => product(adjoint(a)?, g.clone()),
+        };
+        check {
+            "vectors": [[3] Any, [3] Any] |x| x[0].matmul(&x[1]);
+            "matrix, vector": [[2, 3] Any, [3] Any] |x| x[0].matmul(&x[1]);
+            "vector, matrix": [[3] Any, [3, 2] Any] |x| x[0].matmul(&x[1]);
+            "matrices": [[2, 3] Any, [3, 4] Any] |x| x[0].matmul(&x[1]);
+            "batch": [[2, 2, 3] Any, [2, 3, 2] Any] |x| x[0].matmul(&x[1]);
+            "batch, matrix": [[2, 2, 3] Any, [3, 2] Any] |x| x[0].matmul(&x[1]);
+            "matrix, batch": [[2, 3] Any, [2, 3, 2] Any] |x| x[0].matmul(&x[1]);
+            "broadcast batches": [[2, 1, 2, 3] Any, [3, 3, 2] Any] |x| x[0].matmul(&x[1]);
+            "vector, batch": [[3] Any, [2, 3, 2] Any] |x| x[0].matmul(&x[1]);
+            "batch, vector": [[2, 2, 3] Any, [3] Any] |x| x[0].matmul(&x[1]);
+            "empty inner": [[2, 0] Any, [0, 3] Any] |x| x[0].matmul(&x[1]);
+        }
+}

@@ -1,0 +1,146 @@
+//! The derivative table: one operation, one row, one place.
+//!
+//! Note [Rows]
+//! A row names an operation, its inputs, its forward value, the gradient of each input and where to try it. From a row
+//! come the method of [`Var`], the node, the double backward and the checks; nothing else needs to be written.
+//!
+//! *Naming is saving.* A gradient may use only what its `|...|` names: `g`, the inputs, the output (the name behind
+//! `=>`). What is named is kept alive until the backward pass, and nothing else is.
+//!
+//! A *pointwise* row's gradients are formulas over [`Real`](foldback_tensor::kernel::Real). The engine runs them as one
+//! fused pass, straight into the shape of the input; under `create_graph` it records them. A *function* row's gradients
+//! are expressions over variables, for operations that a formula does not fit. Rows never undo broadcasting, never add
+//! up gradients and never check shapes: the engine does (`validate_outputs`).
+
+mod arithmetic;
+mod elementary;
+mod functions;
+mod index;
+mod linalg;
+mod macros;
+mod reduce;
+mod samples;
+mod views;
+
+use foldback_tensor::{Shape, Tensor};
+
+use crate::error::Result;
+use crate::traced::Traced;
+use crate::var::Var;
+
+pub use samples::{Domain, InputSpec, OwnedSample, Row, Sample};
+
+/// The gradients of a row of pointwise formulas.
+pub(crate) struct Rule {
+    pub(crate) name: &'static str,
+    /// one per input, in order
+    pub(crate) gradients: &'static [Gradient],
+}
+
+/// A rule without inputs, for nodes that are being taken apart.
+pub(crate) static NOTHING: Rule = Rule { name: "nothing", gradients: &[] };
+
+/// The gradient of one input.
+pub(crate) struct Gradient {
+    /// what a node must save for it: see [`crate::node::Saved`]
+    pub(crate) saves: u8,
+    /// what the formula takes, in order
+    pub(crate) operands: &'static [Slot],
+    /// whether the formula is `g` itself
+    pub(crate) passes: bool,
+    /// evaluates the formula and folds the result to a shape, adding what waits there already
+    pub(crate) fold: fn(&[f64; 2], &[&Tensor], &Shape, Option<Tensor>) -> foldback_tensor::Result<Tensor>,
+    /// records the formula
+    pub(crate) trace: fn(&[f64; 2], &[&Var]) -> Result<Var>,
+}
+
+/// Something a formula takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Slot {
+    /// the gradient of the output
+    Grad,
+    /// an input
+    Input(u8),
+    /// the output
+    Output,
+}
+
+/// Every row of the table, for tests that walk it.
+///
+/// ```
+/// assert!(foldback_graph::rows().any(|row| row.name == "mul"));
+/// ```
+pub fn rows() -> impl Iterator<Item = &'static Row> {
+    [arithmetic::ROWS, elementary::ROWS, reduce::ROWS, views::ROWS, linalg::ROWS, index::ROWS]
+        .into_iter()
+        .flatten()
+}
+
+/// Used by the macros: what is known about names at compile time.
+pub(crate) mod names {
+    use super::Slot;
+    use crate::node::OUTPUT;
+
+    const fn same(a: &str, b: &str) -> bool {
+        let (a, b) = (a.as_bytes(), b.as_bytes());
+        if a.len() != b.len() {
+            return false;
+        }
+        let mut i = 0;
+        while i < a.len() {
+            if a[i] != b[i] {
+                return false;
+            }
+            i += 1;
+        }
+        true
+    }
+
+    /// What a name in a row stands for; a name that is none of them does not compile.
+    pub(crate) const fn slot(name: &str, inputs: &[&str], output: &str) -> Slot {
+        if same(name, "g") {
+            return Slot::Grad;
+        }
+        if same(name, output) {
+            return Slot::Output;
+        }
+        let mut i = 0;
+        while i < inputs.len() {
+            if same(name, inputs[i]) {
+                return Slot::Input(i as u8);
+            }
+            i += 1;
+        }
+        panic!("a gradient names something that is neither g, an input nor the output of its row")
+    }
+
+    /// The bits of what must be saved.
+    pub(crate) const fn saves(slots: &[Slot]) -> u8 {
+        let mut mask = 0;
+        let mut i = 0;
+        while i < slots.len() {
+            mask |= match slots[i] {
+                Slot::Grad => 0,
+                Slot::Input(k) => 1 << k,
+                Slot::Output => 1 << OUTPUT,
+            };
+            i += 1;
+        }
+        mask
+    }
+
+    /// Whether a formula is its gradient unchanged.
+    pub(crate) const fn passes(slots: &[Slot], formula: &str) -> bool {
+        slots.len() == 1 && same(formula, "g")
+    }
+
+    /// Refuses rows whose gradients are not those of the inputs, in order.
+    pub(crate) const fn check(inputs: &[&str], gradients: &[&str]) {
+        assert!(inputs.len() == gradients.len(), "a row needs one gradient per input");
+        let mut i = 0;
+        while i < inputs.len() {
+            assert!(same(inputs[i], gradients[i]), "a row's gradients stand in the order of its inputs");
+            i += 1;
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! Rows of reductions.
+
+use foldback_tensor::{Axes, Shape, Tensor};
+use smallvec::SmallVec;
+
+use super::functions::{product_of_others, reduced_count, scatter_back, with_reduced_axes};
+use super::macros::function;
+use crate::engine::{Context, Flow};
+use crate::error::Result;
+use crate::record::record_function;
+use crate::var::Var;
+
+function! {
+    /// The sum over `axes` (`1`, `[0, -1]`, `..` for all).
+    ///
+    /// Saves nothing. Its gradient is the incoming one expanded, so it stays one number per sum in memory.
+    ///
+    /// # Errors
+    /// `Tensor` if an axis does not exist or is named twice.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![[1.0, 2.0], [3.0, 4.0]].requires_grad();
+    /// assert_eq!(x.sum(0, false)?.value(), tensor![4.0, 6.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn sum(a; axes: impl Into<Axes>, keepdim: bool) {
+        let axes: Axes = axes.into();
+        let shape = a.shape().clone();
+    } = a.sum(&axes, keepdim);
+        d a: |g| with_reduced_axes(g, &shape, &axes, keepdim)?.expand(&shape);
+        check {
+            "rows": [[2, 3] Any] |x| x[0].sum(0, false);
+            "columns, kept": [[2, 3] Any] |x| x[0].sum(-1, true);
+            "all": [[2, 1, 3] Any] |x| x[0].sum(.., false);
+            "two of three": [[2, 3, 2] Any] |x| x[0].sum([0, 2], false);
+            "a number": [[] Any] |x| x[0].sum(.., false);
+            "nothing": [[0, 3] Any] |x| x[0].sum(0, false);
+        }
+
+    /// The mean over `axes`.
+    ///
+    /// # Errors
+    /// `Tensor` if an axis does not exist or is named twice, and for integers and `bool`.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![1.0, 3.0].requires_grad();
+    /// x.mean(.., false)?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![0.5, 0.5]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn mean(a; axes: impl Into<Axes>, keepdim: bool) {
+        let axes: Axes = axes.into();
+        let shape = a.shape().clone();
+    } = a.mean(&axes, keepdim);
+        d a: |g| with_reduced_axes(&g.div(reduced_count(&shape, &axes) as f64)?, &shape, &axes, keepdim)?.expand(&shape);
+        check {
+            "rows": [[2, 3] Any] |x| x[0].mean(0, false);
+            "columns, kept": [[2, 3] Any] |x| x[0].mean(1, true);
+            "all": [[2, 3] Any] |x| x[0].mean(.., false);
+        }
+
+    /// The product over `axes`. The gradient is right where there are zeros, to any order.
+    ///
+    /// # Errors
+    /// `Tensor` if an axis does not exist or is named twice.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![0.0, 3.0, 2.0].requires_grad();
+    /// x.prod(.., false)?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![6.0, 0.0, 0.0]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn prod(a; axes: impl Into<Axes>, keepdim: bool) {
+        let axes: Axes = axes.into();
+        let shape = a.shape().clone();
+    } = a.prod(&axes, keepdim);
+        d a: |g, a| with_reduced_axes(g, &shape, &axes, keepdim)?.mul(&product_of_others(a, &axes)?);
+        check {
+            "rows": [[2, 3] Any] |x| x[0].prod(0, false);
+            "columns, kept": [[2, 3] NonZero] |x| x[0].prod(1, true);
+            "all": [[2, 3] Any] |x| x[0].prod(.., false);
+            "odd": [[5] Any] |x| x[0].prod(0, false);
+            "two of three": [[2, 3, 2] Any] |x| x[0].prod([0, 2], false);
+            "zeros": [[3, 4] Truth] |x| x[0].prod(1, false);
+        }
+
+    /// The variance over `axes`, divided by `max(0, n - correction)`.
+    ///
+    /// # Errors
+    /// `Tensor` if an axis does not exist or is named twice, and for integers and `bool`.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![1.0, 3.0].requires_grad();
+    /// assert_eq!(x.var_with(.., 0.0, false)?.value(), tensor!(1.0));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn var_with(a; axes: impl Into<Axes>, correction: f64, keepdim: bool) {
+        let axes: Axes = axes.into();
+        let shape = a.shape().clone();
+        let scale = 2.0 / (reduced_count(&shape, &axes) as f64 - correction).max(0.0);
+    } = a.var_with(&axes, correction, keepdim);
+        d a: |g, a| with_reduced_axes(g, &shape, &axes, keepdim)?.mul(scale)?.mul(&a.sub(&a.mean(&axes, true)?)?);
+        check {
+            "rows": [[3, 2] Any] |x| x[0].var_with(0, 1.0, false);
+            "all, without correction": [[2, 3] Any] |x| x[0].var_with(.., 0.0, true);
+        }
+
+    /// The standard deviation over `axes`: the root of [`Var::var_with`]. The gradient is 0 where all are equal.
+    ///
+    /// # Errors
+    /// As [`Var::var_with`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![2.0, 2.0].requires_grad();
+    /// x.std_with(.., 1.0, false)?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![0.0, 0.0]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn std_with(a; axes: impl Into<Axes>, correction: f64, keepdim: bool) {
+        let axes: Axes = axes.into();
+        let shape = a.shape().clone();
+        let scale = 2.0 / (reduced_count(&shape, &axes) as f64 - correction).max(0.0);
+    } = a.std_with(&axes, correction, keepdim) => y;
+        d a: |g, a, y| {
+            let root = y.eq(0.0)?.where_cond(0.0, &g.div(&y.mul(2.0)?)?)?;
+            with_reduced_axes(&root, &shape, &axes, keepdim)?.mul(scale)?.mul(&a.sub(&a.mean(&axes, true)?)?)
+        };
+        check {
+            "rows": [[3, 2] Distinct] |x| x[0].std_with(0, 1.0, false);
+            "all, kept": [[2, 3] Distinct] |x| x[0].std_with(.., 0.0, true);
+        }
+
+    /// The largest element over `axes`. Equal ones share the gradient; with a NaN every gradient is NaN.
+    ///
+    /// # Errors
+    /// `Tensor` if an axis does not exist, is named twice or has size 0.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![1.0, 3.0, 3.0].requires_grad();
+    /// x.amax(.., false)?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![0.0, 0.5, 0.5]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn amax(a; axes: impl Into<Axes>, keepdim: bool) {
+        let axes: Axes = axes.into();
+        let shape = a.shape().clone();
+    } = a.amax(&axes, keepdim) => y;
+        d a: |g, a, y| share_among_equals(g, a, y, &shape, &axes, keepdim);
+        check {
+            "rows": [[3, 2] Distinct] |x| x[0].amax(0, false);
+            "all, kept": [[2, 3] Distinct] |x| x[0].amax(.., true);
+        }
+
+    /// The smallest element over `axes`. Equal ones share the gradient; with a NaN every gradient is NaN.
+    ///
+    /// # Errors
+    /// `Tensor` if an axis does not exist, is named twice or has size 0.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![1.0, 3.0, 1.0].requires_grad();
+    /// x.amin(.., false)?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![0.5, 0.0, 0.5]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn amin(a; axes: impl Into<Axes>, keepdim: bool) {
+        let axes: Axes = axes.into();
+        let shape = a.shape().clone();
+    } = a.amin(&axes, keepdim) => y;
+        d a: |g, a, y| share_among_equals(g, a, y, &shape, &axes, keepdim);
+        check {
+            "rows": [[3, 2] Distinct] |x| x[0].amin(0, false);
+            "all, kept": [[2, 3] Distinct] |x| x[0].amin(.., true);
+        }
+
+    /// `ln(sum(exp(x)))` over `axes`, without overflow.
+    ///
+    /// # Errors
+    /// `Tensor` if an axis does not exist or is named twice.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![1000.0, 1000.0].requires_grad();
+    /// x.logsumexp(.., false)?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![0.5, 0.5]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn logsumexp(a; axes: impl Into<Axes>, keepdim: bool) {
+        let axes: Axes = axes.into();
+        let shape = a.shape().clone();
+    } = a.logsumexp(&axes, keepdim) => y;
+        d a: |g, a, y| {
+            let y = with_reduced_axes(y, &shape, &axes, keepdim)?;
+            with_reduced_axes(g, &shape, &axes, keepdim)?.mul(&a.sub(&y)?.exp())
+        };
+        check {
+            "rows": [[3, 2] Any] |x| x[0].logsumexp(0, false);
+            "all, kept": [[2, 3] Any] |x| x[0].logsumexp(.., true);
+        }
+
+    /// Softmax along an axis: `exp(x) / sum(exp(x))`, without overflow.
+    ///
+    /// # Errors
+    /// `Tensor` if the axis does not exist, and for integers and `bool`.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![1.0, 1.0].requires_grad();
+    /// assert_eq!(x.softmax(0)?.value(), tensor![0.5, 0.5]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn softmax(a; axis: isize) = a.softmax(axis) => y;
+        d a: |g, y| y.mul(&g.sub(&g.mul(y)?.sum(axis, true)?)?);
+        check {
+            "rows": [[3, 2] Any] |x| x[0].softmax(0);
+            "columns": [[2, 3] Any] |x| x[0].softmax(-1);
+        }
+
+    /// The logarithm of [`Var::softmax`], computed as `x - logsumexp(x)`.
+    ///
+    /// # Errors
+    /// `Tensor` if the axis does not exist, and for integers and `bool`.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![0.0, f32::NEG_INFINITY].requires_grad();
+    /// assert_eq!(x.log_softmax(0)?.value(), tensor![0.0, f32::NEG_INFINITY]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn log_softmax(a; axis: isize) = a.log_softmax(axis) => y;
+        d a: |g, y| g.sub(&y.exp().mul(&g.sum(axis, true)?)?);
+        check {
+            "rows": [[3, 2] Any] |x| x[0].log_softmax(0);
+            "columns": [[2, 3] Any] |x| x[0].log_softmax(-1);
+        }
+
+    fn sum_to_shape(a; shape: Shape) { let own = a.shape().clone(); } = a.sum_to(&shape);
+        d a: |g| g.expand(&own);
+        check {
+            "leading": [[2, 3] Any] |x| x[0].sum_to_shape([3].into());
+            "size 1": [[2, 3] Any] |x| x[0].sum_to_shape([2, 1].into());
+            "both": [[2, 3, 4] Any] |x| x[0].sum_to_shape([1, 4].into());
+            "a number": [[2, 3] Any] |x| x[0].sum_to_shape(().into());
+        }
+}
+
+/// The gradient of an extreme: equal elements get equal parts.
+fn share_among_equals(g: &Var, a: &Var, y: &Var, shape: &Shape, axes: &Axes, keepdim: bool) -> Result<Var> {
+    let y = with_reduced_axes(y, shape, axes, keepdim)?;
+    let mask = a.detach().eq(&y.detach())?.to_dtype(g.dtype());
+    let count = mask.sum(axes, true)?;
+    with_reduced_axes(g, shape, axes, keepdim)?.mul(&mask)?.div(&count)
+}
+
+impl Var {
+    /// Sums down to `shape`, from which this could have been broadcast: leading axes and axes of size 1.
+    ///
+    /// # Errors
+    /// `Tensor` if `shape` does not broadcast to this shape.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![[1.0, 2.0], [3.0, 4.0]].requires_grad();
+    /// assert_eq!(x.sum_to([2, 1])?.value(), tensor![[3.0], [7.0]]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn sum_to(&self, shape: impl Into<Shape>) -> Result<Var> {
+        let shape = shape.into();
+        if self.shape() == shape { Ok(self.clone()) } else { self.sum_to_shape(shape) }
+    }
+
+    /// The variance over `axes` with Bessel's correction: divided by `n - 1`.
+    ///
+    /// # Errors
+    /// As [`Var::var_with`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 3.0].requires_grad().var(.., false)?.value(), tensor!(2.0));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn var(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Var> {
+        self.var_with(axes, 1.0, keepdim)
+    }
+
+    /// The standard deviation over `axes`: the root of [`Var::var`].
+    ///
+    /// # Errors
+    /// As [`Var::var_with`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 3.0, 5.0].requires_grad().std(.., false)?.value(), tensor!(2.0));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn std(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Var> {
+        self.std_with(axes, 1.0, keepdim)
+    }
+
+    /// The largest elements along an axis, and their indices (which require no gradient): PyTorch's `max(dim)`.
+    /// The gradient goes to the first among equals.
+    ///
+    /// # Errors
+    /// `Tensor` if the axis does not exist or has size 0.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![[1.0, 5.0], [7.0, 7.0]].requires_grad();
+    /// let (values, indices) = x.max_with_indices(1, false)?;
+    /// values.sum(.., false)?.backward()?;
+    /// assert_eq!(indices.value(), tensor![1, 0; i64]);
+    /// assert_eq!(x.grad(), Some(tensor![[0.0, 1.0], [1.0, 0.0]]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn max_with_indices(&self, axis: isize, keepdim: bool) -> Result<(Var, Var)> {
+        let found = self.value_ref().max_with_indices(axis, keepdim)?;
+        Ok(self.record_picked("max", found, axis, keepdim))
+    }
+
+    /// The smallest elements along an axis, and their indices, as [`Var::max_with_indices`].
+    ///
+    /// # Errors
+    /// As [`Var::max_with_indices`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let (values, _) = tensor![[1.0, 5.0], [7.0, 7.0]].requires_grad().min_with_indices(1, false)?;
+    /// assert_eq!(values.value(), tensor![1.0, 7.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn min_with_indices(&self, axis: isize, keepdim: bool) -> Result<(Var, Var)> {
+        let found = self.value_ref().min_with_indices(axis, keepdim)?;
+        Ok(self.record_picked("min", found, axis, keepdim))
+    }
+
+    #[track_caller]
+    fn record_picked(
+        &self,
+        name: &'static str,
+        found: (Tensor, Tensor),
+        axis: isize,
+        keepdim: bool,
+    ) -> (Var, Var) {
+        let (values, indices) = found;
+        let (shape, index) = (self.shape(), indices.clone());
+        let outputs = smallvec::smallvec![values, indices];
+        let mut vars = record_function(name, &[self], outputs, 0, move || {
+            Box::new(move |ctx: &Context<'_>| {
+                let gradient = match &ctx.grads[0] {
+                    Some(g) => Some(Flow::Value(scatter_back(g, &index, &shape, axis, keepdim)?)),
+                    None => None,
+                };
+                Ok(SmallVec::from_iter([gradient]))
+            })
+        });
+        let indices = vars.remove(1);
+        (vars.remove(0), indices)
+    }
+
+    /// The index of the largest element, see [`Tensor::argmax`]. Requires no gradient.
+    ///
+    /// # Errors
+    /// As [`Tensor::argmax`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 3.0].requires_grad().argmax(0, false)?, tensor!(1; i64));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn argmax(&self, axis: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
+        Ok(self.value_ref().argmax(axis, keepdim)?)
+    }
+
+    /// The index of the smallest element, see [`Tensor::argmin`]. Requires no gradient.
+    ///
+    /// # Errors
+    /// As [`Tensor::argmin`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 3.0].requires_grad().argmin(0, false)?, tensor!(0; i64));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn argmin(&self, axis: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
+        Ok(self.value_ref().argmin(axis, keepdim)?)
+    }
+}

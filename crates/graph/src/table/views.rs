@@ -1,0 +1,412 @@
+//! Rows of views, parts and casts.
+
+use foldback_tensor::{Axes, DType, NewShape, Position, Shape, Slice, SliceItem, Slices, Tensor};
+
+use super::macros::function;
+use crate::error::Result;
+use crate::var::Var;
+
+/// A tensor of zeros with `value` in the part that `slices` names.
+fn embedded(value: &Tensor, slices: &Slices, shape: &Shape) -> foldback_tensor::Result<Tensor> {
+    let mut whole = Tensor::zeros(shape, value.dtype());
+    whole.slice_assign(slices.clone(), value)?;
+    Ok(whole)
+}
+
+/// `whole` with `value` in the part that `slices` names.
+fn assigned(whole: &Tensor, value: &Tensor, slices: &Slices) -> foldback_tensor::Result<Tensor> {
+    let mut whole = whole.clone();
+    whole.slice_assign(slices.clone(), value)?;
+    Ok(whole)
+}
+
+/// The slices that take `item` on one axis and everything of the axes before it.
+fn on_axis(axis: isize, rank: usize, item: impl Into<SliceItem>) -> Slices {
+    let axis = if axis < 0 { axis + rank as isize } else { axis };
+    let mut items: Vec<SliceItem> = (0..axis).map(|_| SliceItem::from(..)).collect();
+    items.push(item.into());
+    Slices::from(items)
+}
+
+fn inverse(axes: &Axes, rank: usize) -> Vec<usize> {
+    let mut back = vec![0; rank];
+    if let Axes::List(list) = axes {
+        for (to, &from) in list.iter().enumerate() {
+            back[(if from < 0 { from + rank as isize } else { from }) as usize] = to;
+        }
+    } else {
+        back = (0..rank).collect();
+    }
+    back
+}
+
+function! {
+    /// The same elements seen in a larger shape: axes of size 1 and missing leading axes repeat (PyTorch's `expand`).
+    ///
+    /// # Errors
+    /// `Tensor` if this does not broadcast to `shape`.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![[1.0], [2.0]].requires_grad();
+    /// x.expand([2, 3])?.sum(.., false)?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![[3.0], [3.0]]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn expand(a; shape: impl Into<Shape>) = a.expand(shape);
+        // The engine folds it back.
+        d a: |g| Ok::<Var, crate::Error>(g.clone());
+        check {
+            "rows": [[3] Any] |x| x[0].expand([2, 3]);
+            "size 1": [[2, 1] Any] |x| x[0].expand([2, 3]);
+            "a number": [[] Any] |x| x[0].expand([2, 2]);
+            "to nothing": [[1] Any] |x| x[0].expand([0]);
+        }
+
+    /// The axes in another order.
+    ///
+    /// # Errors
+    /// `Tensor` if `axes` are not all axes, each once.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![[1.0, 2.0]].requires_grad();
+    /// assert_eq!(x.permute([1, 0])?.value(), tensor![[1.0], [2.0]]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn permute(a; axes: impl Into<Axes>) {
+        let axes: Axes = axes.into();
+        let back = inverse_checked(&axes, a.rank());
+    } = a.permute(&axes);
+        d a: |g| g.permute(back.clone());
+        check {
+            "three": [[2, 3, 4] Any] |x| x[0].permute([2, 0, 1]);
+            "negative": [[2, 3] Any] |x| x[0].permute([-1, 0]);
+        }
+
+    /// Two axes exchanged.
+    ///
+    /// # Errors
+    /// `Tensor` if an axis does not exist.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![[1.0, 2.0]].requires_grad();
+    /// assert_eq!(x.transpose(0, 1)?.value(), tensor![[1.0], [2.0]]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn transpose(a; first: isize, second: isize) = a.transpose(first, second);
+        d a: |g| g.transpose(first, second);
+        check { "outer": [[2, 3, 4] Any] |x| x[0].transpose(0, -1); }
+
+    /// The transposed matrix; vectors and numbers stay as they are.
+    ///
+    /// # Errors
+    /// `Tensor` for more than two axes.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![[1.0, 2.0]].requires_grad().t()?.value(), tensor![[1.0], [2.0]]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn t(a) = a.t();
+        d a: |g| g.t();
+        check {
+            "matrix": [[2, 3] Any] |x| x[0].t();
+            "vector": [[3] Any] |x| x[0].t();
+        }
+
+    /// Axes moved to other places.
+    ///
+    /// # Errors
+    /// `Tensor` if the axes do not exist, repeat, or are not as many as the places.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![[1.0, 2.0]].requires_grad().movedim(0, 1)?.value(), tensor![[1.0], [2.0]]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn movedim(a; source: impl Into<Axes>, destination: impl Into<Axes>) {
+        let source: Axes = source.into();
+        let destination: Axes = destination.into();
+    } = a.movedim(&source, &destination);
+        d a: |g| g.movedim(&destination, &source);
+        check { "first to last": [[2, 3, 4] Any] |x| x[0].movedim(0, -1); }
+
+    /// The same elements in another shape; one size may be -1.
+    ///
+    /// # Errors
+    /// `Tensor` if the number of elements is another one.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 2.0].requires_grad().reshape([-1, 1])?.value(), tensor![[1.0], [2.0]]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn reshape(a; shape: impl Into<NewShape>) { let own = a.shape().clone(); } = a.reshape(shape);
+        d a: |g| g.reshape(&own);
+        check {
+            "flat": [[2, 3] Any] |x| x[0].reshape([6]);
+            "with -1": [[2, 3] Any] |x| x[0].reshape([3, -1]);
+            "a number": [[] Any] |x| x[0].reshape([1, 1]);
+        }
+
+    /// [`Var::reshape`] that refuses to copy.
+    ///
+    /// # Errors
+    /// `Tensor` if strides cannot express the shape.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert!(tensor![[1.0, 2.0], [3.0, 4.0]].requires_grad().t()?.view([4]).is_err());
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn view(a; shape: impl Into<NewShape>) { let own = a.shape().clone(); } = a.view(shape);
+        d a: |g| g.reshape(&own);
+        check { "split": [[6] Any] |x| x[0].view([2, 3]); }
+
+    /// The axes `start ..= end` as one.
+    ///
+    /// # Errors
+    /// `Tensor` if an axis does not exist or `start` is behind `end`.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![[1.0], [2.0]].requires_grad().flatten(0, -1)?.value(), tensor![1.0, 2.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn flatten(a; start: isize, end: isize) { let own = a.shape().clone(); } = a.flatten(start, end);
+        d a: |g| g.reshape(&own);
+        check { "last two": [[2, 3, 2] Any] |x| x[0].flatten(1, -1); }
+
+    /// Without those of `axes` that have size 1 (`..` for all).
+    ///
+    /// # Errors
+    /// `Tensor` if an axis does not exist.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![[1.0], [2.0]].requires_grad().squeeze(1)?.value(), tensor![1.0, 2.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn squeeze(a; axes: impl Into<Axes>) { let own = a.shape().clone(); } = a.squeeze(axes);
+        d a: |g| g.reshape(&own);
+        check { "all": [[1, 3, 1] Any] |x| x[0].squeeze(..); }
+
+    /// With a new axis of size 1 at `axis`.
+    ///
+    /// # Errors
+    /// `Tensor` if there is no such place.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 2.0].requires_grad().unsqueeze(-1)?.value(), tensor![[1.0], [2.0]]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn unsqueeze(a; axis: isize) { let own = a.shape().clone(); } = a.unsqueeze(axis);
+        d a: |g| g.reshape(&own);
+        check { "middle": [[2, 3] Any] |x| x[0].unsqueeze(1); }
+
+    /// The elements in reverse order along `axes`.
+    ///
+    /// # Errors
+    /// `Tensor` if an axis does not exist or is named twice.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 2.0].requires_grad().flip(0)?.value(), tensor![2.0, 1.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn flip(a; axes: impl Into<Axes>) { let axes: Axes = axes.into(); } = a.flip(&axes);
+        d a: |g| g.flip(&axes);
+        check { "columns": [[2, 3] Any] |x| x[0].flip(1); }
+
+    /// Part of the variable: one item per leading axis, a range (with a step) or an index; see [`Tensor::slice`].
+    ///
+    /// # Errors
+    /// `Tensor` if the slices do not fit.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![1.0, 2.0, 3.0].requires_grad();
+    /// x.slice(1..)?.sum(.., false)?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![0.0, 1.0, 1.0]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn slice(a; slices: impl Into<Slices>) {
+        let slices: Slices = slices.into();
+        let own = a.shape().clone();
+    } = a.slice(slices.clone());
+        d a: |g| g.embed(slices.clone(), own.clone());
+        check {
+            "a row": [[2, 3] Any] |x| x[0].slice(1);
+            "a step": [[5] Any] |x| x[0].slice(Slice::new(0, 5, 2));
+            "both axes": [[3, 4] Any] |x| x[0].slice((1.., -1));
+        }
+
+    fn embed(a; slices: Slices, shape: Shape) = embedded(a, &slices, &shape);
+        d a: |g| g.slice(slices.clone());
+        check {
+            "a row": [[3] Any] |x| x[0].embed(Slices::from(1), [2, 3].into());
+            "a step": [[3] Any] |x| x[0].embed(Slices::from(Slice::new(0, 5, 2)), [5].into());
+        }
+
+    fn with_part(a, value; slices: Slices) {
+        let part = a.slice(slices.clone())?.shape().clone();
+        let dtype = a.dtype();
+    } = assigned(a, value, &slices);
+        d a: |g| g.with_part(&Var::constant(Tensor::zeros(&part, dtype)), slices.clone());
+        d value: |g| g.slice(slices.clone());
+        check {
+            "a row": [[3, 4] Any, [4] Any] |x| x[0].with_part(&x[1], Slices::from(1));
+            "broadcast": [[3, 4] Any, [1] Any] |x| x[0].with_part(&x[1], Slices::from((.., 1..3)));
+        }
+
+    fn cast(a; dtype: DType) = Ok::<_, crate::Error>(a.to_dtype(dtype));
+        // The engine casts it back.
+        d a: |g| Ok::<Var, crate::Error>(g.clone());
+        check { "to itself": [[2, 3] Any] |x| x[0].cast(DType::F64); }
+
+    fn laid_out(a) = Ok::<_, crate::Error>(a.contiguous());
+        d a: |g| Ok::<Var, crate::Error>(g.clone());
+        check { "plain": [[2, 3] Any] |x| x[0].laid_out(); }
+}
+
+/// The inverse of a permutation, or of nothing useful if it is none; the tensor operation refuses it afterwards.
+fn inverse_checked(axes: &Axes, rank: usize) -> Vec<usize> {
+    match axes {
+        Axes::List(list) if list.len() != rank => Vec::new(),
+        Axes::List(list) if list.iter().any(|&a| !(-(rank as isize)..rank as isize).contains(&a)) => {
+            Vec::new()
+        }
+        _ => inverse(axes, rank),
+    }
+}
+
+impl Var {
+    /// The same values in another type; the gradient arrives in this variable's own. Integers require none.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::{DType, tensor};
+    /// let x = tensor![1.0].requires_grad();
+    /// x.to_dtype(DType::F64).backward()?;
+    /// assert_eq!(x.grad().unwrap().dtype(), DType::F32);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn to_dtype(&self, dtype: DType) -> Var {
+        if self.dtype() == dtype {
+            self.clone()
+        } else {
+            self.cast(dtype).expect("every type can be cast to every other")
+        }
+    }
+
+    /// Itself if it is contiguous, else a row-major copy.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// let x = foldback_tensor::tensor![[1.0, 2.0], [3.0, 4.0]].requires_grad();
+    /// assert!(x.t()?.contiguous().value().is_contiguous());
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn contiguous(&self) -> Var {
+        if self.value_ref().is_contiguous() {
+            self.clone()
+        } else {
+            self.laid_out().expect("every layout can be copied")
+        }
+    }
+
+    /// The same elements seen in a larger shape; the same as [`Var::expand`].
+    ///
+    /// # Errors
+    /// As [`Var::expand`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// assert_eq!(foldback_tensor::tensor![1.0].requires_grad().broadcast_to([3])?.shape(), [3]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn broadcast_to(&self, shape: impl Into<Shape>) -> Result<Var> {
+        self.expand(shape)
+    }
+
+    /// `len` elements of one axis from `start` on, which may count from the end.
+    ///
+    /// # Errors
+    /// `Tensor` if the part is not inside the axis.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 2.0, 3.0].requires_grad().narrow(0, 1, 2)?.value(), tensor![2.0, 3.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn narrow(&self, axis: isize, start: impl Into<Position>, len: usize) -> Result<Var> {
+        let start = start.into();
+        self.value_ref().narrow(axis, start, len)?;
+        let size = self.value_ref().size(axis)? as isize;
+        let first = if start.get() < 0 { start.get() + size } else { start.get() };
+        self.slice(on_axis(axis, self.rank(), Slice::new(first, first + len as isize, 1)))
+    }
+
+    /// One element of an axis, which is dropped.
+    ///
+    /// # Errors
+    /// `Tensor` if the axis or the element does not exist.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![[1.0, 2.0], [3.0, 4.0]].requires_grad().select(1, 0)?.value(), tensor![1.0, 3.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn select(&self, axis: isize, index: impl Into<Position>) -> Result<Var> {
+        let index = index.into();
+        self.value_ref().select(axis, index)?;
+        self.slice(on_axis(axis, self.rank(), index.get()))
+    }
+
+    /// Writes `value` into the part of this variable that `slices` names; it broadcasts to the part's shape.
+    ///
+    /// A result of an operation is rebound to the new value, and the gradient of `value` has its own shape. A variable
+    /// without history becomes tracked if `value` is.
+    ///
+    /// # Errors
+    /// `LeafInPlace` for a leaf that requires a gradient, outside [`no_grad`](crate::no_grad); `Tensor` if the slices
+    /// do not fit or the value does not broadcast. Nothing is changed then.
+    ///
+    /// ```
+    /// use foldback_graph::{RequiresGrad, Var};
+    /// use foldback_tensor::{DType, Tensor, tensor};
+    /// let v = tensor![5.0, 6.0].requires_grad();
+    /// let mut x = Var::from(Tensor::zeros([2, 2], DType::F32));
+    /// x.slice_assign(1, &v)?;
+    /// x.sum(.., false)?.backward()?;
+    /// assert_eq!(v.grad(), Some(tensor![1.0, 1.0]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn slice_assign(&mut self, slices: impl Into<Slices>, value: &Var) -> Result<()> {
+        let slices = slices.into();
+        self.rebind("slice_assign", |own| own.with_part(value, slices))
+    }
+}

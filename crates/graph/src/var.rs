@@ -1,0 +1,512 @@
+//! `Var`: a handle on a value in a graph.
+
+use std::fmt;
+use std::ops::Deref;
+use std::panic::Location;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use foldback_tensor::{DType, Shape, Tensor};
+
+use crate::error::{Error, Result};
+use crate::hooks::{HookHandle, Hooks};
+use crate::mode::is_grad_enabled;
+use crate::node::{Edge, InputMetadata, Leaf, Node};
+
+/// A value that operations record themselves on: a tensor, and perhaps the node that made it.
+///
+/// [`RequiresGrad::requires_grad`] makes a *leaf* of a tensor; operations on it make further variables; `backward`
+/// leaves gradients in the leaves. A clone is a handle on the same value: clones of a leaf share its value, its
+/// gradient and its hooks.
+///
+/// ```
+/// use foldback_graph::RequiresGrad;
+/// use foldback_tensor::tensor;
+/// let a = tensor![1.0, 2.0, 3.0].requires_grad();
+/// let b = tensor![1.0].requires_grad();
+/// (&a + &b).sum(.., false)?.backward()?;
+/// assert_eq!(a.grad(), Some(tensor![1.0, 1.0, 1.0]));
+/// assert_eq!(b.grad(), Some(tensor![3.0]));
+/// # Ok::<(), foldback_graph::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Var {
+    pub(crate) kind: VarKind,
+}
+
+/// What a variable is.
+#[derive(Clone)]
+pub(crate) enum VarKind {
+    /// a value without history
+    Constant(Tensor),
+    /// a leaf, whose value lives in its cell
+    Leaf(Arc<Node>),
+    /// a value that an operation made; or a snapshot of a leaf's value, whose gradient goes to the leaf
+    Tracked(Tensor, Edge),
+}
+
+/// A variable's value, borrowed where it lies in the handle itself.
+pub(crate) enum ValueRef<'a> {
+    Borrowed(&'a Tensor),
+    Owned(Tensor),
+}
+
+impl Deref for ValueRef<'_> {
+    type Target = Tensor;
+    fn deref(&self) -> &Tensor {
+        match self {
+            ValueRef::Borrowed(t) => t,
+            ValueRef::Owned(t) => t,
+        }
+    }
+}
+
+/// Makes leaves of tensors.
+pub trait RequiresGrad {
+    /// A leaf variable with this value, which `backward` computes a gradient for.
+    ///
+    /// # Panics
+    /// If the element type is not a floating-point one; see [`Var::leaf`] for the form that returns an error.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// let x = foldback_tensor::tensor![1.0, 2.0].requires_grad();
+    /// assert!(x.is_leaf() && x.requires_grad());
+    /// ```
+    fn requires_grad(self) -> Var;
+}
+
+impl RequiresGrad for Tensor {
+    #[track_caller]
+    fn requires_grad(self) -> Var {
+        Var::leaf(self).unwrap_or_else(|e| panic!("{e}"))
+    }
+}
+
+impl Var {
+    /// A leaf variable that requires a gradient.
+    ///
+    /// # Errors
+    /// `DTypeWithoutGrad` for integers and `bool`.
+    ///
+    /// ```
+    /// use foldback_graph::Var;
+    /// use foldback_tensor::tensor;
+    /// assert!(Var::leaf(tensor![1, 2; i64]).is_err());
+    /// ```
+    #[track_caller]
+    pub fn leaf(value: Tensor) -> Result<Var> {
+        if !value.dtype().is_float() {
+            return Err(Error::DTypeWithoutGrad { dtype: value.dtype() });
+        }
+        Ok(Var { kind: VarKind::Leaf(Node::leaf(value)) })
+    }
+
+    /// A variable without history, which requires no gradient. The same as `Var::from(tensor)`.
+    pub fn constant(value: Tensor) -> Var {
+        Var { kind: VarKind::Constant(value) }
+    }
+
+    pub(crate) fn tracked(value: Tensor, node: Arc<Node>, nr: u32) -> Var {
+        Var { kind: VarKind::Tracked(value, Edge { node, nr }) }
+    }
+
+    /// The value. A clone of a tensor is a reference count.
+    pub fn value(&self) -> Tensor {
+        match self.value_ref() {
+            ValueRef::Borrowed(t) => t.clone(),
+            ValueRef::Owned(t) => t,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn value_ref(&self) -> ValueRef<'_> {
+        match &self.kind {
+            VarKind::Constant(t) | VarKind::Tracked(t, _) => ValueRef::Borrowed(t),
+            VarKind::Leaf(node) => ValueRef::Owned(leaf(node).value.read().expect(UNPOISONED).clone()),
+        }
+    }
+
+    /// The sizes, outermost axis first.
+    pub fn shape(&self) -> Shape {
+        match &self.kind {
+            VarKind::Constant(t) | VarKind::Tracked(t, _) => t.shape().clone(),
+            VarKind::Leaf(node) => node.metadata[0].shape.clone(),
+        }
+    }
+
+    /// How many axes.
+    pub fn rank(&self) -> usize {
+        self.shape().rank()
+    }
+
+    /// How many elements.
+    pub fn numel(&self) -> usize {
+        self.shape().numel()
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        match &self.kind {
+            VarKind::Constant(t) | VarKind::Tracked(t, _) => t.dtype(),
+            VarKind::Leaf(node) => node.metadata[0].dtype,
+        }
+    }
+
+    /// Whether this is no operation's result: made by the user, or without history.
+    pub fn is_leaf(&self) -> bool {
+        !matches!(self.kind, VarKind::Tracked(..))
+    }
+
+    /// Whether operations on it record themselves.
+    pub fn requires_grad(&self) -> bool {
+        match &self.kind {
+            VarKind::Constant(_) => false,
+            VarKind::Tracked(..) => true,
+            VarKind::Leaf(node) => leaf(node).requires_grad.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Turns gradients on or off for a leaf. A value without history becomes a leaf of its own when turned on.
+    ///
+    /// # Errors
+    /// `NotALeaf` when turning off the result of an operation; `DTypeWithoutGrad` for integers and `bool`.
+    ///
+    /// ```
+    /// use foldback_graph::{RequiresGrad, Var};
+    /// use foldback_tensor::tensor;
+    /// let mut x = tensor![1.0].requires_grad();
+    /// x.set_requires_grad(false)?;
+    /// assert!(!(&x * 2.0).requires_grad());
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn set_requires_grad(&mut self, on: bool) -> Result<()> {
+        match &self.kind {
+            VarKind::Leaf(node) => leaf(node).requires_grad.store(on, Ordering::Relaxed),
+            VarKind::Constant(t) if on => *self = Var::leaf(t.clone())?,
+            VarKind::Constant(_) => {}
+            VarKind::Tracked(..) if on => {}
+            VarKind::Tracked(..) => return Err(Error::NotALeaf),
+        }
+        Ok(())
+    }
+
+    /// The gradient that backward passes have left here, `None` before the first.
+    ///
+    /// Dense and row-major for a leaf. A variable that an operation made has one only after [`Var::retain_grad`];
+    /// asking it without is answered with `None` and one warning through the `log` facade.
+    pub fn grad(&self) -> Option<Tensor> {
+        self.grad_var().map(|g| g.value())
+    }
+
+    /// The gradient as a variable: after a backward pass with `create_graph` it has a history of its own.
+    pub fn grad_var(&self) -> Option<Var> {
+        match &self.kind {
+            VarKind::Constant(_) => None,
+            VarKind::Leaf(node) => leaf(node).grad.lock().expect(UNPOISONED).clone(),
+            VarKind::Tracked(_, edge) => Hooks::retained(&edge.node, edge.nr).unwrap_or_else(|| {
+                static ONCE: std::sync::Once = std::sync::Once::new();
+                ONCE.call_once(|| {
+                    log::warn!(
+                        "the grad of a variable that is not a leaf ({}) is being read; it is None unless retain_grad() was called",
+                        edge.node.name()
+                    )
+                });
+                None
+            }),
+        }
+    }
+
+    /// Sets or removes the gradient of a leaf.
+    ///
+    /// # Errors
+    /// `NotALeaf` if it has none to set; `Assigned` if the gradient has another shape or type than the variable.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![1.0, 2.0].requires_grad();
+    /// x.set_grad(Some(tensor![0.5, 0.5]))?;
+    /// assert!(x.set_grad(Some(tensor![0.5])).is_err());
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn set_grad(&self, grad: Option<Tensor>) -> Result<()> {
+        let VarKind::Leaf(node) = &self.kind else { return Err(Error::NotALeaf) };
+        if let Some(g) = &grad {
+            expect_fit("grad", &node.metadata[0], g)?;
+        }
+        *leaf(node).grad.lock().expect(UNPOISONED) = grad.map(|g| Var::constant(g.contiguous()));
+        Ok(())
+    }
+
+    /// Forgets the gradient, so that the next backward pass starts afresh.
+    pub fn zero_grad(&self) {
+        match &self.kind {
+            VarKind::Leaf(node) => *leaf(node).grad.lock().expect(UNPOISONED) = None,
+            VarKind::Tracked(_, edge) => Hooks::clear_retained(&edge.node, edge.nr),
+            VarKind::Constant(_) => {}
+        }
+    }
+
+    /// Asks backward passes to leave a gradient here too, although this is not a leaf. Does nothing for leaves.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let y = tensor![3.0].requires_grad() * 2.0;
+    /// y.retain_grad();
+    /// y.square().backward()?;
+    /// assert_eq!(y.grad(), Some(tensor![12.0]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn retain_grad(&self) {
+        if let VarKind::Tracked(_, edge) = &self.kind {
+            Hooks::retain(&edge.node, edge.nr);
+        }
+    }
+
+    /// Registers a function that sees this variable's gradient in every backward pass and may replace it.
+    ///
+    /// Hooks run in the order of registration. A hook that captures its own variable keeps the graph alive for ever;
+    /// capture [`Var::downgrade`]'s handle instead. On a variable that requires no gradient it never runs.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![1.0].requires_grad();
+    /// x.register_hook(|g| Some(g * 10.0));
+    /// (&x * 2.0).backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![20.0]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn register_hook(
+        &self,
+        hook: impl Fn(&Var) -> Option<Var> + Send + Sync + 'static,
+    ) -> Option<HookHandle> {
+        let edge = self.edge()?;
+        Some(Hooks::add(&edge.node, edge.nr, Arc::new(hook)))
+    }
+
+    /// The same value without its history: gradients stop here.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// let x = foldback_tensor::tensor![1.0].requires_grad();
+    /// assert!(!x.detach().requires_grad());
+    /// ```
+    pub fn detach(&self) -> Var {
+        Var::constant(self.value())
+    }
+
+    /// A handle that does not keep the graph alive.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// let y = foldback_tensor::tensor![1.0].requires_grad() * 2.0;
+    /// let weak = y.downgrade();
+    /// assert!(weak.upgrade().is_some());
+    /// drop(y);
+    /// assert!(weak.upgrade().is_none());
+    /// ```
+    pub fn downgrade(&self) -> WeakVar {
+        WeakVar(match &self.kind {
+            VarKind::Constant(t) => WeakKind::Constant(t.clone()),
+            VarKind::Leaf(node) => WeakKind::Leaf(Arc::downgrade(node)),
+            VarKind::Tracked(t, edge) => WeakKind::Tracked(t.clone(), Arc::downgrade(&edge.node), edge.nr),
+        })
+    }
+
+    /// Writes a new value into a leaf (all its clones see it) or replaces a value without history. Operations
+    /// recorded before keep the value that they saw.
+    ///
+    /// # Errors
+    /// `Assigned` if shape or type differ; `NotALeaf` for the result of an operation.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let mut x = tensor![1.0].requires_grad();
+    /// x.set_value(tensor![5.0])?;
+    /// assert_eq!(x.value(), tensor![5.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn set_value(&mut self, value: Tensor) -> Result<()> {
+        match &mut self.kind {
+            VarKind::Leaf(node) => {
+                expect_fit("value", &node.metadata[0], &value)?;
+                *leaf(node).value.write().expect(UNPOISONED) = value;
+            }
+            VarKind::Constant(t) => {
+                expect_fit("value", &InputMetadata::of(t), &value)?;
+                *t = value;
+            }
+            VarKind::Tracked(..) => return Err(Error::NotALeaf),
+        }
+        Ok(())
+    }
+
+    /// Lets `f` change a leaf's value in place, for optimisers. If `f` fails, or leaves another shape or type behind,
+    /// the old value stays.
+    ///
+    /// # Errors
+    /// `NotALeaf` for anything but a leaf, `Assigned` if shape or type changed, and whatever `f` returns.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![1.0].requires_grad();
+    /// x.update_value(|t| Ok(t.add_(1.0).map(|_| ())?))?;
+    /// assert_eq!(x.value(), tensor![2.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn update_value(&self, f: impl FnOnce(&mut Tensor) -> Result<()>) -> Result<()> {
+        let VarKind::Leaf(node) = &self.kind else { return Err(Error::NotALeaf) };
+        let mut guard = leaf(node).value.write().expect(UNPOISONED);
+        f(&mut guard)
+    }
+
+    /// Whether two handles stand for one variable: the same leaf, or the same output of the same operation.
+    pub fn is_same(&self, other: &Var) -> bool {
+        match (self.edge_anyway(), other.edge_anyway()) {
+            (Some(a), Some(b)) => Arc::ptr_eq(&a.node, &b.node) && a.nr == b.nr,
+            _ => false,
+        }
+    }
+
+    /// The edge that gradients of this variable leave by; none if it requires no gradient.
+    #[inline]
+    pub(crate) fn edge(&self) -> Option<Edge> {
+        match &self.kind {
+            VarKind::Constant(_) => None,
+            VarKind::Tracked(_, edge) => Some(edge.clone()),
+            VarKind::Leaf(node) if leaf(node).requires_grad.load(Ordering::Relaxed) => {
+                Some(Edge { node: node.clone(), nr: 0 })
+            }
+            VarKind::Leaf(_) => None,
+        }
+    }
+
+    fn edge_anyway(&self) -> Option<Edge> {
+        match &self.kind {
+            VarKind::Leaf(node) => Some(Edge { node: node.clone(), nr: 0 }),
+            _ => self.edge(),
+        }
+    }
+
+    /// Rebinds this handle to the result of an in-place operation, which must have its shape; the type stays.
+    #[track_caller]
+    pub(crate) fn rebind(&mut self, op: &'static str, f: impl FnOnce(&Var) -> Result<Var>) -> Result<()> {
+        let tracking_leaf = matches!(self.kind, VarKind::Leaf(_)) && self.requires_grad();
+        if tracking_leaf && is_grad_enabled() {
+            return Err(Error::LeafInPlace { op });
+        }
+        let new = f(self)?;
+        if new.shape() != self.shape() {
+            let (from, to) = (new.shape(), self.shape());
+            let at = |s: &Shape, d: usize, rank: usize| (d + s.rank()).checked_sub(rank).map_or(1, |i| s[i]);
+            let rank = from.rank().max(to.rank());
+            let dim = (0..rank).rev().find(|&d| at(&from, d, rank) != at(&to, d, rank)).unwrap_or(0);
+            return Err(foldback_tensor::Error::Expand { op, from, to, dim }.into());
+        }
+        if new.dtype().category() > self.dtype().category() {
+            return Err(foldback_tensor::Error::ResultCast { op, from: new.dtype(), to: self.dtype() }.into());
+        }
+        let new = new.to_dtype(self.dtype());
+        if let VarKind::Leaf(node) = &self.kind
+            && !new.requires_grad()
+        {
+            *leaf(node).value.write().expect(UNPOISONED) = new.value();
+            return Ok(());
+        }
+        *self = new;
+        Ok(())
+    }
+}
+
+/// Locks are held only around assignments of tensors, which do not panic.
+const UNPOISONED: &str = "nothing panics while a leaf is locked";
+
+fn leaf(node: &Node) -> &Leaf {
+    node.as_leaf().expect("a leaf variable's node is a leaf")
+}
+
+pub(crate) fn expect_fit(what: &'static str, meta: &InputMetadata, t: &Tensor) -> Result<()> {
+    if meta.shape == *t.shape() && meta.dtype == t.dtype() {
+        return Ok(());
+    }
+    Err(Error::Assigned {
+        what,
+        expected_shape: meta.shape.clone(),
+        expected_dtype: meta.dtype,
+        found_shape: t.shape().clone(),
+        found_dtype: t.dtype(),
+    })
+}
+
+impl From<Tensor> for Var {
+    fn from(t: Tensor) -> Var {
+        Var::constant(t)
+    }
+}
+
+impl From<&Tensor> for Var {
+    fn from(t: &Tensor) -> Var {
+        Var::constant(t.clone())
+    }
+}
+
+impl fmt::Debug for Var {
+    /// The value, and `requires_grad=true` for a tracked leaf or `grad_fn=<name>` for an operation's result.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = format!("{}", self.value());
+        let body = text.strip_suffix(')').unwrap_or(&text);
+        match &self.kind {
+            VarKind::Tracked(_, edge) => write!(f, "{body}, grad_fn=<{}>)", edge.node.name()),
+            VarKind::Leaf(_) if self.requires_grad() => write!(f, "{body}, requires_grad=true)"),
+            _ => f.write_str(&text),
+        }
+    }
+}
+
+impl fmt::Display for Var {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// A handle on a variable that does not keep its graph alive, see [`Var::downgrade`].
+#[derive(Clone)]
+pub struct WeakVar(WeakKind);
+
+#[derive(Clone)]
+enum WeakKind {
+    Constant(Tensor),
+    Leaf(Weak<Node>),
+    Tracked(Tensor, Weak<Node>, u32),
+}
+
+impl WeakVar {
+    /// The variable, if something else still keeps it alive.
+    pub fn upgrade(&self) -> Option<Var> {
+        match &self.0 {
+            WeakKind::Constant(t) => Some(Var::constant(t.clone())),
+            WeakKind::Leaf(node) => Some(Var { kind: VarKind::Leaf(node.upgrade()?) }),
+            WeakKind::Tracked(t, node, nr) => Some(Var::tracked(t.clone(), node.upgrade()?, *nr)),
+        }
+    }
+}
+
+impl fmt::Debug for WeakVar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WeakVar")
+    }
+}
+
+/// The source line that operations recorded now belong to: the caller's, or, in a backward pass that records, the
+/// line of the operation whose gradient is being recorded.
+#[track_caller]
+#[inline]
+pub(crate) fn location() -> &'static Location<'static> {
+    crate::engine::inherited_location().unwrap_or_else(|| Location::caller())
+}

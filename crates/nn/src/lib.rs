@@ -1,0 +1,2 @@
+//! Layers, losses and initialisers.
+#![forbid(unsafe_code)]

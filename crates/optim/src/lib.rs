@@ -1,0 +1,2 @@
+//! Optimisers.
+#![forbid(unsafe_code)]

@@ -1,0 +1,270 @@
+//! Values out of tensors, and ndarray arrays in and out.
+
+use ndarray::{
+    ArrayBase, ArrayD, ArrayViewD, Axis, Data, Dimension, IxDyn, OwnedRepr, ShapeBuilder, ViewRepr,
+};
+
+use crate::dtype::{Element, Scalar, with_block};
+use crate::error::{Error, Result};
+use crate::iter;
+use crate::shape::{Dims, Shape};
+use crate::tensor::{Layout, Tensor};
+
+/// # Values out
+impl Tensor {
+    /// The only element of a tensor that has one, cast to `T`.
+    ///
+    /// # Errors
+    /// `NotASingleElement`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![[2.5]].item::<f64>()?, 2.5);
+    /// assert!(tensor![1.0, 2.0].item::<f32>().is_err());
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn item<T: Element>(&self) -> Result<T> {
+        if self.numel() != 1 {
+            return Err(Error::NotASingleElement { shape: self.shape().clone() });
+        }
+        Ok(T::from_scalar(self.scalar_at(self.layout.offset)))
+    }
+
+    /// The element at a place of the buffer.
+    pub(crate) fn scalar_at(&self, place: usize) -> Scalar {
+        with_block!(Block, self.storage.block(), s => s[place].to_scalar())
+    }
+
+    /// The elements in row-major order.
+    ///
+    /// # Errors
+    /// `DTypeMismatch` if the elements are not of type `T`; cast them with [`Tensor::to_dtype`] first.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let t = tensor![[1.0, 2.0], [3.0, 4.0]].t()?;
+    /// assert_eq!(t.to_vec::<f32>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        self.expect_dtype("to_vec", T::DTYPE)?;
+        crate::create::checked_room("to_vec", self.shape(), T::DTYPE)?;
+        if let Some(s) = self.as_slice::<T>() {
+            return Ok(s.to_vec());
+        }
+        let mut values = vec![T::default(); self.numel()];
+        iter::copy_into(self, T::block_mut(&mut values));
+        Ok(values)
+    }
+
+    /// The elements as an ndarray view, without a copy, whatever the strides are (negative, or 0 where expanded).
+    ///
+    /// # Errors
+    /// `DTypeMismatch` if the elements are not of type `T`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let t = tensor![[1.0, 2.0], [3.0, 4.0]].flip(1)?;
+    /// let view = t.as_array::<f32>()?;
+    /// assert_eq!(view[[0, 1]], 1.0);
+    /// assert_eq!(view.sum(), 10.0);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn as_array<T: Element>(&self) -> Result<ArrayViewD<'_, T>> {
+        self.expect_dtype("as_array", T::DTYPE)?;
+        let all = T::slice(self.storage.block()).expect("the type was compared");
+        let shape = IxDyn(self.dims());
+        if self.numel() == 0 {
+            return Ok(ArrayViewD::from_shape(shape, &[]).expect("an empty view needs no elements"));
+        }
+        // ndarray takes strides as unsigned numbers: view each axis from its low end, then turn it round.
+        let mut low = self.layout.offset as isize;
+        let mut strides: Dims<usize> = Dims::new();
+        for (&size, &stride) in self.layout.shape.iter().zip(&self.layout.strides) {
+            if size > 1 {
+                low += (size as isize - 1) * stride.min(0);
+                strides.push(stride.unsigned_abs());
+            } else {
+                strides.push(0);
+            }
+        }
+        let mut view = ArrayViewD::from_shape(shape.strides(IxDyn(&strides)), &all[low as usize..])
+            .expect("a layout stays inside its buffer");
+        for (i, (&size, &stride)) in self.layout.shape.iter().zip(&self.layout.strides).enumerate() {
+            if size > 1 && stride < 0 {
+                view.invert_axis(Axis(i));
+            }
+        }
+        Ok(view)
+    }
+
+    /// The elements as an ndarray array of its own, row-major.
+    ///
+    /// # Errors
+    /// `DTypeMismatch` if the elements are not of type `T`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let a = tensor![[1.0, 2.0]].to_array::<f32>()?;
+    /// assert_eq!(a.shape(), [1, 2]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn to_array<T: Element>(&self) -> Result<ArrayD<T>> {
+        self.expect_dtype("to_array", T::DTYPE)?;
+        let values = self.to_vec()?;
+        Ok(ArrayD::from_shape_vec(IxDyn(self.dims()), values).expect("as many elements as the shape holds"))
+    }
+}
+
+/// The array's own vector with the array's strides: no element is copied, whatever the layout.
+///
+/// ```
+/// use foldback_tensor::{Tensor, tensor};
+/// let a = ndarray::array![[1.0f32, 2.0], [3.0, 4.0]];
+/// assert_eq!(Tensor::from(a.reversed_axes()), tensor![[1.0, 3.0], [2.0, 4.0]]);
+/// ```
+impl<T: Element, D: Dimension> From<ArrayBase<OwnedRepr<T>, D>> for Tensor {
+    fn from(array: ArrayBase<OwnedRepr<T>, D>) -> Tensor {
+        let shape = Shape::from(array.shape());
+        let strides = Dims::from_slice(array.strides());
+        let (values, offset) = array.into_raw_vec_and_offset();
+        match offset {
+            Some(offset) if shape.numel() > 0 => {
+                let whole = Tensor::from(values);
+                whole.with_layout(Layout { shape, strides, offset })
+            }
+            _ => Tensor::from_storage(T::storage(Vec::new()), shape),
+        }
+    }
+}
+
+/// A row-major copy of the view.
+impl<T: Element, D: Dimension> From<ArrayBase<ViewRepr<&T>, D>> for Tensor {
+    fn from(view: ArrayBase<ViewRepr<&T>, D>) -> Tensor {
+        copied(&view)
+    }
+}
+
+/// A row-major copy of the array.
+impl<T: Element, D: Dimension> From<&ArrayBase<OwnedRepr<T>, D>> for Tensor {
+    fn from(array: &ArrayBase<OwnedRepr<T>, D>) -> Tensor {
+        copied(array)
+    }
+}
+
+fn copied<T: Element, S: Data<Elem = T>, D: Dimension>(array: &ArrayBase<S, D>) -> Tensor {
+    let values: Vec<T> = match array.as_slice() {
+        Some(s) => s.to_vec(),
+        None => array.iter().copied().collect(),
+    };
+    Tensor::from_storage(T::storage(values), Shape::from(array.shape()))
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::{Array, Array0, Array1, Array2, ArrayD, IxDyn, ShapeBuilder, arr0, array, s};
+
+    use crate::{DType, Error, Tensor, tensor};
+
+    #[test]
+    fn item_casts() {
+        assert_eq!(tensor![2.9].item::<i64>().unwrap(), 2);
+        assert!(Tensor::scalar(-1i64).item::<bool>().unwrap());
+        assert_eq!(Tensor::scalar(0.1f32).item::<f64>().unwrap(), 0.1f32 as f64);
+        assert_eq!(tensor![i64::MAX; i64].item::<i64>().unwrap(), i64::MAX);
+        assert_eq!(tensor![1, 2, 3].slice(1).unwrap().item::<f32>().unwrap(), 2.0);
+        assert!(matches!(tensor![].item::<f32>(), Err(Error::NotASingleElement { .. })));
+        assert!(matches!(
+            tensor![1].expand([2]).unwrap().item::<f32>(),
+            Err(Error::NotASingleElement { .. })
+        ));
+    }
+
+    #[test]
+    fn vectors_are_row_major_and_of_the_right_type() {
+        let t = tensor![[1, 2], [3, 4]; i64].t().unwrap().flip(0).unwrap();
+        assert_eq!(t.to_vec::<i64>().unwrap(), [2, 4, 1, 3]);
+        assert_eq!(tensor![5].expand([2, 2]).unwrap().to_vec::<f32>().unwrap(), [5.0; 4]);
+        assert!(matches!(
+            t.to_vec::<f64>(),
+            Err(Error::DTypeMismatch { expected: DType::F64, found: DType::I64, .. })
+        ));
+        assert!(matches!(tensor![1].expand([1 << 55]).unwrap().to_vec::<f32>(), Err(Error::TooLarge { .. })));
+        assert!(matches!(
+            tensor![1].expand([1 << 55]).unwrap().to_array::<f32>(),
+            Err(Error::TooLarge { .. })
+        ));
+    }
+
+    #[test]
+    fn views_for_any_strides() {
+        let t = Tensor::arange(0, 24, 1, DType::I64).reshape([2, 3, 4]).unwrap();
+        let views = [
+            t.clone(),
+            t.permute([2, 0, 1]).unwrap(),
+            t.flip([0, 2]).unwrap(),
+            t.flip(..).unwrap().transpose(0, 2).unwrap().slice((1..3, 1)).unwrap(),
+            t.unsqueeze(1).unwrap().expand([2, 5, 3, 4]).unwrap().flip([0, 1]).unwrap(),
+            t.slice((1, -1, 2)).unwrap(),
+            t.narrow(1, 3, 0).unwrap(),
+            Tensor::from_strided(vec![1i64, 2, 3, 4], [2, 3], &[1, 1], 0).unwrap(),
+            Tensor::from_strided(vec![1i64, 2], [1, 2], &[isize::MIN, -1], 1).unwrap(),
+        ];
+        for v in views {
+            let a = v.as_array::<i64>().unwrap();
+            assert_eq!(a.shape(), v.dims());
+            assert_eq!(a.iter().copied().collect::<Vec<_>>(), v.to_vec::<i64>().unwrap());
+            assert_eq!(v.to_array::<i64>().unwrap(), a);
+        }
+        assert!(matches!(t.as_array::<f32>(), Err(Error::DTypeMismatch { .. })));
+    }
+
+    #[test]
+    fn a_view_is_no_copy() {
+        let t = tensor![[1, 2], [3, 4]];
+        let a = t.as_array::<f32>().unwrap();
+        assert_eq!(a.as_ptr(), t.as_slice::<f32>().unwrap().as_ptr());
+        let huge = tensor![1].expand([1 << 40, 3]).unwrap();
+        assert_eq!(huge.as_array::<f32>().unwrap()[[1 << 39, 2]], 1.0);
+    }
+
+    #[test]
+    fn owned_arrays_come_in_without_a_copy() {
+        let a: Array2<f64> = array![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];
+        let first = a.as_ptr();
+        let t = Tensor::from(a);
+        assert_eq!(t.as_slice::<f64>().unwrap().as_ptr(), first);
+        assert_eq!(t, tensor![[1, 2, 3], [4, 5, 6]; f64]);
+
+        let fortran = Array::from_shape_vec((2, 3).f(), vec![1i64, 2, 3, 4, 5, 6]).unwrap();
+        let first = fortran.as_ptr();
+        let t = Tensor::from(fortran);
+        assert_eq!(t.strides(), [1, 2]);
+        assert_eq!(t.as_array::<i64>().unwrap().as_ptr(), first);
+        assert_eq!(t, tensor![[1, 3, 5], [2, 4, 6]; i64]);
+
+        let mut cut = Array1::from_vec(vec![0.0f32, 1.0, 2.0, 3.0, 4.0]);
+        cut.slice_collapse(s![1..;2]);
+        cut.invert_axis(ndarray::Axis(0));
+        let t = Tensor::from(cut);
+        assert_eq!((t.strides(), t.clone()), (&[-2][..], tensor![3, 1]));
+    }
+
+    #[test]
+    fn arrays_of_any_dimension_type() {
+        assert_eq!(Tensor::from(arr0(true)), Tensor::scalar(true));
+        assert_eq!(Tensor::from(&Array0::from_elem((), 1i64)).rank(), 0);
+        let dynamic = ArrayD::from_elem(IxDyn(&[1, 2, 1, 2, 1, 2, 1]), 1.0f32);
+        assert_eq!(Tensor::from(dynamic.view()).dims(), [1, 2, 1, 2, 1, 2, 1]);
+        assert_eq!(Tensor::from(dynamic).numel(), 8);
+        assert_eq!(Tensor::from(Array2::<f32>::zeros((3, 0))).dims(), [3, 0]);
+        let a = array![[1i64, 2], [3, 4]];
+        assert_eq!(Tensor::from(a.t()), tensor![[1, 3], [2, 4]; i64]);
+        assert_eq!(Tensor::from(a.slice(s![.., ..;-1])), tensor![[2, 1], [4, 3]; i64]);
+        assert_eq!(Tensor::from(a.broadcast((2, 2, 2)).unwrap()).numel(), 8);
+    }
+}

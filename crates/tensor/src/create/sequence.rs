@@ -1,0 +1,272 @@
+//! Numbers at equal distances: `arange` and `linspace`.
+
+use super::{checked_room, or_panic};
+use crate::buffer::Storage;
+use crate::dtype::{BlockMut, DType, Scalar};
+use crate::error::{Error, Result};
+use crate::shape::Shape;
+use crate::tensor::Tensor;
+
+/// # Sequences
+impl Tensor {
+    /// The numbers from `start` in steps of `step` up to, not including, `end`: `[ceil((end - start) / step)]`.
+    ///
+    /// Element `i` is `start + i * step`, for floating-point types computed in `f64` with one rounding. For `I64`, start
+    /// and step are rounded towards zero after the count was taken, as in PyTorch.
+    ///
+    /// # Panics
+    /// Where [`Tensor::try_arange`] returns an error.
+    ///
+    /// ```
+    /// use foldback_tensor::{DType, Tensor, tensor};
+    /// assert_eq!(Tensor::arange(0, 5, 2, DType::I64), tensor![0, 2, 4; i64]);
+    /// assert_eq!(Tensor::arange(1, 0, -0.5, DType::F32), tensor![1.0, 0.5]);
+    /// ```
+    #[track_caller]
+    pub fn arange(
+        start: impl Into<Scalar>,
+        end: impl Into<Scalar>,
+        step: impl Into<Scalar>,
+        dtype: DType,
+    ) -> Tensor {
+        or_panic(Tensor::try_arange(start, end, step, dtype))
+    }
+
+    /// [`Tensor::arange`] without a panic.
+    ///
+    /// # Errors
+    /// `Parameter` if the step is zero, leads away from the end, or a bound is not finite; `DTypeUnsupported` for
+    /// `Bool`; `TooLarge`.
+    ///
+    /// ```
+    /// use foldback_tensor::{DType, Tensor};
+    /// assert!(Tensor::try_arange(0, 5, 0, DType::F32).is_err());
+    /// assert!(Tensor::try_arange(0, 5, -1, DType::F32).is_err());
+    /// ```
+    #[track_caller]
+    pub fn try_arange(
+        start: impl Into<Scalar>,
+        end: impl Into<Scalar>,
+        step: impl Into<Scalar>,
+        dtype: DType,
+    ) -> Result<Tensor> {
+        let (start, end, step) = (start.into(), end.into(), step.into());
+        for (name, value) in [("start", start), ("end", end), ("step", step)] {
+            if !value.to_f64().is_finite() {
+                return Err(parameter("arange", name, value, "a finite number"));
+            }
+        }
+        match dtype {
+            DType::Bool => Err(Error::DTypeUnsupported { op: "arange", dtype }),
+            DType::I64 => {
+                let (first, by) = (start.to_i64(), step.to_i64());
+                let whole = ![start, end, step].iter().any(|v| matches!(v, Scalar::F64(_)));
+                let count = if whole {
+                    let distance = i128::from(end.to_i64()) - i128::from(first);
+                    check_step(step, distance as f64)?;
+                    let by = i128::from(by);
+                    usize::try_from((distance + by - by.signum()) / by).unwrap_or(usize::MAX)
+                } else {
+                    count(start, end, step)?
+                };
+                // Whole numbers lie between start and end; fractions rounded towards zero may wrap, but never panic.
+                sequence("arange", count, dtype, |_| 0.0, |i| first.wrapping_add((i as i64).wrapping_mul(by)))
+            }
+            DType::F32 | DType::F64 => {
+                let (first, by) = (start.to_f64(), step.to_f64());
+                sequence("arange", count(start, end, step)?, dtype, |i| by.mul_add(i as f64, first), |_| 0)
+            }
+        }
+    }
+
+    /// `steps` numbers from `start` to `end`, both included, at equal distances: `[steps]`.
+    ///
+    /// The first half counts from `start` and the second half back from `end`, as in PyTorch, so that the ends are
+    /// exact. One step gives `start`; integers are rounded towards zero. Products are not rounded before they are added.
+    ///
+    /// # Panics
+    /// Where [`Tensor::try_linspace`] returns an error.
+    ///
+    /// ```
+    /// use foldback_tensor::{DType, Tensor, tensor};
+    /// assert_eq!(Tensor::linspace(0, 1, 5, DType::F32), tensor![0.0, 0.25, 0.5, 0.75, 1.0]);
+    /// ```
+    #[track_caller]
+    pub fn linspace(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: usize, dtype: DType) -> Tensor {
+        or_panic(Tensor::try_linspace(start, end, steps, dtype))
+    }
+
+    /// [`Tensor::linspace`] without a panic.
+    ///
+    /// # Errors
+    /// `DTypeUnsupported` for `Bool`; `TooLarge`.
+    ///
+    /// ```
+    /// use foldback_tensor::{DType, Tensor};
+    /// assert!(Tensor::try_linspace(0, 1, usize::MAX, DType::F32).is_err());
+    /// ```
+    #[track_caller]
+    pub fn try_linspace(
+        start: impl Into<Scalar>,
+        end: impl Into<Scalar>,
+        steps: usize,
+        dtype: DType,
+    ) -> Result<Tensor> {
+        let (start, end) = (start.into(), end.into());
+        let half = steps / 2;
+        let gaps = steps.saturating_sub(1).max(1);
+        match dtype {
+            DType::Bool => Err(Error::DTypeUnsupported { op: "linspace", dtype }),
+            DType::F32 => {
+                let (a, b) = (start.to_f64() as f32, end.to_f64() as f32);
+                let step = (b - a) / gaps as f32;
+                let at = |i: usize| {
+                    if i < half {
+                        step.mul_add(i as f32, a)
+                    } else {
+                        (-step).mul_add((steps - i - 1) as f32, b)
+                    }
+                };
+                sequence("linspace", steps, dtype, |i| at_ends(i, steps, a, b, at) as f64, |_| 0)
+            }
+            DType::F64 | DType::I64 => {
+                let whole = |s: Scalar| if dtype == DType::I64 { s.to_i64() as f64 } else { s.to_f64() };
+                let (a, b) = (whole(start), whole(end));
+                let step = (b - a) / gaps as f64;
+                let at = |i: usize| {
+                    if i < half {
+                        step.mul_add(i as f64, a)
+                    } else {
+                        (-step).mul_add((steps - i - 1) as f64, b)
+                    }
+                };
+                let at = |i: usize| at_ends(i, steps, a, b, at);
+                sequence("linspace", steps, dtype, at, |i| at(i) as i64)
+            }
+        }
+    }
+}
+
+/// The formula's value, but exactly the bounds at the ends; a single step is the start.
+fn at_ends<T: Copy>(i: usize, steps: usize, start: T, end: T, at: impl Fn(usize) -> T) -> T {
+    match i {
+        0 => start,
+        _ if i + 1 == steps => end,
+        _ => at(i),
+    }
+}
+
+fn parameter(op: &'static str, name: &'static str, value: Scalar, expected: &'static str) -> Error {
+    Error::Parameter { op, name, value: value.to_string(), expected }
+}
+
+/// How many floating-point numbers there are from start to end; too many saturate.
+fn count(start: Scalar, end: Scalar, step: Scalar) -> Result<usize> {
+    let distance = end.to_f64() - start.to_f64();
+    check_step(step, distance)?;
+    Ok((distance / step.to_f64()).ceil() as usize)
+}
+
+/// Refuses a step of zero and one that leads away from the end.
+fn check_step(step: Scalar, distance: f64) -> Result<()> {
+    if step.to_f64() == 0.0 {
+        return Err(parameter("arange", "step", step, "a number other than zero"));
+    }
+    if step.to_f64().signum() * distance < 0.0 {
+        return Err(parameter("arange", "step", step, "a step that leads from start to end"));
+    }
+    Ok(())
+}
+
+/// A vector of elements computed from their position, as floating-point numbers or as integers.
+fn sequence(
+    op: &'static str,
+    count: usize,
+    dtype: DType,
+    float: impl Fn(usize) -> f64,
+    integer: impl Fn(usize) -> i64,
+) -> Result<Tensor> {
+    let shape = Shape::from(count);
+    let mut storage = Storage::stale(dtype, checked_room(op, &shape, dtype)?);
+    match storage.block_mut() {
+        BlockMut::F32(out) => out.iter_mut().enumerate().for_each(|(i, o)| *o = float(i) as f32),
+        BlockMut::F64(out) => out.iter_mut().enumerate().for_each(|(i, o)| *o = float(i)),
+        BlockMut::I64(out) => out.iter_mut().enumerate().for_each(|(i, o)| *o = integer(i)),
+        BlockMut::Bool(_) => unreachable!("sequences of truth values are refused earlier"),
+    }
+    Ok(Tensor::from_storage(storage, shape))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType::*;
+    use crate::{assert_close, tensor};
+
+    /// Expected values printed by PyTorch 2.15.
+    #[test]
+    fn arange_counts_as_pytorch() {
+        let at = |a: f64, b: f64, s: f64, d| Tensor::arange(a, b, s, d);
+        assert_close!(
+            at(0.0, 1.0, 0.1, F32),
+            Tensor::arange(0, 10, 1, F32).div(10.0).unwrap(),
+            atol = 0.0,
+            rtol = 1e-7
+        );
+        assert_eq!(at(1.0, 0.0, -0.3, F64), tensor![1.0, 0.7, 0.4, 0.10000000000000003; f64]);
+        assert_eq!(at(0.5, 3.1, 0.4, F64).numel(), 7);
+        assert_eq!(at(0.0, 1.0, 0.1, I64), Tensor::zeros([10], I64));
+        assert_eq!(at(-3.0, 4.0, 0.7, I64), Tensor::full([10], -3, I64));
+        let f64s =
+            tensor![-3.0, -2.3, -1.6, -0.9000000000000001, -0.20000000000000018, 0.4999999999999998; f64];
+        assert_eq!(at(-3.0, 1.0, 0.7, F64), f64s);
+        for d in [F32, F64, I64] {
+            assert_eq!(Tensor::arange(0, 5, 2, d), tensor![0, 2, 4].to_dtype(d));
+            assert_eq!(Tensor::arange(0, -7, -3, d), tensor![0, -3, -6].to_dtype(d));
+            assert_eq!(Tensor::arange(2, 2, 1, d), tensor![].to_dtype(d));
+        }
+        let ends = Tensor::arange(i64::MIN, i64::MAX, i64::MAX, I64);
+        assert_eq!(ends, tensor![i64::MIN, -1, i64::MAX - 1; i64]);
+    }
+
+    #[test]
+    fn arange_refuses() {
+        let refused = |a: Scalar, b: Scalar, s: Scalar, d| Tensor::try_arange(a, b, s, d).unwrap_err();
+        let [zero, one, minus] = [0, 1, -1].map(Scalar::from);
+        for d in [F32, F64, I64] {
+            for (a, b, s) in
+                [(zero, one, zero), (zero, one, minus), (one, zero, one), (zero, Scalar::from(f64::NAN), one)]
+            {
+                assert!(matches!(refused(a, b, s, d), Error::Parameter { op: "arange", .. }));
+            }
+            assert!(matches!(
+                refused(zero, f64::INFINITY.into(), one, d),
+                Error::Parameter { name: "end", .. }
+            ));
+        }
+        assert!(matches!(refused(zero, one, one, Bool), Error::DTypeUnsupported { .. }));
+    }
+
+    /// Expected values printed by PyTorch 2.15.
+    #[test]
+    fn linspace_is_pytorchs() {
+        let line = |a: f64, b: f64, n, d| Tensor::linspace(a, b, n, d);
+        let f32s =
+            tensor![-2.5, -1.525, -0.54999995, 0.42500007, 1.4000001, 2.375, 3.35, 4.325, 5.3, 6.275, 7.25];
+        assert_eq!(line(-2.5, 7.25, 11, F32), f32s);
+        let f64s =
+            tensor![-2.5, -1.525, -0.55, 0.42499999999999993, 1.4, 2.375, 3.35, 4.325, 5.3, 6.275, 7.25; f64];
+        assert_eq!(line(-2.5, 7.25, 11, F64), f64s);
+        assert_eq!(line(-2.5, 7.25, 11, I64), tensor![-2, -1, 0, 0, 1, 2, 3, 4, 5, 6, 7; i64]);
+        assert_eq!(line(3.0, -10.0, 6, F32), tensor![3.0, 0.4000001, -2.1999998, -4.8, -7.4, -10.0]);
+        assert_eq!(line(3.0, -10.0, 6, I64), tensor![3, 0, -2, -4, -7, -10; i64]);
+        assert_eq!(
+            line(-7.0, 9.0, 6, F64),
+            tensor![-7.0, -3.8, -0.5999999999999996, 2.5999999999999996, 5.8, 9.0; f64]
+        );
+        assert_eq!(line(0.0, 1.0, 1, F32), tensor![0.0]);
+        assert_eq!(line(0.0, 1.0, 2, I64), tensor![0, 1; i64]);
+        assert_eq!(line(0.0, 1.0, 0, F32), tensor![]);
+        assert!(matches!(Tensor::try_linspace(0, 1, 3, Bool), Err(Error::DTypeUnsupported { .. })));
+    }
+}

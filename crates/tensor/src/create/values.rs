@@ -1,0 +1,240 @@
+//! Tensors of values that the caller already has, and casts to another type.
+
+use super::checked_len;
+use crate::buffer::Storage;
+use crate::dtype::{DType, Element};
+use crate::error::{Error, Result};
+use crate::shape::{Dims, Shape};
+use crate::tensor::{Layout, Tensor};
+
+/// # From values
+impl Tensor {
+    /// A 0-d tensor that holds one number.
+    ///
+    /// ```
+    /// use foldback_tensor::{DType, Tensor};
+    /// let t = Tensor::scalar(2.5f32);
+    /// assert_eq!((t.rank(), t.dtype()), (0, DType::F32));
+    /// ```
+    #[track_caller]
+    pub fn scalar<T: Element>(value: T) -> Tensor {
+        Tensor::from_storage(T::storage(vec![value]), Shape::scalar())
+    }
+
+    /// The vector's elements in row-major order, without a copy.
+    ///
+    /// # Errors
+    /// `ElementCount` if the shape does not hold exactly as many; `TooLarge`.
+    ///
+    /// ```
+    /// use foldback_tensor::{Tensor, tensor};
+    /// let t = Tensor::from_vec(vec![1.0f32, 2.0, 3.0, 4.0], [2, 2])?;
+    /// assert_eq!(t, tensor![[1.0, 2.0], [3.0, 4.0]]);
+    /// assert!(Tensor::from_vec(vec![1.0f32], [2, 2]).is_err());
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn from_vec<T: Element>(values: Vec<T>, shape: impl Into<Shape>) -> Result<Tensor> {
+        let shape = expect_count("from_vec", values.len(), shape.into(), T::DTYPE)?;
+        Ok(Tensor::from_storage(T::storage(values), shape))
+    }
+
+    /// A copy of the elements, in row-major order.
+    ///
+    /// # Errors
+    /// `ElementCount` if the shape does not hold exactly as many; `TooLarge`.
+    ///
+    /// ```
+    /// use foldback_tensor::Tensor;
+    /// let t = Tensor::from_slice(&[1i64, 2, 3], [3, 1])?;
+    /// assert_eq!(t.dims(), [3, 1]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn from_slice<T: Element>(values: &[T], shape: impl Into<Shape>) -> Result<Tensor> {
+        let shape = expect_count("from_slice", values.len(), shape.into(), T::DTYPE)?;
+        let mut storage = Storage::stale(T::DTYPE, values.len());
+        T::slice_mut(storage.block_mut()).expect("storage of the same type").copy_from_slice(values);
+        Ok(Tensor::from_storage(storage, shape))
+    }
+
+    /// Elements of a vector found by strides: index `[i, j, ...]` is `values[offset + i * strides[0] + ...]`.
+    ///
+    /// Strides count elements and may be 0 or negative. They have no meaning on axes of size 1.
+    ///
+    /// # Errors
+    /// `Rank` if there are not as many strides as sizes, `IndexOutOfRange` if an index of the shape would fall outside
+    /// the vector (the error names that place), `TooLarge`.
+    ///
+    /// ```
+    /// use foldback_tensor::{Tensor, tensor};
+    /// let t = Tensor::from_strided(vec![1.0f32, 2.0, 3.0], [2, 3], &[0, -1], 2)?;
+    /// assert_eq!(t, tensor![[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn from_strided<T: Element>(
+        values: Vec<T>,
+        shape: impl Into<Shape>,
+        strides: &[isize],
+        offset: usize,
+    ) -> Result<Tensor> {
+        const OP: &str = "from_strided";
+        let shape = shape.into();
+        if strides.len() != shape.rank() {
+            return Err(Error::Rank {
+                op: OP,
+                expected: "strides for exactly the shape's",
+                found: strides.len(),
+            });
+        }
+        let n = checked_len(OP, &shape, T::DTYPE)?;
+        let len = values.len();
+        if n == 0 {
+            return Ok(Tensor::from_storage(Storage::zeros(T::DTYPE, 0), shape));
+        }
+        let (mut low, mut high) = (offset as i128, offset as i128);
+        for (&size, &stride) in shape.iter().zip(strides) {
+            let reach = (size - 1) as i128 * stride as i128;
+            // Saturating, because many axes may each reach as far as an i128 allows.
+            if reach < 0 { low = low.saturating_add(reach) } else { high = high.saturating_add(reach) }
+        }
+        if low < 0 || high >= len as i128 {
+            let index = if low < 0 { low } else { high };
+            let index = index.clamp(i64::MIN as i128, i64::MAX as i128) as i64;
+            return Err(Error::IndexOutOfRange { op: OP, index, axis: 0, size: len });
+        }
+        let bound = len as isize;
+        let strides: Dims<isize> = shape
+            .iter()
+            .zip(strides)
+            .map(|(&n, &s)| if n == 1 { s.clamp(-bound, bound) } else { s })
+            .collect();
+        let whole = Tensor::from_storage(T::storage(values), Shape::from(len));
+        Ok(whole.with_layout(Layout { shape, strides, offset }))
+    }
+
+    /// The elements cast to another type: truncation towards zero, `true` as 1, everything but zero as `true`.
+    ///
+    /// A tensor of that type already is returned as it is. Axes that are expanded stay so.
+    ///
+    /// ```
+    /// use foldback_tensor::{DType, tensor};
+    /// assert_eq!(tensor![1.5, -2.5].to_dtype(DType::I64), tensor![1, -2; i64]);
+    /// ```
+    #[track_caller]
+    pub fn to_dtype(&self, dtype: DType) -> Tensor {
+        if self.dtype() == dtype {
+            return self.clone();
+        }
+        if self.numel() == 0 {
+            return Tensor::from_storage(Storage::zeros(dtype, 0), self.shape().clone());
+        }
+        // Cast one of the elements that an expanded axis repeats, then repeat it again.
+        let mut once = self.layout.clone();
+        for (size, stride) in once.shape.iter_mut().zip(&once.strides) {
+            if *stride == 0 {
+                *size = 1;
+            }
+        }
+        let mut cast = crate::iter::copy(&self.with_layout(once), dtype);
+        for (stride, (&full, &size)) in
+            cast.layout.strides.iter_mut().zip(self.layout.shape.iter().zip(cast.layout.shape.iter()))
+        {
+            if full != size {
+                *stride = 0;
+            }
+        }
+        cast.layout.shape = self.shape().clone();
+        cast
+    }
+}
+
+/// Refuses a shape that does not hold exactly `n` elements.
+fn expect_count(op: &'static str, n: usize, shape: Shape, dtype: DType) -> Result<Shape> {
+    if checked_len(op, &shape, dtype)? != n {
+        return Err(Error::ElementCount { op, shape: shape.to_string(), elements: n });
+    }
+    Ok(shape)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType::*;
+    use crate::tensor;
+
+    #[test]
+    fn values_of_a_vector_or_slice() {
+        assert_eq!(Tensor::from_vec(vec![1i64, 2], [2, 1]).unwrap(), tensor![[1], [2]; i64]);
+        assert_eq!(Tensor::from_vec(Vec::<f64>::new(), [0, 5]).unwrap().dims(), [0, 5]);
+        assert_eq!(Tensor::from_slice(&[true], ()).unwrap(), Tensor::scalar(true));
+        let long: Vec<f32> = (0..1000).map(|v| v as f32).collect();
+        assert_eq!(Tensor::from_slice(&long, 1000).unwrap(), Tensor::from_vec(long.clone(), 1000).unwrap());
+        assert!(matches!(Tensor::from_vec(vec![1i64, 2], [3]), Err(Error::ElementCount { elements: 2, .. })));
+        assert!(matches!(Tensor::from_slice(&[1.0f32], [0]), Err(Error::ElementCount { .. })));
+        assert!(matches!(
+            Tensor::from_vec(vec![1i64], [usize::MAX, usize::MAX]),
+            Err(Error::TooLarge { .. })
+        ));
+    }
+
+    #[test]
+    fn strides_over_a_vector() {
+        let v = || (0..6).map(|v| v as f32).collect::<Vec<_>>();
+        let ok = |shape: &[usize], strides: &[isize], offset| {
+            Tensor::from_strided(v(), shape, strides, offset).unwrap()
+        };
+        assert_eq!(ok(&[2, 3], &[1, 2], 0), tensor![[0, 2, 4], [1, 3, 5]]);
+        assert_eq!(ok(&[3], &[-2], 5), tensor![5, 3, 1]);
+        assert_eq!(ok(&[2, 2], &[0, 1], 4), tensor![[4, 5], [4, 5]]);
+        assert_eq!(ok(&[3, 3], &[1, 1], 0), tensor![[0, 1, 2], [1, 2, 3], [2, 3, 4]]);
+        assert_eq!(ok(&[], &[], 5), Tensor::scalar(5.0f32));
+        assert_eq!(ok(&[1, 2], &[isize::MAX, 1], 0).flip(..).unwrap(), tensor![[1, 0]]);
+        assert_eq!(ok(&[1, 2], &[isize::MIN, 1], 0).unsqueeze(0).unwrap().reshape(2).unwrap(), tensor![0, 1]);
+        assert_eq!(ok(&[0, 2], &[isize::MIN, isize::MAX], usize::MAX).dims(), [0, 2]);
+    }
+
+    #[test]
+    fn strides_that_leave_the_vector() {
+        let refused = |shape: &[usize], strides: &[isize], offset| {
+            Tensor::from_strided(vec![0.0f32; 6], shape, strides, offset).unwrap_err()
+        };
+        for (shape, strides, offset) in [
+            (&[7][..], &[1][..], 0),
+            (&[2], &[-1], 0),
+            (&[2, 2], &[4, 2], 0),
+            (&[2], &[isize::MAX], 1),
+            (&[3], &[isize::MIN], 5),
+            (&[], &[], 6),
+            (&[], &[], usize::MAX),
+        ] {
+            assert!(
+                matches!(refused(shape, strides, offset), Error::IndexOutOfRange { size: 6, .. }),
+                "{shape:?}"
+            );
+        }
+        assert!(matches!(refused(&[2, 3], &[1], 0), Error::Rank { found: 1, .. }));
+        assert!(matches!(refused(&[usize::MAX, 2], &[0, 0], 0), Error::TooLarge { .. }));
+    }
+
+    #[test]
+    fn casts() {
+        let f = tensor![1.9, -1.9, 0.0, f32::NAN, f32::INFINITY];
+        assert_eq!(f.to_dtype(Bool), tensor![true, true, false, true, true; bool]);
+        assert_eq!(f.to_dtype(I64), tensor![1, -1, 0, 0, i64::MAX; i64]);
+        assert!(f.to_dtype(F32).shares_buffer_with(&f));
+        assert_eq!(tensor![true, false; bool].to_dtype(F64), tensor![1, 0; f64]);
+        assert_eq!(tensor![i64::MAX; i64].to_dtype(F32), tensor![9.223372e18]);
+        assert_eq!(tensor![[], []].to_dtype(I64).dims(), [2, 0]);
+        assert_eq!(tensor![[1, 2], [3, 4]].t().unwrap().to_dtype(I64), tensor![[1, 3], [2, 4]; i64]);
+    }
+
+    #[test]
+    fn a_cast_keeps_expanded_axes() {
+        let t = tensor![[1], [2]].expand([5, 2, 3]).unwrap().to_dtype(F64);
+        assert_eq!(t.strides(), [0, 1, 0]);
+        assert_eq!(t.select(0, 4).unwrap(), tensor![[1, 1, 1], [2, 2, 2]; f64]);
+        assert_eq!(tensor![1].expand([1 << 50]).unwrap().to_dtype(I64).numel(), 1 << 50);
+    }
+}

@@ -1,0 +1,399 @@
+//! Element types: the tag `DType`, the Rust types behind it, scalars, and PyTorch's type promotion.
+
+use std::fmt;
+
+/// The element type of a [`Tensor`](crate::Tensor).
+///
+/// The order is the order of promotion: a category to the right absorbs one to the left.
+///
+/// ```
+/// use foldback_tensor::DType;
+/// assert_eq!(DType::I64.promote(DType::F32), DType::F32);
+/// assert_eq!(DType::F32.promote(DType::F64), DType::F64);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum DType {
+    /// `bool`
+    Bool,
+    /// `i64`
+    I64,
+    /// `f32`, the default of every constructor that does not say otherwise
+    F32,
+    /// `f64`
+    F64,
+}
+
+/// The three categories of PyTorch's promotion rules, in ascending order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Category {
+    /// truth values
+    Bool,
+    /// integers
+    Integer,
+    /// floating-point numbers
+    Float,
+}
+
+impl DType {
+    /// Every element type, in ascending order of promotion.
+    pub const ALL: [DType; 4] = [DType::Bool, DType::I64, DType::F32, DType::F64];
+
+    /// The category that decides a promotion before the width does.
+    pub const fn category(self) -> Category {
+        match self {
+            DType::Bool => Category::Bool,
+            DType::I64 => Category::Integer,
+            DType::F32 | DType::F64 => Category::Float,
+        }
+    }
+
+    /// Whether this is a floating-point type, the only kind that can require a gradient.
+    pub const fn is_float(self) -> bool {
+        matches!(self, DType::F32 | DType::F64)
+    }
+
+    /// Bytes per element.
+    pub const fn size(self) -> usize {
+        match self {
+            DType::Bool => 1,
+            DType::F32 => 4,
+            DType::I64 | DType::F64 => 8,
+        }
+    }
+
+    /// The type that holds both: category first, then width.
+    pub fn promote(self, other: DType) -> DType {
+        self.max(other)
+    }
+
+    /// Itself if it is a floating-point type, else the default one: what `exp` of integers returns.
+    pub fn to_float(self) -> DType {
+        if self.is_float() { self } else { DType::F32 }
+    }
+
+    /// The type of a sum: booleans and integers add up in `I64`.
+    pub fn to_accumulator(self) -> DType {
+        if self == DType::Bool { DType::I64 } else { self }
+    }
+
+    /// The short name used in messages and in `Debug` output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DType::Bool => "bool",
+            DType::I64 => "i64",
+            DType::F32 => "f32",
+            DType::F64 => "f64",
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A single number that takes part in an operation without widening tensors of its own category.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Scalar {
+    /// a truth value
+    Bool(bool),
+    /// an integer
+    I64(i64),
+    /// a floating-point number
+    F64(f64),
+}
+
+impl Scalar {
+    /// The type a scalar has when no tensor decides: `Bool`, `I64`, or the default float.
+    pub const fn dtype(self) -> DType {
+        match self {
+            Scalar::Bool(_) => DType::Bool,
+            Scalar::I64(_) => DType::I64,
+            Scalar::F64(_) => DType::F32,
+        }
+    }
+
+    /// As a floating-point number; `true` is one.
+    pub fn to_f64(self) -> f64 {
+        match self {
+            Scalar::Bool(v) => v as u8 as f64,
+            Scalar::I64(v) => v as f64,
+            Scalar::F64(v) => v,
+        }
+    }
+
+    /// As an integer, rounding towards zero.
+    pub fn to_i64(self) -> i64 {
+        match self {
+            Scalar::Bool(v) => v as i64,
+            Scalar::I64(v) => v,
+            Scalar::F64(v) => v as i64,
+        }
+    }
+
+    /// As a truth value: everything but zero is true.
+    pub fn to_bool(self) -> bool {
+        match self {
+            Scalar::Bool(v) => v,
+            Scalar::I64(v) => v != 0,
+            Scalar::F64(v) => v != 0.0,
+        }
+    }
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scalar::Bool(v) => v.fmt(f),
+            Scalar::I64(v) => v.fmt(f),
+            Scalar::F64(v) => write!(f, "{v:?}"),
+        }
+    }
+}
+
+macro_rules! scalar_from {
+    ($($t:ty => $variant:ident),*) => {$(
+        impl From<$t> for Scalar {
+            fn from(v: $t) -> Scalar {
+                Scalar::$variant(v.into())
+            }
+        }
+    )*};
+}
+scalar_from!(bool => Bool, i8 => I64, i16 => I64, i32 => I64, i64 => I64, u8 => I64, u32 => I64, f32 => F64, f64 => F64);
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for bool {}
+    impl Sealed for i64 {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+}
+
+/// A Rust type that a tensor can hold: `bool`, `i64`, `f32` or `f64`.
+pub trait Element:
+    sealed::Sealed + Copy + Default + PartialEq + PartialOrd + fmt::Debug + Send + Sync + 'static
+{
+    /// The tag of this type.
+    const DTYPE: DType;
+    /// As a scalar.
+    fn to_scalar(self) -> Scalar;
+    /// From a scalar, converting as a cast does.
+    fn from_scalar(s: Scalar) -> Self;
+    #[doc(hidden)]
+    fn slice(block: Block<'_>) -> Option<&[Self]>;
+    #[doc(hidden)]
+    fn slice_mut(block: BlockMut<'_>) -> Option<&mut [Self]>;
+    #[doc(hidden)]
+    fn block(slice: &[Self]) -> Block<'_>;
+    #[doc(hidden)]
+    fn block_mut(slice: &mut [Self]) -> BlockMut<'_>;
+    #[doc(hidden)]
+    fn storage(values: Vec<Self>) -> crate::buffer::Storage;
+    #[doc(hidden)]
+    fn pool() -> &'static crate::buffer::Pool<Self>;
+    #[doc(hidden)]
+    fn with_small<R>(f: impl FnOnce(&mut crate::buffer::Small<Self>) -> R) -> Option<R>;
+}
+
+/// Contiguous elements of some type, read by a kernel.
+#[derive(Clone, Copy, Debug)]
+pub enum Block<'a> {
+    /// truth values
+    Bool(&'a [bool]),
+    /// integers
+    I64(&'a [i64]),
+    /// single precision
+    F32(&'a [f32]),
+    /// double precision
+    F64(&'a [f64]),
+}
+
+/// Contiguous elements of some type, written by a kernel.
+#[derive(Debug)]
+pub enum BlockMut<'a> {
+    /// truth values
+    Bool(&'a mut [bool]),
+    /// integers
+    I64(&'a mut [i64]),
+    /// single precision
+    F32(&'a mut [f32]),
+    /// double precision
+    F64(&'a mut [f64]),
+}
+
+/// Runs an expression with the typed slice inside a block.
+macro_rules! with_block {
+    ($enum:ident, $block:expr, $s:ident => $body:expr) => {
+        match $block {
+            $crate::dtype::$enum::Bool($s) => $body,
+            $crate::dtype::$enum::I64($s) => $body,
+            $crate::dtype::$enum::F32($s) => $body,
+            $crate::dtype::$enum::F64($s) => $body,
+        }
+    };
+}
+pub(crate) use with_block;
+
+impl<'a> Block<'a> {
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        match self {
+            Block::Bool(_) => DType::Bool,
+            Block::I64(_) => DType::I64,
+            Block::F32(_) => DType::F32,
+            Block::F64(_) => DType::F64,
+        }
+    }
+
+    /// How many elements.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        with_block!(Block, self, s => s.len())
+    }
+
+    /// The elements `start .. start + len`.
+    ///
+    /// # Panics
+    /// If the range is not inside the block.
+    #[inline]
+    pub fn range(&self, start: usize, len: usize) -> Block<'a> {
+        match self {
+            Block::Bool(s) => Block::Bool(&s[start..start + len]),
+            Block::I64(s) => Block::I64(&s[start..start + len]),
+            Block::F32(s) => Block::F32(&s[start..start + len]),
+            Block::F64(s) => Block::F64(&s[start..start + len]),
+        }
+    }
+}
+
+impl BlockMut<'_> {
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.as_block().dtype()
+    }
+
+    /// How many elements.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        with_block!(BlockMut, self, s => s.len())
+    }
+
+    /// A shorter borrow of the elements `start .. start + len`.
+    ///
+    /// # Panics
+    /// If the range is not inside the block.
+    #[inline]
+    pub fn range(&mut self, start: usize, len: usize) -> BlockMut<'_> {
+        match self {
+            BlockMut::Bool(s) => BlockMut::Bool(&mut s[start..start + len]),
+            BlockMut::I64(s) => BlockMut::I64(&mut s[start..start + len]),
+            BlockMut::F32(s) => BlockMut::F32(&mut s[start..start + len]),
+            BlockMut::F64(s) => BlockMut::F64(&mut s[start..start + len]),
+        }
+    }
+
+    /// The same elements, for reading.
+    pub fn as_block(&self) -> Block<'_> {
+        match self {
+            BlockMut::Bool(s) => Block::Bool(s),
+            BlockMut::I64(s) => Block::I64(s),
+            BlockMut::F32(s) => Block::F32(s),
+            BlockMut::F64(s) => Block::F64(s),
+        }
+    }
+}
+
+impl<'a> BlockMut<'a> {
+    /// Two blocks: the elements before `mid`, and the rest.
+    pub(crate) fn split_at(self, mid: usize) -> (BlockMut<'a>, BlockMut<'a>) {
+        macro_rules! split {
+            ($s:expr, $v:ident) => {{
+                let (a, b) = $s.split_at_mut(mid);
+                (BlockMut::$v(a), BlockMut::$v(b))
+            }};
+        }
+        match self {
+            BlockMut::Bool(s) => split!(s, Bool),
+            BlockMut::I64(s) => split!(s, I64),
+            BlockMut::F32(s) => split!(s, F32),
+            BlockMut::F64(s) => split!(s, F64),
+        }
+    }
+}
+
+macro_rules! element {
+    ($t:ty, $variant:ident, $to:expr, $from:ident $(as $cast:ty)?) => {
+        impl Element for $t {
+            const DTYPE: DType = DType::$variant;
+            fn to_scalar(self) -> Scalar {
+                $to(self.into())
+            }
+            fn from_scalar(s: Scalar) -> Self {
+                s.$from() $(as $cast)?
+            }
+            #[inline]
+            fn slice(block: Block<'_>) -> Option<&[Self]> {
+                if let Block::$variant(s) = block { Some(s) } else { None }
+            }
+            #[inline]
+            fn slice_mut(block: BlockMut<'_>) -> Option<&mut [Self]> {
+                if let BlockMut::$variant(s) = block { Some(s) } else { None }
+            }
+            #[inline]
+            fn block(slice: &[Self]) -> Block<'_> {
+                Block::$variant(slice)
+            }
+            #[inline]
+            fn block_mut(slice: &mut [Self]) -> BlockMut<'_> {
+                BlockMut::$variant(slice)
+            }
+            fn storage(values: Vec<Self>) -> crate::buffer::Storage {
+                crate::buffer::Storage::$variant(values.into())
+            }
+            fn pool() -> &'static crate::buffer::Pool<Self> {
+                static POOL: crate::buffer::Pool<$t> = crate::buffer::Pool::new();
+                &POOL
+            }
+            fn with_small<R>(f: impl FnOnce(&mut crate::buffer::Small<$t>) -> R) -> Option<R> {
+                thread_local! {
+                    static SMALL: std::cell::RefCell<crate::buffer::Small<$t>> =
+                        const { std::cell::RefCell::new(crate::buffer::Small::new()) };
+                }
+                crate::buffer::with_small(&SMALL, f)
+            }
+        }
+    };
+}
+element!(bool, Bool, Scalar::Bool, to_bool);
+element!(i64, I64, Scalar::I64, to_i64);
+element!(f32, F32, Scalar::F64, to_f64 as f32);
+element!(f64, F64, Scalar::F64, to_f64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn promotion_is_category_then_width() {
+        use DType::*;
+        for (a, b, want) in
+            [(Bool, I64, I64), (I64, F32, F32), (F64, F32, F64), (Bool, Bool, Bool), (F64, Bool, F64)]
+        {
+            assert_eq!(a.promote(b), want);
+            assert_eq!(b.promote(a), want);
+        }
+        assert_eq!(Bool.to_float(), F32);
+        assert_eq!(F64.to_float(), F64);
+        assert_eq!(Bool.to_accumulator(), I64);
+    }
+
+    #[test]
+    fn scalars_convert_as_casts_do() {
+        assert_eq!(i64::from_scalar(Scalar::from(2.9)), 2);
+        assert!(bool::from_scalar(Scalar::from(-3)));
+        assert_eq!(f32::from_scalar(Scalar::from(true)), 1.0);
+        assert_eq!(Scalar::from(1.5f32), Scalar::F64(1.5));
+    }
+}

@@ -1,0 +1,261 @@
+//! What can go wrong: one variant per kind of refusal, each holding the facts of the call.
+
+use crate::dtype::{DType, Scalar};
+use crate::shape::{Aligned, Shape};
+
+/// The result of a tensor operation that can be refused.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an operation was refused. Nothing has been changed when one is returned.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Two shapes that do not broadcast together.
+    #[error(
+        "{op}: cannot broadcast {a} with {b}\n{}\n(The size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {dim})",
+        Aligned { a, b, dim: *dim }, size_at(a, b, *dim), size_at(b, a, *dim)
+    )]
+    Broadcast {
+        /// the operation
+        op: &'static str,
+        /// the first shape
+        a: Shape,
+        /// the second shape
+        b: Shape,
+        /// the axis of the common shape where they disagree
+        dim: usize,
+    },
+    /// A tensor that cannot be expanded to the shape it is wanted in; in-place operations never change a shape.
+    #[error(
+        "{op}: The expanded size of the tensor ({}) must match the existing size ({}) at non-singleton dimension {dim}: {from} does not expand to {to}",
+        size_at(to, from, *dim), size_at(from, to, *dim)
+    )]
+    Expand {
+        /// the operation
+        op: &'static str,
+        /// the shape to expand
+        from: Shape,
+        /// the shape wanted
+        to: Shape,
+        /// the axis, counted in the longer shape, where they disagree
+        dim: usize,
+    },
+    /// An axis that the tensor does not have.
+    #[error("{op}: Dimension out of range (expected to be in range of [-{limit}, {}], but got {axis}) for a tensor of rank {rank}", *limit as isize - 1)]
+    AxisOutOfRange {
+        /// the operation
+        op: &'static str,
+        /// the axis as given
+        axis: isize,
+        /// how many positions are valid
+        limit: usize,
+        /// the rank of the tensor
+        rank: usize,
+    },
+    /// An axis named twice.
+    #[error("{op}: axis {axis} appears more than once")]
+    DuplicateAxis {
+        /// the operation
+        op: &'static str,
+        /// the axis, counted from the front
+        axis: usize,
+    },
+    /// A number of axes that does not fit the tensor.
+    #[error("{op}: expected {expected} axes, got {found}")]
+    Rank {
+        /// the operation
+        op: &'static str,
+        /// how many, in words (`"2"`, `"at least 1"`)
+        expected: &'static str,
+        /// how many there are
+        found: usize,
+    },
+    /// An element type for which the operation has no meaning.
+    #[error("{op}: not defined for {dtype}")]
+    DTypeUnsupported {
+        /// the operation
+        op: &'static str,
+        /// the type refused
+        dtype: DType,
+    },
+    /// Element types that should be equal.
+    #[error("{op}: expected dtype {expected}, found {found}")]
+    DTypeMismatch {
+        /// the operation
+        op: &'static str,
+        /// the type wanted
+        expected: DType,
+        /// the type given
+        found: DType,
+    },
+    /// A result that does not fit the tensor it is to be written to.
+    #[error("{op}: result type {from} can't be cast to the desired output type {to}")]
+    ResultCast {
+        /// the operation
+        op: &'static str,
+        /// the type of the result
+        from: DType,
+        /// the type of the destination
+        to: DType,
+    },
+    /// A scale that the element type cannot express.
+    #[error("{op}: alpha {alpha} must not be {} for tensors of dtype {dtype}", alpha.dtype().name())]
+    Alpha {
+        /// the operation
+        op: &'static str,
+        /// the scale
+        alpha: Scalar,
+        /// the type of the result
+        dtype: DType,
+    },
+    /// Shapes that should be equal.
+    #[error("{op}: expected shape {expected}, found {found}")]
+    ShapeMismatch {
+        /// the operation
+        op: &'static str,
+        /// the shape wanted
+        expected: Shape,
+        /// the shape given
+        found: Shape,
+    },
+    /// A shape whose product is not the number of elements.
+    #[error("{op}: shape {shape} is invalid for {elements} elements")]
+    ElementCount {
+        /// the operation
+        op: &'static str,
+        /// the shape, as text because it may hold -1
+        shape: String,
+        /// how many elements there are
+        elements: usize,
+    },
+    /// A view that strides cannot express.
+    #[error(
+        "{op}: a tensor of shape {shape} and strides {strides:?} cannot be viewed as {wanted} without a copy; use reshape"
+    )]
+    ViewNeedsCopy {
+        /// the operation
+        op: &'static str,
+        /// the shape
+        shape: Shape,
+        /// the strides, in elements
+        strides: Vec<isize>,
+        /// the shape wanted
+        wanted: Shape,
+    },
+    /// An index outside its axis.
+    #[error("{op}: index {index} is out of bounds for axis {axis} of size {size}")]
+    IndexOutOfRange {
+        /// the operation
+        op: &'static str,
+        /// the index as given
+        index: i64,
+        /// the axis
+        axis: usize,
+        /// the size of the axis
+        size: usize,
+    },
+    /// A range of an axis that is not inside it, or a step that is not positive.
+    #[error("{op}: range {start}..{end} with step {step} is not valid for axis {axis} of size {size}")]
+    Range {
+        /// the operation
+        op: &'static str,
+        /// first index
+        start: isize,
+        /// end, exclusive
+        end: isize,
+        /// distance between taken elements
+        step: isize,
+        /// the axis
+        axis: usize,
+        /// the size of the axis
+        size: usize,
+    },
+    /// Matrices whose inner sizes differ.
+    #[error("{op}: shapes cannot be multiplied ({a} x {b})")]
+    Matmul {
+        /// the operation
+        op: &'static str,
+        /// the left shape
+        a: Shape,
+        /// the right shape
+        b: Shape,
+    },
+    /// A reduction without an identity over an axis of size 0.
+    #[error("{op}: cannot reduce an empty axis of shape {shape}: the operation has no identity")]
+    EmptyReduction {
+        /// the operation
+        op: &'static str,
+        /// the shape of the input
+        shape: Shape,
+    },
+    /// A list of tensors that must not be empty.
+    #[error("{op}: expected at least one tensor")]
+    NoTensors {
+        /// the operation
+        op: &'static str,
+    },
+    /// A destination in which several elements share one place in memory.
+    #[error(
+        "{op}: the output of shape {shape} and strides {strides:?} overlaps itself; clone it with contiguous() first"
+    )]
+    Overlap {
+        /// the operation
+        op: &'static str,
+        /// the shape
+        shape: Shape,
+        /// the strides, in elements
+        strides: Vec<isize>,
+    },
+    /// An integer power with a negative exponent.
+    #[error("{op}: integers to negative integer powers are not allowed (exponent {exponent})")]
+    NegativePower {
+        /// the operation
+        op: &'static str,
+        /// the exponent
+        exponent: i64,
+    },
+    /// A shape too large to address.
+    #[error("{op}: a tensor of shape {shape} is too large")]
+    TooLarge {
+        /// the operation
+        op: &'static str,
+        /// the shape
+        shape: Shape,
+    },
+    /// `item()` on a tensor that does not hold exactly one element.
+    #[error("item: a tensor of shape {shape} does not hold exactly one element")]
+    NotASingleElement {
+        /// the shape
+        shape: Shape,
+    },
+    /// A parameter outside its domain.
+    #[error("{op}: {name} = {value} is not valid: expected {expected}")]
+    Parameter {
+        /// the operation
+        op: &'static str,
+        /// the parameter
+        name: &'static str,
+        /// its value
+        value: String,
+        /// its domain
+        expected: &'static str,
+    },
+    /// Broadcasting that the user has asked to refuse, see [`broadcast_warning`](crate::broadcast_warning).
+    #[error(
+        "{op}: shapes {a} and {b} differ but hold the same number of elements, and such broadcasting is refused here"
+    )]
+    BroadcastRefused {
+        /// the operation
+        op: &'static str,
+        /// the first shape
+        a: Shape,
+        /// the second shape
+        b: Shape,
+    },
+}
+
+/// The size of `s` on axis `dim`, counted in the longer of the two shapes.
+fn size_at(s: &[usize], other: &[usize], dim: usize) -> usize {
+    let missing = other.len().saturating_sub(s.len());
+    if dim < missing { 1 } else { s[dim - missing] }
+}

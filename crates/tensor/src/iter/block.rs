@@ -1,0 +1,133 @@
+//! Blocks: handing out an operand's elements in place, or laid out and cast into scratch memory.
+
+use smallvec::SmallVec;
+
+use super::Operand;
+use crate::buffer::Storage;
+use crate::dtype::{Block, BlockMut, DType, Element, with_block};
+
+/// Elements of a block: what fits in the first-level cache a few times over.
+pub(crate) const BLOCK: usize = 1024;
+
+/// Where a block of an operand lies: the start, and rows and columns with their strides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub(crate) start: isize,
+    pub(crate) rows: usize,
+    pub(crate) row_step: isize,
+    pub(crate) cols: usize,
+    pub(crate) col_step: isize,
+}
+
+impl Place {
+    pub(crate) fn len(&self) -> usize {
+        self.rows * self.cols
+    }
+
+    /// Whether the elements lie one after another.
+    fn is_run(&self) -> bool {
+        (self.col_step == 1 || self.cols == 1) && (self.rows == 1 || self.row_step == self.cols as isize)
+    }
+}
+
+/// Scratch blocks of the operands of one walk, each remembering what it was last filled with.
+pub(crate) struct Scratch {
+    slots: SmallVec<[(Option<Storage>, Option<Place>); 4]>,
+    room: usize,
+}
+
+impl Scratch {
+    /// For `operands` operands and blocks of at most `room` elements.
+    pub(crate) fn new(operands: usize, room: usize) -> Scratch {
+        Scratch { slots: (0..operands).map(|_| (None, None)).collect(), room: room.min(BLOCK) }
+    }
+
+    /// The blocks of all operands at these places.
+    pub(crate) fn blocks<'b>(
+        &'b mut self,
+        operands: &[Operand<'b>],
+        places: &[Place],
+    ) -> SmallVec<[Block<'b>; 4]> {
+        for ((op, place), slot) in operands.iter().zip(places).zip(&mut self.slots) {
+            if is_in_place(op, place) || slot.1 == Some(*place) {
+                continue;
+            }
+            let storage = slot.0.get_or_insert_with(|| Storage::stale(op.want, self.room));
+            lay_out(op, place, storage.block_mut().range(0, place.len()));
+            slot.1 = Some(*place);
+        }
+        let slots = &self.slots;
+        operands
+            .iter()
+            .zip(places)
+            .zip(slots)
+            .map(|((op, place), slot)| match &slot.0 {
+                Some(storage) if !is_in_place(op, place) => storage.block().range(0, place.len()),
+                _ => op.data.range((op.offset as isize + place.start) as usize, place.len()),
+            })
+            .collect()
+    }
+}
+
+/// Whether a kernel can read this block of the operand where it lies.
+pub(crate) fn is_in_place(op: &Operand<'_>, place: &Place) -> bool {
+    place.is_run() && op.data.dtype() == op.want
+}
+
+/// Copies a block of an operand into contiguous elements of the type it is wanted in.
+pub(crate) fn lay_out(op: &Operand<'_>, place: &Place, out: BlockMut<'_>) {
+    debug_assert_eq!(out.dtype(), op.want);
+    let at = Place { start: op.offset as isize + place.start, ..*place };
+    match out {
+        BlockMut::Bool(out) => {
+            with_block!(Block, op.data, s => gather(s, &at, out, |v| v.to_scalar().to_bool()))
+        }
+        BlockMut::I64(out) => match op.data {
+            Block::I64(s) => gather(s, &at, out, |v| v),
+            Block::Bool(s) => gather(s, &at, out, |v| v as i64),
+            Block::F32(s) => gather(s, &at, out, |v| v as i64),
+            Block::F64(s) => gather(s, &at, out, |v| v as i64),
+        },
+        BlockMut::F32(out) => match op.data {
+            Block::F32(s) => gather(s, &at, out, |v| v),
+            Block::F64(s) => gather(s, &at, out, |v| v as f32),
+            Block::I64(s) => gather(s, &at, out, |v| v as f32),
+            Block::Bool(s) => gather(s, &at, out, |v| v as u8 as f32),
+        },
+        BlockMut::F64(out) => match op.data {
+            Block::F64(s) => gather(s, &at, out, |v| v),
+            Block::F32(s) => gather(s, &at, out, |v| v as f64),
+            Block::I64(s) => gather(s, &at, out, |v| v as f64),
+            Block::Bool(s) => gather(s, &at, out, |v| v as u8 as f64),
+        },
+    }
+}
+
+/// The loops of `lay_out`: runs, repeats, and any other stride.
+#[inline(always)]
+fn gather<S: Element, D: Element>(src: &[S], place: &Place, out: &mut [D], convert: impl Fn(S) -> D) {
+    for (r, row) in out.chunks_exact_mut(place.cols).enumerate() {
+        let start = place.start + r as isize * place.row_step;
+        match place.col_step {
+            1 => {
+                let run = &src[start as usize..start as usize + row.len()];
+                for (o, &v) in row.iter_mut().zip(run) {
+                    *o = convert(v);
+                }
+            }
+            0 => row.fill(convert(src[start as usize])),
+            step => {
+                let mut at = start;
+                for o in row {
+                    *o = convert(src[at as usize]);
+                    at += step;
+                }
+            }
+        }
+    }
+}
+
+/// Fresh scratch for results that are folded rather than stored.
+pub(crate) fn result_scratch(dtype: DType, room: usize) -> Storage {
+    Storage::stale(dtype, room.min(BLOCK))
+}

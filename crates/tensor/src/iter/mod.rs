@@ -1,0 +1,87 @@
+//! The iterator: plan, walk, block, fold. Every operation that touches elements goes through here.
+//!
+//! Note [Iteration]
+//! An operation first broadcasts its operands to a common shape. A *plan* gives every operand a stride per axis (0
+//! where it broadcasts), drops axes of size 1, merges neighbours that step alike, and sets aside the axes along which
+//! no operand moves. A *walk* counts through what is left in steps of two axes and hands blocks of about a thousand
+//! elements to a kernel: in place where an operand is contiguous there, otherwise laid out (and cast) into scratch
+//! memory that stays valid while the operand repeats. A *fold* is the same walk whose results are folded into
+//! accumulators instead of being stored, so that nothing unreduced is ever kept.
+
+mod block;
+mod counter;
+mod fold;
+mod plan;
+mod walk;
+
+pub(crate) use fold::{Reduce, Reducer, fold, fold_with_prior};
+pub(crate) use walk::{copy, copy_into, map, map_in_place, map_out, update};
+
+use crate::dtype::{Block, DType, Scalar};
+use crate::tensor::Tensor;
+
+/// Something an operation reads: a view of elements, and the type the kernel wants them in.
+#[derive(Clone, Copy)]
+pub(crate) struct Operand<'a> {
+    pub(crate) data: Block<'a>,
+    pub(crate) offset: usize,
+    pub(crate) shape: &'a [usize],
+    pub(crate) strides: &'a [isize],
+    pub(crate) want: DType,
+}
+
+impl<'a> Operand<'a> {
+    pub(crate) fn new(t: &'a Tensor, want: DType) -> Operand<'a> {
+        Operand {
+            data: t.storage.block(),
+            offset: t.layout.offset,
+            shape: &t.layout.shape,
+            strides: &t.layout.strides,
+            want,
+        }
+    }
+
+    /// Whether the kernel can read the elements where they lie, in order.
+    fn is_direct(&self, shape: &[usize]) -> bool {
+        self.data.dtype() == self.want && self.shape == shape && contiguous(self.shape, self.strides)
+    }
+}
+
+fn contiguous(shape: &[usize], strides: &[isize]) -> bool {
+    let mut step = 1isize;
+    for (&size, &stride) in shape.iter().zip(strides).rev() {
+        if size != 1 {
+            if stride != step {
+                return false;
+            }
+            step *= size as isize;
+        }
+    }
+    true
+}
+
+/// A scalar laid out as a 0-d operand of every element type.
+pub(crate) struct ScalarCell {
+    bool_: [bool; 1],
+    i64_: [i64; 1],
+    f32_: [f32; 1],
+    f64_: [f64; 1],
+}
+
+impl ScalarCell {
+    pub(crate) fn new(s: Scalar) -> ScalarCell {
+        let v = s.to_f64();
+        ScalarCell { bool_: [s.to_bool()], i64_: [s.to_i64()], f32_: [v as f32], f64_: [v] }
+    }
+
+    /// The number as an operand of type `want`.
+    pub(crate) fn operand(&self, want: DType) -> Operand<'_> {
+        let data = match want {
+            DType::Bool => Block::Bool(&self.bool_),
+            DType::I64 => Block::I64(&self.i64_),
+            DType::F32 => Block::F32(&self.f32_),
+            DType::F64 => Block::F64(&self.f64_),
+        };
+        Operand { data, offset: 0, shape: &[], strides: &[], want }
+    }
+}

@@ -1,0 +1,149 @@
+//! The plan: a stride per operand and axis, with axes dropped, merged and set aside.
+
+use smallvec::SmallVec;
+
+use super::Operand;
+use crate::shape::Dims;
+
+/// Strides of every operand on one axis.
+pub(crate) type Steps = SmallVec<[isize; 4]>;
+
+/// One axis of the iteration space after planning.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Axis {
+    pub(crate) size: usize,
+    /// how far each operand moves along it, in elements
+    pub(crate) steps: Steps,
+    /// whether the result keeps this axis; a fold reduces the others
+    pub(crate) kept: bool,
+}
+
+/// How to go through the iteration space.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// outermost first, in the order of the shape
+    pub(crate) axes: SmallVec<[Axis; 4]>,
+    /// how often each result counts because of reduced axes that no operand moves along
+    pub(crate) repeats: usize,
+    /// per axis of the original shape, whether it was set aside because no operand moves along it
+    pub(crate) still: Dims<bool>,
+}
+
+/// The strides of an operand seen in a larger shape: 0 on the axes where it broadcasts.
+pub(crate) fn broadcast_strides(op: &Operand<'_>, shape: &[usize]) -> Dims<isize> {
+    let missing = shape.len() - op.shape.len();
+    let mut out: Dims<isize> = SmallVec::from_elem(0, shape.len());
+    for i in 0..op.shape.len() {
+        if op.shape[i] != 1 {
+            out[missing + i] = op.strides[i];
+        }
+    }
+    out
+}
+
+impl Plan {
+    /// Plans a walk of `shape` (which every operand broadcasts to). `kept` tells which axes the result has;
+    /// with `set_aside`, kept axes along which no operand moves are not walked.
+    pub(crate) fn new(
+        shape: &[usize],
+        operands: &[Operand<'_>],
+        kept: &dyn Fn(usize) -> bool,
+        set_aside: bool,
+    ) -> Plan {
+        let strides: SmallVec<[Dims<isize>; 4]> =
+            operands.iter().map(|o| broadcast_strides(o, shape)).collect();
+        let mut plan =
+            Plan { axes: SmallVec::new(), repeats: 1, still: SmallVec::from_elem(false, shape.len()) };
+        for (i, &size) in shape.iter().enumerate() {
+            let kept = kept(i);
+            let steps: Steps = strides.iter().map(|s| s[i]).collect();
+            let moves = steps.iter().any(|&s| s != 0);
+            if size == 1 {
+                continue;
+            }
+            if !moves && !kept {
+                plan.repeats *= size;
+                continue;
+            }
+            if !moves && set_aside {
+                plan.still[i] = true;
+                continue;
+            }
+            plan.push(Axis { size, steps, kept });
+        }
+        plan
+    }
+
+    /// Adds an inner axis, merging it into its neighbour where every operand steps over both alike.
+    fn push(&mut self, axis: Axis) {
+        if let Some(outer) = self.axes.last_mut() {
+            let alike = outer.kept == axis.kept
+                && outer.steps.iter().zip(&axis.steps).all(|(&o, &i)| o == i * axis.size as isize);
+            if alike {
+                outer.size *= axis.size;
+                outer.steps = axis.steps;
+                return;
+            }
+        }
+        self.axes.push(axis);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DType, Tensor};
+
+    fn plan(shape: &[usize], tensors: &[&Tensor]) -> Plan {
+        let operands: Vec<Operand<'_>> = tensors.iter().map(|t| Operand::new(t, DType::F32)).collect();
+        Plan::new(shape, &operands, &|_| true, true)
+    }
+
+    #[test]
+    fn contiguous_operands_coalesce_to_one_axis() {
+        let a = Tensor::zeros([2, 3, 4], DType::F32);
+        let p = plan(&[2, 3, 4], &[&a, &a]);
+        assert_eq!(p.axes.len(), 1);
+        assert_eq!(p.axes[0].size, 24);
+        assert_eq!(&p.axes[0].steps[..], &[1, 1]);
+    }
+
+    #[test]
+    fn a_broadcast_row_keeps_two_axes() {
+        let a = Tensor::zeros([2, 3, 4], DType::F32);
+        let b = Tensor::zeros([4], DType::F32);
+        let p = plan(&[2, 3, 4], &[&a, &b]);
+        assert_eq!(p.axes.len(), 2);
+        assert_eq!((p.axes[0].size, &p.axes[0].steps[..]), (6, &[4, 0][..]));
+        assert_eq!((p.axes[1].size, &p.axes[1].steps[..]), (4, &[1, 1][..]));
+    }
+
+    #[test]
+    fn size_one_axes_are_dropped() {
+        let a = Tensor::zeros([1, 3, 1, 2], DType::F32);
+        assert_eq!(plan(&[1, 3, 1, 2], &[&a]).axes.len(), 1);
+    }
+
+    #[test]
+    fn axes_that_nobody_moves_along_are_set_aside() {
+        let a = Tensor::zeros([3, 1], DType::F32).expand([3, 5]).unwrap();
+        let p = plan(&[3, 5], &[&a]);
+        assert_eq!(&p.still[..], &[false, true]);
+        assert_eq!(p.axes.len(), 1);
+    }
+
+    #[test]
+    fn reduced_axes_that_nobody_moves_along_are_counted() {
+        let a = Tensor::zeros([1], DType::F32).expand([20]).unwrap();
+        let p = Plan::new(&[20], &[Operand::new(&a, DType::F32)], &|_| false, true);
+        assert_eq!(p.repeats, 20);
+        assert!(p.axes.is_empty());
+    }
+
+    #[test]
+    fn reduced_and_kept_neighbours_do_not_merge() {
+        let a = Tensor::zeros([2, 3], DType::F32);
+        let p = Plan::new(&[2, 3], &[Operand::new(&a, DType::F32)], &|i| i == 0, true);
+        assert_eq!(p.axes.len(), 2);
+    }
+}

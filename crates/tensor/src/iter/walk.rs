@@ -1,0 +1,220 @@
+//! The walk: running a kernel over all blocks of a plan, in parallel above the grain.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::Operand;
+use super::block::{BLOCK, Place, Scratch, is_in_place, lay_out};
+use super::counter::Counter;
+use super::plan::{Axis, Plan};
+use crate::buffer::Storage;
+use crate::dtype::{Block, BlockMut, DType};
+use crate::kernels::BlockKernel;
+use crate::shape::Shape;
+use crate::tensor::{Layout, Tensor};
+use crate::threads::{GRAIN, split_work};
+
+/// A pointwise result over `shape`, which every operand broadcasts to.
+///
+/// Axes along which no operand moves are computed once; the result has stride 0 there.
+pub(crate) fn map(kernel: &dyn BlockKernel, operands: &[Operand<'_>], shape: Shape, dtype: DType) -> Tensor {
+    let n = shape.numel();
+    if n == 0 {
+        return Tensor::from_storage(Storage::zeros(dtype, 0), shape);
+    }
+    if operands.iter().all(|o| o.is_direct(&shape)) {
+        let mut storage = Storage::stale(dtype, n);
+        run_direct(kernel, operands, storage.block_mut(), n);
+        return Tensor::from_storage(storage, shape);
+    }
+    let plan = Plan::new(&shape, operands, &|_| true, true);
+    let n = plan.axes.iter().map(|a| a.size).product();
+    let mut storage = Storage::stale(dtype, n);
+    run(kernel, &plan.axes, operands, storage.block_mut());
+    Tensor { storage: Arc::new(storage), layout: still_layout(shape, &plan.still) }
+}
+
+/// Row-major over the axes that were walked, stride 0 on those set aside.
+pub(crate) fn still_layout(shape: Shape, still: &[bool]) -> Layout {
+    let mut layout = Layout::row_major(shape);
+    let mut step = 1isize;
+    for i in (0..layout.strides.len()).rev() {
+        if still[i] {
+            layout.strides[i] = 0;
+        } else {
+            layout.strides[i] = step;
+            step *= layout.shape[i].max(1) as isize;
+        }
+    }
+    layout
+}
+
+/// The same into a given contiguous block of `shape.numel()` elements.
+pub(crate) fn map_out(
+    kernel: &dyn BlockKernel,
+    operands: &[Operand<'_>],
+    shape: &[usize],
+    out: BlockMut<'_>,
+) {
+    let n = out.len();
+    if n == 0 {
+        return;
+    }
+    if operands.iter().all(|o| o.is_direct(shape)) {
+        return run_direct(kernel, operands, out, n);
+    }
+    let plan = Plan::new(shape, operands, &|_| true, false);
+    run(kernel, &plan.axes, operands, out);
+}
+
+/// Operands that all lie like the result: no plan, whole pieces go to the kernel.
+fn run_direct(kernel: &dyn BlockKernel, operands: &[Operand<'_>], out: BlockMut<'_>, n: usize) {
+    split_work(n, GRAIN, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, out| {
+        let blocks: SmallVec<[Block<'_>; 4]> =
+            operands.iter().map(|o| o.data.range(o.offset + start, len)).collect();
+        kernel.run(&blocks, &mut [out]);
+    });
+}
+
+/// Walks the axes and writes the results in order.
+fn run(kernel: &dyn BlockKernel, axes: &[Axis], operands: &[Operand<'_>], out: BlockMut<'_>) {
+    let n = out.len();
+    split_work(n, GRAIN, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, mut out| {
+        let mut scratch = Scratch::new(operands.len(), len);
+        for_each_block(axes, operands, start, len, |at, count, places| {
+            let blocks = scratch.blocks(operands, places);
+            kernel.run(&blocks, &mut [out.range(at - start, count)]);
+        });
+    });
+}
+
+/// Calls `f` with the position, the size and the operands' places of every block of `start .. start + len`.
+fn for_each_block(
+    axes: &[Axis],
+    operands: &[Operand<'_>],
+    start: usize,
+    len: usize,
+    mut f: impl FnMut(usize, usize, &[Place]),
+) {
+    let inner = axes.last();
+    let step_of = |axis: Option<&Axis>, k: usize| axis.map_or(1, |a| a.steps[k]);
+    let all_runs =
+        operands.iter().enumerate().all(|(k, o)| o.data.dtype() == o.want && step_of(inner, k) == 1);
+    let max_cols = if all_runs { usize::MAX } else { BLOCK };
+    let mut counter = Counter::new(axes, operands.len(), start, start + len);
+    let mut places: SmallVec<[Place; 4]> = SmallVec::new();
+    while let Some(step) = counter.step(max_cols, BLOCK) {
+        places.clear();
+        for k in 0..operands.len() {
+            let row_step = if axes.len() > 1 { axes[axes.len() - 2].steps[k] } else { 0 };
+            places.push(Place {
+                start: counter.offsets[k],
+                rows: step.rows,
+                row_step: if step.rows > 1 { row_step } else { 0 },
+                cols: step.cols,
+                col_step: step_of(inner, k),
+            });
+        }
+        f(counter.at, step.rows * step.cols, &places);
+        counter.advance(step);
+    }
+}
+
+/// Runs a kernel whose first operand is the destination itself; the others broadcast to its shape.
+pub(crate) fn map_in_place(kernel: &dyn BlockKernel, out: &mut Tensor, others: &[Operand<'_>]) {
+    let shape = out.shape().clone();
+    let dtype = out.dtype();
+    let out = out.block_mut();
+    let n = out.len();
+    if n == 0 {
+        return;
+    }
+    let plan = Plan::new(&shape, others, &|_| true, false);
+    let axes = &plan.axes;
+    split_work(n, GRAIN, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, mut out| {
+        let mut scratch = Scratch::new(others.len(), len);
+        let mut own = Storage::stale(dtype, len.min(BLOCK));
+        for_each_block(axes, others, start, len, |at, count, places| {
+            let blocks = scratch.blocks(others, places);
+            // Runs may be longer than a block, and the copy of the destination is not.
+            let mut done = 0;
+            while done < count {
+                let piece = (count - done).min(BLOCK);
+                let mut target = out.range(at - start + done, piece);
+                copy_block(target.as_block(), own.block_mut().range(0, piece));
+                let mut inputs: SmallVec<[Block<'_>; 4]> = SmallVec::new();
+                inputs.push(own.block().range(0, piece));
+                inputs.extend(blocks.iter().map(|b| b.range(done, piece)));
+                kernel.run(&inputs, &mut [target.range(0, piece)]);
+                done += piece;
+            }
+        });
+    });
+}
+
+fn copy_block(from: Block<'_>, to: BlockMut<'_>) {
+    match (from, to) {
+        (Block::Bool(a), BlockMut::Bool(b)) => b.copy_from_slice(a),
+        (Block::I64(a), BlockMut::I64(b)) => b.copy_from_slice(a),
+        (Block::F32(a), BlockMut::F32(b)) => b.copy_from_slice(a),
+        (Block::F64(a), BlockMut::F64(b)) => b.copy_from_slice(a),
+        _ => unreachable!("a block is copied to one of its own type"),
+    }
+}
+
+/// The blocks of the tensors that one update changes.
+type States<'a> = SmallVec<[BlockMut<'a>; 3]>;
+
+fn split_all<'a>(states: States<'a>, at: usize) -> (States<'a>, States<'a>) {
+    states.into_iter().map(|b| b.split_at(at)).unzip()
+}
+
+/// Runs a kernel that changes several tensors of one shape in one pass, reading operands of the same shape.
+pub(crate) fn update(kernel: &dyn BlockKernel, state: &mut [&mut Tensor], operands: &[Operand<'_>]) {
+    let Some(shape) = state.first().map(|s| s.shape().clone()) else { return };
+    let n = shape.numel();
+    if n == 0 {
+        return;
+    }
+    let blocks: States<'_> = state.iter_mut().map(|s| s.block_mut()).collect();
+    let plan = Plan::new(&shape, operands, &|_| true, false);
+    split_work(n, GRAIN, blocks, &split_all, &|start, len, mut state: States<'_>| {
+        let mut scratch = Scratch::new(operands.len(), len);
+        for_each_block(&plan.axes, operands, start, len, |at, count, places| {
+            let inputs = scratch.blocks(operands, places);
+            let mut outs: SmallVec<[BlockMut<'_>; 3]> =
+                state.iter_mut().map(|s| s.range(at - start, count)).collect();
+            kernel.run(&inputs, &mut outs);
+        });
+    });
+}
+
+/// A row-major copy of a tensor's elements, cast to `dtype`.
+pub(crate) fn copy(t: &Tensor, dtype: DType) -> Tensor {
+    let n = t.numel();
+    let mut storage = Storage::stale(dtype, n);
+    copy_into(t, storage.block_mut());
+    Tensor::from_storage(storage, t.shape().clone())
+}
+
+/// Writes a tensor's elements in row-major order into a block of as many elements, casting them to its type.
+pub(crate) fn copy_into(t: &Tensor, out: BlockMut<'_>) {
+    let operand = [Operand::new(t, out.dtype())];
+    let n = out.len();
+    if n == 0 {
+        return;
+    }
+    let plan = Plan::new(t.shape(), &operand, &|_| true, false);
+    split_work(n, GRAIN, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, mut out| {
+        for_each_block(&plan.axes, &operand, start, len, |at, count, places| {
+            let place = &places[0];
+            if is_in_place(&operand[0], place) {
+                let run = operand[0].data.range((operand[0].offset as isize + place.start) as usize, count);
+                copy_block(run, out.range(at - start, count));
+            } else {
+                lay_out(&operand[0], place, out.range(at - start, count));
+            }
+        });
+    });
+}

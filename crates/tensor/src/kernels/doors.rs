@@ -1,0 +1,217 @@
+//! The doors: one function per instruction-set level around each kind of loop, and the only calls that need proof
+//! that the processor has the level.
+//!
+//! A loop's body is `#[inline(always)]` and generic over the formula; a door is the same body inside a function with
+//! the level's features switched on, so the compiler vectorises it for that level.
+
+use super::formula::{Compare, Float, FloatOps, Formula, Lane, NumFormula, Update, Words};
+use super::level::{Level, level};
+use crate::iter::Reducer;
+
+/// Writes a public function that picks the level and the doors behind it, from a loop body.
+///
+/// `$fma` in the body stands for whether fused multiply-add is an instruction at that level.
+macro_rules! door {
+    ($(#[$doc:meta])* $vis:vis fn $name:ident[$($generics:tt)*][$($args:tt)*]($($arg:ident: $ty:ty),*) $(-> $ret:ty)? ; body $body:ident) => {
+        $(#[$doc])*
+        #[inline]
+        $vis fn $name<$($generics)*>($($arg: $ty),*) $(-> $ret)? {
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2,fma")]
+                fn avx2<$($generics)*>($($arg: $ty),*) $(-> $ret)? {
+                    $body::<true, $($args)*>($($arg),*)
+                }
+                #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
+                fn avx512<$($generics)*>($($arg: $ty),*) $(-> $ret)? {
+                    $body::<true, $($args)*>($($arg),*)
+                }
+                match level() {
+                    // SAFETY: `level` never exceeds what was detected on this processor, and `Avx512` is only
+                    // detected where every feature named above is present.
+                    Level::Avx512 => return unsafe { avx512::<$($args)*>($($arg),*) },
+                    // SAFETY: as above, for AVX2 and FMA.
+                    Level::Avx2 => return unsafe { avx2::<$($args)*>($($arg),*) },
+                    Level::Baseline => {}
+                }
+            }
+            $body::<false, $($args)*>($($arg),*)
+        }
+    };
+}
+
+door! {
+    /// `out[i] = f(x[0][i], x[1][i], ...)` for real numbers.
+    pub(crate) fn map_float[T: Float, F: Formula<N>, const N: usize][T, F, N](f: &F, x: [&[T]; N], out: &mut [T]);
+    body map_float_body
+}
+#[inline(always)]
+fn map_float_body<const FMA: bool, T: Float, F: Formula<N>, const N: usize>(
+    f: &F,
+    x: [&[T]; N],
+    out: &mut [T],
+) where
+    f64: FloatOps<Lane<T, FMA>>,
+{
+    let n = out.len();
+    let x: [&[T]; N] = x.map(|s| &s[..n]);
+    for i in 0..n {
+        out[i] = f.eval::<Lane<T, FMA>>(std::array::from_fn(|k| Lane(x[k][i]))).0;
+    }
+}
+
+door! {
+    /// The same for functions that integers have too, on real numbers.
+    pub(crate) fn map_num_float[T: Float, F: NumFormula<N>, const N: usize][T, F, N](f: &F, x: [&[T]; N], out: &mut [T]);
+    body map_num_float_body
+}
+#[inline(always)]
+fn map_num_float_body<const FMA: bool, T: Float, F: NumFormula<N>, const N: usize>(
+    f: &F,
+    x: [&[T]; N],
+    out: &mut [T],
+) {
+    let n = out.len();
+    let x: [&[T]; N] = x.map(|s| &s[..n]);
+    for i in 0..n {
+        out[i] = f.eval::<Lane<T, FMA>>(std::array::from_fn(|k| Lane(x[k][i]))).0;
+    }
+}
+
+door! {
+    /// The same on integers.
+    pub(crate) fn map_num_i64[F: NumFormula<N>, const N: usize][F, N](f: &F, x: [&[i64]; N], out: &mut [i64]);
+    body map_num_i64_body
+}
+#[inline(always)]
+fn map_num_i64_body<const FMA: bool, F: NumFormula<N>, const N: usize>(
+    f: &F,
+    x: [&[i64]; N],
+    out: &mut [i64],
+) {
+    let n = out.len();
+    let x: [&[i64]; N] = x.map(|s| &s[..n]);
+    for i in 0..n {
+        out[i] = f.eval::<Words>(std::array::from_fn(|k| Words(x[k][i]))).0;
+    }
+}
+
+door! {
+    /// `out[i] = relation(a[i], b[i])` for real numbers.
+    pub(crate) fn compare_float[T: Float, C: Compare][T, C](c: &C, x: [&[T]; 2], out: &mut [bool]);
+    body compare_float_body
+}
+#[inline(always)]
+fn compare_float_body<const FMA: bool, T: Float, C: Compare>(c: &C, x: [&[T]; 2], out: &mut [bool]) {
+    for ((o, &a), &b) in out.iter_mut().zip(x[0]).zip(x[1]) {
+        *o = c.eval::<Lane<T, FMA>>(Lane(a), Lane(b));
+    }
+}
+
+door! {
+    /// `out[i] = relation(a[i], b[i])` for integers.
+    pub(crate) fn compare_i64[C: Compare][C](c: &C, x: [&[i64]; 2], out: &mut [bool]);
+    body compare_i64_body
+}
+#[inline(always)]
+fn compare_i64_body<const FMA: bool, C: Compare>(c: &C, x: [&[i64]; 2], out: &mut [bool]) {
+    for ((o, &a), &b) in out.iter_mut().zip(x[0]).zip(x[1]) {
+        *o = c.eval::<Words>(Words(a), Words(b));
+    }
+}
+
+door! {
+    /// `state[..][i] = f(state[..][i], x[..][i])`, all states in one pass.
+    pub(crate) fn update[T: Float, F: Update<M, N>, const M: usize, const N: usize][T, F, M, N](f: &F, state: [&mut [T]; M], x: [&[T]; N]);
+    body update_body
+}
+#[inline(always)]
+fn update_body<const FMA: bool, T: Float, F: Update<M, N>, const M: usize, const N: usize>(
+    f: &F,
+    state: [&mut [T]; M],
+    x: [&[T]; N],
+) where
+    f64: FloatOps<Lane<T, FMA>>,
+{
+    let n = state.first().map_or(0, |s| s.len());
+    for i in 0..n {
+        let new = f.eval::<Lane<T, FMA>>(
+            std::array::from_fn(|k| Lane(state[k][i])),
+            std::array::from_fn(|k| Lane(x[k][i])),
+        );
+        for k in 0..M {
+            state[k][i] = new[k].0;
+        }
+    }
+}
+
+door! {
+    /// `out[i] = if cond[i] { x[0][i] } else { x[1][i] }`
+    pub(crate) fn select[T: crate::Element][T](cond: &[bool], x: [&[T]; 2], out: &mut [T]);
+    body select_body
+}
+#[inline(always)]
+fn select_body<const FMA: bool, T: crate::Element>(cond: &[bool], x: [&[T]; 2], out: &mut [T]) {
+    for (((o, &c), &a), &b) in out.iter_mut().zip(cond).zip(x[0]).zip(x[1]) {
+        *o = if c { a } else { b };
+    }
+}
+
+/// How many running results the loop over a contiguous run keeps, enough to hide the latency of an addition.
+const LANES: usize = 64;
+
+door! {
+    /// Folds a contiguous run into one element: lanes first, then a tree over the lanes.
+    pub(crate) fn fold_run[R: Reducer][R](x: &[R::T]) -> R::T;
+    body fold_run_body
+}
+#[inline(always)]
+fn fold_run_body<const FMA: bool, R: Reducer>(x: &[R::T]) -> R::T {
+    if x.len() < LANES {
+        return x.iter().fold(R::IDENTITY, |a, &v| R::combine(a, v));
+    }
+    let mut lanes = [R::IDENTITY; LANES];
+    let chunks = x.chunks_exact(LANES);
+    let rest = chunks.remainder();
+    for c in chunks {
+        for k in 0..LANES {
+            lanes[k] = R::combine(lanes[k], c[k]);
+        }
+    }
+    for (lane, &v) in lanes.iter_mut().zip(rest) {
+        *lane = R::combine(*lane, v);
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        for k in 0..width {
+            lanes[k] = R::combine(lanes[k], lanes[k + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
+door! {
+    /// Folds `x` into `acc` element by element.
+    pub(crate) fn fold_rows[R: Reducer][R](acc: &mut [R::T], x: &[R::T]);
+    body fold_rows_body
+}
+#[inline(always)]
+fn fold_rows_body<const FMA: bool, R: Reducer>(acc: &mut [R::T], x: &[R::T]) {
+    for (a, &v) in acc.iter_mut().zip(x) {
+        *a = R::combine(*a, v);
+    }
+}
+
+door! {
+    /// Moves elementwise partial results into the wide accumulators and resets them.
+    pub(crate) fn spill[R: Reducer][R](wide: &mut [R::Acc], partial: &mut [R::T]);
+    body spill_body
+}
+#[inline(always)]
+fn spill_body<const FMA: bool, R: Reducer>(wide: &mut [R::Acc], partial: &mut [R::T]) {
+    for (w, p) in wide.iter_mut().zip(partial) {
+        *w = R::merge(*w, R::lift(*p));
+        *p = R::IDENTITY;
+    }
+}

@@ -1,0 +1,134 @@
+//! Moving rows of elements: copying them to and from places that data decides, and adding them up there in order.
+
+use crate::dtype::Element;
+use crate::threads::{GRAIN, split_work};
+
+/// Elements that can be added up: numbers with `+` (integers wrap), truth values with `or`.
+pub(crate) trait Accumulate: Element {
+    fn plus(a: Self, b: Self) -> Self;
+}
+macro_rules! accumulate {
+    ($($t:ty, |$a:ident, $b:ident| $sum:expr;)*) => {$(
+        impl Accumulate for $t {
+            #[inline(always)]
+            fn plus($a: $t, $b: $t) -> $t {
+                $sum
+            }
+        }
+    )*};
+}
+accumulate! {
+    bool, |a, b| a | b;
+    i64, |a, b| a.wrapping_add(b);
+    f32, |a, b| a + b;
+    f64, |a, b| a + b;
+}
+
+/// Copies `sources[s][r * lens[s] ..][.. lens[s]]`, one piece after another, into each row `r` of `out`.
+pub(crate) fn interleave<T: Element>(sources: &[&[T]], lens: &[usize], out: &mut [T]) {
+    let row: usize = lens.iter().sum();
+    if row == 0 {
+        return;
+    }
+    let grain = (GRAIN / row).max(1) * row;
+    split_work(out.len(), grain, out, &|o: &mut [T], at| o.split_at_mut(at), &|start, _, out| {
+        for (r, line) in out.chunks_exact_mut(row).enumerate() {
+            let (r, mut rest) = (start / row + r, line);
+            for (source, &len) in sources.iter().zip(lens) {
+                let (piece, later) = rest.split_at_mut(len);
+                piece.copy_from_slice(&source[r * len..][..len]);
+                rest = later;
+            }
+        }
+    });
+}
+
+/// Takes rows of `len` elements out of matrices of `size` rows: `out[o, i] = source[o, index[i]]`.
+pub(crate) fn take_rows<T: Element>(source: &[T], size: usize, len: usize, index: &[i64], out: &mut [T]) {
+    if out.is_empty() {
+        return;
+    }
+    let grain = (GRAIN / len).max(1) * len;
+    split_work(out.len(), grain, out, &|o: &mut [T], at| o.split_at_mut(at), &|start, _, out| {
+        for (r, line) in out.chunks_exact_mut(len).enumerate() {
+            let (outer, i) = ((start / len + r) / index.len(), (start / len + r) % index.len());
+            line.copy_from_slice(&source[(outer * size + index[i] as usize) * len..][..len]);
+        }
+    });
+}
+
+/// Adds rows of `len` elements to the rows that `index` names, in order: `out[o, index[i]] += source[o, i]`.
+pub(crate) fn add_rows<T: Accumulate>(out: &mut [T], size: usize, len: usize, index: &[i64], source: &[T]) {
+    if len == 0 || source.is_empty() {
+        return;
+    }
+    for (r, line) in source.chunks_exact(len).enumerate() {
+        let (outer, i) = (r / index.len(), r % index.len());
+        let target = &mut out[(outer * size + index[i] as usize) * len..][..len];
+        for (o, &v) in target.iter_mut().zip(line) {
+            *o = T::plus(*o, v);
+        }
+    }
+}
+
+/// Adds each element of `source` to the place in `out` that its position names, with the index along `axis` replaced by
+/// the one in `index`. Elements are visited in row-major order of `shape`, so that the sums have one order.
+pub(crate) fn scatter_add<T: Accumulate>(
+    out: &mut [T],
+    strides: &[isize],
+    axis: usize,
+    shape: &[usize],
+    index: &[i64],
+    source: &[T],
+) {
+    let Some((&last, outer)) = shape.split_last() else { return };
+    if index.is_empty() {
+        return;
+    }
+    let inner = outer.len();
+    let mut at = vec![0; inner];
+    for (index, source) in index.chunks_exact(last).zip(source.chunks_exact(last)) {
+        let base: usize = (0..inner).filter(|&d| d != axis).map(|d| at[d] * strides[d] as usize).sum();
+        let step = strides[axis] as usize;
+        for (j, (&i, &v)) in index.iter().zip(source).enumerate() {
+            let own = if axis == inner { 0 } else { j * strides[inner] as usize };
+            let place = &mut out[base + own + i as usize * step];
+            *place = T::plus(*place, v);
+        }
+        for d in (0..inner).rev() {
+            at[d] += 1;
+            if at[d] < outer[d] {
+                break;
+            }
+            at[d] = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_interleaved_taken_and_added() {
+        let mut out = vec![0; 10];
+        interleave(&[&[1i64, 2, 3, 4], &[10, 20, 30, 40, 50, 60]], &[2, 3], &mut out);
+        assert_eq!(out, [1, 2, 10, 20, 30, 3, 4, 40, 50, 60]);
+        let mut taken = vec![0; 6];
+        take_rows(&[1i64, 2, 3, 4], 2, 2, &[1, 0, 1], &mut taken);
+        assert_eq!(taken, [3, 4, 1, 2, 3, 4]);
+        let mut sums = vec![0; 4];
+        add_rows(&mut sums, 2, 2, &[1, 1], &[1i64, 2, 10, 20]);
+        assert_eq!(sums, [0, 0, 11, 22]);
+    }
+
+    #[test]
+    fn scattering_visits_every_place_once() {
+        let mut out = vec![0; 6];
+        scatter_add(&mut out, &[3, 1], 0, &[2, 3], &[0, 1, 0, 0, 0, 1], &[1i64, 2, 3, 10, 20, 30]);
+        assert_eq!(out, [11, 20, 3, 0, 2, 30]);
+        let mut out = vec![0; 6];
+        scatter_add(&mut out, &[3, 1], 1, &[2, 2], &[2, 2, 0, 1], &[1i64, 2, 10, 20]);
+        assert_eq!(out, [0, 0, 3, 10, 20, 0]);
+    }
+}

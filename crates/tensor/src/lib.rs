@@ -1,0 +1,34 @@
+//! Strided n-dimensional values and block kernels with PyTorch's broadcasting; knows nothing of gradients.
+
+mod buffer;
+mod close;
+mod convert;
+mod create;
+mod dtype;
+mod error;
+mod format;
+mod iter;
+mod kernels;
+mod literal;
+mod math;
+mod ops;
+mod random;
+mod shape;
+mod tensor;
+mod threads;
+mod views;
+
+pub use buffer::{release_memory, set_pool_limit};
+pub use close::{Mismatch, Tolerance, compare_close};
+pub use dtype::{Block, BlockMut, Category, DType, Element, Scalar};
+pub use error::{Error, Result};
+pub use kernels::{Level, detected_level, force_level, level};
+pub use literal::NestedArray;
+pub use ops::{
+    Arg, BroadcastWarning, BroadcastWarningGuard, broadcast_warning, kernel, set_broadcast_warning,
+};
+pub use random::{Generator, manual_seed};
+pub use shape::{Axes, Shape, broadcast_shapes, can_broadcast};
+pub use tensor::Tensor;
+pub use threads::{GRAIN, ThreadPool, num_threads, set_num_threads, set_thread_modes, thread_modes};
+pub use views::{NewShape, Position, Slice, SliceItem, Slices, broadcast_tensors};

@@ -1,0 +1,147 @@
+//! Elementary functions as straight-line arithmetic, so that the compiler vectorises plain loops over them.
+//!
+//! Nothing here branches, indexes a table that could panic, or calls the C library: a choice is a select
+//! between two values that are both computed. The exceptions are in double precision: `sin` and `cos`, and
+//! `pow` without `FMA`, are the standard library's. Each function is correct for every input (not-a-number,
+//! infinities, signed zeros, subnormals), and its documentation gives the largest error in units in the last
+//! place (ulp).
+//!
+//! On a concrete `f32` or `f64` the inherent methods hide these: write `VecMath::exp::<FMA>(x)`, or be
+//! generic.
+//!
+//! `FMA` says whether the surrounding loop is compiled with the `fma` target feature. Without it `mul_add`
+//! would be a library call, so the product and the sum are rounded apart; the bounds hold for both.
+//!
+//! Constants that are not textbook values are minimax coefficients found by Remez exchange in 100-digit
+//! arithmetic; each comment names the function that was fitted, the interval, and the error that remains
+//! after rounding the coefficients.
+
+mod erf;
+mod exp;
+mod hyperbolic;
+mod log;
+mod pow;
+mod trig;
+
+#[cfg(test)]
+mod tests;
+
+/// The elementary functions of an element type.
+///
+/// Called from kernels' loops; see the module's notes for `FMA`. The error bounds are in the family's files.
+pub(crate) trait VecMath: Copy {
+    /// e to the power `self`.
+    fn exp<const FMA: bool>(self) -> Self;
+    /// `exp(self) - 1`, accurate near zero.
+    fn expm1<const FMA: bool>(self) -> Self;
+    /// Natural logarithm.
+    fn ln<const FMA: bool>(self) -> Self;
+    /// `ln(1 + self)`, accurate near zero.
+    fn log1p<const FMA: bool>(self) -> Self;
+    /// Sine of an angle in radians.
+    fn sin<const FMA: bool>(self) -> Self;
+    /// Cosine of an angle in radians.
+    fn cos<const FMA: bool>(self) -> Self;
+    /// Hyperbolic tangent.
+    fn tanh<const FMA: bool>(self) -> Self;
+    /// The logistic function `1 / (1 + exp(-self))`.
+    fn sigmoid<const FMA: bool>(self) -> Self;
+    /// `ln(1 + exp(self))`, and `self` itself above PyTorch's threshold of 20.
+    fn softplus<const FMA: bool>(self) -> Self;
+    /// The error function.
+    fn erf<const FMA: bool>(self) -> Self;
+    /// `self` to the power `y`, with the special cases of C99.
+    fn pow<const FMA: bool>(self, y: Self) -> Self;
+}
+
+macro_rules! vec_math {
+    ($($T:ident),*) => { $(
+        impl VecMath for $T {
+            #[inline(always)]
+            fn exp<const FMA: bool>(self) -> Self {
+                exp::$T::exp::<FMA>(self)
+            }
+            #[inline(always)]
+            fn expm1<const FMA: bool>(self) -> Self {
+                exp::$T::expm1::<FMA>(self)
+            }
+            #[inline(always)]
+            fn ln<const FMA: bool>(self) -> Self {
+                log::$T::ln::<FMA>(self)
+            }
+            #[inline(always)]
+            fn log1p<const FMA: bool>(self) -> Self {
+                log::$T::log1p::<FMA>(self)
+            }
+            #[inline(always)]
+            fn sin<const FMA: bool>(self) -> Self {
+                trig::$T::sin::<FMA>(self)
+            }
+            #[inline(always)]
+            fn cos<const FMA: bool>(self) -> Self {
+                trig::$T::cos::<FMA>(self)
+            }
+            #[inline(always)]
+            fn tanh<const FMA: bool>(self) -> Self {
+                hyperbolic::$T::tanh::<FMA>(self)
+            }
+            #[inline(always)]
+            fn sigmoid<const FMA: bool>(self) -> Self {
+                hyperbolic::$T::sigmoid::<FMA>(self)
+            }
+            #[inline(always)]
+            fn softplus<const FMA: bool>(self) -> Self {
+                hyperbolic::$T::softplus::<FMA>(self)
+            }
+            #[inline(always)]
+            fn erf<const FMA: bool>(self) -> Self {
+                erf::$T::erf::<FMA>(self)
+            }
+            #[inline(always)]
+            fn pow<const FMA: bool>(self, y: Self) -> Self {
+                pow::$T::pow::<FMA>(self, y)
+            }
+        }
+    )* };
+}
+vec_math!(f32, f64);
+
+/// What the families share, once per element type: the fused step, polynomials, and the split of ln 2.
+macro_rules! basics {
+    ($T:ident, LN2_HI: $hi:expr, LN2_LO: $lo:expr) => {
+        mod $T {
+            /// ln 2 in two parts. The high part has so few bits that its product with any exponent is exact.
+            pub(super) const LN2_HI: $T = $hi;
+            /// ln 2 - `LN2_HI`, rounded.
+            pub(super) const LN2_LO: $T = $lo;
+
+            /// `a * b + c`, fused if the loop is compiled for it.
+            #[inline(always)]
+            pub(super) fn fma<const FMA: bool>(a: $T, b: $T, c: $T) -> $T {
+                if FMA { a.mul_add(b, c) } else { a * b + c }
+            }
+
+            /// The polynomial with coefficients `c` (constant term first) at `x`.
+            #[inline(always)]
+            pub(super) fn poly<const FMA: bool, const N: usize>(x: $T, c: [$T; N]) -> $T {
+                let mut sum = c[N - 1];
+                let mut i = N - 1;
+                while i > 0 {
+                    i -= 1;
+                    sum = fma::<FMA>(sum, x, c[i]);
+                }
+                sum
+            }
+
+            /// `x` held between `low` and `high`; not-a-number passes.
+            #[inline(always)]
+            pub(super) fn clamp(x: $T, low: $T, high: $T) -> $T {
+                let x = if x > high { high } else { x };
+                if x < low { low } else { x }
+            }
+        }
+    };
+}
+// ln 2 cut off after 11 bits (f32) and 33 bits (f64).
+basics!(f32, LN2_HI: 0.692_871_1, LN2_LO: 2.760_868e-4);
+basics!(f64, LN2_HI: 0.693_147_180_485_539_1, LN2_LO: 7.440_617_110_012_397e-11);

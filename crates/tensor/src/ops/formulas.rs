@@ -1,0 +1,130 @@
+//! The forward formulas of pointwise operations, each written once over `Real` or `Num`.
+
+use crate::kernels::{Compare, FloatOps, Formula, Num, NumFormula, Real};
+
+/// Names a formula over real numbers: a unit struct that is its kernel.
+macro_rules! real {
+    ($($(#[$doc:meta])* $name:ident($($x:ident),*) = $body:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) struct $name;
+        impl Formula<{ [$(stringify!($x)),*].len() }> for $name {
+            #[inline(always)]
+            fn eval<R: Real>(&self, [$($x),*]: [R; { [$(stringify!($x)),*].len() }]) -> R
+            where
+                f64: FloatOps<R>,
+            {
+                $body
+            }
+        }
+    )*};
+}
+
+/// Names a formula that integers have too.
+macro_rules! num {
+    ($($(#[$doc:meta])* $name:ident($($x:ident),*) = $body:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) struct $name;
+        impl NumFormula<{ [$(stringify!($x)),*].len() }> for $name {
+            #[inline(always)]
+            fn eval<R: Num>(&self, [$($x),*]: [R; { [$(stringify!($x)),*].len() }]) -> R {
+                $body
+            }
+        }
+    )*};
+}
+
+macro_rules! compare {
+    ($($name:ident = $f:ident;)*) => {$(
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) struct $name;
+        impl Compare for $name {
+            #[inline(always)]
+            fn eval<R: Num>(&self, a: R, b: R) -> R::Mask {
+                a.$f(b)
+            }
+        }
+    )*};
+}
+
+real! {
+    Div(a, b) = a / b;
+    Pow(a, b) = a.pow(b);
+    /// PyTorch computes these powers by other means, which shows at infinities and zeros.
+    PowSquare(a, _b) = a * a;
+    PowSqrt(a, _b) = a.sqrt();
+    PowReciprocal(a, _b) = a.reciprocal();
+    SquaredDifference(a, b) = (a - b) * (a - b);
+    Exp(a) = a.exp();
+    Expm1(a) = a.expm1();
+    Ln(a) = a.ln();
+    Log1p(a) = a.log1p();
+    Sqrt(a) = a.sqrt();
+    Rsqrt(a) = a.rsqrt();
+    Reciprocal(a) = a.reciprocal();
+    Sin(a) = a.sin();
+    Cos(a) = a.cos();
+    Tanh(a) = a.tanh();
+    Sigmoid(a) = a.sigmoid();
+    Erf(a) = a.erf();
+    /// Hendrycks and Gimpel, "Gaussian error linear units" (2016): x times the normal distribution function.
+    Gelu(a) = a * 0.5 * (1.0 + (a * std::f64::consts::FRAC_1_SQRT_2).erf());
+    /// The tanh approximation in the same paper.
+    GeluTanh(a) = a * 0.5 * (1.0 + ((a + a * a * a * 0.044715) * GELU_SCALE).tanh());
+    Silu(a) = a * a.sigmoid();
+}
+
+/// sqrt(2 / pi)
+pub(crate) const GELU_SCALE: f64 = 0.797_884_560_802_865_4;
+
+/// `ln(1 + exp(beta x)) / beta`, and `x` itself where `beta x` exceeds the threshold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Softplus {
+    pub(crate) beta: f64,
+    pub(crate) threshold: f64,
+}
+impl Formula<1> for Softplus {
+    #[inline(always)]
+    fn eval<R: Real>(&self, [a]: [R; 1]) -> R
+    where
+        f64: FloatOps<R>,
+    {
+        let scaled = a * self.beta;
+        R::select(scaled.gt(R::lit(self.threshold)), a, scaled.exp().log1p() / self.beta)
+    }
+}
+
+num! {
+    Add(a, b) = a + b;
+    Sub(a, b) = a - b;
+    Mul(a, b) = a * b;
+    Maximum(a, b) = a.maximum(b);
+    Minimum(a, b) = a.minimum(b);
+    Neg(a) = -a;
+    Abs(a) = a.abs();
+    Sign(a) = a.sign();
+    Square(a) = a * a;
+    /// NaN passes through.
+    Relu(a) = R::select(a.le(R::lit(0.0)), R::lit(0.0), a);
+    Clamp(a, lo, hi) = a.maximum(lo).minimum(hi);
+}
+
+/// `a + alpha b`
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AddScaled(pub(crate) f64);
+impl NumFormula<2> for AddScaled {
+    #[inline(always)]
+    fn eval<R: Num>(&self, [a, b]: [R; 2]) -> R {
+        a + b * R::lit(self.0)
+    }
+}
+
+compare! {
+    Eq = eq;
+    Ne = ne;
+    Lt = lt;
+    Le = le;
+    Gt = gt;
+    Ge = ge;
+}

@@ -1,0 +1,504 @@
+//! Elements and rows picked by an index tensor, and added back to the places it names.
+//!
+//! Indices are data, so they are scanned before anything is written. `gather` is a block kernel: the place of each
+//! element is the sum of a stepped index and one strided sequence per other axis.
+
+use smallvec::SmallVec;
+
+use crate::buffer::Storage;
+use crate::create::checked_room;
+use crate::dtype::{Block, BlockMut, DType, Element};
+use crate::error::{Error, Result};
+use crate::iter::{self, Operand};
+use crate::kernels::{Accumulate, BlockKernel, add_rows, scatter_add, take_rows};
+use crate::shape::{Axes, Dims, Shape};
+use crate::tensor::Tensor;
+
+impl Tensor {
+    /// Picks an element per element of `index`: `out[i][j] = self[index[i][j]][j]` along axis 0, and so on.
+    ///
+    /// `index` is `I64` and of the same rank; it may be shorter than `self` on the other axes. The result has its shape
+    /// and the element type of `self`. A 0-d tensor counts as one of shape `[1]`.
+    ///
+    /// # Errors
+    /// `DTypeMismatch` unless the index is `I64`, `AxisOutOfRange`, `ShapeMismatch` if the ranks differ or the index is
+    /// longer on another axis, `IndexOutOfRange` for an index that is negative or too large.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![[1.0, 2.0], [3.0, 4.0]];
+    /// assert_eq!(x.gather(1, &tensor![[0, 0], [1, 0]; i64])?, tensor![[1.0, 1.0], [4.0, 3.0]]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn gather(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
+        let op = "gather";
+        let axis = self.shape().axis(op, axis)?;
+        index.expect_dtype(op, DType::I64)?;
+        if index.numel() == 0 {
+            return Ok(Tensor::zeros(index.shape(), self.dtype()));
+        }
+        expect_within(op, index, self, Some(axis))?;
+        scan(op, index, axis, self.dims().get(axis).copied().unwrap_or(1))?;
+        checked_room(op, index.shape(), self.dtype())?;
+        Ok(pick(self, axis, index, index.shape()))
+    }
+
+    /// Picks whole slices along an axis, in the order of `index`: `[n, d]` and `[k]` make `[k, d]` along axis 0.
+    ///
+    /// `index` is `I64` with one axis, or a single number. Slices may be picked more than once.
+    ///
+    /// # Errors
+    /// `DTypeMismatch` unless the index is `I64`, `Rank` if it has several axes, `AxisOutOfRange`, `IndexOutOfRange` for
+    /// an index that is negative or too large, `TooLarge`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]];
+    /// assert_eq!(x.index_select(0, &tensor![2, 0, 2; i64])?, tensor![[5.0, 6.0], [1.0, 2.0], [5.0, 6.0]]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn index_select(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
+        let op = "index_select";
+        let axis = self.shape().axis(op, axis)?;
+        expect_list(op, index)?;
+        if self.rank() == 0 && index.numel() != 1 {
+            return Err(Error::ShapeMismatch { op, expected: Shape::from(1), found: index.shape().clone() });
+        }
+        scan(op, index, axis, self.dims().get(axis).copied().unwrap_or(1))?;
+        let mut shape = self.shape().clone();
+        if let Some(size) = shape.get_mut(axis) {
+            *size = index.numel();
+        }
+        checked_room(op, &shape, self.dtype())?;
+        if shape.contains(&0) {
+            return Ok(Tensor::zeros(shape, self.dtype()));
+        }
+        let rows: usize = shape.iter().skip(axis + 1).product();
+        if self.is_contiguous() && rows > 1 {
+            return Ok(match self.dtype() {
+                DType::Bool => pick_rows::<bool>(self, axis, index, shape),
+                DType::I64 => pick_rows::<i64>(self, axis, index, shape),
+                DType::F32 => pick_rows::<f32>(self, axis, index, shape),
+                DType::F64 => pick_rows::<f64>(self, axis, index, shape),
+            });
+        }
+        let mut along: Shape = Shape(Dims::from_elem(1, shape.rank()));
+        if let Some(size) = along.get_mut(axis) {
+            *size = index.numel();
+        }
+        Ok(pick(self, axis, &index.reshape(&along)?, &shape))
+    }
+
+    /// This tensor with each element of `src` added at the place that `index` names along an axis:
+    /// `out[index[i][j]][j] += src[i][j]` along axis 0. The transpose of [`gather`](Self::gather).
+    ///
+    /// Places named several times receive several terms, added in row-major order of the index. `index` is `I64`; it may
+    /// be shorter than `src` on every axis and than `self` on the others. Integers wrap, truth values are or-ed.
+    ///
+    /// # Errors
+    /// `DTypeMismatch` unless the index is `I64` and `src` of this element type, `AxisOutOfRange`, `ShapeMismatch` if the
+    /// ranks differ or the index is too long, `IndexOutOfRange` for an index that is negative or too large.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![[0.0, 0.0], [0.0, 0.0]];
+    /// let y = x.scatter_add(1, &tensor![[0, 0], [1, 0]; i64], &tensor![[1.0, 2.0], [3.0, 4.0]])?;
+    /// assert_eq!(y, tensor![[3.0, 0.0], [4.0, 3.0]]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn scatter_add(&self, axis: isize, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+        let op = "scatter_add";
+        let axis = self.shape().axis(op, axis)?;
+        index.expect_dtype(op, DType::I64)?;
+        src.expect_dtype(op, self.dtype())?;
+        if index.numel() == 0 {
+            return Ok(self.clone());
+        }
+        expect_within(op, index, self, Some(axis))?;
+        expect_within(op, index, src, None)?;
+        scan(op, index, axis, self.dims().get(axis).copied().unwrap_or(1))?;
+        let mut used = src.reshape(&ranked(src))?;
+        for (d, &size) in ranked(index).iter().enumerate() {
+            used = used.narrow(d as isize, 0, size)?;
+        }
+        let shape = ranked(self);
+        let strides = shape.row_major();
+        let (index, used) = (index.contiguous(), used.contiguous());
+        let places = index.as_slice::<i64>().expect("checked and row-major");
+        Ok(self.added(|out| {
+            macro_rules! add {
+                ($($v:ident: $t:ty),*) => {
+                    match out {
+                        $(BlockMut::$v(o) => scatter_add(o, &strides, axis, used.dims(), places, own::<$t>(&used)),)*
+                    }
+                };
+            }
+            add!(Bool: bool, I64: i64, F32: f32, F64: f64)
+        }))
+    }
+
+    /// This tensor with the slices of `src` added to the slices that `index` names along an axis. The transpose of
+    /// [`index_select`](Self::index_select).
+    ///
+    /// Slices named several times receive several terms, added in the order of the index. `index` is `I64` with one axis
+    /// or a single number; `src` has the shape of `self` with as many slices as there are indices.
+    ///
+    /// # Errors
+    /// `DTypeMismatch` unless the index is `I64` and `src` of this element type, `Rank` if the index has several axes,
+    /// `AxisOutOfRange`, `ShapeMismatch`, `IndexOutOfRange` for an index that is negative or too large.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![[1.0, 1.0], [1.0, 1.0]];
+    /// let y = x.index_add(0, &tensor![1, 1; i64], &tensor![[1.0, 2.0], [10.0, 20.0]])?;
+    /// assert_eq!(y, tensor![[1.0, 1.0], [12.0, 23.0]]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn index_add(&self, axis: isize, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+        let op = "index_add";
+        let axis = self.shape().axis(op, axis)?;
+        expect_list(op, index)?;
+        src.expect_dtype(op, self.dtype())?;
+        let mut expected = ranked(self);
+        expected[axis] = index.numel();
+        if ranked(src) != expected || src.rank() > expected.rank() {
+            return Err(Error::ShapeMismatch { op, expected, found: src.shape().clone() });
+        }
+        let shape = ranked(self);
+        scan(op, index, axis, shape[axis])?;
+        let (index, src) = (index.contiguous(), src.contiguous());
+        let places = index.as_slice::<i64>().expect("checked and row-major");
+        let len: usize = shape[axis + 1..].iter().product();
+        Ok(self.added(|out| {
+            macro_rules! add {
+                ($($v:ident: $t:ty),*) => {
+                    match out {
+                        $(BlockMut::$v(o) => add_rows(o, shape[axis], len, places, own::<$t>(&src)),)*
+                    }
+                };
+            }
+            add!(Bool: bool, I64: i64, F32: f32, F64: f64)
+        }))
+    }
+
+    /// A copy that `write` has changed.
+    fn added(&self, write: impl FnOnce(BlockMut<'_>)) -> Tensor {
+        let mut out = iter::copy(self, self.dtype());
+        write(out.block_mut());
+        out
+    }
+}
+
+/// The elements of a row-major tensor whose type has been checked.
+fn own<T: Accumulate>(t: &Tensor) -> &[T] {
+    t.as_slice().expect("the meta step compares the types")
+}
+
+/// The shape, where a single number counts as `[1]`.
+fn ranked(t: &Tensor) -> Shape {
+    if t.rank() == 0 { Shape::from(1) } else { t.shape().clone() }
+}
+
+/// Refuses an index that is not a list of `i64` or a single one.
+fn expect_list(op: &'static str, index: &Tensor) -> Result<()> {
+    index.expect_dtype(op, DType::I64)?;
+    if index.rank() > 1 {
+        Err(Error::Rank { op, expected: "at most 1", found: index.rank() })
+    } else {
+        Ok(())
+    }
+}
+
+/// Refuses an index of another rank than `t`, or longer on an axis other than `free`.
+fn expect_within(op: &'static str, index: &Tensor, t: &Tensor, free: Option<usize>) -> Result<()> {
+    let (own, mut expected) = (ranked(index), ranked(t));
+    let fits =
+        own.rank() == expected.rank() && (0..own.rank()).all(|d| Some(d) == free || own[d] <= expected[d]);
+    if fits {
+        return Ok(());
+    }
+    if let Some(d) = free
+        && own.rank() == expected.rank()
+    {
+        expected[d] = own[d];
+    }
+    Err(Error::ShapeMismatch { op, expected, found: index.shape().clone() })
+}
+
+/// Refuses indices outside `0 .. size`.
+fn scan(op: &'static str, index: &Tensor, axis: usize, size: usize) -> Result<()> {
+    if index.numel() == 0 {
+        return Ok(());
+    }
+    for extreme in [index.amin(Axes::All, false)?, index.amax(Axes::All, false)?] {
+        let i = extreme.item::<i64>()?;
+        if i < 0 || i as u64 >= size as u64 {
+            return Err(Error::IndexOutOfRange { op, index: i, axis, size });
+        }
+    }
+    Ok(())
+}
+
+/// Reads elements whose places are the sum of all inputs, the first of which is multiplied by a step.
+struct Pick<'a, T> {
+    source: &'a [T],
+    start: i64,
+    step: i64,
+}
+
+impl<T: Element> BlockKernel for Pick<'_, T> {
+    fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
+        let len = outputs[0].len();
+        let out = T::slice_mut(outputs[0].range(0, len)).expect("the result has the type of the source");
+        let places = |k: usize| i64::slice(inputs[k]).expect("places are i64");
+        match inputs.len() {
+            1 => {
+                for (o, &i) in out.iter_mut().zip(places(0)) {
+                    *o = self.source[(self.start + i * self.step) as usize];
+                }
+            }
+            2 => {
+                for ((o, &i), &p) in out.iter_mut().zip(places(0)).zip(places(1)) {
+                    *o = self.source[(self.start + i * self.step + p) as usize];
+                }
+            }
+            n => {
+                for (j, (o, &i)) in out.iter_mut().zip(places(0)).enumerate() {
+                    let others: i64 = (1..n).map(|k| places(k)[j]).sum();
+                    *o = self.source[(self.start + i * self.step + others) as usize];
+                }
+            }
+        }
+    }
+}
+
+/// The elements of `t` at the places that `index`, which broadcasts to `shape`, names along `axis`.
+fn pick(t: &Tensor, axis: usize, index: &Tensor, shape: &Shape) -> Tensor {
+    let mut sequences: SmallVec<[Tensor; 4]> = SmallVec::new();
+    for (d, &stride) in t.strides().iter().enumerate() {
+        if d != axis && stride != 0 && shape[d] > 1 {
+            let places: Vec<i64> = (0..shape[d] as i64).map(|i| i * stride as i64).collect();
+            let mut wide = Shape(Dims::from_elem(1, shape.rank()));
+            wide[d] = shape[d];
+            sequences.push(Tensor::from_storage(i64::storage(places), wide));
+        }
+    }
+    let mut operands: SmallVec<[Operand<'_>; 4]> = SmallVec::new();
+    operands.push(Operand::new(index, DType::I64));
+    operands.extend(sequences.iter().map(|s| Operand::new(s, DType::I64)));
+    let step = t.strides().get(axis).map_or(0, |&s| s as i64);
+    let start = t.layout.offset as i64;
+    let kernel: &dyn BlockKernel = match t.storage.block() {
+        Block::Bool(source) => &Pick { source, start, step },
+        Block::I64(source) => &Pick { source, start, step },
+        Block::F32(source) => &Pick { source, start, step },
+        Block::F64(source) => &Pick { source, start, step },
+    };
+    iter::map(kernel, &operands, shape.clone(), t.dtype())
+}
+
+/// `index_select` of a row-major tensor whose slices are runs of several elements.
+fn pick_rows<T: Element>(t: &Tensor, axis: usize, index: &Tensor, shape: Shape) -> Tensor {
+    let index = index.contiguous();
+    let len = shape[axis + 1..].iter().product();
+    let mut storage = Storage::stale(T::DTYPE, shape.numel());
+    take_rows(
+        t.as_slice::<T>().expect("row-major, of the type that was matched"),
+        t.dims()[axis],
+        len,
+        index.as_slice().expect("checked and row-major"),
+        T::slice_mut(storage.block_mut()).expect("made with this type"),
+    );
+    Tensor::from_storage(storage, shape)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor;
+
+    fn numbers(shape: &[usize]) -> Tensor {
+        let n: usize = shape.iter().product();
+        Tensor::from_vec((0..n as i64).collect::<Vec<_>>(), shape).unwrap()
+    }
+
+    fn index(shape: &[usize], below: i64) -> Tensor {
+        let n: usize = shape.iter().product();
+        Tensor::from_vec((0..n as i64).map(|i| (i * 7 + i / 3) % below).collect::<Vec<_>>(), shape).unwrap()
+    }
+
+    /// Row-major positions of a shape.
+    fn positions(shape: &[usize]) -> Vec<Vec<usize>> {
+        let n: usize = shape.iter().product();
+        let at = |mut i: usize| {
+            let mut p = vec![0; shape.len()];
+            for d in (0..shape.len()).rev() {
+                p[d] = i % shape[d];
+                i /= shape[d];
+            }
+            p
+        };
+        (0..n).map(at).collect()
+    }
+
+    fn place(shape: &[usize], p: &[usize]) -> usize {
+        p.iter().zip(shape).fold(0, |i, (&p, &s)| i * s + p)
+    }
+
+    const CASES: &[(&[usize], &[usize], usize)] = &[
+        (&[5], &[9], 0),
+        (&[4, 3], &[6, 3], 0),
+        (&[4, 3], &[2, 2], 0),
+        (&[4, 3], &[4, 5], 1),
+        (&[4, 3, 2], &[3, 7, 2], 1),
+        (&[4, 3, 2], &[4, 3, 5], 2),
+        (&[4, 3, 2, 3], &[9, 2, 1, 3], 0),
+        (&[], &[3], 0),
+        (&[2], &[], 0),
+    ];
+
+    #[test]
+    fn gathering_and_scattering_follow_the_definition() {
+        for &(shape, picked, axis) in CASES {
+            let x = numbers(shape);
+            let ranked = if shape.is_empty() { &[1][..] } else { shape };
+            let wide = if picked.is_empty() { &[1][..] } else { picked };
+            let i = index(picked, ranked[axis] as i64);
+            let (xs, is) = (x.to_vec::<i64>().unwrap(), i.to_vec::<i64>().unwrap());
+            let at: Vec<usize> = positions(wide)
+                .into_iter()
+                .zip(&is)
+                .map(|(mut p, &i)| {
+                    p[axis] = i as usize;
+                    place(ranked, &p)
+                })
+                .collect();
+            let want: Vec<i64> = at.iter().map(|&p| xs[p]).collect();
+            let got = x.gather(axis as isize, &i).unwrap();
+            assert_eq!(got.dims(), picked);
+            assert_eq!(got.to_vec::<i64>().unwrap(), want, "{shape:?} by {picked:?} along {axis}");
+            let turned = if shape.len() > 1 {
+                x.transpose(0, -1)
+                    .unwrap()
+                    .contiguous()
+                    .transpose(0, -1)
+                    .unwrap()
+                    .flip([0])
+                    .unwrap()
+                    .contiguous()
+                    .flip([0])
+                    .unwrap()
+            } else {
+                x.clone()
+            };
+            assert_eq!(turned.gather(axis as isize, &i).unwrap(), got);
+
+            let bigger: Vec<usize> = picked.iter().map(|s| s + 1).collect();
+            let src = numbers(&bigger);
+            let mut sums = xs.clone();
+            for (p, &to) in positions(wide).iter().zip(&at) {
+                let from = if picked.is_empty() { 0 } else { place(&bigger, p) };
+                sums[to] += src.to_vec::<i64>().unwrap()[from];
+            }
+            for dtype in [DType::I64, DType::F32, DType::F64] {
+                let out = x.to_dtype(dtype).scatter_add(axis as isize, &i, &src.to_dtype(dtype)).unwrap();
+                assert_eq!(out.dims(), shape);
+                assert_eq!(out.to_dtype(DType::I64).to_vec::<i64>().unwrap(), sums);
+            }
+        }
+    }
+
+    #[test]
+    fn slices_are_selected_and_added() {
+        for (shape, axis) in
+            [(&[5][..], 0), (&[4, 3], 0), (&[4, 3], 1), (&[2, 5, 3], 1), (&[2, 5, 3], 2), (&[7, 1], 0)]
+        {
+            let x = numbers(shape);
+            let i = index(&[8], shape[axis] as i64);
+            let parts: Vec<Tensor> = i
+                .to_vec::<i64>()
+                .unwrap()
+                .iter()
+                .map(|&i| x.narrow(axis as isize, i as usize, 1).unwrap())
+                .collect();
+            let want = Tensor::cat(&parts.iter().collect::<Vec<_>>(), axis as isize).unwrap();
+            assert_eq!(x.index_select(axis as isize, &i).unwrap(), want);
+            let flipped = x.flip([0]).unwrap().contiguous().flip([0]).unwrap();
+            assert_eq!(flipped.index_select(axis as isize - shape.len() as isize, &i).unwrap(), want);
+            let mut along = vec![1; shape.len()];
+            along[axis] = 8;
+            let wide = i.reshape(&Shape::from(along)).unwrap().expand(want.shape()).unwrap();
+            let zeros = x.zeros_like();
+            let sums = zeros.scatter_add(axis as isize, &wide, &want).unwrap();
+            assert_eq!(zeros.index_add(axis as isize, &i, &want).unwrap(), sums);
+        }
+        let x = numbers(&[3, 2]);
+        assert_eq!(x.index_select(0, &Tensor::scalar(1i64)).unwrap(), tensor![[2, 3]; i64]);
+        assert_eq!(x.index_select(1, &Tensor::zeros([0], DType::I64)).unwrap().dims(), [3, 0]);
+        let truth = tensor![true, false; bool].index_select(0, &tensor![1, 0; i64]).unwrap();
+        assert_eq!(truth, tensor![false, true; bool]);
+        assert_eq!(Tensor::scalar(5i64).index_select(0, &tensor![0; i64]).unwrap(), Tensor::scalar(5i64));
+    }
+
+    #[test]
+    fn expanded_tensors_and_large_ones() {
+        let x = tensor![[1.0], [2.0]].expand([2, 3]).unwrap();
+        assert_eq!(x.gather(0, &tensor![[1, 0, 1]; i64]).unwrap(), tensor![[2.0, 1.0, 2.0]]);
+        assert_eq!(x.gather(1, &tensor![[2], [0]; i64]).unwrap(), tensor![[1.0], [2.0]]);
+        let x = numbers(&[1000, 70]);
+        let i = index(&[1000, 70], 70);
+        let picked = x.gather(1, &i).unwrap();
+        let (xs, is, ps) =
+            (x.to_vec::<i64>().unwrap(), i.to_vec::<i64>().unwrap(), picked.to_vec::<i64>().unwrap());
+        assert!((0..70_000).all(|k| ps[k] == xs[k / 70 * 70 + is[k] as usize]));
+        let rows = x.index_select(0, &index(&[3000], 1000)).unwrap();
+        assert_eq!(rows.dims(), [3000, 70]);
+        assert_eq!(rows.select(0, 2999).unwrap(), x.select(0, (2999 * 7 + 999) % 1000).unwrap());
+    }
+
+    #[test]
+    fn the_original_is_left_alone() {
+        let x = tensor![1.0, 2.0];
+        let y = x.scatter_add(0, &tensor![0, 0; i64], &tensor![5.0, 6.0]).unwrap();
+        assert_eq!((x, y), (tensor![1.0, 2.0], tensor![12.0, 2.0]));
+        let x = tensor![false, false; bool];
+        let y = x.scatter_add(0, &tensor![1, 1; i64], &tensor![true, false; bool]).unwrap();
+        assert_eq!(y, tensor![false, true; bool]);
+    }
+
+    #[test]
+    fn bad_indices_are_refused() {
+        let x = numbers(&[3, 4]);
+        let i = |shape: &[usize]| Tensor::zeros(shape, DType::I64);
+        let outside = |v: i64| Tensor::full([1, 1], v, DType::I64);
+        for v in [-1, 3, i64::MAX, i64::MIN] {
+            let e = x.gather(0, &outside(v)).unwrap_err();
+            assert_eq!(e, Error::IndexOutOfRange { op: "gather", index: v, axis: 0, size: 3 });
+            let list = Tensor::full([2], v, DType::I64);
+            assert!(matches!(x.index_select(0, &list), Err(Error::IndexOutOfRange { .. })));
+            assert!(matches!(x.scatter_add(0, &outside(v), &i(&[1, 1])), Err(Error::IndexOutOfRange { .. })));
+            assert!(matches!(x.index_add(0, &list, &i(&[2, 4])), Err(Error::IndexOutOfRange { .. })));
+        }
+        assert!(matches!(x.gather(2, &i(&[1, 1])), Err(Error::AxisOutOfRange { .. })));
+        assert!(matches!(x.gather(0, &i(&[1])), Err(Error::ShapeMismatch { .. })));
+        assert!(matches!(x.gather(0, &i(&[9, 5])), Err(Error::ShapeMismatch { .. })));
+        assert!(matches!(x.gather(0, &Tensor::zeros([1, 1], DType::F32)), Err(Error::DTypeMismatch { .. })));
+        assert!(matches!(x.index_select(0, &i(&[1, 1])), Err(Error::Rank { .. })));
+        assert!(matches!(
+            x.index_select(0, &Tensor::zeros([1], DType::Bool)),
+            Err(Error::DTypeMismatch { .. })
+        ));
+        assert!(matches!(i(&[0, 4]).index_select(0, &i(&[1])), Err(Error::IndexOutOfRange { size: 0, .. })));
+        assert!(matches!(x.scatter_add(0, &i(&[2, 2]), &i(&[1, 2])), Err(Error::ShapeMismatch { .. })));
+        let float = Tensor::zeros([2, 2], DType::F32);
+        assert!(matches!(x.scatter_add(0, &i(&[2, 2]), &float), Err(Error::DTypeMismatch { .. })));
+        assert!(matches!(x.index_add(0, &i(&[2]), &i(&[3, 4])), Err(Error::ShapeMismatch { .. })));
+        assert!(matches!(x.index_add(0, &i(&[2]), &i(&[2])), Err(Error::ShapeMismatch { .. })));
+        assert!(x.gather(0, &i(&[0, 9])).unwrap().dims() == [0, 9]);
+        assert_eq!(x.scatter_add(1, &i(&[0, 1]), &i(&[0, 1])).unwrap(), x);
+    }
+}

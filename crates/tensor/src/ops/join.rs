@@ -1,0 +1,206 @@
+//! Joining tensors: `cat` along an axis that there is, `stack` along a new one.
+
+use smallvec::SmallVec;
+
+use crate::buffer::Storage;
+use crate::create::checked_room;
+use crate::dtype::{DType, Element};
+use crate::error::{Error, Result};
+use crate::iter;
+use crate::kernels::interleave;
+use crate::shape::Shape;
+use crate::tensor::Tensor;
+
+impl Tensor {
+    /// Joins tensors along an axis that they have: `[a, n]` and `[b, n]` make `[a + b, n]` along axis 0.
+    ///
+    /// The shapes agree on all other axes. The result has the promoted element type and is row-major. Tensors of shape
+    /// `[0]` are skipped, as in PyTorch.
+    ///
+    /// # Errors
+    /// `NoTensors` for an empty list, `Rank` for a 0-d tensor, `AxisOutOfRange`, `ShapeMismatch` if the shapes differ on
+    /// another axis, `TooLarge`.
+    ///
+    /// ```
+    /// use foldback_tensor::{Tensor, tensor};
+    /// let (a, b) = (tensor![[1.0, 2.0]], tensor![[3.0, 4.0], [5.0, 6.0]]);
+    /// assert_eq!(Tensor::cat(&[&a, &b], 0)?, tensor![[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]);
+    /// assert_eq!(Tensor::cat(&[&a, &a], -1)?, tensor![[1.0, 2.0, 1.0, 2.0]]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn cat(tensors: &[&Tensor], axis: isize) -> Result<Tensor> {
+        join("cat", tensors, axis)
+    }
+
+    /// Joins tensors of one shape along a new axis: `n` of shape `[a, b]` make `[a, n, b]` along axis 1.
+    ///
+    /// Negative axes count in the result, so that `-1` appends an axis. The result has the promoted element type and is
+    /// row-major.
+    ///
+    /// # Errors
+    /// `NoTensors` for an empty list, `ShapeMismatch` if the shapes differ, `AxisOutOfRange`, `TooLarge`.
+    ///
+    /// ```
+    /// use foldback_tensor::{Tensor, tensor};
+    /// let (a, b) = (tensor![1.0, 2.0], tensor![3.0, 4.0]);
+    /// assert_eq!(Tensor::stack(&[&a, &b], 0)?, tensor![[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(Tensor::stack(&[&a, &b], 1)?, tensor![[1.0, 3.0], [2.0, 4.0]]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn stack(tensors: &[&Tensor], axis: isize) -> Result<Tensor> {
+        let op = "stack";
+        let first = tensors.first().ok_or(Error::NoTensors { op })?;
+        let rank = first.rank() + 1;
+        let at = crate::shape::axis_index(op, axis, rank, rank)?;
+        for t in tensors {
+            if t.shape() != first.shape() {
+                return Err(Error::ShapeMismatch {
+                    op,
+                    expected: first.shape().clone(),
+                    found: t.shape().clone(),
+                });
+            }
+        }
+        let wider: Vec<Tensor> = tensors.iter().map(|t| t.unsqueeze(at as isize)).collect::<Result<_>>()?;
+        join(op, &wider.iter().collect::<Vec<_>>(), at as isize)
+    }
+}
+
+fn join(op: &'static str, tensors: &[&Tensor], axis: isize) -> Result<Tensor> {
+    if tensors.is_empty() {
+        return Err(Error::NoTensors { op });
+    }
+    if tensors.iter().any(|t| t.rank() == 0) {
+        return Err(Error::Rank { op, expected: "at least 1", found: 0 });
+    }
+    let dtype = tensors.iter().fold(DType::Bool, |d, t| d.promote(t.dtype()));
+    let joined: SmallVec<[&Tensor; 4]> = tensors.iter().copied().filter(|t| t.dims() != [0]).collect();
+    let Some(first) = joined.first() else {
+        tensors[0].shape().axis(op, axis)?;
+        return Ok(Tensor::zeros([0], dtype));
+    };
+    let axis = first.shape().axis(op, axis)?;
+    let mut shape = first.shape().clone();
+    shape[axis] = 0;
+    for t in &joined {
+        let mut expected = first.shape().clone();
+        if t.rank() == first.rank() {
+            expected[axis] = t.dims()[axis];
+        }
+        if *t.shape() != expected {
+            return Err(Error::ShapeMismatch { op, expected, found: t.shape().clone() });
+        }
+        shape[axis] = shape[axis].saturating_add(t.dims()[axis]);
+    }
+    let n = checked_room(op, &shape, dtype)?;
+    let mut storage = Storage::stale(dtype, n);
+    if shape[..axis].iter().all(|&s| s == 1) {
+        // Every part is one run of the result.
+        let (mut block, mut at) = (storage.block_mut(), 0);
+        for t in &joined {
+            iter::copy_into(t, block.range(at, t.numel()));
+            at += t.numel();
+        }
+    } else {
+        match dtype {
+            DType::Bool => rows::<bool>(&joined, axis, &shape, &mut storage),
+            DType::I64 => rows::<i64>(&joined, axis, &shape, &mut storage),
+            DType::F32 => rows::<f32>(&joined, axis, &shape, &mut storage),
+            DType::F64 => rows::<f64>(&joined, axis, &shape, &mut storage),
+        }
+    }
+    Ok(Tensor::from_storage(storage, shape))
+}
+
+/// Joins along an axis that is not the first: a piece of every tensor for each position of the axes before it.
+fn rows<T: Element>(tensors: &[&Tensor], axis: usize, shape: &Shape, storage: &mut Storage) {
+    let whole = |t: &&Tensor| if t.dtype() == T::DTYPE { t.contiguous() } else { iter::copy(t, T::DTYPE) };
+    let sources: SmallVec<[Tensor; 4]> = tensors.iter().map(whole).collect();
+    let slices: SmallVec<[&[T]; 4]> =
+        sources.iter().map(|t| t.as_slice().expect("row-major and cast")).collect();
+    let inner: usize = shape[axis + 1..].iter().product();
+    let lens: SmallVec<[usize; 4]> = sources.iter().map(|t| t.dims()[axis] * inner).collect();
+    let out = T::slice_mut(storage.block_mut()).expect("the result has the promoted type");
+    interleave(&slices, &lens, out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor;
+
+    #[test]
+    fn along_every_axis_and_from_any_strides() {
+        let a = Tensor::arange(0, 24, 1, DType::F32).reshape([2, 3, 4]).unwrap();
+        for axis in 0..3 {
+            let parts: Vec<Tensor> =
+                (0..a.dims()[axis]).map(|i| a.narrow(axis as isize, i, 1).unwrap()).collect();
+            let refs: Vec<&Tensor> = parts.iter().collect();
+            assert_eq!(Tensor::cat(&refs, axis as isize).unwrap(), a);
+            let turned = a.transpose(0, 2).unwrap();
+            let twice = Tensor::cat(&[&turned, &turned], axis as isize).unwrap();
+            assert_eq!(
+                twice.narrow(axis as isize, turned.dims()[axis], turned.dims()[axis]).unwrap(),
+                turned
+            );
+        }
+        let wide = tensor![[1.0], [2.0]].expand([2, 3]).unwrap();
+        assert_eq!(Tensor::cat(&[&wide, &wide], 1).unwrap().dims(), [2, 6]);
+    }
+
+    #[test]
+    fn types_are_promoted() {
+        let types = DType::ALL;
+        for a in types {
+            for b in types {
+                let (x, y) = (Tensor::ones([2, 1], a), Tensor::zeros([2, 2], b));
+                let joined = Tensor::cat(&[&x, &y], 1).unwrap();
+                assert_eq!(joined.dtype(), a.promote(b));
+                assert_eq!(
+                    joined.to_dtype(DType::F64).to_vec::<f64>().unwrap(),
+                    [1.0, 0.0, 0.0, 1.0, 0.0, 0.0]
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn empty_tensors() {
+        let none = Tensor::zeros([0], DType::F64);
+        let a = tensor![[1.0, 2.0]];
+        let joined = Tensor::cat(&[&none, &a, &none], 1).unwrap();
+        assert_eq!((joined.dims(), joined.dtype()), (&[1, 2][..], DType::F64));
+        assert_eq!(Tensor::cat(&[&none, &none], 0).unwrap().dims(), [0]);
+        let flat = Tensor::zeros([2, 0], DType::F32);
+        assert_eq!(Tensor::cat(&[&flat, &Tensor::ones([2, 3], DType::F32)], 1).unwrap().dims(), [2, 3]);
+        assert_eq!(Tensor::cat(&[&flat, &flat], 0).unwrap().dims(), [4, 0]);
+        assert_eq!(Tensor::stack(&[&none, &none, &none], 1).unwrap().dims(), [0, 3]);
+    }
+
+    #[test]
+    fn stacking() {
+        let n = |v: f32| Tensor::scalar(v);
+        assert_eq!(Tensor::stack(&[&n(1.0), &n(2.0)], 0).unwrap(), tensor![1.0, 2.0]);
+        let (a, b) = (tensor![[1.0, 2.0]], tensor![[3.0, 4.0]]);
+        assert_eq!(Tensor::stack(&[&a, &b], -1).unwrap(), tensor![[[1.0, 3.0], [2.0, 4.0]]]);
+        assert_eq!(Tensor::stack(&[&a, &b], 1).unwrap(), tensor![[[1.0, 2.0], [3.0, 4.0]]]);
+    }
+
+    #[test]
+    fn bad_lists_are_refused() {
+        let t = |shape: &[usize]| Tensor::zeros(shape, DType::F32);
+        assert!(matches!(Tensor::cat(&[], 0), Err(Error::NoTensors { op: "cat" })));
+        assert!(matches!(Tensor::stack(&[], 0), Err(Error::NoTensors { op: "stack" })));
+        assert!(matches!(Tensor::cat(&[&t(&[2]), &t(&[])], 0), Err(Error::Rank { found: 0, .. })));
+        assert!(matches!(Tensor::cat(&[&t(&[2, 3]), &t(&[2, 4])], 0), Err(Error::ShapeMismatch { .. })));
+        assert!(matches!(Tensor::cat(&[&t(&[2, 3]), &t(&[2])], 0), Err(Error::ShapeMismatch { .. })));
+        assert!(matches!(Tensor::cat(&[&t(&[2, 3])], 2), Err(Error::AxisOutOfRange { axis: 2, .. })));
+        assert!(matches!(Tensor::cat(&[&t(&[0])], 1), Err(Error::AxisOutOfRange { .. })));
+        assert!(matches!(Tensor::stack(&[&t(&[2]), &t(&[3])], 0), Err(Error::ShapeMismatch { .. })));
+        assert!(matches!(Tensor::stack(&[&t(&[2])], 2), Err(Error::AxisOutOfRange { .. })));
+        let huge = t(&[1]).expand([1usize << 60]).unwrap();
+        assert!(matches!(Tensor::cat(&[&huge, &huge, &huge], 0), Err(Error::TooLarge { .. })));
+    }
+}

@@ -1,0 +1,167 @@
+//! Kernels of one's own: formulas over real numbers, evaluated as they are or straight into a reduced shape.
+//!
+//! What the derivative table is made of. A formula is written once ([`Formula`]); [`evaluate`] broadcasts its operands
+//! and runs it in one pass, [`fold_to`] sums its result down to a smaller shape without ever storing it, [`update`]
+//! changes several tensors in place.
+
+use smallvec::SmallVec;
+
+pub use super::matmul::matmul_to;
+
+pub use crate::kernels::{
+    BlockKernel, Compare, Float, FloatKernel, FloatOps, Formula, Lane, Num, NumFormula, NumKernel, Real,
+    Update,
+};
+
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::iter::{self, Operand, Reduce};
+use crate::kernels::UpdateKernel;
+use crate::shape::{Shape, broadcast_two, expands_to};
+use crate::tensor::Tensor;
+
+/// Evaluates a formula over broadcast operands, in their common floating-point type.
+///
+/// # Errors
+/// `Broadcast` if the shapes do not fit together.
+pub fn evaluate<F: Formula<N>, const N: usize>(
+    op: &'static str,
+    formula: F,
+    operands: [&Tensor; N],
+) -> Result<Tensor> {
+    let dtype = float_type(&operands);
+    let shape = common_shape(op, &operands)?;
+    let operands = operands.map(|t| Operand::new(t, dtype));
+    Ok(iter::map(&FloatKernel(formula), &operands, shape, dtype))
+}
+
+/// Evaluates a kernel over broadcast operands and sums the result down to `target`, adding `prior` if there is one.
+///
+/// `target` must be a shape that broadcasts to the operands' common one; leading axes and axes of size 1 are summed.
+/// The unreduced result is never stored. `prior` has the shape `target` and the operands' common type; its memory is
+/// used for the result if nobody else holds it. Axes of the result along which no operand moves have stride 0.
+///
+/// # Errors
+/// `Broadcast` if the operands do not fit together, `Expand` if the target does not expand to their common shape.
+///
+/// ```
+/// use foldback_tensor::{kernel::{self, FloatKernel, FloatOps, Formula, Real}, tensor};
+/// #[derive(Clone, Copy)]
+/// struct Product;
+/// impl Formula<2> for Product {
+///     fn eval<R: Real>(&self, [a, b]: [R; 2]) -> R where f64: FloatOps<R> { a * b }
+/// }
+/// let (g, x) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[5.0], [6.0]]);
+/// let sum = kernel::fold_to("mul", &FloatKernel(Product), &[&g, &x], &[1, 2].into(), None)?;
+/// assert_eq!(sum, tensor![[23.0, 34.0]]);
+/// # Ok::<(), foldback_tensor::Error>(())
+/// ```
+pub fn fold_to(
+    op: &'static str,
+    kernel: &dyn BlockKernel,
+    operands: &[&Tensor],
+    target: &Shape,
+    prior: Option<Tensor>,
+) -> Result<Tensor> {
+    let dtype = float_type(operands);
+    let shape = common_shape(op, operands)?;
+    fold_kernel(op, Some(kernel), operands, shape, target, dtype, prior)
+}
+
+/// [`fold_to`] once types and the common shape are known; without a kernel it is `sum_to`.
+pub(crate) fn fold_kernel(
+    op: &'static str,
+    kernel: Option<&dyn BlockKernel>,
+    operands: &[&Tensor],
+    shape: Shape,
+    target: &Shape,
+    dtype: DType,
+    prior: Option<Tensor>,
+) -> Result<Tensor> {
+    let prior = match prior {
+        Some(p) if p.shape() != target => {
+            return Err(Error::ShapeMismatch { op, expected: target.clone(), found: p.shape().clone() });
+        }
+        Some(p) => Some(p.to_dtype(dtype)),
+        None => None,
+    };
+    let operands: SmallVec<[Operand<'_>; 4]> = operands.iter().map(|t| Operand::new(t, dtype)).collect();
+    if *target == shape
+        && prior.is_none()
+        && let Some(kernel) = kernel
+    {
+        return Ok(iter::map(kernel, &operands, shape, dtype));
+    }
+    if !expands_to(target, &shape) {
+        let dim = shape.rank().max(target.rank()).saturating_sub(1);
+        return Err(Error::Expand { op, from: target.clone(), to: shape, dim });
+    }
+    let missing = shape.rank() - target.rank();
+    let kept: SmallVec<[bool; 8]> =
+        (0..shape.rank()).map(|i| i >= missing && !(target[i - missing] == 1 && shape[i] != 1)).collect();
+    let prior = prior.map(|p| p.keep_axes(&kept[missing..]));
+    let folded = iter::fold_with_prior(Reduce::Sum, kernel, &operands, &shape, &kept, dtype, prior);
+    Ok(folded.unsqueeze_to(target))
+}
+
+/// Changes `M` tensors of one shape and type in place in one pass, reading `N` others that broadcast to that shape.
+///
+/// # Errors
+/// `ShapeMismatch`, `DTypeMismatch` or `DTypeUnsupported` if the state is not of one shape and one floating-point
+/// type; `Expand` if an operand does not broadcast to it. Nothing is changed then.
+///
+/// ```
+/// use foldback_tensor::{kernel::{self, FloatOps, Real, Update}, tensor};
+/// #[derive(Clone, Copy)]
+/// struct Momentum { rate: f64 }
+/// impl Update<2, 1> for Momentum {
+///     fn eval<R: Real>(&self, [p, v]: [R; 2], [g]: [R; 1]) -> [R; 2] where f64: FloatOps<R> {
+///         let v = v * 0.9 + g;
+///         [p - v * self.rate, v]
+///     }
+/// }
+/// let (mut p, mut v) = (tensor![1.0, 2.0], tensor![0.0, 1.0]);
+/// kernel::update("sgd", Momentum { rate: 0.5 }, [&mut p, &mut v], [&tensor![1.0, 0.1]])?;
+/// assert_eq!(v, tensor![1.0, 1.0]);
+/// assert_eq!(p, tensor![0.5, 1.5]);
+/// # Ok::<(), foldback_tensor::Error>(())
+/// ```
+pub fn update<F: Update<M, N>, const M: usize, const N: usize>(
+    op: &'static str,
+    formula: F,
+    mut state: [&mut Tensor; M],
+    operands: [&Tensor; N],
+) -> Result<()> {
+    let Some(first) = state.first() else { return Ok(()) };
+    let (shape, dtype) = (first.shape().clone(), first.dtype());
+    if !dtype.is_float() {
+        return Err(Error::DTypeUnsupported { op, dtype });
+    }
+    for s in &state {
+        s.expect_dtype(op, dtype)?;
+        if *s.shape() != shape {
+            return Err(Error::ShapeMismatch { op, expected: shape, found: s.shape().clone() });
+        }
+    }
+    for t in operands {
+        super::pointwise::expect_expands(op, t.dims(), &shape)?;
+    }
+    let operands = operands.map(|t| Operand::new(t, dtype));
+    iter::update(&UpdateKernel::<F, M, N>::new(formula), &mut state, &operands);
+    Ok(())
+}
+
+/// The common floating-point type of some tensors.
+fn float_type(operands: &[&Tensor]) -> DType {
+    operands.iter().fold(DType::Bool, |d, t| d.promote(t.dtype())).to_float()
+}
+
+fn common_shape(op: &'static str, operands: &[&Tensor]) -> Result<Shape> {
+    let mut shape = operands.first().map_or_else(Shape::scalar, |t| t.shape().clone());
+    for t in operands.iter().skip(1) {
+        if *t.shape() != shape {
+            shape = broadcast_two(op, &shape, t.dims())?;
+        }
+    }
+    Ok(shape)
+}

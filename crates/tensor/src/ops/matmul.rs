@@ -1,0 +1,702 @@
+//! Matrix products: `matmul` with PyTorch's cases, its strict relatives, and products summed down to a shape.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::buffer::Storage;
+use crate::create::{checked_len, checked_room};
+use crate::dtype::{BlockMut, DType, Element};
+use crate::error::{Error, Result};
+use crate::iter;
+use crate::kernels::{BatchAxis, Matrix, Multiply, Product};
+use crate::shape::{Dims, Shape, broadcast_two, expands_to};
+use crate::tensor::{Layout, Tensor};
+
+impl Tensor {
+    /// The matrix product, with PyTorch's cases by rank:
+    ///
+    /// | `self` | `other` | result |
+    /// |---|---|---|
+    /// | `[k]` | `[k]` | `[]`, the dot product |
+    /// | `[m, k]` | `[k]` | `[m]` |
+    /// | `[k]` | `[k, n]` | `[n]` |
+    /// | `[m, k]` | `[k, n]` | `[m, n]` |
+    /// | `[.., m, k]` | `[.., k, n]` | `[.., m, n]`, the leading axes broadcast |
+    ///
+    /// Both operands have the same element type, `I64` (wrapping), `F32` or `F64`. Transposed and expanded operands are
+    /// read as they are. With `k == 0` the result is zero. The result has the same bits for any number of threads.
+    ///
+    /// # Errors
+    /// `Rank` for a 0-d operand, `DTypeMismatch` if the types differ, `DTypeUnsupported` for `Bool`, `Matmul` if the
+    /// inner sizes differ, `Broadcast` if the leading axes do not fit, `TooLarge` if the result cannot be addressed.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let a = tensor![[1.0, 2.0], [3.0, 4.0]];
+    /// assert_eq!(a.matmul(&tensor![10.0, 1.0])?, tensor![12.0, 34.0]);
+    /// assert_eq!(a.matmul(&a)?, tensor![[7.0, 10.0], [15.0, 22.0]]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
+        let meta = Meta::new("matmul", self, other)?;
+        meta.run(&meta.shape, None)
+    }
+
+    /// The product of two matrices, `[m, k]` and `[k, n]`.
+    ///
+    /// # Errors
+    /// As [`matmul`](Self::matmul); `Rank` unless both operands have two axes.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let a = tensor![[1.0, 2.0]];
+    /// assert_eq!(a.mm(&tensor![[3.0], [4.0]])?, tensor![[11.0]]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn mm(&self, other: &Tensor) -> Result<Tensor> {
+        strict("mm", self, other, (2, "2"), (2, "2"))
+    }
+
+    /// The products of two batches of matrices, `[b, m, k]` and `[b, k, n]`; nothing broadcasts.
+    ///
+    /// # Errors
+    /// As [`matmul`](Self::matmul); `Rank` unless both operands have three axes, `Matmul` if the batches differ in size.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let a = tensor![[[1.0, 2.0]], [[3.0, 4.0]]];
+    /// let b = tensor![[[1.0], [1.0]], [[2.0], [0.0]]];
+    /// assert_eq!(a.bmm(&b)?, tensor![[[3.0]], [[6.0]]]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn bmm(&self, other: &Tensor) -> Result<Tensor> {
+        if self.rank() == 3 && other.rank() == 3 && self.dims()[0] != other.dims()[0] {
+            return Err(Error::Matmul { op: "bmm", a: self.shape().clone(), b: other.shape().clone() });
+        }
+        strict("bmm", self, other, (3, "3"), (3, "3"))
+    }
+
+    /// A matrix `[m, k]` times a vector `[k]`.
+    ///
+    /// # Errors
+    /// As [`matmul`](Self::matmul); `Rank` for other ranks.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![[1.0, 2.0], [3.0, 4.0]].mv(&tensor![1.0, 1.0])?, tensor![3.0, 7.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn mv(&self, other: &Tensor) -> Result<Tensor> {
+        strict("mv", self, other, (2, "2"), (1, "1"))
+    }
+
+    /// The dot product of two vectors of equal size: a 0-d tensor.
+    ///
+    /// # Errors
+    /// As [`matmul`](Self::matmul); `Rank` unless both operands have one axis.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 2.0].dot(&tensor![3.0, 4.0])?, tensor!(11.0));
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn dot(&self, other: &Tensor) -> Result<Tensor> {
+        strict("dot", self, other, (1, "1"), (1, "1"))
+    }
+}
+
+/// `prior + a @ b`, in the memory of `prior` if nobody else holds it; without a prior, `a @ b`.
+///
+/// `prior` has the shape of the product; it is cast to its type.
+///
+/// # Errors
+/// As [`Tensor::matmul`]; `ShapeMismatch` if the prior has another shape.
+///
+/// ```
+/// use foldback_tensor::{kernel, tensor};
+/// let a = tensor![[1.0, 2.0]];
+/// let b = tensor![[3.0], [4.0]];
+/// assert_eq!(kernel::matmul_accumulate("matmul", &a, &b, Some(tensor![[100.0]]))?, tensor![[111.0]]);
+/// # Ok::<(), foldback_tensor::Error>(())
+/// ```
+#[track_caller]
+pub fn matmul_accumulate(op: &'static str, a: &Tensor, b: &Tensor, prior: Option<Tensor>) -> Result<Tensor> {
+    let meta = Meta::new(op, a, b)?;
+    meta.run(&meta.shape, prior)
+}
+
+/// `prior + sum(a @ b)`, the product summed down to `target` over leading axes and axes of size 1.
+///
+/// What the gradient of a broadcast product needs. The products of the batch are added up where they arise, so the
+/// unreduced result is never stored; where the strides allow it a summed axis becomes part of the inner one.
+///
+/// # Errors
+/// As [`Tensor::matmul`]; `Expand` if `target` does not expand to the shape of the product, `ShapeMismatch` if the prior
+/// is not of shape `target`.
+///
+/// ```
+/// use foldback_tensor::{kernel, tensor};
+/// let a = tensor![[[1.0, 2.0]], [[3.0, 4.0]]];
+/// let b = tensor![[[1.0], [1.0]], [[2.0], [0.0]]];
+/// assert_eq!(kernel::matmul_to("matmul", &a, &b, &[1, 1].into(), None)?, tensor![[9.0]]);
+/// # Ok::<(), foldback_tensor::Error>(())
+/// ```
+#[track_caller]
+pub fn matmul_to(
+    op: &'static str,
+    a: &Tensor,
+    b: &Tensor,
+    target: &Shape,
+    prior: Option<Tensor>,
+) -> Result<Tensor> {
+    Meta::new(op, a, b)?.run(target, prior)
+}
+
+/// A product of operands that must have exactly these ranks.
+#[track_caller]
+fn strict(
+    op: &'static str,
+    a: &Tensor,
+    b: &Tensor,
+    a_rank: (usize, &'static str),
+    b_rank: (usize, &'static str),
+) -> Result<Tensor> {
+    for (t, (rank, expected)) in [(a, a_rank), (b, b_rank)] {
+        if t.rank() != rank {
+            return Err(Error::Rank { op, expected, found: t.rank() });
+        }
+    }
+    let meta = Meta::new(op, a, b)?;
+    meta.run(&meta.shape, None)
+}
+
+/// What the meta step decides: the sizes of one product, and the common batch.
+struct Meta<'a> {
+    op: &'static str,
+    a: &'a Tensor,
+    b: &'a Tensor,
+    batch: Shape,
+    /// of the product
+    shape: Shape,
+    m: usize,
+    n: usize,
+    k: usize,
+}
+
+/// An axis of the batch, and whether the result has it.
+#[derive(Clone, Copy)]
+struct Axis {
+    axis: BatchAxis,
+    kept: bool,
+}
+
+impl<'a> Meta<'a> {
+    fn new(op: &'static str, a: &'a Tensor, b: &'a Tensor) -> Result<Meta<'a>> {
+        for t in [a, b] {
+            if t.rank() == 0 {
+                return Err(Error::Rank { op, expected: "at least 1", found: 0 });
+            }
+        }
+        b.expect_dtype(op, a.dtype())?;
+        if a.dtype() == DType::Bool {
+            return Err(Error::DTypeUnsupported { op, dtype: DType::Bool });
+        }
+        let (ad, bd) = (a.dims(), b.dims());
+        let k = ad[ad.len() - 1];
+        let inner = bd[bd.len().saturating_sub(2)];
+        if k != inner {
+            return Err(Error::Matmul { op, a: a.shape().clone(), b: b.shape().clone() });
+        }
+        let m = if ad.len() > 1 { ad[ad.len() - 2] } else { 1 };
+        let n = if bd.len() > 1 { bd[bd.len() - 1] } else { 1 };
+        let batch = broadcast_two(op, batch_of(ad), batch_of(bd))?;
+        let mut shape = batch.clone();
+        shape.0.extend((ad.len() > 1).then_some(m));
+        shape.0.extend((bd.len() > 1).then_some(n));
+        checked_len(op, &shape, a.dtype())?;
+        Ok(Meta { op, a, b, batch, shape, m, n, k })
+    }
+
+    /// Computes the product, summed down to `target` and added to `prior`.
+    #[track_caller]
+    fn run(&self, target: &Shape, prior: Option<Tensor>) -> Result<Tensor> {
+        let (op, dtype, shape) = (self.op, self.a.dtype(), &self.shape);
+        if target != shape && !expands_to(target, shape) {
+            return Err(super::pointwise::expect_expands(op, target, shape).expect_err("it does not expand"));
+        }
+        if let Some(p) = &prior
+            && p.shape() != target
+        {
+            return Err(Error::ShapeMismatch { op, expected: target.clone(), found: p.shape().clone() });
+        }
+        let matrix = &shape[self.batch.rank()..];
+        if !target.ends_with(matrix) {
+            // An axis of the matrices themselves is summed: no gradient asks for it, so nothing is saved.
+            let product = self.run(shape, None)?;
+            return super::kernel::fold_kernel(op, None, &[&product], shape.clone(), target, dtype, prior);
+        }
+        let missing = shape.rank() - target.rank();
+        let kept = |i: usize| i >= missing && !(target[i - missing] == 1 && self.batch[i] != 1);
+        let prior = prior.map(|p| if p.dtype() == dtype { p } else { iter::copy(&p, dtype) });
+        match dtype {
+            DType::F32 => self.typed::<f32>(target, &kept, prior),
+            DType::F64 => self.typed::<f64>(target, &kept, prior),
+            DType::I64 => self.typed::<i64>(target, &kept, prior),
+            DType::Bool => unreachable!("the meta step refuses bool"),
+        }
+    }
+
+    fn typed<T: Multiply>(
+        &self,
+        target: &Shape,
+        kept: &dyn Fn(usize) -> bool,
+        prior: Option<Tensor>,
+    ) -> Result<Tensor> {
+        let mut plan = Plan::<T>::new(self, kept, prior.is_none());
+        plan.simplify();
+        let kept: SmallVec<[BatchAxis; 4]> = plan.axes.iter().filter(|a| a.kept).map(|a| a.axis).collect();
+        let summed: SmallVec<[BatchAxis; 4]> = plan.axes.iter().filter(|a| !a.kept).map(|a| a.axis).collect();
+        let (m, n, k, a, b) = (plan.m, plan.n, plan.k, plan.a, plan.b);
+        let product =
+            Product { m, n, k, a, b, kept: &kept, summed: &summed, scale: T::of_count(plan.repeats) };
+        if let Some(mut prior) = prior {
+            product.run(typed_mut(prior.block_mut()), true);
+            return Ok(prior);
+        }
+        let len = kept.iter().map(|a| a.size).product::<usize>() * m * n;
+        checked_room(self.op, &Shape::from(len), T::DTYPE)?;
+        let mut storage = Storage::stale(T::DTYPE, len);
+        product.run(typed_mut(storage.block_mut()), false);
+        let missing = self.shape.rank() - target.rank();
+        let still = |i: usize| plan.still.get(i + missing).copied().unwrap_or(false);
+        Ok(Tensor { storage: Arc::new(storage), layout: layout(target, &still) })
+    }
+}
+
+fn typed_mut<T: Element>(block: BlockMut<'_>) -> &mut [T] {
+    T::slice_mut(block).expect("the result has the type of the operands")
+}
+
+/// Row-major, with stride 0 on the axes that were not computed again and again.
+fn layout(shape: &Shape, still: &dyn Fn(usize) -> bool) -> Layout {
+    let mut layout = Layout::row_major(shape.clone());
+    let mut step = 1;
+    for i in (0..shape.rank()).rev() {
+        layout.strides[i] = if still(i) { 0 } else { step };
+        if !still(i) {
+            step *= shape[i].max(1) as isize;
+        }
+    }
+    layout
+}
+
+/// The leading axes.
+fn batch_of(dims: &[usize]) -> &[usize] {
+    &dims[..dims.len().saturating_sub(2)]
+}
+
+/// A product with its batch axes, as few as the strides allow.
+struct Plan<'a, T> {
+    m: usize,
+    n: usize,
+    k: usize,
+    a: Matrix<'a, T>,
+    b: Matrix<'a, T>,
+    /// outermost first
+    axes: SmallVec<[Axis; 4]>,
+    /// how often each product counts, because of summed axes that no operand moves along
+    repeats: usize,
+    /// per axis of the batch, whether it was set aside because no operand moves along it
+    still: Dims<bool>,
+}
+
+impl<'a, T: Multiply> Plan<'a, T> {
+    fn new(meta: &Meta<'a>, kept: &dyn Fn(usize) -> bool, set_aside: bool) -> Plan<'a, T> {
+        let rank = meta.batch.rank();
+        let (a_steps, b_steps) = (batch_steps(meta.a, rank), batch_steps(meta.b, rank));
+        let mut plan = Plan {
+            m: meta.m,
+            n: meta.n,
+            k: meta.k,
+            a: matrix(meta.a, true),
+            b: matrix(meta.b, false),
+            axes: SmallVec::new(),
+            repeats: 1,
+            still: SmallVec::from_elem(false, rank),
+        };
+        for (i, &size) in meta.batch.iter().enumerate() {
+            let axis = BatchAxis { size, a_step: a_steps[i], b_step: b_steps[i] };
+            let moves = axis.a_step != 0 || axis.b_step != 0;
+            if size == 1 {
+                continue;
+            }
+            if !moves && !kept(i) && size != 0 {
+                plan.repeats *= size;
+            } else if !moves && set_aside && size != 0 {
+                plan.still[i] = true;
+            } else {
+                plan.push(Axis { axis, kept: kept(i) });
+            }
+        }
+        plan
+    }
+
+    /// Adds an inner axis, merging it into its neighbour where both operands step over both alike.
+    fn push(&mut self, inner: Axis) {
+        if let Some(outer) = self.axes.last_mut() {
+            let size = inner.axis.size as isize;
+            let alike = outer.axis.a_step == inner.axis.a_step * size
+                && outer.axis.b_step == inner.axis.b_step * size;
+            if alike && outer.kept == inner.kept {
+                outer.axis = BatchAxis { size: outer.axis.size * inner.axis.size, ..inner.axis };
+                return;
+            }
+        }
+        self.axes.push(inner);
+    }
+
+    /// Makes batch axes part of the matrices: kept ones of their rows, summed ones of the inner axis.
+    fn simplify(&mut self) {
+        if self.m == 0 || self.n == 0 || self.k == 0 {
+            return;
+        }
+        self.axes.retain(|s| {
+            let folds = !s.kept
+                && fold(
+                    &mut self.k,
+                    [(&mut self.a.col_step, s.axis.a_step), (&mut self.b.row_step, s.axis.b_step)],
+                    s.axis.size,
+                );
+            !folds
+        });
+        let last = self.axes.iter().rposition(|x| x.kept);
+        if let Some(i) = last
+            && self.n == 1
+            && self.m > 1
+            && self.axes[i].axis.a_step == 0
+        {
+            self.transpose();
+        }
+        while let Some(i) = self.axes.iter().rposition(|x| x.kept) {
+            let axis = self.axes[i].axis;
+            if axis.b_step != 0 || !fold(&mut self.m, [(&mut self.a.row_step, axis.a_step)], axis.size) {
+                return;
+            }
+            self.axes.remove(i);
+        }
+    }
+
+    /// With one column, the result lies like its transpose, whose left operand is the right one.
+    fn transpose(&mut self) {
+        (self.a, self.b) = (self.b.transposed(), self.a.transposed());
+        (self.m, self.n) = (self.n, self.m);
+        for x in &mut self.axes {
+            x.axis = BatchAxis { size: x.axis.size, a_step: x.axis.b_step, b_step: x.axis.a_step };
+        }
+    }
+}
+
+/// Lets an axis of a matrix take in an outer axis of `size`, if every operand steps over both alike.
+fn fold<const N: usize>(own: &mut usize, steps: [(&mut isize, isize); N], size: usize) -> bool {
+    let alike = *own == 1 || steps.iter().all(|(inner, outer)| *outer == **inner * *own as isize);
+    if alike {
+        for (inner, outer) in steps {
+            if *own == 1 {
+                *inner = outer;
+            }
+        }
+        *own *= size;
+    }
+    alike
+}
+
+/// The matrices in the last two axes; a vector is a row on the left and a column on the right.
+fn matrix<T: Element>(t: &Tensor, left: bool) -> Matrix<'_, T> {
+    let data = T::slice(t.storage.block()).expect("the meta step compares the types");
+    let (row_step, col_step) = match t.strides() {
+        [step] if left => (0, *step),
+        [step] => (*step, 0),
+        [.., row, col] => (*row, *col),
+        [] => unreachable!("the meta step refuses 0-d operands"),
+    };
+    Matrix { data, start: t.layout.offset, row_step, col_step }
+}
+
+/// Strides over the common batch of `rank` axes: 0 where the tensor broadcasts.
+fn batch_steps(t: &Tensor, rank: usize) -> Dims<isize> {
+    let own = batch_of(t.dims());
+    let mut steps: Dims<isize> = SmallVec::from_elem(0, rank);
+    for (i, &size) in own.iter().enumerate() {
+        if size != 1 {
+            steps[rank - own.len() + i] = t.strides()[i];
+        }
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ThreadPool;
+
+    /// Whole numbers of both signs, so that every order of additions gives the same sum.
+    fn numbers(shape: &[usize], seed: i64, dtype: DType) -> Tensor {
+        let n: usize = shape.iter().product();
+        let values: Vec<i64> = (0..n as i64).map(|i| (i * 37 + seed * 11) % 17 - 8).collect();
+        Tensor::from_vec(values, shape).unwrap().to_dtype(dtype)
+    }
+
+    /// The definition, one element after another.
+    fn naive(a: &Tensor, b: &Tensor) -> Tensor {
+        let a2 = if a.rank() == 1 { a.unsqueeze(0).unwrap() } else { a.clone() };
+        let b2 = if b.rank() == 1 { b.unsqueeze(1).unwrap() } else { b.clone() };
+        let batch = broadcast_two("naive", batch_of(a2.dims()), batch_of(b2.dims())).unwrap();
+        let (m, k, n) = (a2.dims()[a2.rank() - 2], a2.dims()[a2.rank() - 1], b2.dims()[b2.rank() - 1]);
+        let full = |r: usize, c: usize| -> Vec<usize> { batch.iter().copied().chain([r, c]).collect() };
+        let av = a2.expand(full(m, k)).unwrap().to_dtype(DType::F64).to_vec::<f64>().unwrap();
+        let bv = b2.expand(full(k, n)).unwrap().to_dtype(DType::F64).to_vec::<f64>().unwrap();
+        let mut out = vec![0.0; batch.numel() * m * n];
+        for i in 0..batch.numel() {
+            for r in 0..m {
+                for c in 0..n {
+                    let sum: f64 = (0..k).map(|p| av[(i * m + r) * k + p] * bv[(i * k + p) * n + c]).sum();
+                    out[(i * m + r) * n + c] = sum;
+                }
+            }
+        }
+        let mut shape = batch;
+        if a.rank() > 1 {
+            shape.0.push(m);
+        }
+        if b.rank() > 1 {
+            shape.0.push(n);
+        }
+        Tensor::from_vec(out, shape).unwrap().to_dtype(a.dtype())
+    }
+
+    /// The same values in memory in several ways.
+    fn layouts(t: &Tensor) -> Vec<Tensor> {
+        let mut all = vec![t.clone()];
+        if t.rank() >= 2 {
+            all.push(t.transpose(-1, -2).unwrap().contiguous().transpose(-1, -2).unwrap());
+            all.push(t.flip([-1]).unwrap().contiguous().flip([-1]).unwrap());
+            all.push(t.flip([-2, -1]).unwrap().contiguous().flip([-2, -1]).unwrap());
+        }
+        if t.rank() >= 3 {
+            all.push(t.transpose(0, -2).unwrap().contiguous().transpose(0, -2).unwrap());
+            all.push(t.transpose(0, -1).unwrap().contiguous().transpose(0, -1).unwrap());
+            all.push(t.flip([0]).unwrap().contiguous().flip([0]).unwrap());
+        }
+        // Every second element along the last axis.
+        let stacked = Tensor::full(t.dims().iter().copied().chain([2]).collect::<Vec<_>>(), 1.0, t.dtype());
+        let pairs = stacked.mul(&t.unsqueeze(-1).unwrap()).unwrap().contiguous();
+        let mut layout = pairs.layout.clone();
+        layout.shape.0.pop();
+        layout.strides.pop();
+        layout.offset += usize::from(t.numel() > 0);
+        all.push(pairs.with_layout(layout));
+        all
+    }
+
+    const SHAPES: &[(&[usize], &[usize])] = &[
+        (&[3], &[3]),
+        (&[1], &[1]),
+        (&[0], &[0]),
+        (&[4, 3], &[3]),
+        (&[3], &[3, 5]),
+        (&[2, 3], &[3, 4]),
+        (&[1, 1], &[1, 1]),
+        (&[7, 1], &[1, 9]),
+        (&[1, 16], &[16, 16]),
+        (&[2, 16], &[16, 16]),
+        (&[5, 7], &[7, 21]),
+        (&[17, 33], &[33, 19]),
+        (&[33, 40], &[40, 35]),
+        (&[4, 0], &[0, 3]),
+        (&[0, 4], &[4, 3]),
+        (&[4, 3], &[3, 0]),
+        (&[2, 3, 4], &[4, 5]),
+        (&[2, 3, 4], &[4]),
+        (&[4], &[2, 4, 3]),
+        (&[3, 4], &[2, 4, 5]),
+        (&[6, 4], &[2, 3, 4, 1]),
+        (&[2, 3, 4], &[2, 4, 5]),
+        (&[1, 3, 4], &[2, 4, 5]),
+        (&[5, 1, 3, 4], &[2, 4, 2]),
+        (&[2, 1, 3, 4], &[1, 3, 4, 2]),
+        (&[0, 3, 4], &[1, 4, 2]),
+        (&[3, 1, 3, 0], &[2, 0, 2]),
+    ];
+
+    #[test]
+    fn products_follow_the_definition_in_every_layout() {
+        for &(sa, sb) in SHAPES {
+            for dtype in [DType::F32, DType::F64, DType::I64] {
+                let (a, b) = (numbers(sa, 1, dtype), numbers(sb, 2, dtype));
+                let want = naive(&a, &b);
+                for (i, x) in layouts(&a).iter().enumerate() {
+                    for (j, y) in layouts(&b).iter().enumerate() {
+                        let got = x.matmul(y).unwrap();
+                        assert_eq!(got, want, "{sa:?} @ {sb:?} in {dtype}, layouts {i} and {j}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn large_products_follow_the_definition() {
+        let sizes =
+            [(70, 65, 130), (200, 300, 64), (130, 500, 257), (3, 2000, 700), (700, 3, 2000), (64, 9, 40_000)];
+        for (m, n, k) in sizes {
+            let (a, b) = (numbers(&[m, k], 3, DType::F32), numbers(&[k, n], 4, DType::F32));
+            let want = naive(&a, &b);
+            for x in &layouts(&a)[..3] {
+                for y in &layouts(&b)[..3] {
+                    assert_eq!(x.matmul(y).unwrap(), want, "{m} x {n} x {k}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn expanded_axes_are_neither_copied_nor_computed_twice() {
+        let a = numbers(&[3, 4], 1, DType::F64);
+        let b = numbers(&[4, 2], 2, DType::F64);
+        let wide = a.expand([5, 3, 4]).unwrap().matmul(&b.expand([5, 4, 2]).unwrap()).unwrap();
+        assert_eq!(wide.strides(), [0, 2, 1]);
+        assert_eq!(wide, a.matmul(&b).unwrap().expand([5, 3, 2]).unwrap());
+        let a = numbers(&[3, 1], 1, DType::F32).expand([3, 40]).unwrap();
+        let b = numbers(&[1, 50], 1, DType::F32).expand([40, 50]).unwrap();
+        assert_eq!(a.matmul(&b).unwrap(), naive(&a, &b));
+    }
+
+    #[test]
+    fn same_bits_for_any_number_of_threads() {
+        let wave = |shape: &[usize], dtype| {
+            let n: usize = shape.iter().product();
+            let values: Vec<f64> = (0..n).map(|i| (i as f64 * 0.7).sin()).collect();
+            Tensor::from_vec(values, shape).unwrap().to_dtype(dtype)
+        };
+        let cases: [(&[usize], &[usize]); 6] = [
+            (&[300, 200], &[200, 310]),
+            (&[5, 1500], &[1500, 900]),
+            (&[20, 30_000], &[30_000, 30]),
+            (&[64, 40, 50], &[64, 50, 60]),
+            (&[1, 70_000], &[70_000, 33]),
+            (&[900, 40, 50], &[50, 60]),
+        ];
+        for (sa, sb) in cases {
+            for dtype in [DType::F32, DType::F64] {
+                let (a, b) = (wave(sa, dtype), wave(sb, dtype));
+                let one = ThreadPool::new(1).install(|| a.matmul(&b).unwrap());
+                for threads in [2, 3, 8] {
+                    let many = ThreadPool::new(threads).install(|| a.matmul(&b).unwrap());
+                    assert_eq!(many, one, "{sa:?} @ {sb:?} with {threads} threads");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sums_over_the_batch_and_priors() {
+        let cases: [(&[usize], &[usize], &[&[usize]]); 5] = [
+            (&[5, 3, 4], &[5, 4, 2], &[&[3, 2], &[1, 3, 2], &[5, 3, 2]]),
+            (&[2, 5, 3, 4], &[5, 4, 2], &[&[3, 2], &[5, 3, 2], &[2, 1, 3, 2], &[1, 5, 3, 2], &[1, 1, 3, 2]]),
+            (&[2, 5, 3, 4], &[4], &[&[3], &[5, 3], &[2, 1, 3], &[1], &[2, 5, 1]]),
+            (&[6, 4], &[6, 4, 1], &[&[6, 1], &[1, 6, 1], &[1, 1]]),
+            (&[0, 3, 4], &[4, 2], &[&[3, 2], &[1, 3, 2], &[0, 3, 2]]),
+        ];
+        for (sa, sb, targets) in cases {
+            for dtype in [DType::F32, DType::I64] {
+                let (a, b) = (numbers(sa, 1, dtype), numbers(sb, 2, dtype));
+                let full = naive(&a, &b);
+                for &target in targets {
+                    let target = Shape::from(target);
+                    let want = full.sum_to(&target).unwrap();
+                    for x in layouts(&a) {
+                        let got = matmul_to("t", &x, &b, &target, None).unwrap();
+                        assert_eq!(got, want, "{sa:?} @ {sb:?} to {target}");
+                        let prior = numbers(&target, 7, dtype);
+                        let sum = matmul_to("t", &x, &b, &target, Some(prior.clone())).unwrap();
+                        assert_eq!(
+                            sum,
+                            want.add(&prior).unwrap(),
+                            "{sa:?} @ {sb:?} to {target} with a prior"
+                        );
+                        assert_eq!(prior, numbers(&target, 7, dtype), "a shared prior is left alone");
+                    }
+                }
+            }
+        }
+        let a = numbers(&[3, 4], 1, DType::F32).expand([7, 3, 4]).unwrap();
+        let b = numbers(&[4, 2], 2, DType::F32);
+        let sum = matmul_to("t", &a, &b, &[3, 2].into(), None).unwrap();
+        assert_eq!(sum, naive(&a, &b).sum_to([3, 2]).unwrap());
+    }
+
+    #[test]
+    fn a_prior_that_nobody_shares_is_written_in_place() {
+        let (a, b) = (numbers(&[30, 4], 1, DType::F32), numbers(&[4, 40], 2, DType::F32));
+        let prior = Tensor::zeros([30, 40], DType::F32);
+        let place = prior.as_slice::<f32>().unwrap().as_ptr();
+        let sum = matmul_accumulate("t", &a, &b, Some(prior)).unwrap();
+        assert_eq!(sum.as_slice::<f32>().unwrap().as_ptr(), place);
+        assert_eq!(sum, naive(&a, &b));
+    }
+
+    #[test]
+    fn infinities_and_nan_do_not_leak_between_elements() {
+        for n in [3, 40] {
+            let mut values = vec![1.0f32; n * n];
+            values[n + 1] = f32::INFINITY;
+            values[2 * n + 2] = f32::NAN;
+            let a = Tensor::from_vec(values, [n, n]).unwrap();
+            let r = a.matmul(&Tensor::ones([n, 2], DType::F32)).unwrap().to_vec::<f32>().unwrap();
+            assert!(
+                r[0] == n as f32
+                    && r[2] == f32::INFINITY
+                    && r[4].is_nan()
+                    && r[6..].iter().all(|&v| v == n as f32)
+            );
+        }
+    }
+
+    #[test]
+    fn bad_operands_are_refused() {
+        let t = |shape: &[usize]| Tensor::ones(shape, DType::F32);
+        let refused = |a: &Tensor, b: &Tensor| a.matmul(b).unwrap_err();
+        assert!(matches!(refused(&t(&[]), &t(&[2])), Error::Rank { found: 0, .. }));
+        assert!(matches!(refused(&t(&[2]), &t(&[])), Error::Rank { found: 0, .. }));
+        assert!(matches!(refused(&t(&[2, 3]), &t(&[2, 3])), Error::Matmul { .. }));
+        assert!(matches!(refused(&t(&[3]), &t(&[2])), Error::Matmul { .. }));
+        assert!(matches!(refused(&t(&[2, 2, 3]), &t(&[3, 3, 2])), Error::Broadcast { .. }));
+        let double = t(&[3, 2]).to_dtype(DType::F64);
+        assert!(matches!(refused(&t(&[2, 3]), &double), Error::DTypeMismatch { .. }));
+        let truth = Tensor::ones([2, 2], DType::Bool);
+        assert!(matches!(refused(&truth, &truth), Error::DTypeUnsupported { .. }));
+        let tall = t(&[1, 1]).expand([1usize << 40, 1]).unwrap();
+        assert!(matches!(refused(&tall, &tall.transpose(0, 1).unwrap()), Error::TooLarge { .. }));
+        assert!(matches!(t(&[3]).mm(&t(&[3, 2])), Err(Error::Rank { expected: "2", found: 1, .. })));
+        assert!(matches!(t(&[2, 3, 1]).bmm(&t(&[1, 1, 2])), Err(Error::Matmul { .. })));
+        assert!(matches!(t(&[2, 3]).bmm(&t(&[3, 2])), Err(Error::Rank { expected: "3", .. })));
+        assert!(matches!(t(&[2, 3]).mv(&t(&[3, 1])), Err(Error::Rank { expected: "1", .. })));
+        assert!(matches!(t(&[2, 3]).dot(&t(&[3])), Err(Error::Rank { expected: "1", .. })));
+        assert!(matches!(t(&[2]).dot(&t(&[3])), Err(Error::Matmul { .. })));
+        let prior = Some(t(&[2, 2]));
+        assert!(matches!(
+            matmul_to("t", &t(&[2, 3]), &t(&[3, 4]), &[2, 4].into(), prior),
+            Err(Error::ShapeMismatch { .. })
+        ));
+        assert!(matches!(
+            matmul_to("t", &t(&[2, 3]), &t(&[3, 4]), &[3, 4].into(), None),
+            Err(Error::Expand { .. } | Error::Broadcast { .. })
+        ));
+    }
+}

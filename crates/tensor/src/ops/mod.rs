@@ -1,0 +1,16 @@
+//! The operations: each infers and refuses first (its meta step), then runs through the iterator.
+
+pub(crate) mod arg;
+mod formulas;
+mod index;
+mod join;
+mod matmul;
+mod operators;
+mod pointwise;
+mod reduce;
+mod softmax;
+mod warning;
+
+pub use arg::Arg;
+pub use warning::{BroadcastWarning, BroadcastWarningGuard, broadcast_warning, set_broadcast_warning};
+pub mod kernel;

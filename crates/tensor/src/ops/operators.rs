@@ -1,0 +1,112 @@
+//! `+ - * /`, their assigning forms and negation, for tensors, references and numbers in every combination.
+//!
+//! Operators panic where the named method returns an error, with the same text, at the caller's line.
+
+use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Not, Sub, SubAssign};
+
+use super::pointwise::reversed;
+use crate::tensor::Tensor;
+
+macro_rules! operator {
+    ($trait:ident $f:ident, $assign:ident $f_assign:ident $f_:ident, $numbers:tt) => {
+        operator!(@pair $trait $f; Tensor, Tensor; |a, b| Tensor::$f(&a, &b));
+        operator!(@pair $trait $f; Tensor, &Tensor; |a, b| Tensor::$f(&a, b));
+        operator!(@pair $trait $f; &Tensor, Tensor; |a, b| Tensor::$f(a, &b));
+        operator!(@pair $trait $f; &Tensor, &Tensor; |a, b| Tensor::$f(a, b));
+        operator!(@numbers $trait $f $assign $f_assign $f_ $numbers);
+        impl $assign<&Tensor> for Tensor {
+            #[track_caller]
+            fn $f_assign(&mut self, other: &Tensor) {
+                self.$f_(other).map(|_| ()).unwrap_or_else(|e| panic!("{e}"))
+            }
+        }
+        impl $assign<Tensor> for Tensor {
+            #[track_caller]
+            fn $f_assign(&mut self, other: Tensor) {
+                self.$f_(&other).map(|_| ()).unwrap_or_else(|e| panic!("{e}"))
+            }
+        }
+    };
+    (@pair $trait:ident $f:ident; $l:ty, $r:ty; |$a:ident, $b:ident| $body:expr) => {
+        impl $trait<$r> for $l {
+            type Output = Tensor;
+            #[track_caller]
+            fn $f(self, other: $r) -> Tensor {
+                let ($a, $b) = (self, other);
+                $body.unwrap_or_else(|e| panic!("{e}"))
+            }
+        }
+    };
+    (@numbers $trait:ident $f:ident $assign:ident $f_assign:ident $f_:ident ($($n:ty),*)) => {$(
+        operator!(@pair $trait $f; Tensor, $n; |a, b| Tensor::$f(&a, b));
+        operator!(@pair $trait $f; &Tensor, $n; |a, b| Tensor::$f(a, b));
+        operator!(@pair $trait $f; $n, Tensor; |a, b| reversed(stringify!($f), a.into(), &b));
+        operator!(@pair $trait $f; $n, &Tensor; |a, b| reversed(stringify!($f), a.into(), b));
+        impl $assign<$n> for Tensor {
+            #[track_caller]
+            fn $f_assign(&mut self, other: $n) {
+                self.$f_(other).map(|_| ()).unwrap_or_else(|e| panic!("{e}"))
+            }
+        }
+    )*};
+}
+operator!(Add add, AddAssign add_assign add_, (i32, i64, f32, f64));
+operator!(Sub sub, SubAssign sub_assign sub_, (i32, i64, f32, f64));
+operator!(Mul mul, MulAssign mul_assign mul_, (i32, i64, f32, f64));
+operator!(Div div, DivAssign div_assign div_, (i32, i64, f32, f64));
+
+impl Neg for &Tensor {
+    type Output = Tensor;
+    #[track_caller]
+    fn neg(self) -> Tensor {
+        Tensor::neg(self).unwrap_or_else(|e| panic!("{e}"))
+    }
+}
+
+impl Neg for Tensor {
+    type Output = Tensor;
+    #[track_caller]
+    fn neg(self) -> Tensor {
+        Tensor::neg(&self).unwrap_or_else(|e| panic!("{e}"))
+    }
+}
+
+impl Not for &Tensor {
+    type Output = Tensor;
+    fn not(self) -> Tensor {
+        self.logical_not()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tensor;
+
+    #[test]
+    fn every_combination() {
+        let (a, b) = (tensor![6.0, 8.0], tensor![2.0, 4.0]);
+        for r in [&a - &b, a.clone() - &b, &a - b.clone(), a.clone() - b.clone()] {
+            assert_eq!(r, tensor![4.0, 4.0]);
+        }
+        assert_eq!(&a / 2.0, tensor![3.0, 4.0]);
+        assert_eq!(24.0 / &a, tensor![4.0, 3.0]);
+        assert_eq!(1 - a.clone(), tensor![-5.0, -7.0]);
+        assert_eq!(-&a + 1, tensor![-5.0, -7.0]);
+        let mut c = a.clone();
+        c += &b;
+        c *= 2.0;
+        c -= tensor![1.0];
+        c /= 3;
+        assert_eq!(c, tensor![5.0, 23.0 / 3.0]);
+        assert_eq!(a, tensor![6.0, 8.0]);
+        assert_eq!(!&a.gt(7.0).unwrap(), tensor![true, false; bool]);
+    }
+
+    #[test]
+    #[should_panic(
+        expected = "The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 0"
+    )]
+    fn operators_panic_with_the_text_of_the_error() {
+        let _ = tensor![1.0, 2.0] + tensor![1.0, 2.0, 3.0];
+    }
+}

@@ -1,0 +1,446 @@
+//! Reductions over any axes, all of them folds of a kernel's blocks.
+
+use super::formulas as f;
+use super::kernel::fold_kernel;
+use crate::dtype::{Block, BlockMut, DType, Element};
+use crate::error::{Error, Result};
+use crate::iter::{self, Operand, Reduce};
+use crate::kernels::{BlockKernel, FloatKernel};
+use crate::shape::{Axes, Dims, Shape, expands_to};
+use crate::tensor::Tensor;
+
+/// Which axes a reduction keeps, and the shape its result takes.
+pub(crate) struct Kept {
+    pub(crate) flags: Dims<bool>,
+    shape: Shape,
+    /// elements folded into each result
+    pub(crate) count: usize,
+}
+
+impl Kept {
+    pub(crate) fn new(op: &'static str, t: &Tensor, axes: &Axes, keepdim: bool) -> Result<Kept> {
+        let reduced = axes.flags(op, t.shape())?;
+        let mut shape = Shape::scalar();
+        let mut count = 1;
+        for (&size, &r) in t.shape().iter().zip(&reduced) {
+            if r {
+                count *= size;
+            }
+            match (r, keepdim) {
+                (false, _) => shape.0.push(size),
+                (true, true) => shape.0.push(1),
+                (true, false) => {}
+            }
+        }
+        Ok(Kept { flags: reduced.iter().map(|r| !r).collect(), shape, count })
+    }
+
+    /// Refuses an empty reduction where the operation has no identity.
+    fn expect_elements(&self, op: &'static str, t: &Tensor) -> Result<()> {
+        if self.count == 0 { Err(Error::EmptyReduction { op, shape: t.shape().clone() }) } else { Ok(()) }
+    }
+
+    /// Folds a kernel (or the only operand) and gives the result its shape.
+    pub(crate) fn fold(
+        &self,
+        reduce: Reduce,
+        kernel: Option<&dyn BlockKernel>,
+        operands: &[Operand<'_>],
+        shape: &Shape,
+        dtype: DType,
+    ) -> Tensor {
+        iter::fold(reduce, kernel, operands, shape, &self.flags, dtype).unsqueeze_to(&self.shape)
+    }
+}
+
+/// Truth values as the integers 0 and 1.
+struct Truth;
+impl BlockKernel for Truth {
+    fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
+        let (Block::Bool(a), BlockMut::I64(out)) = (inputs[0], &mut outputs[0]) else {
+            unreachable!("truth values are planned as bool in, i64 out")
+        };
+        for (o, &a) in out.iter_mut().zip(a) {
+            *o = a as i64;
+        }
+    }
+}
+
+/// The index where an element is the extreme one (or NaN), else one beyond all.
+struct IndexWhere;
+impl IndexWhere {
+    fn pick<T: Element>(inputs: &[Block<'_>], index: &[i64], out: &mut [i64]) {
+        let slice = |k: usize| T::slice(inputs[k]).expect("values and extremes are of one type");
+        for (((o, &v), &m), &i) in out.iter_mut().zip(slice(0)).zip(slice(1)).zip(index) {
+            *o = if v == m || v.partial_cmp(&v).is_none() { i } else { i64::MAX };
+        }
+    }
+}
+impl BlockKernel for IndexWhere {
+    fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
+        let (Block::I64(index), BlockMut::I64(out)) = (inputs[2], &mut outputs[0]) else {
+            unreachable!("indices are planned as i64")
+        };
+        match inputs[0].dtype() {
+            DType::F32 => Self::pick::<f32>(inputs, index, out),
+            DType::F64 => Self::pick::<f64>(inputs, index, out),
+            _ => Self::pick::<i64>(inputs, index, out),
+        }
+    }
+}
+
+fn expect_float(op: &'static str, t: &Tensor) -> Result<()> {
+    if t.dtype().is_float() { Ok(()) } else { Err(Error::DTypeUnsupported { op, dtype: t.dtype() }) }
+}
+
+impl Tensor {
+    /// The sum over `axes` (`1`, `[0, -1]`, `..` for all); integers and `bool` add up in `i64`.
+    ///
+    /// The error of a long sum does not grow with its length: partial sums are kept in wider accumulators. The result
+    /// has the same bits for any number of threads. The sum of nothing is 0.
+    ///
+    /// # Errors
+    /// `AxisOutOfRange` or `DuplicateAxis`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];
+    /// assert_eq!(x.sum(0, false)?, tensor![5.0, 7.0, 9.0]);
+    /// assert_eq!(x.sum(-1, true)?, tensor![[6.0], [15.0]]);
+    /// assert_eq!(x.sum(.., false)?, tensor!(21.0));
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    pub fn sum(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
+        self.accumulate("sum", Reduce::Sum, &axes.into(), keepdim)
+    }
+
+    /// The product over `axes`; integers and `bool` multiply in `i64`. The product of nothing is 1.
+    ///
+    /// # Errors
+    /// `AxisOutOfRange` or `DuplicateAxis`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![[1.0, 2.0], [3.0, 4.0]].prod(1, false)?, tensor![2.0, 12.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    pub fn prod(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
+        self.accumulate("prod", Reduce::Prod, &axes.into(), keepdim)
+    }
+
+    fn accumulate(&self, op: &'static str, reduce: Reduce, axes: &Axes, keepdim: bool) -> Result<Tensor> {
+        let kept = Kept::new(op, self, axes, keepdim)?;
+        let dtype = self.dtype().to_accumulator();
+        Ok(kept.fold(reduce, None, &[Operand::new(self, dtype)], self.shape(), dtype))
+    }
+
+    /// The mean over `axes`. The mean of nothing is NaN.
+    ///
+    /// # Errors
+    /// `AxisOutOfRange`, `DuplicateAxis`; `DTypeUnsupported` for integers and `bool`, as in PyTorch.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![[1.0, 2.0], [3.0, 6.0]].mean(.., false)?, tensor!(3.0));
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    pub fn mean(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
+        expect_float("mean", self)?;
+        let axes = axes.into();
+        let count = Kept::new("mean", self, &axes, keepdim)?.count;
+        let mut sum = self.accumulate("mean", Reduce::Sum, &axes, keepdim)?;
+        sum.div_(count as f64)?;
+        Ok(sum)
+    }
+
+    /// The variance over `axes` with Bessel's correction: divided by `n - 1`. NaN for a single element.
+    ///
+    /// # Errors
+    /// `AxisOutOfRange`, `DuplicateAxis`; `DTypeUnsupported` for integers and `bool`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 2.0, 3.0, 6.0].var(.., false)?, tensor!(14.0 / 3.0));
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    pub fn var(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
+        self.var_with(axes, 1.0, keepdim)
+    }
+
+    /// The variance over `axes`, divided by `max(0, n - correction)`.
+    ///
+    /// # Errors
+    /// As [`Self::var`].
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 2.0, 3.0, 6.0].var_with(.., 0.0, false)?, tensor!(3.5));
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    pub fn var_with(&self, axes: impl Into<Axes>, correction: f64, keepdim: bool) -> Result<Tensor> {
+        expect_float("var", self)?;
+        let axes = axes.into();
+        let kept = Kept::new("var", self, &axes, keepdim)?;
+        let mean = self.mean(&axes, true)?;
+        let dtype = self.dtype();
+        let operands = [Operand::new(self, dtype), Operand::new(&mean, dtype)];
+        let mut sum =
+            kept.fold(Reduce::Sum, Some(&FloatKernel(f::SquaredDifference)), &operands, self.shape(), dtype);
+        sum.div_((kept.count as f64 - correction).max(0.0))?;
+        Ok(sum)
+    }
+
+    /// The standard deviation over `axes`: the square root of [`Self::var`].
+    ///
+    /// # Errors
+    /// As [`Self::var`].
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 3.0, 5.0].std(.., false)?, tensor!(2.0));
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    pub fn std(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
+        self.std_with(axes, 1.0, keepdim)
+    }
+
+    /// The square root of [`Self::var_with`].
+    ///
+    /// # Errors
+    /// As [`Self::var`].
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 3.0].std_with(.., 0.0, false)?, tensor!(1.0));
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    pub fn std_with(&self, axes: impl Into<Axes>, correction: f64, keepdim: bool) -> Result<Tensor> {
+        expect_float("std", self)?;
+        let mut v = self.var_with(axes, correction, keepdim)?;
+        v.sqrt_()?;
+        Ok(v)
+    }
+
+    /// The largest element over `axes`; NaN if there is one.
+    ///
+    /// # Errors
+    /// `AxisOutOfRange`, `DuplicateAxis`; `EmptyReduction` if a reduced axis has size 0.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![[1.0, 5.0], [3.0, 4.0]].amax(1, false)?, tensor![5.0, 4.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    pub fn amax(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
+        self.extreme("amax", Reduce::Max, &axes.into(), keepdim)
+    }
+
+    /// The smallest element over `axes`; NaN if there is one.
+    ///
+    /// # Errors
+    /// `AxisOutOfRange`, `DuplicateAxis`; `EmptyReduction` if a reduced axis has size 0.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![[1.0, 5.0], [3.0, 4.0]].amin(1, false)?, tensor![1.0, 3.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    pub fn amin(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
+        self.extreme("amin", Reduce::Min, &axes.into(), keepdim)
+    }
+
+    fn extreme(&self, op: &'static str, reduce: Reduce, axes: &Axes, keepdim: bool) -> Result<Tensor> {
+        let kept = Kept::new(op, self, axes, keepdim)?;
+        kept.expect_elements(op, self)?;
+        let dtype = self.dtype().to_accumulator();
+        Ok(kept.fold(reduce, None, &[Operand::new(self, dtype)], self.shape(), dtype).to_dtype(self.dtype()))
+    }
+
+    /// The index of the largest element along one axis, or in row-major order of all (`..`); the first among equals.
+    /// NaN counts as largest.
+    ///
+    /// # Errors
+    /// `AxisOutOfRange`; `Rank` for several axes; `EmptyReduction` if there is nothing to choose from;
+    /// `DTypeUnsupported` for `bool`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![[1.0, 5.0], [7.0, 7.0]];
+    /// assert_eq!(x.argmax(1, false)?, tensor![1, 0; i64]);
+    /// assert_eq!(x.argmax(.., false)?, tensor!(2; i64));
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    pub fn argmax(&self, axis: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
+        Ok(self.arg_extreme("argmax", Reduce::Max, &axis.into(), keepdim)?.1)
+    }
+
+    /// The index of the smallest element, as [`Self::argmax`].
+    ///
+    /// # Errors
+    /// As [`Self::argmax`].
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![[1.0, 5.0], [7.0, 7.0]].argmin(0, true)?, tensor![[0, 0]; i64]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    pub fn argmin(&self, axis: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
+        Ok(self.arg_extreme("argmin", Reduce::Min, &axis.into(), keepdim)?.1)
+    }
+
+    /// The largest elements along an axis, and their indices: PyTorch's `max(dim)`.
+    ///
+    /// # Errors
+    /// As [`Self::argmax`].
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let (values, indices) = tensor![[1.0, 5.0], [7.0, 7.0]].max_with_indices(1, false)?;
+    /// assert_eq!(values, tensor![5.0, 7.0]);
+    /// assert_eq!(indices, tensor![1, 0; i64]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    pub fn max_with_indices(&self, axis: isize, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        let (values, indices) = self.arg_extreme("max", Reduce::Max, &axis.into(), keepdim)?;
+        Ok((values.to_dtype(self.dtype()), indices))
+    }
+
+    /// The smallest elements along an axis, and their indices: PyTorch's `min(dim)`.
+    ///
+    /// # Errors
+    /// As [`Self::argmax`].
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let (values, _) = tensor![[1.0, 5.0], [7.0, 7.0]].min_with_indices(0, false)?;
+    /// assert_eq!(values, tensor![1.0, 5.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    pub fn min_with_indices(&self, axis: isize, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        let (values, indices) = self.arg_extreme("min", Reduce::Min, &axis.into(), keepdim)?;
+        Ok((values.to_dtype(self.dtype()), indices))
+    }
+
+    /// The extreme values and their first indices; two folds, the second over the indices where the value is met.
+    fn arg_extreme(
+        &self,
+        op: &'static str,
+        reduce: Reduce,
+        axes: &Axes,
+        keepdim: bool,
+    ) -> Result<(Tensor, Tensor)> {
+        if self.dtype() == DType::Bool && (op == "argmax" || op == "argmin") {
+            return Err(Error::DTypeUnsupported { op, dtype: DType::Bool });
+        }
+        let flags = axes.flags(op, self.shape())?;
+        if let Axes::List(list) = axes
+            && list.len() != 1
+        {
+            return Err(Error::Rank { op, expected: "one or all", found: list.len() });
+        }
+        if matches!(axes, Axes::All) && self.rank() != 1 {
+            let kept = Kept::new(op, self, axes, keepdim)?;
+            let (v, i) = self.reshape([-1])?.arg_extreme(op, reduce, &Axes::from(0), false)?;
+            return Ok((v.unsqueeze_to(&kept.shape), i.unsqueeze_to(&kept.shape)));
+        }
+        let dtype = self.dtype().to_accumulator();
+        let kept = Kept::new(op, self, axes, keepdim)?;
+        kept.expect_elements(op, self)?;
+        let with_axis = Kept::new(op, self, axes, true)?;
+        let values = with_axis.fold(reduce, None, &[Operand::new(self, dtype)], self.shape(), dtype);
+        let axis = flags.iter().position(|&r| r);
+        let mut index_shape = Shape(Dims::from_elem(1, self.rank()));
+        if let Some(axis) = axis {
+            index_shape[axis] = self.dims()[axis];
+        }
+        let index = Tensor::arange(0, index_shape.numel() as i64, 1, DType::I64).reshape(&index_shape)?;
+        let operands =
+            [Operand::new(self, dtype), Operand::new(&values, dtype), Operand::new(&index, DType::I64)];
+        let indices = kept.fold(Reduce::Min, Some(&IndexWhere), &operands, self.shape(), DType::I64);
+        let kept_axes: Dims<bool> = with_axis.shape.iter().zip(&flags).map(|(_, &r)| keepdim || !r).collect();
+        Ok((values.keep_axes(&kept_axes), indices))
+    }
+
+    /// Whether any element over `axes` is true (not zero): `bool`. False for nothing.
+    ///
+    /// # Errors
+    /// `AxisOutOfRange` or `DuplicateAxis`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![[0.0, 0.0], [0.0, 2.0]].any(1, false)?, tensor![false, true; bool]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    pub fn any(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
+        self.truth("any", Reduce::Sum, &axes.into(), keepdim)
+    }
+
+    /// Whether all elements over `axes` are true (not zero): `bool`. True for nothing.
+    ///
+    /// # Errors
+    /// `AxisOutOfRange` or `DuplicateAxis`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![[1.0, 3.0], [0.0, 2.0]].all(1, false)?, tensor![true, false; bool]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    pub fn all(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
+        self.truth("all", Reduce::Prod, &axes.into(), keepdim)
+    }
+
+    fn truth(&self, op: &'static str, reduce: Reduce, axes: &Axes, keepdim: bool) -> Result<Tensor> {
+        let kept = Kept::new(op, self, axes, keepdim)?;
+        let count =
+            kept.fold(reduce, Some(&Truth), &[Operand::new(self, DType::Bool)], self.shape(), DType::I64);
+        Ok(count.to_dtype(DType::Bool))
+    }
+
+    /// Sums down to `shape`, from which this tensor could have been broadcast: leading axes and axes of size 1.
+    ///
+    /// This is what undoes broadcasting in a backward pass. A tensor of that shape already is returned as it is.
+    ///
+    /// # Errors
+    /// `Expand` if `shape` does not broadcast to this tensor's shape.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let g = tensor![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];
+    /// assert_eq!(g.sum_to([3])?, tensor![5.0, 7.0, 9.0]);
+    /// assert_eq!(g.sum_to([2, 1])?, tensor![[6.0], [15.0]]);
+    /// assert_eq!(g.sum_to(())?, tensor!(21.0));
+    /// assert!(g.sum_to([2]).is_err());
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    pub fn sum_to(&self, shape: impl Into<Shape>) -> Result<Tensor> {
+        let target = shape.into();
+        if *self.shape() == target {
+            return Ok(self.clone());
+        }
+        if !expands_to(&target, self.shape()) {
+            let rank = self.rank().max(target.rank());
+            let at = |s: &[usize], d: usize| (d + s.len()).checked_sub(rank).map_or(1, |i| s[i]);
+            let clash = |d: &usize| at(&target, *d) != at(self.dims(), *d) && at(&target, *d) != 1;
+            let dim = (0..rank).rev().find(clash).unwrap_or(0);
+            return Err(Error::Expand { op: "sum_to", from: target, to: self.shape().clone(), dim });
+        }
+        let dtype = self.dtype().to_accumulator();
+        fold_kernel("sum_to", None, &[self], self.shape().clone(), &target, dtype, None)
+    }
+
+    /// Whether every element is finite: neither NaN nor infinite. True for integers, `bool` and nothing.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert!(tensor![1.0, 2.0].is_all_finite());
+    /// assert!(!tensor![1.0, f32::NAN].is_all_finite());
+    /// ```
+    pub fn is_all_finite(&self) -> bool {
+        if !self.dtype().is_float() || self.numel() == 0 {
+            return true;
+        }
+        // x - x is 0 for finite x and NaN otherwise.
+        let zero = self.sub(self).and_then(|d| d.amax(.., false)).and_then(|m| m.item::<f64>());
+        zero.is_ok_and(|m| m == 0.0)
+    }
+}

@@ -1,0 +1,89 @@
+//! The warning about broadcasting that was once a mistake: two shapes that differ but hold as many elements.
+
+use std::cell::Cell;
+use std::panic::Location;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::error::{Error, Result};
+use crate::shape::Shape;
+
+/// What happens when two tensors broadcast that differ in shape but hold the same number of elements,
+/// such as `[4, 1]` and `[4]`, which make `[4, 4]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BroadcastWarning {
+    /// Nothing; the default.
+    Off = 0,
+    /// A warning through the `log` facade with both shapes and the source line.
+    Warn = 1,
+    /// The operation returns [`Error::BroadcastRefused`].
+    Refuse = 2,
+}
+
+static PROCESS: AtomicU8 = AtomicU8::new(0);
+
+thread_local! {
+    static SCOPE: Cell<Option<BroadcastWarning>> = const { Cell::new(None) };
+}
+
+/// Sets the behaviour for the whole process, wherever no scoped guard says otherwise.
+///
+/// ```
+/// use foldback_tensor::{BroadcastWarning, set_broadcast_warning};
+/// set_broadcast_warning(BroadcastWarning::Warn);
+/// # set_broadcast_warning(BroadcastWarning::Off);
+/// ```
+pub fn set_broadcast_warning(level: BroadcastWarning) {
+    PROCESS.store(level as u8, Ordering::Relaxed);
+}
+
+/// Sets the behaviour for this thread until the guard is dropped.
+///
+/// ```
+/// use foldback_tensor::{BroadcastWarning, broadcast_warning, tensor};
+/// let _guard = broadcast_warning(BroadcastWarning::Refuse);
+/// let column = tensor![[1.0], [2.0]];
+/// assert!(column.add(&tensor![1.0, 2.0]).is_err());
+/// ```
+#[must_use = "the setting ends when the guard is dropped"]
+pub fn broadcast_warning(level: BroadcastWarning) -> BroadcastWarningGuard {
+    BroadcastWarningGuard { before: SCOPE.replace(Some(level)), _not_send: std::marker::PhantomData }
+}
+
+/// Restores the earlier behaviour when dropped, see [`broadcast_warning`].
+#[derive(Debug)]
+pub struct BroadcastWarningGuard {
+    before: Option<BroadcastWarning>,
+    /// it belongs to the thread that made it
+    _not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl Drop for BroadcastWarningGuard {
+    fn drop(&mut self) {
+        SCOPE.set(self.before);
+    }
+}
+
+/// Warns or refuses if the setting in force says so.
+#[track_caller]
+pub(crate) fn check(op: &'static str, a: &[usize], b: &[usize]) -> Result<()> {
+    if a == b || a.is_empty() || b.is_empty() {
+        return Ok(());
+    }
+    let level = SCOPE.get().unwrap_or(match PROCESS.load(Ordering::Relaxed) {
+        0 => BroadcastWarning::Off,
+        1 => BroadcastWarning::Warn,
+        _ => BroadcastWarning::Refuse,
+    });
+    if level == BroadcastWarning::Off || a.iter().product::<usize>() != b.iter().product::<usize>() {
+        return Ok(());
+    }
+    let (a, b) = (Shape::from(a), Shape::from(b));
+    if level == BroadcastWarning::Refuse {
+        return Err(Error::BroadcastRefused { op, a, b });
+    }
+    log::warn!(
+        "{op}: {a} and {b} do not have the same shape, but are broadcastable, and have the same number of elements ({})",
+        Location::caller()
+    );
+    Ok(())
+}

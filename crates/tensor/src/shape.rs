@@ -1,0 +1,352 @@
+//! Shapes and axes: sizes per dimension, how callers write them, and the rules of broadcasting.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut, RangeFull};
+
+use smallvec::SmallVec;
+
+use crate::error::{Error, Result};
+
+/// Inline storage for what is counted per axis; ranks up to four never allocate.
+pub(crate) type Dims<T> = SmallVec<[T; 4]>;
+
+/// The sizes of a tensor, outermost axis first.
+///
+/// Functions take `impl Into<Shape>`: a number, an array, a slice, a `Vec` or another shape.
+///
+/// ```
+/// use foldback_tensor::Shape;
+/// let s = Shape::from([2, 3]);
+/// assert_eq!(s.numel(), 6);
+/// assert_eq!(s.rank(), 2);
+/// assert_eq!(s.to_string(), "[2, 3]");
+/// ```
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct Shape(pub(crate) Dims<usize>);
+
+impl Shape {
+    /// The shape of a single number, `[]`.
+    pub fn scalar() -> Shape {
+        Shape::default()
+    }
+
+    /// How many axes.
+    pub fn rank(&self) -> usize {
+        self.0.len()
+    }
+
+    /// How many elements: the product of the sizes, 1 for `[]`.
+    ///
+    /// A product that overflows saturates; no tensor of such a shape can exist.
+    pub fn numel(&self) -> usize {
+        if self.0.contains(&0) { 0 } else { self.0.iter().fold(1, |n: usize, &s| n.saturating_mul(s)) }
+    }
+
+    /// The sizes as a slice.
+    pub fn dims(&self) -> &[usize] {
+        &self.0
+    }
+
+    /// Row-major strides of this shape, in elements.
+    pub(crate) fn row_major(&self) -> Dims<isize> {
+        let mut strides: Dims<isize> = SmallVec::from_elem(0, self.rank());
+        let mut step = 1isize;
+        for i in (0..self.rank()).rev() {
+            strides[i] = step;
+            step = step.saturating_mul(self.0[i].max(1) as isize);
+        }
+        strides
+    }
+
+    /// The index of an axis that may count from the end.
+    ///
+    /// # Errors
+    /// `AxisOutOfRange` if there is no such axis. A 0-d shape accepts 0 and -1, as PyTorch does.
+    pub(crate) fn axis(&self, op: &'static str, axis: isize) -> Result<usize> {
+        axis_index(op, axis, self.rank().max(1), self.rank())
+    }
+}
+
+/// Resolves `axis` against `limit` positions; `rank` is what the message speaks of.
+pub(crate) fn axis_index(op: &'static str, axis: isize, limit: usize, rank: usize) -> Result<usize> {
+    let n = limit as isize;
+    if (-n..n).contains(&axis) {
+        Ok((if axis < 0 { axis + n } else { axis }) as usize)
+    } else {
+        Err(Error::AxisOutOfRange { op, axis, limit, rank })
+    }
+}
+
+impl Deref for Shape {
+    type Target = [usize];
+    fn deref(&self) -> &[usize] {
+        &self.0
+    }
+}
+
+impl DerefMut for Shape {
+    fn deref_mut(&mut self) -> &mut [usize] {
+        &mut self.0
+    }
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0[..], f)
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0[..], f)
+    }
+}
+
+impl From<()> for Shape {
+    fn from(_: ()) -> Shape {
+        Shape::scalar()
+    }
+}
+impl From<usize> for Shape {
+    fn from(n: usize) -> Shape {
+        Shape(SmallVec::from_slice(&[n]))
+    }
+}
+impl<const N: usize> From<[usize; N]> for Shape {
+    fn from(dims: [usize; N]) -> Shape {
+        Shape(SmallVec::from_slice(&dims))
+    }
+}
+impl<const N: usize> From<&[usize; N]> for Shape {
+    fn from(dims: &[usize; N]) -> Shape {
+        Shape(SmallVec::from_slice(dims))
+    }
+}
+impl From<&[usize]> for Shape {
+    fn from(dims: &[usize]) -> Shape {
+        Shape(SmallVec::from_slice(dims))
+    }
+}
+impl From<Vec<usize>> for Shape {
+    fn from(dims: Vec<usize>) -> Shape {
+        Shape(SmallVec::from_vec(dims))
+    }
+}
+impl From<&Shape> for Shape {
+    fn from(s: &Shape) -> Shape {
+        s.clone()
+    }
+}
+impl PartialEq<[usize]> for Shape {
+    fn eq(&self, other: &[usize]) -> bool {
+        self.0[..] == *other
+    }
+}
+impl<const N: usize> PartialEq<[usize; N]> for Shape {
+    fn eq(&self, other: &[usize; N]) -> bool {
+        self.0[..] == other[..]
+    }
+}
+
+/// Which axes an operation works on: one number, several, or all of them (`..`). Negative ones count from the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Axes {
+    /// every axis
+    All,
+    /// these axes
+    List(SmallVec<[isize; 4]>),
+}
+
+impl Axes {
+    /// One flag per axis of `shape`.
+    ///
+    /// # Errors
+    /// `AxisOutOfRange`, or `DuplicateAxis` when an axis is named twice.
+    pub(crate) fn flags(&self, op: &'static str, shape: &Shape) -> Result<Dims<bool>> {
+        let mut flags: Dims<bool> = SmallVec::from_elem(matches!(self, Axes::All), shape.rank());
+        if let Axes::List(list) = self {
+            for &a in list {
+                let i = shape.axis(op, a)?;
+                if shape.rank() == 0 {
+                    continue;
+                }
+                if std::mem::replace(&mut flags[i], true) {
+                    return Err(Error::DuplicateAxis { op, axis: i });
+                }
+            }
+        }
+        Ok(flags)
+    }
+}
+
+impl From<RangeFull> for Axes {
+    fn from(_: RangeFull) -> Axes {
+        Axes::All
+    }
+}
+impl From<&Axes> for Axes {
+    fn from(a: &Axes) -> Axes {
+        a.clone()
+    }
+}
+macro_rules! axes_from {
+    ($($t:ty),*) => {$(
+        impl From<$t> for Axes {
+            fn from(a: $t) -> Axes {
+                Axes::List(SmallVec::from_slice(&[a as isize]))
+            }
+        }
+        impl<const N: usize> From<[$t; N]> for Axes {
+            fn from(a: [$t; N]) -> Axes {
+                Axes::List(a.iter().map(|&v| v as isize).collect())
+            }
+        }
+        impl From<&[$t]> for Axes {
+            fn from(a: &[$t]) -> Axes {
+                Axes::List(a.iter().map(|&v| v as isize).collect())
+            }
+        }
+        impl From<Vec<$t>> for Axes {
+            fn from(a: Vec<$t>) -> Axes {
+                Axes::from(&a[..])
+            }
+        }
+    )*};
+}
+axes_from!(i32, i64, isize, usize);
+
+/// The shape that tensors of these shapes broadcast to.
+///
+/// Shapes are aligned at the right; sizes must be equal or 1; a missing axis counts as 1.
+///
+/// # Errors
+/// `Broadcast` with both shapes and the first axis, from the right, where they disagree.
+///
+/// ```
+/// use foldback_tensor::broadcast_shapes;
+/// let s = broadcast_shapes(&[&[5, 1, 4, 1], &[3, 1, 1]]).unwrap();
+/// assert_eq!(s, [5, 3, 4, 1]);
+/// ```
+pub fn broadcast_shapes(shapes: &[&[usize]]) -> Result<Shape> {
+    let mut out = Shape::scalar();
+    for s in shapes {
+        out = broadcast_two("broadcast_shapes", &out, s)?;
+    }
+    Ok(out)
+}
+
+/// Whether tensors of these two shapes broadcast together.
+///
+/// ```
+/// use foldback_tensor::can_broadcast;
+/// assert!(can_broadcast(&[3, 1], &[4]));
+/// assert!(!can_broadcast(&[3], &[4]));
+/// ```
+pub fn can_broadcast(a: &[usize], b: &[usize]) -> bool {
+    broadcast_two("can_broadcast", a, b).is_ok()
+}
+
+/// [`broadcast_shapes`] for two shapes, naming the operation that asked.
+pub(crate) fn broadcast_two(op: &'static str, a: &[usize], b: &[usize]) -> Result<Shape> {
+    if a == b {
+        return Ok(Shape::from(a));
+    }
+    let rank = a.len().max(b.len());
+    let mut out: Dims<usize> = SmallVec::from_elem(1, rank);
+    for k in 1..=rank {
+        let sa = if k <= a.len() { a[a.len() - k] } else { 1 };
+        let sb = if k <= b.len() { b[b.len() - k] } else { 1 };
+        if sa != sb && sa != 1 && sb != 1 {
+            return Err(Error::Broadcast { op, a: Shape::from(a), b: Shape::from(b), dim: rank - k });
+        }
+        out[rank - k] = if sa == 1 { sb } else { sa };
+    }
+    Ok(Shape(out))
+}
+
+/// Whether a tensor of shape `from` can be expanded to exactly `to`.
+pub(crate) fn expands_to(from: &[usize], to: &[usize]) -> bool {
+    from.len() <= to.len() && from.iter().rev().zip(to.iter().rev()).all(|(&f, &t)| f == t || f == 1)
+}
+
+/// Shapes one above the other, aligned at the right, with a caret under the axis that disagrees.
+pub(crate) struct Aligned<'a> {
+    pub(crate) a: &'a [usize],
+    pub(crate) b: &'a [usize],
+    pub(crate) dim: usize,
+}
+
+impl fmt::Display for Aligned<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rank = self.a.len().max(self.b.len());
+        let cell = |s: &[usize], i: usize| {
+            let missing = rank - s.len();
+            if i < missing { String::new() } else { s[i - missing].to_string() }
+        };
+        let cells: Vec<(String, String)> = (0..rank).map(|i| (cell(self.a, i), cell(self.b, i))).collect();
+        let line = |pick: &dyn Fn(&(String, String)) -> String, own: usize| {
+            let mut text = String::from("[");
+            for (i, c) in cells.iter().enumerate() {
+                let width = c.0.len().max(c.1.len());
+                let comma = if i + 1 == rank {
+                    ""
+                } else if i < rank - own {
+                    "  "
+                } else {
+                    ", "
+                };
+                text += &format!("{:>width$}{comma}", pick(c));
+            }
+            text + "]"
+        };
+        writeln!(f, "    {}", line(&|c| c.0.clone(), self.a.len()))?;
+        writeln!(f, "    {}", line(&|c| c.1.clone(), self.b.len()))?;
+        let before: usize = cells[..self.dim].iter().map(|c| c.0.len().max(c.1.len()) + 2).sum();
+        let width = cells[self.dim].0.len().max(cells[self.dim].1.len());
+        let (a, b) = &cells[self.dim];
+        write!(
+            f,
+            "    {:>pad$} size {a} against {b} at non-singleton dimension {}",
+            "^",
+            self.dim,
+            pad = 1 + before + width
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aligned_shapes_in_a_message() {
+        let e = broadcast_two("add", &[5, 2, 4, 1], &[3, 1, 1]).unwrap_err().to_string();
+        assert!(e.starts_with(
+            "add: cannot broadcast [5, 2, 4, 1] with [3, 1, 1]\n    [5, 2, 4, 1]\n    [   3, 1, 1]\n        ^ size 2 against 3 at non-singleton dimension 1"
+        ), "{e}");
+    }
+
+    #[test]
+    fn zero_sizes_broadcast_with_one_only() {
+        assert_eq!(broadcast_two("t", &[0], &[1]).unwrap(), [0]);
+        assert!(broadcast_two("t", &[0], &[2, 2]).is_err());
+        assert_eq!(broadcast_two("t", &[4, 0], &[4, 1]).unwrap(), [4, 0]);
+    }
+
+    #[test]
+    fn axes_from_the_end_and_duplicates() {
+        let s = Shape::from([2, 3, 4]);
+        assert_eq!(&Axes::from([0, -1]).flags("t", &s).unwrap()[..], &[true, false, true]);
+        assert_eq!(&Axes::from(..).flags("t", &s).unwrap()[..], &[true; 3]);
+        assert!(matches!(Axes::from([0, -3]).flags("t", &s), Err(Error::DuplicateAxis { .. })));
+        assert!(matches!(Axes::from(3).flags("t", &s), Err(Error::AxisOutOfRange { .. })));
+        assert!(Axes::from([0, -1]).flags("t", &Shape::scalar()).is_ok());
+    }
+
+    #[test]
+    fn expanding() {
+        assert!(expands_to(&[3, 1], &[2, 3, 4]));
+        assert!(!expands_to(&[2, 3], &[3]));
+        assert!(expands_to(&[1], &[0]));
+    }
+}

@@ -1,0 +1,214 @@
+//! `Tensor`: a shape, strides and an offset over a shared buffer, with the semantics of a value.
+
+use std::sync::Arc;
+
+use crate::buffer::Storage;
+use crate::dtype::{Block, BlockMut, DType, Element};
+use crate::error::{Error, Result};
+use crate::shape::{Dims, Shape};
+
+/// An n-dimensional array of one element type.
+///
+/// A tensor is a value: a clone is a reference count, views (`expand`, `permute`, `narrow`, ...) share the buffer, and
+/// every write first copies the buffer if anyone else holds it, so no view ever sees another's write.
+///
+/// ```
+/// use foldback_tensor::tensor;
+/// let a = tensor![[1.0, 2.0], [3.0, 4.0]];
+/// let b = a.clone();
+/// let mut c = a.t()?;
+/// c.add_(1.0)?;
+/// assert_eq!(a, b);
+/// assert_eq!(c, tensor![[2.0, 4.0], [3.0, 5.0]]);
+/// # Ok::<(), foldback_tensor::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Tensor {
+    pub(crate) storage: Arc<Storage>,
+    pub(crate) layout: Layout,
+}
+
+/// How the elements of a tensor are found in its buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) shape: Shape,
+    pub(crate) strides: Dims<isize>,
+    pub(crate) offset: usize,
+}
+
+impl Layout {
+    pub(crate) fn row_major(shape: Shape) -> Layout {
+        let strides = shape.row_major();
+        Layout { shape, strides, offset: 0 }
+    }
+
+    /// Whether elements lie one after another in row-major order.
+    pub(crate) fn is_contiguous(&self) -> bool {
+        let mut step = 1isize;
+        for (&size, &stride) in self.shape.iter().zip(&self.strides).rev() {
+            if size == 0 {
+                return true;
+            }
+            if size != 1 {
+                if stride != step {
+                    return false;
+                }
+                step *= size as isize;
+            }
+        }
+        true
+    }
+}
+
+impl Tensor {
+    /// Wraps a freshly written buffer of exactly `shape.numel()` elements, row-major.
+    pub(crate) fn from_storage(storage: Storage, shape: Shape) -> Tensor {
+        debug_assert_eq!(storage.len(), shape.numel());
+        Tensor { storage: Arc::new(storage), layout: Layout::row_major(shape) }
+    }
+
+    /// Another view of the same buffer.
+    pub(crate) fn with_layout(&self, layout: Layout) -> Tensor {
+        Tensor { storage: Arc::clone(&self.storage), layout }
+    }
+
+    /// The sizes, outermost axis first.
+    pub fn shape(&self) -> &Shape {
+        &self.layout.shape
+    }
+
+    /// The sizes as a slice.
+    pub fn dims(&self) -> &[usize] {
+        &self.layout.shape
+    }
+
+    /// The size of one axis; negative axes count from the end.
+    ///
+    /// # Errors
+    /// `AxisOutOfRange`, also for a 0-d tensor.
+    pub fn size(&self, axis: isize) -> Result<usize> {
+        let i = crate::shape::axis_index("size", axis, self.rank(), self.rank())?;
+        Ok(self.layout.shape[i])
+    }
+
+    /// How many axes.
+    pub fn rank(&self) -> usize {
+        self.layout.shape.rank()
+    }
+
+    /// How many elements.
+    pub fn numel(&self) -> usize {
+        self.layout.shape.numel()
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.storage.dtype()
+    }
+
+    /// Steps per axis through the buffer, in elements; 0 where the tensor is expanded, negative where it is flipped.
+    pub fn strides(&self) -> &[isize] {
+        &self.layout.strides
+    }
+
+    /// Whether the elements lie one after another in row-major order.
+    pub fn is_contiguous(&self) -> bool {
+        self.layout.is_contiguous()
+    }
+
+    /// Whether two tensors share one buffer; a shared buffer is copied before a write.
+    pub fn shares_buffer_with(&self, other: &Tensor) -> bool {
+        Arc::ptr_eq(&self.storage, &other.storage)
+    }
+
+    /// Itself if it is contiguous, else a row-major copy of its elements.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let t = tensor![[1.0, 2.0], [3.0, 4.0]].t()?;
+    /// assert_eq!(t.contiguous().strides(), [2, 1]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    pub fn contiguous(&self) -> Tensor {
+        if self.is_contiguous() { self.clone() } else { crate::iter::copy(self, self.dtype()) }
+    }
+
+    /// The elements as one block, if they are contiguous.
+    pub(crate) fn as_block(&self) -> Option<Block<'_>> {
+        self.is_contiguous().then(|| self.storage.block().range(self.layout.offset, self.numel()))
+    }
+
+    /// The elements in row-major order, without a copy, if they lie like that and are of type `T`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 2.0].as_slice::<f32>(), Some(&[1.0, 2.0][..]));
+    /// assert_eq!(tensor![1.0, 2.0].as_slice::<f64>(), None);
+    /// ```
+    pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
+        T::slice(self.as_block()?)
+    }
+
+    /// Whether a write can use the buffer as it is.
+    pub(crate) fn is_writable_in_place(&self) -> bool {
+        self.is_contiguous() && Arc::strong_count(&self.storage) == 1
+    }
+
+    /// The elements for writing: row-major, and held by nobody else.
+    ///
+    /// Copies them first if the buffer is shared or they do not lie in row-major order.
+    pub(crate) fn block_mut(&mut self) -> BlockMut<'_> {
+        if !self.is_contiguous() || Arc::get_mut(&mut self.storage).is_none() {
+            *self = crate::iter::copy(self, self.dtype());
+        }
+        let (offset, n) = (self.layout.offset, self.numel());
+        let storage = Arc::get_mut(&mut self.storage).expect("a fresh copy has one holder");
+        match storage.block_mut() {
+            BlockMut::Bool(s) => BlockMut::Bool(&mut s[offset..offset + n]),
+            BlockMut::I64(s) => BlockMut::I64(&mut s[offset..offset + n]),
+            BlockMut::F32(s) => BlockMut::F32(&mut s[offset..offset + n]),
+            BlockMut::F64(s) => BlockMut::F64(&mut s[offset..offset + n]),
+        }
+    }
+
+    /// Refuses an element type other than the expected one.
+    pub(crate) fn expect_dtype(&self, op: &'static str, expected: DType) -> Result<()> {
+        if self.dtype() == expected {
+            Ok(())
+        } else {
+            Err(Error::DTypeMismatch { op, expected, found: self.dtype() })
+        }
+    }
+
+    /// Drops the axes whose flag is false, all of size 1.
+    pub(crate) fn keep_axes(mut self, kept: &[bool]) -> Tensor {
+        let l = &mut self.layout;
+        let keep = |i: &usize| kept[*i];
+        l.strides = (0..kept.len()).filter(keep).map(|i| l.strides[i]).collect();
+        l.shape = Shape((0..kept.len()).filter(keep).map(|i| l.shape[i]).collect());
+        self
+    }
+
+    /// Inserts axes of size 1 until the shape is `target`, which must differ in nothing else.
+    pub(crate) fn unsqueeze_to(mut self, target: &Shape) -> Tensor {
+        if self.shape() == target {
+            return self;
+        }
+        let l = &mut self.layout;
+        let mut strides: Dims<isize> = Dims::new();
+        let mut next = 0;
+        for &size in target.iter() {
+            if next < l.shape.len() && l.shape[next] == size {
+                strides.push(l.strides[next]);
+                next += 1;
+            } else {
+                debug_assert_eq!(size, 1);
+                strides.push(0);
+            }
+        }
+        debug_assert_eq!(next, l.shape.len());
+        l.shape = target.clone();
+        l.strides = strides;
+        self
+    }
+}

@@ -1,0 +1,283 @@
+//! Views that reorder, add, drop or turn round axes.
+
+use crate::error::{Error, Result};
+use crate::shape::{Axes, Dims, Shape, axis_index};
+use crate::tensor::Tensor;
+
+/// # Axes
+impl Tensor {
+    /// The axes in another order: axis `i` of the result is axis `axes[i]` of this tensor.
+    ///
+    /// `..` leaves them as they are.
+    ///
+    /// # Errors
+    /// `Rank` if not every axis is named, `AxisOutOfRange`, `DuplicateAxis`.
+    ///
+    /// ```
+    /// use foldback_tensor::{DType, Tensor};
+    /// let t = Tensor::zeros([2, 3, 4], DType::F32);
+    /// assert_eq!(t.permute([2, 0, 1])?.dims(), [4, 2, 3]);
+    /// assert_eq!(t.permute([-1, 0, 1])?.dims(), [4, 2, 3]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn permute(&self, axes: impl Into<Axes>) -> Result<Tensor> {
+        let order = axis_list("permute", &axes.into(), self.rank())?;
+        if order.len() != self.rank() {
+            return Err(Error::Rank { op: "permute", expected: "each of the tensor's", found: order.len() });
+        }
+        Ok(self.reordered(&order))
+    }
+
+    fn reordered(&self, order: &[usize]) -> Tensor {
+        let l = &self.layout;
+        let shape = Shape(order.iter().map(|&i| l.shape[i]).collect());
+        let strides = order.iter().map(|&i| l.strides[i]).collect();
+        self.relayout(shape, strides, l.offset as isize)
+    }
+
+    /// Two axes exchanged.
+    ///
+    /// # Errors
+    /// `AxisOutOfRange`.
+    ///
+    /// ```
+    /// use foldback_tensor::{DType, Tensor};
+    /// assert_eq!(Tensor::zeros([2, 3, 4], DType::F32).transpose(0, -1)?.dims(), [4, 3, 2]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn transpose(&self, a: isize, b: isize) -> Result<Tensor> {
+        let (a, b) = (self.shape().axis("transpose", a)?, self.shape().axis("transpose", b)?);
+        let mut order: Dims<usize> = (0..self.rank()).collect();
+        if self.rank() > 0 {
+            order.swap(a, b);
+        }
+        Ok(self.reordered(&order))
+    }
+
+    /// The transpose of a matrix; a vector or a number is returned as it is.
+    ///
+    /// # Errors
+    /// `Rank` for more than two axes.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![[1.0, 2.0], [3.0, 4.0]].t()?, tensor![[1.0, 3.0], [2.0, 4.0]]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn t(&self) -> Result<Tensor> {
+        match self.rank() {
+            0 | 1 => Ok(self.clone()),
+            2 => Ok(self.reordered(&[1, 0])),
+            found => Err(Error::Rank { op: "t", expected: "at most 2", found }),
+        }
+    }
+
+    /// Moves axes to other positions; the others keep their order.
+    ///
+    /// # Errors
+    /// `Rank` if there are not as many destinations as sources, `AxisOutOfRange`, `DuplicateAxis`.
+    ///
+    /// ```
+    /// use foldback_tensor::{DType, Tensor};
+    /// let t = Tensor::zeros([2, 3, 4], DType::F32);
+    /// assert_eq!(t.movedim(0, -1)?.dims(), [3, 4, 2]);
+    /// assert_eq!(t.movedim([0, 1], [1, 2])?.dims(), [4, 2, 3]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn movedim(&self, source: impl Into<Axes>, destination: impl Into<Axes>) -> Result<Tensor> {
+        let from = axis_list("movedim", &source.into(), self.rank())?;
+        let to = axis_list("movedim", &destination.into(), self.rank())?;
+        if from.len() != to.len() {
+            return Err(Error::Rank {
+                op: "movedim",
+                expected: "as many destination as source",
+                found: to.len(),
+            });
+        }
+        let mut order: Dims<usize> = (0..self.rank()).filter(|i| !from.contains(i)).collect();
+        let mut moves: Dims<(usize, usize)> = to.into_iter().zip(from).collect();
+        moves.sort_unstable();
+        for (to, from) in moves {
+            order.insert(to, from);
+        }
+        Ok(self.reordered(&order))
+    }
+
+    /// Drops the named axes whose size is 1 and leaves the others; `..` drops every axis of size 1.
+    ///
+    /// # Errors
+    /// `AxisOutOfRange`, `DuplicateAxis`.
+    ///
+    /// ```
+    /// use foldback_tensor::{DType, Tensor};
+    /// let t = Tensor::zeros([1, 3, 1], DType::F32);
+    /// assert_eq!(t.squeeze(..)?.dims(), [3]);
+    /// assert_eq!(t.squeeze(-1)?.dims(), [1, 3]);
+    /// assert_eq!(t.squeeze(1)?.dims(), [1, 3, 1]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn squeeze(&self, axes: impl Into<Axes>) -> Result<Tensor> {
+        let named = axes.into().flags("squeeze", self.shape())?;
+        let kept: Dims<usize> =
+            (0..self.rank()).filter(|&i| !named[i] || self.layout.shape[i] != 1).collect();
+        Ok(self.reordered(&kept))
+    }
+
+    /// Inserts an axis of size 1 before position `axis`; -1 appends one.
+    ///
+    /// # Errors
+    /// `AxisOutOfRange`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 2.0].unsqueeze(0)?.dims(), [1, 2]);
+    /// assert_eq!(tensor![1.0, 2.0].unsqueeze(-1)?.dims(), [2, 1]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn unsqueeze(&self, axis: isize) -> Result<Tensor> {
+        let at = axis_index("unsqueeze", axis, self.rank() + 1, self.rank())?;
+        let (mut shape, mut strides) = (self.layout.shape.clone(), self.layout.strides.clone());
+        let step = shape.get(at).map_or(1, |&size| strides[at].saturating_mul(size as isize));
+        shape.0.insert(at, 1);
+        strides.insert(at, step);
+        Ok(self.relayout(shape, strides, self.layout.offset as isize))
+    }
+
+    /// The elements in reverse order along the given axes.
+    ///
+    /// # Errors
+    /// `AxisOutOfRange`, `DuplicateAxis`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let t = tensor![[1.0, 2.0], [3.0, 4.0]];
+    /// assert_eq!(t.flip(0)?, tensor![[3.0, 4.0], [1.0, 2.0]]);
+    /// assert_eq!(t.flip(..)?, tensor![[4.0, 3.0], [2.0, 1.0]]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn flip(&self, axes: impl Into<Axes>) -> Result<Tensor> {
+        let turned = axes.into().flags("flip", self.shape())?;
+        let mut layout = self.layout.clone();
+        let mut offset = layout.offset as isize;
+        for (i, &size) in self.layout.shape.iter().enumerate() {
+            if turned[i] && size > 1 {
+                offset = offset.wrapping_add((size as isize - 1).wrapping_mul(layout.strides[i]));
+                layout.strides[i] = layout.strides[i].wrapping_neg();
+            }
+        }
+        Ok(self.relayout(layout.shape, layout.strides, offset))
+    }
+}
+
+/// The named axes in the order given, counted from the front.
+pub(crate) fn axis_list(op: &'static str, axes: &Axes, rank: usize) -> Result<Dims<usize>> {
+    let Axes::List(list) = axes else { return Ok((0..rank).collect()) };
+    let mut out: Dims<usize> = Dims::new();
+    for &a in list {
+        let i = axis_index(op, a, rank, rank)?;
+        if out.contains(&i) {
+            return Err(Error::DuplicateAxis { op, axis: i });
+        }
+        out.push(i);
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DType, tensor};
+
+    fn grid() -> Tensor {
+        Tensor::arange(0, 24, 1, DType::I64).reshape([2, 3, 4]).unwrap()
+    }
+
+    #[test]
+    fn permute_moves_sizes_and_strides() {
+        let p = grid().permute([2, 0, 1]).unwrap();
+        assert_eq!((p.dims(), p.strides()), (&[4, 2, 3][..], &[1, 12, 4][..]));
+        assert_eq!(p.select(0, 1).unwrap(), tensor![[1, 5, 9], [13, 17, 21]; i64]);
+        assert_eq!(grid().permute(..).unwrap(), grid());
+        assert_eq!(Tensor::scalar(2.0).permute([0isize; 0]).unwrap().rank(), 0);
+    }
+
+    #[test]
+    fn permute_refuses() {
+        assert!(matches!(grid().permute([0, 1]), Err(Error::Rank { found: 2, .. })));
+        assert!(matches!(grid().permute([0, 1, 1]), Err(Error::DuplicateAxis { axis: 1, .. })));
+        assert!(matches!(grid().permute([0, 1, -2]), Err(Error::DuplicateAxis { .. })));
+        assert!(matches!(grid().permute([0, 1, 3]), Err(Error::AxisOutOfRange { axis: 3, .. })));
+        assert!(matches!(grid().permute(isize::MIN), Err(Error::AxisOutOfRange { .. })));
+    }
+
+    #[test]
+    fn transpose_and_t() {
+        assert_eq!(grid().transpose(-1, 0).unwrap().dims(), [4, 3, 2]);
+        assert_eq!(grid().transpose(1, 1).unwrap(), grid());
+        assert_eq!(Tensor::scalar(1.0).transpose(0, -1).unwrap().rank(), 0);
+        assert!(matches!(grid().transpose(0, 3), Err(Error::AxisOutOfRange { .. })));
+        assert_eq!(tensor![[], []].t().unwrap().dims(), [0, 2]);
+        assert_eq!(tensor![1.0, 2.0].t().unwrap(), tensor![1.0, 2.0]);
+        assert!(matches!(grid().t(), Err(Error::Rank { found: 3, .. })));
+    }
+
+    #[test]
+    fn movedim_keeps_the_order_of_the_others() {
+        let t = Tensor::zeros([2, 3, 4, 5], DType::F32);
+        assert_eq!(t.movedim(0, 2).unwrap().dims(), [3, 4, 2, 5]);
+        assert_eq!(t.movedim(-1, 0).unwrap().dims(), [5, 2, 3, 4]);
+        assert_eq!(t.movedim([3, 0], [0, 1]).unwrap().dims(), [5, 2, 3, 4]);
+        assert_eq!(t.movedim([0, 1], [-1, 0]).unwrap().dims(), [3, 4, 5, 2]);
+        assert_eq!(t.movedim(.., [3, 2, 1, 0]).unwrap().dims(), [5, 4, 3, 2]);
+        assert!(matches!(t.movedim([0, 1], 0), Err(Error::Rank { .. })));
+        assert!(matches!(t.movedim([0, 0], [0, 1]), Err(Error::DuplicateAxis { .. })));
+        assert!(matches!(t.movedim(0, 4), Err(Error::AxisOutOfRange { .. })));
+    }
+
+    #[test]
+    fn squeeze_drops_only_size_one() {
+        let t = Tensor::zeros([1, 2, 1, 3, 1], DType::F32);
+        assert_eq!(t.squeeze(..).unwrap().dims(), [2, 3]);
+        assert_eq!(t.squeeze([0, 1, -1]).unwrap().dims(), [2, 1, 3]);
+        assert_eq!(tensor![5.0].squeeze(0).unwrap().rank(), 0);
+        assert_eq!(Tensor::scalar(5.0).squeeze(0).unwrap().rank(), 0);
+        assert!(matches!(t.squeeze(5), Err(Error::AxisOutOfRange { .. })));
+        assert!(matches!(t.squeeze([0, -5]), Err(Error::DuplicateAxis { .. })));
+    }
+
+    #[test]
+    fn unsqueeze_everywhere() {
+        let shapes = [(0, [1, 2, 3]), (1, [2, 1, 3]), (2, [2, 3, 1]), (-1, [2, 3, 1]), (-3, [1, 2, 3])];
+        for (axis, want) in shapes {
+            let t = Tensor::zeros([2, 3], DType::F32).unsqueeze(axis).unwrap();
+            assert_eq!(t.dims(), want);
+            assert!(t.is_contiguous());
+        }
+        assert_eq!(Tensor::scalar(1.0).unsqueeze(0).unwrap().dims(), [1]);
+        for axis in [3, -4, isize::MIN, isize::MAX] {
+            assert!(matches!(
+                Tensor::zeros([2, 3], DType::F32).unsqueeze(axis),
+                Err(Error::AxisOutOfRange { .. })
+            ));
+        }
+    }
+
+    #[test]
+    fn flip_turns_axes_round() {
+        let t = grid().flip([0, 2]).unwrap();
+        assert_eq!(t.strides(), [-12, 4, -1]);
+        assert_eq!(t.to_vec::<i64>().unwrap()[..8], [15, 14, 13, 12, 19, 18, 17, 16]);
+        assert_eq!(t.flip([0, 2]).unwrap(), grid());
+        assert_eq!(Tensor::scalar(1.0).flip(0).unwrap().item::<f64>().unwrap(), 1.0);
+        assert_eq!(tensor![[], []].flip(..).unwrap().dims(), [2, 0]);
+        assert_eq!(tensor![1.0].expand([3]).unwrap().flip(0).unwrap(), tensor![1, 1, 1]);
+        assert!(matches!(t.flip([1, 1]), Err(Error::DuplicateAxis { .. })));
+    }
+}

@@ -1,0 +1,176 @@
+//! Views: other shapes and strides over the same buffer. No element is copied unless `reshape` has to.
+
+mod axes;
+mod reshape;
+mod slice;
+mod slices;
+mod split;
+mod write;
+
+pub use reshape::NewShape;
+pub use slices::{Position, Slice, SliceItem, Slices};
+
+use crate::create::checked_len;
+use crate::error::{Error, Result};
+use crate::shape::{Dims, Shape, broadcast_two, expands_to};
+use crate::tensor::{Layout, Tensor};
+
+impl Tensor {
+    /// Another layout over this buffer. An empty one starts at 0, so that its offset is always inside the buffer.
+    pub(crate) fn relayout(&self, shape: Shape, strides: Dims<isize>, offset: isize) -> Tensor {
+        let offset = if shape.contains(&0) { 0 } else { offset as usize };
+        self.with_layout(Layout { shape, strides, offset })
+    }
+}
+
+/// # Expanding
+impl Tensor {
+    /// This tensor seen in a larger shape: axes of size 1 (and missing leading ones) repeat, with stride 0.
+    ///
+    /// # Errors
+    /// `Expand` if an axis of another size than 1 would change, or axes would be lost; `TooLarge`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let t = tensor![[1.0], [2.0]].expand([2, 3])?;
+    /// assert_eq!(t, tensor![[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]);
+    /// assert_eq!(t.strides(), [1, 0]);
+    /// assert!(t.expand([2, 4]).is_err());
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn expand(&self, shape: impl Into<Shape>) -> Result<Tensor> {
+        self.expanded("expand", shape.into())
+    }
+
+    /// The same as [`Tensor::expand`].
+    ///
+    /// # Errors
+    /// As `expand`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![7.0].broadcast_to([2])?, tensor![7.0, 7.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn broadcast_to(&self, shape: impl Into<Shape>) -> Result<Tensor> {
+        self.expanded("broadcast_to", shape.into())
+    }
+
+    /// Expands to the shape of another tensor.
+    ///
+    /// # Errors
+    /// As [`Tensor::expand`].
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0].expand_as(&tensor![[0.0, 0.0]])?, tensor![[1.0, 1.0]]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn expand_as(&self, other: &Tensor) -> Result<Tensor> {
+        self.expanded("expand_as", other.shape().clone())
+    }
+
+    pub(crate) fn expanded(&self, op: &'static str, to: Shape) -> Result<Tensor> {
+        let from = self.shape();
+        if *from == to {
+            return Ok(self.clone());
+        }
+        if !expands_to(from, &to) {
+            return Err(expand_error(op, from, &to));
+        }
+        checked_len(op, &to, self.dtype())?;
+        let missing = to.rank() - from.rank();
+        let strides = (0..to.rank())
+            .map(|i| if i < missing || from[i - missing] != to[i] { 0 } else { self.strides()[i - missing] })
+            .collect();
+        Ok(self.relayout(to, strides, self.layout.offset as isize))
+    }
+}
+
+/// Names the last axis, counted in the longer shape, on which the two disagree.
+fn expand_error(op: &'static str, from: &Shape, to: &Shape) -> Error {
+    let rank = from.rank().max(to.rank());
+    let size = |s: &Shape, d: usize| (d + s.rank()).checked_sub(rank).map(|i| s[i]);
+    let differs = |d: &usize| match (size(from, *d), size(to, *d)) {
+        (Some(f), Some(t)) => f != t && f != 1,
+        (Some(_), None) => true,
+        _ => false,
+    };
+    let dim = (0..rank).rev().find(differs).unwrap_or(0);
+    Error::Expand { op, from: from.clone(), to: to.clone(), dim }
+}
+
+/// Every tensor expanded to the shape that all of them broadcast to.
+///
+/// # Errors
+/// `Broadcast` if there is no such shape; `TooLarge`.
+///
+/// ```
+/// use foldback_tensor::{broadcast_tensors, tensor};
+/// let both = broadcast_tensors(&[&tensor![[1.0], [2.0]], &tensor![3.0, 4.0]])?;
+/// assert_eq!(both[0], tensor![[1.0, 1.0], [2.0, 2.0]]);
+/// assert_eq!(both[1], tensor![[3.0, 4.0], [3.0, 4.0]]);
+/// # Ok::<(), foldback_tensor::Error>(())
+/// ```
+#[track_caller]
+pub fn broadcast_tensors(tensors: &[&Tensor]) -> Result<Vec<Tensor>> {
+    const OP: &str = "broadcast_tensors";
+    let mut shape = Shape::scalar();
+    for t in tensors {
+        shape = broadcast_two(OP, &shape, t.dims())?;
+    }
+    tensors.iter().map(|t| t.expanded(OP, shape.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DType, tensor};
+
+    #[test]
+    fn expand_repeats_with_stride_zero() {
+        let t = tensor![[1.0], [2.0]];
+        let e = t.expand([4, 2, 3]).unwrap();
+        assert_eq!(e.strides(), [0, 1, 0]);
+        assert_eq!(e.to_vec::<f32>().unwrap()[..6], [1.0, 1.0, 1.0, 2.0, 2.0, 2.0]);
+        assert!(e.shares_buffer_with(&t));
+        assert_eq!(Tensor::scalar(3.0f32).expand([2, 2]).unwrap(), tensor![[3, 3], [3, 3]]);
+    }
+
+    #[test]
+    fn expand_to_and_from_empty() {
+        assert_eq!(tensor![1.0].expand([0]).unwrap().dims(), [0]);
+        assert_eq!(tensor![1.0].expand([3, 0]).unwrap().to_vec::<f32>().unwrap(), []);
+        assert_eq!(tensor![[], []].expand([5, 2, 0]).unwrap().dims(), [5, 2, 0]);
+        assert!(tensor![].expand([1]).is_err());
+    }
+
+    #[test]
+    fn expand_refuses_other_sizes() {
+        let e = Tensor::zeros([3, 1, 7], DType::F32).expand([1, 3, 1]).unwrap_err();
+        assert!(
+            e.to_string().contains(
+                "The expanded size of the tensor (1) must match the existing size (7) at non-singleton dimension 2"
+            ),
+            "{e}"
+        );
+        assert!(matches!(tensor![1.0].expand(()), Err(Error::Expand { dim: 0, .. })));
+        assert!(matches!(tensor![1.0].expand([usize::MAX, 2]), Err(Error::TooLarge { .. })));
+        assert!(matches!(tensor![1.0].expand([0, usize::MAX, 2]), Err(Error::TooLarge { .. })));
+    }
+
+    #[test]
+    fn broadcast_tensors_of_none_one_and_several() {
+        assert!(broadcast_tensors(&[]).unwrap().is_empty());
+        assert_eq!(broadcast_tensors(&[&tensor![1.0]]).unwrap(), [tensor![1.0]]);
+        let [a, b, c] = [[2, 1, 1], [1, 3, 1], [1, 1, 4]].map(|s| Tensor::zeros(s, DType::F32));
+        assert!(broadcast_tensors(&[&a, &b, &c]).unwrap().iter().all(|t| t.dims() == [2, 3, 4]));
+        assert!(matches!(
+            broadcast_tensors(&[&tensor![1, 2], &tensor![1, 2, 3]]),
+            Err(Error::Broadcast { .. })
+        ));
+    }
+}

@@ -1,0 +1,325 @@
+//! Reshaping: the same elements in row-major order under another shape, without a copy where the strides allow it.
+
+use smallvec::SmallVec;
+
+use crate::create::checked_len;
+use crate::error::{Error, Result};
+use crate::shape::{Dims, Shape};
+use crate::tensor::Tensor;
+
+/// A shape to reshape to, in which one size may be -1: whatever makes the number of elements right.
+///
+/// Made from a number, an array, a slice or a `Vec` of `i32`, `i64`, `isize` or `usize`, from `()` and from a
+/// [`Shape`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewShape(SmallVec<[isize; 4]>);
+
+impl NewShape {
+    /// The shape with -1 replaced, for so many elements.
+    pub(crate) fn resolve(&self, op: &'static str, elements: usize) -> Result<Shape> {
+        let refused = || Error::ElementCount { op, shape: format!("{:?}", &self.0[..]), elements };
+        let open = self.0.iter().filter(|&&s| s == -1).count();
+        if open > 1 || self.0.iter().any(|&s| s < -1) {
+            return Err(refused());
+        }
+        let known = self.0.iter().filter(|&&s| s != -1);
+        let product = known.clone().try_fold(1usize, |n, &s| n.checked_mul(s as usize));
+        let product = if known.clone().any(|&s| s == 0) { 0 } else { product.ok_or_else(refused)? };
+        let rest = if open == 0 {
+            if product != elements {
+                return Err(refused());
+            }
+            0
+        } else {
+            if product == 0 || !elements.is_multiple_of(product) {
+                return Err(refused());
+            }
+            elements / product
+        };
+        Ok(Shape(self.0.iter().map(|&s| if s == -1 { rest } else { s as usize }).collect()))
+    }
+}
+
+impl From<()> for NewShape {
+    fn from(_: ()) -> NewShape {
+        NewShape(SmallVec::new())
+    }
+}
+impl From<&Shape> for NewShape {
+    fn from(shape: &Shape) -> NewShape {
+        NewShape::from(shape.dims())
+    }
+}
+impl From<Shape> for NewShape {
+    fn from(shape: Shape) -> NewShape {
+        NewShape::from(shape.dims())
+    }
+}
+macro_rules! new_shape_from {
+    ($($t:ty),*) => {$(
+        impl From<$t> for NewShape {
+            fn from(n: $t) -> NewShape {
+                NewShape::from(&[n][..])
+            }
+        }
+        impl<const N: usize> From<[$t; N]> for NewShape {
+            fn from(dims: [$t; N]) -> NewShape {
+                NewShape::from(&dims[..])
+            }
+        }
+        impl<const N: usize> From<&[$t; N]> for NewShape {
+            fn from(dims: &[$t; N]) -> NewShape {
+                NewShape::from(&dims[..])
+            }
+        }
+        impl From<&[$t]> for NewShape {
+            fn from(dims: &[$t]) -> NewShape {
+                // What no isize holds is no size of any tensor; isize::MAX is refused as such.
+                NewShape(dims.iter().map(|&s| isize::try_from(s).unwrap_or(isize::MAX)).collect())
+            }
+        }
+        impl From<Vec<$t>> for NewShape {
+            fn from(dims: Vec<$t>) -> NewShape {
+                NewShape::from(&dims[..])
+            }
+        }
+    )*};
+}
+new_shape_from!(i32, i64, isize, usize);
+
+/// # Reshaping
+impl Tensor {
+    /// The elements in row-major order under another shape; one size may be -1.
+    ///
+    /// A view where the strides allow it, else a copy.
+    ///
+    /// # Errors
+    /// `ElementCount` if the shape does not hold exactly the elements there are, or -1 is not determined.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let t = tensor![[1.0, 2.0], [3.0, 4.0]];
+    /// assert_eq!(t.reshape([4])?, tensor![1.0, 2.0, 3.0, 4.0]);
+    /// assert_eq!(t.t()?.reshape([1, -1])?, tensor![[1.0, 3.0, 2.0, 4.0]]);
+    /// assert!(t.reshape([3, -1]).is_err());
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn reshape(&self, shape: impl Into<NewShape>) -> Result<Tensor> {
+        let shape = self.resolved("reshape", &shape.into())?;
+        Ok(self.reshaped(shape))
+    }
+
+    /// The elements under another shape, never copied; one size may be -1.
+    ///
+    /// # Errors
+    /// `ViewNeedsCopy` if no strides over this buffer give that shape; else as [`Tensor::reshape`].
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let t = tensor![[1.0, 2.0], [3.0, 4.0]];
+    /// assert!(t.view(-1)?.shares_buffer_with(&t));
+    /// assert!(t.t()?.view(-1).is_err());
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn view(&self, shape: impl Into<NewShape>) -> Result<Tensor> {
+        let shape = self.resolved("view", &shape.into())?;
+        match view_strides(self.dims(), self.strides(), &shape) {
+            Some(strides) => Ok(self.relayout(shape, strides, self.layout.offset as isize)),
+            None => Err(Error::ViewNeedsCopy {
+                op: "view",
+                shape: self.shape().clone(),
+                strides: self.strides().to_vec(),
+                wanted: shape,
+            }),
+        }
+    }
+
+    /// The axes `start ..= end` merged into one; a 0-d tensor becomes `[1]`.
+    ///
+    /// A view where the strides allow it, else a copy. `flatten(0, -1)` is the whole tensor as a vector.
+    ///
+    /// # Errors
+    /// `AxisOutOfRange`; `Parameter` if `start` comes after `end`.
+    ///
+    /// ```
+    /// use foldback_tensor::{DType, Tensor};
+    /// let t = Tensor::zeros([2, 3, 4], DType::F32);
+    /// assert_eq!(t.flatten(1, -1)?.dims(), [2, 12]);
+    /// assert_eq!(t.flatten(0, -1)?.dims(), [24]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn flatten(&self, start: isize, end: isize) -> Result<Tensor> {
+        let (first, last) = (self.shape().axis("flatten", start)?, self.shape().axis("flatten", end)?);
+        if self.rank() == 0 {
+            return Ok(self.reshaped(Shape::from(1)));
+        }
+        if first > last {
+            let value = format!("{start}");
+            return Err(Error::Parameter {
+                op: "flatten",
+                name: "start",
+                value,
+                expected: "an axis not after end",
+            });
+        }
+        let mut dims: Dims<usize> = Dims::from_slice(&self.dims()[..first]);
+        dims.push(Shape::from(&self.dims()[first..=last]).numel());
+        dims.extend_from_slice(&self.dims()[last + 1..]);
+        Ok(self.reshaped(Shape(dims)))
+    }
+
+    /// The target shape, refused where it does not fit.
+    fn resolved(&self, op: &'static str, shape: &NewShape) -> Result<Shape> {
+        let shape = shape.resolve(op, self.numel())?;
+        checked_len(op, &shape, self.dtype())?;
+        Ok(shape)
+    }
+
+    /// `reshape` to a shape that is known to hold as many elements.
+    pub(crate) fn reshaped(&self, shape: Shape) -> Tensor {
+        match view_strides(self.dims(), self.strides(), &shape) {
+            Some(strides) => self.relayout(shape, strides, self.layout.offset as isize),
+            None => {
+                let strides = shape.row_major();
+                let copy = self.contiguous();
+                copy.relayout(shape, strides, copy.layout.offset as isize)
+            }
+        }
+    }
+}
+
+/// The strides of a view of another shape with as many elements, if there are any.
+///
+/// The old axes are cut into chunks within which memory is evenly spaced; a new axis may not straddle two chunks.
+/// Source: `computeStride` in PyTorch's `aten/src/ATen/TensorUtils.cpp`.
+fn view_strides(old: &[usize], old_strides: &[isize], new: &[usize]) -> Option<Dims<isize>> {
+    let target = Shape::from(new);
+    if old.contains(&0) {
+        return Some(if old == new { Dims::from_slice(old_strides) } else { target.row_major() });
+    }
+    let mut strides: Dims<isize> = SmallVec::from_elem(1, new.len());
+    // New axes not yet placed, counted from the front.
+    let mut open = new.len();
+    let mut chunk = 1usize;
+    let mut placed = 1usize;
+    let mut base = old_strides.last().copied().unwrap_or(1);
+    for d in (0..old.len()).rev() {
+        chunk *= old[d];
+        let even = d > 0 && (old[d - 1] == 1 || old_strides[d - 1] == base.saturating_mul(chunk as isize));
+        if even {
+            continue;
+        }
+        while open > 0 && (placed < chunk || new[open - 1] == 1) {
+            open -= 1;
+            strides[open] = base.saturating_mul(placed as isize);
+            placed *= new[open];
+        }
+        if placed != chunk {
+            return None;
+        }
+        if d > 0 {
+            base = old_strides[d - 1];
+            (chunk, placed) = (1, 1);
+        }
+    }
+    Some(strides)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DType, tensor};
+
+    fn grid() -> Tensor {
+        Tensor::arange(0, 24, 1, DType::I64).reshape([2, 3, 4]).unwrap()
+    }
+
+    #[test]
+    fn sizes_are_taken_as_any_integer_and_from_shapes() {
+        let t = grid();
+        for r in [
+            t.reshape([4usize, 6]),
+            t.reshape(&[4i64, 6][..]),
+            t.reshape(vec![4isize, 6]),
+            t.reshape(t.reshape([4, 6]).unwrap().shape()),
+        ] {
+            assert_eq!(r.unwrap().dims(), [4, 6]);
+        }
+        assert_eq!(t.reshape(24).unwrap().dims(), [24]);
+        assert_eq!(t.reshape([-1, 8]).unwrap().dims(), [3, 8]);
+        assert_eq!(tensor![7.0].reshape(()).unwrap().rank(), 0);
+        assert_eq!(Tensor::scalar(7.0).reshape([1, -1, 1]).unwrap().dims(), [1, 1, 1]);
+    }
+
+    #[test]
+    fn reshape_refuses_other_counts() {
+        let t = grid();
+        let max = isize::MAX;
+        for dims in [
+            vec![23isize],
+            vec![-1, -1],
+            vec![-2, -12],
+            vec![5, -1],
+            vec![0, -1],
+            vec![max, max, max],
+            vec![max, -1],
+            vec![],
+        ] {
+            assert!(matches!(t.reshape(&dims[..]), Err(Error::ElementCount { .. })), "{dims:?}");
+        }
+        assert!(matches!(t.reshape([usize::MAX, 2]), Err(Error::ElementCount { .. })));
+        assert!(matches!(tensor![].reshape([0, -1]), Err(Error::ElementCount { .. })));
+        assert!(matches!(tensor![].reshape([0, max, max]), Err(Error::TooLarge { .. })));
+        assert_eq!(tensor![].reshape([2, -1]).unwrap().dims(), [2, 0]);
+        assert_eq!(tensor![[], []].reshape([3, 0, 2]).unwrap().dims(), [3, 0, 2]);
+    }
+
+    #[test]
+    fn reshape_is_a_view_exactly_where_strides_allow() {
+        let t = grid();
+        let shares = |v: &Tensor, dims: &[usize]| {
+            let r = v.reshape(dims).unwrap();
+            assert_eq!(r.to_vec::<i64>().unwrap(), v.to_vec::<i64>().unwrap());
+            assert_eq!(v.view(dims).is_ok(), r.shares_buffer_with(v));
+            r.shares_buffer_with(v)
+        };
+        assert!(shares(&t, &[6, 4]));
+        assert!(shares(&t, &[2, 1, 12, 1]));
+        assert!(!shares(&t.transpose(1, 2).unwrap(), &[2, 12]));
+        assert!(shares(&t.transpose(0, 1).unwrap(), &[3, 2, 2, 2]));
+        assert!(!shares(&t.narrow(2, 0, 2).unwrap(), &[12]));
+        assert!(shares(&t.narrow(2, 0, 2).unwrap(), &[6, 2]));
+        assert!(shares(&t.flip(..).unwrap(), &[24]));
+        assert!(!shares(&t.flip(2).unwrap(), &[24]));
+        assert!(shares(&t.select(2, 1).unwrap(), &[6]));
+        assert!(shares(&t.unsqueeze(3).unwrap().expand([2, 3, 4, 5]).unwrap(), &[24, 5]));
+        assert!(!shares(&t.unsqueeze(3).unwrap().expand([2, 3, 4, 5]).unwrap(), &[120]));
+        assert!(shares(&tensor![1; i64].expand([2, 3]).unwrap(), &[6]));
+    }
+
+    #[test]
+    fn view_refuses_a_copy_and_says_why() {
+        let e = grid().transpose(0, 2).unwrap().view(-1).unwrap_err();
+        assert!(matches!(&e, Error::ViewNeedsCopy { wanted, .. } if *wanted == [24]));
+        assert!(e.to_string().contains("use reshape"), "{e}");
+    }
+
+    #[test]
+    fn flatten_merges_a_span() {
+        let t = grid();
+        assert_eq!(t.flatten(0, 1).unwrap().dims(), [6, 4]);
+        assert_eq!(t.flatten(-2, -1).unwrap().dims(), [2, 12]);
+        assert_eq!(t.flatten(1, 1).unwrap().dims(), [2, 3, 4]);
+        assert_eq!(Tensor::scalar(1.0).flatten(0, -1).unwrap().dims(), [1]);
+        assert_eq!(tensor![[], []].flatten(0, -1).unwrap().dims(), [0]);
+        assert_eq!(
+            t.transpose(0, 2).unwrap().flatten(0, -1).unwrap().to_vec::<i64>().unwrap()[..3],
+            [0, 12, 4]
+        );
+        assert!(matches!(t.flatten(2, 1), Err(Error::Parameter { .. })));
+        assert!(matches!(t.flatten(0, 3), Err(Error::AxisOutOfRange { .. })));
+    }
+}

@@ -1,0 +1,211 @@
+//! Views of part of a tensor: `slice`, `narrow`, `select`.
+
+use super::slices::{Position, Slices, index_on};
+use crate::error::{Error, Result};
+use crate::shape::{Dims, Shape, axis_index};
+use crate::tensor::Tensor;
+
+/// # Slicing
+impl Tensor {
+    /// Part of the tensor: one item per leading axis, a range (with a step) or an index, which drops the axis.
+    ///
+    /// Negative positions count from the end, ranges stop at the ends of the axis, as in Python.
+    ///
+    /// # Errors
+    /// `Rank` if there are more items than axes, `IndexOutOfRange`, and `Range` for a step that is not positive.
+    ///
+    /// ```
+    /// use foldback_tensor::{s, tensor};
+    /// let t = tensor![[0, 1, 2], [3, 4, 5]];
+    /// assert_eq!(t.slice(1)?, tensor![3, 4, 5]);
+    /// assert_eq!(t.slice((.., -1))?, tensor![2, 5]);
+    /// assert_eq!(t.slice((0..1, 1..))?, tensor![[1, 2]]);
+    /// assert_eq!(t.slice(s![.., ..;2])?, tensor![[0, 2], [3, 5]]);
+    /// assert!(t.slice((.., 3)).is_err());
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn slice(&self, slices: impl Into<Slices>) -> Result<Tensor> {
+        let parts = slices.into().resolve("slice", self.shape())?;
+        let (mut shape, mut strides): (Dims<usize>, Dims<isize>) = Default::default();
+        let mut offset = self.layout.offset as isize;
+        for (part, &stride) in parts.iter().zip(self.strides()) {
+            if part.len > 0 {
+                offset = offset.wrapping_add((part.start as isize).wrapping_mul(stride));
+            }
+            if !part.dropped {
+                shape.push(part.len);
+                strides.push(if part.len > 1 { stride.wrapping_mul(part.step as isize) } else { stride });
+            }
+        }
+        Ok(self.relayout(Shape(shape), strides, offset))
+    }
+
+    /// `len` elements of one axis from `start` on, which may count from the end.
+    ///
+    /// # Errors
+    /// `AxisOutOfRange`, also for a 0-d tensor; `Range` if the part is not inside the axis.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let t = tensor![[0, 1, 2], [3, 4, 5]];
+    /// assert_eq!(t.narrow(1, 1, 2)?, tensor![[1, 2], [4, 5]]);
+    /// assert_eq!(t.narrow(-1, -1, 1)?, tensor![[2], [5]]);
+    /// assert!(t.narrow(1, 1, 3).is_err());
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn narrow(&self, axis: isize, start: impl Into<Position>, len: usize) -> Result<Tensor> {
+        let axis = axis_index("narrow", axis, self.rank(), self.rank())?;
+        let size = self.dims()[axis];
+        let Position(given) = start.into();
+        let first = if given < 0 { given.saturating_add(size as isize) } else { given };
+        match usize::try_from(first) {
+            Ok(first) if first <= size && len <= size - first => Ok(self.part(axis, first, len)),
+            _ => {
+                let end = given.saturating_add(isize::try_from(len).unwrap_or(isize::MAX));
+                Err(Error::Range { op: "narrow", start: given, end, step: 1, axis, size })
+            }
+        }
+    }
+
+    /// `narrow` on an axis counted from the front, where the part is known to be inside it.
+    pub(crate) fn part(&self, axis: usize, start: usize, len: usize) -> Tensor {
+        let mut layout = self.layout.clone();
+        let step = if len > 0 { (start as isize).wrapping_mul(layout.strides[axis]) } else { 0 };
+        layout.shape[axis] = len;
+        self.relayout(layout.shape, layout.strides, (layout.offset as isize).wrapping_add(step))
+    }
+
+    /// One element of an axis, which is dropped.
+    ///
+    /// # Errors
+    /// `AxisOutOfRange`, also for a 0-d tensor; `IndexOutOfRange`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let t = tensor![[0, 1, 2], [3, 4, 5]];
+    /// assert_eq!(t.select(1, -1)?, tensor![2, 5]);
+    /// assert_eq!(t.select(0, 0)?, tensor![0, 1, 2]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn select(&self, axis: isize, index: impl Into<Position>) -> Result<Tensor> {
+        let axis = axis_index("select", axis, self.rank(), self.rank())?;
+        let at = index_on("select", index.into(), axis, self.dims()[axis])?;
+        Ok(self.picked(axis, at))
+    }
+
+    /// `select` on an axis counted from the front, at an index that it has.
+    pub(super) fn picked(&self, axis: usize, at: usize) -> Tensor {
+        let mut layout = self.layout.clone();
+        layout.shape.0.remove(axis);
+        let step = (at as isize).wrapping_mul(layout.strides.remove(axis));
+        self.relayout(layout.shape, layout.strides, (layout.offset as isize).wrapping_add(step))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DType, Slice, s, tensor};
+
+    fn grid() -> Tensor {
+        Tensor::arange(0, 24, 1, DType::I64).reshape([2, 3, 4]).unwrap()
+    }
+
+    #[test]
+    fn narrow_inside_and_at_the_ends() {
+        let t = grid();
+        assert_eq!(t.narrow(2, 3, 1).unwrap().to_vec::<i64>().unwrap(), [3, 7, 11, 15, 19, 23]);
+        assert_eq!(
+            t.narrow(-2, -2, 2).unwrap().slice(0).unwrap(),
+            tensor![[4, 5, 6, 7], [8, 9, 10, 11]; i64]
+        );
+        assert_eq!(t.narrow(1, 3, 0).unwrap().dims(), [2, 0, 4]);
+        let n = 2usize;
+        assert_eq!(t.narrow(0, n - 1, 1).unwrap().dims(), [1, 3, 4]);
+        assert_eq!(
+            t.flip(..).unwrap().narrow(2, 0, 1).unwrap().to_vec::<i64>().unwrap(),
+            [23, 19, 15, 11, 7, 3]
+        );
+    }
+
+    #[test]
+    fn narrow_refuses_what_is_outside() {
+        let t = grid();
+        for (start, len) in
+            [(0isize, 5usize), (4, 1), (5, 0), (-5, 1), (-1, 2), (isize::MAX, usize::MAX), (isize::MIN, 0)]
+        {
+            assert!(matches!(t.narrow(2, start, len), Err(Error::Range { .. })), "{start} {len}");
+        }
+        assert!(matches!(t.narrow(3, 0, 1), Err(Error::AxisOutOfRange { .. })));
+        assert!(matches!(Tensor::scalar(1.0).narrow(0, 0, 1), Err(Error::AxisOutOfRange { .. })));
+        assert!(matches!(t.narrow(0, usize::MAX, 1), Err(Error::Range { .. })));
+    }
+
+    #[test]
+    fn select_drops_the_axis() {
+        let t = grid();
+        assert_eq!(t.select(0, 1).unwrap().dims(), [3, 4]);
+        assert_eq!(t.select(-1, -1).unwrap(), tensor![[3, 7, 11], [15, 19, 23]; i64]);
+        assert!(matches!(t.select(1, 3), Err(Error::IndexOutOfRange { index: 3, axis: 1, size: 3, .. })));
+        assert!(matches!(t.select(1, -4), Err(Error::IndexOutOfRange { .. })));
+        assert!(matches!(t.select(1, usize::MAX), Err(Error::IndexOutOfRange { .. })));
+        assert!(matches!(tensor![[], []].select(1, 0), Err(Error::IndexOutOfRange { .. })));
+        assert_eq!(tensor![[], []].select(0, 1).unwrap().dims(), [0]);
+    }
+
+    #[test]
+    fn slice_takes_what_python_takes() {
+        let t = Tensor::arange(0, 10, 1, DType::I64);
+        let got = |s: Slice| t.slice(s).unwrap().to_vec::<i64>().unwrap();
+        assert_eq!(got((2..5).into()), [2, 3, 4]);
+        assert_eq!(got((..=2).into()), [0, 1, 2]);
+        assert_eq!(t.slice(s![7..=-1]).unwrap(), tensor![7, 8, 9; i64]);
+        assert_eq!(t.slice(s![7..-1]).unwrap(), tensor![7, 8; i64]);
+        assert_eq!(got((-3..).into()), [7, 8, 9]);
+        assert_eq!(got((8..100).into()), [8, 9]);
+        assert_eq!(got((-100..2).into()), [0, 1]);
+        assert_eq!(got(Slice::new(5, 2, 1)), []);
+        assert_eq!(got(Slice::new(1, -1, 3)), [1, 4, 7]);
+        assert_eq!(got(Slice::from(..).step(isize::MAX)), [0]);
+        assert_eq!(got(Slice::new(isize::MIN, isize::MAX, 4)), [0, 4, 8]);
+        assert_eq!(got((0..=usize::MAX).into()).len(), 10);
+    }
+
+    #[test]
+    fn slice_over_several_axes() {
+        let t = grid();
+        assert_eq!(t.slice((1, 1..3, ..2)).unwrap(), tensor![[16, 17], [20, 21]; i64]);
+        assert_eq!(t.slice(s![.., -1, ..;2]).unwrap(), tensor![[8, 10], [20, 22]; i64]);
+        assert_eq!(t.slice(s![1, 2, 3]).unwrap().item::<i64>().unwrap(), 23);
+        assert_eq!(t.slice([0..1, 0..2]).unwrap().dims(), [1, 2, 4]);
+        assert_eq!(t.slice(vec![0, 1]).unwrap(), tensor![4, 5, 6, 7; i64]);
+        assert_eq!(t.slice(()).unwrap(), t);
+        assert_eq!(t.slice(s![]).unwrap(), t);
+        assert_eq!(t.slice(s![0..1; 1, 1,]).unwrap().dims(), [1, 4]);
+        assert_eq!(t.slice((.., 3..)).unwrap().dims(), [2, 0, 4]);
+        assert_eq!(t.slice((.., 3.., 1)).unwrap().dims(), [2, 0]);
+    }
+
+    #[test]
+    fn slice_of_a_slice() {
+        let t = grid().flip(2).unwrap().transpose(0, 2).unwrap();
+        let s = t.slice((Slice::from(..).step(2), 1..)).unwrap();
+        assert_eq!(s.dims(), [2, 2, 2]);
+        assert_eq!(s.to_vec::<i64>().unwrap(), [7, 19, 11, 23, 5, 17, 9, 21]);
+        let e = tensor![1.0].expand([5]).unwrap().slice(1..3).unwrap();
+        assert_eq!((e.dims(), e.strides()), (&[2][..], &[0][..]));
+    }
+
+    #[test]
+    fn slice_refuses() {
+        let t = grid();
+        assert!(matches!(t.slice(Slice::new(0, 1, 0)), Err(Error::Range { step: 0, .. })));
+        assert!(matches!(t.slice(Slice::from(..).step(-1)), Err(Error::Range { step: -1, .. })));
+        assert!(matches!(t.slice((0, 0, 0, 0)), Err(Error::Rank { .. })));
+        assert!(matches!(t.slice((.., 3)), Err(Error::IndexOutOfRange { .. })));
+        assert!(matches!(Tensor::scalar(1.0).slice(..), Err(Error::Rank { .. })));
+    }
+}

@@ -1,0 +1,133 @@
+//! Views that cut a tensor into pieces.
+
+use crate::error::{Error, Result};
+use crate::shape::axis_index;
+use crate::tensor::Tensor;
+
+/// # Pieces
+impl Tensor {
+    /// Pieces of `size` along an axis; the last one is smaller if `size` does not divide it.
+    ///
+    /// An axis of size 0 gives one empty piece.
+    ///
+    /// # Errors
+    /// `AxisOutOfRange`, also for a 0-d tensor; `Parameter` for a size of 0 on an axis that is not empty.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let parts = tensor![0, 1, 2, 3, 4].split(2, 0)?;
+    /// assert_eq!(parts, [tensor![0, 1], tensor![2, 3], tensor![4]]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn split(&self, size: usize, axis: isize) -> Result<Vec<Tensor>> {
+        let axis = axis_index("split", axis, self.rank(), self.rank())?;
+        let total = self.dims()[axis];
+        if size == 0 && total > 0 {
+            return Err(positive("split", "size"));
+        }
+        let count = if total == 0 { 1 } else { total.div_ceil(size) };
+        self.pieces("split", count, |i| self.part(axis, i * size, size.min(total - i * size)))
+    }
+
+    /// At most `n` pieces of equal size along an axis, of which the last may be smaller.
+    ///
+    /// The size is the axis divided by `n`, rounded up, so that there may be fewer pieces, as in PyTorch; an axis of
+    /// size 0 gives `n` empty ones.
+    ///
+    /// # Errors
+    /// `AxisOutOfRange`, also for a 0-d tensor; `Parameter` for `n` = 0; `TooLarge` if the list of pieces is.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![0, 1, 2, 3, 4].chunk(2, 0)?, [tensor![0, 1, 2], tensor![3, 4]]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn chunk(&self, n: usize, axis: isize) -> Result<Vec<Tensor>> {
+        let axis = axis_index("chunk", axis, self.rank(), self.rank())?;
+        let total = self.dims()[axis];
+        if n == 0 {
+            return Err(positive("chunk", "n"));
+        }
+        let size = total.div_ceil(n);
+        let count = if size == 0 { n } else { total.div_ceil(size) };
+        self.pieces("chunk", count, |i| self.part(axis, i * size, size.min(total - i * size)))
+    }
+
+    /// Every element of an axis as a tensor without that axis.
+    ///
+    /// # Errors
+    /// `AxisOutOfRange`, also for a 0-d tensor; `TooLarge` if the list of pieces is.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let columns = tensor![[1.0, 2.0], [3.0, 4.0]].unbind(1)?;
+    /// assert_eq!(columns, [tensor![1.0, 3.0], tensor![2.0, 4.0]]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn unbind(&self, axis: isize) -> Result<Vec<Tensor>> {
+        let axis = axis_index("unbind", axis, self.rank(), self.rank())?;
+        self.pieces("unbind", self.dims()[axis], |i| self.picked(axis, i))
+    }
+
+    /// So many views; an expanded tensor can have more than a list can hold.
+    fn pieces(&self, op: &'static str, count: usize, piece: impl Fn(usize) -> Tensor) -> Result<Vec<Tensor>> {
+        let mut out = Vec::new();
+        if out.try_reserve_exact(count).is_err() {
+            return Err(Error::TooLarge { op, shape: self.shape().clone() });
+        }
+        out.extend((0..count).map(piece));
+        Ok(out)
+    }
+}
+
+fn positive(op: &'static str, name: &'static str) -> Error {
+    Error::Parameter { op, name, value: "0".into(), expected: "a positive number" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DType, tensor};
+
+    fn sizes(parts: &[Tensor]) -> Vec<usize> {
+        parts.iter().map(|p| p.dims()[p.rank() - 1]).collect()
+    }
+
+    #[test]
+    fn split_sizes() {
+        let t = Tensor::zeros([2, 7], DType::F32);
+        assert_eq!(sizes(&t.split(3, 1).unwrap()), [3, 3, 1]);
+        assert_eq!(sizes(&t.split(7, -1).unwrap()), [7]);
+        assert_eq!(sizes(&t.split(usize::MAX, -1).unwrap()), [7]);
+        assert_eq!(sizes(&tensor![].split(0, 0).unwrap()), [0]);
+        assert_eq!(sizes(&tensor![].split(3, 0).unwrap()), [0]);
+        assert!(matches!(t.split(0, 1), Err(Error::Parameter { .. })));
+        assert!(matches!(t.split(1, 2), Err(Error::AxisOutOfRange { .. })));
+        assert!(matches!(Tensor::scalar(1.0).split(1, 0), Err(Error::AxisOutOfRange { .. })));
+    }
+
+    #[test]
+    fn chunk_sizes() {
+        let t = Tensor::zeros([2, 7], DType::F32);
+        assert_eq!(sizes(&t.chunk(3, 1).unwrap()), [3, 3, 1]);
+        assert_eq!(sizes(&t.chunk(4, 1).unwrap()), [2, 2, 2, 1]);
+        assert_eq!(sizes(&t.chunk(6, 1).unwrap()), [2, 2, 2, 1]);
+        assert_eq!(sizes(&t.chunk(usize::MAX, 1).unwrap()), [1; 7]);
+        assert_eq!(sizes(&tensor![].chunk(3, 0).unwrap()), [0, 0, 0]);
+        assert!(matches!(t.chunk(0, 1), Err(Error::Parameter { .. })));
+        assert!(matches!(tensor![].chunk(usize::MAX, 0), Err(Error::TooLarge { .. })));
+    }
+
+    #[test]
+    fn unbind_shares_the_buffer() {
+        let t = tensor![[1.0, 2.0], [3.0, 4.0]];
+        assert!(t.unbind(0).unwrap().iter().all(|r| r.shares_buffer_with(&t)));
+        assert!(tensor![].unbind(0).unwrap().is_empty());
+        assert!(matches!(Tensor::scalar(1.0).unbind(0), Err(Error::AxisOutOfRange { .. })));
+        let huge = Tensor::scalar(true).expand([isize::MAX as usize]).unwrap();
+        assert!(matches!(huge.unbind(0), Err(Error::TooLarge { .. })));
+    }
+}

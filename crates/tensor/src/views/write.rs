@@ -1,0 +1,197 @@
+//! Writing whole tensors and slices of them; a buffer that anyone else holds is copied first.
+
+use std::sync::Arc;
+
+use ndarray::{ArrayViewMutD, Axis, IxDyn, Slice as AxisSlice};
+
+use super::slices::{Part, Slices};
+use crate::buffer::Storage;
+use crate::create::{checked_room, fill};
+use crate::dtype::{Element, Scalar, with_block};
+use crate::error::Result;
+use crate::shape::Shape;
+use crate::tensor::Tensor;
+
+/// # Writing
+impl Tensor {
+    /// Writes `value` into a slice of this tensor. The value expands to the slice's shape and is cast to this dtype.
+    ///
+    /// Other tensors that share the buffer do not see it.
+    ///
+    /// # Errors
+    /// As [`Tensor::slice`], and `Expand` if the value does not expand to the slice's shape. Nothing is written then.
+    ///
+    /// ```
+    /// use foldback_tensor::{s, tensor};
+    /// let mut t = tensor![[0, 1, 2], [3, 4, 5]];
+    /// t.slice_assign(s![.., ..;2], &tensor![[9], [8]])?;
+    /// assert_eq!(t, tensor![[9, 1, 9], [8, 4, 8]]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn slice_assign(&mut self, slices: impl Into<Slices>, value: &Tensor) -> Result<()> {
+        const OP: &str = "slice_assign";
+        let parts = slices.into().resolve(OP, self.shape())?;
+        let shape = Shape(parts.iter().filter(|p| !p.dropped).map(|p| p.len).collect());
+        let value = value.expanded(OP, shape)?.to_dtype(self.dtype());
+        checked_room(OP, self.shape(), self.dtype())?;
+        if value.numel() == 0 {
+            return Ok(());
+        }
+        let dims = self.shape().clone();
+        with_block!(BlockMut, self.block_mut(), s => assign(s, &dims, &parts, &value));
+        Ok(())
+    }
+
+    /// Overwrites every element with one value, cast to this dtype.
+    ///
+    /// # Panics
+    /// If this tensor is an expanded view too large to store.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let mut t = tensor![1.0, 2.0];
+    /// t.fill_(7);
+    /// assert_eq!(t, tensor![7.0, 7.0]);
+    /// ```
+    #[track_caller]
+    pub fn fill_(&mut self, value: impl Into<Scalar>) -> &mut Tensor {
+        let value = value.into();
+        if self.is_owned() {
+            fill(self.block_mut(), value);
+        } else {
+            // No use copying what is overwritten.
+            *self = self.full_like(value);
+        }
+        self
+    }
+
+    /// Overwrites the elements with another tensor's, which expand to this shape and are cast to this dtype.
+    ///
+    /// # Errors
+    /// `Expand` if the other shape does not expand to this one; nothing is written then.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let mut t = tensor![[0, 0], [0, 0]; i64];
+    /// t.copy_(&tensor![1.5, 2.5])?;
+    /// assert_eq!(t, tensor![[1, 2], [1, 2]; i64]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn copy_(&mut self, source: &Tensor) -> Result<&mut Tensor> {
+        let source = source.expanded("copy_", self.shape().clone())?;
+        let n = checked_room("copy_", self.shape(), self.dtype())?;
+        if self.is_owned() {
+            crate::iter::copy_into(&source, self.block_mut());
+        } else {
+            let mut storage = Storage::stale(self.dtype(), n);
+            crate::iter::copy_into(&source, storage.block_mut());
+            *self = Tensor::from_storage(storage, self.shape().clone());
+        }
+        Ok(self)
+    }
+
+    /// Whether the elements can be overwritten where they are.
+    fn is_owned(&mut self) -> bool {
+        self.is_contiguous() && Arc::get_mut(&mut self.storage).is_some()
+    }
+}
+
+/// Writes a value, of the slice's shape and of type `T`, into parts of contiguous elements.
+fn assign<T: Element>(all: &mut [T], dims: &[usize], parts: &[Part], value: &Tensor) {
+    let mut target = ArrayViewMutD::from_shape(IxDyn(dims), all).expect("a block has the size of its shape");
+    for (i, p) in parts.iter().enumerate() {
+        // The last element taken, and not the end of the range, bounds the slice: start + len * step may not exist.
+        let end = if p.len == 0 { p.start } else { p.start + (p.len - 1) * p.step + 1 };
+        let slice = AxisSlice::new(p.start as isize, Some(end as isize), p.step as isize);
+        target.slice_axis_inplace(Axis(i), slice);
+    }
+    for (i, _) in parts.iter().enumerate().rev().filter(|(_, p)| p.dropped) {
+        target = target.index_axis_move(Axis(i), 0);
+    }
+    target.assign(&value.as_array::<T>().expect("the value was cast to the type of the target"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DType, Error, s, tensor};
+
+    #[test]
+    fn slice_assign_broadcasts_and_casts() {
+        let mut t = Tensor::zeros([2, 3], DType::I64);
+        t.slice_assign((.., 1..), &tensor![1.9, -2.9]).unwrap();
+        assert_eq!(t, tensor![[0, 1, -2], [0, 1, -2]; i64]);
+        t.slice_assign(s![-1], &Tensor::scalar(7i64)).unwrap();
+        assert_eq!(t, tensor![[0, 1, -2], [7, 7, 7]; i64]);
+        t.slice_assign((0, 0), &Tensor::scalar(true)).unwrap();
+        assert_eq!(t.select(0, 0).unwrap(), tensor![1, 1, -2; i64]);
+        t.slice_assign((), &tensor![[5], [6]]).unwrap();
+        assert_eq!(t, tensor![[5, 5, 5], [6, 6, 6]; i64]);
+    }
+
+    #[test]
+    fn slice_assign_with_steps() {
+        let mut t = Tensor::zeros([7], DType::F32);
+        t.slice_assign(s![1..;3], &tensor![1, 2]).unwrap();
+        assert_eq!(t, tensor![0, 1, 0, 0, 2, 0, 0]);
+        t.slice_assign(s![..; isize::MAX], &tensor![9]).unwrap();
+        assert_eq!(t, tensor![9, 1, 0, 0, 2, 0, 0]);
+    }
+
+    #[test]
+    fn no_other_tensor_sees_a_write() {
+        let mut t = tensor![1, 2, 3, 4];
+        let (clone, view) = (t.clone(), t.narrow(0, 1, 2).unwrap());
+        t.slice_assign(2.., &t.slice(..2).unwrap()).unwrap();
+        assert_eq!((t, clone), (tensor![1, 2, 1, 2], tensor![1, 2, 3, 4]));
+        assert_eq!(view, tensor![2, 3]);
+        let mut column = tensor![[1, 2], [3, 4]].t().unwrap();
+        let same = column.clone();
+        column.slice_assign(s![0], &tensor![0]).unwrap();
+        assert_eq!((column, same), (tensor![[0, 0], [2, 4]], tensor![[1, 3], [2, 4]]));
+    }
+
+    #[test]
+    fn a_write_into_an_expanded_tensor_changes_one_place() {
+        let mut t = tensor![1.0].expand([3]).unwrap();
+        t.slice_assign(1, &Tensor::scalar(5.0f32)).unwrap();
+        assert_eq!(t, tensor![1, 5, 1]);
+        let mut huge = tensor![1.0].expand([1 << 55]).unwrap();
+        assert!(matches!(huge.slice_assign(1, &Tensor::scalar(5.0f32)), Err(Error::TooLarge { .. })));
+        assert!(matches!(huge.copy_(&tensor![1.0]), Err(Error::TooLarge { .. })));
+    }
+
+    #[test]
+    fn slice_assign_refuses_and_changes_nothing() {
+        let mut t = tensor![[1, 2], [3, 4]];
+        assert!(matches!(t.slice_assign(0, &tensor![[1, 2]]), Err(Error::Expand { .. })));
+        assert!(matches!(t.slice_assign(2, &tensor![1]), Err(Error::IndexOutOfRange { .. })));
+        assert!(matches!(t.slice_assign((0, 0, 0), &tensor![1]), Err(Error::Rank { .. })));
+        assert!(matches!(t.slice_assign(s![..;0], &tensor![1]), Err(Error::Range { .. })));
+        t.slice_assign(s![2..], &Tensor::scalar(0.0)).unwrap();
+        assert_eq!(t, tensor![[1, 2], [3, 4]]);
+    }
+
+    #[test]
+    fn fill_and_copy() {
+        let mut t = tensor![[1, 2], [3, 4]];
+        let view = t.t().unwrap();
+        t.fill_(0.5);
+        assert_eq!(t, tensor![[0.5, 0.5], [0.5, 0.5]]);
+        t.fill_(1).fill_(2);
+        assert_eq!((t.clone(), view.clone()), (tensor![[2, 2], [2, 2]], tensor![[1, 3], [2, 4]]));
+        t.copy_(&view).unwrap();
+        assert_eq!(t, view);
+        t.copy_(&tensor![7, 8; i64]).unwrap();
+        assert_eq!(t, tensor![[7, 8], [7, 8]]);
+        let mut own = tensor![[1, 2], [3, 4]].t().unwrap();
+        own.copy_(&own.clone().t().unwrap()).unwrap();
+        assert_eq!(own, tensor![[1, 2], [3, 4]]);
+        assert!(matches!(t.copy_(&tensor![1, 2, 3]), Err(Error::Expand { .. })));
+        assert!(tensor![].fill_(1).dims() == [0] && tensor![].copy_(&tensor![1]).is_ok());
+        let mut b = tensor![true; bool];
+        assert_eq!(*b.copy_(&tensor![0.0]).unwrap(), tensor![false; bool]);
+    }
+}

@@ -1,0 +1,147 @@
+"""In-place forms: the input is written, keeps its shape, layout and dtype, and only the other operand may broadcast.
+
+PyTorch refuses to write into a leaf that requires a gradient, so the input is not tracked; a tracked operand makes it so.
+"""
+
+from torch.nn import functional as F
+
+from .samples import (
+    ABOVE_MINUS_ONE, ANY, GRID, NONZERO, POSITIVE, Op, T, V, inf, method, nan, ok, refused,
+)  # fmt: skip
+
+SHAPES = [
+    ([2, 3], [2, 3]), ([2, 3], [3]), ([2, 3], [2, 1]), ([2, 3], []), ([], []), ([1], []), ([5, 3, 4, 1], [3, 1, 1]), ([0, 3], [1, 3]),
+    ([4, 0], [4, 1]), ([2, 1, 3], [3]), ([1, 1], [1]),
+]  # fmt: skip
+# The result of broadcasting must have the input's shape; an input that repeats elements cannot be written.
+BAD_SHAPES = [([1, 3, 1], [3, 1, 7]), ([3], [2, 3]), ([3], [4]), ([], [1]), ([1], [0]), ([2, 3], [3, 3])]
+LAYOUTS = [("transposed", "contiguous"), ("strided", "transposed"), ("offset", "expanded"), ("contiguous", "strided")]
+
+
+def untracked(shape, layout="contiguous", values=ANY, dtype="f64"):
+    return T(shape, layout, values, dtype, grad=False)
+
+
+def two(left=ANY, right=ANY, second="other"):
+    """Writing forms of a function of two numbers."""
+    for a, b in SHAPES:
+        yield ok(**{"input": untracked(a, values=left), second: T(b, values=right)})
+    for layout_a, layout_b in LAYOUTS:
+        yield ok(**{"input": untracked([2, 3], layout_a, left), second: T([2, 3], layout_b, right)})
+    yield ok(**{"input": untracked([2, 3], values=left), second: T([3], values=right, grad=False)})
+    yield ok(**{"input": untracked([2, 3], values=left), second: 2})
+    yield ok(**{"input": untracked([2, 3], "strided", left), second: 1.5})
+    yield ok(**{"input": V(*GRID, grad=False), second: V(*GRID[::-1])}, tags=["special"])
+    # The input keeps its dtype, whatever the other's, as long as the category is not lowered.
+    yield ok(**{"input": untracked([2, 3], values=left, dtype="f32"), second: T([3], values=right, dtype="f64")})
+    yield ok(**{"input": untracked([2, 3], values=left), second: T([3], values=right, dtype="f32")})
+    yield ok(**{"input": untracked([2, 3], values=left), second: T([3], values=POSITIVE, dtype="i64")})
+    yield refused(**{"input": untracked([3], dtype="i64"), second: T([3])})
+    yield refused(**{"input": untracked([3], dtype="i64"), second: 1.5})
+    for a, b in BAD_SHAPES:
+        yield refused(**{"input": untracked(a, values=left), second: T(b, values=right)})
+    yield refused(**{"input": untracked([3, 2], "expanded", left), second: T([3, 2], values=right)}, tags=["overlap"])
+    yield refused(**{"input": T([3], values=left, grad=True), second: T([3], values=right)})
+
+
+def integers(second="other", values=ANY):
+    yield ok(**{"input": untracked([2, 2], dtype="i64"), second: T([2], values=values, dtype="i64")})
+    yield ok(**{"input": untracked([2, 2], "transposed", dtype="i64"), second: 3})
+
+
+def alpha():
+    yield ok(input=untracked([2, 3]), other=T([3]), alpha=2.5)
+    yield ok(input=untracked([2, 3], "strided"), other=T([2, 1]), alpha=-1)
+    yield ok(input=untracked([3], dtype="i64"), other=T([3], dtype="i64"), alpha=2)
+    yield ok(input=untracked([3]), other=2, alpha=0.5)
+    yield refused(input=untracked([3], dtype="i64"), other=T([3], dtype="i64"), alpha=0.5)
+
+
+def bools(outcome=ok):
+    yield outcome(input=V(0, 0, 1, 1, dtype="bool"), other=V(0, 1, 0, 1, dtype="bool"))
+    yield refused(input=V(0, 1, dtype="bool"), other=V(0, 1, dtype="i64"))
+
+
+def rounding():
+    for mode in ("floor", "trunc"):
+        yield ok(input=untracked([2, 3]), other=T([3], values=NONZERO), rounding_mode=mode)
+        yield ok(input=untracked([5], dtype="i64"), other=-4, rounding_mode=mode)
+        yield ok(input=untracked([5], dtype="i64"), other=T([5], values=NONZERO, dtype="i64"), rounding_mode=mode)
+    yield refused(input=untracked([5], dtype="i64"), other=T([5], values=NONZERO, dtype="i64"))
+
+
+def one(values=ANY, keeps=(), differentiable=True):
+    """Writing forms of a function of one number; `keeps` names the dtypes, besides the floats, whose results fit them."""
+    for tensor in [untracked([2, 3], values=values), untracked([], values=values), untracked([0, 2], values=values)]:
+        yield ok(input=tensor)
+    for layout in ("offset", "transposed", "strided"):
+        yield ok(input=untracked([2, 3], layout, values))
+    yield ok(input=untracked([5], values=values, dtype="f32"))
+    yield ok(input=V(nan, inf, -inf, 0.0, -0.0, 1.0, -1.0, grad=False), tags=["special"])
+    for dtype in ("i64", "bool"):
+        outcome = ok if dtype in keeps else refused
+        yield outcome(input=untracked([3], values=values, dtype=dtype))
+    if differentiable:
+        yield refused(input=T([3], values=values, grad=True))
+
+
+def clamp():
+    for low, high in [(-1, 1), (None, 0.5), (-0.5, None), (1, -1)]:
+        yield ok(input=untracked([2, 3], "strided"), min=low, max=high)
+    yield ok(input=untracked([2, 3]), min=T([3]), max=T([2, 1]))
+    yield ok(input=untracked([2, 3]), min=T([3]))
+    yield ok(input=untracked([5], dtype="i64"), min=-1, max=2)
+    yield refused(input=untracked([5], dtype="i64"), min=-0.5)
+    yield refused(input=untracked([1]), min=T([3]))
+    yield refused(input=T([3], grad=True), min=0)
+
+
+def truths(numbers):
+    """The truth value is written in the input's own dtype."""
+    yield ok(input=V(1.0, 2.0, 0.0, nan, inf, 0.0, -0.0, grad=False), other=V(1.0, 5.0, 3.0, nan, inf, -0.0, 1.0, grad=False), tags=["special"])
+    yield ok(input=untracked([2, 3], "transposed"), other=untracked([2, 1]))
+    yield ok(input=untracked([2, 3], dtype="f32"), other=T([3], dtype="i64"))
+    yield ok(input=untracked([4], dtype="i64"), other=T([4], dtype="i64"))
+    yield ok(input=untracked([4], dtype="bool"), other=T([4], dtype="bool"))
+    for number in numbers:
+        yield ok(input=untracked([2, 2], "strided"), other=number)
+        yield ok(input=untracked([3], dtype="i64"), other=number)
+    yield refused(input=untracked([3]), other=untracked([2, 3]))
+
+
+def fill():
+    for value in (0, 1.5, -2, nan, inf):
+        yield ok(input=untracked([2, 3], "strided"), value=value)
+    yield ok(input=untracked([]), value=2.5)
+    yield ok(input=untracked([0, 2]), value=2.5)
+    yield ok(input=untracked([3], dtype="i64"), value=-3)
+    yield ok(input=untracked([3], dtype="bool"), value=True)
+    yield ok(input=untracked([2, 2]), value=T([]))
+
+
+TWO = {
+    "add_": [two(), alpha(), integers(), bools()],
+    "sub_": [two(), alpha(), integers(), bools(refused)],
+    "mul_": [two(), integers(), bools()],
+    "div_": [two(ANY, NONZERO), rounding()],
+    "pow_": [two(POSITIVE, ANY, "exponent"), integers("exponent", POSITIVE)],
+}
+BOTH, I64 = ("i64", "bool"), ("i64",)
+ONE = {
+    "neg_": one(keeps=I64), "abs_": one(keeps=I64), "sign_": one(keeps=BOTH), "square_": one(keeps=I64), "relu_": one(keeps=I64),
+    "exp_": one(), "expm1_": one(), "log_": one(POSITIVE), "log1p_": one(ABOVE_MINUS_ONE), "sqrt_": one(POSITIVE),
+    "rsqrt_": one(POSITIVE), "reciprocal_": one(NONZERO), "sin_": one(), "cos_": one(), "tanh_": one(), "sigmoid_": one(), "erf_": one(),
+    "logical_not_": one(keeps=BOTH, differentiable=False),
+}  # fmt: skip
+COMPARE = ["eq_", "ne_", "lt_", "le_", "gt_", "ge_"]
+LOGICAL = ["logical_and_", "logical_or_", "logical_xor_"]
+
+OPS = [Op(name, method(name), groups, broadcasts=True, mutates=True) for name, groups in TWO.items()]
+OPS += [Op(name, method(name), [samples], mutates=True) for name, samples in ONE.items()]
+OPS += [Op(name, method(name), [truths([0.5, 2])], broadcasts=True, mutates=True) for name in COMPARE]
+OPS += [Op(name, method(name), [truths([])], broadcasts=True, mutates=True) for name in LOGICAL]
+OPS += [
+    Op("silu_", lambda input: F.silu(input, inplace=True), [one()], mutates=True),
+    Op("clamp_", method("clamp_"), [clamp()], broadcasts=True, mutates=True),
+    Op("fill_", method("fill_"), [fill()], mutates=True),
+]
