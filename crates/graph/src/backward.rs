@@ -233,7 +233,7 @@ pub fn grad(root: &Var, inputs: &[&Var]) -> Result<Vec<Var>> {
 /// use foldback_graph::value_and_grad;
 /// use foldback_tensor::tensor;
 /// let (value, grads) = value_and_grad(|v| v[0].square().sum(.., false), &[&tensor![1.0, 2.0]])?;
-/// assert_eq!(value, tensor!(5.0));
+/// assert_eq!(value.item::<f32>()?, 5.0);
 /// assert_eq!(grads, [tensor![2.0, 4.0]]);
 /// # Ok::<(), foldback_graph::Error>(())
 /// ```

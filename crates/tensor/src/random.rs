@@ -227,11 +227,24 @@ mod make {
         uniform_named("rand", reserve, shape.into(), 0.0, 1.0, dtype)
     }
 
-    pub(super) fn uniform(reserve: Reserve<'_>, shape: impl Into<Shape>, low: f64, high: f64, dtype: DType) -> Result<Tensor> {
+    pub(super) fn uniform(
+        reserve: Reserve<'_>,
+        shape: impl Into<Shape>,
+        low: f64,
+        high: f64,
+        dtype: DType,
+    ) -> Result<Tensor> {
         uniform_named("uniform", reserve, shape.into(), low, high, dtype)
     }
 
-    fn uniform_named(op: &'static str, reserve: Reserve<'_>, shape: Shape, low: f64, high: f64, dtype: DType) -> Result<Tensor> {
+    fn uniform_named(
+        op: &'static str,
+        reserve: Reserve<'_>,
+        shape: Shape,
+        low: f64,
+        high: f64,
+        dtype: DType,
+    ) -> Result<Tensor> {
         expect_float(op, dtype)?;
         let rounded = |v: f64| if dtype == DType::F32 { v as f32 as f64 } else { v };
         if rounded(low).partial_cmp(&rounded(high)) != Some(std::cmp::Ordering::Less) {
@@ -251,11 +264,24 @@ mod make {
         normal_named("randn", reserve, shape.into(), 0.0, 1.0, dtype)
     }
 
-    pub(super) fn normal(reserve: Reserve<'_>, shape: impl Into<Shape>, mean: f64, std: f64, dtype: DType) -> Result<Tensor> {
+    pub(super) fn normal(
+        reserve: Reserve<'_>,
+        shape: impl Into<Shape>,
+        mean: f64,
+        std: f64,
+        dtype: DType,
+    ) -> Result<Tensor> {
         normal_named("normal", reserve, shape.into(), mean, std, dtype)
     }
 
-    fn normal_named(op: &'static str, reserve: Reserve<'_>, shape: Shape, mean: f64, std: f64, dtype: DType) -> Result<Tensor> {
+    fn normal_named(
+        op: &'static str,
+        reserve: Reserve<'_>,
+        shape: Shape,
+        mean: f64,
+        std: f64,
+        dtype: DType,
+    ) -> Result<Tensor> {
         expect_float(op, dtype)?;
         if std.is_nan() || std < 0.0 {
             return Err(parameter(op, "std", std, "zero or more"));
@@ -268,7 +294,12 @@ mod make {
         })
     }
 
-    pub(super) fn bernoulli(reserve: Reserve<'_>, shape: impl Into<Shape>, p: f64, dtype: DType) -> Result<Tensor> {
+    pub(super) fn bernoulli(
+        reserve: Reserve<'_>,
+        shape: impl Into<Shape>,
+        p: f64,
+        dtype: DType,
+    ) -> Result<Tensor> {
         let op = "bernoulli";
         if !(0.0..=1.0).contains(&p) {
             return Err(parameter(op, "p", p, "between 0 and 1"));
@@ -281,7 +312,12 @@ mod make {
         })
     }
 
-    pub(super) fn randint(reserve: Reserve<'_>, low: i64, high: i64, shape: impl Into<Shape>) -> Result<Tensor> {
+    pub(super) fn randint(
+        reserve: Reserve<'_>,
+        low: i64,
+        high: i64,
+        shape: impl Into<Shape>,
+    ) -> Result<Tensor> {
         let op = "randint";
         if low >= high {
             return Err(parameter(op, "low", low, "less than high"));
@@ -329,7 +365,12 @@ mod make {
         if dtype.is_float() { Ok(()) } else { Err(Error::DTypeUnsupported { op, dtype }) }
     }
 
-    fn parameter(op: &'static str, name: &'static str, value: impl ToString, expected: &'static str) -> Error {
+    fn parameter(
+        op: &'static str,
+        name: &'static str,
+        value: impl ToString,
+        expected: &'static str,
+    ) -> Error {
         Error::Parameter { op, name, value: value.to_string(), expected }
     }
 }
@@ -358,8 +399,12 @@ fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     for _ in 0..10 {
         let a = u64::from(MULTIPLIERS[0]) * u64::from(counter[0]);
         let b = u64::from(MULTIPLIERS[1]) * u64::from(counter[2]);
-        counter =
-            [(b >> 32) as u32 ^ counter[1] ^ key[0], b as u32, (a >> 32) as u32 ^ counter[3] ^ key[1], a as u32];
+        counter = [
+            (b >> 32) as u32 ^ counter[1] ^ key[0],
+            b as u32,
+            (a >> 32) as u32 ^ counter[3] ^ key[1],
+            a as u32,
+        ];
         key = [key[0].wrapping_add(WEYL[0]), key[1].wrapping_add(WEYL[1])];
     }
     counter
@@ -468,7 +513,9 @@ impl Stream {
                 let first = (start + c * CHUNK) / T::PER_BLOCK;
                 for j in 0..chunk.len().div_ceil(T::PER_BLOCK) {
                     let units = T::units(self.block((first + j) as u64, 0));
-                    for (pair, at) in units.chunks_exact(2).zip((j * T::PER_BLOCK..(j + 1) * T::PER_BLOCK).step_by(2)) {
+                    for (pair, at) in
+                        units.chunks_exact(2).zip((j * T::PER_BLOCK..(j + 1) * T::PER_BLOCK).step_by(2))
+                    {
                         let [even, odd] = T::polar([pair[0], pair[1]]);
                         [radii[at], radii[at + 1]] = [even[0], odd[0]];
                         [turns[at], turns[at + 1]] = [even[1], odd[1]];
@@ -577,7 +624,9 @@ mod tests {
         // Rounding alone would reach the upper end.
         let (low, high) = (1.0, 1.0 + f64::from(f32::EPSILON));
         assert!(values(&g.uniform([1000], low, high, DType::F32)).iter().all(|&v| v == 1.0));
-        assert!(values(&g.uniform([N], 16_777_215.0, 16_777_217.5, DType::F32)).iter().all(|&v| v < 16_777_217.5));
+        assert!(
+            values(&g.uniform([N], 16_777_215.0, 16_777_217.5, DType::F32)).iter().all(|&v| v < 16_777_217.5)
+        );
         let ints = g.randint(-2, 3, [N]).to_vec::<i64>().unwrap();
         for v in -2..3 {
             let count = ints.iter().filter(|&&x| x == v).count() as f64;
@@ -656,7 +705,14 @@ mod tests {
         for p in [-0.1, 1.1, f64::NAN] {
             assert!(parameter(g.try_bernoulli([2], p, DType::F32)));
         }
-        for (low, high) in [(1.0, 1.0), (2.0, 1.0), (f64::NAN, 1.0), (0.0, f64::INFINITY), (-1e308, 1e308), (f64::NEG_INFINITY, 0.0)] {
+        for (low, high) in [
+            (1.0, 1.0),
+            (2.0, 1.0),
+            (f64::NAN, 1.0),
+            (0.0, f64::INFINITY),
+            (-1e308, 1e308),
+            (f64::NEG_INFINITY, 0.0),
+        ] {
             assert!(parameter(g.try_uniform([2], low, high, DType::F64)), "{low} {high}");
         }
         assert!(parameter(g.try_uniform([2], 1.0, 1.0 + 1e-12, DType::F32)));

@@ -440,8 +440,8 @@ fn pack<T: Element>(b: &Matrix<'_, T>, rows: usize, cols: usize, out: &mut [T]) 
                 for c in 0..SIDE {
                     let from: &[T; SIDE] =
                         column(col + c, row, SIDE).try_into().expect("a slice of that length");
-                    for r in 0..SIDE {
-                        square[r][c] = from[r];
+                    for (line, &v) in square.iter_mut().zip(from) {
+                        line[c] = v;
                     }
                 }
                 for (r, line) in square.iter().enumerate() {
@@ -555,52 +555,44 @@ fn last_columns<const FMA: bool, T: Fused, const W: usize>(tile: &mut Tile<'_, T
     }
 }
 
+/// Rows that are computed together: with two sums of `W` columns in flight per multiplier, they hide its latency.
+const ROWS: usize = 6;
+
 /// All rows of `W` columns of the result from `col` on, where `b` starts.
+///
+/// The last rows are computed as often as it takes to make six: one shape of loop, which the compiler vectorises, is
+/// faster than several.
 #[inline(always)]
 fn columns<const FMA: bool, T: Fused, const W: usize>(tile: &mut Tile<'_, T>, b: Matrix<'_, T>, col: usize) {
-    let (m, mut row) = (tile.m, 0);
-    while m - row >= 6 {
-        block::<FMA, T, 6, W>(tile, b, row, col);
-        row += 6;
-    }
-    if m - row >= 4 {
-        block::<FMA, T, 4, W>(tile, b, row, col);
-        row += 4;
-    }
-    if m - row >= 2 {
-        block::<FMA, T, 2, W>(tile, b, row, col);
-        row += 2;
-    }
-    if m > row {
-        block::<FMA, T, 1, W>(tile, b, row, col);
+    let mut row = 0;
+    while row < tile.m {
+        block::<FMA, T, W>(tile, b, row, col);
+        row += ROWS;
     }
 }
 
-/// `R` by `W` results, kept in registers while the inner index runs.
+/// Six rows of `W` results, kept in registers while the inner index runs.
 #[inline(always)]
-fn block<const FMA: bool, T: Fused, const R: usize, const W: usize>(
-    tile: &mut Tile<'_, T>,
-    b: Matrix<'_, T>,
-    row: usize,
-    col: usize,
-) {
-    let mut sums = [[T::default(); W]; R];
+fn block<const FMA: bool, T: Fused, const W: usize>(tile: &mut Tile<'_, T>, b: Matrix<'_, T>, row: usize, col: usize) {
+    let mut sums = [[T::default(); W]; ROWS];
+    let rows: [usize; ROWS] = std::array::from_fn(|r| (row + r).min(tile.m - 1));
     for p in 0..tile.k {
         let at = (b.start as isize + p as isize * b.row_step) as usize;
         let line: &[T; W] = b.data[at..at + W].try_into().expect("a slice of that length");
-        for (r, sums) in sums.iter_mut().enumerate() {
-            // SAFETY: `Product::run` has checked the rows 0..m and the columns 0..k of the left operand, and
-            // `row + R <= m`.
-            let a = unsafe { tile.a.at(row + r, p) };
+        for r in 0..ROWS {
+            // SAFETY: `Product::run` has checked the rows 0..m and the columns 0..k of the left operand.
+            let a = unsafe { tile.a.at(rows[r], p) };
             for c in 0..W {
-                sums[c] = T::fused::<FMA>(a, line[c], sums[c]);
+                sums[r][c] = T::fused::<FMA>(a, line[c], sums[r][c]);
             }
         }
     }
     for (r, sums) in sums.iter().enumerate() {
-        let out = &mut tile.out.row(row + r)[col..col + W];
-        for c in 0..W {
-            out[c] = if tile.add { T::plus(out[c], sums[c]) } else { sums[c] };
+        if row + r < tile.m {
+            let out = &mut tile.out.row(row + r)[col..col + W];
+            for c in 0..W {
+                out[c] = if tile.add { T::plus(out[c], sums[c]) } else { sums[c] };
+            }
         }
     }
 }

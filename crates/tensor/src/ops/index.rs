@@ -120,7 +120,7 @@ impl Tensor {
         expect_within(op, index, self, Some(axis))?;
         expect_within(op, index, src, None)?;
         scan(op, index, axis, self.dims().get(axis).copied().unwrap_or(1))?;
-        let mut used = src.reshape(&ranked(src))?;
+        let mut used = src.reshape(ranked(src))?;
         for (d, &size) in ranked(index).iter().enumerate() {
             used = used.narrow(d as isize, 0, size)?;
         }
@@ -431,7 +431,7 @@ mod tests {
             assert_eq!(flipped.index_select(axis as isize - shape.len() as isize, &i).unwrap(), want);
             let mut along = vec![1; shape.len()];
             along[axis] = 8;
-            let wide = i.reshape(&Shape::from(along)).unwrap().expand(want.shape()).unwrap();
+            let wide = i.reshape(Shape::from(along)).unwrap().expand(want.shape()).unwrap();
             let zeros = x.zeros_like();
             let sums = zeros.scatter_add(axis as isize, &wide, &want).unwrap();
             assert_eq!(zeros.index_add(axis as isize, &i, &want).unwrap(), sums);

@@ -102,7 +102,7 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 2.0].dot(&tensor![3.0, 4.0])?, tensor!(11.0));
+    /// assert_eq!(tensor![1.0, 2.0].dot(&tensor![3.0, 4.0])?.item::<f32>()?, 11.0);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
@@ -111,27 +111,10 @@ impl Tensor {
     }
 }
 
-/// `prior + a @ b`, in the memory of `prior` if nobody else holds it; without a prior, `a @ b`.
-///
-/// `prior` has the shape of the product; it is cast to its type.
-///
-/// # Errors
-/// As [`Tensor::matmul`]; `ShapeMismatch` if the prior has another shape.
-///
-/// ```
-/// use foldback_tensor::{kernel, tensor};
-/// let a = tensor![[1.0, 2.0]];
-/// let b = tensor![[3.0], [4.0]];
-/// assert_eq!(kernel::matmul_accumulate("matmul", &a, &b, Some(tensor![[100.0]]))?, tensor![[111.0]]);
-/// # Ok::<(), foldback_tensor::Error>(())
-/// ```
-#[track_caller]
-pub fn matmul_accumulate(op: &'static str, a: &Tensor, b: &Tensor, prior: Option<Tensor>) -> Result<Tensor> {
-    let meta = Meta::new(op, a, b)?;
-    meta.run(&meta.shape, prior)
-}
-
 /// `prior + sum(a @ b)`, the product summed down to `target` over leading axes and axes of size 1.
+///
+/// With the product's own shape as the target it is a product added to the prior. `prior` has the shape `target` and is
+/// cast to the type of the product; its memory is used for the result if nobody else holds it.
 ///
 /// What the gradient of a broadcast product needs. The products of the batch are added up where they arise, so the
 /// unreduced result is never stored; where the strides allow it a summed axis becomes part of the inner one.
@@ -258,6 +241,19 @@ impl<'a> Meta<'a> {
         kept: &dyn Fn(usize) -> bool,
         prior: Option<Tensor>,
     ) -> Result<Tensor> {
+        if self.batch.rank() == 0 && prior.is_none() {
+            let (a, b) = (matrix(self.a, true), matrix(self.b, false));
+            return self.single(Product {
+                m: self.m,
+                n: self.n,
+                k: self.k,
+                a,
+                b,
+                kept: &[],
+                summed: &[],
+                scale: T::of_count(1),
+            });
+        }
         let mut plan = Plan::<T>::new(self, kept, prior.is_none());
         plan.simplify();
         let kept: SmallVec<[BatchAxis; 4]> = plan.axes.iter().filter(|a| a.kept).map(|a| a.axis).collect();
@@ -276,6 +272,16 @@ impl<'a> Meta<'a> {
         let missing = self.shape.rank() - target.rank();
         let still = |i: usize| plan.still.get(i + missing).copied().unwrap_or(false);
         Ok(Tensor { storage: Arc::new(storage), layout: layout(target, &still) })
+    }
+}
+
+impl Meta<'_> {
+    /// A product without a batch, into fresh memory.
+    fn single<T: Multiply>(&self, product: Product<'_, T>) -> Result<Tensor> {
+        checked_room(self.op, &self.shape, T::DTYPE)?;
+        let mut storage = Storage::stale(T::DTYPE, self.m * self.n);
+        product.run(typed_mut(storage.block_mut()), false);
+        Ok(Tensor::from_storage(storage, self.shape.clone()))
     }
 }
 
@@ -606,7 +612,8 @@ mod tests {
 
     #[test]
     fn sums_over_the_batch_and_priors() {
-        let cases: [(&[usize], &[usize], &[&[usize]]); 5] = [
+        type Case = (&'static [usize], &'static [usize], &'static [&'static [usize]]);
+        let cases: [Case; 5] = [
             (&[5, 3, 4], &[5, 4, 2], &[&[3, 2], &[1, 3, 2], &[5, 3, 2]]),
             (&[2, 5, 3, 4], &[5, 4, 2], &[&[3, 2], &[5, 3, 2], &[2, 1, 3, 2], &[1, 5, 3, 2], &[1, 1, 3, 2]]),
             (&[2, 5, 3, 4], &[4], &[&[3], &[5, 3], &[2, 1, 3], &[1], &[2, 5, 1]]),
@@ -646,7 +653,7 @@ mod tests {
         let (a, b) = (numbers(&[30, 4], 1, DType::F32), numbers(&[4, 40], 2, DType::F32));
         let prior = Tensor::zeros([30, 40], DType::F32);
         let place = prior.as_slice::<f32>().unwrap().as_ptr();
-        let sum = matmul_accumulate("t", &a, &b, Some(prior)).unwrap();
+        let sum = matmul_to("t", &a, &b, &[30, 40].into(), Some(prior)).unwrap();
         assert_eq!(sum.as_slice::<f32>().unwrap().as_ptr(), place);
         assert_eq!(sum, naive(&a, &b));
     }

@@ -623,7 +623,7 @@ unary! {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![0.0, 10.0].erf(), tensor![0.0, 1.0]);
+    /// foldback_tensor::assert_close!(tensor![0.0, 10.0].erf(), tensor![0.0, 1.0]);
     /// ```
     erf, erf_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Erf));
 
