@@ -508,5 +508,9 @@ impl fmt::Debug for WeakVar {
 #[track_caller]
 #[inline]
 pub(crate) fn location() -> &'static Location<'static> {
-    crate::engine::inherited_location().unwrap_or_else(|| Location::caller())
+    // Not a closure: it would be its own caller.
+    match crate::engine::inherited_location() {
+        Some(line) => line,
+        None => Location::caller(),
+    }
 }

@@ -571,30 +571,47 @@ fn columns<const FMA: bool, T: Fused, const W: usize>(tile: &mut Tile<'_, T>, b:
     }
 }
 
-/// Six rows of `W` results, kept in registers while the inner index runs.
+/// Six rows of `W` results, kept in registers while the inner index runs. Six arrays rather than one of six, because
+/// the compiler keeps what is indexed by a loop it does not unroll in memory.
 #[inline(always)]
 fn block<const FMA: bool, T: Fused, const W: usize>(tile: &mut Tile<'_, T>, b: Matrix<'_, T>, row: usize, col: usize) {
-    let mut sums = [[T::default(); W]; ROWS];
-    let rows: [usize; ROWS] = std::array::from_fn(|r| (row + r).min(tile.m - 1));
+    let (a, last) = (tile.a, tile.m - 1);
+    let none = [T::default(); W];
+    let (mut s0, mut s1, mut s2, mut s3, mut s4, mut s5) = (none, none, none, none, none, none);
     for p in 0..tile.k {
         let at = (b.start as isize + p as isize * b.row_step) as usize;
-        let line: &[T; W] = b.data[at..at + W].try_into().expect("a slice of that length");
-        for r in 0..ROWS {
-            // SAFETY: `Product::run` has checked the rows 0..m and the columns 0..k of the left operand.
-            let a = unsafe { tile.a.at(rows[r], p) };
-            for c in 0..W {
-                sums[r][c] = T::fused::<FMA>(a, line[c], sums[r][c]);
-            }
-        }
+        let line: [T; W] = b.data[at..at + W].try_into().expect("a slice of that length");
+        // SAFETY: `Product::run` has checked the rows 0..m and the columns 0..k of the left operand.
+        let left = |r: usize| unsafe { a.at((row + r).min(last), p) };
+        s0 = step::<FMA, T, W>(left(0), &line, s0);
+        s1 = step::<FMA, T, W>(left(1), &line, s1);
+        s2 = step::<FMA, T, W>(left(2), &line, s2);
+        s3 = step::<FMA, T, W>(left(3), &line, s3);
+        s4 = step::<FMA, T, W>(left(4), &line, s4);
+        s5 = step::<FMA, T, W>(left(5), &line, s5);
     }
-    for (r, sums) in sums.iter().enumerate() {
-        if row + r < tile.m {
-            let out = &mut tile.out.row(row + r)[col..col + W];
-            for c in 0..W {
-                out[c] = if tile.add { T::plus(out[c], sums[c]) } else { sums[c] };
-            }
-        }
+    put(tile, row, col, s0);
+    put(tile, row + 1, col, s1);
+    put(tile, row + 2, col, s2);
+    put(tile, row + 3, col, s3);
+    put(tile, row + 4, col, s4);
+    put(tile, row + 5, col, s5);
+}
+
+/// Writes or adds a piece of a row, if there is such a row.
+#[inline(always)]
+fn put<T: Fused, const W: usize>(tile: &mut Tile<'_, T>, row: usize, col: usize, sums: [T; W]) {
+    if row < tile.m {
+        let add = tile.add;
+        let out: &mut [T; W] = (&mut tile.out.row(row)[col..col + W]).try_into().expect("a slice of that length");
+        *out = if add { std::array::from_fn(|c| T::plus(out[c], sums[c])) } else { sums };
     }
+}
+
+/// `a * line + sums`
+#[inline(always)]
+fn step<const FMA: bool, T: Fused, const W: usize>(a: T, line: &[T; W], sums: [T; W]) -> [T; W] {
+    std::array::from_fn(|c| T::fused::<FMA>(a, line[c], sums[c]))
 }
 
 impl Multiply for i64 {
