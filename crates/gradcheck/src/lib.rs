@@ -1,1 +1,46 @@
-//! Numerical checks of gradients.
+//! Numerical checks of gradients, for the derivative table and for operations of one's own.
+//!
+//! [`gradcheck`] compares the gradients that a backward pass computes with differences of the function's values;
+//! [`gradgradcheck`] does the same for the gradients of the gradients. [`Check`] has the options, and says in its
+//! documentation what the tolerance is made of.
+//!
+//! ```
+//! use foldback_gradcheck::{gradcheck, gradgradcheck};
+//! use foldback_tensor::tensor;
+//!
+//! let inputs = [tensor![[0.3], [-1.2]; f64], tensor![0.5, 2.0, -0.7; f64]];
+//! gradcheck(|x| Ok((&x[0] * &x[1]).tanh()), &inputs)?;
+//! gradgradcheck(|x| Ok((&x[0] * &x[1]).tanh()), &inputs)?;
+//! # Ok::<(), foldback_gradcheck::Error>(())
+//! ```
+//!
+//! An operation of one's own is checked like any other, here one whose backward forgets a factor:
+//!
+//! ```
+//! use foldback_gradcheck::{Error, gradcheck};
+//! use foldback_graph::{Function, FunctionContext, Result, Var};
+//! use foldback_tensor::{Tensor, tensor};
+//!
+//! struct Square;
+//! impl Function for Square {
+//!     fn name(&self) -> &'static str { "square" }
+//!     fn forward(&self, x: &[&Tensor]) -> Result<Vec<Tensor>> { Ok(vec![x[0].square()]) }
+//!     fn saves_inputs(&self) -> bool { true }
+//!     fn backward(&self, ctx: &FunctionContext<'_>) -> Result<Vec<Option<Var>>> {
+//!         Ok(vec![Some(ctx.grad(0) * ctx.input(0))])
+//!     }
+//! }
+//! let wrong = gradcheck(|x| Ok(Square.apply(&[&x[0]])?.remove(0)), &[tensor![1.0, 2.0; f64]]);
+//! assert!(matches!(wrong, Err(Error::Gradient { .. })));
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod compare;
+mod error;
+mod random;
+pub mod testing;
+
+pub use check::{Check, gradcheck, gradgradcheck};
+pub use error::{Argument, Error, Order, Place, Result};

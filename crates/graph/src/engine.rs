@@ -249,7 +249,8 @@ impl GraphTask {
             for &i in inputs {
                 self.caught[i] = Some(grad.clone());
             }
-            if self.accumulate {
+            // Results were asked to retain their gradient, and have been staged as such.
+            if self.accumulate && node.as_leaf().is_some() {
                 self.staged.push((node.clone(), nr as u32, grad.clone()));
             }
         }

@@ -25,6 +25,7 @@ pub use function::{Function, FunctionContext};
 pub use hooks::HookHandle;
 pub use mode::{enable_grad, is_grad_enabled, no_grad};
 pub use node::live_nodes;
+pub use operators::Number;
 pub use record::Input;
 pub use table::{Domain, InputSpec, OwnedSample, Row, Sample, rows};
 pub use var::{RequiresGrad, Var, WeakVar};

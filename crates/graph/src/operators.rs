@@ -4,17 +4,24 @@
 
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
-use foldback_tensor::Tensor;
+use foldback_tensor::{Scalar, Tensor};
 
 use crate::record::Input;
 use crate::var::Var;
+
+/// A Rust number on the right of an operator. On the left, where a type has to be fixed, `f64` and `i32` work.
+pub trait Number: Into<Scalar> + Copy {}
+macro_rules! numbers {
+    ($($t:ty),*) => { $(impl Number for $t {})* };
+}
+numbers!(i32, i64, f32, f64);
 
 macro_rules! operator {
     ($trait:ident $f:ident $reversed:ident, $assign:ident $f_assign:ident $f_:ident) => {
         operator!(@refs $trait $f; Var, Var, |a, b| Var::$f(a, b));
         operator!(@refs $trait $f; Var, Tensor, |a, b| Var::$f(a, b));
         operator!(@refs $trait $f; Tensor, Var, |a, b| Var::$f(&Var::from(a), b));
-        operator!(@numbers $trait $f $reversed $assign $f_assign $f_; i32 i64 f32 f64);
+        operator!(@numbers $trait $f $reversed $assign $f_assign $f_; i32 f64);
         impl Var {
             #[doc = concat!("[`Var::", stringify!($f), "`] in place: the handle stands for the new value, whose shape and type are those of the old one.")]
             ///
@@ -56,13 +63,33 @@ macro_rules! operator {
             }
         }
     };
-    (@numbers $trait:ident $f:ident $reversed:ident $assign:ident $f_assign:ident $f_:ident; $($n:ty)*) => {$(
-        operator!(@pair $trait $f; Var, $n, |a, b| Var::$f(&a, b));
-        operator!(@pair $trait $f; &Var, $n, |a, b| Var::$f(a, b));
-        operator!(@pair $trait $f; $n, Var, |a, b| b.$reversed(a));
-        operator!(@pair $trait $f; $n, &Var, |a, b| b.$reversed(a));
-        operator!(@assign $assign $f_assign $f_; $n, |b| b);
-    )*};
+    // One implementation for all numbers on the right, so that a literal there needs no type of its own.
+    (@numbers $trait:ident $f:ident $reversed:ident $assign:ident $f_assign:ident $f_:ident; $($n:ty)*) => {
+        impl<N: Number> $trait<N> for Var {
+            type Output = Var;
+            #[track_caller]
+            fn $f(self, other: N) -> Var {
+                Var::$f(&self, Input::Scalar(other.into())).unwrap_or_else(|e| panic!("{e}"))
+            }
+        }
+        impl<N: Number> $trait<N> for &Var {
+            type Output = Var;
+            #[track_caller]
+            fn $f(self, other: N) -> Var {
+                Var::$f(self, Input::Scalar(other.into())).unwrap_or_else(|e| panic!("{e}"))
+            }
+        }
+        impl<N: Number> $assign<N> for Var {
+            #[track_caller]
+            fn $f_assign(&mut self, other: N) {
+                self.$f_(Input::Scalar(other.into())).unwrap_or_else(|e| panic!("{e}"))
+            }
+        }
+        $(
+            operator!(@pair $trait $f; $n, Var, |a, b| b.$reversed(a));
+            operator!(@pair $trait $f; $n, &Var, |a, b| b.$reversed(a));
+        )*
+    };
 }
 operator!(Add add radd, AddAssign add_assign add_);
 operator!(Sub sub rsub, SubAssign sub_assign sub_);
@@ -72,13 +99,13 @@ operator!(Div div rdiv, DivAssign div_assign div_);
 impl Var {
     /// `number + self`, which is `self + number`.
     #[track_caller]
-    fn radd(&self, number: impl Into<foldback_tensor::Scalar>) -> crate::Result<Var> {
+    fn radd(&self, number: impl Into<Scalar>) -> crate::Result<Var> {
         self.add(Input::Scalar(number.into()))
     }
 
     /// `number * self`, which is `self * number`.
     #[track_caller]
-    fn rmul(&self, number: impl Into<foldback_tensor::Scalar>) -> crate::Result<Var> {
+    fn rmul(&self, number: impl Into<Scalar>) -> crate::Result<Var> {
         self.mul(Input::Scalar(number.into()))
     }
 }

@@ -25,7 +25,7 @@ pub use error::{Error, Result};
 pub use kernels::{Level, detected_level, force_level, level};
 pub use literal::NestedArray;
 pub use ops::{
-    Arg, BroadcastWarning, BroadcastWarningGuard, broadcast_warning, kernel, set_broadcast_warning,
+    Arg, BroadcastWarning, BroadcastWarningGuard, Number, broadcast_warning, kernel, set_broadcast_warning,
 };
 pub use random::{Generator, manual_seed};
 pub use shape::{Axes, Shape, broadcast_shapes, can_broadcast};

@@ -12,5 +12,6 @@ mod softmax;
 mod warning;
 
 pub use arg::Arg;
+pub use operators::Number;
 pub use warning::{BroadcastWarning, BroadcastWarningGuard, broadcast_warning, set_broadcast_warning};
 pub mod kernel;

@@ -5,7 +5,15 @@
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Not, Sub, SubAssign};
 
 use super::pointwise::reversed;
+use crate::dtype::Scalar;
 use crate::tensor::Tensor;
+
+/// A Rust number on the right of an operator. On the left, where a type has to be fixed, `f64` and `i32` work.
+pub trait Number: Into<Scalar> + Copy {}
+macro_rules! numbers {
+    ($($t:ty),*) => { $(impl Number for $t {})* };
+}
+numbers!(i32, i64, f32, f64);
 
 macro_rules! operator {
     ($trait:ident $f:ident, $assign:ident $f_assign:ident $f_:ident, $numbers:tt) => {
@@ -37,23 +45,38 @@ macro_rules! operator {
             }
         }
     };
-    (@numbers $trait:ident $f:ident $assign:ident $f_assign:ident $f_:ident ($($n:ty),*)) => {$(
-        operator!(@pair $trait $f; Tensor, $n; |a, b| Tensor::$f(&a, b));
-        operator!(@pair $trait $f; &Tensor, $n; |a, b| Tensor::$f(a, b));
-        operator!(@pair $trait $f; $n, Tensor; |a, b| reversed(stringify!($f), a.into(), &b));
-        operator!(@pair $trait $f; $n, &Tensor; |a, b| reversed(stringify!($f), a.into(), b));
-        impl $assign<$n> for Tensor {
+    // One implementation for all numbers on the right, so that a literal there needs no type of its own.
+    (@numbers $trait:ident $f:ident $assign:ident $f_assign:ident $f_:ident ($($n:ty),*)) => {
+        impl<N: Number> $trait<N> for Tensor {
+            type Output = Tensor;
             #[track_caller]
-            fn $f_assign(&mut self, other: $n) {
-                self.$f_(other).map(|_| ()).unwrap_or_else(|e| panic!("{e}"))
+            fn $f(self, other: N) -> Tensor {
+                Tensor::$f(&self, other.into()).unwrap_or_else(|e| panic!("{e}"))
             }
         }
-    )*};
+        impl<N: Number> $trait<N> for &Tensor {
+            type Output = Tensor;
+            #[track_caller]
+            fn $f(self, other: N) -> Tensor {
+                Tensor::$f(self, other.into()).unwrap_or_else(|e| panic!("{e}"))
+            }
+        }
+        impl<N: Number> $assign<N> for Tensor {
+            #[track_caller]
+            fn $f_assign(&mut self, other: N) {
+                self.$f_(other.into()).map(|_| ()).unwrap_or_else(|e| panic!("{e}"))
+            }
+        }
+        $(
+            operator!(@pair $trait $f; $n, Tensor; |a, b| reversed(stringify!($f), a.into(), &b));
+            operator!(@pair $trait $f; $n, &Tensor; |a, b| reversed(stringify!($f), a.into(), b));
+        )*
+    };
 }
-operator!(Add add, AddAssign add_assign add_, (i32, i64, f32, f64));
-operator!(Sub sub, SubAssign sub_assign sub_, (i32, i64, f32, f64));
-operator!(Mul mul, MulAssign mul_assign mul_, (i32, i64, f32, f64));
-operator!(Div div, DivAssign div_assign div_, (i32, i64, f32, f64));
+operator!(Add add, AddAssign add_assign add_, (i32, f64));
+operator!(Sub sub, SubAssign sub_assign sub_, (i32, f64));
+operator!(Mul mul, MulAssign mul_assign mul_, (i32, f64));
+operator!(Div div, DivAssign div_assign div_, (i32, f64));
 
 impl Neg for &Tensor {
     type Output = Tensor;

@@ -1,4 +1,4 @@
-//! Matrix products: the door to `gemm`, cut into tiles that do not depend on threads, and loops of our own for sizes
+//! Matrix products, cut into tiles that do not depend on threads: the door to `gemm`, and loops of our own for sizes
 //! that are too small for it.
 //!
 //! Note [The bits of a product]
@@ -6,9 +6,11 @@
 //! operands alone. Each element is written by one tile, whose additions happen in one order, so a product has the same
 //! bits for any number of threads. Long inner sizes with few results are cut into parts, added up in order.
 
+mod gemm;
+mod small;
+
 use std::marker::PhantomData;
 
-use super::level::{Level, level};
 use crate::buffer::Buffer;
 use crate::dtype::Element;
 use crate::threads::split_work;
@@ -324,296 +326,6 @@ impl<T> Out<'_, T> {
     }
 }
 
-/// Products of at most this many multiplications go to the loops of this file instead of `gemm`.
-const SMALL: usize = 32 * 32 * 32;
-
-/// The longest inner size that those loops take.
-const SMALL_DEPTH: usize = 1024;
-
-/// Rows up to which `gemm` had better make the transposed result than read a right operand across its columns.
-const FEW_ROWS: usize = 16;
-
-/// Inner positions that are laid out at once where the right operand is transposed.
-const PACK: usize = 256;
-
-macro_rules! float_multiply {
-    ($t:ident, $width:literal) => {
-        impl Multiply for $t {
-            fn of_count(n: usize) -> $t {
-                n as $t
-            }
-            #[inline(always)]
-            fn plus(a: $t, b: $t) -> $t {
-                a + b
-            }
-            #[inline]
-            fn multiply(tile: Tile<'_, $t>) {
-                multiply_float::<$t, $width>(tile, 1.0);
-            }
-        }
-        impl Fused for $t {
-            #[inline(always)]
-            fn fused<const FMA: bool>(a: $t, b: $t, c: $t) -> $t {
-                if FMA { a.mul_add(b, c) } else { a * b + c }
-            }
-        }
-    };
-}
-float_multiply!(f32, 16);
-float_multiply!(f64, 8);
-
-/// Picks the way to compute a tile from its sizes and the layout of its operands.
-fn multiply_float<T: Fused, const W: usize>(tile: Tile<'_, T>, one: T) {
-    let (m, n, k) = (tile.m, tile.n, tile.k);
-    let tiny = m * n * k <= SMALL && k <= SMALL_DEPTH && tile.scale == one;
-    let across = tile.b.row_step == 1 && tile.b.col_step != 1;
-    if n == 1 || m == 1 || k <= 2 {
-        if tiny && m == 1 && tile.b.col_step == 1 { small::<T, W>(tile) } else { gemm_tile(tile, one) }
-    } else if tile.b.col_step == 1 {
-        if tiny { small::<T, W>(tile) } else { gemm_tile(tile, one) }
-    } else if across && tiny && m >= 4 {
-        let mut packed = Buffer::stale(k * n);
-        pack(&tile.b, k, n, packed.as_mut_slice());
-        small::<T, W>(Tile { b: row_major(packed.as_slice(), n), ..tile });
-    } else if across && !tiny && m <= FEW_ROWS {
-        transposed_result(tile, one);
-    } else if across && !tiny {
-        packed_right(tile, one);
-    } else {
-        gemm_tile(tile, one);
-    }
-}
-
-/// A row-major matrix of `cols` columns.
-fn row_major<T>(data: &[T], cols: usize) -> Matrix<'_, T> {
-    Matrix { data, start: 0, row_step: cols as isize, col_step: 1 }
-}
-
-/// A product whose right operand is transposed, laid out a few hundred rows at a time: `gemm` would read it across.
-fn packed_right<T: Fused>(mut tile: Tile<'_, T>, one: T) {
-    let (n, k) = (tile.n, tile.k);
-    let mut packed = Buffer::stale(k.min(PACK) * n);
-    let mut from = 0;
-    while from < k {
-        let depth = (k - from).min(PACK);
-        pack(&tile.b.moved(0, from, 0), depth, n, packed.as_mut_slice());
-        let out = Out { life: PhantomData, ..tile.out };
-        let (a, b) = (tile.a.moved(0, 0, from), row_major(packed.as_slice(), n));
-        gemm_tile(Tile { m: tile.m, n, k: depth, a, b, out, scale: tile.scale, add: tile.add }, one);
-        tile.add = true;
-        from += depth;
-    }
-}
-
-/// A product of few rows whose right operand is transposed: its transpose, whose columns are then written as rows.
-fn transposed_result<T: Fused>(mut tile: Tile<'_, T>, one: T) {
-    let (m, n) = (tile.m, tile.n);
-    let mut columns: Buffer<T> = Buffer::stale(m * n);
-    let out =
-        Out { start: columns.as_mut_slice().as_mut_ptr(), stride: m, rows: n, cols: m, life: PhantomData };
-    let (a, b) = (tile.b.transposed(), tile.a.transposed());
-    gemm_tile(Tile { m: n, n: m, k: tile.k, a, b, out, scale: tile.scale, add: false }, one);
-    let columns = columns.as_slice();
-    for i in 0..m {
-        let add = tile.add;
-        for (o, c) in tile.out.row(i).iter_mut().zip(columns[i..].iter().step_by(m)) {
-            *o = if add { T::plus(*o, *c) } else { *c };
-        }
-    }
-}
-
-/// Copies a matrix whose rows are neighbours in memory (a transposed one) into row-major order, in squares that fit in
-/// the first-level cache.
-fn pack<T: Element>(b: &Matrix<'_, T>, rows: usize, cols: usize, out: &mut [T]) {
-    debug_assert_eq!(b.row_step, 1);
-    const SIDE: usize = 16;
-    let column = |c: usize, row: usize, len: usize| {
-        let at = (b.start as isize + c as isize * b.col_step) as usize + row;
-        &b.data[at..at + len]
-    };
-    let mut square = [[T::default(); SIDE]; SIDE];
-    for row in (0..rows).step_by(SIDE) {
-        let high = (rows - row).min(SIDE);
-        for col in (0..cols).step_by(SIDE) {
-            let wide = (cols - col).min(SIDE);
-            if high == SIDE && wide == SIDE {
-                for c in 0..SIDE {
-                    let from: &[T; SIDE] =
-                        column(col + c, row, SIDE).try_into().expect("a slice of that length");
-                    for (line, &v) in square.iter_mut().zip(from) {
-                        line[c] = v;
-                    }
-                }
-                for (r, line) in square.iter().enumerate() {
-                    out[(row + r) * cols + col..][..SIDE].copy_from_slice(line);
-                }
-            } else {
-                for c in col..col + wide {
-                    for (r, &v) in column(c, row, high).iter().enumerate() {
-                        out[(row + r) * cols + c] = v;
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// One call of `gemm` on this thread.
-fn gemm_tile<T: Element>(t: Tile<'_, T>, one: T) {
-    assert!(t.out.rows == t.m && t.out.cols == t.n);
-    // SAFETY: `out` is a rectangle of m by n elements that this task alone writes; `Product::run` has checked that all
-    // elements of the operands lie in their slices, and shared slices do not overlap an exclusive one. `gemm` takes
-    // steps of any sign, or zero, for its operands, and `T` is f32 or f64.
-    unsafe {
-        gemm::gemm(
-            t.m,
-            t.n,
-            t.k,
-            t.out.start,
-            1,
-            t.out.stride as isize,
-            t.add,
-            t.a.pointer(),
-            t.a.col_step,
-            t.a.row_step,
-            t.b.pointer(),
-            t.b.col_step,
-            t.b.row_step,
-            one,
-            t.scale,
-            false,
-            false,
-            false,
-            gemm::Parallelism::None,
-        );
-    }
-}
-
-/// Numbers with a multiply-add that is fused where the loop is compiled for it.
-trait Fused: Multiply {
-    fn fused<const FMA: bool>(a: Self, b: Self, c: Self) -> Self;
-}
-
-/// A small product, at the level of this processor. `W` is the number of columns kept in one wide register.
-fn small<T: Fused, const W: usize>(tile: Tile<'_, T>) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx2,fma")]
-        fn avx2<T: Fused, const W: usize>(tile: Tile<'_, T>) {
-            small_body::<true, T, W>(tile)
-        }
-        #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
-        fn avx512<T: Fused, const W: usize>(tile: Tile<'_, T>) {
-            small_body::<true, T, W>(tile)
-        }
-        match level() {
-            // SAFETY: `level` never exceeds what was detected on this processor, and `Avx512` is only detected where
-            // every feature named above is present.
-            Level::Avx512 => return unsafe { avx512::<T, W>(tile) },
-            // SAFETY: as above, for AVX2 and FMA.
-            Level::Avx2 => return unsafe { avx2::<T, W>(tile) },
-            Level::Baseline => {}
-        }
-    }
-    small_body::<false, T, W>(tile)
-}
-
-#[inline(always)]
-fn small_body<const FMA: bool, T: Fused, const W: usize>(mut tile: Tile<'_, T>) {
-    debug_assert_eq!(tile.b.col_step, 1);
-    let (n, mut col) = (tile.n, 0);
-    while n - col >= W {
-        let b = tile.b.moved(0, 0, col);
-        columns::<FMA, T, W>(&mut tile, b, col);
-        col += W;
-    }
-    if col < n {
-        last_columns::<FMA, T, W>(&mut tile, col);
-    }
-}
-
-/// The columns from `col` on, fewer than `W`: filled up to a whole register, and cut off again.
-#[inline(always)]
-fn last_columns<const FMA: bool, T: Fused, const W: usize>(tile: &mut Tile<'_, T>, col: usize) {
-    let (m, k, rest) = (tile.m, tile.k, tile.n - col);
-    let mut wide: Buffer<T> = Buffer::stale(k * W);
-    for (p, line) in wide.as_mut_slice().chunks_exact_mut(W).enumerate() {
-        let at = (tile.b.start as isize + p as isize * tile.b.row_step) as usize + col;
-        for (c, v) in line.iter_mut().enumerate() {
-            *v = if c < rest { tile.b.data[at + c] } else { T::default() };
-        }
-    }
-    let mut results: Buffer<T> = Buffer::stale(m * W);
-    let out =
-        Out { start: results.as_mut_slice().as_mut_ptr(), stride: W, rows: m, cols: W, life: PhantomData };
-    let b = row_major(wide.as_slice(), W);
-    columns::<FMA, T, W>(&mut Tile { m, n: W, k, a: tile.a, b, out, scale: tile.scale, add: false }, b, 0);
-    for (i, line) in results.as_slice().chunks_exact(W).enumerate() {
-        for (o, &s) in tile.out.row(i)[col..].iter_mut().zip(line) {
-            *o = if tile.add { T::plus(*o, s) } else { s };
-        }
-    }
-}
-
-/// Rows that are computed together: with two sums of `W` columns in flight per multiplier, they hide its latency.
-const ROWS: usize = 6;
-
-/// All rows of `W` columns of the result from `col` on, where `b` starts.
-///
-/// The last rows are computed as often as it takes to make six: one shape of loop, which the compiler vectorises, is
-/// faster than several.
-#[inline(always)]
-fn columns<const FMA: bool, T: Fused, const W: usize>(tile: &mut Tile<'_, T>, b: Matrix<'_, T>, col: usize) {
-    let mut row = 0;
-    while row < tile.m {
-        block::<FMA, T, W>(tile, b, row, col);
-        row += ROWS;
-    }
-}
-
-/// Six rows of `W` results, kept in registers while the inner index runs. Six arrays rather than one of six, because
-/// the compiler keeps what is indexed by a loop it does not unroll in memory.
-#[inline(always)]
-fn block<const FMA: bool, T: Fused, const W: usize>(tile: &mut Tile<'_, T>, b: Matrix<'_, T>, row: usize, col: usize) {
-    let (a, last) = (tile.a, tile.m - 1);
-    let none = [T::default(); W];
-    let (mut s0, mut s1, mut s2, mut s3, mut s4, mut s5) = (none, none, none, none, none, none);
-    for p in 0..tile.k {
-        let at = (b.start as isize + p as isize * b.row_step) as usize;
-        let line: [T; W] = b.data[at..at + W].try_into().expect("a slice of that length");
-        // SAFETY: `Product::run` has checked the rows 0..m and the columns 0..k of the left operand.
-        let left = |r: usize| unsafe { a.at((row + r).min(last), p) };
-        s0 = step::<FMA, T, W>(left(0), &line, s0);
-        s1 = step::<FMA, T, W>(left(1), &line, s1);
-        s2 = step::<FMA, T, W>(left(2), &line, s2);
-        s3 = step::<FMA, T, W>(left(3), &line, s3);
-        s4 = step::<FMA, T, W>(left(4), &line, s4);
-        s5 = step::<FMA, T, W>(left(5), &line, s5);
-    }
-    put(tile, row, col, s0);
-    put(tile, row + 1, col, s1);
-    put(tile, row + 2, col, s2);
-    put(tile, row + 3, col, s3);
-    put(tile, row + 4, col, s4);
-    put(tile, row + 5, col, s5);
-}
-
-/// Writes or adds a piece of a row, if there is such a row.
-#[inline(always)]
-fn put<T: Fused, const W: usize>(tile: &mut Tile<'_, T>, row: usize, col: usize, sums: [T; W]) {
-    if row < tile.m {
-        let add = tile.add;
-        let out: &mut [T; W] = (&mut tile.out.row(row)[col..col + W]).try_into().expect("a slice of that length");
-        *out = if add { std::array::from_fn(|c| T::plus(out[c], sums[c])) } else { sums };
-    }
-}
-
-/// `a * line + sums`
-#[inline(always)]
-fn step<const FMA: bool, T: Fused, const W: usize>(a: T, line: &[T; W], sums: [T; W]) -> [T; W] {
-    std::array::from_fn(|c| T::fused::<FMA>(a, line[c], sums[c]))
-}
-
 impl Multiply for i64 {
     fn of_count(n: usize) -> i64 {
         n as i64
@@ -646,5 +358,61 @@ impl Multiply for i64 {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gemm::{gemm_tile, row_major};
+    use super::small::{small, small_body};
+    use super::*;
+
+    fn numbers(n: usize) -> Vec<f64> {
+        (0..n).map(|i| ((i * 37 + 5) % 17) as f64 - 8.0).collect()
+    }
+
+    fn product<'a>(m: usize, n: usize, k: usize, a: &'a [f64], b: &'a [f64]) -> Product<'a, f64> {
+        Product { m, n, k, a: row_major(a, k), b: row_major(b, n), kept: &[], summed: &[], scale: 1.0 }
+    }
+
+    #[test]
+    fn the_loops_for_small_sizes_agree_with_gemm_at_every_level() {
+        for (m, n, k) in [(1, 2, 3), (7, 21, 33), (6, 8, 1), (13, 5, 40), (2, 16, 7)] {
+            let (a, b) = (numbers(m * k), numbers(k * n));
+            for add in [false, true] {
+                let run = |f: fn(Tile<'_, f64>)| {
+                    let mut out = vec![3.0; m * n];
+                    let start = out.as_mut_ptr();
+                    let target = Out { start, stride: n, rows: m, cols: n, life: PhantomData };
+                    let p = product(m, n, k, &a, &b);
+                    p.check();
+                    f(Tile { m, n, k, a: p.a, b: p.b, out: target, scale: 1.0, add });
+                    out
+                };
+                let want = run(|t| gemm_tile(t, 1.0));
+                assert_eq!(run(small::<f64, 8>), want, "{m} x {n} x {k}");
+                assert_eq!(run(small_body::<false, f64, 8>), want, "{m} x {n} x {k}");
+                assert_eq!(run(small_body::<true, f64, 8>), want, "{m} x {n} x {k}");
+            }
+        }
+    }
+
+    #[test]
+    fn tiles_cover_the_result_and_large_ones_are_cut() {
+        for (m, n, k) in
+            [(1, 1, 1), (1000, 1, 9), (512, 512, 512), (3, 100_000, 64), (1 << 20, 64, 64), (64, 64, 1 << 20)]
+        {
+            let t = Tiles::new(m, n, k);
+            assert_eq!(t.count, m.div_ceil(t.rows) * n.div_ceil(t.cols));
+            assert!(t.rows <= m && t.cols <= n && t.rows * t.cols > 0);
+            assert!(m * n * k < 1 << 24 || k > 1 << 16 || t.count >= 4, "{m} x {n} x {k}: {t:?}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "reaches outside its buffer")]
+    fn operands_outside_their_slices_are_refused() {
+        let (a, b) = (numbers(6), numbers(5));
+        product(2, 2, 3, &a, &b).run(&mut [0.0; 4], false);
     }
 }

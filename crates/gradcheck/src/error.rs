@@ -1,0 +1,144 @@
+//! What a check can find.
+
+use std::fmt;
+
+use foldback_tensor::{DType, Shape};
+
+/// A check passes or says what is wrong.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What a check found.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The function or its backward pass failed.
+    #[error(transparent)]
+    Graph(#[from] foldback_graph::Error),
+    /// Differences need `f64`.
+    #[error("{argument} has dtype {dtype}; differences are meaningful in f64 only, convert it with to_dtype")]
+    DType {
+        /// what has the wrong type
+        argument: Argument,
+        /// its type
+        dtype: DType,
+    },
+    /// The list of flags that say which inputs are tracked does not fit.
+    #[error("{flags} flags say which of {inputs} inputs are tracked")]
+    TrackedCount {
+        /// the number of flags
+        flags: usize,
+        /// the number of inputs
+        inputs: usize,
+    },
+    /// There is nothing to take a gradient of.
+    #[error("no input is tracked, so there is no gradient to check")]
+    NothingTracked,
+    /// A seed does not have the shape of the output, or the output changes its shape near the inputs.
+    #[error("{argument} has shape {found} where {expected} was expected")]
+    Shape {
+        /// what has the wrong shape
+        argument: Argument,
+        /// the shape that fits
+        expected: Shape,
+        /// the shape it has
+        found: Shape,
+    },
+    /// A gradient has another shape or type than what it is the gradient of.
+    #[error(
+        "the {order}-order gradient of {argument} is {found_dtype}{found} where {expected_dtype}{expected} was expected"
+    )]
+    GradientForm {
+        /// which derivative
+        order: Order,
+        /// what it is the gradient of
+        argument: Argument,
+        /// the shape of the argument
+        expected: Shape,
+        /// the type of the argument
+        expected_dtype: DType,
+        /// the shape of the gradient
+        found: Shape,
+        /// the type of the gradient
+        found_dtype: DType,
+    },
+    /// The backward pass and the differences disagree; of all disagreements, the worst.
+    #[error(
+        "the {order}-order gradient of {argument} {place} is {analytical} by the backward pass and {numerical} by differences (tolerance {tolerance:.1e})"
+    )]
+    Gradient {
+        /// which derivative
+        order: Order,
+        /// what it is the gradient of
+        argument: Argument,
+        /// one element or a direction
+        place: Place,
+        /// by the backward pass
+        analytical: f64,
+        /// by differences
+        numerical: f64,
+        /// how far they may be apart
+        tolerance: f64,
+    },
+}
+
+/// Which derivative.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// of the function
+    First,
+    /// of the gradient
+    Second,
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Order::First => "first",
+            Order::Second => "second",
+        })
+    }
+}
+
+/// What a derivative is taken by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Argument {
+    /// an input, by its number
+    Input(usize),
+    /// the seed of the first backward pass
+    Seed,
+    /// all that are tracked, together
+    All,
+    /// the output
+    Output,
+}
+
+impl fmt::Display for Argument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Argument::Input(i) => write!(f, "input {i}"),
+            Argument::Seed => f.write_str("the seed"),
+            Argument::All => f.write_str("all inputs"),
+            Argument::Output => f.write_str("the output"),
+        }
+    }
+}
+
+/// Where in an argument.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Place {
+    /// one element, by its indices
+    Element(Vec<usize>),
+    /// along a random direction
+    Direction,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Element(index) => write!(f, "at {index:?}"),
+            Place::Direction => f.write_str("along a random direction"),
+        }
+    }
+}

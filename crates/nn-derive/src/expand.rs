@@ -1,0 +1,95 @@
+//! The code that the derives write.
+
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{DeriveInput, Path, Result, WhereClause, parse_quote};
+
+use crate::fields::{crate_path, parts};
+
+/// Which derive it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Module,
+    Parameters,
+}
+
+pub(crate) fn expand(input: &DeriveInput, default_crate: &str, kind: Kind) -> Result<TokenStream> {
+    let nn: Path = match crate_path(&input.attrs)? {
+        Some(path) => path,
+        None => syn::parse_str(default_crate)?,
+    };
+    let parameters = parameters_impl(input, &nn)?;
+    let module = if kind == Kind::Module { module_impl(input, &nn) } else { TokenStream::new() };
+    Ok(quote! { #parameters #module })
+}
+
+fn parameters_impl(input: &DeriveInput, nn: &Path) -> Result<TokenStream> {
+    let name = &input.ident;
+    let parts = parts(input)?;
+    let visits = parts.iter().map(|(member, path, ty)| {
+        // The span puts a field that holds no parameters into the error message.
+        quote_spanned! { ty.span() => visitor.part(#path, &self.#member); }
+    });
+    let switches = parts.iter().map(|(member, _, ty)| {
+        quote_spanned! { ty.span() => #nn::Parameters::set_training(&mut self.#member, training); }
+    });
+    let (impl_generics, ty_generics, where_clause) = input.generics.split_for_impl();
+    let mut bounds = where_or_empty(where_clause);
+    if input.generics.type_params().next().is_some() {
+        for (_, _, ty) in &parts {
+            bounds.predicates.push(parse_quote!(#ty: #nn::Parameters));
+        }
+    }
+    Ok(quote! {
+        #[automatically_derived]
+        impl #impl_generics #nn::Parameters for #name #ty_generics #bounds {
+            fn visit(&self, visitor: &mut #nn::Visitor<'_>) {
+                visitor.layer(self);
+                #(#visits)*
+            }
+
+            fn set_training(&mut self, training: bool) {
+                let _ = training;
+                #(#switches)*
+            }
+        }
+    })
+}
+
+/// The trait, whose `forward` adds the layer's path to errors, and the method of the same name: an inherent method goes
+/// before those of traits, so `model.forward(&x)` is this one even where `Forward` is in scope.
+fn module_impl(input: &DeriveInput, nn: &Path) -> TokenStream {
+    let (name, vis) = (&input.ident, &input.vis);
+    let (impl_generics, ty_generics, where_clause) = input.generics.split_for_impl();
+    let mut bounds = where_or_empty(where_clause);
+    bounds.predicates.push(parse_quote!(Self: #nn::Forward));
+    let mut trait_bounds = bounds.clone();
+    trait_bounds.predicates.push(parse_quote!(Self: #nn::Parameters));
+    quote! {
+        #[automatically_derived]
+        impl #impl_generics #nn::Module for #name #ty_generics #trait_bounds {
+            #[track_caller]
+            fn forward(&self, input: &#nn::Var) -> #nn::Result<#nn::Var> {
+                #nn::in_layer(self, #nn::Forward::forward(self, input))
+            }
+        }
+
+        #[automatically_derived]
+        impl #impl_generics #name #ty_generics #trait_bounds {
+            /// Applies the module; an error names the layer that it happened in.
+            ///
+            /// # Errors
+            /// What the module's `Forward` returns, with the layer's path.
+            #[track_caller]
+            #[allow(dead_code)]
+            #vis fn forward(&self, input: &#nn::Var) -> #nn::Result<#nn::Var> {
+                #nn::Module::forward(self, input)
+            }
+        }
+    }
+}
+
+fn where_or_empty(clause: Option<&WhereClause>) -> WhereClause {
+    clause.cloned().unwrap_or_else(|| parse_quote!(where))
+}

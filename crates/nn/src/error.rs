@@ -1,0 +1,180 @@
+//! What can go wrong in layers and losses; each variant holds the facts.
+
+use foldback_tensor::{DType, Shape};
+
+use crate::layer_path::LayerPath;
+
+/// The result of a layer or a loss.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a layer or a loss was refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An operation was refused.
+    #[error(transparent)]
+    Graph(#[from] foldback_graph::Error),
+    /// A failure inside a layer of a model.
+    #[error("{}{source}", Prefix(path))]
+    Layer {
+        /// where the layer stands in the model
+        path: LayerPath,
+        /// what went wrong there
+        source: Box<Error>,
+    },
+    /// An input whose last axis is not what the layer was made for.
+    #[error("{op}: expected an input of shape [.., {expected}], found {found}")]
+    Features {
+        /// the operation
+        op: &'static str,
+        /// the size wanted of the last axis
+        expected: usize,
+        /// the shape of the input
+        found: Shape,
+    },
+    /// A parameter of a shape that its layer cannot have.
+    #[error("{op}: expected {name} of shape {expected}, found {found}")]
+    ParameterShape {
+        /// the operation
+        op: &'static str,
+        /// the parameter
+        name: &'static str,
+        /// the shape wanted, with words for free sizes
+        expected: String,
+        /// the shape given
+        found: Shape,
+    },
+    /// A target that is not of the input's shape. Losses never broadcast.
+    #[error(
+        "{loss}: the input has shape {input} and the target {target}; losses do not broadcast: {}",
+        Advice(input, target)
+    )]
+    LossShapes {
+        /// the loss
+        loss: &'static str,
+        /// the shape of the input
+        input: Shape,
+        /// the shape of the target
+        target: Shape,
+    },
+    /// A target of classes that does not fit the scores.
+    #[error("{loss}: scores of shape {input} need {}, found a target of shape {target}", Targets(input, *probabilities))]
+    TargetShape {
+        /// the loss
+        loss: &'static str,
+        /// the shape of the scores
+        input: Shape,
+        /// the shape of the target
+        target: Shape,
+        /// whether the target holds probabilities, not class numbers
+        probabilities: bool,
+    },
+    /// A class number that no class has.
+    #[error("{loss}: target {target} at index {index:?} is out of bounds for {classes} classes")]
+    TargetOutOfRange {
+        /// the loss
+        loss: &'static str,
+        /// the class number
+        target: i64,
+        /// where it stands in the target
+        index: Vec<usize>,
+        /// how many classes there are
+        classes: usize,
+    },
+    /// An element type that a loss or layer cannot take.
+    #[error("{op}: {name} must not be {found}: expected {expected}")]
+    DType {
+        /// the operation
+        op: &'static str,
+        /// which argument
+        name: &'static str,
+        /// its type
+        found: DType,
+        /// the types it may have
+        expected: &'static str,
+    },
+    /// A parameter outside its domain.
+    #[error("{op}: {name} = {value} is not valid: expected {expected}")]
+    Parameter {
+        /// the operation
+        op: &'static str,
+        /// the parameter
+        name: &'static str,
+        /// its value
+        value: f64,
+        /// its domain
+        expected: &'static str,
+    },
+    /// An option that a loss cannot honour for this kind of target.
+    #[error("{loss}: {option} is not supported for {target}")]
+    Unsupported {
+        /// the loss
+        loss: &'static str,
+        /// the option
+        option: &'static str,
+        /// the kind of target
+        target: &'static str,
+    },
+    /// A shape without the axes that a fan is counted over.
+    #[error("init: fan in and fan out need at least 2 axes, found shape {shape}")]
+    Fan {
+        /// the shape
+        shape: Shape,
+    },
+}
+
+impl From<foldback_tensor::Error> for Error {
+    fn from(e: foldback_tensor::Error) -> Error {
+        Error::Graph(e.into())
+    }
+}
+
+/// A layer's path and a colon; nothing for a layer that is not part of a model.
+struct Prefix<'a>(&'a LayerPath);
+
+impl std::fmt::Display for Prefix<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0.as_str() {
+            "" => Ok(()),
+            path => write!(f, "{path}: "),
+        }
+    }
+}
+
+/// How to make two shapes equal.
+struct Advice<'a>(&'a Shape, &'a Shape);
+
+impl std::fmt::Display for Advice<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let without_ones = |s: &Shape| s.iter().copied().filter(|&n| n != 1).collect::<Vec<_>>();
+        let (input, target) = (self.0, self.1);
+        if without_ones(input) == without_ones(target) {
+            let (longer, shorter) =
+                if input.rank() >= target.rank() { ("input", "target") } else { ("target", "input") };
+            write!(f, "squeeze the {longer}, unsqueeze the {shorter}, or reshape one like the other")
+        } else if foldback_tensor::can_broadcast(input, target) {
+            f.write_str("expand one to the shape of the other if that is meant")
+        } else {
+            f.write_str("they must be equal")
+        }
+    }
+}
+
+/// The targets that fit some scores.
+struct Targets<'a>(&'a Shape, bool);
+
+impl std::fmt::Display for Targets<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let scores = self.0;
+        if self.1 {
+            return write!(f, "class probabilities of shape {scores}");
+        }
+        let mut expected = scores.to_vec();
+        match scores.rank() {
+            0 => return f.write_str("an axis of classes"),
+            1 => expected.clear(),
+            _ => drop(expected.remove(1)),
+        }
+        write!(f, "class numbers of shape {expected:?}")
+    }
+}

@@ -1,0 +1,194 @@
+//! The arguments of a call, by PyTorch's parameter names.
+
+use foldback_graph::{Input, Var};
+use foldback_tensor::{Axes, DType, Scalar, Tensor};
+use serde_json::{Map, Value};
+
+use super::build;
+
+/// Why a call gave no result.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// the library returned an error
+    Library(String),
+    /// the arguments are of a kind that the library's types do not express
+    Argument(String),
+    /// the library lacks something, or refuses by design; the text is the name that it is counted under
+    Unsupported(String),
+}
+
+impl From<foldback_graph::Error> for Refusal {
+    fn from(e: foldback_graph::Error) -> Refusal {
+        Refusal::Library(e.to_string())
+    }
+}
+
+impl From<foldback_tensor::Error> for Refusal {
+    fn from(e: foldback_tensor::Error) -> Refusal {
+        Refusal::Library(e.to_string())
+    }
+}
+
+/// What reading an argument gives.
+pub(super) type Read<T> = Result<T, Refusal>;
+
+/// An operand: a variable, or a plain number where PyTorch takes either.
+pub(super) enum Operand {
+    Var(Var),
+    Number(Scalar),
+}
+
+impl Operand {
+    pub(super) fn input(&self) -> Input<'_> {
+        match self {
+            Operand::Var(v) => Input::Var(v),
+            Operand::Number(s) => Input::Scalar(*s),
+        }
+    }
+}
+
+/// A call's named arguments.
+pub(super) struct Args {
+    vars: Vec<(String, Var)>,
+    plain: Map<String, Value>,
+}
+
+impl Args {
+    pub(super) fn new(vars: Vec<(String, Var)>, plain: Map<String, Value>) -> Args {
+        Args { vars, plain }
+    }
+
+    /// The names given, with those of a list's members cut off: `tensors[0]` counts as `tensors`.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        let base = |n: &'_ str| n.find('[').unwrap_or(n.len());
+        self.vars.iter().map(move |(n, _)| &n[..base(n)]).chain(self.plain.keys().map(String::as_str))
+    }
+
+    /// A tensor argument.
+    pub(super) fn var(&self, name: &str) -> Read<Var> {
+        self.maybe_var(name)?.ok_or_else(|| Refusal::Argument(format!("no tensor `{name}`")))
+    }
+
+    /// A tensor argument that may be absent or null.
+    pub(super) fn maybe_var(&self, name: &str) -> Read<Option<Var>> {
+        if let Some((_, v)) = self.vars.iter().find(|(n, _)| n == name) {
+            return Ok(Some(v.clone()));
+        }
+        match self.value(name) {
+            None => Ok(None),
+            Some(_) => Err(Refusal::Argument(format!("`{name}` is a number where a tensor is wanted"))),
+        }
+    }
+
+    /// A tensor argument that takes no part in gradients: an index, a condition, a target.
+    pub(super) fn tensor(&self, name: &str) -> Read<Tensor> {
+        Ok(self.var(name)?.value())
+    }
+
+    /// A tensor or a number.
+    pub(super) fn operand(&self, name: &str) -> Read<Operand> {
+        self.maybe_operand(name)?.ok_or_else(|| Refusal::Argument(format!("no `{name}`")))
+    }
+
+    /// A tensor or a number, which may be absent or null.
+    pub(super) fn maybe_operand(&self, name: &str) -> Read<Option<Operand>> {
+        if let Some((_, v)) = self.vars.iter().find(|(n, _)| n == name) {
+            return Ok(Some(Operand::Var(v.clone())));
+        }
+        Ok(self.scalar(name)?.map(Operand::Number))
+    }
+
+    /// A list of tensors: `name[0]`, `name[1]`, ...
+    pub(super) fn list(&self, name: &str) -> Read<Vec<Var>> {
+        let mut list = Vec::new();
+        while let Some((_, v)) = self.vars.iter().find(|(n, _)| *n == format!("{name}[{}]", list.len())) {
+            list.push(v.clone());
+        }
+        match self.value(name) {
+            Some(v) if v.as_array().is_none_or(|l| !l.is_empty()) => {
+                Err(Refusal::Argument(format!("`{name}` is no list of tensors")))
+            }
+            _ => Ok(list),
+        }
+    }
+
+    /// A plain number, if given.
+    pub(super) fn scalar(&self, name: &str) -> Read<Option<Scalar>> {
+        self.read(name, "a number", build::number)
+    }
+
+    /// A plain number as a float, or its default.
+    pub(super) fn float(&self, name: &str, default: f64) -> Read<f64> {
+        Ok(self.scalar(name)?.map_or(default, Scalar::to_f64))
+    }
+
+    /// A whole number, if given. PyTorch takes a 0-d integer tensor for one, too.
+    pub(super) fn int(&self, name: &str) -> Read<Option<isize>> {
+        if let Some((_, v)) = self.vars.iter().find(|(n, _)| n == name) {
+            return Ok(Some(v.value().item::<i64>()? as isize));
+        }
+        self.read(name, "a whole number", |v| v.as_i64().map(|v| v as isize))
+    }
+
+    /// A whole number that must be given.
+    pub(super) fn int_of(&self, name: &str) -> Read<isize> {
+        self.int(name)?.ok_or_else(|| Refusal::Argument(format!("no `{name}`")))
+    }
+
+    /// A truth value, or its default.
+    pub(super) fn flag(&self, name: &str, default: bool) -> Read<bool> {
+        Ok(self.read(name, "a truth value", Value::as_bool)?.unwrap_or(default))
+    }
+
+    /// A word, or its default.
+    pub(super) fn word(&self, name: &str, default: &str) -> Read<String> {
+        let word = self.read(name, "a word", |v| v.as_str().map(str::to_owned))?;
+        Ok(word.unwrap_or_else(|| default.to_owned()))
+    }
+
+    /// Whole numbers, one or a list of them, if given.
+    pub(super) fn ints(&self, name: &str) -> Read<Option<Vec<isize>>> {
+        self.read(name, "whole numbers", |v| match v {
+            Value::Array(list) => list.iter().map(|v| v.as_i64().map(|v| v as isize)).collect(),
+            v => v.as_i64().map(|v| vec![v as isize]),
+        })
+    }
+
+    /// Whole numbers that must be given.
+    pub(super) fn ints_of(&self, name: &str) -> Read<Vec<isize>> {
+        self.ints(name)?.ok_or_else(|| Refusal::Argument(format!("no `{name}`")))
+    }
+
+    /// Axes to reduce; absent, null or an empty list are all of them.
+    pub(super) fn axes(&self, name: &str) -> Read<Axes> {
+        Ok(match self.ints(name)? {
+            Some(list) if !list.is_empty() => Axes::from(list),
+            _ => Axes::from(..),
+        })
+    }
+
+    /// A dtype, if given.
+    pub(super) fn dtype(&self, name: &str) -> Read<Option<DType>> {
+        let Some(word) = self.read(name, "a dtype", |v| v.as_str().map(str::to_owned))? else { return Ok(None) };
+        build::dtype(&word).map(Some).ok_or_else(|| Refusal::Unsupported(format!("dtype {word}")))
+    }
+
+    /// Whether something other than null is given.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.value(name).is_some() || self.vars.iter().any(|(n, _)| n == name)
+    }
+
+    fn value(&self, name: &str) -> Option<&Value> {
+        self.plain.get(name).filter(|v| !v.is_null())
+    }
+
+    fn read<T>(&self, name: &str, kind: &str, parse: impl FnOnce(&Value) -> Option<T>) -> Read<Option<T>> {
+        match self.value(name) {
+            None => Ok(None),
+            Some(v) => match parse(v) {
+                Some(t) => Ok(Some(t)),
+                None => Err(Refusal::Argument(format!("`{name}` = {v} is not {kind}"))),
+            },
+        }
+    }
+}

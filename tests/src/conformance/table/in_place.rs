@@ -1,0 +1,1 @@
+use super::Operation; pub(super) const ROWS: &[Operation] = &[];

@@ -1,0 +1,156 @@
+//! Operations that work element by element.
+
+use foldback_graph::{Input, Result, Var};
+use foldback_tensor::{DType, Scalar, Tensor};
+
+use super::{Operation, Outcome, one, operation, plain};
+use crate::conformance::args::{Args, Operand, Read, Refusal};
+
+/// A function of one variable.
+macro_rules! unary {
+    ($names:literal, |$x:ident| $body:expr) => {
+        operation!($names, "input", |a| {
+            let $x = a.var("input")?;
+            one::<foldback_graph::Error>($body)
+        })
+    };
+}
+
+/// A function of two operands, of which PyTorch wants the first to be a tensor.
+macro_rules! binary {
+    ($names:literal, |$x:ident, $y:ident| $body:expr) => {
+        operation!($names, "input other", |a| {
+            let ($x, other) = (a.var("input")?, a.operand("other")?);
+            let $y = other.input();
+            one($body)
+        })
+    };
+}
+
+/// A function of two tensors, neither of which may be a number.
+macro_rules! tensors {
+    ($names:literal, |$x:ident, $y:ident| $body:expr) => {
+        operation!($names, "input other", |a| {
+            let ($x, $y) = (a.var("input")?, a.var("other")?);
+            one($body)
+        })
+    };
+}
+
+pub(super) const ROWS: &[Operation] = &[
+    unary!("neg negative", |x| x.neg()),
+    unary!("abs absolute", |x| x.abs()),
+    unary!("sign", |x| Ok(x.sign())),
+    unary!("square", |x| Ok(x.square())),
+    unary!("exp", |x| Ok(x.exp())),
+    unary!("expm1 special.expm1", |x| Ok(x.expm1())),
+    unary!("log", |x| Ok(x.ln())),
+    unary!("log1p special.log1p", |x| Ok(x.log1p())),
+    unary!("sqrt", |x| Ok(x.sqrt())),
+    unary!("rsqrt", |x| Ok(x.rsqrt())),
+    unary!("reciprocal", |x| Ok(x.reciprocal())),
+    unary!("sin", |x| Ok(x.sin())),
+    unary!("cos", |x| Ok(x.cos())),
+    unary!("tanh", |x| Ok(x.tanh())),
+    unary!("sigmoid special.expit", |x| Ok(x.sigmoid())),
+    unary!("erf special.erf", |x| Ok(x.erf())),
+    unary!("relu", |x| x.relu()),
+    unary!("silu", |x| x.silu()),
+    unary!("logical_not", |x| Ok(Var::from(x.value().logical_not()))),
+    unary!("isnan", |x| x.ne(&x)),
+    unary!("tanhshrink", |x| x.sub(&x.tanh())),
+    operation!("gelu", "input approximate", |a| match a.word("approximate", "none")?.as_str() {
+        "none" => one(a.var("input")?.gelu()),
+        "tanh" => one(a.var("input")?.gelu_tanh()),
+        other => Err(Refusal::Argument(format!("`approximate` = {other}"))),
+    }),
+    operation!("softplus", "input beta threshold", |a| {
+        one(a.var("input")?.softplus_with(a.float("beta", 1.0)?, a.float("threshold", 20.0)?))
+    }),
+    operation!("add", "input other alpha", |a| scaled(a, "input", "other", Var::add, Var::add_scaled)),
+    operation!("sub subtract", "input other alpha", |a| scaled(a, "input", "other", Var::sub, Var::sub_scaled)),
+    operation!("rsub", "input other alpha", |a| scaled(a, "other", "input", Var::sub, Var::sub_scaled)),
+    operation!("__rsub__", "input other", |a| either(a, "other", "input", Var::sub, Var::rsub)),
+    operation!("mul multiply", "input other", |a| either(a, "input", "other", Var::mul, |x, c| x.mul(Input::Scalar(c)))),
+    operation!("div divide", "input other rounding_mode", |a| match a.word("rounding_mode", "")?.as_str() {
+        "" => either(a, "input", "other", Var::div, Var::rdiv),
+        _ => Err(Refusal::Unsupported("argument div(rounding_mode=)".into())),
+    }),
+    operation!("true_divide", "input other", |a| either(a, "input", "other", Var::div, Var::rdiv)),
+    operation!("__rdiv__", "input other", |a| either(a, "other", "input", Var::div, Var::rdiv)),
+    operation!("pow", "input self exponent", |a| {
+        either(a, if a.has("self") { "self" } else { "input" }, "exponent", Var::pow, Var::rpow)
+    }),
+    operation!("__rpow__", "input other", |a| either(a, "other", "input", Var::pow, Var::rpow)),
+    tensors!("maximum", |x, y| x.maximum(&y)),
+    tensors!("minimum", |x, y| x.minimum(&y)),
+    binary!("eq", |x, y| x.eq(y)),
+    binary!("ne not_equal", |x, y| x.ne(y)),
+    binary!("lt less", |x, y| x.lt(y)),
+    binary!("le less_equal", |x, y| x.le(y)),
+    binary!("gt greater", |x, y| x.gt(y)),
+    binary!("ge greater_equal", |x, y| x.ge(y)),
+    tensors!("logical_and", |x, y| x.logical_and(&y)),
+    tensors!("logical_or", |x, y| x.logical_or(&y)),
+    tensors!("logical_xor", |x, y| x.logical_xor(&y)),
+    operation!("clamp clip", "input min max", |a| {
+        let (x, lo, hi) = (a.var("input")?, a.maybe_operand("min")?, a.maybe_operand("max")?);
+        one(clamp(&x, lo, hi)?)
+    }),
+    operation!(Exact "where", "condition input other", |a| {
+        let (condition, yes, no) = (a.var("condition")?, a.operand("input")?, a.operand("other")?);
+        one(condition.where_cond(yes.input(), no.input()))
+    }),
+];
+
+/// A clamp with either bound, or both.
+pub(super) fn clamp(x: &Var, lo: Option<Operand>, hi: Option<Operand>) -> Read<Result<Var>> {
+    Ok(match (lo, hi) {
+        (Some(lo), Some(hi)) => x.clamp(lo.input(), hi.input()),
+        (Some(lo), None) => x.clamp_min(lo.input()),
+        (None, Some(hi)) => x.clamp_max(hi.input()),
+        (None, None) => return Err(Refusal::Argument("clamp without a bound".into())),
+    })
+}
+
+/// An operation on two operands, at most one of which is a number; `reversed` has the number on its left.
+fn either(
+    a: &Args,
+    left: &str,
+    right: &str,
+    forward: impl for<'a> Fn(&'a Var, Input<'a>) -> Result<Var>,
+    reversed: impl Fn(&Var, Scalar) -> Result<Var>,
+) -> Outcome {
+    match (a.operand(left)?, a.operand(right)?) {
+        (Operand::Var(x), y) => one(forward(&x, y.input())),
+        (Operand::Number(c), Operand::Var(y)) => one(reversed(&y, c)),
+        (Operand::Number(_), Operand::Number(_)) => Err(Refusal::Argument("two numbers".into())),
+    }
+}
+
+/// `left + alpha right`, or minus.
+fn scaled(
+    a: &Args,
+    left: &str,
+    right: &str,
+    forward: impl for<'a> Fn(&'a Var, Input<'a>) -> Result<Var>,
+    scaled: impl for<'a> Fn(&'a Var, Input<'a>, Scalar) -> Result<Var>,
+) -> Outcome {
+    let (x, y) = (a.operand(left)?, a.operand(right)?);
+    let x = match (x, &y) {
+        (Operand::Var(x), _) => x,
+        (Operand::Number(c), Operand::Var(y)) => beside(c, y),
+        (Operand::Number(_), Operand::Number(_)) => return Err(Refusal::Argument("two numbers".into())),
+    };
+    match a.scalar("alpha")? {
+        Some(alpha) => one(scaled(&x, y.input(), alpha)),
+        None => one(forward(&x, y.input())),
+    }
+}
+
+/// A number on the left of a tensor, as a 0-d variable of the type that it has there.
+fn beside(number: Scalar, tensor: &Var) -> Var {
+    let own = number.dtype();
+    let dtype = if tensor.dtype().category() >= own.category() { tensor.dtype() } else { own };
+    Var::from(Tensor::full((), number, dtype))
+}

@@ -1,0 +1,727 @@
+//! What PyTorch's own tests assert of its engine, as it applies here: a test per behaviour, named after it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use foldback_graph::{
+    Backward, Error, Function, FunctionContext, Grad, RequiresGrad, Result, Var, enable_grad, grad, is_grad_enabled,
+    no_grad,
+};
+use foldback_tensor::{DType, Tensor, s, tensor};
+
+fn leaf(values: &[f32]) -> Var {
+    Tensor::from_slice(values, [values.len()]).unwrap().requires_grad()
+}
+
+/// Runs on a stack of 2 MiB, as tests do, whatever the main thread has.
+fn on_a_small_stack(f: impl FnOnce() + Send + 'static) {
+    std::thread::Builder::new().stack_size(2 << 20).spawn(f).unwrap().join().unwrap();
+}
+
+// Shapes and dtypes of gradients
+
+#[test]
+fn empty_broadcast_gives_zeros_not_an_error() {
+    let a = Tensor::zeros([4, 0], DType::F32).requires_grad();
+    let b = Tensor::ones([4, 1], DType::F32).requires_grad();
+    (&a + &b).sum(.., false).unwrap().backward().unwrap();
+    assert_eq!(a.grad().unwrap().dims(), [4, 0]);
+    assert_eq!(b.grad(), Some(Tensor::zeros([4, 1], DType::F32)));
+}
+
+#[test]
+fn seed_of_another_shape_is_an_error() {
+    let y = leaf(&[1.0, 2.0]) * 2.0;
+    let error = y.backward_with(&tensor![1.0]).unwrap_err().to_string();
+    let text = "Mismatch in shape: grad_output[0] has a shape of [1] and output[0] has a shape of [2]";
+    assert_eq!(error, text);
+}
+
+#[test]
+fn where_broadcasts_three_ways_to_second_order() {
+    let cond = Tensor::arange(0, 125, 1, DType::I64).reshape([5, 5, 5]).unwrap().pow(2).unwrap();
+    let cond = Var::from(cond.slice((.., 0..1, ..)).unwrap().gt(3000).unwrap());
+    let x = Tensor::linspace(-1.0, 1.0, 25, DType::F64).reshape([5, 5, 1]).unwrap().requires_grad();
+    let number = Tensor::scalar(2.0).requires_grad();
+    let y = cond.where_cond(&(&x * &x * &x), &number).unwrap();
+    assert_eq!(y.shape(), [5, 5, 5]);
+    let total = y.sum(.., false).unwrap();
+    let first = Grad::new(&[&total], &[&x, &number]).create_graph(true).run().unwrap();
+    let (gx, gn) = (first[0].clone().unwrap(), first[1].clone().unwrap());
+    assert_eq!((gx.shape(), gn.shape()), (x.shape(), number.shape()));
+    let taken = cond.value().to_dtype(DType::F64).sum(.., false).unwrap().item::<f64>().unwrap() * 5.0;
+    assert_eq!(gn.value().item::<f64>().unwrap(), 125.0 - taken);
+    let second = grad(&gx.sum(.., false).unwrap(), &[&x]).unwrap().remove(0);
+    let per_row = cond.value().to_dtype(DType::F64).sum([1, 2], false).unwrap();
+    let want = x.value() * 6.0 * per_row.reshape([5, 1, 1]).unwrap();
+    foldback_tensor::assert_close!(second.value(), want);
+}
+
+#[test]
+fn a_value_assigned_into_a_row_gets_a_gradient_of_its_own_shape() {
+    let v = leaf(&[1.0, 2.0, 3.0, 4.0]);
+    let base = Tensor::zeros([3, 4], DType::F32).requires_grad();
+    let mut x = &base * 1.0;
+    x.slice_assign(1, &v).unwrap();
+    (&x * &x).sum(.., false).unwrap().backward().unwrap();
+    assert_eq!(v.grad(), Some(tensor![2.0, 4.0, 6.0, 8.0]));
+    assert_eq!(base.grad(), Some(Tensor::zeros([3, 4], DType::F32)));
+}
+
+#[test]
+fn strided_seeds_and_operands_leave_dense_gradients() {
+    let base = Tensor::arange(0, 6, 1, DType::F32).reshape([2, 3]).unwrap();
+    for seed in [
+        tensor![2.0].expand([3, 2]).unwrap(),
+        base.t().unwrap(),
+        Tensor::arange(0, 24, 1, DType::F32).reshape([6, 4]).unwrap().slice(s![..;2, ..;2]).unwrap(),
+    ] {
+        let x = base.clone().requires_grad();
+        let y = x.t().unwrap() * 3.0;
+        y.backward_with(&seed).unwrap();
+        let g = x.grad().unwrap();
+        assert!(g.is_contiguous());
+        assert_eq!(g, seed.t().unwrap() * 3.0);
+    }
+}
+
+#[test]
+fn a_cast_and_back_keeps_the_leafs_dtype() {
+    let x = leaf(&[1.0, 2.0]);
+    let y = x.to_dtype(DType::F64).square().to_dtype(DType::F32);
+    y.sum(.., false).unwrap().backward().unwrap();
+    assert_eq!(x.grad(), Some(tensor![2.0, 4.0]));
+}
+
+#[test]
+fn only_floats_require_gradients() {
+    assert!(Var::leaf(tensor![1; i64]).is_err());
+    assert!(Var::leaf(tensor![true; bool]).is_err());
+    let x = leaf(&[1.0, 2.0]);
+    assert!(!x.gt(1.5).unwrap().requires_grad());
+    assert!(!x.to_dtype(DType::I64).requires_grad());
+    assert_eq!(x.argmax(0, false).unwrap().dtype(), DType::I64);
+}
+
+#[test]
+fn setting_a_gradient_of_another_shape_or_dtype_is_an_error() {
+    let x = leaf(&[1.0, 2.0]);
+    assert!(x.set_grad(Some(tensor![1.0])).is_err());
+    assert!(x.set_grad(Some(tensor![1.0, 2.0; f64])).is_err());
+    x.set_grad(Some(tensor![1.0, 2.0])).unwrap();
+    assert_eq!(x.grad(), Some(tensor![1.0, 2.0]));
+    assert!((&x * 2.0).set_grad(None).is_err());
+}
+
+// Leaves and tracking
+
+#[test]
+fn an_output_requires_a_gradient_iff_some_input_does() {
+    let (x, c) = (leaf(&[1.0]), Var::from(tensor![1.0]));
+    assert!((&x * &c).requires_grad());
+    assert!(!(&c * &c).requires_grad());
+    let ran = Arc::new(AtomicUsize::new(0));
+    let counter = ran.clone();
+    assert!(
+        c.register_hook(move |_| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            None
+        })
+        .is_none()
+    );
+    (&x * &c).backward().unwrap();
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn requires_grad_can_be_turned_off_on_leaves_only() {
+    let mut x = leaf(&[1.0]);
+    assert!((&x * 2.0).set_requires_grad(false).is_err());
+    x.set_requires_grad(false).unwrap();
+    assert!(!(&x * 2.0).requires_grad());
+}
+
+#[test]
+fn in_place_on_a_tracked_leaf_needs_no_grad() {
+    let mut x = leaf(&[1.0, 2.0]);
+    assert!(matches!(x.add_(1.0), Err(Error::LeafInPlace { .. })));
+    assert_eq!(x.value(), tensor![1.0, 2.0]);
+    no_grad(|| x.add_(1.0)).unwrap();
+    assert_eq!(x.value(), tensor![2.0, 3.0]);
+    assert!(x.is_leaf() && x.requires_grad());
+}
+
+#[test]
+fn in_place_on_a_result_records_and_rebinds_the_handle() {
+    let x = leaf(&[3.0]);
+    let mut y = &x * 2.0;
+    let old = y.clone();
+    y.retain_grad();
+    y.mul_(&x).unwrap();
+    y.sum(.., false).unwrap().backward().unwrap();
+    assert_eq!(y.value(), tensor![18.0]);
+    assert_eq!(old.value(), tensor![6.0]);
+    assert_eq!(x.grad(), Some(tensor![12.0]));
+    assert_eq!(old.grad(), Some(tensor![3.0]), "retain_grad belongs to the older value");
+}
+
+#[test]
+fn writing_tracked_values_into_an_untracked_tensor_makes_it_tracked() {
+    let v = leaf(&[2.0, 3.0]);
+    let mut x = Var::from(tensor![1.0, 1.0]);
+    x.add_(&v).unwrap();
+    assert!(x.requires_grad());
+    x.square().sum(.., false).unwrap().backward().unwrap();
+    assert_eq!(v.grad(), Some(tensor![6.0, 8.0]));
+}
+
+#[test]
+fn in_place_results_keep_shape_and_category() {
+    let mut y = leaf(&[1.0]) * 1.0;
+    let before = y.value();
+    assert!(y.add_(&tensor![1.0, 2.0]).is_err());
+    let mut i = Var::from(tensor![1; i64]);
+    assert!(i.add_(0.5).is_err());
+    assert_eq!((y.value(), i.value()), (before, tensor![1; i64]));
+}
+
+#[test]
+fn mutation_after_saving_never_changes_a_gradient() {
+    let mut x = leaf(&[3.0]);
+    let y = x.square();
+    no_grad(|| x.mul_(100.0)).unwrap();
+    y.backward().unwrap();
+    assert_eq!(x.grad(), Some(tensor![6.0]));
+}
+
+#[test]
+fn detach_blocks_the_gradient() {
+    let x = leaf(&[3.0]);
+    let y = x.square().detach() * &x;
+    y.backward().unwrap();
+    assert_eq!(x.grad(), Some(tensor![9.0]));
+}
+
+#[test]
+fn the_grad_of_a_result_needs_retain_grad() {
+    let x = leaf(&[1.0]);
+    let y = &x * 2.0;
+    let z = &y * 3.0;
+    z.retain_grad();
+    (&z * 4.0).backward().unwrap();
+    assert_eq!(y.grad(), None);
+    assert_eq!(z.grad(), Some(tensor![4.0]));
+}
+
+#[test]
+fn debug_output_shows_where_a_variable_comes_from() {
+    let x = leaf(&[1.0]);
+    assert!(format!("{x:?}").ends_with(", requires_grad=true)"));
+    assert!(format!("{:?}", &x * &x).contains("grad_fn=<mul"));
+    assert!(!format!("{:?}", x.detach()).contains("grad"));
+}
+
+// backward
+
+#[test]
+fn a_root_that_is_no_number_needs_a_seed() {
+    assert!(matches!((leaf(&[1.0, 2.0]) * 1.0).backward(), Err(Error::NotScalar { .. })));
+}
+
+#[test]
+fn a_root_without_history_is_an_error() {
+    assert!(matches!(Var::from(tensor![1.0]).backward(), Err(Error::NoGraph { index: 0 })));
+}
+
+#[test]
+fn several_roots_all_count() {
+    let x = leaf(&[2.0]);
+    let y = x.square();
+    Backward::new(&[&y, &y]).run().unwrap();
+    assert_eq!(x.grad(), Some(tensor![8.0]), "the same root twice doubles");
+    x.zero_grad();
+    let y = x.square();
+    let z = &y * 3.0;
+    Backward::new(&[&y, &z]).seeds(&[&Var::from(tensor![10.0]), &Var::from(tensor![1.0])]).run().unwrap();
+    assert_eq!(x.grad(), Some(tensor![52.0]), "a root that another depends on");
+    assert!(matches!(Backward::new(&[&z]).seeds(&[]).run(), Err(Error::SeedCount { .. })));
+    assert!(matches!(Backward::new(&[]).run(), Err(Error::Empty { .. })));
+}
+
+#[test]
+fn backward_limited_to_inputs() {
+    let (x, w, unused) = (leaf(&[2.0]), leaf(&[5.0]), leaf(&[1.0]));
+    let y = &x * &w;
+    let z = y.square();
+    Backward::new(&[&z]).inputs(&[&x, &y, &unused]).run().unwrap();
+    assert_eq!(x.grad(), Some(tensor![100.0]));
+    assert_eq!(y.grad(), Some(tensor![20.0]), "results get a gradient, too");
+    assert_eq!(w.grad(), None);
+    assert_eq!(unused.grad(), None);
+    assert!(matches!(Backward::new(&[&z]).inputs(&[]).run(), Err(Error::Empty { .. })));
+}
+
+#[test]
+fn buffers_are_summed_without_aliasing() {
+    let (a, b) = (leaf(&[1.0, 1.0]), leaf(&[1.0, 1.0]));
+    let seed = tensor![1.0, 2.0];
+    let y = &a + &b;
+    y.backward_with(&seed).unwrap();
+    assert_eq!(seed, tensor![1.0, 2.0]);
+    let mut first = a.grad().unwrap();
+    first.mul_(100.0).unwrap();
+    assert_eq!(b.grad(), Some(tensor![1.0, 2.0]));
+    assert_eq!(a.grad(), Some(tensor![1.0, 2.0]));
+    // and a second pass adds to one without touching the other
+    (&a * 1.0).backward_with(&seed).unwrap();
+    assert_eq!(a.grad(), Some(tensor![2.0, 4.0]));
+    assert_eq!(b.grad(), Some(tensor![1.0, 2.0]));
+    assert_eq!(seed, tensor![1.0, 2.0]);
+}
+
+/// Passes its input on, as an operation of the user's own.
+struct Same;
+impl Function for Same {
+    fn name(&self) -> &'static str {
+        "same"
+    }
+    fn forward(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+        Ok(vec![inputs[0].clone()])
+    }
+    fn backward(&self, ctx: &FunctionContext<'_>) -> Result<Vec<Option<Var>>> {
+        Ok(vec![Some(ctx.grad(0))])
+    }
+}
+
+#[test]
+fn a_chain_of_a_million_nodes() {
+    on_a_small_stack(|| {
+        let x = leaf(&[1.0]);
+        let mut y = &x * 1.0;
+        for _ in 0..1_000_000 {
+            y = y + 1.0;
+        }
+        y.backward().unwrap();
+        assert_eq!(x.grad(), Some(tensor![1.0]));
+    });
+}
+
+#[test]
+fn a_chain_of_a_million_nodes_dropped_without_running() {
+    on_a_small_stack(|| {
+        let x = leaf(&[1.0]);
+        let mut y = &x * 1.0;
+        for _ in 0..1_000_000 {
+            y = &y * 1.0;
+        }
+        drop(y);
+    });
+}
+
+#[test]
+fn a_chain_with_skip_links() {
+    on_a_small_stack(|| {
+        let x = leaf(&[0.0]);
+        let (mut old, mut y) = (&x * 1.0, &x * 1.0);
+        for i in 0..200_000 {
+            let next = if i % 2 == 0 { &y + 1.0 } else { (&y + &old) * 0.5 };
+            (old, y) = (y, next);
+        }
+        y.backward().unwrap();
+        assert_eq!(x.grad(), Some(tensor![1.0]));
+    });
+}
+
+#[test]
+fn a_chain_of_user_functions() {
+    on_a_small_stack(|| {
+        let x = leaf(&[1.0]);
+        let mut y = &x * 1.0;
+        for _ in 0..200_000 {
+            y = Same.apply(&[&y]).unwrap().remove(0);
+        }
+        y.backward().unwrap();
+        assert_eq!(x.grad(), Some(tensor![1.0]));
+    });
+}
+
+/// Its backward function captures a variable, so that the graph hangs together by closures.
+struct Capturing(Var);
+impl Function for Capturing {
+    fn name(&self) -> &'static str {
+        "capturing"
+    }
+    fn forward(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+        Ok(vec![inputs[0].clone()])
+    }
+    fn backward(&self, ctx: &FunctionContext<'_>) -> Result<Vec<Option<Var>>> {
+        Ok(vec![Some(ctx.grad(0) + self.0.detach() * 0.0)])
+    }
+}
+
+#[test]
+fn a_chain_that_hangs_together_by_closures_is_dropped() {
+    on_a_small_stack(|| {
+        let x = leaf(&[1.0]);
+        let mut y = &x * 1.0;
+        for _ in 0..200_000 {
+            y = Capturing(y.clone()).apply(&[&y]).unwrap().remove(0);
+        }
+        drop(y);
+    });
+}
+
+#[test]
+fn one_used_output_of_several() {
+    let x = tensor![[1.0, 5.0], [7.0, 2.0]].requires_grad();
+    let (values, _) = x.max_with_indices(1, false).unwrap();
+    values.slice(0).unwrap().backward().unwrap();
+    assert_eq!(x.grad(), Some(tensor![[0.0, 1.0], [0.0, 0.0]]));
+}
+
+#[test]
+fn a_ladder_of_diamonds_takes_linear_time() {
+    let x = leaf(&[1.0]);
+    let mut y = &x * 1.0;
+    for _ in 0..40 {
+        y = (&y + &y) * 0.5;
+    }
+    y.backward().unwrap();
+    assert_eq!(x.grad(), Some(tensor![1.0]));
+}
+
+/// Fails on its way back.
+struct Failing;
+impl Function for Failing {
+    fn name(&self) -> &'static str {
+        "failing"
+    }
+    fn forward(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+        Ok(vec![inputs[0].clone()])
+    }
+    fn backward(&self, _: &FunctionContext<'_>) -> Result<Vec<Option<Var>>> {
+        Err(Error::User("no way back".into()))
+    }
+}
+
+#[test]
+fn a_failed_pass_leaves_gradients_unchanged_and_the_users_error_as_it_was() {
+    let (x, w) = (leaf(&[1.0]), leaf(&[2.0]));
+    w.set_grad(Some(tensor![7.0])).unwrap();
+    let y = Failing.apply(&[&x]).unwrap().remove(0);
+    let z = &y + &(&w * 3.0);
+    let error = z.backward().unwrap_err();
+    assert!(matches!(error, Error::User(_)));
+    assert_eq!(error.to_string(), "no way back");
+    assert_eq!(x.grad(), None);
+    assert_eq!(w.grad(), Some(tensor![7.0]));
+}
+
+// Accumulation and lifetime
+
+#[test]
+fn a_second_backward_adds() {
+    let x = leaf(&[2.0]);
+    x.square().backward().unwrap();
+    let first = x.grad().unwrap();
+    x.square().backward().unwrap();
+    assert_eq!(x.grad(), Some(tensor![8.0]));
+    assert_eq!(first, tensor![4.0], "what was read before is a value");
+}
+
+#[test]
+fn backward_twice_needs_retain_graph_where_values_were_saved() {
+    let x = leaf(&[2.0]);
+    let y = x.square();
+    y.backward().unwrap();
+    let error = y.backward().unwrap_err();
+    assert!(matches!(error, Error::Freed { .. }));
+    assert!(error.to_string().contains("retain_graph"), "{error}");
+    let z = &x + 1.0;
+    z.backward().unwrap();
+    z.backward().unwrap();
+    let y = x.square();
+    Backward::new(&[&y]).retain_graph(true).run().unwrap();
+    y.backward().unwrap();
+    assert_eq!(x.grad(), Some(tensor![14.0]));
+}
+
+#[test]
+fn no_cycle_keeps_a_graph_alive() {
+    let x = leaf(&[0.5]);
+    let y = x.tanh();
+    let weak = y.downgrade();
+    let z = y.exp();
+    let first = Grad::new(&[&z], &[&x]).create_graph(true).run().unwrap().remove(0).unwrap();
+    let weak_first = first.downgrade();
+    let handle = x.downgrade();
+    x.register_hook(move |g| handle.upgrade().map(|x| g + x.detach() * 0.0));
+    drop((y, z));
+    assert!(weak.upgrade().is_some(), "the gradient's graph still needs it");
+    drop(first);
+    assert!(weak.upgrade().is_none() && weak_first.upgrade().is_none());
+    let weak_leaf = x.downgrade();
+    drop(x);
+    assert!(weak_leaf.upgrade().is_none());
+}
+
+// grad()
+
+#[test]
+fn grad_of_first_and_second_order_leaves_grad_untouched() {
+    let x = Tensor::scalar(0.7).requires_grad();
+    let y = x.sin() * &x;
+    let first = Grad::new(&[&y], &[&x]).create_graph(true).run().unwrap().remove(0).unwrap();
+    let second = Grad::new(&[&first], &[&x]).create_graph(true).run().unwrap().remove(0).unwrap();
+    let third = grad(&second, &[&x]).unwrap().remove(0);
+    let (s, c) = (0.7f64.sin(), 0.7f64.cos());
+    for (got, want) in [(first, c * 0.7 + s), (second, 2.0 * c - s * 0.7), (third, -3.0 * s - 0.7 * c)] {
+        assert!((got.value().item::<f64>().unwrap() - want).abs() < 1e-12);
+    }
+    assert_eq!(x.grad(), None);
+}
+
+#[test]
+fn grad_of_results_repeatedly() {
+    let x = leaf(&[2.0]);
+    let y = x.square();
+    let z = y.square();
+    for _ in 0..2 {
+        let g = Grad::new(&[&z], &[&y, &x]).retain_graph(true).run().unwrap();
+        assert_eq!(g[0].as_ref().unwrap().value(), tensor![8.0]);
+        assert_eq!(g[1].as_ref().unwrap().value(), tensor![32.0]);
+    }
+    let g = grad(&z, &[&z]).unwrap().remove(0);
+    assert_eq!(g.value(), tensor![1.0], "the gradient of a root is its seed");
+}
+
+#[test]
+fn an_unused_input_is_an_error_none_or_zeros() {
+    let (x, unused) = (leaf(&[2.0]), leaf(&[1.0, 1.0]));
+    let y = x.square();
+    let run = |g: Grad<'_>| g.retain_graph(true).run();
+    assert!(matches!(run(Grad::new(&[&y], &[&x, &unused])), Err(Error::Unused { index: 1 })));
+    let g = run(Grad::new(&[&y], &[&x, &unused]).allow_unused(true)).unwrap();
+    assert!(g[1].is_none());
+    let g = run(Grad::new(&[&y], &[&x, &unused]).materialize_grads(true)).unwrap();
+    assert_eq!(g[1].as_ref().unwrap().value(), tensor![0.0, 0.0]);
+    assert!(matches!(Grad::new(&[&y], &[]).run(), Err(Error::Empty { .. })));
+    assert!(matches!(Grad::new(&[&y], &[&x.detach()]).run(), Err(Error::InputWithoutGrad { .. })));
+}
+
+#[test]
+fn nodes_off_the_path_are_not_run() {
+    let (x, w) = (leaf(&[1.0]), leaf(&[1.0]));
+    let y = Failing.apply(&[&w]).unwrap().remove(0) + &x;
+    assert_eq!(grad(&y, &[&x]).unwrap()[0].value(), tensor![1.0]);
+}
+
+// Hooks
+
+#[test]
+fn hooks_see_replace_and_can_be_removed_in_order() {
+    let x = leaf(&[1.0]);
+    let y = &x * 2.0;
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let note = |name: &'static str| {
+        let order = order.clone();
+        move |g: &Var| {
+            order.lock().unwrap().push((name, g.value().item::<f32>().unwrap()));
+            Some(g * 10.0)
+        }
+    };
+    let first = y.register_hook(note("first")).unwrap();
+    y.register_hook(note("second")).unwrap();
+    y.retain_grad();
+    Backward::new(&[&(&y * 3.0)]).run().unwrap();
+    assert_eq!(*order.lock().unwrap(), [("first", 3.0), ("second", 30.0)]);
+    assert_eq!(y.grad(), Some(tensor![300.0]), "retain_grad sees what the hooks left");
+    assert_eq!(x.grad(), Some(tensor![600.0]));
+    first.remove();
+    order.lock().unwrap().clear();
+    let caught = grad(&(&y * 1.0), &[&x]).unwrap().remove(0);
+    assert_eq!(*order.lock().unwrap(), [("second", 1.0)]);
+    assert_eq!(caught.value(), tensor![20.0], "also under grad()");
+}
+
+#[test]
+fn a_hook_may_itself_go_backward() {
+    let x = leaf(&[3.0]);
+    let y = &x * 2.0;
+    let inner = leaf(&[5.0]);
+    let seen = inner.clone();
+    y.register_hook(move |_| {
+        enable_grad(|| seen.square().backward()).unwrap();
+        None
+    });
+    y.backward().unwrap();
+    assert_eq!(inner.grad(), Some(tensor![10.0]));
+    assert_eq!(x.grad(), Some(tensor![2.0]));
+}
+
+// Modes
+
+#[test]
+fn modes_nest_restore_and_belong_to_their_thread() {
+    assert!(is_grad_enabled());
+    no_grad(|| {
+        assert!(!is_grad_enabled());
+        enable_grad(|| assert!(is_grad_enabled()));
+        assert!(!is_grad_enabled());
+        std::thread::scope(|s| s.spawn(|| assert!(is_grad_enabled())).join().unwrap());
+    });
+    assert!(is_grad_enabled());
+    let panicked = std::panic::catch_unwind(|| no_grad(|| panic!("inside")));
+    assert!(panicked.is_err() && is_grad_enabled());
+}
+
+// User functions
+
+/// Two outputs; the gradient of the second input is None, and there is a surplus None.
+struct SumAndProduct;
+impl Function for SumAndProduct {
+    fn name(&self) -> &'static str {
+        "sum_and_product"
+    }
+    fn saves_inputs(&self) -> bool {
+        true
+    }
+    fn forward(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+        Ok(vec![inputs[0] + inputs[1], inputs[0] * inputs[1]])
+    }
+    fn backward(&self, ctx: &FunctionContext<'_>) -> Result<Vec<Option<Var>>> {
+        let (sum, product) = (ctx.grad(0), ctx.grad(1));
+        Ok(vec![Some(sum + product * ctx.input(1)), None, None])
+    }
+}
+
+#[test]
+fn user_functions_with_several_outputs_and_missing_gradients() {
+    let (a, b) = (leaf(&[2.0]), leaf(&[5.0]));
+    let outputs = SumAndProduct.apply(&[&a, &b]).unwrap();
+    outputs[1].backward().unwrap();
+    assert_eq!(a.grad(), Some(tensor![5.0]), "the unused output's gradient is zeros");
+    assert_eq!(b.grad(), None);
+}
+
+/// Has no second derivative.
+struct Once;
+impl Function for Once {
+    fn name(&self) -> &'static str {
+        "once"
+    }
+    fn once_differentiable(&self) -> bool {
+        true
+    }
+    fn forward(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+        Ok(vec![inputs[0] * 2.0])
+    }
+    fn backward(&self, ctx: &FunctionContext<'_>) -> Result<Vec<Option<Var>>> {
+        Ok(vec![Some(ctx.grad(0) * 2.0)])
+    }
+}
+
+#[test]
+fn a_once_differentiable_function_refuses_a_second_derivative() {
+    let x = leaf(&[1.0]);
+    let y = Once.apply(&[&x]).unwrap().remove(0);
+    let second = Grad::new(&[&y], &[&x]).create_graph(true).run();
+    assert!(matches!(second, Err(Error::OnceDifferentiable { .. })));
+    Once.apply(&[&x]).unwrap()[0].backward().unwrap();
+    assert_eq!(x.grad(), Some(tensor![2.0]));
+}
+
+// Edge gradients
+
+#[test]
+fn edge_gradients_follow_pytorchs_conventions() {
+    let check = |x: &[f32], want: &[f32], f: &dyn Fn(&Var) -> Result<Var>| {
+        let x = leaf(x);
+        f(&x).unwrap().sum(.., false).unwrap().backward().unwrap();
+        assert_eq!(x.grad().unwrap(), Tensor::from_slice(want, [want.len()]).unwrap());
+    };
+    check(&[1.0, 3.0, 3.0], &[0.0, 0.5, 0.5], &|x| x.amax(.., false));
+    check(&[1.0, 3.0, 3.0], &[0.0, 1.0, 0.0], &|x| Ok(x.max_with_indices(0, false)?.0));
+    check(&[0.0, -0.0], &[0.0, 0.0], &|x| x.relu());
+    check(&[0.0], &[0.0], &|x| x.abs());
+    check(&[2.0], &[0.5], &|x| x.maximum(2.0));
+    check(&[0.0, 3.0, 0.0], &[0.0, 0.0, 0.0], &|x| x.prod(.., false));
+    check(&[0.0, 3.0, 2.0], &[6.0, 0.0, 0.0], &|x| x.prod(.., false));
+    check(&[0.0], &[f32::INFINITY], &|x| Ok(x.sqrt()));
+    check(&[2.0, 2.0], &[0.0, 0.0], &|x| x.std(.., false));
+    check(&[0.0], &[0.0], &|x| x.pow(0.0));
+    check(&[0.0], &[0.0], &|x| Var::from(tensor![0.0]).pow(x));
+    check(&[0.0], &[1.0], &|x| x.pow(1.0));
+    check(&[-1.0, 0.0, 1.0], &[0.0, 1.0, 0.0], &|x| x.clamp(-1.0, 1.0));
+}
+
+#[test]
+fn duplicated_indices_add_up() {
+    let x = leaf(&[1.0, 2.0]);
+    x.index_select(0, &tensor![1, 1, 1; i64]).unwrap().sum(.., false).unwrap().backward().unwrap();
+    assert_eq!(x.grad(), Some(tensor![0.0, 3.0]));
+}
+
+#[test]
+fn an_untaken_branch_leaks_no_nan() {
+    let x = leaf(&[-1.0, 4.0]);
+    let y = x.gt(0.0).unwrap().where_cond(&x.sqrt(), 0.0).unwrap();
+    y.sum(.., false).unwrap().backward().unwrap();
+    let g = x.grad().unwrap().to_vec::<f32>().unwrap();
+    assert_eq!(g[1], 0.25);
+    // The branch itself is NaN there, and 0 times its NaN derivative is NaN, as in PyTorch; a safe argument helps.
+    let x = leaf(&[-1.0, 4.0]);
+    let positive = x.gt(0.0).unwrap();
+    let safe = positive.where_cond(&x, 1.0).unwrap();
+    let y = positive.where_cond(&safe.sqrt(), 0.0).unwrap();
+    y.sum(.., false).unwrap().backward().unwrap();
+    assert_eq!(x.grad(), Some(tensor![0.0, 0.25]));
+}
+
+// Threads
+
+#[test]
+fn independent_graphs_in_many_threads() {
+    std::thread::scope(|s| {
+        for k in 1..=8 {
+            s.spawn(move || {
+                for _ in 0..50 {
+                    let x = leaf(&[k as f32]);
+                    x.square().backward().unwrap();
+                    assert_eq!(x.grad().unwrap().item::<f32>().unwrap(), 2.0 * k as f32);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn ten_threads_that_add_to_one_leaf() {
+    let x = leaf(&[1.0]);
+    std::thread::scope(|s| {
+        for _ in 0..10 {
+            s.spawn(|| (0..100).for_each(|_| (&x * 3.0).backward().unwrap()));
+        }
+    });
+    assert_eq!(x.grad(), Some(tensor![3000.0]));
+}
+
+#[test]
+fn a_shared_graph_without_retain_graph_serves_one() {
+    let x = leaf(&[2.0]);
+    let y = x.square();
+    let won = AtomicUsize::new(0);
+    std::thread::scope(|s| {
+        for _ in 0..4 {
+            s.spawn(|| match y.backward() {
+                Ok(()) => {
+                    won.fetch_add(1, Ordering::SeqCst);
+                }
+                Err(e) => assert!(matches!(e, Error::Freed { .. })),
+            });
+        }
+    });
+    let won = won.load(Ordering::SeqCst);
+    assert!(won >= 1);
+    assert_eq!(x.grad().unwrap().item::<f32>().unwrap(), 4.0 * won as f32);
+}
