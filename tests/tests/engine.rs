@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use foldback_graph::{
-    Backward, Error, Function, FunctionContext, Grad, RequiresGrad, Result, Var, enable_grad, grad, is_grad_enabled,
-    no_grad,
+    Backward, Error, Function, FunctionContext, Grad, RequiresGrad, Result, Var, enable_grad, grad,
+    is_grad_enabled, no_grad,
 };
 use foldback_tensor::{DType, Tensor, s, tensor};
 

@@ -40,7 +40,9 @@ fn broadcast_rules_on_the_classic_pairs() {
 fn broadcast_refuses_sizes_that_differ() {
     let error = zeros(&[5, 2, 4, 1]).add(&zeros(&[3, 1, 1])).unwrap_err().to_string();
     assert!(
-        error.contains("The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 1"),
+        error.contains(
+            "The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 1"
+        ),
         "{error}"
     );
     assert!(!can_broadcast(&[5, 2, 4, 1], &[3, 1, 1]));
@@ -88,7 +90,8 @@ fn in_place_refuses_to_grow_and_changes_nothing() {
     let mut x = counted(&[1, 3, 1]);
     let before = x.clone();
     let error = x.add_(&counted(&[3, 1, 7])).unwrap_err().to_string();
-    let text = "The expanded size of the tensor (1) must match the existing size (7) at non-singleton dimension 2";
+    let text =
+        "The expanded size of the tensor (1) must match the existing size (7) at non-singleton dimension 2";
     assert!(error.contains(text), "{error}");
     assert_eq!(x, before);
 }
@@ -259,7 +262,8 @@ fn sum_to_every_kind_of_target() {
         let total = got.sum(.., false).unwrap().item::<f64>().unwrap();
         assert!((total - g.sum(.., false).unwrap().item::<f64>().unwrap()).abs() < 1e-5);
     }
-    let first = g.sum_to([2, 1, 4]).unwrap().select(0, 1).unwrap().select(1, 2).unwrap().item::<f32>().unwrap();
+    let first =
+        g.sum_to([2, 1, 4]).unwrap().select(0, 1).unwrap().select(1, 2).unwrap().item::<f32>().unwrap();
     let by_hand: f32 = (0..3).map(|j| ((12 + 4 * j + 2) as f32).sin()).sum();
     assert!((first - by_hand).abs() < 1e-6);
     assert_eq!(zeros(&[4, 0]).sum_to([4, 1]).unwrap(), zeros(&[4, 1]));
@@ -300,7 +304,11 @@ fn a_gradient_of_an_impossible_shape_is_an_error_that_says_where() {
 // 7. Threads
 
 /// A kernel that also notes which threads ran it.
-struct Noting<'a>(FloatKernel<Blend, 2>, &'a Mutex<std::collections::HashSet<std::thread::ThreadId>>, AtomicUsize);
+struct Noting<'a>(
+    FloatKernel<Blend, 2>,
+    &'a Mutex<std::collections::HashSet<std::thread::ThreadId>>,
+    AtomicUsize,
+);
 impl foldback_tensor::kernel::BlockKernel for Noting<'_> {
     fn run(&self, inputs: &[foldback_tensor::Block<'_>], outputs: &mut [foldback_tensor::BlockMut<'_>]) {
         if self.2.fetch_add(1, Ordering::Relaxed) % 16 == 0 {

@@ -289,7 +289,10 @@ fn gradients_have_the_inputs_type_where_types_are_mixed() {
             let mut inputs = case.inputs.clone();
             inputs[narrow] = inputs[narrow].to_dtype(DType::F32);
             let mixed = case.with_inputs(&format!("input {narrow} in f32"), inputs);
-            let widened = mixed.inputs.iter().map(|t| if t.dtype() == DType::F32 { t.to_dtype(DType::F64) } else { t.clone() });
+            let widened = mixed
+                .inputs
+                .iter()
+                .map(|t| if t.dtype() == DType::F32 { t.to_dtype(DType::F64) } else { t.clone() });
             let wide = case.with_inputs("all in f64", widened.collect());
             // What takes one type only says so.
             let Ok(found) = value_and_grads(&mixed, &tracked, None) else { continue };
@@ -333,7 +336,11 @@ fn backward_sums_to_the_inputs_shape() {
                         return Err(user(format!("leaf {i} has no gradient")));
                     };
                     if g.dtype() != leaf.dtype() || !g.is_contiguous() {
-                        return Err(user(format!("gradient {i} is {}, strides {:?}", g.dtype(), g.strides())));
+                        return Err(user(format!(
+                            "gradient {i} is {}, strides {:?}",
+                            g.dtype(),
+                            g.strides()
+                        )));
                     }
                     agree(&format!("gradient {i} after pass {pass}"), &g, &e.mul(pass)?).map_err(user)?;
                 }
@@ -469,7 +476,10 @@ fn every_public_method_is_a_row_or_is_composed() {
     let mut found = 0;
     for entry in std::fs::read_dir(folder).expect("the table's folder") {
         let text = std::fs::read_to_string(entry.expect("an entry").path()).expect("a source file");
-        for line in text.lines().filter(|l| l.starts_with("    pub fn ") || l.starts_with("    ") && l.contains("_vars, ")) {
+        for line in text
+            .lines()
+            .filter(|l| l.starts_with("    pub fn ") || l.starts_with("    ") && l.contains("_vars, "))
+        {
             let line = line.trim_start().trim_start_matches("pub fn ");
             let name = line.split(['(', '<', ':']).next().unwrap_or_default();
             // Methods of `Row`, and forms that the macros make.

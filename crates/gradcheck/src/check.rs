@@ -162,7 +162,11 @@ impl Check {
     /// let refused = Check::new().gradcheck(|x| Ok(x[0].exp()), &[tensor![1.0, 2.0]]);
     /// assert!(matches!(refused, Err(Error::DType { argument: Argument::Input(0), .. })));
     /// ```
-    pub fn gradcheck(&self, f: impl Fn(&[Var]) -> foldback_graph::Result<Var>, inputs: &[Tensor]) -> Result<()> {
+    pub fn gradcheck(
+        &self,
+        f: impl Fn(&[Var]) -> foldback_graph::Result<Var>,
+        inputs: &[Tensor],
+    ) -> Result<()> {
         let inputs = self.inputs(inputs)?;
         let mut random = Random::new(1);
         self.each_seed(&f, &inputs, &mut random, |seed, random| self.first(&f, &inputs, seed, false, random))

@@ -103,7 +103,12 @@ impl Problem<'_> {
         if excess.is_nan() || excess > worst.excess {
             let scale = match &place {
                 Place::Direction => 1.0,
-                _ => direction.iter().zip(start).flat_map(|(d, x)| d.iter().zip(x)).map(|(d, x)| d * x.abs().max(1.0)).sum(),
+                _ => direction
+                    .iter()
+                    .zip(start)
+                    .flat_map(|(d, x)| d.iter().zip(x))
+                    .map(|(d, x)| d * x.abs().max(1.0))
+                    .sum(),
             };
             worst.excess = if excess.is_nan() { f64::INFINITY } else { excess };
             worst.error = Some(Error::Gradient {

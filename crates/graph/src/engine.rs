@@ -258,9 +258,11 @@ impl GraphTask {
 
     /// Makes each gradient fit the input it belongs to, and adds it to what waits there:
     ///
-    /// 1. the right shape passes; 2. a shape that the input could have broadcast to is folded with `sum_to`;
-    /// 3. a deferred one is evaluated straight into the wanted shape, together with what waits; 4. anything else is an
-    /// error; 5. the type is cast to the input's.
+    /// 1. the right shape passes;
+    /// 2. a shape that the input could have broadcast to is folded with `sum_to`;
+    /// 3. a deferred one is evaluated straight into the wanted shape, together with what waits;
+    /// 4. anything else is an error;
+    /// 5. the type is cast to the input's.
     fn validate_outputs(&mut self, node: &Arc<Node>, gradients: SmallVec<[Gradient<'_>; 2]>) -> Result<()> {
         if gradients.len() != node.next_edges.len() {
             let (expected, found) = (node.next_edges.len(), gradients.len());

@@ -59,7 +59,7 @@ pub(crate) struct Saved {
 pub(crate) const OUTPUT: u8 = 7;
 
 /// One recorded operation, or the leaf end of the graph.
-pub struct Node {
+pub(crate) struct Node {
     /// later operations have larger numbers, so descending order is an order of the backward pass
     pub(crate) sequence: u64,
     pub(crate) kind: Kind,
@@ -127,7 +127,7 @@ impl Node {
     }
 
     /// The operation's name, as messages and `Debug` output show it.
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match &self.kind {
             Kind::Rule(rule, _) => rule.name,
             Kind::Function(name, _) => name,

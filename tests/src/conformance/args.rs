@@ -169,7 +169,9 @@ impl Args {
 
     /// A dtype, if given.
     pub(super) fn dtype(&self, name: &str) -> Read<Option<DType>> {
-        let Some(word) = self.read(name, "a dtype", |v| v.as_str().map(str::to_owned))? else { return Ok(None) };
+        let Some(word) = self.read(name, "a dtype", |v| v.as_str().map(str::to_owned))? else {
+            return Ok(None);
+        };
         build::dtype(&word).map(Some).ok_or_else(|| Refusal::Unsupported(format!("dtype {word}")))
     }
 

@@ -14,7 +14,12 @@ pub(super) enum Precision {
 }
 
 /// Compares shape, dtype and elements; the error says where they part.
-pub(super) fn compare(what: &str, found: &Tensor, expected: &Tensor, precision: Precision) -> Result<(), String> {
+pub(super) fn compare(
+    what: &str,
+    found: &Tensor,
+    expected: &Tensor,
+    precision: Precision,
+) -> Result<(), String> {
     if found.dims() != expected.dims() {
         return Err(format!("{what}: shape {:?}, expected {:?}", found.dims(), expected.dims()));
     }
@@ -41,7 +46,9 @@ pub(super) fn compare(what: &str, found: &Tensor, expected: &Tensor, precision: 
     match a.iter().zip(&b).position(|(&a, &b)| !agrees(a, b)) {
         None if found.dtype() != DType::I64 || integers(found) == integers(expected) => Ok(()),
         None => Err(format!("{what}: {:?}, expected {:?}", integers(found), integers(expected))),
-        Some(at) => Err(format!("{what}: element {at} is {:?}, expected {:?} (of {:?})", a[at], b[at], found.dims())),
+        Some(at) => {
+            Err(format!("{what}: element {at} is {:?}, expected {:?} (of {:?})", a[at], b[at], found.dims()))
+        }
     }
 }
 

@@ -94,7 +94,8 @@ impl Worker {
             .spawn(move || {
                 for case in todo {
                     let verdict = panic::catch_unwind(AssertUnwindSafe(|| run(&case)));
-                    let verdict = verdict.unwrap_or_else(|_| Verdict::Failed(format!("panic: {}", last_panic())));
+                    let verdict =
+                        verdict.unwrap_or_else(|_| Verdict::Failed(format!("panic: {}", last_panic())));
                     if done.send(verdict).is_err() {
                         return;
                     }

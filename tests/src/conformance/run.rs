@@ -110,7 +110,8 @@ fn check(
         note(&mut computed, format!("output {i}"), found.value(), expected, operation.precision)?;
     }
     for (name, data) in &results.after {
-        let input = case.inputs.iter().find(|i| i.name == *name).ok_or_else(|| format!("no input `{name}`"))?;
+        let input =
+            case.inputs.iter().find(|i| i.name == *name).ok_or_else(|| format!("no input `{name}`"))?;
         let expected = build::written(&input.tensor, data).map_err(Stop::Unsupported)?;
         // An in-place operation's result is its input afterwards.
         compare(&format!("`{name}` afterwards"), &outputs[0].value(), &expected, operation.precision)?;
@@ -123,7 +124,11 @@ fn check(
     if roots.iter().any(|r| !r.requires_grad()) {
         let wanted = grads.iter().flatten().map(build::dense).collect::<Result<Vec<_>, _>>()?;
         let untracked = wanted.is_empty() && results.second.is_none();
-        return if untracked { Ok(computed) } else { Err("an output does not require a gradient".to_owned().into()) };
+        return if untracked {
+            Ok(computed)
+        } else {
+            Err("an output does not require a gradient".to_owned().into())
+        };
     }
     if let Some(second) = &results.second {
         second_order(&mut computed, case, leaves, &roots, &seeds, grads, second)?;
@@ -172,7 +177,8 @@ fn second_order(
         let name = &case.inputs[i].name;
         gradient(computed, &format!("recorded gradient of `{name}`"), g.as_ref().map(Var::value), &grads[i])?;
         if let (Some(g), Some(v)) = (g, &second.directions[i]) {
-            let product = g.mul(&build::dense(v)?).and_then(|p| p.sum(.., false)).map_err(|e| e.to_string())?;
+            let product =
+                g.mul(&build::dense(v)?).and_then(|p| p.sum(.., false)).map_err(|e| e.to_string())?;
             sum = Some(match sum {
                 Some(s) => s.add(&product).map_err(|e| e.to_string())?,
                 None => product,
@@ -181,7 +187,9 @@ fn second_order(
     }
     let all: Vec<&Var> = inputs.iter().chain(&seeds).copied().collect();
     let found = match sum.filter(Var::requires_grad) {
-        Some(s) => Grad::new(&[&s], &all).allow_unused(true).run().map_err(|e| format!("second order: {e}"))?,
+        Some(s) => {
+            Grad::new(&[&s], &all).allow_unused(true).run().map_err(|e| format!("second order: {e}"))?
+        }
         None => vec![None; all.len()],
     };
     let (to_inputs, to_seeds) = found.split_at(inputs.len());
@@ -191,7 +199,12 @@ fn second_order(
     }
     let expected = second.seeds.iter().zip(roots_of(second.seeds.len(), case)).filter(|(_, seeded)| *seeded);
     for (n, (g, (expected, _))) in to_seeds.iter().zip(expected).enumerate() {
-        gradient(computed, &format!("second-order gradient of seed {n}"), g.as_ref().map(Var::value), expected)?;
+        gradient(
+            computed,
+            &format!("second-order gradient of seed {n}"),
+            g.as_ref().map(Var::value),
+            expected,
+        )?;
     }
     Ok(())
 }

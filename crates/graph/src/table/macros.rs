@@ -73,7 +73,7 @@ macro_rules! pointwise {
         }
     }};
 
-    (@params $from:expr, []) => {};
+    (@params $from:expr, []) => { let _ = $from; };
     (@params $from:expr, [$p:ident]) => { let [$p, _] = $from; };
     (@params $from:expr, [$p:ident, $q:ident]) => { let [$p, $q] = $from; };
 

@@ -25,7 +25,6 @@ mod views;
 use foldback_tensor::{Shape, Tensor};
 
 use crate::error::Result;
-use crate::traced::Traced;
 use crate::var::Var;
 
 pub use samples::{Domain, InputSpec, OwnedSample, Row, Sample};
@@ -40,6 +39,9 @@ pub(crate) struct Rule {
 /// A rule without inputs, for nodes that are being taken apart.
 pub(crate) static NOTHING: Rule = Rule { name: "nothing", gradients: &[] };
 
+/// Evaluates a formula: parameters, operands, the shape to fold to, and what waits there already.
+type Fold = fn(&[f64; 2], &[&Tensor], &Shape, Option<Tensor>) -> foldback_tensor::Result<Tensor>;
+
 /// The gradient of one input.
 pub(crate) struct Gradient {
     /// what a node must save for it: see [`crate::node::Saved`]
@@ -49,7 +51,7 @@ pub(crate) struct Gradient {
     /// whether the formula is `g` itself
     pub(crate) passes: bool,
     /// evaluates the formula and folds the result to a shape, adding what waits there already
-    pub(crate) fold: fn(&[f64; 2], &[&Tensor], &Shape, Option<Tensor>) -> foldback_tensor::Result<Tensor>,
+    pub(crate) fold: Fold,
     /// records the formula
     pub(crate) trace: fn(&[f64; 2], &[&Var]) -> Result<Var>,
 }

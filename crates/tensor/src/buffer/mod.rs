@@ -5,6 +5,7 @@ mod pool;
 use ndarray::Array1;
 
 pub(crate) use pool::with_small;
+#[allow(unreachable_pub, reason = "`Element` names them in hidden methods")]
 pub use pool::{Pool, Small, release_memory, set_pool_limit};
 
 use crate::dtype::{Block, BlockMut, DType, Element};

@@ -367,14 +367,14 @@ impl<'a, R: Reducer> Tile<'a, R> {
         self.wide[..count].fill(R::START);
         let kept_step = |k: usize| job.kept.last().map_or(0, |a| a.steps[k]);
         let run_step = |k: usize| job.reduced.last().map_or(0, |a| a.steps[k]);
-        let max_run = if job.inner_kept { (BLOCK / count).max(1) } else { (BLOCK / count).max(1) };
+        let max_run = (BLOCK / count).max(1);
         let mut held = 0;
         let mut reduced = Counter::new(&job.reduced, job.operands.len(), from, to);
         let mut places: SmallVec<[Place; 4]> = SmallVec::new();
         while let Some(step) = reduced.step(max_run, 0) {
             places.clear();
-            for k in 0..job.operands.len() {
-                let start = base[k] + reduced.offsets[k];
+            for (k, (base, moved)) in base.iter().zip(&reduced.offsets).enumerate() {
+                let start = base + moved;
                 places.push(if job.inner_kept {
                     place(start, step.cols, run_step(k), count, kept_step(k))
                 } else {

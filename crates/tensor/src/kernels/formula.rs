@@ -138,6 +138,8 @@ pub trait Float:
     fn abs_(self) -> Self;
     #[doc(hidden)]
     fn sqrt_(self) -> Self;
+    #[doc(hidden)]
+    fn is_nan_(self) -> bool;
 }
 macro_rules! float {
     ($t:ty) => {
@@ -153,6 +155,10 @@ macro_rules! float {
             #[inline(always)]
             fn sqrt_(self) -> $t {
                 self.sqrt()
+            }
+            #[inline(always)]
+            fn is_nan_(self) -> bool {
+                self.is_nan()
             }
         }
     };
@@ -256,12 +262,12 @@ impl<T: Float, const FMA: bool> Num for Lane<T, FMA> {
     #[inline(always)]
     fn maximum(self, o: Self) -> Self {
         let larger = if self.0 > o.0 { self.0 } else { o.0 };
-        Lane(if self.0 != self.0 { self.0 } else { larger })
+        Lane(if self.0.is_nan_() { self.0 } else { larger })
     }
     #[inline(always)]
     fn minimum(self, o: Self) -> Self {
         let smaller = if self.0 < o.0 { self.0 } else { o.0 };
-        Lane(if self.0 != self.0 { self.0 } else { smaller })
+        Lane(if self.0.is_nan_() { self.0 } else { smaller })
     }
 }
 
@@ -288,7 +294,7 @@ impl<T: Float, const FMA: bool> Real for Lane<T, FMA> {
 /// An integer with wrapping arithmetic, as PyTorch's.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
-pub struct Words(pub(crate) i64);
+pub(crate) struct Words(pub(crate) i64);
 
 macro_rules! word_op {
     ($trait:ident, $f:ident, $w:ident) => {

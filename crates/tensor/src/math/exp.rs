@@ -69,6 +69,7 @@ macro_rules! exponentials {
 
             /// 2 to the power `high + low`, where `|low|` is at most about a unit in the last place of
             /// `high`.
+            #[allow(dead_code, reason = "only the power of f64 needs it")]
             #[inline(always)]
             pub(crate) fn exp2_of_sum<const FMA: bool>(high: $T, low: $T) -> $T {
                 let magic = MAGIC + 2.0 * BIAS;

@@ -1,4 +1,4 @@
-//! Squashing functions built on the exponential: tanh, sigmoid, softplus.
+//! Squashing functions built on the exponential: tanh, sigmoid.
 //!
 //! Their formulas are chosen so that nothing overflows and no quotient is 0/0 or inf/inf, and so that the
 //! rounding errors of the exponential and of the quotient are damped where the result is largest.
@@ -25,7 +25,6 @@ macro_rules! squashing {
     ($T:ident, $Near:ident, tanh is 1 from $one:expr) => {
         pub(super) mod $T {
             use super::super::exp::$T::{exp, exp_of_small};
-            use super::super::log::$T::log1p;
             use super::super::$T::{fma, poly};
 
             /// Hyperbolic tangent: an odd polynomial for |x| < 0.55, and 1 - 2 / (exp(2 |x|) + 1) beyond.
@@ -49,13 +48,6 @@ macro_rules! squashing {
                 let tail = x < -0.75;
                 let q = if (x < 0.0) & !tail { e } else { 1.0 } / (1.0 + e);
                 if tail { fma::<FMA>(-(e * e), q, e) } else { q }
-            }
-
-            /// ln(1 + exp(x)), or x above 20. Error under 1.8 ulp.
-            #[inline(always)]
-            pub(crate) fn softplus<const FMA: bool>(x: $T) -> $T {
-                let y = log1p::<FMA>(exp::<FMA>(x));
-                if x > 20.0 { x } else { y }
             }
         }
     };

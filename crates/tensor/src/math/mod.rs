@@ -46,8 +46,6 @@ pub(crate) trait VecMath: Copy {
     fn tanh<const FMA: bool>(self) -> Self;
     /// The logistic function `1 / (1 + exp(-self))`.
     fn sigmoid<const FMA: bool>(self) -> Self;
-    /// `ln(1 + exp(self))`, and `self` itself above PyTorch's threshold of 20.
-    fn softplus<const FMA: bool>(self) -> Self;
     /// The error function.
     fn erf<const FMA: bool>(self) -> Self;
     /// `self` to the power `y`, with the special cases of C99.
@@ -88,10 +86,6 @@ macro_rules! vec_math {
             #[inline(always)]
             fn sigmoid<const FMA: bool>(self) -> Self {
                 hyperbolic::$T::sigmoid::<FMA>(self)
-            }
-            #[inline(always)]
-            fn softplus<const FMA: bool>(self) -> Self {
-                hyperbolic::$T::softplus::<FMA>(self)
             }
             #[inline(always)]
             fn erf<const FMA: bool>(self) -> Self {

@@ -114,13 +114,9 @@ fn sigmoid(x: f64) -> f64 {
     if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) }
 }
 
-fn softplus(x: f64) -> f64 {
-    if x > 20.0 { x } else { x.exp().ln_1p() }
-}
-
 #[test]
 fn single_precision_is_within_its_bounds() {
-    let cases: [Case<f32>; 10] = [
+    let cases: [Case<f32>; 9] = [
         case!(f32, exp, f64::exp, 1.1),
         case!(f32, expm1, f64::exp_m1, 1.7),
         case!(f32, ln, f64::ln, 0.9),
@@ -129,7 +125,6 @@ fn single_precision_is_within_its_bounds() {
         case!(f32, cos, f64::cos, 0.51),
         case!(f32, tanh, f64::tanh, 1.6),
         case!(f32, sigmoid, sigmoid, 2.0),
-        case!(f32, softplus, softplus, 1.8),
         // Our own, which has a test below.
         case!(f32, erf, <f64 as VecMath>::erf::<false>, 1.6),
     ];
@@ -148,7 +143,7 @@ fn single_precision_is_within_its_bounds() {
 fn double_precision_is_within_its_bounds() {
     // Whole ulps between two rounded numbers: one more than our bound, rounded up where the reference is
     // composed.
-    let cases: [Case<f64>; 9] = [
+    let cases: [Case<f64>; 8] = [
         case!(f64, exp, f64::exp, 2.0),
         case!(f64, expm1, f64::exp_m1, 3.0),
         case!(f64, ln, f64::ln, 2.0),
@@ -157,7 +152,6 @@ fn double_precision_is_within_its_bounds() {
         case!(f64, cos, f64::cos, 1.0),
         case!(f64, tanh, f64::tanh, 3.0),
         case!(f64, sigmoid, sigmoid, 4.0),
-        case!(f64, softplus, softplus, 4.0),
     ];
     for (name, variants, reference, bound) in cases {
         for x in inputs64() {
@@ -379,8 +373,6 @@ fn nothing_is_lost_at_the_edges() {
             last = y;
         }
         assert_eq!(last, 1.0);
-        assert_eq!(<F as VecMath>::softplus::<FMA>(21.5), 21.5);
-        assert_eq!(<F as VecMath>::softplus::<FMA>(F::NEG_INFINITY), 0.0);
     }
     check::<true>();
     check::<false>();

@@ -35,13 +35,6 @@ impl Arg<'_> {
         }
     }
 
-    pub(crate) fn dtype(&self) -> DType {
-        match self {
-            Arg::Tensor(t) => t.dtype(),
-            Arg::Scalar(s) => s.dtype(),
-        }
-    }
-
     /// What type rules look at.
     pub(crate) fn meta(&self) -> Meta {
         match self {

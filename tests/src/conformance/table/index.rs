@@ -1,1 +1,2 @@
-use super::Operation; pub(super) const ROWS: &[Operation] = &[];
+use super::Operation;
+pub(super) const ROWS: &[Operation] = &[];

@@ -68,10 +68,17 @@ pub(super) const ROWS: &[Operation] = &[
         one(a.var("input")?.softplus_with(a.float("beta", 1.0)?, a.float("threshold", 20.0)?))
     }),
     operation!("add", "input other alpha", |a| scaled(a, "input", "other", Var::add, Var::add_scaled)),
-    operation!("sub subtract", "input other alpha", |a| scaled(a, "input", "other", Var::sub, Var::sub_scaled)),
+    operation!("sub subtract", "input other alpha", |a| scaled(
+        a,
+        "input",
+        "other",
+        Var::sub,
+        Var::sub_scaled
+    )),
     operation!("rsub", "input other alpha", |a| scaled(a, "other", "input", Var::sub, Var::sub_scaled)),
     operation!("__rsub__", "input other", |a| either(a, "other", "input", Var::sub, Var::rsub)),
-    operation!("mul multiply", "input other", |a| either(a, "input", "other", Var::mul, |x, c| x.mul(Input::Scalar(c)))),
+    operation!("mul multiply", "input other", |a| either(a, "input", "other", Var::mul, |x, c| x
+        .mul(Input::Scalar(c)))),
     operation!("div divide", "input other rounding_mode", |a| match a.word("rounding_mode", "")?.as_str() {
         "" => either(a, "input", "other", Var::div, Var::rdiv),
         _ => Err(Refusal::Unsupported("argument div(rounding_mode=)".into())),

@@ -22,8 +22,12 @@ pub(super) const ROWS: &[Operation] = &[
     operation!("prod", "input dim keepdim dtype", |a| {
         one(cast(a)?.prod(axis(a)?, a.flag("keepdim", false)?))
     }),
-    operation!("amax", "input dim keepdim", |a| one(a.var("input")?.amax(a.axes("dim")?, a.flag("keepdim", false)?))),
-    operation!("amin", "input dim keepdim", |a| one(a.var("input")?.amin(a.axes("dim")?, a.flag("keepdim", false)?))),
+    operation!("amax", "input dim keepdim", |a| one(a
+        .var("input")?
+        .amax(a.axes("dim")?, a.flag("keepdim", false)?))),
+    operation!("amin", "input dim keepdim", |a| one(a
+        .var("input")?
+        .amin(a.axes("dim")?, a.flag("keepdim", false)?))),
     operation!(Sum "logsumexp special.logsumexp", "input dim keepdim", |a| {
         a.ints_of("dim")?;
         one(a.var("input")?.logsumexp(a.axes("dim")?, a.flag("keepdim", false)?))
@@ -34,10 +38,24 @@ pub(super) const ROWS: &[Operation] = &[
     operation!(Sum "std_mean", "input dim keepdim correction unbiased", |a| with_mean(a, spread(a, Var::std_with)?)),
     operation!("any", "input dim keepdim", |a| truth(a, |x, axes, keep| x.any(axes, keep))),
     operation!("all", "input dim keepdim", |a| truth(a, |x, axes, keep| x.all(axes, keep))),
-    operation!("argmax", "input dim keepdim", |a| plain(a.var("input")?.argmax(axis(a)?, a.flag("keepdim", false)?))),
-    operation!("argmin", "input dim keepdim", |a| plain(a.var("input")?.argmin(axis(a)?, a.flag("keepdim", false)?))),
-    operation!("max", "input dim keepdim other", |a| extreme(a, Var::max_with_indices, |x| x.amax(.., false), |x, y| x.maximum(y))),
-    operation!("min", "input dim keepdim other", |a| extreme(a, Var::min_with_indices, |x| x.amin(.., false), |x, y| x.minimum(y))),
+    operation!("argmax", "input dim keepdim", |a| plain(
+        a.var("input")?.argmax(axis(a)?, a.flag("keepdim", false)?)
+    )),
+    operation!("argmin", "input dim keepdim", |a| plain(
+        a.var("input")?.argmin(axis(a)?, a.flag("keepdim", false)?)
+    )),
+    operation!("max", "input dim keepdim other", |a| extreme(
+        a,
+        Var::max_with_indices,
+        |x| x.amax(.., false),
+        |x, y| x.maximum(y)
+    )),
+    operation!("min", "input dim keepdim other", |a| extreme(
+        a,
+        Var::min_with_indices,
+        |x| x.amin(.., false),
+        |x, y| x.minimum(y)
+    )),
     operation!(Sum "softmax special.softmax", "input dim dtype", |a| one(cast(a)?.softmax(a.int_of("dim")?))),
     operation!(Sum "log_softmax special.log_softmax", "input dim dtype", |a| {
         one(cast(a)?.log_softmax(a.int_of("dim")?))

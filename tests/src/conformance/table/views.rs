@@ -1,7 +1,7 @@
 //! Views, parts and casts: the same elements in another shape, order or type.
 
-use foldback_tensor::{Axes, Position, Slice, SliceItem, Slices};
 use foldback_graph::Var;
+use foldback_tensor::{Axes, Position, Slice, SliceItem, Slices};
 
 use super::{Operation, Outcome, one, operation};
 use crate::conformance::args::{Args, Read, Refusal};

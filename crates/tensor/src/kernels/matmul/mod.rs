@@ -100,18 +100,20 @@ impl Tiles {
         let work = |rows: usize, cols: usize| rows.saturating_mul(cols).saturating_mul(k);
         let (mut rows, mut cols) = (m, n);
         if work(m, n) > TASK {
-            // Whole columns are kept while the rows alone make enough tiles.
             rows = m.min(TILE_ROWS);
             cols = n.min(TILE_COLS);
-            while work(rows, cols) > 2 * PART && (rows > TILE_ROWS / 2 || cols > TILE_COLS / 2) {
-                if rows > TILE_ROWS / 2 { rows = TILE_ROWS / 2 } else { cols = TILE_COLS / 2 }
+            // Columns first: a right operand that has to be laid out is laid out once per tile of rows.
+            while work(rows, cols) > PART && (cols > TILE_COLS / 2 || rows > TILE_ROWS / 2) {
+                if cols > TILE_COLS / 2 { cols = TILE_COLS / 2 } else { rows = TILE_ROWS / 2 }
             }
-            while work(rows, cols) > 2 * TASK && cols > 64 && rows < TILE_ROWS / 2 {
+            while work(rows, cols) > PART && cols > 64 && rows < TILE_ROWS / 2 {
                 cols = (cols / 2).next_multiple_of(64);
             }
             while work(rows, cols) < TASK && (rows < m || cols < n) {
                 if cols < n { cols = (2 * cols).min(n) } else { rows = (2 * rows).min(m) }
             }
+            // Tiles of like heights, so that no thread waits for the others long.
+            rows = m.div_ceil(m.div_ceil(rows)).next_multiple_of(6).min(m);
         }
         let across = n.div_ceil(cols.max(1)).max(1);
         Tiles { rows, cols, across, count: across * m.div_ceil(rows.max(1)).max(1) }
