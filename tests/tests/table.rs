@@ -210,7 +210,7 @@ fn every_row_with_seeds_in_other_layouts() {
             };
         }
         // One number for the whole output, as the gradient of a sum is.
-        options = options.seed(tensor!(-1.7; f64).expand(&shape).expect("a number expands to any shape"));
+        options = options.seed(Tensor::scalar(-1.7).expand(&shape).expect("a number expands to any shape"));
         report.both(&options, &case, &case.trackable());
     }
     report.finish(500);
@@ -242,7 +242,7 @@ fn the_same_variable_twice() {
             report.check(&label, options.gradgradcheck(shared, &case.inputs));
         }
     }
-    report.finish(60);
+    report.finish(40);
 }
 
 /// A gradient in `f32` differs from the one in `f64` at the same values by roundings: each operation of a formula adds
@@ -459,6 +459,70 @@ fn composed_operations_at_both_orders() {
         }
     }
     report.finish(500);
+}
+
+/// 0-d and empty inputs of operations whose samples are listed, and sizes at which their gradients take another path.
+const CORNERS: &[Composed] = &[
+    ("sum of nothing", &[&[2, 0]], Domain::Any, |x| x[0].sum(.., false)),
+    ("sum over no axes", &[&[2, 3]], Domain::Any, |x| x[0].sum(Vec::<isize>::new(), false)),
+    ("sum of a number over axis 0", &[&[]], Domain::Any, |x| x[0].sum(0, true)),
+    ("mean of a number", &[&[]], Domain::Any, |x| x[0].mean(0, false)),
+    ("mean to nothing", &[&[0, 3]], Domain::Any, |x| x[0].mean(1, false)),
+    ("prod of a number", &[&[]], Domain::Any, |x| x[0].prod(.., false)),
+    ("prod of one", &[&[2, 1]], Domain::Any, |x| x[0].prod(1, true)),
+    ("prod of nothing", &[&[2, 0]], Domain::Any, |x| x[0].prod(1, false)),
+    ("prod to nothing", &[&[0, 3]], Domain::Any, |x| x[0].prod(-1, false)),
+    ("prod of seven", &[&[7]], Domain::Any, |x| x[0].prod(.., true)),
+    ("var of a number", &[&[]], Domain::Any, |x| x[0].var_with(.., 0.0, false)),
+    ("var to nothing", &[&[0, 3]], Domain::Any, |x| x[0].var(1, false)),
+    ("std to nothing", &[&[3, 0]], Domain::Any, |x| x[0].std(0, true)),
+    ("amax of a number", &[&[]], Domain::Any, |x| x[0].amax(.., false)),
+    ("amin to nothing", &[&[2, 0]], Domain::Any, |x| x[0].amin(0, false)),
+    ("logsumexp of a number", &[&[]], Domain::Any, |x| x[0].logsumexp(.., false)),
+    ("logsumexp to nothing", &[&[2, 0]], Domain::Any, |x| x[0].logsumexp(0, false)),
+    ("softmax of a number", &[&[]], Domain::Any, |x| x[0].softmax(0)),
+    ("softmax of nothing", &[&[2, 0]], Domain::Any, |x| x[0].softmax(1)),
+    ("log_softmax of a number", &[&[]], Domain::Any, |x| x[0].log_softmax(-1)),
+    ("log_softmax of nothing", &[&[0, 2]], Domain::Any, |x| x[0].log_softmax(0)),
+    ("matmul without rows", &[&[0, 3], &[3, 2]], Domain::Any, |x| x[0].matmul(&x[1])),
+    ("matmul without batches", &[&[0, 2, 3], &[3, 2]], Domain::Any, |x| x[0].matmul(&x[1])),
+    ("matmul of empty vectors", &[&[0], &[0]], Domain::Any, |x| x[0].matmul(&x[1])),
+    ("matmul, vector and two batches", &[&[3], &[2, 2, 3, 2]], Domain::Any, |x| x[0].matmul(&x[1])),
+    ("matmul, both batches broadcast", &[&[2, 1, 2, 3], &[1, 3, 3, 2]], Domain::Any, |x| x[0].matmul(&x[1])),
+    ("matmul of a square with itself", &[&[3, 3]], Domain::Any, |x| x[0].matmul(&x[0])),
+    ("gather of nothing", &[&[3, 2]], Domain::Any, |x| x[0].gather(0, &Tensor::zeros([0, 2], DType::I64))),
+    ("gather of a number", &[&[]], Domain::Any, |x| x[0].gather(0, &tensor![0, 0; i64])),
+    ("index_select of nothing", &[&[3, 2]], Domain::Any, |x| x[0].index_select(1, &Tensor::zeros([0], DType::I64))),
+    ("index_add of nothing", &[&[3, 2], &[0, 2]], Domain::Any, |x| {
+        x[0].index_add(&x[1], 0, &Tensor::zeros([0], DType::I64))
+    }),
+    ("permute of a number", &[&[]], Domain::Any, |x| x[0].permute(Vec::<isize>::new())),
+    ("reshape of nothing", &[&[0, 3]], Domain::Any, |x| x[0].reshape([3, 0])),
+    ("flip of everything", &[&[2, 3]], Domain::Any, |x| x[0].flip(..)),
+    ("flip of a number", &[&[]], Domain::Any, |x| x[0].flip(..)),
+    ("slice to nothing", &[&[4, 2]], Domain::Any, |x| x[0].slice(2..2)),
+    ("slice of a slice", &[&[4, 5]], Domain::Any, |x| x[0].slice((1.., 1..4))?.slice((-1, 1..))),
+    ("expand of an inner axis", &[&[2, 1, 3]], Domain::Any, |x| x[0].expand([4, 2, 5, 3])),
+    ("expand to itself", &[&[2, 3]], Domain::Any, |x| x[0].expand([2, 3])),
+    ("stack of numbers", &[&[], &[]], Domain::Any, |x| Var::stack(&[&x[0], &x[1]], 0)),
+    ("where with a broadcast condition", &[&[3], &[2, 1]], Domain::Any, |x| {
+        x[0].gt(&x[1])?.where_cond(&x[0], &x[1].exp())
+    }),
+    ("where with a number", &[&[2, 3]], Domain::Any, |x| x[0].gt(0.3)?.where_cond(2.0, &x[0].square())),
+];
+
+#[test]
+fn numbers_and_empty_tensors_at_both_orders() {
+    let mut report = Report::default();
+    for (name, shapes, domain, run) in CORNERS {
+        let mut random = Random::new(17);
+        let inputs = shapes.iter().map(|s| fill(*s, *domain, &mut random)).collect();
+        let case = Case { name: name.to_string(), inputs, domains: vec![*domain; shapes.len()], run: *run };
+        for tracked in subsets(&case.trackable()) {
+            report.both(&Check::new(), &case, &tracked);
+        }
+    }
+    report.finish(100);
 }
 
 /// Methods that return something that has no gradient.

@@ -269,7 +269,9 @@ impl<'a> Job<'a> {
         }
         let n = out.len();
         let depth: usize = self.reduced.iter().map(|a| a.size).product();
-        let per_task = tile_multiple(GRAIN.div_ceil(depth));
+        // Where rows are added element by element, a narrow strip of columns would waste every cache line it touches.
+        let strip = if self.inner_kept { self.kept.last().map_or(1, |a| a.size.min(BLOCK)) } else { 1 };
+        let per_task = tile_multiple(GRAIN.div_ceil(depth).max(strip));
         let parts =
             if n.div_ceil(per_task) < 16 { (n * depth / GRAIN).clamp(1, MAX_PARTS).min(depth) } else { 1 };
         if parts == 1 {

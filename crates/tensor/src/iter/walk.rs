@@ -23,6 +23,11 @@ pub(crate) fn map(kernel: &dyn BlockKernel, operands: &[Operand<'_>], shape: Sha
     if n == 0 {
         return Tensor::from_storage(Storage::zeros(dtype, 0), shape);
     }
+    if n == 1 {
+        let mut storage = Storage::stale(dtype, 1);
+        run_single(kernel, operands, storage.block_mut());
+        return Tensor::from_storage(storage, shape);
+    }
     if operands.iter().all(|o| o.is_direct(&shape)) {
         let mut storage = Storage::stale(dtype, n);
         run_direct(kernel, operands, storage.block_mut(), n);
@@ -66,6 +71,15 @@ pub(crate) fn map_out(
     }
     let plan = Plan::new(shape, operands, &|_| true, false);
     run(kernel, &plan.axes, operands, out);
+}
+
+/// One element of every operand: no plan, and scratch only for a cast.
+fn run_single(kernel: &dyn BlockKernel, operands: &[Operand<'_>], out: BlockMut<'_>) {
+    if operands.iter().any(|o| o.data.dtype() != o.want) {
+        return run(kernel, &[], operands, out);
+    }
+    let blocks: SmallVec<[Block<'_>; 4]> = operands.iter().map(|o| o.data.range(o.offset, 1)).collect();
+    kernel.run(&blocks, &mut [out]);
 }
 
 /// Operands that all lie like the result: no plan, whole pieces go to the kernel.

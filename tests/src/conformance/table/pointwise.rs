@@ -1,9 +1,9 @@
 //! Operations that work element by element.
 
 use foldback_graph::{Input, Result, Var};
-use foldback_tensor::{DType, Scalar, Tensor};
+use foldback_tensor::{Scalar, Tensor};
 
-use super::{Operation, Outcome, one, operation, plain};
+use super::{Operation, Outcome, one, operation};
 use crate::conformance::args::{Args, Operand, Read, Refusal};
 
 /// A function of one variable.
@@ -67,28 +67,28 @@ pub(super) const ROWS: &[Operation] = &[
     operation!("softplus", "input beta threshold", |a| {
         one(a.var("input")?.softplus_with(a.float("beta", 1.0)?, a.float("threshold", 20.0)?))
     }),
-    operation!("add", "input other alpha", |a| scaled(a, "input", "other", Var::add, Var::add_scaled)),
+    operation!("add", "input other alpha", |a| scaled(a, "input", "other", |x, y| x.add(y), |x, y, c| x.add_scaled(y, c))),
     operation!("sub subtract", "input other alpha", |a| scaled(
         a,
         "input",
         "other",
-        Var::sub,
-        Var::sub_scaled
+        |x, y| x.sub(y),
+        |x, y, c| x.sub_scaled(y, c)
     )),
-    operation!("rsub", "input other alpha", |a| scaled(a, "other", "input", Var::sub, Var::sub_scaled)),
-    operation!("__rsub__", "input other", |a| either(a, "other", "input", Var::sub, Var::rsub)),
-    operation!("mul multiply", "input other", |a| either(a, "input", "other", Var::mul, |x, c| x
+    operation!("rsub", "input other alpha", |a| scaled(a, "other", "input", |x, y| x.sub(y), |x, y, c| x.sub_scaled(y, c))),
+    operation!("__rsub__", "input other", |a| either(a, "other", "input", |x, y| x.sub(y), |x, c| x.rsub(c))),
+    operation!("mul multiply", "input other", |a| either(a, "input", "other", |x, y| x.mul(y), |x, c| x
         .mul(Input::Scalar(c)))),
     operation!("div divide", "input other rounding_mode", |a| match a.word("rounding_mode", "")?.as_str() {
-        "" => either(a, "input", "other", Var::div, Var::rdiv),
+        "" => either(a, "input", "other", |x, y| x.div(y), |x, c| x.rdiv(c)),
         _ => Err(Refusal::Unsupported("argument div(rounding_mode=)".into())),
     }),
-    operation!("true_divide", "input other", |a| either(a, "input", "other", Var::div, Var::rdiv)),
-    operation!("__rdiv__", "input other", |a| either(a, "other", "input", Var::div, Var::rdiv)),
+    operation!("true_divide", "input other", |a| either(a, "input", "other", |x, y| x.div(y), |x, c| x.rdiv(c))),
+    operation!("__rdiv__", "input other", |a| either(a, "other", "input", |x, y| x.div(y), |x, c| x.rdiv(c))),
     operation!("pow", "input self exponent", |a| {
-        either(a, if a.has("self") { "self" } else { "input" }, "exponent", Var::pow, Var::rpow)
+        either(a, if a.has("self") { "self" } else { "input" }, "exponent", |x, y| x.pow(y), |x, c| x.rpow(c))
     }),
-    operation!("__rpow__", "input other", |a| either(a, "other", "input", Var::pow, Var::rpow)),
+    operation!("__rpow__", "input other", |a| either(a, "other", "input", |x, y| x.pow(y), |x, c| x.rpow(c))),
     tensors!("maximum", |x, y| x.maximum(&y)),
     tensors!("minimum", |x, y| x.minimum(&y)),
     binary!("eq", |x, y| x.eq(y)),
@@ -125,8 +125,8 @@ fn either(
     a: &Args,
     left: &str,
     right: &str,
-    forward: impl for<'a> Fn(&'a Var, Input<'a>) -> Result<Var>,
-    reversed: impl Fn(&Var, Scalar) -> Result<Var>,
+    forward: fn(&Var, Input<'_>) -> Result<Var>,
+    reversed: fn(&Var, Scalar) -> Result<Var>,
 ) -> Outcome {
     match (a.operand(left)?, a.operand(right)?) {
         (Operand::Var(x), y) => one(forward(&x, y.input())),
@@ -140,8 +140,8 @@ fn scaled(
     a: &Args,
     left: &str,
     right: &str,
-    forward: impl for<'a> Fn(&'a Var, Input<'a>) -> Result<Var>,
-    scaled: impl for<'a> Fn(&'a Var, Input<'a>, Scalar) -> Result<Var>,
+    forward: fn(&Var, Input<'_>) -> Result<Var>,
+    scaled: fn(&Var, Input<'_>, Scalar) -> Result<Var>,
 ) -> Outcome {
     let (x, y) = (a.operand(left)?, a.operand(right)?);
     let x = match (x, &y) {

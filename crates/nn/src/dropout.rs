@@ -1,0 +1,201 @@
+//! Dropout.
+
+use std::sync::{Mutex, PoisonError};
+
+use foldback_graph::Var;
+use foldback_tensor::{Generator, Tensor};
+
+use crate::error::{Error, Result};
+use crate::layer_path::in_layer;
+use crate::module::Module;
+use crate::parameters::{Parameters, Visitor};
+
+/// In training, sets elements to zero with probability `p` and multiplies the others by `1 / (1 - p)`; afterwards it
+/// leaves its input alone. (Srivastava et al., "Dropout", 2014, in the inverted form of PyTorch's
+/// [`Dropout`](https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout.html).)
+///
+/// ```
+/// use foldback_nn::{Dropout, Module, Parameters};
+/// use foldback_tensor::{DType, Tensor};
+/// let mut dropout = Dropout::new(0.5);
+/// let x = Tensor::ones([100], DType::F32).into();
+/// let y = dropout.forward(&x)?.value();
+/// assert!(y.to_vec::<f32>()?.iter().all(|&v| v == 0.0 || v == 2.0));
+/// dropout.eval();
+/// assert_eq!(dropout.forward(&x)?.value(), x.value());
+/// # Ok::<(), foldback_nn::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Dropout {
+    p: f64,
+    training: bool,
+    generator: Option<Mutex<Generator>>,
+}
+
+impl Dropout {
+    /// Drops elements with probability `p`, by this thread's generator.
+    ///
+    /// # Panics
+    /// If `p` is not between 0 and 1; [`Dropout::try_new`] returns an error instead.
+    #[track_caller]
+    pub fn new(p: f64) -> Dropout {
+        Dropout::try_new(p).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    /// [`Dropout::new`] that returns an error instead of panicking.
+    ///
+    /// # Errors
+    /// `Parameter` if `p` is not between 0 and 1.
+    ///
+    /// ```
+    /// assert!(foldback_nn::Dropout::try_new(1.5).is_err());
+    /// ```
+    pub fn try_new(p: f64) -> Result<Dropout> {
+        if !(0.0..=1.0).contains(&p) {
+            return Err(Error::Parameter { op: "dropout", name: "p", value: p, expected: "between 0 and 1" });
+        }
+        Ok(Dropout { p, training: true, generator: None })
+    }
+
+    /// With a generator of its own, so that what is dropped depends on this seed and the calls of this layer alone.
+    ///
+    /// ```
+    /// use foldback_nn::{Dropout, Module};
+    /// use foldback_tensor::{DType, Tensor};
+    /// let x = Tensor::ones([100], DType::F32).into();
+    /// let (a, b) = (Dropout::new(0.5).with_seed(1), Dropout::new(0.5).with_seed(1));
+    /// assert_eq!(a.forward(&x)?.value(), b.forward(&x)?.value());
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    pub fn with_seed(mut self, seed: u64) -> Dropout {
+        self.generator = Some(Mutex::new(Generator::new(seed)));
+        self
+    }
+
+    /// The probability of being dropped.
+    pub fn p(&self) -> f64 {
+        self.p
+    }
+
+    /// Whether it drops anything, see [`Parameters::set_training`].
+    pub fn is_training(&self) -> bool {
+        self.training
+    }
+
+    #[track_caller]
+    fn apply(&self, x: &Var) -> Result<Var> {
+        if !self.training || self.p == 0.0 {
+            return Ok(x.clone());
+        }
+        if !x.dtype().is_float() {
+            let expected = "a floating-point type";
+            return Err(Error::DType { op: "dropout", name: "the input", found: x.dtype(), expected });
+        }
+        if self.p == 1.0 {
+            return Ok(x.mul(0.0)?);
+        }
+        let keep = 1.0 - self.p;
+        let mut mask = match &self.generator {
+            Some(g) => {
+                let mut generator = g.lock().unwrap_or_else(PoisonError::into_inner);
+                generator.try_bernoulli(x.shape(), keep, x.dtype())?
+            }
+            None => Tensor::try_bernoulli(x.shape(), keep, x.dtype())?,
+        };
+        mask.mul_(1.0 / keep)?;
+        Ok(x.mul(&mask)?)
+    }
+}
+
+impl Clone for Dropout {
+    /// A generator of its own is copied in its present state.
+    fn clone(&self) -> Dropout {
+        let copy =
+            |g: &Mutex<Generator>| Mutex::new(g.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        Dropout { p: self.p, training: self.training, generator: self.generator.as_ref().map(copy) }
+    }
+}
+
+impl Parameters for Dropout {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.layer(self);
+    }
+    fn set_training(&mut self, training: bool) {
+        self.training = training;
+    }
+}
+
+impl Module for Dropout {
+    /// # Errors
+    /// `DType` for integers and `bool`, in training.
+    #[track_caller]
+    fn forward(&self, input: &Var) -> Result<Var> {
+        in_layer(self, self.apply(input))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use foldback_graph::RequiresGrad;
+    use foldback_tensor::{DType, tensor};
+
+    use super::*;
+
+    #[test]
+    fn drops_the_share_asked_for_and_keeps_the_mean() {
+        let n = 100_000;
+        let x = Tensor::ones([n], DType::F64).requires_grad();
+        for p in [0.1, 0.5, 0.9] {
+            let y = Dropout::new(p).with_seed(5).forward(&x).unwrap();
+            let values: Vec<f64> = y.value().to_vec().unwrap();
+            let dropped = values.iter().filter(|&&v| v == 0.0).count() as f64 / n as f64;
+            // 4 standard errors of a share
+            assert!((dropped - p).abs() < 4.0 * (p * (1.0 - p) / n as f64).sqrt(), "{dropped} for {p}");
+            assert!(values.iter().all(|&v| v == 0.0 || (v - 1.0 / (1.0 - p)).abs() < 1e-12));
+            // The gradient is dropped where the value was.
+            x.zero_grad();
+            y.sum(.., false).unwrap().backward().unwrap();
+            assert_eq!(x.grad().unwrap(), y.value());
+        }
+    }
+
+    #[test]
+    fn edges_of_p() {
+        let x = tensor![1.0, -2.0].requires_grad();
+        assert!(Dropout::new(0.0).forward(&x).unwrap().is_same(&x));
+        let y = Dropout::new(1.0).forward(&x).unwrap();
+        assert_eq!(y.value(), tensor![0.0, 0.0]);
+        y.sum(.., false).unwrap().backward().unwrap();
+        assert_eq!(x.grad(), Some(tensor![0.0, 0.0]));
+        for p in [-0.1, 1.1, f64::NAN] {
+            assert!(Dropout::try_new(p).unwrap_err().to_string().starts_with("dropout: p = "));
+        }
+    }
+
+    #[test]
+    fn identity_in_use() {
+        let x = tensor![1.0].requires_grad();
+        let mut dropout = Dropout::new(0.5);
+        dropout.eval();
+        assert!(dropout.forward(&x).unwrap().is_same(&x));
+    }
+
+    #[test]
+    fn seeds() {
+        let x: Var = Tensor::ones([64], DType::F32).into();
+        let a = Dropout::new(0.5).with_seed(1);
+        let copy = a.clone();
+        let (first, second) = (a.forward(&x).unwrap().value(), a.forward(&x).unwrap().value());
+        assert_ne!(first, second);
+        assert_eq!(copy.forward(&x).unwrap().value(), first);
+        foldback_tensor::manual_seed(9);
+        let by_thread = Dropout::new(0.5).forward(&x).unwrap().value();
+        foldback_tensor::manual_seed(9);
+        assert_eq!(Dropout::new(0.5).forward(&x).unwrap().value(), by_thread);
+    }
+
+    #[test]
+    fn integers_are_refused() {
+        assert!(Dropout::new(0.5).forward(&tensor![1, 2; i64].into()).is_err());
+    }
+}

@@ -1,0 +1,305 @@
+//! The fully connected layer.
+
+use foldback_graph::{RequiresGrad, Var};
+use foldback_tensor::{DType, Generator, Tensor};
+
+use crate::error::{Error, Result};
+use crate::init::{Init, Nonlinearity};
+use crate::layer_path::in_layer;
+use crate::module::Module;
+use crate::parameters::{Parameters, Visitor};
+
+/// `x W^T + b` over the last axis: `[.., in]` to `[.., out]`. PyTorch's
+/// [`Linear`](https://docs.pytorch.org/docs/stable/generated/torch.nn.Linear.html).
+///
+/// The weight has shape `[out, in]`, the bias `[out]`. Both start uniform between `-1/sqrt(in)` and `1/sqrt(in)`, which
+/// for the weight is Kaiming's initialisation with `a = sqrt(5)`.
+///
+/// ```
+/// use foldback_nn::{Linear, Module};
+/// use foldback_tensor::{DType, Tensor};
+/// let layer = Linear::new(64, 10);
+/// let y = layer.forward(&Tensor::zeros([32, 64], DType::F32).into())?;
+/// assert_eq!(y.shape(), [32, 10]);
+/// # Ok::<(), foldback_nn::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Linear {
+    weight: Var,
+    bias: Option<Var>,
+}
+
+impl Linear {
+    /// A layer with bias and `f32` parameters from this thread's generator, see
+    /// [`manual_seed`](foldback_tensor::manual_seed).
+    ///
+    /// # Panics
+    /// If the weight would be too large to address; [`LinearBuilder::build`] returns an error instead.
+    #[track_caller]
+    pub fn new(in_features: usize, out_features: usize) -> Linear {
+        Linear::builder(in_features, out_features).build().unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    /// A layer made to measure: without bias, in `f64`, from a generator of one's own, ...
+    ///
+    /// ```
+    /// use foldback_nn::{Init, Linear};
+    /// use foldback_tensor::{DType, Generator};
+    /// let mut generator = Generator::new(7);
+    /// let layer = Linear::builder(64, 10)
+    ///     .bias(false)
+    ///     .dtype(DType::F64)
+    ///     .init(Init::xavier_normal(1.0))
+    ///     .generator(&mut generator)
+    ///     .build()?;
+    /// assert_eq!(layer.weight().dtype(), DType::F64);
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    pub fn builder<'a>(in_features: usize, out_features: usize) -> LinearBuilder<'a> {
+        LinearBuilder {
+            in_features,
+            out_features,
+            bias: true,
+            dtype: DType::F32,
+            init: Init::kaiming_uniform(Nonlinearity::LeakyReLU(5f64.sqrt())),
+            generator: None,
+        }
+    }
+
+    /// A layer with these parameters: a weight of shape `[out, in]` and a bias of shape `[out]`.
+    ///
+    /// Tensors become leaves; variables are used as they are, so that layers can share them.
+    ///
+    /// # Errors
+    /// `ParameterShape` if a shape does not fit.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_nn::{Linear, Module};
+    /// use foldback_tensor::tensor;
+    /// let layer = Linear::from_parameters(
+    ///     tensor![[1.0, 2.0], [3.0, 4.0]].requires_grad(),
+    ///     Some(tensor![0.5, -0.5].requires_grad()),
+    /// )?;
+    /// assert_eq!(layer.forward(&tensor![1.0, 1.0].into())?.value(), tensor![3.5, 6.5]);
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    pub fn from_parameters(weight: Var, bias: Option<Var>) -> Result<Linear> {
+        check_parameters(&weight, bias.as_ref())?;
+        Ok(Linear { weight, bias })
+    }
+
+    /// The weight, `[out, in]`.
+    pub fn weight(&self) -> &Var {
+        &self.weight
+    }
+
+    /// The bias, `[out]`, if there is one.
+    pub fn bias(&self) -> Option<&Var> {
+        self.bias.as_ref()
+    }
+
+    /// The size of the last axis of inputs.
+    pub fn in_features(&self) -> usize {
+        self.weight.shape()[1]
+    }
+
+    /// The size of the last axis of outputs.
+    pub fn out_features(&self) -> usize {
+        self.weight.shape()[0]
+    }
+}
+
+impl Parameters for Linear {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.layer(self);
+        visitor.part("weight", &self.weight);
+        if let Some(bias) = &self.bias {
+            visitor.part("bias", bias);
+        }
+    }
+    fn set_training(&mut self, _: bool) {}
+}
+
+impl Module for Linear {
+    /// # Errors
+    /// `Features` if the last axis of the input is not `in_features`; `Graph` if its type is not the weight's.
+    #[track_caller]
+    fn forward(&self, input: &Var) -> Result<Var> {
+        in_layer(self, linear(input, &self.weight, self.bias.as_ref()))
+    }
+}
+
+/// The options of a [`Linear`], see [`Linear::builder`].
+#[derive(Debug)]
+#[must_use = "a layer is made when build() is called"]
+pub struct LinearBuilder<'a> {
+    in_features: usize,
+    out_features: usize,
+    bias: bool,
+    dtype: DType,
+    init: Init,
+    generator: Option<&'a mut Generator>,
+}
+
+impl<'a> LinearBuilder<'a> {
+    /// Whether there is a bias. The default is yes.
+    pub fn bias(mut self, bias: bool) -> Self {
+        self.bias = bias;
+        self
+    }
+
+    /// The type of the parameters. The default is `f32`.
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = dtype;
+        self
+    }
+
+    /// How the weight starts. The bias stays uniform between `-1/sqrt(in)` and `1/sqrt(in)`.
+    pub fn init(mut self, init: Init) -> Self {
+        self.init = init;
+        self
+    }
+
+    /// Where random numbers come from. The default is this thread's generator.
+    pub fn generator(mut self, generator: &'a mut Generator) -> Self {
+        self.generator = Some(generator);
+        self
+    }
+
+    /// Makes the layer.
+    ///
+    /// # Errors
+    /// `Graph` if the type is not a floating-point one or the weight too large.
+    pub fn build(self) -> Result<Linear> {
+        let LinearBuilder { in_features, out_features, bias, dtype, init, mut generator } = self;
+        let shape = [out_features, in_features];
+        let mut sample = |init: Init, shape: &[usize]| -> Result<Tensor> {
+            match &mut generator {
+                Some(g) => init.sample_from(g, shape, dtype),
+                None => init.sample(shape, dtype),
+            }
+        };
+        // Without inputs there is nothing to initialise, and the bias starts at 0.
+        let bound = if in_features == 0 { 0.0 } else { 1.0 / (in_features as f64).sqrt() };
+        let weight = if in_features == 0 { Tensor::try_zeros(shape, dtype)? } else { sample(init, &shape)? };
+        let bias = bias.then(|| sample(Init::uniform(-bound, bound), &[out_features])).transpose()?;
+        let bias = bias.map(RequiresGrad::requires_grad);
+        Ok(Linear { weight: Var::leaf(weight)?, bias })
+    }
+}
+
+/// `input W^T + b` over the last axis: an input `[.., in]`, a weight `[out, in]` and a bias `[out]` give `[.., out]`.
+/// PyTorch's [`linear`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.linear.html).
+///
+/// # Errors
+/// `Features` and `ParameterShape` if the shapes do not fit; `Graph` if the types differ.
+///
+/// ```
+/// use foldback_graph::RequiresGrad;
+/// use foldback_nn::linear;
+/// use foldback_tensor::tensor;
+/// let (x, w) = (tensor![[1.0, 2.0]].requires_grad(), tensor![[3.0, 4.0]].requires_grad());
+/// assert_eq!(linear(&x, &w, None)?.value(), tensor![[11.0]]);
+/// # Ok::<(), foldback_nn::Error>(())
+/// ```
+#[track_caller]
+pub fn linear(input: &Var, weight: &Var, bias: Option<&Var>) -> Result<Var> {
+    check_parameters(weight, bias)?;
+    let (shape, expected) = (input.shape(), weight.shape()[1]);
+    if shape.last() != Some(&expected) {
+        return Err(Error::Features { op: "linear", expected, found: shape });
+    }
+    let product = input.matmul(&weight.t()?)?;
+    match bias {
+        Some(b) => Ok(product.add(b)?),
+        None => Ok(product),
+    }
+}
+
+fn check_parameters(weight: &Var, bias: Option<&Var>) -> Result<()> {
+    let found = weight.shape();
+    if found.rank() != 2 {
+        let expected = "[out, in]".to_owned();
+        return Err(Error::ParameterShape { op: "linear", name: "a weight", expected, found });
+    }
+    match bias.map(Var::shape) {
+        Some(shape) if shape != [found[0]] => {
+            let expected = format!("[{}]", found[0]);
+            Err(Error::ParameterShape { op: "linear", name: "a bias", expected, found: shape })
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use foldback_tensor::{assert_close, manual_seed, tensor};
+
+    use super::*;
+
+    #[test]
+    fn value_and_gradients() {
+        let w = tensor![[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]; f64].requires_grad();
+        let b = tensor![0.5, 0.0, -0.5; f64].requires_grad();
+        let layer = Linear::from_parameters(w.clone(), Some(b.clone())).unwrap();
+        let x = tensor![[1.0, 1.0], [2.0, -1.0]; f64].requires_grad();
+        let y = layer.forward(&x).unwrap();
+        assert_close!(y.value(), tensor![[3.5, 7.0, 10.5], [0.5, 2.0, 3.5]; f64]);
+        y.sum(.., false).unwrap().backward().unwrap();
+        assert_close!(w.grad().unwrap(), tensor![[3.0, 0.0], [3.0, 0.0], [3.0, 0.0]; f64]);
+        assert_close!(b.grad().unwrap(), tensor![2.0, 2.0, 2.0; f64]);
+        assert_close!(x.grad().unwrap(), tensor![[9.0, 12.0], [9.0, 12.0]; f64]);
+    }
+
+    #[test]
+    fn any_number_of_leading_axes() {
+        let layer = Linear::new(3, 2);
+        for (shape, expected) in [(vec![3], vec![2]), (vec![4, 3], vec![4, 2]), (vec![2, 0, 3], vec![2, 0, 2])] {
+            let x: Var = Tensor::zeros(shape, DType::F32).into();
+            assert_eq!(layer.forward(&x).unwrap().shape().to_vec(), expected);
+        }
+    }
+
+    #[test]
+    fn starts_as_in_pytorch() {
+        manual_seed(3);
+        let layer = Linear::new(100, 400);
+        let bound = 0.1;
+        for (values, n) in [(layer.weight().value(), 40_000), (layer.bias().unwrap().value(), 400)] {
+            let values: Vec<f32> = values.to_vec().unwrap();
+            assert_eq!(values.len(), n);
+            assert!(values.iter().all(|v| v.abs() <= bound));
+            // Both ends are reached, and the mean is near 0: within 4 standard errors of a uniform distribution.
+            let (min, max) = values.iter().fold((0f32, 0f32), |(a, b), &v| (a.min(v), b.max(v)));
+            assert!(min < -0.098 && max > 0.098, "{min} {max}");
+            let mean = values.iter().map(|&v| f64::from(v)).sum::<f64>() / n as f64;
+            assert!(mean.abs() < 4.0 * 0.1 / (3.0 * n as f64).sqrt(), "{mean}");
+        }
+        manual_seed(3);
+        assert_eq!(Linear::new(100, 400).weight().value(), layer.weight().value());
+    }
+
+    #[test]
+    fn without_inputs() {
+        let layer = Linear::new(0, 2);
+        let y = layer.forward(&Tensor::zeros([3, 0], DType::F32).into()).unwrap();
+        assert_eq!(y.value(), Tensor::zeros([3, 2], DType::F32));
+    }
+
+    #[test]
+    fn refusals() {
+        let layer = Linear::new(3, 2);
+        let e = layer.forward(&tensor![[1.0, 2.0]].into()).unwrap_err().to_string();
+        assert_eq!(e, "linear: expected an input of shape [.., 3], found [1, 2]");
+        assert!(layer.forward(&Tensor::scalar(1.0f32).into()).is_err());
+        assert!(layer.forward(&tensor![1.0, 2.0, 3.0; f64].into()).is_err());
+        assert!(Linear::builder(2, 2).dtype(DType::I64).build().is_err());
+        assert!(Linear::builder(usize::MAX, 2).build().is_err());
+        assert!(Linear::builder(0, 2).dtype(DType::I64).build().is_err());
+        let w = tensor![[1.0, 2.0]].requires_grad();
+        let e = Linear::from_parameters(w, Some(tensor![1.0, 2.0].requires_grad())).unwrap_err().to_string();
+        assert_eq!(e, "linear: expected a bias of shape [1], found [2]");
+        assert!(Linear::from_parameters(tensor![1.0].requires_grad(), None).is_err());
+    }
+}

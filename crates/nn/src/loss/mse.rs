@@ -1,0 +1,138 @@
+//! The mean squared error.
+
+use foldback_graph::{Input, Var};
+
+use super::{Reduction, expect_float, expect_same_shape, target_var};
+use crate::error::{Error, Result};
+
+const LOSS: &str = "mse_loss";
+
+/// The options of [`mse_loss`]. PyTorch's
+/// [`mse_loss`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.mse_loss.html).
+///
+/// ```
+/// use foldback_nn::loss::{MseLoss, Reduction};
+/// use foldback_tensor::tensor;
+/// let loss = MseLoss::new().reduction(Reduction::Sum);
+/// assert_eq!(loss.forward(&tensor![1.0, 3.0].into(), &tensor![0.0, 1.0])?.value().item::<f32>()?, 5.0);
+/// # Ok::<(), foldback_nn::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct MseLoss {
+    weight: Option<Var>,
+    reduction: Reduction,
+}
+
+impl MseLoss {
+    /// No weights, the mean.
+    pub fn new() -> MseLoss {
+        MseLoss::default()
+    }
+
+    /// A weight per element, of the input's shape; a mean is then divided by the sum of the weights.
+    #[must_use]
+    pub fn weight(mut self, weight: impl Into<Var>) -> MseLoss {
+        self.weight = Some(weight.into());
+        self
+    }
+
+    /// What becomes of the losses of single elements. The default is their mean.
+    #[must_use]
+    pub fn reduction(mut self, reduction: Reduction) -> MseLoss {
+        self.reduction = reduction;
+        self
+    }
+
+    /// `(input - target)^2`, reduced. Any shape, the same for both.
+    ///
+    /// # Errors
+    /// `LossShapes` if the shapes differ, `ParameterShape` if that of the weight does, `DType` if neither input nor
+    /// target is of a floating-point type.
+    #[track_caller]
+    pub fn forward<'a>(&self, input: &Var, target: impl Into<Input<'a>>) -> Result<Var> {
+        let target = target_var(target.into());
+        if !target.dtype().is_float() {
+            expect_float(LOSS, "the input", input)?;
+        }
+        expect_same_shape(LOSS, input, &target)?;
+        let Some(weight) = &self.weight else { return self.reduction.apply(input.sub(&target)?.square()) };
+        if weight.shape() != input.shape() {
+            let (expected, found) = (input.shape().to_string(), weight.shape());
+            return Err(Error::ParameterShape { op: LOSS, name: "a weight", expected, found });
+        }
+        let losses = input.sub(&target)?.square().mul(weight)?;
+        match self.reduction {
+            Reduction::Mean => Ok(losses.sum(.., false)?.div(&weight.sum(.., false)?)?),
+            other => other.apply(losses),
+        }
+    }
+}
+
+/// The mean of `(input - target)^2`. PyTorch's
+/// [`mse_loss`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.mse_loss.html), except that shapes
+/// which differ are an error, never broadcast. [`MseLoss`] has options.
+///
+/// # Errors
+/// As [`MseLoss::forward`].
+///
+/// ```
+/// use foldback_graph::RequiresGrad;
+/// use foldback_nn::loss::mse_loss;
+/// use foldback_tensor::tensor;
+/// let x = tensor![1.0, 3.0].requires_grad();
+/// mse_loss(&x, &tensor![0.0, 1.0])?.backward()?;
+/// assert_eq!(x.grad(), Some(tensor![1.0, 2.0]));
+/// // [n, 1] against [n] would broadcast to [n, n].
+/// let e = mse_loss(&x.unsqueeze(1)?, &tensor![0.0, 1.0]).unwrap_err().to_string();
+/// assert!(e.contains("[2, 1]") && e.contains("squeeze the input"));
+/// # Ok::<(), foldback_nn::Error>(())
+/// ```
+#[track_caller]
+pub fn mse_loss<'a>(input: &Var, target: impl Into<Input<'a>>) -> Result<Var> {
+    MseLoss::new().forward(input, target)
+}
+
+#[cfg(test)]
+mod tests {
+    use foldback_tensor::{Tensor, tensor};
+
+    use super::*;
+
+    fn message(input: Tensor, target: Tensor) -> String {
+        mse_loss(&input.into(), &target).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn shapes_that_differ_are_refused_with_advice() {
+        assert_eq!(
+            message(tensor![[1.0], [2.0], [3.0]], tensor![1.0, 2.0, 3.0]),
+            "mse_loss: the input has shape [3, 1] and the target [3]; losses do not broadcast: \
+             squeeze the input, unsqueeze the target, or reshape one like the other"
+        );
+        let e = message(tensor![1.0], tensor![[1.0]]);
+        assert!(e.contains("squeeze the target, unsqueeze the input"), "{e}");
+        let e = message(tensor![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], tensor![1.0, 2.0, 3.0]);
+        assert!(e.contains("expand one to the shape of the other"), "{e}");
+        assert!(message(tensor![1.0, 2.0], tensor![1.0, 2.0, 3.0]).contains("they must be equal"));
+        assert!(message(tensor![1, 2; i64], tensor![1, 2; i64]).contains("must not be i64"));
+        assert!(mse_loss(&tensor![1.0, 2.0].into(), 1.0).is_err());
+        let weighted = MseLoss::new().weight(tensor![1.0]);
+        assert!(weighted.forward(&tensor![1.0, 2.0].into(), &tensor![1.0, 2.0]).is_err());
+    }
+
+    #[test]
+    fn weighted_mean_is_divided_by_the_weights() {
+        let loss = MseLoss::new().weight(tensor![1.0, 3.0]);
+        let loss = loss.forward(&tensor![2.0, 1.0].into(), &tensor![0.0, 0.0]).unwrap();
+        assert_eq!(loss.value().item::<f32>().unwrap(), (4.0 + 3.0) / 4.0);
+    }
+
+    #[test]
+    fn numbers_and_integers_as_targets() {
+        assert_eq!(mse_loss(&Tensor::scalar(3f32).into(), 1.0).unwrap().value(), Tensor::scalar(4f32));
+        assert_eq!(
+            mse_loss(&tensor![1.0, 2.0].into(), &tensor![1, 1; i64]).unwrap().value(),
+            Tensor::scalar(0.5f32)
+        );
+    }
+}

@@ -1,0 +1,145 @@
+//! Negative log-likelihood.
+
+use foldback_graph::{Input, Var};
+use foldback_tensor::Tensor;
+
+use super::classes::Classes;
+use super::{Reduction, expect_float, target_var};
+use crate::error::Result;
+
+/// The options of [`nll_loss`]. PyTorch's
+/// [`NLLLoss`](https://docs.pytorch.org/docs/stable/generated/torch.nn.NLLLoss.html).
+///
+/// ```
+/// use foldback_nn::loss::{NllLoss, Reduction};
+/// use foldback_tensor::tensor;
+/// let loss = NllLoss::new().weight(tensor![1.0, 3.0]).ignore_index(-1).reduction(Reduction::Sum);
+/// let log_p = tensor![[-1.0, -2.0], [-3.0, -4.0], [-5.0, -6.0]].into();
+/// assert_eq!(loss.forward(&log_p, &tensor![0, 1, -1; i64])?.value().item::<f32>()?, 1.0 + 3.0 * 4.0);
+/// # Ok::<(), foldback_nn::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct NllLoss {
+    weight: Option<Tensor>,
+    ignore_index: i64,
+    reduction: Reduction,
+}
+
+impl Default for NllLoss {
+    /// No weights, the mean, and -100 is ignored.
+    fn default() -> NllLoss {
+        NllLoss { weight: None, ignore_index: -100, reduction: Reduction::Mean }
+    }
+}
+
+impl NllLoss {
+    /// PyTorch's defaults: no weights, the mean, and -100 is ignored.
+    pub fn new() -> NllLoss {
+        NllLoss::default()
+    }
+
+    /// A weight per class, `[c]`; a mean is then divided by the sum of the weights of the targets.
+    #[must_use]
+    pub fn weight(mut self, weight: impl Into<Tensor>) -> NllLoss {
+        self.weight = Some(weight.into());
+        self
+    }
+
+    /// A class number whose elements do not count; it need not be a class. The default is -100.
+    #[must_use]
+    pub fn ignore_index(mut self, index: i64) -> NllLoss {
+        self.ignore_index = index;
+        self
+    }
+
+    /// What becomes of the losses of single elements. The default is their mean.
+    #[must_use]
+    pub fn reduction(mut self, reduction: Reduction) -> NllLoss {
+        self.reduction = reduction;
+        self
+    }
+
+    /// The loss of log-probabilities `[c]`, `[n, c]` or `[n, c, d1, ...]` for class numbers `[]`, `[n]` or
+    /// `[n, d1, ...]`.
+    ///
+    /// # Errors
+    /// `DType` if the input is not of a floating-point type or the target not `i64`; `TargetShape`,
+    /// `TargetOutOfRange`, and `ParameterShape` for the weight.
+    #[track_caller]
+    pub fn forward<'a>(&self, input: &Var, target: impl Into<Input<'a>>) -> Result<Var> {
+        const LOSS: &str = "nll_loss";
+        expect_float(LOSS, "the input", input)?;
+        let target = target_var(target.into()).value();
+        let classes = Classes::new(LOSS, input, &target, self.weight.as_ref(), self.ignore_index)?;
+        classes.negative_log_likelihood(input, self.reduction)
+    }
+}
+
+/// The mean of `-log_p[target]`, where `log_p` holds log-probabilities along axis 1 and the target class numbers (`i64`).
+/// PyTorch's [`nll_loss`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.nll_loss.html).
+///
+/// Elements with target -100 are ignored; if all are, the loss is NaN and its gradient zero. [`NllLoss`] has options.
+///
+/// # Errors
+/// As [`NllLoss::forward`].
+///
+/// ```
+/// use foldback_graph::RequiresGrad;
+/// use foldback_nn::loss::nll_loss;
+/// use foldback_tensor::tensor;
+/// let log_p = tensor![[0.0, 1.0], [1.0, 0.0]].requires_grad().log_softmax(1)?;
+/// nll_loss(&log_p, &tensor![0, 1; i64])?.backward()?;
+/// # Ok::<(), foldback_nn::Error>(())
+/// ```
+#[track_caller]
+pub fn nll_loss<'a>(input: &Var, target: impl Into<Input<'a>>) -> Result<Var> {
+    NllLoss::new().forward(input, target)
+}
+
+#[cfg(test)]
+mod tests {
+    use foldback_graph::RequiresGrad;
+    use foldback_tensor::{DType, tensor};
+
+    use super::*;
+
+    fn message(input: Tensor, target: &Tensor) -> String {
+        nll_loss(&input.requires_grad(), target).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn targets_that_do_not_fit() {
+        let log_p = Tensor::zeros([2, 3], DType::F32);
+        let e = message(log_p.clone(), &tensor![0, 1, 2; i64]);
+        assert_eq!(
+            e,
+            "nll_loss: scores of shape [2, 3] need class numbers of shape [2], found a target of shape [3]"
+        );
+        let e = message(log_p.clone(), &tensor![0, 3; i64]);
+        assert_eq!(e, "nll_loss: target 3 at index [1] is out of bounds for 3 classes");
+        assert!(message(log_p.clone(), &tensor![-1, 0; i64]).contains("target -1 at index [0]"));
+        assert!(message(log_p.clone(), &tensor![0.0, 1.0]).contains("the target must not be f32"));
+        assert!(message(log_p.clone(), &tensor![[0], [1]; i64]).contains("found a target of shape [2, 1]"));
+        assert!(message(Tensor::scalar(0f32), &Tensor::scalar(0i64)).contains("need an axis of classes"));
+        let e = NllLoss::new().weight(tensor![1.0, 2.0]).forward(&log_p.into(), &tensor![0, 1; i64]).unwrap_err();
+        assert_eq!(e.to_string(), "nll_loss: expected a weight of shape [3], found [2]");
+    }
+
+    #[test]
+    fn everything_ignored() {
+        let x = Tensor::zeros([2, 3], DType::F32).requires_grad();
+        let loss = nll_loss(&x, &tensor![-100, -100; i64]).unwrap();
+        assert!(loss.value().item::<f32>().unwrap().is_nan());
+        loss.backward().unwrap();
+        assert_eq!(x.grad(), Some(Tensor::zeros([2, 3], DType::F32)));
+    }
+
+    #[test]
+    fn infinite_but_ignored() {
+        let x = tensor![[f32::NEG_INFINITY, 0.0], [-1.0, -2.0]].requires_grad();
+        let loss = NllLoss::new().ignore_index(0).forward(&x, &tensor![0, 1; i64]).unwrap();
+        assert_eq!(loss.value().item::<f32>().unwrap(), 2.0);
+        loss.backward().unwrap();
+        assert_eq!(x.grad(), Some(tensor![[0.0, 0.0], [0.0, -1.0]]));
+    }
+}

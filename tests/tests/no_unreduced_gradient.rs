@@ -1,0 +1,303 @@
+//! Counts every byte: the gradient of a broadcast input is never stored before it is folded, and nothing is saved
+//! that the backward pass does not need.
+//!
+//! A process of its own, because the allocator is the whole process's.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use foldback_gradcheck::testing::{Random, fill};
+use foldback_graph::{Domain, RequiresGrad, Result, Row, Var, rows};
+use foldback_tensor::{DType, Tensor, set_pool_limit, tensor};
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+/// The system's allocator, counting bytes in use and their maximum.
+struct Counting;
+
+fn more(bytes: usize) {
+    let live = LIVE.fetch_add(bytes, Ordering::SeqCst) + bytes;
+    PEAK.fetch_max(live, Ordering::SeqCst);
+}
+
+// SAFETY: every call is handed to `System` with the arguments it came with; counting touches atomics only and neither
+// allocates nor panics.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        more(layout.size());
+        // SAFETY: the caller's promises about `layout` are those that `System` asks for.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        more(layout.size());
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Ordering::SeqCst);
+        // SAFETY: `memory` came from `System`, as all memory here does, with this layout.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// One measurement at a time; the pool would keep dropped buffers alive, so it is off.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(|e| e.into_inner());
+    set_pool_limit(0);
+    turn
+}
+
+fn live() -> usize {
+    LIVE.load(Ordering::SeqCst)
+}
+
+/// How many bytes more than before were in use at once while `f` ran.
+fn peak_of<R>(f: impl FnOnce() -> R) -> (usize, R) {
+    let before = live();
+    PEAK.store(before, Ordering::SeqCst);
+    let result = f();
+    (PEAK.load(Ordering::SeqCst) - before, result)
+}
+
+/// The rows of a broadcast pair; an unreduced `f64` gradient has 512 * 512 * 8 bytes = 2 MiB.
+const N: usize = 512;
+const UNREDUCED: usize = N * N * 8;
+
+/// What a pass may need beside its results: scratch blocks of some 1,024 elements for each operand and thread, one
+/// partial sum of an input's size for each of the 8 grains that 512 * 512 elements are, and the engine's own maps.
+/// A thirty-second of the unreduced gradient.
+const SCRATCH: usize = 64 << 10;
+
+/// Inputs of a pointwise row that cross: [1, n], [n, 1], and [1, n] again.
+fn crossed(row: &Row) -> (Vec<Var>, fn(&[Var]) -> Result<Var>) {
+    let sample = row.samples().remove(0);
+    let mut random = Random::new(3);
+    let var = |(i, (_, domain)): (usize, &(Vec<usize>, Domain))| {
+        let shape = if i % 2 == 0 { [1, N] } else { [N, 1] };
+        let values = fill(shape, *domain, &mut random);
+        if *domain == Domain::Truth { values.to_dtype(DType::Bool).into() } else { values.requires_grad() }
+    };
+    (sample.inputs.iter().enumerate().map(var).collect(), sample.run)
+}
+
+/// The bytes of the gradients that a pass leaves in leaves.
+fn result_bytes(vars: &[Var]) -> usize {
+    vars.iter().filter_map(Var::grad).map(|g| g.numel() * g.dtype().size()).sum()
+}
+
+/// Runs a pass once, so that what is made once (threads, tables, the thread's own lists) exists, and then measures.
+fn expect_small(label: &str, vars: &[Var], run: impl Fn(&[Var]) -> Result<Var>, seed: Option<&Tensor>) {
+    let pass = || {
+        let y = run(vars).expect("samples run");
+        let seed = seed.cloned().unwrap_or_else(|| Tensor::scalar(1.5).expand(y.shape()).expect("a number expands"));
+        vars.iter().for_each(Var::zero_grad);
+        let (peak, result) = peak_of(|| y.backward_with(&seed));
+        result.expect("samples have gradients");
+        peak
+    };
+    pass();
+    let peak = pass();
+    // A gradient may exist twice for a moment: where it was computed, and dense in its leaf.
+    let allowed = 2 * result_bytes(vars) + SCRATCH;
+    assert!(peak <= allowed, "{label}: {peak} bytes at the peak where {allowed} are enough");
+}
+
+#[test]
+fn pointwise_gradients_are_folded_as_they_are_computed() {
+    let _turn = alone();
+    let dense = fill([N, N], Domain::NonZero, &mut Random::new(5));
+    let mut measured = 0;
+    for row in rows().filter(|r| r.is_pointwise()) {
+        let (vars, run) = crossed(row);
+        if vars.len() == 1 {
+            // Nothing broadcasts; the gradient is no larger than the input.
+            expect_small(row.name, &vars, run, None);
+            expect_small(row.name, &vars, run, Some(&fill([1, N], Domain::Any, &mut Random::new(6))));
+        } else {
+            expect_small(&format!("{}, seed expanded", row.name), &vars, run, None);
+            expect_small(&format!("{}, seed dense", row.name), &vars, run, Some(&dense));
+        }
+        measured += 1;
+    }
+    assert!(measured > 35, "only {measured} pointwise rows");
+}
+
+/// Both gradients of `x * y` go to one variable: the second is added in the pass that folds it.
+#[test]
+fn a_second_gradient_is_added_while_it_is_folded() {
+    let _turn = alone();
+    let x = [fill([1, N], Domain::Any, &mut Random::new(5)).requires_grad()];
+    let tall = fill([N, 1], Domain::Any, &mut Random::new(6));
+    let dense = fill([N, N], Domain::NonZero, &mut Random::new(7));
+    let run = |x: &[Var]| x[0].mul(&tall)?.exp().mul(&x[0]);
+    let y = run(&x).expect("shapes broadcast");
+    let (peak, result) = peak_of(|| y.backward_with(&dense));
+    result.expect("a gradient");
+    // exp and the product before it have results of the full shape, so their gradients have it as well; but no more
+    // than one of them exists beside the one that is being computed.
+    assert!(peak <= 2 * UNREDUCED + SCRATCH, "{peak} bytes");
+}
+
+#[test]
+fn the_fold_of_an_expanded_variable_stores_nothing_in_between() {
+    let _turn = alone();
+    let x = [fill([1, N], Domain::Any, &mut Random::new(5)).requires_grad()];
+    let dense = fill([N, N], Domain::NonZero, &mut Random::new(7));
+    expect_small("expand, seed dense", &x, |x| x[0].expand([N, N]), Some(&dense));
+    expect_small("expand, seed expanded", &x, |x| x[0].expand([N, N]), None);
+    expect_small("expand and sum", &x, |x| x[0].expand([N, N])?.sum(.., false), None);
+    expect_small("expand and sum_to", &x, |x| x[0].expand([N, N])?.sum_to([N, 1]), None);
+    // The values, too: an expanded tensor is folded without being laid out.
+    let wide = x[0].value().expand([N, N]).expect("a row expands");
+    let (peak, _) = peak_of(|| wide.sum_to([N, 1]).expect("a column"));
+    assert!(peak <= N * 8 + SCRATCH, "{peak} bytes");
+}
+
+#[test]
+fn the_gradient_of_a_sum_stays_one_number() {
+    let _turn = alone();
+    let x = fill([N, N], Domain::Any, &mut Random::new(5)).requires_grad();
+    let run = || x.sum(.., false).expect("axes exist");
+    run().backward().expect("a gradient");
+    x.zero_grad();
+    let y = run();
+    let (peak, result) = peak_of(|| y.backward());
+    result.expect("a gradient");
+    // The leaf's own gradient is dense; nothing else of its size exists.
+    assert!(peak <= UNREDUCED + SCRATCH, "{peak} bytes");
+    // On the way through the graph there is no dense gradient at all.
+    let hidden = x.reshape([N * N]).expect("as many elements").sum(.., false).expect("axes exist");
+    let (peak, grads) = peak_of(|| foldback_graph::grad(&hidden, &[&x]));
+    assert!(grads.is_ok() && peak <= SCRATCH, "{peak} bytes");
+}
+
+/// The products of [32, 1, 8, 8] and [1, 32, 8, 8] are 32 * 32 matrices; each gradient is 32 of them.
+#[test]
+fn broadcast_batches_of_products_are_folded() {
+    let _turn = alone();
+    const BATCH: usize = 64;
+    let vars = [
+        fill([BATCH, 1, 8, 8], Domain::Any, &mut Random::new(5)).requires_grad(),
+        fill([1, BATCH, 8, 8], Domain::Any, &mut Random::new(6)).requires_grad(),
+    ];
+    let product = BATCH * BATCH * 8 * 8 * 8;
+    assert_eq!(product, UNREDUCED);
+    let dense = fill([BATCH, BATCH, 8, 8], Domain::NonZero, &mut Random::new(7));
+    expect_small("matmul, seed dense", &vars, |x| x[0].matmul(&x[1]), Some(&dense));
+    let shared = [
+        fill([N, 8, 8], Domain::Any, &mut Random::new(5)).requires_grad(),
+        fill([8, 8], Domain::Any, &mut Random::new(6)).requires_grad(),
+    ];
+    let seed = fill([N, 8, 8], Domain::NonZero, &mut Random::new(7));
+    expect_small("matmul with a shared matrix", &shared[1..], |x| shared[0].detach().matmul(&x[0]), Some(&seed));
+}
+
+/// What an operation's result keeps alive beyond its own value, in bytes.
+fn kept_by(run: impl Fn() -> Result<Var>) -> usize {
+    drop(run());
+    let before = live();
+    let y = run().expect("samples run");
+    let value = y.value();
+    let own = if value.strides().contains(&0) { 0 } else { value.numel() * value.dtype().size() };
+    let kept = (live() - before).saturating_sub(own);
+    drop(y);
+    kept
+}
+
+/// The node itself, its edges and attributes.
+const NODE: usize = 4 << 10;
+
+#[test]
+fn operations_save_only_what_their_gradients_name() {
+    let _turn = alone();
+    let x = fill([N, N], Domain::Positive, &mut Random::new(5)).requires_grad();
+    let index = tensor![3, 1, 3; i64];
+    // What `hidden` makes is dropped by the caller; it stays alive only if the next operation saves it.
+    let hidden = || x.mul(2.0);
+    type Run<'a> = &'a dyn Fn() -> Result<Var>;
+    let nothing: &[(&str, Run<'_>)] = &[
+        ("add", &|| hidden()?.add(&hidden()?)),
+        ("sub", &|| hidden()?.sub(&hidden()?)),
+        ("neg", &|| hidden()?.neg()),
+        ("add a number", &|| hidden()?.add(1.0)),
+        ("multiply by a number", &|| hidden()?.mul(3.0)),
+        ("divide by a number", &|| hidden()?.div(3.0)),
+        ("multiply by a constant", &|| hidden()?.mul(&tensor!(3.0; f64))),
+        ("sum", &|| hidden()?.sum(0, false)),
+        ("mean", &|| hidden()?.mean(0, false)),
+        ("sum_to", &|| hidden()?.sum_to([1, N])),
+        ("index_select", &|| hidden()?.index_select(0, &index)),
+        ("gather", &|| hidden()?.gather(0, &tensor![[0]; i64])),
+        ("cat", &|| Var::cat(&[&hidden()?, &hidden()?], 0)),
+        ("max_with_indices", &|| Ok(hidden()?.max_with_indices(1, false)?.0)),
+        // The output is what is saved, and it is there anyway.
+        ("exp", &|| Ok(hidden()?.exp())),
+        ("tanh", &|| Ok(hidden()?.tanh())),
+        ("sigmoid", &|| Ok(hidden()?.sigmoid())),
+        ("sqrt", &|| Ok(hidden()?.sqrt())),
+        ("relu", &|| hidden()?.relu()),
+        ("softmax", &|| hidden()?.softmax(1)),
+    ];
+    for (name, run) in nothing {
+        let kept = kept_by(run);
+        // `max_with_indices` and `index_select` keep their index, a row of N numbers at most.
+        assert!(kept <= NODE + N * 8, "{name} keeps {kept} bytes");
+    }
+    let one: &[(&str, Run<'_>)] = &[
+        ("square", &|| Ok(hidden()?.square())),
+        ("multiply by a constant of the same size", &|| hidden()?.mul(&x.value())),
+        ("matmul with a constant", &|| hidden()?.matmul(&x.value().into())),
+    ];
+    for (name, run) in one {
+        let kept = kept_by(run);
+        assert!(kept <= UNREDUCED + NODE + 4096, "{name} keeps {kept} bytes");
+    }
+    let kept = kept_by(|| Ok(hidden()?.sin()));
+    assert!(kept >= UNREDUCED, "sin needs its input, and the count sees it: {kept} bytes");
+}
+
+#[test]
+fn nothing_is_kept_without_a_graph() {
+    let _turn = alone();
+    let x = fill([N, N], Domain::Positive, &mut Random::new(5)).requires_grad();
+    let kept = kept_by(|| foldback_graph::no_grad(|| Ok(x.mul(2.0)?.sin())));
+    assert!(kept <= NODE, "{kept} bytes");
+    let constant = x.detach();
+    let kept = kept_by(|| Ok(constant.mul(2.0)?.sin()));
+    assert!(kept <= NODE, "{kept} bytes");
+}
+
+#[test]
+fn saved_values_are_freed_as_soon_as_their_node_has_run() {
+    let _turn = alone();
+    let x = fill([1, N], Domain::Positive, &mut Random::new(5)).requires_grad();
+    let run = || -> Result<Var> {
+        // Two values of 2 MiB that only the graph holds.
+        x.expand([N, N])?.mul(2.0)?.sin().square().sum(.., false)
+    };
+    run().and_then(|y| y.backward()).expect("a gradient");
+    let before = live();
+    let y = run().expect("shapes fit");
+    let graph = live() - before;
+    assert!(graph >= 2 * UNREDUCED, "sin and square save their inputs: {graph} bytes");
+    foldback_graph::Backward::new(&[&y]).retain_graph(true).run().expect("a gradient");
+    assert!(live() - before >= 2 * UNREDUCED, "retain_graph keeps them");
+    let (peak, result) = peak_of(|| y.backward());
+    result.expect("a second gradient");
+    let left = live().saturating_sub(before);
+    assert!(left <= 64 << 10, "{left} bytes are left while the root is still held");
+    // One gradient of a hidden value and the next one; the saved values are dropped on the way.
+    assert!(peak <= 2 * UNREDUCED + SCRATCH, "{peak} bytes");
+    assert!(y.backward().is_err(), "what was freed is not there for another pass");
+    // A graph that never runs is freed with its root.
+    drop(y);
+    let before = live();
+    drop(run());
+    assert!(live() <= before + 4096);
+}
