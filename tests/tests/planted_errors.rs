@@ -48,23 +48,20 @@ fn square() -> Tensor {
 
 fn first_order_fails(forward: Forward, backward: Backward, inputs: &[Tensor]) -> Error {
     let found = gradcheck(planted(forward, backward), inputs).expect_err("an error was planted");
-    assert!(
-        matches!(&found, Error::Gradient { order: Order::First, .. }),
-        "found something else: {found}"
-    );
+    assert!(matches!(&found, Error::Gradient { order: Order::First, .. }), "found something else: {found}");
     // The recorded pass computes the same wrong gradient.
     let recorded = gradgradcheck(planted(forward, backward), inputs).expect_err("an error was planted");
-    assert!(matches!(recorded, Error::Gradient { order: Order::First, .. }), "found something else: {recorded}");
+    assert!(
+        matches!(recorded, Error::Gradient { order: Order::First, .. }),
+        "found something else: {recorded}"
+    );
     found
 }
 
 fn only_second_order_fails(forward: Forward, backward: Backward, inputs: &[Tensor]) -> Error {
     gradcheck(planted(forward, backward), inputs).expect("the first order is right");
     let found = gradgradcheck(planted(forward, backward), inputs).expect_err("an error was planted");
-    assert!(
-        matches!(&found, Error::Gradient { order: Order::Second, .. }),
-        "found something else: {found}"
-    );
+    assert!(matches!(&found, Error::Gradient { order: Order::Second, .. }), "found something else: {found}");
     found
 }
 
@@ -76,7 +73,11 @@ fn the_same_operations_without_an_error_pass() {
     };
     passes(|x| Ok(x[0].sin()), |c| Ok(vec![Some(c.grad(0) * c.input(0).cos())]), &[matrix()]);
     passes(|x| x[0].mul(x[1]), multiplied, &[matrix(), row()]);
-    passes(|x| x[0].matmul(x[1]), |c| Ok(vec![Some(c.grad(0).matmul(&c.input(1).t()?)?), Some(c.input(0).t()?.matmul(&c.grad(0))?)]), &[square(), square()]);
+    passes(
+        |x| x[0].matmul(x[1]),
+        |c| Ok(vec![Some(c.grad(0).matmul(&c.input(1).t()?)?), Some(c.input(0).t()?.matmul(&c.grad(0))?)]),
+        &[square(), square()],
+    );
     passes(|x| Ok(x[0].tanh()), |c| Ok(vec![Some(c.grad(0) * (1.0 - c.output().square()))]), &[matrix()]);
 }
 
@@ -87,7 +88,8 @@ fn multiplied(c: &FunctionContext<'_>) -> Result<Vec<Option<Var>>> {
 
 #[test]
 fn a_wrong_sign() {
-    let found = first_order_fails(|x| Ok(x[0].cos()), |c| Ok(vec![Some(c.grad(0) * c.input(0).sin())]), &[matrix()]);
+    let found =
+        first_order_fails(|x| Ok(x[0].cos()), |c| Ok(vec![Some(c.grad(0) * c.input(0).sin())]), &[matrix()]);
     let Error::Gradient { argument, analytical, numerical, tolerance, .. } = found else { unreachable!() };
     assert_eq!(argument, Argument::Input(0));
     assert!((analytical + numerical).abs() < 10.0 * tolerance, "{analytical} {numerical}");
@@ -160,7 +162,8 @@ fn a_fold_to_an_impossible_shape() {
         gradcheck(planted(|x| x[0].mul(x[1]), backward), &[matrix(), row()]),
         gradgradcheck(planted(|x| x[0].mul(x[1]), backward), &[matrix(), row()]),
     ] {
-        let Err(Error::Graph(foldback_graph::Error::GradientShape { op, input, expected, found, location })) = found
+        let Err(Error::Graph(foldback_graph::Error::GradientShape { op, input, expected, found, location })) =
+            found
         else {
             panic!("found something else: {found:?}")
         };
@@ -188,7 +191,8 @@ fn the_gradient_of_the_wrong_input_is_none() {
 
 #[test]
 fn not_a_number() {
-    let backward: Backward = |c| Ok(vec![Some(c.grad(0) * c.input(0).cos() * tensor![1.0, 1.0, f64::NAN; f64])]);
+    let backward: Backward =
+        |c| Ok(vec![Some(c.grad(0) * c.input(0).cos() * tensor![1.0, 1.0, f64::NAN; f64])]);
     let found = first_order_fails(|x| Ok(x[0].sin()), backward, &[matrix()]);
     let Error::Gradient { analytical, .. } = found else { unreachable!() };
     assert!(analytical.is_nan());
@@ -218,7 +222,9 @@ fn a_saved_output_that_unpacks_as_a_constant() {
     let f = |x: &[Var]| Ok(ConstantOutput(OnceLock::new()).apply(&[&x[0]])?.remove(0));
     gradcheck(f, &[matrix()]).expect("the first order is right");
     let found = gradgradcheck(f, &[matrix()]).expect_err("an error was planted");
-    let Error::Gradient { order, argument, analytical, .. } = found else { panic!("found something else: {found}") };
+    let Error::Gradient { order, argument, analytical, .. } = found else {
+        panic!("found something else: {found}")
+    };
     assert_eq!((order, analytical), (Order::Second, 0.0));
     assert!(matches!(argument, Argument::Input(0) | Argument::All));
 }

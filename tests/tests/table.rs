@@ -492,7 +492,9 @@ const CORNERS: &[Composed] = &[
     ("matmul of a square with itself", &[&[3, 3]], Domain::Any, |x| x[0].matmul(&x[0])),
     ("gather of nothing", &[&[3, 2]], Domain::Any, |x| x[0].gather(0, &Tensor::zeros([0, 2], DType::I64))),
     ("gather of a number", &[&[]], Domain::Any, |x| x[0].gather(0, &tensor![0, 0; i64])),
-    ("index_select of nothing", &[&[3, 2]], Domain::Any, |x| x[0].index_select(1, &Tensor::zeros([0], DType::I64))),
+    ("index_select of nothing", &[&[3, 2]], Domain::Any, |x| {
+        x[0].index_select(1, &Tensor::zeros([0], DType::I64))
+    }),
     ("index_add of nothing", &[&[3, 2], &[0, 2]], Domain::Any, |x| {
         x[0].index_add(&x[1], 0, &Tensor::zeros([0], DType::I64))
     }),

@@ -11,6 +11,7 @@ mod engine;
 mod error;
 mod function;
 mod hooks;
+mod in_place;
 mod mode;
 mod node;
 mod operators;

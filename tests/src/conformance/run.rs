@@ -187,10 +187,12 @@ fn second_order(
     }
     let all: Vec<&Var> = inputs.iter().chain(&seeds).copied().collect();
     let found = match sum.filter(Var::requires_grad) {
+        // Zeros stand for "does not depend on it"; the graph is kept for the first-order pass to come.
         Some(s) => {
-            Grad::new(&[&s], &all).allow_unused(true).run().map_err(|e| format!("second order: {e}"))?
+            let grads = Grad::new(&[&s], &all).materialize_grads(true).retain_graph(true).run();
+            grads.map_err(|e| format!("second order: {e}"))?
         }
-        None => vec![None; all.len()],
+        None => all.iter().map(|v| Some(Var::from(v.value().zeros_like()))).collect(),
     };
     let (to_inputs, to_seeds) = found.split_at(inputs.len());
     for (g, &i) in to_inputs.iter().zip(&tracked) {

@@ -33,7 +33,7 @@ pointwise! {
         d b: |g| -g;
         check(Any, Any);
 
-    fn number_sub(a; c) -> Result = a.rsub(c);
+    fn rsub_number(a; c) -> Result = a.rsub(c);
         d a: |g| -g;
         check(Any; 1.5);
 
@@ -55,7 +55,7 @@ pointwise! {
         d a: |g| g / c;
         check(Any; -2.5);
 
-    fn number_div(a; c) -> Result = a.rdiv(c) => y;
+    fn rdiv_number(a; c) -> Result = a.rdiv(c) => y;
         d a: |g, a, y| -g * (y / a);
         check(NonZero; 1.5);
 
@@ -73,7 +73,7 @@ pointwise! {
         d a: |g, a| if p == 0.0 { R::lit(0.0) } else { g * (p * a.pow(R::lit(p) - 1.0)) };
         check(Positive; 2.5);
 
-    fn number_pow(b; c) -> Result = b.rpow(c) => y;
+    fn rpow_number(b; c) -> Result = b.rpow(c) => y;
         d b: |g, b, y| if c == 0.0 {
             R::select(b.ge(R::lit(0.0)), R::lit(0.0), g * (y * c.ln()))
         } else {
@@ -241,7 +241,7 @@ reversed! {
     /// assert_eq!(tensor![1.0].requires_grad().rsub(3.0)?.value(), tensor![2.0]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    rsub, number_sub;
+    rsub, rsub_number;
     /// `number / self`.
     ///
     /// ```
@@ -250,7 +250,7 @@ reversed! {
     /// assert_eq!(tensor![2.0].requires_grad().rdiv(3.0)?.value(), tensor![1.5]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    rdiv, number_div;
+    rdiv, rdiv_number;
     /// `number` to the power `self`.
     ///
     /// ```
@@ -259,7 +259,7 @@ reversed! {
     /// assert_eq!(tensor![2.0].requires_grad().rpow(3.0)?.value(), tensor![9.0]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    rpow, number_pow;
+    rpow, rpow_number;
 }
 
 impl Var {

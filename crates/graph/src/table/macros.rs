@@ -38,7 +38,7 @@ macro_rules! pointwise {
         const OUTPUT: &str = concat!("", $(stringify!($y))?);
         const _: () = $crate::table::names::check(INPUTS, &[$(stringify!($dx)),+]);
         $crate::table::Rule {
-            name: stringify!($name),
+            name: $crate::table::names::shown(stringify!($name)),
             gradients: &[$({
                 const N: usize = [$(stringify!($n)),+].len();
                 const SLOTS: &[$crate::table::Slot] =
@@ -61,7 +61,7 @@ macro_rules! pointwise {
                     passes: $crate::table::names::passes(SLOTS, stringify!($formula)),
                     fold: |params, operands, shape, prior| {
                         let kernel = foldback_tensor::kernel::FloatKernel::<Kernel, N>(Kernel(*params));
-                        foldback_tensor::kernel::fold_to(stringify!($name), &kernel, operands, shape, prior)
+                        foldback_tensor::kernel::fold_to($crate::table::names::shown(stringify!($name)), &kernel, operands, shape, prior)
                     },
                     trace: |params, operands| {
                         use foldback_tensor::kernel::Formula;
@@ -169,7 +169,7 @@ macro_rules! function {
                 $($($before)*)?
                 let value: foldback_tensor::Tensor = $value?;
                 let mask = $crate::table::functions::mask(inputs, SLOTS);
-                Ok($crate::record::record_one(stringify!($name), inputs, value, mask, move || {
+                Ok($crate::record::record_one($crate::table::names::shown(stringify!($name)), inputs, value, mask, move || {
                     Box::new(move |ctx: &$crate::engine::Context<'_>| {
                         let mut gradients = smallvec::SmallVec::new();
                         let mut input = 0;

@@ -98,6 +98,22 @@ pub(crate) mod names {
         true
     }
 
+    /// The name that users see: a row for variables and one for numbers are one operation to them.
+    pub(crate) const fn shown(row: &'static str) -> &'static str {
+        let kinds = ["_vars", "_number", "_numbers", "_shape"];
+        let mut i = 0;
+        while i < kinds.len() {
+            if row.len() > kinds[i].len() {
+                let (name, kind) = row.split_at(row.len() - kinds[i].len());
+                if same(kind, kinds[i]) {
+                    return name;
+                }
+            }
+            i += 1;
+        }
+        row
+    }
+
     /// What a name in a row stands for; a name that is none of them does not compile.
     pub(crate) const fn slot(name: &str, inputs: &[&str], output: &str) -> Slot {
         if same(name, "g") {

@@ -159,6 +159,9 @@ const SPILL: usize = 16;
 /// Parts that one reduction is cut into at most.
 const MAX_PARTS: usize = 64;
 
+/// Reduced positions that a part has at least: its wide accumulators then take a sixteenth of what they fold at most.
+const MIN_DEPTH: usize = 32;
+
 /// Folds a kernel's results over the axes of `shape` that are not `kept`. Without a kernel, the only operand itself.
 ///
 /// The result has the kept axes, row-major; with stride 0 where no operand moves. Operands and kernel are of `dtype`.
@@ -272,8 +275,8 @@ impl<'a> Job<'a> {
         // Where rows are added element by element, a narrow strip of columns would waste every cache line it touches.
         let strip = if self.inner_kept { self.kept.last().map_or(1, |a| a.size.min(BLOCK)) } else { 1 };
         let per_task = tile_multiple(GRAIN.div_ceil(depth).max(strip));
-        let parts =
-            if n.div_ceil(per_task) < 16 { (n * depth / GRAIN).clamp(1, MAX_PARTS).min(depth) } else { 1 };
+        let most = (depth / MIN_DEPTH).clamp(1, MAX_PARTS);
+        let parts = if n.div_ceil(per_task) < 16 { (n * depth / GRAIN).clamp(1, most) } else { 1 };
         if parts == 1 {
             split_work(n, per_task, out, &|o: &mut [R::T], at| o.split_at_mut(at), &|start, len, out| {
                 self.tiles::<R>(start, len, 0, depth, &mut |at, acc| {

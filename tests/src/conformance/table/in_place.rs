@@ -1,11 +1,13 @@
 //! Operations that write their input. A tensor's own form decides what is refused; a tracked operand goes through the
 //! variable's form, which must give the same bits.
 
-use foldback_graph::Var;
+use foldback_graph::{Input, Result, Var};
+use foldback_tensor::{Arg, Tensor};
 
 
-use super::{Operation, operation};
+use super::{Operation, Outcome, operation};
 use crate::conformance::args::{Args, Operand, Read, Refusal};
+use crate::conformance::close::same_bits;
 
 /// A function of one number, written over it.
 macro_rules! unary {
@@ -36,25 +38,21 @@ macro_rules! truth {
 
 /// A function of two numbers, written over the first.
 macro_rules! binary {
-    ($names:literal, $parameters:literal, $other:literal, |$x:ident, $y:ident, $a:ident| $body:expr, |$t:ident, $u:ident| $tensor:expr) => {
-        operation!($names, $parameters, |$a| {
-            let (mut $x, other) = ($a.var("input")?, $a.operand($other)?);
-            if !$x.requires_grad() {
-                let mut $t = $x.value();
-                match &other {
-                    Operand::Var(v) => {
-                        let $u = &v.value();
-                        $tensor?;
-                    }
-                    Operand::Number(s) => {
-                        let $u = *s;
-                        $tensor?;
-                    }
-                }
+    ($names:literal, $other:literal, $form:ident, $scaled:ident) => {
+        operation!($names, concat!("input alpha ", $other), |a| {
+            let (mut x, other) = (a.var("input")?, a.operand($other)?);
+            match a.scalar("alpha")? {
+                Some(alpha) => written(&mut x, &other, |x, y| x.$scaled(y, alpha), |t, u| t.$scaled(u, alpha).map(drop))?,
+                None => written(&mut x, &other, |x, y| x.$form(y), |t, u| t.$form(u).map(drop))?,
             }
-            let $y = other.input();
-            $body?;
-            Ok(vec![$x])
+            Ok(vec![x])
+        })
+    };
+    ($names:literal, $other:literal, $form:ident) => {
+        operation!($names, concat!("input ", $other), |a| {
+            let (mut x, other) = (a.var("input")?, a.operand($other)?);
+            written(&mut x, &other, |x, y| x.$form(y), |t, u| t.$form(u).map(drop))?;
+            Ok(vec![x])
         })
     };
 }
@@ -79,6 +77,13 @@ pub(super) const ROWS: &[Operation] = &[
     unary!("relu_", |t| t.relu_()),
     unary!("silu_", |t| t.silu_()),
     unary!("logical_not_", |t| t.logical_not_()),
+    binary!("add_", "other", add_, add_scaled_),
+    binary!("sub_ subtract_", "other", sub_, sub_scaled_),
+    binary!("mul_ multiply_", "other", mul_),
+    binary!("div_ divide_ true_divide_", "other", div_),
+    binary!("pow_", "exponent", pow_),
+    operation!("clamp_ clip_", "input min max", |a| clamp(a)),
+    operation!(Exact "fill_", "input value", |a| fill(a)),
     truth!("eq_", eq_),
     truth!("ne_ not_equal_", ne_),
     truth!("lt_ less_", lt_),
@@ -97,4 +102,51 @@ fn writable(a: &Args) -> Read<Var> {
         return Err(Refusal::Argument("a tracked variable is not written by this operation".into()));
     }
     Ok(x)
+}
+
+/// Writes over a variable; over its tensor, too, if it is not tracked, and compares.
+fn written(
+    x: &mut Var,
+    other: &Operand,
+    on_var: impl Fn(&mut Var, Input<'_>) -> Result<()>,
+    on_tensor: impl Fn(&mut Tensor, Arg<'_>) -> foldback_tensor::Result<()>,
+) -> Read<()> {
+    let mut own = x.value();
+    let tensor = match other {
+        Operand::Var(v) => on_tensor(&mut own, Arg::Tensor(&v.value())),
+        Operand::Number(s) => on_tensor(&mut own, Arg::Scalar(*s)),
+    };
+    let var = on_var(x, other.input());
+    if var.is_ok() != tensor.is_ok() || (var.is_ok() && !same_bits(&own, &x.value())) {
+        return Err(Refusal::Library(format!("the variable gives {var:?} and the tensor {tensor:?}")));
+    }
+    Ok(var?)
+}
+
+fn clamp(a: &Args) -> Outcome {
+    let mut x = a.var("input")?;
+    match (a.maybe_operand("min")?, a.maybe_operand("max")?) {
+        (Some(lo), Some(hi)) => x.clamp_(lo.input(), hi.input())?,
+        (Some(lo), None) => x.clamp_min_(lo.input())?,
+        (None, Some(hi)) => x.clamp_max_(hi.input())?,
+        (None, None) => return Err(Refusal::Argument("clamp without a bound".into())),
+    }
+    Ok(vec![x])
+}
+
+/// `fill_` with a number; a 0-d tensor is written into all of the input.
+fn fill(a: &Args) -> Outcome {
+    let mut x = writable(a)?;
+    match a.operand("value")? {
+        Operand::Number(s) => {
+            let mut t = x.value();
+            t.fill_(s);
+            Ok(vec![Var::from(t)])
+        }
+        Operand::Var(v) if v.rank() == 0 => {
+            x.slice_assign((), &v)?;
+            Ok(vec![x])
+        }
+        Operand::Var(_) => Err(Refusal::Argument("a value of more than one element".into())),
+    }
 }

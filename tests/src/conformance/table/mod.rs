@@ -46,10 +46,10 @@ pub(super) fn find(name: &str) -> Option<&'static Operation> {
 
 /// A row; the values agree element by element unless it says `Sum` or `Exact`.
 macro_rules! operation {
-    ($names:literal, $parameters:literal, $call:expr) => {
+    ($names:expr, $parameters:expr, $call:expr) => {
         operation!(Each $names, $parameters, $call)
     };
-    ($precision:ident $names:literal, $parameters:literal, $call:expr) => {
+    ($precision:ident $names:expr, $parameters:expr, $call:expr) => {
         $crate::conformance::table::Operation {
             names: $names,
             parameters: $parameters,

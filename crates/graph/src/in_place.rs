@@ -1,0 +1,50 @@
+//! In-place forms that no operator has: the handle is rebound to the result, whose shape and type are the old ones.
+
+use foldback_tensor::Scalar;
+
+use crate::error::Result;
+use crate::record::Input;
+use crate::var::Var;
+
+macro_rules! in_place {
+    ($($(#[$doc:meta])* $name:ident = $plain:ident($($arg:ident: $kind:ident),+);)*) => {
+        impl Var {$(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            /// `LeafInPlace` for a leaf that requires a gradient, outside [`no_grad`](crate::no_grad); `Tensor` if the
+            /// result would have another shape or a higher category of type. Nothing is changed then.
+            #[track_caller]
+            pub fn $name<'a>(&mut self, $($arg: impl Into<in_place!(@type $kind)>),+) -> Result<()> {
+                $(let $arg: in_place!(@type $kind) = $arg.into();)+
+                self.rebind(stringify!($name), |own| own.$plain($($arg),+))
+            }
+        )*}
+    };
+    (@type input) => { Input<'a> };
+    (@type number) => { Scalar };
+}
+
+in_place! {
+    /// [`Var::add_scaled`] in place.
+    ///
+    /// ```
+    /// use foldback_graph::Var;
+    /// use foldback_tensor::tensor;
+    /// let mut x = Var::from(tensor![1.0, 2.0]);
+    /// x.add_scaled_(&tensor![10.0], 0.5)?;
+    /// assert_eq!(x.value(), tensor![6.0, 7.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    add_scaled_ = add_scaled(other: input, alpha: number);
+    /// [`Var::sub_scaled`] in place.
+    sub_scaled_ = sub_scaled(other: input, alpha: number);
+    /// [`Var::pow`] in place.
+    pow_ = pow(exponent: input);
+    /// [`Var::clamp`] in place.
+    clamp_ = clamp(lo: input, hi: input);
+    /// [`Var::clamp_min`] in place.
+    clamp_min_ = clamp_min(lo: input);
+    /// [`Var::clamp_max`] in place.
+    clamp_max_ = clamp_max(hi: input);
+}
