@@ -5,7 +5,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, Once};
 
 use foldback_gradcheck::testing::{Random, fill};
 use foldback_graph::{Domain, RequiresGrad, Result, Row, Var, rows};
@@ -50,7 +50,8 @@ fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(|e| e.into_inner());
     set_pool_limit(0);
-    let _ = set_num_threads(THREADS);
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| set_num_threads(THREADS));
     turn
 }
 

@@ -1,2 +1,128 @@
-//! Reverse-mode automatic differentiation on the CPU.
+//! Reverse-mode automatic differentiation on the CPU, with PyTorch's broadcasting and autograd semantics.
+//!
+//! The name is the central act: a gradient that was broadcast forward is *folded back* to the shape its input had.
+//!
+//! ```
+//! use foldback::prelude::*;
+//!
+//! let a = tensor![1.0, 2.0, 3.0].requires_grad(); // [3]
+//! let b = tensor![10.0].requires_grad();          // [1], broadcast to [3]
+//! (&a + &b).sum(.., false)?.backward()?;
+//! assert_eq!(a.grad(), Some(tensor![1.0, 1.0, 1.0]));
+//! assert_eq!(b.grad(), Some(tensor![3.0]));       // folded back to [1]
+//! # Ok::<(), foldback::Error>(())
+//! ```
+//!
+//! # Values and variables
+//!
+//! A [`Tensor`](tensor::Tensor) is a value: numbers of one [`DType`](tensor::DType) in a shape. `tensor!` writes one
+//! out (`f32` unless said otherwise), and operations are methods; those that can fail return a `Result`.
+//!
+//! ```
+//! use foldback::prelude::*;
+//! let x = tensor![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];  // [2, 3], f32
+//! let means = x.mean(1, true)?;                       // [2, 1]
+//! assert_eq!(&x - &means, tensor![[-1.0, 0.0, 1.0], [-1.0, 0.0, 1.0]]);
+//! assert!(x.add(&tensor![1.0, 2.0; f64]).is_err());   // [2, 3] + [2]
+//! # Ok::<(), foldback::Error>(())
+//! ```
+//!
+//! A [`Var`](graph::Var) is a value in a graph. `requires_grad()` makes a *leaf* of a tensor; the same operations on it
+//! are recorded, and `backward()` on a single number adds up gradients in the leaves. A gradient always has the shape
+//! and type of its variable. Nothing is recorded inside `no_grad(|| ...)`.
+//!
+//! ```
+//! use foldback::prelude::*;
+//! let x = tensor![[0.5, -1.0], [2.0, 0.0]].requires_grad();
+//! let y = x.tanh().matmul(&x.t()?)?.sum(.., false)?;
+//! y.backward()?;
+//! assert_eq!(x.grad().unwrap().dims(), [2, 2]);
+//! # Ok::<(), foldback::Error>(())
+//! ```
+//!
+//! Gradients of gradients, gradients without touching `.grad`, seeds and hooks are in [`graph`].
+//!
+//! # Models
+//!
+//! A model is a struct that derives `Module` and a function that says what it computes. An optimiser holds handles on
+//! its parameters.
+//!
+//! ```
+//! use foldback::prelude::*;
+//!
+//! #[derive(Module)]
+//! struct Xor {
+//!     hidden: Linear, // [n, 2] -> [n, 8]
+//!     out: Linear,    // [n, 8] -> [n, 1]
+//! }
+//!
+//! impl Forward for Xor {
+//!     fn forward(&self, x: &Var) -> nn::Result<Var> {
+//!         let h = self.hidden.forward(x)?.tanh();
+//!         self.out.forward(&h)
+//!     }
+//! }
+//!
+//! manual_seed(0);
+//! let x: Var = tensor![[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]].into();
+//! let y = tensor![[0.0], [1.0], [1.0], [0.0]];
+//! let model = Xor { hidden: Linear::new(2, 8), out: Linear::new(8, 1) };
+//! let mut adam = Adam::new(model.parameters(), 0.05)?;
+//! for _ in 0..200 {
+//!     adam.zero_grad();
+//!     loss::bce_with_logits(&model.forward(&x)?, &y)?.backward()?;
+//!     adam.step()?;
+//! }
+//! let answers = no_grad(|| model.forward(&x))?.sigmoid().value();
+//! assert_close!(answers, y, atol = 0.2);
+//! # Ok::<(), foldback::Error>(())
+//! ```
+//!
+//! Layers and initialisers are in [`nn`], losses in [`nn::loss`], optimisers in [`optim`]. Losses refuse shapes that
+//! differ, and an error inside a layer says where the layer stands:
+//!
+//! ```
+//! # use foldback::prelude::*;
+//! let model = Sequential::new().then(Linear::new(2, 8)).then(ReLU).then(Linear::new(4, 1));
+//! let e = model.forward(&tensor![[1.0, 2.0]].into()).unwrap_err();
+//! assert_eq!(e.to_string(), "2: linear: expected an input of shape [.., 4], found [1, 8]");
+//! ```
+//!
+//! # Errors
+//!
+//! Every crate has its own error; [`Error`] takes them all, so that `?` works anywhere in a function that returns
+//! [`Result`]. Operators (`+ - * /`) panic with the same text, at the caller's line.
+//!
+//! # Speed
+//!
+//! Numeric code without optimisation is slow. In a debug build, optimise the dependencies:
+//!
+//! ```toml
+//! [profile.dev.package."*"]
+//! opt-level = 3
+//! ```
+
 #![forbid(unsafe_code)]
+
+// The derive's paths, for this crate's own tests.
+#[cfg(test)]
+extern crate self as foldback;
+
+mod error;
+pub mod prelude;
+
+pub use error::{Error, Result};
+pub use foldback_gradcheck as gradcheck;
+pub use foldback_graph as graph;
+pub use foldback_optim as optim;
+pub use foldback_tensor as tensor;
+pub use foldback_tensor::{assert_close, tensor};
+
+/// Layers, losses and initialisers; see [`foldback_nn`].
+pub mod nn {
+    /// Makes a module of a struct, see [`foldback_nn::Module`](macro@foldback_nn::Module).
+    pub use foldback_nn::FacadeModule as Module;
+    /// Finds the parameters of a struct, see [`foldback_nn::Parameters`](macro@foldback_nn::Parameters).
+    pub use foldback_nn::FacadeParameters as Parameters;
+    pub use foldback_nn::*;
+}

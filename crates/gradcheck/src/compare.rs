@@ -1,9 +1,12 @@
-//! Gradients against central differences of a weighted sum, and the worst disagreement. See Note [Tolerance].
+//! Gradients against central differences of a weighted sum, and the worst disagreement. See [`Check`](crate::Check).
 
 use foldback_tensor::Tensor;
 
 use crate::error::{Argument, Error, Order, Place, Result};
 use crate::random::Random;
+
+/// A function's elements, from the elements of each argument.
+pub(crate) type Values<'a> = &'a dyn Fn(&[Vec<f64>]) -> Result<Vec<f64>>;
 
 /// What is compared with what.
 pub(crate) struct Problem<'a> {
@@ -11,7 +14,7 @@ pub(crate) struct Problem<'a> {
     /// what the function is varied by: which argument, its value, what is said to be its gradient
     pub(crate) arguments: Vec<(Argument, Vec<f64>, Tensor)>,
     /// the function's elements at other values of the arguments
-    pub(crate) values: &'a dyn Fn(&[Vec<f64>]) -> Result<Vec<f64>>,
+    pub(crate) values: Values<'a>,
     /// the weight of each element in the sum
     pub(crate) weights: Vec<f64>,
 }

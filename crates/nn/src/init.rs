@@ -320,7 +320,11 @@ mod tests {
 
     #[test]
     fn nothing_to_initialise() {
-        for init in [Init::kaiming_uniform(Nonlinearity::ReLU), Init::kaiming_normal(Nonlinearity::ReLU), Init::xavier_uniform(1.0)] {
+        for init in [
+            Init::kaiming_uniform(Nonlinearity::ReLU),
+            Init::kaiming_normal(Nonlinearity::ReLU),
+            Init::xavier_uniform(1.0),
+        ] {
             assert_eq!(init.sample([3, 0], DType::F32).unwrap().dims(), [3, 0]);
         }
     }

@@ -83,13 +83,13 @@ fn at(origin: LayerId, source: Box<Error>) -> Error {
 /// The path of a layer among the parts of another.
 fn find(root: &dyn Parameters, wanted: LayerId) -> Option<String> {
     let mut found = None;
-    Visitor::walk(root, &mut |path, seen| {
+    root.visit(&mut Visitor::new(&mut |path, seen| {
         if let Seen::Layer(id) = seen
             && id == wanted
             && found.is_none()
         {
             found = Some(path.to_owned());
         }
-    });
+    }));
     found
 }

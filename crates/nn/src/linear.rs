@@ -255,7 +255,9 @@ mod tests {
     #[test]
     fn any_number_of_leading_axes() {
         let layer = Linear::new(3, 2);
-        for (shape, expected) in [(vec![3], vec![2]), (vec![4, 3], vec![4, 2]), (vec![2, 0, 3], vec![2, 0, 2])] {
+        for (shape, expected) in
+            [(vec![3], vec![2]), (vec![4, 3], vec![4, 2]), (vec![2, 0, 3], vec![2, 0, 2])]
+        {
             let x: Var = Tensor::zeros(shape, DType::F32).into();
             assert_eq!(layer.forward(&x).unwrap().shape().to_vec(), expected);
         }

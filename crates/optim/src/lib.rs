@@ -1,2 +1,70 @@
-//! Optimisers.
+//! Optimisers: they write parameters by their gradients.
+//!
+//! ```
+//! use foldback_graph::RequiresGrad;
+//! use foldback_optim::{Optimizer, SGD};
+//! use foldback_tensor::tensor;
+//! let w = tensor![3.0].requires_grad();
+//! let mut sgd = SGD::new([w.clone()], 0.25)?;
+//! for _ in 0..20 {
+//!     sgd.zero_grad();
+//!     w.square().backward()?;
+//!     sgd.step()?;
+//! }
+//! assert!(w.value().item::<f32>()?.abs() < 1e-5);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Note [A step]
+//! A step first checks every parameter and its gradient, so that it is taken as a whole or not at all. Then each
+//! parameter and its state (momentum, moments) are read and written in one fused pass, in place; parameters that have no
+//! gradient are passed over, and so is their state.
+
 #![forbid(unsafe_code)]
+
+mod adam;
+mod error;
+mod parameters;
+mod sgd;
+
+pub use adam::{Adam, AdamOptions, AdamW};
+pub use error::{Error, Result};
+pub use sgd::{SGD, SgdOptions};
+
+use foldback_graph::Var;
+
+/// Something that improves parameters step by step.
+///
+/// ```
+/// use foldback_graph::RequiresGrad;
+/// use foldback_optim::{Adam, Optimizer};
+/// use foldback_tensor::tensor;
+/// let mut adam = Adam::new([tensor![1.0].requires_grad()], 1e-3)?;
+/// adam.set_learning_rate(adam.learning_rate() * 0.1)?;
+/// assert!(adam.set_learning_rate(-1.0).is_err());
+/// # Ok::<(), foldback_optim::Error>(())
+/// ```
+pub trait Optimizer {
+    /// Changes the parameters by their gradients. Those without a gradient stay as they are.
+    ///
+    /// # Errors
+    /// `Gradient` if a gradient does not fit its parameter; `Graph` if a parameter is no leaf. Nothing is changed then.
+    fn step(&mut self) -> Result<()>;
+
+    /// The parameters, in the order in which they were given.
+    fn parameters(&self) -> &[Var];
+
+    /// The length of steps.
+    fn learning_rate(&self) -> f64;
+
+    /// Changes the length of steps from now on.
+    ///
+    /// # Errors
+    /// `Parameter` if it is negative or not finite.
+    fn set_learning_rate(&mut self, rate: f64) -> Result<()>;
+
+    /// Forgets the gradients of the parameters, so that the next backward pass starts afresh.
+    fn zero_grad(&self) {
+        self.parameters().iter().for_each(Var::zero_grad);
+    }
+}

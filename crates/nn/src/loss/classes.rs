@@ -45,7 +45,8 @@ impl Classes {
             return Err(Error::TargetShape { loss, input, target, probabilities: false });
         }
         let classes = shape[axis as usize];
-        let class_weights = class_weights.map(|w| check_weights(loss, w, classes, input.dtype())).transpose()?;
+        let class_weights =
+            class_weights.map(|w| check_weights(loss, w, classes, input.dtype())).transpose()?;
         let count = count_kept(loss, target, classes, ignored)?;
         let (index, kept) = if count == target.numel() {
             (target.clone(), None)

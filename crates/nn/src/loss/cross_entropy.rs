@@ -196,14 +196,17 @@ mod tests {
     #[test]
     fn refusals() {
         let x: Var = Tensor::zeros([2, 3], DType::F32).into();
-        let message = |loss: CrossEntropyLoss, target: &Tensor| loss.forward(&x, target).unwrap_err().to_string();
+        let message =
+            |loss: CrossEntropyLoss, target: &Tensor| loss.forward(&x, target).unwrap_err().to_string();
         let plain = CrossEntropyLoss::new;
         assert_eq!(
             message(plain(), &tensor![[0.5, 0.5], [1.0, 0.0]]),
             "cross_entropy: scores of shape [2, 3] need class probabilities of shape [2, 3], found a target of shape [2, 2]"
         );
         assert!(message(plain(), &tensor![[0, 1, 2], [0, 1, 2]; i64]).contains("class numbers of shape [2]"));
-        assert!(message(plain(), &tensor![0, 7; i64]).contains("target 7 at index [1] is out of bounds for 3"));
+        assert!(
+            message(plain(), &tensor![0, 7; i64]).contains("target 7 at index [1] is out of bounds for 3")
+        );
         assert!(message(plain(), &tensor![true, false; bool]).contains("the target must not be bool"));
         for share in [-0.1, 1.5, f64::NAN] {
             let e = message(plain().label_smoothing(share), &tensor![0, 1; i64]);

@@ -121,7 +121,8 @@ mod tests {
         assert!(message(log_p.clone(), &tensor![0.0, 1.0]).contains("the target must not be f32"));
         assert!(message(log_p.clone(), &tensor![[0], [1]; i64]).contains("found a target of shape [2, 1]"));
         assert!(message(Tensor::scalar(0f32), &Tensor::scalar(0i64)).contains("need an axis of classes"));
-        let e = NllLoss::new().weight(tensor![1.0, 2.0]).forward(&log_p.into(), &tensor![0, 1; i64]).unwrap_err();
+        let e =
+            NllLoss::new().weight(tensor![1.0, 2.0]).forward(&log_p.into(), &tensor![0, 1; i64]).unwrap_err();
         assert_eq!(e.to_string(), "nll_loss: expected a weight of shape [3], found [2]");
     }
 

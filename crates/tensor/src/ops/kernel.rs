@@ -13,6 +13,7 @@ pub use crate::kernels::{
     Update,
 };
 
+use crate::create::checked_len;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::iter::{self, Operand, Reduce};
@@ -161,6 +162,7 @@ fn common_shape(op: &'static str, operands: &[&Tensor]) -> Result<Shape> {
     for t in operands.iter().skip(1) {
         if *t.shape() != shape {
             shape = broadcast_two(op, &shape, t.dims())?;
+            checked_len(op, &shape, DType::F64)?;
         }
     }
     Ok(shape)

@@ -5,9 +5,10 @@ use smallvec::SmallVec;
 use super::arg::{Arg, Meta, result_type};
 use super::formulas as f;
 use super::warning;
+use crate::create::checked_room;
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
-use crate::iter::{self, Operand, ScalarCell};
+use crate::iter::{self, Operand};
 use crate::kernels::{
     BlockKernel, CompareKernel, FloatKernel, IntPowKernel, LogicKernel, NumKernel, UnaryLogicKernel,
     WhereKernel,
@@ -34,43 +35,48 @@ impl Plan {
 
 /// Runs a planned operation over broadcast arguments.
 #[track_caller]
-fn run(op: &'static str, plan: &Plan, args: &[Arg<'_>]) -> Result<Tensor> {
-    let shape = common_shape(op, args)?;
-    let cells: SmallVec<[ScalarCell; 3]> = args.iter().map(Arg::cell).collect();
-    let operands: SmallVec<[Operand<'_>; 3]> =
-        args.iter().zip(&cells).map(|(a, c)| a.operand(c, plan.compute)).collect();
+fn run<const N: usize>(op: &'static str, plan: &Plan, args: &[Arg<'_>; N]) -> Result<Tensor> {
+    let shape = common_shape(op, args, plan.out)?;
+    let cells = args.each_ref().map(Arg::cell);
+    let operands: [Operand<'_>; N] = std::array::from_fn(|i| args[i].operand(&cells[i], plan.compute));
     Ok(iter::map(&*plan.kernel, &operands, shape, plan.out))
 }
 
 /// Runs a planned operation into its first argument, whose shape and type stay what they are.
 #[track_caller]
-fn run_in_place(op: &'static str, plan: &Plan, out: &mut Tensor, others: &[Arg<'_>]) -> Result<()> {
+fn run_in_place<const N: usize>(
+    op: &'static str,
+    plan: &Plan,
+    out: &mut Tensor,
+    others: &[Arg<'_>; N],
+) -> Result<()> {
     expect_castable(op, plan.out, out.dtype())?;
     for a in others {
         expect_expands(op, a.shape(), out.shape())?;
         warning::check(op, out.dims(), a.shape())?;
     }
+    let cells = others.each_ref().map(Arg::cell);
+    let operands: [Operand<'_>; N] = std::array::from_fn(|i| others[i].operand(&cells[i], plan.compute));
     if plan.compute == out.dtype() && plan.out == out.dtype() {
-        let cells: SmallVec<[ScalarCell; 3]> = others.iter().map(Arg::cell).collect();
-        let operands: SmallVec<[Operand<'_>; 3]> =
-            others.iter().zip(&cells).map(|(a, c)| a.operand(c, plan.compute)).collect();
         iter::map_in_place(&*plan.kernel, out, &operands);
-    } else {
-        let own = out.clone();
-        let mut args: SmallVec<[Arg<'_>; 3]> = SmallVec::from_slice(&[Arg::Tensor(&own)]);
-        args.extend(others.iter().copied());
-        *out = run(op, plan, &args)?.to_dtype(own.dtype());
+        return Ok(());
     }
+    // The result has another type than its destination: compute it apart, and cast.
+    let own = out.clone();
+    let mut all: SmallVec<[Operand<'_>; 4]> = SmallVec::from_slice(&[Operand::new(&own, plan.compute)]);
+    all.extend(operands);
+    *out = iter::map(&*plan.kernel, &all, own.shape().clone(), plan.out).to_dtype(own.dtype());
     Ok(())
 }
 
 #[track_caller]
-fn common_shape(op: &'static str, args: &[Arg<'_>]) -> Result<Shape> {
+fn common_shape(op: &'static str, args: &[Arg<'_>], out: DType) -> Result<Shape> {
     let mut shape = Shape::from(args[0].shape());
     for a in &args[1..] {
         if a.shape() != &shape[..] {
             let next = broadcast_two(op, &shape, a.shape())?;
             warning::check(op, &shape, a.shape())?;
+            checked_room(op, &next, out)?;
             shape = next;
         }
     }
@@ -876,7 +882,7 @@ impl Tensor {
         self.expect_dtype("where", DType::Bool)?;
         let args = [Arg::Tensor(self), yes.into(), no.into()];
         let dtype = result_type(&[args[1].meta(), args[2].meta()]);
-        let shape = common_shape("where", &args)?;
+        let shape = common_shape("where", &args, dtype)?;
         let cells = [args[1].cell(), args[2].cell()];
         let operands = [
             Operand::new(self, DType::Bool),
@@ -925,8 +931,8 @@ out_forms! {
 
 /// Runs a planned operation into a tensor of the result's shape.
 #[track_caller]
-fn run_out(op: &'static str, plan: &Plan, args: &[Arg<'_>], out: &mut Tensor) -> Result<()> {
-    let shape = common_shape(op, args)?;
+fn run_out(op: &'static str, plan: &Plan, args: &[Arg<'_>; 2], out: &mut Tensor) -> Result<()> {
+    let shape = common_shape(op, args, plan.out)?;
     expect_castable(op, plan.out, out.dtype())?;
     if *out.shape() != shape {
         return Err(Error::ShapeMismatch { op, expected: shape, found: out.shape().clone() });
@@ -941,9 +947,8 @@ fn run_out(op: &'static str, plan: &Plan, args: &[Arg<'_>], out: &mut Tensor) ->
     if !out.is_writable_in_place() {
         *out = Tensor::zeros(shape.clone(), out.dtype());
     }
-    let cells: SmallVec<[ScalarCell; 3]> = args.iter().map(Arg::cell).collect();
-    let operands: SmallVec<[Operand<'_>; 3]> =
-        args.iter().zip(&cells).map(|(a, c)| a.operand(c, plan.compute)).collect();
+    let cells = args.each_ref().map(Arg::cell);
+    let operands: [Operand<'_>; 2] = std::array::from_fn(|i| args[i].operand(&cells[i], plan.compute));
     iter::map_out(&*plan.kernel, &operands, &shape, out.block_mut());
     Ok(())
 }

@@ -4,7 +4,6 @@
 use foldback_graph::{Input, Result, Var};
 use foldback_tensor::{Arg, Tensor};
 
-
 use super::{Operation, Outcome, operation};
 use crate::conformance::args::{Args, Operand, Read, Refusal};
 use crate::conformance::close::same_bits;
@@ -42,7 +41,9 @@ macro_rules! binary {
         operation!($names, concat!("input alpha ", $other), |a| {
             let (mut x, other) = (a.var("input")?, a.operand($other)?);
             match a.scalar("alpha")? {
-                Some(alpha) => written(&mut x, &other, |x, y| x.$scaled(y, alpha), |t, u| t.$scaled(u, alpha).map(drop))?,
+                Some(alpha) => {
+                    written(&mut x, &other, |x, y| x.$scaled(y, alpha), |t, u| t.$scaled(u, alpha).map(drop))?
+                }
                 None => written(&mut x, &other, |x, y| x.$form(y), |t, u| t.$form(u).map(drop))?,
             }
             Ok(vec![x])

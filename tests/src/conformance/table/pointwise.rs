@@ -67,7 +67,13 @@ pub(super) const ROWS: &[Operation] = &[
     operation!("softplus", "input beta threshold", |a| {
         one(a.var("input")?.softplus_with(a.float("beta", 1.0)?, a.float("threshold", 20.0)?))
     }),
-    operation!("add", "input other alpha", |a| scaled(a, "input", "other", |x, y| x.add(y), |x, y, c| x.add_scaled(y, c))),
+    operation!("add", "input other alpha", |a| scaled(
+        a,
+        "input",
+        "other",
+        |x, y| x.add(y),
+        |x, y, c| x.add_scaled(y, c)
+    )),
     operation!("sub subtract", "input other alpha", |a| scaled(
         a,
         "input",
@@ -75,15 +81,32 @@ pub(super) const ROWS: &[Operation] = &[
         |x, y| x.sub(y),
         |x, y, c| x.sub_scaled(y, c)
     )),
-    operation!("rsub", "input other alpha", |a| scaled(a, "other", "input", |x, y| x.sub(y), |x, y, c| x.sub_scaled(y, c))),
+    operation!("rsub", "input other alpha", |a| scaled(
+        a,
+        "other",
+        "input",
+        |x, y| x.sub(y),
+        |x, y, c| x.sub_scaled(y, c)
+    )),
     operation!("__rsub__", "input other", |a| either(a, "other", "input", |x, y| x.sub(y), |x, c| x.rsub(c))),
-    operation!("mul multiply", "input other", |a| either(a, "input", "other", |x, y| x.mul(y), |x, c| x
-        .mul(Input::Scalar(c)))),
+    operation!("mul multiply", "input other", |a| either(
+        a,
+        "input",
+        "other",
+        |x, y| x.mul(y),
+        |x, c| x.mul(Input::Scalar(c))
+    )),
     operation!("div divide", "input other rounding_mode", |a| match a.word("rounding_mode", "")?.as_str() {
         "" => either(a, "input", "other", |x, y| x.div(y), |x, c| x.rdiv(c)),
         _ => Err(Refusal::Unsupported("argument div(rounding_mode=)".into())),
     }),
-    operation!("true_divide", "input other", |a| either(a, "input", "other", |x, y| x.div(y), |x, c| x.rdiv(c))),
+    operation!("true_divide", "input other", |a| either(
+        a,
+        "input",
+        "other",
+        |x, y| x.div(y),
+        |x, c| x.rdiv(c)
+    )),
     operation!("__rdiv__", "input other", |a| either(a, "other", "input", |x, y| x.div(y), |x, c| x.rdiv(c))),
     operation!("pow", "input self exponent", |a| {
         either(a, if a.has("self") { "self" } else { "input" }, "exponent", |x, y| x.pow(y), |x, c| x.rpow(c))

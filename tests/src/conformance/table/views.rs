@@ -141,7 +141,10 @@ fn equal_parts(size: usize, each: usize) -> Vec<usize> {
 
 fn split(a: &Args) -> Outcome {
     let x = a.var(if a.has("tensor") { "tensor" } else { "input" })?;
-    let (axis, by) = (a.int("dim")?.unwrap_or(0), if a.has("split_size") { "split_size" } else { "split_size_or_sections" });
+    let (axis, by) = (
+        a.int("dim")?.unwrap_or(0),
+        if a.has("split_size") { "split_size" } else { "split_size_or_sections" },
+    );
     let size = size_of(&x, axis)?;
     match a.int(by) {
         // The tensor's own form decides what is refused.
@@ -162,8 +165,10 @@ fn split(a: &Args) -> Outcome {
 
 fn chunk(a: &Args) -> Outcome {
     let (x, axis) = (a.var("input")?, a.int("dim")?.unwrap_or(0));
-    let n = usize::try_from(a.int_of("chunks")?).map_err(|_| Refusal::Argument("a negative number".into()))?;
-    let sizes: Vec<usize> = x.value().chunk(n, axis)?.iter().map(|part| part.size(axis)).collect::<Result<_, _>>()?;
+    let n =
+        usize::try_from(a.int_of("chunks")?).map_err(|_| Refusal::Argument("a negative number".into()))?;
+    let sizes: Vec<usize> =
+        x.value().chunk(n, axis)?.iter().map(|part| part.size(axis)).collect::<Result<_, _>>()?;
     parts(&x, axis, sizes)
 }
 

@@ -1,0 +1,88 @@
+//! Learns to read handwritten digits: `cargo run --release -p foldback --example digits`.
+
+mod data;
+
+use std::io::{IsTerminal, Write};
+use std::time::Instant;
+
+use data::Digits;
+use foldback::prelude::*;
+
+const EPOCHS: usize = 30;
+const BATCH: usize = 64;
+const LEARNING_RATE: f64 = 1e-2;
+
+/// A network of three layers: 64 pixels to 10 scores.
+#[derive(Module)]
+struct Network {
+    l1: Linear,
+    l2: Linear,
+    l3: Linear,
+}
+
+impl Network {
+    fn new() -> Network {
+        Network { l1: Linear::new(64, 128), l2: Linear::new(128, 64), l3: Linear::new(64, 10) }
+    }
+}
+
+impl Forward for Network {
+    fn forward(&self, x: &Var) -> nn::Result<Var> {
+        let h = self.l1.forward(x)?.relu()?;
+        let h = self.l2.forward(&h)?.relu()?;
+        self.l3.forward(&h)
+    }
+}
+
+/// The share of images whose best score is that of the right digit.
+fn accuracy(model: &Network, digits: &Digits) -> Result<f64> {
+    let scores = no_grad(|| model.forward(&digits.images.clone().into()))?.value();
+    let right = scores.argmax(1, false)?.eq(&digits.labels)?;
+    Ok(right.to_dtype(DType::F64).mean(.., false)?.item()?)
+}
+
+/// One pass over the shuffled training images; returns the mean loss.
+fn train(model: &Network, adam: &mut Adam, digits: &Digits) -> Result<f64> {
+    let order = Tensor::randperm(digits.labels.numel());
+    let batches = order.split(BATCH, 0)?;
+    let mut total = 0.0;
+    for rows in &batches {
+        let images = digits.images.index_select(0, rows)?;
+        let labels = digits.labels.index_select(0, rows)?;
+        adam.zero_grad();
+        let loss = loss::cross_entropy(&model.forward(&images.into())?, &labels)?;
+        loss.backward()?;
+        adam.step()?;
+        total += f64::from(loss.value().item::<f32>()?);
+    }
+    Ok(total / batches.len() as f64)
+}
+
+fn main() -> Result<()> {
+    manual_seed(0);
+    let (training, test) = data::load()?;
+    let model = Network::new();
+    let mut adam = Adam::new(model.parameters(), LEARNING_RATE)?;
+
+    // On a terminal one line is rewritten; elsewhere each epoch has its own.
+    let mut out = std::io::stdout();
+    let (start, end) = if out.is_terminal() { ("\r", "\x1b[K") } else { ("", "\n") };
+    let clock = Instant::now();
+    for epoch in 1..=EPOCHS {
+        let loss = train(&model, &mut adam, &training)?;
+        let accuracy = accuracy(&model, &training)?;
+        write!(out, "{start}epoch {epoch}/{EPOCHS}, loss {loss:.4}, training accuracy {accuracy:.4}{end}")?;
+        out.flush()?;
+    }
+    if out.is_terminal() {
+        writeln!(out)?;
+    }
+    writeln!(
+        out,
+        "{} parameters, trained in {:.2} s",
+        model.num_parameters(),
+        clock.elapsed().as_secs_f64()
+    )?;
+    writeln!(out, "test accuracy: {:.4}", accuracy(&model, &test)?)?;
+    Ok(())
+}

@@ -1,0 +1,267 @@
+//! Adam and AdamW.
+
+use foldback_graph::Var;
+use foldback_tensor::Tensor;
+use foldback_tensor::kernel::{self, FloatOps, Real, Update};
+
+use crate::Optimizer;
+use crate::error::{Result, check, check_not_negative};
+use crate::parameters::{Parameters, zeros_once};
+use crate::sgd::decayed;
+
+/// The settings of [`Adam`] and [`AdamW`]: a learning rate, and the rest by methods. A number is a learning rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdamOptions {
+    learning_rate: f64,
+    betas: (f64, f64),
+    eps: f64,
+    weight_decay: Option<f64>,
+    amsgrad: bool,
+}
+
+impl AdamOptions {
+    /// This learning rate; betas 0.9 and 0.999, eps 1e-8, no AMSGrad, and the optimiser's own weight decay: 0 for
+    /// [`Adam`], 0.01 for [`AdamW`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_optim::{Adam, AdamOptions};
+    /// let w = foldback_tensor::tensor![1.0].requires_grad();
+    /// let options = AdamOptions::new(1e-3).betas(0.9, 0.99).eps(1e-6).amsgrad(true);
+    /// assert!(Adam::new([w], options).is_ok());
+    /// ```
+    pub fn new(learning_rate: f64) -> AdamOptions {
+        AdamOptions { learning_rate, betas: (0.9, 0.999), eps: 1e-8, weight_decay: None, amsgrad: false }
+    }
+
+    /// How much of the first and of the second moment is kept in each step.
+    #[must_use]
+    pub fn betas(mut self, first: f64, second: f64) -> AdamOptions {
+        self.betas = (first, second);
+        self
+    }
+
+    /// What is added to the divisor.
+    #[must_use]
+    pub fn eps(mut self, eps: f64) -> AdamOptions {
+        self.eps = eps;
+        self
+    }
+
+    /// This times the parameter is added to its gradient ([`Adam`]), or subtracted from the parameter after
+    /// multiplication with the learning rate ([`AdamW`]).
+    #[must_use]
+    pub fn weight_decay(mut self, weight_decay: f64) -> AdamOptions {
+        self.weight_decay = Some(weight_decay);
+        self
+    }
+
+    /// Whether the largest second moment so far is used (Reddi, Kale and Kumar, "On the convergence of Adam and
+    /// beyond", 2018).
+    #[must_use]
+    pub fn amsgrad(mut self, amsgrad: bool) -> AdamOptions {
+        self.amsgrad = amsgrad;
+        self
+    }
+
+    fn check(&self, optimizer: &'static str) -> Result<()> {
+        check_not_negative(optimizer, "the learning rate", self.learning_rate)?;
+        check_not_negative(optimizer, "eps", self.eps)?;
+        let below_one = |b: f64| (0.0..1.0).contains(&b);
+        let domain = "a number from 0 to less than 1";
+        check(below_one(self.betas.0), optimizer, "the first beta", self.betas.0, domain)?;
+        check(below_one(self.betas.1), optimizer, "the second beta", self.betas.1, domain)?;
+        check_not_negative(optimizer, "weight_decay", self.weight_decay.unwrap_or(0.0))
+    }
+}
+
+impl From<f64> for AdamOptions {
+    fn from(learning_rate: f64) -> AdamOptions {
+        AdamOptions::new(learning_rate)
+    }
+}
+
+/// What is kept for a parameter.
+#[derive(Clone, Debug, Default)]
+struct Moments {
+    steps: i32,
+    first: Option<Tensor>,
+    second: Option<Tensor>,
+    largest: Option<Tensor>,
+}
+
+/// The step of one parameter, with the factors that all its elements share.
+///
+/// ```text
+/// m = m + (1 - beta1) * (g - m)
+/// v = beta2 * v + (1 - beta2) * g * g
+/// p = p - rate / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
+/// ```
+#[derive(Clone, Copy)]
+struct Step {
+    /// what the parameter is multiplied with first: 1 minus AdamW's decay
+    shrink: f64,
+    /// Adam's decay
+    decay: f64,
+    betas: (f64, f64),
+    eps: f64,
+    /// `rate / (1 - beta1^t)`
+    rate: f64,
+    /// `sqrt(1 - beta2^t)`
+    correction: f64,
+}
+
+impl Step {
+    fn new(o: &AdamOptions, decoupled: bool, t: i32) -> Step {
+        let decay = o.weight_decay.unwrap_or(if decoupled { AdamW::WEIGHT_DECAY } else { 0.0 });
+        Step {
+            shrink: if decoupled { 1.0 - o.learning_rate * decay } else { 1.0 },
+            decay: if decoupled { 0.0 } else { decay },
+            betas: o.betas,
+            eps: o.eps,
+            rate: o.learning_rate / (1.0 - o.betas.0.powi(t)),
+            correction: (1.0 - o.betas.1.powi(t)).sqrt(),
+        }
+    }
+
+    /// The parameter before the step, and its moments after it.
+    #[inline(always)]
+    fn moments<R: Real>(&self, p: R, m: R, v: R, g: R) -> [R; 3] {
+        let p = p * self.shrink;
+        let g = decayed(g, p, self.decay);
+        let (b1, b2) = self.betas;
+        [p, m + (g - m) * (1.0 - b1), v * b2 + g * g * (1.0 - b2)]
+    }
+
+    #[inline(always)]
+    fn moved<R: Real>(&self, p: R, m: R, v: R) -> R {
+        p - m / (v.sqrt() / self.correction + self.eps) * self.rate
+    }
+}
+
+impl Update<3, 1> for Step {
+    #[inline(always)]
+    fn eval<R: Real>(&self, [p, m, v]: [R; 3], [g]: [R; 1]) -> [R; 3]
+    where
+        f64: FloatOps<R>,
+    {
+        let [p, m, v] = self.moments(p, m, v, g);
+        [self.moved(p, m, v), m, v]
+    }
+}
+
+/// AMSGrad: the fourth number is the largest second moment.
+impl Update<4, 1> for Step {
+    #[inline(always)]
+    fn eval<R: Real>(&self, [p, m, v, largest]: [R; 4], [g]: [R; 1]) -> [R; 4]
+    where
+        f64: FloatOps<R>,
+    {
+        let [p, m, v] = self.moments(p, m, v, g);
+        let largest = largest.maximum(v);
+        [self.moved(p, m, largest), m, v, largest]
+    }
+}
+
+/// One optimiser under two names, which differ in what becomes of the weight decay.
+macro_rules! adam {
+    ($(#[$doc:meta])* $name:ident, $text:literal, decoupled: $decoupled:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub struct $name {
+            parameters: Parameters<Moments>,
+            options: AdamOptions,
+        }
+
+        impl $name {
+            /// An optimiser of these parameters, with a learning rate or [`AdamOptions`].
+            ///
+            /// # Errors
+            /// `Parameter` if a beta is not in `[0, 1)`, or another setting is negative or not finite; `NoParameters`,
+            /// `Duplicate`, `NotALeaf`.
+            pub fn new(
+                parameters: impl IntoIterator<Item = Var>,
+                options: impl Into<AdamOptions>,
+            ) -> Result<$name> {
+                let options = options.into();
+                options.check($text)?;
+                Ok($name { parameters: Parameters::new($text, parameters)?, options })
+            }
+        }
+
+        impl Optimizer for $name {
+            fn step(&mut self) -> Result<()> {
+                let o = self.options;
+                self.parameters.step(|p, state, g| {
+                    let t = state.steps.saturating_add(1);
+                    let step = Step::new(&o, $decoupled, t);
+                    let (m, v) = (zeros_once(&mut state.first, g), zeros_once(&mut state.second, g));
+                    if o.amsgrad {
+                        let largest = zeros_once(&mut state.largest, g);
+                        kernel::update($text, step, [p, m, v, largest], [g])?;
+                    } else {
+                        kernel::update($text, step, [p, m, v], [g])?;
+                    }
+                    state.steps = t;
+                    Ok(())
+                })
+            }
+
+            fn parameters(&self) -> &[Var] {
+                self.parameters.vars()
+            }
+
+            fn learning_rate(&self) -> f64 {
+                self.options.learning_rate
+            }
+
+            fn set_learning_rate(&mut self, rate: f64) -> Result<()> {
+                check_not_negative($text, "the learning rate", rate)?;
+                self.options.learning_rate = rate;
+                Ok(())
+            }
+        }
+    };
+}
+
+adam! {
+    /// Adam (Kingma and Ba, 2015), by the formulas of PyTorch's
+    /// [`Adam`](https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html). Weight decay is added to the
+    /// gradient.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_optim::{Adam, Optimizer};
+    /// use foldback_tensor::{assert_close, tensor};
+    /// let w = tensor![1.0, 2.0].requires_grad();
+    /// let mut adam = Adam::new([w.clone()], 0.1)?;
+    /// w.square().sum(.., false)?.backward()?;
+    /// adam.step()?;
+    /// assert_close!(w.value(), tensor![0.9, 1.9]); // the first step is as long as the learning rate
+    /// # Ok::<(), foldback_optim::Error>(())
+    /// ```
+    Adam, "Adam", decoupled: false
+}
+
+adam! {
+    /// Adam with decoupled weight decay (Loshchilov and Hutter, 2019), by the formulas of PyTorch's
+    /// [`AdamW`](https://docs.pytorch.org/docs/stable/generated/torch.optim.AdamW.html): the parameter first shrinks by
+    /// learning rate times weight decay, which is 0.01 unless given.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_optim::{AdamOptions, AdamW, Optimizer};
+    /// use foldback_tensor::{assert_close, tensor};
+    /// let w = tensor![1.0].requires_grad();
+    /// let mut adam = AdamW::new([w.clone()], AdamOptions::new(0.1).weight_decay(0.5))?;
+    /// w.square().backward()?;
+    /// adam.step()?;
+    /// assert_close!(w.value(), tensor![0.95 - 0.1]);
+    /// # Ok::<(), foldback_optim::Error>(())
+    /// ```
+    AdamW, "AdamW", decoupled: true
+}
+
+impl AdamW {
+    const WEIGHT_DECAY: f64 = 0.01;
+}
