@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::panic::Location;
 use std::sync::Arc;
 
-use foldback_tensor::{Shape, Tensor, kernel};
+use foldback_tensor::{DType, Shape, Tensor, kernel};
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
@@ -348,8 +348,13 @@ fn call_function<'a>(
                     }
                     _ => {
                         let ctx = Context { node, grads, saved, wanted };
-                        let operands: SmallVec<[Var; 4]> =
-                            gradient.operands.iter().map(|s| ctx.value(*s)).collect();
+                        // As in the fused kernel, everything is computed in the operation's type.
+                        let dtype = node.metadata[0].dtype;
+                        let operand = |s: &Slot| match ctx.value(*s) {
+                            v if v.dtype() == DType::Bool => v,
+                            v => v.to_dtype(dtype),
+                        };
+                        let operands: SmallVec<[Var; 4]> = gradient.operands.iter().map(operand).collect();
                         let operands: SmallVec<[&Var; 4]> = operands.iter().collect();
                         Ok(Gradient::Value((gradient.trace)(params, &operands)?))
                     }

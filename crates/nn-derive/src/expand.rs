@@ -64,11 +64,15 @@ fn module_impl(input: &DeriveInput, nn: &Path) -> TokenStream {
     let (impl_generics, ty_generics, where_clause) = input.generics.split_for_impl();
     let mut bounds = where_or_empty(where_clause);
     bounds.predicates.push(parse_quote!(Self: #nn::Forward));
-    let mut trait_bounds = bounds.clone();
-    trait_bounds.predicates.push(parse_quote!(Self: #nn::Parameters));
+    if input.generics.type_params().next().is_some() {
+        // What `Module` asks for, which depends on the type parameters here.
+        bounds.predicates.push(parse_quote!(Self: #nn::Parameters));
+        bounds.predicates.push(parse_quote!(Self: ::core::marker::Send));
+        bounds.predicates.push(parse_quote!(Self: ::core::marker::Sync));
+    }
     quote! {
         #[automatically_derived]
-        impl #impl_generics #nn::Module for #name #ty_generics #trait_bounds {
+        impl #impl_generics #nn::Module for #name #ty_generics #bounds {
             #[track_caller]
             fn forward(&self, input: &#nn::Var) -> #nn::Result<#nn::Var> {
                 #nn::in_layer(self, #nn::Forward::forward(self, input))
@@ -76,7 +80,7 @@ fn module_impl(input: &DeriveInput, nn: &Path) -> TokenStream {
         }
 
         #[automatically_derived]
-        impl #impl_generics #name #ty_generics #trait_bounds {
+        impl #impl_generics #name #ty_generics #bounds {
             /// Applies the module; an error names the layer that it happened in.
             ///
             /// # Errors

@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn spread_by_fans_and_gain() {
-        let (fan_in, fan_out) = (300.0, 400.0);
+        let (fan_in, fan_out) = (300f64, 400f64);
         let relu = Nonlinearity::ReLU;
         let slope = Nonlinearity::LeakyReLU(5f64.sqrt());
         let cases = [

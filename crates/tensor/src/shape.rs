@@ -161,10 +161,13 @@ impl Axes {
     /// One flag per axis of `shape`.
     ///
     /// # Errors
-    /// `AxisOutOfRange`, or `DuplicateAxis` when an axis is named twice.
+    /// `AxisOutOfRange`, or `DuplicateAxis` when an axis is named twice; `Rank` above 64 axes, PyTorch's limit.
     pub(crate) fn flags(&self, op: &'static str, shape: &Shape) -> Result<Dims<bool>> {
         let mut flags: Dims<bool> = SmallVec::from_elem(matches!(self, Axes::All), shape.rank());
         if let Axes::List(list) = self {
+            if shape.rank() > 64 {
+                return Err(Error::Rank { op, expected: "at most 64", found: shape.rank() });
+            }
             for &a in list {
                 let i = shape.axis(op, a)?;
                 if shape.rank() == 0 {

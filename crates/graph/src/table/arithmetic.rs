@@ -66,7 +66,7 @@ pointwise! {
 
     fn pow_vars(a, b) -> Result = a.pow(b) => y;
         d a: |g, a, b| R::select(b.eq(R::lit(0.0)), R::lit(0.0), g * (b * a.pow(b - 1.0)));
-        d b: |g, a, b, y| R::select(R::and(a.eq(R::lit(0.0)), b.ge(R::lit(0.0))), R::lit(0.0), g * (y * a.ln()));
+        d b: |g, a, b, y| g * R::select(R::and(a.eq(R::lit(0.0)), b.ge(R::lit(0.0))), R::lit(0.0), y * a.ln());
         check(Positive, Any);
 
     fn pow_number(a; p) -> Result = a.pow(p);
@@ -75,7 +75,7 @@ pointwise! {
 
     fn rpow_number(b; c) -> Result = b.rpow(c) => y;
         d b: |g, b, y| if c == 0.0 {
-            R::select(b.ge(R::lit(0.0)), R::lit(0.0), g * (y * c.ln()))
+            g * R::select(b.ge(R::lit(0.0)), R::lit(0.0), y * c.ln())
         } else {
             g * (y * c.ln())
         };
@@ -127,6 +127,10 @@ macro_rules! operation {
             pub fn $name<'a>(&self, other: impl Into<Input<'a>>) -> Result<Var> {
                 match other.into() {
                     Input::Scalar(s) if self.dtype().is_float() => {
+                        if let Scalar::Bool(_) = s {
+                            // Some operations refuse truth values, with the tensor's words.
+                            self.value_ref().$tensor(s)?;
+                        }
                         let ($own, $c) = (self, s.to_f64());
                         $number
                     }
@@ -223,6 +227,9 @@ macro_rules! reversed {
             pub fn $name(&self, number: impl Into<Scalar>) -> Result<Var> {
                 let number = number.into();
                 if self.dtype().is_float() {
+                    if let Scalar::Bool(_) = number {
+                        self.value_ref().$name(number)?;
+                    }
                     self.$number(number.to_f64())
                 } else {
                     Ok(Var::constant(self.value_ref().$name(number)?))

@@ -128,7 +128,16 @@ pointwise! {
         check(Any);
 
     fn softplus_numbers(a; beta, threshold) -> Result = a.softplus_with(beta, threshold);
-        d a: |g, a| R::select((a * beta).gt(R::lit(threshold)), g, g * (a * beta).sigmoid());
+        // At the threshold itself the slope is that of the curve, and constant: PyTorch's second derivative is 0 there.
+        d a: |g, a| R::select(
+            (a * beta).gt(R::lit(threshold)),
+            g,
+            g * R::select(
+                (a * beta).eq(R::lit(threshold)),
+                R::lit(1.0 / (1.0 + (-threshold).exp())),
+                (a * beta).sigmoid(),
+            ),
+        );
         check(Any; 1.5, 2.0);
 
     /// `x sigmoid(x)`, also called swish (Elfwing, Uchibe and Doya, 2018).
@@ -155,14 +164,33 @@ pointwise! {
         check(Any; 0.9);
 
     fn clamp_min_vars(a, lo) -> Result = a.clamp_min(lo);
-        d a: |g, a, lo| R::select(a.eq(lo), g * 0.5, R::select(a.gt(lo), g, R::lit(0.0)));
-        d lo: |g, a, lo| R::select(a.eq(lo), g * 0.5, R::select(a.lt(lo), g, R::lit(0.0)));
+        d a: |g, a, lo| R::select(a.eq(lo), g * 0.5, R::select(a.lt(lo), R::lit(0.0), g));
+        d lo: |g, a, lo| R::select(a.eq(lo), g * 0.5, R::select(a.gt(lo), R::lit(0.0), g));
         check(Any, Any);
 
     fn clamp_max_vars(a, hi) -> Result = a.clamp_max(hi);
-        d a: |g, a, hi| R::select(a.eq(hi), g * 0.5, R::select(a.lt(hi), g, R::lit(0.0)));
-        d hi: |g, a, hi| R::select(a.eq(hi), g * 0.5, R::select(a.gt(hi), g, R::lit(0.0)));
+        d a: |g, a, hi| R::select(a.eq(hi), g * 0.5, R::select(a.gt(hi), R::lit(0.0), g));
+        d hi: |g, a, hi| R::select(a.eq(hi), g * 0.5, R::select(a.lt(hi), R::lit(0.0), g));
         check(Any, Any);
+
+    // Where the bounds cross, the upper one wins; an element on a bound shares with it, if the bounds differ.
+    fn clamp_vars(a, lo, hi) -> Result = a.clamp(lo, hi);
+        d a: |g, a, lo, hi| R::select(
+            R::or(a.lt(lo), a.gt(hi)),
+            R::lit(0.0),
+            R::select(R::and(lo.lt(hi), R::or(a.eq(lo), a.eq(hi))), g * 0.5, g),
+        );
+        d lo: |g, a, lo, hi| R::select(
+            R::and(a.lt(lo), lo.le(hi)),
+            g,
+            R::select(R::and(a.eq(lo), lo.lt(hi)), g * 0.5, R::lit(0.0)),
+        );
+        d hi: |g, a, lo, hi| R::select(
+            R::or(lo.gt(hi), R::and(a.gt(hi), lo.le(hi))),
+            g,
+            R::select(R::and(a.eq(hi), lo.lt(hi)), g * 0.5, R::lit(0.0)),
+        );
+        check(Any, Any, Any);
 }
 
 impl Var {
@@ -221,7 +249,7 @@ impl Var {
                 self.clamp_numbers(lo.to_f64(), hi.to_f64())
             }
             (Input::Scalar(lo), Input::Scalar(hi)) => Ok(Var::constant(self.value_ref().clamp(lo, hi)?)),
-            (lo, hi) => self.clamp_min_vars(lo)?.clamp_max_vars(hi),
+            (lo, hi) => self.clamp_vars(lo, hi),
         }
     }
 

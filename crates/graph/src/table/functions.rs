@@ -30,13 +30,13 @@ pub(crate) fn with_reduced_axes(g: &Var, shape: &Shape, axes: &Axes, keepdim: bo
     g.reshape(Shape::from(kept))
 }
 
-/// How many elements are folded into each result.
+/// How many elements are folded into each result. Axes that do not exist are refused elsewhere.
 pub(crate) fn reduced_count(shape: &Shape, axes: &Axes) -> usize {
     match axes {
         Axes::All => shape.numel(),
         Axes::List(list) => {
-            let size = |&a: &isize| shape[(if a < 0 { a + shape.rank() as isize } else { a }) as usize];
-            if shape.rank() == 0 { 1 } else { list.iter().map(size).product() }
+            let at = |&a: &isize| if a < 0 { a + shape.rank() as isize } else { a };
+            list.iter().filter_map(|a| shape.get(at(a) as usize)).product()
         }
     }
 }

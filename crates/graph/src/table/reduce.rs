@@ -56,7 +56,8 @@ function! {
         let axes: Axes = axes.into();
         let shape = a.shape().clone();
     } = a.mean(&axes, keepdim);
-        d a: |g| with_reduced_axes(&g.div(reduced_count(&shape, &axes) as f64)?, &shape, &axes, keepdim)?.expand(&shape);
+        // Expanded before it is divided: nothing is divided by zero when there are no elements.
+        d a: |g| with_reduced_axes(g, &shape, &axes, keepdim)?.expand(&shape)?.div(reduced_count(&shape, &axes) as f64);
         check {
             "rows": [[2, 3] Any] |x| x[0].mean(0, false);
             "columns, kept": [[2, 3] Any] |x| x[0].mean(1, true);
@@ -79,8 +80,15 @@ function! {
     pub fn prod(a; axes: impl Into<Axes>, keepdim: bool) {
         let axes: Axes = axes.into();
         let shape = a.shape().clone();
-    } = a.prod(&axes, keepdim);
-        d a: |g, a| with_reduced_axes(g, &shape, &axes, keepdim)?.mul(&product_of_others(a, &axes)?);
+    } = a.prod(&axes, keepdim) => y;
+        d a: |g, a, y| {
+            let g = with_reduced_axes(g, &shape, &axes, keepdim)?;
+            if a.value_ref().eq(0.0)?.any(.., false)?.item()? {
+                g.mul(&product_of_others(a, &axes)?)
+            } else {
+                g.mul(&with_reduced_axes(y, &shape, &axes, keepdim)?.div(a)?)
+            }
+        };
         check {
             "rows": [[2, 3] Any] |x| x[0].prod(0, false);
             "columns, kept": [[2, 3] NonZero] |x| x[0].prod(1, true);
@@ -105,9 +113,8 @@ function! {
     pub fn var_with(a; axes: impl Into<Axes>, correction: f64, keepdim: bool) {
         let axes: Axes = axes.into();
         let shape = a.shape().clone();
-        let scale = 2.0 / (reduced_count(&shape, &axes) as f64 - correction).max(0.0);
     } = a.var_with(&axes, correction, keepdim);
-        d a: |g, a| with_reduced_axes(g, &shape, &axes, keepdim)?.mul(scale)?.mul(&a.sub(&a.mean(&axes, true)?)?);
+        d a: |g, a| spread_back(&with_reduced_axes(g, &shape, &axes, keepdim)?, a, &axes, correction);
         check {
             "rows": [[3, 2] Any] |x| x[0].var_with(0, 1.0, false);
             "all, without correction": [[2, 3] Any] |x| x[0].var_with(.., 0.0, true);
@@ -129,11 +136,10 @@ function! {
     pub fn std_with(a; axes: impl Into<Axes>, correction: f64, keepdim: bool) {
         let axes: Axes = axes.into();
         let shape = a.shape().clone();
-        let scale = 2.0 / (reduced_count(&shape, &axes) as f64 - correction).max(0.0);
     } = a.std_with(&axes, correction, keepdim) => y;
         d a: |g, a, y| {
             let root = y.eq(0.0)?.where_cond(0.0, &g.div(&y.mul(2.0)?)?)?;
-            with_reduced_axes(&root, &shape, &axes, keepdim)?.mul(scale)?.mul(&a.sub(&a.mean(&axes, true)?)?)
+            spread_back(&with_reduced_axes(&root, &shape, &axes, keepdim)?, a, &axes, correction)
         };
         check {
             "rows": [[3, 2] Distinct] |x| x[0].std_with(0, 1.0, false);
@@ -185,6 +191,42 @@ function! {
             "rows": [[3, 2] Distinct] |x| x[0].amin(0, false);
             "all, kept": [[2, 3] Distinct] |x| x[0].amin(.., true);
         }
+
+    /// The largest of all elements; NaN if there is one. Equal elements share the gradient, and so do NaNs.
+    ///
+    /// [`Var::amax`] has the same values, but no gradient (NaN) where there is a NaN.
+    ///
+    /// # Errors
+    /// `Tensor` if there are no elements.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![[1.0, 3.0], [3.0, 2.0]].requires_grad();
+    /// x.max()?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![[0.0, 0.5], [0.5, 0.0]]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn max(a) = a.amax(.., false) => y;
+        d a: |g, a, y| share_among_largest(g, a, y);
+        check { "all": [[2, 3] Distinct] |x| x[0].max(); }
+
+    /// The smallest of all elements; NaN if there is one. Equal elements share the gradient, and so do NaNs.
+    ///
+    /// # Errors
+    /// `Tensor` if there are no elements.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![1.0, 1.0, 2.0].requires_grad();
+    /// x.min()?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![0.5, 0.5, 0.0]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn min(a) = a.amin(.., false) => y;
+        d a: |g, a, y| share_among_largest(g, a, y);
+        check { "all": [[2, 3] Distinct] |x| x[0].min(); }
 
     /// `ln(sum(exp(x)))` over `axes`, without overflow.
     ///
@@ -268,6 +310,27 @@ fn share_among_equals(g: &Var, a: &Var, y: &Var, shape: &Shape, axes: &Axes, kee
     with_reduced_axes(g, shape, axes, keepdim)?.mul(&mask)?.div(&count)
 }
 
+/// The gradient of the extreme of all elements, in equal shares.
+fn share_among_largest(g: &Var, a: &Var, y: &Var) -> Result<Var> {
+    let (a, y) = (a.detach(), y.detach());
+    let nan = y.value().ne(&y.value())?.item()?;
+    let mask = if nan { a.ne(&a)? } else { a.eq(&y)? }.to_dtype(g.dtype());
+    mask.mul(&g.div(&mask.sum(.., false)?)?)
+}
+
+/// The gradient of a variance: `2 / (n - correction) * g * (a - mean)`.
+///
+/// Over all axes, and without degrees of freedom, it is infinite, or NaN where an element equals the mean, as PyTorch's.
+fn spread_back(g: &Var, a: &Var, axes: &Axes, correction: f64) -> Result<Var> {
+    let freedom = reduced_count(&a.shape(), axes) as f64 - correction;
+    if (*axes == Axes::All || a.rank() == 0) && freedom <= 0.0 {
+        let own = a.detach();
+        let infinite = Tensor::full((), f64::INFINITY, a.dtype());
+        return g.mul(&own.eq(&own.mean(axes, true)?)?.where_cond(f64::NAN, &infinite)?);
+    }
+    g.mul(2.0 / freedom)?.mul(&a.sub(&a.mean(axes, true)?)?)
+}
+
 impl Var {
     /// Sums down to `shape`, from which this could have been broadcast: leading axes and axes of size 1.
     ///
@@ -284,7 +347,7 @@ impl Var {
     #[track_caller]
     pub fn sum_to(&self, shape: impl Into<Shape>) -> Result<Var> {
         let shape = shape.into();
-        if self.shape() == shape { Ok(self.clone()) } else { self.sum_to_shape(shape) }
+        if self.shape() == shape && self.dtype().is_float() { Ok(self.clone()) } else { self.sum_to_shape(shape) }
     }
 
     /// The variance over `axes` with Bessel's correction: divided by `n - 1`.

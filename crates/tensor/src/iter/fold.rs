@@ -2,9 +2,9 @@
 //!
 //! Note [The tree of a sum]
 //! A result is folded in three layers. Within a block, a run of up to 1,024 elements goes through 64 lanes and a tree
-//! over the lanes; where the innermost axis is kept, up to 16 rows are added element by element. What comes out is
-//! added to a *wide* accumulator (f64 for f32; a pair of f64 with the error of each addition for f64), so that the
-//! error does not grow with the length. Large reductions are cut into parts at places that depend on the plan alone,
+//! over the lanes; where the innermost axis is kept, up to 16 rows are added element by element (short rows several
+//! abreast). What comes out is added to a *wide* accumulator (f64 for f32; a pair of f64 with the error of each addition
+//! for f64), so that the error does not grow with the length. Large reductions are cut into parts at places that depend on the plan alone,
 //! and the parts' wide accumulators are merged in order. Threads only decide who computes a part.
 
 use smallvec::SmallVec;
@@ -155,6 +155,9 @@ float_extremes!(f32, f64);
 
 /// Rows that are added element by element before they go to the wide accumulators.
 const SPILL: usize = 16;
+
+/// Elements that rows shorter than this are added side by side to make up.
+const ABREAST: usize = 64;
 
 /// Parts that one reduction is cut into at most.
 const MAX_PARTS: usize = 64;
@@ -360,7 +363,7 @@ impl<'a, R: Reducer> Tile<'a, R> {
             job,
             width,
             wide: vec![R::START; width],
-            partial: vec![R::IDENTITY; if job.inner_kept { width } else { 0 }],
+            partial: vec![R::IDENTITY; if job.inner_kept { width.max(ABREAST) } else { 0 }],
             scratch: Scratch::new(job.operands.len(), room),
             values: job.kernel.map(|_| result_scratch(R::T::DTYPE, room)),
         }
@@ -373,6 +376,7 @@ impl<'a, R: Reducer> Tile<'a, R> {
         let kept_step = |k: usize| job.kept.last().map_or(0, |a| a.steps[k]);
         let run_step = |k: usize| job.reduced.last().map_or(0, |a| a.steps[k]);
         let max_run = (BLOCK / count).max(1);
+        let abreast = (ABREAST / count).max(1);
         let mut held = 0;
         let mut reduced = Counter::new(&job.reduced, job.operands.len(), from, to);
         let mut places: SmallVec<[Place; 4]> = SmallVec::new();
@@ -401,11 +405,12 @@ impl<'a, R: Reducer> Tile<'a, R> {
                     *acc = R::merge(*acc, R::lift(doors::fold_run::<R>(run)));
                 }
             } else {
-                for row in values.chunks_exact(count) {
-                    doors::fold_rows::<R>(&mut self.partial[..count], row);
+                // Short rows are added several at a time, so that the loop has something to work on.
+                for rows in values.chunks(count * abreast) {
+                    doors::fold_rows::<R>(&mut self.partial[..rows.len()], rows);
                     held += 1;
                     if held == SPILL {
-                        doors::spill::<R>(&mut self.wide[..count], &mut self.partial[..count]);
+                        spill::<R>(&mut self.wide[..count], &mut self.partial[..count * abreast]);
                         held = 0;
                     }
                 }
@@ -413,9 +418,16 @@ impl<'a, R: Reducer> Tile<'a, R> {
             reduced.advance(step);
         }
         if held > 0 {
-            doors::spill::<R>(&mut self.wide[..count], &mut self.partial[..count]);
+            spill::<R>(&mut self.wide[..count], &mut self.partial[..count * abreast]);
         }
         &self.wide[..count]
+    }
+}
+
+/// Moves the partial results of rows that were added side by side into the wide accumulators.
+fn spill<R: Reducer>(wide: &mut [R::Acc], partial: &mut [R::T]) {
+    for partial in partial.chunks_exact_mut(wide.len()) {
+        doors::spill::<R>(wide, partial);
     }
 }
 

@@ -51,6 +51,7 @@ fn run_in_place<const N: usize>(
     others: &[Arg<'_>; N],
 ) -> Result<()> {
     expect_castable(op, plan.out, out.dtype())?;
+    out.expect_own_places(op)?;
     for a in others {
         expect_expands(op, a.shape(), out.shape())?;
         warning::check(op, out.dims(), a.shape())?;
@@ -937,9 +938,7 @@ fn run_out(op: &'static str, plan: &Plan, args: &[Arg<'_>; 2], out: &mut Tensor)
     if *out.shape() != shape {
         return Err(Error::ShapeMismatch { op, expected: shape, found: out.shape().clone() });
     }
-    if out.strides().iter().zip(out.dims()).any(|(&s, &n)| s == 0 && n > 1) {
-        return Err(Error::Overlap { op, shape, strides: out.strides().to_vec() });
-    }
+    out.expect_own_places(op)?;
     if plan.out != out.dtype() {
         *out = run(op, plan, args)?.to_dtype(out.dtype());
         return Ok(());

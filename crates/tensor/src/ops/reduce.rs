@@ -414,7 +414,8 @@ impl Tensor {
     /// ```
     pub fn sum_to(&self, shape: impl Into<Shape>) -> Result<Tensor> {
         let target = shape.into();
-        if *self.shape() == target {
+        // A sum to a single number counts truth values, even a single one.
+        if *self.shape() == target && (self.dtype() != DType::Bool || !target.is_empty()) {
             return Ok(self.clone());
         }
         if !expands_to(&target, self.shape()) {
