@@ -2,7 +2,7 @@
 
 Run:     python tests/golden/make_promotion.py
 Needs:   PyTorch 2.15.0 on the CPU
-Writes:  promotion.json beside this file
+Writes:  promotion.json.gz beside this file, the same bytes on every run
 
 The table is a JSON list with one row per line:
 
@@ -18,6 +18,7 @@ The table is a JSON list with one row per line:
 - `maximum`, `minimum`, `logical_*`, `cat` and the matrix products take no plain numbers in PyTorch, so they have no scalar rows.
 """
 
+import gzip
 import itertools
 import json
 import pathlib
@@ -142,8 +143,9 @@ def main():
         raise SystemExit(f"this table is PyTorch {TORCH_VERSION}'s; here is {version}")
     rows = [*unary_rows(), *reduction_rows(), *binary_rows(), *many_rows()]
     lines = [json.dumps(r) for r in rows]
-    target = pathlib.Path(__file__).with_name("promotion.json")
-    target.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+    target = pathlib.Path(__file__).with_name("promotion.json.gz")
+    text = "[\n" + ",\n".join(lines) + "\n]\n"
+    target.write_bytes(gzip.compress(text.encode(), compresslevel=9, mtime=0))
     refused = sum(isinstance(r["result"], dict) for r in rows)
     print(f"{target.name}: {len(rows)} rows, {refused} of them refusals, {target.stat().st_size} bytes")
 

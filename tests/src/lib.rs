@@ -1,4 +1,6 @@
 //! What the tests of several crates share.
 
 pub mod conformance;
+pub mod model;
+pub mod oracle;
 pub mod steal;

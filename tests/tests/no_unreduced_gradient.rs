@@ -84,8 +84,11 @@ const fn stored(bytes: usize) -> usize {
     bytes + bytes / 8 + 128
 }
 
+/// A call of an operation.
+type Run = fn(&[Var]) -> Result<Var>;
+
 /// Inputs of a pointwise row that cross: [1, n], [n, 1], and [1, n] again.
-fn crossed(row: &Row) -> (Vec<Var>, fn(&[Var]) -> Result<Var>) {
+fn crossed(row: &Row) -> (Vec<Var>, Run) {
     let sample = row.samples().remove(0);
     let mut random = Random::new(3);
     let var = |(i, (_, domain)): (usize, &(Vec<usize>, Domain))| {
@@ -204,7 +207,7 @@ fn the_gradient_of_a_sum_stays_one_number() {
     assert!(grads.is_ok() && peak <= SCRATCH, "{peak} bytes");
 }
 
-/// The products of [32, 1, 8, 8] and [1, 32, 8, 8] are 32 * 32 matrices; each gradient is 32 of them.
+/// The products of [64, 1, 8, 8] and [1, 64, 8, 8] are 64 * 64 matrices; each gradient is 64 of them.
 #[test]
 fn broadcast_batches_of_products_are_folded() {
     let _turn = alone();
@@ -252,8 +255,8 @@ fn operations_save_only_what_their_gradients_name() {
     let index = tensor![3, 1, 3; i64];
     // What `hidden` makes is dropped by the caller; it stays alive only if the next operation saves it.
     let hidden = || x.mul(2.0);
-    type Run<'a> = &'a dyn Fn() -> Result<Var>;
-    let nothing: &[(&str, Run<'_>)] = &[
+    type Call<'a> = &'a dyn Fn() -> Result<Var>;
+    let nothing: &[(&str, Call<'_>)] = &[
         ("add", &|| hidden()?.add(&hidden()?)),
         ("sub", &|| hidden()?.sub(&hidden()?)),
         ("neg", &|| hidden()?.neg()),
@@ -281,7 +284,7 @@ fn operations_save_only_what_their_gradients_name() {
         // `max_with_indices` and `index_select` keep their index, a row of N numbers at most.
         assert!(kept <= NODE + N * 8, "{name} keeps {kept} bytes");
     }
-    let one: &[(&str, Run<'_>)] = &[
+    let one: &[(&str, Call<'_>)] = &[
         ("square", &|| Ok(hidden()?.square())),
         ("multiply by a constant of the same size", &|| hidden()?.mul(&x.value())),
         ("matmul with a constant", &|| hidden()?.matmul(&x.value().into())),

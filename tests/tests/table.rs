@@ -7,6 +7,12 @@ use foldback_gradcheck::testing::{Layout, Random, fill};
 use foldback_graph::{Backward, Domain, Grad, OwnedSample, Result, Row, Var, rows};
 use foldback_tensor::{DType, Tensor, tensor};
 
+/// The samples are tame: their third derivatives stay below a hundred or so, so that the differences are right to
+/// some 1e-9 (see the documentation of `Check`).
+fn check() -> Check {
+    Check::new().tolerance(1e-8)
+}
+
 /// One way to call an operation, with its inputs.
 struct Case {
     name: String,
@@ -155,7 +161,7 @@ fn every_row_at_both_orders_for_every_choice_of_tracked_inputs() {
     let mut report = Report::default();
     for case in cases() {
         for tracked in subsets(&case.trackable()) {
-            report.both(&Check::new(), &case, &tracked);
+            report.both(&check(), &case, &tracked);
         }
     }
     report.finish(1000);
@@ -164,7 +170,7 @@ fn every_row_at_both_orders_for_every_choice_of_tracked_inputs() {
 #[test]
 fn every_row_in_every_layout() {
     let mut report = Report::default();
-    let options = Check::new().seeds(1);
+    let options = check().seeds(1);
     for case in cases() {
         let all: Vec<usize> = (0..case.inputs.len()).collect();
         for layout in Layout::ALL {
@@ -201,7 +207,7 @@ fn every_row_with_seeds_in_other_layouts() {
     let mut report = Report::default();
     for case in cases() {
         let shape = plain_value(&case).expect("samples run").shape().clone();
-        let mut options = Check::new().seeds(0);
+        let mut options = check().seeds(0);
         let mut random = Random::new(11);
         for layout in Layout::ALL {
             options = match layout.apply(&fill(&shape, Domain::NonZero, &mut random)) {
@@ -237,7 +243,7 @@ fn the_same_variable_twice() {
             let mut tracked = case.trackable();
             tracked[to] = false;
             let label = format!("{}, input {from} also as input {to}", case.name);
-            let options = Check::new().tracked(&tracked);
+            let options = check().tracked(&tracked);
             report.check(&label, options.gradcheck(shared, &case.inputs));
             report.check(&label, options.gradgradcheck(shared, &case.inputs));
         }
@@ -378,8 +384,8 @@ fn gradients_of_several_consumers_add_up() {
                 f(&hidden)?.add(&g(&hidden)?)?.add(&f(&x[0])?)
             };
             let label = format!("{first} and {second}");
-            report.check(&label, Check::new().gradcheck(both, std::slice::from_ref(&x)));
-            report.check(&label, Check::new().gradgradcheck(both, std::slice::from_ref(&x)));
+            report.check(&label, check().gradcheck(both, std::slice::from_ref(&x)));
+            report.check(&label, check().gradgradcheck(both, std::slice::from_ref(&x)));
         }
     }
     report.finish(98);
@@ -454,7 +460,7 @@ fn composed_operations_at_both_orders() {
         for layout in Layout::ALL {
             let Some(case) = case.laid_out(layout, &all) else { continue };
             for tracked in subsets(&case.trackable()) {
-                report.both(&Check::new().seeds(1), &case, &tracked);
+                report.both(&check().seeds(1), &case, &tracked);
             }
         }
     }
@@ -521,7 +527,7 @@ fn numbers_and_empty_tensors_at_both_orders() {
         let inputs = shapes.iter().map(|s| fill(*s, *domain, &mut random)).collect();
         let case = Case { name: name.to_string(), inputs, domains: vec![*domain; shapes.len()], run: *run };
         for tracked in subsets(&case.trackable()) {
-            report.both(&Check::new(), &case, &tracked);
+            report.both(&check(), &case, &tracked);
         }
     }
     report.finish(100);

@@ -5,7 +5,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Any error of the library: `?` turns those of its crates into this one.
 ///
-/// A failed tensor operation is [`Error::Tensor`] wherever it happened; what a layer says about its place is kept.
+/// A failed tensor operation is [`Error::Tensor`] wherever it happened, except inside a layer, whose place is kept. The
+/// other errors are boxed, so that a `Result` stays small.
 ///
 /// ```
 /// use foldback::prelude::*;
@@ -26,13 +27,16 @@ pub enum Error {
     Tensor(foldback_tensor::Error),
     /// Recording or a backward pass was refused.
     #[error(transparent)]
-    Graph(foldback_graph::Error),
+    Graph(Box<foldback_graph::Error>),
     /// A layer or a loss was refused.
     #[error(transparent)]
-    Nn(foldback_nn::Error),
+    Nn(Box<foldback_nn::Error>),
     /// An optimiser was refused.
     #[error(transparent)]
-    Optim(foldback_optim::Error),
+    Optim(Box<foldback_optim::Error>),
+    /// A check of gradients found something wrong.
+    #[error(transparent)]
+    Gradcheck(Box<foldback_gradcheck::Error>),
     /// Reading or writing failed, outside this library.
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -67,7 +71,7 @@ impl From<foldback_graph::Error> for Error {
     fn from(e: foldback_graph::Error) -> Error {
         match e {
             foldback_graph::Error::Tensor(e) => e.into(),
-            e => Error::Graph(e),
+            e => Error::Graph(Box::new(e)),
         }
     }
 }
@@ -76,7 +80,7 @@ impl From<foldback_nn::Error> for Error {
     fn from(e: foldback_nn::Error) -> Error {
         match e {
             foldback_nn::Error::Graph(e) => e.into(),
-            e => Error::Nn(e),
+            e => Error::Nn(Box::new(e)),
         }
     }
 }
@@ -85,7 +89,16 @@ impl From<foldback_optim::Error> for Error {
     fn from(e: foldback_optim::Error) -> Error {
         match e {
             foldback_optim::Error::Graph(e) => e.into(),
-            e => Error::Optim(e),
+            e => Error::Optim(Box::new(e)),
+        }
+    }
+}
+
+impl From<foldback_gradcheck::Error> for Error {
+    fn from(e: foldback_gradcheck::Error) -> Error {
+        match e {
+            foldback_gradcheck::Error::Graph(e) => e.into(),
+            e => Error::Gradcheck(Box::new(e)),
         }
     }
 }
@@ -103,6 +116,7 @@ mod tests {
             crate::graph::Error::from(tensor_error()).into(),
             crate::nn::Error::from(tensor_error()).into(),
             crate::optim::Error::from(tensor_error()).into(),
+            crate::gradcheck::Error::from(crate::graph::Error::from(tensor_error())).into(),
         ] {
             assert!(matches!(e, Error::Tensor(_)), "{e:?}");
         }

@@ -88,6 +88,18 @@
 //! assert_eq!(e.to_string(), "2: linear: expected an input of shape [.., 4], found [1, 8]");
 //! ```
 //!
+//! # Checking gradients
+//!
+//! [`gradcheck`] compares gradients with differences of the function's values, for operations, layers and losses alike:
+//!
+//! ```
+//! use foldback::gradcheck::gradcheck;
+//! use foldback::prelude::*;
+//! let (x, target) = (tensor![[0.5, -1.0, 2.0]; f64], tensor![1; i64]);
+//! gradcheck(|x| Ok(loss::cross_entropy(&x[0], &target)?), &[x])?;
+//! # Ok::<(), foldback::Error>(())
+//! ```
+//!
 //! # Errors
 //!
 //! Every crate has its own error; [`Error`] takes them all, so that `?` works anywhere in a function that returns

@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::panic::Location;
 use std::sync::Arc;
 
-use foldback_tensor::{DType, Shape, Tensor, kernel};
+use foldback_tensor::{DType, Shape, Tensor, kernel, set_thread_modes, thread_modes};
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
 use crate::hooks::Hooks;
-use crate::mode::GradMode;
+use crate::mode::{GradMode, INHERITS_LINE};
 use crate::node::{Edge, InputMetadata, Kind, Node, OUTPUT, Saved};
 use crate::table::{self, Slot};
 use crate::var::{Var, VarKind};
@@ -123,19 +123,24 @@ thread_local! {
 
 /// The line that operations recorded inside a backward pass belong to.
 pub(crate) fn inherited_location() -> Option<&'static Location<'static>> {
-    LINE.get()
+    // A task stolen while a node waits for a parallel section sees none of the thread's modes, nor the node's line.
+    if thread_modes() & INHERITS_LINE == 0 { None } else { LINE.get() }
 }
 
 /// Sets the inherited line while a node runs.
-struct LineGuard(Option<&'static Location<'static>>);
+struct LineGuard {
+    line: Option<&'static Location<'static>>,
+    modes: u32,
+}
 impl LineGuard {
     fn set(line: &'static Location<'static>) -> LineGuard {
-        LineGuard(LINE.replace(Some(line)))
+        LineGuard { line: LINE.replace(Some(line)), modes: set_thread_modes(thread_modes() | INHERITS_LINE) }
     }
 }
 impl Drop for LineGuard {
     fn drop(&mut self) {
-        LINE.set(self.0);
+        LINE.set(self.line);
+        set_thread_modes(self.modes);
     }
 }
 

@@ -39,6 +39,10 @@ in_place! {
     add_scaled_ = add_scaled(other: input, alpha: number);
     /// [`Var::sub_scaled`] in place.
     sub_scaled_ = sub_scaled(other: input, alpha: number);
+    /// [`Var::div_floor`] in place.
+    div_floor_ = div_floor(other: input);
+    /// [`Var::div_trunc`] in place.
+    div_trunc_ = div_trunc(other: input);
     /// [`Var::pow`] in place.
     pow_ = pow(exponent: input);
     /// [`Var::clamp`] in place.

@@ -4,6 +4,9 @@ use foldback_tensor::{set_thread_modes, thread_modes};
 
 const NO_GRAD: u32 = 1;
 
+/// Operations belong to the line of the node that is running, see [`crate::engine::inherited_location`].
+pub(crate) const INHERITS_LINE: u32 = 2;
+
 /// Whether operations on tracked variables record here and now.
 ///
 /// ```

@@ -224,4 +224,8 @@ impl Real for Traced {
     fn pow(self, o: Traced) -> Traced {
         binary(self, o, |a, b| a.pow(b), |a, b| a.pow(b), |a, b| b.rpow(a), f64::powf)
     }
+    fn pow_number(self, exponent: f64) -> Traced {
+        // The operation of that name, whose own gradient knows which powers are roots.
+        self.pow(Traced::lit(exponent))
+    }
 }

@@ -97,3 +97,59 @@ fn module_impl(input: &DeriveInput, nn: &Path) -> TokenStream {
 fn where_or_empty(clause: Option<&WhereClause>) -> WhereClause {
     clause.cloned().unwrap_or_else(|| parse_quote!(where))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module(input: DeriveInput) -> Result<String> {
+        expand(&input, "::foldback_nn", Kind::Module).map(|tokens| tokens.to_string())
+    }
+
+    #[test]
+    fn settings_are_left_alone() {
+        let code = module(parse_quote! {
+            struct Model {
+                layer: Linear,
+                n: usize,
+                name: &'static str,
+                text: std::string::String,
+                marker: PhantomData<u8>,
+                #[module(skip)]
+                mode: Mode,
+            }
+        })
+        .unwrap();
+        assert_eq!(code.matches("visitor . part").count(), 1);
+        assert!(code.contains("\"layer\""));
+    }
+
+    #[test]
+    fn other_crate() {
+        let code = module(parse_quote! {
+            #[module(crate = "some::nn")]
+            struct Model(Linear);
+        })
+        .unwrap();
+        assert!(code.contains("some :: nn :: Module") && !code.contains("foldback_nn"), "{code}");
+    }
+
+    #[test]
+    fn refusals_say_what_is_wrong() {
+        let message = |input| module(input).unwrap_err().to_string();
+        let e = message(parse_quote! { enum Model { A(Linear) } });
+        assert!(e.contains("a model is a struct"), "{e}");
+        let e = message(parse_quote! { struct Model { #[module(skipped)] n: Mode } });
+        assert_eq!(e, "expected `skip`");
+        let e = message(parse_quote! { #[module(skip)] struct Model; });
+        assert!(e.contains("`skip` belongs to a field"), "{e}");
+        assert!(module(parse_quote! { #[module(crate = "not a path")] struct Model; }).is_err());
+    }
+
+    #[test]
+    fn parameters_alone_have_no_forward() {
+        let input = parse_quote! { struct Model(Linear); };
+        let code = expand(&input, "::foldback_nn", Kind::Parameters).unwrap().to_string();
+        assert!(!code.contains("forward"));
+    }
+}

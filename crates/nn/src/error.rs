@@ -129,6 +129,16 @@ impl From<foldback_tensor::Error> for Error {
     }
 }
 
+/// For layers and losses inside functions that return the graph's error, such as those given to `gradcheck`.
+impl From<Error> for foldback_graph::Error {
+    fn from(e: Error) -> foldback_graph::Error {
+        match e {
+            Error::Graph(e) => e,
+            e => foldback_graph::Error::User(Box::new(e)),
+        }
+    }
+}
+
 /// A layer's path and a colon; nothing for a layer that is not part of a model.
 struct Prefix<'a>(&'a LayerPath);
 
@@ -176,5 +186,25 @@ impl std::fmt::Display for Targets<'_> {
             _ => drop(expected.remove(1)),
         }
         write!(f, "class numbers of shape {expected:?}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use foldback_graph::value_and_grad;
+    use foldback_tensor::{Tensor, tensor};
+
+    use crate::loss::mse_loss;
+
+    #[test]
+    fn inside_functions_of_the_graph() {
+        let square =
+            |target: Tensor| value_and_grad(|x| Ok(mse_loss(&x[0], &target)?), &[&tensor![1.0, 2.0]]);
+        assert_eq!(square(tensor![0.0, 0.0]).unwrap().1, [tensor![1.0, 2.0]]);
+        let e = square(tensor![[0.0], [0.0]]).unwrap_err();
+        assert!(
+            matches!(&e, foldback_graph::Error::User(e) if e.to_string().contains("do not broadcast")),
+            "{e}"
+        );
     }
 }

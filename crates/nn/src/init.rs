@@ -165,11 +165,9 @@ impl Init {
     /// floating-point one or the spread is negative or not finite.
     pub fn sample(&self, shape: impl Into<Shape>, dtype: DType) -> Result<Tensor> {
         let shape = shape.into();
-        let (a, b) = self.parameters(&shape)?;
-        Ok(if self.uniform {
-            Tensor::try_uniform(shape, a, b, dtype)?
-        } else {
-            Tensor::try_normal(shape, a, b, dtype)?
+        Ok(match self.distribution(&shape)? {
+            Distribution::Uniform(low, high) => Tensor::try_uniform(shape, low, high, dtype)?,
+            Distribution::Normal(mean, std) => Tensor::try_normal(shape, mean, std, dtype)?,
         })
     }
 
@@ -192,18 +190,16 @@ impl Init {
         dtype: DType,
     ) -> Result<Tensor> {
         let shape = shape.into();
-        let (a, b) = self.parameters(&shape)?;
-        Ok(if self.uniform {
-            generator.try_uniform(shape, a, b, dtype)?
-        } else {
-            generator.try_normal(shape, a, b, dtype)?
+        Ok(match self.distribution(&shape)? {
+            Distribution::Uniform(low, high) => generator.try_uniform(shape, low, high, dtype)?,
+            Distribution::Normal(mean, std) => generator.try_normal(shape, mean, std, dtype)?,
         })
     }
 
-    /// Low and high, or mean and standard deviation.
-    fn parameters(&self, shape: &Shape) -> Result<(f64, f64)> {
+    fn distribution(&self, shape: &Shape) -> Result<Distribution> {
         let std = match self.spread {
-            Spread::Given(a, b) => return Ok((a, b)),
+            Spread::Given(low, high) if self.uniform => return Ok(Distribution::uniform(low, high)),
+            Spread::Given(mean, std) => return Ok(Distribution::Normal(mean, std)),
             Spread::Kaiming(nonlinearity, fan) => {
                 let (fan_in, fan_out) = fans(shape)?;
                 let n = if fan == Fan::In { fan_in } else { fan_out };
@@ -217,7 +213,22 @@ impl Init {
         // Without elements there is no fan and nothing to draw.
         let std = if shape.numel() == 0 { 0.0 } else { std };
         let bound = 3f64.sqrt() * std;
-        Ok(if self.uniform { (-bound, bound) } else { (0.0, std) })
+        Ok(if self.uniform { Distribution::uniform(-bound, bound) } else { Distribution::Normal(0.0, std) })
+    }
+}
+
+/// A distribution with its numbers.
+enum Distribution {
+    /// from, below
+    Uniform(f64, f64),
+    /// mean, standard deviation
+    Normal(f64, f64),
+}
+
+impl Distribution {
+    /// An interval without width is a single number.
+    fn uniform(low: f64, high: f64) -> Distribution {
+        if low == high { Distribution::Normal(low, 0.0) } else { Distribution::Uniform(low, high) }
     }
 }
 
@@ -297,7 +308,7 @@ mod tests {
             (Nonlinearity::Linear, 1.0),
             (Nonlinearity::Sigmoid, 1.0),
             (Nonlinearity::Tanh, 1.666_666_666_666_666_7),
-            (Nonlinearity::LeakyReLU(0.01), 1.414_142_842_854_285),
+            (Nonlinearity::LeakyReLU(0.01), 1.414_142_856_997_835_4),
             (Nonlinearity::LeakyReLU(0.0), Nonlinearity::ReLU.gain()),
             (Nonlinearity::SELU, 0.75),
         ];
@@ -327,5 +338,7 @@ mod tests {
         ] {
             assert_eq!(init.sample([3, 0], DType::F32).unwrap().dims(), [3, 0]);
         }
+        let constant = Init::uniform(2.0, 2.0).sample([2], DType::F32).unwrap();
+        assert_eq!(constant, foldback_tensor::tensor![2.0, 2.0]);
     }
 }

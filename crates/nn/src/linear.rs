@@ -1,5 +1,7 @@
 //! The fully connected layer.
 
+use std::fmt;
+
 use foldback_graph::{RequiresGrad, Var};
 use foldback_tensor::{DType, Generator, Tensor};
 
@@ -23,10 +25,21 @@ use crate::parameters::{Parameters, Visitor};
 /// assert_eq!(y.shape(), [32, 10]);
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Linear {
     weight: Var,
     bias: Option<Var>,
+}
+
+impl fmt::Debug for Linear {
+    /// The sizes, not the numbers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Linear")
+            .field("in_features", &self.in_features())
+            .field("out_features", &self.out_features())
+            .field("bias", &self.bias.is_some())
+            .finish()
+    }
 }
 
 impl Linear {
@@ -180,9 +193,9 @@ impl<'a> LinearBuilder<'a> {
                 None => init.sample(shape, dtype),
             }
         };
-        // Without inputs there is nothing to initialise, and the bias starts at 0.
+        // Without inputs the bias starts at 0.
         let bound = if in_features == 0 { 0.0 } else { 1.0 / (in_features as f64).sqrt() };
-        let weight = if in_features == 0 { Tensor::try_zeros(shape, dtype)? } else { sample(init, &shape)? };
+        let weight = sample(init, &shape)?;
         let bias = bias.then(|| sample(Init::uniform(-bound, bound), &[out_features])).transpose()?;
         let bias = bias.map(RequiresGrad::requires_grad);
         Ok(Linear { weight: Var::leaf(weight)?, bias })
@@ -190,6 +203,7 @@ impl<'a> LinearBuilder<'a> {
 }
 
 /// `input W^T + b` over the last axis: an input `[.., in]`, a weight `[out, in]` and a bias `[out]` give `[.., out]`.
+/// A weight `[in]`, without a bias, gives `[..]`.
 /// PyTorch's [`linear`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.linear.html).
 ///
 /// # Errors
@@ -205,8 +219,11 @@ impl<'a> LinearBuilder<'a> {
 /// ```
 #[track_caller]
 pub fn linear(input: &Var, weight: &Var, bias: Option<&Var>) -> Result<Var> {
-    check_parameters(weight, bias)?;
-    let (shape, expected) = (input.shape(), weight.shape()[1]);
+    // A weight [in] without a bias is one output whose axis is dropped.
+    if weight.rank() != 1 || bias.is_some() {
+        check_parameters(weight, bias)?;
+    }
+    let (shape, expected) = (input.shape(), weight.shape()[weight.rank() - 1]);
     if shape.last() != Some(&expected) {
         return Err(Error::Features { op: "linear", expected, found: shape });
     }
@@ -283,10 +300,27 @@ mod tests {
     }
 
     #[test]
+    fn operations_belong_to_the_line_that_called_the_layer() {
+        let layer = Linear::new(2, 2);
+        let y = layer.forward(&tensor![1.0, 2.0].requires_grad()).unwrap(); // this line
+        let called = line!() - 1;
+        let y = y.sum(.., false).unwrap();
+        y.backward().unwrap();
+        let foldback_graph::Error::Freed { op, location } = y.backward().unwrap_err() else { panic!() };
+        assert_eq!((op, location.file(), location.line()), ("matmul", file!(), called));
+    }
+
+    #[test]
     fn without_inputs() {
         let layer = Linear::new(0, 2);
         let y = layer.forward(&Tensor::zeros([3, 0], DType::F32).into()).unwrap();
         assert_eq!(y.value(), Tensor::zeros([3, 2], DType::F32));
+    }
+
+    #[test]
+    fn shown_by_its_sizes() {
+        let text = format!("{:?}", Linear::new(3, 2));
+        assert_eq!(text, "Linear { in_features: 3, out_features: 2, bias: true }");
     }
 
     #[test]

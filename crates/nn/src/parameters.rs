@@ -329,7 +329,10 @@ mod tests {
         }
     }
 
+    use crate as renamed;
+
     #[derive(Module)]
+    #[module(crate = "renamed")]
     struct Nothing;
     impl Forward for Nothing {
         fn forward(&self, x: &Var) -> Result<Var> {

@@ -1,5 +1,7 @@
 //! Layers one after another.
 
+use std::fmt;
+
 use foldback_graph::Var;
 
 use crate::error::Result;
@@ -55,6 +57,13 @@ impl Sequential {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.layers.is_empty()
+    }
+}
+
+impl fmt::Debug for Sequential {
+    /// How many layers there are.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sequential").field("len", &self.len()).finish()
     }
 }
 

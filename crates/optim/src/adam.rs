@@ -265,3 +265,84 @@ adam! {
 impl AdamW {
     const WEIGHT_DECAY: f64 = 0.01;
 }
+
+#[cfg(test)]
+mod tests {
+    use foldback_graph::RequiresGrad;
+    use foldback_tensor::{assert_close, tensor};
+
+    use super::*;
+
+    /// Kingma and Ba's algorithm 1, number by number.
+    #[test]
+    fn by_the_paper() {
+        let (alpha, b1, b2, eps) = (0.1, 0.9, 0.999, 1e-8);
+        let grads = [1.0, -2.0, 0.5, 3.0, -0.25, 0.0];
+        let w = tensor![1.0; f64].requires_grad();
+        let mut adam = Adam::new([w.clone()], AdamOptions::new(alpha).betas(b1, b2).eps(eps)).unwrap();
+        let (mut p, mut m, mut v) = (1.0, 0.0, 0.0);
+        for (i, g) in grads.into_iter().enumerate() {
+            let t = i as i32 + 1;
+            m = b1 * m + (1.0 - b1) * g;
+            v = b2 * v + (1.0 - b2) * g * g;
+            p -= alpha * (m / (1.0 - f64::powi(b1, t))) / ((v / (1.0 - f64::powi(b2, t))).sqrt() + eps);
+            w.set_grad(Some(tensor![g; f64])).unwrap();
+            adam.step().unwrap();
+            assert_close!(w.value(), tensor![p; f64], atol = 1e-13, rtol = 0.0);
+        }
+    }
+
+    #[test]
+    fn parameters_without_a_gradient_keep_their_state() {
+        let (a, b) = (tensor![1.0].requires_grad(), tensor![1.0].requires_grad());
+        let mut both = AdamW::new([a.clone(), b.clone()], 0.1).unwrap();
+        let mut alone = AdamW::new([b.clone()], 0.1).unwrap();
+        a.set_grad(Some(tensor![1.0])).unwrap();
+        both.step().unwrap();
+        assert_eq!(b.value(), tensor![1.0]);
+        // The first step of `b` is a first step, although `a` has taken one.
+        b.set_grad(Some(tensor![2.0])).unwrap();
+        both.step().unwrap();
+        let stepped = b.value();
+        b.update_value(|value| {
+            *value = tensor![1.0];
+            Ok(())
+        })
+        .unwrap();
+        alone.step().unwrap();
+        assert_eq!(b.value(), stepped);
+    }
+
+    #[test]
+    fn settings_out_of_their_domain() {
+        let w = tensor![1.0].requires_grad();
+        let make = |o: AdamOptions| Adam::new([w.clone()], o).unwrap_err().to_string();
+        assert!(make(AdamOptions::new(-0.1)).starts_with("Adam: the learning rate = -0.1"));
+        let e = make(AdamOptions::new(0.1).betas(1.0, 0.9));
+        assert_eq!(e, "Adam: the first beta = 1 is not valid: expected a number from 0 to less than 1");
+        assert!(make(AdamOptions::new(0.1).betas(0.9, -0.1)).contains("the second beta = -0.1"));
+        assert!(make(AdamOptions::new(0.1).betas(f64::NAN, 0.5)).contains("the first beta = NaN"));
+        assert!(make(AdamOptions::new(0.1).eps(-1.0)).contains("eps = -1"));
+        assert!(make(AdamOptions::new(0.1).weight_decay(-1.0)).contains("weight_decay = -1"));
+        assert!(AdamW::new([w.clone()], -1.0).unwrap_err().to_string().starts_with("AdamW: "));
+        assert!(AdamW::new([], 0.1).is_err());
+        assert!(Adam::new([w.clone(), w.clone()], 0.1).is_err());
+        let mut adam = AdamW::new([w], 0.1).unwrap();
+        assert!(adam.set_learning_rate(f64::NAN).is_err());
+        adam.set_learning_rate(0.2).unwrap();
+        assert_eq!((adam.learning_rate(), adam.parameters().len()), (0.2, 1));
+    }
+
+    #[test]
+    fn any_shape_and_type() {
+        for dtype in [foldback_tensor::DType::F32, foldback_tensor::DType::F64] {
+            for shape in [vec![], vec![0, 3], vec![2, 3, 1]] {
+                let w = Tensor::ones(shape.clone(), dtype).requires_grad();
+                let mut adam = Adam::new([w.clone()], AdamOptions::new(0.5).amsgrad(true)).unwrap();
+                w.set_grad(Some(Tensor::ones(shape.clone(), dtype))).unwrap();
+                adam.step().unwrap();
+                assert_close!(w.value(), Tensor::full(shape, 0.5, dtype));
+            }
+        }
+    }
+}

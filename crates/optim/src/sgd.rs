@@ -197,3 +197,92 @@ impl Update<2, 1> for Momentum {
 pub(crate) fn decayed<R: Real>(g: R, p: R, decay: f64) -> R {
     if decay == 0.0 { g } else { g + p * decay }
 }
+
+#[cfg(test)]
+mod tests {
+    use foldback_graph::RequiresGrad;
+    use foldback_tensor::{assert_close, tensor};
+
+    use super::*;
+
+    /// Values after each of five steps with the gradient 1, from 0.
+    fn five_steps(options: SgdOptions) -> Vec<f64> {
+        let w = tensor![0.0; f64].requires_grad();
+        let mut sgd = SGD::new([w.clone()], options).unwrap();
+        w.set_grad(Some(tensor![1.0; f64])).unwrap();
+        let mut step = || {
+            sgd.step().unwrap();
+            w.value().item::<f64>().unwrap()
+        };
+        (0..5).map(|_| step()).collect()
+    }
+
+    #[test]
+    fn by_hand() {
+        let close = |options, expected: [f64; 5]| {
+            let values = Tensor::from(five_steps(options));
+            assert_close!(values, Tensor::from(expected.to_vec()), atol = 1e-14, rtol = 0.0);
+        };
+        close(SgdOptions::new(1.0), [-1.0, -2.0, -3.0, -4.0, -5.0]);
+        // The buffer is 1, 1.5, 1.75, 1.875, 1.9375.
+        close(SgdOptions::new(1.0).momentum(0.5), [-1.0, -2.5, -4.25, -6.125, -8.0625]);
+        // 1, then half of the buffer and half of the gradient: always 1.
+        close(SgdOptions::new(1.0).momentum(0.5).dampening(0.5), [-1.0, -2.0, -3.0, -4.0, -5.0]);
+        // The gradient and half of the buffer: 1.5, 1.75, 1.875, ...
+        let nesterov = SgdOptions::new(1.0).momentum(0.5).nesterov(true);
+        close(nesterov, [-1.5, -3.25, -5.125, -7.0625, -9.03125]);
+        // p = p - (1 + p / 2) = p / 2 - 1
+        close(SgdOptions::new(1.0).weight_decay(0.5), [-1.0, -1.5, -1.75, -1.875, -1.9375]);
+    }
+
+    #[test]
+    fn parameters_without_a_gradient_stay() {
+        let (a, b) = (tensor![1.0].requires_grad(), tensor![1.0].requires_grad());
+        let mut sgd = SGD::new([a.clone(), b.clone()], SgdOptions::new(0.5).weight_decay(1.0)).unwrap();
+        a.set_grad(Some(tensor![0.0])).unwrap();
+        sgd.step().unwrap();
+        assert_eq!((a.value(), b.value()), (tensor![0.5], tensor![1.0]));
+        sgd.zero_grad();
+        assert!(a.grad().is_none());
+        assert_eq!(sgd.parameters().len(), 2);
+    }
+
+    #[test]
+    fn settings_out_of_their_domain() {
+        let w = tensor![1.0].requires_grad();
+        let make = |o: SgdOptions| SGD::new([w.clone()], o).unwrap_err().to_string();
+        assert!(make(SgdOptions::new(-0.1)).contains("the learning rate = -0.1"));
+        assert!(make(SgdOptions::new(f64::NAN)).contains("the learning rate = NaN"));
+        assert!(make(SgdOptions::new(0.1).momentum(-1.0)).contains("momentum = -1"));
+        assert!(make(SgdOptions::new(0.1).weight_decay(-1.0)).contains("weight_decay = -1"));
+        assert!(make(SgdOptions::new(0.1).dampening(f64::INFINITY)).contains("dampening = inf"));
+        assert!(make(SgdOptions::new(0.1).nesterov(true)).contains("nesterov needs momentum above 0"));
+        let damped = SgdOptions::new(0.1).momentum(0.5).dampening(0.5).nesterov(true);
+        assert!(make(damped).contains("found 0.5 and 0.5"));
+        let mut sgd = SGD::new([w], 0.1).unwrap();
+        assert!(sgd.set_learning_rate(-1.0).is_err());
+        assert_eq!(sgd.learning_rate(), 0.1);
+    }
+
+    #[test]
+    fn parameters_that_cannot_be_optimised() {
+        let w = tensor![1.0].requires_grad();
+        let message = |vars: Vec<Var>| SGD::new(vars, 0.1).unwrap_err().to_string();
+        assert_eq!(message(vec![]), "SGD: the list of parameters is empty");
+        let twice = message(vec![w.clone(), tensor![1.0].requires_grad(), w.clone()]);
+        assert_eq!(twice, "SGD: parameters 0 and 2 are the same variable");
+        assert_eq!(
+            message(vec![w.clone(), &w * 2.0]),
+            "SGD: parameter 1 is the result of an operation, not a leaf"
+        );
+    }
+
+    #[test]
+    fn without_decay_infinities_do_not_spread() {
+        let w = tensor![f32::INFINITY, 1.0].requires_grad();
+        let mut sgd = SGD::new([w.clone()], 1.0).unwrap();
+        w.set_grad(Some(tensor![1.0, 1.0])).unwrap();
+        sgd.step().unwrap();
+        assert_eq!(w.value(), tensor![f32::INFINITY, 0.0]);
+    }
+}

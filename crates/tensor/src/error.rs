@@ -214,6 +214,12 @@ pub enum Error {
         /// the exponent
         exponent: i64,
     },
+    /// An integer division by zero.
+    #[error("{op}: integers cannot be divided by zero")]
+    DivisionByZero {
+        /// the operation
+        op: &'static str,
+    },
     /// A shape too large to address.
     #[error("{op}: a tensor of shape {shape} is too large")]
     TooLarge {

@@ -4,6 +4,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, RwLock};
 
+use crate::ops::{BroadcastWarning, replace_scope};
+
 /// Work of fewer elements than this stays on one thread. Splits happen at multiples of it, whatever the number of
 /// threads, so that results do not depend on that number.
 pub const GRAIN: usize = 32_768;
@@ -97,18 +99,19 @@ pub fn set_thread_modes(modes: u32) -> u32 {
     MODES.replace(modes)
 }
 
-/// Puts the switches aside while it lives.
-struct ModesAside(u32);
+/// Puts the switches, and the scoped broadcast warning, aside while it lives.
+struct ModesAside(u32, Option<BroadcastWarning>);
 
 impl ModesAside {
     fn new() -> ModesAside {
-        ModesAside(MODES.replace(0))
+        ModesAside(MODES.replace(0), replace_scope(None))
     }
 }
 
 impl Drop for ModesAside {
     fn drop(&mut self) {
         MODES.set(self.0);
+        replace_scope(self.1);
     }
 }
 

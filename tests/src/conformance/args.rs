@@ -125,6 +125,9 @@ impl Args {
     /// A whole number, if given. PyTorch takes a 0-d integer tensor for one, too.
     pub(super) fn int(&self, name: &str) -> Read<Option<isize>> {
         if let Some((_, v)) = self.vars.iter().find(|(n, _)| n == name) {
+            if v.rank() != 0 || v.dtype() != DType::I64 {
+                return Err(Refusal::Argument(format!("`{name}` is no single whole number")));
+            }
             return Ok(Some(v.value().item::<i64>()? as isize));
         }
         self.read(name, "a whole number", |v| v.as_i64().map(|v| v as isize))

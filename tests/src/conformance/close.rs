@@ -20,6 +20,18 @@ pub(super) fn compare(
     expected: &Tensor,
     precision: Precision,
 ) -> Result<(), String> {
+    compare_computed(what, found, expected, precision, found.dtype(), 0.0)
+}
+
+/// As [`compare`], for a value that was computed in another type and of terms up to a certain size.
+pub(super) fn compare_computed(
+    what: &str,
+    found: &Tensor,
+    expected: &Tensor,
+    precision: Precision,
+    computed: DType,
+    terms: f64,
+) -> Result<(), String> {
     if found.dims() != expected.dims() {
         return Err(format!("{what}: shape {:?}, expected {:?}", found.dims(), expected.dims()));
     }
@@ -27,15 +39,15 @@ pub(super) fn compare(
         return Err(format!("{what}: dtype {}, expected {}", found.dtype(), expected.dtype()));
     }
     let (a, b) = (numbers(found), numbers(expected));
-    let scale = b.iter().map(|v| v.abs()).filter(|v| v.is_finite()).fold(0.0, f64::max);
+    let scale = largest(expected).max(terms);
     let agrees = |a: f64, b: f64| {
         if precision == Precision::Exact {
             return a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
         }
-        let (absolute, relative) = match found.dtype() {
-            DType::F64 => (1e-10, 1e-9),
-            DType::F32 => (1e-6, 2e-5),
-            DType::I64 | DType::Bool => (0.0, 0.0),
+        let (absolute, relative) = match (found.dtype(), computed) {
+            (DType::I64 | DType::Bool, _) => (0.0, 0.0),
+            (DType::F32, _) | (_, DType::F32) => (1e-6, 2e-5),
+            _ => (1e-10, 1e-9),
         };
         let own = a.abs().max(b.abs());
         let scale = if precision == Precision::Sum { own.max(scale) } else { own };
@@ -50,6 +62,11 @@ pub(super) fn compare(
             Err(format!("{what}: element {at} is {:?}, expected {:?} (of {:?})", a[at], b[at], found.dims()))
         }
     }
+}
+
+/// The largest finite magnitude in a tensor.
+pub(super) fn largest(t: &Tensor) -> f64 {
+    numbers(t).iter().map(|v| v.abs()).filter(|v| v.is_finite()).fold(0.0, f64::max)
 }
 
 /// Whether two tensors have the same bits, NaN payloads apart.

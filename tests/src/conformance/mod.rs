@@ -14,3 +14,4 @@ mod table;
 
 pub use replay::{files, replay};
 pub use report::{Counts, Report};
+pub use run::result_dtypes;

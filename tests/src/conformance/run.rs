@@ -1,12 +1,12 @@
 //! One case: built, called, differentiated twice, compared, and looked after for what it leaves behind.
 
 use foldback_graph::{Backward, Grad, Var, live_nodes};
-use foldback_tensor::Tensor;
+use foldback_tensor::{DType, Tensor};
 
 use super::args::{Args, Refusal};
 use super::build;
 use super::case::{Case, Expected, Results, Second, TensorSpec};
-use super::close::{Precision, compare, is_zero, same_bits};
+use super::close::{Precision, compare, compare_computed, is_zero, largest, same_bits};
 use super::table::{self, Operation};
 
 /// What became of a case.
@@ -33,6 +33,17 @@ impl From<String> for Stop {
 
 /// Everything that one run of a case computed, in a fixed order.
 type Computed = Vec<(String, Tensor)>;
+
+/// What has been computed, and what the accuracy of gradients depends on.
+struct Notes {
+    computed: Computed,
+    /// the coarsest type that gradients pass through
+    dtype: DType,
+    /// the size of the largest output
+    numel: usize,
+    /// the largest expected gradient of the order at hand
+    terms: f64,
+}
 
 /// Runs a case twice. Panics are the caller's to catch.
 pub(super) fn run(case: &Case) -> Verdict {
@@ -75,6 +86,9 @@ fn single(case: &Case) -> Result<Computed, Stop> {
             Err(Stop::Failed("refused without a word".into()))
         }
         (Err(_), Expected::Error(_)) => Ok(Vec::new()),
+        (Ok(_), Expected::Error(_)) if let Some(name) = table::by_design(case) => {
+            Err(Stop::Unsupported(name.into()))
+        }
         (Ok(_), Expected::Error(text)) => Err(Stop::Failed(format!("accepted, but PyTorch refuses: {text}"))),
         (Err(Refusal::Library(text)), _) => Err(Stop::Failed(format!("refused: {text}"))),
         (Err(Refusal::Argument(text)), _) => Err(Stop::Unsupported(format!("form {}({text})", case.op))),
@@ -102,12 +116,21 @@ fn check(
     outputs: &[Var],
     results: &Results,
 ) -> Result<Computed, Stop> {
-    let mut computed = Computed::new();
+    let dtypes = outputs.iter().map(Var::dtype).filter(|d| d.is_float());
+    let output_dtype = dtypes.min().unwrap_or(DType::F64);
+    let mut notes = Notes {
+        computed: Computed::new(),
+        dtype: output_dtype,
+        numel: outputs.iter().map(Var::numel).max().unwrap_or(0),
+        terms: 0.0,
+    };
     if outputs.len() != results.outputs.len() {
         return Err(Stop::Failed(format!("{} outputs, expected {}", outputs.len(), results.outputs.len())));
     }
     for (i, (found, expected)) in outputs.iter().zip(&results.outputs).enumerate() {
-        note(&mut computed, format!("output {i}"), found.value(), expected, operation.precision)?;
+        let (name, expected) = (format!("output {i}"), dense(expected)?);
+        compare(&name, &found.value(), &expected, operation.precision)?;
+        notes.computed.push((name, found.value()));
     }
     for (name, data) in &results.after {
         let input =
@@ -116,7 +139,7 @@ fn check(
         // An in-place operation's result is its input afterwards.
         compare(&format!("`{name}` afterwards"), &outputs[0].value(), &expected, operation.precision)?;
     }
-    let Some(grads) = &results.grads else { return Ok(computed) };
+    let Some(grads) = &results.grads else { return Ok(notes.computed) };
     let seeded: Vec<(usize, &TensorSpec)> =
         results.seeds.iter().enumerate().filter_map(|(i, s)| Some((i, s.as_ref()?))).collect();
     let roots: Vec<&Var> = seeded.iter().map(|&(i, _)| &outputs[i]).collect();
@@ -125,21 +148,26 @@ fn check(
         let wanted = grads.iter().flatten().map(build::dense).collect::<Result<Vec<_>, _>>()?;
         let untracked = wanted.is_empty() && results.second.is_none();
         return if untracked {
-            Ok(computed)
+            Ok(notes.computed)
         } else {
             Err("an output does not require a gradient".to_owned().into())
         };
     }
-    if let Some(second) = &results.second {
-        second_order(&mut computed, case, leaves, &roots, &seeds, grads, second)?;
+    let by_design = table::second_order_by_design(case);
+    if let (Some(second), None) = (&results.second, by_design) {
+        second_order(&mut notes, case, leaves, &roots, &seeds, grads, second)?;
     }
-    first_order(&mut computed, case, leaves, &roots, &seeds, grads)?;
-    Ok(computed)
+    notes.dtype = output_dtype;
+    first_order(&mut notes, case, leaves, &roots, &seeds, grads)?;
+    if let (Some(name), Some(_)) = (by_design, &results.second) {
+        return Err(Stop::Unsupported(name.into()));
+    }
+    Ok(notes.computed)
 }
 
 /// Gradients as `backward` leaves them in the leaves.
 fn first_order(
-    computed: &mut Computed,
+    notes: &mut Notes,
     case: &Case,
     leaves: &[Var],
     roots: &[&Var],
@@ -148,16 +176,17 @@ fn first_order(
 ) -> Result<(), Stop> {
     let seeds: Vec<Var> = seeds.iter().map(Var::from).collect();
     let seeds: Vec<&Var> = seeds.iter().collect();
+    notes.terms = largest_of(grads)?;
     Backward::new(roots).seeds(&seeds).run().map_err(|e| format!("backward: {e}"))?;
     for ((leaf, expected), input) in leaves.iter().zip(grads).zip(&case.inputs) {
-        gradient(computed, &format!("gradient of `{}`", input.name), leaf.grad(), expected)?;
+        gradient(notes, &format!("gradient of `{}`", input.name), leaf.grad(), expected)?;
     }
     Ok(())
 }
 
 /// First-order gradients with a history, and the gradients of their product with the directions.
 fn second_order(
-    computed: &mut Computed,
+    notes: &mut Notes,
     case: &Case,
     leaves: &[Var],
     roots: &[&Var],
@@ -172,10 +201,11 @@ fn second_order(
     let seeds: Vec<&Var> = seeds.iter().collect();
     let first = Grad::new(roots, &inputs).seeds(&seeds).create_graph(true).allow_unused(true).run();
     let first = first.map_err(|e| format!("gradients with create_graph: {e}"))?;
+    notes.terms = largest_of(grads)?;
     let mut sum: Option<Var> = None;
     for (g, &i) in first.iter().zip(&tracked) {
         let name = &case.inputs[i].name;
-        gradient(computed, &format!("recorded gradient of `{name}`"), g.as_ref().map(Var::value), &grads[i])?;
+        gradient(notes, &format!("recorded gradient of `{name}`"), g.as_ref().map(Var::value), &grads[i])?;
         if let (Some(g), Some(v)) = (g, &second.directions[i]) {
             let product =
                 g.mul(&build::dense(v)?).and_then(|p| p.sum(.., false)).map_err(|e| e.to_string())?;
@@ -194,19 +224,17 @@ fn second_order(
         }
         None => all.iter().map(|v| Some(Var::from(v.value().zeros_like()))).collect(),
     };
+    // They passed through the first-order gradients, which have the types of the inputs.
+    notes.dtype = inputs.iter().map(|v| v.dtype()).fold(notes.dtype, DType::min);
+    notes.terms = largest_of(&second.inputs)?.max(largest_of(&second.seeds)?);
     let (to_inputs, to_seeds) = found.split_at(inputs.len());
     for (g, &i) in to_inputs.iter().zip(&tracked) {
         let name = format!("second-order gradient of `{}`", case.inputs[i].name);
-        gradient(computed, &name, g.as_ref().map(Var::value), &second.inputs[i])?;
+        gradient(notes, &name, g.as_ref().map(Var::value), &second.inputs[i])?;
     }
     let expected = second.seeds.iter().zip(roots_of(second.seeds.len(), case)).filter(|(_, seeded)| *seeded);
     for (n, (g, (expected, _))) in to_seeds.iter().zip(expected).enumerate() {
-        gradient(
-            computed,
-            &format!("second-order gradient of seed {n}"),
-            g.as_ref().map(Var::value),
-            expected,
-        )?;
+        gradient(notes, &format!("second-order gradient of seed {n}"), g.as_ref().map(Var::value), expected)?;
     }
     Ok(())
 }
@@ -220,14 +248,22 @@ fn roots_of(outputs: usize, case: &Case) -> Vec<bool> {
 }
 
 /// A gradient against what is expected; for null, nothing or zeros.
+///
+/// It passed through the outputs, so it is no more accurate than their type. One that is smaller than the outputs is a
+/// sum of terms that the case does not show; the other gradients of its order tell how large they are.
 fn gradient(
-    computed: &mut Computed,
+    notes: &mut Notes,
     name: &str,
     found: Option<Tensor>,
     expected: &Option<TensorSpec>,
 ) -> Result<(), Stop> {
     match (found, expected) {
-        (Some(g), Some(e)) => note(computed, name.to_owned(), g, e, Precision::Sum),
+        (Some(g), Some(e)) => {
+            let terms = if g.numel() < notes.numel { notes.terms } else { 0.0 };
+            compare_computed(name, &g, &dense(e)?, Precision::Sum, notes.dtype, terms)?;
+            notes.computed.push((name.to_owned(), g));
+            Ok(())
+        }
         (None, None) => Ok(()),
         (Some(g), None) if is_zero(&g) => Ok(()),
         (Some(g), None) => Err(Stop::Failed(format!("{name}: {g:?}, expected none"))),
@@ -235,16 +271,34 @@ fn gradient(
     }
 }
 
-/// Compares a value and keeps it for the second run.
-fn note(
-    computed: &mut Computed,
-    name: String,
-    found: Tensor,
-    expected: &TensorSpec,
-    precision: Precision,
-) -> Result<(), Stop> {
-    let expected = build::dense(expected).map_err(Stop::Unsupported)?;
-    compare(&name, &found, &expected, precision)?;
-    computed.push((name, found));
-    Ok(())
+/// The largest finite magnitude among some written tensors.
+fn largest_of(written: &[Option<TensorSpec>]) -> Result<f64, Stop> {
+    let each = written.iter().flatten().map(|t| Ok(largest(&dense(t)?)));
+    each.collect::<Result<Vec<f64>, Stop>>().map(|all| all.into_iter().fold(0.0, f64::max))
+}
+
+fn dense(spec: &TensorSpec) -> Result<Tensor, Stop> {
+    build::dense(spec).map_err(Stop::Unsupported)
+}
+
+/// The dtypes that a call gives, for a case of which only operation, inputs and arguments are written.
+///
+/// # Errors
+/// The words of the refusal.
+pub fn result_dtypes(case: &str) -> Result<Vec<DType>, String> {
+    let case = Case::parse(case)?;
+    let operation = table::find(&case.op).ok_or_else(|| format!("unsupported operation {}", case.op))?;
+    let inputs = inputs(&case).map_err(|stop| match stop {
+        Stop::Failed(text) | Stop::Unsupported(text) => text,
+    })?;
+    let named = case.inputs.iter().map(|i| i.name.clone()).zip(inputs).collect();
+    let args = Args::new(named, case.args.clone());
+    if let Some(name) = args.names().find(|n| !operation.takes(n)) {
+        return Err(format!("unsupported argument {name}"));
+    }
+    match (operation.call)(&args) {
+        Ok(outputs) => Ok(outputs.iter().map(Var::dtype).collect()),
+        Err(Refusal::Library(text) | Refusal::Argument(text)) => Err(text),
+        Err(Refusal::Unsupported(text)) => Err(format!("unsupported {text}")),
+    }
 }

@@ -18,6 +18,11 @@ pub(crate) fn beside(own: &Var, second: Input<'_>, third: Input<'_>) -> (Var, Va
     (second.to_var(&like), third.to_var(&like))
 }
 
+/// In a formula, `p - 1.0` would be an operation of the formula's numbers.
+const fn one_less(p: f64) -> f64 {
+    p - 1.0
+}
+
 pointwise! {
     fn add_vars(a, b) -> Result = a.add(b);
         d a: |g| g;
@@ -59,6 +64,25 @@ pointwise! {
         d a: |g, a, y| -g * (y / a);
         check(NonZero; 1.5);
 
+    // Rounded quotients are constant almost everywhere; a NaN in `g` does not get through.
+    fn div_floor_vars(a, b) -> Result = a.div_floor(b);
+        d a: |g| R::select(g.eq(g), R::lit(0.0), R::lit(0.0));
+        d b: |g| R::select(g.eq(g), R::lit(0.0), R::lit(0.0));
+        check(Positive, NonZero);
+
+    fn div_floor_number(a; c) -> Result = a.div_floor(c);
+        d a: |g| R::select(g.eq(g), R::lit(0.0), R::lit(0.0));
+        check(Positive; 0.7);
+
+    fn div_trunc_vars(a, b) -> Result = a.div_trunc(b);
+        d a: |g| R::select(g.eq(g), R::lit(0.0), R::lit(0.0));
+        d b: |g| R::select(g.eq(g), R::lit(0.0), R::lit(0.0));
+        check(Positive, NonZero);
+
+    fn div_trunc_number(a; c) -> Result = a.div_trunc(c);
+        d a: |g| R::select(g.eq(g), R::lit(0.0), R::lit(0.0));
+        check(Positive; 0.7);
+
     fn add_scaled_vars(a, b; alpha) -> Result = a.add_scaled(b, alpha);
         d a: |g| g;
         d b: |g| g * alpha;
@@ -70,7 +94,7 @@ pointwise! {
         check(Positive, Any);
 
     fn pow_number(a; p) -> Result = a.pow(p);
-        d a: |g, a| if p == 0.0 { R::lit(0.0) } else { g * (p * a.pow(R::lit(p) - 1.0)) };
+        d a: |g, a| if p == 0.0 { R::lit(0.0) } else { g * (p * a.pow_number(one_less(p))) };
         check(Positive; 2.5);
 
     fn rpow_number(b; c) -> Result = b.rpow(c) => y;
@@ -180,6 +204,24 @@ operation! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     div: div_vars, div, |a, c| a.div_number(c);
+    /// `self / other` rounded downwards, with broadcasting; its gradient is zero. Integers stay integers.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![7.0, -7.0].requires_grad().div_floor(2.0)?.value(), tensor![3.0, -4.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    div_floor: div_floor_vars, div_floor, |a, c| a.div_floor_number(c);
+    /// `self / other` rounded towards zero, with broadcasting; its gradient is zero. Integers stay integers.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![7.0, -7.0].requires_grad().div_trunc(2.0)?.value(), tensor![3.0, -3.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    div_trunc: div_trunc_vars, div_trunc, |a, c| a.div_trunc_number(c);
     /// `self` to the power `other`, elementwise with broadcasting. The gradient of the exponent is 0 at `0**0`.
     ///
     /// ```

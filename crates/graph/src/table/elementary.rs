@@ -134,7 +134,7 @@ pointwise! {
             g,
             g * R::select(
                 (a * beta).eq(R::lit(threshold)),
-                R::lit(1.0 / (1.0 + (-threshold).exp())),
+                R::lit(threshold).sigmoid(),
                 (a * beta).sigmoid(),
             ),
         );

@@ -83,7 +83,9 @@ function! {
     } = a.prod(&axes, keepdim) => y;
         d a: |g, a, y| {
             let g = with_reduced_axes(g, &shape, &axes, keepdim)?;
-            if a.value_ref().eq(0.0)?.any(.., false)?.item()? {
+            if a.rank() == 0 {
+                Ok(g)
+            } else if a.value_ref().eq(0.0)?.any(.., false)?.item()? {
                 g.mul(&product_of_others(a, &axes)?)
             } else {
                 g.mul(&with_reduced_axes(y, &shape, &axes, keepdim)?.div(a)?)
@@ -347,7 +349,11 @@ impl Var {
     #[track_caller]
     pub fn sum_to(&self, shape: impl Into<Shape>) -> Result<Var> {
         let shape = shape.into();
-        if self.shape() == shape && self.dtype().is_float() { Ok(self.clone()) } else { self.sum_to_shape(shape) }
+        if self.shape() == shape && self.dtype().is_float() {
+            Ok(self.clone())
+        } else {
+            self.sum_to_shape(shape)
+        }
     }
 
     /// The variance over `axes` with Bessel's correction: divided by `n - 1`.

@@ -90,7 +90,10 @@ impl Classes {
         };
         match (reduction, &self.weights, &self.kept) {
             (Reduction::Mean, Some(w), _) => Ok(losses.sum(.., false)?.div(&w.sum(.., false)?)?),
-            (Reduction::Mean, None, Some(_)) => Ok(losses.sum(.., false)?.div(self.count as f64)?),
+            // A sum over nothing divided by nothing, so that its derivatives are NaN to every order, as PyTorch's.
+            (Reduction::Mean, None, kept) if kept.is_some() || self.count == 0 => {
+                Ok(losses.sum(.., false)?.div(self.count as f64)?)
+            }
             _ => reduction.apply(losses),
         }
     }

@@ -38,7 +38,7 @@ impl<T: Element> Buffer<T> {
     fn from_pool(len: usize, zero: bool) -> Buffer<T> {
         let size = size_of::<T>();
         let padding = if len.saturating_mul(size) >= ALIGN_FROM { ALIGNMENT / size } else { 0 };
-        let mut values = T::pool().take(len + padding, zero);
+        let mut values = T::pool().take(len, padding, zero);
         let start = if padding > 0 { values.as_ptr().align_offset(ALIGNMENT).min(padding) } else { 0 };
         values.truncate(len + padding);
         Buffer { array: Array1::from_vec(values), start, len }

@@ -76,8 +76,10 @@ impl<T: Element> Pool<T> {
         Pool { large: Mutex::new(BTreeMap::new()) }
     }
 
-    /// A vector of at least `len` elements; all of them zero if `zero`.
-    pub(crate) fn take(&self, len: usize, zero: bool) -> Vec<T> {
+    /// A vector of at least `len + padding` elements; all of them zero if `zero`.
+    pub(crate) fn take(&self, len: usize, padding: usize, zero: bool) -> Vec<T> {
+        // The class is that of the length, so that padding does not push powers of two into the next one.
+        let (room, len) = (class_of(len) + padding, len + padding);
         if len * size_of::<T>() <= SMALL_BYTES {
             let class = len.next_power_of_two().trailing_zeros() as usize;
             let found = T::with_small(|small| small.bins[class].pop()).flatten();
@@ -88,7 +90,6 @@ impl<T: Element> Pool<T> {
             values.truncate(len);
             return values;
         }
-        let room = class_of(len);
         if let Some(mut values) = self.take_large(room) {
             values.truncate(len);
             if zero {
@@ -185,10 +186,10 @@ mod tests {
     #[test]
     fn small_vectors_come_back() {
         let pool = i64::pool();
-        let v = pool.take(3, true);
+        let v = pool.take(3, 0, true);
         let address = v.as_ptr();
         pool.put(v);
-        let again = pool.take(4, true);
+        let again = pool.take(4, 0, true);
         assert_eq!(again.as_ptr(), address);
         assert_eq!(again, [0; 4]);
     }

@@ -140,9 +140,9 @@ macro_rules! plain_reducer {
     };
 }
 plain_reducer!(Sum<i64>, 0, |a, b| a.wrapping_add(b), |v, n| v.wrapping_mul(n as i64));
-plain_reducer!(Prod<i64>, 1, |a, b| a.wrapping_mul(b), |v, n| (0..n).fold(1i64, |p, _| p.wrapping_mul(v)));
-plain_reducer!(Prod<f32>, 1.0, |a, b| a * b, |v, n| v.powf(n as f32));
-plain_reducer!(Prod<f64>, 1.0, |a, b| a * b, |v, n| v.powf(n as f64));
+plain_reducer!(Prod<i64>, 1, |a, b| a.wrapping_mul(b), |v, n| integer_power(v, n));
+plain_reducer!(Prod<f32>, 1.0, |a, b| a * b, |v, n| real_power(v as f64, n) as f32);
+plain_reducer!(Prod<f64>, 1.0, |a, b| a * b, |v, n| real_power(v, n));
 plain_reducer!(Max<i64>, i64::MIN, |a, b| a.max(b), |v, _n| v);
 plain_reducer!(Min<i64>, i64::MAX, |a, b| a.min(b), |v, _n| v);
 macro_rules! float_extremes {
@@ -152,6 +152,25 @@ macro_rules! float_extremes {
     )*};
 }
 float_extremes!(f32, f64);
+
+/// A wrapping power by squaring.
+fn integer_power(mut v: i64, mut n: usize) -> i64 {
+    let mut power = 1i64;
+    while n > 0 {
+        if n % 2 == 1 {
+            power = power.wrapping_mul(v);
+        }
+        v = v.wrapping_mul(v);
+        n /= 2;
+    }
+    power
+}
+
+/// A power whose sign follows from the count itself, which a float may not hold.
+fn real_power(v: f64, n: usize) -> f64 {
+    let power = v.abs().powf(n as f64);
+    if v.is_sign_negative() && n % 2 == 1 { -power } else { power }
+}
 
 /// Rows that are added element by element before they go to the wide accumulators.
 const SPILL: usize = 16;

@@ -94,6 +94,17 @@ pub trait Real:
     /// `self` to the power `o`
     fn pow(self, o: Self) -> Self;
 
+    /// `self` to the power of a plain number. Half powers are roots, which keep the sign of a zero, as PyTorch's do.
+    #[inline(always)]
+    fn pow_number(self, exponent: f64) -> Self {
+        if exponent == 0.5 {
+            self.sqrt()
+        } else if exponent == -0.5 {
+            self.rsqrt()
+        } else {
+            self.pow(Self::lit(exponent))
+        }
+    }
     /// `1 / sqrt(self)`
     #[inline(always)]
     fn rsqrt(self) -> Self {

@@ -10,7 +10,7 @@ pub use formula::{
     Compare, Float, FloatKernel, FloatOps, Formula, Lane, Num, NumFormula, NumKernel, Real, Update,
 };
 pub(crate) use formula::{
-    CompareKernel, IntPowKernel, LogicKernel, UnaryLogicKernel, UpdateKernel, WhereKernel,
+    CompareKernel, IntPowKernel, LogicKernel, UnaryLogicKernel, UpdateKernel, WhereKernel, typed,
 };
 pub use level::{Level, detected_level, force_level, level};
 pub(crate) use matmul::{BatchAxis, Matrix, Multiply, Product};

@@ -54,6 +54,7 @@ real! {
     /// PyTorch computes these powers by other means, which shows at infinities and zeros.
     PowSquare(a, _b) = a * a;
     PowSqrt(a, _b) = a.sqrt();
+    PowRsqrt(a, _b) = a.rsqrt();
     PowReciprocal(a, _b) = a.reciprocal();
     SquaredDifference(a, b) = (a - b) * (a - b);
     Exp(a) = a.exp();

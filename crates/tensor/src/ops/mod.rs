@@ -1,6 +1,7 @@
 //! The operations: each infers and refuses first (its meta step), then runs through the iterator.
 
 pub(crate) mod arg;
+mod divide;
 mod formulas;
 mod index;
 mod join;
@@ -13,5 +14,6 @@ mod warning;
 
 pub use arg::Arg;
 pub use operators::Number;
+pub(crate) use warning::replace_scope;
 pub use warning::{BroadcastWarning, BroadcastWarningGuard, broadcast_warning, set_broadcast_warning};
 pub mod kernel;

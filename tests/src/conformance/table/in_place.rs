@@ -81,7 +81,9 @@ pub(super) const ROWS: &[Operation] = &[
     binary!("add_", "other", add_, add_scaled_),
     binary!("sub_ subtract_", "other", sub_, sub_scaled_),
     binary!("mul_ multiply_", "other", mul_),
-    binary!("div_ divide_ true_divide_", "other", div_),
+    operation!("div_ divide_", "input other rounding_mode", |a| divide(a)),
+    binary!("true_divide_", "other", div_),
+    binary!("floor_divide_", "other", div_floor_),
     binary!("pow_", "exponent", pow_),
     operation!("clamp_ clip_", "input min max", |a| clamp(a)),
     operation!(Exact "fill_", "input value", |a| fill(a)),
@@ -103,6 +105,17 @@ fn writable(a: &Args) -> Read<Var> {
         return Err(Refusal::Argument("a tracked variable is not written by this operation".into()));
     }
     Ok(x)
+}
+
+fn divide(a: &Args) -> Outcome {
+    let (mut x, other) = (a.var("input")?, a.operand("other")?);
+    match a.word("rounding_mode", "")?.as_str() {
+        "" => written(&mut x, &other, |x, y| x.div_(y), |t, u| t.div_(u).map(drop))?,
+        "floor" => written(&mut x, &other, |x, y| x.div_floor_(y), |t, u| t.div_floor_(u).map(drop))?,
+        "trunc" => written(&mut x, &other, |x, y| x.div_trunc_(y), |t, u| t.div_trunc_(u).map(drop))?,
+        other => return Err(Refusal::Argument(format!("`rounding_mode` = {other}"))),
+    }
+    Ok(vec![x])
 }
 
 /// Writes over a variable; over its tensor, too, if it is not tracked, and compares.

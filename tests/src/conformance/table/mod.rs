@@ -6,6 +6,7 @@
 mod in_place;
 mod index;
 mod linalg;
+mod nn;
 mod pointwise;
 mod reduce;
 mod views;
@@ -13,6 +14,7 @@ mod views;
 use foldback_graph::Var;
 
 use super::args::{Args, Refusal};
+use super::case::{Case, InputSpec};
 use super::close::Precision;
 
 /// What a call gives: its outputs, or why there are none.
@@ -40,8 +42,31 @@ impl Operation {
 /// The row of an operation, by any of its names.
 pub(super) fn find(name: &str) -> Option<&'static Operation> {
     let name = name.strip_prefix("nn.functional.").unwrap_or(name);
-    let families = [pointwise::ROWS, in_place::ROWS, reduce::ROWS, views::ROWS, index::ROWS, linalg::ROWS];
+    let families =
+        [pointwise::ROWS, in_place::ROWS, reduce::ROWS, views::ROWS, index::ROWS, linalg::ROWS, nn::ROWS];
     families.into_iter().flatten().find(|o| o.names.split(' ').any(|n| n == name))
+}
+
+/// Where the library differs by design, the name of the difference. This is the whole list.
+pub(super) fn by_design(case: &Case) -> Option<&'static str> {
+    let expanded = |i: &InputSpec| {
+        i.layout
+            .as_ref()
+            .is_some_and(|(strides, _)| strides.iter().zip(&i.tensor.shape).any(|(&s, &n)| s == 0 && n > 1))
+    };
+    // A tensor is a value: elements that share a place in memory are told apart when one of them is written.
+    let writes = case.op.ends_with('_') && case.inputs.iter().any(|i| i.name == "input" && expanded(i));
+    writes.then_some("by design: an expanded tensor is written as any other")
+}
+
+/// Where only the second order differs by design, the name of the difference.
+pub(super) fn second_order_by_design(case: &Case) -> Option<&'static str> {
+    let data = &case.inputs.first()?.tensor.data;
+    let zero = data.iter().any(|v| v.as_f64() == Some(0.0));
+    let infinite = data.iter().any(|v| v.is_string());
+    // PyTorch divides an infinite product by its infinite factor there and gets NaN; here the other factors remain.
+    (case.op == "prod" && zero && infinite)
+        .then_some("by design: second order of prod with a zero and inf or NaN")
 }
 
 /// A row; the values agree element by element unless it says `Sum` or `Exact`.

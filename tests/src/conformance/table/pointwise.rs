@@ -37,6 +37,29 @@ macro_rules! tensors {
     };
 }
 
+/// A function of two operands, either of which may be a number; the last function has the number on its left.
+macro_rules! either {
+    ($names:literal, $left:literal $f:ident $right:literal, $reversed:expr) => {
+        operation!($names, "input other", |a| {
+            reflected(a, $right)?;
+            either(a, $left, $right, |x, y| x.$f(y), $reversed)
+        })
+    };
+}
+
+/// A sum or a difference, the right side of which may be scaled.
+macro_rules! scaled {
+    ($names:literal, $left:literal $f:ident $scaled:ident $right:literal, $reversed:expr) => {
+        operation!($names, "input other alpha", |a| {
+            reflected(a, $right)?;
+            if !a.has("alpha") {
+                return either(a, $left, $right, |x, y| x.$f(y), $reversed);
+            }
+            scaled(a, $left, $right, |x, y, c| x.$scaled(y, c))
+        })
+    };
+}
+
 pub(super) const ROWS: &[Operation] = &[
     unary!("neg negative", |x| x.neg()),
     unary!("abs absolute", |x| x.abs()),
@@ -58,6 +81,7 @@ pub(super) const ROWS: &[Operation] = &[
     unary!("silu", |x| x.silu()),
     unary!("logical_not", |x| Ok(Var::from(x.value().logical_not()))),
     unary!("isnan", |x| x.ne(&x)),
+    unary!("softsign", |x| x.div(&x.abs()?.add(1.0)?)),
     unary!("tanhshrink", |x| x.sub(&x.tanh())),
     operation!("gelu", "input approximate", |a| match a.word("approximate", "none")?.as_str() {
         "none" => one(a.var("input")?.gelu()),
@@ -67,51 +91,25 @@ pub(super) const ROWS: &[Operation] = &[
     operation!("softplus", "input beta threshold", |a| {
         one(a.var("input")?.softplus_with(a.float("beta", 1.0)?, a.float("threshold", 20.0)?))
     }),
-    operation!("add", "input other alpha", |a| scaled(
-        a,
-        "input",
-        "other",
-        |x, y| x.add(y),
-        |x, y, c| x.add_scaled(y, c)
-    )),
-    operation!("sub subtract", "input other alpha", |a| scaled(
-        a,
-        "input",
-        "other",
-        |x, y| x.sub(y),
-        |x, y, c| x.sub_scaled(y, c)
-    )),
-    operation!("rsub", "input other alpha", |a| scaled(
-        a,
-        "other",
-        "input",
-        |x, y| x.sub(y),
-        |x, y, c| x.sub_scaled(y, c)
-    )),
-    operation!("__rsub__", "input other", |a| either(a, "other", "input", |x, y| x.sub(y), |x, c| x.rsub(c))),
-    operation!("mul multiply", "input other", |a| either(
-        a,
-        "input",
-        "other",
-        |x, y| x.mul(y),
-        |x, c| x.mul(Input::Scalar(c))
-    )),
+    scaled!("add", "input" add add_scaled "other", |x, c| x.add(Input::Scalar(c))),
+    scaled!("sub subtract", "input" sub sub_scaled "other", Var::rsub),
+    scaled!("rsub", "other" sub sub_scaled "input", Var::rsub),
+    either!("__rsub__", "other" sub "input", Var::rsub),
+    either!("mul multiply", "input" mul "other", |x, c| x.mul(Input::Scalar(c))),
     operation!("div divide", "input other rounding_mode", |a| match a.word("rounding_mode", "")?.as_str() {
-        "" => either(a, "input", "other", |x, y| x.div(y), |x, c| x.rdiv(c)),
-        _ => Err(Refusal::Unsupported("argument div(rounding_mode=)".into())),
+        "" => either(a, "input", "other", |x, y| x.div(y), Var::rdiv),
+        "floor" => either(a, "input", "other", |x, y| x.div_floor(y), |x, c| beside(c, x).div_floor(x)),
+        "trunc" => either(a, "input", "other", |x, y| x.div_trunc(y), |x, c| beside(c, x).div_trunc(x)),
+        other => Err(Refusal::Argument(format!("`rounding_mode` = {other}"))),
     }),
-    operation!("true_divide", "input other", |a| either(
-        a,
-        "input",
-        "other",
-        |x, y| x.div(y),
-        |x, c| x.rdiv(c)
-    )),
-    operation!("__rdiv__", "input other", |a| either(a, "other", "input", |x, y| x.div(y), |x, c| x.rdiv(c))),
+    either!("floor_divide", "input" div_floor "other", |x, c| beside(c, x).div_floor(x)),
+    either!("true_divide", "input" div "other", Var::rdiv),
+    either!("__rdiv__", "other" div "input", Var::rdiv),
     operation!("pow", "input self exponent", |a| {
-        either(a, if a.has("self") { "self" } else { "input" }, "exponent", |x, y| x.pow(y), |x, c| x.rpow(c))
+        let base = if a.has("self") { "self" } else { "input" };
+        either(a, base, "exponent", |x, y| x.pow(y), Var::rpow)
     }),
-    operation!("__rpow__", "input other", |a| either(a, "other", "input", |x, y| x.pow(y), |x, c| x.rpow(c))),
+    either!("__rpow__", "other" pow "input", Var::rpow),
     tensors!("maximum", |x, y| x.maximum(&y)),
     tensors!("minimum", |x, y| x.minimum(&y)),
     binary!("eq", |x, y| x.eq(y)),
@@ -127,11 +125,20 @@ pub(super) const ROWS: &[Operation] = &[
         let (x, lo, hi) = (a.var("input")?, a.maybe_operand("min")?, a.maybe_operand("max")?);
         one(clamp(&x, lo, hi)?)
     }),
+    operation!(Exact "masked_fill", "input mask value", |a| {
+        let (x, value) = (a.var("input")?, a.operand("value")?);
+        one(a.var("mask")?.where_cond(value.input(), Input::Var(&x)))
+    }),
     operation!(Exact "where", "condition input other", |a| {
         let (condition, yes, no) = (a.var("condition")?, a.operand("input")?, a.operand("other")?);
         one(condition.where_cond(yes.input(), no.input()))
     }),
 ];
+
+/// An operation whose right side is `input` is a method of a tensor, which cannot be a number.
+fn reflected(a: &Args, right: &str) -> Read<()> {
+    if right == "input" { a.var(right).map(drop) } else { Ok(()) }
+}
 
 /// A clamp with either bound, or both.
 pub(super) fn clamp(x: &Var, lo: Option<Operand>, hi: Option<Operand>) -> Read<Result<Var>> {
@@ -154,28 +161,25 @@ fn either(
     match (a.operand(left)?, a.operand(right)?) {
         (Operand::Var(x), y) => one(forward(&x, y.input())),
         (Operand::Number(c), Operand::Var(y)) => one(reversed(&y, c)),
+        (Operand::Number(c), y) if right == "other" => one(forward(&alone(c), y.input())),
         (Operand::Number(_), Operand::Number(_)) => Err(Refusal::Argument("two numbers".into())),
     }
 }
 
 /// `left + alpha right`, or minus.
-fn scaled(
-    a: &Args,
-    left: &str,
-    right: &str,
-    forward: fn(&Var, Input<'_>) -> Result<Var>,
-    scaled: fn(&Var, Input<'_>, Scalar) -> Result<Var>,
-) -> Outcome {
-    let (x, y) = (a.operand(left)?, a.operand(right)?);
-    let x = match (x, &y) {
-        (Operand::Var(x), _) => x,
-        (Operand::Number(c), Operand::Var(y)) => beside(c, y),
-        (Operand::Number(_), Operand::Number(_)) => return Err(Refusal::Argument("two numbers".into())),
-    };
-    match a.scalar("alpha")? {
-        Some(alpha) => one(scaled(&x, y.input(), alpha)),
-        None => one(forward(&x, y.input())),
+fn scaled(a: &Args, left: &str, right: &str, scaled: fn(&Var, Input<'_>, Scalar) -> Result<Var>) -> Outcome {
+    let alpha = a.scalar("alpha")?.unwrap_or(Scalar::I64(1));
+    match (a.operand(left)?, a.operand(right)?) {
+        (Operand::Var(x), y) => one(scaled(&x, y.input(), alpha)),
+        (Operand::Number(c), Operand::Var(y)) => one(scaled(&beside(c, &y), Input::Var(&y), alpha)),
+        (Operand::Number(c), y) if right == "other" => one(scaled(&alone(c), y.input(), alpha)),
+        (Operand::Number(_), Operand::Number(_)) => Err(Refusal::Argument("two numbers".into())),
     }
+}
+
+/// A number on the left of a number: the functions of PyTorch whose parameters are `input` and `other` make a tensor of it.
+fn alone(number: Scalar) -> Var {
+    Var::from(Tensor::full((), number, number.dtype()))
 }
 
 /// A number on the left of a tensor, as a 0-d variable of the type that it has there.

@@ -11,7 +11,7 @@ macro_rules! over_axes {
     ($names:literal, |$x:ident, $axes:ident, $keep:ident| $body:expr) => {
         operation!(Sum $names, "input dim keepdim dtype", |a| {
             let ($x, $axes, $keep) = (cast(a)?, a.axes("dim")?, a.flag("keepdim", false)?);
-            one($body)
+            in_dtype(a, $body)
         })
     };
 }
@@ -19,8 +19,8 @@ macro_rules! over_axes {
 pub(super) const ROWS: &[Operation] = &[
     over_axes!("sum", |x, axes, keep| x.sum(axes, keep)),
     over_axes!("mean", |x, axes, keep| x.mean(axes, keep)),
-    operation!("prod", "input dim keepdim dtype", |a| {
-        one(cast(a)?.prod(axis(a)?, a.flag("keepdim", false)?))
+    operation!(Sum "prod", "input dim keepdim dtype", |a| {
+        in_dtype(a, cast(a)?.prod(axis(a)?, a.flag("keepdim", false)?))
     }),
     operation!("amax", "input dim keepdim", |a| one(a
         .var("input")?
@@ -44,18 +44,10 @@ pub(super) const ROWS: &[Operation] = &[
     operation!("argmin", "input dim keepdim", |a| plain(
         a.var("input")?.argmin(axis(a)?, a.flag("keepdim", false)?)
     )),
-    operation!("max", "input dim keepdim other", |a| extreme(
-        a,
-        Var::max_with_indices,
-        |x| x.amax(.., false),
-        |x, y| x.maximum(y)
-    )),
-    operation!("min", "input dim keepdim other", |a| extreme(
-        a,
-        Var::min_with_indices,
-        |x| x.amin(.., false),
-        |x, y| x.minimum(y)
-    )),
+    operation!("max", "input dim keepdim other", |a| extreme(a, Var::max_with_indices, Var::max, |x, y| x
+        .maximum(y))),
+    operation!("min", "input dim keepdim other", |a| extreme(a, Var::min_with_indices, Var::min, |x, y| x
+        .minimum(y))),
     operation!(Sum "softmax special.softmax", "input dim dtype", |a| one(cast(a)?.softmax(a.int_of("dim")?))),
     operation!(Sum "log_softmax special.log_softmax", "input dim dtype", |a| {
         one(cast(a)?.log_softmax(a.int_of("dim")?))
@@ -76,6 +68,12 @@ fn cast(a: &Args) -> Read<Var> {
     })
 }
 
+/// The result in the dtype asked for, which a sum of truth values has only afterwards.
+fn in_dtype(a: &Args, result: Result<Var>) -> Outcome {
+    let dtype = a.dtype("dtype")?;
+    one(result.map(|y| dtype.map_or(y.clone(), |d| y.to_dtype(d))))
+}
+
 /// One axis, or all of them.
 fn axis(a: &Args) -> Read<Axes> {
     Ok(a.int("dim")?.map_or(Axes::from(..), Axes::from))
@@ -83,6 +81,10 @@ fn axis(a: &Args) -> Read<Axes> {
 
 /// A variance or a standard deviation.
 fn spread(a: &Args, f: impl Fn(&Var, Axes, f64, bool) -> Result<Var>) -> Outcome {
+    if a.ints("dim")?.is_some_and(|list| list.is_empty()) {
+        // PyTorch's value is that over all axes, but its gradient is divided as if there were one element.
+        return Err(Refusal::Unsupported("form var, std(dim=[])".into()));
+    }
     let correction = match a.has("unbiased") {
         true => f64::from(u8::from(a.flag("unbiased", true)?)),
         false => a.float("correction", 1.0)?,

@@ -1,0 +1,169 @@
+//! Division rounded to a whole number: downwards, or towards zero.
+
+use super::arg::{Arg, result_type};
+use super::pointwise::{Plan, common_shape, run, run_in_place};
+use crate::dtype::{Block, BlockMut, DType};
+use crate::error::{Error, Result};
+use crate::kernels::{BlockKernel, typed};
+use crate::tensor::Tensor;
+
+/// Which whole number a quotient is rounded to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rounding {
+    Floor,
+    Trunc,
+}
+
+/// A rounded quotient; integers are known not to be divided by zero.
+struct RoundedDivision(Rounding);
+
+impl BlockKernel for RoundedDivision {
+    fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
+        fn each<T: Copy>(out: &mut [T], [a, b]: [&[T]; 2], f: impl Fn(T, T) -> T) {
+            for ((o, &a), &b) in out.iter_mut().zip(a).zip(b) {
+                *o = f(a, b);
+            }
+        }
+        match (&mut outputs[0], self.0) {
+            (BlockMut::F32(out), Rounding::Floor) => each(out, typed(inputs), floor::f32),
+            (BlockMut::F64(out), Rounding::Floor) => each(out, typed(inputs), floor::f64),
+            (BlockMut::F32(out), Rounding::Trunc) => each(out, typed(inputs), |a: f32, b| (a / b).trunc()),
+            (BlockMut::F64(out), Rounding::Trunc) => each(out, typed(inputs), |a: f64, b| (a / b).trunc()),
+            (BlockMut::I64(out), Rounding::Floor) => each(out, typed(inputs), floor::i64),
+            (BlockMut::I64(out), Rounding::Trunc) => each(out, typed(inputs), i64::wrapping_div),
+            (BlockMut::Bool(_), _) => unreachable!("rounded division of truth values is refused"),
+        }
+    }
+}
+
+/// Division rounded downwards.
+mod floor {
+    /// As Python's `//`: from the remainder, so that the result is exact where the quotient is not.
+    macro_rules! float {
+        ($t:ident) => {
+            pub(super) fn $t(a: $t, b: $t) -> $t {
+                if b == 0.0 {
+                    return a / b;
+                }
+                let remainder = a % b;
+                let mut quotient = (a - remainder) / b;
+                if remainder != 0.0 && (b < 0.0) != (remainder < 0.0) {
+                    quotient -= 1.0;
+                }
+                if quotient == 0.0 {
+                    return (0.0 as $t).copysign(a / b);
+                }
+                let below = quotient.floor();
+                if quotient - below > 0.5 { below + 1.0 } else { below }
+            }
+        };
+    }
+    float!(f32);
+    float!(f64);
+
+    pub(super) fn i64(a: i64, b: i64) -> i64 {
+        let remainder = a.wrapping_rem(b);
+        let quotient = a.wrapping_div(b);
+        if remainder != 0 && (remainder < 0) != (b < 0) { quotient - 1 } else { quotient }
+    }
+}
+
+fn plan(op: &'static str, args: &[Arg<'_>; 2], rounding: Rounding) -> Result<Plan> {
+    let dtype = result_type(&args.each_ref().map(Arg::meta));
+    if dtype == DType::Bool {
+        return Err(Error::DTypeUnsupported { op, dtype });
+    }
+    if dtype == DType::I64 && common_shape(op, args, dtype)?.numel() > 0 {
+        let zero = match args[1] {
+            Arg::Tensor(t) => t.eq(0)?.any(.., false)?.item()?,
+            Arg::Scalar(s) => s.to_i64() == 0,
+        };
+        if zero {
+            return Err(Error::DivisionByZero { op });
+        }
+    }
+    Plan::same(RoundedDivision(rounding), dtype)
+}
+
+macro_rules! divisions {
+    ($($(#[$doc:meta])* $name:ident, $name_:ident, $rounding:ident;)*) => {
+        impl Tensor {$(
+            $(#[$doc])*
+            #[track_caller]
+            pub fn $name<'a>(&'a self, other: impl Into<Arg<'a>>) -> Result<Tensor> {
+                let args = [Arg::Tensor(self), other.into()];
+                run(stringify!($name), &plan(stringify!($name), &args, Rounding::$rounding)?, &args)
+            }
+
+            #[doc = concat!("[`Self::", stringify!($name), "`] into this tensor, whose shape and type stay as they are.")]
+            ///
+            /// # Errors
+            /// As the new form; `Expand` or `Broadcast` if the other operand does not expand to this shape,
+            /// `ResultCast` if the result is of a higher category than this tensor. Nothing is changed then.
+            #[track_caller]
+            pub fn $name_<'a>(&mut self, other: impl Into<Arg<'a>>) -> Result<&mut Tensor> {
+                let other = other.into();
+                let plan = plan(stringify!($name_), &[Arg::Tensor(self), other], Rounding::$rounding)?;
+                run_in_place(stringify!($name_), &plan, self, &[other])?;
+                Ok(self)
+            }
+        )*}
+    };
+}
+
+divisions! {
+    /// `self / other` rounded downwards, with broadcasting; integers stay integers. PyTorch's
+    /// `div(rounding_mode="floor")`, Python's `//`.
+    ///
+    /// # Errors
+    /// `Broadcast` if the shapes do not fit together, `DivisionByZero` for integers, `DTypeUnsupported` for `bool`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![7, -7; i64].div_floor(2)?, tensor![3, -4; i64]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    div_floor, div_floor_, Floor;
+
+    /// `self / other` rounded towards zero, with broadcasting; integers stay integers. PyTorch's
+    /// `div(rounding_mode="trunc")`, C's `/`.
+    ///
+    /// # Errors
+    /// `Broadcast` if the shapes do not fit together, `DivisionByZero` for integers, `DTypeUnsupported` for `bool`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![7, -7; i64].div_trunc(2)?, tensor![3, -3; i64]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    div_trunc, div_trunc_, Trunc;
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Error, Tensor, tensor};
+
+    #[test]
+    fn integers_at_their_ends_and_zero() {
+        let least = tensor![i64::MIN; i64];
+        assert_eq!(least.div_floor(-1).unwrap(), least);
+        assert_eq!(least.div_trunc(-1).unwrap(), least);
+        let zero = tensor![0; i64];
+        assert!(matches!(least.div_floor(&zero), Err(Error::DivisionByZero { .. })));
+        assert!(matches!(least.clone().div_trunc_(0), Err(Error::DivisionByZero { .. })));
+        let nothing = Tensor::zeros([0], crate::DType::I64);
+        assert_eq!(nothing.div_floor(&zero).unwrap(), nothing);
+        assert!(matches!(tensor![true; bool].div_floor(true), Err(Error::DTypeUnsupported { .. })));
+    }
+
+    #[test]
+    fn floats_round_as_python() {
+        let a = tensor![1.0, -1.0, 1.0, 3.5, f64::INFINITY, 1.0; f64];
+        let b = tensor![f64::INFINITY, f64::INFINITY, 0.0, -2.0, 2.0, 0.1; f64];
+        let found = a.div_floor(&b).unwrap().to_vec::<f64>().unwrap();
+        assert_eq!(found[..4], [0.0, -1.0, f64::INFINITY, -2.0]);
+        assert!(found[4].is_nan());
+        // 1 / 0.1 is 10 as a number, but 0.1 is a little more than a tenth.
+        assert_eq!(found[5], 9.0);
+    }
+}

@@ -1,0 +1,86 @@
+//! Layers and losses. Losses never broadcast, so that unequal shapes are refused by design.
+
+use foldback_graph::Var;
+use foldback_nn::loss::{BceWithLogitsLoss, CrossEntropyLoss, MseLoss, NllLoss, Reduction};
+use foldback_nn::{Error, linear};
+
+use super::{Operation, Outcome, one, operation};
+use crate::conformance::args::{Args, Read, Refusal};
+
+pub(super) const ROWS: &[Operation] = &[
+    operation!(Sum "linear", "input weight bias", |a| {
+        one(linear(&a.var("input")?, &a.var("weight")?, a.maybe_var("bias")?.as_ref()))
+    }),
+    operation!(Sum "mse_loss", "input target weight reduction", |a| {
+        let mut loss = MseLoss::new().reduction(reduction(a)?);
+        if let Some(weight) = a.maybe_var("weight")? {
+            loss = loss.weight(weight);
+        }
+        same_shapes(a, loss.forward(&a.var("input")?, &a.var("target")?))
+    }),
+    operation!(Sum "binary_cross_entropy_with_logits", "input target weight pos_weight reduction", |a| {
+        let mut loss = BceWithLogitsLoss::new().reduction(reduction(a)?);
+        if let Some(weight) = untracked(a, "weight")? {
+            loss = loss.weight(weight.value());
+        }
+        if let Some(weight) = untracked(a, "pos_weight")? {
+            loss = loss.pos_weight(weight.value());
+        }
+        same_shapes(a, loss.forward(&a.var("input")?, &a.var("target")?))
+    }),
+    operation!(Sum "nll_loss", "input target weight ignore_index reduction", |a| {
+        let mut loss = NllLoss::new().reduction(reduction(a)?);
+        if let Some(weight) = untracked(a, "weight")? {
+            loss = loss.weight(weight.value());
+        }
+        if let Some(index) = a.int("ignore_index")? {
+            loss = loss.ignore_index(index as i64);
+        }
+        one(loss.forward(&a.var("input")?, &a.var("target")?))
+    }),
+    operation!(Sum "cross_entropy", "input target weight ignore_index reduction label_smoothing", |a| {
+        let mut loss = CrossEntropyLoss::new().reduction(reduction(a)?);
+        if let Some(weight) = untracked(a, "weight")? {
+            loss = loss.weight(weight.value());
+        }
+        if let Some(index) = a.int("ignore_index")? {
+            loss = loss.ignore_index(index as i64);
+        }
+        loss = loss.label_smoothing(a.float("label_smoothing", 0.0)?);
+        one(loss.forward(&a.var("input")?, &a.var("target")?))
+    }),
+];
+
+impl From<Error> for Refusal {
+    fn from(e: Error) -> Refusal {
+        Refusal::Library(e.to_string())
+    }
+}
+
+fn reduction(a: &Args) -> Read<Reduction> {
+    match a.word("reduction", "mean")?.as_str() {
+        "mean" => Ok(Reduction::Mean),
+        "sum" => Ok(Reduction::Sum),
+        "none" => Ok(Reduction::None),
+        other => Err(Refusal::Argument(format!("`reduction` = {other}"))),
+    }
+}
+
+/// A weight, which has no gradient here.
+fn untracked(a: &Args, name: &str) -> Read<Option<Var>> {
+    match a.maybe_var(name)? {
+        Some(v) if v.requires_grad() => Err(Refusal::Unsupported(format!("form loss(tracked {name})"))),
+        other => Ok(other),
+    }
+}
+
+/// The refusal of unequal shapes is by design.
+fn same_shapes(a: &Args, result: Result<Var, Error>) -> Outcome {
+    let (input, target) = (a.var("input")?.shape(), a.var("target")?.shape());
+    match result {
+        Err(Error::LossShapes { .. }) if foldback_tensor::can_broadcast(&input, &target) => {
+            Err(Refusal::Unsupported("by design: a loss of unequal shapes".into()))
+        }
+        result => one(result),
+    }
+}

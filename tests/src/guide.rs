@@ -1,0 +1,13 @@
+//! The programs in the guide, run as documentation tests.
+
+#[doc = include_str!("../../docs/src/guide/tensors.md")]
+pub mod tensors {}
+
+#[doc = include_str!("../../docs/src/guide/gradients.md")]
+pub mod gradients {}
+
+#[doc = include_str!("../../docs/src/guide/models.md")]
+pub mod models {}
+
+#[doc = include_str!("../../README.md")]
+pub mod readme {}
