@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Mutex;
 
 use tests::conformance::{files, replay};
 
@@ -13,9 +14,12 @@ const SKIPPED: &[(&str, usize)] = &[
     ("form var, std(dim=[])", 2),
 ];
 
-// One test, because the replayer counts the nodes of the whole process.
+/// The replayer counts the nodes of the whole process, so one test runs at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
 #[test]
 fn golden_cases_pass() {
+    let _alone = ALONE.lock();
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/cases");
     let files = files(&[cases]).expect("the cases are committed");
     let report = replay(&files).expect("the cases can be read");
@@ -24,4 +28,50 @@ fn golden_cases_pass() {
     let skipped: BTreeMap<String, usize> = SKIPPED.iter().map(|&(name, n)| (name.to_owned(), n)).collect();
     assert_eq!(report.unsupported, skipped);
     assert_eq!((total.passed, total.special_passed), (6733, 670));
+}
+
+/// A case of `mul` with its gradients, in which a pattern is replaced.
+fn planted(from: &str, to: &str) -> String {
+    let line = r#"{"op":"mul","id":1,"tags":[],"inputs":[
+        {"name":"input","shape":[2],"dtype":"f64","data":[2.0,3.0],"layout":"strided","strides":[2],"offset":1,"requires_grad":true},
+        {"name":"other","shape":[1],"dtype":"f64","data":[5.0],"layout":"contiguous","requires_grad":true}],
+        "args":{},"outputs":[{"shape":[2],"dtype":"f64","data":[10.0,15.0]}],
+        "grad_outputs":[{"shape":[2],"dtype":"f64","data":[1.0,-1.0]}],
+        "grads":[{"shape":[2],"dtype":"f64","data":[5.0,-5.0]},{"shape":[1],"dtype":"f64","data":[-1.0]}],
+        "grad2":{"v":[{"shape":[2],"dtype":"f64","data":[1.0,0.5]},{"shape":[1],"dtype":"f64","data":[2.0]}],
+        "grad_inputs":[{"shape":[2],"dtype":"f64","data":[2.0,-2.0]},{"shape":[1],"dtype":"f64","data":[0.5]}],
+        "grad_grad_outputs":[{"shape":[2],"dtype":"f64","data":[9.0,8.5]}]}}"#;
+    assert!(line.contains(from), "{from}");
+    line.replace(from, to).replace('\n', " ")
+}
+
+#[test]
+fn planted_faults_are_found() {
+    let _alone = ALONE.lock();
+    let error = r#""error":"refused","outputs""#;
+    // What is changed, and how many cases pass, fail and are skipped then.
+    let plants = [
+        ("\"id\":1", "\"id\":2", (1, 0, 0)),
+        ("10.0,15.0", "10.0,15.000001", (0, 1, 0)),
+        ("10.0,15.0", "10.0,\"nan\"", (0, 1, 0)),
+        (r#""outputs":[{"shape":[2]"#, r#""outputs":[{"shape":[2,1]"#, (0, 1, 0)),
+        (r#""outputs":[{"shape":[2],"dtype":"f64""#, r#""outputs":[{"shape":[2],"dtype":"f32""#, (0, 1, 0)),
+        ("[5.0,-5.0]", "[5.0,5.0]", (0, 1, 0)),
+        ("[-1.0]", "[1.0]", (0, 1, 0)),
+        ("[2.0,-2.0]", "[2.0,2.0]", (0, 1, 0)),
+        ("[9.0,8.5]", "[9.0,8.0]", (0, 1, 0)),
+        (r#""outputs""#, error, (0, 1, 0)),
+        (r#""op":"mul""#, r#""op":"mystery""#, (0, 0, 1)),
+        (r#""args":{}"#, r#""args":{"mystery":1}"#, (0, 0, 1)),
+        (r#""requires_grad":true},"#, r#""requires_grad":false},"#, (0, 1, 0)),
+        ("{\"op\"", "\"op\"", (0, 1, 0)),
+    ];
+    for (i, (from, to, expected)) in plants.into_iter().enumerate() {
+        let path = std::env::temp_dir().join(format!("planted-{}-{i}.jsonl", std::process::id()));
+        std::fs::write(&path, planted(from, to)).expect("the folder for temporary files can be written");
+        let report = replay(std::slice::from_ref(&path)).expect("the file was just written");
+        std::fs::remove_file(&path).expect("the file was just read");
+        let total = report.total();
+        assert_eq!((total.passed, total.failed, total.skipped), expected, "{from} -> {to}\n{report}");
+    }
 }

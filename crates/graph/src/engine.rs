@@ -10,83 +10,15 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::panic::Location;
 use std::sync::Arc;
 
-use foldback_tensor::{DType, Shape, Tensor, kernel, set_thread_modes, thread_modes};
+use foldback_tensor::{Shape, Tensor, kernel, set_thread_modes, thread_modes};
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
+use crate::gradient::{Gradient, add_gradients, call_function, dense, fit};
 use crate::hooks::Hooks;
 use crate::mode::{GradMode, INHERITS_LINE};
-use crate::node::{Edge, InputMetadata, Kind, Node, OUTPUT, Saved};
-use crate::table::{self, Slot};
+use crate::node::{Edge, Node};
 use crate::var::{Var, VarKind};
-
-/// A gradient on its way out of a function row.
-pub(crate) enum Flow {
-    /// a value
-    Value(Var),
-    /// a matrix product that has not been computed
-    Product(Tensor, Tensor),
-}
-
-impl From<Var> for Flow {
-    fn from(v: Var) -> Flow {
-        Flow::Value(v)
-    }
-}
-
-/// A gradient that a node has produced and the engine has not yet validated.
-enum Gradient<'a> {
-    None,
-    Value(Var),
-    /// a formula and its operands: evaluated where its shape is known
-    Deferred(&'static table::Gradient, &'a [f64; 2], SmallVec<[&'a Tensor; 4]>),
-    /// two matrices
-    Product(Tensor, Tensor),
-}
-
-/// What the backward function of a node sees.
-pub(crate) struct Context<'a> {
-    pub(crate) node: &'a Arc<Node>,
-    pub(crate) grads: &'a [Option<Var>],
-    saved: &'a Saved,
-    wanted: &'a dyn Fn(usize) -> bool,
-}
-
-impl Context<'_> {
-    /// Whether the gradient of an input is asked for.
-    pub(crate) fn needs(&self, input: usize) -> bool {
-        (self.wanted)(input)
-    }
-
-    /// The gradient of the first output, an input or the output, as a variable with its history.
-    pub(crate) fn value(&self, slot: Slot) -> Var {
-        match slot {
-            Slot::Grad => self.grads[0].clone().expect("a node runs when it has received a gradient"),
-            Slot::Input(i) => unpack(self.node, self.saved, i),
-            Slot::Output => unpack(self.node, self.saved, OUTPUT),
-        }
-    }
-}
-
-/// The place of a saved value among those that were saved.
-fn saved_value(saved: &Saved, bit: u8) -> &Tensor {
-    let before = saved.mask & ((1u16 << bit) as u8).wrapping_sub(1);
-    &saved.values[before.count_ones() as usize]
-}
-
-/// A saved value with its history: an input's edge, or, for an output, the node itself.
-fn unpack(node: &Arc<Node>, saved: &Saved, bit: u8) -> Var {
-    let value = saved_value(saved, bit).clone();
-    let edge = if bit == OUTPUT {
-        Some(Edge { node: node.clone(), nr: 0 })
-    } else {
-        node.next_edges[bit as usize].clone()
-    };
-    match edge {
-        Some(edge) => Var { kind: VarKind::Tracked(value, edge) },
-        None => Var::constant(value),
-    }
-}
 
 /// The gradients that wait for a node, one per output.
 struct Ready {
@@ -318,81 +250,6 @@ impl GraphTask {
     }
 }
 
-/// Runs a node's function, or hands out its formulas unevaluated.
-fn call_function<'a>(
-    node: &'a Arc<Node>,
-    grads: &'a SmallVec<[Option<Var>; 1]>,
-    saved: &'a Saved,
-    wanted: &dyn Fn(usize) -> bool,
-    create_graph: bool,
-) -> Result<SmallVec<[Gradient<'a>; 2]>> {
-    match &node.kind {
-        Kind::Rule(rule, params) => {
-            let Some(g) = &grads[0] else {
-                return Ok(rule.gradients.iter().map(|_| Gradient::None).collect());
-            };
-            let gradient = |(input, gradient): (usize, &'static table::Gradient)| -> Result<Gradient<'a>> {
-                if !wanted(input) {
-                    return Ok(Gradient::None);
-                }
-                if gradient.passes {
-                    return Ok(Gradient::Value(g.clone()));
-                }
-                match (&g.kind, create_graph) {
-                    (VarKind::Constant(g), false) => {
-                        let operand = |slot: &Slot| match slot {
-                            Slot::Grad => g,
-                            Slot::Input(i) => saved_value(saved, *i),
-                            Slot::Output => saved_value(saved, OUTPUT),
-                        };
-                        Ok(Gradient::Deferred(
-                            gradient,
-                            params,
-                            gradient.operands.iter().map(operand).collect(),
-                        ))
-                    }
-                    _ => {
-                        let ctx = Context { node, grads, saved, wanted };
-                        // As in the fused kernel, everything is computed in the operation's type.
-                        let dtype = node.metadata[0].dtype;
-                        let operand = |s: &Slot| match ctx.value(*s) {
-                            v if v.dtype() == DType::Bool => v,
-                            v => v.to_dtype(dtype),
-                        };
-                        let operands: SmallVec<[Var; 4]> = gradient.operands.iter().map(operand).collect();
-                        let operands: SmallVec<[&Var; 4]> = operands.iter().collect();
-                        Ok(Gradient::Value((gradient.trace)(params, &operands)?))
-                    }
-                }
-            };
-            rule.gradients.iter().enumerate().map(gradient).collect()
-        }
-        Kind::Function(_, function) => {
-            let flows = function(&Context { node, grads, saved, wanted })?;
-            let gradient = |f: Option<Flow>| match f {
-                None => Gradient::None,
-                Some(Flow::Value(v)) => Gradient::Value(v),
-                Some(Flow::Product(a, b)) => Gradient::Product(a, b),
-            };
-            Ok(flows.into_iter().map(gradient).collect())
-        }
-        Kind::AccumulateGrad(_) => Ok(SmallVec::new()),
-    }
-}
-
-/// Folds and casts a gradient to what its input wants.
-fn fit(g: Var, meta: &InputMetadata, misfit: &dyn Fn(&Shape) -> Error) -> Result<Var> {
-    let g = if g.shape() == meta.shape {
-        g
-    } else {
-        g.sum_to(meta.shape.clone()).map_err(|e| match e {
-            Error::Tensor(foldback_tensor::Error::Expand { .. }) => misfit(&g.shape()),
-            other => other,
-        })?
-    };
-    Ok(if g.dtype() == meta.dtype { g } else { g.to_dtype(meta.dtype) })
-}
-
 /// Says in which operation's gradient something went wrong. A user's own error stays as it is.
 fn in_backward(node: &Node, source: Error) -> Error {
     match source {
@@ -400,32 +257,6 @@ fn in_backward(node: &Node, source: Error) -> Error {
             Error::Backward { op: node.name(), location: node.location, source: Box::new(source) }
         }
         other => other,
-    }
-}
-
-/// The sum of two gradients of one value. In the memory of the first, if nobody else holds it and it has no history.
-pub(crate) fn add_gradients(a: Var, b: Var) -> Var {
-    match (a.kind, b.kind) {
-        (VarKind::Constant(a), VarKind::Constant(b)) => {
-            // A compressed gradient (stride 0) has no memory of its own to add into.
-            if a.strides().contains(&0) { add_tensors(b, &a) } else { add_tensors(a, &b) }
-        }
-        (a, b) => Var { kind: a } + Var { kind: b },
-    }
-}
-
-fn add_tensors(mut a: Tensor, b: &Tensor) -> Var {
-    match a.add_(b) {
-        Ok(_) => Var::constant(a),
-        Err(e) => unreachable!("gradients of one value have its shape and type: {e}"),
-    }
-}
-
-/// What a leaf keeps: dense, row-major.
-fn dense(grad: Var) -> Var {
-    match grad.kind {
-        VarKind::Constant(t) => Var::constant(t.contiguous()),
-        _ => grad,
     }
 }
 

@@ -3,8 +3,8 @@
 use foldback_tensor::Tensor;
 use smallvec::SmallVec;
 
-use crate::engine::{Context, Flow};
 use crate::error::{Error, Result};
+use crate::gradient::{Context, Flow};
 use crate::mode::is_grad_enabled;
 use crate::record::record_function;
 use crate::table::Slot;

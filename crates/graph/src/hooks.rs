@@ -93,7 +93,7 @@ impl Hooks {
             let mut entries = hooks.entries.lock().expect("hooks run outside the lock");
             if let Some(slot) = entries.retained.iter_mut().find(|r| r.0 == nr) {
                 slot.1 = Some(match slot.1.take() {
-                    Some(old) => crate::engine::add_gradients(old, grad),
+                    Some(old) => crate::gradient::add_gradients(old, grad),
                     None => grad,
                 });
             }

@@ -10,6 +10,7 @@ mod compare;
 mod engine;
 mod error;
 mod function;
+mod gradient;
 mod hooks;
 mod in_place;
 mod mode;

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use foldback_tensor::{DType, Shape, Tensor};
 use smallvec::SmallVec;
 
-use crate::engine::{Context, Flow};
 use crate::error::{Error, Result};
+use crate::gradient::{Context, Flow};
 use crate::hooks::Hooks;
 use crate::table::Rule;
 use crate::var::Var;

@@ -32,7 +32,7 @@ pub struct Report {
 }
 
 /// How many failures of one operation are printed.
-const SHOWN: usize = 40;
+const SHOWN: usize = 5;
 
 impl Report {
     /// Sums over all operations.

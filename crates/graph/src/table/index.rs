@@ -4,8 +4,8 @@ use foldback_tensor::Tensor;
 use smallvec::SmallVec;
 
 use super::macros::function;
-use crate::engine::{Context, Flow};
 use crate::error::Result;
+use crate::gradient::{Context, Flow};
 use crate::record::record_one;
 use crate::var::Var;
 

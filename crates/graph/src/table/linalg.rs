@@ -1,8 +1,8 @@
 //! Rows of matrix products.
 
 use super::macros::function;
-use crate::engine::Flow;
 use crate::error::Result;
+use crate::gradient::Flow;
 use crate::mode::is_grad_enabled;
 use crate::var::Var;
 

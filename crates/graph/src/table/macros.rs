@@ -170,13 +170,13 @@ macro_rules! function {
                 let value: foldback_tensor::Tensor = $value?;
                 let mask = $crate::table::functions::mask(inputs, SLOTS);
                 Ok($crate::record::record_one($crate::table::names::shown(stringify!($name)), inputs, value, mask, move || {
-                    Box::new(move |ctx: &$crate::engine::Context<'_>| {
+                    Box::new(move |ctx: &$crate::gradient::Context<'_>| {
                         let mut gradients = smallvec::SmallVec::new();
                         let mut input = 0;
                         $(
                             gradients.push(if ctx.needs(input) {
                                 $(let $n = &ctx.value($crate::table::names::slot(stringify!($n), INPUTS, OUTPUT));)+
-                                Some($crate::engine::Flow::from($gradient?))
+                                Some($crate::gradient::Flow::from($gradient?))
                             } else {
                                 None
                             });

@@ -5,8 +5,8 @@ use smallvec::SmallVec;
 
 use super::functions::{product_of_others, reduced_count, scatter_back, with_reduced_axes};
 use super::macros::function;
-use crate::engine::{Context, Flow};
 use crate::error::Result;
+use crate::gradient::{Context, Flow};
 use crate::record::record_function;
 use crate::var::Var;
 

@@ -12,9 +12,11 @@ mod block;
 mod counter;
 mod fold;
 mod plan;
+mod reducer;
 mod walk;
 
-pub(crate) use fold::{Reduce, Reducer, fold, fold_with_prior};
+pub(crate) use fold::{Reduce, fold, fold_with_prior};
+pub(crate) use reducer::Reducer;
 pub(crate) use walk::{copy, copy_into, map, map_in_place, map_out, update};
 
 use crate::dtype::{Block, DType, Scalar};

@@ -4,8 +4,10 @@
 //! A loop's body is `#[inline(always)]` and generic over the formula; a door is the same body inside a function with
 //! the level's features switched on, so the compiler vectorises it for that level.
 
-use super::formula::{Compare, Float, FloatOps, Formula, Lane, NumFormula, Update, Words};
+use super::formula::{Compare, Formula, NumFormula, Update};
+use super::lane::{Float, Lane, Words};
 use super::level::{Level, level};
+use super::real::FloatOps;
 use crate::iter::Reducer;
 
 /// Writes a public function that picks the level and the doors behind it, from a loop body.

@@ -2,19 +2,21 @@
 
 pub(crate) mod doors;
 mod formula;
+mod lane;
 mod level;
 mod matmul;
+mod real;
 mod scatter;
+mod simple;
 
-pub use formula::{
-    Compare, Float, FloatKernel, FloatOps, Formula, Lane, Num, NumFormula, NumKernel, Real, Update,
-};
-pub(crate) use formula::{
-    CompareKernel, IntPowKernel, LogicKernel, UnaryLogicKernel, UpdateKernel, WhereKernel, typed,
-};
+pub use formula::{Compare, FloatKernel, Formula, NumFormula, NumKernel, Update};
+pub(crate) use formula::{CompareKernel, UpdateKernel, typed};
+pub use lane::{Float, Lane};
 pub use level::{Level, detected_level, force_level, level};
 pub(crate) use matmul::{BatchAxis, Matrix, Multiply, Product};
+pub use real::{FloatOps, Num, Real};
 pub(crate) use scatter::{Accumulate, add_rows, interleave, scatter_add, take_rows};
+pub(crate) use simple::{IntPowKernel, LogicKernel, UnaryLogicKernel, WhereKernel};
 
 use crate::dtype::{Block, BlockMut};
 

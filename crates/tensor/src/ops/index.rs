@@ -165,7 +165,7 @@ impl Tensor {
         src.expect_dtype(op, self.dtype())?;
         let mut expected = ranked(self);
         expected[axis] = index.numel();
-        if ranked(src) != expected || src.rank() > expected.rank() {
+        if ranked(src) != expected || (src.rank() == 0 && self.rank() > 0) {
             return Err(Error::ShapeMismatch { op, expected, found: src.shape().clone() });
         }
         let shape = ranked(self);

@@ -89,14 +89,19 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn movedim(&self, source: impl Into<Axes>, destination: impl Into<Axes>) -> Result<Tensor> {
-        let from = axis_list("movedim", &source.into(), self.rank())?;
-        let to = axis_list("movedim", &destination.into(), self.rank())?;
+        // A single number has one axis to name, as everywhere, and nothing to move.
+        let rank = self.rank().max(1);
+        let from = axis_list("movedim", &source.into(), rank)?;
+        let to = axis_list("movedim", &destination.into(), rank)?;
         if from.len() != to.len() {
             return Err(Error::Rank {
                 op: "movedim",
                 expected: "as many destination as source",
                 found: to.len(),
             });
+        }
+        if self.rank() == 0 {
+            return Ok(self.clone());
         }
         let mut order: Dims<usize> = (0..self.rank()).filter(|i| !from.contains(i)).collect();
         let mut moves: Dims<(usize, usize)> = to.into_iter().zip(from).collect();

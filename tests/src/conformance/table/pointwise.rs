@@ -125,10 +125,6 @@ pub(super) const ROWS: &[Operation] = &[
         let (x, lo, hi) = (a.var("input")?, a.maybe_operand("min")?, a.maybe_operand("max")?);
         one(clamp(&x, lo, hi)?)
     }),
-    operation!(Exact "masked_fill", "input mask value", |a| {
-        let (x, value) = (a.var("input")?, a.operand("value")?);
-        one(a.var("mask")?.where_cond(value.input(), Input::Var(&x)))
-    }),
     operation!(Exact "where", "condition input other", |a| {
         let (condition, yes, no) = (a.var("condition")?, a.operand("input")?, a.operand("other")?);
         one(condition.where_cond(yes.input(), no.input()))
@@ -177,7 +173,7 @@ fn scaled(a: &Args, left: &str, right: &str, scaled: fn(&Var, Input<'_>, Scalar)
     }
 }
 
-/// A number on the left of a number: the functions of PyTorch whose parameters are `input` and `other` make a tensor of it.
+/// A number on the left of a number: functions of PyTorch with the parameters `input` and `other` make a tensor of it.
 fn alone(number: Scalar) -> Var {
     Var::from(Tensor::full((), number, number.dtype()))
 }

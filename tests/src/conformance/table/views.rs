@@ -30,7 +30,10 @@ pub(super) const ROWS: &[Operation] = &[
         one(a.var("input")?.transpose(a.int_of(first)?, a.int_of(second)?))
     }),
     operation!(Exact "t", "input", |a| one(a.var("input")?.t())),
-    operation!(Exact "mT", "input", |a| one(a.var("input")?.transpose(-2, -1))),
+    operation!(Exact "mT", "input", |a| {
+        let x = a.var("input")?;
+        if x.rank() == 0 { Ok(vec![x]) } else { one(x.transpose(-2, -1)) }
+    }),
     operation!(Exact "movedim moveaxis", "input source destination", |a| {
         one(a.var("input")?.movedim(a.ints_of("source")?, a.ints_of("destination")?))
     }),
@@ -48,7 +51,11 @@ pub(super) const ROWS: &[Operation] = &[
     operation!(Exact "unsqueeze", "input dim", |a| one(a.var("input")?.unsqueeze(a.int_of("dim")?))),
     operation!(Exact "flip", "input dims", |a| one(a.var("input")?.flip(a.ints_of("dims")?))),
     operation!(Exact "fliplr", "input", |a| one(a.var("input")?.flip(1))),
-    operation!(Exact "flipud", "input", |a| one(a.var("input")?.flip(0))),
+    operation!(Exact "flipud", "input", |a| {
+        let x = a.var("input")?;
+        size_of(&x, 0)?;
+        one(x.flip(0))
+    }),
     operation!(Exact "narrow", "input dim start length", |a| {
         let length = usize::try_from(a.int_of("length")?).map_err(|_| Refusal::Argument("a negative length".into()))?;
         one(a.var("input")?.narrow(a.int_of("dim")?, a.int_of("start")?, length))

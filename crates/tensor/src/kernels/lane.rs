@@ -1,0 +1,227 @@
+//! The numbers of a kernel's loop: lanes of `f32` and `f64`, and wrapping integers.
+
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+use super::real::{Num, Real};
+use crate::dtype::Element;
+use crate::math::VecMath;
+
+/// The primitive floating-point types, as kernels see them.
+#[allow(private_bounds, reason = "the vector functions are the crate's own")]
+pub trait Float:
+    Element
+    + VecMath
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+{
+    #[doc(hidden)]
+    fn of(v: f64) -> Self;
+    #[doc(hidden)]
+    fn abs_(self) -> Self;
+    #[doc(hidden)]
+    fn sqrt_(self) -> Self;
+    #[doc(hidden)]
+    fn is_nan_(self) -> bool;
+}
+macro_rules! float {
+    ($t:ty) => {
+        impl Float for $t {
+            #[inline(always)]
+            fn of(v: f64) -> $t {
+                v as $t
+            }
+            #[inline(always)]
+            fn abs_(self) -> $t {
+                self.abs()
+            }
+            #[inline(always)]
+            fn sqrt_(self) -> $t {
+                self.sqrt()
+            }
+            #[inline(always)]
+            fn is_nan_(self) -> bool {
+                self.is_nan()
+            }
+        }
+    };
+}
+float!(f32);
+float!(f64);
+
+/// One lane of a floating-point block. `FMA` says whether fused multiply-add is an instruction here.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct Lane<T, const FMA: bool>(pub T);
+
+macro_rules! lane_op {
+    ($trait:ident, $f:ident, $op:tt) => {
+        impl<T: Float, const FMA: bool> $trait for Lane<T, FMA> {
+            type Output = Self;
+            #[inline(always)]
+            fn $f(self, o: Self) -> Self {
+                Lane(self.0 $op o.0)
+            }
+        }
+        impl<T: Float, const FMA: bool> $trait<f64> for Lane<T, FMA> {
+            type Output = Self;
+            #[inline(always)]
+            fn $f(self, o: f64) -> Self {
+                Lane(self.0 $op T::of(o))
+            }
+        }
+        impl<T: Float, const FMA: bool> $trait<Lane<T, FMA>> for f64 {
+            type Output = Lane<T, FMA>;
+            #[inline(always)]
+            fn $f(self, o: Lane<T, FMA>) -> Lane<T, FMA> {
+                Lane(T::of(self) $op o.0)
+            }
+        }
+    };
+}
+lane_op!(Add, add, +);
+lane_op!(Sub, sub, -);
+lane_op!(Mul, mul, *);
+lane_op!(Div, div, /);
+
+impl<T: Float, const FMA: bool> Neg for Lane<T, FMA> {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        Lane(-self.0)
+    }
+}
+
+/// The comparisons and the mask algebra of plain numbers, on the wrapped value.
+macro_rules! plain_masks {
+    () => {
+        type Mask = bool;
+        #[inline(always)]
+        fn lt(self, o: Self) -> bool {
+            self.0 < o.0
+        }
+        #[inline(always)]
+        fn le(self, o: Self) -> bool {
+            self.0 <= o.0
+        }
+        #[inline(always)]
+        fn eq(self, o: Self) -> bool {
+            self.0 == o.0
+        }
+        #[inline(always)]
+        fn and(a: bool, b: bool) -> bool {
+            a & b
+        }
+        #[inline(always)]
+        fn or(a: bool, b: bool) -> bool {
+            a | b
+        }
+        #[inline(always)]
+        fn not(a: bool) -> bool {
+            !a
+        }
+        #[inline(always)]
+        fn select(mask: bool, yes: Self, no: Self) -> Self {
+            if mask { yes } else { no }
+        }
+    };
+}
+
+impl<T: Float, const FMA: bool> Num for Lane<T, FMA> {
+    plain_masks!();
+    #[inline(always)]
+    fn lit(v: f64) -> Self {
+        Lane(T::of(v))
+    }
+    #[inline(always)]
+    fn abs(self) -> Self {
+        Lane(self.0.abs_())
+    }
+    #[inline(always)]
+    fn sign(self) -> Self {
+        let above = if self.0 > T::of(0.0) { T::of(1.0) } else { T::of(0.0) };
+        Lane(if self.0 < T::of(0.0) { T::of(-1.0) } else { above })
+    }
+    #[inline(always)]
+    fn maximum(self, o: Self) -> Self {
+        let larger = if self.0 > o.0 { self.0 } else { o.0 };
+        Lane(if self.0.is_nan_() { self.0 } else { larger })
+    }
+    #[inline(always)]
+    fn minimum(self, o: Self) -> Self {
+        let smaller = if self.0 < o.0 { self.0 } else { o.0 };
+        Lane(if self.0.is_nan_() { self.0 } else { smaller })
+    }
+}
+
+macro_rules! lane_math {
+    ($($f:ident),*) => {$(
+        #[inline(always)]
+        fn $f(self) -> Self {
+            Lane(VecMath::$f::<FMA>(self.0))
+        }
+    )*};
+}
+impl<T: Float, const FMA: bool> Real for Lane<T, FMA> {
+    lane_math!(exp, expm1, ln, log1p, sin, cos, tanh, sigmoid, erf);
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        Lane(self.0.sqrt_())
+    }
+    #[inline(always)]
+    fn pow(self, o: Self) -> Self {
+        Lane(VecMath::pow::<FMA>(self.0, o.0))
+    }
+}
+
+/// An integer with wrapping arithmetic, as PyTorch's.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub(crate) struct Words(pub(crate) i64);
+
+macro_rules! word_op {
+    ($trait:ident, $f:ident, $w:ident) => {
+        impl $trait for Words {
+            type Output = Words;
+            #[inline(always)]
+            fn $f(self, o: Words) -> Words {
+                Words(self.0.$w(o.0))
+            }
+        }
+    };
+}
+word_op!(Add, add, wrapping_add);
+word_op!(Sub, sub, wrapping_sub);
+word_op!(Mul, mul, wrapping_mul);
+impl Neg for Words {
+    type Output = Words;
+    #[inline(always)]
+    fn neg(self) -> Words {
+        Words(self.0.wrapping_neg())
+    }
+}
+impl Num for Words {
+    plain_masks!();
+    #[inline(always)]
+    fn lit(v: f64) -> Words {
+        Words(v as i64)
+    }
+    #[inline(always)]
+    fn abs(self) -> Words {
+        Words(self.0.wrapping_abs())
+    }
+    #[inline(always)]
+    fn sign(self) -> Words {
+        Words(self.0.signum())
+    }
+    #[inline(always)]
+    fn maximum(self, o: Words) -> Words {
+        Words(self.0.max(o.0))
+    }
+    #[inline(always)]
+    fn minimum(self, o: Words) -> Words {
+        Words(self.0.min(o.0))
+    }
+}

@@ -1,0 +1,129 @@
+//! `Num` and `Real`: what a formula may ask of the numbers it works on.
+
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+/// Numbers with the arithmetic that integers have too. Integers wrap.
+pub trait Num:
+    Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Neg<Output = Self>
+{
+    /// The result of a comparison: `bool` for plain numbers.
+    type Mask: Copy;
+    /// A constant.
+    fn lit(v: f64) -> Self;
+    /// `self < o`
+    fn lt(self, o: Self) -> Self::Mask;
+    /// `self <= o`
+    fn le(self, o: Self) -> Self::Mask;
+    /// `self == o`
+    fn eq(self, o: Self) -> Self::Mask;
+    /// Whether both hold.
+    fn and(a: Self::Mask, b: Self::Mask) -> Self::Mask;
+    /// Whether one holds.
+    fn or(a: Self::Mask, b: Self::Mask) -> Self::Mask;
+    /// Whether it does not hold.
+    fn not(a: Self::Mask) -> Self::Mask;
+    /// `yes` where the mask holds, else `no`; the branch that is not taken has no influence, not even a NaN.
+    fn select(mask: Self::Mask, yes: Self, no: Self) -> Self;
+    /// `|self|`
+    fn abs(self) -> Self;
+    /// -1, 0 or 1; 0 for NaN, as in PyTorch.
+    fn sign(self) -> Self;
+    /// The larger one; NaN if either is.
+    fn maximum(self, o: Self) -> Self;
+    /// The smaller one; NaN if either is.
+    fn minimum(self, o: Self) -> Self;
+
+    /// `self > o`
+    #[inline(always)]
+    fn gt(self, o: Self) -> Self::Mask {
+        o.lt(self)
+    }
+    /// `self >= o`
+    #[inline(always)]
+    fn ge(self, o: Self) -> Self::Mask {
+        o.le(self)
+    }
+    /// `self != o`
+    #[inline(always)]
+    fn ne(self, o: Self) -> Self::Mask {
+        Self::not(self.eq(o))
+    }
+    /// `self * self`
+    #[inline(always)]
+    fn square(self) -> Self {
+        self * self
+    }
+}
+
+/// Real numbers: what a gradient formula may use.
+///
+/// Implemented by lanes of a block kernel (`f32`, `f64`) and, in the graph crate, by recorded values, so that one
+/// formula is both a fused kernel and the graph of the gradient.
+pub trait Real:
+    Num
+    + Div<Output = Self>
+    + Add<f64, Output = Self>
+    + Sub<f64, Output = Self>
+    + Mul<f64, Output = Self>
+    + Div<f64, Output = Self>
+{
+    /// e to the power of `self`
+    fn exp(self) -> Self;
+    /// `exp(self) - 1`, accurate near 0
+    fn expm1(self) -> Self;
+    /// natural logarithm
+    fn ln(self) -> Self;
+    /// `ln(1 + self)`, accurate near 0
+    fn log1p(self) -> Self;
+    /// square root
+    fn sqrt(self) -> Self;
+    /// sine
+    fn sin(self) -> Self;
+    /// cosine
+    fn cos(self) -> Self;
+    /// hyperbolic tangent
+    fn tanh(self) -> Self;
+    /// `1 / (1 + exp(-self))`
+    fn sigmoid(self) -> Self;
+    /// the error function
+    fn erf(self) -> Self;
+    /// `self` to the power `o`
+    fn pow(self, o: Self) -> Self;
+
+    /// `self` to the power of a plain number. Half powers are roots, which keep the sign of a zero, as PyTorch's do.
+    #[inline(always)]
+    fn pow_number(self, exponent: f64) -> Self {
+        if exponent == 0.5 {
+            self.sqrt()
+        } else if exponent == -0.5 {
+            self.rsqrt()
+        } else {
+            self.pow(Self::lit(exponent))
+        }
+    }
+    /// `1 / sqrt(self)`
+    #[inline(always)]
+    fn rsqrt(self) -> Self {
+        Self::lit(1.0) / self.sqrt()
+    }
+    /// `1 / self`
+    #[inline(always)]
+    fn reciprocal(self) -> Self {
+        Self::lit(1.0) / self
+    }
+    /// Whether it is NaN.
+    #[inline(always)]
+    fn is_nan(self) -> Self::Mask {
+        self.ne(self)
+    }
+}
+
+/// What a formula may ask of the literals in it: `1.0 - x` works like `x - 1.0`.
+pub trait FloatOps<R>:
+    Add<R, Output = R> + Sub<R, Output = R> + Mul<R, Output = R> + Div<R, Output = R>
+{
+}
+impl<R, T: Add<R, Output = R> + Sub<R, Output = R> + Mul<R, Output = R> + Div<R, Output = R>> FloatOps<R>
+    for T
+{
+}

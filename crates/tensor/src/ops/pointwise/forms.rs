@@ -1,0 +1,265 @@
+//! Forms with more arguments: scales, bounds, conditions, and given outputs.
+
+use super::super::arg::{Arg, result_type};
+use super::super::formulas as f;
+use super::binary::reversed;
+use super::plan::{
+    AND, Plan, common_shape, expect_castable, plan_add, plan_float_only, plan_num, plan_real, run,
+    run_in_place, unsupported,
+};
+use crate::dtype::{DType, Scalar};
+use crate::error::{Error, Result};
+use crate::iter::{self, Operand};
+use crate::kernels::{FloatKernel, NumKernel, WhereKernel};
+use crate::tensor::Tensor;
+
+impl Tensor {
+    /// `self + alpha * other`.
+    ///
+    /// # Errors
+    /// As [`Self::add`]; `Alpha` if the scale does not suit the type of the result (a fraction for integers, a truth
+    /// value for numbers).
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 2.0].add_scaled(&tensor![10.0, 20.0], 0.5)?, tensor![6.0, 12.0]);
+    /// assert!(tensor![1; i64].add_scaled(&tensor![1; i64], 0.5).is_err());
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn add_scaled<'a>(&'a self, other: impl Into<Arg<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor> {
+        let args = [Arg::Tensor(self), other.into()];
+        run("add", &plan_add("add", &args.map(|a| a.meta()), alpha.into(), 1.0)?, &args)
+    }
+
+    /// `self - alpha * other`.
+    ///
+    /// # Errors
+    /// As [`Self::sub`] and [`Self::add_scaled`].
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0].sub_scaled(&tensor![10.0], 2)?, tensor![-19.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn sub_scaled<'a>(&'a self, other: impl Into<Arg<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor> {
+        let args = [Arg::Tensor(self), other.into()];
+        run("sub", &plan_add("sub", &args.map(|a| a.meta()), alpha.into(), -1.0)?, &args)
+    }
+
+    /// `number - self`.
+    ///
+    /// # Errors
+    /// `DTypeUnsupported` for `bool`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 2.0].rsub(3.0)?, tensor![2.0, 1.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    pub fn rsub(&self, number: impl Into<Scalar>) -> Result<Tensor> {
+        reversed("sub", number.into(), self)
+    }
+
+    /// `number / self`.
+    ///
+    /// # Errors
+    /// None today; the signature is that of its relatives.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 2.0].rdiv(3.0)?, tensor![3.0, 1.5]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    pub fn rdiv(&self, number: impl Into<Scalar>) -> Result<Tensor> {
+        reversed("div", number.into(), self)
+    }
+
+    /// `number` to the power `self`.
+    ///
+    /// # Errors
+    /// `DTypeUnsupported` for a `bool` to the power of `bool`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 2.0].rpow(3.0)?, tensor![3.0, 9.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    pub fn rpow(&self, number: impl Into<Scalar>) -> Result<Tensor> {
+        reversed("pow", number.into(), self)
+    }
+
+    /// [`Self::add_scaled`] into this tensor.
+    ///
+    /// # Errors
+    /// As [`Self::add_`] and [`Self::add_scaled`]. Nothing is changed then.
+    #[track_caller]
+    pub fn add_scaled_<'a>(
+        &mut self,
+        other: impl Into<Arg<'a>>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<&mut Tensor> {
+        let other = other.into();
+        let plan = plan_add("add_", &[Arg::Tensor(self).meta(), other.meta()], alpha.into(), 1.0)?;
+        run_in_place("add_", &plan, self, &[other])?;
+        Ok(self)
+    }
+
+    /// [`Self::sub_scaled`] into this tensor.
+    ///
+    /// # Errors
+    /// As [`Self::sub_`] and [`Self::add_scaled`]. Nothing is changed then.
+    #[track_caller]
+    pub fn sub_scaled_<'a>(
+        &mut self,
+        other: impl Into<Arg<'a>>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<&mut Tensor> {
+        let other = other.into();
+        let plan = plan_add("sub_", &[Arg::Tensor(self).meta(), other.meta()], alpha.into(), -1.0)?;
+        run_in_place("sub_", &plan, self, &[other])?;
+        Ok(self)
+    }
+
+    /// `ln(1 + exp(beta x)) / beta`, and `x` itself where `beta x` exceeds `threshold`.
+    ///
+    /// # Errors
+    /// `DTypeUnsupported` for integers and `bool`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![3.0].softplus_with(2.0, 5.0)?, tensor![3.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    pub fn softplus_with(&self, beta: f64, threshold: f64) -> Result<Tensor> {
+        let arg = Arg::Tensor(self);
+        run(
+            "softplus",
+            &plan_float_only("softplus", arg.meta(), FloatKernel(f::Softplus { beta, threshold }))?,
+            &[arg],
+        )
+    }
+
+    /// `min(max(self, lo), hi)`, with broadcasting; where `lo > hi` the result is `hi`.
+    ///
+    /// # Errors
+    /// `Broadcast` if the shapes do not fit together; `DTypeUnsupported` if all are `bool`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![-1.0, 0.5, 2.0].clamp(0.0, 1.0)?, tensor![0.0, 0.5, 1.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn clamp<'a>(&'a self, lo: impl Into<Arg<'a>>, hi: impl Into<Arg<'a>>) -> Result<Tensor> {
+        let args = [Arg::Tensor(self), lo.into(), hi.into()];
+        let dtype = result_type(&args.map(|a| a.meta()));
+        if dtype == DType::Bool {
+            return unsupported("clamp", dtype);
+        }
+        run("clamp", &Plan::same(NumKernel(f::Clamp), dtype)?, &args)
+    }
+
+    /// [`Self::clamp`] into this tensor.
+    ///
+    /// # Errors
+    /// As [`Self::clamp`]; `Expand` or `ResultCast` if the result does not fit this tensor. Nothing is changed then.
+    #[track_caller]
+    pub fn clamp_<'a>(&mut self, lo: impl Into<Arg<'a>>, hi: impl Into<Arg<'a>>) -> Result<&mut Tensor> {
+        let others = [lo.into(), hi.into()];
+        let dtype = result_type(&[Arg::Tensor(self).meta(), others[0].meta(), others[1].meta()]);
+        if dtype == DType::Bool {
+            return unsupported("clamp_", dtype);
+        }
+        let plan = Plan::same(NumKernel(f::Clamp), dtype)?;
+        run_in_place("clamp_", &plan, self, &others)?;
+        Ok(self)
+    }
+
+    /// `yes` where this `bool` tensor is true, else `no`; all three broadcast (PyTorch's `where`).
+    ///
+    /// # Errors
+    /// `DTypeMismatch` if this is not `bool`; `Broadcast` if the shapes do not fit together.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![-1.0, 2.0];
+    /// assert_eq!(x.gt(0.0)?.where_cond(&x, 0.0)?, tensor![0.0, 2.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn where_cond<'a>(&'a self, yes: impl Into<Arg<'a>>, no: impl Into<Arg<'a>>) -> Result<Tensor> {
+        self.expect_dtype("where", DType::Bool)?;
+        let args = [Arg::Tensor(self), yes.into(), no.into()];
+        let dtype = result_type(&[args[1].meta(), args[2].meta()]);
+        let shape = common_shape("where", &args, dtype)?;
+        let cells = [args[1].cell(), args[2].cell()];
+        let operands = [
+            Operand::new(self, DType::Bool),
+            args[1].operand(&cells[0], dtype),
+            args[2].operand(&cells[1], dtype),
+        ];
+        Ok(iter::map(&WhereKernel, &operands, shape, dtype))
+    }
+}
+
+/// Defines the form that writes into a given tensor.
+macro_rules! out_forms {
+    ($($name:ident, $name_out:ident $(, $alpha:ident)? = |$args:ident| $plan:expr;)*) => {
+        impl Tensor {$(
+            #[doc = concat!("[`Self::", stringify!($name), "`] written into `out`, which must have the result's shape.")]
+            ///
+            /// The result is cast to the type of `out`. An `out` whose buffer is shared is detached first: no other
+            /// tensor sees the write.
+            ///
+            /// # Errors
+            #[doc = concat!("As [`Self::", stringify!($name), "`]; `ShapeMismatch` if `out` has another shape,")]
+            /// `Overlap` if it is expanded (stride 0), `ResultCast` if it is of a lower category than the result.
+            /// Nothing is written then.
+            #[track_caller]
+            pub fn $name_out<'a>(
+                &'a self,
+                other: impl Into<Arg<'a>>,
+                $($alpha: impl Into<Scalar>,)?
+                out: &mut Tensor,
+            ) -> Result<()> {
+                $(let $alpha = $alpha.into();)?
+                let args = [Arg::Tensor(self), other.into()];
+                let $args = &args.map(|a| a.meta());
+                run_out(stringify!($name_out), &$plan?, &args, out)
+            }
+        )*}
+    };
+}
+
+out_forms! {
+    add_scaled, add_out, alpha = |a| plan_add("add_out", a, alpha, 1.0);
+    sub_scaled, sub_out, alpha = |a| plan_add("sub_out", a, alpha, -1.0);
+    mul, mul_out = |a| plan_num(a, NumKernel(f::Mul), AND);
+    div, div_out = |a| plan_real(a, FloatKernel(f::Div));
+}
+
+/// Runs a planned operation into a tensor of the result's shape.
+#[track_caller]
+fn run_out(op: &'static str, plan: &Plan, args: &[Arg<'_>; 2], out: &mut Tensor) -> Result<()> {
+    let shape = common_shape(op, args, plan.out)?;
+    expect_castable(op, plan.out, out.dtype())?;
+    if *out.shape() != shape {
+        return Err(Error::ShapeMismatch { op, expected: shape, found: out.shape().clone() });
+    }
+    if out.strides().iter().zip(out.dims()).any(|(&s, &n)| s == 0 && n > 1) {
+        return Err(Error::Overlap { op, shape, strides: out.strides().to_vec() });
+    }
+    if plan.out != out.dtype() {
+        *out = run(op, plan, args)?.to_dtype(out.dtype());
+        return Ok(());
+    }
+    if !out.is_writable_in_place() {
+        *out = Tensor::zeros(shape.clone(), out.dtype());
+    }
+    let cells = args.each_ref().map(Arg::cell);
+    let operands: [Operand<'_>; 2] = std::array::from_fn(|i| args[i].operand(&cells[i], plan.compute));
+    iter::map_out(&*plan.kernel, &operands, &shape, out.block_mut());
+    Ok(())
+}

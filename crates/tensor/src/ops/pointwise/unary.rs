@@ -1,0 +1,250 @@
+//! Functions of one tensor, in their new and in-place forms.
+
+use super::super::arg::Arg;
+use super::super::formulas as f;
+use super::plan::{
+    IDENTITY, NOT, Plan, plan_float_only, plan_no_bool, plan_num, plan_real, run, run_in_place,
+};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::kernels::{FloatKernel, NumKernel};
+use crate::tensor::Tensor;
+
+/// Defines the new and the in-place form of a function of one tensor. `-> Tensor` where it cannot fail.
+macro_rules! unary {
+    (@new [Result] $name:ident $plan:expr, $x:expr) => {
+        run(stringify!($name), &$plan?, &[Arg::Tensor($x)])
+    };
+    (@new [Tensor] $name:ident $plan:expr, $x:expr) => {
+        $plan.and_then(|plan| run(stringify!($name), &plan, &[Arg::Tensor($x)])).expect("one operand of any type")
+    };
+    (@type Result) => { Result<Tensor> };
+    (@type Tensor) => { Tensor };
+    ($($(#[$doc:meta])* $name:ident, $name_:ident -> $ret:ident = |$a:ident| $plan:expr;)*) => {
+        impl Tensor {$(
+            $(#[$doc])*
+            pub fn $name(&self) -> unary!(@type $ret) {
+                let $a = Arg::Tensor(self).meta();
+                unary!(@new [$ret] $name $plan, self)
+            }
+
+            #[doc = concat!("[`Self::", stringify!($name), "`] into this tensor.")]
+            ///
+            /// # Errors
+            /// `DTypeUnsupported` where the function has no meaning, `ResultCast` if the result is of a higher
+            /// category than this tensor. Nothing is changed then.
+            pub fn $name_(&mut self) -> Result<&mut Tensor> {
+                let $a = Arg::Tensor(self).meta();
+                let plan = $plan?;
+                run_in_place(stringify!($name_), &plan, self, &[])?;
+                Ok(self)
+            }
+        )*}
+    };
+}
+
+unary! {
+    /// `-self`.
+    ///
+    /// # Errors
+    /// `DTypeUnsupported` for `bool`; use [`Self::logical_not`].
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, -2.0].neg()?, tensor![-1.0, 2.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    neg, neg_ -> Result = |a| plan_no_bool("neg", a, NumKernel(f::Neg));
+
+    /// The absolute value.
+    ///
+    /// # Errors
+    /// `DTypeUnsupported` for `bool`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, -2.0].abs()?, tensor![1.0, 2.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    abs, abs_ -> Result = |a| plan_no_bool("abs", a, NumKernel(f::Abs));
+
+    /// -1, 0 or 1 by the sign; the identity for `bool`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![3.0, 0.0, -2.0].sign(), tensor![1.0, 0.0, -1.0]);
+    /// ```
+    sign, sign_ -> Tensor = |a| plan_num(&[a], NumKernel(f::Sign), IDENTITY);
+
+    /// The square; an integer for `bool`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![3.0, -2.0].square(), tensor![9.0, 4.0]);
+    /// ```
+    square, square_ -> Tensor = |a| Plan::same(NumKernel(f::Square), a.dtype.to_accumulator());
+
+    /// e to the power of each element. Integers become the default float.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![0.0].exp(), tensor![1.0]);
+    /// ```
+    exp, exp_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Exp));
+
+    /// `exp(x) - 1`, accurate near 0.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1e-10].expm1(), tensor![1e-10]);
+    /// ```
+    expm1, expm1_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Expm1));
+
+    /// The natural logarithm; NaN below 0.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 0.0].ln(), tensor![0.0, f32::NEG_INFINITY]);
+    /// ```
+    ln, ln_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Ln));
+
+    /// `ln(1 + x)`, accurate near 0.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1e-10].log1p(), tensor![1e-10]);
+    /// ```
+    log1p, log1p_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Log1p));
+
+    /// The square root; NaN below 0.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![4.0, 9.0].sqrt(), tensor![2.0, 3.0]);
+    /// ```
+    sqrt, sqrt_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Sqrt));
+
+    /// `1 / sqrt(x)`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![4.0].rsqrt(), tensor![0.5]);
+    /// ```
+    rsqrt, rsqrt_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Rsqrt));
+
+    /// `1 / x`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![4.0].reciprocal(), tensor![0.25]);
+    /// ```
+    reciprocal, reciprocal_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Reciprocal));
+
+    /// The sine of an angle in radians.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![0.0].sin(), tensor![0.0]);
+    /// ```
+    sin, sin_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Sin));
+
+    /// The cosine of an angle in radians.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![0.0].cos(), tensor![1.0]);
+    /// ```
+    cos, cos_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Cos));
+
+    /// The hyperbolic tangent.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![0.0, 100.0].tanh(), tensor![0.0, 1.0]);
+    /// ```
+    tanh, tanh_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Tanh));
+
+    /// The logistic function `1 / (1 + exp(-x))`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![0.0].sigmoid(), tensor![0.5]);
+    /// ```
+    sigmoid, sigmoid_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Sigmoid));
+
+    /// The error function.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// foldback_tensor::assert_close!(tensor![0.0, 10.0].erf(), tensor![0.0, 1.0]);
+    /// ```
+    erf, erf_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Erf));
+
+    /// `max(x, 0)`; NaN stays NaN.
+    ///
+    /// # Errors
+    /// `DTypeUnsupported` for `bool`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![-1.0, 2.0].relu()?, tensor![0.0, 2.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    relu, relu_ -> Result = |a| plan_no_bool("relu", a, NumKernel(f::Relu));
+
+    /// The Gaussian error linear unit `x Phi(x)` (Hendrycks and Gimpel, 2016).
+    ///
+    /// # Errors
+    /// `DTypeUnsupported` for integers and `bool`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![0.0].gelu()?, tensor![0.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    gelu, gelu_ -> Result = |a| plan_float_only("gelu", a, FloatKernel(f::Gelu));
+
+    /// [`Self::gelu`] by its tanh approximation, from the same paper.
+    ///
+    /// # Errors
+    /// `DTypeUnsupported` for integers and `bool`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![0.0].gelu_tanh()?, tensor![0.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    gelu_tanh, gelu_tanh_ -> Result = |a| plan_float_only("gelu_tanh", a, FloatKernel(f::GeluTanh));
+
+    /// `ln(1 + exp(x))`, and `x` itself above 20; see [`Self::softplus_with`].
+    ///
+    /// # Errors
+    /// `DTypeUnsupported` for integers and `bool`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![30.0].softplus()?, tensor![30.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    softplus, softplus_ -> Result = |a| plan_float_only("softplus", a, FloatKernel(f::Softplus { beta: 1.0, threshold: 20.0 }));
+
+    /// `x sigmoid(x)`, also called swish (Elfwing, Uchibe and Doya, 2018).
+    ///
+    /// # Errors
+    /// `DTypeUnsupported` for integers and `bool`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![0.0].silu()?, tensor![0.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    silu, silu_ -> Result = |a| plan_float_only("silu", a, FloatKernel(f::Silu));
+
+    /// Whether each element is false (zero): a `bool` tensor.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![0.0, 2.0].logical_not(), tensor![true, false; bool]);
+    /// ```
+    logical_not, logical_not_ -> Tensor = |_a| Plan::same(NOT, DType::Bool);
+}
