@@ -34,7 +34,8 @@ fn broadcasting() {
     for (name, w) in [("[1024]", &row), ("[4096, 1]", &column)] {
         let (x, w) = (x.clone().requires_grad(), w.clone().requires_grad());
         workload(&format!("(x * w).sum() and back, w {name}"), elements, || {
-            (x.zero_grad(), w.zero_grad());
+            x.zero_grad();
+            w.zero_grad();
             (&x * &w).sum(.., false)?.backward()
         });
     }

@@ -108,6 +108,9 @@ pub struct Tape {
 /// No result has more elements than this.
 const ROOM: usize = 4096;
 
+/// No tape has more values than this: gradients of gradients grow like powers.
+const LENGTH: usize = 3000;
+
 impl Tape {
     /// A tape for numbers whose sums stay exact below `limit` with six more bits behind the point.
     pub fn new(limit: f64) -> Tape {
@@ -161,6 +164,9 @@ impl Tape {
         origin: Origin,
         terms: impl Iterator<Item = (usize, f64)>,
     ) -> Result<Id> {
+        if self.nodes.len() >= LENGTH {
+            return Err(Refusal::Limit);
+        }
         let mut values = vec![0.0; count(&shape)];
         let mut sizes = vec![0.0; count(&shape)];
         for (out, term) in terms {

@@ -356,3 +356,18 @@ fn a_long_sum_is_exact() {
     x.mul(&ones).unwrap().sum(.., false).unwrap().backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![20_000_000.0]));
 }
+
+#[test]
+fn in_place_on_an_expanded_tensor_is_refused() {
+    let mut x = Tensor::ones([1, 3], DType::F32).expand([2, 3]).unwrap();
+    let before = x.clone();
+    assert!(x.add_(1.0).unwrap_err().to_string().contains("overlaps"));
+    assert!(x.exp_().is_err());
+    let mut v = Var::from(x.clone());
+    assert!(v.mul_(2.0).is_err());
+    assert_eq!((&x, v.value()), (&before, before.clone()));
+    // A contiguous copy is its own tensor.
+    x = x.contiguous();
+    x.add_(1.0).unwrap();
+    assert_eq!(x, &before + 1.0);
+}

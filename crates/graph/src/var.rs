@@ -401,6 +401,12 @@ impl Var {
         if tracking_leaf && is_grad_enabled() {
             return Err(Error::LeafInPlace { op });
         }
+        let own = self.value();
+        if own.numel() > 0 && own.strides().iter().zip(own.dims()).any(|(&s, &n)| s == 0 && n > 1) {
+            let (shape, strides) = (own.shape().clone(), own.strides().to_vec());
+            return Err(foldback_tensor::Error::Overlap { op, shape, strides }.into());
+        }
+        drop(own);
         let new = f(self)?;
         if new.shape() != self.shape() {
             let (from, to) = (new.shape(), self.shape());

@@ -86,9 +86,6 @@ fn single(case: &Case) -> Result<Computed, Stop> {
             Err(Stop::Failed("refused without a word".into()))
         }
         (Err(_), Expected::Error(_)) => Ok(Vec::new()),
-        (Ok(_), Expected::Error(_)) if let Some(name) = table::by_design(case) => {
-            Err(Stop::Unsupported(name.into()))
-        }
         (Ok(_), Expected::Error(text)) => Err(Stop::Failed(format!("accepted, but PyTorch refuses: {text}"))),
         (Err(Refusal::Library(text)), _) => Err(Stop::Failed(format!("refused: {text}"))),
         (Err(Refusal::Argument(text)), _) => Err(Stop::Unsupported(format!("form {}({text})", case.op))),

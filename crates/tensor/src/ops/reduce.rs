@@ -148,9 +148,9 @@ impl Tensor {
         expect_float("mean", self)?;
         let axes = axes.into();
         let count = Kept::new("mean", self, &axes, keepdim)?.count;
-        let mut sum = self.accumulate("mean", Reduce::Sum, &axes, keepdim)?;
-        sum.div_(count as f64)?;
-        Ok(sum)
+        let sum = self.accumulate("mean", Reduce::Sum, &axes, keepdim)?;
+        // Not in place: the sum may be compressed.
+        sum.div(count as f64)
     }
 
     /// The variance over `axes` with Bessel's correction: divided by `n - 1`. NaN for a single element.
@@ -184,10 +184,9 @@ impl Tensor {
         let mean = self.mean(&axes, true)?;
         let dtype = self.dtype();
         let operands = [Operand::new(self, dtype), Operand::new(&mean, dtype)];
-        let mut sum =
+        let sum =
             kept.fold(Reduce::Sum, Some(&FloatKernel(f::SquaredDifference)), &operands, self.shape(), dtype);
-        sum.div_((kept.count as f64 - correction).max(0.0))?;
-        Ok(sum)
+        sum.div((kept.count as f64 - correction).max(0.0))
     }
 
     /// The standard deviation over `axes`: the square root of [`Self::var`].
@@ -216,9 +215,7 @@ impl Tensor {
     /// ```
     pub fn std_with(&self, axes: impl Into<Axes>, correction: f64, keepdim: bool) -> Result<Tensor> {
         expect_float("std", self)?;
-        let mut v = self.var_with(axes, correction, keepdim)?;
-        v.sqrt_()?;
-        Ok(v)
+        Ok(self.var_with(axes, correction, keepdim)?.sqrt())
     }
 
     /// The largest element over `axes`; NaN if there is one.

@@ -14,7 +14,7 @@ mod views;
 use foldback_graph::Var;
 
 use super::args::{Args, Refusal};
-use super::case::{Case, InputSpec};
+use super::case::Case;
 use super::close::Precision;
 
 /// What a call gives: its outputs, or why there are none.
@@ -45,18 +45,6 @@ pub(super) fn find(name: &str) -> Option<&'static Operation> {
     let families =
         [pointwise::ROWS, in_place::ROWS, reduce::ROWS, views::ROWS, index::ROWS, linalg::ROWS, nn::ROWS];
     families.into_iter().flatten().find(|o| o.names.split(' ').any(|n| n == name))
-}
-
-/// Where the library differs by design, the name of the difference. This is the whole list.
-pub(super) fn by_design(case: &Case) -> Option<&'static str> {
-    let expanded = |i: &InputSpec| {
-        i.layout
-            .as_ref()
-            .is_some_and(|(strides, _)| strides.iter().zip(&i.tensor.shape).any(|(&s, &n)| s == 0 && n > 1))
-    };
-    // A tensor is a value: elements that share a place in memory are told apart when one of them is written.
-    let writes = case.op.ends_with('_') && case.inputs.iter().any(|i| i.name == "input" && expanded(i));
-    writes.then_some("by design: an expanded tensor is written as any other")
 }
 
 /// Where only the second order differs by design, the name of the difference.

@@ -4,8 +4,8 @@ use super::super::arg::{Arg, result_type};
 use super::super::formulas as f;
 use super::binary::reversed;
 use super::plan::{
-    AND, Plan, common_shape, expect_castable, plan_add, plan_float_only, plan_num, plan_real, run,
-    run_in_place, unsupported,
+    AND, Plan, common_shape, expect_castable, expect_no_overlap, plan_add, plan_float_only, plan_num,
+    plan_real, run, run_in_place, unsupported,
 };
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
@@ -248,9 +248,7 @@ fn run_out(op: &'static str, plan: &Plan, args: &[Arg<'_>; 2], out: &mut Tensor)
     if *out.shape() != shape {
         return Err(Error::ShapeMismatch { op, expected: shape, found: out.shape().clone() });
     }
-    if out.strides().iter().zip(out.dims()).any(|(&s, &n)| s == 0 && n > 1) {
-        return Err(Error::Overlap { op, shape, strides: out.strides().to_vec() });
-    }
+    expect_no_overlap(op, out)?;
     if plan.out != out.dtype() {
         *out = run(op, plan, args)?.to_dtype(out.dtype());
         return Ok(());

@@ -52,6 +52,7 @@ pub(in crate::ops) fn run_in_place<const N: usize>(
     others: &[Arg<'_>; N],
 ) -> Result<()> {
     expect_castable(op, plan.out, out.dtype())?;
+    expect_no_overlap(op, out)?;
     for a in others {
         expect_expands(op, a.shape(), out.shape())?;
         warning::check(op, out.dims(), a.shape())?;
@@ -87,6 +88,14 @@ pub(in crate::ops) fn common_shape(op: &'static str, args: &[Arg<'_>], out: DTyp
 /// Refuses a result that an output of type `to` cannot hold: a higher category.
 pub(crate) fn expect_castable(op: &'static str, from: DType, to: DType) -> Result<()> {
     if from.category() <= to.category() { Ok(()) } else { Err(Error::ResultCast { op, from, to }) }
+}
+
+/// Refuses a destination several of whose elements share one place in memory, as PyTorch does.
+pub(in crate::ops) fn expect_no_overlap(op: &'static str, out: &Tensor) -> Result<()> {
+    if out.strides().iter().zip(out.dims()).any(|(&s, &n)| s == 0 && n > 1) && out.numel() > 0 {
+        return Err(Error::Overlap { op, shape: out.shape().clone(), strides: out.strides().to_vec() });
+    }
+    Ok(())
 }
 
 /// Refuses an operand that would need the destination to grow.
