@@ -90,6 +90,16 @@ enum Origin {
     Products(Id, Id, Vec<[usize; 3]>),
 }
 
+impl Origin {
+    fn terms(&self) -> usize {
+        match self {
+            Origin::Given(_) => 0,
+            Origin::Sum(_, terms) => terms.len(),
+            Origin::Products(_, _, triples) => triples.len(),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Node {
     array: Array,
@@ -103,18 +113,20 @@ pub struct Tape {
     nodes: Vec<Node>,
     /// sums of absolute values stay below this
     limit: f64,
+    /// how many terms there are, over all values
+    terms: usize,
 }
 
 /// No result has more elements than this.
 const ROOM: usize = 4096;
 
-/// No tape has more values than this: gradients of gradients grow like powers.
-const LENGTH: usize = 3000;
+/// No tape has more terms than this: gradients of gradients grow like powers.
+const TERMS: usize = 200_000;
 
 impl Tape {
     /// A tape for numbers whose sums stay exact below `limit` with six more bits behind the point.
     pub fn new(limit: f64) -> Tape {
-        Tape { nodes: Vec::new(), limit }
+        Tape { nodes: Vec::new(), limit, terms: 0 }
     }
 
     /// How many values there are.
@@ -129,6 +141,7 @@ impl Tape {
 
     /// Forgets all but the first `len` values.
     pub fn truncate(&mut self, len: usize) {
+        self.terms -= self.nodes[len..].iter().map(|n| n.origin.terms()).sum::<usize>();
         self.nodes.truncate(len);
     }
 
@@ -164,7 +177,7 @@ impl Tape {
         origin: Origin,
         terms: impl Iterator<Item = (usize, f64)>,
     ) -> Result<Id> {
-        if self.nodes.len() >= LENGTH {
+        if self.terms + origin.terms() > TERMS {
             return Err(Refusal::Limit);
         }
         let mut values = vec![0.0; count(&shape)];
@@ -181,6 +194,7 @@ impl Tape {
             Origin::Sum(inputs, _) => inputs.iter().any(|&i| self.tracked(i)),
             Origin::Products(a, b, _) => self.tracked(*a) || self.tracked(*b),
         };
+        self.terms += origin.terms();
         self.nodes.push(Node { array: Array { shape, values }, origin, tracked });
         Ok(self.nodes.len() - 1)
     }
