@@ -91,6 +91,7 @@ enum Origin {
 }
 
 impl Origin {
+    /// How many terms.
     fn terms(&self) -> usize {
         match self {
             Origin::Given(_) => 0,
@@ -107,26 +108,32 @@ struct Node {
     tracked: bool,
 }
 
+impl Node {
+    fn size(&self) -> usize {
+        1 + self.array.values.len() + self.origin.terms()
+    }
+}
+
 /// Everything that was computed.
 #[derive(Debug)]
 pub struct Tape {
     nodes: Vec<Node>,
     /// sums of absolute values stay below this
     limit: f64,
-    /// how many terms there are, over all values
-    terms: usize,
+    /// how many terms and elements there are, and one for each value
+    held: usize,
 }
 
 /// No result has more elements than this.
 const ROOM: usize = 4096;
 
-/// No tape has more terms than this: gradients of gradients grow like powers.
-const TERMS: usize = 200_000;
+/// No tape holds more terms and elements than this: gradients of gradients grow like powers.
+const MEMORY: usize = 300_000;
 
 impl Tape {
     /// A tape for numbers whose sums stay exact below `limit` with six more bits behind the point.
     pub fn new(limit: f64) -> Tape {
-        Tape { nodes: Vec::new(), limit, terms: 0 }
+        Tape { nodes: Vec::new(), limit, held: 0 }
     }
 
     /// How many values there are.
@@ -141,7 +148,7 @@ impl Tape {
 
     /// Forgets all but the first `len` values.
     pub fn truncate(&mut self, len: usize) {
-        self.terms -= self.nodes[len..].iter().map(|n| n.origin.terms()).sum::<usize>();
+        self.held -= self.nodes[len..].iter().map(Node::size).sum::<usize>();
         self.nodes.truncate(len);
     }
 
@@ -162,7 +169,7 @@ impl Tape {
 
     /// A given value: a constant, or what a leaf holds from now on.
     pub fn given(&mut self, array: Array, leaf: Option<usize>) -> Id {
-        self.nodes.push(Node { array, origin: Origin::Given(leaf), tracked: leaf.is_some() });
+        self.keep(Node { array, origin: Origin::Given(leaf), tracked: leaf.is_some() });
         self.nodes.len() - 1
     }
 
@@ -171,13 +178,18 @@ impl Tape {
         self.given(self.array(id).clone(), None)
     }
 
+    fn keep(&mut self, node: Node) {
+        self.held += node.size();
+        self.nodes.push(node);
+    }
+
     fn push(
         &mut self,
         shape: Vec<usize>,
         origin: Origin,
         terms: impl Iterator<Item = (usize, f64)>,
     ) -> Result<Id> {
-        if self.terms + origin.terms() > TERMS {
+        if self.held + count(&shape) + origin.terms() > MEMORY {
             return Err(Refusal::Limit);
         }
         let mut values = vec![0.0; count(&shape)];
@@ -194,8 +206,7 @@ impl Tape {
             Origin::Sum(inputs, _) => inputs.iter().any(|&i| self.tracked(i)),
             Origin::Products(a, b, _) => self.tracked(*a) || self.tracked(*b),
         };
-        self.terms += origin.terms();
-        self.nodes.push(Node { array: Array { shape, values }, origin, tracked });
+        self.keep(Node { array: Array { shape, values }, origin, tracked });
         Ok(self.nodes.len() - 1)
     }
 

@@ -771,10 +771,7 @@ fn a_number_that_stands_still_counts() {
     assert_eq!(still(3.0, 7).sum(.., false).unwrap().item::<f32>().unwrap(), 21.0);
     // So often that going through them would never end.
     let ages = 1usize << 59;
-    assert_eq!(
-        Tensor::scalar(true).expand([ages]).unwrap().all(.., false).unwrap().item::<bool>().unwrap(),
-        true
-    );
+    assert!(Tensor::scalar(true).expand([ages]).unwrap().all(.., false).unwrap().item::<bool>().unwrap());
     assert_eq!(
         Tensor::scalar(-1i64).expand([ages]).unwrap().prod(.., false).unwrap().item::<i64>().unwrap(),
         1

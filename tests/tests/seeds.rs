@@ -366,6 +366,13 @@ fn in_place_on_an_expanded_tensor_is_refused() {
     let mut v = Var::from(x.clone());
     assert!(v.mul_(2.0).is_err());
     assert_eq!((&x, v.value()), (&before, before.clone()));
+    // A result is a tensor of its own, even where it is kept compressed.
+    let mut y = &x * 2.0;
+    y.add_(1.0).unwrap();
+    assert_eq!(y, &before * 2.0 + 1.0);
+    let mut z = x.sum(0, true).unwrap().expand([2, 3]).unwrap().mul(1.0).unwrap().mean(1, false).unwrap();
+    z.mul_(2.0).unwrap();
+    assert_eq!(z, tensor![4.0, 4.0]);
     // A contiguous copy is its own tensor.
     x = x.contiguous();
     x.add_(1.0).unwrap();

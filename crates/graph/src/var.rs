@@ -402,7 +402,7 @@ impl Var {
             return Err(Error::LeafInPlace { op });
         }
         let own = self.value();
-        if own.numel() > 0 && own.strides().iter().zip(own.dims()).any(|(&s, &n)| s == 0 && n > 1) {
+        if own.overlaps_itself() {
             let (shape, strides) = (own.shape().clone(), own.strides().to_vec());
             return Err(foldback_tensor::Error::Overlap { op, shape, strides }.into());
         }

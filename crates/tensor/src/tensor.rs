@@ -34,12 +34,22 @@ pub(crate) struct Layout {
     pub(crate) shape: Shape,
     pub(crate) strides: Dims<isize>,
     pub(crate) offset: usize,
+    /// Whether somebody asked for elements to share a place in memory. A result that is compressed looks the same,
+    /// but owns its elements: writing to it gives each its own place.
+    pub(crate) expanded: bool,
 }
 
 impl Layout {
     pub(crate) fn row_major(shape: Shape) -> Layout {
         let strides = shape.row_major();
-        Layout { shape, strides, offset: 0 }
+        Layout { shape, strides, offset: 0, expanded: false }
+    }
+
+    /// Whether a write would go to several elements at once, as far as the user can know.
+    pub(crate) fn overlaps(&self) -> bool {
+        self.expanded
+            && !self.shape.contains(&0)
+            && self.strides.iter().zip(&self.shape.0).any(|(&s, &n)| s == 0 && n > 1)
     }
 
     /// Whether elements lie one after another in row-major order.
@@ -114,6 +124,20 @@ impl Tensor {
     /// Whether the elements lie one after another in row-major order.
     pub fn is_contiguous(&self) -> bool {
         self.layout.is_contiguous()
+    }
+
+    /// Whether this is an expanded view, in which several elements share one place in memory. In-place operations and
+    /// outputs refuse such a tensor; a contiguous copy is its own.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let view = tensor![1.0].expand([3])?;
+    /// assert!(view.overlaps_itself());
+    /// assert!(!(&view * 2.0).overlaps_itself());
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    pub fn overlaps_itself(&self) -> bool {
+        self.layout.overlaps()
     }
 
     /// Whether two tensors share one buffer; a shared buffer is copied before a write.

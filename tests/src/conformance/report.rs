@@ -70,11 +70,7 @@ impl Report {
 impl fmt::Display for Report {
     /// A line per operation, the first failures, what is unsupported, and last the line with the sums.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{:34} {:>7} {:>7} {:>11}   {}",
-            "operation", "passed", "failed", "unsupported", "ties, nan, special"
-        )?;
+        writeln!(f, "operation                           passed  failed unsupported   ties, nan, special")?;
         for (op, c) in &self.operations {
             let special = c.special_passed + c.special_failed;
             let special = if special > 0 { format!("{}/{special}", c.special_passed) } else { String::new() };

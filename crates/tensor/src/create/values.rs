@@ -111,7 +111,7 @@ impl Tensor {
             .map(|(&n, &s)| if n == 1 { s.clamp(-bound, bound) } else { s })
             .collect();
         let whole = Tensor::from_storage(T::storage(values), Shape::from(len));
-        Ok(whole.with_layout(Layout { shape, strides, offset }))
+        Ok(whole.with_layout(Layout { shape, strides, offset, expanded: true }))
     }
 
     /// The elements cast to another type: truncation towards zero, `true` as 1, everything but zero as `true`.

@@ -19,7 +19,7 @@ impl Tensor {
     /// Another layout over this buffer. An empty one starts at 0, so that its offset is always inside the buffer.
     pub(crate) fn relayout(&self, shape: Shape, strides: Dims<isize>, offset: isize) -> Tensor {
         let offset = if shape.contains(&0) { 0 } else { offset as usize };
-        self.with_layout(Layout { shape, strides, offset })
+        self.with_layout(Layout { shape, strides, offset, expanded: self.layout.expanded })
     }
 }
 
@@ -86,7 +86,9 @@ impl Tensor {
         let strides = (0..to.rank())
             .map(|i| if i < missing || from[i - missing] != to[i] { 0 } else { self.strides()[i - missing] })
             .collect();
-        Ok(self.relayout(to, strides, self.layout.offset as isize))
+        let mut view = self.relayout(to, strides, self.layout.offset as isize);
+        view.layout.expanded = true;
+        Ok(view)
     }
 }
 

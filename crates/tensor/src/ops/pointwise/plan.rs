@@ -92,7 +92,7 @@ pub(crate) fn expect_castable(op: &'static str, from: DType, to: DType) -> Resul
 
 /// Refuses a destination several of whose elements share one place in memory, as PyTorch does.
 pub(in crate::ops) fn expect_no_overlap(op: &'static str, out: &Tensor) -> Result<()> {
-    if out.strides().iter().zip(out.dims()).any(|(&s, &n)| s == 0 && n > 1) && out.numel() > 0 {
+    if out.overlaps_itself() {
         return Err(Error::Overlap { op, shape: out.shape().clone(), strides: out.strides().to_vec() });
     }
     Ok(())
