@@ -37,6 +37,8 @@ pub(crate) struct Machine {
     /// values whose nodes may have been freed by a pass that did not retain the graph
     pub(crate) freed: BTreeSet<Id>,
     pub(crate) log: Vec<String>,
+    /// whether steps are printed before they are taken, for those that do not come back
+    pub(crate) verbose: bool,
     pub(crate) tally: BTreeMap<&'static str, u64>,
 }
 
@@ -62,6 +64,7 @@ impl Machine {
             leaves: Vec::new(),
             freed: BTreeSet::new(),
             log: Vec::new(),
+            verbose: std::env::var_os("FOLDBACK_STATE_VERBOSE").is_some(),
             tally: BTreeMap::new(),
         };
         for _ in 0..3 {
@@ -194,7 +197,11 @@ impl Machine {
     }
 
     pub(crate) fn note(&mut self, text: impl FnOnce() -> String) {
-        self.log.push(text());
+        let text = text();
+        if self.verbose {
+            eprintln!("{text}");
+        }
+        self.log.push(text);
     }
 
     /// A value changes sides, or gets another handle: all of them share a buffer or a node.
@@ -276,7 +283,12 @@ impl Machine {
         let j = self.partner(&shapes[i], &shapes);
         let write = Write::random(&mut self.random, &shapes[i]);
         self.note(|| format!("write into tensor {i} {:?} from {j} {:?}: {write:?}", shapes[i], shapes[j]));
-        let model = write.on_model(&mut self.tape, self.tensors[i].1, self.tensors[j].1);
+        let arithmetic = matches!(write, Write::Add | Write::Sub | Write::Mul | Write::AddScaled(_));
+        let model = match self.tensors[i].0.overlaps_itself() {
+            // As PyTorch: not into an expanded view.
+            true if arithmetic => Err(Refusal::Invalid),
+            _ => write.on_model(&mut self.tape, self.tensors[i].1, self.tensors[j].1),
+        };
         if model == Err(Refusal::Limit) {
             return Ok(());
         }
@@ -347,6 +359,7 @@ impl Machine {
         let (target_id, other_id) = (self.id(slot), self.id(self.vars[j].1));
         let model = match slot {
             Slot::Leaf(_) if !unrecorded => Err(Refusal::Invalid),
+            _ if self.vars[i].0.value().overlaps_itself() => Err(Refusal::Invalid),
             _ => write.on_model(&mut self.tape, target_id, other_id),
         };
         if model == Err(Refusal::Limit) {

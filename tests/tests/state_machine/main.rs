@@ -1,7 +1,7 @@
 //! Random sequences of views, writes, broadcasts and backward passes, each step compared with the slow model.
 //!
 //! `FOLDBACK_STATE_STEPS` sets the number of steps and `FOLDBACK_STATE_SEED` the first episode, so that an episode
-//! which was reported can be run alone:
+//! which was reported can be run alone; with `FOLDBACK_STATE_VERBOSE` each step is printed before it is taken:
 //!
 //! ```text
 //! FOLDBACK_STATE_STEPS=10000000 cargo test --release -p tests --test state_machine -- --nocapture

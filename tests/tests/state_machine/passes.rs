@@ -168,7 +168,10 @@ impl Machine {
                 (Some(g), Some(id)) => {
                     self.compare(&g.value(), id, || format!("gradient {k}"))?;
                     if create {
-                        self.keep_var(g, Slot::Value(id));
+                        // The gradient behind an operation that changes nothing is the same variable as before it.
+                        let known = self.vars.iter().find(|v| v.0.is_same(&g));
+                        let slot = known.map_or(Slot::Value(id), |v| v.1);
+                        self.keep_var(g, slot);
                     }
                 }
                 (found, want) => {
