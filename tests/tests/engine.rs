@@ -299,7 +299,7 @@ fn a_chain_of_a_million_nodes() {
         let x = leaf(&[1.0]);
         let mut y = &x * 1.0;
         for _ in 0..1_000_000 {
-            y = y + 1.0;
+            y = &y + 1.0;
         }
         y.backward().unwrap();
         assert_eq!(x.grad(), Some(tensor![1.0]));

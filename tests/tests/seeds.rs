@@ -311,7 +311,7 @@ struct Noting<'a>(
 );
 impl foldback_tensor::kernel::BlockKernel for Noting<'_> {
     fn run(&self, inputs: &[foldback_tensor::Block<'_>], outputs: &mut [foldback_tensor::BlockMut<'_>]) {
-        if self.2.fetch_add(1, Ordering::Relaxed) % 16 == 0 {
+        if self.2.fetch_add(1, Ordering::Relaxed).is_multiple_of(16) {
             // Lets the other workers have their share even where there is one core.
             std::thread::sleep(std::time::Duration::from_millis(1));
         }

@@ -346,8 +346,8 @@ impl Var {
         Ok(())
     }
 
-    /// Lets `f` change a leaf's value in place, for optimisers. If `f` fails, or leaves another shape or type behind,
-    /// the old value stays.
+    /// Changes a leaf's value by a function. If `f` fails, panics, or leaves another shape or type behind, the old
+    /// value stays.
     ///
     /// # Errors
     /// `NotALeaf` for anything but a leaf, `Assigned` if shape or type changed, and whatever `f` returns.
@@ -358,12 +358,28 @@ impl Var {
     /// let x = tensor![1.0].requires_grad();
     /// x.update_value(|t| Ok(t.add_(1.0).map(|_| ())?))?;
     /// assert_eq!(x.value(), tensor![2.0]);
+    /// assert!(x.update_value(|t| { *t = tensor![1.0, 2.0]; Ok(()) }).is_err());
+    /// assert_eq!(x.value(), tensor![2.0]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn update_value(&self, f: impl FnOnce(&mut Tensor) -> Result<()>) -> Result<()> {
         let VarKind::Leaf(node) = &self.kind else { return Err(Error::NotALeaf) };
+        let mut value = self.value();
+        f(&mut value)?;
+        expect_fit("value", &node.metadata[0], &value)?;
+        *leaf(node).value.write().expect(UNPOISONED) = value;
+        Ok(())
+    }
+
+    /// [`Var::update_value`] without the copy that keeping the old value costs, for optimisers: `f` is one tensor
+    /// operation, which succeeds or changes nothing, and which keeps shape and type.
+    #[doc(hidden)]
+    pub fn update_in_place(&self, f: impl FnOnce(&mut Tensor) -> Result<()>) -> Result<()> {
+        let VarKind::Leaf(node) = &self.kind else { return Err(Error::NotALeaf) };
         let mut guard = leaf(node).value.write().expect(UNPOISONED);
-        f(&mut guard)
+        f(&mut guard)?;
+        debug_assert!(expect_fit("value", &node.metadata[0], &guard).is_ok());
+        Ok(())
     }
 
     /// Whether two handles stand for one variable: the same leaf, or the same output of the same operation.

@@ -304,7 +304,7 @@ mod tests {
         b.set_grad(Some(tensor![2.0])).unwrap();
         both.step().unwrap();
         let stepped = b.value();
-        b.update_value(|value| {
+        b.update_in_place(|value| {
             *value = tensor![1.0];
             Ok(())
         })

@@ -57,7 +57,7 @@ impl<S: Default> Parameters<S> {
         }
         for ((var, state), grad) in self.vars.iter().zip(&mut self.states).zip(&grads) {
             if let Some(g) = grad {
-                var.update_value(|value| Ok(update(value, state, g)?))?;
+                var.update_in_place(|value| Ok(update(value, state, g)?))?;
             }
         }
         Ok(())

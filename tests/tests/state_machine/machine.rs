@@ -68,8 +68,9 @@ impl Machine {
             tally: BTreeMap::new(),
         };
         for _ in 0..3 {
-            machine.new_tensor();
-            machine.new_leaf();
+            for made in [machine.new_tensor(), machine.new_leaf()] {
+                made.expect("making is not compared");
+            }
         }
         machine
     }
@@ -99,15 +100,16 @@ impl Machine {
         }
     }
 
-    fn new_tensor(&mut self) {
+    fn new_tensor(&mut self) -> Result<(), String> {
         let shape = self.random_shape();
         let array = self.random_array(&shape);
         let tensor = self.to_tensor(&array);
         let id = self.tape.given(array, None);
         self.keep_tensor(tensor, id);
+        Ok(())
     }
 
-    fn new_leaf(&mut self) {
+    fn new_leaf(&mut self) -> Result<(), String> {
         let (value, id) = match self.tensors.is_empty() || self.random.one_in(2) {
             true => {
                 let shape = self.random_shape();
@@ -125,6 +127,7 @@ impl Machine {
         let var = value.requires_grad();
         self.keep_var(var.clone(), Slot::Leaf(self.leaves.len()));
         self.leaves.push(Leaf { var, now, grad: None });
+        Ok(())
     }
 
     fn keep_tensor(&mut self, tensor: Tensor, id: Id) {
@@ -147,18 +150,18 @@ impl Machine {
 
     /// One step, and a look at everything that it might have changed.
     pub(crate) fn step(&mut self) -> Result<(), String> {
-        let (kind, run): (_, fn(&mut Machine) -> Result<(), String>) = match self.random.below(32) {
-            0 => ("new tensor", |m| Ok(m.new_tensor())),
-            1 => ("new leaf", |m| Ok(m.new_leaf())),
-            2 => ("hand over", Machine::hand_over),
-            3..=8 => ("tensor operation", Machine::tensor_operation),
-            9..=14 => ("tensor write", Machine::tensor_write),
-            15..=23 => ("variable operation", Machine::var_operation),
-            24..=27 => ("variable write", Machine::var_write),
-            _ => ("backward pass", Machine::backward),
+        let (kind, done) = match self.random.below(32) {
+            0 => ("new tensor", self.new_tensor()),
+            1 => ("new leaf", self.new_leaf()),
+            2 => ("hand over", self.hand_over()),
+            3..=8 => ("tensor operation", self.tensor_operation()),
+            9..=14 => ("tensor write", self.tensor_write()),
+            15..=23 => ("variable operation", self.var_operation()),
+            24..=27 => ("variable write", self.var_write()),
+            _ => ("backward pass", self.backward()),
         };
         *self.tally.entry(kind).or_default() += 1;
-        run(self)?;
+        done?;
         for (i, (t, id)) in self.tensors.iter().enumerate() {
             self.compare(t, *id, || format!("tensor {i}"))?;
         }

@@ -332,7 +332,7 @@ fn reshaped(random: &mut Random, shape: &[usize]) -> Vec<usize> {
     match random.below(4) {
         0 if axis + 1 < shape.len() => to[axis] *= to.remove(axis + 1),
         1 if to[axis] > 1 && shape.len() < 4 => {
-            let divisors: Vec<usize> = (1..=to[axis]).filter(|d| to[axis] % d == 0).collect();
+            let divisors: Vec<usize> = (1..=to[axis]).filter(|&d| to[axis].is_multiple_of(d)).collect();
             let d = random.pick(&divisors);
             to[axis] /= d;
             to.insert(axis, d);

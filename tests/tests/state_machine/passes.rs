@@ -49,7 +49,7 @@ impl Machine {
         let mut seeds = Vec::new();
         let mut pairs = Vec::new();
         for &i in &roots {
-            let (t, id) = self.seed(&self.vars[i].0.shape().to_vec());
+            let (t, id) = self.seed(&self.vars[i].0.shape());
             seeds.push(Var::from(t));
             pairs.push((self.id(self.vars[i].1), id));
         }
@@ -62,8 +62,8 @@ impl Machine {
                 self.tape.truncate(length);
                 return Ok(());
             }
-            Ok(grads) if inputs.is_empty() => self.to_leaves(&roots, &seeds, &grads, retain),
-            Ok(grads) => self.to_inputs(&roots, &seeds, &inputs, &grads, retain, create),
+            Ok(grads) if inputs.is_empty() => self.compare_leaves(&roots, &seeds, &grads, retain),
+            Ok(grads) => self.compare_inputs(&roots, &seeds, &inputs, &grads, retain, create),
         };
         if !create {
             self.tape.truncate(length);
@@ -91,7 +91,7 @@ impl Machine {
         }
     }
 
-    fn to_leaves(
+    fn compare_leaves(
         &mut self,
         roots: &[usize],
         seeds: &[Var],
@@ -128,7 +128,7 @@ impl Machine {
         Ok(())
     }
 
-    fn to_inputs(
+    fn compare_inputs(
         &mut self,
         roots: &[usize],
         seeds: &[Var],
