@@ -70,7 +70,7 @@ pub(crate) enum Slot {
 /// Every row of the table, for tests that walk it.
 ///
 /// ```
-/// assert!(foldback_graph::rows().any(|row| row.name == "mul"));
+/// assert!(foldback_graph::rows().any(|row| row.name == "tanh"));
 /// ```
 pub fn rows() -> impl Iterator<Item = &'static Row> {
     [arithmetic::ROWS, elementary::ROWS, reduce::ROWS, views::ROWS, linalg::ROWS, index::ROWS]
