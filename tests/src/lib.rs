@@ -1,6 +1,7 @@
 //! What the tests of several crates share.
 
 pub mod conformance;
+pub mod formulas;
 pub mod guide;
 pub mod model;
 pub mod oracle;

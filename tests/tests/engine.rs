@@ -545,6 +545,17 @@ fn hooks_see_replace_and_can_be_removed_in_order() {
 }
 
 #[test]
+fn a_hook_that_changes_shape_or_dtype_is_an_error() {
+    for wrong in [tensor![1.0, 2.0], tensor![1.0; f64]] {
+        let x = leaf(&[1.0]);
+        x.set_grad(Some(tensor![5.0])).unwrap();
+        x.register_hook(move |_| Some(Var::from(&wrong)));
+        assert!(matches!((&x * 2.0).backward(), Err(Error::Assigned { .. })));
+        assert_eq!(x.grad(), Some(tensor![5.0]));
+    }
+}
+
+#[test]
 fn a_hook_may_itself_go_backward() {
     let x = leaf(&[3.0]);
     let y = &x * 2.0;
@@ -724,4 +735,54 @@ fn a_shared_graph_without_retain_graph_serves_one() {
     let won = won.load(Ordering::SeqCst);
     assert!(won >= 1);
     assert_eq!(x.grad().unwrap().item::<f32>().unwrap(), 4.0 * won as f32);
+}
+
+// Operators
+
+#[test]
+fn operators_between_variables_tensors_and_numbers() {
+    let (t, v) = (tensor![2.0], leaf(&[8.0]));
+    let all = |x: &Var, y: &Tensor| {
+        [
+            (x + y, 10.0),
+            (x.clone() + y.clone(), 10.0),
+            (y + x, 10.0),
+            (y.clone() + x.clone(), 10.0),
+            (x - y, 6.0),
+            (y - x.clone(), -6.0),
+            (x * x, 64.0),
+            (x.clone() * y, 16.0),
+            (x / y, 4.0),
+            (y / x, 0.25),
+            (x + 1, 9.0),
+            (1 + x, 9.0),
+            (x - 1.0f32, 7.0),
+            (1.0 - x, -7.0),
+            (x * 3i64, 24.0),
+            (3.0 * x.clone(), 24.0),
+            (x / 4.0, 2.0),
+            (4.0 / x, 0.5),
+            (-x, -8.0),
+            (-x.clone(), -8.0),
+        ]
+    };
+    for (i, (y, want)) in all(&v, &t).into_iter().enumerate() {
+        assert!(y.requires_grad(), "combination {i}");
+        assert_eq!(y.value(), tensor![want], "combination {i}");
+    }
+    let mut y = &v * 1.0;
+    y += &v;
+    y -= 1.0;
+    y *= &t;
+    y /= t.clone();
+    y += t.clone();
+    assert_eq!(y.value(), tensor![17.0]);
+    y.backward().unwrap();
+    assert_eq!(v.grad(), Some(tensor![2.0]));
+}
+
+#[test]
+#[should_panic(expected = "cannot broadcast [2] with [3]")]
+fn operators_panic_with_the_text_of_the_error() {
+    let _ = leaf(&[1.0, 2.0]) * tensor![1.0, 2.0, 3.0];
 }

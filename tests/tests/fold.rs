@@ -26,24 +26,13 @@
 //! Proptest cases are drawn with a fixed seed. `FOLDBACK_FOLD_CASES` multiplies their number, `FOLDBACK_FOLD_SEED` draws
 //! others; a failure prints the shrunk case, whose `seed` fixes its numbers.
 
-use foldback_tensor::kernel::{FloatKernel, FloatOps, Formula, Real, fold_to};
+use foldback_tensor::kernel::{FloatKernel, fold_to};
 use foldback_tensor::{DType, Error, Shape, Tensor, ThreadPool};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
+use tests::formulas::Product;
 use tests::oracle::{Exact, Layout, Plain, Random, Strided, broadcast, count, expands, for_each_index};
-
-#[derive(Clone, Copy)]
-struct Product;
-impl Formula<2> for Product {
-    #[inline(always)]
-    fn eval<R: Real>(&self, [g, x]: [R; 2]) -> R
-    where
-        f64: FloatOps<R>,
-    {
-        g * x
-    }
-}
 
 /// A runner whose cases are the same in every run.
 fn runner(cases: u32) -> TestRunner {

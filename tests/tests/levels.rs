@@ -3,21 +3,10 @@
 //!
 //! A process of its own with a single test, because the level is the whole process's.
 
-use foldback_tensor::kernel::{FloatKernel, FloatOps, Formula, Real, fold_to};
+use foldback_tensor::kernel::{FloatKernel, fold_to};
 use foldback_tensor::{DType, Level, Shape, Tensor, detected_level, force_level};
+use tests::formulas::Product;
 use tests::oracle::{Layout, Plain, Random};
-
-#[derive(Clone, Copy)]
-struct Product;
-impl Formula<2> for Product {
-    #[inline(always)]
-    fn eval<R: Real>(&self, [g, x]: [R; 2]) -> R
-    where
-        f64: FloatOps<R>,
-    {
-        g * x
-    }
-}
 
 /// `f` at every level that this processor has, the lowest first.
 fn at_levels<R>(f: impl Fn() -> R) -> Vec<(Level, R)> {

@@ -18,7 +18,7 @@ use crate::gradient::{Gradient, add_gradients, call_function, dense, fit};
 use crate::hooks::Hooks;
 use crate::mode::{GradMode, INHERITS_LINE};
 use crate::node::{Edge, Node};
-use crate::var::{Var, VarKind};
+use crate::var::{Var, VarKind, expect_fit};
 
 /// The gradients that wait for a node, one per output.
 struct Ready {
@@ -147,6 +147,7 @@ impl GraphTask {
             let Some(hooks) = node.hooks.get() else { break };
             let Some(g) = grad.take() else { continue };
             let (g, retain) = hooks.run(nr, g);
+            expect_fit("a gradient replaced by a hook", &node.metadata[nr as usize], &g.value_ref())?;
             if retain && node.as_leaf().is_none() {
                 self.staged.push((node.clone(), nr, g.clone()));
             }

@@ -269,7 +269,8 @@ impl Var {
     /// Registers a function that sees this variable's gradient in every backward pass and may replace it.
     ///
     /// Hooks run in the order of registration. A hook that captures its own variable keeps the graph alive for ever;
-    /// capture [`Var::downgrade`]'s handle instead. On a variable that requires no gradient it never runs.
+    /// capture [`Var::downgrade`]'s handle instead. On a variable that requires no gradient it never runs. A hook that
+    /// returns a gradient of another shape or type makes the backward pass fail with `Assigned`.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;

@@ -425,20 +425,4 @@ impl Tensor {
         let dtype = self.dtype().to_accumulator();
         fold_kernel("sum_to", None, &[self], self.shape().clone(), &target, dtype, None)
     }
-
-    /// Whether every element is finite: neither NaN nor infinite. True for integers, `bool` and nothing.
-    ///
-    /// ```
-    /// use foldback_tensor::tensor;
-    /// assert!(tensor![1.0, 2.0].is_all_finite());
-    /// assert!(!tensor![1.0, f32::NAN].is_all_finite());
-    /// ```
-    pub fn is_all_finite(&self) -> bool {
-        if !self.dtype().is_float() || self.numel() == 0 {
-            return true;
-        }
-        // x - x is 0 for finite x and NaN otherwise.
-        let zero = self.sub(self).and_then(|d| d.amax(.., false)).and_then(|m| m.item::<f64>());
-        zero.is_ok_and(|m| m == 0.0)
-    }
 }
