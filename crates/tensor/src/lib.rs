@@ -4,6 +4,7 @@ mod buffer;
 mod close;
 mod convert;
 mod create;
+mod dims;
 mod dtype;
 mod error;
 mod format;

@@ -5,10 +5,8 @@ use std::ops::{Deref, DerefMut, RangeFull};
 
 use smallvec::SmallVec;
 
+pub(crate) use crate::dims::Dims;
 use crate::error::{Error, Result};
-
-/// Inline storage for what is counted per axis; ranks up to four never allocate.
-pub(crate) type Dims<T> = SmallVec<[T; 4]>;
 
 /// The sizes of a tensor, outermost axis first.
 ///
@@ -49,7 +47,7 @@ impl Shape {
 
     /// Row-major strides of this shape, in elements.
     pub(crate) fn row_major(&self) -> Dims<isize> {
-        let mut strides: Dims<isize> = SmallVec::from_elem(0, self.rank());
+        let mut strides: Dims<isize> = Dims::from_elem(0, self.rank());
         let mut step = 1isize;
         for i in (0..self.rank()).rev() {
             strides[i] = step;
@@ -109,27 +107,27 @@ impl From<()> for Shape {
 }
 impl From<usize> for Shape {
     fn from(n: usize) -> Shape {
-        Shape(SmallVec::from_slice(&[n]))
+        Shape(Dims::from_slice(&[n]))
     }
 }
 impl<const N: usize> From<[usize; N]> for Shape {
     fn from(dims: [usize; N]) -> Shape {
-        Shape(SmallVec::from_slice(&dims))
+        Shape(Dims::from_slice(&dims))
     }
 }
 impl<const N: usize> From<&[usize; N]> for Shape {
     fn from(dims: &[usize; N]) -> Shape {
-        Shape(SmallVec::from_slice(dims))
+        Shape(Dims::from_slice(dims))
     }
 }
 impl From<&[usize]> for Shape {
     fn from(dims: &[usize]) -> Shape {
-        Shape(SmallVec::from_slice(dims))
+        Shape(Dims::from_slice(dims))
     }
 }
 impl From<Vec<usize>> for Shape {
     fn from(dims: Vec<usize>) -> Shape {
-        Shape(SmallVec::from_vec(dims))
+        Shape(Dims::from_vec(dims))
     }
 }
 impl From<&Shape> for Shape {
@@ -163,7 +161,7 @@ impl Axes {
     /// # Errors
     /// `AxisOutOfRange`, or `DuplicateAxis` when an axis is named twice; `Rank` above 64 axes, PyTorch's limit.
     pub(crate) fn flags(&self, op: &'static str, shape: &Shape) -> Result<Dims<bool>> {
-        let mut flags: Dims<bool> = SmallVec::from_elem(matches!(self, Axes::All), shape.rank());
+        let mut flags: Dims<bool> = Dims::from_elem(matches!(self, Axes::All), shape.rank());
         if let Axes::List(list) = self {
             if shape.rank() > 64 {
                 return Err(Error::Rank { op, expected: "at most 64", found: shape.rank() });
@@ -255,7 +253,7 @@ pub(crate) fn broadcast_two(op: &'static str, a: &[usize], b: &[usize]) -> Resul
         return Ok(Shape::from(a));
     }
     let rank = a.len().max(b.len());
-    let mut out: Dims<usize> = SmallVec::from_elem(1, rank);
+    let mut out: Dims<usize> = Dims::from_elem(1, rank);
     for k in 1..=rank {
         let sa = if k <= a.len() { a[a.len() - k] } else { 1 };
         let sb = if k <= b.len() { b[b.len() - k] } else { 1 };

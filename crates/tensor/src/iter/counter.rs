@@ -25,7 +25,7 @@ pub(crate) struct Counter<'a> {
 impl<'a> Counter<'a> {
     /// A counter over the elements `at .. end` of the space of `axes`.
     pub(crate) fn new(axes: &'a [Axis], operands: usize, at: usize, end: usize) -> Counter<'a> {
-        let mut index: Dims<usize> = SmallVec::from_elem(0, axes.len());
+        let mut index: Dims<usize> = Dims::from_elem(0, axes.len());
         let mut offsets: Steps = SmallVec::from_elem(0, operands);
         let mut rest = at;
         for (i, axis) in axes.iter().enumerate().rev() {

@@ -32,7 +32,7 @@ pub(crate) struct Plan {
 /// The strides of an operand seen in a larger shape: 0 on the axes where it broadcasts.
 pub(crate) fn broadcast_strides(op: &Operand<'_>, shape: &[usize]) -> Dims<isize> {
     let missing = shape.len() - op.shape.len();
-    let mut out: Dims<isize> = SmallVec::from_elem(0, shape.len());
+    let mut out: Dims<isize> = Dims::from_elem(0, shape.len());
     for i in 0..op.shape.len() {
         if op.shape[i] != 1 {
             out[missing + i] = op.strides[i];
@@ -52,8 +52,7 @@ impl Plan {
     ) -> Plan {
         let strides: SmallVec<[Dims<isize>; 4]> =
             operands.iter().map(|o| broadcast_strides(o, shape)).collect();
-        let mut plan =
-            Plan { axes: SmallVec::new(), repeats: 1, still: SmallVec::from_elem(false, shape.len()) };
+        let mut plan = Plan { axes: SmallVec::new(), repeats: 1, still: Dims::from_elem(false, shape.len()) };
         for (i, &size) in shape.iter().enumerate() {
             let kept = kept(i);
             let steps: Steps = strides.iter().map(|s| s[i]).collect();

@@ -334,7 +334,7 @@ impl<'a, T: Multiply> Plan<'a, T> {
             b: matrix(meta.b, false),
             axes: SmallVec::new(),
             repeats: 1,
-            still: SmallVec::from_elem(false, rank),
+            still: Dims::from_elem(false, rank),
         };
         for (i, &size) in meta.batch.iter().enumerate() {
             let axis = BatchAxis { size, a_step: a_steps[i], b_step: b_steps[i] };
@@ -437,7 +437,7 @@ fn matrix<T: Element>(t: &Tensor, left: bool) -> Matrix<'_, T> {
 /// Strides over the common batch of `rank` axes: 0 where the tensor broadcasts.
 fn batch_steps(t: &Tensor, rank: usize) -> Dims<isize> {
     let own = batch_of(t.dims());
-    let mut steps: Dims<isize> = SmallVec::from_elem(0, rank);
+    let mut steps: Dims<isize> = Dims::from_elem(0, rank);
     for (i, &size) in own.iter().enumerate() {
         if size != 1 {
             steps[rank - own.len() + i] = t.strides()[i];
@@ -503,8 +503,8 @@ mod tests {
         let stacked = Tensor::full(t.dims().iter().copied().chain([2]).collect::<Vec<_>>(), 1.0, t.dtype());
         let pairs = stacked.mul(&t.unsqueeze(-1).unwrap()).unwrap().contiguous();
         let mut layout = pairs.layout.clone();
-        layout.shape.0.pop();
-        layout.strides.pop();
+        layout.shape.0.remove(layout.shape.len() - 1);
+        layout.strides.remove(layout.strides.len() - 1);
         layout.offset += usize::from(t.numel() > 0);
         all.push(pairs.with_layout(layout));
         all
