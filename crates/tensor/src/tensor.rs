@@ -1,8 +1,6 @@
 //! `Tensor`: a shape, strides and an offset over a shared buffer, with the semantics of a value.
 
-use std::sync::Arc;
-
-use crate::buffer::Storage;
+use crate::buffer::Handle;
 use crate::dtype::{Block, BlockMut, DType, Element};
 use crate::error::{Error, Result};
 use crate::shape::{Dims, Shape};
@@ -24,7 +22,7 @@ use crate::shape::{Dims, Shape};
 /// ```
 #[derive(Clone)]
 pub struct Tensor {
-    pub(crate) storage: Arc<Storage>,
+    pub(crate) storage: Handle,
     pub(crate) layout: Layout,
 }
 
@@ -72,14 +70,15 @@ impl Layout {
 
 impl Tensor {
     /// Wraps a freshly written buffer of exactly `shape.numel()` elements, row-major.
-    pub(crate) fn from_storage(storage: Storage, shape: Shape) -> Tensor {
+    pub(crate) fn from_storage(storage: impl Into<Handle>, shape: Shape) -> Tensor {
+        let storage = storage.into();
         debug_assert_eq!(storage.len(), shape.numel());
-        Tensor { storage: Arc::new(storage), layout: Layout::row_major(shape) }
+        Tensor { storage, layout: Layout::row_major(shape) }
     }
 
     /// Another view of the same buffer.
     pub(crate) fn with_layout(&self, layout: Layout) -> Tensor {
-        Tensor { storage: Arc::clone(&self.storage), layout }
+        Tensor { storage: self.storage.clone(), layout }
     }
 
     /// The sizes, outermost axis first.
@@ -142,7 +141,7 @@ impl Tensor {
 
     /// Whether two tensors share one buffer; a shared buffer is copied before a write.
     pub fn shares_buffer_with(&self, other: &Tensor) -> bool {
-        Arc::ptr_eq(&self.storage, &other.storage)
+        self.storage.is_same(&other.storage)
     }
 
     /// Itself if it is contiguous, else a row-major copy of its elements.
@@ -175,19 +174,18 @@ impl Tensor {
 
     /// Whether a write can use the buffer as it is.
     pub(crate) fn is_writable_in_place(&self) -> bool {
-        self.is_contiguous() && Arc::strong_count(&self.storage) == 1
+        self.is_contiguous() && self.storage.is_unique()
     }
 
     /// The elements for writing: row-major, and held by nobody else.
     ///
     /// Copies them first if the buffer is shared or they do not lie in row-major order.
     pub(crate) fn block_mut(&mut self) -> BlockMut<'_> {
-        if !self.is_contiguous() || Arc::get_mut(&mut self.storage).is_none() {
+        if !self.is_contiguous() || !self.storage.is_unique() {
             *self = crate::iter::copy(self, self.dtype());
         }
         let (offset, n) = (self.layout.offset, self.numel());
-        let storage = Arc::get_mut(&mut self.storage).expect("a fresh copy has one holder");
-        match storage.block_mut() {
+        match self.storage.block_mut() {
             BlockMut::Bool(s) => BlockMut::Bool(&mut s[offset..offset + n]),
             BlockMut::I64(s) => BlockMut::I64(&mut s[offset..offset + n]),
             BlockMut::F32(s) => BlockMut::F32(&mut s[offset..offset + n]),

@@ -10,6 +10,7 @@
 
 mod block;
 mod counter;
+mod flat;
 mod fold;
 mod plan;
 mod reducer;
@@ -17,7 +18,7 @@ mod walk;
 
 pub(crate) use fold::{Reduce, fold, fold_with_prior};
 pub(crate) use reducer::Reducer;
-pub(crate) use walk::{copy, copy_into, map, map_in_place, map_out, update};
+pub(crate) use walk::{copy, copy_into, map, map_add, map_in_place, map_out, update};
 
 use crate::dtype::{Block, DType, Scalar};
 use crate::tensor::Tensor;
@@ -43,12 +44,20 @@ impl<'a> Operand<'a> {
         }
     }
 
+    /// Whether it is one number, of any rank.
+    #[inline]
+    fn is_single(&self) -> bool {
+        self.shape.iter().all(|&n| n == 1)
+    }
+
     /// Whether the kernel can read the elements where they lie, in order.
+    #[inline]
     fn is_direct(&self, shape: &[usize]) -> bool {
         self.data.dtype() == self.want && self.shape == shape && contiguous(self.shape, self.strides)
     }
 }
 
+#[inline]
 fn contiguous(shape: &[usize], strides: &[isize]) -> bool {
     let mut step = 1isize;
     for (&size, &stride) in shape.iter().zip(strides).rev() {
@@ -71,6 +80,9 @@ pub(crate) struct ScalarCell {
 }
 
 impl ScalarCell {
+    /// No number at all.
+    pub(crate) const NONE: ScalarCell = ScalarCell { bool_: [false], i64_: [0], f32_: [0.0], f64_: [0.0] };
+
     pub(crate) fn new(s: Scalar) -> ScalarCell {
         let v = s.to_f64();
         ScalarCell { bool_: [s.to_bool()], i64_: [s.to_i64()], f32_: [v as f32], f64_: [v] }

@@ -79,19 +79,24 @@ pub(crate) fn fold_kernel(
     dtype: DType,
     prior: Option<Tensor>,
 ) -> Result<Tensor> {
-    let prior = match prior {
+    let mut prior = match prior {
         Some(p) if p.shape() != target => {
             return Err(Error::ShapeMismatch { op, expected: target.clone(), found: p.shape().clone() });
         }
-        Some(p) => Some(p.to_dtype(dtype)),
+        Some(p) if p.dtype() != dtype => Some(p.to_dtype(dtype)),
+        Some(p) => Some(p),
         None => None,
     };
-    let operands: SmallVec<[Operand<'_>; 4]> = operands.iter().map(|t| Operand::new(t, dtype)).collect();
+    let mut wanted: SmallVec<[Operand<'_>; 4]> = SmallVec::new();
+    operands.iter().for_each(|t| wanted.push(Operand::new(t, dtype)));
+    let operands = wanted;
     if *target == shape
-        && prior.is_none()
         && let Some(kernel) = kernel
     {
-        return Ok(iter::map(kernel, &operands, shape, dtype));
+        let Some(sum) = &mut prior else { return Ok(iter::map(kernel, &operands, shape, dtype)) };
+        if iter::map_add(kernel, &operands, sum) {
+            return Ok(prior.expect("borrowed just now"));
+        }
     }
     if !expands_to(target, &shape) {
         let dim = shape.rank().max(target.rank()).saturating_sub(1);

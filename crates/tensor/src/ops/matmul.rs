@@ -1,6 +1,5 @@
 //! Matrix products: `matmul` with PyTorch's cases, its strict relatives, and products summed down to a shape.
 
-use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -271,7 +270,7 @@ impl<'a> Meta<'a> {
         product.run(typed_mut(storage.block_mut()), false);
         let missing = self.shape.rank() - target.rank();
         let still = |i: usize| plan.still.get(i + missing).copied().unwrap_or(false);
-        Ok(Tensor { storage: Arc::new(storage), layout: layout(target, &still) })
+        Ok(Tensor { storage, layout: layout(target, &still) })
     }
 }
 

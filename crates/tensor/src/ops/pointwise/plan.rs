@@ -75,7 +75,8 @@ pub(in crate::ops) fn run_in_place<const N: usize>(
 pub(in crate::ops) fn common_shape(op: &'static str, args: &[Arg<'_>], out: DType) -> Result<Shape> {
     let mut shape = Shape::from(args[0].shape());
     for a in &args[1..] {
-        if a.shape() != &shape[..] {
+        // A single number without axes changes no shape.
+        if !a.shape().is_empty() && a.shape() != &shape[..] {
             let next = broadcast_two(op, &shape, a.shape())?;
             warning::check(op, &shape, a.shape())?;
             checked_room(op, &next, out)?;
