@@ -29,6 +29,7 @@ impl Shape {
     }
 
     /// How many axes.
+    #[inline]
     pub fn rank(&self) -> usize {
         self.0.len()
     }
@@ -36,22 +37,33 @@ impl Shape {
     /// How many elements: the product of the sizes, 1 for `[]`.
     ///
     /// A product that overflows saturates; no tensor of such a shape can exist.
+    #[inline]
     pub fn numel(&self) -> usize {
-        if self.0.contains(&0) { 0 } else { self.0.iter().fold(1, |n: usize, &s| n.saturating_mul(s)) }
+        let (mut product, mut empty) = (1usize, false);
+        for &size in self.0.iter() {
+            product = product.saturating_mul(size);
+            empty |= size == 0;
+        }
+        if empty { 0 } else { product }
     }
 
     /// The sizes as a slice.
+    #[inline]
     pub fn dims(&self) -> &[usize] {
         &self.0
     }
 
     /// Row-major strides of this shape, in elements.
+    #[inline]
     pub(crate) fn row_major(&self) -> Dims<isize> {
+        if let [_] = self.0[..] {
+            return Dims::from_elem(1, 1);
+        }
         let mut strides: Dims<isize> = Dims::from_elem(0, self.rank());
         let mut step = 1isize;
-        for i in (0..self.rank()).rev() {
-            strides[i] = step;
-            step = step.saturating_mul(self.0[i].max(1) as isize);
+        for (stride, &size) in strides.iter_mut().zip(self.0.iter()).rev() {
+            *stride = step;
+            step = step.saturating_mul(size.max(1) as isize);
         }
         strides
     }

@@ -38,6 +38,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
+    #[inline]
     pub(crate) fn row_major(shape: Shape) -> Layout {
         let strides = shape.row_major();
         Layout { shape, strides, offset: 0, expanded: false }
@@ -51,6 +52,7 @@ impl Layout {
     }
 
     /// Whether elements lie one after another in row-major order.
+    #[inline]
     pub(crate) fn is_contiguous(&self) -> bool {
         let mut step = 1isize;
         for (&size, &stride) in self.shape.iter().zip(&self.strides).rev() {
@@ -70,6 +72,7 @@ impl Layout {
 
 impl Tensor {
     /// Wraps a freshly written buffer of exactly `shape.numel()` elements, row-major.
+    #[inline]
     pub(crate) fn from_storage(storage: impl Into<Handle>, shape: Shape) -> Tensor {
         let storage = storage.into();
         debug_assert_eq!(storage.len(), shape.numel());
@@ -82,11 +85,13 @@ impl Tensor {
     }
 
     /// The sizes, outermost axis first.
+    #[inline]
     pub fn shape(&self) -> &Shape {
         &self.layout.shape
     }
 
     /// The sizes as a slice.
+    #[inline]
     pub fn dims(&self) -> &[usize] {
         &self.layout.shape
     }
@@ -101,26 +106,31 @@ impl Tensor {
     }
 
     /// How many axes.
+    #[inline]
     pub fn rank(&self) -> usize {
         self.layout.shape.rank()
     }
 
     /// How many elements.
+    #[inline]
     pub fn numel(&self) -> usize {
         self.layout.shape.numel()
     }
 
     /// The element type.
+    #[inline]
     pub fn dtype(&self) -> DType {
         self.storage.dtype()
     }
 
     /// Steps per axis through the buffer, in elements; 0 where the tensor is expanded, negative where it is flipped.
+    #[inline]
     pub fn strides(&self) -> &[isize] {
         &self.layout.strides
     }
 
     /// Whether the elements lie one after another in row-major order.
+    #[inline]
     pub fn is_contiguous(&self) -> bool {
         self.layout.is_contiguous()
     }
@@ -139,7 +149,8 @@ impl Tensor {
         self.layout.overlaps()
     }
 
-    /// Whether two tensors share one buffer; a shared buffer is copied before a write.
+    /// Whether two tensors share one buffer; a shared buffer is copied before a write. A single number has no buffer to
+    /// share.
     pub fn shares_buffer_with(&self, other: &Tensor) -> bool {
         self.storage.is_same(&other.storage)
     }

@@ -1,14 +1,13 @@
-//! The counted handle on a storage, and the shelves on which small storages wait, whole, to be used again.
+//! The handle that a tensor has on its elements, and the shelves on which small storages wait, whole, to be used again.
 //!
-//! A tiny operation should not ask the allocator for anything. So when the last handle on a small storage is dropped,
+//! A tiny operation should not ask the allocator for anything. A single number lies in the handle itself. When the last handle on a small storage is dropped,
 //! the storage stays as it is, count and all, on a shelf of that thread, and the next tensor of about that size takes it.
 
 use std::cell::RefCell;
-use std::ops::Deref;
 use std::sync::Arc;
 
 use super::{Buffer, Storage, epoch, is_pool_on};
-use crate::dtype::{BlockMut, DType, Element};
+use crate::dtype::{Block, BlockMut, DType, Element};
 
 /// Storages of at most this many bytes go to a shelf.
 const SMALL_BYTES: usize = 64 << 10;
@@ -17,32 +16,58 @@ const SMALL_BYTES: usize = 64 << 10;
 const KEPT_BYTES: usize = 256 << 10;
 const KEPT: usize = 256;
 
-/// A counted reference to a storage. It is writable while it is the only one.
+/// What a tensor holds its elements by: a single number itself, or a counted reference to a storage, which is writable
+/// while it is the only one.
 #[derive(Clone)]
-pub(crate) struct Handle(
+pub(crate) struct Handle(Held);
+
+#[derive(Clone)]
+enum Held {
+    One(One),
     /// `None` only while it is being dropped
-    Option<Arc<Storage>>,
-);
+    Shared(Option<Arc<Storage>>),
+}
+
+/// A single number, as the blocks of its type.
+#[derive(Clone, Copy)]
+enum One {
+    Bool([bool; 1]),
+    I64([i64; 1]),
+    F32([f32; 1]),
+    F64([f64; 1]),
+}
 
 impl Handle {
     /// Room for `len` elements whose contents are whatever an earlier tensor left: initialised, but of no meaning.
     #[inline]
     pub(crate) fn stale(dtype: DType, len: usize) -> Handle {
-        let Some(bin) = bin_of(len, dtype.size()) else { return Storage::large(dtype, len, false).into() };
+        if len == 1 {
+            return Handle(Held::One(match dtype {
+                DType::Bool => One::Bool([false]),
+                DType::I64 => One::I64([0]),
+                DType::F32 => One::F32([0.0]),
+                DType::F64 => One::F64([0.0]),
+            }));
+        }
+        Handle(Held::Shared(Some(Handle::stale_storage(dtype, len))))
+    }
+
+    fn stale_storage(dtype: DType, len: usize) -> Arc<Storage> {
+        let Some(bin) = bin_of(len, dtype.size()) else { return Arc::new(Storage::large(dtype, len, false)) };
         let found = SHELVES.try_with(|shelves| shelves.borrow_mut().take(dtype, bin)).ok().flatten();
         if let Some(mut arc) = found
             && let Some(storage) = Arc::get_mut(&mut arc)
         {
             storage.set_len(len);
-            return Handle(Some(arc));
+            return arc;
         }
-        Storage::for_shelf(dtype, len, bin).into()
+        Arc::new(Storage::for_shelf(dtype, len, bin))
     }
 
     /// `len` zeros (or `false`).
     pub(crate) fn zeros(dtype: DType, len: usize) -> Handle {
-        if bin_of(len, dtype.size()).is_none() {
-            return Storage::large(dtype, len, true).into();
+        if len != 1 && bin_of(len, dtype.size()).is_none() {
+            return Handle(Held::Shared(Some(Arc::new(Storage::large(dtype, len, true)))));
         }
         let mut handle = Handle::stale(dtype, len);
         match handle.block_mut() {
@@ -54,21 +79,35 @@ impl Handle {
         handle
     }
 
-    /// Whether nobody else holds the storage.
     #[inline]
-    pub(crate) fn is_unique(&self) -> bool {
-        Arc::strong_count(self.arc()) == 1
+    pub(crate) fn dtype(&self) -> DType {
+        match &self.0 {
+            Held::One(One::Bool(_)) => DType::Bool,
+            Held::One(One::I64(_)) => DType::I64,
+            Held::One(One::F32(_)) => DType::F32,
+            Held::One(One::F64(_)) => DType::F64,
+            Held::Shared(arc) => lives(arc).dtype(),
+        }
     }
 
-    /// Whether two handles hold one storage.
-    pub(crate) fn is_same(&self, other: &Handle) -> bool {
-        Arc::ptr_eq(self.arc(), other.arc())
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        match &self.0 {
+            Held::One(_) => 1,
+            Held::Shared(arc) => lives(arc).len(),
+        }
     }
 
-    /// The storage for writing, if nobody else holds it.
+    /// All elements.
     #[inline]
-    pub(crate) fn get_mut(&mut self) -> Option<&mut Storage> {
-        Arc::get_mut(self.0.as_mut().expect(LIVES))
+    pub(crate) fn block(&self) -> Block<'_> {
+        match &self.0 {
+            Held::One(One::Bool(v)) => Block::Bool(v),
+            Held::One(One::I64(v)) => Block::I64(v),
+            Held::One(One::F32(v)) => Block::F32(v),
+            Held::One(One::F64(v)) => Block::F64(v),
+            Held::Shared(arc) => lives(arc).block(),
+        }
     }
 
     /// All elements for writing.
@@ -77,35 +116,60 @@ impl Handle {
     /// If the storage has another holder; a fresh one has none.
     #[inline]
     pub(crate) fn block_mut(&mut self) -> BlockMut<'_> {
-        self.get_mut().expect("fresh storage has one holder").block_mut()
+        match &mut self.0 {
+            Held::One(One::Bool(v)) => BlockMut::Bool(v),
+            Held::One(One::I64(v)) => BlockMut::I64(v),
+            Held::One(One::F32(v)) => BlockMut::F32(v),
+            Held::One(One::F64(v)) => BlockMut::F64(v),
+            Held::Shared(arc) => {
+                let arc = arc.as_mut().expect(LIVES);
+                Arc::get_mut(arc).expect("fresh storage has one holder").block_mut()
+            }
+        }
     }
 
+    /// Whether nobody else holds the elements.
     #[inline]
-    fn arc(&self) -> &Arc<Storage> {
-        self.0.as_ref().expect(LIVES)
+    pub(crate) fn is_unique(&self) -> bool {
+        match &self.0 {
+            Held::One(_) => true,
+            Held::Shared(arc) => Arc::strong_count(lives(arc)) == 1,
+        }
+    }
+
+    /// Whether two handles hold one storage; a single number is never shared.
+    pub(crate) fn is_same(&self, other: &Handle) -> bool {
+        match (&self.0, &other.0) {
+            (Held::Shared(a), Held::Shared(b)) => Arc::ptr_eq(lives(a), lives(b)),
+            _ => false,
+        }
     }
 }
 
 const LIVES: &str = "a handle that lives holds a storage";
 
-impl From<Storage> for Handle {
-    fn from(storage: Storage) -> Handle {
-        Handle(Some(Arc::new(storage)))
-    }
+#[inline]
+fn lives(arc: &Option<Arc<Storage>>) -> &Arc<Storage> {
+    arc.as_ref().expect(LIVES)
 }
 
-impl Deref for Handle {
-    type Target = Storage;
-    #[inline]
-    fn deref(&self) -> &Storage {
-        self.arc()
+impl From<Storage> for Handle {
+    fn from(storage: Storage) -> Handle {
+        Handle(match storage.block() {
+            Block::Bool(&[v]) => Held::One(One::Bool([v])),
+            Block::I64(&[v]) => Held::One(One::I64([v])),
+            Block::F32(&[v]) => Held::One(One::F32([v])),
+            Block::F64(&[v]) => Held::One(One::F64([v])),
+            _ => Held::Shared(Some(Arc::new(storage))),
+        })
     }
 }
 
 impl Drop for Handle {
     #[inline]
     fn drop(&mut self) {
-        let Some(arc) = self.0.take() else { return };
+        let Held::Shared(arc) = &mut self.0 else { return };
+        let Some(arc) = arc.take() else { return };
         // Where two threads drop the last two handles at once, neither sees a count of 1, and the storage is freed as
         // usual; a count of 1 is this handle itself, and nobody can raise it.
         if arc.bin() != 0 && Arc::strong_count(&arc) == 1 {
@@ -235,13 +299,29 @@ mod tests {
 
     #[test]
     fn small_storages_come_back_with_their_new_length() {
+        let address = |h: &Handle| match h.block() {
+            Block::I64(s) => s.as_ptr(),
+            _ => unreachable!("made as i64"),
+        };
         let h = Handle::stale(DType::I64, 100);
-        let address = std::ptr::from_ref::<Storage>(&h);
+        let first = address(&h);
         drop(h);
         let again = Handle::stale(DType::I64, 99);
-        assert_eq!(std::ptr::from_ref::<Storage>(&again), address);
+        assert_eq!(address(&again), first);
         assert_eq!(again.len(), 99);
         let other = again.clone();
         assert!(!again.is_unique() && again.is_same(&other));
+    }
+
+    #[test]
+    fn a_single_number_is_a_copy() {
+        let mut a = Handle::from(f32::storage(vec![2.5]));
+        let b = a.clone();
+        if let BlockMut::F32(v) = a.block_mut() {
+            v[0] = 3.0;
+        }
+        assert!(matches!((a.block(), b.block()), (Block::F32(&[3.0]), Block::F32(&[2.5]))));
+        assert!(a.is_unique() && !a.is_same(&b) && a.len() == 1);
+        assert_eq!(std::mem::size_of::<Handle>(), 16);
     }
 }

@@ -2,10 +2,10 @@
 
 use smallvec::SmallVec;
 
-use super::{Operand, flat};
 use super::block::{BLOCK, Place, Scratch, is_in_place, lay_out};
 use super::counter::Counter;
 use super::plan::{Axis, Plan};
+use super::{Operand, flat};
 use crate::buffer::Storage;
 use crate::dtype::{Block, BlockMut, DType};
 use crate::kernels::{BlockKernel, doors};

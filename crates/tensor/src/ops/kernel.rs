@@ -13,13 +13,15 @@ pub use crate::kernels::{
     Update,
 };
 
+use crate::buffer::Storage;
 use crate::create::checked_len;
-use crate::dtype::DType;
+use crate::dtype::{Block, DType};
 use crate::error::{Error, Result};
 use crate::iter::{self, Operand, Reduce};
-use crate::kernels::UpdateKernel;
+use crate::kernels::{UpdateKernel, doors};
 use crate::shape::{Shape, broadcast_two, expands_to};
 use crate::tensor::Tensor;
+use crate::threads::GRAIN;
 
 /// Evaluates a formula over broadcast operands, in their common floating-point type.
 ///
@@ -64,9 +66,78 @@ pub fn fold_to(
     target: &Shape,
     prior: Option<Tensor>,
 ) -> Result<Tensor> {
+    let mut prior = prior;
+    if let Some(sum) = run_alike(kernel, operands, target, &mut prior) {
+        return Ok(sum);
+    }
     let dtype = float_type(operands);
     let shape = common_shape(op, operands)?;
     fold_kernel(op, Some(kernel), operands, shape, target, dtype, prior)
+}
+
+/// The short way of [`fold_to`] for small operands of the target's shape and one type: nothing is planned, nothing is
+/// folded. Takes `prior` if it gives a result.
+#[inline]
+fn run_alike(
+    kernel: &dyn BlockKernel,
+    operands: &[&Tensor],
+    target: &Shape,
+    prior: &mut Option<Tensor>,
+) -> Option<Tensor> {
+    let (n, dtype) = (target.numel(), operands.first()?.dtype());
+    if n == 0 || n > GRAIN || !dtype.is_float() {
+        return None;
+    }
+    let alike = |t: &Tensor| t.dtype() == dtype && t.shape() == target && t.is_contiguous();
+    let mut blocks: SmallVec<[Block<'_>; 4]> = SmallVec::new();
+    for t in operands {
+        if !alike(t) {
+            return None;
+        }
+        blocks.push(t.storage.block().range(t.layout.offset, n));
+    }
+    if prior.as_ref().is_some_and(|sum| !alike(sum)) {
+        return None;
+    }
+    let mut storage = Storage::stale(dtype, n);
+    kernel.run(&blocks, &mut [storage.block_mut()]);
+    let Some(mut sum) = prior.take() else { return Some(Tensor::from_storage(storage, target.clone())) };
+    doors::add_to(sum.block_mut(), storage.block());
+    Some(sum)
+}
+
+/// Adds a gradient to what has been added up so far, in the memory of the latter if nobody else holds it.
+///
+/// # Errors
+/// `ShapeMismatch` or `DTypeMismatch` if the two are not of one shape and one floating-point type.
+///
+/// ```
+/// use foldback_tensor::{kernel, tensor};
+/// let sum = kernel::accumulate("backward", tensor![1.0, 2.0], &tensor![10.0, 20.0])?;
+/// assert_eq!(sum, tensor![11.0, 22.0]);
+/// # Ok::<(), foldback_tensor::Error>(())
+/// ```
+pub fn accumulate(op: &'static str, mut sum: Tensor, g: &Tensor) -> Result<Tensor> {
+    g.expect_dtype(op, sum.dtype())?;
+    if sum.shape() != g.shape() {
+        return Err(Error::ShapeMismatch { op, expected: sum.shape().clone(), found: g.shape().clone() });
+    }
+    if !sum.dtype().is_float() {
+        return Err(Error::DTypeUnsupported { op, dtype: sum.dtype() });
+    }
+    if sum.numel() <= GRAIN
+        && sum.is_contiguous()
+        && let Some(g) = g.as_block()
+    {
+        doors::add_to(sum.block_mut(), g);
+        return Ok(sum);
+    }
+    // A compressed gradient has no memory of its own to add into, the other one may have.
+    if sum.strides().contains(&0) {
+        return if g.strides().contains(&0) { sum.add(g) } else { g.add(&sum) };
+    }
+    sum.add_(g)?;
+    Ok(sum)
 }
 
 /// [`fold_to`] once types and the common shape are known; without a kernel it is `sum_to`.

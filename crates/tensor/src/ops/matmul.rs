@@ -1,6 +1,5 @@
 //! Matrix products: `matmul` with PyTorch's cases, its strict relatives, and products summed down to a shape.
 
-
 use smallvec::SmallVec;
 
 use crate::buffer::Storage;

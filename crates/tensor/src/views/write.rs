@@ -1,6 +1,5 @@
 //! Writing whole tensors and slices of them; a buffer that anyone else holds is copied first.
 
-
 use ndarray::{ArrayViewMutD, Axis, IxDyn, Slice as AxisSlice};
 
 use super::slices::{Part, Slices};
