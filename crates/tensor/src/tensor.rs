@@ -35,13 +35,37 @@ pub(crate) struct Layout {
     /// Whether somebody asked for elements to share a place in memory. A result that is compressed looks the same,
     /// but owns its elements: writing to it gives each its own place.
     pub(crate) expanded: bool,
+    /// Whether elements lie one after another in row-major order: asked so often that the constructors look once.
+    contiguous: bool,
 }
 
 impl Layout {
     #[inline]
     pub(crate) fn row_major(shape: Shape) -> Layout {
         let strides = shape.row_major();
-        Layout { shape, strides, offset: 0, expanded: false }
+        Layout { shape, strides, offset: 0, expanded: false, contiguous: true }
+    }
+
+    /// Any strides. Sizes and strides of a layout are not changed afterwards.
+    pub(crate) fn strided(shape: Shape, strides: Dims<isize>, offset: usize, expanded: bool) -> Layout {
+        let contiguous = is_row_major(&shape, &strides);
+        Layout { shape, strides, offset, expanded, contiguous }
+    }
+
+    /// Row-major over the axes that are not still, with stride 0 on those.
+    pub(crate) fn with_still_axes(shape: Shape, still: &[bool]) -> Layout {
+        if !still.contains(&true) {
+            return Layout::row_major(shape);
+        }
+        let mut strides = Dims::from_elem(0, shape.rank());
+        let mut step = 1isize;
+        for i in (0..shape.rank()).rev() {
+            if !still[i] {
+                strides[i] = step;
+                step *= shape[i].max(1) as isize;
+            }
+        }
+        Layout::strided(shape, strides, 0, false)
     }
 
     /// Whether a write would go to several elements at once, as far as the user can know.
@@ -54,20 +78,24 @@ impl Layout {
     /// Whether elements lie one after another in row-major order.
     #[inline]
     pub(crate) fn is_contiguous(&self) -> bool {
-        let mut step = 1isize;
-        for (&size, &stride) in self.shape.iter().zip(&self.strides).rev() {
-            if size == 0 {
-                return true;
-            }
-            if size != 1 {
-                if stride != step {
-                    return false;
-                }
-                step *= size as isize;
-            }
-        }
-        true
+        self.contiguous
     }
+}
+
+fn is_row_major(shape: &[usize], strides: &[isize]) -> bool {
+    let mut step = 1isize;
+    for (&size, &stride) in shape.iter().zip(strides).rev() {
+        if size == 0 {
+            return true;
+        }
+        if size != 1 {
+            if stride != step {
+                return false;
+            }
+            step *= size as isize;
+        }
+    }
+    true
 }
 
 impl Tensor {
@@ -215,10 +243,11 @@ impl Tensor {
 
     /// Drops the axes whose flag is false, all of size 1.
     pub(crate) fn keep_axes(mut self, kept: &[bool]) -> Tensor {
-        let l = &mut self.layout;
+        let l = &self.layout;
         let keep = |i: &usize| kept[*i];
-        l.strides = (0..kept.len()).filter(keep).map(|i| l.strides[i]).collect();
-        l.shape = Shape((0..kept.len()).filter(keep).map(|i| l.shape[i]).collect());
+        let strides = (0..kept.len()).filter(keep).map(|i| l.strides[i]).collect();
+        let shape = Shape((0..kept.len()).filter(keep).map(|i| l.shape[i]).collect());
+        self.layout = Layout::strided(shape, strides, l.offset, l.expanded);
         self
     }
 
@@ -227,7 +256,7 @@ impl Tensor {
         if self.shape() == target {
             return self;
         }
-        let l = &mut self.layout;
+        let l = &self.layout;
         let mut strides: Dims<isize> = Dims::new();
         let mut next = 0;
         for &size in target.iter() {
@@ -240,8 +269,7 @@ impl Tensor {
             }
         }
         debug_assert_eq!(next, l.shape.len());
-        l.shape = target.clone();
-        l.strides = strides;
+        self.layout = Layout::strided(target.clone(), strides, l.offset, l.expanded);
         self
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct Operand<'a> {
     pub(crate) shape: &'a [usize],
     pub(crate) strides: &'a [isize],
     pub(crate) want: DType,
+    /// whether the elements lie one after another in row-major order
+    row_major: bool,
 }
 
 impl<'a> Operand<'a> {
@@ -41,6 +43,7 @@ impl<'a> Operand<'a> {
             shape: &t.layout.shape,
             strides: &t.layout.strides,
             want,
+            row_major: t.layout.is_contiguous(),
         }
     }
 
@@ -53,22 +56,8 @@ impl<'a> Operand<'a> {
     /// Whether the kernel can read the elements where they lie, in order.
     #[inline]
     fn is_direct(&self, shape: &[usize]) -> bool {
-        self.data.dtype() == self.want && self.shape == shape && contiguous(self.shape, self.strides)
+        self.row_major && self.data.dtype() == self.want && self.shape == shape
     }
-}
-
-#[inline]
-fn contiguous(shape: &[usize], strides: &[isize]) -> bool {
-    let mut step = 1isize;
-    for (&size, &stride) in shape.iter().zip(strides).rev() {
-        if size != 1 {
-            if stride != step {
-                return false;
-            }
-            step *= size as isize;
-        }
-    }
-    true
 }
 
 /// A scalar laid out as a 0-d operand of every element type.
@@ -96,6 +85,6 @@ impl ScalarCell {
             DType::F32 => Block::F32(&self.f32_),
             DType::F64 => Block::F64(&self.f64_),
         };
-        Operand { data, offset: 0, shape: &[], strides: &[], want }
+        Operand { data, offset: 0, shape: &[], strides: &[], want, row_major: true }
     }
 }

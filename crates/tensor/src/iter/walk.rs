@@ -35,22 +35,7 @@ pub(crate) fn map(kernel: &dyn BlockKernel, operands: &[Operand<'_>], shape: Sha
     let n = plan.axes.iter().map(|a| a.size).product();
     let mut storage = Storage::stale(dtype, n);
     run(kernel, &plan.axes, operands, storage.block_mut());
-    Tensor { storage, layout: still_layout(shape, &plan.still) }
-}
-
-/// Row-major over the axes that were walked, stride 0 on those set aside.
-pub(crate) fn still_layout(shape: Shape, still: &[bool]) -> Layout {
-    let mut layout = Layout::row_major(shape);
-    let mut step = 1isize;
-    for i in (0..layout.strides.len()).rev() {
-        if still[i] {
-            layout.strides[i] = 0;
-        } else {
-            layout.strides[i] = step;
-            step *= layout.shape[i].max(1) as isize;
-        }
-    }
-    layout
+    Tensor { storage, layout: Layout::with_still_axes(shape, &plan.still) }
 }
 
 /// The same into a given contiguous block of `shape.numel()` elements.

@@ -289,15 +289,8 @@ fn typed_mut<T: Element>(block: BlockMut<'_>) -> &mut [T] {
 
 /// Row-major, with stride 0 on the axes that were not computed again and again.
 fn layout(shape: &Shape, still: &dyn Fn(usize) -> bool) -> Layout {
-    let mut layout = Layout::row_major(shape.clone());
-    let mut step = 1;
-    for i in (0..shape.rank()).rev() {
-        layout.strides[i] = if still(i) { 0 } else { step };
-        if !still(i) {
-            step *= shape[i].max(1) as isize;
-        }
-    }
-    layout
+    let still: Dims<bool> = (0..shape.rank()).map(still).collect();
+    Layout::with_still_axes(shape.clone(), &still)
 }
 
 /// The leading axes.
@@ -500,10 +493,10 @@ mod tests {
         // Every second element along the last axis.
         let stacked = Tensor::full(t.dims().iter().copied().chain([2]).collect::<Vec<_>>(), 1.0, t.dtype());
         let pairs = stacked.mul(&t.unsqueeze(-1).unwrap()).unwrap().contiguous();
-        let mut layout = pairs.layout.clone();
-        layout.shape.0.remove(layout.shape.len() - 1);
-        layout.strides.remove(layout.strides.len() - 1);
-        layout.offset += usize::from(t.numel() > 0);
+        let (mut shape, mut strides) = (pairs.layout.shape.clone(), pairs.layout.strides.clone());
+        shape.0.remove(pairs.rank() - 1);
+        strides.remove(pairs.rank() - 1);
+        let layout = Layout::strided(shape, strides, usize::from(t.numel() > 0), false);
         all.push(pairs.with_layout(layout));
         all
     }
