@@ -175,7 +175,11 @@ pub(crate) fn update(kernel: &dyn BlockKernel, state: &mut [&mut Tensor], operan
     if n == 0 {
         return;
     }
-    let blocks: States<'_> = state.iter_mut().map(|s| s.block_mut()).collect();
+    let mut blocks: States<'_> = SmallVec::new();
+    state.iter_mut().for_each(|s| blocks.push(s.block_mut()));
+    if n <= GRAIN && flat::lie_like(operands, &shape) {
+        return flat::update(kernel, &mut blocks, operands);
+    }
     let plan = Plan::new(&shape, operands, &|_| true, false);
     split_work(n, GRAIN, blocks, &split_all, &|start, len, mut state: States<'_>| {
         let mut scratch = Scratch::new(operands.len(), len);
