@@ -13,6 +13,8 @@ mod counter;
 mod fold;
 mod plan;
 mod reducer;
+mod rows;
+mod stream;
 mod walk;
 
 pub(crate) use fold::{Reduce, fold, fold_with_prior};

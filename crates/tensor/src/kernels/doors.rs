@@ -8,6 +8,7 @@ use super::formula::{Compare, Formula, NumFormula, Update};
 use super::lane::{Float, Lane, Words};
 use super::level::{Level, level};
 use super::real::FloatOps;
+use crate::dtype::Element;
 use crate::iter::Reducer;
 
 /// Writes a public function that picks the level and the doors behind it, from a loop body.
@@ -149,13 +150,54 @@ fn update_body<const FMA: bool, T: Float, F: Update<M, N>, const M: usize, const
 
 door! {
     /// `out[i] = if cond[i] { x[0][i] } else { x[1][i] }`
-    pub(crate) fn select[T: crate::Element][T](cond: &[bool], x: [&[T]; 2], out: &mut [T]);
+    pub(crate) fn select[T: Element][T](cond: &[bool], x: [&[T]; 2], out: &mut [T]);
     body select_body
 }
 #[inline(always)]
-fn select_body<const FMA: bool, T: crate::Element>(cond: &[bool], x: [&[T]; 2], out: &mut [T]) {
+fn select_body<const FMA: bool, T: Element>(cond: &[bool], x: [&[T]; 2], out: &mut [T]) {
     for (((o, &c), &a), &b) in out.iter_mut().zip(cond).zip(x[0]).zip(x[1]) {
         *o = if c { a } else { b };
+    }
+}
+
+door! {
+    /// Lays out rows of `cols` elements, with a step from row to row and one within a row, one after another.
+    pub(crate) fn lay_out[S: Element, D: Element, C: Fn(S) -> D][S, D, C](src: &[S], start: isize, steps: [isize; 2], cols: usize, out: &mut [D], convert: C);
+    body lay_out_body
+}
+/// Runs, repeats, and any other stride.
+#[inline(always)]
+fn lay_out_body<const FMA: bool, S: Element, D: Element, C: Fn(S) -> D>(
+    src: &[S],
+    start: isize,
+    [row_step, col_step]: [isize; 2],
+    cols: usize,
+    out: &mut [D],
+    convert: C,
+) {
+    for (r, row) in out.chunks_exact_mut(cols).enumerate() {
+        let start = start + r as isize * row_step;
+        match col_step {
+            1 => {
+                let run = &src[start as usize..start as usize + row.len()];
+                for (o, &v) in row.iter_mut().zip(run) {
+                    *o = convert(v);
+                }
+            }
+            0 => {
+                let v = convert(src[start as usize]);
+                for o in row {
+                    *o = v;
+                }
+            }
+            step => {
+                let mut at = start;
+                for o in row {
+                    *o = convert(src[at as usize]);
+                    at += step;
+                }
+            }
+        }
     }
 }
 
