@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::Operand;
 use crate::buffer::Storage;
-use crate::dtype::{Block, BlockMut, DType, Element, with_block};
+use crate::dtype::{Block, BlockMut, Element, with_block};
 use crate::kernels::doors;
 
 /// Elements of a block: what fits in the first-level cache a few times over.
@@ -144,9 +144,4 @@ pub(crate) fn lay_out(op: &Operand<'_>, place: &Place, out: BlockMut<'_>) {
 #[inline(always)]
 fn gather<S: Element, D: Element>(src: &[S], place: &Place, out: &mut [D], convert: impl Fn(S) -> D) {
     doors::lay_out(src, place.start, [place.row_step, place.col_step], place.cols, out, convert);
-}
-
-/// Fresh scratch for results that are folded rather than stored.
-pub(crate) fn result_scratch(dtype: DType, room: usize) -> Storage {
-    Storage::stale(dtype, room.min(BLOCK))
 }

@@ -10,7 +10,9 @@
 
 mod block;
 mod counter;
+mod cut;
 mod fold;
+mod joint;
 mod plan;
 mod reducer;
 mod rows;

@@ -9,7 +9,6 @@ use super::lane::{Float, Lane, Words};
 use super::level::{Level, level};
 use super::real::FloatOps;
 use crate::dtype::Element;
-use crate::iter::Reducer;
 
 /// Writes a public function that picks the level and the doors behind it, from a loop body.
 ///
@@ -42,6 +41,8 @@ macro_rules! door {
         }
     };
 }
+
+pub(super) use door;
 
 door! {
     /// `out[i] = f(x[0][i], x[1][i], ...)` for real numbers.
@@ -198,64 +199,5 @@ fn lay_out_body<const FMA: bool, S: Element, D: Element, C: Fn(S) -> D>(
                 }
             }
         }
-    }
-}
-
-/// How many running results the loop over a contiguous run keeps, enough to hide the latency of an addition.
-const LANES: usize = 64;
-
-door! {
-    /// Folds a contiguous run into one element: lanes first, then a tree over the lanes.
-    pub(crate) fn fold_run[R: Reducer][R](x: &[R::T]) -> R::T;
-    body fold_run_body
-}
-#[inline(always)]
-fn fold_run_body<const FMA: bool, R: Reducer>(x: &[R::T]) -> R::T {
-    if x.len() < LANES {
-        return x.iter().fold(R::IDENTITY, |a, &v| R::combine(a, v));
-    }
-    let mut lanes = [R::IDENTITY; LANES];
-    let chunks = x.chunks_exact(LANES);
-    let rest = chunks.remainder();
-    for c in chunks {
-        for k in 0..LANES {
-            lanes[k] = R::combine(lanes[k], c[k]);
-        }
-    }
-    for (lane, &v) in lanes.iter_mut().zip(rest) {
-        *lane = R::combine(*lane, v);
-    }
-    let mut width = LANES / 2;
-    while width > 0 {
-        for k in 0..width {
-            lanes[k] = R::combine(lanes[k], lanes[k + width]);
-        }
-        width /= 2;
-    }
-    lanes[0]
-}
-
-door! {
-    /// Folds `x` into `acc` element by element.
-    pub(crate) fn fold_rows[R: Reducer][R](acc: &mut [R::T], x: &[R::T]);
-    body fold_rows_body
-}
-#[inline(always)]
-fn fold_rows_body<const FMA: bool, R: Reducer>(acc: &mut [R::T], x: &[R::T]) {
-    for (a, &v) in acc.iter_mut().zip(x) {
-        *a = R::combine(*a, v);
-    }
-}
-
-door! {
-    /// Moves elementwise partial results into the wide accumulators and resets them.
-    pub(crate) fn spill[R: Reducer][R](wide: &mut [R::Acc], partial: &mut [R::T]);
-    body spill_body
-}
-#[inline(always)]
-fn spill_body<const FMA: bool, R: Reducer>(wide: &mut [R::Acc], partial: &mut [R::T]) {
-    for (w, p) in wide.iter_mut().zip(partial) {
-        *w = R::merge(*w, R::lift(*p));
-        *p = R::IDENTITY;
     }
 }

@@ -1,6 +1,7 @@
 //! Kernels: plain loops over contiguous typed blocks, compiled once per instruction-set level.
 
 pub(crate) mod doors;
+pub(crate) mod folds;
 mod formula;
 mod lane;
 mod level;
