@@ -10,10 +10,14 @@
 
 mod block;
 mod counter;
+mod cut;
 mod flat;
 mod fold;
+mod joint;
 mod plan;
 mod reducer;
+mod rows;
+mod stream;
 mod walk;
 
 pub(crate) use fold::{Reduce, fold, fold_with_prior};

@@ -1,6 +1,7 @@
 //! Kernels: plain loops over contiguous typed blocks, compiled once per instruction-set level.
 
 pub(crate) mod doors;
+pub(crate) mod folds;
 mod formula;
 mod lane;
 mod level;
@@ -8,6 +9,7 @@ mod matmul;
 mod real;
 mod scatter;
 mod simple;
+mod stream;
 
 pub use formula::{Compare, FloatKernel, Formula, NumFormula, NumKernel, Update};
 pub(crate) use formula::{CompareKernel, UpdateKernel, typed};
@@ -17,6 +19,7 @@ pub(crate) use matmul::{BatchAxis, Matrix, Multiply, Product};
 pub use real::{FloatOps, Num, Real};
 pub(crate) use scatter::{Accumulate, add_rows, interleave, scatter_add, take_rows};
 pub(crate) use simple::{IntPowKernel, LogicKernel, UnaryLogicKernel, WhereKernel};
+pub(crate) use stream::{finish_streaming, stream_copy};
 
 use crate::dtype::{Block, BlockMut};
 
