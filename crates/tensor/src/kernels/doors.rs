@@ -42,6 +42,8 @@ macro_rules! door {
     };
 }
 
+pub(super) use door;
+
 door! {
     /// `out[i] = f(x[0][i], x[1][i], ...)` for real numbers.
     pub(crate) fn map_float[T: Float, F: Formula<N>, const N: usize][T, F, N](f: &F, x: [&[T]; N], out: &mut [T]);
@@ -160,7 +162,7 @@ fn select_body<const FMA: bool, T: crate::Element>(cond: &[bool], x: [&[T]; 2], 
 }
 
 /// How many running results the loop over a contiguous run keeps, enough to hide the latency of an addition.
-const LANES: usize = 64;
+pub(super) const LANES: usize = 64;
 
 door! {
     /// Folds a contiguous run into one element: lanes first, then a tree over the lanes.

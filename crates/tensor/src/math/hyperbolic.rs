@@ -60,7 +60,7 @@ pub(super) mod f32 {
         y.copysign(x)
     }
 
-    /// The logistic function. Error under 2.4 ulp.
+    /// The logistic function. Error under 2.5 ulp.
     ///
     /// With x = n ln 2 + r it is 2^n (2C + r) / ((2C - r) + 2^n (2C + r)). The power of two is kept larger by 2^64, so
     /// that it is representable for the smallest results as well.
