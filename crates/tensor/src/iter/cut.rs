@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     fn axis(size: usize, operand: isize, target: isize) -> Axis {
-        Axis { size, steps: SmallVec::from_slice(&[operand, target]), kept: target != 0 }
+        Axis { size, steps: crate::shape::Dims::from_slice(&[operand, target]), kept: target != 0 }
     }
 
     /// Parts must cover every element once; owned regions must be disjoint and in order.

@@ -28,7 +28,7 @@ impl<'a, T> Table<'a, T> {
 }
 
 /// How many running results the loop over a contiguous run keeps, enough to hide the latency of an addition.
-const LANES: usize = 64;
+pub(super) const LANES: usize = 64;
 
 /// Elements of a run that are folded in the element type before they go to the wide accumulator.
 const RUN: usize = 1024;

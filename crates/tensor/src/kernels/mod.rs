@@ -7,6 +7,7 @@ mod lane;
 mod level;
 mod matmul;
 mod real;
+pub(crate) mod rows;
 mod scatter;
 mod simple;
 mod stream;

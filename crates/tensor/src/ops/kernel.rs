@@ -7,6 +7,7 @@
 use smallvec::SmallVec;
 
 pub use super::matmul::matmul_to;
+pub use super::rows::{cross_entropy, cross_entropy_backward, log_softmax_backward, softmax_backward};
 
 pub use crate::kernels::{
     BlockKernel, Compare, Float, FloatKernel, FloatOps, Formula, Lane, Num, NumFormula, NumKernel, Real,

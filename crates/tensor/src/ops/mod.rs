@@ -9,6 +9,7 @@ mod matmul;
 mod operators;
 mod pointwise;
 mod reduce;
+mod rows;
 mod softmax;
 mod warning;
 
