@@ -49,6 +49,8 @@ pub(crate) enum Kind {
     FoldOnto,
     /// written as they are; past the caches if so
     Write { streamed: bool },
+    /// added to what is there
+    AddOnto,
 }
 
 /// One part's share of a target.
@@ -59,6 +61,8 @@ enum Share<'s, R: Reducer> {
     Owned { out: &'s mut [R::T], onto: bool, wide: Vec<R::Acc> },
     /// elements
     Written { out: &'s mut [R::T], streamed: bool },
+    /// elements that the output's are added to
+    AddedOnto(&'s mut [R::T]),
 }
 
 /// The shares of several parts, from number `first` on.
@@ -73,7 +77,7 @@ impl<'a> Walk<'a> {
         let first = self.operands.len();
         let cut = Cut::new(&self.axes, first);
         let apart = |t: usize, target: &Target<'_, R::T>| {
-            !matches!(target.kind, Kind::Write { .. }) && !cut.owns(&self.axes, first + t)
+            matches!(target.kind, Kind::Fold | Kind::FoldOnto) && !cut.owns(&self.axes, first + t)
         };
         let mut slabs: SmallVec<[Vec<R::Acc>; 2]> = SmallVec::new();
         for (t, target) in targets.iter().enumerate() {
@@ -82,6 +86,7 @@ impl<'a> Walk<'a> {
         }
         let list = targets.iter_mut().zip(&mut slabs).map(|(target, slab)| match target.kind {
             Kind::Write { streamed } => Share::Written { out: &mut *target.out, streamed },
+            Kind::AddOnto => Share::AddedOnto(&mut *target.out),
             kind if slab.is_empty() => {
                 Share::Owned { out: &mut *target.out, onto: kind == Kind::FoldOnto, wide: Vec::new() }
             }
@@ -127,6 +132,10 @@ impl<'a> Walk<'a> {
                 Share::Written { out, streamed } => {
                     let (a, b) = out.split_at_mut(until());
                     (Share::Written { out: a, streamed }, Share::Written { out: b, streamed })
+                }
+                Share::AddedOnto(out) => {
+                    let (a, b) = out.split_at_mut(until());
+                    (Share::AddedOnto(a), Share::AddedOnto(b))
                 }
             };
             sides.0.push(a);
@@ -315,6 +324,13 @@ fn deliver<R: Reducer>(share: &mut Share<'_, R>, at: usize, steps: [usize; 2], t
                 } else {
                     to.copy_from_slice(table.row(i));
                 }
+            }
+            return;
+        }
+        Share::AddedOnto(out) => {
+            for i in 0..table.rows {
+                let to = &mut out[at + i * row_step..][..table.cols];
+                to.iter_mut().zip(table.row(i)).for_each(|(o, &v)| *o = R::combine(*o, v));
             }
             return;
         }

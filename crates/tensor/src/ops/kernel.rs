@@ -6,6 +6,7 @@
 
 use smallvec::SmallVec;
 
+pub use super::joint::{JointKernel, Target, fold_jointly};
 pub use super::matmul::matmul_to;
 pub use super::rows::{cross_entropy, cross_entropy_backward, log_softmax_backward, softmax_backward};
 
@@ -230,11 +231,11 @@ pub fn update<F: Update<M, N>, const M: usize, const N: usize>(
 }
 
 /// The common floating-point type of some tensors.
-fn float_type(operands: &[&Tensor]) -> DType {
+pub(super) fn float_type(operands: &[&Tensor]) -> DType {
     operands.iter().fold(DType::Bool, |d, t| d.promote(t.dtype())).to_float()
 }
 
-fn common_shape(op: &'static str, operands: &[&Tensor]) -> Result<Shape> {
+pub(super) fn common_shape(op: &'static str, operands: &[&Tensor]) -> Result<Shape> {
     let mut shape = operands.first().map_or_else(Shape::scalar, |t| t.shape().clone());
     for t in operands.iter().skip(1) {
         if *t.shape() != shape {

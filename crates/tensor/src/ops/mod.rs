@@ -5,6 +5,7 @@ mod divide;
 mod formulas;
 mod index;
 mod join;
+mod joint;
 mod matmul;
 mod operators;
 mod pointwise;

@@ -1,0 +1,297 @@
+//! Several outputs of one kernel, each folded to a shape of its own, in one walk that reads every operand once.
+
+use smallvec::SmallVec;
+
+use super::kernel::{common_shape, float_type, fold_kernel};
+use crate::buffer::Storage;
+use crate::dtype::{Block, BlockMut, DType};
+use crate::error::{Error, Result};
+use crate::iter::{self, Blocks, Operand};
+use crate::kernels::BlockKernel;
+use crate::shape::{Shape, expands_to};
+use crate::tensor::Tensor;
+
+/// What one output of a joint evaluation is folded to, and what is added to it.
+#[derive(Clone, Debug)]
+pub struct Target<'a> {
+    /// a shape that broadcasts to the operands' common one: leading axes and axes of size 1 are summed
+    pub shape: &'a Shape,
+    /// a tensor of that shape; its memory is used for the result if nobody else holds it
+    pub prior: Option<Tensor>,
+}
+
+/// Evaluates a kernel with several outputs over broadcast operands, and sums each output down to a target of its own.
+///
+/// The kernel gets one output block per target, of the operands' common floating-point type. The results are those of
+/// [`fold_to`](super::kernel::fold_to) for each output, dense and row-major; but every operand is read only once,
+/// and nothing unreduced is stored, except for a target that has the common shape itself.
+///
+/// # Errors
+/// `Broadcast` if the operands do not fit together, `Expand` if a target does not expand to their common shape,
+/// `ShapeMismatch` if a prior has another shape than its target. Nothing is evaluated then.
+///
+/// ```
+/// use foldback_tensor::{kernel::{self, FloatKernel, FloatOps, Formula, JointKernel, Real, Target}, tensor};
+/// #[derive(Clone, Copy)]
+/// struct Product;
+/// impl Formula<2> for Product {
+///     fn eval<R: Real>(&self, [a, b]: [R; 2]) -> R where f64: FloatOps<R> { a * b }
+/// }
+/// // The gradients of `x * w` for both factors, in one read of `g`.
+/// let (g, x, w) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[5.0, 6.0], [7.0, 8.0]], tensor![10.0, 20.0]);
+/// let product = FloatKernel(Product);
+/// let both = JointKernel(&[(&product, &[0, 2]), (&product, &[0, 1])]);
+/// let (dx, dw) = ([2, 2].into(), [2].into());
+/// let targets = [&dx, &dw].map(|shape| Target { shape, prior: None });
+/// let gradients = kernel::fold_jointly("mul", &both, &[&g, &x, &w], targets.into_iter().collect())?;
+/// assert_eq!(gradients[0], tensor![[10.0, 40.0], [30.0, 80.0]]);
+/// assert_eq!(gradients[1], tensor![26.0, 44.0]);
+/// # Ok::<(), foldback_tensor::Error>(())
+/// ```
+pub fn fold_jointly(
+    op: &'static str,
+    kernel: &dyn BlockKernel,
+    operands: &[&Tensor],
+    targets: SmallVec<[Target<'_>; 2]>,
+) -> Result<SmallVec<[Tensor; 2]>> {
+    let dtype = float_type(operands);
+    let shape = common_shape(op, operands)?;
+    for Target { shape: target, prior } in &targets {
+        if !expands_to(target, &shape) {
+            let dim = shape.rank().max(target.rank()).saturating_sub(1);
+            return Err(Error::Expand { op, from: (*target).clone(), to: shape, dim });
+        }
+        if let Some(found) = prior.as_ref().map(|p| p.shape()).filter(|p| p != target) {
+            return Err(Error::ShapeMismatch { op, expected: (*target).clone(), found: found.clone() });
+        }
+    }
+    let planned: SmallVec<[Operand<'_>; 4]> = operands.iter().map(|t| Operand::new(t, dtype)).collect();
+    let shapes: SmallVec<[&Shape; 2]> = targets.iter().map(|t| t.shape).collect();
+    let joint = iter::Joint::new(kernel, &planned, &shape, &shapes, dtype);
+    if let Some(joint) = joint.filter(|_| targets.len() > 1) {
+        let outs = targets.into_iter().map(|t| (t.shape.clone(), t.prior.map(|p| p.to_dtype(dtype))));
+        return Ok(joint.run(outs.collect()));
+    }
+    let count = targets.len();
+    let one = |(index, Target { shape: target, prior }): (usize, Target<'_>)| {
+        let single = OneOf { kernel, index, count, dtype };
+        Ok(fold_kernel(op, Some(&single), operands, shape.clone(), target, dtype, prior)?.contiguous())
+    };
+    targets.into_iter().enumerate().map(one).collect()
+}
+
+/// Single-output kernels run as one: for each output, a kernel and which of the joint operands it reads.
+#[derive(Clone, Copy)]
+pub struct JointKernel<'a>(pub &'a [(&'a dyn BlockKernel, &'a [usize])]);
+
+impl std::fmt::Debug for JointKernel<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(_, reads)| reads)).finish()
+    }
+}
+
+impl BlockKernel for JointKernel<'_> {
+    fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
+        for ((kernel, reads), output) in self.0.iter().zip(outputs) {
+            let mut blocks = Blocks::new();
+            reads.iter().for_each(|&k| blocks.push(inputs[k]));
+            kernel.run(&blocks, std::slice::from_mut(output));
+        }
+    }
+}
+
+/// One output of a kernel that has several, where a joint walk would be no gain.
+struct OneOf<'a> {
+    kernel: &'a dyn BlockKernel,
+    index: usize,
+    count: usize,
+    dtype: DType,
+}
+
+impl BlockKernel for OneOf<'_> {
+    fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
+        let wanted = &mut outputs[0];
+        let n = wanted.len();
+        let mut others: SmallVec<[_; 2]> = (1..self.count).map(|_| Storage::stale(self.dtype, n)).collect();
+        let mut others = others.iter_mut();
+        let mut wanted = Some(wanted);
+        let mut all: SmallVec<[BlockMut<'_>; 2]> = SmallVec::new();
+        for i in 0..self.count {
+            match wanted.take_if(|_| i == self.index) {
+                Some(block) => all.push(block.range(0, n)),
+                None => all.push(others.next().expect("one for every other output").block_mut()),
+            }
+        }
+        self.kernel.run(inputs, &mut all);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::kernel::fold_to;
+    use super::*;
+    use crate::kernels::{FloatKernel, FloatOps, Formula, Real};
+    use crate::{ThreadPool, tensor};
+
+    #[derive(Clone, Copy)]
+    struct Product;
+    impl Formula<2> for Product {
+        #[inline(always)]
+        fn eval<R: Real>(&self, [a, b]: [R; 2]) -> R
+        where
+            f64: FloatOps<R>,
+        {
+            a * b
+        }
+    }
+    #[derive(Clone, Copy)]
+    struct Same;
+    impl Formula<1> for Same {
+        #[inline(always)]
+        fn eval<R: Real>(&self, [a]: [R; 1]) -> R
+        where
+            f64: FloatOps<R>,
+        {
+            a
+        }
+    }
+
+    /// What `(x * w) + b` needs: g w, g x, g of the operands g, x, w.
+    const PARTS: [(&dyn BlockKernel, &[usize]); 3] =
+        [(&FloatKernel(Product), &[0, 2]), (&FloatKernel(Product), &[0, 1]), (&FloatKernel(Same), &[0])];
+
+    /// Small whole numbers: every sum of their products here is exact in `f32`.
+    fn whole(shape: &[usize], dtype: DType, seed: usize) -> Tensor {
+        let n: usize = shape.iter().product();
+        let values = (0..n).map(|i| ((i * 7 + i / 11 + seed) % 9) as f64 - 4.0).collect::<Vec<_>>();
+        Tensor::from_vec(values, shape).unwrap().to_dtype(dtype)
+    }
+
+    /// The same numbers lying in another way: as they are, transposed, with gaps, backwards, one type narrower.
+    fn laid_out(t: Tensor, way: usize) -> Tensor {
+        let n = t.rank() as isize;
+        match way {
+            1 if n > 1 => t.transpose(0, -1).unwrap().contiguous().transpose(0, -1).unwrap(),
+            2 if n > 0 => Tensor::stack(&[&t, &t.mul(100.0).unwrap()], -1).unwrap().select(-1, 0).unwrap(),
+            3 if n > 0 => t.flip(-1).unwrap().contiguous().flip(-1).unwrap(),
+            4 if t.dtype() == DType::F64 => t.to_dtype(DType::F32),
+            _ => t,
+        }
+    }
+
+    fn jointly(operands: &[&Tensor], targets: &[Shape], priors: &[Option<Tensor>]) -> Vec<Tensor> {
+        let targets = targets.iter().zip(priors).map(|(shape, prior)| Target { shape, prior: prior.clone() });
+        let parts = &PARTS[..priors.len()];
+        let results = fold_jointly("test", &JointKernel(parts), operands, targets.collect());
+        results.unwrap().into_vec()
+    }
+
+    fn one_by_one(operands: &[&Tensor], targets: &[Shape], priors: &[Option<Tensor>]) -> Vec<Tensor> {
+        let one = |((kernel, reads), (shape, prior)): (&(&dyn BlockKernel, &[usize]), _)| {
+            // The operands that this output does not read take part in the common shape.
+            let mut all = vec![operands[0], operands[1], operands[2]];
+            all.sort_by_key(|t| reads.iter().position(|&k| std::ptr::eq(operands[k], *t)).unwrap_or(9));
+            struct First<'a>(&'a dyn BlockKernel, usize);
+            impl BlockKernel for First<'_> {
+                fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
+                    self.0.run(&inputs[..self.1], outputs);
+                }
+            }
+            let prior: &Option<Tensor> = prior;
+            fold_to("test", &First(*kernel, reads.len()), &all, shape, prior.clone()).unwrap()
+        };
+        PARTS.iter().zip(targets.iter().zip(priors)).map(one).collect()
+    }
+
+    const CASES: [(&[usize], [&[usize]; 3], [&[usize]; 3]); 12] = [
+        // operands g, x, w; targets
+        (&[], [&[], &[], &[]], [&[], &[], &[]]),
+        (&[5], [&[5], &[5], &[1]], [&[5], &[1], &[]]),
+        (&[3, 0], [&[3, 0], &[3, 0], &[3, 1]], [&[3, 0], &[3, 1], &[]]),
+        (&[7, 9], [&[7, 9], &[7, 9], &[9]], [&[7, 9], &[9], &[7, 1]]),
+        (&[40, 30], [&[1, 30], &[40, 1], &[30]], [&[40, 1], &[30], &[]]),
+        (&[4, 3, 5], [&[4, 3, 5], &[3, 1], &[4, 1, 1]], [&[3, 1], &[4, 1, 1], &[1, 3, 5]]),
+        (&[6, 7], [&[6, 7], &[], &[]], [&[], &[6, 7], &[1, 7]]),
+        (&[300, 257], [&[300, 257], &[300, 257], &[257]], [&[300, 257], &[257], &[300, 1]]),
+        (&[31, 40, 65], [&[31, 40, 65], &[31, 40, 65], &[40, 1]], [&[31, 40, 65], &[40, 1], &[]]),
+        (&[2, 41_000], [&[2, 41_000], &[2, 1], &[41_000]], [&[2, 1], &[41_000], &[2, 41_000]]),
+        (&[41_000, 3], [&[41_000, 3], &[41_000, 1], &[3]], [&[41_000, 1], &[3], &[]]),
+        (
+            &[3, 5, 7, 11, 90],
+            [&[3, 5, 7, 11, 90], &[5, 1, 11, 1], &[7, 1, 90]],
+            [&[7, 11, 1], &[5, 1, 1, 90], &[90]],
+        ),
+    ];
+
+    #[test]
+    fn every_output_is_what_it_is_alone() {
+        for (case, (_, operands, targets)) in CASES.iter().enumerate() {
+            for (dtype, way) in [DType::F32, DType::F64].into_iter().flat_map(|d| (0..5).map(move |w| (d, w)))
+            {
+                let make = |k: usize| laid_out(whole(operands[k], dtype, k + case), (way + k) % 5);
+                let (g, x, w) = (make(0), make(1), make(2));
+                let all = [&g, &x, &w];
+                let targets = targets.map(Shape::from);
+                let prior = |k: usize| Some(laid_out(whole(&targets[k], dtype, 3 * k), way));
+                for priors in [[None, None, None], [prior(0), prior(1), prior(2)], [None, prior(1), None]] {
+                    let found = jointly(&all, &targets, &priors);
+                    let want = one_by_one(&all, &targets, &priors);
+                    for (k, (found, want)) in found.iter().zip(&want).enumerate() {
+                        assert_eq!(found.dtype(), want.dtype());
+                        assert_eq!(found, want, "output {k} of {operands:?} to {targets:?}, {dtype}, {way}");
+                        assert!(found.is_contiguous());
+                    }
+                }
+                let first = jointly(&all, &targets[..1], &[None]);
+                assert_eq!(first, one_by_one(&all, &targets[..1], &[None]));
+            }
+        }
+    }
+
+    #[test]
+    fn bits_do_not_depend_on_threads_and_errors_keep_their_bound() {
+        for (_, operands, targets) in &CASES[7..] {
+            let [g, x, w] = operands.map(|shape| Tensor::rand(shape, DType::F32).sub(0.25).unwrap());
+            let targets = targets.map(Shape::from);
+            let run = || jointly(&[&g, &x, &w], &targets, &[None, None, None]);
+            let serial = ThreadPool::new(1).install(run);
+            for threads in [2, 3, 8] {
+                assert!(ThreadPool::new(threads).install(run) == serial, "{threads} threads, {operands:?}");
+            }
+            let wide = [&g, &x, &w].map(|t| t.to_dtype(DType::F64));
+            let exact = one_by_one(&wide.each_ref()[..], &targets, &[None, None, None]);
+            let sizes = wide.each_ref().map(|t| t.abs().unwrap());
+            let sizes = one_by_one(&sizes.each_ref()[..], &targets, &[None, None, None]);
+            for (found, (exact, size)) in serial.iter().zip(exact.iter().zip(&sizes)) {
+                let error = found.to_dtype(DType::F64).sub(exact).unwrap().abs().unwrap();
+                let bound = size.mul(67.0 * f32::EPSILON as f64 / 2.0).unwrap();
+                assert!(error.le(&bound).unwrap().to_vec::<bool>().unwrap().iter().all(|&b| b));
+            }
+        }
+    }
+
+    #[test]
+    fn refuses_before_anything_is_written() {
+        let (g, x) = (Tensor::ones([2, 3], DType::F32), Tensor::ones([4], DType::F32));
+        let run = |operands: [&Tensor; 3], shape: &Shape, prior: Option<Tensor>| {
+            let full: Shape = [2, 3].into();
+            let targets = [Target { shape: &full, prior: None }, Target { shape, prior }];
+            fold_jointly("test", &JointKernel(&PARTS[..2]), &operands, targets.into_iter().collect())
+        };
+        assert!(matches!(run([&g, &g, &x], &[3].into(), None), Err(Error::Broadcast { .. })));
+        assert!(matches!(run([&g, &g, &g], &[2].into(), None), Err(Error::Expand { .. })));
+        let prior = Tensor::ones([1, 3], DType::F32);
+        let refused = run([&g, &g, &g], &[3].into(), Some(prior.clone()));
+        assert!(matches!(refused, Err(Error::ShapeMismatch { .. })));
+        assert_eq!(prior, tensor![[1.0, 1.0, 1.0]]);
+    }
+
+    #[test]
+    fn a_prior_that_somebody_holds_stays_as_it_is() {
+        let (g, prior) = (Tensor::ones([2, 3], DType::F32), Tensor::ones([3], DType::F32));
+        let targets = [Shape::from([2, 3]), Shape::from([3])];
+        let found = jointly(&[&g, &g, &g], &targets, &[None, Some(prior.clone())]);
+        assert_eq!(found[1], tensor![3.0, 3.0, 3.0]);
+        assert_eq!(prior, tensor![1.0, 1.0, 1.0]);
+    }
+}
