@@ -16,7 +16,7 @@ mod reducer;
 mod walk;
 
 pub(crate) use fold::{Reduce, fold, fold_with_prior};
-pub(crate) use reducer::{Max, Reducer, Sum};
+pub(crate) use reducer::{Reducer, Sum};
 pub(crate) use walk::{copy, copy_into, map, map_in_place, map_out, update};
 
 use crate::dtype::{Block, DType, Scalar};
