@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use super::functions::{product_of_others, reduced_count, scatter_back, with_reduced_axes};
 use super::macros::function;
-use super::softmax::{cross_entropy_backward, log_softmax_backward, softmax_backward};
+use super::softmax::{cross_entropy_backward, log_softmax_backward, share_by_exponential, softmax_backward};
 use crate::error::{Error, Result};
 use crate::gradient::{Context, Flow};
 use crate::record::record_function;
@@ -250,7 +250,7 @@ function! {
     } = a.logsumexp(&axes, keepdim) => y;
         d a: |g, a, y| {
             let y = with_reduced_axes(y, &shape, &axes, keepdim)?;
-            with_reduced_axes(g, &shape, &axes, keepdim)?.mul(&a.sub(&y)?.exp())
+            share_by_exponential(&with_reduced_axes(g, &shape, &axes, keepdim)?, a, &y)
         };
         check {
             "rows": [[3, 2] Any] |x| x[0].logsumexp(0, false);

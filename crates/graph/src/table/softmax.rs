@@ -1,10 +1,33 @@
 //! Gradients of the softmax family: one pass over the rows, or, where they are to be recorded, formulas over variables.
 
-use foldback_tensor::{Tensor, kernel};
+use foldback_tensor::Tensor;
+use foldback_tensor::kernel::{self, FloatOps, Formula, Real};
 
 use crate::error::Result;
 use crate::mode::is_grad_enabled;
 use crate::var::Var;
+
+/// `g exp(a - y)`
+#[derive(Clone, Copy)]
+struct Share;
+impl Formula<3> for Share {
+    #[inline(always)]
+    fn eval<R: Real>(&self, [g, a, y]: [R; 3]) -> R
+    where
+        f64: FloatOps<R>,
+    {
+        g * (a - y).exp()
+    }
+}
+
+/// The gradient of `y = logsumexp(a)`, once `g` and `y` have the axes of `a`.
+pub(super) fn share_by_exponential(g: &Var, a: &Var, y: &Var) -> Result<Var> {
+    if is_grad_enabled() {
+        return g.mul(&a.sub(y)?.exp());
+    }
+    let [g, a, y] = [g, a, y].map(|v| v.value_ref());
+    Ok(Var::constant(kernel::evaluate("logsumexp", Share, [&g, &a, &y])?))
+}
 
 /// `y (g - sum(g y))`
 pub(super) fn softmax_backward(g: &Var, y: &Var, axis: isize) -> Result<Var> {

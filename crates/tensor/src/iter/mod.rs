@@ -24,7 +24,7 @@ mod walk;
 pub(crate) use block::Blocks;
 pub(crate) use fold::{Reduce, fold, fold_with_prior};
 pub(crate) use plan_joint::Joint;
-pub(crate) use reducer::{Max, Reducer, Sum};
+pub(crate) use reducer::{Reducer, Sum};
 pub(crate) use walk::{copy, copy_into, map, map_add, map_in_place, map_out, update};
 
 use crate::dtype::{Block, DType, Scalar};

@@ -6,7 +6,7 @@ use super::doors::door;
 use super::folds::LANES;
 use super::lane::Float;
 use super::level::{Level, level};
-use crate::iter::{Max, Reducer, Sum};
+use crate::iter::{Reducer, Sum};
 use crate::math::VecMath;
 
 /// Elements that go through the lanes before they are added to a wide accumulator.
@@ -15,15 +15,12 @@ const RUN: usize = 1024;
 /// Element types whose rows can be folded.
 pub(crate) trait RowFloat: Float {
     type Sum: Reducer<T = Self>;
-    type Max: Reducer<T = Self>;
 }
 impl RowFloat for f32 {
     type Sum = Sum<f32>;
-    type Max = Max<f32>;
 }
 impl RowFloat for f64 {
     type Sum = Sum<f64>;
-    type Max = Max<f64>;
 }
 
 /// What a kernel reads along with a matrix of rows of `n` elements.
@@ -45,45 +42,65 @@ impl<'a, T> Rows<'a, T> {
     }
 }
 
-/// Folds `term` of the elements of equally long rows.
+/// Folds up to a few thousand elements: lanes first, then a tree over the lanes.
 #[inline(always)]
-fn fold<R: Reducer, const N: usize>(x: [&[R::T]; N], term: impl Fn([R::T; N]) -> R::T) -> R::T {
-    let n = x[0].len();
-    let mut wide = R::START;
-    for start in (0..n).step_by(RUN) {
-        let end = (start + RUN).min(n);
-        let mut lanes = [R::IDENTITY; LANES];
-        for at in (start..end).step_by(LANES) {
-            let width = (end - at).min(LANES);
-            let x = x.map(|x| &x[at..at + width]);
-            if width == LANES {
-                for k in 0..LANES {
-                    lanes[k] = R::combine(lanes[k], term(x.map(|x| x[k])));
-                }
-            } else {
-                for k in 0..width {
-                    lanes[k] = R::combine(lanes[k], term(x.map(|x| x[k])));
-                }
-            }
+fn fold_run<T: RowFloat>(x: &[T], start: T, combine: impl Fn(T, T) -> T) -> T {
+    if x.len() < LANES {
+        let mut all = start;
+        for &v in x {
+            all = combine(all, v);
         }
-        let mut width = LANES / 2;
-        while width > 0 {
-            for k in 0..width {
-                lanes[k] = R::combine(lanes[k], lanes[k + width]);
-            }
-            width /= 2;
-        }
-        wide = R::merge(wide, R::lift(lanes[0]));
+        return all;
     }
-    R::finish(wide)
+    let mut lanes = [start; LANES];
+    let (chunks, rest) = x.as_chunks::<LANES>();
+    for c in chunks {
+        for k in 0..LANES {
+            lanes[k] = combine(lanes[k], c[k]);
+        }
+    }
+    for (lane, &v) in lanes.iter_mut().zip(rest) {
+        *lane = combine(*lane, v);
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        for k in 0..width {
+            lanes[k] = combine(lanes[k], lanes[k + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
 }
 
-/// The largest element of a row, and the logarithm of the sum of `exp(x - largest)`.
+/// The largest element that is a number; -inf if there is none.
 #[inline(always)]
-fn norms<const FMA: bool, T: RowFloat>(x: &[T]) -> [T; 2] {
-    let m = fold::<T::Max, 1>([x], |[v]| v);
-    let s = fold::<T::Sum, 1>([x], |[v]| VecMath::exp::<FMA>(v - m));
-    [m, VecMath::ln::<FMA>(s)]
+fn largest<T: RowFloat>(x: &[T]) -> T {
+    fold_run(x, T::of(f64::NEG_INFINITY), |a, b| if b > a { b } else { a })
+}
+
+#[inline(always)]
+fn sum<T: RowFloat>(x: &[T]) -> T {
+    let mut wide = T::Sum::START;
+    for run in x.chunks(RUN) {
+        wide = T::Sum::merge(wide, T::Sum::lift(fold_run(run, T::of(0.0), |a, b| a + b)));
+    }
+    T::Sum::finish(wide)
+}
+
+/// The largest element `m` of a row, and the logarithm of the sum of `exp(x - m)`, which is NaN if an element is.
+// A plain loop, not `Iterator::fold`: a closure with this much in it need not be compiled for the door's level.
+#[inline(always)]
+fn norms<const FMA: bool, T: RowFloat>(x: &[T], scratch: &mut [T; RUN]) -> [T; 2] {
+    let m = largest(x);
+    let mut wide = T::Sum::START;
+    for run in x.chunks(RUN) {
+        let shares = &mut scratch[..run.len()];
+        for (share, &v) in shares.iter_mut().zip(run) {
+            *share = VecMath::exp::<FMA>(v - m);
+        }
+        wide = T::Sum::merge(wide, T::Sum::lift(fold_run(shares, T::of(0.0), |a, b| a + b)));
+    }
+    [m, VecMath::ln::<FMA>(T::Sum::finish(wide))]
 }
 
 door! {
@@ -93,8 +110,9 @@ door! {
 }
 #[inline(always)]
 fn log_softmax_body<const FMA: bool, T: RowFloat>(x: &[T], n: usize, out: &mut [T]) {
+    let mut scratch = [T::of(0.0); RUN];
     for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
-        let [m, l] = norms::<FMA, T>(x);
+        let [m, l] = norms::<FMA, T>(x, &mut scratch);
         for (o, &v) in out.iter_mut().zip(x) {
             *o = v - m - l;
         }
@@ -109,11 +127,11 @@ door! {
 #[inline(always)]
 fn softmax_body<const FMA: bool, T: RowFloat>(x: &[T], n: usize, out: &mut [T]) {
     for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
-        let m = fold::<T::Max, 1>([x], |[v]| v);
+        let m = largest(x);
         for (o, &v) in out.iter_mut().zip(x) {
             *o = VecMath::exp::<FMA>(v - m);
         }
-        let s = fold::<T::Sum, 1>([&*out], |[v]| v);
+        let s = sum(out);
         for o in out {
             *o = *o / s;
         }
@@ -131,7 +149,7 @@ fn log_softmax_backward_body<const FMA: bool, T: RowFloat>(g: Rows<'_, T>, y: &[
     match g {
         Rows::Full(g) => {
             for ((y, out), g) in rows.zip(g.chunks_exact(n)) {
-                let s = fold::<T::Sum, 1>([g], |[g]| g);
+                let s = sum(g);
                 for ((o, &y), &g) in out.iter_mut().zip(y).zip(g) {
                     *o = g - VecMath::exp::<FMA>(y) * s;
                 }
@@ -159,7 +177,10 @@ fn softmax_backward_body<const FMA: bool, T: RowFloat>(g: Rows<'_, T>, y: &[T], 
     match g {
         Rows::Full(g) => {
             for ((y, out), g) in rows.zip(g.chunks_exact(n)) {
-                let s = fold::<T::Sum, 2>([g, y], |[g, y]| g * y);
+                for ((o, &y), &g) in out.iter_mut().zip(y).zip(g) {
+                    *o = g * y;
+                }
+                let s = sum(out);
                 for ((o, &y), &g) in out.iter_mut().zip(y).zip(g) {
                     *o = y * (g - s);
                 }
@@ -167,7 +188,10 @@ fn softmax_backward_body<const FMA: bool, T: RowFloat>(g: Rows<'_, T>, y: &[T], 
         }
         Rows::One(g) => {
             for ((y, out), &g) in rows.zip(g) {
-                let s = fold::<T::Sum, 1>([y], |[y]| g * y);
+                for (o, &y) in out.iter_mut().zip(y) {
+                    *o = g * y;
+                }
+                let s = sum(out);
                 for (o, &y) in out.iter_mut().zip(y) {
                     *o = y * (g - s);
                 }
@@ -189,8 +213,9 @@ fn cross_entropy_body<const FMA: bool, T: RowFloat>(
     losses: &mut [T],
     pairs: &mut [[T; 2]],
 ) {
+    let mut scratch = [T::of(0.0); RUN];
     for (((x, &class), loss), pair) in x.chunks_exact(n).zip(classes).zip(losses).zip(pairs) {
-        let [m, l] = norms::<FMA, T>(x);
+        let [m, l] = norms::<FMA, T>(x, &mut scratch);
         *loss = -(x[class as usize] - m - l);
         *pair = [m, l];
     }
@@ -228,14 +253,12 @@ mod tests {
     fn rows_of_any_length_are_folded_once() {
         for n in [1, 2, 10, 63, 64, 65, 130, 1023, 1024, 1025, 2100] {
             let x: Vec<f32> = (0..n).map(|i| ((i * 37 % 101) as f32 - 50.0) / 8.0).collect();
-            let y: Vec<f32> = (0..n).map(|i| (i % 7) as f32).collect();
-            let dot = fold::<Sum<f32>, 2>([&x, &y], |[x, y]| x * y);
-            let want: f64 = x.iter().zip(&y).map(|(&x, &y)| x as f64 * y as f64).sum();
-            assert!((dot as f64 - want).abs() <= 1e-6 * n as f64, "{n}: {dot} against {want}");
-            assert_eq!(fold::<Max<f32>, 1>([&x], |[v]| v), x.iter().copied().fold(f32::MIN, f32::max));
-            let [m, l] = norms::<false, f32>(&x);
-            let sum: f64 = x.iter().map(|&v| (v as f64 - m as f64).exp()).sum();
-            assert!((l as f64 - sum.ln()).abs() < 1e-6);
+            let want: f64 = x.iter().map(|&x| x as f64).sum();
+            assert!((sum(&x) as f64 - want).abs() <= 1e-6 * n as f64, "{n}: {} against {want}", sum(&x));
+            assert_eq!(largest(&x), x.iter().copied().fold(f32::MIN, f32::max));
+            let [m, l] = norms::<false, f32>(&x, &mut [0.0; RUN]);
+            let shares: f64 = x.iter().map(|&v| (v as f64 - m as f64).exp()).sum();
+            assert!((l as f64 - shares.ln()).abs() < 1e-6);
         }
     }
 }
