@@ -15,6 +15,7 @@ mod plan;
 mod reducer;
 mod walk;
 
+pub(crate) use block::BLOCK;
 pub(crate) use fold::{Reduce, fold, fold_with_prior};
 pub(crate) use reducer::Reducer;
 pub(crate) use walk::{copy, copy_into, map, map_in_place, map_out, update};

@@ -41,6 +41,7 @@ macro_rules! door {
         }
     };
 }
+pub(super) use door;
 
 door! {
     /// `out[i] = f(x[0][i], x[1][i], ...)` for real numbers.

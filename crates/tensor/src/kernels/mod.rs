@@ -1,7 +1,9 @@
 //! Kernels: plain loops over contiguous typed blocks, compiled once per instruction-set level.
 
 pub(crate) mod doors;
+mod dual;
 mod formula;
+mod gradients;
 mod lane;
 mod level;
 mod matmul;
@@ -9,8 +11,10 @@ mod real;
 mod scatter;
 mod simple;
 
+pub use dual::Dual;
 pub use formula::{Compare, FloatKernel, Formula, NumFormula, NumKernel, Update};
 pub(crate) use formula::{CompareKernel, UpdateKernel, typed};
+pub use gradients::GradientKernel;
 pub use lane::{Float, Lane};
 pub use level::{Level, detected_level, force_level, level};
 pub(crate) use matmul::{BatchAxis, Matrix, Multiply, Product};

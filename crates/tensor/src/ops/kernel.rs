@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 pub use super::matmul::matmul_to;
 
 pub use crate::kernels::{
-    BlockKernel, Compare, Float, FloatKernel, FloatOps, Formula, Lane, Num, NumFormula, NumKernel, Real,
-    Update,
+    BlockKernel, Compare, Dual, Float, FloatKernel, FloatOps, Formula, GradientKernel, Lane, Num, NumFormula,
+    NumKernel, Real, Update,
 };
 
 use crate::create::checked_len;
@@ -18,7 +18,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::iter::{self, Operand, Reduce};
 use crate::kernels::UpdateKernel;
-use crate::shape::{Shape, broadcast_two, expands_to};
+use crate::shape::{Axes, Shape, broadcast_two, expands_to};
 use crate::tensor::Tensor;
 
 /// Evaluates a formula over broadcast operands, in their common floating-point type.
@@ -67,6 +67,40 @@ pub fn fold_to(
     let dtype = float_type(operands);
     let shape = common_shape(op, operands)?;
     fold_kernel(op, Some(kernel), operands, shape, target, dtype, prior)
+}
+
+/// What a reduction of a formula over `axes` is folded to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reduction {
+    /// the common shape of the operands
+    pub full: Shape,
+    /// the same with size 1 on the reduced axes: what to hand to [`fold_to`]
+    pub kept: Shape,
+    /// the same without the reduced axes
+    pub dropped: Shape,
+    /// how many elements are folded into each result
+    pub count: usize,
+}
+
+/// The shapes of a reduction of broadcast operands.
+///
+/// # Errors
+/// `Broadcast` if the operands do not fit together; `AxisOutOfRange`, `DuplicateAxis`.
+///
+/// ```
+/// use foldback_tensor::{kernel, tensor};
+/// let r = kernel::reduction("mse", &[&tensor![[1.0], [2.0]], &tensor![1.0, 2.0, 3.0]], &1.into())?;
+/// assert_eq!((&r.full, &r.kept, &r.dropped, r.count), (&[2, 3].into(), &[2, 1].into(), &[2].into(), 3));
+/// # Ok::<(), foldback_tensor::Error>(())
+/// ```
+pub fn reduction(op: &'static str, operands: &[&Tensor], axes: &Axes) -> Result<Reduction> {
+    let full = common_shape(op, operands)?;
+    let reduced = axes.flags(op, &full)?;
+    let sizes = || full.iter().zip(&reduced).map(|(&size, &r)| (size, r));
+    let kept = sizes().map(|(size, r)| if r { 1 } else { size }).collect::<Vec<_>>().into();
+    let dropped = sizes().filter(|s| !s.1).map(|s| s.0).collect::<Vec<_>>().into();
+    let count = sizes().filter(|s| s.1).map(|s| s.0).product();
+    Ok(Reduction { full, kept, dropped, count })
 }
 
 /// [`fold_to`] once types and the common shape are known; without a kernel it is `sum_to`.
