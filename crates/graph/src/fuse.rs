@@ -6,21 +6,26 @@
 //! values under `create_graph`; and duals of [`names::Names`], which tell what each gradient reads and so what to save.
 
 mod backward;
+mod derived;
 mod names;
 mod operands;
 
 use std::fmt;
 
-use foldback_tensor::kernel::{self, FloatKernel, Formula};
+use foldback_tensor::kernel::{self, FloatKernel, Formula, Reduction};
 use foldback_tensor::{Axes, Tensor};
+use smallvec::SmallVec;
 
 pub use operands::Operands;
 
 use crate::error::Result;
 use crate::gradient::Context;
-use crate::record::record_one;
+use crate::mode::is_grad_enabled;
+use crate::node::Function;
+use crate::record::{Input, record_one};
 use crate::var::{ValueRef, Var};
-use backward::{Backward, made_of};
+use backward::Backward;
+use derived::{Derived, PerOperand};
 use operands::variables;
 
 /// A pointwise expression as one operation: one node, one pass over memory each way, nothing stored in between.
@@ -152,10 +157,7 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
     /// ```
     #[track_caller]
     pub fn call<'a>(&self, operands: impl Operands<'a, N>) -> Result<Var> {
-        let vars = variables(operands.inputs());
-        let values = vars.each_ref().map(Var::value_ref);
-        let value = kernel::evaluate(self.name, self.formula, values.each_ref().map(|v| &**v))?;
-        Ok(self.record(&vars, value, None))
+        self.run(&operands.inputs(), None)
     }
 
     /// The sum of the formula over `axes` (`1`, `[0, -1]`, `..` for all). What is summed is never stored, on neither way.
@@ -178,7 +180,7 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
         axes: impl Into<Axes>,
         keepdim: bool,
     ) -> Result<Var> {
-        self.reduce(operands.inputs(), &axes.into(), keepdim, false)
+        self.run(&operands.inputs(), Some(Reduce { axes: axes.into(), keepdim, mean: false }))
     }
 
     /// The mean of the formula over `axes`, as [`Fused::sum`].
@@ -203,35 +205,69 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
         axes: impl Into<Axes>,
         keepdim: bool,
     ) -> Result<Var> {
-        self.reduce(operands.inputs(), &axes.into(), keepdim, true)
+        self.run(&operands.inputs(), Some(Reduce { axes: axes.into(), keepdim, mean: true }))
     }
 
     #[track_caller]
-    fn reduce(&self, inputs: [crate::Input<'_>; N], axes: &Axes, keepdim: bool, mean: bool) -> Result<Var> {
-        let vars = variables(inputs);
-        let values = vars.each_ref().map(Var::value_ref);
-        let values: [&Tensor; N] = values.each_ref().map(|v: &ValueRef<'_>| &**v);
-        let reduction = kernel::reduction(self.name, &values, axes)?;
-        let kernel = FloatKernel::<F, N>(self.formula);
-        let mut value = kernel::fold_to(self.name, &kernel, &values, &reduction.kept, None)?;
-        if mean {
-            value = value.div(reduction.count as f64)?;
-        }
-        if !keepdim {
-            value = value.reshape(&reduction.dropped)?;
-        }
-        Ok(self.record(&vars, value, Some((reduction, mean))))
-    }
-
-    #[track_caller]
-    fn record(&self, vars: &[Var; N], value: Tensor, reduced: Option<(kernel::Reduction, bool)>) -> Var {
-        let (name, formula) = (self.name, self.formula);
-        let tracked = vars.iter().zip(made_of::<F, N>(&formula)).filter(|v| v.0.requires_grad());
-        // Bit 0 of what a gradient is made of is the incoming gradient.
-        let saved = tracked.filter_map(|v| v.1).fold(0, |mask, names| mask | names.0 >> 1);
-        record_one(name, &vars.each_ref(), value, saved, move || {
-            let backward = Backward { name, formula, reduced, saved };
-            Box::new(move |ctx: &Context<'_>| backward.run(ctx))
+    fn run(&self, inputs: &[Input<'_>], reduce: Option<Reduce>) -> Result<Var> {
+        let formula = FloatKernel::<F, N>(self.formula);
+        apply(self.name, &formula, inputs, reduce, &|backward| {
+            Box::new(move |ctx: &Context<'_>| backward.run(&formula, ctx))
         })
     }
+}
+
+/// How a result is to be reduced.
+struct Reduce {
+    axes: Axes,
+    keepdim: bool,
+    mean: bool,
+}
+
+/// Evaluates a formula and records it.
+#[track_caller]
+fn apply(
+    name: &'static str,
+    formula: &dyn Derived,
+    inputs: &[Input<'_>],
+    reduce: Option<Reduce>,
+    function: &dyn Fn(Backward) -> Function,
+) -> Result<Var> {
+    let vars = variables(inputs);
+    let values: PerOperand<ValueRef<'_>> = vars.iter().map(Var::value_ref).collect();
+    let values: PerOperand<&Tensor> = values.iter().map(|v| &**v).collect();
+    let (value, reduced) = match reduce {
+        None => (kernel::run(name, formula.value(), &values)?, None),
+        Some(reduce) => {
+            let (value, reduction) = reduced_value(name, formula, &values, &reduce)?;
+            (value, Some((reduction, reduce.mean)))
+        }
+    };
+    if !is_grad_enabled() || !vars.iter().any(Var::requires_grad) {
+        return Ok(Var::constant(value));
+    }
+    let tracked = vars.iter().zip(formula.made_of()).filter(|v| v.0.requires_grad());
+    // Bit 0 of what a gradient is made of is the incoming gradient.
+    let saved = tracked.filter_map(|v| v.1).fold(0, |mask, names| mask | names.0 >> 1);
+    let function = function(Backward { name, reduced, saved });
+    let vars: SmallVec<[&Var; 8]> = vars.iter().collect();
+    Ok(record_one(name, &vars, value, saved, || function))
+}
+
+/// The reduced value, without an unreduced one.
+fn reduced_value(
+    name: &'static str,
+    formula: &dyn Derived,
+    values: &[&Tensor],
+    reduce: &Reduce,
+) -> Result<(Tensor, Reduction)> {
+    let reduction = kernel::reduction(name, values, &reduce.axes)?;
+    let mut value = kernel::fold_to(name, formula.value(), values, &reduction.kept, None)?;
+    if reduce.mean {
+        value = value.div(reduction.count as f64)?;
+    }
+    if !reduce.keepdim {
+        value = value.reshape(&reduction.dropped)?;
+    }
+    Ok((value, reduction))
 }

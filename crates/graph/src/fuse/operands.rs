@@ -2,6 +2,7 @@
 
 use foldback_tensor::{DType, Tensor};
 
+use super::derived::PerOperand;
 use crate::record::Input;
 use crate::var::Var;
 
@@ -48,16 +49,17 @@ tuples! {
 }
 
 /// The operands as variables. A number has no say in the type: it takes that of the others.
-pub(super) fn variables<const N: usize>(inputs: [Input<'_>; N]) -> [Var; N] {
+pub(super) fn variables(inputs: &[Input<'_>]) -> PerOperand<Var> {
     let dtype = |input: &Input<'_>| match input {
         Input::Var(v) => Some(v.dtype()),
         Input::Tensor(t) => Some(t.dtype()),
         Input::Scalar(_) => None,
     };
     let common = inputs.iter().filter_map(dtype).fold(DType::Bool, DType::promote).to_float();
-    inputs.map(|input| match input {
+    let variable = |input: &Input<'_>| match *input {
         Input::Var(v) => v.clone(),
         Input::Tensor(t) => Var::constant(t.clone()),
         Input::Scalar(s) => Var::constant(Tensor::full((), s, common)),
-    })
+    };
+    inputs.iter().map(variable).collect()
 }

@@ -30,10 +30,31 @@ pub fn evaluate<F: Formula<N>, const N: usize>(
     formula: F,
     operands: [&Tensor; N],
 ) -> Result<Tensor> {
-    let dtype = float_type(&operands);
-    let shape = common_shape(op, &operands)?;
-    let operands = operands.map(|t| Operand::new(t, dtype));
-    Ok(iter::map(&FloatKernel(formula), &operands, shape, dtype))
+    run(op, &FloatKernel(formula), &operands)
+}
+
+/// The same for a kernel that is only known at run time, with one input per operand and one output.
+///
+/// # Errors
+/// `Broadcast` if the shapes do not fit together.
+///
+/// ```
+/// use foldback_tensor::{kernel::{self, FloatKernel, FloatOps, Formula, Real}, tensor};
+/// #[derive(Clone, Copy)]
+/// struct Product;
+/// impl Formula<2> for Product {
+///     fn eval<R: Real>(&self, [a, b]: [R; 2]) -> R where f64: FloatOps<R> { a * b }
+/// }
+/// let kernel: &dyn kernel::BlockKernel = &FloatKernel(Product);
+/// let y = kernel::run("mul", kernel, &[&tensor![1.0, 2.0], &tensor![3.0]])?;
+/// assert_eq!(y, tensor![3.0, 6.0]);
+/// # Ok::<(), foldback_tensor::Error>(())
+/// ```
+pub fn run(op: &'static str, kernel: &dyn BlockKernel, operands: &[&Tensor]) -> Result<Tensor> {
+    let dtype = float_type(operands);
+    let shape = common_shape(op, operands)?;
+    let operands: SmallVec<[Operand<'_>; 4]> = operands.iter().map(|t| Operand::new(t, dtype)).collect();
+    Ok(iter::map(kernel, &operands, shape, dtype))
 }
 
 /// Evaluates a kernel over broadcast operands and sums the result down to `target`, adding `prior` if there is one.
