@@ -54,7 +54,11 @@ fn evaluate(f: Operation<'_>, seed: f64, orders: usize) -> Vec<(String, Vec<f64>
         let seeds = [&seed];
         let roots = [of];
         let inputs = [&x, &y];
-        let grad = Grad::new(&roots, &inputs).seeds(&seeds).allow_unused(true).retain_graph(true).create_graph(create);
+        let grad = Grad::new(&roots, &inputs)
+            .seeds(&seeds)
+            .allow_unused(true)
+            .retain_graph(true)
+            .create_graph(create);
         grad.run().expect("the operation has gradients")
     };
     let names = ["x", "y"];
@@ -195,7 +199,9 @@ fn compare_second(name: &str, fused: Operation<'_>, plain: Operation<'_>, tolera
     let mut compared = 0;
     for (what, expected) in &theirs {
         let found = ours.iter().find(|o| o.0 == *what).map(|o| &o.1);
-        for i in (0..expected.len()).filter(|&i| expected[i].is_finite() && x[i].is_finite() && y[i].is_finite()) {
+        for i in
+            (0..expected.len()).filter(|&i| expected[i].is_finite() && x[i].is_finite() && y[i].is_finite())
+        {
             let found = found.map_or(0.0, |f| f[i]);
             assert!(
                 same(found, expected[i], tolerance) || (found - expected[i]).abs() < 1e-300,

@@ -2,7 +2,7 @@
 
 use std::array;
 
-use foldback_tensor::kernel::{BlockKernel, Dual, FloatKernel, Formula, FloatOps, GradientKernel, Real};
+use foldback_tensor::kernel::{BlockKernel, Dual, FloatKernel, FloatOps, Formula, GradientKernel, Real};
 use smallvec::SmallVec;
 
 use super::names::Names;

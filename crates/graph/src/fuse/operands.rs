@@ -48,18 +48,32 @@ tuples! {
     7: A 0, B 1, C 2, D 3, E 4, F 5, G 6;
 }
 
-/// The operands as variables. A number has no say in the type: it takes that of the others.
+/// The operands as variables whose types promote to that of the operation. Numbers, and 0-d operands that would widen
+/// the others, are of that type.
 pub(super) fn variables(inputs: &[Input<'_>]) -> PerOperand<Var> {
-    let dtype = |input: &Input<'_>| match input {
-        Input::Var(v) => Some(v.dtype()),
-        Input::Tensor(t) => Some(t.dtype()),
-        Input::Scalar(_) => None,
-    };
-    let common = inputs.iter().filter_map(dtype).fold(DType::Bool, DType::promote).to_float();
-    let variable = |input: &Input<'_>| match *input {
-        Input::Var(v) => v.clone(),
-        Input::Tensor(t) => Var::constant(t.clone()),
-        Input::Scalar(s) => Var::constant(Tensor::full((), s, common)),
+    let dtype = float_type(inputs);
+    let variable = |input: &Input<'_>| {
+        let v = match *input {
+            Input::Var(v) => v.clone(),
+            Input::Tensor(t) => Var::constant(t.clone()),
+            Input::Scalar(s) => Var::constant(Tensor::full((), s, dtype)),
+        };
+        if v.dtype().promote(dtype) == dtype { v } else { v.to_dtype(dtype) }
     };
     inputs.iter().map(variable).collect()
+}
+
+/// The floating-point type that PyTorch's rules give an operation on these: operands with axes decide, unless only those
+/// without are real numbers.
+fn float_type(inputs: &[Input<'_>]) -> DType {
+    let of_rank = |wanted: fn(usize) -> bool| {
+        let dtype = |input: &Input<'_>| match input {
+            Input::Var(v) => wanted(v.rank()).then(|| v.dtype()),
+            Input::Tensor(t) => wanted(t.rank()).then(|| t.dtype()),
+            Input::Scalar(_) => None,
+        };
+        inputs.iter().filter_map(dtype).fold(DType::Bool, DType::promote)
+    };
+    let (with_axes, without) = (of_rank(|rank| rank > 0), of_rank(|rank| rank == 0));
+    if with_axes.is_float() { with_axes } else { with_axes.promote(without).to_float() }
 }

@@ -227,9 +227,8 @@ fn extreme<R: Real, const K: usize>(
     y: R,
     loses: impl Fn(R, R) -> R::Mask,
 ) -> Dual<R, K> {
-    let share = |s: R, (tie, lost): (R::Mask, R::Mask)| {
-        R::select(tie, s * 0.5, R::select(lost, R::lit(0.0), s))
-    };
+    let share =
+        |s: R, (tie, lost): (R::Mask, R::Mask)| R::select(tie, s * 0.5, R::select(lost, R::lit(0.0), s));
     let (u, v) = (a.value, b.value);
     a.chain(y, || (u.eq(v), loses(u, v)), share).join(b.chain(y, || (u.eq(v), loses(v, u)), share))
 }
