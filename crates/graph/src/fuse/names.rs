@@ -96,3 +96,50 @@ impl Real for Names {
     of_one!(exp, expm1, ln, log1p, sqrt, sin, cos, tanh, sigmoid, erf);
     of_two!(pow);
 }
+
+#[cfg(test)]
+mod tests {
+    use foldback_tensor::kernel::{FloatKernel, FloatOps, Formula};
+
+    use super::*;
+    use crate::fuse::derived::Derived;
+
+    /// `(x - m) * s + b`, as in a normalisation.
+    #[derive(Clone, Copy)]
+    struct Normal;
+    impl Formula<4> for Normal {
+        #[inline(always)]
+        fn eval<R: Real>(&self, [x, m, s, b]: [R; 4]) -> R
+        where
+            f64: FloatOps<R>,
+        {
+            (x - m) * s + b
+        }
+    }
+
+    /// Only one operand moves, and what it is chosen by is read.
+    #[derive(Clone, Copy)]
+    struct Chosen;
+    impl Formula<3> for Chosen {
+        #[inline(always)]
+        fn eval<R: Real>(&self, [x, y, z]: [R; 3]) -> R
+        where
+            f64: FloatOps<R>,
+        {
+            let _ = z;
+            R::select(y.gt(R::lit(0.0)), x * 2.0, R::lit(1.0))
+        }
+    }
+
+    fn made_of(formula: &dyn Derived) -> Vec<Option<u8>> {
+        formula.made_of().into_iter().map(|names| names.map(|n| n.0)).collect()
+    }
+
+    #[test]
+    fn a_gradient_names_what_it_reads() {
+        // Bit 0 is the incoming gradient.
+        let expected = [Some(0b01001), Some(0b01001), Some(0b00111), Some(0b00001)];
+        assert_eq!(made_of(&FloatKernel(Normal)), expected);
+        assert_eq!(made_of(&FloatKernel(Chosen)), [Some(0b0101), None, None]);
+    }
+}

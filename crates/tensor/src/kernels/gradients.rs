@@ -145,3 +145,63 @@ loops! {
     gradients_6: a b c d e h;
     gradients_7: a b c d e h j;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::Real;
+
+    #[derive(Clone, Copy)]
+    struct Squash;
+    impl Formula<3> for Squash {
+        #[inline(always)]
+        fn eval<R: Real>(&self, [x, w, b]: [R; 3]) -> R
+        where
+            f64: FloatOps<R>,
+        {
+            (x * w + b).tanh() * x
+        }
+    }
+
+    /// The derivatives of the same, by hand.
+    fn by_hand(g: f64, [x, w, b]: [f64; 3]) -> [f64; 3] {
+        let t = (x * w + b).tanh();
+        let inner = g * x * (1.0 - t * t);
+        [inner * w + g * t, inner * x, inner]
+    }
+
+    fn gradients_of<T: Float>(wanted: &[usize], inputs: &[Vec<T>]) -> Vec<Vec<T>> {
+        let n = inputs[0].len();
+        let blocks: Vec<Block<'_>> = inputs.iter().map(|x| T::block(x)).collect();
+        let mut outputs = vec![vec![T::of(-9.0); n]; wanted.len()];
+        let mut out: Vec<BlockMut<'_>> = outputs.iter_mut().map(|o| T::block_mut(o)).collect();
+        GradientKernel::new(Squash, wanted).run(&blocks, &mut out);
+        outputs
+    }
+
+    #[test]
+    fn every_choice_of_gradients_at_every_length() {
+        let choices: [&[usize]; 9] =
+            [&[0], &[1], &[2], &[0, 1], &[2, 0], &[1, 2], &[0, 1, 2], &[2, 1, 0], &[1, 0, 2]];
+        for n in (0..70).chain([127, 1024, 1025, 2500]) {
+            let number = |k: usize, i: usize| ((k * 37 + i * 11) % 101) as f64 / 40.0 - 1.25;
+            let inputs: Vec<Vec<f64>> = (0..4).map(|k| (0..n).map(|i| number(k, i)).collect()).collect();
+            let single: Vec<Vec<f32>> =
+                inputs.iter().map(|x| x.iter().map(|&v| v as f32).collect()).collect();
+            for wanted in choices {
+                let (double, single) = (gradients_of(wanted, &inputs), gradients_of(wanted, &single));
+                for (at, &k) in wanted.iter().enumerate() {
+                    for i in 0..n {
+                        let x = [inputs[1][i], inputs[2][i], inputs[3][i]];
+                        let expected = by_hand(inputs[0][i], x)[k];
+                        assert!((double[at][i] - expected).abs() < 1e-14, "{wanted:?}, {k} at {i} of {n}");
+                        assert!(
+                            (single[at][i] as f64 - expected).abs() < 5e-6,
+                            "{wanted:?}, {k} at {i} of {n}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
