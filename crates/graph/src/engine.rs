@@ -14,11 +14,53 @@ use foldback_tensor::{Shape, Tensor, kernel, set_thread_modes, thread_modes};
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
-use crate::gradient::{Gradient, add_gradients, call_function, dense, fit};
+use crate::gradient::{Gradient, add_gradients, add_tensors, call_function, dense, fit, saved_value};
 use crate::hooks::Hooks;
 use crate::mode::{GradMode, INHERITS_LINE};
-use crate::node::{Edge, Node};
+use crate::node::{Edge, InputMetadata, Kind, Node, OUTPUT};
+use crate::table::{Rule, Slot};
 use crate::var::{Var, VarKind, expect_fit};
+
+/// Nodes with gradients. Mostly there is one, whose inputs are about to take its place: the one with the largest number
+/// is kept apart from the others.
+#[derive(Default)]
+struct Queue {
+    /// its number is larger than all in `others`
+    first: Option<Ready>,
+    others: BTreeMap<u64, Ready>,
+}
+
+impl Queue {
+    fn pop(&mut self) -> Option<Ready> {
+        self.first.take().or_else(|| self.others.pop_last().map(|(_, ready)| ready))
+    }
+
+    fn get_mut(&mut self, sequence: u64) -> Option<&mut Ready> {
+        match &mut self.first {
+            Some(first) if first.node.sequence == sequence => Some(first),
+            _ => self.others.get_mut(&sequence),
+        }
+    }
+
+    /// What waits for a node; nothing yet, if it is new.
+    fn entry(&mut self, node: &Arc<Node>) -> &mut Ready {
+        let number = node.sequence;
+        let new = || Ready { node: node.clone(), buffer: smallvec::smallvec![None; node.metadata.len()] };
+        let largest = match &self.first {
+            Some(first) => first.node.sequence,
+            None => self.others.last_key_value().map_or(0, |(&number, _)| number),
+        };
+        if number < largest || (number == largest && self.first.is_none() && !self.others.is_empty()) {
+            return self.others.entry(number).or_insert_with(new);
+        }
+        if number > largest
+            && let Some(before) = self.first.take()
+        {
+            self.others.insert(before.node.sequence, before);
+        }
+        self.first.get_or_insert_with(new)
+    }
+}
 
 /// The gradients that wait for a node, one per output.
 struct Ready {
@@ -36,8 +78,7 @@ pub(crate) struct Options {
 /// One backward pass.
 pub(crate) struct GraphTask {
     options: Options,
-    /// nodes with gradients, by number
-    ready: BTreeMap<u64, Ready>,
+    ready: Queue,
     /// where gradients are to be caught: node number and output, to the index of the caller's input
     captures: HashMap<(u64, u32), Vec<usize>>,
     /// the nodes that lead to a captured one; all, if there is nothing to capture
@@ -80,7 +121,7 @@ impl GraphTask {
     pub(crate) fn new(options: Options) -> GraphTask {
         GraphTask {
             options,
-            ready: BTreeMap::new(),
+            ready: Queue::default(),
             captures: HashMap::new(),
             path: None,
             accumulate: true,
@@ -111,17 +152,14 @@ impl GraphTask {
     }
 
     fn slot(&mut self, edge: &Edge) -> &mut Option<Var> {
-        let ready = self.ready.entry(edge.node.sequence).or_insert_with(|| Ready {
-            node: edge.node.clone(),
-            buffer: smallvec::smallvec![None; edge.node.metadata.len()],
-        });
+        let ready = self.ready.entry(&edge.node);
         &mut ready.buffer[edge.nr as usize]
     }
 
     /// Runs all nodes, commits the gradients of leaves and returns what was caught.
     pub(crate) fn run(mut self) -> Result<Vec<Option<Var>>> {
         let _mode = GradMode::set(self.options.create_graph);
-        while let Some((_, ready)) = self.ready.pop_last() {
+        while let Some(ready) = self.ready.pop() {
             self.evaluate(ready)?;
         }
         for (node, nr, grad) in self.staged.drain(..) {
@@ -169,11 +207,62 @@ impl GraphTask {
         if !(0..node.next_edges.len()).any(wanted) {
             return Ok(());
         }
+        // Without recording, a row's formulas need neither a line nor a list of what they return.
+        if let (Kind::Rule(rule, params), Some(Var { kind: VarKind::Constant(g) }), false) =
+            (&node.kind, &buffer[0], self.options.create_graph)
+        {
+            return self.run_rule(&node, rule, params, g);
+        }
         let _line = LineGuard::set(node.location);
         let saved = node.unpack(self.options.retain_graph)?;
-        let gradients = call_function(&node, &buffer, &saved, &wanted, self.options.create_graph)
-            .map_err(|e| in_backward(&node, e))?;
+        let gradients = call_function(&node, &buffer, &saved, &wanted).map_err(|e| in_backward(&node, e))?;
         self.validate_outputs(&node, gradients)
+    }
+
+    /// Evaluates the formulas of a row straight into the shapes of the inputs, adding what waits there already.
+    fn run_rule(
+        &mut self,
+        node: &Arc<Node>,
+        rule: &'static Rule,
+        params: &[f64; 2],
+        g: &Tensor,
+    ) -> Result<()> {
+        let saved = node.unpack(self.options.retain_graph)?;
+        for (input, (gradient, edge)) in rule.gradients.iter().zip(&node.next_edges).enumerate() {
+            let Some(edge) = edge else { continue };
+            if self.path.as_ref().is_some_and(|p| !p.contains(&edge.node.sequence)) {
+                continue;
+            }
+            let meta = &edge.node.metadata[edge.nr as usize];
+            if gradient.passes && *g.shape() == meta.shape && g.dtype() == meta.dtype {
+                let slot = self.slot(edge);
+                *slot = Some(match slot.take() {
+                    None => Var::constant(g.clone()),
+                    Some(Var { kind: VarKind::Constant(sum) }) => Var::constant(add_tensors(sum, g)),
+                    Some(waiting) => add_gradients(waiting, Var::constant(g.clone())),
+                });
+                continue;
+            }
+            if gradient.passes {
+                let fitted = fit(Var::constant(g.clone()), meta, &|found| misfit(node, input, meta, found))?;
+                self.seed(edge, fitted);
+                continue;
+            }
+            let mut operands: SmallVec<[&Tensor; 4]> = SmallVec::new();
+            for slot in gradient.operands {
+                operands.push(match slot {
+                    Slot::Grad => g,
+                    Slot::Input(i) => saved_value(&saved, *i),
+                    Slot::Output => saved_value(&saved, OUTPUT),
+                });
+            }
+            let prior = self.waiting(edge);
+            let sum = (gradient.fold)(params, &operands, &meta.shape, prior)
+                .map_err(|e| misfold(node, input, meta, e))?;
+            let sum = if sum.dtype() == meta.dtype { sum } else { sum.to_dtype(meta.dtype) };
+            *self.slot(edge) = Some(Var::constant(sum));
+        }
+        Ok(())
     }
 
     fn capture(&mut self, node: &Arc<Node>, buffer: &[Option<Var>]) {
@@ -201,7 +290,7 @@ impl GraphTask {
     /// 3. a deferred one is evaluated straight into the wanted shape, together with what waits;
     /// 4. anything else is an error;
     /// 5. the type is cast to the input's.
-    fn validate_outputs(&mut self, node: &Arc<Node>, gradients: SmallVec<[Gradient<'_>; 2]>) -> Result<()> {
+    fn validate_outputs(&mut self, node: &Arc<Node>, gradients: SmallVec<[Gradient; 2]>) -> Result<()> {
         if gradients.len() != node.next_edges.len() {
             let (expected, found) = (node.next_edges.len(), gradients.len());
             return Err(Error::GradientCount { op: node.name(), expected, found, location: node.location });
@@ -209,32 +298,18 @@ impl GraphTask {
         for (input, (gradient, edge)) in gradients.into_iter().zip(&node.next_edges).enumerate() {
             let Some(edge) = edge else { continue };
             let meta = &edge.node.metadata[edge.nr as usize];
-            let misfit = |found: &Shape| Error::GradientShape {
-                op: node.name(),
-                input,
-                expected: meta.shape.clone(),
-                found: found.clone(),
-                location: node.location,
-            };
             let evaluated = match gradient {
                 Gradient::None => continue,
                 Gradient::Value(g) => {
-                    let fitted = fit(g, meta, &misfit)?;
+                    let fitted = fit(g, meta, &|found| misfit(node, input, meta, found))?;
                     self.seed(edge, fitted);
                     continue;
-                }
-                Gradient::Deferred(rule, params, operands) => {
-                    let prior = self.waiting(edge);
-                    (rule.fold)(params, &operands, &meta.shape, prior)
                 }
                 Gradient::Product(a, b) => {
                     kernel::matmul_to("matmul", &a, &b, &meta.shape, self.waiting(edge))
                 }
             };
-            let sum = evaluated.map_err(|e| match e {
-                foldback_tensor::Error::Expand { to, .. } => misfit(&to),
-                other => in_backward(node, other.into()),
-            })?;
+            let sum = evaluated.map_err(|e| misfold(node, input, meta, e))?;
             *self.slot(edge) = Some(Var::constant(sum.to_dtype(meta.dtype)));
         }
         Ok(())
@@ -242,12 +317,31 @@ impl GraphTask {
 
     /// Takes what waits for an edge, to be added in the pass that computes the next gradient.
     fn waiting(&mut self, edge: &Edge) -> Option<Tensor> {
-        let ready = self.ready.get_mut(&edge.node.sequence)?;
+        let ready = self.ready.get_mut(edge.node.sequence)?;
         let waiting = ready.buffer[edge.nr as usize].take()?;
         Some(match waiting.kind {
             VarKind::Constant(t) => t,
             _ => waiting.value(),
         })
+    }
+}
+
+/// A gradient of a shape that the input cannot have broadcast to.
+fn misfit(node: &Node, input: usize, meta: &InputMetadata, found: &Shape) -> Error {
+    Error::GradientShape {
+        op: node.name(),
+        input,
+        expected: meta.shape.clone(),
+        found: found.clone(),
+        location: node.location,
+    }
+}
+
+/// What went wrong while a gradient was evaluated straight into its shape.
+fn misfold(node: &Node, input: usize, meta: &InputMetadata, error: foldback_tensor::Error) -> Error {
+    match error {
+        foldback_tensor::Error::Expand { to, .. } => misfit(node, input, meta, &to),
+        other => in_backward(node, other.into()),
     }
 }
 

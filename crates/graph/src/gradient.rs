@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use foldback_tensor::{DType, Shape, Tensor};
+use foldback_tensor::{DType, Shape, Tensor, kernel};
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
-use crate::node::{Edge, InputMetadata, Kind, Node, OUTPUT, Saved};
+use crate::node::{Edge, InputMetadata, Kind, Node, OUTPUT, Unpacked};
 use crate::table::{self, Slot};
 use crate::var::{Var, VarKind};
 
@@ -25,11 +25,9 @@ impl From<Var> for Flow {
 }
 
 /// A gradient that a node has produced and the engine has not yet validated.
-pub(crate) enum Gradient<'a> {
+pub(crate) enum Gradient {
     None,
     Value(Var),
-    /// a formula and its operands: evaluated where its shape is known
-    Deferred(&'static table::Gradient, &'a [f64; 2], SmallVec<[&'a Tensor; 4]>),
     /// two matrices
     Product(Tensor, Tensor),
 }
@@ -38,7 +36,7 @@ pub(crate) enum Gradient<'a> {
 pub(crate) struct Context<'a> {
     pub(crate) node: &'a Arc<Node>,
     pub(crate) grads: &'a [Option<Var>],
-    saved: &'a Saved,
+    saved: &'a Unpacked,
     wanted: &'a dyn Fn(usize) -> bool,
 }
 
@@ -59,13 +57,13 @@ impl Context<'_> {
 }
 
 /// The place of a saved value among those that were saved.
-fn saved_value(saved: &Saved, bit: u8) -> &Tensor {
+pub(crate) fn saved_value(saved: &Unpacked, bit: u8) -> &Tensor {
     let before = saved.mask & ((1u16 << bit) as u8).wrapping_sub(1);
     &saved.values[before.count_ones() as usize]
 }
 
 /// A saved value with its history: an input's edge, or, for an output, the node itself.
-fn unpack(node: &Arc<Node>, saved: &Saved, bit: u8) -> Var {
+fn unpack(node: &Arc<Node>, saved: &Unpacked, bit: u8) -> Var {
     let value = saved_value(saved, bit).clone();
     let edge = if bit == OUTPUT {
         Some(Edge { node: node.clone(), nr: 0 })
@@ -78,52 +76,35 @@ fn unpack(node: &Arc<Node>, saved: &Saved, bit: u8) -> Var {
     }
 }
 
-/// Runs a node's function, or hands out its formulas unevaluated.
-pub(crate) fn call_function<'a>(
-    node: &'a Arc<Node>,
-    grads: &'a SmallVec<[Option<Var>; 1]>,
-    saved: &'a Saved,
+/// Runs a node's function, or records its formulas.
+pub(crate) fn call_function(
+    node: &Arc<Node>,
+    grads: &SmallVec<[Option<Var>; 1]>,
+    saved: &Unpacked,
     wanted: &dyn Fn(usize) -> bool,
-    create_graph: bool,
-) -> Result<SmallVec<[Gradient<'a>; 2]>> {
+) -> Result<SmallVec<[Gradient; 2]>> {
     match &node.kind {
         Kind::Rule(rule, params) => {
             let Some(g) = &grads[0] else {
                 return Ok(rule.gradients.iter().map(|_| Gradient::None).collect());
             };
-            let gradient = |(input, gradient): (usize, &'static table::Gradient)| -> Result<Gradient<'a>> {
+            let ctx = Context { node, grads, saved, wanted };
+            // As in the fused kernel, everything is computed in the operation's type.
+            let dtype = node.metadata[0].dtype;
+            let operand = |s: &Slot| match ctx.value(*s) {
+                v if v.dtype() == DType::Bool => v,
+                v => v.to_dtype(dtype),
+            };
+            let gradient = |(input, gradient): (usize, &table::Gradient)| -> Result<Gradient> {
                 if !wanted(input) {
                     return Ok(Gradient::None);
                 }
                 if gradient.passes {
                     return Ok(Gradient::Value(g.clone()));
                 }
-                match (&g.kind, create_graph) {
-                    (VarKind::Constant(g), false) => {
-                        let operand = |slot: &Slot| match slot {
-                            Slot::Grad => g,
-                            Slot::Input(i) => saved_value(saved, *i),
-                            Slot::Output => saved_value(saved, OUTPUT),
-                        };
-                        Ok(Gradient::Deferred(
-                            gradient,
-                            params,
-                            gradient.operands.iter().map(operand).collect(),
-                        ))
-                    }
-                    _ => {
-                        let ctx = Context { node, grads, saved, wanted };
-                        // As in the fused kernel, everything is computed in the operation's type.
-                        let dtype = node.metadata[0].dtype;
-                        let operand = |s: &Slot| match ctx.value(*s) {
-                            v if v.dtype() == DType::Bool => v,
-                            v => v.to_dtype(dtype),
-                        };
-                        let operands: SmallVec<[Var; 4]> = gradient.operands.iter().map(operand).collect();
-                        let operands: SmallVec<[&Var; 4]> = operands.iter().collect();
-                        Ok(Gradient::Value((gradient.trace)(params, &operands)?))
-                    }
-                }
+                let operands: SmallVec<[Var; 4]> = gradient.operands.iter().map(operand).collect();
+                let operands: SmallVec<[&Var; 4]> = operands.iter().collect();
+                Ok(Gradient::Value((gradient.trace)(params, &operands)?))
             };
             rule.gradients.iter().enumerate().map(gradient).collect()
         }
@@ -156,18 +137,14 @@ pub(crate) fn fit(g: Var, meta: &InputMetadata, misfit: &dyn Fn(&Shape) -> Error
 /// The sum of two gradients of one value. In the memory of the first, if nobody else holds it and it has no history.
 pub(crate) fn add_gradients(a: Var, b: Var) -> Var {
     match (a.kind, b.kind) {
-        (VarKind::Constant(a), VarKind::Constant(b)) => {
-            // A compressed gradient (stride 0) has no memory of its own to add into.
-            if a.strides().contains(&0) { add_tensors(b, &a) } else { add_tensors(a, &b) }
-        }
+        (VarKind::Constant(a), VarKind::Constant(b)) => Var::constant(add_tensors(a, &b)),
         (a, b) => Var { kind: a } + Var { kind: b },
     }
 }
 
-fn add_tensors(mut a: Tensor, b: &Tensor) -> Var {
-    let done = if a.overlaps_itself() { a.add(b).map(|sum| a = sum) } else { a.add_(b).map(|_| ()) };
-    match done {
-        Ok(()) => Var::constant(a),
+pub(crate) fn add_tensors(a: Tensor, b: &Tensor) -> Tensor {
+    match kernel::accumulate("backward", a, b) {
+        Ok(sum) => sum,
         Err(e) => unreachable!("gradients of one value have its shape and type: {e}"),
     }
 }

@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
-use foldback_tensor::{DType, Shape, Tensor};
+use foldback_tensor::{DType, Packed, Shape, Tensor};
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
@@ -29,6 +29,7 @@ pub(crate) struct InputMetadata {
 }
 
 impl InputMetadata {
+    #[inline]
     pub(crate) fn of(t: &Tensor) -> InputMetadata {
         InputMetadata { shape: t.shape().clone(), dtype: t.dtype() }
     }
@@ -47,16 +48,31 @@ pub(crate) enum Kind {
     AccumulateGrad(Box<Leaf>),
 }
 
-/// Values kept for the backward pass, in the order of the mask's bits: bit `i` is input `i`, bit 7 the output.
-#[derive(Default)]
-pub(crate) struct Saved {
+/// Values kept for the backward pass, packed with the shape of the first output.
+pub(crate) enum Saved {
+    /// in the order of the node's mask
+    Kept(SmallVec<[Packed; 2]>),
+    /// gone, after a pass that did not retain the graph
+    Freed,
+}
+
+/// Saved values as the backward pass uses them.
+pub(crate) struct Unpacked {
     pub(crate) mask: u8,
-    pub(crate) freed: bool,
     pub(crate) values: SmallVec<[Tensor; 2]>,
 }
 
 /// The bit of a saved output.
 pub(crate) const OUTPUT: u8 = 7;
+
+impl Kind {
+    fn into_function(self) -> Option<Function> {
+        match self {
+            Kind::Function(_, f) => Some(f),
+            _ => None,
+        }
+    }
+}
 
 /// One recorded operation, or the leaf end of the graph.
 pub(crate) struct Node {
@@ -67,7 +83,9 @@ pub(crate) struct Node {
     pub(crate) next_edges: SmallVec<[Option<Edge>; 2]>,
     /// per output, what its gradient must look like
     pub(crate) metadata: SmallVec<[InputMetadata; 1]>,
-    pub(crate) saved: Mutex<Saved>,
+    /// which values are saved: bit `i` is input `i`, bit 7 the output
+    mask: u8,
+    saved: Mutex<Saved>,
     pub(crate) location: &'static Location<'static>,
     pub(crate) hooks: OnceLock<Box<Hooks>>,
 }
@@ -102,7 +120,7 @@ impl Node {
         kind: Kind,
         next_edges: SmallVec<[Option<Edge>; 2]>,
         metadata: SmallVec<[InputMetadata; 1]>,
-        saved: Saved,
+        (mask, saved): (u8, SmallVec<[Packed; 2]>),
         location: &'static Location<'static>,
     ) -> Arc<Node> {
         Arc::new(Node {
@@ -110,7 +128,8 @@ impl Node {
             kind,
             next_edges,
             metadata,
-            saved: Mutex::new(saved),
+            mask,
+            saved: Mutex::new(Saved::Kept(saved)),
             location,
             hooks: OnceLock::new(),
         })
@@ -123,7 +142,7 @@ impl Node {
         let leaf =
             Leaf { value: RwLock::new(value), grad: Mutex::new(None), requires_grad: AtomicBool::new(true) };
         let kind = Kind::AccumulateGrad(Box::new(leaf));
-        Node::new(kind, SmallVec::new(), metadata, Saved::default(), Location::caller())
+        Node::new(kind, SmallVec::new(), metadata, (0, SmallVec::new()), Location::caller())
     }
 
     /// The operation's name, as messages and `Debug` output show it.
@@ -143,17 +162,22 @@ impl Node {
     }
 
     /// The saved values: taken, or cloned if the graph is to be used again.
-    pub(crate) fn unpack(&self, retain: bool) -> Result<Saved> {
+    pub(crate) fn unpack(&self, retain: bool) -> Result<Unpacked> {
+        if self.mask == 0 {
+            return Ok(Unpacked { mask: 0, values: SmallVec::new() });
+        }
         let mut saved = self.saved.lock().expect("nothing panics while saved values are locked");
-        if saved.freed {
+        let Saved::Kept(kept) = &mut *saved else {
             return Err(Error::Freed { op: self.name(), location: self.location });
+        };
+        let packed = if retain { kept.clone() } else { std::mem::take(kept) };
+        if !retain {
+            *saved = Saved::Freed;
         }
-        if retain {
-            return Ok(Saved { mask: saved.mask, freed: false, values: saved.values.clone() });
-        }
-        let mask = saved.mask;
-        saved.freed = mask != 0;
-        Ok(Saved { mask, freed: false, values: std::mem::take(&mut saved.values) })
+        drop(saved);
+        let mut values = SmallVec::new();
+        packed.into_iter().for_each(|p| values.push(p.unpack(&self.metadata[0].shape)));
+        Ok(Unpacked { mask: self.mask, values })
     }
 }
 
@@ -180,19 +204,25 @@ thread_local! {
 impl Drop for Node {
     fn drop(&mut self) {
         DROPPED.fetch_add(1, Ordering::Relaxed);
-        let edges = std::mem::take(&mut self.next_edges);
-        let none = Kind::Rule(&crate::table::NOTHING, [0.0; 2]);
-        let function = match std::mem::replace(&mut self.kind, none) {
-            Kind::Function(_, f) => Some(f),
+        let function = match &mut self.kind {
+            Kind::Function(..) => {
+                std::mem::replace(&mut self.kind, Kind::Rule(&crate::table::NOTHING, [0.0; 2]))
+                    .into_function()
+            }
             _ => None,
         };
-        if edges.is_empty() && function.is_none() {
+        // What somebody else holds too is only counted down.
+        self.next_edges.retain(|e| e.as_ref().is_some_and(|e| Arc::strong_count(&e.node) == 1));
+        if self.next_edges.is_empty() && function.is_none() {
             return;
         }
+        let edges = std::mem::take(&mut self.next_edges);
         let pushed = REST.try_with(|rest| {
             let mut rest = rest.borrow_mut();
-            rest.extend(edges.into_iter().flatten().map(Rest::Edge));
-            rest.extend(function.map(Rest::Function));
+            for edge in edges {
+                edge.into_iter().for_each(|e| rest.push(Rest::Edge(e)));
+            }
+            function.into_iter().for_each(|f| rest.push(Rest::Function(f)));
         });
         // While a thread is being torn down the list is gone, and so are deep graphs.
         if pushed.is_err() || DRAINING.replace(true) {
@@ -205,5 +235,17 @@ impl Drop for Node {
             }
         }
         DRAINING.set(false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A million operations on one number should not take half a gigabyte.
+    #[test]
+    fn a_node_is_small() {
+        let bytes = std::mem::size_of::<Node>();
+        assert!(bytes <= 232, "a node takes {bytes} bytes");
     }
 }

@@ -1,12 +1,12 @@
 //! Recording: turning a computed value into a variable with a node behind it.
 
-use foldback_tensor::{Scalar, Tensor};
+use foldback_tensor::{Packed, Scalar, Tensor};
 use smallvec::SmallVec;
 
 use crate::mode::is_grad_enabled;
-use crate::node::{Edge, Function, InputMetadata, Kind, Node, OUTPUT, Saved};
+use crate::node::{Edge, Function, InputMetadata, Kind, Node, OUTPUT};
 use crate::table::Rule;
-use crate::var::{Var, location};
+use crate::var::{ValueRef, Var, location};
 
 /// The other side of an operation: a variable, a tensor, or a number.
 ///
@@ -57,26 +57,46 @@ impl Input<'_> {
     }
 }
 
-/// Records a row of pointwise formulas; without a tracked input the value alone is returned.
+/// Records a row of pointwise formulas; without a tracked input the result alone is returned. `values` are those of
+/// the inputs.
 #[track_caller]
 #[inline]
-pub(crate) fn record_rule(rule: &'static Rule, params: [f64; 2], inputs: &[&Var], value: Tensor) -> Var {
-    if !is_grad_enabled() || !value.dtype().is_float() {
-        return Var::constant(value);
+pub(crate) fn record_rule<const N: usize>(
+    rule: &'static Rule,
+    params: [f64; 2],
+    inputs: [&Var; N],
+    values: [ValueRef<'_>; N],
+    result: Tensor,
+) -> Var {
+    if !is_grad_enabled() || !inputs.iter().any(|v| v.requires_grad()) || !result.dtype().is_float() {
+        return Var::constant(result);
     }
-    let next_edges: SmallVec<[Option<Edge>; 2]> = inputs.iter().map(|v| v.edge()).collect();
-    if next_edges.iter().all(Option::is_none) {
-        return Var::constant(value);
+    let (mut next_edges, mut mask) = (SmallVec::new(), 0);
+    for (v, gradient) in inputs.iter().zip(rule.gradients) {
+        let edge = v.edge();
+        if edge.is_some() {
+            mask |= gradient.saves;
+        }
+        next_edges.push(edge);
     }
-    let tracked = next_edges.iter().zip(rule.gradients).filter(|e| e.0.is_some());
-    let mask = tracked.fold(0, |m, (_, g)| m | g.saves);
-    let saved = save(mask, inputs, &value);
-    let metadata = smallvec::smallvec![InputMetadata::of(&value)];
-    let node = Node::new(Kind::Rule(rule, params), next_edges, metadata, saved, location());
-    Var::tracked(value, node, 0)
+    let mut saved = SmallVec::new();
+    if mask != 0 {
+        for (i, v) in values.into_iter().enumerate() {
+            if mask & (1 << i) != 0 {
+                saved.push(Packed::new(v.into_owned(), result.shape()));
+            }
+        }
+        if mask & (1 << OUTPUT) != 0 {
+            saved.push(Packed::new(result.clone(), result.shape()));
+        }
+    }
+    let mut metadata = SmallVec::new();
+    metadata.push(InputMetadata::of(&result));
+    let node = Node::new(Kind::Rule(rule, params), next_edges, metadata, (mask, saved), location());
+    Var::tracked(result, node, 0)
 }
 
-/// Records an operation whose gradients are a function. `mask` tells what to save, see [`Saved`].
+/// Records an operation whose gradients are a function. `mask` tells what to save, see [`Node`].
 #[track_caller]
 pub(crate) fn record_function(
     name: &'static str,
@@ -116,15 +136,15 @@ pub(crate) fn record_one(
     record_function(name, inputs, smallvec::smallvec![value], mask, function).remove(0)
 }
 
-fn save(mask: u8, inputs: &[&Var], output: &Tensor) -> Saved {
-    let mut values: SmallVec<[Tensor; 2]> = SmallVec::new();
+fn save(mask: u8, inputs: &[&Var], output: &Tensor) -> (u8, SmallVec<[Packed; 2]>) {
+    let mut values = SmallVec::new();
     for (i, v) in inputs.iter().enumerate() {
         if mask & (1 << i) != 0 {
-            values.push(v.value());
+            values.push(Packed::new(v.value(), output.shape()));
         }
     }
     if mask & (1 << OUTPUT) != 0 {
-        values.push(output.clone());
+        values.push(Packed::new(output.clone(), output.shape()));
     }
-    Saved { mask, freed: false, values }
+    (mask, values)
 }

@@ -51,6 +51,16 @@ pub(crate) enum ValueRef<'a> {
     Owned(Tensor),
 }
 
+impl ValueRef<'_> {
+    #[inline]
+    pub(crate) fn into_owned(self) -> Tensor {
+        match self {
+            ValueRef::Borrowed(t) => t.clone(),
+            ValueRef::Owned(t) => t,
+        }
+    }
+}
+
 impl Deref for ValueRef<'_> {
     type Target = Tensor;
     fn deref(&self) -> &Tensor {
@@ -113,10 +123,7 @@ impl Var {
 
     /// The value. A clone of a tensor is a reference count.
     pub fn value(&self) -> Tensor {
-        match self.value_ref() {
-            ValueRef::Borrowed(t) => t.clone(),
-            ValueRef::Owned(t) => t,
-        }
+        self.value_ref().into_owned()
     }
 
     #[inline]

@@ -135,7 +135,7 @@ impl<T: Element, D: Dimension> From<ArrayBase<OwnedRepr<T>, D>> for Tensor {
         match offset {
             Some(offset) if shape.numel() > 0 => {
                 let whole = Tensor::from(values);
-                whole.with_layout(Layout { shape, strides, offset, expanded: false })
+                whole.with_layout(Layout::strided(shape, strides, offset, false))
             }
             _ => Tensor::from_storage(T::storage(Vec::new()), shape),
         }

@@ -193,8 +193,6 @@ pub trait Element:
     fn storage(values: Vec<Self>) -> crate::buffer::Storage;
     #[doc(hidden)]
     fn pool() -> &'static crate::buffer::Pool<Self>;
-    #[doc(hidden)]
-    fn with_small<R>(f: impl FnOnce(&mut crate::buffer::Small<Self>) -> R) -> Option<R>;
 }
 
 /// Contiguous elements of some type, read by a kernel.
@@ -268,7 +266,33 @@ impl<'a> Block<'a> {
     }
 }
 
+impl Block<'_> {
+    /// Copies the elements to a block of the same type and length.
+    #[inline]
+    pub(crate) fn copy_to(self, out: BlockMut<'_>) {
+        match (self, out) {
+            (Block::Bool(a), BlockMut::Bool(b)) => b.copy_from_slice(a),
+            (Block::I64(a), BlockMut::I64(b)) => b.copy_from_slice(a),
+            (Block::F32(a), BlockMut::F32(b)) => b.copy_from_slice(a),
+            (Block::F64(a), BlockMut::F64(b)) => b.copy_from_slice(a),
+            _ => unreachable!("a block is copied to one of its own type"),
+        }
+    }
+}
+
 impl BlockMut<'_> {
+    /// Fills a block with the only element of another one of its type.
+    #[inline]
+    pub(crate) fn fill_from(self, one: Block<'_>) {
+        match (self, one) {
+            (BlockMut::Bool(b), Block::Bool(a)) => b.fill(a[0]),
+            (BlockMut::I64(b), Block::I64(a)) => b.fill(a[0]),
+            (BlockMut::F32(b), Block::F32(a)) => b.fill(a[0]),
+            (BlockMut::F64(b), Block::F64(a)) => b.fill(a[0]),
+            _ => unreachable!("a block is filled from one of its own type"),
+        }
+    }
+
     /// The element type.
     pub fn dtype(&self) -> DType {
         self.as_block().dtype()
@@ -355,13 +379,6 @@ macro_rules! element {
             fn pool() -> &'static crate::buffer::Pool<Self> {
                 static POOL: crate::buffer::Pool<$t> = crate::buffer::Pool::new();
                 &POOL
-            }
-            fn with_small<R>(f: impl FnOnce(&mut crate::buffer::Small<$t>) -> R) -> Option<R> {
-                thread_local! {
-                    static SMALL: std::cell::RefCell<crate::buffer::Small<$t>> =
-                        const { std::cell::RefCell::new(crate::buffer::Small::new()) };
-                }
-                crate::buffer::with_small(&SMALL, f)
             }
         }
     };

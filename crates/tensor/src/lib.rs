@@ -4,6 +4,7 @@ mod buffer;
 mod close;
 mod convert;
 mod create;
+mod dims;
 mod dtype;
 mod error;
 mod format;
@@ -12,6 +13,7 @@ mod kernels;
 mod literal;
 mod math;
 mod ops;
+mod packed;
 mod random;
 mod shape;
 mod tensor;
@@ -27,6 +29,7 @@ pub use literal::NestedArray;
 pub use ops::{
     Arg, BroadcastWarning, BroadcastWarningGuard, Number, broadcast_warning, kernel, set_broadcast_warning,
 };
+pub use packed::Packed;
 pub use random::{Generator, manual_seed};
 pub use shape::{Axes, Shape, broadcast_shapes, can_broadcast};
 pub use tensor::Tensor;

@@ -5,10 +5,8 @@ use std::ops::{Deref, DerefMut, RangeFull};
 
 use smallvec::SmallVec;
 
+pub(crate) use crate::dims::Dims;
 use crate::error::{Error, Result};
-
-/// Inline storage for what is counted per axis; ranks up to four never allocate.
-pub(crate) type Dims<T> = SmallVec<[T; 4]>;
 
 /// The sizes of a tensor, outermost axis first.
 ///
@@ -31,6 +29,7 @@ impl Shape {
     }
 
     /// How many axes.
+    #[inline]
     pub fn rank(&self) -> usize {
         self.0.len()
     }
@@ -38,22 +37,33 @@ impl Shape {
     /// How many elements: the product of the sizes, 1 for `[]`.
     ///
     /// A product that overflows saturates; no tensor of such a shape can exist.
+    #[inline]
     pub fn numel(&self) -> usize {
-        if self.0.contains(&0) { 0 } else { self.0.iter().fold(1, |n: usize, &s| n.saturating_mul(s)) }
+        let (mut product, mut empty) = (1usize, false);
+        for &size in self.0.iter() {
+            product = product.saturating_mul(size);
+            empty |= size == 0;
+        }
+        if empty { 0 } else { product }
     }
 
     /// The sizes as a slice.
+    #[inline]
     pub fn dims(&self) -> &[usize] {
         &self.0
     }
 
     /// Row-major strides of this shape, in elements.
+    #[inline]
     pub(crate) fn row_major(&self) -> Dims<isize> {
-        let mut strides: Dims<isize> = SmallVec::from_elem(0, self.rank());
+        if let [_] = self.0[..] {
+            return Dims::from_elem(1, 1);
+        }
+        let mut strides: Dims<isize> = Dims::from_elem(0, self.rank());
         let mut step = 1isize;
-        for i in (0..self.rank()).rev() {
-            strides[i] = step;
-            step = step.saturating_mul(self.0[i].max(1) as isize);
+        for (stride, &size) in strides.iter_mut().zip(self.0.iter()).rev() {
+            *stride = step;
+            step = step.saturating_mul(size.max(1) as isize);
         }
         strides
     }
@@ -109,27 +119,27 @@ impl From<()> for Shape {
 }
 impl From<usize> for Shape {
     fn from(n: usize) -> Shape {
-        Shape(SmallVec::from_slice(&[n]))
+        Shape(Dims::from_slice(&[n]))
     }
 }
 impl<const N: usize> From<[usize; N]> for Shape {
     fn from(dims: [usize; N]) -> Shape {
-        Shape(SmallVec::from_slice(&dims))
+        Shape(Dims::from_slice(&dims))
     }
 }
 impl<const N: usize> From<&[usize; N]> for Shape {
     fn from(dims: &[usize; N]) -> Shape {
-        Shape(SmallVec::from_slice(dims))
+        Shape(Dims::from_slice(dims))
     }
 }
 impl From<&[usize]> for Shape {
     fn from(dims: &[usize]) -> Shape {
-        Shape(SmallVec::from_slice(dims))
+        Shape(Dims::from_slice(dims))
     }
 }
 impl From<Vec<usize>> for Shape {
     fn from(dims: Vec<usize>) -> Shape {
-        Shape(SmallVec::from_vec(dims))
+        Shape(Dims::from_vec(dims))
     }
 }
 impl From<&Shape> for Shape {
@@ -163,7 +173,7 @@ impl Axes {
     /// # Errors
     /// `AxisOutOfRange`, or `DuplicateAxis` when an axis is named twice; `Rank` above 64 axes, PyTorch's limit.
     pub(crate) fn flags(&self, op: &'static str, shape: &Shape) -> Result<Dims<bool>> {
-        let mut flags: Dims<bool> = SmallVec::from_elem(matches!(self, Axes::All), shape.rank());
+        let mut flags: Dims<bool> = Dims::from_elem(matches!(self, Axes::All), shape.rank());
         if let Axes::List(list) = self {
             if shape.rank() > 64 {
                 return Err(Error::Rank { op, expected: "at most 64", found: shape.rank() });
@@ -255,7 +265,7 @@ pub(crate) fn broadcast_two(op: &'static str, a: &[usize], b: &[usize]) -> Resul
         return Ok(Shape::from(a));
     }
     let rank = a.len().max(b.len());
-    let mut out: Dims<usize> = SmallVec::from_elem(1, rank);
+    let mut out: Dims<usize> = Dims::from_elem(1, rank);
     for k in 1..=rank {
         let sa = if k <= a.len() { a[a.len() - k] } else { 1 };
         let sb = if k <= b.len() { b[b.len() - k] } else { 1 };

@@ -1,8 +1,6 @@
 //! `Tensor`: a shape, strides and an offset over a shared buffer, with the semantics of a value.
 
-use std::sync::Arc;
-
-use crate::buffer::Storage;
+use crate::buffer::Handle;
 use crate::dtype::{Block, BlockMut, DType, Element};
 use crate::error::{Error, Result};
 use crate::shape::{Dims, Shape};
@@ -24,7 +22,7 @@ use crate::shape::{Dims, Shape};
 /// ```
 #[derive(Clone)]
 pub struct Tensor {
-    pub(crate) storage: Arc<Storage>,
+    pub(crate) storage: Handle,
     pub(crate) layout: Layout,
 }
 
@@ -37,12 +35,37 @@ pub(crate) struct Layout {
     /// Whether somebody asked for elements to share a place in memory. A result that is compressed looks the same,
     /// but owns its elements: writing to it gives each its own place.
     pub(crate) expanded: bool,
+    /// Whether elements lie one after another in row-major order: asked so often that the constructors look once.
+    contiguous: bool,
 }
 
 impl Layout {
+    #[inline]
     pub(crate) fn row_major(shape: Shape) -> Layout {
         let strides = shape.row_major();
-        Layout { shape, strides, offset: 0, expanded: false }
+        Layout { shape, strides, offset: 0, expanded: false, contiguous: true }
+    }
+
+    /// Any strides. Sizes and strides of a layout are not changed afterwards.
+    pub(crate) fn strided(shape: Shape, strides: Dims<isize>, offset: usize, expanded: bool) -> Layout {
+        let contiguous = is_row_major(&shape, &strides);
+        Layout { shape, strides, offset, expanded, contiguous }
+    }
+
+    /// Row-major over the axes that are not still, with stride 0 on those.
+    pub(crate) fn with_still_axes(shape: Shape, still: &[bool]) -> Layout {
+        if !still.contains(&true) {
+            return Layout::row_major(shape);
+        }
+        let mut strides = Dims::from_elem(0, shape.rank());
+        let mut step = 1isize;
+        for i in (0..shape.rank()).rev() {
+            if !still[i] {
+                strides[i] = step;
+                step *= shape[i].max(1) as isize;
+            }
+        }
+        Layout::strided(shape, strides, 0, false)
     }
 
     /// Whether a write would go to several elements at once, as far as the user can know.
@@ -53,41 +76,50 @@ impl Layout {
     }
 
     /// Whether elements lie one after another in row-major order.
+    #[inline]
     pub(crate) fn is_contiguous(&self) -> bool {
-        let mut step = 1isize;
-        for (&size, &stride) in self.shape.iter().zip(&self.strides).rev() {
-            if size == 0 {
-                return true;
-            }
-            if size != 1 {
-                if stride != step {
-                    return false;
-                }
-                step *= size as isize;
-            }
-        }
-        true
+        self.contiguous
     }
+}
+
+fn is_row_major(shape: &[usize], strides: &[isize]) -> bool {
+    let mut step = 1isize;
+    for (&size, &stride) in shape.iter().zip(strides).rev() {
+        if size == 0 {
+            return true;
+        }
+        if size != 1 {
+            if stride != step {
+                return false;
+            }
+            step *= size as isize;
+        }
+    }
+    true
 }
 
 impl Tensor {
     /// Wraps a freshly written buffer of exactly `shape.numel()` elements, row-major.
-    pub(crate) fn from_storage(storage: Storage, shape: Shape) -> Tensor {
+    #[inline]
+    pub(crate) fn from_storage(storage: impl Into<Handle>, shape: Shape) -> Tensor {
+        let storage = storage.into();
         debug_assert_eq!(storage.len(), shape.numel());
-        Tensor { storage: Arc::new(storage), layout: Layout::row_major(shape) }
+        Tensor { storage, layout: Layout::row_major(shape) }
     }
 
     /// Another view of the same buffer.
     pub(crate) fn with_layout(&self, layout: Layout) -> Tensor {
-        Tensor { storage: Arc::clone(&self.storage), layout }
+        Tensor { storage: self.storage.clone(), layout }
     }
 
     /// The sizes, outermost axis first.
+    #[inline]
     pub fn shape(&self) -> &Shape {
         &self.layout.shape
     }
 
     /// The sizes as a slice.
+    #[inline]
     pub fn dims(&self) -> &[usize] {
         &self.layout.shape
     }
@@ -102,26 +134,31 @@ impl Tensor {
     }
 
     /// How many axes.
+    #[inline]
     pub fn rank(&self) -> usize {
         self.layout.shape.rank()
     }
 
     /// How many elements.
+    #[inline]
     pub fn numel(&self) -> usize {
         self.layout.shape.numel()
     }
 
     /// The element type.
+    #[inline]
     pub fn dtype(&self) -> DType {
         self.storage.dtype()
     }
 
     /// Steps per axis through the buffer, in elements; 0 where the tensor is expanded, negative where it is flipped.
+    #[inline]
     pub fn strides(&self) -> &[isize] {
         &self.layout.strides
     }
 
     /// Whether the elements lie one after another in row-major order.
+    #[inline]
     pub fn is_contiguous(&self) -> bool {
         self.layout.is_contiguous()
     }
@@ -140,9 +177,10 @@ impl Tensor {
         self.layout.overlaps()
     }
 
-    /// Whether two tensors share one buffer; a shared buffer is copied before a write.
+    /// Whether two tensors share one buffer; a shared buffer is copied before a write. A single number has no buffer to
+    /// share.
     pub fn shares_buffer_with(&self, other: &Tensor) -> bool {
-        Arc::ptr_eq(&self.storage, &other.storage)
+        self.storage.is_same(&other.storage)
     }
 
     /// Itself if it is contiguous, else a row-major copy of its elements.
@@ -175,19 +213,18 @@ impl Tensor {
 
     /// Whether a write can use the buffer as it is.
     pub(crate) fn is_writable_in_place(&self) -> bool {
-        self.is_contiguous() && Arc::strong_count(&self.storage) == 1
+        self.is_contiguous() && self.storage.is_unique()
     }
 
     /// The elements for writing: row-major, and held by nobody else.
     ///
     /// Copies them first if the buffer is shared or they do not lie in row-major order.
     pub(crate) fn block_mut(&mut self) -> BlockMut<'_> {
-        if !self.is_contiguous() || Arc::get_mut(&mut self.storage).is_none() {
+        if !self.is_contiguous() || !self.storage.is_unique() {
             *self = crate::iter::copy(self, self.dtype());
         }
         let (offset, n) = (self.layout.offset, self.numel());
-        let storage = Arc::get_mut(&mut self.storage).expect("a fresh copy has one holder");
-        match storage.block_mut() {
+        match self.storage.block_mut() {
             BlockMut::Bool(s) => BlockMut::Bool(&mut s[offset..offset + n]),
             BlockMut::I64(s) => BlockMut::I64(&mut s[offset..offset + n]),
             BlockMut::F32(s) => BlockMut::F32(&mut s[offset..offset + n]),
@@ -206,10 +243,11 @@ impl Tensor {
 
     /// Drops the axes whose flag is false, all of size 1.
     pub(crate) fn keep_axes(mut self, kept: &[bool]) -> Tensor {
-        let l = &mut self.layout;
+        let l = &self.layout;
         let keep = |i: &usize| kept[*i];
-        l.strides = (0..kept.len()).filter(keep).map(|i| l.strides[i]).collect();
-        l.shape = Shape((0..kept.len()).filter(keep).map(|i| l.shape[i]).collect());
+        let strides = (0..kept.len()).filter(keep).map(|i| l.strides[i]).collect();
+        let shape = Shape((0..kept.len()).filter(keep).map(|i| l.shape[i]).collect());
+        self.layout = Layout::strided(shape, strides, l.offset, l.expanded);
         self
     }
 
@@ -218,7 +256,7 @@ impl Tensor {
         if self.shape() == target {
             return self;
         }
-        let l = &mut self.layout;
+        let l = &self.layout;
         let mut strides: Dims<isize> = Dims::new();
         let mut next = 0;
         for &size in target.iter() {
@@ -231,8 +269,7 @@ impl Tensor {
             }
         }
         debug_assert_eq!(next, l.shape.len());
-        l.shape = target.clone();
-        l.strides = strides;
+        self.layout = Layout::strided(target.clone(), strides, l.offset, l.expanded);
         self
     }
 }

@@ -85,16 +85,18 @@ macro_rules! pointwise {
         $(#[$doc])*
         #[track_caller]
         $vis fn $name(&self $(, $p: f64)*) -> $crate::Var {
-            let value = { let $a: &foldback_tensor::Tensor = &self.value_ref(); $value };
-            $crate::record::record_rule(&$name, pointwise!(@array $($p),*), &[self], value)
+            let own = self.value_ref();
+            let value = { let $a: &foldback_tensor::Tensor = &own; $value };
+            $crate::record::record_rule(&$name, pointwise!(@array $($p),*), [self], [own], value)
         }
     };
     (@method [$a:ident] [$($p:ident),*] Result, $value:expr, $name:ident, $(#[$doc:meta])* $vis:vis) => {
         $(#[$doc])*
         #[track_caller]
         $vis fn $name(&self $(, $p: f64)*) -> $crate::Result<$crate::Var> {
-            let value = { let $a: &foldback_tensor::Tensor = &self.value_ref(); $value }?;
-            Ok($crate::record::record_rule(&$name, pointwise!(@array $($p),*), &[self], value))
+            let own = self.value_ref();
+            let value = { let $a: &foldback_tensor::Tensor = &own; $value }?;
+            Ok($crate::record::record_rule(&$name, pointwise!(@array $($p),*), [self], [own], value))
         }
     };
     (@method [$a:ident, $b:ident] [$($p:ident),*] Result, $value:expr, $name:ident, $(#[$doc:meta])* $vis:vis) => {
@@ -107,11 +109,12 @@ macro_rules! pointwise {
                 $crate::Input::Var(v) => v,
                 other => { made = other.to_var(self); &made }
             };
+            let values = [self.value_ref(), other.value_ref()];
             let value = {
-                let ($a, $b): (&foldback_tensor::Tensor, &foldback_tensor::Tensor) = (&self.value_ref(), &other.value_ref());
+                let ($a, $b): (&foldback_tensor::Tensor, &foldback_tensor::Tensor) = (&values[0], &values[1]);
                 $value
             }?;
-            Ok($crate::record::record_rule(&$name, pointwise!(@array $($p),*), &[self, other], value))
+            Ok($crate::record::record_rule(&$name, pointwise!(@array $($p),*), [self, other], values, value))
         }
     };
     (@method [$a:ident, $b:ident, $c:ident] [$($p:ident),*] Result, $value:expr, $name:ident, $(#[$doc:meta])* $vis:vis) => {
@@ -121,12 +124,14 @@ macro_rules! pointwise {
             &self, second: impl Into<$crate::Input<'a>>, third: impl Into<$crate::Input<'a>> $(, $p: f64)*
         ) -> $crate::Result<$crate::Var> {
             let (second, third) = $crate::table::arithmetic::beside(self, second.into(), third.into());
+            let values = [self.value_ref(), second.value_ref(), third.value_ref()];
             let value = {
                 let ($a, $b, $c): (&foldback_tensor::Tensor, &foldback_tensor::Tensor, &foldback_tensor::Tensor) =
-                    (&self.value_ref(), &second.value_ref(), &third.value_ref());
+                    (&values[0], &values[1], &values[2]);
                 $value
             }?;
-            Ok($crate::record::record_rule(&$name, pointwise!(@array $($p),*), &[self, &second, &third], value))
+            Ok($crate::record::record_rule(
+                &$name, pointwise!(@array $($p),*), [self, &second, &third], values, value))
         }
     };
 

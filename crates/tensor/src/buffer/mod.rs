@@ -1,12 +1,15 @@
 //! Where elements live: a reference-counted ndarray array whose memory is recycled when its last holder drops it.
 
+mod handle;
 mod pool;
 
 use ndarray::Array1;
 
-pub(crate) use pool::with_small;
-#[allow(unreachable_pub, reason = "`Element` names them in hidden methods")]
-pub use pool::{Pool, Small, release_memory, set_pool_limit};
+pub(crate) use handle::Handle;
+#[allow(unreachable_pub, reason = "`Element` names it in a hidden method")]
+pub use pool::Pool;
+use pool::{epoch, is_pool_on};
+pub use pool::{release_memory, set_pool_limit};
 
 use crate::dtype::{Block, BlockMut, DType, Element};
 
@@ -22,26 +25,28 @@ pub struct Buffer<T: Element> {
     array: Array1<T>,
     start: usize,
     len: usize,
+    /// the compartment of a shelf that it belongs to, 0 for none
+    bin: u16,
 }
 
 impl<T: Element> Buffer<T> {
     /// Room for `len` elements whose contents are whatever the pool held: initialised, but of no meaning.
     pub(crate) fn stale(len: usize) -> Buffer<T> {
-        Buffer::from_pool(len, false)
+        Buffer::aligned(len, |len, padding| T::pool().take(len, padding, false))
     }
 
     /// `len` zeros.
-    pub(crate) fn zeros(len: usize) -> Buffer<T> {
-        Buffer::from_pool(len, true)
+    fn zeros(len: usize) -> Buffer<T> {
+        Buffer::aligned(len, |len, padding| T::pool().take(len, padding, true))
     }
 
-    fn from_pool(len: usize, zero: bool) -> Buffer<T> {
+    /// `len` elements, starting where vectors load fastest, in an array that `make` provides with some padding.
+    fn aligned(len: usize, make: impl FnOnce(usize, usize) -> Vec<T>) -> Buffer<T> {
         let size = size_of::<T>();
         let padding = if len.saturating_mul(size) >= ALIGN_FROM { ALIGNMENT / size } else { 0 };
-        let mut values = T::pool().take(len, padding, zero);
+        let values = make(len, padding);
         let start = if padding > 0 { values.as_ptr().align_offset(ALIGNMENT).min(padding) } else { 0 };
-        values.truncate(len + padding);
-        Buffer { array: Array1::from_vec(values), start, len }
+        Buffer { array: Array1::from_vec(values), start, len, bin: 0 }
     }
 
     pub(crate) fn as_slice(&self) -> &[T] {
@@ -58,12 +63,15 @@ impl<T: Element> Buffer<T> {
 impl<T: Element> From<Vec<T>> for Buffer<T> {
     fn from(values: Vec<T>) -> Buffer<T> {
         let len = values.len();
-        Buffer { array: Array1::from_vec(values), start: 0, len }
+        Buffer { array: Array1::from_vec(values), start: 0, len, bin: 0 }
     }
 }
 
 impl<T: Element> Drop for Buffer<T> {
     fn drop(&mut self) {
+        if self.bin != 0 {
+            return;
+        }
         let array = std::mem::replace(&mut self.array, Array1::from_vec(Vec::new()));
         let (values, _) = array.into_raw_vec_and_offset();
         T::pool().put(values);
@@ -96,23 +104,41 @@ macro_rules! each {
 
 impl Storage {
     /// Room for `len` elements of no particular value, to be written before anyone reads them.
-    pub(crate) fn stale(dtype: DType, len: usize) -> Storage {
-        match dtype {
-            DType::Bool => Storage::Bool(Buffer::stale(len)),
-            DType::I64 => Storage::I64(Buffer::stale(len)),
-            DType::F32 => Storage::F32(Buffer::stale(len)),
-            DType::F64 => Storage::F64(Buffer::stale(len)),
-        }
+    #[inline]
+    pub(crate) fn stale(dtype: DType, len: usize) -> Handle {
+        Handle::stale(dtype, len)
     }
 
     /// `len` zeros (or `false`).
-    pub(crate) fn zeros(dtype: DType, len: usize) -> Storage {
-        match dtype {
-            DType::Bool => Storage::Bool(Buffer::zeros(len)),
-            DType::I64 => Storage::I64(Buffer::zeros(len)),
-            DType::F32 => Storage::F32(Buffer::zeros(len)),
-            DType::F64 => Storage::F64(Buffer::zeros(len)),
+    pub(crate) fn zeros(dtype: DType, len: usize) -> Handle {
+        Handle::zeros(dtype, len)
+    }
+
+    /// Storage that belongs to no shelf.
+    fn large(dtype: DType, len: usize, zero: bool) -> Storage {
+        fn buffer<T: Element>(len: usize, zero: bool) -> Buffer<T> {
+            if zero { Buffer::zeros(len) } else { Buffer::stale(len) }
         }
+        match dtype {
+            DType::Bool => Storage::Bool(buffer(len, zero)),
+            DType::I64 => Storage::I64(buffer(len, zero)),
+            DType::F32 => Storage::F32(buffer(len, zero)),
+            DType::F64 => Storage::F64(buffer(len, zero)),
+        }
+    }
+
+    /// Makes a recycled storage `len` elements long.
+    fn set_len(&mut self, len: usize) {
+        each!(self, b => b.len = len)
+    }
+
+    fn bin(&self) -> usize {
+        each!(self, b => b.bin as usize)
+    }
+
+    /// What it takes up.
+    fn bytes(&self) -> usize {
+        each!(self, b => std::mem::size_of_val(b.array.as_slice().unwrap_or_default()))
     }
 
     pub(crate) fn dtype(&self) -> DType {
@@ -142,20 +168,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_buffers_start_on_a_cache_line() {
+    fn buffers_of_a_kilobyte_and_more_start_on_a_cache_line() {
         for len in [256, 1000, 4096, 100_001] {
-            let b: Buffer<f32> = Buffer::zeros(len);
-            assert_eq!(b.as_slice().as_ptr().align_offset(ALIGNMENT), 0);
-            assert_eq!(b.as_slice().len(), len);
-            assert!(b.as_slice().iter().all(|&v| v == 0.0));
+            let mut h = Storage::zeros(DType::F32, len);
+            assert_eq!(h.len(), len);
+            let BlockMut::F32(s) = h.block_mut() else { panic!("made as f32") };
+            assert_eq!(s.as_ptr().align_offset(ALIGNMENT), 0);
+            assert!(s.len() == len && s.iter().all(|&v| v == 0.0));
         }
     }
 
     #[test]
     fn recycled_memory_is_zeroed_on_request() {
-        let mut b: Buffer<f64> = Buffer::stale(5000);
-        b.as_mut_slice().fill(3.0);
-        drop(b);
-        assert!(Buffer::<f64>::zeros(5000).as_slice().iter().all(|&v| v == 0.0));
+        for len in [3, 5000, 100_000] {
+            let mut h = Storage::stale(DType::F64, len);
+            let BlockMut::F64(s) = h.block_mut() else { panic!("made as f64") };
+            s.fill(3.0);
+            drop(h);
+            let mut h = Storage::zeros(DType::F64, len);
+            let BlockMut::F64(s) = h.block_mut() else { panic!("made as f64") };
+            assert!(s.iter().all(|&v| v == 0.0));
+        }
     }
 }

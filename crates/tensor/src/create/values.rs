@@ -111,7 +111,7 @@ impl Tensor {
             .map(|(&n, &s)| if n == 1 { s.clamp(-bound, bound) } else { s })
             .collect();
         let whole = Tensor::from_storage(T::storage(values), Shape::from(len));
-        Ok(whole.with_layout(Layout { shape, strides, offset, expanded: true }))
+        Ok(whole.with_layout(Layout::strided(shape, strides, offset, true)))
     }
 
     /// The elements cast to another type: truncation towards zero, `true` as 1, everything but zero as `true`.
@@ -131,22 +131,19 @@ impl Tensor {
             return Tensor::from_storage(Storage::zeros(dtype, 0), self.shape().clone());
         }
         // Cast one of the elements that an expanded axis repeats, then repeat it again.
-        let mut once = self.layout.clone();
-        for (size, stride) in once.shape.iter_mut().zip(&once.strides) {
+        let own = &self.layout;
+        let mut sizes = own.shape.clone();
+        for (size, stride) in sizes.iter_mut().zip(&own.strides) {
             if *stride == 0 {
                 *size = 1;
             }
         }
-        let mut cast = crate::iter::copy(&self.with_layout(once), dtype);
-        for (stride, (&full, &size)) in
-            cast.layout.strides.iter_mut().zip(self.layout.shape.iter().zip(cast.layout.shape.iter()))
-        {
-            if full != size {
-                *stride = 0;
-            }
-        }
-        cast.layout.shape = self.shape().clone();
-        cast
+        let once = Layout::strided(sizes, own.strides.clone(), own.offset, own.expanded);
+        let cast = crate::iter::copy(&self.with_layout(once), dtype);
+        let still: Dims<bool> =
+            own.shape.iter().zip(&own.strides).map(|(&size, &stride)| stride == 0 && size > 1).collect();
+        let layout = Layout::with_still_axes(own.shape.clone(), &still);
+        cast.with_layout(layout)
     }
 }
 

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::Operand;
-use crate::buffer::Storage;
+use crate::buffer::{Handle, Storage};
 use crate::dtype::{Block, BlockMut, DType, Element, with_block};
 
 /// Elements of a block: what fits in the first-level cache a few times over.
@@ -32,7 +32,7 @@ impl Place {
 
 /// Scratch blocks of the operands of one walk, each remembering what it was last filled with.
 pub(crate) struct Scratch {
-    slots: SmallVec<[(Option<Storage>, Option<Place>); 4]>,
+    slots: SmallVec<[(Option<Handle>, Option<Place>); 4]>,
     room: usize,
 }
 
@@ -128,6 +128,6 @@ fn gather<S: Element, D: Element>(src: &[S], place: &Place, out: &mut [D], conve
 }
 
 /// Fresh scratch for results that are folded rather than stored.
-pub(crate) fn result_scratch(dtype: DType, room: usize) -> Storage {
+pub(crate) fn result_scratch(dtype: DType, room: usize) -> Handle {
     Storage::stale(dtype, room.min(BLOCK))
 }

@@ -1,7 +1,5 @@
 //! The counter: goes through a range of the iteration space in steps over its two innermost axes.
 
-use smallvec::SmallVec;
-
 use super::plan::{Axis, Steps};
 use crate::shape::Dims;
 
@@ -25,10 +23,13 @@ pub(crate) struct Counter<'a> {
 impl<'a> Counter<'a> {
     /// A counter over the elements `at .. end` of the space of `axes`.
     pub(crate) fn new(axes: &'a [Axis], operands: usize, at: usize, end: usize) -> Counter<'a> {
-        let mut index: Dims<usize> = SmallVec::from_elem(0, axes.len());
-        let mut offsets: Steps = SmallVec::from_elem(0, operands);
+        let mut index: Dims<usize> = Dims::from_elem(0, axes.len());
+        let mut offsets: Steps = Dims::from_elem(0, operands);
         let mut rest = at;
         for (i, axis) in axes.iter().enumerate().rev() {
+            if rest == 0 {
+                break;
+            }
             index[i] = rest % axis.size;
             rest /= axis.size;
             for (o, s) in offsets.iter_mut().zip(&axis.steps) {
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
 
     fn axes(sizes: &[usize], strides: &[isize]) -> Vec<Axis> {
-        let axis = |(&size, &s)| Axis { size, steps: SmallVec::from_slice(&[s]), kept: true };
+        let axis = |(&size, &s)| Axis { size, steps: Dims::from_slice(&[s]), kept: true };
         sizes.iter().zip(strides).map(axis).collect()
     }
 

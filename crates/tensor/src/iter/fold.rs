@@ -14,12 +14,11 @@ use super::block::{BLOCK, Place, Scratch, result_scratch};
 use super::counter::Counter;
 use super::plan::{Axis, Plan};
 use super::reducer::{Max, Min, Prod, Reducer, Sum};
-use super::walk::still_layout;
-use crate::buffer::Storage;
+use crate::buffer::{Handle, Storage};
 use crate::dtype::{BlockMut, DType, Element};
 use crate::kernels::{BlockKernel, doors};
 use crate::shape::Shape;
-use crate::tensor::Tensor;
+use crate::tensor::{Layout, Tensor};
 use crate::threads::{GRAIN, split_work};
 
 /// The foldings there are.
@@ -84,7 +83,7 @@ pub(crate) fn fold_with_prior(
         return Tensor::from_storage(storage, result);
     }
     let still: SmallVec<[bool; 4]> = plan.still.iter().zip(kept).filter(|s| *s.1).map(|s| *s.0).collect();
-    Tensor { storage: std::sync::Arc::new(storage), layout: still_layout(result, &still) }
+    Tensor { storage, layout: Layout::with_still_axes(result, &still) }
 }
 
 /// A fold with its axes sorted into kept ones and reduced ones.
@@ -227,7 +226,7 @@ struct Tile<'a, R: Reducer> {
     wide: Vec<R::Acc>,
     partial: Vec<R::T>,
     scratch: Scratch,
-    values: Option<Storage>,
+    values: Option<Handle>,
 }
 
 impl<'a, R: Reducer> Tile<'a, R> {

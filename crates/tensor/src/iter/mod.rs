@@ -10,6 +10,7 @@
 
 mod block;
 mod counter;
+mod flat;
 mod fold;
 mod plan;
 mod reducer;
@@ -18,7 +19,7 @@ mod walk;
 pub(crate) use block::BLOCK;
 pub(crate) use fold::{Reduce, fold, fold_with_prior};
 pub(crate) use reducer::Reducer;
-pub(crate) use walk::{copy, copy_into, map, map_in_place, map_out, update};
+pub(crate) use walk::{copy, copy_into, map, map_add, map_in_place, map_out, update};
 
 use crate::dtype::{Block, DType, Scalar};
 use crate::tensor::Tensor;
@@ -31,6 +32,8 @@ pub(crate) struct Operand<'a> {
     pub(crate) shape: &'a [usize],
     pub(crate) strides: &'a [isize],
     pub(crate) want: DType,
+    /// whether the elements lie one after another in row-major order
+    row_major: bool,
 }
 
 impl<'a> Operand<'a> {
@@ -41,26 +44,21 @@ impl<'a> Operand<'a> {
             shape: &t.layout.shape,
             strides: &t.layout.strides,
             want,
+            row_major: t.layout.is_contiguous(),
         }
+    }
+
+    /// Whether it is one number, of any rank.
+    #[inline]
+    fn is_single(&self) -> bool {
+        self.shape.iter().all(|&n| n == 1)
     }
 
     /// Whether the kernel can read the elements where they lie, in order.
+    #[inline]
     fn is_direct(&self, shape: &[usize]) -> bool {
-        self.data.dtype() == self.want && self.shape == shape && contiguous(self.shape, self.strides)
+        self.row_major && self.data.dtype() == self.want && self.shape == shape
     }
-}
-
-fn contiguous(shape: &[usize], strides: &[isize]) -> bool {
-    let mut step = 1isize;
-    for (&size, &stride) in shape.iter().zip(strides).rev() {
-        if size != 1 {
-            if stride != step {
-                return false;
-            }
-            step *= size as isize;
-        }
-    }
-    true
 }
 
 /// A scalar laid out as a 0-d operand of every element type.
@@ -72,6 +70,9 @@ pub(crate) struct ScalarCell {
 }
 
 impl ScalarCell {
+    /// No number at all.
+    pub(crate) const NONE: ScalarCell = ScalarCell { bool_: [false], i64_: [0], f32_: [0.0], f64_: [0.0] };
+
     pub(crate) fn new(s: Scalar) -> ScalarCell {
         let v = s.to_f64();
         ScalarCell { bool_: [s.to_bool()], i64_: [s.to_i64()], f32_: [v as f32], f64_: [v] }
@@ -85,6 +86,6 @@ impl ScalarCell {
             DType::F32 => Block::F32(&self.f32_),
             DType::F64 => Block::F64(&self.f64_),
         };
-        Operand { data, offset: 0, shape: &[], strides: &[], want }
+        Operand { data, offset: 0, shape: &[], strides: &[], want, row_major: true }
     }
 }

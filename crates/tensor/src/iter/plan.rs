@@ -6,7 +6,7 @@ use super::Operand;
 use crate::shape::Dims;
 
 /// Strides of every operand on one axis.
-pub(crate) type Steps = SmallVec<[isize; 4]>;
+pub(crate) type Steps = Dims<isize>;
 
 /// One axis of the iteration space after planning.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,16 +29,13 @@ pub(crate) struct Plan {
     pub(crate) still: Dims<bool>,
 }
 
-/// The strides of an operand seen in a larger shape: 0 on the axes where it broadcasts.
-pub(crate) fn broadcast_strides(op: &Operand<'_>, shape: &[usize]) -> Dims<isize> {
-    let missing = shape.len() - op.shape.len();
-    let mut out: Dims<isize> = SmallVec::from_elem(0, shape.len());
-    for i in 0..op.shape.len() {
-        if op.shape[i] != 1 {
-            out[missing + i] = op.strides[i];
-        }
+/// The stride of an operand on axis `i` of a larger shape: 0 where it broadcasts.
+#[inline]
+fn broadcast_stride(op: &Operand<'_>, i: usize, rank: usize) -> isize {
+    match (i + op.shape.len()).checked_sub(rank) {
+        Some(own) if op.shape[own] != 1 => op.strides[own],
+        _ => 0,
     }
-    out
 }
 
 impl Plan {
@@ -50,17 +47,14 @@ impl Plan {
         kept: &dyn Fn(usize) -> bool,
         set_aside: bool,
     ) -> Plan {
-        let strides: SmallVec<[Dims<isize>; 4]> =
-            operands.iter().map(|o| broadcast_strides(o, shape)).collect();
-        let mut plan =
-            Plan { axes: SmallVec::new(), repeats: 1, still: SmallVec::from_elem(false, shape.len()) };
+        let mut plan = Plan { axes: SmallVec::new(), repeats: 1, still: Dims::from_elem(false, shape.len()) };
         for (i, &size) in shape.iter().enumerate() {
-            let kept = kept(i);
-            let steps: Steps = strides.iter().map(|s| s[i]).collect();
-            let moves = steps.iter().any(|&s| s != 0);
             if size == 1 {
                 continue;
             }
+            let kept = kept(i);
+            let steps: Steps = operands.iter().map(|o| broadcast_stride(o, i, shape.len())).collect();
+            let moves = steps.iter().any(|&s| s != 0);
             if !moves && !kept {
                 plan.repeats *= size;
                 continue;

@@ -1,16 +1,14 @@
 //! The walk: running a kernel over all blocks of a plan, in parallel above the grain.
 
-use std::sync::Arc;
-
 use smallvec::SmallVec;
 
-use super::Operand;
 use super::block::{BLOCK, Place, Scratch, is_in_place, lay_out};
 use super::counter::Counter;
 use super::plan::{Axis, Plan};
+use super::{Operand, flat};
 use crate::buffer::Storage;
 use crate::dtype::{Block, BlockMut, DType};
-use crate::kernels::BlockKernel;
+use crate::kernels::{BlockKernel, doors};
 use crate::shape::Shape;
 use crate::tensor::{Layout, Tensor};
 use crate::threads::{GRAIN, split_work};
@@ -23,9 +21,9 @@ pub(crate) fn map(kernel: &dyn BlockKernel, operands: &[Operand<'_>], shape: Sha
     if n == 0 {
         return Tensor::from_storage(Storage::zeros(dtype, 0), shape);
     }
-    if n == 1 {
-        let mut storage = Storage::stale(dtype, 1);
-        run_single(kernel, operands, storage.block_mut());
+    if n <= GRAIN && flat::applies(operands, &shape) {
+        let mut storage = Storage::stale(dtype, n);
+        flat::map(kernel, operands, storage.block_mut());
         return Tensor::from_storage(storage, shape);
     }
     if operands.iter().all(|o| o.is_direct(&shape)) {
@@ -37,22 +35,7 @@ pub(crate) fn map(kernel: &dyn BlockKernel, operands: &[Operand<'_>], shape: Sha
     let n = plan.axes.iter().map(|a| a.size).product();
     let mut storage = Storage::stale(dtype, n);
     run(kernel, &plan.axes, operands, storage.block_mut());
-    Tensor { storage: Arc::new(storage), layout: still_layout(shape, &plan.still) }
-}
-
-/// Row-major over the axes that were walked, stride 0 on those set aside.
-pub(crate) fn still_layout(shape: Shape, still: &[bool]) -> Layout {
-    let mut layout = Layout::row_major(shape);
-    let mut step = 1isize;
-    for i in (0..layout.strides.len()).rev() {
-        if still[i] {
-            layout.strides[i] = 0;
-        } else {
-            layout.strides[i] = step;
-            step *= layout.shape[i].max(1) as isize;
-        }
-    }
-    layout
+    Tensor { storage, layout: Layout::with_still_axes(shape, &plan.still) }
 }
 
 /// The same into a given contiguous block of `shape.numel()` elements.
@@ -66,20 +49,14 @@ pub(crate) fn map_out(
     if n == 0 {
         return;
     }
+    if n <= GRAIN && flat::applies(operands, shape) {
+        return flat::map(kernel, operands, out);
+    }
     if operands.iter().all(|o| o.is_direct(shape)) {
         return run_direct(kernel, operands, out, n);
     }
     let plan = Plan::new(shape, operands, &|_| true, false);
     run(kernel, &plan.axes, operands, out);
-}
-
-/// One element of every operand: no plan, and scratch only for a cast.
-fn run_single(kernel: &dyn BlockKernel, operands: &[Operand<'_>], out: BlockMut<'_>) {
-    if operands.iter().any(|o| o.data.dtype() != o.want) {
-        return run(kernel, &[], operands, out);
-    }
-    let blocks: SmallVec<[Block<'_>; 4]> = operands.iter().map(|o| o.data.range(o.offset, 1)).collect();
-    kernel.run(&blocks, &mut [out]);
 }
 
 /// Operands that all lie like the result: no plan, whole pieces go to the kernel.
@@ -135,6 +112,20 @@ fn for_each_block(
     }
 }
 
+/// Adds a kernel's results to a tensor of one task, if the operands are flat; else does nothing and returns `false`.
+///
+/// Everything has the tensor's type, `F32` or `F64`, and its shape.
+pub(crate) fn map_add(kernel: &dyn BlockKernel, operands: &[Operand<'_>], sum: &mut Tensor) -> bool {
+    if sum.numel() > GRAIN || sum.numel() == 0 || !flat::lie_like(operands, sum.shape()) {
+        return false;
+    }
+    let mut sum = sum.block_mut();
+    flat::for_each_result(kernel, operands, sum.len(), |start, values| {
+        doors::add_to(sum.range(start, values.len()), values);
+    });
+    true
+}
+
 /// Runs a kernel whose first operand is the destination itself; the others broadcast to its shape.
 pub(crate) fn map_in_place(kernel: &dyn BlockKernel, out: &mut Tensor, others: &[Operand<'_>]) {
     let shape = out.shape().clone();
@@ -143,6 +134,9 @@ pub(crate) fn map_in_place(kernel: &dyn BlockKernel, out: &mut Tensor, others: &
     let n = out.len();
     if n == 0 {
         return;
+    }
+    if n <= GRAIN && flat::lie_like(others, &shape) {
+        return flat::map_in_place(kernel, others, out);
     }
     let plan = Plan::new(&shape, others, &|_| true, false);
     let axes = &plan.axes;
@@ -156,7 +150,7 @@ pub(crate) fn map_in_place(kernel: &dyn BlockKernel, out: &mut Tensor, others: &
             while done < count {
                 let piece = (count - done).min(BLOCK);
                 let mut target = out.range(at - start + done, piece);
-                copy_block(target.as_block(), own.block_mut().range(0, piece));
+                target.as_block().copy_to(own.block_mut().range(0, piece));
                 let mut inputs: SmallVec<[Block<'_>; 4]> = SmallVec::new();
                 inputs.push(own.block().range(0, piece));
                 inputs.extend(blocks.iter().map(|b| b.range(done, piece)));
@@ -165,16 +159,6 @@ pub(crate) fn map_in_place(kernel: &dyn BlockKernel, out: &mut Tensor, others: &
             }
         });
     });
-}
-
-fn copy_block(from: Block<'_>, to: BlockMut<'_>) {
-    match (from, to) {
-        (Block::Bool(a), BlockMut::Bool(b)) => b.copy_from_slice(a),
-        (Block::I64(a), BlockMut::I64(b)) => b.copy_from_slice(a),
-        (Block::F32(a), BlockMut::F32(b)) => b.copy_from_slice(a),
-        (Block::F64(a), BlockMut::F64(b)) => b.copy_from_slice(a),
-        _ => unreachable!("a block is copied to one of its own type"),
-    }
 }
 
 /// The blocks of the tensors that one update changes.
@@ -225,7 +209,7 @@ pub(crate) fn copy_into(t: &Tensor, out: BlockMut<'_>) {
             let place = &places[0];
             if is_in_place(&operand[0], place) {
                 let run = operand[0].data.range((operand[0].offset as isize + place.start) as usize, count);
-                copy_block(run, out.range(at - start, count));
+                run.copy_to(out.range(at - start, count));
             } else {
                 lay_out(&operand[0], place, out.range(at - start, count));
             }

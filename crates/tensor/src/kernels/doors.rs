@@ -8,6 +8,7 @@ use super::formula::{Compare, Formula, NumFormula, Update};
 use super::lane::{Float, Lane, Words};
 use super::level::{Level, level};
 use super::real::FloatOps;
+use crate::dtype::{Block, BlockMut};
 use crate::iter::Reducer;
 
 /// Writes a public function that picks the level and the doors behind it, from a loop body.
@@ -145,6 +146,27 @@ fn update_body<const FMA: bool, T: Float, F: Update<M, N>, const M: usize, const
         for k in 0..M {
             state[k][i] = new[k].0;
         }
+    }
+}
+
+door! {
+    /// `sum[i] += x[i]`
+    fn add_slice[T: Float][T](sum: &mut [T], x: &[T]);
+    body add_slice_body
+}
+#[inline(always)]
+fn add_slice_body<const FMA: bool, T: Float>(sum: &mut [T], x: &[T]) {
+    for (s, &v) in sum.iter_mut().zip(x) {
+        *s = *s + v;
+    }
+}
+
+/// Adds a block of real numbers to another one of the same type.
+pub(crate) fn add_to(sum: BlockMut<'_>, x: Block<'_>) {
+    match (sum, x) {
+        (BlockMut::F32(sum), Block::F32(x)) => add_slice(sum, x),
+        (BlockMut::F64(sum), Block::F64(x)) => add_slice(sum, x),
+        _ => unreachable!("gradients are real numbers of one type"),
     }
 }
 

@@ -45,10 +45,10 @@ impl Arg<'_> {
 
     /// A place for the number, if it is one, that an operand can borrow.
     pub(crate) fn cell(&self) -> ScalarCell {
-        ScalarCell::new(match self {
-            Arg::Tensor(_) => Scalar::Bool(false),
-            Arg::Scalar(s) => *s,
-        })
+        match self {
+            Arg::Tensor(_) => ScalarCell::NONE,
+            Arg::Scalar(s) => ScalarCell::new(*s),
+        }
     }
 
     pub(crate) fn operand<'b>(&'b self, cell: &'b ScalarCell, want: DType) -> Operand<'b> {
@@ -74,6 +74,12 @@ pub(crate) struct Meta {
 ///
 /// Source: "Tensor Attributes", section on type promotion, in PyTorch's documentation.
 pub(crate) fn result_type(args: &[Meta]) -> DType {
+    if let [first, rest @ ..] = args
+        && first.scalar.is_none()
+        && rest.iter().all(|a| a.scalar.is_none() && a.dtype == first.dtype)
+    {
+        return first.dtype;
+    }
     let mut classes: [Option<DType>; 3] = [None; 3];
     for a in args {
         let class = if a.scalar.is_some() { 2 } else { a.zero_dim as usize };

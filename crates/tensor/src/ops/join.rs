@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::buffer::Storage;
+use crate::buffer::{Handle, Storage};
 use crate::create::checked_room;
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
@@ -115,7 +115,7 @@ fn join(op: &'static str, tensors: &[&Tensor], axis: isize) -> Result<Tensor> {
 }
 
 /// Joins along an axis that is not the first: a piece of every tensor for each position of the axes before it.
-fn rows<T: Element>(tensors: &[&Tensor], axis: usize, shape: &Shape, storage: &mut Storage) {
+fn rows<T: Element>(tensors: &[&Tensor], axis: usize, shape: &Shape, storage: &mut Handle) {
     let whole = |t: &&Tensor| if t.dtype() == T::DTYPE { t.contiguous() } else { iter::copy(t, T::DTYPE) };
     let sources: SmallVec<[Tensor; 4]> = tensors.iter().map(whole).collect();
     let slices: SmallVec<[&[T]; 4]> =

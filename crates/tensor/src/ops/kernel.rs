@@ -6,6 +6,7 @@
 
 use smallvec::SmallVec;
 
+pub use super::formula::{Reduction, reduction, run};
 pub use super::matmul::matmul_to;
 
 pub use crate::kernels::{
@@ -13,13 +14,15 @@ pub use crate::kernels::{
     NumKernel, Real, Update,
 };
 
+use crate::buffer::Storage;
 use crate::create::checked_len;
-use crate::dtype::DType;
+use crate::dtype::{Block, DType};
 use crate::error::{Error, Result};
 use crate::iter::{self, Operand, Reduce};
-use crate::kernels::UpdateKernel;
-use crate::shape::{Axes, Shape, broadcast_two, expands_to};
+use crate::kernels::{UpdateKernel, doors};
+use crate::shape::{Shape, broadcast_two, expands_to};
 use crate::tensor::Tensor;
+use crate::threads::GRAIN;
 
 /// Evaluates a formula over broadcast operands, in their common floating-point type.
 ///
@@ -30,31 +33,10 @@ pub fn evaluate<F: Formula<N>, const N: usize>(
     formula: F,
     operands: [&Tensor; N],
 ) -> Result<Tensor> {
-    run(op, &FloatKernel(formula), &operands)
-}
-
-/// The same for a kernel that is only known at run time, with one input per operand and one output.
-///
-/// # Errors
-/// `Broadcast` if the shapes do not fit together.
-///
-/// ```
-/// use foldback_tensor::{kernel::{self, FloatKernel, FloatOps, Formula, Real}, tensor};
-/// #[derive(Clone, Copy)]
-/// struct Product;
-/// impl Formula<2> for Product {
-///     fn eval<R: Real>(&self, [a, b]: [R; 2]) -> R where f64: FloatOps<R> { a * b }
-/// }
-/// let kernel: &dyn kernel::BlockKernel = &FloatKernel(Product);
-/// let y = kernel::run("mul", kernel, &[&tensor![1.0, 2.0], &tensor![3.0]])?;
-/// assert_eq!(y, tensor![3.0, 6.0]);
-/// # Ok::<(), foldback_tensor::Error>(())
-/// ```
-pub fn run(op: &'static str, kernel: &dyn BlockKernel, operands: &[&Tensor]) -> Result<Tensor> {
-    let dtype = float_type(operands);
-    let shape = common_shape(op, operands)?;
-    let operands: SmallVec<[Operand<'_>; 4]> = operands.iter().map(|t| Operand::new(t, dtype)).collect();
-    Ok(iter::map(kernel, &operands, shape, dtype))
+    let dtype = float_type(&operands);
+    let shape = common_shape(op, &operands)?;
+    let operands = operands.map(|t| Operand::new(t, dtype));
+    Ok(iter::map(&FloatKernel(formula), &operands, shape, dtype))
 }
 
 /// Evaluates a kernel over broadcast operands and sums the result down to `target`, adding `prior` if there is one.
@@ -85,43 +67,78 @@ pub fn fold_to(
     target: &Shape,
     prior: Option<Tensor>,
 ) -> Result<Tensor> {
+    let mut prior = prior;
+    if let Some(sum) = run_alike(kernel, operands, target, &mut prior) {
+        return Ok(sum);
+    }
     let dtype = float_type(operands);
     let shape = common_shape(op, operands)?;
     fold_kernel(op, Some(kernel), operands, shape, target, dtype, prior)
 }
 
-/// What a reduction of a formula over `axes` is folded to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reduction {
-    /// the common shape of the operands
-    pub full: Shape,
-    /// the same with size 1 on the reduced axes: what to hand to [`fold_to`]
-    pub kept: Shape,
-    /// the same without the reduced axes
-    pub dropped: Shape,
-    /// how many elements are folded into each result
-    pub count: usize,
+/// The short way of [`fold_to`] for small operands of the target's shape and one type: nothing is planned, nothing is
+/// folded. Takes `prior` if it gives a result.
+#[inline]
+fn run_alike(
+    kernel: &dyn BlockKernel,
+    operands: &[&Tensor],
+    target: &Shape,
+    prior: &mut Option<Tensor>,
+) -> Option<Tensor> {
+    let (n, dtype) = (target.numel(), operands.first()?.dtype());
+    if n == 0 || n > GRAIN || !dtype.is_float() {
+        return None;
+    }
+    let alike = |t: &Tensor| t.dtype() == dtype && t.shape() == target && t.is_contiguous();
+    let mut blocks: SmallVec<[Block<'_>; 4]> = SmallVec::new();
+    for t in operands {
+        if !alike(t) {
+            return None;
+        }
+        blocks.push(t.storage.block().range(t.layout.offset, n));
+    }
+    if prior.as_ref().is_some_and(|sum| !alike(sum)) {
+        return None;
+    }
+    let mut storage = Storage::stale(dtype, n);
+    kernel.run(&blocks, &mut [storage.block_mut()]);
+    let Some(mut sum) = prior.take() else { return Some(Tensor::from_storage(storage, target.clone())) };
+    doors::add_to(sum.block_mut(), storage.block());
+    Some(sum)
 }
 
-/// The shapes of a reduction of broadcast operands.
+/// Adds a gradient to what has been added up so far, in the memory of the latter if nobody else holds it.
 ///
 /// # Errors
-/// `Broadcast` if the operands do not fit together; `AxisOutOfRange`, `DuplicateAxis`.
+/// `ShapeMismatch` or `DTypeMismatch` if the two are not of one shape and one floating-point type.
 ///
 /// ```
 /// use foldback_tensor::{kernel, tensor};
-/// let r = kernel::reduction("mse", &[&tensor![[1.0], [2.0]], &tensor![1.0, 2.0, 3.0]], &1.into())?;
-/// assert_eq!((&r.full, &r.kept, &r.dropped, r.count), (&[2, 3].into(), &[2, 1].into(), &[2].into(), 3));
+/// let sum = kernel::accumulate("backward", tensor![1.0, 2.0], &tensor![10.0, 20.0])?;
+/// assert_eq!(sum, tensor![11.0, 22.0]);
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
-pub fn reduction(op: &'static str, operands: &[&Tensor], axes: &Axes) -> Result<Reduction> {
-    let full = common_shape(op, operands)?;
-    let reduced = axes.flags(op, &full)?;
-    let sizes = || full.iter().zip(&reduced).map(|(&size, &r)| (size, r));
-    let kept = sizes().map(|(size, r)| if r { 1 } else { size }).collect::<Vec<_>>().into();
-    let dropped = sizes().filter(|s| !s.1).map(|s| s.0).collect::<Vec<_>>().into();
-    let count = sizes().filter(|s| s.1).map(|s| s.0).product();
-    Ok(Reduction { full, kept, dropped, count })
+pub fn accumulate(op: &'static str, mut sum: Tensor, g: &Tensor) -> Result<Tensor> {
+    g.expect_dtype(op, sum.dtype())?;
+    if sum.shape() != g.shape() {
+        return Err(Error::ShapeMismatch { op, expected: sum.shape().clone(), found: g.shape().clone() });
+    }
+    if !sum.dtype().is_float() {
+        return Err(Error::DTypeUnsupported { op, dtype: sum.dtype() });
+    }
+    if sum.numel() <= GRAIN
+        && sum.is_contiguous()
+        && let Some(g) = g.as_block()
+    {
+        doors::add_to(sum.block_mut(), g);
+        return Ok(sum);
+    }
+    // A compressed gradient has no memory of its own to add into, the other one may have.
+    if sum.strides().contains(&0) {
+        return if g.strides().contains(&0) { sum.add(g) } else { g.add(&sum) };
+    }
+    sum.add_(g)?;
+    Ok(sum)
 }
 
 /// [`fold_to`] once types and the common shape are known; without a kernel it is `sum_to`.
@@ -134,19 +151,24 @@ pub(crate) fn fold_kernel(
     dtype: DType,
     prior: Option<Tensor>,
 ) -> Result<Tensor> {
-    let prior = match prior {
+    let mut prior = match prior {
         Some(p) if p.shape() != target => {
             return Err(Error::ShapeMismatch { op, expected: target.clone(), found: p.shape().clone() });
         }
-        Some(p) => Some(p.to_dtype(dtype)),
+        Some(p) if p.dtype() != dtype => Some(p.to_dtype(dtype)),
+        Some(p) => Some(p),
         None => None,
     };
-    let operands: SmallVec<[Operand<'_>; 4]> = operands.iter().map(|t| Operand::new(t, dtype)).collect();
+    let mut wanted: SmallVec<[Operand<'_>; 4]> = SmallVec::new();
+    operands.iter().for_each(|t| wanted.push(Operand::new(t, dtype)));
+    let operands = wanted;
     if *target == shape
-        && prior.is_none()
         && let Some(kernel) = kernel
     {
-        return Ok(iter::map(kernel, &operands, shape, dtype));
+        let Some(sum) = &mut prior else { return Ok(iter::map(kernel, &operands, shape, dtype)) };
+        if iter::map_add(kernel, &operands, sum) {
+            return Ok(prior.expect("borrowed just now"));
+        }
     }
     if !expands_to(target, &shape) {
         let dim = shape.rank().max(target.rank()).saturating_sub(1);
@@ -208,11 +230,11 @@ pub fn update<F: Update<M, N>, const M: usize, const N: usize>(
 }
 
 /// The common floating-point type of some tensors.
-fn float_type(operands: &[&Tensor]) -> DType {
+pub(super) fn float_type(operands: &[&Tensor]) -> DType {
     operands.iter().fold(DType::Bool, |d, t| d.promote(t.dtype())).to_float()
 }
 
-fn common_shape(op: &'static str, operands: &[&Tensor]) -> Result<Shape> {
+pub(super) fn common_shape(op: &'static str, operands: &[&Tensor]) -> Result<Shape> {
     let mut shape = operands.first().map_or_else(Shape::scalar, |t| t.shape().clone());
     for t in operands.iter().skip(1) {
         if *t.shape() != shape {

@@ -1,7 +1,5 @@
 //! Matrix products: `matmul` with PyTorch's cases, its strict relatives, and products summed down to a shape.
 
-use std::sync::Arc;
-
 use smallvec::SmallVec;
 
 use crate::buffer::Storage;
@@ -271,7 +269,7 @@ impl<'a> Meta<'a> {
         product.run(typed_mut(storage.block_mut()), false);
         let missing = self.shape.rank() - target.rank();
         let still = |i: usize| plan.still.get(i + missing).copied().unwrap_or(false);
-        Ok(Tensor { storage: Arc::new(storage), layout: layout(target, &still) })
+        Ok(Tensor { storage, layout: layout(target, &still) })
     }
 }
 
@@ -291,15 +289,8 @@ fn typed_mut<T: Element>(block: BlockMut<'_>) -> &mut [T] {
 
 /// Row-major, with stride 0 on the axes that were not computed again and again.
 fn layout(shape: &Shape, still: &dyn Fn(usize) -> bool) -> Layout {
-    let mut layout = Layout::row_major(shape.clone());
-    let mut step = 1;
-    for i in (0..shape.rank()).rev() {
-        layout.strides[i] = if still(i) { 0 } else { step };
-        if !still(i) {
-            step *= shape[i].max(1) as isize;
-        }
-    }
-    layout
+    let still: Dims<bool> = (0..shape.rank()).map(still).collect();
+    Layout::with_still_axes(shape.clone(), &still)
 }
 
 /// The leading axes.
@@ -334,7 +325,7 @@ impl<'a, T: Multiply> Plan<'a, T> {
             b: matrix(meta.b, false),
             axes: SmallVec::new(),
             repeats: 1,
-            still: SmallVec::from_elem(false, rank),
+            still: Dims::from_elem(false, rank),
         };
         for (i, &size) in meta.batch.iter().enumerate() {
             let axis = BatchAxis { size, a_step: a_steps[i], b_step: b_steps[i] };
@@ -437,7 +428,7 @@ fn matrix<T: Element>(t: &Tensor, left: bool) -> Matrix<'_, T> {
 /// Strides over the common batch of `rank` axes: 0 where the tensor broadcasts.
 fn batch_steps(t: &Tensor, rank: usize) -> Dims<isize> {
     let own = batch_of(t.dims());
-    let mut steps: Dims<isize> = SmallVec::from_elem(0, rank);
+    let mut steps: Dims<isize> = Dims::from_elem(0, rank);
     for (i, &size) in own.iter().enumerate() {
         if size != 1 {
             steps[rank - own.len() + i] = t.strides()[i];
@@ -502,10 +493,10 @@ mod tests {
         // Every second element along the last axis.
         let stacked = Tensor::full(t.dims().iter().copied().chain([2]).collect::<Vec<_>>(), 1.0, t.dtype());
         let pairs = stacked.mul(&t.unsqueeze(-1).unwrap()).unwrap().contiguous();
-        let mut layout = pairs.layout.clone();
-        layout.shape.0.pop();
-        layout.strides.pop();
-        layout.offset += usize::from(t.numel() > 0);
+        let (mut shape, mut strides) = (pairs.layout.shape.clone(), pairs.layout.strides.clone());
+        shape.0.remove(pairs.rank() - 1);
+        strides.remove(pairs.rank() - 1);
+        let layout = Layout::strided(shape, strides, usize::from(t.numel() > 0), false);
         all.push(pairs.with_layout(layout));
         all
     }

@@ -104,9 +104,9 @@ impl Tensor {
             return Ok(self.clone());
         }
         let mut order: Dims<usize> = (0..self.rank()).filter(|i| !from.contains(i)).collect();
-        let mut moves: Dims<(usize, usize)> = to.into_iter().zip(from).collect();
+        let mut moves: Dims<(usize, usize)> = to.iter().copied().zip(from.iter().copied()).collect();
         moves.sort_unstable();
-        for (to, from) in moves {
+        for &(to, from) in &moves {
             order.insert(to, from);
         }
         Ok(self.reordered(&order))

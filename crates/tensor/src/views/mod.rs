@@ -19,7 +19,7 @@ impl Tensor {
     /// Another layout over this buffer. An empty one starts at 0, so that its offset is always inside the buffer.
     pub(crate) fn relayout(&self, shape: Shape, strides: Dims<isize>, offset: isize) -> Tensor {
         let offset = if shape.contains(&0) { 0 } else { offset as usize };
-        self.with_layout(Layout { shape, strides, offset, expanded: self.layout.expanded })
+        self.with_layout(Layout::strided(shape, strides, offset, self.layout.expanded))
     }
 }
 

@@ -1,7 +1,5 @@
 //! Writing whole tensors and slices of them; a buffer that anyone else holds is copied first.
 
-use std::sync::Arc;
-
 use ndarray::{ArrayViewMutD, Axis, IxDyn, Slice as AxisSlice};
 
 use super::slices::{Part, Slices};
@@ -94,7 +92,7 @@ impl Tensor {
 
     /// Whether the elements can be overwritten where they are.
     fn is_owned(&mut self) -> bool {
-        self.is_contiguous() && Arc::get_mut(&mut self.storage).is_some()
+        self.is_contiguous() && self.storage.is_unique()
     }
 }
 

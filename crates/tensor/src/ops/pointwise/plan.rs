@@ -5,13 +5,15 @@ use smallvec::SmallVec;
 use super::super::arg::{Arg, Meta, result_type};
 use super::super::formulas as f;
 use super::super::warning;
+use crate::buffer::Storage;
 use crate::create::checked_room;
-use crate::dtype::{DType, Scalar};
+use crate::dtype::{Block, DType, Scalar};
 use crate::error::{Error, Result};
 use crate::iter::{self, Operand};
 use crate::kernels::{BlockKernel, FloatKernel, IntPowKernel, LogicKernel, NumKernel, UnaryLogicKernel};
 use crate::shape::{Shape, broadcast_two, expands_to};
 use crate::tensor::Tensor;
+use crate::threads::GRAIN;
 
 /// What the meta step of a pointwise operation decides: the kernel, and the types it computes in and returns.
 pub(in crate::ops) struct Plan {
@@ -37,10 +39,36 @@ pub(in crate::ops) fn run<const N: usize>(
     plan: &Plan,
     args: &[Arg<'_>; N],
 ) -> Result<Tensor> {
+    if let Some(result) = run_alike(plan, args) {
+        return Ok(result);
+    }
     let shape = common_shape(op, args, plan.out)?;
     let cells = args.each_ref().map(Arg::cell);
     let operands: [Operand<'_>; N] = std::array::from_fn(|i| args[i].operand(&cells[i], plan.compute));
     Ok(iter::map(&*plan.kernel, &operands, shape, plan.out))
+}
+
+/// The short way for small tensors of one shape and of the type that is computed in: the blocks go to the kernel as they
+/// are, and the result lies like the arguments.
+#[inline]
+fn run_alike<const N: usize>(plan: &Plan, args: &[Arg<'_>; N]) -> Option<Tensor> {
+    let Arg::Tensor(first) = args[0] else { return None };
+    let n = first.numel();
+    if n == 0 || n > GRAIN {
+        return None;
+    }
+    let mut blocks = [Block::Bool(&[]); N];
+    for (block, arg) in blocks.iter_mut().zip(args) {
+        let Arg::Tensor(t) = *arg else { return None };
+        let alike = t.dtype() == plan.compute && t.layout.shape == first.layout.shape && t.is_contiguous();
+        if !alike {
+            return None;
+        }
+        *block = t.storage.block().range(t.layout.offset, n);
+    }
+    let mut storage = Storage::stale(plan.out, n);
+    plan.kernel.run(&blocks, &mut [storage.block_mut()]);
+    Some(Tensor::from_storage(storage, first.layout.shape.clone()))
 }
 
 /// Runs a planned operation into its first argument, whose shape and type stay what they are.
@@ -75,7 +103,8 @@ pub(in crate::ops) fn run_in_place<const N: usize>(
 pub(in crate::ops) fn common_shape(op: &'static str, args: &[Arg<'_>], out: DType) -> Result<Shape> {
     let mut shape = Shape::from(args[0].shape());
     for a in &args[1..] {
-        if a.shape() != &shape[..] {
+        // A single number without axes changes no shape.
+        if !a.shape().is_empty() && a.shape() != &shape[..] {
             let next = broadcast_two(op, &shape, a.shape())?;
             warning::check(op, &shape, a.shape())?;
             checked_room(op, &next, out)?;

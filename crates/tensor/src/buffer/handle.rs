@@ -1,0 +1,327 @@
+//! The handle that a tensor has on its elements, and the shelves on which small storages wait, whole, to be used again.
+//!
+//! A tiny operation should not ask the allocator for anything. A single number lies in the handle itself. When the last handle on a small storage is dropped,
+//! the storage stays as it is, count and all, on a shelf of that thread, and the next tensor of about that size takes it.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use super::{Buffer, Storage, epoch, is_pool_on};
+use crate::dtype::{Block, BlockMut, DType, Element};
+
+/// Storages of at most this many bytes go to a shelf.
+const SMALL_BYTES: usize = 64 << 10;
+
+/// Bytes that one compartment of a shelf holds at most, and storages.
+const KEPT_BYTES: usize = 256 << 10;
+const KEPT: usize = 256;
+
+/// What a tensor holds its elements by: a single number itself, or a counted reference to a storage, which is writable
+/// while it is the only one.
+#[derive(Clone)]
+pub(crate) struct Handle(Held);
+
+#[derive(Clone)]
+enum Held {
+    One(One),
+    /// `None` only while it is being dropped
+    Shared(Option<Arc<Storage>>),
+}
+
+/// A single number, as the blocks of its type.
+#[derive(Clone, Copy)]
+enum One {
+    Bool([bool; 1]),
+    I64([i64; 1]),
+    F32([f32; 1]),
+    F64([f64; 1]),
+}
+
+impl Handle {
+    /// Room for `len` elements whose contents are whatever an earlier tensor left: initialised, but of no meaning.
+    #[inline]
+    pub(crate) fn stale(dtype: DType, len: usize) -> Handle {
+        if len == 1 {
+            return Handle(Held::One(match dtype {
+                DType::Bool => One::Bool([false]),
+                DType::I64 => One::I64([0]),
+                DType::F32 => One::F32([0.0]),
+                DType::F64 => One::F64([0.0]),
+            }));
+        }
+        Handle(Held::Shared(Some(Handle::stale_storage(dtype, len))))
+    }
+
+    fn stale_storage(dtype: DType, len: usize) -> Arc<Storage> {
+        let Some(bin) = bin_of(len, dtype.size()) else { return Arc::new(Storage::large(dtype, len, false)) };
+        let found = SHELVES.try_with(|shelves| shelves.borrow_mut().take(dtype, bin)).ok().flatten();
+        if let Some(mut arc) = found
+            && let Some(storage) = Arc::get_mut(&mut arc)
+        {
+            storage.set_len(len);
+            return arc;
+        }
+        Arc::new(Storage::for_shelf(dtype, len, bin))
+    }
+
+    /// `len` zeros (or `false`).
+    pub(crate) fn zeros(dtype: DType, len: usize) -> Handle {
+        if len != 1 && bin_of(len, dtype.size()).is_none() {
+            return Handle(Held::Shared(Some(Arc::new(Storage::large(dtype, len, true)))));
+        }
+        let mut handle = Handle::stale(dtype, len);
+        match handle.block_mut() {
+            BlockMut::Bool(s) => s.fill(false),
+            BlockMut::I64(s) => s.fill(0),
+            BlockMut::F32(s) => s.fill(0.0),
+            BlockMut::F64(s) => s.fill(0.0),
+        }
+        handle
+    }
+
+    #[inline]
+    pub(crate) fn dtype(&self) -> DType {
+        match &self.0 {
+            Held::One(One::Bool(_)) => DType::Bool,
+            Held::One(One::I64(_)) => DType::I64,
+            Held::One(One::F32(_)) => DType::F32,
+            Held::One(One::F64(_)) => DType::F64,
+            Held::Shared(arc) => lives(arc).dtype(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        match &self.0 {
+            Held::One(_) => 1,
+            Held::Shared(arc) => lives(arc).len(),
+        }
+    }
+
+    /// All elements.
+    #[inline]
+    pub(crate) fn block(&self) -> Block<'_> {
+        match &self.0 {
+            Held::One(One::Bool(v)) => Block::Bool(v),
+            Held::One(One::I64(v)) => Block::I64(v),
+            Held::One(One::F32(v)) => Block::F32(v),
+            Held::One(One::F64(v)) => Block::F64(v),
+            Held::Shared(arc) => lives(arc).block(),
+        }
+    }
+
+    /// All elements for writing.
+    ///
+    /// # Panics
+    /// If the storage has another holder; a fresh one has none.
+    #[inline]
+    pub(crate) fn block_mut(&mut self) -> BlockMut<'_> {
+        match &mut self.0 {
+            Held::One(One::Bool(v)) => BlockMut::Bool(v),
+            Held::One(One::I64(v)) => BlockMut::I64(v),
+            Held::One(One::F32(v)) => BlockMut::F32(v),
+            Held::One(One::F64(v)) => BlockMut::F64(v),
+            Held::Shared(arc) => {
+                let arc = arc.as_mut().expect(LIVES);
+                Arc::get_mut(arc).expect("fresh storage has one holder").block_mut()
+            }
+        }
+    }
+
+    /// Whether nobody else holds the elements.
+    #[inline]
+    pub(crate) fn is_unique(&self) -> bool {
+        match &self.0 {
+            Held::One(_) => true,
+            Held::Shared(arc) => Arc::strong_count(lives(arc)) == 1,
+        }
+    }
+
+    /// Whether two handles hold one storage; a single number is never shared.
+    pub(crate) fn is_same(&self, other: &Handle) -> bool {
+        match (&self.0, &other.0) {
+            (Held::Shared(a), Held::Shared(b)) => Arc::ptr_eq(lives(a), lives(b)),
+            _ => false,
+        }
+    }
+}
+
+const LIVES: &str = "a handle that lives holds a storage";
+
+#[inline]
+fn lives(arc: &Option<Arc<Storage>>) -> &Arc<Storage> {
+    arc.as_ref().expect(LIVES)
+}
+
+impl From<Storage> for Handle {
+    fn from(storage: Storage) -> Handle {
+        Handle(match storage.block() {
+            Block::Bool(&[v]) => Held::One(One::Bool([v])),
+            Block::I64(&[v]) => Held::One(One::I64([v])),
+            Block::F32(&[v]) => Held::One(One::F32([v])),
+            Block::F64(&[v]) => Held::One(One::F64([v])),
+            _ => Held::Shared(Some(Arc::new(storage))),
+        })
+    }
+}
+
+impl Drop for Handle {
+    #[inline]
+    fn drop(&mut self) {
+        let Held::Shared(arc) = &mut self.0 else { return };
+        let Some(arc) = arc.take() else { return };
+        // Where two threads drop the last two handles at once, neither sees a count of 1, and the storage is freed as
+        // usual; a count of 1 is this handle itself, and nobody can raise it.
+        if arc.bin() != 0 && Arc::strong_count(&arc) == 1 {
+            shelve(arc);
+        }
+    }
+}
+
+/// Puts a storage that nobody holds on the shelf of its size, if there is room.
+fn shelve(arc: Arc<Storage>) {
+    if is_pool_on() {
+        let _ = SHELVES.try_with(|shelves| shelves.borrow_mut().put(arc));
+    }
+}
+
+/// Compartments per element type: eight per doubling of the size.
+const BINS: usize = 8 * 15;
+
+/// A thread's shelves. Storages are sorted by element type and size.
+struct Shelves {
+    bins: [[Vec<Arc<Storage>>; BINS]; 4],
+    epoch: usize,
+}
+
+thread_local! {
+    static SHELVES: RefCell<Shelves> =
+        const { RefCell::new(Shelves { bins: [const { [const { Vec::new() }; BINS] }; 4], epoch: 0 }) };
+}
+
+impl Shelves {
+    #[inline]
+    fn take(&mut self, dtype: DType, bin: usize) -> Option<Arc<Storage>> {
+        self.bins[dtype as usize][bin].pop()
+    }
+
+    #[inline]
+    fn put(&mut self, arc: Arc<Storage>) {
+        if self.epoch != epoch() {
+            self.clear();
+        }
+        let bin = &mut self.bins[arc.dtype() as usize][arc.bin()];
+        if bin.len() < KEPT && bin.len() * arc.bytes() < KEPT_BYTES {
+            bin.push(arc);
+        }
+    }
+
+    /// Frees everything: somebody has called `release_memory` since this thread last looked.
+    #[cold]
+    fn clear(&mut self) {
+        self.bins.iter_mut().flatten().for_each(|bin| *bin = Vec::new());
+        self.epoch = epoch();
+    }
+}
+
+/// Frees what this thread's shelves hold. Other threads do so when they next put something there.
+pub(super) fn clear_shelves() {
+    let _ = SHELVES.try_with(|shelves| shelves.borrow_mut().clear());
+}
+
+/// The compartment for `len` elements, `None` for what is too large for a shelf. There is no compartment 0.
+#[inline]
+fn bin_of(len: usize, size: usize) -> Option<usize> {
+    if len * size > SMALL_BYTES || len > SMALL_BYTES {
+        return None;
+    }
+    if len <= 8 {
+        return Some(len.max(1));
+    }
+    let (step, octave) = step_of(len);
+    Some(8 * octave + len.div_ceil(1 << step) - 8)
+}
+
+/// How many elements a storage of that compartment has room for.
+fn room_of(bin: usize) -> usize {
+    if bin <= 8 {
+        return bin;
+    }
+    let octave = (bin - 1) / 8;
+    (bin - 8 * octave + 8) << (octave - 1)
+}
+
+/// The width of the compartments around `len > 8`, as a power of two, and the number of its doubling.
+#[inline]
+fn step_of(len: usize) -> (u32, usize) {
+    let step = (len - 1).ilog2() - 3;
+    (step, step as usize + 1)
+}
+
+impl Storage {
+    fn for_shelf(dtype: DType, len: usize, bin: usize) -> Storage {
+        let room = room_of(bin);
+        match dtype {
+            DType::Bool => Storage::Bool(Buffer::for_shelf(room, len, bin)),
+            DType::I64 => Storage::I64(Buffer::for_shelf(room, len, bin)),
+            DType::F32 => Storage::F32(Buffer::for_shelf(room, len, bin)),
+            DType::F64 => Storage::F64(Buffer::for_shelf(room, len, bin)),
+        }
+    }
+}
+
+impl<T: Element> Buffer<T> {
+    fn for_shelf(room: usize, len: usize, bin: usize) -> Buffer<T> {
+        let mut buffer = Buffer::aligned(room, |room, padding| vec![T::default(); room + padding]);
+        (buffer.len, buffer.bin) = (len, bin as u16);
+        buffer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_length_has_a_compartment_that_wastes_at_most_an_eighth() {
+        let mut last = 0;
+        for len in 0..=SMALL_BYTES {
+            let bin = bin_of(len, 1).unwrap();
+            let room = room_of(bin);
+            assert!(bin >= last && bin < BINS, "{len}: {bin}");
+            assert!(room >= len && room <= len.max(1) + len / 8, "{len}: {room}");
+            assert_eq!(bin_of(room, 1), Some(bin));
+            last = bin;
+        }
+        assert_eq!(bin_of(SMALL_BYTES / 4 + 1, 4), None);
+        assert_eq!(bin_of(usize::MAX / 2, 8), None);
+    }
+
+    #[test]
+    fn small_storages_come_back_with_their_new_length() {
+        let address = |h: &Handle| match h.block() {
+            Block::I64(s) => s.as_ptr(),
+            _ => unreachable!("made as i64"),
+        };
+        let h = Handle::stale(DType::I64, 100);
+        let first = address(&h);
+        drop(h);
+        let again = Handle::stale(DType::I64, 99);
+        assert_eq!(address(&again), first);
+        assert_eq!(again.len(), 99);
+        let other = again.clone();
+        assert!(!again.is_unique() && again.is_same(&other));
+    }
+
+    #[test]
+    fn a_single_number_is_a_copy() {
+        let mut a = Handle::from(f32::storage(vec![2.5]));
+        let b = a.clone();
+        if let BlockMut::F32(v) = a.block_mut() {
+            v[0] = 3.0;
+        }
+        assert!(matches!((a.block(), b.block()), (Block::F32(&[3.0]), Block::F32(&[2.5]))));
+        assert!(a.is_unique() && !a.is_same(&b) && a.len() == 1);
+        assert_eq!(std::mem::size_of::<Handle>(), 16);
+    }
+}

@@ -1,0 +1,82 @@
+//! `Packed`: a tensor put away small, for graphs that keep very many.
+
+use crate::buffer::Handle;
+use crate::shape::Shape;
+use crate::tensor::{Layout, Tensor};
+
+/// A tensor that is kept for later, in 24 bytes if it is row-major and of a shape that its keeper remembers anyway.
+///
+/// What a graph saves for its backward pass is mostly of the shape of an operation's result.
+///
+/// ```
+/// use foldback_tensor::{Packed, Shape, tensor};
+/// let shape = Shape::from([2, 2]);
+/// let kept = Packed::new(tensor![[1.0, 2.0], [3.0, 4.0]], &shape);
+/// assert_eq!(std::mem::size_of::<Packed>(), 24);
+/// assert_eq!(kept.unpack(&shape), tensor![[1.0, 2.0], [3.0, 4.0]]);
+/// ```
+#[derive(Clone)]
+pub struct Packed {
+    storage: Handle,
+    /// `None`: row-major, of the shape that the keeper remembers
+    layout: Option<Box<Layout>>,
+}
+
+impl Packed {
+    /// Puts a tensor away; `like` is the shape that will be at hand when it is wanted back.
+    #[inline]
+    pub fn new(t: Tensor, like: &Shape) -> Packed {
+        let Tensor { storage, layout } = t;
+        let same = layout.offset == 0 && !layout.expanded && layout.shape == *like && layout.is_contiguous();
+        Packed { storage, layout: if same { None } else { Some(Box::new(layout)) } }
+    }
+
+    /// The tensor. `like` must be the shape that it was packed with.
+    ///
+    /// # Panics
+    /// If `like` is a shape of more elements than were packed.
+    #[inline]
+    pub fn unpack(self, like: &Shape) -> Tensor {
+        match self.layout {
+            Some(layout) => Tensor { storage: self.storage, layout: *layout },
+            None => {
+                assert!(like.numel() <= self.storage.len(), "unpacked with the shape it was packed with");
+                Tensor { storage: self.storage, layout: Layout::row_major(like.clone()) }
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Packed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Packed")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor;
+
+    #[test]
+    fn every_layout_comes_back_as_it_was() {
+        let t = tensor![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];
+        let views = [
+            t.clone(),
+            t.t().unwrap(),
+            t.narrow(0, 1, 1).unwrap(),
+            t.narrow(1, 1, 2).unwrap(),
+            t.narrow(0, 0, 1).unwrap().expand([4, 3]).unwrap(),
+            t.flip([0]).unwrap(),
+            t.reshape([6]).unwrap(),
+        ];
+        for like in [Shape::from([2, 3]), Shape::from([3, 2]), Shape::scalar(), Shape::from([1, 3])] {
+            for v in &views {
+                let back = Packed::new(v.clone(), &like).unpack(&like);
+                assert_eq!(back, *v);
+                assert_eq!((back.strides(), back.overlaps_itself()), (v.strides(), v.overlaps_itself()));
+                assert!(back.shares_buffer_with(v));
+            }
+        }
+    }
+}
