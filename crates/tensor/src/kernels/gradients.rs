@@ -40,9 +40,11 @@ impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
     /// The kernel of the gradients of these inputs, which its outputs stand in the order of.
     ///
     /// # Panics
-    /// If there is no such input.
+    /// If there is no such input, or one is named twice.
     pub fn new(formula: F, wanted: &[usize]) -> Self {
-        assert!(wanted.iter().all(|&k| k < N), "a gradient of input {wanted:?} of {N}");
+        const { assert!(0 < N && N <= 7, "there are loops for one to seven inputs") };
+        let fits = |(at, k): (usize, &usize)| *k < N && !wanted[..at].contains(k);
+        assert!(wanted.iter().enumerate().all(fits), "gradients of the inputs {wanted:?} of {N}");
         GradientKernel { formula, wanted: wanted.into() }
     }
 
@@ -177,6 +179,12 @@ mod tests {
         let mut out: Vec<BlockMut<'_>> = outputs.iter_mut().map(|o| T::block_mut(o)).collect();
         GradientKernel::new(Squash, wanted).run(&blocks, &mut out);
         outputs
+    }
+
+    #[test]
+    #[should_panic(expected = "gradients of the inputs [1, 1] of 3")]
+    fn an_input_has_one_gradient() {
+        GradientKernel::new(Squash, &[1, 1]);
     }
 
     #[test]
