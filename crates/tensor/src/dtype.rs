@@ -330,6 +330,11 @@ impl BlockMut<'_> {
 }
 
 impl<'a> BlockMut<'a> {
+    /// The elements `start .. start + len`, borrowed for as long as all of them.
+    pub(crate) fn into_range(self, start: usize, len: usize) -> BlockMut<'a> {
+        self.split_at(start).1.split_at(len).0
+    }
+
     /// Two blocks: the elements before `mid`, and the rest.
     pub(crate) fn split_at(self, mid: usize) -> (BlockMut<'a>, BlockMut<'a>) {
         macro_rules! split {

@@ -1,6 +1,6 @@
 //! Rows of elementary functions and activations.
 
-use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+use std::f64::consts::FRAC_2_SQRT_PI;
 
 use super::macros::pointwise;
 use crate::error::Result;
@@ -112,8 +112,7 @@ pointwise! {
     /// # Errors
     /// `Tensor` for integers and `bool`.
     pub fn gelu(a) -> Result = a.gelu();
-        d a: |g, a| g * (((a * FRAC_1_SQRT_2).erf() + 1.0) * 0.5
-            + a * ((a * a * -0.5).exp() * NORMAL_DENSITY));
+        d a: |g, a| g * (a.normal_cdf() + a * ((a * a * -0.5).exp() * NORMAL_DENSITY));
         check(Any);
 
     /// [`Var::gelu`] by its tanh approximation, from the same paper.

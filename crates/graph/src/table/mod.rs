@@ -20,6 +20,7 @@ mod linalg;
 mod macros;
 mod reduce;
 mod samples;
+mod softmax;
 mod views;
 
 use foldback_tensor::{Shape, Tensor};

@@ -1,11 +1,12 @@
 //! Rows of reductions.
 
-use foldback_tensor::{Axes, Shape, Tensor};
+use foldback_tensor::{Axes, Shape, Tensor, kernel};
 use smallvec::SmallVec;
 
 use super::functions::{product_of_others, reduced_count, scatter_back, with_reduced_axes};
 use super::macros::function;
-use crate::error::Result;
+use super::softmax::{cross_entropy_backward, log_softmax_backward, softmax_backward};
+use crate::error::{Error, Result};
 use crate::gradient::{Context, Flow};
 use crate::record::record_function;
 use crate::var::Var;
@@ -269,10 +270,11 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn softmax(a; axis: isize) = a.softmax(axis) => y;
-        d a: |g, y| y.mul(&g.sub(&g.mul(y)?.sum(axis, true)?)?);
+        d a: |g, y| softmax_backward(g, y, axis);
         check {
             "rows": [[3, 2] Any] |x| x[0].softmax(0);
             "columns": [[2, 3] Any] |x| x[0].softmax(-1);
+            "a row": [[5] Any] |x| x[0].softmax(0);
         }
 
     /// The logarithm of [`Var::softmax`], computed as `x - logsumexp(x)`.
@@ -288,10 +290,37 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn log_softmax(a; axis: isize) = a.log_softmax(axis) => y;
-        d a: |g, y| g.sub(&y.exp().mul(&g.sum(axis, true)?)?);
+        d a: |g, y| log_softmax_backward(g, y, axis);
         check {
             "rows": [[3, 2] Any] |x| x[0].log_softmax(0);
             "columns": [[2, 3] Any] |x| x[0].log_softmax(-1);
+            "a row": [[5] Any] |x| x[0].log_softmax(0);
+        }
+
+    /// The cross-entropy of scores `[..., c]` and class numbers `[...]` (`i64`): `-log_softmax(scores)` at each row's
+    /// class, without storing the logarithms of the others. One loss per row.
+    ///
+    /// # Errors
+    /// `Tensor` if the scores are not of a floating-point type, or the classes do not fit.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let scores = tensor![[0.0, 0.0]].requires_grad();
+    /// scores.cross_entropy(&tensor![1; i64])?.backward()?;
+    /// foldback_tensor::assert_close!(scores.grad().unwrap(), tensor![[0.5, -0.5]]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn cross_entropy(a; classes: &Tensor) {
+        let classes = classes.clone();
+        let (losses, norms) = kernel::cross_entropy(a, &classes)?;
+    } = Ok::<Tensor, Error>(losses);
+        d a: |g, a| cross_entropy_backward(g, a, &classes, &norms);
+        check {
+            "a matrix": [[3, 4] Any] |x| x[0].cross_entropy(&foldback_tensor::tensor![1, 3, 1; i64]);
+            "three axes": [[2, 1, 3] Any] |x| x[0].cross_entropy(&foldback_tensor::tensor![[2], [0]; i64]);
+            "a row": [[5] Any] |x| x[0].cross_entropy(&Tensor::scalar(2i64));
+            "nothing": [[0, 3] Any] |x| x[0].cross_entropy(&Tensor::zeros([0], foldback_tensor::DType::I64));
         }
 
     fn sum_to_shape(a; shape: Shape) { let own = a.shape().clone(); } = a.sum_to(&shape);

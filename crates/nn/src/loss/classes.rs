@@ -73,7 +73,18 @@ impl Classes {
     #[track_caller]
     pub(super) fn negative_log_likelihood(&self, log_p: &Var, reduction: Reduction) -> Result<Var> {
         let index = self.index.unsqueeze(self.axis)?;
-        let mut losses = log_p.gather(self.axis, &index)?.squeeze(self.axis)?.neg()?;
+        self.weighted(log_p.gather(self.axis, &index)?.squeeze(self.axis)?.neg()?, reduction)
+    }
+
+    /// The cross-entropy of scores whose classes lie along the last axis, reduced.
+    #[track_caller]
+    pub(super) fn cross_entropy(&self, scores: &Var, reduction: Reduction) -> Result<Var> {
+        self.weighted(scores.cross_entropy(&self.index)?, reduction)
+    }
+
+    /// The losses of the elements that count, times their weights, reduced.
+    #[track_caller]
+    fn weighted(&self, mut losses: Var, reduction: Reduction) -> Result<Var> {
         if let Some(w) = &self.weights {
             losses = losses.mul(w)?;
         }
@@ -125,17 +136,27 @@ fn without_axis(shape: &Shape, axis: usize) -> Shape {
 
 /// How many elements are not ignored, if all of those are classes.
 fn count_kept(loss: &'static str, target: &Tensor, classes: usize, ignored: i64) -> Result<usize> {
-    let values = target.as_array::<i64>()?;
+    let own = target.contiguous();
     let mut count = 0;
-    for (index, &t) in values.indexed_iter() {
+    for (place, &t) in own.as_slice::<i64>().unwrap_or_default().iter().enumerate() {
         if t == ignored {
             continue;
         }
-        if t < 0 || t as usize >= classes {
-            let index = (0..target.rank()).map(|i| index[i]).collect();
+        if t < 0 || t as u64 >= classes as u64 {
+            let index = unravel(place, target.shape());
             return Err(Error::TargetOutOfRange { loss, target: t, index, classes });
         }
         count += 1;
     }
     Ok(count)
+}
+
+/// The index of the element at a row-major position.
+fn unravel(mut place: usize, shape: &[usize]) -> Vec<usize> {
+    let mut index = vec![0; shape.len()];
+    for (i, &size) in index.iter_mut().zip(shape).rev() {
+        *i = place % size;
+        place /= size;
+    }
+    index
 }

@@ -98,6 +98,9 @@ impl CrossEntropyLoss {
         let ignored = self.ignore_index.unwrap_or(IGNORED);
         let classes = Classes::new(LOSS, input, target, self.weight.as_ref(), ignored)?;
         let axis = class_axis(&input.shape());
+        if self.label_smoothing == 0.0 && axis as usize + 1 == input.shape().rank() {
+            return classes.cross_entropy(input, self.reduction);
+        }
         let log_p = input.log_softmax(axis)?;
         let likelihood = classes.negative_log_likelihood(&log_p, self.reduction)?;
         if self.label_smoothing == 0.0 {

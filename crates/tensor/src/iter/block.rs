@@ -4,7 +4,8 @@ use smallvec::SmallVec;
 
 use super::Operand;
 use crate::buffer::{Handle, Storage};
-use crate::dtype::{Block, BlockMut, DType, Element, with_block};
+use crate::dtype::{Block, BlockMut, Element, with_block};
+use crate::kernels::doors;
 
 /// Elements of a block: what fits in the first-level cache a few times over.
 pub(crate) const BLOCK: usize = 1024;
@@ -37,39 +38,75 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// For `operands` operands and blocks of at most `room` elements.
+    /// For `operands` operands and blocks of at most `room` elements, and of no more than usual.
     pub(crate) fn new(operands: usize, room: usize) -> Scratch {
-        Scratch { slots: (0..operands).map(|_| (None, None)).collect(), room: room.min(BLOCK) }
+        Scratch::with_room(operands, room.min(BLOCK))
+    }
+
+    /// For blocks of at most `room` elements.
+    pub(crate) fn with_room(operands: usize, room: usize) -> Scratch {
+        Scratch { slots: (0..operands).map(|_| (None, None)).collect(), room }
     }
 
     /// The blocks of all operands at these places.
-    pub(crate) fn blocks<'b>(
-        &'b mut self,
-        operands: &[Operand<'b>],
-        places: &[Place],
-    ) -> SmallVec<[Block<'b>; 4]> {
+    #[inline]
+    pub(crate) fn blocks<'b>(&'b mut self, operands: &[Operand<'b>], places: &[Place]) -> Blocks<'b> {
         for ((op, place), slot) in operands.iter().zip(places).zip(&mut self.slots) {
-            if is_in_place(op, place) || slot.1 == Some(*place) {
-                continue;
+            if !is_in_place(op, place) && slot.1 != Some(*place) {
+                let storage = slot.0.get_or_insert_with(|| Storage::stale(op.want, self.room));
+                lay_out(op, place, storage.block_mut().range(0, place.len()));
+                slot.1 = Some(*place);
             }
-            let storage = slot.0.get_or_insert_with(|| Storage::stale(op.want, self.room));
-            lay_out(op, place, storage.block_mut().range(0, place.len()));
-            slot.1 = Some(*place);
         }
-        let slots = &self.slots;
-        operands
-            .iter()
-            .zip(places)
-            .zip(slots)
-            .map(|((op, place), slot)| match &slot.0 {
+        let mut blocks = Blocks::new();
+        for ((op, place), slot) in operands.iter().zip(places).zip(&self.slots) {
+            blocks.push(match &slot.0 {
                 Some(storage) if !is_in_place(op, place) => storage.block().range(0, place.len()),
                 _ => op.data.range((op.offset as isize + place.start) as usize, place.len()),
-            })
-            .collect()
+            });
+        }
+        blocks
+    }
+}
+
+/// A few blocks, put together for every call of a kernel: plain memory for up to four.
+pub(crate) struct Blocks<'b> {
+    few: [Block<'b>; 4],
+    len: usize,
+    /// all of them if there are more
+    many: Vec<Block<'b>>,
+}
+
+impl<'b> Blocks<'b> {
+    #[inline(always)]
+    pub(crate) fn new() -> Blocks<'b> {
+        Blocks { few: [Block::Bool(&[]); 4], len: 0, many: Vec::new() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn push(&mut self, block: Block<'b>) {
+        if self.len < self.few.len() {
+            self.few[self.len] = block;
+        } else {
+            if self.many.is_empty() {
+                self.many.extend(self.few);
+            }
+            self.many.push(block);
+        }
+        self.len += 1;
+    }
+}
+
+impl<'b> std::ops::Deref for Blocks<'b> {
+    type Target = [Block<'b>];
+    #[inline(always)]
+    fn deref(&self) -> &[Block<'b>] {
+        if self.len <= self.few.len() { &self.few[..self.len] } else { &self.many }
     }
 }
 
 /// Whether a kernel can read this block of the operand where it lies.
+#[inline]
 pub(crate) fn is_in_place(op: &Operand<'_>, place: &Place) -> bool {
     place.is_run() && op.data.dtype() == op.want
 }
@@ -103,31 +140,8 @@ pub(crate) fn lay_out(op: &Operand<'_>, place: &Place, out: BlockMut<'_>) {
     }
 }
 
-/// The loops of `lay_out`: runs, repeats, and any other stride.
+/// The loops of `lay_out`, at the level of the processor.
 #[inline(always)]
 fn gather<S: Element, D: Element>(src: &[S], place: &Place, out: &mut [D], convert: impl Fn(S) -> D) {
-    for (r, row) in out.chunks_exact_mut(place.cols).enumerate() {
-        let start = place.start + r as isize * place.row_step;
-        match place.col_step {
-            1 => {
-                let run = &src[start as usize..start as usize + row.len()];
-                for (o, &v) in row.iter_mut().zip(run) {
-                    *o = convert(v);
-                }
-            }
-            0 => row.fill(convert(src[start as usize])),
-            step => {
-                let mut at = start;
-                for o in row {
-                    *o = convert(src[at as usize]);
-                    at += step;
-                }
-            }
-        }
-    }
-}
-
-/// Fresh scratch for results that are folded rather than stored.
-pub(crate) fn result_scratch(dtype: DType, room: usize) -> Handle {
-    Storage::stale(dtype, room.min(BLOCK))
+    doors::lay_out(src, place.start, [place.row_step, place.col_step], place.cols, out, convert);
 }

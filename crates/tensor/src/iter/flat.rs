@@ -52,6 +52,20 @@ pub(super) fn map_in_place(kernel: &dyn BlockKernel, others: &[Operand<'_>], mut
     }
 }
 
+/// Runs a kernel that changes several blocks in place, reading operands that lie like them.
+pub(super) fn update(kernel: &dyn BlockKernel, state: &mut [BlockMut<'_>], operands: &[Operand<'_>]) {
+    let n = state.first().map_or(0, |s| s.len());
+    let repeated = repeat_singles(operands, n.min(BLOCK));
+    // Without a number to repeat, the whole is one block.
+    let step = if repeated.is_empty() { n } else { BLOCK };
+    for start in (0..n).step_by(step.max(1)) {
+        let len = step.min(n - start);
+        let mut outs: SmallVec<[BlockMut<'_>; 3]> = SmallVec::new();
+        state.iter_mut().for_each(|s| outs.push(s.range(start, len)));
+        kernel.run(&blocks(operands, &repeated, start, len), &mut outs);
+    }
+}
+
 /// Runs a kernel and hands its results to `take`, block by block with where they start.
 pub(super) fn for_each_result(
     kernel: &dyn BlockKernel,

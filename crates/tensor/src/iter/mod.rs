@@ -10,15 +10,19 @@
 
 mod block;
 mod counter;
+mod cut;
 mod flat;
 mod fold;
+mod joint;
 mod plan;
 mod reducer;
+mod rows;
+mod stream;
 mod walk;
 
 pub(crate) use block::BLOCK;
 pub(crate) use fold::{Reduce, fold, fold_with_prior};
-pub(crate) use reducer::Reducer;
+pub(crate) use reducer::{Max, Reducer, Sum};
 pub(crate) use walk::{copy, copy_into, map, map_add, map_in_place, map_out, update};
 
 use crate::dtype::{Block, DType, Scalar};

@@ -5,6 +5,8 @@ use smallvec::SmallVec;
 use super::block::{BLOCK, Place, Scratch, is_in_place, lay_out};
 use super::counter::Counter;
 use super::plan::{Axis, Plan};
+use super::rows::{are_long, write_rows};
+use super::stream::{Writer, bytes_read, worth_streaming};
 use super::{Operand, flat};
 use crate::buffer::Storage;
 use crate::dtype::{Block, BlockMut, DType};
@@ -61,21 +63,29 @@ pub(crate) fn map_out(
 
 /// Operands that all lie like the result: no plan, whole pieces go to the kernel.
 fn run_direct(kernel: &dyn BlockKernel, operands: &[Operand<'_>], out: BlockMut<'_>, n: usize) {
+    let dtype = out.dtype();
+    let read = operands.iter().map(|o| n * o.want.size()).sum();
+    let streamed = worth_streaming(read, n * dtype.size());
     split_work(n, GRAIN, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, out| {
         let blocks: SmallVec<[Block<'_>; 4]> =
             operands.iter().map(|o| o.data.range(o.offset + start, len)).collect();
-        kernel.run(&blocks, &mut [out]);
+        Writer::new(kernel, dtype, streamed).write(&blocks, out);
     });
 }
 
 /// Walks the axes and writes the results in order.
 fn run(kernel: &dyn BlockKernel, axes: &[Axis], operands: &[Operand<'_>], out: BlockMut<'_>) {
-    let n = out.len();
+    let (n, dtype) = (out.len(), out.dtype());
+    let streamed = worth_streaming(bytes_read(axes, operands), n * dtype.size());
     split_work(n, GRAIN, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, mut out| {
+        let mut writer = Writer::new(kernel, dtype, streamed);
+        if are_long(axes) {
+            return write_rows(axes, operands, start, &mut writer, out);
+        }
         let mut scratch = Scratch::new(operands.len(), len);
         for_each_block(axes, operands, start, len, |at, count, places| {
             let blocks = scratch.blocks(operands, places);
-            kernel.run(&blocks, &mut [out.range(at - start, count)]);
+            writer.write(&blocks, out.range(at - start, count));
         });
     });
 }
@@ -175,7 +185,11 @@ pub(crate) fn update(kernel: &dyn BlockKernel, state: &mut [&mut Tensor], operan
     if n == 0 {
         return;
     }
-    let blocks: States<'_> = state.iter_mut().map(|s| s.block_mut()).collect();
+    let mut blocks: States<'_> = SmallVec::new();
+    state.iter_mut().for_each(|s| blocks.push(s.block_mut()));
+    if n <= GRAIN && flat::lie_like(operands, &shape) {
+        return flat::update(kernel, &mut blocks, operands);
+    }
     let plan = Plan::new(&shape, operands, &|_| true, false);
     split_work(n, GRAIN, blocks, &split_all, &|start, len, mut state: States<'_>| {
         let mut scratch = Scratch::new(operands.len(), len);

@@ -8,8 +8,7 @@ use super::formula::{Compare, Formula, NumFormula, Update};
 use super::lane::{Float, Lane, Words};
 use super::level::{Level, level};
 use super::real::FloatOps;
-use crate::dtype::{Block, BlockMut};
-use crate::iter::Reducer;
+use crate::dtype::{Block, BlockMut, Element};
 
 /// Writes a public function that picks the level and the doors behind it, from a loop body.
 ///
@@ -42,6 +41,8 @@ macro_rules! door {
         }
     };
 }
+pub(super) use door;
+
 pub(super) use door;
 
 door! {
@@ -172,71 +173,53 @@ pub(crate) fn add_to(sum: BlockMut<'_>, x: Block<'_>) {
 
 door! {
     /// `out[i] = if cond[i] { x[0][i] } else { x[1][i] }`
-    pub(crate) fn select[T: crate::Element][T](cond: &[bool], x: [&[T]; 2], out: &mut [T]);
+    pub(crate) fn select[T: Element][T](cond: &[bool], x: [&[T]; 2], out: &mut [T]);
     body select_body
 }
 #[inline(always)]
-fn select_body<const FMA: bool, T: crate::Element>(cond: &[bool], x: [&[T]; 2], out: &mut [T]) {
+fn select_body<const FMA: bool, T: Element>(cond: &[bool], x: [&[T]; 2], out: &mut [T]) {
     for (((o, &c), &a), &b) in out.iter_mut().zip(cond).zip(x[0]).zip(x[1]) {
         *o = if c { a } else { b };
     }
 }
 
-/// How many running results the loop over a contiguous run keeps, enough to hide the latency of an addition.
-const LANES: usize = 64;
-
 door! {
-    /// Folds a contiguous run into one element: lanes first, then a tree over the lanes.
-    pub(crate) fn fold_run[R: Reducer][R](x: &[R::T]) -> R::T;
-    body fold_run_body
+    /// Lays out rows of `cols` elements, with a step from row to row and one within a row, one after another.
+    pub(crate) fn lay_out[S: Element, D: Element, C: Fn(S) -> D][S, D, C](src: &[S], start: isize, steps: [isize; 2], cols: usize, out: &mut [D], convert: C);
+    body lay_out_body
 }
+/// Runs, repeats, and any other stride.
 #[inline(always)]
-fn fold_run_body<const FMA: bool, R: Reducer>(x: &[R::T]) -> R::T {
-    if x.len() < LANES {
-        return x.iter().fold(R::IDENTITY, |a, &v| R::combine(a, v));
-    }
-    let mut lanes = [R::IDENTITY; LANES];
-    let chunks = x.chunks_exact(LANES);
-    let rest = chunks.remainder();
-    for c in chunks {
-        for k in 0..LANES {
-            lanes[k] = R::combine(lanes[k], c[k]);
+fn lay_out_body<const FMA: bool, S: Element, D: Element, C: Fn(S) -> D>(
+    src: &[S],
+    start: isize,
+    [row_step, col_step]: [isize; 2],
+    cols: usize,
+    out: &mut [D],
+    convert: C,
+) {
+    for (r, row) in out.chunks_exact_mut(cols).enumerate() {
+        let start = start + r as isize * row_step;
+        match col_step {
+            1 => {
+                let run = &src[start as usize..start as usize + row.len()];
+                for (o, &v) in row.iter_mut().zip(run) {
+                    *o = convert(v);
+                }
+            }
+            0 => {
+                let v = convert(src[start as usize]);
+                for o in row {
+                    *o = v;
+                }
+            }
+            step => {
+                let mut at = start;
+                for o in row {
+                    *o = convert(src[at as usize]);
+                    at += step;
+                }
+            }
         }
-    }
-    for (lane, &v) in lanes.iter_mut().zip(rest) {
-        *lane = R::combine(*lane, v);
-    }
-    let mut width = LANES / 2;
-    while width > 0 {
-        for k in 0..width {
-            lanes[k] = R::combine(lanes[k], lanes[k + width]);
-        }
-        width /= 2;
-    }
-    lanes[0]
-}
-
-door! {
-    /// Folds `x` into `acc` element by element.
-    pub(crate) fn fold_rows[R: Reducer][R](acc: &mut [R::T], x: &[R::T]);
-    body fold_rows_body
-}
-#[inline(always)]
-fn fold_rows_body<const FMA: bool, R: Reducer>(acc: &mut [R::T], x: &[R::T]) {
-    for (a, &v) in acc.iter_mut().zip(x) {
-        *a = R::combine(*a, v);
-    }
-}
-
-door! {
-    /// Moves elementwise partial results into the wide accumulators and resets them.
-    pub(crate) fn spill[R: Reducer][R](wide: &mut [R::Acc], partial: &mut [R::T]);
-    body spill_body
-}
-#[inline(always)]
-fn spill_body<const FMA: bool, R: Reducer>(wide: &mut [R::Acc], partial: &mut [R::T]) {
-    for (w, p) in wide.iter_mut().zip(partial) {
-        *w = R::merge(*w, R::lift(*p));
-        *p = R::IDENTITY;
     }
 }

@@ -165,7 +165,7 @@ macro_rules! lane_math {
     )*};
 }
 impl<T: Float, const FMA: bool> Real for Lane<T, FMA> {
-    lane_math!(exp, expm1, ln, log1p, sin, cos, tanh, sigmoid, erf);
+    lane_math!(exp, expm1, ln, log1p, sin, cos, tanh, sigmoid, erf, normal_cdf);
     #[inline(always)]
     fn sqrt(self) -> Self {
         Lane(self.0.sqrt_())

@@ -2,14 +2,17 @@
 
 pub(crate) mod doors;
 mod dual;
+pub(crate) mod folds;
 mod formula;
 mod gradients;
 mod lane;
 mod level;
 mod matmul;
 mod real;
+pub(crate) mod rows;
 mod scatter;
 mod simple;
+mod stream;
 
 pub use dual::Dual;
 pub use formula::{Compare, FloatKernel, Formula, NumFormula, NumKernel, Update};
@@ -21,6 +24,7 @@ pub(crate) use matmul::{BatchAxis, Matrix, Multiply, Product};
 pub use real::{FloatOps, Num, Real};
 pub(crate) use scatter::{Accumulate, add_rows, interleave, scatter_add, take_rows};
 pub(crate) use simple::{IntPowKernel, LogicKernel, UnaryLogicKernel, WhereKernel};
+pub(crate) use stream::{finish_streaming, stream_copy};
 
 use crate::dtype::{Block, BlockMut};
 

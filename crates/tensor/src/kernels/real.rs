@@ -95,6 +95,11 @@ pub trait Real:
     /// `self` to the power `o`
     fn pow(self, o: Self) -> Self;
 
+    /// the normal distribution function, `(1 + erf(self / sqrt(2))) / 2`
+    #[inline(always)]
+    fn normal_cdf(self) -> Self {
+        ((self * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0) * 0.5
+    }
     /// `self` to the power of a plain number. Half powers are roots, which keep the sign of a zero, as PyTorch's do.
     #[inline(always)]
     fn pow_number(self, exponent: f64) -> Self {

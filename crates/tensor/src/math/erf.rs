@@ -1,4 +1,4 @@
-//! The error function: an odd polynomial near zero, one minus a small rest elsewhere.
+//! The error function: an odd polynomial near zero, one minus a small rest elsewhere; and the normal distribution.
 
 /// erf(x) = x + x A(x^2) for |x| <= 1. Remez fit of erf(x)/x - 1, relative error under 2^-28.7.
 const A32: [f32; 7] = [
@@ -27,6 +27,12 @@ const B32: [f32; 13] = [
     -2.104_047_4e-5,
     9.124_357e-6,
 ];
+
+/// Phi(x) - 1/2 = x P(x^2) / Q(x^2) for |x| <= 5.4, where Phi is the normal distribution function. Minimax fit, relative
+/// error under 2^-26.2.
+const PHI_P: [f32; 6] =
+    [3.989_422_6e-1, 3.302_939_6e-2, 4.628_965_6e-3, 1.606_953e-4, 6.323_727_6e-6, 2.359_104_4e-8];
+const PHI_Q: [f32; 6] = [1.0, 2.494_588_8e-1, 2.818_011_1e-2, 1.838_656_4e-3, 7.117_302_4e-5, 1.219_825_8e-6];
 
 /// erf(x) = x + x A(x^2) for |x| <= 1.5. Remez fit of erf(x)/x - 1, relative error under 2^-55.1.
 const A64: [f64; 16] = [
@@ -66,7 +72,17 @@ const B64: [f64; 12] = [
 ];
 
 pub(super) mod f32 {
-    use super::super::f32::{fma, poly};
+    use super::super::f32::{clamp, fma, poly};
+
+    /// The normal distribution function, the integral of exp(-t^2 / 2) / sqrt(2 pi) up to x. Absolute error under
+    /// 2.4e-7.
+    #[inline(always)]
+    pub(crate) fn normal_cdf<const FMA: bool>(x: f32) -> f32 {
+        // At this bound both variants round to 1/2, so that the ends are exactly 0 and 1, as gelu(-inf) needs it.
+        let t = clamp(x, -5.393, 5.393);
+        let z = t * t;
+        0.5 + t * poly::<FMA, _>(z, super::PHI_P) / poly::<FMA, _>(z, super::PHI_Q)
+    }
 
     /// The error function. Error under 1.6 ulp.
     #[inline(always)]
@@ -86,6 +102,12 @@ pub(super) mod f32 {
 pub(super) mod f64 {
     use super::super::exp::f64::exp_of_small;
     use super::super::f64::{fma, poly};
+
+    /// The normal distribution function, (1 + erf(x / sqrt(2))) / 2. Absolute error under 3e-16.
+    #[inline(always)]
+    pub(crate) fn normal_cdf<const FMA: bool>(x: f64) -> f64 {
+        0.5 + 0.5 * erf::<FMA>(x * core::f64::consts::FRAC_1_SQRT_2)
+    }
 
     /// The error function. Error under 2.2 ulp.
     #[inline(always)]

@@ -33,7 +33,16 @@ macro_rules! exponentials {
             const MAGIC: $T = $magic;
             const BIAS: $T = $bias;
 
-            /// n with its offset in the low bits, n, and exp(r) - 1.
+            /// n with its offset in the low bits, n, and r rounded once.
+            #[inline(always)]
+            fn split<const FMA: bool>(x: $T, offset: $T) -> ($Bits, $T, $T) {
+                let magic = MAGIC + offset;
+                let shifted = fma::<FMA>(x, core::f64::consts::LOG2_E as $T, magic);
+                let n = shifted - magic;
+                (shifted.to_bits(), n, fma::<FMA>(n, -LN2_LO, fma::<FMA>(n, -LN2_HI, x)))
+            }
+
+            /// n with its offset in the low bits, n, and exp(r) - 1 with hardly any error from rounding r.
             #[inline(always)]
             fn reduce<const FMA: bool>(x: $T, offset: $T) -> ($Bits, $T, $T) {
                 let magic = MAGIC + offset;
@@ -53,8 +62,8 @@ macro_rules! exponentials {
             /// Overflows to infinity and underflows through the subnormals to 0. Error under 1.1 ulp.
             #[inline(always)]
             pub(crate) fn exp<const FMA: bool>(x: $T) -> $T {
-                let (bits, _, p) = reduce::<FMA>(clamp(x, $exp_low, $exp_high), 2.0 * BIAS);
-                raise::<FMA>(bits, p)
+                let (bits, _, r) = split::<FMA>(clamp(x, $exp_low, $exp_high), 2.0 * BIAS);
+                raise::<FMA>(bits, fma::<FMA>(r * r, poly::<FMA, _>(r, super::$p), r))
             }
 
             /// (1 + p) 2^n, for the bits of n plus an offset of twice the bias. 2^n need not be representable
@@ -92,6 +101,7 @@ macro_rules! exponentials {
             }
 
             /// `exp` for `|x| <= 80`, where 2^n is representable.
+            #[allow(dead_code, reason = "the functions of f32 divide polynomials instead")]
             #[inline(always)]
             pub(crate) fn exp_of_small<const FMA: bool>(x: $T) -> $T {
                 let (bits, _, p) = reduce::<FMA>(x, BIAS);

@@ -48,6 +48,8 @@ pub(crate) trait VecMath: Copy {
     fn sigmoid<const FMA: bool>(self) -> Self;
     /// The error function.
     fn erf<const FMA: bool>(self) -> Self;
+    /// The normal distribution function, `(1 + erf(self / sqrt(2))) / 2`.
+    fn normal_cdf<const FMA: bool>(self) -> Self;
     /// `self` to the power `y`, with the special cases of C99.
     fn pow<const FMA: bool>(self, y: Self) -> Self;
 }
@@ -90,6 +92,10 @@ macro_rules! vec_math {
             #[inline(always)]
             fn erf<const FMA: bool>(self) -> Self {
                 erf::$T::erf::<FMA>(self)
+            }
+            #[inline(always)]
+            fn normal_cdf<const FMA: bool>(self) -> Self {
+                erf::$T::normal_cdf::<FMA>(self)
             }
             #[inline(always)]
             fn pow<const FMA: bool>(self, y: Self) -> Self {

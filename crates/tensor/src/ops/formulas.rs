@@ -70,7 +70,7 @@ real! {
     Sigmoid(a) = a.sigmoid();
     Erf(a) = a.erf();
     /// Hendrycks and Gimpel, "Gaussian error linear units" (2016): x times the normal distribution function.
-    Gelu(a) = a * 0.5 * (1.0 + (a * std::f64::consts::FRAC_1_SQRT_2).erf());
+    Gelu(a) = a * a.normal_cdf();
     /// The tanh approximation in the same paper.
     GeluTanh(a) = a * 0.5 * (1.0 + ((a + a * a * a * 0.044715) * GELU_SCALE).tanh());
     Silu(a) = a * a.sigmoid();

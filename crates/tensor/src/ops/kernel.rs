@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 pub use super::formula::{Reduction, reduction, run};
 pub use super::matmul::matmul_to;
+pub use super::rows::{cross_entropy, cross_entropy_backward, log_softmax_backward, softmax_backward};
 
 pub use crate::kernels::{
     BlockKernel, Compare, Dual, Float, FloatKernel, FloatOps, Formula, GradientKernel, Lane, Num, NumFormula,

@@ -10,6 +10,7 @@ mod matmul;
 mod operators;
 mod pointwise;
 mod reduce;
+mod rows;
 mod softmax;
 mod warning;
 

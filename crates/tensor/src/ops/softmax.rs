@@ -1,9 +1,10 @@
 //! Softmax and its logarithm, and the logarithm of a sum of exponentials, each shifted by the largest element.
 //!
-//! A fold finds the largest element, a second one sums the exponentials without storing them, and one pointwise pass
-//! writes the result.
+//! Along the last axis a row is worked on while it is in the cache (the file `rows`). Otherwise a fold finds the largest
+//! element, a second one sums the exponentials without storing them, and one pointwise pass writes the result.
 
 use super::reduce::Kept;
+use super::rows::{self, Kind};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::iter::{self, Operand, Reduce};
@@ -52,7 +53,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn softmax(&self, axis: isize) -> Result<Tensor> {
-        self.normalised("softmax", axis, |x, m, s, dtype| {
+        self.normalised("softmax", Kind::Softmax, axis, |x, m, s, dtype| {
             let operands = [x, Operand::new(m, dtype), Operand::new(s, dtype)];
             iter::map(&FloatKernel(Share), &operands, self.shape().clone(), dtype)
         })
@@ -71,17 +72,18 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn log_softmax(&self, axis: isize) -> Result<Tensor> {
-        self.normalised("log_softmax", axis, |x, m, s, dtype| {
+        self.normalised("log_softmax", Kind::LogSoftmax, axis, |x, m, s, dtype| {
             let l = iter::map(&FloatKernel(Ln), &[Operand::new(s, dtype)], s.shape().clone(), dtype);
             let operands = [x, Operand::new(m, dtype), Operand::new(&l, dtype)];
             iter::map(&FloatKernel(LogShare), &operands, self.shape().clone(), dtype)
         })
     }
 
-    /// Hands the tensor, the largest elements along the axis and the sums of shifted exponentials to `finish`.
+    /// Rows at once; or hands the tensor, the largest elements along the axis and the sums of shifted exponentials to `finish`.
     fn normalised(
         &self,
         op: &'static str,
+        kind: Kind,
         axis: isize,
         finish: impl FnOnce(Operand<'_>, &Tensor, &Tensor, DType) -> Tensor,
     ) -> Result<Tensor> {
@@ -89,10 +91,14 @@ impl Tensor {
         if !dtype.is_float() {
             return Err(Error::DTypeUnsupported { op, dtype });
         }
-        let axes = Axes::from(self.shape().axis(op, axis)?);
+        let axis = self.shape().axis(op, axis)?;
         if self.numel() == 0 {
             return Ok(Tensor::zeros(self.shape(), dtype));
         }
+        if let Some(y) = rows::forward(kind, self, axis) {
+            return Ok(y);
+        }
+        let axes = Axes::from(axis);
         let kept = Kept::new(op, self, &axes, true)?;
         let x = Operand::new(self, dtype);
         let m = kept.fold(Reduce::Max, None, &[x], self.shape(), dtype);

@@ -1,0 +1,110 @@
+//! Where results go: straight to their place, or through a block in the first-level cache and past the caches.
+//!
+//! Note [Streaming]
+//! An ordinary store first reads the line it writes, and keeps it in the cache. As long as everything an operation
+//! touches fits in the last-level cache, that is what the next operation wants. Beyond it, the line read was wasted and
+//! the line kept has pushed out an operand: twice the traffic. A streaming store writes whole lines to memory and
+//! leaves the caches alone. Where operands are small the result alone has to exceed the cache to be streamed.
+
+use super::Operand;
+use super::block::{BLOCK, Blocks};
+use super::plan::Axis;
+use crate::buffer::{Handle, Storage};
+use crate::dtype::{Block, BlockMut, DType};
+use crate::kernels::{BlockKernel, finish_streaming, stream_copy};
+
+/// Bytes read and written from which on results are streamed: what remains of a last-level cache of 32 MiB, common on
+/// the desktop and per group of cores on servers, after other users.
+const STREAM_FROM: usize = 24 << 20;
+
+/// Results smaller than this are never streamed: somebody reads them soon.
+const SMALLEST_RESULT: usize = 4 << 20;
+
+/// Whether a result of so many bytes is better written past the caches, by what is read beside it.
+pub(crate) fn worth_streaming(read: usize, written: usize) -> bool {
+    written >= SMALLEST_RESULT && read + written > STREAM_FROM
+}
+
+/// Bytes that a walk reads: every operand once, however often it repeats.
+pub(crate) fn bytes_read(axes: &[Axis], operands: &[Operand<'_>]) -> usize {
+    let one = |k: usize, op: &Operand<'_>| {
+        let moved = axes.iter().filter(|a| a.steps[k] != 0).map(|a| a.size).product::<usize>();
+        moved.min(op.data.len()) * op.data.dtype().size()
+    };
+    operands.iter().enumerate().map(|(k, op)| one(k, op)).sum()
+}
+
+/// Runs a kernel into a given range of the result of one task.
+pub(crate) struct Writer<'a> {
+    kernel: &'a dyn BlockKernel,
+    /// a block that stays in the first-level cache, if results are streamed
+    staged: Option<Handle>,
+}
+
+impl<'a> Writer<'a> {
+    pub(crate) fn new(kernel: &'a dyn BlockKernel, dtype: DType, streamed: bool) -> Writer<'a> {
+        Writer { kernel, staged: streamed.then(|| Storage::stale(dtype, BLOCK)) }
+    }
+
+    #[inline]
+    /// Computes `out` from blocks of its length.
+    pub(crate) fn write(&mut self, blocks: &[Block<'_>], mut out: BlockMut<'_>) {
+        let Some(staged) = &mut self.staged else { return self.kernel.run(blocks, &mut [out]) };
+        let n = out.len();
+        if n <= BLOCK {
+            self.kernel.run(blocks, &mut [staged.block_mut().range(0, n)]);
+            return stream_copy(staged.block().range(0, n), out);
+        }
+        for at in (0..n).step_by(BLOCK) {
+            let len = BLOCK.min(n - at);
+            let mut pieces = Blocks::new();
+            blocks.iter().for_each(|b| pieces.push(b.range(at, len)));
+            self.kernel.run(&pieces, &mut [staged.block_mut().range(0, len)]);
+            stream_copy(staged.block().range(0, len), out.range(at, len));
+        }
+    }
+}
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        if self.staged.is_some() {
+            finish_streaming();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Tensor, ThreadPool};
+
+    #[test]
+    fn the_threshold_looks_at_both_sides() {
+        let mib = 1 << 20;
+        assert!(worth_streaming(16 * mib, 16 * mib), "a bias add");
+        assert!(!worth_streaming(mib / 100, 16 * mib), "an outer product that fits");
+        assert!(worth_streaming(0, 64 * mib), "a result that does not");
+        assert!(!worth_streaming(64 * mib, mib), "a small result");
+    }
+
+    /// Results long enough to be streamed, of rows whose ends are nowhere near a line's.
+    #[test]
+    fn streamed_results_are_those_of_their_rows() {
+        let a = Tensor::arange(0.0, 2_100_225.0, 1.0, DType::F64).reshape([2049, 1025]).unwrap();
+        let row = a.narrow(0, 1, 1).unwrap();
+        let column = a.narrow(1, 3, 1).unwrap();
+        assert!(worth_streaming(a.numel() * 8, a.numel() * 8));
+        let all = || [a.add(&row), a.add(&column), a.add(&a), a.t().unwrap().add(&a.t().unwrap())];
+        let found = ThreadPool::new(1).install(all).map(Result::unwrap);
+        let parallel = ThreadPool::new(3).install(all).map(Result::unwrap);
+        assert!(found == parallel);
+        for i in [0, 1, 31, 32, 1000, 2048] {
+            let a = a.narrow(0, i, 1).unwrap();
+            let want = [a.add(&row), a.add(&column.narrow(0, i, 1).unwrap()), a.add(&a)].map(Result::unwrap);
+            for (found, want) in found.iter().zip(&want) {
+                assert_eq!(found.narrow(0, i, 1).unwrap(), *want);
+            }
+            assert_eq!(found[3].narrow(1, i, 1).unwrap().t().unwrap(), want[2]);
+        }
+    }
+}
