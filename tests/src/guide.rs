@@ -6,6 +6,9 @@ pub mod tensors {}
 #[doc = include_str!("../../docs/src/guide/gradients.md")]
 pub mod gradients {}
 
+#[doc = include_str!("../../docs/src/guide/fusing.md")]
+pub mod fusing {}
+
 #[doc = include_str!("../../docs/src/guide/models.md")]
 pub mod models {}
 

@@ -142,6 +142,25 @@ fn pointwise_gradients_are_folded_as_they_are_computed() {
     assert!(measured > 35, "only {measured} pointwise rows");
 }
 
+/// A fused operation stores neither its unreduced value nor its unreduced gradients.
+#[test]
+fn fused_operations_are_folded_as_they_are_computed() {
+    let _turn = alone();
+    let f = foldback::fuse!(|x, w| (x * w).square());
+    let vars = [
+        fill([1, N], Domain::Any, &mut Random::new(7)).requires_grad(),
+        fill([N, 1], Domain::Any, &mut Random::new(8)).requires_grad(),
+    ];
+    let dense = fill([N, N], Domain::Any, &mut Random::new(9));
+    expect_small("fused, seed expanded", &vars, |v| f.call([&v[0], &v[1]]), None);
+    expect_small("fused, seed dense", &vars, |v| f.call([&v[0], &v[1]]), Some(&dense));
+    expect_small("fused sum", &vars, |v| f.sum([&v[0], &v[1]], .., false), None);
+    expect_small("fused mean", &vars, |v| f.mean([&v[0], &v[1]], 0, true), None);
+    let (forward, y) = peak_of(|| f.mean([&vars[0], &vars[1]], 1, false));
+    let results = y.expect("the shapes broadcast").numel() * 8;
+    assert!(forward <= 2 * stored(results) + SCRATCH && SCRATCH < UNREDUCED, "{forward} bytes forward");
+}
+
 /// Partial sums are made so that threads can share a fold; they must not grow to the size of what is folded.
 #[test]
 fn partial_sums_take_a_fraction_of_what_they_fold() {

@@ -126,6 +126,7 @@ pub mod prelude;
 pub use error::{Error, Result};
 pub use foldback_gradcheck as gradcheck;
 pub use foldback_graph as graph;
+pub use foldback_graph::fuse;
 pub use foldback_optim as optim;
 pub use foldback_tensor as tensor;
 pub use foldback_tensor::{assert_close, tensor};

@@ -8,4 +8,4 @@ pub use crate::nn::{
 };
 pub use crate::optim::{Adam, AdamOptions, AdamW, Optimizer, SGD, SgdOptions};
 pub use crate::tensor::{DType, Tensor, manual_seed};
-pub use crate::{assert_close, tensor};
+pub use crate::{assert_close, fuse, tensor};

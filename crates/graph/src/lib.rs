@@ -10,6 +10,7 @@ mod compare;
 mod engine;
 mod error;
 mod function;
+mod fuse;
 mod gradient;
 mod hooks;
 mod in_place;
@@ -24,6 +25,7 @@ mod var;
 pub use backward::{Backward, Grad, grad, value_and_grad};
 pub use error::{Error, Result};
 pub use function::{Function, FunctionContext};
+pub use fuse::{Fused, Operands};
 pub use hooks::HookHandle;
 pub use mode::{enable_grad, is_grad_enabled, no_grad};
 pub use node::live_nodes;
@@ -31,3 +33,6 @@ pub use operators::Number;
 pub use record::Input;
 pub use table::{Domain, InputSpec, OwnedSample, Row, Sample, rows};
 pub use var::{RequiresGrad, Var, WeakVar};
+
+#[doc(hidden)]
+pub use fuse::expansion as __fuse;

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use foldback_tensor::kernel::{Num, Real};
+use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
 use crate::var::Var;
@@ -35,23 +36,33 @@ pub(crate) fn trace<const N: usize>(
     operands: &[&Var],
     formula: impl FnOnce([Traced; N]) -> Traced,
 ) -> Result<Var> {
+    let formula = |x: &[Traced]| smallvec::smallvec![formula(std::array::from_fn(|i| x[i]))];
+    trace_many(&operands[..N], formula).map(|mut results| results.remove(0))
+}
+
+/// Records a formula with several results. A result that is a plain number gets shape and type of the first operand.
+pub(crate) fn trace_many(
+    operands: &[&Var],
+    formula: impl FnOnce(&[Traced]) -> SmallVec<[Traced; 4]>,
+) -> Result<SmallVec<[Var; 4]>> {
     let start = ARENA.with_borrow(|a| a.items.len());
     // A formula may be recorded inside another one's recording; each leaves the arena as it found it.
     let outer_error = ARENA.with_borrow_mut(|a| a.error.take());
-    let handles = std::array::from_fn(|i| push(Item::Var(operands[i].clone())));
-    let result = item(formula(handles));
+    let handles: SmallVec<[Traced; 8]> = operands.iter().map(|&v| push(Item::Var(v.clone()))).collect();
+    let results: SmallVec<[Item; 4]> = formula(&handles).into_iter().map(item).collect();
     let error = ARENA.with_borrow_mut(|a| {
         a.items.truncate(start);
         std::mem::replace(&mut a.error, outer_error)
     });
-    match (error, result) {
-        (Some(e), _) => Err(e),
-        (None, Item::Var(v)) => Ok(v),
-        (None, Item::Number(n)) => {
-            let like = operands[0];
-            Ok(Var::constant(foldback_tensor::Tensor::full(like.shape(), n, like.dtype())))
-        }
+    if let Some(e) = error {
+        return Err(e);
     }
+    let like = operands[0];
+    let result = |item: Item| match item {
+        Item::Var(v) => v,
+        Item::Number(n) => Var::constant(foldback_tensor::Tensor::full(like.shape(), n, like.dtype())),
+    };
+    Ok(results.into_iter().map(result).collect())
 }
 
 fn push(item: Item) -> Traced {

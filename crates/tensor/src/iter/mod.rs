@@ -21,7 +21,7 @@ mod rows;
 mod stream;
 mod walk;
 
-pub(crate) use block::Blocks;
+pub(crate) use block::{BLOCK, Blocks};
 pub(crate) use fold::{Reduce, fold, fold_with_prior};
 pub(crate) use plan_joint::Joint;
 pub(crate) use reducer::{Reducer, Sum};

@@ -41,7 +41,6 @@ macro_rules! door {
         }
     };
 }
-
 pub(super) use door;
 
 door! {

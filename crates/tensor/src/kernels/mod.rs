@@ -1,8 +1,10 @@
 //! Kernels: plain loops over contiguous typed blocks, compiled once per instruction-set level.
 
 pub(crate) mod doors;
+mod dual;
 pub(crate) mod folds;
 mod formula;
+mod gradients;
 mod lane;
 mod level;
 mod matmul;
@@ -12,8 +14,10 @@ mod scatter;
 mod simple;
 mod stream;
 
+pub use dual::Dual;
 pub use formula::{Compare, FloatKernel, Formula, NumFormula, NumKernel, Update};
 pub(crate) use formula::{CompareKernel, UpdateKernel, typed};
+pub use gradients::GradientKernel;
 pub use lane::{Float, Lane};
 pub use level::{Level, detected_level, force_level, level};
 pub(crate) use matmul::{BatchAxis, Matrix, Multiply, Product};

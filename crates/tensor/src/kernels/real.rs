@@ -48,6 +48,11 @@ pub trait Num:
     fn ne(self, o: Self) -> Self::Mask {
         Self::not(self.eq(o))
     }
+    /// `max(self, 0)`; NaN stays. Its gradient is 0 at 0.
+    #[inline(always)]
+    fn relu(self) -> Self {
+        Self::select(self.le(Self::lit(0.0)), Self::lit(0.0), self)
+    }
     /// `self * self`
     #[inline(always)]
     fn square(self) -> Self {

@@ -6,13 +6,14 @@
 
 use smallvec::SmallVec;
 
+pub use super::formula::{Reduction, reduction, run};
 pub use super::joint::{JointKernel, Target, fold_jointly};
 pub use super::matmul::matmul_to;
 pub use super::rows::{cross_entropy, cross_entropy_backward, log_softmax_backward, softmax_backward};
 
 pub use crate::kernels::{
-    BlockKernel, Compare, Float, FloatKernel, FloatOps, Formula, Lane, Num, NumFormula, NumKernel, Real,
-    Update,
+    BlockKernel, Compare, Dual, Float, FloatKernel, FloatOps, Formula, GradientKernel, Lane, Num, NumFormula,
+    NumKernel, Real, Update,
 };
 
 use crate::buffer::Storage;

@@ -2,6 +2,7 @@
 
 pub(crate) mod arg;
 mod divide;
+mod formula;
 mod formulas;
 mod index;
 mod join;

@@ -1,0 +1,273 @@
+//! `fuse!`: a pointwise expression as one operation, whose gradients are derived from the expression.
+//!
+//! Note [Fused operations]
+//! The formula is generic over [`Real`](foldback_tensor::kernel::Real) and is evaluated at four kinds of number: lanes
+//! of a block for the value; duals of lanes for the gradients, in the block pass that folds them; duals of recorded
+//! values under `create_graph`; and duals of [`names::Names`], which tell what each gradient reads and so what to save.
+
+mod backward;
+mod derived;
+mod names;
+mod operands;
+
+use std::fmt;
+
+use foldback_tensor::kernel::{self, FloatKernel, Formula, Reduction};
+use foldback_tensor::{Axes, Tensor};
+use smallvec::SmallVec;
+
+pub use operands::Operands;
+
+use crate::error::Result;
+use crate::gradient::Context;
+use crate::mode::is_grad_enabled;
+use crate::node::Function;
+use crate::record::{Input, record_one};
+use crate::var::{ValueRef, Var};
+use backward::Backward;
+use derived::{Derived, PerOperand};
+use operands::variables;
+
+/// A pointwise expression as one operation: one node, one pass over memory each way, nothing stored in between.
+///
+/// `fuse!(|x, w, b| (x * w + b).square())` makes a [`Fused`] of three operands, to be called as often as one likes. Its
+/// operands broadcast and promote as those of every operation; its gradients, to any order, come from the expression
+/// itself. The expression is written over numbers, one element of each operand:
+///
+/// - `+ - * /` between operands, and with literals of type `f64` on either side: `2.0 * x`, `x + 1.0`, `-x`;
+/// - the methods of [`Real`](kernel::Real) and [`Num`](kernel::Num): `exp`, `ln`, `tanh`, `sigmoid`, `sqrt`, `rsqrt`,
+///   `square`, `abs`, `pow_number(3.0)`, `x.maximum(y)`, `x.relu()`, ...;
+/// - `R` is the type of the numbers: `R::lit(0.0)` is a constant, and `R::select(x.gt(y), a, b)` chooses;
+/// - captured numbers are named behind a semicolon: `fuse!(|x, m, v; eps| (x - m) * (v + eps).rsqrt())`. Whatever is
+///   computed from captured numbers alone is computed before, outside;
+/// - blocks with `let`, and functions of one's own that are generic over `R: Real`.
+///
+/// An operation has one to seven operands. The conventions at edges (ties, kinks, `0 ** 0`) are those of the methods of
+/// [`Var`], and so are the results but for the last bits.
+///
+/// ```
+/// use foldback_graph::{RequiresGrad, fuse};
+/// use foldback_tensor::tensor;
+///
+/// let f = fuse!(|x, w, b| (x * w + b).square());
+/// let x = tensor![[1.0, 2.0], [3.0, 4.0]];
+/// let w = tensor![0.5, -1.0].requires_grad();
+/// let b = tensor![[1.0], [2.0]].requires_grad();
+/// let y = f.sum((&x, &w, &b), .., false)?;
+/// y.backward()?;
+/// assert_eq!(y.value().item::<f32>()?, 2.25 + 1.0 + 12.25 + 4.0);
+/// assert_eq!(w.grad(), Some(tensor![24.0, -20.0]));
+/// assert_eq!(b.grad(), Some(tensor![[1.0], [3.0]]));
+///
+/// let eps = 1e-5;
+/// let normalise = fuse!(|x, mean, var; eps| (x - mean) * (var + eps).rsqrt());
+/// assert!(normalise.call((&x, 2.5, 1.25))?.value().mean(.., false)?.item::<f32>()?.abs() < 1e-6);
+/// # Ok::<(), foldback_graph::Error>(())
+/// ```
+#[macro_export]
+macro_rules! fuse {
+    (|$($x:ident),+ $(,)? $(; $($captured:ident),* $(,)?)?| $formula:expr $(,)?) => {{
+        #[derive(Clone, Copy)]
+        struct Written([f64; <[&str]>::len(&[$($(stringify!($captured)),*)?])]);
+
+        impl $crate::__fuse::Formula<{ <[&str]>::len(&[$(stringify!($x)),+]) }> for Written {
+            #[inline(always)]
+            fn eval<R: $crate::__fuse::Real>(
+                &self,
+                [$($x),+]: [R; <[&str]>::len(&[$(stringify!($x)),+])],
+            ) -> R
+            where
+                f64: $crate::__fuse::FloatOps<R>,
+            {
+                let [$($($captured),*)?] = self.0;
+                $formula
+            }
+        }
+
+        $crate::Fused::new(
+            concat!("fuse (", file!(), ":", line!(), ")"),
+            Written([$($($crate::__fuse::number($captured)),*)?]),
+        )
+    }};
+}
+
+/// What `fuse!` expands to.
+pub mod expansion {
+    pub use foldback_tensor::kernel::{FloatOps, Formula, Real};
+
+    /// A captured number.
+    pub fn number(v: impl Into<f64>) -> f64 {
+        v.into()
+    }
+}
+
+/// An operation made by [`fuse!`](crate::fuse!) of a formula with `N` operands.
+///
+/// Operands are variables, tensors or numbers, in an array or a tuple ([`Operands`]). They are computed with in their
+/// common floating-point type. Errors name the place where the formula stands.
+#[derive(Clone, Copy)]
+pub struct Fused<F, const N: usize> {
+    name: &'static str,
+    formula: F,
+}
+
+impl<F, const N: usize> fmt::Debug for Fused<F, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.name)
+    }
+}
+
+impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
+    /// An operation of a formula that is a type of its own; [`fuse!`](crate::fuse!) writes this. Errors show the name.
+    ///
+    /// ```
+    /// use foldback_graph::Fused;
+    /// use foldback_tensor::kernel::{FloatOps, Formula, Real};
+    /// use foldback_tensor::tensor;
+    ///
+    /// #[derive(Clone, Copy)]
+    /// struct Snake { frequency: f64 }
+    /// impl Formula<1> for Snake {
+    ///     #[inline(always)]
+    ///     fn eval<R: Real>(&self, [x]: [R; 1]) -> R where f64: FloatOps<R> {
+    ///         x + (x * self.frequency).sin().square() / self.frequency
+    ///     }
+    /// }
+    /// let snake = Fused::new("snake", Snake { frequency: 2.0 });
+    /// assert_eq!(snake.call([&tensor![0.0]])?.value(), tensor![0.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub const fn new(name: &'static str, formula: F) -> Self {
+        const { assert!(0 < N && N <= 7, "a fused operation has one to seven operands") };
+        Fused { name, formula }
+    }
+
+    /// The formula, element by element over broadcast operands.
+    ///
+    /// # Errors
+    /// `Tensor` if the shapes do not broadcast.
+    ///
+    /// ```
+    /// use foldback_graph::{RequiresGrad, fuse};
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![1.0, -2.0].requires_grad();
+    /// let y = fuse!(|x, slope| R::select(x.gt(R::lit(0.0)), x, x * slope)).call((&x, 0.25))?;
+    /// assert_eq!(y.value(), tensor![1.0, -0.5]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn call<'a>(&self, operands: impl Operands<'a, N>) -> Result<Var> {
+        self.run(&operands.inputs(), None)
+    }
+
+    /// The sum of the formula over `axes` (`1`, `[0, -1]`, `..` for all). What is summed is never stored, on neither way.
+    ///
+    /// # Errors
+    /// `Tensor` if the shapes do not broadcast, or an axis does not exist or is named twice.
+    ///
+    /// ```
+    /// use foldback_graph::{RequiresGrad, fuse};
+    /// use foldback_tensor::tensor;
+    /// let (x, w) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![10.0, 1.0].requires_grad());
+    /// let y = fuse!(|x, w| x * w).sum((&x, &w), 1, false)?;
+    /// assert_eq!(y.value(), tensor![12.0, 34.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn sum<'a>(
+        &self,
+        operands: impl Operands<'a, N>,
+        axes: impl Into<Axes>,
+        keepdim: bool,
+    ) -> Result<Var> {
+        self.run(&operands.inputs(), Some(Reduce { axes: axes.into(), keepdim, mean: false }))
+    }
+
+    /// The mean of the formula over `axes`, as [`Fused::sum`].
+    ///
+    /// # Errors
+    /// As [`Fused::sum`].
+    ///
+    /// ```
+    /// use foldback_graph::{RequiresGrad, fuse};
+    /// use foldback_tensor::tensor;
+    /// let (y, target) = (tensor![1.0, 2.0].requires_grad(), tensor![0.0, 4.0]);
+    /// let loss = fuse!(|y, t| (y - t).square()).mean((&y, &target), .., false)?;
+    /// loss.backward()?;
+    /// assert_eq!(loss.value().item::<f32>()?, 2.5);
+    /// assert_eq!(y.grad(), Some(tensor![1.0, -2.0]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn mean<'a>(
+        &self,
+        operands: impl Operands<'a, N>,
+        axes: impl Into<Axes>,
+        keepdim: bool,
+    ) -> Result<Var> {
+        self.run(&operands.inputs(), Some(Reduce { axes: axes.into(), keepdim, mean: true }))
+    }
+
+    #[track_caller]
+    fn run(&self, inputs: &[Input<'_>], reduce: Option<Reduce>) -> Result<Var> {
+        let formula = FloatKernel::<F, N>(self.formula);
+        apply(self.name, &formula, inputs, reduce, &|backward| {
+            Box::new(move |ctx: &Context<'_>| backward.run(&formula, ctx))
+        })
+    }
+}
+
+/// How a result is to be reduced.
+struct Reduce {
+    axes: Axes,
+    keepdim: bool,
+    mean: bool,
+}
+
+/// Evaluates a formula and records it.
+#[track_caller]
+fn apply(
+    name: &'static str,
+    formula: &dyn Derived,
+    inputs: &[Input<'_>],
+    reduce: Option<Reduce>,
+    function: &dyn Fn(Backward) -> Function,
+) -> Result<Var> {
+    let vars = variables(inputs);
+    let values: PerOperand<ValueRef<'_>> = vars.iter().map(Var::value_ref).collect();
+    let values: PerOperand<&Tensor> = values.iter().map(|v| &**v).collect();
+    let (value, reduced) = match reduce {
+        None => (kernel::run(name, formula.value(), &values)?, None),
+        Some(reduce) => {
+            let (value, reduction) = reduced_value(name, formula, &values, &reduce)?;
+            (value, Some((reduction, reduce.mean)))
+        }
+    };
+    if !is_grad_enabled() || !vars.iter().any(Var::requires_grad) {
+        return Ok(Var::constant(value));
+    }
+    let tracked = vars.iter().zip(formula.made_of()).filter(|v| v.0.requires_grad());
+    // Bit 0 of what a gradient is made of is the incoming gradient.
+    let saved = tracked.filter_map(|v| v.1).fold(0, |mask, names| mask | names.0 >> 1);
+    let function = function(Backward { name, reduced, saved });
+    let vars: SmallVec<[&Var; 8]> = vars.iter().collect();
+    Ok(record_one(name, &vars, value, saved, || function))
+}
+
+/// The reduced value, without an unreduced one.
+fn reduced_value(
+    name: &'static str,
+    formula: &dyn Derived,
+    values: &[&Tensor],
+    reduce: &Reduce,
+) -> Result<(Tensor, Reduction)> {
+    let reduction = kernel::reduction(name, values, &reduce.axes)?;
+    let mut value = kernel::fold_to(name, formula.value(), values, &reduction.kept, None)?;
+    if reduce.mean {
+        value = value.div(reduction.count as f64)?;
+    }
+    if !reduce.keepdim {
+        value = value.reshape(&reduction.dropped)?;
+    }
+    Ok((value, reduction))
+}

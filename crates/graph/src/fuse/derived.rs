@@ -1,0 +1,64 @@
+//! `Derived`: what is made of a formula, behind a pointer, so that little code is generated per formula.
+
+use std::array;
+
+use foldback_tensor::kernel::{BlockKernel, Dual, FloatKernel, FloatOps, Formula, GradientKernel, Real};
+use smallvec::SmallVec;
+
+use super::names::Names;
+use crate::traced::Traced;
+
+/// One item per operand.
+pub(super) type PerOperand<T> = SmallVec<[T; 4]>;
+
+/// A formula and its derivatives, over every kind of number that they are evaluated at.
+pub(crate) trait Derived: Send + Sync {
+    /// The loop that evaluates the formula.
+    fn value(&self) -> &dyn BlockKernel;
+
+    /// The loop that evaluates the gradients of some operands.
+    fn gradients(&self, wanted: &[usize]) -> Box<dyn BlockKernel>;
+
+    /// What the gradient of each operand is made of: bit 0 is the incoming gradient, bit `k + 1` operand `k`. None for
+    /// an operand that the formula does not use.
+    fn made_of(&self) -> PerOperand<Option<Names>>;
+
+    /// Records the gradients of some operands, in the order of all. `x` is the incoming gradient and the operands.
+    fn record(&self, x: &[Traced], wanted: &[usize]) -> PerOperand<Option<Traced>>;
+}
+
+impl<F: Formula<N> + 'static, const N: usize> Derived for FloatKernel<F, N> {
+    fn value(&self) -> &dyn BlockKernel {
+        self
+    }
+
+    fn gradients(&self, wanted: &[usize]) -> Box<dyn BlockKernel> {
+        Box::new(GradientKernel::new(self.0, wanted))
+    }
+
+    fn made_of(&self) -> PerOperand<Option<Names>> {
+        slopes(&self.0, |k| Names::operand(k + 1), Names::operand(0), |_| true)
+    }
+
+    fn record(&self, x: &[Traced], wanted: &[usize]) -> PerOperand<Option<Traced>> {
+        slopes(&self.0, |k| x[k + 1], x[0], |k| wanted.contains(&k))
+    }
+}
+
+/// The slopes of a formula along the operands that are wanted, each seeded with the incoming gradient.
+fn slopes<R, F: Formula<N>, const N: usize>(
+    formula: &F,
+    operand: impl Fn(usize) -> R,
+    g: R,
+    wanted: impl Fn(usize) -> bool,
+) -> PerOperand<Option<R>>
+where
+    R: Real,
+    f64: FloatOps<R>,
+{
+    let duals: [Dual<R, N>; N] = array::from_fn(|k| {
+        let along = |other: usize| if other == k && wanted(k) { Some(g) } else { None };
+        Dual::seeded(operand(k), array::from_fn(along))
+    });
+    formula.eval::<Dual<R, N>>(duals).slopes.into_iter().collect()
+}

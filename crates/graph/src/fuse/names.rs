@@ -1,0 +1,145 @@
+//! `Names`: which operands a number was made of, so that a node saves what its gradients read and nothing else.
+
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+use foldback_tensor::kernel::{Num, Real};
+
+/// The operands that a number depends on, a bit each. A formula evaluated at duals of names tells for each gradient
+/// what it is made of, as the `|...|` of a row of the derivative table does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Names(pub(super) u8);
+
+impl Names {
+    /// The operand at this place.
+    pub(super) fn operand(place: usize) -> Names {
+        Names(1 << place)
+    }
+
+    fn and_of(self, o: Names) -> Names {
+        Names(self.0 | o.0)
+    }
+}
+
+macro_rules! operator {
+    ($($trait:ident $f:ident;)*) => {$(
+        impl $trait for Names {
+            type Output = Names;
+            fn $f(self, o: Names) -> Names {
+                self.and_of(o)
+            }
+        }
+        impl $trait<f64> for Names {
+            type Output = Names;
+            fn $f(self, _: f64) -> Names {
+                self
+            }
+        }
+        impl $trait<Names> for f64 {
+            type Output = Names;
+            fn $f(self, o: Names) -> Names {
+                o
+            }
+        }
+    )*};
+}
+operator! {
+    Add add;
+    Sub sub;
+    Mul mul;
+    Div div;
+}
+
+impl Neg for Names {
+    type Output = Names;
+    fn neg(self) -> Names {
+        self
+    }
+}
+
+macro_rules! of_one {
+    ($($f:ident),*) => {$(
+        fn $f(self) -> Names {
+            self
+        }
+    )*};
+}
+macro_rules! of_two {
+    ($($f:ident),*) => {$(
+        fn $f(self, o: Names) -> Names {
+            self.and_of(o)
+        }
+    )*};
+}
+
+impl Num for Names {
+    type Mask = Names;
+    fn lit(_: f64) -> Names {
+        Names(0)
+    }
+    of_two!(lt, le, eq, maximum, minimum);
+    of_one!(abs, sign);
+    fn and(a: Names, b: Names) -> Names {
+        a.and_of(b)
+    }
+    fn or(a: Names, b: Names) -> Names {
+        a.and_of(b)
+    }
+    fn not(a: Names) -> Names {
+        a
+    }
+    fn select(mask: Names, yes: Names, no: Names) -> Names {
+        mask.and_of(yes).and_of(no)
+    }
+}
+
+impl Real for Names {
+    of_one!(exp, expm1, ln, log1p, sqrt, sin, cos, tanh, sigmoid, erf);
+    of_two!(pow);
+}
+
+#[cfg(test)]
+mod tests {
+    use foldback_tensor::kernel::{FloatKernel, FloatOps, Formula};
+
+    use super::*;
+    use crate::fuse::derived::Derived;
+
+    /// `(x - m) * s + b`, as in a normalisation.
+    #[derive(Clone, Copy)]
+    struct Normal;
+    impl Formula<4> for Normal {
+        #[inline(always)]
+        fn eval<R: Real>(&self, [x, m, s, b]: [R; 4]) -> R
+        where
+            f64: FloatOps<R>,
+        {
+            (x - m) * s + b
+        }
+    }
+
+    /// Only one operand moves, and what it is chosen by is read.
+    #[derive(Clone, Copy)]
+    struct Chosen;
+    impl Formula<3> for Chosen {
+        #[inline(always)]
+        fn eval<R: Real>(&self, [x, y, z]: [R; 3]) -> R
+        where
+            f64: FloatOps<R>,
+        {
+            let _ = z;
+            R::select(y.gt(R::lit(0.0)), x * 2.0, R::lit(1.0))
+        }
+    }
+
+    fn made_of(formula: &dyn Derived) -> Vec<Option<u8>> {
+        formula.made_of().into_iter().map(|names| names.map(|n| n.0)).collect()
+    }
+
+    #[test]
+    fn a_gradient_names_what_it_reads() {
+        // Bit 0 is the incoming gradient.
+        let expected = [Some(0b01001), Some(0b01001), Some(0b00111), Some(0b00001)];
+        assert_eq!(made_of(&FloatKernel(Normal)), expected);
+        assert_eq!(made_of(&FloatKernel(Chosen)), [Some(0b0101), None, None]);
+    }
+}

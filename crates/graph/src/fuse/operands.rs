@@ -1,0 +1,79 @@
+//! What a fused operation is called with: arrays and tuples of variables, tensors and numbers.
+
+use foldback_tensor::{DType, Tensor};
+
+use super::derived::PerOperand;
+use crate::record::Input;
+use crate::var::Var;
+
+/// The operands of a fused operation: an array, or a tuple where they are of different kinds.
+///
+/// ```
+/// use foldback_graph::{RequiresGrad, fuse};
+/// use foldback_tensor::tensor;
+/// let f = fuse!(|x, y| x * y);
+/// let (x, y) = (tensor![2.0].requires_grad(), tensor![3.0].requires_grad());
+/// assert_eq!(f.call([&x, &y])?.value(), tensor![6.0]);
+/// assert_eq!(f.call((&x, 0.5))?.value(), tensor![1.0]);
+/// assert_eq!(f.call((&tensor![[1.0], [4.0]], &x))?.value(), tensor![[2.0], [8.0]]);
+/// # Ok::<(), foldback_graph::Error>(())
+/// ```
+pub trait Operands<'a, const N: usize> {
+    /// The operands in order.
+    fn inputs(self) -> [Input<'a>; N];
+}
+
+impl<'a, T: Into<Input<'a>>, const N: usize> Operands<'a, N> for [T; N] {
+    fn inputs(self) -> [Input<'a>; N] {
+        self.map(Into::into)
+    }
+}
+
+macro_rules! tuples {
+    ($($n:literal: $($t:ident $at:tt),+;)*) => {$(
+        impl<'a, $($t: Into<Input<'a>>),+> Operands<'a, $n> for ($($t,)+) {
+            fn inputs(self) -> [Input<'a>; $n] {
+                [$(self.$at.into()),+]
+            }
+        }
+    )*};
+}
+tuples! {
+    1: A 0;
+    2: A 0, B 1;
+    3: A 0, B 1, C 2;
+    4: A 0, B 1, C 2, D 3;
+    5: A 0, B 1, C 2, D 3, E 4;
+    6: A 0, B 1, C 2, D 3, E 4, F 5;
+    7: A 0, B 1, C 2, D 3, E 4, F 5, G 6;
+}
+
+/// The operands as variables whose types promote to that of the operation. Numbers, and 0-d operands that would widen
+/// the others, are of that type.
+pub(super) fn variables(inputs: &[Input<'_>]) -> PerOperand<Var> {
+    let dtype = float_type(inputs);
+    let variable = |input: &Input<'_>| {
+        let v = match *input {
+            Input::Var(v) => v.clone(),
+            Input::Tensor(t) => Var::constant(t.clone()),
+            Input::Scalar(s) => Var::constant(Tensor::full((), s, dtype)),
+        };
+        if v.dtype().promote(dtype) == dtype { v } else { v.to_dtype(dtype) }
+    };
+    inputs.iter().map(variable).collect()
+}
+
+/// The floating-point type that PyTorch's rules give an operation on these: operands with axes decide, unless only those
+/// without are real numbers.
+fn float_type(inputs: &[Input<'_>]) -> DType {
+    let of_rank = |wanted: fn(usize) -> bool| {
+        let dtype = |input: &Input<'_>| match input {
+            Input::Var(v) => wanted(v.rank()).then(|| v.dtype()),
+            Input::Tensor(t) => wanted(t.rank()).then(|| t.dtype()),
+            Input::Scalar(_) => None,
+        };
+        inputs.iter().filter_map(dtype).fold(DType::Bool, DType::promote)
+    };
+    let (with_axes, without) = (of_rank(|rank| rank > 0), of_rank(|rank| rank == 0));
+    if with_axes.is_float() { with_axes } else { with_axes.promote(without).to_float() }
+}

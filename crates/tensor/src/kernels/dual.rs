@@ -1,0 +1,321 @@
+//! `Dual`: a number and its slopes, so that a formula evaluated at duals is its own derivative.
+//!
+//! Note [Duals and the table]
+//! Each operation's slope is the formula of the derivative table's row with the slope in the place of `g`, term by term,
+//! so that conventions (ties share by halves, the slope of `abs` at 0 is 0, a branch that is not taken has no
+//! influence) are the same ones. A slope is linear in the seed; seeded with a node's incoming gradient, the slope of
+//! the result *is* the gradient of the input that was seeded.
+//!
+//! Note [Slopes that are not there]
+//! A constant has no slope, which is not the same as a slope of 0: `x * w` where `x` is infinite and only `x` moves has the
+//! slope `w`, and not `w + inf * 0`. Which slopes are there depends on the formula and on the seeds, never on the
+//! numbers, so in a kernel the compiler knows and no test is left in the loop.
+
+use std::array;
+use std::f64::consts::FRAC_2_SQRT_PI;
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+use super::real::{FloatOps, Num, Real};
+
+/// A number and how fast it changes along `K` directions: forward-mode differentiation.
+///
+/// ```
+/// use foldback_tensor::kernel::{Dual, FloatOps, Formula, Real};
+///
+/// /// The slope of `x.square() + 3.0 * x`, beside its value.
+/// #[derive(Clone, Copy)]
+/// struct Both;
+/// impl Formula<1> for Both {
+///     fn eval<R: Real>(&self, [x]: [R; 1]) -> R where f64: FloatOps<R> {
+///         let x = Dual::<R>::seeded(x, [Some(R::lit(1.0))]);
+///         let y = x.square() + 3.0 * x;
+///         y.value + y.slopes[0].expect("the result depends on x") * 100.0
+///     }
+/// }
+/// use foldback_tensor::{kernel::evaluate, tensor};
+/// assert_eq!(evaluate("both", Both, [&tensor![2.0]])?, tensor![710.0]); // 10 and 7
+/// # Ok::<(), foldback_tensor::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Dual<R, const K: usize = 1> {
+    /// the number itself
+    pub value: R,
+    /// along each direction, the derivative; none where the number does not depend on what was seeded
+    pub slopes: [Option<R>; K],
+}
+
+impl<R: Real, const K: usize> Dual<R, K> {
+    /// A number that does not change.
+    #[inline(always)]
+    pub fn constant(value: R) -> Self {
+        Dual { value, slopes: [None; K] }
+    }
+
+    /// A number with slopes given.
+    #[inline(always)]
+    pub fn seeded(value: R, slopes: [Option<R>; K]) -> Self {
+        Dual { value, slopes }
+    }
+
+    #[inline(always)]
+    fn moves(&self) -> bool {
+        self.slopes.iter().any(Option::is_some)
+    }
+
+    /// A function of one number: `value`, and each slope `apply(slope, factor)`. The factor is made once, if at all.
+    #[inline(always)]
+    fn chain<P: Copy>(self, value: R, factor: impl FnOnce() -> P, apply: impl Fn(R, P) -> R) -> Self {
+        if !self.moves() {
+            return Dual::constant(value);
+        }
+        let factor = factor();
+        Dual {
+            value,
+            slopes: array::from_fn(|k| match self.slopes[k] {
+                Some(s) => Some(apply(s, factor)),
+                None => None,
+            }),
+        }
+    }
+
+    /// The same function, of which another slope is a further term.
+    #[inline(always)]
+    fn join(self, o: Self) -> Self {
+        Dual {
+            value: self.value,
+            slopes: array::from_fn(|k| match (self.slopes[k], o.slopes[k]) {
+                (Some(a), Some(b)) => Some(a + b),
+                (a, None) => a,
+                (None, b) => b,
+            }),
+        }
+    }
+}
+
+impl<R: Real, const K: usize> Add for Dual<R, K> {
+    type Output = Self;
+    #[inline(always)]
+    fn add(self, o: Self) -> Self {
+        Dual { value: self.value + o.value, ..self }.join(o)
+    }
+}
+impl<R: Real, const K: usize> Sub for Dual<R, K> {
+    type Output = Self;
+    #[inline(always)]
+    fn sub(self, o: Self) -> Self {
+        let y = self.value - o.value;
+        Dual { value: y, ..self }.join(o.chain(y, || (), |s, ()| -s))
+    }
+}
+impl<R: Real, const K: usize> Mul for Dual<R, K> {
+    type Output = Self;
+    #[inline(always)]
+    fn mul(self, o: Self) -> Self {
+        let y = self.value * o.value;
+        self.chain(y, || o.value, |s, f| s * f).join(o.chain(y, || self.value, |s, f| s * f))
+    }
+}
+impl<R: Real, const K: usize> Div for Dual<R, K> {
+    type Output = Self;
+    #[inline(always)]
+    fn div(self, o: Self) -> Self {
+        let y = self.value / o.value;
+        self.chain(y, || o.value, |s, f| s / f).join(o.chain(y, || y / o.value, |s, f| -s * f))
+    }
+}
+impl<R: Real, const K: usize> Neg for Dual<R, K> {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        self.chain(-self.value, || (), |s, ()| -s)
+    }
+}
+
+macro_rules! with_number {
+    ($trait:ident, $f:ident, $slope:expr) => {
+        impl<R: Real, const K: usize> $trait<f64> for Dual<R, K> {
+            type Output = Self;
+            #[inline(always)]
+            fn $f(self, c: f64) -> Self {
+                self.chain($trait::$f(self.value, c), || c, $slope)
+            }
+        }
+        impl<R: Real, const K: usize> $trait<Dual<R, K>> for f64 {
+            type Output = Dual<R, K>;
+            #[inline(always)]
+            fn $f(self, o: Dual<R, K>) -> Dual<R, K> {
+                $trait::$f(Dual::lit(self), o)
+            }
+        }
+    };
+}
+with_number!(Add, add, |s, _| s);
+with_number!(Sub, sub, |s, _| s);
+with_number!(Mul, mul, |s, c| s * c);
+with_number!(Div, div, |s, c| s / c);
+
+impl<R: Real, const K: usize> Num for Dual<R, K> {
+    type Mask = R::Mask;
+    #[inline(always)]
+    fn lit(v: f64) -> Self {
+        Dual::constant(R::lit(v))
+    }
+    #[inline(always)]
+    fn lt(self, o: Self) -> R::Mask {
+        self.value.lt(o.value)
+    }
+    #[inline(always)]
+    fn le(self, o: Self) -> R::Mask {
+        self.value.le(o.value)
+    }
+    #[inline(always)]
+    fn eq(self, o: Self) -> R::Mask {
+        self.value.eq(o.value)
+    }
+    #[inline(always)]
+    fn and(a: R::Mask, b: R::Mask) -> R::Mask {
+        R::and(a, b)
+    }
+    #[inline(always)]
+    fn or(a: R::Mask, b: R::Mask) -> R::Mask {
+        R::or(a, b)
+    }
+    #[inline(always)]
+    fn not(a: R::Mask) -> R::Mask {
+        R::not(a)
+    }
+    #[inline(always)]
+    fn select(mask: R::Mask, yes: Self, no: Self) -> Self {
+        Dual {
+            value: R::select(mask, yes.value, no.value),
+            slopes: array::from_fn(|k| match (yes.slopes[k], no.slopes[k]) {
+                (None, None) => None,
+                (Some(yes), None) => Some(R::select(mask, yes, R::lit(0.0))),
+                (None, Some(no)) => Some(R::select(mask, R::lit(0.0), no)),
+                (Some(yes), Some(no)) => Some(R::select(mask, yes, no)),
+            }),
+        }
+    }
+    #[inline(always)]
+    fn abs(self) -> Self {
+        self.chain(self.value.abs(), || self.value.sign(), |s, f| s * f)
+    }
+    #[inline(always)]
+    fn sign(self) -> Self {
+        // Zero whatever the slope was: a NaN does not get through, as in the table.
+        self.chain(self.value.sign(), || (), |_, ()| R::lit(0.0))
+    }
+    #[inline(always)]
+    fn maximum(self, o: Self) -> Self {
+        extreme(self, o, self.value.maximum(o.value), |a, b| a.lt(b))
+    }
+    #[inline(always)]
+    fn minimum(self, o: Self) -> Self {
+        extreme(self, o, self.value.minimum(o.value), |a, b| a.gt(b))
+    }
+    #[inline(always)]
+    fn square(self) -> Self {
+        self.chain(self.value.square(), || self.value * 2.0, |s, f| s * f)
+    }
+}
+
+/// The larger or smaller of two: equal ones share by halves, the one that `loses` gets nothing.
+#[inline(always)]
+fn extreme<R: Real, const K: usize>(
+    a: Dual<R, K>,
+    b: Dual<R, K>,
+    y: R,
+    loses: impl Fn(R, R) -> R::Mask,
+) -> Dual<R, K> {
+    let share =
+        |s: R, (tie, lost): (R::Mask, R::Mask)| R::select(tie, s * 0.5, R::select(lost, R::lit(0.0), s));
+    let (u, v) = (a.value, b.value);
+    a.chain(y, || (u.eq(v), loses(u, v)), share).join(b.chain(y, || (u.eq(v), loses(v, u)), share))
+}
+
+/// Beside `f64: FloatOps<R>`, `p - 1.0` would be an operation that gives an `R`.
+const fn one_less(p: f64) -> f64 {
+    p - 1.0
+}
+
+impl<R: Real, const K: usize> Real for Dual<R, K>
+where
+    f64: FloatOps<R>,
+{
+    #[inline(always)]
+    fn exp(self) -> Self {
+        let y = self.value.exp();
+        self.chain(y, || y, |s, y| s * y)
+    }
+    #[inline(always)]
+    fn expm1(self) -> Self {
+        let y = self.value.expm1();
+        self.chain(y, || y + 1.0, |s, f| s * f)
+    }
+    #[inline(always)]
+    fn ln(self) -> Self {
+        self.chain(self.value.ln(), || self.value, |s, a| s / a)
+    }
+    #[inline(always)]
+    fn log1p(self) -> Self {
+        self.chain(self.value.log1p(), || self.value + 1.0, |s, f| s / f)
+    }
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        let y = self.value.sqrt();
+        self.chain(y, || y * 2.0, |s, f| s / f)
+    }
+    #[inline(always)]
+    fn sin(self) -> Self {
+        self.chain(self.value.sin(), || self.value.cos(), |s, f| s * f)
+    }
+    #[inline(always)]
+    fn cos(self) -> Self {
+        self.chain(self.value.cos(), || -self.value.sin(), |s, f| s * f)
+    }
+    #[inline(always)]
+    fn tanh(self) -> Self {
+        let y = self.value.tanh();
+        self.chain(y, || 1.0 - y * y, |s, f| s * f)
+    }
+    #[inline(always)]
+    fn sigmoid(self) -> Self {
+        let y = self.value.sigmoid();
+        self.chain(y, || (1.0 - y) * y, |s, f| s * f)
+    }
+    #[inline(always)]
+    fn erf(self) -> Self {
+        let a = self.value;
+        self.chain(a.erf(), || (-(a * a)).exp() * FRAC_2_SQRT_PI, |s, f| s * f)
+    }
+    #[inline(always)]
+    fn pow(self, o: Self) -> Self {
+        let (a, b) = (self.value, o.value);
+        let (y, zero) = (a.pow(b), R::lit(0.0));
+        let base = self.chain(
+            y,
+            || (b.eq(zero), b * a.pow(b - 1.0)),
+            |s, (flat, f)| R::select(flat, R::lit(0.0), s * f),
+        );
+        let exponent = || R::select(R::and(a.eq(zero), b.ge(zero)), zero, y * a.ln());
+        base.join(o.chain(y, exponent, |s, f| s * f))
+    }
+    #[inline(always)]
+    fn pow_number(self, exponent: f64) -> Self {
+        let y = self.value.pow_number(exponent);
+        if exponent == 0.0 {
+            return self.chain(y, || (), |_, ()| R::lit(0.0));
+        }
+        self.chain(y, || exponent * self.value.pow_number(one_less(exponent)), |s, f| s * f)
+    }
+    #[inline(always)]
+    fn rsqrt(self) -> Self {
+        let y = self.value.rsqrt();
+        self.chain(y, || y * y * y, |s, f| s * -0.5 * f)
+    }
+    #[inline(always)]
+    fn reciprocal(self) -> Self {
+        let y = self.value.reciprocal();
+        self.chain(y, || y * y, |s, f| -s * f)
+    }
+}

@@ -1,0 +1,215 @@
+//! The block kernel of a formula's gradients: all that are wanted, in one pass over the operands.
+
+use std::array;
+
+use smallvec::SmallVec;
+
+use super::dual::Dual;
+use super::formula::{Formula, typed};
+use super::lane::{Float, Lane};
+use super::level::{Level, level};
+use super::real::FloatOps;
+use super::{BlockKernel, doors::door};
+use crate::buffer::Storage;
+use crate::dtype::{Block, BlockMut, DType};
+use crate::iter::BLOCK;
+
+/// The gradients of a [`Formula`] by duals: inputs `g, x0, x1, ...`, one output per wanted input with `g * dF/dxk`.
+///
+/// ```
+/// use foldback_tensor::{kernel::{self, FloatOps, Formula, GradientKernel, Real}, tensor};
+/// #[derive(Clone, Copy)]
+/// struct Scaled;
+/// impl Formula<2> for Scaled {
+///     fn eval<R: Real>(&self, [x, w]: [R; 2]) -> R where f64: FloatOps<R> { (x * w).tanh() }
+/// }
+/// // The gradient of `w`, summed over the rows that it was broadcast to.
+/// let kernel = GradientKernel::new(Scaled, &[1]);
+/// let (g, x, w) = (tensor![[1.0], [3.0]], tensor![[2.0], [5.0]], tensor![0.0]);
+/// assert_eq!(kernel::fold_to("scaled", &kernel, &[&g, &x, &w], &[1].into(), None)?, tensor![17.0]);
+/// # Ok::<(), foldback_tensor::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct GradientKernel<F, const N: usize> {
+    formula: F,
+    /// per output, the input it is the gradient of
+    wanted: SmallVec<[usize; 4]>,
+}
+
+impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
+    /// The kernel of the gradients of these inputs, which its outputs stand in the order of.
+    ///
+    /// # Panics
+    /// If there is no such input, or one is named twice.
+    pub fn new(formula: F, wanted: &[usize]) -> Self {
+        const { assert!(0 < N && N <= 7, "there are loops for one to seven inputs") };
+        let fits = |(at, k): (usize, &usize)| *k < N && !wanted[..at].contains(k);
+        assert!(wanted.iter().enumerate().all(fits), "gradients of the inputs {wanted:?} of {N}");
+        GradientKernel { formula, wanted: wanted.into() }
+    }
+
+    fn typed_run<T: Float>(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
+        let [g] = typed::<T, 1>(&inputs[..1]);
+        let x: [&[T]; N] = typed(&inputs[1..]);
+        let mut out: [Option<&mut [T]>; N] = [const { None }; N];
+        for (block, &input) in outputs.iter_mut().zip(&self.wanted) {
+            let len = block.len();
+            out[input] = T::slice_mut(block.range(0, len));
+        }
+        let unwanted = N - self.wanted.len();
+        if unwanted == 0 {
+            let out = out.map(|o| o.expect("every gradient is wanted once"));
+            return gradients::<T, F, N>(&self.formula, g, x, out);
+        }
+        // The loop computes all gradients; those that nobody wants go to scratch memory, block by block.
+        let room = g.len().min(BLOCK);
+        let mut scratch = Storage::stale(T::DTYPE, unwanted * room);
+        let scratch = T::slice_mut(scratch.block_mut()).expect("it was made of this type");
+        for start in (0..g.len()).step_by(room.max(1)) {
+            let piece = start..g.len().min(start + room);
+            let mut rest = scratch.chunks_exact_mut(room);
+            let out = out.each_mut().map(|o| match o {
+                Some(o) => &mut o[piece.clone()],
+                None => &mut rest.next().expect("one piece for each that is not wanted")[..piece.len()],
+            });
+            gradients::<T, F, N>(&self.formula, &g[piece.clone()], x.map(|x| &x[piece.clone()]), out);
+        }
+    }
+}
+
+impl<F: Formula<N>, const N: usize> BlockKernel for GradientKernel<F, N> {
+    fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
+        match outputs[0].dtype() {
+            DType::F32 => self.typed_run::<f32>(inputs, outputs),
+            DType::F64 => self.typed_run::<f64>(inputs, outputs),
+            other => unreachable!("gradients of a formula over real numbers were planned for {other}"),
+        }
+    }
+}
+
+door! {
+    /// `out[k][i] = g[i] * dF/dxk`, at `x[0][i], x[1][i], ...`.
+    fn gradients[T: Float, F: Formula<N>, const N: usize][T, F, N](f: &F, g: &[T], x: [&[T]; N], out: [&mut [T]; N]);
+    body gradients_body
+}
+
+/// Hands every output to the loop as an argument of its own: of arguments the compiler knows that they do not overlap,
+/// which it must for many outputs to be written in one vectorised loop.
+macro_rules! loops {
+    ($($name:ident: $($out:ident)+;)*) => {
+        #[inline(always)]
+        fn gradients_body<const FMA: bool, T: Float, F: Formula<N>, const N: usize>(
+            f: &F,
+            g: &[T],
+            x: [&[T]; N],
+            mut out: [&mut [T]; N],
+        ) where
+            f64: FloatOps<Lane<T, FMA>>,
+        {
+            match &mut out[..] {
+                $([$($out),+] => $name::<FMA, T, F, N>(f, g, x, $($out),+),)*
+                _ => unreachable!("a formula has one to seven operands"),
+            }
+        }
+        $(
+            #[inline(always)]
+            #[allow(clippy::too_many_arguments)]
+            fn $name<const FMA: bool, T: Float, F: Formula<N>, const N: usize>(
+                f: &F,
+                g: &[T],
+                x: [&[T]; N],
+                $($out: &mut [T]),+
+            ) where
+                f64: FloatOps<Lane<T, FMA>>,
+            {
+                let n = g.len();
+                let x = x.map(|x| &x[..n]);
+                $(let $out = &mut $out[..n];)+
+                for i in 0..n {
+                    let seed = Lane::<T, FMA>(g[i]);
+                    let y = f.eval::<Dual<Lane<T, FMA>, N>>(array::from_fn(|k| {
+                        let slopes = array::from_fn(|along| if along == k { Some(seed) } else { None });
+                        Dual::seeded(Lane(x[k][i]), slopes)
+                    }));
+                    let mut slopes = y.slopes.iter().map(|s| s.map_or(T::of(0.0), |s| s.0));
+                    $($out[i] = slopes.next().unwrap_or(T::of(0.0));)+
+                }
+            }
+        )*
+    };
+}
+loops! {
+    gradients_1: a;
+    gradients_2: a b;
+    gradients_3: a b c;
+    gradients_4: a b c d;
+    gradients_5: a b c d e;
+    gradients_6: a b c d e h;
+    gradients_7: a b c d e h j;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::Real;
+
+    #[derive(Clone, Copy)]
+    struct Squash;
+    impl Formula<3> for Squash {
+        #[inline(always)]
+        fn eval<R: Real>(&self, [x, w, b]: [R; 3]) -> R
+        where
+            f64: FloatOps<R>,
+        {
+            (x * w + b).tanh() * x
+        }
+    }
+
+    /// The derivatives of the same, by hand.
+    fn by_hand(g: f64, [x, w, b]: [f64; 3]) -> [f64; 3] {
+        let t = (x * w + b).tanh();
+        let inner = g * x * (1.0 - t * t);
+        [inner * w + g * t, inner * x, inner]
+    }
+
+    fn gradients_of<T: Float>(wanted: &[usize], inputs: &[Vec<T>]) -> Vec<Vec<T>> {
+        let n = inputs[0].len();
+        let blocks: Vec<Block<'_>> = inputs.iter().map(|x| T::block(x)).collect();
+        let mut outputs = vec![vec![T::of(-9.0); n]; wanted.len()];
+        let mut out: Vec<BlockMut<'_>> = outputs.iter_mut().map(|o| T::block_mut(o)).collect();
+        GradientKernel::new(Squash, wanted).run(&blocks, &mut out);
+        outputs
+    }
+
+    #[test]
+    #[should_panic(expected = "gradients of the inputs [1, 1] of 3")]
+    fn an_input_has_one_gradient() {
+        GradientKernel::new(Squash, &[1, 1]);
+    }
+
+    #[test]
+    fn every_choice_of_gradients_at_every_length() {
+        let choices: [&[usize]; 9] =
+            [&[0], &[1], &[2], &[0, 1], &[2, 0], &[1, 2], &[0, 1, 2], &[2, 1, 0], &[1, 0, 2]];
+        for n in (0..70).chain([127, 1024, 1025, 2500]) {
+            let number = |k: usize, i: usize| ((k * 37 + i * 11) % 101) as f64 / 40.0 - 1.25;
+            let inputs: Vec<Vec<f64>> = (0..4).map(|k| (0..n).map(|i| number(k, i)).collect()).collect();
+            let single: Vec<Vec<f32>> =
+                inputs.iter().map(|x| x.iter().map(|&v| v as f32).collect()).collect();
+            for wanted in choices {
+                let (double, single) = (gradients_of(wanted, &inputs), gradients_of(wanted, &single));
+                for (at, &k) in wanted.iter().enumerate() {
+                    for i in 0..n {
+                        let x = [inputs[1][i], inputs[2][i], inputs[3][i]];
+                        let expected = by_hand(inputs[0][i], x)[k];
+                        assert!((double[at][i] - expected).abs() < 1e-14, "{wanted:?}, {k} at {i} of {n}");
+                        assert!(
+                            (single[at][i] as f64 - expected).abs() < 5e-6,
+                            "{wanted:?}, {k} at {i} of {n}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Formulas behind a pointer: evaluated over broadcast operands, and what a reduction of them is folded to.
+
+use smallvec::SmallVec;
+
+use super::kernel::{common_shape, float_type};
+use crate::error::Result;
+use crate::iter::{self, Operand};
+use crate::kernels::BlockKernel;
+use crate::shape::{Axes, Shape};
+use crate::tensor::Tensor;
+
+/// Evaluates a kernel with one output over broadcast operands, in their common floating-point type: what
+/// [`evaluate`](super::kernel::evaluate) does with a formula.
+///
+/// # Errors
+/// `Broadcast` if the shapes do not fit together.
+///
+/// ```
+/// use foldback_tensor::{kernel::{self, FloatKernel, FloatOps, Formula, Real}, tensor};
+/// #[derive(Clone, Copy)]
+/// struct Product;
+/// impl Formula<2> for Product {
+///     fn eval<R: Real>(&self, [a, b]: [R; 2]) -> R where f64: FloatOps<R> { a * b }
+/// }
+/// let kernel: &dyn kernel::BlockKernel = &FloatKernel(Product);
+/// let y = kernel::run("mul", kernel, &[&tensor![1.0, 2.0], &tensor![3.0]])?;
+/// assert_eq!(y, tensor![3.0, 6.0]);
+/// # Ok::<(), foldback_tensor::Error>(())
+/// ```
+pub fn run(op: &'static str, kernel: &dyn BlockKernel, operands: &[&Tensor]) -> Result<Tensor> {
+    let dtype = float_type(operands);
+    let shape = common_shape(op, operands)?;
+    let operands: SmallVec<[Operand<'_>; 4]> = operands.iter().map(|t| Operand::new(t, dtype)).collect();
+    Ok(iter::map(kernel, &operands, shape, dtype))
+}
+
+/// What a reduction of a formula over some axes is folded to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reduction {
+    /// the common shape of the operands
+    pub full: Shape,
+    /// the same with size 1 on the reduced axes: what to hand to [`fold_to`](super::kernel::fold_to)
+    pub kept: Shape,
+    /// the same without the reduced axes
+    pub dropped: Shape,
+    /// how many elements are folded into each result
+    pub count: usize,
+}
+
+/// The shapes of a reduction of broadcast operands.
+///
+/// # Errors
+/// `Broadcast` if the operands do not fit together; `AxisOutOfRange`, `DuplicateAxis`.
+///
+/// ```
+/// use foldback_tensor::{kernel, tensor};
+/// let r = kernel::reduction("mse", &[&tensor![[1.0], [2.0]], &tensor![1.0, 2.0, 3.0]], &1.into())?;
+/// assert_eq!((&r.full, &r.kept, &r.dropped, r.count), (&[2, 3].into(), &[2, 1].into(), &[2].into(), 3));
+/// # Ok::<(), foldback_tensor::Error>(())
+/// ```
+pub fn reduction(op: &'static str, operands: &[&Tensor], axes: &Axes) -> Result<Reduction> {
+    let full = common_shape(op, operands)?;
+    let reduced = axes.flags(op, &full)?;
+    let sizes = || full.iter().zip(&reduced).map(|(&size, &r)| (size, r));
+    let kept = sizes().map(|(size, r)| if r { 1 } else { size }).collect::<Vec<_>>().into();
+    let dropped = sizes().filter(|s| !s.1).map(|s| s.0).collect::<Vec<_>>().into();
+    let count = sizes().filter(|s| s.1).map(|s| s.0).product();
+    Ok(Reduction { full, kept, dropped, count })
+}
