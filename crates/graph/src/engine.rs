@@ -10,14 +10,15 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::panic::Location;
 use std::sync::Arc;
 
-use foldback_tensor::{Shape, Tensor, kernel, set_thread_modes, thread_modes};
+use foldback_tensor::kernel::{self, BlockKernel, JointKernel};
+use foldback_tensor::{GRAIN, Shape, Tensor, set_thread_modes, thread_modes};
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
 use crate::gradient::{Gradient, add_gradients, add_tensors, call_function, dense, fit, saved_value};
 use crate::hooks::Hooks;
 use crate::mode::{GradMode, INHERITS_LINE};
-use crate::node::{Edge, InputMetadata, Kind, Node, OUTPUT};
+use crate::node::{Edge, InputMetadata, Kind, Node, OUTPUT, Unpacked};
 use crate::table::{Rule, Slot};
 use crate::var::{Var, VarKind, expect_fit};
 
@@ -228,6 +229,9 @@ impl GraphTask {
         g: &Tensor,
     ) -> Result<()> {
         let saved = node.unpack(self.options.retain_graph)?;
+        if rule.gradients.len() > 1 && self.run_jointly(node, rule, params, g, &saved)? {
+            return Ok(());
+        }
         for (input, (gradient, edge)) in rule.gradients.iter().zip(&node.next_edges).enumerate() {
             let Some(edge) = edge else { continue };
             if self.path.as_ref().is_some_and(|p| !p.contains(&edge.node.sequence)) {
@@ -263,6 +267,69 @@ impl GraphTask {
             *self.slot(edge) = Some(Var::constant(sum));
         }
         Ok(())
+    }
+
+    /// Evaluates several formulas of a row in one read of what they name. Returns `false`, and has done nothing, where
+    /// that would be no gain: there is one gradient to compute, or little, or `g` is compressed, so that each formula
+    /// had better be evaluated where its own operands move.
+    fn run_jointly(
+        &mut self,
+        node: &Arc<Node>,
+        rule: &'static Rule,
+        params: &[f64; 2],
+        g: &Tensor,
+        saved: &Unpacked,
+    ) -> Result<bool> {
+        if g.numel() <= GRAIN || !g.is_contiguous() {
+            return Ok(false);
+        }
+        let on_path = |e: &Edge| self.path.as_ref().is_none_or(|p| p.contains(&e.node.sequence));
+        let wanted: SmallVec<[(usize, &Edge); 3]> = (0..rule.gradients.len())
+            .filter(|&i| !rule.gradients[i].passes)
+            .filter_map(|i| Some((i, node.next_edges[i].as_ref()?)))
+            .filter(|(_, e)| on_path(e))
+            .collect();
+        if wanted.len() < 2 || wanted.len() < node.next_edges.iter().flatten().count() {
+            return Ok(false);
+        }
+        let mut slots: SmallVec<[Slot; 4]> = SmallVec::new();
+        let mut kernels: SmallVec<[(Box<dyn BlockKernel>, SmallVec<[usize; 4]>); 2]> = SmallVec::new();
+        for &(i, _) in &wanted {
+            let gradient = &rule.gradients[i];
+            let place = |slot: &Slot| {
+                slots.iter().position(|s| s == slot).unwrap_or_else(|| {
+                    slots.push(*slot);
+                    slots.len() - 1
+                })
+            };
+            let reads = gradient.operands.iter().map(place).collect();
+            kernels.push(((gradient.kernel)(params), reads));
+        }
+        let operand = |slot: &Slot| match slot {
+            Slot::Grad => g,
+            Slot::Input(i) => saved_value(saved, *i),
+            Slot::Output => saved_value(saved, OUTPUT),
+        };
+        let operands: SmallVec<[&Tensor; 4]> = slots.iter().map(operand).collect();
+        // Apart, each formula is computed in the type of its own operands.
+        if operands.iter().any(|t| t.dtype() != g.dtype()) {
+            return Ok(false);
+        }
+        let outputs: SmallVec<[(&dyn BlockKernel, &[usize]); 2]> =
+            kernels.iter().map(|(kernel, reads)| (&**kernel, &reads[..])).collect();
+        let targets = wanted.iter().map(|(_, edge)| {
+            let shape = &edge.node.metadata[edge.nr as usize].shape;
+            kernel::Target { shape, prior: self.waiting(edge) }
+        });
+        let targets = targets.collect();
+        let sums = kernel::fold_jointly(node.name(), &JointKernel(&outputs), &operands, targets)
+            .map_err(|e| in_backward(node, e.into()))?;
+        for ((_, edge), sum) in wanted.into_iter().zip(sums) {
+            let meta = &edge.node.metadata[edge.nr as usize];
+            // Both inputs may be one variable.
+            self.seed(edge, Var::constant(sum.to_dtype(meta.dtype)));
+        }
+        Ok(true)
     }
 
     fn capture(&mut self, node: &Arc<Node>, buffer: &[Option<Var>]) {

@@ -63,6 +63,7 @@ macro_rules! pointwise {
                         let kernel = foldback_tensor::kernel::FloatKernel::<Kernel, N>(Kernel(*params));
                         foldback_tensor::kernel::fold_to($crate::table::names::shown(stringify!($name)), &kernel, operands, shape, prior)
                     },
+                    kernel: |params| Box::new(foldback_tensor::kernel::FloatKernel::<Kernel, N>(Kernel(*params))),
                     trace: |params, operands| {
                         use foldback_tensor::kernel::Formula;
                         let kernel = Kernel(*params);

@@ -53,6 +53,8 @@ pub(crate) struct Gradient {
     pub(crate) passes: bool,
     /// evaluates the formula and folds the result to a shape, adding what waits there already
     pub(crate) fold: Fold,
+    /// the formula as a kernel, to be evaluated together with others
+    pub(crate) kernel: fn(&[f64; 2]) -> Box<dyn foldback_tensor::kernel::BlockKernel>,
     /// records the formula
     pub(crate) trace: fn(&[f64; 2], &[&Var]) -> Result<Var>,
 }
