@@ -408,6 +408,8 @@ const COMPOSED: &[Composed] = &[
     ("div_floor number", &[&[2, 3]], Domain::Any, |x| x[0].div_floor(0.7)),
     ("div_trunc", &[&[2, 3], &[3]], Domain::NonZero, |x| x[0].div_trunc(&x[1])),
     ("div_trunc number", &[&[2, 3]], Domain::Any, |x| x[0].div_trunc(-0.7)),
+    ("linear", &[&[2, 4, 3], &[2, 3], &[2]], Domain::Any, |x| x[0].linear(&x[1], Some(&x[2]))),
+    ("linear without a bias", &[&[4, 3], &[2, 3]], Domain::Any, |x| x[0].linear(&x[1], None)),
     ("pow", &[&[2, 3], &[3]], Domain::Positive, |x| x[0].pow(&x[1])),
     ("pow number", &[&[2, 3]], Domain::Any, |x| x[0].pow(3.0)),
     ("pow zero", &[&[2, 3]], Domain::Any, |x| x[0].pow(0.0)),

@@ -219,7 +219,22 @@ impl<'a> LinearBuilder<'a> {
 /// ```
 #[track_caller]
 pub fn linear(input: &Var, weight: &Var, bias: Option<&Var>) -> Result<Var> {
-    // A weight [in] without a bias is one output whose axis is dropped.
+    let value = match bias {
+        // As a sum its type is the common one.
+        Some(b) if weight.rank() != 2 || b.dtype() != weight.dtype() => {
+            check(input, weight, bias)?;
+            return Ok(input.linear(weight, None)?.add(b)?);
+        }
+        // A weight [in] without a bias is one output whose axis is dropped.
+        None if weight.rank() == 1 => input.matmul(weight),
+        _ => input.linear(weight, bias),
+    };
+    // What is wrong is looked up when something is.
+    value.map_err(|e| check(input, weight, bias).err().unwrap_or(e.into()))
+}
+
+/// Refuses shapes that do not fit, in this crate's words.
+fn check(input: &Var, weight: &Var, bias: Option<&Var>) -> Result<()> {
     if weight.rank() != 1 || bias.is_some() {
         check_parameters(weight, bias)?;
     }
@@ -227,11 +242,7 @@ pub fn linear(input: &Var, weight: &Var, bias: Option<&Var>) -> Result<Var> {
     if shape.last() != Some(&expected) {
         return Err(Error::Features { op: "linear", expected, found: shape });
     }
-    let product = input.matmul(&weight.t()?)?;
-    match bias {
-        Some(b) => Ok(product.add(b)?),
-        None => Ok(product),
-    }
+    Ok(())
 }
 
 fn check_parameters(weight: &Var, bias: Option<&Var>) -> Result<()> {
@@ -307,7 +318,7 @@ mod tests {
         let y = y.sum(.., false).unwrap();
         y.backward().unwrap();
         let foldback_graph::Error::Freed { op, location } = y.backward().unwrap_err() else { panic!() };
-        assert_eq!((op, location.file(), location.line()), ("matmul", file!(), called));
+        assert_eq!((op, location.file(), location.line()), ("linear", file!(), called));
     }
 
     #[test]

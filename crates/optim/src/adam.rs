@@ -192,9 +192,15 @@ macro_rules! adam {
         impl Optimizer for $name {
             fn step(&mut self) -> Result<()> {
                 let o = self.options;
+                // Parameters have mostly seen as many steps as one another, and then share the powers of the betas.
+                let mut last: Option<(i32, Step)> = None;
                 self.parameters.step(|p, state, g| {
                     let t = state.steps.saturating_add(1);
-                    let step = Step::new(&o, $decoupled, t);
+                    let step = match last {
+                        Some((same, step)) if same == t => step,
+                        _ => Step::new(&o, $decoupled, t),
+                    };
+                    last = Some((t, step));
                     let (m, v) = (zeros_once(&mut state.first, g), zeros_once(&mut state.second, g));
                     if o.amsgrad {
                         let largest = zeros_once(&mut state.largest, g);

@@ -11,6 +11,9 @@ pub(crate) struct Parameters<S> {
     optimizer: &'static str,
     vars: Vec<Var>,
     states: Vec<S>,
+    /// Room for the gradients of a step. Empty between steps: a gradient that is held here could not be written in place
+    /// by the next backward pass.
+    grads: Vec<Option<Tensor>>,
 }
 
 impl<S: Default> Parameters<S> {
@@ -28,7 +31,8 @@ impl<S: Default> Parameters<S> {
             }
         }
         let states = vars.iter().map(|_| S::default()).collect();
-        Ok(Parameters { optimizer, vars, states })
+        let grads = Vec::with_capacity(vars.len());
+        Ok(Parameters { optimizer, vars, states, grads })
     }
 
     pub(crate) fn vars(&self) -> &[Var] {
@@ -38,10 +42,17 @@ impl<S: Default> Parameters<S> {
     /// Calls `update` with the value, the state and the gradient of every parameter that has one, see Note [A step].
     pub(crate) fn step(
         &mut self,
-        mut update: impl FnMut(&mut Tensor, &mut S, &Tensor) -> foldback_tensor::Result<()>,
+        update: impl FnMut(&mut Tensor, &mut S, &Tensor) -> foldback_tensor::Result<()>,
     ) -> Result<()> {
-        let grads: Vec<Option<Tensor>> = self.vars.iter().map(Var::grad).collect();
-        for (index, (var, grad)) in self.vars.iter().zip(&grads).enumerate() {
+        self.grads.extend(self.vars.iter().map(Var::grad));
+        let done = self.check().and_then(|()| self.apply(update));
+        self.grads.clear();
+        done
+    }
+
+    /// Refuses gradients that do not fit their parameters.
+    fn check(&self) -> Result<()> {
+        for (index, (var, grad)) in self.vars.iter().zip(&self.grads).enumerate() {
             if let Some(g) = grad
                 && (*g.shape() != var.shape() || g.dtype() != var.dtype())
             {
@@ -55,7 +66,14 @@ impl<S: Default> Parameters<S> {
                 });
             }
         }
-        for ((var, state), grad) in self.vars.iter().zip(&mut self.states).zip(&grads) {
+        Ok(())
+    }
+
+    fn apply(
+        &mut self,
+        mut update: impl FnMut(&mut Tensor, &mut S, &Tensor) -> foldback_tensor::Result<()>,
+    ) -> Result<()> {
+        for ((var, state), grad) in self.vars.iter().zip(&mut self.states).zip(&self.grads) {
             if let Some(g) = grad {
                 var.update_in_place(|value| Ok(update(value, state, g)?))?;
             }

@@ -1,5 +1,7 @@
 //! Rows of matrix products.
 
+use foldback_tensor::kernel;
+
 use super::macros::function;
 use crate::error::Result;
 use crate::gradient::Flow;
@@ -16,7 +18,64 @@ fn adjoint(v: &Var) -> Result<Var> {
     v.transpose(-2, -1)
 }
 
+/// The gradient of the weight of a linear map: `g^T @ x`, which the engine sums over leading axes.
+fn weight_gradient(g: &Var, x: &Var) -> Result<Flow> {
+    // A vector is one row.
+    if g.rank() == 1 { product(g.unsqueeze(-1)?, x.unsqueeze(0)?) } else { product(adjoint(g)?, x.clone()) }
+}
+
+impl Var {
+    /// `self @ weight^T + bias` over the last axis: an input `[.., in]`, a weight `[out, in]` and a bias `[out]` give
+    /// `[.., out]`, in one pass and one node.
+    ///
+    /// # Errors
+    /// `Tensor` if the weight does not have two axes, the shapes do not fit or the types differ.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![[1.0, 2.0]].requires_grad();
+    /// let w = tensor![[3.0, 4.0]].requires_grad();
+    /// let b = tensor![0.5].requires_grad();
+    /// let y = x.linear(&w, Some(&b))?;
+    /// assert_eq!(y.value(), tensor![[11.5]]);
+    /// y.backward()?;
+    /// assert_eq!(w.grad(), Some(tensor![[1.0, 2.0]]));
+    /// assert_eq!(b.grad(), Some(tensor![1.0]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn linear(&self, weight: &Var, bias: Option<&Var>) -> Result<Var> {
+        match bias {
+            Some(bias) => self.linear_biased(weight, bias),
+            None => self.linear_unbiased(weight),
+        }
+    }
+}
+
 function! {
+    fn linear_biased(x, w, b) = kernel::linear("linear", x, w, Some(b));
+        d x: |g, w| product(g.clone(), w.clone());
+        d w: |g, x| weight_gradient(g, x);
+        d b: |g| Ok::<Var, crate::Error>(g.clone());
+        check {
+            "row": [[3] Any, [2, 3] Any, [2] Any] |x| x[0].linear(&x[1], Some(&x[2]));
+            "rows": [[4, 3] Any, [2, 3] Any, [2] Any] |x| x[0].linear(&x[1], Some(&x[2]));
+            "batch": [[2, 4, 3] Any, [2, 3] Any, [2] Any] |x| x[0].linear(&x[1], Some(&x[2]));
+            "one output": [[4, 3] Any, [1, 3] Any, [1] Any] |x| x[0].linear(&x[1], Some(&x[2]));
+            "no rows": [[0, 3] Any, [2, 3] Any, [2] Any] |x| x[0].linear(&x[1], Some(&x[2]));
+            "no inputs": [[4, 0] Any, [2, 0] Any, [2] Any] |x| x[0].linear(&x[1], Some(&x[2]));
+        }
+
+    fn linear_unbiased(x, w) = kernel::linear("linear", x, w, None);
+        d x: |g, w| product(g.clone(), w.clone());
+        d w: |g, x| weight_gradient(g, x);
+        check {
+            "row": [[3] Any, [2, 3] Any] |x| x[0].linear(&x[1], None);
+            "rows": [[4, 3] Any, [2, 3] Any] |x| x[0].linear(&x[1], None);
+            "batch": [[2, 4, 3] Any, [2, 3] Any] |x| x[0].linear(&x[1], None);
+        }
+
     /// The matrix product; see [`Tensor::matmul`](foldback_tensor::Tensor::matmul) for vectors and batches.
     ///
     /// # Errors

@@ -103,7 +103,7 @@ pub(crate) mod names {
 
     /// The name that users see: a row for variables and one for numbers are one operation to them.
     pub(crate) const fn shown(row: &'static str) -> &'static str {
-        let kinds = ["_vars", "_number", "_numbers", "_shape"];
+        let kinds = ["_vars", "_number", "_numbers", "_shape", "_biased", "_unbiased"];
         let mut i = 0;
         while i < kinds.len() {
             if row.len() > kinds[i].len() {

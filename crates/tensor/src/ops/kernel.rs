@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 pub use super::formula::{Reduction, reduction, run};
 pub use super::joint::{JointKernel, Target, fold_jointly};
-pub use super::matmul::matmul_to;
+pub use super::matmul::{linear, matmul_to};
 pub use super::rows::{cross_entropy, cross_entropy_backward, log_softmax_backward, softmax_backward};
 
 pub use crate::kernels::{

@@ -139,6 +139,72 @@ pub fn matmul_to(
     Meta::new(op, a, b)?.run(target, prior)
 }
 
+/// `x @ w^T + bias` over the last axis: `x` of shape `[.., in]`, `w` of shape `[out, in]` and a bias of shape `[out]`
+/// give `[.., out]`.
+///
+/// The result starts as the bias, and the product is added to it where it is computed: no second pass. `w` is read as it
+/// lies.
+///
+/// # Errors
+/// As [`Tensor::matmul`]; `Rank` unless `w` has two axes, `ShapeMismatch` if the bias is not of shape `[out]`,
+/// `DTypeMismatch` if its type is another.
+///
+/// ```
+/// use foldback_tensor::{kernel, tensor};
+/// let (x, w, b) = (tensor![[1.0, 2.0]], tensor![[1.0, 1.0], [0.0, 1.0]], tensor![0.5, -0.5]);
+/// assert_eq!(kernel::linear("linear", &x, &w, Some(&b))?, tensor![[3.5, 1.5]]);
+/// # Ok::<(), foldback_tensor::Error>(())
+/// ```
+#[track_caller]
+pub fn linear(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    if w.rank() != 2 {
+        return Err(Error::Rank { op, expected: "2", found: w.rank() });
+    }
+    let w = w.t()?;
+    let meta = Meta::new(op, x, &w)?;
+    let Some(bias) = bias else { return meta.run(&meta.shape, None) };
+    bias.expect_dtype(op, x.dtype())?;
+    if *bias.dims() != [meta.n] {
+        return Err(Error::ShapeMismatch { op, expected: [meta.n].into(), found: bias.shape().clone() });
+    }
+    let repeats = |(&size, &step): (&usize, &isize)| size > 1 && step == 0;
+    if batch_of(x.dims()).iter().zip(x.strides()).any(repeats) {
+        // Axes that the input is expanded over are computed once.
+        return meta.run(&meta.shape, None)?.add(bias);
+    }
+    meta.run(&meta.shape, Some(rows_of(op, bias, &meta.shape)?))
+}
+
+/// A tensor of this shape, whose rows are all `row`.
+fn rows_of(op: &'static str, row: &Tensor, shape: &Shape) -> Result<Tensor> {
+    fn put<T: Element>(out: &mut [T], row: &Tensor) {
+        let from = T::slice(row.storage.block()).expect("the meta step compares the types");
+        let n = row.dims()[0];
+        if n == 0 {
+            return;
+        }
+        let (start, step) = (row.layout.offset, row.strides()[0]);
+        for line in out.chunks_exact_mut(n) {
+            if step == 1 {
+                line.copy_from_slice(&from[start..start + n]);
+            } else {
+                for (i, o) in line.iter_mut().enumerate() {
+                    *o = from[(start as isize + i as isize * step) as usize];
+                }
+            }
+        }
+    }
+    let len = checked_room(op, shape, row.dtype())?;
+    let mut storage = Storage::stale(row.dtype(), len);
+    match row.dtype() {
+        DType::F32 => put::<f32>(typed_mut(storage.block_mut()), row),
+        DType::F64 => put::<f64>(typed_mut(storage.block_mut()), row),
+        DType::I64 => put::<i64>(typed_mut(storage.block_mut()), row),
+        DType::Bool => unreachable!("the meta step refuses bool"),
+    }
+    Ok(Tensor::from_storage(storage, shape.clone()))
+}
+
 /// A product of operands that must have exactly these ranks.
 #[track_caller]
 fn strict(
@@ -239,18 +305,10 @@ impl<'a> Meta<'a> {
         kept: &dyn Fn(usize) -> bool,
         prior: Option<Tensor>,
     ) -> Result<Tensor> {
-        if self.batch.rank() == 0 && prior.is_none() {
+        if self.batch.rank() == 0 {
             let (a, b) = (matrix(self.a, true), matrix(self.b, false));
-            return self.single(Product {
-                m: self.m,
-                n: self.n,
-                k: self.k,
-                a,
-                b,
-                kept: &[],
-                summed: &[],
-                scale: T::of_count(1),
-            });
+            let (m, n, k, scale) = (self.m, self.n, self.k, T::of_count(1));
+            return self.single(Product { m, n, k, a, b, kept: &[], summed: &[], scale }, prior);
         }
         let mut plan = Plan::<T>::new(self, kept, prior.is_none());
         plan.simplify();
@@ -274,8 +332,12 @@ impl<'a> Meta<'a> {
 }
 
 impl Meta<'_> {
-    /// A product without a batch, into fresh memory.
-    fn single<T: Multiply>(&self, product: Product<'_, T>) -> Result<Tensor> {
+    /// A product without a batch, into fresh memory or added to the prior.
+    fn single<T: Multiply>(&self, product: Product<'_, T>, prior: Option<Tensor>) -> Result<Tensor> {
+        if let Some(mut prior) = prior {
+            product.run(typed_mut(prior.block_mut()), true);
+            return Ok(prior);
+        }
         checked_room(self.op, &self.shape, T::DTYPE)?;
         let mut storage = Storage::stale(T::DTYPE, self.m * self.n);
         product.run(typed_mut(storage.block_mut()), false);
@@ -664,6 +726,53 @@ mod tests {
                     && r[6..].iter().all(|&v| v == n as f32)
             );
         }
+    }
+
+    #[test]
+    fn a_linear_map_is_a_product_and_a_sum() {
+        let shapes: [(&[usize], usize); 7] = [
+            (&[3], 2),
+            (&[4, 3], 2),
+            (&[2, 5, 3], 1),
+            (&[0, 3], 2),
+            (&[4, 0], 2),
+            (&[4, 3], 0),
+            (&[70, 33], 40),
+        ];
+        for (shape, out) in shapes {
+            for dtype in [DType::F32, DType::F64, DType::I64] {
+                let inner = shape[shape.len() - 1];
+                let (x, w) = (numbers(shape, 1, dtype), numbers(&[out, inner], 2, dtype));
+                let bias = numbers(&[out], 3, dtype);
+                let product = naive(&x, &w.t().unwrap());
+                let want = product.add(&bias).unwrap();
+                for x in layouts(&x) {
+                    for w in layouts(&w) {
+                        assert_eq!(linear("t", &x, &w, None).unwrap(), product, "{shape:?} to {out}");
+                        for bias in layouts(&bias) {
+                            let got = linear("t", &x, &w, Some(&bias)).unwrap();
+                            assert_eq!(got, want, "{shape:?} to {out} in {dtype}");
+                        }
+                    }
+                }
+            }
+        }
+        // An axis that the input is expanded over is computed once.
+        let (x, w, bias) = (numbers(&[4, 3], 1, DType::F32), numbers(&[2, 3], 2, DType::F32), [1.0f32, 2.0]);
+        let bias = Tensor::from_vec(bias.to_vec(), [2]).unwrap();
+        let wide = linear("t", &x.expand([5, 4, 3]).unwrap(), &w, Some(&bias)).unwrap();
+        assert_eq!(wide.strides(), [0, 2, 1]);
+        assert_eq!(wide, linear("t", &x, &w, Some(&bias)).unwrap().expand([5, 4, 2]).unwrap());
+        let t = |shape: &[usize]| Tensor::ones(shape, DType::F32);
+        let refused =
+            |x: &[usize], w: &[usize], b: &[usize]| linear("t", &t(x), &t(w), Some(&t(b))).unwrap_err();
+        assert!(matches!(refused(&[4, 3], &[3], &[1]), Error::Rank { expected: "2", found: 1, .. }));
+        assert!(matches!(refused(&[], &[2, 3], &[2]), Error::Rank { found: 0, .. }));
+        assert!(matches!(refused(&[4, 3], &[2, 4], &[2]), Error::Matmul { .. }));
+        assert!(matches!(refused(&[4, 3], &[2, 3], &[3]), Error::ShapeMismatch { .. }));
+        assert!(matches!(refused(&[4, 3], &[2, 3], &[1, 2]), Error::ShapeMismatch { .. }));
+        let double = t(&[2]).to_dtype(DType::F64);
+        assert!(matches!(linear("t", &x, &w, Some(&double)), Err(Error::DTypeMismatch { .. })));
     }
 
     #[test]

@@ -1,13 +1,15 @@
-//! Matrix products, cut into tiles that do not depend on threads: the door to `gemm`, and loops of our own for sizes
-//! that are too small for it.
+//! Matrix products, cut into tiles that do not depend on threads: loops of our own over blocks of results, and the door
+//! to `gemm` for products with a vector.
 //!
 //! Note [The bits of a product]
-//! `gemm` is called on one thread per tile, and the tiles follow from the sizes of the product and the layout of its
+//! A tile is computed on one thread, and the tiles follow from the sizes of the product and the layout of its
 //! operands alone. Each element is written by one tile, whose additions happen in one order, so a product has the same
 //! bits for any number of threads. Long inner sizes with few results are cut into parts, added up in order.
 
+mod block;
 mod gemm;
-mod small;
+mod pack;
+mod registers;
 
 use std::marker::PhantomData;
 
@@ -72,12 +74,26 @@ pub(crate) struct Tile<'a, T> {
     add: bool,
 }
 
+impl<'a, T> Tile<'a, T> {
+    /// The same product seen from the other side, for a result of one column, which lies like a row.
+    fn transposed(self) -> Tile<'a, T> {
+        debug_assert!(self.n == 1 && self.out.stride == 1);
+        let out = Out { stride: self.m, rows: 1, cols: self.m, ..self.out };
+        let (a, b) = (self.b.transposed(), self.a.transposed());
+        Tile { m: 1, n: self.m, k: self.k, a, b, out, scale: self.scale, add: self.add }
+    }
+}
+
 /// Products of at most this many multiplications are one task.
 const TASK: usize = 1 << 21;
 
-/// Rows and columns of a tile of a large product: multiples of what `gemm` keeps in registers at every level.
-const TILE_ROWS: usize = 192;
-const TILE_COLS: usize = 256;
+/// Rows and columns of a tile of a large product: its rows of the left operand, a few hundred inner positions deep, fit
+/// in the second-level cache, and what is laid out of the right one serves many rows.
+const TILE_ROWS: usize = 256;
+const TILE_COLS: usize = 512;
+
+/// Tiles that large products are cut into at least.
+const TILES: usize = 8;
 
 /// Multiplications per part where the inner size is cut.
 const PART: usize = 1 << 22;
@@ -100,20 +116,18 @@ impl Tiles {
         let work = |rows: usize, cols: usize| rows.saturating_mul(cols).saturating_mul(k);
         let (mut rows, mut cols) = (m, n);
         if work(m, n) > TASK {
-            rows = m.min(TILE_ROWS);
-            cols = n.min(TILE_COLS);
-            // Columns first: a right operand that has to be laid out is laid out once per tile of rows.
-            while work(rows, cols) > PART && (cols > TILE_COLS / 2 || rows > TILE_ROWS / 2) {
-                if cols > TILE_COLS / 2 { cols = TILE_COLS / 2 } else { rows = TILE_ROWS / 2 }
-            }
-            while work(rows, cols) > PART && cols > 64 && rows < TILE_ROWS / 2 {
-                cols = (cols / 2).next_multiple_of(64);
+            (rows, cols) = (m.min(TILE_ROWS), n.min(TILE_COLS));
+            let few = |rows: usize, cols: usize| m.div_ceil(rows) * n.div_ceil(cols) < TILES;
+            // Columns first: what is laid out of the right operand is laid out once per tile of rows.
+            while few(rows, cols) && work(rows, cols) > PART && (cols > 64 || rows > 64) {
+                if cols > 64 { cols /= 2 } else { rows /= 2 }
             }
             while work(rows, cols) < TASK && (rows < m || cols < n) {
                 if cols < n { cols = (2 * cols).min(n) } else { rows = (2 * rows).min(m) }
             }
-            // Tiles of like heights, so that no thread waits for the others long.
-            rows = m.div_ceil(m.div_ceil(rows)).next_multiple_of(6).min(m);
+            // Tiles of like sizes, so that no thread waits for the others long.
+            rows = m.div_ceil(m.div_ceil(rows)).next_multiple_of(8).min(m);
+            cols = n.div_ceil(n.div_ceil(cols)).next_multiple_of(16).min(n);
         }
         let across = n.div_ceil(cols.max(1)).max(1);
         Tiles { rows, cols, across, count: across * m.div_ceil(rows.max(1)).max(1) }
@@ -237,16 +251,23 @@ impl<T: Multiply> Product<'_, T> {
     }
 }
 
+/// A row-major matrix of `cols` columns.
+fn row_major<T>(data: &[T], cols: usize) -> Matrix<'_, T> {
+    Matrix { data, start: 0, row_step: cols as isize, col_step: 1 }
+}
+
+impl<'a, T> Matrix<'a, T> {
+    /// The same elements with rows and columns exchanged.
+    pub(crate) fn transposed(self) -> Matrix<'a, T> {
+        Matrix { row_step: self.col_step, col_step: self.row_step, ..self }
+    }
+}
+
 impl<'a, T: Copy> Matrix<'a, T> {
     /// The matrix that starts `by` elements further and then at this row and column.
     fn moved(&self, by: isize, row: usize, col: usize) -> Matrix<'a, T> {
         let start = self.start as isize + by + row as isize * self.row_step + col as isize * self.col_step;
         Matrix { start: start as usize, ..*self }
-    }
-
-    /// The same elements with rows and columns exchanged.
-    pub(crate) fn transposed(self) -> Matrix<'a, T> {
-        Matrix { row_step: self.col_step, col_step: self.row_step, ..self }
     }
 
     /// Panics unless all elements of a batch of these matrices lie in the slice.
@@ -272,6 +293,11 @@ impl<'a, T: Copy> Matrix<'a, T> {
         debug_assert!((i as usize) < self.data.len());
         // SAFETY: as promised by the caller.
         unsafe { *self.data.get_unchecked(i as usize) }
+    }
+
+    /// The first element and what follows it in memory.
+    fn rest(&self) -> &'a [T] {
+        &self.data[self.start..]
     }
 
     /// Where the matrix begins.
@@ -317,6 +343,13 @@ impl<T> Out<'_, T> {
         // SAFETY: the first element is inside the rectangle, by the assertion (rows and columns are not zero).
         let start = unsafe { self.start.add(row * self.stride + col) };
         Out { start, stride: self.stride, rows, cols, life: PhantomData }
+    }
+
+    /// Where the element at a row and a column is.
+    fn place(&mut self, row: usize, col: usize) -> *mut T {
+        assert!(row < self.rows && col < self.cols);
+        // SAFETY: it is inside the rectangle.
+        unsafe { self.start.add(row * self.stride + col) }
     }
 
     /// One row.
@@ -365,9 +398,10 @@ impl Multiply for i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::gemm::{gemm_tile, row_major};
-    use super::small::{small, small_body};
+    use super::block::{blocked, blocked_at};
+    use super::gemm::gemm_tile;
     use super::*;
+    use crate::kernels::level::{Level, detected_level};
 
     fn numbers(n: usize) -> Vec<f64> {
         (0..n).map(|i| ((i * 37 + 5) % 17) as f64 - 8.0).collect()
@@ -378,8 +412,8 @@ mod tests {
     }
 
     #[test]
-    fn the_loops_for_small_sizes_agree_with_gemm_at_every_level() {
-        for (m, n, k) in [(1, 2, 3), (7, 21, 33), (6, 8, 1), (13, 5, 40), (2, 16, 7)] {
+    fn our_loops_agree_with_gemm_at_every_level() {
+        for (m, n, k) in [(1, 2, 3), (7, 21, 33), (6, 8, 1), (13, 5, 40), (2, 16, 7), (40, 70, 600)] {
             let (a, b) = (numbers(m * k), numbers(k * n));
             for add in [false, true] {
                 let run = |f: fn(Tile<'_, f64>)| {
@@ -392,9 +426,18 @@ mod tests {
                     out
                 };
                 let want = run(|t| gemm_tile(t, 1.0));
-                assert_eq!(run(small::<f64, 8>), want, "{m} x {n} x {k}");
-                assert_eq!(run(small_body::<false, f64, 8>), want, "{m} x {n} x {k}");
-                assert_eq!(run(small_body::<true, f64, 8>), want, "{m} x {n} x {k}");
+                assert_eq!(run(blocked::<f64, 8>), want, "{m} x {n} x {k}");
+                for level in [Level::Baseline, Level::Avx2, Level::Avx512] {
+                    if level <= detected_level() {
+                        let mut out = vec![3.0; m * n];
+                        let start = out.as_mut_ptr();
+                        let target = Out { start, stride: n, rows: m, cols: n, life: PhantomData };
+                        let p = product(m, n, k, &a, &b);
+                        let tile = Tile { m, n, k, a: p.a, b: p.b, out: target, scale: 1.0, add };
+                        blocked_at::<f64, 8>(tile, level);
+                        assert_eq!(out, want, "{m} x {n} x {k} at {level:?}");
+                    }
+                }
             }
         }
     }

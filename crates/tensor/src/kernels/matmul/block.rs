@@ -1,0 +1,153 @@
+//! Products computed strip by strip, whatever the layout of the operands.
+//!
+//! Note [Blocks]
+//! A tile is computed strip by strip: `W` columns of the right operand, a few hundred inner positions deep, stay in the
+//! first-level cache while all rows of the left operand pass by. Where such a strip does not lie side by side it is laid
+//! out first, by shuffles if the operand is transposed; so all layouts run at one speed. Of a strip's results a few rows
+//! are kept in registers while the inner index runs.
+
+use std::marker::PhantomData;
+
+use gemm_common::Parallelism;
+
+use super::pack::{SIDE, pack, pack_groups};
+use super::registers::{Block, height};
+use super::{Matrix, Multiply, Out, Tile, row_major};
+use crate::buffer::Buffer;
+use crate::kernels::level::{Level, level};
+
+/// Numbers whose products run in blocks.
+pub(super) trait Fused: Multiply {
+    /// Computes a block of at most [`height`] rows.
+    ///
+    /// # Safety
+    /// Every element that the block names may be read, and its results written; `level` is this processor's.
+    unsafe fn compute(level: Level, block: &Block<Self>);
+    /// The function of `gemm` for this type and processor.
+    fn gemm() -> Gemm<Self>;
+    /// Writes sixteen rows of sixteen as columns: row `r` of the result starts at `out[r * stride]`.
+    fn transpose(rows: [&[Self; SIDE]; SIDE], out: &mut [Self], stride: usize);
+}
+
+/// `m, n, k`; the result with its steps along columns and rows, and whether to read it; the same of both operands; the
+/// factors of the result and of the product; what to conjugate; threads.
+#[rustfmt::skip]
+pub(super) type Gemm<T> = unsafe fn(
+    usize, usize, usize,
+    *mut T, isize, isize, bool,
+    *const T, isize, isize,
+    *const T, isize, isize,
+    T, T,
+    bool, bool, bool,
+    Parallelism,
+);
+
+/// Inner positions that are computed before the next ones: a strip of so many fits in the first-level cache.
+const DEPTH: usize = 256;
+
+/// Operands that spread over at most so many elements are read where they lie.
+const NEAR: usize = 16_384;
+
+/// The product of a tile, at the level of this processor. `W` is the number of columns of a strip.
+pub(super) fn blocked<T: Fused, const W: usize>(tile: Tile<'_, T>) {
+    blocked_at::<T, W>(tile, level());
+}
+
+/// [`blocked`] at a level that this processor has.
+pub(super) fn blocked_at<T: Fused, const W: usize>(mut tile: Tile<'_, T>, level: Level) {
+    let (m, n, k, height) = (tile.m, tile.n, tile.k, height(level));
+    let spread = |step: isize| k.saturating_mul(step.unsigned_abs());
+    let near = m <= 2 * height || spread(tile.b.row_step) <= NEAR;
+    let as_it_lies = tile.b.col_step == 1 && near;
+    let beside = tile.a.row_step == 1 && tile.a.col_step != 1;
+    let grouped = beside && n > W && spread(tile.a.col_step) > NEAR;
+    let room = m.div_ceil(height) * apart(height, k.min(DEPTH));
+    let mut groups: Option<Buffer<T>> = grouped.then(|| Buffer::stale(room));
+    let mut panel: Option<Buffer<T>> = None;
+    for from in (0..k).step_by(DEPTH) {
+        let depth = (k - from).min(DEPTH);
+        let mut a = tile.a.moved(0, 0, from);
+        if let Some(groups) = &mut groups {
+            pack_groups(&a.transposed(), depth, m, groups.as_mut_slice(), (height, apart(height, depth)));
+            a = row_major(groups.as_slice(), height).transposed();
+        }
+        for col in (0..n).step_by(W) {
+            let wide = (n - col).min(W);
+            let mut b = tile.b.moved(0, from, col);
+            if !as_it_lies || wide < W {
+                let panel = panel.get_or_insert_with(|| Buffer::stale(k.min(DEPTH) * W));
+                pack(&b, depth, wide, panel.as_mut_slice(), W);
+                b = row_major(panel.as_slice(), W);
+            }
+            let strip = Strip { m, depth, a, grouped, b, level };
+            if wide == W {
+                strip.run::<W>(&mut tile.out, col, tile.add);
+            } else {
+                strip.run_part::<W>(&mut tile.out, col, tile.add);
+            }
+        }
+        tile.add = true;
+    }
+}
+
+/// How far groups of `height` rows are laid out from one another: not a power of two, which would send all of them to
+/// the same few lines of the cache.
+fn apart(height: usize, depth: usize) -> usize {
+    height * depth + 16
+}
+
+/// A strip of `W` columns of the right operand, and the rows that are multiplied with it.
+struct Strip<'a, T> {
+    m: usize,
+    depth: usize,
+    a: Matrix<'a, T>,
+    /// whether the rows of `a` were laid out in groups, one per block
+    grouped: bool,
+    b: Matrix<'a, T>,
+    level: Level,
+}
+
+impl<T: Fused> Strip<'_, T> {
+    /// All rows of the result's columns from `col` on.
+    fn run<const W: usize>(&self, out: &mut Out<'_, T>, col: usize, add: bool) {
+        let height = height(self.level);
+        assert!(out.rows == self.m && col + W <= out.cols);
+        for line in [0, self.depth - 1] {
+            assert!(self.b.moved(0, line, 0).rest().len() >= W, "a strip is as wide as a register");
+        }
+        for (group, row) in (0..self.m).step_by(height).enumerate() {
+            let live = (self.m - row).min(height);
+            let a = match self.grouped {
+                true => self.a.moved((group * apart(height, self.depth)) as isize, 0, 0),
+                false => self.a.moved(0, row, 0),
+            };
+            let block = Block {
+                depth: self.depth,
+                live,
+                rows: std::array::from_fn(|r| a.moved(0, r.min(live - 1), 0).pointer()),
+                a_step: a.col_step,
+                b: self.b.pointer(),
+                b_step: self.b.row_step,
+                out: out.place(row, col),
+                stride: out.stride,
+                add,
+            };
+            // SAFETY: `Product::run` has checked the rows and columns of the operands, and what was laid out has room
+            // for all of them; the result has these rows and columns, by the assertion; `level` is this processor's.
+            unsafe { T::compute(self.level, &block) };
+        }
+    }
+
+    /// [`Strip::run`] for the last columns, fewer than `W`: computed aside.
+    fn run_part<const W: usize>(&self, out: &mut Out<'_, T>, col: usize, add: bool) {
+        let mut aside: Buffer<T> = Buffer::stale(self.m * W);
+        let start = aside.as_mut_slice().as_mut_ptr();
+        let mut whole = Out { start, stride: W, rows: self.m, cols: W, life: PhantomData };
+        self.run::<W>(&mut whole, 0, false);
+        for (i, line) in aside.as_slice().chunks_exact(W).enumerate() {
+            for (o, &s) in out.row(i)[col..].iter_mut().zip(line) {
+                *o = if add { T::plus(*o, s) } else { s };
+            }
+        }
+    }
+}

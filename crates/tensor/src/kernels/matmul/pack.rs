@@ -1,0 +1,213 @@
+//! Laying a matrix out row after row; transposed ones in squares that stay in registers.
+
+use super::Matrix;
+use super::block::Fused;
+use crate::dtype::Element;
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::level::{Level, level};
+
+/// Rows and columns of a square.
+pub(super) const SIDE: usize = 16;
+
+/// Copies a matrix to `out`, whose rows are `stride` apart; what lies between them is left as it is.
+pub(super) fn pack<T: Fused>(b: &Matrix<'_, T>, rows: usize, cols: usize, out: &mut [T], stride: usize) {
+    assert!(cols <= stride && rows * stride <= out.len());
+    if b.row_step == 1 && b.col_step != 1 {
+        return pack_transposed(b, rows, cols, out, stride);
+    }
+    if b.col_step == 1 {
+        return match cols {
+            16 => pack_rows::<T, 16>(b, rows, out, stride),
+            8 => pack_rows::<T, 8>(b, rows, out, stride),
+            _ => lines(b, rows, out, stride, |start, line| {
+                line[..cols].copy_from_slice(&b.data[start..start + cols]);
+            }),
+        };
+    }
+    lines(b, rows, out, stride, |start, line| {
+        for (c, o) in line[..cols].iter_mut().enumerate() {
+            *o = b.data[(start as isize + c as isize * b.col_step) as usize];
+        }
+    });
+}
+
+/// Calls `f` with the place of every row in the matrix and its line of `out`.
+#[inline(always)]
+fn lines<T: Copy>(b: &Matrix<'_, T>, rows: usize, out: &mut [T], stride: usize, f: impl Fn(usize, &mut [T])) {
+    for (r, line) in out.chunks_exact_mut(stride).enumerate().take(rows) {
+        f((b.start as isize + r as isize * b.row_step) as usize, line);
+    }
+}
+
+/// Rows of a size that the compiler knows: copied by a few instructions instead of a call.
+fn pack_rows<T: Copy, const N: usize>(b: &Matrix<'_, T>, rows: usize, out: &mut [T], stride: usize) {
+    lines(b, rows, out, stride, |start, line| {
+        let from: &[T; N] = b.data[start..start + N].try_into().expect("a slice of that length");
+        *line.first_chunk_mut().expect("rows fit their stride") = *from;
+    });
+}
+
+/// Copies groups of columns, each of them row after row: groups of this size, so many elements from one another.
+pub(super) fn pack_groups<T: Copy>(
+    b: &Matrix<'_, T>,
+    rows: usize,
+    cols: usize,
+    out: &mut [T],
+    (size, apart): (usize, usize),
+) {
+    match size {
+        4 => groups_of::<T, 4>(b, rows, cols, out, apart),
+        6 => groups_of::<T, 6>(b, rows, cols, out, apart),
+        8 => groups_of::<T, 8>(b, rows, cols, out, apart),
+        _ => unreachable!("blocks are four, six or eight rows high"),
+    }
+}
+
+fn groups_of<T: Copy, const N: usize>(
+    b: &Matrix<'_, T>,
+    rows: usize,
+    cols: usize,
+    out: &mut [T],
+    apart: usize,
+) {
+    debug_assert_eq!(b.col_step, 1);
+    for r in 0..rows {
+        let start = (b.start as isize + r as isize * b.row_step) as usize;
+        let (whole, rest) = b.data[start..start + cols].as_chunks::<N>();
+        for (g, from) in whole.iter().enumerate() {
+            *out[g * apart + r * N..].first_chunk_mut().expect("groups fit") = *from;
+        }
+        if !rest.is_empty() {
+            out[whole.len() * apart + r * N..][..rest.len()].copy_from_slice(rest);
+        }
+    }
+}
+
+/// A matrix whose rows are neighbours in memory.
+fn pack_transposed<T: Fused>(b: &Matrix<'_, T>, rows: usize, cols: usize, out: &mut [T], stride: usize) {
+    let column =
+        |c: usize, row: usize| &b.data[(b.start as isize + c as isize * b.col_step) as usize + row..];
+    for row in (0..rows).step_by(SIDE) {
+        let high = (rows - row).min(SIDE);
+        for col in (0..cols).step_by(SIDE) {
+            let wide = (cols - col).min(SIDE);
+            let place = &mut out[row * stride + col..];
+            if high == SIDE && wide == SIDE {
+                let square =
+                    std::array::from_fn(|c| column(col + c, row).first_chunk().expect("it reaches that far"));
+                T::transpose(square, place, stride);
+            } else {
+                for c in 0..wide {
+                    for (r, &v) in column(col + c, row)[..high].iter().enumerate() {
+                        place[r * stride + c] = v;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// [`Fused::transpose`], element by element.
+pub(super) fn transpose_plain<T: Element>(rows: [&[T; SIDE]; SIDE], out: &mut [T], stride: usize) {
+    let mut square = [[T::default(); SIDE]; SIDE];
+    for (c, row) in rows.iter().enumerate() {
+        for (line, &v) in square.iter_mut().zip(*row) {
+            line[c] = v;
+        }
+    }
+    for (r, line) in square.iter().enumerate() {
+        out[r * stride..][..SIDE].copy_from_slice(line);
+    }
+}
+
+/// [`Fused::transpose`], by shuffles where the processor has wide ones.
+pub(super) fn transpose_f32(rows: [&[f32; SIDE]; SIDE], out: &mut [f32], stride: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if level() == Level::Avx512 {
+        assert!(stride >= SIDE && out.len() >= (SIDE - 1) * stride + SIDE);
+        // SAFETY: `level` never exceeds what was detected on this processor; `out` has room for the last row.
+        return unsafe { transpose_avx512(rows, out.as_mut_ptr(), stride) };
+    }
+    transpose_plain(rows, out, stride);
+}
+
+/// Pairs of rows are interleaved by one, then by two numbers; then their quarters are gathered, twice.
+///
+/// # Safety
+/// Sixteen rows of sixteen, `stride` apart, may be written at `out`.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn transpose_avx512(rows: [&[f32; SIDE]; SIDE], out: *mut f32, stride: usize) {
+    use std::arch::x86_64::*;
+    let zero = _mm512_setzero_ps();
+    let (mut x, mut y) = ([zero; SIDE], [zero; SIDE]);
+    for i in 0..SIDE {
+        // SAFETY: a row is sixteen numbers.
+        x[i] = unsafe { _mm512_loadu_ps(rows[i].as_ptr()) };
+    }
+    for i in (0..SIDE).step_by(2) {
+        y[i] = _mm512_unpacklo_ps(x[i], x[i + 1]);
+        y[i + 1] = _mm512_unpackhi_ps(x[i], x[i + 1]);
+    }
+    // Now x[4 i + j] holds, in each quarter q, the four numbers of column 4 q + j from the rows 4 i to 4 i + 3.
+    for i in (0..SIDE).step_by(4) {
+        for j in 0..2 {
+            let (a, b) = (_mm512_castps_pd(y[i + j]), _mm512_castps_pd(y[i + j + 2]));
+            x[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+            x[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+        }
+    }
+    for j in 0..4 {
+        // Quarters 0 and 2, and 1 and 3, of the rows 0 to 7 and 8 to 15.
+        let (even, odd) = (_mm512_shuffle_f32x4::<0x88>, _mm512_shuffle_f32x4::<0xdd>);
+        let (low_even, low_odd) = (even(x[j], x[j + 4]), odd(x[j], x[j + 4]));
+        let (high_even, high_odd) = (even(x[j + 8], x[j + 12]), odd(x[j + 8], x[j + 12]));
+        y[j] = even(low_even, high_even);
+        y[j + 4] = even(low_odd, high_odd);
+        y[j + 8] = odd(low_even, high_even);
+        y[j + 12] = odd(low_odd, high_odd);
+    }
+    for (r, column) in y.into_iter().enumerate() {
+        // SAFETY: as promised by the caller.
+        unsafe { _mm512_storeu_ps(out.add(r * stride), column) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transposed_matrices_of_any_size_are_laid_out() {
+        let data: Vec<f32> = (0..50 * 40).map(|i| i as f32).collect();
+        for (rows, cols) in [(1, 1), (16, 16), (33, 17), (50, 40), (5, 32), (48, 3)] {
+            for (row_step, col_step) in [(1, 50), (40, 1), (1, -50), (2, 0)] {
+                let start = if col_step < 0 { 39 * 50 } else { 0 };
+                let b = Matrix { data: &data, start, row_step, col_step };
+                let stride = cols + 3;
+                let mut out = vec![-1.0; rows * stride];
+                pack(&b, rows, cols, &mut out, stride);
+                for (i, &v) in out.iter().enumerate() {
+                    let (r, c) = ((i / stride) as isize, (i % stride) as isize);
+                    let at = start as isize + r * row_step + c * col_step;
+                    assert_eq!(
+                        v,
+                        if c < cols as isize { data[at as usize] } else { -1.0 },
+                        "{rows} x {cols}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn squares_are_transposed_at_every_level() {
+        let data: Vec<f32> = (0..256).map(|i| i as f32).collect();
+        let rows = || std::array::from_fn(|r| data[r * SIDE..].first_chunk().unwrap());
+        let (mut plain, mut fast) = (vec![0.0; 320], vec![0.0; 320]);
+        transpose_plain(rows(), &mut plain, 20);
+        transpose_f32(rows(), &mut fast, 20);
+        assert_eq!(fast, plain);
+        assert!((0..256).all(|i| plain[i % 16 * 20 + i / 16] == i as f32));
+    }
+}

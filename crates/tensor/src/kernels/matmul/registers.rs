@@ -1,0 +1,179 @@
+//! The innermost loop of a product: a block of results in registers, written for each instruction-set level, because
+//! whether the compiler finds this form by itself depends on what it inlines where.
+
+use crate::dtype::Element;
+use crate::kernels::level::Level;
+
+/// Some rows of a strip of the result, and where their operands begin.
+pub(super) struct Block<T> {
+    pub(super) depth: usize,
+    /// how many rows there are, at least one
+    pub(super) live: usize,
+    /// rows of the left operand; those beyond `live` repeat the last one
+    pub(super) rows: [*const T; 8],
+    /// from one element of such a row to the next
+    pub(super) a_step: isize,
+    pub(super) b: *const T,
+    /// from one line of the strip to the next
+    pub(super) b_step: isize,
+    pub(super) out: *mut T,
+    /// from one row of the result to the next
+    pub(super) stride: usize,
+    pub(super) add: bool,
+}
+
+/// The rows of a block: enough sums in flight to hide the latency of a multiply-add, and few enough for the registers.
+pub(super) fn height(level: Level) -> usize {
+    match level {
+        Level::Avx512 => 8,
+        Level::Avx2 => 6,
+        Level::Baseline => 4,
+    }
+}
+
+/// A block of `R` rows, of which `live` are written, in `N` registers per row.
+macro_rules! vector_block {
+    ($name:ident, $features:literal, $t:ty, $n:literal, $lanes:literal,
+     $zero:ident, $spread:ident, $load:ident, $store:ident, $fused:ident, $plus:ident) => {
+        /// # Safety
+        /// As for `Fused::compute`, on a processor with these features.
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = $features)]
+        unsafe fn $name<const R: usize>(x: &Block<$t>) {
+            use std::arch::x86_64::{$fused, $load, $plus, $spread, $store, $zero};
+            let mut sums = [[$zero(); $n]; R];
+            let mut line = [$zero(); $n];
+            let (mut b, mut step) = (x.b, 0);
+            for _ in 0..x.depth {
+                for c in 0..$n {
+                    // SAFETY: a line of the strip is as wide as these registers.
+                    line[c] = unsafe { $load(b.add(c * $lanes)) };
+                }
+                for r in 0..R {
+                    // SAFETY: every row is as long as the strip is deep.
+                    let left = $spread(unsafe { *x.rows[r].offset(step) });
+                    for c in 0..$n {
+                        sums[r][c] = $fused(left, line[c], sums[r][c]);
+                    }
+                }
+                b = b.wrapping_offset(x.b_step);
+                step += x.a_step;
+            }
+            for r in 0..R {
+                if r < x.live {
+                    for c in 0..$n {
+                        // SAFETY: the result has `live` rows as wide as these registers.
+                        unsafe {
+                            let place = x.out.add(r * x.stride + c * $lanes);
+                            $store(place, if x.add { $plus($load(place), sums[r][c]) } else { sums[r][c] });
+                        }
+                    }
+                }
+            }
+        }
+    };
+}
+
+vector_block!(
+    f32_avx512,
+    "avx512f",
+    f32,
+    1,
+    16,
+    _mm512_setzero_ps,
+    _mm512_set1_ps,
+    _mm512_loadu_ps,
+    _mm512_storeu_ps,
+    _mm512_fmadd_ps,
+    _mm512_add_ps
+);
+vector_block!(
+    f64_avx512,
+    "avx512f",
+    f64,
+    1,
+    8,
+    _mm512_setzero_pd,
+    _mm512_set1_pd,
+    _mm512_loadu_pd,
+    _mm512_storeu_pd,
+    _mm512_fmadd_pd,
+    _mm512_add_pd
+);
+vector_block!(
+    f32_avx2,
+    "avx2,fma",
+    f32,
+    2,
+    8,
+    _mm256_setzero_ps,
+    _mm256_set1_ps,
+    _mm256_loadu_ps,
+    _mm256_storeu_ps,
+    _mm256_fmadd_ps,
+    _mm256_add_ps
+);
+vector_block!(
+    f64_avx2,
+    "avx2,fma",
+    f64,
+    2,
+    4,
+    _mm256_setzero_pd,
+    _mm256_set1_pd,
+    _mm256_loadu_pd,
+    _mm256_storeu_pd,
+    _mm256_fmadd_pd,
+    _mm256_add_pd
+);
+
+/// Row by row, for processors without wide registers.
+///
+/// # Safety
+/// As for `Fused::compute`.
+unsafe fn plain<T: Element + std::ops::Add<Output = T> + std::ops::Mul<Output = T>, const W: usize>(
+    x: &Block<T>,
+) {
+    for r in 0..x.live {
+        let mut sums = [T::default(); W];
+        for p in 0..x.depth as isize {
+            // SAFETY: every row is as long as the strip is deep, and a line of the strip has `W` elements.
+            let (left, line) =
+                unsafe { (*x.rows[r].offset(p * x.a_step), *x.b.offset(p * x.b_step).cast::<[T; W]>()) };
+            sums = std::array::from_fn(|c| sums[c] + left * line[c]);
+        }
+        // SAFETY: the result has `live` rows of `W` elements, which nobody else uses now.
+        let place = unsafe { &mut *x.out.add(r * x.stride).cast::<[T; W]>() };
+        *place = if x.add { std::array::from_fn(|c| place[c] + sums[c]) } else { sums };
+    }
+}
+
+/// The function of a type: few heights, of which the last rows of a matrix take the one that wastes least.
+macro_rules! block_of {
+    ($name:ident, $t:ty, $width:literal, $avx512:ident, $avx2:ident) => {
+        /// [`Fused::compute`](super::block::Fused::compute).
+        ///
+        /// # Safety
+        /// As there.
+        pub(super) unsafe fn $name(level: Level, x: &Block<$t>) {
+            // SAFETY: as promised by the caller; `level` is this processor's, so it has the features.
+            unsafe {
+                match (level, x.live) {
+                    #[cfg(target_arch = "x86_64")]
+                    (Level::Avx512, 5..) => $avx512::<8>(x),
+                    #[cfg(target_arch = "x86_64")]
+                    (Level::Avx512, 2..) => $avx512::<4>(x),
+                    #[cfg(target_arch = "x86_64")]
+                    (Level::Avx512, _) => $avx512::<1>(x),
+                    #[cfg(target_arch = "x86_64")]
+                    (Level::Avx2, 4..) => $avx2::<6>(x),
+                    #[cfg(target_arch = "x86_64")]
+                    (Level::Avx2, _) => $avx2::<3>(x),
+                    _ => plain::<$t, $width>(x),
+                }
+            }
+        }
+    };
+}
+block_of!(block_f32, f32, 16, f32_avx512, f32_avx2);
+block_of!(block_f64, f64, 8, f64_avx512, f64_avx2);
