@@ -80,7 +80,8 @@ impl Arguments {
         if let Some(name) = self.only.iter().find(|name| !all.iter().any(|w| w.is_meant_by(name))) {
             return Err(format!("--only: no workload is called {name:?}; --list prints them"));
         }
-        let is_meant = |w: &Workload| self.only.is_empty() || self.only.iter().any(|name| w.is_meant_by(name));
+        let is_meant =
+            |w: &Workload| self.only.is_empty() || self.only.iter().any(|name| w.is_meant_by(name));
         Ok(all.into_iter().filter(is_meant).collect())
     }
 }
@@ -104,7 +105,8 @@ mod tests {
 
     #[test]
     fn all_options() {
-        let a = parse("--threads 1,4 --only=W3,w8 --quick --best --python p --python=q --markdown f.md").unwrap();
+        let a =
+            parse("--threads 1,4 --only=W3,w8 --quick --best --python p --python=q --markdown f.md").unwrap();
         assert_eq!(a.threads, [1, 4]);
         assert_eq!(a.only, ["W3", "w8"]);
         assert!(a.quick && a.best && !a.list && !a.help);

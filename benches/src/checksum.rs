@@ -48,11 +48,8 @@ impl Checksum {
     /// Whether the other one can be the same result, rounded differently. Never if a number is not finite.
     pub fn agrees(&self, other: &Checksum) -> bool {
         let room = TOLERANCE * self.magnitude.max(other.magnitude);
-        let pairs = [
-            (self.sum, other.sum),
-            (self.weighted, other.weighted),
-            (self.magnitude, other.magnitude),
-        ];
+        let pairs =
+            [(self.sum, other.sum), (self.weighted, other.weighted), (self.magnitude, other.magnitude)];
         pairs.iter().all(|(a, b)| (a - b).abs() <= room)
     }
 }

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::Instant;
 
-use pulp::Arch;
+use pulp::{Arch, Simd, WithSimd};
 
 use crate::workloads::Work;
 
@@ -77,19 +77,19 @@ fn bandwidth(bytes: usize, threads: usize) -> Bandwidth {
     let read = best(threads, || {
         let x = vec![1.0f32; n];
         move || {
-            (0..passes).for_each(|_| {
-                black_box(arch.dispatch(|| sum(black_box(&x))));
-            });
+            for _ in 0..passes {
+                black_box(arch.dispatch(Read(black_box(&x))));
+            }
         }
     });
     // Half of the bytes are the source, so that the footprint is the same.
     let copy = best(threads, || {
         let (x, mut y) = (vec![1.0f32; n / 2], vec![0.0f32; n / 2]);
-        move || (0..passes).for_each(|_| arch.dispatch(|| scaled(black_box(&x), black_box(&mut y))))
+        move || (0..passes).for_each(|_| arch.dispatch(Copy(black_box(&x), black_box(&mut y))))
     });
     let write = best(threads, || {
         let mut y = vec![0.0f32; n];
-        move || (0..passes).for_each(|i| arch.dispatch(|| black_box(&mut y).fill(i as f32)))
+        move || (0..passes).for_each(|i| arch.dispatch(Write(black_box(&mut y), i as f32)))
     });
     Bandwidth { read: moved / read, copy: moved / copy, write: moved / write }
 }
@@ -120,51 +120,84 @@ fn best<F: FnMut() + Send>(threads: usize, make: impl Fn() -> F) -> f64 {
 }
 
 /// Reads every element, with enough sums side by side that adding does not hold up reading.
-#[inline(always)]
-fn sum(x: &[f32]) -> [f32; 128] {
-    let mut sums = [0.0; 128];
-    for block in x.chunks_exact(128) {
-        for (s, v) in sums.iter_mut().zip(block) {
-            *s += v;
-        }
-    }
-    sums
-}
+struct Read<'a>(&'a [f32]);
 
-/// A copy that the compiler does not turn into `memcpy`, which may bypass the caches.
-#[inline(always)]
-fn scaled(x: &[f32], y: &mut [f32]) {
-    for (y, x) in y.iter_mut().zip(x) {
-        *y = x * 2.0;
-    }
-}
-
-/// Multiply-adds on numbers that stay in registers: chains long enough to fill both units' pipelines.
-fn flops(threads: usize) -> f64 {
-    const LANES: usize = 16;
-    const CHAINS: usize = 12;
-    const STEPS: usize = 1_000_000;
+// A closure would do, were it sure to be inlined where the vector instructions are enabled.
+impl WithSimd for Read<'_> {
+    type Output = [f32; 128];
     #[inline(always)]
-    fn chains(scale: f32, start: f32) -> [[f32; LANES]; CHAINS] {
-        let mut sums = [[start; LANES]; CHAINS];
-        let scale = [scale; LANES];
-        for _ in 0..STEPS {
-            for chain in &mut sums {
-                for (v, s) in chain.iter_mut().zip(&scale) {
-                    *v = v.mul_add(*s, *s);
-                }
+    fn with_simd<S: Simd>(self, _: S) -> [f32; 128] {
+        let mut sums = [0.0; 128];
+        for block in self.0.chunks_exact(128) {
+            for (s, v) in sums.iter_mut().zip(block) {
+                *s += v;
             }
         }
         sums
     }
+}
+
+/// A copy, doubled so that the compiler does not turn it into `memcpy`, which may bypass the caches.
+struct Copy<'a>(&'a [f32], &'a mut [f32]);
+
+impl WithSimd for Copy<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        for (y, x) in self.1.iter_mut().zip(self.0) {
+            *y = x * 2.0;
+        }
+    }
+}
+
+/// Writes one number everywhere.
+struct Write<'a>(&'a mut [f32], f32);
+
+impl WithSimd for Write<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        for y in self.0 {
+            *y = self.1;
+        }
+    }
+}
+
+const CHAINS: usize = 12;
+const STEPS: usize = 1_000_000;
+
+/// Multiply-adds on vectors that stay in registers, in chains enough to fill the pipelines. Returns the lanes of a
+/// vector and the sum of all results.
+struct MultiplyAdd(f32);
+
+impl WithSimd for MultiplyAdd {
+    type Output = (usize, f32);
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> (usize, f32) {
+        let scale = simd.splat_f32s(self.0);
+        let mut sums = [scale; CHAINS];
+        for _ in 0..STEPS {
+            for sum in &mut sums {
+                *sum = simd.mul_add_f32s(*sum, scale, scale);
+            }
+        }
+        let mut total = 0.0;
+        for sum in sums {
+            total += simd.reduce_sum_f32s(sum);
+        }
+        (S::F32_LANES, total)
+    }
+}
+
+fn flops(threads: usize) -> f64 {
     let arch = Arch::new();
+    let (lanes, _) = arch.dispatch(MultiplyAdd(0.5));
     let took = best(threads, || {
         move || {
-            // Without fused multiply-add the function would be a call of the C library, a thousand times slower.
-            black_box(arch.dispatch(|| chains(black_box(0.5), black_box(1.0))));
+            black_box(arch.dispatch(MultiplyAdd(black_box(0.5))));
         }
     });
-    (2 * LANES * CHAINS * STEPS * threads) as f64 / took
+    (2 * lanes * CHAINS * STEPS * threads) as f64 / took
 }
 
 /// The cost of the first write to each page of fresh memory, on one thread.
@@ -201,12 +234,18 @@ mod tests {
 
     #[test]
     fn the_loops_do_what_they_are_timed_for() {
-        assert_eq!(sum(&[1.0; 512]), [4.0; 128]);
+        let arch = Arch::new();
+        assert_eq!(arch.dispatch(Read(&[1.0; 512])), [4.0; 128]);
         let mut y = [0.0; 3];
-        scaled(&[1.0, 2.0, 3.0], &mut y);
+        arch.dispatch(Copy(&[1.0, 2.0, 3.0], &mut y));
         assert_eq!(y, [2.0, 4.0, 6.0]);
+        arch.dispatch(Write(&mut y, 7.0));
+        assert_eq!(y, [7.0; 3]);
+        // s = s / 2 + 1 / 2 tends to 1 in every lane.
+        let (lanes, total) = arch.dispatch(MultiplyAdd(0.5));
+        assert_eq!(total, (lanes * CHAINS) as f32);
         let job = || {
-            black_box(sum(&[1.0; 1024]));
+            black_box(0);
         };
         assert!(best(2, || job) > 0.0);
     }

@@ -19,7 +19,8 @@ pub fn description() -> String {
     if let Some(load) = load.split(' ').next() {
         write!(text, ", load at the end {load}").expect("a string takes all");
     }
-    let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let seconds =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
     format!("{}: {text}.", date(seconds / 86_400))
 }
 

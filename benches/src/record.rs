@@ -44,7 +44,8 @@ impl Record {
             None => {
                 let [min, low, median, high] = numbers(object.get("times")?)?;
                 let sums = object.get("checksums")?.as_array()?;
-                let sum = |v| numbers(v).map(|[sum, weighted, magnitude]| Checksum { sum, weighted, magnitude });
+                let sum =
+                    |v| numbers(v).map(|[sum, weighted, magnitude]| Checksum { sum, weighted, magnitude });
                 Ok((Times { min, low, median, high }, sums.iter().map(sum).collect::<Option<_>>()?))
             }
         };

@@ -41,9 +41,8 @@ pub fn page(
 
 /// Puts a result into the list; of two for the same runner and work the faster stays.
 pub fn keep_faster(records: &mut Vec<Record>, new: Record) {
-    let same = |r: &&mut Record| {
-        (&r.workload, &r.runner, r.threads) == (&new.workload, &new.runner, new.threads)
-    };
+    let same =
+        |r: &&mut Record| (&r.workload, &r.runner, r.threads) == (&new.workload, &new.runner, new.threads);
     match records.iter_mut().find(same) {
         None => records.push(new),
         Some(old) => match (&old.outcome, &new.outcome) {

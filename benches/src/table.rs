@@ -42,7 +42,11 @@ impl Table {
                 .zip(&left)
                 .map(|((c, &w), &left)| if left { format!("{c:<w$}") } else { format!("{c:>w$}") })
                 .collect();
-            if markdown { format!("| {} |", padded.join(" | ")) } else { padded.join("  ").trim_end().to_owned() }
+            if markdown {
+                format!("| {} |", padded.join(" | "))
+            } else {
+                padded.join("  ").trim_end().to_owned()
+            }
         };
         let mut text = line(&heading) + "\n";
         if markdown {
@@ -118,7 +122,12 @@ impl Report<'_> {
                 None => row.extend(["failed", "", "", "", "", ""].map(str::to_owned)),
                 Some(times) => {
                     let time = self.judged(times);
-                    row.extend([number(time), percent(times.spread()), per_unit(w.unit, time), rate(w, time)]);
+                    row.extend([
+                        number(time),
+                        percent(times.spread()),
+                        per_unit(w.unit, time),
+                        rate(w, time),
+                    ]);
                     let least = limits.least(&w.work) * 1e6;
                     row.push(if least > 0.0 { percent(least / time) } else { String::new() });
                     row.push(self.best_peer(w, limits.threads, time));
@@ -144,7 +153,8 @@ impl Report<'_> {
         table.heading.extend(runners.iter().map(|r| (*r).to_owned()));
         for (w, limits) in self.cells() {
             let ours = self.times(w.key, OURS, limits.threads).map(|t| self.judged(t));
-            let mut row = vec![w.key.to_owned(), limits.threads.to_string(), ours.map_or(String::new(), number)];
+            let mut row =
+                vec![w.key.to_owned(), limits.threads.to_string(), ours.map_or(String::new(), number)];
             for runner in &runners {
                 let theirs = self.times(w.same_as, runner, limits.threads).map(|t| self.judged(t));
                 let sign = if self.differs(w, runner, limits.threads) { " ≠" } else { "" };
@@ -174,7 +184,10 @@ impl Report<'_> {
             for r in self.records.iter().filter(|r| r.workload == w.same_as && r.threads == limits.threads) {
                 if self.differs(w, &r.runner, limits.threads) {
                     same = false;
-                    notes.push(format!("{} {}, threads {}: values differ from ours", r.runner, w.key, limits.threads));
+                    notes.push(format!(
+                        "{} {}, threads {}: values differ from ours",
+                        r.runner, w.key, limits.threads
+                    ));
                 }
             }
         }
@@ -279,17 +292,24 @@ mod tests {
     fn ratios_limits_and_differences() {
         let all = workloads::all();
         let failed = Record { outcome: Err("not installed\nat all".into()), ..record("jax", 1.0, 1.0) };
-        let records = [record(OURS, 671.0, 1.0), record("eager", 1342.0, 1.0), record("burn", 67.1, 9.0), failed];
+        let records =
+            [record(OURS, 671.0, 1.0), record("eager", 1342.0, 1.0), record("burn", 67.1, 9.0), failed];
         let limits = [limits()];
         let report = Report { workloads: &all[..1], limits: &limits, records: &records, best: false };
         let ours = report.ours();
         // 32 MiB at 50 GB/s; the peer with other values is not the best.
-        assert_eq!(ours.rows[0][3..], ["671", "50 %", "0.160 ns/element", "50.0 GB/s", "50 %", "×2.00 eager"]);
+        assert_eq!(
+            ours.rows[0][3..],
+            ["671", "50 %", "0.160 ns/element", "50.0 GB/s", "50 %", "×2.00 eager"]
+        );
         let peers = report.peers().unwrap();
         assert_eq!(peers.heading[2..], [OURS, "eager", "burn"]);
         assert_eq!(peers.rows[0], ["W1", "1", "671", "1342 (×2.00)", "67.1 (×0.10) ≠"]);
         let (notes, same) = report.notes();
-        assert_eq!(notes, ["jax W1, threads 1: not installed", "burn W1, threads 1: values differ from ours"]);
+        assert_eq!(
+            notes,
+            ["jax W1, threads 1: not installed", "burn W1, threads 1: values differ from ours"]
+        );
         assert!(!same);
         let best = Report { best: true, ..report };
         assert_eq!(best.ours().rows[0][3], "336");

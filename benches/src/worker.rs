@@ -135,12 +135,28 @@ mod tests {
 
     #[test]
     fn a_task_survives_its_command_line() {
-        let task = Task { threads: 2, quick: true, peers_only: false, keys: vec!["W3".into(), "W8-backward".into()] };
+        let task = Task {
+            threads: 2,
+            quick: true,
+            peers_only: false,
+            keys: vec!["W3".into(), "W8-backward".into()],
+        };
         let command = task.command(Path::new("compare"));
         let words: Vec<_> = command.get_args().map(|w| w.to_str().unwrap().to_owned()).collect();
         assert_eq!(words[0], WORD);
         assert_eq!(Task::parse(&words[1..]), Some(task));
         assert_eq!(Task::parse(&[]), None);
+    }
+
+    /// Not only within the tolerance: ours have the same bits for any number of threads.
+    #[test]
+    fn values_do_not_depend_on_threads() {
+        use foldback::tensor::ThreadPool;
+        for workload in workloads::all().iter().filter(|w| ["W2", "W5", "W7-middle", "W10"].contains(&w.key))
+        {
+            let sums = |n| ThreadPool::new(n).install(|| workload.job().unwrap().checksums().unwrap());
+            assert_eq!(sums(1), sums(3), "{}", workload.key);
+        }
     }
 
     #[test]

@@ -30,3 +30,35 @@ pub(super) fn timed<T: 'static>(
 ) -> Making {
     Ok(Box::new(Timed { run, check }))
 }
+
+/// The functions of W16.
+#[derive(Clone, Copy)]
+pub(super) enum Elementary {
+    /// e to the power
+    Exp,
+    /// hyperbolic tangent
+    Tanh,
+    /// by the error function, not the approximation
+    Gelu,
+    /// logistic function
+    Sigmoid,
+}
+
+impl Elementary {
+    /// The function of a key, and whether its gradient is wanted.
+    pub(super) fn of(key: &str) -> Option<(Elementary, bool)> {
+        let name = key.strip_prefix("W16-")?;
+        let (name, back) = match name.strip_suffix("-back") {
+            Some(name) => (name, true),
+            None => (name, false),
+        };
+        let function = match name {
+            "exp" => Elementary::Exp,
+            "tanh" => Elementary::Tanh,
+            "gelu" => Elementary::Gelu,
+            "sigmoid" => Elementary::Sigmoid,
+            _ => return None,
+        };
+        Some((function, back))
+    }
+}

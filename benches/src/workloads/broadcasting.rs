@@ -33,24 +33,36 @@ pub(super) fn list() -> Vec<Workload> {
         product_sum("W4", "(x * w).sum() and back, w [4096, 1]", X, COLUMN),
         product_sum("W5", "the same, x [64, 128, 256], w [1, 128, 1]", CUBE, MIDDLE),
     ];
-    list.push(Workload::new("W5b", "((x * w + b)^2).sum() and back", elements(x), read_then_write(x), || {
-        let (x, w, b) = (leaf(X)?, leaf(ROW)?, leaf(BIAS)?);
-        Ok(backward(vec![x.clone(), w.clone(), b.clone()], move || {
-            Ok((&(&x * &w) + &b).square().sum(.., false)?)
-        }))
-    }));
+    list.push(Workload::new(
+        "W5b",
+        "((x * w + b)^2).sum() and back",
+        elements(x),
+        read_then_write(x),
+        || {
+            let (x, w, b) = (leaf(X)?, leaf(ROW)?, leaf(BIAS)?);
+            Ok(backward(vec![x.clone(), w.clone(), b.clone()], move || {
+                Ok((&(&x * &w) + &b).square().sum(.., false)?)
+            }))
+        },
+    ));
     let samples = bytes(&SAMPLES.shape);
     // The mean, the variance and the output each need the samples; so do the gradients, once for their sums and once
     // for the result. The loss's weights are a column.
     let work = Work { read: 3 * samples + samples, copied: samples, ..Work::default() };
-    list.push(Workload::new("W6", "batch norm of operators, [4096, 256], and back", elements(samples), work, || {
-        let (x, gamma, beta) = (leaf(SAMPLES)?, leaf(GAMMA)?, leaf(BETA)?);
-        let weight = tensor(SAMPLE_WEIGHT)?;
-        Ok(backward(vec![x.clone(), gamma.clone(), beta.clone()], move || {
-            let y = batch_norm(&x, &gamma, &beta)?;
-            Ok(y.mul(&weight)?.sum(.., false)?)
-        }))
-    }));
+    list.push(Workload::new(
+        "W6",
+        "batch norm of operators, [4096, 256], and back",
+        elements(samples),
+        work,
+        || {
+            let (x, gamma, beta) = (leaf(SAMPLES)?, leaf(GAMMA)?, leaf(BETA)?);
+            let weight = tensor(SAMPLE_WEIGHT)?;
+            Ok(backward(vec![x.clone(), gamma.clone(), beta.clone()], move || {
+                let y = batch_norm(&x, &gamma, &beta)?;
+                Ok(y.mul(&weight)?.sum(.., false)?)
+            }))
+        },
+    ));
     list
 }
 

@@ -18,9 +18,15 @@ pub(super) fn list() -> Vec<Workload> {
 
 fn square(key: &'static str, n: usize) -> Workload {
     let work = Work { flops: 2 * n * n * n, ..Work::default() };
-    Workload::new(key, format!("matmul [{n}, {n}] @ [{n}, {n}]"), Unit::Elements(bytes(&[n, n]) / 4), work, move || {
-        let [a, b] = factors(n);
-        let (a, b) = (tensor(a)?, tensor(b)?);
-        Ok(forward(move || Ok(a.matmul(&b)?)))
-    })
+    Workload::new(
+        key,
+        format!("matmul [{n}, {n}] @ [{n}, {n}]"),
+        Unit::Elements(bytes(&[n, n]) / 4),
+        work,
+        move || {
+            let [a, b] = factors(n);
+            let (a, b) = (tensor(a)?, tensor(b)?);
+            Ok(forward(move || Ok(a.matmul(&b)?)))
+        },
+    )
 }

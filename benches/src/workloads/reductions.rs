@@ -17,10 +17,16 @@ pub(super) fn list() -> Vec<Workload> {
     let unit = Unit::Elements(size / 4);
     // The result of the forward pass is read again by the backward pass, which writes the gradient.
     let work = Work { copied: 2 * size, ..Work::default() };
-    list.push(Workload::new("W17-log_softmax", "log_softmax [4096, 1024], its sum, and back", unit, work, || {
-        let x = leaf(SCORES)?;
-        Ok(backward(vec![x.clone()], move || Ok(x.log_softmax(1)?.sum(.., false)?)))
-    }));
+    list.push(Workload::new(
+        "W17-log_softmax",
+        "log_softmax [4096, 1024], its sum, and back",
+        unit,
+        work,
+        || {
+            let x = leaf(SCORES)?;
+            Ok(backward(vec![x.clone()], move || Ok(x.log_softmax(1)?.sum(.., false)?)))
+        },
+    ));
     let work = Work { read: size, copied: size, ..Work::default() };
     list.push(Workload::new("W17-cross_entropy", "cross-entropy [4096, 1024] and back", unit, work, || {
         let x = leaf(SCORES)?;
