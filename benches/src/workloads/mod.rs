@@ -59,7 +59,7 @@ pub struct Workload {
     pub unit: Unit,
     /// what the limit is made of
     pub work: Work,
-    job: Box<dyn Fn() -> Result<Box<dyn Job>>>,
+    job: Box<dyn Fn() -> Result<Box<dyn Job>> + Send + Sync>,
 }
 
 impl Workload {
@@ -68,7 +68,7 @@ impl Workload {
         title: impl Into<String>,
         unit: Unit,
         work: Work,
-        job: impl Fn() -> Result<J> + 'static,
+        job: impl Fn() -> Result<J> + Send + Sync + 'static,
     ) -> Workload {
         let job = move || Ok(Box::new(job()?) as Box<dyn Job>);
         Workload { key, same_as: key, title: title.into(), unit, work, job: Box::new(job) }
