@@ -1,0 +1,73 @@
+//! Single operations on tensors so small that what surrounds the arithmetic is what costs:
+//! `cargo bench -p benches --bench micro`.
+
+use divan::{Bencher, black_box};
+use foldback::prelude::*;
+use foldback::tensor::set_num_threads;
+
+const SIZES: [usize; 4] = [1, 16, 256, 4096];
+
+fn main() {
+    set_num_threads(1);
+    divan::main();
+}
+
+fn values(n: usize) -> Tensor {
+    Tensor::full([n], 0.5, DType::F32)
+}
+
+/// Equal shapes: no plan is needed.
+#[divan::bench(args = SIZES)]
+fn add(bencher: Bencher<'_, '_>, n: usize) {
+    let (a, b) = (values(n), values(n));
+    bencher.bench_local(|| black_box(&a).add(&b));
+}
+
+/// A row against a column.
+#[divan::bench(args = [1, 4, 16, 64])]
+fn add_crossed(bencher: Bencher<'_, '_>, n: usize) {
+    let (a, b) = (Tensor::ones([n, 1], DType::F32), Tensor::ones([1, n], DType::F32));
+    bencher.bench_local(|| black_box(&a).add(&b));
+}
+
+#[divan::bench(args = SIZES)]
+fn add_number(bencher: Bencher<'_, '_>, n: usize) {
+    let a = values(n);
+    bencher.bench_local(|| black_box(&a).add(1.5));
+}
+
+#[divan::bench(args = SIZES)]
+fn sum(bencher: Bencher<'_, '_>, n: usize) {
+    let a = values(n);
+    bencher.bench_local(|| black_box(&a).sum(.., false));
+}
+
+#[divan::bench(args = [1, 4, 16, 64])]
+fn transposed_copy(bencher: Bencher<'_, '_>, n: usize) {
+    let a = Tensor::ones([n, n], DType::F32).t().expect("two axes");
+    bencher.bench_local(|| black_box(&a).contiguous());
+}
+
+#[divan::bench(args = [1, 4, 8, 16, 32])]
+fn matmul(bencher: Bencher<'_, '_>, n: usize) {
+    let (a, b) = (Tensor::ones([n, n], DType::F32), Tensor::ones([n, n], DType::F32));
+    bencher.bench_local(|| black_box(&a).matmul(&b));
+}
+
+/// Records a node and drops it.
+#[divan::bench(args = SIZES)]
+fn record_mul(bencher: Bencher<'_, '_>, n: usize) {
+    let (a, b) = (values(n).requires_grad(), values(n).requires_grad());
+    bencher.bench_local(|| black_box(&a).mul(&b));
+}
+
+/// The smallest whole pass: one product, one sum.
+#[divan::bench(args = SIZES)]
+fn backward(bencher: Bencher<'_, '_>, n: usize) {
+    let (a, b) = (values(n).requires_grad(), values(n).requires_grad());
+    bencher.bench_local(|| {
+        a.zero_grad();
+        b.zero_grad();
+        black_box(&a * &b).sum(.., false)?.backward()
+    });
+}

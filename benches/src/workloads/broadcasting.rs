@@ -1,0 +1,98 @@
+//! W1 to W6: operands of different shapes, forward and back.
+
+use foldback::Result;
+use foldback::graph::Var;
+
+use super::{Unit, Work, Workload, backward, bytes, forward, leaf, tensor};
+use crate::inputs::*;
+
+pub(super) fn list() -> Vec<Workload> {
+    let x = bytes(&X.shape);
+    let mut list = vec![
+        Workload::new(
+            "W1",
+            "bias add [4096, 1024] + [1024]",
+            elements(x),
+            Work { copied: x, ..Work::default() },
+            || {
+                let (x, w) = (tensor(X)?, tensor(ROW)?);
+                Ok(forward(move || Ok(x.add(&w)?)))
+            },
+        ),
+        Workload::new(
+            "W2",
+            "outer [2048, 1] * [1, 2048]",
+            Unit::Elements(2048 * 2048),
+            Work { written: bytes(&[2048, 2048]), ..Work::default() },
+            || {
+                let (a, b) = (tensor(OUTER_COLUMN)?, tensor(OUTER_ROW)?);
+                Ok(forward(move || Ok(a.mul(&b)?)))
+            },
+        ),
+        product_sum("W3", "(x * w).sum() and back, w [1024]", X, ROW),
+        product_sum("W4", "(x * w).sum() and back, w [4096, 1]", X, COLUMN),
+        product_sum("W5", "the same, x [64, 128, 256], w [1, 128, 1]", CUBE, MIDDLE),
+    ];
+    list.push(Workload::new(
+        "W5b",
+        "((x * w + b)^2).sum() and back",
+        elements(x),
+        read_then_write(x),
+        || {
+            let (x, w, b) = (leaf(X)?, leaf(ROW)?, leaf(BIAS)?);
+            Ok(backward(vec![x.clone(), w.clone(), b.clone()], move || {
+                Ok((&(&x * &w) + &b).square().sum(.., false)?)
+            }))
+        },
+    ));
+    let samples = bytes(&SAMPLES.shape);
+    // The mean, the variance and the output each need the samples; so do the gradients, once for their sums and once
+    // for the result. The loss's weights are a column.
+    let work = Work { read: 3 * samples + samples, copied: samples, ..Work::default() };
+    list.push(Workload::new(
+        "W6",
+        "batch norm of operators, [4096, 256], and back",
+        elements(samples),
+        work,
+        || {
+            let (x, gamma, beta) = (leaf(SAMPLES)?, leaf(GAMMA)?, leaf(BETA)?);
+            let weight = tensor(SAMPLE_WEIGHT)?;
+            Ok(backward(vec![x.clone(), gamma.clone(), beta.clone()], move || {
+                let y = batch_norm(&x, &gamma, &beta)?;
+                Ok(y.mul(&weight)?.sum(.., false)?)
+            }))
+        },
+    ));
+    list
+}
+
+/// `(x * w).sum()` and the gradients of both.
+fn product_sum<const N: usize, const M: usize>(
+    key: &'static str,
+    title: &str,
+    x: Input<N>,
+    w: Input<M>,
+) -> Workload {
+    let size = bytes(&x.shape);
+    Workload::new(key, title, elements(size), read_then_write(size), move || {
+        let (x, w) = (leaf(x)?, leaf(w)?);
+        Ok(backward(vec![x.clone(), w.clone()], move || Ok((&x * &w).sum(.., false)?)))
+    })
+}
+
+/// Over the first axis, with operations that broadcast, as PyTorch's page on batch norm writes it.
+fn batch_norm(x: &Var, gamma: &Var, beta: &Var) -> Result<Var> {
+    let centred = x - &x.mean(0, true)?;
+    let variance = centred.square().mean(0, true)?;
+    let deviation = (&variance + EPSILON).sqrt();
+    Ok(&(&(&centred / &deviation) * gamma) + beta)
+}
+
+/// The loss reads the operand; the gradients read it once more and write one of its size.
+fn read_then_write(size: usize) -> Work {
+    Work { read: size, copied: size, ..Work::default() }
+}
+
+fn elements(bytes: usize) -> Unit {
+    Unit::Elements(bytes / 4)
+}

@@ -1,0 +1,80 @@
+//! What gradients cost in memory beyond what they are made of, counted at the allocator.
+
+use std::sync::{Mutex, MutexGuard};
+
+use foldback::prelude::*;
+use foldback::tensor::release_memory;
+use peak_alloc::PeakAlloc;
+
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
+
+const MIB: usize = 1 << 20;
+
+/// The allocator counts for the whole process, so one test runs at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let guard = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    release_memory();
+    guard
+}
+
+/// The most bytes that lived at once during `f`, beyond those that lived before.
+fn extra(f: impl FnOnce()) -> usize {
+    let before = ALLOCATOR.current_usage();
+    ALLOCATOR.reset_peak_usage();
+    f();
+    ALLOCATOR.peak_usage().saturating_sub(before)
+}
+
+#[test]
+fn an_outer_product_goes_back_without_its_matrix() -> Result<()> {
+    let _alone = alone();
+    let a = Tensor::ones([8192, 1], DType::F32).requires_grad();
+    let b = Tensor::full([1, 8192], 0.5, DType::F32).requires_grad();
+    // Held, so that its 256 MiB do not wait in the pool, where their use would not be counted.
+    let product = &a * &b;
+    let loss = product.sum(.., false)?;
+    let extra = extra(|| loss.backward().expect("a number"));
+    assert_eq!(a.grad(), Some(Tensor::full([8192, 1], 4096.0, DType::F32)));
+    assert_eq!(b.grad(), Some(Tensor::full([1, 8192], 8192.0, DType::F32)));
+    assert!(extra <= 16 * MIB, "the backward pass took {extra} bytes");
+    Ok(())
+}
+
+#[test]
+fn one_number_against_twenty_million() -> Result<()> {
+    let _alone = alone();
+    const N: usize = 20_000_000;
+    let ones = Tensor::ones([N], DType::F32);
+    for multiply in [true, false] {
+        let w = tensor![1.0].requires_grad();
+        let y = if multiply { w.mul(&ones)? } else { w.add(&ones)? };
+        let loss = y.sum(.., false)?;
+        let extra = extra(|| loss.backward().expect("a number"));
+        assert_eq!(w.grad(), Some(tensor![20_000_000.0]));
+        assert!(extra < MIB, "the backward pass took {extra} bytes");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_small_graph_is_given_back() -> Result<()> {
+    let _alone = alone();
+    let x = tensor![0.5].requires_grad();
+    let run = || -> Result<()> {
+        let mut y = &x * &x;
+        for _ in 0..1000 {
+            y = &(&y * &x) + &x;
+        }
+        x.zero_grad();
+        Ok(y.backward()?)
+    };
+    run()?;
+    let before = ALLOCATOR.current_usage();
+    for _ in 0..20 {
+        run()?;
+    }
+    assert_eq!(ALLOCATOR.current_usage(), before);
+    Ok(())
+}
