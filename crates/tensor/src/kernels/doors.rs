@@ -43,8 +43,6 @@ macro_rules! door {
 }
 pub(super) use door;
 
-pub(super) use door;
-
 door! {
     /// `out[i] = f(x[0][i], x[1][i], ...)` for real numbers.
     pub(crate) fn map_float[T: Float, F: Formula<N>, const N: usize][T, F, N](f: &F, x: [&[T]; N], out: &mut [T]);
