@@ -69,13 +69,7 @@ impl<R: Real, const K: usize> Dual<R, K> {
             return Dual::constant(value);
         }
         let factor = factor();
-        Dual {
-            value,
-            slopes: array::from_fn(|k| match self.slopes[k] {
-                Some(s) => Some(apply(s, factor)),
-                None => None,
-            }),
-        }
+        Dual { value, slopes: array::from_fn(|k| self.slopes[k].map(|s| apply(s, factor))) }
     }
 
     /// The same function, of which another slope is a further term.
@@ -118,6 +112,7 @@ impl<R: Real, const K: usize> Mul for Dual<R, K> {
 impl<R: Real, const K: usize> Div for Dual<R, K> {
     type Output = Self;
     #[inline(always)]
+    #[allow(clippy::suspicious_arithmetic_impl, reason = "the derivative of a quotient has a product")]
     fn div(self, o: Self) -> Self {
         let y = self.value / o.value;
         self.chain(y, || o.value, |s, f| s / f).join(o.chain(y, || y / o.value, |s, f| -s * f))
