@@ -10,15 +10,17 @@
 //! ```
 //!
 //! A term of a product formula is rounded once: u. On its way a term then takes part in additions of these layers:
-//! 1. a run of a block, up to 1,024 elements. From 64 elements on they go to 64 lanes, of at most 16 elements each (15
-//!    additions that round: the first, to zero, is exact), and a tree over the lanes (6): 21. Fewer than 64 are added
-//!    one after another: up to 62. Rows added element by element: 16 of them, 15 additions. At most 62.
+//! 1. a run of up to 1,024 elements. From 256 elements on they go to 64 lanes, four at a time by a tree (2 additions)
+//!    and then to their lane (at most 8), and a tree over the lanes (6): 16. From 32 on there are 16 lanes of up to 15
+//!    elements, a tree (4), and up to 15 elements behind them: 33. Fewer come to less. Rows are added element by
+//!    element, 8 of them by a tree: 3. At most 33.
 //! 2. the wide accumulator. For `f32` it is an `f64`: m additions cost m 2^-53 = m 2^-29 u, under u/32 for up to 2^24
 //!    runs, more than any test here has. For `f64` it is a pair whose own error is of the order of (m u)^2, under
 //!    2^-58 for as many. Merging the parts of a large reduction is the same kind of addition.
 //! 3. the result is rounded to the element type once: 1. A sum that waited is added to it: 1 more, of its magnitude too.
 //!
-//! That is 1 + 62 + 1/32 + 1 + 1 < 66 roundings, (1 + u)^66 - 1 < 67 u.
+//! That is 1 + 33 + 1/32 + 1 + 1 < 66 roundings, (1 + u)^66 - 1 < 67 u. (The bound leaves room for runs of 63 elements
+//! added one after another.)
 //!
 //! Moreover, integers whose partial sums within a run fit the significand are added without any rounding up to step 3,
 //! for any length: these sums must be the correctly rounded ones.

@@ -1,6 +1,6 @@
 //! The backward step of a fused operation: by duals over blocks, or by recorded duals for higher orders.
 
-use foldback_tensor::kernel::{self, Reduction};
+use foldback_tensor::kernel::{self, Reduction, Target};
 use foldback_tensor::{DType, Shape, Tensor};
 use smallvec::SmallVec;
 
@@ -69,18 +69,23 @@ impl Backward {
     }
 }
 
-/// The gradients as values, each straight in the shape of its input. `operands` are the incoming gradient and all others.
+/// The gradients as values, each straight in the shape of its input, in one read of `operands`: the incoming gradient
+/// and all others.
 fn evaluate(
     name: &'static str,
     formula: &dyn Derived,
     wanted: &[usize],
     operands: &[&Tensor],
     shapes: &[&Shape],
-) -> foldback_tensor::Result<PerOperand<Tensor>> {
-    let one = |(&k, shape): (&usize, &&Shape)| {
-        kernel::fold_to(name, &*formula.gradients(&[k]), operands, shape, None)
-    };
-    wanted.iter().zip(shapes).map(one).collect()
+) -> foldback_tensor::Result<SmallVec<[Tensor; 2]>> {
+    let kernel = formula.gradients(wanted);
+    match shapes {
+        [shape] => Ok(smallvec::smallvec![kernel::fold_to(name, &*kernel, operands, shape, None)?]),
+        _ => {
+            let targets = shapes.iter().map(|&shape| Target { shape, prior: None }).collect();
+            kernel::fold_jointly(name, &*kernel, operands, targets)
+        }
+    }
 }
 
 /// The gradients as recorded values, unreduced.

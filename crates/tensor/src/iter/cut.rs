@@ -8,8 +8,9 @@ use crate::threads::GRAIN;
 /// Parts that one walk is cut into, unless the accumulators of a part would be too many.
 const MAX_PARTS: usize = 64;
 
-/// Accumulators that a part holds for itself if more parts can help it.
-const ENOUGH_RESULTS: usize = 4096;
+/// Accumulators that a part holds for itself if more parts, of this many elements at least, can help it.
+const ENOUGH_RESULTS: usize = 1024;
+const SMALL_PART: usize = GRAIN / 4;
 
 /// Elements walked per accumulator that parts hold beside each other: these then take a 64th of what is walked at most.
 const MIN_DEPTH: usize = 128;
@@ -56,12 +57,12 @@ impl Cut {
             cut = Cut::along(axes, 0..axes.len(), want);
         }
         // With a single target there is the choice of cutting along its own axes alone.
-        if targets().len() != 1 {
+        if targets().len() != 1 || many <= 1 {
             return cut;
         }
         let kept = || (0..axes.len()).filter(|&i| axes[i].steps[first] != 0);
         let results: usize = kept().map(|i| axes[i].size).product();
-        let want = many.min(MAX_PARTS.max(results / ENOUGH_RESULTS));
+        let want = many.min(MAX_PARTS).max((results / ENOUGH_RESULTS).min(total / SMALL_PART));
         if cut.owns(axes, first) && want <= MAX_PARTS {
             return cut;
         }

@@ -15,10 +15,10 @@ use super::reducer::Reducer;
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{BlockMut, Element};
 use crate::kernels::folds::{self, Table};
-use crate::kernels::{BlockKernel, finish_streaming, stream_copy};
+use crate::kernels::{BlockKernel, finish_streaming, prefetch, stream_copy};
 use crate::threads::split_work;
 
-/// Bytes that the blocks of all outputs together take: half of a first-level cache.
+/// Bytes that the block of an output takes: half of a first-level cache, or four rows of a thousand `f32`.
 const BLOCK_BYTES: usize = 16 << 10;
 
 /// Rows at least this long go to the kernel one by one where they lie, shorter ones laid out together.
@@ -63,6 +63,16 @@ enum Share<'s, R: Reducer> {
     Written { out: &'s mut [R::T], streamed: bool },
     /// elements that the output's are added to
     AddedOnto(&'s mut [R::T]),
+}
+
+impl<R: Reducer> Share<'_, R> {
+    /// The elements that a kernel may write straight to, if the block is `whole` there.
+    fn place_of_its_own(&mut self, whole: bool) -> Option<&mut [R::T]> {
+        match self {
+            Share::Written { out, streamed: false } if whole => Some(out),
+            _ => None,
+        }
+    }
 }
 
 /// The shares of several parts, from number `first` on.
@@ -212,6 +222,7 @@ struct Planes<'w, 'a, R: Reducer> {
     block: (usize, usize),
     /// where the operands and the targets' accumulators are
     offsets: Steps,
+    places: SmallVec<[Place; 4]>,
     scratch: Scratch,
     values: SmallVec<[Handle; 2]>,
     reducer: std::marker::PhantomData<R>,
@@ -219,17 +230,19 @@ struct Planes<'w, 'a, R: Reducer> {
 
 impl<'w, 'a, R: Reducer> Planes<'w, 'a, R> {
     fn new(walk: &'w Walk<'a>, rows: Axis, cols: Axis, targets: usize) -> Self {
-        let room = BLOCK_BYTES / R::T::DTYPE.size() / targets;
+        let room = BLOCK_BYTES / R::T::DTYPE.size();
         let n = walk.operands.len();
-        // Columns are folded several rows at a time, so a block should have a few.
+        // Whole rows are read in the order of memory; of longer ones, columns are folded several rows at a time.
         let columns = (n..n + targets).any(|k| cols.steps[k] != 0 && rows.steps[k] == 0);
-        let wide = cols.size.min(if columns && rows.size > 1 { room / 4 } else { room });
+        let most = if columns && rows.size > 1 { room / 4 } else { room };
+        let wide = if cols.size <= room { cols.size } else { most };
         let block = ((room / wide).min(rows.size), wide);
         let values = if walk.kernel.is_some() { targets } else { 0 };
         Planes {
             walk,
             block,
             offsets: Steps::from_elem(0, n + targets),
+            places: SmallVec::new(),
             scratch: Scratch::with_room(n, block.0 * block.1),
             values: (0..values).map(|_| Storage::stale(R::T::DTYPE, block.0 * block.1)).collect(),
             rows,
@@ -259,49 +272,81 @@ impl<'w, 'a, R: Reducer> Planes<'w, 'a, R> {
     /// Computes a block of the plane and gives each target its own.
     fn fold_block(&mut self, shares: &mut [Share<'_, R>], at: (usize, usize), size: (usize, usize)) {
         let operands = self.walk.operands;
-        let places = |row: usize, rows: usize| -> SmallVec<[Place; 4]> {
-            let one = |k: usize| Place {
-                start: self.offsets[k] - operands[k].offset as isize
-                    + row as isize * self.rows.steps[k]
-                    + at.1 as isize * self.cols.steps[k],
-                rows,
-                row_step: if rows > 1 { self.rows.steps[k] } else { 0 },
-                cols: size.1,
-                col_step: self.cols.steps[k],
-            };
-            (0..operands.len()).map(one).collect()
-        };
-        let all = places(at.0, size.0);
+        self.find(at, size);
         let Some(kernel) = self.walk.kernel else {
-            let blocks = self.scratch.blocks(operands, &all);
+            let blocks = self.scratch.blocks(operands, &self.places);
             let data = R::T::slice(blocks[0]).expect("the plan gives the fold its own type");
             // The block borrows the scratch; what delivers it needs the rest only.
             let steps = [&self.rows, &self.cols].map(|a| a.steps[1] as usize);
             let to = self.offsets[1] as usize + at.0 * steps[0] + at.1 * steps[1];
             return deliver(&mut shares[0], to, steps, block_table(data, size));
         };
-        let by_row = size.1 >= LONG_ROW && operands.iter().zip(&all).any(|(op, p)| !is_in_place(op, p));
-        let calls = if by_row { size.0 } else { 1 };
-        let rows = size.0 / calls;
+        // A broadcast row is laid out once for all blocks, but rows that only lie apart are better read there.
+        let by_row = size.1 >= LONG_ROW
+            && operands.iter().zip(&self.places).any(|(op, place)| {
+                place.row_step != 0
+                    && !is_in_place(op, place)
+                    && is_in_place(op, &Place { rows: 1, row_step: 0, ..*place })
+            });
+        // Outputs are computed one after another, each from some operands: the next block comes from memory meanwhile.
+        for (op, place) in operands.iter().zip(&self.places) {
+            if shares.len() > 1 && is_in_place(op, place) && place.len() == size.0 * size.1 {
+                let next = op.offset as isize + place.start + place.len() as isize;
+                prefetch(op.data, next as usize, place.len());
+            }
+        }
+        let (calls, rows) = if by_row { (size.0, 1) } else { (1, size.0) };
+        let n = rows * size.1;
         for call in 0..calls {
-            let places = if calls == 1 { all.clone() } else { places(at.0 + call, 1) };
-            let blocks = self.scratch.blocks(operands, &places);
-            let n = rows * size.1;
-            let mut outputs: SmallVec<[BlockMut<'_>; 2]> =
-                self.values.iter_mut().map(|v| v.block_mut().into_range(call * n, n)).collect();
+            if by_row {
+                self.find((at.0 + call, at.1), (1, size.1));
+            }
+            let targets: SmallVec<[usize; 2]> =
+                (0..shares.len()).map(|t| self.target(t, (at.0 + call, at.1))).collect();
+            let blocks = self.scratch.blocks(operands, &self.places);
+            let mut outputs: SmallVec<[BlockMut<'_>; 2]> = SmallVec::new();
+            for (t, (share, values)) in shares.iter_mut().zip(&mut self.values).enumerate() {
+                let whole = rows == 1 || self.rows.steps[operands.len() + t] == size.1 as isize;
+                outputs.push(match share.place_of_its_own(whole) {
+                    Some(out) => R::T::block_mut(&mut out[targets[t]..targets[t] + n]),
+                    None => values.block_mut().into_range(call * n, n),
+                });
+            }
             kernel.run(&blocks, &mut outputs);
         }
-        for (t, (share, values)) in shares.iter_mut().zip(&self.values).enumerate() {
-            let data = R::T::slice(values.block()).expect("outputs are of the fold's type");
-            self.deliver(share, t, at, block_table(data, size));
+        for (t, share) in shares.iter_mut().enumerate() {
+            let whole = rows == 1 || self.rows.steps[operands.len() + t] == size.1 as isize;
+            if share.place_of_its_own(whole).is_none() {
+                let data = R::T::slice(self.values[t].block()).expect("outputs are of the fold's type");
+                self.deliver(share, t, at, block_table(data, size));
+            }
         }
+    }
+
+    /// Where the operands have the block at this place.
+    fn find(&mut self, at: (usize, usize), (rows, cols): (usize, usize)) {
+        self.places.clear();
+        for (k, op) in self.walk.operands.iter().enumerate() {
+            let (row_step, col_step) = (self.rows.steps[k], self.cols.steps[k]);
+            let moved = at.0 as isize * row_step + at.1 as isize * col_step;
+            let start = self.offsets[k] - op.offset as isize + moved;
+            let row_step = if rows > 1 { row_step } else { 0 };
+            self.places.push(Place { start, rows, row_step, cols, col_step });
+        }
+    }
+
+    /// Where a target has the first element of the block at this place.
+    fn target(&self, t: usize, at: (usize, usize)) -> usize {
+        let k = self.walk.operands.len() + t;
+        let steps = [&self.rows, &self.cols].map(|a| a.steps[k] as usize);
+        self.offsets[k] as usize + at.0 * steps[0] + at.1 * steps[1]
     }
 
     /// Folds a block at this place of the plane into a target, or writes it.
     fn deliver(&self, share: &mut Share<'_, R>, t: usize, at: (usize, usize), table: Table<'_, R::T>) {
         let k = self.walk.operands.len() + t;
         let steps = [&self.rows, &self.cols].map(|a| a.steps[k] as usize);
-        deliver(share, self.offsets[k] as usize + at.0 * steps[0] + at.1 * steps[1], steps, table);
+        deliver(share, self.target(t, at), steps, table);
     }
 }
 

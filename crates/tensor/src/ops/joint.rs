@@ -203,29 +203,27 @@ mod tests {
         PARTS.iter().zip(targets.iter().zip(priors)).map(one).collect()
     }
 
-    const CASES: [(&[usize], [&[usize]; 3], [&[usize]; 3]); 12] = [
-        // operands g, x, w; targets
-        (&[], [&[], &[], &[]], [&[], &[], &[]]),
-        (&[5], [&[5], &[5], &[1]], [&[5], &[1], &[]]),
-        (&[3, 0], [&[3, 0], &[3, 0], &[3, 1]], [&[3, 0], &[3, 1], &[]]),
-        (&[7, 9], [&[7, 9], &[7, 9], &[9]], [&[7, 9], &[9], &[7, 1]]),
-        (&[40, 30], [&[1, 30], &[40, 1], &[30]], [&[40, 1], &[30], &[]]),
-        (&[4, 3, 5], [&[4, 3, 5], &[3, 1], &[4, 1, 1]], [&[3, 1], &[4, 1, 1], &[1, 3, 5]]),
-        (&[6, 7], [&[6, 7], &[], &[]], [&[], &[6, 7], &[1, 7]]),
-        (&[300, 257], [&[300, 257], &[300, 257], &[257]], [&[300, 257], &[257], &[300, 1]]),
-        (&[31, 40, 65], [&[31, 40, 65], &[31, 40, 65], &[40, 1]], [&[31, 40, 65], &[40, 1], &[]]),
-        (&[2, 41_000], [&[2, 41_000], &[2, 1], &[41_000]], [&[2, 1], &[41_000], &[2, 41_000]]),
-        (&[41_000, 3], [&[41_000, 3], &[41_000, 1], &[3]], [&[41_000, 1], &[3], &[]]),
-        (
-            &[3, 5, 7, 11, 90],
-            [&[3, 5, 7, 11, 90], &[5, 1, 11, 1], &[7, 1, 90]],
-            [&[7, 11, 1], &[5, 1, 1, 90], &[90]],
-        ),
+    /// Shapes of the operands g, x, w, and of the targets.
+    type Case = ([&'static [usize]; 3], [&'static [usize]; 3]);
+
+    const CASES: [Case; 12] = [
+        ([&[], &[], &[]], [&[], &[], &[]]),
+        ([&[5], &[5], &[1]], [&[5], &[1], &[]]),
+        ([&[3, 0], &[3, 0], &[3, 1]], [&[3, 0], &[3, 1], &[]]),
+        ([&[7, 9], &[7, 9], &[9]], [&[7, 9], &[9], &[7, 1]]),
+        ([&[1, 30], &[40, 1], &[30]], [&[40, 1], &[30], &[]]),
+        ([&[4, 3, 5], &[3, 1], &[4, 1, 1]], [&[3, 1], &[4, 1, 1], &[1, 3, 5]]),
+        ([&[6, 7], &[], &[]], [&[], &[6, 7], &[1, 7]]),
+        ([&[300, 257], &[300, 257], &[257]], [&[300, 257], &[257], &[300, 1]]),
+        ([&[31, 40, 65], &[31, 40, 65], &[40, 1]], [&[31, 40, 65], &[40, 1], &[]]),
+        ([&[2, 41_000], &[2, 1], &[41_000]], [&[2, 1], &[41_000], &[2, 41_000]]),
+        ([&[41_000, 3], &[41_000, 1], &[3]], [&[41_000, 1], &[3], &[]]),
+        ([&[3, 5, 7, 11, 90], &[5, 1, 11, 1], &[7, 1, 90]], [&[7, 11, 1], &[5, 1, 1, 90], &[90]]),
     ];
 
     #[test]
     fn every_output_is_what_it_is_alone() {
-        for (case, (_, operands, targets)) in CASES.iter().enumerate() {
+        for (case, (operands, targets)) in CASES.iter().enumerate() {
             for (dtype, way) in [DType::F32, DType::F64].into_iter().flat_map(|d| (0..5).map(move |w| (d, w)))
             {
                 let make = |k: usize| laid_out(whole(operands[k], dtype, k + case), (way + k) % 5);
@@ -250,7 +248,7 @@ mod tests {
 
     #[test]
     fn bits_do_not_depend_on_threads_and_errors_keep_their_bound() {
-        for (_, operands, targets) in &CASES[7..] {
+        for (operands, targets) in &CASES[7..] {
             let [g, x, w] = operands.map(|shape| Tensor::rand(shape, DType::F32).sub(0.25).unwrap());
             let targets = targets.map(Shape::from);
             let run = || jointly(&[&g, &x, &w], &targets, &[None, None, None]);
@@ -268,6 +266,15 @@ mod tests {
                 assert!(error.le(&bound).unwrap().to_vec::<bool>().unwrap().iter().all(|&b| b));
             }
         }
+    }
+
+    #[test]
+    fn a_result_that_is_streamed() {
+        let (g, x) = (whole(&[1025, 2049], DType::F64, 1), whole(&[1025, 2049], DType::F64, 2));
+        let w = whole(&[2049], DType::F64, 3);
+        let targets = [Shape::from([1025, 2049]), Shape::from([2049]), Shape::from([1025, 1])];
+        let found = jointly(&[&g, &x, &w], &targets, &[None, None, None]);
+        assert_eq!(found, one_by_one(&[&g, &x, &w], &targets, &[None, None, None]));
     }
 
     #[test]
