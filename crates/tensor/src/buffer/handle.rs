@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 use super::{Buffer, Storage, epoch, is_pool_on};
 use crate::dtype::{Block, BlockMut, DType, Element};
@@ -56,7 +57,7 @@ impl Handle {
         let Some(bin) = bin_of(len, dtype.size()) else { return Arc::new(Storage::large(dtype, len, false)) };
         let found = SHELVES.try_with(|shelves| shelves.borrow_mut().take(dtype, bin)).ok().flatten();
         if let Some(mut arc) = found
-            && let Some(storage) = Arc::get_mut(&mut arc)
+            && let Some(storage) = unique(&mut arc)
         {
             storage.set_len(len);
             return arc;
@@ -122,8 +123,7 @@ impl Handle {
             Held::One(One::F32(v)) => BlockMut::F32(v),
             Held::One(One::F64(v)) => BlockMut::F64(v),
             Held::Shared(arc) => {
-                let arc = arc.as_mut().expect(LIVES);
-                Arc::get_mut(arc).expect("fresh storage has one holder").block_mut()
+                unique(arc.as_mut().expect(LIVES)).expect("fresh storage has one holder").block_mut()
             }
         }
     }
@@ -151,6 +151,20 @@ const LIVES: &str = "a handle that lives holds a storage";
 #[inline]
 fn lives(arc: &Option<Arc<Storage>>) -> &Arc<Storage> {
     arc.as_ref().expect(LIVES)
+}
+
+/// The storage for writing, if nobody else holds it: `Arc::get_mut` for storages, which nobody refers to weakly. Without
+/// its locked instructions, which would also wait for all streaming stores to reach memory.
+#[inline]
+fn unique(arc: &mut Arc<Storage>) -> Option<&mut Storage> {
+    if Arc::strong_count(arc) != 1 {
+        return None;
+    }
+    // What other holders did before they let go has happened before what follows.
+    fence(Ordering::Acquire);
+    // SAFETY: the count is 1 and `arc`, borrowed for writing, is that one; there are no weak references, since this
+    // module makes none and the storage's `Arc` never leaves it. So nobody else can reach the storage.
+    Some(unsafe { &mut *Arc::as_ptr(arc).cast_mut() })
 }
 
 impl From<Storage> for Handle {

@@ -230,8 +230,10 @@ struct Planes<'w, 'a, R: Reducer> {
 
 impl<'w, 'a, R: Reducer> Planes<'w, 'a, R> {
     fn new(walk: &'w Walk<'a>, rows: Axis, cols: Axis, targets: usize) -> Self {
-        let room = BLOCK_BYTES / R::T::DTYPE.size();
         let n = walk.operands.len();
+        // A single result and its operands should fit in the first-level cache together.
+        let share = if targets == 1 && walk.kernel.is_some() { 2 } else { 1 };
+        let room = BLOCK_BYTES / share / R::T::DTYPE.size();
         // Whole rows are read in the order of memory; of longer ones, columns are folded several rows at a time.
         let columns = (n..n + targets).any(|k| cols.steps[k] != 0 && rows.steps[k] == 0);
         let most = if columns && rows.size > 1 { room / 4 } else { room };
