@@ -123,6 +123,16 @@ pub(crate) fn call_function(
 
 /// Folds and casts a gradient to what its input wants.
 pub(crate) fn fit(g: Var, meta: &InputMetadata, misfit: &dyn Fn(&Shape) -> Error) -> Result<Var> {
+    if let VarKind::Constant(t) = &g.kind {
+        if *t.shape() == meta.shape && t.dtype() == meta.dtype {
+            return Ok(g);
+        }
+        let sum = t.sum_to(&meta.shape).map_err(|e| match e {
+            foldback_tensor::Error::Expand { .. } => misfit(t.shape()),
+            other => other.into(),
+        })?;
+        return Ok(Var::constant(sum.to_dtype(meta.dtype)));
+    }
     let g = if g.shape() == meta.shape {
         g
     } else {

@@ -9,13 +9,14 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::Operand;
+use super::{Operand, flat};
 use super::joint::{Kind, Target, Walk};
 use super::plan::{Axis, Plan};
 use super::reducer::{Max, Min, Prod, Reducer, Sum};
 use crate::buffer::Storage;
-use crate::dtype::{BlockMut, DType};
+use crate::dtype::{Block, BlockMut, DType};
 use crate::kernels::BlockKernel;
+use crate::kernels::folds::{self, Table};
 use crate::shape::Shape;
 use crate::tensor::{Layout, Tensor};
 
@@ -53,7 +54,13 @@ pub(crate) fn fold_with_prior(
     dtype: DType,
     prior: Option<Tensor>,
 ) -> Tensor {
-    let result: Shape = shape.iter().zip(kept).filter(|k| *k.1).map(|k| *k.0).collect::<Vec<_>>().into();
+    let result = Shape(shape.iter().zip(kept).filter(|k| *k.1).map(|k| *k.0).collect());
+    if reduce == Reduce::Sum
+        && let Some(table) = SmallTable::new(shape, kept)
+        && operands_fit(kernel, operands, shape)
+    {
+        return table.sum(kernel, operands, result, dtype, prior);
+    }
     let plan = Plan::new(shape, operands, &|i| kept[i], prior.is_none());
     let empty = shape.contains(&0);
     let n =
@@ -72,6 +79,93 @@ pub(crate) fn fold_with_prior(
     }
     let still: SmallVec<[bool; 4]> = plan.still.iter().zip(kept).filter(|s| *s.1).map(|s| *s.0).collect();
     Tensor { storage, layout: Layout::with_still_axes(result, &still) }
+}
+
+/// A small shape seen as a table of rows and columns, one of which is reduced: no plan, no parts.
+struct SmallTable {
+    rows: usize,
+    cols: usize,
+    /// whether each row is summed, or each column
+    by_row: bool,
+}
+
+/// Elements of a table that is worth no plan.
+const SMALL_TABLE: usize = 4096;
+
+impl SmallTable {
+    fn new(shape: &[usize], kept: &[bool]) -> Option<SmallTable> {
+        let (mut outer, mut inner) = (1, 1);
+        let (mut first, mut last) = (None, None);
+        for (&size, &kept) in shape.iter().zip(kept).filter(|s| *s.0 != 1) {
+            match (first, last) {
+                (None, _) => (first, outer) = (Some(kept), size),
+                (Some(f), None) if f == kept => outer *= size,
+                (_, None) => (last, inner) = (Some(kept), size),
+                (_, Some(l)) if l == kept => inner *= size,
+                _ => return None,
+            }
+        }
+        let n = outer * inner;
+        match (first?, last) {
+            _ if n == 0 || n > SMALL_TABLE => None,
+            (true, None) => None,
+            (true, _) => Some(SmallTable { rows: outer, cols: inner, by_row: true }),
+            (false, None) => Some(SmallTable { rows: 1, cols: outer, by_row: true }),
+            (false, _) => Some(SmallTable { rows: outer, cols: inner, by_row: false }),
+        }
+    }
+
+    /// The sums, onto `prior` if there is one. The operands fit, see [`operands_fit`].
+    fn sum(
+        &self,
+        kernel: Option<&dyn BlockKernel>,
+        operands: &[Operand<'_>],
+        result: Shape,
+        dtype: DType,
+        prior: Option<Tensor>,
+    ) -> Tensor {
+        let n = self.rows * self.cols;
+        let mut computed = Storage::stale(dtype, if kernel.is_some() { n } else { 0 });
+        let values = match kernel {
+            Some(kernel) => {
+                flat::map(kernel, operands, computed.block_mut());
+                computed.block()
+            }
+            None => operands[0].data.range(operands[0].offset, n),
+        };
+        let onto = prior.is_some();
+        let sums = if self.by_row { self.rows } else { self.cols };
+        let mut sum = prior.unwrap_or_else(|| Tensor::from_storage(Storage::stale(dtype, sums), result));
+        match (values, sum.block_mut()) {
+            (Block::F32(x), BlockMut::F32(out)) => self.run::<Sum<f32>>(x, out, onto),
+            (Block::F64(x), BlockMut::F64(out)) => self.run::<Sum<f64>>(x, out, onto),
+            (Block::I64(x), BlockMut::I64(out)) => self.run::<Sum<i64>>(x, out, onto),
+            _ => unreachable!("sums are planned in one type of number"),
+        }
+        sum
+    }
+
+    fn run<R: Reducer>(&self, x: &[R::T], out: &mut [R::T], onto: bool) {
+        let mut wide: SmallVec<[R::Acc; 64]> = SmallVec::from_elem(R::START, out.len());
+        let table = Table { data: x, start: 0, rows: self.rows, step: self.cols as isize, cols: self.cols };
+        if self.by_row {
+            folds::fold_lines::<R>(&mut wide, 1, table);
+        } else {
+            folds::fold_columns::<R>(&mut wide, table);
+        }
+        for (o, &acc) in out.iter_mut().zip(&wide) {
+            let v = R::finish(acc);
+            *o = if onto { R::combine(*o, v) } else { v };
+        }
+    }
+}
+
+/// Whether the elements of a small table lie in order, or can be computed in order.
+fn operands_fit(kernel: Option<&dyn BlockKernel>, operands: &[Operand<'_>], shape: &[usize]) -> bool {
+    match kernel {
+        Some(_) => flat::applies(operands, shape),
+        None => operands[0].is_direct(shape),
+    }
 }
 
 /// Runs the walk with the reducer of this folding and element type.
