@@ -4,6 +4,7 @@
 //! the storage stays as it is, count and all, on a shelf of that thread, and the next tensor of about that size takes it.
 
 use std::cell::RefCell;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -189,6 +190,27 @@ impl Drop for Handle {
         if arc.bin() != 0 && Arc::strong_count(&arc) == 1 {
             shelve(arc);
         }
+    }
+}
+
+/// Working memory of one type that is recycled as tensors are.
+pub(crate) struct Room<T> {
+    handle: Handle,
+    of: PhantomData<T>,
+}
+
+impl<T: Element> Room<T> {
+    /// Room for `len` elements of no particular value.
+    pub(crate) fn new(len: usize) -> Room<T> {
+        Room { handle: Handle::stale(T::DTYPE, len), of: PhantomData }
+    }
+
+    pub(crate) fn as_slice(&self) -> &[T] {
+        T::slice(self.handle.block()).expect("made with this type")
+    }
+
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [T] {
+        T::slice_mut(self.handle.block_mut()).expect("made with this type")
     }
 }
 

@@ -5,7 +5,7 @@ mod pool;
 
 use ndarray::Array1;
 
-pub(crate) use handle::Handle;
+pub(crate) use handle::{Handle, Room};
 #[allow(unreachable_pub, reason = "`Element` names it in a hidden method")]
 pub use pool::Pool;
 use pool::{epoch, is_pool_on};

@@ -13,7 +13,7 @@ use gemm_common::Parallelism;
 use super::pack::{SIDE, pack, pack_groups};
 use super::registers::{Block, height};
 use super::{Matrix, Multiply, Out, Tile, row_major};
-use crate::buffer::Buffer;
+use crate::buffer::Room;
 use crate::kernels::level::{Level, level};
 
 /// Numbers whose products run in blocks.
@@ -62,8 +62,8 @@ pub(super) fn blocked_at<T: Fused, const W: usize>(mut tile: Tile<'_, T>, level:
     let beside = tile.a.row_step == 1 && tile.a.col_step != 1;
     let grouped = beside && n > W && spread(tile.a.col_step) > NEAR;
     let room = m.div_ceil(height) * apart(height, k.min(DEPTH));
-    let mut groups: Option<Buffer<T>> = grouped.then(|| Buffer::stale(room));
-    let mut panel: Option<Buffer<T>> = None;
+    let mut groups: Option<Room<T>> = grouped.then(|| Room::new(room));
+    let mut panel: Option<Room<T>> = None;
     for from in (0..k).step_by(DEPTH) {
         let depth = (k - from).min(DEPTH);
         let mut a = tile.a.moved(0, 0, from);
@@ -75,7 +75,7 @@ pub(super) fn blocked_at<T: Fused, const W: usize>(mut tile: Tile<'_, T>, level:
             let wide = (n - col).min(W);
             let mut b = tile.b.moved(0, from, col);
             if !as_it_lies || wide < W {
-                let panel = panel.get_or_insert_with(|| Buffer::stale(k.min(DEPTH) * W));
+                let panel = panel.get_or_insert_with(|| Room::new(k.min(DEPTH) * W));
                 pack(&b, depth, wide, panel.as_mut_slice(), W);
                 b = row_major(panel.as_slice(), W);
             }
@@ -140,7 +140,7 @@ impl<T: Fused> Strip<'_, T> {
 
     /// [`Strip::run`] for the last columns, fewer than `W`: computed aside.
     fn run_part<const W: usize>(&self, out: &mut Out<'_, T>, col: usize, add: bool) {
-        let mut aside: Buffer<T> = Buffer::stale(self.m * W);
+        let mut aside: Room<T> = Room::new(self.m * W);
         let start = aside.as_mut_slice().as_mut_ptr();
         let mut whole = Out { start, stride: W, rows: self.m, cols: W, life: PhantomData };
         self.run::<W>(&mut whole, 0, false);

@@ -13,7 +13,7 @@ mod registers;
 
 use std::marker::PhantomData;
 
-use crate::buffer::Buffer;
+use crate::buffer::Room;
 use crate::dtype::Element;
 use crate::threads::split_work;
 
@@ -188,7 +188,7 @@ impl<T: Multiply> Product<'_, T> {
         let n = out.len();
         let chunk = self.k.div_ceil(parts).next_multiple_of(16);
         let parts = self.k.div_ceil(chunk);
-        let mut partial: Buffer<T> = Buffer::stale((parts - 1) * n);
+        let mut partial: Room<T> = Room::new((parts - 1) * n);
         let rest = partial.as_mut_slice();
         let mut pieces: Vec<&mut [T]> = Vec::with_capacity(parts);
         pieces.push(&mut *out);
