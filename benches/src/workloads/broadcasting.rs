@@ -1,7 +1,7 @@
 //! W1 to W6: operands of different shapes, forward and back.
 
-use foldback::Result;
 use foldback::graph::Var;
+use foldback::{Result, fuse};
 
 use super::{Unit, Work, Workload, backward, bytes, forward, leaf, tensor};
 use crate::inputs::*;
@@ -45,6 +45,13 @@ pub(super) fn list() -> Vec<Workload> {
             }))
         },
     ));
+    let mut fused = Workload::new("W5b-fuse", "the same with fuse!", elements(x), read_then_write(x), || {
+        let (x, w, b) = (leaf(X)?, leaf(ROW)?, leaf(BIAS)?);
+        let loss = fuse!(|x, w, b| (x * w + b).square());
+        Ok(backward(vec![x.clone(), w.clone(), b.clone()], move || Ok(loss.sum([&x, &w, &b], .., false)?)))
+    });
+    fused.same_as = "W5b";
+    list.push(fused);
     let samples = bytes(&SAMPLES.shape);
     // The mean, the variance and the output each need the samples; so do the gradients, once for their sums and once
     // for the result. The loss's weights are a column.
@@ -63,6 +70,15 @@ pub(super) fn list() -> Vec<Workload> {
             }))
         },
     ));
+    let mut fused = Workload::new("W6-fuse", "the same with fuse!", elements(samples), work, || {
+        let (x, gamma, beta) = (leaf(SAMPLES)?, leaf(GAMMA)?, leaf(BETA)?);
+        let weight = Var::from(tensor(SAMPLE_WEIGHT)?);
+        Ok(backward(vec![x.clone(), gamma.clone(), beta.clone()], move || {
+            fused_batch_norm(&x, &gamma, &beta, &weight)
+        }))
+    });
+    fused.same_as = "W6";
+    list.push(fused);
     list
 }
 
@@ -86,6 +102,16 @@ fn batch_norm(x: &Var, gamma: &Var, beta: &Var) -> Result<Var> {
     let variance = centred.square().mean(0, true)?;
     let deviation = (&variance + EPSILON).sqrt();
     Ok(&(&(&centred / &deviation) * gamma) + beta)
+}
+
+/// The same, and its weighted sum, in fused expressions.
+fn fused_batch_norm(x: &Var, gamma: &Var, beta: &Var, weight: &Var) -> Result<Var> {
+    let mean = x.mean(0, true)?;
+    let variance = fuse!(|x, mean| (x - mean).square()).mean([x, &mean], 0, true)?;
+    let eps = EPSILON;
+    let scale = fuse!(|v, gamma; eps| gamma * (v + eps).rsqrt()).call([&variance, gamma])?;
+    let loss = fuse!(|x, mean, scale, beta, weight| ((x - mean) * scale + beta) * weight);
+    Ok(loss.sum([x, &mean, &scale, beta, weight], .., false)?)
 }
 
 /// The loss reads the operand; the gradients read it once more and write one of its size.

@@ -9,10 +9,10 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::{Operand, flat};
 use super::joint::{Kind, Target, Walk};
 use super::plan::{Axis, Plan};
 use super::reducer::{Max, Min, Prod, Reducer, Sum};
+use super::{Operand, flat};
 use crate::buffer::Storage;
 use crate::dtype::{Block, BlockMut, DType};
 use crate::kernels::BlockKernel;
