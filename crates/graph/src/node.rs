@@ -242,10 +242,10 @@ impl Drop for Node {
 mod tests {
     use super::*;
 
-    /// A million operations on one number should not take half a gigabyte.
+    /// A million operations on one number should not take half a gigabyte. What such an operation saves is in the node.
     #[test]
     fn a_node_is_small() {
         let bytes = std::mem::size_of::<Node>();
-        assert!(bytes <= 232, "a node takes {bytes} bytes");
+        assert!(bytes <= 248, "a node takes {bytes} bytes");
     }
 }
