@@ -10,16 +10,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::panic::Location;
 use std::sync::Arc;
 
-use foldback_tensor::kernel::{self, BlockKernel, JointKernel};
-use foldback_tensor::{GRAIN, Shape, Tensor, set_thread_modes, thread_modes};
+use foldback_tensor::{Shape, Tensor, kernel, set_thread_modes, thread_modes};
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
-use crate::gradient::{Gradient, add_gradients, add_tensors, call_function, dense, fit, saved_value};
+use crate::gradient::{Gradient, add_gradients, call_function, dense, fit};
 use crate::hooks::Hooks;
 use crate::mode::{GradMode, INHERITS_LINE};
-use crate::node::{Edge, InputMetadata, Kind, Node, OUTPUT, Unpacked};
-use crate::table::{Rule, Slot};
+use crate::node::{Edge, InputMetadata, Kind, Node};
 use crate::var::{Var, VarKind, expect_fit};
 
 /// Nodes with gradients. Mostly there is one, whose inputs are about to take its place: the one with the largest number
@@ -78,7 +76,7 @@ pub(crate) struct Options {
 
 /// One backward pass.
 pub(crate) struct GraphTask {
-    options: Options,
+    pub(crate) options: Options,
     ready: Queue,
     /// where gradients are to be caught: node number and output, to the index of the caller's input
     captures: HashMap<(u64, u32), Vec<usize>>,
@@ -152,7 +150,7 @@ impl GraphTask {
         });
     }
 
-    fn slot(&mut self, edge: &Edge) -> &mut Option<Var> {
+    pub(crate) fn slot(&mut self, edge: &Edge) -> &mut Option<Var> {
         let ready = self.ready.entry(&edge.node);
         &mut ready.buffer[edge.nr as usize]
     }
@@ -202,8 +200,7 @@ impl GraphTask {
             return Ok(());
         }
         let wanted = |input: usize| {
-            let Some(Some(edge)) = node.next_edges.get(input) else { return false };
-            self.path.as_ref().is_none_or(|p| p.contains(&edge.node.sequence))
+            node.next_edges.get(input).and_then(Option::as_ref).is_some_and(|edge| self.is_on_path(edge))
         };
         if !(0..node.next_edges.len()).any(wanted) {
             return Ok(());
@@ -220,116 +217,9 @@ impl GraphTask {
         self.validate_outputs(&node, gradients)
     }
 
-    /// Evaluates the formulas of a row straight into the shapes of the inputs, adding what waits there already.
-    fn run_rule(
-        &mut self,
-        node: &Arc<Node>,
-        rule: &'static Rule,
-        params: &[f64; 2],
-        g: &Tensor,
-    ) -> Result<()> {
-        let saved = node.unpack(self.options.retain_graph)?;
-        if rule.gradients.len() > 1 && self.run_jointly(node, rule, params, g, &saved)? {
-            return Ok(());
-        }
-        for (input, (gradient, edge)) in rule.gradients.iter().zip(&node.next_edges).enumerate() {
-            let Some(edge) = edge else { continue };
-            if self.path.as_ref().is_some_and(|p| !p.contains(&edge.node.sequence)) {
-                continue;
-            }
-            let meta = &edge.node.metadata[edge.nr as usize];
-            if gradient.passes && *g.shape() == meta.shape && g.dtype() == meta.dtype {
-                let slot = self.slot(edge);
-                *slot = Some(match slot.take() {
-                    None => Var::constant(g.clone()),
-                    Some(Var { kind: VarKind::Constant(sum) }) => Var::constant(add_tensors(sum, g)),
-                    Some(waiting) => add_gradients(waiting, Var::constant(g.clone())),
-                });
-                continue;
-            }
-            if gradient.passes {
-                let fitted = fit(Var::constant(g.clone()), meta, &|found| misfit(node, input, meta, found))?;
-                self.seed(edge, fitted);
-                continue;
-            }
-            let mut operands: SmallVec<[&Tensor; 4]> = SmallVec::new();
-            for slot in gradient.operands {
-                operands.push(match slot {
-                    Slot::Grad => g,
-                    Slot::Input(i) => saved_value(&saved, *i),
-                    Slot::Output => saved_value(&saved, OUTPUT),
-                });
-            }
-            let prior = self.waiting(edge);
-            let sum = (gradient.fold)(params, &operands, &meta.shape, prior)
-                .map_err(|e| misfold(node, input, meta, e))?;
-            let sum = if sum.dtype() == meta.dtype { sum } else { sum.to_dtype(meta.dtype) };
-            *self.slot(edge) = Some(Var::constant(sum));
-        }
-        Ok(())
-    }
-
-    /// Evaluates several formulas of a row in one read of what they name. Returns `false`, and has done nothing, where
-    /// that would be no gain: there is one gradient to compute, or little, or `g` is compressed, so that each formula
-    /// had better be evaluated where its own operands move.
-    fn run_jointly(
-        &mut self,
-        node: &Arc<Node>,
-        rule: &'static Rule,
-        params: &[f64; 2],
-        g: &Tensor,
-        saved: &Unpacked,
-    ) -> Result<bool> {
-        if g.numel() <= GRAIN || !g.is_contiguous() {
-            return Ok(false);
-        }
-        let on_path = |e: &Edge| self.path.as_ref().is_none_or(|p| p.contains(&e.node.sequence));
-        let wanted: SmallVec<[(usize, &Edge); 3]> = (0..rule.gradients.len())
-            .filter(|&i| !rule.gradients[i].passes)
-            .filter_map(|i| Some((i, node.next_edges[i].as_ref()?)))
-            .filter(|(_, e)| on_path(e))
-            .collect();
-        if wanted.len() < 2 || wanted.len() < node.next_edges.iter().flatten().count() {
-            return Ok(false);
-        }
-        let mut slots: SmallVec<[Slot; 4]> = SmallVec::new();
-        let mut kernels: SmallVec<[(Box<dyn BlockKernel>, SmallVec<[usize; 4]>); 2]> = SmallVec::new();
-        for &(i, _) in &wanted {
-            let gradient = &rule.gradients[i];
-            let place = |slot: &Slot| {
-                slots.iter().position(|s| s == slot).unwrap_or_else(|| {
-                    slots.push(*slot);
-                    slots.len() - 1
-                })
-            };
-            let reads = gradient.operands.iter().map(place).collect();
-            kernels.push(((gradient.kernel)(params), reads));
-        }
-        let operand = |slot: &Slot| match slot {
-            Slot::Grad => g,
-            Slot::Input(i) => saved_value(saved, *i),
-            Slot::Output => saved_value(saved, OUTPUT),
-        };
-        let operands: SmallVec<[&Tensor; 4]> = slots.iter().map(operand).collect();
-        // Apart, each formula is computed in the type of its own operands.
-        if operands.iter().any(|t| t.dtype() != g.dtype()) {
-            return Ok(false);
-        }
-        let outputs: SmallVec<[(&dyn BlockKernel, &[usize]); 2]> =
-            kernels.iter().map(|(kernel, reads)| (&**kernel, &reads[..])).collect();
-        let targets = wanted.iter().map(|(_, edge)| {
-            let shape = &edge.node.metadata[edge.nr as usize].shape;
-            kernel::Target { shape, prior: self.waiting(edge) }
-        });
-        let targets = targets.collect();
-        let sums = kernel::fold_jointly(node.name(), &JointKernel(&outputs), &operands, targets)
-            .map_err(|e| in_backward(node, e.into()))?;
-        for ((_, edge), sum) in wanted.into_iter().zip(sums) {
-            let meta = &edge.node.metadata[edge.nr as usize];
-            // Both inputs may be one variable.
-            self.seed(edge, Var::constant(sum.to_dtype(meta.dtype)));
-        }
-        Ok(true)
+    /// Whether an edge leads to a variable whose gradient is wanted.
+    pub(crate) fn is_on_path(&self, edge: &Edge) -> bool {
+        self.path.as_ref().is_none_or(|p| p.contains(&edge.node.sequence))
     }
 
     fn capture(&mut self, node: &Arc<Node>, buffer: &[Option<Var>]) {
@@ -383,7 +273,7 @@ impl GraphTask {
     }
 
     /// Takes what waits for an edge, to be added in the pass that computes the next gradient.
-    fn waiting(&mut self, edge: &Edge) -> Option<Tensor> {
+    pub(crate) fn waiting(&mut self, edge: &Edge) -> Option<Tensor> {
         let ready = self.ready.get_mut(edge.node.sequence)?;
         let waiting = ready.buffer[edge.nr as usize].take()?;
         Some(match waiting.kind {
@@ -394,7 +284,7 @@ impl GraphTask {
 }
 
 /// A gradient of a shape that the input cannot have broadcast to.
-fn misfit(node: &Node, input: usize, meta: &InputMetadata, found: &Shape) -> Error {
+pub(crate) fn misfit(node: &Node, input: usize, meta: &InputMetadata, found: &Shape) -> Error {
     Error::GradientShape {
         op: node.name(),
         input,
@@ -405,7 +295,12 @@ fn misfit(node: &Node, input: usize, meta: &InputMetadata, found: &Shape) -> Err
 }
 
 /// What went wrong while a gradient was evaluated straight into its shape.
-fn misfold(node: &Node, input: usize, meta: &InputMetadata, error: foldback_tensor::Error) -> Error {
+pub(crate) fn misfold(
+    node: &Node,
+    input: usize,
+    meta: &InputMetadata,
+    error: foldback_tensor::Error,
+) -> Error {
     match error {
         foldback_tensor::Error::Expand { to, .. } => misfit(node, input, meta, &to),
         other => in_backward(node, other.into()),
@@ -413,7 +308,7 @@ fn misfold(node: &Node, input: usize, meta: &InputMetadata, error: foldback_tens
 }
 
 /// Says in which operation's gradient something went wrong. A user's own error stays as it is.
-fn in_backward(node: &Node, source: Error) -> Error {
+pub(crate) fn in_backward(node: &Node, source: Error) -> Error {
     match source {
         Error::Tensor(_) => {
             Error::Backward { op: node.name(), location: node.location, source: Box::new(source) }

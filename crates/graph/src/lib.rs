@@ -18,6 +18,7 @@ mod mode;
 mod node;
 mod operators;
 mod record;
+mod rows;
 mod table;
 mod traced;
 mod var;
