@@ -20,6 +20,8 @@ macro_rules! real {
     )*};
 }
 
+pub(super) use real;
+
 /// Names a formula that integers have too.
 macro_rules! num {
     ($($(#[$doc:meta])* $name:ident($($x:ident),*) = $body:expr;)*) => {$(

@@ -13,27 +13,13 @@ use crate::shape::Axes;
 use crate::tensor::Tensor;
 use crate::threads::{GRAIN, split_work};
 
+use super::formulas::real;
 use super::reduce::Kept;
 
-macro_rules! formula {
-    ($($name:ident[$n:literal]($($x:ident),*) = $body:expr;)*) => {$(
-        #[derive(Clone, Copy, Debug)]
-        struct $name;
-        impl Formula<$n> for $name {
-            #[inline(always)]
-            fn eval<R: Real>(&self, [$($x),*]: [R; $n]) -> R
-            where
-                f64: FloatOps<R>,
-            {
-                $body
-            }
-        }
-    )*};
-}
-formula! {
-    Product[2](g, y) = g * y;
-    SoftmaxGradient[3](g, y, s) = y * (g - s);
-    LogSoftmaxGradient[3](g, y, s) = g - y.exp() * s;
+real! {
+    Product(g, y) = g * y;
+    SoftmaxGradient(g, y, s) = y * (g - s);
+    LogSoftmaxGradient(g, y, s) = g - y.exp() * s;
 }
 
 /// The function or its logarithm.

@@ -3,6 +3,7 @@
 //! Along the last axis a row is worked on while it is in the cache (the file `rows`). Otherwise a fold finds the largest
 //! element, a second one sums the exponentials without storing them, and one pointwise pass writes the result.
 
+use super::formulas::real;
 use super::reduce::Kept;
 use super::rows::{self, Kind};
 use crate::dtype::DType;
@@ -12,28 +13,13 @@ use crate::kernels::{FloatKernel, FloatOps, Formula, Num, Real};
 use crate::shape::Axes;
 use crate::tensor::Tensor;
 
-macro_rules! formula {
-    ($($name:ident[$n:literal]($($x:ident),*) = $body:expr;)*) => {$(
-        #[derive(Clone, Copy, Debug)]
-        struct $name;
-        impl Formula<$n> for $name {
-            #[inline(always)]
-            fn eval<R: Real>(&self, [$($x),*]: [R; $n]) -> R
-            where
-                f64: FloatOps<R>,
-            {
-                $body
-            }
-        }
-    )*};
-}
-formula! {
-    Shifted[2](x, m) = (x - m).exp();
-    Share[3](x, m, s) = (x - m).exp() / s;
-    LogShare[3](x, m, l) = x - m - l;
-    Ln[1](s) = s.ln();
-    Unshifted[2](s, m) = s.ln() + m;
-    FiniteOrZero[1](m) = R::select(Num::eq(m.abs(), R::lit(f64::INFINITY)), R::lit(0.0), m);
+real! {
+    Shifted(x, m) = (x - m).exp();
+    Share(x, m, s) = (x - m).exp() / s;
+    LogShare(x, m, l) = x - m - l;
+    Ln(s) = s.ln();
+    Unshifted(s, m) = s.ln() + m;
+    FiniteOrZero(m) = R::select(Num::eq(m.abs(), R::lit(f64::INFINITY)), R::lit(0.0), m);
 }
 
 impl Tensor {
