@@ -75,6 +75,7 @@ fn a_small_graph_is_given_back() -> Result<()> {
     for _ in 0..20 {
         run()?;
     }
-    assert_eq!(ALLOCATOR.current_usage(), before);
+    // The test runner's own thread may hold a little; a graph that stayed would be hundreds of kilobytes.
+    assert!(ALLOCATOR.current_usage() < before + (16 << 10));
     Ok(())
 }

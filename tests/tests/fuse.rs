@@ -1,6 +1,8 @@
 //! `fuse!` beside the same expression in plain operators: values and gradients over shapes, layouts, types, tracked
 //! subsets, repeated operands and reductions; differences at first and second order; what is saved; errors; threads.
 
+use std::sync::Mutex;
+
 use foldback::gradcheck::testing::{Layout, Random, fill};
 use foldback::gradcheck::{Check, gradcheck, gradgradcheck};
 use foldback::graph::{Domain, Error, Fused, Grad, Operands, Result, grad};
@@ -369,8 +371,12 @@ fn crossed(dtype: DType) -> [Tensor; 3] {
     [&[300, 700][..], &[700], &[300, 1]].map(|s| fill(s, Domain::Any, &mut random).to_dtype(dtype))
 }
 
+/// The level belongs to the process: bits are not compared while another test changes it.
+static LEVEL: Mutex<()> = Mutex::new(());
+
 #[test]
 fn any_number_of_threads_gives_the_same_bits() {
+    let _level = LEVEL.lock();
     for dtype in [DType::F32, DType::F64] {
         let values = crossed(dtype);
         let serial = ThreadPool::new(1).install(|| bits(&values));
@@ -383,6 +389,7 @@ fn any_number_of_threads_gives_the_same_bits() {
 
 #[test]
 fn every_level_agrees() {
+    let _level = LEVEL.lock();
     for (dtype, rtol) in [(DType::F32, 1e-5), (DType::F64, 1e-13)] {
         let values = crossed(dtype);
         let best = bits(&values);

@@ -268,7 +268,7 @@ pub(super) fn clear_shelves() {
 /// The compartment for `len` elements, `None` for what is too large for a shelf. There is no compartment 0.
 #[inline]
 fn bin_of(len: usize, size: usize) -> Option<usize> {
-    if len * size > SMALL_BYTES || len > SMALL_BYTES {
+    if len > SMALL_BYTES || len * size > SMALL_BYTES {
         return None;
     }
     if len <= 8 {

@@ -20,15 +20,15 @@ use super::real::{FloatOps, Num, Real};
 /// A number and how fast it changes along `K` directions: forward-mode differentiation.
 ///
 /// ```
-/// use foldback_tensor::kernel::{Dual, FloatOps, Formula, Real};
+/// use foldback_tensor::kernel::{Dual, FloatOps, Formula, Num, Real};
 ///
-/// /// The slope of `x.square() + 3.0 * x`, beside its value.
+/// /// The slope of `x.square() + x * 3.0`, beside its value.
 /// #[derive(Clone, Copy)]
 /// struct Both;
 /// impl Formula<1> for Both {
 ///     fn eval<R: Real>(&self, [x]: [R; 1]) -> R where f64: FloatOps<R> {
 ///         let x = Dual::<R>::seeded(x, [Some(R::lit(1.0))]);
-///         let y = x.square() + 3.0 * x;
+///         let y = x.square() + x * 3.0;
 ///         y.value + y.slopes[0].expect("the result depends on x") * 100.0
 ///     }
 /// }
