@@ -12,7 +12,7 @@ use super::{Buffer, Storage, epoch, is_pool_on};
 use crate::dtype::{Block, BlockMut, DType, Element};
 
 /// Storages of at most this many bytes go to a shelf.
-const SMALL_BYTES: usize = 64 << 10;
+pub(super) const SMALL_BYTES: usize = 64 << 10;
 
 /// Bytes that one compartment of a shelf holds at most, and storages.
 const KEPT_BYTES: usize = 256 << 10;

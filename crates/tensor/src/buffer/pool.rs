@@ -105,7 +105,8 @@ impl<T: Element> Pool<T> {
         let room = values.capacity();
         let bytes = room * size_of::<T>();
         let limit = LIMIT.load(Ordering::Relaxed);
-        if room == 0 || limit == 0 {
+        // Small ones come from shelves: nobody would ever ask for them here.
+        if bytes <= super::handle::SMALL_BYTES || limit == 0 {
             return;
         }
         if bytes + HELD.load(Ordering::Relaxed) <= limit {
@@ -138,5 +139,15 @@ mod tests {
             let c = class_of(len);
             assert!(c >= len && c <= len + len / 7 + 1, "{len} -> {c}");
         }
+    }
+
+    #[test]
+    fn small_vectors_of_callers_are_freed() {
+        let pool: Pool<i64> = Pool::new();
+        pool.put(vec![1, 2, 3]);
+        assert!(pool.large.lock().unwrap().is_empty());
+        pool.put(vec![0; 100_000]);
+        assert_eq!(pool.large.lock().unwrap().len(), 1);
+        pool.clear();
     }
 }
