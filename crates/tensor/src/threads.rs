@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use crate::ops::{BroadcastWarning, replace_scope};
 
@@ -45,9 +45,10 @@ pub fn num_threads() -> usize {
     }
 }
 
+/// Rayon's own choice: what the environment says, or one per core.
 fn default_threads() -> usize {
-    static CORES: OnceLock<usize> = OnceLock::new();
-    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get()))
+    static THREADS: OnceLock<usize> = OnceLock::new();
+    *THREADS.get_or_init(rayon::current_num_threads)
 }
 
 fn build(n: usize) -> rayon::ThreadPool {
@@ -119,6 +120,11 @@ impl Drop for ModesAside {
 ///
 /// `split` cuts the state that goes with a range at an offset inside it; `work` gets a range's start, its length and
 /// its state.
+///
+/// Note [Forking]
+/// The calling thread works itself, from the front on, and does not wait for anybody to wake up; threads of the pool
+/// help from the back. So it is mostly the same thread, with the same cache, that meets a part of a tensor again in the
+/// next operation, and where the pool is busy or slow the caller just does more.
 pub(crate) fn split_work<S: Send>(
     total: usize,
     grain: usize,
@@ -126,53 +132,74 @@ pub(crate) fn split_work<S: Send>(
     split: &(impl Fn(S, usize) -> (S, S) + Sync),
     work: &(impl Fn(usize, usize, S) + Sync),
 ) {
-    fn go<S: Send>(
-        start: usize,
-        len: usize,
-        grain: usize,
-        state: S,
-        split: &(impl Fn(S, usize) -> (S, S) + Sync),
-        work: &(impl Fn(usize, usize, S) + Sync),
-    ) {
-        if len <= grain {
-            return work(start, len, state);
-        }
-        let mid = len.div_ceil(grain) / 2 * grain;
-        let (a, b) = split(state, mid);
-        rayon::join(
-            || go(start, mid, grain, a, split, work),
-            || go(start + mid, len - mid, grain, b, split, work),
-        );
-    }
-    fn serial<S>(
-        total: usize,
-        grain: usize,
-        mut state: S,
-        split: &impl Fn(S, usize) -> (S, S),
-        work: &impl Fn(usize, usize, S),
-    ) {
-        let mut start = 0;
-        while total - start > grain {
-            let (now, later) = split(state, grain);
-            work(start, grain, now);
-            state = later;
-            start += grain;
-        }
-        work(start, total - start, state);
-    }
     if total <= grain {
-        work(0, total, state)
-    } else if num_threads() == 1 {
-        serial(total, grain, state, split, work)
-    } else if INSTALLED.get() != 0 {
-        let _aside = ModesAside::new();
-        go(0, total, grain, state, split, work)
+        return work(0, total, state);
+    }
+    let helpers = (num_threads() - 1).min(total.div_ceil(grain) - 1);
+    let left = Mutex::new(Left { start: 0, len: total, grain, state: Some(state) });
+    let run = |end: End| {
+        let next = || left.lock().expect("cutting a range does not panic").take(end, split);
+        while let Some((start, len, state)) = next() {
+            work(start, len, state);
+        }
+    };
+    if helpers == 0 {
+        return run(End::Front);
+    }
+    let _aside = ModesAside::new();
+    let pool = if INSTALLED.get() != 0 {
+        None
     } else {
-        let _aside = ModesAside::new();
-        let pool = global().read().expect("no panic while the lock is held").clone();
-        match pool {
-            Some(pool) => pool.install(|| go(0, total, grain, state, split, work)),
-            None => go(0, total, grain, state, split, work),
+        global().read().expect("no panic while the lock is held").clone()
+    };
+    match pool {
+        Some(pool) => pool.in_place_scope(|scope| fork(scope, helpers, &run)),
+        None => rayon::in_place_scope(|scope| fork(scope, helpers, &run)),
+    }
+}
+
+fn fork<'s>(scope: &rayon::Scope<'s>, helpers: usize, run: &'s (impl Fn(End) + Sync)) {
+    for _ in 0..helpers {
+        scope.spawn(|_| run(End::Back));
+    }
+    run(End::Front);
+}
+
+#[derive(Clone, Copy)]
+enum End {
+    Front,
+    Back,
+}
+
+/// The part of a range that nobody has taken yet, and the state that goes with it.
+struct Left<S> {
+    start: usize,
+    len: usize,
+    grain: usize,
+    /// `None` only when nothing is left
+    state: Option<S>,
+}
+
+impl<S> Left<S> {
+    /// A piece: its start, its length and its state.
+    fn take(&mut self, end: End, split: &impl Fn(S, usize) -> (S, S)) -> Option<(usize, usize, S)> {
+        let state = self.state.take()?;
+        let (start, len) = (self.start, self.len);
+        if len <= self.grain {
+            return Some((start, len, state));
+        }
+        match end {
+            End::Front => {
+                let (piece, rest) = split(state, self.grain);
+                (self.start, self.len, self.state) = (start + self.grain, len - self.grain, Some(rest));
+                Some((start, self.grain, piece))
+            }
+            End::Back => {
+                let before = (len - 1) / self.grain * self.grain;
+                let (rest, piece) = split(state, before);
+                (self.len, self.state) = (before, Some(rest));
+                Some((start + before, len - before, piece))
+            }
         }
     }
 }
@@ -181,7 +208,6 @@ pub(crate) fn split_work<S: Send>(
 mod tests {
     use super::*;
     use std::collections::HashSet;
-    use std::sync::Mutex;
 
     /// Collects the pieces and the threads that worked on them.
     fn pieces(threads: usize, total: usize) -> (Vec<(usize, usize)>, usize) {

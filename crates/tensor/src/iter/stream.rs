@@ -11,18 +11,19 @@ use super::block::{BLOCK, Blocks};
 use super::plan::Axis;
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{Block, BlockMut, DType};
-use crate::kernels::{BlockKernel, finish_streaming, stream_copy};
-
-/// Bytes read and written from which on results are streamed: what remains of a last-level cache of 32 MiB, common on
-/// the desktop and per group of cores on servers, after other users.
-const STREAM_FROM: usize = 24 << 20;
+use crate::kernels::{BlockKernel, finish_streaming, last_level_cache, stream_copy};
 
 /// Results smaller than this are never streamed: somebody reads them soon.
 const SMALLEST_RESULT: usize = 4 << 20;
 
 /// Whether a result of so many bytes is better written past the caches, by what is read beside it.
 pub(crate) fn worth_streaming(read: usize, written: usize) -> bool {
-    written >= SMALLEST_RESULT && read + written > STREAM_FROM
+    written >= SMALLEST_RESULT && read + written > cache_for_us(last_level_cache())
+}
+
+/// What remains of a last-level cache after other users.
+fn cache_for_us(cache: usize) -> usize {
+    cache / 4 * 3
 }
 
 /// Bytes that a walk reads: every operand once, however often it repeats.
@@ -76,11 +77,13 @@ impl Drop for Writer<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::pretend_cache;
     use crate::{Tensor, ThreadPool};
 
     #[test]
     fn the_threshold_looks_at_both_sides() {
         let mib = 1 << 20;
+        pretend_cache(32 * mib);
         assert!(worth_streaming(16 * mib, 16 * mib), "a bias add");
         assert!(!worth_streaming(mib / 100, 16 * mib), "an outer product that fits");
         assert!(worth_streaming(0, 64 * mib), "a result that does not");
@@ -90,6 +93,7 @@ mod tests {
     /// Results long enough to be streamed, of rows whose ends are nowhere near a line's.
     #[test]
     fn streamed_results_are_those_of_their_rows() {
+        pretend_cache(32 << 20);
         let a = Tensor::arange(0.0, 2_100_225.0, 1.0, DType::F64).reshape([2049, 1025]).unwrap();
         let row = a.narrow(0, 1, 1).unwrap();
         let column = a.narrow(1, 3, 1).unwrap();

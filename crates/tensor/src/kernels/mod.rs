@@ -1,5 +1,6 @@
 //! Kernels: plain loops over contiguous typed blocks, compiled once per instruction-set level.
 
+mod cache;
 pub(crate) mod doors;
 mod dual;
 pub(crate) mod folds;
@@ -14,6 +15,9 @@ mod scatter;
 mod simple;
 mod stream;
 
+pub(crate) use cache::last_level_cache;
+#[cfg(test)]
+pub(crate) use cache::pretend_cache;
 pub use dual::Dual;
 pub use formula::{Compare, FloatKernel, Formula, NumFormula, NumKernel, Update};
 pub(crate) use formula::{CompareKernel, UpdateKernel, typed};

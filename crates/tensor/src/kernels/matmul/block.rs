@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use gemm_common::Parallelism;
 
 use super::pack::{SIDE, pack, pack_groups};
-use super::registers::{Block, height};
+use super::registers::{Block, HIGH, height};
 use super::{Matrix, Multiply, Out, Tile, row_major};
 use crate::buffer::Room;
 use crate::kernels::level::{Level, level};
@@ -25,7 +25,8 @@ pub(super) trait Fused: Multiply {
     unsafe fn compute(level: Level, block: &Block<Self>);
     /// The function of `gemm` for this type and processor.
     fn gemm() -> Gemm<Self>;
-    /// Writes sixteen rows of sixteen as columns: row `r` of the result starts at `out[r * stride]`.
+    /// Writes sixteen rows of sixteen as columns: row `r` of the result starts at `out[r * stride]`. Rows are written in
+    /// order, so that with a smaller stride each overwrites the end of the one before.
     fn transpose(rows: [&[Self; SIDE]; SIDE], out: &mut [Self], stride: usize);
 }
 
@@ -48,6 +49,9 @@ const DEPTH: usize = 256;
 /// Operands that spread over at most so many elements are read where they lie.
 const NEAR: usize = 16_384;
 
+/// Columns and inner positions from which on laying out the rows of the left operand pays for higher, wider blocks.
+const LARGE: (usize, usize) = (96, 32);
+
 /// The product of a tile, at the level of this processor. `W` is the number of columns of a strip.
 pub(super) fn blocked<T: Fused, const W: usize>(tile: Tile<'_, T>) {
     blocked_at::<T, W>(tile, level());
@@ -55,35 +59,38 @@ pub(super) fn blocked<T: Fused, const W: usize>(tile: Tile<'_, T>) {
 
 /// [`blocked`] at a level that this processor has.
 pub(super) fn blocked_at<T: Fused, const W: usize>(mut tile: Tile<'_, T>, level: Level) {
-    let (m, n, k, height) = (tile.m, tile.n, tile.k, height(level));
+    let (m, n, k) = (tile.m, tile.n, tile.k);
+    let large = level == Level::Avx512 && m > height(level) && n >= LARGE.0 && k >= LARGE.1;
+    let (height, span) = if large { (HIGH, 2 * W) } else { (height(level), W) };
     let spread = |step: isize| k.saturating_mul(step.unsigned_abs());
     let near = m <= 2 * height || spread(tile.b.row_step) <= NEAR;
     let as_it_lies = tile.b.col_step == 1 && near;
     let beside = tile.a.row_step == 1 && tile.a.col_step != 1;
-    let grouped = beside && n > W && spread(tile.a.col_step) > NEAR;
-    let room = m.div_ceil(height) * apart(height, k.min(DEPTH));
+    let grouped = large || beside && n > W && spread(tile.a.col_step) > NEAR;
+    let room = m.div_ceil(height) * apart(height, k.min(DEPTH)) + SIDE;
     let mut groups: Option<Room<T>> = grouped.then(|| Room::new(room));
     let mut panel: Option<Room<T>> = None;
     for from in (0..k).step_by(DEPTH) {
         let depth = (k - from).min(DEPTH);
         let mut a = tile.a.moved(0, 0, from);
         if let Some(groups) = &mut groups {
-            pack_groups(&a.transposed(), depth, m, groups.as_mut_slice(), (height, apart(height, depth)));
+            pack_groups(&a, m, depth, groups.as_mut_slice(), (height, apart(height, depth)));
             a = row_major(groups.as_slice(), height).transposed();
         }
-        for col in (0..n).step_by(W) {
-            let wide = (n - col).min(W);
+        for col in (0..n).step_by(span) {
+            let wide = (n - col).min(span);
+            let width = if wide > W { 2 * W } else { W };
             let mut b = tile.b.moved(0, from, col);
-            if !as_it_lies || wide < W {
-                let panel = panel.get_or_insert_with(|| Room::new(k.min(DEPTH) * W));
-                pack(&b, depth, wide, panel.as_mut_slice(), W);
-                b = row_major(panel.as_slice(), W);
+            if !as_it_lies || wide < width {
+                let panel = panel.get_or_insert_with(|| Room::new(k.min(DEPTH) * span));
+                pack(&b, depth, wide, panel.as_mut_slice(), width);
+                b = row_major(panel.as_slice(), width);
             }
-            let strip = Strip { m, depth, a, grouped, b, level };
-            if wide == W {
-                strip.run::<W>(&mut tile.out, col, tile.add);
+            let strip = Strip { m, depth, a, grouped, height, b, width, double: width > W, level };
+            if wide == width {
+                strip.run(&mut tile.out, col, tile.add);
             } else {
-                strip.run_part::<W>(&mut tile.out, col, tile.add);
+                strip.run_part(&mut tile.out, col, tile.add);
             }
         }
         tile.add = true;
@@ -96,24 +103,32 @@ fn apart(height: usize, depth: usize) -> usize {
     height * depth + 16
 }
 
-/// A strip of `W` columns of the right operand, and the rows that are multiplied with it.
+/// A strip of some columns of the right operand, and the rows that are multiplied with it.
 struct Strip<'a, T> {
     m: usize,
     depth: usize,
     a: Matrix<'a, T>,
     /// whether the rows of `a` were laid out in groups, one per block
     grouped: bool,
+    /// rows of a block
+    height: usize,
     b: Matrix<'a, T>,
+    width: usize,
+    /// whether the strip is two registers wide where one is usual
+    double: bool,
     level: Level,
 }
 
 impl<T: Fused> Strip<'_, T> {
     /// All rows of the result's columns from `col` on.
-    fn run<const W: usize>(&self, out: &mut Out<'_, T>, col: usize, add: bool) {
-        let height = height(self.level);
-        assert!(out.rows == self.m && col + W <= out.cols);
+    fn run(&self, out: &mut Out<'_, T>, col: usize, add: bool) {
+        let height = self.height;
+        assert!(out.rows == self.m && col + self.width <= out.cols);
         for line in [0, self.depth - 1] {
-            assert!(self.b.moved(0, line, 0).rest().len() >= W, "a strip is as wide as a register");
+            assert!(
+                self.b.moved(0, line, 0).rest().len() >= self.width,
+                "a strip is as wide as its registers"
+            );
         }
         for (group, row) in (0..self.m).step_by(height).enumerate() {
             let live = (self.m - row).min(height);
@@ -124,27 +139,33 @@ impl<T: Fused> Strip<'_, T> {
             let block = Block {
                 depth: self.depth,
                 live,
-                rows: std::array::from_fn(|r| a.moved(0, r.min(live - 1), 0).pointer()),
+                grouped: self.grouped,
+                rows: std::array::from_fn(|r| {
+                    a.moved(0, if self.grouped { 0 } else { r.min(live - 1) }, 0).pointer()
+                }),
                 a_step: a.col_step,
                 b: self.b.pointer(),
                 b_step: self.b.row_step,
+                double: self.double,
                 out: out.place(row, col),
                 stride: out.stride,
                 add,
             };
             // SAFETY: `Product::run` has checked the rows and columns of the operands, and what was laid out has room
-            // for all of them; the result has these rows and columns, by the assertion; `level` is this processor's.
+            // for whole groups of them; the result has these rows and columns, by the assertion; `level` is this
+            // processor's.
             unsafe { T::compute(self.level, &block) };
         }
     }
 
-    /// [`Strip::run`] for the last columns, fewer than `W`: computed aside.
-    fn run_part<const W: usize>(&self, out: &mut Out<'_, T>, col: usize, add: bool) {
-        let mut aside: Room<T> = Room::new(self.m * W);
+    /// [`Strip::run`] for the last columns, fewer than the strip is wide: computed aside.
+    fn run_part(&self, out: &mut Out<'_, T>, col: usize, add: bool) {
+        let width = self.width;
+        let mut aside: Room<T> = Room::new(self.m * width);
         let start = aside.as_mut_slice().as_mut_ptr();
-        let mut whole = Out { start, stride: W, rows: self.m, cols: W, life: PhantomData };
-        self.run::<W>(&mut whole, 0, false);
-        for (i, line) in aside.as_slice().chunks_exact(W).enumerate() {
+        let mut whole = Out { start, stride: width, rows: self.m, cols: width, life: PhantomData };
+        self.run(&mut whole, 0, false);
+        for (i, line) in aside.as_slice().chunks_exact(width).enumerate() {
             for (o, &s) in out.row(i)[col..].iter_mut().zip(line) {
                 *o = if add { T::plus(*o, s) } else { s };
             }

@@ -2,6 +2,7 @@
 
 use super::Matrix;
 use super::block::Fused;
+use super::registers::HIGH;
 use crate::dtype::Element;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::level::{Level, level};
@@ -17,6 +18,7 @@ pub(super) fn pack<T: Fused>(b: &Matrix<'_, T>, rows: usize, cols: usize, out: &
     }
     if b.col_step == 1 {
         return match cols {
+            32 => pack_rows::<T, 32>(b, rows, out, stride),
             16 => pack_rows::<T, 16>(b, rows, out, stride),
             8 => pack_rows::<T, 8>(b, rows, out, stride),
             _ => lines(b, rows, out, stride, |start, line| {
@@ -47,38 +49,61 @@ fn pack_rows<T: Copy, const N: usize>(b: &Matrix<'_, T>, rows: usize, out: &mut 
     });
 }
 
-/// Copies groups of columns, each of them row after row: groups of this size, so many elements from one another.
-pub(super) fn pack_groups<T: Copy>(
-    b: &Matrix<'_, T>,
+/// Lays groups of rows out column after column: groups of `size` rows, `apart` elements from one another. The last
+/// group is filled up with anything.
+pub(super) fn pack_groups<T: Fused>(
+    a: &Matrix<'_, T>,
     rows: usize,
     cols: usize,
     out: &mut [T],
     (size, apart): (usize, usize),
 ) {
     match size {
-        4 => groups_of::<T, 4>(b, rows, cols, out, apart),
-        6 => groups_of::<T, 6>(b, rows, cols, out, apart),
-        8 => groups_of::<T, 8>(b, rows, cols, out, apart),
-        _ => unreachable!("blocks are four, six or eight rows high"),
+        4 => groups_of::<T, 4>(a, rows, cols, out, apart),
+        6 => groups_of::<T, 6>(a, rows, cols, out, apart),
+        8 => groups_of::<T, 8>(a, rows, cols, out, apart),
+        HIGH => groups_of::<T, HIGH>(a, rows, cols, out, apart),
+        _ => unreachable!("blocks are four, six, eight or twelve rows high"),
     }
 }
 
-fn groups_of<T: Copy, const N: usize>(
-    b: &Matrix<'_, T>,
+fn groups_of<T: Fused, const N: usize>(
+    a: &Matrix<'_, T>,
     rows: usize,
     cols: usize,
     out: &mut [T],
     apart: usize,
 ) {
-    debug_assert_eq!(b.col_step, 1);
-    for r in 0..rows {
-        let start = (b.start as isize + r as isize * b.row_step) as usize;
-        let (whole, rest) = b.data[start..start + cols].as_chunks::<N>();
+    if a.row_step != 1 {
+        for (g, row) in (0..rows).step_by(N).enumerate() {
+            group_across::<T, N>(&a.moved(0, row, 0), (rows - row).min(N), cols, &mut out[g * apart..]);
+        }
+        return;
+    }
+    for c in 0..cols {
+        let start = (a.start as isize + c as isize * a.col_step) as usize;
+        let (whole, rest) = a.data[start..start + rows].as_chunks::<N>();
         for (g, from) in whole.iter().enumerate() {
-            *out[g * apart + r * N..].first_chunk_mut().expect("groups fit") = *from;
+            *out[g * apart + c * N..].first_chunk_mut().expect("groups fit") = *from;
         }
         if !rest.is_empty() {
-            out[whole.len() * apart + r * N..][..rest.len()].copy_from_slice(rest);
+            out[whole.len() * apart + c * N..][..rest.len()].copy_from_slice(rest);
+        }
+    }
+}
+
+/// One group of rows that do not lie beside each other: by squares, if their elements do.
+fn group_across<T: Fused, const N: usize>(a: &Matrix<'_, T>, rows: usize, cols: usize, out: &mut [T]) {
+    let squares = if a.col_step == 1 { cols / SIDE * SIDE } else { 0 };
+    for c in (0..squares).step_by(SIDE) {
+        let row =
+            |r: usize| a.moved(0, r.min(rows - 1), c).rest().first_chunk().expect("a row reaches that far");
+        // What a square writes beyond its rows, the next one overwrites.
+        T::transpose(std::array::from_fn(row), &mut out[c * N..], N);
+    }
+    for c in squares..cols {
+        for r in 0..rows {
+            out[c * N + r] = a.data[a.moved(0, r, c).start];
         }
     }
 }
@@ -124,7 +149,7 @@ pub(super) fn transpose_plain<T: Element>(rows: [&[T; SIDE]; SIDE], out: &mut [T
 pub(super) fn transpose_f32(rows: [&[f32; SIDE]; SIDE], out: &mut [f32], stride: usize) {
     #[cfg(target_arch = "x86_64")]
     if level() == Level::Avx512 {
-        assert!(stride >= SIDE && out.len() >= (SIDE - 1) * stride + SIDE);
+        assert!(out.len() >= (SIDE - 1) * stride + SIDE);
         // SAFETY: `level` never exceeds what was detected on this processor; `out` has room for the last row.
         return unsafe { transpose_avx512(rows, out.as_mut_ptr(), stride) };
     }

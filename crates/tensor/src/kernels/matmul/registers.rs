@@ -9,20 +9,27 @@ pub(super) struct Block<T> {
     pub(super) depth: usize,
     /// how many rows there are, at least one
     pub(super) live: usize,
-    /// rows of the left operand; those beyond `live` repeat the last one
+    /// whether the rows of the left operand lie beside each other, element by element, `a_step` of them
+    pub(super) grouped: bool,
+    /// rows of the left operand, those beyond `live` repeat the last one; or where the group begins
     pub(super) rows: [*const T; 8],
     /// from one element of such a row to the next
     pub(super) a_step: isize,
     pub(super) b: *const T,
     /// from one line of the strip to the next
     pub(super) b_step: isize,
+    /// whether the strip is two registers of 64 bytes wide, not one
+    pub(super) double: bool,
     pub(super) out: *mut T,
     /// from one row of the result to the next
     pub(super) stride: usize,
     pub(super) add: bool,
 }
 
-/// The rows of a block: enough sums in flight to hide the latency of a multiply-add, and few enough for the registers.
+/// The rows of a large product's blocks, in groups, on a processor with 32 registers of 64 bytes.
+pub(super) const HIGH: usize = 12;
+
+/// The rows of a block otherwise: enough sums in flight to hide the latency of a multiply-add, and few enough for the registers.
 pub(super) fn height(level: Level) -> usize {
     match level {
         Level::Avx512 => 8,
@@ -32,27 +39,31 @@ pub(super) fn height(level: Level) -> usize {
 }
 
 /// A block of `R` rows, of which `live` are written, in `N` registers per row.
+///
+/// Where rows lie beside each other one pointer leads to all of them: a processor has fewer than it would take.
 macro_rules! vector_block {
-    ($name:ident, $features:literal, $t:ty, $n:literal, $lanes:literal,
+    ($name:ident, $features:literal, $t:ty, $lanes:literal,
      $zero:ident, $spread:ident, $load:ident, $store:ident, $fused:ident, $plus:ident) => {
         /// # Safety
         /// As for `Fused::compute`, on a processor with these features.
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = $features)]
-        unsafe fn $name<const R: usize>(x: &Block<$t>) {
+        unsafe fn $name<const R: usize, const N: usize, const GROUPED: bool>(x: &Block<$t>) {
             use std::arch::x86_64::{$fused, $load, $plus, $spread, $store, $zero};
-            let mut sums = [[$zero(); $n]; R];
-            let mut line = [$zero(); $n];
+            let mut sums = [[$zero(); N]; R];
+            let mut line = [$zero(); N];
             let (mut b, mut step) = (x.b, 0);
             for _ in 0..x.depth {
-                for c in 0..$n {
+                for c in 0..N {
                     // SAFETY: a line of the strip is as wide as these registers.
                     line[c] = unsafe { $load(b.add(c * $lanes)) };
                 }
                 for r in 0..R {
-                    // SAFETY: every row is as long as the strip is deep.
-                    let left = $spread(unsafe { *x.rows[r].offset(step) });
-                    for c in 0..$n {
+                    // SAFETY: every row is as long as the strip is deep, and a group is `a_step >= R` rows.
+                    let left = $spread(unsafe {
+                        if GROUPED { *x.rows[0].offset(step).add(r) } else { *x.rows[r].offset(step) }
+                    });
+                    for c in 0..N {
                         sums[r][c] = $fused(left, line[c], sums[r][c]);
                     }
                 }
@@ -61,7 +72,7 @@ macro_rules! vector_block {
             }
             for r in 0..R {
                 if r < x.live {
-                    for c in 0..$n {
+                    for c in 0..N {
                         // SAFETY: the result has `live` rows as wide as these registers.
                         unsafe {
                             let place = x.out.add(r * x.stride + c * $lanes);
@@ -78,7 +89,6 @@ vector_block!(
     f32_avx512,
     "avx512f",
     f32,
-    1,
     16,
     _mm512_setzero_ps,
     _mm512_set1_ps,
@@ -91,7 +101,6 @@ vector_block!(
     f64_avx512,
     "avx512f",
     f64,
-    1,
     8,
     _mm512_setzero_pd,
     _mm512_set1_pd,
@@ -104,7 +113,6 @@ vector_block!(
     f32_avx2,
     "avx2,fma",
     f32,
-    2,
     8,
     _mm256_setzero_ps,
     _mm256_set1_ps,
@@ -117,7 +125,6 @@ vector_block!(
     f64_avx2,
     "avx2,fma",
     f64,
-    2,
     4,
     _mm256_setzero_pd,
     _mm256_set1_pd,
@@ -135,11 +142,12 @@ unsafe fn plain<T: Element + std::ops::Add<Output = T> + std::ops::Mul<Output = 
     x: &Block<T>,
 ) {
     for r in 0..x.live {
+        let row = if x.grouped { x.rows[0].wrapping_add(r) } else { x.rows[r] };
         let mut sums = [T::default(); W];
         for p in 0..x.depth as isize {
             // SAFETY: every row is as long as the strip is deep, and a line of the strip has `W` elements.
             let (left, line) =
-                unsafe { (*x.rows[r].offset(p * x.a_step), *x.b.offset(p * x.b_step).cast::<[T; W]>()) };
+                unsafe { (*row.offset(p * x.a_step), *x.b.offset(p * x.b_step).cast::<[T; W]>()) };
             sums = std::array::from_fn(|c| sums[c] + left * line[c]);
         }
         // SAFETY: the result has `live` rows of `W` elements, which nobody else uses now.
@@ -160,15 +168,29 @@ macro_rules! block_of {
             unsafe {
                 match (level, x.live) {
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx512, 5..) => $avx512::<8>(x),
+                    (Level::Avx512, _) if x.grouped && x.double => match x.live {
+                        9.. => $avx512::<12, 2, true>(x),
+                        5.. => $avx512::<8, 2, true>(x),
+                        _ => $avx512::<4, 2, true>(x),
+                    },
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx512, 2..) => $avx512::<4>(x),
+                    (Level::Avx512, 9..) => $avx512::<12, 1, true>(x),
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx512, _) => $avx512::<1>(x),
+                    (Level::Avx512, 5..) if x.grouped => $avx512::<8, 1, true>(x),
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx2, 4..) => $avx2::<6>(x),
+                    (Level::Avx512, _) if x.grouped => $avx512::<4, 1, true>(x),
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx2, _) => $avx2::<3>(x),
+                    (Level::Avx512, 5..) => $avx512::<8, 1, false>(x),
+                    #[cfg(target_arch = "x86_64")]
+                    (Level::Avx512, 2..) => $avx512::<4, 1, false>(x),
+                    #[cfg(target_arch = "x86_64")]
+                    (Level::Avx512, _) => $avx512::<1, 1, false>(x),
+                    #[cfg(target_arch = "x86_64")]
+                    (Level::Avx2, _) if x.grouped => $avx2::<6, 2, true>(x),
+                    #[cfg(target_arch = "x86_64")]
+                    (Level::Avx2, 4..) => $avx2::<6, 2, false>(x),
+                    #[cfg(target_arch = "x86_64")]
+                    (Level::Avx2, _) => $avx2::<3, 2, false>(x),
                     _ => plain::<$t, $width>(x),
                 }
             }
