@@ -69,7 +69,10 @@ pub(super) fn blocked_at<T: Fused, const W: usize>(mut tile: Tile<'_, T>, level:
     let grouped = large || beside && n > W && spread(tile.a.col_step) > NEAR;
     let room = m.div_ceil(height) * apart(height, k.min(DEPTH)) + SIDE;
     let mut groups: Option<Room<T>> = grouped.then(|| Room::new(room));
+    // Strips of long rows are laid out all at once: that reads each row from front to back.
+    let strips = large && !as_it_lies && tile.b.col_step == 1;
     let mut panel: Option<Room<T>> = None;
+    let strips_of = if strips { n.next_multiple_of(span) } else { span };
     for from in (0..k).step_by(DEPTH) {
         let depth = (k - from).min(DEPTH);
         let mut a = tile.a.moved(0, 0, from);
@@ -77,12 +80,20 @@ pub(super) fn blocked_at<T: Fused, const W: usize>(mut tile: Tile<'_, T>, level:
             pack_groups(&a, m, depth, groups.as_mut_slice(), (height, apart(height, depth)));
             a = row_major(groups.as_slice(), height).transposed();
         }
+        if strips {
+            let panel = panel.get_or_insert_with(|| Room::new(k.min(DEPTH) * strips_of));
+            let columns = tile.b.moved(0, from, 0).transposed();
+            pack_groups(&columns, n, depth, panel.as_mut_slice(), (span, span * depth));
+        }
         for col in (0..n).step_by(span) {
             let wide = (n - col).min(span);
             let width = if wide > W { 2 * W } else { W };
             let mut b = tile.b.moved(0, from, col);
-            if !as_it_lies || wide < width {
-                let panel = panel.get_or_insert_with(|| Room::new(k.min(DEPTH) * span));
+            if strips {
+                let panel = panel.as_ref().expect("laid out just now");
+                b = Matrix { start: col * depth, ..row_major(panel.as_slice(), span) };
+            } else if !as_it_lies || wide < width {
+                let panel = panel.get_or_insert_with(|| Room::new(k.min(DEPTH) * strips_of));
                 pack(&b, depth, wide, panel.as_mut_slice(), width);
                 b = row_major(panel.as_slice(), width);
             }

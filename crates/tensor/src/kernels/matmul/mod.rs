@@ -118,9 +118,9 @@ impl Tiles {
         if work(m, n) > TASK {
             (rows, cols) = (m.min(TILE_ROWS), n.min(TILE_COLS));
             let few = |rows: usize, cols: usize| m.div_ceil(rows) * n.div_ceil(cols) < TILES;
-            // Columns first: what is laid out of the right operand is laid out once per tile of rows.
+            // Near squares: rows are laid out once per tile of columns, and columns once per tile of rows.
             while few(rows, cols) && work(rows, cols) > PART && (cols > 64 || rows > 64) {
-                if cols > 64 { cols /= 2 } else { rows /= 2 }
+                if cols > rows { cols /= 2 } else { rows /= 2 }
             }
             while work(rows, cols) < TASK && (rows < m || cols < n) {
                 if cols < n { cols = (2 * cols).min(n) } else { rows = (2 * rows).min(m) }

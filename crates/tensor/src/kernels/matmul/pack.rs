@@ -63,7 +63,9 @@ pub(super) fn pack_groups<T: Fused>(
         6 => groups_of::<T, 6>(a, rows, cols, out, apart),
         8 => groups_of::<T, 8>(a, rows, cols, out, apart),
         HIGH => groups_of::<T, HIGH>(a, rows, cols, out, apart),
-        _ => unreachable!("blocks are four, six, eight or twelve rows high"),
+        16 => groups_of::<T, 16>(a, rows, cols, out, apart),
+        32 => groups_of::<T, 32>(a, rows, cols, out, apart),
+        _ => unreachable!("blocks are four to twelve rows high, and large ones sixteen or 32 columns wide"),
     }
 }
 
