@@ -72,7 +72,8 @@ pub(super) fn blocked_at<T: Fused, const W: usize>(mut tile: Tile<'_, T>, level:
     // Strips of long rows are laid out all at once: that reads each row from front to back.
     let strips = large && !as_it_lies && tile.b.col_step == 1;
     let mut panel: Option<Room<T>> = None;
-    let strips_of = if strips { n.next_multiple_of(span) } else { span };
+    let room = k.min(DEPTH);
+    let room = if strips { n.div_ceil(span) * apart(span, room) } else { span * room };
     for from in (0..k).step_by(DEPTH) {
         let depth = (k - from).min(DEPTH);
         let mut a = tile.a.moved(0, 0, from);
@@ -81,9 +82,9 @@ pub(super) fn blocked_at<T: Fused, const W: usize>(mut tile: Tile<'_, T>, level:
             a = row_major(groups.as_slice(), height).transposed();
         }
         if strips {
-            let panel = panel.get_or_insert_with(|| Room::new(k.min(DEPTH) * strips_of));
+            let panel = panel.get_or_insert_with(|| Room::new(room));
             let columns = tile.b.moved(0, from, 0).transposed();
-            pack_groups(&columns, n, depth, panel.as_mut_slice(), (span, span * depth));
+            pack_groups(&columns, n, depth, panel.as_mut_slice(), (span, apart(span, depth)));
         }
         for col in (0..n).step_by(span) {
             let wide = (n - col).min(span);
@@ -91,9 +92,9 @@ pub(super) fn blocked_at<T: Fused, const W: usize>(mut tile: Tile<'_, T>, level:
             let mut b = tile.b.moved(0, from, col);
             if strips {
                 let panel = panel.as_ref().expect("laid out just now");
-                b = Matrix { start: col * depth, ..row_major(panel.as_slice(), span) };
+                b = Matrix { start: col / span * apart(span, depth), ..row_major(panel.as_slice(), span) };
             } else if !as_it_lies || wide < width {
-                let panel = panel.get_or_insert_with(|| Room::new(k.min(DEPTH) * strips_of));
+                let panel = panel.get_or_insert_with(|| Room::new(room));
                 pack(&b, depth, wide, panel.as_mut_slice(), width);
                 b = row_major(panel.as_slice(), width);
             }
