@@ -187,6 +187,59 @@ fn one_variable_may_stand_in_several_places() {
     assert_eq!(x.grad(), Some(tensor![6.0, -8.0, 1.0; f64]));
 }
 
+/// Several operations read one variable: what the later ones have found is in the slot when the earlier ones add to it.
+#[test]
+fn gradients_are_added_to_what_waits() {
+    let f = fuse!(|x, w| (x * w).tanh());
+    let g = fuse!(|x, m, w| (x - m).square() * w);
+    let h = fuse!(|x| x.exp());
+    for (rows, cols) in [(3, 5), (70, 700)] {
+        let shapes = [vec![rows, cols], vec![cols], vec![rows, 1]];
+        for wide in [DType::F32, DType::F64] {
+            let dtypes = [DType::F64, DType::F64, wide];
+            let value =
+                |i: usize| fill(&shapes[i][..], Domain::Any, &mut Random::new(i as u64)).to_dtype(dtypes[i]);
+            let gradients = |fused: bool| -> Result<Vec<Tensor>> {
+                let [x, w, m] = [0, 1, 2].map(|i| value(i).requires_grad());
+                // A variable that is no leaf, and whose gradient is looked at.
+                let y = x.mul(0.5)?;
+                y.retain_grad();
+                let loss = if fused {
+                    let all = [f.sum([&y, &w], .., false)?, g.sum((&y, &m, &w), .., false)?];
+                    all[0].add(&all[1])?.add(&h.call([&y])?.mean(.., false)?)?.add(&y.sum(.., false)?)?
+                } else {
+                    let all = [y.mul(&w)?.tanh(), y.sub(&m)?.square().mul(&w)?];
+                    let sums = all[0].sum(.., false)?.add(&all[1].sum(.., false)?)?;
+                    sums.add(&y.exp().mean(.., false)?)?.add(&y.sum(.., false)?)?
+                };
+                // Twice, so that the leaves add up as well.
+                foldback::graph::Backward::new(&[&loss]).retain_graph(true).run()?;
+                loss.backward()?;
+                Ok([&x, &w, &m, &y].map(|v| v.grad().expect("all are reached")).into())
+            };
+            let (fused, plain) = (gradients(true).unwrap(), gradients(false).unwrap());
+            for (i, (a, b)) in fused.iter().zip(&plain).enumerate() {
+                assert_eq!((a.shape(), a.dtype()), (b.shape(), b.dtype()), "input {i}");
+                let rtol = if a.dtype() == DType::F32 { 1e-5 } else { 1e-11 };
+                assert!(close(a, b, rtol), "input {i} of {rows} x {cols}: {a} instead of {b}");
+            }
+        }
+    }
+}
+
+/// One that fails has taken what waited; the pass fails, and no gradient is left behind or lost.
+#[test]
+fn a_failed_pass_leaves_the_gradients_as_they_were() {
+    let f = fuse!(|x, w| x * w);
+    let (x, w) = (tensor![1.0, 2.0].requires_grad(), tensor![3.0, 4.0].requires_grad());
+    f.sum([&x, &w], .., false).unwrap().backward().unwrap();
+    let y = f.call([&x, &w]).unwrap();
+    y.register_hook(|_| Some(Var::from(tensor![1.0, 2.0, 3.0])));
+    let loss = y.sum(.., false).unwrap().add(&f.sum([&x, &w], .., false).unwrap()).unwrap();
+    assert!(loss.backward().is_err());
+    assert_eq!((x.grad(), w.grad()), (Some(tensor![3.0, 4.0]), Some(tensor![1.0, 2.0])));
+}
+
 #[test]
 fn differences_agree_at_first_and_second_order() {
     let random = &mut Random::new(11);

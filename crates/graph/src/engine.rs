@@ -5,7 +5,7 @@
 //! have received a gradient belongs to one that nothing outstanding can still contribute to: a map ordered by number
 //! is at once the queue and the place where gradients wait to be added up. No counting pass is needed.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::panic::Location;
 use std::sync::Arc;
@@ -38,6 +38,18 @@ impl Queue {
         match &mut self.first {
             Some(first) if first.node.sequence == sequence => Some(first),
             _ => self.others.get_mut(&sequence),
+        }
+    }
+
+    /// Takes what waits for an edge, if it has no history.
+    fn take_constant(&mut self, edge: &Edge) -> Option<Tensor> {
+        let slot = &mut self.get_mut(edge.node.sequence)?.buffer[edge.nr as usize];
+        match slot.take() {
+            Some(Var { kind: VarKind::Constant(t) }) => Some(t),
+            other => {
+                *slot = other;
+                None
+            }
         }
     }
 
@@ -199,10 +211,7 @@ impl GraphTask {
             }
             return Ok(());
         }
-        let wanted = |input: usize| {
-            node.next_edges.get(input).and_then(Option::as_ref).is_some_and(|edge| self.is_on_path(edge))
-        };
-        if !(0..node.next_edges.len()).any(wanted) {
+        if !node.next_edges.iter().flatten().any(|edge| self.is_on_path(edge)) {
             return Ok(());
         }
         // Without recording, a row's formulas need neither a line nor a list of what they return.
@@ -213,13 +222,20 @@ impl GraphTask {
         }
         let _line = LineGuard::set(node.location);
         let saved = node.unpack(self.options.retain_graph)?;
-        let gradients = call_function(&node, &buffer, &saved, &wanted).map_err(|e| in_backward(&node, e))?;
+        let queue = RefCell::new(&mut self.ready);
+        let waiting = |input: usize| queue.borrow_mut().take_constant(node.next_edges[input].as_ref()?);
+        let path = &self.path;
+        let wanted = |input: usize| {
+            node.next_edges.get(input).and_then(Option::as_ref).is_some_and(|edge| is_on_path(path, edge))
+        };
+        let gradients =
+            call_function(&node, &buffer, &saved, &wanted, &waiting).map_err(|e| in_backward(&node, e))?;
         self.validate_outputs(&node, gradients)
     }
 
     /// Whether an edge leads to a variable whose gradient is wanted.
     pub(crate) fn is_on_path(&self, edge: &Edge) -> bool {
-        self.path.as_ref().is_none_or(|p| p.contains(&edge.node.sequence))
+        is_on_path(&self.path, edge)
     }
 
     fn capture(&mut self, node: &Arc<Node>, buffer: &[Option<Var>]) {
@@ -281,6 +297,10 @@ impl GraphTask {
             _ => waiting.value(),
         })
     }
+}
+
+fn is_on_path(path: &Option<HashSet<u64>>, edge: &Edge) -> bool {
+    path.as_ref().is_none_or(|p| p.contains(&edge.node.sequence))
 }
 
 /// A gradient of a shape that the input cannot have broadcast to.

@@ -38,9 +38,16 @@ pub(crate) struct Context<'a> {
     pub(crate) grads: &'a [Option<Var>],
     saved: &'a Unpacked,
     wanted: &'a dyn Fn(usize) -> bool,
+    waiting: &'a dyn Fn(usize) -> Option<Tensor>,
 }
 
 impl Context<'_> {
+    /// Takes what has been added up so far for an input, to be returned with this gradient added to it. None if
+    /// nothing has, or if it has a history.
+    pub(crate) fn take_waiting(&self, input: usize) -> Option<Tensor> {
+        (self.waiting)(input)
+    }
+
     /// Whether the gradient of an input is asked for.
     pub(crate) fn needs(&self, input: usize) -> bool {
         (self.wanted)(input)
@@ -82,13 +89,14 @@ pub(crate) fn call_function(
     grads: &SmallVec<[Option<Var>; 1]>,
     saved: &Unpacked,
     wanted: &dyn Fn(usize) -> bool,
+    waiting: &dyn Fn(usize) -> Option<Tensor>,
 ) -> Result<SmallVec<[Gradient; 2]>> {
     match &node.kind {
         Kind::Rule(rule, params) => {
             let Some(g) = &grads[0] else {
                 return Ok(rule.gradients.iter().map(|_| Gradient::None).collect());
             };
-            let ctx = Context { node, grads, saved, wanted };
+            let ctx = Context { node, grads, saved, wanted, waiting };
             // As in the fused kernel, everything is computed in the operation's type.
             let dtype = node.metadata[0].dtype;
             let operand = |s: &Slot| match ctx.value(*s) {
@@ -109,7 +117,7 @@ pub(crate) fn call_function(
             rule.gradients.iter().enumerate().map(gradient).collect()
         }
         Kind::Function(_, function) => {
-            let flows = function(&Context { node, grads, saved, wanted })?;
+            let flows = function(&Context { node, grads, saved, wanted, waiting })?;
             let gradient = |f: Option<Flow>| match f {
                 None => Gradient::None,
                 Some(Flow::Value(v)) => Gradient::Value(v),

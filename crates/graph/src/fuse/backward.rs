@@ -1,7 +1,7 @@
 //! The backward step of a fused operation: by duals over blocks, or by recorded duals for higher orders.
 
 use foldback_tensor::kernel::{self, Reduction, Target};
-use foldback_tensor::{DType, Shape, Tensor};
+use foldback_tensor::{DType, Tensor};
 use smallvec::SmallVec;
 
 use super::derived::{Derived, PerOperand};
@@ -49,9 +49,15 @@ impl Backward {
             let g = g.value();
             let read: SmallVec<[&Tensor; 8]> = std::iter::once(&g).chain(&values).collect();
             let input = |&k: &usize| ctx.node.next_edges[k].as_ref().expect("only tracked inputs are wanted");
-            let shapes: PerOperand<&Shape> =
-                wanted.iter().map(input).map(|e| &e.node.metadata[e.nr as usize].shape).collect();
-            evaluate(self.name, formula, &wanted, &read, &shapes)?.into_iter().map(Var::constant).collect()
+            let target = |k: &usize| {
+                let edge = input(k);
+                let meta = &edge.node.metadata[edge.nr as usize];
+                // What waits is of the input's type, which may be another than the formula's.
+                let prior = if meta.dtype == g.dtype() { ctx.take_waiting(*k) } else { None };
+                Target { shape: &meta.shape, prior }
+            };
+            let targets = wanted.iter().map(target).collect();
+            evaluate(self.name, formula, &wanted, &read, targets)?.into_iter().map(Var::constant).collect()
         };
         for (&k, gradient) in wanted.iter().zip(gradients) {
             flows[k] = Some(Flow::Value(gradient));
@@ -69,22 +75,22 @@ impl Backward {
     }
 }
 
-/// The gradients as values, each straight in the shape of its input, in one read of `operands`: the incoming gradient
-/// and all others.
+/// The gradients as values, each straight in the shape of its input and added to what waits there, in one read of
+/// `operands`: the incoming gradient and all others.
 fn evaluate(
     name: &'static str,
     formula: &dyn Derived,
     wanted: &[usize],
     operands: &[&Tensor],
-    shapes: &[&Shape],
+    mut targets: SmallVec<[Target<'_>; 2]>,
 ) -> foldback_tensor::Result<SmallVec<[Tensor; 2]>> {
     let kernel = formula.gradients(wanted);
-    match shapes {
-        [shape] => Ok(smallvec::smallvec![kernel::fold_to(name, &*kernel, operands, shape, None)?]),
-        _ => {
-            let targets = shapes.iter().map(|&shape| Target { shape, prior: None }).collect();
-            kernel::fold_jointly(name, &*kernel, operands, targets)
+    match &mut targets[..] {
+        [target] => {
+            let sum = kernel::fold_to(name, &*kernel, operands, target.shape, target.prior.take())?;
+            Ok(smallvec::smallvec![sum])
         }
+        _ => kernel::fold_jointly(name, &*kernel, operands, targets),
     }
 }
 

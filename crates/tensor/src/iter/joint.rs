@@ -15,7 +15,7 @@ use super::reducer::Reducer;
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{BlockMut, Element};
 use crate::kernels::folds::{self, Table};
-use crate::kernels::{BlockKernel, finish_streaming, prefetch, stream_copy};
+use crate::kernels::{BlockKernel, doors, finish_streaming, stream_copy};
 use crate::threads::split_work;
 
 /// Bytes that the block of an output takes: half of a first-level cache, or four rows of a thousand `f32`.
@@ -290,13 +290,6 @@ impl<'w, 'a, R: Reducer> Planes<'w, 'a, R> {
                     && !is_in_place(op, place)
                     && is_in_place(op, &Place { rows: 1, row_step: 0, ..*place })
             });
-        // Outputs are computed one after another, each from some operands: the next block comes from memory meanwhile.
-        for (op, place) in operands.iter().zip(&self.places) {
-            if shares.len() > 1 && is_in_place(op, place) && place.len() == size.0 * size.1 {
-                let next = op.offset as isize + place.start + place.len() as isize;
-                prefetch(op.data, next as usize, place.len());
-            }
-        }
         let (calls, rows) = if by_row { (size.0, 1) } else { (1, size.0) };
         let n = rows * size.1;
         for call in 0..calls {
@@ -377,7 +370,7 @@ fn deliver<R: Reducer>(share: &mut Share<'_, R>, at: usize, steps: [usize; 2], t
         Share::AddedOnto(out) => {
             for i in 0..table.rows {
                 let to = &mut out[at + i * row_step..][..table.cols];
-                to.iter_mut().zip(table.row(i)).for_each(|(o, &v)| *o = R::combine(*o, v));
+                doors::add_to(R::T::block_mut(to), R::T::block(table.row(i)));
             }
             return;
         }

@@ -28,7 +28,7 @@ pub(crate) use matmul::{BatchAxis, Matrix, Multiply, Product};
 pub use real::{FloatOps, Num, Real};
 pub(crate) use scatter::{Accumulate, add_rows, interleave, scatter_add, take_rows};
 pub(crate) use simple::{IntPowKernel, LogicKernel, UnaryLogicKernel, WhereKernel};
-pub(crate) use stream::{finish_streaming, prefetch, stream_copy};
+pub(crate) use stream::{finish_streaming, stream_copy};
 
 use crate::dtype::{Block, BlockMut};
 

@@ -1,6 +1,6 @@
 //! Copies that go past the caches, for results that would only push out of them what is still to be read.
 
-use crate::dtype::{Block, BlockMut, Element, with_block};
+use crate::dtype::{Block, BlockMut, Element};
 
 #[cfg(target_arch = "x86_64")]
 use super::level::{Level, level};
@@ -25,25 +25,6 @@ pub(crate) fn finish_streaming() {
         // SAFETY: `sfence` belongs to SSE, which every processor of this architecture has.
         unsafe { std::arch::x86_64::_mm_sfence() }
     }
-}
-
-/// Asks for up to `len` elements from `from` on, which are about to be read, to be brought into the cache.
-pub(crate) fn prefetch(block: Block<'_>, from: usize, len: usize) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let from = from.min(block.len());
-        with_block!(Block, block.range(from, len.min(block.len() - from)), s => {
-            for line in s.chunks(64 / size_of_val(&s[..1.min(s.len())]).max(1)) {
-                // SAFETY: a hint about an address inside a slice; it belongs to SSE, which every processor of this
-                // architecture has.
-                unsafe {
-                    std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.as_ptr().cast());
-                }
-            }
-        })
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (block, from, len);
 }
 
 /// The copy itself: where no level has streaming stores, an ordinary one.

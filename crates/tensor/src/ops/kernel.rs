@@ -139,8 +139,22 @@ pub fn accumulate(op: &'static str, mut sum: Tensor, g: &Tensor) -> Result<Tenso
     if sum.strides().contains(&0) {
         return if g.strides().contains(&0) { sum.add(g) } else { g.add(&sum) };
     }
-    sum.add_(g)?;
+    iter::update(&UpdateKernel::new(Accumulate), &mut [&mut sum], &[Operand::new(g, g.dtype())]);
     Ok(sum)
+}
+
+/// `sum + g`, in place.
+#[derive(Clone, Copy)]
+struct Accumulate;
+
+impl Update<1, 1> for Accumulate {
+    #[inline(always)]
+    fn eval<R: Real>(&self, [sum]: [R; 1], [g]: [R; 1]) -> [R; 1]
+    where
+        f64: FloatOps<R>,
+    {
+        [sum + g]
+    }
 }
 
 /// [`fold_to`] once types and the common shape are known; without a kernel it is `sum_to`.
