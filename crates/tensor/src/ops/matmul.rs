@@ -643,8 +643,13 @@ mod tests {
             let values: Vec<f64> = (0..n).map(|i| (i as f64 * 0.7).sin()).collect();
             Tensor::from_vec(values, shape).unwrap().to_dtype(dtype)
         };
-        let cases: [(&[usize], &[usize]); 6] = [
+        let cases: [(&[usize], &[usize]); 10] = [
             (&[300, 200], &[200, 310]),
+            // last tiles of a single row or column
+            (&[257, 300], &[300, 97]),
+            (&[97, 300], &[300, 513]),
+            (&[1025, 300], &[300, 129]),
+            (&[128, 784], &[784, 512]),
             (&[5, 1500], &[1500, 900]),
             (&[20, 30_000], &[30_000, 30]),
             (&[64, 40, 50], &[64, 50, 60]),

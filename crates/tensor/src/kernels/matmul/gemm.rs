@@ -50,7 +50,7 @@ float_multiply!(f64, 8, gemm_f64::gemm::f64::get_gemm_fn, block_f64, super::pack
 /// Note [Blocks].
 fn multiply_float<T: Fused, const W: usize>(tile: Tile<'_, T>, one: T) {
     let (m, n) = (tile.m, tile.n);
-    if m.min(n) == 1 && m.max(n).saturating_mul(tile.k) > TINY || tile.scale != one {
+    if tile.vector && m.max(n).saturating_mul(tile.k) > TINY || tile.scale != one {
         gemm_tile(tile, one);
     } else {
         // One column, written one element after another, is one row of the transposed product.

@@ -2,9 +2,10 @@
 //! to `gemm` for products with a vector.
 //!
 //! Note [The bits of a product]
-//! A tile is computed on one thread, and the tiles follow from the sizes of the product and the layout of its
-//! operands alone. Each element is written by one tile, whose additions happen in one order, so a product has the same
-//! bits for any number of threads. Long inner sizes with few results are cut into parts, added up in order.
+//! A tile is computed on one thread. The additions that make an element happen in one order, whichever tile it belongs
+//! to, so a product has the same bits for any number of threads, although fewer threads get larger tiles. Only products
+//! with a vector and scaled ones, which `gemm` computes in an order of its own, are cut by their sizes alone. Long inner
+//! sizes with few results are cut into parts, by the sizes alone, and added up in order.
 
 mod block;
 mod gemm;
@@ -15,7 +16,7 @@ use std::marker::PhantomData;
 
 use crate::buffer::Room;
 use crate::dtype::Element;
-use crate::threads::split_work;
+use crate::threads::{num_threads, split_work};
 
 /// A matrix in a slice: the place of its first element and the steps along rows and columns, of any sign or zero.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +73,8 @@ pub(crate) struct Tile<'a, T> {
     scale: T,
     /// whether to add to what is there
     add: bool,
+    /// whether the product, not just this tile of it, has a single row or column
+    vector: bool,
 }
 
 impl<'a, T> Tile<'a, T> {
@@ -80,7 +83,7 @@ impl<'a, T> Tile<'a, T> {
         debug_assert!(self.n == 1 && self.out.stride == 1);
         let out = Out { stride: self.m, rows: 1, cols: self.m, ..self.out };
         let (a, b) = (self.b.transposed(), self.a.transposed());
-        Tile { m: 1, n: self.m, k: self.k, a, b, out, scale: self.scale, add: self.add }
+        Tile { m: 1, n: self.m, k: self.k, a, b, out, scale: self.scale, add: self.add, vector: self.vector }
     }
 }
 
@@ -89,11 +92,14 @@ const TASK: usize = 1 << 21;
 
 /// Rows and columns of a tile of a large product: its rows of the left operand, a few hundred inner positions deep, fit
 /// in the second-level cache, and what is laid out of the right one serves many rows.
-const TILE_ROWS: usize = 256;
+const TILE_ROWS: usize = 264;
 const TILE_COLS: usize = 512;
 
-/// Tiles that large products are cut into at least.
+/// Tiles that large products are cut into at least, where that must not depend on threads.
 const TILES: usize = 8;
+
+/// Tiles per thread otherwise: few, since each lays out its own operands.
+const TILES_PER_THREAD: usize = 2;
 
 /// Multiplications per part where the inner size is cut.
 const PART: usize = 1 << 22;
@@ -112,12 +118,13 @@ struct Tiles {
 }
 
 impl Tiles {
-    fn new(m: usize, n: usize, k: usize) -> Tiles {
+    /// At least so many tiles, if there is enough to do.
+    fn new(m: usize, n: usize, k: usize, least: usize) -> Tiles {
         let work = |rows: usize, cols: usize| rows.saturating_mul(cols).saturating_mul(k);
         let (mut rows, mut cols) = (m, n);
         if work(m, n) > TASK {
             (rows, cols) = (m.min(TILE_ROWS), n.min(TILE_COLS));
-            let few = |rows: usize, cols: usize| m.div_ceil(rows) * n.div_ceil(cols) < TILES;
+            let few = |rows: usize, cols: usize| m.div_ceil(rows) * n.div_ceil(cols) < least;
             // Near squares: rows are laid out once per tile of columns, and columns once per tile of rows.
             while few(rows, cols) && work(rows, cols) > PART && (cols > 64 || rows > 64) {
                 if cols > rows { cols /= 2 } else { rows /= 2 }
@@ -126,7 +133,7 @@ impl Tiles {
                 if cols < n { cols = (2 * cols).min(n) } else { rows = (2 * rows).min(m) }
             }
             // Tiles of like sizes, so that no thread waits for the others long.
-            rows = m.div_ceil(m.div_ceil(rows)).next_multiple_of(8).min(m);
+            rows = m.div_ceil(m.div_ceil(rows)).next_multiple_of(24).min(m);
             cols = n.div_ceil(n.div_ceil(cols)).next_multiple_of(16).min(n);
         }
         let across = n.div_ceil(cols.max(1)).max(1);
@@ -161,12 +168,28 @@ impl<T: Multiply> Product<'_, T> {
             life: PhantomData,
         };
         let (m, n, k) = (self.m, self.n, self.k);
+        let vector = m.min(n) == 1;
         if items == 1 && depth == 1 && m.saturating_mul(n).saturating_mul(k) <= TASK {
             // `out` is not used again, and this is its only part.
-            return T::multiply(Tile { m, n, k, a: self.a, b: self.b, out: whole, scale: self.scale, add });
+            return T::multiply(Tile {
+                m,
+                n,
+                k,
+                a: self.a,
+                b: self.b,
+                out: whole,
+                scale: self.scale,
+                add,
+                vector,
+            });
         }
-        let tiles = Tiles::new(m, n, k);
+        let mut tiles = Tiles::new(m, n, k, TILES);
         let parts = self.parts(items * tiles.count);
+        if m.min(n) > 1 && self.scale == T::of_count(1) {
+            let threads = num_threads();
+            let least = if threads == 1 { 1 } else { threads * TILES_PER_THREAD };
+            tiles = Tiles::new(m, n, k, least.div_ceil(items * parts));
+        }
         if parts == 1 {
             return self.tiles(&tiles, items, 0, self.k, out, add);
         }
@@ -237,7 +260,9 @@ impl<T: Multiply> Product<'_, T> {
                     // SAFETY: every task is handed out once, and its item, row and column give it a rectangle of the
                     // result that no other task has.
                     let out = unsafe { whole.part(item * self.m + row, col, m, n) };
-                    T::multiply(Tile { m, n, k, a, b, out, scale: self.scale, add: add || position > 0 });
+                    let add = add || position > 0;
+                    let vector = self.m.min(self.n) == 1;
+                    T::multiply(Tile { m, n, k, a, b, out, scale: self.scale, add, vector });
                 }
             }
         });
@@ -422,7 +447,7 @@ mod tests {
                     let target = Out { start, stride: n, rows: m, cols: n, life: PhantomData };
                     let p = product(m, n, k, &a, &b);
                     p.check();
-                    f(Tile { m, n, k, a: p.a, b: p.b, out: target, scale: 1.0, add });
+                    f(Tile { m, n, k, a: p.a, b: p.b, out: target, scale: 1.0, add, vector: m.min(n) == 1 });
                     out
                 };
                 let want = run(|t| gemm_tile(t, 1.0));
@@ -433,7 +458,17 @@ mod tests {
                         let start = out.as_mut_ptr();
                         let target = Out { start, stride: n, rows: m, cols: n, life: PhantomData };
                         let p = product(m, n, k, &a, &b);
-                        let tile = Tile { m, n, k, a: p.a, b: p.b, out: target, scale: 1.0, add };
+                        let tile = Tile {
+                            m,
+                            n,
+                            k,
+                            a: p.a,
+                            b: p.b,
+                            out: target,
+                            scale: 1.0,
+                            add,
+                            vector: m.min(n) == 1,
+                        };
                         blocked_at::<f64, 8>(tile, level);
                         assert_eq!(out, want, "{m} x {n} x {k} at {level:?}");
                     }
@@ -447,9 +482,12 @@ mod tests {
         for (m, n, k) in
             [(1, 1, 1), (1000, 1, 9), (512, 512, 512), (3, 100_000, 64), (1 << 20, 64, 64), (64, 64, 1 << 20)]
         {
-            let t = Tiles::new(m, n, k);
-            assert_eq!(t.count, m.div_ceil(t.rows) * n.div_ceil(t.cols));
-            assert!(t.rows <= m && t.cols <= n && t.rows * t.cols > 0);
+            for least in [1, 4, 8, 100] {
+                let t = Tiles::new(m, n, k, least);
+                assert_eq!(t.count, m.div_ceil(t.rows) * n.div_ceil(t.cols));
+                assert!(t.rows <= m && t.cols <= n && t.rows * t.cols > 0);
+            }
+            let t = Tiles::new(m, n, k, TILES);
             assert!(m * n * k < 1 << 24 || k > 1 << 16 || t.count >= 4, "{m} x {n} x {k}: {t:?}");
         }
     }
