@@ -382,7 +382,7 @@ fn untracked_branches_do_not_block() {
     assert_eq!(x.grad(), None);
 }
 
-// The flag "do not record" of a thread that waits in a parallel section fell on the task that it stole meanwhile.
+// The flag "do not record" of a thread that waited in a parallel section fell on the task that it ran meanwhile.
 #[test]
 fn a_stolen_task_records() {
     let x = tensor![1.0, 2.0].requires_grad();

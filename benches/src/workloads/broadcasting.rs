@@ -29,10 +29,10 @@ pub(super) fn list() -> Vec<Workload> {
                 Ok(forward(move || Ok(a.mul(&b)?)))
             },
         ),
-        product_sum("W3", "(x * w).sum() and back, w [1024]", X, ROW),
-        product_sum("W4", "(x * w).sum() and back, w [4096, 1]", X, COLUMN),
-        product_sum("W5", "the same, x [64, 128, 256], w [1, 128, 1]", CUBE, MIDDLE),
     ];
+    list.extend(product_sum(["W3", "W3-fuse"], "(x * w).sum() and back, w [1024]", X, ROW));
+    list.extend(product_sum(["W4", "W4-fuse"], "(x * w).sum() and back, w [4096, 1]", X, COLUMN));
+    list.extend(product_sum(["W5", "W5-fuse"], "the same, x [64, 128, 256], w [1, 128, 1]", CUBE, MIDDLE));
     list.push(Workload::new(
         "W5b",
         "((x * w + b)^2).sum() and back",
@@ -82,18 +82,26 @@ pub(super) fn list() -> Vec<Workload> {
     list
 }
 
-/// `(x * w).sum()` and the gradients of both.
+/// `(x * w).sum()` and the gradients of both, plain and fused.
 fn product_sum<const N: usize, const M: usize>(
-    key: &'static str,
+    [plain, fused]: [&'static str; 2],
     title: &str,
     x: Input<N>,
     w: Input<M>,
-) -> Workload {
+) -> [Workload; 2] {
     let size = bytes(&x.shape);
-    Workload::new(key, title, elements(size), read_then_write(size), move || {
+    let plain = Workload::new(plain, title, elements(size), read_then_write(size), move || {
         let (x, w) = (leaf(x)?, leaf(w)?);
         Ok(backward(vec![x.clone(), w.clone()], move || Ok((&x * &w).sum(.., false)?)))
-    })
+    });
+    let mut fused =
+        Workload::new(fused, "the same with fuse!", elements(size), read_then_write(size), move || {
+            let (x, w) = (leaf(x)?, leaf(w)?);
+            let product = fuse!(|x, w| x * w);
+            Ok(backward(vec![x.clone(), w.clone()], move || Ok(product.sum([&x, &w], .., false)?)))
+        });
+    fused.same_as = plain.key;
+    [plain, fused]
 }
 
 /// Over the first axis, with operations that broadcast, as PyTorch's page on batch norm writes it.

@@ -1,8 +1,8 @@
-//! W16: elementary functions, forward, and forward with the gradient of the sum.
+//! W16: elementary functions, forward, and forward with the gradient of the sum, plain and fused.
 
-use foldback::Result;
 use foldback::graph::Var;
 use foldback::prelude::*;
+use foldback::{Result, fuse};
 
 use super::{Unit, Work, Workload, backward, bytes, forward, leaf, tensor};
 use crate::inputs::ELEMENTS;
@@ -16,6 +16,17 @@ const FUNCTIONS: [(&str, &str, &str, OfTensor, OfVar); 4] = [
     ("tanh", "W16-tanh", "W16-tanh-back", |t| Ok(t.tanh()), |v| Ok(v.tanh())),
     ("gelu", "W16-gelu", "W16-gelu-back", |t| Ok(t.gelu()?), |v| Ok(v.gelu()?)),
     ("sigmoid", "W16-sigmoid", "W16-sigmoid-back", |t| Ok(t.sigmoid()), |v| Ok(v.sigmoid())),
+];
+
+/// The key of the plain form, that of the fused one, and the sum.
+const FUSED: [(&str, &str, OfVar); 4] = [
+    ("W16-exp-back", "W16-exp-back-fuse", |x| Ok(fuse!(|x| x.exp()).sum([x], .., false)?)),
+    ("W16-tanh-back", "W16-tanh-back-fuse", |x| Ok(fuse!(|x| x.tanh()).sum([x], .., false)?)),
+    ("W16-gelu-back", "W16-gelu-back-fuse", |x| {
+        let gelu = fuse!(|x| x * (1.0 + (x * std::f64::consts::FRAC_1_SQRT_2).erf()) * 0.5);
+        Ok(gelu.sum([x], .., false)?)
+    }),
+    ("W16-sigmoid-back", "W16-sigmoid-back-fuse", |x| Ok(fuse!(|x| x.sigmoid()).sum([x], .., false)?)),
 ];
 
 pub(super) fn list() -> Vec<Workload> {
@@ -36,5 +47,16 @@ pub(super) fn list() -> Vec<Workload> {
             Ok(backward(vec![x.clone()], move || Ok(f(&x)?.sum(.., false)?)))
         })
     });
-    forward_only.into_iter().chain(and_back).collect()
+    let fused = FUSED.map(|(plain, key, f)| {
+        let mut fused = Workload::new(key, "the same with fuse!", unit, both, move || {
+            let x = leaf(ELEMENTS)?;
+            Ok(backward(vec![x.clone()], move || f(&x)))
+        });
+        fused.same_as = plain;
+        fused
+    });
+    forward_only
+        .into_iter()
+        .chain(and_back.into_iter().zip(fused).flat_map(|(plain, fused)| [plain, fused]))
+        .collect()
 }

@@ -192,7 +192,7 @@ mod tests {
         let meant = |name| list.iter().filter(|w| w.is_meant_by(name)).map(|w| w.key).collect::<Vec<_>>();
         assert_eq!(meant("W1"), ["W1"]);
         assert_eq!(meant("w5b"), ["W5b", "W5b-fuse"]);
-        assert_eq!(meant("W5"), ["W5", "W5b", "W5b-fuse"]);
+        assert_eq!(meant("W5"), ["W5", "W5-fuse", "W5b", "W5b-fuse"]);
         assert!(meant("W12").contains(&"W12-64") && meant("W12").contains(&"W12b"));
         assert!(meant("").is_empty() && meant("W").is_empty() && meant("W99").is_empty());
     }

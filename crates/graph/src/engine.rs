@@ -107,7 +107,7 @@ thread_local! {
 
 /// The line that operations recorded inside a backward pass belong to.
 pub(crate) fn inherited_location() -> Option<&'static Location<'static>> {
-    // A task stolen while a node waits for a parallel section sees none of the thread's modes, nor the node's line.
+    // Another thread has none of this one's modes, nor the line of its node.
     if thread_modes() & INHERITS_LINE == 0 { None } else { LINE.get() }
 }
 

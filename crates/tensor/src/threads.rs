@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
-use crate::ops::{BroadcastWarning, replace_scope};
+use crate::kernels::{Invitation, with_guests};
 
 /// Work of fewer elements than this stays on one thread. Splits happen at multiples of it, whatever the number of
 /// threads, so that results do not depend on that number.
@@ -89,8 +89,8 @@ thread_local! {
 
 /// A word of per-thread switches that belongs to the layers above, such as "do not record gradients".
 ///
-/// While a thread waits for a parallel section of ours it may run somebody else's task, which must not see this
-/// thread's switches: they are 0 inside a section and restored behind it.
+/// A thread that waits in a parallel section of ours runs nobody else's task meanwhile, which would see this thread's
+/// switches.
 pub fn thread_modes() -> u32 {
     MODES.get()
 }
@@ -100,31 +100,15 @@ pub fn set_thread_modes(modes: u32) -> u32 {
     MODES.replace(modes)
 }
 
-/// Puts the switches, and the scoped broadcast warning, aside while it lives.
-struct ModesAside(u32, Option<BroadcastWarning>);
-
-impl ModesAside {
-    fn new() -> ModesAside {
-        ModesAside(MODES.replace(0), replace_scope(None))
-    }
-}
-
-impl Drop for ModesAside {
-    fn drop(&mut self) {
-        MODES.set(self.0);
-        replace_scope(self.1);
-    }
-}
-
 /// Runs `work` on every piece of `0 .. total` cut at multiples of `grain`, in parallel where that helps.
 ///
 /// `split` cuts the state that goes with a range at an offset inside it; `work` gets a range's start, its length and
 /// its state.
 ///
 /// Note [Forking]
-/// The calling thread works itself, from the front on, and does not wait for anybody to wake up; threads of the pool
-/// help from the back. So it is mostly the same thread, with the same cache, that meets a part of a tensor again in the
-/// next operation, and where the pool is busy or slow the caller just does more.
+/// The calling thread works itself, from the front on; threads of the pool help from the back. So it is mostly the same
+/// thread, with the same cache, that meets a part of a tensor again in the next operation. Helpers that are busy, or have
+/// not woken up before the work is done, are not waited for (Note [Lending]); the caller just does more.
 pub(crate) fn split_work<S: Send>(
     total: usize,
     grain: usize,
@@ -146,23 +130,21 @@ pub(crate) fn split_work<S: Send>(
     if helpers == 0 {
         return run(End::Front);
     }
-    let _aside = ModesAside::new();
     let pool = if INSTALLED.get() != 0 {
         None
     } else {
         global().read().expect("no panic while the lock is held").clone()
     };
-    match pool {
-        Some(pool) => pool.in_place_scope(|scope| fork(scope, helpers, &run)),
-        None => rayon::in_place_scope(|scope| fork(scope, helpers, &run)),
-    }
-}
-
-fn fork<'s>(scope: &rayon::Scope<'s>, helpers: usize, run: &'s (impl Fn(End) + Sync)) {
-    for _ in 0..helpers {
-        scope.spawn(|_| run(End::Back));
-    }
-    run(End::Front);
+    let invite = |invitation: Invitation| {
+        for _ in 0..helpers {
+            let invitation = invitation.clone();
+            match &pool {
+                Some(pool) => pool.spawn(move || invitation.accept()),
+                None => rayon::spawn(move || invitation.accept()),
+            }
+        }
+    };
+    with_guests(&|| run(End::Back), invite, || run(End::Front));
 }
 
 #[derive(Clone, Copy)]

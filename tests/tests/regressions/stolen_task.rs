@@ -1,4 +1,4 @@
-//! A task that a waiting thread stole saw two more settings of that thread than the one for recording: the scoped
+//! A task that a waiting thread ran saw two more settings of that thread than the one for recording: the scoped
 //! broadcast warning, and the line that a backward pass attributes its operations to.
 
 use foldback_graph::{Error, Function, FunctionContext, RequiresGrad, Result, Var};

@@ -57,8 +57,14 @@ function! {
         let axes: Axes = axes.into();
         let shape = a.shape().clone();
     } = a.mean(&axes, keepdim);
-        // Expanded before it is divided: nothing is divided by zero when there are no elements.
-        d a: |g| with_reduced_axes(g, &shape, &axes, keepdim)?.expand(&shape)?.div(reduced_count(&shape, &axes) as f64);
+        // Divided before it is expanded; where there are no elements, not at all.
+        d a: |g| {
+            let share = match reduced_count(&shape, &axes) {
+                0 => g.clone(),
+                count => g.div(count as f64)?,
+            };
+            with_reduced_axes(&share, &shape, &axes, keepdim)?.expand(&shape)
+        };
         check {
             "rows": [[2, 3] Any] |x| x[0].mean(0, false);
             "columns, kept": [[2, 3] Any] |x| x[0].mean(1, true);

@@ -35,19 +35,32 @@ pub fn detected_level() -> Level {
     Level::Baseline
 }
 
-/// The level kernels run at now.
+/// The level kernels run at now: the best of this processor, unless [`force_level`] or, when the process starts, the
+/// environment variable `FOLDBACK_LEVEL` (`baseline`, `avx2`, `avx512`) says otherwise.
 #[inline]
 pub fn level() -> Level {
     match LEVEL.load(Ordering::Relaxed) {
         1 => Level::Baseline,
         2 => Level::Avx2,
         3 => Level::Avx512,
-        _ => {
-            let found = detected_level();
-            LEVEL.store(found as u8, Ordering::Relaxed);
-            found
-        }
+        _ => force_level(asked_for().unwrap_or(Level::Avx512)),
     }
+}
+
+/// What the environment variable `FOLDBACK_LEVEL` asks for.
+#[cold]
+fn asked_for() -> Option<Level> {
+    let name = std::env::var("FOLDBACK_LEVEL").ok()?;
+    let asked = match name.as_str() {
+        "baseline" => Some(Level::Baseline),
+        "avx2" => Some(Level::Avx2),
+        "avx512" => Some(Level::Avx512),
+        _ => None,
+    };
+    if asked.is_none() {
+        log::warn!("FOLDBACK_LEVEL is {name:?}, which is none of baseline, avx2 and avx512: it is ignored");
+    }
+    asked
 }
 
 /// Makes kernels of the whole process run at `level`, or at the best one below it that this processor has.

@@ -17,6 +17,5 @@ mod warning;
 
 pub use arg::Arg;
 pub use operators::Number;
-pub(crate) use warning::replace_scope;
 pub use warning::{BroadcastWarning, BroadcastWarningGuard, broadcast_warning, set_broadcast_warning};
 pub mod kernel;

@@ -63,11 +63,6 @@ impl Drop for BroadcastWarningGuard {
     }
 }
 
-/// Puts another scoped setting in the place of this thread's, and returns what it was.
-pub(crate) fn replace_scope(level: Option<BroadcastWarning>) -> Option<BroadcastWarning> {
-    SCOPE.replace(level)
-}
-
 /// Warns or refuses if the setting in force says so.
 #[track_caller]
 pub(crate) fn check(op: &'static str, a: &[usize], b: &[usize]) -> Result<()> {
