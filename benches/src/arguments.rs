@@ -132,7 +132,7 @@ mod tests {
             let list = parse(line).unwrap().select(workloads::all())?;
             Ok::<_, String>(list.iter().map(|w| w.key).collect::<Vec<_>>())
         };
-        assert_eq!(keys("--only W4,W1").unwrap(), ["W1", "W4"]);
+        assert_eq!(keys("--only W4,W1").unwrap(), ["W1", "W4", "W4-fuse"]);
         assert!(keys("").unwrap().len() > 30);
         assert!(keys("--only W1,W13").unwrap_err().contains("\"W13\""));
     }

@@ -4,7 +4,8 @@
 //! A tile is computed strip by strip: `W` columns of the right operand, a few hundred inner positions deep, stay in the
 //! first-level cache while all rows of the left operand pass by. Where such a strip does not lie side by side it is laid
 //! out first, by shuffles if the operand is transposed; so all layouts run at one speed. Of a strip's results a few rows
-//! are kept in registers while the inner index runs.
+//! are kept in registers while the inner index runs. With enough columns it pays to lay out the rows of the left operand
+//! too, in groups as high as such a block: one pointer leads to all of them, and blocks can be higher and wider.
 
 use std::marker::PhantomData;
 
@@ -67,13 +68,12 @@ pub(super) fn blocked_at<T: Fused, const W: usize>(mut tile: Tile<'_, T>, level:
     let as_it_lies = tile.b.col_step == 1 && near;
     let beside = tile.a.row_step == 1 && tile.a.col_step != 1;
     let grouped = large || beside && n > W && spread(tile.a.col_step) > NEAR;
-    let room = m.div_ceil(height) * apart(height, k.min(DEPTH)) + SIDE;
-    let mut groups: Option<Room<T>> = grouped.then(|| Room::new(room));
+    let deepest = k.min(DEPTH);
+    let mut groups: Option<Room<T>> = grouped.then(|| Room::new(m.div_ceil(height) * apart(height, deepest)));
     // Strips of long rows are laid out all at once: that reads each row from front to back.
     let strips = large && !as_it_lies && tile.b.col_step == 1;
+    let panel_room = if strips { n.div_ceil(span) * apart(span, deepest) } else { span * deepest };
     let mut panel: Option<Room<T>> = None;
-    let room = k.min(DEPTH);
-    let room = if strips { n.div_ceil(span) * apart(span, room) } else { span * room };
     for from in (0..k).step_by(DEPTH) {
         let depth = (k - from).min(DEPTH);
         let mut a = tile.a.moved(0, 0, from);
@@ -82,7 +82,7 @@ pub(super) fn blocked_at<T: Fused, const W: usize>(mut tile: Tile<'_, T>, level:
             a = row_major(groups.as_slice(), height).transposed();
         }
         if strips {
-            let panel = panel.get_or_insert_with(|| Room::new(room));
+            let panel = panel.get_or_insert_with(|| Room::new(panel_room));
             let columns = tile.b.moved(0, from, 0).transposed();
             pack_groups(&columns, n, depth, panel.as_mut_slice(), (span, apart(span, depth)));
         }
@@ -94,7 +94,7 @@ pub(super) fn blocked_at<T: Fused, const W: usize>(mut tile: Tile<'_, T>, level:
                 let panel = panel.as_ref().expect("laid out just now");
                 b = Matrix { start: col / span * apart(span, depth), ..row_major(panel.as_slice(), span) };
             } else if !as_it_lies || wide < width {
-                let panel = panel.get_or_insert_with(|| Room::new(room));
+                let panel = panel.get_or_insert_with(|| Room::new(panel_room));
                 pack(&b, depth, wide, panel.as_mut_slice(), width);
                 b = row_major(panel.as_slice(), width);
             }
@@ -141,6 +141,10 @@ impl<T: Fused> Strip<'_, T> {
                 self.b.moved(0, line, 0).rest().len() >= self.width,
                 "a strip is as wide as its registers"
             );
+        }
+        if self.grouped {
+            let last = self.a.moved(((self.m - 1) / height * apart(height, self.depth)) as isize, 0, 0);
+            assert!(last.rest().len() >= height * self.depth, "groups are whole");
         }
         for (group, row) in (0..self.m).step_by(height).enumerate() {
             let live = (self.m - row).min(height);
