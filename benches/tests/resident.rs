@@ -1,6 +1,7 @@
 //! A training loop holds no more memory after many steps than after ten, as the system counts it.
 
 use foldback::prelude::*;
+use foldback::tensor::num_threads;
 
 /// Pages of this process in memory, in bytes; nothing where the system does not say.
 fn resident() -> Option<usize> {
@@ -29,7 +30,9 @@ fn training_is_flat_after_the_tenth_step() -> Result<()> {
         step()?;
     }
     let after = resident().expect("it was there before");
-    // The C library's heap may take a few pages more; one leaked activation per step would be 75 MiB.
-    assert!(after <= before + (256 << 10), "resident memory went from {before} to {after} bytes");
+    // The C library's heap may take a few pages more, and a thread that first helps later brings its stack and working
+    // memory; one leaked activation per step would be 75 MiB.
+    let allowed = (256 << 10) + num_threads() * (64 << 10);
+    assert!(after <= before + allowed, "resident memory went from {before} to {after} bytes");
     Ok(())
 }
