@@ -12,6 +12,7 @@ usage: cargo run --release -p benches [--features peers] --bin compare -- [optio
   --only LIST       workloads: W3,W8; W12 means all that begin with it
   --quick           few samples: for a glance
   --best            compare the fastest samples, not the medians (on a busy machine)
+  --rounds N        do everything N times; of each time the smallest counts, for everybody
   --python PATH     also run PyTorch and JAX with this interpreter; may be given more than once
   --markdown FILE   also write the tables there, between the lines <!-- results --> and <!-- end of results -->
   --list            print the workloads and stop
@@ -29,6 +30,8 @@ pub struct Arguments {
     pub quick: bool,
     /// judge by the fastest sample
     pub best: bool,
+    /// how often everything is measured
+    pub rounds: usize,
     /// interpreters, each with some of the Python peers
     pub python: Vec<PathBuf>,
     /// where the tables are written, beside the terminal
@@ -45,7 +48,7 @@ impl Arguments {
     /// # Errors
     /// A sentence that says which word is wrong.
     pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Arguments, String> {
-        let mut arguments = Arguments { threads: vec![1, 2], ..Arguments::default() };
+        let mut arguments = Arguments { threads: vec![1, 2], rounds: 1, ..Arguments::default() };
         let mut words = words.into_iter();
         while let Some(word) = words.next() {
             let (option, attached) = match word.split_once('=') {
@@ -58,6 +61,7 @@ impl Arguments {
             };
             match option.as_str() {
                 "--threads" => arguments.threads = thread_counts(&value()?)?,
+                "--rounds" => arguments.rounds = count("--rounds", &value()?)?,
                 "--only" => arguments.only = value()?.split(',').map(|s| s.trim().to_owned()).collect(),
                 "--python" => arguments.python.push(value()?.into()),
                 "--markdown" => arguments.markdown = Some(value()?.into()),
@@ -87,11 +91,14 @@ impl Arguments {
 }
 
 fn thread_counts(list: &str) -> Result<Vec<usize>, String> {
-    let count = |word: &str| match word.trim().parse() {
+    list.split(',').map(|word| count("--threads", word)).collect()
+}
+
+fn count(option: &str, word: &str) -> Result<usize, String> {
+    match word.trim().parse() {
         Ok(n) if n > 0 => Ok(n),
-        _ => Err(format!("--threads: {word:?} is no number of threads")),
-    };
-    list.split(',').map(count).collect()
+        _ => Err(format!("{option}: {word:?} is no number above zero")),
+    }
 }
 
 #[cfg(test)]
@@ -112,7 +119,10 @@ mod tests {
         assert!(a.quick && a.best && !a.list && !a.help);
         assert_eq!(a.python, [PathBuf::from("p"), PathBuf::from("q")]);
         assert_eq!(a.markdown, Some(PathBuf::from("f.md")));
-        assert_eq!(parse("").unwrap().threads, [1, 2]);
+        let a = parse("").unwrap();
+        assert_eq!((a.threads, a.rounds), (vec![1, 2], 1));
+        assert_eq!(parse("--rounds 3").unwrap().rounds, 3);
+        assert!(parse("--rounds none").is_err());
     }
 
     #[test]
@@ -120,7 +130,7 @@ mod tests {
         let error = |line| parse(line).unwrap_err();
         assert_eq!(error("--thread 1"), "unknown option --thread");
         assert_eq!(error("W3"), "unknown option W3");
-        assert_eq!(error("--threads 1,0"), "--threads: \"0\" is no number of threads");
+        assert_eq!(error("--threads 1,0"), "--threads: \"0\" is no number above zero");
         assert_eq!(error("--only"), "--only needs a value");
         assert_eq!(error("--python="), "--python needs a value");
         assert_eq!(error("--quick=yes"), "--quick is unknown or takes no value");

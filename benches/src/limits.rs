@@ -56,6 +56,22 @@ impl Limits {
         }
     }
 
+    /// The better of two measurements, one by one.
+    pub fn better_of(self, other: Limits) -> Limits {
+        let bandwidth = |a: Bandwidth, b: Bandwidth| Bandwidth {
+            read: a.read.max(b.read),
+            copy: a.copy.max(b.copy),
+            write: a.write.max(b.write),
+        };
+        Limits {
+            threads: self.threads,
+            small: bandwidth(self.small, other.small),
+            large: bandwidth(self.large, other.large),
+            flops: self.flops.max(other.flops),
+            page: self.page.min(other.page),
+        }
+    }
+
     /// The least seconds that the work can take: its traffic at these rates, or its arithmetic, whichever is longer.
     /// 0 if neither says anything.
     pub fn least(&self, work: &Work) -> f64 {

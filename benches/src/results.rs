@@ -21,8 +21,12 @@ pub fn page(
 ) -> String {
     let judged = if arguments.best { "fastest samples" } else { "medians" };
     let effort = if arguments.quick { ", quick" } else { "" };
+    let rounds = match arguments.rounds {
+        1 => String::new(),
+        n => format!("; the smallest of {n} rounds"),
+    };
     let [machine, versions] = about;
-    let mut text = format!("{machine}\n\n{versions}\n\nTimes are {judged}{effort}.\n");
+    let mut text = format!("{machine}\n\n{versions}\n\nTimes are {judged}{effort}{rounds}.\n");
     let mut section = |title: &str, body: &str| {
         let mark = if markdown { "### " } else { "" };
         write!(text, "\n{mark}{title}\n\n{body}").expect("a string takes all");
