@@ -137,15 +137,28 @@ pub(crate) fn split_work<S: Send>(
     };
     let invite = |invitation: Invitation| {
         for _ in 0..helpers {
+            if UNREAD.load(Ordering::Relaxed) >= MOST_UNREAD {
+                break;
+            }
+            UNREAD.fetch_add(1, Ordering::Relaxed);
             let invitation = invitation.clone();
+            let read = move || {
+                UNREAD.fetch_sub(1, Ordering::Relaxed);
+                invitation.accept();
+            };
             match &pool {
-                Some(pool) => pool.spawn(move || invitation.accept()),
-                None => rayon::spawn(move || invitation.accept()),
+                Some(pool) => pool.spawn(read),
+                None => rayon::spawn(read),
             }
         }
     };
     with_guests(&|| run(End::Back), invite, || run(End::Front));
 }
+
+/// Invitations that no thread has looked at yet. Where all threads of a pool are busy for long they pile up: then there
+/// is nobody to invite.
+static UNREAD: AtomicUsize = AtomicUsize::new(0);
+const MOST_UNREAD: usize = 256;
 
 #[derive(Clone, Copy)]
 enum End {
@@ -205,6 +218,34 @@ mod tests {
         let (mut pieces, ids) = seen.into_inner().unwrap();
         pieces.sort();
         (pieces, ids.len())
+    }
+
+    /// A thread that works on and on beside a busy one does not fill the memory with invitations.
+    #[test]
+    fn invitations_to_busy_threads_do_not_pile_up() {
+        let pool = ThreadPool::new(2);
+        let (busy, free) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+        let count = AtomicUsize::new(0);
+        pool.install(|| {
+            rayon::join(
+                || {
+                    busy.wait();
+                    for _ in 0..2000 {
+                        split_work(100, 10, (), &|(), _| ((), ()), &|_, len, ()| {
+                            count.fetch_add(len, Ordering::Relaxed);
+                        });
+                    }
+                    // Other tests invite as well, and may pass the limit together by one each.
+                    assert!(UNREAD.load(Ordering::Relaxed) <= MOST_UNREAD + 64);
+                    free.wait();
+                },
+                || {
+                    busy.wait();
+                    free.wait();
+                },
+            );
+        });
+        assert_eq!(count.into_inner(), 200_000);
     }
 
     #[test]
