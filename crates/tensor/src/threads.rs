@@ -106,9 +106,9 @@ pub fn set_thread_modes(modes: u32) -> u32 {
 /// its state.
 ///
 /// Note [Forking]
-/// The calling thread works itself, from the front on; threads of the pool help from the back. So it is mostly the same
-/// thread, with the same cache, that meets a part of a tensor again in the next operation. Helpers that are busy, or have
-/// not woken up before the work is done, are not waited for (Note [Lending]); the caller just does more.
+/// The calling thread works itself, from the front on; threads of the pool help from the back. So it is mostly the
+/// same thread, with the same cache, that meets a part of a tensor again in the next operation. Helpers that are busy,
+/// or have not woken up before the work is done, are not waited for (Note [Lending]); the caller just does more.
 pub(crate) fn split_work<S: Send>(
     total: usize,
     grain: usize,

@@ -12,8 +12,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 /// What guests do.
 type Work<'a> = dyn Fn() + Sync + 'a;
 
-/// Looks at the door before the host goes to sleep: some microseconds, about what a guest's last piece takes.
+/// Looks at the door before the host goes to sleep, and pauses between them: together some hundred microseconds, which
+/// is what waking up again may take.
 const LOOKS: usize = 200;
+const PAUSES: usize = 50;
 
 struct House {
     room: Mutex<Room>,
@@ -87,7 +89,7 @@ impl Drop for Host {
                 return;
             }
             drop(room);
-            (0..50).for_each(|_| std::hint::spin_loop());
+            (0..PAUSES).for_each(|_| std::hint::spin_loop());
             room = self.0.room();
         }
         while room.guests > 0 {

@@ -29,7 +29,8 @@ pub(super) struct Block<T> {
 /// The rows of a large product's blocks, in groups, on a processor with 32 registers of 64 bytes.
 pub(super) const HIGH: usize = 12;
 
-/// The rows of a block otherwise: enough sums in flight to hide the latency of a multiply-add, and few enough for the registers.
+/// The rows of a block otherwise: enough sums in flight to hide the latency of a multiply-add, and few enough for the
+/// registers.
 pub(super) fn height(level: Level) -> usize {
     match level {
         Level::Avx512 => 8,
