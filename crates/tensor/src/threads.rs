@@ -23,7 +23,8 @@ thread_local! {
     static INSTALLED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Sets how many threads tensor operations of this process may use; 0 restores the default, one per core.
+/// Sets how many threads tensor operations of this process may use; 0 restores the default, one per core unless the
+/// environment variable `RAYON_NUM_THREADS` says otherwise.
 ///
 /// Results have the same bits for any number.
 ///
