@@ -1,5 +1,7 @@
 //! Operations of one's own: a forward function on tensors and a backward function on variables.
 
+use std::fmt;
+
 use foldback_tensor::Tensor;
 use smallvec::SmallVec;
 
@@ -49,7 +51,7 @@ pub trait Function: Send + Sync + Sized + 'static {
     /// Whatever it likes; [`Error::User`] takes any error type.
     fn forward(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>>;
 
-    /// Whether `backward` reads the inputs, which are then kept until it has run. At most seven inputs can be saved.
+    /// Whether `backward` reads the inputs, which are then kept until it has run.
     fn saves_inputs(&self) -> bool {
         false
     }
@@ -82,12 +84,13 @@ pub trait Function: Send + Sync + Sized + 'static {
         if outputs.is_empty() {
             return Err(Error::Empty { what: "the list of outputs" });
         }
-        let mut mask = if self.saves_inputs() { ((1u16 << inputs.len().min(7)) - 1) as u8 } else { 0 };
+        let saved = if self.saves_inputs() { inputs.len() } else { 0 };
+        let mut slots: Vec<Slot> = (0..saved).map(Slot::Input).collect();
         if self.saves_output() {
-            mask |= 1 << crate::node::OUTPUT;
+            slots.push(Slot::Output(0));
         }
         let (name, count) = (self.name(), inputs.len());
-        let vars = record_function(name, inputs, SmallVec::from_vec(outputs), mask, move || {
+        let vars = record_function(name, inputs, SmallVec::from_vec(outputs), &slots, move || {
             Box::new(move |ctx: &Context<'_>| {
                 if self.once_differentiable() && is_grad_enabled() {
                     return Err(Error::OnceDifferentiable { op: name, location: ctx.node.location });
@@ -105,40 +108,87 @@ pub trait Function: Send + Sync + Sized + 'static {
 }
 
 /// What a [`Function`]'s backward sees.
+///
+/// Asking for what there is not, or for what the function did not declare that it saves, is a mistake in the function:
+/// the accessors then panic at the line that asked, and the message names the operation, the line that recorded it and
+/// what to declare. A pass that ends so has changed no gradient.
 pub struct FunctionContext<'a> {
     inner: &'a Context<'a>,
 }
 
 impl FunctionContext<'_> {
     /// The gradient of an output; zeros if nothing depended on it.
+    ///
+    /// # Panics
+    /// If there is no such output.
+    #[track_caller]
     pub fn grad(&self, output: usize) -> Var {
+        let outputs = &self.inner.node.metadata;
+        let Some(meta) = outputs.get(output) else {
+            self.refuse(format_args!("grad({output}): there {}", counted(outputs.len(), "output")))
+        };
         match &self.inner.grads[output] {
             Some(g) => g.clone(),
-            None => {
-                let meta = &self.inner.node.metadata[output];
-                Var::constant(Tensor::zeros(&meta.shape, meta.dtype))
-            }
+            None => Var::constant(Tensor::zeros(&meta.shape, meta.dtype)),
         }
     }
 
     /// A saved input.
     ///
     /// # Panics
-    /// If [`Function::saves_inputs`] is false.
+    /// If [`Function::saves_inputs`] is false, or there is no such input.
+    #[track_caller]
     pub fn input(&self, index: usize) -> Var {
-        self.inner.value(Slot::Input(index as u8))
+        self.expect_input("input", index);
+        match self.inner.saved(Slot::Input(index)) {
+            Some(v) => v,
+            None => self.refuse(format_args!(
+                "input({index}): the inputs were not saved; let Function::saves_inputs return true"
+            )),
+        }
     }
 
     /// The saved first output.
     ///
     /// # Panics
     /// If [`Function::saves_output`] is false.
+    #[track_caller]
     pub fn output(&self) -> Var {
-        self.inner.value(Slot::Output)
+        match self.inner.saved(Slot::Output(0)) {
+            Some(v) => v,
+            None => self.refuse(format_args!(
+                "output(): the output was not saved; let Function::saves_output return true"
+            )),
+        }
     }
 
     /// Whether the gradient of an input is asked for.
+    ///
+    /// # Panics
+    /// If there is no such input.
+    #[track_caller]
     pub fn needs(&self, input: usize) -> bool {
+        self.expect_input("needs", input);
         self.inner.needs(input)
     }
+
+    #[track_caller]
+    fn expect_input(&self, asked: &str, index: usize) {
+        let inputs = self.inner.node.next_edges.len();
+        if index >= inputs {
+            self.refuse(format_args!("{asked}({index}): there {}", counted(inputs, "input")))
+        }
+    }
+
+    #[track_caller]
+    #[cold]
+    fn refuse(&self, why: fmt::Arguments<'_>) -> ! {
+        let node = self.inner.node;
+        panic!("{}: {why} (recorded at {})", node.name(), node.location)
+    }
+}
+
+/// `is 1 input`, `are 2 inputs`
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("is 1 {what}") } else { format!("are {count} {what}s") }
 }

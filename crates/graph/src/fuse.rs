@@ -23,9 +23,11 @@ use crate::gradient::Context;
 use crate::mode::is_grad_enabled;
 use crate::node::Function;
 use crate::record::{Input, record_one};
+use crate::table::Slot;
 use crate::var::{ValueRef, Var};
 use backward::Backward;
 use derived::{Derived, PerOperand};
+use names::Names;
 use operands::variables;
 
 /// A pointwise expression as one operation: one node, one pass over memory each way, nothing stored in between.
@@ -247,11 +249,13 @@ fn apply(
         return Ok(Var::constant(value));
     }
     let tracked = vars.iter().zip(formula.made_of()).filter(|v| v.0.requires_grad());
-    // Bit 0 of what a gradient is made of is the incoming gradient.
-    let saved = tracked.filter_map(|v| v.1).fold(0, |mask, names| mask | names.0 >> 1);
-    let function = function(Backward { name, reduced, saved });
+    let names = tracked.filter_map(|v| v.1).fold(Names::NONE, Names::and_of);
+    // Place 0 of what a gradient is made of is the incoming gradient.
+    let slots: PerOperand<Slot> =
+        (0..vars.len()).filter(|&k| names.has(k + 1)).map(Slot::Input).collect();
+    let function = function(Backward { name, reduced });
     let vars: SmallVec<[&Var; 8]> = vars.iter().collect();
-    Ok(record_one(name, &vars, value, saved, || function))
+    Ok(record_one(name, &vars, value, &slots, || function))
 }
 
 /// The reduced value, without an unreduced one.

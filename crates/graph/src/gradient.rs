@@ -6,7 +6,7 @@ use foldback_tensor::{DType, Shape, Tensor, kernel};
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
-use crate::node::{Edge, InputMetadata, Kind, Node, OUTPUT, Unpacked};
+use crate::node::{Edge, InputMetadata, Kind, Node, Unpacked};
 use crate::table::{self, Slot};
 use crate::var::{Var, VarKind};
 
@@ -53,33 +53,27 @@ impl Context<'_> {
         (self.wanted)(input)
     }
 
-    /// The gradient of the first output, an input or the output, as a variable with its history.
+    /// The gradient of the first output, an input or an output, as a variable with its history. What is read has been
+    /// saved: a row saves what it names.
     pub(crate) fn value(&self, slot: Slot) -> Var {
         match slot {
             Slot::Grad => self.grads[0].clone().expect("a node runs when it has received a gradient"),
-            Slot::Input(i) => unpack(self.node, self.saved, i),
-            Slot::Output => unpack(self.node, self.saved, OUTPUT),
+            _ => self.saved(slot).expect("what a gradient reads is saved"),
         }
     }
-}
 
-/// The place of a saved value among those that were saved.
-pub(crate) fn saved_value(saved: &Unpacked, bit: u8) -> &Tensor {
-    let before = saved.mask & ((1u16 << bit) as u8).wrapping_sub(1);
-    &saved.values[before.count_ones() as usize]
-}
-
-/// A saved value with its history: an input's edge, or, for an output, the node itself.
-fn unpack(node: &Arc<Node>, saved: &Unpacked, bit: u8) -> Var {
-    let value = saved_value(saved, bit).clone();
-    let edge = if bit == OUTPUT {
-        Some(Edge { node: node.clone(), nr: 0 })
-    } else {
-        node.next_edges[bit as usize].clone()
-    };
-    match edge {
-        Some(edge) => Var { kind: VarKind::Tracked(value, edge) },
-        None => Var::constant(value),
+    /// A saved value with its history: an input's edge, or, for an output, the node itself.
+    pub(crate) fn saved(&self, slot: Slot) -> Option<Var> {
+        let value = self.saved.get(slot)?.clone();
+        let edge = match slot {
+            Slot::Input(n) => self.node.next_edges[n].clone(),
+            Slot::Output(k) if value.dtype().is_float() => Some(Edge { node: self.node.clone(), nr: k as u32 }),
+            _ => None,
+        };
+        Some(match edge {
+            Some(edge) => Var { kind: VarKind::Tracked(value, edge) },
+            None => Var::constant(value),
+        })
     }
 }
 

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use crate::error::{Error, Result};
 use crate::gradient::{Context, Flow};
 use crate::hooks::Hooks;
-use crate::table::Rule;
+use crate::table::{Rule, Slot};
 use crate::var::Var;
 
 /// Where a gradient goes: a node, and which of its outputs the value was.
@@ -49,21 +49,61 @@ pub(crate) enum Kind {
 }
 
 /// Values kept for the backward pass, packed with the shape of the first output.
+///
+/// Note [Places of saved values]
+/// Every input has a place in the list, then every output: `Slot::Input(n)` is at `n`, `Slot::Output(k)` behind all
+/// inputs. A place whose value is not kept is empty, and empty places at the end are left out, so that an operation
+/// that saves nothing has an empty list. There is no limit to either kind, and nothing is searched.
 pub(crate) enum Saved {
-    /// in the order of the node's mask
-    Kept(SmallVec<[Packed; 2]>),
+    Kept(SmallVec<[Option<Packed>; 2]>),
     /// gone, after a pass that did not retain the graph
     Freed,
 }
 
-/// Saved values as the backward pass uses them.
-pub(crate) struct Unpacked {
-    pub(crate) mask: u8,
-    pub(crate) values: SmallVec<[Tensor; 2]>,
+/// The place of a saved value.
+#[inline]
+fn place(slot: Slot, inputs: usize) -> Option<usize> {
+    match slot {
+        Slot::Grad => None,
+        Slot::Input(n) => (n < inputs).then_some(n),
+        Slot::Output(k) => Some(inputs + k),
+    }
 }
 
-/// The bit of a saved output.
-pub(crate) const OUTPUT: u8 = 7;
+/// Collects what a node is to keep: `value` gives the values of the slots that are to be read.
+#[inline]
+pub(crate) fn keep<'s>(
+    slots: impl Iterator<Item = &'s Slot>,
+    inputs: usize,
+    like: &Shape,
+    mut value: impl FnMut(Slot) -> Tensor,
+) -> SmallVec<[Option<Packed>; 2]> {
+    let mut kept: SmallVec<[Option<Packed>; 2]> = SmallVec::new();
+    for &slot in slots {
+        let Some(place) = place(slot, inputs) else { continue };
+        while kept.len() <= place {
+            kept.push(None);
+        }
+        if kept[place].is_none() {
+            kept[place] = Some(Packed::new(value(slot), like));
+        }
+    }
+    kept
+}
+
+/// Saved values as the backward pass uses them.
+pub(crate) struct Unpacked {
+    inputs: usize,
+    values: SmallVec<[Option<Tensor>; 2]>,
+}
+
+impl Unpacked {
+    /// The value of an input or an output, if it was saved.
+    #[inline]
+    pub(crate) fn get(&self, slot: Slot) -> Option<&Tensor> {
+        self.values.get(place(slot, self.inputs)?)?.as_ref()
+    }
+}
 
 impl Kind {
     fn into_function(self) -> Option<Function> {
@@ -83,8 +123,8 @@ pub(crate) struct Node {
     pub(crate) next_edges: SmallVec<[Option<Edge>; 2]>,
     /// per output, what its gradient must look like
     pub(crate) metadata: SmallVec<[InputMetadata; 1]>,
-    /// which values are saved: bit `i` is input `i`, bit 7 the output
-    mask: u8,
+    /// whether anything is, so that nodes without saved values need not look
+    saves: bool,
     saved: Mutex<Saved>,
     pub(crate) location: &'static Location<'static>,
     pub(crate) hooks: OnceLock<Box<Hooks>>,
@@ -120,7 +160,7 @@ impl Node {
         kind: Kind,
         next_edges: SmallVec<[Option<Edge>; 2]>,
         metadata: SmallVec<[InputMetadata; 1]>,
-        (mask, saved): (u8, SmallVec<[Packed; 2]>),
+        saved: SmallVec<[Option<Packed>; 2]>,
         location: &'static Location<'static>,
     ) -> Arc<Node> {
         Arc::new(Node {
@@ -128,7 +168,7 @@ impl Node {
             kind,
             next_edges,
             metadata,
-            mask,
+            saves: !saved.is_empty(),
             saved: Mutex::new(Saved::Kept(saved)),
             location,
             hooks: OnceLock::new(),
@@ -142,7 +182,7 @@ impl Node {
         let leaf =
             Leaf { value: RwLock::new(value), grad: Mutex::new(None), requires_grad: AtomicBool::new(true) };
         let kind = Kind::AccumulateGrad(Box::new(leaf));
-        Node::new(kind, SmallVec::new(), metadata, (0, SmallVec::new()), Location::caller())
+        Node::new(kind, SmallVec::new(), metadata, SmallVec::new(), Location::caller())
     }
 
     /// The operation's name, as messages and `Debug` output show it.
@@ -163,8 +203,9 @@ impl Node {
 
     /// The saved values: taken, or cloned if the graph is to be used again.
     pub(crate) fn unpack(&self, retain: bool) -> Result<Unpacked> {
-        if self.mask == 0 {
-            return Ok(Unpacked { mask: 0, values: SmallVec::new() });
+        let mut unpacked = Unpacked { inputs: self.next_edges.len(), values: SmallVec::new() };
+        if !self.saves {
+            return Ok(unpacked);
         }
         let mut saved = self.saved.lock().expect("nothing panics while saved values are locked");
         let Saved::Kept(kept) = &mut *saved else {
@@ -175,9 +216,10 @@ impl Node {
             *saved = Saved::Freed;
         }
         drop(saved);
-        let mut values = SmallVec::new();
-        packed.into_iter().for_each(|p| values.push(p.unpack(&self.metadata[0].shape)));
-        Ok(Unpacked { mask: self.mask, values })
+        for p in packed {
+            unpacked.values.push(p.map(|p| p.unpack(&self.metadata[0].shape)));
+        }
+        Ok(unpacked)
     }
 }
 

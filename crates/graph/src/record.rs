@@ -1,11 +1,11 @@
 //! Recording: turning a computed value into a variable with a node behind it.
 
-use foldback_tensor::{Packed, Scalar, Tensor};
+use foldback_tensor::{Scalar, Tensor};
 use smallvec::SmallVec;
 
 use crate::mode::is_grad_enabled;
-use crate::node::{Edge, Function, InputMetadata, Kind, Node, OUTPUT};
-use crate::table::Rule;
+use crate::node::{Edge, Function, InputMetadata, Kind, Node, keep};
+use crate::table::{Rule, Slot};
 use crate::var::{ValueRef, Var, location};
 
 /// The other side of an operation: a variable, a tensor, or a number.
@@ -57,6 +57,9 @@ impl Input<'_> {
     }
 }
 
+/// Per input, the edge to what it came from.
+type Edges = SmallVec<[Option<Edge>; 2]>;
+
 /// Records a row of pointwise formulas; without a tracked input the result alone is returned. `values` are those of
 /// the inputs.
 #[track_caller]
@@ -71,57 +74,37 @@ pub(crate) fn record_rule<const N: usize>(
     if !is_grad_enabled() || !inputs.iter().any(|v| v.requires_grad()) || !result.dtype().is_float() {
         return Var::constant(result);
     }
-    let (mut next_edges, mut mask) = (SmallVec::new(), 0);
-    for (v, gradient) in inputs.iter().zip(rule.gradients) {
-        let edge = v.edge();
-        if edge.is_some() {
-            mask |= gradient.saves;
-        }
-        next_edges.push(edge);
-    }
-    let mut saved = SmallVec::new();
-    if mask != 0 {
-        for (i, v) in values.into_iter().enumerate() {
-            if mask & (1 << i) != 0 {
-                saved.push(Packed::new(v.into_owned(), result.shape()));
-            }
-        }
-        if mask & (1 << OUTPUT) != 0 {
-            saved.push(Packed::new(result.clone(), result.shape()));
-        }
-    }
+    let mut next_edges = Edges::new();
+    inputs.iter().for_each(|v| next_edges.push(v.edge()));
+    let saved = {
+        let mut values = values;
+        let tracked = rule.gradients.iter().zip(&next_edges).filter(|(_, edge)| edge.is_some());
+        keep(tracked.flat_map(|(gradient, _)| gradient.operands), N, result.shape(), |slot| match slot {
+            // Each place is filled once, so that what is taken here is not asked for again.
+            Slot::Input(n) => std::mem::replace(&mut values[n], ValueRef::Borrowed(&result)).into_owned(),
+            _ => result.clone(),
+        })
+    };
     let mut metadata = SmallVec::new();
     metadata.push(InputMetadata::of(&result));
-    let node = Node::new(Kind::Rule(rule, params), next_edges, metadata, (mask, saved), location());
+    let node = Node::new(Kind::Rule(rule, params), next_edges, metadata, saved, location());
     Var::tracked(result, node, 0)
 }
 
-/// Records an operation whose gradients are a function. `mask` tells what to save, see [`Node`].
+/// Records an operation whose gradients are a function. `slots` are the values to save.
 #[track_caller]
 pub(crate) fn record_function(
     name: &'static str,
     inputs: &[&Var],
     values: SmallVec<[Tensor; 1]>,
-    mask: u8,
+    slots: &[Slot],
     function: impl FnOnce() -> Function,
 ) -> SmallVec<[Var; 1]> {
-    let constant = !is_grad_enabled() || !values.iter().any(|v| v.dtype().is_float());
-    let next_edges: SmallVec<[Option<Edge>; 2]> =
-        if constant { SmallVec::new() } else { inputs.iter().map(|v| v.edge()).collect() };
-    if next_edges.iter().all(Option::is_none) {
-        return values.into_iter().map(Var::constant).collect();
+    // What is done for every operation alike is compiled once: only the closure is the operation's own.
+    match edges(inputs, &values) {
+        Some(edges) => with_node(name, inputs, values, slots, edges, function()),
+        None => values.into_iter().map(Var::constant).collect(),
     }
-    let saved = save(mask, inputs, &values[0]);
-    let metadata = values.iter().map(InputMetadata::of).collect();
-    let node = Node::new(Kind::Function(name, function()), next_edges, metadata, saved, location());
-    let var = |(nr, value): (usize, Tensor)| {
-        if value.dtype().is_float() {
-            Var::tracked(value, node.clone(), nr as u32)
-        } else {
-            Var::constant(value)
-        }
-    };
-    values.into_iter().enumerate().map(var).collect()
 }
 
 /// [`record_function`] for an operation with one result.
@@ -130,21 +113,62 @@ pub(crate) fn record_one(
     name: &'static str,
     inputs: &[&Var],
     value: Tensor,
-    mask: u8,
+    slots: &[Slot],
     function: impl FnOnce() -> Function,
 ) -> Var {
-    record_function(name, inputs, smallvec::smallvec![value], mask, function).remove(0)
+    match edges(inputs, std::slice::from_ref(&value)) {
+        Some(edges) => one_with_node(name, inputs, value, slots, edges, function()),
+        None => Var::constant(value),
+    }
 }
 
-fn save(mask: u8, inputs: &[&Var], output: &Tensor) -> (u8, SmallVec<[Packed; 2]>) {
-    let mut values = SmallVec::new();
-    for (i, v) in inputs.iter().enumerate() {
-        if mask & (1 << i) != 0 {
-            values.push(Packed::new(v.value(), output.shape()));
+/// The edges to the inputs, if there is something to record.
+#[inline(never)]
+fn edges(inputs: &[&Var], values: &[Tensor]) -> Option<Edges> {
+    if !is_grad_enabled() || !values.iter().any(|v| v.dtype().is_float()) {
+        return None;
+    }
+    let edges: Edges = inputs.iter().map(|v| v.edge()).collect();
+    edges.iter().any(Option::is_some).then_some(edges)
+}
+
+#[track_caller]
+#[inline(never)]
+fn one_with_node(
+    name: &'static str,
+    inputs: &[&Var],
+    value: Tensor,
+    slots: &[Slot],
+    edges: Edges,
+    function: Function,
+) -> Var {
+    with_node(name, inputs, smallvec::smallvec![value], slots, edges, function).remove(0)
+}
+
+/// Variables for the results, with a node behind those that have a gradient.
+#[track_caller]
+#[inline(never)]
+fn with_node(
+    name: &'static str,
+    inputs: &[&Var],
+    values: SmallVec<[Tensor; 1]>,
+    slots: &[Slot],
+    edges: Edges,
+    function: Function,
+) -> SmallVec<[Var; 1]> {
+    let saved = keep(slots.iter(), inputs.len(), values[0].shape(), |slot| match slot {
+        Slot::Input(n) => inputs[n].value(),
+        Slot::Output(k) => values[k].clone(),
+        Slot::Grad => unreachable!("a gradient has no place among saved values"),
+    });
+    let metadata = values.iter().map(InputMetadata::of).collect();
+    let node = Node::new(Kind::Function(name, function), edges, metadata, saved, location());
+    let var = |(nr, value): (usize, Tensor)| {
+        if value.dtype().is_float() {
+            Var::tracked(value, node.clone(), nr as u32)
+        } else {
+            Var::constant(value)
         }
-    }
-    if mask & (1 << OUTPUT) != 0 {
-        values.push(Packed::new(output.clone(), output.shape()));
-    }
-    (mask, values)
+    };
+    values.into_iter().enumerate().map(var).collect()
 }

@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 
 use crate::engine::{GraphTask, in_backward, misfit, misfold};
 use crate::error::Result;
-use crate::gradient::{add_gradients, add_tensors, fit, saved_value};
-use crate::node::{Edge, Node, OUTPUT, Unpacked};
+use crate::gradient::{add_gradients, add_tensors, fit};
+use crate::node::{Edge, Node, Unpacked};
 use crate::table::{Rule, Slot};
 use crate::var::{Var, VarKind};
 
@@ -107,8 +107,7 @@ impl GraphTask {
 fn operand<'a>(slot: &Slot, g: &'a Tensor, saved: &'a Unpacked) -> &'a Tensor {
     match slot {
         Slot::Grad => g,
-        Slot::Input(i) => saved_value(saved, *i),
-        Slot::Output => saved_value(saved, OUTPUT),
+        _ => saved.get(*slot).expect("a row saves what it names"),
     }
 }
 

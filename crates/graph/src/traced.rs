@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use foldback_tensor::kernel::{Num, Real};
+use foldback_tensor::{DType, Tensor};
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
@@ -20,47 +21,48 @@ enum Item {
     Number(f64),
 }
 
-#[derive(Default)]
 struct Arena {
     items: Vec<Item>,
+    /// what the formula computes in: the type of its first operand
+    dtype: DType,
     /// the first operation that failed; everything after it is meaningless
     error: Option<Error>,
 }
 
 thread_local! {
-    static ARENA: RefCell<Arena> = RefCell::new(Arena::default());
+    static ARENA: RefCell<Arena> =
+        const { RefCell::new(Arena { items: Vec::new(), dtype: DType::F64, error: None }) };
 }
 
 /// Records a formula over variables.
-pub(crate) fn trace<const N: usize>(
-    operands: &[&Var],
-    formula: impl FnOnce([Traced; N]) -> Traced,
-) -> Result<Var> {
-    let formula = |x: &[Traced]| smallvec::smallvec![formula(std::array::from_fn(|i| x[i]))];
-    trace_many(&operands[..N], formula).map(|mut results| results.remove(0))
+pub(crate) fn trace(operands: &[&Var], formula: &dyn Fn(&[Traced]) -> Traced) -> Result<Var> {
+    trace_many(operands, &|x| smallvec::smallvec![formula(x)]).map(|mut results| results.remove(0))
 }
 
 /// Records a formula with several results. A result that is a plain number gets shape and type of the first operand.
 pub(crate) fn trace_many(
     operands: &[&Var],
-    formula: impl FnOnce(&[Traced]) -> SmallVec<[Traced; 4]>,
+    formula: &dyn Fn(&[Traced]) -> SmallVec<[Traced; 4]>,
 ) -> Result<SmallVec<[Var; 4]>> {
-    let start = ARENA.with_borrow(|a| a.items.len());
+    let like = operands[0];
     // A formula may be recorded inside another one's recording; each leaves the arena as it found it.
-    let outer_error = ARENA.with_borrow_mut(|a| a.error.take());
+    let (start, outer) = ARENA.with_borrow_mut(|a| {
+        let outer = (a.error.take(), std::mem::replace(&mut a.dtype, like.dtype()));
+        (a.items.len(), outer)
+    });
     let handles: SmallVec<[Traced; 8]> = operands.iter().map(|&v| push(Item::Var(v.clone()))).collect();
     let results: SmallVec<[Item; 4]> = formula(&handles).into_iter().map(item).collect();
     let error = ARENA.with_borrow_mut(|a| {
         a.items.truncate(start);
-        std::mem::replace(&mut a.error, outer_error)
+        a.dtype = outer.1;
+        std::mem::replace(&mut a.error, outer.0)
     });
     if let Some(e) = error {
         return Err(e);
     }
-    let like = operands[0];
     let result = |item: Item| match item {
         Item::Var(v) => v,
-        Item::Number(n) => Var::constant(foldback_tensor::Tensor::full(like.shape(), n, like.dtype())),
+        Item::Number(n) => Var::constant(Tensor::full(like.shape(), n, like.dtype())),
     };
     Ok(results.into_iter().map(result).collect())
 }
@@ -115,7 +117,7 @@ fn unary(a: Traced, var: impl FnOnce(&Var) -> Result<Var>, number: impl FnOnce(f
 fn as_var(t: Traced) -> Var {
     match item(t) {
         Item::Var(v) => v,
-        Item::Number(n) => Var::constant(foldback_tensor::Tensor::full((), n, foldback_tensor::DType::F64)),
+        Item::Number(n) => Var::constant(Tensor::full((), n, ARENA.with_borrow(|a| a.dtype))),
     }
 }
 
@@ -185,23 +187,13 @@ impl Num for Traced {
         TracedMask(unary(a.0, |v| Ok(Var::constant(v.value_ref().logical_not())), |n| n))
     }
     fn select(mask: TracedMask, yes: Traced, no: Traced) -> Traced {
-        let (cond, yes, no) = (as_var(mask.0), item(yes), item(no));
-        let side = |i: &Item, other: &Item| match (i, other) {
-            (Item::Var(v), _) => v.clone(),
-            (Item::Number(n), Item::Var(v)) => {
-                Var::constant(foldback_tensor::Tensor::full((), *n, v.dtype()))
-            }
-            (Item::Number(n), Item::Number(_)) => {
-                Var::constant(foldback_tensor::Tensor::full((), *n, foldback_tensor::DType::F32))
-            }
-        };
-        keep(cond.where_cond(&side(&yes, &no), &side(&no, &yes)))
+        keep(as_var(mask.0).where_cond(&as_var(yes), &as_var(no)))
     }
     fn abs(self) -> Traced {
         unary(self, Var::abs, f64::abs)
     }
     fn sign(self) -> Traced {
-        unary(self, |v| Ok(Var::constant(v.value_ref().sign())), f64::signum)
+        unary(self, |v| Ok(Var::constant(v.value_ref().sign())), |n| if n == 0.0 || n.is_nan() { 0.0 } else { n.signum() })
     }
     fn maximum(self, o: Traced) -> Traced {
         keep(as_var(self).maximum(&as_var(o)))
@@ -230,7 +222,7 @@ impl Real for Traced {
         cos: f64::cos;
         tanh: f64::tanh;
         sigmoid: |a| 1.0 / (1.0 + (-a).exp());
-        erf: |a| foldback_tensor::Tensor::full((), a, foldback_tensor::DType::F64).erf().item().unwrap_or(f64::NAN);
+        erf: |a| Tensor::full((), a, DType::F64).erf().item().unwrap_or(f64::NAN);
     }
     fn pow(self, o: Traced) -> Traced {
         binary(self, o, |a, b| a.pow(b), |a, b| a.pow(b), |a, b| b.rpow(a), f64::powf)

@@ -17,8 +17,6 @@ pub(super) struct Backward {
     pub(super) name: &'static str,
     /// what the result was reduced to, and whether its mean was taken
     pub(super) reduced: Option<(Reduction, bool)>,
-    /// the saved operands, a bit each
-    pub(super) saved: u8,
 }
 
 impl Backward {
@@ -37,10 +35,7 @@ impl Backward {
         let g = self.unreduced(ctx.value(Slot::Grad))?;
         // What was not saved is not read by any gradient that is used; something has to stand in its place.
         let nothing = || Var::constant(Tensor::zeros((), g.dtype()));
-        let operand = |k: usize| match self.saved & (1 << k) {
-            0 => nothing(),
-            _ => ctx.value(Slot::Input(k as u8)),
-        };
+        let operand = |k: usize| ctx.saved(Slot::Input(k)).unwrap_or_else(nothing);
         let operands: PerOperand<Var> = (0..used.len()).map(operand).collect();
         let gradients = if is_grad_enabled() {
             record(formula, &g, operands, &wanted)?
@@ -104,7 +99,7 @@ fn record(
     // As in the kernel, everything is computed in the operation's type.
     let operands: PerOperand<Var> = operands.into_iter().map(|v| to_dtype(v, g.dtype())).collect();
     let read: SmallVec<[&Var; 8]> = std::iter::once(g).chain(&operands).collect();
-    let slopes = trace_many(&read, |x| {
+    let slopes = trace_many(&read, &|x| {
         let slopes = formula.record(x, wanted);
         wanted.iter().map(|&k| slopes[k].expect("only operands in use are wanted")).collect()
     })?;

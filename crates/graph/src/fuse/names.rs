@@ -7,7 +7,7 @@ use foldback_tensor::kernel::{Num, Real};
 /// The operands that a number depends on, a bit each. A formula evaluated at duals of names tells for each gradient
 /// what it is made of, as the `|...|` of a row of the derivative table does.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Names(pub(super) u8);
+pub(super) struct Names(u8);
 
 impl Names {
     /// The operand at this place.
@@ -15,7 +15,16 @@ impl Names {
         Names(1 << place)
     }
 
-    fn and_of(self, o: Names) -> Names {
+    /// Of no operand.
+    pub(super) const NONE: Names = Names(0);
+
+    /// Whether it depends on the operand at this place.
+    pub(super) fn has(self, place: usize) -> bool {
+        self.0 & (1 << place) != 0
+    }
+
+    /// Of the operands of both.
+    pub(super) fn and_of(self, o: Names) -> Names {
         Names(self.0 | o.0)
     }
 }
@@ -74,7 +83,7 @@ macro_rules! of_two {
 impl Num for Names {
     type Mask = Names;
     fn lit(_: f64) -> Names {
-        Names(0)
+        Names::NONE
     }
     of_two!(lt, le, eq, maximum, minimum);
     of_one!(abs, sign);

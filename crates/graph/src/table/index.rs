@@ -139,7 +139,7 @@ impl Var {
         let skipped = |v: &Tensor| v.rank() == 1 && v.numel() == 0 && rank != 1;
         let sizes: Vec<Option<usize>> =
             values.iter().map(|v| if skipped(v) { None } else { Some(v.dims()[axis as usize]) }).collect();
-        Ok(record_one("cat", vars, value, 0, move || {
+        Ok(record_one("cat", vars, value, &[], move || {
             Box::new(move |ctx: &Context<'_>| {
                 let g = ctx.value(super::Slot::Grad);
                 let mut start = 0;
@@ -176,7 +176,7 @@ impl Var {
         let values: Vec<Tensor> = vars.iter().map(|v| v.value()).collect();
         let value = Tensor::stack(&values.iter().collect::<Vec<_>>(), axis)?;
         let count = vars.len();
-        Ok(record_one("stack", vars, value, 0, move || {
+        Ok(record_one("stack", vars, value, &[], move || {
             Box::new(move |ctx: &Context<'_>| {
                 let g = ctx.value(super::Slot::Grad);
                 let part = |input: usize| -> Result<Option<Flow>> {

@@ -56,7 +56,6 @@ macro_rules! pointwise {
                     }
                 }
                 $crate::table::Gradient {
-                    saves: $crate::table::names::saves(SLOTS),
                     operands: SLOTS,
                     passes: $crate::table::names::passes(SLOTS, stringify!($formula)),
                     fold: |params, operands, shape, prior| {
@@ -67,7 +66,7 @@ macro_rules! pointwise {
                     trace: |params, operands| {
                         use foldback_tensor::kernel::Formula;
                         let kernel = Kernel(*params);
-                        $crate::traced::trace::<N>(operands, |x| kernel.eval(x))
+                        $crate::traced::trace(operands, &|x| kernel.eval::<$crate::traced::Traced>(std::array::from_fn(|i| x[i])))
                     },
                 }
             }),+],
@@ -174,8 +173,8 @@ macro_rules! function {
                 $(let $b = &*$b.value_ref();)*
                 $($($before)*)?
                 let value: foldback_tensor::Tensor = $value?;
-                let mask = $crate::table::functions::mask(inputs, SLOTS);
-                Ok($crate::record::record_one($crate::table::names::shown(stringify!($name)), inputs, value, mask, move || {
+                let slots = $crate::table::functions::slots(inputs, SLOTS);
+                Ok($crate::record::record_one($crate::table::names::shown(stringify!($name)), inputs, value, &slots, move || {
                     Box::new(move |ctx: &$crate::gradient::Context<'_>| {
                         let mut gradients = smallvec::SmallVec::new();
                         let mut input = 0;

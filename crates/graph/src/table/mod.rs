@@ -45,9 +45,7 @@ type Fold = fn(&[f64; 2], &[&Tensor], &Shape, Option<Tensor>) -> foldback_tensor
 
 /// The gradient of one input.
 pub(crate) struct Gradient {
-    /// what a node must save for it: see [`crate::node::Saved`]
-    pub(crate) saves: u8,
-    /// what the formula takes, in order
+    /// what the formula takes, in order, and so what a node must save for it
     pub(crate) operands: &'static [Slot],
     /// whether the formula is `g` itself
     pub(crate) passes: bool,
@@ -64,10 +62,10 @@ pub(crate) struct Gradient {
 pub(crate) enum Slot {
     /// the gradient of the output
     Grad,
-    /// an input
-    Input(u8),
-    /// the output
-    Output,
+    /// an input, by its number
+    Input(usize),
+    /// an output, by its number
+    Output(usize),
 }
 
 /// Every row of the table, for tests that walk it.
@@ -84,7 +82,6 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
 /// Used by the macros: what is known about names at compile time.
 pub(crate) mod names {
     use super::Slot;
-    use crate::node::OUTPUT;
 
     const fn same(a: &str, b: &str) -> bool {
         let (a, b) = (a.as_bytes(), b.as_bytes());
@@ -123,31 +120,16 @@ pub(crate) mod names {
             return Slot::Grad;
         }
         if same(name, output) {
-            return Slot::Output;
+            return Slot::Output(0);
         }
         let mut i = 0;
         while i < inputs.len() {
             if same(name, inputs[i]) {
-                return Slot::Input(i as u8);
+                return Slot::Input(i);
             }
             i += 1;
         }
         panic!("a gradient names something that is neither g, an input nor the output of its row")
-    }
-
-    /// The bits of what must be saved.
-    pub(crate) const fn saves(slots: &[Slot]) -> u8 {
-        let mut mask = 0;
-        let mut i = 0;
-        while i < slots.len() {
-            mask |= match slots[i] {
-                Slot::Grad => 0,
-                Slot::Input(k) => 1 << k,
-                Slot::Output => 1 << OUTPUT,
-            };
-            i += 1;
-        }
-        mask
     }
 
     /// Whether a formula is its gradient unchanged.

@@ -474,7 +474,7 @@ impl Var {
         let (values, indices) = found;
         let (shape, index) = (self.shape(), indices.clone());
         let outputs = smallvec::smallvec![values, indices];
-        let mut vars = record_function(name, &[self], outputs, 0, move || {
+        let mut vars = record_function(name, &[self], outputs, &[], move || {
             Box::new(move |ctx: &Context<'_>| {
                 let gradient = match &ctx.grads[0] {
                     Some(g) => Some(Flow::Value(scatter_back(g, &index, &shape, axis, keepdim)?)),
