@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::error::{Error, Result};
 use crate::gradient::{Context, Flow};
 use crate::mode::is_grad_enabled;
-use crate::record::record_function;
+use crate::record::record_own;
 use crate::table::Slot;
 use crate::var::Var;
 
@@ -90,7 +90,7 @@ pub trait Function: Send + Sync + Sized + 'static {
             slots.push(Slot::Output(0));
         }
         let (name, count) = (self.name(), inputs.len());
-        let vars = record_function(name, inputs, SmallVec::from_vec(outputs), &slots, move || {
+        let vars = record_own(name, inputs, SmallVec::from_vec(outputs), &slots, move || {
             Box::new(move |ctx: &Context<'_>| {
                 if self.once_differentiable() && is_grad_enabled() {
                     return Err(Error::OnceDifferentiable { op: name, location: ctx.node.location });

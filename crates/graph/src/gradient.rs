@@ -53,11 +53,25 @@ impl Context<'_> {
         (self.wanted)(input)
     }
 
-    /// The gradient of the first output, an input or an output, as a variable with its history. What is read has been
+    /// The gradient of an output: zeros, in one element's memory, if nothing depended on it.
+    pub(crate) fn grad(&self, output: usize) -> Var {
+        let meta = &self.node.metadata[output];
+        self.grads[output].clone().unwrap_or_else(|| {
+            let zero = Tensor::zeros((), meta.dtype).expand(&meta.shape);
+            Var::constant(zero.expect("a number expands to any shape"))
+        })
+    }
+
+    /// How many inputs the operation has.
+    pub(crate) fn inputs(&self) -> usize {
+        self.node.next_edges.len()
+    }
+
+    /// The gradient of an output, an input or an output, as a variable with its history. What is read has been
     /// saved: a row saves what it names.
     pub(crate) fn value(&self, slot: Slot) -> Var {
         match slot {
-            Slot::Grad => self.grads[0].clone().expect("a node runs when it has received a gradient"),
+            Slot::Grad(k) => self.grad(k),
             _ => self.saved(slot).expect("what a gradient reads is saved"),
         }
     }
@@ -97,16 +111,14 @@ pub(crate) fn call_function(
                 v if v.dtype() == DType::Bool => v,
                 v => v.to_dtype(dtype),
             };
-            let gradient = |(input, gradient): (usize, &table::Gradient)| -> Result<Gradient> {
-                if !wanted(input) {
+            let gradient = |(input, gradient): (usize, &Option<table::Gradient>)| -> Result<Gradient> {
+                let Some(gradient) = gradient.as_ref().filter(|_| wanted(input)) else {
                     return Ok(Gradient::None);
-                }
-                if gradient.passes {
-                    return Ok(Gradient::Value(g.clone()));
-                }
-                let operands: SmallVec<[Var; 4]> = gradient.operands.iter().map(operand).collect();
+                };
+                let Some(formula) = gradient.formula else { return Ok(Gradient::Value(g.clone())) };
+                let operands: SmallVec<[Var; 4]> = gradient.reads.iter().map(operand).collect();
                 let operands: SmallVec<[&Var; 4]> = operands.iter().collect();
-                Ok(Gradient::Value((gradient.trace)(params, &operands)?))
+                Ok(Gradient::Value(formula.trace(params, &operands)?))
             };
             rule.gradients.iter().enumerate().map(gradient).collect()
         }

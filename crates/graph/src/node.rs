@@ -64,7 +64,7 @@ pub(crate) enum Saved {
 #[inline]
 fn place(slot: Slot, inputs: usize) -> Option<usize> {
     match slot {
-        Slot::Grad => None,
+        Slot::Grad(_) | Slot::Number(_) => None,
         Slot::Input(n) => (n < inputs).then_some(n),
         Slot::Output(k) => Some(inputs + k),
     }

@@ -1,11 +1,11 @@
 //! Recording: turning a computed value into a variable with a node behind it.
 
-use foldback_tensor::{Scalar, Tensor};
+use foldback_tensor::{DType, Scalar, Tensor};
 use smallvec::SmallVec;
 
 use crate::mode::is_grad_enabled;
 use crate::node::{Edge, Function, InputMetadata, Kind, Node, keep};
-use crate::table::{Rule, Slot};
+use crate::table::{Row, Rule, Slot};
 use crate::var::{ValueRef, Var, location};
 
 /// The other side of an operation: a variable, a tensor, or a number.
@@ -43,17 +43,29 @@ macro_rules! input_from {
 input_from!(bool, i8, i16, i32, i64, u8, u32, f32, f64);
 
 impl Input<'_> {
-    /// As a variable; a number becomes a 0-d constant of the type that the other side's operation would give it.
-    pub(crate) fn to_var(self, beside: &Var) -> Var {
+    /// As a variable; a number becomes a 0-d constant of the type that an operation with one of type `beside` gives it.
+    pub(crate) fn to_var(self, beside: DType) -> Var {
         match self {
             Input::Var(v) => v.clone(),
             Input::Tensor(t) => Var::constant(t.clone()),
             Input::Scalar(s) => {
-                let other = beside.dtype();
-                let dtype = if other.category() >= s.dtype().category() { other } else { s.dtype() };
+                let dtype = if beside.category() >= s.dtype().category() { beside } else { s.dtype() };
                 Var::constant(Tensor::full((), s, dtype))
             }
         }
+    }
+}
+
+/// The type that a number among these operands stands beside. A condition has no say in it.
+pub(crate) fn beside(own: &Var, others: &[Input<'_>]) -> DType {
+    let dtype = |input: &Input<'_>| match input {
+        Input::Var(v) => Some(v.dtype()),
+        Input::Tensor(t) => Some(t.dtype()),
+        Input::Scalar(_) => None,
+    };
+    match own.dtype() {
+        DType::Bool => others.iter().find_map(dtype).unwrap_or(DType::Bool),
+        own => own,
     }
 }
 
@@ -79,7 +91,7 @@ pub(crate) fn record_rule<const N: usize>(
     let saved = {
         let mut values = values;
         let tracked = rule.gradients.iter().zip(&next_edges).filter(|(_, edge)| edge.is_some());
-        keep(tracked.flat_map(|(gradient, _)| gradient.operands), N, result.shape(), |slot| match slot {
+        keep(tracked.filter_map(|(gradient, _)| gradient.as_ref()).flat_map(|gradient| gradient.reads), N, result.shape(), |slot| match slot {
             // Each place is filled once, so that what is taken here is not asked for again.
             Slot::Input(n) => std::mem::replace(&mut values[n], ValueRef::Borrowed(&result)).into_owned(),
             _ => result.clone(),
@@ -91,9 +103,21 @@ pub(crate) fn record_rule<const N: usize>(
     Var::tracked(result, node, 0)
 }
 
-/// Records an operation whose gradients are a function. `slots` are the values to save.
+/// Records a row whose gradients are a function. `slots` are the values to save.
 #[track_caller]
 pub(crate) fn record_function(
+    row: &'static Row,
+    inputs: &[&Var],
+    values: SmallVec<[Tensor; 1]>,
+    slots: &[Slot],
+    function: impl FnOnce() -> Function,
+) -> SmallVec<[Var; 1]> {
+    record_own(row.name, inputs, values, slots, function)
+}
+
+/// The same for an operation of a user's own, or one made of a formula.
+#[track_caller]
+pub(crate) fn record_own(
     name: &'static str,
     inputs: &[&Var],
     values: SmallVec<[Tensor; 1]>,
@@ -107,21 +131,6 @@ pub(crate) fn record_function(
     }
 }
 
-/// [`record_function`] for an operation with one result.
-#[track_caller]
-pub(crate) fn record_one(
-    name: &'static str,
-    inputs: &[&Var],
-    value: Tensor,
-    slots: &[Slot],
-    function: impl FnOnce() -> Function,
-) -> Var {
-    match edges(inputs, std::slice::from_ref(&value)) {
-        Some(edges) => one_with_node(name, inputs, value, slots, edges, function()),
-        None => Var::constant(value),
-    }
-}
-
 /// The edges to the inputs, if there is something to record.
 #[inline(never)]
 fn edges(inputs: &[&Var], values: &[Tensor]) -> Option<Edges> {
@@ -130,19 +139,6 @@ fn edges(inputs: &[&Var], values: &[Tensor]) -> Option<Edges> {
     }
     let edges: Edges = inputs.iter().map(|v| v.edge()).collect();
     edges.iter().any(Option::is_some).then_some(edges)
-}
-
-#[track_caller]
-#[inline(never)]
-fn one_with_node(
-    name: &'static str,
-    inputs: &[&Var],
-    value: Tensor,
-    slots: &[Slot],
-    edges: Edges,
-    function: Function,
-) -> Var {
-    with_node(name, inputs, smallvec::smallvec![value], slots, edges, function).remove(0)
 }
 
 /// Variables for the results, with a node behind those that have a gradient.
@@ -159,7 +155,7 @@ fn with_node(
     let saved = keep(slots.iter(), inputs.len(), values[0].shape(), |slot| match slot {
         Slot::Input(n) => inputs[n].value(),
         Slot::Output(k) => values[k].clone(),
-        Slot::Grad => unreachable!("a gradient has no place among saved values"),
+        _ => unreachable!("only inputs and outputs have a place among saved values"),
     });
     let metadata = values.iter().map(InputMetadata::of).collect();
     let node = Node::new(Kind::Function(name, function), edges, metadata, saved, location());

@@ -11,7 +11,7 @@ use crate::engine::{GraphTask, in_backward, misfit, misfold};
 use crate::error::Result;
 use crate::gradient::{add_gradients, add_tensors, fit};
 use crate::node::{Edge, Node, Unpacked};
-use crate::table::{Rule, Slot};
+use crate::table::{Gradient, RowKernel, Rule, Slot};
 use crate::var::{Var, VarKind};
 
 impl GraphTask {
@@ -28,12 +28,12 @@ impl GraphTask {
             return Ok(());
         }
         for (input, (gradient, edge)) in rule.gradients.iter().zip(&node.next_edges).enumerate() {
-            let Some(edge) = edge else { continue };
+            let (Some(edge), Some(gradient)) = (edge, gradient) else { continue };
             if !self.is_on_path(edge) {
                 continue;
             }
             let meta = &edge.node.metadata[edge.nr as usize];
-            if gradient.passes && *g.shape() == meta.shape && g.dtype() == meta.dtype {
+            if gradient.formula.is_none() && *g.shape() == meta.shape && g.dtype() == meta.dtype {
                 let slot = self.slot(edge);
                 *slot = Some(match slot.take() {
                     None => Var::constant(g.clone()),
@@ -42,15 +42,16 @@ impl GraphTask {
                 });
                 continue;
             }
-            if gradient.passes {
+            let Some(formula) = gradient.formula else {
                 let fitted = fit(Var::constant(g.clone()), meta, &|found| misfit(node, input, meta, found))?;
                 self.seed(edge, fitted);
                 continue;
-            }
+            };
             let mut operands: SmallVec<[&Tensor; 4]> = SmallVec::new();
-            gradient.operands.iter().for_each(|slot| operands.push(operand(slot, g, &saved)));
+            gradient.reads.iter().for_each(|slot| operands.push(operand(slot, g, &saved)));
             let prior = self.waiting(edge);
-            let sum = (gradient.fold)(params, &operands, &meta.shape, prior)
+            let kernel = RowKernel { formula, params };
+            let sum = kernel::fold_to(rule.name, &kernel, &operands, &meta.shape, prior)
                 .map_err(|e| misfold(node, input, meta, e))?;
             let sum = if sum.dtype() == meta.dtype { sum } else { sum.to_dtype(meta.dtype) };
             *self.slot(edge) = Some(Var::constant(sum));
@@ -73,7 +74,7 @@ impl GraphTask {
             return Ok(false);
         }
         let wanted: SmallVec<[(usize, &Edge); 3]> = (0..rule.gradients.len())
-            .filter(|&i| !rule.gradients[i].passes)
+            .filter(|&i| rule.gradients[i].as_ref().is_some_and(|g| g.formula.is_some()))
             .filter_map(|i| Some((i, node.next_edges[i].as_ref()?)))
             .filter(|(_, edge)| self.is_on_path(edge))
             .collect();
@@ -106,27 +107,27 @@ impl GraphTask {
 /// What a formula takes, as a tensor.
 fn operand<'a>(slot: &Slot, g: &'a Tensor, saved: &'a Unpacked) -> &'a Tensor {
     match slot {
-        Slot::Grad => g,
+        Slot::Grad(_) => g,
         _ => saved.get(*slot).expect("a row saves what it names"),
     }
 }
 
 /// A kernel, and the places of what it reads among the operands of all.
-type Output = (Box<dyn BlockKernel>, SmallVec<[usize; 4]>);
+type Output<'a> = (RowKernel<'a>, SmallVec<[usize; 4]>);
 
 /// Some formulas of a row, and everything that they take together.
-struct Joint {
+struct Joint<'a> {
     slots: SmallVec<[Slot; 4]>,
-    formulas: SmallVec<[Output; 2]>,
+    formulas: SmallVec<[Output<'a>; 2]>,
 }
 
-impl Joint {
-    fn new(rule: &'static Rule, params: &[f64; 2], gradients: impl Iterator<Item = usize>) -> Joint {
+impl<'a> Joint<'a> {
+    fn new(rule: &'static Rule, params: &'a [f64; 2], gradients: impl Iterator<Item = usize>) -> Joint<'a> {
         let mut joint = Joint { slots: SmallVec::new(), formulas: SmallVec::new() };
         for i in gradients {
-            let gradient = &rule.gradients[i];
-            let reads = gradient.operands.iter().map(|slot| joint.place(*slot)).collect();
-            joint.formulas.push(((gradient.kernel)(params), reads));
+            let Some(Gradient { reads, formula: Some(formula) }) = &rule.gradients[i] else { continue };
+            let reads = reads.iter().map(|slot| joint.place(*slot)).collect();
+            joint.formulas.push((RowKernel { formula: *formula, params }, reads));
         }
         joint
     }
@@ -139,6 +140,6 @@ impl Joint {
     }
 
     fn outputs(&self) -> SmallVec<[(&dyn BlockKernel, &[usize]); 2]> {
-        self.formulas.iter().map(|(kernel, reads)| (&**kernel, &reads[..])).collect()
+        self.formulas.iter().map(|(kernel, reads)| (kernel as &dyn BlockKernel, &reads[..])).collect()
     }
 }

@@ -32,7 +32,7 @@ impl Backward {
         if wanted.is_empty() {
             return Ok(flows);
         }
-        let g = self.unreduced(ctx.value(Slot::Grad))?;
+        let g = self.unreduced(ctx.value(Slot::Grad(0)))?;
         // What was not saved is not read by any gradient that is used; something has to stand in its place.
         let nothing = || Var::constant(Tensor::zeros((), g.dtype()));
         let operand = |k: usize| ctx.saved(Slot::Input(k)).unwrap_or_else(nothing);

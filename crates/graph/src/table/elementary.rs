@@ -3,9 +3,6 @@
 use std::f64::consts::FRAC_2_SQRT_PI;
 
 use super::macros::pointwise;
-use crate::error::Result;
-use crate::record::Input;
-use crate::var::Var;
 
 /// sqrt(2 / pi)
 const GELU_SCALE: f64 = 0.797_884_560_802_865_4;
@@ -13,6 +10,8 @@ const GELU_SCALE: f64 = 0.797_884_560_802_865_4;
 const NORMAL_DENSITY: f64 = 0.398_942_280_401_432_7;
 
 pointwise! {
+    in rows;
+
     /// `-self`.
     ///
     /// # Errors
@@ -31,7 +30,7 @@ pointwise! {
 
     /// -1, 0 or 1 by the sign. Its gradient is 0 everywhere.
     pub fn sign(a) -> Var = a.sign();
-        d a: |g| R::select(g.eq(g), R::lit(0.0), R::lit(0.0));
+        d a = 0;
         check(NonZero);
 
     /// The square.
@@ -126,7 +125,18 @@ pointwise! {
         };
         check(Any);
 
-    fn softplus_numbers(a; beta, threshold) -> Result = a.softplus_with(beta, threshold);
+    /// `ln(1 + exp(beta x)) / beta`, and `x` itself where `beta x` exceeds `threshold`.
+    ///
+    /// # Errors
+    /// `Tensor` for integers and `bool`.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// let x = foldback_tensor::tensor![30.0].requires_grad();
+    /// assert_eq!(x.softplus_with(2.0, 10.0)?.value(), foldback_tensor::tensor![30.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn softplus_with(a; beta: f64, threshold: f64) -> Result = a.softplus_with(beta, threshold);
         // At the threshold itself the slope is that of the curve, and constant: PyTorch's second derivative is 0 there.
         d a: |g, a| R::select(
             (a * beta).gt(R::lit(threshold)),
@@ -137,6 +147,18 @@ pointwise! {
                 (a * beta).sigmoid(),
             ),
         );
+        /// `ln(1 + exp(x))`, and `x` itself above 20.
+        ///
+        /// # Errors
+        /// `Tensor` for integers and `bool`.
+        ///
+        /// ```
+        /// use foldback_graph::RequiresGrad;
+        /// let x = foldback_tensor::tensor![30.0].requires_grad();
+        /// assert_eq!(x.softplus()?.value(), foldback_tensor::tensor![30.0]);
+        /// # Ok::<(), foldback_graph::Error>(())
+        /// ```
+        also softplus { default 1.0, 20.0 }
         check(Any; 1.5, 2.0);
 
     /// `x sigmoid(x)`, also called swish (Elfwing, Uchibe and Doya, 2018).
@@ -149,81 +171,6 @@ pointwise! {
             g * (s * (a * (1.0 - s) + 1.0))
         };
         check(Any);
-
-    fn clamp_numbers(a; lo, hi) -> Result = a.clamp(lo, hi);
-        d a: |g, a| R::select(R::and(a.gt(R::lit(lo)), a.lt(R::lit(hi))), g, R::lit(0.0));
-        check(Any; -0.7, 0.9);
-
-    fn clamp_min_number(a; lo) -> Result = a.clamp_min(lo);
-        d a: |g, a| R::select(a.gt(R::lit(lo)), g, R::lit(0.0));
-        check(Any; -0.7);
-
-    fn clamp_max_number(a; hi) -> Result = a.clamp_max(hi);
-        d a: |g, a| R::select(a.lt(R::lit(hi)), g, R::lit(0.0));
-        check(Any; 0.9);
-
-    fn clamp_min_vars(a, lo) -> Result = a.clamp_min(lo);
-        d a: |g, a, lo| R::select(a.eq(lo), g * 0.5, R::select(a.lt(lo), R::lit(0.0), g));
-        d lo: |g, a, lo| R::select(a.eq(lo), g * 0.5, R::select(a.gt(lo), R::lit(0.0), g));
-        check(Any, Any);
-
-    fn clamp_max_vars(a, hi) -> Result = a.clamp_max(hi);
-        d a: |g, a, hi| R::select(a.eq(hi), g * 0.5, R::select(a.gt(hi), R::lit(0.0), g));
-        d hi: |g, a, hi| R::select(a.eq(hi), g * 0.5, R::select(a.lt(hi), R::lit(0.0), g));
-        check(Any, Any);
-
-    // Where the bounds cross, the upper one wins; an element on a bound shares with it, if the bounds differ.
-    fn clamp_vars(a, lo, hi) -> Result = a.clamp(lo, hi);
-        d a: |g, a, lo, hi| R::select(
-            R::or(a.lt(lo), a.gt(hi)),
-            R::lit(0.0),
-            R::select(R::and(lo.lt(hi), R::or(a.eq(lo), a.eq(hi))), g * 0.5, g),
-        );
-        d lo: |g, a, lo, hi| R::select(
-            R::and(a.lt(lo), lo.le(hi)),
-            g,
-            R::select(R::and(a.eq(lo), lo.lt(hi)), g * 0.5, R::lit(0.0)),
-        );
-        d hi: |g, a, lo, hi| R::select(
-            R::or(lo.gt(hi), R::and(a.gt(hi), lo.le(hi))),
-            g,
-            R::select(R::and(a.eq(hi), lo.lt(hi)), g * 0.5, R::lit(0.0)),
-        );
-        check(Any, Any, Any);
-}
-
-impl Var {
-    /// `ln(1 + exp(x))`, and `x` itself above 20.
-    ///
-    /// # Errors
-    /// `Tensor` for integers and `bool`.
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// let x = foldback_tensor::tensor![30.0].requires_grad();
-    /// assert_eq!(x.softplus()?.value(), foldback_tensor::tensor![30.0]);
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn softplus(&self) -> Result<Var> {
-        self.softplus_numbers(1.0, 20.0)
-    }
-
-    /// `ln(1 + exp(beta x)) / beta`, and `x` itself where `beta x` exceeds `threshold`.
-    ///
-    /// # Errors
-    /// `Tensor` for integers and `bool`.
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// let x = foldback_tensor::tensor![30.0].requires_grad();
-    /// assert_eq!(x.softplus_with(2.0, 10.0)?.value(), foldback_tensor::tensor![30.0]);
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn softplus_with(&self, beta: f64, threshold: f64) -> Result<Var> {
-        self.softplus_numbers(beta, threshold)
-    }
 
     /// `min(max(self, lo), hi)`, with broadcasting.
     ///
@@ -241,16 +188,25 @@ impl Var {
     /// assert_eq!(x.grad(), Some(tensor![0.0, 1.0, 0.0]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    #[track_caller]
-    pub fn clamp<'a>(&self, lo: impl Into<Input<'a>>, hi: impl Into<Input<'a>>) -> Result<Var> {
-        match (lo.into(), hi.into()) {
-            (Input::Scalar(lo), Input::Scalar(hi)) if self.dtype().is_float() => {
-                self.clamp_numbers(lo.to_f64(), hi.to_f64())
-            }
-            (Input::Scalar(lo), Input::Scalar(hi)) => Ok(Var::constant(self.value_ref().clamp(lo, hi)?)),
-            (lo, hi) => self.clamp_vars(lo, hi),
-        }
-    }
+    pub fn clamp(a, lo | number, hi | number) -> Result = a.clamp(lo, hi);
+        // Where the bounds cross, the upper one wins; an element on a bound shares with it, if the bounds differ.
+        d a: |g, a, lo, hi| R::select(
+            R::or(a.lt(lo), a.gt(hi)),
+            R::lit(0.0),
+            R::select(R::and(lo.lt(hi), R::or(a.eq(lo), a.eq(hi))), g * 0.5, g),
+        );
+        d lo: |g, a, lo, hi| R::select(
+            R::and(a.lt(lo), lo.le(hi)),
+            g,
+            R::select(R::and(a.eq(lo), lo.lt(hi)), g * 0.5, R::lit(0.0)),
+        );
+        d hi: |g, a, lo, hi| R::select(
+            R::or(lo.gt(hi), R::and(a.gt(hi), lo.le(hi))),
+            g,
+            R::select(R::and(a.eq(hi), lo.lt(hi)), g * 0.5, R::lit(0.0)),
+        );
+        number d a: |g, a; lo, hi| R::select(R::and(a.gt(R::lit(lo)), a.lt(R::lit(hi))), g, R::lit(0.0));
+        check(Any, Any | -0.7, Any | 0.9);
 
     /// `max(self, lo)`: [`Var::clamp`] with a lower bound only.
     ///
@@ -263,14 +219,11 @@ impl Var {
     /// assert_eq!(tensor![-1.0, 2.0].requires_grad().clamp_min(0.0)?.value(), tensor![0.0, 2.0]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    #[track_caller]
-    pub fn clamp_min<'a>(&self, lo: impl Into<Input<'a>>) -> Result<Var> {
-        match lo.into() {
-            Input::Scalar(s) if self.dtype().is_float() => self.clamp_min_number(s.to_f64()),
-            Input::Scalar(s) => Ok(Var::constant(self.value_ref().clamp_min(s)?)),
-            lo => self.clamp_min_vars(lo),
-        }
-    }
+    pub fn clamp_min(a, lo | number) -> Result = a.clamp_min(lo);
+        d a: |g, a, lo| R::select(a.eq(lo), g * 0.5, R::select(a.lt(lo), R::lit(0.0), g));
+        d lo: |g, a, lo| R::select(a.eq(lo), g * 0.5, R::select(a.gt(lo), R::lit(0.0), g));
+        number d a: |g, a; lo| R::select(a.gt(R::lit(lo)), g, R::lit(0.0));
+        check(Any, Any | -0.7);
 
     /// `min(self, hi)`: [`Var::clamp`] with an upper bound only.
     ///
@@ -283,12 +236,11 @@ impl Var {
     /// assert_eq!(tensor![-1.0, 2.0].requires_grad().clamp_max(1.0)?.value(), tensor![-1.0, 1.0]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    #[track_caller]
-    pub fn clamp_max<'a>(&self, hi: impl Into<Input<'a>>) -> Result<Var> {
-        match hi.into() {
-            Input::Scalar(s) if self.dtype().is_float() => self.clamp_max_number(s.to_f64()),
-            Input::Scalar(s) => Ok(Var::constant(self.value_ref().clamp_max(s)?)),
-            hi => self.clamp_max_vars(hi),
-        }
-    }
+    pub fn clamp_max(a, hi | number) -> Result = a.clamp_max(hi);
+        d a: |g, a, hi| R::select(a.eq(hi), g * 0.5, R::select(a.gt(hi), R::lit(0.0), g));
+        d hi: |g, a, hi| R::select(a.eq(hi), g * 0.5, R::select(a.lt(hi), R::lit(0.0), g));
+        number d a: |g, a; hi| R::select(a.lt(R::lit(hi)), g, R::lit(0.0));
+        check(Any, Any | 0.9);
 }
+
+pub(super) use rows::ALL;

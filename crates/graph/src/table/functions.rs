@@ -1,6 +1,7 @@
 //! Helpers of the function rows: what to save, and gradients that take more than a line.
 
-use foldback_tensor::{Axes, Shape, Tensor};
+use foldback_tensor::kernel::Reduction;
+use foldback_tensor::{Shape, Tensor};
 use smallvec::SmallVec;
 
 use super::Slot;
@@ -11,35 +12,6 @@ use crate::var::Var;
 pub(crate) fn slots(inputs: &[&Var], reads: &[&[Slot]]) -> SmallVec<[Slot; 8]> {
     let tracked = inputs.iter().zip(reads).filter(|i| i.0.requires_grad());
     tracked.flat_map(|(_, reads)| reads.iter().copied()).collect()
-}
-
-/// Puts the axes that a reduction dropped back, as axes of size 1.
-pub(crate) fn with_reduced_axes(g: &Var, shape: &Shape, axes: &Axes, keepdim: bool) -> Result<Var> {
-    if keepdim || g.shape().rank() == shape.rank() {
-        return Ok(g.clone());
-    }
-    let mut kept: Vec<usize> = shape.to_vec();
-    match axes {
-        Axes::All => kept.fill(1),
-        Axes::List(list) => {
-            for &a in list {
-                let i = if a < 0 { a + shape.rank() as isize } else { a };
-                kept[i as usize] = 1;
-            }
-        }
-    }
-    g.reshape(Shape::from(kept))
-}
-
-/// How many elements are folded into each result. Axes that do not exist are refused elsewhere.
-pub(crate) fn reduced_count(shape: &Shape, axes: &Axes) -> usize {
-    match axes {
-        Axes::All => shape.numel(),
-        Axes::List(list) => {
-            let at = |&a: &isize| if a < 0 { a + shape.rank() as isize } else { a };
-            list.iter().filter_map(|a| shape.get(at(a) as usize)).product()
-        }
-    }
 }
 
 /// Sends the gradients of picked elements back to where they were picked from.
@@ -63,13 +35,10 @@ pub(crate) fn scatter_back(
 /// For every element, the product of all others that are folded into the same result.
 ///
 /// By pairs, so that no division meets a zero: the others of an element are its partner and the others of the pair.
-pub(crate) fn product_of_others(a: &Var, axes: &Axes) -> Result<Var> {
+pub(crate) fn product_of_others(a: &Var, r: &Reduction) -> Result<Var> {
     let shape = a.shape();
     let rank = shape.rank();
-    let reduced = |i: usize| match axes {
-        Axes::All => true,
-        Axes::List(list) => list.iter().any(|&x| (if x < 0 { x + rank as isize } else { x }) as usize == i),
-    };
+    let reduced = |i: usize| r.kept[i] != shape[i] || shape[i] == 1;
     let (last, first): (Vec<usize>, Vec<usize>) = (0..rank).partition(|&i| reduced(i));
     let order: Vec<usize> = first.iter().chain(&last).copied().collect();
     let moved = a.permute(order.clone())?;

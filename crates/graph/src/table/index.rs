@@ -1,15 +1,14 @@
 //! Rows of joining and indexing.
 
 use foldback_tensor::Tensor;
-use smallvec::SmallVec;
 
-use super::macros::function;
+use super::macros::{function, function_of_list};
 use crate::error::Result;
-use crate::gradient::{Context, Flow};
-use crate::record::record_one;
 use crate::var::Var;
 
 function! {
+    in rows;
+
     /// The elements that `index` (an `i64` tensor) names along an axis; see [`Tensor::gather`].
     ///
     /// # Errors
@@ -50,7 +49,7 @@ function! {
         let index = index.clone();
         let shape = source.shape().clone();
     } = a.scatter_add(axis, &index, source);
-        d a: |g| Ok::<Var, crate::Error>(g.clone());
+        d a = g;
         d source: |g| padded(&g.gather(axis, &index)?, &shape);
         check {
             "repeated": [[2, 3] Any, [2, 2] Any]
@@ -96,7 +95,7 @@ function! {
     pub fn index_add(a, source; axis: isize, index: &Tensor) {
         let index = index.clone();
     } = a.index_add(axis, &index, source);
-        d a: |g| Ok::<Var, crate::Error>(g.clone());
+        d a = g;
         d source: |g| g.index_select(axis, &index);
         check {
             "repeated rows": [[3, 2] Any, [3, 2] Any]
@@ -104,19 +103,9 @@ function! {
         }
 }
 
-/// A gradient for the leading part of a larger source: zero for the rest.
-fn padded(g: &Var, shape: &foldback_tensor::Shape) -> Result<Var> {
-    if g.shape() == *shape {
-        return Ok(g.clone());
-    }
-    let whole: Vec<foldback_tensor::SliceItem> =
-        g.shape().iter().map(|&n| foldback_tensor::SliceItem::from(0..n as isize)).collect();
-    let mut zeros = Var::constant(Tensor::zeros(shape, g.dtype()));
-    zeros.slice_assign(foldback_tensor::Slices::from(whole), g)?;
-    Ok(zeros)
-}
+function_of_list! {
+    in joins;
 
-impl Var {
     /// The variables one after another along an axis.
     ///
     /// # Errors
@@ -129,34 +118,13 @@ impl Var {
     /// assert_eq!(Var::cat(&[&a, &b], 0)?.value(), tensor![1.0, 2.0, 3.0]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    #[track_caller]
-    pub fn cat(vars: &[&Var], axis: isize) -> Result<Var> {
-        let values: Vec<Tensor> = vars.iter().map(|v| v.value()).collect();
-        let value = Tensor::cat(&values.iter().collect::<Vec<_>>(), axis)?;
-        let rank = value.rank() as isize;
-        let axis = if axis < 0 { axis + rank } else { axis };
-        // An empty vector is skipped whatever the other shapes are; its gradient is empty, too.
-        let skipped = |v: &Tensor| v.rank() == 1 && v.numel() == 0 && rank != 1;
-        let sizes: Vec<Option<usize>> =
-            values.iter().map(|v| if skipped(v) { None } else { Some(v.dims()[axis as usize]) }).collect();
-        Ok(record_one("cat", vars, value, &[], move || {
-            Box::new(move |ctx: &Context<'_>| {
-                let g = ctx.value(super::Slot::Grad);
-                let mut start = 0;
-                let mut gradients = SmallVec::new();
-                for (input, size) in sizes.iter().enumerate() {
-                    let part = match size {
-                        _ if !ctx.needs(input) => None,
-                        Some(size) => Some(Flow::Value(g.narrow(axis, start as isize, *size)?)),
-                        None => Some(Flow::Value(Var::constant(Tensor::zeros([0], g.dtype())))),
-                    };
-                    gradients.push(part);
-                    start += size.unwrap_or(0);
-                }
-                Ok(gradients)
-            })
-        }))
-    }
+    pub fn cat(values; axis: isize) { let parts = parts(&values, axis)?; } = Tensor::cat(&values, axis);
+        d each: |g, i| parts.of(g, i);
+        check {
+            "rows": [[2, 3] Any, [1, 3] Any, [0, 3] Any] |x| Var::cat(&[&x[0], &x[1], &x[2]], 0);
+            "columns": [[2, 3] Any, [2, 1] Any] |x| Var::cat(&[&x[0], &x[1]], -1);
+            "an empty vector": [[2, 3] Any, [0] Any] |x| Var::cat(&[&x[0], &x[1], &x[0]], -1);
+        }
 
     /// The variables side by side along a new axis.
     ///
@@ -171,19 +139,60 @@ impl Var {
     /// assert_eq!(Var::stack(&[&a, &b], 0)?.value(), tensor![[1.0], [2.0]]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    #[track_caller]
-    pub fn stack(vars: &[&Var], axis: isize) -> Result<Var> {
-        let values: Vec<Tensor> = vars.iter().map(|v| v.value()).collect();
-        let value = Tensor::stack(&values.iter().collect::<Vec<_>>(), axis)?;
-        let count = vars.len();
-        Ok(record_one("stack", vars, value, &[], move || {
-            Box::new(move |ctx: &Context<'_>| {
-                let g = ctx.value(super::Slot::Grad);
-                let part = |input: usize| -> Result<Option<Flow>> {
-                    if ctx.needs(input) { Ok(Some(g.select(axis, input as isize)?.into())) } else { Ok(None) }
-                };
-                (0..count).map(part).collect()
-            })
-        }))
+    pub fn stack(values; axis: isize) = Tensor::stack(&values, axis);
+        d each: |g, i| g.select(axis, i as isize);
+        check {
+            "middle": [[2, 3] Any, [2, 3] Any] |x| Var::stack(&[&x[0], &x[1]], 1);
+            "last": [[2] Any, [2] Any] |x| Var::stack(&[&x[0], &x[1], &x[0]], -1);
+        }
+}
+
+pub(super) use joins::ALL as JOINS;
+pub(super) use rows::ALL;
+
+/// Where the operands of a concatenation lie in its result.
+struct Parts {
+    axis: isize,
+    /// the start and the size of each; none for an empty vector, which is skipped whatever the other shapes are
+    places: Vec<Option<(usize, usize)>>,
+}
+
+fn parts(values: &[&Tensor], axis: isize) -> Result<Parts> {
+    let skipped = |v: &Tensor| v.rank() == 1 && v.numel() == 0;
+    let alone = values.iter().all(|v| skipped(v));
+    let mut start = 0;
+    let mut place = |v: &&Tensor| {
+        if skipped(v) && !alone {
+            return Ok(None);
+        }
+        let size = v.size(axis)?;
+        start += size;
+        Ok(Some((start - size, size)))
+    };
+    let places = values.iter().map(&mut place).collect::<Result<_>>();
+    // What does not fit together is refused by the operation, in its own words.
+    Ok(Parts { axis, places: places.unwrap_or_default() })
+}
+
+impl Parts {
+    /// The gradient of one operand, given that of the whole.
+    fn of(&self, g: &Var, i: usize) -> Result<Var> {
+        match self.places[i] {
+            Some((start, size)) => g.narrow(self.axis, start as isize, size),
+            None => Ok(Var::constant(Tensor::zeros([0], g.dtype()))),
+        }
     }
+}
+
+
+/// A gradient for the leading part of a larger source: zero for the rest.
+fn padded(g: &Var, shape: &foldback_tensor::Shape) -> Result<Var> {
+    if g.shape() == *shape {
+        return Ok(g.clone());
+    }
+    let whole: Vec<foldback_tensor::SliceItem> =
+        g.shape().iter().map(|&n| foldback_tensor::SliceItem::from(0..n as isize)).collect();
+    let mut zeros = Var::constant(Tensor::zeros(shape, g.dtype()));
+    zeros.slice_assign(foldback_tensor::Slices::from(whole), g)?;
+    Ok(zeros)
 }

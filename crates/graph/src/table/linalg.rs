@@ -24,7 +24,9 @@ fn weight_gradient(g: &Var, x: &Var) -> Result<Flow> {
     if g.rank() == 1 { product(g.unsqueeze(-1)?, x.unsqueeze(0)?) } else { product(adjoint(g)?, x.clone()) }
 }
 
-impl Var {
+function! {
+    in rows;
+
     /// `self @ weight^T + bias` over the last axis: an input `[.., in]`, a weight `[out, in]` and a bias `[out]` give
     /// `[.., out]`, in one pass and one node.
     ///
@@ -44,20 +46,10 @@ impl Var {
     /// assert_eq!(b.grad(), Some(tensor![1.0]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    #[track_caller]
-    pub fn linear(&self, weight: &Var, bias: Option<&Var>) -> Result<Var> {
-        match bias {
-            Some(bias) => self.linear_biased(weight, bias),
-            None => self.linear_unbiased(weight),
-        }
-    }
-}
-
-function! {
-    fn linear_biased(x, w, b) = kernel::linear("linear", x, w, Some(b));
+    pub fn linear(x, w, [b]) = kernel::linear("linear", x, w, b);
         d x: |g, w| product(g.clone(), w.clone());
         d w: |g, x| weight_gradient(g, x);
-        d b: |g| Ok::<Var, crate::Error>(g.clone());
+        d b = g;
         check {
             "row": [[3] Any, [2, 3] Any, [2] Any] |x| x[0].linear(&x[1], Some(&x[2]));
             "rows": [[4, 3] Any, [2, 3] Any, [2] Any] |x| x[0].linear(&x[1], Some(&x[2]));
@@ -65,15 +57,9 @@ function! {
             "one output": [[4, 3] Any, [1, 3] Any, [1] Any] |x| x[0].linear(&x[1], Some(&x[2]));
             "no rows": [[0, 3] Any, [2, 3] Any, [2] Any] |x| x[0].linear(&x[1], Some(&x[2]));
             "no inputs": [[4, 0] Any, [2, 0] Any, [2] Any] |x| x[0].linear(&x[1], Some(&x[2]));
-        }
-
-    fn linear_unbiased(x, w) = kernel::linear("linear", x, w, None);
-        d x: |g, w| product(g.clone(), w.clone());
-        d w: |g, x| weight_gradient(g, x);
-        check {
-            "row": [[3] Any, [2, 3] Any] |x| x[0].linear(&x[1], None);
-            "rows": [[4, 3] Any, [2, 3] Any] |x| x[0].linear(&x[1], None);
-            "batch": [[2, 4, 3] Any, [2, 3] Any] |x| x[0].linear(&x[1], None);
+            "row, no bias": [[3] Any, [2, 3] Any] |x| x[0].linear(&x[1], None);
+            "rows, no bias": [[4, 3] Any, [2, 3] Any] |x| x[0].linear(&x[1], None);
+            "batch, no bias": [[2, 4, 3] Any, [2, 3] Any] |x| x[0].linear(&x[1], None);
         }
 
     /// The matrix product; see [`Tensor::matmul`](foldback_tensor::Tensor::matmul) for vectors and batches.
@@ -125,3 +111,5 @@ function! {
             "empty inner": [[2, 0] Any, [0, 3] Any] |x| x[0].matmul(&x[1]);
         }
 }
+
+pub(super) use rows::ALL;

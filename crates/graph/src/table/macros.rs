@@ -1,145 +1,285 @@
 //! The grammar of rows, see Note [Rows].
 
+/// What the names of a gradient stand for: a list of [`Slot`](super::Slot)s.
+///
+/// Each name of a row becomes a constant, so that the compiler itself looks a name up and points at one that the row
+/// does not have.
+macro_rules! slots {
+    ([$($x:ident)*] [$($number:ident)*] $ys:tt [$($n:ident),*]) => {{
+        #[allow(non_camel_case_types, dead_code)]
+        enum Inputs { $($x),* }
+        #[allow(non_camel_case_types, dead_code)]
+        enum Numbers { $($number),* }
+        $crate::table::macros::slots!(@outputs $ys);
+        $(#[allow(non_upper_case_globals, dead_code)]
+        const $x: $crate::table::Slot = $crate::table::Slot::Input(Inputs::$x as usize);)*
+        $(#[allow(non_upper_case_globals, dead_code)]
+        const $number: $crate::table::Slot = $crate::table::Slot::Number(Numbers::$number as usize);)*
+        const SLOTS: &[$crate::table::Slot] = &[$($n),*];
+        SLOTS
+    }};
+    // One output, named or not, whose gradient is `g`; or several, with a name for the gradient of each that has one.
+    (@outputs []) => {
+        #[allow(non_upper_case_globals, dead_code)]
+        const g: $crate::table::Slot = $crate::table::Slot::Grad(0);
+    };
+    (@outputs [$y:ident]) => { $crate::table::macros::slots!(@outputs [($y: g)]); };
+    (@outputs [($($y:ident $(: $g:ident)?),+)]) => {
+        #[allow(non_camel_case_types, dead_code)]
+        enum Outputs { $($y),+ }
+        $(#[allow(non_upper_case_globals, dead_code)]
+        const $y: $crate::table::Slot = $crate::table::Slot::Output(Outputs::$y as usize);
+        $(#[allow(non_upper_case_globals, dead_code)]
+        const $g: $crate::table::Slot = $crate::table::Slot::Grad(Outputs::$y as usize);)?)+
+    };
+}
+pub(crate) use slots;
+
 /// Rows of pointwise formulas.
 ///
-/// `fn name(a, b; p) -> Result = value => y; d a: |g, b| formula; ... check(DOMAINS; parameters);`
-/// where `p` are numbers, `-> Var` says that the operation cannot fail, and the part behind `=>` names the output.
+/// ```text
+/// in rows;
+/// /// What it computes.
+/// pub fn name(a, b | number, c | number; p: f64) -> Result = value => y;
+///     d a: |g, b| formula;
+///     d b = g;
+///     d c = 0;
+///     also form { left value }
+///     check(DOMAIN, DOMAIN | number, ...; p);
+/// ```
+/// `b | number` is an operand that may be a number. Where all of them are, the formulas are the same, with the numbers in
+/// them; `number d a: |g; b| formula;` is for an operation that then has another derivative, in which `b` is an `f64`.
+/// `-> Var` says that the operation cannot fail; the part behind `=>` names the output. `d b = g` passes the gradient on,
+/// `d b = 0` is zero whatever arrives, `d b = _` says that there is none: the operand is a condition.
+///
+/// `also` gives further forms: `left` with the number on the left, `default` with numbers for the parameters.
 macro_rules! pointwise {
-    ($(
+    (in $rows:ident; $(
         $(#[$doc:meta])*
-        $vis:vis fn $name:ident($($x:ident),+ $(; $($p:ident),+)?) -> $ret:ident = $value:expr $(=> $y:ident)?;
-        $(d $dx:ident: |$($n:ident),+| $formula:expr;)+
-        check($($domain:ident),+ $(; $($sample:expr),+)?);
+        $vis:vis fn $name:ident($a:ident $(, $b:ident $(| $number:ident)?)* $(; $($p:ident: $pt:ty),+)?) -> $ret:ident
+            = $value:expr $(=> $y:ident)?;
+        $(d $dx:ident $(= $plain:tt)? $(: |$($n:ident),+| $formula:expr)?;)+
+        $(number d $da:ident: |$($nn:ident),+ $(; $($np:ident),+)?| $nf:expr;)?
+        $($(#[$also_doc:meta])* also $also:ident { $($form:tt)+ })?
+        check($da0:ident $(, $db:ident $(| $with:expr)?)* $(; $($sample:expr),+)?);
     )*) => {
-        $(
-            #[allow(non_snake_case, non_upper_case_globals, unused_variables)]
-            static $name: $crate::table::Rule =
-                pointwise!(@rule $name [$($x),+] [$($y)?] [$($($p),+)?] $([$dx] [$($n),+] [$formula])+);
-        )*
-
-        impl $crate::Var {
-            $(pointwise!(@method [$($x),+] [$($($p),+)?] $ret, $value, $name, $(#[$doc])* $vis);)*
+        /// This file's rows of pointwise formulas, each under its name.
+        #[allow(non_upper_case_globals, unused_variables)]
+        mod $rows {
+            #[allow(unused_imports)]
+            use super::*;
+            $(
+                pub(super) static $name: $crate::table::Row = $crate::table::Row {
+                    name: stringify!($name),
+                    vars: $crate::table::Rule {
+                        name: stringify!($name),
+                        gradients: pointwise!(@rule [$a $($b)*] [$($y)?] [$($($p),+)?]
+                            $([$dx ($($plain)?) [$($($n),+)?] ($($formula)?)])+),
+                    },
+                    number: $crate::table::Rule {
+                        name: stringify!($name),
+                        gradients: pointwise!(@number [$($($number)?)*] [$a $($b)*] [$($y)?] [$($($p),+)?]
+                            [$([$($nn),+] [$($($np),+)?] $nf)?] $([$dx ($($plain)?) [$($($n),+)?] ($($formula)?)])+),
+                    },
+                    left: pointwise!(@left [$($also [$($form)+])?] [$a $($b)*] [$($y)?]
+                        $([$dx ($($plain)?) [$($($n),+)?] ($($formula)?)])+),
+                    samples: &[
+                        $crate::table::Samples::Pointwise {
+                            domains: &[$crate::table::Domain::$da0 $(, $crate::table::Domain::$db)*],
+                            run: |x| pointwise!(@run $ret, x, $name, [$a $($b)*] [$($($sample),+)?]),
+                        },
+                    ],
+                    with_number: pointwise!(@with_number $name, $da0, [$($($with)?),*] [$($($sample),+)?]),
+                    also: pointwise!(@try_also $ret, [$($also [$($form)+])?] $da0 $($db)*),
+                };
+            )*
+            pub(in crate::table) static ALL: &[&$crate::table::Row] = &[$(&$name),*];
         }
 
-        /// This file's rows.
-        pub(crate) static ROWS: &[$crate::table::Row] = &[$(
-            $crate::table::Row {
-                name: stringify!($name),
-                samples: $crate::table::samples::Samples::Pointwise {
-                    domains: &[$($crate::table::Domain::$domain),+],
-                    run: |x| pointwise!(@run $ret, x, $name, [$($x),+] [$($($sample),+)?]),
-                },
-            }
-        ),*];
+        impl $crate::Var {$(
+            pointwise!(@method [$a $([$b $($number)?])*] [$($($p: $pt),+)?] $ret, $rows, $name, $value, $(#[$doc])* $vis);
+            pointwise!(@also [$($(#[$also_doc])* $also [$($form)+])?] [$a $($b)*] $rows, $name, $ret, $vis);
+        )*}
     };
 
-    (@rule $name:ident [$($x:ident),+] [$($y:ident)?] $params:tt $([$dx:ident] [$($n:ident),+] [$formula:expr])+) => {{
-        const INPUTS: &[&str] = &[$(stringify!($x)),+];
-        const OUTPUT: &str = concat!("", $(stringify!($y))?);
-        const _: () = $crate::table::names::check(INPUTS, &[$(stringify!($dx)),+]);
+    // One formula per input.
+    (@rule $xs:tt $ys:tt $ps:tt $($d:tt)+) => {
+        &[$(pointwise!(@gradient $xs [] $ys $ps $d)),+]
+    };
+    (@number [] $($rest:tt)*) => { &[] };
+    (@number [number $($more:ident)*] [$a:ident $($b:ident)*] $ys:tt [$($p:ident),*] [] $d:tt $($others:tt)*) => {
+        &[pointwise!(@gradient [$a] [$($b)*] $ys [$($p),*] $d)]
+    };
+    (@number [number $($more:ident)*] [$a:ident $($b:ident)*] $ys:tt [] [$n:tt $np:tt $f:expr] $d:tt $($others:tt)*) => {
+        &[pointwise!(@formula [$a] [] $ys $np $n $f)]
+    };
+    (@left [$also:ident [left $value:expr]] [$a:ident $b:ident] $ys:tt $da:tt $db:tt) => {
         $crate::table::Rule {
-            name: $crate::table::names::shown(stringify!($name)),
-            gradients: &[$({
-                const N: usize = [$(stringify!($n)),+].len();
-                const SLOTS: &[$crate::table::Slot] =
-                    &[$($crate::table::names::slot(stringify!($n), INPUTS, OUTPUT)),+];
-                #[derive(Clone, Copy)]
-                struct Kernel([f64; 2]);
-                impl foldback_tensor::kernel::Formula<N> for Kernel {
-                    #[inline(always)]
-                    fn eval<R: foldback_tensor::kernel::Real>(&self, [$($n),+]: [R; N]) -> R
-                    where
-                        f64: foldback_tensor::kernel::FloatOps<R>,
-                    {
-                        pointwise!(@params self.0, $params);
-                        $formula
-                    }
-                }
-                $crate::table::Gradient {
-                    operands: SLOTS,
-                    passes: $crate::table::names::passes(SLOTS, stringify!($formula)),
-                    fold: |params, operands, shape, prior| {
-                        let kernel = foldback_tensor::kernel::FloatKernel::<Kernel, N>(Kernel(*params));
-                        foldback_tensor::kernel::fold_to($crate::table::names::shown(stringify!($name)), &kernel, operands, shape, prior)
-                    },
-                    kernel: |params| Box::new(foldback_tensor::kernel::FloatKernel::<Kernel, N>(Kernel(*params))),
-                    trace: |params, operands| {
-                        use foldback_tensor::kernel::Formula;
-                        let kernel = Kernel(*params);
-                        $crate::traced::trace(operands, &|x| kernel.eval::<$crate::traced::Traced>(std::array::from_fn(|i| x[i])))
-                    },
-                }
-            }),+],
+            name: stringify!($also),
+            gradients: &[pointwise!(@gradient [$b] [$a] $ys [] $db)],
         }
+    };
+    (@left $($none:tt)*) => { $crate::table::NONE };
+
+    (@gradient $xs:tt $cs:tt $ys:tt $ps:tt [$dx:ident (_) [] ()]) => { None };
+    (@gradient $xs:tt $cs:tt $ys:tt $ps:tt [$dx:ident (g) [] ()]) => { Some($crate::table::Gradient::PASSES) };
+    (@gradient $xs:tt $cs:tt $ys:tt $ps:tt [$dx:ident (0) [] ()]) => {
+        pointwise!(@formula $xs $cs $ys $ps [g] R::lit(0.0))
+    };
+    (@gradient $xs:tt $cs:tt $ys:tt $ps:tt [$dx:ident () $n:tt ($formula:expr)]) => {{
+        // The input itself, which has to be one of the row.
+        const _: &[$crate::table::Slot] = $crate::table::macros::slots!($xs $cs $ys [$dx]);
+        pointwise!(@formula $xs $cs $ys $ps $n $formula)
+    }};
+    (@formula $xs:tt $cs:tt $ys:tt [$($p:ident),*] [$($n:ident),+] $formula:expr) => {{
+        use $crate::table::{Slot, macros::slots};
+        const SLOTS: &[Slot] = slots!($xs $cs $ys [$($n),+]);
+        const N: usize = Slot::count_operands(SLOTS);
+        const READS: [Slot; N] = Slot::operands(SLOTS);
+        #[derive(Clone, Copy)]
+        struct Slope([f64; 2]);
+        impl foldback_tensor::kernel::Formula<N> for Slope {
+            #[inline(always)]
+            fn eval<R: foldback_tensor::kernel::Real>(&self, x: [R; N]) -> R
+            where
+                f64: foldback_tensor::kernel::FloatOps<R>,
+            {
+                $(let $n: R = {
+                    const SLOT: Slot = slots!($xs $cs $ys [$n])[0];
+                    match SLOT {
+                        Slot::Number(i) => R::lit(self.0[i]),
+                        _ => x[const { SLOT.place(SLOTS) }],
+                    }
+                };)+
+                pointwise!(@params self.0, $cs, [$($p),*]);
+                $formula
+            }
+        }
+        Some($crate::table::Gradient {
+            reads: &READS,
+            formula: Some(&$crate::table::Written::<Slope, N>(Slope)),
+        })
     }};
 
-    (@params $from:expr, []) => { let _ = $from; };
-    (@params $from:expr, [$p:ident]) => { let [$p, _] = $from; };
-    (@params $from:expr, [$p:ident, $q:ident]) => { let [$p, $q] = $from; };
+    // Parameters come behind the numbers.
+    (@params $from:expr, [], []) => {};
+    (@params $from:expr, [], [$p:ident]) => { let [$p, _] = $from; };
+    (@params $from:expr, [], [$p:ident, $q:ident]) => { let [$p, $q] = $from; };
+    (@params $from:expr, [$c:ident], []) => {};
+    (@params $from:expr, [$c:ident], [$p:ident]) => { let [_, $p] = $from; };
+    (@params $from:expr, [$c:ident $d:ident], []) => {};
 
-    (@array) => { [0.0; 2] };
-    (@array $p:ident) => { [$p, 0.0] };
-    (@array $p:ident, $q:ident) => { [$p, $q] };
+    (@array []) => { [0.0; 2] };
+    (@array [$p:expr]) => { [foldback_tensor::Scalar::from($p).to_f64(), 0.0] };
+    (@array [$p:expr, $q:expr]) => {
+        [foldback_tensor::Scalar::from($p).to_f64(), foldback_tensor::Scalar::from($q).to_f64()]
+    };
 
-    (@method [$a:ident] [$($p:ident),*] Var, $value:expr, $name:ident, $(#[$doc:meta])* $vis:vis) => {
+    (@method [$a:ident] [$($p:ident: $pt:ty),*] Var, $rows:ident, $name:ident, $value:expr, $(#[$doc:meta])* $vis:vis) => {
         $(#[$doc])*
         #[track_caller]
-        $vis fn $name(&self $(, $p: f64)*) -> $crate::Var {
+        $vis fn $name(&self $(, $p: impl Into<$pt>)*) -> $crate::Var {
+            $(let $p: $pt = $p.into();)*
             let own = self.value_ref();
             let value = { let $a: &foldback_tensor::Tensor = &own; $value };
-            $crate::record::record_rule(&$name, pointwise!(@array $($p),*), [self], [own], value)
+            $crate::record::record_rule(&$rows::$name.vars, pointwise!(@array [$($p),*]), [self], [own], value)
         }
     };
-    (@method [$a:ident] [$($p:ident),*] Result, $value:expr, $name:ident, $(#[$doc:meta])* $vis:vis) => {
+    (@method [$a:ident] [$($p:ident: $pt:ty),*] Result, $rows:ident, $name:ident, $value:expr, $(#[$doc:meta])* $vis:vis) => {
         $(#[$doc])*
         #[track_caller]
-        $vis fn $name(&self $(, $p: f64)*) -> $crate::Result<$crate::Var> {
+        $vis fn $name(&self $(, $p: impl Into<$pt>)*) -> $crate::Result<$crate::Var> {
+            $(let $p: $pt = $p.into();)*
             let own = self.value_ref();
             let value = { let $a: &foldback_tensor::Tensor = &own; $value }?;
-            Ok($crate::record::record_rule(&$name, pointwise!(@array $($p),*), [self], [own], value))
+            Ok($crate::record::record_rule(&$rows::$name.vars, pointwise!(@array [$($p),*]), [self], [own], value))
         }
     };
-    (@method [$a:ident, $b:ident] [$($p:ident),*] Result, $value:expr, $name:ident, $(#[$doc:meta])* $vis:vis) => {
-        $(#[$doc])*
-        #[track_caller]
-        $vis fn $name<'a>(&self, other: impl Into<$crate::Input<'a>> $(, $p: f64)*) -> $crate::Result<$crate::Var> {
-            let other = other.into();
-            let made;
-            let other = match other {
-                $crate::Input::Var(v) => v,
-                other => { made = other.to_var(self); &made }
-            };
-            let values = [self.value_ref(), other.value_ref()];
-            let value = {
-                let ($a, $b): (&foldback_tensor::Tensor, &foldback_tensor::Tensor) = (&values[0], &values[1]);
-                $value
-            }?;
-            Ok($crate::record::record_rule(&$name, pointwise!(@array $($p),*), [self, other], values, value))
-        }
-    };
-    (@method [$a:ident, $b:ident, $c:ident] [$($p:ident),*] Result, $value:expr, $name:ident, $(#[$doc:meta])* $vis:vis) => {
+    (@method [$a:ident $([$b:ident $($number:ident)?])+] [$($p:ident: $pt:ty),*] Result, $rows:ident, $name:ident,
+        $value:expr, $(#[$doc:meta])* $vis:vis) => {
         $(#[$doc])*
         #[track_caller]
         $vis fn $name<'a>(
-            &self, second: impl Into<$crate::Input<'a>>, third: impl Into<$crate::Input<'a>> $(, $p: f64)*
+            &self $(, $b: impl Into<$crate::Input<'a>>)+ $(, $p: impl Into<$pt>)*
         ) -> $crate::Result<$crate::Var> {
-            let (second, third) = $crate::table::arithmetic::beside(self, second.into(), third.into());
-            let values = [self.value_ref(), second.value_ref(), third.value_ref()];
+            $(let $p: $pt = $p.into();)*
+            let inputs = [$($b.into()),+];
+            pointwise!(@with_numbers [$($($number)?)*] [$a $($b)+] [$($p)*] $rows, $name, $value, self, inputs);
+            let [$($b),+] = inputs;
+            $(
+                let made;
+                let $b: &$crate::Var = match $b {
+                    $crate::Input::Var(v) => v,
+                    other => {
+                        made = other.to_var($crate::record::beside(self, &inputs));
+                        &made
+                    }
+                };
+            )+
+            let values = [self.value_ref() $(, $b.value_ref())+];
             let value = {
-                let ($a, $b, $c): (&foldback_tensor::Tensor, &foldback_tensor::Tensor, &foldback_tensor::Tensor) =
-                    (&values[0], &values[1], &values[2]);
+                let [$a $(, $b)+] = values.each_ref().map(|v| &**v);
                 $value
             }?;
-            Ok($crate::record::record_rule(
-                &$name, pointwise!(@array $($p),*), [self, &second, &third], values, value))
+            Ok($crate::record::record_rule(&$rows::$name.vars, pointwise!(@array [$($p),*]), [self $(, $b)+], values, value))
         }
     };
 
+    // Where all operands but the first are numbers.
+    (@with_numbers [] $($rest:tt)*) => {};
+    (@with_numbers [$($number:ident)+] [$a:ident $($b:ident)+] [$($p:ident)*] $rows:ident, $name:ident, $value:expr,
+        $own:expr, $inputs:expr) => {
+        if let [$($crate::Input::Scalar($b)),+] = $inputs {
+            let own = $own.value_ref();
+            let value = { let $a: &foldback_tensor::Tensor = &own; $value }?;
+            return Ok($crate::record::record_rule(&$rows::$name.number, pointwise!(@array [$($b),+ $(, $p)*]), [$own], [own], value));
+        }
+    };
+
+    // A further form of an operation.
+    (@also [] $($rest:tt)*) => {};
+    (@also [$(#[$doc:meta])* $also:ident [left $value:expr]] [$a:ident $b:ident] $rows:ident, $name:ident, Result, $vis:vis) => {
+        $(#[$doc])*
+        #[track_caller]
+        $vis fn $also(&self, number: impl Into<foldback_tensor::Scalar>) -> $crate::Result<$crate::Var> {
+            let number = number.into();
+            let own = self.value_ref();
+            let value = {
+                let ($a, $b): (foldback_tensor::Scalar, &foldback_tensor::Tensor) = (number, &own);
+                $value
+            }?;
+            Ok($crate::record::record_rule(&$rows::$name.left, pointwise!(@array [number]), [self], [own], value))
+        }
+    };
+    (@also [$(#[$doc:meta])* $also:ident [default $($x:expr),+]] [$a:ident] $rows:ident, $name:ident, Result, $vis:vis) => {
+        $(#[$doc])*
+        #[track_caller]
+        $vis fn $also(&self) -> $crate::Result<$crate::Var> {
+            self.$name($($x),+)
+        }
+    };
+
+    // Where to try a row and its forms.
     (@run Var, $x:ident, $name:ident, [$a:ident] [$($s:expr),*]) => { Ok($x[0].$name($($s),*)) };
     (@run Result, $x:ident, $name:ident, [$a:ident] [$($s:expr),*]) => { $x[0].$name($($s),*) };
-    (@run Result, $x:ident, $name:ident, [$a:ident, $b:ident] [$($s:expr),*]) => { $x[0].$name(&$x[1] $(, $s)*) };
-    (@run Result, $x:ident, $name:ident, [$a:ident, $b:ident, $c:ident] [$($s:expr),*]) => {
+    (@run Result, $x:ident, $name:ident, [$a:ident $b:ident] [$($s:expr),*]) => { $x[0].$name(&$x[1] $(, $s)*) };
+    (@run Result, $x:ident, $name:ident, [$a:ident $b:ident $c:ident] [$($s:expr),*]) => {
         $x[0].$name(&$x[1], &$x[2] $(, $s)*)
+    };
+    (@try_also $ret:ident, [] $($domain:ident)+) => { None };
+    (@try_also $ret:ident, [$also:ident [left $value:expr]] $da:ident $db:ident) => {
+        Some($crate::table::Samples::Pointwise { domains: &[$crate::table::Domain::$db], run: |x| x[0].$also(1.5) })
+    };
+    (@try_also $ret:ident, [$also:ident [default $($x:expr),+]] $da:ident) => {
+        Some($crate::table::Samples::Pointwise { domains: &[$crate::table::Domain::$da], run: |x| x[0].$also() })
+    };
+    (@with_number $name:ident, $domain:ident, [$(,)?] $samples:tt) => { None };
+    (@with_number $name:ident, $domain:ident, [] $samples:tt) => { None };
+    (@with_number $name:ident, $domain:ident, [$($with:expr),+] [$($s:expr),*]) => {
+        Some($crate::table::Samples::Pointwise {
+            domains: &[$crate::table::Domain::$domain],
+            run: |x| x[0].$name($($with),+ $(, $s)*),
+        })
     };
 }
 pub(crate) use pointwise;
@@ -147,66 +287,170 @@ pub(crate) use pointwise;
 /// Rows whose gradients are expressions over variables.
 ///
 /// ```text
-/// fn name(a, b; attribute: Type) { what to compute from the attributes once } = value => y;
-///     d a: |g, b| expression; ...
-///     check { "what is special": [[2, 3] ANY, [3] ANY] |x| x[0].name(&x[1], 1); }
+/// in rows;
+/// pub fn name(a, b, [c]; attribute: Type) { what to compute from the attributes once } = value => (y: g, i);
+///     d a: |g, b| expression;
+///     d b = g;
+///     check { "what is special": [[2, 3] ANY, [3] ANY] |x| x[0].name(&x[1], None, 1); }
 /// ```
-/// The block may bind names (shapes, resolved axes) that the gradients then use; they are kept with the node.
+/// `[c]` is an operand that may be absent. The block may bind names (shapes, resolved axes) that the gradients then use;
+/// they are kept with the node. Behind `=>` stands the name of the output, or of several, with a name for the gradient
+/// of each that has one; the value is then a tuple of tensors.
 macro_rules! function {
-    ($(
+    (in $rows:ident; $(
         $(#[$doc:meta])*
-        $vis:vis fn $name:ident($a:ident $(, $b:ident)* $(; $($attr:ident: $ty:ty),+)?) $({ $($before:stmt;)* })? = $value:expr $(=> $y:ident)?;
-        $(d $dx:ident: |$($n:ident),+| $gradient:expr;)+
+        $vis:vis fn $name:ident($a:ident $(, $b:ident)* $(, [$c:ident])? $(; $($attr:ident: $ty:ty),+)?)
+            $({ $($before:stmt;)* })? = $value:expr $(=> $y:tt)?;
+        $(d $dx:ident $(= $plain:tt)? $(: |$($n:ident),+| $gradient:expr)?;)+
         check { $($label:literal: [$([$($dim:literal),*] $domain:ident),+] |$arg:ident| $run:expr;)+ }
     )*) => {
+        $crate::table::macros::function!(@rows $rows $($name { $($label: [$([$($dim),*] $domain),+] |$arg| $run;)+ })*);
+
         impl $crate::Var {$(
             $(#[$doc])*
             #[track_caller]
-            $vis fn $name(&self $(, $b: &$crate::Var)* $($(, $attr: $ty)+)?) -> $crate::Result<$crate::Var> {
-                const INPUTS: &[&str] = &[stringify!($a) $(, stringify!($b))*];
-                const OUTPUT: &str = concat!("", $(stringify!($y))?);
-                const _: () = $crate::table::names::check(INPUTS, &[$(stringify!($dx)),+]);
-                const SLOTS: &[&[$crate::table::Slot]] =
-                    &[$(&[$($crate::table::names::slot(stringify!($n), INPUTS, OUTPUT)),+]),+];
-                let inputs: &[&$crate::Var] = &[self $(, $b)*];
+            $vis fn $name(
+                &self $(, $b: &$crate::Var)* $(, $c: Option<&$crate::Var>)? $($(, $attr: $ty)+)?
+            ) -> $crate::Result<function!(@vars $($y)?)> {
+                let inputs: smallvec::SmallVec<[&$crate::Var; 4]> =
+                    [Some(self) $(, Some($b))* $(, $c)?].into_iter().flatten().collect();
                 let $a = &*self.value_ref();
                 $(let $b = &*$b.value_ref();)*
+                $(let $c = $c.map(|v| v.value()); let $c = $c.as_ref();)?
                 $($($before)*)?
-                let value: foldback_tensor::Tensor = $value?;
-                let slots = $crate::table::functions::slots(inputs, SLOTS);
-                Ok($crate::record::record_one($crate::table::names::shown(stringify!($name)), inputs, value, &slots, move || {
+                let value: function!(@values $($y)?) = $value?;
+                let slots = $crate::table::functions::slots(
+                    &inputs,
+                    function!(@reads [$a $($b)* $($c)?] [$($y)?] $([($($plain)?) [$($($n),+)?]])+),
+                );
+                let values = function!(@list value, $($y)?);
+                let vars = $crate::record::record_function(&$rows::$name, &inputs, values, &slots, move || {
                     Box::new(move |ctx: &$crate::gradient::Context<'_>| {
                         let mut gradients = smallvec::SmallVec::new();
-                        let mut input = 0;
-                        $(
-                            gradients.push(if ctx.needs(input) {
-                                $(let $n = &ctx.value($crate::table::names::slot(stringify!($n), INPUTS, OUTPUT));)+
-                                Some($crate::gradient::Flow::from($gradient?))
-                            } else {
-                                None
-                            });
-                            input += 1;
-                        )+
-                        let _ = input;
+                        function!(@flows ctx, gradients, [$a $($b)* $($c)?] [$($y)?]
+                            $([($($plain)?) [$($($n),+)?] ($($gradient)?)])+);
+                        gradients.truncate(ctx.inputs());
                         Ok(gradients)
                     })
-                }))
+                });
+                Ok(function!(@unlist vars, $($y)?))
             }
         )*}
+    };
 
-        /// This file's rows.
-        pub(crate) static ROWS: &[$crate::table::Row] = &[$(
-            $crate::table::Row {
-                name: stringify!($name),
-                samples: $crate::table::samples::Samples::Listed(&[$(
-                    $crate::table::Sample {
-                        label: $label,
-                        inputs: &[$($crate::table::InputSpec { shape: &[$($dim),*], domain: $crate::table::Domain::$domain }),+],
-                        run: |$arg| $run,
-                    }
-                ),+]),
-            }
-        ),*];
+    (@rows $rows:ident $($name:ident {
+        $($label:literal: [$([$($dim:literal),*] $domain:ident),+] |$arg:ident| $run:expr;)+
+    })*) => {
+        /// This file's rows of functions, each under its name.
+        #[allow(non_upper_case_globals)]
+        mod $rows {
+            #[allow(unused_imports)]
+            use super::*;
+            $(
+                pub(super) static $name: $crate::table::Row = $crate::table::Row {
+                    name: stringify!($name),
+                    vars: $crate::table::NONE,
+                    number: $crate::table::NONE,
+                    left: $crate::table::NONE,
+                    samples: &[$crate::table::Samples::Listed(&[$(
+                        $crate::table::Sample {
+                            label: $label,
+                            inputs: &[$($crate::table::InputSpec {
+                                shape: &[$($dim),*],
+                                domain: $crate::table::Domain::$domain,
+                            }),+],
+                            run: |$arg| $run,
+                        }
+                    ),+])],
+                    with_number: None,
+                    also: None,
+                };
+            )*
+            pub(in crate::table) static ALL: &[&$crate::table::Row] = &[$(&$name),*];
+        }
+    };
+
+    // One output is a variable, several are a tuple.
+    (@vars $($y:ident)?) => { $crate::Var };
+    (@vars ($($y:ident $(: $g:ident)?),+)) => { ($(function!(@var $y)),+) };
+    (@var $y:ident) => { $crate::Var };
+    (@values $($y:ident)?) => { foldback_tensor::Tensor };
+    (@values ($($y:ident $(: $g:ident)?),+)) => { ($(function!(@tensor $y)),+) };
+    (@tensor $y:ident) => { foldback_tensor::Tensor };
+    (@list $value:ident, $($y:ident)?) => { smallvec::smallvec![$value] };
+    (@list $value:ident, ($($y:ident $(: $g:ident)?),+)) => {{
+        let ($($y),+) = $value;
+        smallvec::smallvec![$($y),+]
+    }};
+    (@unlist $vars:ident, $($y:ident)?) => { $vars.into_iter().next().expect("an operation has an output") };
+    (@unlist $vars:ident, ($($y:ident $(: $g:ident)?),+)) => {{
+        let mut vars = $vars.into_iter();
+        $(let $y = vars.next().expect("an operation has all its outputs");)+
+        ($($y),+)
+    }};
+
+    (@reads $xs:tt $ys:tt $([$plain:tt $n:tt])+) => { &[$(function!(@read $xs $ys $plain $n)),+] };
+    (@read $xs:tt $ys:tt (g) []) => { &[] };
+    (@read $xs:tt $ys:tt () $n:tt) => { $crate::table::macros::slots!($xs [] $ys $n) };
+
+    (@flows $ctx:ident, $gradients:ident, $xs:tt $ys:tt $([$plain:tt $n:tt $gradient:tt])+) => {
+        $(
+            let flow = function!(@flow $ctx, $gradients.len(), $xs $ys $plain $n $gradient);
+            $gradients.push(flow);
+        )+
+    };
+
+    (@flow $ctx:ident, $input:expr, $xs:tt $ys:tt (g) [] ()) => {
+        Some($crate::gradient::Flow::Value($ctx.value($crate::table::Slot::Grad(0))))
+    };
+    (@flow $ctx:ident, $input:expr, $xs:tt $ys:tt () [$($n:ident),+] ($gradient:expr)) => {
+        if $ctx.needs($input) {
+            $(let $n = &$ctx.value($crate::table::macros::slots!($xs [] $ys [$n])[0]);)+
+            Some($crate::gradient::Flow::from($gradient?))
+        } else {
+            None
+        }
     };
 }
 pub(crate) use function;
+
+/// Rows of functions of a list of operands.
+///
+/// ```text
+/// in rows;
+/// pub fn name(values; attribute: Type) { what to compute once } = value;
+///     d each: |g, i| the gradient of operand number i;
+///     check { ... }
+/// ```
+macro_rules! function_of_list {
+    (in $rows:ident; $(
+        $(#[$doc:meta])*
+        $vis:vis fn $name:ident($values:ident $(; $($attr:ident: $ty:ty),+)?) $({ $($before:stmt;)* })? = $value:expr;
+        d each: |$g:ident, $i:ident| $gradient:expr;
+        check { $($label:literal: [$([$($dim:literal),*] $domain:ident),+] |$arg:ident| $run:expr;)+ }
+    )*) => {
+        $crate::table::macros::function!(@rows $rows $($name { $($label: [$([$($dim),*] $domain),+] |$arg| $run;)+ })*);
+
+        impl $crate::Var {$(
+            $(#[$doc])*
+            #[track_caller]
+            $vis fn $name(vars: &[&$crate::Var] $($(, $attr: $ty)+)?) -> $crate::Result<$crate::Var> {
+                let values: Vec<foldback_tensor::Tensor> = vars.iter().map(|v| v.value()).collect();
+                let $values: Vec<&foldback_tensor::Tensor> = values.iter().collect();
+                $($($before)*)?
+                let value = smallvec::smallvec![$value?];
+                let mut vars = $crate::record::record_function(&$rows::$name, vars, value, &[], move || {
+                    Box::new(move |ctx: &$crate::gradient::Context<'_>| {
+                        let $g = &ctx.value($crate::table::Slot::Grad(0));
+                        let gradient = |$i: usize| -> $crate::Result<_> {
+                            if ctx.needs($i) { Ok(Some($crate::gradient::Flow::Value($gradient?))) } else { Ok(None) }
+                        };
+                        (0..ctx.inputs()).map(gradient).collect()
+                    })
+                });
+                Ok(vars.remove(0))
+            }
+        )*}
+    };
+}
+pub(crate) use function_of_list;

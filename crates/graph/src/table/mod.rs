@@ -23,49 +23,147 @@ mod samples;
 mod softmax;
 mod views;
 
-use foldback_tensor::{Shape, Tensor};
+use foldback_tensor::kernel::{BlockKernel, FloatKernel, Formula};
+use foldback_tensor::{Block, BlockMut};
 
 use crate::error::Result;
+use crate::traced::{Traced, trace};
 use crate::var::Var;
 
 pub use samples::{Domain, InputSpec, OwnedSample, Row, Sample};
+pub(crate) use samples::Samples;
 
-/// The gradients of a row of pointwise formulas.
+/// The gradients of one form of a row of pointwise formulas.
+#[derive(Debug)]
 pub(crate) struct Rule {
     pub(crate) name: &'static str,
-    /// one per input, in order
-    pub(crate) gradients: &'static [Gradient],
+    /// one per input, in order; none for an input that has no gradient, such as a condition
+    pub(crate) gradients: &'static [Option<Gradient>],
 }
+
+/// A form that a row does not have.
+pub(crate) const NONE: Rule = Rule { name: "nothing", gradients: &[] };
 
 /// A rule without inputs, for nodes that are being taken apart.
-pub(crate) static NOTHING: Rule = Rule { name: "nothing", gradients: &[] };
-
-/// Evaluates a formula: parameters, operands, the shape to fold to, and what waits there already.
-type Fold = fn(&[f64; 2], &[&Tensor], &Shape, Option<Tensor>) -> foldback_tensor::Result<Tensor>;
+pub(crate) static NOTHING: Rule = NONE;
 
 /// The gradient of one input.
+#[derive(Debug)]
 pub(crate) struct Gradient {
-    /// what the formula takes, in order, and so what a node must save for it
-    pub(crate) operands: &'static [Slot],
-    /// whether the formula is `g` itself
-    pub(crate) passes: bool,
-    /// evaluates the formula and folds the result to a shape, adding what waits there already
-    pub(crate) fold: Fold,
-    /// the formula as a kernel, to be evaluated together with others
-    pub(crate) kernel: fn(&[f64; 2]) -> Box<dyn foldback_tensor::kernel::BlockKernel>,
-    /// records the formula
-    pub(crate) trace: fn(&[f64; 2], &[&Var]) -> Result<Var>,
+    /// what the formula reads, in order, and so what a node must save for it
+    pub(crate) reads: &'static [Slot],
+    /// none if it is the incoming gradient itself
+    pub(crate) formula: Option<&'static dyn RowFormula>,
 }
 
-/// Something a formula takes.
+impl Gradient {
+    /// The incoming gradient itself.
+    pub(crate) const PASSES: Gradient = Gradient { reads: &[], formula: None };
+}
+
+/// A formula of a row behind a pointer, for whichever numbers it is evaluated at.
+pub(crate) trait RowFormula: Sync + std::fmt::Debug {
+    /// The loop over blocks of what the formula reads.
+    fn run(&self, params: &[f64; 2], inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]);
+    /// Records it.
+    fn trace(&self, params: &[f64; 2], reads: &[&Var]) -> Result<Var>;
+}
+
+/// A formula made of a row's numbers and parameters.
+pub(crate) struct Written<F, const N: usize>(pub(crate) fn([f64; 2]) -> F);
+
+impl<F, const N: usize> std::fmt::Debug for Written<F, N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a formula of {N}")
+    }
+}
+
+impl<F: Formula<N>, const N: usize> RowFormula for Written<F, N> {
+    fn run(&self, params: &[f64; 2], inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
+        FloatKernel((self.0)(*params)).run(inputs, outputs);
+    }
+
+    fn trace(&self, params: &[f64; 2], reads: &[&Var]) -> Result<Var> {
+        let formula = (self.0)(*params);
+        trace(reads, &|x| formula.eval::<Traced>(std::array::from_fn(|i| x[i])))
+    }
+}
+
+/// A formula with its numbers and parameters, as the iterator calls it.
+pub(crate) struct RowKernel<'a> {
+    pub(crate) formula: &'static dyn RowFormula,
+    pub(crate) params: &'a [f64; 2],
+}
+
+impl BlockKernel for RowKernel<'_> {
+    fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
+        self.formula.run(self.params, inputs, outputs);
+    }
+}
+
+/// Something a formula names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Slot {
-    /// the gradient of the output
-    Grad,
+    /// the gradient of an output, by its number
+    Grad(usize),
     /// an input, by its number
     Input(usize),
     /// an output, by its number
     Output(usize),
+    /// an operand that is a number, by its place among the rule's numbers
+    Number(usize),
+}
+
+impl Slot {
+    const fn is_number(self) -> bool {
+        matches!(self, Slot::Number(_))
+    }
+
+    /// How many of these are operands, and not numbers.
+    pub(crate) const fn count_operands(slots: &[Slot]) -> usize {
+        let (mut count, mut i) = (0, 0);
+        while i < slots.len() {
+            count += !slots[i].is_number() as usize;
+            i += 1;
+        }
+        count
+    }
+
+    /// Those that are operands.
+    pub(crate) const fn operands<const N: usize>(slots: &[Slot]) -> [Slot; N] {
+        let mut operands = [Slot::Grad(0); N];
+        let (mut count, mut i) = (0, 0);
+        while i < slots.len() {
+            if !slots[i].is_number() {
+                operands[count] = slots[i];
+                count += 1;
+            }
+            i += 1;
+        }
+        operands
+    }
+
+    /// The place of this among the operands of a formula that reads these. A number has none.
+    pub(crate) const fn place(self, slots: &[Slot]) -> usize {
+        if self.is_number() {
+            return 0;
+        }
+        let (mut place, mut i) = (0, 0);
+        while i < slots.len() {
+            match (self, slots[i]) {
+                (Slot::Grad(a), Slot::Grad(b))
+                | (Slot::Input(a), Slot::Input(b))
+                | (Slot::Output(a), Slot::Output(b))
+                    if a == b =>
+                {
+                    return place;
+                }
+                _ => place += !slots[i].is_number() as usize,
+            }
+            i += 1;
+        }
+        panic!("a formula has a place for everything it names")
+    }
 }
 
 /// Every row of the table, for tests that walk it.
@@ -74,76 +172,8 @@ pub(crate) enum Slot {
 /// assert!(foldback_graph::rows().any(|row| row.name == "tanh"));
 /// ```
 pub fn rows() -> impl Iterator<Item = &'static Row> {
-    [arithmetic::ROWS, elementary::ROWS, reduce::ROWS, views::ROWS, linalg::ROWS, index::ROWS]
+    [arithmetic::ALL, elementary::ALL, reduce::ALL, views::ALL, linalg::ALL, index::ALL, index::JOINS]
         .into_iter()
         .flatten()
-}
-
-/// Used by the macros: what is known about names at compile time.
-pub(crate) mod names {
-    use super::Slot;
-
-    const fn same(a: &str, b: &str) -> bool {
-        let (a, b) = (a.as_bytes(), b.as_bytes());
-        if a.len() != b.len() {
-            return false;
-        }
-        let mut i = 0;
-        while i < a.len() {
-            if a[i] != b[i] {
-                return false;
-            }
-            i += 1;
-        }
-        true
-    }
-
-    /// The name that users see: a row for variables and one for numbers are one operation to them.
-    pub(crate) const fn shown(row: &'static str) -> &'static str {
-        let kinds = ["_vars", "_number", "_numbers", "_shape", "_biased", "_unbiased"];
-        let mut i = 0;
-        while i < kinds.len() {
-            if row.len() > kinds[i].len() {
-                let (name, kind) = row.split_at(row.len() - kinds[i].len());
-                if same(kind, kinds[i]) {
-                    return name;
-                }
-            }
-            i += 1;
-        }
-        row
-    }
-
-    /// What a name in a row stands for; a name that is none of them does not compile.
-    pub(crate) const fn slot(name: &str, inputs: &[&str], output: &str) -> Slot {
-        if same(name, "g") {
-            return Slot::Grad;
-        }
-        if same(name, output) {
-            return Slot::Output(0);
-        }
-        let mut i = 0;
-        while i < inputs.len() {
-            if same(name, inputs[i]) {
-                return Slot::Input(i);
-            }
-            i += 1;
-        }
-        panic!("a gradient names something that is neither g, an input nor the output of its row")
-    }
-
-    /// Whether a formula is its gradient unchanged.
-    pub(crate) const fn passes(slots: &[Slot], formula: &str) -> bool {
-        slots.len() == 1 && same(formula, "g")
-    }
-
-    /// Refuses rows whose gradients are not those of the inputs, in order.
-    pub(crate) const fn check(inputs: &[&str], gradients: &[&str]) {
-        assert!(inputs.len() == gradients.len(), "a row needs one gradient per input");
-        let mut i = 0;
-        while i < inputs.len() {
-            assert!(same(inputs[i], gradients[i]), "a row's gradients stand in the order of its inputs");
-            i += 1;
-        }
-    }
+        .copied()
 }

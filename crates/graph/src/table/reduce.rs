@@ -1,17 +1,17 @@
 //! Rows of reductions.
 
-use foldback_tensor::{Axes, Shape, Tensor, kernel};
-use smallvec::SmallVec;
+use foldback_tensor::kernel::{self, Reduction};
+use foldback_tensor::{Axes, Shape, Tensor};
 
-use super::functions::{product_of_others, reduced_count, scatter_back, with_reduced_axes};
+use super::functions::{product_of_others, scatter_back};
 use super::macros::function;
 use super::softmax::{cross_entropy_backward, log_softmax_backward, share_by_exponential, softmax_backward};
-use crate::error::{Error, Result};
-use crate::gradient::{Context, Flow};
-use crate::record::record_function;
+use crate::error::Result;
 use crate::var::Var;
 
 function! {
+    in rows;
+
     /// The sum over `axes` (`1`, `[0, -1]`, `..` for all).
     ///
     /// Saves nothing. Its gradient is the incoming one expanded, so it stays one number per sum in memory.
@@ -28,9 +28,9 @@ function! {
     /// ```
     pub fn sum(a; axes: impl Into<Axes>, keepdim: bool) {
         let axes: Axes = axes.into();
-        let shape = a.shape().clone();
+        let r = kernel::reduction("sum", &[a], &axes)?;
     } = a.sum(&axes, keepdim);
-        d a: |g| with_reduced_axes(g, &shape, &axes, keepdim)?.expand(&shape);
+        d a: |g| unreduced(g, &r)?.expand(&r.full);
         check {
             "rows": [[2, 3] Any] |x| x[0].sum(0, false);
             "columns, kept": [[2, 3] Any] |x| x[0].sum(-1, true);
@@ -55,15 +55,12 @@ function! {
     /// ```
     pub fn mean(a; axes: impl Into<Axes>, keepdim: bool) {
         let axes: Axes = axes.into();
-        let shape = a.shape().clone();
+        let r = kernel::reduction("mean", &[a], &axes)?;
     } = a.mean(&axes, keepdim);
         // Divided before it is expanded; where there are no elements, not at all.
         d a: |g| {
-            let share = match reduced_count(&shape, &axes) {
-                0 => g.clone(),
-                count => g.div(count as f64)?,
-            };
-            with_reduced_axes(&share, &shape, &axes, keepdim)?.expand(&shape)
+            let share = if r.count == 0 { g.clone() } else { g.div(r.count as f64)? };
+            unreduced(&share, &r)?.expand(&r.full)
         };
         check {
             "rows": [[2, 3] Any] |x| x[0].mean(0, false);
@@ -86,16 +83,16 @@ function! {
     /// ```
     pub fn prod(a; axes: impl Into<Axes>, keepdim: bool) {
         let axes: Axes = axes.into();
-        let shape = a.shape().clone();
+        let r = kernel::reduction("prod", &[a], &axes)?;
     } = a.prod(&axes, keepdim) => y;
         d a: |g, a, y| {
-            let g = with_reduced_axes(g, &shape, &axes, keepdim)?;
+            let g = unreduced(g, &r)?;
             if a.rank() == 0 {
                 Ok(g)
             } else if a.value_ref().eq(0.0)?.any(.., false)?.item()? {
-                g.mul(&product_of_others(a, &axes)?)
+                g.mul(&product_of_others(a, &r)?)
             } else {
-                g.mul(&with_reduced_axes(y, &shape, &axes, keepdim)?.div(a)?)
+                g.mul(&unreduced(y, &r)?.div(a)?)
             }
         };
         check {
@@ -121,9 +118,9 @@ function! {
     /// ```
     pub fn var_with(a; axes: impl Into<Axes>, correction: f64, keepdim: bool) {
         let axes: Axes = axes.into();
-        let shape = a.shape().clone();
+        let r = kernel::reduction("var", &[a], &axes)?;
     } = a.var_with(&axes, correction, keepdim);
-        d a: |g, a| spread_back(&with_reduced_axes(g, &shape, &axes, keepdim)?, a, &axes, correction);
+        d a: |g, a| spread_back(&unreduced(g, &r)?, a, &r, &axes, correction);
         check {
             "rows": [[3, 2] Any] |x| x[0].var_with(0, 1.0, false);
             "all, without correction": [[2, 3] Any] |x| x[0].var_with(.., 0.0, true);
@@ -144,11 +141,11 @@ function! {
     /// ```
     pub fn std_with(a; axes: impl Into<Axes>, correction: f64, keepdim: bool) {
         let axes: Axes = axes.into();
-        let shape = a.shape().clone();
+        let r = kernel::reduction("std", &[a], &axes)?;
     } = a.std_with(&axes, correction, keepdim) => y;
         d a: |g, a, y| {
             let root = y.eq(0.0)?.where_cond(0.0, &g.div(&y.mul(2.0)?)?)?;
-            spread_back(&with_reduced_axes(&root, &shape, &axes, keepdim)?, a, &axes, correction)
+            spread_back(&unreduced(&root, &r)?, a, &r, &axes, correction)
         };
         check {
             "rows": [[3, 2] Distinct] |x| x[0].std_with(0, 1.0, false);
@@ -170,9 +167,9 @@ function! {
     /// ```
     pub fn amax(a; axes: impl Into<Axes>, keepdim: bool) {
         let axes: Axes = axes.into();
-        let shape = a.shape().clone();
+        let r = kernel::reduction("amax", &[a], &axes)?;
     } = a.amax(&axes, keepdim) => y;
-        d a: |g, a, y| share_among_equals(g, a, y, &shape, &axes, keepdim);
+        d a: |g, a, y| share_among_equals(&unreduced(g, &r)?, a, &unreduced(y, &r)?, &axes);
         check {
             "rows": [[3, 2] Distinct] |x| x[0].amax(0, false);
             "all, kept": [[2, 3] Distinct] |x| x[0].amax(.., true);
@@ -193,9 +190,9 @@ function! {
     /// ```
     pub fn amin(a; axes: impl Into<Axes>, keepdim: bool) {
         let axes: Axes = axes.into();
-        let shape = a.shape().clone();
+        let r = kernel::reduction("amin", &[a], &axes)?;
     } = a.amin(&axes, keepdim) => y;
-        d a: |g, a, y| share_among_equals(g, a, y, &shape, &axes, keepdim);
+        d a: |g, a, y| share_among_equals(&unreduced(g, &r)?, a, &unreduced(y, &r)?, &axes);
         check {
             "rows": [[3, 2] Distinct] |x| x[0].amin(0, false);
             "all, kept": [[2, 3] Distinct] |x| x[0].amin(.., true);
@@ -252,11 +249,11 @@ function! {
     /// ```
     pub fn logsumexp(a; axes: impl Into<Axes>, keepdim: bool) {
         let axes: Axes = axes.into();
-        let shape = a.shape().clone();
+        let r = kernel::reduction("logsumexp", &[a], &axes)?;
     } = a.logsumexp(&axes, keepdim) => y;
         d a: |g, a, y| {
-            let y = with_reduced_axes(y, &shape, &axes, keepdim)?;
-            share_by_exponential(&with_reduced_axes(g, &shape, &axes, keepdim)?, a, &y)
+            let y = unreduced(y, &r)?;
+            share_by_exponential(&unreduced(g, &r)?, a, &y)
         };
         check {
             "rows": [[3, 2] Any] |x| x[0].logsumexp(0, false);
@@ -320,7 +317,7 @@ function! {
     pub fn cross_entropy(a; classes: &Tensor) {
         let classes = classes.clone();
         let (losses, norms) = kernel::cross_entropy(a, &classes)?;
-    } = Ok::<Tensor, Error>(losses);
+    } = Ok::<_, crate::Error>(losses);
         d a: |g, a| cross_entropy_backward(g, a, &classes, &norms);
         check {
             "a matrix": [[3, 4] Any] |x| x[0].cross_entropy(&foldback_tensor::tensor![1, 3, 1; i64]);
@@ -329,22 +326,90 @@ function! {
             "nothing": [[0, 3] Any] |x| x[0].cross_entropy(&Tensor::zeros([0], foldback_tensor::DType::I64));
         }
 
-    fn sum_to_shape(a; shape: Shape) { let own = a.shape().clone(); } = a.sum_to(&shape);
+    /// Sums down to `shape`, from which this could have been broadcast: leading axes and axes of size 1.
+    ///
+    /// # Errors
+    /// `Tensor` if `shape` does not broadcast to this shape.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![[1.0, 2.0], [3.0, 4.0]].requires_grad();
+    /// assert_eq!(x.sum_to([2, 1])?.value(), tensor![[3.0], [7.0]]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn sum_to(a; shape: impl Into<Shape>) {
+        let shape: Shape = shape.into();
+        let own = a.shape().clone();
+    } = a.sum_to(&shape);
         d a: |g| g.expand(&own);
         check {
-            "leading": [[2, 3] Any] |x| x[0].sum_to_shape([3].into());
-            "size 1": [[2, 3] Any] |x| x[0].sum_to_shape([2, 1].into());
-            "both": [[2, 3, 4] Any] |x| x[0].sum_to_shape([1, 4].into());
-            "a number": [[2, 3] Any] |x| x[0].sum_to_shape(().into());
+            "leading": [[2, 3] Any] |x| x[0].sum_to([3]);
+            "size 1": [[2, 3] Any] |x| x[0].sum_to([2, 1]);
+            "both": [[2, 3, 4] Any] |x| x[0].sum_to([1, 4]);
+            "a number": [[2, 3] Any] |x| x[0].sum_to(());
+            "itself": [[2, 3] Any] |x| x[0].sum_to([2, 3]);
+        }
+
+    /// The largest elements along an axis, and their indices (which require no gradient): PyTorch's `max(dim)`.
+    /// The gradient goes to the first among equals.
+    ///
+    /// # Errors
+    /// `Tensor` if the axis does not exist or has size 0.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![[1.0, 5.0], [7.0, 7.0]].requires_grad();
+    /// let (values, indices) = x.max_with_indices(1, false)?;
+    /// values.sum(.., false)?.backward()?;
+    /// assert_eq!(indices.value(), tensor![1, 0; i64]);
+    /// assert_eq!(x.grad(), Some(tensor![[0.0, 1.0], [1.0, 0.0]]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn max_with_indices(a; axis: isize, keepdim: bool) { let shape = a.shape().clone(); }
+        = a.max_with_indices(axis, keepdim) => (y: g, indices);
+        d a: |g, indices| scatter_back(g, &indices.value_ref(), &shape, axis, keepdim);
+        check {
+            "rows": [[3, 2] Distinct] |x| Ok(x[0].max_with_indices(0, false)?.0);
+            "columns, kept": [[2, 3] Distinct] |x| Ok(x[0].max_with_indices(-1, true)?.0);
+            "a number": [[] Any] |x| Ok(x[0].max_with_indices(0, false)?.0);
+        }
+
+    /// The smallest elements along an axis, and their indices, as [`Var::max_with_indices`].
+    ///
+    /// # Errors
+    /// As [`Var::max_with_indices`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let (values, _) = tensor![[1.0, 5.0], [7.0, 7.0]].requires_grad().min_with_indices(1, false)?;
+    /// assert_eq!(values.value(), tensor![1.0, 7.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn min_with_indices(a; axis: isize, keepdim: bool) { let shape = a.shape().clone(); }
+        = a.min_with_indices(axis, keepdim) => (y: g, indices);
+        d a: |g, indices| scatter_back(g, &indices.value_ref(), &shape, axis, keepdim);
+        check {
+            "rows": [[3, 2] Distinct] |x| Ok(x[0].min_with_indices(0, false)?.0);
+            "columns, kept": [[2, 3] Distinct] |x| Ok(x[0].min_with_indices(-1, true)?.0);
+            "a number": [[] Any] |x| Ok(x[0].min_with_indices(0, false)?.0);
         }
 }
 
+pub(super) use rows::ALL;
+
+/// A reduced value with the axes that a reduction dropped, as axes of size 1.
+fn unreduced(v: &Var, r: &Reduction) -> Result<Var> {
+    if v.shape() == r.kept { Ok(v.clone()) } else { v.reshape(&r.kept) }
+}
+
 /// The gradient of an extreme: equal elements get equal parts.
-fn share_among_equals(g: &Var, a: &Var, y: &Var, shape: &Shape, axes: &Axes, keepdim: bool) -> Result<Var> {
-    let y = with_reduced_axes(y, shape, axes, keepdim)?;
+fn share_among_equals(g: &Var, a: &Var, y: &Var, axes: &Axes) -> Result<Var> {
     let mask = a.detach().eq(&y.detach())?.to_dtype(g.dtype());
     let count = mask.sum(axes, true)?;
-    with_reduced_axes(g, shape, axes, keepdim)?.mul(&mask)?.div(&count)
+    g.mul(&mask)?.div(&count)
 }
 
 /// The gradient of the extreme of all elements, in equal shares.
@@ -358,8 +423,8 @@ fn share_among_largest(g: &Var, a: &Var, y: &Var) -> Result<Var> {
 /// The gradient of a variance: `2 / (n - correction) * g * (a - mean)`.
 ///
 /// Over all axes, and without degrees of freedom, it is infinite, or NaN where an element equals the mean, as PyTorch's.
-fn spread_back(g: &Var, a: &Var, axes: &Axes, correction: f64) -> Result<Var> {
-    let freedom = reduced_count(&a.shape(), axes) as f64 - correction;
+fn spread_back(g: &Var, a: &Var, r: &Reduction, axes: &Axes, correction: f64) -> Result<Var> {
+    let freedom = r.count as f64 - correction;
     if (*axes == Axes::All || a.rank() == 0) && freedom <= 0.0 {
         let own = a.detach();
         let infinite = Tensor::full((), f64::INFINITY, a.dtype());
@@ -369,28 +434,6 @@ fn spread_back(g: &Var, a: &Var, axes: &Axes, correction: f64) -> Result<Var> {
 }
 
 impl Var {
-    /// Sums down to `shape`, from which this could have been broadcast: leading axes and axes of size 1.
-    ///
-    /// # Errors
-    /// `Tensor` if `shape` does not broadcast to this shape.
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// let x = tensor![[1.0, 2.0], [3.0, 4.0]].requires_grad();
-    /// assert_eq!(x.sum_to([2, 1])?.value(), tensor![[3.0], [7.0]]);
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn sum_to(&self, shape: impl Into<Shape>) -> Result<Var> {
-        let shape = shape.into();
-        if self.shape() == shape && self.dtype().is_float() {
-            Ok(self.clone())
-        } else {
-            self.sum_to_shape(shape)
-        }
-    }
-
     /// The variance over `axes` with Bessel's correction: divided by `n - 1`.
     ///
     /// # Errors
@@ -421,70 +464,6 @@ impl Var {
     #[track_caller]
     pub fn std(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Var> {
         self.std_with(axes, 1.0, keepdim)
-    }
-
-    /// The largest elements along an axis, and their indices (which require no gradient): PyTorch's `max(dim)`.
-    /// The gradient goes to the first among equals.
-    ///
-    /// # Errors
-    /// `Tensor` if the axis does not exist or has size 0.
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// let x = tensor![[1.0, 5.0], [7.0, 7.0]].requires_grad();
-    /// let (values, indices) = x.max_with_indices(1, false)?;
-    /// values.sum(.., false)?.backward()?;
-    /// assert_eq!(indices.value(), tensor![1, 0; i64]);
-    /// assert_eq!(x.grad(), Some(tensor![[0.0, 1.0], [1.0, 0.0]]));
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn max_with_indices(&self, axis: isize, keepdim: bool) -> Result<(Var, Var)> {
-        let found = self.value_ref().max_with_indices(axis, keepdim)?;
-        Ok(self.record_picked("max", found, axis, keepdim))
-    }
-
-    /// The smallest elements along an axis, and their indices, as [`Var::max_with_indices`].
-    ///
-    /// # Errors
-    /// As [`Var::max_with_indices`].
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// let (values, _) = tensor![[1.0, 5.0], [7.0, 7.0]].requires_grad().min_with_indices(1, false)?;
-    /// assert_eq!(values.value(), tensor![1.0, 7.0]);
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn min_with_indices(&self, axis: isize, keepdim: bool) -> Result<(Var, Var)> {
-        let found = self.value_ref().min_with_indices(axis, keepdim)?;
-        Ok(self.record_picked("min", found, axis, keepdim))
-    }
-
-    #[track_caller]
-    fn record_picked(
-        &self,
-        name: &'static str,
-        found: (Tensor, Tensor),
-        axis: isize,
-        keepdim: bool,
-    ) -> (Var, Var) {
-        let (values, indices) = found;
-        let (shape, index) = (self.shape(), indices.clone());
-        let outputs = smallvec::smallvec![values, indices];
-        let mut vars = record_function(name, &[self], outputs, &[], move || {
-            Box::new(move |ctx: &Context<'_>| {
-                let gradient = match &ctx.grads[0] {
-                    Some(g) => Some(Flow::Value(scatter_back(g, &index, &shape, axis, keepdim)?)),
-                    None => None,
-                };
-                Ok(SmallVec::from_iter([gradient]))
-            })
-        });
-        let indices = vars.remove(1);
-        (vars.remove(0), indices)
     }
 
     /// The index of the largest element, see [`Tensor::argmax`]. Requires no gradient.

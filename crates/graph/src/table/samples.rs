@@ -1,5 +1,6 @@
 //! Where to try a row: shapes and domains for the tests that walk the table.
 
+use super::Rule;
 use crate::error::Result;
 use crate::var::Var;
 
@@ -45,7 +46,17 @@ pub struct Sample {
 pub struct Row {
     /// the name of the operation, and of the method
     pub name: &'static str,
-    pub(crate) samples: Samples,
+    /// the formulas of a pointwise row
+    pub(crate) vars: Rule,
+    /// those of its form with numbers for all operands but the first
+    pub(crate) number: Rule,
+    /// those of its form with a number on the left
+    pub(crate) left: Rule,
+    pub(crate) samples: &'static [Samples],
+    /// where to try the form with numbers
+    pub(crate) with_number: Option<Samples>,
+    /// where to try a further form
+    pub(crate) also: Option<Samples>,
 }
 
 /// How a row says where it is to be tried.
@@ -83,12 +94,18 @@ const THREE: &[&[&[usize]]] = &[
 impl Row {
     /// Whether the gradients are formulas that the engine folds without storing them.
     pub fn is_pointwise(&self) -> bool {
-        matches!(self.samples, Samples::Pointwise { .. })
+        !self.vars.gradients.is_empty()
     }
 
-    /// Every way to try it.
+    /// Every way to try it, in all its forms.
     pub fn samples(&self) -> Vec<OwnedSample> {
-        match &self.samples {
+        self.samples.iter().chain(&self.with_number).chain(&self.also).flat_map(Samples::each).collect()
+    }
+}
+
+impl Samples {
+    fn each(&self) -> Vec<OwnedSample> {
+        match self {
             Samples::Pointwise { domains, run } => {
                 let shapes = [ONE, TWO, THREE][domains.len() - 1];
                 let sample = |s: &&[&[usize]]| OwnedSample {
