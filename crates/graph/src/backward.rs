@@ -242,7 +242,10 @@ pub fn value_and_grad(
     f: impl FnOnce(&[Var]) -> Result<Var>,
     inputs: &[&Tensor],
 ) -> Result<(Tensor, Vec<Tensor>)> {
-    let leaves = inputs.iter().map(|t| Var::leaf((*t).clone())).collect::<Result<Vec<Var>>>()?;
+    let mut leaves = Vec::with_capacity(inputs.len());
+    for &t in inputs {
+        leaves.push(Var::leaf(t.clone())?);
+    }
     let value = f(&leaves)?;
     let inputs: Vec<&Var> = leaves.iter().collect();
     let grads = Grad::new(&[&value], &inputs).materialize_grads(true).run()?;

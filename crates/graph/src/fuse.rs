@@ -251,8 +251,7 @@ fn apply(
     let tracked = vars.iter().zip(formula.made_of()).filter(|v| v.0.requires_grad());
     let names = tracked.filter_map(|v| v.1).fold(Names::NONE, Names::and_of);
     // Place 0 of what a gradient is made of is the incoming gradient.
-    let slots: PerOperand<Slot> =
-        (0..vars.len()).filter(|&k| names.has(k + 1)).map(Slot::Input).collect();
+    let slots: PerOperand<Slot> = (0..vars.len()).filter(|&k| names.has(k + 1)).map(Slot::Input).collect();
     let function = function(Backward { name, reduced });
     let vars: SmallVec<[&Var; 8]> = vars.iter().collect();
     Ok(record_one(name, &vars, value, &slots, || function))

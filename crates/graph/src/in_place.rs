@@ -17,7 +17,9 @@ macro_rules! in_place {
             #[track_caller]
             pub fn $name<'a>(&mut self, $($arg: impl Into<in_place!(@type $kind)>),+) -> Result<()> {
                 $(let $arg: in_place!(@type $kind) = $arg.into();)+
-                self.rebind(stringify!($name), |own| own.$plain($($arg),+))
+                self.expect_rebinds(stringify!($name))?;
+                let new = self.$plain($($arg),+)?;
+                self.rebind(stringify!($name), new)
             }
         )*}
     };

@@ -14,6 +14,8 @@ mod fuse;
 mod gradient;
 mod hooks;
 mod in_place;
+#[cfg(test)]
+mod lines;
 mod mode;
 mod node;
 mod operators;

@@ -6,7 +6,7 @@ use std::panic::Location;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use foldback_tensor::{DType, Shape, Tensor};
+use foldback_tensor::{DType, Shape, Tensor, or_panic};
 
 use crate::error::{Error, Result};
 use crate::hooks::{HookHandle, Hooks};
@@ -89,7 +89,7 @@ pub trait RequiresGrad {
 impl RequiresGrad for Tensor {
     #[track_caller]
     fn requires_grad(self) -> Var {
-        Var::leaf(self).unwrap_or_else(|e| panic!("{e}"))
+        or_panic(Var::leaf(self))
     }
 }
 
@@ -418,9 +418,8 @@ impl Var {
         }
     }
 
-    /// Rebinds this handle to the result of an in-place operation, which must have its shape; the type stays.
-    #[track_caller]
-    pub(crate) fn rebind(&mut self, op: &'static str, f: impl FnOnce(&Var) -> Result<Var>) -> Result<()> {
+    /// Refuses in-place operations on what they cannot be done to.
+    pub(crate) fn expect_rebinds(&self, op: &'static str) -> Result<()> {
         let tracking_leaf = matches!(self.kind, VarKind::Leaf(_)) && self.requires_grad();
         if tracking_leaf && is_grad_enabled() {
             return Err(Error::LeafInPlace { op });
@@ -430,8 +429,13 @@ impl Var {
             let (shape, strides) = (own.shape().clone(), own.strides().to_vec());
             return Err(foldback_tensor::Error::Overlap { op, shape, strides }.into());
         }
-        drop(own);
-        let new = f(self)?;
+        Ok(())
+    }
+
+    /// Rebinds this handle to the result of an in-place operation, which must have its shape; the type stays.
+    // Not given a closure that makes the result: what it recorded would have no line of the caller's.
+    #[track_caller]
+    pub(crate) fn rebind(&mut self, op: &'static str, new: Var) -> Result<()> {
         if new.shape() != self.shape() {
             let (from, to) = (new.shape(), self.shape());
             let at = |s: &Shape, d: usize, rank: usize| (d + s.rank()).checked_sub(rank).map_or(1, |i| s[i]);

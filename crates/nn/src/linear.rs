@@ -3,7 +3,7 @@
 use std::fmt;
 
 use foldback_graph::{RequiresGrad, Var};
-use foldback_tensor::{DType, Generator, Tensor};
+use foldback_tensor::{DType, Generator, Tensor, or_panic};
 
 use crate::error::{Error, Result};
 use crate::init::{Init, Nonlinearity};
@@ -50,7 +50,7 @@ impl Linear {
     /// If the weight would be too large to address; [`LinearBuilder::build`] returns an error instead.
     #[track_caller]
     pub fn new(in_features: usize, out_features: usize) -> Linear {
-        Linear::builder(in_features, out_features).build().unwrap_or_else(|e| panic!("{e}"))
+        or_panic(Linear::builder(in_features, out_features).build())
     }
 
     /// A layer made to measure: without bias, in `f64`, from a generator of one's own, ...

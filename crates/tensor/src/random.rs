@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, Hasher};
 use crate::buffer::Storage;
 use crate::create::checked_room;
 use crate::dtype::{Block, BlockMut, DType, Element, Scalar};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, or_panic};
 use crate::kernels::{BlockKernel, FloatKernel, FloatOps, Formula, Real};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
@@ -208,15 +208,6 @@ constructors! {
     randperm, try_randperm(n: usize);
     errors "`TooLarge`.";
     example "randperm(4)", "let mut v = t.to_vec::<i64>().unwrap();\nv.sort();\nassert_eq!(v, [0, 1, 2, 3]);\n# let _ = DType::F32;";
-}
-
-/// Unwraps the result of a `try_` form, at the caller's line.
-#[track_caller]
-fn or_panic(made: Result<Tensor>) -> Tensor {
-    match made {
-        Ok(t) => t,
-        Err(e) => panic!("{e}"),
-    }
 }
 
 /// What all forms share.

@@ -407,6 +407,8 @@ impl Var {
     #[track_caller]
     pub fn slice_assign(&mut self, slices: impl Into<Slices>, value: &Var) -> Result<()> {
         let slices = slices.into();
-        self.rebind("slice_assign", |own| own.with_part(value, slices))
+        self.expect_rebinds("slice_assign")?;
+        let new = self.with_part(value, slices)?;
+        self.rebind("slice_assign", new)
     }
 }

@@ -5,7 +5,7 @@ mod values;
 
 use crate::buffer::Storage;
 use crate::dtype::{BlockMut, DType, Element, Scalar, with_block};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, or_panic};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 
@@ -32,15 +32,6 @@ pub(crate) fn checked_room(op: &'static str, shape: &Shape, dtype: DType) -> Res
         return Err(Error::TooLarge { op, shape: shape.clone() });
     }
     Ok(n)
-}
-
-/// Unwraps the result of a `try_` constructor for the form that panics, at the caller's line.
-#[track_caller]
-fn or_panic(made: Result<Tensor>) -> Tensor {
-    match made {
-        Ok(t) => t,
-        Err(e) => panic!("{e}"),
-    }
 }
 
 /// A constant of any type into every element of a block.

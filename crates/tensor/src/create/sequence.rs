@@ -1,9 +1,9 @@
 //! Numbers at equal distances: `arange` and `linspace`.
 
-use super::{checked_room, or_panic};
+use super::checked_room;
 use crate::buffer::Storage;
 use crate::dtype::{BlockMut, DType, Scalar};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, or_panic};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 

@@ -16,6 +16,7 @@ pub use crate::kernels::{
     NumKernel, Real, Update,
 };
 
+use super::warning;
 use crate::buffer::Storage;
 use crate::create::checked_len;
 use crate::dtype::{Block, DType};
@@ -29,14 +30,15 @@ use crate::threads::GRAIN;
 /// Evaluates a formula over broadcast operands, in their common floating-point type.
 ///
 /// # Errors
-/// `Broadcast` if the shapes do not fit together.
+/// `Broadcast` if the shapes do not fit together; `BroadcastRefused` where such broadcasting is refused.
+#[track_caller]
 pub fn evaluate<F: Formula<N>, const N: usize>(
     op: &'static str,
     formula: F,
     operands: [&Tensor; N],
 ) -> Result<Tensor> {
     let dtype = float_type(&operands);
-    let shape = common_shape(op, &operands)?;
+    let shape = wanted_shape(op, &operands)?;
     let operands = operands.map(|t| Operand::new(t, dtype));
     Ok(iter::map(&FloatKernel(formula), &operands, shape, dtype))
 }
@@ -250,12 +252,32 @@ pub(super) fn float_type(operands: &[&Tensor]) -> DType {
     operands.iter().fold(DType::Bool, |d, t| d.promote(t.dtype())).to_float()
 }
 
+/// [`common_shape`] of operands that a user has brought together: says or refuses what
+/// [`BroadcastWarning`](super::BroadcastWarning) asks for. A gradient's operands are not such.
+#[track_caller]
+pub(super) fn wanted_shape(op: &'static str, operands: &[&Tensor]) -> Result<Shape> {
+    let mut shape = operands.first().map_or_else(Shape::scalar, |t| t.shape().clone());
+    for t in operands.iter().skip(1) {
+        if *t.shape() != shape {
+            let next = common_shape_of_two(op, &shape, t)?;
+            warning::check(op, &shape, t.dims())?;
+            shape = next;
+        }
+    }
+    Ok(shape)
+}
+
+fn common_shape_of_two(op: &'static str, shape: &Shape, t: &Tensor) -> Result<Shape> {
+    let next = broadcast_two(op, shape, t.dims())?;
+    checked_len(op, &next, DType::F64)?;
+    Ok(next)
+}
+
 pub(super) fn common_shape(op: &'static str, operands: &[&Tensor]) -> Result<Shape> {
     let mut shape = operands.first().map_or_else(Shape::scalar, |t| t.shape().clone());
     for t in operands.iter().skip(1) {
         if *t.shape() != shape {
-            shape = broadcast_two(op, &shape, t.dims())?;
-            checked_len(op, &shape, DType::F64)?;
+            shape = common_shape_of_two(op, &shape, t)?;
         }
     }
     Ok(shape)
