@@ -22,7 +22,7 @@ use crate::error::Result;
 use crate::gradient::Context;
 use crate::mode::is_grad_enabled;
 use crate::node::Function;
-use crate::record::{Input, record_one};
+use crate::record::{Input, Reads, record_one};
 use crate::table::Slot;
 use crate::var::{ValueRef, Var};
 use backward::Backward;
@@ -254,7 +254,7 @@ fn apply(
     let slots: PerOperand<Slot> = (0..vars.len()).filter(|&k| names.has(k + 1)).map(Slot::Input).collect();
     let function = function(Backward { name, reduced });
     let vars: SmallVec<[&Var; 8]> = vars.iter().collect();
-    Ok(record_one(name, &vars, value, &slots, || function))
+    Ok(record_one(name, &vars, value, Reads::All(&slots), || function))
 }
 
 /// The reduced value, without an unreduced one.

@@ -48,47 +48,30 @@ pub(crate) enum Kind {
     AccumulateGrad(Box<Leaf>),
 }
 
-/// Values kept for the backward pass, packed with the shape of the first output.
-///
 /// Note [Places of saved values]
-/// Every input has a place in the list, then every output: `Slot::Input(n)` is at `n`, `Slot::Output(k)` behind all
-/// inputs. A place whose value is not kept is empty, and empty places at the end are left out, so that an operation
-/// that saves nothing has an empty list. There is no limit to either kind, and nothing is searched.
+/// Every input has a place in the list of what a node keeps, then every output: `Slot::Input(n)` is at `n`,
+/// `Slot::Output(k)` behind all inputs. A place whose value is not kept is empty, and empty places at the end are left
+/// out, so that an operation that saves nothing has an empty list. There is no limit to either kind, and nothing is
+/// searched. Values are packed with the shape of the first output.
+pub(crate) type Kept = SmallVec<[Option<Packed>; 2]>;
+
+/// What a node keeps for its backward pass.
 pub(crate) enum Saved {
-    Kept(SmallVec<[Option<Packed>; 2]>),
+    Kept(Kept),
     /// gone, after a pass that did not retain the graph
     Freed,
 }
 
-/// The place of a saved value.
-#[inline]
-fn place(slot: Slot, inputs: usize) -> Option<usize> {
-    match slot {
-        Slot::Grad => None,
-        Slot::Input(n) => (n < inputs).then_some(n),
-        Slot::Output(k) => Some(inputs + k),
-    }
-}
-
-/// Collects what a node is to keep: `value` gives the values of the slots that are to be read.
-#[inline]
-pub(crate) fn keep<'s>(
-    slots: impl Iterator<Item = &'s Slot>,
-    inputs: usize,
-    like: &Shape,
-    mut value: impl FnMut(Slot) -> Tensor,
-) -> SmallVec<[Option<Packed>; 2]> {
-    let mut kept: SmallVec<[Option<Packed>; 2]> = SmallVec::new();
-    for &slot in slots {
-        let Some(place) = place(slot, inputs) else { continue };
-        while kept.len() <= place {
-            kept.push(None);
-        }
-        if kept[place].is_none() {
-            kept[place] = Some(Packed::new(value(slot), like));
+impl Slot {
+    /// Where the value lies, see Note [Places of saved values]; a gradient lies nowhere.
+    #[inline]
+    pub(crate) const fn place(self, inputs: usize) -> Option<usize> {
+        match self {
+            Slot::Input(n) if n < inputs => Some(n),
+            Slot::Output(k) => Some(inputs + k),
+            Slot::Input(_) | Slot::Grad => None,
         }
     }
-    kept
 }
 
 /// Saved values as the backward pass uses them.
@@ -101,7 +84,7 @@ impl Unpacked {
     /// The value of an input or an output, if it was saved.
     #[inline]
     pub(crate) fn get(&self, slot: Slot) -> Option<&Tensor> {
-        self.values.get(place(slot, self.inputs)?)?.as_ref()
+        self.values.get(slot.place(self.inputs)?)?.as_ref()
     }
 }
 
@@ -160,7 +143,7 @@ impl Node {
         kind: Kind,
         next_edges: SmallVec<[Option<Edge>; 2]>,
         metadata: SmallVec<[InputMetadata; 1]>,
-        saved: SmallVec<[Option<Packed>; 2]>,
+        saved: Kept,
         location: &'static Location<'static>,
     ) -> Arc<Node> {
         Arc::new(Node {
@@ -211,13 +194,12 @@ impl Node {
         let Saved::Kept(kept) = &mut *saved else {
             return Err(Error::Freed { op: self.name(), location: self.location });
         };
-        let packed = if retain { kept.clone() } else { std::mem::take(kept) };
+        for p in kept.iter_mut() {
+            let p = if retain { p.clone() } else { p.take() };
+            unpacked.values.push(p.map(|p| p.unpack(&self.metadata[0].shape)));
+        }
         if !retain {
             *saved = Saved::Freed;
-        }
-        drop(saved);
-        for p in packed {
-            unpacked.values.push(p.map(|p| p.unpack(&self.metadata[0].shape)));
         }
         Ok(unpacked)
     }

@@ -1,10 +1,12 @@
 //! Recording: turning a computed value into a variable with a node behind it.
 
-use foldback_tensor::{Scalar, Tensor};
+use std::sync::Arc;
+
+use foldback_tensor::{Packed, Scalar, Tensor};
 use smallvec::SmallVec;
 
 use crate::mode::is_grad_enabled;
-use crate::node::{Edge, Function, InputMetadata, Kind, Node, keep};
+use crate::node::{Edge, Function, InputMetadata, Kept, Kind, Node};
 use crate::table::{Rule, Slot};
 use crate::var::{ValueRef, Var, location};
 
@@ -74,37 +76,53 @@ pub(crate) fn record_rule<const N: usize>(
     if !is_grad_enabled() || !inputs.iter().any(|v| v.requires_grad()) || !result.dtype().is_float() {
         return Var::constant(result);
     }
-    let mut next_edges = Edges::new();
-    inputs.iter().for_each(|v| next_edges.push(v.edge()));
-    let saved = {
-        let mut values = values;
-        let tracked = rule.gradients.iter().zip(&next_edges).filter(|(_, edge)| edge.is_some());
-        keep(tracked.flat_map(|(gradient, _)| gradient.operands), N, result.shape(), |slot| match slot {
-            // Each place is filled once, so that what is taken here is not asked for again.
-            Slot::Input(n) => std::mem::replace(&mut values[n], ValueRef::Borrowed(&result)).into_owned(),
-            _ => result.clone(),
-        })
-    };
+    let (mut next_edges, mut saves) = (Edges::new(), 0);
+    for (v, gradient) in inputs.iter().zip(rule.gradients) {
+        let edge = v.edge();
+        if edge.is_some() {
+            saves |= gradient.saves;
+        }
+        next_edges.push(edge);
+    }
+    let mut saved = Kept::new();
+    if saves != 0 {
+        for (place, v) in values.into_iter().enumerate().take_while(|v| saves >> v.0 != 0) {
+            let wanted = saves >> place & 1 != 0;
+            saved.push(if wanted { Some(Packed::new(v.into_owned(), result.shape())) } else { None });
+        }
+        if saves >> N & 1 != 0 {
+            saved.push(Some(Packed::new(result.clone(), result.shape())));
+        }
+    }
     let mut metadata = SmallVec::new();
     metadata.push(InputMetadata::of(&result));
     let node = Node::new(Kind::Rule(rule, params), next_edges, metadata, saved, location());
     Var::tracked(result, node, 0)
 }
 
-/// Records an operation whose gradients are a function. `slots` are the values to save.
+/// What the gradients of a function read, and so what is saved.
+pub(crate) enum Reads<'a> {
+    /// what each input's does, in order; those of inputs that are not tracked do not count
+    Each(&'a [&'a [Slot]]),
+    /// what all of them do
+    All(&'a [Slot]),
+}
+
+/// Records an operation whose gradients are a function.
 #[track_caller]
 pub(crate) fn record_function(
     name: &'static str,
     inputs: &[&Var],
     values: SmallVec<[Tensor; 1]>,
-    slots: &[Slot],
+    reads: Reads<'_>,
     function: impl FnOnce() -> Function,
 ) -> SmallVec<[Var; 1]> {
-    // What is done for every operation alike is compiled once: only the closure is the operation's own.
-    match edges(inputs, &values) {
-        Some(edges) => with_node(name, inputs, values, slots, edges, function()),
-        None => values.into_iter().map(Var::constant).collect(),
-    }
+    // Compiled for every operation, so it does no more than call the closure between two steps that all share.
+    let node = match edges(inputs, &values) {
+        Some(edges) => Some(node_of(name, inputs, &values, reads, edges, function())),
+        None => None,
+    };
+    variables(values, node)
 }
 
 /// [`record_function`] for an operation with one result.
@@ -113,11 +131,15 @@ pub(crate) fn record_one(
     name: &'static str,
     inputs: &[&Var],
     value: Tensor,
-    slots: &[Slot],
+    reads: Reads<'_>,
     function: impl FnOnce() -> Function,
 ) -> Var {
-    match edges(inputs, std::slice::from_ref(&value)) {
-        Some(edges) => one_with_node(name, inputs, value, slots, edges, function()),
+    let values = std::slice::from_ref(&value);
+    match edges(inputs, values) {
+        Some(edges) => {
+            let node = node_of(name, inputs, values, reads, edges, function());
+            Var::tracked(value, node, 0)
+        }
         None => Var::constant(value),
     }
 }
@@ -128,47 +150,55 @@ fn edges(inputs: &[&Var], values: &[Tensor]) -> Option<Edges> {
     if !is_grad_enabled() || !values.iter().any(|v| v.dtype().is_float()) {
         return None;
     }
-    let edges: Edges = inputs.iter().map(|v| v.edge()).collect();
+    let mut edges = Edges::with_capacity(inputs.len());
+    inputs.iter().for_each(|v| edges.push(v.edge()));
     edges.iter().any(Option::is_some).then_some(edges)
 }
 
 #[track_caller]
 #[inline(never)]
-fn one_with_node(
+fn node_of(
     name: &'static str,
     inputs: &[&Var],
-    value: Tensor,
-    slots: &[Slot],
+    values: &[Tensor],
+    reads: Reads<'_>,
     edges: Edges,
     function: Function,
-) -> Var {
-    with_node(name, inputs, smallvec::smallvec![value], slots, edges, function).remove(0)
+) -> Arc<Node> {
+    let mut saved = Kept::new();
+    match reads {
+        Reads::All(slots) => slots.iter().for_each(|&slot| save(&mut saved, slot, inputs, values)),
+        Reads::Each(lists) => {
+            for (list, _) in lists.iter().zip(&edges).filter(|(_, edge)| edge.is_some()) {
+                list.iter().for_each(|&slot| save(&mut saved, slot, inputs, values));
+            }
+        }
+    }
+    let mut metadata = SmallVec::with_capacity(values.len());
+    values.iter().for_each(|v| metadata.push(InputMetadata::of(v)));
+    Node::new(Kind::Function(name, function), edges, metadata, saved, location())
 }
 
-/// Variables for the results, with a node behind those that have a gradient.
-#[track_caller]
-#[inline(never)]
-fn with_node(
-    name: &'static str,
-    inputs: &[&Var],
-    values: SmallVec<[Tensor; 1]>,
-    slots: &[Slot],
-    edges: Edges,
-    function: Function,
-) -> SmallVec<[Var; 1]> {
-    let saved = keep(slots.iter(), inputs.len(), values[0].shape(), |slot| match slot {
-        Slot::Input(n) => inputs[n].value(),
-        Slot::Output(k) => values[k].clone(),
-        Slot::Grad => unreachable!("a gradient has no place among saved values"),
-    });
-    let metadata = values.iter().map(InputMetadata::of).collect();
-    let node = Node::new(Kind::Function(name, function), edges, metadata, saved, location());
-    let var = |(nr, value): (usize, Tensor)| {
-        if value.dtype().is_float() {
-            Var::tracked(value, node.clone(), nr as u32)
-        } else {
-            Var::constant(value)
-        }
+/// Puts a value in its place, if it is not there yet.
+fn save(saved: &mut Kept, slot: Slot, inputs: &[&Var], values: &[Tensor]) {
+    let Some(place) = slot.place(inputs.len()) else { return };
+    while saved.len() <= place {
+        saved.push(None);
+    }
+    if saved[place].is_none() {
+        let value = match inputs.get(place) {
+            Some(input) => input.value(),
+            None => values[place - inputs.len()].clone(),
+        };
+        saved[place] = Some(Packed::new(value, values[0].shape()));
+    }
+}
+
+/// The results as variables, those that have a gradient with their history.
+fn variables(values: SmallVec<[Tensor; 1]>, node: Option<Arc<Node>>) -> SmallVec<[Var; 1]> {
+    let var = |(nr, value): (usize, Tensor)| match &node {
+        Some(node) if value.dtype().is_float() => Var::tracked(value, node.clone(), nr as u32),
+        _ => Var::constant(value),
     };
     values.into_iter().enumerate().map(var).collect()
 }

@@ -83,7 +83,9 @@ fn keep(result: Result<Var>) -> Traced {
     match result {
         Ok(v) => push(Item::Var(v)),
         Err(e) => {
-            ARENA.with_borrow_mut(|a| a.error.get_or_insert(e).to_string());
+            ARENA.with_borrow_mut(|a| {
+                a.error.get_or_insert(e);
+            });
             push(Item::Number(f64::NAN))
         }
     }
@@ -229,11 +231,16 @@ impl Real for Traced {
         erf: |a| Tensor::full((), a, DType::F64).erf().item().unwrap_or(f64::NAN);
     }
     fn pow(self, o: Traced) -> Traced {
-        binary(self, o, |a, b| a.pow(b), |a, b| a.pow(b), |a, b| b.rpow(a), f64::powf)
+        // Not the form with a number, in which half powers are roots: that is `pow_number`.
+        binary(self, o, |a, b| a.pow(b), |a, _| a.pow(&as_var(o)), |_, b| as_var(self).pow(b), f64::powf)
     }
     fn pow_number(self, exponent: f64) -> Traced {
-        // The operation of that name, whose own gradient knows which powers are roots.
-        self.pow(Traced::lit(exponent))
+        let of_number = |a: f64| match exponent {
+            0.5 => a.sqrt(),
+            -0.5 => 1.0 / a.sqrt(),
+            _ => a.powf(exponent),
+        };
+        unary(self, |a| a.pow(exponent), of_number)
     }
 }
 

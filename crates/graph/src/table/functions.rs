@@ -1,17 +1,9 @@
-//! Helpers of the function rows: what to save, and gradients that take more than a line.
+//! Helpers of the function rows: gradients that take more than a line.
 
 use foldback_tensor::{Axes, Shape, Tensor};
-use smallvec::SmallVec;
 
-use super::Slot;
 use crate::error::Result;
 use crate::var::Var;
-
-/// What must be saved for the inputs that are tracked: `reads` tells what the gradient of each one names.
-pub(crate) fn slots(inputs: &[&Var], reads: &[&[Slot]]) -> SmallVec<[Slot; 8]> {
-    let tracked = inputs.iter().zip(reads).filter(|i| i.0.requires_grad());
-    tracked.flat_map(|(_, reads)| reads.iter().copied()).collect()
-}
 
 /// Puts the axes that a reduction dropped back, as axes of size 1.
 pub(crate) fn with_reduced_axes(g: &Var, shape: &Shape, axes: &Axes, keepdim: bool) -> Result<Var> {

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use super::macros::function;
 use crate::error::Result;
 use crate::gradient::{Context, Flow};
-use crate::record::record_one;
+use crate::record::{Reads, record_one};
 use crate::var::Var;
 
 function! {
@@ -139,7 +139,7 @@ impl Var {
         let skipped = |v: &Tensor| v.rank() == 1 && v.numel() == 0 && rank != 1;
         let sizes: Vec<Option<usize>> =
             values.iter().map(|v| if skipped(v) { None } else { Some(v.dims()[axis as usize]) }).collect();
-        Ok(record_one("cat", vars, value, &[], move || {
+        Ok(record_one("cat", vars, value, Reads::All(&[]), move || {
             Box::new(move |ctx: &Context<'_>| {
                 let g = ctx.value(super::Slot::Grad);
                 let mut start = 0;
@@ -176,7 +176,7 @@ impl Var {
         let values: Vec<Tensor> = vars.iter().map(|v| v.value()).collect();
         let value = Tensor::stack(&values.iter().collect::<Vec<_>>(), axis)?;
         let count = vars.len();
-        Ok(record_one("stack", vars, value, &[], move || {
+        Ok(record_one("stack", vars, value, Reads::All(&[]), move || {
             Box::new(move |ctx: &Context<'_>| {
                 let g = ctx.value(super::Slot::Grad);
                 let part = |input: usize| -> Result<Option<Flow>> {

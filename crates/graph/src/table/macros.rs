@@ -56,6 +56,7 @@ macro_rules! pointwise {
                     }
                 }
                 $crate::table::Gradient {
+                    saves: $crate::table::names::saves(SLOTS, INPUTS),
                     operands: SLOTS,
                     passes: $crate::table::names::passes(SLOTS, stringify!($formula)),
                     fold: |params, operands, shape, prior| {
@@ -173,8 +174,7 @@ macro_rules! function {
                 $(let $b = &*$b.value_ref();)*
                 $($($before)*)?
                 let value: foldback_tensor::Tensor = $value?;
-                let slots = $crate::table::functions::slots(inputs, SLOTS);
-                Ok($crate::record::record_one($crate::table::names::shown(stringify!($name)), inputs, value, &slots, move || {
+                Ok($crate::record::record_one($crate::table::names::shown(stringify!($name)), inputs, value, $crate::record::Reads::Each(SLOTS), move || {
                     Box::new(move |ctx: &$crate::gradient::Context<'_>| {
                         let mut gradients = smallvec::SmallVec::new();
                         let mut input = 0;

@@ -45,7 +45,9 @@ type Fold = fn(&[f64; 2], &[&Tensor], &Shape, Option<Tensor>) -> foldback_tensor
 
 /// The gradient of one input.
 pub(crate) struct Gradient {
-    /// what the formula takes, in order, and so what a node must save for it
+    /// what a node must save for it: a bit for each place, see Note [Places of saved values]
+    pub(crate) saves: u32,
+    /// what the formula takes, in order
     pub(crate) operands: &'static [Slot],
     /// whether the formula is `g` itself
     pub(crate) passes: bool,
@@ -130,6 +132,20 @@ pub(crate) mod names {
             i += 1;
         }
         panic!("a gradient names something that is neither g, an input nor the output of its row")
+    }
+
+    /// The places of what must be saved. A row with more of them than there are bits does not compile.
+    pub(crate) const fn saves(slots: &[Slot], inputs: &[&str]) -> u32 {
+        let mut places = 0u32;
+        let mut i = 0;
+        while i < slots.len() {
+            if let Some(place) = slots[i].place(inputs.len()) {
+                assert!(place < u32::BITS as usize, "a row of pointwise formulas has few inputs");
+                places |= 1 << place;
+            }
+            i += 1;
+        }
+        places
     }
 
     /// Whether a formula is its gradient unchanged.

@@ -8,7 +8,7 @@ use super::macros::function;
 use super::softmax::{cross_entropy_backward, log_softmax_backward, share_by_exponential, softmax_backward};
 use crate::error::{Error, Result};
 use crate::gradient::{Context, Flow};
-use crate::record::record_function;
+use crate::record::{Reads, record_function};
 use crate::var::Var;
 
 function! {
@@ -474,7 +474,7 @@ impl Var {
         let (values, indices) = found;
         let (shape, index) = (self.shape(), indices.clone());
         let outputs = smallvec::smallvec![values, indices];
-        let mut vars = record_function(name, &[self], outputs, &[], move || {
+        let mut vars = record_function(name, &[self], outputs, Reads::All(&[]), move || {
             Box::new(move |ctx: &Context<'_>| {
                 let gradient = match &ctx.grads[0] {
                     Some(g) => Some(Flow::Value(scatter_back(g, &index, &shape, axis, keepdim)?)),
