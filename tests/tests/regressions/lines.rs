@@ -2,7 +2,8 @@
 //! broadcasting named no line at all.
 
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Once;
 
 use foldback::graph::{RequiresGrad, fuse};
@@ -36,21 +37,18 @@ fn panics(f: impl FnOnce()) -> u32 {
     line
 }
 
-/// Each expression panics at its own line.
-macro_rules! each_panics {
-    ($($e:expr;)*) => {
-        $(assert_eq!(panics(|| { let _ = $e; }), line_of!($e), stringify!($e));)*
-    };
+/// `f` panics at the line that this is called from.
+#[track_caller]
+fn panics_here<T>(f: impl FnOnce() -> T) {
+    assert_eq!(panics(|| drop(f())), Location::caller().line());
 }
-/// The line that its argument stands on: a macro's own line is that of the outermost invocation.
-macro_rules! line_of {
-    ($e:expr) => {{
-        #[track_caller]
-        fn at<T>(_: impl FnOnce() -> T) -> u32 {
-            std::panic::Location::caller().line()
-        }
-        at(|| $e)
-    }};
+
+/// The operation is refused, with the line that this is called from.
+#[track_caller]
+fn refused_here<T, E: Display>(result: Result<T, E>) {
+    let message = result.err().expect("it is refused").to_string();
+    let place = format!("(at {}:{}:", file!(), Location::caller().line());
+    assert!(message.ends_with(')') && message.contains(&place), "{message}");
 }
 
 /// Two operands that do not broadcast.
@@ -96,52 +94,35 @@ pairings! {
 fn truth_values_have_no_difference_and_no_negative() {
     let t = tensor![true; bool];
     let v = Var::from(&t);
-    each_panics! {
-        t.clone() - 1.0;
-        &t - 1;
-        1.0 - t.clone();
-        1 - &t;
-        v.clone() - 1.0f32;
-        &v - 1i64;
-        1.0 - v.clone();
-        1 - &v;
-        -t.clone();
-        -&t;
-        -v.clone();
-        -&v;
-    }
+    panics_here(|| t.clone() - 1.0);
+    panics_here(|| &t - 1);
+    panics_here(|| 1.0 - t.clone());
+    panics_here(|| 1 - &t);
+    panics_here(|| v.clone() - 1.0f32);
+    panics_here(|| &v - 1i64);
+    panics_here(|| 1.0 - v.clone());
+    panics_here(|| 1 - &v);
+    panics_here(|| -t.clone());
+    panics_here(|| -&t);
+    panics_here(|| -v.clone());
+    panics_here(|| -&v);
 }
 
 #[test]
 fn constructors_panic_at_the_callers_line() {
     let huge = 1usize << 62;
-    each_panics! {
-        tensor![1; i64].requires_grad();
-        Tensor::zeros([huge], DType::F64);
-        Tensor::ones([huge], DType::F64);
-        Tensor::full([huge], 1.0, DType::F64);
-        Tensor::eye(huge, DType::F64);
-        Tensor::eye_rect(huge, 2, DType::F64);
-        Tensor::arange(0.0, 1.0, 0.0, DType::F64);
-        Tensor::linspace(0.0, 1.0, huge, DType::F64);
-        Tensor::rand([huge], DType::F64);
-        Tensor::randn([huge], DType::F64);
-        Dropout::new(2.0);
-        Linear::new(huge, 2);
-    }
-}
-
-/// The operation is refused, with the line that called it.
-macro_rules! each_refuses {
-    ($($e:expr;)*) => {$({
-        let refused: Result<_, _> = $e.map(|_| ());
-        let message = match refused {
-            Ok(()) => panic!("{} is not refused", stringify!($e)),
-            Err(e) => e.to_string(),
-        };
-        let place = format!("(at {}:{}:", file!(), line_of!($e));
-        assert!(message.ends_with(')') && message.contains(&place), "{}: {message}", stringify!($e));
-    })*};
+    panics_here(|| tensor![1; i64].requires_grad());
+    panics_here(|| Tensor::zeros([huge], DType::F64));
+    panics_here(|| Tensor::ones([huge], DType::F64));
+    panics_here(|| Tensor::full([huge], 1.0, DType::F64));
+    panics_here(|| Tensor::eye(huge, DType::F64));
+    panics_here(|| Tensor::eye_rect(huge, 2, DType::F64));
+    panics_here(|| Tensor::arange(0.0, 1.0, 0.0, DType::F64));
+    panics_here(|| Tensor::linspace(0.0, 1.0, huge, DType::F64));
+    panics_here(|| Tensor::rand([huge], DType::F64));
+    panics_here(|| Tensor::randn([huge], DType::F64));
+    panics_here(|| Dropout::new(2.0));
+    panics_here(|| Linear::new(huge, 2));
 }
 
 #[test]
@@ -153,33 +134,31 @@ fn refused_broadcasting_names_the_line() {
     let mut square = Tensor::ones([2, 2], DType::F32);
     let row = tensor![[1.0, 2.0, 3.0, 4.0]];
     let _guard = broadcast_warning(BroadcastWarning::Refuse);
-    each_refuses! {
-        a.add(&b);
-        a.mul(&b);
-        a.div_floor(&b);
-        a.pow(&b);
-        a.maximum(&b);
-        a.lt(&b);
-        a.add_scaled(&b, 2.0);
-        a.clamp(&b, 1.0);
-        t.where_cond(&b, 1.0);
-        v.add(&w);
-        v.sub(&b);
-        v.mul(&w);
-        v.div(&w);
-        v.pow(&w);
-        v.maximum(&b);
-        v.lt(&b);
-        v.add_scaled(&w, 2.0);
-        v.clamp(&b, 1.0);
-        v.clamp_min(&b);
-        u.where_cond(&w, 1.0);
-        v.detach().add_(&b);
-        fuse!(|x, y| x * y).call([&v, &w]);
-        fuse!(|x, y| x * y).call([&a, &b]);
-        fuse!(|x, y| x * y).sum([&v, &w], .., false);
-        fuse!(|x, y| x * y).mean([&v, &w], 0, true);
-    }
+    refused_here(a.add(&b));
+    refused_here(a.mul(&b));
+    refused_here(a.div_floor(&b));
+    refused_here(a.pow(&b));
+    refused_here(a.maximum(&b));
+    refused_here(a.lt(&b));
+    refused_here(a.add_scaled(&b, 2.0));
+    refused_here(a.clamp(&b, 1.0));
+    refused_here(t.where_cond(&b, 1.0));
+    refused_here(v.add(&w));
+    refused_here(v.sub(&b));
+    refused_here(v.mul(&w));
+    refused_here(v.div(&w));
+    refused_here(v.pow(&w));
+    refused_here(v.maximum(&b));
+    refused_here(v.lt(&b));
+    refused_here(v.add_scaled(&w, 2.0));
+    refused_here(v.clamp(&b, 1.0));
+    refused_here(v.clamp_min(&b));
+    refused_here(u.where_cond(&w, 1.0));
+    refused_here(v.detach().add_(&b));
+    refused_here(fuse!(|x, y| x * y).call([&v, &w]));
+    refused_here(fuse!(|x, y| x * y).call([&a, &b]));
+    refused_here(fuse!(|x, y| x * y).sum([&v, &w], .., false));
+    refused_here(fuse!(|x, y| x * y).mean([&v, &w], 0, true));
     // Into a square, neither is a mistake; a number is none either.
     square.add_(&b).unwrap();
     assert!(fuse!(|x, y| x * y).call((&v, 2.0)).is_ok());
