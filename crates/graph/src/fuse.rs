@@ -258,6 +258,7 @@ fn apply(
 }
 
 /// The reduced value, without an unreduced one.
+#[track_caller]
 fn reduced_value(
     name: &'static str,
     formula: &dyn Derived,

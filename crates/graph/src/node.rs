@@ -194,12 +194,16 @@ impl Node {
         let Saved::Kept(kept) = &mut *saved else {
             return Err(Error::Freed { op: self.name(), location: self.location });
         };
-        for p in kept.iter_mut() {
-            let p = if retain { p.clone() } else { p.take() };
-            unpacked.values.push(p.map(|p| p.unpack(&self.metadata[0].shape)));
-        }
+        let packed = if retain { kept.clone() } else { std::mem::take(kept) };
         if !retain {
             *saved = Saved::Freed;
+        }
+        drop(saved);
+        for p in packed {
+            unpacked.values.push(match p {
+                Some(p) => Some(p.unpack(&self.metadata[0].shape)),
+                None => None,
+            });
         }
         Ok(unpacked)
     }

@@ -86,9 +86,12 @@ pub(crate) fn record_rule<const N: usize>(
     }
     let mut saved = Kept::new();
     if saves != 0 {
-        for (place, v) in values.into_iter().enumerate().take_while(|v| saves >> v.0 != 0) {
-            let wanted = saves >> place & 1 != 0;
-            saved.push(if wanted { Some(Packed::new(v.into_owned(), result.shape())) } else { None });
+        for (place, v) in values.into_iter().enumerate() {
+            if saves >> place & 1 != 0 {
+                saved.push(Some(Packed::new(v.into_owned(), result.shape())));
+            } else if saves >> place != 0 {
+                saved.push(None);
+            }
         }
         if saves >> N & 1 != 0 {
             saved.push(Some(Packed::new(result.clone(), result.shape())));
