@@ -45,24 +45,48 @@ pub(crate) fn trace_many(
     operands: &[&Var],
     formula: impl FnOnce(&[Traced]) -> SmallVec<[Traced; 4]>,
 ) -> Result<SmallVec<[Var; 4]>> {
-    let start = ARENA.with_borrow(|a| a.items.len());
-    // A formula may be recorded inside another one's recording; each leaves the arena as it found it.
-    let outer_error = ARENA.with_borrow_mut(|a| a.error.take());
+    let recording = Recording::start();
     let handles: SmallVec<[Traced; 8]> = operands.iter().map(|&v| push(Item::Var(v.clone()))).collect();
     let results: SmallVec<[Item; 4]> = formula(&handles).into_iter().map(item).collect();
-    let error = ARENA.with_borrow_mut(|a| {
-        a.items.truncate(start);
-        std::mem::replace(&mut a.error, outer_error)
-    });
-    if let Some(e) = error {
-        return Err(e);
-    }
+    recording.finish()?;
     let like = operands[0];
     let result = |item: Item| match item {
         Item::Var(v) => v,
         Item::Number(n) => Var::constant(foldback_tensor::Tensor::full(like.shape(), n, like.dtype())),
     };
     Ok(results.into_iter().map(result).collect())
+}
+
+/// A formula that is being recorded, perhaps inside another one's recording; it leaves the arena as it found it, also
+/// when it panics.
+struct Recording {
+    start: usize,
+    outer_error: Option<Error>,
+}
+
+impl Recording {
+    fn start() -> Recording {
+        ARENA.with_borrow_mut(|a| Recording { start: a.items.len(), outer_error: a.error.take() })
+    }
+
+    /// The error of this formula, if there was one.
+    fn finish(self) -> Result<()> {
+        match ARENA.with_borrow_mut(|a| a.error.take()) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        let items = ARENA.with_borrow_mut(|a| {
+            a.error = self.outer_error.take();
+            a.items.split_off(self.start)
+        });
+        // Outside the arena: what they own may record something when it is dropped.
+        drop(items);
+    }
 }
 
 fn push(item: Item) -> Traced {

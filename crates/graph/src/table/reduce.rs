@@ -351,8 +351,9 @@ fn share_among_equals(g: &Var, a: &Var, y: &Var, shape: &Shape, axes: &Axes, kee
 fn share_among_largest(g: &Var, a: &Var, y: &Var) -> Result<Var> {
     let (a, y) = (a.detach(), y.detach());
     let nan = y.value().ne(&y.value())?.item()?;
-    let mask = if nan { a.ne(&a)? } else { a.eq(&y)? }.to_dtype(g.dtype());
-    mask.mul(&g.div(&mask.sum(.., false)?)?)
+    let mask = if nan { a.ne(&a)? } else { a.eq(&y)? };
+    // Selected, not multiplied: an infinite gradient leaves the others at zero.
+    mask.where_cond(&g.div(&mask.to_dtype(g.dtype()).sum(.., false)?)?, 0.0)
 }
 
 /// The gradient of a variance: `2 / (n - correction) * g * (a - mean)`.

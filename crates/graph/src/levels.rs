@@ -1,0 +1,48 @@
+//! Backward passes inside backward passes: a hook or a function may start one, whose hooks start one, and so on.
+//!
+//! Note [Levels]
+//! Each takes stack. After some levels a pass moves to a thread of its own, with a stack of its own, and the thread that
+//! asked for it waits: what belongs to a thread is handed over, so that the pass does not notice. No depth overflows a
+//! stack; where the system grants no further thread, the pass fails.
+
+use std::cell::Cell;
+
+use foldback_tensor::on_fresh_stack;
+
+use crate::engine::{LineGuard, inherited_location};
+use crate::error::{Error, Result};
+
+/// How many passes inside each other the thread of a user runs, of whose stack we do not know how much is left.
+const FIRST: u32 = 32;
+/// How many a thread of ours runs, and its stack: 64 KiB for each.
+const FURTHER: u32 = 256;
+const STACK: usize = 16 << 20;
+
+thread_local! {
+    /// How many further passes this thread may run inside the current one.
+    static LEFT: Cell<u32> = const { Cell::new(FIRST) };
+}
+
+/// Gives the level back when dropped.
+struct Level;
+impl Drop for Level {
+    fn drop(&mut self) {
+        LEFT.set(LEFT.get() + 1);
+    }
+}
+
+/// Runs a pass one level further in.
+pub(crate) fn deeper<R: Send>(pass: impl FnOnce() -> Result<R> + Send) -> Result<R> {
+    if let Some(left) = LEFT.get().checked_sub(1) {
+        LEFT.set(left);
+        let _level = Level;
+        return pass();
+    }
+    let line = inherited_location();
+    let there = || {
+        LEFT.set(FURTHER);
+        let _line = line.map(LineGuard::set);
+        pass()
+    };
+    on_fresh_stack(STACK, there).unwrap_or_else(|e| Err(Error::TooDeep { source: e }))
+}
