@@ -46,3 +46,38 @@ pub(crate) fn deeper<R: Send>(pass: impl FnOnce() -> Result<R> + Send) -> Result
     };
     on_fresh_stack(STACK, there).unwrap_or_else(|e| Err(Error::TooDeep { source: e }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mode::{is_grad_enabled, no_grad};
+    use foldback_tensor::{ThreadPool, num_threads};
+    use std::panic::Location;
+
+    /// What a pass sees of the thread it runs on.
+    fn seen() -> (bool, usize, Option<&'static Location<'static>>) {
+        (is_grad_enabled(), num_threads(), inherited_location())
+    }
+
+    #[test]
+    fn a_pass_does_not_notice_that_it_moved() {
+        let own = |n: usize| {
+            let here = std::thread::current().id();
+            LEFT.set(0);
+            for line in [None, Some(Location::caller())] {
+                let _line = line.map(LineGuard::set);
+                let there = no_grad(|| deeper(|| Ok((std::thread::current().id(), seen(), LEFT.get()))));
+                let (thread, seen, left) = there.unwrap();
+                assert_ne!(thread, here);
+                assert_eq!((seen, left), ((false, n, line), FURTHER));
+            }
+            assert_eq!(LEFT.get(), 0);
+            LEFT.set(FIRST);
+            assert_eq!(deeper(|| Ok((std::thread::current().id(), LEFT.get()))).unwrap(), (here, FIRST - 1));
+            assert_eq!(LEFT.get(), FIRST);
+        };
+        for n in [1, 3] {
+            ThreadPool::new(n).install(|| own(n));
+        }
+    }
+}

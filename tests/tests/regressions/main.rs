@@ -1,4 +1,9 @@
 //! A file per fault that this library once had, named for what broke.
 
+mod aliased_gradients;
 mod deep_nesting;
+mod drops;
+mod infinite_gradients;
+mod lost_updates;
+mod retained_gradients;
 mod stolen_task;

@@ -8,6 +8,7 @@ use super::macros::function;
 use super::softmax::{cross_entropy_backward, log_softmax_backward, share_by_exponential, softmax_backward};
 use crate::error::{Error, Result};
 use crate::gradient::{Context, Flow};
+use crate::mode::is_grad_enabled;
 use crate::record::record_function;
 use crate::var::Var;
 
@@ -91,11 +92,16 @@ function! {
         d a: |g, a, y| {
             let g = with_reduced_axes(g, &shape, &axes, keepdim)?;
             if a.rank() == 0 {
-                Ok(g)
-            } else if a.value_ref().eq(0.0)?.any(.., false)?.item()? {
-                g.mul(&product_of_others(a, &axes)?)
-            } else {
+                return Ok(g);
+            }
+            let zeros: i64 = a.value_ref().eq(0.0)?.sum(.., false)?.item()?;
+            if zeros == 0 {
                 g.mul(&with_reduced_axes(y, &shape, &axes, keepdim)?.div(a)?)
+            } else if zeros > 1 && axes == Axes::All && !is_grad_enabled() {
+                // As in PyTorch, whatever comes in.
+                Ok(Var::constant(Tensor::zeros(&shape, a.dtype())))
+            } else {
+                g.mul(&product_of_others(a, &axes)?)
             }
         };
         check {
