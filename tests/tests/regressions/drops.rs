@@ -20,7 +20,7 @@ impl<F: Fn() + Send + Sync + 'static> Drop for Dropping<F> {
 }
 
 /// Owns something.
-struct Owning<T>(#[expect(dead_code)] T);
+struct Owning<T>(T);
 impl<T: Send + Sync + 'static> Function for Owning<T> {
     fn name(&self) -> &'static str {
         "owning"
@@ -29,6 +29,7 @@ impl<T: Send + Sync + 'static> Function for Owning<T> {
         Ok(vec![inputs[0].clone()])
     }
     fn backward(&self, ctx: &FunctionContext<'_>) -> Result<Vec<Option<Var>>> {
+        let _ = &self.0;
         Ok(vec![Some(ctx.grad(0))])
     }
 }

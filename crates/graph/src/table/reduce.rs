@@ -91,11 +91,10 @@ function! {
     } = a.prod(&axes, keepdim) => y;
         d a: |g, a, y| {
             let g = with_reduced_axes(g, &shape, &axes, keepdim)?;
-            if a.rank() == 0 {
-                return Ok(g);
-            }
             let zeros: i64 = a.value_ref().eq(0.0)?.sum(.., false)?.item()?;
-            if zeros == 0 {
+            if a.rank() == 0 {
+                Ok(g)
+            } else if zeros == 0 {
                 g.mul(&with_reduced_axes(y, &shape, &axes, keepdim)?.div(a)?)
             } else if zeros > 1 && axes == Axes::All && !is_grad_enabled() {
                 // As in PyTorch, whatever comes in.
