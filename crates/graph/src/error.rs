@@ -164,7 +164,9 @@ pub enum Error {
         op: &'static str,
     },
     /// A backward pass inside a backward pass inside a backward pass ..., which got no thread to run on.
-    #[error("a backward pass, started inside many others by a hook or a function, needs a thread of its own: {source}")]
+    #[error(
+        "a backward pass, started inside many others by a hook or a function, needs a thread of its own: {source}"
+    )]
     TooDeep {
         /// what the operating system says
         source: std::io::Error,

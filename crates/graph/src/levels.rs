@@ -50,9 +50,11 @@ pub(crate) fn deeper<R: Send>(pass: impl FnOnce() -> Result<R> + Send) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mode::{is_grad_enabled, no_grad};
-    use foldback_tensor::{ThreadPool, num_threads};
+    use crate::mode::{enable_grad, is_grad_enabled, no_grad};
+    use crate::var::RequiresGrad;
+    use foldback_tensor::{ThreadPool, num_threads, tensor};
     use std::panic::Location;
+    use std::sync::{Arc, Mutex};
 
     /// What a pass sees of the thread it runs on.
     fn seen() -> (bool, usize, Option<&'static Location<'static>>) {
@@ -79,5 +81,31 @@ mod tests {
         for n in [1, 3] {
             ThreadPool::new(n).install(|| own(n));
         }
+    }
+
+    /// With room to spare for the hooks themselves, also where nothing is optimised.
+    #[test]
+    fn a_level_takes_less_than_its_share_of_the_stack() {
+        let places = Arc::new(Mutex::new(Vec::new()));
+        let mut x = tensor![1.0].requires_grad();
+        for _ in 0..FURTHER / 2 {
+            let (inner, places) = (std::mem::replace(&mut x, tensor![1.0].requires_grad()), places.clone());
+            x.register_hook(move |_| {
+                let here = 0u8;
+                places.lock().unwrap().push(std::ptr::from_ref(&here) as usize);
+                enable_grad(|| (&inner * 2.0).backward()).unwrap();
+                None
+            });
+        }
+        let pass = || {
+            LEFT.set(FURTHER);
+            (&x * 2.0).backward()
+        };
+        on_fresh_stack(STACK, pass).unwrap().unwrap();
+        let places = places.lock().unwrap();
+        assert_eq!(places.len(), FURTHER as usize / 2);
+        let most = places.windows(2).map(|p| p[0].abs_diff(p[1])).max().unwrap();
+        // Half of a thread's usual 2 MiB for the first ones.
+        assert!(most < (1 << 20) / FIRST as usize && most < STACK / FURTHER as usize / 2, "{most} bytes");
     }
 }

@@ -53,7 +53,8 @@ mod tests {
     #[test]
     fn what_is_set_for_the_caller_holds_there() {
         for n in [1, 3] {
-            let inside = || on_fresh_stack(1 << 20, || (num_threads(), Tensor::ones([100_000], DType::F32).exp()));
+            let inside =
+                || on_fresh_stack(1 << 20, || (num_threads(), Tensor::ones([100_000], DType::F32).exp()));
             let (threads, value) = ThreadPool::new(n).install(inside).unwrap();
             assert_eq!(threads, n);
             assert_eq!(value, Tensor::ones([100_000], DType::F32).exp());
@@ -77,7 +78,8 @@ mod tests {
 
     #[test]
     fn a_panic_goes_on_in_the_caller() {
-        let panic = std::panic::catch_unwind(|| on_fresh_stack(1 << 20, || panic!("over there"))).unwrap_err();
+        let panic =
+            std::panic::catch_unwind(|| on_fresh_stack(1 << 20, || panic!("over there"))).unwrap_err();
         assert_eq!(panic.downcast_ref::<&str>(), Some(&"over there"));
     }
 }

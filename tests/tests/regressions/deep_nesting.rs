@@ -3,7 +3,9 @@
 
 use std::cell::RefCell;
 
-use foldback_graph::{Backward, Function, FunctionContext, RequiresGrad, Result, Var, enable_grad, is_grad_enabled};
+use foldback_graph::{
+    Backward, Function, FunctionContext, RequiresGrad, Result, Var, enable_grad, is_grad_enabled,
+};
 use foldback_tensor::{Tensor, tensor};
 
 const DEPTH: usize = 100_000;

@@ -22,7 +22,8 @@ fn check(name: &str, f: Operation, x: &[f64], first: &[f64], seed: &[f64]) {
     for create in [true, false] {
         let ones = Tensor::ones(y.shape(), y.dtype()).requires_grad();
         if create {
-            let g = Grad::new(&[&y], &[&x]).seeds(&[&ones]).create_graph(true).run().unwrap().remove(0).unwrap();
+            let g =
+                Grad::new(&[&y], &[&x]).seeds(&[&ones]).create_graph(true).run().unwrap().remove(0).unwrap();
             let second = if g.requires_grad() {
                 Grad::new(&[&g], &[&ones]).seeds(&[&infinite(&g)]).run().unwrap().remove(0).unwrap()
             } else {
@@ -41,7 +42,13 @@ fn elements_that_did_not_win_get_zero() {
     check("max", |x| x.max(), &[1.0, 3.0, 3.0, 2.0], &[0.0, INF, INF, 0.0], &[INF]);
     check("min", |x| x.min(), &[1.0, 1.0, 3.0, 2.0], &[INF, INF, 0.0, 0.0], &[INF]);
     check("max of NaN", |x| x.max(), &[1.0, NAN, 3.0, NAN], &[0.0, INF, 0.0, INF], &[INF]);
-    check("along an axis", |x| Ok(x.max_with_indices(0, false)?.0), &[1.0, 3.0, 3.0], &[0.0, INF, 0.0], &[INF]);
+    check(
+        "along an axis",
+        |x| Ok(x.max_with_indices(0, false)?.0),
+        &[1.0, 3.0, 3.0],
+        &[0.0, INF, 0.0],
+        &[INF],
+    );
     let x = tensor![0.0, 4.0, 9.0; f64].requires_grad();
     x.min().unwrap().sqrt().backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![INF, 0.0, 0.0; f64]));
@@ -68,7 +75,8 @@ fn pointwise_operations_select() {
     both("rounded quotients", |x| x.div_floor(2.0), &[0.0; 3]);
     both("where", |x| x.gt(0.0)?.where_cond(x, 0.0), &[0.0, 0.0, INF]);
     both("abs", |x| x.abs(), &[-INF, NAN, INF]);
-    both("powers", |x| x.pow(&tensor![0.0, 0.0, 1.0; f64]), &[0.0, 0.0, INF]);
+    let powers: Operation = |x| x.pow(&tensor![0.0, 0.0, 1.0; f64]);
+    check("powers", powers, zero, &[0.0, 0.0, INF], &[0.0, NAN, INF]);
     let five = &[-1.0, 0.0, 0.5, 1.0, 2.0];
     let clamp: Operation = |x| x.clamp(0.0, 1.0);
     check("clamp", clamp, five, &[0.0, 0.0, INF, 0.0, 0.0], &[0.0, 0.0, INF, 0.0, 0.0]);
