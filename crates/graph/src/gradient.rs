@@ -156,6 +156,19 @@ pub(crate) fn add_gradients(a: Var, b: Var) -> Var {
     }
 }
 
+/// Adds a gradient to what is kept in a place, and hands out what that may leave without an owner: the place is behind
+/// a lock, see Note [Locks].
+pub(crate) fn add_in_place(place: &mut Option<Var>, grad: Var) -> Option<[Var; 2]> {
+    let Some(old) = place.take() else {
+        *place = Some(grad);
+        return None;
+    };
+    let constants = matches!((&old.kind, &grad.kind), (VarKind::Constant(_), VarKind::Constant(_)));
+    let outdated = (!constants).then(|| [old.clone(), grad.clone()]);
+    *place = Some(add_gradients(old, grad));
+    outdated
+}
+
 pub(crate) fn add_tensors(a: Tensor, b: &Tensor) -> Tensor {
     match kernel::accumulate("backward", a, b) {
         Ok(sum) => sum,

@@ -31,7 +31,8 @@ macro_rules! operator {
             #[track_caller]
             pub fn $f_<'a>(&mut self, other: impl Into<Input<'a>>) -> crate::Result<()> {
                 let other = other.into();
-                self.expect_rebinds(stringify!($f_))?;
+                let leaf = self.own_leaf();
+                let _turn = self.turn_to_rebind(stringify!($f_), leaf.as_deref())?;
                 let new = Var::$f(self, other)?;
                 self.rebind(stringify!($f_), new)
             }

@@ -45,26 +45,53 @@ pub(crate) fn trace_many(
     formula: &dyn Fn(&[Traced]) -> SmallVec<[Traced; 4]>,
 ) -> Result<SmallVec<[Var; 4]>> {
     let like = operands[0];
-    // A formula may be recorded inside another one's recording; each leaves the arena as it found it.
-    let (start, outer) = ARENA.with_borrow_mut(|a| {
-        let outer = (a.error.take(), std::mem::replace(&mut a.dtype, like.dtype()));
-        (a.items.len(), outer)
-    });
+    let recording = Recording::start(like.dtype());
     let handles: SmallVec<[Traced; 8]> = operands.iter().map(|&v| push(Item::Var(v.clone()))).collect();
     let results: SmallVec<[Item; 4]> = formula(&handles).into_iter().map(item).collect();
-    let error = ARENA.with_borrow_mut(|a| {
-        a.items.truncate(start);
-        a.dtype = outer.1;
-        std::mem::replace(&mut a.error, outer.0)
-    });
-    if let Some(e) = error {
-        return Err(e);
-    }
+    recording.finish()?;
     let result = |item: Item| match item {
         Item::Var(v) => v,
         Item::Number(n) => Var::constant(Tensor::full(like.shape(), n, like.dtype())),
     };
     Ok(results.into_iter().map(result).collect())
+}
+
+/// A formula that is being recorded, perhaps inside another one's recording; it leaves the arena as it found it, also
+/// when it panics.
+struct Recording {
+    start: usize,
+    outer_dtype: DType,
+    outer_error: Option<Error>,
+}
+
+impl Recording {
+    fn start(dtype: DType) -> Recording {
+        ARENA.with_borrow_mut(|a| Recording {
+            start: a.items.len(),
+            outer_dtype: std::mem::replace(&mut a.dtype, dtype),
+            outer_error: a.error.take(),
+        })
+    }
+
+    /// The error of this formula, if there was one.
+    fn finish(self) -> Result<()> {
+        match ARENA.with_borrow_mut(|a| a.error.take()) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        let items = ARENA.with_borrow_mut(|a| {
+            a.dtype = self.outer_dtype;
+            a.error = self.outer_error.take();
+            a.items.split_off(self.start)
+        });
+        // Outside the arena: what they own may record something when it is dropped.
+        drop(items);
+    }
 }
 
 fn push(item: Item) -> Traced {

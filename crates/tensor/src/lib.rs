@@ -16,6 +16,7 @@ mod ops;
 mod packed;
 mod random;
 mod shape;
+mod stack;
 mod tensor;
 mod threads;
 mod views;
@@ -34,6 +35,7 @@ pub use ops::{
 pub use packed::Packed;
 pub use random::{Generator, manual_seed};
 pub use shape::{Axes, Shape, broadcast_shapes, can_broadcast};
+pub use stack::on_fresh_stack;
 pub use tensor::Tensor;
 pub use threads::{GRAIN, ThreadPool, num_threads, set_num_threads, set_thread_modes, thread_modes};
 pub use views::{NewShape, Position, Slice, SliceItem, Slices, broadcast_tensors};

@@ -36,7 +36,7 @@ pub struct Generator {
 }
 
 thread_local! {
-    static DEFAULT: RefCell<Generator> = RefCell::new(Generator::new(os_seed()));
+    pub(crate) static DEFAULT: RefCell<Generator> = RefCell::new(Generator::new(os_seed()));
 }
 
 /// Seeds the generator behind `Tensor::rand` and its relatives on this thread.

@@ -20,7 +20,7 @@ fn global() -> &'static RwLock<Option<Arc<rayon::ThreadPool>>> {
 
 thread_local! {
     /// Set while a `ThreadPool::install` of ours is on the stack, or while this thread is one of its workers.
-    static INSTALLED: Cell<usize> = const { Cell::new(0) };
+    pub(crate) static INSTALLED: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Sets how many threads tensor operations of this process may use; 0 restores the default, one per core unless the
@@ -85,7 +85,7 @@ impl ThreadPool {
 }
 
 thread_local! {
-    static MODES: Cell<u32> = const { Cell::new(0) };
+    pub(crate) static MODES: Cell<u32> = const { Cell::new(0) };
 }
 
 /// A word of per-thread switches that belongs to the layers above, such as "do not record gradients".

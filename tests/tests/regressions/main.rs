@@ -1,5 +1,11 @@
 //! A file per fault that this library once had, named for what broke.
 
+mod aliased_gradients;
+mod deep_nesting;
+mod drops;
+mod infinite_gradients;
 mod lines;
+mod lost_updates;
+mod retained_gradients;
 mod saved_values;
 mod stolen_task;

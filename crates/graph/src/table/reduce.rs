@@ -8,6 +8,7 @@ use super::macros::function;
 use super::softmax::{cross_entropy_backward, log_softmax_backward, share_by_exponential, softmax_backward};
 use crate::error::{Error, Result};
 use crate::gradient::{Context, Flow};
+use crate::mode::is_grad_enabled;
 use crate::record::{Reads, record_function};
 use crate::var::Var;
 
@@ -90,12 +91,16 @@ function! {
     } = a.prod(&axes, keepdim) => y;
         d a: |g, a, y| {
             let g = with_reduced_axes(g, &shape, &axes, keepdim)?;
+            let zeros: i64 = a.value_ref().eq(0.0)?.sum(.., false)?.item()?;
             if a.rank() == 0 {
                 Ok(g)
-            } else if a.value_ref().eq(0.0)?.any(.., false)?.item()? {
-                g.mul(&product_of_others(a, &axes)?)
-            } else {
+            } else if zeros == 0 {
                 g.mul(&with_reduced_axes(y, &shape, &axes, keepdim)?.div(a)?)
+            } else if zeros > 1 && axes == Axes::All && !is_grad_enabled() {
+                // As in PyTorch, whatever comes in.
+                Ok(Var::constant(Tensor::zeros(&shape, a.dtype())))
+            } else {
+                g.mul(&product_of_others(a, &axes)?)
             }
         };
         check {
@@ -351,8 +356,9 @@ fn share_among_equals(g: &Var, a: &Var, y: &Var, shape: &Shape, axes: &Axes, kee
 fn share_among_largest(g: &Var, a: &Var, y: &Var) -> Result<Var> {
     let (a, y) = (a.detach(), y.detach());
     let nan = y.value().ne(&y.value())?.item()?;
-    let mask = if nan { a.ne(&a)? } else { a.eq(&y)? }.to_dtype(g.dtype());
-    mask.mul(&g.div(&mask.sum(.., false)?)?)
+    let mask = if nan { a.ne(&a)? } else { a.eq(&y)? };
+    // Selected, not multiplied: an infinite gradient leaves the others at zero.
+    mask.where_cond(&g.div(&mask.to_dtype(g.dtype()).sum(.., false)?)?, 0.0)
 }
 
 /// The gradient of a variance: `2 / (n - correction) * g * (a - mean)`.

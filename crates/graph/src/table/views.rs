@@ -407,7 +407,8 @@ impl Var {
     #[track_caller]
     pub fn slice_assign(&mut self, slices: impl Into<Slices>, value: &Var) -> Result<()> {
         let slices = slices.into();
-        self.expect_rebinds("slice_assign")?;
+        let leaf = self.own_leaf();
+        let _turn = self.turn_to_rebind("slice_assign", leaf.as_deref())?;
         let new = self.with_part(value, slices)?;
         self.rebind("slice_assign", new)
     }

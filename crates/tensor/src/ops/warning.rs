@@ -22,7 +22,7 @@ pub enum BroadcastWarning {
 static PROCESS: AtomicU8 = AtomicU8::new(0);
 
 thread_local! {
-    static SCOPE: Cell<Option<BroadcastWarning>> = const { Cell::new(None) };
+    pub(crate) static SCOPE: Cell<Option<BroadcastWarning>> = const { Cell::new(None) };
 }
 
 /// Sets the behaviour for the whole process, wherever no scoped guard says otherwise.
