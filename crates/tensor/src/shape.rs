@@ -68,6 +68,26 @@ impl Shape {
         strides
     }
 
+    /// The error of an operation in which this shape should expand to `to` and does not: it names the last axis, counted in
+    /// the longer shape, on which the two disagree.
+    ///
+    /// ```
+    /// use foldback_tensor::{Error, Shape};
+    /// let error = Shape::from([2, 4]).expand_error("sum_to", &Shape::from([3, 4]));
+    /// assert!(matches!(error, Error::Expand { dim: 0, .. }));
+    /// ```
+    pub fn expand_error(&self, op: &'static str, to: &Shape) -> Error {
+        let rank = self.rank().max(to.rank());
+        let size = |s: &Shape, d: usize| (d + s.rank()).checked_sub(rank).map(|i| s[i]);
+        let clash = |d: &usize| match (size(self, *d), size(to, *d)) {
+            (Some(from), Some(to)) => from != to && from != 1,
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        let dim = (0..rank).rev().find(clash).unwrap_or(0);
+        Error::Expand { op, from: self.clone(), to: to.clone(), dim }
+    }
+
     /// The index of an axis that may count from the end.
     ///
     /// # Errors
@@ -280,6 +300,11 @@ pub(crate) fn broadcast_two(op: &'static str, a: &[usize], b: &[usize]) -> Resul
 /// Whether a tensor of shape `from` can be expanded to exactly `to`.
 pub(crate) fn expands_to(from: &[usize], to: &[usize]) -> bool {
     from.len() <= to.len() && from.iter().rev().zip(to.iter().rev()).all(|(&f, &t)| f == t || f == 1)
+}
+
+/// Refuses a shape that does not expand to `to`, naming the last axis, counted in the longer shape, on which they disagree.
+pub(crate) fn expect_expansion(op: &'static str, from: &Shape, to: &Shape) -> Result<()> {
+    if expands_to(from, to) { Ok(()) } else { Err(from.expand_error(op, to)) }
 }
 
 /// Shapes one above the other, aligned at the right, with a caret under the axis that disagrees.

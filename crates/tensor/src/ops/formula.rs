@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::kernel::{common_shape, float_type};
+use super::kernel::{common_shape, expect_arity, float_type};
 use crate::error::Result;
 use crate::iter::{self, Operand};
 use crate::kernels::BlockKernel;
@@ -13,7 +13,8 @@ use crate::tensor::Tensor;
 /// [`evaluate`](super::kernel::evaluate) does with a formula.
 ///
 /// # Errors
-/// `Broadcast` if the shapes do not fit together.
+/// `Broadcast` if the shapes do not fit together, `Parameter` if the kernel takes another number of operands or has
+/// several outputs, `TooLarge` if no memory can hold the result.
 ///
 /// ```
 /// use foldback_tensor::{kernel::{self, FloatKernel, FloatOps, Formula, Real}, tensor};
@@ -28,10 +29,11 @@ use crate::tensor::Tensor;
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
 pub fn run(op: &'static str, kernel: &dyn BlockKernel, operands: &[&Tensor]) -> Result<Tensor> {
+    expect_arity(op, kernel, operands.len(), 1)?;
     let dtype = float_type(operands);
     let shape = common_shape(op, operands)?;
     let operands: SmallVec<[Operand<'_>; 4]> = operands.iter().map(|t| Operand::new(t, dtype)).collect();
-    Ok(iter::map(kernel, &operands, shape, dtype))
+    iter::map(op, kernel, &operands, shape, dtype)
 }
 
 /// What a reduction of a formula over some axes is folded to.

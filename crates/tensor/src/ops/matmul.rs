@@ -2,11 +2,9 @@
 
 use smallvec::SmallVec;
 
-use crate::buffer::Storage;
-use crate::create::{checked_len, checked_room};
+use crate::create::{checked_len, room, room_for};
 use crate::dtype::{BlockMut, DType, Element};
 use crate::error::{Error, Result};
-use crate::iter;
 use crate::kernels::{BatchAxis, Matrix, Multiply, Product};
 use crate::shape::{Dims, Shape, broadcast_two, expands_to};
 use crate::tensor::{Layout, Tensor};
@@ -194,8 +192,7 @@ fn rows_of(op: &'static str, row: &Tensor, shape: &Shape) -> Result<Tensor> {
             }
         }
     }
-    let len = checked_room(op, shape, row.dtype())?;
-    let mut storage = Storage::stale(row.dtype(), len);
+    let mut storage = room(op, shape, row.dtype())?;
     match row.dtype() {
         DType::F32 => put::<f32>(typed_mut(storage.block_mut()), row),
         DType::F64 => put::<f64>(typed_mut(storage.block_mut()), row),
@@ -290,7 +287,12 @@ impl<'a> Meta<'a> {
         }
         let missing = shape.rank() - target.rank();
         let kept = |i: usize| i >= missing && !(target[i - missing] == 1 && self.batch[i] != 1);
-        let prior = prior.map(|p| if p.dtype() == dtype { p } else { iter::copy(&p, dtype) });
+        let own = |mut p: Tensor| {
+            p = p.cast(op, dtype)?;
+            p.make_writable(op)?;
+            Ok(p)
+        };
+        let prior = prior.map(own).transpose()?;
         match dtype {
             DType::F32 => self.typed::<f32>(target, &kept, prior),
             DType::F64 => self.typed::<f64>(target, &kept, prior),
@@ -322,8 +324,7 @@ impl<'a> Meta<'a> {
             return Ok(prior);
         }
         let len = kept.iter().map(|a| a.size).product::<usize>() * m * n;
-        checked_room(self.op, &Shape::from(len), T::DTYPE)?;
-        let mut storage = Storage::stale(T::DTYPE, len);
+        let mut storage = room_for(self.op, target, len, T::DTYPE)?;
         product.run(typed_mut(storage.block_mut()), false);
         let missing = self.shape.rank() - target.rank();
         let still = |i: usize| plan.still.get(i + missing).copied().unwrap_or(false);
@@ -338,8 +339,7 @@ impl Meta<'_> {
             product.run(typed_mut(prior.block_mut()), true);
             return Ok(prior);
         }
-        checked_room(self.op, &self.shape, T::DTYPE)?;
-        let mut storage = Storage::stale(T::DTYPE, self.m * self.n);
+        let mut storage = room(self.op, &self.shape, T::DTYPE)?;
         product.run(typed_mut(storage.block_mut()), false);
         Ok(Tensor::from_storage(storage, self.shape.clone()))
     }

@@ -7,6 +7,7 @@ use super::plan::{
     AND, Plan, common_shape, expect_castable, expect_no_overlap, plan_add, plan_float_only, plan_num,
     plan_real, run, run_in_place, unsupported,
 };
+use crate::create::room;
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
 use crate::iter::{self, Operand};
@@ -200,7 +201,7 @@ impl Tensor {
             args[1].operand(&cells[0], dtype),
             args[2].operand(&cells[1], dtype),
         ];
-        Ok(iter::map(&WhereKernel, &operands, shape, dtype))
+        iter::map("where", &WhereKernel, &operands, shape, dtype)
     }
 }
 
@@ -250,11 +251,11 @@ fn run_out(op: &'static str, plan: &Plan, args: &[Arg<'_>; 2], out: &mut Tensor)
     }
     expect_no_overlap(op, out)?;
     if plan.out != out.dtype() {
-        *out = run(op, plan, args)?.to_dtype(out.dtype());
+        *out = run(op, plan, args)?.cast(op, out.dtype())?;
         return Ok(());
     }
     if !out.is_writable_in_place() {
-        *out = Tensor::zeros(shape.clone(), out.dtype());
+        *out = Tensor::from_storage(room(op, &shape, out.dtype())?, shape.clone());
     }
     let cells = args.each_ref().map(Arg::cell);
     let operands: [Operand<'_>; 2] = std::array::from_fn(|i| args[i].operand(&cells[i], plan.compute));
