@@ -173,13 +173,21 @@ impl GraphTask {
         while let Some(ready) = self.ready.pop() {
             self.evaluate(ready)?;
         }
+        // What can fail comes before the first gradient changes, and outside its lock.
+        for (node, _, grad) in &mut self.staged {
+            let Some(leaf) = node.as_leaf() else { continue };
+            let first = || leaf.grad.lock().expect("nothing panics while a gradient is locked").is_none();
+            if matches!(&grad.kind, VarKind::Constant(t) if !t.is_contiguous()) && first() {
+                *grad = dense(grad.clone())?;
+            }
+        }
         for (node, nr, grad) in self.staged.drain(..) {
             match node.as_leaf() {
                 Some(leaf) => {
                     let mut slot = leaf.grad.lock().expect("nothing panics while a gradient is locked");
                     *slot = Some(match slot.take() {
                         Some(old) => add_gradients(old, grad),
-                        None => dense(grad),
+                        None => dense(grad)?,
                     });
                 }
                 None => Hooks::store(&node, nr, grad),

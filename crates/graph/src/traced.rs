@@ -59,10 +59,12 @@ pub(crate) fn trace_many(
     }
     let like = operands[0];
     let result = |item: Item| match item {
-        Item::Var(v) => v,
-        Item::Number(n) => Var::constant(foldback_tensor::Tensor::full(like.shape(), n, like.dtype())),
+        Item::Var(v) => Ok(v),
+        Item::Number(n) => {
+            Ok(Var::constant(foldback_tensor::Tensor::try_full(like.shape(), n, like.dtype())?))
+        }
     };
-    Ok(results.into_iter().map(result).collect())
+    results.into_iter().map(result).collect()
 }
 
 fn push(item: Item) -> Traced {

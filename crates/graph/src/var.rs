@@ -243,7 +243,8 @@ impl Var {
         if let Some(g) = &grad {
             expect_fit("grad", &node.metadata[0], g)?;
         }
-        *leaf(node).grad.lock().expect(UNPOISONED) = grad.map(|g| Var::constant(g.contiguous()));
+        let grad = grad.map(|g| g.try_contiguous().map(Var::constant)).transpose()?;
+        *leaf(node).grad.lock().expect(UNPOISONED) = grad;
         Ok(())
     }
 
@@ -433,11 +434,7 @@ impl Var {
         drop(own);
         let new = f(self)?;
         if new.shape() != self.shape() {
-            let (from, to) = (new.shape(), self.shape());
-            let at = |s: &Shape, d: usize, rank: usize| (d + s.rank()).checked_sub(rank).map_or(1, |i| s[i]);
-            let rank = from.rank().max(to.rank());
-            let dim = (0..rank).rev().find(|&d| at(&from, d, rank) != at(&to, d, rank)).unwrap_or(0);
-            return Err(foldback_tensor::Error::Expand { op, from, to, dim }.into());
+            return Err(new.shape().expand_error(op, &self.shape()).into());
         }
         if new.dtype().category() > self.dtype().category() {
             return Err(foldback_tensor::Error::ResultCast { op, from: new.dtype(), to: self.dtype() }.into());

@@ -179,6 +179,9 @@ impl<const N: usize> PartialEq<[usize; N]> for Shape {
 }
 
 /// Which axes an operation works on: one number, several, or all of them (`..`). Negative ones count from the end.
+///
+/// An empty list names none, except to a reduction that adds up or compares: to `sum`, `mean` and their like it means all
+/// of them, as in PyTorch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Axes {
     /// every axis
@@ -188,6 +191,20 @@ pub enum Axes {
 }
 
 impl Axes {
+    /// The axes that a reduction reduces: all, if none are listed.
+    ///
+    /// ```
+    /// use foldback_tensor::Axes;
+    /// assert_eq!(Axes::from([0isize; 0]).reduced(), Axes::All);
+    /// assert_eq!(Axes::from(1).reduced(), Axes::from(1));
+    /// ```
+    pub fn reduced(self) -> Axes {
+        match self {
+            Axes::List(list) if list.is_empty() => Axes::All,
+            axes => axes,
+        }
+    }
+
     /// One flag per axis of `shape`.
     ///
     /// # Errors
@@ -226,17 +243,18 @@ macro_rules! axes_from {
     ($($t:ty),*) => {$(
         impl From<$t> for Axes {
             fn from(a: $t) -> Axes {
-                Axes::List(SmallVec::from_slice(&[a as isize]))
+                Axes::from(&[a][..])
             }
         }
         impl<const N: usize> From<[$t; N]> for Axes {
             fn from(a: [$t; N]) -> Axes {
-                Axes::List(a.iter().map(|&v| v as isize).collect())
+                Axes::from(&a[..])
             }
         }
         impl From<&[$t]> for Axes {
             fn from(a: &[$t]) -> Axes {
-                Axes::List(a.iter().map(|&v| v as isize).collect())
+                // What no isize holds is no axis of any tensor; isize::MAX is refused as such.
+                Axes::List(a.iter().map(|&v| isize::try_from(v).unwrap_or(isize::MAX)).collect())
             }
         }
         impl From<Vec<$t>> for Axes {
@@ -379,6 +397,30 @@ mod tests {
         assert!(matches!(Axes::from([0, -3]).flags("t", &s), Err(Error::DuplicateAxis { .. })));
         assert!(matches!(Axes::from(3).flags("t", &s), Err(Error::AxisOutOfRange { .. })));
         assert!(Axes::from([0, -1]).flags("t", &Shape::scalar()).is_ok());
+    }
+
+    #[test]
+    fn an_axis_that_no_isize_holds_is_no_axis() {
+        let s = Shape::from([2, 3]);
+        for axes in [Axes::from(usize::MAX), Axes::from([usize::MAX, 0]), Axes::from(vec![1 << 63, 0usize])] {
+            assert!(matches!(axes.flags("t", &s), Err(Error::AxisOutOfRange { axis: isize::MAX, .. })));
+        }
+        assert!(crate::tensor![1.0].sum(usize::MAX, false).is_err());
+        assert!(crate::tensor![[1.0]].permute([usize::MAX, 0]).is_err());
+    }
+
+    #[test]
+    fn the_last_axis_that_does_not_expand_is_named() {
+        let dim = |from: &[usize], to: &[usize]| match expect_expansion("t", &from.into(), &to.into()) {
+            Err(Error::Expand { dim, .. }) => Some(dim),
+            _ => None,
+        };
+        assert_eq!(dim(&[2, 4], &[3, 4]), Some(0));
+        assert_eq!(dim(&[2, 4], &[3, 5]), Some(1));
+        assert_eq!(dim(&[2, 3], &[3]), Some(0));
+        assert_eq!(dim(&[3], &[2, 4, 5]), Some(2));
+        assert_eq!(dim(&[1, 1], &[1]), Some(0));
+        assert_eq!(dim(&[3, 1], &[2, 3, 4]), None);
     }
 
     #[test]

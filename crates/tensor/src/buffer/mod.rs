@@ -14,8 +14,8 @@ use ndarray::Array1;
 pub(crate) use handle::{Handle, Room};
 #[allow(unreachable_pub, reason = "`Element` names it in a hidden method")]
 pub use pool::Pool;
-use pool::{epoch, is_pool_on};
 pub(crate) use pool::has_room;
+use pool::{epoch, is_pool_on};
 pub use pool::{release_memory, set_pool_limit};
 
 use crate::dtype::{Block, BlockMut, DType, Element};
@@ -123,7 +123,9 @@ impl Storage {
     #[inline]
     #[track_caller]
     pub(crate) fn scratch(dtype: DType, len: usize) -> Handle {
-        let Some(handle) = Handle::stale(dtype, len) else { panic!("no memory for {len} elements of type {dtype}") };
+        let Some(handle) = Handle::stale(dtype, len) else {
+            panic!("no memory for {len} elements of type {dtype}")
+        };
         handle
     }
 

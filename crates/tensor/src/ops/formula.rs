@@ -49,7 +49,7 @@ pub struct Reduction {
     pub count: usize,
 }
 
-/// The shapes of a reduction of broadcast operands.
+/// The shapes of a reduction of broadcast operands. An empty list of axes is all of them.
 ///
 /// # Errors
 /// `Broadcast` if the operands do not fit together; `AxisOutOfRange`, `DuplicateAxis`.
@@ -62,7 +62,7 @@ pub struct Reduction {
 /// ```
 pub fn reduction(op: &'static str, operands: &[&Tensor], axes: &Axes) -> Result<Reduction> {
     let full = common_shape(op, operands)?;
-    let reduced = axes.flags(op, &full)?;
+    let reduced = axes.clone().reduced().flags(op, &full)?;
     let sizes = || full.iter().zip(&reduced).map(|(&size, &r)| (size, r));
     let kept = sizes().map(|(size, r)| if r { 1 } else { size }).collect::<Vec<_>>().into();
     let dropped = sizes().filter(|s| !s.1).map(|s| s.0).collect::<Vec<_>>().into();

@@ -259,9 +259,8 @@ pub(super) fn expect_arity(
     operands: usize,
     outputs: usize,
 ) -> Result<()> {
-    let refused = |name, found: usize, expected| {
-        Err(Error::Parameter { op, name, value: found.to_string(), expected })
-    };
+    let refused =
+        |name, found: usize, expected| Err(Error::Parameter { op, name, value: found.to_string(), expected });
     match kernel.arity() {
         Some((n, _)) if n != operands => {
             refused("the number of operands", operands, "as many as the kernel reads")
@@ -287,4 +286,45 @@ pub(super) fn common_shape(op: &'static str, operands: &[&Tensor]) -> Result<Sha
         }
     }
     Ok(shape)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::formulas::real;
+    use super::*;
+    use crate::kernels::{FloatOps, Formula, Real};
+    use crate::tensor;
+
+    real! {
+        Product(a, b) = a * b;
+    }
+
+    #[test]
+    fn a_wrong_number_of_operands_or_targets_is_refused() {
+        let (kernel, x, shape) = (FloatKernel(Product), tensor![1.0, 2.0], Shape::from([2]));
+        for operands in [&[][..], &[&x], &[&x, &x, &x]] {
+            let folded = fold_to("t", &kernel, operands, &shape, None);
+            assert!(matches!(folded, Err(Error::Parameter { .. })), "{}", operands.len());
+            assert!(matches!(run("t", &kernel, operands), Err(Error::Parameter { .. })));
+            let target = [Target { shape: &shape, prior: None }];
+            let jointly = fold_jointly("t", &kernel, operands, target.into_iter().collect());
+            assert!(matches!(jointly, Err(Error::Parameter { .. })));
+        }
+        let both = [&shape, &shape].map(|shape| Target { shape, prior: None });
+        let jointly = fold_jointly("t", &kernel, &[&x, &x], both.into_iter().collect());
+        assert!(matches!(jointly, Err(Error::Parameter { .. })));
+    }
+
+    #[test]
+    fn a_target_that_does_not_expand_names_its_axis() {
+        let (kernel, x) = (FloatKernel(Product), Tensor::ones([3, 4], DType::F32));
+        for (target, axis) in [(&[2, 4][..], 0), (&[3, 2], 1), (&[2, 3, 4], 0)] {
+            let target = Shape::from(target);
+            let folded = fold_to("t", &kernel, &[&x, &x], &target, None);
+            assert!(matches!(folded, Err(Error::Expand { dim, .. }) if dim == axis), "{folded:?}");
+            let joint = [Target { shape: &target, prior: None }];
+            let jointly = fold_jointly("t", &kernel, &[&x, &x], joint.into_iter().collect());
+            assert!(matches!(jointly, Err(Error::Expand { dim, .. }) if dim == axis));
+        }
+    }
 }

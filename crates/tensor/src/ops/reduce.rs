@@ -106,7 +106,7 @@ fn expect_float(op: &'static str, t: &Tensor) -> Result<()> {
 }
 
 impl Tensor {
-    /// The sum over `axes` (`1`, `[0, -1]`, `..` for all); integers and `bool` add up in `i64`.
+    /// The sum over `axes` (`1`, `[0, -1]`, `..` or an empty list for all); integers and `bool` add up in `i64`.
     ///
     /// The error of a long sum does not grow with its length: partial sums are kept in wider accumulators. The result
     /// has the same bits for any number of threads. The sum of nothing is 0.
@@ -123,7 +123,7 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     pub fn sum(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        self.accumulate("sum", Reduce::Sum, &axes.into(), keepdim)
+        self.accumulate("sum", Reduce::Sum, &axes.into().reduced(), keepdim)
     }
 
     /// The product over `axes`; integers and `bool` multiply in `i64`. The product of nothing is 1.
@@ -137,7 +137,7 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     pub fn prod(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        self.accumulate("prod", Reduce::Prod, &axes.into(), keepdim)
+        self.accumulate("prod", Reduce::Prod, &axes.into().reduced(), keepdim)
     }
 
     fn accumulate(&self, op: &'static str, reduce: Reduce, axes: &Axes, keepdim: bool) -> Result<Tensor> {
@@ -158,7 +158,7 @@ impl Tensor {
     /// ```
     pub fn mean(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
         expect_float("mean", self)?;
-        let axes = axes.into();
+        let axes = axes.into().reduced();
         let count = Kept::new("mean", self, &axes, keepdim)?.count;
         let sum = self.accumulate("mean", Reduce::Sum, &axes, keepdim)?;
         // Not in place: the sum may be compressed.
@@ -191,7 +191,7 @@ impl Tensor {
     /// ```
     pub fn var_with(&self, axes: impl Into<Axes>, correction: f64, keepdim: bool) -> Result<Tensor> {
         expect_float("var", self)?;
-        let axes = axes.into();
+        let axes = axes.into().reduced();
         let kept = Kept::new("var", self, &axes, keepdim)?;
         let mean = self.mean(&axes, true)?;
         let dtype = self.dtype();
@@ -241,7 +241,7 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     pub fn amax(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        self.extreme("amax", Reduce::Max, &axes.into(), keepdim)
+        self.extreme("amax", Reduce::Max, &axes.into().reduced(), keepdim)
     }
 
     /// The smallest element over `axes`; NaN if there is one.
@@ -255,7 +255,7 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     pub fn amin(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        self.extreme("amin", Reduce::Min, &axes.into(), keepdim)
+        self.extreme("amin", Reduce::Min, &axes.into().reduced(), keepdim)
     }
 
     fn extreme(&self, op: &'static str, reduce: Reduce, axes: &Axes, keepdim: bool) -> Result<Tensor> {
@@ -351,7 +351,8 @@ impl Tensor {
         }
         if matches!(axes, Axes::All) && self.rank() != 1 {
             let kept = Kept::new(op, self, axes, keepdim)?;
-            let (v, i) = self.reshaped(op, [self.numel()].into())?.arg_extreme(op, reduce, &Axes::from(0), false)?;
+            let (v, i) =
+                self.reshaped(op, [self.numel()].into())?.arg_extreme(op, reduce, &Axes::from(0), false)?;
             return Ok((v.unsqueeze_to(&kept.shape), i.unsqueeze_to(&kept.shape)));
         }
         let dtype = self.dtype().to_accumulator();
@@ -372,7 +373,8 @@ impl Tensor {
         Ok((values.keep_axes(&kept_axes), indices))
     }
 
-    /// Whether any element over `axes` is true (not zero): `bool`. False for nothing.
+    /// Whether any element over `axes` is true (not zero): `bool`. False for nothing. An empty list of axes reduces
+    /// nothing, as in PyTorch.
     ///
     /// # Errors
     /// `AxisOutOfRange` or `DuplicateAxis`.
@@ -386,7 +388,8 @@ impl Tensor {
         self.truth("any", Reduce::Sum, &axes.into(), keepdim)
     }
 
-    /// Whether all elements over `axes` are true (not zero): `bool`. True for nothing.
+    /// Whether all elements over `axes` are true (not zero): `bool`. True for nothing. An empty list of axes reduces
+    /// nothing, as in PyTorch.
     ///
     /// # Errors
     /// `AxisOutOfRange` or `DuplicateAxis`.

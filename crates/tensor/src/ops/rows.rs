@@ -160,7 +160,9 @@ fn backward_any(op: &'static str, kind: Kind, g: &Tensor, y: &Tensor, axis: usiz
         let operands = [g, y, Operand::new(sum, dtype)];
         match kind {
             Kind::Softmax => iter::map(op, &FloatKernel(SoftmaxGradient), &operands, shape.clone(), dtype),
-            Kind::LogSoftmax => iter::map(op, &FloatKernel(LogSoftmaxGradient), &operands, shape.clone(), dtype),
+            Kind::LogSoftmax => {
+                iter::map(op, &FloatKernel(LogSoftmaxGradient), &operands, shape.clone(), dtype)
+            }
         }
     };
     map(&match kind {

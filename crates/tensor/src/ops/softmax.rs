@@ -59,8 +59,13 @@ impl Tensor {
     #[track_caller]
     pub fn log_softmax(&self, axis: isize) -> Result<Tensor> {
         self.normalised("log_softmax", Kind::LogSoftmax, axis, |x, m, s, dtype| {
-            let l =
-                iter::map("log_softmax", &FloatKernel(Ln), &[Operand::new(s, dtype)], s.shape().clone(), dtype)?;
+            let l = iter::map(
+                "log_softmax",
+                &FloatKernel(Ln),
+                &[Operand::new(s, dtype)],
+                s.shape().clone(),
+                dtype,
+            )?;
             let operands = [x, Operand::new(m, dtype), Operand::new(&l, dtype)];
             iter::map("log_softmax", &FloatKernel(LogShare), &operands, self.shape().clone(), dtype)
         })
@@ -111,7 +116,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn logsumexp(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        let (op, axes, dtype) = ("logsumexp", axes.into(), self.dtype().to_float());
+        let (op, axes, dtype) = ("logsumexp", axes.into().reduced(), self.dtype().to_float());
         let kept = Kept::new(op, self, &axes, true)?;
         let x = Operand::new(self, dtype);
         let y = if self.numel() == 0 {
@@ -119,8 +124,13 @@ impl Tensor {
             Tensor::try_full(sum.shape(), f64::NEG_INFINITY, dtype)?
         } else {
             let m = kept.fold(Reduce::Max, None, &[x], self.shape(), dtype)?;
-            let m =
-                iter::map(op, &FloatKernel(FiniteOrZero), &[Operand::new(&m, dtype)], m.shape().clone(), dtype)?;
+            let m = iter::map(
+                op,
+                &FloatKernel(FiniteOrZero),
+                &[Operand::new(&m, dtype)],
+                m.shape().clone(),
+                dtype,
+            )?;
             let m = Operand::new(&m, dtype);
             let s = kept.fold(Reduce::Sum, Some(&FloatKernel(Shifted)), &[x, m], self.shape(), dtype)?;
             iter::map(op, &FloatKernel(Unshifted), &[Operand::new(&s, dtype), m], s.shape().clone(), dtype)?

@@ -262,3 +262,24 @@ fn run_out(op: &'static str, plan: &Plan, args: &[Arg<'_>; 2], out: &mut Tensor)
     iter::map_out(&*plan.kernel, &operands, &shape, out.block_mut());
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor;
+
+    #[test]
+    fn a_scale_of_integers_is_exact() {
+        let (big, one, zero) = (9_007_199_254_740_993i64, tensor![1; i64], tensor![0; i64]);
+        assert_eq!(zero.add_scaled(&one, big).unwrap(), tensor![big; i64]);
+        assert_eq!(zero.sub_scaled(&one, big).unwrap(), tensor![-big; i64]);
+        assert_eq!(zero.sub_scaled(&one, i64::MIN).unwrap(), tensor![i64::MIN; i64]);
+        assert_eq!(one.add_scaled(&one, -1).unwrap(), zero);
+        assert_eq!(*zero.clone().add_scaled_(&one, big).unwrap(), tensor![big; i64]);
+        assert_eq!(*zero.clone().sub_scaled_(&one, big).unwrap(), tensor![-big; i64]);
+        let mut out = zero.clone();
+        zero.sub_out(&one, big, &mut out).unwrap();
+        assert_eq!(out, tensor![-big; i64]);
+        assert_eq!(tensor![5; i64].add_scaled(&tensor![true; bool], 3).unwrap(), tensor![8; i64]);
+    }
+}

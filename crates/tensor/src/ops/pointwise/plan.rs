@@ -172,6 +172,14 @@ pub(super) fn plan_add(op: &'static str, args: &[Meta], alpha: Scalar, sign: f64
     }
     let dtype = result_type(args);
     check_alpha(op, alpha, dtype)?;
+    if dtype == DType::I64 {
+        let scale = if sign < 0.0 { alpha.to_i64().wrapping_neg() } else { alpha.to_i64() };
+        return match scale {
+            1 => Plan::same(NumKernel(f::Add), dtype),
+            -1 => Plan::same(NumKernel(f::Sub), dtype),
+            _ => Plan::same(f::AddMultiple(scale), dtype),
+        };
+    }
     let scale = sign * alpha.to_f64();
     match dtype {
         DType::Bool => Plan::same(if alpha.to_bool() { OR } else { FIRST }, dtype),
