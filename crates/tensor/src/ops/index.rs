@@ -96,7 +96,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `DTypeMismatch` unless the index is `I64` and `src` of this element type, `AxisOutOfRange`, `ShapeMismatch` if the
-    /// ranks differ or the index is too long, `IndexOutOfRange` for an index that is negative or too large.
+    /// ranks differ or the index is too long, `IndexOutOfRange` for an index that is negative or too large, `TooLarge`.
     ///
     /// ```
     /// use foldback_tensor::tensor;
@@ -145,7 +145,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `DTypeMismatch` unless the index is `I64` and `src` of this element type, `Rank` if the index has several axes,
-    /// `AxisOutOfRange`, `ShapeMismatch`, `IndexOutOfRange` for an index that is negative or too large.
+    /// `AxisOutOfRange`, `ShapeMismatch`, `IndexOutOfRange` for an index that is negative or too large, `TooLarge`.
     ///
     /// ```
     /// use foldback_tensor::tensor;

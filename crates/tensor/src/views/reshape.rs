@@ -94,7 +94,8 @@ impl Tensor {
     /// A view where the strides allow it, else a copy.
     ///
     /// # Errors
-    /// `ElementCount` if the shape does not hold exactly the elements there are, or -1 is not determined.
+    /// `ElementCount` if the shape does not hold exactly the elements there are, or -1 is not determined; `TooLarge` if no
+    /// memory can hold a copy that is needed.
     ///
     /// ```
     /// use foldback_tensor::tensor;
@@ -141,7 +142,7 @@ impl Tensor {
     /// A view where the strides allow it, else a copy. `flatten(0, -1)` is the whole tensor as a vector.
     ///
     /// # Errors
-    /// `AxisOutOfRange`; `Parameter` if `start` comes after `end`.
+    /// `AxisOutOfRange`; `Parameter` if `start` comes after `end`; `TooLarge` if no memory can hold a copy that is needed.
     ///
     /// ```
     /// use foldback_tensor::{DType, Tensor};

@@ -43,7 +43,7 @@ impl Tensor {
     /// Overwrites every element with one value, cast to this dtype.
     ///
     /// # Panics
-    /// If this tensor is an expanded view too large to store.
+    /// If this tensor is an expanded view too large to store; [`Tensor::copy_`] of a number returns an error instead.
     ///
     /// ```
     /// use foldback_tensor::tensor;
@@ -66,7 +66,8 @@ impl Tensor {
     /// Overwrites the elements with another tensor's, which expand to this shape and are cast to this dtype.
     ///
     /// # Errors
-    /// `Expand` if the other shape does not expand to this one; nothing is written then.
+    /// `Expand` if the other shape does not expand to this one, `TooLarge` if this is an expanded view that no memory can
+    /// hold; nothing is written then.
     ///
     /// ```
     /// use foldback_tensor::tensor;

@@ -35,7 +35,8 @@ macro_rules! unary {
             ///
             /// # Errors
             /// `DTypeUnsupported` where the function has no meaning, `ResultCast` if the result is of a higher
-            /// category than this tensor. Nothing is changed then.
+            /// category than this tensor, `TooLarge` if this is a compressed result that no memory can hold. Nothing is
+            /// changed then.
             pub fn $name_(&mut self) -> Result<&mut Tensor> {
                 let $a = Arg::Tensor(self).meta();
                 let plan = $plan?;
