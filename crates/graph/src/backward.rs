@@ -229,7 +229,7 @@ impl<'a> Grad<'a> {
         for (index, g) in grads.iter_mut().enumerate().filter(|g| g.1.is_none()) {
             if self.materialize {
                 let like = self.inputs[index];
-                *g = Some(Var::constant(Tensor::zeros(like.shape(), like.dtype())));
+                *g = Some(Var::constant(Tensor::try_zeros(like.shape(), like.dtype())?));
             } else if !self.allow_unused {
                 return Err(Error::Unused { index });
             }
@@ -282,7 +282,8 @@ pub fn value_and_grad(
     let value = f(&leaves)?;
     let inputs: Vec<&Var> = leaves.iter().collect();
     let grads = Grad::new(&[&value], &inputs).materialize_grads(true).run()?;
-    Ok((value.value(), grads.into_iter().flatten().map(|g| g.value().contiguous()).collect()))
+    let dense = |g: Var| Ok(g.value().try_contiguous()?);
+    Ok((value.value(), grads.into_iter().flatten().map(dense).collect::<Result<_>>()?))
 }
 
 fn root_edges(roots: &[&Var]) -> Result<Vec<Edge>> {
@@ -315,7 +316,7 @@ fn plant(task: &mut GraphTask, edges: &[Edge], roots: &[&Var], seeds: Option<&[&
             Some(seeds) if !seeds[index].dtype().is_float() => {
                 return Err(Error::DTypeWithoutGrad { dtype: seeds[index].dtype() });
             }
-            Some(seeds) if seeds[index].dtype() != root.dtype() => seeds[index].to_dtype(root.dtype()),
+            Some(seeds) if seeds[index].dtype() != root.dtype() => seeds[index].cast(root.dtype())?,
             Some(seeds) => seeds[index].clone(),
             None if root.numel() != 1 => return Err(Error::NotScalar { shape: root.shape() }),
             None => Var::constant(Tensor::ones(root.shape(), root.dtype())),

@@ -135,7 +135,7 @@ pub(crate) fn fit(g: Var, meta: &InputMetadata, misfit: &dyn Fn(&Shape) -> Error
             foldback_tensor::Error::Expand { .. } => misfit(t.shape()),
             other => other.into(),
         })?;
-        return Ok(Var::constant(sum.to_dtype(meta.dtype)));
+        return Ok(Var::constant(sum.try_to_dtype(meta.dtype)?));
     }
     let g = if g.shape() == meta.shape {
         g
@@ -177,9 +177,9 @@ pub(crate) fn add_tensors(a: Tensor, b: &Tensor) -> Tensor {
 }
 
 /// What a leaf keeps: dense, row-major.
-pub(crate) fn dense(grad: Var) -> Var {
+pub(crate) fn dense(grad: Var) -> Result<Var> {
     match grad.kind {
-        VarKind::Constant(t) => Var::constant(t.contiguous()),
-        _ => grad,
+        VarKind::Constant(t) => Ok(Var::constant(t.try_contiguous()?)),
+        _ => Ok(grad),
     }
 }

@@ -50,10 +50,10 @@ pub(crate) fn trace_many(
     let results: SmallVec<[Item; 4]> = formula(&handles).into_iter().map(item).collect();
     recording.finish()?;
     let result = |item: Item| match item {
-        Item::Var(v) => v,
-        Item::Number(n) => Var::constant(Tensor::full(like.shape(), n, like.dtype())),
+        Item::Var(v) => Ok(v),
+        Item::Number(n) => Ok(Var::constant(Tensor::try_full(like.shape(), n, like.dtype())?)),
     };
-    Ok(results.into_iter().map(result).collect())
+    results.into_iter().map(result).collect()
 }
 
 /// A formula that is being recorded, perhaps inside another one's recording; it leaves the arena as it found it, also

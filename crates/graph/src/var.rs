@@ -229,7 +229,8 @@ impl Var {
     /// Sets or removes the gradient of a leaf.
     ///
     /// # Errors
-    /// `NotALeaf` if it has none to set; `Assigned` if the gradient has another shape or type than the variable.
+    /// `NotALeaf` if it has none to set; `Assigned` if the gradient has another shape or type than the variable; `Tensor` if
+    /// it is an expanded view that no memory can hold.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -244,7 +245,7 @@ impl Var {
         if let Some(g) = &grad {
             expect_fit("grad", &node.metadata[0], g)?;
         }
-        let grad = grad.map(|g| Var::constant(g.contiguous()));
+        let grad = grad.map(|g| g.try_contiguous().map(Var::constant)).transpose()?;
         drop(replace(&leaf(node).grad, grad));
         Ok(())
     }
@@ -455,7 +456,11 @@ impl Var {
     }
 
     /// Refuses in-place operations on what they cannot be done to; a leaf is written to by one thread at a time.
-    pub(crate) fn turn_to_rebind<'a>(&self, op: &'static str, leaf: Option<&'a Node>) -> Result<Option<Turn<'a>>> {
+    pub(crate) fn turn_to_rebind<'a>(
+        &self,
+        op: &'static str,
+        leaf: Option<&'a Node>,
+    ) -> Result<Option<Turn<'a>>> {
         let tracking_leaf = matches!(self.kind, VarKind::Leaf(_)) && self.requires_grad();
         if tracking_leaf && is_grad_enabled() {
             return Err(Error::LeafInPlace { op });
@@ -473,11 +478,7 @@ impl Var {
     #[track_caller]
     pub(crate) fn rebind(&mut self, op: &'static str, new: Var) -> Result<()> {
         if new.shape() != self.shape() {
-            let (from, to) = (new.shape(), self.shape());
-            let at = |s: &Shape, d: usize, rank: usize| (d + s.rank()).checked_sub(rank).map_or(1, |i| s[i]);
-            let rank = from.rank().max(to.rank());
-            let dim = (0..rank).rev().find(|&d| at(&from, d, rank) != at(&to, d, rank)).unwrap_or(0);
-            return Err(foldback_tensor::Error::Expand { op, from, to, dim }.into());
+            return Err(new.shape().expand_error(op, &self.shape()).into());
         }
         if new.dtype().category() > self.dtype().category() {
             return Err(foldback_tensor::Error::ResultCast { op, from: new.dtype(), to: self.dtype() }.into());

@@ -234,7 +234,7 @@ pub enum Error {
         /// the operation
         op: &'static str,
     },
-    /// A shape too large to address.
+    /// A shape too large to address, or to find memory for.
     #[error("{op}: a tensor of shape {shape} is too large")]
     TooLarge {
         /// the operation

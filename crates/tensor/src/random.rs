@@ -8,8 +8,7 @@
 use std::cell::RefCell;
 use std::hash::{BuildHasher, Hasher};
 
-use crate::buffer::Storage;
-use crate::create::checked_room;
+use crate::create::room;
 use crate::dtype::{Block, BlockMut, DType, Element, Scalar};
 use crate::error::{Error, Result, or_panic};
 use crate::kernels::{BlockKernel, FloatKernel, FloatOps, Formula, Real};
@@ -345,9 +344,8 @@ mod make {
         dtype: DType,
         fill: impl FnOnce(Stream, BlockMut<'_>),
     ) -> Result<Tensor> {
-        let n = checked_room(op, &shape, dtype)?;
-        let stream = reserve(n.div_ceil(2) as u64);
-        let mut storage = Storage::stale(dtype, n);
+        let mut storage = room(op, &shape, dtype)?;
+        let stream = reserve(shape.numel().div_ceil(2) as u64);
         fill(stream, storage.block_mut());
         Ok(Tensor::from_storage(storage, shape))
     }

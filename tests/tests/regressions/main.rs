@@ -3,9 +3,12 @@
 mod aliased_gradients;
 mod deep_nesting;
 mod drops;
+mod empty_axes;
 mod infinite_gradients;
 mod lines;
+mod lost_digits;
 mod lost_updates;
 mod retained_gradients;
 mod saved_values;
 mod stolen_task;
+mod too_large;

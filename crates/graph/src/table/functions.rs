@@ -42,10 +42,10 @@ pub(crate) fn scatter_back(
     axis: isize,
     keepdim: bool,
 ) -> Result<Var> {
-    let zeros = Var::constant(Tensor::zeros(shape, g.dtype()));
     if shape.rank() == 0 {
         return Ok(g.clone());
     }
+    let zeros = Var::constant(Tensor::try_zeros(shape, g.dtype())?);
     if keepdim {
         return zeros.scatter_add(g, axis, index);
     }

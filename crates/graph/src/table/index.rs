@@ -27,7 +27,7 @@ function! {
         let index = index.clone();
         let shape = a.shape().clone();
     } = a.gather(axis, &index);
-        d a: |g| Var::constant(Tensor::zeros(&shape, g.dtype())).scatter_add(g, axis, &index);
+        d a: |g| Var::constant(Tensor::try_zeros(&shape, g.dtype())?).scatter_add(g, axis, &index);
         check {
             "rows": [[3, 2] Any] |x| x[0].gather(0, &foldback_tensor::tensor![[2, 0], [2, 1]; i64]);
             "columns, repeated": [[2, 3] Any] |x| x[0].gather(1, &foldback_tensor::tensor![[1, 1], [0, 2]; i64]);
@@ -74,7 +74,7 @@ function! {
         let index = index.clone();
         let shape = a.shape().clone();
     } = a.index_select(axis, &index);
-        d a: |g| Var::constant(Tensor::zeros(&shape, g.dtype())).index_add(g, axis, &index);
+        d a: |g| Var::constant(Tensor::try_zeros(&shape, g.dtype())?).index_add(g, axis, &index);
         check {
             "rows": [[3, 2] Any] |x| x[0].index_select(0, &foldback_tensor::tensor![2, 0, 2; i64]);
             "columns": [[2, 3] Any] |x| x[0].index_select(-1, &foldback_tensor::tensor![1; i64]);
@@ -111,7 +111,7 @@ fn padded(g: &Var, shape: &foldback_tensor::Shape) -> Result<Var> {
     }
     let whole: Vec<foldback_tensor::SliceItem> =
         g.shape().iter().map(|&n| foldback_tensor::SliceItem::from(0..n as isize)).collect();
-    let mut zeros = Var::constant(Tensor::zeros(shape, g.dtype()));
+    let mut zeros = Var::constant(Tensor::try_zeros(shape, g.dtype())?);
     zeros.slice_assign(foldback_tensor::Slices::from(whole), g)?;
     Ok(zeros)
 }

@@ -13,7 +13,7 @@ use crate::record::{Reads, record_function};
 use crate::var::Var;
 
 function! {
-    /// The sum over `axes` (`1`, `[0, -1]`, `..` for all).
+    /// The sum over `axes` (`1`, `[0, -1]`, `..` or an empty list for all).
     ///
     /// Saves nothing. Its gradient is the incoming one expanded, so it stays one number per sum in memory.
     ///
@@ -28,7 +28,7 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn sum(a; axes: impl Into<Axes>, keepdim: bool) {
-        let axes: Axes = axes.into();
+        let axes = axes.into().reduced();
         let shape = a.shape().clone();
     } = a.sum(&axes, keepdim);
         d a: |g| with_reduced_axes(g, &shape, &axes, keepdim)?.expand(&shape);
@@ -55,7 +55,7 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn mean(a; axes: impl Into<Axes>, keepdim: bool) {
-        let axes: Axes = axes.into();
+        let axes = axes.into().reduced();
         let shape = a.shape().clone();
     } = a.mean(&axes, keepdim);
         // Divided before it is expanded; where there are no elements, not at all.
@@ -86,7 +86,7 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn prod(a; axes: impl Into<Axes>, keepdim: bool) {
-        let axes: Axes = axes.into();
+        let axes = axes.into().reduced();
         let shape = a.shape().clone();
     } = a.prod(&axes, keepdim) => y;
         d a: |g, a, y| {
@@ -125,7 +125,7 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn var_with(a; axes: impl Into<Axes>, correction: f64, keepdim: bool) {
-        let axes: Axes = axes.into();
+        let axes = axes.into().reduced();
         let shape = a.shape().clone();
     } = a.var_with(&axes, correction, keepdim);
         d a: |g, a| spread_back(&with_reduced_axes(g, &shape, &axes, keepdim)?, a, &axes, correction);
@@ -148,7 +148,7 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn std_with(a; axes: impl Into<Axes>, correction: f64, keepdim: bool) {
-        let axes: Axes = axes.into();
+        let axes = axes.into().reduced();
         let shape = a.shape().clone();
     } = a.std_with(&axes, correction, keepdim) => y;
         d a: |g, a, y| {
@@ -174,7 +174,7 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn amax(a; axes: impl Into<Axes>, keepdim: bool) {
-        let axes: Axes = axes.into();
+        let axes = axes.into().reduced();
         let shape = a.shape().clone();
     } = a.amax(&axes, keepdim) => y;
         d a: |g, a, y| share_among_equals(g, a, y, &shape, &axes, keepdim);
@@ -197,7 +197,7 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn amin(a; axes: impl Into<Axes>, keepdim: bool) {
-        let axes: Axes = axes.into();
+        let axes = axes.into().reduced();
         let shape = a.shape().clone();
     } = a.amin(&axes, keepdim) => y;
         d a: |g, a, y| share_among_equals(g, a, y, &shape, &axes, keepdim);
@@ -256,7 +256,7 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn logsumexp(a; axes: impl Into<Axes>, keepdim: bool) {
-        let axes: Axes = axes.into();
+        let axes = axes.into().reduced();
         let shape = a.shape().clone();
     } = a.logsumexp(&axes, keepdim) => y;
         d a: |g, a, y| {

@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::dtype::Element;
 
+/// Vectors above this many bytes are tried before they are made, because an allocation that fails ends the process.
+const PROBE_FROM: usize = 1 << 30;
+
 /// Bytes that all shared pools together may hold.
 static LIMIT: AtomicUsize = AtomicUsize::new(256 << 20);
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -69,21 +72,26 @@ impl<T: Element> Pool<T> {
         Pool { large: Mutex::new(BTreeMap::new()) }
     }
 
-    /// A vector of `len + padding` elements; all of them zero if `zero`, else of no particular value.
-    pub(crate) fn take(&self, len: usize, padding: usize, zero: bool) -> Vec<T> {
+    /// A vector of `len + padding` elements; all of them zero if `zero`, else of no particular value. `None` if the
+    /// allocator has no such room, see Note [Room].
+    pub(crate) fn take(&self, len: usize, padding: usize, zero: bool) -> Option<Vec<T>> {
         // The class is that of the length, so that padding does not push powers of two into the next one.
-        let (room, len) = (class_of(len) + padding, len + padding);
+        let room = class_of(len)?.checked_add(padding)?;
+        let len = len + padding;
         if let Some(mut values) = self.take_large(room) {
             values.truncate(len);
             if zero {
                 values.fill(T::default());
             }
             values.resize(len, T::default());
-            return values;
+            return Some(values);
+        }
+        if !has_room(room.checked_mul(size_of::<T>())?) {
+            return None;
         }
         let mut values = vec![T::default(); room];
         values.truncate(len);
-        values
+        Some(values)
     }
 
     fn take_large(&self, room: usize) -> Option<Vec<T>> {
@@ -123,10 +131,15 @@ impl<T: Element> Pool<T> {
     }
 }
 
-/// Rounds a length up by at most an eighth, so that near misses find each other's memory.
-fn class_of(len: usize) -> usize {
-    let step = (len.next_power_of_two() / 16).max(1);
-    len.div_ceil(step) * step
+/// Whether the allocator would give so many bytes: where they are many, tries.
+pub(crate) fn has_room(bytes: usize) -> bool {
+    bytes <= PROBE_FROM || Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
+}
+
+/// Rounds a length up by at most an eighth, so that near misses find each other's memory; `None` for what no vector holds.
+fn class_of(len: usize) -> Option<usize> {
+    let step = (len.checked_next_power_of_two()? / 16).max(1);
+    len.div_ceil(step).checked_mul(step)
 }
 
 #[cfg(test)]
@@ -136,7 +149,7 @@ mod tests {
     #[test]
     fn classes_waste_at_most_an_eighth() {
         for len in [1usize, 7, 100, 1025, 4097, 1_000_003] {
-            let c = class_of(len);
+            let c = class_of(len).unwrap();
             assert!(c >= len && c <= len + len / 7 + 1, "{len} -> {c}");
         }
     }
@@ -149,5 +162,13 @@ mod tests {
         pool.put(vec![0; 100_000]);
         assert_eq!(pool.large.lock().unwrap().len(), 1);
         pool.clear();
+    }
+
+    #[test]
+    fn what_no_memory_holds_is_none() {
+        let pool: Pool<f64> = Pool::new();
+        for len in [1 << 50, isize::MAX as usize / 8, usize::MAX] {
+            assert!(pool.take(len, 8, false).is_none() && pool.take(len, 8, true).is_none(), "{len}");
+        }
     }
 }

@@ -246,7 +246,7 @@ impl<'w, 'a, R: Reducer> Planes<'w, 'a, R> {
             offsets: Steps::from_elem(0, n + targets),
             places: SmallVec::new(),
             scratch: Scratch::with_room(n, block.0 * block.1),
-            values: (0..values).map(|_| Storage::stale(R::T::DTYPE, block.0 * block.1)).collect(),
+            values: (0..values).map(|_| Storage::scratch(R::T::DTYPE, block.0 * block.1)).collect(),
             rows,
             cols,
             reducer: std::marker::PhantomData,

@@ -44,7 +44,7 @@ pub(crate) struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     pub(crate) fn new(kernel: &'a dyn BlockKernel, dtype: DType, streamed: bool) -> Writer<'a> {
-        Writer { kernel, staged: streamed.then(|| Storage::stale(dtype, BLOCK)) }
+        Writer { kernel, staged: streamed.then(|| Storage::scratch(dtype, BLOCK)) }
     }
 
     #[inline]

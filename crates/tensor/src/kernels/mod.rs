@@ -41,4 +41,9 @@ use crate::dtype::{Block, BlockMut};
 pub trait BlockKernel: Send + Sync {
     /// Computes the output blocks from the input blocks, element by element.
     fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]);
+
+    /// How many inputs it reads and how many outputs it writes, if it knows: other numbers are then refused.
+    fn arity(&self) -> Option<(usize, usize)> {
+        None
+    }
 }
