@@ -7,7 +7,7 @@ use ndarray::Array1;
 
 pub(crate) use handle::{Handle, Room};
 #[allow(unreachable_pub, reason = "`Element` names it in a hidden method")]
-pub use pool::Pool;
+pub use pool::Spare;
 use pool::{epoch, is_pool_on};
 pub use pool::{release_memory, set_pool_limit};
 
@@ -32,12 +32,12 @@ pub struct Buffer<T: Element> {
 impl<T: Element> Buffer<T> {
     /// Room for `len` elements whose contents are whatever the pool held: initialised, but of no meaning.
     pub(crate) fn stale(len: usize) -> Buffer<T> {
-        Buffer::aligned(len, |len, padding| T::pool().take(len, padding, false))
+        Buffer::aligned(len, |len, padding| pool::take(len, padding, false))
     }
 
     /// `len` zeros.
     fn zeros(len: usize) -> Buffer<T> {
-        Buffer::aligned(len, |len, padding| T::pool().take(len, padding, true))
+        Buffer::aligned(len, |len, padding| pool::take(len, padding, true))
     }
 
     /// `len` elements, starting where vectors load fastest, in an array that `make` provides with some padding.
@@ -74,7 +74,7 @@ impl<T: Element> Drop for Buffer<T> {
         }
         let array = std::mem::replace(&mut self.array, Array1::from_vec(Vec::new()));
         let (values, _) = array.into_raw_vec_and_offset();
-        T::pool().put(values);
+        pool::put(values);
     }
 }
 
