@@ -65,7 +65,8 @@ fn nobody_is_at_work_when_an_operation_has_unwound() {
     let x = Tensor::ones([3_000_000], DType::F32);
     let panic = ThreadPool::new(8).install(|| {
         IS_HOST.set(true);
-        let unwound = catch_unwind(AssertUnwindSafe(|| kernel::evaluate("panicking", Panicking, [&x]).is_ok()));
+        let unwound =
+            catch_unwind(AssertUnwindSafe(|| kernel::evaluate("panicking", Panicking, [&x]).is_ok()));
         assert_eq!(INSIDE.load(SeqCst), 0);
         unwound.unwrap_err()
     });

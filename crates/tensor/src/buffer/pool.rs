@@ -14,9 +14,6 @@ use crate::dtype::{DType, Element};
 
 static POOL: Pool = Pool::new(256 << 20);
 
-/// Whether the limit is above zero, for those who ask without the lock.
-static ON: AtomicBool = AtomicBool::new(true);
-
 /// Raised by `release_memory`, so that every thread empties its own shelves when it next looks.
 static EPOCH: AtomicUsize = AtomicUsize::new(0);
 
@@ -28,7 +25,7 @@ pub(super) fn epoch() -> usize {
 /// Whether dropped memory is kept at all.
 #[inline]
 pub(super) fn is_pool_on() -> bool {
-    ON.load(Ordering::Relaxed)
+    POOL.on.load(Ordering::Relaxed)
 }
 
 /// Bounds the memory that dropped tensors leave with the pool for reuse, in bytes; 0 turns the pool off.
@@ -41,7 +38,6 @@ pub(super) fn is_pool_on() -> bool {
 /// foldback_tensor::set_pool_limit(64 << 20);
 /// ```
 pub fn set_pool_limit(bytes: usize) {
-    ON.store(bytes != 0, Ordering::Relaxed);
     POOL.set_limit(bytes);
     if bytes == 0 {
         release_memory();
@@ -95,7 +91,11 @@ pub enum Spare {
     F64(Vec<f64>),
 }
 
-struct Pool(Mutex<Held>);
+struct Pool {
+    held: Mutex<Held>,
+    /// whether the limit is above zero, for those who ask without the lock
+    on: AtomicBool,
+}
 
 /// What the pool holds. Memory is freed when it has been unlocked again: that takes longer than all else here.
 struct Held {
@@ -114,11 +114,12 @@ struct Waiting {
 
 impl Pool {
     const fn new(limit: usize) -> Pool {
-        Pool(Mutex::new(Held { bins: BTreeMap::new(), bytes: 0, limit, clock: 0 }))
+        let held = Held { bins: BTreeMap::new(), bytes: 0, limit, clock: 0 };
+        Pool { held: Mutex::new(held), on: AtomicBool::new(limit != 0) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Held> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A vector with a capacity of `room` elements, or a little more.
@@ -160,6 +161,7 @@ impl Pool {
     fn set_limit(&self, bytes: usize) {
         let mut held = self.lock();
         held.limit = bytes;
+        self.on.store(bytes != 0, Ordering::Relaxed);
         let evicted = held.shrink(bytes);
         drop(held);
         drop(evicted);

@@ -134,8 +134,8 @@ impl ThreadPool {
 
     /// Runs `f` with tensor operations inside it on this pool.
     ///
-    /// `f` itself runs on a thread of the pool, so what is set for a thread (whether operations record, the default
-    /// generator, [`broadcast_warning`](crate::broadcast_warning)) is there what it is by default: set it inside `f`.
+    /// `f` itself runs on a thread of the pool, so what belongs to a thread (whether operations record, the default
+    /// generator, [`broadcast_warning`](crate::broadcast_warning)) is not the caller's there: set it inside `f`.
     pub fn install<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
         self.0.install(f)
     }
