@@ -25,10 +25,13 @@ thread_local! {
     static IS_HOST: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The first guest panics, the second one panics later, the others and the host take their time.
+/// The host waits until somebody stays. The first guest panics, the second one panics later, the others take their time.
 fn arrive() {
     let wait = |ms| std::thread::sleep(Duration::from_millis(ms));
     if IS_HOST.get() {
+        while GUESTS.load(SeqCst) < 3 {
+            wait(1);
+        }
         return wait(200);
     }
     let number = GUESTS.fetch_add(1, SeqCst);
@@ -63,12 +66,12 @@ impl Formula<1> for Panicking {
 #[test]
 fn nobody_is_at_work_when_an_operation_has_unwound() {
     let x = Tensor::ones([3_000_000], DType::F32);
-    let panic = ThreadPool::new(8).install(|| {
+    ThreadPool::new(8).install(|| {
         IS_HOST.set(true);
         let unwound =
             catch_unwind(AssertUnwindSafe(|| kernel::evaluate("panicking", Panicking, [&x]).is_ok()));
         assert_eq!(INSIDE.load(SeqCst), 0);
-        unwound.unwrap_err()
+        // Most likely the first guest's, but if it was slow it is explosive.
+        std::mem::forget(unwound.unwrap_err());
     });
-    assert_eq!(panic.downcast_ref::<&str>(), Some(&"the first guest"));
 }
