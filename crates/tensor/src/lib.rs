@@ -37,5 +37,7 @@ pub use random::{Generator, manual_seed};
 pub use shape::{Axes, Shape, broadcast_shapes, can_broadcast};
 pub use stack::on_fresh_stack;
 pub use tensor::Tensor;
-pub use threads::{GRAIN, ThreadPool, num_threads, set_num_threads, set_thread_modes, thread_modes};
+pub use threads::{
+    GRAIN, ThreadPool, num_threads, set_num_threads, set_thread_modes, thread_modes, try_set_num_threads,
+};
 pub use views::{NewShape, Position, Slice, SliceItem, Slices, broadcast_tensors};

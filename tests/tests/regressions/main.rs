@@ -5,6 +5,7 @@ mod deep_nesting;
 mod drops;
 mod empty_axes;
 mod infinite_gradients;
+mod lent_too_long;
 mod lines;
 mod lost_digits;
 mod lost_updates;

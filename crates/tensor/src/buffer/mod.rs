@@ -13,7 +13,7 @@ use ndarray::Array1;
 
 pub(crate) use handle::{Handle, Room};
 #[allow(unreachable_pub, reason = "`Element` names it in a hidden method")]
-pub use pool::Pool;
+pub use pool::Spare;
 pub(crate) use pool::has_room;
 use pool::{epoch, is_pool_on};
 pub use pool::{release_memory, set_pool_limit};
@@ -39,7 +39,7 @@ pub struct Buffer<T: Element> {
 impl<T: Element> Buffer<T> {
     /// Room for `len` elements that are zero, or whatever the pool held: initialised, but of no meaning.
     fn large(len: usize, zero: bool) -> Option<Buffer<T>> {
-        Buffer::aligned(len, |len, padding| T::pool().take(len, padding, zero))
+        Buffer::aligned(len, |len, padding| pool::take(len, padding, zero))
     }
 
     /// `len` elements, starting where vectors load fastest, in an array that `make` provides with some padding.
@@ -76,7 +76,7 @@ impl<T: Element> Drop for Buffer<T> {
         }
         let array = std::mem::replace(&mut self.array, Array1::from_vec(Vec::new()));
         let (values, _) = array.into_raw_vec_and_offset();
-        T::pool().put(values);
+        pool::put(values);
     }
 }
 

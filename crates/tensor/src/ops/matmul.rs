@@ -520,6 +520,7 @@ fn batch_steps(t: &Tensor, rank: usize) -> Dims<isize> {
 mod tests {
     use super::*;
     use crate::ThreadPool;
+    use crate::tensor;
 
     /// Whole numbers of both signs, so that every order of additions gives the same sum.
     fn numbers(shape: &[usize], seed: i64, dtype: DType) -> Tensor {

@@ -265,7 +265,6 @@ fn run_out(op: &'static str, plan: &Plan, args: &[Arg<'_>; 2], out: &mut Tensor)
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::tensor;
 
     #[test]
