@@ -197,10 +197,7 @@ impl Node {
         }
         drop(saved);
         for p in packed {
-            unpacked.values.push(match p {
-                Some(p) => Some(p.unpack(&self.metadata[0].shape)),
-                None => None,
-            });
+            unpacked.values.push(p.map(|p| p.unpack(&self.metadata[0].shape)));
         }
         Ok(unpacked)
     }

@@ -121,11 +121,13 @@ pub(crate) fn record_function(
     function: impl FnOnce() -> Function,
 ) -> SmallVec<[Var; 1]> {
     // Compiled for every operation, so it does no more than call the closure between two steps that all share.
-    let node = match edges(inputs, &values) {
-        Some(edges) => Some(node_of(name, inputs, &values, reads, edges, function())),
-        None => None,
-    };
-    variables(values, node)
+    match edges(inputs, &values) {
+        Some(edges) => {
+            let node = node_of(name, inputs, &values, reads, edges, function());
+            variables(values, Some(&node))
+        }
+        None => variables(values, None),
+    }
 }
 
 /// [`record_function`] for an operation with one result.
@@ -198,8 +200,8 @@ fn save(saved: &mut Kept, slot: Slot, inputs: &[&Var], values: &[Tensor]) {
 }
 
 /// The results as variables, those that have a gradient with their history.
-fn variables(values: SmallVec<[Tensor; 1]>, node: Option<Arc<Node>>) -> SmallVec<[Var; 1]> {
-    let var = |(nr, value): (usize, Tensor)| match &node {
+fn variables(values: SmallVec<[Tensor; 1]>, node: Option<&Arc<Node>>) -> SmallVec<[Var; 1]> {
+    let var = |(nr, value): (usize, Tensor)| match node {
         Some(node) if value.dtype().is_float() => Var::tracked(value, node.clone(), nr as u32),
         _ => Var::constant(value),
     };
