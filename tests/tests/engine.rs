@@ -162,7 +162,8 @@ fn in_place_on_a_result_records_and_rebinds_the_handle() {
     assert_eq!(y.value(), tensor![18.0]);
     assert_eq!(old.value(), tensor![6.0]);
     assert_eq!(x.grad(), Some(tensor![12.0]));
-    assert_eq!(old.grad(), Some(tensor![3.0]), "retain_grad belongs to the older value");
+    assert_eq!(old.grad(), Some(tensor![3.0]), "the older value keeps its own");
+    assert_eq!(y.grad(), Some(tensor![1.0]), "retain_grad holds for the new value, too");
 }
 
 #[test]

@@ -331,3 +331,30 @@ fn what_cannot_be_checked_is_refused() {
         .gradcheck(|x| x[0].where_cond(&x[1], 0.0), &[condition, matrix()])
         .expect("a condition is no obstacle");
 }
+
+#[test]
+fn a_check_that_compares_nothing_or_in_vain_is_refused() {
+    let wrong = planted(|x| Ok(x[0].exp()), |ctx| Ok(vec![Some(ctx.grad(0))]));
+    let x = [matrix()];
+    let refused = |check: Check| {
+        let first = check.gradcheck(&wrong, &x).expect_err("it cannot pass").to_string();
+        assert_eq!(check.gradgradcheck(&wrong, &x).expect_err("nor can it").to_string(), first);
+        first
+    };
+    let none = refused(Check::new().seeds(0));
+    assert!(none.contains("seeds(0)") && none.contains("compares nothing"), "{none}");
+    for (name, check) in [
+        ("tolerance", Check::new().tolerance(f64::INFINITY)),
+        ("tolerance", Check::new().tolerance(f64::NAN)),
+        ("tolerance", Check::new().tolerance(-1e-7)),
+        ("step", Check::new().step(0.0)),
+        ("step", Check::new().step(f64::INFINITY)),
+        ("step", Check::new().step(f64::NAN)),
+    ] {
+        let message = refused(check);
+        assert!(message.starts_with(&format!("{name} must be finite")), "{message}");
+    }
+    // A seed that is given is enough.
+    let seed = Tensor::ones([2, 3], DType::F64);
+    assert!(matches!(Check::new().seeds(0).seed(seed).gradcheck(&wrong, &x), Err(Error::Gradient { .. })));
+}

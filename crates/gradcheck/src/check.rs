@@ -102,19 +102,20 @@ impl Check {
         Check::default()
     }
 
-    /// The step of the differences, for elements up to 1; larger ones are moved in proportion.
+    /// The step of the differences, for elements up to 1; larger ones are moved in proportion. Positive and finite.
     pub fn step(mut self, step: f64) -> Check {
         self.step = step;
         self
     }
 
-    /// How far gradient and difference may be apart, relative to `1 + sum |s f| + sum |grad d|`.
+    /// How far gradient and difference may be apart, relative to `1 + sum |s f| + sum |grad d|`. Finite, or
+    /// every gradient would pass.
     pub fn tolerance(mut self, tolerance: f64) -> Check {
         self.tolerance = tolerance;
         self
     }
 
-    /// How many random seeds are tried; 2 by default.
+    /// How many random seeds are tried; 2 by default. None only if [`Check::seed`] gives one.
     pub fn seeds(mut self, count: usize) -> Check {
         self.seeds = count;
         self
@@ -154,7 +155,8 @@ impl Check {
     /// # Errors
     /// `Gradient` with the worst disagreement; `GradientForm` if a gradient's shape or type is not its input's;
     /// `DType` if a tracked input or the output is not `f64`; `NothingTracked`, `TrackedCount` and `Shape` if
-    /// options, inputs and output do not fit; `Graph` with what `f` and the backward pass return.
+    /// options, inputs and output do not fit; `NoSeeds` and `Parameter` if nothing would be compared, or in vain;
+    /// `Graph` with what `f` and the backward pass return.
     ///
     /// ```
     /// use foldback_gradcheck::{Argument, Check, Error};
@@ -198,7 +200,18 @@ impl Check {
         })
     }
 
+    /// The inputs, once the options are seen to make sense.
     fn inputs<'a>(&self, tensors: &'a [Tensor]) -> Result<Inputs<'a>> {
+        if self.seeds == 0 && self.given.is_empty() {
+            return Err(Error::NoSeeds);
+        }
+        let refuse = |name, value, expected| Err(Error::Parameter { name, value, expected });
+        if !(self.tolerance >= 0.0 && self.tolerance.is_finite()) {
+            return refuse("tolerance", self.tolerance, "finite and not negative");
+        }
+        if !(self.step > 0.0 && self.step.is_finite()) {
+            return refuse("step", self.step, "finite and positive");
+        }
         let flags = self.tracked.clone().unwrap_or_else(|| vec![true; tensors.len()]);
         if flags.len() != tensors.len() {
             return Err(Error::TrackedCount { flags: flags.len(), inputs: tensors.len() });

@@ -33,6 +33,19 @@ pub enum Error {
     /// There is nothing to take a gradient of.
     #[error("no input is tracked, so there is no gradient to check")]
     NothingTracked,
+    /// Nothing would be compared: no random seeds are to be tried, and none was given.
+    #[error("seeds(0) without a seed(..) compares nothing; ask for at least one random seed or give one")]
+    NoSeeds,
+    /// An option with which every gradient would pass, or none.
+    #[error("{name} must be {expected}, found {value}")]
+    Parameter {
+        /// the option
+        name: &'static str,
+        /// its value
+        value: f64,
+        /// its domain
+        expected: &'static str,
+    },
     /// A seed does not have the shape of the output, or the output changes its shape near the inputs.
     #[error("{argument} has shape {found} where {expected} was expected")]
     Shape {

@@ -1,7 +1,7 @@
 //! Inputs for tests: values by domain, and the same values in other layouts.
 
 use foldback_graph::Domain;
-use foldback_tensor::{Category, DType, Result, Shape, Slice, SliceItem, Slices, Tensor};
+use foldback_tensor::{Category, DType, Result, Shape, Slice, SliceItem, Slices, Tensor, or_panic};
 
 pub use crate::random::Random;
 
@@ -38,7 +38,7 @@ pub fn fill(shape: impl Into<Shape>, domain: Domain, random: &mut Random) -> Ten
             values
         }
     };
-    Tensor::from_vec(values, &shape).unwrap_or_else(|e| panic!("{e}"))
+    or_panic(Tensor::from_vec(values, &shape))
 }
 
 /// How a tensor lies in memory.

@@ -1,5 +1,7 @@
 //! Asking for gradients: `backward`, `grad`, and what they can be told.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use foldback_tensor::Tensor;
 
 use crate::engine::{GraphTask, Options};
@@ -14,7 +16,8 @@ impl Var {
     ///
     /// # Errors
     /// `NotScalar` if this holds more than one element, `NoGraph` if nothing tracked led to it, `Freed` on a second
-    /// pass, and what a gradient function returns.
+    /// pass, `TooDeep` inside so many other passes that the system grants no further thread, and what a gradient
+    /// function returns.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -79,7 +82,8 @@ impl<'a> Backward<'a> {
         self
     }
 
-    /// Leaves gradients in these variables only, leaves or not; nodes that do not lead to them are not run.
+    /// Leaves gradients in these variables only, leaves or not, and in those on the way to them that
+    /// [`Var::retain_grad`] was called on; nodes that do not lead to them are not run, nor are their hooks.
     pub fn inputs(mut self, inputs: &'a [&'a Var]) -> Backward<'a> {
         self.inputs = Some(inputs);
         self
@@ -92,6 +96,29 @@ impl<'a> Backward<'a> {
     }
 
     /// Records the pass itself, so that gradients have gradients. Keeps the graph, too.
+    ///
+    /// A variable then owns its gradient, whose history mostly owns the variable: neither is ever freed, until
+    /// [`Var::zero_grad`] on each such variable breaks the cycle. The first such pass warns through the `log` facade.
+    /// [`Grad`] returns gradients instead of leaving them anywhere, and makes no cycle.
+    ///
+    /// ```
+    /// use foldback_graph::{Backward, Grad, RequiresGrad, live_nodes};
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![2.0].requires_grad();
+    /// let (y, handle) = (x.pow(3.0)?, x.downgrade());
+    /// Backward::new(&[&y]).create_graph(true).run()?;
+    /// drop((x, y));
+    /// assert!(live_nodes() > 0);
+    /// handle.upgrade().unwrap().zero_grad();
+    /// assert_eq!(live_nodes(), 0);
+    ///
+    /// let x = tensor![2.0].requires_grad();
+    /// let y = x.pow(3.0)?;
+    /// let first = Grad::new(&[&y], &[&x]).create_graph(true).run()?;
+    /// drop((x, y, first));
+    /// assert_eq!(live_nodes(), 0);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
     pub fn create_graph(mut self, on: bool) -> Backward<'a> {
         self.options.create_graph = on;
         self.options.retain_graph |= on;
@@ -104,10 +131,15 @@ impl<'a> Backward<'a> {
     /// As [`Var::backward`]; `SeedCount` if there is not one seed per root; `Empty` if there are no roots, or if inputs
     /// were given and there are none; `InputWithoutGrad` for an input that requires no gradient.
     pub fn run(self) -> Result<()> {
+        static WARNED: AtomicBool = AtomicBool::new(false);
+        if self.options.create_graph && !WARNED.swap(true, Ordering::Relaxed) {
+            log::warn!(
+                "backward with create_graph makes variables and their gradients own each other, so that neither is freed until zero_grad() is called on them; Grad makes no such cycle"
+            );
+        }
         let roots = root_edges(self.roots)?;
         let mut task = GraphTask::new(self.options);
         if let Some(inputs) = self.inputs {
-            inputs.iter().for_each(|v| v.retain_grad());
             task.limit_to(&roots, &input_edges(inputs)?, true);
         }
         plant(&mut task, &roots, self.roots, self.seeds)?;
@@ -115,7 +147,8 @@ impl<'a> Backward<'a> {
     }
 }
 
-/// Computes the gradients of `roots` with respect to `inputs` and returns them; no variable's `grad` changes.
+/// Computes the gradients of `roots` with respect to `inputs` and returns them; no variable's `grad` changes, not even
+/// where [`Var::retain_grad`] was called.
 ///
 /// ```
 /// use foldback_graph::{Grad, RequiresGrad};
@@ -196,7 +229,7 @@ impl<'a> Grad<'a> {
         for (index, g) in grads.iter_mut().enumerate().filter(|g| g.1.is_none()) {
             if self.materialize {
                 let like = self.inputs[index];
-                *g = Some(Var::constant(Tensor::zeros(like.shape(), like.dtype())));
+                *g = Some(Var::constant(Tensor::try_zeros(like.shape(), like.dtype())?));
             } else if !self.allow_unused {
                 return Err(Error::Unused { index });
             }
@@ -242,11 +275,15 @@ pub fn value_and_grad(
     f: impl FnOnce(&[Var]) -> Result<Var>,
     inputs: &[&Tensor],
 ) -> Result<(Tensor, Vec<Tensor>)> {
-    let leaves = inputs.iter().map(|t| Var::leaf((*t).clone())).collect::<Result<Vec<Var>>>()?;
+    let mut leaves = Vec::with_capacity(inputs.len());
+    for &t in inputs {
+        leaves.push(Var::leaf(t.clone())?);
+    }
     let value = f(&leaves)?;
     let inputs: Vec<&Var> = leaves.iter().collect();
     let grads = Grad::new(&[&value], &inputs).materialize_grads(true).run()?;
-    Ok((value.value(), grads.into_iter().flatten().map(|g| g.value().contiguous()).collect()))
+    let dense = |g: Var| Ok(g.value().try_contiguous()?);
+    Ok((value.value(), grads.into_iter().flatten().map(dense).collect::<Result<_>>()?))
 }
 
 fn root_edges(roots: &[&Var]) -> Result<Vec<Edge>> {
@@ -279,7 +316,7 @@ fn plant(task: &mut GraphTask, edges: &[Edge], roots: &[&Var], seeds: Option<&[&
             Some(seeds) if !seeds[index].dtype().is_float() => {
                 return Err(Error::DTypeWithoutGrad { dtype: seeds[index].dtype() });
             }
-            Some(seeds) if seeds[index].dtype() != root.dtype() => seeds[index].to_dtype(root.dtype()),
+            Some(seeds) if seeds[index].dtype() != root.dtype() => seeds[index].cast(root.dtype())?,
             Some(seeds) => seeds[index].clone(),
             None if root.numel() != 1 => return Err(Error::NotScalar { shape: root.shape() }),
             None => Var::constant(Tensor::ones(root.shape(), root.dtype())),

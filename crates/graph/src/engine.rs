@@ -9,13 +9,16 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::panic::Location;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use foldback_tensor::{Shape, Tensor, kernel, set_thread_modes, thread_modes};
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
-use crate::gradient::{Gradient, add_gradients, call_function, dense, fit};
+use crate::gradient::{Gradient, add_gradients, add_in_place, call_function, dense, fit};
 use crate::hooks::Hooks;
+use crate::levels::deeper;
+use crate::locks::lock;
 use crate::mode::{GradMode, INHERITS_LINE};
 use crate::node::{Edge, InputMetadata, Kind, Node};
 use crate::var::{Var, VarKind, expect_fit};
@@ -112,12 +115,12 @@ pub(crate) fn inherited_location() -> Option<&'static Location<'static>> {
 }
 
 /// Sets the inherited line while a node runs.
-struct LineGuard {
+pub(crate) struct LineGuard {
     line: Option<&'static Location<'static>>,
     modes: u32,
 }
 impl LineGuard {
-    fn set(line: &'static Location<'static>) -> LineGuard {
+    pub(crate) fn set(line: &'static Location<'static>) -> LineGuard {
         LineGuard { line: LINE.replace(Some(line)), modes: set_thread_modes(thread_modes() | INHERITS_LINE) }
     }
 }
@@ -155,6 +158,7 @@ impl GraphTask {
 
     /// Adds a gradient to what waits for an edge.
     pub(crate) fn seed(&mut self, edge: &Edge, grad: Var) {
+        let grad = self.own(grad);
         let slot = self.slot(edge);
         *slot = Some(match slot.take() {
             Some(waiting) => add_gradients(waiting, grad),
@@ -169,47 +173,44 @@ impl GraphTask {
 
     /// Runs all nodes, commits the gradients of leaves and returns what was caught.
     pub(crate) fn run(mut self) -> Result<Vec<Option<Var>>> {
-        let _mode = GradMode::set(self.options.create_graph);
-        while let Some(ready) = self.ready.pop() {
-            self.evaluate(ready)?;
-        }
-        for (node, nr, grad) in self.staged.drain(..) {
-            match node.as_leaf() {
-                Some(leaf) => {
-                    let mut slot = leaf.grad.lock().expect("nothing panics while a gradient is locked");
-                    *slot = Some(match slot.take() {
-                        Some(old) => add_gradients(old, grad),
-                        None => dense(grad),
-                    });
-                }
-                None => Hooks::store(&node, nr, grad),
+        deeper(move || {
+            let _mode = GradMode::set(self.options.create_graph);
+            while let Some(ready) = self.ready.pop() {
+                self.evaluate(ready)?;
             }
-        }
-        Ok(self.caught)
+            // What can fail comes before the first gradient changes, and outside its lock.
+            for (node, _, grad) in &mut self.staged {
+                let Some(leaf) = node.as_leaf() else { continue };
+                if matches!(&grad.kind, VarKind::Constant(t) if !t.is_contiguous())
+                    && lock(&leaf.grad).is_none()
+                {
+                    *grad = dense(grad.clone())?;
+                }
+            }
+            for (node, nr, grad) in self.staged.drain(..) {
+                match node.as_leaf() {
+                    Some(leaf) => {
+                        let mut place = lock(&leaf.grad);
+                        let grad = if place.is_some() { grad } else { dense(grad)? };
+                        let outdated = add_in_place(&mut place, grad);
+                        drop(place);
+                        drop(outdated);
+                    }
+                    None => Hooks::store(&node, nr, grad),
+                }
+            }
+            Ok(self.caught)
+        })
     }
 
     /// Hooks, captures, then the node's own function.
     fn evaluate(&mut self, ready: Ready) -> Result<()> {
         let Ready { node, mut buffer } = ready;
-        for (nr, grad) in buffer.iter_mut().enumerate() {
-            let nr = nr as u32;
-            let Some(hooks) = node.hooks.get() else { break };
-            let Some(g) = grad.take() else { continue };
-            let (g, retain) = hooks.run(nr, g);
-            expect_fit("a gradient replaced by a hook", &node.metadata[nr as usize], &g.value_ref())?;
-            if retain && node.as_leaf().is_none() {
-                self.staged.push((node.clone(), nr, g.clone()));
-            }
-            *grad = Some(g);
-        }
-        self.capture(&node, &buffer);
-        if let Some(leaf) = node.as_leaf() {
-            let on_its_own =
-                self.path.is_none() && leaf.requires_grad.load(std::sync::atomic::Ordering::Relaxed);
-            if on_its_own && let Some(g) = buffer[0].take() {
-                self.staged.push((node, 0, g));
-            }
+        if self.path.as_ref().is_some_and(|p| !p.contains(&node.sequence)) {
             return Ok(());
+        }
+        if node.hooks.get().is_some() || !self.captures.is_empty() || node.as_leaf().is_some() {
+            self.visit(&node, &mut buffer)?;
         }
         if !node.next_edges.iter().flatten().any(|edge| self.is_on_path(edge)) {
             return Ok(());
@@ -238,21 +239,39 @@ impl GraphTask {
         is_on_path(&self.path, edge)
     }
 
-    fn capture(&mut self, node: &Arc<Node>, buffer: &[Option<Var>]) {
-        if self.captures.is_empty() {
-            return;
+    /// Runs the hooks of a node, and keeps its gradients for the caller and for those who will look for them.
+    fn visit(&mut self, node: &Arc<Node>, buffer: &mut [Option<Var>]) -> Result<()> {
+        for (nr, slot) in buffer.iter_mut().enumerate() {
+            let Some(mut grad) = slot.take() else { continue };
+            let mut kept = node.as_leaf().is_some_and(|leaf| leaf.requires_grad.load(Ordering::Relaxed));
+            if let Some(hooks) = node.hooks.get() {
+                let (replaced, retain) = hooks.run(nr as u32, grad);
+                expect_fit("a gradient replaced by a hook", &node.metadata[nr], &replaced.value_ref())?;
+                (grad, kept) = (self.own(replaced), kept || retain);
+            }
+            let inputs = self.captures.get(&(node.sequence, nr as u32));
+            inputs.into_iter().flatten().for_each(|&i| self.caught[i] = Some(grad.clone()));
+            // A pass that is limited leaves gradients in the leaves that it is limited to.
+            kept &= self.path.is_none() || node.as_leaf().is_none();
+            let staged = self.accumulate && (kept || inputs.is_some());
+            // Nothing comes after a leaf.
+            if node.as_leaf().is_none() {
+                *slot = Some(grad.clone());
+            }
+            if staged {
+                self.staged.push((node.clone(), nr as u32, grad));
+            }
         }
-        for (nr, grad) in buffer.iter().enumerate() {
-            let (Some(grad), Some(inputs)) = (grad, self.captures.get(&(node.sequence, nr as u32))) else {
-                continue;
-            };
-            for &i in inputs {
-                self.caught[i] = Some(grad.clone());
-            }
-            // Results were asked to retain their gradient, and have been staged as such.
-            if self.accumulate && node.as_leaf().is_some() {
-                self.staged.push((node.clone(), nr as u32, grad.clone()));
-            }
+        Ok(())
+    }
+
+    /// A gradient that was handed in, by a hook for instance, as a value of its own: it may be a leaf, which changes, or
+    /// have a history that nobody asked for.
+    fn own(&self, grad: Var) -> Var {
+        match &grad.kind {
+            VarKind::Constant(_) => grad,
+            _ if self.options.create_graph => grad.snapshot(),
+            _ => grad.detach(),
         }
     }
 

@@ -155,6 +155,22 @@ pub enum Error {
         /// the source line that recorded the operation
         location: &'static Location<'static>,
     },
+    /// A leaf's value written by the very function that is updating it.
+    #[error(
+        "{op}: the leaf is being updated by a function that this call comes from; change the tensor that the function was given"
+    )]
+    Updating {
+        /// the operation
+        op: &'static str,
+    },
+    /// A backward pass inside a backward pass inside a backward pass ..., which got no thread to run on.
+    #[error(
+        "a backward pass, started inside many others by a hook or a function, needs a thread of its own: {source}"
+    )]
+    TooDeep {
+        /// what the operating system says
+        source: std::io::Error,
+    },
     /// Whatever a user's own function returned, unchanged.
     #[error(transparent)]
     User(Box<dyn std::error::Error + Send + Sync>),

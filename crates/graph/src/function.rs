@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::error::{Error, Result};
 use crate::gradient::{Context, Flow};
 use crate::mode::is_grad_enabled;
-use crate::record::record_own;
+use crate::record::{Reads, record_own};
 use crate::table::Slot;
 use crate::var::Var;
 
@@ -90,19 +90,20 @@ pub trait Function: Send + Sync + Sized + 'static {
             slots.push(Slot::Output(0));
         }
         let (name, count) = (self.name(), inputs.len());
-        let vars = record_own(name, inputs, SmallVec::from_vec(outputs), &slots, move || {
-            Box::new(move |ctx: &Context<'_>| {
-                if self.once_differentiable() && is_grad_enabled() {
-                    return Err(Error::OnceDifferentiable { op: name, location: ctx.node.location });
-                }
-                let mut gradients = self.backward(&FunctionContext { inner: ctx })?;
-                // A surplus of None is forgiven, as in PyTorch.
-                while gradients.len() > count && gradients.last().is_some_and(Option::is_none) {
-                    gradients.pop();
-                }
-                Ok(gradients.into_iter().map(|g| g.map(Flow::Value)).collect())
-            })
-        });
+        let vars =
+            record_own(name, inputs, SmallVec::from_vec(outputs), Reads::All(&slots), move || {
+                Box::new(move |ctx: &Context<'_>| {
+                    if self.once_differentiable() && is_grad_enabled() {
+                        return Err(Error::OnceDifferentiable { op: name, location: ctx.node.location });
+                    }
+                    let mut gradients = self.backward(&FunctionContext { inner: ctx })?;
+                    // A surplus of None is forgiven, as in PyTorch.
+                    while gradients.len() > count && gradients.last().is_some_and(Option::is_none) {
+                        gradients.pop();
+                    }
+                    Ok(gradients.into_iter().map(|g| g.map(Flow::Value)).collect())
+                })
+            });
         Ok(vars.into_vec())
     }
 }

@@ -22,7 +22,7 @@ use crate::error::Result;
 use crate::gradient::Context;
 use crate::mode::is_grad_enabled;
 use crate::node::Function;
-use crate::record::{Input, record_own};
+use crate::record::{Input, Reads, record_own};
 use crate::table::Slot;
 use crate::var::{ValueRef, Var};
 use backward::Backward;
@@ -251,14 +251,14 @@ fn apply(
     let tracked = vars.iter().zip(formula.made_of()).filter(|v| v.0.requires_grad());
     let names = tracked.filter_map(|v| v.1).fold(Names::NONE, Names::and_of);
     // Place 0 of what a gradient is made of is the incoming gradient.
-    let slots: PerOperand<Slot> =
-        (0..vars.len()).filter(|&k| names.has(k + 1)).map(Slot::Input).collect();
+    let slots: PerOperand<Slot> = (0..vars.len()).filter(|&k| names.has(k + 1)).map(Slot::Input).collect();
     let function = function(Backward { name, reduced });
     let vars: SmallVec<[&Var; 8]> = vars.iter().collect();
-    Ok(record_own(name, &vars, smallvec::smallvec![value], &slots, || function).remove(0))
+    Ok(record_own(name, &vars, smallvec::smallvec![value], Reads::All(&slots), || function).remove(0))
 }
 
 /// The reduced value, without an unreduced one.
+#[track_caller]
 fn reduced_value(
     name: &'static str,
     formula: &dyn Derived,

@@ -81,7 +81,9 @@ impl Context<'_> {
         let value = self.saved.get(slot)?.clone();
         let edge = match slot {
             Slot::Input(n) => self.node.next_edges[n].clone(),
-            Slot::Output(k) if value.dtype().is_float() => Some(Edge { node: self.node.clone(), nr: k as u32 }),
+            Slot::Output(k) if value.dtype().is_float() => {
+                Some(Edge { node: self.node.clone(), nr: k as u32 })
+            }
             _ => None,
         };
         Some(match edge {
@@ -145,7 +147,7 @@ pub(crate) fn fit(g: Var, meta: &InputMetadata, misfit: &dyn Fn(&Shape) -> Error
             foldback_tensor::Error::Expand { .. } => misfit(t.shape()),
             other => other.into(),
         })?;
-        return Ok(Var::constant(sum.to_dtype(meta.dtype)));
+        return Ok(Var::constant(sum.try_to_dtype(meta.dtype)?));
     }
     let g = if g.shape() == meta.shape {
         g
@@ -166,6 +168,19 @@ pub(crate) fn add_gradients(a: Var, b: Var) -> Var {
     }
 }
 
+/// Adds a gradient to what is kept in a place, and hands out what that may leave without an owner: the place is behind
+/// a lock, see Note [Locks].
+pub(crate) fn add_in_place(place: &mut Option<Var>, grad: Var) -> Option<[Var; 2]> {
+    let Some(old) = place.take() else {
+        *place = Some(grad);
+        return None;
+    };
+    let constants = matches!((&old.kind, &grad.kind), (VarKind::Constant(_), VarKind::Constant(_)));
+    let outdated = (!constants).then(|| [old.clone(), grad.clone()]);
+    *place = Some(add_gradients(old, grad));
+    outdated
+}
+
 pub(crate) fn add_tensors(a: Tensor, b: &Tensor) -> Tensor {
     match kernel::accumulate("backward", a, b) {
         Ok(sum) => sum,
@@ -174,9 +189,9 @@ pub(crate) fn add_tensors(a: Tensor, b: &Tensor) -> Tensor {
 }
 
 /// What a leaf keeps: dense, row-major.
-pub(crate) fn dense(grad: Var) -> Var {
+pub(crate) fn dense(grad: Var) -> Result<Var> {
     match grad.kind {
-        VarKind::Constant(t) => Var::constant(t.contiguous()),
-        _ => grad,
+        VarKind::Constant(t) => Ok(Var::constant(t.try_contiguous()?)),
+        _ => Ok(grad),
     }
 }

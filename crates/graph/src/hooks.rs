@@ -1,7 +1,10 @@
 //! Hooks on gradients, and the gradients that non-leaf variables are asked to retain.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use crate::dismantle::Rest;
+use crate::gradient::add_in_place;
+use crate::locks::lock;
 use crate::node::Node;
 use crate::var::Var;
 
@@ -19,8 +22,26 @@ struct Entries {
     next_id: u64,
     /// id, output number, function; in the order of registration
     hooks: Vec<(u64, u32, Hook)>,
-    /// output number and the gradient seen last
-    retained: Vec<(u32, Option<Var>)>,
+    retained: Vec<Retained>,
+}
+
+/// The gradient that an output keeps.
+struct Retained {
+    nr: u32,
+    /// whether every pass is to leave one here, or one pass was told to
+    always: bool,
+    grad: Option<Var>,
+}
+
+impl Entries {
+    fn retained(&mut self, nr: u32) -> &mut Retained {
+        let found = self.retained.iter().position(|r| r.nr == nr);
+        let at = found.unwrap_or_else(|| {
+            self.retained.push(Retained { nr, always: false, grad: None });
+            self.retained.len() - 1
+        });
+        &mut self.retained[at]
+    }
 }
 
 /// Takes a hook away again; dropping the handle leaves the hook in place.
@@ -36,48 +57,59 @@ impl HookHandle {
         if let Some(node) = self.node.upgrade()
             && let Some(hooks) = node.hooks.get()
         {
-            hooks.entries.lock().expect("hooks run outside the lock").hooks.retain(|h| h.0 != self.id);
+            let mut entries = lock(&hooks.entries);
+            let removed = entries.hooks.iter().position(|h| h.0 == self.id).map(|i| entries.hooks.remove(i));
+            drop(entries);
+            drop(removed);
         }
     }
 }
 
 impl Hooks {
+    /// The entries of a node, to be locked. See Note [Locks].
+    fn of(node: &Node) -> &Mutex<Entries> {
+        &node.hooks.get_or_init(Default::default).entries
+    }
+
     pub(crate) fn add(node: &Arc<Node>, nr: u32, hook: Hook) -> HookHandle {
-        let mut entries =
-            node.hooks.get_or_init(Default::default).entries.lock().expect("hooks run outside the lock");
+        let mut entries = lock(Hooks::of(node));
         let id = entries.next_id;
         entries.next_id += 1;
         entries.hooks.push((id, nr, hook));
         HookHandle { node: Arc::downgrade(node), id }
     }
 
-    pub(crate) fn retain(node: &Arc<Node>, nr: u32) {
-        let mut entries =
-            node.hooks.get_or_init(Default::default).entries.lock().expect("hooks run outside the lock");
-        if !entries.retained.iter().any(|r| r.0 == nr) {
-            entries.retained.push((nr, None));
-        }
+    pub(crate) fn retain(node: &Node, nr: u32) {
+        lock(Hooks::of(node)).retained(nr).always = true;
     }
 
-    /// The retained gradient of an output; the outer option says whether it was asked for.
+    /// Whether every pass is to leave a gradient at an output.
+    pub(crate) fn retains(node: &Node, nr: u32) -> bool {
+        node.hooks.get().is_some_and(|h| lock(&h.entries).retained.iter().any(|r| r.nr == nr && r.always))
+    }
+
+    /// The retained gradient of an output; the outer option says whether there is one, or there will be.
     pub(crate) fn retained(node: &Node, nr: u32) -> Option<Option<Var>> {
-        let entries = node.hooks.get()?.entries.lock().expect("hooks run outside the lock");
-        entries.retained.iter().find(|r| r.0 == nr).map(|r| r.1.clone())
+        let entries = lock(&node.hooks.get()?.entries);
+        let retained = entries.retained.iter().find(|r| r.nr == nr)?;
+        (retained.always || retained.grad.is_some()).then(|| retained.grad.clone())
     }
 
     pub(crate) fn clear_retained(node: &Node, nr: u32) {
         if let Some(hooks) = node.hooks.get() {
-            let mut entries = hooks.entries.lock().expect("hooks run outside the lock");
-            entries.retained.iter_mut().filter(|r| r.0 == nr).for_each(|r| r.1 = None);
+            let mut entries = lock(&hooks.entries);
+            let old = entries.retained.iter_mut().find(|r| r.nr == nr).and_then(|r| r.grad.take());
+            drop(entries);
+            drop(old);
         }
     }
 
     /// Runs the hooks of one output in order; tells whether the result is to be retained.
     pub(crate) fn run(&self, nr: u32, mut grad: Var) -> (Var, bool) {
         let (hooks, retain): (Vec<Hook>, bool) = {
-            let entries = self.entries.lock().expect("hooks run outside the lock");
+            let entries = lock(&self.entries);
             let hooks = entries.hooks.iter().filter(|h| h.1 == nr).map(|h| h.2.clone()).collect();
-            (hooks, entries.retained.iter().any(|r| r.0 == nr))
+            (hooks, entries.retained.iter().any(|r| r.nr == nr && r.always))
         };
         for hook in hooks {
             if let Some(new) = hook(&grad) {
@@ -89,14 +121,16 @@ impl Hooks {
 
     /// Stores a retained gradient, or adds it to the one that is there.
     pub(crate) fn store(node: &Node, nr: u32, grad: Var) {
-        if let Some(hooks) = node.hooks.get() {
-            let mut entries = hooks.entries.lock().expect("hooks run outside the lock");
-            if let Some(slot) = entries.retained.iter_mut().find(|r| r.0 == nr) {
-                slot.1 = Some(match slot.1.take() {
-                    Some(old) => crate::gradient::add_gradients(old, grad),
-                    None => grad,
-                });
-            }
-        }
+        let mut entries = lock(Hooks::of(node));
+        let outdated = add_in_place(&mut entries.retained(nr).grad, grad);
+        drop(entries);
+        drop(outdated);
+    }
+
+    /// Moves the hooks and the gradients to the list of what is to be dropped.
+    pub(crate) fn give_up(self, list: &mut impl Extend<Rest>) {
+        let entries = self.entries.into_inner().unwrap_or_else(PoisonError::into_inner);
+        list.extend(entries.hooks.into_iter().map(|h| Rest::Hook(h.2)));
+        list.extend(entries.retained.into_iter().filter_map(|r| r.grad).map(Rest::Gradient));
     }
 }

@@ -17,7 +17,10 @@ macro_rules! in_place {
             #[track_caller]
             pub fn $name<'a>(&mut self, $($arg: impl Into<in_place!(@type $kind)>),+) -> Result<()> {
                 $(let $arg: in_place!(@type $kind) = $arg.into();)+
-                self.rebind(stringify!($name), |own| own.$plain($($arg),+))
+                let leaf = self.own_leaf();
+                let _turn = self.turn_to_rebind(stringify!($name), leaf.as_deref())?;
+                let new = self.$plain($($arg),+)?;
+                self.rebind(stringify!($name), new)
             }
         )*}
     };

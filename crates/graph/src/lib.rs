@@ -7,6 +7,7 @@
 
 mod backward;
 mod compare;
+mod dismantle;
 mod engine;
 mod error;
 mod function;
@@ -14,6 +15,10 @@ mod fuse;
 mod gradient;
 mod hooks;
 mod in_place;
+mod levels;
+#[cfg(test)]
+mod lines;
+mod locks;
 mod mode;
 mod node;
 mod operators;

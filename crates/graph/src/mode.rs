@@ -21,6 +21,10 @@ pub fn is_grad_enabled() -> bool {
 
 /// Runs `f` without recording: its results require no gradient and keep nothing.
 ///
+/// The switch belongs to this thread. A task that `f` hands to another one (`std::thread::spawn`, Rayon's `join` and
+/// `par_iter`, [`ThreadPool::install`](foldback_tensor::ThreadPool::install)) records, unless it calls `no_grad` itself, as in
+/// PyTorch. The threads that work on a large operation follow whoever called it.
+///
 /// ```
 /// use foldback_graph::{RequiresGrad, no_grad};
 /// use foldback_tensor::tensor;
@@ -60,5 +64,27 @@ impl GradMode {
 impl Drop for GradMode {
     fn drop(&mut self) {
         set_thread_modes(self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RequiresGrad;
+    use foldback_tensor::{ThreadPool, tensor};
+
+    #[test]
+    fn no_grad_does_not_reach_other_threads() {
+        let x = tensor![1.0].requires_grad();
+        let records = || (&x * 2.0).requires_grad();
+        let pool = ThreadPool::new(2);
+        no_grad(|| {
+            assert!(!records());
+            assert!(std::thread::scope(|scope| scope.spawn(records).join().unwrap()));
+            assert!(pool.install(records));
+            assert!(!pool.install(|| no_grad(records)));
+            assert!(!records());
+        });
+        assert!(records());
     }
 }

@@ -1,6 +1,5 @@
-//! Nodes, edges and metadata: what the graph is made of, and how it is taken apart without recursion.
+//! Nodes, edges and metadata: what the graph is made of.
 
-use std::cell::RefCell;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
@@ -11,6 +10,7 @@ use smallvec::SmallVec;
 use crate::error::{Error, Result};
 use crate::gradient::{Context, Flow};
 use crate::hooks::Hooks;
+use crate::locks::{Writer, lock};
 use crate::table::{Rule, Slot};
 use crate::var::Var;
 
@@ -48,47 +48,30 @@ pub(crate) enum Kind {
     AccumulateGrad(Box<Leaf>),
 }
 
-/// Values kept for the backward pass, packed with the shape of the first output.
-///
 /// Note [Places of saved values]
-/// Every input has a place in the list, then every output: `Slot::Input(n)` is at `n`, `Slot::Output(k)` behind all
-/// inputs. A place whose value is not kept is empty, and empty places at the end are left out, so that an operation
-/// that saves nothing has an empty list. There is no limit to either kind, and nothing is searched.
+/// Every input has a place in the list of what a node keeps, then every output: `Slot::Input(n)` is at `n`,
+/// `Slot::Output(k)` behind all inputs. A place whose value is not kept is empty, and empty places at the end are left
+/// out, so that an operation that saves nothing has an empty list. There is no limit to either kind, and nothing is
+/// searched. Values are packed with the shape of the first output.
+pub(crate) type Kept = SmallVec<[Option<Packed>; 2]>;
+
+/// What a node keeps for its backward pass.
 pub(crate) enum Saved {
-    Kept(SmallVec<[Option<Packed>; 2]>),
+    Kept(Kept),
     /// gone, after a pass that did not retain the graph
     Freed,
 }
 
-/// The place of a saved value.
-#[inline]
-fn place(slot: Slot, inputs: usize) -> Option<usize> {
-    match slot {
-        Slot::Grad(_) | Slot::Number(_) => None,
-        Slot::Input(n) => (n < inputs).then_some(n),
-        Slot::Output(k) => Some(inputs + k),
-    }
-}
-
-/// Collects what a node is to keep: `value` gives the values of the slots that are to be read.
-#[inline]
-pub(crate) fn keep<'s>(
-    slots: impl Iterator<Item = &'s Slot>,
-    inputs: usize,
-    like: &Shape,
-    mut value: impl FnMut(Slot) -> Tensor,
-) -> SmallVec<[Option<Packed>; 2]> {
-    let mut kept: SmallVec<[Option<Packed>; 2]> = SmallVec::new();
-    for &slot in slots {
-        let Some(place) = place(slot, inputs) else { continue };
-        while kept.len() <= place {
-            kept.push(None);
-        }
-        if kept[place].is_none() {
-            kept[place] = Some(Packed::new(value(slot), like));
+impl Slot {
+    /// Where the value lies, see Note [Places of saved values]; a gradient lies nowhere.
+    #[inline]
+    pub(crate) const fn place(self, inputs: usize) -> Option<usize> {
+        match self {
+            Slot::Input(n) if n < inputs => Some(n),
+            Slot::Output(k) => Some(inputs + k),
+            Slot::Input(_) | Slot::Grad(_) | Slot::Number(_) => None,
         }
     }
-    kept
 }
 
 /// Saved values as the backward pass uses them.
@@ -101,16 +84,7 @@ impl Unpacked {
     /// The value of an input or an output, if it was saved.
     #[inline]
     pub(crate) fn get(&self, slot: Slot) -> Option<&Tensor> {
-        self.values.get(place(slot, self.inputs)?)?.as_ref()
-    }
-}
-
-impl Kind {
-    fn into_function(self) -> Option<Function> {
-        match self {
-            Kind::Function(_, f) => Some(f),
-            _ => None,
-        }
+        self.values.get(slot.place(self.inputs)?)?.as_ref()
     }
 }
 
@@ -132,13 +106,15 @@ pub(crate) struct Node {
 
 /// The cell that all clones of a leaf variable share.
 pub(crate) struct Leaf {
+    /// read by anybody, written by whoever holds `writer`
     pub(crate) value: RwLock<Tensor>,
+    pub(crate) writer: Writer,
     pub(crate) grad: Mutex<Option<Var>>,
     pub(crate) requires_grad: AtomicBool,
 }
 
 static CREATED: AtomicU64 = AtomicU64::new(0);
-static DROPPED: AtomicU64 = AtomicU64::new(0);
+pub(crate) static DROPPED: AtomicU64 = AtomicU64::new(0);
 
 /// How many nodes exist in this process, leaves included. For tests that look for leaks.
 ///
@@ -160,7 +136,7 @@ impl Node {
         kind: Kind,
         next_edges: SmallVec<[Option<Edge>; 2]>,
         metadata: SmallVec<[InputMetadata; 1]>,
-        saved: SmallVec<[Option<Packed>; 2]>,
+        saved: Kept,
         location: &'static Location<'static>,
     ) -> Arc<Node> {
         Arc::new(Node {
@@ -179,8 +155,12 @@ impl Node {
     #[track_caller]
     pub(crate) fn leaf(value: Tensor) -> Arc<Node> {
         let metadata = smallvec::smallvec![InputMetadata::of(&value)];
-        let leaf =
-            Leaf { value: RwLock::new(value), grad: Mutex::new(None), requires_grad: AtomicBool::new(true) };
+        let leaf = Leaf {
+            value: RwLock::new(value),
+            writer: Writer::default(),
+            grad: Mutex::new(None),
+            requires_grad: AtomicBool::new(true),
+        };
         let kind = Kind::AccumulateGrad(Box::new(leaf));
         Node::new(kind, SmallVec::new(), metadata, SmallVec::new(), Location::caller())
     }
@@ -207,7 +187,7 @@ impl Node {
         if !self.saves {
             return Ok(unpacked);
         }
-        let mut saved = self.saved.lock().expect("nothing panics while saved values are locked");
+        let mut saved = lock(&self.saved);
         let Saved::Kept(kept) = &mut *saved else {
             return Err(Error::Freed { op: self.name(), location: self.location });
         };
@@ -226,57 +206,6 @@ impl Node {
 impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "<{} at {}>", self.name(), self.location)
-    }
-}
-
-/// Parts of dropped nodes that may own further nodes.
-enum Rest {
-    Edge(Edge),
-    Function(Function),
-}
-
-thread_local! {
-    /// Note [Drop order]
-    /// Dropping a node would drop its edges' nodes inside it, and so on, one stack frame per node. Instead every drop
-    /// puts what it owns on this list, and the outermost one works the list off.
-    static REST: RefCell<Vec<Rest>> = const { RefCell::new(Vec::new()) };
-    static DRAINING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        DROPPED.fetch_add(1, Ordering::Relaxed);
-        let function = match &mut self.kind {
-            Kind::Function(..) => {
-                std::mem::replace(&mut self.kind, Kind::Rule(&crate::table::NOTHING, [0.0; 2]))
-                    .into_function()
-            }
-            _ => None,
-        };
-        // What somebody else holds too is only counted down.
-        self.next_edges.retain(|e| e.as_ref().is_some_and(|e| Arc::strong_count(&e.node) == 1));
-        if self.next_edges.is_empty() && function.is_none() {
-            return;
-        }
-        let edges = std::mem::take(&mut self.next_edges);
-        let pushed = REST.try_with(|rest| {
-            let mut rest = rest.borrow_mut();
-            for edge in edges {
-                edge.into_iter().for_each(|e| rest.push(Rest::Edge(e)));
-            }
-            function.into_iter().for_each(|f| rest.push(Rest::Function(f)));
-        });
-        // While a thread is being torn down the list is gone, and so are deep graphs.
-        if pushed.is_err() || DRAINING.replace(true) {
-            return;
-        }
-        while let Some(next) = REST.with(|rest| rest.borrow_mut().pop()) {
-            match next {
-                Rest::Edge(edge) => drop(edge),
-                Rest::Function(f) => drop(f),
-            }
-        }
-        DRAINING.set(false);
     }
 }
 

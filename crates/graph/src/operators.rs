@@ -4,7 +4,7 @@
 
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
-use foldback_tensor::{Scalar, Tensor};
+use foldback_tensor::{Scalar, Tensor, or_panic};
 
 use crate::record::Input;
 use crate::var::Var;
@@ -31,7 +31,10 @@ macro_rules! operator {
             #[track_caller]
             pub fn $f_<'a>(&mut self, other: impl Into<Input<'a>>) -> crate::Result<()> {
                 let other = other.into();
-                self.rebind(stringify!($f_), |own| own.$f(other))
+                let leaf = self.own_leaf();
+                let _turn = self.turn_to_rebind(stringify!($f_), leaf.as_deref())?;
+                let new = Var::$f(self, other)?;
+                self.rebind(stringify!($f_), new)
             }
         }
         operator!(@assign $assign $f_assign $f_; &Var, |b| b);
@@ -51,7 +54,7 @@ macro_rules! operator {
             #[track_caller]
             fn $f(self, other: $r) -> Var {
                 let ($a, $b) = (self, other);
-                $body.unwrap_or_else(|e| panic!("{e}"))
+                or_panic($body)
             }
         }
     };
@@ -59,7 +62,7 @@ macro_rules! operator {
         impl $assign<$r> for Var {
             #[track_caller]
             fn $f_assign(&mut self, $b: $r) {
-                self.$f_($arg).unwrap_or_else(|e| panic!("{e}"))
+                or_panic(self.$f_($arg))
             }
         }
     };
@@ -69,20 +72,20 @@ macro_rules! operator {
             type Output = Var;
             #[track_caller]
             fn $f(self, other: N) -> Var {
-                Var::$f(&self, Input::Scalar(other.into())).unwrap_or_else(|e| panic!("{e}"))
+                or_panic(Var::$f(&self, Input::Scalar(other.into())))
             }
         }
         impl<N: Number> $trait<N> for &Var {
             type Output = Var;
             #[track_caller]
             fn $f(self, other: N) -> Var {
-                Var::$f(self, Input::Scalar(other.into())).unwrap_or_else(|e| panic!("{e}"))
+                or_panic(Var::$f(self, Input::Scalar(other.into())))
             }
         }
         impl<N: Number> $assign<N> for Var {
             #[track_caller]
             fn $f_assign(&mut self, other: N) {
-                self.$f_(Input::Scalar(other.into())).unwrap_or_else(|e| panic!("{e}"))
+                or_panic(self.$f_(Input::Scalar(other.into())))
             }
         }
         $(
@@ -114,7 +117,7 @@ impl Neg for &Var {
     type Output = Var;
     #[track_caller]
     fn neg(self) -> Var {
-        Var::neg(self).unwrap_or_else(|e| panic!("{e}"))
+        or_panic(Var::neg(self))
     }
 }
 
@@ -122,6 +125,6 @@ impl Neg for Var {
     type Output = Var;
     #[track_caller]
     fn neg(self) -> Var {
-        Var::neg(&self).unwrap_or_else(|e| panic!("{e}"))
+        or_panic(Var::neg(&self))
     }
 }

@@ -1,10 +1,12 @@
 //! Recording: turning a computed value into a variable with a node behind it.
 
-use foldback_tensor::{DType, Scalar, Tensor};
+use std::sync::Arc;
+
+use foldback_tensor::{DType, Packed, Scalar, Tensor};
 use smallvec::SmallVec;
 
 use crate::mode::is_grad_enabled;
-use crate::node::{Edge, Function, InputMetadata, Kind, Node, keep};
+use crate::node::{Edge, Function, InputMetadata, Kept, Kind, Node};
 use crate::table::{Row, Rule, Slot};
 use crate::var::{ValueRef, Var, location};
 
@@ -86,33 +88,51 @@ pub(crate) fn record_rule<const N: usize>(
     if !is_grad_enabled() || !inputs.iter().any(|v| v.requires_grad()) || !result.dtype().is_float() {
         return Var::constant(result);
     }
-    let mut next_edges = Edges::new();
-    inputs.iter().for_each(|v| next_edges.push(v.edge()));
-    let saved = {
-        let mut values = values;
-        let tracked = rule.gradients.iter().zip(&next_edges).filter(|(_, edge)| edge.is_some());
-        keep(tracked.filter_map(|(gradient, _)| gradient.as_ref()).flat_map(|gradient| gradient.reads), N, result.shape(), |slot| match slot {
-            // Each place is filled once, so that what is taken here is not asked for again.
-            Slot::Input(n) => std::mem::replace(&mut values[n], ValueRef::Borrowed(&result)).into_owned(),
-            _ => result.clone(),
-        })
-    };
+    let (mut next_edges, mut saves) = (Edges::new(), 0);
+    for (v, gradient) in inputs.iter().zip(rule.gradients) {
+        let edge = v.edge();
+        if edge.is_some() {
+            saves |= gradient.as_ref().map_or(0, |g| g.saves);
+        }
+        next_edges.push(edge);
+    }
+    let mut saved = Kept::new();
+    if saves != 0 {
+        for (place, v) in values.into_iter().enumerate() {
+            if saves >> place & 1 != 0 {
+                saved.push(Some(Packed::new(v.into_owned(), result.shape())));
+            } else if saves >> place != 0 {
+                saved.push(None);
+            }
+        }
+        if saves >> N & 1 != 0 {
+            saved.push(Some(Packed::new(result.clone(), result.shape())));
+        }
+    }
     let mut metadata = SmallVec::new();
     metadata.push(InputMetadata::of(&result));
     let node = Node::new(Kind::Rule(rule, params), next_edges, metadata, saved, location());
     Var::tracked(result, node, 0)
 }
 
-/// Records a row whose gradients are a function. `slots` are the values to save.
+/// What the gradients of a function read, and so what is saved.
+pub(crate) enum Reads<'a> {
+    /// what each input's does, in order; those of inputs that are not tracked do not count
+    Each(&'a [&'a [Slot]]),
+    /// what all of them do
+    All(&'a [Slot]),
+}
+
+/// Records a row whose gradients are a function.
 #[track_caller]
 pub(crate) fn record_function(
     row: &'static Row,
     inputs: &[&Var],
     values: SmallVec<[Tensor; 1]>,
-    slots: &[Slot],
+    reads: Reads<'_>,
     function: impl FnOnce() -> Function,
 ) -> SmallVec<[Var; 1]> {
-    record_own(row.name, inputs, values, slots, function)
+    record_own(row.name, inputs, values, reads, function)
 }
 
 /// The same for an operation of a user's own, or one made of a formula.
@@ -121,13 +141,35 @@ pub(crate) fn record_own(
     name: &'static str,
     inputs: &[&Var],
     values: SmallVec<[Tensor; 1]>,
-    slots: &[Slot],
+    reads: Reads<'_>,
     function: impl FnOnce() -> Function,
 ) -> SmallVec<[Var; 1]> {
-    // What is done for every operation alike is compiled once: only the closure is the operation's own.
+    // Compiled for every operation, so it does no more than call the closure between two steps that all share.
     match edges(inputs, &values) {
-        Some(edges) => with_node(name, inputs, values, slots, edges, function()),
-        None => values.into_iter().map(Var::constant).collect(),
+        Some(edges) => {
+            let node = node_of(name, inputs, &values, reads, edges, function());
+            variables(values, Some(&node))
+        }
+        None => variables(values, None),
+    }
+}
+
+/// [`record_function`] for a row with one result.
+#[track_caller]
+pub(crate) fn record_one(
+    row: &'static Row,
+    inputs: &[&Var],
+    value: Tensor,
+    reads: Reads<'_>,
+    function: impl FnOnce() -> Function,
+) -> Var {
+    let values = std::slice::from_ref(&value);
+    match edges(inputs, values) {
+        Some(edges) => {
+            let node = node_of(row.name, inputs, values, reads, edges, function());
+            Var::tracked(value, node, 0)
+        }
+        None => Var::constant(value),
     }
 }
 
@@ -137,34 +179,55 @@ fn edges(inputs: &[&Var], values: &[Tensor]) -> Option<Edges> {
     if !is_grad_enabled() || !values.iter().any(|v| v.dtype().is_float()) {
         return None;
     }
-    let edges: Edges = inputs.iter().map(|v| v.edge()).collect();
+    let mut edges = Edges::with_capacity(inputs.len());
+    inputs.iter().for_each(|v| edges.push(v.edge()));
     edges.iter().any(Option::is_some).then_some(edges)
 }
 
-/// Variables for the results, with a node behind those that have a gradient.
 #[track_caller]
 #[inline(never)]
-fn with_node(
+fn node_of(
     name: &'static str,
     inputs: &[&Var],
-    values: SmallVec<[Tensor; 1]>,
-    slots: &[Slot],
+    values: &[Tensor],
+    reads: Reads<'_>,
     edges: Edges,
     function: Function,
-) -> SmallVec<[Var; 1]> {
-    let saved = keep(slots.iter(), inputs.len(), values[0].shape(), |slot| match slot {
-        Slot::Input(n) => inputs[n].value(),
-        Slot::Output(k) => values[k].clone(),
-        _ => unreachable!("only inputs and outputs have a place among saved values"),
-    });
-    let metadata = values.iter().map(InputMetadata::of).collect();
-    let node = Node::new(Kind::Function(name, function), edges, metadata, saved, location());
-    let var = |(nr, value): (usize, Tensor)| {
-        if value.dtype().is_float() {
-            Var::tracked(value, node.clone(), nr as u32)
-        } else {
-            Var::constant(value)
+) -> Arc<Node> {
+    let mut saved = Kept::new();
+    match reads {
+        Reads::All(slots) => slots.iter().for_each(|&slot| save(&mut saved, slot, inputs, values)),
+        Reads::Each(lists) => {
+            for (list, _) in lists.iter().zip(&edges).filter(|(_, edge)| edge.is_some()) {
+                list.iter().for_each(|&slot| save(&mut saved, slot, inputs, values));
+            }
         }
+    }
+    let mut metadata = SmallVec::with_capacity(values.len());
+    values.iter().for_each(|v| metadata.push(InputMetadata::of(v)));
+    Node::new(Kind::Function(name, function), edges, metadata, saved, location())
+}
+
+/// Puts a value in its place, if it is not there yet.
+fn save(saved: &mut Kept, slot: Slot, inputs: &[&Var], values: &[Tensor]) {
+    let Some(place) = slot.place(inputs.len()) else { return };
+    while saved.len() <= place {
+        saved.push(None);
+    }
+    if saved[place].is_none() {
+        let value = match inputs.get(place) {
+            Some(input) => input.value(),
+            None => values[place - inputs.len()].clone(),
+        };
+        saved[place] = Some(Packed::new(value, values[0].shape()));
+    }
+}
+
+/// The results as variables, those that have a gradient with their history.
+fn variables(values: SmallVec<[Tensor; 1]>, node: Option<&Arc<Node>>) -> SmallVec<[Var; 1]> {
+    let var = |(nr, value): (usize, Tensor)| match node {
+        Some(node) if value.dtype().is_float() => Var::tracked(value, node.clone(), nr as u32),
+        _ => Var::constant(value),
     };
     values.into_iter().enumerate().map(var).collect()
 }

@@ -125,7 +125,7 @@ impl<'a> Joint<'a> {
     fn new(rule: &'static Rule, params: &'a [f64; 2], gradients: impl Iterator<Item = usize>) -> Joint<'a> {
         let mut joint = Joint { slots: SmallVec::new(), formulas: SmallVec::new() };
         for i in gradients {
-            let Some(Gradient { reads, formula: Some(formula) }) = &rule.gradients[i] else { continue };
+            let Some(Gradient { reads, formula: Some(formula), .. }) = &rule.gradients[i] else { continue };
             let reads = reads.iter().map(|slot| joint.place(*slot)).collect();
             joint.formulas.push((RowKernel { formula: *formula, params }, reads));
         }

@@ -45,26 +45,53 @@ pub(crate) fn trace_many(
     formula: &dyn Fn(&[Traced]) -> SmallVec<[Traced; 4]>,
 ) -> Result<SmallVec<[Var; 4]>> {
     let like = operands[0];
-    // A formula may be recorded inside another one's recording; each leaves the arena as it found it.
-    let (start, outer) = ARENA.with_borrow_mut(|a| {
-        let outer = (a.error.take(), std::mem::replace(&mut a.dtype, like.dtype()));
-        (a.items.len(), outer)
-    });
+    let recording = Recording::start(like.dtype());
     let handles: SmallVec<[Traced; 8]> = operands.iter().map(|&v| push(Item::Var(v.clone()))).collect();
     let results: SmallVec<[Item; 4]> = formula(&handles).into_iter().map(item).collect();
-    let error = ARENA.with_borrow_mut(|a| {
-        a.items.truncate(start);
-        a.dtype = outer.1;
-        std::mem::replace(&mut a.error, outer.0)
-    });
-    if let Some(e) = error {
-        return Err(e);
-    }
+    recording.finish()?;
     let result = |item: Item| match item {
-        Item::Var(v) => v,
-        Item::Number(n) => Var::constant(Tensor::full(like.shape(), n, like.dtype())),
+        Item::Var(v) => Ok(v),
+        Item::Number(n) => Ok(Var::constant(Tensor::try_full(like.shape(), n, like.dtype())?)),
     };
-    Ok(results.into_iter().map(result).collect())
+    results.into_iter().map(result).collect()
+}
+
+/// A formula that is being recorded, perhaps inside another one's recording; it leaves the arena as it found it, also
+/// when it panics.
+struct Recording {
+    start: usize,
+    outer_dtype: DType,
+    outer_error: Option<Error>,
+}
+
+impl Recording {
+    fn start(dtype: DType) -> Recording {
+        ARENA.with_borrow_mut(|a| Recording {
+            start: a.items.len(),
+            outer_dtype: std::mem::replace(&mut a.dtype, dtype),
+            outer_error: a.error.take(),
+        })
+    }
+
+    /// The error of this formula, if there was one.
+    fn finish(self) -> Result<()> {
+        match ARENA.with_borrow_mut(|a| a.error.take()) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        let items = ARENA.with_borrow_mut(|a| {
+            a.dtype = self.outer_dtype;
+            a.error = self.outer_error.take();
+            a.items.split_off(self.start)
+        });
+        // Outside the arena: what they own may record something when it is dropped.
+        drop(items);
+    }
 }
 
 fn push(item: Item) -> Traced {
@@ -83,7 +110,9 @@ fn keep(result: Result<Var>) -> Traced {
     match result {
         Ok(v) => push(Item::Var(v)),
         Err(e) => {
-            ARENA.with_borrow_mut(|a| a.error.get_or_insert(e).to_string());
+            ARENA.with_borrow_mut(|a| {
+                a.error.get_or_insert(e);
+            });
             push(Item::Number(f64::NAN))
         }
     }
@@ -193,7 +222,11 @@ impl Num for Traced {
         unary(self, Var::abs, f64::abs)
     }
     fn sign(self) -> Traced {
-        unary(self, |v| Ok(Var::constant(v.value_ref().sign())), |n| if n == 0.0 || n.is_nan() { 0.0 } else { n.signum() })
+        unary(
+            self,
+            |v| Ok(Var::constant(v.value_ref().sign())),
+            |n| if n == 0.0 || n.is_nan() { 0.0 } else { n.signum() },
+        )
     }
     fn maximum(self, o: Traced) -> Traced {
         keep(as_var(self).maximum(&as_var(o)))
@@ -225,10 +258,128 @@ impl Real for Traced {
         erf: |a| Tensor::full((), a, DType::F64).erf().item().unwrap_or(f64::NAN);
     }
     fn pow(self, o: Traced) -> Traced {
-        binary(self, o, |a, b| a.pow(b), |a, b| a.pow(b), |a, b| b.rpow(a), f64::powf)
+        // Not the form with a number, in which half powers are roots: that is `pow_number`.
+        binary(self, o, |a, b| a.pow(b), |a, _| a.pow(&as_var(o)), |_, b| as_var(self).pow(b), f64::powf)
     }
     fn pow_number(self, exponent: f64) -> Traced {
-        // The operation of that name, whose own gradient knows which powers are roots.
-        self.pow(Traced::lit(exponent))
+        let of_number = |a: f64| match exponent {
+            0.5 => a.sqrt(),
+            -0.5 => 1.0 / a.sqrt(),
+            _ => a.powf(exponent),
+        };
+        unary(self, |a| a.pow(exponent), of_number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use foldback_tensor::kernel::{self, FloatOps, Formula};
+
+    use super::*;
+
+    const POINTS: [f64; 11] =
+        [f64::NEG_INFINITY, -2.0, -0.3, -0.0, 0.0, 0.5, 1.0, 2.0, 40.0, f64::INFINITY, f64::NAN];
+
+    /// The same number, the signs of zeros included, but for what a few operations round.
+    fn same(a: f64, b: f64) -> bool {
+        let close = (a - b).abs() <= 1e-14 * a.abs().max(b.abs());
+        a.is_nan() && b.is_nan() || (a == b || close) && a.is_sign_negative() == b.is_sign_negative()
+    }
+
+    /// A formula of lanes, of recorded variables, of numbers, and of one of each.
+    fn in_all_forms<F: Formula<2>>(name: &str, formula: F) -> String {
+        let mut wrong = String::new();
+        for (a, b) in POINTS.into_iter().flat_map(|a| POINTS.into_iter().map(move |b| (a, b))) {
+            let tensor = |v: f64| Tensor::full([1], v, DType::F64);
+            let lanes = kernel::evaluate("lanes", formula, [&tensor(a), &tensor(b)]);
+            let expected: f64 = lanes.and_then(|t| t.item()).expect("one number");
+            let (x, y) = (Var::from(tensor(a)), Var::from(tensor(b)));
+            let forms: [(&str, &dyn Fn(&[Traced]) -> Traced); 4] = [
+                ("variables", &|t| formula.eval([t[0], t[1]])),
+                ("numbers", &|_| formula.eval([Traced::lit(a), Traced::lit(b)])),
+                ("a variable and a number", &|t| formula.eval([t[0], Traced::lit(b)])),
+                ("a number and a variable", &|t| formula.eval([Traced::lit(a), t[1]])),
+            ];
+            for (form, recorded) in forms {
+                let result = trace(&[&x, &y], recorded).expect("equal shapes").value();
+                assert_eq!(result.dtype(), DType::F64, "{name} of {form}");
+                let found: f64 = result.item().expect("one number");
+                if !same(expected, found) {
+                    wrong += &format!("{name}({a:?}, {b:?}): {expected:?} by lanes, {found:?} by {form}\n");
+                }
+            }
+        }
+        wrong
+    }
+
+    macro_rules! formulas {
+        ($($name:ident: |$x:ident, $y:ident| $formula:expr;)*) => {
+            /// What is wrong with each.
+            fn all() -> String {
+                [$({
+                    #[derive(Clone, Copy)]
+                    struct Written;
+                    impl Formula<2> for Written {
+                        #[inline(always)]
+                        fn eval<R: Real>(&self, [$x, $y]: [R; 2]) -> R
+                        where
+                            f64: FloatOps<R>,
+                        {
+                            let _ = $y;
+                            $formula
+                        }
+                    }
+                    in_all_forms(stringify!($name), Written)
+                }),*].concat()
+            }
+        };
+    }
+    formulas! {
+        add: |x, y| x + y;
+        sub: |x, y| x - y;
+        mul: |x, y| x * y;
+        div: |x, y| x / y;
+        neg: |x, y| -x;
+        twice: |x, y| 2.0 * x + 1.0;
+        lt: |x, y| R::select(x.lt(y), R::lit(0.1), R::lit(0.7));
+        le: |x, y| R::select(x.le(y), R::lit(0.1), R::lit(0.7));
+        eq: |x, y| R::select(x.eq(y), x, R::lit(0.7));
+        gt: |x, y| R::select(x.gt(y), x, y);
+        ge: |x, y| R::select(x.ge(y), y, x);
+        ne: |x, y| R::select(x.ne(y), R::lit(0.1), x);
+        and: |x, y| R::select(R::and(x.lt(y), y.gt(R::lit(0.0))), x, y);
+        or: |x, y| R::select(R::or(x.lt(y), y.gt(R::lit(0.0))), x, y);
+        not: |x, y| R::select(R::not(x.lt(y)), x, y);
+        is_nan: |x, y| R::select(x.is_nan(), y, x);
+        abs: |x, y| x.abs();
+        sign: |x, y| x.sign();
+        maximum: |x, y| x.maximum(y);
+        minimum: |x, y| x.minimum(y);
+        relu: |x, y| x.relu();
+        square: |x, y| x.square();
+        exp: |x, y| x.exp();
+        expm1: |x, y| x.expm1();
+        ln: |x, y| x.ln();
+        log1p: |x, y| x.log1p();
+        sqrt: |x, y| x.sqrt();
+        rsqrt: |x, y| x.rsqrt();
+        reciprocal: |x, y| x.reciprocal();
+        sin: |x, y| x.sin();
+        cos: |x, y| x.cos();
+        tanh: |x, y| x.tanh();
+        sigmoid: |x, y| x.sigmoid();
+        erf: |x, y| x.erf();
+        normal_cdf: |x, y| x.normal_cdf();
+        pow: |x, y| x.pow(y);
+        root: |x, y| x.pow_number(0.5);
+        inverse_root: |x, y| x.pow_number(-0.5);
+        cube: |x, y| x.pow_number(3.0);
+        to_the_0: |x, y| x.pow_number(0.0);
+    }
+
+    #[test]
+    fn recorded_numbers_follow_the_conventions_of_lanes() {
+        let wrong = all();
+        assert!(wrong.is_empty(), "{wrong}");
     }
 }

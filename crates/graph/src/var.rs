@@ -3,13 +3,14 @@
 use std::fmt;
 use std::ops::Deref;
 use std::panic::Location;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use foldback_tensor::{DType, Shape, Tensor};
+use foldback_tensor::{DType, Shape, Tensor, or_panic};
 
 use crate::error::{Error, Result};
 use crate::hooks::{HookHandle, Hooks};
+use crate::locks::{Turn, lock, read, replace, write};
 use crate::mode::is_grad_enabled;
 use crate::node::{Edge, InputMetadata, Leaf, Node};
 
@@ -89,7 +90,7 @@ pub trait RequiresGrad {
 impl RequiresGrad for Tensor {
     #[track_caller]
     fn requires_grad(self) -> Var {
-        Var::leaf(self).unwrap_or_else(|e| panic!("{e}"))
+        or_panic(Var::leaf(self))
     }
 }
 
@@ -130,7 +131,7 @@ impl Var {
     pub(crate) fn value_ref(&self) -> ValueRef<'_> {
         match &self.kind {
             VarKind::Constant(t) | VarKind::Tracked(t, _) => ValueRef::Borrowed(t),
-            VarKind::Leaf(node) => ValueRef::Owned(leaf(node).value.read().expect(UNPOISONED).clone()),
+            VarKind::Leaf(node) => ValueRef::Owned(read(&leaf(node).value).clone()),
         }
     }
 
@@ -211,15 +212,15 @@ impl Var {
     pub fn grad_var(&self) -> Option<Var> {
         match &self.kind {
             VarKind::Constant(_) => None,
-            VarKind::Leaf(node) => leaf(node).grad.lock().expect(UNPOISONED).clone(),
+            VarKind::Leaf(node) => lock(&leaf(node).grad).clone(),
             VarKind::Tracked(_, edge) => Hooks::retained(&edge.node, edge.nr).unwrap_or_else(|| {
-                static ONCE: std::sync::Once = std::sync::Once::new();
-                ONCE.call_once(|| {
+                static WARNED: AtomicBool = AtomicBool::new(false);
+                if !WARNED.swap(true, Ordering::Relaxed) {
                     log::warn!(
                         "the grad of a variable that is not a leaf ({}) is being read; it is None unless retain_grad() was called",
                         edge.node.name()
                     )
-                });
+                }
                 None
             }),
         }
@@ -228,7 +229,8 @@ impl Var {
     /// Sets or removes the gradient of a leaf.
     ///
     /// # Errors
-    /// `NotALeaf` if it has none to set; `Assigned` if the gradient has another shape or type than the variable.
+    /// `NotALeaf` if it has none to set; `Assigned` if the gradient has another shape or type than the variable; `Tensor` if
+    /// it is an expanded view that no memory can hold.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -243,20 +245,25 @@ impl Var {
         if let Some(g) = &grad {
             expect_fit("grad", &node.metadata[0], g)?;
         }
-        *leaf(node).grad.lock().expect(UNPOISONED) = grad.map(|g| Var::constant(g.contiguous()));
+        let grad = grad.map(|g| g.try_contiguous().map(Var::constant)).transpose()?;
+        drop(replace(&leaf(node).grad, grad));
         Ok(())
     }
 
     /// Forgets the gradient, so that the next backward pass starts afresh.
     pub fn zero_grad(&self) {
         match &self.kind {
-            VarKind::Leaf(node) => *leaf(node).grad.lock().expect(UNPOISONED) = None,
+            VarKind::Leaf(node) => drop(replace(&leaf(node).grad, None)),
             VarKind::Tracked(_, edge) => Hooks::clear_retained(&edge.node, edge.nr),
             VarKind::Constant(_) => {}
         }
     }
 
     /// Asks backward passes to leave a gradient here too, although this is not a leaf. Does nothing for leaves.
+    ///
+    /// An in-place operation on this handle carries the wish over to the new value; hooks stay with the older one. The
+    /// gradient is a value without history, unless the pass was recorded with
+    /// [`Backward::create_graph`](crate::Backward::create_graph).
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -268,7 +275,9 @@ impl Var {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn retain_grad(&self) {
-        if let VarKind::Tracked(_, edge) = &self.kind {
+        if let VarKind::Tracked(_, edge) = &self.kind
+            && edge.node.as_leaf().is_none()
+        {
             Hooks::retain(&edge.node, edge.nr);
         }
     }
@@ -277,7 +286,12 @@ impl Var {
     ///
     /// Hooks run in the order of registration. A hook that captures its own variable keeps the graph alive for ever;
     /// capture [`Var::downgrade`]'s handle instead. On a variable that requires no gradient it never runs. A hook that
-    /// returns a gradient of another shape or type makes the backward pass fail with `Assigned`.
+    /// returns a gradient of another shape or type makes the backward pass fail with `Assigned`. Of what it returns
+    /// the value is taken at once: a leaf may be written later. Its history is ignored, unless the pass is recorded.
+    ///
+    /// A hook may itself start a backward pass. Where passes are nested deeply, each in a hook or a function of another,
+    /// a pass and its hooks run on a thread of their own: what the library keeps per thread goes along (recording, the
+    /// number of threads, the default generator), what others keep does not.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -307,6 +321,15 @@ impl Var {
         Var::constant(self.value())
     }
 
+    /// The same variable, with the value that it has now: a leaf's may be written later.
+    pub(crate) fn snapshot(&self) -> Var {
+        let value = self.value();
+        match self.edge() {
+            Some(edge) => Var { kind: VarKind::Tracked(value, edge) },
+            None => Var::constant(value),
+        }
+    }
+
     /// A handle that does not keep the graph alive.
     ///
     /// ```
@@ -329,7 +352,8 @@ impl Var {
     /// recorded before keep the value that they saw.
     ///
     /// # Errors
-    /// `Assigned` if shape or type differ; `NotALeaf` for the result of an operation.
+    /// `Assigned` if shape or type differ; `NotALeaf` for the result of an operation; `Updating` inside the function of
+    /// [`Var::update_value`] on the same leaf.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -343,7 +367,8 @@ impl Var {
         match &mut self.kind {
             VarKind::Leaf(node) => {
                 expect_fit("value", &node.metadata[0], &value)?;
-                *leaf(node).value.write().expect(UNPOISONED) = value;
+                let _turn = leaf(node).writer.turn("set_value")?;
+                *write(&leaf(node).value) = value;
             }
             VarKind::Constant(t) => {
                 expect_fit("value", &InputMetadata::of(t), &value)?;
@@ -357,8 +382,13 @@ impl Var {
     /// Changes a leaf's value by a function. If `f` fails, panics, or leaves another shape or type behind, the old
     /// value stays.
     ///
+    /// No update is lost: while `f` runs, other threads that write to the leaf wait, and those that read it see the old
+    /// value. So does `f` itself, which may read this and any other leaf. Two functions that update two leaves, each the
+    /// other's inside its own, would wait for each other.
+    ///
     /// # Errors
-    /// `NotALeaf` for anything but a leaf, `Assigned` if shape or type changed, and whatever `f` returns.
+    /// `NotALeaf` for anything but a leaf, `Assigned` if shape or type changed, `Updating` if `f` writes to the leaf by
+    /// another way, and whatever `f` returns.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -372,10 +402,11 @@ impl Var {
     /// ```
     pub fn update_value(&self, f: impl FnOnce(&mut Tensor) -> Result<()>) -> Result<()> {
         let VarKind::Leaf(node) = &self.kind else { return Err(Error::NotALeaf) };
+        let _turn = leaf(node).writer.turn("update_value")?;
         let mut value = self.value();
         f(&mut value)?;
         expect_fit("value", &node.metadata[0], &value)?;
-        *leaf(node).value.write().expect(UNPOISONED) = value;
+        *write(&leaf(node).value) = value;
         Ok(())
     }
 
@@ -384,7 +415,8 @@ impl Var {
     #[doc(hidden)]
     pub fn update_in_place(&self, f: impl FnOnce(&mut Tensor) -> Result<()>) -> Result<()> {
         let VarKind::Leaf(node) = &self.kind else { return Err(Error::NotALeaf) };
-        let mut guard = leaf(node).value.write().expect(UNPOISONED);
+        let _turn = leaf(node).writer.turn("update_in_place")?;
+        let mut guard = write(&leaf(node).value);
         f(&mut guard)?;
         debug_assert!(expect_fit("value", &node.metadata[0], &guard).is_ok());
         Ok(())
@@ -418,9 +450,17 @@ impl Var {
         }
     }
 
-    /// Rebinds this handle to the result of an in-place operation, which must have its shape; the type stays.
-    #[track_caller]
-    pub(crate) fn rebind(&mut self, op: &'static str, f: impl FnOnce(&Var) -> Result<Var>) -> Result<()> {
+    /// The node of a leaf, for an in-place operation that may change it.
+    pub(crate) fn own_leaf(&self) -> Option<Arc<Node>> {
+        if let VarKind::Leaf(node) = &self.kind { Some(node.clone()) } else { None }
+    }
+
+    /// Refuses in-place operations on what they cannot be done to; a leaf is written to by one thread at a time.
+    pub(crate) fn turn_to_rebind<'a>(
+        &self,
+        op: &'static str,
+        leaf: Option<&'a Node>,
+    ) -> Result<Option<Turn<'a>>> {
         let tracking_leaf = matches!(self.kind, VarKind::Leaf(_)) && self.requires_grad();
         if tracking_leaf && is_grad_enabled() {
             return Err(Error::LeafInPlace { op });
@@ -430,14 +470,15 @@ impl Var {
             let (shape, strides) = (own.shape().clone(), own.strides().to_vec());
             return Err(foldback_tensor::Error::Overlap { op, shape, strides }.into());
         }
-        drop(own);
-        let new = f(self)?;
+        leaf.map(|node| self::leaf(node).writer.turn(op)).transpose()
+    }
+
+    /// Rebinds this handle to the result of an in-place operation, which must have its shape; the type stays.
+    // Not given a closure that makes the result: what it recorded would have no line of the caller's.
+    #[track_caller]
+    pub(crate) fn rebind(&mut self, op: &'static str, new: Var) -> Result<()> {
         if new.shape() != self.shape() {
-            let (from, to) = (new.shape(), self.shape());
-            let at = |s: &Shape, d: usize, rank: usize| (d + s.rank()).checked_sub(rank).map_or(1, |i| s[i]);
-            let rank = from.rank().max(to.rank());
-            let dim = (0..rank).rev().find(|&d| at(&from, d, rank) != at(&to, d, rank)).unwrap_or(0);
-            return Err(foldback_tensor::Error::Expand { op, from, to, dim }.into());
+            return Err(new.shape().expand_error(op, &self.shape()).into());
         }
         if new.dtype().category() > self.dtype().category() {
             return Err(foldback_tensor::Error::ResultCast { op, from: new.dtype(), to: self.dtype() }.into());
@@ -446,16 +487,18 @@ impl Var {
         if let VarKind::Leaf(node) = &self.kind
             && !new.requires_grad()
         {
-            *leaf(node).value.write().expect(UNPOISONED) = new.value();
+            *write(&leaf(node).value) = new.value();
             return Ok(());
+        }
+        if let VarKind::Tracked(_, edge) = &self.kind
+            && Hooks::retains(&edge.node, edge.nr)
+        {
+            new.retain_grad();
         }
         *self = new;
         Ok(())
     }
 }
-
-/// Locks are held only around assignments of tensors, which do not panic.
-const UNPOISONED: &str = "nothing panics while a leaf is locked";
 
 fn leaf(node: &Node) -> &Leaf {
     node.as_leaf().expect("a leaf variable's node is a leaf")

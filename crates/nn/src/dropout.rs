@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use foldback_graph::Var;
-use foldback_tensor::{Generator, Tensor};
+use foldback_tensor::{Generator, Tensor, or_panic};
 
 use crate::error::{Error, Result};
 use crate::layer_path::in_layer;
@@ -39,7 +39,7 @@ impl Dropout {
     /// If `p` is not between 0 and 1; [`Dropout::try_new`] returns an error instead.
     #[track_caller]
     pub fn new(p: f64) -> Dropout {
-        Dropout::try_new(p).unwrap_or_else(|e| panic!("{e}"))
+        or_panic(Dropout::try_new(p))
     }
 
     /// [`Dropout::new`] that returns an error instead of panicking.

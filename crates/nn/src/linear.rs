@@ -3,7 +3,7 @@
 use std::fmt;
 
 use foldback_graph::{RequiresGrad, Var};
-use foldback_tensor::{DType, Generator, Tensor};
+use foldback_tensor::{DType, Generator, Tensor, or_panic};
 
 use crate::error::{Error, Result};
 use crate::init::{Init, Nonlinearity};
@@ -50,7 +50,7 @@ impl Linear {
     /// If the weight would be too large to address; [`LinearBuilder::build`] returns an error instead.
     #[track_caller]
     pub fn new(in_features: usize, out_features: usize) -> Linear {
-        Linear::builder(in_features, out_features).build().unwrap_or_else(|e| panic!("{e}"))
+        or_panic(Linear::builder(in_features, out_features).build())
     }
 
     /// A layer made to measure: without bias, in `f64`, from a generator of one's own, ...
@@ -203,7 +203,7 @@ impl<'a> LinearBuilder<'a> {
 }
 
 /// `input W^T + b` over the last axis: an input `[.., in]`, a weight `[out, in]` and a bias `[out]` give `[.., out]`.
-/// A weight `[in]`, without a bias, gives `[..]`.
+/// A weight `[in]` and a bias `[]` give `[..]`.
 /// PyTorch's [`linear`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.linear.html).
 ///
 /// # Errors
@@ -221,12 +221,10 @@ impl<'a> LinearBuilder<'a> {
 pub fn linear(input: &Var, weight: &Var, bias: Option<&Var>) -> Result<Var> {
     let value = match bias {
         // As a sum its type is the common one.
-        Some(b) if weight.rank() != 2 || b.dtype() != weight.dtype() => {
+        Some(b) if b.dtype() != weight.dtype() => {
             check(input, weight, bias)?;
             return Ok(input.linear(weight, None)?.add(b)?);
         }
-        // A weight [in] without a bias is one output whose axis is dropped.
-        None if weight.rank() == 1 => input.matmul(weight),
         _ => input.linear(weight, bias),
     };
     // What is wrong is looked up when something is.
@@ -235,8 +233,14 @@ pub fn linear(input: &Var, weight: &Var, bias: Option<&Var>) -> Result<Var> {
 
 /// Refuses shapes that do not fit, in this crate's words.
 fn check(input: &Var, weight: &Var, bias: Option<&Var>) -> Result<()> {
-    if weight.rank() != 1 || bias.is_some() {
-        check_parameters(weight, bias)?;
+    // A weight without an axis of outputs is no layer's, but PyTorch's function takes it, too.
+    match bias.map(Var::shape) {
+        Some(found) if weight.rank() == 1 && found.rank() != 0 => {
+            let expected = "[]".to_owned();
+            return Err(Error::ParameterShape { op: "linear", name: "a bias", expected, found });
+        }
+        _ if weight.rank() == 1 => {}
+        _ => check_parameters(weight, bias)?,
     }
     let (shape, expected) = (input.shape(), weight.shape()[weight.rank() - 1]);
     if shape.last() != Some(&expected) {

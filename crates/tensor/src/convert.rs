@@ -4,6 +4,8 @@ use ndarray::{
     ArrayBase, ArrayD, ArrayViewD, Axis, Data, Dimension, IxDyn, OwnedRepr, ShapeBuilder, ViewRepr,
 };
 
+use crate::buffer::has_room;
+use crate::create::checked_len;
 use crate::dtype::{Element, Scalar, with_block};
 use crate::error::{Error, Result};
 use crate::iter;
@@ -50,7 +52,9 @@ impl Tensor {
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         self.expect_dtype("to_vec", T::DTYPE)?;
-        crate::create::checked_room("to_vec", self.shape(), T::DTYPE)?;
+        if !has_room(checked_len("to_vec", self.shape(), T::DTYPE)? * size_of::<T>()) {
+            return Err(Error::TooLarge { op: "to_vec", shape: self.shape().clone() });
+        }
         if let Some(s) = self.as_slice::<T>() {
             return Ok(s.to_vec());
         }

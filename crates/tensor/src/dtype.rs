@@ -192,7 +192,9 @@ pub trait Element:
     #[doc(hidden)]
     fn storage(values: Vec<Self>) -> crate::buffer::Storage;
     #[doc(hidden)]
-    fn pool() -> &'static crate::buffer::Pool<Self>;
+    fn spare(values: Vec<Self>) -> crate::buffer::Spare;
+    #[doc(hidden)]
+    fn from_spare(spare: crate::buffer::Spare) -> Option<Vec<Self>>;
 }
 
 /// Contiguous elements of some type, read by a kernel.
@@ -381,9 +383,11 @@ macro_rules! element {
             fn storage(values: Vec<Self>) -> crate::buffer::Storage {
                 crate::buffer::Storage::$variant(values.into())
             }
-            fn pool() -> &'static crate::buffer::Pool<Self> {
-                static POOL: crate::buffer::Pool<$t> = crate::buffer::Pool::new();
-                &POOL
+            fn spare(values: Vec<Self>) -> crate::buffer::Spare {
+                crate::buffer::Spare::$variant(values)
+            }
+            fn from_spare(spare: crate::buffer::Spare) -> Option<Vec<Self>> {
+                if let crate::buffer::Spare::$variant(values) = spare { Some(values) } else { None }
             }
         }
     };

@@ -1,10 +1,24 @@
 //! What can go wrong: one variant per kind of refusal, each holding the facts of the call.
 
+use std::panic::Location;
+
 use crate::dtype::{DType, Scalar};
 use crate::shape::{Aligned, Shape};
 
 /// The result of a tensor operation that can be refused.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Unwraps for the forms that panic, with the error's text and at the caller's line. (`unwrap_or_else` with a closure
+/// that panics would do so at the closure's line.)
+#[doc(hidden)]
+#[track_caller]
+#[inline]
+pub fn or_panic<T, E: std::fmt::Display>(result: std::result::Result<T, E>) -> T {
+    match result {
+        Ok(t) => t,
+        Err(e) => panic!("{e}"),
+    }
+}
 
 /// Why an operation was refused. Nothing has been changed when one is returned.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -220,7 +234,7 @@ pub enum Error {
         /// the operation
         op: &'static str,
     },
-    /// A shape too large to address.
+    /// A shape too large to address, or to find memory for.
     #[error("{op}: a tensor of shape {shape} is too large")]
     TooLarge {
         /// the operation
@@ -248,7 +262,7 @@ pub enum Error {
     },
     /// Broadcasting that the user has asked to refuse, see [`broadcast_warning`](crate::broadcast_warning).
     #[error(
-        "{op}: shapes {a} and {b} differ but hold the same number of elements, and such broadcasting is refused here"
+        "{op}: shapes {a} and {b} differ but hold the same number of elements, and such broadcasting is refused here (at {location})"
     )]
     BroadcastRefused {
         /// the operation
@@ -257,6 +271,8 @@ pub enum Error {
         a: Shape,
         /// the second shape
         b: Shape,
+        /// the source line of the operation
+        location: &'static Location<'static>,
     },
 }
 

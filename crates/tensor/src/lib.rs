@@ -16,6 +16,7 @@ mod ops;
 mod packed;
 mod random;
 mod shape;
+mod stack;
 mod tensor;
 mod threads;
 mod views;
@@ -23,6 +24,8 @@ mod views;
 pub use buffer::{release_memory, set_pool_limit};
 pub use close::{Mismatch, Tolerance, compare_close};
 pub use dtype::{Block, BlockMut, Category, DType, Element, Scalar};
+#[doc(hidden)]
+pub use error::or_panic;
 pub use error::{Error, Result};
 pub use kernels::{Level, detected_level, force_level, level};
 pub use literal::NestedArray;
@@ -32,6 +35,9 @@ pub use ops::{
 pub use packed::Packed;
 pub use random::{Generator, manual_seed};
 pub use shape::{Axes, Shape, broadcast_shapes, can_broadcast};
+pub use stack::on_fresh_stack;
 pub use tensor::Tensor;
-pub use threads::{GRAIN, ThreadPool, num_threads, set_num_threads, set_thread_modes, thread_modes};
+pub use threads::{
+    GRAIN, ThreadPool, num_threads, set_num_threads, set_thread_modes, thread_modes, try_set_num_threads,
+};
 pub use views::{NewShape, Position, Slice, SliceItem, Slices, broadcast_tensors};

@@ -8,10 +8,9 @@
 use std::cell::RefCell;
 use std::hash::{BuildHasher, Hasher};
 
-use crate::buffer::Storage;
-use crate::create::checked_room;
+use crate::create::room;
 use crate::dtype::{Block, BlockMut, DType, Element, Scalar};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, or_panic};
 use crate::kernels::{BlockKernel, FloatKernel, FloatOps, Formula, Real};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
@@ -36,7 +35,7 @@ pub struct Generator {
 }
 
 thread_local! {
-    static DEFAULT: RefCell<Generator> = RefCell::new(Generator::new(os_seed()));
+    pub(crate) static DEFAULT: RefCell<Generator> = RefCell::new(Generator::new(os_seed()));
 }
 
 /// Seeds the generator behind `Tensor::rand` and its relatives on this thread.
@@ -210,15 +209,6 @@ constructors! {
     example "randperm(4)", "let mut v = t.to_vec::<i64>().unwrap();\nv.sort();\nassert_eq!(v, [0, 1, 2, 3]);\n# let _ = DType::F32;";
 }
 
-/// Unwraps the result of a `try_` form, at the caller's line.
-#[track_caller]
-fn or_panic(made: Result<Tensor>) -> Tensor {
-    match made {
-        Ok(t) => t,
-        Err(e) => panic!("{e}"),
-    }
-}
-
 /// What all forms share.
 mod make {
     use super::*;
@@ -354,9 +344,8 @@ mod make {
         dtype: DType,
         fill: impl FnOnce(Stream, BlockMut<'_>),
     ) -> Result<Tensor> {
-        let n = checked_room(op, &shape, dtype)?;
-        let stream = reserve(n.div_ceil(2) as u64);
-        let mut storage = Storage::stale(dtype, n);
+        let mut storage = room(op, &shape, dtype)?;
+        let stream = reserve(shape.numel().div_ceil(2) as u64);
         fill(stream, storage.block_mut());
         Ok(Tensor::from_storage(storage, shape))
     }

@@ -68,6 +68,26 @@ impl Shape {
         strides
     }
 
+    /// The error of an operation in which this shape should expand to `to` and does not: it names the last axis, counted in
+    /// the longer shape, on which the two disagree.
+    ///
+    /// ```
+    /// use foldback_tensor::{Error, Shape};
+    /// let error = Shape::from([2, 4]).expand_error("sum_to", &Shape::from([3, 4]));
+    /// assert!(matches!(error, Error::Expand { dim: 0, .. }));
+    /// ```
+    pub fn expand_error(&self, op: &'static str, to: &Shape) -> Error {
+        let rank = self.rank().max(to.rank());
+        let size = |s: &Shape, d: usize| (d + s.rank()).checked_sub(rank).map(|i| s[i]);
+        let clash = |d: &usize| match (size(self, *d), size(to, *d)) {
+            (Some(from), Some(to)) => from != to && from != 1,
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        let dim = (0..rank).rev().find(clash).unwrap_or(0);
+        Error::Expand { op, from: self.clone(), to: to.clone(), dim }
+    }
+
     /// The index of an axis that may count from the end.
     ///
     /// # Errors
@@ -159,6 +179,9 @@ impl<const N: usize> PartialEq<[usize; N]> for Shape {
 }
 
 /// Which axes an operation works on: one number, several, or all of them (`..`). Negative ones count from the end.
+///
+/// An empty list names none, except to a reduction that adds up or compares: to `sum`, `mean` and their like it means all
+/// of them, as in PyTorch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Axes {
     /// every axis
@@ -168,6 +191,20 @@ pub enum Axes {
 }
 
 impl Axes {
+    /// The axes that a reduction reduces: all, if none are listed.
+    ///
+    /// ```
+    /// use foldback_tensor::Axes;
+    /// assert_eq!(Axes::from([0isize; 0]).reduced(), Axes::All);
+    /// assert_eq!(Axes::from(1).reduced(), Axes::from(1));
+    /// ```
+    pub fn reduced(self) -> Axes {
+        match self {
+            Axes::List(list) if list.is_empty() => Axes::All,
+            axes => axes,
+        }
+    }
+
     /// One flag per axis of `shape`.
     ///
     /// # Errors
@@ -206,17 +243,18 @@ macro_rules! axes_from {
     ($($t:ty),*) => {$(
         impl From<$t> for Axes {
             fn from(a: $t) -> Axes {
-                Axes::List(SmallVec::from_slice(&[a as isize]))
+                Axes::from(&[a][..])
             }
         }
         impl<const N: usize> From<[$t; N]> for Axes {
             fn from(a: [$t; N]) -> Axes {
-                Axes::List(a.iter().map(|&v| v as isize).collect())
+                Axes::from(&a[..])
             }
         }
         impl From<&[$t]> for Axes {
             fn from(a: &[$t]) -> Axes {
-                Axes::List(a.iter().map(|&v| v as isize).collect())
+                // What no isize holds is no axis of any tensor; isize::MAX is refused as such.
+                Axes::List(a.iter().map(|&v| isize::try_from(v).unwrap_or(isize::MAX)).collect())
             }
         }
         impl From<Vec<$t>> for Axes {
@@ -280,6 +318,11 @@ pub(crate) fn broadcast_two(op: &'static str, a: &[usize], b: &[usize]) -> Resul
 /// Whether a tensor of shape `from` can be expanded to exactly `to`.
 pub(crate) fn expands_to(from: &[usize], to: &[usize]) -> bool {
     from.len() <= to.len() && from.iter().rev().zip(to.iter().rev()).all(|(&f, &t)| f == t || f == 1)
+}
+
+/// Refuses a shape that does not expand to `to`, naming the last axis, counted in the longer shape, on which they disagree.
+pub(crate) fn expect_expansion(op: &'static str, from: &Shape, to: &Shape) -> Result<()> {
+    if expands_to(from, to) { Ok(()) } else { Err(from.expand_error(op, to)) }
 }
 
 /// Shapes one above the other, aligned at the right, with a caret under the axis that disagrees.
@@ -354,6 +397,30 @@ mod tests {
         assert!(matches!(Axes::from([0, -3]).flags("t", &s), Err(Error::DuplicateAxis { .. })));
         assert!(matches!(Axes::from(3).flags("t", &s), Err(Error::AxisOutOfRange { .. })));
         assert!(Axes::from([0, -1]).flags("t", &Shape::scalar()).is_ok());
+    }
+
+    #[test]
+    fn an_axis_that_no_isize_holds_is_no_axis() {
+        let s = Shape::from([2, 3]);
+        for axes in [Axes::from(usize::MAX), Axes::from([usize::MAX, 0]), Axes::from(vec![1 << 63, 0usize])] {
+            assert!(matches!(axes.flags("t", &s), Err(Error::AxisOutOfRange { axis: isize::MAX, .. })));
+        }
+        assert!(crate::tensor![1.0].sum(usize::MAX, false).is_err());
+        assert!(crate::tensor![[1.0]].permute([usize::MAX, 0]).is_err());
+    }
+
+    #[test]
+    fn the_last_axis_that_does_not_expand_is_named() {
+        let dim = |from: &[usize], to: &[usize]| match expect_expansion("t", &from.into(), &to.into()) {
+            Err(Error::Expand { dim, .. }) => Some(dim),
+            _ => None,
+        };
+        assert_eq!(dim(&[2, 4], &[3, 4]), Some(0));
+        assert_eq!(dim(&[2, 4], &[3, 5]), Some(1));
+        assert_eq!(dim(&[2, 3], &[3]), Some(0));
+        assert_eq!(dim(&[3], &[2, 4, 5]), Some(2));
+        assert_eq!(dim(&[1, 1], &[1]), Some(0));
+        assert_eq!(dim(&[3, 1], &[2, 3, 4]), None);
     }
 
     #[test]

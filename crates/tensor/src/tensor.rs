@@ -2,6 +2,7 @@
 
 use crate::buffer::Handle;
 use crate::dtype::{Block, BlockMut, DType, Element};
+use crate::error::or_panic;
 use crate::error::{Error, Result};
 use crate::shape::{Dims, Shape};
 
@@ -185,14 +186,39 @@ impl Tensor {
 
     /// Itself if it is contiguous, else a row-major copy of its elements.
     ///
+    /// # Panics
+    /// If this is an expanded view too large to store; [`Tensor::try_contiguous`] returns an error instead.
+    ///
     /// ```
     /// use foldback_tensor::tensor;
     /// let t = tensor![[1.0, 2.0], [3.0, 4.0]].t()?;
     /// assert_eq!(t.contiguous().strides(), [2, 1]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn contiguous(&self) -> Tensor {
-        if self.is_contiguous() { self.clone() } else { crate::iter::copy(self, self.dtype()) }
+        or_panic(self.laid_out("contiguous"))
+    }
+
+    /// [`Tensor::contiguous`] without a panic.
+    ///
+    /// # Errors
+    /// `TooLarge` if this is an expanded view that no memory can hold.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let view = tensor![1.0].expand([1 << 50])?;
+    /// assert!(view.try_contiguous().is_err());
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn try_contiguous(&self) -> Result<Tensor> {
+        self.laid_out("contiguous")
+    }
+
+    /// [`Tensor::contiguous`] in the name of another operation.
+    pub(crate) fn laid_out(&self, op: &'static str) -> Result<Tensor> {
+        if self.is_contiguous() { Ok(self.clone()) } else { crate::iter::copy(op, self, self.dtype()) }
     }
 
     /// The elements as one block, if they are contiguous.
@@ -212,17 +238,27 @@ impl Tensor {
     }
 
     /// Whether a write can use the buffer as it is.
+    #[inline]
     pub(crate) fn is_writable_in_place(&self) -> bool {
         self.is_contiguous() && self.storage.is_unique()
     }
 
-    /// The elements for writing: row-major, and held by nobody else.
-    ///
-    /// Copies them first if the buffer is shared or they do not lie in row-major order.
-    pub(crate) fn block_mut(&mut self) -> BlockMut<'_> {
-        if !self.is_contiguous() || !self.storage.is_unique() {
-            *self = crate::iter::copy(self, self.dtype());
+    /// Copies the elements if the buffer is shared or they do not lie in row-major order: what has to be done before a
+    /// write.
+    #[inline]
+    pub(crate) fn make_writable(&mut self, op: &'static str) -> Result<()> {
+        if !self.is_writable_in_place() {
+            *self = crate::iter::copy(op, self, self.dtype())?;
         }
+        Ok(())
+    }
+
+    /// The elements for writing.
+    ///
+    /// # Panics
+    /// Unless this tensor is fresh or has been made writable.
+    pub(crate) fn block_mut(&mut self) -> BlockMut<'_> {
+        assert!(self.is_contiguous(), "a tensor is made writable before it is written");
         let (offset, n) = (self.layout.offset, self.numel());
         match self.storage.block_mut() {
             BlockMut::Bool(s) => BlockMut::Bool(&mut s[offset..offset + n]),

@@ -106,6 +106,14 @@ def linear():
     for x, weight, bias in [([2, 3], [4, 2], [4]), ([2, 3], [4, 3], [3]), ([], [2, 3], [2]), ([2, 3], [3, 4], [4]), ([2, 3], [2, 4, 3], [4])]:
         yield refused(input=T(x), weight=T(weight), bias=T(bias))
     yield refused(input=T([2, 3]), weight=T([4, 3], dtype="f32"))
+    # A weight without an axis of outputs. For a matrix as input PyTorch refuses the bias, by accident.
+    for x in ([3], [2, 2, 3], [2, 1, 2, 3]):
+        yield ok(input=T(x), weight=T([3]), bias=T([]))
+    for x in ([3], [2, 3], [2, 2, 3], [0, 3]):
+        yield ok(input=T(x), weight=T([3]))
+    yield ok(input=T([2, 2, 3], "transposed"), weight=T([3], "strided"), bias=T([]))
+    yield refused(input=T([2, 3]), weight=T([2]))
+    yield refused(input=T([2, 2, 3]), weight=T([3]), bias=T([2]))
 
 
 OPS = [

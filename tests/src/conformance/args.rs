@@ -162,12 +162,9 @@ impl Args {
         self.ints(name)?.ok_or_else(|| Refusal::Argument(format!("no `{name}`")))
     }
 
-    /// Axes to reduce; absent, null or an empty list are all of them.
+    /// Axes to reduce; absent and null are all of them.
     pub(super) fn axes(&self, name: &str) -> Read<Axes> {
-        Ok(match self.ints(name)? {
-            Some(list) if !list.is_empty() => Axes::from(list),
-            _ => Axes::from(..),
-        })
+        Ok(self.ints(name)?.map_or(Axes::from(..), Axes::from))
     }
 
     /// A dtype, if given.

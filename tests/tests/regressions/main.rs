@@ -1,3 +1,15 @@
 //! A file per fault that this library once had, named for what broke.
 
+mod aliased_gradients;
+mod deep_nesting;
+mod drops;
+mod empty_axes;
+mod infinite_gradients;
+mod lent_too_long;
+mod lines;
+mod lost_digits;
+mod lost_updates;
+mod retained_gradients;
+mod saved_values;
 mod stolen_task;
+mod too_large;

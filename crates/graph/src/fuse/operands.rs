@@ -50,17 +50,19 @@ tuples! {
 
 /// The operands as variables whose types promote to that of the operation. Numbers, and 0-d operands that would widen
 /// the others, are of that type.
+#[track_caller]
 pub(super) fn variables(inputs: &[Input<'_>]) -> PerOperand<Var> {
     let dtype = float_type(inputs);
-    let variable = |input: &Input<'_>| {
+    let mut variables = PerOperand::new();
+    for input in inputs {
         let v = match *input {
             Input::Var(v) => v.clone(),
             Input::Tensor(t) => Var::constant(t.clone()),
             Input::Scalar(s) => Var::constant(Tensor::full((), s, dtype)),
         };
-        if v.dtype().promote(dtype) == dtype { v } else { v.to_dtype(dtype) }
-    };
-    inputs.iter().map(variable).collect()
+        variables.push(if v.dtype().promote(dtype) == dtype { v } else { v.to_dtype(dtype) });
+    }
+    variables
 }
 
 /// The floating-point type that PyTorch's rules give an operation on these: operands with axes decide, unless only those

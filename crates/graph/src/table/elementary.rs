@@ -2,12 +2,29 @@
 
 use std::f64::consts::FRAC_2_SQRT_PI;
 
+use foldback_tensor::kernel::{FloatOps, Real};
+
 use super::macros::pointwise;
 
-/// sqrt(2 / pi)
-const GELU_SCALE: f64 = 0.797_884_560_802_865_4;
+/// 2 sqrt(2 / pi)
+const GELU_SCALE_TWICE: f64 = 1.595_769_121_605_730_8;
 /// 1 / sqrt(2 pi)
 const NORMAL_DENSITY: f64 = 0.398_942_280_401_432_7;
+
+/// The logistic function and its slope, both to the last digits for either sign, and so are the derivatives of this very
+/// formula. `1 - sigmoid(x)` has lost them all where x is large.
+#[inline(always)]
+fn logistic<R: Real>(x: R) -> (R, R)
+where
+    f64: FloatOps<R>,
+{
+    // The exponential of what is negative; at 0 both branches are alike, and each is differentiable.
+    let positive = x.gt(R::lit(0.0));
+    let e = R::select(positive, -x, x).exp();
+    let larger = (e + 1.0).reciprocal();
+    let smaller = e * larger;
+    (R::select(positive, larger, smaller), smaller * larger)
+}
 
 pointwise! {
     in rows;
@@ -120,8 +137,8 @@ pointwise! {
     /// `Tensor` for integers and `bool`.
     pub fn gelu_tanh(a) -> Result = a.gelu_tanh();
         d a: |g, a| {
-            let t = ((a + a * a * a * 0.044715) * GELU_SCALE).tanh();
-            g * ((t + 1.0) * 0.5 + a * 0.5 * ((1.0 - t * t) * ((a * a * 0.134145 + 1.0) * GELU_SCALE)))
+            let (share, slope) = logistic((a + a * a * a * 0.044715) * GELU_SCALE_TWICE);
+            g * (share + a * ((a * a * 0.134145 + 1.0) * GELU_SCALE_TWICE) * slope)
         };
         check(Any);
 
@@ -144,7 +161,7 @@ pointwise! {
             g * R::select(
                 (a * beta).eq(R::lit(threshold)),
                 R::lit(threshold).sigmoid(),
-                (a * beta).sigmoid(),
+                logistic(a * beta).0,
             ),
         );
         /// `ln(1 + exp(x))`, and `x` itself above 20.
@@ -167,8 +184,8 @@ pointwise! {
     /// `Tensor` for integers and `bool`.
     pub fn silu(a) -> Result = a.silu();
         d a: |g, a| {
-            let s = a.sigmoid();
-            g * (s * (a * (1.0 - s) + 1.0))
+            let (share, slope) = logistic(a);
+            g * (share + a * slope)
         };
         check(Any);
 

@@ -1,18 +1,10 @@
-//! Helpers of the function rows: what to save, and gradients that take more than a line.
+//! Helpers of the function rows: gradients that take more than a line.
 
 use foldback_tensor::kernel::Reduction;
 use foldback_tensor::{Shape, Tensor};
-use smallvec::SmallVec;
 
-use super::Slot;
 use crate::error::Result;
 use crate::var::Var;
-
-/// What must be saved for the inputs that are tracked: `reads` tells what the gradient of each one names.
-pub(crate) fn slots(inputs: &[&Var], reads: &[&[Slot]]) -> SmallVec<[Slot; 8]> {
-    let tracked = inputs.iter().zip(reads).filter(|i| i.0.requires_grad());
-    tracked.flat_map(|(_, reads)| reads.iter().copied()).collect()
-}
 
 /// Sends the gradients of picked elements back to where they were picked from.
 pub(crate) fn scatter_back(
@@ -22,10 +14,10 @@ pub(crate) fn scatter_back(
     axis: isize,
     keepdim: bool,
 ) -> Result<Var> {
-    let zeros = Var::constant(Tensor::zeros(shape, g.dtype()));
     if shape.rank() == 0 {
         return Ok(g.clone());
     }
+    let zeros = Var::constant(Tensor::try_zeros(shape, g.dtype())?);
     if keepdim {
         return zeros.scatter_add(g, axis, index);
     }

@@ -24,14 +24,27 @@ fn weight_gradient(g: &Var, x: &Var) -> Result<Flow> {
     if g.rank() == 1 { product(g.unsqueeze(-1)?, x.unsqueeze(0)?) } else { product(adjoint(g)?, x.clone()) }
 }
 
+/// The gradient of the input of a linear map: `g @ w`, an outer product where the weight is a vector.
+fn input_gradient(g: &Var, w: &Var) -> Result<Flow> {
+    if w.rank() == 1 { g.unsqueeze(-1)?.mul(w).map(Flow::from) } else { product(g.clone(), w.clone()) }
+}
+
+/// The gradient of a weight that is a vector, which the engine sums over leading axes.
+fn vector_gradient(g: &Var, x: &Var) -> Result<Flow> {
+    match x.rank() {
+        1 => g.mul(x).map(Flow::from),
+        _ => adjoint(x)?.matmul(&g.unsqueeze(-1)?)?.squeeze(-1).map(Flow::from),
+    }
+}
+
 function! {
     in rows;
 
     /// `self @ weight^T + bias` over the last axis: an input `[.., in]`, a weight `[out, in]` and a bias `[out]` give
-    /// `[.., out]`, in one pass and one node.
+    /// `[.., out]`, in one pass and one node. A weight `[in]` and a bias `[]` give `[..]`.
     ///
     /// # Errors
-    /// `Tensor` if the weight does not have two axes, the shapes do not fit or the types differ.
+    /// `Tensor` if the weight does not have one or two axes, the shapes do not fit or the types differ.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -46,9 +59,9 @@ function! {
     /// assert_eq!(b.grad(), Some(tensor![1.0]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn linear(x, w, [b]) = kernel::linear("linear", x, w, b);
-        d x: |g, w| product(g.clone(), w.clone());
-        d w: |g, x| weight_gradient(g, x);
+    pub fn linear(x, w, [b]) { let vector = w.rank() == 1; } = kernel::linear("linear", x, w, b);
+        d x: |g, w| input_gradient(g, w);
+        d w: |g, x| if vector { vector_gradient(g, x) } else { weight_gradient(g, x) };
         d b = g;
         check {
             "row": [[3] Any, [2, 3] Any, [2] Any] |x| x[0].linear(&x[1], Some(&x[2]));
@@ -57,9 +70,15 @@ function! {
             "one output": [[4, 3] Any, [1, 3] Any, [1] Any] |x| x[0].linear(&x[1], Some(&x[2]));
             "no rows": [[0, 3] Any, [2, 3] Any, [2] Any] |x| x[0].linear(&x[1], Some(&x[2]));
             "no inputs": [[4, 0] Any, [2, 0] Any, [2] Any] |x| x[0].linear(&x[1], Some(&x[2]));
+            "row, vector": [[3] Any, [3] Any, [] Any] |x| x[0].linear(&x[1], Some(&x[2]));
+            "rows, vector": [[4, 3] Any, [3] Any, [] Any] |x| x[0].linear(&x[1], Some(&x[2]));
+            "batch, vector": [[2, 4, 3] Any, [3] Any, [] Any] |x| x[0].linear(&x[1], Some(&x[2]));
             "row, no bias": [[3] Any, [2, 3] Any] |x| x[0].linear(&x[1], None);
             "rows, no bias": [[4, 3] Any, [2, 3] Any] |x| x[0].linear(&x[1], None);
             "batch, no bias": [[2, 4, 3] Any, [2, 3] Any] |x| x[0].linear(&x[1], None);
+            "row, vector, no bias": [[3] Any, [3] Any] |x| x[0].linear(&x[1], None);
+            "rows, vector, no bias": [[4, 3] Any, [3] Any] |x| x[0].linear(&x[1], None);
+            "no rows, vector, no bias": [[0, 3] Any, [3] Any] |x| x[0].linear(&x[1], None);
         }
 
     /// The matrix product; see [`Tensor::matmul`](foldback_tensor::Tensor::matmul) for vectors and batches.

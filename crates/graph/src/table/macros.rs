@@ -18,6 +18,7 @@ macro_rules! slots {
         const SLOTS: &[$crate::table::Slot] = &[$($n),*];
         SLOTS
     }};
+    (@count [$($x:ident)*]) => { <[&str]>::len(&[$(stringify!($x)),*]) };
     // One output, named or not, whose gradient is `g`; or several, with a name for the gradient of each that has one.
     (@outputs []) => {
         #[allow(non_upper_case_globals, dead_code)]
@@ -103,9 +104,10 @@ macro_rules! pointwise {
     };
 
     // One formula per input.
-    (@rule $xs:tt $ys:tt $ps:tt $($d:tt)+) => {
-        &[$(pointwise!(@gradient $xs [] $ys $ps $d)),+]
-    };
+    (@rule $xs:tt $ys:tt $ps:tt $([$dx:ident $plain:tt $n:tt $f:tt])+) => {{
+        const { $crate::table::Slot::expect_inputs($crate::table::macros::slots!($xs [] $ys [$($dx),+])) };
+        &[$(pointwise!(@gradient $xs [] $ys $ps [$dx $plain $n $f])),+]
+    }};
     (@number [] $($rest:tt)*) => { &[] };
     (@number [number $($more:ident)*] [$a:ident $($b:ident)*] $ys:tt [$($p:ident),*] [] $d:tt $($others:tt)*) => {
         &[pointwise!(@gradient [$a] [$($b)*] $ys [$($p),*] $d)]
@@ -126,11 +128,9 @@ macro_rules! pointwise {
     (@gradient $xs:tt $cs:tt $ys:tt $ps:tt [$dx:ident (0) [] ()]) => {
         pointwise!(@formula $xs $cs $ys $ps [g] R::lit(0.0))
     };
-    (@gradient $xs:tt $cs:tt $ys:tt $ps:tt [$dx:ident () $n:tt ($formula:expr)]) => {{
-        // The input itself, which has to be one of the row.
-        const _: &[$crate::table::Slot] = $crate::table::macros::slots!($xs $cs $ys [$dx]);
+    (@gradient $xs:tt $cs:tt $ys:tt $ps:tt [$dx:ident () $n:tt ($formula:expr)]) => {
         pointwise!(@formula $xs $cs $ys $ps $n $formula)
-    }};
+    };
     (@formula $xs:tt $cs:tt $ys:tt [$($p:ident),*] [$($n:ident),+] $formula:expr) => {{
         use $crate::table::{Slot, macros::slots};
         const SLOTS: &[Slot] = slots!($xs $cs $ys [$($n),+]);
@@ -148,7 +148,7 @@ macro_rules! pointwise {
                     const SLOT: Slot = slots!($xs $cs $ys [$n])[0];
                     match SLOT {
                         Slot::Number(i) => R::lit(self.0[i]),
-                        _ => x[const { SLOT.place(SLOTS) }],
+                        _ => x[const { SLOT.position(SLOTS) }],
                     }
                 };)+
                 pointwise!(@params self.0, $cs, [$($p),*]);
@@ -156,6 +156,7 @@ macro_rules! pointwise {
             }
         }
         Some($crate::table::Gradient {
+            saves: Slot::saves(&READS, slots!(@count $xs)),
             reads: &READS,
             formula: Some(&$crate::table::Written::<Slope, N>(Slope)),
         })
@@ -319,12 +320,10 @@ macro_rules! function {
                 $(let $c = $c.map(|v| v.value()); let $c = $c.as_ref();)?
                 $($($before)*)?
                 let value: function!(@values $($y)?) = $value?;
-                let slots = $crate::table::functions::slots(
-                    &inputs,
-                    function!(@reads [$a $($b)* $($c)?] [$($y)?] $([($($plain)?) [$($($n),+)?]])+),
+                let reads = $crate::record::Reads::Each(
+                    function!(@reads [$a $($b)* $($c)?] [$($y)?] $([$dx ($($plain)?) [$($($n),+)?]])+),
                 );
-                let values = function!(@list value, $($y)?);
-                let vars = $crate::record::record_function(&$rows::$name, &inputs, values, &slots, move || {
+                function!(@record value, $($y)?, &$rows::$name, &inputs, reads, move || {
                     Box::new(move |ctx: &$crate::gradient::Context<'_>| {
                         let mut gradients = smallvec::SmallVec::new();
                         function!(@flows ctx, gradients, [$a $($b)* $($c)?] [$($y)?]
@@ -332,8 +331,7 @@ macro_rules! function {
                         gradients.truncate(ctx.inputs());
                         Ok(gradients)
                     })
-                });
-                Ok(function!(@unlist vars, $($y)?))
+                })
             }
         )*}
     };
@@ -377,19 +375,21 @@ macro_rules! function {
     (@values $($y:ident)?) => { foldback_tensor::Tensor };
     (@values ($($y:ident $(: $g:ident)?),+)) => { ($(function!(@tensor $y)),+) };
     (@tensor $y:ident) => { foldback_tensor::Tensor };
-    (@list $value:ident, $($y:ident)?) => { smallvec::smallvec![$value] };
-    (@list $value:ident, ($($y:ident $(: $g:ident)?),+)) => {{
+    (@record $value:ident, $($y:ident)?, $row:expr, $inputs:expr, $reads:expr, $function:expr) => {
+        Ok($crate::record::record_one($row, $inputs, $value, $reads, $function))
+    };
+    (@record $value:ident, ($($y:ident $(: $g:ident)?),+), $row:expr, $inputs:expr, $reads:expr, $function:expr) => {{
         let ($($y),+) = $value;
-        smallvec::smallvec![$($y),+]
-    }};
-    (@unlist $vars:ident, $($y:ident)?) => { $vars.into_iter().next().expect("an operation has an output") };
-    (@unlist $vars:ident, ($($y:ident $(: $g:ident)?),+)) => {{
-        let mut vars = $vars.into_iter();
+        let values = smallvec::smallvec![$($y),+];
+        let mut vars = $crate::record::record_function($row, $inputs, values, $reads, $function).into_iter();
         $(let $y = vars.next().expect("an operation has all its outputs");)+
-        ($($y),+)
+        Ok(($($y),+))
     }};
 
-    (@reads $xs:tt $ys:tt $([$plain:tt $n:tt])+) => { &[$(function!(@read $xs $ys $plain $n)),+] };
+    (@reads $xs:tt $ys:tt $([$dx:ident $plain:tt $n:tt])+) => {{
+        const { $crate::table::Slot::expect_inputs($crate::table::macros::slots!($xs [] $ys [$($dx),+])) };
+        &[$(function!(@read $xs $ys $plain $n)),+]
+    }};
     (@read $xs:tt $ys:tt (g) []) => { &[] };
     (@read $xs:tt $ys:tt () $n:tt) => { $crate::table::macros::slots!($xs [] $ys $n) };
 
@@ -439,7 +439,7 @@ macro_rules! function_of_list {
                 let $values: Vec<&foldback_tensor::Tensor> = values.iter().collect();
                 $($($before)*)?
                 let value = smallvec::smallvec![$value?];
-                let mut vars = $crate::record::record_function(&$rows::$name, vars, value, &[], move || {
+                let mut vars = $crate::record::record_function(&$rows::$name, vars, value, $crate::record::Reads::All(&[]), move || {
                     Box::new(move |ctx: &$crate::gradient::Context<'_>| {
                         let $g = &ctx.value($crate::table::Slot::Grad(0));
                         let gradient = |$i: usize| -> $crate::Result<_> {

@@ -50,7 +50,9 @@ pub(crate) static NOTHING: Rule = NONE;
 /// The gradient of one input.
 #[derive(Debug)]
 pub(crate) struct Gradient {
-    /// what the formula reads, in order, and so what a node must save for it
+    /// what a node must save for it: a bit for each place, see Note [Places of saved values]
+    pub(crate) saves: u32,
+    /// what the formula reads, in order
     pub(crate) reads: &'static [Slot],
     /// none if it is the incoming gradient itself
     pub(crate) formula: Option<&'static dyn RowFormula>,
@@ -58,7 +60,7 @@ pub(crate) struct Gradient {
 
 impl Gradient {
     /// The incoming gradient itself.
-    pub(crate) const PASSES: Gradient = Gradient { reads: &[], formula: None };
+    pub(crate) const PASSES: Gradient = Gradient { saves: 0, reads: &[], formula: None };
 }
 
 /// A formula of a row behind a pointer, for whichever numbers it is evaluated at.
@@ -143,8 +145,31 @@ impl Slot {
         operands
     }
 
+    /// The places of what must be saved. A row with more of them than there are bits does not compile.
+    pub(crate) const fn saves(slots: &[Slot], inputs: usize) -> u32 {
+        let (mut places, mut i) = (0u32, 0);
+        while i < slots.len() {
+            if let Some(place) = slots[i].place(inputs) {
+                assert!(place < u32::BITS as usize, "a row of pointwise formulas has few inputs");
+                places |= 1 << place;
+            }
+            i += 1;
+        }
+        places
+    }
+
+    /// Refuses a row whose gradients do not stand in the order of its inputs, one for each.
+    pub(crate) const fn expect_inputs(slots: &[Slot]) {
+        let mut i = 0;
+        while i < slots.len() {
+            let in_order = matches!(slots[i], Slot::Input(k) if k == i);
+            assert!(in_order, "a row's gradients stand in the order of its inputs");
+            i += 1;
+        }
+    }
+
     /// The place of this among the operands of a formula that reads these. A number has none.
-    pub(crate) const fn place(self, slots: &[Slot]) -> usize {
+    pub(crate) const fn position(self, slots: &[Slot]) -> usize {
         if self.is_number() {
             return 0;
         }

@@ -7,12 +7,13 @@ use super::functions::{product_of_others, scatter_back};
 use super::macros::function;
 use super::softmax::{cross_entropy_backward, log_softmax_backward, share_by_exponential, softmax_backward};
 use crate::error::Result;
+use crate::mode::is_grad_enabled;
 use crate::var::Var;
 
 function! {
     in rows;
 
-    /// The sum over `axes` (`1`, `[0, -1]`, `..` for all).
+    /// The sum over `axes` (`1`, `[0, -1]`, `..` or an empty list for all).
     ///
     /// Saves nothing. Its gradient is the incoming one expanded, so it stays one number per sum in memory.
     ///
@@ -27,7 +28,7 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn sum(a; axes: impl Into<Axes>, keepdim: bool) {
-        let axes: Axes = axes.into();
+        let axes = axes.into().reduced();
         let r = kernel::reduction("sum", &[a], &axes)?;
     } = a.sum(&axes, keepdim);
         d a: |g| unreduced(g, &r)?.expand(&r.full);
@@ -54,7 +55,7 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn mean(a; axes: impl Into<Axes>, keepdim: bool) {
-        let axes: Axes = axes.into();
+        let axes = axes.into().reduced();
         let r = kernel::reduction("mean", &[a], &axes)?;
     } = a.mean(&axes, keepdim);
         // Divided before it is expanded; where there are no elements, not at all.
@@ -82,17 +83,21 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn prod(a; axes: impl Into<Axes>, keepdim: bool) {
-        let axes: Axes = axes.into();
+        let axes = axes.into().reduced();
         let r = kernel::reduction("prod", &[a], &axes)?;
     } = a.prod(&axes, keepdim) => y;
         d a: |g, a, y| {
             let g = unreduced(g, &r)?;
+            let zeros: i64 = a.value_ref().eq(0.0)?.sum(.., false)?.item()?;
             if a.rank() == 0 {
                 Ok(g)
-            } else if a.value_ref().eq(0.0)?.any(.., false)?.item()? {
-                g.mul(&product_of_others(a, &r)?)
-            } else {
+            } else if zeros == 0 {
                 g.mul(&unreduced(y, &r)?.div(a)?)
+            } else if zeros > 1 && axes == Axes::All && !is_grad_enabled() {
+                // As in PyTorch, whatever comes in.
+                Ok(Var::constant(Tensor::zeros(&r.full, a.dtype())))
+            } else {
+                g.mul(&product_of_others(a, &r)?)
             }
         };
         check {
@@ -117,7 +122,7 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn var_with(a; axes: impl Into<Axes>, correction: f64, keepdim: bool) {
-        let axes: Axes = axes.into();
+        let axes = axes.into().reduced();
         let r = kernel::reduction("var", &[a], &axes)?;
     } = a.var_with(&axes, correction, keepdim);
         d a: |g, a| spread_back(&unreduced(g, &r)?, a, &r, &axes, correction);
@@ -140,7 +145,7 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn std_with(a; axes: impl Into<Axes>, correction: f64, keepdim: bool) {
-        let axes: Axes = axes.into();
+        let axes = axes.into().reduced();
         let r = kernel::reduction("std", &[a], &axes)?;
     } = a.std_with(&axes, correction, keepdim) => y;
         d a: |g, a, y| {
@@ -166,7 +171,7 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn amax(a; axes: impl Into<Axes>, keepdim: bool) {
-        let axes: Axes = axes.into();
+        let axes = axes.into().reduced();
         let r = kernel::reduction("amax", &[a], &axes)?;
     } = a.amax(&axes, keepdim) => y;
         d a: |g, a, y| share_among_equals(&unreduced(g, &r)?, a, &unreduced(y, &r)?, &axes);
@@ -189,7 +194,7 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn amin(a; axes: impl Into<Axes>, keepdim: bool) {
-        let axes: Axes = axes.into();
+        let axes = axes.into().reduced();
         let r = kernel::reduction("amin", &[a], &axes)?;
     } = a.amin(&axes, keepdim) => y;
         d a: |g, a, y| share_among_equals(&unreduced(g, &r)?, a, &unreduced(y, &r)?, &axes);
@@ -248,7 +253,7 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn logsumexp(a; axes: impl Into<Axes>, keepdim: bool) {
-        let axes: Axes = axes.into();
+        let axes = axes.into().reduced();
         let r = kernel::reduction("logsumexp", &[a], &axes)?;
     } = a.logsumexp(&axes, keepdim) => y;
         d a: |g, a, y| {
@@ -416,8 +421,9 @@ fn share_among_equals(g: &Var, a: &Var, y: &Var, axes: &Axes) -> Result<Var> {
 fn share_among_largest(g: &Var, a: &Var, y: &Var) -> Result<Var> {
     let (a, y) = (a.detach(), y.detach());
     let nan = y.value().ne(&y.value())?.item()?;
-    let mask = if nan { a.ne(&a)? } else { a.eq(&y)? }.to_dtype(g.dtype());
-    mask.mul(&g.div(&mask.sum(.., false)?)?)
+    let mask = if nan { a.ne(&a)? } else { a.eq(&y)? };
+    // Selected, not multiplied: an infinite gradient leaves the others at zero.
+    mask.where_cond(&g.div(&mask.to_dtype(g.dtype()).sum(.., false)?)?, 0.0)
 }
 
 /// The gradient of a variance: `2 / (n - correction) * g * (a - mean)`.

@@ -8,9 +8,18 @@ use crate::var::Var;
 
 /// A tensor of zeros with `value` in the part that `slices` names.
 fn embedded(value: &Tensor, slices: &Slices, shape: &Shape) -> foldback_tensor::Result<Tensor> {
-    let mut whole = Tensor::zeros(shape, value.dtype());
+    let mut whole = Tensor::try_zeros(shape, value.dtype())?;
     whole.slice_assign(slices.clone(), value)?;
     Ok(whole)
+}
+
+/// Unwraps the result of an operation for the form that panics, at the caller's line.
+#[track_caller]
+fn or_panic(made: Result<Var>) -> Var {
+    match made {
+        Ok(v) => v,
+        Err(e) => panic!("{e}"),
+    }
 }
 
 /// `whole` with `value` in the part that `slices` names.
@@ -269,19 +278,19 @@ function! {
         let part = a.slice(slices.clone())?.shape().clone();
         let dtype = a.dtype();
     } = assigned(a, value, &slices);
-        d a: |g| g.with_part(&Var::constant(Tensor::zeros(&part, dtype)), slices.clone());
+        d a: |g| g.with_part(&Var::constant(Tensor::try_zeros(&part, dtype)?), slices.clone());
         d value: |g| g.slice(slices.clone());
         check {
             "a row": [[3, 4] Any, [4] Any] |x| x[0].with_part(&x[1], Slices::from(1));
             "broadcast": [[3, 4] Any, [1] Any] |x| x[0].with_part(&x[1], Slices::from((.., 1..3)));
         }
 
-    fn cast(a; dtype: DType) = Ok::<_, crate::Error>(a.to_dtype(dtype));
+    pub(crate) fn cast(a; dtype: DType) = a.try_to_dtype(dtype);
         // The engine casts it back.
         d a = g;
         check { "to itself": [[2, 3] Any] |x| x[0].cast(DType::F64); }
 
-    fn laid_out(a) = Ok::<_, crate::Error>(a.contiguous());
+    fn laid_out(a) = a.try_contiguous();
         d a = g;
         check { "plain": [[2, 3] Any] |x| x[0].laid_out(); }
 }
@@ -312,14 +321,13 @@ impl Var {
     /// ```
     #[track_caller]
     pub fn to_dtype(&self, dtype: DType) -> Var {
-        if self.dtype() == dtype {
-            self.clone()
-        } else {
-            self.cast(dtype).expect("every type can be cast to every other")
-        }
+        if self.dtype() == dtype { self.clone() } else { or_panic(self.cast(dtype)) }
     }
 
     /// Itself if it is contiguous, else a row-major copy.
+    ///
+    /// # Panics
+    /// If this is an expanded view too large to store.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -329,11 +337,7 @@ impl Var {
     /// ```
     #[track_caller]
     pub fn contiguous(&self) -> Var {
-        if self.value_ref().is_contiguous() {
-            self.clone()
-        } else {
-            self.laid_out().expect("every layout can be copied")
-        }
+        if self.value_ref().is_contiguous() { self.clone() } else { or_panic(self.laid_out()) }
     }
 
     /// The same elements seen in a larger shape; the same as [`Var::expand`].
@@ -411,6 +415,9 @@ impl Var {
     #[track_caller]
     pub fn slice_assign(&mut self, slices: impl Into<Slices>, value: &Var) -> Result<()> {
         let slices = slices.into();
-        self.rebind("slice_assign", |own| own.with_part(value, slices))
+        let leaf = self.own_leaf();
+        let _turn = self.turn_to_rebind("slice_assign", leaf.as_deref())?;
+        let new = self.with_part(value, slices)?;
+        self.rebind("slice_assign", new)
     }
 }

@@ -42,43 +42,45 @@ enum One {
 impl Handle {
     /// Room for `len` elements whose contents are whatever an earlier tensor left: initialised, but of no meaning.
     #[inline]
-    pub(crate) fn stale(dtype: DType, len: usize) -> Handle {
+    pub(super) fn stale(dtype: DType, len: usize) -> Option<Handle> {
         if len == 1 {
-            return Handle(Held::One(match dtype {
+            return Some(Handle(Held::One(match dtype {
                 DType::Bool => One::Bool([false]),
                 DType::I64 => One::I64([0]),
                 DType::F32 => One::F32([0.0]),
                 DType::F64 => One::F64([0.0]),
-            }));
+            })));
         }
-        Handle(Held::Shared(Some(Handle::stale_storage(dtype, len))))
+        Some(Handle(Held::Shared(Some(Handle::stale_storage(dtype, len)?))))
     }
 
-    fn stale_storage(dtype: DType, len: usize) -> Arc<Storage> {
-        let Some(bin) = bin_of(len, dtype.size()) else { return Arc::new(Storage::large(dtype, len, false)) };
+    fn stale_storage(dtype: DType, len: usize) -> Option<Arc<Storage>> {
+        let Some(bin) = bin_of(len, dtype.size()) else {
+            return Some(Arc::new(Storage::large(dtype, len, false)?));
+        };
         let found = SHELVES.try_with(|shelves| shelves.borrow_mut().take(dtype, bin)).ok().flatten();
         if let Some(mut arc) = found
             && let Some(storage) = unique(&mut arc)
         {
             storage.set_len(len);
-            return arc;
+            return Some(arc);
         }
-        Arc::new(Storage::for_shelf(dtype, len, bin))
+        Some(Arc::new(Storage::for_shelf(dtype, len, bin)))
     }
 
     /// `len` zeros (or `false`).
-    pub(crate) fn zeros(dtype: DType, len: usize) -> Handle {
+    pub(super) fn zeros(dtype: DType, len: usize) -> Option<Handle> {
         if len != 1 && bin_of(len, dtype.size()).is_none() {
-            return Handle(Held::Shared(Some(Arc::new(Storage::large(dtype, len, true)))));
+            return Some(Handle(Held::Shared(Some(Arc::new(Storage::large(dtype, len, true)?)))));
         }
-        let mut handle = Handle::stale(dtype, len);
+        let mut handle = Handle::stale(dtype, len)?;
         match handle.block_mut() {
             BlockMut::Bool(s) => s.fill(false),
             BlockMut::I64(s) => s.fill(0),
             BlockMut::F32(s) => s.fill(0.0),
             BlockMut::F64(s) => s.fill(0.0),
         }
-        handle
+        Some(handle)
     }
 
     #[inline]
@@ -201,8 +203,9 @@ pub(crate) struct Room<T> {
 
 impl<T: Element> Room<T> {
     /// Room for `len` elements of no particular value.
+    #[track_caller]
     pub(crate) fn new(len: usize) -> Room<T> {
-        Room { handle: Handle::stale(T::DTYPE, len), of: PhantomData }
+        Room { handle: Storage::scratch(T::DTYPE, len), of: PhantomData }
     }
 
     pub(crate) fn as_slice(&self) -> &[T] {
@@ -308,7 +311,8 @@ impl Storage {
 
 impl<T: Element> Buffer<T> {
     fn for_shelf(room: usize, len: usize, bin: usize) -> Buffer<T> {
-        let mut buffer = Buffer::aligned(room, |room, padding| vec![T::default(); room + padding]);
+        let vector = |room, padding| Some(vec![T::default(); room + padding]);
+        let mut buffer = Buffer::aligned(room, vector).expect("a vector was made");
         (buffer.len, buffer.bin) = (len, bin as u16);
         buffer
     }
@@ -339,10 +343,10 @@ mod tests {
             Block::I64(s) => s.as_ptr(),
             _ => unreachable!("made as i64"),
         };
-        let h = Handle::stale(DType::I64, 100);
+        let h = Handle::stale(DType::I64, 100).unwrap();
         let first = address(&h);
         drop(h);
-        let again = Handle::stale(DType::I64, 99);
+        let again = Handle::stale(DType::I64, 99).unwrap();
         assert_eq!(address(&again), first);
         assert_eq!(again.len(), 99);
         let other = again.clone();

@@ -1,4 +1,10 @@
 //! Where elements live: a reference-counted ndarray array whose memory is recycled when its last holder drops it.
+//!
+//! Note [Room]
+//! All memory for elements comes from [`Storage::stale`] and [`Storage::zeros`], which give `None` where the allocator has
+//! no such room: the pool tries a large vector before it makes it. Operations ask through `create::room`, which names the
+//! operation and the shape in an error. Only working memory of a bounded size, a block or what a task or a small shape
+//! needs, is asked for by [`Storage::scratch`], which panics instead.
 
 mod handle;
 mod pool;
@@ -7,7 +13,8 @@ use ndarray::Array1;
 
 pub(crate) use handle::{Handle, Room};
 #[allow(unreachable_pub, reason = "`Element` names it in a hidden method")]
-pub use pool::Pool;
+pub use pool::Spare;
+pub(crate) use pool::has_room;
 use pool::{epoch, is_pool_on};
 pub use pool::{release_memory, set_pool_limit};
 
@@ -30,23 +37,18 @@ pub struct Buffer<T: Element> {
 }
 
 impl<T: Element> Buffer<T> {
-    /// Room for `len` elements whose contents are whatever the pool held: initialised, but of no meaning.
-    pub(crate) fn stale(len: usize) -> Buffer<T> {
-        Buffer::aligned(len, |len, padding| T::pool().take(len, padding, false))
-    }
-
-    /// `len` zeros.
-    fn zeros(len: usize) -> Buffer<T> {
-        Buffer::aligned(len, |len, padding| T::pool().take(len, padding, true))
+    /// Room for `len` elements that are zero, or whatever the pool held: initialised, but of no meaning.
+    fn large(len: usize, zero: bool) -> Option<Buffer<T>> {
+        Buffer::aligned(len, |len, padding| pool::take(len, padding, zero))
     }
 
     /// `len` elements, starting where vectors load fastest, in an array that `make` provides with some padding.
-    fn aligned(len: usize, make: impl FnOnce(usize, usize) -> Vec<T>) -> Buffer<T> {
+    fn aligned(len: usize, make: impl FnOnce(usize, usize) -> Option<Vec<T>>) -> Option<Buffer<T>> {
         let size = size_of::<T>();
         let padding = if len.saturating_mul(size) >= ALIGN_FROM { ALIGNMENT / size } else { 0 };
-        let values = make(len, padding);
+        let values = make(len, padding)?;
         let start = if padding > 0 { values.as_ptr().align_offset(ALIGNMENT).min(padding) } else { 0 };
-        Buffer { array: Array1::from_vec(values), start, len, bin: 0 }
+        Some(Buffer { array: Array1::from_vec(values), start, len, bin: 0 })
     }
 
     pub(crate) fn as_slice(&self) -> &[T] {
@@ -74,7 +76,7 @@ impl<T: Element> Drop for Buffer<T> {
         }
         let array = std::mem::replace(&mut self.array, Array1::from_vec(Vec::new()));
         let (values, _) = array.into_raw_vec_and_offset();
-        T::pool().put(values);
+        pool::put(values);
     }
 }
 
@@ -103,28 +105,38 @@ macro_rules! each {
 }
 
 impl Storage {
-    /// Room for `len` elements of no particular value, to be written before anyone reads them.
+    /// Room for `len` elements of no particular value, to be written before anyone reads them; `None` if there is none.
     #[inline]
-    pub(crate) fn stale(dtype: DType, len: usize) -> Handle {
+    pub(crate) fn stale(dtype: DType, len: usize) -> Option<Handle> {
         Handle::stale(dtype, len)
     }
 
-    /// `len` zeros (or `false`).
-    pub(crate) fn zeros(dtype: DType, len: usize) -> Handle {
+    /// `len` zeros (or `false`); `None` if there is no room.
+    pub(crate) fn zeros(dtype: DType, len: usize) -> Option<Handle> {
         Handle::zeros(dtype, len)
     }
 
+    /// Room for working memory of a bounded size, as [`Storage::stale`].
+    ///
+    /// # Panics
+    /// If there is no room.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn scratch(dtype: DType, len: usize) -> Handle {
+        let Some(handle) = Handle::stale(dtype, len) else {
+            panic!("no memory for {len} elements of type {dtype}")
+        };
+        handle
+    }
+
     /// Storage that belongs to no shelf.
-    fn large(dtype: DType, len: usize, zero: bool) -> Storage {
-        fn buffer<T: Element>(len: usize, zero: bool) -> Buffer<T> {
-            if zero { Buffer::zeros(len) } else { Buffer::stale(len) }
-        }
-        match dtype {
-            DType::Bool => Storage::Bool(buffer(len, zero)),
-            DType::I64 => Storage::I64(buffer(len, zero)),
-            DType::F32 => Storage::F32(buffer(len, zero)),
-            DType::F64 => Storage::F64(buffer(len, zero)),
-        }
+    fn large(dtype: DType, len: usize, zero: bool) -> Option<Storage> {
+        Some(match dtype {
+            DType::Bool => Storage::Bool(Buffer::large(len, zero)?),
+            DType::I64 => Storage::I64(Buffer::large(len, zero)?),
+            DType::F32 => Storage::F32(Buffer::large(len, zero)?),
+            DType::F64 => Storage::F64(Buffer::large(len, zero)?),
+        })
     }
 
     /// Makes a recycled storage `len` elements long.
@@ -170,7 +182,7 @@ mod tests {
     #[test]
     fn buffers_of_a_kilobyte_and_more_start_on_a_cache_line() {
         for len in [256, 1000, 4096, 100_001] {
-            let mut h = Storage::zeros(DType::F32, len);
+            let mut h = Storage::zeros(DType::F32, len).unwrap();
             assert_eq!(h.len(), len);
             let BlockMut::F32(s) = h.block_mut() else { panic!("made as f32") };
             assert_eq!(s.as_ptr().align_offset(ALIGNMENT), 0);
@@ -181,11 +193,11 @@ mod tests {
     #[test]
     fn recycled_memory_is_zeroed_on_request() {
         for len in [3, 5000, 100_000] {
-            let mut h = Storage::stale(DType::F64, len);
+            let mut h = Storage::stale(DType::F64, len).unwrap();
             let BlockMut::F64(s) = h.block_mut() else { panic!("made as f64") };
             s.fill(3.0);
             drop(h);
-            let mut h = Storage::zeros(DType::F64, len);
+            let mut h = Storage::zeros(DType::F64, len).unwrap();
             let BlockMut::F64(s) = h.block_mut() else { panic!("made as f64") };
             assert!(s.iter().all(|&v| v == 0.0));
         }

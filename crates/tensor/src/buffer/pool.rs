@@ -2,17 +2,20 @@
 //!
 //! Fresh memory from the operating system costs more than the arithmetic that fills it (a page fault per 4 KiB), so
 //! a loop that makes tensors of the same sizes over and over should see the same warm memory again. This pool is shared
-//! by all threads and holds what is too large for the shelves of [`super::handle`].
+//! by all threads and element types and holds what is too large for the shelves of [`super::handle`]. When it is full,
+//! what has waited longest is freed, so that sizes that nobody asks for any more make room for those that are in use.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::dtype::Element;
+use super::handle::SMALL_BYTES;
+use crate::dtype::{DType, Element};
 
-/// Bytes that all shared pools together may hold.
-static LIMIT: AtomicUsize = AtomicUsize::new(256 << 20);
-static HELD: AtomicUsize = AtomicUsize::new(0);
+/// Vectors above this many bytes are tried before they are made, because an allocation that fails ends the process.
+const PROBE_FROM: usize = 1 << 30;
+
+static POOL: Pool = Pool::new(256 << 20);
 
 /// Raised by `release_memory`, so that every thread empties its own shelves when it next looks.
 static EPOCH: AtomicUsize = AtomicUsize::new(0);
@@ -25,20 +28,21 @@ pub(super) fn epoch() -> usize {
 /// Whether dropped memory is kept at all.
 #[inline]
 pub(super) fn is_pool_on() -> bool {
-    LIMIT.load(Ordering::Relaxed) != 0
+    POOL.on.load(Ordering::Relaxed)
 }
 
 /// Bounds the memory that dropped tensors leave with the pool for reuse, in bytes; 0 turns the pool off.
 ///
-/// The default is 256 MiB. What is held beyond a new, lower limit is handed back at once. Besides, each thread keeps up
-/// to 256 KiB per size of tensors of up to 64 KiB, unless the pool is off.
+/// The default is 256 MiB. A pool that is full frees what has waited longest. What is held beyond a new, lower limit is
+/// handed back at once. Besides, each thread keeps up to 256 KiB per size of tensors of up to 64 KiB, unless the pool is
+/// off.
 ///
 /// ```
 /// foldback_tensor::set_pool_limit(64 << 20);
 /// ```
 pub fn set_pool_limit(bytes: usize) {
-    LIMIT.store(bytes, Ordering::Relaxed);
-    if HELD.load(Ordering::Relaxed) > bytes || bytes == 0 {
+    POOL.set_limit(bytes);
+    if bytes == 0 {
         release_memory();
     }
 }
@@ -52,102 +56,279 @@ pub fn set_pool_limit(bytes: usize) {
 pub fn release_memory() {
     EPOCH.fetch_add(1, Ordering::Relaxed);
     super::handle::clear_shelves();
-    bool::pool().clear();
-    i64::pool().clear();
-    f32::pool().clear();
-    f64::pool().clear();
+    POOL.clear();
 }
 
-/// Vectors of one element type that wait to be used again.
-#[derive(Debug)]
-pub struct Pool<T> {
-    large: Mutex<BTreeMap<usize, Vec<Vec<T>>>>,
-}
-
-impl<T: Element> Pool<T> {
-    pub(crate) const fn new() -> Pool<T> {
-        Pool { large: Mutex::new(BTreeMap::new()) }
-    }
-
-    /// A vector of `len + padding` elements; all of them zero if `zero`, else of no particular value.
-    pub(crate) fn take(&self, len: usize, padding: usize, zero: bool) -> Vec<T> {
-        // The class is that of the length, so that padding does not push powers of two into the next one.
-        let (room, len) = (class_of(len) + padding, len + padding);
-        if let Some(mut values) = self.take_large(room) {
-            values.truncate(len);
-            if zero {
-                values.fill(T::default());
-            }
-            values.resize(len, T::default());
-            return values;
-        }
-        let mut values = vec![T::default(); room];
+/// A vector of `len + padding` elements; all of them zero if `zero`, else of no particular value. `None` if the
+/// allocator has no such room, see Note [Room].
+pub(super) fn take<T: Element>(len: usize, padding: usize, zero: bool) -> Option<Vec<T>> {
+    // The class is that of the length, so that padding does not push powers of two into the next one.
+    let room = class_of(len)?.checked_add(padding)?;
+    let len = len + padding;
+    if let Some(mut values) = POOL.take(room) {
         values.truncate(len);
-        values
+        if zero {
+            values.fill(T::default());
+        }
+        values.resize(len, T::default());
+        return Some(values);
+    }
+    if !has_room(room.checked_mul(size_of::<T>())?) {
+        return None;
+    }
+    let mut values = vec![T::default(); room];
+    values.truncate(len);
+    Some(values)
+}
+
+/// Keeps a vector for later, if it is worth it.
+pub(super) fn put<T: Element>(values: Vec<T>) {
+    POOL.put(values);
+}
+
+/// A vector that waits to be used again.
+#[derive(Debug)]
+pub enum Spare {
+    /// of truth values
+    Bool(Vec<bool>),
+    /// of integers
+    I64(Vec<i64>),
+    /// of single precision
+    F32(Vec<f32>),
+    /// of double precision
+    F64(Vec<f64>),
+}
+
+struct Pool {
+    held: Mutex<Held>,
+    /// whether the limit is above zero, for those who ask without the lock
+    on: AtomicBool,
+}
+
+/// What the pool holds. Memory is freed when it has been unlocked again: that takes longer than all else here.
+struct Held {
+    /// by element type and capacity; in a bin, what came last is at the back, and none is empty
+    bins: BTreeMap<(DType, usize), VecDeque<Waiting>>,
+    bytes: usize,
+    limit: usize,
+    /// counts what has come
+    clock: u64,
+}
+
+struct Waiting {
+    since: u64,
+    spare: Spare,
+}
+
+impl Pool {
+    const fn new(limit: usize) -> Pool {
+        let held = Held { bins: BTreeMap::new(), bytes: 0, limit, clock: 0 };
+        Pool { held: Mutex::new(held), on: AtomicBool::new(limit != 0) }
     }
 
-    fn take_large(&self, room: usize) -> Option<Vec<T>> {
-        if HELD.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        let mut bins = self.large.lock().expect("no panic while the pool is locked");
-        let (&class, bin) = bins.range_mut(room..=room + room / 4).next()?;
-        let values = bin.pop();
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A vector with a capacity of `room` elements, or a little more.
+    fn take<T: Element>(&self, room: usize) -> Option<Vec<T>> {
+        let mut held = self.lock();
+        let fitting = (T::DTYPE, room)..=(T::DTYPE, room.saturating_add(room / 4));
+        let (&class, bin) = held.bins.range_mut(fitting).next()?;
+        let newest = bin.pop_back()?;
         if bin.is_empty() {
-            bins.remove(&class);
+            held.bins.remove(&class);
         }
-        HELD.fetch_sub(class * size_of::<T>(), Ordering::Relaxed);
-        values
+        held.bytes -= bytes_of(class);
+        T::from_spare(newest.spare)
     }
 
-    /// Keeps a vector for later, or frees it if the pool is full.
-    pub(crate) fn put(&self, values: Vec<T>) {
-        let room = values.capacity();
-        let bytes = room * size_of::<T>();
-        let limit = LIMIT.load(Ordering::Relaxed);
+    /// Keeps a vector for later, instead of those that have waited longest if the pool is full.
+    fn put<T: Element>(&self, values: Vec<T>) {
+        let class = (T::DTYPE, values.capacity());
+        let bytes = bytes_of(class);
         // Small ones come from shelves: nobody would ever ask for them here.
-        if bytes <= super::handle::SMALL_BYTES || limit == 0 {
+        if bytes <= SMALL_BYTES {
             return;
         }
-        if bytes + HELD.load(Ordering::Relaxed) <= limit {
-            HELD.fetch_add(bytes, Ordering::Relaxed);
-            let mut bins = self.large.lock().expect("no panic while the pool is locked");
-            bins.entry(room).or_default().push(values);
+        let mut held = self.lock();
+        if bytes > held.limit {
+            drop(held);
+            return;
         }
+        let most = held.limit - bytes;
+        let evicted = held.shrink(most);
+        held.bytes += bytes;
+        held.clock += 1;
+        let waiting = Waiting { since: held.clock, spare: T::spare(values) };
+        held.bins.entry(class).or_default().push_back(waiting);
+        drop(held);
+        drop(evicted);
+    }
+
+    fn set_limit(&self, bytes: usize) {
+        let mut held = self.lock();
+        held.limit = bytes;
+        self.on.store(bytes != 0, Ordering::Relaxed);
+        let evicted = held.shrink(bytes);
+        drop(held);
+        drop(evicted);
     }
 
     fn clear(&self) {
-        let bins = std::mem::take(&mut *self.large.lock().expect("no panic while the pool is locked"));
-        let bytes: usize = bins.iter().map(|(room, bin)| room * bin.len() * size_of::<T>()).sum();
-        HELD.fetch_sub(bytes, Ordering::Relaxed);
+        let mut held = self.lock();
+        held.bytes = 0;
+        let bins = std::mem::take(&mut held.bins);
+        drop(held);
+        drop(bins);
     }
 }
 
-/// Rounds a length up by at most an eighth, so that near misses find each other's memory.
-fn class_of(len: usize) -> usize {
-    let step = (len.next_power_of_two() / 16).max(1);
-    len.div_ceil(step) * step
+/// Whether the allocator would give so many bytes: where they are many, tries.
+pub(crate) fn has_room(bytes: usize) -> bool {
+    bytes <= PROBE_FROM || Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
+}
+
+impl Held {
+    /// Takes out what has waited longest, until at most so many bytes are held.
+    fn shrink(&mut self, most: usize) -> Vec<Waiting> {
+        let mut evicted = Vec::new();
+        while self.bytes > most {
+            let since = |bin: &VecDeque<Waiting>| bin.front().map(|w| w.since);
+            let Some((&class, bin)) = self.bins.iter_mut().min_by_key(|(_, bin)| since(bin)) else { break };
+            evicted.extend(bin.pop_front());
+            if bin.is_empty() {
+                self.bins.remove(&class);
+            }
+            self.bytes -= bytes_of(class);
+        }
+        evicted
+    }
+}
+
+fn bytes_of((dtype, room): (DType, usize)) -> usize {
+    room * dtype.size()
+}
+
+/// Rounds a length up by at most an eighth, so that near misses find each other's memory; `None` for what no vector holds.
+fn class_of(len: usize) -> Option<usize> {
+    let step = (len.checked_next_power_of_two()? / 16).max(1);
+    len.div_ceil(step).checked_mul(step)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const MIB: usize = 1 << 20;
+
+    impl Pool {
+        /// What it holds, counted again.
+        fn count(&self) -> usize {
+            let held = self.lock();
+            let count = held.bins.iter().map(|(&class, bin)| bytes_of(class) * bin.len()).sum();
+            assert_eq!(held.bytes, count);
+            assert!(held.bytes <= held.limit && held.bins.values().all(|bin| !bin.is_empty()));
+            count
+        }
+    }
+
     #[test]
     fn classes_waste_at_most_an_eighth() {
         for len in [1usize, 7, 100, 1025, 4097, 1_000_003] {
-            let c = class_of(len);
+            let c = class_of(len).unwrap();
             assert!(c >= len && c <= len + len / 7 + 1, "{len} -> {c}");
         }
     }
 
     #[test]
-    fn small_vectors_of_callers_are_freed() {
-        let pool: Pool<i64> = Pool::new();
-        pool.put(vec![1, 2, 3]);
-        assert!(pool.large.lock().unwrap().is_empty());
-        pool.put(vec![0; 100_000]);
-        assert_eq!(pool.large.lock().unwrap().len(), 1);
+    fn only_what_is_worth_it_is_kept() {
+        let pool = Pool::new(MIB);
+        pool.put(vec![1i64, 2, 3]);
+        pool.put(vec![0.0f64; MIB / 8 + 1]);
+        assert_eq!(pool.count(), 0);
+        pool.put(vec![0.0f64; MIB / 8]);
+        assert_eq!(pool.count(), MIB);
         pool.clear();
+        assert_eq!(pool.count(), 0);
+    }
+
+    #[test]
+    fn vectors_come_back_for_their_type_and_size() {
+        let pool = Pool::new(64 * MIB);
+        pool.put(vec![1i64; MIB]);
+        assert!(pool.take::<f64>(MIB).is_none());
+        assert!(pool.take::<i64>(MIB + 1).is_none());
+        assert!(pool.take::<i64>(MIB / 2).is_none());
+        assert_eq!(pool.take::<i64>(MIB - 5), Some(vec![1; MIB]));
+        assert_eq!(pool.count(), 0);
+        // The one that came last is the warmest.
+        (0..3).for_each(|i| pool.put(vec![i; MIB]));
+        let first = |v: Option<Vec<i64>>| v.unwrap()[0];
+        assert_eq!([first(pool.take(MIB)), first(pool.take(MIB)), first(pool.take(MIB))], [2, 1, 0]);
+    }
+
+    /// The pool is full of sizes that nobody asks for again; then a loop begins that needs another one.
+    #[test]
+    fn sizes_out_of_use_make_room_for_those_in_use() {
+        let pool = Pool::new(16 * MIB);
+        for i in 0..30 {
+            match i % 3 {
+                0 => pool.put(vec![0i64; (MIB + i * 8192) / 8]),
+                1 => pool.put(vec![0f64; (MIB + i * 8192) / 8]),
+                _ => pool.put(vec![true; MIB + i * 8192]),
+            }
+        }
+        assert!(pool.count() > 14 * MIB);
+        let mut reused = 0;
+        for _ in 0..10 {
+            let both: Vec<Option<Vec<f32>>> = vec![pool.take(MIB / 2), pool.take(MIB / 2)];
+            reused += both.iter().flatten().count();
+            both.into_iter().for_each(|v| pool.put(v.unwrap_or_else(|| vec![0.0; MIB / 2])));
+            pool.count();
+        }
+        assert_eq!(reused, 18);
+    }
+
+    #[test]
+    fn a_lower_limit_frees_what_has_waited_longest() {
+        let pool = Pool::new(8 * MIB);
+        pool.put(vec![0i64; MIB / 8]);
+        pool.put(vec![true; MIB]);
+        pool.put(vec![0f32; MIB / 4]);
+        pool.set_limit(2 * MIB);
+        assert_eq!(pool.count(), 2 * MIB);
+        assert!(pool.take::<i64>(MIB / 8).is_none());
+        pool.set_limit(MIB);
+        assert!(pool.take::<bool>(MIB).is_none() && pool.take::<f32>(MIB / 4).is_some());
+        pool.set_limit(0);
+        pool.put(vec![true; MIB]);
+        assert_eq!(pool.count(), 0);
+    }
+
+    #[test]
+    fn many_threads_stay_within_the_limit() {
+        let pool = Pool::new(MIB);
+        std::thread::scope(|scope| {
+            for t in 0..8 {
+                let pool = &pool;
+                scope.spawn(move || {
+                    for i in 0..500 {
+                        let room = 100_000 + (t + i) % 7 * 30_000;
+                        pool.put(pool.take(room).unwrap_or_else(|| vec![true; room]));
+                        pool.put(vec![0i64; room / 8]);
+                        pool.count();
+                    }
+                });
+            }
+        });
+        assert!(pool.count() > MIB / 2);
+    }
+
+    #[test]
+    fn what_no_memory_holds_is_none() {
+        for len in [1 << 50, isize::MAX as usize / 8, usize::MAX] {
+            assert!(take::<f64>(len, 8, false).is_none() && take::<f64>(len, 8, true).is_none(), "{len}");
+        }
     }
 }

@@ -3,14 +3,11 @@
 mod sequence;
 mod values;
 
-use crate::buffer::Storage;
+use crate::buffer::{Handle, Storage};
 use crate::dtype::{BlockMut, DType, Element, Scalar, with_block};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, or_panic};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
-
-/// Allocations above this many bytes are tried before they are made, because a failed one ends the process.
-const PROBE_FROM: usize = 1 << 30;
 
 /// How many elements a tensor of this shape has, refusing what no memory can address.
 ///
@@ -23,23 +20,25 @@ pub(crate) fn checked_len(op: &'static str, shape: &Shape, dtype: DType) -> Resu
     }
 }
 
-/// [`checked_len`], refusing also what the allocator refuses.
-pub(crate) fn checked_room(op: &'static str, shape: &Shape, dtype: DType) -> Result<usize> {
-    let n = checked_len(op, shape, dtype)?;
-    let bytes = n.saturating_mul(dtype.size());
-    // A margin for the padding that aligns a buffer.
-    if bytes > PROBE_FROM && Vec::<u8>::new().try_reserve_exact(bytes.saturating_add(4096)).is_err() {
-        return Err(Error::TooLarge { op, shape: shape.clone() });
-    }
-    Ok(n)
+/// Memory for all elements of a shape, of no particular value: what an operation writes its result to. See Note [Room].
+pub(crate) fn room(op: &'static str, shape: &Shape, dtype: DType) -> Result<Handle> {
+    room_for(op, shape, checked_len(op, shape, dtype)?, dtype)
 }
 
-/// Unwraps the result of a `try_` constructor for the form that panics, at the caller's line.
-#[track_caller]
-fn or_panic(made: Result<Tensor>) -> Tensor {
-    match made {
-        Ok(t) => t,
-        Err(e) => panic!("{e}"),
+/// [`room`] for a result that stores `n` elements only, because it repeats them along some axes.
+#[inline]
+pub(crate) fn room_for(op: &'static str, shape: &Shape, n: usize, dtype: DType) -> Result<Handle> {
+    match Storage::stale(dtype, n) {
+        Some(storage) => Ok(storage),
+        None => Err(Error::TooLarge { op, shape: shape.clone() }),
+    }
+}
+
+/// Zeros in the name of an operation.
+fn zeros(op: &'static str, shape: Shape, dtype: DType) -> Result<Tensor> {
+    match Storage::zeros(dtype, checked_len(op, &shape, dtype)?) {
+        Some(storage) => Ok(Tensor::from_storage(storage, shape)),
+        None => Err(Error::TooLarge { op, shape }),
     }
 }
 
@@ -80,9 +79,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn try_zeros(shape: impl Into<Shape>, dtype: DType) -> Result<Tensor> {
-        let shape = shape.into();
-        let n = checked_room("zeros", &shape, dtype)?;
-        Ok(Tensor::from_storage(Storage::zeros(dtype, n), shape))
+        zeros("zeros", shape.into(), dtype)
     }
 
     /// Ones (`true` for [`DType::Bool`]) of the given shape.
@@ -241,15 +238,14 @@ impl Tensor {
                 out[i * m + i] = T::from_scalar(Scalar::Bool(true));
             }
         }
-        let shape = Shape::from([n, m]);
-        let mut storage = Storage::zeros(dtype, checked_room("eye", &shape, dtype)?);
-        with_block!(BlockMut, storage.block_mut(), s => diagonal(s, m, n.min(m)));
-        Ok(Tensor::from_storage(storage, shape))
+        let mut eye = zeros("eye", [n, m].into(), dtype)?;
+        with_block!(BlockMut, eye.block_mut(), s => diagonal(s, m, n.min(m)));
+        Ok(eye)
     }
 }
 
 fn filled(op: &'static str, shape: Shape, value: Scalar, dtype: DType) -> Result<Tensor> {
-    let mut storage = Storage::stale(dtype, checked_room(op, &shape, dtype)?);
+    let mut storage = room(op, &shape, dtype)?;
     fill(storage.block_mut(), value);
     Ok(Tensor::from_storage(storage, shape))
 }

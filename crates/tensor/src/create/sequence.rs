@@ -1,9 +1,8 @@
 //! Numbers at equal distances: `arange` and `linspace`.
 
-use super::{checked_room, or_panic};
-use crate::buffer::Storage;
+use super::room;
 use crate::dtype::{BlockMut, DType, Scalar};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, or_panic};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 
@@ -187,7 +186,7 @@ fn sequence(
     integer: impl Fn(usize) -> i64,
 ) -> Result<Tensor> {
     let shape = Shape::from(count);
-    let mut storage = Storage::stale(dtype, checked_room(op, &shape, dtype)?);
+    let mut storage = room(op, &shape, dtype)?;
     match storage.block_mut() {
         BlockMut::F32(out) => out.iter_mut().enumerate().for_each(|(i, o)| *o = float(i) as f32),
         BlockMut::F64(out) => out.iter_mut().enumerate().for_each(|(i, o)| *o = float(i)),

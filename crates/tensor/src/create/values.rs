@@ -1,8 +1,9 @@
 //! Tensors of values that the caller already has, and casts to another type.
 
-use super::checked_len;
+use super::{checked_len, room};
 use crate::buffer::Storage;
 use crate::dtype::{DType, Element};
+use crate::error::or_panic;
 use crate::error::{Error, Result};
 use crate::shape::{Dims, Shape};
 use crate::tensor::{Layout, Tensor};
@@ -53,7 +54,7 @@ impl Tensor {
     #[track_caller]
     pub fn from_slice<T: Element>(values: &[T], shape: impl Into<Shape>) -> Result<Tensor> {
         let shape = expect_count("from_slice", values.len(), shape.into(), T::DTYPE)?;
-        let mut storage = Storage::stale(T::DTYPE, values.len());
+        let mut storage = room("from_slice", &shape, T::DTYPE)?;
         T::slice_mut(storage.block_mut()).expect("storage of the same type").copy_from_slice(values);
         Ok(Tensor::from_storage(storage, shape))
     }
@@ -91,7 +92,7 @@ impl Tensor {
         let n = checked_len(OP, &shape, T::DTYPE)?;
         let len = values.len();
         if n == 0 {
-            return Ok(Tensor::from_storage(Storage::zeros(T::DTYPE, 0), shape));
+            return Ok(Tensor::from_storage(Storage::scratch(T::DTYPE, 0), shape));
         }
         let (mut low, mut high) = (offset as i128, offset as i128);
         for (&size, &stride) in shape.iter().zip(strides) {
@@ -118,17 +119,40 @@ impl Tensor {
     ///
     /// A tensor of that type already is returned as it is. Axes that are expanded stay so.
     ///
+    /// # Panics
+    /// If the result is too large to store; [`Tensor::try_to_dtype`] returns an error instead.
+    ///
     /// ```
     /// use foldback_tensor::{DType, tensor};
     /// assert_eq!(tensor![1.5, -2.5].to_dtype(DType::I64), tensor![1, -2; i64]);
     /// ```
     #[track_caller]
     pub fn to_dtype(&self, dtype: DType) -> Tensor {
+        or_panic(self.cast("to_dtype", dtype))
+    }
+
+    /// [`Tensor::to_dtype`] without a panic.
+    ///
+    /// # Errors
+    /// `TooLarge` if no memory can hold the result, which takes overlapping strides.
+    ///
+    /// ```
+    /// use foldback_tensor::{DType, tensor};
+    /// assert_eq!(tensor![1.5].try_to_dtype(DType::I64)?, tensor![1; i64]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn try_to_dtype(&self, dtype: DType) -> Result<Tensor> {
+        self.cast("to_dtype", dtype)
+    }
+
+    /// [`Tensor::to_dtype`] in the name of another operation.
+    pub(crate) fn cast(&self, op: &'static str, dtype: DType) -> Result<Tensor> {
         if self.dtype() == dtype {
-            return self.clone();
+            return Ok(self.clone());
         }
         if self.numel() == 0 {
-            return Tensor::from_storage(Storage::zeros(dtype, 0), self.shape().clone());
+            return Ok(Tensor::from_storage(Storage::scratch(dtype, 0), self.shape().clone()));
         }
         // Cast one of the elements that an expanded axis repeats, then repeat it again.
         let own = &self.layout;
@@ -139,11 +163,11 @@ impl Tensor {
             }
         }
         let once = Layout::strided(sizes, own.strides.clone(), own.offset, own.expanded);
-        let cast = crate::iter::copy(&self.with_layout(once), dtype);
+        let cast = crate::iter::copy(op, &self.with_layout(once), dtype)?;
         let still: Dims<bool> =
             own.shape.iter().zip(&own.strides).map(|(&size, &stride)| stride == 0 && size > 1).collect();
         let layout = Layout::with_still_axes(own.shape.clone(), &still);
-        cast.with_layout(layout)
+        Ok(cast.with_layout(layout))
     }
 }
 

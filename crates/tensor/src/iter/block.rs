@@ -53,7 +53,7 @@ impl Scratch {
     pub(crate) fn blocks<'b>(&'b mut self, operands: &[Operand<'b>], places: &[Place]) -> Blocks<'b> {
         for ((op, place), slot) in operands.iter().zip(places).zip(&mut self.slots) {
             if !is_in_place(op, place) && slot.1 != Some(*place) {
-                let storage = slot.0.get_or_insert_with(|| Storage::stale(op.want, self.room));
+                let storage = slot.0.get_or_insert_with(|| Storage::scratch(op.want, self.room));
                 lay_out(op, place, storage.block_mut().range(0, place.len()));
                 slot.1 = Some(*place);
             }

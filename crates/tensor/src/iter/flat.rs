@@ -41,7 +41,7 @@ pub(super) fn map(kernel: &dyn BlockKernel, operands: &[Operand<'_>], mut out: B
 pub(super) fn map_in_place(kernel: &dyn BlockKernel, others: &[Operand<'_>], mut out: BlockMut<'_>) {
     let n = out.len();
     let repeated = repeat_singles(others, n.min(BLOCK));
-    let mut own = Storage::stale(out.dtype(), n.min(BLOCK));
+    let mut own = Storage::scratch(out.dtype(), n.min(BLOCK));
     for start in (0..n).step_by(BLOCK) {
         let len = BLOCK.min(n - start);
         let mut target = out.range(start, len);
@@ -75,7 +75,7 @@ pub(super) fn for_each_result(
 ) {
     let Some(first) = operands.first() else { return };
     let repeated = repeat_singles(operands, n.min(BLOCK));
-    let mut result = Storage::stale(first.want, n.min(BLOCK));
+    let mut result = Storage::scratch(first.want, n.min(BLOCK));
     for start in (0..n).step_by(BLOCK) {
         let len = BLOCK.min(n - start);
         kernel.run(&blocks(operands, &repeated, start, len), &mut [result.block_mut().range(0, len)]);
@@ -87,7 +87,7 @@ pub(super) fn for_each_result(
 fn repeat_singles(operands: &[Operand<'_>], len: usize) -> SmallVec<[Handle; 2]> {
     let mut repeated = SmallVec::new();
     for o in operands.iter().filter(|o| o.is_single()) {
-        let mut block = Storage::stale(o.want, len);
+        let mut block = Storage::scratch(o.want, len);
         block.block_mut().fill_from(o.data.range(o.offset, 1));
         repeated.push(block);
     }

@@ -14,7 +14,9 @@ use super::plan::{Axis, Plan};
 use super::reducer::{Max, Min, Prod, Reducer, Sum};
 use super::{Operand, flat};
 use crate::buffer::Storage;
+use crate::create::{checked_len, room_for};
 use crate::dtype::{Block, BlockMut, DType};
+use crate::error::Result;
 use crate::kernels::BlockKernel;
 use crate::kernels::folds::{self, Table};
 use crate::shape::Shape;
@@ -29,37 +31,36 @@ pub(crate) enum Reduce {
     Min,
 }
 
-/// Folds a kernel's results over the axes of `shape` that are not `kept`. Without a kernel, the only operand itself.
-///
-/// The result has the kept axes, row-major; with stride 0 where no operand moves. Operands and kernel are of `dtype`.
-pub(crate) fn fold(
-    reduce: Reduce,
-    kernel: Option<&dyn BlockKernel>,
-    operands: &[Operand<'_>],
-    shape: &[usize],
-    kept: &[bool],
-    dtype: DType,
-) -> Tensor {
-    fold_with_prior(reduce, kernel, operands, shape, kept, dtype, None)
+/// A folding in the name of an operation.
+#[derive(Clone, Copy)]
+pub(crate) struct Fold {
+    pub(crate) op: &'static str,
+    pub(crate) reduce: Reduce,
+    /// the type of the operands, the kernel and the result
+    pub(crate) dtype: DType,
 }
 
-/// The same, added to `prior`, a tensor of the result's shape (without the reduced axes) whose memory is used again
-/// if nobody else holds it. Only for sums.
-pub(crate) fn fold_with_prior(
-    reduce: Reduce,
+/// Folds a kernel's results over the axes of `shape` that are not `kept`. Without a kernel, the only operand itself.
+///
+/// The result has the kept axes, row-major; with stride 0 where no operand moves. A sum is added to `prior`, a tensor of
+/// the result's shape (without the reduced axes) whose memory is used again if nobody else holds it.
+pub(crate) fn fold(
+    Fold { op, reduce, dtype }: Fold,
     kernel: Option<&dyn BlockKernel>,
     operands: &[Operand<'_>],
     shape: &[usize],
     kept: &[bool],
-    dtype: DType,
-    prior: Option<Tensor>,
-) -> Tensor {
+    mut prior: Option<Tensor>,
+) -> Result<Tensor> {
+    if let Some(prior) = &mut prior {
+        prior.make_writable(op)?;
+    }
     let result = Shape(shape.iter().zip(kept).filter(|k| *k.1).map(|k| *k.0).collect());
     if reduce == Reduce::Sum
         && let Some(table) = SmallTable::new(shape, kept)
         && operands_fit(kernel, operands, shape)
     {
-        return table.sum(kernel, operands, result, dtype, prior);
+        return Ok(table.sum(kernel, operands, result, dtype, prior));
     }
     let plan = Plan::new(shape, operands, &|i| kept[i], prior.is_none());
     let empty = shape.contains(&0);
@@ -70,15 +71,16 @@ pub(crate) fn fold_with_prior(
     if let Some(mut prior) = prior {
         debug_assert_eq!(prior.shape(), &result);
         dispatch(reduce, &walk, empty, prior.block_mut(), Kind::FoldOnto);
-        return prior;
+        return Ok(prior);
     }
-    let mut storage = Storage::stale(dtype, n);
+    checked_len(op, &result, dtype)?;
+    let mut storage = room_for(op, &result, n, dtype)?;
     dispatch(reduce, &walk, empty, storage.block_mut(), Kind::Fold);
     if empty {
-        return Tensor::from_storage(storage, result);
+        return Ok(Tensor::from_storage(storage, result));
     }
     let still: SmallVec<[bool; 4]> = plan.still.iter().zip(kept).filter(|s| *s.1).map(|s| *s.0).collect();
-    Tensor { storage, layout: Layout::with_still_axes(result, &still) }
+    Ok(Tensor { storage, layout: Layout::with_still_axes(result, &still) })
 }
 
 /// A small shape seen as a table of rows and columns, one of which is reduced: no plan, no parts.
@@ -115,7 +117,7 @@ impl SmallTable {
         }
     }
 
-    /// The sums, onto `prior` if there is one. The operands fit, see [`operands_fit`].
+    /// The sums, onto `prior`, which is writable, if there is one. The operands fit, see [`operands_fit`].
     fn sum(
         &self,
         kernel: Option<&dyn BlockKernel>,
@@ -125,7 +127,7 @@ impl SmallTable {
         prior: Option<Tensor>,
     ) -> Tensor {
         let n = self.rows * self.cols;
-        let mut computed = Storage::stale(dtype, if kernel.is_some() { n } else { 0 });
+        let mut computed = Storage::scratch(dtype, if kernel.is_some() { n } else { 0 });
         let values = match kernel {
             Some(kernel) => {
                 flat::map(kernel, operands, computed.block_mut());
@@ -135,7 +137,7 @@ impl SmallTable {
         };
         let onto = prior.is_some();
         let sums = if self.by_row { self.rows } else { self.cols };
-        let mut sum = prior.unwrap_or_else(|| Tensor::from_storage(Storage::stale(dtype, sums), result));
+        let mut sum = prior.unwrap_or_else(|| Tensor::from_storage(Storage::scratch(dtype, sums), result));
         match (values, sum.block_mut()) {
             (Block::F32(x), BlockMut::F32(out)) => self.run::<Sum<f32>>(x, out, onto),
             (Block::F64(x), BlockMut::F64(out)) => self.run::<Sum<f64>>(x, out, onto),

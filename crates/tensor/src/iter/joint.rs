@@ -15,7 +15,7 @@ use super::reducer::Reducer;
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{BlockMut, Element};
 use crate::kernels::folds::{self, Table};
-use crate::kernels::{BlockKernel, doors, finish_streaming, stream_copy};
+use crate::kernels::{BlockKernel, Stream, doors};
 use crate::threads::split_work;
 
 /// Bytes that the block of an output takes: half of a first-level cache, or four rows of a thousand `f32`.
@@ -194,7 +194,9 @@ impl<'a> Walk<'a> {
         let outer = &axes[..axes.len().saturating_sub(2)];
         let count: usize = outer.iter().map(|a| a.size).product();
         let mut counter = Counter::new(outer, start.len() + shares.list.len(), 0, count);
+        let streamed = shares.list.iter().any(|s| matches!(s, Share::Written { streamed: true, .. }));
         let mut planes = Planes::<R>::new(self, rows, cols, shares.list.len());
+        planes.stream = streamed.then(Stream::new);
         for _ in 0..count {
             for ((to, from), moved) in planes.offsets.iter_mut().zip(&start).zip(&counter.offsets) {
                 *to = from + moved;
@@ -204,10 +206,8 @@ impl<'a> Walk<'a> {
             counter.advance(Step { rows: 1, cols: 1 });
         }
         for share in shares.list {
-            match share {
-                Share::Owned { out, onto, wide } => self.finish::<R>(&wide, out, onto),
-                Share::Written { streamed: true, .. } => finish_streaming(),
-                _ => {}
+            if let Share::Owned { out, onto, wide } = share {
+                self.finish::<R>(&wide, out, onto);
             }
         }
     }
@@ -225,6 +225,8 @@ struct Planes<'w, 'a, R: Reducer> {
     places: SmallVec<[Place; 4]>,
     scratch: Scratch,
     values: SmallVec<[Handle; 2]>,
+    /// the way of results past the caches, if one goes there
+    stream: Option<Stream>,
     reducer: std::marker::PhantomData<R>,
 }
 
@@ -246,9 +248,10 @@ impl<'w, 'a, R: Reducer> Planes<'w, 'a, R> {
             offsets: Steps::from_elem(0, n + targets),
             places: SmallVec::new(),
             scratch: Scratch::with_room(n, block.0 * block.1),
-            values: (0..values).map(|_| Storage::stale(R::T::DTYPE, block.0 * block.1)).collect(),
+            values: (0..values).map(|_| Storage::scratch(R::T::DTYPE, block.0 * block.1)).collect(),
             rows,
             cols,
+            stream: None,
             reducer: std::marker::PhantomData,
         }
     }
@@ -281,7 +284,7 @@ impl<'w, 'a, R: Reducer> Planes<'w, 'a, R> {
             // The block borrows the scratch; what delivers it needs the rest only.
             let steps = [&self.rows, &self.cols].map(|a| a.steps[1] as usize);
             let to = self.offsets[1] as usize + at.0 * steps[0] + at.1 * steps[1];
-            return deliver(&mut shares[0], to, steps, block_table(data, size));
+            return deliver(&mut shares[0], to, steps, block_table(data, size), &self.stream);
         };
         // A broadcast row is laid out once for all blocks, but rows that only lie apart are better read there.
         let by_row = size.1 >= LONG_ROW
@@ -341,7 +344,7 @@ impl<'w, 'a, R: Reducer> Planes<'w, 'a, R> {
     fn deliver(&self, share: &mut Share<'_, R>, t: usize, at: (usize, usize), table: Table<'_, R::T>) {
         let k = self.walk.operands.len() + t;
         let steps = [&self.rows, &self.cols].map(|a| a.steps[k] as usize);
-        deliver(share, self.target(t, at), steps, table);
+        deliver(share, self.target(t, at), steps, table, &self.stream);
     }
 }
 
@@ -351,7 +354,13 @@ fn block_table<T>(data: &[T], (rows, cols): (usize, usize)) -> Table<'_, T> {
 }
 
 /// Folds or writes a table whose first element belongs to the accumulator `at` of a target with these steps.
-fn deliver<R: Reducer>(share: &mut Share<'_, R>, at: usize, steps: [usize; 2], table: Table<'_, R::T>) {
+fn deliver<R: Reducer>(
+    share: &mut Share<'_, R>,
+    at: usize,
+    steps: [usize; 2],
+    table: Table<'_, R::T>,
+    stream: &Option<Stream>,
+) {
     let [row_step, col_step] = steps;
     let wide: &mut [R::Acc] = match share {
         Share::Merged(wide) => wide,
@@ -359,10 +368,9 @@ fn deliver<R: Reducer>(share: &mut Share<'_, R>, at: usize, steps: [usize; 2], t
         Share::Written { out, streamed } => {
             for i in 0..table.rows {
                 let to = &mut out[at + i * row_step..][..table.cols];
-                if *streamed {
-                    stream_copy(R::T::block(table.row(i)), R::T::block_mut(to));
-                } else {
-                    to.copy_from_slice(table.row(i));
+                match stream {
+                    Some(stream) if *streamed => stream.copy(R::T::block(table.row(i)), R::T::block_mut(to)),
+                    _ => to.copy_from_slice(table.row(i)),
                 }
             }
             return;

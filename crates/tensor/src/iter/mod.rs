@@ -22,7 +22,7 @@ mod stream;
 mod walk;
 
 pub(crate) use block::{BLOCK, Blocks};
-pub(crate) use fold::{Reduce, fold, fold_with_prior};
+pub(crate) use fold::{Fold, Reduce, fold};
 pub(crate) use plan_joint::Joint;
 pub(crate) use reducer::{Reducer, Sum};
 pub(crate) use walk::{copy, copy_into, map, map_add, map_in_place, map_out, update};

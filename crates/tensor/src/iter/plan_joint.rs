@@ -8,8 +8,9 @@ use super::joint::{Kind, Target, Walk};
 use super::plan::Plan;
 use super::reducer::{Reducer, Sum};
 use super::stream::{bytes_read, worth_streaming};
-use crate::buffer::Storage;
+use crate::create::room;
 use crate::dtype::{Block, DType, Element};
+use crate::error::Result;
 use crate::kernels::BlockKernel;
 use crate::shape::Shape;
 use crate::tensor::{Layout, Tensor};
@@ -72,7 +73,11 @@ impl<'a> Joint<'a> {
     }
 
     /// Evaluates everything into new tensors, or onto the priors.
-    pub(crate) fn run(self, outs: SmallVec<[(Shape, Option<Tensor>); 2]>) -> SmallVec<[Tensor; 2]> {
+    pub(crate) fn run(
+        self,
+        op: &'static str,
+        outs: SmallVec<[(Shape, Option<Tensor>); 2]>,
+    ) -> Result<SmallVec<[Tensor; 2]>> {
         let walk = Walk {
             kernel: Some(self.kernel),
             operands: self.operands,
@@ -94,18 +99,17 @@ impl<'a> Joint<'a> {
             .collect();
         let mut results: SmallVec<[Tensor; 2]> = outs
             .into_iter()
-            .map(|(shape, prior)| {
-                let fresh =
-                    |shape: Shape| Tensor::from_storage(Storage::stale(self.dtype, shape.numel()), shape);
-                prior.unwrap_or_else(|| fresh(shape))
+            .map(|(shape, prior)| match prior {
+                Some(mut prior) => prior.make_writable(op).map(|()| prior),
+                None => Ok(Tensor::from_storage(room(op, &shape, self.dtype)?, shape)),
             })
-            .collect();
+            .collect::<Result<_>>()?;
         match self.dtype {
             DType::F32 => run_typed::<Sum<f32>>(&walk, &mut results, &kinds),
             DType::F64 => run_typed::<Sum<f64>>(&walk, &mut results, &kinds),
             other => unreachable!("a joint evaluation was planned for {other}"),
         }
-        results
+        Ok(results)
     }
 }
 

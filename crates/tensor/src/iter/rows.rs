@@ -28,7 +28,7 @@ impl Source {
         if step == 1 && op.data.dtype() == op.want {
             return Source::InPlace;
         }
-        Source::LaidOut { storage: Storage::stale(op.want, BLOCK), start: 0, held: 0 }
+        Source::LaidOut { storage: Storage::scratch(op.want, BLOCK), start: 0, held: 0 }
     }
 
     /// Sees to it that `n` elements from `start` on are at hand.

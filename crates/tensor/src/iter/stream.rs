@@ -11,7 +11,7 @@ use super::block::{BLOCK, Blocks};
 use super::plan::Axis;
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{Block, BlockMut, DType};
-use crate::kernels::{BlockKernel, finish_streaming, last_level_cache, stream_copy};
+use crate::kernels::{BlockKernel, Stream, last_level_cache};
 
 /// Results smaller than this are never streamed: somebody reads them soon.
 const SMALLEST_RESULT: usize = 4 << 20;
@@ -38,38 +38,30 @@ pub(crate) fn bytes_read(axes: &[Axis], operands: &[Operand<'_>]) -> usize {
 /// Runs a kernel into a given range of the result of one task.
 pub(crate) struct Writer<'a> {
     kernel: &'a dyn BlockKernel,
-    /// a block that stays in the first-level cache, if results are streamed
-    staged: Option<Handle>,
+    /// if results are streamed: a block that stays in the first-level cache, and the way from there
+    staged: Option<(Handle, Stream)>,
 }
 
 impl<'a> Writer<'a> {
     pub(crate) fn new(kernel: &'a dyn BlockKernel, dtype: DType, streamed: bool) -> Writer<'a> {
-        Writer { kernel, staged: streamed.then(|| Storage::stale(dtype, BLOCK)) }
+        Writer { kernel, staged: streamed.then(|| (Storage::scratch(dtype, BLOCK), Stream::new())) }
     }
 
-    #[inline]
     /// Computes `out` from blocks of its length.
+    #[inline]
     pub(crate) fn write(&mut self, blocks: &[Block<'_>], mut out: BlockMut<'_>) {
-        let Some(staged) = &mut self.staged else { return self.kernel.run(blocks, &mut [out]) };
+        let Some((staged, stream)) = &mut self.staged else { return self.kernel.run(blocks, &mut [out]) };
         let n = out.len();
         if n <= BLOCK {
             self.kernel.run(blocks, &mut [staged.block_mut().range(0, n)]);
-            return stream_copy(staged.block().range(0, n), out);
+            return stream.copy(staged.block().range(0, n), out);
         }
         for at in (0..n).step_by(BLOCK) {
             let len = BLOCK.min(n - at);
             let mut pieces = Blocks::new();
             blocks.iter().for_each(|b| pieces.push(b.range(at, len)));
             self.kernel.run(&pieces, &mut [staged.block_mut().range(0, len)]);
-            stream_copy(staged.block().range(0, len), out.range(at, len));
-        }
-    }
-}
-
-impl Drop for Writer<'_> {
-    fn drop(&mut self) {
-        if self.staged.is_some() {
-            finish_streaming();
+            stream.copy(staged.block().range(0, len), out.range(at, len));
         }
     }
 }

@@ -9,7 +9,9 @@ use super::rows::{are_long, write_rows};
 use super::stream::{Writer, bytes_read, worth_streaming};
 use super::{Operand, flat};
 use crate::buffer::Storage;
+use crate::create::{checked_len, room, room_for};
 use crate::dtype::{Block, BlockMut, DType};
+use crate::error::Result;
 use crate::kernels::{BlockKernel, doors};
 use crate::shape::Shape;
 use crate::tensor::{Layout, Tensor};
@@ -18,26 +20,33 @@ use crate::threads::{GRAIN, split_work};
 /// A pointwise result over `shape`, which every operand broadcasts to.
 ///
 /// Axes along which no operand moves are computed once; the result has stride 0 there.
-pub(crate) fn map(kernel: &dyn BlockKernel, operands: &[Operand<'_>], shape: Shape, dtype: DType) -> Tensor {
+pub(crate) fn map(
+    op: &'static str,
+    kernel: &dyn BlockKernel,
+    operands: &[Operand<'_>],
+    shape: Shape,
+    dtype: DType,
+) -> Result<Tensor> {
     let n = shape.numel();
     if n == 0 {
-        return Tensor::from_storage(Storage::zeros(dtype, 0), shape);
+        return Ok(Tensor::from_storage(Storage::scratch(dtype, 0), shape));
     }
     if n <= GRAIN && flat::applies(operands, &shape) {
-        let mut storage = Storage::stale(dtype, n);
+        let mut storage = room_for(op, &shape, n, dtype)?;
         flat::map(kernel, operands, storage.block_mut());
-        return Tensor::from_storage(storage, shape);
+        return Ok(Tensor::from_storage(storage, shape));
     }
     if operands.iter().all(|o| o.is_direct(&shape)) {
-        let mut storage = Storage::stale(dtype, n);
+        let mut storage = room(op, &shape, dtype)?;
         run_direct(kernel, operands, storage.block_mut(), n);
-        return Tensor::from_storage(storage, shape);
+        return Ok(Tensor::from_storage(storage, shape));
     }
+    checked_len(op, &shape, dtype)?;
     let plan = Plan::new(&shape, operands, &|_| true, true);
     let n = plan.axes.iter().map(|a| a.size).product();
-    let mut storage = Storage::stale(dtype, n);
+    let mut storage = room_for(op, &shape, n, dtype)?;
     run(kernel, &plan.axes, operands, storage.block_mut());
-    Tensor { storage, layout: Layout::with_still_axes(shape, &plan.still) }
+    Ok(Tensor { storage, layout: Layout::with_still_axes(shape, &plan.still) })
 }
 
 /// The same into a given contiguous block of `shape.numel()` elements.
@@ -122,7 +131,8 @@ fn for_each_block(
     }
 }
 
-/// Adds a kernel's results to a tensor of one task, if the operands are flat; else does nothing and returns `false`.
+/// Adds a kernel's results to a writable tensor of one task, if the operands are flat; else does nothing and returns
+/// `false`.
 ///
 /// Everything has the tensor's type, `F32` or `F64`, and its shape.
 pub(crate) fn map_add(kernel: &dyn BlockKernel, operands: &[Operand<'_>], sum: &mut Tensor) -> bool {
@@ -136,7 +146,7 @@ pub(crate) fn map_add(kernel: &dyn BlockKernel, operands: &[Operand<'_>], sum: &
     true
 }
 
-/// Runs a kernel whose first operand is the destination itself; the others broadcast to its shape.
+/// Runs a kernel whose first operand is the destination itself, a writable tensor; the others broadcast to its shape.
 pub(crate) fn map_in_place(kernel: &dyn BlockKernel, out: &mut Tensor, others: &[Operand<'_>]) {
     let shape = out.shape().clone();
     let dtype = out.dtype();
@@ -152,7 +162,7 @@ pub(crate) fn map_in_place(kernel: &dyn BlockKernel, out: &mut Tensor, others: &
     let axes = &plan.axes;
     split_work(n, GRAIN, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, mut out| {
         let mut scratch = Scratch::new(others.len(), len);
-        let mut own = Storage::stale(dtype, len.min(BLOCK));
+        let mut own = Storage::scratch(dtype, len.min(BLOCK));
         for_each_block(axes, others, start, len, |at, count, places| {
             let blocks = scratch.blocks(others, places);
             // Runs may be longer than a block, and the copy of the destination is not.
@@ -178,7 +188,7 @@ fn split_all<'a>(states: States<'a>, at: usize) -> (States<'a>, States<'a>) {
     states.into_iter().map(|b| b.split_at(at)).unzip()
 }
 
-/// Runs a kernel that changes several tensors of one shape in one pass, reading operands of the same shape.
+/// Runs a kernel that changes several writable tensors of one shape in one pass, reading operands of the same shape.
 pub(crate) fn update(kernel: &dyn BlockKernel, state: &mut [&mut Tensor], operands: &[Operand<'_>]) {
     let Some(shape) = state.first().map(|s| s.shape().clone()) else { return };
     let n = shape.numel();
@@ -203,11 +213,10 @@ pub(crate) fn update(kernel: &dyn BlockKernel, state: &mut [&mut Tensor], operan
 }
 
 /// A row-major copy of a tensor's elements, cast to `dtype`.
-pub(crate) fn copy(t: &Tensor, dtype: DType) -> Tensor {
-    let n = t.numel();
-    let mut storage = Storage::stale(dtype, n);
+pub(crate) fn copy(op: &'static str, t: &Tensor, dtype: DType) -> Result<Tensor> {
+    let mut storage = room(op, t.shape(), dtype)?;
     copy_into(t, storage.block_mut());
-    Tensor::from_storage(storage, t.shape().clone())
+    Ok(Tensor::from_storage(storage, t.shape().clone()))
 }
 
 /// Writes a tensor's elements in row-major order into a block of as many elements, casting them to its type.

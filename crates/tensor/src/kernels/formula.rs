@@ -69,6 +69,10 @@ impl<F: Formula<N>, const N: usize> BlockKernel for FloatKernel<F, N> {
             other => unreachable!("a formula over real numbers was planned for {:?}", other.dtype()),
         }
     }
+
+    fn arity(&self) -> Option<(usize, usize)> {
+        Some((N, 1))
+    }
 }
 
 /// A [`NumFormula`] as a block kernel over `i64`, `f32` or `f64`.
@@ -83,6 +87,10 @@ impl<F: NumFormula<N>, const N: usize> BlockKernel for NumKernel<F, N> {
             BlockMut::I64(out) => doors::map_num_i64::<F, N>(&self.0, typed(inputs), out),
             BlockMut::Bool(_) => unreachable!("arithmetic was planned for bool"),
         }
+    }
+
+    fn arity(&self) -> Option<(usize, usize)> {
+        Some((N, 1))
     }
 }
 

@@ -63,7 +63,7 @@ impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
         }
         // The loop computes all gradients; those that nobody wants go to scratch memory, block by block.
         let room = g.len().min(BLOCK);
-        let mut scratch = Storage::stale(T::DTYPE, unwanted * room);
+        let mut scratch = Storage::scratch(T::DTYPE, unwanted * room);
         let scratch = T::slice_mut(scratch.block_mut()).expect("it was made of this type");
         for start in (0..g.len()).step_by(room.max(1)) {
             let piece = start..g.len().min(start + room);
@@ -84,6 +84,10 @@ impl<F: Formula<N>, const N: usize> BlockKernel for GradientKernel<F, N> {
             DType::F64 => self.typed_run::<f64>(inputs, outputs),
             other => unreachable!("gradients of a formula over real numbers were planned for {other}"),
         }
+    }
+
+    fn arity(&self) -> Option<(usize, usize)> {
+        Some((N + 1, self.wanted.len()))
     }
 }
 

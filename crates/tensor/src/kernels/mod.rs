@@ -7,7 +7,6 @@ pub(crate) mod folds;
 mod formula;
 mod gradients;
 mod lane;
-mod lend;
 mod level;
 mod matmul;
 mod real;
@@ -24,13 +23,12 @@ pub use formula::{Compare, FloatKernel, Formula, NumFormula, NumKernel, Update};
 pub(crate) use formula::{CompareKernel, UpdateKernel, typed};
 pub use gradients::GradientKernel;
 pub use lane::{Float, Lane};
-pub(crate) use lend::{Invitation, with_guests};
 pub use level::{Level, detected_level, force_level, level};
 pub(crate) use matmul::{BatchAxis, Matrix, Multiply, Product};
 pub use real::{FloatOps, Num, Real};
 pub(crate) use scatter::{Accumulate, add_rows, interleave, scatter_add, take_rows};
 pub(crate) use simple::{IntPowKernel, LogicKernel, UnaryLogicKernel, WhereKernel};
-pub(crate) use stream::{finish_streaming, stream_copy};
+pub(crate) use stream::Stream;
 
 use crate::dtype::{Block, BlockMut};
 
@@ -41,4 +39,9 @@ use crate::dtype::{Block, BlockMut};
 pub trait BlockKernel: Send + Sync {
     /// Computes the output blocks from the input blocks, element by element.
     fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]);
+
+    /// How many inputs it reads and how many outputs it writes, if it knows: other numbers are then refused.
+    fn arity(&self) -> Option<(usize, usize)> {
+        None
+    }
 }

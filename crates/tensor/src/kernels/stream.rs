@@ -1,44 +1,68 @@
 //! Copies that go past the caches, for results that would only push out of them what is still to be read.
 
+use std::marker::PhantomData;
+
 use crate::dtype::{Block, BlockMut, Element};
 
 #[cfg(target_arch = "x86_64")]
 use super::level::{Level, level};
 
-/// Copies a block to one of the same type and length, whose lines are written to memory without being read first.
+/// A thread's stores past the caches. Until this is dropped, no other thread may read what has been written.
 ///
-/// [`finish_streaming`] must be called before another thread may read them.
-pub(crate) fn stream_copy(from: Block<'_>, to: BlockMut<'_>) {
-    match (from, to) {
-        (Block::Bool(a), BlockMut::Bool(b)) => stream_slice(a, b),
-        (Block::I64(a), BlockMut::I64(b)) => stream_slice(a, b),
-        (Block::F32(a), BlockMut::F32(b)) => stream_slice(a, b),
-        (Block::F64(a), BlockMut::F64(b)) => stream_slice(a, b),
-        _ => unreachable!("a block is copied to one of its own type"),
+/// The level is asked for once, so that whoever forces another one meanwhile does not separate the stores from the fence
+/// that ends them.
+pub(crate) struct Stream {
+    #[cfg(target_arch = "x86_64")]
+    level: Level,
+    /// the fence concerns the stores of its own thread only
+    of_this_thread: PhantomData<*const ()>,
+}
+
+impl Stream {
+    pub(crate) fn new() -> Stream {
+        Stream {
+            #[cfg(target_arch = "x86_64")]
+            level: level(),
+            of_this_thread: PhantomData,
+        }
+    }
+
+    /// Copies a block to one of the same type and length, whose lines are written to memory without being read first.
+    pub(crate) fn copy(&self, from: Block<'_>, to: BlockMut<'_>) {
+        match (from, to) {
+            (Block::Bool(a), BlockMut::Bool(b)) => self.copy_slice(a, b),
+            (Block::I64(a), BlockMut::I64(b)) => self.copy_slice(a, b),
+            (Block::F32(a), BlockMut::F32(b)) => self.copy_slice(a, b),
+            (Block::F64(a), BlockMut::F64(b)) => self.copy_slice(a, b),
+            _ => unreachable!("a block is copied to one of its own type"),
+        }
+    }
+
+    /// The copy itself: where no level has streaming stores, an ordinary one.
+    fn copy_slice<T: Element>(&self, from: &[T], to: &mut [T]) {
+        assert_eq!(from.len(), to.len(), "a block is copied to one of its own length");
+        #[cfg(target_arch = "x86_64")]
+        match self.level {
+            // SAFETY: `level`, where this comes from, never exceeds what was detected on this processor; the lengths are
+            // equal.
+            Level::Avx512 => return unsafe { x86::avx512(from, to) },
+            // SAFETY: as above, for AVX2.
+            Level::Avx2 => return unsafe { x86::avx2(from, to) },
+            Level::Baseline => {}
+        }
+        to.copy_from_slice(from);
     }
 }
 
-/// Waits until what this thread has streamed is visible to the others.
-pub(crate) fn finish_streaming() {
-    #[cfg(target_arch = "x86_64")]
-    if level() > Level::Baseline {
-        // SAFETY: `sfence` belongs to SSE, which every processor of this architecture has.
-        unsafe { std::arch::x86_64::_mm_sfence() }
+impl Drop for Stream {
+    /// Waits until what has been streamed is visible to other threads.
+    fn drop(&mut self) {
+        #[cfg(target_arch = "x86_64")]
+        if self.level > Level::Baseline {
+            // SAFETY: `sfence` belongs to SSE, which every processor of this architecture has.
+            unsafe { std::arch::x86_64::_mm_sfence() }
+        }
     }
-}
-
-/// The copy itself: where no level has streaming stores, an ordinary one.
-fn stream_slice<T: Element>(from: &[T], to: &mut [T]) {
-    assert_eq!(from.len(), to.len(), "a block is copied to one of its own length");
-    #[cfg(target_arch = "x86_64")]
-    match level() {
-        // SAFETY: `level` never exceeds what was detected on this processor; the lengths are equal.
-        Level::Avx512 => return unsafe { x86::avx512(from, to) },
-        // SAFETY: as above, for AVX2.
-        Level::Avx2 => return unsafe { x86::avx2(from, to) },
-        Level::Baseline => {}
-    }
-    to.copy_from_slice(from);
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -89,13 +113,12 @@ mod tests {
         for (start, len) in (0..20).flat_map(|s| [0, 1, 15, 16, 17, 100, 257].map(|n| (s, n))) {
             let from: Vec<f32> = (0..len).map(|i| i as f32 + 0.5).collect();
             let mut to = vec![-1.0f32; 300];
-            stream_copy(Block::F32(&from), BlockMut::F32(&mut to[start..start + len]));
-            finish_streaming();
+            Stream::new().copy(Block::F32(&from), BlockMut::F32(&mut to[start..start + len]));
             assert_eq!(to[start..start + len], from[..]);
             assert!(to[..start].iter().chain(&to[start + len..]).all(|&v| v == -1.0), "{start} {len}");
             let truth: Vec<bool> = (0..len).map(|i| i % 3 == 0).collect();
             let mut to = vec![false; 300];
-            stream_copy(Block::Bool(&truth), BlockMut::Bool(&mut to[start..start + len]));
+            Stream::new().copy(Block::Bool(&truth), BlockMut::Bool(&mut to[start..start + len]));
             assert_eq!(to[start..start + len], truth[..]);
         }
     }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::kernel::{common_shape, float_type};
+use super::kernel::{expect_arity, float_type, wanted_shape};
 use crate::error::Result;
 use crate::iter::{self, Operand};
 use crate::kernels::BlockKernel;
@@ -13,7 +13,8 @@ use crate::tensor::Tensor;
 /// [`evaluate`](super::kernel::evaluate) does with a formula.
 ///
 /// # Errors
-/// `Broadcast` if the shapes do not fit together.
+/// `Broadcast` if the shapes do not fit together; `BroadcastRefused` where such broadcasting is refused; `Parameter` if
+/// the kernel takes another number of operands or has several outputs; `TooLarge` if no memory can hold the result.
 ///
 /// ```
 /// use foldback_tensor::{kernel::{self, FloatKernel, FloatOps, Formula, Real}, tensor};
@@ -27,11 +28,13 @@ use crate::tensor::Tensor;
 /// assert_eq!(y, tensor![3.0, 6.0]);
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
+#[track_caller]
 pub fn run(op: &'static str, kernel: &dyn BlockKernel, operands: &[&Tensor]) -> Result<Tensor> {
+    expect_arity(op, kernel, operands.len(), 1)?;
     let dtype = float_type(operands);
-    let shape = common_shape(op, operands)?;
+    let shape = wanted_shape(op, operands)?;
     let operands: SmallVec<[Operand<'_>; 4]> = operands.iter().map(|t| Operand::new(t, dtype)).collect();
-    Ok(iter::map(kernel, &operands, shape, dtype))
+    iter::map(op, kernel, &operands, shape, dtype)
 }
 
 /// What a reduction of a formula over some axes is folded to.
@@ -47,10 +50,11 @@ pub struct Reduction {
     pub count: usize,
 }
 
-/// The shapes of a reduction of broadcast operands.
+/// The shapes of a reduction of broadcast operands. An empty list of axes is all of them.
 ///
 /// # Errors
-/// `Broadcast` if the operands do not fit together; `AxisOutOfRange`, `DuplicateAxis`.
+/// `Broadcast` if the operands do not fit together; `BroadcastRefused` where such broadcasting is refused;
+/// `AxisOutOfRange`, `DuplicateAxis`.
 ///
 /// ```
 /// use foldback_tensor::{kernel, tensor};
@@ -58,9 +62,10 @@ pub struct Reduction {
 /// assert_eq!((&r.full, &r.kept, &r.dropped, r.count), (&[2, 3].into(), &[2, 1].into(), &[2].into(), 3));
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
+#[track_caller]
 pub fn reduction(op: &'static str, operands: &[&Tensor], axes: &Axes) -> Result<Reduction> {
-    let full = common_shape(op, operands)?;
-    let reduced = axes.flags(op, &full)?;
+    let full = wanted_shape(op, operands)?;
+    let reduced = axes.clone().reduced().flags(op, &full)?;
     let sizes = || full.iter().zip(&reduced).map(|(&size, &r)| (size, r));
     let kept = sizes().map(|(size, r)| if r { 1 } else { size }).collect::<Vec<_>>().into();
     let dropped = sizes().filter(|s| !s.1).map(|s| s.0).collect::<Vec<_>>().into();

@@ -1,6 +1,7 @@
 //! The forward formulas of pointwise operations, each written once over `Real` or `Num`.
 
-use crate::kernels::{Compare, FloatOps, Formula, Num, NumFormula, Real};
+use crate::dtype::{Block, BlockMut};
+use crate::kernels::{BlockKernel, Compare, FloatOps, Formula, Num, NumFormula, Real, typed};
 
 /// Names a formula over real numbers: a unit struct that is its kernel.
 macro_rules! real {
@@ -74,12 +75,13 @@ real! {
     /// Hendrycks and Gimpel, "Gaussian error linear units" (2016): x times the normal distribution function.
     Gelu(a) = a * a.normal_cdf();
     /// The tanh approximation in the same paper.
-    GeluTanh(a) = a * 0.5 * (1.0 + ((a + a * a * a * 0.044715) * GELU_SCALE).tanh());
+    /// `(1 + tanh(u)) / 2`, written as the sigmoid of `2 u`, which keeps its digits where it is small.
+    GeluTanh(a) = a * ((a + a * a * a * 0.044715) * GELU_SCALE_TWICE).sigmoid();
     Silu(a) = a * a.sigmoid();
 }
 
-/// sqrt(2 / pi)
-pub(crate) const GELU_SCALE: f64 = 0.797_884_560_802_865_4;
+/// 2 sqrt(2 / pi)
+const GELU_SCALE_TWICE: f64 = 1.595_769_121_605_730_8;
 
 /// `ln(1 + exp(beta x)) / beta`, and `x` itself where `beta x` exceeds the threshold.
 #[derive(Clone, Copy, Debug)]
@@ -113,13 +115,26 @@ num! {
     Clamp(a, lo, hi) = a.maximum(lo).minimum(hi);
 }
 
-/// `a + alpha b`
+/// `a + alpha b`, in floating point
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AddScaled(pub(crate) f64);
 impl NumFormula<2> for AddScaled {
     #[inline(always)]
     fn eval<R: Num>(&self, [a, b]: [R; 2]) -> R {
         a + b * R::lit(self.0)
+    }
+}
+
+/// `a + alpha b` of integers, wrapping: not every `alpha` is an `f64`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AddMultiple(pub(crate) i64);
+impl BlockKernel for AddMultiple {
+    fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
+        let BlockMut::I64(out) = &mut outputs[0] else { unreachable!("multiples are planned as i64") };
+        let [a, b]: [&[i64]; 2] = typed(inputs);
+        for ((o, &a), &b) in out.iter_mut().zip(a).zip(b) {
+            *o = a.wrapping_add(b.wrapping_mul(self.0));
+        }
     }
 }
 

@@ -5,8 +5,7 @@
 
 use smallvec::SmallVec;
 
-use crate::buffer::Storage;
-use crate::create::checked_room;
+use crate::create::room;
 use crate::dtype::{Block, BlockMut, DType, Element};
 use crate::error::{Error, Result};
 use crate::iter::{self, Operand};
@@ -36,12 +35,11 @@ impl Tensor {
         let axis = self.shape().axis(op, axis)?;
         index.expect_dtype(op, DType::I64)?;
         if index.numel() == 0 {
-            return Ok(Tensor::zeros(index.shape(), self.dtype()));
+            return Tensor::try_zeros(index.shape(), self.dtype());
         }
         expect_within(op, index, self, Some(axis))?;
         scan(op, index, axis, self.dims().get(axis).copied().unwrap_or(1))?;
-        checked_room(op, index.shape(), self.dtype())?;
-        Ok(pick(self, axis, index, index.shape()))
+        pick(op, self, axis, index, index.shape())
     }
 
     /// Picks whole slices along an axis, in the order of `index`: `[n, d]` and `[k]` make `[k, d]` along axis 0.
@@ -71,24 +69,23 @@ impl Tensor {
         if let Some(size) = shape.get_mut(axis) {
             *size = index.numel();
         }
-        checked_room(op, &shape, self.dtype())?;
         if shape.contains(&0) {
-            return Ok(Tensor::zeros(shape, self.dtype()));
+            return Tensor::try_zeros(shape, self.dtype());
         }
         let rows: usize = shape.iter().skip(axis + 1).product();
         if self.is_contiguous() && rows > 1 {
-            return Ok(match self.dtype() {
-                DType::Bool => pick_rows::<bool>(self, axis, index, shape),
-                DType::I64 => pick_rows::<i64>(self, axis, index, shape),
-                DType::F32 => pick_rows::<f32>(self, axis, index, shape),
-                DType::F64 => pick_rows::<f64>(self, axis, index, shape),
-            });
+            return match self.dtype() {
+                DType::Bool => pick_rows::<bool>(op, self, axis, index, shape),
+                DType::I64 => pick_rows::<i64>(op, self, axis, index, shape),
+                DType::F32 => pick_rows::<f32>(op, self, axis, index, shape),
+                DType::F64 => pick_rows::<f64>(op, self, axis, index, shape),
+            };
         }
         let mut along: Shape = Shape(Dims::from_elem(1, shape.rank()));
         if let Some(size) = along.get_mut(axis) {
             *size = index.numel();
         }
-        Ok(pick(self, axis, &index.reshape(&along)?, &shape))
+        pick(op, self, axis, &index.reshaped(op, along)?, &shape)
     }
 
     /// This tensor with each element of `src` added at the place that `index` names along an axis:
@@ -99,7 +96,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `DTypeMismatch` unless the index is `I64` and `src` of this element type, `AxisOutOfRange`, `ShapeMismatch` if the
-    /// ranks differ or the index is too long, `IndexOutOfRange` for an index that is negative or too large.
+    /// ranks differ or the index is too long, `IndexOutOfRange` for an index that is negative or too large, `TooLarge`.
     ///
     /// ```
     /// use foldback_tensor::tensor;
@@ -120,15 +117,15 @@ impl Tensor {
         expect_within(op, index, self, Some(axis))?;
         expect_within(op, index, src, None)?;
         scan(op, index, axis, self.dims().get(axis).copied().unwrap_or(1))?;
-        let mut used = src.reshape(ranked(src))?;
+        let mut used = src.reshaped(op, ranked(src))?;
         for (d, &size) in ranked(index).iter().enumerate() {
             used = used.narrow(d as isize, 0, size)?;
         }
         let shape = ranked(self);
         let strides = shape.row_major();
-        let (index, used) = (index.contiguous(), used.contiguous());
+        let (index, used) = (index.laid_out(op)?, used.laid_out(op)?);
         let places = index.as_slice::<i64>().expect("checked and row-major");
-        Ok(self.added(|out| {
+        self.added(op, |out| {
             macro_rules! add {
                 ($($v:ident: $t:ty),*) => {
                     match out {
@@ -137,7 +134,7 @@ impl Tensor {
                 };
             }
             add!(Bool: bool, I64: i64, F32: f32, F64: f64)
-        }))
+        })
     }
 
     /// This tensor with the slices of `src` added to the slices that `index` names along an axis. The transpose of
@@ -148,7 +145,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `DTypeMismatch` unless the index is `I64` and `src` of this element type, `Rank` if the index has several axes,
-    /// `AxisOutOfRange`, `ShapeMismatch`, `IndexOutOfRange` for an index that is negative or too large.
+    /// `AxisOutOfRange`, `ShapeMismatch`, `IndexOutOfRange` for an index that is negative or too large, `TooLarge`.
     ///
     /// ```
     /// use foldback_tensor::tensor;
@@ -170,10 +167,10 @@ impl Tensor {
         }
         let shape = ranked(self);
         scan(op, index, axis, shape[axis])?;
-        let (index, src) = (index.contiguous(), src.contiguous());
+        let (index, src) = (index.laid_out(op)?, src.laid_out(op)?);
         let places = index.as_slice::<i64>().expect("checked and row-major");
         let len: usize = shape[axis + 1..].iter().product();
-        Ok(self.added(|out| {
+        self.added(op, |out| {
             macro_rules! add {
                 ($($v:ident: $t:ty),*) => {
                     match out {
@@ -182,14 +179,14 @@ impl Tensor {
                 };
             }
             add!(Bool: bool, I64: i64, F32: f32, F64: f64)
-        }))
+        })
     }
 
     /// A copy that `write` has changed.
-    fn added(&self, write: impl FnOnce(BlockMut<'_>)) -> Tensor {
-        let mut out = iter::copy(self, self.dtype());
+    fn added(&self, op: &'static str, write: impl FnOnce(BlockMut<'_>)) -> Result<Tensor> {
+        let mut out = iter::copy(op, self, self.dtype())?;
         write(out.block_mut());
-        out
+        Ok(out)
     }
 }
 
@@ -277,14 +274,17 @@ impl<T: Element> BlockKernel for Pick<'_, T> {
 }
 
 /// The elements of `t` at the places that `index`, which broadcasts to `shape`, names along `axis`.
-fn pick(t: &Tensor, axis: usize, index: &Tensor, shape: &Shape) -> Tensor {
+fn pick(op: &'static str, t: &Tensor, axis: usize, index: &Tensor, shape: &Shape) -> Result<Tensor> {
     let mut sequences: SmallVec<[Tensor; 4]> = SmallVec::new();
     for (d, &stride) in t.strides().iter().enumerate() {
         if d != axis && stride != 0 && shape[d] > 1 {
-            let places: Vec<i64> = (0..shape[d] as i64).map(|i| i * stride as i64).collect();
             let mut wide = Shape(Dims::from_elem(1, shape.rank()));
             wide[d] = shape[d];
-            sequences.push(Tensor::from_storage(i64::storage(places), wide));
+            let mut places = room(op, &wide, DType::I64)?;
+            if let BlockMut::I64(out) = places.block_mut() {
+                (0i64..).zip(out).for_each(|(i, o)| *o = i * stride as i64);
+            }
+            sequences.push(Tensor::from_storage(places, wide));
         }
     }
     let mut operands: SmallVec<[Operand<'_>; 4]> = SmallVec::new();
@@ -298,14 +298,20 @@ fn pick(t: &Tensor, axis: usize, index: &Tensor, shape: &Shape) -> Tensor {
         Block::F32(source) => &Pick { source, start, step },
         Block::F64(source) => &Pick { source, start, step },
     };
-    iter::map(kernel, &operands, shape.clone(), t.dtype())
+    iter::map(op, kernel, &operands, shape.clone(), t.dtype())
 }
 
 /// `index_select` of a row-major tensor whose slices are runs of several elements.
-fn pick_rows<T: Element>(t: &Tensor, axis: usize, index: &Tensor, shape: Shape) -> Tensor {
-    let index = index.contiguous();
+fn pick_rows<T: Element>(
+    op: &'static str,
+    t: &Tensor,
+    axis: usize,
+    index: &Tensor,
+    shape: Shape,
+) -> Result<Tensor> {
+    let mut storage = room(op, &shape, T::DTYPE)?;
+    let index = index.laid_out(op)?;
     let len = shape[axis + 1..].iter().product();
-    let mut storage = Storage::stale(T::DTYPE, shape.numel());
     take_rows(
         t.as_slice::<T>().expect("row-major, of the type that was matched"),
         t.dims()[axis],
@@ -313,7 +319,7 @@ fn pick_rows<T: Element>(t: &Tensor, axis: usize, index: &Tensor, shape: Shape) 
         index.as_slice().expect("checked and row-major"),
         T::slice_mut(storage.block_mut()).expect("made with this type"),
     );
-    Tensor::from_storage(storage, shape)
+    Ok(Tensor::from_storage(storage, shape))
 }
 
 #[cfg(test)]

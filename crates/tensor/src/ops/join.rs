@@ -2,8 +2,8 @@
 
 use smallvec::SmallVec;
 
-use crate::buffer::{Handle, Storage};
-use crate::create::checked_room;
+use crate::buffer::Handle;
+use crate::create::room;
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
 use crate::iter;
@@ -94,8 +94,7 @@ fn join(op: &'static str, tensors: &[&Tensor], axis: isize) -> Result<Tensor> {
         }
         shape[axis] = shape[axis].saturating_add(t.dims()[axis]);
     }
-    let n = checked_room(op, &shape, dtype)?;
-    let mut storage = Storage::stale(dtype, n);
+    let mut storage = room(op, &shape, dtype)?;
     if shape[..axis].iter().all(|&s| s == 1) {
         // Every part is one run of the result.
         let (mut block, mut at) = (storage.block_mut(), 0);
@@ -105,25 +104,33 @@ fn join(op: &'static str, tensors: &[&Tensor], axis: isize) -> Result<Tensor> {
         }
     } else {
         match dtype {
-            DType::Bool => rows::<bool>(&joined, axis, &shape, &mut storage),
-            DType::I64 => rows::<i64>(&joined, axis, &shape, &mut storage),
-            DType::F32 => rows::<f32>(&joined, axis, &shape, &mut storage),
-            DType::F64 => rows::<f64>(&joined, axis, &shape, &mut storage),
+            DType::Bool => rows::<bool>(op, &joined, axis, &shape, &mut storage)?,
+            DType::I64 => rows::<i64>(op, &joined, axis, &shape, &mut storage)?,
+            DType::F32 => rows::<f32>(op, &joined, axis, &shape, &mut storage)?,
+            DType::F64 => rows::<f64>(op, &joined, axis, &shape, &mut storage)?,
         }
     }
     Ok(Tensor::from_storage(storage, shape))
 }
 
 /// Joins along an axis that is not the first: a piece of every tensor for each position of the axes before it.
-fn rows<T: Element>(tensors: &[&Tensor], axis: usize, shape: &Shape, storage: &mut Handle) {
-    let whole = |t: &&Tensor| if t.dtype() == T::DTYPE { t.contiguous() } else { iter::copy(t, T::DTYPE) };
-    let sources: SmallVec<[Tensor; 4]> = tensors.iter().map(whole).collect();
+fn rows<T: Element>(
+    op: &'static str,
+    tensors: &[&Tensor],
+    axis: usize,
+    shape: &Shape,
+    storage: &mut Handle,
+) -> Result<()> {
+    let whole =
+        |t: &&Tensor| if t.dtype() == T::DTYPE { t.laid_out(op) } else { iter::copy(op, t, T::DTYPE) };
+    let sources: SmallVec<[Tensor; 4]> = tensors.iter().map(whole).collect::<Result<_>>()?;
     let slices: SmallVec<[&[T]; 4]> =
         sources.iter().map(|t| t.as_slice().expect("row-major and cast")).collect();
     let inner: usize = shape[axis + 1..].iter().product();
     let lens: SmallVec<[usize; 4]> = sources.iter().map(|t| t.dims()[axis] * inner).collect();
     let out = T::slice_mut(storage.block_mut()).expect("the result has the promoted type");
     interleave(&slices, &lens, out);
+    Ok(())
 }
 
 #[cfg(test)]

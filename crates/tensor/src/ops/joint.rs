@@ -2,13 +2,13 @@
 
 use smallvec::SmallVec;
 
-use super::kernel::{common_shape, float_type, fold_kernel};
+use super::kernel::{common_shape, expect_arity, float_type, fold_kernel};
 use crate::buffer::Storage;
 use crate::dtype::{Block, BlockMut, DType};
 use crate::error::{Error, Result};
 use crate::iter::{self, Blocks, Operand};
 use crate::kernels::BlockKernel;
-use crate::shape::{Shape, expands_to};
+use crate::shape::{Shape, expect_expansion};
 use crate::tensor::Tensor;
 
 /// What one output of a joint evaluation is folded to, and what is added to it.
@@ -28,7 +28,8 @@ pub struct Target<'a> {
 ///
 /// # Errors
 /// `Broadcast` if the operands do not fit together, `Expand` if a target does not expand to their common shape,
-/// `ShapeMismatch` if a prior has another shape than its target. Nothing is evaluated then.
+/// `ShapeMismatch` if a prior has another shape than its target, `Parameter` if the kernel takes another number of
+/// operands or has another number of outputs, `TooLarge`. Nothing is evaluated then.
 ///
 /// ```
 /// use foldback_tensor::{kernel::{self, FloatKernel, FloatOps, Formula, JointKernel, Real, Target}, tensor};
@@ -54,13 +55,11 @@ pub fn fold_jointly(
     operands: &[&Tensor],
     targets: SmallVec<[Target<'_>; 2]>,
 ) -> Result<SmallVec<[Tensor; 2]>> {
+    expect_arity(op, kernel, operands.len(), targets.len())?;
     let dtype = float_type(operands);
     let shape = common_shape(op, operands)?;
     for Target { shape: target, prior } in &targets {
-        if !expands_to(target, &shape) {
-            let dim = shape.rank().max(target.rank()).saturating_sub(1);
-            return Err(Error::Expand { op, from: (*target).clone(), to: shape, dim });
-        }
+        expect_expansion(op, target, &shape)?;
         if let Some(found) = prior.as_ref().map(|p| p.shape()).filter(|p| p != target) {
             return Err(Error::ShapeMismatch { op, expected: (*target).clone(), found: found.clone() });
         }
@@ -69,13 +68,15 @@ pub fn fold_jointly(
     let shapes: SmallVec<[&Shape; 2]> = targets.iter().map(|t| t.shape).collect();
     let joint = iter::Joint::new(kernel, &planned, &shape, &shapes, dtype);
     if let Some(joint) = joint.filter(|_| targets.len() > 1) {
-        let outs = targets.into_iter().map(|t| (t.shape.clone(), t.prior.map(|p| p.to_dtype(dtype))));
-        return Ok(joint.run(outs.collect()));
+        let cast = |t: Target<'_>| -> Result<(Shape, Option<Tensor>)> {
+            Ok((t.shape.clone(), t.prior.map(|p| p.cast(op, dtype)).transpose()?))
+        };
+        return joint.run(op, targets.into_iter().map(cast).collect::<Result<_>>()?);
     }
     let count = targets.len();
     let one = |(index, Target { shape: target, prior }): (usize, Target<'_>)| {
         let single = OneOf { kernel, index, count, dtype };
-        Ok(fold_kernel(op, Some(&single), operands, shape.clone(), target, dtype, prior)?.contiguous())
+        Ok(fold_kernel(op, Some(&single), operands, shape.clone(), target, dtype, prior)?.laid_out(op)?)
     };
     targets.into_iter().enumerate().map(one).collect()
 }
@@ -98,6 +99,11 @@ impl BlockKernel for JointKernel<'_> {
             kernel.run(&blocks, std::slice::from_mut(output));
         }
     }
+
+    fn arity(&self) -> Option<(usize, usize)> {
+        let read = self.0.iter().flat_map(|(_, reads)| reads.iter()).max();
+        Some((read.map_or(0, |&k| k + 1), self.0.len()))
+    }
 }
 
 /// One output of a kernel that has several, where a joint walk would be no gain.
@@ -112,7 +118,7 @@ impl BlockKernel for OneOf<'_> {
     fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
         let wanted = &mut outputs[0];
         let n = wanted.len();
-        let mut others: SmallVec<[_; 2]> = (1..self.count).map(|_| Storage::stale(self.dtype, n)).collect();
+        let mut others: SmallVec<[_; 2]> = (1..self.count).map(|_| Storage::scratch(self.dtype, n)).collect();
         let mut others = others.iter_mut();
         let mut wanted = Some(wanted);
         let mut all: SmallVec<[BlockMut<'_>; 2]> = SmallVec::new();

@@ -16,29 +16,32 @@ pub use crate::kernels::{
     NumKernel, Real, Update,
 };
 
+use super::warning;
 use crate::buffer::Storage;
 use crate::create::checked_len;
 use crate::dtype::{Block, DType};
 use crate::error::{Error, Result};
 use crate::iter::{self, Operand, Reduce};
 use crate::kernels::{UpdateKernel, doors};
-use crate::shape::{Shape, broadcast_two, expands_to};
+use crate::shape::{Shape, broadcast_two, expect_expansion};
 use crate::tensor::Tensor;
 use crate::threads::GRAIN;
 
 /// Evaluates a formula over broadcast operands, in their common floating-point type.
 ///
 /// # Errors
-/// `Broadcast` if the shapes do not fit together.
+/// `Broadcast` if the shapes do not fit together; `BroadcastRefused` where such broadcasting is refused; `TooLarge` if no
+/// memory can hold the result.
+#[track_caller]
 pub fn evaluate<F: Formula<N>, const N: usize>(
     op: &'static str,
     formula: F,
     operands: [&Tensor; N],
 ) -> Result<Tensor> {
     let dtype = float_type(&operands);
-    let shape = common_shape(op, &operands)?;
+    let shape = wanted_shape(op, &operands)?;
     let operands = operands.map(|t| Operand::new(t, dtype));
-    Ok(iter::map(&FloatKernel(formula), &operands, shape, dtype))
+    iter::map(op, &FloatKernel(formula), &operands, shape, dtype)
 }
 
 /// Evaluates a kernel over broadcast operands and sums the result down to `target`, adding `prior` if there is one.
@@ -48,7 +51,9 @@ pub fn evaluate<F: Formula<N>, const N: usize>(
 /// used for the result if nobody else holds it. Axes of the result along which no operand moves have stride 0.
 ///
 /// # Errors
-/// `Broadcast` if the operands do not fit together, `Expand` if the target does not expand to their common shape.
+/// `Broadcast` if the operands do not fit together, `Expand` if the target does not expand to their common shape,
+/// `ShapeMismatch` if the prior has another shape than the target, `Parameter` if the kernel takes another number of
+/// operands or has several outputs, `TooLarge`.
 ///
 /// ```
 /// use foldback_tensor::{kernel::{self, FloatKernel, FloatOps, Formula, Real}, tensor};
@@ -69,8 +74,9 @@ pub fn fold_to(
     target: &Shape,
     prior: Option<Tensor>,
 ) -> Result<Tensor> {
+    expect_arity(op, kernel, operands.len(), 1)?;
     let mut prior = prior;
-    if let Some(sum) = run_alike(kernel, operands, target, &mut prior) {
+    if let Some(sum) = run_alike(op, kernel, operands, target, &mut prior)? {
         return Ok(sum);
     }
     let dtype = float_type(operands);
@@ -82,31 +88,33 @@ pub fn fold_to(
 /// folded. Takes `prior` if it gives a result.
 #[inline]
 fn run_alike(
+    op: &'static str,
     kernel: &dyn BlockKernel,
     operands: &[&Tensor],
     target: &Shape,
     prior: &mut Option<Tensor>,
-) -> Option<Tensor> {
-    let (n, dtype) = (target.numel(), operands.first()?.dtype());
+) -> Result<Option<Tensor>> {
+    let (n, Some(dtype)) = (target.numel(), operands.first().map(|t| t.dtype())) else { return Ok(None) };
     if n == 0 || n > GRAIN || !dtype.is_float() {
-        return None;
+        return Ok(None);
     }
     let alike = |t: &Tensor| t.dtype() == dtype && t.shape() == target && t.is_contiguous();
     let mut blocks: SmallVec<[Block<'_>; 4]> = SmallVec::new();
     for t in operands {
         if !alike(t) {
-            return None;
+            return Ok(None);
         }
         blocks.push(t.storage.block().range(t.layout.offset, n));
     }
     if prior.as_ref().is_some_and(|sum| !alike(sum)) {
-        return None;
+        return Ok(None);
     }
-    let mut storage = Storage::stale(dtype, n);
+    let mut storage = Storage::scratch(dtype, n);
     kernel.run(&blocks, &mut [storage.block_mut()]);
-    let Some(mut sum) = prior.take() else { return Some(Tensor::from_storage(storage, target.clone())) };
+    let Some(mut sum) = prior.take() else { return Ok(Some(Tensor::from_storage(storage, target.clone()))) };
+    sum.make_writable(op)?;
     doors::add_to(sum.block_mut(), storage.block());
-    Some(sum)
+    Ok(Some(sum))
 }
 
 /// Adds a gradient to what has been added up so far, in the memory of the latter if nobody else holds it.
@@ -132,6 +140,7 @@ pub fn accumulate(op: &'static str, mut sum: Tensor, g: &Tensor) -> Result<Tenso
         && sum.is_contiguous()
         && let Some(g) = g.as_block()
     {
+        sum.make_writable(op)?;
         doors::add_to(sum.block_mut(), g);
         return Ok(sum);
     }
@@ -139,6 +148,7 @@ pub fn accumulate(op: &'static str, mut sum: Tensor, g: &Tensor) -> Result<Tenso
     if sum.strides().contains(&0) {
         return if g.strides().contains(&0) { sum.add(g) } else { g.add(&sum) };
     }
+    sum.make_writable(op)?;
     iter::update(&UpdateKernel::new(Accumulate), &mut [&mut sum], &[Operand::new(g, g.dtype())]);
     Ok(sum)
 }
@@ -171,8 +181,7 @@ pub(crate) fn fold_kernel(
         Some(p) if p.shape() != target => {
             return Err(Error::ShapeMismatch { op, expected: target.clone(), found: p.shape().clone() });
         }
-        Some(p) if p.dtype() != dtype => Some(p.to_dtype(dtype)),
-        Some(p) => Some(p),
+        Some(p) => Some(p.cast(op, dtype)?),
         None => None,
     };
     let mut wanted: SmallVec<[Operand<'_>; 4]> = SmallVec::new();
@@ -181,21 +190,19 @@ pub(crate) fn fold_kernel(
     if *target == shape
         && let Some(kernel) = kernel
     {
-        let Some(sum) = &mut prior else { return Ok(iter::map(kernel, &operands, shape, dtype)) };
+        let Some(sum) = &mut prior else { return iter::map(op, kernel, &operands, shape, dtype) };
+        sum.make_writable(op)?;
         if iter::map_add(kernel, &operands, sum) {
             return Ok(prior.expect("borrowed just now"));
         }
     }
-    if !expands_to(target, &shape) {
-        let dim = shape.rank().max(target.rank()).saturating_sub(1);
-        return Err(Error::Expand { op, from: target.clone(), to: shape, dim });
-    }
+    expect_expansion(op, target, &shape)?;
     let missing = shape.rank() - target.rank();
     let kept: SmallVec<[bool; 8]> =
         (0..shape.rank()).map(|i| i >= missing && !(target[i - missing] == 1 && shape[i] != 1)).collect();
     let prior = prior.map(|p| p.keep_axes(&kept[missing..]));
-    let folded = iter::fold_with_prior(Reduce::Sum, kernel, &operands, &shape, &kept, dtype, prior);
-    Ok(folded.unsqueeze_to(target))
+    let sum = iter::Fold { op, reduce: Reduce::Sum, dtype };
+    Ok(iter::fold(sum, kernel, &operands, &shape, &kept, prior)?.unsqueeze_to(target))
 }
 
 /// Changes `M` tensors of one shape and type in place in one pass, reading `N` others that broadcast to that shape.
@@ -240,9 +247,32 @@ pub fn update<F: Update<M, N>, const M: usize, const N: usize>(
     for t in operands {
         super::pointwise::expect_expands(op, t.dims(), &shape)?;
     }
+    for s in &mut state {
+        s.make_writable(op)?;
+    }
     let operands = operands.map(|t| Operand::new(t, dtype));
     iter::update(&UpdateKernel::<F, M, N>::new(formula), &mut state, &operands);
     Ok(())
+}
+
+/// Refuses what a kernel that knows its arity cannot be given.
+pub(super) fn expect_arity(
+    op: &'static str,
+    kernel: &dyn BlockKernel,
+    operands: usize,
+    outputs: usize,
+) -> Result<()> {
+    let refused =
+        |name, found: usize, expected| Err(Error::Parameter { op, name, value: found.to_string(), expected });
+    match kernel.arity() {
+        Some((n, _)) if n != operands => {
+            refused("the number of operands", operands, "as many as the kernel reads")
+        }
+        Some((_, n)) if n != outputs => {
+            refused("the number of outputs", outputs, "as many as the kernel writes")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The common floating-point type of some tensors.
@@ -250,13 +280,74 @@ pub(super) fn float_type(operands: &[&Tensor]) -> DType {
     operands.iter().fold(DType::Bool, |d, t| d.promote(t.dtype())).to_float()
 }
 
+/// [`common_shape`] of operands that a user has brought together: says or refuses what
+/// [`BroadcastWarning`](super::BroadcastWarning) asks for. A gradient's operands are not such.
+#[track_caller]
+pub(super) fn wanted_shape(op: &'static str, operands: &[&Tensor]) -> Result<Shape> {
+    let mut shape = operands.first().map_or_else(Shape::scalar, |t| t.shape().clone());
+    for t in operands.iter().skip(1) {
+        if *t.shape() != shape {
+            let next = common_shape_of_two(op, &shape, t)?;
+            warning::check(op, &shape, t.dims())?;
+            shape = next;
+        }
+    }
+    Ok(shape)
+}
+
+fn common_shape_of_two(op: &'static str, shape: &Shape, t: &Tensor) -> Result<Shape> {
+    let next = broadcast_two(op, shape, t.dims())?;
+    checked_len(op, &next, DType::F64)?;
+    Ok(next)
+}
+
 pub(super) fn common_shape(op: &'static str, operands: &[&Tensor]) -> Result<Shape> {
     let mut shape = operands.first().map_or_else(Shape::scalar, |t| t.shape().clone());
     for t in operands.iter().skip(1) {
         if *t.shape() != shape {
-            shape = broadcast_two(op, &shape, t.dims())?;
-            checked_len(op, &shape, DType::F64)?;
+            shape = common_shape_of_two(op, &shape, t)?;
         }
     }
     Ok(shape)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::formulas::real;
+    use super::*;
+    use crate::kernels::{FloatOps, Formula, Real};
+    use crate::tensor;
+
+    real! {
+        Product(a, b) = a * b;
+    }
+
+    #[test]
+    fn a_wrong_number_of_operands_or_targets_is_refused() {
+        let (kernel, x, shape) = (FloatKernel(Product), tensor![1.0, 2.0], Shape::from([2]));
+        for operands in [&[][..], &[&x], &[&x, &x, &x]] {
+            let folded = fold_to("t", &kernel, operands, &shape, None);
+            assert!(matches!(folded, Err(Error::Parameter { .. })), "{}", operands.len());
+            assert!(matches!(run("t", &kernel, operands), Err(Error::Parameter { .. })));
+            let target = [Target { shape: &shape, prior: None }];
+            let jointly = fold_jointly("t", &kernel, operands, target.into_iter().collect());
+            assert!(matches!(jointly, Err(Error::Parameter { .. })));
+        }
+        let both = [&shape, &shape].map(|shape| Target { shape, prior: None });
+        let jointly = fold_jointly("t", &kernel, &[&x, &x], both.into_iter().collect());
+        assert!(matches!(jointly, Err(Error::Parameter { .. })));
+    }
+
+    #[test]
+    fn a_target_that_does_not_expand_names_its_axis() {
+        let (kernel, x) = (FloatKernel(Product), Tensor::ones([3, 4], DType::F32));
+        for (target, axis) in [(&[2, 4][..], 0), (&[3, 2], 1), (&[2, 3, 4], 0)] {
+            let target = Shape::from(target);
+            let folded = fold_to("t", &kernel, &[&x, &x], &target, None);
+            assert!(matches!(folded, Err(Error::Expand { dim, .. }) if dim == axis), "{folded:?}");
+            let joint = [Target { shape: &target, prior: None }];
+            let jointly = fold_jointly("t", &kernel, &[&x, &x], joint.into_iter().collect());
+            assert!(matches!(jointly, Err(Error::Expand { dim, .. }) if dim == axis));
+        }
+    }
 }

@@ -2,11 +2,9 @@
 
 use smallvec::SmallVec;
 
-use crate::buffer::Storage;
-use crate::create::{checked_len, checked_room};
+use crate::create::{checked_len, room, room_for};
 use crate::dtype::{BlockMut, DType, Element};
 use crate::error::{Error, Result};
-use crate::iter;
 use crate::kernels::{BatchAxis, Matrix, Multiply, Product};
 use crate::shape::{Dims, Shape, broadcast_two, expands_to};
 use crate::tensor::{Layout, Tensor};
@@ -140,14 +138,14 @@ pub fn matmul_to(
 }
 
 /// `x @ w^T + bias` over the last axis: `x` of shape `[.., in]`, `w` of shape `[out, in]` and a bias of shape `[out]`
-/// give `[.., out]`.
+/// give `[.., out]`. A weight of shape `[in]` and a bias of shape `[]` give `[..]`.
 ///
 /// The result starts as the bias, and the product is added to it where it is computed: no second pass. `w` is read as it
 /// lies.
 ///
 /// # Errors
-/// As [`Tensor::matmul`]; `Rank` unless `w` has two axes, `ShapeMismatch` if the bias is not of shape `[out]`,
-/// `DTypeMismatch` if its type is another.
+/// As [`Tensor::matmul`]; `Rank` unless `w` has one or two axes, `ShapeMismatch` if the bias is not of shape `[out]` or
+/// `[]`, `DTypeMismatch` if the type of the weight or the bias is not that of `x`.
 ///
 /// ```
 /// use foldback_tensor::{kernel, tensor};
@@ -157,10 +155,13 @@ pub fn matmul_to(
 /// ```
 #[track_caller]
 pub fn linear(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    if w.rank() != 2 {
-        return Err(Error::Rank { op, expected: "2", found: w.rank() });
-    }
-    let w = w.t()?;
+    // The weight decides, as a layer's parameters do.
+    x.expect_dtype(op, w.dtype())?;
+    let w = match w.rank() {
+        1 => return vector_linear(op, x, w, bias),
+        2 => w.t()?,
+        found => return Err(Error::Rank { op, expected: "1 or 2", found }),
+    };
     let meta = Meta::new(op, x, &w)?;
     let Some(bias) = bias else { return meta.run(&meta.shape, None) };
     bias.expect_dtype(op, x.dtype())?;
@@ -173,6 +174,20 @@ pub fn linear(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -
         return meta.run(&meta.shape, None)?.add(bias);
     }
     meta.run(&meta.shape, Some(rows_of(op, bias, &meta.shape)?))
+}
+
+/// [`linear`] of a weight with one axis: that of a matrix of one row, without the axis of its results.
+#[track_caller]
+fn vector_linear(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    if let Some(bias) = bias
+        && bias.rank() != 0
+    {
+        return Err(Error::ShapeMismatch { op, expected: Shape::scalar(), found: bias.shape().clone() });
+    }
+    let bias = bias.map(|b| b.unsqueeze(0)).transpose()?;
+    let columns = linear(op, x, &w.unsqueeze(0)?, bias.as_ref())?;
+    let kept: Dims<bool> = (0..columns.rank()).map(|i| i + 1 < columns.rank()).collect();
+    Ok(columns.keep_axes(&kept))
 }
 
 /// A tensor of this shape, whose rows are all `row`.
@@ -194,8 +209,7 @@ fn rows_of(op: &'static str, row: &Tensor, shape: &Shape) -> Result<Tensor> {
             }
         }
     }
-    let len = checked_room(op, shape, row.dtype())?;
-    let mut storage = Storage::stale(row.dtype(), len);
+    let mut storage = room(op, shape, row.dtype())?;
     match row.dtype() {
         DType::F32 => put::<f32>(typed_mut(storage.block_mut()), row),
         DType::F64 => put::<f64>(typed_mut(storage.block_mut()), row),
@@ -290,7 +304,12 @@ impl<'a> Meta<'a> {
         }
         let missing = shape.rank() - target.rank();
         let kept = |i: usize| i >= missing && !(target[i - missing] == 1 && self.batch[i] != 1);
-        let prior = prior.map(|p| if p.dtype() == dtype { p } else { iter::copy(&p, dtype) });
+        let own = |mut p: Tensor| {
+            p = p.cast(op, dtype)?;
+            p.make_writable(op)?;
+            Ok(p)
+        };
+        let prior = prior.map(own).transpose()?;
         match dtype {
             DType::F32 => self.typed::<f32>(target, &kept, prior),
             DType::F64 => self.typed::<f64>(target, &kept, prior),
@@ -322,8 +341,7 @@ impl<'a> Meta<'a> {
             return Ok(prior);
         }
         let len = kept.iter().map(|a| a.size).product::<usize>() * m * n;
-        checked_room(self.op, &Shape::from(len), T::DTYPE)?;
-        let mut storage = Storage::stale(T::DTYPE, len);
+        let mut storage = room_for(self.op, target, len, T::DTYPE)?;
         product.run(typed_mut(storage.block_mut()), false);
         let missing = self.shape.rank() - target.rank();
         let still = |i: usize| plan.still.get(i + missing).copied().unwrap_or(false);
@@ -338,8 +356,7 @@ impl Meta<'_> {
             product.run(typed_mut(prior.block_mut()), true);
             return Ok(prior);
         }
-        checked_room(self.op, &self.shape, T::DTYPE)?;
-        let mut storage = Storage::stale(T::DTYPE, self.m * self.n);
+        let mut storage = room(self.op, &self.shape, T::DTYPE)?;
         product.run(typed_mut(storage.block_mut()), false);
         Ok(Tensor::from_storage(storage, self.shape.clone()))
     }
@@ -503,6 +520,7 @@ fn batch_steps(t: &Tensor, rank: usize) -> Dims<isize> {
 mod tests {
     use super::*;
     use crate::ThreadPool;
+    use crate::tensor;
 
     /// Whole numbers of both signs, so that every order of additions gives the same sum.
     fn numbers(shape: &[usize], seed: i64, dtype: DType) -> Tensor {
@@ -778,6 +796,21 @@ mod tests {
         assert!(matches!(refused(&[4, 3], &[2, 3], &[1, 2]), Error::ShapeMismatch { .. }));
         let double = t(&[2]).to_dtype(DType::F64);
         assert!(matches!(linear("t", &x, &w, Some(&double)), Err(Error::DTypeMismatch { .. })));
+        let input = linear("t", &x.to_dtype(DType::F64), &w, None);
+        let (expected, found) = (DType::F32, DType::F64);
+        assert_eq!(input.unwrap_err(), Error::DTypeMismatch { op: "t", expected, found });
+    }
+
+    #[test]
+    fn a_linear_map_of_one_output_without_an_axis() {
+        let (x, w) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![10.0, 1.0]);
+        assert_eq!(linear("t", &x, &w, None).unwrap(), tensor![12.0, 34.0]);
+        assert_eq!(linear("t", &x, &w, Some(&Tensor::scalar(0.5f32))).unwrap(), tensor![12.5, 34.5]);
+        let row = linear("t", &tensor![1.0, 2.0], &w, Some(&Tensor::scalar(0.5f32))).unwrap();
+        assert_eq!(row, Tensor::scalar(12.5f32));
+        assert_eq!(linear("t", &Tensor::zeros([0, 5, 2], DType::F32), &w, None).unwrap().dims(), [0, 5]);
+        assert!(matches!(linear("t", &x, &w, Some(&tensor![0.5])), Err(Error::ShapeMismatch { .. })));
+        assert!(matches!(linear("t", &x, &Tensor::scalar(1.0f32), None), Err(Error::Rank { .. })));
     }
 
     #[test]

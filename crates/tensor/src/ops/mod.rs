@@ -13,7 +13,7 @@ mod pointwise;
 mod reduce;
 mod rows;
 mod softmax;
-mod warning;
+pub(crate) mod warning;
 
 pub use arg::Arg;
 pub use operators::Number;

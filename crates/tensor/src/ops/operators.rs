@@ -6,6 +6,7 @@ use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Not, Sub, Su
 
 use super::pointwise::reversed;
 use crate::dtype::Scalar;
+use crate::error::or_panic;
 use crate::tensor::Tensor;
 
 /// A Rust number on the right of an operator. On the left, where a type has to be fixed, `f64` and `i32` work.
@@ -25,13 +26,13 @@ macro_rules! operator {
         impl $assign<&Tensor> for Tensor {
             #[track_caller]
             fn $f_assign(&mut self, other: &Tensor) {
-                self.$f_(other).map(|_| ()).unwrap_or_else(|e| panic!("{e}"))
+                or_panic(self.$f_(other));
             }
         }
         impl $assign<Tensor> for Tensor {
             #[track_caller]
             fn $f_assign(&mut self, other: Tensor) {
-                self.$f_(&other).map(|_| ()).unwrap_or_else(|e| panic!("{e}"))
+                or_panic(self.$f_(&other));
             }
         }
     };
@@ -41,7 +42,7 @@ macro_rules! operator {
             #[track_caller]
             fn $f(self, other: $r) -> Tensor {
                 let ($a, $b) = (self, other);
-                $body.unwrap_or_else(|e| panic!("{e}"))
+                or_panic($body)
             }
         }
     };
@@ -51,20 +52,20 @@ macro_rules! operator {
             type Output = Tensor;
             #[track_caller]
             fn $f(self, other: N) -> Tensor {
-                Tensor::$f(&self, other.into()).unwrap_or_else(|e| panic!("{e}"))
+                or_panic(Tensor::$f(&self, other.into()))
             }
         }
         impl<N: Number> $trait<N> for &Tensor {
             type Output = Tensor;
             #[track_caller]
             fn $f(self, other: N) -> Tensor {
-                Tensor::$f(self, other.into()).unwrap_or_else(|e| panic!("{e}"))
+                or_panic(Tensor::$f(self, other.into()))
             }
         }
         impl<N: Number> $assign<N> for Tensor {
             #[track_caller]
             fn $f_assign(&mut self, other: N) {
-                self.$f_(other.into()).map(|_| ()).unwrap_or_else(|e| panic!("{e}"))
+                or_panic(self.$f_(other.into()));
             }
         }
         $(
@@ -82,7 +83,7 @@ impl Neg for &Tensor {
     type Output = Tensor;
     #[track_caller]
     fn neg(self) -> Tensor {
-        Tensor::neg(self).unwrap_or_else(|e| panic!("{e}"))
+        or_panic(Tensor::neg(self))
     }
 }
 
@@ -90,7 +91,7 @@ impl Neg for Tensor {
     type Output = Tensor;
     #[track_caller]
     fn neg(self) -> Tensor {
-        Tensor::neg(&self).unwrap_or_else(|e| panic!("{e}"))
+        or_panic(Tensor::neg(&self))
     }
 }
 

@@ -2,15 +2,17 @@
 
 use super::formulas as f;
 use super::kernel::fold_kernel;
+use crate::create::room;
 use crate::dtype::{Block, BlockMut, DType, Element};
 use crate::error::{Error, Result};
 use crate::iter::{self, Operand, Reduce};
 use crate::kernels::{BlockKernel, FloatKernel};
-use crate::shape::{Axes, Dims, Shape, expands_to};
+use crate::shape::{Axes, Dims, Shape, expect_expansion};
 use crate::tensor::Tensor;
 
 /// Which axes a reduction keeps, and the shape its result takes.
 pub(crate) struct Kept {
+    op: &'static str,
     pub(crate) flags: Dims<bool>,
     shape: Shape,
     /// elements folded into each result
@@ -32,7 +34,7 @@ impl Kept {
                 (true, false) => {}
             }
         }
-        Ok(Kept { flags: reduced.iter().map(|r| !r).collect(), shape, count })
+        Ok(Kept { op, flags: reduced.iter().map(|r| !r).collect(), shape, count })
     }
 
     /// Refuses an empty reduction where the operation has no identity.
@@ -48,8 +50,9 @@ impl Kept {
         operands: &[Operand<'_>],
         shape: &Shape,
         dtype: DType,
-    ) -> Tensor {
-        iter::fold(reduce, kernel, operands, shape, &self.flags, dtype).unsqueeze_to(&self.shape)
+    ) -> Result<Tensor> {
+        let fold = iter::Fold { op: self.op, reduce, dtype };
+        Ok(iter::fold(fold, kernel, operands, shape, &self.flags, None)?.unsqueeze_to(&self.shape))
     }
 }
 
@@ -89,12 +92,21 @@ impl BlockKernel for IndexWhere {
     }
 }
 
+/// The numbers from 0 in a shape.
+fn counted(op: &'static str, shape: Shape) -> Result<Tensor> {
+    let mut storage = room(op, &shape, DType::I64)?;
+    if let BlockMut::I64(out) = storage.block_mut() {
+        (0i64..).zip(out).for_each(|(i, o)| *o = i);
+    }
+    Ok(Tensor::from_storage(storage, shape))
+}
+
 fn expect_float(op: &'static str, t: &Tensor) -> Result<()> {
     if t.dtype().is_float() { Ok(()) } else { Err(Error::DTypeUnsupported { op, dtype: t.dtype() }) }
 }
 
 impl Tensor {
-    /// The sum over `axes` (`1`, `[0, -1]`, `..` for all); integers and `bool` add up in `i64`.
+    /// The sum over `axes` (`1`, `[0, -1]`, `..` or an empty list for all); integers and `bool` add up in `i64`.
     ///
     /// The error of a long sum does not grow with its length: partial sums are kept in wider accumulators. The result
     /// has the same bits for any number of threads. The sum of nothing is 0.
@@ -111,7 +123,7 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     pub fn sum(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        self.accumulate("sum", Reduce::Sum, &axes.into(), keepdim)
+        self.accumulate("sum", Reduce::Sum, &axes.into().reduced(), keepdim)
     }
 
     /// The product over `axes`; integers and `bool` multiply in `i64`. The product of nothing is 1.
@@ -125,13 +137,13 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     pub fn prod(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        self.accumulate("prod", Reduce::Prod, &axes.into(), keepdim)
+        self.accumulate("prod", Reduce::Prod, &axes.into().reduced(), keepdim)
     }
 
     fn accumulate(&self, op: &'static str, reduce: Reduce, axes: &Axes, keepdim: bool) -> Result<Tensor> {
         let kept = Kept::new(op, self, axes, keepdim)?;
         let dtype = self.dtype().to_accumulator();
-        Ok(kept.fold(reduce, None, &[Operand::new(self, dtype)], self.shape(), dtype))
+        kept.fold(reduce, None, &[Operand::new(self, dtype)], self.shape(), dtype)
     }
 
     /// The mean over `axes`. The mean of nothing is NaN.
@@ -146,7 +158,7 @@ impl Tensor {
     /// ```
     pub fn mean(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
         expect_float("mean", self)?;
-        let axes = axes.into();
+        let axes = axes.into().reduced();
         let count = Kept::new("mean", self, &axes, keepdim)?.count;
         let sum = self.accumulate("mean", Reduce::Sum, &axes, keepdim)?;
         // Not in place: the sum may be compressed.
@@ -179,13 +191,13 @@ impl Tensor {
     /// ```
     pub fn var_with(&self, axes: impl Into<Axes>, correction: f64, keepdim: bool) -> Result<Tensor> {
         expect_float("var", self)?;
-        let axes = axes.into();
+        let axes = axes.into().reduced();
         let kept = Kept::new("var", self, &axes, keepdim)?;
         let mean = self.mean(&axes, true)?;
         let dtype = self.dtype();
         let operands = [Operand::new(self, dtype), Operand::new(&mean, dtype)];
         let sum =
-            kept.fold(Reduce::Sum, Some(&FloatKernel(f::SquaredDifference)), &operands, self.shape(), dtype);
+            kept.fold(Reduce::Sum, Some(&FloatKernel(f::SquaredDifference)), &operands, self.shape(), dtype)?;
         sum.div((kept.count as f64 - correction).max(0.0))
     }
 
@@ -229,7 +241,7 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     pub fn amax(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        self.extreme("amax", Reduce::Max, &axes.into(), keepdim)
+        self.extreme("amax", Reduce::Max, &axes.into().reduced(), keepdim)
     }
 
     /// The smallest element over `axes`; NaN if there is one.
@@ -243,14 +255,14 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     pub fn amin(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        self.extreme("amin", Reduce::Min, &axes.into(), keepdim)
+        self.extreme("amin", Reduce::Min, &axes.into().reduced(), keepdim)
     }
 
     fn extreme(&self, op: &'static str, reduce: Reduce, axes: &Axes, keepdim: bool) -> Result<Tensor> {
         let kept = Kept::new(op, self, axes, keepdim)?;
         kept.expect_elements(op, self)?;
         let dtype = self.dtype().to_accumulator();
-        Ok(kept.fold(reduce, None, &[Operand::new(self, dtype)], self.shape(), dtype).to_dtype(self.dtype()))
+        kept.fold(reduce, None, &[Operand::new(self, dtype)], self.shape(), dtype)?.cast(op, self.dtype())
     }
 
     /// The index of the largest element along one axis, or in row-major order of all (`..`); the first among equals.
@@ -298,8 +310,9 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     pub fn max_with_indices(&self, axis: isize, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        let (values, indices) = self.arg_extreme("max", Reduce::Max, &axis.into(), keepdim)?;
-        Ok((values.to_dtype(self.dtype()), indices))
+        const OP: &str = "max";
+        let (values, indices) = self.arg_extreme(OP, Reduce::Max, &axis.into(), keepdim)?;
+        Ok((values.cast(OP, self.dtype())?, indices))
     }
 
     /// The smallest elements along an axis, and their indices: PyTorch's `min(dim)`.
@@ -314,8 +327,9 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     pub fn min_with_indices(&self, axis: isize, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        let (values, indices) = self.arg_extreme("min", Reduce::Min, &axis.into(), keepdim)?;
-        Ok((values.to_dtype(self.dtype()), indices))
+        const OP: &str = "min";
+        let (values, indices) = self.arg_extreme(OP, Reduce::Min, &axis.into(), keepdim)?;
+        Ok((values.cast(OP, self.dtype())?, indices))
     }
 
     /// The extreme values and their first indices; two folds, the second over the indices where the value is met.
@@ -337,28 +351,30 @@ impl Tensor {
         }
         if matches!(axes, Axes::All) && self.rank() != 1 {
             let kept = Kept::new(op, self, axes, keepdim)?;
-            let (v, i) = self.reshape([-1])?.arg_extreme(op, reduce, &Axes::from(0), false)?;
+            let (v, i) =
+                self.reshaped(op, [self.numel()].into())?.arg_extreme(op, reduce, &Axes::from(0), false)?;
             return Ok((v.unsqueeze_to(&kept.shape), i.unsqueeze_to(&kept.shape)));
         }
         let dtype = self.dtype().to_accumulator();
         let kept = Kept::new(op, self, axes, keepdim)?;
         kept.expect_elements(op, self)?;
         let with_axis = Kept::new(op, self, axes, true)?;
-        let values = with_axis.fold(reduce, None, &[Operand::new(self, dtype)], self.shape(), dtype);
+        let values = with_axis.fold(reduce, None, &[Operand::new(self, dtype)], self.shape(), dtype)?;
         let axis = flags.iter().position(|&r| r);
         let mut index_shape = Shape(Dims::from_elem(1, self.rank()));
         if let Some(axis) = axis {
             index_shape[axis] = self.dims()[axis];
         }
-        let index = Tensor::arange(0, index_shape.numel() as i64, 1, DType::I64).reshape(&index_shape)?;
+        let index = counted(op, index_shape)?;
         let operands =
             [Operand::new(self, dtype), Operand::new(&values, dtype), Operand::new(&index, DType::I64)];
-        let indices = kept.fold(Reduce::Min, Some(&IndexWhere), &operands, self.shape(), DType::I64);
+        let indices = kept.fold(Reduce::Min, Some(&IndexWhere), &operands, self.shape(), DType::I64)?;
         let kept_axes: Dims<bool> = with_axis.shape.iter().zip(&flags).map(|(_, &r)| keepdim || !r).collect();
         Ok((values.keep_axes(&kept_axes), indices))
     }
 
-    /// Whether any element over `axes` is true (not zero): `bool`. False for nothing.
+    /// Whether any element over `axes` is true (not zero): `bool`. False for nothing. An empty list of axes reduces
+    /// nothing, as in PyTorch.
     ///
     /// # Errors
     /// `AxisOutOfRange` or `DuplicateAxis`.
@@ -372,7 +388,8 @@ impl Tensor {
         self.truth("any", Reduce::Sum, &axes.into(), keepdim)
     }
 
-    /// Whether all elements over `axes` are true (not zero): `bool`. True for nothing.
+    /// Whether all elements over `axes` are true (not zero): `bool`. True for nothing. An empty list of axes reduces
+    /// nothing, as in PyTorch.
     ///
     /// # Errors
     /// `AxisOutOfRange` or `DuplicateAxis`.
@@ -389,8 +406,8 @@ impl Tensor {
     fn truth(&self, op: &'static str, reduce: Reduce, axes: &Axes, keepdim: bool) -> Result<Tensor> {
         let kept = Kept::new(op, self, axes, keepdim)?;
         let count =
-            kept.fold(reduce, Some(&Truth), &[Operand::new(self, DType::Bool)], self.shape(), DType::I64);
-        Ok(count.to_dtype(DType::Bool))
+            kept.fold(reduce, Some(&Truth), &[Operand::new(self, DType::Bool)], self.shape(), DType::I64)?;
+        count.cast(op, DType::Bool)
     }
 
     /// Sums down to `shape`, from which this tensor could have been broadcast: leading axes and axes of size 1.
@@ -415,13 +432,7 @@ impl Tensor {
         if *self.shape() == target && (self.dtype() != DType::Bool || !target.is_empty()) {
             return Ok(self.clone());
         }
-        if !expands_to(&target, self.shape()) {
-            let rank = self.rank().max(target.rank());
-            let at = |s: &[usize], d: usize| (d + s.len()).checked_sub(rank).map_or(1, |i| s[i]);
-            let clash = |d: &usize| at(&target, *d) != at(self.dims(), *d) && at(&target, *d) != 1;
-            let dim = (0..rank).rev().find(clash).unwrap_or(0);
-            return Err(Error::Expand { op: "sum_to", from: target, to: self.shape().clone(), dim });
-        }
+        expect_expansion("sum_to", &target, self.shape())?;
         let dtype = self.dtype().to_accumulator();
         fold_kernel("sum_to", None, &[self], self.shape().clone(), &target, dtype, None)
     }

@@ -3,7 +3,7 @@
 //! A row of up to [`GRAIN`] elements stays in the cache while it is read a second and a third time. Longer rows, other
 //! axes and other layouts go through folds and maps.
 
-use crate::buffer::Storage;
+use crate::create::room;
 use crate::dtype::{BlockMut, DType, Element};
 use crate::error::{Error, Result};
 use crate::iter::{self, Operand, Reduce};
@@ -42,14 +42,19 @@ fn rows_at_once(n: usize) -> usize {
 }
 
 /// A tensor like `t`, written in pieces of whole rows of `n`: `f(first row, rows, elements)`.
-fn written<T: Element>(t: &Tensor, n: usize, f: impl Fn(usize, usize, &mut [T]) + Sync) -> Tensor {
+fn written<T: Element>(
+    op: &'static str,
+    t: &Tensor,
+    n: usize,
+    f: impl Fn(usize, usize, &mut [T]) + Sync,
+) -> Result<Tensor> {
     let total = t.numel();
-    let mut storage = Storage::stale(T::DTYPE, total);
+    let mut storage = room(op, t.shape(), T::DTYPE)?;
     let out: &mut [T] = typed_mut(storage.block_mut());
     split_work(total, rows_at_once(n) * n, out, &|o: &mut [T], at| o.split_at_mut(at), &|start, len, out| {
         f(start / n, len / n, out);
     });
-    Tensor::from_storage(storage, t.shape().clone())
+    Ok(Tensor::from_storage(storage, t.shape().clone()))
 }
 
 fn typed_mut<T: Element>(block: BlockMut<'_>) -> &mut [T] {
@@ -61,10 +66,10 @@ fn typed<T: Element>(t: &Tensor) -> &[T] {
 }
 
 /// Softmax along an axis of rows; none if the tensor does not consist of rows.
-pub(super) fn forward(kind: Kind, x: &Tensor, axis: usize) -> Option<Tensor> {
-    fn run<T: RowFloat>(kind: Kind, x: &Tensor, n: usize) -> Tensor {
+pub(super) fn forward(op: &'static str, kind: Kind, x: &Tensor, axis: usize) -> Option<Result<Tensor>> {
+    fn run<T: RowFloat>(op: &'static str, kind: Kind, x: &Tensor, n: usize) -> Result<Tensor> {
         let own: &[T] = typed(x);
-        written(x, n, |first, count, out| {
+        written(op, x, n, |first, count, out| {
             let x = &own[first * n..][..count * n];
             match kind {
                 Kind::Softmax => rows::softmax(x, n, out),
@@ -74,8 +79,8 @@ pub(super) fn forward(kind: Kind, x: &Tensor, axis: usize) -> Option<Tensor> {
     }
     let n = row_length(x, axis)?;
     match x.dtype() {
-        DType::F32 => Some(run::<f32>(kind, x, n)),
-        DType::F64 => Some(run::<f64>(kind, x, n)),
+        DType::F32 => Some(run::<f32>(op, kind, x, n)),
+        DType::F64 => Some(run::<f64>(op, kind, x, n)),
         DType::Bool | DType::I64 => None,
     }
 }
@@ -116,24 +121,31 @@ fn backward(op: &'static str, kind: Kind, g: &Tensor, y: &Tensor, axis: isize) -
     let (dtype, axis) = (expect_float(op, y)?, y.shape().axis(op, axis)?);
     expect_shape(op, y.dims(), g)?;
     match (row_length(y, axis), dtype) {
-        (Some(n), DType::F32) => backward_rows::<f32>(kind, g, y, axis, n),
-        (Some(n), DType::F64) => backward_rows::<f64>(kind, g, y, axis, n),
+        (Some(n), DType::F32) => backward_rows::<f32>(op, kind, g, y, axis, n),
+        (Some(n), DType::F64) => backward_rows::<f64>(op, kind, g, y, axis, n),
         _ => backward_any(op, kind, g, y, axis),
     }
 }
 
-fn backward_rows<T: RowFloat>(kind: Kind, g: &Tensor, y: &Tensor, axis: usize, n: usize) -> Result<Tensor> {
+fn backward_rows<T: RowFloat>(
+    op: &'static str,
+    kind: Kind,
+    g: &Tensor,
+    y: &Tensor,
+    axis: usize,
+    n: usize,
+) -> Result<Tensor> {
     let one = g.strides().get(axis) == Some(&0);
     let g = if one { g.narrow(axis as isize, 0, 1)? } else { g.clone() };
-    let g = g.to_dtype(T::DTYPE).contiguous();
+    let g = g.cast(op, T::DTYPE)?.laid_out(op)?;
     let (g, own): (_, &[T]) = (if one { Rows::One(typed(&g)) } else { Rows::Full(typed(&g)) }, typed(y));
-    Ok(written(y, n, |first, count, out| {
+    written(op, y, n, |first, count, out| {
         let (g, y) = (g.part(first, count, n), &own[first * n..][..count * n]);
         match kind {
             Kind::Softmax => rows::softmax_backward(g, y, n, out),
             Kind::LogSoftmax => rows::log_softmax_backward(g, y, n, out),
         }
-    }))
+    })
 }
 
 /// Any axis and layout: a fold, then one pass.
@@ -147,15 +159,19 @@ fn backward_any(op: &'static str, kind: Kind, g: &Tensor, y: &Tensor, axis: usiz
     let map = |sum: &Tensor| {
         let operands = [g, y, Operand::new(sum, dtype)];
         match kind {
-            Kind::Softmax => iter::map(&FloatKernel(SoftmaxGradient), &operands, shape.clone(), dtype),
-            Kind::LogSoftmax => iter::map(&FloatKernel(LogSoftmaxGradient), &operands, shape.clone(), dtype),
+            Kind::Softmax => iter::map(op, &FloatKernel(SoftmaxGradient), &operands, shape.clone(), dtype),
+            Kind::LogSoftmax => {
+                iter::map(op, &FloatKernel(LogSoftmaxGradient), &operands, shape.clone(), dtype)
+            }
         }
     };
-    Ok(map(&match kind {
-        Kind::Softmax => kept.fold(Reduce::Sum, Some(&FloatKernel(Product)), &[g, y], shape, dtype),
-        Kind::LogSoftmax => kept.fold(Reduce::Sum, None, &[g], shape, dtype),
-    }))
+    map(&match kind {
+        Kind::Softmax => kept.fold(Reduce::Sum, Some(&FloatKernel(Product)), &[g, y], shape, dtype)?,
+        Kind::LogSoftmax => kept.fold(Reduce::Sum, None, &[g], shape, dtype)?,
+    })
 }
+
+const OP: &str = "cross_entropy";
 
 /// The results of [`cross_entropy`] for some rows.
 type Cells<'a, T> = (&'a mut [T], &'a mut [[T; 2]]);
@@ -182,28 +198,29 @@ fn split_cells<'a, T>((losses, pairs): Cells<'a, T>, at: usize) -> (Cells<'a, T>
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
 pub fn cross_entropy(scores: &Tensor, classes: &Tensor) -> Result<(Tensor, Tensor)> {
-    fn run<T: RowFloat>(x: &Tensor, classes: &Tensor, n: usize) -> (Tensor, Tensor) {
+    fn run<T: RowFloat>(x: &Tensor, classes: &Tensor, n: usize) -> Result<(Tensor, Tensor)> {
         let count = classes.numel();
-        let (mut losses, mut norms) = (Storage::stale(T::DTYPE, count), Storage::stale(T::DTYPE, 2 * count));
-        let (out, (pairs, _)) =
+        let pairs = [count, 2].into();
+        let (mut losses, mut norms) = (room(OP, classes.shape(), T::DTYPE)?, room(OP, &pairs, T::DTYPE)?);
+        let (out, (cells, _)) =
             (typed_mut::<T>(losses.block_mut()), typed_mut::<T>(norms.block_mut()).as_chunks_mut::<2>());
         let (x, own): (&[T], &[i64]) = (typed(x), typed(classes));
-        split_work(count, rows_at_once(n), (out, pairs), &split_cells, &|first, count, (losses, pairs)| {
+        split_work(count, rows_at_once(n), (out, cells), &split_cells, &|first, count, (losses, pairs)| {
             rows::cross_entropy(&x[first * n..][..count * n], &own[first..][..count], n, losses, pairs);
         });
         let shape = classes.shape().clone();
-        (Tensor::from_storage(losses, shape), Tensor::from_storage(norms, [count, 2].into()))
+        Ok((Tensor::from_storage(losses, shape), Tensor::from_storage(norms, pairs)))
     }
     let n = expect_classes(scores, classes)?;
     if classes.numel() == 0 {
         let dtype = scores.dtype();
         return Ok((Tensor::zeros(classes.shape(), dtype), Tensor::zeros([0, 2], dtype)));
     }
-    let (x, classes) = (scores.contiguous(), classes.contiguous());
-    Ok(match x.dtype() {
+    let (x, classes) = (scores.laid_out(OP)?, classes.laid_out(OP)?);
+    match x.dtype() {
         DType::F64 => run::<f64>(&x, &classes, n),
         _ => run::<f32>(&x, &classes, n),
-    })
+    }
 }
 
 /// The gradient of [`cross_entropy`] for the scores, given that of the losses: `g (softmax(scores) - 1)` at each row's
@@ -217,12 +234,19 @@ pub fn cross_entropy_backward(
     classes: &Tensor,
     norms: &Tensor,
 ) -> Result<Tensor> {
-    fn run<T: RowFloat>(g: &Tensor, x: &Tensor, classes: &Tensor, norms: &Tensor, n: usize) -> Tensor {
-        let [g, norms] = [g, norms].map(|t| t.to_dtype(T::DTYPE).contiguous());
+    fn run<T: RowFloat>(
+        g: &Tensor,
+        x: &Tensor,
+        classes: &Tensor,
+        norms: &Tensor,
+        n: usize,
+    ) -> Result<Tensor> {
+        let own = |t: &Tensor| t.cast(OP, T::DTYPE)?.laid_out(OP);
+        let (g, norms) = (own(g)?, own(norms)?);
         let (g, own, (pairs, _)): (&[T], &[T], _) =
             (typed(&g), typed(x), typed::<T>(&norms).as_chunks::<2>());
         let classes: &[i64] = typed(classes);
-        written(x, n, |first, count, out| {
+        written(OP, x, n, |first, count, out| {
             let part = first..first + count;
             let x = &own[first * n..][..count * n];
             let (g, classes, pairs) = (&g[part.clone()], &classes[part.clone()], &pairs[part]);
@@ -230,28 +254,27 @@ pub fn cross_entropy_backward(
         })
     }
     let n = expect_classes(scores, classes)?;
-    expect_shape("cross_entropy", classes.dims(), g)?;
-    expect_shape("cross_entropy", &[classes.numel(), 2], norms)?;
+    expect_shape(OP, classes.dims(), g)?;
+    expect_shape(OP, &[classes.numel(), 2], norms)?;
     if scores.numel() == 0 {
         return Ok(Tensor::zeros(scores.shape(), scores.dtype()));
     }
-    let (x, classes) = (scores.contiguous(), classes.contiguous());
-    Ok(match x.dtype() {
+    let (x, classes) = (scores.laid_out(OP)?, classes.laid_out(OP)?);
+    match x.dtype() {
         DType::F64 => run::<f64>(g, &x, &classes, norms, n),
         _ => run::<f32>(g, &x, &classes, norms, n),
-    })
+    }
 }
 
 /// Refuses what [`cross_entropy`] refuses; the number of classes.
 fn expect_classes(scores: &Tensor, classes: &Tensor) -> Result<usize> {
-    const OP: &str = "cross_entropy";
     expect_float(OP, scores)?;
     classes.expect_dtype(OP, DType::I64)?;
     let Some((&n, outer)) = scores.dims().split_last() else {
         return Err(Error::Rank { op: OP, expected: "at least 1", found: 0 });
     };
     expect_shape(OP, outer, classes)?;
-    let list = classes.contiguous();
+    let list = classes.laid_out(OP)?;
     let outside = typed::<i64>(&list).iter().find(|&&c| c < 0 || c as u64 >= n as u64);
     match outside {
         Some(&index) => Err(Error::IndexOutOfRange { op: OP, index, axis: outer.len(), size: n }),

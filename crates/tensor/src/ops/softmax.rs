@@ -41,7 +41,7 @@ impl Tensor {
     pub fn softmax(&self, axis: isize) -> Result<Tensor> {
         self.normalised("softmax", Kind::Softmax, axis, |x, m, s, dtype| {
             let operands = [x, Operand::new(m, dtype), Operand::new(s, dtype)];
-            iter::map(&FloatKernel(Share), &operands, self.shape().clone(), dtype)
+            iter::map("softmax", &FloatKernel(Share), &operands, self.shape().clone(), dtype)
         })
     }
 
@@ -59,9 +59,15 @@ impl Tensor {
     #[track_caller]
     pub fn log_softmax(&self, axis: isize) -> Result<Tensor> {
         self.normalised("log_softmax", Kind::LogSoftmax, axis, |x, m, s, dtype| {
-            let l = iter::map(&FloatKernel(Ln), &[Operand::new(s, dtype)], s.shape().clone(), dtype);
+            let l = iter::map(
+                "log_softmax",
+                &FloatKernel(Ln),
+                &[Operand::new(s, dtype)],
+                s.shape().clone(),
+                dtype,
+            )?;
             let operands = [x, Operand::new(m, dtype), Operand::new(&l, dtype)];
-            iter::map(&FloatKernel(LogShare), &operands, self.shape().clone(), dtype)
+            iter::map("log_softmax", &FloatKernel(LogShare), &operands, self.shape().clone(), dtype)
         })
     }
 
@@ -71,7 +77,7 @@ impl Tensor {
         op: &'static str,
         kind: Kind,
         axis: isize,
-        finish: impl FnOnce(Operand<'_>, &Tensor, &Tensor, DType) -> Tensor,
+        finish: impl FnOnce(Operand<'_>, &Tensor, &Tensor, DType) -> Result<Tensor>,
     ) -> Result<Tensor> {
         let dtype = self.dtype();
         if !dtype.is_float() {
@@ -81,16 +87,16 @@ impl Tensor {
         if self.numel() == 0 {
             return Ok(Tensor::zeros(self.shape(), dtype));
         }
-        if let Some(y) = rows::forward(kind, self, axis) {
-            return Ok(y);
+        if let Some(y) = rows::forward(op, kind, self, axis) {
+            return y;
         }
         let axes = Axes::from(axis);
         let kept = Kept::new(op, self, &axes, true)?;
         let x = Operand::new(self, dtype);
-        let m = kept.fold(Reduce::Max, None, &[x], self.shape(), dtype);
+        let m = kept.fold(Reduce::Max, None, &[x], self.shape(), dtype)?;
         let shifted = [x, Operand::new(&m, dtype)];
-        let s = kept.fold(Reduce::Sum, Some(&FloatKernel(Shifted)), &shifted, self.shape(), dtype);
-        Ok(finish(x, &m, &s, dtype))
+        let s = kept.fold(Reduce::Sum, Some(&FloatKernel(Shifted)), &shifted, self.shape(), dtype)?;
+        finish(x, &m, &s, dtype)
     }
 
     /// `ln(sum(exp(x)))` over `axes`, shifted by the largest element so that it neither overflows nor loses small terms.
@@ -110,19 +116,24 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn logsumexp(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        let (op, axes, dtype) = ("logsumexp", axes.into(), self.dtype().to_float());
+        let (op, axes, dtype) = ("logsumexp", axes.into().reduced(), self.dtype().to_float());
         let kept = Kept::new(op, self, &axes, true)?;
         let x = Operand::new(self, dtype);
         let y = if self.numel() == 0 {
-            let sum = kept.fold(Reduce::Sum, None, &[x], self.shape(), dtype);
-            Tensor::full(sum.shape(), f64::NEG_INFINITY, dtype)
+            let sum = kept.fold(Reduce::Sum, None, &[x], self.shape(), dtype)?;
+            Tensor::try_full(sum.shape(), f64::NEG_INFINITY, dtype)?
         } else {
-            let m = kept.fold(Reduce::Max, None, &[x], self.shape(), dtype);
-            let m =
-                iter::map(&FloatKernel(FiniteOrZero), &[Operand::new(&m, dtype)], m.shape().clone(), dtype);
+            let m = kept.fold(Reduce::Max, None, &[x], self.shape(), dtype)?;
+            let m = iter::map(
+                op,
+                &FloatKernel(FiniteOrZero),
+                &[Operand::new(&m, dtype)],
+                m.shape().clone(),
+                dtype,
+            )?;
             let m = Operand::new(&m, dtype);
-            let s = kept.fold(Reduce::Sum, Some(&FloatKernel(Shifted)), &[x, m], self.shape(), dtype);
-            iter::map(&FloatKernel(Unshifted), &[Operand::new(&s, dtype), m], s.shape().clone(), dtype)
+            let s = kept.fold(Reduce::Sum, Some(&FloatKernel(Shifted)), &[x, m], self.shape(), dtype)?;
+            iter::map(op, &FloatKernel(Unshifted), &[Operand::new(&s, dtype), m], s.shape().clone(), dtype)?
         };
         Ok(if keepdim { y } else { y.keep_axes(&kept.flags) })
     }

@@ -15,14 +15,14 @@ pub enum BroadcastWarning {
     Off = 0,
     /// A warning through the `log` facade with both shapes and the source line.
     Warn = 1,
-    /// The operation returns [`Error::BroadcastRefused`].
+    /// The operation returns [`Error::BroadcastRefused`], which names the source line.
     Refuse = 2,
 }
 
 static PROCESS: AtomicU8 = AtomicU8::new(0);
 
 thread_local! {
-    static SCOPE: Cell<Option<BroadcastWarning>> = const { Cell::new(None) };
+    pub(crate) static SCOPE: Cell<Option<BroadcastWarning>> = const { Cell::new(None) };
 }
 
 /// Sets the behaviour for the whole process, wherever no scoped guard says otherwise.
@@ -79,7 +79,7 @@ pub(crate) fn check(op: &'static str, a: &[usize], b: &[usize]) -> Result<()> {
     }
     let (a, b) = (Shape::from(a), Shape::from(b));
     if level == BroadcastWarning::Refuse {
-        return Err(Error::BroadcastRefused { op, a, b });
+        return Err(Error::BroadcastRefused { op, a, b, location: Location::caller() });
     }
     log::warn!(
         "{op}: {a} and {b} do not have the same shape, but are broadcastable, and have the same number of elements ({})",

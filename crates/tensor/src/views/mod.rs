@@ -11,8 +11,8 @@ pub use reshape::NewShape;
 pub use slices::{Position, Slice, SliceItem, Slices};
 
 use crate::create::checked_len;
-use crate::error::{Error, Result};
-use crate::shape::{Dims, Shape, broadcast_two, expands_to};
+use crate::error::Result;
+use crate::shape::{Dims, Shape, broadcast_two, expect_expansion};
 use crate::tensor::{Layout, Tensor};
 
 impl Tensor {
@@ -78,9 +78,7 @@ impl Tensor {
         if *from == to {
             return Ok(self.clone());
         }
-        if !expands_to(from, &to) {
-            return Err(expand_error(op, from, &to));
-        }
+        expect_expansion(op, from, &to)?;
         checked_len(op, &to, self.dtype())?;
         let missing = to.rank() - from.rank();
         let strides = (0..to.rank())
@@ -90,19 +88,6 @@ impl Tensor {
         view.layout.expanded = true;
         Ok(view)
     }
-}
-
-/// Names the last axis, counted in the longer shape, on which the two disagree.
-fn expand_error(op: &'static str, from: &Shape, to: &Shape) -> Error {
-    let rank = from.rank().max(to.rank());
-    let size = |s: &Shape, d: usize| (d + s.rank()).checked_sub(rank).map(|i| s[i]);
-    let differs = |d: &usize| match (size(from, *d), size(to, *d)) {
-        (Some(f), Some(t)) => f != t && f != 1,
-        (Some(_), None) => true,
-        _ => false,
-    };
-    let dim = (0..rank).rev().find(differs).unwrap_or(0);
-    Error::Expand { op, from: from.clone(), to: to.clone(), dim }
 }
 
 /// Every tensor expanded to the shape that all of them broadcast to.
@@ -130,6 +115,7 @@ pub fn broadcast_tensors(tensors: &[&Tensor]) -> Result<Vec<Tensor>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Error;
     use crate::{DType, tensor};
 
     #[test]

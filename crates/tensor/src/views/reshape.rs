@@ -94,7 +94,8 @@ impl Tensor {
     /// A view where the strides allow it, else a copy.
     ///
     /// # Errors
-    /// `ElementCount` if the shape does not hold exactly the elements there are, or -1 is not determined.
+    /// `ElementCount` if the shape does not hold exactly the elements there are, or -1 is not determined; `TooLarge` if no
+    /// memory can hold a copy that is needed.
     ///
     /// ```
     /// use foldback_tensor::tensor;
@@ -107,7 +108,7 @@ impl Tensor {
     #[track_caller]
     pub fn reshape(&self, shape: impl Into<NewShape>) -> Result<Tensor> {
         let shape = self.resolved("reshape", &shape.into())?;
-        Ok(self.reshaped(shape))
+        self.reshaped("reshape", shape)
     }
 
     /// The elements under another shape, never copied; one size may be -1.
@@ -141,7 +142,7 @@ impl Tensor {
     /// A view where the strides allow it, else a copy. `flatten(0, -1)` is the whole tensor as a vector.
     ///
     /// # Errors
-    /// `AxisOutOfRange`; `Parameter` if `start` comes after `end`.
+    /// `AxisOutOfRange`; `Parameter` if `start` comes after `end`; `TooLarge` if no memory can hold a copy that is needed.
     ///
     /// ```
     /// use foldback_tensor::{DType, Tensor};
@@ -154,7 +155,7 @@ impl Tensor {
     pub fn flatten(&self, start: isize, end: isize) -> Result<Tensor> {
         let (first, last) = (self.shape().axis("flatten", start)?, self.shape().axis("flatten", end)?);
         if self.rank() == 0 {
-            return Ok(self.reshaped(Shape::from(1)));
+            return self.reshaped("flatten", Shape::from(1));
         }
         if first > last {
             let value = format!("{start}");
@@ -168,7 +169,7 @@ impl Tensor {
         let mut dims: Dims<usize> = Dims::from_slice(&self.dims()[..first]);
         dims.push(Shape::from(&self.dims()[first..=last]).numel());
         dims.extend(self.dims()[last + 1..].iter().copied());
-        Ok(self.reshaped(Shape(dims)))
+        self.reshaped("flatten", Shape(dims))
     }
 
     /// The target shape, refused where it does not fit.
@@ -179,15 +180,12 @@ impl Tensor {
     }
 
     /// `reshape` to a shape that is known to hold as many elements.
-    pub(crate) fn reshaped(&self, shape: Shape) -> Tensor {
-        match view_strides(self.dims(), self.strides(), &shape) {
-            Some(strides) => self.relayout(shape, strides, self.layout.offset as isize),
-            None => {
-                let strides = shape.row_major();
-                let copy = self.contiguous();
-                copy.relayout(shape, strides, copy.layout.offset as isize)
-            }
-        }
+    pub(crate) fn reshaped(&self, op: &'static str, shape: Shape) -> Result<Tensor> {
+        let Some(strides) = view_strides(self.dims(), self.strides(), &shape) else {
+            let (copy, strides) = (self.laid_out(op)?, shape.row_major());
+            return Ok(copy.relayout(shape, strides, copy.layout.offset as isize));
+        };
+        Ok(self.relayout(shape, strides, self.layout.offset as isize))
     }
 }
 

@@ -3,8 +3,7 @@
 use ndarray::{ArrayViewMutD, Axis, IxDyn, Slice as AxisSlice};
 
 use super::slices::{Part, Slices};
-use crate::buffer::Storage;
-use crate::create::{checked_room, fill};
+use crate::create::fill;
 use crate::dtype::{Element, Scalar, with_block};
 use crate::error::Result;
 use crate::shape::Shape;
@@ -31,11 +30,11 @@ impl Tensor {
         const OP: &str = "slice_assign";
         let parts = slices.into().resolve(OP, self.shape())?;
         let shape = Shape(parts.iter().filter(|p| !p.dropped).map(|p| p.len).collect());
-        let value = value.expanded(OP, shape)?.to_dtype(self.dtype());
-        checked_room(OP, self.shape(), self.dtype())?;
+        let value = value.expanded(OP, shape)?.cast(OP, self.dtype())?;
         if value.numel() == 0 {
             return Ok(());
         }
+        self.make_writable(OP)?;
         let dims = self.shape().clone();
         with_block!(BlockMut, self.block_mut(), s => assign(s, &dims, &parts, &value));
         Ok(())
@@ -44,7 +43,7 @@ impl Tensor {
     /// Overwrites every element with one value, cast to this dtype.
     ///
     /// # Panics
-    /// If this tensor is an expanded view too large to store.
+    /// If this tensor is an expanded view too large to store; [`Tensor::copy_`] of a number returns an error instead.
     ///
     /// ```
     /// use foldback_tensor::tensor;
@@ -55,7 +54,7 @@ impl Tensor {
     #[track_caller]
     pub fn fill_(&mut self, value: impl Into<Scalar>) -> &mut Tensor {
         let value = value.into();
-        if self.is_owned() {
+        if self.is_writable_in_place() {
             fill(self.block_mut(), value);
         } else {
             // No use copying what is overwritten.
@@ -67,7 +66,8 @@ impl Tensor {
     /// Overwrites the elements with another tensor's, which expand to this shape and are cast to this dtype.
     ///
     /// # Errors
-    /// `Expand` if the other shape does not expand to this one; nothing is written then.
+    /// `Expand` if the other shape does not expand to this one, `TooLarge` if this is an expanded view that no memory can
+    /// hold; nothing is written then.
     ///
     /// ```
     /// use foldback_tensor::tensor;
@@ -79,20 +79,12 @@ impl Tensor {
     #[track_caller]
     pub fn copy_(&mut self, source: &Tensor) -> Result<&mut Tensor> {
         let source = source.expanded("copy_", self.shape().clone())?;
-        let n = checked_room("copy_", self.shape(), self.dtype())?;
-        if self.is_owned() {
+        if self.is_writable_in_place() {
             crate::iter::copy_into(&source, self.block_mut());
         } else {
-            let mut storage = Storage::stale(self.dtype(), n);
-            crate::iter::copy_into(&source, storage.block_mut());
-            *self = Tensor::from_storage(storage, self.shape().clone());
+            *self = crate::iter::copy("copy_", &source, self.dtype())?;
         }
         Ok(self)
-    }
-
-    /// Whether the elements can be overwritten where they are.
-    fn is_owned(&mut self) -> bool {
-        self.is_contiguous() && self.storage.is_unique()
     }
 }
 

@@ -99,8 +99,7 @@ fn with_mean(a: &Args, mut outputs: Vec<Var>) -> Outcome {
 
 /// `any` and `all`, for which an empty list of axes means none.
 fn truth(a: &Args, f: impl Fn(&Tensor, Axes, bool) -> foldback_tensor::Result<Tensor>) -> Outcome {
-    let axes = a.ints("dim")?.map_or(Axes::from(..), Axes::from);
-    plain(f(&a.tensor("input")?, axes, a.flag("keepdim", false)?))
+    plain(f(&a.tensor("input")?, a.axes("dim")?, a.flag("keepdim", false)?))
 }
 
 /// `max` and `min`: of all elements, along an axis with the indices, or of two tensors.

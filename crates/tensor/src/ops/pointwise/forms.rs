@@ -7,6 +7,7 @@ use super::plan::{
     AND, Plan, common_shape, expect_castable, expect_no_overlap, plan_add, plan_float_only, plan_num,
     plan_real, run, run_in_place, unsupported,
 };
+use crate::create::room;
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
 use crate::iter::{self, Operand};
@@ -200,7 +201,7 @@ impl Tensor {
             args[1].operand(&cells[0], dtype),
             args[2].operand(&cells[1], dtype),
         ];
-        Ok(iter::map(&WhereKernel, &operands, shape, dtype))
+        iter::map("where", &WhereKernel, &operands, shape, dtype)
     }
 }
 
@@ -250,14 +251,34 @@ fn run_out(op: &'static str, plan: &Plan, args: &[Arg<'_>; 2], out: &mut Tensor)
     }
     expect_no_overlap(op, out)?;
     if plan.out != out.dtype() {
-        *out = run(op, plan, args)?.to_dtype(out.dtype());
+        *out = run(op, plan, args)?.cast(op, out.dtype())?;
         return Ok(());
     }
     if !out.is_writable_in_place() {
-        *out = Tensor::zeros(shape.clone(), out.dtype());
+        *out = Tensor::from_storage(room(op, &shape, out.dtype())?, shape.clone());
     }
     let cells = args.each_ref().map(Arg::cell);
     let operands: [Operand<'_>; 2] = std::array::from_fn(|i| args[i].operand(&cells[i], plan.compute));
     iter::map_out(&*plan.kernel, &operands, &shape, out.block_mut());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tensor;
+
+    #[test]
+    fn a_scale_of_integers_is_exact() {
+        let (big, one, zero) = (9_007_199_254_740_993i64, tensor![1; i64], tensor![0; i64]);
+        assert_eq!(zero.add_scaled(&one, big).unwrap(), tensor![big; i64]);
+        assert_eq!(zero.sub_scaled(&one, big).unwrap(), tensor![-big; i64]);
+        assert_eq!(zero.sub_scaled(&one, i64::MIN).unwrap(), tensor![i64::MIN; i64]);
+        assert_eq!(one.add_scaled(&one, -1).unwrap(), zero);
+        assert_eq!(*zero.clone().add_scaled_(&one, big).unwrap(), tensor![big; i64]);
+        assert_eq!(*zero.clone().sub_scaled_(&one, big).unwrap(), tensor![-big; i64]);
+        let mut out = zero.clone();
+        zero.sub_out(&one, big, &mut out).unwrap();
+        assert_eq!(out, tensor![-big; i64]);
+        assert_eq!(tensor![5; i64].add_scaled(&tensor![true; bool], 3).unwrap(), tensor![8; i64]);
+    }
 }

@@ -6,12 +6,12 @@ use super::super::arg::{Arg, Meta, result_type};
 use super::super::formulas as f;
 use super::super::warning;
 use crate::buffer::Storage;
-use crate::create::checked_room;
+use crate::create::checked_len;
 use crate::dtype::{Block, DType, Scalar};
 use crate::error::{Error, Result};
 use crate::iter::{self, Operand};
 use crate::kernels::{BlockKernel, FloatKernel, IntPowKernel, LogicKernel, NumKernel, UnaryLogicKernel};
-use crate::shape::{Shape, broadcast_two, expands_to};
+use crate::shape::{Shape, broadcast_two, expands_to, expect_expansion};
 use crate::tensor::Tensor;
 use crate::threads::GRAIN;
 
@@ -45,7 +45,7 @@ pub(in crate::ops) fn run<const N: usize>(
     let shape = common_shape(op, args, plan.out)?;
     let cells = args.each_ref().map(Arg::cell);
     let operands: [Operand<'_>; N] = std::array::from_fn(|i| args[i].operand(&cells[i], plan.compute));
-    Ok(iter::map(&*plan.kernel, &operands, shape, plan.out))
+    iter::map(op, &*plan.kernel, &operands, shape, plan.out)
 }
 
 /// The short way for small tensors of one shape and of the type that is computed in: the blocks go to the kernel as they
@@ -66,7 +66,7 @@ fn run_alike<const N: usize>(plan: &Plan, args: &[Arg<'_>; N]) -> Option<Tensor>
         }
         *block = t.storage.block().range(t.layout.offset, n);
     }
-    let mut storage = Storage::stale(plan.out, n);
+    let mut storage = Storage::scratch(plan.out, n);
     plan.kernel.run(&blocks, &mut [storage.block_mut()]);
     Some(Tensor::from_storage(storage, first.layout.shape.clone()))
 }
@@ -88,6 +88,7 @@ pub(in crate::ops) fn run_in_place<const N: usize>(
     let cells = others.each_ref().map(Arg::cell);
     let operands: [Operand<'_>; N] = std::array::from_fn(|i| others[i].operand(&cells[i], plan.compute));
     if plan.compute == out.dtype() && plan.out == out.dtype() {
+        out.make_writable(op)?;
         iter::map_in_place(&*plan.kernel, out, &operands);
         return Ok(());
     }
@@ -95,7 +96,7 @@ pub(in crate::ops) fn run_in_place<const N: usize>(
     let own = out.clone();
     let mut all: SmallVec<[Operand<'_>; 4]> = SmallVec::from_slice(&[Operand::new(&own, plan.compute)]);
     all.extend(operands);
-    *out = iter::map(&*plan.kernel, &all, own.shape().clone(), plan.out).to_dtype(own.dtype());
+    *out = iter::map(op, &*plan.kernel, &all, own.shape().clone(), plan.out)?.cast(op, own.dtype())?;
     Ok(())
 }
 
@@ -107,7 +108,7 @@ pub(in crate::ops) fn common_shape(op: &'static str, args: &[Arg<'_>], out: DTyp
         if !a.shape().is_empty() && a.shape() != &shape[..] {
             let next = broadcast_two(op, &shape, a.shape())?;
             warning::check(op, &shape, a.shape())?;
-            checked_room(op, &next, out)?;
+            checked_len(op, &next, out)?;
             shape = next;
         }
     }
@@ -137,12 +138,8 @@ pub(crate) fn expect_expands(op: &'static str, from: &[usize], to: &[usize]) -> 
     {
         return Err(broadcast_two(op, to, from).expect_err("a pair of sizes differs and neither is 1"));
     }
-    let rank = from.len().max(to.len());
-    let size = |s: &[usize], d: usize| if d < rank - s.len() { 1 } else { s[d - (rank - s.len())] };
-    let differs = |d: &usize| size(from, *d) != 1 && size(from, *d) != size(to, *d);
-    let dim = (0..rank).rev().find(differs).unwrap_or(0);
     // The destination is what would have to expand.
-    Err(Error::Expand { op, from: from.into(), to: to.into(), dim })
+    expect_expansion(op, &from.into(), &to.into())
 }
 
 pub(super) fn unsupported<T>(op: &'static str, dtype: DType) -> Result<T> {
@@ -175,6 +172,14 @@ pub(super) fn plan_add(op: &'static str, args: &[Meta], alpha: Scalar, sign: f64
     }
     let dtype = result_type(args);
     check_alpha(op, alpha, dtype)?;
+    if dtype == DType::I64 {
+        let scale = if sign < 0.0 { alpha.to_i64().wrapping_neg() } else { alpha.to_i64() };
+        return match scale {
+            1 => Plan::same(NumKernel(f::Add), dtype),
+            -1 => Plan::same(NumKernel(f::Sub), dtype),
+            _ => Plan::same(f::AddMultiple(scale), dtype),
+        };
+    }
     let scale = sign * alpha.to_f64();
     match dtype {
         DType::Bool => Plan::same(if alpha.to_bool() { OR } else { FIRST }, dtype),

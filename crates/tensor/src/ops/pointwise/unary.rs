@@ -7,22 +7,25 @@ use super::plan::{
 };
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::error::or_panic;
 use crate::kernels::{FloatKernel, NumKernel};
 use crate::tensor::Tensor;
 
-/// Defines the new and the in-place form of a function of one tensor. `-> Tensor` where it cannot fail.
+/// Defines the new and the in-place form of a function of one tensor. `-> Tensor` where it fails only for want of memory,
+/// which takes a view with overlapping strides: it panics then.
 macro_rules! unary {
     (@new [Result] $name:ident $plan:expr, $x:expr) => {
         run(stringify!($name), &$plan?, &[Arg::Tensor($x)])
     };
     (@new [Tensor] $name:ident $plan:expr, $x:expr) => {
-        $plan.and_then(|plan| run(stringify!($name), &plan, &[Arg::Tensor($x)])).expect("one operand of any type")
+        or_panic($plan.and_then(|plan| run(stringify!($name), &plan, &[Arg::Tensor($x)])))
     };
     (@type Result) => { Result<Tensor> };
     (@type Tensor) => { Tensor };
     ($($(#[$doc:meta])* $name:ident, $name_:ident -> $ret:ident = |$a:ident| $plan:expr;)*) => {
         impl Tensor {$(
             $(#[$doc])*
+            #[track_caller]
             pub fn $name(&self) -> unary!(@type $ret) {
                 let $a = Arg::Tensor(self).meta();
                 unary!(@new [$ret] $name $plan, self)
@@ -32,7 +35,8 @@ macro_rules! unary {
             ///
             /// # Errors
             /// `DTypeUnsupported` where the function has no meaning, `ResultCast` if the result is of a higher
-            /// category than this tensor. Nothing is changed then.
+            /// category than this tensor, `TooLarge` if this is a compressed result that no memory can hold. Nothing is
+            /// changed then.
             pub fn $name_(&mut self) -> Result<&mut Tensor> {
                 let $a = Arg::Tensor(self).meta();
                 let plan = $plan?;

@@ -1,0 +1,108 @@
+//! How a graph is taken apart: without recursion, and whatever a user's `Drop` does.
+
+use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use smallvec::SmallVec;
+
+use crate::hooks::Hook;
+use crate::node::{DROPPED, Function, Kind, Node};
+use crate::var::{Var, VarKind};
+
+/// Parts of dropped nodes that may own further nodes. They are only there to be dropped.
+pub(crate) enum Rest {
+    Node(#[expect(dead_code)] Arc<Node>),
+    Function(#[expect(dead_code)] Function),
+    Hook(#[expect(dead_code)] Hook),
+    Gradient(#[expect(dead_code)] Var),
+}
+
+/// What is yet to be dropped. Mostly one thing: the next node of a chain.
+type List = SmallVec<[Rest; 4]>;
+
+thread_local! {
+    /// Note [Drop order]
+    /// Dropping a node would drop its edges' nodes inside it, and so on, one stack frame per node. Instead every drop
+    /// puts what it owns on this list, and the outermost one works the list off.
+    ///
+    /// The list is empty and owns no memory when nobody works on it. So it needs no destructor, and is there until the
+    /// very end of the thread: for the graphs, too, that other thread-locals own.
+    static REST: RefCell<ManuallyDrop<List>> = const { RefCell::new(ManuallyDrop::new(List::new_const())) };
+    static DRAINING: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        DROPPED.fetch_add(1, Ordering::Relaxed);
+        // What somebody else holds too is only counted down.
+        self.next_edges.retain(|e| e.as_ref().is_some_and(|e| Arc::strong_count(&e.node) == 1));
+        if !self.next_edges.is_empty() || self.owns_more() {
+            REST.with_borrow_mut(|list| self.give_up(list));
+            drain();
+        }
+    }
+}
+
+impl Node {
+    /// Whether it owns anything besides edges that may own nodes.
+    fn owns_more(&mut self) -> bool {
+        self.hooks.get().is_some()
+            || match &mut self.kind {
+                Kind::Rule(..) => false,
+                Kind::Function(..) => true,
+                Kind::AccumulateGrad(leaf) => has_history(leaf.grad.get_mut()),
+            }
+    }
+
+    /// Moves whatever may own nodes to the list. Nothing is dropped here that is not the node's own.
+    fn give_up(&mut self, list: &mut List) {
+        list.extend(self.next_edges.drain(..).flatten().map(|edge| Rest::Node(edge.node)));
+        match std::mem::replace(&mut self.kind, Kind::Rule(&crate::table::NOTHING, [0.0; 2])) {
+            Kind::Rule(..) => {}
+            Kind::Function(_, function) => list.push(Rest::Function(function)),
+            Kind::AccumulateGrad(leaf) => {
+                let grad = leaf.grad.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+                list.extend(grad.map(Rest::Gradient));
+            }
+        }
+        if let Some(hooks) = self.hooks.take() {
+            hooks.give_up(list);
+        }
+    }
+}
+
+fn has_history(grad: Result<&mut Option<Var>, std::sync::PoisonError<&mut Option<Var>>>) -> bool {
+    let grad = grad.unwrap_or_else(std::sync::PoisonError::into_inner);
+    grad.as_ref().is_some_and(|g| !matches!(g.kind, VarKind::Constant(_)))
+}
+
+/// Works the list off, unless somebody further out on this stack does so already.
+///
+/// A panic in a user's `Drop` does not keep the rest from being dropped. It goes on when the list is empty: the first
+/// one, if there are several, and none while the thread is unwinding anyway, which a second panic would turn into an
+/// abort.
+fn drain() {
+    if DRAINING.replace(true) {
+        return;
+    }
+    let mut panicked = None;
+    while let Some(rest) = REST.with_borrow_mut(|list| list.pop()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(rest))) {
+            match panicked {
+                None => panicked = Some(panic),
+                // It may be of a type whose own `Drop` panics.
+                Some(_) => std::mem::forget(panic),
+            }
+        }
+    }
+    REST.with_borrow_mut(|list| **list = List::new());
+    DRAINING.set(false);
+    match panicked {
+        Some(panic) if !std::thread::panicking() => resume_unwind(panic),
+        // Told by the panic hook already.
+        panic => std::mem::forget(panic),
+    }
+}

@@ -1,0 +1,110 @@
+//! Infinite gradients: 0 times one is NaN, so whether a rule selects or multiplies shows. What PyTorch 2.15 selects is
+//! selected here, at first and second order; `max()` and `min()` multiplied, and so did the product of several zeros.
+
+use foldback_graph::{Grad, RequiresGrad, Result, Var};
+use foldback_tensor::{Tensor, tensor};
+
+const INF: f64 = f64::INFINITY;
+const NAN: f64 = f64::NAN;
+
+type Operation = fn(&Var) -> Result<Var>;
+
+fn same(found: &Tensor, want: &[f64]) -> bool {
+    let found = found.to_vec::<f64>().unwrap();
+    found.len() == want.len() && found.iter().zip(want).all(|(a, b)| a == b || (a.is_nan() && b.is_nan()))
+}
+
+/// The gradient for an infinite seed, and what an infinite gradient of the gradient makes of a seed of 1.
+fn check(name: &str, f: Operation, x: &[f64], first: &[f64], seed: &[f64]) {
+    let x = Tensor::from_slice(x, [x.len()]).unwrap().requires_grad();
+    let y = f(&x).unwrap();
+    let infinite = |like: &Var| Var::from(Tensor::full(like.shape(), INF, like.dtype()));
+    for create in [true, false] {
+        let ones = Tensor::ones(y.shape(), y.dtype()).requires_grad();
+        if create {
+            let g =
+                Grad::new(&[&y], &[&x]).seeds(&[&ones]).create_graph(true).run().unwrap().remove(0).unwrap();
+            let second = if g.requires_grad() {
+                Grad::new(&[&g], &[&ones]).seeds(&[&infinite(&g)]).run().unwrap().remove(0).unwrap()
+            } else {
+                Var::from(Tensor::zeros(y.shape(), y.dtype()))
+            };
+            assert!(same(&second.value(), seed), "{name}, second order: {second} instead of {seed:?}");
+        }
+        let g = Grad::new(&[&y], &[&x]).seeds(&[&infinite(&y)]).create_graph(create).run();
+        let g = g.unwrap().remove(0).unwrap();
+        assert!(same(&g.value(), first), "{name}: {g} instead of {first:?}");
+    }
+}
+
+#[test]
+fn elements_that_did_not_win_get_zero() {
+    check("max", |x| x.max(), &[1.0, 3.0, 3.0, 2.0], &[0.0, INF, INF, 0.0], &[INF]);
+    check("min", |x| x.min(), &[1.0, 1.0, 3.0, 2.0], &[INF, INF, 0.0, 0.0], &[INF]);
+    check("max of NaN", |x| x.max(), &[1.0, NAN, 3.0, NAN], &[0.0, INF, 0.0, INF], &[INF]);
+    check(
+        "along an axis",
+        |x| Ok(x.max_with_indices(0, false)?.0),
+        &[1.0, 3.0, 3.0],
+        &[0.0, INF, 0.0],
+        &[INF],
+    );
+    let x = tensor![0.0, 4.0, 9.0; f64].requires_grad();
+    x.min().unwrap().sqrt().backward().unwrap();
+    assert_eq!(x.grad(), Some(tensor![INF, 0.0, 0.0; f64]));
+}
+
+#[test]
+fn amax_multiplies_as_pytorch_does() {
+    check("amax", |x| x.amax(0, false), &[1.0, 3.0, 2.0], &[NAN, INF, NAN], &[NAN]);
+    check("amin", |x| x.amin(0, false), &[1.0, 3.0, 2.0], &[INF, NAN, NAN], &[NAN]);
+}
+
+#[test]
+fn pointwise_operations_select() {
+    let zero = &[-1.0, 0.0, 0.5];
+    let both = |name, f, want: &[f64; 3]| check(name, f, zero, want, want);
+    both("relu", |x| x.relu(), &[0.0, 0.0, INF]);
+    both("clamp_min", |x| x.clamp_min(0.0), &[0.0, 0.0, INF]);
+    both("clamp_max", |x| x.clamp_max(0.0), &[INF, 0.0, 0.0]);
+    both("clamp_min, a tensor", |x| x.clamp_min(&Tensor::scalar(0.0)), &[0.0, INF, INF]);
+    both("maximum", |x| x.maximum(0.0), &[0.0, INF, INF]);
+    both("minimum", |x| x.minimum(0.0), &[INF, INF, 0.0]);
+    both("sign", |x| Ok(x.sign()), &[0.0; 3]);
+    both("a power of 0", |x| x.pow(0.0), &[0.0; 3]);
+    both("rounded quotients", |x| x.div_floor(2.0), &[0.0; 3]);
+    both("where", |x| x.gt(0.0)?.where_cond(x, 0.0), &[0.0, 0.0, INF]);
+    both("abs", |x| x.abs(), &[-INF, NAN, INF]);
+    let powers: Operation = |x| x.pow(&tensor![0.0, 0.0, 1.0; f64]);
+    check("powers", powers, zero, &[0.0, 0.0, INF], &[0.0, NAN, INF]);
+    let five = &[-1.0, 0.0, 0.5, 1.0, 2.0];
+    let clamp: Operation = |x| x.clamp(0.0, 1.0);
+    check("clamp", clamp, five, &[0.0, 0.0, INF, 0.0, 0.0], &[0.0, 0.0, INF, 0.0, 0.0]);
+    let clamp: Operation = |x| x.clamp(&Tensor::scalar(0.0), &Tensor::scalar(1.0));
+    check("clamp by tensors", clamp, five, &[0.0, INF, INF, INF, 0.0], &[0.0, INF, INF, INF, 0.0]);
+}
+
+#[test]
+fn elements_that_were_not_picked_get_zero() {
+    let x = &[1.0, 2.0];
+    check("gather", |x| x.gather(0, &tensor![1; i64]), x, &[0.0, INF], &[INF]);
+    check("index_select", |x| x.index_select(0, &tensor![1; i64]), x, &[0.0, INF], &[INF]);
+    check("slice", |x| x.slice(0..1), x, &[INF, 0.0], &[INF]);
+    check("select", |x| x.select(0, 1), x, &[0.0, INF], &[INF]);
+}
+
+#[test]
+fn products() {
+    check("no zero", |x| x.prod(.., false), &[2.0, 3.0, 4.0], &[INF; 3], &[INF]);
+    check("one zero", |x| x.prod(.., false), &[0.0, 3.0, 4.0], &[INF, NAN, NAN], &[NAN]);
+    check("zeros along an axis", |x| x.prod(0, false), &[0.0, 3.0, 0.0], &[NAN; 3], &[NAN]);
+}
+
+/// Of all elements, with two zeros among them: PyTorch's gradient is zero whatever comes in, unless it is recorded.
+#[test]
+fn a_product_of_several_zeros() {
+    let x = tensor![0.0, 3.0, 0.0; f64].requires_grad();
+    let y = x.prod(.., false).unwrap();
+    y.backward_with(&Tensor::scalar(INF)).unwrap();
+    assert_eq!(x.grad(), Some(tensor![0.0, 0.0, 0.0; f64]));
+}

@@ -1,0 +1,178 @@
+//! Operators, `requires_grad` and constructors panicked at a line of the library, from inside a closure, and refused
+//! broadcasting named no line at all.
+
+use std::cell::Cell;
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::sync::Once;
+
+use foldback::graph::{RequiresGrad, fuse};
+use foldback::nn::{Dropout, Linear};
+use foldback::prelude::*;
+use foldback::tensor::{BroadcastWarning, Error, broadcast_warning};
+
+thread_local! {
+    /// Where this thread last panicked, while it expects to.
+    static PLACE: Cell<Option<(bool, u32)>> = const { Cell::new(None) };
+    static EXPECTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The line of this file that `f` panics at.
+#[track_caller]
+fn panics(f: impl FnOnce()) -> u32 {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let others = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| match info.location() {
+            Some(at) if EXPECTED.get() => PLACE.set(Some((at.file() == file!(), at.line()))),
+            _ => others(info),
+        }));
+    });
+    EXPECTED.set(true);
+    let panicked = catch_unwind(AssertUnwindSafe(f)).is_err();
+    EXPECTED.set(false);
+    assert!(panicked, "it does not panic");
+    let (here, line) = PLACE.take().expect("the hook has seen the panic");
+    assert!(here, "it panics in another file");
+    line
+}
+
+/// `f` panics at the line that this is called from.
+#[track_caller]
+fn panics_here<T>(f: impl FnOnce() -> T) {
+    assert_eq!(panics(|| drop(f())), Location::caller().line());
+}
+
+/// The operation is refused, with the line that this is called from.
+#[track_caller]
+fn refused_here<T, E: Display>(result: Result<T, E>) {
+    let message = result.err().expect("it is refused").to_string();
+    let place = format!("(at {}:{}:", file!(), Location::caller().line());
+    assert!(message.ends_with(')') && message.contains(&place), "{message}");
+}
+
+/// Two operands that do not broadcast.
+fn pair() -> (Tensor, Tensor) {
+    (tensor![1.0, 2.0], tensor![1.0, 2.0, 3.0])
+}
+
+macro_rules! pairings {
+    ($($test:ident: $op:tt, $assign:tt;)*) => {$(
+        #[test]
+        fn $test() {
+            let (a, b) = pair();
+            let (v, w) = (a.clone().requires_grad(), b.clone().requires_grad());
+            let here = line!();
+            // One macro, one line.
+            for line in [
+                panics(|| drop(a.clone() $op b.clone())), panics(|| drop(a.clone() $op &b)), panics(|| drop(&a $op b.clone())), panics(|| drop(&a $op &b)),
+                panics(|| drop(v.clone() $op w.clone())), panics(|| drop(v.clone() $op &w)), panics(|| drop(&v $op w.clone())), panics(|| drop(&v $op &w)),
+                panics(|| drop(v.clone() $op b.clone())), panics(|| drop(v.clone() $op &b)), panics(|| drop(&v $op b.clone())), panics(|| drop(&v $op &b)),
+                panics(|| drop(a.clone() $op w.clone())), panics(|| drop(a.clone() $op &w)), panics(|| drop(&a $op w.clone())), panics(|| drop(&a $op &w)),
+                panics(|| { let mut c = a.clone(); c $assign b.clone() }), panics(|| { let mut c = a.clone(); c $assign &b }),
+                panics(|| { let mut c = Var::from(&a); c $assign w.clone() }), panics(|| { let mut c = Var::from(&a); c $assign &w }),
+                panics(|| { let mut c = Var::from(&a); c $assign b.clone() }), panics(|| { let mut c = Var::from(&a); c $assign &b }),
+                // A fraction cannot be written into integers.
+                panics(|| { let mut c = tensor![1; i64]; c $assign 0.5 }), panics(|| { let mut c = tensor![1; i64]; c $assign 0.5f32 }),
+                panics(|| { let mut c = Var::from(tensor![1; i64]); c $assign 0.5 }), panics(|| { let mut c = Var::from(tensor![1; i64]); c $assign 0.5f32 }),
+                // A leaf that requires a gradient is not to be written to.
+                panics(|| { let mut c = v.clone(); c $assign &a }), panics(|| { let mut c = v.clone(); c $assign 1 }), panics(|| { let mut c = v.clone(); c $assign 1i64 }),
+            ] {
+                assert_eq!(line, here, "the line of the invocation");
+            }
+        }
+    )*};
+}
+pairings! {
+    sums_panic_at_the_callers_line: +, +=;
+    differences_panic_at_the_callers_line: -, -=;
+    products_panic_at_the_callers_line: *, *=;
+    quotients_panic_at_the_callers_line: /, /=;
+}
+
+#[test]
+fn truth_values_have_no_difference_and_no_negative() {
+    let t = tensor![true; bool];
+    let v = Var::from(&t);
+    panics_here(|| t.clone() - 1.0);
+    panics_here(|| &t - 1);
+    panics_here(|| 1.0 - t.clone());
+    panics_here(|| 1 - &t);
+    panics_here(|| v.clone() - 1.0f32);
+    panics_here(|| &v - 1i64);
+    panics_here(|| 1.0 - v.clone());
+    panics_here(|| 1 - &v);
+    panics_here(|| -t.clone());
+    panics_here(|| -&t);
+    panics_here(|| -v.clone());
+    panics_here(|| -&v);
+}
+
+#[test]
+fn constructors_panic_at_the_callers_line() {
+    let huge = 1usize << 62;
+    panics_here(|| tensor![1; i64].requires_grad());
+    panics_here(|| Tensor::zeros([huge], DType::F64));
+    panics_here(|| Tensor::ones([huge], DType::F64));
+    panics_here(|| Tensor::full([huge], 1.0, DType::F64));
+    panics_here(|| Tensor::eye(huge, DType::F64));
+    panics_here(|| Tensor::eye_rect(huge, 2, DType::F64));
+    panics_here(|| Tensor::arange(0.0, 1.0, 0.0, DType::F64));
+    panics_here(|| Tensor::linspace(0.0, 1.0, huge, DType::F64));
+    panics_here(|| Tensor::rand([huge], DType::F64));
+    panics_here(|| Tensor::randn([huge], DType::F64));
+    panics_here(|| Dropout::new(2.0));
+    panics_here(|| Linear::new(huge, 2));
+}
+
+#[test]
+fn refused_broadcasting_names_the_line() {
+    let (a, b) = (tensor![[1.0], [2.0]], tensor![3.0, 4.0]);
+    let (v, w) = (a.clone().requires_grad(), b.clone().requires_grad());
+    let t = a.gt(1.5).unwrap();
+    let u = Var::from(&t);
+    let mut square = Tensor::ones([2, 2], DType::F32);
+    let row = tensor![[1.0, 2.0, 3.0, 4.0]];
+    let _guard = broadcast_warning(BroadcastWarning::Refuse);
+    refused_here(a.add(&b));
+    refused_here(a.mul(&b));
+    refused_here(a.div_floor(&b));
+    refused_here(a.pow(&b));
+    refused_here(a.maximum(&b));
+    refused_here(a.lt(&b));
+    refused_here(a.add_scaled(&b, 2.0));
+    refused_here(a.clamp(&b, 1.0));
+    refused_here(t.where_cond(&b, 1.0));
+    refused_here(v.add(&w));
+    refused_here(v.sub(&b));
+    refused_here(v.mul(&w));
+    refused_here(v.div(&w));
+    refused_here(v.pow(&w));
+    refused_here(v.maximum(&b));
+    refused_here(v.lt(&b));
+    refused_here(v.add_scaled(&w, 2.0));
+    refused_here(v.clamp(&b, 1.0));
+    refused_here(v.clamp_min(&b));
+    refused_here(u.where_cond(&w, 1.0));
+    refused_here(v.detach().add_(&b));
+    refused_here(fuse!(|x, y| x * y).call([&v, &w]));
+    refused_here(fuse!(|x, y| x * y).call([&a, &b]));
+    refused_here(fuse!(|x, y| x * y).sum([&v, &w], .., false));
+    refused_here(fuse!(|x, y| x * y).mean([&v, &w], 0, true));
+    // Into a square, neither is a mistake; a number is none either.
+    square.add_(&b).unwrap();
+    assert!(fuse!(|x, y| x * y).call((&v, 2.0)).is_ok());
+    assert!(fuse!(|x, y| x * y).call((&square, &b)).is_ok());
+    assert!(matches!(row.add(&row.t().unwrap()), Err(Error::BroadcastRefused { .. })));
+}
+
+#[test]
+fn gradients_are_not_refused() {
+    let (x, y) = (tensor![[1.0, 2.0]].requires_grad(), tensor![3.0, 4.0].requires_grad());
+    let (products, fused) = (x.mul(&y).unwrap(), fuse!(|x, y| x * y).call([&x, &y]).unwrap());
+    let _guard = broadcast_warning(BroadcastWarning::Refuse);
+    products.sum(.., false).unwrap().backward().unwrap();
+    fused.sum(.., false).unwrap().backward().unwrap();
+    assert_eq!(x.grad(), Some(tensor![[6.0, 8.0]]));
+    assert_eq!(y.grad(), Some(tensor![2.0, 4.0]));
+}

@@ -1,0 +1,213 @@
+//! Functions that return a `Result` ended the process where a result was larger than memory.
+//!
+//! The operands take a few megabytes and stand for 4 TiB: results that move along both axes have to be stored.
+
+use foldback_graph::{Backward, Error as GraphError, Grad, RequiresGrad, Var, fuse, value_and_grad};
+use foldback_tensor::kernel::{self, FloatKernel, FloatOps, Formula, Real, Target};
+use foldback_tensor::{DType, Error, Result, Shape, Tensor, tensor};
+
+const N: usize = 1 << 20;
+
+/// `[N, N]`, overlapping itself: whatever is computed from it element by element is as large.
+fn window() -> Tensor {
+    Tensor::from_strided(vec![1.0f32; 2 * N], [N, N], &[1, 1], 0).unwrap()
+}
+
+fn column() -> Tensor {
+    Tensor::ones([N, 1], DType::F32)
+}
+
+fn row() -> Tensor {
+    Tensor::ones([1, N], DType::F32)
+}
+
+/// The row seen N times.
+fn wide() -> Tensor {
+    row().expand([N, N]).unwrap()
+}
+
+/// The same as a result of its own, which is stored once.
+fn compressed() -> Tensor {
+    let own = &wide() * 2.0;
+    assert!(!own.overlaps_itself() && own.strides() == [0, 1]);
+    own
+}
+
+fn indices(shape: &[usize]) -> Tensor {
+    Tensor::zeros(1, DType::I64).expand(shape).unwrap()
+}
+
+/// Panics unless every call is refused as too large.
+#[track_caller]
+fn refused<T>(results: Vec<(&str, Result<T>)>) {
+    for (name, result) in results {
+        assert!(matches!(result, Err(Error::TooLarge { .. })), "{name}: {:?}", result.err());
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Product;
+impl Formula<2> for Product {
+    fn eval<R: Real>(&self, [a, b]: [R; 2]) -> R
+    where
+        f64: FloatOps<R>,
+    {
+        a * b
+    }
+}
+
+macro_rules! calls {
+    ($($name:ident($($arg:expr),*) of $own:expr;)*) => { vec![$((stringify!($name), $own.$name($($arg),*))),*] };
+}
+
+/// The in-place forms, whose result is the reference that they return.
+macro_rules! writes {
+    ($($name:ident($($arg:expr),*) into $own:expr;)*) => {
+        vec![$((stringify!($name), { let mut own = $own; own.$name($($arg),*).map(|_| ()) })),*]
+    };
+}
+
+#[test]
+fn every_operation_of_a_tensor() {
+    let (x, y) = (&column(), &row());
+    refused(calls! {
+        add(y) of x; sub(y) of x; mul(y) of x; div(y) of x; pow(y) of x; maximum(y) of x; minimum(y) of x;
+        eq(y) of x; ne(y) of x; lt(y) of x; le(y) of x; gt(y) of x; ge(y) of x;
+        logical_and(y) of x; logical_or(y) of x; logical_xor(y) of x; clamp_min(y) of x; clamp_max(y) of x;
+        div_floor(y) of x; div_trunc(y) of x; add_scaled(y, 2) of x; sub_scaled(y, 2) of x; clamp(y, 3.0) of x;
+        add(&wide().t().unwrap()) of wide().flip(0).unwrap();
+        neg() of window(); abs() of window(); relu() of window(); gelu() of window(); gelu_tanh() of window();
+        silu() of window(); softplus() of window(); softplus_with(2.0, 3.0) of window(); add(1.0) of window();
+        rsub(1.0) of window(); rdiv(1.0) of window(); rpow(2.0) of window();
+        where_cond(x, y) of x.gt(0.0).unwrap();
+        reshape([-1]) of wide(); flatten(0, 1) of wide(); try_contiguous() of wide();
+        try_to_dtype(DType::F64) of window();
+        index_add(0, &indices(&[1]), &row()) of wide(); scatter_add(0, &indices(&[1, 1]), &tensor![[1.0]]) of wide();
+        index_select(0, &indices(&[N])) of row();
+        gather(0, &Tensor::zeros([N, 1], DType::I64).expand([N, N]).unwrap()) of row();
+        matmul(y) of x; mm(y) of x; bmm(&y.unsqueeze(0).unwrap()) of x.unsqueeze(0).unwrap();
+        argmax(0, false) of Tensor::scalar(1.0).expand([1 << 40]).unwrap();
+        argmin(.., false) of Tensor::scalar(1.0).expand([1 << 40]).unwrap();
+    });
+    refused(vec![
+        ("cat", Tensor::cat(&[&wide(), &wide()], 0)),
+        ("cat", Tensor::cat(&[&wide(), &wide()], 1)),
+        ("stack", Tensor::stack(&[&wide(), &wide()], 0)),
+        ("to_vec", wide().to_vec::<f32>().map(|_| tensor![])),
+        ("to_array", wide().to_array::<f32>().map(|_| tensor![])),
+        (
+            "max_with_indices",
+            Tensor::scalar(1.0).expand([1 << 40]).unwrap().max_with_indices(0, false).map(|v| v.1),
+        ),
+        ("linear", kernel::linear("linear", x, x, None)),
+        ("linear", kernel::linear("linear", x, x, Some(&tensor![1.0].expand([N]).unwrap()))),
+        ("matmul_to", kernel::matmul_to("matmul", x, y, &[N, N].into(), None)),
+    ]);
+}
+
+#[test]
+fn every_write() {
+    let (x, y) = (&column(), &row());
+    refused(writes! {
+        add_(x) into compressed(); sub_(x) into compressed(); mul_(2.0) into compressed(); div_(x) into compressed();
+        pow_(2.0) into compressed(); maximum_(x) into compressed(); minimum_(x) into compressed();
+        eq_(x) into compressed(); add_scaled_(x, 2) into compressed(); sub_scaled_(x, 2) into compressed();
+        clamp_(0.0, 1.0) into compressed(); clamp_min_(0.0) into compressed(); clamp_max_(0.0) into compressed();
+        div_floor_(2.0) into compressed(); div_trunc_(2.0) into compressed();
+        neg_() into compressed(); abs_() into compressed(); exp_() into compressed(); ln_() into compressed();
+        sqrt_() into compressed(); tanh_() into compressed(); sigmoid_() into compressed(); relu_() into compressed();
+        gelu_() into compressed(); gelu_tanh_() into compressed(); silu_() into compressed();
+        softplus_() into compressed(); sign_() into compressed(); square_() into compressed();
+        copy_(x) into compressed(); slice_assign(0, &tensor![1.0]) into compressed();
+    });
+    let mut out = compressed();
+    refused(vec![
+        ("add_out", x.add_out(y, 1, &mut out)),
+        ("mul_out", x.mul_out(y, &mut out)),
+        ("div_out", x.div_out(y, &mut out)),
+    ]);
+    assert_eq!(out.strides(), [0, 1], "nothing was written");
+}
+
+#[test]
+fn every_kernel() {
+    let (x, y, full) = (&column(), &row(), Shape::from([N, N]));
+    let product = FloatKernel(Product);
+    let joint = kernel::JointKernel(&[(&product, &[0, 1]), (&product, &[1, 0])]);
+    let targets = || [&full, &full].map(|shape| Target { shape, prior: None }).into_iter().collect();
+    refused(vec![
+        ("evaluate", kernel::evaluate("t", Product, [x, y])),
+        ("run", kernel::run("t", &product, &[x, y])),
+        ("fold_to", kernel::fold_to("t", &product, &[x, y], &full, None)),
+        ("accumulate", kernel::accumulate("t", wide(), &x.expand([N, N]).unwrap())),
+        ("fold_jointly", kernel::fold_jointly("t", &joint, &[x, y], targets()).map(|_| tensor![])),
+    ]);
+    assert!(matches!(fuse!(|x, y| x * y).call([x, y]), Err(GraphError::Tensor(Error::TooLarge { .. }))));
+    assert!(matches!(fuse!(|x, y| x * y).call([x, &tensor![1.0].expand([N]).unwrap()]), Ok(_)));
+}
+
+/// Whether an error says that something is too large, in whatever was being computed.
+fn is_too_large(e: &GraphError) -> bool {
+    e.to_string().contains("too large")
+}
+
+#[test]
+fn every_operation_of_a_variable() {
+    let (x, y) = (&column().requires_grad(), &row().requires_grad());
+    let w = &Var::from(window());
+    let wide = &Var::from(wide());
+    let results: Vec<(&str, foldback_graph::Result<Var>)> = calls! {
+        add(y) of x; sub(y) of x; mul(y) of x; div(y) of x; pow(y) of x; maximum(y) of x; minimum(y) of x;
+        clamp_min(y) of x; clamp_max(y) of x; add_scaled(y, 2) of x; sub_scaled(y, 2) of x; clamp(y, 3.0) of x;
+        neg() of w; abs() of w; relu() of w; gelu() of w; gelu_tanh() of w; silu() of w; softplus() of w;
+        reshape([-1]) of wide; flatten(0, 1) of wide; matmul(y) of x; linear(x, None) of x;
+        index_select(0, &indices(&[N])) of y;
+        scatter_add(&Var::from(tensor![[1.0]]), 0, &indices(&[1, 1])) of wide;
+        index_add(&Var::from(row()), 0, &indices(&[1])) of wide;
+    };
+    for (name, result) in results {
+        assert!(result.as_ref().is_err_and(is_too_large), "{name}: {:?}", result.err());
+    }
+    let mut own = Var::from(compressed());
+    assert!(own.mul_(x).is_err_and(|e| is_too_large(&e)));
+    assert!(Var::cat(&[wide, wide], 0).is_err() && Var::stack(&[wide, wide], 0).is_err());
+}
+
+#[test]
+fn a_pass_whose_gradient_is_too_large_changes_nothing() {
+    let huge = Tensor::scalar(1.0).expand([1 << 40]).unwrap().requires_grad();
+    let small = tensor![2.0; f64].requires_grad();
+    small.set_grad(Some(tensor![5.0; f64])).unwrap();
+    let loss = || &huge.sum(.., false).unwrap() * &small.sum(.., false).unwrap();
+    assert!(loss().backward().is_err_and(|e| is_too_large(&e)));
+    assert!(Backward::new(&[&loss()]).inputs(&[&small, &huge]).run().is_err_and(|e| is_too_large(&e)));
+    assert_eq!((small.grad(), huge.grad()), (Some(tensor![5.0; f64]), None));
+    let expanded = tensor![1.0; f64].expand([1 << 40]).unwrap();
+    assert!(huge.set_grad(Some(expanded.clone())).is_err_and(|e| is_too_large(&e)));
+    let materialised = Grad::new(&[&small.square()], &[&huge]).materialize_grads(true).run();
+    assert!(materialised.is_err_and(|e| is_too_large(&e)));
+    assert!(value_and_grad(|v| v[0].sum(.., false), &[&expanded]).is_err_and(|e| is_too_large(&e)));
+    assert!(huge.select(0, 0).unwrap().backward().is_err_and(|e| is_too_large(&e)));
+    // The locks are as usable as before.
+    small.square().backward().unwrap();
+    assert_eq!(small.grad(), Some(tensor![9.0; f64]));
+}
+
+#[test]
+fn forms_that_cannot_fail_panic_with_the_text_of_the_error() {
+    let text = |f: fn()| {
+        let payload = std::panic::catch_unwind(f).expect_err("too large");
+        payload.downcast_ref::<String>().expect("a text").clone()
+    };
+    for (name, f) in [
+        ("contiguous", (|| drop(wide().contiguous())) as fn()),
+        ("exp", || drop(window().exp())),
+        ("to_dtype", || drop(window().to_dtype(DType::F64))),
+        ("zeros", || drop(wide().zeros_like())),
+        ("full", || drop(compressed().fill_(1.0))),
+        ("contiguous", || drop(Var::from(wide()).contiguous())),
+        ("to_dtype", || drop(Var::from(window()).to_dtype(DType::F64))),
+    ] {
+        assert_eq!(text(f), format!("{name}: a tensor of shape [1048576, 1048576] is too large"));
+    }
+}
