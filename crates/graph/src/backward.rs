@@ -324,7 +324,7 @@ fn plant(task: &mut GraphTask, edges: &[Edge], roots: &[&Var], seeds: Option<&[&
         planted.push(seed);
     }
     for (edge, seed) in edges.iter().zip(planted) {
-        task.seed(edge, seed);
+        task.add(edge, seed);
     }
     Ok(())
 }

@@ -9,13 +9,15 @@ use std::sync::atomic::Ordering;
 use smallvec::SmallVec;
 
 use crate::hooks::Hook;
-use crate::node::{DROPPED, Function, Kind, Node};
+use crate::node::{DROPPED, Kind, Node};
+use crate::rule::NOTHING;
 use crate::var::{Var, VarKind};
+use crate::work::Backward;
 
 /// Parts of dropped nodes that may own further nodes. They are only there to be dropped.
 pub(crate) enum Rest {
     Node(#[expect(dead_code)] Arc<Node>),
-    Function(#[expect(dead_code)] Function),
+    Function(#[expect(dead_code)] Box<dyn Backward>),
     Hook(#[expect(dead_code)] Hook),
     Gradient(#[expect(dead_code)] Var),
 }
@@ -60,7 +62,7 @@ impl Node {
     /// Moves whatever may own nodes to the list. Nothing is dropped here that is not the node's own.
     fn give_up(&mut self, list: &mut List) {
         list.extend(self.next_edges.drain(..).flatten().map(|edge| Rest::Node(edge.node)));
-        match std::mem::replace(&mut self.kind, Kind::Rule(&crate::table::NOTHING, [0.0; 2])) {
+        match std::mem::replace(&mut self.kind, Kind::Rule(&NOTHING, [0.0; 2])) {
             Kind::Rule(..) => {}
             Kind::Function(_, function) => list.push(Rest::Function(function)),
             Kind::AccumulateGrad(leaf) => {

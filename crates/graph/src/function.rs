@@ -6,11 +6,11 @@ use foldback_tensor::Tensor;
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
-use crate::gradient::{Context, Flow};
 use crate::mode::is_grad_enabled;
 use crate::record::{Reads, record_own};
-use crate::table::Slot;
+use crate::rule::Slot;
 use crate::var::Var;
+use crate::work::{Context, Flow, Take};
 
 /// An operation of one's own.
 ///
@@ -92,7 +92,7 @@ pub trait Function: Send + Sync + Sized + 'static {
         let (name, count) = (self.name(), inputs.len());
         let vars =
             record_own(name, inputs, SmallVec::from_vec(outputs), Reads::All(&slots), move || {
-                Box::new(move |ctx: &Context<'_>| {
+                Box::new(move |ctx: &Context<'_>, take: &mut Take<'_>| {
                     if self.once_differentiable() && is_grad_enabled() {
                         return Err(Error::OnceDifferentiable { op: name, location: ctx.node.location });
                     }
@@ -101,7 +101,12 @@ pub trait Function: Send + Sync + Sized + 'static {
                     while gradients.len() > count && gradients.last().is_some_and(Option::is_none) {
                         gradients.pop();
                     }
-                    Ok(gradients.into_iter().map(|g| g.map(Flow::Value)).collect())
+                    if gradients.len() != count {
+                        let (expected, found, location) = (count, gradients.len(), ctx.node.location);
+                        return Err(Error::GradientCount { op: name, expected, found, location });
+                    }
+                    let given = gradients.into_iter().enumerate();
+                    given.filter_map(|(i, g)| Some(Flow::to(i, g?))).try_for_each(take)
                 })
             });
         Ok(vars.into_vec())

@@ -19,13 +19,12 @@ use smallvec::SmallVec;
 pub use operands::Operands;
 
 use crate::error::Result;
-use crate::gradient::Context;
 use crate::mode::is_grad_enabled;
-use crate::node::Function;
 use crate::record::{Input, Reads, record_own};
-use crate::table::Slot;
+use crate::rule::Slot;
 use crate::var::{ValueRef, Var};
-use backward::Backward;
+use crate::work::Backward;
+use backward::FusedBackward;
 use derived::{Derived, PerOperand};
 use names::Names;
 use operands::variables;
@@ -213,9 +212,7 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
     #[track_caller]
     fn run(&self, inputs: &[Input<'_>], reduce: Option<Reduce>) -> Result<Var> {
         let formula = FloatKernel::<F, N>(self.formula);
-        apply(self.name, &formula, inputs, reduce, &|backward| {
-            Box::new(move |ctx: &Context<'_>| backward.run(&formula, ctx))
-        })
+        apply(self.name, &formula, inputs, reduce, &|reduced| Box::new(FusedBackward { formula, reduced }))
     }
 }
 
@@ -233,7 +230,7 @@ fn apply(
     formula: &dyn Derived,
     inputs: &[Input<'_>],
     reduce: Option<Reduce>,
-    function: &dyn Fn(Backward) -> Function,
+    backward: &dyn Fn(Option<(Reduction, bool)>) -> Box<dyn Backward>,
 ) -> Result<Var> {
     let vars = variables(inputs);
     let values: PerOperand<ValueRef<'_>> = vars.iter().map(Var::value_ref).collect();
@@ -252,9 +249,9 @@ fn apply(
     let names = tracked.filter_map(|v| v.1).fold(Names::NONE, Names::and_of);
     // Place 0 of what a gradient is made of is the incoming gradient.
     let slots: PerOperand<Slot> = (0..vars.len()).filter(|&k| names.has(k + 1)).map(Slot::Input).collect();
-    let function = function(Backward { name, reduced });
+    let backward = backward(reduced);
     let vars: SmallVec<[&Var; 8]> = vars.iter().collect();
-    Ok(record_own(name, &vars, smallvec::smallvec![value], Reads::All(&slots), || function).remove(0))
+    Ok(record_own(name, &vars, smallvec::smallvec![value], Reads::All(&slots), || backward).remove(0))
 }
 
 /// The reduced value, without an unreduced one.

@@ -9,8 +9,8 @@ use std::cell::Cell;
 
 use foldback_tensor::on_fresh_stack;
 
-use crate::engine::{LineGuard, inherited_location};
 use crate::error::{Error, Result};
+use crate::mode::{LineGuard, inherited_location};
 
 /// How many passes inside each other the thread of a user runs, of whose stack we do not know how much is left.
 const FIRST: u32 = 32;

@@ -23,10 +23,11 @@ mod mode;
 mod node;
 mod operators;
 mod record;
-mod rows;
+mod rule;
 mod table;
 mod traced;
 mod var;
+mod work;
 
 pub use backward::{Backward, Grad, grad, value_and_grad};
 pub use error::{Error, Result};

@@ -1,11 +1,14 @@
 //! Whether operations record: a switch of each thread, set for a scope and restored even by a panic.
 
+use std::cell::Cell;
+use std::panic::Location;
+
 use foldback_tensor::{set_thread_modes, thread_modes};
 
 const NO_GRAD: u32 = 1;
 
-/// Operations belong to the line of the node that is running, see [`crate::engine::inherited_location`].
-pub(crate) const INHERITS_LINE: u32 = 2;
+/// Operations belong to the line of the node that is running, see [`inherited_location`].
+const INHERITS_LINE: u32 = 2;
 
 /// Whether operations on tracked variables record here and now.
 ///
@@ -64,6 +67,43 @@ impl GradMode {
 impl Drop for GradMode {
     fn drop(&mut self) {
         set_thread_modes(self.0);
+    }
+}
+
+thread_local! {
+    static LINE: Cell<Option<&'static Location<'static>>> = const { Cell::new(None) };
+}
+
+/// The line that operations recorded inside a backward pass belong to.
+pub(crate) fn inherited_location() -> Option<&'static Location<'static>> {
+    // Another thread has none of this one's modes, nor the line of its node.
+    if thread_modes() & INHERITS_LINE == 0 { None } else { LINE.get() }
+}
+
+/// Sets the inherited line while a node runs.
+pub(crate) struct LineGuard {
+    line: Option<&'static Location<'static>>,
+    modes: u32,
+}
+impl LineGuard {
+    pub(crate) fn set(line: &'static Location<'static>) -> LineGuard {
+        LineGuard { line: LINE.replace(Some(line)), modes: set_thread_modes(thread_modes() | INHERITS_LINE) }
+    }
+}
+impl Drop for LineGuard {
+    fn drop(&mut self) {
+        LINE.set(self.line);
+        set_thread_modes(self.modes);
+    }
+}
+
+/// The line that an operation belongs to: that of the node that is running, or the caller's.
+#[track_caller]
+pub(crate) fn location() -> &'static Location<'static> {
+    // Not a closure: it would be its own caller.
+    match inherited_location() {
+        Some(line) => line,
+        None => Location::caller(),
     }
 }
 

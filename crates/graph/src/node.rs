@@ -8,11 +8,11 @@ use foldback_tensor::{DType, Packed, Shape, Tensor};
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
-use crate::gradient::{Context, Flow};
 use crate::hooks::Hooks;
 use crate::locks::{Writer, lock};
-use crate::table::{Rule, Slot};
+use crate::rule::{Rule, Slot};
 use crate::var::Var;
+use crate::work::Backward;
 
 /// Where a gradient goes: a node, and which of its outputs the value was.
 #[derive(Clone)]
@@ -35,15 +35,12 @@ impl InputMetadata {
     }
 }
 
-/// The backward function of a node that is not a row of pointwise formulas.
-pub(crate) type Function = Box<dyn Fn(&Context<'_>) -> Result<SmallVec<[Option<Flow>; 2]>> + Send + Sync>;
-
 /// What a node does with its gradient.
 pub(crate) enum Kind {
     /// the formulas of a row of the derivative table
     Rule(&'static Rule, [f64; 2]),
     /// a function over recorded values
-    Function(&'static str, Function),
+    Function(&'static str, Box<dyn Backward>),
     /// adds it to a leaf
     AccumulateGrad(Box<Leaf>),
 }
@@ -60,18 +57,6 @@ pub(crate) enum Saved {
     Kept(Kept),
     /// gone, after a pass that did not retain the graph
     Freed,
-}
-
-impl Slot {
-    /// Where the value lies, see Note [Places of saved values]; a gradient lies nowhere.
-    #[inline]
-    pub(crate) const fn place(self, inputs: usize) -> Option<usize> {
-        match self {
-            Slot::Input(n) if n < inputs => Some(n),
-            Slot::Output(k) => Some(inputs + k),
-            Slot::Input(_) | Slot::Grad(_) | Slot::Number(_) => None,
-        }
-    }
 }
 
 /// Saved values as the backward pass uses them.

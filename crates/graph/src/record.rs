@@ -5,10 +5,12 @@ use std::sync::Arc;
 use foldback_tensor::{DType, Packed, Scalar, Tensor};
 use smallvec::SmallVec;
 
-use crate::mode::is_grad_enabled;
-use crate::node::{Edge, Function, InputMetadata, Kept, Kind, Node};
-use crate::table::{Row, Rule, Slot};
-use crate::var::{ValueRef, Var, location};
+use crate::mode::{is_grad_enabled, location};
+use crate::node::{Edge, InputMetadata, Kept, Kind, Node};
+use crate::rule::{Rule, Slot};
+use crate::table::Row;
+use crate::var::{ValueRef, Var};
+use crate::work::Backward;
 
 /// The other side of an operation: a variable, a tensor, or a number.
 ///
@@ -130,7 +132,7 @@ pub(crate) fn record_function(
     inputs: &[&Var],
     values: SmallVec<[Tensor; 1]>,
     reads: Reads<'_>,
-    function: impl FnOnce() -> Function,
+    function: impl FnOnce() -> Box<dyn Backward>,
 ) -> SmallVec<[Var; 1]> {
     record_own(row.name, inputs, values, reads, function)
 }
@@ -142,7 +144,7 @@ pub(crate) fn record_own(
     inputs: &[&Var],
     values: SmallVec<[Tensor; 1]>,
     reads: Reads<'_>,
-    function: impl FnOnce() -> Function,
+    function: impl FnOnce() -> Box<dyn Backward>,
 ) -> SmallVec<[Var; 1]> {
     // Compiled for every operation, so it does no more than call the closure between two steps that all share.
     match edges(inputs, &values) {
@@ -161,7 +163,7 @@ pub(crate) fn record_one(
     inputs: &[&Var],
     value: Tensor,
     reads: Reads<'_>,
-    function: impl FnOnce() -> Function,
+    function: impl FnOnce() -> Box<dyn Backward>,
 ) -> Var {
     let values = std::slice::from_ref(&value);
     match edges(inputs, values) {
@@ -192,7 +194,7 @@ fn node_of(
     values: &[Tensor],
     reads: Reads<'_>,
     edges: Edges,
-    function: Function,
+    function: Box<dyn Backward>,
 ) -> Arc<Node> {
     let mut saved = Kept::new();
     match reads {

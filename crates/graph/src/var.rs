@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -573,17 +572,5 @@ impl WeakVar {
 impl fmt::Debug for WeakVar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("WeakVar")
-    }
-}
-
-/// The source line that operations recorded now belong to: the caller's, or, in a backward pass that records, the
-/// line of the operation whose gradient is being recorded.
-#[track_caller]
-#[inline]
-pub(crate) fn location() -> &'static Location<'static> {
-    // Not a closure: it would be its own caller.
-    match crate::engine::inherited_location() {
-        Some(line) => line,
-        None => Location::caller(),
     }
 }

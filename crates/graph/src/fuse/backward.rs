@@ -1,113 +1,71 @@
 //! The backward step of a fused operation: by duals over blocks, or by recorded duals for higher orders.
 
-use foldback_tensor::kernel::{self, Reduction, Target};
-use foldback_tensor::{DType, Tensor};
+use foldback_tensor::Tensor;
+use foldback_tensor::kernel::Reduction;
 use smallvec::SmallVec;
 
 use super::derived::{Derived, PerOperand};
 use crate::error::Result;
-use crate::gradient::{Context, Flow};
-use crate::mode::is_grad_enabled;
-use crate::table::Slot;
+use crate::rule::Slot;
 use crate::traced::trace_many;
 use crate::var::Var;
+use crate::work::{Backward, Context, Flow, Take, Work};
 
-/// A fused operation as its node remembers it, beside the formula.
-pub(super) struct Backward {
-    pub(super) name: &'static str,
+/// A fused operation as its node remembers it.
+pub(super) struct FusedBackward<D> {
+    pub(super) formula: D,
     /// what the result was reduced to, and whether its mean was taken
     pub(super) reduced: Option<(Reduction, bool)>,
 }
 
-impl Backward {
-    pub(super) fn run(
-        &self,
-        formula: &dyn Derived,
-        ctx: &Context<'_>,
-    ) -> Result<SmallVec<[Option<Flow>; 2]>> {
-        let used = formula.made_of();
-        let wanted: PerOperand<usize> =
-            (0..used.len()).filter(|&k| ctx.needs(k) && used[k].is_some()).collect();
-        let mut flows: SmallVec<[Option<Flow>; 2]> = used.iter().map(|_| None).collect();
-        if wanted.is_empty() {
-            return Ok(flows);
-        }
-        let g = self.unreduced(ctx.value(Slot::Grad(0)))?;
-        // What was not saved is not read by any gradient that is used; something has to stand in its place.
-        let nothing = || Var::constant(Tensor::zeros((), g.dtype()));
-        let operand = |k: usize| ctx.saved(Slot::Input(k)).unwrap_or_else(nothing);
-        let operands: PerOperand<Var> = (0..used.len()).map(operand).collect();
-        let gradients = if is_grad_enabled() {
-            record(formula, &g, operands, &wanted)?
-        } else {
-            let values: PerOperand<Tensor> = operands.iter().map(Var::value).collect();
-            let g = g.value();
-            let read: SmallVec<[&Tensor; 8]> = std::iter::once(&g).chain(&values).collect();
-            let input = |&k: &usize| ctx.node.next_edges[k].as_ref().expect("only tracked inputs are wanted");
-            let target = |k: &usize| {
-                let edge = input(k);
-                let meta = &edge.node.metadata[edge.nr as usize];
-                // What waits is of the input's type, which may be another than the formula's.
-                let prior = if meta.dtype == g.dtype() { ctx.take_waiting(*k) } else { None };
-                Target { shape: &meta.shape, prior }
-            };
-            let targets = wanted.iter().map(target).collect();
-            evaluate(self.name, formula, &wanted, &read, targets)?.into_iter().map(Var::constant).collect()
-        };
-        for (&k, gradient) in wanted.iter().zip(gradients) {
-            flows[k] = Some(Flow::Value(gradient));
-        }
-        Ok(flows)
-    }
-
-    /// The gradient of the formula's result before it was reduced: expanded, which takes no memory.
-    fn unreduced(&self, g: Var) -> Result<Var> {
-        let Some((reduction, mean)) = &self.reduced else { return Ok(g) };
-        let g = if g.shape() == reduction.kept { g } else { g.reshape(&reduction.kept)? };
-        let g = g.expand(&reduction.full)?;
-        // Expanded before it is divided: nothing is divided by zero when there are no elements.
-        if *mean { g.div(reduction.count as f64) } else { Ok(g) }
+impl<D: Derived> Backward for FusedBackward<D> {
+    fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()> {
+        describe(&self.formula, self.reduced.as_ref(), ctx, take)
     }
 }
 
-/// The gradients as values, each straight in the shape of its input and added to what waits there, in one read of
-/// `operands`: the incoming gradient and all others.
-fn evaluate(
-    name: &'static str,
+/// The gradients of all operands that are asked for, in one read of what they share.
+fn describe(
     formula: &dyn Derived,
-    wanted: &[usize],
-    operands: &[&Tensor],
-    mut targets: SmallVec<[Target<'_>; 2]>,
-) -> foldback_tensor::Result<SmallVec<[Tensor; 2]>> {
-    let kernel = formula.gradients(wanted);
-    match &mut targets[..] {
-        [target] => {
-            let sum = kernel::fold_to(name, &*kernel, operands, target.shape, target.prior.take())?;
-            Ok(smallvec::smallvec![sum])
-        }
-        _ => kernel::fold_jointly(name, &*kernel, operands, targets),
+    reduced: Option<&(Reduction, bool)>,
+    ctx: &Context<'_>,
+    take: &mut Take<'_>,
+) -> Result<()> {
+    let used = formula.made_of();
+    let inputs: SmallVec<[usize; 2]> =
+        (0..used.len()).filter(|&k| ctx.needs(k) && used[k].is_some()).collect();
+    if inputs.is_empty() {
+        return Ok(());
     }
+    let g = unreduced(ctx.grad(0), reduced)?;
+    // What was not saved is not read by any gradient that is used; something has to stand in its place.
+    let nothing = || Var::constant(Tensor::zeros((), g.dtype()));
+    let mut reads: SmallVec<[Var; 4]> = SmallVec::new();
+    reads.push(g.clone());
+    reads.extend((0..used.len()).map(|k| ctx.saved(Slot::Input(k)).unwrap_or_else(nothing)));
+    take(Flow { inputs, work: Work::Pointwise(formula, reads) })
 }
 
-/// The gradients as recorded values, unreduced.
-fn record(
-    formula: &dyn Derived,
-    g: &Var,
-    operands: PerOperand<Var>,
-    wanted: &[usize],
-) -> Result<PerOperand<Var>> {
-    // As in the kernel, everything is computed in the operation's type.
-    let operands: PerOperand<Var> = operands.into_iter().map(|v| to_dtype(v, g.dtype())).collect();
-    let read: SmallVec<[&Var; 8]> = std::iter::once(g).chain(&operands).collect();
-    let slopes = trace_many(&read, &|x| {
-        let slopes = formula.record(x, wanted);
-        wanted.iter().map(|&k| slopes[k].expect("only operands in use are wanted")).collect()
+/// The gradient of the formula's result before it was reduced: expanded, which takes no memory.
+fn unreduced(g: Var, reduced: Option<&(Reduction, bool)>) -> Result<Var> {
+    let Some((reduction, mean)) = reduced else { return Ok(g) };
+    let g = if g.shape() == reduction.kept { g } else { g.reshape(&reduction.kept)? };
+    let g = g.expand(&reduction.full)?;
+    // Expanded before it is divided: nothing is divided by zero when there are no elements.
+    if *mean { g.div(reduction.count as f64) } else { Ok(g) }
+}
+
+/// The gradients as recorded values, unreduced, computed in the operation's type as in the kernel.
+pub(super) fn record(formula: &dyn Derived, reads: &[Var], inputs: &[usize]) -> Result<PerOperand<Var>> {
+    let dtype = reads[0].dtype();
+    let reads: PerOperand<Var> =
+        reads.iter().map(|v| if v.dtype() == dtype { v.clone() } else { v.to_dtype(dtype) }).collect();
+    let reads: SmallVec<[&Var; 8]> = reads.iter().collect();
+    let slopes = trace_many(&reads, &|x| {
+        let slopes = formula.slopes_of(x, inputs);
+        inputs.iter().map(|&k| slopes[k].expect("only operands in use are wanted")).collect()
     })?;
     // A slope of zero may have forgotten its shape.
-    let full = g.shape();
+    let full = reads[0].shape();
     slopes.into_iter().map(|s| if s.shape() == full { Ok(s) } else { s.expand(&full) }).collect()
-}
-
-fn to_dtype(v: Var, dtype: DType) -> Var {
-    if v.dtype() == dtype { v } else { v.to_dtype(dtype) }
 }

@@ -5,26 +5,27 @@ use std::array;
 use foldback_tensor::kernel::{BlockKernel, Dual, FloatKernel, FloatOps, Formula, GradientKernel, Real};
 use smallvec::SmallVec;
 
+use super::backward::record;
 use super::names::Names;
+use crate::error::Result;
 use crate::traced::Traced;
+use crate::var::Var;
+use crate::work::Pointwise;
 
 /// One item per operand.
 pub(super) type PerOperand<T> = SmallVec<[T; 4]>;
 
 /// A formula and its derivatives, over every kind of number that they are evaluated at.
-pub(crate) trait Derived: Send + Sync {
+pub(crate) trait Derived: Pointwise + Send + Sync {
     /// The loop that evaluates the formula.
     fn value(&self) -> &dyn BlockKernel;
-
-    /// The loop that evaluates the gradients of some operands.
-    fn gradients(&self, wanted: &[usize]) -> Box<dyn BlockKernel>;
 
     /// What the gradient of each operand is made of: bit 0 is the incoming gradient, bit `k + 1` operand `k`. None for
     /// an operand that the formula does not use.
     fn made_of(&self) -> PerOperand<Option<Names>>;
 
     /// Records the gradients of some operands, in the order of all. `x` is the incoming gradient and the operands.
-    fn record(&self, x: &[Traced], wanted: &[usize]) -> PerOperand<Option<Traced>>;
+    fn slopes_of(&self, x: &[Traced], wanted: &[usize]) -> PerOperand<Option<Traced>>;
 }
 
 impl<F: Formula<N> + 'static, const N: usize> Derived for FloatKernel<F, N> {
@@ -32,16 +33,22 @@ impl<F: Formula<N> + 'static, const N: usize> Derived for FloatKernel<F, N> {
         self
     }
 
-    fn gradients(&self, wanted: &[usize]) -> Box<dyn BlockKernel> {
-        Box::new(GradientKernel::new(self.0, wanted))
-    }
-
     fn made_of(&self) -> PerOperand<Option<Names>> {
         slopes(&self.0, |k| Names::operand(k + 1), Names::operand(0), |_| true)
     }
 
-    fn record(&self, x: &[Traced], wanted: &[usize]) -> PerOperand<Option<Traced>> {
+    fn slopes_of(&self, x: &[Traced], wanted: &[usize]) -> PerOperand<Option<Traced>> {
         slopes(&self.0, |k| x[k + 1], x[0], |k| wanted.contains(&k))
+    }
+}
+
+impl<F: Formula<N> + 'static, const N: usize> Pointwise for FloatKernel<F, N> {
+    fn kernel(&self, inputs: &[usize]) -> Box<dyn BlockKernel> {
+        Box::new(GradientKernel::new(self.0, inputs))
+    }
+
+    fn record(&self, reads: &[Var], inputs: &[usize]) -> Result<PerOperand<Var>> {
+        record(self, reads, inputs)
     }
 }
 

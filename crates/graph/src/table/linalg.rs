@@ -4,14 +4,8 @@ use foldback_tensor::kernel;
 
 use super::macros::function;
 use crate::error::Result;
-use crate::gradient::Flow;
-use crate::mode::is_grad_enabled;
 use crate::var::Var;
-
-/// A product that the engine computes straight into the shape that is wanted, unless it is being recorded.
-fn product(a: Var, b: Var) -> Result<Flow> {
-    if is_grad_enabled() { Ok(a.matmul(&b)?.into()) } else { Ok(Flow::Product(a.value(), b.value())) }
-}
+use crate::work::Work;
 
 /// The last two axes exchanged.
 fn adjoint(v: &Var) -> Result<Var> {
@@ -19,21 +13,21 @@ fn adjoint(v: &Var) -> Result<Var> {
 }
 
 /// The gradient of the weight of a linear map: `g^T @ x`, which the engine sums over leading axes.
-fn weight_gradient(g: &Var, x: &Var) -> Result<Flow> {
+fn weight_gradient(g: &Var, x: &Var) -> Result<Work<'static>> {
     // A vector is one row.
-    if g.rank() == 1 { product(g.unsqueeze(-1)?, x.unsqueeze(0)?) } else { product(adjoint(g)?, x.clone()) }
+    if g.rank() == 1 { Ok(Work::Product(g.unsqueeze(-1)?, x.unsqueeze(0)?)) } else { Ok(Work::Product(adjoint(g)?, x.clone())) }
 }
 
 /// The gradient of the input of a linear map: `g @ w`, an outer product where the weight is a vector.
-fn input_gradient(g: &Var, w: &Var) -> Result<Flow> {
-    if w.rank() == 1 { g.unsqueeze(-1)?.mul(w).map(Flow::from) } else { product(g.clone(), w.clone()) }
+fn input_gradient(g: &Var, w: &Var) -> Result<Work<'static>> {
+    if w.rank() == 1 { g.unsqueeze(-1)?.mul(w).map(Work::from) } else { Ok(Work::Product(g.clone(), w.clone())) }
 }
 
 /// The gradient of a weight that is a vector, which the engine sums over leading axes.
-fn vector_gradient(g: &Var, x: &Var) -> Result<Flow> {
+fn vector_gradient(g: &Var, x: &Var) -> Result<Work<'static>> {
     match x.rank() {
-        1 => g.mul(x).map(Flow::from),
-        _ => adjoint(x)?.matmul(&g.unsqueeze(-1)?)?.squeeze(-1).map(Flow::from),
+        1 => g.mul(x).map(Work::from),
+        _ => adjoint(x)?.matmul(&g.unsqueeze(-1)?)?.squeeze(-1).map(Work::from),
     }
 }
 
@@ -100,21 +94,21 @@ function! {
         let ranks = (a.rank(), b.rank());
     } = a.matmul(b);
         d a: |g, b| match ranks {
-            (1, 1) => g.mul(b).map(Flow::from),
+            (1, 1) => g.mul(b).map(Work::from),
             // [k] x [.., k, n]: every batch's row vector
             (1, _) => {
                 let columns = g.unsqueeze(-1)?;
-                b.matmul(&columns)?.squeeze(-1).map(Flow::from)
+                b.matmul(&columns)?.squeeze(-1).map(Work::from)
             }
             // [.., m, k] x [k]: an outer product
-            (_, 1) => g.unsqueeze(-1)?.mul(b).map(Flow::from),
-            _ => product(g.clone(), adjoint(b)?),
+            (_, 1) => g.unsqueeze(-1)?.mul(b).map(Work::from),
+            _ => Ok(Work::Product(g.clone(), adjoint(b)?)),
         };
         d b: |g, a| match ranks {
-            (1, 1) => g.mul(a).map(Flow::from),
-            (1, _) => a.unsqueeze(-1)?.mul(&g.unsqueeze(-2)?).map(Flow::from),
-            (_, 1) => adjoint(a)?.matmul(&g.unsqueeze(-1)?)?.squeeze(-1).map(Flow::from),
-            _ => product(adjoint(a)?, g.clone()),
+            (1, 1) => g.mul(a).map(Work::from),
+            (1, _) => a.unsqueeze(-1)?.mul(&g.unsqueeze(-2)?).map(Work::from),
+            (_, 1) => adjoint(a)?.matmul(&g.unsqueeze(-1)?)?.squeeze(-1).map(Work::from),
+            _ => Ok(Work::Product(adjoint(a)?, g.clone())),
         };
         check {
             "vectors": [[3] Any, [3] Any] |x| x[0].matmul(&x[1]);

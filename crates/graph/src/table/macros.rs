@@ -12,26 +12,26 @@ macro_rules! slots {
         enum Numbers { $($number),* }
         $crate::table::macros::slots!(@outputs $ys);
         $(#[allow(non_upper_case_globals, dead_code)]
-        const $x: $crate::table::Slot = $crate::table::Slot::Input(Inputs::$x as usize);)*
+        const $x: $crate::rule::Slot = $crate::rule::Slot::Input(Inputs::$x as usize);)*
         $(#[allow(non_upper_case_globals, dead_code)]
-        const $number: $crate::table::Slot = $crate::table::Slot::Number(Numbers::$number as usize);)*
-        const SLOTS: &[$crate::table::Slot] = &[$($n),*];
+        const $number: $crate::rule::Slot = $crate::rule::Slot::Number(Numbers::$number as usize);)*
+        const SLOTS: &[$crate::rule::Slot] = &[$($n),*];
         SLOTS
     }};
     (@count [$($x:ident)*]) => { <[&str]>::len(&[$(stringify!($x)),*]) };
     // One output, named or not, whose gradient is `g`; or several, with a name for the gradient of each that has one.
     (@outputs []) => {
         #[allow(non_upper_case_globals, dead_code)]
-        const g: $crate::table::Slot = $crate::table::Slot::Grad(0);
+        const g: $crate::rule::Slot = $crate::rule::Slot::Grad(0);
     };
     (@outputs [$y:ident]) => { $crate::table::macros::slots!(@outputs [($y: g)]); };
     (@outputs [($($y:ident $(: $g:ident)?),+)]) => {
         #[allow(non_camel_case_types, dead_code)]
         enum Outputs { $($y),+ }
         $(#[allow(non_upper_case_globals, dead_code)]
-        const $y: $crate::table::Slot = $crate::table::Slot::Output(Outputs::$y as usize);
+        const $y: $crate::rule::Slot = $crate::rule::Slot::Output(Outputs::$y as usize);
         $(#[allow(non_upper_case_globals, dead_code)]
-        const $g: $crate::table::Slot = $crate::table::Slot::Grad(Outputs::$y as usize);)?)+
+        const $g: $crate::rule::Slot = $crate::rule::Slot::Grad(Outputs::$y as usize);)?)+
     };
 }
 pub(crate) use slots;
@@ -72,12 +72,12 @@ macro_rules! pointwise {
             $(
                 pub(super) static $name: $crate::table::Row = $crate::table::Row {
                     name: stringify!($name),
-                    vars: $crate::table::Rule {
+                    vars: $crate::rule::Rule {
                         name: stringify!($name),
                         gradients: pointwise!(@rule [$a $($b)*] [$($y)?] [$($($p),+)?]
                             $([$dx ($($plain)?) [$($($n),+)?] ($($formula)?)])+),
                     },
-                    number: $crate::table::Rule {
+                    number: $crate::rule::Rule {
                         name: stringify!($name),
                         gradients: pointwise!(@number [$($($number)?)*] [$a $($b)*] [$($y)?] [$($($p),+)?]
                             [$([$($nn),+] [$($($np),+)?] $nf)?] $([$dx ($($plain)?) [$($($n),+)?] ($($formula)?)])+),
@@ -105,7 +105,7 @@ macro_rules! pointwise {
 
     // One formula per input.
     (@rule $xs:tt $ys:tt $ps:tt $([$dx:ident $plain:tt $n:tt $f:tt])+) => {{
-        const { $crate::table::Slot::expect_inputs($crate::table::macros::slots!($xs [] $ys [$($dx),+])) };
+        const { $crate::rule::Slot::expect_inputs($crate::table::macros::slots!($xs [] $ys [$($dx),+])) };
         &[$(pointwise!(@gradient $xs [] $ys $ps [$dx $plain $n $f])),+]
     }};
     (@number [] $($rest:tt)*) => { &[] };
@@ -116,15 +116,15 @@ macro_rules! pointwise {
         &[pointwise!(@formula [$a] [] $ys $np $n $f)]
     };
     (@left [$also:ident [left $value:expr]] [$a:ident $b:ident] $ys:tt $da:tt $db:tt) => {
-        $crate::table::Rule {
+        $crate::rule::Rule {
             name: stringify!($also),
             gradients: &[pointwise!(@gradient [$b] [$a] $ys [] $db)],
         }
     };
-    (@left $($none:tt)*) => { $crate::table::NONE };
+    (@left $($none:tt)*) => { $crate::rule::NONE };
 
     (@gradient $xs:tt $cs:tt $ys:tt $ps:tt [$dx:ident (_) [] ()]) => { None };
-    (@gradient $xs:tt $cs:tt $ys:tt $ps:tt [$dx:ident (g) [] ()]) => { Some($crate::table::Gradient::PASSES) };
+    (@gradient $xs:tt $cs:tt $ys:tt $ps:tt [$dx:ident (g) [] ()]) => { Some($crate::rule::Gradient::PASSES) };
     (@gradient $xs:tt $cs:tt $ys:tt $ps:tt [$dx:ident (0) [] ()]) => {
         pointwise!(@formula $xs $cs $ys $ps [g] R::lit(0.0))
     };
@@ -132,7 +132,8 @@ macro_rules! pointwise {
         pointwise!(@formula $xs $cs $ys $ps $n $formula)
     };
     (@formula $xs:tt $cs:tt $ys:tt [$($p:ident),*] [$($n:ident),+] $formula:expr) => {{
-        use $crate::table::{Slot, macros::slots};
+        use $crate::rule::Slot;
+        use $crate::table::macros::slots;
         const SLOTS: &[Slot] = slots!($xs $cs $ys [$($n),+]);
         const N: usize = Slot::count_operands(SLOTS);
         const READS: [Slot; N] = Slot::operands(SLOTS);
@@ -155,10 +156,10 @@ macro_rules! pointwise {
                 $formula
             }
         }
-        Some($crate::table::Gradient {
+        Some($crate::rule::Gradient {
             saves: Slot::saves(&READS, slots!(@count $xs)),
             reads: &READS,
-            formula: Some(&$crate::table::Written::<Slope, N>(Slope)),
+            formula: Some(&$crate::rule::Written::<Slope, N>(Slope)),
         })
     }};
 
@@ -324,12 +325,10 @@ macro_rules! function {
                     function!(@reads [$a $($b)* $($c)?] [$($y)?] $([$dx ($($plain)?) [$($($n),+)?]])+),
                 );
                 function!(@record value, $($y)?, &$rows::$name, &inputs, reads, move || {
-                    Box::new(move |ctx: &$crate::gradient::Context<'_>| {
-                        let mut gradients = smallvec::SmallVec::new();
-                        function!(@flows ctx, gradients, [$a $($b)* $($c)?] [$($y)?]
+                    Box::new(move |ctx: &$crate::work::Context<'_>, take: &mut $crate::work::Take<'_>| {
+                        function!(@flows ctx, take, [$a $($b)* $($c)?] [$($y)?]
                             $([($($plain)?) [$($($n),+)?] ($($gradient)?)])+);
-                        gradients.truncate(ctx.inputs());
-                        Ok(gradients)
+                        Ok(())
                     })
                 })
             }
@@ -347,9 +346,9 @@ macro_rules! function {
             $(
                 pub(super) static $name: $crate::table::Row = $crate::table::Row {
                     name: stringify!($name),
-                    vars: $crate::table::NONE,
-                    number: $crate::table::NONE,
-                    left: $crate::table::NONE,
+                    vars: $crate::rule::NONE,
+                    number: $crate::rule::NONE,
+                    left: $crate::rule::NONE,
                     samples: &[$crate::table::Samples::Listed(&[$(
                         $crate::table::Sample {
                             label: $label,
@@ -387,30 +386,28 @@ macro_rules! function {
     }};
 
     (@reads $xs:tt $ys:tt $([$dx:ident $plain:tt $n:tt])+) => {{
-        const { $crate::table::Slot::expect_inputs($crate::table::macros::slots!($xs [] $ys [$($dx),+])) };
+        const { $crate::rule::Slot::expect_inputs($crate::table::macros::slots!($xs [] $ys [$($dx),+])) };
         &[$(function!(@read $xs $ys $plain $n)),+]
     }};
     (@read $xs:tt $ys:tt (g) []) => { &[] };
     (@read $xs:tt $ys:tt () $n:tt) => { $crate::table::macros::slots!($xs [] $ys $n) };
 
-    (@flows $ctx:ident, $gradients:ident, $xs:tt $ys:tt $([$plain:tt $n:tt $gradient:tt])+) => {
+    (@flows $ctx:ident, $take:ident, $xs:tt $ys:tt $([$plain:tt $n:tt $gradient:tt])+) => {
+        let mut input = 0;
         $(
-            let flow = function!(@flow $ctx, $gradients.len(), $xs $ys $plain $n $gradient);
-            $gradients.push(flow);
+            if $ctx.needs(input) {
+                $take($crate::work::Flow::to(input, function!(@work $ctx, $xs $ys $plain $n $gradient)))?;
+            }
+            input += 1;
         )+
+        let _ = input;
     };
 
-    (@flow $ctx:ident, $input:expr, $xs:tt $ys:tt (g) [] ()) => {
-        Some($crate::gradient::Flow::Value($ctx.value($crate::table::Slot::Grad(0))))
-    };
-    (@flow $ctx:ident, $input:expr, $xs:tt $ys:tt () [$($n:ident),+] ($gradient:expr)) => {
-        if $ctx.needs($input) {
-            $(let $n = &$ctx.value($crate::table::macros::slots!($xs [] $ys [$n])[0]);)+
-            Some($crate::gradient::Flow::from($gradient?))
-        } else {
-            None
-        }
-    };
+    (@work $ctx:ident, $xs:tt $ys:tt (g) [] ()) => { $ctx.grad(0) };
+    (@work $ctx:ident, $xs:tt $ys:tt () [$($n:ident),+] ($gradient:expr)) => {{
+        $(let $n = &$ctx.value($crate::table::macros::slots!($xs [] $ys [$n])[0]);)+
+        $gradient?
+    }};
 }
 pub(crate) use function;
 
@@ -440,12 +437,12 @@ macro_rules! function_of_list {
                 $($($before)*)?
                 let value = smallvec::smallvec![$value?];
                 let mut vars = $crate::record::record_function(&$rows::$name, vars, value, $crate::record::Reads::All(&[]), move || {
-                    Box::new(move |ctx: &$crate::gradient::Context<'_>| {
-                        let $g = &ctx.value($crate::table::Slot::Grad(0));
-                        let gradient = |$i: usize| -> $crate::Result<_> {
-                            if ctx.needs($i) { Ok(Some($crate::gradient::Flow::Value($gradient?))) } else { Ok(None) }
-                        };
-                        (0..ctx.inputs()).map(gradient).collect()
+                    Box::new(move |ctx: &$crate::work::Context<'_>, take: &mut $crate::work::Take<'_>| {
+                        let $g = &ctx.grad(0);
+                        for $i in (0..ctx.inputs()).filter(|&i| ctx.needs(i)) {
+                            take($crate::work::Flow::to($i, $gradient?))?;
+                        }
+                        Ok(())
                     })
                 });
                 Ok(vars.remove(0))

@@ -7,8 +7,8 @@ use super::functions::{product_of_others, scatter_back};
 use super::macros::function;
 use super::softmax::{cross_entropy_backward, log_softmax_backward, share_by_exponential, softmax_backward};
 use crate::error::Result;
-use crate::mode::is_grad_enabled;
 use crate::var::Var;
+use crate::work::Work;
 
 function! {
     in rows;
@@ -90,14 +90,16 @@ function! {
             let g = unreduced(g, &r)?;
             let zeros: i64 = a.value_ref().eq(0.0)?.sum(.., false)?.item()?;
             if a.rank() == 0 {
-                Ok(g)
+                Ok(Work::from(g))
             } else if zeros == 0 {
-                g.mul(&unreduced(y, &r)?.div(a)?)
-            } else if zeros > 1 && axes == Axes::All && !is_grad_enabled() {
+                g.mul(&unreduced(y, &r)?.div(a)?).map(Work::from)
+            } else if zeros > 1 && axes == Axes::All {
                 // As in PyTorch, whatever comes in.
-                Ok(Var::constant(Tensor::zeros(&r.full, a.dtype())))
+                let r = r.clone();
+                let nothing = |[_, a]: &[Var; 2]| Ok(Tensor::zeros((), a.dtype()).expand(a.shape())?);
+                Ok(Work::either([g, a.clone()], nothing, move |[g, a]| g.mul(&product_of_others(a, &r)?)))
             } else {
-                g.mul(&product_of_others(a, &r)?)
+                g.mul(&product_of_others(a, &r)?).map(Work::from)
             }
         };
         check {

@@ -1,6 +1,6 @@
 //! Where to try a row: shapes and domains for the tests that walk the table.
 
-use super::Rule;
+use crate::rule::Rule;
 use crate::error::Result;
 use crate::var::Var;
 

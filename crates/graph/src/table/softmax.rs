@@ -4,8 +4,8 @@ use foldback_tensor::Tensor;
 use foldback_tensor::kernel::{self, FloatOps, Formula, Real};
 
 use crate::error::Result;
-use crate::mode::is_grad_enabled;
 use crate::var::Var;
+use crate::work::Work;
 
 /// `g exp(a - y)`
 #[derive(Clone, Copy)]
@@ -21,36 +21,49 @@ impl Formula<3> for Share {
 }
 
 /// The gradient of `y = logsumexp(a)`, once `g` and `y` have the axes of `a`.
-pub(super) fn share_by_exponential(g: &Var, a: &Var, y: &Var) -> Result<Var> {
-    if is_grad_enabled() {
-        return g.mul(&a.sub(y)?.exp());
-    }
-    let [g, a, y] = [g, a, y].map(|v| v.value_ref());
-    Ok(Var::constant(kernel::evaluate("logsumexp", Share, [&g, &a, &y])?))
+pub(super) fn share_by_exponential(g: &Var, a: &Var, y: &Var) -> Result<Work<'static>> {
+    Ok(Work::either(
+        [g, a, y].map(Var::clone),
+        |x| Ok(kernel::evaluate("logsumexp", Share, x.each_ref().map(Var::value).each_ref())?),
+        |[g, a, y]| g.mul(&a.sub(y)?.exp()),
+    ))
 }
 
 /// `y (g - sum(g y))`
-pub(super) fn softmax_backward(g: &Var, y: &Var, axis: isize) -> Result<Var> {
-    if is_grad_enabled() {
-        return y.mul(&g.sub(&g.mul(y)?.sum(axis, true)?)?);
-    }
-    Ok(Var::constant(kernel::softmax_backward(&g.value_ref(), &y.value_ref(), axis)?))
+pub(super) fn softmax_backward(g: &Var, y: &Var, axis: isize) -> Result<Work<'static>> {
+    Ok(Work::either(
+        [g.clone(), y.clone()],
+        move |[g, y]| Ok(kernel::softmax_backward(&g.value_ref(), &y.value_ref(), axis)?),
+        move |[g, y]| y.mul(&g.sub(&g.mul(y)?.sum(axis, true)?)?),
+    ))
 }
 
 /// `g - exp(y) sum(g)`
-pub(super) fn log_softmax_backward(g: &Var, y: &Var, axis: isize) -> Result<Var> {
-    if is_grad_enabled() {
-        return g.sub(&y.exp().mul(&g.sum(axis, true)?)?);
-    }
-    Ok(Var::constant(kernel::log_softmax_backward(&g.value_ref(), &y.value_ref(), axis)?))
+pub(super) fn log_softmax_backward(g: &Var, y: &Var, axis: isize) -> Result<Work<'static>> {
+    Ok(Work::either(
+        [g.clone(), y.clone()],
+        move |[g, y]| Ok(kernel::log_softmax_backward(&g.value_ref(), &y.value_ref(), axis)?),
+        move |[g, y]| g.sub(&y.exp().mul(&g.sum(axis, true)?)?),
+    ))
 }
 
 /// `g softmax(scores)`, less `g` at the class of each row.
-pub(super) fn cross_entropy_backward(g: &Var, scores: &Var, classes: &Tensor, norms: &Tensor) -> Result<Var> {
-    if is_grad_enabled() {
-        let (g, classes) = (g.unsqueeze(-1)?, classes.unsqueeze(-1)?);
-        return scores.softmax(-1)?.mul(&g)?.scatter_add(&g.neg()?, -1, &classes);
-    }
-    let gradient = kernel::cross_entropy_backward(&g.value_ref(), &scores.value_ref(), classes, norms)?;
-    Ok(Var::constant(gradient))
+pub(super) fn cross_entropy_backward(
+    g: &Var,
+    scores: &Var,
+    classes: &Tensor,
+    norms: &Tensor,
+) -> Result<Work<'static>> {
+    let (norms, recorded) = (norms.clone(), classes.clone());
+    let classes = classes.clone();
+    Ok(Work::either(
+        [g.clone(), scores.clone()],
+        move |[g, scores]| {
+            Ok(kernel::cross_entropy_backward(&g.value_ref(), &scores.value_ref(), &classes, &norms)?)
+        },
+        move |[g, scores]| {
+            let (g, classes) = (g.unsqueeze(-1)?, recorded.unsqueeze(-1)?);
+            scores.softmax(-1)?.mul(&g)?.scatter_add(&g.neg()?, -1, &classes)
+        },
+    ))
 }

@@ -1,0 +1,56 @@
+//! The queue of nodes that have received a gradient, and where gradients wait to be added up. See Note [Order].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::node::Node;
+use crate::var::Var;
+
+/// Nodes with gradients. Mostly there is one, whose inputs are about to take its place: the one with the largest number
+/// is kept apart from the others.
+#[derive(Default)]
+pub(super) struct Queue {
+    /// its number is larger than all in `others`
+    first: Option<Ready>,
+    others: BTreeMap<u64, Ready>,
+}
+
+impl Queue {
+    pub(super) fn pop(&mut self) -> Option<Ready> {
+        self.first.take().or_else(|| self.others.pop_last().map(|(_, ready)| ready))
+    }
+
+    pub(super) fn get_mut(&mut self, sequence: u64) -> Option<&mut Ready> {
+        match &mut self.first {
+            Some(first) if first.node.sequence == sequence => Some(first),
+            _ => self.others.get_mut(&sequence),
+        }
+    }
+
+    /// What waits for a node; nothing yet, if it is new.
+    pub(super) fn entry(&mut self, node: &Arc<Node>) -> &mut Ready {
+        let number = node.sequence;
+        let new = || Ready { node: node.clone(), buffer: smallvec::smallvec![None; node.metadata.len()] };
+        let largest = match &self.first {
+            Some(first) => first.node.sequence,
+            None => self.others.last_key_value().map_or(0, |(&number, _)| number),
+        };
+        if number < largest || (number == largest && self.first.is_none() && !self.others.is_empty()) {
+            return self.others.entry(number).or_insert_with(new);
+        }
+        if number > largest
+            && let Some(before) = self.first.take()
+        {
+            self.others.insert(before.node.sequence, before);
+        }
+        self.first.get_or_insert_with(new)
+    }
+}
+
+/// The gradients that wait for a node, one per output.
+pub(super) struct Ready {
+    pub(super) node: Arc<Node>,
+    pub(super) buffer: SmallVec<[Option<Var>; 1]>,
+}

@@ -1,0 +1,176 @@
+//! Rules: the gradients of a row of pointwise formulas, as a node and the engine see them.
+
+use foldback_tensor::kernel::{BlockKernel, FloatKernel, Formula};
+use foldback_tensor::{Block, BlockMut};
+
+use crate::error::Result;
+use crate::traced::{Traced, trace};
+use crate::var::Var;
+
+/// The gradients of one form of a row of pointwise formulas.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    pub(crate) name: &'static str,
+    /// one per input, in order; none for an input that has no gradient, such as a condition
+    pub(crate) gradients: &'static [Option<Gradient>],
+}
+
+/// A form that a row does not have.
+pub(crate) const NONE: Rule = Rule { name: "nothing", gradients: &[] };
+
+/// A rule without inputs, for nodes that are being taken apart.
+pub(crate) static NOTHING: Rule = NONE;
+
+/// The gradient of one input.
+#[derive(Debug)]
+pub(crate) struct Gradient {
+    /// what a node must save for it: a bit for each place, see Note [Places of saved values]
+    pub(crate) saves: u32,
+    /// what the formula reads, in order
+    pub(crate) reads: &'static [Slot],
+    /// none if it is the incoming gradient itself
+    pub(crate) formula: Option<&'static dyn RuleFormula>,
+}
+
+impl Gradient {
+    /// The incoming gradient itself.
+    pub(crate) const PASSES: Gradient = Gradient { saves: 0, reads: &[], formula: None };
+}
+
+/// A formula of a row behind a pointer, for whichever numbers it is evaluated at.
+pub(crate) trait RuleFormula: Sync + std::fmt::Debug {
+    /// The loop over blocks of what the formula reads.
+    fn run(&self, params: &[f64; 2], inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]);
+    /// Records it.
+    fn trace(&self, params: &[f64; 2], reads: &[&Var]) -> Result<Var>;
+}
+
+/// A formula made of a row's numbers and parameters.
+pub(crate) struct Written<F, const N: usize>(pub(crate) fn([f64; 2]) -> F);
+
+impl<F, const N: usize> std::fmt::Debug for Written<F, N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a formula of {N}")
+    }
+}
+
+impl<F: Formula<N>, const N: usize> RuleFormula for Written<F, N> {
+    fn run(&self, params: &[f64; 2], inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
+        FloatKernel((self.0)(*params)).run(inputs, outputs);
+    }
+
+    fn trace(&self, params: &[f64; 2], reads: &[&Var]) -> Result<Var> {
+        let formula = (self.0)(*params);
+        trace(reads, &|x| formula.eval::<Traced>(std::array::from_fn(|i| x[i])))
+    }
+}
+
+/// A formula with its numbers and parameters, as the iterator calls it.
+pub(crate) struct RuleKernel<'a> {
+    pub(crate) formula: &'static dyn RuleFormula,
+    pub(crate) params: &'a [f64; 2],
+}
+
+impl BlockKernel for RuleKernel<'_> {
+    fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
+        self.formula.run(self.params, inputs, outputs);
+    }
+}
+
+/// Something a formula names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Slot {
+    /// the gradient of an output, by its number
+    Grad(usize),
+    /// an input, by its number
+    Input(usize),
+    /// an output, by its number
+    Output(usize),
+    /// an operand that is a number, by its place among the rule's numbers
+    Number(usize),
+}
+
+impl Slot {
+    /// Where the value lies, see Note [Places of saved values]; a gradient lies nowhere.
+    #[inline]
+    pub(crate) const fn place(self, inputs: usize) -> Option<usize> {
+        match self {
+            Slot::Input(n) if n < inputs => Some(n),
+            Slot::Output(k) => Some(inputs + k),
+            Slot::Input(_) | Slot::Grad(_) | Slot::Number(_) => None,
+        }
+    }
+
+    const fn is_number(self) -> bool {
+        matches!(self, Slot::Number(_))
+    }
+
+    /// How many of these are operands, and not numbers.
+    pub(crate) const fn count_operands(slots: &[Slot]) -> usize {
+        let (mut count, mut i) = (0, 0);
+        while i < slots.len() {
+            count += !slots[i].is_number() as usize;
+            i += 1;
+        }
+        count
+    }
+
+    /// Those that are operands.
+    pub(crate) const fn operands<const N: usize>(slots: &[Slot]) -> [Slot; N] {
+        let mut operands = [Slot::Grad(0); N];
+        let (mut count, mut i) = (0, 0);
+        while i < slots.len() {
+            if !slots[i].is_number() {
+                operands[count] = slots[i];
+                count += 1;
+            }
+            i += 1;
+        }
+        operands
+    }
+
+    /// The places of what must be saved. A row with more of them than there are bits does not compile.
+    pub(crate) const fn saves(slots: &[Slot], inputs: usize) -> u32 {
+        let (mut places, mut i) = (0u32, 0);
+        while i < slots.len() {
+            if let Some(place) = slots[i].place(inputs) {
+                assert!(place < u32::BITS as usize, "a row of pointwise formulas has few inputs");
+                places |= 1 << place;
+            }
+            i += 1;
+        }
+        places
+    }
+
+    /// Refuses a row whose gradients do not stand in the order of its inputs, one for each.
+    pub(crate) const fn expect_inputs(slots: &[Slot]) {
+        let mut i = 0;
+        while i < slots.len() {
+            let in_order = matches!(slots[i], Slot::Input(k) if k == i);
+            assert!(in_order, "a row's gradients stand in the order of its inputs");
+            i += 1;
+        }
+    }
+
+    /// The place of this among the operands of a formula that reads these. A number has none.
+    pub(crate) const fn position(self, slots: &[Slot]) -> usize {
+        if self.is_number() {
+            return 0;
+        }
+        let (mut place, mut i) = (0, 0);
+        while i < slots.len() {
+            match (self, slots[i]) {
+                (Slot::Grad(a), Slot::Grad(b))
+                | (Slot::Input(a), Slot::Input(b))
+                | (Slot::Output(a), Slot::Output(b))
+                    if a == b =>
+                {
+                    return place;
+                }
+                _ => place += !slots[i].is_number() as usize,
+            }
+            i += 1;
+        }
+        panic!("a formula has a place for everything it names")
+    }
+}

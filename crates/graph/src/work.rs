@@ -1,0 +1,143 @@
+//! What a backward function sees, and how it describes the gradients of its inputs. The engine does the work.
+//!
+//! Note [Described work]
+//! A gradient is a value, a product of matrices, a kernel that serves one input or several, or a pair of forms of which
+//! one is for now and one is to be recorded. Whoever describes it does not know whether the pass is recorded, what the
+//! input's shape and type are, nor what waits there already: `deliver` (`engine/deliver.rs`) does.
+
+use std::sync::Arc;
+
+use foldback_tensor::Tensor;
+use foldback_tensor::kernel::BlockKernel;
+use smallvec::SmallVec;
+
+use crate::error::Result;
+use crate::node::{Edge, Node, Unpacked};
+use crate::rule::Slot;
+use crate::var::{Var, VarKind};
+
+/// The gradients of some inputs, mostly of one.
+pub(crate) struct Flow<'a> {
+    pub(crate) inputs: SmallVec<[usize; 2]>,
+    pub(crate) work: Work<'a>,
+}
+
+/// What is to be computed for them.
+pub(crate) enum Work<'a> {
+    /// a value, for one input
+    Value(Var),
+    /// a matrix product, for one input
+    Product(Var, Var),
+    /// a value that is computed in another way if it is to be recorded
+    Either(Box<dyn FnOnce(Mood) -> Result<Var> + 'a>),
+    /// a formula over what it reads, with a gradient for each of the inputs
+    Pointwise(&'a dyn Pointwise, SmallVec<[Var; 4]>),
+}
+
+/// Whether a pass is recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mood {
+    Now,
+    Recorded,
+}
+
+/// Formulas for the gradients of several inputs.
+pub(crate) trait Pointwise {
+    /// A kernel with an output for each of these inputs.
+    fn kernel(&self, inputs: &[usize]) -> Box<dyn BlockKernel>;
+    /// The same gradients, recorded.
+    fn record(&self, reads: &[Var], inputs: &[usize]) -> Result<SmallVec<[Var; 4]>>;
+}
+
+/// Takes what a backward function describes.
+pub(crate) type Take<'t> = dyn FnMut(Flow<'_>) -> Result<()> + 't;
+
+/// The backward function of a node that is not a row of pointwise formulas.
+pub(crate) trait Backward: Send + Sync {
+    /// Describes the gradients that are asked for, one after another.
+    fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()>;
+}
+
+impl<F: Fn(&Context<'_>, &mut Take<'_>) -> Result<()> + Send + Sync> Backward for F {
+    fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()> {
+        self(ctx, take)
+    }
+}
+
+impl<'a> Flow<'a> {
+    pub(crate) fn to(input: usize, work: impl Into<Work<'a>>) -> Flow<'a> {
+        Flow { inputs: smallvec::smallvec![input], work: work.into() }
+    }
+}
+
+impl From<Var> for Work<'_> {
+    fn from(v: Var) -> Self {
+        Work::Value(v)
+    }
+}
+
+impl Work<'_> {
+    /// Two forms of one gradient, both made of `x`.
+    pub(crate) fn either<T: 'static>(
+        x: T,
+        now: impl FnOnce(&T) -> Result<Tensor> + 'static,
+        recorded: impl FnOnce(&T) -> Result<Var> + 'static,
+    ) -> Self {
+        Work::Either(Box::new(move |mood| match mood {
+            Mood::Now => now(&x).map(Var::constant),
+            Mood::Recorded => recorded(&x),
+        }))
+    }
+}
+
+/// What the backward function of a node sees.
+pub(crate) struct Context<'a> {
+    pub(crate) node: &'a Arc<Node>,
+    pub(crate) grads: &'a [Option<Var>],
+    pub(crate) values: &'a Unpacked,
+    pub(crate) wanted: &'a dyn Fn(usize) -> bool,
+}
+
+impl Context<'_> {
+    /// Whether the gradient of an input is asked for.
+    pub(crate) fn needs(&self, input: usize) -> bool {
+        (self.wanted)(input)
+    }
+
+    /// How many inputs the operation has.
+    pub(crate) fn inputs(&self) -> usize {
+        self.node.next_edges.len()
+    }
+
+    /// The gradient of an output, an input or an output, as a variable with its history. What is read has been
+    /// saved: a row saves what it names.
+    pub(crate) fn value(&self, slot: Slot) -> Var {
+        match slot {
+            Slot::Grad(k) => self.grad(k),
+            _ => self.saved(slot).expect("what a gradient reads is saved"),
+        }
+    }
+
+    /// The gradient of an output: zeros, in one element's memory, if nothing depended on it.
+    pub(crate) fn grad(&self, output: usize) -> Var {
+        let meta = &self.node.metadata[output];
+        self.grads[output].clone().unwrap_or_else(|| {
+            let zero = Tensor::zeros((), meta.dtype).expand(&meta.shape);
+            Var::constant(zero.expect("a number expands to any shape"))
+        })
+    }
+
+    /// A saved value with its history: an input's edge, or, for an output, the node itself.
+    pub(crate) fn saved(&self, slot: Slot) -> Option<Var> {
+        let value = self.values.get(slot)?.clone();
+        let edge = match slot {
+            Slot::Input(n) => self.node.next_edges[n].clone(),
+            Slot::Output(k) if value.dtype().is_float() => Some(Edge { node: self.node.clone(), nr: k as u32 }),
+            _ => None,
+        };
+        Some(match edge {
+            Some(edge) => Var { kind: VarKind::Tracked(value, edge) },
+            None => Var::constant(value),
+        })
+    }
+}
