@@ -11,14 +11,26 @@ pub(super) fn list() -> Vec<Workload> {
     let forward = 256 * 2 * 128 * 64 * 128;
     let [sum, dense] = [forward, 3 * forward].map(|flops| Work { flops, ..Work::default() });
     let unit = Unit::Elements(256 * 128 * 128);
-    list.push(Workload::new("W12b", "[32, 1, 128, 64] @ [1, 8, 64, 128], its sum, and back", unit, sum, || {
-        let (a, b) = (leaf(BATCH_A)?, leaf(BATCH_B)?);
-        Ok(backward(vec![a.clone(), b.clone()], move || Ok(a.matmul(&b)?.sum(.., false)?)))
-    }));
-    list.push(Workload::new("W12b-dense", "the sum of the squares of that product, and back", unit, dense, || {
-        let (a, b) = (leaf(BATCH_A)?, leaf(BATCH_B)?);
-        Ok(backward(vec![a.clone(), b.clone()], move || Ok(a.matmul(&b)?.square().sum(.., false)?)))
-    }));
+    list.push(Workload::new(
+        "W12b",
+        "[32, 1, 128, 64] @ [1, 8, 64, 128], its sum, and back",
+        unit,
+        sum,
+        || {
+            let (a, b) = (leaf(BATCH_A)?, leaf(BATCH_B)?);
+            Ok(backward(vec![a.clone(), b.clone()], move || Ok(a.matmul(&b)?.sum(.., false)?)))
+        },
+    ));
+    list.push(Workload::new(
+        "W12b-dense",
+        "the sum of the squares of that product, and back",
+        unit,
+        dense,
+        || {
+            let (a, b) = (leaf(BATCH_A)?, leaf(BATCH_B)?);
+            Ok(backward(vec![a.clone(), b.clone()], move || Ok(a.matmul(&b)?.square().sum(.., false)?)))
+        },
+    ));
     list
 }
 

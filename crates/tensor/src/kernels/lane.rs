@@ -25,8 +25,6 @@ pub trait Float:
     fn sqrt_(self) -> Self;
     #[doc(hidden)]
     fn is_nan_(self) -> bool;
-    #[doc(hidden)]
-    fn mul_add_(self, b: Self, c: Self) -> Self;
 }
 macro_rules! float {
     ($t:ty) => {
@@ -46,10 +44,6 @@ macro_rules! float {
             #[inline(always)]
             fn is_nan_(self) -> bool {
                 self.is_nan()
-            }
-            #[inline(always)]
-            fn mul_add_(self, b: $t, c: $t) -> $t {
-                self.mul_add(b, c)
             }
         }
     };

@@ -10,9 +10,11 @@
 use std::marker::PhantomData;
 
 use super::pack::{SIDE, pack, pack_groups};
+use super::passes::Put;
 use super::registers::{Block, HIGH, height};
 use super::{Matrix, Multiply, Out, Tile, row_major};
 use crate::buffer::Room;
+use crate::kernels::folds::Table;
 use crate::kernels::lane::Float;
 use crate::kernels::level::{Level, level};
 
@@ -23,6 +25,16 @@ pub(super) trait Fused: Multiply + Float {
     /// # Safety
     /// Every element that the block names may be read, and its results written; `level` is this processor's.
     unsafe fn compute(level: Level, block: &Block<Self>);
+    /// The dot product of each row with `x`.
+    ///
+    /// # Safety
+    /// `level` is this processor's.
+    unsafe fn dots(level: Level, out: &mut [Self], rows: Table<'_, Self>, x: &[Self], put: Put<Self>);
+    /// The sum of all rows, each times its element of `x`.
+    ///
+    /// # Safety
+    /// `level` is this processor's.
+    unsafe fn scaled_rows(level: Level, out: &mut [Self], rows: Table<'_, Self>, x: &[Self], put: Put<Self>);
     /// Writes sixteen rows of sixteen as columns: row `r` of the result starts at `out[r * stride]`. Rows are written in
     /// order, so that with a smaller stride each overwrites the end of the one before.
     fn transpose(rows: [&[Self; SIDE]; SIDE], out: &mut [Self], stride: usize);

@@ -2,13 +2,15 @@
 
 use super::block::{Fused, blocked};
 use super::pack::SIDE;
+use super::passes::{Put, dots_f32, dots_f64, rows_f32, rows_f64};
 use super::registers::{Block, block_f32, block_f64};
 use super::vector::vector;
 use super::{Multiply, Tile, VECTOR_TASK};
+use crate::kernels::folds::Table;
 use crate::kernels::level::Level;
 
 macro_rules! float_multiply {
-    ($t:ident, $width:literal, $block:path, $transpose:path) => {
+    ($t:ident, $width:literal, $block:path, $dots:path, $rows:path, $transpose:path) => {
         impl Multiply for $t {
             fn of_count(n: usize) -> $t {
                 n as $t
@@ -29,14 +31,24 @@ macro_rules! float_multiply {
                 unsafe { $block(level, block) }
             }
             #[inline]
+            unsafe fn dots(level: Level, out: &mut [$t], rows: Table<'_, $t>, x: &[$t], put: Put<$t>) {
+                // SAFETY: as promised by the caller.
+                unsafe { $dots(level, out, rows, x, put) }
+            }
+            #[inline]
+            unsafe fn scaled_rows(level: Level, out: &mut [$t], rows: Table<'_, $t>, x: &[$t], put: Put<$t>) {
+                // SAFETY: as promised by the caller.
+                unsafe { $rows(level, out, rows, x, put) }
+            }
+            #[inline]
             fn transpose(rows: [&[$t; SIDE]; SIDE], out: &mut [$t], stride: usize) {
                 $transpose(rows, out, stride)
             }
         }
     };
 }
-float_multiply!(f32, 16, block_f32, super::pack::transpose_f32);
-float_multiply!(f64, 8, block_f64, super::pack::transpose_plain);
+float_multiply!(f32, 16, block_f32, dots_f32, rows_f32, super::pack::transpose_f32);
+float_multiply!(f64, 8, block_f64, dots_f64, rows_f64, super::pack::transpose_plain);
 
 /// Products with a vector that are worth it read the matrix once, see Note [Products with a vector]; all others run in
 /// blocks, see Note [Blocks].
@@ -45,7 +57,7 @@ fn multiply_float<T: Fused, const W: usize>(tile: Tile<'_, T>) {
     // One column, written one element after another, is one row of the transposed product.
     let tile = if tile.n == 1 && tile.out.stride == 1 { tile.transposed() } else { tile };
     if large {
-        vector::<T, W>(tile);
+        vector(tile);
     } else {
         blocked::<T, W>(tile);
     }

@@ -10,6 +10,7 @@
 mod block;
 mod float;
 mod pack;
+mod passes;
 mod registers;
 mod vector;
 
@@ -444,7 +445,7 @@ impl Multiply for i64 {
 #[cfg(test)]
 mod tests {
     use super::block::{blocked, blocked_at};
-    use super::vector::vector;
+    use super::vector::vector_at;
     use super::*;
     use crate::kernels::level::{Level, detected_level};
 
@@ -522,7 +523,12 @@ mod tests {
                         let p = Product { m: 1, n, k, a, b, kept: &[], summed: &[], scale };
                         let want = defined(&p, add);
                         let what = format!("{n} results of {k}, steps {row_step}, {col_step} and {x_step}");
-                        assert_eq!(tile_of(&p, add, vector::<f64, 8>), want, "{what}");
+                        for level in [Level::Baseline, Level::Avx2, Level::Avx512] {
+                            if level <= detected_level() {
+                                let found = tile_of(&p, add, |t| vector_at(t, level));
+                                assert_eq!(found, want, "{what} at {level:?}");
+                            }
+                        }
                         let mut out = vec![3.0; n];
                         p.run(&mut out, add);
                         assert_eq!(out, want, "{what}, cut");
