@@ -5,7 +5,7 @@ use super::pack::SIDE;
 use super::passes::{Put, dots_f32, dots_f64, rows_f32, rows_f64};
 use super::registers::{Block, block_f32, block_f64};
 use super::vector::vector;
-use super::{Multiply, Tile, VECTOR_TASK};
+use super::{Multiply, Tile};
 use crate::kernels::folds::Table;
 use crate::kernels::level::Level;
 
@@ -50,13 +50,13 @@ macro_rules! float_multiply {
 float_multiply!(f32, 16, block_f32, dots_f32, rows_f32, super::pack::transpose_f32);
 float_multiply!(f64, 8, block_f64, dots_f64, rows_f64, super::pack::transpose_plain);
 
-/// Products with a vector that are worth it read the matrix once, see Note [Products with a vector]; all others run in
-/// blocks, see Note [Blocks].
+/// Products with a vector read the matrix once, see Note [Products with a vector]; all others run in blocks, see
+/// Note [Blocks].
 fn multiply_float<T: Fused, const W: usize>(tile: Tile<'_, T>) {
-    let large = tile.vector && tile.m.max(tile.n).saturating_mul(tile.k) > VECTOR_TASK;
+    let with_vector = tile.vector;
     // One column, written one element after another, is one row of the transposed product.
     let tile = if tile.n == 1 && tile.out.stride == 1 { tile.transposed() } else { tile };
-    if large {
+    if with_vector {
         vector(tile);
     } else {
         blocked::<T, W>(tile);

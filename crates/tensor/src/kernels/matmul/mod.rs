@@ -93,7 +93,7 @@ impl<'a, T> Tile<'a, T> {
 const TASK: usize = 1 << 21;
 
 /// Products with a vector of at most this many multiplications are one task.
-const VECTOR_TASK: usize = 32 * 32 * 32;
+const VECTOR_TASK: usize = 1 << 16;
 
 /// Results that lie side by side and make one task of a product with a vector, at least.
 const VECTOR_COLS: usize = 1024;
@@ -193,7 +193,8 @@ impl<T: Multiply> Product<'_, T> {
             });
         }
         let mut tiles = if vector { self.vector_tiles() } else { Tiles::new(m, n, k, TILES) };
-        let parts = self.parts(items * tiles.count, if vector { VECTOR_TASK } else { PART });
+        let tasks = items * tiles.count;
+        let parts = self.parts(tasks, if vector { VECTOR_TASK.saturating_mul(tasks) } else { PART });
         if !vector {
             let threads = num_threads();
             let least = if threads == 1 { 1 } else { threads * TILES_PER_THREAD };
@@ -209,8 +210,8 @@ impl<T: Multiply> Product<'_, T> {
     fn vector_tiles(&self) -> Tiles {
         let size = self.m.max(self.n);
         let step = if self.m == 1 { self.b.col_step } else { self.a.row_step };
-        let least = if step == 1 { VECTOR_COLS } else { 1 };
-        let piece = (VECTOR_TASK / self.k).max(least).next_multiple_of(16).min(size);
+        let (least, multiple) = if step == 1 { (VECTOR_COLS, 16) } else { (1, 4) };
+        let piece = (VECTOR_TASK / self.k).max(least).next_multiple_of(multiple).min(size);
         let (rows, cols) = if self.m == 1 { (1, piece) } else { (piece, 1) };
         let count = size.div_ceil(piece);
         Tiles { rows, cols, across: if self.m == 1 { count } else { 1 }, count }

@@ -68,7 +68,7 @@ fn plain_rows<T: Fused>(out: &mut [T], rows: Table<'_, T>, x: &[T], put: Put<T>)
 /// Both passes at one level: `$part` loads the first few elements and zeros, `$narrow` adds the lanes up until few are
 /// left.
 macro_rules! passes {
-    ($dots:ident, $dot:ident, $rows:ident, $features:literal, $t:ty, $lanes:literal,
+    ($dots:ident, $dot:ident, $rows:ident, $group:ident, $narrow_rows:ident, $features:literal, $t:ty, $lanes:literal,
      $zero:ident, $spread:ident, $load:ident, $store:ident, $part:ident, $fused:ident, $plus:ident, $narrow:ident) => {
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = $features)]
@@ -120,65 +120,120 @@ macro_rules! passes {
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = $features)]
         fn $rows(out: &mut [$t], rows: Table<'_, $t>, x: &[$t], put: Put<$t>) {
-            use std::arch::x86_64::*;
+            match out.len().div_ceil($lanes) {
+                1 => return $narrow_rows::<1, 4>(out, rows, x, put),
+                2 => return $narrow_rows::<2, 4>(out, rows, x, put),
+                3 => return $narrow_rows::<3, 2>(out, rows, x, put),
+                4 => return $narrow_rows::<4, 2>(out, rows, x, put),
+                _ => {}
+            }
             let (eights, rest) = x.as_chunks::<8>();
+            let mut sums = [0.0; ABREAST];
             for (block, out) in out.chunks_mut(ABREAST).enumerate() {
-                let mut sums = [0.0; ABREAST];
-                let n = out.len();
-                let row = |p: usize| &rows.row(p)[block * ABREAST..][..n];
-                for (i, x) in eights.iter().enumerate() {
-                    let rows: [&[$t]; 8] = std::array::from_fn(|p| row(8 * i + p));
-                    let x = x.map(|x| $spread(x));
-                    for (j, sums) in
-                        sums.as_chunks_mut::<$lanes>().0[..n.div_ceil($lanes)].iter_mut().enumerate()
-                    {
-                        // SAFETY: a chunk of the sums is as wide as a register.
-                        let mut sum = unsafe { $load(sums.as_ptr()) };
-                        for p in 0..8 {
-                            let line = if (j + 1) * $lanes <= n {
-                                // SAFETY: the rows have `n` elements, and the register ends there at most.
-                                unsafe { $load(rows[p].as_ptr().add(j * $lanes)) }
-                            } else {
-                                $part(&rows[p][j * $lanes..])
-                            };
-                            sum = $fused(x[p], line, sum);
-                        }
-                        // SAFETY: as for the load.
-                        unsafe { $store(sums.as_mut_ptr(), sum) };
-                    }
+                let row = |p: usize| &rows.row(p)[block * ABREAST..][..out.len()];
+                for (i, &x) in eights.iter().enumerate() {
+                    $group::<8>(&mut sums, std::array::from_fn(|p| row(8 * i + p)), x, i == 0);
                 }
                 for (i, &x) in rest.iter().enumerate() {
-                    for (sum, &v) in sums[..n].iter_mut().zip(row(8 * eights.len() + i)) {
-                        *sum = x.mul_add(v, *sum);
-                    }
+                    let p = 8 * eights.len() + i;
+                    $group::<1>(&mut sums, [row(p)], [x], p == 0);
                 }
                 out.iter_mut().zip(sums).for_each(|(o, sum)| put.put(o, sum));
             }
+        }
+
+        /// Adds some scaled rows to the sums, or starts these with them.
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn $group<const G: usize>(sums: &mut [$t; ABREAST], rows: [&[$t]; G], x: [$t; G], first: bool) {
+            use std::arch::x86_64::*;
+            let n = rows[0].len();
+            assert!(n <= ABREAST && rows.iter().all(|row| row.len() == n));
+            let whole = n - n % $lanes;
+            for (j, sums) in sums.as_chunks_mut::<$lanes>().0[..n.div_ceil($lanes)].iter_mut().enumerate() {
+                let at = j * $lanes;
+                // SAFETY: a chunk of the sums is as wide as a register.
+                let mut sum = if first { $zero() } else { unsafe { $load(sums.as_ptr()) } };
+                if at < whole {
+                    for p in 0..G {
+                        // SAFETY: the rows have `whole` elements, and the register ends there at most.
+                        let line = unsafe { $load(rows[p].as_ptr().add(at)) };
+                        sum = $fused($spread(x[p]), line, sum);
+                    }
+                } else {
+                    for p in 0..G {
+                        sum = $fused($spread(x[p]), $part(&rows[p][at..]), sum);
+                    }
+                }
+                // SAFETY: as for the load.
+                unsafe { $store(sums.as_mut_ptr(), sum) };
+            }
+        }
+
+        /// Rows that fit in `N` registers: their sums stay there, in `G` sets that take rows in turn.
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = $features)]
+        fn $narrow_rows<const N: usize, const G: usize>(
+            out: &mut [$t],
+            rows: Table<'_, $t>,
+            x: &[$t],
+            put: Put<$t>,
+        ) {
+            use std::arch::x86_64::*;
+            let last = (N - 1) * $lanes;
+            assert!(last < out.len() && rows.cols == out.len());
+            let mut sums = [[$zero(); N]; G];
+            for (i, x) in x.chunks(G).enumerate() {
+                for (g, &x) in x.iter().enumerate() {
+                    let (row, x) = (rows.row(i * G + g), $spread(x));
+                    for c in 0..N - 1 {
+                        // SAFETY: a row has more elements than all registers but the last.
+                        let line = unsafe { $load(row.as_ptr().add(c * $lanes)) };
+                        sums[g][c] = $fused(x, line, sums[g][c]);
+                    }
+                    sums[g][N - 1] = $fused(x, $part(&row[last..]), sums[g][N - 1]);
+                }
+            }
+            let mut all = [[0.0; $lanes]; N];
+            for c in 0..N {
+                let mut sum = sums[0][c];
+                for g in 1..G {
+                    sum = $plus(sum, sums[g][c]);
+                }
+                // SAFETY: as wide as a register.
+                unsafe { $store(all[c].as_mut_ptr(), sum) };
+            }
+            out.iter_mut().zip(all.as_flattened()).for_each(|(o, &sum)| put.put(o, sum));
         }
     };
 }
 
 #[rustfmt::skip]
 passes!(
-    f32_avx512_dots, f32_avx512_dot, f32_avx512_rows, "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma", f32, 16,
+    f32_avx512_dots, f32_avx512_dot, f32_avx512_rows, f32_avx512_group, f32_avx512_narrow_rows,
+    "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma", f32, 16,
     _mm512_setzero_ps, _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, f32_avx512_part,
     _mm512_fmadd_ps, _mm512_add_ps, f32_avx512_narrow
 );
 #[rustfmt::skip]
 passes!(
-    f64_avx512_dots, f64_avx512_dot, f64_avx512_rows, "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma", f64, 8,
+    f64_avx512_dots, f64_avx512_dot, f64_avx512_rows, f64_avx512_group, f64_avx512_narrow_rows,
+    "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma", f64, 8,
     _mm512_setzero_pd, _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd, f64_avx512_part,
     _mm512_fmadd_pd, _mm512_add_pd, f64_avx512_narrow
 );
 #[rustfmt::skip]
 passes!(
-    f32_avx2_dots, f32_avx2_dot, f32_avx2_rows, "avx2,fma", f32, 8,
+    f32_avx2_dots, f32_avx2_dot, f32_avx2_rows, f32_avx2_group, f32_avx2_narrow_rows,
+    "avx2,fma", f32, 8,
     _mm256_setzero_ps, _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, f32_avx2_part,
     _mm256_fmadd_ps, _mm256_add_ps, f32_avx2_narrow
 );
 #[rustfmt::skip]
 passes!(
-    f64_avx2_dots, f64_avx2_dot, f64_avx2_rows, "avx2,fma", f64, 4,
+    f64_avx2_dots, f64_avx2_dot, f64_avx2_rows, f64_avx2_group, f64_avx2_narrow_rows,
+    "avx2,fma", f64, 4,
     _mm256_setzero_pd, _mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd, f64_avx2_part,
     _mm256_fmadd_pd, _mm256_add_pd, f64_avx2_narrow
 );

@@ -3,7 +3,7 @@
 //! Note [Products with a vector]
 //! The matrix is read in the order in which it lies. Where inner positions are neighbours, an element of the result is
 //! the dot product of a row, four rows at a time, each in lanes that are added up by a tree. Where results are neighbours,
-//! rows are multiplied by a number each and added up, eight at a time. What lies neither way is read element by element.
+//! rows are multiplied by a number each and added up, eight at a time, or in registers if they are short. What lies neither way is read element by element.
 //! The inner index is cut at multiples of [`DEPTH`]; what an element is made of, and in which order, depends on the sizes
 //! and steps of the product alone.
 
@@ -59,15 +59,22 @@ pub(super) fn vector_at<T: Fused>(mut tile: Tile<'_, T>, level: Level) {
 
 /// The dot products of a matrix of any steps, in eight sums each.
 fn one_by_one<T: Fused>(out: &mut [T], b: Matrix<'_, T>, x: &[T], put: Put<T>) {
+    let (eights, rest) = x.as_chunks::<8>();
     for (i, o) in out.iter_mut().enumerate() {
-        let mut sums = [T::default(); 8];
-        for (c, x) in x.chunks(8).enumerate() {
-            for (l, (sum, &x)) in sums.iter_mut().zip(x).enumerate() {
-                // SAFETY: `Product::run` has checked all rows and columns of the operands.
-                *sum = *sum + unsafe { b.at(i, 8 * c + l) } * x;
+        // SAFETY: `Product::run` has checked all rows and columns of the operands.
+        let at = |p: usize| unsafe { b.at(i, p) };
+        let mut sum = T::default();
+        if !eights.is_empty() {
+            let mut sums = [T::default(); 8];
+            for (c, x) in eights.iter().enumerate() {
+                sums = std::array::from_fn(|l| sums[l] + at(8 * c + l) * x[l]);
             }
+            let [a, b, c, d, e, f, g, h] = sums;
+            sum = ((a + b) + (c + d)) + ((e + f) + (g + h));
         }
-        let [a, b, c, d, e, f, g, h] = sums;
-        put.put(o, ((a + b) + (c + d)) + ((e + f) + (g + h)));
+        for (p, &x) in rest.iter().enumerate() {
+            sum = sum + at(8 * eights.len() + p) * x;
+        }
+        put.put(o, sum);
     }
 }
