@@ -54,6 +54,19 @@ fn matmul(bencher: Bencher<'_, '_>, n: usize) {
     bencher.bench_local(|| black_box(&a).matmul(&b));
 }
 
+/// A matrix whose rows the sums run along, and one whose rows are added up.
+#[divan::bench(args = [16, 64, 256, 1024])]
+fn matrix_vector(bencher: Bencher<'_, '_>, n: usize) {
+    let (a, x) = (Tensor::ones([n, n], DType::F32), values(n));
+    bencher.bench_local(|| black_box(&a).matmul(&x));
+}
+
+#[divan::bench(args = [16, 64, 256, 1024])]
+fn vector_matrix(bencher: Bencher<'_, '_>, n: usize) {
+    let (x, a) = (values(n), Tensor::ones([n, n], DType::F32));
+    bencher.bench_local(|| black_box(&x).matmul(&a));
+}
+
 /// Records a node and drops it.
 #[divan::bench(args = SIZES)]
 fn record_mul(bencher: Bencher<'_, '_>, n: usize) {

@@ -106,6 +106,7 @@ def formulas(softmax_loss, cross_entropy, gelu, sigmoid, exp, tanh, sqrt):
         "W7-all": ([X], lambda x: x.sum(), 0),
         "W7-middle": ([CUBE], lambda x: x.sum((0, 2), keepdims=True), 0),
         "W12b": ([BATCH_A, BATCH_B], lambda a, b: (a @ b).sum(), 2),
+        "W12b-dense": ([BATCH_A, BATCH_B], lambda a, b: ((a @ b) ** 2).sum(), 2),
         "W17-log_softmax": ([SCORES], softmax_loss, 1),
         "W17-cross_entropy": ([SCORES, SCORE_LABELS], cross_entropy, 1),
     }

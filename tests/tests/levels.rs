@@ -3,7 +3,7 @@
 //!
 //! A process of its own with a single test, because the level is the whole process's.
 
-use foldback_tensor::kernel::{FloatKernel, fold_to};
+use foldback_tensor::kernel::{FloatKernel, fold_to, matmul_to};
 use foldback_tensor::{DType, Level, Shape, Tensor, detected_level, force_level};
 use tests::formulas::Product;
 use tests::oracle::{Layout, Plain, Random};
@@ -108,6 +108,35 @@ fn expect_same_bits(dtype: DType, layout: Layout) -> usize {
     base.len() * (results.len() - 1)
 }
 
+/// Products of small whole numbers are exact in every order: of matrices, with a vector on either side, and scaled by how
+/// often an axis repeats that is summed.
+fn expect_same_products(dtype: DType, layout: Layout) -> usize {
+    let mut random = Random(10);
+    let mut whole =
+        |shape: &[usize]| layout.strided(shape).fill(dtype, f64::NAN, || random.below(9) as f64 - 4.0).0;
+    let (a, b) = (whole(&[203, 211]), whole(&[211, 97]));
+    let (row, column) = (whole(&[203]), whole(&[211]));
+    let repeated = a.expand([5, 203, 211]).unwrap();
+    let to = |x: &Tensor, y: &Tensor, shape: &[usize]| matmul_to("t", x, y, &shape.into(), None).unwrap();
+    let results = at_levels(|| {
+        let products = [
+            ("matrices", a.matmul(&b).unwrap()),
+            ("matrix and vector", a.matmul(&column).unwrap()),
+            ("vector and matrix", row.matmul(&a).unwrap()),
+            ("vectors", row.matmul(&row).unwrap()),
+            ("scaled", to(&repeated, &b, &[203, 97])),
+            ("scaled, with a vector", to(&repeated, &column.unsqueeze(1).unwrap(), &[203, 1])),
+        ];
+        products.map(|(name, t)| (name, bits(&t)))
+    });
+    for (level, other) in &results[1..] {
+        for ((name, b), (_, o)) in results[0].1.iter().zip(other) {
+            assert!(b == o, "{name} at {level:?} is not what it is at the baseline: {dtype}, {layout:?}");
+        }
+    }
+    results[0].1.len() * (results.len() - 1)
+}
+
 /// A function, its documented bounds in ulp for `f32` and `f64`, and the standard library's for `f64` arguments.
 type Elementary = (&'static str, fn(&Tensor) -> Tensor, [f64; 2], Option<fn(f64) -> f64>);
 
@@ -198,7 +227,7 @@ fn every_level_gives_the_same() {
     let (mut equal, mut close) = (0, 0);
     for dtype in [DType::F32, DType::F64] {
         for layout in Layout::ALL {
-            equal += expect_same_bits(dtype, layout);
+            equal += expect_same_bits(dtype, layout) + expect_same_products(dtype, layout);
             close += expect_close(dtype, layout) + expect_close_softmax(dtype, layout);
         }
     }

@@ -53,6 +53,7 @@ pub(super) fn job(key: &str) -> Option<Making> {
         "W12-1024" => square(1024),
         "W12-2048" => square(2048),
         "W12b" => backward([leaf(BATCH_A), leaf(BATCH_B)], |[a, b]| a.matmul(b).sum()),
+        "W12b-dense" => backward([leaf(BATCH_A), leaf(BATCH_B)], |[a, b]| a.matmul(b).square().sum()),
         "W15" => backward([start(1.0)], |[x]| {
             let one = Tensor::<1>::from_data([1.0f32], &Device::flex().autodiff());
             let mut y = x + one.clone();

@@ -49,6 +49,10 @@ pub(super) fn job(key: &str) -> Option<Making> {
         "W12b" => {
             backward(|| Ok(vec![var(BATCH_A)?, var(BATCH_B)?]), |v| v[0].broadcast_matmul(&v[1])?.sum_all())
         }
+        "W12b-dense" => backward(
+            || Ok(vec![var(BATCH_A)?, var(BATCH_B)?]),
+            |v| v[0].broadcast_matmul(&v[1])?.sqr()?.sum_all(),
+        ),
         "W15" => backward(
             || Ok(vec![Var::from_vec(vec![1.0f32], 1, &CPU)?]),
             |v| {

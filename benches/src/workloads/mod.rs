@@ -194,6 +194,7 @@ mod tests {
         assert_eq!(meant("w5b"), ["W5b", "W5b-fuse"]);
         assert_eq!(meant("W5"), ["W5", "W5-fuse", "W5b", "W5b-fuse"]);
         assert!(meant("W12").contains(&"W12-64") && meant("W12").contains(&"W12b"));
+        assert_eq!(meant("W12b"), ["W12b", "W12b-dense"]);
         assert!(meant("").is_empty() && meant("W").is_empty() && meant("W99").is_empty());
     }
 }

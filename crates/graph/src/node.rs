@@ -176,13 +176,16 @@ impl Node {
         let Saved::Kept(kept) = &mut *saved else {
             return Err(Error::Freed { op: self.name(), location: self.location });
         };
-        let packed = if retain { kept.clone() } else { std::mem::take(kept) };
+        let mut packed = if retain { kept.clone() } else { std::mem::take(kept) };
         if !retain {
             *saved = Saved::Freed;
         }
         drop(saved);
-        for p in packed {
-            unpacked.values.push(p.map(|p| p.unpack(&self.metadata[0].shape)));
+        for p in &mut packed {
+            match p.take() {
+                Some(p) => unpacked.values.push(Some(p.unpack(&self.metadata[0].shape))),
+                None => unpacked.values.push(None),
+            }
         }
         Ok(unpacked)
     }

@@ -294,7 +294,8 @@ mod tests {
             let lanes = kernel::evaluate("lanes", formula, [&tensor(a), &tensor(b)]);
             let expected: f64 = lanes.and_then(|t| t.item()).expect("one number");
             let (x, y) = (Var::from(tensor(a)), Var::from(tensor(b)));
-            let forms: [(&str, &dyn Fn(&[Traced]) -> Traced); 4] = [
+            type Form<'a> = (&'a str, &'a dyn Fn(&[Traced]) -> Traced);
+            let forms: [Form<'_>; 4] = [
                 ("variables", &|t| formula.eval([t[0], t[1]])),
                 ("numbers", &|_| formula.eval([Traced::lit(a), Traced::lit(b)])),
                 ("a variable and a number", &|t| formula.eval([t[0], Traced::lit(b)])),

@@ -4,8 +4,7 @@ use ndarray::{
     ArrayBase, ArrayD, ArrayViewD, Axis, Data, Dimension, IxDyn, OwnedRepr, ShapeBuilder, ViewRepr,
 };
 
-use crate::buffer::has_room;
-use crate::create::checked_len;
+use crate::create::expect_room;
 use crate::dtype::{Element, Scalar, with_block};
 use crate::error::{Error, Result};
 use crate::iter;
@@ -52,9 +51,7 @@ impl Tensor {
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         self.expect_dtype("to_vec", T::DTYPE)?;
-        if !has_room(checked_len("to_vec", self.shape(), T::DTYPE)? * size_of::<T>()) {
-            return Err(Error::TooLarge { op: "to_vec", shape: self.shape().clone() });
-        }
+        expect_room("to_vec", self.shape(), T::DTYPE)?;
         if let Some(s) = self.as_slice::<T>() {
             return Ok(s.to_vec());
         }
@@ -146,8 +143,9 @@ impl<T: Element, D: Dimension> From<ArrayBase<OwnedRepr<T>, D>> for Tensor {
     }
 }
 
-/// A row-major copy of the view.
+/// A row-major copy of the view. Panics if no memory can hold it, as of a broadcast view.
 impl<T: Element, D: Dimension> From<ArrayBase<ViewRepr<&T>, D>> for Tensor {
+    #[track_caller]
     fn from(view: ArrayBase<ViewRepr<&T>, D>) -> Tensor {
         copied(&view)
     }
@@ -160,7 +158,11 @@ impl<T: Element, D: Dimension> From<&ArrayBase<OwnedRepr<T>, D>> for Tensor {
     }
 }
 
+#[track_caller]
 fn copied<T: Element, S: Data<Elem = T>, D: Dimension>(array: &ArrayBase<S, D>) -> Tensor {
+    if let Err(e) = expect_room("from", &Shape::from(array.shape()), T::DTYPE) {
+        panic!("{e}");
+    }
     let values: Vec<T> = match array.as_slice() {
         Some(s) => s.to_vec(),
         None => array.iter().copied().collect(),
@@ -256,6 +258,12 @@ mod tests {
         cut.invert_axis(ndarray::Axis(0));
         let t = Tensor::from(cut);
         assert_eq!((t.strides(), t.clone()), (&[-2][..], tensor![3, 1]));
+    }
+
+    #[test]
+    #[should_panic(expected = "from: a tensor of shape [1099511627776] is too large")]
+    fn a_broadcast_array_that_no_memory_holds() {
+        let _ = Tensor::from(array![1.0f32].broadcast(1 << 40).unwrap());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Strided n-dimensional values and block kernels with PyTorch's broadcasting; knows nothing of gradients.
+//! Strided n-dimensional values and block kernels, those of gradients among them, with PyTorch's broadcasting; no graph.
 
 mod buffer;
 mod close;

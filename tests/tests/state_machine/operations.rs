@@ -263,6 +263,9 @@ impl Op {
                 })
             }
             Op::Sum(axes, keepdim) => {
+                // An empty list is all of them.
+                let all: Vec<usize> = (0..own.len()).collect();
+                let axes = if axes.is_empty() { &all } else { axes };
                 let kept = tape.sum_to(a, &padded(&own, axes))?;
                 tape.reshape(kept, without(axes, *keepdim))
             }

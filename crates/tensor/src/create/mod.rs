@@ -3,7 +3,7 @@
 mod sequence;
 mod values;
 
-use crate::buffer::{Handle, Storage};
+use crate::buffer::{Handle, Storage, has_room};
 use crate::dtype::{BlockMut, DType, Element, Scalar, with_block};
 use crate::error::{Error, Result, or_panic};
 use crate::shape::Shape;
@@ -32,6 +32,12 @@ pub(crate) fn room_for(op: &'static str, shape: &Shape, n: usize, dtype: DType) 
         Some(storage) => Ok(storage),
         None => Err(Error::TooLarge { op, shape: shape.clone() }),
     }
+}
+
+/// Refuses a vector of a shape's elements that there is no memory for.
+pub(crate) fn expect_room(op: &'static str, shape: &Shape, dtype: DType) -> Result<()> {
+    let bytes = checked_len(op, shape, dtype)? * dtype.size();
+    if has_room(bytes) { Ok(()) } else { Err(Error::TooLarge { op, shape: shape.clone() }) }
 }
 
 /// Zeros in the name of an operation.

@@ -661,7 +661,7 @@ mod tests {
             let values: Vec<f64> = (0..n).map(|i| (i as f64 * 0.7).sin()).collect();
             Tensor::from_vec(values, shape).unwrap().to_dtype(dtype)
         };
-        let cases: [(&[usize], &[usize]); 10] = [
+        let cases: [(&[usize], &[usize]); 16] = [
             (&[300, 200], &[200, 310]),
             // last tiles of a single row or column
             (&[257, 300], &[300, 97]),
@@ -673,17 +673,29 @@ mod tests {
             (&[64, 40, 50], &[64, 50, 60]),
             (&[1, 70_000], &[70_000, 33]),
             (&[900, 40, 50], &[50, 60]),
+            // with a vector
+            (&[701, 903], &[903]),
+            (&[903], &[903, 701]),
+            (&[3, 50_001], &[50_001]),
+            (&[50_001], &[50_001, 3]),
+            (&[100_001], &[100_001]),
+            (&[50, 70, 33], &[50, 33, 1]),
         ];
+        let equal = |what: &str, f: &(dyn Fn() -> Tensor + Sync)| {
+            let one = ThreadPool::new(1).install(f);
+            for threads in [2, 3, 8] {
+                assert_eq!(ThreadPool::new(threads).install(f), one, "{what} with {threads} threads");
+            }
+        };
         for (sa, sb) in cases {
             for dtype in [DType::F32, DType::F64] {
                 let (a, b) = (wave(sa, dtype), wave(sb, dtype));
-                let one = ThreadPool::new(1).install(|| a.matmul(&b).unwrap());
-                for threads in [2, 3, 8] {
-                    let many = ThreadPool::new(threads).install(|| a.matmul(&b).unwrap());
-                    assert_eq!(many, one, "{sa:?} @ {sb:?} with {threads} threads");
-                }
+                equal(&format!("{sa:?} @ {sb:?}"), &|| a.matmul(&b).unwrap());
             }
         }
+        let (a, b) =
+            (wave(&[400, 300], DType::F32).expand([7, 400, 300]).unwrap(), wave(&[300, 90], DType::F32));
+        equal("scaled", &|| matmul_to("t", &a, &b, &[400, 90].into(), None).unwrap());
     }
 
     #[test]

@@ -9,40 +9,36 @@
 
 use std::marker::PhantomData;
 
-use gemm_common::Parallelism;
-
 use super::pack::{SIDE, pack, pack_groups};
+use super::passes::Put;
 use super::registers::{Block, HIGH, height};
 use super::{Matrix, Multiply, Out, Tile, row_major};
 use crate::buffer::Room;
+use crate::kernels::folds::Table;
+use crate::kernels::lane::Float;
 use crate::kernels::level::{Level, level};
 
 /// Numbers whose products run in blocks.
-pub(super) trait Fused: Multiply {
+pub(super) trait Fused: Multiply + Float {
     /// Computes a block of at most [`height`] rows.
     ///
     /// # Safety
     /// Every element that the block names may be read, and its results written; `level` is this processor's.
     unsafe fn compute(level: Level, block: &Block<Self>);
-    /// The function of `gemm` for this type and processor.
-    fn gemm() -> Gemm<Self>;
+    /// The dot product of each row with `x`.
+    ///
+    /// # Safety
+    /// `level` is this processor's.
+    unsafe fn dots(level: Level, out: &mut [Self], rows: Table<'_, Self>, x: &[Self], put: Put<Self>);
+    /// The sum of all rows, each times its element of `x`.
+    ///
+    /// # Safety
+    /// `level` is this processor's.
+    unsafe fn scaled_rows(level: Level, out: &mut [Self], rows: Table<'_, Self>, x: &[Self], put: Put<Self>);
     /// Writes sixteen rows of sixteen as columns: row `r` of the result starts at `out[r * stride]`. Rows are written in
     /// order, so that with a smaller stride each overwrites the end of the one before.
     fn transpose(rows: [&[Self; SIDE]; SIDE], out: &mut [Self], stride: usize);
 }
-
-/// `m, n, k`; the result with its steps along columns and rows, and whether to read it; the same of both operands; the
-/// factors of the result and of the product; what to conjugate; threads.
-#[rustfmt::skip]
-pub(super) type Gemm<T> = unsafe fn(
-    usize, usize, usize,
-    *mut T, isize, isize, bool,
-    *const T, isize, isize,
-    *const T, isize, isize,
-    T, T,
-    bool, bool, bool,
-    Parallelism,
-);
 
 /// Inner positions that are computed before the next ones: a strip of so many fits in the first-level cache.
 const DEPTH: usize = 256;
@@ -98,7 +94,8 @@ pub(super) fn blocked_at<T: Fused, const W: usize>(mut tile: Tile<'_, T>, level:
                 pack(&b, depth, wide, panel.as_mut_slice(), width);
                 b = row_major(panel.as_slice(), width);
             }
-            let strip = Strip { m, depth, a, grouped, height, b, width, double: width > W, level };
+            let (double, scale) = (width > W, tile.scale);
+            let strip = Strip { m, depth, a, grouped, height, b, width, double, scale, level };
             if wide == width {
                 strip.run(&mut tile.out, col, tile.add);
             } else {
@@ -128,6 +125,7 @@ struct Strip<'a, T> {
     width: usize,
     /// whether the strip is two registers wide where one is usual
     double: bool,
+    scale: T,
     level: Level,
 }
 
@@ -166,6 +164,7 @@ impl<T: Fused> Strip<'_, T> {
                 out: out.place(row, col),
                 stride: out.stride,
                 add,
+                scale: self.scale,
             };
             // SAFETY: `Product::run` has checked the rows and columns of the operands, and what was laid out has room
             // for whole groups of them; the result has these rows and columns, by the assertion; `level` is this

@@ -1,16 +1,18 @@
-//! Matrix products, cut into tiles that do not depend on threads: loops of our own over blocks of results, and the door
-//! to `gemm` for products with a vector.
+//! Matrix products, cut into tiles: blocks of results, or one pass over the matrix where the other operand is a vector.
 //!
 //! Note [The bits of a product]
 //! A tile is computed on one thread. The additions that make an element happen in one order, whichever tile it belongs
-//! to, so a product has the same bits for any number of threads, although fewer threads get larger tiles. Only products
-//! with a vector and scaled ones, which `gemm` computes in an order of its own, are cut by their sizes alone. Long inner
-//! sizes with few results are cut into parts, by the sizes alone, and added up in order.
+//! to, so a product has the same bits for any number of threads, although fewer threads get larger tiles. Products with
+//! a vector are cut by their sizes and steps alone. Long inner sizes with few results are cut into parts, by the sizes
+//! alone, and added up in order. Of a scaled product the sums are multiplied by the scale as they are written, once for
+//! each piece of the inner index that is summed in one go.
 
 mod block;
-mod gemm;
+mod float;
 mod pack;
+mod passes;
 mod registers;
+mod vector;
 
 use std::marker::PhantomData;
 
@@ -89,6 +91,12 @@ impl<'a, T> Tile<'a, T> {
 
 /// Products of at most this many multiplications are one task.
 const TASK: usize = 1 << 21;
+
+/// Products with a vector of at most this many multiplications are one task.
+const VECTOR_TASK: usize = 1 << 16;
+
+/// Results that lie side by side and make one task of a product with a vector, at least.
+const VECTOR_COLS: usize = 1024;
 
 /// Rows and columns of a tile of a large product: its rows of the left operand, a few hundred inner positions deep, fit
 /// in the second-level cache, and what is laid out of the right one serves many rows.
@@ -169,7 +177,8 @@ impl<T: Multiply> Product<'_, T> {
         };
         let (m, n, k) = (self.m, self.n, self.k);
         let vector = m.min(n) == 1;
-        if items == 1 && depth == 1 && m.saturating_mul(n).saturating_mul(k) <= TASK {
+        let task = if vector { VECTOR_TASK } else { TASK };
+        if items == 1 && depth == 1 && m.saturating_mul(n).saturating_mul(k) <= task {
             // `out` is not used again, and this is its only part.
             return T::multiply(Tile {
                 m,
@@ -183,9 +192,10 @@ impl<T: Multiply> Product<'_, T> {
                 vector,
             });
         }
-        let mut tiles = Tiles::new(m, n, k, TILES);
-        let parts = self.parts(items * tiles.count);
-        if m.min(n) > 1 && self.scale == T::of_count(1) {
+        let mut tiles = if vector { self.vector_tiles() } else { Tiles::new(m, n, k, TILES) };
+        let tasks = items * tiles.count;
+        let parts = self.parts(tasks, if vector { VECTOR_TASK.saturating_mul(tasks) } else { PART });
+        if !vector {
             let threads = num_threads();
             let least = if threads == 1 { 1 } else { threads * TILES_PER_THREAD };
             tiles = Tiles::new(m, n, k, least.div_ceil(items * parts));
@@ -196,13 +206,25 @@ impl<T: Multiply> Product<'_, T> {
         self.in_parts(&tiles, items, parts, out, add);
     }
 
-    /// How many parts to cut the inner size into, so that few results of much work make several tasks.
-    fn parts(&self, tasks: usize) -> usize {
+    /// How a product with a vector is cut: so that the tasks read neighbouring memory.
+    fn vector_tiles(&self) -> Tiles {
+        let size = self.m.max(self.n);
+        let step = if self.m == 1 { self.b.col_step } else { self.a.row_step };
+        let (least, multiple) = if step == 1 { (VECTOR_COLS, 16) } else { (1, 4) };
+        let piece = (VECTOR_TASK / self.k).max(least).next_multiple_of(multiple).min(size);
+        let (rows, cols) = if self.m == 1 { (1, piece) } else { (piece, 1) };
+        let count = size.div_ceil(piece);
+        Tiles { rows, cols, across: if self.m == 1 { count } else { 1 }, count }
+    }
+
+    /// How many parts of so many multiplications to cut the inner size into, so that few results of much work make
+    /// several tasks.
+    fn parts(&self, tasks: usize, part: usize) -> usize {
         let work = self.m.saturating_mul(self.n).saturating_mul(self.k);
         if tasks >= MAX_PARTS {
             1
         } else {
-            (work / PART).min(self.k / 256).clamp(1, (MAX_PARTS / tasks).max(1))
+            (work / part).min(self.k / 256).clamp(1, (MAX_PARTS / tasks).max(1))
         }
     }
 
@@ -239,7 +261,8 @@ impl<T: Multiply> Product<'_, T> {
         let k = to - from;
         let depth: usize = self.summed.iter().map(|a| a.size).product();
         let work = tiles.rows.saturating_mul(tiles.cols).saturating_mul(k).saturating_mul(depth);
-        let grain = (TASK / work.max(1)).max(1);
+        let vector = self.m.min(self.n) == 1;
+        let grain = (if vector { VECTOR_TASK } else { TASK } / work.max(1)).max(1);
         let whole = Out {
             start: out.as_mut_ptr(),
             stride: self.n,
@@ -261,7 +284,6 @@ impl<T: Multiply> Product<'_, T> {
                     // result that no other task has.
                     let out = unsafe { whole.part(item * self.m + row, col, m, n) };
                     let add = add || position > 0;
-                    let vector = self.m.min(self.n) == 1;
                     T::multiply(Tile { m, n, k, a, b, out, scale: self.scale, add, vector });
                 }
             }
@@ -424,7 +446,7 @@ impl Multiply for i64 {
 #[cfg(test)]
 mod tests {
     use super::block::{blocked, blocked_at};
-    use super::gemm::gemm_tile;
+    use super::vector::vector_at;
     use super::*;
     use crate::kernels::level::{Level, detected_level};
 
@@ -436,41 +458,86 @@ mod tests {
         Product { m, n, k, a: row_major(a, k), b: row_major(b, n), kept: &[], summed: &[], scale: 1.0 }
     }
 
+    /// One tile of this product onto threes.
+    fn tile_of(p: &Product<'_, f64>, add: bool, run: impl Fn(Tile<'_, f64>)) -> Vec<f64> {
+        let &Product { m, n, k, a, b, scale, .. } = p;
+        let mut out = vec![3.0; m * n];
+        let start = out.as_mut_ptr();
+        let target = Out { start, stride: n, rows: m, cols: n, life: PhantomData };
+        p.check();
+        run(Tile { m, n, k, a, b, out: target, scale, add, vector: m.min(n) == 1 });
+        out
+    }
+
+    /// The definition.
+    fn defined(p: &Product<'_, f64>, add: bool) -> Vec<f64> {
+        let at = |x: &Matrix<'_, f64>, row, col| x.moved(0, row, col).rest()[0];
+        let sum = |i, j| (0..p.k).map(|l| at(&p.a, i, l) * at(&p.b, l, j)).sum::<f64>();
+        let before = if add { 3.0 } else { 0.0 };
+        (0..p.m * p.n).map(|i| before + p.scale * sum(i / p.n, i % p.n)).collect()
+    }
+
     #[test]
-    fn our_loops_agree_with_gemm_at_every_level() {
+    fn blocks_follow_the_definition_at_every_level() {
         for (m, n, k) in [(1, 2, 3), (7, 21, 33), (6, 8, 1), (13, 5, 40), (2, 16, 7), (40, 70, 600)] {
             let (a, b) = (numbers(m * k), numbers(k * n));
-            for add in [false, true] {
-                let run = |f: fn(Tile<'_, f64>)| {
-                    let mut out = vec![3.0; m * n];
-                    let start = out.as_mut_ptr();
-                    let target = Out { start, stride: n, rows: m, cols: n, life: PhantomData };
-                    let p = product(m, n, k, &a, &b);
-                    p.check();
-                    f(Tile { m, n, k, a: p.a, b: p.b, out: target, scale: 1.0, add, vector: m.min(n) == 1 });
-                    out
-                };
-                let want = run(|t| gemm_tile(t, 1.0));
-                assert_eq!(run(blocked::<f64, 8>), want, "{m} x {n} x {k}");
+            for (add, scale) in [(false, 1.0), (true, 1.0), (false, 3.0), (true, 3.0)] {
+                let p = Product { scale, ..product(m, n, k, &a, &b) };
+                let want = defined(&p, add);
+                assert_eq!(tile_of(&p, add, blocked::<f64, 8>), want, "{m} x {n} x {k}");
                 for level in [Level::Baseline, Level::Avx2, Level::Avx512] {
                     if level <= detected_level() {
-                        let mut out = vec![3.0; m * n];
-                        let start = out.as_mut_ptr();
-                        let target = Out { start, stride: n, rows: m, cols: n, life: PhantomData };
-                        let p = product(m, n, k, &a, &b);
-                        let tile = Tile {
-                            m,
-                            n,
-                            k,
-                            a: p.a,
-                            b: p.b,
-                            out: target,
-                            scale: 1.0,
-                            add,
-                            vector: m.min(n) == 1,
-                        };
-                        blocked_at::<f64, 8>(tile, level);
-                        assert_eq!(out, want, "{m} x {n} x {k} at {level:?}");
+                        let found = tile_of(&p, add, |t| blocked_at::<f64, 8>(t, level));
+                        assert_eq!(found, want, "{m} x {n} x {k} at {level:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn products_with_a_vector_follow_the_definition_however_the_matrix_lies() {
+        for (n, k) in [(1, 1), (1, 9000), (3, 4097), (5, 7), (37, 100), (1030, 19), (2100, 1), (20, 5000)] {
+            let (x, matrix) = (numbers(2 * k), numbers(2 * n * k));
+            let (ni, ki) = (n as isize, k as isize);
+            // How far apart inner positions and results are: rows, columns, backwards, every second one, all the same.
+            let steps = [
+                (ni, 1),
+                (1, ki),
+                (-ni, 1),
+                (1, -ki),
+                (-1, ki),
+                (2 * ni, 2),
+                (2, 2 * ki),
+                (0, 1),
+                (1, 0),
+                (0, 0),
+            ];
+            for (row_step, col_step) in steps {
+                let back =
+                    |size: usize, step: isize| if step < 0 { (size - 1) * step.unsigned_abs() } else { 0 };
+                let start = back(k, row_step) + back(n, col_step);
+                let b = Matrix { data: &matrix, start, row_step, col_step };
+                for x_step in [1, 2] {
+                    let a = Matrix { data: &x, start: 0, row_step: 0, col_step: x_step };
+                    for (add, scale) in [(false, 1.0), (true, 1.0), (false, 3.0), (true, 3.0)] {
+                        let p = Product { m: 1, n, k, a, b, kept: &[], summed: &[], scale };
+                        let want = defined(&p, add);
+                        let what = format!("{n} results of {k}, steps {row_step}, {col_step} and {x_step}");
+                        for level in [Level::Baseline, Level::Avx2, Level::Avx512] {
+                            if level <= detected_level() {
+                                let found = tile_of(&p, add, |t| vector_at(t, level));
+                                assert_eq!(found, want, "{what} at {level:?}");
+                            }
+                        }
+                        let mut out = vec![3.0; n];
+                        p.run(&mut out, add);
+                        assert_eq!(out, want, "{what}, cut");
+                        let (a, b) = (b.transposed(), a.transposed());
+                        let p = Product { m: n, n: 1, a, b, ..p };
+                        let mut out = vec![3.0; n];
+                        p.run(&mut out, add);
+                        assert_eq!(out, want, "{what}, cut and transposed");
                     }
                 }
             }

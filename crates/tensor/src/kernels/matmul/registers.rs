@@ -24,6 +24,8 @@ pub(super) struct Block<T> {
     /// from one row of the result to the next
     pub(super) stride: usize,
     pub(super) add: bool,
+    /// what the sums are multiplied by
+    pub(super) scale: T,
 }
 
 /// The rows of a large product's blocks, in groups, on a processor with 32 registers of 64 bytes.
@@ -44,13 +46,13 @@ pub(super) fn height(level: Level) -> usize {
 /// Where rows lie beside each other one pointer leads to all of them: a processor has fewer than it would take.
 macro_rules! vector_block {
     ($name:ident, $features:literal, $t:ty, $lanes:literal,
-     $zero:ident, $spread:ident, $load:ident, $store:ident, $fused:ident, $plus:ident) => {
+     $zero:ident, $spread:ident, $load:ident, $store:ident, $fused:ident, $plus:ident, $times:ident) => {
         /// # Safety
         /// As for `Fused::compute`, on a processor with these features.
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = $features)]
         unsafe fn $name<const R: usize, const N: usize, const GROUPED: bool>(x: &Block<$t>) {
-            use std::arch::x86_64::{$fused, $load, $plus, $spread, $store, $zero};
+            use std::arch::x86_64::{$fused, $load, $plus, $spread, $store, $times, $zero};
             let mut sums = [[$zero(); N]; R];
             let mut line = [$zero(); N];
             let (mut b, mut step) = (x.b, 0);
@@ -71,13 +73,15 @@ macro_rules! vector_block {
                 b = b.wrapping_offset(x.b_step);
                 step += x.a_step;
             }
+            let scale = $spread(x.scale);
             for r in 0..R {
                 if r < x.live {
                     for c in 0..N {
+                        let sum = $times(sums[r][c], scale);
                         // SAFETY: the result has `live` rows as wide as these registers.
                         unsafe {
                             let place = x.out.add(r * x.stride + c * $lanes);
-                            $store(place, if x.add { $plus($load(place), sums[r][c]) } else { sums[r][c] });
+                            $store(place, if x.add { $plus($load(place), sum) } else { sum });
                         }
                     }
                 }
@@ -96,7 +100,8 @@ vector_block!(
     _mm512_loadu_ps,
     _mm512_storeu_ps,
     _mm512_fmadd_ps,
-    _mm512_add_ps
+    _mm512_add_ps,
+    _mm512_mul_ps
 );
 vector_block!(
     f64_avx512,
@@ -108,7 +113,8 @@ vector_block!(
     _mm512_loadu_pd,
     _mm512_storeu_pd,
     _mm512_fmadd_pd,
-    _mm512_add_pd
+    _mm512_add_pd,
+    _mm512_mul_pd
 );
 vector_block!(
     f32_avx2,
@@ -120,7 +126,8 @@ vector_block!(
     _mm256_loadu_ps,
     _mm256_storeu_ps,
     _mm256_fmadd_ps,
-    _mm256_add_ps
+    _mm256_add_ps,
+    _mm256_mul_ps
 );
 vector_block!(
     f64_avx2,
@@ -132,7 +139,8 @@ vector_block!(
     _mm256_loadu_pd,
     _mm256_storeu_pd,
     _mm256_fmadd_pd,
-    _mm256_add_pd
+    _mm256_add_pd,
+    _mm256_mul_pd
 );
 
 /// Row by row, for processors without wide registers.
@@ -153,6 +161,7 @@ unsafe fn plain<T: Element + std::ops::Add<Output = T> + std::ops::Mul<Output = 
         }
         // SAFETY: the result has `live` rows of `W` elements, which nobody else uses now.
         let place = unsafe { &mut *x.out.add(r * x.stride).cast::<[T; W]>() };
+        let sums = sums.map(|sum| sum * x.scale);
         *place = if x.add { std::array::from_fn(|c| place[c] + sums[c]) } else { sums };
     }
 }

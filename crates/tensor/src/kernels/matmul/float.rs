@@ -1,0 +1,64 @@
+//! Products of floating-point numbers: blocks of results, or one pass over the matrix where the other operand is a vector.
+
+use super::block::{Fused, blocked};
+use super::pack::SIDE;
+use super::passes::{Put, dots_f32, dots_f64, rows_f32, rows_f64};
+use super::registers::{Block, block_f32, block_f64};
+use super::vector::vector;
+use super::{Multiply, Tile};
+use crate::kernels::folds::Table;
+use crate::kernels::level::Level;
+
+macro_rules! float_multiply {
+    ($t:ident, $width:literal, $block:path, $dots:path, $rows:path, $transpose:path) => {
+        impl Multiply for $t {
+            fn of_count(n: usize) -> $t {
+                n as $t
+            }
+            #[inline(always)]
+            fn plus(a: $t, b: $t) -> $t {
+                a + b
+            }
+            #[inline]
+            fn multiply(tile: Tile<'_, $t>) {
+                multiply_float::<$t, $width>(tile);
+            }
+        }
+        impl Fused for $t {
+            #[inline]
+            unsafe fn compute(level: Level, block: &Block<$t>) {
+                // SAFETY: as promised by the caller.
+                unsafe { $block(level, block) }
+            }
+            #[inline]
+            unsafe fn dots(level: Level, out: &mut [$t], rows: Table<'_, $t>, x: &[$t], put: Put<$t>) {
+                // SAFETY: as promised by the caller.
+                unsafe { $dots(level, out, rows, x, put) }
+            }
+            #[inline]
+            unsafe fn scaled_rows(level: Level, out: &mut [$t], rows: Table<'_, $t>, x: &[$t], put: Put<$t>) {
+                // SAFETY: as promised by the caller.
+                unsafe { $rows(level, out, rows, x, put) }
+            }
+            #[inline]
+            fn transpose(rows: [&[$t; SIDE]; SIDE], out: &mut [$t], stride: usize) {
+                $transpose(rows, out, stride)
+            }
+        }
+    };
+}
+float_multiply!(f32, 16, block_f32, dots_f32, rows_f32, super::pack::transpose_f32);
+float_multiply!(f64, 8, block_f64, dots_f64, rows_f64, super::pack::transpose_plain);
+
+/// Products with a vector read the matrix once, see Note [Products with a vector]; all others run in blocks, see
+/// Note [Blocks].
+fn multiply_float<T: Fused, const W: usize>(tile: Tile<'_, T>) {
+    let with_vector = tile.vector;
+    // One column, written one element after another, is one row of the transposed product.
+    let tile = if tile.n == 1 && tile.out.stride == 1 { tile.transposed() } else { tile };
+    if with_vector {
+        vector(tile);
+    } else {
+        blocked::<T, W>(tile);
+    }
+}
