@@ -1,6 +1,4 @@
-//! Rows of elementary functions and activations.
-
-use std::f64::consts::FRAC_2_SQRT_PI;
+//! Rows of activations, and of functions that integers have too; the elementary functions are in `list.rs`.
 
 use foldback_tensor::kernel::{FloatOps, Real};
 
@@ -54,66 +52,6 @@ pointwise! {
     /// The square.
     pub fn square(a) -> Var = a.square();
         d a: |g, a| g * (a * 2.0);
-        check(Any);
-
-    /// e to the power of each element.
-    pub fn exp(a) -> Var = a.exp() => y;
-        d a: |g, y| g * y;
-        check(Any);
-
-    /// `exp(x) - 1`, accurate near 0.
-    pub fn expm1(a) -> Var = a.expm1() => y;
-        d a: |g, y| g * (y + 1.0);
-        check(Any);
-
-    /// The natural logarithm.
-    pub fn ln(a) -> Var = a.ln();
-        d a: |g, a| g / a;
-        check(Positive);
-
-    /// `ln(1 + x)`, accurate near 0.
-    pub fn log1p(a) -> Var = a.log1p();
-        d a: |g, a| g / (a + 1.0);
-        check(Positive);
-
-    /// The square root. Its gradient at 0 is infinite.
-    pub fn sqrt(a) -> Var = a.sqrt() => y;
-        d a: |g, y| g / (y * 2.0);
-        check(Positive);
-
-    /// `1 / sqrt(x)`.
-    pub fn rsqrt(a) -> Var = a.rsqrt() => y;
-        d a: |g, y| g * -0.5 * (y * y * y);
-        check(Positive);
-
-    /// `1 / x`.
-    pub fn reciprocal(a) -> Var = a.reciprocal() => y;
-        d a: |g, y| -g * (y * y);
-        check(NonZero);
-
-    /// The sine of an angle in radians.
-    pub fn sin(a) -> Var = a.sin();
-        d a: |g, a| g * a.cos();
-        check(Any);
-
-    /// The cosine of an angle in radians.
-    pub fn cos(a) -> Var = a.cos();
-        d a: |g, a| g * -a.sin();
-        check(Any);
-
-    /// The hyperbolic tangent.
-    pub fn tanh(a) -> Var = a.tanh() => y;
-        d a: |g, y| g * (1.0 - y * y);
-        check(Any);
-
-    /// The logistic function `1 / (1 + exp(-x))`.
-    pub fn sigmoid(a) -> Var = a.sigmoid() => y;
-        d a: |g, y| g * ((1.0 - y) * y);
-        check(Any);
-
-    /// The error function.
-    pub fn erf(a) -> Var = a.erf();
-        d a: |g, a| g * ((-(a * a)).exp() * FRAC_2_SQRT_PI);
         check(Any);
 
     /// `max(x, 0)`. Its gradient is 0 at 0.

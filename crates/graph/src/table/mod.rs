@@ -17,6 +17,7 @@ mod elementary;
 mod functions;
 mod index;
 mod linalg;
+mod list;
 mod macros;
 mod reduce;
 mod samples;
@@ -76,7 +77,7 @@ pub(crate) enum Slot {
 /// assert!(foldback_graph::rows().any(|row| row.name == "tanh"));
 /// ```
 pub fn rows() -> impl Iterator<Item = &'static Row> {
-    [arithmetic::ROWS, elementary::ROWS, reduce::ROWS, views::ROWS, linalg::ROWS, index::ROWS]
+    [arithmetic::ROWS, elementary::ROWS, list::ROWS, reduce::ROWS, views::ROWS, linalg::ROWS, index::ROWS]
         .into_iter()
         .flatten()
 }

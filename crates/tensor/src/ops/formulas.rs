@@ -1,7 +1,7 @@
 //! The forward formulas of pointwise operations, each written once over `Real` or `Num`.
 
 use crate::dtype::{Block, BlockMut};
-use crate::kernels::{BlockKernel, Compare, FloatOps, Formula, Num, NumFormula, Real, typed};
+use crate::kernels::{BlockKernel, Compare, FloatOps, Formula, Num, NumFormula, Real, elementary, typed};
 
 /// Names a formula over real numbers: a unit struct that is its kernel.
 macro_rules! real {
@@ -60,18 +60,6 @@ real! {
     PowRsqrt(a, _b) = a.rsqrt();
     PowReciprocal(a, _b) = a.reciprocal();
     SquaredDifference(a, b) = (a - b) * (a - b);
-    Exp(a) = a.exp();
-    Expm1(a) = a.expm1();
-    Ln(a) = a.ln();
-    Log1p(a) = a.log1p();
-    Sqrt(a) = a.sqrt();
-    Rsqrt(a) = a.rsqrt();
-    Reciprocal(a) = a.reciprocal();
-    Sin(a) = a.sin();
-    Cos(a) = a.cos();
-    Tanh(a) = a.tanh();
-    Sigmoid(a) = a.sigmoid();
-    Erf(a) = a.erf();
     /// Hendrycks and Gimpel, "Gaussian error linear units" (2016): x times the normal distribution function.
     Gelu(a) = a * a.normal_cdf();
     /// The tanh approximation in the same paper.
@@ -79,6 +67,18 @@ real! {
     GeluTanh(a) = a * ((a + a * a * a * 0.044715) * GELU_SCALE_TWICE).sigmoid();
     Silu(a) = a * a.sigmoid();
 }
+
+/// The formula of each elementary function, under its own name.
+macro_rules! functions {
+    ($($(#[$doc:meta])* $name:ident $name_:ident $line:tt;)*) => {
+        real! {$(
+            #[allow(non_camel_case_types, reason = "the list has one name for all")]
+            $(#[$doc])*
+            $name(a) = a.$name();
+        )*}
+    };
+}
+elementary!(functions);
 
 /// 2 sqrt(2 / pi)
 const GELU_SCALE_TWICE: f64 = 1.595_769_121_605_730_8;
