@@ -1,6 +1,6 @@
 //! Rows of activations, and of functions that integers have too; the elementary functions are in `list.rs`.
 
-use foldback_tensor::kernel::{FloatOps, Real};
+use foldback_tensor::kernel::{FloatOps, Gelu, Real, slope};
 
 use super::macros::pointwise;
 use crate::error::Result;
@@ -9,8 +9,6 @@ use crate::var::Var;
 
 /// 2 sqrt(2 / pi)
 const GELU_SCALE_TWICE: f64 = 1.595_769_121_605_730_8;
-/// 1 / sqrt(2 pi)
-const NORMAL_DENSITY: f64 = 0.398_942_280_401_432_7;
 
 /// The logistic function and its slope, both to the last digits for either sign, and so are the derivatives of this very
 /// formula. `1 - sigmoid(x)` has lost them all where x is large.
@@ -67,7 +65,7 @@ pointwise! {
     /// # Errors
     /// `Tensor` for integers and `bool`.
     pub fn gelu(a) -> Result = a.gelu();
-        d a: |g, a| g * (a.normal_cdf() + a * ((a * a * -0.5).exp() * NORMAL_DENSITY));
+        d a: |g, a| slope(Gelu, g, a);
         check(Any);
 
     /// [`Var::gelu`] by its tanh approximation, from the same paper.
@@ -99,6 +97,7 @@ pointwise! {
     /// # Errors
     /// `Tensor` for integers and `bool`.
     pub fn silu(a) -> Result = a.silu();
+        // By hand: the slope of `sigmoid` reads the result alone, and where that is near 1 has few digits.
         d a: |g, a| {
             let (share, slope) = logistic(a);
             g * (share + a * slope)

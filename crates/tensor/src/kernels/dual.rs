@@ -15,6 +15,7 @@ use std::array;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use super::elementary;
+use super::formula::Formula;
 use super::real::{FloatOps, Num, Real};
 
 /// A number and how fast it changes along `K` directions: forward-mode differentiation.
@@ -84,6 +85,29 @@ impl<R: Real, const K: usize> Dual<R, K> {
             }),
         }
     }
+}
+
+/// The gradient of a formula of one number, `g * dF/dx`, by the formula itself: a formula composed of others needs no
+/// derivative of its own.
+///
+/// ```
+/// use foldback_tensor::kernel::{FloatOps, Formula, Gelu, Real, evaluate, slope};
+/// use foldback_tensor::tensor;
+/// #[derive(Clone, Copy)]
+/// struct GeluGradient;
+/// impl Formula<2> for GeluGradient {
+///     fn eval<R: Real>(&self, [g, x]: [R; 2]) -> R where f64: FloatOps<R> { slope(Gelu, g, x) }
+/// }
+/// assert_eq!(evaluate("gelu_backward", GeluGradient, [&tensor![4.0], &tensor![0.0]])?, tensor![2.0]);
+/// # Ok::<(), foldback_tensor::Error>(())
+/// ```
+#[inline(always)]
+pub fn slope<R: Real, F: Formula<1>>(formula: F, g: R, x: R) -> R
+where
+    f64: FloatOps<R>,
+{
+    let [slope] = formula.eval::<Dual<R>>([Dual::seeded(x, [Some(g)])]).slopes;
+    slope.unwrap_or(R::lit(0.0))
 }
 
 impl<R: Real, const K: usize> Add for Dual<R, K> {

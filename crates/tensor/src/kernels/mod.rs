@@ -19,7 +19,7 @@ mod stream;
 pub(crate) use cache::last_level_cache;
 #[cfg(test)]
 pub(crate) use cache::pretend_cache;
-pub use dual::Dual;
+pub use dual::{Dual, slope};
 pub(crate) use elementary::elementary;
 pub use formula::{Compare, FloatKernel, Formula, NumFormula, NumKernel, Update};
 pub(crate) use formula::{CompareKernel, UpdateKernel, typed};
