@@ -49,6 +49,9 @@ macro_rules! __elementary {
             /// The cosine of an angle in radians.
             cos cos_(x => y: |g, x| g * -x.sin(), Any, 0.5 => 0.877_582_55);
 
+            /// The tangent of an angle in radians.
+            tan tan_(x => y: |g, y| g * (y * y + 1.0), Unit, 0.5 => 0.546_302_5);
+
             /// The hyperbolic tangent.
             tanh tanh_(x => y: |g, y| g * (1.0 - y * y), Any, 0.5 => 0.462_117_16);
 

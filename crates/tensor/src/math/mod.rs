@@ -1,8 +1,8 @@
 //! Elementary functions as straight-line arithmetic, so that the compiler vectorises plain loops over them.
 //!
 //! Nothing here branches, indexes a table that could panic, or calls the C library: a choice is a select
-//! between two values that are both computed. The exceptions are in double precision: `sin` and `cos`, and
-//! `pow` without `FMA`, are the standard library's. Each function is correct for every input (not-a-number,
+//! between two values that are both computed. The exceptions are in double precision: `sin`, `cos`
+//! and `tan`, and `pow` without `FMA`, are the standard library's. Each function is correct for every input (not-a-number,
 //! infinities, signed zeros, subnormals), and its documentation gives the largest error in units in the last
 //! place (ulp).
 //!
