@@ -118,35 +118,11 @@ macro_rules! rows {
     }};
 }
 
-/// Something for each elementary function: its name, and the function fused and as an operation.
+/// Something for each elementary function: the function fused and as an operation.
 macro_rules! each_elementary {
     ($($(#[$doc:meta])* $name:ident $name_:ident $line:tt;)*) => {
         fn elementary(run: fn(&str, Operation<'_>, Operation<'_>, f64) -> usize) -> usize {
             rows! { run; $($name: |x, y| x.$name(), Ok(x.$name());)* }
-        }
-
-        const NAMES: &[&str] = &[$(stringify!($name)),*];
-
-        /// The function of a constant, as a factor.
-        fn of_a_constant(name: &str, at: f64) -> Tensor {
-            let x = tensor![2.0; f64].requires_grad();
-            let y = match name {
-                $(stringify!($name) => fuse!(|x; at| x * R::lit(at).$name()).call([&x]),)*
-                _ => panic!("{name} is not in the list"),
-            };
-            let y = y.expect("one operand");
-            let (roots, inputs) = ([&y], [&x]);
-            let recorded = Grad::new(&roots, &inputs).create_graph(true).run().expect("a gradient");
-            recorded[0].as_ref().expect("it is used").value()
-        }
-
-        /// The same by the method of tensors.
-        fn by_tensor(name: &str, at: f64) -> Tensor {
-            let at = tensor![at; f64];
-            match name {
-                $(stringify!($name) => at.$name(),)*
-                _ => panic!("{name} is not in the list"),
-            }
         }
     };
 }
@@ -160,6 +136,7 @@ fn elementary_functions_have_the_gradients_of_their_rows() {
 
 /// The row's formula over blocks against the same, recorded: at all pairs of points, infinite and NaN included.
 fn compare_recorded(name: &str, fused: Operation<'_>, plain: Operation<'_>, tolerance: f64) -> usize {
+    let (x, y) = pairs();
     let mut compared = 0;
     for seed in SEEDS {
         for operation in [fused, plain] {
@@ -167,10 +144,11 @@ fn compare_recorded(name: &str, fused: Operation<'_>, plain: Operation<'_>, tole
             for (what, expected) in &blocks {
                 let (_, found) = recorded.iter().find(|r| r.0 == *what).expect("the same gradients");
                 for (i, (&found, &expected)) in found.iter().zip(expected).enumerate() {
-                    let (x, y) = (pairs().0[i], pairs().1[i]);
                     assert!(
                         same(found, expected, tolerance),
-                        "{name} at ({x:e}, {y:e}), seed {seed}: recorded, the {what} is {found:e}, else {expected:e}"
+                        "{name} at ({:e}, {:e}), seed {seed}: recorded, the {what} is {found:e}, else {expected:e}",
+                        x[i],
+                        y[i]
                     );
                     compared += 1;
                 }
@@ -183,17 +161,6 @@ fn compare_recorded(name: &str, fused: Operation<'_>, plain: Operation<'_>, tole
 #[test]
 fn recorded_gradients_have_the_conventions_of_those_over_blocks() {
     println!("{} numbers", elementary(compare_recorded));
-}
-
-#[test]
-fn functions_of_constants_are_those_of_tensors() {
-    for name in NAMES {
-        for at in POINTS.into_iter().chain([f64::NAN]) {
-            let number = |t: Tensor| t.item::<f64>().expect("one number");
-            let (found, expected) = (number(of_a_constant(name, at)), number(by_tensor(name, at)));
-            assert!(same(found, expected, 1e-14), "{name}({at:e}) is {found:e}, of a tensor {expected:e}");
-        }
-    }
 }
 
 #[test]

@@ -320,6 +320,7 @@ mod tests {
     use crate::tensor;
 
     real! {
+        pub(crate) formulas;
         Product(a, b) = a * b;
     }
 
