@@ -266,8 +266,21 @@ mod tests {
 
     use super::*;
 
-    const POINTS: [f64; 13] =
-        [f64::NEG_INFINITY, -2.0, -0.3, -1e-310, -0.0, 0.0, 1e-310, 0.5, 1.0, 2.0, 40.0, f64::INFINITY, f64::NAN];
+    const POINTS: [f64; 13] = [
+        f64::NEG_INFINITY,
+        -2.0,
+        -0.3,
+        -1e-310,
+        -0.0,
+        0.0,
+        1e-310,
+        0.5,
+        1.0,
+        2.0,
+        40.0,
+        f64::INFINITY,
+        f64::NAN,
+    ];
 
     /// The same number, the signs of zeros included, but for what a few operations round.
     fn same(a: f64, b: f64) -> bool {
