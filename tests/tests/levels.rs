@@ -141,13 +141,14 @@ fn expect_same_products(dtype: DType, layout: Layout) -> usize {
 type Elementary = (&'static str, fn(&Tensor) -> Tensor, [f64; 2], Option<fn(f64) -> f64>);
 
 /// Bounds as documented in `crates/tensor/src/math`.
-const ELEMENTARY: [Elementary; 9] = [
+const ELEMENTARY: [Elementary; 10] = [
     ("exp", |x| x.exp(), [1.1, 1.1], Some(f64::exp)),
     ("expm1", |x| x.expm1(), [1.7, 1.7], Some(f64::exp_m1)),
     ("ln", |x| x.ln(), [0.9, 0.9], Some(f64::ln)),
     ("log1p", |x| x.log1p(), [1.5, 1.5], Some(f64::ln_1p)),
     ("sin", |x| x.sin(), [0.51, 0.51], Some(f64::sin)),
     ("cos", |x| x.cos(), [0.51, 0.51], Some(f64::cos)),
+    ("tan", |x| x.tan(), [0.51, 0.51], Some(f64::tan)),
     ("tanh", |x| x.tanh(), [1.6, 1.4], Some(f64::tanh)),
     ("sigmoid", |x| x.sigmoid(), [2.0, 2.0], None),
     ("erf", |x| x.erf(), [1.6, 2.2], None),

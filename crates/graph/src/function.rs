@@ -90,25 +90,24 @@ pub trait Function: Send + Sync + Sized + 'static {
             slots.push(Slot::Output(0));
         }
         let (name, count) = (self.name(), inputs.len());
-        let vars =
-            record_own(name, inputs, SmallVec::from_vec(outputs), Reads::All(&slots), move || {
-                Box::new(move |ctx: &Context<'_>, take: &mut Take<'_>| {
-                    if self.once_differentiable() && is_grad_enabled() {
-                        return Err(Error::OnceDifferentiable { op: name, location: ctx.node.location });
-                    }
-                    let mut gradients = self.backward(&FunctionContext { inner: ctx })?;
-                    // A surplus of None is forgiven, as in PyTorch.
-                    while gradients.len() > count && gradients.last().is_some_and(Option::is_none) {
-                        gradients.pop();
-                    }
-                    if gradients.len() != count {
-                        let (expected, found, location) = (count, gradients.len(), ctx.node.location);
-                        return Err(Error::GradientCount { op: name, expected, found, location });
-                    }
-                    let given = gradients.into_iter().enumerate();
-                    given.filter_map(|(i, g)| Some(Flow::to(i, g?))).try_for_each(take)
-                })
-            });
+        let vars = record_own(name, inputs, SmallVec::from_vec(outputs), Reads::All(&slots), move || {
+            Box::new(move |ctx: &Context<'_>, take: &mut Take<'_>| {
+                if self.once_differentiable() && is_grad_enabled() {
+                    return Err(Error::OnceDifferentiable { op: name, location: ctx.node.location });
+                }
+                let mut gradients = self.backward(&FunctionContext { inner: ctx })?;
+                // A surplus of None is forgiven, as in PyTorch.
+                while gradients.len() > count && gradients.last().is_some_and(Option::is_none) {
+                    gradients.pop();
+                }
+                if gradients.len() != count {
+                    let (expected, found, location) = (count, gradients.len(), ctx.node.location);
+                    return Err(Error::GradientCount { op: name, expected, found, location });
+                }
+                let given = gradients.into_iter().enumerate();
+                given.filter_map(|(i, g)| Some(Flow::to(i, g?))).try_for_each(take)
+            })
+        });
         Ok(vars.into_vec())
     }
 }

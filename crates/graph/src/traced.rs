@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use foldback_tensor::kernel::{Num, Real};
+use foldback_tensor::kernel::{Lane, Num, Real};
 use foldback_tensor::{DType, Tensor};
 use smallvec::SmallVec;
 
@@ -222,11 +222,7 @@ impl Num for Traced {
         unary(self, Var::abs, f64::abs)
     }
     fn sign(self) -> Traced {
-        unary(
-            self,
-            |v| Ok(Var::constant(v.value_ref().sign())),
-            |n| if n == 0.0 || n.is_nan() { 0.0 } else { n.signum() },
-        )
+        unary(self, |v| Ok(Var::constant(v.value_ref().sign())), |n| Lane::<f64, false>(n).sign().0)
     }
     fn maximum(self, o: Traced) -> Traced {
         keep(as_var(self).maximum(&as_var(o)))
@@ -237,26 +233,19 @@ impl Num for Traced {
 }
 
 macro_rules! functions {
-    ($($f:ident: $number:expr;)*) => {$(
-        fn $f(self) -> Traced {
-            unary(self, |v| Ok(v.$f()), $number)
+    ($($(#[$doc:meta])* $name:ident $name_:ident $line:tt;)*) => {$(
+        fn $name(self) -> Traced {
+            function(self, Var::$name, |a| Lane::<f64, false>(a).$name().0)
         }
     )*};
 }
 
+fn function(a: Traced, var: fn(&Var) -> Var, number: fn(f64) -> f64) -> Traced {
+    unary(a, |v| Ok(var(v)), number)
+}
+
 impl Real for Traced {
-    functions! {
-        exp: f64::exp;
-        expm1: f64::exp_m1;
-        ln: f64::ln;
-        log1p: f64::ln_1p;
-        sqrt: f64::sqrt;
-        sin: f64::sin;
-        cos: f64::cos;
-        tanh: f64::tanh;
-        sigmoid: |a| 1.0 / (1.0 + (-a).exp());
-        erf: |a| Tensor::full((), a, DType::F64).erf().item().unwrap_or(f64::NAN);
-    }
+    foldback_tensor::__elementary!(functions);
     fn pow(self, o: Traced) -> Traced {
         // Not the form with a number, in which half powers are roots: that is `pow_number`.
         binary(self, o, |a, b| a.pow(b), |a, _| a.pow(&as_var(o)), |_, b| as_var(self).pow(b), f64::powf)
@@ -277,8 +266,21 @@ mod tests {
 
     use super::*;
 
-    const POINTS: [f64; 11] =
-        [f64::NEG_INFINITY, -2.0, -0.3, -0.0, 0.0, 0.5, 1.0, 2.0, 40.0, f64::INFINITY, f64::NAN];
+    const POINTS: [f64; 13] = [
+        f64::NEG_INFINITY,
+        -2.0,
+        -0.3,
+        -1e-310,
+        -0.0,
+        0.0,
+        1e-310,
+        0.5,
+        1.0,
+        2.0,
+        40.0,
+        f64::INFINITY,
+        f64::NAN,
+    ];
 
     /// The same number, the signs of zeros included, but for what a few operations round.
     fn same(a: f64, b: f64) -> bool {
@@ -335,48 +337,42 @@ mod tests {
             }
         };
     }
-    formulas! {
-        add: |x, y| x + y;
-        sub: |x, y| x - y;
-        mul: |x, y| x * y;
-        div: |x, y| x / y;
-        neg: |x, y| -x;
-        twice: |x, y| 2.0 * x + 1.0;
-        lt: |x, y| R::select(x.lt(y), R::lit(0.1), R::lit(0.7));
-        le: |x, y| R::select(x.le(y), R::lit(0.1), R::lit(0.7));
-        eq: |x, y| R::select(x.eq(y), x, R::lit(0.7));
-        gt: |x, y| R::select(x.gt(y), x, y);
-        ge: |x, y| R::select(x.ge(y), y, x);
-        ne: |x, y| R::select(x.ne(y), R::lit(0.1), x);
-        and: |x, y| R::select(R::and(x.lt(y), y.gt(R::lit(0.0))), x, y);
-        or: |x, y| R::select(R::or(x.lt(y), y.gt(R::lit(0.0))), x, y);
-        not: |x, y| R::select(R::not(x.lt(y)), x, y);
-        is_nan: |x, y| R::select(x.is_nan(), y, x);
-        abs: |x, y| x.abs();
-        sign: |x, y| x.sign();
-        maximum: |x, y| x.maximum(y);
-        minimum: |x, y| x.minimum(y);
-        relu: |x, y| x.relu();
-        square: |x, y| x.square();
-        exp: |x, y| x.exp();
-        expm1: |x, y| x.expm1();
-        ln: |x, y| x.ln();
-        log1p: |x, y| x.log1p();
-        sqrt: |x, y| x.sqrt();
-        rsqrt: |x, y| x.rsqrt();
-        reciprocal: |x, y| x.reciprocal();
-        sin: |x, y| x.sin();
-        cos: |x, y| x.cos();
-        tanh: |x, y| x.tanh();
-        sigmoid: |x, y| x.sigmoid();
-        erf: |x, y| x.erf();
-        normal_cdf: |x, y| x.normal_cdf();
-        pow: |x, y| x.pow(y);
-        root: |x, y| x.pow_number(0.5);
-        inverse_root: |x, y| x.pow_number(-0.5);
-        cube: |x, y| x.pow_number(3.0);
-        to_the_0: |x, y| x.pow_number(0.0);
+    macro_rules! with_elementary {
+        ($($(#[$doc:meta])* $name:ident $name_:ident $line:tt;)*) => {
+            formulas! {
+                $($name: |x, y| x.$name();)*
+                add: |x, y| x + y;
+                sub: |x, y| x - y;
+                mul: |x, y| x * y;
+                div: |x, y| x / y;
+                neg: |x, y| -x;
+                twice: |x, y| 2.0 * x + 1.0;
+                lt: |x, y| R::select(x.lt(y), R::lit(0.1), R::lit(0.7));
+                le: |x, y| R::select(x.le(y), R::lit(0.1), R::lit(0.7));
+                eq: |x, y| R::select(x.eq(y), x, R::lit(0.7));
+                gt: |x, y| R::select(x.gt(y), x, y);
+                ge: |x, y| R::select(x.ge(y), y, x);
+                ne: |x, y| R::select(x.ne(y), R::lit(0.1), x);
+                and: |x, y| R::select(R::and(x.lt(y), y.gt(R::lit(0.0))), x, y);
+                or: |x, y| R::select(R::or(x.lt(y), y.gt(R::lit(0.0))), x, y);
+                not: |x, y| R::select(R::not(x.lt(y)), x, y);
+                is_nan: |x, y| R::select(x.is_nan(), y, x);
+                abs: |x, y| x.abs();
+                sign: |x, y| x.sign();
+                maximum: |x, y| x.maximum(y);
+                minimum: |x, y| x.minimum(y);
+                relu: |x, y| x.relu();
+                square: |x, y| x.square();
+                normal_cdf: |x, y| x.normal_cdf();
+                pow: |x, y| x.pow(y);
+                root: |x, y| x.pow_number(0.5);
+                inverse_root: |x, y| x.pow_number(-0.5);
+                cube: |x, y| x.pow_number(3.0);
+                to_the_0: |x, y| x.pow_number(0.0);
+            }
+        };
     }
+    foldback_tensor::__elementary!(with_elementary);
 
     #[test]
     fn recorded_numbers_follow_the_conventions_of_lanes() {

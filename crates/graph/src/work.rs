@@ -132,7 +132,9 @@ impl Context<'_> {
         let value = self.values.get(slot)?.clone();
         let edge = match slot {
             Slot::Input(n) => self.node.next_edges[n].clone(),
-            Slot::Output(k) if value.dtype().is_float() => Some(Edge { node: self.node.clone(), nr: k as u32 }),
+            Slot::Output(k) if value.dtype().is_float() => {
+                Some(Edge { node: self.node.clone(), nr: k as u32 })
+            }
             _ => None,
         };
         Some(match edge {

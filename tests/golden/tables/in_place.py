@@ -130,7 +130,7 @@ BOTH, I64 = ("i64", "bool"), ("i64",)
 ONE = {
     "neg_": one(keeps=I64), "abs_": one(keeps=I64), "sign_": one(keeps=BOTH), "square_": one(keeps=I64), "relu_": one(keeps=I64),
     "exp_": one(), "expm1_": one(), "log_": one(POSITIVE), "log1p_": one(ABOVE_MINUS_ONE), "sqrt_": one(POSITIVE),
-    "rsqrt_": one(POSITIVE), "reciprocal_": one(NONZERO), "sin_": one(), "cos_": one(), "tanh_": one(), "sigmoid_": one(), "erf_": one(),
+    "rsqrt_": one(POSITIVE), "reciprocal_": one(NONZERO), "sin_": one(), "cos_": one(), "tan_": one(), "tanh_": one(), "sigmoid_": one(), "erf_": one(),
     "logical_not_": one(keeps=BOTH, differentiable=False),
 }  # fmt: skip
 COMPARE = ["eq_", "ne_", "lt_", "le_", "gt_", "ge_"]

@@ -56,6 +56,7 @@ OPS = [
     Op("reciprocal", torch.reciprocal, [one_operand(NONZERO), edges(TINY)]),
     Op("sin", torch.sin, [one_operand(), edges(TINY + HUGE, [1e-3, 100.0, 1e6, -1e10])]),
     Op("cos", torch.cos, [one_operand(), edges(TINY + HUGE, [1e-3, 100.0, 1e6, -1e10])]),
+    Op("tan", torch.tan, [one_operand(), edges(TINY + HUGE, [1e-3, 100.0, 1e6, -1e10])]),
     Op("tanh", torch.tanh, [one_operand(), edges(TINY + TAILS, TINY + TAILS_F32)]),
     Op("sigmoid", torch.sigmoid, [one_operand(), edges(TINY + TAILS, TAILS_F32)]),
     Op("relu", torch.relu, [one_operand(refuses=BOOL), edges(), INTEGERS]),

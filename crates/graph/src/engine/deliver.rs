@@ -66,7 +66,8 @@ impl GraphTask {
         reads: &[&Tensor],
     ) -> Result<()> {
         let edges: SmallVec<[_; 3]> = inputs.iter().filter_map(|&i| target(node, i)).collect();
-        let targets = edges.iter().map(|(edge, meta)| Target { shape: &meta.shape, prior: self.waiting(edge) });
+        let targets =
+            edges.iter().map(|(edge, meta)| Target { shape: &meta.shape, prior: self.waiting(edge) });
         let targets = targets.collect();
         let sums = kernel::fold_jointly(node.name(), kernel, reads, targets)
             .map_err(|e| in_gradient(node, inputs[0], e.into()))?;

@@ -22,7 +22,9 @@ impl GraphTask {
         match (&node.kind, &grads[0]) {
             (Kind::Function(_, function), _) => self.run_function(node, &**function, grads),
             // A row of formulas has one output. Without recording, they need neither a line nor a list.
-            (Kind::Rule(rule, params), Some(Var { kind: VarKind::Constant(g) })) if !self.options.create_graph => {
+            (Kind::Rule(rule, params), Some(Var { kind: VarKind::Constant(g) }))
+                if !self.options.create_graph =>
+            {
                 self.run_rule(node, rule, params, g)
             }
             (Kind::Rule(rule, params), Some(_)) => self.record_rule(node, rule, params, grads),
@@ -30,7 +32,12 @@ impl GraphTask {
         }
     }
 
-    fn run_function(&mut self, node: &Arc<Node>, function: &dyn Backward, grads: &[Option<Var>]) -> Result<()> {
+    fn run_function(
+        &mut self,
+        node: &Arc<Node>,
+        function: &dyn Backward,
+        grads: &[Option<Var>],
+    ) -> Result<()> {
         let _line = LineGuard::set(node.location);
         let values = node.unpack(self.options.retain_graph)?;
         let path = self.path.clone();
@@ -53,9 +60,7 @@ impl GraphTask {
         match work {
             Work::Value(g) => self.deliver(node, inputs, Job::Value(g)),
             Work::Either(form) => self.deliver(node, inputs, Job::Value(form(Mood::Now)?)),
-            Work::Product(a, b) => {
-                self.deliver(node, inputs, Job::Product(&a.value_ref(), &b.value_ref()))
-            }
+            Work::Product(a, b) => self.deliver(node, inputs, Job::Product(&a.value_ref(), &b.value_ref())),
             Work::Pointwise(formula, reads) => {
                 let values: SmallVec<[Tensor; 4]> = reads.iter().map(Var::value).collect();
                 let values: SmallVec<[&Tensor; 4]> = values.iter().collect();
@@ -80,12 +85,19 @@ impl GraphTask {
     }
 
     /// Evaluates the formulas of a row: each straight into the shape of its input, or several of them together.
-    fn run_rule(&mut self, node: &Arc<Node>, rule: &'static Rule, params: &[f64; 2], g: &Tensor) -> Result<()> {
+    fn run_rule(
+        &mut self,
+        node: &Arc<Node>,
+        rule: &'static Rule,
+        params: &[f64; 2],
+        g: &Tensor,
+    ) -> Result<()> {
         let saved = node.unpack(self.options.retain_graph)?;
         if rule.gradients.len() > 1
             && let Some(joint) = self.joint(node, rule, params, g, &saved)
         {
-            let reads: SmallVec<[&Tensor; 4]> = joint.slots.iter().map(|slot| operand(slot, g, &saved)).collect();
+            let reads: SmallVec<[&Tensor; 4]> =
+                joint.slots.iter().map(|slot| operand(slot, g, &saved)).collect();
             let job = Job::Kernel(&JointKernel(&joint.outputs()), &reads);
             return self.deliver(node, &joint.inputs, job);
         }

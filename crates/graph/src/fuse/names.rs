@@ -72,6 +72,11 @@ macro_rules! of_one {
         }
     )*};
 }
+macro_rules! functions {
+    ($($(#[$doc:meta])* $name:ident $name_:ident $line:tt;)*) => {
+        of_one!($($name),*);
+    };
+}
 macro_rules! of_two {
     ($($f:ident),*) => {$(
         fn $f(self, o: Names) -> Names {
@@ -102,7 +107,7 @@ impl Num for Names {
 }
 
 impl Real for Names {
-    of_one!(exp, expm1, ln, log1p, sqrt, sin, cos, tanh, sigmoid, erf);
+    foldback_tensor::__elementary!(functions);
     of_two!(pow);
 }
 

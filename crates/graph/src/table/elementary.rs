@@ -1,15 +1,11 @@
-//! Rows of elementary functions and activations.
+//! Rows of activations, and of functions that integers have too; the elementary functions are in `list.rs`.
 
-use std::f64::consts::FRAC_2_SQRT_PI;
-
-use foldback_tensor::kernel::{FloatOps, Real};
+use foldback_tensor::kernel::{FloatOps, Gelu, Real, slope};
 
 use super::macros::pointwise;
 
 /// 2 sqrt(2 / pi)
 const GELU_SCALE_TWICE: f64 = 1.595_769_121_605_730_8;
-/// 1 / sqrt(2 pi)
-const NORMAL_DENSITY: f64 = 0.398_942_280_401_432_7;
 
 /// The logistic function and its slope, both to the last digits for either sign, and so are the derivatives of this very
 /// formula. `1 - sigmoid(x)` has lost them all where x is large.
@@ -55,66 +51,6 @@ pointwise! {
         d a: |g, a| g * (a * 2.0);
         check(Any);
 
-    /// e to the power of each element.
-    pub fn exp(a) -> Var = a.exp() => y;
-        d a: |g, y| g * y;
-        check(Any);
-
-    /// `exp(x) - 1`, accurate near 0.
-    pub fn expm1(a) -> Var = a.expm1() => y;
-        d a: |g, y| g * (y + 1.0);
-        check(Any);
-
-    /// The natural logarithm.
-    pub fn ln(a) -> Var = a.ln();
-        d a: |g, a| g / a;
-        check(Positive);
-
-    /// `ln(1 + x)`, accurate near 0.
-    pub fn log1p(a) -> Var = a.log1p();
-        d a: |g, a| g / (a + 1.0);
-        check(Positive);
-
-    /// The square root. Its gradient at 0 is infinite.
-    pub fn sqrt(a) -> Var = a.sqrt() => y;
-        d a: |g, y| g / (y * 2.0);
-        check(Positive);
-
-    /// `1 / sqrt(x)`.
-    pub fn rsqrt(a) -> Var = a.rsqrt() => y;
-        d a: |g, y| g * -0.5 * (y * y * y);
-        check(Positive);
-
-    /// `1 / x`.
-    pub fn reciprocal(a) -> Var = a.reciprocal() => y;
-        d a: |g, y| -g * (y * y);
-        check(NonZero);
-
-    /// The sine of an angle in radians.
-    pub fn sin(a) -> Var = a.sin();
-        d a: |g, a| g * a.cos();
-        check(Any);
-
-    /// The cosine of an angle in radians.
-    pub fn cos(a) -> Var = a.cos();
-        d a: |g, a| g * -a.sin();
-        check(Any);
-
-    /// The hyperbolic tangent.
-    pub fn tanh(a) -> Var = a.tanh() => y;
-        d a: |g, y| g * (1.0 - y * y);
-        check(Any);
-
-    /// The logistic function `1 / (1 + exp(-x))`.
-    pub fn sigmoid(a) -> Var = a.sigmoid() => y;
-        d a: |g, y| g * ((1.0 - y) * y);
-        check(Any);
-
-    /// The error function.
-    pub fn erf(a) -> Var = a.erf();
-        d a: |g, a| g * ((-(a * a)).exp() * FRAC_2_SQRT_PI);
-        check(Any);
-
     /// `max(x, 0)`. Its gradient is 0 at 0.
     ///
     /// # Errors
@@ -128,7 +64,7 @@ pointwise! {
     /// # Errors
     /// `Tensor` for integers and `bool`.
     pub fn gelu(a) -> Result = a.gelu();
-        d a: |g, a| g * (a.normal_cdf() + a * ((a * a * -0.5).exp() * NORMAL_DENSITY));
+        d a: |g, a| slope(Gelu, g, a);
         check(Any);
 
     /// [`Var::gelu`] by its tanh approximation, from the same paper.
@@ -183,6 +119,7 @@ pointwise! {
     /// # Errors
     /// `Tensor` for integers and `bool`.
     pub fn silu(a) -> Result = a.silu();
+        // By hand: the slope of `sigmoid` reads the result alone, and where that is near 1 has few digits.
         d a: |g, a| {
             let (share, slope) = logistic(a);
             g * (share + a * slope)

@@ -184,7 +184,6 @@ impl Parts {
     }
 }
 
-
 /// A gradient for the leading part of a larger source: zero for the rest.
 fn padded(g: &Var, shape: &foldback_tensor::Shape) -> Result<Var> {
     if g.shape() == *shape {

@@ -15,12 +15,20 @@ fn adjoint(v: &Var) -> Result<Var> {
 /// The gradient of the weight of a linear map: `g^T @ x`, which the engine sums over leading axes.
 fn weight_gradient(g: &Var, x: &Var) -> Result<Work<'static>> {
     // A vector is one row.
-    if g.rank() == 1 { Ok(Work::Product(g.unsqueeze(-1)?, x.unsqueeze(0)?)) } else { Ok(Work::Product(adjoint(g)?, x.clone())) }
+    if g.rank() == 1 {
+        Ok(Work::Product(g.unsqueeze(-1)?, x.unsqueeze(0)?))
+    } else {
+        Ok(Work::Product(adjoint(g)?, x.clone()))
+    }
 }
 
 /// The gradient of the input of a linear map: `g @ w`, an outer product where the weight is a vector.
 fn input_gradient(g: &Var, w: &Var) -> Result<Work<'static>> {
-    if w.rank() == 1 { g.unsqueeze(-1)?.mul(w).map(Work::from) } else { Ok(Work::Product(g.clone(), w.clone())) }
+    if w.rank() == 1 {
+        g.unsqueeze(-1)?.mul(w).map(Work::from)
+    } else {
+        Ok(Work::Product(g.clone(), w.clone()))
+    }
 }
 
 /// The gradient of a weight that is a vector, which the engine sums over leading axes.

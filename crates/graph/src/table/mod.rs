@@ -17,14 +17,15 @@ mod elementary;
 mod functions;
 mod index;
 mod linalg;
+mod list;
 mod macros;
 mod reduce;
 mod samples;
 mod softmax;
 mod views;
 
-pub use samples::{Domain, InputSpec, OwnedSample, Row, Sample};
 pub(crate) use samples::Samples;
+pub use samples::{Domain, InputSpec, OwnedSample, Row, Sample};
 
 /// Every row of the table, for tests that walk it.
 ///
@@ -32,8 +33,17 @@ pub(crate) use samples::Samples;
 /// assert!(foldback_graph::rows().any(|row| row.name == "tanh"));
 /// ```
 pub fn rows() -> impl Iterator<Item = &'static Row> {
-    [arithmetic::ALL, elementary::ALL, reduce::ALL, views::ALL, linalg::ALL, index::ALL, index::JOINS]
-        .into_iter()
-        .flatten()
-        .copied()
+    [
+        arithmetic::ALL,
+        elementary::ALL,
+        list::ALL,
+        reduce::ALL,
+        views::ALL,
+        linalg::ALL,
+        index::ALL,
+        index::JOINS,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
 }

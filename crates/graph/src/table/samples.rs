@@ -1,7 +1,7 @@
 //! Where to try a row: shapes and domains for the tests that walk the table.
 
-use crate::rule::Rule;
 use crate::error::Result;
+use crate::rule::Rule;
 use crate::var::Var;
 
 /// Where the elements of a sample input come from, so that finite differences make sense there.

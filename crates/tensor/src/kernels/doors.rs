@@ -43,6 +43,15 @@ macro_rules! door {
 }
 pub(super) use door;
 
+/// Cuts every input to the length of the output, so that the loop behind needs no bounds checks. A plain loop: the closures
+/// of `array::map` are not inlined into a door, and would be generated for every formula.
+#[inline(always)]
+fn shorten<T, const N: usize>(x: &mut [&[T]; N], n: usize) {
+    for s in x {
+        *s = &s[..n];
+    }
+}
+
 door! {
     /// `out[i] = f(x[0][i], x[1][i], ...)` for real numbers.
     pub(crate) fn map_float[T: Float, F: Formula<N>, const N: usize][T, F, N](f: &F, x: [&[T]; N], out: &mut [T]);
@@ -51,13 +60,13 @@ door! {
 #[inline(always)]
 fn map_float_body<const FMA: bool, T: Float, F: Formula<N>, const N: usize>(
     f: &F,
-    x: [&[T]; N],
+    mut x: [&[T]; N],
     out: &mut [T],
 ) where
     f64: FloatOps<Lane<T, FMA>>,
 {
     let n = out.len();
-    let x: [&[T]; N] = x.map(|s| &s[..n]);
+    shorten(&mut x, n);
     for i in 0..n {
         out[i] = f.eval::<Lane<T, FMA>>(std::array::from_fn(|k| Lane(x[k][i]))).0;
     }
@@ -71,11 +80,11 @@ door! {
 #[inline(always)]
 fn map_num_float_body<const FMA: bool, T: Float, F: NumFormula<N>, const N: usize>(
     f: &F,
-    x: [&[T]; N],
+    mut x: [&[T]; N],
     out: &mut [T],
 ) {
     let n = out.len();
-    let x: [&[T]; N] = x.map(|s| &s[..n]);
+    shorten(&mut x, n);
     for i in 0..n {
         out[i] = f.eval::<Lane<T, FMA>>(std::array::from_fn(|k| Lane(x[k][i]))).0;
     }
@@ -89,11 +98,11 @@ door! {
 #[inline(always)]
 fn map_num_i64_body<const FMA: bool, F: NumFormula<N>, const N: usize>(
     f: &F,
-    x: [&[i64]; N],
+    mut x: [&[i64]; N],
     out: &mut [i64],
 ) {
     let n = out.len();
-    let x: [&[i64]; N] = x.map(|s| &s[..n]);
+    shorten(&mut x, n);
     for i in 0..n {
         out[i] = f.eval::<Words>(std::array::from_fn(|k| Words(x[k][i]))).0;
     }

@@ -1,9 +1,9 @@
 //! `Dual`: a number and its slopes, so that a formula evaluated at duals is its own derivative.
 //!
 //! Note [Duals and the table]
-//! Each operation's slope is the formula of the derivative table's row with the slope in the place of `g`, term by term,
-//! so that conventions (ties share by halves, the slope of `abs` at 0 is 0, a branch that is not taken has no
-//! influence) are the same ones. A slope is linear in the seed; seeded with a node's incoming gradient, the slope of
+//! Each operation's slope is the formula of the derivative table's row with the slope in the place of `g`, so that
+//! conventions (ties share by halves, the slope of `abs` at 0 is 0, a branch that is not taken has no influence) are the
+//! same ones. An elementary function has its slope from the line that the row has it from. A slope is linear in the seed; seeded with a node's incoming gradient, the slope of
 //! the result *is* the gradient of the input that was seeded.
 //!
 //! Note [Slopes that are not there]
@@ -12,9 +12,10 @@
 //! numbers, so in a kernel the compiler knows and no test is left in the loop.
 
 use std::array;
-use std::f64::consts::FRAC_2_SQRT_PI;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
+use super::elementary;
+use super::formula::Formula;
 use super::real::{FloatOps, Num, Real};
 
 /// A number and how fast it changes along `K` directions: forward-mode differentiation.
@@ -84,6 +85,29 @@ impl<R: Real, const K: usize> Dual<R, K> {
             }),
         }
     }
+}
+
+/// The gradient of a formula of one number, `g * dF/dx`, by the formula itself: a formula composed of others needs no
+/// derivative of its own.
+///
+/// ```
+/// use foldback_tensor::kernel::{FloatOps, Formula, Gelu, Real, evaluate, slope};
+/// use foldback_tensor::tensor;
+/// #[derive(Clone, Copy)]
+/// struct GeluGradient;
+/// impl Formula<2> for GeluGradient {
+///     fn eval<R: Real>(&self, [g, x]: [R; 2]) -> R where f64: FloatOps<R> { slope(Gelu, g, x) }
+/// }
+/// assert_eq!(evaluate("gelu_backward", GeluGradient, [&tensor![4.0], &tensor![0.0]])?, tensor![2.0]);
+/// # Ok::<(), foldback_tensor::Error>(())
+/// ```
+#[inline(always)]
+pub fn slope<R: Real, F: Formula<1>>(formula: F, g: R, x: R) -> R
+where
+    f64: FloatOps<R>,
+{
+    let [slope] = formula.eval::<Dual<R>>([Dual::seeded(x, [Some(g)])]).slopes;
+    slope.unwrap_or(R::lit(0.0))
 }
 
 impl<R: Real, const K: usize> Add for Dual<R, K> {
@@ -233,55 +257,34 @@ const fn one_less(p: f64) -> f64 {
     p - 1.0
 }
 
+macro_rules! functions {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident $name_:ident(
+            $x:ident => $y:ident: |$g:ident, $read:ident| $slope:ident $op:tt $factor:expr, $domain:ident, $at:literal => $value:literal
+        );
+    )*) => {$(
+        #[inline(always)]
+        fn $name(self) -> Self {
+            let $x = self.value;
+            let $y = $x.$name();
+            self.chain($y, || $factor, |$g, f| $slope $op f)
+        }
+    )*};
+}
+
+/// The density of the normal distribution at 0, 1 / sqrt(2 pi).
+const NORMAL_DENSITY: f64 = 0.398_942_280_401_432_7;
+
 impl<R: Real, const K: usize> Real for Dual<R, K>
 where
     f64: FloatOps<R>,
 {
+    elementary!(functions);
     #[inline(always)]
-    fn exp(self) -> Self {
-        let y = self.value.exp();
-        self.chain(y, || y, |s, y| s * y)
-    }
-    #[inline(always)]
-    fn expm1(self) -> Self {
-        let y = self.value.expm1();
-        self.chain(y, || y + 1.0, |s, f| s * f)
-    }
-    #[inline(always)]
-    fn ln(self) -> Self {
-        self.chain(self.value.ln(), || self.value, |s, a| s / a)
-    }
-    #[inline(always)]
-    fn log1p(self) -> Self {
-        self.chain(self.value.log1p(), || self.value + 1.0, |s, f| s / f)
-    }
-    #[inline(always)]
-    fn sqrt(self) -> Self {
-        let y = self.value.sqrt();
-        self.chain(y, || y * 2.0, |s, f| s / f)
-    }
-    #[inline(always)]
-    fn sin(self) -> Self {
-        self.chain(self.value.sin(), || self.value.cos(), |s, f| s * f)
-    }
-    #[inline(always)]
-    fn cos(self) -> Self {
-        self.chain(self.value.cos(), || -self.value.sin(), |s, f| s * f)
-    }
-    #[inline(always)]
-    fn tanh(self) -> Self {
-        let y = self.value.tanh();
-        self.chain(y, || 1.0 - y * y, |s, f| s * f)
-    }
-    #[inline(always)]
-    fn sigmoid(self) -> Self {
-        let y = self.value.sigmoid();
-        self.chain(y, || (1.0 - y) * y, |s, f| s * f)
-    }
-    #[inline(always)]
-    fn erf(self) -> Self {
-        let a = self.value;
-        self.chain(a.erf(), || (-(a * a)).exp() * FRAC_2_SQRT_PI, |s, f| s * f)
+    fn normal_cdf(self) -> Self {
+        let x = self.value;
+        self.chain(x.normal_cdf(), || (x * x * -0.5).exp() * NORMAL_DENSITY, |g, f| g * f)
     }
     #[inline(always)]
     fn pow(self, o: Self) -> Self {
@@ -302,15 +305,5 @@ where
             return self.chain(y, || (), |_, ()| R::lit(0.0));
         }
         self.chain(y, || exponent * self.value.pow_number(one_less(exponent)), |s, f| s * f)
-    }
-    #[inline(always)]
-    fn rsqrt(self) -> Self {
-        let y = self.value.rsqrt();
-        self.chain(y, || y * y * y, |s, f| s * -0.5 * f)
-    }
-    #[inline(always)]
-    fn reciprocal(self) -> Self {
-        let y = self.value.reciprocal();
-        self.chain(y, || y * y, |s, f| -s * f)
     }
 }

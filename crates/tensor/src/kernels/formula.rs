@@ -52,9 +52,11 @@ pub trait Update<const M: usize, const N: usize>: Copy + Send + Sync {
 /// The typed slices of all inputs, if each has type `T`.
 #[inline]
 pub(crate) fn typed<'a, T: Element, const N: usize>(inputs: &[Block<'a>]) -> [&'a [T]; N] {
-    std::array::from_fn(|i| {
-        T::slice(inputs[i]).expect("the plan casts every input to the type of the kernel")
-    })
+    let mut slices = [&[][..]; N];
+    for (slice, &input) in slices.iter_mut().zip(&inputs[..N]) {
+        *slice = T::slice(input).expect("the plan casts every input to the type of the kernel");
+    }
+    slices
 }
 
 /// A [`Formula`] as a block kernel over `f32` or `f64`, whichever the output is.

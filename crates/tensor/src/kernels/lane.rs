@@ -2,6 +2,7 @@
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
+use super::elementary;
 use super::real::{Num, Real};
 use crate::dtype::Element;
 use crate::math::VecMath;
@@ -22,8 +23,6 @@ pub trait Float:
     #[doc(hidden)]
     fn abs_(self) -> Self;
     #[doc(hidden)]
-    fn sqrt_(self) -> Self;
-    #[doc(hidden)]
     fn is_nan_(self) -> bool;
 }
 macro_rules! float {
@@ -36,10 +35,6 @@ macro_rules! float {
             #[inline(always)]
             fn abs_(self) -> $t {
                 self.abs()
-            }
-            #[inline(always)]
-            fn sqrt_(self) -> $t {
-                self.sqrt()
             }
             #[inline(always)]
             fn is_nan_(self) -> bool {
@@ -157,19 +152,19 @@ impl<T: Float, const FMA: bool> Num for Lane<T, FMA> {
 }
 
 macro_rules! lane_math {
-    ($($f:ident),*) => {$(
+    ($($(#[$doc:meta])* $name:ident $name_:ident $line:tt;)*) => {
+        lane_math!($($name)*);
+    };
+    ($($name:ident)*) => {$(
         #[inline(always)]
-        fn $f(self) -> Self {
-            Lane(VecMath::$f::<FMA>(self.0))
+        fn $name(self) -> Self {
+            Lane(VecMath::$name::<FMA>(self.0))
         }
     )*};
 }
 impl<T: Float, const FMA: bool> Real for Lane<T, FMA> {
-    lane_math!(exp, expm1, ln, log1p, sin, cos, tanh, sigmoid, erf, normal_cdf);
-    #[inline(always)]
-    fn sqrt(self) -> Self {
-        Lane(self.0.sqrt_())
-    }
+    elementary!(lane_math);
+    lane_math!(normal_cdf);
     #[inline(always)]
     fn pow(self, o: Self) -> Self {
         Lane(VecMath::pow::<FMA>(self.0, o.0))

@@ -3,6 +3,7 @@
 mod cache;
 pub(crate) mod doors;
 mod dual;
+mod elementary;
 pub(crate) mod folds;
 mod formula;
 mod gradients;
@@ -18,7 +19,8 @@ mod stream;
 pub(crate) use cache::last_level_cache;
 #[cfg(test)]
 pub(crate) use cache::pretend_cache;
-pub use dual::Dual;
+pub use dual::{Dual, slope};
+pub(crate) use elementary::elementary;
 pub use formula::{Compare, FloatKernel, Formula, NumFormula, NumKernel, Update};
 pub(crate) use formula::{CompareKernel, UpdateKernel, typed};
 pub use gradients::GradientKernel;

@@ -2,6 +2,8 @@
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
+use super::elementary;
+
 /// Numbers with the arithmetic that integers have too. Integers wrap.
 pub trait Num:
     Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Neg<Output = Self>
@@ -60,6 +62,13 @@ pub trait Num:
     }
 }
 
+macro_rules! declare {
+    ($($(#[$doc:meta])* $name:ident $name_:ident $line:tt;)*) => {$(
+        $(#[$doc])*
+        fn $name(self) -> Self;
+    )*};
+}
+
 /// Real numbers: what a gradient formula may use.
 ///
 /// Implemented by lanes of a block kernel (`f32`, `f64`) and, in the graph crate, by recorded values, so that one
@@ -72,26 +81,7 @@ pub trait Real:
     + Mul<f64, Output = Self>
     + Div<f64, Output = Self>
 {
-    /// e to the power of `self`
-    fn exp(self) -> Self;
-    /// `exp(self) - 1`, accurate near 0
-    fn expm1(self) -> Self;
-    /// natural logarithm
-    fn ln(self) -> Self;
-    /// `ln(1 + self)`, accurate near 0
-    fn log1p(self) -> Self;
-    /// square root
-    fn sqrt(self) -> Self;
-    /// sine
-    fn sin(self) -> Self;
-    /// cosine
-    fn cos(self) -> Self;
-    /// hyperbolic tangent
-    fn tanh(self) -> Self;
-    /// `1 / (1 + exp(-self))`
-    fn sigmoid(self) -> Self;
-    /// the error function
-    fn erf(self) -> Self;
+    elementary!(declare);
     /// `self` to the power `o`
     fn pow(self, o: Self) -> Self;
 
@@ -110,16 +100,6 @@ pub trait Real:
         } else {
             self.pow(Self::lit(exponent))
         }
-    }
-    /// `1 / sqrt(self)`
-    #[inline(always)]
-    fn rsqrt(self) -> Self {
-        Self::lit(1.0) / self.sqrt()
-    }
-    /// `1 / self`
-    #[inline(always)]
-    fn reciprocal(self) -> Self {
-        Self::lit(1.0) / self
     }
     /// Whether it is NaN.
     #[inline(always)]

@@ -1,8 +1,8 @@
 //! Elementary functions as straight-line arithmetic, so that the compiler vectorises plain loops over them.
 //!
 //! Nothing here branches, indexes a table that could panic, or calls the C library: a choice is a select
-//! between two values that are both computed. The exceptions are in double precision: `sin` and `cos`, and
-//! `pow` without `FMA`, are the standard library's. Each function is correct for every input (not-a-number,
+//! between two values that are both computed. The exceptions are in double precision: `sin`, `cos`
+//! and `tan`, and `pow` without `FMA`, are the standard library's. Each function is correct for every input (not-a-number,
 //! infinities, signed zeros, subnormals), and its documentation gives the largest error in units in the last
 //! place (ulp).
 //!
@@ -21,90 +21,64 @@ mod exp;
 mod hyperbolic;
 mod log;
 mod pow;
+mod roots;
 mod trig;
 
 #[cfg(test)]
 mod tests;
 
-/// The elementary functions of an element type.
-///
-/// Called from kernels' loops; see the module's notes for `FMA`. The error bounds are in the family's files.
-pub(crate) trait VecMath: Copy {
-    /// e to the power `self`.
-    fn exp<const FMA: bool>(self) -> Self;
-    /// `exp(self) - 1`, accurate near zero.
-    fn expm1<const FMA: bool>(self) -> Self;
-    /// Natural logarithm.
-    fn ln<const FMA: bool>(self) -> Self;
-    /// `ln(1 + self)`, accurate near zero.
-    fn log1p<const FMA: bool>(self) -> Self;
-    /// Sine of an angle in radians.
-    fn sin<const FMA: bool>(self) -> Self;
-    /// Cosine of an angle in radians.
-    fn cos<const FMA: bool>(self) -> Self;
-    /// Hyperbolic tangent.
-    fn tanh<const FMA: bool>(self) -> Self;
-    /// The logistic function `1 / (1 + exp(-self))`.
-    fn sigmoid<const FMA: bool>(self) -> Self;
-    /// The error function.
-    fn erf<const FMA: bool>(self) -> Self;
-    /// The normal distribution function, `(1 + erf(self / sqrt(2))) / 2`.
-    fn normal_cdf<const FMA: bool>(self) -> Self;
-    /// `self` to the power `y`, with the special cases of C99.
-    fn pow<const FMA: bool>(self, y: Self) -> Self;
+use crate::kernels::elementary;
+
+/// The families side by side, by element type.
+mod families {
+    pub(super) mod f32 {
+        pub(in crate::math) use crate::math::{
+            erf::f32::*, exp::f32::*, hyperbolic::f32::*, log::f32::*, pow::f32::*, roots::f32::*,
+            trig::f32::*,
+        };
+    }
+    pub(super) mod f64 {
+        pub(in crate::math) use crate::math::{
+            erf::f64::*, exp::f64::*, hyperbolic::f64::*, log::f64::*, pow::f64::*, roots::f64::*,
+            trig::f64::*,
+        };
+    }
 }
 
 macro_rules! vec_math {
-    ($($T:ident),*) => { $(
+    ($($(#[$doc:meta])* $name:ident $name_:ident $line:tt;)*) => {
+        /// The elementary functions of an element type: those of the list, and two that formulas need beside them.
+        ///
+        /// Called from kernels' loops; see the module's notes for `FMA`. The error bounds are in the family's files.
+        pub(crate) trait VecMath: Copy {
+            $(
+                $(#[$doc])*
+                fn $name<const FMA: bool>(self) -> Self;
+            )*
+            /// The normal distribution function, `(1 + erf(self / sqrt(2))) / 2`.
+            fn normal_cdf<const FMA: bool>(self) -> Self;
+            /// `self` to the power `y`, with the special cases of C99.
+            fn pow<const FMA: bool>(self, y: Self) -> Self;
+        }
+        vec_math!(@of f32: $($name)* normal_cdf);
+        vec_math!(@of f64: $($name)* normal_cdf);
+    };
+    (@of $T:ident: $($name:ident)*) => {
         impl VecMath for $T {
-            #[inline(always)]
-            fn exp<const FMA: bool>(self) -> Self {
-                exp::$T::exp::<FMA>(self)
-            }
-            #[inline(always)]
-            fn expm1<const FMA: bool>(self) -> Self {
-                exp::$T::expm1::<FMA>(self)
-            }
-            #[inline(always)]
-            fn ln<const FMA: bool>(self) -> Self {
-                log::$T::ln::<FMA>(self)
-            }
-            #[inline(always)]
-            fn log1p<const FMA: bool>(self) -> Self {
-                log::$T::log1p::<FMA>(self)
-            }
-            #[inline(always)]
-            fn sin<const FMA: bool>(self) -> Self {
-                trig::$T::sin::<FMA>(self)
-            }
-            #[inline(always)]
-            fn cos<const FMA: bool>(self) -> Self {
-                trig::$T::cos::<FMA>(self)
-            }
-            #[inline(always)]
-            fn tanh<const FMA: bool>(self) -> Self {
-                hyperbolic::$T::tanh::<FMA>(self)
-            }
-            #[inline(always)]
-            fn sigmoid<const FMA: bool>(self) -> Self {
-                hyperbolic::$T::sigmoid::<FMA>(self)
-            }
-            #[inline(always)]
-            fn erf<const FMA: bool>(self) -> Self {
-                erf::$T::erf::<FMA>(self)
-            }
-            #[inline(always)]
-            fn normal_cdf<const FMA: bool>(self) -> Self {
-                erf::$T::normal_cdf::<FMA>(self)
-            }
+            $(
+                #[inline(always)]
+                fn $name<const FMA: bool>(self) -> Self {
+                    families::$T::$name::<FMA>(self)
+                }
+            )*
             #[inline(always)]
             fn pow<const FMA: bool>(self, y: Self) -> Self {
-                pow::$T::pow::<FMA>(self, y)
+                families::$T::pow::<FMA>(self, y)
             }
         }
-    )* };
+    };
 }
-vec_math!(f32, f64);
+elementary!(vec_math);
 
 /// What the families share, once per element type: the fused step, polynomials, and the split of ln 2.
 macro_rules! basics {

@@ -116,13 +116,14 @@ fn sigmoid(x: f64) -> f64 {
 
 #[test]
 fn single_precision_is_within_its_bounds() {
-    let cases: [Case<f32>; 9] = [
+    let cases: [Case<f32>; 10] = [
         case!(f32, exp, f64::exp, 1.1),
         case!(f32, expm1, f64::exp_m1, 1.7),
         case!(f32, ln, f64::ln, 0.9),
         case!(f32, log1p, f64::ln_1p, 1.5),
         case!(f32, sin, f64::sin, 0.51),
         case!(f32, cos, f64::cos, 0.51),
+        case!(f32, tan, f64::tan, 0.51),
         case!(f32, tanh, f64::tanh, 1.9),
         case!(f32, sigmoid, sigmoid, 2.5),
         // Our own, which has a test below.
@@ -143,13 +144,14 @@ fn single_precision_is_within_its_bounds() {
 fn double_precision_is_within_its_bounds() {
     // Whole ulps between two rounded numbers: one more than our bound, rounded up where the reference is
     // composed.
-    let cases: [Case<f64>; 8] = [
+    let cases: [Case<f64>; 9] = [
         case!(f64, exp, f64::exp, 2.0),
         case!(f64, expm1, f64::exp_m1, 3.0),
         case!(f64, ln, f64::ln, 2.0),
         case!(f64, log1p, f64::ln_1p, 2.0),
         case!(f64, sin, f64::sin, 1.0),
         case!(f64, cos, f64::cos, 1.0),
+        case!(f64, tan, f64::tan, 1.0),
         case!(f64, tanh, f64::tanh, 3.0),
         case!(f64, sigmoid, sigmoid, 4.0),
     ];
@@ -382,6 +384,7 @@ fn nothing_is_lost_at_the_edges() {
                 <F as VecMath>::expm1::<FMA>,
                 <F as VecMath>::log1p::<FMA>,
                 <F as VecMath>::sin::<FMA>,
+                <F as VecMath>::tan::<FMA>,
             ] {
                 assert_eq!(f(x), x);
                 assert_eq!(f(-x), -x);

@@ -1,4 +1,4 @@
-//! Sine and cosine: take off whole quarter turns exactly, then a polynomial on [-pi/4, pi/4].
+//! Sine, cosine and tangent: take off whole quarter turns exactly, then a polynomial on [-pi/4, pi/4].
 //!
 //! In single precision every finite angle is reduced, without a branch. An angle of 24 bits times a piece of
 //! 2/pi of 29 bits is exact in double precision, and so is that product less the nearest integer. What a
@@ -69,12 +69,17 @@ pub(super) mod f32 {
         if x < core::f64::consts::FRAC_PI_4 { (0, x) } else { (quarters, r) }
     }
 
+    /// sin(r) and cos(r).
+    #[inline(always)]
+    fn sine_and_cosine<const FMA: bool>(r: f64) -> (f64, f64) {
+        let z = r * r;
+        (fma::<FMA>(z * r, poly::<FMA, _>(z, S), r), fma::<FMA>(z, poly::<FMA, _>(z, C), 1.0))
+    }
+
     /// sin(r + q pi/2), with the sign bit `sign` flipped into it; not-a-number unless `a` is finite.
     #[inline(always)]
     fn finish<const FMA: bool>(a: f32, q: u64, r: f64, sign: u32) -> f32 {
-        let z = r * r;
-        let sine = fma::<FMA>(z * r, poly::<FMA, _>(z, S), r);
-        let cosine = fma::<FMA>(z, poly::<FMA, _>(z, C), 1.0);
+        let (sine, cosine) = sine_and_cosine::<FMA>(r);
         let y = (if q & 1 == 1 { cosine } else { sine }) as f32;
         let y = f32::from_bits(y.to_bits() ^ sign ^ (((q & 2) as u32) << 30));
         if a < f32::INFINITY { y } else { f32::NAN }
@@ -95,6 +100,18 @@ pub(super) mod f32 {
         let (q, r) = reduce(a);
         finish::<FMA>(a, q.wrapping_add(1), r, 0)
     }
+
+    /// Tangent of an angle in radians; not-a-number at infinity. Error under 0.51 ulp.
+    #[inline(always)]
+    pub(crate) fn tan<const FMA: bool>(x: f32) -> f32 {
+        let a = x.abs();
+        let (q, r) = reduce(a);
+        let (sine, cosine) = sine_and_cosine::<FMA>(r);
+        let odd = q & 1 == 1;
+        let y = (if odd { -cosine } else { sine } / if odd { sine } else { cosine }) as f32;
+        let y = f32::from_bits(y.to_bits() ^ (x.to_bits() & 0x8000_0000));
+        if a < f32::INFINITY { y } else { f32::NAN }
+    }
 }
 
 pub(super) mod f64 {
@@ -108,5 +125,11 @@ pub(super) mod f64 {
     #[inline(always)]
     pub(crate) fn cos<const FMA: bool>(x: f64) -> f64 {
         x.cos()
+    }
+
+    /// Tangent of an angle in radians: the standard library's, not vectorised.
+    #[inline(always)]
+    pub(crate) fn tan<const FMA: bool>(x: f64) -> f64 {
+        x.tan()
     }
 }

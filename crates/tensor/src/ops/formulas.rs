@@ -1,14 +1,14 @@
 //! The forward formulas of pointwise operations, each written once over `Real` or `Num`.
 
 use crate::dtype::{Block, BlockMut};
-use crate::kernels::{BlockKernel, Compare, FloatOps, Formula, Num, NumFormula, Real, typed};
+use crate::kernels::{BlockKernel, Compare, FloatOps, Formula, Num, NumFormula, Real, elementary, typed};
 
-/// Names a formula over real numbers: a unit struct that is its kernel.
+/// Names formulas over real numbers: unit structs that are their kernels.
 macro_rules! real {
-    ($($(#[$doc:meta])* $name:ident($($x:ident),*) = $body:expr;)*) => {$(
+    ($vis:vis formulas; $($(#[$doc:meta])* $name:ident($($x:ident),*) = $body:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
-        pub(crate) struct $name;
+        $vis struct $name;
         impl Formula<{ [$(stringify!($x)),*].len() }> for $name {
             #[inline(always)]
             fn eval<R: Real>(&self, [$($x),*]: [R; { [$(stringify!($x)),*].len() }]) -> R
@@ -52,6 +52,7 @@ macro_rules! compare {
 }
 
 real! {
+    pub(crate) formulas;
     Div(a, b) = a / b;
     Pow(a, b) = a.pow(b);
     /// PyTorch computes these powers by other means, which shows at infinities and zeros.
@@ -60,25 +61,29 @@ real! {
     PowRsqrt(a, _b) = a.rsqrt();
     PowReciprocal(a, _b) = a.reciprocal();
     SquaredDifference(a, b) = (a - b) * (a - b);
-    Exp(a) = a.exp();
-    Expm1(a) = a.expm1();
-    Ln(a) = a.ln();
-    Log1p(a) = a.log1p();
-    Sqrt(a) = a.sqrt();
-    Rsqrt(a) = a.rsqrt();
-    Reciprocal(a) = a.reciprocal();
-    Sin(a) = a.sin();
-    Cos(a) = a.cos();
-    Tanh(a) = a.tanh();
-    Sigmoid(a) = a.sigmoid();
-    Erf(a) = a.erf();
-    /// Hendrycks and Gimpel, "Gaussian error linear units" (2016): x times the normal distribution function.
-    Gelu(a) = a * a.normal_cdf();
-    /// The tanh approximation in the same paper.
+    /// The tanh approximation of [`Gelu`], from the same paper.
     /// `(1 + tanh(u)) / 2`, written as the sigmoid of `2 u`, which keeps its digits where it is small.
     GeluTanh(a) = a * ((a + a * a * a * 0.044715) * GELU_SCALE_TWICE).sigmoid();
     Silu(a) = a * a.sigmoid();
 }
+
+real! {
+    pub formulas;
+    /// The Gaussian error linear unit (Hendrycks and Gimpel, 2016): x times the normal distribution function.
+    Gelu(a) = a * a.normal_cdf();
+}
+
+/// The formula of each elementary function, under its own name.
+macro_rules! functions {
+    ($($(#[$doc:meta])* $name:ident $name_:ident $line:tt;)*) => {
+        real! { pub(crate) formulas; $(
+            #[allow(non_camel_case_types, reason = "the list has one name for all")]
+            $(#[$doc])*
+            $name(a) = a.$name();
+        )*}
+    };
+}
+elementary!(functions);
 
 /// 2 sqrt(2 / pi)
 const GELU_SCALE_TWICE: f64 = 1.595_769_121_605_730_8;

@@ -7,13 +7,14 @@
 use smallvec::SmallVec;
 
 pub use super::formula::{Reduction, reduction, run};
+pub use super::formulas::Gelu;
 pub use super::joint::{JointKernel, Target, fold_jointly};
 pub use super::matmul::{linear, matmul_to};
 pub use super::rows::{cross_entropy, cross_entropy_backward, log_softmax_backward, softmax_backward};
 
 pub use crate::kernels::{
     BlockKernel, Compare, Dual, Float, FloatKernel, FloatOps, Formula, GradientKernel, Lane, Num, NumFormula,
-    NumKernel, Real, Update,
+    NumKernel, Real, Update, slope,
 };
 
 use super::warning;
@@ -319,6 +320,7 @@ mod tests {
     use crate::tensor;
 
     real! {
+        pub(crate) formulas;
         Product(a, b) = a * b;
     }
 

@@ -17,6 +17,7 @@ use super::formulas::real;
 use super::reduce::Kept;
 
 real! {
+    pub(crate) formulas;
     Product(g, y) = g * y;
     SoftmaxGradient(g, y, s) = y * (g - s);
     LogSoftmaxGradient(g, y, s) = g - y.exp() * s;

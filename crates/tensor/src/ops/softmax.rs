@@ -14,6 +14,7 @@ use crate::shape::Axes;
 use crate::tensor::Tensor;
 
 real! {
+    pub(crate) formulas;
     Shifted(x, m) = (x - m).exp();
     Share(x, m, s) = (x - m).exp() / s;
     LogShare(x, m, l) = x - m - l;

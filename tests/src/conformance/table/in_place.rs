@@ -72,6 +72,7 @@ pub(super) const ROWS: &[Operation] = &[
     unary!("reciprocal_", |t| t.reciprocal_()),
     unary!("sin_", |t| t.sin_()),
     unary!("cos_", |t| t.cos_()),
+    unary!("tan_", |t| t.tan_()),
     unary!("tanh_", |t| t.tanh_()),
     unary!("sigmoid_", |t| t.sigmoid_()),
     unary!("erf_", |t| t.erf_()),

@@ -74,6 +74,7 @@ pub(super) const ROWS: &[Operation] = &[
     unary!("reciprocal", |x| Ok(x.reciprocal())),
     unary!("sin", |x| Ok(x.sin())),
     unary!("cos", |x| Ok(x.cos())),
+    unary!("tan", |x| Ok(x.tan())),
     unary!("tanh", |x| Ok(x.tanh())),
     unary!("sigmoid special.expit", |x| Ok(x.sigmoid())),
     unary!("erf special.erf", |x| Ok(x.erf())),

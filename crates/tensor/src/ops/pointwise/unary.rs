@@ -8,7 +8,7 @@ use super::plan::{
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::error::or_panic;
-use crate::kernels::{FloatKernel, NumKernel};
+use crate::kernels::{FloatKernel, NumKernel, elementary};
 use crate::tensor::Tensor;
 
 /// Defines the new and the in-place form of a function of one tensor. `-> Tensor` where it fails only for want of memory,
@@ -46,6 +46,28 @@ macro_rules! unary {
         )*}
     };
 }
+
+macro_rules! elementary_methods {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident $name_:ident(
+            $x:ident => $y:ident: |$g:ident, $read:ident| $slope:ident $op:tt $factor:expr, $domain:ident, $at:literal => $value:literal
+        );
+    )*) => {
+        unary! {$(
+            $(#[$doc])*
+            ///
+            /// Integers and `bool` become the default float.
+            ///
+            /// ```
+            /// use foldback_tensor::{assert_close, tensor};
+            #[doc = concat!("assert_close!(tensor![", $at, "].", stringify!($name), "(), tensor![", $value, "]);")]
+            /// ```
+            $name, $name_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::$name));
+        )*}
+    };
+}
+elementary!(elementary_methods);
 
 unary! {
     /// `-self`.
@@ -87,102 +109,6 @@ unary! {
     /// assert_eq!(tensor![3.0, -2.0].square(), tensor![9.0, 4.0]);
     /// ```
     square, square_ -> Tensor = |a| Plan::same(NumKernel(f::Square), a.dtype.to_accumulator());
-
-    /// e to the power of each element. Integers become the default float.
-    ///
-    /// ```
-    /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![0.0].exp(), tensor![1.0]);
-    /// ```
-    exp, exp_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Exp));
-
-    /// `exp(x) - 1`, accurate near 0.
-    ///
-    /// ```
-    /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1e-10].expm1(), tensor![1e-10]);
-    /// ```
-    expm1, expm1_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Expm1));
-
-    /// The natural logarithm; NaN below 0.
-    ///
-    /// ```
-    /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 0.0].ln(), tensor![0.0, f32::NEG_INFINITY]);
-    /// ```
-    ln, ln_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Ln));
-
-    /// `ln(1 + x)`, accurate near 0.
-    ///
-    /// ```
-    /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1e-10].log1p(), tensor![1e-10]);
-    /// ```
-    log1p, log1p_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Log1p));
-
-    /// The square root; NaN below 0.
-    ///
-    /// ```
-    /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![4.0, 9.0].sqrt(), tensor![2.0, 3.0]);
-    /// ```
-    sqrt, sqrt_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Sqrt));
-
-    /// `1 / sqrt(x)`.
-    ///
-    /// ```
-    /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![4.0].rsqrt(), tensor![0.5]);
-    /// ```
-    rsqrt, rsqrt_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Rsqrt));
-
-    /// `1 / x`.
-    ///
-    /// ```
-    /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![4.0].reciprocal(), tensor![0.25]);
-    /// ```
-    reciprocal, reciprocal_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Reciprocal));
-
-    /// The sine of an angle in radians.
-    ///
-    /// ```
-    /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![0.0].sin(), tensor![0.0]);
-    /// ```
-    sin, sin_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Sin));
-
-    /// The cosine of an angle in radians.
-    ///
-    /// ```
-    /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![0.0].cos(), tensor![1.0]);
-    /// ```
-    cos, cos_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Cos));
-
-    /// The hyperbolic tangent.
-    ///
-    /// ```
-    /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![0.0, 100.0].tanh(), tensor![0.0, 1.0]);
-    /// ```
-    tanh, tanh_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Tanh));
-
-    /// The logistic function `1 / (1 + exp(-x))`.
-    ///
-    /// ```
-    /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![0.0].sigmoid(), tensor![0.5]);
-    /// ```
-    sigmoid, sigmoid_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Sigmoid));
-
-    /// The error function.
-    ///
-    /// ```
-    /// use foldback_tensor::tensor;
-    /// foldback_tensor::assert_close!(tensor![0.0, 10.0].erf(), tensor![0.0, 1.0]);
-    /// ```
-    erf, erf_ -> Tensor = |a| plan_real(&[a], FloatKernel(f::Erf));
 
     /// `max(x, 0)`; NaN stays NaN.
     ///
