@@ -9,7 +9,7 @@ use std::sync::Once;
 use foldback::graph::{RequiresGrad, fuse};
 use foldback::nn::{Dropout, Linear};
 use foldback::prelude::*;
-use foldback::tensor::{BroadcastWarning, Error, broadcast_warning};
+use foldback::tensor::{BroadcastWarning, Error, ThreadPool, broadcast_warning, set_num_threads};
 
 thread_local! {
     /// Where this thread last panicked, while it expects to.
@@ -121,6 +121,8 @@ fn constructors_panic_at_the_callers_line() {
     panics_here(|| Tensor::linspace(0.0, 1.0, huge, DType::F64));
     panics_here(|| Tensor::rand([huge], DType::F64));
     panics_here(|| Tensor::randn([huge], DType::F64));
+    panics_here(|| ThreadPool::new(usize::MAX));
+    panics_here(|| set_num_threads(usize::MAX));
     panics_here(|| Dropout::new(2.0));
     panics_here(|| Linear::new(huge, 2));
 }

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, or_panic};
 use lend::{Invitation, with_guests};
 
 /// Work of fewer elements than this stays on one thread. Splits happen at multiples of it, whatever the number of
@@ -44,7 +44,7 @@ thread_local! {
 /// ```
 #[track_caller]
 pub fn set_num_threads(n: usize) {
-    try_set_num_threads(n).unwrap_or_else(|e| panic!("{e}"));
+    or_panic(try_set_num_threads(n));
 }
 
 /// [`set_num_threads`], with an error instead of a panic.
@@ -115,7 +115,7 @@ impl ThreadPool {
     /// Where [`ThreadPool::try_new`] returns an error.
     #[track_caller]
     pub fn new(n: usize) -> ThreadPool {
-        ThreadPool::try_new(n).unwrap_or_else(|e| panic!("{e}"))
+        or_panic(ThreadPool::try_new(n))
     }
 
     /// [`ThreadPool::new`], with an error instead of a panic.
