@@ -2,7 +2,7 @@
 //! shapes and strides, against index loops with more bits than the result.
 //!
 //! Note [The bound of a sum]
-//! The library's sums (`iter/fold.rs`, Note [The tree of a sum]) are held to a bound that has no length in it. With the
+//! The library's sums (`iter/order.rs`, Note [The order of a sum]) are held to a bound that has no length in it. With the
 //! unit roundoff u of the element type (2^-24 for `f32`, 2^-53 for `f64`), every result s of terms t must satisfy
 //!
 //! ```text
@@ -10,10 +10,11 @@
 //! ```
 //!
 //! A term of a product formula is rounded once: u. On its way a term then takes part in additions of these layers:
-//! 1. a run of up to 1,024 elements. From 256 elements on they go to 64 lanes, four at a time by a tree (2 additions)
+//! 1. a leaf of up to 1,024 elements. From 256 elements on they go to 64 lanes, four at a time by a tree (2 additions)
 //!    and then to their lane (at most 8), and a tree over the lanes (6): 16. From 32 on there are 16 lanes of up to 15
 //!    elements, a tree (4), and up to 15 elements behind them: 33. Fewer come to less. Rows are added element by
-//!    element, 8 of them by a tree: 3. At most 33.
+//!    element, 4 of them by a tree: 2. Short rows go to lanes of whole rows, 16 to each, and a tree over the rows of
+//!    these (at most 5): 21. At most 33.
 //! 2. the wide accumulator. For `f32` it is an `f64`: m additions cost m 2^-53 = m 2^-29 u, under u/32 for up to 2^24
 //!    runs, more than any test here has. For `f64` it is a pair whose own error is of the order of (m u)^2, under
 //!    2^-58 for as many. Merging the parts of a large reduction is the same kind of addition.
@@ -212,9 +213,10 @@ fn small() -> impl Strategy<Value = Vec<usize>> {
     vec(size, 0..=6)
 }
 
-/// More than one grain (32,768 elements), blocks that are not full and runs on both sides of 64 and 1,024.
+/// More than one grain (32,768 elements), blocks that are not full and runs on both sides of 64, 512 and 1,024.
 fn large() -> impl Strategy<Value = Vec<usize>> {
-    const SIZES: &[usize] = &[2, 3, 5, 16, 17, 33, 63, 64, 65, 100, 255, 1023, 1024, 1025, 4097, 20_000];
+    const SIZES: &[usize] =
+        &[2, 3, 5, 16, 17, 33, 63, 64, 65, 100, 255, 511, 513, 1023, 1024, 1025, 4097, 20_000];
     (vec(prop::sample::select(SIZES), 1..=6), 40_000..400_000usize).prop_map(|(sizes, most)| {
         let mut shape = Vec::new();
         let mut n = 1;

@@ -1,5 +1,5 @@
 //! The same results at every instruction-set level: bit by bit where nothing is fused, within the documented units in
-//! the last place where fused multiply-add makes a difference.
+//! the last place where fused multiply-add makes a difference. And the same bits wherever an element stands in a block.
 //!
 //! A process of its own with a single test, because the level is the whole process's.
 
@@ -223,10 +223,59 @@ fn expect_close_softmax(dtype: DType, layout: Layout) -> usize {
     compared
 }
 
+/// What a kernel makes of an element is the same wherever the element stands in a block, be it among those that fill
+/// registers or at the end: pieces of a tensor that begin and end anywhere come to what they are in the whole.
+fn expect_same_bits_everywhere(dtype: DType) -> usize {
+    type Pointwise = (&'static str, fn(&Tensor, &Tensor) -> Tensor);
+    let arithmetic: [Pointwise; 21] = [
+        ("+", |a, b| a + b),
+        ("-", |a, b| a - b),
+        ("*", |a, b| a * b),
+        ("/", |a, b| a / b),
+        ("maximum", |a, b| a.maximum(b).unwrap()),
+        ("minimum", |a, b| a.minimum(b).unwrap()),
+        ("pow", |a, b| a.abs().unwrap().pow(b).unwrap()),
+        ("add_scaled", |a, b| a.add_scaled(b, 0.3).unwrap()),
+        ("where", |a, b| a.gt(b).unwrap().where_cond(a, b).unwrap()),
+        ("neg", |a, _| a.neg().unwrap()),
+        ("abs", |a, _| a.abs().unwrap()),
+        ("sign", |a, _| a.sign()),
+        ("sqrt", |a, _| a.sqrt()),
+        ("rsqrt", |a, _| a.rsqrt()),
+        ("reciprocal", |a, _| a.reciprocal()),
+        ("square", |a, _| a.square()),
+        ("relu", |a, _| a.relu().unwrap()),
+        ("gelu", |a, _| a.gelu().unwrap()),
+        ("gelu_tanh", |a, _| a.gelu_tanh().unwrap()),
+        ("silu", |a, _| a.silu().unwrap()),
+        ("softplus", |a, _| a.softplus().unwrap()),
+    ];
+    const LENGTH: usize = 211;
+    let (a, b) =
+        (numbers(&[LENGTH], Layout::ALL[0], dtype, 10), numbers(&[LENGTH], Layout::ALL[0], dtype, 11));
+    let check = |name: &str, f: &dyn Fn(&Tensor, &Tensor) -> Tensor| {
+        for (level, differing) in at_levels(|| {
+            let whole = bits(&f(&a, &b));
+            let piece = |from: usize, len: usize| {
+                let cut = |t: &Tensor| t.narrow(0, from as isize, len).unwrap();
+                bits(&f(&cut(&a), &cut(&b))) != whole[from..from + len]
+            };
+            let ends = (1..70).filter(|&len| piece(0, len)).count();
+            ends + (1..70).filter(|&from| piece(from, LENGTH - from)).count()
+        }) {
+            assert_eq!(differing, 0, "pieces of {name} at {level:?}, {dtype}");
+        }
+    };
+    arithmetic.iter().for_each(|(name, f)| check(name, f));
+    ELEMENTARY.iter().for_each(|(name, f, ..)| check(name, &|a, _| f(a)));
+    arithmetic.len() + ELEMENTARY.len()
+}
+
 #[test]
 fn every_level_gives_the_same() {
     let (mut equal, mut close) = (0, 0);
     for dtype in [DType::F32, DType::F64] {
+        equal += expect_same_bits_everywhere(dtype);
         for layout in Layout::ALL {
             equal += expect_same_bits(dtype, layout) + expect_same_products(dtype, layout);
             close += expect_close(dtype, layout) + expect_close_softmax(dtype, layout);

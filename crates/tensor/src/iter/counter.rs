@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     fn axes(sizes: &[usize], strides: &[isize]) -> Vec<Axis> {
-        let axis = |(&size, &s)| Axis { size, steps: Dims::from_slice(&[s]), kept: true };
+        let axis = |(&size, &s)| Axis { size, steps: Dims::from_slice(&[s]) };
         sizes.iter().zip(strides).map(axis).collect()
     }
 

@@ -1,165 +1,114 @@
-//! Cuts: a walk divided into parts, by shape alone, with the range of each target's accumulators that a part touches.
+//! Cuts: a walk divided into parts, by shape alone, and parts into cells that are of one segment of every target.
 
 use smallvec::SmallVec;
 
-use super::plan::Axis;
-use crate::threads::GRAIN;
+use super::order::STRIP;
 
-/// Parts that one walk is cut into, unless the accumulators of a part would be too many.
-const MAX_PARTS: usize = 64;
-
-/// Accumulators that a part holds for itself if more parts, of this many elements at least, can help it.
-const ENOUGH_RESULTS: usize = 1024;
-const SMALL_PART: usize = GRAIN / 4;
-
-/// Elements walked per accumulator that parts hold beside each other: these then take a 64th of what is walked at most.
-const MIN_DEPTH: usize = 128;
-
-/// Neighbouring results that stay together where a narrower strip would waste the cache lines it touches.
-const STRIP: usize = 1024;
-
-/// Per axis of a walk, where a part starts and how far it goes.
+/// Per axis of a walk, where a piece of it starts and how far it goes.
 pub(crate) type Ranges = SmallVec<[(usize, usize); 4]>;
 
-/// One axis that is cut: into `count` chunks.
-#[derive(Clone, Debug)]
-struct Along {
-    axis: usize,
-    chunk: usize,
-    count: usize,
-}
-
-/// How a walk is divided. Parts are numbered in the order of the axes cut.
+/// A box of elements divided into chunks along each axis. Chunks are numbered in the order of the walk.
 #[derive(Clone, Debug)]
 pub(crate) struct Cut {
-    along: SmallVec<[Along; 4]>,
-    pub(crate) parts: usize,
+    whole: Ranges,
+    chunks: SmallVec<[usize; 4]>,
 }
 
 impl Cut {
-    /// Cuts a walk whose axes hold the steps of the operands and then those of the targets, from `first` on.
-    ///
-    /// A target is either *owned* part by part, since each axis that is cut moves it, or every part has accumulators
-    /// of its own, which are merged behind them; these must be few.
-    pub(crate) fn new(axes: &[Axis], first: usize) -> Cut {
-        let total: usize = axes.iter().map(|a| a.size).product();
-        let many = total.div_ceil(GRAIN);
-        let targets = || first..axes.first().map_or(first, |a| a.steps.len());
-        let mut want = many.min(MAX_PARTS);
-        let mut cut = Cut::along(axes, 0..axes.len(), want);
-        while want > 1 {
-            let apart = targets().filter(|&k| !cut.owns(axes, k));
-            let held: usize = apart.map(|k| cut.parts * cut.most(axes, k)).sum();
-            if held.saturating_mul(MIN_DEPTH) <= total {
-                break;
-            }
-            want /= 2;
-            cut = Cut::along(axes, 0..axes.len(), want);
-        }
-        // With a single target there is the choice of cutting along its own axes alone.
-        if targets().len() != 1 || many <= 1 {
-            return cut;
-        }
-        let kept = || (0..axes.len()).filter(|&i| axes[i].steps[first] != 0);
-        let results: usize = kept().map(|i| axes[i].size).product();
-        let want = many.min(MAX_PARTS).max((results / ENOUGH_RESULTS).min(total / SMALL_PART));
-        if cut.owns(axes, first) && want <= MAX_PARTS {
-            return cut;
-        }
-        let own = Cut::along(axes, kept(), want);
-        if own.parts > cut.parts { own } else { cut }
-    }
-
-    /// About `want` parts, along the first of these axes.
-    fn along(axes: &[Axis], order: impl Iterator<Item = usize>, want: usize) -> Cut {
-        let mut cut = Cut { along: SmallVec::new(), parts: 1 };
-        for axis in order {
-            let size = axes[axis].size;
-            let left = want.div_ceil(cut.parts);
+    /// About `want` parts of all elements, along the first axes: what [`Along`] allows of them.
+    pub(crate) fn new(sizes: &[usize], want: usize, along: impl Fn(usize) -> Along) -> Cut {
+        let whole: Ranges = sizes.iter().map(|&n| (0, n)).collect();
+        let mut cut = Cut { whole, chunks: sizes.iter().copied().collect() };
+        let mut parts = 1;
+        for (place, &size) in sizes.iter().enumerate() {
+            let left = want.div_ceil(parts);
             if left <= 1 {
                 break;
             }
-            let least = if axis + 1 == axes.len() { STRIP } else { 1 };
-            let chunk = size.div_ceil(left).max(least).min(size);
-            let count = size.div_ceil(chunk);
-            cut.along.push(Along { axis, chunk, count });
-            cut.parts *= count;
-            if chunk > 1 {
+            let granule = match along(place) {
+                Along::Multiples(granule) => granule,
+                Along::Nowhere => continue,
+                Along::NowhereFurther => break,
+            };
+            let least = if place + 1 == sizes.len() { STRIP } else { 1 };
+            cut.chunks[place] = size.div_ceil(left).max(least).next_multiple_of(granule).min(size);
+            parts *= size.div_ceil(cut.chunks[place]);
+            if cut.chunks[place] > 1 {
                 break;
             }
         }
         cut
     }
 
-    /// The part with this number.
-    pub(crate) fn part(&self, axes: &[Axis], number: usize) -> Ranges {
-        let mut ranges: Ranges = axes.iter().map(|a| (0, a.size)).collect();
-        let mut rest = number;
-        for along in self.along.iter().rev() {
-            let from = rest % along.count * along.chunk;
-            ranges[along.axis] = (from, along.chunk.min(axes[along.axis].size - from));
-            rest /= along.count;
+    /// A piece divided into chunks of these sizes; a piece starts where a chunk does.
+    pub(crate) fn of(piece: &Ranges, chunks: &[usize]) -> Cut {
+        Cut { whole: piece.clone(), chunks: chunks.iter().copied().collect() }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.whole.iter().zip(&self.chunks).map(|(r, &c)| r.1.div_ceil(c)).product()
+    }
+
+    /// The chunk with this number.
+    pub(crate) fn chunk(&self, number: usize) -> Ranges {
+        let (mut ranges, mut rest) = (self.whole.clone(), number);
+        for (range, &chunk) in ranges.iter_mut().zip(&self.chunks).rev() {
+            let count = range.1.div_ceil(chunk);
+            let from = rest % count * chunk;
+            *range = (range.0 + from, chunk.min(range.1 - from));
+            rest /= count;
         }
         ranges
     }
+}
 
-    /// Whether no two parts touch the same accumulator of the target with the steps `k`.
-    pub(crate) fn owns(&self, axes: &[Axis], k: usize) -> bool {
-        self.along.iter().all(|a| a.count == 1 || axes[a.axis].steps[k] != 0)
-    }
-
-    /// The first accumulator that a part touches, and how many there are.
-    pub(crate) fn region(&self, axes: &[Axis], k: usize, number: usize) -> (usize, usize) {
-        let ranges = self.part(axes, number);
-        let steps = || axes.iter().zip(&ranges).map(|(a, r)| (a.steps[k] as usize, r));
-        let start = steps().map(|(step, r)| r.0 * step).sum();
-        (start, 1 + steps().map(|(step, r)| (r.1 - 1) * step).sum::<usize>())
-    }
-
-    /// The most that any part touches: the first one's chunks are whole.
-    pub(crate) fn most(&self, axes: &[Axis], k: usize) -> usize {
-        self.region(axes, k, 0).1
-    }
+/// Where an axis may be cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Along {
+    /// at multiples of so many elements
+    Multiples(usize),
+    /// not at all: some target folds it in one piece, and none keeps it
+    Nowhere,
+    /// neither it nor an axis further in: some target keeps it, and its results would not be of one piece
+    NowhereFurther,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn axis(size: usize, operand: isize, target: isize) -> Axis {
-        Axis { size, steps: crate::shape::Dims::from_slice(&[operand, target]), kept: target != 0 }
+    /// Chunks must cover every element once, in order.
+    #[test]
+    fn chunks_cover_everything_once() {
+        let spaces: [(&[usize], usize); 6] = [
+            (&[4096, 1024], 64),
+            (&[7, 320_001], 64),
+            (&[3_000_000], 64),
+            (&[8, 5, 1000], 20),
+            (&[5, 4], 1),
+            (&[], 8),
+        ];
+        for (sizes, want) in spaces {
+            let cut = Cut::new(sizes, want, |_| Along::Multiples(3));
+            let mut seen = 0;
+            for number in 0..cut.count() {
+                let part = cut.chunk(number);
+                assert!(part.iter().all(|r| r.0 % 3 == 0 && r.1 > 0), "{part:?}");
+                let cells = Cut::of(&part, &part.iter().map(|_| 2).collect::<Vec<_>>());
+                let len = |piece: &Ranges| piece.iter().map(|r| r.1).product::<usize>();
+                let all: usize = (0..cells.count().min(1000)).map(|c| len(&cells.chunk(c))).sum();
+                assert!(cells.count() > 1000 || all == len(&part), "{part:?}");
+                seen += len(&part);
+            }
+            assert_eq!(seen, sizes.iter().product::<usize>(), "{sizes:?}");
+        }
     }
 
-    /// Parts must cover every element once; owned regions must be disjoint and in order.
     #[test]
-    fn parts_cover_everything_once() {
-        let spaces = [
-            vec![axis(4096, 1024, 0), axis(1024, 1, 1)],
-            vec![axis(4096, 1024, 1), axis(1024, 1, 0)],
-            vec![axis(3_000_000, 1, 0)],
-            vec![axis(7, 320_001, 1), axis(320_001, 1, 0)],
-            vec![axis(320_001, 7, 0), axis(7, 1, 1)],
-            vec![axis(8, 1_000_003, 0), axis(1_000_003, 1, 1)],
-            vec![axis(64, 32_768, 0), axis(128, 256, 1), axis(256, 1, 0)],
-            vec![axis(1_000_001, 2, 1), axis(2, 1, 0)],
-            vec![axis(5, 4, 0)],
-        ];
-        for axes in spaces {
-            let cut = Cut::new(&axes, 1);
-            let total: usize = axes.iter().map(|a| a.size).product();
-            let mut seen = 0;
-            let mut end = 0;
-            for p in 0..cut.parts {
-                seen += cut.part(&axes, p).iter().map(|r| r.1).product::<usize>();
-                let (start, len) = cut.region(&axes, 1, p);
-                assert!(len <= cut.most(&axes, 1));
-                if cut.owns(&axes, 1) {
-                    assert_eq!(start, end, "part {p} of {axes:?}");
-                    end = start + len;
-                }
-            }
-            assert_eq!(seen, total, "{axes:?}");
-            assert!(total < 10 * GRAIN || cut.parts >= 8, "{} parts of {axes:?}", cut.parts);
-        }
+    fn an_axis_is_cut_only_where_it_may_be() {
+        let along = |first: Along| move |place: usize| if place == 0 { first } else { Along::Multiples(1) };
+        assert_eq!(Cut::new(&[8, 9000], 4, along(Along::Nowhere)).chunk(1)[..], [(0, 8), (2250, 2250)]);
+        assert_eq!(Cut::new(&[8, 9000], 4, along(Along::NowhereFurther)).count(), 1);
+        assert_eq!(Cut::new(&[8, 9000], 4, along(Along::Multiples(4))).count(), 2);
     }
 }

@@ -13,18 +13,27 @@ mod counter;
 mod cut;
 mod flat;
 mod fold;
-mod joint;
+mod folding;
+mod order;
+#[cfg(test)]
+mod order_tests;
+mod outcome;
 mod plan;
-mod plan_joint;
+mod planes;
 mod reducer;
 mod rows;
+mod sink;
 mod stream;
+mod stretch;
 mod walk;
+mod wide;
 
 pub(crate) use block::{BLOCK, Blocks};
 pub(crate) use fold::{Fold, Reduce, fold};
-pub(crate) use plan_joint::Joint;
+pub(crate) use order::{LANES, ROWS};
+pub(crate) use outcome::add_to;
 pub(crate) use reducer::{Reducer, Sum};
+pub(crate) use sink::{Goal, fold_each};
 pub(crate) use walk::{copy, copy_into, map, map_add, map_in_place, map_out, update};
 
 use crate::dtype::{Block, DType, Scalar};

@@ -14,8 +14,6 @@ pub(crate) struct Axis {
     pub(crate) size: usize,
     /// how far each operand moves along it, in elements
     pub(crate) steps: Steps,
-    /// whether the result keeps this axis; a fold reduces the others
-    pub(crate) kept: bool,
 }
 
 /// How to go through the iteration space.
@@ -23,15 +21,13 @@ pub(crate) struct Axis {
 pub(crate) struct Plan {
     /// outermost first, in the order of the shape
     pub(crate) axes: SmallVec<[Axis; 4]>,
-    /// how often each result counts because of reduced axes that no operand moves along
-    pub(crate) repeats: usize,
     /// per axis of the original shape, whether it was set aside because no operand moves along it
     pub(crate) still: Dims<bool>,
 }
 
 /// The stride of an operand on axis `i` of a larger shape: 0 where it broadcasts.
 #[inline]
-fn broadcast_stride(op: &Operand<'_>, i: usize, rank: usize) -> isize {
+pub(super) fn broadcast_stride(op: &Operand<'_>, i: usize, rank: usize) -> isize {
     match (i + op.shape.len()).checked_sub(rank) {
         Some(own) if op.shape[own] != 1 => op.strides[own],
         _ => 0,
@@ -39,47 +35,41 @@ fn broadcast_stride(op: &Operand<'_>, i: usize, rank: usize) -> isize {
 }
 
 impl Plan {
-    /// Plans a walk of `shape` (which every operand broadcasts to). `kept` tells which axes the result has;
-    /// with `set_aside`, kept axes along which no operand moves are not walked.
-    pub(crate) fn new(
-        shape: &[usize],
-        operands: &[Operand<'_>],
-        kept: &dyn Fn(usize) -> bool,
-        set_aside: bool,
-    ) -> Plan {
-        let mut plan = Plan { axes: SmallVec::new(), repeats: 1, still: Dims::from_elem(false, shape.len()) };
+    /// Plans a walk of `shape` (which every operand broadcasts to). With `set_aside`, axes along which no operand moves
+    /// are not walked.
+    pub(crate) fn new(shape: &[usize], operands: &[Operand<'_>], set_aside: bool) -> Plan {
+        let mut plan = Plan { axes: SmallVec::new(), still: Dims::from_elem(false, shape.len()) };
         for (i, &size) in shape.iter().enumerate() {
             if size == 1 {
                 continue;
             }
-            let kept = kept(i);
             let steps: Steps = operands.iter().map(|o| broadcast_stride(o, i, shape.len())).collect();
-            let moves = steps.iter().any(|&s| s != 0);
-            if !moves && !kept {
-                plan.repeats *= size;
-                continue;
-            }
-            if !moves && set_aside {
+            if set_aside && steps.iter().all(|&s| s == 0) {
                 plan.still[i] = true;
                 continue;
             }
-            plan.push(Axis { size, steps, kept });
+            plan.push(Axis { size, steps });
         }
         plan
     }
 
     /// Adds an inner axis, merging it into its neighbour where every operand steps over both alike.
     fn push(&mut self, axis: Axis) {
-        if let Some(outer) = self.axes.last_mut() {
-            let alike = outer.kept == axis.kept
-                && outer.steps.iter().zip(&axis.steps).all(|(&o, &i)| o == i * axis.size as isize);
-            if alike {
+        match self.axes.last_mut() {
+            Some(outer) if outer.is_one_with(&axis) => {
                 outer.size *= axis.size;
                 outer.steps = axis.steps;
-                return;
             }
+            _ => self.axes.push(axis),
         }
-        self.axes.push(axis);
+    }
+}
+
+impl Axis {
+    /// Whether everything steps over this axis and an inner one as if they were one.
+    #[inline]
+    pub(super) fn is_one_with(&self, inner: &Axis) -> bool {
+        self.steps.iter().zip(&inner.steps).all(|(&o, &i)| o == i * inner.size as isize)
     }
 }
 
@@ -90,7 +80,7 @@ mod tests {
 
     fn plan(shape: &[usize], tensors: &[&Tensor]) -> Plan {
         let operands: Vec<Operand<'_>> = tensors.iter().map(|t| Operand::new(t, DType::F32)).collect();
-        Plan::new(shape, &operands, &|_| true, true)
+        Plan::new(shape, &operands, true)
     }
 
     #[test]
@@ -124,20 +114,5 @@ mod tests {
         let p = plan(&[3, 5], &[&a]);
         assert_eq!(&p.still[..], &[false, true]);
         assert_eq!(p.axes.len(), 1);
-    }
-
-    #[test]
-    fn reduced_axes_that_nobody_moves_along_are_counted() {
-        let a = Tensor::zeros([1], DType::F32).expand([20]).unwrap();
-        let p = Plan::new(&[20], &[Operand::new(&a, DType::F32)], &|_| false, true);
-        assert_eq!(p.repeats, 20);
-        assert!(p.axes.is_empty());
-    }
-
-    #[test]
-    fn reduced_and_kept_neighbours_do_not_merge() {
-        let a = Tensor::zeros([2, 3], DType::F32);
-        let p = Plan::new(&[2, 3], &[Operand::new(&a, DType::F32)], &|i| i == 0, true);
-        assert_eq!(p.axes.len(), 2);
     }
 }

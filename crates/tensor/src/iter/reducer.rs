@@ -1,13 +1,14 @@
 //! Reducers: how elements are folded, and the wide accumulators behind long foldings.
 
+use super::wide::Accumulator;
 use crate::dtype::Element;
 
 /// How elements are folded: an identity, a combination of elements, and a wide accumulator behind it.
 pub(crate) trait Reducer: Send + Sync + 'static {
     /// the element type
     type T: Element;
-    /// what long foldings are kept in
-    type Acc: Copy + Send + Sync;
+    /// what leaves are lifted to
+    type Acc: Accumulator;
     const IDENTITY: Self::T;
     const START: Self::Acc;
     fn combine(a: Self::T, b: Self::T) -> Self::T;

@@ -42,7 +42,7 @@ pub(crate) fn map(
         return Ok(Tensor::from_storage(storage, shape));
     }
     checked_len(op, &shape, dtype)?;
-    let plan = Plan::new(&shape, operands, &|_| true, true);
+    let plan = Plan::new(&shape, operands, true);
     let n = plan.axes.iter().map(|a| a.size).product();
     let mut storage = room_for(op, &shape, n, dtype)?;
     run(kernel, &plan.axes, operands, storage.block_mut());
@@ -66,7 +66,7 @@ pub(crate) fn map_out(
     if operands.iter().all(|o| o.is_direct(shape)) {
         return run_direct(kernel, operands, out, n);
     }
-    let plan = Plan::new(shape, operands, &|_| true, false);
+    let plan = Plan::new(shape, operands, false);
     run(kernel, &plan.axes, operands, out);
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn map_in_place(kernel: &dyn BlockKernel, out: &mut Tensor, others: &
     if n <= GRAIN && flat::lie_like(others, &shape) {
         return flat::map_in_place(kernel, others, out);
     }
-    let plan = Plan::new(&shape, others, &|_| true, false);
+    let plan = Plan::new(&shape, others, false);
     let axes = &plan.axes;
     split_work(n, GRAIN, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, mut out| {
         let mut scratch = Scratch::new(others.len(), len);
@@ -200,7 +200,7 @@ pub(crate) fn update(kernel: &dyn BlockKernel, state: &mut [&mut Tensor], operan
     if n <= GRAIN && flat::lie_like(operands, &shape) {
         return flat::update(kernel, &mut blocks, operands);
     }
-    let plan = Plan::new(&shape, operands, &|_| true, false);
+    let plan = Plan::new(&shape, operands, false);
     split_work(n, GRAIN, blocks, &split_all, &|start, len, mut state: States<'_>| {
         let mut scratch = Scratch::new(operands.len(), len);
         for_each_block(&plan.axes, operands, start, len, |at, count, places| {
@@ -226,7 +226,7 @@ pub(crate) fn copy_into(t: &Tensor, out: BlockMut<'_>) {
     if n == 0 {
         return;
     }
-    let plan = Plan::new(t.shape(), &operand, &|_| true, false);
+    let plan = Plan::new(t.shape(), &operand, false);
     split_work(n, GRAIN, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, mut out| {
         for_each_block(&plan.axes, &operand, start, len, |at, count, places| {
             let place = &places[0];

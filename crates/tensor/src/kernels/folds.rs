@@ -1,58 +1,60 @@
 //! The doors of a fold: whole blocks of rows, which may lie apart, folded into wide accumulators in one call.
 
 use super::level::{Level, level};
-use crate::iter::Reducer;
+use crate::iter::{LANES, ROWS, Reducer};
 
 /// A table of elements: rows of `cols` contiguous elements, `step` from one row to the next.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Table<'a, T> {
-    pub(crate) data: &'a [T],
+pub(crate) struct Table<D> {
+    pub(crate) data: D,
     pub(crate) start: isize,
     pub(crate) rows: usize,
     pub(crate) step: isize,
     pub(crate) cols: usize,
 }
 
-impl<'a, T> Table<'a, T> {
+impl<D> Table<D> {
+    /// Whether the rows follow each other without a gap.
+    #[inline(always)]
+    pub(crate) fn is_run(&self) -> bool {
+        self.rows == 1 || self.step == self.cols as isize
+    }
+}
+
+impl<'a, T> Table<&'a [T]> {
     #[inline(always)]
     pub(crate) fn row(&self, i: usize) -> &'a [T] {
         let start = (self.start + i as isize * self.step) as usize;
         &self.data[start..start + self.cols]
     }
 
-    /// Whether the rows follow each other without a gap.
+    /// All elements of a run.
     #[inline(always)]
-    fn is_run(&self) -> bool {
-        self.rows == 1 || self.step == self.cols as isize
+    fn run(&self) -> &'a [T] {
+        &self.data[self.start as usize..][..self.rows * self.cols]
     }
 }
 
-/// How many running results the loop over a contiguous run keeps, enough to hide the latency of an addition.
-pub(super) const LANES: usize = 64;
-
-/// Elements of a run that are folded in the element type before they go to the wide accumulator.
-const RUN: usize = 1024;
-
-/// Rows that are folded into each other in registers before they go to the wide accumulators.
-const ABOVE: usize = 8;
-
 super::doors::door! {
-    /// Folds each row of a table into the accumulator of its own, `step` apart; all into the first if that is 0.
-    pub(crate) fn fold_lines[R: Reducer][R](wide: &mut [R::Acc], step: usize, table: Table<'_, R::T>);
+    /// Folds each row of a table into the accumulator of its own, `step` apart, by leaves of so many elements. If that
+    /// is 0, all into the first; if leaves are longer than rows then, the table is a run.
+    pub(crate) fn fold_lines[R: Reducer][R](wide: &mut [R::Acc], step: usize, table: Table<&[R::T]>, leaf: usize);
     body fold_lines_body
 }
 #[inline(always)]
-fn fold_lines_body<const FMA: bool, R: Reducer>(
+pub(crate) fn fold_lines_body<const FMA: bool, R: Reducer>(
     wide: &mut [R::Acc],
     step: usize,
-    mut table: Table<'_, R::T>,
+    mut table: Table<&[R::T]>,
+    leaf: usize,
 ) {
-    if step == 0 && table.is_run() {
+    if step == 0 && leaf > table.cols {
+        debug_assert!(table.is_run());
         (table.cols, table.rows) = (table.cols * table.rows, 1);
     }
     for i in 0..table.rows {
         let mut acc = wide[i * step];
-        for run in table.row(i).chunks(RUN) {
+        for run in table.row(i).chunks(leaf) {
             acc = R::merge(acc, R::lift(fold_run::<R>(run)));
         }
         wide[i * step] = acc;
@@ -121,38 +123,30 @@ fn tree<R: Reducer, const N: usize>(mut v: [R::T; N]) -> R::T {
 }
 
 super::doors::door! {
-    /// Folds each column of a table into the accumulator of its own.
-    pub(crate) fn fold_columns[R: Reducer][R](wide: &mut [R::Acc], table: Table<'_, R::T>);
+    /// Folds each column of a table into the accumulator of its own, by leaves of so many rows. Where several rows go
+    /// abreast, the table is a run.
+    pub(crate) fn fold_columns[R: Reducer][R](wide: &mut [R::Acc], table: Table<&[R::T]>, rows: usize, abreast: usize);
     body fold_columns_body
 }
 #[inline(always)]
-fn fold_columns_body<const FMA: bool, R: Reducer>(wide: &mut [R::Acc], mut table: Table<'_, R::T>) {
-    let cols = table.cols;
-    let wide = &mut wide[..cols];
-    // Short rows are folded several abreast, so that the loop has something to work on.
-    let abreast = LANES / cols.max(1);
-    if abreast > 1 && table.rows >= 2 * abreast && table.is_run() {
-        let rows = table.rows / abreast;
-        let (mut side, width) = ([R::START; LANES], abreast * cols);
-        add_columns::<R>(&mut side[..width], Table { rows, step: width as isize, cols: width, ..table });
-        for side in side[..width].chunks_exact(cols) {
-            for (w, &s) in wide.iter_mut().zip(side) {
-                *w = R::merge(*w, s);
-            }
+pub(crate) fn fold_columns_body<const FMA: bool, R: Reducer>(
+    wide: &mut [R::Acc],
+    table: Table<&[R::T]>,
+    rows: usize,
+    abreast: usize,
+) {
+    let wide = &mut wide[..table.cols];
+    if abreast > 1 {
+        debug_assert!(table.is_run());
+        for run in table.run().chunks(rows * table.cols) {
+            add_abreast::<R>(wide, run, abreast * table.cols);
         }
-        table.start += (rows * width) as isize;
-        table.rows -= rows * abreast;
+        return;
     }
-    add_columns::<R>(wide, table);
-}
-
-/// The columns of as many rows at a time as registers hold.
-#[inline(always)]
-fn add_columns<R: Reducer>(wide: &mut [R::Acc], table: Table<'_, R::T>) {
     let mut i = 0;
-    while i + ABOVE <= table.rows {
-        add_rows::<R, ABOVE>(wide, std::array::from_fn(|k| table.row(i + k)));
-        i += ABOVE;
+    while i + ROWS <= table.rows {
+        add_rows::<R, ROWS>(wide, std::array::from_fn(|k| table.row(i + k)));
+        i += ROWS;
     }
     while i + 2 <= table.rows {
         add_rows::<R, 2>(wide, [table.row(i), table.row(i + 1)]);
@@ -160,6 +154,33 @@ fn add_columns<R: Reducer>(wide: &mut [R::Acc], table: Table<'_, R::T>) {
     }
     if i < table.rows {
         add_rows::<R, 1>(wide, [table.row(i)]);
+    }
+}
+
+/// The columns of a leaf of short rows, in lanes for a number of whole rows, and a tree over the rows of these.
+#[inline(always)]
+fn add_abreast<R: Reducer>(wide: &mut [R::Acc], run: &[R::T], mut width: usize) {
+    let mut all = [R::IDENTITY; LANES];
+    let lanes = &mut all[..width];
+    let chunks = run.chunks_exact(width);
+    let rest = chunks.remainder();
+    for chunk in chunks {
+        for (lane, &v) in lanes.iter_mut().zip(chunk) {
+            *lane = R::combine(*lane, v);
+        }
+    }
+    for (lane, &v) in lanes.iter_mut().zip(rest) {
+        *lane = R::combine(*lane, v);
+    }
+    while width > wide.len() {
+        width /= 2;
+        let (lower, upper) = lanes.split_at_mut(width);
+        for (a, &b) in lower.iter_mut().zip(&*upper) {
+            *a = R::combine(*a, b);
+        }
+    }
+    for (w, &v) in wide.iter_mut().zip(&*lanes) {
+        *w = R::merge(*w, R::lift(v));
     }
 }
 
@@ -179,7 +200,7 @@ super::doors::door! {
     body merge_wide_body
 }
 #[inline(always)]
-fn merge_wide_body<const FMA: bool, R: Reducer>(wide: &mut [R::Acc], part: &[R::Acc]) {
+pub(crate) fn merge_wide_body<const FMA: bool, R: Reducer>(wide: &mut [R::Acc], part: &[R::Acc]) {
     for (w, &p) in wide.iter_mut().zip(part) {
         *w = R::merge(*w, p);
     }

@@ -1,12 +1,11 @@
 //! Softmax and its relatives on the rows of a matrix: a row is read several times, but only once from memory.
 //!
-//! Sums over a row have the layers of Note [The tree of a sum]: lanes, a tree over them, wide accumulators behind that.
+//! Sums over a row have the layers of Note [The order of a sum]: lanes, a tree over them, wide accumulators behind that.
 
 use super::doors::door;
-use super::folds::LANES;
 use super::lane::Float;
 use super::level::{Level, level};
-use crate::iter::{Reducer, Sum};
+use crate::iter::{LANES, Reducer, Sum};
 use crate::math::VecMath;
 
 /// Elements that go through the lanes before they are added to a wide accumulator.

@@ -2,13 +2,12 @@
 
 use smallvec::SmallVec;
 
-use super::kernel::{common_shape, expect_arity, float_type, fold_kernel};
-use crate::buffer::Storage;
-use crate::dtype::{Block, BlockMut, DType};
-use crate::error::{Error, Result};
-use crate::iter::{self, Blocks, Operand};
+use super::kernel::{common_shape, expect_arity, float_type, reach};
+use crate::dtype::{Block, BlockMut};
+use crate::error::Result;
+use crate::iter::{self, Blocks, Fold, Goal, Operand, Reduce};
 use crate::kernels::BlockKernel;
-use crate::shape::{Shape, expect_expansion};
+use crate::shape::Shape;
 use crate::tensor::Tensor;
 
 /// What one output of a joint evaluation is folded to, and what is added to it.
@@ -23,8 +22,8 @@ pub struct Target<'a> {
 /// Evaluates a kernel with several outputs over broadcast operands, and sums each output down to a target of its own.
 ///
 /// The kernel gets one output block per target, of the operands' common floating-point type. The results are those of
-/// [`fold_to`](super::kernel::fold_to) for each output, dense and row-major; but every operand is read only once,
-/// and nothing unreduced is stored, except for a target that has the common shape itself.
+/// [`fold_to`](super::kernel::fold_to) for each output, bit for bit, dense and row-major; but every operand is read only
+/// once, and nothing unreduced is stored, except for a target that has the common shape itself.
 ///
 /// # Errors
 /// `Broadcast` if the operands do not fit together, `Expand` if a target does not expand to their common shape,
@@ -58,27 +57,18 @@ pub fn fold_jointly(
     expect_arity(op, kernel, operands.len(), targets.len())?;
     let dtype = float_type(operands);
     let shape = common_shape(op, operands)?;
-    for Target { shape: target, prior } in &targets {
-        expect_expansion(op, target, &shape)?;
-        if let Some(found) = prior.as_ref().map(|p| p.shape()).filter(|p| p != target) {
-            return Err(Error::ShapeMismatch { op, expected: (*target).clone(), found: found.clone() });
-        }
+    let mut goals: SmallVec<[Goal; 2]> = SmallVec::new();
+    let mut shapes: SmallVec<[&Shape; 2]> = SmallVec::new();
+    for (output, Target { shape: target, prior }) in targets.into_iter().enumerate() {
+        let (kept, prior) = reach(op, &shape, target, dtype, prior)?;
+        goals.push(Goal { output, kept, prior });
+        shapes.push(target);
     }
     let planned: SmallVec<[Operand<'_>; 4]> = operands.iter().map(|t| Operand::new(t, dtype)).collect();
-    let shapes: SmallVec<[&Shape; 2]> = targets.iter().map(|t| t.shape).collect();
-    let joint = iter::Joint::new(kernel, &planned, &shape, &shapes, dtype);
-    if let Some(joint) = joint.filter(|_| targets.len() > 1) {
-        let cast = |t: Target<'_>| -> Result<(Shape, Option<Tensor>)> {
-            Ok((t.shape.clone(), t.prior.map(|p| p.cast(op, dtype)).transpose()?))
-        };
-        return joint.run(op, targets.into_iter().map(cast).collect::<Result<_>>()?);
-    }
-    let count = targets.len();
-    let one = |(index, Target { shape: target, prior }): (usize, Target<'_>)| {
-        let single = OneOf { kernel, index, count, dtype };
-        Ok(fold_kernel(op, Some(&single), operands, shape.clone(), target, dtype, prior)?.laid_out(op)?)
-    };
-    targets.into_iter().enumerate().map(one).collect()
+    let outputs = Some((kernel, goals.len()));
+    let sum = Fold { op, reduce: Reduce::Sum, dtype };
+    let results = iter::fold_each(sum, outputs, &planned, &shape, goals)?;
+    results.into_iter().zip(shapes).map(|(t, target)| t.unsqueeze_to(target).laid_out(op)).collect()
 }
 
 /// Single-output kernels run as one: for each output, a kernel and which of the joint operands it reads.
@@ -106,36 +96,12 @@ impl BlockKernel for JointKernel<'_> {
     }
 }
 
-/// One output of a kernel that has several, where a joint walk would be no gain.
-struct OneOf<'a> {
-    kernel: &'a dyn BlockKernel,
-    index: usize,
-    count: usize,
-    dtype: DType,
-}
-
-impl BlockKernel for OneOf<'_> {
-    fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
-        let wanted = &mut outputs[0];
-        let n = wanted.len();
-        let mut others: SmallVec<[_; 2]> = (1..self.count).map(|_| Storage::scratch(self.dtype, n)).collect();
-        let mut others = others.iter_mut();
-        let mut wanted = Some(wanted);
-        let mut all: SmallVec<[BlockMut<'_>; 2]> = SmallVec::new();
-        for i in 0..self.count {
-            match wanted.take_if(|_| i == self.index) {
-                Some(block) => all.push(block.range(0, n)),
-                None => all.push(others.next().expect("one for every other output").block_mut()),
-            }
-        }
-        self.kernel.run(inputs, &mut all);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::kernel::fold_to;
     use super::*;
+    use crate::dtype::DType;
+    use crate::error::Error;
     use crate::kernels::{FloatKernel, FloatOps, Formula, Real};
     use crate::{ThreadPool, tensor};
 

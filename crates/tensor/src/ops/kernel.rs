@@ -24,7 +24,7 @@ use crate::dtype::{Block, DType};
 use crate::error::{Error, Result};
 use crate::iter::{self, Operand, Reduce};
 use crate::kernels::{UpdateKernel, doors};
-use crate::shape::{Shape, broadcast_two, expect_expansion};
+use crate::shape::{Dims, Shape, broadcast_two, expect_expansion};
 use crate::tensor::Tensor;
 use crate::threads::GRAIN;
 
@@ -150,22 +150,8 @@ pub fn accumulate(op: &'static str, mut sum: Tensor, g: &Tensor) -> Result<Tenso
         return if g.strides().contains(&0) { sum.add(g) } else { g.add(&sum) };
     }
     sum.make_writable(op)?;
-    iter::update(&UpdateKernel::new(Accumulate), &mut [&mut sum], &[Operand::new(g, g.dtype())]);
+    iter::add_to(&mut sum, g);
     Ok(sum)
-}
-
-/// `sum + g`, in place.
-#[derive(Clone, Copy)]
-struct Accumulate;
-
-impl Update<1, 1> for Accumulate {
-    #[inline(always)]
-    fn eval<R: Real>(&self, [sum]: [R; 1], [g]: [R; 1]) -> [R; 1]
-    where
-        f64: FloatOps<R>,
-    {
-        [sum + g]
-    }
 }
 
 /// [`fold_to`] once types and the common shape are known; without a kernel it is `sum_to`.
@@ -178,13 +164,7 @@ pub(crate) fn fold_kernel(
     dtype: DType,
     prior: Option<Tensor>,
 ) -> Result<Tensor> {
-    let mut prior = match prior {
-        Some(p) if p.shape() != target => {
-            return Err(Error::ShapeMismatch { op, expected: target.clone(), found: p.shape().clone() });
-        }
-        Some(p) => Some(p.cast(op, dtype)?),
-        None => None,
-    };
+    let (kept, mut prior) = reach(op, &shape, target, dtype, prior)?;
     let mut wanted: SmallVec<[Operand<'_>; 4]> = SmallVec::new();
     operands.iter().for_each(|t| wanted.push(Operand::new(t, dtype)));
     let operands = wanted;
@@ -197,13 +177,28 @@ pub(crate) fn fold_kernel(
             return Ok(prior.expect("borrowed just now"));
         }
     }
-    expect_expansion(op, target, &shape)?;
-    let missing = shape.rank() - target.rank();
-    let kept: SmallVec<[bool; 8]> =
-        (0..shape.rank()).map(|i| i >= missing && !(target[i - missing] == 1 && shape[i] != 1)).collect();
-    let prior = prior.map(|p| p.keep_axes(&kept[missing..]));
     let sum = iter::Fold { op, reduce: Reduce::Sum, dtype };
     Ok(iter::fold(sum, kernel, &operands, &shape, &kept, prior)?.unsqueeze_to(target))
+}
+
+/// Which axes of a shape are kept by a fold to `target`, and the prior, of these axes and of the type of the fold.
+pub(super) fn reach(
+    op: &'static str,
+    shape: &Shape,
+    target: &Shape,
+    dtype: DType,
+    prior: Option<Tensor>,
+) -> Result<(Dims<bool>, Option<Tensor>)> {
+    expect_expansion(op, target, shape)?;
+    if let Some(found) = prior.as_ref().map(|p| p.shape()).filter(|p| *p != target) {
+        return Err(Error::ShapeMismatch { op, expected: target.clone(), found: found.clone() });
+    }
+    let missing = shape.rank() - target.rank();
+    let is_kept = |i: usize| i >= missing && !(target[i - missing] == 1 && shape[i] != 1);
+    let kept: Dims<bool> = (0..shape.rank()).map(is_kept).collect();
+    let prior = prior.map(|p| p.cast(op, dtype)).transpose()?;
+    let prior = prior.map(|p| p.keep_axes(&kept[missing..]));
+    Ok((kept, prior))
 }
 
 /// Changes `M` tensors of one shape and type in place in one pass, reading `N` others that broadcast to that shape.

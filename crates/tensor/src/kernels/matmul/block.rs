@@ -29,12 +29,12 @@ pub(super) trait Fused: Multiply + Float {
     ///
     /// # Safety
     /// `level` is this processor's.
-    unsafe fn dots(level: Level, out: &mut [Self], rows: Table<'_, Self>, x: &[Self], put: Put<Self>);
+    unsafe fn dots(level: Level, out: &mut [Self], rows: Table<&[Self]>, x: &[Self], put: Put<Self>);
     /// The sum of all rows, each times its element of `x`.
     ///
     /// # Safety
     /// `level` is this processor's.
-    unsafe fn scaled_rows(level: Level, out: &mut [Self], rows: Table<'_, Self>, x: &[Self], put: Put<Self>);
+    unsafe fn scaled_rows(level: Level, out: &mut [Self], rows: Table<&[Self]>, x: &[Self], put: Put<Self>);
     /// Writes sixteen rows of sixteen as columns: row `r` of the result starts at `out[r * stride]`. Rows are written in
     /// order, so that with a smaller stride each overwrites the end of the one before.
     fn transpose(rows: [&[Self; SIDE]; SIDE], out: &mut [Self], stride: usize);

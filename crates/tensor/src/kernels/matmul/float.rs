@@ -31,12 +31,12 @@ macro_rules! float_multiply {
                 unsafe { $block(level, block) }
             }
             #[inline]
-            unsafe fn dots(level: Level, out: &mut [$t], rows: Table<'_, $t>, x: &[$t], put: Put<$t>) {
+            unsafe fn dots(level: Level, out: &mut [$t], rows: Table<&[$t]>, x: &[$t], put: Put<$t>) {
                 // SAFETY: as promised by the caller.
                 unsafe { $dots(level, out, rows, x, put) }
             }
             #[inline]
-            unsafe fn scaled_rows(level: Level, out: &mut [$t], rows: Table<'_, $t>, x: &[$t], put: Put<$t>) {
+            unsafe fn scaled_rows(level: Level, out: &mut [$t], rows: Table<&[$t]>, x: &[$t], put: Put<$t>) {
                 // SAFETY: as promised by the caller.
                 unsafe { $rows(level, out, rows, x, put) }
             }

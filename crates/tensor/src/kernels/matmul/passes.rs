@@ -39,7 +39,7 @@ fn tree<T: Fused, const N: usize>(mut v: [T; N]) -> T {
 }
 
 /// Dot products, for processors without wide registers.
-fn plain_dots<T: Fused>(out: &mut [T], rows: Table<'_, T>, x: &[T], put: Put<T>) {
+fn plain_dots<T: Fused>(out: &mut [T], rows: Table<&[T]>, x: &[T], put: Put<T>) {
     let (eights, x_rest) = x.as_chunks::<8>();
     for (i, o) in out.iter_mut().enumerate() {
         let (row, rest) = rows.row(i).as_chunks::<8>();
@@ -53,7 +53,7 @@ fn plain_dots<T: Fused>(out: &mut [T], rows: Table<'_, T>, x: &[T], put: Put<T>)
 }
 
 /// Scaled rows, for processors without wide registers.
-fn plain_rows<T: Fused>(out: &mut [T], rows: Table<'_, T>, x: &[T], put: Put<T>) {
+fn plain_rows<T: Fused>(out: &mut [T], rows: Table<&[T]>, x: &[T], put: Put<T>) {
     for (block, out) in out.chunks_mut(ABREAST).enumerate() {
         let mut sums = [T::default(); ABREAST];
         for (p, &x) in x.iter().enumerate() {
@@ -72,7 +72,7 @@ macro_rules! passes {
      $zero:ident, $spread:ident, $load:ident, $store:ident, $part:ident, $fused:ident, $plus:ident, $narrow:ident) => {
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = $features)]
-        fn $dots(out: &mut [$t], rows: Table<'_, $t>, x: &[$t], put: Put<$t>) {
+        fn $dots(out: &mut [$t], rows: Table<&[$t]>, x: &[$t], put: Put<$t>) {
             let (fours, rest) = out.as_chunks_mut::<4>();
             let whole = 4 * fours.len();
             for (i, four) in fours.iter_mut().enumerate() {
@@ -119,7 +119,7 @@ macro_rules! passes {
 
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = $features)]
-        fn $rows(out: &mut [$t], rows: Table<'_, $t>, x: &[$t], put: Put<$t>) {
+        fn $rows(out: &mut [$t], rows: Table<&[$t]>, x: &[$t], put: Put<$t>) {
             match out.len().div_ceil($lanes) {
                 1 => return $narrow_rows::<1, 4>(out, rows, x, put),
                 2 => return $narrow_rows::<2, 4>(out, rows, x, put),
@@ -176,7 +176,7 @@ macro_rules! passes {
         #[target_feature(enable = $features)]
         fn $narrow_rows<const N: usize, const G: usize>(
             out: &mut [$t],
-            rows: Table<'_, $t>,
+            rows: Table<&[$t]>,
             x: &[$t],
             put: Put<$t>,
         ) {
@@ -330,7 +330,7 @@ macro_rules! pass_of {
         ///
         /// # Safety
         /// `level` is this processor's.
-        pub(super) unsafe fn $name(level: Level, out: &mut [$t], rows: Table<'_, $t>, x: &[$t], put: Put<$t>) {
+        pub(super) unsafe fn $name(level: Level, out: &mut [$t], rows: Table<&[$t]>, x: &[$t], put: Put<$t>) {
             match level {
                 // SAFETY: this processor has the level, by the caller's promise, and so its features.
                 #[cfg(target_arch = "x86_64")]

@@ -1,0 +1,106 @@
+//! A folding behind a pointer: what a walk needs of a reducer and its loops, so that no walk is compiled for each.
+
+use std::marker::PhantomData;
+
+use super::Reduce;
+use super::reducer::{Max, Min, Prod, Reducer, Sum};
+use super::wide::{Accumulator, Wide, WideMut};
+use crate::dtype::{Block, BlockMut, DType, Element};
+use crate::kernels::folds::{self, Table};
+
+/// A reducer of some element type, in calls that fold a whole table.
+pub(crate) trait Folding: Sync {
+    /// `n` accumulators of nothing.
+    fn start(&self, n: usize) -> Wide;
+
+    /// Folds each row of a table into the accumulator of its own, `step` apart; all into the first if that is 0.
+    fn lines(&self, wide: WideMut<'_>, step: usize, table: Table<Block<'_>>, leaf: usize);
+
+    /// Folds each column of a table into the accumulator of its own, by leaves of so many rows.
+    fn columns(&self, wide: WideMut<'_>, table: Table<Block<'_>>, rows: usize, abreast: usize);
+
+    /// Merges `len` others, from `start` on, into the first accumulators.
+    fn merge(&self, wide: WideMut<'_>, others: &Wide, start: usize, len: usize);
+
+    /// What the accumulators amount to if each element counts `repeats` times; folded onto what is there if so.
+    fn finish(&self, wide: &Wide, repeats: usize, out: BlockMut<'_>, onto: bool);
+}
+
+/// The folding of this name for elements of this type; booleans are folded as integers.
+pub(crate) fn folding(reduce: Reduce, dtype: DType) -> &'static dyn Folding {
+    use Reduce::*;
+    match (reduce, dtype) {
+        (Sum, DType::F32) => &Leveled::<self::Sum<f32>>(PhantomData),
+        (Sum, DType::F64) => &Leveled::<self::Sum<f64>>(PhantomData),
+        (Max, DType::F32) => &Leveled::<self::Max<f32>>(PhantomData),
+        (Min, DType::F32) => &Leveled::<self::Min<f32>>(PhantomData),
+        (Max, DType::F64) => &Leveled::<self::Max<f64>>(PhantomData),
+        (Min, DType::F64) => &Leveled::<self::Min<f64>>(PhantomData),
+        (Prod, DType::F32) => &Plain::<self::Prod<f32>>(PhantomData),
+        (Prod, DType::F64) => &Plain::<self::Prod<f64>>(PhantomData),
+        (Sum, _) => &Plain::<self::Sum<i64>>(PhantomData),
+        (Prod, _) => &Plain::<self::Prod<i64>>(PhantomData),
+        (Max, _) => &Plain::<self::Max<i64>>(PhantomData),
+        (Min, _) => &Plain::<self::Min<i64>>(PhantomData),
+    }
+}
+
+/// A reducer whose loops are compiled for each level of the processor.
+struct Leveled<R>(PhantomData<R>);
+
+/// A reducer whose loops are compiled once: what is folded with it is seldom large.
+struct Plain<R>(PhantomData<R>);
+
+macro_rules! folding {
+    ($name:ident, $lines:path, $columns:path, $merge:path) => {
+        impl<R: Reducer> Folding for $name<R> {
+            fn start(&self, n: usize) -> Wide {
+                R::Acc::wide(vec![R::START; n])
+            }
+
+            fn lines(&self, wide: WideMut<'_>, step: usize, table: Table<Block<'_>>, leaf: usize) {
+                $lines(own::<R>(wide), step, typed::<R>(table), leaf);
+            }
+
+            fn columns(&self, wide: WideMut<'_>, table: Table<Block<'_>>, rows: usize, abreast: usize) {
+                $columns(own::<R>(wide), typed::<R>(table), rows, abreast);
+            }
+
+            fn merge(&self, wide: WideMut<'_>, others: &Wide, start: usize, len: usize) {
+                $merge(&mut own::<R>(wide)[..len], &all::<R>(others)[start..start + len]);
+            }
+
+            fn finish(&self, wide: &Wide, repeats: usize, out: BlockMut<'_>, onto: bool) {
+                finish::<R>(all::<R>(wide), repeats, out, onto);
+            }
+        }
+    };
+}
+folding!(Leveled, folds::fold_lines::<R>, folds::fold_columns::<R>, folds::merge_wide::<R>);
+folding!(
+    Plain,
+    folds::fold_lines_body::<false, R>,
+    folds::fold_columns_body::<false, R>,
+    folds::merge_wide_body::<false, R>
+);
+
+fn finish<R: Reducer>(wide: &[R::Acc], repeats: usize, out: BlockMut<'_>, onto: bool) {
+    let out = R::T::slice_mut(out).expect("results are of the folding's type");
+    for (&acc, out) in wide.iter().zip(out) {
+        let v = R::finish(if repeats == 1 { acc } else { R::repeat(acc, repeats) });
+        *out = if onto { R::combine(*out, v) } else { v };
+    }
+}
+
+fn own<R: Reducer>(wide: WideMut<'_>) -> &mut [R::Acc] {
+    R::Acc::slice_mut(wide).expect("accumulators are the folding's own")
+}
+
+fn all<R: Reducer>(wide: &Wide) -> &[R::Acc] {
+    R::Acc::slice(wide).expect("accumulators are the folding's own")
+}
+
+fn typed<R: Reducer>(table: Table<Block<'_>>) -> Table<&[R::T]> {
+    let data = R::T::slice(table.data).expect("elements are of the folding's type");
+    Table { data, start: table.start, rows: table.rows, step: table.step, cols: table.cols }
+}

@@ -1,0 +1,330 @@
+//! Walking a part: cells of it, plane by plane, in blocks that are folded while they are in the first-level cache.
+
+use smallvec::SmallVec;
+
+use super::block::{Place, Scratch, is_in_place, lay_out};
+use super::counter::{Counter, Step};
+use super::cut::{Cut, Ranges};
+use super::order::Leaf;
+use super::plan::{Axis, Steps};
+use super::sink::{Share, Walk};
+use super::stretch::Stretch;
+use super::wide::{Wide, WideMut};
+use crate::buffer::{Handle, Storage};
+use crate::dtype::{Block, BlockMut};
+use crate::kernels::folds::Table;
+use crate::kernels::{BlockKernel, Stream, doors};
+
+/// Rows at least this long go to the kernel one by one where they lie, shorter ones laid out together.
+const LONG_ROW: usize = 256;
+
+/// Walks one part.
+pub(super) fn walk_part(walk: &Walk<'_>, part: &Ranges, shares: SmallVec<[Share<'_>; 2]>) {
+    let whole: SmallVec<[usize; 4]> = part.iter().map(|r| r.1).collect();
+    let own = |share: &Share<'_>| match share {
+        Share::Owned { out, .. } => Some(walk.folding.start(out.len())),
+        _ => None,
+    };
+    let mut wides: SmallVec<[Option<Wide>; 2]> = shares.iter().map(own).collect();
+    let mut owned: SmallVec<[_; 2]> = SmallVec::new();
+    let mut streams = false;
+    let mut receivers: SmallVec<[Receiver<'_>; 2]> = SmallVec::new();
+    for (share, wide) in shares.into_iter().zip(&mut wides) {
+        let mut results = None;
+        receivers.push(match (share, wide) {
+            (Share::Owned { out, onto }, Some(wide)) => {
+                results = Some((out, onto));
+                Receiver::Folded(wide.all())
+            }
+            (Share::Owned { .. }, None) => unreachable!("made just now"),
+            (Share::Segments(wide), _) => Receiver::Folded(wide),
+            (Share::AddedOnto(out), _) => Receiver::AddedOnto(out),
+            (Share::Written { out, streamed }, _) => {
+                streams |= streamed;
+                Receiver::Written { out, streamed }
+            }
+        });
+        owned.push(results);
+    }
+    let stream = streams.then(Stream::new);
+    let cells = Cut::of(part, &walk.cells(&whole));
+    for number in 0..cells.count() {
+        walk_cell(walk, part, &cells.chunk(number), &mut receivers, &stream);
+    }
+    drop(receivers);
+    for (t, (results, wide)) in owned.into_iter().zip(&wides).enumerate() {
+        if let (Some((out, onto)), Some(wide)) = (results, wide) {
+            walk.folding.finish(wide, walk.sinks[t].repeats, out, onto);
+        }
+    }
+}
+
+/// What becomes of the blocks of an output.
+enum Receiver<'s> {
+    Folded(WideMut<'s>),
+    Written { out: BlockMut<'s>, streamed: bool },
+    AddedOnto(BlockMut<'s>),
+}
+
+fn walk_cell(
+    walk: &Walk<'_>,
+    part: &Ranges,
+    cell: &Ranges,
+    receivers: &mut [Receiver<'_>],
+    stream: &Option<Stream>,
+) {
+    let operands = walk.operands.len();
+    let mut start: Steps = walk.operands.iter().map(|op| op.offset as isize).collect();
+    for (axis, range) in walk.axes.iter().zip(cell) {
+        for (s, step) in start.iter_mut().zip(&axis.steps) {
+            *s += range.0 as isize * step;
+        }
+    }
+    start.extend((0..receivers.len()).map(|t| (walk.region(t, cell) - walk.region(t, part)) as isize));
+    let Stretch { outer, rows, cols, .. } = walk.stretch(cell);
+    let height = rows.iter().map(|a| a.size).product();
+    let block = walk.block(height, cols.size);
+    let room = block.0 * block.1;
+    let outputs = walk.kernel.map_or(1, |k| k.1);
+    let mut planes = Planes {
+        walk,
+        height,
+        rows: &rows,
+        cols: &cols,
+        block,
+        offsets: start.clone(),
+        found: SmallVec::new(),
+        scratch: Scratch::with_room(operands, room),
+        stream,
+        values: (0..outputs).map(|_| Storage::scratch(walk.fold.dtype, room)).collect(),
+    };
+    let count = outer.iter().map(|a| a.size).product();
+    let mut counter = Counter::new(&outer, start.len(), 0, count);
+    for _ in 0..count {
+        for ((to, from), moved) in planes.offsets.iter_mut().zip(&start).zip(&counter.offsets) {
+            *to = from + moved;
+        }
+        planes.walk(receivers);
+        counter.advance(Step { rows: 1, cols: 1 });
+    }
+}
+
+/// Computes and folds planes of one size.
+struct Planes<'w, 'a> {
+    walk: &'w Walk<'a>,
+    height: usize,
+    /// what the rows are made of
+    rows: &'w [Axis],
+    cols: &'w Axis,
+    /// rows and columns of a block
+    block: (usize, usize),
+    /// where the operands and the sinks' accumulators are
+    offsets: Steps,
+    found: SmallVec<[Place; 4]>,
+    scratch: Scratch,
+    /// the way of results past the caches, if one goes there
+    stream: &'w Option<Stream>,
+    /// a block per output
+    values: SmallVec<[Handle; 2]>,
+}
+
+/// Rows of a block that one axis gives: where everything is at the first of them, and how many.
+struct Run<'s> {
+    start: &'s [isize],
+    steps: &'s [isize],
+    rows: usize,
+    cols: usize,
+    /// how many rows of the block there are before
+    done: usize,
+}
+
+impl<'a> Planes<'_, 'a> {
+    /// The plane at the offsets.
+    fn walk(&mut self, receivers: &mut [Receiver<'_>]) {
+        if let Some(table) = self.as_it_lies() {
+            let t = self.walk.nr(0);
+            let step = self.rows.last().map_or(0, |a| a.steps[t]);
+            return self.deliver(&mut receivers[0], 0, self.offsets[t], step, table);
+        }
+        for row in (0..self.height).step_by(self.block.0) {
+            for col in (0..self.cols.size).step_by(self.block.1) {
+                let size = (self.block.0.min(self.height - row), self.block.1.min(self.cols.size - col));
+                self.fold_block(receivers, (row, col), size);
+            }
+        }
+    }
+
+    /// The whole plane where the only operand has it, if that is folded and leaves are of one piece there.
+    fn as_it_lies(&self) -> Option<Table<Block<'a>>> {
+        let op = &self.walk.operands[0];
+        let cols = self.cols.size;
+        let in_place = op.want == op.data.dtype() && (self.cols.steps[0] == 1 || cols == 1);
+        if self.walk.kernel.is_some() || !in_place || self.rows.len() > 1 {
+            return None;
+        }
+        let (step, moves) = self.rows.last().map_or((0, false), |a| (a.steps[0], a.steps[1] != 0));
+        let table = Table { data: op.data, start: self.offsets[0], rows: self.height, step, cols };
+        let whole = match self.walk.sinks[0].order.leaf {
+            Leaf::Run(leaf) => moves || leaf <= cols,
+            Leaf::Rows { abreast, .. } => abreast == 1,
+        };
+        (whole || table.is_run()).then_some(table)
+    }
+
+    /// Computes a block of the plane and gives each sink its own.
+    fn fold_block(
+        &mut self,
+        receivers: &mut [Receiver<'_>],
+        at: (usize, usize),
+        (rows, cols): (usize, usize),
+    ) {
+        let axes = self.rows;
+        let mut counter = Counter::new(axes, self.offsets.len(), at.0, at.0 + rows);
+        let still = Steps::from_elem(0, self.offsets.len());
+        let steps = axes.last().map_or(&still, |a| &a.steps);
+        let mut done = 0;
+        while let Some(step) = counter.step(usize::MAX, 0) {
+            let mut start = self.offsets.clone();
+            for ((s, moved), step) in start.iter_mut().zip(&counter.offsets).zip(&self.cols.steps) {
+                *s += moved + at.1 as isize * step;
+            }
+            self.fold_run(receivers, &Run { start: &start, steps, rows: step.cols, cols, done });
+            done += step.cols;
+            counter.advance(step);
+        }
+        for (t, receiver) in receivers.iter_mut().enumerate().filter(|(t, _)| self.takes_blocks(*t)) {
+            let k = self.walk.nr(t);
+            let to = self.offsets[k] + at.1 as isize * self.cols.steps[k];
+            self.deliver(receiver, t, to, 0, self.table(t, 0, rows, cols));
+        }
+    }
+
+    /// Whether a sink's accumulators are the same for all rows, so that it takes whole blocks.
+    fn takes_blocks(&self, t: usize) -> bool {
+        self.walk.is_folded(t) && self.rows.iter().all(|a| a.steps[self.walk.nr(t)] == 0)
+    }
+
+    /// Rows of the block of a sink's output.
+    fn table(&self, t: usize, from: usize, rows: usize, cols: usize) -> Table<Block<'_>> {
+        let data = self.values[self.walk.sinks[t].output].block();
+        Table { data, start: (from * cols) as isize, rows, step: cols as isize, cols }
+    }
+
+    /// Computes some rows of a block, and delivers them to the sinks that move from row to row.
+    fn fold_run(&mut self, receivers: &mut [Receiver<'_>], run: &Run<'_>) {
+        let operands = self.walk.operands;
+        self.find(run, 0, run.rows);
+        if let Some((kernel, _)) = self.walk.kernel {
+            // A broadcast row is laid out once for all blocks, but rows that only lie apart are better read there.
+            let by_row = run.cols >= LONG_ROW
+                && operands.iter().zip(&self.found).any(|(op, place)| {
+                    place.row_step != 0
+                        && !is_in_place(op, place)
+                        && is_in_place(op, &Place { rows: 1, row_step: 0, ..*place })
+                });
+            let (calls, rows) = if by_row { (run.rows, 1) } else { (1, run.rows) };
+            for call in 0..calls {
+                if by_row {
+                    self.find(run, call, 1);
+                }
+                self.compute(kernel, receivers, run, call, rows);
+            }
+        } else {
+            let out = self.values[0].block_mut().into_range(run.done * run.cols, run.rows * run.cols);
+            lay_out(&operands[0], &self.found[0], out);
+        }
+        for (t, receiver) in receivers.iter_mut().enumerate() {
+            if !self.takes_blocks(t) && self.own_place(receiver, t, run, run.rows).is_none() {
+                let k = self.walk.nr(t);
+                let table = self.table(t, run.done, run.rows, run.cols);
+                self.deliver(receiver, t, run.start[k], run.steps[k], table);
+            }
+        }
+    }
+
+    /// Runs the kernel on some rows of a run.
+    fn compute(
+        &mut self,
+        kernel: &dyn BlockKernel,
+        receivers: &mut [Receiver<'_>],
+        run: &Run<'_>,
+        row: usize,
+        rows: usize,
+    ) {
+        let n = rows * run.cols;
+        let mut own: SmallVec<[(usize, BlockMut<'_>); 2]> = SmallVec::new();
+        for (t, receiver) in receivers.iter_mut().enumerate() {
+            if let Some(start) = self.own_place(receiver, t, run, run.rows)
+                && let Receiver::Written { out, .. } = receiver
+            {
+                own.push((self.walk.sinks[t].output, out.range(start + row * run.cols, n)));
+            }
+        }
+        let mut outputs: SmallVec<[BlockMut<'_>; 2]> = SmallVec::new();
+        for (output, values) in self.values.iter_mut().enumerate() {
+            outputs.push(match own.iter().position(|o| o.0 == output) {
+                Some(i) => own.swap_remove(i).1,
+                None => values.block_mut().into_range((run.done + row) * run.cols, n),
+            });
+        }
+        kernel.run(&self.scratch.blocks(self.walk.operands, &self.found), &mut outputs);
+    }
+
+    /// Where a kernel may write a run straight to its place: the start, if the whole run lies there.
+    fn own_place(&self, receiver: &Receiver<'_>, t: usize, run: &Run<'_>, rows: usize) -> Option<usize> {
+        let k = self.walk.nr(t);
+        let whole = rows == 1 || run.steps[k] == run.cols as isize;
+        let straight = matches!(receiver, Receiver::Written { streamed: false, .. });
+        (straight && whole).then_some(run.start[k] as usize)
+    }
+
+    /// Where the operands have some rows of a run.
+    fn find(&mut self, run: &Run<'_>, row: usize, rows: usize) {
+        self.found.clear();
+        for (k, op) in self.walk.operands.iter().enumerate() {
+            let start = run.start[k] - op.offset as isize + row as isize * run.steps[k];
+            let row_step = if rows > 1 { run.steps[k] } else { 0 };
+            self.found.push(Place { start, rows, row_step, cols: run.cols, col_step: self.cols.steps[k] });
+        }
+    }
+
+    /// Folds or writes a table whose first element belongs to the accumulator `at` of a sink, with a step per row.
+    fn deliver(
+        &self,
+        receiver: &mut Receiver<'_>,
+        t: usize,
+        at: isize,
+        step: isize,
+        table: Table<Block<'_>>,
+    ) {
+        let (at, step, cols) = (at as usize, step as usize, table.cols);
+        let row = |i: usize| table.data.range((table.start + i as isize * table.step) as usize, cols);
+        match receiver {
+            Receiver::Written { out, streamed } => {
+                let stream = self.stream.as_ref().filter(|_| *streamed);
+                for i in 0..table.rows {
+                    let to = out.range(at + i * step, cols);
+                    match stream {
+                        Some(stream) => stream.copy(row(i), to),
+                        None => row(i).copy_to(to),
+                    }
+                }
+            }
+            Receiver::AddedOnto(out) => {
+                (0..table.rows).for_each(|i| doors::add_to(out.range(at + i * step, cols), row(i)));
+            }
+            Receiver::Folded(wide) => match self.walk.sinks[t].order.leaf {
+                Leaf::Run(leaf) => self.walk.folding.lines(wide.from(at), step, table, leaf),
+                Leaf::Rows { rows, abreast } if step == 0 => {
+                    self.walk.folding.columns(wide.from(at), table, rows, abreast);
+                }
+                Leaf::Rows { rows, abreast } => {
+                    for i in 0..table.rows {
+                        let row = Table { start: table.start + i as isize * table.step, rows: 1, ..table };
+                        self.walk.folding.columns(wide.from(at + i * step), row, rows, abreast);
+                    }
+                }
+            },
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! The fold engine: one walk that reads every operand once, and where each output of a kernel goes.
+//!
+//! The axes of a walk hold the steps of the operands, and behind them those of the sinks' accumulators: 0 where a sink
+//! is folded. A walk is planned so that it obeys the order of every sink (Note [The order of a sum]); parts of it are
+//! walked by themselves (`planes.rs`), and the segments of a sink are merged behind them.
+
+use std::cmp::Reverse;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::cut::{Along, Cut, Ranges};
+use super::folding::{Folding, folding};
+use super::order::{FoldOrder, MAX_PARTS};
+use super::outcome::Outcome;
+use super::plan::{Axis, Steps, broadcast_stride};
+use super::planes::walk_part;
+use super::stream::{bytes_read, worth_streaming};
+use super::stretch::{block_bytes, obey_all};
+use super::wide::{Wide, WideMut};
+use super::{Fold, Operand};
+use crate::create::room;
+use crate::dtype::BlockMut;
+use crate::error::Result;
+use crate::kernels::BlockKernel;
+use crate::shape::{Dims, Shape};
+use crate::tensor::Tensor;
+use crate::threads::{GRAIN, split_work};
+
+/// Accumulators that a part has for itself if more parts, of this many elements at least, can help it.
+const ENOUGH_RESULTS: usize = 1024;
+const SMALL_PART: usize = GRAIN / 4;
+
+/// Elements below which an awkward layout costs less than a second walk.
+const ALWAYS_TOGETHER: usize = 1 << 16;
+
+/// Parts that a large walk for several sinks must have, so that threads have something to share.
+const FEWEST_PARTS: usize = 8;
+
+/// A kernel and the number of its outputs. Those that no goal names are forgotten.
+pub(crate) type Outputs<'a> = (&'a dyn BlockKernel, usize);
+
+/// What is wanted of one output.
+pub(crate) struct Goal {
+    pub(crate) output: usize,
+    /// per axis of the common shape, whether the result has it; an output that keeps all is written as it is
+    pub(crate) kept: Dims<bool>,
+    /// a tensor of the kept axes that the result is added to; its memory is used again if nobody else holds it
+    pub(crate) prior: Option<Tensor>,
+}
+
+/// How one goal is reached.
+pub(super) struct Sink {
+    pub(super) output: usize,
+    pub(super) order: FoldOrder,
+    /// whether every axis is kept: written or added as it is
+    full: bool,
+    /// per place, the step from one segment to the next
+    segment_steps: SmallVec<[usize; 4]>,
+    segments: usize,
+    /// accumulators of all segments
+    len: usize,
+    /// how often each element counts, because of reduced axes that no operand moves along
+    pub(super) repeats: usize,
+}
+
+/// A walk that has been planned.
+pub(crate) struct Walk<'a> {
+    pub(super) fold: Fold,
+    pub(super) folding: &'static dyn Folding,
+    pub(super) kernel: Option<Outputs<'a>>,
+    pub(super) operands: &'a [Operand<'a>],
+    /// outermost first, in the order of every sink
+    pub(super) axes: SmallVec<[Axis; 4]>,
+    pub(super) sinks: SmallVec<[Sink; 2]>,
+    /// bytes that the block of an output should take
+    pub(super) block_bytes: usize,
+    /// per axis of the common shape, whether no operand moves along it
+    still: Dims<bool>,
+    shape: &'a [usize],
+}
+
+/// One part's share of a sink.
+pub(super) enum Share<'s> {
+    /// accumulators of segments
+    Segments(WideMut<'s>),
+    /// results that no other part has
+    Owned { out: BlockMut<'s>, onto: bool },
+    /// elements
+    Written { out: BlockMut<'s>, streamed: bool },
+    /// elements that the output's are added to
+    AddedOnto(BlockMut<'s>),
+}
+
+/// The shares of several parts, from number `first` on.
+struct Shares<'s> {
+    first: usize,
+    list: SmallVec<[Share<'s>; 2]>,
+}
+
+impl<'a> Walk<'a> {
+    /// Plans a walk over a shape without empty axes, which every operand broadcasts to. Without a kernel, the only
+    /// operand itself is folded. `None` where a walk does not obey the orders of all goals, or is no gain: never for a
+    /// single one.
+    pub(super) fn new(
+        fold: Fold,
+        kernel: Option<Outputs<'a>>,
+        operands: &'a [Operand<'a>],
+        shape: &'a [usize],
+        goals: &[Goal],
+    ) -> Option<Walk<'a>> {
+        let mut still = Dims::from_elem(false, shape.len());
+        let (mut axes, mut origins): (SmallVec<[Axis; 4]>, SmallVec<[usize; 4]>) = Default::default();
+        for (i, &size) in shape.iter().enumerate().filter(|(_, size)| **size != 1) {
+            let steps: Steps = operands.iter().map(|o| broadcast_stride(o, i, shape.len())).collect();
+            still[i] = steps.iter().all(|&s| s == 0);
+            if !still[i] {
+                axes.push(Axis { size, steps });
+                origins.push(i);
+            }
+        }
+        let sizes: SmallVec<[usize; 4]> = axes.iter().map(|a| a.size).collect();
+        let moved = |k: usize| axes.iter().filter(|a| a.steps[k] != 0).map(|a| a.size).product::<usize>();
+        let lead = (0..operands.len()).max_by_key(|&k| (moved(k), Reverse(k)));
+        let strides: Steps = axes.iter().map(|a| lead.map_or(0, |k| a.steps[k])).collect();
+        let order = |goal: &Goal| FoldOrder::new(&sizes, &strides, &|a| goal.kept[origins[a]]);
+        let orders: SmallVec<[FoldOrder; 2]> = goals.iter().map(order).collect();
+        if orders.iter().any(|o| o.axes != orders[0].axes) {
+            return None;
+        }
+        let mut walk = Walk {
+            fold,
+            folding: folding(fold.reduce, fold.dtype),
+            kernel,
+            operands,
+            axes: orders[0].axes.iter().map(|&a| axes[a].clone()).collect(),
+            sinks: SmallVec::new(),
+            block_bytes: block_bytes(),
+            still,
+            shape,
+        };
+        for (goal, order) in goals.iter().zip(orders) {
+            walk.add_sink(goal, order, &origins);
+        }
+        (goals.len() == 1 || obey_all(&walk) && walk.is_a_gain()).then_some(walk)
+    }
+
+    fn add_sink(&mut self, goal: &Goal, order: FoldOrder, origins: &[usize]) {
+        let mut segment_steps = SmallVec::from_elem(0, self.axes.len());
+        let (mut len, mut segments) = (1, 1);
+        for (place, axis) in self.axes.iter_mut().enumerate().rev() {
+            if goal.kept[origins[order.axes[place]]] {
+                axis.steps.push(len as isize);
+                len *= axis.size;
+            } else {
+                axis.steps.push(0);
+                segment_steps[place] = len;
+                let count = axis.size.div_ceil(order.chunks[place]);
+                (len, segments) = (len * count, segments * count);
+            }
+        }
+        let counted = |i: &usize| self.still[*i] && !goal.kept[*i];
+        let repeats = (0..self.shape.len()).filter(counted).map(|i| self.shape[i]).product();
+        let full = self.kernel.is_some() && !goal.kept.contains(&false);
+        self.sinks.push(Sink { output: goal.output, order, full, segment_steps, segments, len, repeats });
+    }
+
+    /// The place of a sink's steps in those of an axis.
+    pub(super) fn nr(&self, t: usize) -> usize {
+        self.operands.len() + t
+    }
+
+    pub(super) fn is_folded(&self, t: usize) -> bool {
+        !self.sinks[t].full
+    }
+
+    /// Whether the walk for several sinks can be cut into parts, and its rows be read in the order of memory.
+    fn is_a_gain(&self) -> bool {
+        let total: usize = self.axes.iter().map(|a| a.size).product();
+        if total < ALWAYS_TOGETHER {
+            return true;
+        }
+        let in_order = |a: &Axis| (0..self.operands.len()).all(|k| a.steps[k].abs() <= 1);
+        let fewest = FEWEST_PARTS.min(total / GRAIN);
+        self.axes.last().is_none_or(in_order) && self.parts().count() >= fewest
+    }
+
+    /// Parts that are whole segments of every sink, or hold results that no other part has.
+    fn parts(&self) -> Cut {
+        let sizes: SmallVec<[usize; 4]> = self.axes.iter().map(|a| a.size).collect();
+        let total: usize = sizes.iter().product();
+        let many = total.div_ceil(GRAIN);
+        let mut want = many.min(MAX_PARTS);
+        if let ([sink], true) = (&self.sinks[..], many > 1)
+            && sink.segments == 1
+            && self.is_folded(0)
+        {
+            want = want.max((sink.len / ENOUGH_RESULTS).min(total / SMALL_PART));
+        }
+        Cut::new(&sizes, want, |place| {
+            let reduced = |t: &usize| self.axes[place].steps[self.nr(*t)] == 0;
+            let (reducing, keeping): (SmallVec<[usize; 2]>, SmallVec<[usize; 2]>) =
+                (0..self.sinks.len()).partition(reduced);
+            let granule = reducing.iter().map(|&t| self.sinks[t].order.chunks[place]).max().unwrap_or(1);
+            match granule < sizes[place] {
+                true => Along::Multiples(granule),
+                false if keeping.is_empty() => Along::Nowhere,
+                false if reducing.is_empty() => Along::Multiples(1),
+                false => Along::NowhereFurther,
+            }
+        })
+    }
+
+    /// How much of each axis a cell of a part has, which is of one segment of every sink.
+    pub(super) fn cells(&self, part: &[usize]) -> SmallVec<[usize; 4]> {
+        let chunk = |place: usize| {
+            let reducing = (0..self.sinks.len()).filter(|&t| self.axes[place].steps[self.nr(t)] == 0);
+            reducing.map(|t| self.sinks[t].order.chunks[place]).fold(part[place], usize::min)
+        };
+        (0..part.len()).map(chunk).collect()
+    }
+
+    /// Where the accumulators or elements of a sink begin for a piece of the walk.
+    pub(super) fn region(&self, t: usize, piece: &Ranges) -> usize {
+        let sink = &self.sinks[t];
+        let offset = |(place, axis): (usize, &Axis)| {
+            let segment = piece[place].0 / sink.order.chunks[place];
+            piece[place].0 * axis.steps[self.nr(t)] as usize + segment * sink.segment_steps[place]
+        };
+        self.axes.iter().enumerate().map(offset).sum()
+    }
+
+    /// Walks everything, and gives the results: of the kept axes, row-major, with stride 0 where no operand moves.
+    fn run(self, goals: SmallVec<[Goal; 2]>) -> Result<SmallVec<[Tensor; 2]>> {
+        let mut results: SmallVec<[Outcome; 2]> = SmallVec::new();
+        for (goal, sink) in goals.into_iter().zip(&self.sinks) {
+            results.push(Outcome::new(self.fold, goal, sink.len / sink.segments, self.shape, &self.still)?);
+        }
+        let cut = self.parts();
+        let slab = |sink: &Sink| (sink.segments > 1).then(|| self.folding.start(sink.len));
+        let mut slabs: SmallVec<[Option<Wide>; 2]> = self.sinks.iter().map(slab).collect();
+        let written = |o: &Outcome| if o.onto { 0 } else { o.tensor.numel() * self.fold.dtype.size() };
+        let written = results.iter().zip(&self.sinks).filter(|r| r.1.full).map(|r| written(r.0)).sum();
+        let streamed = worth_streaming(bytes_read(&self.axes, self.operands), written);
+        let each = self.sinks.iter().zip(&mut slabs).zip(&mut results);
+        let list = each.map(|((sink, slab), result)| match slab {
+            Some(wide) => Share::Segments(wide.all()),
+            None if !sink.full => Share::Owned { out: result.tensor.block_mut(), onto: result.onto },
+            None if result.onto => Share::AddedOnto(result.tensor.block_mut()),
+            None => Share::Written { out: result.tensor.block_mut(), streamed },
+        });
+        let shares = Shares { first: 0, list: list.collect() };
+        split_work(
+            cut.count(),
+            1,
+            shares,
+            &|shares, at| self.split(&cut, shares, at),
+            &|number, _, shares| walk_part(&self, &cut.chunk(number), shares.list),
+        );
+        for (t, (slab, result)) in slabs.iter().zip(&mut results).enumerate() {
+            if let Some(slab) = slab {
+                let wide = self.merge(t, slab);
+                self.folding.finish(&wide, self.sinks[t].repeats, result.tensor.block_mut(), result.onto);
+            }
+        }
+        Ok(results.into_iter().map(Outcome::complete).collect())
+    }
+
+    /// Divides the shares before the part `at` from the others.
+    fn split<'s>(&self, cut: &Cut, shares: Shares<'s>, at: usize) -> (Shares<'s>, Shares<'s>) {
+        let middle = shares.first + at;
+        let (from, to) = (cut.chunk(shares.first), cut.chunk(middle));
+        let (mut before, mut after): (SmallVec<[_; 2]>, SmallVec<[_; 2]>) = Default::default();
+        for (t, share) in shares.list.into_iter().enumerate() {
+            let (a, b) = share.split_at(self.region(t, &to) - self.region(t, &from));
+            before.push(a);
+            after.push(b);
+        }
+        (Shares { first: shares.first, list: before }, Shares { first: middle, list: after })
+    }
+
+    /// Merges the accumulators of all segments of a sink in their order.
+    fn merge(&self, t: usize, slab: &Wide) -> Wide {
+        let sink = &self.sinks[t];
+        let counts: SmallVec<[usize; 4]> = (self.axes.iter().zip(&sink.order.chunks))
+            .map(
+                |(axis, &chunk)| {
+                    if axis.steps[self.nr(t)] == 0 { axis.size.div_ceil(chunk) } else { axis.size }
+                },
+            )
+            .collect();
+        // Results beyond the last axis that is divided are merged in one go.
+        let reduced = |&place: &usize| self.axes[place].steps[self.nr(t)] == 0 && counts[place] > 1;
+        let inner = (0..counts.len()).rev().find(reduced).map_or(0, |place| place + 1);
+        let len: usize = counts[inner..].iter().product();
+        let mut wide = self.folding.start(sink.len / sink.segments);
+        for number in 0..sink.len / len {
+            let (mut rest, mut step, mut at) = (number, len, 0);
+            for (axis, &count) in self.axes[..inner].iter().zip(&counts).rev() {
+                if axis.steps[self.nr(t)] != 0 {
+                    at += rest % count * step;
+                    step *= count;
+                }
+                rest /= count;
+            }
+            self.folding.merge(wide.all().from(at), slab, number * len, len);
+        }
+        wide
+    }
+}
+
+impl<'s> Share<'s> {
+    fn split_at(self, mid: usize) -> (Share<'s>, Share<'s>) {
+        match self {
+            Share::Segments(wide) => {
+                let (a, b) = wide.split_at(mid);
+                (Share::Segments(a), Share::Segments(b))
+            }
+            Share::Owned { out, onto } => {
+                let (a, b) = out.split_at(mid);
+                (Share::Owned { out: a, onto }, Share::Owned { out: b, onto })
+            }
+            Share::Written { out, streamed } => {
+                let (a, b) = out.split_at(mid);
+                (Share::Written { out: a, streamed }, Share::Written { out: b, streamed })
+            }
+            Share::AddedOnto(out) => {
+                let (a, b) = out.split_at(mid);
+                (Share::AddedOnto(a), Share::AddedOnto(b))
+            }
+        }
+    }
+}
+
+/// Evaluates a kernel over operands that broadcast to `shape`, and folds each output that is wanted: in one walk if that
+/// obeys the orders of all, else one by one. Without a kernel, the only operand itself is folded.
+pub(crate) fn fold_each(
+    fold: Fold,
+    kernel: Option<Outputs<'_>>,
+    operands: &[Operand<'_>],
+    shape: &[usize],
+    goals: SmallVec<[Goal; 2]>,
+) -> Result<SmallVec<[Tensor; 2]>> {
+    if shape.contains(&0) {
+        return goals.into_iter().map(|goal| fold_nothing(fold, shape, goal)).collect();
+    }
+    let walk = |goals: &[Goal]| Walk::new(fold, kernel, operands, shape, goals);
+    if let Some(walk) = walk(&goals) {
+        return walk.run(goals);
+    }
+    let mut results = SmallVec::new();
+    for goal in goals {
+        let alone = walk(std::slice::from_ref(&goal)).expect("a walk for a single goal");
+        results.extend(alone.run(smallvec![goal])?);
+    }
+    Ok(results)
+}
+
+fn fold_nothing(fold: Fold, shape: &[usize], goal: Goal) -> Result<Tensor> {
+    let own = Shape((0..shape.len()).filter(|&i| goal.kept[i]).map(|i| shape[i]).collect());
+    let onto = goal.prior.is_some();
+    let mut result = match goal.prior {
+        Some(prior) => prior,
+        None => Tensor::from_storage(room(fold.op, &own, fold.dtype)?, own),
+    };
+    result.make_writable(fold.op)?;
+    let folding = folding(fold.reduce, fold.dtype);
+    folding.finish(&folding.start(result.numel()), 1, result.block_mut(), onto);
+    Ok(result)
+}
