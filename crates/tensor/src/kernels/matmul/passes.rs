@@ -125,6 +125,10 @@ macro_rules! passes {
                 2 => return $narrow_rows::<2, 4>(out, rows, x, put),
                 3 => return $narrow_rows::<3, 2>(out, rows, x, put),
                 4 => return $narrow_rows::<4, 2>(out, rows, x, put),
+                5 => return $narrow_rows::<5, 1>(out, rows, x, put),
+                6 => return $narrow_rows::<6, 1>(out, rows, x, put),
+                7 => return $narrow_rows::<7, 1>(out, rows, x, put),
+                8 => return $narrow_rows::<8, 1>(out, rows, x, put),
                 _ => {}
             }
             let (eights, rest) = x.as_chunks::<8>();
@@ -150,24 +154,29 @@ macro_rules! passes {
             use std::arch::x86_64::*;
             let n = rows[0].len();
             assert!(n <= ABREAST && rows.iter().all(|row| row.len() == n));
-            let whole = n - n % $lanes;
-            for (j, sums) in sums.as_chunks_mut::<$lanes>().0[..n.div_ceil($lanes)].iter_mut().enumerate() {
-                let at = j * $lanes;
-                // SAFETY: a chunk of the sums is as wide as a register.
-                let mut sum = if first { $zero() } else { unsafe { $load(sums.as_ptr()) } };
-                if at < whole {
-                    for p in 0..G {
-                        // SAFETY: the rows have `whole` elements, and the register ends there at most.
-                        let line = unsafe { $load(rows[p].as_ptr().add(at)) };
-                        sum = $fused($spread(x[p]), line, sum);
-                    }
-                } else {
-                    for p in 0..G {
-                        sum = $fused($spread(x[p]), $part(&rows[p][at..]), sum);
+            let (pairs, rest) = sums[..n.next_multiple_of($lanes)].as_chunks_mut::<{ 2 * $lanes }>();
+            let whole = n / (2 * $lanes);
+            for (j, sums) in pairs[..whole].iter_mut().enumerate() {
+                let place = sums.as_mut_ptr();
+                // SAFETY: a pair of registers is as wide as a chunk of the sums.
+                let load = |c: usize| if first { $zero() } else { unsafe { $load(place.add(c * $lanes)) } };
+                let mut pair = [load(0), load(1)];
+                for p in 0..G {
+                    for c in 0..2 {
+                        // SAFETY: the rows have that many whole chunks.
+                        let line = unsafe { $load(rows[p].as_ptr().add((2 * j + c) * $lanes)) };
+                        pair[c] = $fused($spread(x[p]), line, pair[c]);
                     }
                 }
-                // SAFETY: as for the load.
-                unsafe { $store(sums.as_mut_ptr(), sum) };
+                for c in 0..2 {
+                    // SAFETY: as for the load.
+                    unsafe { $store(place.add(c * $lanes), pair[c]) };
+                }
+            }
+            let rest = pairs[whole..].as_flattened_mut().iter_mut().chain(rest);
+            for (j, sum) in (2 * whole * $lanes..n).zip(rest) {
+                let start = if first { 0.0 } else { *sum };
+                *sum = (0..G).fold(start, |sum, p| x[p].mul_add(rows[p][j], sum));
             }
         }
 
