@@ -210,8 +210,9 @@ impl<T: Multiply> Product<'_, T> {
     fn vector_tiles(&self) -> Tiles {
         let size = self.m.max(self.n);
         let step = if self.m == 1 { self.b.col_step } else { self.a.row_step };
-        let (least, multiple) = if step == 1 { (VECTOR_COLS, 16) } else { (1, 4) };
-        let piece = (VECTOR_TASK / self.k).max(least).next_multiple_of(multiple).min(size);
+        let least = if step == 1 { VECTOR_COLS } else { 1 };
+        // Sixteen rows at least, for which a stretch of the vector is read from the nearest cache.
+        let piece = (VECTOR_TASK / self.k).max(least).next_multiple_of(16).min(size);
         let (rows, cols) = if self.m == 1 { (1, piece) } else { (piece, 1) };
         let count = size.div_ceil(piece);
         Tiles { rows, cols, across: if self.m == 1 { count } else { 1 }, count }
