@@ -5,4 +5,5 @@ pub mod formulas;
 pub mod guide;
 pub mod model;
 pub mod oracle;
+pub mod programs;
 pub mod steal;

@@ -1,0 +1,185 @@
+"""Grows a program: statements that PyTorch runs as they are chosen, then the passes that the program asks for."""
+
+import math
+import random
+
+import torch
+
+from tables.samples import SEED
+
+from .draw import STEPS, Draw, call
+from .machine import Machine, Refused
+
+KINDS = {"plain": 60, "ties": 28, "nonfinite": 12}
+# Values beyond are not kept: what is computed from them says little.
+LIMITS = {"plain": 1e4, "ties": 1e9, "nonfinite": 1e30}
+
+
+class Grower:
+    def __init__(self, seed):
+        self.rng = random.Random(f"program {seed}")
+        self.machine = Machine()
+        kind = self.rng.choices(list(KINDS), list(KINDS.values()))[0]
+        self.d = Draw(self.rng, self.machine, kind)
+        self.program = []
+        self.refusals = 0
+        self.passes = set()
+
+    def tame(self, slots):
+        values = [self.machine.slots[i] for i in slots]
+        for v in values:
+            if v is None or not v.dtype.is_floating_point:
+                continue
+            v = v.detach()
+            finite = v[v.isfinite()].abs()
+            if self.d.kind == "plain" and len(finite) < v.numel():
+                return False
+            if finite.numel() and finite.max() > LIMITS[self.d.kind] or v.numel() > 64 or v.dim() > 6:
+                return False
+        return True
+
+    def offer(self, statements):
+        """Runs proposed statements and keeps them if their values are worth keeping; says whether."""
+        kept = len(self.machine.slots)
+        backup = list(self.machine.slots)
+        for number, statement in enumerate(statements):
+            try:
+                made = self.machine.step(statement)
+            except Refused as refused:
+                if self.refusals >= 2 or number or "no_grad" in statement and statement["do"] != "call":
+                    self.machine.slots[:] = backup
+                    return False
+                # A refused statement is part of the program, but not a whole one after which others build.
+                self.refusals += 1
+                self.program.append(statement | {"refused": str(refused)})
+                return True
+            if not self.tame(made):
+                self.machine.slots[:] = backup
+                return False
+        self.program += statements
+        assert len(self.machine.slots) >= kept
+        return True
+
+    def grow(self):
+        d, rng = self.d, self.rng
+        for _ in range(rng.randint(1, 4)):
+            self.offer([d.leaf()])
+        wanted, tries = rng.choices([rng.randint(3, 8), rng.randint(6, 15), rng.randint(12, 25)], [50, 35, 15])[0], 0
+        done = 0
+        while done < wanted and tries < 200:
+            tries += 1
+            step = rng.choices(list(STEPS), list(STEPS.values()))[0]
+            statements = step(d)
+            if not statements or any(s is None for s in statements):
+                continue
+            if rng.random() < 0.03 and step.__name__ not in ("watch", "new_leaf"):
+                statements = [s if s["do"] == "leaf" else s | {"no_grad": True} for s in statements]
+            done += self.offer(statements)
+        for _ in range(rng.choices([1, 2, 3], [60, 30, 10])[0]):
+            self.ask()
+        return self.program
+
+    # Passes -----------------------------------------------------------------------------------------------------------
+
+    def ask(self):
+        rng = self.rng
+        kind = rng.choices(["backward", "grad", "second"], [45, 20, 35])[0]
+        self.passes.add(kind)
+        getattr(self, kind)()
+
+    def do(self, statement):
+        """Runs a statement of a pass; a refusal is noted and ends the asking."""
+        try:
+            made = self.machine.step(statement)
+        except Refused as refused:
+            self.program.append(statement | {"refused": str(refused)})
+            return None
+        self.program.append(statement)
+        return made
+
+    def roots(self):
+        """One or several roots, their seeds, and the options of a pass."""
+        rng, d = self.rng, self.d
+        if rng.random() < 0.02:
+            slot = d.slot()
+            return None if slot is None else ([slot], None)
+        late = d.slots(lambda v: v.requires_grad and v.numel() <= 24 and v.dtype.is_floating_point)
+        if not late:
+            return None
+        weights = [(1 + i) ** 3 * (1 if self.machine.slots[i].is_leaf else 30) for i in late]
+        chosen = [rng.choices(late, weights)[0] for _ in range(rng.choices([1, 2, 3], [70, 22, 8])[0])]
+        values = [self.machine.slots[i] for i in chosen]
+        if all(v.numel() == 1 for v in values) and rng.random() < 0.6 or rng.random() < 0.01:
+            return chosen, None
+        seeds = []
+        for v in values:
+            tracked = rng.random() < 0.1
+            leaf = d.leaf(v.shape, SEED, {torch.float64: "f64", torch.float32: "f32"}[v.dtype], tracked)
+            seeds += self.do(leaf)
+        return chosen, seeds
+
+    def pass_of(self, name, roots, seeds, **more):
+        options = {"retain_graph": self.rng.random() < 0.4, "create_graph": False}
+        return {"do": name, "roots": roots, "seeds": seeds} | options | more
+
+    def inputs(self):
+        d, rng = self.d, self.rng
+        found = d.slots(lambda v: v.requires_grad)
+        leaves = [i for i in found if self.machine.slots[i].is_leaf]
+        pool = leaves * 3 + found
+        return [rng.choice(pool) for _ in range(rng.randint(1, 3))] if pool else []
+
+    def backward(self):
+        found = self.roots()
+        if found is None:
+            return
+        statement = self.pass_of("backward", *found)
+        if self.rng.random() < 0.15 and self.inputs():
+            statement["inputs"] = self.inputs()
+        if self.rng.random() < 0.1:
+            statement["create_graph"] = True
+        made = self.do(statement)
+        if made is not None and self.rng.random() < 0.15:
+            self.do(statement)
+        self.read()
+
+    def read(self):
+        """Reads the gradients of all leaves and of the results that keep one."""
+        slots = self.machine.slots
+        kept = {s["input"] for s in self.program if s["do"] == "retain_grad"}
+        for i, v in enumerate(list(slots)):
+            if v is not None and v.requires_grad and (v.is_leaf or i in kept and v.retains_grad):
+                self.do({"do": "read_grad", "input": i})
+
+    def grad(self):
+        found, inputs = self.roots(), self.inputs()
+        if found is None or not inputs:
+            return
+        unused = self.rng.random() < 0.9
+        self.do(self.pass_of("grad", *found, inputs=inputs, allow_unused=unused, materialize_grads=self.rng.random() < 0.2 and unused))
+
+    def second(self):
+        """The gradients of a weighted sum of gradients."""
+        found, inputs = self.roots(), self.inputs()
+        if found is None or not inputs:
+            return
+        given = {"allow_unused": True, "materialize_grads": False}
+        made = self.do(self.pass_of("grad", *found, inputs=inputs, **given) | {"create_graph": True})
+        if made is None:
+            return
+        tracked = [i for i in made if self.machine.slots[i] is not None and self.machine.slots[i].requires_grad]
+        total = None
+        for g in tracked:
+            v = self.machine.slots[g]
+            weight = self.d.leaf(v.shape, SEED, {torch.float64: "f64", torch.float32: "f32"}[v.dtype], False, plain_layout=True)
+            (w,) = self.do(weight)
+            for statement in [call("mul", {"input": g, "other": w}), call("sum", {"input": len(self.machine.slots)})]:
+                (s,) = self.do(statement)
+            total = s if total is None else self.do(call("add", {"input": total, "other": s}))[0]
+        if total is None:
+            return
+        if self.rng.random() < 0.5:
+            self.do(self.pass_of("backward", [total], None))
+            self.read()
+        else:
+            self.do(self.pass_of("grad", [total], None, inputs=self.inputs(), **given))
