@@ -11,8 +11,8 @@ what a program may do.
 """
 
 import gzip
+import itertools
 import json
-import math
 import os
 import pathlib
 import sys
@@ -45,20 +45,18 @@ def short(tensor):
 
 def kept(program, machine, rng):
     """The slots whose values are written down: all gradients, and some of the others."""
-    after_leaves = [i for i, v in enumerate(machine.slots)]
-    slot, gradients, leaves = 0, set(), set()
-    again = Machine()
-    for statement in program:
-        if "refused" in statement:
-            continue
-        made = again.step(statement)
+    gradients, leaves = set(), set()
+
+    def note(_, statement, made):
         if statement["do"] in ("grad", "read_grad"):
             gradients.update(made)
-        if statement["do"] == "leaf":
+        elif statement["do"] == "leaf":
             leaves.update(made)
-        if statement["do"] in ("write", "assign"):
+        else:
             leaves.difference_update(made)
-    others = [i for i in after_leaves if i not in gradients | leaves]
+
+    Machine().run(program, note)
+    others = [i for i in range(len(machine.slots)) if i not in gradients | leaves]
     some = set(others[-1:]) | set(rng.sample(others, min(len(others), 1 + len(others) // 4)))
     return sorted(gradients | some)
 
@@ -77,14 +75,10 @@ def make(seed):
 
 
 def programs(first, count):
-    """`count` seeds from `first` on, or, if negative, as many as make that many programs."""
-    made, seed = 0, first
-    while made < count:
-        found = make(seed)
-        seed += 1
-        if found is not None:
-            made += 1
-            yield json.dumps(found, separators=(",", ":"), allow_nan=False)
+    """The lines of the first `count` programs from the seed `first` on."""
+    found = (made for made in map(make, itertools.count(first)) if made is not None)
+    for made in itertools.islice(found, count):
+        yield json.dumps(made, separators=(",", ":"), allow_nan=False)
 
 
 def main():

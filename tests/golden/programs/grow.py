@@ -1,14 +1,22 @@
 """Grows a program: statements that PyTorch runs as they are chosen, then the passes that the program asks for."""
 
-import math
 import random
 
-import torch
-
+from tables.case import NAMES
 from tables.samples import SEED
 
-from .draw import STEPS, Draw, call
+from . import changes, joins, pointwise, shapes
+from .draw import Draw, call
 from .machine import Machine, Refused
+
+# How often each step is tried, relative to the others.
+STEPS = {
+    pointwise.unary: 20, pointwise.positive: 5, pointwise.arithmetic: 24, pointwise.reflected: 3, pointwise.power: 5,
+    pointwise.extreme: 5, pointwise.clamp: 4, pointwise.compare: 2, pointwise.choose: 7, pointwise.logic: 1, pointwise.cast: 3,
+    shapes.reduction: 14, shapes.truth: 2, shapes.softmax: 4, shapes.folded: 2, shapes.view: 14, shapes.part: 5,
+    joins.join: 6, joins.pick: 5, joins.scatter: 4, joins.product: 7, joins.loss: 4, changes.write: 9, changes.assign: 5,
+    changes.detach: 2, changes.watch: 4, changes.new_leaf: 4,
+}  # fmt: skip
 
 KINDS = {"plain": 60, "ties": 28, "nonfinite": 12}
 # Values beyond are not kept: what is computed from them says little.
@@ -26,6 +34,7 @@ class Grower:
         self.passes = set()
 
     def tame(self, slots):
+        """Whether values are small and, in a plain program, finite."""
         values = [self.machine.slots[i] for i in slots]
         for v in values:
             if v is None or not v.dtype.is_floating_point:
@@ -40,16 +49,14 @@ class Grower:
 
     def offer(self, statements):
         """Runs proposed statements and keeps them if their values are worth keeping; says whether."""
-        kept = len(self.machine.slots)
         backup = list(self.machine.slots)
         for number, statement in enumerate(statements):
             try:
                 made = self.machine.step(statement)
             except Refused as refused:
-                if self.refusals >= 2 or number or "no_grad" in statement and statement["do"] != "call":
+                if number or self.refusals == 2:
                     self.machine.slots[:] = backup
                     return False
-                # A refused statement is part of the program, but not a whole one after which others build.
                 self.refusals += 1
                 self.program.append(statement | {"refused": str(refused)})
                 return True
@@ -57,10 +64,10 @@ class Grower:
                 self.machine.slots[:] = backup
                 return False
         self.program += statements
-        assert len(self.machine.slots) >= kept
         return True
 
     def grow(self):
+        """The program: leaves, 3 to 25 steps, and one to three passes."""
         d, rng = self.d, self.rng
         for _ in range(rng.randint(1, 4)):
             self.offer([d.leaf()])
@@ -114,7 +121,7 @@ class Grower:
         seeds = []
         for v in values:
             tracked = rng.random() < 0.1
-            leaf = d.leaf(v.shape, SEED, {torch.float64: "f64", torch.float32: "f32"}[v.dtype], tracked)
+            leaf = d.leaf(v.shape, SEED, NAMES[v.dtype], tracked)
             seeds += self.do(leaf)
         return chosen, seeds
 
@@ -171,7 +178,7 @@ class Grower:
         total = None
         for g in tracked:
             v = self.machine.slots[g]
-            weight = self.d.leaf(v.shape, SEED, {torch.float64: "f64", torch.float32: "f32"}[v.dtype], False, plain_layout=True)
+            weight = self.d.leaf(v.shape, SEED, NAMES[v.dtype], False, plain_layout=True)
             (w,) = self.do(weight)
             for statement in [call("mul", {"input": g, "other": w}), call("sum", {"input": len(self.machine.slots)})]:
                 (s,) = self.do(statement)
