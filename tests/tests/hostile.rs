@@ -1,4 +1,4 @@
-//! Random calls with hostile arguments: for moments here, for as long as `HOSTILE_SECONDS` says by hand.
+//! Random calls with hostile arguments: for moments here, for as long as `FOLDBACK_HOSTILE_SECONDS` says by hand.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ const ROUND: u32 = 40_000;
 
 #[test]
 fn hostile_arguments_are_refused_in_words() {
-    let seconds = std::env::var("HOSTILE_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(0);
+    let seconds = std::env::var("FOLDBACK_HOSTILE_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(0);
     let end = Instant::now() + Duration::from_secs(seconds);
     let config = Config { cases: ROUND, failure_persistence: None, ..Config::default() };
     let bytes = proptest::collection::vec(any::<u8>(), 0..96);

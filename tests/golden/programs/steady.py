@@ -40,7 +40,7 @@ def shaken(seed):
         simple = all(bool(dyadic(v).all()) for v in inputs)
         for slot in made:
             v = machine.slots[slot]
-            if v is None or not v.dtype.is_floating_point or v.numel() == 0:
+            if v is None or not v.dtype.is_floating_point or v.numel() == 0 or v._is_zerotensor():
                 continue
             data = v.data  # what autograd has saved moves with it
             terms = max([w[w.isfinite()].abs().max().item() for w in inputs if w.isfinite().any()], default=0.0)
