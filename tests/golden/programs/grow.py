@@ -32,6 +32,8 @@ class Grower:
         self.program = []
         self.refusals = 0
         self.passes = set()
+        self.void = set()  # gradients that are zero: whether there is none instead is the library's choice
+        self.refused = False  # whether a pass was
 
     def tame(self, slots):
         """Whether values are small and, in a plain program, finite."""
@@ -83,7 +85,8 @@ class Grower:
                 statements = [s if s["do"] == "leaf" else s | {"no_grad": True} for s in statements]
             done += self.offer(statements)
         for _ in range(rng.choices([1, 2, 3], [60, 30, 10])[0]):
-            self.ask()
+            if not self.refused:
+                self.ask()
         return self.program
 
     # Passes -----------------------------------------------------------------------------------------------------------
@@ -99,29 +102,42 @@ class Grower:
         try:
             made = self.machine.step(statement)
         except Refused as refused:
-            self.program.append(statement | {"refused": str(refused)})
+            self.refused = True
+            if "second time" not in str(refused) or self.surely_freed(statement):
+                self.program.append(statement | {"refused": str(refused)})
             return None
         self.program.append(statement)
+        if statement["do"] in ("grad", "read_grad"):
+            values = [(i, self.machine.slots[i]) for i in made]
+            self.void.update(i for i, v in values if v is not None and not v.detach().any())
         return made
 
-    def roots(self):
-        """One or several roots, their seeds, and the options of a pass."""
+    def surely_freed(self, statement):
+        """Whether every library would have had to save something for the only root: its own value."""
+        nodes = [self.machine.slots[i].grad_fn for i in statement["roots"]]
+        return len(nodes) == 1 and type(nodes[0]).__name__[:-9] in ("Exp", "Tanh", "Sigmoid", "Softmax", "LogSoftmax", "Sqrt")
+
+    def tracked(self):
+        return [i for i in self.d.slots(lambda v: v.requires_grad) if i not in self.void]
+
+    def roots(self, tracked=True):
+        """One or several roots and their seeds, which may be tracked."""
         rng, d = self.rng, self.d
         if rng.random() < 0.02:
             slot = d.slot()
             return None if slot is None else ([slot], None)
-        late = d.slots(lambda v: v.requires_grad and v.numel() <= 24 and v.dtype.is_floating_point)
+        late = [i for i in self.tracked() if self.machine.slots[i].numel() <= 24]
+        count = rng.choices([1, 2, 3], [70, 22, 8])[0]
         if not late:
             return None
         weights = [(1 + i) ** 3 * (1 if self.machine.slots[i].is_leaf else 30) for i in late]
-        chosen = [rng.choices(late, weights)[0] for _ in range(rng.choices([1, 2, 3], [70, 22, 8])[0])]
+        chosen = [rng.choices(late, weights)[0] for _ in range(count)]
         values = [self.machine.slots[i] for i in chosen]
         if all(v.numel() == 1 for v in values) and rng.random() < 0.6 or rng.random() < 0.01:
             return chosen, None
         seeds = []
         for v in values:
-            tracked = rng.random() < 0.1
-            leaf = d.leaf(v.shape, SEED, NAMES[v.dtype], tracked)
+            leaf = d.leaf(v.shape, SEED, NAMES[v.dtype], tracked and rng.random() < 0.1)
             seeds += self.do(leaf)
         return chosen, seeds
 
@@ -130,33 +146,38 @@ class Grower:
         return {"do": name, "roots": roots, "seeds": seeds} | options | more
 
     def inputs(self):
-        d, rng = self.d, self.rng
-        found = d.slots(lambda v: v.requires_grad)
+        rng, found = self.rng, self.tracked()
         leaves = [i for i in found if self.machine.slots[i].is_leaf]
         pool = leaves * 3 + found
         return [rng.choice(pool) for _ in range(rng.randint(1, 3))] if pool else []
 
     def backward(self):
-        found = self.roots()
+        found = self.roots(tracked=False)
         if found is None:
             return
         statement = self.pass_of("backward", *found)
-        if self.rng.random() < 0.15 and self.inputs():
-            statement["inputs"] = self.inputs()
+        inputs = self.inputs()
+        if inputs and self.rng.random() < 0.15:
+            statement["inputs"] = inputs
         if self.rng.random() < 0.1:
             statement["create_graph"] = True
-        made = self.do(statement)
-        if made is not None and self.rng.random() < 0.15:
+        if self.do(statement) is not None and self.rng.random() < 0.15:
             self.do(statement)
-        self.read()
+        if not self.refused:
+            self.read()
+        if statement["create_graph"]:  # a gradient with a history keeps its leaf, which keeps its gradient
+            for i in self.holders():
+                self.do({"do": "zero_grad", "input": i})
+
+    def holders(self):
+        """The slots that passes leave gradients in: leaves, and results that keep one."""
+        kept = {s["input"] for s in self.program if s["do"] == "retain_grad"}
+        found = self.d.slots(lambda v: v.requires_grad)
+        return [i for i in found if self.machine.slots[i].is_leaf or i in kept and self.machine.slots[i].retains_grad]
 
     def read(self):
-        """Reads the gradients of all leaves and of the results that keep one."""
-        slots = self.machine.slots
-        kept = {s["input"] for s in self.program if s["do"] == "retain_grad"}
-        for i, v in enumerate(list(slots)):
-            if v is not None and v.requires_grad and (v.is_leaf or i in kept and v.retains_grad):
-                self.do({"do": "read_grad", "input": i})
+        for i in self.holders():
+            self.do({"do": "read_grad", "input": i})
 
     def grad(self):
         found, inputs = self.roots(), self.inputs()
@@ -174,7 +195,7 @@ class Grower:
         made = self.do(self.pass_of("grad", *found, inputs=inputs, **given) | {"create_graph": True})
         if made is None:
             return
-        tracked = [i for i in made if self.machine.slots[i] is not None and self.machine.slots[i].requires_grad]
+        tracked = [i for i in made if i in self.tracked()]
         total = None
         for g in tracked:
             v = self.machine.slots[g]
@@ -187,6 +208,7 @@ class Grower:
             return
         if self.rng.random() < 0.5:
             self.do(self.pass_of("backward", [total], None))
-            self.read()
+            if not self.refused:
+                self.read()
         else:
             self.do(self.pass_of("grad", [total], None, inputs=self.inputs(), **given))

@@ -56,7 +56,8 @@ class Machine:
             self.slots[statement["into"]] = results[0]
             return [statement["into"]]
         first = len(self.slots)
-        self.slots += results
+        # PyTorch's views keep saying that they require a gradient when nothing is recorded.
+        self.slots += [v.detach() if "no_grad" in statement and v.requires_grad else v for v in results]
         return list(range(first, len(self.slots)))
 
     def do_leaf(self, s):
@@ -66,7 +67,11 @@ class Machine:
         return {name: self.slots[i] for name, i in s["inputs"].items()}
 
     def do_call(self, s):
-        return case.call(OPS[s["op"]], self.operands(s), s["args"])
+        inputs = self.operands(s)
+        results = case.call(OPS[s["op"]], inputs, s["args"])
+        # PyTorch returns the input itself where a view would be the same; here only `contiguous` does.
+        same = s["op"] != "contiguous" and any(results[0] is v for v in inputs.values())
+        return [results[0].view_as(results[0])] if same else results
 
     def do_write(self, s):
         inputs = self.operands(s)
@@ -94,6 +99,10 @@ class Machine:
 
     def do_retain_grad(self, s):
         self.slots[s["input"]].retain_grad()
+        return []
+
+    def do_zero_grad(self, s):
+        self.slots[s["input"]].grad = None
         return []
 
     def do_read_grad(self, s):

@@ -52,6 +52,8 @@ def folded(d):
     if slot is None:
         return None
     shape = [n if d.chance(0.6) else 1 for n in d.value(slot).shape][d.rng.choice([0, 0, 1]) :]
+    if shape == list(d.value(slot).shape):  # nothing to do, which PyTorch records and this library does not
+        return None
     return [call("sum_to_size", {"input": slot}, size=shape)]
 
 

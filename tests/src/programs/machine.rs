@@ -54,6 +54,10 @@ impl Machine {
                 self.var(*input)?.retain_grad();
                 vec![]
             }
+            Action::ZeroGrad(input) => {
+                self.var(*input)?.zero_grad();
+                vec![]
+            }
             Action::ReadGrad(input) => vec![self.var(*input)?.grad_var()],
             Action::Backward(pass) => {
                 self.backward(pass)?;

@@ -40,6 +40,7 @@ pub(super) enum Action {
     /// a hook that multiplies the gradient
     Hook(usize, f64),
     RetainGrad(usize),
+    ZeroGrad(usize),
     ReadGrad(usize),
     Backward(Pass),
     Grad {
@@ -126,6 +127,7 @@ fn statement(value: &Value) -> Result<Statement, String> {
         "detach" => Action::Detach(slot(value, "input")?),
         "hook" => Action::Hook(slot(value, "input")?, value["factor"].as_f64().ok_or("no `factor`")?),
         "retain_grad" => Action::RetainGrad(slot(value, "input")?),
+        "zero_grad" => Action::ZeroGrad(slot(value, "input")?),
         "read_grad" => Action::ReadGrad(slot(value, "input")?),
         "backward" => Action::Backward(pass(value)?),
         "grad" => Action::Grad {

@@ -37,6 +37,7 @@ impl Display for Statement {
             Action::Detach(input) => write!(f, "detach(v{input})")?,
             Action::Hook(input, factor) => write!(f, "hook(v{input}, g * {factor})")?,
             Action::RetainGrad(input) => write!(f, "retain_grad(v{input})")?,
+            Action::ZeroGrad(input) => write!(f, "zero_grad(v{input})")?,
             Action::ReadGrad(input) => write!(f, "v{input}.grad")?,
             Action::Backward(pass) => write!(f, "backward({pass})")?,
             Action::Grad { pass, allow_unused, materialize_grads } => {
