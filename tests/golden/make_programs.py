@@ -66,7 +66,8 @@ def make(seed):
     grower = Grower(seed)
     program = grower.grow()
     machine = grower.machine
-    if not any(s["do"] in ("backward", "grad") for s in program) or not steady(program, machine):
+    passes = any(s["do"] in ("backward", "grad") for s in program)
+    if not passes or grower.flat or not steady(program, machine):
         return None
     values = {str(i): short(machine.slots[i]) for i in kept(program, machine, grower.rng)}
     tracked = [i for i, v in enumerate(machine.slots) if v is not None and v.requires_grad]

@@ -1,7 +1,7 @@
 """Steps of a program that write, stop or watch: in-place operations, assigned parts, `detach`, hooks, new leaves."""
 
 from .draw import anywhere, broadcast, divisible, partner, slices
-from .machine import selection
+from .machine import overlaps, selection
 
 
 def write(d):
@@ -27,8 +27,8 @@ def write(d):
 
 
 def assign(d):
-    untouched = lambda v: not (v.is_leaf and v.requires_grad)
-    slot = d.slot(anywhere if d.chance(0.05) else untouched)
+    untouched = lambda v: not (v.is_leaf and v.requires_grad) and not overlaps(v)
+    slot = d.slot((lambda v: not overlaps(v)) if d.chance(0.05) else untouched)
     if slot is None:
         return None
     items = slices(d, d.value(slot))

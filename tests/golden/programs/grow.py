@@ -2,6 +2,8 @@
 
 import random
 
+import torch
+
 from tables.case import NAMES
 from tables.samples import SEED
 
@@ -33,6 +35,8 @@ class Grower:
         self.refusals = 0
         self.passes = set()
         self.void = set()  # gradients that are zero: whether there is none instead is the library's choice
+        self.flat = False  # whether a recorded gradient depends on nothing: whether it is tracked is the library's choice
+        self.recorded = False  # whether a pass was; which results its gradients pass through hangs on the formulas
         self.refused = False  # whether a pass was
 
     def tame(self, slots):
@@ -107,10 +111,43 @@ class Grower:
                 self.program.append(statement | {"refused": str(refused)})
             return None
         self.program.append(statement)
+        self.recorded |= statement.get("create_graph", False)
         if statement["do"] in ("grad", "read_grad"):
-            values = [(i, self.machine.slots[i]) for i in made]
-            self.void.update(i for i, v in values if v is not None and not v.detach().any())
+            for i in made:
+                self.look_at(i)
         return made
+
+    def look_at(self, slot):
+        """Notes what is special about a gradient."""
+        v = self.machine.slots[slot]
+        if v is None:
+            return
+        if not v.detach().any():
+            self.void.add(slot)
+        elif v.requires_grad:
+            leaves = [self.machine.slots[i] for i in self.leaves()]
+            weights = torch.arange(v.numel(), dtype=v.dtype).sin().add(1.5).reshape(v.shape)
+            try:
+                found = torch.autograd.grad(v, leaves, weights, retain_graph=True, allow_unused=True)
+            except RuntimeError:  # an earlier pass has freed what it would go through: nobody can tell
+                found = []
+            self.flat |= not any(g is not None and g.detach().any() for g in found)
+
+    def leaves(self):
+        """The slots of the leaves that require a gradient."""
+        made, slot = [], 0
+        for s in self.program:
+            if s["do"] == "leaf" and s["leaf"]["requires_grad"]:
+                made.append(slot)
+            slot += self.results(s)
+        return made
+
+    def results(self, s):
+        if "refused" in s or s["do"] in ("write", "assign", "hook", "retain_grad", "zero_grad", "backward"):
+            return 0
+        if s["do"] == "grad":
+            return len(s["inputs"])
+        return 2 if s["do"] == "call" and s["op"] in ("max", "min") and "dim" in s["args"] else 1
 
     def surely_freed(self, statement):
         """Whether every library would have had to save something for the only root: its own value."""
@@ -120,7 +157,7 @@ class Grower:
     def tracked(self):
         return [i for i in self.d.slots(lambda v: v.requires_grad) if i not in self.void]
 
-    def roots(self, tracked=True):
+    def roots(self, seeds_tracked=True):
         """One or several roots and their seeds, which may be tracked."""
         rng, d = self.rng, self.d
         if rng.random() < 0.02:
@@ -137,7 +174,7 @@ class Grower:
             return chosen, None
         seeds = []
         for v in values:
-            leaf = d.leaf(v.shape, SEED, NAMES[v.dtype], tracked and rng.random() < 0.1)
+            leaf = d.leaf(v.shape, SEED, NAMES[v.dtype], seeds_tracked and rng.random() < 0.1)
             seeds += self.do(leaf)
         return chosen, seeds
 
@@ -146,17 +183,20 @@ class Grower:
         return {"do": name, "roots": roots, "seeds": seeds} | options | more
 
     def inputs(self):
-        rng, found = self.rng, self.tracked()
-        leaves = [i for i in found if self.machine.slots[i].is_leaf]
-        pool = leaves * 3 + found
+        """One to three variables to ask the gradients of, rather leaves."""
+        rng, leaves = self.rng, self.leaves()
+        hooked = {s["input"] for s in self.program if s["do"] == "hook"}  # PyTorch asks before or after the hook
+        others = [] if self.recorded else [i for i in self.tracked() if i not in hooked]
+        pool = leaves * 3 + others
         return [rng.choice(pool) for _ in range(rng.randint(1, 3))] if pool else []
 
     def backward(self):
-        found = self.roots(tracked=False)
+        found = self.roots()
         if found is None:
             return
         statement = self.pass_of("backward", *found)
-        inputs = self.inputs()
+        # PyTorch goes on keeping the gradients of other results that a pass was limited to.
+        inputs = [i for i in self.inputs() if i in self.leaves() or i in self.keepers()]
         if inputs and self.rng.random() < 0.15:
             statement["inputs"] = inputs
         if self.rng.random() < 0.1:
@@ -166,21 +206,20 @@ class Grower:
         if not self.refused:
             self.read()
         if statement["create_graph"]:  # a gradient with a history keeps its leaf, which keeps its gradient
-            for i in self.holders():
+            for i in sorted({*self.leaves(), *self.keepers()}):
                 self.do({"do": "zero_grad", "input": i})
 
-    def holders(self):
-        """The slots that passes leave gradients in: leaves, and results that keep one."""
+    def keepers(self):
+        """The results that passes leave gradients in."""
         kept = {s["input"] for s in self.program if s["do"] == "retain_grad"}
-        found = self.d.slots(lambda v: v.requires_grad)
-        return [i for i in found if self.machine.slots[i].is_leaf or i in kept and self.machine.slots[i].retains_grad]
+        return kept & set(self.d.slots(lambda v: v.requires_grad))
 
     def read(self):
-        for i in self.holders():
+        for i in sorted({*self.leaves(), *([] if self.recorded else self.keepers())}):
             self.do({"do": "read_grad", "input": i})
 
     def grad(self):
-        found, inputs = self.roots(), self.inputs()
+        found, inputs = self.roots(seeds_tracked=False), self.inputs()
         if found is None or not inputs:
             return
         unused = self.rng.random() < 0.9

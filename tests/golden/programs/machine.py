@@ -74,21 +74,27 @@ class Machine:
         return [results[0].view_as(results[0])] if same else results
 
     def do_write(self, s):
-        inputs = self.operands(s)
-        inputs["input"] = self.writable(inputs["input"])
-        return case.call(OPS[s["op"]], inputs, s["args"])
+        def operation(target):
+            case.call(OPS[s["op"]], self.operands(s) | {"input": target}, s["args"])
 
-    def writable(self, tensor):
-        """A copy; but the tensor itself where PyTorch is to refuse, or where a leaf is to keep being one."""
-        return tensor if overlaps(tensor) or tensor.is_leaf and tensor.requires_grad else tensor.clone()
+        return [self.written(self.slots[s["into"]], operation)]
+
+    def written(self, old, operation):
+        """What an operation leaves in a copy; in the tensor itself where PyTorch is to refuse, or to change a leaf."""
+        target = old if overlaps(old) or old.is_leaf and old.requires_grad else old.clone()
+        operation(target)
+        if old.retains_grad and target.requires_grad:
+            target.retain_grad()
+        return target
 
     def do_part(self, s):
         return [self.slots[s["input"]][selection(s["slices"])]]
 
     def do_assign(self, s):
-        target = self.writable(self.slots[s["into"]])
-        target[selection(s["slices"])] = self.slots[s["value"]]
-        return [target]
+        def operation(target):
+            target[selection(s["slices"])] = self.slots[s["value"]]
+
+        return [self.written(self.slots[s["into"]], operation)]
 
     def do_detach(self, s):
         return [self.slots[s["input"]].detach()]
@@ -124,4 +130,9 @@ class Machine:
         roots, seeds, inputs, options = self.passed(s)
         for name in ("allow_unused", "materialize_grads"):
             options[name] = s[name]
-        return list(torch.autograd.grad(roots, inputs, seeds, **options))
+        kept = [(v, v.grad) for v in self.slots if v is not None and v.retains_grad]
+        try:
+            return list(torch.autograd.grad(roots, inputs, seeds, **options))
+        finally:
+            for v, grad in kept:  # this library's `Grad` leaves no gradient anywhere
+                v.grad = grad

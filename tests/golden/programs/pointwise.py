@@ -24,6 +24,8 @@ def unary(d):
     if slot is None:
         return None
     args = {}
+    if name == "gelu" and d.kind == "nonfinite" and d.value(slot).dtype == torch.float32:
+        return None  # PyTorch's own kernels for gelu in f32 disagree about infinities
     if name == "gelu" and d.chance(0.5):
         args = {"approximate": "tanh"}
     if name == "softplus" and d.chance(0.5):

@@ -5,6 +5,7 @@ import math
 import torch
 
 from .draw import call, slices
+from .machine import overlaps
 
 
 def reduction(d):
@@ -103,6 +104,8 @@ def flatten(d, v):
 
 
 def flip(d, v):
+    if overlaps(v):  # a flip of nothing is a view here, and stays one that cannot be written
+        return None
     return {"dims": d.rng.sample(range(v.dim()), d.rng.randint(0, v.dim()))}
 
 

@@ -94,10 +94,13 @@ impl<'a> Choices<'a> {
         self.tell(shape)
     }
 
-    /// Sizes with -1 and other negative numbers among them.
+    /// Sizes with -1 and other negative numbers among them. Beside a zero, or a -1 that
+    /// may stand for one, none is huge: a tensor without elements may
+    /// have such a shape, but no copy of it can be made.
     pub fn new_shape(&mut self) -> Vec<isize> {
-        let sizes = (0..self.length()).map(|_| self.whole()).collect();
-        self.tell(sizes)
+        let sizes: Vec<isize> = (0..self.length()).map(|_| self.whole()).collect();
+        let huge = (sizes.contains(&0) || sizes.contains(&-1)) && sizes.iter().any(|&n| n > 1 << 16);
+        self.tell(if huge { vec![0] } else { sizes })
     }
 
     /// Strides, or any list of numbers.

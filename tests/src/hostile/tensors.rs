@@ -130,9 +130,9 @@ pub(super) const TARGETS: &[Target] = targets! {
     "where" => |c| { let dtype = if c.flag() { DType::F64 } else { DType::Bool }; c.tensor_of(dtype).where_cond(&c.tensor(), &c.tensor()) };
     "add_" => |c| written(c, |t, c| t.add_(&c.tensor()).map(drop));
     "mul_" => |c| written(c, |t, c| t.mul_(c.scalar()).map(drop));
-    "pow_" => |c| written(c, |t, c| t.pow_(&c.tensor()).map(drop));
+    "pow" => |c| written(c, |t, c| t.pow_(&c.tensor()).map(drop));
     "div_" => |c| written(c, |t, c| t.div_floor_(&c.tensor()).map(drop));
-    "clamp_" => |c| written(c, |t, c| t.clamp_(&c.tensor(), c.scalar()).map(drop));
+    "clamp" => |c| written(c, |t, c| t.clamp_(&c.tensor(), c.scalar()).map(drop));
     "exp_" => |c| written(c, |t, _| t.exp_().map(drop));
     "add_out" => |c| written(c, |t, c| c.tensor().add_out(&c.tensor(), c.scalar(), t).map(drop));
     "softplus" => |c| c.tensor().softplus_with(c.float(), c.float());
