@@ -131,7 +131,7 @@ class Grower:
                 found = torch.autograd.grad(v, leaves, weights, retain_graph=True, allow_unused=True)
             except RuntimeError:  # an earlier pass has freed what it would go through: nobody can tell
                 found = []
-            self.flat |= not any(g is not None and g.detach().any() for g in found)
+            self.flat |= not any(g is not None and g.detach().nan_to_num(0).any() for g in found)
 
     def leaves(self):
         """The slots of the leaves that require a gradient."""

@@ -57,7 +57,8 @@ class Machine:
             return [statement["into"]]
         first = len(self.slots)
         # PyTorch's views keep saying that they require a gradient when nothing is recorded.
-        self.slots += [v.detach() if "no_grad" in statement and v.requires_grad else v for v in results]
+        views = "no_grad" in statement and not any(results[0] is v for v in self.slots)
+        self.slots += [v.detach() if views and v.requires_grad else v for v in results]
         return list(range(first, len(self.slots)))
 
     def do_leaf(self, s):

@@ -164,6 +164,6 @@ def cast(d):
         return None
     have = NAMES[d.value(slot).dtype]
     wanted = d.rng.choice(["f64", "f64", "i64", "bool"]) if d.dtypes == ["f64"] else d.rng.choice(["f64", "f32"])
-    if have == wanted or wanted == "i64" and d.kind == "nonfinite":
+    if have == wanted or wanted == "i64" and not d.value(slot).detach().isfinite().all():
         return None
     return [call("to", {"input": slot}, dtype=wanted)]
