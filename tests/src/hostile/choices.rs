@@ -190,7 +190,8 @@ impl<'a> Choices<'a> {
     /// A small tensor of a type in some layout.
     pub fn tensor_of(&mut self, dtype: DType) -> Tensor {
         let mut sizes: Vec<usize> = (0..self.length()).map(|_| self.one_of(&[1, 2, 3, 0, 4])).collect();
-        while sizes.iter().product::<usize>() > MOST {
+        // Without its empty axes it is small, too: reductions may drop those.
+        while sizes.iter().fold(1usize, |n, &size| n.saturating_mul(size.max(1))) > MOST {
             sizes.pop();
         }
         self.tensor_like(&sizes, dtype)
