@@ -3,6 +3,8 @@
 pub mod conformance;
 pub mod formulas;
 pub mod guide;
+pub mod hostile;
 pub mod model;
 pub mod oracle;
+pub mod programs;
 pub mod steal;

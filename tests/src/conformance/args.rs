@@ -8,7 +8,7 @@ use super::build;
 
 /// Why a call gave no result.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(crate) enum Refusal {
     /// the library returned an error
     Library(String),
     /// the arguments are of a kind that the library's types do not express
@@ -30,16 +30,16 @@ impl From<foldback_tensor::Error> for Refusal {
 }
 
 /// What reading an argument gives.
-pub(super) type Read<T> = Result<T, Refusal>;
+pub(crate) type Read<T> = Result<T, Refusal>;
 
 /// An operand: a variable, or a plain number where PyTorch takes either.
-pub(super) enum Operand {
+pub(crate) enum Operand {
     Var(Var),
     Number(Scalar),
 }
 
 impl Operand {
-    pub(super) fn input(&self) -> Input<'_> {
+    pub(crate) fn input(&self) -> Input<'_> {
         match self {
             Operand::Var(v) => Input::Var(v),
             Operand::Number(s) => Input::Scalar(*s),
@@ -48,29 +48,29 @@ impl Operand {
 }
 
 /// A call's named arguments.
-pub(super) struct Args {
+pub(crate) struct Args {
     vars: Vec<(String, Var)>,
     plain: Map<String, Value>,
 }
 
 impl Args {
-    pub(super) fn new(vars: Vec<(String, Var)>, plain: Map<String, Value>) -> Args {
+    pub(crate) fn new(vars: Vec<(String, Var)>, plain: Map<String, Value>) -> Args {
         Args { vars, plain }
     }
 
     /// The names given, with those of a list's members cut off: `tensors[0]` counts as `tensors`.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let base = |n: &'_ str| n.find('[').unwrap_or(n.len());
         self.vars.iter().map(move |(n, _)| &n[..base(n)]).chain(self.plain.keys().map(String::as_str))
     }
 
     /// A tensor argument.
-    pub(super) fn var(&self, name: &str) -> Read<Var> {
+    pub(crate) fn var(&self, name: &str) -> Read<Var> {
         self.maybe_var(name)?.ok_or_else(|| Refusal::Argument(format!("no tensor `{name}`")))
     }
 
     /// A tensor argument that may be absent or null.
-    pub(super) fn maybe_var(&self, name: &str) -> Read<Option<Var>> {
+    pub(crate) fn maybe_var(&self, name: &str) -> Read<Option<Var>> {
         if let Some((_, v)) = self.vars.iter().find(|(n, _)| n == name) {
             return Ok(Some(v.clone()));
         }
@@ -81,17 +81,17 @@ impl Args {
     }
 
     /// A tensor argument that takes no part in gradients: an index, a condition, a target.
-    pub(super) fn tensor(&self, name: &str) -> Read<Tensor> {
+    pub(crate) fn tensor(&self, name: &str) -> Read<Tensor> {
         Ok(self.var(name)?.value())
     }
 
     /// A tensor or a number.
-    pub(super) fn operand(&self, name: &str) -> Read<Operand> {
+    pub(crate) fn operand(&self, name: &str) -> Read<Operand> {
         self.maybe_operand(name)?.ok_or_else(|| Refusal::Argument(format!("no `{name}`")))
     }
 
     /// A tensor or a number, which may be absent or null.
-    pub(super) fn maybe_operand(&self, name: &str) -> Read<Option<Operand>> {
+    pub(crate) fn maybe_operand(&self, name: &str) -> Read<Option<Operand>> {
         if let Some((_, v)) = self.vars.iter().find(|(n, _)| n == name) {
             return Ok(Some(Operand::Var(v.clone())));
         }
@@ -99,7 +99,7 @@ impl Args {
     }
 
     /// A list of tensors: `name[0]`, `name[1]`, ...
-    pub(super) fn list(&self, name: &str) -> Read<Vec<Var>> {
+    pub(crate) fn list(&self, name: &str) -> Read<Vec<Var>> {
         let mut list = Vec::new();
         while let Some((_, v)) = self.vars.iter().find(|(n, _)| *n == format!("{name}[{}]", list.len())) {
             list.push(v.clone());
@@ -113,17 +113,17 @@ impl Args {
     }
 
     /// A plain number, if given.
-    pub(super) fn scalar(&self, name: &str) -> Read<Option<Scalar>> {
+    pub(crate) fn scalar(&self, name: &str) -> Read<Option<Scalar>> {
         self.read(name, "a number", build::number)
     }
 
     /// A plain number as a float, or its default.
-    pub(super) fn float(&self, name: &str, default: f64) -> Read<f64> {
+    pub(crate) fn float(&self, name: &str, default: f64) -> Read<f64> {
         Ok(self.scalar(name)?.map_or(default, Scalar::to_f64))
     }
 
     /// A whole number, if given. PyTorch takes a 0-d integer tensor for one, too.
-    pub(super) fn int(&self, name: &str) -> Read<Option<isize>> {
+    pub(crate) fn int(&self, name: &str) -> Read<Option<isize>> {
         if let Some((_, v)) = self.vars.iter().find(|(n, _)| n == name) {
             if v.rank() != 0 || v.dtype() != DType::I64 {
                 return Err(Refusal::Argument(format!("`{name}` is no single whole number")));
@@ -134,23 +134,23 @@ impl Args {
     }
 
     /// A whole number that must be given.
-    pub(super) fn int_of(&self, name: &str) -> Read<isize> {
+    pub(crate) fn int_of(&self, name: &str) -> Read<isize> {
         self.int(name)?.ok_or_else(|| Refusal::Argument(format!("no `{name}`")))
     }
 
     /// A truth value, or its default.
-    pub(super) fn flag(&self, name: &str, default: bool) -> Read<bool> {
+    pub(crate) fn flag(&self, name: &str, default: bool) -> Read<bool> {
         Ok(self.read(name, "a truth value", Value::as_bool)?.unwrap_or(default))
     }
 
     /// A word, or its default.
-    pub(super) fn word(&self, name: &str, default: &str) -> Read<String> {
+    pub(crate) fn word(&self, name: &str, default: &str) -> Read<String> {
         let word = self.read(name, "a word", |v| v.as_str().map(str::to_owned))?;
         Ok(word.unwrap_or_else(|| default.to_owned()))
     }
 
     /// Whole numbers, one or a list of them, if given.
-    pub(super) fn ints(&self, name: &str) -> Read<Option<Vec<isize>>> {
+    pub(crate) fn ints(&self, name: &str) -> Read<Option<Vec<isize>>> {
         self.read(name, "whole numbers", |v| match v {
             Value::Array(list) => list.iter().map(|v| v.as_i64().map(|v| v as isize)).collect(),
             v => v.as_i64().map(|v| vec![v as isize]),
@@ -158,17 +158,17 @@ impl Args {
     }
 
     /// Whole numbers that must be given.
-    pub(super) fn ints_of(&self, name: &str) -> Read<Vec<isize>> {
+    pub(crate) fn ints_of(&self, name: &str) -> Read<Vec<isize>> {
         self.ints(name)?.ok_or_else(|| Refusal::Argument(format!("no `{name}`")))
     }
 
     /// Axes to reduce; absent and null are all of them.
-    pub(super) fn axes(&self, name: &str) -> Read<Axes> {
+    pub(crate) fn axes(&self, name: &str) -> Read<Axes> {
         Ok(self.ints(name)?.map_or(Axes::from(..), Axes::from))
     }
 
     /// A dtype, if given.
-    pub(super) fn dtype(&self, name: &str) -> Read<Option<DType>> {
+    pub(crate) fn dtype(&self, name: &str) -> Read<Option<DType>> {
         let Some(word) = self.read(name, "a dtype", |v| v.as_str().map(str::to_owned))? else {
             return Ok(None);
         };
@@ -176,7 +176,7 @@ impl Args {
     }
 
     /// Whether something other than null is given.
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.value(name).is_some() || self.vars.iter().any(|(n, _)| n == name)
     }
 

@@ -9,12 +9,12 @@ use super::case::{InputSpec, TensorSpec};
 const SENTINEL: i64 = -987_654_321;
 
 /// The element type of that name, if the library has it.
-pub(super) fn dtype(name: &str) -> Option<DType> {
+pub(crate) fn dtype(name: &str) -> Option<DType> {
     DType::ALL.into_iter().find(|d| d.name() == name)
 }
 
 /// A JSON number, or one of the words that stand for the numbers that JSON lacks. `2` and `2.0` differ.
-pub(super) fn number(value: &Value) -> Option<Scalar> {
+pub(crate) fn number(value: &Value) -> Option<Scalar> {
     match value {
         Value::Bool(b) => Some(Scalar::Bool(*b)),
         Value::Number(n) => n.as_i64().map(Scalar::I64).or_else(|| n.as_f64().map(Scalar::F64)),
@@ -29,17 +29,17 @@ pub(super) fn number(value: &Value) -> Option<Scalar> {
 }
 
 /// A row-major tensor; the error is the name of a dtype that the library lacks, or says what is broken.
-pub(super) fn dense(spec: &TensorSpec) -> Result<Tensor, String> {
+pub(crate) fn dense(spec: &TensorSpec) -> Result<Tensor, String> {
     written(spec, &spec.data)
 }
 
 /// A tensor of the shape and dtype of `like` with other elements.
-pub(super) fn written(like: &TensorSpec, data: &[Value]) -> Result<Tensor, String> {
+pub(crate) fn written(like: &TensorSpec, data: &[Value]) -> Result<Tensor, String> {
     place(like, data, None)
 }
 
 /// An input in its layout.
-pub(super) fn input(spec: &InputSpec) -> Result<Tensor, String> {
+pub(crate) fn input(spec: &InputSpec) -> Result<Tensor, String> {
     place(&spec.tensor, &spec.tensor.data, spec.layout.as_ref())
 }
 

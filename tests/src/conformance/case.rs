@@ -4,18 +4,18 @@ use serde_json::{Map, Value};
 
 /// One line of a golden file, taken apart.
 #[derive(Clone)]
-pub(super) struct Case {
-    pub(super) op: String,
-    pub(super) id: i64,
-    pub(super) tags: Vec<String>,
-    pub(super) inputs: Vec<InputSpec>,
-    pub(super) args: Map<String, Value>,
-    pub(super) expected: Expected,
+pub(crate) struct Case {
+    pub(crate) op: String,
+    pub(crate) id: i64,
+    pub(crate) tags: Vec<String>,
+    pub(crate) inputs: Vec<InputSpec>,
+    pub(crate) args: Map<String, Value>,
+    pub(crate) expected: Expected,
 }
 
 /// What PyTorch did.
 #[derive(Clone)]
-pub(super) enum Expected {
+pub(crate) enum Expected {
     /// it refused, with this message
     Error(String),
     /// it computed
@@ -24,45 +24,45 @@ pub(super) enum Expected {
 
 /// What PyTorch computed. Lists run parallel to outputs or inputs, as the format says.
 #[derive(Clone, Default)]
-pub(super) struct Results {
-    pub(super) outputs: Vec<TensorSpec>,
-    pub(super) seeds: Vec<Option<TensorSpec>>,
+pub(crate) struct Results {
+    pub(crate) outputs: Vec<TensorSpec>,
+    pub(crate) seeds: Vec<Option<TensorSpec>>,
     /// `None` for an operation without gradients
-    pub(super) grads: Option<Vec<Option<TensorSpec>>>,
-    pub(super) second: Option<Second>,
+    pub(crate) grads: Option<Vec<Option<TensorSpec>>>,
+    pub(crate) second: Option<Second>,
     /// inputs that the call changed
-    pub(super) after: Vec<(String, Vec<Value>)>,
+    pub(crate) after: Vec<(String, Vec<Value>)>,
 }
 
 /// The second-order part of a case.
 #[derive(Clone)]
-pub(super) struct Second {
-    pub(super) directions: Vec<Option<TensorSpec>>,
-    pub(super) inputs: Vec<Option<TensorSpec>>,
-    pub(super) seeds: Vec<Option<TensorSpec>>,
+pub(crate) struct Second {
+    pub(crate) directions: Vec<Option<TensorSpec>>,
+    pub(crate) inputs: Vec<Option<TensorSpec>>,
+    pub(crate) seeds: Vec<Option<TensorSpec>>,
 }
 
 /// A tensor as it is written down: elements in row-major order.
 #[derive(Clone)]
-pub(super) struct TensorSpec {
-    pub(super) shape: Vec<usize>,
-    pub(super) dtype: String,
-    pub(super) data: Vec<Value>,
+pub(crate) struct TensorSpec {
+    pub(crate) shape: Vec<usize>,
+    pub(crate) dtype: String,
+    pub(crate) data: Vec<Value>,
 }
 
 /// An input: a tensor, its name, and how it lies in memory.
 #[derive(Clone)]
-pub(super) struct InputSpec {
-    pub(super) name: String,
-    pub(super) tensor: TensorSpec,
+pub(crate) struct InputSpec {
+    pub(crate) name: String,
+    pub(crate) tensor: TensorSpec,
     /// strides and offset, where it is not contiguous
-    pub(super) layout: Option<(Vec<isize>, usize)>,
-    pub(super) requires_grad: bool,
+    pub(crate) layout: Option<(Vec<isize>, usize)>,
+    pub(crate) requires_grad: bool,
 }
 
 impl Case {
     /// Reads one line; the error says what is missing.
-    pub(super) fn parse(line: &str) -> Result<Case, String> {
+    pub(crate) fn parse(line: &str) -> Result<Case, String> {
         let value: Value = serde_json::from_str(line).map_err(|e| e.to_string())?;
         let inputs = array(&value, "inputs")?.iter().map(input).collect::<Result<_, _>>()?;
         let expected = match value.get("error") {
@@ -80,7 +80,7 @@ impl Case {
     }
 
     /// Whether it is about a point where PyTorch had to choose: ties, NaN, kinks, the ends of a domain.
-    pub(super) fn is_special(&self) -> bool {
+    pub(crate) fn is_special(&self) -> bool {
         self.tags.iter().any(|t| matches!(t.as_str(), "ties" | "special" | "nan" | "nonfinite"))
     }
 }
@@ -112,7 +112,7 @@ fn results(value: &Value) -> Result<Results, String> {
     })
 }
 
-fn input(value: &Value) -> Result<InputSpec, String> {
+pub(crate) fn input(value: &Value) -> Result<InputSpec, String> {
     let layout = match value.get("layout").and_then(Value::as_str) {
         None | Some("contiguous") => None,
         Some(_) => Some((
@@ -129,7 +129,7 @@ fn tensors(value: &Value, key: &str) -> Result<Vec<Option<TensorSpec>>, String> 
     array(value, key)?.iter().map(each).collect()
 }
 
-fn tensor(value: &Value) -> Result<TensorSpec, String> {
+pub(crate) fn tensor(value: &Value) -> Result<TensorSpec, String> {
     Ok(TensorSpec {
         shape: array(value, "shape")?.iter().filter_map(Value::as_u64).map(|n| n as usize).collect(),
         dtype: text(value, "dtype")?,
@@ -137,11 +137,11 @@ fn tensor(value: &Value) -> Result<TensorSpec, String> {
     })
 }
 
-fn array<'a>(value: &'a Value, key: &str) -> Result<&'a Vec<Value>, String> {
+pub(crate) fn array<'a>(value: &'a Value, key: &str) -> Result<&'a Vec<Value>, String> {
     value.get(key).and_then(Value::as_array).ok_or_else(|| format!("no list `{key}`"))
 }
 
-fn text(value: &Value, key: &str) -> Result<String, String> {
+pub(crate) fn text(value: &Value, key: &str) -> Result<String, String> {
     value.get(key).and_then(owned).ok_or_else(|| format!("no text `{key}`"))
 }
 

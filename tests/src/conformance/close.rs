@@ -4,7 +4,7 @@ use foldback_tensor::{DType, Tensor};
 
 /// How closely values must agree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Precision {
+pub(crate) enum Precision {
     /// bit for bit, for what only moves elements
     Exact,
     /// relative to the element
@@ -14,7 +14,7 @@ pub(super) enum Precision {
 }
 
 /// Compares shape, dtype and elements; the error says where they part.
-pub(super) fn compare(
+pub(crate) fn compare(
     what: &str,
     found: &Tensor,
     expected: &Tensor,
@@ -24,7 +24,7 @@ pub(super) fn compare(
 }
 
 /// As [`compare`], for a value that was computed in another type and of terms up to a certain size.
-pub(super) fn compare_computed(
+pub(crate) fn compare_computed(
     what: &str,
     found: &Tensor,
     expected: &Tensor,
@@ -65,17 +65,17 @@ pub(super) fn compare_computed(
 }
 
 /// The largest finite magnitude in a tensor.
-pub(super) fn largest(t: &Tensor) -> f64 {
+pub(crate) fn largest(t: &Tensor) -> f64 {
     numbers(t).iter().map(|v| v.abs()).filter(|v| v.is_finite()).fold(0.0, f64::max)
 }
 
 /// Whether two tensors have the same bits, NaN payloads apart.
-pub(super) fn same_bits(a: &Tensor, b: &Tensor) -> bool {
+pub(crate) fn same_bits(a: &Tensor, b: &Tensor) -> bool {
     compare("", a, b, Precision::Exact).is_ok()
 }
 
 /// Whether every element is zero.
-pub(super) fn is_zero(t: &Tensor) -> bool {
+pub(crate) fn is_zero(t: &Tensor) -> bool {
     numbers(t).iter().all(|&v| v == 0.0)
 }
 

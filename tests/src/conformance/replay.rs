@@ -48,9 +48,22 @@ fn is_golden(path: &Path) -> bool {
 /// # Errors
 /// If a file cannot be read.
 pub fn replay(files: &[PathBuf]) -> io::Result<Report> {
+    judge_lines(files, Case::parse, run, |case| {
+        (case.op.clone(), format!("{}#{}", case.op, case.id), case.is_special())
+    })
+}
+
+/// Runs what stands in each line of some files: `parse` reads it, `run` judges it, and `about` gives the name that it
+/// is counted under, what it is called in a failure, and whether it is about a special point.
+pub(crate) fn judge_lines<C: Send + 'static>(
+    files: &[PathBuf],
+    parse: fn(&str) -> Result<C, String>,
+    run: fn(&C) -> Verdict,
+    about: fn(&C) -> (String, String, bool),
+) -> io::Result<Report> {
     let silence = SilentPanics::new();
     let mut report = Report::default();
-    let mut worker = Worker::start();
+    let mut worker = Worker::start(run);
     for path in files {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         for (number, line) in lines(path)?.enumerate() {
@@ -58,11 +71,11 @@ pub fn replay(files: &[PathBuf]) -> io::Result<Report> {
             if line.trim().is_empty() {
                 continue;
             }
-            match Case::parse(&line) {
+            match parse(&line) {
                 Ok(case) => {
-                    let place = format!("{}#{} ({name}:{})", case.op, case.id, number + 1);
-                    let (op, special) = (case.op.clone(), case.is_special());
-                    report.note(&op, &place, special, worker.judge(case));
+                    let (kind, called, special) = about(&case);
+                    let place = format!("{called} ({name}:{})", number + 1);
+                    report.note(&kind, &place, special, worker.judge(case));
                 }
                 Err(e) => report.note(&name, &format!("{name}:{}", number + 1), false, Verdict::Failed(e)),
             }
@@ -80,14 +93,15 @@ fn lines(path: &Path) -> io::Result<io::Lines<BufReader<Box<dyn Read>>>> {
 }
 
 /// The thread that runs cases.
-struct Worker {
-    cases: Sender<Case>,
+struct Worker<C> {
+    cases: Sender<C>,
     verdicts: Receiver<Verdict>,
+    run: fn(&C) -> Verdict,
 }
 
-impl Worker {
-    fn start() -> Worker {
-        let (cases, todo) = mpsc::channel::<Case>();
+impl<C: Send + 'static> Worker<C> {
+    fn start(run: fn(&C) -> Verdict) -> Worker<C> {
+        let (cases, todo) = mpsc::channel::<C>();
         let (done, verdicts) = mpsc::channel();
         thread::Builder::new()
             .name("golden cases".into())
@@ -102,20 +116,20 @@ impl Worker {
                 }
             })
             .expect("a thread can be started");
-        Worker { cases, verdicts }
+        Worker { cases, verdicts, run }
     }
 
     /// Runs a case. If it hangs, its thread is left alone and another one takes over.
-    fn judge(&mut self, case: Case) -> Verdict {
+    fn judge(&mut self, case: C) -> Verdict {
         self.cases.send(case).expect("the worker outlives its sender");
         match self.verdicts.recv_timeout(PATIENCE) {
             Ok(verdict) => verdict,
             Err(RecvTimeoutError::Timeout) => {
-                *self = Worker::start();
+                *self = Worker::start(self.run);
                 Verdict::Failed(format!("no result within {PATIENCE:?}"))
             }
             Err(RecvTimeoutError::Disconnected) => {
-                *self = Worker::start();
+                *self = Worker::start(self.run);
                 Verdict::Failed("the thread died".into())
             }
         }

@@ -47,7 +47,7 @@ impl Report {
     }
 
     /// Notes what became of a case.
-    pub(super) fn note(&mut self, op: &str, place: &str, special: bool, verdict: Verdict) {
+    pub(crate) fn note(&mut self, op: &str, place: &str, special: bool, verdict: Verdict) {
         let counts = self.operations.entry(op.to_owned()).or_default();
         match verdict {
             Verdict::Passed => {

@@ -11,7 +11,7 @@ use super::table::{self, Operation};
 
 /// What became of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     Passed,
     /// the reason
     Failed(String),
@@ -46,7 +46,7 @@ struct Notes {
 }
 
 /// Runs a case twice. Panics are the caller's to catch.
-pub(super) fn run(case: &Case) -> Verdict {
+pub(crate) fn run(case: &Case) -> Verdict {
     let before = live_nodes();
     let once = match single(case) {
         Ok(computed) => computed,

@@ -12,5 +12,6 @@ mod lost_updates;
 mod order_of_a_sum;
 mod retained_gradients;
 mod saved_values;
+mod scattered_numbers;
 mod stolen_task;
 mod too_large;

@@ -94,9 +94,10 @@ function! {
     /// ```
     pub fn index_add(a, source; axis: isize, index: &Tensor) {
         let index = index.clone();
+        let shape = source.shape().clone();
     } = a.index_add(axis, &index, source);
         d a = g;
-        d source: |g| g.index_select(axis, &index);
+        d source: |g| picked(g, axis, &index, &shape);
         check {
             "repeated rows": [[3, 2] Any, [3, 2] Any]
                 |x| x[0].index_add(&x[1], 0, &foldback_tensor::tensor![2, 0, 2; i64]);
@@ -184,14 +185,27 @@ impl Parts {
     }
 }
 
-/// A gradient for the leading part of a larger source: zero for the rest.
+/// The gradient of what was added to the places that `index` names; a single number has one place.
+fn picked(g: &Var, axis: isize, index: &Tensor, shape: &foldback_tensor::Shape) -> Result<Var> {
+    let places = if g.rank() == 0 { g.reshape(1)? } else { g.clone() };
+    padded(&places.index_select(axis, index)?, shape)
+}
+
+/// A gradient for the leading part of a larger source: zero for the rest. One without elements may have any rank, and
+/// a single number counts as a vector of one.
 fn padded(g: &Var, shape: &foldback_tensor::Shape) -> Result<Var> {
     if g.shape() == *shape {
         return Ok(g.clone());
     }
+    if g.numel() > 0 && g.rank() != shape.rank() {
+        return padded(&g.reshape(-1)?, &shape.numel().into())?.reshape(shape);
+    }
     let whole: Vec<foldback_tensor::SliceItem> =
         g.shape().iter().map(|&n| foldback_tensor::SliceItem::from(0..n as isize)).collect();
-    let mut zeros = Var::constant(Tensor::zeros(shape, g.dtype()));
+    let mut zeros = Var::constant(Tensor::try_zeros(shape, g.dtype())?);
+    if g.numel() == 0 {
+        return Ok(zeros);
+    }
     zeros.slice_assign(foldback_tensor::Slices::from(whole), g)?;
     Ok(zeros)
 }

@@ -190,10 +190,14 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     pub fn var_with(&self, axes: impl Into<Axes>, correction: f64, keepdim: bool) -> Result<Tensor> {
-        expect_float("var", self)?;
-        let axes = axes.into().reduced();
-        let kept = Kept::new("var", self, &axes, keepdim)?;
-        let mean = self.mean(&axes, true)?;
+        self.spread("var", &axes.into().reduced(), correction, keepdim)
+    }
+
+    /// The variance, for an operation of that name.
+    fn spread(&self, op: &'static str, axes: &Axes, correction: f64, keepdim: bool) -> Result<Tensor> {
+        expect_float(op, self)?;
+        let kept = Kept::new(op, self, axes, keepdim)?;
+        let mean = self.mean(axes, true)?;
         let dtype = self.dtype();
         let operands = [Operand::new(self, dtype), Operand::new(&mean, dtype)];
         let sum =
@@ -226,8 +230,7 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     pub fn std_with(&self, axes: impl Into<Axes>, correction: f64, keepdim: bool) -> Result<Tensor> {
-        expect_float("std", self)?;
-        Ok(self.var_with(axes, correction, keepdim)?.sqrt())
+        Ok(self.spread("std", &axes.into().reduced(), correction, keepdim)?.sqrt())
     }
 
     /// The largest element over `axes`; NaN if there is one.

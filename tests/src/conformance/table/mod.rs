@@ -18,29 +18,29 @@ use super::case::Case;
 use super::close::Precision;
 
 /// What a call gives: its outputs, or why there are none.
-pub(super) type Outcome = Result<Vec<Var>, Refusal>;
+pub(crate) type Outcome = Result<Vec<Var>, Refusal>;
 
 /// One row.
-pub(super) struct Operation {
+pub(crate) struct Operation {
     /// PyTorch's names for it
     names: &'static str,
     /// PyTorch's names for its parameters
     parameters: &'static str,
     /// how closely its values must agree
-    pub(super) precision: Precision,
+    pub(crate) precision: Precision,
     /// the call
-    pub(super) call: fn(&Args) -> Outcome,
+    pub(crate) call: fn(&Args) -> Outcome,
 }
 
 impl Operation {
     /// Whether it has a parameter of that name.
-    pub(super) fn takes(&self, parameter: &str) -> bool {
+    pub(crate) fn takes(&self, parameter: &str) -> bool {
         self.parameters.split(' ').any(|p| p == parameter)
     }
 }
 
 /// The row of an operation, by any of its names.
-pub(super) fn find(name: &str) -> Option<&'static Operation> {
+pub(crate) fn find(name: &str) -> Option<&'static Operation> {
     let name = name.strip_prefix("nn.functional.").unwrap_or(name);
     let families =
         [pointwise::ROWS, in_place::ROWS, reduce::ROWS, views::ROWS, index::ROWS, linalg::ROWS, nn::ROWS];
@@ -48,7 +48,7 @@ pub(super) fn find(name: &str) -> Option<&'static Operation> {
 }
 
 /// Where only the second order differs by design, the name of the difference.
-pub(super) fn second_order_by_design(case: &Case) -> Option<&'static str> {
+pub(crate) fn second_order_by_design(case: &Case) -> Option<&'static str> {
     let data = &case.inputs.first()?.tensor.data;
     let zero = data.iter().any(|v| v.as_f64() == Some(0.0));
     let infinite = data.iter().any(|v| v.is_string());

@@ -1,0 +1,232 @@
+//! Arguments from random bytes: mostly reasonable ones, so that calls get far, and some that no caller means.
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
+
+use foldback_tensor::{Axes, DType, Scalar, Shape, Slice, SliceItem, Slices, Tensor};
+
+/// A source of arguments. When its bytes are used up, it chooses the first of everything.
+pub struct Choices<'a> {
+    bytes: std::slice::Iter<'a, u8>,
+    told: VecDeque<String>,
+}
+
+/// Tensors have at most so many elements; what two of them broadcast to is still small.
+const MOST: usize = 64;
+
+/// Whole numbers that are hostile everywhere.
+const EXTREMES: [isize; 10] =
+    [isize::MIN, isize::MAX, isize::MIN + 1, isize::MAX - 1, 1 << 40, -(1 << 40), 1 << 62, 64, -65, 1 << 31];
+
+impl<'a> Choices<'a> {
+    /// Reads choices from bytes.
+    pub fn new(bytes: &'a [u8]) -> Choices<'a> {
+        Choices { bytes: bytes.iter(), told: VecDeque::new() }
+    }
+
+    /// The arguments chosen so far.
+    pub fn told(&self) -> String {
+        self.told.iter().cloned().collect::<Vec<_>>().join(", ")
+    }
+
+    fn tell<T: Debug>(&mut self, value: T) -> T {
+        self.told.push_back(format!("{value:?}"));
+        value
+    }
+
+    fn byte(&mut self) -> u8 {
+        self.bytes.next().copied().unwrap_or(0)
+    }
+
+    /// A number below `n`, which is at least 1.
+    pub fn below(&mut self, n: usize) -> usize {
+        (usize::from(self.byte()) * 256 + usize::from(self.byte())) % n
+    }
+
+    fn one_of<T: Copy>(&mut self, list: &[T]) -> T {
+        list[usize::from(self.byte()) % list.len()]
+    }
+
+    fn hostile(&mut self) -> bool {
+        self.byte() >= 215
+    }
+
+    /// A truth value.
+    pub fn flag(&mut self) -> bool {
+        let flag = self.byte() % 2 == 1;
+        self.tell(flag)
+    }
+
+    fn whole(&mut self) -> isize {
+        if self.hostile() { self.one_of(&EXTREMES) } else { self.one_of(&[0, 1, -1, 2, -2, 3, -3, 4]) }
+    }
+
+    /// A place on an axis, an axis, or a step.
+    pub fn position(&mut self) -> isize {
+        let at = self.whole();
+        self.tell(at)
+    }
+
+    fn extent(&mut self) -> usize {
+        if self.hostile() {
+            self.one_of(&[usize::MAX, 1 << 63, usize::MAX - 1, (1 << 63) + 1, 0])
+        } else {
+            self.one_of(&[1, 2, 3, 0, 4, 5])
+        }
+    }
+
+    /// A size or a count.
+    pub fn size(&mut self) -> usize {
+        let n = self.extent();
+        self.tell(n)
+    }
+
+    fn length(&mut self) -> usize {
+        if self.hostile() { self.one_of(&[0, 8, 17, 33, 40]) } else { self.one_of(&[0, 1, 2, 3, 4]) }
+    }
+
+    /// Sizes: small ones, or ones whose product no memory holds. What lies between would only fill the memory.
+    pub fn shape(&mut self) -> Shape {
+        let sizes: Vec<usize> = (0..self.length()).map(|_| self.extent()).collect();
+        let shape = Shape::from(sizes);
+        let fits = shape.numel() <= 1 << 16 || shape.numel() >= 1 << 63;
+        let shape = if fits { shape } else { Shape::from([2, 3]) };
+        self.tell(shape)
+    }
+
+    /// Sizes with -1 and other negative numbers among them. Beside a zero, or a -1 that
+    /// may stand for one, none is huge: a tensor without elements may
+    /// have such a shape, but no copy of it can be made.
+    pub fn new_shape(&mut self) -> Vec<isize> {
+        let sizes: Vec<isize> = (0..self.length()).map(|_| self.whole()).collect();
+        let huge = (sizes.contains(&0) || sizes.contains(&-1)) && sizes.iter().any(|&n| n > 1 << 16);
+        self.tell(if huge { vec![0] } else { sizes })
+    }
+
+    /// Strides, or any list of numbers.
+    pub fn positions(&mut self) -> Vec<isize> {
+        let list = (0..self.length()).map(|_| self.whole()).collect();
+        self.tell(list)
+    }
+
+    /// Axes, perhaps too many, twice the same, none, or all.
+    pub fn axes(&mut self) -> Axes {
+        let axes = match self.byte() % 4 {
+            0 => Axes::from(..),
+            1 => Axes::from(self.whole()),
+            _ => Axes::from((0..self.length()).map(|_| self.whole()).collect::<Vec<isize>>()),
+        };
+        self.tell(axes)
+    }
+
+    /// Slices of several axes.
+    pub fn slices(&mut self) -> Slices {
+        let items: Vec<SliceItem> = (0..self.length()).map(|_| self.slice_item()).collect();
+        self.tell(Slices::from(items))
+    }
+
+    fn slice_item(&mut self) -> SliceItem {
+        let (a, b) = (self.whole(), self.whole());
+        match self.byte() % 8 {
+            0 => SliceItem::from(..),
+            1 => SliceItem::from(a),
+            2 => SliceItem::from(a..b),
+            3 => SliceItem::from(a..=b),
+            4 => SliceItem::from(..=b),
+            5 => SliceItem::from(a as usize..),
+            6 => SliceItem::from(Slice::new(a, b, self.whole())),
+            _ => SliceItem::from(Slice::from(a..).step(self.whole())),
+        }
+    }
+
+    /// An element type.
+    pub fn dtype(&mut self) -> DType {
+        let dtype = self.one_of(&[DType::F64, DType::F32, DType::I64, DType::Bool]);
+        self.tell(dtype)
+    }
+
+    fn real(&mut self) -> f64 {
+        match self.hostile() {
+            true => self.one_of(&[
+                f64::NAN,
+                f64::INFINITY,
+                f64::NEG_INFINITY,
+                -0.0,
+                f64::MAX,
+                f64::MIN_POSITIVE,
+                1e19,
+            ]),
+            false => self.one_of(&[0.0, 1.0, -1.0, 0.5, -2.5, 3.0]),
+        }
+    }
+
+    /// A floating-point parameter.
+    pub fn float(&mut self) -> f64 {
+        let value = self.real();
+        self.tell(value)
+    }
+
+    /// A number of any type.
+    pub fn scalar(&mut self) -> Scalar {
+        let scalar = match self.byte() % 4 {
+            0 | 1 => Scalar::F64(self.real()),
+            2 => Scalar::I64(self.whole() as i64),
+            _ => Scalar::Bool(self.byte() % 2 == 1),
+        };
+        self.tell(scalar)
+    }
+
+    /// A whole number of 64 bits.
+    pub fn integer(&mut self) -> i64 {
+        self.position() as i64
+    }
+
+    /// A small tensor of any type in some layout.
+    pub fn tensor(&mut self) -> Tensor {
+        let dtype = self.one_of(&[DType::F64, DType::F64, DType::F32, DType::I64, DType::Bool]);
+        self.tensor_of(dtype)
+    }
+
+    /// A small tensor of a type in some layout.
+    pub fn tensor_of(&mut self, dtype: DType) -> Tensor {
+        let mut sizes: Vec<usize> = (0..self.length()).map(|_| self.one_of(&[1, 2, 3, 0, 4])).collect();
+        // Without its empty axes it is small, too: reductions may drop those.
+        while sizes.iter().fold(1usize, |n, &size| n.saturating_mul(size.max(1))) > MOST {
+            sizes.pop();
+        }
+        self.tensor_like(&sizes, dtype)
+    }
+
+    /// A tensor of a shape that is small and a type, in some layout.
+    pub fn tensor_like(&mut self, sizes: &[usize], dtype: DType) -> Tensor {
+        let numel = sizes.iter().product::<usize>();
+        let values: Vec<f64> = (0..numel).map(|_| self.real()).collect();
+        let t = Tensor::from_vec(values, sizes).expect("as many values").to_dtype(dtype);
+        let t = match (self.byte() % 6, t.rank()) {
+            (1, 2..) => t.transpose(0, -1),
+            (2, 1..) => t.slice(Slice::from(1..)),
+            (3, 1..) => t.flip(0),
+            (4, 1..) => t.narrow(0, 0, 1.min(sizes[0])).and_then(|one| one.expand_as(&t)),
+            (5, 1..) => t.slice(Slice::from(..).step(2)),
+            _ => Ok(t),
+        };
+        let t = t.expect("views of small tensors");
+        self.told.push_back(format!("{:?} {:?} strides {:?}", t.dtype(), t.dims(), t.strides()));
+        t
+    }
+
+    /// A tensor of the shape of another, nearly always.
+    pub fn same_shape(&mut self, t: &Tensor, dtype: DType) -> Tensor {
+        if self.hostile() { self.tensor_of(dtype) } else { self.tensor_like(t.dims(), dtype) }
+    }
+
+    /// Indices, most of which exist somewhere.
+    pub fn indices(&mut self) -> Tensor {
+        let shape: Vec<usize> =
+            (0..self.one_of(&[1, 1, 2, 0, 3])).map(|_| self.one_of(&[1, 2, 3, 0])).collect();
+        let values = (0..shape.iter().product()).map(|_| self.whole() as i64).collect::<Vec<i64>>();
+        self.told.push_back(format!("indices {values:?} of shape {shape:?}"));
+        let dtype = if self.hostile() { DType::F64 } else { DType::I64 };
+        Tensor::from_vec(values, shape).expect("as many values").to_dtype(dtype)
+    }
+}

@@ -1,0 +1,155 @@
+//! Functions of tensors that can refuse.
+
+use foldback_tensor::{DType, Tensor, broadcast_shapes, broadcast_tensors};
+
+use super::{Choices, Outcome, Target};
+
+/// Calls with one result, a list of results, or none beside the tensor that they write.
+macro_rules! targets {
+    ($($name:literal => |$c:ident| $body:expr;)*) => {
+        &[$(Target { name: $name, call: |$c: &mut Choices<'_>| told($body) }),*]
+    };
+}
+
+/// Results of any kind.
+pub(super) trait Results {
+    fn results(self) -> Vec<Tensor>;
+}
+impl Results for Tensor {
+    fn results(self) -> Vec<Tensor> {
+        vec![self]
+    }
+}
+impl Results for Vec<Tensor> {
+    fn results(self) -> Vec<Tensor> {
+        self
+    }
+}
+impl Results for (Tensor, Tensor) {
+    fn results(self) -> Vec<Tensor> {
+        vec![self.0, self.1]
+    }
+}
+impl Results for () {
+    fn results(self) -> Vec<Tensor> {
+        vec![]
+    }
+}
+
+pub(super) fn told<R: Results>(result: foldback_tensor::Result<R>) -> Outcome {
+    result.map(Results::results).map_err(|e| e.to_string())
+}
+
+/// A call that writes its tensor, which must stay consistent whatever comes of it.
+fn written(
+    c: &mut Choices<'_>,
+    write: impl FnOnce(&mut Tensor, &mut Choices<'_>) -> foldback_tensor::Result<()>,
+) -> foldback_tensor::Result<Tensor> {
+    let mut t = c.tensor();
+    let before = t.clone();
+    match write(&mut t, c) {
+        Ok(()) => Ok(t),
+        Err(e) => {
+            assert!(
+                t.dims() == before.dims() && t.dtype() == before.dtype(),
+                "a refused write changed its tensor"
+            );
+            Err(e)
+        }
+    }
+}
+
+pub(super) const TARGETS: &[Target] = targets! {
+    "permute" => |c| c.tensor().permute(c.axes());
+    "transpose" => |c| c.tensor().transpose(c.position(), c.position());
+    "t" => |c| c.tensor().t();
+    "movedim" => |c| c.tensor().movedim(c.axes(), c.axes());
+    "squeeze" => |c| c.tensor().squeeze(c.axes());
+    "unsqueeze" => |c| c.tensor().unsqueeze(c.position());
+    "flip" => |c| c.tensor().flip(c.axes());
+    "reshape" => |c| c.tensor().reshape(c.new_shape());
+    "view" => |c| c.tensor().view(c.new_shape());
+    "flatten" => |c| c.tensor().flatten(c.position(), c.position());
+    "expand" => |c| c.tensor().expand(c.shape());
+    "broadcast_to" => |c| c.tensor().broadcast_to(c.shape());
+    "expand" => |c| { let t = c.tensor(); t.expand_as(&c.tensor()) };
+    "broadcast_tensors" => |c| broadcast_tensors(&[&c.tensor(), &c.tensor(), &c.tensor()]);
+    "broadcast" => |c| broadcast_shapes(&[&c.shape(), &c.shape()]).map(drop);
+    "slice" => |c| c.tensor().slice(c.slices());
+    "narrow" => |c| c.tensor().narrow(c.position(), c.position(), c.size());
+    "narrow" => |c| c.tensor().narrow(c.position(), c.size(), c.size());
+    "select" => |c| c.tensor().select(c.position(), c.position());
+    "size" => |c| c.tensor().size(c.position()).map(drop);
+    "split" => |c| c.tensor().split(c.size(), c.position());
+    "chunk" => |c| c.tensor().chunk(c.size(), c.position());
+    "unbind" => |c| c.tensor().unbind(c.position());
+    "slice_assign" => |c| written(c, |t, c| t.slice_assign(c.slices(), &c.tensor()));
+    "copy_" => |c| written(c, |t, c| t.copy_(&c.tensor()).map(drop));
+    "sum" => |c| c.tensor().sum(c.axes(), c.flag());
+    "prod" => |c| c.tensor().prod(c.axes(), c.flag());
+    "mean" => |c| c.tensor().mean(c.axes(), c.flag());
+    "var" => |c| c.tensor().var_with(c.axes(), c.float(), c.flag());
+    "std" => |c| c.tensor().std_with(c.axes(), c.float(), c.flag());
+    "amax" => |c| c.tensor().amax(c.axes(), c.flag());
+    "amin" => |c| c.tensor().amin(c.axes(), c.flag());
+    "argmax" => |c| c.tensor().argmax(c.axes(), c.flag());
+    "argmin" => |c| c.tensor().argmin(c.axes(), c.flag());
+    "max" => |c| c.tensor().max_with_indices(c.position(), c.flag());
+    "min" => |c| c.tensor().min_with_indices(c.position(), c.flag());
+    "any" => |c| c.tensor().any(c.axes(), c.flag());
+    "all" => |c| c.tensor().all(c.axes(), c.flag());
+    "sum_to" => |c| c.tensor().sum_to(c.shape());
+    "softmax" => |c| c.tensor().softmax(c.position());
+    "log_softmax" => |c| c.tensor().log_softmax(c.position());
+    "logsumexp" => |c| c.tensor().logsumexp(c.axes(), c.flag());
+    "cat" => |c| joined(c, Tensor::cat);
+    "stack" => |c| joined(c, Tensor::stack);
+    "gather" => |c| c.tensor().gather(c.position(), &c.indices());
+    "index_select" => |c| c.tensor().index_select(c.position(), &c.indices());
+    "scatter_add" => |c| { let t = c.tensor(); t.scatter_add(c.position(), &c.indices(), &c.same_shape(&t, t.dtype())) };
+    "index_add" => |c| { let t = c.tensor(); t.index_add(c.position(), &c.indices(), &c.same_shape(&t, t.dtype())) };
+    "matmul" => |c| c.tensor().matmul(&c.tensor());
+    "mm" => |c| c.tensor().mm(&c.tensor());
+    "bmm" => |c| c.tensor().bmm(&c.tensor());
+    "mv" => |c| c.tensor().mv(&c.tensor());
+    "dot" => |c| c.tensor().dot(&c.tensor());
+    "add" => |c| c.tensor().add(&c.tensor());
+    "add" => |c| c.tensor().add_scaled(&c.tensor(), c.scalar());
+    "sub" => |c| c.tensor().sub(&c.tensor());
+    "mul" => |c| c.tensor().mul(c.scalar());
+    "div" => |c| c.tensor().div(&c.tensor());
+    "div_floor" => |c| c.tensor().div_floor(c.scalar());
+    "div_trunc" => |c| c.tensor().div_trunc(&c.tensor());
+    "pow" => |c| c.tensor().pow(&c.tensor());
+    "pow" => |c| c.tensor().pow(c.scalar());
+    "pow" => |c| c.tensor().rpow(c.scalar());
+    "maximum" => |c| c.tensor().maximum(&c.tensor());
+    "eq" => |c| c.tensor().eq(&c.tensor());
+    "clamp" => |c| c.tensor().clamp(&c.tensor(), c.scalar());
+    "clamp" => |c| c.tensor().clamp(c.scalar(), c.scalar());
+    "where" => |c| { let dtype = if c.flag() { DType::F64 } else { DType::Bool }; c.tensor_of(dtype).where_cond(&c.tensor(), &c.tensor()) };
+    "add_" => |c| written(c, |t, c| t.add_(&c.tensor()).map(drop));
+    "mul_" => |c| written(c, |t, c| t.mul_(c.scalar()).map(drop));
+    "pow" => |c| written(c, |t, c| t.pow_(&c.tensor()).map(drop));
+    "div_" => |c| written(c, |t, c| t.div_floor_(&c.tensor()).map(drop));
+    "clamp" => |c| written(c, |t, c| t.clamp_(&c.tensor(), c.scalar()).map(drop));
+    "exp_" => |c| written(c, |t, _| t.exp_().map(drop));
+    "add_out" => |c| written(c, |t, c| c.tensor().add_out(&c.tensor(), c.scalar(), t).map(drop));
+    "softplus" => |c| c.tensor().softplus_with(c.float(), c.float());
+    "item" => |c| c.tensor().item::<f64>().map(drop);
+    "to_vec" => |c| c.tensor().to_vec::<f64>().map(drop);
+    "as_array" => |c| c.tensor().as_array::<f64>().map(drop);
+    "to_array" => |c| c.tensor().to_array::<i64>().map(drop);
+};
+
+/// A list of tensors, rather of equal shapes, joined.
+fn joined(
+    c: &mut Choices<'_>,
+    join: fn(&[&Tensor], isize) -> foldback_tensor::Result<Tensor>,
+) -> foldback_tensor::Result<Tensor> {
+    let first = c.tensor();
+    let more = (0..c.below(3)).map(|_| c.same_shape(&first, first.dtype())).collect::<Vec<_>>();
+    let list: Vec<&Tensor> =
+        if c.flag() && more.is_empty() { vec![] } else { [&first].into_iter().chain(&more).collect() };
+    join(&list, c.position())
+}

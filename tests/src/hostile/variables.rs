@@ -1,0 +1,105 @@
+//! Functions of variables that can refuse. What succeeds is also sent backward, which must succeed as well.
+
+use foldback_graph::{Input, Result, Var, no_grad};
+use foldback_tensor::{DType, Tensor};
+
+use super::{Choices, Outcome, Target};
+
+macro_rules! targets {
+    ($($name:literal => |$x:ident, $c:ident| $body:expr;)*) => {
+        &[$(Target { name: $name, call: |$c: &mut Choices<'_>| {
+            let leaf = leaf($c);
+            let $x = &leaf;
+            backward(&leaf, $body)
+        }}),*]
+    };
+}
+
+// In-place forms are named as the operation that they rebind their handle to.
+pub(super) const TARGETS: &[Target] = targets! {
+    "permute" => |x, c| x.permute(c.axes());
+    "transpose" => |x, c| x.transpose(c.position(), c.position());
+    "t" => |x, c| x.t();
+    "movedim" => |x, c| x.movedim(c.axes(), c.axes());
+    "squeeze" => |x, c| x.squeeze(c.axes());
+    "unsqueeze" => |x, c| x.unsqueeze(c.position());
+    "flip" => |x, c| x.flip(c.axes());
+    "reshape" => |x, c| x.reshape(c.new_shape());
+    "view" => |x, c| x.view(c.new_shape());
+    "flatten" => |x, c| x.flatten(c.position(), c.position());
+    "expand" => |x, c| x.expand(c.shape());
+    "slice" => |x, c| x.slice(c.slices());
+    "narrow" => |x, c| x.narrow(c.position(), c.position(), c.size());
+    "select" => |x, c| x.select(c.position(), c.position());
+    "sum" => |x, c| x.sum(c.axes(), c.flag());
+    "prod" => |x, c| x.prod(c.axes(), c.flag());
+    "mean" => |x, c| x.mean(c.axes(), c.flag());
+    "var" => |x, c| x.var_with(c.axes(), c.float(), c.flag());
+    "std" => |x, c| x.std_with(c.axes(), c.float(), c.flag());
+    "amax" => |x, c| x.amax(c.axes(), c.flag());
+    "amin" => |x, c| x.amin(c.axes(), c.flag());
+    "max" => |x, c| x.max_with_indices(c.position(), c.flag()).map(|found| found.0);
+    "min" => |x, c| x.min_with_indices(c.position(), c.flag()).map(|found| found.0);
+    "sum_to" => |x, c| x.sum_to(c.shape());
+    "softmax" => |x, c| x.softmax(c.position());
+    "log_softmax" => |x, c| x.log_softmax(c.position());
+    "logsumexp" => |x, c| x.logsumexp(c.axes(), c.flag());
+    "cross_entropy" => |x, c| x.cross_entropy(&c.indices());
+    "cat" => |x, c| Var::cat(&[x, &other(c)], c.position());
+    "stack" => |x, c| Var::stack(&[x, &other(c)], c.position());
+    "gather" => |x, c| x.gather(c.position(), &c.indices());
+    "index_select" => |x, c| x.index_select(c.position(), &c.indices());
+    "scatter_add" => |x, c| x.scatter_add(&other(c), c.position(), &c.indices());
+    "index_add" => |x, c| x.index_add(&other(c), c.position(), &c.indices());
+    "matmul" => |x, c| x.matmul(&other(c));
+    "linear" => |x, c| x.linear(&other(c), if c.flag() { Some(x) } else { None });
+    "add" => |x, c| x.add_scaled(&other(c), c.scalar());
+    "mul" => |x, c| x.mul(&other(c));
+    "div" => |x, c| x.div(Input::Scalar(c.scalar()));
+    "pow" => |x, c| x.pow(Input::Scalar(c.scalar()));
+    "pow" => |x, c| x.pow(&other(c));
+    "clamp" => |x, c| x.clamp(&other(c), Input::Scalar(c.scalar()));
+    "clamp" => |x, c| x.clamp_min(&other(c));
+    "where" => |x, c| Var::from(c.tensor_of(DType::Bool)).where_cond(x, &other(c));
+    "softplus" => |x, c| x.softplus_with(c.float(), c.float());
+    "slice" => |x, c| written(x, |y| y.slice_assign(c.slices(), &other(c)));
+    "slice" => |x, c| no_grad(|| x.clone().slice_assign(c.slices(), &other(c))).map(|()| x.clone());
+    "add" => |x, c| written(x, |y| y.add_(&other(c)));
+    "add" => |x, _c| { let mut y = x.clone(); y.add_(1.0).map(|()| y) };
+    "mul" => |x, c| written(x, |y| y.mul_(Input::Scalar(c.scalar())));
+    "pow" => |x, c| written(x, |y| y.pow_(&other(c)));
+    "clamp" => |x, c| written(x, |y| y.clamp_(&other(c), Input::Scalar(c.scalar())));
+};
+
+/// A tracked variable; an untracked one for types that have no gradients.
+fn leaf(c: &mut Choices<'_>) -> Var {
+    let t = c.tensor();
+    Var::leaf(t.clone()).unwrap_or_else(|_| Var::constant(t))
+}
+
+/// Another operand, rather of a type that has gradients.
+fn other(c: &mut Choices<'_>) -> Var {
+    leaf(c)
+}
+
+/// A write over a result.
+fn written(x: &Var, write: impl FnOnce(&mut Var) -> Result<()>) -> Result<Var> {
+    let mut y = x.view(x.shape()).or_else(|_| x.reshape(x.shape()))?;
+    write(&mut y)?;
+    Ok(y)
+}
+
+/// The value of a result whose gradient reaches the leaf.
+fn backward(leaf: &Var, result: Result<Var>) -> Outcome {
+    let y = result.map_err(|e| e.to_string())?;
+    let mut results = vec![y.value()];
+    if y.requires_grad() && y.numel() <= super::READ {
+        let seed = Tensor::ones(y.shape(), y.dtype());
+        y.backward_with(&seed).unwrap_or_else(|e| panic!("backward: {e}"));
+        if let Some(g) = leaf.grad() {
+            assert_eq!((g.shape(), g.dtype()), (&leaf.shape(), leaf.dtype()), "the gradient of a leaf");
+            results.push(g);
+        }
+    }
+    Ok(results)
+}
