@@ -127,6 +127,9 @@ fn numbers_of(t: &Tensor) -> Vec<f64> {
     t.to_dtype(DType::F64).to_vec().unwrap()
 }
 
+/// What a leaf is told apart by, and its elements.
+type Elements = (Vec<usize>, Vec<f64>);
+
 /// The sums of a tensor by the letter of the Note: each result's elements one by one, leaf by leaf.
 fn by_the_letter(x: &Tensor, kept: &[bool]) -> Vec<f64> {
     let moved: Vec<usize> = (0..x.rank()).filter(|&a| x.dims()[a] != 1).collect();
@@ -138,8 +141,8 @@ fn by_the_letter(x: &Tensor, kept: &[bool]) -> Vec<f64> {
     let n = sizes.len();
     let places = |of: bool| (0..n).filter(|&p| kept[order.axes[p]] == of).collect::<Vec<_>>();
     let (own, reduced) = (places(true), places(false));
-    // What a leaf is told apart by, and its elements: for each result.
-    let mut leaves: BTreeMap<Vec<usize>, Vec<(Vec<usize>, Vec<f64>)>> = BTreeMap::new();
+    // For each result.
+    let mut leaves: BTreeMap<Vec<usize>, Vec<Elements>> = BTreeMap::new();
     for number in 0..values.len() {
         let (mut index, mut rest) = (vec![0; n], number);
         for (place, &axis) in order.axes.iter().enumerate().rev() {
@@ -175,7 +178,7 @@ fn by_the_letter(x: &Tensor, kept: &[bool]) -> Vec<f64> {
     leaves.values().map(|all| sum_of_leaves(all, reduced.len(), order.leaf, x.dtype())).collect()
 }
 
-fn sum_of_leaves(leaves: &[(Vec<usize>, Vec<f64>)], divided: usize, leaf: Leaf, dtype: DType) -> f64 {
+fn sum_of_leaves(leaves: &[Elements], divided: usize, leaf: Leaf, dtype: DType) -> f64 {
     let folding = folding(Reduce::Sum, dtype);
     let mut total = folding.start(1);
     for segment in leaves.chunk_by(|a, b| a.0[..divided] == b.0[..divided]) {

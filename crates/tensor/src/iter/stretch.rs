@@ -151,12 +151,12 @@ fn cells_hold_leaves(walk: &Walk<'_>, t: usize, place: usize, cells: &[usize]) -
     }
     let inner = |range: Range<usize>| walk.axes[range].iter().map(|a| a.size).product::<usize>();
     match order.leaf {
-        Leaf::Run(leaf) if place + 1 == cells.len() => cells[place] % leaf == 0,
+        Leaf::Run(leaf) if place + 1 == cells.len() => cells[place].is_multiple_of(leaf),
         Leaf::Run(leaf) if order.rows.contains(&place) => {
-            cells[place] * inner(place + 1..cells.len()) % leaf == 0
+            (cells[place] * inner(place + 1..cells.len())).is_multiple_of(leaf)
         }
         Leaf::Rows { rows, .. } if order.rows.contains(&place) => {
-            cells[place] * inner(place + 1..order.rows.end) % rows == 0
+            (cells[place] * inner(place + 1..order.rows.end)).is_multiple_of(rows)
         }
         _ => true,
     }
