@@ -74,10 +74,10 @@ const UNREDUCED: usize = N * N * 8;
 /// How many threads fold; each has blocks of its own.
 const THREADS: usize = 2;
 
-/// What a pass may need beside its results, less than a tenth of an unreduced gradient: partial sums, 16 bytes for each
-/// of 512 results and each of the 8 grains that 512 * 512 elements are (64 KiB); and on each thread a block of 8 KiB
-/// for each of up to 4 operands and the result, two for the sums of a block, and some numbers of the engine's.
-const SCRATCH: usize = 8 * N * 16 + THREADS * (4 + 1 + 2) * (8 << 10) + (4 << 10);
+/// What a pass may need beside its results, a seventh of an unreduced gradient: partial sums, 16 bytes for each of 512
+/// results of two inputs and each of 4 segments (64 KiB); and on each thread a block of 16 KiB for each of up to 4 operands
+/// and 3 gradients that are computed together, and some numbers of the engine's.
+const SCRATCH: usize = 2 * 4 * N * 16 + THREADS * (4 + 3) * (16 << 10) + (4 << 10);
 
 /// What a buffer of so many bytes takes: sizes are rounded up by an eighth at most, and data starts on a cache line.
 const fn stored(bytes: usize) -> usize {

@@ -31,7 +31,7 @@ pub(crate) enum Work<'a> {
     /// a value that is computed in another way if it is to be recorded
     Either(Box<dyn FnOnce(Mood) -> Result<Var> + 'a>),
     /// a formula over what it reads, with a gradient for each of the inputs
-    Pointwise(&'a dyn Pointwise, SmallVec<[Var; 4]>),
+    Pointwise(&'a dyn Pointwise, &'a [Var]),
 }
 
 /// Whether a pass is recorded.

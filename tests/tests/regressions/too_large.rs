@@ -143,7 +143,7 @@ fn every_kernel() {
         ("fold_jointly", kernel::fold_jointly("t", &joint, &[x, y], targets()).map(|_| tensor![])),
     ]);
     assert!(matches!(fuse!(|x, y| x * y).call([x, y]), Err(GraphError::Tensor(Error::TooLarge { .. }))));
-    assert!(matches!(fuse!(|x, y| x * y).call([x, &tensor![1.0].expand([N]).unwrap()]), Ok(_)));
+    assert!(fuse!(|x, y| x * y).call([x, &tensor![1.0].expand([N]).unwrap()]).is_ok());
 }
 
 /// Whether an error says that something is too large, in whatever was being computed.

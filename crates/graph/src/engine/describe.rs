@@ -75,7 +75,7 @@ impl GraphTask {
             Work::Either(form) => form(Mood::Recorded)?,
             Work::Product(a, b) => a.matmul(&b)?,
             Work::Pointwise(formula, reads) => {
-                for (&input, g) in inputs.iter().zip(formula.record(&reads, inputs)?) {
+                for (&input, g) in inputs.iter().zip(formula.record(reads, inputs)?) {
                     self.deliver(node, &[input], Job::Value(g))?;
                 }
                 return Ok(());

@@ -43,7 +43,7 @@ fn describe(
     let mut reads: SmallVec<[Var; 4]> = SmallVec::new();
     reads.push(g.clone());
     reads.extend((0..used.len()).map(|k| ctx.saved(Slot::Input(k)).unwrap_or_else(nothing)));
-    take(Flow { inputs, work: Work::Pointwise(formula, reads) })
+    take(Flow { inputs, work: Work::Pointwise(formula, &reads) })
 }
 
 /// The gradient of the formula's result before it was reduced: expanded, which takes no memory.

@@ -296,13 +296,13 @@ pub(crate) use pointwise;
 ///     check { "what is special": [[2, 3] ANY, [3] ANY] |x| x[0].name(&x[1], None, 1); }
 /// ```
 /// `[c]` is an operand that may be absent. The block may bind names (shapes, resolved axes) that the gradients then use;
-/// they are kept with the node. Behind `=>` stands the name of the output, or of several, with a name for the gradient
+/// they are kept with the node. `unless (condition)` in front of `=` is where the variable itself is the result. Behind `=>` stands the name of the output, or of several, with a name for the gradient
 /// of each that has one; the value is then a tuple of tensors.
 macro_rules! function {
     (in $rows:ident; $(
         $(#[$doc:meta])*
         $vis:vis fn $name:ident($a:ident $(, $b:ident)* $(, [$c:ident])? $(; $($attr:ident: $ty:ty),+)?)
-            $({ $($before:stmt;)* })? = $value:expr $(=> $y:tt)?;
+            $({ $($before:stmt;)* })? $(unless ($itself:expr))? = $value:expr $(=> $y:tt)?;
         $(d $dx:ident $(= $plain:tt)? $(: |$($n:ident),+| $gradient:expr)?;)+
         check { $($label:literal: [$([$($dim:literal),*] $domain:ident),+] |$arg:ident| $run:expr;)+ }
     )*) => {
@@ -320,6 +320,9 @@ macro_rules! function {
                 $(let $b = &*$b.value_ref();)*
                 $(let $c = $c.map(|v| v.value()); let $c = $c.as_ref();)?
                 $($($before)*)?
+                $(if $itself {
+                    return Ok(self.clone());
+                })?
                 let value: function!(@values $($y)?) = $value?;
                 let reads = $crate::record::Reads::Each(
                     function!(@reads [$a $($b)* $($c)?] [$($y)?] $([$dx ($($plain)?) [$($($n),+)?]])+),

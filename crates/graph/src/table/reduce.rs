@@ -348,7 +348,7 @@ function! {
     pub fn sum_to(a; shape: impl Into<Shape>) {
         let shape: Shape = shape.into();
         let own = a.shape().clone();
-    } = a.sum_to(&shape);
+    } unless (own == shape && a.dtype().is_float()) = a.sum_to(&shape);
         d a: |g| g.expand(&own);
         check {
             "leading": [[2, 3] Any] |x| x[0].sum_to([3]);
