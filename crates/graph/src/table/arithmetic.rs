@@ -154,7 +154,7 @@ pointwise! {
     /// `self - alpha * other`.
     ///
     /// # Errors
-    /// As [`Var::add_scaled`]; `bool` has no subtraction.
+    /// As [`Var::add_scaled`](Self::add_scaled); `bool` has no subtraction.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;

@@ -67,7 +67,7 @@ pointwise! {
         d a: |g, a| slope(Gelu, g, a);
         check(Any);
 
-    /// [`Var::gelu`] by its tanh approximation, from the same paper.
+    /// [`Var::gelu`](Self::gelu) by its tanh approximation, from the same paper.
     ///
     /// # Errors
     /// `Tensor` for integers and `bool`.
@@ -162,10 +162,10 @@ pointwise! {
         number d a: |g, a; lo, hi| R::select(R::and(a.gt(R::lit(lo)), a.lt(R::lit(hi))), g, R::lit(0.0));
         check(Any, Any | -0.7, Any | 0.9);
 
-    /// `max(self, lo)`: [`Var::clamp`] with a lower bound only.
+    /// `max(self, lo)`: [`Var::clamp`](Self::clamp) with a lower bound only.
     ///
     /// # Errors
-    /// As [`Var::clamp`].
+    /// As [`Var::clamp`](Self::clamp).
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -179,10 +179,10 @@ pointwise! {
         number d a: |g, a; lo| R::select(a.gt(R::lit(lo)), g, R::lit(0.0));
         check(Any, Any | -0.7);
 
-    /// `min(self, hi)`: [`Var::clamp`] with an upper bound only.
+    /// `min(self, hi)`: [`Var::clamp`](Self::clamp) with an upper bound only.
     ///
     /// # Errors
-    /// As [`Var::clamp`].
+    /// As [`Var::clamp`](Self::clamp).
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
