@@ -450,6 +450,7 @@ const CORNERS: &[Composed] = &[
     ("amin to nothing", &[&[2, 0]], Domain::Any, |x| x[0].amin(0, false)),
     ("logsumexp of a number", &[&[]], Domain::Any, |x| x[0].logsumexp(.., false)),
     ("logsumexp to nothing", &[&[2, 0]], Domain::Any, |x| x[0].logsumexp(0, false)),
+    ("sum_to itself", &[&[2, 3]], Domain::Any, |x| x[0].sum_to([2, 3])),
     ("softmax of a number", &[&[]], Domain::Any, |x| x[0].softmax(0)),
     ("softmax of nothing", &[&[2, 0]], Domain::Any, |x| x[0].softmax(1)),
     ("log_softmax of a number", &[&[]], Domain::Any, |x| x[0].log_softmax(-1)),

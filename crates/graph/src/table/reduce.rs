@@ -355,7 +355,6 @@ function! {
             "size 1": [[2, 3] Any] |x| x[0].sum_to([2, 1]);
             "both": [[2, 3, 4] Any] |x| x[0].sum_to([1, 4]);
             "a number": [[2, 3] Any] |x| x[0].sum_to(());
-            "itself": [[2, 3] Any] |x| x[0].sum_to([2, 3]);
         }
 
     /// The largest elements along an axis, and their indices (which require no gradient): PyTorch's `max(dim)`.
