@@ -29,11 +29,14 @@ impl GraphTask {
     /// 3. a product or a kernel is evaluated straight into the wanted shape, together with what waits;
     /// 4. anything else is an error;
     /// 5. the type is cast to the input's.
+    #[inline]
     pub(super) fn deliver(&mut self, node: &Node, inputs: &[usize], job: Job<'_>) -> Result<()> {
         match job {
             Job::Value(g) => {
                 let Some((edge, meta)) = target(node, inputs[0]) else { return Ok(()) };
-                let fitted = fit(g, meta).map_err(|e| in_gradient(node, inputs[0], e))?;
+                let fits = matches!(&g.kind, VarKind::Constant(t) if *t.shape() == meta.shape && t.dtype() == meta.dtype);
+                let fitted =
+                    if fits { g } else { fit(g, meta).map_err(|e| in_gradient(node, inputs[0], e))? };
                 self.add(edge, fitted);
             }
             Job::Product(a, b) => {
@@ -58,6 +61,7 @@ impl GraphTask {
     }
 
     /// The gradients of several inputs, in one read of what they share.
+    #[inline(never)]
     fn deliver_jointly(
         &mut self,
         node: &Node,
@@ -79,6 +83,7 @@ impl GraphTask {
     }
 
     /// Adds a gradient that fits to what waits for an edge.
+    #[inline]
     pub(crate) fn add(&mut self, edge: &Edge, grad: Var) {
         let grad = self.own(grad);
         let slot = self.slot(edge);
@@ -89,6 +94,7 @@ impl GraphTask {
     }
 
     /// Puts a sum in the place of what waited, which is in it.
+    #[inline]
     fn put(&mut self, edge: &Edge, sum: Tensor) -> Result<()> {
         let meta = &edge.node.metadata[edge.nr as usize];
         let sum = if sum.dtype() == meta.dtype { sum } else { sum.try_to_dtype(meta.dtype)? };
@@ -98,6 +104,7 @@ impl GraphTask {
 
     /// Takes what waits for an edge, to be added in the pass that computes the next gradient. Only where nothing is
     /// recorded: a history would be lost.
+    #[inline]
     fn waiting(&mut self, edge: &Edge) -> Option<Tensor> {
         let ready = self.ready.get_mut(edge.node.sequence)?;
         match ready.buffer[edge.nr as usize].take()?.kind {
@@ -106,18 +113,21 @@ impl GraphTask {
         }
     }
 
+    #[inline]
     fn slot(&mut self, edge: &Edge) -> &mut Option<Var> {
         &mut self.ready.entry(&edge.node).buffer[edge.nr as usize]
     }
 }
 
 /// The edge that an input's gradient leaves by, and what it must look like.
+#[inline]
 fn target(node: &Node, input: usize) -> Option<(&Edge, &InputMetadata)> {
     let edge = node.next_edges[input].as_ref()?;
     Some((edge, &edge.node.metadata[edge.nr as usize]))
 }
 
 /// Folds and casts a value, which stays compressed as long as it can.
+#[inline(never)]
 fn fit(g: Var, meta: &InputMetadata) -> Result<Var> {
     let folded = match &g.kind {
         VarKind::Constant(t) if *t.shape() != meta.shape => Var::constant(t.sum_to(&meta.shape)?),

@@ -150,6 +150,7 @@ impl GraphTask {
 
     /// A gradient that was handed in, by a hook for instance, as a value of its own: it may be a leaf, which changes, or
     /// have a history that nobody asked for.
+    #[inline]
     fn own(&self, grad: Var) -> Var {
         match &grad.kind {
             VarKind::Constant(_) => grad,
