@@ -197,7 +197,12 @@ pointwise! {
         ///
         /// # Errors
         /// `Tensor` if the type has no such operation.
-        also rpow { left b.rpow(a) }
+        // The logarithm is that of the number itself, which the type of the elements may not hold.
+        also rpow { left b.rpow(a); d b: |g, b, y; a| if a == 0.0 {
+            g * R::select(b.ge(R::lit(0.0)), R::lit(0.0), y * a.ln())
+        } else {
+            g * (y * a.ln())
+        } }
         check(Positive, Any | 2.5);
 
     /// The larger of two elements, with broadcasting. Equal elements share the gradient by halves.

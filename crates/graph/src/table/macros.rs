@@ -53,7 +53,8 @@ pub(crate) use slots;
 /// `-> Var` says that the operation cannot fail; the part behind `=>` names the output. `d b = g` passes the gradient on,
 /// `d b = 0` is zero whatever arrives, `d b = _` says that there is none: the operand is a condition.
 ///
-/// `also` gives further forms: `left` with the number on the left, `default` with numbers for the parameters.
+/// `also` gives further forms: `left` with the number on the left, and a formula of its own behind a semicolon where it has
+/// one; `default` with numbers for the parameters.
 macro_rules! pointwise {
     (in $rows:ident; $(
         $(#[$doc:meta])*
@@ -119,6 +120,13 @@ macro_rules! pointwise {
         $crate::rule::Rule {
             name: stringify!($also),
             gradients: &[pointwise!(@gradient [$b] [$a] $ys [] $db)],
+        }
+    };
+    (@left [$also:ident [left $value:expr; d $dx:ident: |$($n:ident),+; $($np:ident),+| $f:expr]] [$a:ident $b:ident]
+        $ys:tt $da:tt $db:tt) => {
+        $crate::rule::Rule {
+            name: stringify!($also),
+            gradients: &[pointwise!(@formula [$b] [] $ys [$($np),+] [$($n),+] $f)],
         }
     };
     (@left $($none:tt)*) => { $crate::rule::NONE };
@@ -240,7 +248,7 @@ macro_rules! pointwise {
 
     // A further form of an operation.
     (@also [] $($rest:tt)*) => {};
-    (@also [$(#[$doc:meta])* $also:ident [left $value:expr]] [$a:ident $b:ident] $rows:ident, $name:ident, Result, $vis:vis) => {
+    (@also [$(#[$doc:meta])* $also:ident [left $value:expr $(; $($own:tt)+)?]] [$a:ident $b:ident] $rows:ident, $name:ident, Result, $vis:vis) => {
         $(#[$doc])*
         #[track_caller]
         $vis fn $also(&self, number: impl Into<foldback_tensor::Scalar>) -> $crate::Result<$crate::Var> {
@@ -269,7 +277,7 @@ macro_rules! pointwise {
         $x[0].$name(&$x[1], &$x[2] $(, $s)*)
     };
     (@try_also $ret:ident, [] $($domain:ident)+) => { None };
-    (@try_also $ret:ident, [$also:ident [left $value:expr]] $da:ident $db:ident) => {
+    (@try_also $ret:ident, [$also:ident [left $value:expr $(; $($own:tt)+)?]] $da:ident $db:ident) => {
         Some($crate::table::Samples::Pointwise { domains: &[$crate::table::Domain::$db], run: |x| x[0].$also(1.5) })
     };
     (@try_also $ret:ident, [$also:ident [default $($x:expr),+]] $da:ident) => {
