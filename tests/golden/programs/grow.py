@@ -86,7 +86,8 @@ class Grower:
             if not statements or any(s is None for s in statements):
                 continue
             if rng.random() < 0.03 and step.__name__ not in ("watch", "new_leaf"):
-                statements = [s if s["do"] == "leaf" else s | {"no_grad": True} for s in statements]
+                plain = lambda s: s["do"] == "leaf" or s.get("op") == "contiguous"  # which may be the value itself
+                statements = [s if plain(s) else s | {"no_grad": True} for s in statements]
             done += self.offer(statements)
         for _ in range(rng.choices([1, 2, 3], [60, 30, 10])[0]):
             if not self.refused:
@@ -179,13 +180,14 @@ class Grower:
         return chosen, seeds
 
     def pass_of(self, name, roots, seeds, **more):
-        options = {"retain_graph": self.rng.random() < 0.4, "create_graph": False}
+        # What a pass through recorded gradients frees hangs on the formulas.
+        options = {"retain_graph": self.rng.random() < 0.4 or self.recorded, "create_graph": False}
         return {"do": name, "roots": roots, "seeds": seeds} | options | more
 
     def inputs(self):
         """One to three variables to ask the gradients of, rather leaves."""
         rng, leaves = self.rng, self.leaves()
-        hooked = {s["input"] for s in self.program if s["do"] == "hook"}  # PyTorch asks before or after the hook
+        hooked = self.hooked()  # PyTorch asks before or after the hook
         others = [] if self.recorded else [i for i in self.tracked() if i not in hooked]
         pool = leaves * 3 + others
         return [rng.choice(pool) for _ in range(rng.randint(1, 3))] if pool else []
@@ -199,7 +201,7 @@ class Grower:
         inputs = [i for i in self.inputs() if i in self.leaves() or i in self.keepers()]
         if inputs and self.rng.random() < 0.15:
             statement["inputs"] = inputs
-        if self.rng.random() < 0.1:
+        if self.rng.random() < 0.1 and not self.hooked():
             statement["create_graph"] = True
         if self.do(statement) is not None and self.rng.random() < 0.15:
             self.do(statement)
@@ -208,6 +210,10 @@ class Grower:
         if statement["create_graph"]:  # a gradient with a history keeps its leaf, which keeps its gradient
             for i in sorted({*self.leaves(), *self.keepers()}):
                 self.do({"do": "zero_grad", "input": i})
+
+    def hooked(self):
+        """The results with hooks. Whether a recorded gradient passes through one hangs on the formulas."""
+        return {s["input"] for s in self.program if s["do"] == "hook"} - set(self.leaves())
 
     def keepers(self):
         """The results that passes leave gradients in."""
@@ -228,7 +234,7 @@ class Grower:
     def second(self):
         """The gradients of a weighted sum of gradients."""
         found, inputs = self.roots(), self.inputs()
-        if found is None or not inputs:
+        if found is None or not inputs or self.hooked():
             return
         given = {"allow_unused": True, "materialize_grads": False}
         made = self.do(self.pass_of("grad", *found, inputs=inputs, **given) | {"create_graph": True})

@@ -20,7 +20,7 @@ class Refused(Exception):
 
 
 def overlaps(tensor):
-    return any(n > 1 and s == 0 for n, s in zip(tensor.shape, tensor.stride()))
+    return tensor.numel() > 0 and any(n > 1 and s == 0 for n, s in zip(tensor.shape, tensor.stride()))
 
 
 def selection(slices):
@@ -133,7 +133,9 @@ class Machine:
             options[name] = s[name]
         kept = [(v, v.grad) for v in self.slots if v is not None and v.retains_grad]
         try:
-            return list(torch.autograd.grad(roots, inputs, seeds, **options))
+            found = torch.autograd.grad(roots, inputs, seeds, **options)
+            # PyTorch's zeros without storage cannot be written.
+            return [torch.zeros(g.shape, dtype=g.dtype) if g is not None and g._is_zerotensor() else g for g in found]
         finally:
             for v, grad in kept:  # this library's `Grad` leaves no gradient anywhere
                 v.grad = grad
