@@ -39,7 +39,7 @@ fn add_number(bencher: Bencher<'_, '_>, n: usize) {
 #[divan::bench(args = SIZES)]
 fn sum(bencher: Bencher<'_, '_>, n: usize) {
     let a = values(n);
-    bencher.bench_local(|| black_box(&a).sum(.., false));
+    bencher.bench_local(|| black_box(&a).sum(..));
 }
 
 #[divan::bench(args = [1, 4, 16, 64])]
@@ -81,6 +81,6 @@ fn backward(bencher: Bencher<'_, '_>, n: usize) {
     bencher.bench_local(|| {
         a.zero_grad();
         b.zero_grad();
-        black_box(&a * &b).sum(.., false)?.backward()
+        black_box(&a * &b).sum(..)?.backward()
     });
 }

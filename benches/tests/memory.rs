@@ -34,7 +34,7 @@ fn an_outer_product_goes_back_without_its_matrix() -> Result<()> {
     let b = Tensor::full([1, 8192], 0.5, DType::F32).requires_grad();
     // Held, so that its 256 MiB do not wait in the pool, where their use would not be counted.
     let product = &a * &b;
-    let loss = product.sum(.., false)?;
+    let loss = product.sum(..)?;
     let extra = extra(|| loss.backward().expect("a number"));
     assert_eq!(a.grad(), Some(Tensor::full([8192, 1], 4096.0, DType::F32)));
     assert_eq!(b.grad(), Some(Tensor::full([1, 8192], 8192.0, DType::F32)));
@@ -50,7 +50,7 @@ fn one_number_against_twenty_million() -> Result<()> {
     for multiply in [true, false] {
         let w = tensor![1.0].requires_grad();
         let y = if multiply { w.mul(&ones)? } else { w.add(&ones)? };
-        let loss = y.sum(.., false)?;
+        let loss = y.sum(..)?;
         let extra = extra(|| loss.backward().expect("a number"));
         assert_eq!(w.grad(), Some(tensor![20_000_000.0]));
         assert!(extra < MIB, "the backward pass took {extra} bytes");

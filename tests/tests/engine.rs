@@ -24,7 +24,7 @@ fn on_a_small_stack(f: impl FnOnce() + Send + 'static) {
 fn empty_broadcast_gives_zeros_not_an_error() {
     let a = Tensor::zeros([4, 0], DType::F32).requires_grad();
     let b = Tensor::ones([4, 1], DType::F32).requires_grad();
-    (&a + &b).sum(.., false).unwrap().backward().unwrap();
+    (&a + &b).sum(..).unwrap().backward().unwrap();
     assert_eq!(a.grad().unwrap().dims(), [4, 0]);
     assert_eq!(b.grad(), Some(Tensor::zeros([4, 1], DType::F32)));
 }
@@ -45,14 +45,14 @@ fn where_broadcasts_three_ways_to_second_order() {
     let number = Tensor::scalar(2.0).requires_grad();
     let y = cond.where_cond(&(&x * &x * &x), &number).unwrap();
     assert_eq!(y.shape(), [5, 5, 5]);
-    let total = y.sum(.., false).unwrap();
+    let total = y.sum(..).unwrap();
     let first = Grad::new(&[&total], &[&x, &number]).create_graph(true).run().unwrap();
     let (gx, gn) = (first[0].clone().unwrap(), first[1].clone().unwrap());
     assert_eq!((gx.shape(), gn.shape()), (x.shape(), number.shape()));
-    let taken = cond.value().to_dtype(DType::F64).sum(.., false).unwrap().item::<f64>().unwrap() * 5.0;
+    let taken = cond.value().to_dtype(DType::F64).sum(..).unwrap().item::<f64>().unwrap() * 5.0;
     assert_eq!(gn.value().item::<f64>().unwrap(), 125.0 - taken);
-    let second = grad(&gx.sum(.., false).unwrap(), &[&x]).unwrap().remove(0);
-    let per_row = cond.value().to_dtype(DType::F64).sum([1, 2], false).unwrap();
+    let second = grad(&gx.sum(..).unwrap(), &[&x]).unwrap().remove(0);
+    let per_row = cond.value().to_dtype(DType::F64).sum([1, 2]).unwrap();
     let want = x.value() * 6.0 * per_row.reshape([5, 1, 1]).unwrap();
     foldback_tensor::assert_close!(second.value(), want);
 }
@@ -63,7 +63,7 @@ fn a_value_assigned_into_a_row_gets_a_gradient_of_its_own_shape() {
     let base = Tensor::zeros([3, 4], DType::F32).requires_grad();
     let mut x = &base * 1.0;
     x.slice_assign(1, &v).unwrap();
-    (&x * &x).sum(.., false).unwrap().backward().unwrap();
+    (&x * &x).sum(..).unwrap().backward().unwrap();
     assert_eq!(v.grad(), Some(tensor![2.0, 4.0, 6.0, 8.0]));
     assert_eq!(base.grad(), Some(Tensor::zeros([3, 4], DType::F32)));
 }
@@ -89,7 +89,7 @@ fn strided_seeds_and_operands_leave_dense_gradients() {
 fn a_cast_and_back_keeps_the_leafs_dtype() {
     let x = leaf(&[1.0, 2.0]);
     let y = x.to_dtype(DType::F64).square().to_dtype(DType::F32);
-    y.sum(.., false).unwrap().backward().unwrap();
+    y.sum(..).unwrap().backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![2.0, 4.0]));
 }
 
@@ -100,7 +100,7 @@ fn only_floats_require_gradients() {
     let x = leaf(&[1.0, 2.0]);
     assert!(!x.gt(1.5).unwrap().requires_grad());
     assert!(!x.to_dtype(DType::I64).requires_grad());
-    assert_eq!(x.argmax(0, false).unwrap().dtype(), DType::I64);
+    assert_eq!(x.argmax(0).unwrap().dtype(), DType::I64);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn in_place_on_a_result_records_and_rebinds_the_handle() {
     let old = y.clone();
     y.retain_grad();
     y.mul_(&x).unwrap();
-    y.sum(.., false).unwrap().backward().unwrap();
+    y.sum(..).unwrap().backward().unwrap();
     assert_eq!(y.value(), tensor![18.0]);
     assert_eq!(old.value(), tensor![6.0]);
     assert_eq!(x.grad(), Some(tensor![12.0]));
@@ -172,7 +172,7 @@ fn writing_tracked_values_into_an_untracked_tensor_makes_it_tracked() {
     let mut x = Var::from(tensor![1.0, 1.0]);
     x.add_(&v).unwrap();
     assert!(x.requires_grad());
-    x.square().sum(.., false).unwrap().backward().unwrap();
+    x.square().sum(..).unwrap().backward().unwrap();
     assert_eq!(v.grad(), Some(tensor![6.0, 8.0]));
 }
 
@@ -375,7 +375,7 @@ fn a_chain_that_hangs_together_by_closures_is_dropped() {
 #[test]
 fn one_used_output_of_several() {
     let x = tensor![[1.0, 5.0], [7.0, 2.0]].requires_grad();
-    let (values, _) = x.max_with_indices(1, false).unwrap();
+    let (values, _) = x.max_with_indices(1).unwrap();
     values.slice(0).unwrap().backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![[0.0, 1.0], [0.0, 0.0]]));
 }
@@ -649,18 +649,18 @@ fn a_once_differentiable_function_refuses_a_second_derivative() {
 fn edge_gradients_follow_pytorchs_conventions() {
     let check = |x: &[f32], want: &[f32], f: &dyn Fn(&Var) -> Result<Var>| {
         let x = leaf(x);
-        f(&x).unwrap().sum(.., false).unwrap().backward().unwrap();
+        f(&x).unwrap().sum(..).unwrap().backward().unwrap();
         assert_eq!(x.grad().unwrap(), Tensor::from_slice(want, [want.len()]).unwrap());
     };
-    check(&[1.0, 3.0, 3.0], &[0.0, 0.5, 0.5], &|x| x.amax(.., false));
-    check(&[1.0, 3.0, 3.0], &[0.0, 1.0, 0.0], &|x| Ok(x.max_with_indices(0, false)?.0));
+    check(&[1.0, 3.0, 3.0], &[0.0, 0.5, 0.5], &|x| x.amax(..));
+    check(&[1.0, 3.0, 3.0], &[0.0, 1.0, 0.0], &|x| Ok(x.max_with_indices(0)?.0));
     check(&[0.0, -0.0], &[0.0, 0.0], &|x| x.relu());
     check(&[0.0], &[0.0], &|x| x.abs());
     check(&[2.0], &[0.5], &|x| x.maximum(2.0));
-    check(&[0.0, 3.0, 0.0], &[0.0, 0.0, 0.0], &|x| x.prod(.., false));
-    check(&[0.0, 3.0, 2.0], &[6.0, 0.0, 0.0], &|x| x.prod(.., false));
+    check(&[0.0, 3.0, 0.0], &[0.0, 0.0, 0.0], &|x| x.prod(..));
+    check(&[0.0, 3.0, 2.0], &[6.0, 0.0, 0.0], &|x| x.prod(..));
     check(&[0.0], &[f32::INFINITY], &|x| Ok(x.sqrt()));
-    check(&[2.0, 2.0], &[0.0, 0.0], &|x| x.std(.., false));
+    check(&[2.0, 2.0], &[0.0, 0.0], &|x| x.std(..));
     check(&[0.0], &[0.0], &|x| x.pow(0.0));
     check(&[0.0], &[0.0], &|x| Var::from(tensor![0.0]).pow(x));
     check(&[0.0], &[1.0], &|x| x.pow(1.0));
@@ -670,7 +670,7 @@ fn edge_gradients_follow_pytorchs_conventions() {
 #[test]
 fn duplicated_indices_add_up() {
     let x = leaf(&[1.0, 2.0]);
-    x.index_select(0, &tensor![1, 1, 1; i64]).unwrap().sum(.., false).unwrap().backward().unwrap();
+    x.index_select(0, &tensor![1, 1, 1; i64]).unwrap().sum(..).unwrap().backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![0.0, 3.0]));
 }
 
@@ -678,7 +678,7 @@ fn duplicated_indices_add_up() {
 fn an_untaken_branch_leaks_no_nan() {
     let x = leaf(&[-1.0, 4.0]);
     let y = x.gt(0.0).unwrap().where_cond(&x.sqrt(), 0.0).unwrap();
-    y.sum(.., false).unwrap().backward().unwrap();
+    y.sum(..).unwrap().backward().unwrap();
     let g = x.grad().unwrap().to_vec::<f32>().unwrap();
     assert_eq!(g[1], 0.25);
     // The branch itself is NaN there, and 0 times its NaN derivative is NaN, as in PyTorch; a safe argument helps.
@@ -686,7 +686,7 @@ fn an_untaken_branch_leaks_no_nan() {
     let positive = x.gt(0.0).unwrap();
     let safe = positive.where_cond(&x, 1.0).unwrap();
     let y = positive.where_cond(&safe.sqrt(), 0.0).unwrap();
-    y.sum(.., false).unwrap().backward().unwrap();
+    y.sum(..).unwrap().backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![0.0, 0.25]));
 }
 

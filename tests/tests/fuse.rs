@@ -183,7 +183,7 @@ fn reductions_are_those_of_the_unreduced_result() {
 fn one_variable_may_stand_in_several_places() {
     let x = tensor![1.5, -2.0, 0.25; f64].requires_grad();
     let y = fuse!(|a, b, c| a * b + c.square()).call([&x, &x, &x]).unwrap();
-    y.sum(.., false).unwrap().backward().unwrap();
+    y.sum(..).unwrap().backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![6.0, -8.0, 1.0; f64]));
 }
 
@@ -205,12 +205,12 @@ fn gradients_are_added_to_what_waits() {
                 let y = x.mul(0.5)?;
                 y.retain_grad();
                 let loss = if fused {
-                    let all = [f.sum([&y, &w], .., false)?, g.sum((&y, &m, &w), .., false)?];
-                    all[0].add(&all[1])?.add(&h.call([&y])?.mean(.., false)?)?.add(&y.sum(.., false)?)?
+                    let all = [f.sum([&y, &w], ..)?, g.sum((&y, &m, &w), ..)?];
+                    all[0].add(&all[1])?.add(&h.call([&y])?.mean(..)?)?.add(&y.sum(..)?)?
                 } else {
                     let all = [y.mul(&w)?.tanh(), y.sub(&m)?.square().mul(&w)?];
-                    let sums = all[0].sum(.., false)?.add(&all[1].sum(.., false)?)?;
-                    sums.add(&y.exp().mean(.., false)?)?.add(&y.sum(.., false)?)?
+                    let sums = all[0].sum(..)?.add(&all[1].sum(..)?)?;
+                    sums.add(&y.exp().mean(..)?)?.add(&y.sum(..)?)?
                 };
                 // Twice, so that the leaves add up as well.
                 foldback::graph::Backward::new(&[&loss]).retain_graph(true).run()?;
@@ -232,10 +232,10 @@ fn gradients_are_added_to_what_waits() {
 fn a_failed_pass_leaves_the_gradients_as_they_were() {
     let f = fuse!(|x, w| x * w);
     let (x, w) = (tensor![1.0, 2.0].requires_grad(), tensor![3.0, 4.0].requires_grad());
-    f.sum([&x, &w], .., false).unwrap().backward().unwrap();
+    f.sum([&x, &w], ..).unwrap().backward().unwrap();
     let y = f.call([&x, &w]).unwrap();
     y.register_hook(|_| Some(Var::from(tensor![1.0, 2.0, 3.0])));
-    let loss = y.sum(.., false).unwrap().add(&f.sum([&x, &w], .., false).unwrap()).unwrap();
+    let loss = y.sum(..).unwrap().add(&f.sum([&x, &w], ..).unwrap()).unwrap();
     assert!(loss.backward().is_err());
     assert_eq!((x.grad(), w.grad()), (Some(tensor![3.0, 4.0]), Some(tensor![1.0, 2.0])));
 }
@@ -250,12 +250,12 @@ fn differences_agree_at_first_and_second_order() {
         let f = fuse!(|x, w, b| (x * w + b).tanh() / (w.square() + 1.0));
         gradcheck(|x| f.call([&x[0], &x[1], &x[2]]), &values).unwrap();
         gradgradcheck(|x| f.call([&x[0], &x[1], &x[2]]), &values).unwrap();
-        gradgradcheck(|x| f.sum([&x[0], &x[1], &x[2]], .., false), &values).unwrap();
-        gradgradcheck(|x| f.mean([&x[0], &x[1], &x[2]], Axes::List(Default::default()), true), &values)
+        gradgradcheck(|x| f.sum([&x[0], &x[1], &x[2]], ..), &values).unwrap();
+        gradgradcheck(|x| f.mean([&x[0], &x[1], &x[2]], keep(Axes::List(Default::default()))), &values)
             .unwrap();
         if !shapes[0].is_empty() {
-            gradgradcheck(|x| f.sum([&x[0], &x[1], &x[2]], 0, false), &values).unwrap();
-            gradgradcheck(|x| f.mean([&x[0], &x[1], &x[2]], -1, true), &values).unwrap();
+            gradgradcheck(|x| f.sum([&x[0], &x[1], &x[2]], 0), &values).unwrap();
+            gradgradcheck(|x| f.mean([&x[0], &x[1], &x[2]], keep(-1)), &values).unwrap();
         }
         let g = fuse!(|x, v, m; eps| (x - m) * (v.square() + eps).rsqrt() * x.sigmoid() + v.exp() * m.pow_number(3.0));
         gradgradcheck(|x| g.call([&x[0], &x[1], &x[2]]), &values).unwrap();
@@ -272,7 +272,7 @@ fn derivatives_of_any_order() {
     let x = tensor![0.3, -1.2; f64].requires_grad();
     let mut y = fuse!(|x| x.sin() * x).call([&x]).unwrap();
     for _ in 0..3 {
-        let sum = y.sum(.., false).unwrap();
+        let sum = y.sum(..).unwrap();
         y = Grad::new(&[&sum], &[&x]).create_graph(true).run().unwrap().remove(0).expect("y depends on x");
     }
     // (x sin x)''' = -3 sin x - x cos x
@@ -288,7 +288,7 @@ fn recorded_gradients_have_the_same_values() {
             let mut random = Random::new(5);
             let values: Vec<Tensor> = (0..3).map(|k| fill(shapes[k], Domain::Any, &mut random)).collect();
             let vars = leaves(&values, 7);
-            let y = op.fused([&vars[0], &vars[1], &vars[2]], None).unwrap().sum(.., false).unwrap();
+            let y = op.fused([&vars[0], &vars[1], &vars[2]], None).unwrap().sum(..).unwrap();
             let inputs: Vec<&Var> = vars.iter().collect();
             let recorded = Grad::new(&[&y], &inputs).create_graph(true).run().unwrap();
             for (k, (a, b)) in recorded.iter().zip(grad(&y, &inputs).unwrap()).enumerate() {
@@ -303,7 +303,7 @@ fn recorded_gradients_have_the_same_values() {
 #[test]
 fn only_what_the_gradients_read_is_saved() {
     let pass_twice = |y: Var| {
-        let y = y.sum(.., false).unwrap();
+        let y = y.sum(..).unwrap();
         y.backward().unwrap();
         y.backward()
     };
@@ -325,7 +325,7 @@ fn an_operand_without_influence_has_no_gradient() {
     })
     .call([&x, &y])
     .unwrap();
-    z.sum(.., false).unwrap().backward().unwrap();
+    z.sum(..).unwrap().backward().unwrap();
     assert_eq!((x.grad(), y.grad()), (Some(tensor![2.0, 2.0]), None));
 }
 
@@ -339,13 +339,13 @@ fn numbers_and_integers_take_the_type_of_the_others() {
     assert_eq!(f.call([2.0, 3.0]).unwrap().value(), Tensor::scalar(6.0f32));
     // A 0-d tensor does not widen one with axes.
     let scale = Tensor::scalar(0.5f64).requires_grad();
-    let y = f.sum((&tensor![1.0, 2.0], &scale), .., false).unwrap();
+    let y = f.sum((&tensor![1.0, 2.0], &scale), ..).unwrap();
     assert_eq!(y.dtype(), DType::F32);
     y.backward().unwrap();
     assert_eq!(scale.grad(), Some(Tensor::scalar(3.0f64)));
     assert_eq!(f.call((&i, &scale)).unwrap().dtype(), DType::F64);
     let w = tensor![1.0, 2.0].requires_grad();
-    f.sum((&w, &x), .., false).unwrap().backward().unwrap();
+    f.sum((&w, &x), ..).unwrap().backward().unwrap();
     assert_eq!(w.grad(), Some(tensor![1.0, 2.0]));
 }
 
@@ -361,7 +361,7 @@ where
 #[test]
 fn formulas_may_be_long() {
     fn sum_of<'a, F: Formula<7> + 'static>(f: Fused<F, 7>, x: impl Operands<'a, 7>) -> Var {
-        f.sum(x, .., false).unwrap()
+        f.sum(x, ..).unwrap()
     }
     let (p, q) = (2.0, 0.5f32);
     let f = fuse!(|a, b, c, d, e, x, y; p, q| {
@@ -384,13 +384,13 @@ fn errors_name_the_formula_and_the_call() {
     let f = fuse!(|x, y| x / y);
     let line = line!() - 1;
     let (x, y) = (tensor![[1.0, 2.0]].requires_grad(), tensor![1.0, 2.0, 3.0]);
-    for e in [f.call((&x, &y)), f.sum((&x, &y), .., false), f.mean((&x, &y), 0, true)] {
+    for e in [f.call((&x, &y)), f.sum((&x, &y), ..), f.mean((&x, &y), keep(0))] {
         let text = e.unwrap_err().to_string();
         let start = format!("fuse ({}:{line}): cannot broadcast [1, 2] with [3]", file!());
         assert!(text.starts_with(&start), "{text}");
     }
-    assert!(f.sum((&x, 2.0), 2, false).unwrap_err().to_string().starts_with(concat!("fuse (", file!())));
-    assert!(f.mean((&x, 2.0), [0, 0], false).is_err());
+    assert!(f.sum((&x, 2.0), 2).unwrap_err().to_string().starts_with(concat!("fuse (", file!())));
+    assert!(f.mean((&x, 2.0), [0, 0]).is_err());
     // The node belongs to the line of the call.
     let y = f.call((&x, 2.0)).unwrap();
     let here = format!("fuse.rs:{}:", line!() - 1);
@@ -405,15 +405,15 @@ fn nothing_is_recorded_where_nothing_is_tracked() {
     let x = tensor![1.0].requires_grad();
     assert!(!f.call((&tensor![1.0], 2.0)).unwrap().requires_grad());
     assert!(!no_grad(|| f.call([&x, &x])).unwrap().requires_grad());
-    assert!(!f.sum([&x.detach(), &x.detach()], .., false).unwrap().requires_grad());
+    assert!(!f.sum([&x.detach(), &x.detach()], ..).unwrap().requires_grad());
 }
 
 /// Value and all gradients of a reduction of an operation of three operands that cross.
 fn bits(values: &[Tensor; 3]) -> Vec<Tensor> {
     let f = fuse!(|x, w, b| (x * w + b).tanh() * x);
     let x = values.clone().map(|t| t.requires_grad());
-    let y = f.mean([&x[0], &x[1], &x[2]], 1, false).unwrap();
-    y.sum(.., false).unwrap().backward().unwrap();
+    let y = f.mean([&x[0], &x[1], &x[2]], 1).unwrap();
+    y.sum(..).unwrap().backward().unwrap();
     let mut all = vec![y.value()];
     all.extend(x.iter().map(|x| x.grad().expect("tracked")));
     all

@@ -271,7 +271,7 @@ fn second_derivatives_are_those_of_the_rows() {
 fn an_untaken_branch_has_no_influence_whatever_its_slope_is() {
     let x = tensor![-1.0, 0.0, 4.0; f64].requires_grad();
     let f = fuse!(|x| R::select(x.gt(R::lit(0.0)), x.sqrt(), R::lit(0.0)));
-    f.sum([&x], .., false).unwrap().backward().unwrap();
+    f.sum([&x], ..).unwrap().backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![0.0, 0.0, 0.25; f64]));
 }
 
@@ -280,6 +280,6 @@ fn an_untaken_branch_has_no_influence_whatever_its_slope_is() {
 fn an_operand_that_does_not_move_adds_nothing() {
     let (x, w) = (tensor![f64::INFINITY, f64::NAN, 2.0; f64], tensor![3.0, 3.0, 3.0; f64]);
     let b = tensor![1.0, 1.0, 1.0; f64].requires_grad();
-    fuse!(|x, w, b| x * w + b).sum((&x, &w, &b), .., false).unwrap().backward().unwrap();
+    fuse!(|x, w, b| x * w + b).sum((&x, &w, &b), ..).unwrap().backward().unwrap();
     assert_eq!(b.grad(), Some(tensor![1.0, 1.0, 1.0; f64]));
 }

@@ -86,16 +86,16 @@ fn expect_same_bits(dtype: DType, layout: Layout) -> usize {
             ("fold to a column", fold(&[403, 1], None)),
             ("fold to a number", fold(&[], None)),
             ("fold onto a row", fold(&[211], Some(row.clone()))),
-            ("argmax", a.argmax(0, false).unwrap()),
-            ("all", a.ne(0.0).unwrap().all(1, false).unwrap()),
+            ("argmax", a.argmax(0).unwrap()),
+            ("all", a.ne(0.0).unwrap().all(1).unwrap()),
         ];
         for axes in [&[0usize][..], &[1], &[0, 1]] {
-            results.push(("sum", t.sum(axes, false).unwrap()));
-            results.push(("mean", t.mean(axes, false).unwrap()));
-            results.push(("var", t.var(axes, false).unwrap()));
-            results.push(("amax", a.amax(axes, false).unwrap()));
-            results.push(("amin", a.amin(axes, false).unwrap()));
-            results.push(("prod", t.prod(axes, false).unwrap()));
+            results.push(("sum", t.sum(axes).unwrap()));
+            results.push(("mean", t.mean(axes).unwrap()));
+            results.push(("var", t.var(axes).unwrap()));
+            results.push(("amax", a.amax(axes).unwrap()));
+            results.push(("amin", a.amin(axes).unwrap()));
+            results.push(("prod", t.prod(axes).unwrap()));
         }
         results.into_iter().map(|(name, t)| (name, bits(&t))).collect::<Vec<_>>()
     });

@@ -51,7 +51,7 @@ const NAN: f64 = f64::NAN;
 #[track_caller]
 fn grads<const N: usize>(inputs: [Tensor; N], f: impl Fn(&[Var; N]) -> Result<Var>) -> [Tensor; N] {
     let x = inputs.map(|t| t.requires_grad());
-    f(&x).unwrap().sum(.., false).unwrap().backward().unwrap();
+    f(&x).unwrap().sum(..).unwrap().backward().unwrap();
     x.map(|x| x.grad().expect("every input takes part"))
 }
 
@@ -71,7 +71,7 @@ fn near(found: &Tensor, expected: Tensor) {
 }
 
 fn all(x: &Var) -> Var {
-    x.sum(.., false).unwrap()
+    x.sum(..).unwrap()
 }
 
 // Broadcasting and repeated inputs
@@ -304,8 +304,8 @@ fn a_seed_that_is_not_ones() {
         &|x| x.matmul(&tensor![[1.0, 1.0], [0.0, 2.0]; f64].into()),
         tensor![[-1.0, -4.0], [3.0, 6.0]; f64],
     );
-    check(&|x| x.amax(1, true)?.add(&Tensor::zeros([2], DType::F64)), tensor![[0.0, -1.0], [0.0, 3.0]; f64]);
-    check(&|x| x.sum(0, true)?.mul(x), {
+    check(&|x| x.amax(keep(1))?.add(&Tensor::zeros([2], DType::F64)), tensor![[0.0, -1.0], [0.0, 3.0]; f64]);
+    check(&|x| x.sum(keep(0))?.mul(x), {
         // 5 and 10 are the sums; each column's sum gets 1*1 + 0*4 and -2*2 + 3*8
         tensor![[5.0 + 1.0, -20.0 + 20.0], [0.0 + 1.0, 30.0 + 20.0]; f64]
     });
@@ -532,16 +532,16 @@ fn nan_in_the_other_branch() {
 #[test]
 fn ties_of_a_maximum() {
     let x = || tensor![[3.0, 3.0, 1.0], [2.0, 3.0, 3.0]; f64];
-    let [g] = grads([x()], |[x]| x.amax(.., false));
+    let [g] = grads([x()], |[x]| x.amax(..));
     same(&g, tensor![[0.25, 0.25, 0.0], [0.0, 0.25, 0.25]; f64]);
     let weights = tensor![1.0, 10.0; f64];
-    let [g] = grads([x()], |[x]| x.amax(1, false)?.mul(&weights));
+    let [g] = grads([x()], |[x]| x.amax(1)?.mul(&weights));
     same(&g, tensor![[0.5, 0.5, 0.0], [0.0, 5.0, 5.0]; f64]);
-    let [g] = grads([x()], |[x]| x.max_with_indices(1, false)?.0.mul(&weights));
+    let [g] = grads([x()], |[x]| x.max_with_indices(1)?.0.mul(&weights));
     same(&g, tensor![[1.0, 0.0, 0.0], [0.0, 10.0, 0.0]; f64]);
-    let [g] = grads([x()], |[x]| x.neg()?.min_with_indices(0, true)?.0.mul(1.0));
+    let [g] = grads([x()], |[x]| x.neg()?.min_with_indices(keep(0))?.0.mul(1.0));
     same(&g, tensor![[-1.0, -1.0, 0.0], [0.0, 0.0, -1.0]; f64]);
-    let [g] = grads([x()], |[x]| x.amax(0, true));
+    let [g] = grads([x()], |[x]| x.amax(keep(0)));
     same(&g, tensor![[1.0, 0.5, 0.0], [0.0, 0.5, 1.0]; f64]);
 }
 
@@ -550,7 +550,7 @@ fn ties_of_a_maximum() {
 fn products_of_zeros() {
     let second = |x: Tensor, weights: Tensor| {
         let x = x.requires_grad();
-        let y = x.prod(.., false).unwrap();
+        let y = x.prod(..).unwrap();
         let first = Grad::new(&[&y], &[&x]).create_graph(true).run().unwrap().remove(0).unwrap();
         let second = grad(&all(&(&first * &weights)), &[&x]).unwrap().remove(0);
         (first.value(), second.value())
@@ -569,7 +569,7 @@ fn products_of_zeros() {
     same(&hessian, tensor![0.0, 0.0, 0.0; f64]);
     // along an axis, one zero in a row and two in the other; expected values from PyTorch
     let x = tensor![[0.0, 3.0, 2.0], [0.0, 5.0, 0.0]; f64].requires_grad();
-    let y = all(&x.prod(1, false).unwrap().mul(&tensor![1.0, 10.0; f64]).unwrap());
+    let y = all(&x.prod(1).unwrap().mul(&tensor![1.0, 10.0; f64]).unwrap());
     let first = Grad::new(&[&y], &[&x]).create_graph(true).run().unwrap().remove(0).unwrap();
     same(&first.value(), tensor![[6.0, 0.0, 0.0], [0.0, 0.0, 0.0]; f64]);
     let weighted = all(&first.mul(&tensor![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]; f64]).unwrap());
@@ -610,14 +610,14 @@ fn powers_of_zero() {
 fn roots_of_zero() {
     let [g] = grads([tensor![0.0, 4.0; f64]], |[x]| Ok(x.sqrt()));
     same(&g, tensor![INF, 0.25; f64]);
-    let norm = |x: &Var| Ok(x.mul(x)?.sum(.., false)?.sqrt());
+    let norm = |x: &Var| Ok(x.mul(x)?.sum(..)?.sqrt());
     let [g] = grads([tensor![0.0, 0.0; f64]], |[x]| norm(x));
     same(&g, tensor![NAN, NAN; f64]);
     let [g] = grads([tensor![3.0, 4.0; f64]], |[x]| norm(x));
     near(&g, tensor![0.6, 0.8; f64]);
     // The argument is made safe, not the result.
     let safe = |x: &Var| {
-        let squares = x.mul(x)?.sum(.., false)?;
+        let squares = x.mul(x)?.sum(..)?;
         let positive = squares.gt(0.0)?;
         positive.where_cond(&positive.where_cond(&squares, 1.0)?.sqrt(), 0.0)
     };
@@ -630,13 +630,13 @@ fn roots_of_zero() {
 // (x - mean) / std is 0 / 0.
 #[test]
 fn std_of_equal_values() {
-    let [g] = grads([tensor![[2.0, 2.0, 2.0], [1.0, 2.0, 3.0]; f64]], |[x]| x.std(1, false));
+    let [g] = grads([tensor![[2.0, 2.0, 2.0], [1.0, 2.0, 3.0]; f64]], |[x]| x.std(1));
     same(&g, tensor![[0.0, 0.0, 0.0], [-0.5, 0.0, 0.5]; f64]);
-    let [g] = grads([tensor![2.0, 2.0; f64]], |[x]| x.var(.., false));
+    let [g] = grads([tensor![2.0, 2.0; f64]], |[x]| x.var(..));
     same(&g, tensor![0.0, 0.0; f64]);
     // one value has no deviation from the others
     let x = tensor![2.0; f64].requires_grad();
-    let y = x.std(.., false).unwrap();
+    let y = x.std(..).unwrap();
     same(&y.value(), Tensor::scalar(NAN));
     y.backward().unwrap();
     same(&x.grad().unwrap(), tensor![NAN; f64]);
@@ -665,12 +665,12 @@ fn softmax_of_minus_infinity() {
 fn logsumexp_of_nothing_but_minus_infinity() {
     let ln2 = std::f64::consts::LN_2;
     let rows = || tensor![[-INF, -INF], [0.0, 0.0], [-INF, 0.0]; f64];
-    near(&rows().logsumexp(1, false).unwrap(), tensor![-INF, ln2, 0.0; f64]);
+    near(&rows().logsumexp(1).unwrap(), tensor![-INF, ln2, 0.0; f64]);
     // PyTorch's gradient there is NaN: exp(-inf - -inf)
-    let [g] = grads([rows()], |[x]| x.logsumexp(1, false));
+    let [g] = grads([rows()], |[x]| x.logsumexp(1));
     near(&g.slice(1..).unwrap(), tensor![[0.5, 0.5], [0.0, 1.0]; f64]);
     same(&g.slice(0).unwrap(), tensor![NAN, NAN; f64]);
-    near(&tensor![INF, 0.0; f64].logsumexp(0, false).unwrap(), Tensor::scalar(INF));
+    near(&tensor![INF, 0.0; f64].logsumexp(0).unwrap(), Tensor::scalar(INF));
 }
 
 // Reductions of nothing read past the end, divided by zero or lost their identity.
@@ -680,12 +680,12 @@ fn reductions_of_nothing() {
     let shape = || Tensor::zeros([0, 3], DType::F64).requires_grad();
     type Reduce = fn(&Var, foldback_tensor::Axes) -> Result<Var>;
     let reductions: [(Reduce, f64); 6] = [
-        (|x, a| x.sum(a, false), 0.0),
-        (|x, a| x.prod(a, false), 1.0),
-        (|x, a| x.mean(a, false), NAN),
-        (|x, a| x.var(a, false), NAN),
-        (|x, a| x.std(a, false), NAN),
-        (|x, a| x.logsumexp(a, false), -INF),
+        (|x, a| x.sum(a), 0.0),
+        (|x, a| x.prod(a), 1.0),
+        (|x, a| x.mean(a), NAN),
+        (|x, a| x.var(a), NAN),
+        (|x, a| x.std(a), NAN),
+        (|x, a| x.logsumexp(a), -INF),
     ];
     for (reduce, identity) in reductions {
         let x = none();
@@ -704,27 +704,25 @@ fn reductions_of_nothing() {
         assert_eq!(x.grad().unwrap().dims(), [0, 3]);
     }
     // A maximum of nothing does not exist; one per row of no rows does.
-    assert!(none().amax(.., false).is_err());
-    assert!(shape().amax(0, false).is_err() && shape().max_with_indices(0, false).is_err());
-    assert!(none().argmax(.., false).is_err());
-    assert_eq!(shape().amax(1, false).unwrap().shape(), [0]);
-    assert_eq!(shape().max_with_indices(1, true).unwrap().0.shape(), [0, 1]);
+    assert!(none().amax(..).is_err());
+    assert!(shape().amax(0).is_err() && shape().max_with_indices(0).is_err());
+    assert!(none().argmax(..).is_err());
+    assert_eq!(shape().amax(1).unwrap().shape(), [0]);
+    assert_eq!(shape().max_with_indices(keep(1)).unwrap().0.shape(), [0, 1]);
     assert_eq!(shape().softmax(0).unwrap().shape(), [0, 3]);
     let empty = none().value();
-    assert!(empty.all(.., false).unwrap().item::<bool>().unwrap());
-    assert!(!empty.any(.., false).unwrap().item::<bool>().unwrap());
+    assert!(empty.all(..).unwrap().item::<bool>().unwrap());
+    assert!(!empty.any(..).unwrap().item::<bool>().unwrap());
 }
 
 // An integer mean was cut to an integer, and a difference of truth values was whatever the bytes said.
 #[test]
 fn refused_for_the_type() {
     for t in [tensor![1, 2; i64], tensor![true, false; bool]] {
-        for error in
-            [t.mean(.., false).unwrap_err(), t.var(.., false).unwrap_err(), t.std(.., false).unwrap_err()]
-        {
+        for error in [t.mean(..).unwrap_err(), t.var(..).unwrap_err(), t.std(..).unwrap_err()] {
             assert!(error.to_string().contains(t.dtype().name()), "{error}");
         }
-        assert!(Var::from(t).mean(.., false).is_err());
+        assert!(Var::from(t).mean(..).is_err());
     }
     let (p, q) = (tensor![true, false; bool], tensor![true, true; bool]);
     let mut target = p.clone();

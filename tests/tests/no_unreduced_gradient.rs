@@ -154,9 +154,9 @@ fn fused_operations_are_folded_as_they_are_computed() {
     let dense = fill([N, N], Domain::Any, &mut Random::new(9));
     expect_small("fused, seed expanded", &vars, |v| f.call([&v[0], &v[1]]), None);
     expect_small("fused, seed dense", &vars, |v| f.call([&v[0], &v[1]]), Some(&dense));
-    expect_small("fused sum", &vars, |v| f.sum([&v[0], &v[1]], .., false), None);
-    expect_small("fused mean", &vars, |v| f.mean([&v[0], &v[1]], 0, true), None);
-    let (forward, y) = peak_of(|| f.mean([&vars[0], &vars[1]], 1, false));
+    expect_small("fused sum", &vars, |v| f.sum([&v[0], &v[1]], ..), None);
+    expect_small("fused mean", &vars, |v| f.mean([&v[0], &v[1]], keep(0)), None);
+    let (forward, y) = peak_of(|| f.mean([&vars[0], &vars[1]], 1));
     let results = y.expect("the shapes broadcast").numel() * 8;
     assert!(forward <= 2 * stored(results) + SCRATCH && SCRATCH < UNREDUCED, "{forward} bytes forward");
 }
@@ -200,7 +200,7 @@ fn the_fold_of_an_expanded_variable_stores_nothing_in_between() {
     let dense = fill([N, N], Domain::NonZero, &mut Random::new(7));
     expect_small("expand, seed dense", &x, |x| x[0].expand([N, N]), Some(&dense));
     expect_small("expand, seed expanded", &x, |x| x[0].expand([N, N]), None);
-    expect_small("expand and sum", &x, |x| x[0].expand([N, N])?.sum(.., false), None);
+    expect_small("expand and sum", &x, |x| x[0].expand([N, N])?.sum(..), None);
     expect_small("expand and sum_to", &x, |x| x[0].expand([N, N])?.sum_to([N, 1]), None);
     // The values, too: an expanded tensor is folded without being laid out.
     let wide = x[0].value().expand([N, N]).expect("a row expands");
@@ -212,7 +212,7 @@ fn the_fold_of_an_expanded_variable_stores_nothing_in_between() {
 fn the_gradient_of_a_sum_stays_one_number() {
     let _turn = alone();
     let x = fill([N, N], Domain::Any, &mut Random::new(5)).requires_grad();
-    let run = || x.sum(.., false).expect("axes exist");
+    let run = || x.sum(..).expect("axes exist");
     run().backward().expect("a gradient");
     x.zero_grad();
     let y = run();
@@ -221,7 +221,7 @@ fn the_gradient_of_a_sum_stays_one_number() {
     // The leaf's own gradient is dense; nothing else of its size exists.
     assert!(peak <= stored(UNREDUCED) + SCRATCH, "{peak} bytes");
     // On the way through the graph there is no dense gradient at all.
-    let hidden = x.reshape([N * N]).expect("as many elements").sum(.., false).expect("axes exist");
+    let hidden = x.reshape([N * N]).expect("as many elements").sum(..).expect("axes exist");
     let (peak, grads) = peak_of(|| foldback_graph::grad(&hidden, &[&x]));
     assert!(grads.is_ok() && peak <= SCRATCH, "{peak} bytes");
 }
@@ -283,13 +283,13 @@ fn operations_save_only_what_their_gradients_name() {
         ("multiply by a number", &|| hidden()?.mul(3.0)),
         ("divide by a number", &|| hidden()?.div(3.0)),
         ("multiply by a constant", &|| hidden()?.mul(&tensor!(3.0; f64))),
-        ("sum", &|| hidden()?.sum(0, false)),
-        ("mean", &|| hidden()?.mean(0, false)),
+        ("sum", &|| hidden()?.sum(0)),
+        ("mean", &|| hidden()?.mean(0)),
         ("sum_to", &|| hidden()?.sum_to([1, N])),
         ("index_select", &|| hidden()?.index_select(0, &index)),
         ("gather", &|| hidden()?.gather(0, &tensor![[0]; i64])),
         ("cat", &|| Var::cat(&[&hidden()?, &hidden()?], 0)),
-        ("max_with_indices", &|| Ok(hidden()?.max_with_indices(1, false)?.0)),
+        ("max_with_indices", &|| Ok(hidden()?.max_with_indices(1)?.0)),
         // The output is what is saved, and it is there anyway.
         ("exp", &|| Ok(hidden()?.exp())),
         ("tanh", &|| Ok(hidden()?.tanh())),
@@ -333,7 +333,7 @@ fn saved_values_are_freed_as_soon_as_their_node_has_run() {
     let x = fill([N, N], Domain::Positive, &mut Random::new(5)).requires_grad();
     let run = || -> Result<Var> {
         // Two values of 2 MiB that only the graph holds.
-        x.mul(2.0)?.sin().square().sum(.., false)
+        x.mul(2.0)?.sin().square().sum(..)
     };
     run().and_then(|y| y.backward()).expect("a gradient");
     let before = live();

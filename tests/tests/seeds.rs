@@ -248,7 +248,7 @@ fn an_output_that_is_shared_is_detached_first() {
 #[test]
 fn validate_outputs_folds_a_broadcast_gradient() {
     let (a, b) = (tensor![1.0, 2.0, 3.0].requires_grad(), tensor![1.0].requires_grad());
-    (&a + &b).sum(.., false).unwrap().backward().unwrap();
+    (&a + &b).sum(..).unwrap().backward().unwrap();
     assert_eq!(a.grad(), Some(tensor![1.0, 1.0, 1.0]));
     assert_eq!(b.grad(), Some(tensor![3.0]));
 }
@@ -259,8 +259,8 @@ fn sum_to_every_kind_of_target() {
     for target in [&[3, 4][..], &[2, 1, 4], &[1, 4], &[4], &[1, 1, 1], &[], &[2, 3, 4]] {
         let got = g.sum_to(target).unwrap();
         assert_eq!(got.dims(), target);
-        let total = got.sum(.., false).unwrap().item::<f64>().unwrap();
-        assert!((total - g.sum(.., false).unwrap().item::<f64>().unwrap()).abs() < 1e-5);
+        let total = got.sum(..).unwrap().item::<f64>().unwrap();
+        assert!((total - g.sum(..).unwrap().item::<f64>().unwrap()).abs() < 1e-5);
     }
     let first =
         g.sum_to([2, 1, 4]).unwrap().select(0, 1).unwrap().select(1, 2).unwrap().item::<f32>().unwrap();
@@ -289,7 +289,7 @@ fn a_gradient_of_an_impossible_shape_is_an_error_that_says_where() {
     let (a, b) = (tensor![1.0, 2.0].requires_grad(), tensor![1.0, 2.0].requires_grad());
     let line = line!() + 1;
     let y = WrongShape.apply(&[&a, &b]).unwrap().remove(0);
-    let error = y.sum(.., false).unwrap().backward().unwrap_err();
+    let error = y.sum(..).unwrap().backward().unwrap_err();
     let Error::GradientShape { op, input, expected, found, location } = &error else { panic!("{error}") };
     assert_eq!((*op, *input), ("wrong_shape", 1));
     assert_eq!((&expected[..], &found[..]), (&[2][..], &[7, 5][..]));
@@ -331,7 +331,7 @@ fn serial_and_parallel_results_have_the_same_bits() {
             let pointwise = fold_to("blend", &kernel, &[&a, &b], &[700, 500].into(), None).unwrap();
             let folded = fold_to("blend", &kernel, &[&a, &b], &[500].into(), None).unwrap();
             let number = fold_to("blend", &kernel, &[&a, &b], &().into(), None).unwrap();
-            let sums = a.sum(1, false).unwrap();
+            let sums = a.sum(1).unwrap();
             let product = left.matmul(&right).unwrap();
             [pointwise, folded, number, sums, product].map(|t| t.to_vec::<f32>().unwrap())
         });
@@ -351,9 +351,9 @@ fn serial_and_parallel_results_have_the_same_bits() {
 #[test]
 fn a_long_sum_is_exact() {
     let ones = Tensor::ones([20_000_000], DType::F32);
-    assert_eq!(ones.sum(.., false).unwrap().item::<f32>().unwrap(), 20_000_000.0);
+    assert_eq!(ones.sum(..).unwrap().item::<f32>().unwrap(), 20_000_000.0);
     let x = tensor![2.0].requires_grad();
-    x.mul(&ones).unwrap().sum(.., false).unwrap().backward().unwrap();
+    x.mul(&ones).unwrap().sum(..).unwrap().backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![20_000_000.0]));
 }
 
@@ -370,7 +370,7 @@ fn in_place_on_an_expanded_tensor_is_refused() {
     let mut y = &x * 2.0;
     y.add_(1.0).unwrap();
     assert_eq!(y, &before * 2.0 + 1.0);
-    let mut z = x.sum(0, true).unwrap().expand([2, 3]).unwrap().mul(1.0).unwrap().mean(1, false).unwrap();
+    let mut z = x.sum(keep(0)).unwrap().expand([2, 3]).unwrap().mul(1.0).unwrap().mean(1).unwrap();
     z.mul_(2.0).unwrap();
     assert_eq!(z, tensor![4.0, 4.0]);
     // A contiguous copy is its own tensor.

@@ -41,14 +41,14 @@ pub(super) fn list() -> Vec<Workload> {
         || {
             let (x, w, b) = (leaf(X)?, leaf(ROW)?, leaf(BIAS)?);
             Ok(backward(vec![x.clone(), w.clone(), b.clone()], move || {
-                Ok((&(&x * &w) + &b).square().sum(.., false)?)
+                Ok((&(&x * &w) + &b).square().sum(..)?)
             }))
         },
     ));
     let mut fused = Workload::new("W5b-fuse", "the same with fuse!", elements(x), read_then_write(x), || {
         let (x, w, b) = (leaf(X)?, leaf(ROW)?, leaf(BIAS)?);
         let loss = fuse!(|x, w, b| (x * w + b).square());
-        Ok(backward(vec![x.clone(), w.clone(), b.clone()], move || Ok(loss.sum([&x, &w, &b], .., false)?)))
+        Ok(backward(vec![x.clone(), w.clone(), b.clone()], move || Ok(loss.sum([&x, &w, &b], ..)?)))
     });
     fused.same_as = "W5b";
     list.push(fused);
@@ -66,7 +66,7 @@ pub(super) fn list() -> Vec<Workload> {
             let weight = tensor(SAMPLE_WEIGHT)?;
             Ok(backward(vec![x.clone(), gamma.clone(), beta.clone()], move || {
                 let y = batch_norm(&x, &gamma, &beta)?;
-                Ok(y.mul(&weight)?.sum(.., false)?)
+                Ok(y.mul(&weight)?.sum(..)?)
             }))
         },
     ));
@@ -92,13 +92,13 @@ fn product_sum<const N: usize, const M: usize>(
     let size = bytes(&x.shape);
     let plain = Workload::new(plain, title, elements(size), read_then_write(size), move || {
         let (x, w) = (leaf(x)?, leaf(w)?);
-        Ok(backward(vec![x.clone(), w.clone()], move || Ok((&x * &w).sum(.., false)?)))
+        Ok(backward(vec![x.clone(), w.clone()], move || Ok((&x * &w).sum(..)?)))
     });
     let mut fused =
         Workload::new(fused, "the same with fuse!", elements(size), read_then_write(size), move || {
             let (x, w) = (leaf(x)?, leaf(w)?);
             let product = fuse!(|x, w| x * w);
-            Ok(backward(vec![x.clone(), w.clone()], move || Ok(product.sum([&x, &w], .., false)?)))
+            Ok(backward(vec![x.clone(), w.clone()], move || Ok(product.sum([&x, &w], ..)?)))
         });
     fused.same_as = plain.key;
     [plain, fused]
@@ -106,20 +106,20 @@ fn product_sum<const N: usize, const M: usize>(
 
 /// Over the first axis, with operations that broadcast, as PyTorch's page on batch norm writes it.
 fn batch_norm(x: &Var, gamma: &Var, beta: &Var) -> Result<Var> {
-    let centred = x - &x.mean(0, true)?;
-    let variance = centred.square().mean(0, true)?;
+    let centred = x - &x.mean(keep(0))?;
+    let variance = centred.square().mean(keep(0))?;
     let deviation = (&variance + EPSILON).sqrt();
     Ok(&(&(&centred / &deviation) * gamma) + beta)
 }
 
 /// The same, and its weighted sum, in fused expressions.
 fn fused_batch_norm(x: &Var, gamma: &Var, beta: &Var, weight: &Var) -> Result<Var> {
-    let mean = x.mean(0, true)?;
-    let variance = fuse!(|x, mean| (x - mean).square()).mean([x, &mean], 0, true)?;
+    let mean = x.mean(keep(0))?;
+    let variance = fuse!(|x, mean| (x - mean).square()).mean([x, &mean], keep(0))?;
     let eps = EPSILON;
     let scale = fuse!(|v, gamma; eps| gamma * (v + eps).rsqrt()).call([&variance, gamma])?;
     let loss = fuse!(|x, mean, scale, beta, weight| ((x - mean) * scale + beta) * weight);
-    Ok(loss.sum([x, &mean, &scale, beta, weight], .., false)?)
+    Ok(loss.sum([x, &mean, &scale, beta, weight], ..)?)
 }
 
 /// The loss reads the operand; the gradients read it once more and write one of its size.

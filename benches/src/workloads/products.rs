@@ -18,7 +18,7 @@ pub(super) fn list() -> Vec<Workload> {
         sum,
         || {
             let (a, b) = (leaf(BATCH_A)?, leaf(BATCH_B)?);
-            Ok(backward(vec![a.clone(), b.clone()], move || Ok(a.matmul(&b)?.sum(.., false)?)))
+            Ok(backward(vec![a.clone(), b.clone()], move || Ok(a.matmul(&b)?.sum(..)?)))
         },
     ));
     list.push(Workload::new(
@@ -28,7 +28,7 @@ pub(super) fn list() -> Vec<Workload> {
         dense,
         || {
             let (a, b) = (leaf(BATCH_A)?, leaf(BATCH_B)?);
-            Ok(backward(vec![a.clone(), b.clone()], move || Ok(a.matmul(&b)?.square().sum(.., false)?)))
+            Ok(backward(vec![a.clone(), b.clone()], move || Ok(a.matmul(&b)?.square().sum(..)?)))
         },
     ));
     list

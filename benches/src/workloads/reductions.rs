@@ -24,7 +24,7 @@ pub(super) fn list() -> Vec<Workload> {
         work,
         || {
             let x = leaf(SCORES)?;
-            Ok(backward(vec![x.clone()], move || Ok(x.log_softmax(1)?.sum(.., false)?)))
+            Ok(backward(vec![x.clone()], move || Ok(x.log_softmax(1)?.sum(..)?)))
         },
     ));
     let work = Work { read: size, copied: size, ..Work::default() };

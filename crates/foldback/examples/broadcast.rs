@@ -7,7 +7,7 @@ fn main() -> Result<()> {
     let b = tensor![10.0].requires_grad(); // [1]
 
     let c = &a + &b; // b is broadcast to [3]
-    c.sum(.., false)?.backward()?;
+    c.sum(..)?.backward()?;
 
     for x in [&a, &b] {
         let grad = x.grad().expect("a leaf that was used has a gradient");

@@ -37,8 +37,8 @@ impl Forward for Network {
 /// The share of images whose best score is that of the right digit.
 fn accuracy(model: &Network, digits: &Digits) -> Result<f64> {
     let scores = no_grad(|| model.forward(&digits.images.clone().into()))?.value();
-    let right = scores.argmax(1, false)?.eq(&digits.labels)?;
-    Ok(right.to_dtype(DType::F64).mean(.., false)?.item()?)
+    let right = scores.argmax(1)?.eq(&digits.labels)?;
+    Ok(right.to_dtype(DType::F64).mean(..)?.item()?)
 }
 
 /// One pass over the shuffled training images; returns the mean loss.

@@ -7,7 +7,7 @@
 //!
 //! let a = tensor![1.0, 2.0, 3.0].requires_grad(); // [3]
 //! let b = tensor![10.0].requires_grad();          // [1], broadcast to [3]
-//! (&a + &b).sum(.., false)?.backward()?;
+//! (&a + &b).sum(..)?.backward()?;
 //! assert_eq!(a.grad(), Some(tensor![1.0, 1.0, 1.0]));
 //! assert_eq!(b.grad(), Some(tensor![3.0]));       // folded back to [1]
 //! # Ok::<(), foldback::Error>(())
@@ -21,7 +21,7 @@
 //! ```
 //! use foldback::prelude::*;
 //! let x = tensor![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];  // [2, 3], f32
-//! let means = x.mean(1, true)?;                       // [2, 1]
+//! let means = x.mean(keep(1))?;                       // [2, 1]
 //! assert_eq!(&x - &means, tensor![[-1.0, 0.0, 1.0], [-1.0, 0.0, 1.0]]);
 //! assert!(x.add(&tensor![1.0, 2.0; f64]).is_err());   // [2, 3] + [2]
 //! # Ok::<(), foldback::Error>(())
@@ -34,7 +34,7 @@
 //! ```
 //! use foldback::prelude::*;
 //! let x = tensor![[0.5, -1.0], [2.0, 0.0]].requires_grad();
-//! let y = x.tanh().matmul(&x.t()?)?.sum(.., false)?;
+//! let y = x.tanh().matmul(&x.t()?)?.sum(..)?;
 //! y.backward()?;
 //! assert_eq!(x.grad().unwrap().dims(), [2, 2]);
 //! # Ok::<(), foldback::Error>(())

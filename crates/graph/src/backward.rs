@@ -23,7 +23,7 @@ impl Var {
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let x = tensor![1.0, 2.0].requires_grad();
-    /// x.square().sum(.., false)?.backward()?;
+    /// x.square().sum(..)?.backward()?;
     /// assert_eq!(x.grad(), Some(tensor![2.0, 4.0]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
@@ -265,7 +265,7 @@ pub fn grad(root: &Var, inputs: &[&Var]) -> Result<Vec<Var>> {
 /// ```
 /// use foldback_graph::value_and_grad;
 /// use foldback_tensor::tensor;
-/// let (value, grads) = value_and_grad(|v| v[0].square().sum(.., false), &[&tensor![1.0, 2.0]])?;
+/// let (value, grads) = value_and_grad(|v| v[0].square().sum(..), &[&tensor![1.0, 2.0]])?;
 /// assert_eq!(value.item::<f32>()?, 5.0);
 /// assert_eq!(grads, [tensor![2.0, 4.0]]);
 /// # Ok::<(), foldback_graph::Error>(())

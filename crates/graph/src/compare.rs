@@ -1,7 +1,7 @@
 //! Comparisons: they give `bool` variables without history.
 
 use crate::error::Result;
-use crate::record::Input;
+use crate::input::{AsInput, Input};
 use crate::var::Var;
 
 macro_rules! compare {
@@ -12,9 +12,9 @@ macro_rules! compare {
             /// # Errors
             /// `Tensor` if the shapes do not broadcast.
             #[track_caller]
-            pub fn $name<'a>(&self, other: impl Into<Input<'a>>) -> Result<Var> {
+            pub fn $name(&self, other: impl AsInput) -> Result<Var> {
                 let own = self.value_ref();
-                Ok(Var::constant(match other.into() {
+                Ok(Var::constant(match other.input() {
                     Input::Var(v) => own.$name(&*v.value_ref())?,
                     Input::Tensor(t) => own.$name(t)?,
                     Input::Scalar(s) => own.$name(s)?,

@@ -13,14 +13,15 @@ mod operands;
 use std::fmt;
 
 use foldback_tensor::kernel::{self, FloatKernel, Formula, Reduction};
-use foldback_tensor::{Axes, Tensor};
+use foldback_tensor::{Over, Tensor};
 use smallvec::SmallVec;
 
 pub use operands::Operands;
 
 use crate::error::Result;
+use crate::input::Input;
 use crate::mode::is_grad_enabled;
-use crate::record::{Input, Reads, record_own};
+use crate::record::{Reads, record_own};
 use crate::rule::Slot;
 use crate::var::{ValueRef, Var};
 use crate::work::Backward;
@@ -54,7 +55,7 @@ use operands::variables;
 /// let x = tensor![[1.0, 2.0], [3.0, 4.0]];
 /// let w = tensor![0.5, -1.0].requires_grad();
 /// let b = tensor![[1.0], [2.0]].requires_grad();
-/// let y = f.sum((&x, &w, &b), .., false)?;
+/// let y = f.sum((&x, &w, &b), ..)?;
 /// y.backward()?;
 /// assert_eq!(y.value().item::<f32>()?, 2.25 + 1.0 + 12.25 + 4.0);
 /// assert_eq!(w.grad(), Some(tensor![24.0, -20.0]));
@@ -62,7 +63,7 @@ use operands::variables;
 ///
 /// let eps = 1e-5;
 /// let normalise = fuse!(|x, mean, var; eps| (x - mean) * (var + eps).rsqrt());
-/// assert!(normalise.call((&x, 2.5, 1.25))?.value().mean(.., false)?.item::<f32>()?.abs() < 1e-6);
+/// assert!(normalise.call((&x, 2.5, 1.25))?.value().mean(..)?.item::<f32>()?.abs() < 1e-6);
 /// # Ok::<(), foldback_graph::Error>(())
 /// ```
 #[macro_export]
@@ -157,7 +158,7 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
-    pub fn call<'a>(&self, operands: impl Operands<'a, N>) -> Result<Var> {
+    pub fn call(&self, operands: impl Operands<N>) -> Result<Var> {
         self.run(&operands.inputs(), None)
     }
 
@@ -170,18 +171,13 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
     /// use foldback_graph::{RequiresGrad, fuse};
     /// use foldback_tensor::tensor;
     /// let (x, w) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![10.0, 1.0].requires_grad());
-    /// let y = fuse!(|x, w| x * w).sum((&x, &w), 1, false)?;
+    /// let y = fuse!(|x, w| x * w).sum((&x, &w), 1)?;
     /// assert_eq!(y.value(), tensor![12.0, 34.0]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
-    pub fn sum<'a>(
-        &self,
-        operands: impl Operands<'a, N>,
-        axes: impl Into<Axes>,
-        keepdim: bool,
-    ) -> Result<Var> {
-        self.run(&operands.inputs(), Some(Reduce { axes: axes.into(), keepdim, mean: false }))
+    pub fn sum(&self, operands: impl Operands<N>, over: impl Into<Over>) -> Result<Var> {
+        self.run(&operands.inputs(), Some(Reduce { over: over.into(), mean: false }))
     }
 
     /// The mean of the formula over `axes`, as [`Fused::sum`].
@@ -193,20 +189,15 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
     /// use foldback_graph::{RequiresGrad, fuse};
     /// use foldback_tensor::tensor;
     /// let (y, target) = (tensor![1.0, 2.0].requires_grad(), tensor![0.0, 4.0]);
-    /// let loss = fuse!(|y, t| (y - t).square()).mean((&y, &target), .., false)?;
+    /// let loss = fuse!(|y, t| (y - t).square()).mean((&y, &target), ..)?;
     /// loss.backward()?;
     /// assert_eq!(loss.value().item::<f32>()?, 2.5);
     /// assert_eq!(y.grad(), Some(tensor![1.0, -2.0]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
-    pub fn mean<'a>(
-        &self,
-        operands: impl Operands<'a, N>,
-        axes: impl Into<Axes>,
-        keepdim: bool,
-    ) -> Result<Var> {
-        self.run(&operands.inputs(), Some(Reduce { axes: axes.into(), keepdim, mean: true }))
+    pub fn mean(&self, operands: impl Operands<N>, over: impl Into<Over>) -> Result<Var> {
+        self.run(&operands.inputs(), Some(Reduce { over: over.into(), mean: true }))
     }
 
     #[track_caller]
@@ -218,8 +209,7 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
 
 /// How a result is to be reduced.
 struct Reduce {
-    axes: Axes,
-    keepdim: bool,
+    over: Over,
     mean: bool,
 }
 
@@ -262,12 +252,12 @@ fn reduced_value(
     values: &[&Tensor],
     reduce: &Reduce,
 ) -> Result<(Tensor, Reduction)> {
-    let reduction = kernel::reduction(name, values, &reduce.axes)?;
+    let reduction = kernel::reduction(name, values, reduce.over.axes())?;
     let mut value = kernel::fold_to(name, formula.value(), values, &reduction.kept, None)?;
     if reduce.mean {
         value = value.div(reduction.count as f64)?;
     }
-    if !reduce.keepdim {
+    if !reduce.over.keepdim() {
         value = value.reshape(&reduction.dropped)?;
     }
     Ok((value, reduction))

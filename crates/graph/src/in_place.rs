@@ -3,7 +3,7 @@
 use foldback_tensor::Scalar;
 
 use crate::error::Result;
-use crate::record::Input;
+use crate::input::AsInput;
 use crate::var::Var;
 
 macro_rules! in_place {
@@ -15,8 +15,7 @@ macro_rules! in_place {
             /// `LeafInPlace` for a leaf that requires a gradient, outside [`no_grad`](crate::no_grad); `Tensor` if the
             /// result would have another shape or a higher category of type. Nothing is changed then.
             #[track_caller]
-            pub fn $name<'a>(&mut self, $($arg: impl Into<in_place!(@type $kind)>),+) -> Result<()> {
-                $(let $arg: in_place!(@type $kind) = $arg.into();)+
+            pub fn $name(&mut self, $($arg: in_place!(@type $kind)),+) -> Result<()> {
                 let leaf = self.own_leaf();
                 let _turn = self.turn_to_rebind(stringify!($name), leaf.as_deref())?;
                 let new = self.$plain($($arg),+)?;
@@ -24,8 +23,8 @@ macro_rules! in_place {
             }
         )*}
     };
-    (@type input) => { Input<'a> };
-    (@type number) => { Scalar };
+    (@type input) => { impl AsInput };
+    (@type number) => { impl Into<Scalar> };
 }
 
 in_place! {

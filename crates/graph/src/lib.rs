@@ -15,6 +15,7 @@ mod fuse;
 mod gradient;
 mod hooks;
 mod in_place;
+mod input;
 mod levels;
 #[cfg(test)]
 mod lines;
@@ -34,10 +35,10 @@ pub use error::{Error, Result};
 pub use function::{Function, FunctionContext};
 pub use fuse::{Fused, Operands};
 pub use hooks::HookHandle;
+pub use input::{AsInput, AsOptionalInput, Input};
 pub use mode::{enable_grad, is_grad_enabled, no_grad};
 pub use node::live_nodes;
 pub use operators::Number;
-pub use record::Input;
 pub use table::{Domain, InputSpec, OwnedSample, Row, Sample, rows};
 pub use var::{RequiresGrad, Var, WeakVar};
 

@@ -127,20 +127,20 @@ fn every_method() -> Result<()> {
     here(x.clamp_min(&y)?);
     here(x.clamp_max(1.0)?);
     here(x.clamp_max(&y)?);
-    here(x.sum(0, false)?);
-    here(x.mean(0, false)?);
-    here(x.prod(0, false)?);
-    here(x.var(0, false)?);
-    here(x.var_with(0, 0.0, false)?);
-    here(x.std(0, false)?);
-    here(x.std_with(0, 0.0, false)?);
-    here(x.amax(0, false)?);
-    here(x.amin(0, false)?);
+    here(x.sum(0)?);
+    here(x.mean(0)?);
+    here(x.prod(0)?);
+    here(x.var(0)?);
+    here(x.var_with(0, 0.0)?);
+    here(x.std(0)?);
+    here(x.std_with(0, 0.0)?);
+    here(x.amax(0)?);
+    here(x.amin(0)?);
     here(x.max()?);
     here(x.min()?);
-    here(x.max_with_indices(0, false)?.0);
-    here(x.min_with_indices(0, false)?.0);
-    here(x.logsumexp(0, false)?);
+    here(x.max_with_indices(0)?.0);
+    here(x.min_with_indices(0)?.0);
+    here(x.logsumexp(0)?);
     here(x.softmax(0)?);
     here(x.log_softmax(0)?);
     here(x.cross_entropy(&tensor![1, 0; i64])?);
@@ -153,7 +153,7 @@ fn every_method() -> Result<()> {
     here(x.movedim(0, 1)?);
     here(x.reshape(NewShape::from([4]))?);
     here(x.view([4])?);
-    here(x.flatten(0, 1)?);
+    here(x.flatten(0..=1)?);
     here(x.squeeze(..)?);
     here(x.unsqueeze(0)?);
     here(x.flip(0)?);
@@ -172,8 +172,8 @@ fn every_method() -> Result<()> {
     here(x.linear(&y, None)?);
     here(x.linear(&y, Some(&r))?);
     here(fuse!(|x| x * 2.0).call([&x])?);
-    here(fuse!(|x| x * 2.0).sum([&x], .., false)?);
-    here(fuse!(|x| x * 2.0).mean([&x], .., false)?);
+    here(fuse!(|x| x * 2.0).sum([&x], ..)?);
+    here(fuse!(|x| x * 2.0).mean([&x], ..)?);
     here(after(z(), |v| v.add_(&y))?);
     here(after(z(), |v| v.sub_(&y))?);
     here(after(z(), |v| v.mul_(&y))?);
@@ -205,7 +205,7 @@ fn casts_on_the_way() -> Result<()> {
 fn leaves_of_value_and_grad() -> Result<()> {
     let seen = |v: &[Var]| {
         assert_eq!(recorded(&v[0]).file(), file!());
-        v[0].sum(.., false)
+        v[0].sum(..)
     };
     crate::value_and_grad(seen, &[&tensor![1.0]])?;
     Ok(())

@@ -6,7 +6,7 @@ use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssi
 
 use foldback_tensor::{Scalar, Tensor, or_panic};
 
-use crate::record::Input;
+use crate::input::{AsInput, Input};
 use crate::var::Var;
 
 /// A Rust number on the right of an operator. On the left, where a type has to be fixed, `f64` and `i32` work.
@@ -29,8 +29,8 @@ macro_rules! operator {
             /// `LeafInPlace` for a leaf that requires a gradient, outside [`no_grad`](crate::no_grad); `Tensor` if the
             /// result would have another shape or a higher category of type. Nothing is changed then.
             #[track_caller]
-            pub fn $f_<'a>(&mut self, other: impl Into<Input<'a>>) -> crate::Result<()> {
-                let other = other.into();
+            pub fn $f_(&mut self, other: impl AsInput) -> crate::Result<()> {
+                let other = other.input();
                 let leaf = self.own_leaf();
                 let _turn = self.turn_to_rebind(stringify!($f_), leaf.as_deref())?;
                 let new = Var::$f(self, other)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use foldback_tensor::{DType, Packed, Scalar, Tensor};
+use foldback_tensor::{Packed, Tensor};
 use smallvec::SmallVec;
 
 use crate::mode::{is_grad_enabled, location};
@@ -11,67 +11,6 @@ use crate::rule::{Rule, Slot};
 use crate::table::Row;
 use crate::var::{ValueRef, Var};
 use crate::work::Backward;
-
-/// The other side of an operation: a variable, a tensor, or a number.
-///
-/// Made by `Into`, so that `x.mul(&y)`, `x.mul(&tensor)` and `x.mul(2.0)` work.
-#[derive(Clone, Copy)]
-pub enum Input<'a> {
-    /// a variable
-    Var(&'a Var),
-    /// a tensor, which requires no gradient
-    Tensor(&'a Tensor),
-    /// a number, which never widens a tensor of its own category
-    Scalar(Scalar),
-}
-
-impl<'a> From<&'a Var> for Input<'a> {
-    fn from(v: &'a Var) -> Self {
-        Input::Var(v)
-    }
-}
-impl<'a> From<&'a Tensor> for Input<'a> {
-    fn from(t: &'a Tensor) -> Self {
-        Input::Tensor(t)
-    }
-}
-macro_rules! input_from {
-    ($($t:ty),*) => {$(
-        impl From<$t> for Input<'_> {
-            fn from(s: $t) -> Self {
-                Input::Scalar(s.into())
-            }
-        }
-    )*};
-}
-input_from!(bool, i8, i16, i32, i64, u8, u32, f32, f64);
-
-impl Input<'_> {
-    /// As a variable; a number becomes a 0-d constant of the type that an operation with one of type `beside` gives it.
-    pub(crate) fn to_var(self, beside: DType) -> Var {
-        match self {
-            Input::Var(v) => v.clone(),
-            Input::Tensor(t) => Var::constant(t.clone()),
-            Input::Scalar(s) => {
-                let dtype = if beside.category() >= s.dtype().category() { beside } else { s.dtype() };
-                Var::constant(Tensor::full((), s, dtype))
-            }
-        }
-    }
-}
-
-/// The type that a number among these operands stands beside. A condition has no say in it.
-pub(crate) fn beside(own: &Var, others: &[Input<'_>]) -> DType {
-    let dtype = |input: &Input<'_>| match input {
-        Input::Var(v) => Some(v.dtype()),
-        Input::Tensor(t) => Some(t.dtype()),
-        Input::Scalar(_) => None,
-    };
-    match own.dtype() {
-        DType::Bool => others.iter().find_map(dtype).unwrap_or(DType::Bool),
-        own => own,
-    }
-}
 
 /// Per input, the edge to what it came from.
 type Edges = SmallVec<[Option<Edge>; 2]>;

@@ -24,7 +24,7 @@ use crate::node::{Edge, InputMetadata, Leaf, Node};
 /// use foldback_tensor::tensor;
 /// let a = tensor![1.0, 2.0, 3.0].requires_grad();
 /// let b = tensor![1.0].requires_grad();
-/// (&a + &b).sum(.., false)?.backward()?;
+/// (&a + &b).sum(..)?.backward()?;
 /// assert_eq!(a.grad(), Some(tensor![1.0, 1.0, 1.0]));
 /// assert_eq!(b.grad(), Some(tensor![3.0]));
 /// # Ok::<(), foldback_graph::Error>(())

@@ -154,7 +154,7 @@ mod tests {
             assert!(values.iter().all(|&v| v == 0.0 || (v - 1.0 / (1.0 - p)).abs() < 1e-12));
             // The gradient is dropped where the value was.
             x.zero_grad();
-            y.sum(.., false).unwrap().backward().unwrap();
+            y.sum(..).unwrap().backward().unwrap();
             assert_eq!(x.grad().unwrap(), y.value());
         }
     }
@@ -165,7 +165,7 @@ mod tests {
         assert!(Dropout::new(0.0).forward(&x).unwrap().is_same(&x));
         let y = Dropout::new(1.0).forward(&x).unwrap();
         assert_eq!(y.value(), tensor![0.0, 0.0]);
-        y.sum(.., false).unwrap().backward().unwrap();
+        y.sum(..).unwrap().backward().unwrap();
         assert_eq!(x.grad(), Some(tensor![0.0, 0.0]));
         for p in [-0.1, 1.1, f64::NAN] {
             assert!(Dropout::try_new(p).unwrap_err().to_string().starts_with("dropout: p = "));

@@ -278,7 +278,7 @@ mod tests {
         let x = tensor![[1.0, 1.0], [2.0, -1.0]; f64].requires_grad();
         let y = layer.forward(&x).unwrap();
         assert_close!(y.value(), tensor![[3.5, 7.0, 10.5], [0.5, 2.0, 3.5]; f64]);
-        y.sum(.., false).unwrap().backward().unwrap();
+        y.sum(..).unwrap().backward().unwrap();
         assert_close!(w.grad().unwrap(), tensor![[3.0, 0.0], [3.0, 0.0], [3.0, 0.0]; f64]);
         assert_close!(b.grad().unwrap(), tensor![2.0, 2.0, 2.0; f64]);
         assert_close!(x.grad().unwrap(), tensor![[9.0, 12.0], [9.0, 12.0]; f64]);
@@ -319,7 +319,7 @@ mod tests {
         let layer = Linear::new(2, 2);
         let y = layer.forward(&tensor![1.0, 2.0].requires_grad()).unwrap(); // this line
         let called = line!() - 1;
-        let y = y.sum(.., false).unwrap();
+        let y = y.sum(..).unwrap();
         y.backward().unwrap();
         let foldback_graph::Error::Freed { op, location } = y.backward().unwrap_err() else { panic!() };
         assert_eq!((op, location.file(), location.line()), ("linear", file!(), called));

@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn zero_grad_reaches_every_parameter() {
         let model = outer();
-        model.forward(&tensor![[1.0, 2.0]].into()).unwrap().sum(.., false).unwrap().backward().unwrap();
+        model.forward(&tensor![[1.0, 2.0]].into()).unwrap().sum(..).unwrap().backward().unwrap();
         assert!(model.inner.l1.weight().grad().is_some());
         model.zero_grad();
         assert!(model.parameters().iter().all(|p| p.grad().is_none()));

@@ -241,7 +241,7 @@ adam! {
     /// use foldback_tensor::{assert_close, tensor};
     /// let w = tensor![1.0, 2.0].requires_grad();
     /// let mut adam = Adam::new([w.clone()], 0.1)?;
-    /// w.square().sum(.., false)?.backward()?;
+    /// w.square().sum(..)?.backward()?;
     /// adam.step()?;
     /// assert_close!(w.value(), tensor![0.9, 1.9]); // the first step is as long as the learning rate
     /// # Ok::<(), foldback_optim::Error>(())

@@ -96,7 +96,7 @@ impl From<f64> for SgdOptions {
 /// use foldback_tensor::tensor;
 /// let w = tensor![1.0, 2.0].requires_grad();
 /// let mut sgd = SGD::new([w.clone()], 0.5)?;
-/// w.sum(.., false)?.backward()?;
+/// w.sum(..)?.backward()?;
 /// sgd.step()?;
 /// assert_eq!(w.value(), tensor![0.5, 1.5]);
 /// # Ok::<(), foldback_optim::Error>(())

@@ -74,6 +74,14 @@ pub enum Error {
         /// the axis, counted from the front
         axis: usize,
     },
+    /// A range of axes that holds none.
+    #[error("{op}: the range of axes from {start} on holds none; `..` is all of them, `0..2` the first two")]
+    EmptySpan {
+        /// the operation
+        op: &'static str,
+        /// where the range starts
+        start: usize,
+    },
     /// A number of axes that does not fit the tensor.
     #[error("{op}: expected {expected} axes, got {found}")]
     Rank {

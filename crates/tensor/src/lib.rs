@@ -1,5 +1,6 @@
 //! Strided n-dimensional values and block kernels, those of gradients among them, with PyTorch's broadcasting; no graph.
 
+mod axes;
 mod buffer;
 mod close;
 mod convert;
@@ -21,6 +22,7 @@ mod tensor;
 mod threads;
 mod views;
 
+pub use axes::{Axes, Axis, Over, Span, keep};
 pub use buffer::{release_memory, set_pool_limit};
 pub use close::{Mismatch, Tolerance, compare_close};
 pub use dtype::{Block, BlockMut, Category, DType, Element, Scalar};
@@ -30,11 +32,12 @@ pub use error::{Error, Result};
 pub use kernels::{Level, detected_level, force_level, level};
 pub use literal::NestedArray;
 pub use ops::{
-    Arg, BroadcastWarning, BroadcastWarningGuard, Number, broadcast_warning, kernel, set_broadcast_warning,
+    Arg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, broadcast_warning, kernel,
+    set_broadcast_warning,
 };
 pub use packed::Packed;
 pub use random::{Generator, manual_seed};
-pub use shape::{Axes, Shape, broadcast_shapes, can_broadcast};
+pub use shape::{Shape, broadcast_shapes, can_broadcast};
 pub use stack::on_fresh_stack;
 pub use tensor::Tensor;
 pub use threads::{

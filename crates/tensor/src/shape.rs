@@ -1,10 +1,9 @@
-//! Shapes and axes: sizes per dimension, how callers write them, and the rules of broadcasting.
+//! Shapes: sizes per dimension, how callers write them, and the rules of broadcasting.
 
 use std::fmt;
-use std::ops::{Deref, DerefMut, RangeFull};
+use std::ops::{Deref, DerefMut};
 
-use smallvec::SmallVec;
-
+use crate::axes::Axis;
 pub(crate) use crate::dims::Dims;
 use crate::error::{Error, Result};
 
@@ -92,14 +91,24 @@ impl Shape {
     ///
     /// # Errors
     /// `AxisOutOfRange` if there is no such axis. A 0-d shape accepts 0 and -1, as PyTorch does.
-    pub(crate) fn axis(&self, op: &'static str, axis: isize) -> Result<usize> {
-        axis_index(op, axis, self.rank().max(1), self.rank())
+    #[inline]
+    pub(crate) fn axis(&self, op: &'static str, axis: impl Into<Axis>) -> Result<usize> {
+        axis_index(op, axis.into(), self.rank().max(1), self.rank())
+    }
+
+    /// The index of an axis that may count from the end, where a 0-d shape has none.
+    ///
+    /// # Errors
+    /// `AxisOutOfRange` if there is no such axis.
+    #[inline]
+    pub(crate) fn own_axis(&self, op: &'static str, axis: impl Into<Axis>) -> Result<usize> {
+        axis_index(op, axis.into(), self.rank(), self.rank())
     }
 }
 
 /// Resolves `axis` against `limit` positions; `rank` is what the message speaks of.
-pub(crate) fn axis_index(op: &'static str, axis: isize, limit: usize, rank: usize) -> Result<usize> {
-    let n = limit as isize;
+pub(crate) fn axis_index(op: &'static str, axis: Axis, limit: usize, rank: usize) -> Result<usize> {
+    let (n, axis) = (limit as isize, axis.get());
     if (-n..n).contains(&axis) {
         Ok((if axis < 0 { axis + n } else { axis }) as usize)
     } else {
@@ -177,94 +186,6 @@ impl<const N: usize> PartialEq<[usize; N]> for Shape {
         self.0[..] == other[..]
     }
 }
-
-/// Which axes an operation works on: one number, several, or all of them (`..`). Negative ones count from the end.
-///
-/// An empty list names none, except to a reduction that adds up or compares: to `sum`, `mean` and their like it means all
-/// of them, as in PyTorch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Axes {
-    /// every axis
-    All,
-    /// these axes
-    List(SmallVec<[isize; 4]>),
-}
-
-impl Axes {
-    /// The axes that a reduction reduces: all, if none are listed.
-    ///
-    /// ```
-    /// use foldback_tensor::Axes;
-    /// assert_eq!(Axes::from([0isize; 0]).reduced(), Axes::All);
-    /// assert_eq!(Axes::from(1).reduced(), Axes::from(1));
-    /// ```
-    pub fn reduced(self) -> Axes {
-        match self {
-            Axes::List(list) if list.is_empty() => Axes::All,
-            axes => axes,
-        }
-    }
-
-    /// One flag per axis of `shape`.
-    ///
-    /// # Errors
-    /// `AxisOutOfRange`, or `DuplicateAxis` when an axis is named twice; `Rank` above 64 axes, PyTorch's limit.
-    pub(crate) fn flags(&self, op: &'static str, shape: &Shape) -> Result<Dims<bool>> {
-        let mut flags: Dims<bool> = Dims::from_elem(matches!(self, Axes::All), shape.rank());
-        if let Axes::List(list) = self {
-            if shape.rank() > 64 {
-                return Err(Error::Rank { op, expected: "at most 64", found: shape.rank() });
-            }
-            for &a in list {
-                let i = shape.axis(op, a)?;
-                if shape.rank() == 0 {
-                    continue;
-                }
-                if std::mem::replace(&mut flags[i], true) {
-                    return Err(Error::DuplicateAxis { op, axis: i });
-                }
-            }
-        }
-        Ok(flags)
-    }
-}
-
-impl From<RangeFull> for Axes {
-    fn from(_: RangeFull) -> Axes {
-        Axes::All
-    }
-}
-impl From<&Axes> for Axes {
-    fn from(a: &Axes) -> Axes {
-        a.clone()
-    }
-}
-macro_rules! axes_from {
-    ($($t:ty),*) => {$(
-        impl From<$t> for Axes {
-            fn from(a: $t) -> Axes {
-                Axes::from(&[a][..])
-            }
-        }
-        impl<const N: usize> From<[$t; N]> for Axes {
-            fn from(a: [$t; N]) -> Axes {
-                Axes::from(&a[..])
-            }
-        }
-        impl From<&[$t]> for Axes {
-            fn from(a: &[$t]) -> Axes {
-                // What no isize holds is no axis of any tensor; isize::MAX is refused as such.
-                Axes::List(a.iter().map(|&v| isize::try_from(v).unwrap_or(isize::MAX)).collect())
-            }
-        }
-        impl From<Vec<$t>> for Axes {
-            fn from(a: Vec<$t>) -> Axes {
-                Axes::from(&a[..])
-            }
-        }
-    )*};
-}
-axes_from!(i32, i64, isize, usize);
 
 /// The shape that tensors of these shapes broadcast to.
 ///
@@ -387,26 +308,6 @@ mod tests {
         assert_eq!(broadcast_two("t", &[0], &[1]).unwrap(), [0]);
         assert!(broadcast_two("t", &[0], &[2, 2]).is_err());
         assert_eq!(broadcast_two("t", &[4, 0], &[4, 1]).unwrap(), [4, 0]);
-    }
-
-    #[test]
-    fn axes_from_the_end_and_duplicates() {
-        let s = Shape::from([2, 3, 4]);
-        assert_eq!(&Axes::from([0, -1]).flags("t", &s).unwrap()[..], &[true, false, true]);
-        assert_eq!(&Axes::from(..).flags("t", &s).unwrap()[..], &[true; 3]);
-        assert!(matches!(Axes::from([0, -3]).flags("t", &s), Err(Error::DuplicateAxis { .. })));
-        assert!(matches!(Axes::from(3).flags("t", &s), Err(Error::AxisOutOfRange { .. })));
-        assert!(Axes::from([0, -1]).flags("t", &Shape::scalar()).is_ok());
-    }
-
-    #[test]
-    fn an_axis_that_no_isize_holds_is_no_axis() {
-        let s = Shape::from([2, 3]);
-        for axes in [Axes::from(usize::MAX), Axes::from([usize::MAX, 0]), Axes::from(vec![1 << 63, 0usize])] {
-            assert!(matches!(axes.flags("t", &s), Err(Error::AxisOutOfRange { axis: isize::MAX, .. })));
-        }
-        assert!(crate::tensor![1.0].sum(usize::MAX, false).is_err());
-        assert!(crate::tensor![[1.0]].permute([usize::MAX, 0]).is_err());
     }
 
     #[test]

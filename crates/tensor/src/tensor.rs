@@ -1,5 +1,6 @@
 //! `Tensor`: a shape, strides and an offset over a shared buffer, with the semantics of a value.
 
+use crate::axes::Axis;
 use crate::buffer::Handle;
 use crate::dtype::{Block, BlockMut, DType, Element};
 use crate::error::or_panic;
@@ -129,8 +130,8 @@ impl Tensor {
     ///
     /// # Errors
     /// `AxisOutOfRange`, also for a 0-d tensor.
-    pub fn size(&self, axis: isize) -> Result<usize> {
-        let i = crate::shape::axis_index("size", axis, self.rank(), self.rank())?;
+    pub fn size(&self, axis: impl Into<Axis>) -> Result<usize> {
+        let i = self.shape().own_axis("size", axis)?;
         Ok(self.layout.shape[i])
     }
 

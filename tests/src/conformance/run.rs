@@ -204,8 +204,7 @@ fn second_order(
         let name = &case.inputs[i].name;
         gradient(notes, &format!("recorded gradient of `{name}`"), g.as_ref().map(Var::value), &grads[i])?;
         if let (Some(g), Some(v)) = (g, &second.directions[i]) {
-            let product =
-                g.mul(&build::dense(v)?).and_then(|p| p.sum(.., false)).map_err(|e| e.to_string())?;
+            let product = g.mul(&build::dense(v)?).and_then(|p| p.sum(..)).map_err(|e| e.to_string())?;
             sum = Some(match sum {
                 Some(s) => s.add(&product).map_err(|e| e.to_string())?,
                 None => product,

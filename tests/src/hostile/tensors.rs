@@ -69,7 +69,7 @@ pub(super) const TARGETS: &[Target] = targets! {
     "flip" => |c| c.tensor().flip(c.axes());
     "reshape" => |c| c.tensor().reshape(c.new_shape());
     "view" => |c| c.tensor().view(c.new_shape());
-    "flatten" => |c| c.tensor().flatten(c.position(), c.position());
+    "flatten" => |c| c.tensor().flatten(c.position()..=c.position());
     "expand" => |c| c.tensor().expand(c.shape());
     "broadcast_to" => |c| c.tensor().broadcast_to(c.shape());
     "expand" => |c| { let t = c.tensor(); t.expand_as(&c.tensor()) };

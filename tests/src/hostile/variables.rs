@@ -26,7 +26,7 @@ pub(super) const TARGETS: &[Target] = targets! {
     "flip" => |x, c| x.flip(c.axes());
     "reshape" => |x, c| x.reshape(c.new_shape());
     "view" => |x, c| x.view(c.new_shape());
-    "flatten" => |x, c| x.flatten(c.position(), c.position());
+    "flatten" => |x, c| x.flatten(c.position()..=c.position());
     "expand" => |x, c| x.expand(c.shape());
     "slice" => |x, c| x.slice(c.slices());
     "narrow" => |x, c| x.narrow(c.position(), c.position(), c.size());

@@ -31,15 +31,15 @@ fn tensors_are_reduced_over_all_axes() {
         let of_one = |axes| f(&Tensor::scalar(3.0), axes, false).unwrap().to_string();
         assert_eq!(of_one(NONE.into()), of_one(Axes::All), "{name} of a number");
     }
-    assert!(tensor![].amax(NONE, false).is_err());
+    assert!(tensor![].amax(NONE).is_err());
 }
 
 #[test]
 fn what_is_no_sum_keeps_its_meaning() {
     let x = tensor![[0.0, 2.0], [3.0, 0.0]];
-    assert_eq!(x.any(NONE, false).unwrap(), tensor![[false, true], [true, false]; bool]);
-    assert_eq!(x.all(NONE, true).unwrap(), tensor![[false, true], [true, false]; bool]);
-    assert!(x.argmax(NONE, false).is_err() && x.permute(NONE).is_err());
+    assert_eq!(x.any(NONE).unwrap(), tensor![[false, true], [true, false]; bool]);
+    assert_eq!(x.all(keep(NONE)).unwrap(), tensor![[false, true], [true, false]; bool]);
+    assert!(x.argmax(NONE).is_err() && x.permute(NONE).is_err());
     assert_eq!(x.flip(NONE).unwrap(), x);
     assert_eq!(x.movedim(NONE, NONE).unwrap(), x);
     assert_eq!(x.unsqueeze(0).unwrap().squeeze(NONE).unwrap().dims(), [1, 2, 2]);

@@ -42,13 +42,7 @@ fn elements_that_did_not_win_get_zero() {
     check("max", |x| x.max(), &[1.0, 3.0, 3.0, 2.0], &[0.0, INF, INF, 0.0], &[INF]);
     check("min", |x| x.min(), &[1.0, 1.0, 3.0, 2.0], &[INF, INF, 0.0, 0.0], &[INF]);
     check("max of NaN", |x| x.max(), &[1.0, NAN, 3.0, NAN], &[0.0, INF, 0.0, INF], &[INF]);
-    check(
-        "along an axis",
-        |x| Ok(x.max_with_indices(0, false)?.0),
-        &[1.0, 3.0, 3.0],
-        &[0.0, INF, 0.0],
-        &[INF],
-    );
+    check("along an axis", |x| Ok(x.max_with_indices(0)?.0), &[1.0, 3.0, 3.0], &[0.0, INF, 0.0], &[INF]);
     let x = tensor![0.0, 4.0, 9.0; f64].requires_grad();
     x.min().unwrap().sqrt().backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![INF, 0.0, 0.0; f64]));
@@ -56,8 +50,8 @@ fn elements_that_did_not_win_get_zero() {
 
 #[test]
 fn amax_multiplies_as_pytorch_does() {
-    check("amax", |x| x.amax(0, false), &[1.0, 3.0, 2.0], &[NAN, INF, NAN], &[NAN]);
-    check("amin", |x| x.amin(0, false), &[1.0, 3.0, 2.0], &[INF, NAN, NAN], &[NAN]);
+    check("amax", |x| x.amax(0), &[1.0, 3.0, 2.0], &[NAN, INF, NAN], &[NAN]);
+    check("amin", |x| x.amin(0), &[1.0, 3.0, 2.0], &[INF, NAN, NAN], &[NAN]);
 }
 
 #[test]
@@ -95,16 +89,16 @@ fn elements_that_were_not_picked_get_zero() {
 
 #[test]
 fn products() {
-    check("no zero", |x| x.prod(.., false), &[2.0, 3.0, 4.0], &[INF; 3], &[INF]);
-    check("one zero", |x| x.prod(.., false), &[0.0, 3.0, 4.0], &[INF, NAN, NAN], &[NAN]);
-    check("zeros along an axis", |x| x.prod(0, false), &[0.0, 3.0, 0.0], &[NAN; 3], &[NAN]);
+    check("no zero", |x| x.prod(..), &[2.0, 3.0, 4.0], &[INF; 3], &[INF]);
+    check("one zero", |x| x.prod(..), &[0.0, 3.0, 4.0], &[INF, NAN, NAN], &[NAN]);
+    check("zeros along an axis", |x| x.prod(0), &[0.0, 3.0, 0.0], &[NAN; 3], &[NAN]);
 }
 
 /// Of all elements, with two zeros among them: PyTorch's gradient is zero whatever comes in, unless it is recorded.
 #[test]
 fn a_product_of_several_zeros() {
     let x = tensor![0.0, 3.0, 0.0; f64].requires_grad();
-    let y = x.prod(.., false).unwrap();
+    let y = x.prod(..).unwrap();
     y.backward_with(&Tensor::scalar(INF)).unwrap();
     assert_eq!(x.grad(), Some(tensor![0.0, 0.0, 0.0; f64]));
 }

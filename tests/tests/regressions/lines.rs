@@ -159,8 +159,8 @@ fn refused_broadcasting_names_the_line() {
     refused_here(v.detach().add_(&b));
     refused_here(fuse!(|x, y| x * y).call([&v, &w]));
     refused_here(fuse!(|x, y| x * y).call([&a, &b]));
-    refused_here(fuse!(|x, y| x * y).sum([&v, &w], .., false));
-    refused_here(fuse!(|x, y| x * y).mean([&v, &w], 0, true));
+    refused_here(fuse!(|x, y| x * y).sum([&v, &w], ..));
+    refused_here(fuse!(|x, y| x * y).mean([&v, &w], keep(0)));
     // Into a square, neither is a mistake; a number is none either.
     square.add_(&b).unwrap();
     assert!(fuse!(|x, y| x * y).call((&v, 2.0)).is_ok());
@@ -173,8 +173,8 @@ fn gradients_are_not_refused() {
     let (x, y) = (tensor![[1.0, 2.0]].requires_grad(), tensor![3.0, 4.0].requires_grad());
     let (products, fused) = (x.mul(&y).unwrap(), fuse!(|x, y| x * y).call([&x, &y]).unwrap());
     let _guard = broadcast_warning(BroadcastWarning::Refuse);
-    products.sum(.., false).unwrap().backward().unwrap();
-    fused.sum(.., false).unwrap().backward().unwrap();
+    products.sum(..).unwrap().backward().unwrap();
+    fused.sum(..).unwrap().backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![[6.0, 8.0]]));
     assert_eq!(y.grad(), Some(tensor![2.0, 4.0]));
 }

@@ -31,9 +31,9 @@ fn a_bias_has_the_same_gradient_with_fuse_and_with_operators() {
             let gradient = |fused: bool| {
                 b.zero_grad();
                 let loss = if fused {
-                    fuse!(|x, w, b| (x * w + b).square()).sum([&x, &w, &b], .., false).unwrap()
+                    fuse!(|x, w, b| (x * w + b).square()).sum([&x, &w, &b], ..).unwrap()
                 } else {
-                    (&(&x * &w) + &b).square().sum(.., false).unwrap()
+                    (&(&x * &w) + &b).square().sum(..).unwrap()
                 };
                 loss.backward().unwrap();
                 b.grad().unwrap().to_dtype(DType::F64).to_vec::<f64>().unwrap()

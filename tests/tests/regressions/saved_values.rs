@@ -48,8 +48,8 @@ fn cat_and_stack_take_lists_of_any_length() {
     for count in COUNTS {
         let x = leaves(count);
         let weights = Tensor::arange(0.0, count as f64, 1.0, DType::F64);
-        Var::cat(&refs(&x), 0).unwrap().mul(&weights).unwrap().sum(.., false).unwrap().backward().unwrap();
-        Var::stack(&refs(&x), 1).unwrap().mul(&weights).unwrap().sum(.., false).unwrap().backward().unwrap();
+        Var::cat(&refs(&x), 0).unwrap().mul(&weights).unwrap().sum(..).unwrap().backward().unwrap();
+        Var::stack(&refs(&x), 1).unwrap().mul(&weights).unwrap().sum(..).unwrap().backward().unwrap();
         for (i, x) in x.iter().enumerate() {
             assert_eq!(x.grad(), Some(tensor![2.0 * i as f64; f64]), "{i} of {count}");
         }

@@ -25,7 +25,7 @@ fn a_single_number_counts_as_a_vector_of_one() -> Result<()> {
     ] {
         let source = Var::leaf(source.clone())?;
         let x = Var::leaf(if index.rank() == 0 { tensor![0.0, 0.0; f64] } else { Tensor::scalar(0.0f64) })?;
-        x.scatter_add(&source, 0, &index)?.sum(.., false)?.backward()?;
+        x.scatter_add(&source, 0, &index)?.sum(..)?.backward()?;
         assert_eq!(source.grad(), Some(expected));
     }
     Ok(())

@@ -3,7 +3,7 @@
 use foldback_tensor::{DType, Tensor};
 
 use super::derived::PerOperand;
-use crate::record::Input;
+use crate::input::{AsInput, Input};
 use crate::var::Var;
 
 /// The operands of a fused operation: an array, or a tuple where they are of different kinds.
@@ -18,22 +18,22 @@ use crate::var::Var;
 /// assert_eq!(f.call((&tensor![[1.0], [4.0]], &x))?.value(), tensor![[2.0], [8.0]]);
 /// # Ok::<(), foldback_graph::Error>(())
 /// ```
-pub trait Operands<'a, const N: usize> {
+pub trait Operands<const N: usize> {
     /// The operands in order.
-    fn inputs(self) -> [Input<'a>; N];
+    fn inputs(&self) -> [Input<'_>; N];
 }
 
-impl<'a, T: Into<Input<'a>>, const N: usize> Operands<'a, N> for [T; N] {
-    fn inputs(self) -> [Input<'a>; N] {
-        self.map(Into::into)
+impl<T: AsInput, const N: usize> Operands<N> for [T; N] {
+    fn inputs(&self) -> [Input<'_>; N] {
+        self.each_ref().map(AsInput::input)
     }
 }
 
 macro_rules! tuples {
     ($($n:literal: $($t:ident $at:tt),+;)*) => {$(
-        impl<'a, $($t: Into<Input<'a>>),+> Operands<'a, $n> for ($($t,)+) {
-            fn inputs(self) -> [Input<'a>; $n] {
-                [$(self.$at.into()),+]
+        impl<$($t: AsInput),+> Operands<$n> for ($($t,)+) {
+            fn inputs(&self) -> [Input<'_>; $n] {
+                [$(self.$at.input()),+]
             }
         }
     )*};
@@ -55,10 +55,9 @@ pub(super) fn variables(inputs: &[Input<'_>]) -> PerOperand<Var> {
     let dtype = float_type(inputs);
     let mut variables = PerOperand::new();
     for input in inputs {
-        let v = match *input {
-            Input::Var(v) => v.clone(),
-            Input::Tensor(t) => Var::constant(t.clone()),
-            Input::Scalar(s) => Var::constant(Tensor::full((), s, dtype)),
+        let v = match input {
+            Input::Scalar(s) => Var::constant(Tensor::full((), *s, dtype)),
+            other => other.into_var(dtype).clone(),
         };
         variables.push(if v.dtype().promote(dtype) == dtype { v } else { v.to_dtype(dtype) });
     }
@@ -69,11 +68,7 @@ pub(super) fn variables(inputs: &[Input<'_>]) -> PerOperand<Var> {
 /// without are real numbers.
 fn float_type(inputs: &[Input<'_>]) -> DType {
     let of_rank = |wanted: fn(usize) -> bool| {
-        let dtype = |input: &Input<'_>| match input {
-            Input::Var(v) => wanted(v.rank()).then(|| v.dtype()),
-            Input::Tensor(t) => wanted(t.rank()).then(|| t.dtype()),
-            Input::Scalar(_) => None,
-        };
+        let dtype = |input: &Input<'_>| input.dtype().filter(|_| wanted(input.rank()));
         inputs.iter().filter_map(dtype).fold(DType::Bool, DType::promote)
     };
     let (with_axes, without) = (of_rank(|rank| rank > 0), of_rank(|rank| rank == 0));

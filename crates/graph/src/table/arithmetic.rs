@@ -211,7 +211,7 @@ pointwise! {
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let x = tensor![1.0, 3.0, 2.0].requires_grad();
-    /// x.maximum(2.0)?.sum(.., false)?.backward()?;
+    /// x.maximum(2.0)?.sum(..)?.backward()?;
     /// assert_eq!(x.grad(), Some(tensor![0.0, 1.0, 0.5]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
@@ -229,7 +229,7 @@ pointwise! {
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let x = tensor![1.0, 3.0, 2.0].requires_grad();
-    /// x.minimum(2.0)?.sum(.., false)?.backward()?;
+    /// x.minimum(2.0)?.sum(..)?.backward()?;
     /// assert_eq!(x.grad(), Some(tensor![1.0, 0.0, 0.5]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
@@ -253,7 +253,7 @@ pointwise! {
     /// use foldback_tensor::tensor;
     /// let x = tensor![-1.0, 2.0].requires_grad();
     /// let y = x.gt(0.0)?.where_cond(&x, 0.0)?;
-    /// y.sum(.., false)?.backward()?;
+    /// y.sum(..)?.backward()?;
     /// assert_eq!(x.grad(), Some(tensor![0.0, 1.0]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```

@@ -138,7 +138,7 @@ pointwise! {
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let x = tensor![-1.0, 0.5, 2.0].requires_grad();
-    /// x.clamp(0.0, 1.0)?.sum(.., false)?.backward()?;
+    /// x.clamp(0.0, 1.0)?.sum(..)?.backward()?;
     /// assert_eq!(x.grad(), Some(tensor![0.0, 1.0, 0.0]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```

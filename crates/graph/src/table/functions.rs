@@ -1,27 +1,27 @@
 //! Helpers of the function rows: gradients that take more than a line.
 
 use foldback_tensor::kernel::Reduction;
-use foldback_tensor::{Shape, Tensor};
+use foldback_tensor::{Axes, Over, Shape, Tensor};
 
 use crate::error::Result;
 use crate::var::Var;
 
 /// Sends the gradients of picked elements back to where they were picked from.
-pub(crate) fn scatter_back(
-    g: &Var,
-    index: &Tensor,
-    shape: &Shape,
-    axis: isize,
-    keepdim: bool,
-) -> Result<Var> {
+pub(crate) fn scatter_back(g: &Var, index: &Var, shape: &Shape, over: &Over) -> Result<Var> {
     if shape.rank() == 0 {
         return Ok(g.clone());
     }
     let zeros = Var::constant(Tensor::try_zeros(shape, g.dtype())?);
-    if keepdim {
-        return zeros.scatter_add(g, axis, index);
+    let Axes::List(axes) = over.axes() else {
+        // The index counts through all elements.
+        let places = zeros.flatten(..)?.scatter_add(0, index.flatten(..)?, g.flatten(..)?)?;
+        return places.reshape(shape);
+    };
+    let axis = axes[0];
+    if over.keepdim() {
+        return zeros.scatter_add(axis, index, g);
     }
-    zeros.scatter_add(&g.unsqueeze(axis)?, axis, &index.unsqueeze(axis)?)
+    zeros.scatter_add(axis, index.unsqueeze(axis)?, g.unsqueeze(axis)?)
 }
 
 /// For every element, the product of all others that are folded into the same result.

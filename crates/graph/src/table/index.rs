@@ -1,6 +1,6 @@
 //! Rows of joining and indexing.
 
-use foldback_tensor::Tensor;
+use foldback_tensor::{Axis, Indices, Tensor};
 
 use super::macros::{function, function_of_list};
 use crate::error::Result;
@@ -18,15 +18,14 @@ function! {
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let x = tensor![1.0, 2.0].requires_grad();
-    /// x.gather(0, &tensor![1, 1; i64])?.sum(.., false)?.backward()?;
+    /// x.gather(0, &tensor![1, 1; i64])?.sum(..)?.backward()?;
     /// assert_eq!(x.grad(), Some(tensor![0.0, 2.0]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn gather(a; axis: isize, index: &Tensor) {
-        let index = index.clone();
+    pub fn gather(a; axis: Axis, index: Indices) {
         let shape = a.shape().clone();
     } = a.gather(axis, &index);
-        d a: |g| Var::constant(Tensor::try_zeros(&shape, g.dtype())?).scatter_add(g, axis, &index);
+        d a: |g| Var::constant(Tensor::try_zeros(&shape, g.dtype())?).scatter_add(axis, &index, g);
         check {
             "rows": [[3, 2] Any] |x| x[0].gather(0, &foldback_tensor::tensor![[2, 0], [2, 1]; i64]);
             "columns, repeated": [[2, 3] Any] |x| x[0].gather(1, &foldback_tensor::tensor![[1, 1], [0, 2]; i64]);
@@ -41,20 +40,19 @@ function! {
     /// use foldback_graph::{RequiresGrad, Var};
     /// use foldback_tensor::tensor;
     /// let source = tensor![1.0, 2.0].requires_grad();
-    /// let sum = Var::from(tensor![0.0, 0.0]).scatter_add(&source, 0, &tensor![1, 1; i64])?;
+    /// let sum = Var::from(tensor![0.0, 0.0]).scatter_add(0, &tensor![1, 1; i64], &source)?;
     /// assert_eq!(sum.value(), tensor![0.0, 3.0]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn scatter_add(a, source; axis: isize, index: &Tensor) {
-        let index = index.clone();
+    pub fn scatter_add(a; axis: Axis, index: Indices; source) {
         let shape = source.shape().clone();
     } = a.scatter_add(axis, &index, source);
         d a = g;
         d source: |g| padded(&g.gather(axis, &index)?, &shape);
         check {
             "repeated": [[2, 3] Any, [2, 2] Any]
-                |x| x[0].scatter_add(&x[1], 1, &foldback_tensor::tensor![[1, 1], [0, 2]; i64]);
-            "longer source": [[3] Any, [4] Any] |x| x[0].scatter_add(&x[1], 0, &foldback_tensor::tensor![2, 0; i64]);
+                |x| x[0].scatter_add(1, &foldback_tensor::tensor![[1, 1], [0, 2]; i64], &x[1]);
+            "longer source": [[3] Any, [4] Any] |x| x[0].scatter_add(0, &foldback_tensor::tensor![2, 0; i64], &x[1]);
         }
 
     /// The slices of an axis that `index` (1-d, `i64`) names, in its order; see [`Tensor::index_select`].
@@ -69,11 +67,10 @@ function! {
     /// assert_eq!(x.index_select(0, &tensor![1, 1; i64])?.value(), tensor![[3.0, 4.0], [3.0, 4.0]]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn index_select(a; axis: isize, index: &Tensor) {
-        let index = index.clone();
+    pub fn index_select(a; axis: Axis, index: Indices) {
         let shape = a.shape().clone();
     } = a.index_select(axis, &index);
-        d a: |g| Var::constant(Tensor::try_zeros(&shape, g.dtype())?).index_add(g, axis, &index);
+        d a: |g| Var::constant(Tensor::try_zeros(&shape, g.dtype())?).index_add(axis, &index, g);
         check {
             "rows": [[3, 2] Any] |x| x[0].index_select(0, &foldback_tensor::tensor![2, 0, 2; i64]);
             "columns": [[2, 3] Any] |x| x[0].index_select(-1, &foldback_tensor::tensor![1; i64]);
@@ -88,19 +85,18 @@ function! {
     /// use foldback_graph::{RequiresGrad, Var};
     /// use foldback_tensor::tensor;
     /// let source = tensor![1.0, 2.0].requires_grad();
-    /// let sum = Var::from(tensor![0.0, 0.0]).index_add(&source, 0, &tensor![1, 1; i64])?;
+    /// let sum = Var::from(tensor![0.0, 0.0]).index_add(0, &tensor![1, 1; i64], &source)?;
     /// assert_eq!(sum.value(), tensor![0.0, 3.0]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn index_add(a, source; axis: isize, index: &Tensor) {
-        let index = index.clone();
+    pub fn index_add(a; axis: Axis, index: Indices; source) {
         let shape = source.shape().clone();
     } = a.index_add(axis, &index, source);
         d a = g;
         d source: |g| picked(g, axis, &index, &shape);
         check {
             "repeated rows": [[3, 2] Any, [3, 2] Any]
-                |x| x[0].index_add(&x[1], 0, &foldback_tensor::tensor![2, 0, 2; i64]);
+                |x| x[0].index_add(0, &foldback_tensor::tensor![2, 0, 2; i64], &x[1]);
         }
 }
 
@@ -119,7 +115,7 @@ function_of_list! {
     /// assert_eq!(Var::cat(&[&a, &b], 0)?.value(), tensor![1.0, 2.0, 3.0]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn cat(values; axis: isize) { let parts = parts(&values, axis)?; } = Tensor::cat(&values, axis);
+    pub fn cat(values; axis: Axis) { let parts = parts(&values, axis)?; } = Tensor::cat(&values, axis);
         d each: |g, i| parts.of(g, i);
         check {
             "rows": [[2, 3] Any, [1, 3] Any, [0, 3] Any] |x| Var::cat(&[&x[0], &x[1], &x[2]], 0);
@@ -140,7 +136,7 @@ function_of_list! {
     /// assert_eq!(Var::stack(&[&a, &b], 0)?.value(), tensor![[1.0], [2.0]]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn stack(values; axis: isize) = Tensor::stack(&values, axis);
+    pub fn stack(values; axis: Axis) = Tensor::stack(&values, axis);
         d each: |g, i| g.select(axis, i as isize);
         check {
             "middle": [[2, 3] Any, [2, 3] Any] |x| Var::stack(&[&x[0], &x[1]], 1);
@@ -153,12 +149,12 @@ pub(super) use rows::ALL;
 
 /// Where the operands of a concatenation lie in its result.
 struct Parts {
-    axis: isize,
+    axis: Axis,
     /// the start and the size of each; none for an empty vector, which is skipped whatever the other shapes are
     places: Vec<Option<(usize, usize)>>,
 }
 
-fn parts(values: &[&Tensor], axis: isize) -> Result<Parts> {
+fn parts(values: &[&Tensor], axis: Axis) -> Result<Parts> {
     let skipped = |v: &Tensor| v.rank() == 1 && v.numel() == 0;
     let alone = values.iter().all(|v| skipped(v));
     let mut start = 0;
@@ -186,7 +182,7 @@ impl Parts {
 }
 
 /// The gradient of what was added to the places that `index` names; a single number has one place.
-fn picked(g: &Var, axis: isize, index: &Tensor, shape: &foldback_tensor::Shape) -> Result<Var> {
+fn picked(g: &Var, axis: Axis, index: &Indices, shape: &foldback_tensor::Shape) -> Result<Var> {
     let places = if g.rank() == 0 { g.reshape(1)? } else { g.clone() };
     padded(&places.index_select(axis, index)?, shape)
 }

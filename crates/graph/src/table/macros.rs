@@ -209,23 +209,15 @@ macro_rules! pointwise {
         $value:expr, $(#[$doc:meta])* $vis:vis) => {
         $(#[$doc])*
         #[track_caller]
-        $vis fn $name<'a>(
-            &self $(, $b: impl Into<$crate::Input<'a>>)+ $(, $p: impl Into<$pt>)*
+        $vis fn $name(
+            &self $(, $b: impl $crate::AsInput)+ $(, $p: impl Into<$pt>)*
         ) -> $crate::Result<$crate::Var> {
             $(let $p: $pt = $p.into();)*
-            let inputs = [$($b.into()),+];
+            let inputs = [$($b.input()),+];
             pointwise!(@with_numbers [$($($number)?)*] [$a $($b)+] [$($p)*] $rows, $name, $value, self, inputs);
-            let [$($b),+] = inputs;
-            $(
-                let made;
-                let $b: &$crate::Var = match $b {
-                    $crate::Input::Var(v) => v,
-                    other => {
-                        made = other.to_var($crate::record::beside(self, &inputs));
-                        &made
-                    }
-                };
-            )+
+            let beside = $crate::input::beside(self, &inputs);
+            let [$($b),+] = inputs.map(|input| input.into_var(beside));
+            $(let $b: &$crate::Var = &$b;)+
             let values = [self.value_ref() $(, $b.value_ref())+];
             let value = {
                 let [$a $(, $b)+] = values.each_ref().map(|v| &**v);
@@ -298,18 +290,19 @@ pub(crate) use pointwise;
 ///
 /// ```text
 /// in rows;
-/// pub fn name(a, b, [c]; attribute: Type) { what to compute from the attributes once } = value => (y: g, i);
+/// pub fn name(a, b, [c]; attribute: Type; last) { what to compute from the attributes once } = value => (y: g, i);
 ///     d a: |g, b| expression;
 ///     d b = g;
 ///     check { "what is special": [[2, 3] ANY, [3] ANY] |x| x[0].name(&x[1], None, 1); }
 /// ```
-/// `[c]` is an operand that may be absent. The block may bind names (shapes, resolved axes) that the gradients then use;
+/// `[c]` is an operand that may be absent; one behind the attributes comes last in a call. A caller may write whatever turns
+/// into an operand or an attribute. The block may bind names (shapes, resolved axes) that the gradients then use;
 /// they are kept with the node. `unless (condition)` in front of `=` is where the variable itself is the result. Behind `=>` stands the name of the output, or of several, with a name for the gradient
 /// of each that has one; the value is then a tuple of tensors.
 macro_rules! function {
     (in $rows:ident; $(
         $(#[$doc:meta])*
-        $vis:vis fn $name:ident($a:ident $(, $b:ident)* $(, [$c:ident])? $(; $($attr:ident: $ty:ty),+)?)
+        $vis:vis fn $name:ident($a:ident $(, $b:ident)* $(, [$c:ident])? $(; $($attr:ident: $ty:ty),+ $(; $last:ident)?)?)
             $({ $($before:stmt;)* })? $(unless ($itself:expr))? = $value:expr $(=> $y:tt)?;
         $(d $dx:ident $(= $plain:tt)? $(: |$($n:ident),+| $gradient:expr)?;)+
         check { $($label:literal: [$([$($dim:literal),*] $domain:ident),+] |$arg:ident| $run:expr;)+ }
@@ -320,28 +313,41 @@ macro_rules! function {
             $(#[$doc])*
             #[track_caller]
             $vis fn $name(
-                &self $(, $b: &$crate::Var)* $(, $c: Option<&$crate::Var>)? $($(, $attr: $ty)+)?
+                &self $(, $b: impl $crate::AsInput)* $(, $c: impl $crate::AsOptionalInput)?
+                $($(, $attr: impl Into<$ty>)+ $(, $last: impl $crate::AsInput)?)?
             ) -> $crate::Result<function!(@vars $($y)?)> {
-                let inputs: smallvec::SmallVec<[&$crate::Var; 4]> =
-                    [Some(self) $(, Some($b))* $(, $c)?].into_iter().flatten().collect();
-                let $a = &*self.value_ref();
-                $(let $b = &*$b.value_ref();)*
-                $(let $c = $c.map(|v| v.value()); let $c = $c.as_ref();)?
-                $($($before)*)?
-                $(if $itself {
-                    return Ok(self.clone());
-                })?
-                let value: function!(@values $($y)?) = $value?;
-                let reads = $crate::record::Reads::Each(
-                    function!(@reads [$a $($b)* $($c)?] [$($y)?] $([$dx ($($plain)?) [$($($n),+)?]])+),
-                );
-                function!(@record value, $($y)?, &$rows::$name, &inputs, reads, move || {
-                    Box::new(move |ctx: &$crate::work::Context<'_>, take: &mut $crate::work::Take<'_>| {
-                        function!(@flows ctx, take, [$a $($b)* $($c)?] [$($y)?]
-                            $([($($plain)?) [$($($n),+)?] ($($gradient)?)])+);
-                        Ok(())
+                // What a caller compiles is only what turns its arguments into ours.
+                #[track_caller]
+                fn operation(
+                    own: &$crate::Var $(, $b: &$crate::Var)* $($(, $last: &$crate::Var)?)? $(, $c: Option<&$crate::Var>)?
+                    $($(, $attr: $ty)+)?
+                ) -> $crate::Result<function!(@vars $($y)?)> {
+                    let inputs: smallvec::SmallVec<[&$crate::Var; 4]> =
+                        [Some(own) $(, Some($b))* $($(, Some($last))?)? $(, $c)?].into_iter().flatten().collect();
+                    let $a = &*own.value_ref();
+                    $(let $b = &*$b.value_ref();)*
+                    $($(let $last = &*$last.value_ref();)?)?
+                    $(let $c = $c.map(|v| v.value()); let $c = $c.as_ref();)?
+                    $($($before)*)?
+                    $(if $itself {
+                        return Ok(own.clone());
+                    })?
+                    let value: function!(@values $($y)?) = $value?;
+                    let reads = $crate::record::Reads::Each(function!(
+                        @reads [$a $($b)* $($($last)?)? $($c)?] [$($y)?] $([$dx ($($plain)?) [$($($n),+)?]])+
+                    ));
+                    function!(@record value, $($y)?, &$rows::$name, &inputs, reads, move || {
+                        Box::new(move |ctx: &$crate::work::Context<'_>, take: &mut $crate::work::Take<'_>| {
+                            function!(@flows ctx, take, [$a $($b)* $($($last)?)? $($c)?] [$($y)?]
+                                $([($($plain)?) [$($($n),+)?] ($($gradient)?)])+);
+                            Ok(())
+                        })
                     })
-                })
+                }
+                operation(
+                    self $(, &$b.input().beside(self))* $($(, &$last.input().beside(self))?)? $(, $c.optional_input().map(|c| c.beside(self)).as_deref())?
+                    $($(, $attr.into())+)?
+                )
             }
         )*}
     };
@@ -442,21 +448,29 @@ macro_rules! function_of_list {
         impl $crate::Var {$(
             $(#[$doc])*
             #[track_caller]
-            $vis fn $name(vars: &[&$crate::Var] $($(, $attr: $ty)+)?) -> $crate::Result<$crate::Var> {
-                let values: Vec<foldback_tensor::Tensor> = vars.iter().map(|v| v.value()).collect();
-                let $values: Vec<&foldback_tensor::Tensor> = values.iter().collect();
-                $($($before)*)?
-                let value = smallvec::smallvec![$value?];
-                let mut vars = $crate::record::record_function(&$rows::$name, vars, value, $crate::record::Reads::All(&[]), move || {
-                    Box::new(move |ctx: &$crate::work::Context<'_>, take: &mut $crate::work::Take<'_>| {
-                        let $g = &ctx.grad(0);
-                        for $i in (0..ctx.inputs()).filter(|&i| ctx.needs(i)) {
-                            take($crate::work::Flow::to($i, $gradient?))?;
-                        }
-                        Ok(())
-                    })
-                });
-                Ok(vars.remove(0))
+            $vis fn $name(
+                list: impl IntoIterator<Item: $crate::AsInput> $($(, $attr: impl Into<$ty>)+)?
+            ) -> $crate::Result<$crate::Var> {
+                #[track_caller]
+                fn operation(vars: &[$crate::Var] $($(, $attr: $ty)+)?) -> $crate::Result<$crate::Var> {
+                    let values: Vec<foldback_tensor::Tensor> = vars.iter().map(|v| v.value()).collect();
+                    let $values: Vec<&foldback_tensor::Tensor> = values.iter().collect();
+                    $($($before)*)?
+                    let value = smallvec::smallvec![$value?];
+                    let vars: Vec<&$crate::Var> = vars.iter().collect();
+                    let reads = $crate::record::Reads::All(&[]);
+                    let mut made = $crate::record::record_function(&$rows::$name, &vars, value, reads, move || {
+                        Box::new(move |ctx: &$crate::work::Context<'_>, take: &mut $crate::work::Take<'_>| {
+                            let $g = &ctx.grad(0);
+                            for $i in (0..ctx.inputs()).filter(|&i| ctx.needs(i)) {
+                                take($crate::work::Flow::to($i, $gradient?))?;
+                            }
+                            Ok(())
+                        })
+                    });
+                    Ok(made.remove(0))
+                }
+                operation(&$crate::input::variables_of(list) $($(, $attr.into())+)?)
             }
         )*}
     };

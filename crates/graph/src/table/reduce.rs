@@ -1,7 +1,7 @@
 //! Rows of reductions.
 
 use foldback_tensor::kernel::{self, Reduction};
-use foldback_tensor::{Axes, Shape, Tensor};
+use foldback_tensor::{Axes, Axis, Indices, Over, Shape, Tensor, keep};
 
 use super::functions::{product_of_others, scatter_back};
 use super::macros::function;
@@ -24,21 +24,20 @@ function! {
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let x = tensor![[1.0, 2.0], [3.0, 4.0]].requires_grad();
-    /// assert_eq!(x.sum(0, false)?.value(), tensor![4.0, 6.0]);
+    /// assert_eq!(x.sum(0)?.value(), tensor![4.0, 6.0]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn sum(a; axes: impl Into<Axes>, keepdim: bool) {
-        let axes = axes.into().reduced();
-        let r = kernel::reduction("sum", &[a], &axes)?;
-    } = a.sum(&axes, keepdim);
+    pub fn sum(a; over: Over) {
+        let r = kernel::reduction("sum", &[a], over.axes())?;
+    } = a.sum(&over);
         d a: |g| unreduced(g, &r)?.expand(&r.full);
         check {
-            "rows": [[2, 3] Any] |x| x[0].sum(0, false);
-            "columns, kept": [[2, 3] Any] |x| x[0].sum(-1, true);
-            "all": [[2, 1, 3] Any] |x| x[0].sum(.., false);
-            "two of three": [[2, 3, 2] Any] |x| x[0].sum([0, 2], false);
-            "a number": [[] Any] |x| x[0].sum(.., false);
-            "nothing": [[0, 3] Any] |x| x[0].sum(0, false);
+            "rows": [[2, 3] Any] |x| x[0].sum(0);
+            "columns, kept": [[2, 3] Any] |x| x[0].sum(keep(-1));
+            "all": [[2, 1, 3] Any] |x| x[0].sum(..);
+            "two of three": [[2, 3, 2] Any] |x| x[0].sum([0, 2]);
+            "a number": [[] Any] |x| x[0].sum(..);
+            "nothing": [[0, 3] Any] |x| x[0].sum(0);
         }
 
     /// The mean over `axes`.
@@ -50,23 +49,22 @@ function! {
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let x = tensor![1.0, 3.0].requires_grad();
-    /// x.mean(.., false)?.backward()?;
+    /// x.mean(..)?.backward()?;
     /// assert_eq!(x.grad(), Some(tensor![0.5, 0.5]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn mean(a; axes: impl Into<Axes>, keepdim: bool) {
-        let axes = axes.into().reduced();
-        let r = kernel::reduction("mean", &[a], &axes)?;
-    } = a.mean(&axes, keepdim);
+    pub fn mean(a; over: Over) {
+        let r = kernel::reduction("mean", &[a], over.axes())?;
+    } = a.mean(&over);
         // Divided before it is expanded; where there are no elements, not at all.
         d a: |g| {
             let share = if r.count == 0 { g.clone() } else { g.div(r.count as f64)? };
             unreduced(&share, &r)?.expand(&r.full)
         };
         check {
-            "rows": [[2, 3] Any] |x| x[0].mean(0, false);
-            "columns, kept": [[2, 3] Any] |x| x[0].mean(1, true);
-            "all": [[2, 3] Any] |x| x[0].mean(.., false);
+            "rows": [[2, 3] Any] |x| x[0].mean(0);
+            "columns, kept": [[2, 3] Any] |x| x[0].mean(keep(1));
+            "all": [[2, 3] Any] |x| x[0].mean(..);
         }
 
     /// The product over `axes`. The gradient is right where there are zeros, to any order.
@@ -78,22 +76,21 @@ function! {
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let x = tensor![0.0, 3.0, 2.0].requires_grad();
-    /// x.prod(.., false)?.backward()?;
+    /// x.prod(..)?.backward()?;
     /// assert_eq!(x.grad(), Some(tensor![6.0, 0.0, 0.0]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn prod(a; axes: impl Into<Axes>, keepdim: bool) {
-        let axes = axes.into().reduced();
-        let r = kernel::reduction("prod", &[a], &axes)?;
-    } = a.prod(&axes, keepdim) => y;
+    pub fn prod(a; over: Over) {
+        let r = kernel::reduction("prod", &[a], over.axes())?;
+    } = a.prod(&over) => y;
         d a: |g, a, y| {
             let g = unreduced(g, &r)?;
-            let zeros: i64 = a.value_ref().eq(0.0)?.sum(.., false)?.item()?;
+            let zeros: i64 = a.value_ref().eq(0.0)?.sum(..)?.item()?;
             if a.rank() == 0 {
                 Ok(Work::from(g))
             } else if zeros == 0 {
                 g.mul(&unreduced(y, &r)?.div(a)?).map(Work::from)
-            } else if zeros > 1 && axes == Axes::All {
+            } else if zeros > 1 && *over.axes() == Axes::All {
                 // As in PyTorch, whatever comes in.
                 let r = r.clone();
                 let nothing = |[_, a]: &[Var; 2]| Ok(Tensor::zeros((), a.dtype()).expand(a.shape())?);
@@ -103,12 +100,12 @@ function! {
             }
         };
         check {
-            "rows": [[2, 3] Any] |x| x[0].prod(0, false);
-            "columns, kept": [[2, 3] NonZero] |x| x[0].prod(1, true);
-            "all": [[2, 3] Any] |x| x[0].prod(.., false);
-            "odd": [[5] Any] |x| x[0].prod(0, false);
-            "two of three": [[2, 3, 2] Any] |x| x[0].prod([0, 2], false);
-            "zeros": [[3, 4] Truth] |x| x[0].prod(1, false);
+            "rows": [[2, 3] Any] |x| x[0].prod(0);
+            "columns, kept": [[2, 3] NonZero] |x| x[0].prod(keep(1));
+            "all": [[2, 3] Any] |x| x[0].prod(..);
+            "odd": [[5] Any] |x| x[0].prod(0);
+            "two of three": [[2, 3, 2] Any] |x| x[0].prod([0, 2]);
+            "zeros": [[3, 4] Truth] |x| x[0].prod(1);
         }
 
     /// The variance over `axes`, divided by `max(0, n - correction)`.
@@ -120,17 +117,16 @@ function! {
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let x = tensor![1.0, 3.0].requires_grad();
-    /// assert_eq!(x.var_with(.., 0.0, false)?.value().item::<f32>()?, 1.0);
+    /// assert_eq!(x.var_with(.., 0.0)?.value().item::<f32>()?, 1.0);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn var_with(a; axes: impl Into<Axes>, correction: f64, keepdim: bool) {
-        let axes = axes.into().reduced();
-        let r = kernel::reduction("var", &[a], &axes)?;
-    } = a.var_with(&axes, correction, keepdim);
-        d a: |g, a| spread_back(&unreduced(g, &r)?, a, &r, &axes, correction);
+    pub fn var_with(a; over: Over, correction: f64) {
+        let r = kernel::reduction("var", &[a], over.axes())?;
+    } = a.var_with(&over, correction);
+        d a: |g, a| spread_back(&unreduced(g, &r)?, a, &r, &over, correction);
         check {
-            "rows": [[3, 2] Any] |x| x[0].var_with(0, 1.0, false);
-            "all, without correction": [[2, 3] Any] |x| x[0].var_with(.., 0.0, true);
+            "rows": [[3, 2] Any] |x| x[0].var_with(0, 1.0);
+            "all, without correction": [[2, 3] Any] |x| x[0].var_with(keep(..), 0.0);
         }
 
     /// The standard deviation over `axes`: the root of [`Var::var_with`]. The gradient is 0 where all are equal.
@@ -142,21 +138,20 @@ function! {
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let x = tensor![2.0, 2.0].requires_grad();
-    /// x.std_with(.., 1.0, false)?.backward()?;
+    /// x.std_with(.., 1.0)?.backward()?;
     /// assert_eq!(x.grad(), Some(tensor![0.0, 0.0]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn std_with(a; axes: impl Into<Axes>, correction: f64, keepdim: bool) {
-        let axes = axes.into().reduced();
-        let r = kernel::reduction("std", &[a], &axes)?;
-    } = a.std_with(&axes, correction, keepdim) => y;
+    pub fn std_with(a; over: Over, correction: f64) {
+        let r = kernel::reduction("std", &[a], over.axes())?;
+    } = a.std_with(&over, correction) => y;
         d a: |g, a, y| {
             let root = y.eq(0.0)?.where_cond(0.0, &g.div(&y.mul(2.0)?)?)?;
-            spread_back(&unreduced(&root, &r)?, a, &r, &axes, correction)
+            spread_back(&unreduced(&root, &r)?, a, &r, &over, correction)
         };
         check {
-            "rows": [[3, 2] Distinct] |x| x[0].std_with(0, 1.0, false);
-            "all, kept": [[2, 3] Distinct] |x| x[0].std_with(.., 0.0, true);
+            "rows": [[3, 2] Distinct] |x| x[0].std_with(0, 1.0);
+            "all, kept": [[2, 3] Distinct] |x| x[0].std_with(keep(..), 0.0);
         }
 
     /// The largest element over `axes`. Equal ones share the gradient; with a NaN every gradient is NaN.
@@ -168,18 +163,17 @@ function! {
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let x = tensor![1.0, 3.0, 3.0].requires_grad();
-    /// x.amax(.., false)?.backward()?;
+    /// x.amax(..)?.backward()?;
     /// assert_eq!(x.grad(), Some(tensor![0.0, 0.5, 0.5]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn amax(a; axes: impl Into<Axes>, keepdim: bool) {
-        let axes = axes.into().reduced();
-        let r = kernel::reduction("amax", &[a], &axes)?;
-    } = a.amax(&axes, keepdim) => y;
-        d a: |g, a, y| share_among_equals(&unreduced(g, &r)?, a, &unreduced(y, &r)?, &axes);
+    pub fn amax(a; over: Over) {
+        let r = kernel::reduction("amax", &[a], over.axes())?;
+    } = a.amax(&over) => y;
+        d a: |g, a, y| share_among_equals(&unreduced(g, &r)?, a, &unreduced(y, &r)?, &over);
         check {
-            "rows": [[3, 2] Distinct] |x| x[0].amax(0, false);
-            "all, kept": [[2, 3] Distinct] |x| x[0].amax(.., true);
+            "rows": [[3, 2] Distinct] |x| x[0].amax(0);
+            "all, kept": [[2, 3] Distinct] |x| x[0].amax(keep(..));
         }
 
     /// The smallest element over `axes`. Equal ones share the gradient; with a NaN every gradient is NaN.
@@ -191,18 +185,17 @@ function! {
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let x = tensor![1.0, 3.0, 1.0].requires_grad();
-    /// x.amin(.., false)?.backward()?;
+    /// x.amin(..)?.backward()?;
     /// assert_eq!(x.grad(), Some(tensor![0.5, 0.0, 0.5]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn amin(a; axes: impl Into<Axes>, keepdim: bool) {
-        let axes = axes.into().reduced();
-        let r = kernel::reduction("amin", &[a], &axes)?;
-    } = a.amin(&axes, keepdim) => y;
-        d a: |g, a, y| share_among_equals(&unreduced(g, &r)?, a, &unreduced(y, &r)?, &axes);
+    pub fn amin(a; over: Over) {
+        let r = kernel::reduction("amin", &[a], over.axes())?;
+    } = a.amin(&over) => y;
+        d a: |g, a, y| share_among_equals(&unreduced(g, &r)?, a, &unreduced(y, &r)?, &over);
         check {
-            "rows": [[3, 2] Distinct] |x| x[0].amin(0, false);
-            "all, kept": [[2, 3] Distinct] |x| x[0].amin(.., true);
+            "rows": [[3, 2] Distinct] |x| x[0].amin(0);
+            "all, kept": [[2, 3] Distinct] |x| x[0].amin(keep(..));
         }
 
     /// The largest of all elements; NaN if there is one. Equal elements share the gradient, and so do NaNs.
@@ -220,7 +213,7 @@ function! {
     /// assert_eq!(x.grad(), Some(tensor![[0.0, 0.5], [0.5, 0.0]]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn max(a) = a.amax(.., false) => y;
+    pub fn max(a) = a.amax(..) => y;
         d a: |g, a, y| share_among_largest(g, a, y);
         check { "all": [[2, 3] Distinct] |x| x[0].max(); }
 
@@ -237,7 +230,7 @@ function! {
     /// assert_eq!(x.grad(), Some(tensor![0.5, 0.5, 0.0]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn min(a) = a.amin(.., false) => y;
+    pub fn min(a) = a.amin(..) => y;
         d a: |g, a, y| share_among_largest(g, a, y);
         check { "all": [[2, 3] Distinct] |x| x[0].min(); }
 
@@ -250,21 +243,20 @@ function! {
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let x = tensor![1000.0, 1000.0].requires_grad();
-    /// x.logsumexp(.., false)?.backward()?;
+    /// x.logsumexp(..)?.backward()?;
     /// foldback_tensor::assert_close!(x.grad().unwrap(), tensor![0.5, 0.5], atol = 1e-4);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn logsumexp(a; axes: impl Into<Axes>, keepdim: bool) {
-        let axes = axes.into().reduced();
-        let r = kernel::reduction("logsumexp", &[a], &axes)?;
-    } = a.logsumexp(&axes, keepdim) => y;
+    pub fn logsumexp(a; over: Over) {
+        let r = kernel::reduction("logsumexp", &[a], over.axes())?;
+    } = a.logsumexp(&over) => y;
         d a: |g, a, y| {
             let y = unreduced(y, &r)?;
             share_by_exponential(&unreduced(g, &r)?, a, &y)
         };
         check {
-            "rows": [[3, 2] Any] |x| x[0].logsumexp(0, false);
-            "all, kept": [[2, 3] Any] |x| x[0].logsumexp(.., true);
+            "rows": [[3, 2] Any] |x| x[0].logsumexp(0);
+            "all, kept": [[2, 3] Any] |x| x[0].logsumexp(keep(..));
         }
 
     /// Softmax along an axis: `exp(x) / sum(exp(x))`, without overflow.
@@ -279,7 +271,7 @@ function! {
     /// assert_eq!(x.softmax(0)?.value(), tensor![0.5, 0.5]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn softmax(a; axis: isize) = a.softmax(axis) => y;
+    pub fn softmax(a; axis: Axis) = a.softmax(axis) => y;
         d a: |g, y| softmax_backward(g, y, axis);
         check {
             "rows": [[3, 2] Any] |x| x[0].softmax(0);
@@ -299,7 +291,7 @@ function! {
     /// assert_eq!(x.log_softmax(0)?.value(), tensor![0.0, f32::NEG_INFINITY]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn log_softmax(a; axis: isize) = a.log_softmax(axis) => y;
+    pub fn log_softmax(a; axis: Axis) = a.log_softmax(axis) => y;
         d a: |g, y| log_softmax_backward(g, y, axis);
         check {
             "rows": [[3, 2] Any] |x| x[0].log_softmax(0);
@@ -321,8 +313,7 @@ function! {
     /// foldback_tensor::assert_close!(scores.grad().unwrap(), tensor![[0.5, -0.5]]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn cross_entropy(a; classes: &Tensor) {
-        let classes = classes.clone();
+    pub fn cross_entropy(a; classes: Indices) {
         let (losses, norms) = kernel::cross_entropy(a, &classes)?;
     } = Ok::<_, crate::Error>(losses);
         d a: |g, a| cross_entropy_backward(g, a, &classes, &norms);
@@ -345,8 +336,7 @@ function! {
     /// assert_eq!(x.sum_to([2, 1])?.value(), tensor![[3.0], [7.0]]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn sum_to(a; shape: impl Into<Shape>) {
-        let shape: Shape = shape.into();
+    pub fn sum_to(a; shape: Shape) {
         let own = a.shape().clone();
     } unless (own == shape && a.dtype().is_float()) = a.sum_to(&shape);
         d a: |g| g.expand(&own);
@@ -367,19 +357,19 @@ function! {
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let x = tensor![[1.0, 5.0], [7.0, 7.0]].requires_grad();
-    /// let (values, indices) = x.max_with_indices(1, false)?;
-    /// values.sum(.., false)?.backward()?;
+    /// let (values, indices) = x.max_with_indices(1)?;
+    /// values.sum(..)?.backward()?;
     /// assert_eq!(indices.value(), tensor![1, 0; i64]);
     /// assert_eq!(x.grad(), Some(tensor![[0.0, 1.0], [1.0, 0.0]]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn max_with_indices(a; axis: isize, keepdim: bool) { let shape = a.shape().clone(); }
-        = a.max_with_indices(axis, keepdim) => (y: g, indices);
-        d a: |g, indices| scatter_back(g, &indices.value_ref(), &shape, axis, keepdim);
+    pub fn max_with_indices(a; over: Over) { let shape = a.shape().clone(); }
+        = a.max_with_indices(&over) => (y: g, indices);
+        d a: |g, indices| scatter_back(g, indices, &shape, &over);
         check {
-            "rows": [[3, 2] Distinct] |x| Ok(x[0].max_with_indices(0, false)?.0);
-            "columns, kept": [[2, 3] Distinct] |x| Ok(x[0].max_with_indices(-1, true)?.0);
-            "a number": [[] Any] |x| Ok(x[0].max_with_indices(0, false)?.0);
+            "rows": [[3, 2] Distinct] |x| Ok(x[0].max_with_indices(0)?.0);
+            "columns, kept": [[2, 3] Distinct] |x| Ok(x[0].max_with_indices(keep(-1))?.0);
+            "a number": [[] Any] |x| Ok(x[0].max_with_indices(0)?.0);
         }
 
     /// The smallest elements along an axis, and their indices, as [`Var::max_with_indices`].
@@ -390,17 +380,17 @@ function! {
     /// ```
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
-    /// let (values, _) = tensor![[1.0, 5.0], [7.0, 7.0]].requires_grad().min_with_indices(1, false)?;
+    /// let (values, _) = tensor![[1.0, 5.0], [7.0, 7.0]].requires_grad().min_with_indices(1)?;
     /// assert_eq!(values.value(), tensor![1.0, 7.0]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn min_with_indices(a; axis: isize, keepdim: bool) { let shape = a.shape().clone(); }
-        = a.min_with_indices(axis, keepdim) => (y: g, indices);
-        d a: |g, indices| scatter_back(g, &indices.value_ref(), &shape, axis, keepdim);
+    pub fn min_with_indices(a; over: Over) { let shape = a.shape().clone(); }
+        = a.min_with_indices(&over) => (y: g, indices);
+        d a: |g, indices| scatter_back(g, indices, &shape, &over);
         check {
-            "rows": [[3, 2] Distinct] |x| Ok(x[0].min_with_indices(0, false)?.0);
-            "columns, kept": [[2, 3] Distinct] |x| Ok(x[0].min_with_indices(-1, true)?.0);
-            "a number": [[] Any] |x| Ok(x[0].min_with_indices(0, false)?.0);
+            "rows": [[3, 2] Distinct] |x| Ok(x[0].min_with_indices(0)?.0);
+            "columns, kept": [[2, 3] Distinct] |x| Ok(x[0].min_with_indices(keep(-1))?.0);
+            "a number": [[] Any] |x| Ok(x[0].min_with_indices(0)?.0);
         }
 }
 
@@ -412,9 +402,9 @@ fn unreduced(v: &Var, r: &Reduction) -> Result<Var> {
 }
 
 /// The gradient of an extreme: equal elements get equal parts.
-fn share_among_equals(g: &Var, a: &Var, y: &Var, axes: &Axes) -> Result<Var> {
+fn share_among_equals(g: &Var, a: &Var, y: &Var, over: &Over) -> Result<Var> {
     let mask = a.detach().eq(&y.detach())?.to_dtype(g.dtype());
-    let count = mask.sum(axes, true)?;
+    let count = mask.sum(keep(over))?;
     g.mul(&mask)?.div(&count)
 }
 
@@ -424,20 +414,20 @@ fn share_among_largest(g: &Var, a: &Var, y: &Var) -> Result<Var> {
     let nan = y.value().ne(&y.value())?.item()?;
     let mask = if nan { a.ne(&a)? } else { a.eq(&y)? };
     // Selected, not multiplied: an infinite gradient leaves the others at zero.
-    mask.where_cond(&g.div(&mask.to_dtype(g.dtype()).sum(.., false)?)?, 0.0)
+    mask.where_cond(&g.div(&mask.to_dtype(g.dtype()).sum(..)?)?, 0.0)
 }
 
 /// The gradient of a variance: `2 / (n - correction) * g * (a - mean)`.
 ///
 /// Over all axes, and without degrees of freedom, it is infinite, or NaN where an element equals the mean, as PyTorch's.
-fn spread_back(g: &Var, a: &Var, r: &Reduction, axes: &Axes, correction: f64) -> Result<Var> {
+fn spread_back(g: &Var, a: &Var, r: &Reduction, over: &Over, correction: f64) -> Result<Var> {
     let freedom = r.count as f64 - correction;
-    if (*axes == Axes::All || a.rank() == 0) && freedom <= 0.0 {
+    if (*over.axes() == Axes::All || a.rank() == 0) && freedom <= 0.0 {
         let own = a.detach();
         let infinite = Tensor::full((), f64::INFINITY, a.dtype());
-        return g.mul(&own.eq(&own.mean(axes, true)?)?.where_cond(f64::NAN, &infinite)?);
+        return g.mul(&own.eq(&own.mean(keep(over))?)?.where_cond(f64::NAN, &infinite)?);
     }
-    g.mul(2.0 / freedom)?.mul(&a.sub(&a.mean(axes, true)?)?)
+    g.mul(2.0 / freedom)?.mul(&a.sub(&a.mean(keep(over))?)?)
 }
 
 impl Var {
@@ -449,12 +439,12 @@ impl Var {
     /// ```
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 3.0].requires_grad().var(.., false)?.value().item::<f32>()?, 2.0);
+    /// assert_eq!(tensor![1.0, 3.0].requires_grad().var(..)?.value().item::<f32>()?, 2.0);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
-    pub fn var(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Var> {
-        self.var_with(axes, 1.0, keepdim)
+    pub fn var(&self, over: impl Into<Over>) -> Result<Var> {
+        self.var_with(over, 1.0)
     }
 
     /// The standard deviation over `axes`: the root of [`Var::var`].
@@ -465,12 +455,12 @@ impl Var {
     /// ```
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 3.0, 5.0].requires_grad().std(.., false)?.value().item::<f32>()?, 2.0);
+    /// assert_eq!(tensor![1.0, 3.0, 5.0].requires_grad().std(..)?.value().item::<f32>()?, 2.0);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
-    pub fn std(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Var> {
-        self.std_with(axes, 1.0, keepdim)
+    pub fn std(&self, over: impl Into<Over>) -> Result<Var> {
+        self.std_with(over, 1.0)
     }
 
     /// The index of the largest element, see [`Tensor::argmax`]. Requires no gradient.
@@ -481,11 +471,11 @@ impl Var {
     /// ```
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 3.0].requires_grad().argmax(0, false)?.item::<i64>()?, 1);
+    /// assert_eq!(tensor![1.0, 3.0].requires_grad().argmax(0)?.item::<i64>()?, 1);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn argmax(&self, axis: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        Ok(self.value_ref().argmax(axis, keepdim)?)
+    pub fn argmax(&self, over: impl Into<Over>) -> Result<Tensor> {
+        Ok(self.value_ref().argmax(over)?)
     }
 
     /// The index of the smallest element, see [`Tensor::argmin`]. Requires no gradient.
@@ -496,10 +486,10 @@ impl Var {
     /// ```
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 3.0].requires_grad().argmin(0, false)?.item::<i64>()?, 0);
+    /// assert_eq!(tensor![1.0, 3.0].requires_grad().argmin(0)?.item::<i64>()?, 0);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn argmin(&self, axis: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        Ok(self.value_ref().argmin(axis, keepdim)?)
+    pub fn argmin(&self, over: impl Into<Over>) -> Result<Tensor> {
+        Ok(self.value_ref().argmin(over)?)
     }
 }

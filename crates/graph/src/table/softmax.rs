@@ -1,7 +1,7 @@
 //! Gradients of the softmax family: one pass over the rows, or, where they are to be recorded, formulas over variables.
 
-use foldback_tensor::Tensor;
 use foldback_tensor::kernel::{self, FloatOps, Formula, Real};
+use foldback_tensor::{Axis, Tensor, keep};
 
 use crate::error::Result;
 use crate::var::Var;
@@ -30,20 +30,20 @@ pub(super) fn share_by_exponential(g: &Var, a: &Var, y: &Var) -> Result<Work<'st
 }
 
 /// `y (g - sum(g y))`
-pub(super) fn softmax_backward(g: &Var, y: &Var, axis: isize) -> Result<Work<'static>> {
+pub(super) fn softmax_backward(g: &Var, y: &Var, axis: Axis) -> Result<Work<'static>> {
     Ok(Work::either(
         [g.clone(), y.clone()],
         move |[g, y]| Ok(kernel::softmax_backward(&g.value_ref(), &y.value_ref(), axis)?),
-        move |[g, y]| y.mul(&g.sub(&g.mul(y)?.sum(axis, true)?)?),
+        move |[g, y]| y.mul(&g.sub(&g.mul(y)?.sum(keep(axis))?)?),
     ))
 }
 
 /// `g - exp(y) sum(g)`
-pub(super) fn log_softmax_backward(g: &Var, y: &Var, axis: isize) -> Result<Work<'static>> {
+pub(super) fn log_softmax_backward(g: &Var, y: &Var, axis: Axis) -> Result<Work<'static>> {
     Ok(Work::either(
         [g.clone(), y.clone()],
         move |[g, y]| Ok(kernel::log_softmax_backward(&g.value_ref(), &y.value_ref(), axis)?),
-        move |[g, y]| g.sub(&y.exp().mul(&g.sum(axis, true)?)?),
+        move |[g, y]| g.sub(&y.exp().mul(&g.sum(keep(axis))?)?),
     ))
 }
 
@@ -63,7 +63,7 @@ pub(super) fn cross_entropy_backward(
         },
         move |[g, scores]| {
             let (g, classes) = (g.unsqueeze(-1)?, recorded.unsqueeze(-1)?);
-            scores.softmax(-1)?.mul(&g)?.scatter_add(&g.neg()?, -1, &classes)
+            scores.softmax(-1)?.mul(&g)?.scatter_add(-1, classes, g.neg()?)
         },
     ))
 }

@@ -1,6 +1,6 @@
 //! Rows of views, parts and casts.
 
-use foldback_tensor::{Axes, DType, NewShape, Position, Shape, Slice, SliceItem, Slices, Tensor};
+use foldback_tensor::{Axes, Axis, DType, NewShape, Position, Shape, Slice, SliceItem, Slices, Span, Tensor};
 
 use super::macros::function;
 use crate::error::Result;
@@ -30,7 +30,8 @@ fn assigned(whole: &Tensor, value: &Tensor, slices: &Slices) -> foldback_tensor:
 }
 
 /// The slices that take `item` on one axis and everything of the axes before it.
-fn on_axis(axis: isize, rank: usize, item: impl Into<SliceItem>) -> Slices {
+fn on_axis(axis: Axis, rank: usize, item: impl Into<SliceItem>) -> Slices {
+    let axis = axis.get();
     let axis = if axis < 0 { axis + rank as isize } else { axis };
     let mut items: Vec<SliceItem> = (0..axis).map(|_| SliceItem::from(..)).collect();
     items.push(item.into());
@@ -61,11 +62,11 @@ function! {
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let x = tensor![[1.0], [2.0]].requires_grad();
-    /// x.expand([2, 3])?.sum(.., false)?.backward()?;
+    /// x.expand([2, 3])?.sum(..)?.backward()?;
     /// assert_eq!(x.grad(), Some(tensor![[3.0], [3.0]]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn expand(a; shape: impl Into<Shape>) = a.expand(shape);
+    pub fn expand(a; shape: Shape) = a.expand(shape);
         // The engine folds it back.
         d a = g;
         check {
@@ -87,8 +88,7 @@ function! {
     /// assert_eq!(x.permute([1, 0])?.value(), tensor![[1.0], [2.0]]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn permute(a; axes: impl Into<Axes>) {
-        let axes: Axes = axes.into();
+    pub fn permute(a; axes: Axes) {
         let back = inverse_checked(&axes, a.rank());
     } = a.permute(&axes);
         d a: |g| g.permute(back.clone());
@@ -109,7 +109,7 @@ function! {
     /// assert_eq!(x.transpose(0, 1)?.value(), tensor![[1.0], [2.0]]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn transpose(a; first: isize, second: isize) = a.transpose(first, second);
+    pub fn transpose(a; first: Axis, second: Axis) = a.transpose(first, second);
         d a: |g| g.transpose(first, second);
         check { "outer": [[2, 3, 4] Any] |x| x[0].transpose(0, -1); }
 
@@ -142,9 +142,7 @@ function! {
     /// assert_eq!(tensor![[1.0, 2.0]].requires_grad().movedim(0, 1)?.value(), tensor![[1.0], [2.0]]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn movedim(a; source: impl Into<Axes>, destination: impl Into<Axes>) {
-        let source: Axes = source.into();
-        let destination: Axes = destination.into();
+    pub fn movedim(a; source: Axes, destination: Axes) {
     } = a.movedim(&source, &destination);
         d a: |g| g.movedim(&destination, &source);
         check { "first to last": [[2, 3, 4] Any] |x| x[0].movedim(0, -1); }
@@ -160,7 +158,7 @@ function! {
     /// assert_eq!(tensor![1.0, 2.0].requires_grad().reshape([-1, 1])?.value(), tensor![[1.0], [2.0]]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn reshape(a; shape: impl Into<NewShape>) { let own = a.shape().clone(); } = a.reshape(shape);
+    pub fn reshape(a; shape: NewShape) { let own = a.shape().clone(); } = a.reshape(shape);
         d a: |g| g.reshape(&own);
         check {
             "flat": [[2, 3] Any] |x| x[0].reshape([6]);
@@ -179,7 +177,7 @@ function! {
     /// assert!(tensor![[1.0, 2.0], [3.0, 4.0]].requires_grad().t()?.view([4]).is_err());
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn view(a; shape: impl Into<NewShape>) { let own = a.shape().clone(); } = a.view(shape);
+    pub fn view(a; shape: NewShape) { let own = a.shape().clone(); } = a.view(shape);
         d a: |g| g.reshape(&own);
         check { "split": [[6] Any] |x| x[0].view([2, 3]); }
 
@@ -191,12 +189,12 @@ function! {
     /// ```
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![[1.0], [2.0]].requires_grad().flatten(0, -1)?.value(), tensor![1.0, 2.0]);
+    /// assert_eq!(tensor![[1.0], [2.0]].requires_grad().flatten(..)?.value(), tensor![1.0, 2.0]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn flatten(a; start: isize, end: isize) { let own = a.shape().clone(); } = a.flatten(start, end);
+    pub fn flatten(a; span: Span) { let own = a.shape().clone(); } = a.flatten(span);
         d a: |g| g.reshape(&own);
-        check { "last two": [[2, 3, 2] Any] |x| x[0].flatten(1, -1); }
+        check { "last two": [[2, 3, 2] Any] |x| x[0].flatten(1..); }
 
     /// Without those of `axes` that have size 1 (`..` for all).
     ///
@@ -209,7 +207,7 @@ function! {
     /// assert_eq!(tensor![[1.0], [2.0]].requires_grad().squeeze(1)?.value(), tensor![1.0, 2.0]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn squeeze(a; axes: impl Into<Axes>) { let own = a.shape().clone(); } = a.squeeze(axes);
+    pub fn squeeze(a; axes: Axes) { let own = a.shape().clone(); } = a.squeeze(axes);
         d a: |g| g.reshape(&own);
         check { "all": [[1, 3, 1] Any] |x| x[0].squeeze(..); }
 
@@ -224,7 +222,7 @@ function! {
     /// assert_eq!(tensor![1.0, 2.0].requires_grad().unsqueeze(-1)?.value(), tensor![[1.0], [2.0]]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn unsqueeze(a; axis: isize) { let own = a.shape().clone(); } = a.unsqueeze(axis);
+    pub fn unsqueeze(a; axis: Axis) { let own = a.shape().clone(); } = a.unsqueeze(axis);
         d a: |g| g.reshape(&own);
         check { "middle": [[2, 3] Any] |x| x[0].unsqueeze(1); }
 
@@ -239,7 +237,7 @@ function! {
     /// assert_eq!(tensor![1.0, 2.0].requires_grad().flip(0)?.value(), tensor![2.0, 1.0]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn flip(a; axes: impl Into<Axes>) { let axes: Axes = axes.into(); } = a.flip(&axes);
+    pub fn flip(a; axes: Axes) = a.flip(&axes);
         d a: |g| g.flip(&axes);
         check { "columns": [[2, 3] Any] |x| x[0].flip(1); }
 
@@ -252,11 +250,11 @@ function! {
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let x = tensor![1.0, 2.0, 3.0].requires_grad();
-    /// x.slice(1..)?.sum(.., false)?.backward()?;
+    /// x.slice(1..)?.sum(..)?.backward()?;
     /// assert_eq!(x.grad(), Some(tensor![0.0, 1.0, 1.0]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn slice(a; slices: impl Into<Slices>) {
+    pub fn slice(a; slices: Slices) {
         let slices: Slices = slices.into();
         let own = a.shape().clone();
     } = a.slice(slices.clone());
@@ -270,8 +268,8 @@ function! {
     fn embed(a; slices: Slices, shape: Shape) = embedded(a, &slices, &shape);
         d a: |g| g.slice(slices.clone());
         check {
-            "a row": [[3] Any] |x| x[0].embed(Slices::from(1), [2, 3].into());
-            "a step": [[3] Any] |x| x[0].embed(Slices::from(Slice::new(0, 5, 2)), [5].into());
+            "a row": [[3] Any] |x| x[0].embed(1, [2, 3]);
+            "a step": [[3] Any] |x| x[0].embed(Slices::from(Slice::new(0, 5, 2)), [5]);
         }
 
     fn with_part(a, value; slices: Slices) {
@@ -367,8 +365,8 @@ impl Var {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
-    pub fn narrow(&self, axis: isize, start: impl Into<Position>, len: usize) -> Result<Var> {
-        let start = start.into();
+    pub fn narrow(&self, axis: impl Into<Axis>, start: impl Into<Position>, len: usize) -> Result<Var> {
+        let (axis, start) = (axis.into(), start.into());
         self.value_ref().narrow(axis, start, len)?;
         let size = self.value_ref().size(axis)? as isize;
         let first = if start.get() < 0 { start.get() + size } else { start.get() };
@@ -387,8 +385,8 @@ impl Var {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
-    pub fn select(&self, axis: isize, index: impl Into<Position>) -> Result<Var> {
-        let index = index.into();
+    pub fn select(&self, axis: impl Into<Axis>, index: impl Into<Position>) -> Result<Var> {
+        let (axis, index) = (axis.into(), index.into());
         self.value_ref().select(axis, index)?;
         self.slice(on_axis(axis, self.rank(), index.get()))
     }
@@ -408,7 +406,7 @@ impl Var {
     /// let v = tensor![5.0, 6.0].requires_grad();
     /// let mut x = Var::from(Tensor::zeros([2, 2], DType::F32));
     /// x.slice_assign(1, &v)?;
-    /// x.sum(.., false)?.backward()?;
+    /// x.sum(..)?.backward()?;
     /// assert_eq!(v.grad(), Some(tensor![1.0, 1.0]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```

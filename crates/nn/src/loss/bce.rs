@@ -1,9 +1,9 @@
 //! Binary cross-entropy from scores.
 
-use foldback_graph::{Input, Var};
+use foldback_graph::{AsInput, Var};
 use foldback_tensor::Tensor;
 
-use super::{Reduction, expect_float, expect_same_shape, target_var};
+use super::{Reduction, expect_float, expect_same_shape};
 use crate::error::{Error, Result};
 
 const LOSS: &str = "bce_with_logits";
@@ -64,8 +64,13 @@ impl BceWithLogitsLoss {
     /// `LossShapes` if the shapes differ, `DType` if one of the types is not a floating-point one, `Graph` if a weight
     /// does not broadcast to the input's shape.
     #[track_caller]
-    pub fn forward<'a>(&self, input: &Var, target: impl Into<Input<'a>>) -> Result<Var> {
-        let y = target_var(target.into());
+    pub fn forward(&self, input: impl AsInput, target: impl AsInput) -> Result<Var> {
+        self.of(&input.to_var(), target.to_var())
+    }
+
+    #[track_caller]
+    fn of(&self, input: &Var, target: Var) -> Result<Var> {
+        let y = target;
         expect_float(LOSS, "the input", input)?;
         expect_float(LOSS, "the target", &y)?;
         expect_same_shape(LOSS, input, &y)?;
@@ -107,7 +112,7 @@ fn spread(weight: &Option<Tensor>, input: &Var) -> Result<Option<Tensor>, Error>
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
 #[track_caller]
-pub fn bce_with_logits<'a>(input: &Var, target: impl Into<Input<'a>>) -> Result<Var> {
+pub fn bce_with_logits(input: impl AsInput, target: impl AsInput) -> Result<Var> {
     BceWithLogitsLoss::new().forward(input, target)
 }
 

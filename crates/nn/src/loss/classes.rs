@@ -100,10 +100,10 @@ impl Classes {
             None => losses,
         };
         match (reduction, &self.weights, &self.kept) {
-            (Reduction::Mean, Some(w), _) => Ok(losses.sum(.., false)?.div(&w.sum(.., false)?)?),
+            (Reduction::Mean, Some(w), _) => Ok(losses.sum(..)?.div(&w.sum(..)?)?),
             // A sum over nothing divided by nothing, so that its derivatives are NaN to every order, as PyTorch's.
             (Reduction::Mean, None, kept) if kept.is_some() || self.count == 0 => {
-                Ok(losses.sum(.., false)?.div(self.count as f64)?)
+                Ok(losses.sum(..)?.div(self.count as f64)?)
             }
             _ => reduction.apply(losses),
         }

@@ -1,10 +1,10 @@
 //! Cross-entropy.
 
-use foldback_graph::{Input, Var};
+use foldback_graph::{AsInput, Var};
 use foldback_tensor::{DType, Tensor};
 
 use super::classes::{Classes, check_weights, class_axis};
-use super::{Reduction, expect_float, target_var};
+use super::{Reduction, expect_float};
 use crate::error::{Error, Result};
 
 const LOSS: &str = "cross_entropy";
@@ -75,8 +75,12 @@ impl CrossEntropyLoss {
     /// `TargetOutOfRange`; `ParameterShape` for the weight, `Parameter` for the smoothing; `Unsupported` for an
     /// `ignore_index` with probabilities.
     #[track_caller]
-    pub fn forward<'a>(&self, input: &Var, target: impl Into<Input<'a>>) -> Result<Var> {
-        let target = target_var(target.into());
+    pub fn forward(&self, input: impl AsInput, target: impl AsInput) -> Result<Var> {
+        self.of(&input.to_var(), target.to_var())
+    }
+
+    #[track_caller]
+    fn of(&self, input: &Var, target: Var) -> Result<Var> {
         expect_float(LOSS, "the input", input)?;
         let value = self.label_smoothing;
         if !(0.0..=1.0).contains(&value) {
@@ -106,7 +110,7 @@ impl CrossEntropyLoss {
         if self.label_smoothing == 0.0 {
             return Ok(likelihood);
         }
-        let all = self.weighted(&log_p, axis)?.sum(axis, false)?.neg()?;
+        let all = self.weighted(&log_p, axis)?.sum(axis)?.neg()?;
         let all = classes.reduce(all, self.reduction)?;
         let share = self.label_smoothing / input.shape()[axis as usize] as f64;
         Ok(likelihood.mul(1.0 - self.label_smoothing)?.add(&all.mul(share)?)?)
@@ -135,7 +139,7 @@ impl CrossEntropyLoss {
             target.clone()
         };
         let log_p = input.log_softmax(axis)?;
-        let losses = self.weighted(&log_p.mul(&target)?, axis)?.sum(axis, false)?.neg()?;
+        let losses = self.weighted(&log_p.mul(&target)?, axis)?.sum(axis)?.neg()?;
         // Unlike that over class numbers, this mean ignores the weights.
         self.reduction.apply(losses)
     }
@@ -172,7 +176,7 @@ impl CrossEntropyLoss {
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
 #[track_caller]
-pub fn cross_entropy<'a>(input: &Var, target: impl Into<Input<'a>>) -> Result<Var> {
+pub fn cross_entropy(input: impl AsInput, target: impl AsInput) -> Result<Var> {
     CrossEntropyLoss::new().forward(input, target)
 }
 

@@ -23,8 +23,7 @@ mod cross_entropy;
 mod mse;
 mod nll;
 
-use foldback_graph::{Input, Var};
-use foldback_tensor::Tensor;
+use foldback_graph::Var;
 
 use crate::error::{Error, Result};
 
@@ -49,19 +48,10 @@ impl Reduction {
     #[track_caller]
     fn apply(self, losses: Var) -> Result<Var> {
         Ok(match self {
-            Reduction::Mean => losses.mean(.., false)?,
-            Reduction::Sum => losses.sum(.., false)?,
+            Reduction::Mean => losses.mean(..)?,
+            Reduction::Sum => losses.sum(..)?,
             Reduction::None => losses,
         })
-    }
-}
-
-/// A target as a variable. A number is a 0-d tensor, which is right for 0-d inputs only.
-fn target_var(target: Input<'_>) -> Var {
-    match target {
-        Input::Var(v) => v.clone(),
-        Input::Tensor(t) => t.into(),
-        Input::Scalar(s) => Tensor::full((), s, s.dtype()).into(),
     }
 }
 

@@ -1,8 +1,8 @@
 //! The mean squared error.
 
-use foldback_graph::{Input, Var};
+use foldback_graph::{AsInput, Var};
 
-use super::{Reduction, expect_float, expect_same_shape, target_var};
+use super::{Reduction, expect_float, expect_same_shape};
 use crate::error::{Error, Result};
 
 const LOSS: &str = "mse_loss";
@@ -49,8 +49,12 @@ impl MseLoss {
     /// `LossShapes` if the shapes differ, `ParameterShape` if that of the weight does, `DType` if neither input nor
     /// target is of a floating-point type.
     #[track_caller]
-    pub fn forward<'a>(&self, input: &Var, target: impl Into<Input<'a>>) -> Result<Var> {
-        let target = target_var(target.into());
+    pub fn forward(&self, input: impl AsInput, target: impl AsInput) -> Result<Var> {
+        self.of(&input.to_var(), target.to_var())
+    }
+
+    #[track_caller]
+    fn of(&self, input: &Var, target: Var) -> Result<Var> {
         if !target.dtype().is_float() {
             expect_float(LOSS, "the input", input)?;
         }
@@ -62,7 +66,7 @@ impl MseLoss {
         }
         let losses = input.sub(&target)?.square().mul(weight)?;
         match self.reduction {
-            Reduction::Mean => Ok(losses.sum(.., false)?.div(&weight.sum(.., false)?)?),
+            Reduction::Mean => Ok(losses.sum(..)?.div(&weight.sum(..)?)?),
             other => other.apply(losses),
         }
     }
@@ -88,7 +92,7 @@ impl MseLoss {
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
 #[track_caller]
-pub fn mse_loss<'a>(input: &Var, target: impl Into<Input<'a>>) -> Result<Var> {
+pub fn mse_loss(input: impl AsInput, target: impl AsInput) -> Result<Var> {
     MseLoss::new().forward(input, target)
 }
 

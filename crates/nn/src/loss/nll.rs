@@ -1,10 +1,10 @@
 //! Negative log-likelihood.
 
-use foldback_graph::{Input, Var};
+use foldback_graph::{AsInput, Var};
 use foldback_tensor::Tensor;
 
 use super::classes::Classes;
-use super::{Reduction, expect_float, target_var};
+use super::{Reduction, expect_float};
 use crate::error::Result;
 
 /// The options of [`nll_loss`]. PyTorch's
@@ -66,10 +66,15 @@ impl NllLoss {
     /// `DType` if the input is not of a floating-point type or the target not `i64`; `TargetShape`,
     /// `TargetOutOfRange`, and `ParameterShape` for the weight.
     #[track_caller]
-    pub fn forward<'a>(&self, input: &Var, target: impl Into<Input<'a>>) -> Result<Var> {
+    pub fn forward(&self, input: impl AsInput, target: impl AsInput) -> Result<Var> {
+        self.of(&input.to_var(), target.to_var())
+    }
+
+    #[track_caller]
+    fn of(&self, input: &Var, target: Var) -> Result<Var> {
         const LOSS: &str = "nll_loss";
         expect_float(LOSS, "the input", input)?;
-        let target = target_var(target.into()).value();
+        let target = target.value();
         let classes = Classes::new(LOSS, input, &target, self.weight.as_ref(), self.ignore_index)?;
         classes.negative_log_likelihood(input, self.reduction)
     }
@@ -92,7 +97,7 @@ impl NllLoss {
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
 #[track_caller]
-pub fn nll_loss<'a>(input: &Var, target: impl Into<Input<'a>>) -> Result<Var> {
+pub fn nll_loss(input: impl AsInput, target: impl AsInput) -> Result<Var> {
     NllLoss::new().forward(input, target)
 }
 

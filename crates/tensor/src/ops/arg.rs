@@ -28,6 +28,14 @@ impl<S: Into<Scalar>> From<S> for Arg<'_> {
 }
 
 impl Arg<'_> {
+    /// As a tensor; a number becomes a 0-d one of this type.
+    pub(crate) fn into_tensor(self, dtype: DType) -> Tensor {
+        match self {
+            Arg::Tensor(t) => t.clone(),
+            Arg::Scalar(s) => Tensor::full((), s, dtype),
+        }
+    }
+
     pub(crate) fn shape(&self) -> &[usize] {
         match self {
             Arg::Tensor(t) => t.dims(),

@@ -3,10 +3,11 @@
 use smallvec::SmallVec;
 
 use super::kernel::{expect_arity, float_type, wanted_shape};
+use crate::axes::Axes;
 use crate::error::Result;
 use crate::iter::{self, Operand};
 use crate::kernels::BlockKernel;
-use crate::shape::{Axes, Shape};
+use crate::shape::Shape;
 use crate::tensor::Tensor;
 
 /// Evaluates a kernel with one output over broadcast operands, in their common floating-point type: what
@@ -50,7 +51,7 @@ pub struct Reduction {
     pub count: usize,
 }
 
-/// The shapes of a reduction of broadcast operands. An empty list of axes is all of them.
+/// The shapes of a reduction of broadcast operands.
 ///
 /// # Errors
 /// `Broadcast` if the operands do not fit together; `BroadcastRefused` where such broadcasting is refused;
@@ -65,7 +66,7 @@ pub struct Reduction {
 #[track_caller]
 pub fn reduction(op: &'static str, operands: &[&Tensor], axes: &Axes) -> Result<Reduction> {
     let full = wanted_shape(op, operands)?;
-    let reduced = axes.clone().reduced().flags(op, &full)?;
+    let reduced = axes.flags(op, &full)?;
     let sizes = || full.iter().zip(&reduced).map(|(&size, &r)| (size, r));
     let kept = sizes().map(|(size, r)| if r { 1 } else { size }).collect::<Vec<_>>().into();
     let dropped = sizes().filter(|s| !s.1).map(|s| s.0).collect::<Vec<_>>().into();

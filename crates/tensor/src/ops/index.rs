@@ -5,13 +5,16 @@
 
 use smallvec::SmallVec;
 
+use crate::axes::Axis;
 use crate::create::room;
 use crate::dtype::{Block, BlockMut, DType, Element};
 use crate::error::{Error, Result};
 use crate::iter::{self, Operand};
 use crate::kernels::{Accumulate, BlockKernel, add_rows, scatter_add, take_rows};
-use crate::shape::{Axes, Dims, Shape};
+use crate::shape::{Dims, Shape};
 use crate::tensor::Tensor;
+
+use super::arg::Arg;
 
 impl Tensor {
     /// Picks an element per element of `index`: `out[i][j] = self[index[i][j]][j]` along axis 0, and so on.
@@ -30,7 +33,11 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn gather(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
+    pub fn gather(&self, axis: impl Into<Axis>, index: impl Into<Indices>) -> Result<Tensor> {
+        self.gather_along(axis.into(), &index.into().0)
+    }
+
+    fn gather_along(&self, axis: Axis, index: &Tensor) -> Result<Tensor> {
         let op = "gather";
         let axis = self.shape().axis(op, axis)?;
         index.expect_dtype(op, DType::I64)?;
@@ -57,7 +64,11 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn index_select(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
+    pub fn index_select(&self, axis: impl Into<Axis>, index: impl Into<Indices>) -> Result<Tensor> {
+        self.select_along(axis.into(), &index.into().0)
+    }
+
+    fn select_along(&self, axis: Axis, index: &Tensor) -> Result<Tensor> {
         let op = "index_select";
         let axis = self.shape().axis(op, axis)?;
         expect_list(op, index)?;
@@ -106,7 +117,16 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn scatter_add(&self, axis: isize, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    pub fn scatter_add<'a>(
+        &self,
+        axis: impl Into<Axis>,
+        index: impl Into<Indices>,
+        src: impl Into<Arg<'a>>,
+    ) -> Result<Tensor> {
+        self.scatter_along(axis.into(), &index.into().0, &src.into().into_tensor(self.dtype()))
+    }
+
+    fn scatter_along(&self, axis: Axis, index: &Tensor, src: &Tensor) -> Result<Tensor> {
         let op = "scatter_add";
         let axis = self.shape().axis(op, axis)?;
         index.expect_dtype(op, DType::I64)?;
@@ -155,7 +175,16 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn index_add(&self, axis: isize, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    pub fn index_add<'a>(
+        &self,
+        axis: impl Into<Axis>,
+        index: impl Into<Indices>,
+        src: impl Into<Arg<'a>>,
+    ) -> Result<Tensor> {
+        self.add_along(axis.into(), &index.into().0, &src.into().into_tensor(self.dtype()))
+    }
+
+    fn add_along(&self, axis: Axis, index: &Tensor, src: &Tensor) -> Result<Tensor> {
         let op = "index_add";
         let axis = self.shape().axis(op, axis)?;
         expect_list(op, index)?;
@@ -187,6 +216,39 @@ impl Tensor {
         let mut out = iter::copy(op, self, self.dtype())?;
         write(out.block_mut());
         Ok(out)
+    }
+}
+
+/// A tensor of indices, `I64`: what picks and places elements.
+///
+/// ```
+/// use foldback_tensor::tensor;
+/// let (x, rows) = (tensor![[1.0], [2.0]], tensor![1, 1; i64]);
+/// assert_eq!(x.index_select(0, &rows)?, x.index_select(0, rows)?);
+/// # Ok::<(), foldback_tensor::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Indices(pub(crate) Tensor);
+
+impl From<&Tensor> for Indices {
+    fn from(t: &Tensor) -> Indices {
+        Indices(t.clone())
+    }
+}
+impl From<Tensor> for Indices {
+    fn from(t: Tensor) -> Indices {
+        Indices(t)
+    }
+}
+impl From<&Indices> for Indices {
+    fn from(i: &Indices) -> Indices {
+        i.clone()
+    }
+}
+impl std::ops::Deref for Indices {
+    type Target = Tensor;
+    fn deref(&self) -> &Tensor {
+        &self.0
     }
 }
 
@@ -231,7 +293,7 @@ fn scan(op: &'static str, index: &Tensor, axis: usize, size: usize) -> Result<()
     if index.numel() == 0 {
         return Ok(());
     }
-    for extreme in [index.amin(Axes::All, false)?, index.amax(Axes::All, false)?] {
+    for extreme in [index.amin(..)?, index.amax(..)?] {
         let i = extreme.item::<i64>()?;
         if i < 0 || i as u64 >= size as u64 {
             return Err(Error::IndexOutOfRange { op, index: i, axis, size });

@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use crate::axes::Axis;
 use crate::buffer::Handle;
 use crate::create::room;
 use crate::dtype::{DType, Element};
@@ -29,8 +30,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn cat(tensors: &[&Tensor], axis: isize) -> Result<Tensor> {
-        join("cat", tensors, axis)
+    pub fn cat(tensors: &[&Tensor], axis: impl Into<Axis>) -> Result<Tensor> {
+        join("cat", tensors, axis.into())
     }
 
     /// Joins tensors of one shape along a new axis: `n` of shape `[a, b]` make `[a, n, b]` along axis 1.
@@ -49,11 +50,11 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn stack(tensors: &[&Tensor], axis: isize) -> Result<Tensor> {
+    pub fn stack(tensors: &[&Tensor], axis: impl Into<Axis>) -> Result<Tensor> {
         let op = "stack";
         let first = tensors.first().ok_or(Error::NoTensors { op })?;
         let rank = first.rank() + 1;
-        let at = crate::shape::axis_index(op, axis, rank, rank)?;
+        let at = crate::shape::axis_index(op, axis.into(), rank, rank)?;
         for t in tensors {
             if t.shape() != first.shape() {
                 return Err(Error::ShapeMismatch {
@@ -64,11 +65,11 @@ impl Tensor {
             }
         }
         let wider: Vec<Tensor> = tensors.iter().map(|t| t.unsqueeze(at as isize)).collect::<Result<_>>()?;
-        join(op, &wider.iter().collect::<Vec<_>>(), at as isize)
+        join(op, &wider.iter().collect::<Vec<_>>(), at.into())
     }
 }
 
-fn join(op: &'static str, tensors: &[&Tensor], axis: isize) -> Result<Tensor> {
+fn join(op: &'static str, tensors: &[&Tensor], axis: Axis) -> Result<Tensor> {
     if tensors.is_empty() {
         return Err(Error::NoTensors { op });
     }

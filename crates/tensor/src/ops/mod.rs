@@ -16,6 +16,7 @@ mod softmax;
 pub(crate) mod warning;
 
 pub use arg::Arg;
+pub use index::Indices;
 pub use operators::Number;
 pub use warning::{BroadcastWarning, BroadcastWarningGuard, broadcast_warning, set_broadcast_warning};
 pub mod kernel;

@@ -2,12 +2,13 @@
 
 use super::formulas as f;
 use super::kernel::fold_kernel;
+use crate::axes::{Axes, Over, keep};
 use crate::create::room;
 use crate::dtype::{Block, BlockMut, DType, Element};
 use crate::error::{Error, Result};
 use crate::iter::{self, Operand, Reduce};
 use crate::kernels::{BlockKernel, FloatKernel};
-use crate::shape::{Axes, Dims, Shape, expect_expansion};
+use crate::shape::{Dims, Shape, expect_expansion};
 use crate::tensor::Tensor;
 
 /// Which axes a reduction keeps, and the shape its result takes.
@@ -20,7 +21,11 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    pub(crate) fn new(op: &'static str, t: &Tensor, axes: &Axes, keepdim: bool) -> Result<Kept> {
+    pub(crate) fn new(op: &'static str, t: &Tensor, over: &Over) -> Result<Kept> {
+        Kept::of(op, t, over.axes(), over.keepdim())
+    }
+
+    fn of(op: &'static str, t: &Tensor, axes: &Axes, keepdim: bool) -> Result<Kept> {
         let reduced = axes.flags(op, t.shape())?;
         let mut shape = Shape::scalar();
         let mut count = 1;
@@ -117,13 +122,13 @@ impl Tensor {
     /// ```
     /// use foldback_tensor::tensor;
     /// let x = tensor![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];
-    /// assert_eq!(x.sum(0, false)?, tensor![5.0, 7.0, 9.0]);
-    /// assert_eq!(x.sum(-1, true)?, tensor![[6.0], [15.0]]);
-    /// assert_eq!(x.sum(.., false)?.item::<f32>()?, 21.0);
+    /// assert_eq!(x.sum(0)?, tensor![5.0, 7.0, 9.0]);
+    /// assert_eq!(x.sum(keep(-1))?, tensor![[6.0], [15.0]]);
+    /// assert_eq!(x.sum(..)?.item::<f32>()?, 21.0);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    pub fn sum(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        self.accumulate("sum", Reduce::Sum, &axes.into().reduced(), keepdim)
+    pub fn sum(&self, over: impl Into<Over>) -> Result<Tensor> {
+        self.accumulate("sum", Reduce::Sum, &over.into())
     }
 
     /// The product over `axes`; integers and `bool` multiply in `i64`. The product of nothing is 1.
@@ -133,15 +138,15 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![[1.0, 2.0], [3.0, 4.0]].prod(1, false)?, tensor![2.0, 12.0]);
+    /// assert_eq!(tensor![[1.0, 2.0], [3.0, 4.0]].prod(1)?, tensor![2.0, 12.0]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    pub fn prod(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        self.accumulate("prod", Reduce::Prod, &axes.into().reduced(), keepdim)
+    pub fn prod(&self, over: impl Into<Over>) -> Result<Tensor> {
+        self.accumulate("prod", Reduce::Prod, &over.into())
     }
 
-    fn accumulate(&self, op: &'static str, reduce: Reduce, axes: &Axes, keepdim: bool) -> Result<Tensor> {
-        let kept = Kept::new(op, self, axes, keepdim)?;
+    fn accumulate(&self, op: &'static str, reduce: Reduce, over: &Over) -> Result<Tensor> {
+        let kept = Kept::new(op, self, over)?;
         let dtype = self.dtype().to_accumulator();
         kept.fold(reduce, None, &[Operand::new(self, dtype)], self.shape(), dtype)
     }
@@ -153,14 +158,14 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![[1.0, 2.0], [3.0, 6.0]].mean(.., false)?.item::<f32>()?, 3.0);
+    /// assert_eq!(tensor![[1.0, 2.0], [3.0, 6.0]].mean(..)?.item::<f32>()?, 3.0);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    pub fn mean(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
+    pub fn mean(&self, over: impl Into<Over>) -> Result<Tensor> {
         expect_float("mean", self)?;
-        let axes = axes.into().reduced();
-        let count = Kept::new("mean", self, &axes, keepdim)?.count;
-        let sum = self.accumulate("mean", Reduce::Sum, &axes, keepdim)?;
+        let over = over.into();
+        let count = Kept::new("mean", self, &over)?.count;
+        let sum = self.accumulate("mean", Reduce::Sum, &over)?;
         // Not in place: the sum may be compressed.
         sum.div(count as f64)
     }
@@ -172,11 +177,11 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 2.0, 3.0, 6.0].var(.., false)?.item::<f32>()?, 14.0 / 3.0);
+    /// assert_eq!(tensor![1.0, 2.0, 3.0, 6.0].var(..)?.item::<f32>()?, 14.0 / 3.0);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    pub fn var(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        self.var_with(axes, 1.0, keepdim)
+    pub fn var(&self, over: impl Into<Over>) -> Result<Tensor> {
+        self.var_with(over, 1.0)
     }
 
     /// The variance over `axes`, divided by `max(0, n - correction)`.
@@ -186,18 +191,18 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 2.0, 3.0, 6.0].var_with(.., 0.0, false)?.item::<f32>()?, 3.5);
+    /// assert_eq!(tensor![1.0, 2.0, 3.0, 6.0].var_with(.., 0.0)?.item::<f32>()?, 3.5);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    pub fn var_with(&self, axes: impl Into<Axes>, correction: f64, keepdim: bool) -> Result<Tensor> {
-        self.spread("var", &axes.into().reduced(), correction, keepdim)
+    pub fn var_with(&self, over: impl Into<Over>, correction: f64) -> Result<Tensor> {
+        self.spread("var", &over.into(), correction)
     }
 
     /// The variance, for an operation of that name.
-    fn spread(&self, op: &'static str, axes: &Axes, correction: f64, keepdim: bool) -> Result<Tensor> {
+    fn spread(&self, op: &'static str, over: &Over, correction: f64) -> Result<Tensor> {
         expect_float(op, self)?;
-        let kept = Kept::new(op, self, axes, keepdim)?;
-        let mean = self.mean(axes, true)?;
+        let kept = Kept::new(op, self, over)?;
+        let mean = self.mean(keep(over))?;
         let dtype = self.dtype();
         let operands = [Operand::new(self, dtype), Operand::new(&mean, dtype)];
         let sum =
@@ -212,11 +217,11 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 3.0, 5.0].std(.., false)?.item::<f32>()?, 2.0);
+    /// assert_eq!(tensor![1.0, 3.0, 5.0].std(..)?.item::<f32>()?, 2.0);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    pub fn std(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        self.std_with(axes, 1.0, keepdim)
+    pub fn std(&self, over: impl Into<Over>) -> Result<Tensor> {
+        self.std_with(over, 1.0)
     }
 
     /// The square root of [`Self::var_with`].
@@ -226,11 +231,11 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 3.0].std_with(.., 0.0, false)?.item::<f32>()?, 1.0);
+    /// assert_eq!(tensor![1.0, 3.0].std_with(.., 0.0)?.item::<f32>()?, 1.0);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    pub fn std_with(&self, axes: impl Into<Axes>, correction: f64, keepdim: bool) -> Result<Tensor> {
-        Ok(self.spread("std", &axes.into().reduced(), correction, keepdim)?.sqrt())
+    pub fn std_with(&self, over: impl Into<Over>, correction: f64) -> Result<Tensor> {
+        Ok(self.spread("std", &over.into(), correction)?.sqrt())
     }
 
     /// The largest element over `axes`; NaN if there is one.
@@ -240,11 +245,11 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![[1.0, 5.0], [3.0, 4.0]].amax(1, false)?, tensor![5.0, 4.0]);
+    /// assert_eq!(tensor![[1.0, 5.0], [3.0, 4.0]].amax(1)?, tensor![5.0, 4.0]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    pub fn amax(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        self.extreme("amax", Reduce::Max, &axes.into().reduced(), keepdim)
+    pub fn amax(&self, over: impl Into<Over>) -> Result<Tensor> {
+        self.extreme("amax", Reduce::Max, &over.into())
     }
 
     /// The smallest element over `axes`; NaN if there is one.
@@ -254,15 +259,15 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![[1.0, 5.0], [3.0, 4.0]].amin(1, false)?, tensor![1.0, 3.0]);
+    /// assert_eq!(tensor![[1.0, 5.0], [3.0, 4.0]].amin(1)?, tensor![1.0, 3.0]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    pub fn amin(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        self.extreme("amin", Reduce::Min, &axes.into().reduced(), keepdim)
+    pub fn amin(&self, over: impl Into<Over>) -> Result<Tensor> {
+        self.extreme("amin", Reduce::Min, &over.into())
     }
 
-    fn extreme(&self, op: &'static str, reduce: Reduce, axes: &Axes, keepdim: bool) -> Result<Tensor> {
-        let kept = Kept::new(op, self, axes, keepdim)?;
+    fn extreme(&self, op: &'static str, reduce: Reduce, over: &Over) -> Result<Tensor> {
+        let kept = Kept::new(op, self, over)?;
         kept.expect_elements(op, self)?;
         let dtype = self.dtype().to_accumulator();
         kept.fold(reduce, None, &[Operand::new(self, dtype)], self.shape(), dtype)?.cast(op, self.dtype())
@@ -278,12 +283,12 @@ impl Tensor {
     /// ```
     /// use foldback_tensor::tensor;
     /// let x = tensor![[1.0, 5.0], [7.0, 7.0]];
-    /// assert_eq!(x.argmax(1, false)?, tensor![1, 0; i64]);
-    /// assert_eq!(x.argmax(.., false)?.item::<i64>()?, 2);
+    /// assert_eq!(x.argmax(1)?, tensor![1, 0; i64]);
+    /// assert_eq!(x.argmax(..)?.item::<i64>()?, 2);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    pub fn argmax(&self, axis: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        Ok(self.arg_extreme("argmax", Reduce::Max, &axis.into(), keepdim)?.1)
+    pub fn argmax(&self, over: impl Into<Over>) -> Result<Tensor> {
+        Ok(self.arg_extreme("argmax", Reduce::Max, &over.into())?.1)
     }
 
     /// The index of the smallest element, as [`Self::argmax`].
@@ -293,11 +298,11 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![[1.0, 5.0], [7.0, 7.0]].argmin(0, true)?, tensor![[0, 0]; i64]);
+    /// assert_eq!(tensor![[1.0, 5.0], [7.0, 7.0]].argmin(keep(0))?, tensor![[0, 0]; i64]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    pub fn argmin(&self, axis: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        Ok(self.arg_extreme("argmin", Reduce::Min, &axis.into(), keepdim)?.1)
+    pub fn argmin(&self, over: impl Into<Over>) -> Result<Tensor> {
+        Ok(self.arg_extreme("argmin", Reduce::Min, &over.into())?.1)
     }
 
     /// The largest elements along an axis, and their indices: PyTorch's `max(dim)`.
@@ -307,14 +312,14 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// let (values, indices) = tensor![[1.0, 5.0], [7.0, 7.0]].max_with_indices(1, false)?;
+    /// let (values, indices) = tensor![[1.0, 5.0], [7.0, 7.0]].max_with_indices(1)?;
     /// assert_eq!(values, tensor![5.0, 7.0]);
     /// assert_eq!(indices, tensor![1, 0; i64]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    pub fn max_with_indices(&self, axis: isize, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    pub fn max_with_indices(&self, over: impl Into<Over>) -> Result<(Tensor, Tensor)> {
         const OP: &str = "max";
-        let (values, indices) = self.arg_extreme(OP, Reduce::Max, &axis.into(), keepdim)?;
+        let (values, indices) = self.arg_extreme(OP, Reduce::Max, &over.into())?;
         Ok((values.cast(OP, self.dtype())?, indices))
     }
 
@@ -325,24 +330,19 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// let (values, _) = tensor![[1.0, 5.0], [7.0, 7.0]].min_with_indices(0, false)?;
+    /// let (values, _) = tensor![[1.0, 5.0], [7.0, 7.0]].min_with_indices(0)?;
     /// assert_eq!(values, tensor![1.0, 5.0]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    pub fn min_with_indices(&self, axis: isize, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    pub fn min_with_indices(&self, over: impl Into<Over>) -> Result<(Tensor, Tensor)> {
         const OP: &str = "min";
-        let (values, indices) = self.arg_extreme(OP, Reduce::Min, &axis.into(), keepdim)?;
+        let (values, indices) = self.arg_extreme(OP, Reduce::Min, &over.into())?;
         Ok((values.cast(OP, self.dtype())?, indices))
     }
 
     /// The extreme values and their first indices; two folds, the second over the indices where the value is met.
-    fn arg_extreme(
-        &self,
-        op: &'static str,
-        reduce: Reduce,
-        axes: &Axes,
-        keepdim: bool,
-    ) -> Result<(Tensor, Tensor)> {
+    fn arg_extreme(&self, op: &'static str, reduce: Reduce, over: &Over) -> Result<(Tensor, Tensor)> {
+        let (axes, keepdim) = (over.axes(), over.keepdim());
         if self.dtype() == DType::Bool && (op == "argmax" || op == "argmin") {
             return Err(Error::DTypeUnsupported { op, dtype: DType::Bool });
         }
@@ -353,15 +353,14 @@ impl Tensor {
             return Err(Error::Rank { op, expected: "one or all", found: list.len() });
         }
         if matches!(axes, Axes::All) && self.rank() != 1 {
-            let kept = Kept::new(op, self, axes, keepdim)?;
-            let (v, i) =
-                self.reshaped(op, [self.numel()].into())?.arg_extreme(op, reduce, &Axes::from(0), false)?;
+            let kept = Kept::new(op, self, over)?;
+            let (v, i) = self.reshaped(op, [self.numel()].into())?.arg_extreme(op, reduce, &Over::from(0))?;
             return Ok((v.unsqueeze_to(&kept.shape), i.unsqueeze_to(&kept.shape)));
         }
         let dtype = self.dtype().to_accumulator();
-        let kept = Kept::new(op, self, axes, keepdim)?;
+        let kept = Kept::new(op, self, over)?;
         kept.expect_elements(op, self)?;
-        let with_axis = Kept::new(op, self, axes, true)?;
+        let with_axis = Kept::of(op, self, axes, true)?;
         let values = with_axis.fold(reduce, None, &[Operand::new(self, dtype)], self.shape(), dtype)?;
         let axis = flags.iter().position(|&r| r);
         let mut index_shape = Shape(Dims::from_elem(1, self.rank()));
@@ -384,11 +383,11 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![[0.0, 0.0], [0.0, 2.0]].any(1, false)?, tensor![false, true; bool]);
+    /// assert_eq!(tensor![[0.0, 0.0], [0.0, 2.0]].any(1)?, tensor![false, true; bool]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    pub fn any(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        self.truth("any", Reduce::Sum, &axes.into(), keepdim)
+    pub fn any(&self, over: impl Into<Over>) -> Result<Tensor> {
+        self.truth("any", Reduce::Sum, &over.into())
     }
 
     /// Whether all elements over `axes` are true (not zero): `bool`. True for nothing. An empty list of axes reduces
@@ -399,15 +398,15 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![[1.0, 3.0], [0.0, 2.0]].all(1, false)?, tensor![true, false; bool]);
+    /// assert_eq!(tensor![[1.0, 3.0], [0.0, 2.0]].all(1)?, tensor![true, false; bool]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    pub fn all(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        self.truth("all", Reduce::Prod, &axes.into(), keepdim)
+    pub fn all(&self, over: impl Into<Over>) -> Result<Tensor> {
+        self.truth("all", Reduce::Prod, &over.into())
     }
 
-    fn truth(&self, op: &'static str, reduce: Reduce, axes: &Axes, keepdim: bool) -> Result<Tensor> {
-        let kept = Kept::new(op, self, axes, keepdim)?;
+    fn truth(&self, op: &'static str, reduce: Reduce, over: &Over) -> Result<Tensor> {
+        let kept = Kept::of(op, self, over.listed(), over.keepdim())?;
         let count =
             kept.fold(reduce, Some(&Truth), &[Operand::new(self, DType::Bool)], self.shape(), DType::I64)?;
         count.cast(op, DType::Bool)

@@ -3,13 +3,13 @@
 //! A row of up to [`GRAIN`] elements stays in the cache while it is read a second and a third time. Longer rows, other
 //! axes and other layouts go through folds and maps.
 
+use crate::axes::{Axis, keep};
 use crate::create::room;
 use crate::dtype::{BlockMut, DType, Element};
 use crate::error::{Error, Result};
 use crate::iter::{self, Operand, Reduce};
 use crate::kernels::rows::{self, RowFloat, Rows};
 use crate::kernels::{FloatKernel, FloatOps, Formula, Real};
-use crate::shape::Axes;
 use crate::tensor::Tensor;
 use crate::threads::{GRAIN, split_work};
 
@@ -97,7 +97,7 @@ pub(super) fn forward(op: &'static str, kind: Kind, x: &Tensor, axis: usize) -> 
 /// assert_eq!(kernel::softmax_backward(&tensor![1.0, 0.0], &y, 0)?, tensor![0.25, -0.25]);
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
-pub fn softmax_backward(g: &Tensor, y: &Tensor, axis: isize) -> Result<Tensor> {
+pub fn softmax_backward(g: &Tensor, y: &Tensor, axis: Axis) -> Result<Tensor> {
     backward("softmax", Kind::Softmax, g, y, axis)
 }
 
@@ -114,11 +114,11 @@ pub fn softmax_backward(g: &Tensor, y: &Tensor, axis: isize) -> Result<Tensor> {
 /// assert_eq!(kernel::log_softmax_backward(&tensor![1.0, 0.0], &y, 0)?, tensor![0.5, -0.5]);
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
-pub fn log_softmax_backward(g: &Tensor, y: &Tensor, axis: isize) -> Result<Tensor> {
+pub fn log_softmax_backward(g: &Tensor, y: &Tensor, axis: Axis) -> Result<Tensor> {
     backward("log_softmax", Kind::LogSoftmax, g, y, axis)
 }
 
-fn backward(op: &'static str, kind: Kind, g: &Tensor, y: &Tensor, axis: isize) -> Result<Tensor> {
+fn backward(op: &'static str, kind: Kind, g: &Tensor, y: &Tensor, axis: Axis) -> Result<Tensor> {
     let (dtype, axis) = (expect_float(op, y)?, y.shape().axis(op, axis)?);
     expect_shape(op, y.dims(), g)?;
     match (row_length(y, axis), dtype) {
@@ -155,7 +155,7 @@ fn backward_any(op: &'static str, kind: Kind, g: &Tensor, y: &Tensor, axis: usiz
     if shape.numel() == 0 {
         return Ok(Tensor::zeros(shape, dtype));
     }
-    let kept = Kept::new(op, y, &Axes::from(axis), true)?;
+    let kept = Kept::new(op, y, &keep(axis))?;
     let [g, y] = [g, y].map(|t| Operand::new(t, dtype));
     let map = |sum: &Tensor| {
         let operands = [g, y, Operand::new(sum, dtype)];
@@ -309,10 +309,10 @@ mod tests {
     const SHAPES: [&[usize]; 6] = [&[1], &[7], &[3, 10], &[70, 1000], &[2, 3, 65], &[40, 1]];
 
     /// The gradients by whole-tensor operations.
-    fn composed(kind: Kind, g: &Tensor, y: &Tensor, axis: isize) -> Tensor {
+    fn composed(kind: Kind, g: &Tensor, y: &Tensor, axis: Axis) -> Tensor {
         match kind {
-            Kind::Softmax => y * (g - (g * y).sum(axis, true).unwrap()),
-            Kind::LogSoftmax => g - y.exp() * g.sum(axis, true).unwrap(),
+            Kind::Softmax => y * (g - (g * y).sum(keep(axis)).unwrap()),
+            Kind::LogSoftmax => g - y.exp() * g.sum(keep(axis)).unwrap(),
         }
     }
 
@@ -330,13 +330,14 @@ mod tests {
                             Kind::LogSoftmax => x.log_softmax(axis).unwrap(),
                         };
                         for g in [&dense, &one, &per_row] {
-                            let want = composed(kind, g, &y, axis);
-                            let found = backward("test", kind, g, &y, axis).unwrap();
+                            let want = composed(kind, g, &y, axis.into());
+                            let found = backward("test", kind, g, &y, axis.into()).unwrap();
                             assert_close!(found, want, atol = 1e-4, rtol = 1e-5);
-                            let turned = backward("test", kind, &g.t_last(), &y.t_last(), -1 - axis).unwrap();
+                            let turned =
+                                backward("test", kind, &g.t_last(), &y.t_last(), (-1 - axis).into()).unwrap();
                             assert_close!(
                                 turned.t_last(),
-                                composed(kind, g, &y, axis),
+                                composed(kind, g, &y, axis.into()),
                                 atol = 1e-4,
                                 rtol = 1e-5
                             );
@@ -371,7 +372,8 @@ mod tests {
                 let g = wave(outer, dtype, 0.3);
                 let spread =
                     Tensor::zeros(shape, dtype).scatter_add(axis, &index, &-&g.unsqueeze(axis).unwrap());
-                let want = composed(Kind::LogSoftmax, &spread.unwrap(), &x.log_softmax(-1).unwrap(), -1);
+                let want =
+                    composed(Kind::LogSoftmax, &spread.unwrap(), &x.log_softmax(-1).unwrap(), (-1).into());
                 let found = cross_entropy_backward(&g, &x, &classes, &norms).unwrap();
                 assert_close!(found, want, atol = 1e-5, rtol = 1e-5);
             }
@@ -397,7 +399,11 @@ mod tests {
                 let y = x.softmax(1).unwrap();
                 let (losses, norms) = cross_entropy(&x, &classes).unwrap();
                 let gradient = cross_entropy_backward(&losses, &x, &classes, &norms).unwrap();
-                [softmax_backward(&g, &y, 1).unwrap(), log_softmax_backward(&g, &y, 1).unwrap(), gradient]
+                [
+                    softmax_backward(&g, &y, (1).into()).unwrap(),
+                    log_softmax_backward(&g, &y, (1).into()).unwrap(),
+                    gradient,
+                ]
             };
             let one = ThreadPool::new(1).install(all);
             for n in [2, 8] {
@@ -413,7 +419,7 @@ mod tests {
         assert_eq!((losses.dims(), norms.dims()), (&[0][..], &[0, 2][..]));
         assert_eq!(cross_entropy_backward(&losses, &empty, &none, &norms).unwrap(), empty);
         assert_eq!(cross_entropy(&Tensor::zeros([0, 0], DType::F32), &none).unwrap().0.dims(), [0]);
-        assert_eq!(softmax_backward(&empty, &empty, 1).unwrap(), empty);
+        assert_eq!(softmax_backward(&empty, &empty, (1).into()).unwrap(), empty);
     }
 
     #[test]
@@ -432,7 +438,7 @@ mod tests {
         let (losses, norms) = cross_entropy(&x, &classes).unwrap();
         assert!(cross_entropy_backward(&x, &x, &classes, &norms).is_err());
         assert!(cross_entropy_backward(&losses, &x, &classes, &losses).is_err());
-        assert!(matches!(softmax_backward(&losses, &x, 1), Err(Error::ShapeMismatch { .. })));
-        assert!(matches!(log_softmax_backward(&x, &x, 2), Err(Error::AxisOutOfRange { .. })));
+        assert!(matches!(softmax_backward(&losses, &x, (1).into()), Err(Error::ShapeMismatch { .. })));
+        assert!(matches!(log_softmax_backward(&x, &x, (2).into()), Err(Error::AxisOutOfRange { .. })));
     }
 }

@@ -6,11 +6,11 @@
 use super::formulas::real;
 use super::reduce::Kept;
 use super::rows::{self, Kind};
+use crate::axes::{Axis, Over, keep};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::iter::{self, Operand, Reduce};
 use crate::kernels::{FloatKernel, FloatOps, Formula, Num, Real};
-use crate::shape::Axes;
 use crate::tensor::Tensor;
 
 real! {
@@ -39,8 +39,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn softmax(&self, axis: isize) -> Result<Tensor> {
-        self.normalised("softmax", Kind::Softmax, axis, |x, m, s, dtype| {
+    pub fn softmax(&self, axis: impl Into<Axis>) -> Result<Tensor> {
+        self.normalised("softmax", Kind::Softmax, axis.into(), |x, m, s, dtype| {
             let operands = [x, Operand::new(m, dtype), Operand::new(s, dtype)];
             iter::map("softmax", &FloatKernel(Share), &operands, self.shape().clone(), dtype)
         })
@@ -58,8 +58,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn log_softmax(&self, axis: isize) -> Result<Tensor> {
-        self.normalised("log_softmax", Kind::LogSoftmax, axis, |x, m, s, dtype| {
+    pub fn log_softmax(&self, axis: impl Into<Axis>) -> Result<Tensor> {
+        self.normalised("log_softmax", Kind::LogSoftmax, axis.into(), |x, m, s, dtype| {
             let l = iter::map(
                 "log_softmax",
                 &FloatKernel(Ln),
@@ -77,7 +77,7 @@ impl Tensor {
         &self,
         op: &'static str,
         kind: Kind,
-        axis: isize,
+        axis: Axis,
         finish: impl FnOnce(Operand<'_>, &Tensor, &Tensor, DType) -> Result<Tensor>,
     ) -> Result<Tensor> {
         let dtype = self.dtype();
@@ -91,8 +91,7 @@ impl Tensor {
         if let Some(y) = rows::forward(op, kind, self, axis) {
             return y;
         }
-        let axes = Axes::from(axis);
-        let kept = Kept::new(op, self, &axes, true)?;
+        let kept = Kept::new(op, self, &keep(axis))?;
         let x = Operand::new(self, dtype);
         let m = kept.fold(Reduce::Max, None, &[x], self.shape(), dtype)?;
         let shifted = [x, Operand::new(&m, dtype)];
@@ -110,15 +109,15 @@ impl Tensor {
     /// ```
     /// use foldback_tensor::tensor;
     /// let x = tensor![[1000.0, 1000.0], [0.0, f32::NEG_INFINITY]];
-    /// let y = x.logsumexp(1, false)?;
+    /// let y = x.logsumexp(1)?;
     /// assert!((y.to_vec::<f32>()?[0] - (1000.0 + 2f32.ln())).abs() < 1e-4);
     /// assert_eq!(y.to_vec::<f32>()?[1], 0.0);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn logsumexp(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        let (op, axes, dtype) = ("logsumexp", axes.into().reduced(), self.dtype().to_float());
-        let kept = Kept::new(op, self, &axes, true)?;
+    pub fn logsumexp(&self, over: impl Into<Over>) -> Result<Tensor> {
+        let (op, over, dtype) = ("logsumexp", over.into(), self.dtype().to_float());
+        let kept = Kept::new(op, self, &keep(&over))?;
         let x = Operand::new(self, dtype);
         let y = if self.numel() == 0 {
             let sum = kept.fold(Reduce::Sum, None, &[x], self.shape(), dtype)?;
@@ -136,7 +135,7 @@ impl Tensor {
             let s = kept.fold(Reduce::Sum, Some(&FloatKernel(Shifted)), &[x, m], self.shape(), dtype)?;
             iter::map(op, &FloatKernel(Unshifted), &[Operand::new(&s, dtype), m], s.shape().clone(), dtype)?
         };
-        Ok(if keepdim { y } else { y.keep_axes(&kept.flags) })
+        Ok(if over.keepdim() { y } else { y.keep_axes(&kept.flags) })
     }
 }
 
@@ -233,7 +232,7 @@ mod tests {
         ));
         assert!(matches!(Tensor::scalar(1.0f32).softmax(1), Err(Error::AxisOutOfRange { .. })));
         assert!(matches!(
-            Tensor::ones([2], DType::F32).logsumexp([0, 0], true),
+            Tensor::ones([2], DType::F32).logsumexp(keep([0, 0])),
             Err(Error::DuplicateAxis { .. })
         ));
     }
@@ -243,23 +242,23 @@ mod tests {
         let x = wave(&[3, 40], DType::F64);
         let v = x.to_vec::<f64>().unwrap();
         let want: Vec<f64> = v.chunks(40).map(|r| r.iter().map(|v| v.exp()).sum::<f64>().ln()).collect();
-        close(&x.logsumexp(1, false).unwrap(), &want, 1e-13);
+        close(&x.logsumexp(1).unwrap(), &want, 1e-13);
         let all = v.iter().map(|v| v.exp()).sum::<f64>().ln();
-        let y = x.logsumexp(.., true).unwrap();
+        let y = x.logsumexp(keep(..)).unwrap();
         assert_eq!(y.dims(), [1, 1]);
         close(&y, &[all], 1e-13);
         let x = tensor![[-INF, -INF], [INF, 0.0], [INF, -INF], [0.0, f32::NAN]];
-        let y = x.logsumexp(1, false).unwrap().to_vec::<f32>().unwrap();
+        let y = x.logsumexp(1).unwrap().to_vec::<f32>().unwrap();
         assert_eq!(y[..3], [-INF, INF, INF]);
         assert!(y[3].is_nan());
-        assert_eq!(tensor![0, 0; i64].logsumexp(0, false).unwrap().dtype(), DType::F32);
-        assert_eq!(Tensor::ones([2], DType::Bool).logsumexp(0, true).unwrap().dims(), [1]);
+        assert_eq!(tensor![0, 0; i64].logsumexp(0).unwrap().dtype(), DType::F32);
+        assert_eq!(Tensor::ones([2], DType::Bool).logsumexp(keep(0)).unwrap().dims(), [1]);
         assert_eq!(
-            Tensor::zeros([2, 0], DType::F32).logsumexp(1, false).unwrap(),
+            Tensor::zeros([2, 0], DType::F32).logsumexp(1).unwrap(),
             Tensor::full([2], -INF, DType::F32)
         );
-        assert_eq!(Tensor::zeros([0, 2], DType::F32).logsumexp(1, true).unwrap().dims(), [0, 1]);
-        assert_eq!(Tensor::scalar(2.0f32).logsumexp(0, false).unwrap(), Tensor::scalar(2.0f32));
+        assert_eq!(Tensor::zeros([0, 2], DType::F32).logsumexp(keep(1)).unwrap().dims(), [0, 1]);
+        assert_eq!(Tensor::scalar(2.0f32).logsumexp(0).unwrap(), Tensor::scalar(2.0f32));
     }
 
     #[test]

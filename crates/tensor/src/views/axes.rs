@@ -1,7 +1,8 @@
 //! Views that reorder, add, drop or turn round axes.
 
+use crate::axes::{Axes, Axis};
 use crate::error::{Error, Result};
-use crate::shape::{Axes, Dims, Shape, axis_index};
+use crate::shape::{Dims, Shape, axis_index};
 use crate::tensor::Tensor;
 
 /// # Axes
@@ -47,7 +48,7 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn transpose(&self, a: isize, b: isize) -> Result<Tensor> {
+    pub fn transpose(&self, a: impl Into<Axis>, b: impl Into<Axis>) -> Result<Tensor> {
         let (a, b) = (self.shape().axis("transpose", a)?, self.shape().axis("transpose", b)?);
         let mut order: Dims<usize> = (0..self.rank()).collect();
         if self.rank() > 0 {
@@ -145,8 +146,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn unsqueeze(&self, axis: isize) -> Result<Tensor> {
-        let at = axis_index("unsqueeze", axis, self.rank() + 1, self.rank())?;
+    pub fn unsqueeze(&self, axis: impl Into<Axis>) -> Result<Tensor> {
+        let at = axis_index("unsqueeze", axis.into(), self.rank() + 1, self.rank())?;
         let (mut shape, mut strides) = (self.layout.shape.clone(), self.layout.strides.clone());
         let step = shape.get(at).map_or(1, |&size| strides[at].saturating_mul(size as isize));
         shape.0.insert(at, 1);
@@ -186,7 +187,7 @@ pub(crate) fn axis_list(op: &'static str, axes: &Axes, rank: usize) -> Result<Di
     let Axes::List(list) = axes else { return Ok((0..rank).collect()) };
     let mut out: Dims<usize> = Dims::new();
     for &a in list {
-        let i = axis_index(op, a, rank, rank)?;
+        let i = axis_index(op, a.into(), rank, rank)?;
         if out.contains(&i) {
             return Err(Error::DuplicateAxis { op, axis: i });
         }

@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use crate::axes::Span;
 use crate::create::checked_len;
 use crate::error::{Error, Result};
 use crate::shape::{Dims, Shape};
@@ -137,34 +138,25 @@ impl Tensor {
         }
     }
 
-    /// The axes `start ..= end` merged into one; a 0-d tensor becomes `[1]`.
+    /// Neighbouring axes merged into one; a 0-d tensor becomes `[1]`.
     ///
-    /// A view where the strides allow it, else a copy. `flatten(0, -1)` is the whole tensor as a vector.
+    /// A view where the strides allow it, else a copy. `flatten(..)` is the whole tensor as a vector.
     ///
     /// # Errors
-    /// `AxisOutOfRange`; `Parameter` if `start` comes after `end`; `TooLarge` if no memory can hold a copy that is needed.
+    /// `AxisOutOfRange`; `EmptySpan` if the range holds no axis; `TooLarge` if no memory can hold a copy that is needed.
     ///
     /// ```
     /// use foldback_tensor::{DType, Tensor};
     /// let t = Tensor::zeros([2, 3, 4], DType::F32);
-    /// assert_eq!(t.flatten(1, -1)?.dims(), [2, 12]);
-    /// assert_eq!(t.flatten(0, -1)?.dims(), [24]);
+    /// assert_eq!(t.flatten(1..)?.dims(), [2, 12]);
+    /// assert_eq!(t.flatten(..)?.dims(), [24]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn flatten(&self, start: isize, end: isize) -> Result<Tensor> {
-        let (first, last) = (self.shape().axis("flatten", start)?, self.shape().axis("flatten", end)?);
+    pub fn flatten(&self, span: impl Into<Span>) -> Result<Tensor> {
+        let (first, last) = span.into().resolve("flatten", self.shape())?;
         if self.rank() == 0 {
             return self.reshaped("flatten", Shape::from(1));
-        }
-        if first > last {
-            let value = format!("{start}");
-            return Err(Error::Parameter {
-                op: "flatten",
-                name: "start",
-                value,
-                expected: "an axis not after end",
-            });
         }
         let mut dims: Dims<usize> = Dims::from_slice(&self.dims()[..first]);
         dims.push(Shape::from(&self.dims()[first..=last]).numel());
@@ -308,16 +300,13 @@ mod tests {
     #[test]
     fn flatten_merges_a_span() {
         let t = grid();
-        assert_eq!(t.flatten(0, 1).unwrap().dims(), [6, 4]);
-        assert_eq!(t.flatten(-2, -1).unwrap().dims(), [2, 12]);
-        assert_eq!(t.flatten(1, 1).unwrap().dims(), [2, 3, 4]);
-        assert_eq!(Tensor::scalar(1.0).flatten(0, -1).unwrap().dims(), [1]);
-        assert_eq!(tensor![[], []].flatten(0, -1).unwrap().dims(), [0]);
-        assert_eq!(
-            t.transpose(0, 2).unwrap().flatten(0, -1).unwrap().to_vec::<i64>().unwrap()[..3],
-            [0, 12, 4]
-        );
-        assert!(matches!(t.flatten(2, 1), Err(Error::Parameter { .. })));
-        assert!(matches!(t.flatten(0, 3), Err(Error::AxisOutOfRange { .. })));
+        assert_eq!(t.flatten(0..=1).unwrap().dims(), [6, 4]);
+        assert_eq!(t.flatten(-2..).unwrap().dims(), [2, 12]);
+        assert_eq!(t.flatten(1..=1).unwrap().dims(), [2, 3, 4]);
+        assert_eq!(Tensor::scalar(1.0).flatten(..).unwrap().dims(), [1]);
+        assert_eq!(tensor![[], []].flatten(..).unwrap().dims(), [0]);
+        assert_eq!(t.transpose(0, 2).unwrap().flatten(..).unwrap().to_vec::<i64>().unwrap()[..3], [0, 12, 4]);
+        assert!(matches!(t.flatten(2..=1), Err(Error::Parameter { .. })));
+        assert!(matches!(t.flatten(0..=3), Err(Error::AxisOutOfRange { .. })));
     }
 }

@@ -1,8 +1,9 @@
 //! Views of part of a tensor: `slice`, `narrow`, `select`.
 
 use super::slices::{Position, Slices, index_on};
+use crate::axes::Axis;
 use crate::error::{Error, Result};
-use crate::shape::{Dims, Shape, axis_index};
+use crate::shape::{Dims, Shape};
 use crate::tensor::Tensor;
 
 /// # Slicing
@@ -55,8 +56,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn narrow(&self, axis: isize, start: impl Into<Position>, len: usize) -> Result<Tensor> {
-        let axis = axis_index("narrow", axis, self.rank(), self.rank())?;
+    pub fn narrow(&self, axis: impl Into<Axis>, start: impl Into<Position>, len: usize) -> Result<Tensor> {
+        let axis = self.shape().own_axis("narrow", axis)?;
         let size = self.dims()[axis];
         let Position(given) = start.into();
         let first = if given < 0 { given.saturating_add(size as isize) } else { given };
@@ -90,8 +91,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn select(&self, axis: isize, index: impl Into<Position>) -> Result<Tensor> {
-        let axis = axis_index("select", axis, self.rank(), self.rank())?;
+    pub fn select(&self, axis: impl Into<Axis>, index: impl Into<Position>) -> Result<Tensor> {
+        let axis = self.shape().own_axis("select", axis)?;
         let at = index_on("select", index.into(), axis, self.dims()[axis])?;
         Ok(self.picked(axis, at))
     }

@@ -1,7 +1,7 @@
 //! Views that cut a tensor into pieces.
 
+use crate::axes::Axis;
 use crate::error::{Error, Result};
-use crate::shape::axis_index;
 use crate::tensor::Tensor;
 
 /// # Pieces
@@ -20,8 +20,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn split(&self, size: usize, axis: isize) -> Result<Vec<Tensor>> {
-        let axis = axis_index("split", axis, self.rank(), self.rank())?;
+    pub fn split(&self, size: usize, axis: impl Into<Axis>) -> Result<Vec<Tensor>> {
+        let axis = self.shape().own_axis("split", axis)?;
         let total = self.dims()[axis];
         if size == 0 && total > 0 {
             return Err(positive("split", "size"));
@@ -44,8 +44,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn chunk(&self, n: usize, axis: isize) -> Result<Vec<Tensor>> {
-        let axis = axis_index("chunk", axis, self.rank(), self.rank())?;
+    pub fn chunk(&self, n: usize, axis: impl Into<Axis>) -> Result<Vec<Tensor>> {
+        let axis = self.shape().own_axis("chunk", axis)?;
         let total = self.dims()[axis];
         if n == 0 {
             return Err(positive("chunk", "n"));
@@ -67,8 +67,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn unbind(&self, axis: isize) -> Result<Vec<Tensor>> {
-        let axis = axis_index("unbind", axis, self.rank(), self.rank())?;
+    pub fn unbind(&self, axis: impl Into<Axis>) -> Result<Vec<Tensor>> {
+        let axis = self.shape().own_axis("unbind", axis)?;
         self.pieces("unbind", self.dims()[axis], |i| self.picked(axis, i))
     }
 

@@ -41,9 +41,9 @@ pub(super) const ROWS: &[Operation] = &[
     operation!(Exact "reshape_as", "input other", |a| one(a.var("input")?.reshape(a.var("other")?.shape()))),
     operation!(Exact "view", "input size", |a| one(a.var("input")?.view(a.ints_of("size")?))),
     operation!(Exact "view_as", "input other", |a| one(a.var("input")?.view(a.var("other")?.shape()))),
-    operation!(Exact "ravel", "input", |a| one(a.var("input")?.flatten(0, -1))),
+    operation!(Exact "ravel", "input", |a| one(a.var("input")?.flatten(..))),
     operation!(Exact "flatten", "input start_dim end_dim", |a| {
-        one(a.var("input")?.flatten(a.int("start_dim")?.unwrap_or(0), a.int("end_dim")?.unwrap_or(-1)))
+        one(a.var("input")?.flatten(a.int("start_dim")?.unwrap_or(0)..=a.int("end_dim")?.unwrap_or(-1)))
     }),
     operation!(Exact "squeeze", "input dim", |a| {
         one(a.var("input")?.squeeze(a.ints("dim")?.map_or(Axes::from(..), Axes::from)))
