@@ -30,7 +30,7 @@
 //! others; a failure prints the shrunk case, whose `seed` fixes its numbers.
 
 use foldback_tensor::kernel::{FloatKernel, fold_to};
-use foldback_tensor::{DType, Error, Shape, Tensor, ThreadPool};
+use foldback_tensor::{DType, Error, Over, Shape, Tensor, ThreadPool, keep};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
@@ -595,12 +595,12 @@ fn moments_agree(case: &Case) -> Result<(), TestCaseError> {
             (sum.value() / g.len() as f64, 69.0 * u * g.iter().map(|v| v.abs()).sum::<f64>() / g.len() as f64)
         })
         .collect();
-    expect(t.mean(axes.clone(), case.keepdim), &shape, dtype, |at, f| {
+    expect(t.mean(Over::from(axes.clone()).with_keepdim(case.keepdim)), &shape, dtype, |at, f| {
         let (mean, error) = means[at];
         if groups[at].is_empty() { f.is_nan() } else { (f - mean).abs() <= error }
     })?;
     for correction in [1.0, 0.0, 2.0] {
-        let found = t.var_with(axes.clone(), correction, case.keepdim);
+        let found = t.var_with(Over::from(axes.clone()).with_keepdim(case.keepdim), correction);
         expect(found, &shape, dtype, |at, f| {
             let (g, (mean, error)) = (&groups[at], means[at]);
             let n = g.len() as f64;
@@ -663,7 +663,10 @@ fn extremes_agree(case: &Case) -> Result<(), TestCaseError> {
     let same = |f: f64, e: f64| f == e || f.is_nan() && e.is_nan();
     // Nothing to choose from is refused, even where there is no result.
     let empty = case.reduced().iter().any(|&a| case.shape[a] == 0);
-    for (sign, found) in [(1.0, t.amax(axes.clone(), keepdim)), (-1.0, t.amin(axes.clone(), keepdim))] {
+    for (sign, found) in [
+        (1.0, t.amax(Over::from(axes.clone()).with_keepdim(keepdim))),
+        (-1.0, t.amin(Over::from(axes.clone()).with_keepdim(keepdim))),
+    ] {
         if empty {
             prop_assert!(is_empty_reduction(&found));
         } else {
@@ -673,9 +676,9 @@ fn extremes_agree(case: &Case) -> Result<(), TestCaseError> {
     let truth = |v: &f64| *v != 0.0;
     // To these an empty list means no axes.
     let (shape, groups) = groups(&plain, &axes, keepdim);
-    let any = t.any(axes.clone(), keepdim);
+    let any = t.any(Over::from(axes.clone()).with_keepdim(keepdim));
     expect(any, &shape, DType::Bool, |at, f| (f != 0.0) == groups[at].iter().any(truth))?;
-    let all = t.all(axes, keepdim);
+    let all = t.all(Over::from(axes).with_keepdim(keepdim));
     expect(all, &shape, DType::Bool, |at, f| (f != 0.0) == groups[at].iter().all(truth))?;
     first_indices_agree(case, &t, &plain)
 }
@@ -685,7 +688,11 @@ fn first_indices_agree(case: &Case, t: &Tensor, plain: &Plain) -> Result<(), Tes
     for axis in 0..case.shape.len() {
         let (shape, groups) = groups(plain, &[axis], case.keepdim);
         for sign in [1.0, -1.0] {
-            let found = if sign > 0.0 { t.argmax(axis, case.keepdim) } else { t.argmin(axis, case.keepdim) };
+            let found = if sign > 0.0 {
+                t.argmax(Over::from(axis).with_keepdim(case.keepdim))
+            } else {
+                t.argmin(Over::from(axis).with_keepdim(case.keepdim))
+            };
             if t.dtype() == DType::Bool {
                 prop_assert!(found.is_err());
             } else if case.shape[axis] == 0 {
@@ -695,7 +702,8 @@ fn first_indices_agree(case: &Case, t: &Tensor, plain: &Plain) -> Result<(), Tes
             }
         }
         if case.shape[axis] != 0 {
-            let (values, indices) = t.max_with_indices(axis as isize, case.keepdim).unwrap();
+            let (values, indices) =
+                t.max_with_indices(Over::from(axis as isize).with_keepdim(case.keepdim)).unwrap();
             let best = |at: usize| first_largest(&groups[at], 1.0);
             expect(Ok(indices), &shape, DType::I64, |at, f| f == best(at) as f64)?;
             let same = |f: f64, e: f64| f == e || f.is_nan() && e.is_nan();
@@ -720,7 +728,7 @@ fn products_agree(case: &Case) -> Result<(), TestCaseError> {
     let lies = Case::strided(&case.shape, &mut random);
     let (t, plain) = lies.fill(dtype, f64::NAN, || random.uniform(0.8, 1.25) * [1.0, -1.0][random.below(2)]);
     let (shape, groups) = groups(&plain, &case.reduced(), case.keepdim);
-    expect(t.prod(case.axes(), case.keepdim), &shape, dtype, |at, f| {
+    expect(t.prod(Over::from(case.axes()).with_keepdim(case.keepdim)), &shape, dtype, |at, f| {
         // The oracle's factors are doubles: for f64 as many roundings again.
         let product: f64 = groups[at].iter().product();
         (f - product).abs() <= (4 * groups[at].len() + 4) as f64 * unit(dtype) * product.abs()

@@ -8,7 +8,7 @@ use foldback::gradcheck::{Check, gradcheck, gradgradcheck};
 use foldback::graph::{Domain, Error, Fused, Grad, Operands, Result, grad};
 use foldback::prelude::*;
 use foldback::tensor::kernel::{FloatOps, Formula, Real};
-use foldback::tensor::{Axes, Level, Shape, ThreadPool, detected_level, force_level};
+use foldback::tensor::{Axes, Level, Over, Shape, ThreadPool, detected_level, force_level};
 
 /// Shapes of three operands that broadcast.
 const SHAPES: &[[&[usize]; 3]] = &[
@@ -35,8 +35,8 @@ impl<F: Formula<3> + 'static> Both for (Fused<F, 3>, Plain) {
     fn fused(&self, x: [&Var; 3], reduce: Option<(&Axes, bool, bool)>) -> Result<Var> {
         match reduce {
             None => self.0.call(x),
-            Some((axes, keepdim, false)) => self.0.sum(x, axes, keepdim),
-            Some((axes, keepdim, true)) => self.0.mean(x, axes, keepdim),
+            Some((axes, keepdim, false)) => self.0.sum(x, Over::from(axes).with_keepdim(keepdim)),
+            Some((axes, keepdim, true)) => self.0.mean(x, Over::from(axes).with_keepdim(keepdim)),
         }
     }
     fn plain(&self, [x, y, z]: [&Var; 3]) -> Result<Var> {
@@ -47,8 +47,8 @@ impl<F: Formula<3> + 'static> Both for (Fused<F, 3>, Plain) {
 fn reduced(y: Var, reduce: Option<(&Axes, bool, bool)>) -> Result<Var> {
     match reduce {
         None => Ok(y),
-        Some((axes, keepdim, false)) => y.sum(axes, keepdim),
-        Some((axes, keepdim, true)) => y.mean(axes, keepdim),
+        Some((axes, keepdim, false)) => y.sum(Over::from(axes).with_keepdim(keepdim)),
+        Some((axes, keepdim, true)) => y.mean(Over::from(axes).with_keepdim(keepdim)),
     }
 }
 
@@ -360,7 +360,7 @@ where
 /// Seven operands, captured numbers, blocks, functions; and a copy of the operation is the operation.
 #[test]
 fn formulas_may_be_long() {
-    fn sum_of<'a, F: Formula<7> + 'static>(f: Fused<F, 7>, x: impl Operands<'a, 7>) -> Var {
+    fn sum_of<F: Formula<7> + 'static>(f: Fused<F, 7>, x: impl Operands<7>) -> Var {
         f.sum(x, ..).unwrap()
     }
     let (p, q) = (2.0, 0.5f32);

@@ -41,7 +41,7 @@ use foldback_graph::{
     no_grad,
 };
 use foldback_nn::loss::mse_loss;
-use foldback_tensor::{DType, Tensor, s, tensor};
+use foldback_tensor::{DType, Tensor, keep, s, tensor};
 use tests::steal;
 
 const INF: f64 = f64::INFINITY;

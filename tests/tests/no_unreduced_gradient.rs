@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, Once};
 
 use foldback_gradcheck::testing::{Random, fill};
 use foldback_graph::{Domain, RequiresGrad, Result, Row, Var, rows};
-use foldback_tensor::{DType, Tensor, set_num_threads, set_pool_limit, tensor};
+use foldback_tensor::{DType, Tensor, keep, set_num_threads, set_pool_limit, tensor};
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use foldback_graph::{Error, Function, FunctionContext, RequiresGrad, Result, Var};
 use foldback_tensor::kernel::{FloatKernel, FloatOps, Formula, Real, fold_to};
 use foldback_tensor::{
-    BroadcastWarning, DType, Tensor, ThreadPool, broadcast_shapes, broadcast_warning, can_broadcast,
+    BroadcastWarning, DType, Tensor, ThreadPool, broadcast_shapes, broadcast_warning, can_broadcast, keep,
     set_broadcast_warning, tensor,
 };
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use foldback_gradcheck::Check;
 use foldback_gradcheck::testing::{Layout, Random, fill};
 use foldback_graph::{Backward, Domain, Grad, OwnedSample, Result, Row, Var, rows};
-use foldback_tensor::{DType, Tensor, tensor};
+use foldback_tensor::{DType, Tensor, keep, tensor};
 
 /// The samples are tame: their third derivatives stay below a hundred or so, so that the differences are right to
 /// some 1e-9 (see the documentation of `Check`).
@@ -467,7 +467,7 @@ const CORNERS: &[Composed] = &[
         x[0].index_select(1, &Tensor::zeros([0], DType::I64))
     }),
     ("index_add of nothing", &[&[3, 2], &[0, 2]], Domain::Any, |x| {
-        x[0].index_add(&x[1], 0, &Tensor::zeros([0], DType::I64))
+        x[0].index_add(0, &Tensor::zeros([0], DType::I64), &x[1])
     }),
     ("permute of a number", &[&[]], Domain::Any, |x| x[0].permute(Vec::<isize>::new())),
     ("reshape of nothing", &[&[0, 3]], Domain::Any, |x| x[0].reshape([3, 0])),

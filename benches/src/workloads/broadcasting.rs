@@ -1,6 +1,7 @@
 //! W1 to W6: operands of different shapes, forward and back.
 
 use foldback::graph::Var;
+use foldback::tensor::keep;
 use foldback::{Result, fuse};
 
 use super::{Unit, Work, Workload, backward, bytes, forward, leaf, tensor};

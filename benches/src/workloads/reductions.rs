@@ -1,17 +1,17 @@
 //! W7 and W17: sums, and the softmax's relatives.
 
 use foldback::prelude::*;
-use foldback::tensor::Axes;
+use foldback::tensor::{Over, keep};
 
 use super::{Unit, Work, Workload, backward, bytes, forward, leaf, tensor};
 use crate::inputs::*;
 
 pub(super) fn list() -> Vec<Workload> {
     let mut list = vec![
-        sum("W7-columns", "sum [4096, 1024] to [1024]", X, || 0.into(), false),
-        sum("W7-rows", "sum [4096, 1024] to [4096, 1]", X, || 1.into(), true),
-        sum("W7-all", "sum [4096, 1024] to a number", X, || (..).into(), false),
-        sum("W7-middle", "sum [64, 128, 256] to [1, 128, 1]", CUBE, || [0, 2].into(), true),
+        sum("W7-columns", "sum [4096, 1024] to [1024]", X, || 0.into()),
+        sum("W7-rows", "sum [4096, 1024] to [4096, 1]", X, || keep(1)),
+        sum("W7-all", "sum [4096, 1024] to a number", X, || (..).into()),
+        sum("W7-middle", "sum [64, 128, 256] to [1, 128, 1]", CUBE, || keep([0, 2])),
     ];
     let size = bytes(&SCORES.shape);
     let unit = Unit::Elements(size / 4);
@@ -37,17 +37,11 @@ pub(super) fn list() -> Vec<Workload> {
     list
 }
 
-fn sum<const N: usize>(
-    key: &'static str,
-    title: &str,
-    x: Input<N>,
-    axes: fn() -> Axes,
-    keepdim: bool,
-) -> Workload {
+fn sum<const N: usize>(key: &'static str, title: &str, x: Input<N>, over: fn() -> Over) -> Workload {
     let size = bytes(&x.shape);
     let work = Work { read: size, ..Work::default() };
     Workload::new(key, title, Unit::Elements(size / 4), work, move || {
         let x = tensor(x)?;
-        Ok(forward(move || Ok(x.sum(axes(), keepdim)?)))
+        Ok(forward(move || Ok(x.sum(over())?)))
     })
 }

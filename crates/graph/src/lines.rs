@@ -136,8 +136,8 @@ fn every_method() -> Result<()> {
     here(x.std_with(0, 0.0)?);
     here(x.amax(0)?);
     here(x.amin(0)?);
-    here(x.max()?);
-    here(x.min()?);
+    here(x.max(..)?);
+    here(x.min(..)?);
     here(x.max_with_indices(0)?.0);
     here(x.min_with_indices(0)?.0);
     here(x.logsumexp(0)?);
@@ -163,9 +163,9 @@ fn every_method() -> Result<()> {
     here(x.to_dtype(DType::F64));
     here(x.t()?.contiguous());
     here(x.gather(0, &index)?);
-    here(x.scatter_add(&y, 0, &index)?);
+    here(x.scatter_add(0, &index, &y)?);
     here(x.index_select(0, &one)?);
-    here(x.index_add(&x.narrow(0, 0, 1)?, 0, &one)?);
+    here(x.index_add(0, &one, &x.narrow(0, 0, 1)?)?);
     here(Var::cat(&[&x, &y], 0)?);
     here(Var::stack(&[&x, &y], 0)?);
     here(x.matmul(&y)?);

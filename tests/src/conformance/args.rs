@@ -1,7 +1,7 @@
 //! The arguments of a call, by PyTorch's parameter names.
 
 use foldback_graph::{Input, Var};
-use foldback_tensor::{Axes, DType, Scalar, Tensor};
+use foldback_tensor::{Axes, DType, Over, Scalar, Tensor};
 use serde_json::{Map, Value};
 
 use super::build;
@@ -162,9 +162,10 @@ impl Args {
         self.ints(name)?.ok_or_else(|| Refusal::Argument(format!("no `{name}`")))
     }
 
-    /// Axes to reduce; absent and null are all of them.
-    pub(crate) fn axes(&self, name: &str) -> Read<Axes> {
-        Ok(self.ints(name)?.map_or(Axes::from(..), Axes::from))
+    /// What a reduction folds: the axes `dim`, all of them if it is absent or null, and `keepdim`.
+    pub(crate) fn over(&self) -> Read<Over> {
+        let axes = self.ints("dim")?.map_or(Axes::from(..), Axes::from);
+        Ok(Over::from(axes).with_keepdim(self.flag("keepdim", false)?))
     }
 
     /// A dtype, if given.

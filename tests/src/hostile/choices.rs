@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt::Debug;
 
-use foldback_tensor::{Axes, DType, Scalar, Shape, Slice, SliceItem, Slices, Tensor};
+use foldback_tensor::{Axes, DType, Over, Scalar, Shape, Slice, SliceItem, Slices, Tensor};
 
 /// A source of arguments. When its bytes are used up, it chooses the first of everything.
 pub struct Choices<'a> {
@@ -107,6 +107,11 @@ impl<'a> Choices<'a> {
     pub fn positions(&mut self) -> Vec<isize> {
         let list = (0..self.length()).map(|_| self.whole()).collect();
         self.tell(list)
+    }
+
+    /// What a reduction folds: axes, kept or not.
+    pub fn over(&mut self) -> Over {
+        Over::from(self.axes()).with_keepdim(self.flag())
     }
 
     /// Axes, perhaps too many, twice the same, none, or all.

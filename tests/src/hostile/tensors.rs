@@ -1,6 +1,6 @@
 //! Functions of tensors that can refuse.
 
-use foldback_tensor::{DType, Tensor, broadcast_shapes, broadcast_tensors};
+use foldback_tensor::{DType, Over, Tensor, broadcast_shapes, broadcast_tensors};
 
 use super::{Choices, Outcome, Target};
 
@@ -85,25 +85,25 @@ pub(super) const TARGETS: &[Target] = targets! {
     "unbind" => |c| c.tensor().unbind(c.position());
     "slice_assign" => |c| written(c, |t, c| t.slice_assign(c.slices(), &c.tensor()));
     "copy_" => |c| written(c, |t, c| t.copy_(&c.tensor()).map(drop));
-    "sum" => |c| c.tensor().sum(c.axes(), c.flag());
-    "prod" => |c| c.tensor().prod(c.axes(), c.flag());
-    "mean" => |c| c.tensor().mean(c.axes(), c.flag());
-    "var" => |c| c.tensor().var_with(c.axes(), c.float(), c.flag());
-    "std" => |c| c.tensor().std_with(c.axes(), c.float(), c.flag());
-    "amax" => |c| c.tensor().amax(c.axes(), c.flag());
-    "amin" => |c| c.tensor().amin(c.axes(), c.flag());
-    "argmax" => |c| c.tensor().argmax(c.axes(), c.flag());
-    "argmin" => |c| c.tensor().argmin(c.axes(), c.flag());
-    "max" => |c| c.tensor().max_with_indices(c.position(), c.flag());
-    "min" => |c| c.tensor().min_with_indices(c.position(), c.flag());
-    "any" => |c| c.tensor().any(c.axes(), c.flag());
-    "all" => |c| c.tensor().all(c.axes(), c.flag());
+    "sum" => |c| c.tensor().sum(c.over());
+    "prod" => |c| c.tensor().prod(c.over());
+    "mean" => |c| c.tensor().mean(c.over());
+    "var" => |c| c.tensor().var_with(c.over(), c.float());
+    "std" => |c| c.tensor().std_with(c.over(), c.float());
+    "amax" => |c| c.tensor().amax(c.over());
+    "amin" => |c| c.tensor().amin(c.over());
+    "argmax" => |c| c.tensor().argmax(c.over());
+    "argmin" => |c| c.tensor().argmin(c.over());
+    "max" => |c| c.tensor().max_with_indices(Over::from(c.position()).with_keepdim(c.flag()));
+    "min" => |c| c.tensor().min_with_indices(Over::from(c.position()).with_keepdim(c.flag()));
+    "any" => |c| c.tensor().any(c.over());
+    "all" => |c| c.tensor().all(c.over());
     "sum_to" => |c| c.tensor().sum_to(c.shape());
     "softmax" => |c| c.tensor().softmax(c.position());
     "log_softmax" => |c| c.tensor().log_softmax(c.position());
-    "logsumexp" => |c| c.tensor().logsumexp(c.axes(), c.flag());
-    "cat" => |c| joined(c, Tensor::cat);
-    "stack" => |c| joined(c, Tensor::stack);
+    "logsumexp" => |c| c.tensor().logsumexp(c.over());
+    "cat" => |c| joined(c, |list, axis| Tensor::cat(list, axis));
+    "stack" => |c| joined(c, |list, axis| Tensor::stack(list, axis));
     "gather" => |c| c.tensor().gather(c.position(), &c.indices());
     "index_select" => |c| c.tensor().index_select(c.position(), &c.indices());
     "scatter_add" => |c| { let t = c.tensor(); t.scatter_add(c.position(), &c.indices(), &c.same_shape(&t, t.dtype())) };

@@ -1,7 +1,7 @@
 //! Functions of variables that can refuse. What succeeds is also sent backward, which must succeed as well.
 
 use foldback_graph::{Input, Result, Var, no_grad};
-use foldback_tensor::{DType, Tensor};
+use foldback_tensor::{DType, Over, Tensor};
 
 use super::{Choices, Outcome, Target};
 
@@ -31,26 +31,26 @@ pub(super) const TARGETS: &[Target] = targets! {
     "slice" => |x, c| x.slice(c.slices());
     "narrow" => |x, c| x.narrow(c.position(), c.position(), c.size());
     "select" => |x, c| x.select(c.position(), c.position());
-    "sum" => |x, c| x.sum(c.axes(), c.flag());
-    "prod" => |x, c| x.prod(c.axes(), c.flag());
-    "mean" => |x, c| x.mean(c.axes(), c.flag());
-    "var" => |x, c| x.var_with(c.axes(), c.float(), c.flag());
-    "std" => |x, c| x.std_with(c.axes(), c.float(), c.flag());
-    "amax" => |x, c| x.amax(c.axes(), c.flag());
-    "amin" => |x, c| x.amin(c.axes(), c.flag());
-    "max" => |x, c| x.max_with_indices(c.position(), c.flag()).map(|found| found.0);
-    "min" => |x, c| x.min_with_indices(c.position(), c.flag()).map(|found| found.0);
+    "sum" => |x, c| x.sum(c.over());
+    "prod" => |x, c| x.prod(c.over());
+    "mean" => |x, c| x.mean(c.over());
+    "var" => |x, c| x.var_with(c.over(), c.float());
+    "std" => |x, c| x.std_with(c.over(), c.float());
+    "amax" => |x, c| x.amax(c.over());
+    "amin" => |x, c| x.amin(c.over());
+    "max" => |x, c| x.max_with_indices(Over::from(c.position()).with_keepdim(c.flag())).map(|found| found.0);
+    "min" => |x, c| x.min_with_indices(Over::from(c.position()).with_keepdim(c.flag())).map(|found| found.0);
     "sum_to" => |x, c| x.sum_to(c.shape());
     "softmax" => |x, c| x.softmax(c.position());
     "log_softmax" => |x, c| x.log_softmax(c.position());
-    "logsumexp" => |x, c| x.logsumexp(c.axes(), c.flag());
+    "logsumexp" => |x, c| x.logsumexp(c.over());
     "cross_entropy" => |x, c| x.cross_entropy(&c.indices());
     "cat" => |x, c| Var::cat(&[x, &other(c)], c.position());
     "stack" => |x, c| Var::stack(&[x, &other(c)], c.position());
     "gather" => |x, c| x.gather(c.position(), &c.indices());
     "index_select" => |x, c| x.index_select(c.position(), &c.indices());
-    "scatter_add" => |x, c| x.scatter_add(&other(c), c.position(), &c.indices());
-    "index_add" => |x, c| x.index_add(&other(c), c.position(), &c.indices());
+    "scatter_add" => |x, c| x.scatter_add(c.position(), &c.indices(), &other(c));
+    "index_add" => |x, c| x.index_add(c.position(), &c.indices(), &other(c));
     "matmul" => |x, c| x.matmul(&other(c));
     "linear" => |x, c| x.linear(&other(c), if c.flag() { Some(x) } else { None });
     "add" => |x, c| x.add_scaled(&other(c), c.scalar());

@@ -1,7 +1,7 @@
 //! An empty list of axes reduced nothing, where PyTorch reduces everything (but for `any` and `all`).
 
 use foldback_graph::{RequiresGrad, Result, Var, fuse};
-use foldback_tensor::{Axes, Tensor, tensor};
+use foldback_tensor::{Over, Tensor, keep, tensor};
 
 const NONE: [isize; 0] = [];
 
@@ -11,25 +11,26 @@ fn sample() -> Tensor {
 
 #[test]
 fn tensors_are_reduced_over_all_axes() {
-    type Reduction = fn(&Tensor, Axes, bool) -> foldback_tensor::Result<Tensor>;
+    type Reduction = fn(&Tensor, Over) -> foldback_tensor::Result<Tensor>;
     let reductions: [(&str, Reduction); 8] = [
-        ("sum", |x, axes, keep| x.sum(axes, keep)),
-        ("mean", |x, axes, keep| x.mean(axes, keep)),
-        ("prod", |x, axes, keep| x.prod(axes, keep)),
-        ("var", |x, axes, keep| x.var(axes, keep)),
-        ("std", |x, axes, keep| x.std(axes, keep)),
-        ("amax", |x, axes, keep| x.amax(axes, keep)),
-        ("amin", |x, axes, keep| x.amin(axes, keep)),
-        ("logsumexp", |x, axes, keep| x.logsumexp(axes, keep)),
+        ("sum", |x, over| x.sum(over)),
+        ("mean", |x, over| x.mean(over)),
+        ("prod", |x, over| x.prod(over)),
+        ("var", |x, over| x.var(over)),
+        ("std", |x, over| x.std(over)),
+        ("amax", |x, over| x.amax(over)),
+        ("amin", |x, over| x.amin(over)),
+        ("logsumexp", |x, over| x.logsumexp(over)),
     ];
     for (name, f) in reductions {
         for keep in [false, true] {
-            let (none, all) = (f(&sample(), NONE.into(), keep), f(&sample(), Axes::All, keep));
+            let over = |axes: Over| f(&sample(), axes.with_keepdim(keep));
+            let (none, all) = (over(NONE.into()), over((..).into()));
             assert_eq!(none, all, "{name}, keepdim {keep}");
         }
         // As text, since the variance of one number is NaN.
-        let of_one = |axes| f(&Tensor::scalar(3.0), axes, false).unwrap().to_string();
-        assert_eq!(of_one(NONE.into()), of_one(Axes::All), "{name} of a number");
+        let of_one = |over| f(&Tensor::scalar(3.0), over).unwrap().to_string();
+        assert_eq!(of_one(NONE.into()), of_one((..).into()), "{name} of a number");
     }
     assert!(tensor![].amax(NONE).is_err());
 }
@@ -47,27 +48,27 @@ fn what_is_no_sum_keeps_its_meaning() {
 
 #[test]
 fn gradients_are_those_of_all_axes() {
-    type Reduction = fn(&Var, Axes, bool) -> Result<Var>;
+    type Reduction = fn(&Var, Over) -> Result<Var>;
     let reductions: [(&str, Reduction); 10] = [
-        ("sum", |x, axes, keep| x.sum(axes, keep)),
-        ("mean", |x, axes, keep| x.mean(axes, keep)),
-        ("prod", |x, axes, keep| x.prod(axes, keep)),
-        ("var", |x, axes, keep| x.var(axes, keep)),
-        ("std", |x, axes, keep| x.std(axes, keep)),
-        ("amax", |x, axes, keep| x.amax(axes, keep)),
-        ("amin", |x, axes, keep| x.amin(axes, keep)),
-        ("logsumexp", |x, axes, keep| x.logsumexp(axes, keep)),
-        ("fused sum", |x, axes, keep| fuse!(|x| x * x).sum([x], axes, keep)),
-        ("fused mean", |x, axes, keep| fuse!(|x| x * x).mean([x], axes, keep)),
+        ("sum", |x, over| x.sum(over)),
+        ("mean", |x, over| x.mean(over)),
+        ("prod", |x, over| x.prod(over)),
+        ("var", |x, over| x.var(over)),
+        ("std", |x, over| x.std(over)),
+        ("amax", |x, over| x.amax(over)),
+        ("amin", |x, over| x.amin(over)),
+        ("logsumexp", |x, over| x.logsumexp(over)),
+        ("fused sum", |x, over| fuse!(|x| x * x).sum([x], over)),
+        ("fused mean", |x, over| fuse!(|x| x * x).mean([x], over)),
     ];
     for (name, f) in reductions {
         for keep in [false, true] {
-            let gradient = |axes: Axes| {
+            let gradient = |over: Over| {
                 let x = sample().requires_grad();
-                f(&x, axes, keep).unwrap().backward().unwrap();
+                f(&x, over.with_keepdim(keep)).unwrap().backward().unwrap();
                 x.grad().unwrap()
             };
-            assert_eq!(gradient(NONE.into()), gradient(Axes::All), "{name}, keepdim {keep}");
+            assert_eq!(gradient(NONE.into()), gradient((..).into()), "{name}, keepdim {keep}");
         }
     }
 }

@@ -39,12 +39,12 @@ fn check(name: &str, f: Operation, x: &[f64], first: &[f64], seed: &[f64]) {
 
 #[test]
 fn elements_that_did_not_win_get_zero() {
-    check("max", |x| x.max(), &[1.0, 3.0, 3.0, 2.0], &[0.0, INF, INF, 0.0], &[INF]);
-    check("min", |x| x.min(), &[1.0, 1.0, 3.0, 2.0], &[INF, INF, 0.0, 0.0], &[INF]);
-    check("max of NaN", |x| x.max(), &[1.0, NAN, 3.0, NAN], &[0.0, INF, 0.0, INF], &[INF]);
+    check("max", |x| x.max(..), &[1.0, 3.0, 3.0, 2.0], &[0.0, INF, INF, 0.0], &[INF]);
+    check("min", |x| x.min(..), &[1.0, 1.0, 3.0, 2.0], &[INF, INF, 0.0, 0.0], &[INF]);
+    check("max of NaN", |x| x.max(..), &[1.0, NAN, 3.0, NAN], &[0.0, INF, 0.0, INF], &[INF]);
     check("along an axis", |x| Ok(x.max_with_indices(0)?.0), &[1.0, 3.0, 3.0], &[0.0, INF, 0.0], &[INF]);
     let x = tensor![0.0, 4.0, 9.0; f64].requires_grad();
-    x.min().unwrap().sqrt().backward().unwrap();
+    x.min(..).unwrap().sqrt().backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![INF, 0.0, 0.0; f64]));
 }
 

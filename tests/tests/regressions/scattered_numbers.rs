@@ -9,7 +9,7 @@ use foldback_tensor::{DType, Tensor, tensor};
 fn an_empty_index_of_another_rank_has_zeros_for_a_gradient() -> Result<()> {
     let x = Var::leaf(Tensor::scalar(1.5f64))?;
     let source = Var::leaf(tensor![1.0, 2.0; f64])?;
-    let y = x.scatter_add(&source, 0, &Tensor::zeros([2, 0, 3], DType::I64))?;
+    let y = x.scatter_add(0, &Tensor::zeros([2, 0, 3], DType::I64), &source)?;
     y.backward()?;
     assert_eq!((x.grad(), source.grad()), (Some(Tensor::scalar(1.0f64)), Some(tensor![0.0, 0.0; f64])));
     Ok(())
@@ -25,7 +25,7 @@ fn a_single_number_counts_as_a_vector_of_one() -> Result<()> {
     ] {
         let source = Var::leaf(source.clone())?;
         let x = Var::leaf(if index.rank() == 0 { tensor![0.0, 0.0; f64] } else { Tensor::scalar(0.0f64) })?;
-        x.scatter_add(&source, 0, &index)?.sum(..)?.backward()?;
+        x.scatter_add(0, &index, &source)?.sum(..)?.backward()?;
         assert_eq!(source.grad(), Some(expected));
     }
     Ok(())
@@ -39,7 +39,7 @@ fn a_vector_of_one_is_added_to_a_number() -> Result<()> {
         (Tensor::zeros(0, DType::I64), Tensor::zeros(0, DType::F64), Tensor::zeros(0, DType::F64)),
     ] {
         let source = Var::leaf(source)?;
-        x.index_add(&source, 0, &index)?.backward()?;
+        x.index_add(0, &index, &source)?.backward()?;
         assert_eq!(source.grad(), Some(expected));
     }
     Ok(())

@@ -80,14 +80,14 @@ fn every_operation_of_a_tensor() {
         silu() of window(); softplus() of window(); softplus_with(2.0, 3.0) of window(); add(1.0) of window();
         rsub(1.0) of window(); rdiv(1.0) of window(); rpow(2.0) of window();
         where_cond(x, y) of x.gt(0.0).unwrap();
-        reshape([-1]) of wide(); flatten(0, 1) of wide(); try_contiguous() of wide();
+        reshape([-1]) of wide(); flatten(0..=1) of wide(); try_contiguous() of wide();
         try_to_dtype(DType::F64) of window();
         index_add(0, &indices(&[1]), &row()) of wide(); scatter_add(0, &indices(&[1, 1]), &tensor![[1.0]]) of wide();
         index_select(0, &indices(&[N])) of row();
         gather(0, &Tensor::zeros([N, 1], DType::I64).expand([N, N]).unwrap()) of row();
         matmul(y) of x; mm(y) of x; bmm(&y.unsqueeze(0).unwrap()) of x.unsqueeze(0).unwrap();
-        argmax(0, false) of Tensor::scalar(1.0).expand([1 << 40]).unwrap();
-        argmin(.., false) of Tensor::scalar(1.0).expand([1 << 40]).unwrap();
+        argmax(0) of Tensor::scalar(1.0).expand([1 << 40]).unwrap();
+        argmin(..) of Tensor::scalar(1.0).expand([1 << 40]).unwrap();
     });
     refused(vec![
         ("cat", Tensor::cat(&[&wide(), &wide()], 0)),
@@ -157,10 +157,10 @@ fn every_operation_of_a_variable() {
         add(y) of x; sub(y) of x; mul(y) of x; div(y) of x; pow(y) of x; maximum(y) of x; minimum(y) of x;
         clamp_min(y) of x; clamp_max(y) of x; add_scaled(y, 2) of x; sub_scaled(y, 2) of x; clamp(y, 3.0) of x;
         neg() of w; abs() of w; relu() of w; gelu() of w; gelu_tanh() of w; silu() of w; softplus() of w;
-        reshape([-1]) of wide; flatten(0, 1) of wide; matmul(y) of x; linear(x, None) of x;
+        reshape([-1]) of wide; flatten(0..=1) of wide; matmul(y) of x; linear(x, None) of x;
         index_select(0, &indices(&[N])) of y;
-        scatter_add(&Var::from(tensor![[1.0]]), 0, &indices(&[1, 1])) of wide;
-        index_add(&Var::from(row()), 0, &indices(&[1])) of wide;
+        scatter_add(0, &indices(&[1, 1]), &Var::from(tensor![[1.0]])) of wide;
+        index_add(0, &indices(&[1]), &Var::from(row())) of wide;
     };
     for (name, result) in results {
         assert!(result.as_ref().is_err_and(is_too_large), "{name}: {:?}", result.err());

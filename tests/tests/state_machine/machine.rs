@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use foldback_graph::{RequiresGrad, Var, no_grad};
-use foldback_tensor::{DType, Tensor};
+use foldback_tensor::{DType, Over, Tensor};
 use tests::model::{Array, Id, Refusal, Tape, broadcast, count};
 
 use crate::operations::{Op, apply, slices};

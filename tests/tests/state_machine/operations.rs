@@ -114,9 +114,11 @@ macro_rules! apply {
                 let at: Vec<i64> = at.iter().map(|&i| i as i64).collect();
                 a.index_select(axis as isize, &Tensor::from(at))
             }
-            Op::Sum(axes, keepdim) => a.sum(axes, keepdim),
+            Op::Sum(axes, keepdim) => a.sum(Over::from(axes).with_keepdim(keepdim)),
             Op::SumTo(to) => a.sum_to(to),
-            Op::MaxAlong(axis, keepdim) => a.max_with_indices(axis as isize, keepdim).map(|m| m.0),
+            Op::MaxAlong(axis, keepdim) => {
+                a.max_with_indices(Over::from(axis as isize).with_keepdim(keepdim)).map(|m| m.0)
+            }
             Op::Neg => a.neg(),
             Op::Relu => a.relu(),
             Op::AddNumber(c) => a.add(c),

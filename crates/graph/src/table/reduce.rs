@@ -198,41 +198,15 @@ function! {
             "all, kept": [[2, 3] Distinct] |x| x[0].amin(keep(..));
         }
 
-    /// The largest of all elements; NaN if there is one. Equal elements share the gradient, and so do NaNs.
-    ///
-    /// [`Var::amax`] has the same values, but no gradient (NaN) where there is a NaN.
-    ///
-    /// # Errors
-    /// `Tensor` if there are no elements.
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// let x = tensor![[1.0, 3.0], [3.0, 2.0]].requires_grad();
-    /// x.max()?.backward()?;
-    /// assert_eq!(x.grad(), Some(tensor![[0.0, 0.5], [0.5, 0.0]]));
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    pub fn max(a) = a.amax(..) => y;
-        d a: |g, a, y| share_among_largest(g, a, y);
-        check { "all": [[2, 3] Distinct] |x| x[0].max(); }
+    /// The largest of all elements, of which equal ones share the gradient, and so do NaNs.
+    pub(crate) fn max_of_all(a; over: Over) { let r = kernel::reduction("max", &[a], over.axes())?; } = a.max(&over) => y;
+        d a: |g, a, y| share_among_largest(&unreduced(g, &r)?, a, &unreduced(y, &r)?);
+        check { "all": [[2, 3] Distinct] |x| x[0].max(..); "kept": [[2, 3] Distinct] |x| x[0].max(keep(..)); }
 
-    /// The smallest of all elements; NaN if there is one. Equal elements share the gradient, and so do NaNs.
-    ///
-    /// # Errors
-    /// `Tensor` if there are no elements.
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// let x = tensor![1.0, 1.0, 2.0].requires_grad();
-    /// x.min()?.backward()?;
-    /// assert_eq!(x.grad(), Some(tensor![0.5, 0.5, 0.0]));
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    pub fn min(a) = a.amin(..) => y;
-        d a: |g, a, y| share_among_largest(g, a, y);
-        check { "all": [[2, 3] Distinct] |x| x[0].min(); }
+    /// The smallest of all elements, of which equal ones share the gradient, and so do NaNs.
+    pub(crate) fn min_of_all(a; over: Over) { let r = kernel::reduction("min", &[a], over.axes())?; } = a.min(&over) => y;
+        d a: |g, a, y| share_among_largest(&unreduced(g, &r)?, a, &unreduced(y, &r)?);
+        check { "all": [[2, 3] Distinct] |x| x[0].min(..); "kept": [[2, 3] Distinct] |x| x[0].min(keep(..)); }
 
     /// `ln(sum(exp(x)))` over `axes`, without overflow.
     ///
@@ -411,7 +385,7 @@ fn share_among_equals(g: &Var, a: &Var, y: &Var, over: &Over) -> Result<Var> {
 /// The gradient of the extreme of all elements, in equal shares.
 fn share_among_largest(g: &Var, a: &Var, y: &Var) -> Result<Var> {
     let (a, y) = (a.detach(), y.detach());
-    let nan = y.value().ne(&y.value())?.item()?;
+    let nan = y.value().ne(&y.value())?.any(..)?.item()?;
     let mask = if nan { a.ne(&a)? } else { a.eq(&y)? };
     // Selected, not multiplied: an infinite gradient leaves the others at zero.
     mask.where_cond(&g.div(&mask.to_dtype(g.dtype()).sum(..)?)?, 0.0)
@@ -431,6 +405,60 @@ fn spread_back(g: &Var, a: &Var, r: &Reduction, over: &Over, correction: f64) ->
 }
 
 impl Var {
+    /// The largest element over `over`; NaN if there is one.
+    ///
+    /// Over all axes (`..`) equal elements share the gradient, and so do NaNs. Along one axis it goes to the first among
+    /// equals, as that of [`Var::max_with_indices`]; over several axes it is that of [`Var::amax`].
+    ///
+    /// # Errors
+    /// `Tensor` if an axis does not exist, is named twice or has size 0.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![[1.0, 3.0], [3.0, 1.0]].requires_grad();
+    /// x.max(..)?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![[0.0, 0.5], [0.5, 0.0]]));
+    /// assert_eq!(x.max(1)?.value(), tensor![3.0, 3.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn max(&self, over: impl Into<Over>) -> Result<Var> {
+        let over = over.into();
+        match over.axes() {
+            Axes::All => self.max_of_all(over),
+            Axes::List(list) if list.len() == 1 => Ok(self.max_with_indices(over)?.0),
+            Axes::List(_) => self.amax(over),
+        }
+    }
+
+    /// The smallest element over `over`; NaN if there is one.
+    ///
+    /// Over all axes (`..`) equal elements share the gradient, and so do NaNs. Along one axis it goes to the first among
+    /// equals, as that of [`Var::min_with_indices`]; over several axes it is that of [`Var::amin`].
+    ///
+    /// # Errors
+    /// `Tensor` if an axis does not exist, is named twice or has size 0.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![[1.0, 3.0], [3.0, 1.0]].requires_grad();
+    /// x.min(..)?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![[0.5, 0.0], [0.0, 0.5]]));
+    /// assert_eq!(x.min(1)?.value(), tensor![1.0, 1.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn min(&self, over: impl Into<Over>) -> Result<Var> {
+        let over = over.into();
+        match over.axes() {
+            Axes::All => self.min_of_all(over),
+            Axes::List(list) if list.len() == 1 => Ok(self.min_with_indices(over)?.0),
+            Axes::List(_) => self.amin(over),
+        }
+    }
+
     /// The variance over `axes` with Bessel's correction: divided by `n - 1`.
     ///
     /// # Errors

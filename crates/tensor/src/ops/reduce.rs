@@ -305,7 +305,24 @@ impl Tensor {
         Ok(self.arg_extreme("argmin", Reduce::Min, &over.into())?.1)
     }
 
-    /// The largest elements along an axis, and their indices: PyTorch's `max(dim)`.
+    /// The largest element over `over`, as [`Self::amax`]; a [`Self::max_with_indices`] for one axis says where it is.
+    ///
+    /// # Errors
+    /// As [`Self::amax`].
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![[1.0, 5.0], [7.0, 7.0]];
+    /// assert_eq!(x.max(..)?.item::<f32>()?, 7.0);
+    /// assert_eq!(x.max(1)?, tensor![5.0, 7.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn max(&self, over: impl Into<Over>) -> Result<Tensor> {
+        self.extreme("max", Reduce::Max, &over.into())
+    }
+
+    /// The largest elements along an axis or of all (`..`), and their indices: PyTorch's `max(dim)`.
     ///
     /// # Errors
     /// As [`Self::argmax`].
@@ -323,7 +340,24 @@ impl Tensor {
         Ok((values.cast(OP, self.dtype())?, indices))
     }
 
-    /// The smallest elements along an axis, and their indices: PyTorch's `min(dim)`.
+    /// The smallest element over `over`, as [`Self::amin`]; a [`Self::min_with_indices`] for one axis says where it is.
+    ///
+    /// # Errors
+    /// As [`Self::amin`].
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![[1.0, 5.0], [7.0, 7.0]];
+    /// assert_eq!(x.min(..)?.item::<f32>()?, 1.0);
+    /// assert_eq!(x.min(1)?, tensor![1.0, 7.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn min(&self, over: impl Into<Over>) -> Result<Tensor> {
+        self.extreme("min", Reduce::Min, &over.into())
+    }
+
+    /// The smallest elements along an axis or of all (`..`), and their indices: PyTorch's `min(dim)`.
     ///
     /// # Errors
     /// As [`Self::argmax`].
@@ -342,7 +376,7 @@ impl Tensor {
 
     /// The extreme values and their first indices; two folds, the second over the indices where the value is met.
     fn arg_extreme(&self, op: &'static str, reduce: Reduce, over: &Over) -> Result<(Tensor, Tensor)> {
-        let (axes, keepdim) = (over.axes(), over.keepdim());
+        let (axes, keepdim) = (over.listed(), over.keepdim());
         if self.dtype() == DType::Bool && (op == "argmax" || op == "argmin") {
             return Err(Error::DTypeUnsupported { op, dtype: DType::Bool });
         }

@@ -6,8 +6,8 @@ use super::{Operation, Outcome, one, operation};
 use crate::conformance::args::{Args, Refusal};
 
 pub(super) const ROWS: &[Operation] = &[
-    operation!(Exact "cat concat concatenate", "tensors dim axis", |a| joined(a, Var::cat)),
-    operation!(Exact "stack", "tensors dim", |a| joined(a, Var::stack)),
+    operation!(Exact "cat concat concatenate", "tensors dim axis", |a| joined(a, |list, axis| Var::cat(list, axis))),
+    operation!(Exact "stack", "tensors dim", |a| joined(a, |list, axis| Var::stack(list, axis))),
     operation!(Exact "gather", "input dim index sparse_grad", |a| {
         one(a.var("input")?.gather(a.int_of("dim")?, &a.tensor("index")?))
     }),
@@ -15,10 +15,10 @@ pub(super) const ROWS: &[Operation] = &[
         one(a.var("input")?.index_select(a.int_of("dim")?, &a.tensor("index")?))
     }),
     operation!(Sum "scatter_add", "input dim index src", |a| {
-        one(a.var("input")?.scatter_add(&a.var("src")?, a.int_of("dim")?, &a.tensor("index")?))
+        one(a.var("input")?.scatter_add(a.int_of("dim")?, &a.tensor("index")?, &a.var("src")?))
     }),
     operation!(Sum "index_add", "input dim index source", |a| {
-        one(a.var("input")?.index_add(&a.var("source")?, a.int_of("dim")?, &a.tensor("index")?))
+        one(a.var("input")?.index_add(a.int_of("dim")?, &a.tensor("index")?, &a.var("source")?))
     }),
 ];
 

@@ -1,53 +1,51 @@
 //! Operations that reduce axes, and the normalising ones.
 
 use foldback_graph::{Result, Var};
-use foldback_tensor::{Axes, Tensor};
+use foldback_tensor::Over;
 
 use super::{Operation, Outcome, one, operation, plain};
 use crate::conformance::args::{Args, Read, Refusal};
 
 /// A reduction over `dim`, which may be absent.
 macro_rules! over_axes {
-    ($names:literal, |$x:ident, $axes:ident, $keep:ident| $body:expr) => {
+    ($names:literal, |$x:ident, $over:ident| $body:expr) => {
         operation!(Sum $names, "input dim keepdim dtype", |a| {
-            let ($x, $axes, $keep) = (cast(a)?, a.axes("dim")?, a.flag("keepdim", false)?);
+            let ($x, $over) = (cast(a)?, a.over()?);
             in_dtype(a, $body)
         })
     };
 }
 
 pub(super) const ROWS: &[Operation] = &[
-    over_axes!("sum", |x, axes, keep| x.sum(axes, keep)),
-    over_axes!("mean", |x, axes, keep| x.mean(axes, keep)),
-    operation!(Sum "prod", "input dim keepdim dtype", |a| {
-        in_dtype(a, cast(a)?.prod(axis(a)?, a.flag("keepdim", false)?))
-    }),
-    operation!("amax", "input dim keepdim", |a| one(a
-        .var("input")?
-        .amax(a.axes("dim")?, a.flag("keepdim", false)?))),
-    operation!("amin", "input dim keepdim", |a| one(a
-        .var("input")?
-        .amin(a.axes("dim")?, a.flag("keepdim", false)?))),
+    over_axes!("sum", |x, over| x.sum(over)),
+    over_axes!("mean", |x, over| x.mean(over)),
+    over_axes!("prod", |x, over| x.prod(over)),
+    operation!("amax", "input dim keepdim", |a| one(a.var("input")?.amax(a.over()?))),
+    operation!("amin", "input dim keepdim", |a| one(a.var("input")?.amin(a.over()?))),
     operation!(Sum "logsumexp special.logsumexp", "input dim keepdim", |a| {
         a.ints_of("dim")?;
-        one(a.var("input")?.logsumexp(a.axes("dim")?, a.flag("keepdim", false)?))
+        one(a.var("input")?.logsumexp(a.over()?))
     }),
-    operation!(Sum "var", "input dim keepdim correction unbiased", |a| spread(a, Var::var_with)),
-    operation!(Sum "std", "input dim keepdim correction unbiased", |a| spread(a, Var::std_with)),
-    operation!(Sum "var_mean", "input dim keepdim correction unbiased", |a| with_mean(a, spread(a, Var::var_with)?)),
-    operation!(Sum "std_mean", "input dim keepdim correction unbiased", |a| with_mean(a, spread(a, Var::std_with)?)),
-    operation!("any", "input dim keepdim", |a| truth(a, |x, axes, keep| x.any(axes, keep))),
-    operation!("all", "input dim keepdim", |a| truth(a, |x, axes, keep| x.all(axes, keep))),
-    operation!("argmax", "input dim keepdim", |a| plain(
-        a.var("input")?.argmax(axis(a)?, a.flag("keepdim", false)?)
+    operation!(Sum "var", "input dim keepdim correction unbiased", |a| spread(a, |x, over, c| x.var_with(over, c))),
+    operation!(Sum "std", "input dim keepdim correction unbiased", |a| spread(a, |x, over, c| x.std_with(over, c))),
+    operation!(Sum "var_mean", "input dim keepdim correction unbiased", |a| with_mean(a, spread(a, |x, over, c| x.var_with(over, c))?)),
+    operation!(Sum "std_mean", "input dim keepdim correction unbiased", |a| with_mean(a, spread(a, |x, over, c| x.std_with(over, c))?)),
+    operation!("any", "input dim keepdim", |a| plain(a.tensor("input")?.any(a.over()?))),
+    operation!("all", "input dim keepdim", |a| plain(a.tensor("input")?.all(a.over()?))),
+    operation!("argmax", "input dim keepdim", |a| plain(a.var("input")?.argmax(a.over()?))),
+    operation!("argmin", "input dim keepdim", |a| plain(a.var("input")?.argmin(a.over()?))),
+    operation!("max", "input dim keepdim other", |a| extreme(
+        a,
+        |x, over| x.max_with_indices(over),
+        |x, over| x.max(over),
+        |x, y| x.maximum(y)
     )),
-    operation!("argmin", "input dim keepdim", |a| plain(
-        a.var("input")?.argmin(axis(a)?, a.flag("keepdim", false)?)
+    operation!("min", "input dim keepdim other", |a| extreme(
+        a,
+        |x, over| x.min_with_indices(over),
+        |x, over| x.min(over),
+        |x, y| x.minimum(y)
     )),
-    operation!("max", "input dim keepdim other", |a| extreme(a, Var::max_with_indices, Var::max, |x, y| x
-        .maximum(y))),
-    operation!("min", "input dim keepdim other", |a| extreme(a, Var::min_with_indices, Var::min, |x, y| x
-        .minimum(y))),
     operation!(Sum "softmax special.softmax", "input dim dtype", |a| one(cast(a)?.softmax(a.int_of("dim")?))),
     operation!(Sum "log_softmax special.log_softmax", "input dim dtype", |a| {
         one(cast(a)?.log_softmax(a.int_of("dim")?))
@@ -74,13 +72,8 @@ fn in_dtype(a: &Args, result: Result<Var>) -> Outcome {
     one(result.map(|y| dtype.map_or(y.clone(), |d| y.to_dtype(d))))
 }
 
-/// One axis, or all of them.
-fn axis(a: &Args) -> Read<Axes> {
-    Ok(a.int("dim")?.map_or(Axes::from(..), Axes::from))
-}
-
 /// A variance or a standard deviation.
-fn spread(a: &Args, f: impl Fn(&Var, Axes, f64, bool) -> Result<Var>) -> Outcome {
+fn spread(a: &Args, f: impl Fn(&Var, Over, f64) -> Result<Var>) -> Outcome {
     if a.ints("dim")?.is_some_and(|list| list.is_empty()) {
         // PyTorch's value is that over all axes, but its gradient is divided as if there were one element.
         return Err(Refusal::Unsupported("form var, std(dim=[])".into()));
@@ -89,24 +82,19 @@ fn spread(a: &Args, f: impl Fn(&Var, Axes, f64, bool) -> Result<Var>) -> Outcome
         true => f64::from(u8::from(a.flag("unbiased", true)?)),
         false => a.float("correction", 1.0)?,
     };
-    one(f(&a.var("input")?, a.axes("dim")?, correction, a.flag("keepdim", false)?))
+    one(f(&a.var("input")?, a.over()?, correction))
 }
 
 fn with_mean(a: &Args, mut outputs: Vec<Var>) -> Outcome {
-    outputs.push(a.var("input")?.mean(a.axes("dim")?, a.flag("keepdim", false)?)?);
+    outputs.push(a.var("input")?.mean(a.over()?)?);
     Ok(outputs)
-}
-
-/// `any` and `all`, for which an empty list of axes means none.
-fn truth(a: &Args, f: impl Fn(&Tensor, Axes, bool) -> foldback_tensor::Result<Tensor>) -> Outcome {
-    plain(f(&a.tensor("input")?, a.axes("dim")?, a.flag("keepdim", false)?))
 }
 
 /// `max` and `min`: of all elements, along an axis with the indices, or of two tensors.
 fn extreme(
     a: &Args,
-    along: impl Fn(&Var, isize, bool) -> Result<(Var, Var)>,
-    all: impl Fn(&Var) -> Result<Var>,
+    along: impl Fn(&Var, Over) -> Result<(Var, Var)>,
+    all: impl Fn(&Var, Over) -> Result<Var>,
     two: impl Fn(&Var, &Var) -> Result<Var>,
 ) -> Outcome {
     let x = a.var("input")?;
@@ -114,11 +102,11 @@ fn extreme(
         return one(two(&x, &a.var("other")?));
     }
     match a.int("dim")? {
-        Some(axis) => {
-            let (values, indices) = along(&x, axis, a.flag("keepdim", false)?)?;
+        Some(_) => {
+            let (values, indices) = along(&x, a.over()?)?;
             Ok(vec![values, indices])
         }
         None if a.has("keepdim") => Err(Refusal::Argument("`keepdim` without `dim`".into())),
-        None => one(all(&x)),
+        None => one(all(&x, a.over()?)),
     }
 }
