@@ -13,7 +13,7 @@ fn main() {
 }
 
 fn values(n: usize) -> Tensor {
-    Tensor::full([n], 0.5, DType::F32)
+    Tensor::full([n], 0.5)
 }
 
 /// Equal shapes: no plan is needed.
@@ -26,7 +26,7 @@ fn add(bencher: Bencher<'_, '_>, n: usize) {
 /// A row against a column.
 #[divan::bench(args = [1, 4, 16, 64])]
 fn add_crossed(bencher: Bencher<'_, '_>, n: usize) {
-    let (a, b) = (Tensor::ones([n, 1], DType::F32), Tensor::ones([1, n], DType::F32));
+    let (a, b) = (Tensor::ones([n, 1]), Tensor::ones([1, n]));
     bencher.bench_local(|| black_box(&a).add(&b));
 }
 
@@ -44,26 +44,26 @@ fn sum(bencher: Bencher<'_, '_>, n: usize) {
 
 #[divan::bench(args = [1, 4, 16, 64])]
 fn transposed_copy(bencher: Bencher<'_, '_>, n: usize) {
-    let a = Tensor::ones([n, n], DType::F32).t().expect("two axes");
+    let a = Tensor::ones([n, n]).t().expect("two axes");
     bencher.bench_local(|| black_box(&a).contiguous());
 }
 
 #[divan::bench(args = [1, 4, 8, 16, 32])]
 fn matmul(bencher: Bencher<'_, '_>, n: usize) {
-    let (a, b) = (Tensor::ones([n, n], DType::F32), Tensor::ones([n, n], DType::F32));
+    let (a, b) = (Tensor::ones([n, n]), Tensor::ones([n, n]));
     bencher.bench_local(|| black_box(&a).matmul(&b));
 }
 
 /// A matrix whose rows the sums run along, and one whose rows are added up.
 #[divan::bench(args = [16, 64, 256, 1024])]
 fn matrix_vector(bencher: Bencher<'_, '_>, n: usize) {
-    let (a, x) = (Tensor::ones([n, n], DType::F32), values(n));
+    let (a, x) = (Tensor::ones([n, n]), values(n));
     bencher.bench_local(|| black_box(&a).matmul(&x));
 }
 
 #[divan::bench(args = [16, 64, 256, 1024])]
 fn vector_matrix(bencher: Bencher<'_, '_>, n: usize) {
-    let (x, a) = (values(n), Tensor::ones([n, n], DType::F32));
+    let (x, a) = (values(n), Tensor::ones([n, n]));
     bencher.bench_local(|| black_box(&x).matmul(&a));
 }
 

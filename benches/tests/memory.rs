@@ -30,14 +30,14 @@ fn extra(f: impl FnOnce()) -> usize {
 #[test]
 fn an_outer_product_goes_back_without_its_matrix() -> Result<()> {
     let _alone = alone();
-    let a = Tensor::ones([8192, 1], DType::F32).requires_grad();
-    let b = Tensor::full([1, 8192], 0.5, DType::F32).requires_grad();
+    let a = Tensor::ones([8192, 1]).requires_grad();
+    let b = Tensor::full([1, 8192], 0.5).requires_grad();
     // Held, so that its 256 MiB do not wait in the pool, where their use would not be counted.
     let product = &a * &b;
     let loss = product.sum(..)?;
     let extra = extra(|| loss.backward().expect("a number"));
-    assert_eq!(a.grad(), Some(Tensor::full([8192, 1], 4096.0, DType::F32)));
-    assert_eq!(b.grad(), Some(Tensor::full([1, 8192], 8192.0, DType::F32)));
+    assert_eq!(a.grad(), Some(Tensor::full([8192, 1], 4096.0)));
+    assert_eq!(b.grad(), Some(Tensor::full([1, 8192], 8192.0)));
     assert!(extra <= 16 * MIB, "the backward pass took {extra} bytes");
     Ok(())
 }
@@ -46,7 +46,7 @@ fn an_outer_product_goes_back_without_its_matrix() -> Result<()> {
 fn one_number_against_twenty_million() -> Result<()> {
     let _alone = alone();
     const N: usize = 20_000_000;
-    let ones = Tensor::ones([N], DType::F32);
+    let ones = Tensor::ones([N]);
     for multiply in [true, false] {
         let w = tensor![1.0].requires_grad();
         let y = if multiply { w.mul(&ones)? } else { w.add(&ones)? };

@@ -7,7 +7,7 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use foldback_tensor::kernel::{BlockKernel, fold_to};
-use foldback_tensor::{Block, BlockMut, DType, GRAIN, Tensor, ThreadPool};
+use foldback_tensor::{Block, BlockMut, GRAIN, Tensor, ThreadPool};
 
 const APART: u8 = 0;
 const TASK_IS_WAITING: u8 = 1;
@@ -34,7 +34,7 @@ impl Section {
     /// Enters the section on this thread, which must belong to the pool.
     pub fn enter(&self) {
         *self.0.entering.lock().unwrap() = Some(thread::current().id());
-        let pieces = Tensor::zeros([2 * GRAIN], DType::F32);
+        let pieces = Tensor::zeros([2 * GRAIN]);
         fold_to("meet", self, &[&pieces], pieces.shape(), None).unwrap();
     }
 

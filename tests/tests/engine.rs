@@ -22,11 +22,11 @@ fn on_a_small_stack(f: impl FnOnce() + Send + 'static) {
 
 #[test]
 fn empty_broadcast_gives_zeros_not_an_error() {
-    let a = Tensor::zeros([4, 0], DType::F32).requires_grad();
-    let b = Tensor::ones([4, 1], DType::F32).requires_grad();
+    let a = Tensor::zeros([4, 0]).requires_grad();
+    let b = Tensor::ones([4, 1]).requires_grad();
     (&a + &b).sum(..).unwrap().backward().unwrap();
     assert_eq!(a.grad().unwrap().dims(), [4, 0]);
-    assert_eq!(b.grad(), Some(Tensor::zeros([4, 1], DType::F32)));
+    assert_eq!(b.grad(), Some(Tensor::zeros([4, 1])));
 }
 
 #[test]
@@ -39,9 +39,9 @@ fn seed_of_another_shape_is_an_error() {
 
 #[test]
 fn where_broadcasts_three_ways_to_second_order() {
-    let cond = Tensor::arange(0, 125, 1, DType::I64).reshape([5, 5, 5]).unwrap().pow(2).unwrap();
+    let cond = Tensor::arange(125).reshape([5, 5, 5]).unwrap().pow(2).unwrap();
     let cond = Var::from(cond.slice((.., 0..1, ..)).unwrap().gt(3000).unwrap());
-    let x = Tensor::linspace(-1.0, 1.0, 25, DType::F64).reshape([5, 5, 1]).unwrap().requires_grad();
+    let x = Tensor::linspace_with(-1.0, 1.0, 25, DType::F64).reshape([5, 5, 1]).unwrap().requires_grad();
     let number = Tensor::scalar(2.0).requires_grad();
     let y = cond.where_cond(&(&x * &x * &x), &number).unwrap();
     assert_eq!(y.shape(), [5, 5, 5]);
@@ -60,21 +60,21 @@ fn where_broadcasts_three_ways_to_second_order() {
 #[test]
 fn a_value_assigned_into_a_row_gets_a_gradient_of_its_own_shape() {
     let v = leaf(&[1.0, 2.0, 3.0, 4.0]);
-    let base = Tensor::zeros([3, 4], DType::F32).requires_grad();
+    let base = Tensor::zeros([3, 4]).requires_grad();
     let mut x = &base * 1.0;
     x.slice_assign(1, &v).unwrap();
     (&x * &x).sum(..).unwrap().backward().unwrap();
     assert_eq!(v.grad(), Some(tensor![2.0, 4.0, 6.0, 8.0]));
-    assert_eq!(base.grad(), Some(Tensor::zeros([3, 4], DType::F32)));
+    assert_eq!(base.grad(), Some(Tensor::zeros([3, 4])));
 }
 
 #[test]
 fn strided_seeds_and_operands_leave_dense_gradients() {
-    let base = Tensor::arange(0, 6, 1, DType::F32).reshape([2, 3]).unwrap();
+    let base = Tensor::arange_with(0..6, 1, DType::F32).reshape([2, 3]).unwrap();
     for seed in [
         tensor![2.0].expand([3, 2]).unwrap(),
         base.t().unwrap(),
-        Tensor::arange(0, 24, 1, DType::F32).reshape([6, 4]).unwrap().slice(s![..;2, ..;2]).unwrap(),
+        Tensor::arange_with(0..24, 1, DType::F32).reshape([6, 4]).unwrap().slice(s![..;2, ..;2]).unwrap(),
     ] {
         let x = base.clone().requires_grad();
         let y = x.t().unwrap() * 3.0;

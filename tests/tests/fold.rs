@@ -387,7 +387,7 @@ fn folds_in_many_parts() {
                 let whole = numbers == Numbers::Whole;
                 sums.check(&t.sum_to(&target[..]).unwrap(), dtype, whole)
                     .unwrap_or_else(|e| panic!("{}: {e}", label()));
-                let one = Tensor::ones((), dtype);
+                let one = Tensor::ones_with((), dtype);
                 let target = Shape::from(&target[..]);
                 let folded = fold_to("fold", &FloatKernel(Product), &[&one, &t], &target, None).unwrap();
                 sums.check(&folded, dtype, whole).unwrap_or_else(|e| panic!("a product of {}: {e}", label()));
@@ -400,20 +400,20 @@ fn folds_in_many_parts() {
 #[test]
 fn twenty_million_ones() {
     const N: usize = 20_000_000;
-    let ones = Tensor::ones([N], DType::F32);
+    let ones = Tensor::ones([N]);
     assert_eq!(ones.sum(..).unwrap().item::<f32>().unwrap(), N as f32);
     assert_eq!(ones.mean(..).unwrap().item::<f32>().unwrap(), 1.0);
     let table = ones.reshape([5000, 4000]).unwrap();
-    assert_eq!(table.sum_to([4000]).unwrap(), Tensor::full([4000], 5000.0, DType::F32));
-    assert_eq!(table.sum_to([5000, 1]).unwrap(), Tensor::full([5000, 1], 4000.0, DType::F32));
+    assert_eq!(table.sum_to([4000]).unwrap(), Tensor::full([4000], 5000.0));
+    assert_eq!(table.sum_to([5000, 1]).unwrap(), Tensor::full([5000, 1], 4000.0));
     assert_eq!(table.t().unwrap().sum(..).unwrap().item::<f32>().unwrap(), N as f32);
     let folded = fold_to("ones", &FloatKernel(Product), &[&ones, &tensor_of(1.0)], &().into(), None).unwrap();
     assert_eq!(folded.item::<f32>().unwrap(), N as f32);
     // One number that stands for all of them is not walked at all.
-    let still = Tensor::ones([1], DType::F32).expand([N]).unwrap();
+    let still = Tensor::ones([1]).expand([N]).unwrap();
     assert_eq!(still.sum(..).unwrap().item::<f32>().unwrap(), N as f32);
     // A tenth, which f32 does not hold exactly: one after another these come to more than 2.08 million.
-    let tenths = Tensor::full([N], 0.1, DType::F32);
+    let tenths = Tensor::full([N], 0.1);
     let sum = tenths.sum(..).unwrap().item::<f32>().unwrap() as f64;
     let want = N as f64 * 0.1f32 as f64;
     assert!((sum - want).abs() <= 67.0 * unit(DType::F32) * want, "{sum} is not {want}");

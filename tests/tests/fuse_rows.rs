@@ -48,7 +48,7 @@ fn evaluate(f: Operation<'_>, seed: f64, orders: usize) -> Vec<(String, Vec<f64>
     let z = f(&x, &y).expect("equal shapes");
     let numbers = |v: &Var| v.value().to_vec::<f64>().expect("f64");
     let mut found = vec![("value".to_string(), numbers(&z))];
-    let seed = Tensor::full([n], seed, DType::F64);
+    let seed = Tensor::full_with([n], seed, DType::F64);
     let gradients = |of: &Var, seed: Tensor, create: bool| {
         let seed = Var::from(seed);
         let seeds = [&seed];
@@ -66,7 +66,8 @@ fn evaluate(f: Operation<'_>, seed: f64, orders: usize) -> Vec<(String, Vec<f64>
         let Some(g) = g else { continue };
         found.push((format!("gradient of {name}"), numbers(&g)));
         if orders > 1 && g.requires_grad() {
-            for (other, h) in names.iter().zip(gradients(&g, Tensor::full([n], 0.5, DType::F64), false)) {
+            for (other, h) in names.iter().zip(gradients(&g, Tensor::full_with([n], 0.5, DType::F64), false))
+            {
                 let h = h.map_or_else(|| vec![0.0; n], |h| numbers(&h));
                 found.push((format!("derivative by {other} of the gradient of {name}"), h));
             }

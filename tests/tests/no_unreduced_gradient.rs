@@ -168,7 +168,7 @@ fn partial_sums_take_a_fraction_of_what_they_fold() {
     for (rows, columns) in [(128, 16_000), (256, 8_192), (2_048, 2_048), (100_000, 10), (10, 100_000)] {
         let x = [fill([1, columns], Domain::Any, &mut Random::new(5)).requires_grad()];
         let tall = fill([rows, 1], Domain::Any, &mut Random::new(6));
-        let dense = Tensor::full([rows, columns], 0.5, DType::F64);
+        let dense = Tensor::full_with([rows, columns], 0.5, DType::F64);
         let y = x[0].mul(&tall).expect("shapes broadcast");
         let (peak, result) = peak_of(|| y.backward_with(&dense));
         result.expect("a gradient");
@@ -306,7 +306,7 @@ fn operations_save_only_what_their_gradients_name() {
     let one: &[(&str, Call<'_>)] = &[
         ("square", &|| Ok(hidden()?.square())),
         ("multiply by a constant of the same size", &|| hidden()?.mul(&x.value())),
-        ("matmul with a constant", &|| hidden()?.matmul(&x.value().into())),
+        ("matmul with a constant", &|| hidden()?.matmul(x.value())),
     ];
     for (name, run) in one {
         let kept = kept_by(run);

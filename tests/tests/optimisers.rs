@@ -103,8 +103,8 @@ fn parameters_are_written_in_place() {
         |p| Box::new(AdamW::new(p, AdamOptions::new(0.1).amsgrad(true)).unwrap()),
     ];
     for make in make {
-        let w = Tensor::ones(shape, DType::F32).requires_grad();
-        let x = Tensor::ones(shape, DType::F32);
+        let w = Tensor::ones(shape).requires_grad();
+        let x = Tensor::ones(shape);
         let mut optimiser = make(vec![w.clone()]);
         // The address of the elements; the handle is dropped before the step, which would copy a shared buffer.
         let address = || w.value().as_slice::<f32>().unwrap().as_ptr().addr();
@@ -116,7 +116,7 @@ fn parameters_are_written_in_place() {
             optimiser.step().unwrap();
             assert_eq!(address(), before);
         }
-        assert_ne!(w.value(), Tensor::ones(shape, DType::F32));
+        assert_ne!(w.value(), Tensor::ones(shape));
     }
 }
 

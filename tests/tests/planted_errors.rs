@@ -142,12 +142,12 @@ fn swapped_inputs() {
 #[test]
 fn an_ignored_seed() {
     let backward: Backward = |c| {
-        let ones = Var::from(Tensor::ones(c.grad(0).shape(), DType::F64));
+        let ones = Var::from(Tensor::ones_with(c.grad(0).shape(), DType::F64));
         Ok(vec![Some(ones * c.input(0).cos())])
     };
     first_order_fails(|x| Ok(x[0].sin()), backward, &[matrix()]);
     // It would go unnoticed with a seed of ones, which is why no seed is.
-    let ones = Check::new().seeds(0).seed(Tensor::ones([2, 3], DType::F64));
+    let ones = Check::new().seeds(0).seed(Tensor::ones_with([2, 3], DType::F64));
     ones.gradcheck(planted(|x| Ok(x[0].sin()), backward), &[matrix()]).expect("the seed is all ones");
 }
 
@@ -355,6 +355,6 @@ fn a_check_that_compares_nothing_or_in_vain_is_refused() {
         assert!(message.starts_with(&format!("{name} must be finite")), "{message}");
     }
     // A seed that is given is enough.
-    let seed = Tensor::ones([2, 3], DType::F64);
+    let seed = Tensor::ones_with([2, 3], DType::F64);
     assert!(matches!(Check::new().seeds(0).seed(seed).gradcheck(&wrong, &x), Err(Error::Gradient { .. })));
 }

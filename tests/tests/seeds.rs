@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use foldback_graph::{Error, Function, FunctionContext, RequiresGrad, Result, Var};
 use foldback_tensor::kernel::{FloatKernel, FloatOps, Formula, Real, fold_to};
 use foldback_tensor::{
-    BroadcastWarning, DType, Tensor, ThreadPool, broadcast_shapes, broadcast_warning, can_broadcast, keep,
+    BroadcastWarning, Tensor, ThreadPool, broadcast_shapes, broadcast_warning, can_broadcast, keep,
     set_broadcast_warning, tensor,
 };
 
 fn zeros(shape: &[usize]) -> Tensor {
-    Tensor::zeros(shape, DType::F32)
+    Tensor::zeros(shape)
 }
 
 /// Different numbers in every place.
@@ -172,7 +172,7 @@ fn tensor_iterator_gives_the_same_bits_for_any_layout() {
     let (a, b) = (counted(&[37, 53]), counted(&[37, 53]).cos());
     let want = foldback_tensor::kernel::evaluate("blend", Blend, [&a, &b]).unwrap();
     let strided = |t: &Tensor| {
-        let mut wide = Tensor::zeros([74, 160], DType::F32);
+        let mut wide = Tensor::zeros([74, 160]);
         let part = foldback_tensor::s![0..74;2, 1..160;3];
         wide.slice_assign(part.clone(), t).unwrap();
         wide.slice(part).unwrap()
@@ -228,7 +228,7 @@ fn bool_addition_is_or_and_subtraction_is_refused() {
 
 #[test]
 fn an_output_that_overlaps_itself_is_refused() {
-    let mut out = Tensor::zeros([1], DType::F32).expand([3]).unwrap();
+    let mut out = Tensor::zeros([1]).expand([3]).unwrap();
     let error = tensor![1.0, 2.0, 3.0].add_out(&tensor![1.0], 1, &mut out).unwrap_err().to_string();
     assert!(error.contains("overlaps"), "{error}");
     assert_eq!(out, tensor![0.0, 0.0, 0.0]);
@@ -280,7 +280,7 @@ impl Function for WrongShape {
         Ok(vec![inputs[0] + inputs[1]])
     }
     fn backward(&self, ctx: &FunctionContext<'_>) -> Result<Vec<Option<Var>>> {
-        Ok(vec![Some(ctx.grad(0)), Some(Var::from(Tensor::zeros([7, 5], DType::F32)))])
+        Ok(vec![Some(ctx.grad(0)), Some(Var::from(Tensor::zeros([7, 5])))])
     }
 }
 
@@ -350,7 +350,7 @@ fn serial_and_parallel_results_have_the_same_bits() {
 
 #[test]
 fn a_long_sum_is_exact() {
-    let ones = Tensor::ones([20_000_000], DType::F32);
+    let ones = Tensor::ones([20_000_000]);
     assert_eq!(ones.sum(..).unwrap().item::<f32>().unwrap(), 20_000_000.0);
     let x = tensor![2.0].requires_grad();
     x.mul(&ones).unwrap().sum(..).unwrap().backward().unwrap();
@@ -359,7 +359,7 @@ fn a_long_sum_is_exact() {
 
 #[test]
 fn in_place_on_an_expanded_tensor_is_refused() {
-    let mut x = Tensor::ones([1, 3], DType::F32).expand([2, 3]).unwrap();
+    let mut x = Tensor::ones([1, 3]).expand([2, 3]).unwrap();
     let before = x.clone();
     assert!(x.add_(1.0).unwrap_err().to_string().contains("overlaps"));
     assert!(x.exp_().is_err());

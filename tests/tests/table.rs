@@ -136,7 +136,7 @@ fn value_and_grads(case: &Case, tracked: &[bool], seed: Option<&Tensor>) -> Resu
     let vars = variables(&case.inputs, tracked)?;
     let y = (case.run)(&vars)?;
     let leaves: Vec<&Var> = vars.iter().zip(tracked).filter(|v| *v.1).map(|v| v.0).collect();
-    let seed = seed.cloned().unwrap_or_else(|| Tensor::ones(y.shape(), y.dtype()));
+    let seed = seed.cloned().unwrap_or_else(|| Tensor::ones_with(y.shape(), y.dtype()));
     let grads = Grad::new(&[&y], &leaves).seeds(&[&Var::from(seed)]).materialize_grads(true).run()?;
     Ok((y.value(), grads.into_iter().flatten().map(|g| g.value()).collect()))
 }
@@ -461,13 +461,15 @@ const CORNERS: &[Composed] = &[
     ("matmul, vector and two batches", &[&[3], &[2, 2, 3, 2]], Domain::Any, |x| x[0].matmul(&x[1])),
     ("matmul, both batches broadcast", &[&[2, 1, 2, 3], &[1, 3, 3, 2]], Domain::Any, |x| x[0].matmul(&x[1])),
     ("matmul of a square with itself", &[&[3, 3]], Domain::Any, |x| x[0].matmul(&x[0])),
-    ("gather of nothing", &[&[3, 2]], Domain::Any, |x| x[0].gather(0, &Tensor::zeros([0, 2], DType::I64))),
+    ("gather of nothing", &[&[3, 2]], Domain::Any, |x| {
+        x[0].gather(0, &Tensor::zeros_with([0, 2], DType::I64))
+    }),
     ("gather of a number", &[&[]], Domain::Any, |x| x[0].gather(0, &tensor![0, 0; i64])),
     ("index_select of nothing", &[&[3, 2]], Domain::Any, |x| {
-        x[0].index_select(1, &Tensor::zeros([0], DType::I64))
+        x[0].index_select(1, &Tensor::zeros_with([0], DType::I64))
     }),
     ("index_add of nothing", &[&[3, 2], &[0, 2]], Domain::Any, |x| {
-        x[0].index_add(0, &Tensor::zeros([0], DType::I64), &x[1])
+        x[0].index_add(0, &Tensor::zeros_with([0], DType::I64), &x[1])
     }),
     ("permute of a number", &[&[]], Domain::Any, |x| x[0].permute(Vec::<isize>::new())),
     ("reshape of nothing", &[&[0, 3]], Domain::Any, |x| x[0].reshape([3, 0])),

@@ -345,7 +345,7 @@ impl Inputs<'_> {
 /// The gradients of what was recorded; zeros where nothing was.
 fn gradients_or_zeros(roots: &[&Var], by: &[&Var], seeds: &[&Var], create_graph: bool) -> Result<Vec<Var>> {
     if roots.is_empty() {
-        return Ok(by.iter().map(|v| Var::from(Tensor::zeros(v.shape(), v.dtype()))).collect());
+        return Ok(by.iter().map(|v| Var::from(Tensor::zeros_with(v.shape(), v.dtype()))).collect());
     }
     let grads = Grad::new(roots, by).seeds(seeds).create_graph(create_graph).materialize_grads(true).run()?;
     Ok(grads.into_iter().flatten().collect())

@@ -97,7 +97,7 @@ fn reversed(t: &Tensor) -> Result<Tensor> {
 
 fn sliced(t: &Tensor) -> Result<Tensor> {
     let between = if t.dtype().category() == Category::Float { f64::NAN } else { 1.0 };
-    let whole = |shape: Vec<usize>, dtype: DType| Tensor::full(shape, between, dtype);
+    let whole = |shape: Vec<usize>, dtype: DType| Tensor::full_with(shape, between, dtype);
     if t.rank() == 0 {
         let mut buffer = whole(vec![3], t.dtype());
         buffer.slice_assign(1, t)?;

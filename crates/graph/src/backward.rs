@@ -229,7 +229,7 @@ impl<'a> Grad<'a> {
         for (index, g) in grads.iter_mut().enumerate().filter(|g| g.1.is_none()) {
             if self.materialize {
                 let like = self.inputs[index];
-                *g = Some(Var::constant(Tensor::try_zeros(like.shape(), like.dtype())?));
+                *g = Some(Var::constant(Tensor::try_zeros_with(like.shape(), like.dtype())?));
             } else if !self.allow_unused {
                 return Err(Error::Unused { index });
             }
@@ -319,7 +319,7 @@ fn plant(task: &mut GraphTask, edges: &[Edge], roots: &[&Var], seeds: Option<&[&
             Some(seeds) if seeds[index].dtype() != root.dtype() => seeds[index].cast(root.dtype())?,
             Some(seeds) => seeds[index].clone(),
             None if root.numel() != 1 => return Err(Error::NotScalar { shape: root.shape() }),
-            None => Var::constant(Tensor::ones(root.shape(), root.dtype())),
+            None => Var::constant(Tensor::ones_with(root.shape(), root.dtype())),
         };
         planted.push(seed);
     }

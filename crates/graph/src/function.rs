@@ -134,7 +134,7 @@ impl FunctionContext<'_> {
         };
         match &self.inner.grads[output] {
             Some(g) => g.clone(),
-            None => Var::constant(Tensor::zeros(&meta.shape, meta.dtype)),
+            None => Var::constant(Tensor::zeros_with(&meta.shape, meta.dtype)),
         }
     }
 

@@ -37,7 +37,7 @@ pub trait AsInput {
         match self.input() {
             Input::Var(v) => v.clone(),
             Input::Tensor(t) => t.into(),
-            Input::Scalar(s) => Tensor::full((), s, s.dtype()).into(),
+            Input::Scalar(s) => Tensor::full_with((), s, s.dtype()).into(),
         }
     }
 }
@@ -138,7 +138,7 @@ impl<'a> Input<'a> {
             Input::Tensor(t) => Var::constant(t.clone()),
             Input::Scalar(s) => {
                 let dtype = if beside.category() >= s.dtype().category() { beside } else { s.dtype() };
-                Var::constant(Tensor::full((), s, dtype))
+                Var::constant(Tensor::full_with((), s, dtype))
             }
         })
     }

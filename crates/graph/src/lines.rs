@@ -28,7 +28,7 @@ macro_rules! operators {
         fn $test() {
             let t = tensor![1.0, 2.0];
             let (v, w) = (t.clone().requires_grad(), (&t * 2.0).requires_grad());
-            let zeros = Var::from(Tensor::zeros([2], DType::F32));
+            let zeros = Var::from(Tensor::zeros([2]));
             let assigned = |f: fn(&mut Var, &Var, &Tensor), from: &Var| {
                 let mut c = from.clone();
                 f(&mut c, &v, &t);
@@ -220,9 +220,9 @@ fn every_row() {
         for sample in row.samples() {
             let input = |(shape, domain): &(Vec<usize>, Domain)| match domain {
                 Domain::Truth if row.is_pointwise() => {
-                    Var::from(Tensor::zeros(shape.as_slice(), DType::Bool))
+                    Var::from(Tensor::zeros_with(shape.as_slice(), DType::Bool))
                 }
-                _ => Tensor::full(shape.as_slice(), 0.5, DType::F64).requires_grad(),
+                _ => Tensor::full_with(shape.as_slice(), 0.5, DType::F64).requires_grad(),
             };
             let inputs: Vec<Var> = sample.inputs.iter().map(input).collect();
             let name = format!("{} ({})", row.name, sample.label);

@@ -51,7 +51,7 @@ pub(crate) fn trace_many(
     recording.finish()?;
     let result = |item: Item| match item {
         Item::Var(v) => Ok(v),
-        Item::Number(n) => Ok(Var::constant(Tensor::try_full(like.shape(), n, like.dtype())?)),
+        Item::Number(n) => Ok(Var::constant(Tensor::try_full_with(like.shape(), n, like.dtype())?)),
     };
     results.into_iter().map(result).collect()
 }
@@ -146,7 +146,7 @@ fn unary(a: Traced, var: impl FnOnce(&Var) -> Result<Var>, number: impl FnOnce(f
 fn as_var(t: Traced) -> Var {
     match item(t) {
         Item::Var(v) => v,
-        Item::Number(n) => Var::constant(Tensor::full((), n, ARENA.with_borrow(|a| a.dtype))),
+        Item::Number(n) => Var::constant(Tensor::full_with((), n, ARENA.with_borrow(|a| a.dtype))),
     }
 }
 
@@ -292,7 +292,7 @@ mod tests {
     fn in_all_forms<F: Formula<2>>(name: &str, formula: F) -> String {
         let mut wrong = String::new();
         for (a, b) in POINTS.into_iter().flat_map(|a| POINTS.into_iter().map(move |b| (a, b))) {
-            let tensor = |v: f64| Tensor::full([1], v, DType::F64);
+            let tensor = |v: f64| Tensor::full_with([1], v, DType::F64);
             let lanes = kernel::evaluate("lanes", formula, [&tensor(a), &tensor(b)]);
             let expected: f64 = lanes.and_then(|t| t.item()).expect("one number");
             let (x, y) = (Var::from(tensor(a)), Var::from(tensor(b)));

@@ -122,7 +122,7 @@ impl Context<'_> {
     pub(crate) fn grad(&self, output: usize) -> Var {
         let meta = &self.node.metadata[output];
         self.grads[output].clone().unwrap_or_else(|| {
-            let zero = Tensor::zeros((), meta.dtype).expand(&meta.shape);
+            let zero = Tensor::zeros_with((), meta.dtype).expand(&meta.shape);
             Var::constant(zero.expect("a number expands to any shape"))
         })
     }

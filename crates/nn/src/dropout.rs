@@ -18,7 +18,7 @@ use crate::parameters::{Parameters, Visitor};
 /// use foldback_nn::{Dropout, Module, Parameters};
 /// use foldback_tensor::{DType, Tensor};
 /// let mut dropout = Dropout::new(0.5);
-/// let x = Tensor::ones([100], DType::F32).into();
+/// let x = Tensor::ones([100]).into();
 /// let y = dropout.forward(&x)?.value();
 /// assert!(y.to_vec::<f32>()?.iter().all(|&v| v == 0.0 || v == 2.0));
 /// dropout.eval();
@@ -62,7 +62,7 @@ impl Dropout {
     /// ```
     /// use foldback_nn::{Dropout, Module};
     /// use foldback_tensor::{DType, Tensor};
-    /// let x = Tensor::ones([100], DType::F32).into();
+    /// let x = Tensor::ones([100]).into();
     /// let (a, b) = (Dropout::new(0.5).with_seed(1), Dropout::new(0.5).with_seed(1));
     /// assert_eq!(a.forward(&x)?.value(), b.forward(&x)?.value());
     /// # Ok::<(), foldback_nn::Error>(())
@@ -98,9 +98,9 @@ impl Dropout {
         let mut mask = match &self.generator {
             Some(g) => {
                 let mut generator = g.lock().unwrap_or_else(PoisonError::into_inner);
-                generator.try_bernoulli(x.shape(), keep, x.dtype())?
+                generator.try_bernoulli_with(x.shape(), keep, x.dtype())?
             }
-            None => Tensor::try_bernoulli(x.shape(), keep, x.dtype())?,
+            None => Tensor::try_bernoulli_with(x.shape(), keep, x.dtype())?,
         };
         mask.mul_(1.0 / keep)?;
         Ok(x.mul(&mask)?)
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn drops_the_share_asked_for_and_keeps_the_mean() {
         let n = 100_000;
-        let x = Tensor::ones([n], DType::F64).requires_grad();
+        let x = Tensor::ones_with([n], DType::F64).requires_grad();
         for p in [0.1, 0.5, 0.9] {
             let y = Dropout::new(p).with_seed(5).forward(&x).unwrap();
             let values: Vec<f64> = y.value().to_vec().unwrap();
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn seeds() {
-        let x: Var = Tensor::ones([64], DType::F32).into();
+        let x: Var = Tensor::ones([64]).into();
         let a = Dropout::new(0.5).with_seed(1);
         let copy = a.clone();
         let (first, second) = (a.forward(&x).unwrap().value(), a.forward(&x).unwrap().value());

@@ -166,8 +166,8 @@ impl Init {
     pub fn sample(&self, shape: impl Into<Shape>, dtype: DType) -> Result<Tensor> {
         let shape = shape.into();
         Ok(match self.distribution(&shape)? {
-            Distribution::Uniform(low, high) => Tensor::try_uniform(shape, low, high, dtype)?,
-            Distribution::Normal(mean, std) => Tensor::try_normal(shape, mean, std, dtype)?,
+            Distribution::Uniform(low, high) => Tensor::try_uniform_with(shape, low, high, dtype)?,
+            Distribution::Normal(mean, std) => Tensor::try_normal_with(shape, mean, std, dtype)?,
         })
     }
 
@@ -191,8 +191,8 @@ impl Init {
     ) -> Result<Tensor> {
         let shape = shape.into();
         Ok(match self.distribution(&shape)? {
-            Distribution::Uniform(low, high) => generator.try_uniform(shape, low, high, dtype)?,
-            Distribution::Normal(mean, std) => generator.try_normal(shape, mean, std, dtype)?,
+            Distribution::Uniform(low, high) => generator.try_uniform_with(shape, low, high, dtype)?,
+            Distribution::Normal(mean, std) => generator.try_normal_with(shape, mean, std, dtype)?,
         })
     }
 

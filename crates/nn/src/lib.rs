@@ -126,8 +126,8 @@ pub use foldback_nn_derive::Module;
 ///
 /// let model = Bilinear { left: Linear::new(3, 2), right: Linear::new(4, 2) };
 /// assert_eq!(model.num_parameters(), 3 * 2 + 2 + 4 * 2 + 2);
-/// # let x = foldback_tensor::Tensor::zeros([1, 3], foldback_tensor::DType::F32).into();
-/// # let y = foldback_tensor::Tensor::zeros([1, 4], foldback_tensor::DType::F32).into();
+/// # let x = foldback_tensor::Tensor::zeros_with([1, 3], foldback_tensor::DType::F32).into();
+/// # let y = foldback_tensor::Tensor::zeros_with([1, 4], foldback_tensor::DType::F32).into();
 /// # model.forward(&x, &y)?;
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```

@@ -21,7 +21,7 @@ use crate::parameters::{Parameters, Visitor};
 /// use foldback_nn::{Linear, Module};
 /// use foldback_tensor::{DType, Tensor};
 /// let layer = Linear::new(64, 10);
-/// let y = layer.forward(&Tensor::zeros([32, 64], DType::F32).into())?;
+/// let y = layer.forward(&Tensor::zeros([32, 64]).into())?;
 /// assert_eq!(y.shape(), [32, 10]);
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
@@ -290,7 +290,7 @@ mod tests {
         for (shape, expected) in
             [(vec![3], vec![2]), (vec![4, 3], vec![4, 2]), (vec![2, 0, 3], vec![2, 0, 2])]
         {
-            let x: Var = Tensor::zeros(shape, DType::F32).into();
+            let x: Var = Tensor::zeros(shape).into();
             assert_eq!(layer.forward(&x).unwrap().shape().to_vec(), expected);
         }
     }
@@ -328,8 +328,8 @@ mod tests {
     #[test]
     fn without_inputs() {
         let layer = Linear::new(0, 2);
-        let y = layer.forward(&Tensor::zeros([3, 0], DType::F32).into()).unwrap();
-        assert_eq!(y.value(), Tensor::zeros([3, 2], DType::F32));
+        let y = layer.forward(&Tensor::zeros([3, 0]).into()).unwrap();
+        assert_eq!(y.value(), Tensor::zeros([3, 2]));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::parameters::{Parameters, Visitor};
 /// use foldback_nn::{Linear, Module, Parameters, ReLU, Sequential};
 /// let model = Sequential::new().then(Linear::new(64, 32)).then(ReLU).then(Linear::new(32, 10));
 /// assert_eq!(model.named_parameters()[2].0, "2.weight");
-/// let y = model.forward(&foldback_tensor::Tensor::zeros([5, 64], foldback_tensor::DType::F32).into())?;
+/// let y = model.forward(&foldback_tensor::Tensor::zeros_with([5, 64], foldback_tensor::DType::F32).into())?;
 /// assert_eq!(y.shape(), [5, 10]);
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```

@@ -343,11 +343,11 @@ mod tests {
     fn any_shape_and_type() {
         for dtype in [foldback_tensor::DType::F32, foldback_tensor::DType::F64] {
             for shape in [vec![], vec![0, 3], vec![2, 3, 1]] {
-                let w = Tensor::ones(shape.clone(), dtype).requires_grad();
+                let w = Tensor::ones_with(shape.clone(), dtype).requires_grad();
                 let mut adam = Adam::new([w.clone()], AdamOptions::new(0.5).amsgrad(true)).unwrap();
-                w.set_grad(Some(Tensor::ones(shape.clone(), dtype))).unwrap();
+                w.set_grad(Some(Tensor::ones_with(shape.clone(), dtype))).unwrap();
                 adam.step().unwrap();
-                assert_close!(w.value(), Tensor::full(shape, 0.5, dtype));
+                assert_close!(w.value(), Tensor::full_with(shape, 0.5, dtype));
             }
         }
     }

@@ -84,5 +84,5 @@ impl<S: Default> Parameters<S> {
 
 /// A state tensor of a parameter, made of zeros when it is first needed.
 pub(crate) fn zeros_once<'a>(slot: &'a mut Option<Tensor>, like: &Tensor) -> &'a mut Tensor {
-    slot.get_or_insert_with(|| Tensor::zeros(like.shape(), like.dtype()))
+    slot.get_or_insert_with(|| Tensor::zeros_with(like.shape(), like.dtype()))
 }

@@ -241,23 +241,23 @@ mod tests {
             (tensor![1.0, 2.5; f64], "tensor([1.0000, 2.5000], dtype=f64)"),
             (tensor![], "tensor([])"),
             (tensor![; i64], "tensor([], dtype=i64)"),
-            (Tensor::zeros([0, 2], F32), "tensor([], size=(0, 2))"),
-            (Tensor::zeros([2, 0, 3], F64), "tensor([], size=(2, 0, 3), dtype=f64)"),
-            (Tensor::zeros([1, 0], Bool), "tensor([], size=(1, 0), dtype=bool)"),
+            (Tensor::zeros([0, 2]), "tensor([], size=(0, 2))"),
+            (Tensor::zeros_with([2, 0, 3], F64), "tensor([], size=(2, 0, 3), dtype=f64)"),
+            (Tensor::zeros_with([1, 0], Bool), "tensor([], size=(1, 0), dtype=bool)"),
             (
-                Tensor::arange(0, 30, 1, F32),
+                Tensor::arange_with(0..30, 1, F32),
                 "tensor([ 0.,  1.,  2.,  3.,  4.,  5.,  6.,  7.,  8.,  9., 10., 11., 12., 13.,\n\
              \x20       14., 15., 16., 17., 18., 19., 20., 21., 22., 23., 24., 25., 26., 27.,\n\
              \x20       28., 29.])",
             ),
-            (Tensor::arange(0, 1001, 1, I64), "tensor([   0,    1,    2,  ...,  998,  999, 1000])"),
+            (Tensor::arange(1001), "tensor([   0,    1,    2,  ...,  998,  999, 1000])"),
             (
-                Tensor::arange(0, 1000, 1, F32).narrow(0, 0, 18).unwrap(),
+                Tensor::arange_with(0..1000, 1, F32).narrow(0, 0, 18).unwrap(),
                 "tensor([ 0.,  1.,  2.,  3.,  4.,  5.,  6.,  7.,  8.,  9., 10., 11., 12., 13.,\n\
              \x20       14., 15., 16., 17.])",
             ),
             (
-                Tensor::arange(0, 8, 1, F64).reshape([2, 2, 2]).unwrap(),
+                Tensor::arange_with(0..8, 1, F64).reshape([2, 2, 2]).unwrap(),
                 "tensor([[[0., 1.],\n\
              \x20        [2., 3.]],\n\
              \n\
@@ -265,7 +265,7 @@ mod tests {
              \x20        [6., 7.]]], dtype=f64)",
             ),
             (
-                Tensor::arange(0, 16, 1, I64).reshape([2, 2, 2, 2]).unwrap(),
+                Tensor::arange(16).reshape([2, 2, 2, 2]).unwrap(),
                 "tensor([[[[ 0,  1],\n\
              \x20         [ 2,  3]],\n\
              \n\
@@ -280,7 +280,7 @@ mod tests {
              \x20         [14, 15]]]])",
             ),
             (
-                Tensor::arange(0, 2000, 1, F32).reshape([40, 50]).unwrap(),
+                Tensor::arange_with(0..2000, 1, F32).reshape([40, 50]).unwrap(),
                 "tensor([[0.0000e+00, 1.0000e+00, 2.0000e+00,  ..., 4.7000e+01, 4.8000e+01,\n\
              \x20        4.9000e+01],\n\
              \x20       [5.0000e+01, 5.1000e+01, 5.2000e+01,  ..., 9.7000e+01, 9.8000e+01,\n\
@@ -296,7 +296,7 @@ mod tests {
              \x20        1.9990e+03]])",
             ),
             (
-                Tensor::arange(0, 1800, 1, F32).reshape([9, 10, 20]).unwrap(),
+                Tensor::arange_with(0..1800, 1, F32).reshape([9, 10, 20]).unwrap(),
                 "tensor([[[0.0000e+00, 1.0000e+00, 2.0000e+00,  ..., 1.7000e+01,\n\
              \x20         1.8000e+01, 1.9000e+01],\n\
              \x20        [2.0000e+01, 2.1000e+01, 2.2000e+01,  ..., 3.7000e+01,\n\
@@ -384,14 +384,14 @@ mod tests {
              \x20         1.7980e+03, 1.7990e+03]]])",
             ),
             (
-                Tensor::arange(0, 1200, 1, I64).reshape([4, 300]).unwrap(),
+                Tensor::arange(1200).reshape([4, 300]).unwrap(),
                 "tensor([[   0,    1,    2,  ...,  297,  298,  299],\n\
              \x20       [ 300,  301,  302,  ...,  597,  598,  599],\n\
              \x20       [ 600,  601,  602,  ...,  897,  898,  899],\n\
              \x20       [ 900,  901,  902,  ..., 1197, 1198, 1199]])",
             ),
             (
-                Tensor::arange(0, 1206, 1, I64).reshape([201, 6]).unwrap(),
+                Tensor::arange(1206).reshape([201, 6]).unwrap(),
                 "tensor([[   0,    1,    2,    3,    4,    5],\n\
              \x20       [   6,    7,    8,    9,   10,   11],\n\
              \x20       [  12,   13,   14,   15,   16,   17],\n\
@@ -401,26 +401,26 @@ mod tests {
              \x20       [1200, 1201, 1202, 1203, 1204, 1205]])",
             ),
             (
-                Tensor::linspace(0, 1, 16, F64),
+                Tensor::linspace_with(0, 1, 16, F64),
                 "tensor([0.0000, 0.0667, 0.1333, 0.2000, 0.2667, 0.3333, 0.4000, 0.4667, 0.5333,\n\
              \x20       0.6000, 0.6667, 0.7333, 0.8000, 0.8667, 0.9333, 1.0000], dtype=f64)",
             ),
             (
-                Tensor::linspace(0, 1, 9, F64),
+                Tensor::linspace_with(0, 1, 9, F64),
                 "tensor([0.0000, 0.1250, 0.2500, 0.3750, 0.5000, 0.6250, 0.7500, 0.8750, 1.0000],\n\
              \x20      dtype=f64)",
             ),
             (
-                Tensor::linspace(0, 1, 7, F64),
+                Tensor::linspace_with(0, 1, 7, F64),
                 "tensor([0.0000, 0.1667, 0.3333, 0.5000, 0.6667, 0.8333, 1.0000], dtype=f64)",
             ),
             (
-                Tensor::linspace(0, 1, 8, F64).flip(0).unwrap(),
+                Tensor::linspace_with(0, 1, 8, F64).flip(0).unwrap(),
                 "tensor([1.0000, 0.8571, 0.7143, 0.5714, 0.4286, 0.2857, 0.1429, 0.0000],\n\
              \x20      dtype=f64)",
             ),
             (
-                Tensor::arange(0, 6, 1, F32).reshape([2, 3]).unwrap().t().unwrap(),
+                Tensor::arange_with(0..6, 1, F32).reshape([2, 3]).unwrap().t().unwrap(),
                 "tensor([[0., 3.],\n\
              \x20       [1., 4.],\n\
              \x20       [2., 5.]])",

@@ -25,6 +25,7 @@ mod views;
 pub use axes::{Axes, Axis, Over, Span, keep};
 pub use buffer::{release_memory, set_pool_limit};
 pub use close::{Mismatch, Tolerance, compare_close};
+pub use create::Interval;
 pub use dtype::{Block, BlockMut, Category, DType, Element, Scalar};
 #[doc(hidden)]
 pub use error::or_panic;
@@ -37,7 +38,7 @@ pub use ops::{
 };
 pub use packed::Packed;
 pub use random::{Generator, manual_seed};
-pub use shape::{Shape, broadcast_shapes, can_broadcast};
+pub use shape::{Pair, Shape, broadcast_shapes, can_broadcast};
 pub use stack::on_fresh_stack;
 pub use tensor::Tensor;
 pub use threads::{

@@ -7,6 +7,7 @@
 
 use std::cell::RefCell;
 use std::hash::{BuildHasher, Hasher};
+use std::ops::Range;
 
 use crate::create::room;
 use crate::dtype::{Block, BlockMut, DType, Element, Scalar};
@@ -24,8 +25,8 @@ use crate::threads::{GRAIN, split_work};
 /// ```
 /// use foldback_tensor::{DType, Generator};
 /// let (mut a, mut b) = (Generator::new(7), Generator::new(7));
-/// assert_eq!(a.rand([2, 3], DType::F32), b.rand([2, 3], DType::F32));
-/// assert_ne!(a.rand([2, 3], DType::F32), Generator::new(7).rand([2, 3], DType::F32));
+/// assert_eq!(a.rand([2, 3]), b.rand([2, 3]));
+/// assert_ne!(a.rand([2, 3]), Generator::new(7).rand([2, 3]));
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Generator {
@@ -45,9 +46,9 @@ thread_local! {
 /// ```
 /// use foldback_tensor::{DType, Tensor, manual_seed};
 /// manual_seed(1);
-/// let a = Tensor::randn([4], DType::F32);
+/// let a = Tensor::randn([4]);
 /// manual_seed(1);
-/// assert_eq!(Tensor::randn([4], DType::F32), a);
+/// assert_eq!(Tensor::randn([4]), a);
 /// ```
 pub fn manual_seed(seed: u64) {
     DEFAULT.with_borrow_mut(|g| *g = Generator::new(seed));
@@ -93,7 +94,7 @@ type Reserve<'a> = &'a mut dyn FnMut(u64) -> Stream;
 macro_rules! constructors {
     ($(
         $(#[$doc:meta])*
-        $name:ident, $try_name:ident($($arg:ident: $ty:ty),*);
+        $name:ident, $try_name:ident($($arg:ident: $ty:ty),*) = $make:ident($($given:expr),*);
         errors $errors:literal;
         example $example:literal, $check:literal;
     )*) => {
@@ -125,7 +126,7 @@ macro_rules! constructors {
             )]
             #[track_caller]
             pub fn $try_name($($arg: $ty),*) -> Result<Tensor> {
-                make::$name(&mut |n| DEFAULT.with_borrow_mut(|g| g.reserve(n)), $($arg),*)
+                make::$make(&mut |n| DEFAULT.with_borrow_mut(|g| g.reserve(n)), $($given),*)
             }
         )*}
 
@@ -155,56 +156,81 @@ macro_rules! constructors {
             )]
             #[track_caller]
             pub fn $try_name(&mut self, $($arg: $ty),*) -> Result<Tensor> {
-                make::$name(&mut |n| self.reserve(n), $($arg),*)
+                make::$make(&mut |n| self.reserve(n), $($given),*)
             }
         )*}
     };
 }
 
 constructors! {
-    /// Numbers spread evenly over `[0, 1)`; 1 itself never comes.
+    /// `f32` numbers spread evenly over `[0, 1)`; 1 itself never comes.
     ///
     /// `F32` has 24 random bits, `F64` has 53.
-    rand, try_rand(shape: impl Into<Shape>, dtype: DType);
-    errors "`DTypeUnsupported` unless the type is `F32` or `F64`, `TooLarge`.";
-    example "rand([2, 3], DType::F32)", "assert!(t.to_vec::<f32>().unwrap().iter().all(|v| (0.0..1.0).contains(v)));";
+    rand, try_rand(shape: impl Into<Shape>) = rand(shape, DType::F32);
+    errors "`TooLarge`.";
+    example "rand([2, 3])", "assert!(t.to_vec::<f32>().unwrap().iter().all(|v| (0.0..1.0).contains(v)));";
 
-    /// Normal numbers of mean 0 and standard deviation 1.
+    /// [`Self::rand`] of a given element type.
+    rand_with, try_rand_with(shape: impl Into<Shape>, dtype: DType) = rand(shape, dtype);
+    errors "`DTypeUnsupported` unless the type is `F32` or `F64`, `TooLarge`.";
+    example "rand_with([2, 3], DType::F64)", "assert_eq!(t.dtype(), DType::F64);";
+
+    /// Normal `f32` numbers of mean 0 and standard deviation 1.
     ///
     /// Source: Box and Muller, "A note on the generation of random normal deviates" (1958).
-    randn, try_randn(shape: impl Into<Shape>, dtype: DType);
-    errors "`DTypeUnsupported` unless the type is `F32` or `F64`, `TooLarge`.";
-    example "randn([2, 3], DType::F64)", "assert_eq!(t.dims(), [2, 3]);";
+    randn, try_randn(shape: impl Into<Shape>) = randn(shape, DType::F32);
+    errors "`TooLarge`.";
+    example "randn([2, 3])", "assert_eq!(t.dims(), [2, 3]);";
 
-    /// Numbers spread evenly over `[low, high)`; `high` itself never comes.
-    uniform, try_uniform(shape: impl Into<Shape>, low: f64, high: f64, dtype: DType);
+    /// [`Self::randn`] of a given element type.
+    randn_with, try_randn_with(shape: impl Into<Shape>, dtype: DType) = randn(shape, dtype);
+    errors "`DTypeUnsupported` unless the type is `F32` or `F64`, `TooLarge`.";
+    example "randn_with([2, 3], DType::F64)", "assert_eq!(t.dtype(), DType::F64);";
+
+    /// `f32` numbers spread evenly over `[low, high)`; `high` itself never comes.
+    uniform, try_uniform(shape: impl Into<Shape>, low: f64, high: f64) = uniform(shape, low, high, DType::F32);
+    errors "`Parameter` unless `low < high` and both and their distance are finite in the type, `TooLarge`.";
+    example "uniform([9], -1.0, 1.0)", "assert!(t.to_vec::<f32>().unwrap().iter().all(|v| (-1.0..1.0).contains(v)));";
+
+    /// [`Self::uniform`] of a given element type.
+    uniform_with, try_uniform_with(shape: impl Into<Shape>, low: f64, high: f64, dtype: DType) = uniform(shape, low, high, dtype);
     errors "`Parameter` unless `low < high` and both and their distance are finite in the type, `DTypeUnsupported` unless it is `F32` or `F64`, `TooLarge`.";
-    example "uniform([9], -1.0, 1.0, DType::F32)", "assert!(t.to_vec::<f32>().unwrap().iter().all(|v| (-1.0..1.0).contains(v)));";
+    example "uniform_with([9], -1.0, 1.0, DType::F64)", "assert_eq!(t.dtype(), DType::F64);";
 
-    /// Normal numbers of the given mean and standard deviation.
+    /// Normal `f32` numbers of the given mean and standard deviation.
     ///
     /// Source: Box and Muller, "A note on the generation of random normal deviates" (1958).
-    normal, try_normal(shape: impl Into<Shape>, mean: f64, std: f64, dtype: DType);
+    normal, try_normal(shape: impl Into<Shape>, mean: f64, std: f64) = normal(shape, mean, std, DType::F32);
+    errors "`Parameter` if `std` is negative or NaN, `TooLarge`.";
+    example "normal([9], 5.0, 0.0)", "assert!(t.to_vec::<f32>().unwrap().iter().all(|v| *v == 5.0));";
+
+    /// [`Self::normal`] of a given element type.
+    normal_with, try_normal_with(shape: impl Into<Shape>, mean: f64, std: f64, dtype: DType) = normal(shape, mean, std, dtype);
     errors "`Parameter` if `std` is negative or NaN, `DTypeUnsupported` unless the type is `F32` or `F64`, `TooLarge`.";
-    example "normal([9], 5.0, 0.0, DType::F32)", "assert!(t.to_vec::<f32>().unwrap().iter().all(|v| *v == 5.0));";
+    example "normal_with([9], 5.0, 0.0, DType::F64)", "assert_eq!(t.dtype(), DType::F64);";
 
-    /// One with probability `p`, else zero, in any element type.
-    bernoulli, try_bernoulli(shape: impl Into<Shape>, p: f64, dtype: DType);
+    /// One with probability `p`, else zero: `f32`, or any other element type.
+    bernoulli, try_bernoulli(shape: impl Into<Shape>, p: f64) = bernoulli(shape, p, DType::F32);
     errors "`Parameter` unless `p` lies in `0..=1`, `TooLarge`.";
-    example "bernoulli([3], 1.0, DType::Bool)", "assert_eq!(t.to_vec::<bool>().unwrap(), [true; 3]);";
+    example "bernoulli([3], 1.0)", "assert_eq!(t.to_vec::<f32>().unwrap(), [1.0; 3]);";
 
-    /// Integers spread evenly over `low .. high`, in `I64`; every one is exactly as likely as any other.
+    /// [`Self::bernoulli`] of a given element type.
+    bernoulli_with, try_bernoulli_with(shape: impl Into<Shape>, p: f64, dtype: DType) = bernoulli(shape, p, dtype);
+    errors "`Parameter` unless `p` lies in `0..=1`, `TooLarge`.";
+    example "bernoulli_with([3], 1.0, DType::Bool)", "assert_eq!(t.dtype(), DType::Bool);";
+
+    /// Integers spread evenly over a range, in `I64`; every one is exactly as likely as any other.
     ///
     /// Source: Lemire, "Fast random integer generation in an interval" (2019): a product's high half, and another try
     /// in the rare case that the low half would favour some.
-    randint, try_randint(low: i64, high: i64, shape: impl Into<Shape>);
-    errors "`Parameter` unless `low < high`, `TooLarge`.";
-    example "randint(0, 10, [5])", "assert!(t.to_vec::<i64>().unwrap().iter().all(|v| (0..10).contains(v)));\n# let _ = DType::F32;";
+    randint, try_randint(range: Range<i64>, shape: impl Into<Shape>) = randint(range, shape);
+    errors "`Parameter` if the range is empty, `TooLarge`.";
+    example "randint(0..10, [5])", "assert!(t.to_vec::<i64>().unwrap().iter().all(|v| (0..10).contains(v)));\n# let _ = DType::F32;";
 
     /// The numbers `0 .. n` in random order, in `I64`; every order is as likely as any other.
     ///
     /// Source: Durstenfeld's form of the Fisher-Yates shuffle (1964).
-    randperm, try_randperm(n: usize);
+    randperm, try_randperm(n: usize) = randperm(n);
     errors "`TooLarge`.";
     example "randperm(4)", "let mut v = t.to_vec::<i64>().unwrap();\nv.sort();\nassert_eq!(v, [0, 1, 2, 3]);\n# let _ = DType::F32;";
 }
@@ -304,13 +330,12 @@ mod make {
 
     pub(super) fn randint(
         reserve: Reserve<'_>,
-        low: i64,
-        high: i64,
+        Range { start: low, end: high }: Range<i64>,
         shape: impl Into<Shape>,
     ) -> Result<Tensor> {
         let op = "randint";
         if low >= high {
-            return Err(parameter(op, "low", low, "less than high"));
+            return Err(parameter(op, "range", format!("{low}..{high}"), "a range that is not empty"));
         }
         let range = high.wrapping_sub(low) as u64;
         tensor(op, reserve, shape.into(), DType::I64, |stream, out| {
@@ -579,23 +604,23 @@ mod tests {
     fn moments_are_those_of_the_distributions() {
         let mut g = Generator::new(12);
         for dtype in [DType::F32, DType::F64] {
-            check(&g.rand([N], dtype), 0.5, 1.0 / 12.0);
-            check(&g.randn([N], dtype), 0.0, 1.0);
-            check(&g.uniform([N], -3.0, 5.0, dtype), 1.0, 64.0 / 12.0);
-            check(&g.normal([N], 2.0, 3.0, dtype), 2.0, 9.0);
-            let fourth = moments(&g.randn([N], dtype)).2;
+            check(&g.rand_with([N], dtype), 0.5, 1.0 / 12.0);
+            check(&g.randn_with([N], dtype), 0.0, 1.0);
+            check(&g.uniform_with([N], -3.0, 5.0, dtype), 1.0, 64.0 / 12.0);
+            check(&g.normal_with([N], 2.0, 3.0, dtype), 2.0, 9.0);
+            let fourth = moments(&g.randn_with([N], dtype)).2;
             assert!((fourth - 3.0).abs() < 5.0 * (96.0 / N as f64).sqrt(), "kurtosis {fourth}");
         }
         for dtype in DType::ALL {
-            check(&g.bernoulli([N], 0.3, dtype), 0.3, 0.21);
+            check(&g.bernoulli_with([N], 0.3, dtype), 0.3, 0.21);
         }
-        check(&g.randint(-3, 8, [N]), 2.0, 10.0);
+        check(&g.randint(-3..8, [N]), 2.0, 10.0);
     }
 
     #[test]
     fn neighbours_are_not_correlated() {
         let mut g = Generator::new(3);
-        for t in [g.randn([N], DType::F32), g.randn([N], DType::F64), g.uniform([N], -1.0, 1.0, DType::F32)] {
+        for t in [g.randn([N]), g.randn_with([N], DType::F64), g.uniform([N], -1.0, 1.0)] {
             let v = values(&t);
             for lag in [1, 2, 4] {
                 let r = v.windows(lag + 1).map(|w| w[0] * w[lag]).sum::<f64>() / v.len() as f64;
@@ -607,31 +632,29 @@ mod tests {
     #[test]
     fn ranges_are_half_open() {
         let mut g = Generator::new(5);
-        assert!(values(&g.rand([N], DType::F32)).iter().all(|v| (0.0..1.0).contains(v)));
+        assert!(values(&g.rand([N])).iter().all(|v| (0.0..1.0).contains(v)));
         assert_eq!(f32::units([u32::MAX; 4])[0], 1.0 - f32::EPSILON / 2.0);
         assert_eq!(f64::units([u32::MAX; 4])[0], 1.0 - f64::EPSILON / 2.0);
         // Rounding alone would reach the upper end.
         let (low, high) = (1.0, 1.0 + f64::from(f32::EPSILON));
-        assert!(values(&g.uniform([1000], low, high, DType::F32)).iter().all(|&v| v == 1.0));
-        assert!(
-            values(&g.uniform([N], 16_777_215.0, 16_777_217.5, DType::F32)).iter().all(|&v| v < 16_777_217.5)
-        );
-        let ints = g.randint(-2, 3, [N]).to_vec::<i64>().unwrap();
+        assert!(values(&g.uniform([1000], low, high)).iter().all(|&v| v == 1.0));
+        assert!(values(&g.uniform([N], 16_777_215.0, 16_777_217.5)).iter().all(|&v| v < 16_777_217.5));
+        let ints = g.randint(-2..3, [N]).to_vec::<i64>().unwrap();
         for v in -2..3 {
             let count = ints.iter().filter(|&&x| x == v).count() as f64;
             let expected = N as f64 / 5.0;
             assert!((count - expected).abs() < 5.0 * (expected * 0.8).sqrt(), "{v} came {count} times");
         }
-        let all = g.randint(i64::MIN, i64::MAX, [N]).to_vec::<i64>().unwrap();
+        let all = g.randint(i64::MIN..i64::MAX, [N]).to_vec::<i64>().unwrap();
         assert!(all.iter().any(|&v| v < i64::MIN / 2) && all.iter().any(|&v| v > i64::MAX / 2));
-        assert_eq!(g.randint(i64::MIN, i64::MIN + 1, [3]).to_vec::<i64>().unwrap(), [i64::MIN; 3]);
+        assert_eq!(g.randint(i64::MIN..i64::MIN + 1, [3]).to_vec::<i64>().unwrap(), [i64::MIN; 3]);
     }
 
     #[test]
     fn large_ranges_have_no_bias() {
         // Without another try, values below a third of the range would come half as often again.
         let high = 3 * (i64::MAX / 4);
-        let v = Generator::new(9).randint(0, high, [N]).to_vec::<i64>().unwrap();
+        let v = Generator::new(9).randint(0..high, [N]).to_vec::<i64>().unwrap();
         let third = v.iter().filter(|&&x| x < high / 3).count() as f64;
         assert!((third - N as f64 / 3.0).abs() < 5.0 * (N as f64 * 2.0 / 9.0).sqrt(), "{third}");
     }
@@ -657,12 +680,12 @@ mod tests {
         let draw = || {
             let mut g = Generator::new(77);
             [
-                g.rand([N + 3], DType::F32),
-                g.randn([N + 1], DType::F32),
-                g.randn([3, N], DType::F64),
-                g.uniform([N], 0.0, 9.0, DType::F64),
-                g.randint(0, 1 << 62, [N + 5]),
-                g.bernoulli([N], 0.5, DType::Bool),
+                g.rand([N + 3]),
+                g.randn([N + 1]),
+                g.randn_with([3, N], DType::F64),
+                g.uniform_with([N], 0.0, 9.0, DType::F64),
+                g.randint(0..1 << 62, [N + 5]),
+                g.bernoulli_with([N], 0.5, DType::Bool),
             ]
         };
         let one = ThreadPool::new(1).install(draw);
@@ -674,17 +697,20 @@ mod tests {
     #[test]
     fn calls_go_on_and_seeds_start_again() {
         let mut g = Generator::new(4);
-        let (a, b) = (g.rand([4], DType::F64), g.rand([4], DType::F64));
+        let (a, b) = (g.rand_with([4], DType::F64), g.rand_with([4], DType::F64));
         assert_ne!(a, b);
         let mut again = g.clone();
         assert_eq!(g.randperm(9), again.randperm(9));
-        assert_eq!(Generator::new(4).rand([2], DType::F64), a.narrow(0, 0, 2).unwrap());
-        assert_ne!(Generator::new(1 << 32).rand([4], DType::F64), Generator::new(0).rand([4], DType::F64));
+        assert_eq!(Generator::new(4).rand_with([2], DType::F64), a.narrow(0, 0, 2).unwrap());
+        assert_ne!(
+            Generator::new(1 << 32).rand_with([4], DType::F64),
+            Generator::new(0).rand_with([4], DType::F64)
+        );
         manual_seed(4);
-        assert_eq!(Tensor::rand([4], DType::F64), a);
-        assert_eq!(Tensor::rand([4], DType::F64), b);
-        let other = std::thread::spawn(|| Tensor::rand([4], DType::F64)).join().unwrap();
-        assert_ne!(other, Tensor::rand([4], DType::F64));
+        assert_eq!(Tensor::rand_with([4], DType::F64), a);
+        assert_eq!(Tensor::rand_with([4], DType::F64), b);
+        let other = std::thread::spawn(|| Tensor::rand_with([4], DType::F64)).join().unwrap();
+        assert_ne!(other, Tensor::rand_with([4], DType::F64));
     }
 
     #[test]
@@ -692,7 +718,7 @@ mod tests {
         let mut g = Generator::new(0);
         let parameter = |r: Result<Tensor>| matches!(r, Err(Error::Parameter { .. }));
         for p in [-0.1, 1.1, f64::NAN] {
-            assert!(parameter(g.try_bernoulli([2], p, DType::F32)));
+            assert!(parameter(g.try_bernoulli([2], p)));
         }
         for (low, high) in [
             (1.0, 1.0),
@@ -702,24 +728,27 @@ mod tests {
             (-1e308, 1e308),
             (f64::NEG_INFINITY, 0.0),
         ] {
-            assert!(parameter(g.try_uniform([2], low, high, DType::F64)), "{low} {high}");
+            assert!(parameter(g.try_uniform_with([2], low, high, DType::F64)), "{low} {high}");
         }
-        assert!(parameter(g.try_uniform([2], 1.0, 1.0 + 1e-12, DType::F32)));
-        assert!(parameter(g.try_uniform([2], 0.0, 1e300, DType::F32)));
-        assert!(parameter(g.try_normal([2], 0.0, -1.0, DType::F32)));
-        assert!(parameter(g.try_normal([2], 0.0, f64::NAN, DType::F32)));
-        assert!(parameter(g.try_randint(3, 3, [2])));
-        assert!(matches!(g.try_rand([2], DType::I64), Err(Error::DTypeUnsupported { op: "rand", .. })));
-        assert!(matches!(g.try_randn([2], DType::Bool), Err(Error::DTypeUnsupported { op: "randn", .. })));
-        assert!(matches!(g.try_rand([usize::MAX, 2], DType::F32), Err(Error::TooLarge { .. })));
+        assert!(parameter(g.try_uniform([2], 1.0, 1.0 + 1e-12)));
+        assert!(parameter(g.try_uniform([2], 0.0, 1e300)));
+        assert!(parameter(g.try_normal([2], 0.0, -1.0)));
+        assert!(parameter(g.try_normal([2], 0.0, f64::NAN)));
+        assert!(parameter(g.try_randint(3..3, [2])));
+        assert!(matches!(g.try_rand_with([2], DType::I64), Err(Error::DTypeUnsupported { op: "rand", .. })));
+        assert!(matches!(
+            g.try_randn_with([2], DType::Bool),
+            Err(Error::DTypeUnsupported { op: "randn", .. })
+        ));
+        assert!(matches!(g.try_rand([usize::MAX, 2]), Err(Error::TooLarge { .. })));
         assert!(matches!(Tensor::try_randperm(usize::MAX), Err(Error::TooLarge { .. })));
-        assert_eq!(Tensor::rand([0, 3], DType::F32).dims(), [0, 3]);
-        assert_eq!(Tensor::rand((), DType::F32).dims(), [0usize; 0]);
+        assert_eq!(Tensor::rand([0, 3]).dims(), [0, 3]);
+        assert_eq!(Tensor::rand(()).dims(), [0usize; 0]);
     }
 
     #[test]
     #[should_panic(expected = "low = 3 is not valid")]
     fn constructors_panic_with_the_error() {
-        Tensor::randint(3, 1, [2]);
+        Tensor::randint(3..1, [2]);
     }
 }

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 
 /// The sizes of a tensor, outermost axis first.
 ///
-/// Functions take `impl Into<Shape>`: a number, an array, a slice, a `Vec` or another shape.
+/// Functions take `impl Into<Shape>`: a number, an array, a tuple, a slice, a `Vec` or another shape.
 ///
 /// ```
 /// use foldback_tensor::Shape;
@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 /// assert_eq!(s.numel(), 6);
 /// assert_eq!(s.rank(), 2);
 /// assert_eq!(s.to_string(), "[2, 3]");
+/// assert_eq!(s, Shape::from((2, 3)));
 /// ```
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Shape(pub(crate) Dims<usize>);
@@ -176,6 +177,26 @@ impl From<&Shape> for Shape {
         s.clone()
     }
 }
+macro_rules! from_tuples {
+    ($($n:literal: $($x:ident)+;)*) => {$(
+        impl From<from_tuples!(@type $($x)+)> for Shape {
+            fn from(($($x,)+): from_tuples!(@type $($x)+)) -> Shape {
+                Shape::from([$($x),+])
+            }
+        }
+    )*};
+    (@type $($x:ident)+) => { ($(from_tuples!(@size $x),)+) };
+    (@size $x:ident) => { usize };
+}
+from_tuples! {
+    1: a;
+    2: a b;
+    3: a b c;
+    4: a b c d;
+    5: a b c d e;
+    6: a b c d e f;
+}
+
 impl PartialEq<[usize]> for Shape {
     fn eq(&self, other: &[usize]) -> bool {
         self.0[..] == *other
@@ -184,6 +205,39 @@ impl PartialEq<[usize]> for Shape {
 impl<const N: usize> PartialEq<[usize; N]> for Shape {
     fn eq(&self, other: &[usize; N]) -> bool {
         self.0[..] == other[..]
+    }
+}
+
+/// Two sizes: `3` is `[3, 3]`; or `[3, 5]`, `(3, 5)`.
+///
+/// ```
+/// use foldback_tensor::Pair;
+/// assert_eq!(Pair::from(3).get(), [3, 3]);
+/// assert_eq!(Pair::from((3, 5)), Pair::from([3, 5]));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair([usize; 2]);
+
+impl Pair {
+    /// Both.
+    pub fn get(self) -> [usize; 2] {
+        self.0
+    }
+}
+
+impl From<usize> for Pair {
+    fn from(n: usize) -> Pair {
+        Pair([n, n])
+    }
+}
+impl From<[usize; 2]> for Pair {
+    fn from(sizes: [usize; 2]) -> Pair {
+        Pair(sizes)
+    }
+}
+impl From<(usize, usize)> for Pair {
+    fn from((first, second): (usize, usize)) -> Pair {
+        Pair([first, second])
     }
 }
 

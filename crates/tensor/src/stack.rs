@@ -46,18 +46,17 @@ pub fn on_fresh_stack<R: Send>(bytes: usize, f: impl FnOnce() -> R + Send) -> st
 mod tests {
     use super::*;
     use crate::{
-        BroadcastWarning, DType, Tensor, ThreadPool, broadcast_warning, manual_seed, num_threads,
-        set_thread_modes, tensor, thread_modes,
+        BroadcastWarning, Tensor, ThreadPool, broadcast_warning, manual_seed, num_threads, set_thread_modes,
+        tensor, thread_modes,
     };
 
     #[test]
     fn what_is_set_for_the_caller_holds_there() {
         for n in [1, 3] {
-            let inside =
-                || on_fresh_stack(1 << 20, || (num_threads(), Tensor::ones([100_000], DType::F32).exp()));
+            let inside = || on_fresh_stack(1 << 20, || (num_threads(), Tensor::ones([100_000]).exp()));
             let (threads, value) = ThreadPool::new(n).install(inside).unwrap();
             assert_eq!(threads, n);
-            assert_eq!(value, Tensor::ones([100_000], DType::F32).exp());
+            assert_eq!(value, Tensor::ones([100_000]).exp());
         }
         let before = set_thread_modes(2);
         assert_eq!(on_fresh_stack(1 << 20, thread_modes).unwrap(), 2);
@@ -69,7 +68,7 @@ mod tests {
 
     #[test]
     fn random_numbers_go_on() {
-        let draw = || Tensor::rand([3], DType::F32);
+        let draw = || Tensor::rand([3]);
         manual_seed(5);
         let here = [draw(), draw(), draw()];
         manual_seed(5);

@@ -94,7 +94,7 @@ fn backward(leaf: &Var, result: Result<Var>) -> Outcome {
     let y = result.map_err(|e| e.to_string())?;
     let mut results = vec![y.value()];
     if y.requires_grad() && y.numel() <= super::READ {
-        let seed = Tensor::ones(y.shape(), y.dtype());
+        let seed = Tensor::ones_with(y.shape(), y.dtype());
         y.backward_with(&seed).unwrap_or_else(|e| panic!("backward: {e}"));
         if let Some(g) = leaf.grad() {
             assert_eq!((g.shape(), g.dtype()), (&leaf.shape(), leaf.dtype()), "the gradient of a leaf");

@@ -18,16 +18,16 @@ fn same(found: &Tensor, want: &[f64]) -> bool {
 fn check(name: &str, f: Operation, x: &[f64], first: &[f64], seed: &[f64]) {
     let x = Tensor::from_slice(x, [x.len()]).unwrap().requires_grad();
     let y = f(&x).unwrap();
-    let infinite = |like: &Var| Var::from(Tensor::full(like.shape(), INF, like.dtype()));
+    let infinite = |like: &Var| Var::from(Tensor::full_with(like.shape(), INF, like.dtype()));
     for create in [true, false] {
-        let ones = Tensor::ones(y.shape(), y.dtype()).requires_grad();
+        let ones = Tensor::ones_with(y.shape(), y.dtype()).requires_grad();
         if create {
             let g =
                 Grad::new(&[&y], &[&x]).seeds(&[&ones]).create_graph(true).run().unwrap().remove(0).unwrap();
             let second = if g.requires_grad() {
                 Grad::new(&[&g], &[&ones]).seeds(&[&infinite(&g)]).run().unwrap().remove(0).unwrap()
             } else {
-                Var::from(Tensor::zeros(y.shape(), y.dtype()))
+                Var::from(Tensor::zeros_with(y.shape(), y.dtype()))
             };
             assert!(same(&second.value(), seed), "{name}, second order: {second} instead of {seed:?}");
         }

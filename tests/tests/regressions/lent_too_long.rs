@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use foldback_tensor::kernel::{self, FloatOps, Formula, Real};
-use foldback_tensor::{DType, Tensor, ThreadPool};
+use foldback_tensor::{Tensor, ThreadPool};
 
 /// A payload whose drop panics, with such a payload again.
 struct Explosive;
@@ -65,7 +65,7 @@ impl Formula<1> for Panicking {
 
 #[test]
 fn nobody_is_at_work_when_an_operation_has_unwound() {
-    let x = Tensor::ones([3_000_000], DType::F32);
+    let x = Tensor::ones([3_000_000]);
     ThreadPool::new(8).install(|| {
         IS_HOST.set(true);
         let unwound =

@@ -112,15 +112,15 @@ fn truth_values_have_no_difference_and_no_negative() {
 fn constructors_panic_at_the_callers_line() {
     let huge = 1usize << 62;
     panics_here(|| tensor![1; i64].requires_grad());
-    panics_here(|| Tensor::zeros([huge], DType::F64));
-    panics_here(|| Tensor::ones([huge], DType::F64));
-    panics_here(|| Tensor::full([huge], 1.0, DType::F64));
-    panics_here(|| Tensor::eye(huge, DType::F64));
-    panics_here(|| Tensor::eye_rect(huge, 2, DType::F64));
-    panics_here(|| Tensor::arange(0.0, 1.0, 0.0, DType::F64));
-    panics_here(|| Tensor::linspace(0.0, 1.0, huge, DType::F64));
-    panics_here(|| Tensor::rand([huge], DType::F64));
-    panics_here(|| Tensor::randn([huge], DType::F64));
+    panics_here(|| Tensor::zeros_with([huge], DType::F64));
+    panics_here(|| Tensor::ones_with([huge], DType::F64));
+    panics_here(|| Tensor::full_with([huge], 1.0, DType::F64));
+    panics_here(|| Tensor::eye_with(huge, DType::F64));
+    panics_here(|| Tensor::eye_with((huge, 2), DType::F64));
+    panics_here(|| Tensor::arange_with(0.0..1.0, 0.0, DType::F64));
+    panics_here(|| Tensor::linspace_with(0.0, 1.0, huge, DType::F64));
+    panics_here(|| Tensor::rand_with([huge], DType::F64));
+    panics_here(|| Tensor::randn_with([huge], DType::F64));
     panics_here(|| ThreadPool::new(usize::MAX));
     panics_here(|| set_num_threads(usize::MAX));
     panics_here(|| Dropout::new(2.0));
@@ -133,7 +133,7 @@ fn refused_broadcasting_names_the_line() {
     let (v, w) = (a.clone().requires_grad(), b.clone().requires_grad());
     let t = a.gt(1.5).unwrap();
     let u = Var::from(&t);
-    let mut square = Tensor::ones([2, 2], DType::F32);
+    let mut square = Tensor::ones([2, 2]);
     let row = tensor![[1.0, 2.0, 3.0, 4.0]];
     let _guard = broadcast_warning(BroadcastWarning::Refuse);
     refused_here(a.add(&b));

@@ -19,7 +19,7 @@ fn derivatives(f: Function, x: &Tensor) -> [Vec<f64>; 3] {
 
 /// The largest error of each derivative over [-10, 10], beside `relative` times the truth.
 fn errors(f: Function, relative: f64) -> [(f64, f64); 3] {
-    let x = Tensor::linspace(-10.0, 10.0, 401, DType::F32);
+    let x = Tensor::linspace(-10.0, 10.0, 401);
     let (found, truth) = (derivatives(f, &x), derivatives(f, &x.to_dtype(DType::F64)));
     let points = x.to_vec::<f32>().unwrap();
     [0, 1, 2].map(|order| {

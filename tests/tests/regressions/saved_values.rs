@@ -34,7 +34,7 @@ impl Function for Product {
 
 /// Numbers near 1, all different, so that a thousand of them have a product.
 fn leaves(count: usize) -> Vec<Var> {
-    (0..count).map(|i| Tensor::full([1], 1.0 + i as f64 * 1e-4, DType::F64).requires_grad()).collect()
+    (0..count).map(|i| Tensor::full_with([1], 1.0 + i as f64 * 1e-4, DType::F64).requires_grad()).collect()
 }
 
 fn refs(vars: &[Var]) -> Vec<&Var> {
@@ -47,7 +47,7 @@ const COUNTS: [usize; 6] = [1, 7, 8, 9, 257, 1000];
 fn cat_and_stack_take_lists_of_any_length() {
     for count in COUNTS {
         let x = leaves(count);
-        let weights = Tensor::arange(0.0, count as f64, 1.0, DType::F64);
+        let weights = Tensor::arange_with(0.0..(count as f64), 1.0, DType::F64);
         Var::cat(&refs(&x), 0).unwrap().mul(&weights).unwrap().sum(..).unwrap().backward().unwrap();
         Var::stack(&refs(&x), 1).unwrap().mul(&weights).unwrap().sum(..).unwrap().backward().unwrap();
         for (i, x) in x.iter().enumerate() {

@@ -14,11 +14,11 @@ fn window() -> Tensor {
 }
 
 fn column() -> Tensor {
-    Tensor::ones([N, 1], DType::F32)
+    Tensor::ones([N, 1])
 }
 
 fn row() -> Tensor {
-    Tensor::ones([1, N], DType::F32)
+    Tensor::ones([1, N])
 }
 
 /// The row seen N times.
@@ -34,7 +34,7 @@ fn compressed() -> Tensor {
 }
 
 fn indices(shape: &[usize]) -> Tensor {
-    Tensor::zeros(1, DType::I64).expand(shape).unwrap()
+    Tensor::zeros_with(1, DType::I64).expand(shape).unwrap()
 }
 
 /// Panics unless every call is refused as too large.
@@ -84,7 +84,7 @@ fn every_operation_of_a_tensor() {
         try_to_dtype(DType::F64) of window();
         index_add(0, &indices(&[1]), &row()) of wide(); scatter_add(0, &indices(&[1, 1]), &tensor![[1.0]]) of wide();
         index_select(0, &indices(&[N])) of row();
-        gather(0, &Tensor::zeros([N, 1], DType::I64).expand([N, N]).unwrap()) of row();
+        gather(0, &Tensor::zeros_with([N, 1], DType::I64).expand([N, N]).unwrap()) of row();
         matmul(y) of x; mm(y) of x; bmm(&y.unsqueeze(0).unwrap()) of x.unsqueeze(0).unwrap();
         argmax(0) of Tensor::scalar(1.0).expand([1 << 40]).unwrap();
         argmin(..) of Tensor::scalar(1.0).expand([1 << 40]).unwrap();

@@ -39,7 +39,7 @@ fn describe(
     }
     let g = unreduced(ctx.grad(0), reduced)?;
     // What was not saved is not read by any gradient that is used; something has to stand in its place.
-    let nothing = || Var::constant(Tensor::zeros((), g.dtype()));
+    let nothing = || Var::constant(Tensor::zeros_with((), g.dtype()));
     let mut reads: SmallVec<[Var; 4]> = SmallVec::new();
     reads.push(g.clone());
     reads.extend((0..used.len()).map(|k| ctx.saved(Slot::Input(k)).unwrap_or_else(nothing)));

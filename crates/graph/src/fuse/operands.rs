@@ -56,7 +56,7 @@ pub(super) fn variables(inputs: &[Input<'_>]) -> PerOperand<Var> {
     let mut variables = PerOperand::new();
     for input in inputs {
         let v = match input {
-            Input::Scalar(s) => Var::constant(Tensor::full((), *s, dtype)),
+            Input::Scalar(s) => Var::constant(Tensor::full_with((), *s, dtype)),
             other => other.into_var(dtype).clone(),
         };
         variables.push(if v.dtype().promote(dtype) == dtype { v } else { v.to_dtype(dtype) });

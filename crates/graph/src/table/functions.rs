@@ -11,7 +11,7 @@ pub(crate) fn scatter_back(g: &Var, index: &Var, shape: &Shape, over: &Over) -> 
     if shape.rank() == 0 {
         return Ok(g.clone());
     }
-    let zeros = Var::constant(Tensor::try_zeros(shape, g.dtype())?);
+    let zeros = Var::constant(Tensor::try_zeros_with(shape, g.dtype())?);
     let Axes::List(axes) = over.axes() else {
         // The index counts through all elements.
         let places = zeros.flatten(..)?.scatter_add(0, index.flatten(..)?, g.flatten(..)?)?;
@@ -45,12 +45,12 @@ pub(crate) fn product_of_others(a: &Var, r: &Reduction) -> Result<Var> {
 fn others_of_rows(rows: &Var) -> Result<Var> {
     let (outer, count) = (rows.shape()[0], rows.shape()[1]);
     if count <= 1 {
-        return Ok(Var::constant(Tensor::ones([outer, count], rows.dtype())));
+        return Ok(Var::constant(Tensor::ones_with([outer, count], rows.dtype())));
     }
     let even = if count % 2 == 0 {
         rows.clone()
     } else {
-        Var::cat(&[rows, &Var::constant(Tensor::ones([outer, 1], rows.dtype()))], 1)?
+        Var::cat(&[rows, &Var::constant(Tensor::ones_with([outer, 1], rows.dtype()))], 1)?
     };
     let pairs = even.reshape([outer, count.div_ceil(2), 2])?;
     let (left, right) = (pairs.select(2, 0)?, pairs.select(2, 1)?);

@@ -25,7 +25,7 @@ function! {
     pub fn gather(a; axis: Axis, index: Indices) {
         let shape = a.shape().clone();
     } = a.gather(axis, &index);
-        d a: |g| Var::constant(Tensor::try_zeros(&shape, g.dtype())?).scatter_add(axis, &index, g);
+        d a: |g| Var::constant(Tensor::try_zeros_with(&shape, g.dtype())?).scatter_add(axis, &index, g);
         check {
             "rows": [[3, 2] Any] |x| x[0].gather(0, &foldback_tensor::tensor![[2, 0], [2, 1]; i64]);
             "columns, repeated": [[2, 3] Any] |x| x[0].gather(1, &foldback_tensor::tensor![[1, 1], [0, 2]; i64]);
@@ -70,7 +70,7 @@ function! {
     pub fn index_select(a; axis: Axis, index: Indices) {
         let shape = a.shape().clone();
     } = a.index_select(axis, &index);
-        d a: |g| Var::constant(Tensor::try_zeros(&shape, g.dtype())?).index_add(axis, &index, g);
+        d a: |g| Var::constant(Tensor::try_zeros_with(&shape, g.dtype())?).index_add(axis, &index, g);
         check {
             "rows": [[3, 2] Any] |x| x[0].index_select(0, &foldback_tensor::tensor![2, 0, 2; i64]);
             "columns": [[2, 3] Any] |x| x[0].index_select(-1, &foldback_tensor::tensor![1; i64]);
@@ -176,7 +176,7 @@ impl Parts {
     fn of(&self, g: &Var, i: usize) -> Result<Var> {
         match self.places[i] {
             Some((start, size)) => g.narrow(self.axis, start as isize, size),
-            None => Ok(Var::constant(Tensor::zeros([0], g.dtype()))),
+            None => Ok(Var::constant(Tensor::zeros_with([0], g.dtype()))),
         }
     }
 }
@@ -198,7 +198,7 @@ fn padded(g: &Var, shape: &foldback_tensor::Shape) -> Result<Var> {
     }
     let whole: Vec<foldback_tensor::SliceItem> =
         g.shape().iter().map(|&n| foldback_tensor::SliceItem::from(0..n as isize)).collect();
-    let mut zeros = Var::constant(Tensor::try_zeros(shape, g.dtype())?);
+    let mut zeros = Var::constant(Tensor::try_zeros_with(shape, g.dtype())?);
     if g.numel() == 0 {
         return Ok(zeros);
     }

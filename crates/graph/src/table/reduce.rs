@@ -93,7 +93,7 @@ function! {
             } else if zeros > 1 && *over.axes() == Axes::All {
                 // As in PyTorch, whatever comes in.
                 let r = r.clone();
-                let nothing = |[_, a]: &[Var; 2]| Ok(Tensor::zeros((), a.dtype()).expand(a.shape())?);
+                let nothing = |[_, a]: &[Var; 2]| Ok(Tensor::zeros_with((), a.dtype()).expand(a.shape())?);
                 Ok(Work::either([g, a.clone()], nothing, move |[g, a]| g.mul(&product_of_others(a, &r)?)))
             } else {
                 g.mul(&product_of_others(a, &r)?).map(Work::from)
@@ -295,7 +295,7 @@ function! {
             "a matrix": [[3, 4] Any] |x| x[0].cross_entropy(&foldback_tensor::tensor![1, 3, 1; i64]);
             "three axes": [[2, 1, 3] Any] |x| x[0].cross_entropy(&foldback_tensor::tensor![[2], [0]; i64]);
             "a row": [[5] Any] |x| x[0].cross_entropy(&Tensor::scalar(2i64));
-            "nothing": [[0, 3] Any] |x| x[0].cross_entropy(&Tensor::zeros([0], foldback_tensor::DType::I64));
+            "nothing": [[0, 3] Any] |x| x[0].cross_entropy(&Tensor::zeros_with([0], foldback_tensor::DType::I64));
         }
 
     /// Sums down to `shape`, from which this could have been broadcast: leading axes and axes of size 1.
@@ -398,7 +398,7 @@ fn spread_back(g: &Var, a: &Var, r: &Reduction, over: &Over, correction: f64) ->
     let freedom = r.count as f64 - correction;
     if (*over.axes() == Axes::All || a.rank() == 0) && freedom <= 0.0 {
         let own = a.detach();
-        let infinite = Tensor::full((), f64::INFINITY, a.dtype());
+        let infinite = Tensor::full_with((), f64::INFINITY, a.dtype());
         return g.mul(&own.eq(&own.mean(keep(over))?)?.where_cond(f64::NAN, &infinite)?);
     }
     g.mul(2.0 / freedom)?.mul(&a.sub(&a.mean(keep(over))?)?)

@@ -8,7 +8,7 @@ use crate::var::Var;
 
 /// A tensor of zeros with `value` in the part that `slices` names.
 fn embedded(value: &Tensor, slices: &Slices, shape: &Shape) -> foldback_tensor::Result<Tensor> {
-    let mut whole = Tensor::try_zeros(shape, value.dtype())?;
+    let mut whole = Tensor::try_zeros_with(shape, value.dtype())?;
     whole.slice_assign(slices.clone(), value)?;
     Ok(whole)
 }
@@ -276,7 +276,7 @@ function! {
         let part = a.slice(slices.clone())?.shape().clone();
         let dtype = a.dtype();
     } = assigned(a, value, &slices);
-        d a: |g| g.with_part(&Var::constant(Tensor::try_zeros(&part, dtype)?), slices.clone());
+        d a: |g| g.with_part(&Var::constant(Tensor::try_zeros_with(&part, dtype)?), slices.clone());
         d value: |g| g.slice(slices.clone());
         check {
             "a row": [[3, 4] Any, [4] Any] |x| x[0].with_part(&x[1], Slices::from(1));
@@ -404,7 +404,7 @@ impl Var {
     /// use foldback_graph::{RequiresGrad, Var};
     /// use foldback_tensor::{DType, Tensor, tensor};
     /// let v = tensor![5.0, 6.0].requires_grad();
-    /// let mut x = Var::from(Tensor::zeros([2, 2], DType::F32));
+    /// let mut x = Var::from(Tensor::zeros([2, 2]));
     /// x.slice_assign(1, &v)?;
     /// x.sum(..)?.backward()?;
     /// assert_eq!(v.grad(), Some(tensor![1.0, 1.0]));

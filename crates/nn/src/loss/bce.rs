@@ -19,7 +19,7 @@ const SOFTPLUS_IS_IDENTITY: f64 = 40.0;
 /// use foldback_nn::loss::{BceWithLogitsLoss, Reduction};
 /// use foldback_tensor::tensor;
 /// let loss = BceWithLogitsLoss::new().pos_weight(tensor![3.0]).reduction(Reduction::None);
-/// let losses = loss.forward(&tensor![0.0, 0.0].into(), &tensor![1.0, 0.0])?.value();
+/// let losses = loss.forward(&tensor![0.0, 0.0], &tensor![1.0, 0.0])?.value();
 /// foldback_tensor::assert_close!(losses, tensor![3.0 * 2f32.ln(), 2f32.ln()]);
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
@@ -118,7 +118,7 @@ pub fn bce_with_logits(input: impl AsInput, target: impl AsInput) -> Result<Var>
 
 #[cfg(test)]
 mod tests {
-    use foldback_tensor::{DType, tensor};
+    use foldback_tensor::tensor;
 
     use super::*;
 
@@ -127,19 +127,19 @@ mod tests {
         let (x, y) = (tensor![-3.0, 0.0, 0.5, 4.0; f64], tensor![0.0, 1.0, 0.25, 1.0; f64]);
         let p = x.sigmoid();
         let expected = -(&y * p.ln() + y.rsub(1.0).unwrap() * p.rsub(1.0).unwrap().ln());
-        let loss = BceWithLogitsLoss::new().reduction(Reduction::None).forward(&x.into(), &y).unwrap();
+        let loss = BceWithLogitsLoss::new().reduction(Reduction::None).forward(&x, &y).unwrap();
         foldback_tensor::assert_close!(loss.value(), expected, atol = 1e-12, rtol = 1e-12);
     }
 
     #[test]
     fn refusals() {
-        let x: Var = Tensor::zeros([3, 1], DType::F32).into();
+        let x: Var = Tensor::zeros([3, 1]).into();
         let e = bce_with_logits(&x, &tensor![1.0, 0.0, 1.0]).unwrap_err().to_string();
         assert!(e.contains("[3, 1] and the target [3]") && e.contains("squeeze the input"), "{e}");
         let labels = tensor![[1], [0], [1]; i64];
         assert!(bce_with_logits(&x, &labels).unwrap_err().to_string().contains("the target must not be i64"));
-        assert!(bce_with_logits(&tensor![1; i64].into(), &tensor![1.0]).is_err());
-        let y = Tensor::zeros([3, 1], DType::F32);
+        assert!(bce_with_logits(&tensor![1; i64], &tensor![1.0]).is_err());
+        let y = Tensor::zeros([3, 1]);
         // A weight may be spread over the input, but must not enlarge it.
         assert!(BceWithLogitsLoss::new().weight(tensor![1.0, 2.0]).forward(&x, &y).is_err());
         assert!(BceWithLogitsLoss::new().pos_weight(tensor![1.0, 2.0, 3.0]).forward(&x, &y).is_err());

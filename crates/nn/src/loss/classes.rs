@@ -57,7 +57,7 @@ impl Classes {
         let weights = match class_weights {
             None => None,
             // No class can be looked up where there is none; then there are no elements either.
-            Some(w) if index.numel() == 0 => Some(Tensor::zeros(index.shape(), w.dtype())),
+            Some(w) if index.numel() == 0 => Some(Tensor::zeros_with(index.shape(), w.dtype())),
             Some(w) => {
                 let each = w.index_select(0, &index.reshape([-1])?)?.reshape(index.shape())?;
                 Some(match &kept {

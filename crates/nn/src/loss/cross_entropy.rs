@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn refusals() {
-        let x: Var = Tensor::zeros([2, 3], DType::F32).into();
+        let x: Var = Tensor::zeros([2, 3]).into();
         let message =
             |loss: CrossEntropyLoss, target: &Tensor| loss.forward(&x, target).unwrap_err().to_string();
         let plain = CrossEntropyLoss::new;
@@ -219,13 +219,13 @@ mod tests {
             let e = message(plain().label_smoothing(share), &tensor![0, 1; i64]);
             assert!(e.contains("label_smoothing"), "{e}");
         }
-        let probabilities = Tensor::zeros([2, 3], DType::F32);
+        let probabilities = Tensor::zeros([2, 3]);
         let e = message(plain().ignore_index(1), &probabilities);
         assert_eq!(e, "cross_entropy: ignore_index is not supported for targets that are probabilities");
         assert!(message(plain().weight(tensor![1.0]), &probabilities).contains("a weight of shape [3]"));
         assert!(message(plain().weight(tensor![1.0]), &tensor![0, 1; i64]).contains("a weight of shape [3]"));
-        assert!(cross_entropy(&tensor![[1, 2]; i64].into(), &tensor![0; i64]).is_err());
-        assert!(cross_entropy(&Tensor::scalar(1f32).into(), &Tensor::scalar(1f32)).is_err());
+        assert!(cross_entropy(&tensor![[1, 2]; i64], &tensor![0; i64]).is_err());
+        assert!(cross_entropy(&Tensor::scalar(1f32), &Tensor::scalar(1f32)).is_err());
     }
 
     #[test]

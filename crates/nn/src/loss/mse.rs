@@ -14,7 +14,7 @@ const LOSS: &str = "mse_loss";
 /// use foldback_nn::loss::{MseLoss, Reduction};
 /// use foldback_tensor::tensor;
 /// let loss = MseLoss::new().reduction(Reduction::Sum);
-/// assert_eq!(loss.forward(&tensor![1.0, 3.0].into(), &tensor![0.0, 1.0])?.value().item::<f32>()?, 5.0);
+/// assert_eq!(loss.forward(&tensor![1.0, 3.0], &tensor![0.0, 1.0])?.value().item::<f32>()?, 5.0);
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     fn message(input: Tensor, target: Tensor) -> String {
-        mse_loss(&input.into(), &target).unwrap_err().to_string()
+        mse_loss(&input, &target).unwrap_err().to_string()
     }
 
     #[test]
@@ -119,23 +119,23 @@ mod tests {
         assert!(e.contains("expand one to the shape of the other"), "{e}");
         assert!(message(tensor![1.0, 2.0], tensor![1.0, 2.0, 3.0]).contains("they must be equal"));
         assert!(message(tensor![1, 2; i64], tensor![1, 2; i64]).contains("must not be i64"));
-        assert!(mse_loss(&tensor![1.0, 2.0].into(), 1.0).is_err());
+        assert!(mse_loss(&tensor![1.0, 2.0], 1.0).is_err());
         let weighted = MseLoss::new().weight(tensor![1.0]);
-        assert!(weighted.forward(&tensor![1.0, 2.0].into(), &tensor![1.0, 2.0]).is_err());
+        assert!(weighted.forward(&tensor![1.0, 2.0], &tensor![1.0, 2.0]).is_err());
     }
 
     #[test]
     fn weighted_mean_is_divided_by_the_weights() {
         let loss = MseLoss::new().weight(tensor![1.0, 3.0]);
-        let loss = loss.forward(&tensor![2.0, 1.0].into(), &tensor![0.0, 0.0]).unwrap();
+        let loss = loss.forward(&tensor![2.0, 1.0], &tensor![0.0, 0.0]).unwrap();
         assert_eq!(loss.value().item::<f32>().unwrap(), (4.0 + 3.0) / 4.0);
     }
 
     #[test]
     fn numbers_and_integers_as_targets() {
-        assert_eq!(mse_loss(&Tensor::scalar(3f32).into(), 1.0).unwrap().value(), Tensor::scalar(4f32));
+        assert_eq!(mse_loss(&Tensor::scalar(3f32), 1.0).unwrap().value(), Tensor::scalar(4f32));
         assert_eq!(
-            mse_loss(&tensor![1.0, 2.0].into(), &tensor![1, 1; i64]).unwrap().value(),
+            mse_loss(&tensor![1.0, 2.0], &tensor![1, 1; i64]).unwrap().value(),
             Tensor::scalar(0.5f32)
         );
     }

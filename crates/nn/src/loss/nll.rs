@@ -104,7 +104,7 @@ pub fn nll_loss(input: impl AsInput, target: impl AsInput) -> Result<Var> {
 #[cfg(test)]
 mod tests {
     use foldback_graph::RequiresGrad;
-    use foldback_tensor::{DType, tensor};
+    use foldback_tensor::tensor;
 
     use super::*;
 
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn targets_that_do_not_fit() {
-        let log_p = Tensor::zeros([2, 3], DType::F32);
+        let log_p = Tensor::zeros([2, 3]);
         let e = message(log_p.clone(), &tensor![0, 1, 2; i64]);
         assert_eq!(
             e,
@@ -126,18 +126,17 @@ mod tests {
         assert!(message(log_p.clone(), &tensor![0.0, 1.0]).contains("the target must not be f32"));
         assert!(message(log_p.clone(), &tensor![[0], [1]; i64]).contains("found a target of shape [2, 1]"));
         assert!(message(Tensor::scalar(0f32), &Tensor::scalar(0i64)).contains("need an axis of classes"));
-        let e =
-            NllLoss::new().weight(tensor![1.0, 2.0]).forward(&log_p.into(), &tensor![0, 1; i64]).unwrap_err();
+        let e = NllLoss::new().weight(tensor![1.0, 2.0]).forward(&log_p, &tensor![0, 1; i64]).unwrap_err();
         assert_eq!(e.to_string(), "nll_loss: expected a weight of shape [3], found [2]");
     }
 
     #[test]
     fn everything_ignored() {
-        let x = Tensor::zeros([2, 3], DType::F32).requires_grad();
+        let x = Tensor::zeros([2, 3]).requires_grad();
         let loss = nll_loss(&x, &tensor![-100, -100; i64]).unwrap();
         assert!(loss.value().item::<f32>().unwrap().is_nan());
         loss.backward().unwrap();
-        assert_eq!(x.grad(), Some(Tensor::zeros([2, 3], DType::F32)));
+        assert_eq!(x.grad(), Some(Tensor::zeros([2, 3])));
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub fn set_pool_limit(bytes: usize) {
 /// Hands all memory that the pool holds back to the allocator.
 ///
 /// ```
-/// drop(foldback_tensor::Tensor::zeros([1000, 1000], foldback_tensor::DType::F32));
+/// drop(foldback_tensor::Tensor::zeros_with([1000, 1000], foldback_tensor::DType::F32));
 /// foldback_tensor::release_memory();
 /// ```
 pub fn release_memory() {

@@ -3,10 +3,12 @@
 mod sequence;
 mod values;
 
+pub use sequence::Interval;
+
 use crate::buffer::{Handle, Storage, has_room};
 use crate::dtype::{BlockMut, DType, Element, Scalar, with_block};
 use crate::error::{Error, Result, or_panic};
-use crate::shape::Shape;
+use crate::shape::{Pair, Shape};
 use crate::tensor::Tensor;
 
 /// How many elements a tensor of this shape has, refusing what no memory can address.
@@ -56,94 +58,106 @@ pub(crate) fn fill(out: BlockMut<'_>, value: Scalar) {
     with_block!(BlockMut, out, s => put(s, value));
 }
 
-/// # Constants
+/// Defines the four forms of a constructor: in the default type and in a given one, panicking and not.
+macro_rules! constants {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident, $with:ident, $try_name:ident, $try_with:ident($($arg:ident: $ty:ty),*) in $default:expr;
+        make |$dtype:ident| $make:expr;
+        example $args:literal gives $want:literal;
+    )*) => {
+        /// # Constants
+        impl Tensor {$(
+            $(#[$doc])*
+            ///
+            /// # Panics
+            #[doc = concat!("If no memory can hold the shape; [`Tensor::", stringify!($try_name), "`] returns an error instead.")]
+            ///
+            #[doc = concat!(
+                "```\nuse foldback_tensor::{Tensor, tensor};\nassert_eq!(Tensor::", stringify!($name), "(", $args,
+                "), ", $want, ");\n```"
+            )]
+            #[track_caller]
+            pub fn $name($($arg: impl Into<$ty>),*) -> Tensor {
+                or_panic(Tensor::$try_name($($arg),*))
+            }
+
+            #[doc = concat!("[`Tensor::", stringify!($name), "`] of a given element type.")]
+            ///
+            /// # Panics
+            #[doc = concat!("If no memory can hold the shape; [`Tensor::", stringify!($try_with), "`] returns an error instead.")]
+            ///
+            #[doc = concat!(
+                "```\nuse foldback_tensor::{DType, Tensor};\nlet t = Tensor::", stringify!($with), "(", $args,
+                ", DType::F64);\nassert_eq!(t.dtype(), DType::F64);\n```"
+            )]
+            #[track_caller]
+            pub fn $with($($arg: impl Into<$ty>,)* dtype: DType) -> Tensor {
+                or_panic(Tensor::$try_with($($arg,)* dtype))
+            }
+
+            #[doc = concat!("[`Tensor::", stringify!($name), "`] without a panic.")]
+            ///
+            /// # Errors
+            /// `TooLarge` if no memory can hold the shape.
+            ///
+            #[doc = concat!(
+                "```\nuse foldback_tensor::{Tensor, tensor};\nassert_eq!(Tensor::", stringify!($try_name), "(", $args,
+                ")?, ", $want, ");\n# Ok::<(), foldback_tensor::Error>(())\n```"
+            )]
+            #[track_caller]
+            pub fn $try_name($($arg: impl Into<$ty>),*) -> Result<Tensor> {
+                $(let $arg: $ty = $arg.into();)*
+                let $dtype = $default;
+                $make
+            }
+
+            #[doc = concat!("[`Tensor::", stringify!($with), "`] without a panic.")]
+            ///
+            /// # Errors
+            /// `TooLarge` if no memory can hold the shape.
+            ///
+            #[doc = concat!(
+                "```\nuse foldback_tensor::{DType, Tensor};\nlet t = Tensor::", stringify!($try_with), "(", $args,
+                ", DType::I64)?;\nassert_eq!(t.dtype(), DType::I64);\n# Ok::<(), foldback_tensor::Error>(())\n```"
+            )]
+            #[track_caller]
+            pub fn $try_with($($arg: impl Into<$ty>,)* dtype: DType) -> Result<Tensor> {
+                $(let $arg: $ty = $arg.into();)*
+                let $dtype = dtype;
+                $make
+            }
+        )*}
+    };
+}
+
+constants! {
+    /// Zeros (`false` in a `bool` tensor) of the given shape, `f32`.
+    zeros, zeros_with, try_zeros, try_zeros_with(shape: Shape) in DType::F32;
+    make |dtype| zeros("zeros", shape, dtype);
+    example "[2, 1]" gives "tensor![[0.0], [0.0]]";
+
+    /// Ones (`true` in a `bool` tensor) of the given shape, `f32`.
+    ones, ones_with, try_ones, try_ones_with(shape: Shape) in DType::F32;
+    make |dtype| filled("ones", shape, Scalar::I64(1), dtype);
+    example "3" gives "tensor![1.0, 1.0, 1.0]";
+
+    /// One value everywhere: `bool` for a truth value, else `f32`.
+    full, full_with, try_full, try_full_with(shape: Shape, value: Scalar) in match value {
+        Scalar::Bool(_) => DType::Bool,
+        _ => DType::F32,
+    };
+    make |dtype| filled("full", shape, value, dtype);
+    example "(1, 2), 2.5" gives "tensor![[2.5, 2.5]]";
+
+    /// Ones on the main diagonal of a matrix, zeros elsewhere, `f32`: `3` makes `[3, 3]`, `(2, 3)` makes `[2, 3]`.
+    eye, eye_with, try_eye, try_eye_with(sizes: Pair) in DType::F32;
+    make |dtype| identity(sizes, dtype);
+    example "(2, 3)" gives "tensor![[1, 0, 0], [0, 1, 0]]";
+}
+
+/// # Constants like another tensor
 impl Tensor {
-    /// Zeros (`false` for [`DType::Bool`]) of the given shape.
-    ///
-    /// # Panics
-    /// If the shape is too large; [`Tensor::try_zeros`] returns an error instead.
-    ///
-    /// ```
-    /// use foldback_tensor::{DType, Tensor};
-    /// let t = Tensor::zeros([2, 3], DType::F32);
-    /// assert_eq!(t.dims(), [2, 3]);
-    /// assert_eq!(t.as_slice::<f32>(), Some(&[0.0; 6][..]));
-    /// ```
-    #[track_caller]
-    pub fn zeros(shape: impl Into<Shape>, dtype: DType) -> Tensor {
-        or_panic(Tensor::try_zeros(shape, dtype))
-    }
-
-    /// [`Tensor::zeros`] without a panic.
-    ///
-    /// # Errors
-    /// `TooLarge` if no memory can hold the shape.
-    ///
-    /// ```
-    /// use foldback_tensor::{DType, Tensor};
-    /// assert!(Tensor::try_zeros([usize::MAX, 2], DType::F32).is_err());
-    /// ```
-    #[track_caller]
-    pub fn try_zeros(shape: impl Into<Shape>, dtype: DType) -> Result<Tensor> {
-        zeros("zeros", shape.into(), dtype)
-    }
-
-    /// Ones (`true` for [`DType::Bool`]) of the given shape.
-    ///
-    /// # Panics
-    /// If the shape is too large; [`Tensor::try_ones`] returns an error instead.
-    ///
-    /// ```
-    /// use foldback_tensor::{DType, Tensor, tensor};
-    /// assert_eq!(Tensor::ones([2, 2], DType::F32), tensor![[1, 1], [1, 1]]);
-    /// ```
-    #[track_caller]
-    pub fn ones(shape: impl Into<Shape>, dtype: DType) -> Tensor {
-        or_panic(Tensor::try_ones(shape, dtype))
-    }
-
-    /// [`Tensor::ones`] without a panic.
-    ///
-    /// # Errors
-    /// `TooLarge` if no memory can hold the shape.
-    ///
-    /// ```
-    /// use foldback_tensor::{DType, Tensor};
-    /// assert!(Tensor::try_ones([usize::MAX], DType::F64).is_err());
-    /// ```
-    #[track_caller]
-    pub fn try_ones(shape: impl Into<Shape>, dtype: DType) -> Result<Tensor> {
-        filled("ones", shape.into(), Scalar::I64(1), dtype)
-    }
-
-    /// One value everywhere, cast to `dtype`.
-    ///
-    /// # Panics
-    /// If the shape is too large; [`Tensor::try_full`] returns an error instead.
-    ///
-    /// ```
-    /// use foldback_tensor::{DType, Tensor, tensor};
-    /// assert_eq!(Tensor::full([3], 2.5, DType::F32), tensor![2.5, 2.5, 2.5]);
-    /// ```
-    #[track_caller]
-    pub fn full(shape: impl Into<Shape>, value: impl Into<Scalar>, dtype: DType) -> Tensor {
-        or_panic(Tensor::try_full(shape, value, dtype))
-    }
-
-    /// [`Tensor::full`] without a panic.
-    ///
-    /// # Errors
-    /// `TooLarge` if no memory can hold the shape.
-    ///
-    /// ```
-    /// use foldback_tensor::{DType, Tensor};
-    /// assert!(Tensor::try_full([usize::MAX], 1, DType::Bool).is_err());
-    /// ```
-    #[track_caller]
-    pub fn try_full(shape: impl Into<Shape>, value: impl Into<Scalar>, dtype: DType) -> Result<Tensor> {
-        filled("full", shape.into(), value.into(), dtype)
-    }
-
     /// Zeros of this tensor's shape and dtype, row-major whatever its strides are.
     ///
     /// # Panics
@@ -155,7 +169,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn zeros_like(&self) -> Tensor {
-        Tensor::zeros(self.shape(), self.dtype())
+        Tensor::zeros_with(self.shape(), self.dtype())
     }
 
     /// Ones of this tensor's shape and dtype, row-major whatever its strides are.
@@ -169,7 +183,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn ones_like(&self) -> Tensor {
-        Tensor::ones(self.shape(), self.dtype())
+        Tensor::ones_with(self.shape(), self.dtype())
     }
 
     /// One value in this tensor's shape, cast to its dtype.
@@ -183,71 +197,20 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn full_like(&self, value: impl Into<Scalar>) -> Tensor {
-        Tensor::full(self.shape(), value, self.dtype())
+        Tensor::full_with(self.shape(), value, self.dtype())
     }
+}
 
-    /// The identity matrix `[n, n]`.
-    ///
-    /// # Panics
-    /// If the shape is too large; [`Tensor::try_eye`] returns an error instead.
-    ///
-    /// ```
-    /// use foldback_tensor::{DType, Tensor, tensor};
-    /// assert_eq!(Tensor::eye(2, DType::F32), tensor![[1, 0], [0, 1]]);
-    /// ```
-    #[track_caller]
-    pub fn eye(n: usize, dtype: DType) -> Tensor {
-        or_panic(Tensor::try_eye(n, dtype))
-    }
-
-    /// [`Tensor::eye`] without a panic.
-    ///
-    /// # Errors
-    /// `TooLarge` if no memory can hold the shape.
-    ///
-    /// ```
-    /// use foldback_tensor::{DType, Tensor};
-    /// assert!(Tensor::try_eye(usize::MAX, DType::F32).is_err());
-    /// ```
-    #[track_caller]
-    pub fn try_eye(n: usize, dtype: DType) -> Result<Tensor> {
-        Tensor::try_eye_rect(n, n, dtype)
-    }
-
-    /// Ones on the main diagonal of a matrix `[n, m]`, zeros elsewhere.
-    ///
-    /// # Panics
-    /// If the shape is too large; [`Tensor::try_eye_rect`] returns an error instead.
-    ///
-    /// ```
-    /// use foldback_tensor::{DType, Tensor, tensor};
-    /// assert_eq!(Tensor::eye_rect(2, 3, DType::F32), tensor![[1, 0, 0], [0, 1, 0]]);
-    /// ```
-    #[track_caller]
-    pub fn eye_rect(n: usize, m: usize, dtype: DType) -> Tensor {
-        or_panic(Tensor::try_eye_rect(n, m, dtype))
-    }
-
-    /// [`Tensor::eye_rect`] without a panic.
-    ///
-    /// # Errors
-    /// `TooLarge` if no memory can hold the shape.
-    ///
-    /// ```
-    /// use foldback_tensor::{DType, Tensor};
-    /// assert!(Tensor::try_eye_rect(usize::MAX, 2, DType::F32).is_err());
-    /// ```
-    #[track_caller]
-    pub fn try_eye_rect(n: usize, m: usize, dtype: DType) -> Result<Tensor> {
-        fn diagonal<T: Element>(out: &mut [T], m: usize, count: usize) {
-            for i in 0..count {
-                out[i * m + i] = T::from_scalar(Scalar::Bool(true));
-            }
+fn identity(sizes: Pair, dtype: DType) -> Result<Tensor> {
+    fn diagonal<T: Element>(out: &mut [T], m: usize, count: usize) {
+        for i in 0..count {
+            out[i * m + i] = T::from_scalar(Scalar::Bool(true));
         }
-        let mut eye = zeros("eye", [n, m].into(), dtype)?;
-        with_block!(BlockMut, eye.block_mut(), s => diagonal(s, m, n.min(m)));
-        Ok(eye)
     }
+    let [n, m] = sizes.get();
+    let mut eye = zeros("eye", [n, m].into(), dtype)?;
+    with_block!(BlockMut, eye.block_mut(), s => diagonal(s, m, n.min(m)));
+    Ok(eye)
 }
 
 fn filled(op: &'static str, shape: Shape, value: Scalar, dtype: DType) -> Result<Tensor> {
@@ -265,15 +228,15 @@ mod tests {
     #[test]
     fn constants_of_every_type() {
         for dtype in DType::ALL {
-            assert_eq!(Tensor::zeros([2, 2], dtype), tensor![[0, 0], [0, 0]].to_dtype(dtype));
-            assert_eq!(Tensor::ones(3, dtype), tensor![1, 1, 1].to_dtype(dtype));
-            assert_eq!(Tensor::full((), 3, dtype), Tensor::scalar(3.0f32).to_dtype(dtype));
-            assert_eq!(Tensor::eye_rect(3, 2, dtype), tensor![[1, 0], [0, 1], [0, 0]].to_dtype(dtype));
-            assert_eq!(Tensor::zeros([0, 3], dtype).dims(), [0, 3]);
+            assert_eq!(Tensor::zeros_with([2, 2], dtype), tensor![[0, 0], [0, 0]].to_dtype(dtype));
+            assert_eq!(Tensor::ones_with(3, dtype), tensor![1, 1, 1].to_dtype(dtype));
+            assert_eq!(Tensor::full_with((), 3, dtype), Tensor::scalar(3.0f32).to_dtype(dtype));
+            assert_eq!(Tensor::eye_with((3, 2), dtype), tensor![[1, 0], [0, 1], [0, 0]].to_dtype(dtype));
+            assert_eq!(Tensor::zeros_with([0, 3], dtype).dims(), [0, 3]);
         }
-        assert_eq!(Tensor::full([1], 2.9, I64), tensor![2; i64]);
-        assert_eq!(Tensor::eye(0, F32).dims(), [0, 0]);
-        assert_eq!(Tensor::full([1], i64::MAX, I64), tensor![i64::MAX; i64]);
+        assert_eq!(Tensor::full_with([1], 2.9, I64), tensor![2; i64]);
+        assert_eq!(Tensor::eye(0).dims(), [0, 0]);
+        assert_eq!(Tensor::full_with([1], i64::MAX, I64), tensor![i64::MAX; i64]);
     }
 
     #[test]
@@ -296,21 +259,21 @@ mod tests {
         ];
         for shape in shapes {
             assert!(
-                matches!(Tensor::try_zeros(shape.clone(), F64), Err(Error::TooLarge { .. })),
+                matches!(Tensor::try_zeros_with(shape.clone(), F64), Err(Error::TooLarge { .. })),
                 "{shape:?}"
             );
-            assert!(matches!(Tensor::try_ones(shape.clone(), F64), Err(Error::TooLarge { .. })));
-            assert!(matches!(Tensor::try_full(shape, 1, F64), Err(Error::TooLarge { .. })));
+            assert!(matches!(Tensor::try_ones_with(shape.clone(), F64), Err(Error::TooLarge { .. })));
+            assert!(matches!(Tensor::try_full_with(shape, 1, F64), Err(Error::TooLarge { .. })));
         }
-        assert!(matches!(Tensor::try_eye(1 << 31, F64), Err(Error::TooLarge { .. })));
-        assert!(matches!(Tensor::try_arange(0, i64::MAX, 1, I64), Err(Error::TooLarge { .. })));
-        assert!(matches!(Tensor::try_arange(0, 1, 1e-300, F64), Err(Error::TooLarge { .. })));
-        assert!(matches!(Tensor::try_linspace(0, 1, 1 << 60, F32), Err(Error::TooLarge { .. })));
+        assert!(matches!(Tensor::try_eye_with(1 << 31, F64), Err(Error::TooLarge { .. })));
+        assert!(matches!(Tensor::try_arange_with(0..i64::MAX, 1, I64), Err(Error::TooLarge { .. })));
+        assert!(matches!(Tensor::try_arange_with(0..1, 1e-300, F64), Err(Error::TooLarge { .. })));
+        assert!(matches!(Tensor::try_linspace(0, 1, 1 << 60), Err(Error::TooLarge { .. })));
     }
 
     #[test]
     #[should_panic(expected = "zeros: a tensor of shape [18446744073709551615] is too large")]
     fn the_other_forms_panic_with_the_same_text() {
-        Tensor::zeros(usize::MAX, F32);
+        Tensor::zeros(usize::MAX);
     }
 }

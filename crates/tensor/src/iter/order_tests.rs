@@ -199,7 +199,7 @@ fn sum_of_leaves(leaves: &[Elements], divided: usize, leaf: Leaf, dtype: DType) 
         }
         folding.merge(total.all(), &wide, 0, 1);
     }
-    let mut sum = Tensor::zeros((), dtype);
+    let mut sum = Tensor::zeros_with((), dtype);
     folding.finish(&total, 1, sum.block_mut(), false);
     numbers_of(&sum)[0]
 }
@@ -309,7 +309,7 @@ fn usual_companies_are_one_walk() {
         (&[32, 16, 1024], &[&[true, true, true], &[false, true, false], &[false, true, false]]),
     ];
     for (shape, goals) in cases {
-        let x = Tensor::ones(shape, DType::F32);
+        let x = Tensor::ones(shape);
         let operands = [Operand::new(&x, DType::F32)];
         let goals: Vec<Goal> = goals.iter().enumerate().map(|(i, kept)| goal(kept, i)).collect();
         let kernel = Some((&Same as &dyn BlockKernel, goals.len()));

@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn contiguous_operands_coalesce_to_one_axis() {
-        let a = Tensor::zeros([2, 3, 4], DType::F32);
+        let a = Tensor::zeros([2, 3, 4]);
         let p = plan(&[2, 3, 4], &[&a, &a]);
         assert_eq!(p.axes.len(), 1);
         assert_eq!(p.axes[0].size, 24);
@@ -94,8 +94,8 @@ mod tests {
 
     #[test]
     fn a_broadcast_row_keeps_two_axes() {
-        let a = Tensor::zeros([2, 3, 4], DType::F32);
-        let b = Tensor::zeros([4], DType::F32);
+        let a = Tensor::zeros([2, 3, 4]);
+        let b = Tensor::zeros([4]);
         let p = plan(&[2, 3, 4], &[&a, &b]);
         assert_eq!(p.axes.len(), 2);
         assert_eq!((p.axes[0].size, &p.axes[0].steps[..]), (6, &[4, 0][..]));
@@ -104,13 +104,13 @@ mod tests {
 
     #[test]
     fn size_one_axes_are_dropped() {
-        let a = Tensor::zeros([1, 3, 1, 2], DType::F32);
+        let a = Tensor::zeros([1, 3, 1, 2]);
         assert_eq!(plan(&[1, 3, 1, 2], &[&a]).axes.len(), 1);
     }
 
     #[test]
     fn axes_that_nobody_moves_along_are_set_aside() {
-        let a = Tensor::zeros([3, 1], DType::F32).expand([3, 5]).unwrap();
+        let a = Tensor::zeros([3, 1]).expand([3, 5]).unwrap();
         let p = plan(&[3, 5], &[&a]);
         assert_eq!(&p.still[..], &[false, true]);
         assert_eq!(p.axes.len(), 1);

@@ -32,7 +32,7 @@ impl Arg<'_> {
     pub(crate) fn into_tensor(self, dtype: DType) -> Tensor {
         match self {
             Arg::Tensor(t) => t.clone(),
-            Arg::Scalar(s) => Tensor::full((), s, dtype),
+            Arg::Scalar(s) => Tensor::full_with((), s, dtype),
         }
     }
 

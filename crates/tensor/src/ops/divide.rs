@@ -151,7 +151,7 @@ mod tests {
         let zero = tensor![0; i64];
         assert!(matches!(least.div_floor(&zero), Err(Error::DivisionByZero { .. })));
         assert!(matches!(least.clone().div_trunc_(0), Err(Error::DivisionByZero { .. })));
-        let nothing = Tensor::zeros([0], crate::DType::I64);
+        let nothing = Tensor::zeros_with([0], crate::DType::I64);
         assert_eq!(nothing.div_floor(&zero).unwrap(), nothing);
         assert!(matches!(tensor![true; bool].div_floor(true), Err(Error::DTypeUnsupported { .. })));
     }

@@ -42,7 +42,7 @@ impl Tensor {
         let axis = self.shape().axis(op, axis)?;
         index.expect_dtype(op, DType::I64)?;
         if index.numel() == 0 {
-            return Tensor::try_zeros(index.shape(), self.dtype());
+            return Tensor::try_zeros_with(index.shape(), self.dtype());
         }
         expect_within(op, index, self, Some(axis))?;
         scan(op, index, axis, self.dims().get(axis).copied().unwrap_or(1))?;
@@ -81,7 +81,7 @@ impl Tensor {
             *size = index.numel();
         }
         if shape.contains(&0) {
-            return Tensor::try_zeros(shape, self.dtype());
+            return Tensor::try_zeros_with(shape, self.dtype());
         }
         let rows: usize = shape.iter().skip(axis + 1).product();
         if self.is_contiguous() && rows > 1 {
@@ -506,7 +506,7 @@ mod tests {
         }
         let x = numbers(&[3, 2]);
         assert_eq!(x.index_select(0, &Tensor::scalar(1i64)).unwrap(), tensor![[2, 3]; i64]);
-        assert_eq!(x.index_select(1, &Tensor::zeros([0], DType::I64)).unwrap().dims(), [3, 0]);
+        assert_eq!(x.index_select(1, &Tensor::zeros_with([0], DType::I64)).unwrap().dims(), [3, 0]);
         let truth = tensor![true, false; bool].index_select(0, &tensor![1, 0; i64]).unwrap();
         assert_eq!(truth, tensor![false, true; bool]);
         assert_eq!(Tensor::scalar(5i64).index_select(0, &tensor![0; i64]).unwrap(), Tensor::scalar(5i64));
@@ -541,12 +541,12 @@ mod tests {
     #[test]
     fn bad_indices_are_refused() {
         let x = numbers(&[3, 4]);
-        let i = |shape: &[usize]| Tensor::zeros(shape, DType::I64);
-        let outside = |v: i64| Tensor::full([1, 1], v, DType::I64);
+        let i = |shape: &[usize]| Tensor::zeros_with(shape, DType::I64);
+        let outside = |v: i64| Tensor::full_with([1, 1], v, DType::I64);
         for v in [-1, 3, i64::MAX, i64::MIN] {
             let e = x.gather(0, &outside(v)).unwrap_err();
             assert_eq!(e, Error::IndexOutOfRange { op: "gather", index: v, axis: 0, size: 3 });
-            let list = Tensor::full([2], v, DType::I64);
+            let list = Tensor::full_with([2], v, DType::I64);
             assert!(matches!(x.index_select(0, &list), Err(Error::IndexOutOfRange { .. })));
             assert!(matches!(x.scatter_add(0, &outside(v), &i(&[1, 1])), Err(Error::IndexOutOfRange { .. })));
             assert!(matches!(x.index_add(0, &list, &i(&[2, 4])), Err(Error::IndexOutOfRange { .. })));
@@ -554,15 +554,15 @@ mod tests {
         assert!(matches!(x.gather(2, &i(&[1, 1])), Err(Error::AxisOutOfRange { .. })));
         assert!(matches!(x.gather(0, &i(&[1])), Err(Error::ShapeMismatch { .. })));
         assert!(matches!(x.gather(0, &i(&[9, 5])), Err(Error::ShapeMismatch { .. })));
-        assert!(matches!(x.gather(0, &Tensor::zeros([1, 1], DType::F32)), Err(Error::DTypeMismatch { .. })));
+        assert!(matches!(x.gather(0, &Tensor::zeros([1, 1])), Err(Error::DTypeMismatch { .. })));
         assert!(matches!(x.index_select(0, &i(&[1, 1])), Err(Error::Rank { .. })));
         assert!(matches!(
-            x.index_select(0, &Tensor::zeros([1], DType::Bool)),
+            x.index_select(0, &Tensor::zeros_with([1], DType::Bool)),
             Err(Error::DTypeMismatch { .. })
         ));
         assert!(matches!(i(&[0, 4]).index_select(0, &i(&[1])), Err(Error::IndexOutOfRange { size: 0, .. })));
         assert!(matches!(x.scatter_add(0, &i(&[2, 2]), &i(&[1, 2])), Err(Error::ShapeMismatch { .. })));
-        let float = Tensor::zeros([2, 2], DType::F32);
+        let float = Tensor::zeros([2, 2]);
         assert!(matches!(x.scatter_add(0, &i(&[2, 2]), &float), Err(Error::DTypeMismatch { .. })));
         assert!(matches!(x.index_add(0, &i(&[2]), &i(&[3, 4])), Err(Error::ShapeMismatch { .. })));
         assert!(matches!(x.index_add(0, &i(&[2]), &i(&[2])), Err(Error::ShapeMismatch { .. })));

@@ -80,7 +80,7 @@ fn join(op: &'static str, tensors: &[&Tensor], axis: Axis) -> Result<Tensor> {
     let joined: SmallVec<[&Tensor; 4]> = tensors.iter().copied().filter(|t| t.dims() != [0]).collect();
     let Some(first) = joined.first() else {
         tensors[0].shape().axis(op, axis)?;
-        return Ok(Tensor::zeros([0], dtype));
+        return Ok(Tensor::zeros_with([0], dtype));
     };
     let axis = first.shape().axis(op, axis)?;
     let mut shape = first.shape().clone();
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn along_every_axis_and_from_any_strides() {
-        let a = Tensor::arange(0, 24, 1, DType::F32).reshape([2, 3, 4]).unwrap();
+        let a = Tensor::arange_with(0..24, 1, DType::F32).reshape([2, 3, 4]).unwrap();
         for axis in 0..3 {
             let parts: Vec<Tensor> =
                 (0..a.dims()[axis]).map(|i| a.narrow(axis as isize, i, 1).unwrap()).collect();
@@ -163,7 +163,7 @@ mod tests {
         let types = DType::ALL;
         for a in types {
             for b in types {
-                let (x, y) = (Tensor::ones([2, 1], a), Tensor::zeros([2, 2], b));
+                let (x, y) = (Tensor::ones_with([2, 1], a), Tensor::zeros_with([2, 2], b));
                 let joined = Tensor::cat(&[&x, &y], 1).unwrap();
                 assert_eq!(joined.dtype(), a.promote(b));
                 assert_eq!(
@@ -176,13 +176,13 @@ mod tests {
 
     #[test]
     fn empty_tensors() {
-        let none = Tensor::zeros([0], DType::F64);
+        let none = Tensor::zeros_with([0], DType::F64);
         let a = tensor![[1.0, 2.0]];
         let joined = Tensor::cat(&[&none, &a, &none], 1).unwrap();
         assert_eq!((joined.dims(), joined.dtype()), (&[1, 2][..], DType::F64));
         assert_eq!(Tensor::cat(&[&none, &none], 0).unwrap().dims(), [0]);
-        let flat = Tensor::zeros([2, 0], DType::F32);
-        assert_eq!(Tensor::cat(&[&flat, &Tensor::ones([2, 3], DType::F32)], 1).unwrap().dims(), [2, 3]);
+        let flat = Tensor::zeros([2, 0]);
+        assert_eq!(Tensor::cat(&[&flat, &Tensor::ones([2, 3])], 1).unwrap().dims(), [2, 3]);
         assert_eq!(Tensor::cat(&[&flat, &flat], 0).unwrap().dims(), [4, 0]);
         assert_eq!(Tensor::stack(&[&none, &none, &none], 1).unwrap().dims(), [0, 3]);
     }
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn bad_lists_are_refused() {
-        let t = |shape: &[usize]| Tensor::zeros(shape, DType::F32);
+        let t = |shape: &[usize]| Tensor::zeros(shape);
         assert!(matches!(Tensor::cat(&[], 0), Err(Error::NoTensors { op: "cat" })));
         assert!(matches!(Tensor::stack(&[], 0), Err(Error::NoTensors { op: "stack" })));
         assert!(matches!(Tensor::cat(&[&t(&[2]), &t(&[])], 0), Err(Error::Rank { found: 0, .. })));

@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn bits_do_not_depend_on_threads_and_errors_keep_their_bound() {
         for (operands, targets) in &CASES[7..] {
-            let [g, x, w] = operands.map(|shape| Tensor::rand(shape, DType::F32).sub(0.25).unwrap());
+            let [g, x, w] = operands.map(|shape| Tensor::rand(shape).sub(0.25).unwrap());
             let targets = targets.map(Shape::from);
             let run = || jointly(&[&g, &x, &w], &targets, &[None, None, None]);
             let serial = ThreadPool::new(1).install(run);
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn refuses_before_anything_is_written() {
-        let (g, x) = (Tensor::ones([2, 3], DType::F32), Tensor::ones([4], DType::F32));
+        let (g, x) = (Tensor::ones([2, 3]), Tensor::ones([4]));
         let run = |operands: [&Tensor; 3], shape: &Shape, prior: Option<Tensor>| {
             let full: Shape = [2, 3].into();
             let targets = [Target { shape: &full, prior: None }, Target { shape, prior }];
@@ -260,7 +260,7 @@ mod tests {
         };
         assert!(matches!(run([&g, &g, &x], &[3].into(), None), Err(Error::Broadcast { .. })));
         assert!(matches!(run([&g, &g, &g], &[2].into(), None), Err(Error::Expand { .. })));
-        let prior = Tensor::ones([1, 3], DType::F32);
+        let prior = Tensor::ones([1, 3]);
         let refused = run([&g, &g, &g], &[3].into(), Some(prior.clone()));
         assert!(matches!(refused, Err(Error::ShapeMismatch { .. })));
         assert_eq!(prior, tensor![[1.0, 1.0, 1.0]]);
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_prior_that_somebody_holds_stays_as_it_is() {
-        let (g, prior) = (Tensor::ones([2, 3], DType::F32), Tensor::ones([3], DType::F32));
+        let (g, prior) = (Tensor::ones([2, 3]), Tensor::ones([3]));
         let targets = [Shape::from([2, 3]), Shape::from([3])];
         let found = jointly(&[&g, &g, &g], &targets, &[None, Some(prior.clone())]);
         assert_eq!(found[1], tensor![3.0, 3.0, 3.0]);

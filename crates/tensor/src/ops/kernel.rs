@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_target_that_does_not_expand_names_its_axis() {
-        let (kernel, x) = (FloatKernel(Product), Tensor::ones([3, 4], DType::F32));
+        let (kernel, x) = (FloatKernel(Product), Tensor::ones([3, 4]));
         for (target, axis) in [(&[2, 4][..], 0), (&[3, 2], 1), (&[2, 3, 4], 0)] {
             let target = Shape::from(target);
             let folded = fold_to("t", &kernel, &[&x, &x], &target, None);

@@ -571,7 +571,8 @@ mod tests {
             all.push(t.flip([0]).unwrap().contiguous().flip([0]).unwrap());
         }
         // Every second element along the last axis.
-        let stacked = Tensor::full(t.dims().iter().copied().chain([2]).collect::<Vec<_>>(), 1.0, t.dtype());
+        let stacked =
+            Tensor::full_with(t.dims().iter().copied().chain([2]).collect::<Vec<_>>(), 1.0, t.dtype());
         let pairs = stacked.mul(&t.unsqueeze(-1).unwrap()).unwrap().contiguous();
         let (mut shape, mut strides) = (pairs.layout.shape.clone(), pairs.layout.strides.clone());
         shape.0.remove(pairs.rank() - 1);
@@ -739,7 +740,7 @@ mod tests {
     #[test]
     fn a_prior_that_nobody_shares_is_written_in_place() {
         let (a, b) = (numbers(&[30, 4], 1, DType::F32), numbers(&[4, 40], 2, DType::F32));
-        let prior = Tensor::zeros([30, 40], DType::F32);
+        let prior = Tensor::zeros([30, 40]);
         let place = prior.as_slice::<f32>().unwrap().as_ptr();
         let sum = matmul_to("t", &a, &b, &[30, 40].into(), Some(prior)).unwrap();
         assert_eq!(sum.as_slice::<f32>().unwrap().as_ptr(), place);
@@ -753,7 +754,7 @@ mod tests {
             values[n + 1] = f32::INFINITY;
             values[2 * n + 2] = f32::NAN;
             let a = Tensor::from_vec(values, [n, n]).unwrap();
-            let r = a.matmul(&Tensor::ones([n, 2], DType::F32)).unwrap().to_vec::<f32>().unwrap();
+            let r = a.matmul(&Tensor::ones([n, 2])).unwrap().to_vec::<f32>().unwrap();
             assert!(
                 r[0] == n as f32
                     && r[2] == f32::INFINITY
@@ -798,7 +799,7 @@ mod tests {
         let wide = linear("t", &x.expand([5, 4, 3]).unwrap(), &w, Some(&bias)).unwrap();
         assert_eq!(wide.strides(), [0, 2, 1]);
         assert_eq!(wide, linear("t", &x, &w, Some(&bias)).unwrap().expand([5, 4, 2]).unwrap());
-        let t = |shape: &[usize]| Tensor::ones(shape, DType::F32);
+        let t = |shape: &[usize]| Tensor::ones(shape);
         let refused =
             |x: &[usize], w: &[usize], b: &[usize]| linear("t", &t(x), &t(w), Some(&t(b))).unwrap_err();
         assert!(matches!(
@@ -823,14 +824,14 @@ mod tests {
         assert_eq!(linear("t", &x, &w, Some(&Tensor::scalar(0.5f32))).unwrap(), tensor![12.5, 34.5]);
         let row = linear("t", &tensor![1.0, 2.0], &w, Some(&Tensor::scalar(0.5f32))).unwrap();
         assert_eq!(row, Tensor::scalar(12.5f32));
-        assert_eq!(linear("t", &Tensor::zeros([0, 5, 2], DType::F32), &w, None).unwrap().dims(), [0, 5]);
+        assert_eq!(linear("t", &Tensor::zeros([0, 5, 2]), &w, None).unwrap().dims(), [0, 5]);
         assert!(matches!(linear("t", &x, &w, Some(&tensor![0.5])), Err(Error::ShapeMismatch { .. })));
         assert!(matches!(linear("t", &x, &Tensor::scalar(1.0f32), None), Err(Error::Rank { .. })));
     }
 
     #[test]
     fn bad_operands_are_refused() {
-        let t = |shape: &[usize]| Tensor::ones(shape, DType::F32);
+        let t = |shape: &[usize]| Tensor::ones(shape);
         let refused = |a: &Tensor, b: &Tensor| a.matmul(b).unwrap_err();
         assert!(matches!(refused(&t(&[]), &t(&[2])), Error::Rank { found: 0, .. }));
         assert!(matches!(refused(&t(&[2]), &t(&[])), Error::Rank { found: 0, .. }));
@@ -839,7 +840,7 @@ mod tests {
         assert!(matches!(refused(&t(&[2, 2, 3]), &t(&[3, 3, 2])), Error::Broadcast { .. }));
         let double = t(&[3, 2]).to_dtype(DType::F64);
         assert!(matches!(refused(&t(&[2, 3]), &double), Error::DTypeMismatch { .. }));
-        let truth = Tensor::ones([2, 2], DType::Bool);
+        let truth = Tensor::ones_with([2, 2], DType::Bool);
         assert!(matches!(refused(&truth, &truth), Error::DTypeUnsupported { .. }));
         let tall = t(&[1, 1]).expand([1usize << 40, 1]).unwrap();
         assert!(matches!(refused(&tall, &tall.transpose(0, 1).unwrap()), Error::TooLarge { .. }));

@@ -120,7 +120,7 @@ impl Tensor {
     /// `AxisOutOfRange` or `DuplicateAxis`.
     ///
     /// ```
-    /// use foldback_tensor::tensor;
+    /// use foldback_tensor::{keep, tensor};
     /// let x = tensor![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];
     /// assert_eq!(x.sum(0)?, tensor![5.0, 7.0, 9.0]);
     /// assert_eq!(x.sum(keep(-1))?, tensor![[6.0], [15.0]]);
@@ -297,7 +297,7 @@ impl Tensor {
     /// As [`Self::argmax`].
     ///
     /// ```
-    /// use foldback_tensor::tensor;
+    /// use foldback_tensor::{keep, tensor};
     /// assert_eq!(tensor![[1.0, 5.0], [7.0, 7.0]].argmin(keep(0))?, tensor![[0, 0]; i64]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```

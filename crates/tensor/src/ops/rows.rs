@@ -153,7 +153,7 @@ fn backward_rows<T: RowFloat>(
 fn backward_any(op: &'static str, kind: Kind, g: &Tensor, y: &Tensor, axis: usize) -> Result<Tensor> {
     let (dtype, shape) = (y.dtype(), y.shape());
     if shape.numel() == 0 {
-        return Ok(Tensor::zeros(shape, dtype));
+        return Ok(Tensor::zeros_with(shape, dtype));
     }
     let kept = Kept::new(op, y, &keep(axis))?;
     let [g, y] = [g, y].map(|t| Operand::new(t, dtype));
@@ -215,7 +215,7 @@ pub fn cross_entropy(scores: &Tensor, classes: &Tensor) -> Result<(Tensor, Tenso
     let n = expect_classes(scores, classes)?;
     if classes.numel() == 0 {
         let dtype = scores.dtype();
-        return Ok((Tensor::zeros(classes.shape(), dtype), Tensor::zeros([0, 2], dtype)));
+        return Ok((Tensor::zeros_with(classes.shape(), dtype), Tensor::zeros_with([0, 2], dtype)));
     }
     let (x, classes) = (scores.laid_out(OP)?, classes.laid_out(OP)?);
     match x.dtype() {
@@ -258,7 +258,7 @@ pub fn cross_entropy_backward(
     expect_shape(OP, classes.dims(), g)?;
     expect_shape(OP, &[classes.numel(), 2], norms)?;
     if scores.numel() == 0 {
-        return Ok(Tensor::zeros(scores.shape(), scores.dtype()));
+        return Ok(Tensor::zeros_with(scores.shape(), scores.dtype()));
     }
     let (x, classes) = (scores.laid_out(OP)?, classes.laid_out(OP)?);
     match x.dtype() {
@@ -321,7 +321,7 @@ mod tests {
         for dtype in [DType::F32, DType::F64] {
             for shape in SHAPES {
                 let (x, dense) = (wave(shape, dtype, 0.7), wave(shape, dtype, 1.3));
-                let one = Tensor::full((), 0.5, dtype).expand(shape).unwrap();
+                let one = Tensor::full_with((), 0.5, dtype).expand(shape).unwrap();
                 let per_row = dense.narrow(-1, 0, 1).unwrap().expand(shape).unwrap();
                 for kind in [Kind::Softmax, Kind::LogSoftmax] {
                     for axis in 0..shape.len() as isize {
@@ -371,7 +371,7 @@ mod tests {
                 assert_eq!(losses, -&picked);
                 let g = wave(outer, dtype, 0.3);
                 let spread =
-                    Tensor::zeros(shape, dtype).scatter_add(axis, &index, &-&g.unsqueeze(axis).unwrap());
+                    Tensor::zeros_with(shape, dtype).scatter_add(axis, &index, &-&g.unsqueeze(axis).unwrap());
                 let want =
                     composed(Kind::LogSoftmax, &spread.unwrap(), &x.log_softmax(-1).unwrap(), (-1).into());
                 let found = cross_entropy_backward(&g, &x, &classes, &norms).unwrap();
@@ -394,7 +394,7 @@ mod tests {
     fn same_bits_for_any_number_of_threads() {
         for shape in [&[300, 500][..], &[3, 30_000], &[50_000, 3]] {
             let (x, g) = (wave(shape, DType::F32, 0.7), wave(shape, DType::F32, 1.1));
-            let classes = Tensor::zeros([shape[0]], DType::I64);
+            let classes = Tensor::zeros_with([shape[0]], DType::I64);
             let all = || {
                 let y = x.softmax(1).unwrap();
                 let (losses, norms) = cross_entropy(&x, &classes).unwrap();
@@ -414,17 +414,17 @@ mod tests {
 
     #[test]
     fn nothing_at_all() {
-        let (none, empty) = (Tensor::zeros([0], DType::I64), Tensor::zeros([0, 3], DType::F64));
+        let (none, empty) = (Tensor::zeros_with([0], DType::I64), Tensor::zeros_with([0, 3], DType::F64));
         let (losses, norms) = cross_entropy(&empty, &none).unwrap();
         assert_eq!((losses.dims(), norms.dims()), (&[0][..], &[0, 2][..]));
         assert_eq!(cross_entropy_backward(&losses, &empty, &none, &norms).unwrap(), empty);
-        assert_eq!(cross_entropy(&Tensor::zeros([0, 0], DType::F32), &none).unwrap().0.dims(), [0]);
+        assert_eq!(cross_entropy(&Tensor::zeros([0, 0]), &none).unwrap().0.dims(), [0]);
         assert_eq!(softmax_backward(&empty, &empty, (1).into()).unwrap(), empty);
     }
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        let (x, classes) = (Tensor::zeros([2, 3], DType::F32), tensor![0, 2; i64]);
+        let (x, classes) = (Tensor::zeros([2, 3]), tensor![0, 2; i64]);
         for outside in [tensor![0, 3; i64], tensor![-1, 0; i64]] {
             assert!(matches!(
                 cross_entropy(&x, &outside),

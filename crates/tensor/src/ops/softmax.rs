@@ -86,7 +86,7 @@ impl Tensor {
         }
         let axis = self.shape().axis(op, axis)?;
         if self.numel() == 0 {
-            return Ok(Tensor::zeros(self.shape(), dtype));
+            return Ok(Tensor::zeros_with(self.shape(), dtype));
         }
         if let Some(y) = rows::forward(op, kind, self, axis) {
             return y;
@@ -121,7 +121,7 @@ impl Tensor {
         let x = Operand::new(self, dtype);
         let y = if self.numel() == 0 {
             let sum = kept.fold(Reduce::Sum, None, &[x], self.shape(), dtype)?;
-            Tensor::try_full(sum.shape(), f64::NEG_INFINITY, dtype)?
+            Tensor::try_full_with(sum.shape(), f64::NEG_INFINITY, dtype)?
         } else {
             let m = kept.fold(Reduce::Max, None, &[x], self.shape(), dtype)?;
             let m = iter::map(
@@ -210,31 +210,28 @@ mod tests {
         assert_eq!(Tensor::scalar(3.0f32).softmax(0).unwrap(), Tensor::scalar(1.0f32));
         assert_eq!(Tensor::scalar(3.0f32).log_softmax(-1).unwrap(), Tensor::scalar(0.0f32));
         for shape in [[0, 3], [3, 0]] {
-            assert_eq!(Tensor::zeros(shape, DType::F64).softmax(1).unwrap().dims(), shape);
-            assert_eq!(Tensor::zeros(shape, DType::F64).log_softmax(0).unwrap().dims(), shape);
+            assert_eq!(Tensor::zeros_with(shape, DType::F64).softmax(1).unwrap().dims(), shape);
+            assert_eq!(Tensor::zeros_with(shape, DType::F64).log_softmax(0).unwrap().dims(), shape);
         }
         let wide = tensor![[1.0], [2.0]].expand([2, 4]).unwrap();
-        assert_eq!(wide.softmax(1).unwrap(), Tensor::full([2, 4], 0.25, DType::F32));
+        assert_eq!(wide.softmax(1).unwrap(), Tensor::full([2, 4], 0.25));
     }
 
     #[test]
     fn bad_softmax_is_refused() {
         for dtype in [DType::Bool, DType::I64] {
             assert!(matches!(
-                Tensor::ones([2], dtype).softmax(0),
+                Tensor::ones_with([2], dtype).softmax(0),
                 Err(Error::DTypeUnsupported { op: "softmax", .. })
             ));
-            assert!(matches!(Tensor::ones([2], dtype).log_softmax(0), Err(Error::DTypeUnsupported { .. })));
+            assert!(matches!(
+                Tensor::ones_with([2], dtype).log_softmax(0),
+                Err(Error::DTypeUnsupported { .. })
+            ));
         }
-        assert!(matches!(
-            Tensor::ones([2], DType::F32).softmax(1),
-            Err(Error::AxisOutOfRange { axis: 1, .. })
-        ));
+        assert!(matches!(Tensor::ones([2]).softmax(1), Err(Error::AxisOutOfRange { axis: 1, .. })));
         assert!(matches!(Tensor::scalar(1.0f32).softmax(1), Err(Error::AxisOutOfRange { .. })));
-        assert!(matches!(
-            Tensor::ones([2], DType::F32).logsumexp(keep([0, 0])),
-            Err(Error::DuplicateAxis { .. })
-        ));
+        assert!(matches!(Tensor::ones([2]).logsumexp(keep([0, 0])), Err(Error::DuplicateAxis { .. })));
     }
 
     #[test]
@@ -252,12 +249,9 @@ mod tests {
         assert_eq!(y[..3], [-INF, INF, INF]);
         assert!(y[3].is_nan());
         assert_eq!(tensor![0, 0; i64].logsumexp(0).unwrap().dtype(), DType::F32);
-        assert_eq!(Tensor::ones([2], DType::Bool).logsumexp(keep(0)).unwrap().dims(), [1]);
-        assert_eq!(
-            Tensor::zeros([2, 0], DType::F32).logsumexp(1).unwrap(),
-            Tensor::full([2], -INF, DType::F32)
-        );
-        assert_eq!(Tensor::zeros([0, 2], DType::F32).logsumexp(keep(1)).unwrap().dims(), [0, 1]);
+        assert_eq!(Tensor::ones_with([2], DType::Bool).logsumexp(keep(0)).unwrap().dims(), [1]);
+        assert_eq!(Tensor::zeros([2, 0]).logsumexp(1).unwrap(), Tensor::full([2], -INF));
+        assert_eq!(Tensor::zeros([0, 2]).logsumexp(keep(1)).unwrap().dims(), [0, 1]);
         assert_eq!(Tensor::scalar(2.0f32).logsumexp(0).unwrap(), Tensor::scalar(2.0f32));
     }
 

@@ -100,7 +100,7 @@ fn build(op: &'static str, n: usize) -> Result<rayon::ThreadPool> {
 ///
 /// ```
 /// use foldback_tensor::{DType, Tensor, ThreadPool};
-/// let x = Tensor::ones([300, 300], DType::F32);
+/// let x = Tensor::ones([300, 300]);
 /// let serial = ThreadPool::new(1).install(|| x.exp());
 /// let parallel = ThreadPool::new(3).install(|| x.exp());
 /// assert_eq!(serial, parallel);

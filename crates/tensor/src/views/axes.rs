@@ -16,7 +16,7 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::{DType, Tensor};
-    /// let t = Tensor::zeros([2, 3, 4], DType::F32);
+    /// let t = Tensor::zeros([2, 3, 4]);
     /// assert_eq!(t.permute([2, 0, 1])?.dims(), [4, 2, 3]);
     /// assert_eq!(t.permute([-1, 0, 1])?.dims(), [4, 2, 3]);
     /// # Ok::<(), foldback_tensor::Error>(())
@@ -44,7 +44,7 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::{DType, Tensor};
-    /// assert_eq!(Tensor::zeros([2, 3, 4], DType::F32).transpose(0, -1)?.dims(), [4, 3, 2]);
+    /// assert_eq!(Tensor::zeros([2, 3, 4]).transpose(0, -1)?.dims(), [4, 3, 2]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
@@ -83,7 +83,7 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::{DType, Tensor};
-    /// let t = Tensor::zeros([2, 3, 4], DType::F32);
+    /// let t = Tensor::zeros([2, 3, 4]);
     /// assert_eq!(t.movedim(0, -1)?.dims(), [3, 4, 2]);
     /// assert_eq!(t.movedim([0, 1], [1, 2])?.dims(), [4, 2, 3]);
     /// # Ok::<(), foldback_tensor::Error>(())
@@ -120,7 +120,7 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::{DType, Tensor};
-    /// let t = Tensor::zeros([1, 3, 1], DType::F32);
+    /// let t = Tensor::zeros([1, 3, 1]);
     /// assert_eq!(t.squeeze(..)?.dims(), [3]);
     /// assert_eq!(t.squeeze(-1)?.dims(), [1, 3]);
     /// assert_eq!(t.squeeze(1)?.dims(), [1, 3, 1]);
@@ -199,10 +199,10 @@ pub(crate) fn axis_list(op: &'static str, axes: &Axes, rank: usize) -> Result<Di
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DType, tensor};
+    use crate::tensor;
 
     fn grid() -> Tensor {
-        Tensor::arange(0, 24, 1, DType::I64).reshape([2, 3, 4]).unwrap()
+        Tensor::arange(24).reshape([2, 3, 4]).unwrap()
     }
 
     #[test]
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn movedim_keeps_the_order_of_the_others() {
-        let t = Tensor::zeros([2, 3, 4, 5], DType::F32);
+        let t = Tensor::zeros([2, 3, 4, 5]);
         assert_eq!(t.movedim(0, 2).unwrap().dims(), [3, 4, 2, 5]);
         assert_eq!(t.movedim(-1, 0).unwrap().dims(), [5, 2, 3, 4]);
         assert_eq!(t.movedim([3, 0], [0, 1]).unwrap().dims(), [5, 2, 3, 4]);
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn squeeze_drops_only_size_one() {
-        let t = Tensor::zeros([1, 2, 1, 3, 1], DType::F32);
+        let t = Tensor::zeros([1, 2, 1, 3, 1]);
         assert_eq!(t.squeeze(..).unwrap().dims(), [2, 3]);
         assert_eq!(t.squeeze([0, 1, -1]).unwrap().dims(), [2, 1, 3]);
         assert_eq!(tensor![5.0].squeeze(0).unwrap().rank(), 0);
@@ -262,16 +262,13 @@ mod tests {
     fn unsqueeze_everywhere() {
         let shapes = [(0, [1, 2, 3]), (1, [2, 1, 3]), (2, [2, 3, 1]), (-1, [2, 3, 1]), (-3, [1, 2, 3])];
         for (axis, want) in shapes {
-            let t = Tensor::zeros([2, 3], DType::F32).unsqueeze(axis).unwrap();
+            let t = Tensor::zeros([2, 3]).unsqueeze(axis).unwrap();
             assert_eq!(t.dims(), want);
             assert!(t.is_contiguous());
         }
         assert_eq!(Tensor::scalar(1.0).unsqueeze(0).unwrap().dims(), [1]);
         for axis in [3, -4, isize::MIN, isize::MAX] {
-            assert!(matches!(
-                Tensor::zeros([2, 3], DType::F32).unsqueeze(axis),
-                Err(Error::AxisOutOfRange { .. })
-            ));
+            assert!(matches!(Tensor::zeros([2, 3]).unsqueeze(axis), Err(Error::AxisOutOfRange { .. })));
         }
     }
 

@@ -116,7 +116,7 @@ pub fn broadcast_tensors(tensors: &[&Tensor]) -> Result<Vec<Tensor>> {
 mod tests {
     use super::*;
     use crate::Error;
-    use crate::{DType, tensor};
+    use crate::tensor;
 
     #[test]
     fn expand_repeats_with_stride_zero() {
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn expand_refuses_other_sizes() {
-        let e = Tensor::zeros([3, 1, 7], DType::F32).expand([1, 3, 1]).unwrap_err();
+        let e = Tensor::zeros([3, 1, 7]).expand([1, 3, 1]).unwrap_err();
         assert!(
             e.to_string().contains(
                 "The expanded size of the tensor (1) must match the existing size (7) at non-singleton dimension 2"
@@ -154,7 +154,7 @@ mod tests {
     fn broadcast_tensors_of_none_one_and_several() {
         assert!(broadcast_tensors(&[]).unwrap().is_empty());
         assert_eq!(broadcast_tensors(&[&tensor![1.0]]).unwrap(), [tensor![1.0]]);
-        let [a, b, c] = [[2, 1, 1], [1, 3, 1], [1, 1, 4]].map(|s| Tensor::zeros(s, DType::F32));
+        let [a, b, c] = [[2, 1, 1], [1, 3, 1], [1, 1, 4]].map(|s| Tensor::zeros(s));
         assert!(broadcast_tensors(&[&a, &b, &c]).unwrap().iter().all(|t| t.dims() == [2, 3, 4]));
         assert!(matches!(
             broadcast_tensors(&[&tensor![1, 2], &tensor![1, 2, 3]]),

@@ -147,7 +147,7 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::{DType, Tensor};
-    /// let t = Tensor::zeros([2, 3, 4], DType::F32);
+    /// let t = Tensor::zeros([2, 3, 4]);
     /// assert_eq!(t.flatten(1..)?.dims(), [2, 12]);
     /// assert_eq!(t.flatten(..)?.dims(), [24]);
     /// # Ok::<(), foldback_tensor::Error>(())
@@ -221,10 +221,10 @@ fn view_strides(old: &[usize], old_strides: &[isize], new: &[usize]) -> Option<D
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DType, tensor};
+    use crate::tensor;
 
     fn grid() -> Tensor {
-        Tensor::arange(0, 24, 1, DType::I64).reshape([2, 3, 4]).unwrap()
+        Tensor::arange(24).reshape([2, 3, 4]).unwrap()
     }
 
     #[test]

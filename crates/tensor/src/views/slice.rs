@@ -109,10 +109,10 @@ impl Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DType, Slice, s, tensor};
+    use crate::{Slice, s, tensor};
 
     fn grid() -> Tensor {
-        Tensor::arange(0, 24, 1, DType::I64).reshape([2, 3, 4]).unwrap()
+        Tensor::arange(24).reshape([2, 3, 4]).unwrap()
     }
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn slice_takes_what_python_takes() {
-        let t = Tensor::arange(0, 10, 1, DType::I64);
+        let t = Tensor::arange(10);
         let got = |s: Slice| t.slice(s).unwrap().to_vec::<i64>().unwrap();
         assert_eq!(got((2..5).into()), [2, 3, 4]);
         assert_eq!(got((..=2).into()), [0, 1, 2]);

@@ -90,7 +90,7 @@ fn positive(op: &'static str, name: &'static str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DType, tensor};
+    use crate::tensor;
 
     fn sizes(parts: &[Tensor]) -> Vec<usize> {
         parts.iter().map(|p| p.dims()[p.rank() - 1]).collect()
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn split_sizes() {
-        let t = Tensor::zeros([2, 7], DType::F32);
+        let t = Tensor::zeros([2, 7]);
         assert_eq!(sizes(&t.split(3, 1).unwrap()), [3, 3, 1]);
         assert_eq!(sizes(&t.split(7, -1).unwrap()), [7]);
         assert_eq!(sizes(&t.split(usize::MAX, -1).unwrap()), [7]);
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn chunk_sizes() {
-        let t = Tensor::zeros([2, 7], DType::F32);
+        let t = Tensor::zeros([2, 7]);
         assert_eq!(sizes(&t.chunk(3, 1).unwrap()), [3, 3, 1]);
         assert_eq!(sizes(&t.chunk(4, 1).unwrap()), [2, 2, 2, 1]);
         assert_eq!(sizes(&t.chunk(6, 1).unwrap()), [2, 2, 2, 1]);

@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn slice_assign_broadcasts_and_casts() {
-        let mut t = Tensor::zeros([2, 3], DType::I64);
+        let mut t = Tensor::zeros_with([2, 3], DType::I64);
         t.slice_assign((.., 1..), &tensor![1.9, -2.9]).unwrap();
         assert_eq!(t, tensor![[0, 1, -2], [0, 1, -2]; i64]);
         t.slice_assign(s![-1], &Tensor::scalar(7i64)).unwrap();
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn slice_assign_with_steps() {
-        let mut t = Tensor::zeros([7], DType::F32);
+        let mut t = Tensor::zeros([7]);
         t.slice_assign(s![1..;3], &tensor![1, 2]).unwrap();
         assert_eq!(t, tensor![0, 1, 0, 0, 2, 0, 0]);
         t.slice_assign(s![..; isize::MAX], &tensor![9]).unwrap();

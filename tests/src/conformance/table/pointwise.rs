@@ -176,12 +176,12 @@ fn scaled(a: &Args, left: &str, right: &str, scaled: fn(&Var, Input<'_>, Scalar)
 
 /// A number on the left of a number: functions of PyTorch with the parameters `input` and `other` make a tensor of it.
 fn alone(number: Scalar) -> Var {
-    Var::from(Tensor::full((), number, number.dtype()))
+    Var::from(Tensor::full_with((), number, number.dtype()))
 }
 
 /// A number on the left of a tensor, as a 0-d variable of the type that it has there.
 fn beside(number: Scalar, tensor: &Var) -> Var {
     let own = number.dtype();
     let dtype = if tensor.dtype().category() >= own.category() { tensor.dtype() } else { own };
-    Var::from(Tensor::full((), number, dtype))
+    Var::from(Tensor::full_with((), number, dtype))
 }
