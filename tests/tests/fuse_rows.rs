@@ -103,7 +103,7 @@ fn compare(name: &str, fused: Operation<'_>, plain: Operation<'_>, tolerance: f6
 }
 
 fn number<'a>(v: f64) -> Input<'a> {
-    v.into()
+    Input::Scalar(v.into())
 }
 
 macro_rules! rows {
