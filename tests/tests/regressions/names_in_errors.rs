@@ -97,9 +97,15 @@ fn in_place_forms_of_variables() {
 fn forms_of_other_operations() {
     let (x, truth) = (tensor![1.0, 2.0], tensor![true, false; bool]);
     let v = Var::from(&x);
-    assert!(expect_name("where_cond", x.where_cond(1.0, 2.0)) && expect_name("where_cond", v.where_cond(1.0, 2.0)));
+    assert!(
+        expect_name("where_cond", x.where_cond(1.0, 2.0))
+            && expect_name("where_cond", v.where_cond(1.0, 2.0))
+    );
     assert!(expect_name("where_cond", truth.where_cond(&tensor![1.0, 2.0, 3.0], 0.0)));
-    assert!(expect_name("add_scaled", x.add_scaled(&truth, true)) && expect_name("sub_scaled", truth.sub_scaled(1, 1)));
+    assert!(
+        expect_name("add_scaled", x.add_scaled(&truth, true))
+            && expect_name("sub_scaled", truth.sub_scaled(1, 1))
+    );
     assert!(expect_name("rsub", truth.rsub(1)) && expect_name("rsub", Var::from(&truth).rsub(1)));
     let window = Tensor::from_strided(vec![1.0f32; 1 << 22], [1 << 21, 1 << 21], &[1, 1], 0).unwrap();
     for t in [window.rpow(2.0), window.rdiv(2.0)].into_iter().zip(["rpow", "rdiv"]) {
@@ -110,5 +116,7 @@ fn forms_of_other_operations() {
     assert!(expect_name("var", column.var(-1, false)) && expect_name("std", column.std(-1, false)));
     assert!(expect_name("mean", column.mean(-1, false)) && expect_name("mean", w.mean(-1, false)));
     assert!(expect_name("var", w.var(-1, false)) && expect_name("std", w.std(-1, false)));
-    assert!(expect_name("broadcast_to", v.broadcast_to([3])) && expect_name("broadcast_to", x.broadcast_to([3])));
+    assert!(
+        expect_name("broadcast_to", v.broadcast_to([3])) && expect_name("broadcast_to", x.broadcast_to([3]))
+    );
 }

@@ -224,9 +224,7 @@ pub(super) fn plan_pow(op: &'static str, args: &[Meta]) -> Result<Plan> {
         // true to any power is true, and so is false to the power false
         (DType::Bool, Some(_)) => Plan::same(LogicKernel(0b1101), dtype),
         (DType::Bool, None) => unsupported(op, dtype),
-        (DType::I64, Some(s)) if s.to_i64() < 0 => {
-            Err(Error::NegativePower { op, exponent: s.to_i64() })
-        }
+        (DType::I64, Some(s)) if s.to_i64() < 0 => Err(Error::NegativePower { op, exponent: s.to_i64() }),
         (DType::I64, _) => Plan::same(IntPowKernel, dtype),
         (_, Some(s)) if s.to_f64() == 2.0 => Plan::same(FloatKernel(f::PowSquare), dtype),
         (_, Some(s)) if s.to_f64() == 0.5 => Plan::same(FloatKernel(f::PowSqrt), dtype),
