@@ -2,7 +2,9 @@
 //!
 //! The operands take a few megabytes and stand for 4 TiB: results that move along both axes have to be stored.
 
-use foldback_graph::{Backward, Error as GraphError, Function, FunctionContext, Grad, RequiresGrad, Var, fuse, value_and_grad};
+use foldback_graph::{
+    Backward, Error as GraphError, Function, FunctionContext, Grad, RequiresGrad, Var, fuse, value_and_grad,
+};
 use foldback_tensor::kernel::{self, FloatKernel, FloatOps, Formula, Real, Target};
 use foldback_tensor::{DType, Error, Result, Shape, Tensor, tensor};
 
