@@ -33,10 +33,12 @@ fn add_tensors(a: Tensor, b: &Tensor) -> Tensor {
     }
 }
 
-/// What a leaf keeps: dense, row-major.
-pub(crate) fn dense(grad: Var) -> Result<Var> {
-    match grad.kind {
-        VarKind::Constant(t) => Ok(Var::constant(t.try_contiguous()?)),
-        _ => Ok(grad),
+/// Makes a gradient what a leaf keeps: dense, row-major. One with a history stays as it is.
+pub(crate) fn dense(grad: &mut Var) -> Result<()> {
+    if let VarKind::Constant(t) = &mut grad.kind
+        && !t.is_contiguous()
+    {
+        *t = t.try_contiguous()?;
     }
+    Ok(())
 }

@@ -134,3 +134,37 @@ impl Hooks {
         list.extend(entries.retained.into_iter().filter_map(|r| r.grad).map(Rest::Gradient));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use foldback_tensor::tensor;
+
+    use super::*;
+    use crate::{Backward, RequiresGrad, enable_grad, is_grad_enabled, no_grad};
+
+    #[test]
+    fn a_hook_records_where_its_pass_does() {
+        let (x, w) = (tensor![2.0].requires_grad(), tensor![3.0].requires_grad());
+        let seen = Arc::new(AtomicUsize::new(0));
+        let (inner, counted) = (w.clone(), seen.clone());
+        x.register_hook(move |g| {
+            let recorded = g.mul(&inner).unwrap().requires_grad();
+            assert_eq!(recorded, is_grad_enabled());
+            assert!(enable_grad(|| g.mul(&inner).unwrap().requires_grad()));
+            counted.fetch_add(1 + usize::from(recorded), Ordering::Relaxed);
+            None
+        });
+        let y = x.square();
+        let pass =
+            |create_graph| Backward::new(&[&y]).retain_graph(true).create_graph(create_graph).run().unwrap();
+        for (create_graph, expected) in [(false, 1), (true, 2)] {
+            pass(create_graph);
+            assert_eq!(seen.swap(0, Ordering::Relaxed), expected);
+            no_grad(|| pass(create_graph));
+            assert_eq!(seen.swap(0, Ordering::Relaxed), expected);
+        }
+        x.zero_grad();
+    }
+}

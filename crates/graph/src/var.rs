@@ -288,6 +288,10 @@ impl Var {
     /// returns a gradient of another shape or type makes the backward pass fail with `Assigned`. Of what it returns
     /// the value is taken at once: a leaf may be written later. Its history is ignored, unless the pass is recorded.
     ///
+    /// Operations in a hook record only where the pass itself is recorded
+    /// ([`Backward::create_graph`](crate::Backward::create_graph)), whatever the mode of the thread that started it;
+    /// [`enable_grad`](crate::enable_grad) inside the hook switches recording on.
+    ///
     /// A hook may itself start a backward pass. Where passes are nested deeply, each in a hook or a function of another,
     /// a pass and its hooks run on a thread of their own: what the library keeps per thread goes along (recording, the
     /// number of threads, the default generator), what others keep does not.

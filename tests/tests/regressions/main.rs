@@ -9,6 +9,7 @@ mod lent_too_long;
 mod lines;
 mod lost_digits;
 mod lost_updates;
+mod names_in_errors;
 mod numbers_beyond_f32;
 mod order_of_a_sum;
 mod retained_gradients;

@@ -2,7 +2,9 @@
 //!
 //! The operands take a few megabytes and stand for 4 TiB: results that move along both axes have to be stored.
 
-use foldback_graph::{Backward, Error as GraphError, Grad, RequiresGrad, Var, fuse, value_and_grad};
+use foldback_graph::{
+    Backward, Error as GraphError, Function, FunctionContext, Grad, RequiresGrad, Var, fuse, value_and_grad,
+};
 use foldback_tensor::kernel::{self, FloatKernel, FloatOps, Formula, Real, Target};
 use foldback_tensor::{DType, Error, Result, Shape, Tensor, tensor};
 
@@ -191,6 +193,41 @@ fn a_pass_whose_gradient_is_too_large_changes_nothing() {
     // The locks are as usable as before.
     small.square().backward().unwrap();
     assert_eq!(small.grad(), Some(tensor![9.0; f64]));
+}
+
+/// Clears the gradient of a leaf when it is dropped.
+struct Clears(Var);
+impl Drop for Clears {
+    fn drop(&mut self) {
+        self.0.zero_grad();
+    }
+}
+impl Function for Clears {
+    fn name(&self) -> &'static str {
+        "clears"
+    }
+    fn forward(&self, inputs: &[&Tensor]) -> foldback_graph::Result<Vec<Tensor>> {
+        Ok(vec![inputs[0].clone()])
+    }
+    fn backward(&self, ctx: &FunctionContext<'_>) -> foldback_graph::Result<Vec<Option<Var>>> {
+        Ok(vec![Some(ctx.grad(0))])
+    }
+}
+
+/// What is dropped while gradients are written may be anyone's. A leaf that had a gradient when the pass looked, and has
+/// none when its turn comes, must store what the pass has for it.
+#[test]
+fn a_gradient_that_is_cleared_while_others_are_written() {
+    let huge = Tensor::scalar(1.0).expand([1 << 40]).unwrap().requires_grad();
+    let small = tensor![2.0].requires_grad();
+    let seed = Tensor::scalar(1.0).requires_grad();
+    let recorded = |root: Var, seed: Var| Backward::new(&[&root]).seeds(&[&seed]).create_graph(true).run();
+    // Gradients with a history stay as they are: one is huge, and the other one's clears it.
+    recorded(huge.sum(.., false).unwrap(), seed.clone()).unwrap();
+    recorded(small.sum(.., false).unwrap(), Clears(huge.clone()).apply(&[&seed]).unwrap().remove(0)).unwrap();
+    let loss = &huge.sum(.., false).unwrap() * &small.sum(.., false).unwrap();
+    assert!(loss.backward().is_err_and(|e| is_too_large(&e)));
+    assert_eq!((small.grad(), huge.grad().map(|g| g.numel())), (Some(tensor![1.0]), Some(1 << 40)));
 }
 
 #[test]

@@ -11,11 +11,13 @@ use crate::tensor::Tensor;
 
 /// How many elements a tensor of this shape has, refusing what no memory can address.
 ///
-/// Axes of size 0 count as 1, so that strides and partial products of an empty shape are sound too.
+/// An empty shape needs no memory, whatever the type; its axes of size 0 count as 1, so that its strides and partial
+/// products are sound too.
 pub(crate) fn checked_len(op: &'static str, shape: &Shape, dtype: DType) -> Result<usize> {
-    let bytes = shape.iter().try_fold(dtype.size(), |n: usize, &s| n.checked_mul(s.max(1)));
-    match bytes {
-        Some(b) if b <= isize::MAX as usize => Ok(shape.numel()),
+    let len = shape.numel();
+    let each = if len == 0 { 1 } else { dtype.size() };
+    match shape.iter().try_fold(each, |n: usize, &s| n.checked_mul(s.max(1))) {
+        Some(all) if all <= isize::MAX as usize => Ok(len),
         _ => Err(Error::TooLarge { op, shape: shape.clone() }),
     }
 }

@@ -141,7 +141,8 @@ impl Tensor {
     /// [`index_select`](Self::index_select).
     ///
     /// Slices named several times receive several terms, added in the order of the index. `index` is `I64` with one axis
-    /// or a single number; `src` has the shape of `self` with as many slices as there are indices.
+    /// or a single number; `src` has the shape of `self` with as many slices as there are indices. To a single number, which
+    /// has no axis, a single number is added.
     ///
     /// # Errors
     /// `DTypeMismatch` unless the index is `I64` and `src` of this element type, `Rank` if the index has several axes,
@@ -160,9 +161,15 @@ impl Tensor {
         let axis = self.shape().axis(op, axis)?;
         expect_list(op, index)?;
         src.expect_dtype(op, self.dtype())?;
-        let mut expected = ranked(self);
-        expected[axis] = index.numel();
-        if ranked(src) != expected || (src.rank() == 0 && self.rank() > 0) {
+        let mut expected = self.shape().clone();
+        match expected.get_mut(axis) {
+            Some(size) => *size = index.numel(),
+            None if index.numel() != 1 => {
+                return Err(Error::ShapeMismatch { op, expected, found: index.shape().clone() });
+            }
+            None => {}
+        }
+        if *src.shape() != expected {
             return Err(Error::ShapeMismatch { op, expected, found: src.shape().clone() });
         }
         let shape = ranked(self);
@@ -504,6 +511,18 @@ mod tests {
         assert!(matches!(x.scatter_add(0, &i(&[2, 2]), &float), Err(Error::DTypeMismatch { .. })));
         assert!(matches!(x.index_add(0, &i(&[2]), &i(&[3, 4])), Err(Error::ShapeMismatch { .. })));
         assert!(matches!(x.index_add(0, &i(&[2]), &i(&[2])), Err(Error::ShapeMismatch { .. })));
+        // A single number is no list of one, nor the other way round.
+        let (number, one) = (i(&[]), i(&[1]));
+        assert_eq!(number.index_add(0, &one, &number).unwrap(), number);
+        assert_eq!(number.index_add(0, &number, &number).unwrap(), number);
+        for (x, index, src) in [
+            (&one, &one, &number),
+            (&one, &number, &number),
+            (&number, &one, &one),
+            (&number, &i(&[2]), &number),
+        ] {
+            assert!(matches!(x.index_add(0, index, src), Err(Error::ShapeMismatch { .. })));
+        }
         assert!(x.gather(0, &i(&[0, 9])).unwrap().dims() == [0, 9]);
         assert_eq!(x.scatter_add(1, &i(&[0, 1]), &i(&[0, 1])).unwrap(), x);
     }

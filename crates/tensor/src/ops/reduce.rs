@@ -157,10 +157,14 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     pub fn mean(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        expect_float("mean", self)?;
-        let axes = axes.into().reduced();
-        let count = Kept::new("mean", self, &axes, keepdim)?.count;
-        let sum = self.accumulate("mean", Reduce::Sum, &axes, keepdim)?;
+        self.average("mean", &axes.into().reduced(), keepdim)
+    }
+
+    /// The mean, for an operation of that name.
+    fn average(&self, op: &'static str, axes: &Axes, keepdim: bool) -> Result<Tensor> {
+        expect_float(op, self)?;
+        let count = Kept::new(op, self, axes, keepdim)?.count;
+        let sum = self.accumulate(op, Reduce::Sum, axes, keepdim)?;
         // Not in place: the sum may be compressed.
         sum.div(count as f64)
     }
@@ -197,7 +201,7 @@ impl Tensor {
     fn spread(&self, op: &'static str, axes: &Axes, correction: f64, keepdim: bool) -> Result<Tensor> {
         expect_float(op, self)?;
         let kept = Kept::new(op, self, axes, keepdim)?;
-        let mean = self.mean(axes, true)?;
+        let mean = self.average(op, axes, true)?;
         let dtype = self.dtype();
         let operands = [Operand::new(self, dtype), Operand::new(&mean, dtype)];
         let sum =
