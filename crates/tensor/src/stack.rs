@@ -4,7 +4,8 @@ use std::panic::resume_unwind;
 use std::thread::Builder;
 
 use crate::ops::warning;
-use crate::random;
+use crate::random::DEFAULT;
+use crate::state::StateCell;
 use crate::threads::{INSTALLED, MODES};
 
 /// Runs `f` on a new thread with a stack of so many bytes, and waits for it. A panic goes on in the calling thread.
@@ -25,19 +26,19 @@ use crate::threads::{INSTALLED, MODES};
 /// ```
 pub fn on_fresh_stack<R: Send>(bytes: usize, f: impl FnOnce() -> R + Send) -> std::io::Result<R> {
     let (threads, modes, scope) = (INSTALLED.get(), MODES.get(), warning::SCOPE.get());
-    let generator = random::DEFAULT.with_borrow(Clone::clone);
+    let generator = DEFAULT.with(StateCell::read);
     std::thread::scope(|threads_of_this_call| {
         let run = move || {
             INSTALLED.set(threads);
             MODES.set(modes);
             warning::SCOPE.set(scope);
-            random::DEFAULT.set(generator);
+            DEFAULT.with(|g| g.replace(generator));
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
-            (result, random::DEFAULT.with_borrow(Clone::clone))
+            (result, DEFAULT.with(StateCell::read))
         };
         let thread = Builder::new().stack_size(bytes).spawn_scoped(threads_of_this_call, run)?;
         let (result, generator) = thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-        random::DEFAULT.set(generator);
+        DEFAULT.with(|g| g.replace(generator));
         Ok(result.unwrap_or_else(|panic| resume_unwind(panic)))
     })
 }

@@ -13,11 +13,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gradient::{add_in_place, dense};
 use crate::hooks::Hooks;
 use crate::levels::deeper;
-use crate::locks::lock;
 use crate::mode::GradMode;
 use crate::node::{Edge, Node};
 use crate::var::{Var, VarKind, expect_fit};
@@ -81,7 +80,7 @@ impl GraphTask {
             for (node, _, grad) in &mut self.staged {
                 let Some(leaf) = node.as_leaf() else { continue };
                 if matches!(&grad.kind, VarKind::Constant(t) if !t.is_contiguous())
-                    && lock(&leaf.grad).is_none()
+                    && leaf.grad.update(|place| place.is_none())
                 {
                     *grad = dense(grad.clone())?;
                 }
@@ -89,11 +88,11 @@ impl GraphTask {
             for (node, nr, grad) in self.staged.drain(..) {
                 match node.as_leaf() {
                     Some(leaf) => {
-                        let mut place = lock(&leaf.grad);
-                        let grad = if place.is_some() { grad } else { dense(grad)? };
-                        let outdated = add_in_place(&mut place, grad);
-                        drop(place);
-                        drop(outdated);
+                        let outdated = leaf.grad.update(|place| {
+                            let grad = if place.is_some() { grad } else { dense(grad)? };
+                            Ok::<_, Error>(add_in_place(place, grad))
+                        });
+                        drop(outdated?);
                     }
                     None => Hooks::store(&node, nr, grad),
                 }
