@@ -422,6 +422,13 @@ impl Var {
         })
     }
 
+    /// Refuses a leaf that this thread is updating, for optimisers, which find out before they change any.
+    #[doc(hidden)]
+    pub fn expect_not_updating(&self, op: &'static str) -> Result<()> {
+        let VarKind::Leaf(node) = &self.kind else { return Ok(()) };
+        leaf(node).writer.expect_other(op).map(|_| ())
+    }
+
     /// Whether two handles stand for one variable: the same leaf, or the same output of the same operation.
     pub fn is_same(&self, other: &Var) -> bool {
         match (self.edge_anyway(), other.edge_anyway()) {

@@ -150,7 +150,10 @@ mod tests {
         let kept = cell.read();
         cell.update(|t| t.add_(1.0).map(|_| ())).unwrap();
         assert_ne!(address(), before);
-        assert_eq!((kept, cell.read()), (Tensor::full([64, 64], 2.0, DType::F32), Tensor::full([64, 64], 3.0, DType::F32)));
+        assert_eq!(
+            (kept, cell.read()),
+            (Tensor::full([64, 64], 2.0, DType::F32), Tensor::full([64, 64], 3.0, DType::F32))
+        );
     }
 
     /// Looks at the cell that it stands in when it is printed.
