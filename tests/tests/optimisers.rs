@@ -23,7 +23,7 @@ fn optimiser(run: &Value, parameters: &[Var]) -> Box<dyn Optimizer> {
     let flag = |name: &str| options[name].as_bool() == Some(true);
     let rate = number("lr").expect("every run has a learning rate");
     let parameters = parameters.to_vec();
-    let adam = AdamOptions::new(rate).amsgrad(flag("amsgrad"));
+    let mut adam = AdamOptions::new(rate).amsgrad(flag("amsgrad"));
     if options["betas"].is_array() {
         let betas = numbers(&options["betas"]);
         adam = adam.betas(betas[0], betas[1]);
