@@ -19,7 +19,8 @@
 //! A step first checks every parameter and its gradient, so that it is taken as a whole or not at all. Then each
 //! parameter and its state (momentum, moments) are read and written in one fused pass, in place; parameters that have no
 //! gradient are passed over, and so is their state. Options and states stand in cells that all clones of the optimiser
-//! share. Steps of one optimiser in several threads are taken one after the other.
+//! share. Steps of one optimiser in several threads are taken one after the other. (The one thing that can end a step half
+//! way is another thread that puts an expanded view into a parameter meanwhile.)
 
 #![forbid(unsafe_code)]
 
