@@ -76,7 +76,7 @@ impl GraphTask {
             while let Some(ready) = self.ready.pop() {
                 self.evaluate(ready)?;
             }
-            // What can fail comes before the first gradient changes, and outside its cell.
+            // What can fail comes before the first gradient changes, and while no cell is locked.
             for (node, _, grad) in &mut self.staged {
                 let Some(leaf) = node.as_leaf() else { continue };
                 if matches!(&grad.kind, VarKind::Constant(t) if !t.is_contiguous())
