@@ -17,7 +17,7 @@ fn training_is_flat_after_the_tenth_step() -> Result<()> {
     let adam = Adam::new(model.parameters(), 1e-3)?;
     let x: Var = Tensor::rand([128, 256], DType::F32).into();
     let labels = Tensor::from_vec((0..128).map(|i| i % 10).collect::<Vec<i64>>(), [128])?;
-    let mut step = || -> Result<()> {
+    let step = || -> Result<()> {
         adam.zero_grad();
         loss::cross_entropy(&model.forward(&x)?, &labels)?.backward()?;
         Ok(adam.step()?)
