@@ -42,7 +42,7 @@ fn accuracy(model: &Network, digits: &Digits) -> Result<f64> {
 }
 
 /// One pass over the shuffled training images; returns the mean loss.
-fn train(model: &Network, adam: &mut Adam, digits: &Digits) -> Result<f64> {
+fn train(model: &Network, adam: &Adam, digits: &Digits) -> Result<f64> {
     let order = Tensor::randperm(digits.labels.numel());
     let batches = order.split(BATCH, 0)?;
     let mut total = 0.0;
@@ -69,7 +69,7 @@ fn main() -> Result<()> {
     let (start, end) = if out.is_terminal() { ("\r", "\x1b[K") } else { ("", "\n") };
     let clock = Instant::now();
     for epoch in 1..=EPOCHS {
-        let loss = train(&model, &mut adam, &training)?;
+        let loss = train(&model, &adam, &training)?;
         let accuracy = accuracy(&model, &training)?;
         write!(out, "{start}epoch {epoch}/{EPOCHS}, loss {loss:.4}, training accuracy {accuracy:.4}{end}")?;
         out.flush()?;

@@ -78,16 +78,12 @@ impl<O: Copy, S: Default> Shared<O, S> {
     fn check(&self, grads: &[Option<Tensor>]) -> Result<()> {
         for (index, (var, grad)) in self.vars.iter().zip(grads).enumerate() {
             let Some(g) = grad else { continue };
-            let (value, optimizer) = (var.value(), self.optimizer);
-            let (shape, dtype) = (value.shape().clone(), value.dtype());
+            let (optimizer, shape, dtype) = (self.optimizer, var.shape(), var.dtype());
             if *g.shape() != shape || g.dtype() != dtype {
                 let (grad_shape, grad_dtype) = (g.shape().clone(), g.dtype());
                 return Err(Error::Gradient { optimizer, index, shape, dtype, grad_shape, grad_dtype });
             }
-            if value.overlaps_itself() {
-                let strides = value.strides().to_vec();
-                return Err(foldback_tensor::Error::Overlap { op: optimizer, shape, strides }.into());
-            }
+            var.expect_writable(optimizer)?;
         }
         Ok(())
     }

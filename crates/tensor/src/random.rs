@@ -5,6 +5,7 @@
 //! keyed bijection of 128-bit counters. The seed is the key; each call takes the next stretch of counters, one counter
 //! for four 32-bit numbers. An element that needs another try asks for the same counter with a higher third word.
 
+use std::cell::RefCell;
 use std::hash::{BuildHasher, Hasher};
 
 use crate::create::room;
@@ -12,7 +13,6 @@ use crate::dtype::{Block, BlockMut, DType, Element, Scalar};
 use crate::error::{Error, Result, or_panic};
 use crate::kernels::{BlockKernel, FloatKernel, FloatOps, Formula, Real};
 use crate::shape::Shape;
-use crate::state::StateCell;
 use crate::tensor::Tensor;
 use crate::threads::{GRAIN, split_work};
 
@@ -35,7 +35,7 @@ pub struct Generator {
 }
 
 thread_local! {
-    pub(crate) static DEFAULT: StateCell<Generator> = StateCell::new(Generator::new(os_seed()));
+    pub(crate) static DEFAULT: RefCell<Generator> = RefCell::new(Generator::new(os_seed()));
 }
 
 /// Seeds the generator behind `Tensor::rand` and its relatives on this thread.
@@ -50,7 +50,7 @@ thread_local! {
 /// assert_eq!(Tensor::randn([4], DType::F32), a);
 /// ```
 pub fn manual_seed(seed: u64) {
-    DEFAULT.with(|g| g.replace(Generator::new(seed)));
+    DEFAULT.with_borrow_mut(|g| *g = Generator::new(seed));
 }
 
 /// Randomness of the operating system, by way of the keys that every new hash map gets.
@@ -125,7 +125,7 @@ macro_rules! constructors {
             )]
             #[track_caller]
             pub fn $try_name($($arg: $ty),*) -> Result<Tensor> {
-                make::$name(&mut |n| DEFAULT.with(|g| g.update(|g| g.reserve(n))), $($arg),*)
+                make::$name(&mut |n| DEFAULT.with_borrow_mut(|g| g.reserve(n)), $($arg),*)
             }
         )*}
 

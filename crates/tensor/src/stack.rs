@@ -4,8 +4,7 @@ use std::panic::resume_unwind;
 use std::thread::Builder;
 
 use crate::ops::warning;
-use crate::random::DEFAULT;
-use crate::state::StateCell;
+use crate::random;
 use crate::threads::{INSTALLED, MODES};
 
 /// Runs `f` on a new thread with a stack of so many bytes, and waits for it. A panic goes on in the calling thread.
@@ -26,19 +25,19 @@ use crate::threads::{INSTALLED, MODES};
 /// ```
 pub fn on_fresh_stack<R: Send>(bytes: usize, f: impl FnOnce() -> R + Send) -> std::io::Result<R> {
     let (threads, modes, scope) = (INSTALLED.get(), MODES.get(), warning::SCOPE.get());
-    let generator = DEFAULT.with(StateCell::read);
+    let generator = random::DEFAULT.with_borrow(Clone::clone);
     std::thread::scope(|threads_of_this_call| {
         let run = move || {
             INSTALLED.set(threads);
             MODES.set(modes);
             warning::SCOPE.set(scope);
-            DEFAULT.with(|g| g.replace(generator));
+            random::DEFAULT.set(generator);
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
-            (result, DEFAULT.with(StateCell::read))
+            (result, random::DEFAULT.with_borrow(Clone::clone))
         };
         let thread = Builder::new().stack_size(bytes).spawn_scoped(threads_of_this_call, run)?;
         let (result, generator) = thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-        DEFAULT.with(|g| g.replace(generator));
+        random::DEFAULT.set(generator);
         Ok(result.unwrap_or_else(|panic| resume_unwind(panic)))
     })
 }

@@ -7,7 +7,7 @@
 //! between assignments of whole values: the lock is not taken for broken.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A value that outlives a step: a parameter, a gradient, an optimiser's moments and settings, a generator.
 ///
@@ -39,13 +39,13 @@ impl<T> StateCell<T> {
     where
         T: Clone,
     {
-        self.update(|value| value.clone())
+        self.lock().clone()
     }
 
     /// Puts a value in and hands out the old one, which is thus dropped outside the lock.
     #[inline]
     pub fn replace(&self, new: T) -> T {
-        self.update(|value| std::mem::replace(value, new))
+        std::mem::replace(&mut *self.lock(), new)
     }
 
     /// Changes the value by a function, and returns what that returns. If it panics, the value stays as it has left it.
@@ -61,7 +61,12 @@ impl<T> StateCell<T> {
     /// ```
     #[inline]
     pub fn update<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
-        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.lock())
+    }
+
+    #[inline]
+    fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The value, of a cell that nobody else has.
