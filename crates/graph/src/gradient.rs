@@ -13,8 +13,8 @@ pub(crate) fn add_gradients(a: Var, b: Var) -> Var {
     }
 }
 
-/// Adds a gradient to what is kept in a place, and hands out what that may leave without an owner: the place is behind
-/// a lock, see Note [Locks].
+/// Adds a gradient to what is kept in a place, and hands out what that may leave without an owner: the place is in a
+/// cell, see Note [Locks].
 pub(crate) fn add_in_place(place: &mut Option<Var>, grad: Var) -> Option<[Var; 2]> {
     let Some(old) = place.take() else {
         *place = Some(grad);

@@ -4,6 +4,7 @@ mod aliased_gradients;
 mod deep_nesting;
 mod drops;
 mod empty_axes;
+mod half_steps;
 mod infinite_gradients;
 mod lent_too_long;
 mod lines;
