@@ -32,7 +32,7 @@ pub(crate) use block::{BLOCK, Blocks};
 pub(crate) use fold::{Fold, Reduce, fold};
 pub(crate) use order::{LANES, ROWS, RUN};
 pub(crate) use outcome::add_to;
-pub(crate) use reducer::{Max, Reducer, Sum};
+pub(crate) use reducer::{Reducer, Sum};
 pub(crate) use sink::{Goal, fold_each};
 pub(crate) use walk::{copy, copy_into, map, map_add, map_in_place, map_out, update};
 

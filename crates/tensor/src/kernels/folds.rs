@@ -63,7 +63,7 @@ pub(crate) fn fold_lines_body<const FMA: bool, R: Reducer>(
 
 /// Folds a contiguous run into one element: lanes first, then a tree over the lanes.
 #[inline(always)]
-pub(super) fn fold_run<R: Reducer>(x: &[R::T]) -> R::T {
+fn fold_run<R: Reducer>(x: &[R::T]) -> R::T {
     if x.len() < 32 {
         return fold_short_run::<R, 8>(x);
     }

@@ -4,13 +4,10 @@
 //! Sums over a row have the layers of Note [The order of a sum].
 
 use super::doors::door;
-use super::folds::fold_run;
-use super::formula::typed;
 use super::lane::{Float, Lane};
 use super::level::{Level, level};
 use super::real::{FloatOps, Real};
-use crate::dtype::{Block, Element};
-use crate::iter::{Max, RUN, Reducer, Sum};
+use crate::iter::{LANES, RUN, Reducer, Sum};
 
 /// A function of rows: what is summed over a row, and what the result is, given the sum. Said once for every
 /// representation of the numbers, and for rows in the cache as for folds over whole tensors (Note [Rows or folds]).
@@ -21,8 +18,6 @@ pub trait RowFormula: Copy + Send + Sync + 'static {
     const SHIFTED: bool = false;
     /// Whether the terms are `a` itself, whose sum needs no loop where it is the same all along the row.
     const PLAIN: bool = false;
-    /// Whether the result is made of the terms, which are kept for it.
-    const KEEPS: bool = false;
     /// Whether the result is made of the sum's logarithm.
     const LOGARITHM: bool = false;
     /// Whether there is one result per row, of `b` and the sum alone.
@@ -42,40 +37,61 @@ pub trait RowFormula: Copy + Send + Sync + 'static {
 /// Element types whose rows can be folded.
 pub(crate) trait RowFloat: Float {
     type Sum: Reducer<T = Self>;
-    type Max: Reducer<T = Self, Acc = Self>;
 }
 impl RowFloat for f32 {
     type Sum = Sum<f32>;
-    type Max = Max<f32>;
 }
 impl RowFloat for f64 {
     type Sum = Sum<f64>;
-    type Max = Max<f64>;
 }
 
-/// An operand of rows: a slice, or a block.
-#[derive(Clone, Copy)]
-pub(crate) enum Rows<S> {
-    /// all elements
-    Full(S),
-    /// one element per row, which stands for equal ones
-    One(S),
-}
-
-impl<'a> Rows<Block<'a>> {
-    /// As slices of the type that they are of.
-    pub(crate) fn typed<T: Element>(self) -> Rows<&'a [T]> {
-        match self {
-            Rows::Full(all) => Rows::Full(typed::<T, 1>(&[all])[0]),
-            Rows::One(each) => Rows::One(typed::<T, 1>(&[each])[0]),
+/// Folds up to a few thousand elements: lanes first, then a tree over the lanes.
+#[inline(always)]
+fn fold_run<T: RowFloat>(x: &[T], start: T, combine: impl Fn(T, T) -> T) -> T {
+    if x.len() < LANES {
+        let mut all = start;
+        for &v in x {
+            all = combine(all, v);
+        }
+        return all;
+    }
+    let mut lanes = [start; LANES];
+    let (chunks, rest) = x.as_chunks::<LANES>();
+    for c in chunks {
+        for k in 0..LANES {
+            lanes[k] = combine(lanes[k], c[k]);
         }
     }
+    for (lane, &v) in lanes.iter_mut().zip(rest) {
+        *lane = combine(*lane, v);
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        for k in 0..width {
+            lanes[k] = combine(lanes[k], lanes[k + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
+/// The largest element that is a number; -inf if there is none.
+#[inline(always)]
+fn largest<T: RowFloat>(x: &[T]) -> T {
+    fold_run(x, T::of(f64::NEG_INFINITY), |a, b| if b > a { b } else { a })
+}
+
+/// The sum of a run of elements, at most [`RUN`] of them, onto a wide one.
+#[inline(always)]
+fn add_run<T: RowFloat>(wide: <T::Sum as Reducer>::Acc, run: &[T]) -> <T::Sum as Reducer>::Acc {
+    T::Sum::merge(wide, T::Sum::lift(fold_run(run, T::of(0.0), |a, b| a + b)))
 }
 
 /// An operand along one row.
 trait Line<T>: Copy {
     fn at(self, i: usize) -> T;
-    fn part(self, start: usize, len: usize) -> Self;
+    /// Itself, for a loop of `n` steps that needs no bounds checks.
+    fn cut(self, n: usize) -> Self;
     fn sum(self, n: usize) -> T;
 }
 
@@ -85,14 +101,14 @@ impl<T: RowFloat> Line<T> for &[T] {
         self[i]
     }
     #[inline(always)]
-    fn part(self, start: usize, len: usize) -> Self {
-        &self[start..start + len]
+    fn cut(self, n: usize) -> Self {
+        &self[..n]
     }
     #[inline(always)]
     fn sum(self, _n: usize) -> T {
         let mut wide = T::Sum::START;
         for run in self.chunks(RUN) {
-            wide = T::Sum::merge(wide, T::Sum::lift(fold_run::<T::Sum>(run)));
+            wide = add_run(wide, run);
         }
         T::Sum::finish(wide)
     }
@@ -107,7 +123,7 @@ impl<T: RowFloat> Line<T> for Same<T> {
         self.0
     }
     #[inline(always)]
-    fn part(self, _start: usize, _len: usize) -> Self {
+    fn cut(self, _n: usize) -> Self {
         self
     }
     #[inline(always)]
@@ -116,90 +132,86 @@ impl<T: RowFloat> Line<T> for Same<T> {
     }
 }
 
+/// The sum of a row's terms, as the result takes it.
 #[inline(always)]
-fn largest<T: RowFloat>(x: &[T]) -> T {
-    let mut m = T::Max::IDENTITY;
-    for run in x.chunks(RUN) {
-        m = T::Max::merge(m, fold_run::<T::Max>(run));
-    }
-    m
+fn taken<const FMA: bool, T: RowFloat, F: RowFormula>(sum: T) -> Lane<T, FMA> {
+    if F::LOGARITHM { Lane(sum).ln() } else { Lane(sum) }
 }
 
-/// The sum of a row's terms, or its logarithm. Terms that the result is made of are left in `kept`.
+/// The largest element of a row, and the sum of its terms, none of which is kept.
 // Plain loops here and below: a closure with this much in it need not be compiled for the door's level.
 #[inline(always)]
-fn fold_row<const FMA: bool, T: RowFloat, F: RowFormula>(
+fn norms<const FMA: bool, T: RowFloat, F: RowFormula>(
     f: &F,
-    (a, b): (impl Line<T>, impl Line<T>),
-    n: usize,
-    kept: &mut [T],
+    x: &[T],
     scratch: &mut [T; RUN],
-) -> T {
-    if F::PLAIN {
-        return a.sum(n);
-    }
+) -> [Lane<T, FMA>; 2] {
+    let m = Lane(largest(x));
     let mut wide = T::Sum::START;
-    for start in (0..n).step_by(RUN) {
-        let len = RUN.min(n - start);
-        let terms = if F::KEEPS { &mut kept[start..start + len] } else { &mut scratch[..len] };
-        let (a, b) = (a.part(start, len), b.part(start, len));
-        for i in 0..len {
-            terms[i] = f.term(Lane::<T, FMA>(a.at(i)), Lane(b.at(i))).0;
+    for run in x.chunks(RUN) {
+        let terms = &mut scratch[..run.len()];
+        for (term, &v) in terms.iter_mut().zip(run) {
+            *term = f.term(Lane(v), m).0;
         }
-        wide = T::Sum::merge(wide, T::Sum::lift(fold_run::<T::Sum>(terms)));
+        wide = add_run(wide, terms);
     }
-    let sum = Lane::<T, FMA>(T::Sum::finish(wide));
-    if F::LOGARITHM { sum.ln().0 } else { sum.0 }
+    [m, taken::<FMA, T, F>(T::Sum::finish(wide))]
 }
 
-/// The results of one row.
+/// The results of one row, in whose place the terms are meanwhile.
 #[inline(always)]
 fn write_row<const FMA: bool, T: RowFloat, F: RowFormula>(
     f: &F,
     (a, b): (impl Line<T>, impl Line<T>),
-    n: usize,
     out: &mut [T],
-    scratch: &mut [T; RUN],
 ) {
-    let s = Lane::<T, FMA>(fold_row::<FMA, T, F>(f, (a, b), n, out, scratch));
-    let len = out.len();
-    let (a, b) = (a.part(0, len), b.part(0, len));
-    for i in 0..len {
-        let term = Lane(out[i]);
-        out[i] = f.result(Lane(a.at(i)), Lane(b.at(i)), term, s).0;
+    let n = out.len();
+    let (a, b) = (a.cut(n), b.cut(n));
+    let sum = if F::PLAIN {
+        a.sum(n)
+    } else {
+        for i in 0..n {
+            out[i] = f.term(Lane::<T, FMA>(a.at(i)), Lane(b.at(i))).0;
+        }
+        Line::sum(&*out, n)
+    };
+    let s = taken::<FMA, T, F>(sum);
+    for i in 0..n {
+        out[i] = f.result(Lane(a.at(i)), Lane(b.at(i)), Lane(out[i]), s).0;
     }
 }
 
 door! {
-    /// The results of a formula for rows of `n`: as many each, or one each.
-    pub(crate) fn write_rows[T: RowFloat, F: RowFormula][T, F](f: &F, a: Rows<&[T]>, b: &[T], n: usize, out: &mut [T]);
+    /// The results of a formula for rows of `n`: as many each, or one each. Of `a` there are as many elements as of `b`, or
+    /// one per row; `b` is read unless the formula is shifted.
+    pub(crate) fn write_rows[T: RowFloat, F: RowFormula][T, F](f: &F, a: &[T], b: &[T], n: usize, out: &mut [T]);
     body write_rows_body
 }
 #[inline(always)]
 fn write_rows_body<const FMA: bool, T: RowFloat, F: RowFormula>(
     f: &F,
-    a: Rows<&[T]>,
+    a: &[T],
     b: &[T],
     n: usize,
     out: &mut [T],
 ) {
-    let scratch = &mut [T::of(0.0); RUN];
-    let rows = out.chunks_exact_mut(if F::PER_ROW { 1 } else { n });
-    match a {
-        Rows::Full(a) if F::SHIFTED => {
-            for (out, a) in rows.zip(a.chunks_exact(n)) {
-                write_row::<FMA, T, F>(f, (a, Same(largest(a))), n, out, scratch);
-            }
+    if F::PER_ROW {
+        let scratch = &mut [T::of(0.0); RUN];
+        for (o, a) in out.iter_mut().zip(a.chunks_exact(n)) {
+            let [m, s] = norms::<FMA, T, F>(f, a, scratch);
+            *o = f.result(m, m, m, s).0;
         }
-        Rows::Full(a) => {
-            for ((out, a), b) in rows.zip(a.chunks_exact(n)).zip(b.chunks_exact(n)) {
-                write_row::<FMA, T, F>(f, (a, b), n, out, scratch);
-            }
+    } else if F::SHIFTED {
+        for (out, a) in out.chunks_exact_mut(n).zip(a.chunks_exact(n)) {
+            write_row::<FMA, T, F>(f, (a, Same(largest(a))), out);
         }
-        Rows::One(a) => {
-            for ((out, &a), b) in rows.zip(a).zip(b.chunks_exact(n)) {
-                write_row::<FMA, T, F>(f, (Same(a), b), n, out, scratch);
-            }
+    } else if a.len() == b.len() {
+        for ((out, a), b) in out.chunks_exact_mut(n).zip(a.chunks_exact(n)).zip(b.chunks_exact(n)) {
+            write_row::<FMA, T, F>(f, (a, b), out);
+        }
+    } else {
+        for ((out, &a), b) in out.chunks_exact_mut(n).zip(a).zip(b.chunks_exact(n)) {
+            write_row::<FMA, T, F>(f, (Same(a), b), out);
         }
     }
 }
@@ -221,10 +233,8 @@ fn losses_body<const FMA: bool, T: RowFloat, F: RowFormula>(
 ) {
     let scratch = &mut [T::of(0.0); RUN];
     for (((x, &class), loss), pair) in x.chunks_exact(n).zip(classes).zip(losses).zip(pairs) {
-        let m = largest(x);
-        let s = fold_row::<FMA, T, F>(f, (x, Same(m)), n, &mut [], scratch);
-        let (x, m, s) = (Lane::<T, FMA>(x[class as usize]), Lane(m), Lane(s));
-        *loss = -f.result(x, m, x, s).0;
+        let ([m, s], v) = (norms::<FMA, T, F>(f, x, scratch), Lane(x[class as usize]));
+        *loss = -f.result(v, m, v, s).0;
         *pair = [m.0, s.0];
     }
 }

@@ -11,14 +11,15 @@ pub use super::formulas::Gelu;
 pub use super::joint::{JointKernel, Target, fold_jointly};
 pub use super::matmul::{linear, matmul_to};
 
+#[doc(hidden)]
+pub use crate::kernels::RowFormula;
 pub use crate::kernels::{
     BlockKernel, Compare, Dual, Float, FloatKernel, FloatOps, Formula, GradientKernel, Lane, Num, NumFormula,
-    NumKernel, Real, RowFormula, Update, slope,
+    NumKernel, Real, Update, slope,
 };
-pub use crate::softmax::{
-    LogSoftmaxGradient, SoftmaxGradient, cross_entropy, cross_entropy_backward, log_softmax_backward,
-    softmax_backward,
-};
+#[doc(hidden)]
+pub use crate::softmax::{LogSoftmaxGradient, SoftmaxGradient};
+pub use crate::softmax::{cross_entropy, cross_entropy_backward, log_softmax_backward, softmax_backward};
 
 use super::warning;
 use crate::buffer::Storage;

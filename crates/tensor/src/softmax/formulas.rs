@@ -30,7 +30,7 @@ macro_rules! formulas {
 }
 
 formulas! {
-    pub(crate) Softmax(x, m) [SHIFTED] [KEEPS] = sum of (x - m).exp() => |t, s| t / s;
+    pub(crate) Softmax(x, m) [SHIFTED] = sum of (x - m).exp() => |t, s| t / s;
     pub(crate) LogSoftmax(x, m) [SHIFTED] [LOGARITHM] = sum of (x - m).exp() => |t, l| x - m - l;
     /// An infinite element is as large as itself, so its term is `exp(0)`.
     pub(crate) LogSumExp(x, m) [SHIFTED] [LOGARITHM] [PER_ROW] = sum of R::select(x.eq(m), R::lit(1.0), (x - m).exp())

@@ -8,7 +8,7 @@ mod run;
 pub use cross_entropy::{cross_entropy, cross_entropy_backward};
 use formulas::{LogSoftmax, LogSumExp, Softmax};
 pub use formulas::{LogSoftmaxGradient, SoftmaxGradient};
-use run::{RowRule, run};
+use run::{RowRule, in_folds, in_rows, row_length};
 
 use crate::error::{Error, Result};
 use crate::ops::reduce::{Kept, expect_float};
@@ -70,7 +70,13 @@ impl Tensor {
     pub fn logsumexp(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
         let (op, axes) = ("logsumexp", axes.into().reduced());
         let kept = Kept::new(op, self, &axes, true)?;
-        let y = run(op, &LogSumExp, [self, self], &kept, self.dtype().to_float())?;
+        let first = kept.flags.iter().position(|kept| !kept).unwrap_or(0);
+        let reduced = first..first + kept.flags[first..].iter().take_while(|kept| !**kept).count();
+        let operands = [self, self];
+        let y = match row_length(self, &reduced).filter(|&n| n == kept.count && self.dtype().is_float()) {
+            Some(n) => in_rows(op, &LogSumExp, operands, (n, reduced), &kept.shape)?,
+            None => in_folds(op, &LogSumExp, operands, &kept, self.dtype().to_float())?,
+        };
         Ok(if keepdim { y } else { y.keep_axes(&kept.flags) })
     }
 }
@@ -113,10 +119,14 @@ fn gradient(op: &'static str, rule: &dyn RowRule, g: &Tensor, y: &Tensor, axis: 
 }
 
 /// Evaluates a rule along one axis, in the type of its last operand.
-fn along(op: &'static str, rule: &dyn RowRule, operands: [&Tensor; 2], axis: isize) -> Result<Tensor> {
-    expect_float(op, operands[1])?;
-    let kept = Kept::new(op, operands[1], &Axes::from(axis), true)?;
-    run(op, rule, operands, &kept, operands[1].dtype())
+fn along(op: &'static str, rule: &dyn RowRule, [a, b]: [&Tensor; 2], axis: isize) -> Result<Tensor> {
+    expect_float(op, b)?;
+    let axis = b.shape().axis(op, axis)?;
+    let axes = axis..b.rank().min(axis + 1);
+    if let Some(n) = row_length(b, &axes) {
+        return in_rows(op, rule, [a, b], (n, axes), b.shape());
+    }
+    in_folds(op, rule, [a, b], &Kept::new(op, b, &Axes::from(axis), true)?, b.dtype())
 }
 
 fn expect_shape(op: &'static str, expected: &[usize], found: &Tensor) -> Result<()> {

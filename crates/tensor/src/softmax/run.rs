@@ -5,14 +5,17 @@
 //! split over threads. Longer rows, other axes and other layouts are folded: the largest elements along the axes, the
 //! sum of terms without storing them, and a pass that writes the results. Both ways evaluate the same [`RowFormula`].
 
+use std::ops::Range;
+
 use crate::create::{expect_room_for, room};
 use crate::dtype::{Block, BlockMut, DType};
 use crate::error::Result;
 use crate::iter::{self, Operand, Reduce};
-use crate::kernels::softmax::{Rows, write_rows};
+use crate::kernels::softmax::{RowFloat, write_rows};
 use crate::kernels::{BlockKernel, FloatKernel, FloatOps, Formula, Real, RowFormula, typed};
 use crate::ops::formulas;
 use crate::ops::reduce::Kept;
+use crate::shape::Shape;
 use crate::tensor::Tensor;
 use crate::threads::{GRAIN, split_work};
 
@@ -24,8 +27,8 @@ pub(crate) trait RowRule: Sync {
     fn takes_logarithm(&self) -> bool;
     /// Its `PER_ROW`.
     fn is_per_row(&self) -> bool;
-    /// The results for rows of `n`; `b` is not read where it is not given.
-    fn rows(&self, a: Rows<Block<'_>>, b: Block<'_>, n: usize, out: BlockMut<'_>);
+    /// The results for rows of `n`. Of `a` there are as many elements as of `b`, or one per row.
+    fn rows(&self, a: Block<'_>, b: Block<'_>, n: usize, out: BlockMut<'_>);
     /// The terms of `a` and `b`; none if they are `a` itself.
     fn terms(&self) -> Option<Box<dyn BlockKernel>>;
     /// The results of `a`, `b` and what became of the sum.
@@ -45,10 +48,14 @@ impl<F: RowFormula> RowRule for F {
         F::PER_ROW
     }
 
-    fn rows(&self, a: Rows<Block<'_>>, b: Block<'_>, n: usize, out: BlockMut<'_>) {
+    fn rows(&self, a: Block<'_>, b: Block<'_>, n: usize, out: BlockMut<'_>) {
+        fn run<T: RowFloat, F: RowFormula>(f: &F, operands: [Block<'_>; 2], n: usize, out: &mut [T]) {
+            let [a, b] = typed(&operands);
+            write_rows(f, a, b, n, out);
+        }
         match out {
-            BlockMut::F32(out) => write_rows(self, a.typed(), typed::<_, 1>(&[b])[0], n, out),
-            BlockMut::F64(out) => write_rows(self, a.typed(), typed::<_, 1>(&[b])[0], n, out),
+            BlockMut::F32(out) => run(self, [a, b], n, out),
+            BlockMut::F64(out) => run(self, [a, b], n, out),
             other => unreachable!("a function of rows of real numbers was planned for {:?}", other.dtype()),
         }
     }
@@ -88,22 +95,11 @@ impl<F: RowFormula> Formula<3> for ResultOf<F> {
     }
 }
 
-/// Evaluates a rule of `a` along the axes that are not kept, and of `b`, which has the shape of `a`, unless the rule is
-/// shifted. The result has the shape of `a`, or 1 along those axes.
-pub(super) fn run(
-    op: &'static str,
-    rule: &dyn RowRule,
-    [a, b]: [&Tensor; 2],
-    kept: &Kept,
-    dtype: DType,
-) -> Result<Tensor> {
-    let mut flags = b.dims().iter().zip(&kept.flags).filter(|s| *s.0 != 1).map(|s| *s.1);
-    let are_last = flags.by_ref().all(|kept| kept) || !flags.any(|kept| kept);
-    if are_last && kept.count <= GRAIN && b.is_contiguous() && b.dtype() == dtype && b.numel() > 0 {
-        in_rows(op, rule, [a, b], kept)
-    } else {
-        in_folds(op, rule, [a, b], kept, dtype)
-    }
+/// The length of the rows along neighbouring axes, if the tensor consists of such rows one after another.
+pub(super) fn row_length(t: &Tensor, axes: &Range<usize>) -> Option<usize> {
+    let n = t.dims()[axes.clone()].iter().product();
+    let are_last = t.dims()[axes.end..].iter().all(|&size| size == 1);
+    (are_last && n <= GRAIN && t.numel() > 0 && t.is_contiguous()).then_some(n)
 }
 
 /// Rows that one thread does at a time.
@@ -111,37 +107,39 @@ pub(super) fn rows_at_once(n: usize) -> usize {
     (GRAIN / n).max(1)
 }
 
-fn in_rows(op: &'static str, rule: &dyn RowRule, [a, b]: [&Tensor; 2], kept: &Kept) -> Result<Tensor> {
-    let (n, per_row) = (kept.count, rule.is_per_row());
-    let reduced = || (0..a.rank()).filter(|&i| !kept.flags[i]);
-    let one = !rule.is_shifted() && reduced().all(|i| a.strides()[i] == 0);
-    let mut a = a.clone();
-    for i in reduced().filter(|_| one) {
-        a = a.narrow(i as isize, 0, 1)?;
+/// Evaluates a rule of `a` and `b` in rows of `n`, which `b` consists of along these axes. If the rule is shifted, they
+/// are the same tensor.
+pub(super) fn in_rows(
+    op: &'static str,
+    rule: &dyn RowRule,
+    [a, b]: [&Tensor; 2],
+    (n, axes): (usize, Range<usize>),
+    shape: &Shape,
+) -> Result<Tensor> {
+    let (mut laid_out, mut a_width) = (None, n);
+    if !rule.is_shifted() {
+        let mut a = a.cast(op, b.dtype())?;
+        if a.strides()[axes.clone()].iter().all(|&step| step == 0) {
+            a_width = 1;
+            for axis in axes {
+                a = a.narrow(axis as isize, 0, 1)?;
+            }
+        }
+        laid_out = Some(a.laid_out(op)?);
     }
-    let (a, dtype) = (a.cast(op, b.dtype())?.laid_out(op)?, b.dtype());
-    let shape = if per_row { &kept.shape } else { b.shape() };
-    let mut storage = room(op, shape, dtype)?;
-    let [own_a, own_b] = [&a, b].map(|t| t.as_block().expect("it is laid out"));
-    let (count, width, out) = (b.numel() / n, if per_row { 1 } else { n }, storage.block_mut());
-    split_work(
-        count,
-        rows_at_once(n),
-        out,
-        &|o: BlockMut<'_>, at| o.split_at(at * width),
-        &|first, count, out| {
-            let a = if one {
-                Rows::One(own_a.range(first, count))
-            } else {
-                Rows::Full(own_a.range(first * n, count * n))
-            };
-            rule.rows(a, own_b.range(first * n, count * n), n, out);
-        },
-    );
+    let [a, b] = [laid_out.as_ref().unwrap_or(a), b].map(|t| t.as_block().expect("it is laid out"));
+    let mut storage = room(op, shape, b.dtype())?;
+    let (count, width) = (b.len() / n, if rule.is_per_row() { 1 } else { n });
+    let (grain, out) = (rows_at_once(n), storage.block_mut());
+    split_work(count, grain, out, &|o: BlockMut<'_>, at| o.split_at(at * width), &|first, count, out| {
+        let [a, b] = [(a, a_width), (b, n)].map(|(all, width)| all.range(first * width, count * width));
+        rule.rows(a, b, n, out);
+    });
     Ok(Tensor::from_storage(storage, shape.clone()))
 }
 
-fn in_folds(
+/// Evaluates a rule along the axes that are not kept, in `dtype`.
+pub(super) fn in_folds(
     op: &'static str,
     rule: &dyn RowRule,
     [a, b]: [&Tensor; 2],
