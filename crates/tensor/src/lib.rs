@@ -16,6 +16,7 @@ mod ops;
 mod packed;
 mod random;
 mod shape;
+mod softmax;
 mod stack;
 mod state;
 mod tensor;

@@ -131,6 +131,49 @@ fn every_write() {
     assert_eq!(out.strides(), [0, 1], "nothing was written");
 }
 
+/// The refusal comes before any of the 2^40 elements is folded: else this would take hours.
+#[test]
+fn every_function_of_rows() {
+    let (w, y) = (&window(), &window());
+    refused(vec![
+        ("softmax", w.softmax(0)),
+        ("softmax", w.softmax(1)),
+        ("log_softmax", w.log_softmax(0)),
+        ("log_softmax", w.log_softmax(-1)),
+        ("softmax_backward", kernel::softmax_backward(&wide(), y, 0)),
+        ("softmax_backward", kernel::softmax_backward(w, &wide(), 1)),
+        ("log_softmax_backward", kernel::log_softmax_backward(&wide(), y, 1)),
+        ("log_softmax_backward", kernel::log_softmax_backward(w, &wide(), 0)),
+        ("cross_entropy", kernel::cross_entropy(w, &indices(&[N])).map(|v| v.0)),
+        (
+            "cross_entropy_backward",
+            kernel::cross_entropy_backward(
+                &tensor![1.0].expand([N]).unwrap(),
+                w,
+                &indices(&[N]),
+                &tensor![1.0].expand([N, 2]).unwrap(),
+            ),
+        ),
+    ]);
+    let v = window().requires_grad();
+    assert!(v.softmax(0).is_err_and(|e| is_too_large(&e)));
+    assert!(v.cross_entropy(&indices(&[N])).is_err_and(|e| is_too_large(&e)));
+}
+
+/// What is the same along an axis is computed once, and the result is the same there, too.
+#[test]
+fn rows_that_repeat_are_functions_of_one() {
+    let rows = tensor![0.0, 0.0].expand([1 << 40, 2]).unwrap();
+    let y = rows.softmax(1).unwrap();
+    assert_eq!(y.strides(), [0, 1]);
+    assert_eq!(y.narrow(0, 0, 1).unwrap(), tensor![[0.5, 0.5]]);
+    let line = Tensor::scalar(1.0).expand([1 << 40]).unwrap();
+    assert_eq!(line.softmax(0).unwrap().select(0, 7).unwrap(), Tensor::scalar(2f32.powi(-40)));
+    assert_eq!(line.logsumexp(0, false).unwrap(), Tensor::scalar(1.0 + 40.0 * 2f32.ln()));
+    let g = kernel::log_softmax_backward(&line, &line.log_softmax(0).unwrap(), 0).unwrap();
+    assert!(g.select(0, 3).unwrap().item::<f32>().unwrap().abs() < 1e-5);
+}
+
 #[test]
 fn every_kernel() {
     let (x, y, full) = (&column(), &row(), Shape::from([N, N]));

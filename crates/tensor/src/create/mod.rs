@@ -38,7 +38,12 @@ pub(crate) fn room_for(op: &'static str, shape: &Shape, n: usize, dtype: DType) 
 
 /// Refuses a vector of a shape's elements that there is no memory for.
 pub(crate) fn expect_room(op: &'static str, shape: &Shape, dtype: DType) -> Result<()> {
-    let bytes = checked_len(op, shape, dtype)? * dtype.size();
+    expect_room_for(op, shape, checked_len(op, shape, dtype)?, dtype)
+}
+
+/// [`expect_room`] for `n` elements only, of a result that repeats them along some axes.
+pub(crate) fn expect_room_for(op: &'static str, shape: &Shape, n: usize, dtype: DType) -> Result<()> {
+    let bytes = n.saturating_mul(dtype.size());
     if has_room(bytes) { Ok(()) } else { Err(Error::TooLarge { op, shape: shape.clone() }) }
 }
 

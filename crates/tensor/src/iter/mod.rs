@@ -30,7 +30,7 @@ mod wide;
 
 pub(crate) use block::{BLOCK, Blocks};
 pub(crate) use fold::{Fold, Reduce, fold};
-pub(crate) use order::{LANES, ROWS};
+pub(crate) use order::{LANES, ROWS, RUN};
 pub(crate) use outcome::add_to;
 pub(crate) use reducer::{Reducer, Sum};
 pub(crate) use sink::{Goal, fold_each};

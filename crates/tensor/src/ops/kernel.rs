@@ -10,12 +10,16 @@ pub use super::formula::{Reduction, reduction, run};
 pub use super::formulas::Gelu;
 pub use super::joint::{JointKernel, Target, fold_jointly};
 pub use super::matmul::{linear, matmul_to};
-pub use super::rows::{cross_entropy, cross_entropy_backward, log_softmax_backward, softmax_backward};
 
+#[doc(hidden)]
+pub use crate::kernels::RowFormula;
 pub use crate::kernels::{
     BlockKernel, Compare, Dual, Float, FloatKernel, FloatOps, Formula, GradientKernel, Lane, Num, NumFormula,
     NumKernel, Real, Update, slope,
 };
+#[doc(hidden)]
+pub use crate::softmax::{LogSoftmaxGradient, SoftmaxGradient};
+pub use crate::softmax::{cross_entropy, cross_entropy_backward, log_softmax_backward, softmax_backward};
 
 use super::warning;
 use crate::buffer::Storage;

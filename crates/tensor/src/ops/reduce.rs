@@ -14,7 +14,7 @@ use crate::tensor::Tensor;
 pub(crate) struct Kept {
     op: &'static str,
     pub(crate) flags: Dims<bool>,
-    shape: Shape,
+    pub(crate) shape: Shape,
     /// elements folded into each result
     pub(crate) count: usize,
 }
@@ -101,7 +101,7 @@ fn counted(op: &'static str, shape: Shape) -> Result<Tensor> {
     Ok(Tensor::from_storage(storage, shape))
 }
 
-fn expect_float(op: &'static str, t: &Tensor) -> Result<()> {
+pub(crate) fn expect_float(op: &'static str, t: &Tensor) -> Result<()> {
     if t.dtype().is_float() { Ok(()) } else { Err(Error::DTypeUnsupported { op, dtype: t.dtype() }) }
 }
 
