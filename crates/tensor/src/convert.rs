@@ -117,7 +117,7 @@ impl Tensor {
     #[track_caller]
     pub fn to_array<T: Element>(&self) -> Result<ArrayD<T>> {
         self.expect_dtype("to_array", T::DTYPE)?;
-        let values = self.to_vec()?;
+        let values = self.to_vec().map_err(|e| e.named("to_array"))?;
         Ok(ArrayD::from_shape_vec(IxDyn(self.dims()), values).expect("as many elements as the shape holds"))
     }
 }

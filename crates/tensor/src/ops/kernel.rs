@@ -151,7 +151,8 @@ pub fn accumulate(op: &'static str, mut sum: Tensor, g: &Tensor) -> Result<Tenso
     }
     // A compressed gradient has no memory of its own to add into, the other one may have.
     if sum.strides().contains(&0) {
-        return if g.strides().contains(&0) { sum.add(g) } else { g.add(&sum) };
+        let sum = if g.strides().contains(&0) { sum.add(g) } else { g.add(&sum) };
+        return sum.map_err(|e| e.named(op));
     }
     sum.make_writable(op)?;
     iter::add_to(&mut sum, g);
