@@ -1,7 +1,7 @@
 //! Gradients of the softmax family: one pass over the rows, or, where they are to be recorded, formulas over variables.
 
 use foldback_tensor::Tensor;
-use foldback_tensor::kernel::{self, FloatOps, Formula, Real};
+use foldback_tensor::kernel::{self, FloatKernel, FloatOps, Formula, Real};
 
 use crate::error::Result;
 use crate::var::Var;
@@ -24,7 +24,7 @@ impl Formula<3> for Share {
 pub(super) fn share_by_exponential(g: &Var, a: &Var, y: &Var) -> Result<Work<'static>> {
     Ok(Work::either(
         [g, a, y].map(Var::clone),
-        |x| Ok(kernel::evaluate("logsumexp", Share, x.each_ref().map(Var::value).each_ref())?),
+        |x| Ok(kernel::evaluate("logsumexp", &FloatKernel(Share), &x.each_ref().map(Var::value).each_ref())?),
         |[g, a, y]| g.mul(&a.sub(y)?.exp()),
     ))
 }

@@ -5,8 +5,8 @@
 use super::doors::door;
 use super::lane::Float;
 use super::level::{Level, level};
-use crate::iter::{LANES, Reducer, Sum};
 use crate::math::VecMath;
+use crate::task::{LANES, Reducer, Sum};
 
 /// Elements that go through the lanes before they are added to a wide accumulator.
 const RUN: usize = 1024;

@@ -6,10 +6,10 @@
 use crate::create::room;
 use crate::dtype::{BlockMut, DType, Element};
 use crate::error::{Error, Result};
-use crate::iter::{self, Operand, Reduce};
 use crate::kernels::rows::{self, RowFloat, Rows};
 use crate::kernels::{FloatKernel, FloatOps, Formula, Real};
 use crate::shape::Axes;
+use crate::task::{self, Read, Reduce};
 use crate::tensor::Tensor;
 use crate::threads::{GRAIN, split_work};
 
@@ -156,14 +156,12 @@ fn backward_any(op: &'static str, kind: Kind, g: &Tensor, y: &Tensor, axis: usiz
         return Ok(Tensor::zeros(shape, dtype));
     }
     let kept = Kept::new(op, y, &Axes::from(axis), true)?;
-    let [g, y] = [g, y].map(|t| Operand::new(t, dtype));
+    let [g, y] = [g, y].map(|t| Read::Tensor(t, dtype));
     let map = |sum: &Tensor| {
-        let operands = [g, y, Operand::new(sum, dtype)];
+        let operands = [g, y, Read::Tensor(sum, dtype)];
         match kind {
-            Kind::Softmax => iter::map(op, &FloatKernel(SoftmaxGradient), &operands, shape.clone(), dtype),
-            Kind::LogSoftmax => {
-                iter::map(op, &FloatKernel(LogSoftmaxGradient), &operands, shape.clone(), dtype)
-            }
+            Kind::Softmax => task::map(op, &FloatKernel(SoftmaxGradient), &operands, shape, dtype),
+            Kind::LogSoftmax => task::map(op, &FloatKernel(LogSoftmaxGradient), &operands, shape, dtype),
         }
     };
     map(&match kind {

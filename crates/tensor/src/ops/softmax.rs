@@ -8,9 +8,9 @@ use super::reduce::Kept;
 use super::rows::{self, Kind};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::iter::{self, Operand, Reduce};
 use crate::kernels::{FloatKernel, FloatOps, Formula, Num, Real};
 use crate::shape::Axes;
+use crate::task::{self, Read, Reduce};
 use crate::tensor::Tensor;
 
 real! {
@@ -41,8 +41,8 @@ impl Tensor {
     #[track_caller]
     pub fn softmax(&self, axis: isize) -> Result<Tensor> {
         self.normalised("softmax", Kind::Softmax, axis, |x, m, s, dtype| {
-            let operands = [x, Operand::new(m, dtype), Operand::new(s, dtype)];
-            iter::map("softmax", &FloatKernel(Share), &operands, self.shape().clone(), dtype)
+            let operands = [x, Read::Tensor(m, dtype), Read::Tensor(s, dtype)];
+            task::map("softmax", &FloatKernel(Share), &operands, self.shape(), dtype)
         })
     }
 
@@ -60,15 +60,9 @@ impl Tensor {
     #[track_caller]
     pub fn log_softmax(&self, axis: isize) -> Result<Tensor> {
         self.normalised("log_softmax", Kind::LogSoftmax, axis, |x, m, s, dtype| {
-            let l = iter::map(
-                "log_softmax",
-                &FloatKernel(Ln),
-                &[Operand::new(s, dtype)],
-                s.shape().clone(),
-                dtype,
-            )?;
-            let operands = [x, Operand::new(m, dtype), Operand::new(&l, dtype)];
-            iter::map("log_softmax", &FloatKernel(LogShare), &operands, self.shape().clone(), dtype)
+            let l = task::map("log_softmax", &FloatKernel(Ln), &[Read::Tensor(s, dtype)], s.shape(), dtype)?;
+            let operands = [x, Read::Tensor(m, dtype), Read::Tensor(&l, dtype)];
+            task::map("log_softmax", &FloatKernel(LogShare), &operands, self.shape(), dtype)
         })
     }
 
@@ -78,7 +72,7 @@ impl Tensor {
         op: &'static str,
         kind: Kind,
         axis: isize,
-        finish: impl FnOnce(Operand<'_>, &Tensor, &Tensor, DType) -> Result<Tensor>,
+        finish: impl FnOnce(Read<'_>, &Tensor, &Tensor, DType) -> Result<Tensor>,
     ) -> Result<Tensor> {
         let dtype = self.dtype();
         if !dtype.is_float() {
@@ -93,9 +87,9 @@ impl Tensor {
         }
         let axes = Axes::from(axis);
         let kept = Kept::new(op, self, &axes, true)?;
-        let x = Operand::new(self, dtype);
+        let x = Read::Tensor(self, dtype);
         let m = kept.fold(Reduce::Max, None, &[x], self.shape(), dtype)?;
-        let shifted = [x, Operand::new(&m, dtype)];
+        let shifted = [x, Read::Tensor(&m, dtype)];
         let s = kept.fold(Reduce::Sum, Some(&FloatKernel(Shifted)), &shifted, self.shape(), dtype)?;
         finish(x, &m, &s, dtype)
     }
@@ -119,22 +113,16 @@ impl Tensor {
     pub fn logsumexp(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
         let (op, axes, dtype) = ("logsumexp", axes.into().reduced(), self.dtype().to_float());
         let kept = Kept::new(op, self, &axes, true)?;
-        let x = Operand::new(self, dtype);
+        let x = Read::Tensor(self, dtype);
         let y = if self.numel() == 0 {
             let sum = kept.fold(Reduce::Sum, None, &[x], self.shape(), dtype)?;
             Tensor::try_full(sum.shape(), f64::NEG_INFINITY, dtype)?
         } else {
             let m = kept.fold(Reduce::Max, None, &[x], self.shape(), dtype)?;
-            let m = iter::map(
-                op,
-                &FloatKernel(FiniteOrZero),
-                &[Operand::new(&m, dtype)],
-                m.shape().clone(),
-                dtype,
-            )?;
-            let m = Operand::new(&m, dtype);
+            let m = task::map(op, &FloatKernel(FiniteOrZero), &[Read::Tensor(&m, dtype)], m.shape(), dtype)?;
+            let m = Read::Tensor(&m, dtype);
             let s = kept.fold(Reduce::Sum, Some(&FloatKernel(Shifted)), &[x, m], self.shape(), dtype)?;
-            iter::map(op, &FloatKernel(Unshifted), &[Operand::new(&s, dtype), m], s.shape().clone(), dtype)?
+            task::map(op, &FloatKernel(Unshifted), &[Read::Tensor(&s, dtype), m], s.shape(), dtype)?
         };
         Ok(if keepdim { y } else { y.keep_axes(&kept.flags) })
     }

@@ -1,4 +1,4 @@
-//! The iterator: plan, walk, block, fold. Every operation that touches elements goes through here.
+//! The iterator: plan, walk, block, fold. Tasks that are done block by block go through here, and nothing else.
 //!
 //! Note [Iteration]
 //! An operation first broadcasts its operands to a common shape. A *plan* gives every operand a stride per axis (0
@@ -18,6 +18,7 @@ mod order;
 #[cfg(test)]
 mod order_tests;
 mod outcome;
+mod over;
 mod plan;
 mod planes;
 mod reducer;
@@ -29,12 +30,14 @@ mod walk;
 mod wide;
 
 pub(crate) use block::{BLOCK, Blocks};
-pub(crate) use fold::{Fold, Reduce, fold};
+pub(super) use flat::lie_like;
+pub(crate) use fold::Reduce;
+pub(super) use fold::{Fold, fold};
 pub(crate) use order::{LANES, ROWS};
-pub(crate) use outcome::add_to;
+pub(super) use over::{Addition, Onto, OverItself};
 pub(crate) use reducer::{Reducer, Sum};
-pub(crate) use sink::{Goal, fold_each};
-pub(crate) use walk::{copy, copy_into, map, map_add, map_in_place, map_out, update};
+pub(super) use sink::{Goal, fold_each};
+pub(super) use walk::{change, map, write};
 
 use crate::dtype::{Block, DType, Scalar};
 use crate::tensor::Tensor;
