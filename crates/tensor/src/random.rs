@@ -319,7 +319,7 @@ mod make {
         law: Law,
     ) -> Result<Tensor> {
         let (space, does) = (Space::Of(shape), Does::Draw(law, reserve));
-        task::run_one(Task { op, reads: &[], space, does, to: &mut [To::Dense(dtype)] })
+        task::make(Task { op, reads: &[], space, does, to: &mut [To::Dense(dtype)] })
     }
 
     fn expect_float(op: &'static str, dtype: DType) -> Result<()> {

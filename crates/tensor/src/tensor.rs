@@ -231,13 +231,13 @@ impl Tensor {
     /// The same elements, cast to a type, in a new tensor of one kind or the other.
     pub(crate) fn same(&self, op: &'static str, to: To<'_>, dtype: DType) -> Result<Tensor> {
         let (reads, space) = (&[Read::Tensor(self, dtype)], Space::Of(self.shape()));
-        task::run_one(Task { op, reads, space, does: Does::Same, to: &mut [to] })
+        task::make(Task { op, reads, space, does: Does::Same, to: &mut [to] })
     }
 
     /// Writes the elements in row-major order into a block of as many, cast to its type.
     pub(crate) fn copy_into(&self, op: &'static str, out: BlockMut<'_>) -> Result<()> {
         let (reads, space) = (&[Read::Tensor(self, out.dtype())], Space::Of(self.shape()));
-        task::run(Task { op, reads, space, does: Does::Same, to: &mut [To::Block(out)] })?;
+        task::change(Task { op, reads, space, does: Does::Same, to: &mut [To::Block(out)] })?;
         Ok(())
     }
 

@@ -204,7 +204,7 @@ fn forms_that_cannot_fail_panic_with_the_text_of_the_error() {
         ("exp", || drop(window().exp())),
         ("to_dtype", || drop(window().to_dtype(DType::F64))),
         ("zeros", || drop(wide().zeros_like())),
-        ("full", || assert_eq!(compressed().fill_(1.0).numel(), N * N)),
+        ("fill_", || assert_eq!(compressed().fill_(1.0).numel(), N * N)),
         ("contiguous", || drop(Var::from(wide()).contiguous())),
         ("to_dtype", || drop(Var::from(window()).to_dtype(DType::F64))),
     ] {

@@ -25,7 +25,8 @@ impl GraphTask {
     /// `validate_outputs`):
     ///
     /// 1. a value of the right shape passes;
-    /// 2. one whose shape the input could have broadcast to is folded with `sum_to`;
+    /// 2. one whose shape the input could have broadcast to is summed down to it, in one pass onto what waits if the type
+    ///    is the input's;
     /// 3. a product or a kernel is evaluated straight into the wanted shape, together with what waits;
     /// 4. anything else is an error;
     /// 5. the type is cast to the input's.

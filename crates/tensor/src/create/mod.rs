@@ -46,7 +46,7 @@ pub(crate) fn expect_room(op: &'static str, shape: &Shape, dtype: DType) -> Resu
 /// One value everywhere, in the name of an operation.
 fn filled(op: &'static str, shape: &Shape, value: Scalar, dtype: DType) -> Result<Tensor> {
     let space = Space::Of(shape);
-    task::run_one(Task { op, reads: &[], space, does: Does::Fill(value), to: &mut [To::Dense(dtype)] })
+    task::make(Task { op, reads: &[], space, does: Does::Fill(value), to: &mut [To::Dense(dtype)] })
 }
 
 /// # Constants

@@ -28,7 +28,7 @@ use crate::tensor::Tensor;
 pub fn evaluate(op: &'static str, kernel: &dyn BlockKernel, operands: &[&Tensor]) -> Result<Tensor> {
     expect_arity(op, kernel, operands.len(), 1)?;
     let dtype = float_type(operands);
-    task::run_one(Task {
+    task::make(Task {
         op,
         reads: &reads(operands, dtype),
         space: Space::Asked,

@@ -363,7 +363,7 @@ fn pick(
         Block::F64(source) => &Pick { source, start, step },
     };
     let (space, does) = (Space::Of(shape), Does::Blocks(kernel));
-    task::run(Task { op, reads: &reads, space, does, to: &mut [To::Block(out)] })?;
+    task::change(Task { op, reads: &reads, space, does, to: &mut [To::Block(out)] })?;
     Ok(())
 }
 

@@ -73,7 +73,7 @@ pub fn fold_jointly(
     let own = float_type(operands);
     let mut to: SmallVec<[To<'_>; 2]> = targets.iter_mut().map(|target| target.place(own)).collect();
     let (reads, does) = (reads(operands, own), Does::Blocks(kernel));
-    Ok(task::run(Task { op, reads: &reads, space: Space::Common, does, to: &mut to })?.several())
+    task::make_each(Task { op, reads: &reads, space: Space::Common, does, to: &mut to })
 }
 
 /// Single-output kernels run as one: for each output, a kernel and which of the joint operands it reads.

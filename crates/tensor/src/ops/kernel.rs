@@ -54,7 +54,7 @@ pub fn fold_to(
 ) -> Result<Tensor> {
     expect_arity(op, kernel, operands.len(), 1)?;
     let own = float_type(operands);
-    task::run_one(Task {
+    task::make_here(Task {
         op,
         reads: &reads(operands, own),
         space: Space::Common,
@@ -97,7 +97,7 @@ pub fn sum_onto(op: &'static str, t: &Tensor, mut target: Target<'_>) -> Result<
             prior => target.prior = prior,
         }
     }
-    task::run_one(Task {
+    task::make_here(Task {
         op,
         reads: &[Read::Tensor(t, dtype)],
         space: Space::Of(t.shape()),
@@ -149,14 +149,13 @@ pub fn update<F: Update<M, N>, const M: usize, const N: usize>(
         expect_expands(op, t.dims(), &shape)?;
     }
     let kernel = UpdateKernel::<F, M, N>::new(formula);
-    task::run(Task {
+    task::change(Task {
         op,
         reads: &operands.map(|t| Read::Tensor(t, dtype)),
         space: Space::Of(&shape),
         does: Does::Update(&kernel),
         to: &mut state.map(To::Change),
-    })?;
-    Ok(())
+    })
 }
 
 /// Refuses what a kernel that knows its arity cannot be given.
@@ -180,7 +179,14 @@ pub(super) fn expect_arity(
 }
 
 /// The common floating-point type of some tensors.
+#[inline]
 pub(super) fn float_type(operands: &[&Tensor]) -> DType {
+    if let [first, others @ ..] = operands
+        && first.dtype().is_float()
+        && others.iter().all(|t| t.dtype() == first.dtype())
+    {
+        return first.dtype();
+    }
     operands.iter().fold(DType::Bool, |d, t| d.promote(t.dtype())).to_float()
 }
 
@@ -232,5 +238,33 @@ mod tests {
             let jointly = fold_jointly("t", &kernel, &[&x, &x], joint.into_iter().collect());
             assert!(matches!(jointly, Err(Error::Expand { dim, .. }) if dim == axis));
         }
+    }
+
+    #[test]
+    fn a_sum_onto_a_prior() {
+        let (t, shape) = (tensor![[1.0, 2.0], [3.0, 4.0]], Shape::from([2]));
+        let onto = |prior: Tensor| Target { prior: Some(prior), ..Target::of(&shape) };
+        assert_eq!(sum_onto("t", &t, onto(tensor![10.0, 20.0])).unwrap(), tensor![14.0, 26.0]);
+        let other = Target { dtype: Some(DType::F64), ..onto(tensor![0.5, 0.25; f64]) };
+        assert_eq!(sum_onto("t", &t, other).unwrap(), tensor![4.5, 6.25; f64]);
+        assert!(sum_onto("t", &t, Target::of(t.shape())).unwrap().shares_buffer_with(&t));
+        assert!(matches!(sum_onto("t", &t, onto(t.clone())), Err(Error::ShapeMismatch { .. })));
+        assert!(matches!(
+            sum_onto("t", &tensor![1.0, 2.0, 3.0], onto(tensor![1.0, 2.0])),
+            Err(Error::Expand { .. })
+        ));
+        assert!(matches!(
+            sum_onto("t", &tensor![1; i64], Target::of(&shape)),
+            Err(Error::DTypeUnsupported { .. })
+        ));
+        // Neither has memory of its own for each element.
+        let wide = tensor![1.0].expand([1 << 50]).unwrap();
+        let both =
+            sum_onto("t", &wide, Target { prior: Some(wide.clone()), ..Target::of(wide.shape()) }).unwrap();
+        assert_eq!((both.strides(), both.narrow(0, 7, 1).unwrap()), (&[0][..], tensor![2.0]));
+        // A prior that somebody holds stays as it is.
+        let prior = tensor![1.0, 1.0];
+        assert_eq!(sum_onto("t", &tensor![2.0, 3.0], onto(prior.clone())).unwrap(), tensor![3.0, 4.0]);
+        assert_eq!(prior, tensor![1.0, 1.0]);
     }
 }

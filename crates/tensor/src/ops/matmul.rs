@@ -195,7 +195,7 @@ fn multiply<const N: usize>(
 ) -> Result<Tensor> {
     let dtype = factors[0].dtype();
     let mut target = target.unwrap_or(Target::of(&spec.shape));
-    task::run_one(Task {
+    task::make(Task {
         op,
         reads: &factors.map(|t| Read::Tensor(t, dtype)),
         space: Space::Of(&spec.shape),

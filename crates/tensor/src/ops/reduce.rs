@@ -52,7 +52,7 @@ impl Kept {
     ) -> Result<Tensor> {
         let does = kernel.map_or(Does::Same, Does::Blocks);
         let to = &mut [To::Fold(reduce, dtype, &self.flags, &self.shape)];
-        task::run_one(Task { op: self.op, reads, space: Space::Of(shape), does, to })
+        task::make(Task { op: self.op, reads, space: Space::Of(shape), does, to })
     }
 }
 
@@ -436,6 +436,6 @@ impl Tensor {
         let dtype = self.dtype().to_accumulator();
         let (reads, space) = (&[Read::Tensor(self, dtype)], Space::Of(self.shape()));
         let to = &mut [To::Sum { shape: &target, dtype, prior: &mut None }];
-        task::run_one(Task { op: "sum_to", reads, space, does: Does::Same, to })
+        task::make(Task { op: "sum_to", reads, space, does: Does::Same, to })
     }
 }

@@ -1,11 +1,9 @@
 //! Tasks that are done block by block: pointwise, folded, cast, copied, in place.
 
-use std::borrow::Cow;
-
 use smallvec::SmallVec;
 
 use super::iter::{self, Addition, Fold, Goal, Onto, Operand, OverItself, ScalarCell};
-use super::{Done, Read, Reduce, To};
+use super::{Read, Reduce, To};
 use crate::create::room;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -14,66 +12,77 @@ use crate::shape::{Dims, Shape, expect_expansion};
 use crate::tensor::Tensor;
 use crate::threads::GRAIN;
 
-impl Read<'_> {
-    /// A place for the number, if it is one, that an operand can borrow.
-    fn cell(&self) -> ScalarCell {
-        match self {
-            Read::Tensor(..) => ScalarCell::NONE,
-            Read::Number(s, _) => ScalarCell::new(*s),
+/// What is read, as the iterator sees it; `cells` is where numbers lie.
+fn operands<'b>(
+    reads: &'b [Read<'_>],
+    cells: &'b mut SmallVec<[ScalarCell; 2]>,
+) -> SmallVec<[Operand<'b>; 4]> {
+    for read in reads {
+        if let Read::Number(s, _) = read {
+            cells.push(ScalarCell::new(*s));
         }
     }
-
-    fn operand<'b>(&'b self, cell: &'b ScalarCell) -> Operand<'b> {
-        match self {
+    let (mut operands, mut cells) = (SmallVec::new(), cells.iter());
+    for read in reads {
+        operands.push(match read {
             Read::Tensor(t, want) => Operand::new(t, *want),
-            Read::Number(_, want) => cell.operand(*want),
-        }
+            Read::Number(_, want) => cells.next().expect("a cell for each number").operand(*want),
+        });
     }
+    operands
 }
 
-/// Runs a kernel, or without one casts the only thing that is read.
-pub(super) fn run(
+/// Makes a tensor by a kernel, or without one by a cast of the only thing that is read.
+pub(super) fn make(
     op: &'static str,
     kernel: Option<&dyn BlockKernel>,
     reads: &[Read<'_>],
-    space: Cow<'_, Shape>,
+    space: &Shape,
     to: &mut [To<'_>],
-) -> Result<Done> {
-    let cells: SmallVec<[ScalarCell; 4]> = reads.iter().map(Read::cell).collect();
-    let mut operands: SmallVec<[Operand<'_>; 4]> = SmallVec::new();
-    reads.iter().zip(&cells).for_each(|(r, cell)| operands.push(r.operand(cell)));
-    Ok(match to {
-        [To::New(dtype)] => Done::One(iter::map(op, kernel, &operands, space.into_owned(), *dtype)?),
+) -> Result<Tensor> {
+    let mut cells = SmallVec::new();
+    let operands = operands(reads, &mut cells);
+    match to {
+        [To::New(dtype)] => iter::map(op, kernel, &operands, space.clone(), *dtype),
         [To::Dense(dtype)] => {
-            let mut storage = room(op, &space, *dtype)?;
-            iter::write(kernel, &operands, &space, storage.block_mut());
-            Done::One(Tensor::from_storage(storage, space.into_owned()))
+            let mut storage = room(op, space, *dtype)?;
+            iter::write(kernel, &operands, space, storage.block_mut());
+            Ok(Tensor::from_storage(storage, space.clone()))
         }
         [To::Fold(reduce, dtype, kept, shape)] => {
             let fold = Fold { op, reduce: *reduce, dtype: *dtype };
-            Done::One(iter::fold(fold, kernel, &operands, &space, kept, None)?.unsqueeze_to(shape))
+            Ok(iter::fold(fold, kernel, &operands, space, kept, None)?.unsqueeze_to(shape))
         }
+        [To::Sum { shape, dtype, prior }] => sum(op, kernel, &operands, space, shape, *dtype, prior.take()),
+        _ => unreachable!("one new tensor is made"),
+    }
+}
+
+/// Writes to a tensor or a block, by a kernel or by a cast.
+pub(super) fn change(
+    op: &'static str,
+    kernel: Option<&dyn BlockKernel>,
+    reads: &[Read<'_>],
+    space: &Shape,
+    to: &mut [To<'_>],
+) -> Result<()> {
+    if let ([To::Change(out)], Some(kernel)) = (&mut *to, kernel) {
+        return update(op, &OverItself(kernel), reads, space, &mut [To::Change(out)]);
+    }
+    let mut cells = SmallVec::new();
+    let operands = operands(reads, &mut cells);
+    match to {
         [To::Over(out)] => {
             out.make_room(op)?;
-            iter::write(kernel, &operands, &space, out.block_mut());
-            Done::Changed
-        }
-        [To::Change(out)] => {
-            out.make_writable(op)?;
-            let kernel = kernel.expect("what is changed in place is changed by a kernel");
-            iter::change(&OverItself(kernel), &mut [out], &operands, &space);
-            Done::Changed
+            iter::write(kernel, &operands, space, out.block_mut());
         }
         [To::Block(out)] => {
             let n = out.len();
-            iter::write(kernel, &operands, &space, out.range(0, n));
-            Done::Changed
+            iter::write(kernel, &operands, space, out.range(0, n));
         }
-        [To::Sum { shape, dtype, prior }] => {
-            Done::One(sum(op, kernel, &operands, space, shape, *dtype, prior.take())?)
-        }
-        _ => Done::Several(sums(op, kernel, &operands, &space, to)?),
-    })
+        _ => unreachable!("one tensor or block is written to"),
+    }
+    Ok(())
 }
 
 /// Runs a kernel that changes several tensors of one shape.
@@ -83,20 +92,16 @@ pub(super) fn update(
     reads: &[Read<'_>],
     space: &Shape,
     to: &mut [To<'_>],
-) -> Result<Done> {
+) -> Result<()> {
     let mut state: SmallVec<[&mut Tensor; 3]> = SmallVec::new();
     for place in to {
         let To::Change(t) = place else { unreachable!("an update changes tensors in place") };
+        t.make_writable(op)?;
         state.push(t);
     }
-    for t in &mut state {
-        t.make_writable(op)?;
-    }
-    let cells: SmallVec<[ScalarCell; 4]> = reads.iter().map(Read::cell).collect();
-    let mut operands: SmallVec<[Operand<'_>; 4]> = SmallVec::new();
-    reads.iter().zip(&cells).for_each(|(r, cell)| operands.push(r.operand(cell)));
-    iter::change(kernel, &mut state, &operands, space);
-    Ok(Done::Changed)
+    let mut cells = SmallVec::new();
+    iter::change(kernel, &mut state, &operands(reads, &mut cells), space);
+    Ok(())
 }
 
 /// The sum of a kernel's results, or of what is read, down to a shape.
@@ -104,42 +109,47 @@ fn sum(
     op: &'static str,
     kernel: Option<&dyn BlockKernel>,
     operands: &[Operand<'_>],
-    space: Cow<'_, Shape>,
+    space: &Shape,
     target: &Shape,
     dtype: DType,
     prior: Option<Tensor>,
 ) -> Result<Tensor> {
     let own = operands.first().map_or(dtype, |o| o.want);
-    let (kept, mut prior) = reach(op, &space, target, own, prior)?;
-    if *target == *space {
+    let (kept, mut prior) = reach(op, space, target, own, prior)?;
+    if target == space {
         match (kernel, &mut prior) {
-            (_, None) => return iter::map(op, kernel, operands, space.into_owned(), own)?.cast(op, dtype),
+            (_, None) => return iter::map(op, kernel, operands, space.clone(), own)?.cast(op, dtype),
             (Some(kernel), Some(sum)) => {
                 sum.make_writable(op)?;
                 if space.numel() <= GRAIN && iter::lie_like(operands, target) {
-                    iter::change(&Onto(kernel), &mut [sum], operands, &space);
+                    iter::change(&Onto(kernel), &mut [sum], operands, space);
                     return prior.expect("borrowed just now").cast(op, dtype);
                 }
             }
             (None, Some(sum)) => {
                 sum.make_writable(op)?;
-                iter::change(&Addition, &mut [sum], operands, &space);
+                iter::change(&Addition, &mut [sum], operands, space);
                 return prior.expect("borrowed just now").cast(op, dtype);
             }
         }
     }
     let fold = Fold { op, reduce: Reduce::Sum, dtype: own };
-    iter::fold(fold, kernel, operands, &space, &kept, prior)?.unsqueeze_to(target).cast(op, dtype)
+    iter::fold(fold, kernel, operands, space, &kept, prior)?.unsqueeze_to(target).cast(op, dtype)
 }
 
-/// The sums of a kernel's outputs, each down to a shape of its own; dense.
-fn sums(
+/// The sums of a kernel's outputs, each down to a shape of its own; dense if there are several.
+pub(super) fn make_each(
     op: &'static str,
-    kernel: Option<&dyn BlockKernel>,
-    operands: &[Operand<'_>],
+    kernel: &dyn BlockKernel,
+    reads: &[Read<'_>],
     space: &Shape,
     to: &mut [To<'_>],
 ) -> Result<SmallVec<[Tensor; 2]>> {
+    if to.len() == 1 {
+        return Ok(SmallVec::from_iter([make(op, Some(kernel), reads, space, to)?]));
+    }
+    let mut cells = SmallVec::new();
+    let operands = operands(reads, &mut cells);
     let own = operands.first().map_or(DType::F32, |o| o.want);
     let mut goals: SmallVec<[Goal; 2]> = SmallVec::new();
     for (output, place) in to.iter_mut().enumerate() {
@@ -148,7 +158,7 @@ fn sums(
         goals.push(Goal { output, kept, prior });
     }
     let fold = Fold { op, reduce: Reduce::Sum, dtype: own };
-    let results = iter::fold_each(fold, kernel.map(|kernel| (kernel, goals.len())), operands, space, goals)?;
+    let results = iter::fold_each(fold, Some((kernel, goals.len())), &operands, space, goals)?;
     let finished = results.into_iter().zip(to).map(|(t, place)| match place {
         To::Sum { shape, dtype, .. } => t.unsqueeze_to(shape).laid_out(op)?.cast(op, *dtype),
         _ => unreachable!("several outputs are summed"),

@@ -1,9 +1,10 @@
-//! The one door: whatever computes elements is a [`Task`], said as data, and [`run`] does it.
+//! The one door: whatever computes elements is a [`Task`], said as data, and done here.
 //!
 //! Note [One door]
 //! A task says completely what is read (each tensor or number, with its view, and the type it is wanted in), over which
 //! shape, what is done, and where the results go. An operation's meta step infers types, refuses, and builds its task;
-//! what is left to infer, the common shape of what is read, is found here. The iterator, the products and the rules have
+//! what is left to infer, the common shape of what is read, is found here. What a task leaves says who does it: [`make`] one
+//! new tensor, [`make_each`] several, [`change`] none. The iterator, the products and the rules have
 //! no other caller: `iter` and `product` are private to this module, and a test below reads the sources for places that
 //! write to a storage without a task. What passes the door while a task runs is a part of that task: a rule may compute
 //! with tensors, and what is written in place is copied first if somebody else holds it.
@@ -98,59 +99,70 @@ pub(crate) enum To<'a> {
     Block(BlockMut<'a>),
 }
 
-/// What has become of a task.
-pub(crate) enum Done {
-    Changed,
-    One(Tensor),
-    Several(SmallVec<[Tensor; 2]>),
-}
-
-impl Done {
-    /// The result of a task that makes one tensor.
-    fn one(self) -> Tensor {
-        match self {
-            Done::One(t) => t,
-            Done::Changed | Done::Several(_) => unreachable!("the task makes one tensor"),
-        }
-    }
-
-    /// The results of a task that makes several tensors.
-    pub(crate) fn several(self) -> SmallVec<[Tensor; 2]> {
-        match self {
-            Done::Several(all) => all,
-            Done::One(t) => SmallVec::from_iter([t]),
-            Done::Changed => SmallVec::new(),
-        }
-    }
-}
-
-/// Does a task: its meta step, as far as the operation has left it, and the work.
+/// Does a task that makes one tensor: its meta step, as far as the operation has left it, and the work.
 ///
 /// # Errors
 /// `Broadcast` and `BroadcastRefused` for the common shape, `Expand` and `ShapeMismatch` for a sum, `TooLarge`, and what a
 /// rule refuses. Nothing has changed then.
+#[inline(never)]
 #[track_caller]
-pub(crate) fn run(task: Task<'_, '_>) -> Result<Done> {
-    let Task { op, reads, space, does, to } = task;
-    let space = space.shape(op, reads)?;
-    match does {
-        Does::Same => blocks::run(op, None, reads, space, to),
-        Does::Blocks(kernel) => blocks::run(op, Some(kernel), reads, space, to),
-        Does::Update(kernel) => blocks::update(op, kernel, reads, &space, to),
-        Does::Product(spec) => product::run(op, spec, reads, to),
-        Does::Fill(value) => whole::fill(op, value, space, to),
-        Does::Draw(law, reserve) => whole::draw(op, law, reserve, space, to),
-        Does::Whole(rule) => whole::run(op, rule, reads, space, to),
+pub(crate) fn make(task: Task<'_, '_>) -> Result<Tensor> {
+    make_here(task)
+}
+
+/// [`make`], with the shortest way compiled into its caller: for those that small models are made of.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn make_here(mut task: Task<'_, '_>) -> Result<Tensor> {
+    match short::alike(&mut task) {
+        Some(result) => result,
+        None => make_at_length(task),
     }
 }
 
-/// [`run`] for a task that makes one tensor, by the short way if there is one.
-#[inline(always)]
+#[inline(never)]
 #[track_caller]
-pub(crate) fn run_one(mut task: Task<'_, '_>) -> Result<Tensor> {
-    match short::run(&mut task) {
-        Some(result) => result,
-        None => Ok(run(task)?.one()),
+fn make_at_length(task: Task<'_, '_>) -> Result<Tensor> {
+    let mut common = None;
+    let Task { op, reads, space, does, to } = task;
+    let space = space.shape(op, reads, &mut common)?;
+    match does {
+        Does::Same => blocks::make(op, None, reads, space, to),
+        Does::Blocks(kernel) => blocks::make(op, Some(kernel), reads, space, to),
+        Does::Product(spec) => product::make(op, spec, reads, to),
+        Does::Update(_) => unreachable!("an update makes no tensor"),
+        Does::Fill(_) | Does::Draw(..) | Does::Whole(_) => whole::make(op, does, reads, space, to),
+    }
+}
+
+/// Does a task that makes several tensors, each the sum of an output.
+///
+/// # Errors
+/// As [`make`].
+#[track_caller]
+pub(crate) fn make_each(task: Task<'_, '_>) -> Result<SmallVec<[Tensor; 2]>> {
+    let Task { op, reads, space, does, to } = task;
+    let (Does::Blocks(kernel), mut common) = (does, None) else {
+        unreachable!("kernels have several outputs")
+    };
+    blocks::make_each(op, kernel, reads, space.shape(op, reads, &mut common)?, to)
+}
+
+/// Does a task that writes to what there is.
+///
+/// # Errors
+/// As [`make`].
+#[track_caller]
+pub(crate) fn change(task: Task<'_, '_>) -> Result<()> {
+    let mut common = None;
+    let Task { op, reads, space, does, to } = task;
+    let space = space.shape(op, reads, &mut common)?;
+    match does {
+        Does::Same => blocks::change(op, None, reads, space, to),
+        Does::Blocks(kernel) => blocks::change(op, Some(kernel), reads, space, to),
+        Does::Update(kernel) => blocks::update(op, kernel, reads, space, to),
+        Does::Product(_) => unreachable!("a product is a new tensor"),
+        Does::Fill(_) | Does::Draw(..) | Does::Whole(_) => whole::change(op, does, reads, to),
     }
 }
 
@@ -162,8 +174,7 @@ pub(crate) fn map(
     shape: &Shape,
     dtype: DType,
 ) -> Result<Tensor> {
-    let does = Does::Blocks(kernel);
-    Ok(run(Task { op, reads, space: Space::Of(shape), does, to: &mut [To::New(dtype)] })?.one())
+    make(Task { op, reads, space: Space::Of(shape), does: Does::Blocks(kernel), to: &mut [To::New(dtype)] })
 }
 
 /// A whole result of this shape and type, by a rule.
@@ -174,6 +185,5 @@ pub(crate) fn whole(
     shape: &Shape,
     dtype: DType,
 ) -> Result<Tensor> {
-    let does = Does::Whole(rule);
-    Ok(run(Task { op, reads, space: Space::Of(shape), does, to: &mut [To::Dense(dtype)] })?.one())
+    make(Task { op, reads, space: Space::Of(shape), does: Does::Whole(rule), to: &mut [To::Dense(dtype)] })
 }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Does, Done, Read, Space, Task, To, expect_expands};
+use super::{Does, Read, Space, Task, To, expect_expands};
 use crate::create::{checked_len, room, room_for};
 use crate::dtype::{BlockMut, DType, Element};
 use crate::error::{Error, Result};
@@ -53,7 +53,7 @@ impl Spec {
 
 /// The product of the first two that are read, whose rows start as the third if there is one.
 #[track_caller]
-pub(super) fn run(op: &'static str, spec: &Spec, reads: &[Read<'_>], to: &mut [To<'_>]) -> Result<Done> {
+pub(super) fn make(op: &'static str, spec: &Spec, reads: &[Read<'_>], to: &mut [To<'_>]) -> Result<Tensor> {
     let ([Read::Tensor(a, _), Read::Tensor(b, _), start @ ..], [To::Sum { shape, dtype, prior }]) =
         (reads, to)
     else {
@@ -63,7 +63,8 @@ pub(super) fn run(op: &'static str, spec: &Spec, reads: &[Read<'_>], to: &mut [T
         [Read::Tensor(row, _)] => Some(rows_of(op, row, &spec.shape)?),
         _ => prior.take(),
     };
-    Ok(Done::One(Factors { op, spec, a, b }.sum_to(shape, prior)?.cast(op, *dtype)?))
+    let product = Factors { op, spec, a, b }.sum_to(shape, prior)?;
+    if product.dtype() == *dtype { Ok(product) } else { product.cast(op, *dtype) }
 }
 
 /// A tensor of this shape, whose rows are all `row`.
@@ -129,7 +130,7 @@ impl Factors<'_> {
             let (product, mut prior) = (self.sum_to(shape, None)?, prior);
             let reads = &[Read::Tensor(&product, dtype)];
             let to = &mut [To::Sum { shape: target, dtype, prior: &mut prior }];
-            return Ok(super::run(Task { op, reads, space: Space::Of(shape), does: Does::Same, to })?.one());
+            return super::make(Task { op, reads, space: Space::Of(shape), does: Does::Same, to });
         }
         let missing = shape.rank() - target.rank();
         let kept = |i: usize| i >= missing && !(target[i - missing] == 1 && self.spec.batch[i] != 1);

@@ -13,12 +13,12 @@ use crate::threads::GRAIN;
 /// What most tasks read at most.
 const FEW: usize = 4;
 
-/// The result of a task that makes one tensor, if there is a short way to it. Else nothing has happened.
+/// The result of a task that makes one tensor of others that lie alike. `None` if nothing has happened.
 #[inline(always)]
-pub(super) fn run(task: &mut Task<'_, '_>) -> Option<Result<Tensor>> {
-    let kernel = match task.does {
-        Does::Blocks(kernel) => Some(kernel),
-        Does::Same => None,
+pub(super) fn alike(task: &mut Task<'_, '_>) -> Option<Result<Tensor>> {
+    let kernel = match (&task.does, &*task.to) {
+        (Does::Blocks(kernel), [To::New(_) | To::Sum { .. }]) => Some(*kernel),
+        (Does::Same, [To::Sum { .. }]) => None,
         _ => return None,
     };
     let [Read::Tensor(first, own), ..] = task.reads else { return None };
@@ -30,7 +30,7 @@ pub(super) fn run(task: &mut Task<'_, '_>) -> Option<Result<Tensor>> {
     let mut blocks = [Block::Bool(&[]); FEW];
     for (block, read) in blocks.iter_mut().zip(task.reads) {
         let Read::Tensor(t, want) = *read else { return None };
-        if !is_alike(t, shape, want) {
+        if !lies_like(t, shape, want) {
             return None;
         }
         *block = t.storage.block().range(t.layout.offset, n);
@@ -43,7 +43,7 @@ pub(super) fn run(task: &mut Task<'_, '_>) -> Option<Result<Tensor>> {
             Some(Ok(Tensor::from_storage(storage, shape.clone())))
         }
         ([To::Sum { shape: target, dtype, prior }], _) if *target == shape && dtype == own => {
-            if prior.as_ref().is_some_and(|prior| !is_alike(prior, shape, *dtype)) {
+            if prior.as_ref().is_some_and(|prior| !lies_like(prior, shape, *dtype)) {
                 return None;
             }
             let Some(kernel) = kernel else {
@@ -62,7 +62,7 @@ pub(super) fn run(task: &mut Task<'_, '_>) -> Option<Result<Tensor>> {
 
 /// Whether a tensor lies in order, in this shape and type.
 #[inline(always)]
-fn is_alike(t: &Tensor, shape: &Shape, dtype: DType) -> bool {
+fn lies_like(t: &Tensor, shape: &Shape, dtype: DType) -> bool {
     t.dtype() == dtype && t.layout.shape == *shape && t.is_contiguous()
 }
 

@@ -1,7 +1,5 @@
 //! The shape that a task is done over, and what expands to it.
 
-use std::borrow::Cow;
-
 use super::{Read, Space};
 use crate::create::checked_len;
 use crate::dtype::DType;
@@ -19,12 +17,22 @@ impl<'a> Read<'a> {
 }
 
 impl<'a> Space<'a> {
+    /// The shape, which is put into `common` if it is to be found.
+    #[inline]
     #[track_caller]
-    pub(super) fn shape(self, op: &'static str, reads: &[Read<'_>]) -> Result<Cow<'a, Shape>> {
+    pub(super) fn shape<'s>(
+        self,
+        op: &'static str,
+        reads: &[Read<'_>],
+        common: &'s mut Option<Shape>,
+    ) -> Result<&'s Shape>
+    where
+        'a: 's,
+    {
         match self {
-            Space::Of(shape) => Ok(Cow::Borrowed(shape)),
-            Space::Common => common_shape(op, reads, false).map(Cow::Owned),
-            Space::Asked => common_shape(op, reads, true).map(Cow::Owned),
+            Space::Of(shape) => Ok(shape),
+            Space::Common => Ok(common.insert(common_shape(op, reads, false)?)),
+            Space::Asked => Ok(common.insert(common_shape(op, reads, true)?)),
         }
     }
 }

@@ -1,15 +1,12 @@
 //! Tasks that write a whole result: a value everywhere, random numbers, a rule.
 
-use std::borrow::Cow;
-
 use smallvec::SmallVec;
 
-use super::{Done, Read, To};
+use super::{Does, Read, To};
 use crate::buffer::Storage;
 use crate::create::{checked_len, room};
-use crate::dtype::{BlockMut, DType, Element, Scalar, with_block};
+use crate::dtype::{BlockMut, Element, Scalar, with_block};
 use crate::error::{Error, Result};
-use crate::random::{Law, Reserve};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 
@@ -20,84 +17,55 @@ pub(crate) trait WholeRule {
     fn run(&self, op: &'static str, reads: &[&Tensor], out: BlockMut<'_>) -> Result<()>;
 }
 
-pub(super) fn run(
+/// Makes a tensor and has all its elements written.
+pub(super) fn make(
     op: &'static str,
-    rule: &dyn WholeRule,
+    does: Does<'_>,
     reads: &[Read<'_>],
-    space: Cow<'_, Shape>,
+    space: &Shape,
     to: &mut [To<'_>],
-) -> Result<Done> {
-    let mut tensors: SmallVec<[&Tensor; 4]> = SmallVec::new();
-    for read in reads {
-        let Read::Tensor(t, _) = read else { unreachable!("rules read tensors") };
-        tensors.push(t);
+) -> Result<Tensor> {
+    let [To::Dense(dtype)] = *to else { unreachable!("one whole tensor is made") };
+    if let Does::Fill(Scalar::I64(0)) = does {
+        // Zeros are what the system has at hand.
+        let storage = Storage::zeros(dtype, checked_len(op, space, dtype)?);
+        let storage = storage.ok_or_else(|| Error::TooLarge { op, shape: space.clone() })?;
+        return Ok(Tensor::from_storage(storage, space.clone()));
     }
-    write(op, space, to, |out| rule.run(op, &tensors, out))
+    let mut storage = room(op, space, dtype)?;
+    write(op, does, reads, storage.block_mut())?;
+    Ok(Tensor::from_storage(storage, space.clone()))
 }
 
-pub(super) fn draw(
-    op: &'static str,
-    law: Law,
-    reserve: Reserve<'_>,
-    space: Cow<'_, Shape>,
-    to: &mut [To<'_>],
-) -> Result<Done> {
-    // Two elements per counter, which every type has.
-    let counters = space.numel().div_ceil(2) as u64;
-    write(op, space, to, |out| {
-        law.draw(reserve(counters), out);
-        Ok(())
-    })
+/// Has all elements of a tensor written, or changed by a rule.
+pub(super) fn change(op: &'static str, does: Does<'_>, reads: &[Read<'_>], to: &mut [To<'_>]) -> Result<()> {
+    let [To::Over(out) | To::Change(out)] = to else { unreachable!("one tensor is written to") };
+    match does {
+        Does::Whole(_) => out.make_writable(op)?,
+        _ => out.make_room(op)?,
+    }
+    write(op, does, reads, out.block_mut())
 }
 
-pub(super) fn fill(
-    op: &'static str,
-    value: Scalar,
-    space: Cow<'_, Shape>,
-    to: &mut [To<'_>],
-) -> Result<Done> {
-    fn put<T: Element>(out: &mut [T], value: Scalar) {
-        out.fill(T::from_scalar(value));
-    }
-    if let ([To::Dense(dtype)], Scalar::I64(0)) = (&*to, value) {
-        return zeros(op, space.into_owned(), *dtype).map(Done::One);
-    }
-    write(op, space, to, |out| {
-        with_block!(BlockMut, out, s => put(s, value));
-        Ok(())
-    })
-}
-
-/// Zeros that the system may have at hand.
-fn zeros(op: &'static str, shape: Shape, dtype: DType) -> Result<Tensor> {
-    match Storage::zeros(dtype, checked_len(op, &shape, dtype)?) {
-        Some(storage) => Ok(Tensor::from_storage(storage, shape)),
-        None => Err(Error::TooLarge { op, shape }),
-    }
-}
-
-/// Has all elements of the only result written.
-fn write(
-    op: &'static str,
-    space: Cow<'_, Shape>,
-    to: &mut [To<'_>],
-    f: impl FnOnce(BlockMut<'_>) -> Result<()>,
-) -> Result<Done> {
-    match to {
-        [To::Dense(dtype)] => {
-            let mut storage = room(op, &space, *dtype)?;
-            f(storage.block_mut())?;
-            return Ok(Done::One(Tensor::from_storage(storage, space.into_owned())));
+/// Writes all elements of a block.
+fn write(op: &'static str, does: Does<'_>, reads: &[Read<'_>], out: BlockMut<'_>) -> Result<()> {
+    match does {
+        Does::Fill(value) => with_block!(BlockMut, out, s => fill(s, value)),
+        // Two elements per counter, which every type has.
+        Does::Draw(law, reserve) => law.draw(reserve(out.len().div_ceil(2) as u64), out),
+        Does::Whole(rule) => {
+            let mut tensors: SmallVec<[&Tensor; 4]> = SmallVec::new();
+            for read in reads {
+                let Read::Tensor(t, _) = read else { unreachable!("rules read tensors") };
+                tensors.push(t);
+            }
+            rule.run(op, &tensors, out)?;
         }
-        [To::Over(out)] => {
-            out.make_room(op)?;
-            f(out.block_mut())?;
-        }
-        [To::Change(out)] => {
-            out.make_writable(op)?;
-            f(out.block_mut())?;
-        }
-        _ => unreachable!("one tensor is written as a whole"),
+        _ => unreachable!("the others go block by block"),
     }
-    Ok(Done::Changed)
+    Ok(())
+}
+
+fn fill<T: Element>(out: &mut [T], value: Scalar) {
+    out.fill(T::from_scalar(value));
 }

@@ -37,7 +37,7 @@ impl Tensor {
         let shape = self.shape().clone();
         let (reads, space) = (&[Read::Tensor(&value, value.dtype())], Space::Of(&shape));
         let does = Does::Whole(&Assignment { shape: &shape, parts: &parts });
-        task::run(Task { op: OP, reads, space, does, to: &mut [To::Change(self)] })?;
+        task::change(Task { op: OP, reads, space, does, to: &mut [To::Change(self)] })?;
         Ok(())
     }
 
@@ -56,7 +56,7 @@ impl Tensor {
     pub fn fill_(&mut self, value: impl Into<Scalar>) -> &mut Tensor {
         let (shape, does) = (self.shape().clone(), Does::Fill(value.into()));
         let (space, to) = (Space::Of(&shape), &mut [To::Over(self)]);
-        or_panic(task::run(Task { op: "fill_", reads: &[], space, does, to }));
+        or_panic(task::change(Task { op: "fill_", reads: &[], space, does, to }));
         self
     }
 
@@ -77,7 +77,7 @@ impl Tensor {
     pub fn copy_(&mut self, source: &Tensor) -> Result<&mut Tensor> {
         let source = source.expanded("copy_", self.shape().clone())?;
         let (reads, space) = (&[Read::Tensor(&source, self.dtype())], Space::Of(source.shape()));
-        task::run(Task { op: "copy_", reads, space, does: Does::Same, to: &mut [To::Over(self)] })?;
+        task::change(Task { op: "copy_", reads, space, does: Does::Same, to: &mut [To::Over(self)] })?;
         Ok(self)
     }
 }

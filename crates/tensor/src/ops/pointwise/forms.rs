@@ -193,7 +193,7 @@ impl Tensor {
         self.expect_dtype("where", DType::Bool)?;
         let args = [Arg::Tensor(self), yes.into(), no.into()];
         let dtype = result_type(&[args[1].meta(), args[2].meta()]);
-        task::run_one(Task {
+        task::make(Task {
             op: "where",
             reads: &[args[0].read(DType::Bool), args[1].read(dtype), args[2].read(dtype)],
             space: Space::Asked,
@@ -254,7 +254,7 @@ fn apply_out(op: &'static str, plan: &Elementwise, args: &[Arg<'_>; 2], out: &mu
         return Ok(());
     }
     let (space, does) = (Space::Of(&shape), Does::Blocks(&*plan.kernel));
-    task::run(Task { op, reads: &reads, space, does, to: &mut [To::Over(out)] })?;
+    task::change(Task { op, reads: &reads, space, does, to: &mut [To::Over(out)] })?;
     Ok(())
 }
 

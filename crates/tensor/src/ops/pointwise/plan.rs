@@ -35,7 +35,7 @@ pub(in crate::ops) fn apply<const N: usize>(
     plan: &Elementwise,
     args: &[Arg<'_>; N],
 ) -> Result<Tensor> {
-    task::run_one(Task {
+    task::make_here(Task {
         op,
         reads: &args.map(|a| a.read(plan.compute)),
         space: Space::Asked,
@@ -62,7 +62,7 @@ pub(in crate::ops) fn apply_in_place<const N: usize>(
     let reads = others.map(|a| a.read(plan.compute));
     if plan.compute == out.dtype() && plan.out == out.dtype() {
         let space = Space::Of(&shape);
-        task::run(Task { op, reads: &reads, space, does, to: &mut [To::Change(out)] })?;
+        task::change(Task { op, reads: &reads, space, does, to: &mut [To::Change(out)] })?;
         return Ok(());
     }
     // The result has another type than its destination: compute it apart, and cast.

@@ -88,9 +88,6 @@ pub(crate) struct ScalarCell {
 }
 
 impl ScalarCell {
-    /// No number at all.
-    pub(crate) const NONE: ScalarCell = ScalarCell { bool_: [false], i64_: [0], f32_: [0.0], f64_: [0.0] };
-
     pub(crate) fn new(s: Scalar) -> ScalarCell {
         let v = s.to_f64();
         ScalarCell { bool_: [s.to_bool()], i64_: [s.to_i64()], f32_: [v as f32], f64_: [v] }
