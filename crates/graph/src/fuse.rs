@@ -12,7 +12,7 @@ mod operands;
 
 use std::fmt;
 
-use foldback_tensor::kernel::{self, FloatKernel, Formula, Reduction};
+use foldback_tensor::kernel::{self, FloatKernel, Formula, Reduction, Target};
 use foldback_tensor::{Axes, Tensor};
 use smallvec::SmallVec;
 
@@ -236,7 +236,7 @@ fn apply(
     let values: PerOperand<ValueRef<'_>> = vars.iter().map(Var::value_ref).collect();
     let values: PerOperand<&Tensor> = values.iter().map(|v| &**v).collect();
     let (value, reduced) = match reduce {
-        None => (kernel::run(name, formula.value(), &values)?, None),
+        None => (kernel::evaluate(name, formula.value(), &values)?, None),
         Some(reduce) => {
             let (value, reduction) = reduced_value(name, formula, &values, &reduce)?;
             (value, Some((reduction, reduce.mean)))
@@ -263,7 +263,7 @@ fn reduced_value(
     reduce: &Reduce,
 ) -> Result<(Tensor, Reduction)> {
     let reduction = kernel::reduction(name, values, &reduce.axes)?;
-    let mut value = kernel::fold_to(name, formula.value(), values, &reduction.kept, None)?;
+    let mut value = kernel::fold_to(name, formula.value(), values, Target::of(&reduction.kept))?;
     if reduce.mean {
         value = value.div(reduction.count as f64)?;
     }

@@ -1,6 +1,7 @@
 //! Sums of gradients, and what a leaf keeps of them.
 
-use foldback_tensor::{Tensor, kernel};
+use foldback_tensor::Tensor;
+use foldback_tensor::kernel::{self, Target};
 
 use crate::error::Result;
 use crate::var::{Var, VarKind};
@@ -27,7 +28,8 @@ pub(crate) fn add_in_place(place: &mut Option<Var>, grad: Var) -> Option<[Var; 2
 }
 
 fn add_tensors(a: Tensor, b: &Tensor) -> Tensor {
-    match kernel::accumulate("backward", a, b) {
+    let onto = Target { prior: Some(a), ..Target::of(b.shape()) };
+    match kernel::sum_onto("backward", b, onto) {
         Ok(sum) => sum,
         Err(e) => unreachable!("gradients of one value have its shape and type: {e}"),
     }

@@ -262,7 +262,7 @@ impl Real for Traced {
 
 #[cfg(test)]
 mod tests {
-    use foldback_tensor::kernel::{self, FloatOps, Formula};
+    use foldback_tensor::kernel::{self, FloatKernel, FloatOps, Formula};
 
     use super::*;
 
@@ -293,7 +293,7 @@ mod tests {
         let mut wrong = String::new();
         for (a, b) in POINTS.into_iter().flat_map(|a| POINTS.into_iter().map(move |b| (a, b))) {
             let tensor = |v: f64| Tensor::full([1], v, DType::F64);
-            let lanes = kernel::evaluate("lanes", formula, [&tensor(a), &tensor(b)]);
+            let lanes = kernel::evaluate("lanes", &FloatKernel(formula), &[&tensor(a), &tensor(b)]);
             let expected: f64 = lanes.and_then(|t| t.item()).expect("one number");
             let (x, y) = (Var::from(tensor(a)), Var::from(tensor(b)));
             type Form<'a> = (&'a str, &'a dyn Fn(&[Traced]) -> Traced);

@@ -7,7 +7,6 @@ use ndarray::{
 use crate::create::expect_room;
 use crate::dtype::{Element, Scalar, with_block};
 use crate::error::{Error, Result};
-use crate::iter;
 use crate::shape::{Dims, Shape};
 use crate::tensor::{Layout, Tensor};
 
@@ -57,7 +56,7 @@ impl Tensor {
             return Ok(s.to_vec());
         }
         let mut values = vec![T::default(); self.numel()];
-        iter::copy_into(self, T::block_mut(&mut values));
+        self.copy_into("to_vec", T::block_mut(&mut values))?;
         Ok(values)
     }
 

@@ -115,7 +115,7 @@ fn every_operation_of_a_tensor() {
         ),
         ("linear", kernel::linear("linear", x, x, None)),
         ("linear", kernel::linear("linear", x, x, Some(&tensor![1.0].expand([N]).unwrap()))),
-        ("matmul_to", kernel::matmul_to("matmul", x, y, &[N, N].into(), None)),
+        ("matmul_to", kernel::matmul_to("matmul", x, y, Target::of(&[N, N].into()))),
     ]);
 }
 
@@ -189,14 +189,14 @@ fn rows_that_repeat_are_functions_of_one() {
 #[test]
 fn every_kernel() {
     let (x, y, full) = (&column(), &row(), Shape::from([N, N]));
+    let onto = || Target { prior: Some(wide()), ..Target::of(&full) };
     let product = FloatKernel(Product);
     let joint = kernel::JointKernel(&[(&product, &[0, 1]), (&product, &[1, 0])]);
-    let targets = || [&full, &full].map(|shape| Target { shape, prior: None }).into_iter().collect();
+    let targets = || [&full, &full].map(Target::of).into_iter().collect();
     refused(vec![
-        ("evaluate", kernel::evaluate("t", Product, [x, y])),
-        ("run", kernel::run("t", &product, &[x, y])),
-        ("fold_to", kernel::fold_to("t", &product, &[x, y], &full, None)),
-        ("accumulate", kernel::accumulate("t", wide(), &x.expand([N, N]).unwrap())),
+        ("evaluate", kernel::evaluate("t", &product, &[x, y])),
+        ("fold_to", kernel::fold_to("t", &product, &[x, y], Target::of(&full))),
+        ("sum_onto", kernel::sum_onto("t", &x.expand([N, N]).unwrap(), onto())),
         ("fold_jointly", kernel::fold_jointly("t", &joint, &[x, y], targets()).map(|_| tensor![])),
     ]);
     assert!(matches!(fuse!(|x, y| x * y).call([x, y]), Err(GraphError::Tensor(Error::TooLarge { .. }))));
@@ -296,7 +296,7 @@ fn forms_that_cannot_fail_panic_with_the_text_of_the_error() {
         ("exp", || drop(window().exp())),
         ("to_dtype", || drop(window().to_dtype(DType::F64))),
         ("zeros", || drop(wide().zeros_like())),
-        ("full", || assert_eq!(compressed().fill_(1.0).numel(), N * N)),
+        ("fill_", || assert_eq!(compressed().fill_(1.0).numel(), N * N)),
         ("contiguous", || drop(Var::from(wide()).contiguous())),
         ("to_dtype", || drop(Var::from(window()).to_dtype(DType::F64))),
     ] {

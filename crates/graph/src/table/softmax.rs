@@ -2,7 +2,7 @@
 //! variables.
 
 use foldback_tensor::Tensor;
-use foldback_tensor::kernel::{self, FloatOps, Formula, Real, RowFormula};
+use foldback_tensor::kernel::{self, FloatKernel, FloatOps, Formula, Real, RowFormula};
 
 use crate::error::Result;
 use crate::traced::trace;
@@ -26,7 +26,7 @@ impl Formula<3> for Share {
 pub(super) fn share_by_exponential(g: &Var, a: &Var, y: &Var) -> Result<Work<'static>> {
     Ok(Work::either(
         [g, a, y].map(Var::clone),
-        |x| Ok(kernel::evaluate("logsumexp", Share, x.each_ref().map(Var::value).each_ref())?),
+        |x| Ok(kernel::evaluate("logsumexp", &FloatKernel(Share), &x.each_ref().map(Var::value).each_ref())?),
         |x| trace(&x.each_ref(), &|x| Share.eval([x[0], x[1], x[2]])),
     ))
 }

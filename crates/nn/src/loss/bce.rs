@@ -1,7 +1,7 @@
 //! Binary cross-entropy from scores.
 
 use foldback_graph::{Function, FunctionContext, Fused, Input, Var};
-use foldback_tensor::kernel::{self, FloatOps, Formula, Real};
+use foldback_tensor::kernel::{self, FloatKernel, FloatOps, Formula, Real};
 use foldback_tensor::{DType, Tensor};
 
 use super::{Reduction, expect_float, expect_same_shape, target_var};
@@ -103,7 +103,7 @@ impl Function for Losses {
 
     fn forward(&self, inputs: &[&Tensor]) -> foldback_graph::Result<Vec<Tensor>> {
         let (p, weighted) = self.factor();
-        Ok(vec![kernel::evaluate(LOSS, LossOf { weighted }, [inputs[0], inputs[1], &p])?])
+        Ok(vec![kernel::evaluate(LOSS, &FloatKernel(LossOf { weighted }), &[inputs[0], inputs[1], &p])?])
     }
 
     fn saves_inputs(&self) -> bool {

@@ -3,10 +3,13 @@
 mod sequence;
 mod values;
 
+pub(crate) use sequence::Sequence;
+
 use crate::buffer::{Handle, Storage, has_room};
 use crate::dtype::{BlockMut, DType, Element, Scalar, with_block};
 use crate::error::{Error, Result, or_panic};
 use crate::shape::Shape;
+use crate::task::{self, Does, Space, Task, To, WholeRule};
 use crate::tensor::Tensor;
 
 /// How many elements a tensor of this shape has, refusing what no memory can address.
@@ -47,20 +50,10 @@ pub(crate) fn expect_room_for(op: &'static str, shape: &Shape, n: usize, dtype: 
     if has_room(bytes) { Ok(()) } else { Err(Error::TooLarge { op, shape: shape.clone() }) }
 }
 
-/// Zeros in the name of an operation.
-fn zeros(op: &'static str, shape: Shape, dtype: DType) -> Result<Tensor> {
-    match Storage::zeros(dtype, checked_len(op, &shape, dtype)?) {
-        Some(storage) => Ok(Tensor::from_storage(storage, shape)),
-        None => Err(Error::TooLarge { op, shape }),
-    }
-}
-
-/// A constant of any type into every element of a block.
-pub(crate) fn fill(out: BlockMut<'_>, value: Scalar) {
-    fn put<T: Element>(out: &mut [T], value: Scalar) {
-        out.fill(T::from_scalar(value));
-    }
-    with_block!(BlockMut, out, s => put(s, value));
+/// One value everywhere, in the name of an operation.
+fn filled(op: &'static str, shape: &Shape, value: Scalar, dtype: DType) -> Result<Tensor> {
+    let space = Space::Of(shape);
+    task::make(Task { op, reads: &[], space, does: Does::Fill(value), to: &mut [To::Dense(dtype)] })
 }
 
 /// # Constants
@@ -92,7 +85,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn try_zeros(shape: impl Into<Shape>, dtype: DType) -> Result<Tensor> {
-        zeros("zeros", shape.into(), dtype)
+        filled("zeros", &shape.into(), Scalar::I64(0), dtype)
     }
 
     /// Ones (`true` for [`DType::Bool`]) of the given shape.
@@ -120,7 +113,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn try_ones(shape: impl Into<Shape>, dtype: DType) -> Result<Tensor> {
-        filled("ones", shape.into(), Scalar::I64(1), dtype)
+        filled("ones", &shape.into(), Scalar::I64(1), dtype)
     }
 
     /// One value everywhere, cast to `dtype`.
@@ -148,7 +141,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn try_full(shape: impl Into<Shape>, value: impl Into<Scalar>, dtype: DType) -> Result<Tensor> {
-        filled("full", shape.into(), value.into(), dtype)
+        filled("full", &shape.into(), value.into(), dtype)
     }
 
     /// Zeros of this tensor's shape and dtype, row-major whatever its strides are.
@@ -246,21 +239,26 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn try_eye_rect(n: usize, m: usize, dtype: DType) -> Result<Tensor> {
-        fn diagonal<T: Element>(out: &mut [T], m: usize, count: usize) {
-            for i in 0..count {
-                out[i * m + i] = T::from_scalar(Scalar::Bool(true));
-            }
-        }
-        let mut eye = zeros("eye", [n, m].into(), dtype)?;
-        with_block!(BlockMut, eye.block_mut(), s => diagonal(s, m, n.min(m)));
-        Ok(eye)
+        task::whole("eye", &Diagonal(m), &[], &[n, m].into(), dtype)
     }
 }
 
-fn filled(op: &'static str, shape: Shape, value: Scalar, dtype: DType) -> Result<Tensor> {
-    let mut storage = room(op, &shape, dtype)?;
-    fill(storage.block_mut(), value);
-    Ok(Tensor::from_storage(storage, shape))
+/// Ones on the main diagonal of a matrix of so many columns.
+struct Diagonal(usize);
+
+impl WholeRule for Diagonal {
+    fn run(&self, _: &'static str, _: &[&Tensor], out: BlockMut<'_>) -> Result<()> {
+        fn put<T: Element>(out: &mut [T], columns: usize) {
+            out.fill(T::default());
+            for (i, row) in out.chunks_exact_mut(columns).enumerate().take(columns) {
+                row[i] = T::from_scalar(Scalar::Bool(true));
+            }
+        }
+        if out.len() > 0 {
+            with_block!(BlockMut, out, s => put(s, self.0));
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub use lane::{Float, Lane};
 pub use level::{Level, detected_level, force_level, level};
 pub(crate) use matmul::{BatchAxis, Matrix, Multiply, Product};
 pub use real::{FloatOps, Num, Real};
-pub(crate) use scatter::{Accumulate, add_rows, interleave, scatter_add, take_rows};
+pub(crate) use scatter::{add_rows, interleave, scatter_add, take_rows};
 pub(crate) use simple::{IntPowKernel, LogicKernel, UnaryLogicKernel, WhereKernel};
 pub use softmax::RowFormula;
 pub(crate) use stream::Stream;

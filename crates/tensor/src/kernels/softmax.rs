@@ -7,7 +7,7 @@ use super::doors::door;
 use super::lane::{Float, Lane};
 use super::level::{Level, level};
 use super::real::{FloatOps, Real};
-use crate::iter::{LANES, RUN, Reducer, Sum};
+use crate::task::{LANES, RUN, Reducer, Sum};
 
 /// A function of rows: what is summed over a row, and what the result is, given the sum. Said once for every
 /// representation of the numbers, and for rows in the cache as for folds over whole tensors (Note [Rows or folds]).
@@ -170,14 +170,14 @@ fn write_row<const FMA: bool, T: RowFloat, F: RowFormula>(
     let sum = if F::PLAIN {
         a.sum(n)
     } else {
-        for i in 0..n {
-            out[i] = f.term(Lane::<T, FMA>(a.at(i)), Lane(b.at(i))).0;
+        for (i, o) in out.iter_mut().enumerate() {
+            *o = f.term(Lane::<T, FMA>(a.at(i)), Lane(b.at(i))).0;
         }
         Line::sum(&*out, n)
     };
     let s = taken::<FMA, T, F>(sum);
-    for i in 0..n {
-        out[i] = f.result(Lane(a.at(i)), Lane(b.at(i)), Lane(out[i]), s).0;
+    for (i, o) in out.iter_mut().enumerate() {
+        *o = f.result(Lane(a.at(i)), Lane(b.at(i)), Lane(*o), s).0;
     }
 }
 
@@ -217,30 +217,32 @@ fn write_rows_body<const FMA: bool, T: RowFloat, F: RowFormula>(
 }
 
 door! {
-    /// The negated result at the class of each row of `n`, and the pair that it is made of: the largest element, and the
-    /// logarithm of the sum of terms.
-    pub(crate) fn losses[T: RowFloat, F: RowFormula][T, F](f: &F, x: &[T], classes: &[i64], n: usize, losses: &mut [T], pairs: &mut [[T; 2]]);
-    body losses_body
+    /// For each row of `n` what its results are made of: the largest element, and the logarithm of the sum of terms.
+    pub(crate) fn norms_of_rows[T: RowFloat, F: RowFormula][T, F](f: &F, x: &[T], n: usize, pairs: &mut [[T; 2]]);
+    body norms_of_rows_body
 }
 #[inline(always)]
-fn losses_body<const FMA: bool, T: RowFloat, F: RowFormula>(
+fn norms_of_rows_body<const FMA: bool, T: RowFloat, F: RowFormula>(
     f: &F,
     x: &[T],
-    classes: &[i64],
     n: usize,
-    losses: &mut [T],
     pairs: &mut [[T; 2]],
 ) {
     let scratch = &mut [T::of(0.0); RUN];
-    for (((x, &class), loss), pair) in x.chunks_exact(n).zip(classes).zip(losses).zip(pairs) {
-        let ([m, s], v) = (norms::<FMA, T, F>(f, x, scratch), Lane(x[class as usize]));
-        *loss = -f.result(v, m, v, s).0;
-        *pair = [m.0, s.0];
+    for (x, pair) in x.chunks_exact(n).zip(pairs) {
+        *pair = norms::<FMA, T, F>(f, x, scratch).map(|v| v.0);
     }
 }
 
+/// The negated result of an element of a row, given what [`norms_of_rows`] has for it. It takes no product: the same at
+/// every level.
+pub(crate) fn loss_of<T: RowFloat, F: RowFormula>(f: &F, x: T, [m, s]: [T; 2]) -> T {
+    let [v, m, s] = [x, m, s].map(Lane::<T, false>);
+    -f.result(v, m, v, s).0
+}
+
 door! {
-    /// The gradient of [`losses`]: `g (exp(y) - 1)` at the class of each row, `g exp(y)` elsewhere, with the result `y`.
+    /// The gradient of [`loss_of`]: `g (exp(y) - 1)` at the class of each row, `g exp(y)` elsewhere, with the result `y`.
     pub(crate) fn losses_backward[T: RowFloat, F: RowFormula][T, F](f: &F, g: &[T], x: &[T], classes: &[i64], pairs: &[[T; 2]], n: usize, out: &mut [T]);
     body losses_backward_body
 }

@@ -1,13 +1,12 @@
 //! Reductions over any axes, all of them folds of a kernel's blocks.
 
 use super::formulas as f;
-use super::kernel::fold_kernel;
-use crate::create::room;
+use crate::create::Sequence;
 use crate::dtype::{Block, BlockMut, DType, Element};
 use crate::error::{Error, Result};
-use crate::iter::{self, Operand, Reduce};
 use crate::kernels::{BlockKernel, FloatKernel};
 use crate::shape::{Axes, Dims, Shape, expect_expansion};
+use crate::task::{self, Does, Read, Reduce, Space, Task, To};
 use crate::tensor::Tensor;
 
 /// Which axes a reduction keeps, and the shape its result takes.
@@ -47,12 +46,13 @@ impl Kept {
         &self,
         reduce: Reduce,
         kernel: Option<&dyn BlockKernel>,
-        operands: &[Operand<'_>],
+        reads: &[Read<'_>],
         shape: &Shape,
         dtype: DType,
     ) -> Result<Tensor> {
-        let fold = iter::Fold { op: self.op, reduce, dtype };
-        Ok(iter::fold(fold, kernel, operands, shape, &self.flags, None)?.unsqueeze_to(&self.shape))
+        let does = kernel.map_or(Does::Same, Does::Blocks);
+        let to = &mut [To::Fold(reduce, dtype, &self.flags, &self.shape)];
+        task::make(Task { op: self.op, reads, space: Space::Of(shape), does, to })
     }
 }
 
@@ -90,15 +90,6 @@ impl BlockKernel for IndexWhere {
             _ => Self::pick::<i64>(inputs, index, out),
         }
     }
-}
-
-/// The numbers from 0 in a shape.
-fn counted(op: &'static str, shape: Shape) -> Result<Tensor> {
-    let mut storage = room(op, &shape, DType::I64)?;
-    if let BlockMut::I64(out) = storage.block_mut() {
-        (0i64..).zip(out).for_each(|(i, o)| *o = i);
-    }
-    Ok(Tensor::from_storage(storage, shape))
 }
 
 pub(crate) fn expect_float(op: &'static str, t: &Tensor) -> Result<()> {
@@ -143,7 +134,7 @@ impl Tensor {
     fn accumulate(&self, op: &'static str, reduce: Reduce, axes: &Axes, keepdim: bool) -> Result<Tensor> {
         let kept = Kept::new(op, self, axes, keepdim)?;
         let dtype = self.dtype().to_accumulator();
-        kept.fold(reduce, None, &[Operand::new(self, dtype)], self.shape(), dtype)
+        kept.fold(reduce, None, &[Read::Tensor(self, dtype)], self.shape(), dtype)
     }
 
     /// The mean over `axes`. The mean of nothing is NaN.
@@ -203,7 +194,7 @@ impl Tensor {
         let kept = Kept::new(op, self, axes, keepdim)?;
         let mean = self.average(op, axes, true)?;
         let dtype = self.dtype();
-        let operands = [Operand::new(self, dtype), Operand::new(&mean, dtype)];
+        let operands = [Read::Tensor(self, dtype), Read::Tensor(&mean, dtype)];
         let sum =
             kept.fold(Reduce::Sum, Some(&FloatKernel(f::SquaredDifference)), &operands, self.shape(), dtype)?;
         sum.div((kept.count as f64 - correction).max(0.0))
@@ -269,7 +260,7 @@ impl Tensor {
         let kept = Kept::new(op, self, axes, keepdim)?;
         kept.expect_elements(op, self)?;
         let dtype = self.dtype().to_accumulator();
-        kept.fold(reduce, None, &[Operand::new(self, dtype)], self.shape(), dtype)?.cast(op, self.dtype())
+        kept.fold(reduce, None, &[Read::Tensor(self, dtype)], self.shape(), dtype)?.cast(op, self.dtype())
     }
 
     /// The index of the largest element along one axis, or in row-major order of all (`..`); the first among equals.
@@ -366,15 +357,21 @@ impl Tensor {
         let kept = Kept::new(op, self, axes, keepdim)?;
         kept.expect_elements(op, self)?;
         let with_axis = Kept::new(op, self, axes, true)?;
-        let values = with_axis.fold(reduce, None, &[Operand::new(self, dtype)], self.shape(), dtype)?;
+        let values = with_axis.fold(reduce, None, &[Read::Tensor(self, dtype)], self.shape(), dtype)?;
         let axis = flags.iter().position(|&r| r);
         let mut index_shape = Shape(Dims::from_elem(1, self.rank()));
         if let Some(axis) = axis {
             index_shape[axis] = self.dims()[axis];
         }
-        let index = counted(op, index_shape)?;
+        let index = task::whole(
+            op,
+            &Sequence { float: |_| 0.0, integer: |i| i as i64 },
+            &[],
+            &index_shape,
+            DType::I64,
+        )?;
         let operands =
-            [Operand::new(self, dtype), Operand::new(&values, dtype), Operand::new(&index, DType::I64)];
+            [Read::Tensor(self, dtype), Read::Tensor(&values, dtype), Read::Tensor(&index, DType::I64)];
         let indices = kept.fold(Reduce::Min, Some(&IndexWhere), &operands, self.shape(), DType::I64)?;
         let kept_axes: Dims<bool> = with_axis.shape.iter().zip(&flags).map(|(_, &r)| keepdim || !r).collect();
         Ok((values.keep_axes(&kept_axes), indices))
@@ -413,7 +410,7 @@ impl Tensor {
     fn truth(&self, op: &'static str, reduce: Reduce, axes: &Axes, keepdim: bool) -> Result<Tensor> {
         let kept = Kept::new(op, self, axes, keepdim)?;
         let count =
-            kept.fold(reduce, Some(&Truth), &[Operand::new(self, DType::Bool)], self.shape(), DType::I64)?;
+            kept.fold(reduce, Some(&Truth), &[Read::Tensor(self, DType::Bool)], self.shape(), DType::I64)?;
         count.cast(op, DType::Bool)
     }
 
@@ -441,6 +438,8 @@ impl Tensor {
         }
         expect_expansion("sum_to", &target, self.shape())?;
         let dtype = self.dtype().to_accumulator();
-        fold_kernel("sum_to", None, &[self], self.shape().clone(), &target, dtype, None)
+        let (reads, space) = (&[Read::Tensor(self, dtype)], Space::Of(self.shape()));
+        let to = &mut [To::Sum { shape: &target, dtype, prior: &mut None }];
+        task::make(Task { op: "sum_to", reads, space, does: Does::Same, to })
     }
 }

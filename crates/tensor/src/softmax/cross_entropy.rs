@@ -3,23 +3,15 @@
 use super::expect_shape;
 use super::formulas::LogSoftmax;
 use super::run::rows_at_once;
-use crate::create::room;
 use crate::dtype::{BlockMut, DType, Element};
 use crate::error::{Error, Result};
-use crate::kernels::softmax::{RowFloat, losses, losses_backward};
+use crate::kernels::softmax::{RowFloat, loss_of, losses_backward, norms_of_rows};
 use crate::ops::reduce::expect_float;
+use crate::task::{self, Read, WholeRule};
 use crate::tensor::Tensor;
 use crate::threads::split_work;
 
 const OP: &str = "cross_entropy";
-
-/// The results of [`cross_entropy`] for some rows.
-type Cells<'a, T> = (&'a mut [T], &'a mut [[T; 2]]);
-
-fn split_cells<'a, T>((losses, pairs): Cells<'a, T>, at: usize) -> (Cells<'a, T>, Cells<'a, T>) {
-    let ((a, c), (b, d)) = (losses.split_at_mut(at), pairs.split_at_mut(at));
-    ((a, b), (c, d))
-}
 
 fn typed_mut<T: Element>(block: BlockMut<'_>) -> &mut [T] {
     T::slice_mut(block).expect("the storage was made for this type")
@@ -46,22 +38,55 @@ fn typed<T: Element>(t: &Tensor) -> &[T] {
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
 pub fn cross_entropy(scores: &Tensor, classes: &Tensor) -> Result<(Tensor, Tensor)> {
-    fn run<T: RowFloat>(x: &Tensor, classes: &Tensor, n: usize) -> Result<(Tensor, Tensor)> {
-        let count = classes.numel();
-        let both = [count, 2].into();
-        let (mut out, mut norms) = (room(OP, classes.shape(), T::DTYPE)?, room(OP, &both, T::DTYPE)?);
-        let cells = (typed_mut::<T>(out.block_mut()), typed_mut::<T>(norms.block_mut()).as_chunks_mut().0);
-        let (x, own): (&[T], &[i64]) = (typed(x), typed(classes));
-        split_work(count, rows_at_once(n), cells, &split_cells, &|first, count, (out, pairs)| {
-            losses(&LogSoftmax, &x[first * n..][..count * n], &own[first..][..count], n, out, pairs);
-        });
-        let shape = classes.shape().clone();
-        Ok((Tensor::from_storage(out, shape), Tensor::from_storage(norms, both)))
-    }
     let (x, classes, n) = prepared(scores, classes)?;
-    match x.dtype() {
-        DType::F64 => run::<f64>(&x, &classes, n),
-        _ => run::<f32>(&x, &classes, n),
+    let (dtype, shape) = (x.dtype(), [classes.numel(), 2].into());
+    let own = |t| Read::Tensor(t, dtype);
+    let pairs = task::whole(OP, &Norms(n), &[own(&x)], &shape, dtype)?;
+    let reads = [own(&x), Read::Tensor(&classes, DType::I64), own(&pairs)];
+    let losses = task::whole(OP, &Losses(n), &reads, classes.shape(), dtype)?;
+    Ok((losses, pairs))
+}
+
+/// For each row of so many scores the largest, and the logarithm of the sum of shifted exponentials.
+struct Norms(usize);
+
+impl WholeRule for Norms {
+    fn run(&self, _: &'static str, reads: &[&Tensor], out: BlockMut<'_>) -> Result<()> {
+        fn run<T: RowFloat>(x: &[T], n: usize, pairs: &mut [[T; 2]]) {
+            split_work(
+                pairs.len(),
+                rows_at_once(n),
+                pairs,
+                &|p, at| p.split_at_mut(at),
+                &|first, count, out| {
+                    norms_of_rows(&LogSoftmax, &x[first * n..][..count * n], n, out);
+                },
+            );
+        }
+        match out {
+            BlockMut::F64(out) => run::<f64>(typed(reads[0]), self.0, out.as_chunks_mut().0),
+            out => run::<f32>(typed(reads[0]), self.0, typed_mut(out).as_chunks_mut().0),
+        }
+        Ok(())
+    }
+}
+
+/// The loss of each row of so many scores, given its class and what [`Norms`] has for it.
+struct Losses(usize);
+
+impl WholeRule for Losses {
+    fn run(&self, _: &'static str, reads: &[&Tensor], out: BlockMut<'_>) -> Result<()> {
+        fn run<T: RowFloat>(x: &[T], classes: &[i64], pairs: &[[T; 2]], n: usize, losses: &mut [T]) {
+            for (((x, &class), &pair), loss) in x.chunks_exact(n).zip(classes).zip(pairs).zip(losses) {
+                *loss = loss_of(&LogSoftmax, x[class as usize], pair);
+            }
+        }
+        let (x, classes, pairs) = (reads[0], typed(reads[1]), reads[2]);
+        match out {
+            BlockMut::F64(out) => run::<f64>(typed(x), classes, typed(pairs).as_chunks().0, self.0, out),
+            out => run::<f32>(typed(x), classes, typed(pairs).as_chunks().0, self.0, typed_mut(out)),
+        }
+        Ok(())
     }
 }
 
@@ -76,26 +101,41 @@ pub fn cross_entropy_backward(
     classes: &Tensor,
     norms: &Tensor,
 ) -> Result<Tensor> {
-    fn run<T: RowFloat>(given: [&Tensor; 2], x: &Tensor, classes: &Tensor, n: usize) -> Result<Tensor> {
-        let (shape, mut storage) = (x.shape().clone(), room(OP, x.shape(), T::DTYPE)?);
-        let ([g, pairs], x, classes) = (given.map(typed::<T>), typed::<T>(x), typed::<i64>(classes));
-        let (pairs, out): (&[[T; 2]], &mut [T]) = (pairs.as_chunks().0, typed_mut(storage.block_mut()));
-        let (count, grain) = (classes.len(), rows_at_once(n));
-        split_work(count, grain, out, &|o: &mut [T], at| o.split_at_mut(at * n), &|first, count, out| {
-            let (part, x) = (first..first + count, &x[first * n..][..count * n]);
-            let (g, classes, pairs) = (&g[part.clone()], &classes[part.clone()], &pairs[part]);
-            losses_backward(&LogSoftmax, g, x, classes, pairs, n, out);
-        });
-        Ok(Tensor::from_storage(storage, shape))
-    }
     let (x, classes, n) = prepared(scores, classes)?;
     expect_shape(OP, classes.dims(), g)?;
     expect_shape(OP, &[classes.numel(), 2], norms)?;
     let own = |t: &Tensor| t.cast(OP, x.dtype())?.laid_out(OP);
     let (g, norms) = (own(g)?, own(norms)?);
-    match x.dtype() {
-        DType::F64 => run::<f64>([&g, &norms], &x, &classes, n),
-        _ => run::<f32>([&g, &norms], &x, &classes, n),
+    let own = |t| Read::Tensor(t, x.dtype());
+    let reads = [own(&g), own(&x), Read::Tensor(&classes, DType::I64), own(&norms)];
+    task::whole(OP, &LossesBackward(n), &reads, x.shape(), x.dtype())
+}
+
+/// The gradient of [`Losses`] for the scores, given that of the losses.
+struct LossesBackward(usize);
+
+impl WholeRule for LossesBackward {
+    fn run(&self, _: &'static str, reads: &[&Tensor], out: BlockMut<'_>) -> Result<()> {
+        fn run<T: RowFloat>(reads: &[&Tensor], n: usize, out: &mut [T]) {
+            let (g, x, classes): (&[T], &[T], &[i64]) = (typed(reads[0]), typed(reads[1]), typed(reads[2]));
+            let pairs = typed::<T>(reads[3]).as_chunks().0;
+            split_work(
+                classes.len(),
+                rows_at_once(n),
+                out,
+                &|o: &mut [T], at| o.split_at_mut(at * n),
+                &|first, count, out| {
+                    let (part, x) = (first..first + count, &x[first * n..][..count * n]);
+                    let (g, classes, pairs) = (&g[part.clone()], &classes[part.clone()], &pairs[part]);
+                    losses_backward(&LogSoftmax, g, x, classes, pairs, n, out);
+                },
+            );
+        }
+        match out {
+            BlockMut::F64(out) => run::<f64>(reads, self.0, out),
+            out => run::<f32>(reads, self.0, typed_mut(out)),
+        }
+        Ok(())
     }
 }
 

@@ -7,15 +7,15 @@
 
 use std::ops::Range;
 
-use crate::create::{expect_room_for, room};
+use crate::create::expect_room_for;
 use crate::dtype::{Block, BlockMut, DType};
 use crate::error::Result;
-use crate::iter::{self, Operand, Reduce};
 use crate::kernels::softmax::{RowFloat, write_rows};
 use crate::kernels::{BlockKernel, FloatKernel, FloatOps, Formula, Real, RowFormula, typed};
 use crate::ops::formulas;
 use crate::ops::reduce::Kept;
 use crate::shape::Shape;
+use crate::task::{self, Read, Reduce, WholeRule};
 use crate::tensor::Tensor;
 use crate::threads::{GRAIN, split_work};
 
@@ -107,6 +107,29 @@ pub(super) fn rows_at_once(n: usize) -> usize {
     (GRAIN / n).max(1)
 }
 
+/// A rule of `a` and `b` in rows of `n`; of `a` there are as many elements as of `b`, or one per row.
+struct InRows<'a> {
+    rule: &'a dyn RowRule,
+    n: usize,
+}
+
+impl WholeRule for InRows<'_> {
+    fn run(&self, _: &'static str, reads: &[&Tensor], out: BlockMut<'_>) -> Result<()> {
+        let [a, b] = [0, reads.len() - 1].map(|k| reads[k].as_block().expect("it is laid out"));
+        let (n, count) = (self.n, b.len() / self.n);
+        let width = if self.rule.is_per_row() { 1 } else { n };
+        let grain = rows_at_once(n);
+        split_work(count, grain, out, &|o: BlockMut<'_>, at| o.split_at(at * width), &|first, rows, out| {
+            let [a, b] = [a, b].map(|all| {
+                let width = all.len() / count;
+                all.range(first * width, rows * width)
+            });
+            self.rule.rows(a, b, n, out);
+        });
+        Ok(())
+    }
+}
+
 /// Evaluates a rule of `a` and `b` in rows of `n`, which `b` consists of along these axes. If the rule is shifted, they
 /// are the same tensor.
 pub(super) fn in_rows(
@@ -116,26 +139,18 @@ pub(super) fn in_rows(
     (n, axes): (usize, Range<usize>),
     shape: &Shape,
 ) -> Result<Tensor> {
-    let (mut laid_out, mut a_width) = (None, n);
-    if !rule.is_shifted() {
-        let mut a = a.cast(op, b.dtype())?;
-        if a.strides()[axes.clone()].iter().all(|&step| step == 0) {
-            a_width = 1;
-            for axis in axes {
-                a = a.narrow(axis as isize, 0, 1)?;
-            }
-        }
-        laid_out = Some(a.laid_out(op)?);
+    let (rule, dtype) = (InRows { rule, n }, b.dtype());
+    if rule.rule.is_shifted() {
+        return task::whole(op, &rule, &[Read::Tensor(b, dtype)], shape, dtype);
     }
-    let [a, b] = [laid_out.as_ref().unwrap_or(a), b].map(|t| t.as_block().expect("it is laid out"));
-    let mut storage = room(op, shape, b.dtype())?;
-    let (count, width) = (b.len() / n, if rule.is_per_row() { 1 } else { n });
-    let (grain, out) = (rows_at_once(n), storage.block_mut());
-    split_work(count, grain, out, &|o: BlockMut<'_>, at| o.split_at(at * width), &|first, count, out| {
-        let [a, b] = [(a, a_width), (b, n)].map(|(all, width)| all.range(first * width, count * width));
-        rule.rows(a, b, n, out);
-    });
-    Ok(Tensor::from_storage(storage, shape.clone()))
+    let mut a = a.cast(op, dtype)?;
+    if a.strides()[axes.clone()].iter().all(|&step| step == 0) {
+        for axis in axes {
+            a = a.narrow(axis as isize, 0, 1)?;
+        }
+    }
+    let a = a.laid_out(op)?;
+    task::whole(op, &rule, &[Read::Tensor(&a, dtype), Read::Tensor(b, dtype)], shape, dtype)
 }
 
 /// Evaluates a rule along the axes that are not kept, in `dtype`.
@@ -152,20 +167,19 @@ pub(super) fn in_folds(
         let stored = (0..a.rank()).filter(moves).map(|i| shape[i]).product();
         expect_room_for(op, shape, stored, dtype)?;
     }
-    let [a, mut b] = [a, b].map(|t| Operand::new(t, dtype));
+    let [a, mut b] = [a, b].map(|t| Read::Tensor(t, dtype));
     let m;
     if rule.is_shifted() {
         m = kept.fold(Reduce::Max, None, &[a], shape, dtype)?;
-        b = Operand::new(&m, dtype);
+        b = Read::Tensor(&m, dtype);
     }
     let mut sum = match rule.terms() {
         Some(terms) => kept.fold(Reduce::Sum, Some(&*terms), &[a, b], shape, dtype)?,
         None => kept.fold(Reduce::Sum, None, &[a], shape, dtype)?,
     };
     if rule.takes_logarithm() {
-        let operand = [Operand::new(&sum, dtype)];
-        sum = iter::map(op, &FloatKernel(formulas::ln), &operand, sum.shape().clone(), dtype)?;
+        sum = task::map(op, &FloatKernel(formulas::ln), &[Read::Tensor(&sum, dtype)], sum.shape(), dtype)?;
     }
     let (a, shape) = if rule.is_per_row() { (b, &kept.shape) } else { (a, shape) };
-    iter::map(op, &*rule.results(), &[a, b, Operand::new(&sum, dtype)], shape.clone(), dtype)
+    task::map(op, &*rule.results(), &[a, b, Read::Tensor(&sum, dtype)], shape, dtype)
 }

@@ -6,5 +6,4 @@ mod plan;
 mod unary;
 
 pub(crate) use binary::reversed;
-pub(crate) use plan::expect_expands;
-pub(super) use plan::{Plan, common_shape, run, run_in_place};
+pub(super) use plan::{Elementwise, apply, apply_in_place};

@@ -12,17 +12,17 @@ use crate::buffer::Storage;
 use crate::create::{checked_len, room, room_for};
 use crate::dtype::{Block, BlockMut, DType};
 use crate::error::Result;
-use crate::kernels::{BlockKernel, doors};
+use crate::kernels::BlockKernel;
 use crate::shape::Shape;
 use crate::tensor::{Layout, Tensor};
 use crate::threads::{GRAIN, split_work};
 
-/// A pointwise result over `shape`, which every operand broadcasts to.
+/// A pointwise result over `shape`, which every operand broadcasts to. Without a kernel, the only operand itself.
 ///
 /// Axes along which no operand moves are computed once; the result has stride 0 there.
 pub(crate) fn map(
     op: &'static str,
-    kernel: &dyn BlockKernel,
+    kernel: Option<&dyn BlockKernel>,
     operands: &[Operand<'_>],
     shape: Shape,
     dtype: DType,
@@ -31,15 +31,17 @@ pub(crate) fn map(
     if n == 0 {
         return Ok(Tensor::from_storage(Storage::scratch(dtype, 0), shape));
     }
-    if n <= GRAIN && flat::applies(operands, &shape) {
-        let mut storage = room_for(op, &shape, n, dtype)?;
-        flat::map(kernel, operands, storage.block_mut());
-        return Ok(Tensor::from_storage(storage, shape));
-    }
-    if operands.iter().all(|o| o.is_direct(&shape)) {
-        let mut storage = room(op, &shape, dtype)?;
-        run_direct(kernel, operands, storage.block_mut(), n);
-        return Ok(Tensor::from_storage(storage, shape));
+    if let Some(kernel) = kernel {
+        if n <= GRAIN && flat::applies(operands, &shape) {
+            let mut storage = room_for(op, &shape, n, dtype)?;
+            flat::run(kernel, operands, &mut [storage.block_mut()]);
+            return Ok(Tensor::from_storage(storage, shape));
+        }
+        if operands.iter().all(|o| o.is_direct(&shape)) {
+            let mut storage = room(op, &shape, dtype)?;
+            run_direct(kernel, operands, storage.block_mut(), n);
+            return Ok(Tensor::from_storage(storage, shape));
+        }
     }
     checked_len(op, &shape, dtype)?;
     let plan = Plan::new(&shape, operands, true);
@@ -50,21 +52,23 @@ pub(crate) fn map(
 }
 
 /// The same into a given contiguous block of `shape.numel()` elements.
-pub(crate) fn map_out(
-    kernel: &dyn BlockKernel,
+pub(crate) fn write(
+    kernel: Option<&dyn BlockKernel>,
     operands: &[Operand<'_>],
     shape: &[usize],
-    out: BlockMut<'_>,
+    mut out: BlockMut<'_>,
 ) {
     let n = out.len();
     if n == 0 {
         return;
     }
-    if n <= GRAIN && flat::applies(operands, shape) {
-        return flat::map(kernel, operands, out);
-    }
-    if operands.iter().all(|o| o.is_direct(shape)) {
-        return run_direct(kernel, operands, out, n);
+    if let Some(kernel) = kernel {
+        if n <= GRAIN && flat::applies(operands, shape) {
+            return flat::run(kernel, operands, std::slice::from_mut(&mut out));
+        }
+        if operands.iter().all(|o| o.is_direct(shape)) {
+            return run_direct(kernel, operands, out, n);
+        }
     }
     let plan = Plan::new(shape, operands, false);
     run(kernel, &plan.axes, operands, out);
@@ -83,7 +87,8 @@ fn run_direct(kernel: &dyn BlockKernel, operands: &[Operand<'_>], out: BlockMut<
 }
 
 /// Walks the axes and writes the results in order.
-fn run(kernel: &dyn BlockKernel, axes: &[Axis], operands: &[Operand<'_>], out: BlockMut<'_>) {
+fn run(kernel: Option<&dyn BlockKernel>, axes: &[Axis], operands: &[Operand<'_>], out: BlockMut<'_>) {
+    let Some(kernel) = kernel else { return lay_out_all(axes, operands, out) };
     let (n, dtype) = (out.len(), out.dtype());
     let streamed = worth_streaming(bytes_read(axes, operands), n * dtype.size());
     split_work(n, GRAIN, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, mut out| {
@@ -95,6 +100,21 @@ fn run(kernel: &dyn BlockKernel, axes: &[Axis], operands: &[Operand<'_>], out: B
         for_each_block(axes, operands, start, len, |at, count, places| {
             let blocks = scratch.blocks(operands, places);
             writer.write(&blocks, out.range(at - start, count));
+        });
+    });
+}
+
+/// Walks the axes and writes the elements of the only operand in order, in the type they are wanted in.
+fn lay_out_all(axes: &[Axis], operand: &[Operand<'_>], out: BlockMut<'_>) {
+    split_work(out.len(), GRAIN, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, mut out| {
+        for_each_block(axes, operand, start, len, |at, count, places| {
+            let place = &places[0];
+            if is_in_place(&operand[0], place) {
+                let run = operand[0].data.range((operand[0].offset as isize + place.start) as usize, count);
+                run.copy_to(out.range(at - start, count));
+            } else {
+                lay_out(&operand[0], place, out.range(at - start, count));
+            }
         });
     });
 }
@@ -131,56 +151,6 @@ fn for_each_block(
     }
 }
 
-/// Adds a kernel's results to a writable tensor of one task, if the operands are flat; else does nothing and returns
-/// `false`.
-///
-/// Everything has the tensor's type, `F32` or `F64`, and its shape.
-pub(crate) fn map_add(kernel: &dyn BlockKernel, operands: &[Operand<'_>], sum: &mut Tensor) -> bool {
-    if sum.numel() > GRAIN || sum.numel() == 0 || !flat::lie_like(operands, sum.shape()) {
-        return false;
-    }
-    let mut sum = sum.block_mut();
-    flat::for_each_result(kernel, operands, sum.len(), |start, values| {
-        doors::add_to(sum.range(start, values.len()), values);
-    });
-    true
-}
-
-/// Runs a kernel whose first operand is the destination itself, a writable tensor; the others broadcast to its shape.
-pub(crate) fn map_in_place(kernel: &dyn BlockKernel, out: &mut Tensor, others: &[Operand<'_>]) {
-    let shape = out.shape().clone();
-    let dtype = out.dtype();
-    let out = out.block_mut();
-    let n = out.len();
-    if n == 0 {
-        return;
-    }
-    if n <= GRAIN && flat::lie_like(others, &shape) {
-        return flat::map_in_place(kernel, others, out);
-    }
-    let plan = Plan::new(&shape, others, false);
-    let axes = &plan.axes;
-    split_work(n, GRAIN, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, mut out| {
-        let mut scratch = Scratch::new(others.len(), len);
-        let mut own = Storage::scratch(dtype, len.min(BLOCK));
-        for_each_block(axes, others, start, len, |at, count, places| {
-            let blocks = scratch.blocks(others, places);
-            // Runs may be longer than a block, and the copy of the destination is not.
-            let mut done = 0;
-            while done < count {
-                let piece = (count - done).min(BLOCK);
-                let mut target = out.range(at - start + done, piece);
-                target.as_block().copy_to(own.block_mut().range(0, piece));
-                let mut inputs: SmallVec<[Block<'_>; 4]> = SmallVec::new();
-                inputs.push(own.block().range(0, piece));
-                inputs.extend(blocks.iter().map(|b| b.range(done, piece)));
-                kernel.run(&inputs, &mut [target.range(0, piece)]);
-                done += piece;
-            }
-        });
-    });
-}
-
 /// The blocks of the tensors that one update changes.
 type States<'a> = SmallVec<[BlockMut<'a>; 3]>;
 
@@ -188,19 +158,23 @@ fn split_all<'a>(states: States<'a>, at: usize) -> (States<'a>, States<'a>) {
     states.into_iter().map(|b| b.split_at(at)).unzip()
 }
 
-/// Runs a kernel that changes several writable tensors of one shape in one pass, reading operands of the same shape.
-pub(crate) fn update(kernel: &dyn BlockKernel, state: &mut [&mut Tensor], operands: &[Operand<'_>]) {
-    let Some(shape) = state.first().map(|s| s.shape().clone()) else { return };
-    let n = shape.numel();
+/// Runs a kernel whose outputs hold what it changes: writable tensors of one shape, which every operand broadcasts to.
+pub(crate) fn change(
+    kernel: &dyn BlockKernel,
+    state: &mut [&mut Tensor],
+    operands: &[Operand<'_>],
+    shape: &[usize],
+) {
+    let mut blocks: States<'_> = SmallVec::new();
+    state.iter_mut().for_each(|s| blocks.push(s.block_mut()));
+    let n = blocks.first().map_or(0, |s| s.len());
     if n == 0 {
         return;
     }
-    let mut blocks: States<'_> = SmallVec::new();
-    state.iter_mut().for_each(|s| blocks.push(s.block_mut()));
-    if n <= GRAIN && flat::lie_like(operands, &shape) {
-        return flat::update(kernel, &mut blocks, operands);
+    if n <= GRAIN && flat::lie_like(operands, shape) {
+        return flat::run(kernel, operands, &mut blocks);
     }
-    let plan = Plan::new(&shape, operands, false);
+    let plan = Plan::new(shape, operands, false);
     split_work(n, GRAIN, blocks, &split_all, &|start, len, mut state: States<'_>| {
         let mut scratch = Scratch::new(operands.len(), len);
         for_each_block(&plan.axes, operands, start, len, |at, count, places| {
@@ -208,34 +182,6 @@ pub(crate) fn update(kernel: &dyn BlockKernel, state: &mut [&mut Tensor], operan
             let mut outs: SmallVec<[BlockMut<'_>; 3]> =
                 state.iter_mut().map(|s| s.range(at - start, count)).collect();
             kernel.run(&inputs, &mut outs);
-        });
-    });
-}
-
-/// A row-major copy of a tensor's elements, cast to `dtype`.
-pub(crate) fn copy(op: &'static str, t: &Tensor, dtype: DType) -> Result<Tensor> {
-    let mut storage = room(op, t.shape(), dtype)?;
-    copy_into(t, storage.block_mut());
-    Ok(Tensor::from_storage(storage, t.shape().clone()))
-}
-
-/// Writes a tensor's elements in row-major order into a block of as many elements, casting them to its type.
-pub(crate) fn copy_into(t: &Tensor, out: BlockMut<'_>) {
-    let operand = [Operand::new(t, out.dtype())];
-    let n = out.len();
-    if n == 0 {
-        return;
-    }
-    let plan = Plan::new(t.shape(), &operand, false);
-    split_work(n, GRAIN, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, mut out| {
-        for_each_block(&plan.axes, &operand, start, len, |at, count, places| {
-            let place = &places[0];
-            if is_in_place(&operand[0], place) {
-                let run = operand[0].data.range((operand[0].offset as isize + place.start) as usize, count);
-                run.copy_to(out.range(at - start, count));
-            } else {
-                lay_out(&operand[0], place, out.range(at - start, count));
-            }
         });
     });
 }

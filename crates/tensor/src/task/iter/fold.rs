@@ -115,7 +115,7 @@ impl SmallTable {
         let mut computed = Storage::scratch(dtype, if kernel.is_some() { n } else { 0 });
         let data: Block<'_> = match kernel {
             Some(kernel) => {
-                flat::map(kernel, operands, computed.block_mut());
+                flat::run(kernel, operands, &mut [computed.block_mut()]);
                 computed.block()
             }
             None => operands[0].data.range(operands[0].offset, n),
