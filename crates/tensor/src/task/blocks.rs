@@ -12,11 +12,12 @@ use crate::shape::{Dims, Shape, expect_expansion};
 use crate::tensor::Tensor;
 use crate::threads::GRAIN;
 
-/// What is read, as the iterator sees it; `cells` is where numbers lie.
-fn operands<'b>(
-    reads: &'b [Read<'_>],
-    cells: &'b mut SmallVec<[ScalarCell; 2]>,
-) -> SmallVec<[Operand<'b>; 4]> {
+/// Numbers, where operands can borrow them.
+type Cells = SmallVec<[ScalarCell; 2]>;
+
+/// What is read, as the iterator sees it.
+#[inline(always)]
+fn operands<'b>(reads: &'b [Read<'_>], cells: &'b mut Cells) -> SmallVec<[Operand<'b>; 4]> {
     for read in reads {
         if let Read::Number(s, _) = read {
             cells.push(ScalarCell::new(*s));
@@ -40,7 +41,7 @@ pub(super) fn make(
     space: &Shape,
     to: &mut [To<'_>],
 ) -> Result<Tensor> {
-    let mut cells = SmallVec::new();
+    let mut cells = Cells::new();
     let operands = operands(reads, &mut cells);
     match to {
         [To::New(dtype)] => iter::map(op, kernel, &operands, space.clone(), *dtype),
@@ -66,12 +67,14 @@ pub(super) fn change(
     space: &Shape,
     to: &mut [To<'_>],
 ) -> Result<()> {
-    if let ([To::Change(out)], Some(kernel)) = (&mut *to, kernel) {
-        return update(op, &OverItself(kernel), reads, space, &mut [To::Change(out)]);
-    }
-    let mut cells = SmallVec::new();
+    let mut cells = Cells::new();
     let operands = operands(reads, &mut cells);
     match to {
+        [To::Change(out)] => {
+            out.make_writable(op)?;
+            let kernel = kernel.expect("what is changed in place is changed by a kernel");
+            iter::change(&OverItself(kernel), &mut [&mut **out], &operands, space);
+        }
         [To::Over(out)] => {
             out.make_room(op)?;
             iter::write(kernel, &operands, space, out.block_mut());
@@ -99,7 +102,7 @@ pub(super) fn update(
         t.make_writable(op)?;
         state.push(t);
     }
-    let mut cells = SmallVec::new();
+    let mut cells = Cells::new();
     iter::change(kernel, &mut state, &operands(reads, &mut cells), space);
     Ok(())
 }
@@ -148,7 +151,7 @@ pub(super) fn make_each(
     if to.len() == 1 {
         return Ok(SmallVec::from_iter([make(op, Some(kernel), reads, space, to)?]));
     }
-    let mut cells = SmallVec::new();
+    let mut cells = Cells::new();
     let operands = operands(reads, &mut cells);
     let own = operands.first().map_or(DType::F32, |o| o.want);
     let mut goals: SmallVec<[Goal; 2]> = SmallVec::new();

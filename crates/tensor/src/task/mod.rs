@@ -116,19 +116,19 @@ pub(crate) fn make(task: Task<'_, '_>) -> Result<Tensor> {
 pub(crate) fn make_here(mut task: Task<'_, '_>) -> Result<Tensor> {
     match short::alike(&mut task) {
         Some(result) => result,
-        None => make_at_length(task),
+        None => make_at_length(&mut task),
     }
 }
 
 #[inline(never)]
 #[track_caller]
-fn make_at_length(task: Task<'_, '_>) -> Result<Tensor> {
+fn make_at_length(task: &mut Task<'_, '_>) -> Result<Tensor> {
     let mut common = None;
     let Task { op, reads, space, does, to } = task;
     let space = space.shape(op, reads, &mut common)?;
     match does {
         Does::Same => blocks::make(op, None, reads, space, to),
-        Does::Blocks(kernel) => blocks::make(op, Some(kernel), reads, space, to),
+        Does::Blocks(kernel) => blocks::make(op, Some(*kernel), reads, space, to),
         Does::Product(spec) => product::make(op, spec, reads, to),
         Does::Update(_) => unreachable!("an update makes no tensor"),
         Does::Fill(_) | Does::Draw(..) | Does::Whole(_) => whole::make(op, does, reads, space, to),
@@ -155,14 +155,14 @@ pub(crate) fn make_each(task: Task<'_, '_>) -> Result<SmallVec<[Tensor; 2]>> {
 #[track_caller]
 pub(crate) fn change(task: Task<'_, '_>) -> Result<()> {
     let mut common = None;
-    let Task { op, reads, space, does, to } = task;
+    let Task { op, reads, space, mut does, to } = task;
     let space = space.shape(op, reads, &mut common)?;
     match does {
         Does::Same => blocks::change(op, None, reads, space, to),
         Does::Blocks(kernel) => blocks::change(op, Some(kernel), reads, space, to),
         Does::Update(kernel) => blocks::update(op, kernel, reads, space, to),
         Does::Product(_) => unreachable!("a product is a new tensor"),
-        Does::Fill(_) | Does::Draw(..) | Does::Whole(_) => whole::change(op, does, reads, to),
+        Does::Fill(_) | Does::Draw(..) | Does::Whole(_) => whole::change(op, &mut does, reads, to),
     }
 }
 

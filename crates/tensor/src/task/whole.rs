@@ -20,7 +20,7 @@ pub(crate) trait WholeRule {
 /// Makes a tensor and has all its elements written.
 pub(super) fn make(
     op: &'static str,
-    does: Does<'_>,
+    does: &mut Does<'_>,
     reads: &[Read<'_>],
     space: &Shape,
     to: &mut [To<'_>],
@@ -38,7 +38,12 @@ pub(super) fn make(
 }
 
 /// Has all elements of a tensor written, or changed by a rule.
-pub(super) fn change(op: &'static str, does: Does<'_>, reads: &[Read<'_>], to: &mut [To<'_>]) -> Result<()> {
+pub(super) fn change(
+    op: &'static str,
+    does: &mut Does<'_>,
+    reads: &[Read<'_>],
+    to: &mut [To<'_>],
+) -> Result<()> {
     let [To::Over(out) | To::Change(out)] = to else { unreachable!("one tensor is written to") };
     match does {
         Does::Whole(_) => out.make_writable(op)?,
@@ -48,9 +53,9 @@ pub(super) fn change(op: &'static str, does: Does<'_>, reads: &[Read<'_>], to: &
 }
 
 /// Writes all elements of a block.
-fn write(op: &'static str, does: Does<'_>, reads: &[Read<'_>], out: BlockMut<'_>) -> Result<()> {
+fn write(op: &'static str, does: &mut Does<'_>, reads: &[Read<'_>], out: BlockMut<'_>) -> Result<()> {
     match does {
-        Does::Fill(value) => with_block!(BlockMut, out, s => fill(s, value)),
+        Does::Fill(value) => with_block!(BlockMut, out, s => fill(s, *value)),
         // Two elements per counter, which every type has.
         Does::Draw(law, reserve) => law.draw(reserve(out.len().div_ceil(2) as u64), out),
         Does::Whole(rule) => {
