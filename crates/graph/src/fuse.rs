@@ -12,7 +12,7 @@ mod operands;
 
 use std::fmt;
 
-use foldback_tensor::kernel::{self, FloatKernel, Formula, Reduction, Target};
+use foldback_tensor::kernel::{self, FloatKernel, Formula, ReducedShapes, Target};
 use foldback_tensor::{Axes, Tensor};
 use smallvec::SmallVec;
 
@@ -23,7 +23,7 @@ use crate::mode::is_grad_enabled;
 use crate::record::{Input, Reads, record_own};
 use crate::rule::Slot;
 use crate::var::{ValueRef, Var};
-use crate::work::Backward;
+use crate::work::Describe;
 use backward::FusedBackward;
 use derived::{Derived, PerOperand};
 use names::Names;
@@ -181,7 +181,7 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
         axes: impl Into<Axes>,
         keepdim: bool,
     ) -> Result<Var> {
-        self.run(&operands.inputs(), Some(Reduce { axes: axes.into(), keepdim, mean: false }))
+        self.run(&operands.inputs(), Some(Reduced { axes: axes.into(), keepdim, mean: false }))
     }
 
     /// The mean of the formula over `axes`, as [`Fused::sum`].
@@ -206,18 +206,18 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
         axes: impl Into<Axes>,
         keepdim: bool,
     ) -> Result<Var> {
-        self.run(&operands.inputs(), Some(Reduce { axes: axes.into(), keepdim, mean: true }))
+        self.run(&operands.inputs(), Some(Reduced { axes: axes.into(), keepdim, mean: true }))
     }
 
     #[track_caller]
-    fn run(&self, inputs: &[Input<'_>], reduce: Option<Reduce>) -> Result<Var> {
+    fn run(&self, inputs: &[Input<'_>], reduce: Option<Reduced>) -> Result<Var> {
         let formula = FloatKernel::<F, N>(self.formula);
         apply(self.name, &formula, inputs, reduce, &|reduced| Box::new(FusedBackward { formula, reduced }))
     }
 }
 
 /// How a result is to be reduced.
-struct Reduce {
+struct Reduced {
     axes: Axes,
     keepdim: bool,
     mean: bool,
@@ -229,8 +229,8 @@ fn apply(
     name: &'static str,
     formula: &dyn Derived,
     inputs: &[Input<'_>],
-    reduce: Option<Reduce>,
-    backward: &dyn Fn(Option<(Reduction, bool)>) -> Box<dyn Backward>,
+    reduce: Option<Reduced>,
+    backward: &dyn Fn(Option<(ReducedShapes, bool)>) -> Box<dyn Describe>,
 ) -> Result<Var> {
     let vars = variables(inputs);
     let values: PerOperand<ValueRef<'_>> = vars.iter().map(Var::value_ref).collect();
@@ -260,8 +260,8 @@ fn reduced_value(
     name: &'static str,
     formula: &dyn Derived,
     values: &[&Tensor],
-    reduce: &Reduce,
-) -> Result<(Tensor, Reduction)> {
+    reduce: &Reduced,
+) -> Result<(Tensor, ReducedShapes)> {
     let reduction = kernel::reduction(name, values, &reduce.axes)?;
     let mut value = kernel::fold_to(name, formula.value(), values, Target::of(&reduction.kept))?;
     if reduce.mean {

@@ -36,7 +36,7 @@ pub use fuse::{Fused, Operands};
 pub use hooks::HookHandle;
 pub use mode::{enable_grad, is_grad_enabled, no_grad};
 pub use node::live_nodes;
-pub use operators::Number;
+pub use operators::VarNumber;
 pub use record::Input;
 pub use table::{Domain, InputSpec, OwnedSample, Row, Sample, rows};
 pub use var::{RequiresGrad, Var, WeakVar};

@@ -12,7 +12,7 @@ use crate::hooks::Hooks;
 use crate::rule::{Rule, Slot};
 use crate::turn::Writer;
 use crate::var::Var;
-use crate::work::Backward;
+use crate::work::Describe;
 
 /// Where a gradient goes: a node, and which of its outputs the value was.
 #[derive(Clone)]
@@ -36,11 +36,11 @@ impl InputMetadata {
 }
 
 /// What a node does with its gradient.
-pub(crate) enum Kind {
+pub(crate) enum NodeKind {
     /// the formulas of a row of the derivative table
     Rule(&'static Rule, [f64; 2]),
     /// a function over recorded values
-    Function(&'static str, Box<dyn Backward>),
+    Function(&'static str, Box<dyn Describe>),
     /// adds it to a leaf
     AccumulateGrad(Box<Leaf>),
 }
@@ -50,12 +50,12 @@ pub(crate) enum Kind {
 /// `Slot::Output(k)` behind all inputs. A place whose value is not kept is empty, and empty places at the end are left
 /// out, so that an operation that saves nothing has an empty list. There is no limit to either kind, and nothing is
 /// searched. Values are packed with the shape of the first output.
-pub(crate) type Kept = SmallVec<[Option<Packed>; 2]>;
+pub(crate) type SavedValues = SmallVec<[Option<Packed>; 2]>;
 
 /// What a node keeps for its backward pass.
 #[derive(Clone)]
 pub(crate) enum Saved {
-    Kept(Kept),
+    Kept(SavedValues),
     /// gone, after a pass that did not retain the graph
     Freed,
 }
@@ -78,7 +78,7 @@ impl Unpacked {
 pub(crate) struct Node {
     /// later operations have larger numbers, so descending order is an order of the backward pass
     pub(crate) sequence: u64,
-    pub(crate) kind: Kind,
+    pub(crate) kind: NodeKind,
     /// per input, the edge its gradient leaves by; none where the input is not tracked
     pub(crate) next_edges: SmallVec<[Option<Edge>; 2]>,
     /// per output, what its gradient must look like
@@ -119,10 +119,10 @@ pub fn live_nodes() -> usize {
 
 impl Node {
     pub(crate) fn new(
-        kind: Kind,
+        kind: NodeKind,
         next_edges: SmallVec<[Option<Edge>; 2]>,
         metadata: SmallVec<[InputMetadata; 1]>,
-        saved: Kept,
+        saved: SavedValues,
         location: &'static Location<'static>,
     ) -> Arc<Node> {
         Arc::new(Node {
@@ -147,22 +147,22 @@ impl Node {
             grad: StateCell::default(),
             requires_grad: AtomicBool::new(true),
         };
-        let kind = Kind::AccumulateGrad(Box::new(leaf));
+        let kind = NodeKind::AccumulateGrad(Box::new(leaf));
         Node::new(kind, SmallVec::new(), metadata, SmallVec::new(), Location::caller())
     }
 
     /// The operation's name, as messages and `Debug` output show it.
     pub(crate) fn name(&self) -> &'static str {
         match &self.kind {
-            Kind::Rule(rule, _) => rule.name,
-            Kind::Function(name, _) => name,
-            Kind::AccumulateGrad(_) => "AccumulateGrad",
+            NodeKind::Rule(rule, _) => rule.name,
+            NodeKind::Function(name, _) => name,
+            NodeKind::AccumulateGrad(_) => "AccumulateGrad",
         }
     }
 
     pub(crate) fn as_leaf(&self) -> Option<&Leaf> {
         match &self.kind {
-            Kind::AccumulateGrad(leaf) => Some(leaf),
+            NodeKind::AccumulateGrad(leaf) => Some(leaf),
             _ => None,
         }
     }

@@ -100,7 +100,7 @@ struct Moments {
 /// p = p - rate / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
 /// ```
 #[derive(Clone, Copy)]
-struct Step {
+struct AdamStep {
     /// what the parameter is multiplied with first: 1 minus AdamW's decay
     shrink: f64,
     /// Adam's decay
@@ -113,10 +113,10 @@ struct Step {
     correction: f64,
 }
 
-impl Step {
-    fn new(o: &AdamOptions, decoupled: bool, t: i32) -> Step {
+impl AdamStep {
+    fn new(o: &AdamOptions, decoupled: bool, t: i32) -> AdamStep {
         let decay = o.weight_decay.unwrap_or(if decoupled { AdamW::WEIGHT_DECAY } else { 0.0 });
-        Step {
+        AdamStep {
             shrink: if decoupled { 1.0 - o.learning_rate * decay } else { 1.0 },
             decay: if decoupled { 0.0 } else { decay },
             betas: o.betas,
@@ -141,7 +141,7 @@ impl Step {
     }
 }
 
-impl Update<3, 1> for Step {
+impl Update<3, 1> for AdamStep {
     #[inline(always)]
     fn eval<R: Real>(&self, [p, m, v]: [R; 3], [g]: [R; 1]) -> [R; 3]
     where
@@ -153,7 +153,7 @@ impl Update<3, 1> for Step {
 }
 
 /// AMSGrad: the fourth number is the largest second moment.
-impl Update<4, 1> for Step {
+impl Update<4, 1> for AdamStep {
     #[inline(always)]
     fn eval<R: Real>(&self, [p, m, v, largest]: [R; 4], [g]: [R; 1]) -> [R; 4]
     where
@@ -193,12 +193,12 @@ macro_rules! adam {
         impl Optimizer for $name {
             fn step(&self) -> Result<()> {
                 // Parameters have mostly seen as many steps as one another, and then share the powers of the betas.
-                let mut last: Option<(i32, Step)> = None;
+                let mut last: Option<(i32, AdamStep)> = None;
                 self.shared.step(|o, p, state, g| {
                     let t = state.steps.saturating_add(1);
                     let step = match last {
                         Some((same, step)) if same == t => step,
-                        _ => Step::new(o, $decoupled, t),
+                        _ => AdamStep::new(o, $decoupled, t),
                     };
                     last = Some((t, step));
                     let (m, v) = (zeros_once(&mut state.first, g), zeros_once(&mut state.second, g));

@@ -1,6 +1,6 @@
 //! Rows of reductions.
 
-use foldback_tensor::kernel::{self, Reduction};
+use foldback_tensor::kernel::{self, ReducedShapes};
 use foldback_tensor::{Axes, Shape, Tensor};
 
 use super::functions::{product_of_others, scatter_back};
@@ -407,7 +407,7 @@ function! {
 pub(super) use rows::ALL;
 
 /// A reduced value with the axes that a reduction dropped, as axes of size 1.
-fn unreduced(v: &Var, r: &Reduction) -> Result<Var> {
+fn unreduced(v: &Var, r: &ReducedShapes) -> Result<Var> {
     if v.shape() == r.kept { Ok(v.clone()) } else { v.reshape(&r.kept) }
 }
 
@@ -430,7 +430,7 @@ fn share_among_largest(g: &Var, a: &Var, y: &Var) -> Result<Var> {
 /// The gradient of a variance: `2 / (n - correction) * g * (a - mean)`.
 ///
 /// Over all axes, and without degrees of freedom, it is infinite, or NaN where an element equals the mean, as PyTorch's.
-fn spread_back(g: &Var, a: &Var, r: &Reduction, axes: &Axes, correction: f64) -> Result<Var> {
+fn spread_back(g: &Var, a: &Var, r: &ReducedShapes, axes: &Axes, correction: f64) -> Result<Var> {
     let freedom = r.count as f64 - correction;
     if (*axes == Axes::All || a.rank() == 0) && freedom <= 0.0 {
         let own = a.detach();

@@ -11,8 +11,8 @@ use crate::work::Work;
 
 /// `g exp(a - y)`
 #[derive(Clone, Copy)]
-struct Share;
-impl Formula<3> for Share {
+struct ExponentialShare;
+impl Formula<3> for ExponentialShare {
     #[inline(always)]
     fn eval<R: Real>(&self, [g, a, y]: [R; 3]) -> R
     where
@@ -26,8 +26,14 @@ impl Formula<3> for Share {
 pub(super) fn share_by_exponential(g: &Var, a: &Var, y: &Var) -> Result<Work<'static>> {
     Ok(Work::either(
         [g, a, y].map(Var::clone),
-        |x| Ok(kernel::evaluate("logsumexp", &FloatKernel(Share), &x.each_ref().map(Var::value).each_ref())?),
-        |x| trace(&x.each_ref(), &|x| Share.eval([x[0], x[1], x[2]])),
+        |x| {
+            Ok(kernel::evaluate(
+                "logsumexp",
+                &FloatKernel(ExponentialShare),
+                &x.each_ref().map(Var::value).each_ref(),
+            )?)
+        },
+        |x| trace(&x.each_ref(), &|x| ExponentialShare.eval([x[0], x[1], x[2]])),
     ))
 }
 

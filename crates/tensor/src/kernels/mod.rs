@@ -10,11 +10,11 @@ mod gradients;
 mod lane;
 mod level;
 mod matmul;
+mod past_caches;
 mod real;
 mod scatter;
 mod simple;
 pub(crate) mod softmax;
-mod stream;
 
 pub(crate) use cache::last_level_cache;
 #[cfg(test)]
@@ -27,11 +27,11 @@ pub use gradients::GradientKernel;
 pub use lane::{Float, Lane};
 pub use level::{Level, detected_level, force_level, level};
 pub(crate) use matmul::{BatchAxis, Matrix, Multiply, Product};
+pub(crate) use past_caches::Stream;
 pub use real::{FloatOps, Num, Real};
 pub(crate) use scatter::{add_rows, interleave, scatter_add, take_rows};
 pub(crate) use simple::{IntPowKernel, LogicKernel, UnaryLogicKernel, WhereKernel};
 pub use softmax::RowFormula;
-pub(crate) use stream::Stream;
 
 use crate::dtype::{Block, BlockMut};
 

@@ -116,8 +116,8 @@ impl<T: RowFloat> Line<T> for &[T] {
 
 /// The same number all along a row.
 #[derive(Clone, Copy)]
-struct Same<T>(T);
-impl<T: RowFloat> Line<T> for Same<T> {
+struct Repeated<T>(T);
+impl<T: RowFloat> Line<T> for Repeated<T> {
     #[inline(always)]
     fn at(self, _i: usize) -> T {
         self.0
@@ -203,7 +203,7 @@ fn write_rows_body<const FMA: bool, T: RowFloat, F: RowFormula>(
         }
     } else if F::SHIFTED {
         for (out, a) in out.chunks_exact_mut(n).zip(a.chunks_exact(n)) {
-            write_row::<FMA, T, F>(f, (a, Same(largest(a))), out);
+            write_row::<FMA, T, F>(f, (a, Repeated(largest(a))), out);
         }
     } else if a.len() == b.len() {
         for ((out, a), b) in out.chunks_exact_mut(n).zip(a.chunks_exact(n)).zip(b.chunks_exact(n)) {
@@ -211,7 +211,7 @@ fn write_rows_body<const FMA: bool, T: RowFloat, F: RowFormula>(
         }
     } else {
         for ((out, &a), b) in out.chunks_exact_mut(n).zip(a).zip(b.chunks_exact(n)) {
-            write_row::<FMA, T, F>(f, (Same(a), b), out);
+            write_row::<FMA, T, F>(f, (Repeated(a), b), out);
         }
     }
 }
@@ -279,7 +279,7 @@ mod tests {
             let sum = Line::sum(&x[..], n);
             assert!((sum as f64 - want).abs() <= 1e-6 * n as f64, "{n}: {sum} against {want}");
             assert_eq!(largest(&x), x.iter().copied().fold(f32::MIN, f32::max));
-            assert_eq!(Line::sum(Same(0.75f32), n), 0.75 * n as f32);
+            assert_eq!(Line::sum(Repeated(0.75f32), n), 0.75 * n as f32);
         }
     }
 }

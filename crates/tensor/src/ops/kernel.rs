@@ -6,10 +6,10 @@
 
 use smallvec::SmallVec;
 
-pub use super::formula::{Reduction, evaluate, reduction};
 pub use super::formulas::Gelu;
 pub use super::joint::{JointKernel, Target, fold_jointly};
 pub use super::matmul::{linear, matmul_to};
+pub use super::reduction::{ReducedShapes, evaluate, reduction};
 
 #[doc(hidden)]
 pub use crate::kernels::RowFormula;

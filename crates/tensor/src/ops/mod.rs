@@ -2,7 +2,6 @@
 
 pub(crate) mod arg;
 mod divide;
-mod formula;
 pub(crate) mod formulas;
 mod index;
 mod join;
@@ -11,6 +10,7 @@ mod matmul;
 mod operators;
 mod pointwise;
 pub(crate) mod reduce;
+mod reduction;
 pub(crate) mod warning;
 
 pub use arg::Arg;

@@ -43,7 +43,7 @@ pub fn cross_entropy(scores: &Tensor, classes: &Tensor) -> Result<(Tensor, Tenso
     let own = |t| Read::Tensor(t, dtype);
     let pairs = task::whole(OP, &Norms(n), &[own(&x)], &shape, dtype)?;
     let reads = [own(&x), Read::Tensor(&classes, DType::I64), own(&pairs)];
-    let losses = task::whole(OP, &Losses(n), &reads, classes.shape(), dtype)?;
+    let losses = task::whole(OP, &RowLosses(n), &reads, classes.shape(), dtype)?;
     Ok((losses, pairs))
 }
 
@@ -72,9 +72,9 @@ impl WholeRule for Norms {
 }
 
 /// The loss of each row of so many scores, given its class and what [`Norms`] has for it.
-struct Losses(usize);
+struct RowLosses(usize);
 
-impl WholeRule for Losses {
+impl WholeRule for RowLosses {
     fn run(&self, _: &'static str, reads: &[&Tensor], out: BlockMut<'_>) -> Result<()> {
         fn run<T: RowFloat>(x: &[T], classes: &[i64], pairs: &[[T; 2]], n: usize, losses: &mut [T]) {
             for (((x, &class), &pair), loss) in x.chunks_exact(n).zip(classes).zip(pairs).zip(losses) {
@@ -111,7 +111,7 @@ pub fn cross_entropy_backward(
     task::whole(OP, &LossesBackward(n), &reads, x.shape(), x.dtype())
 }
 
-/// The gradient of [`Losses`] for the scores, given that of the losses.
+/// The gradient of [`RowLosses`] for the scores, given that of the losses.
 struct LossesBackward(usize);
 
 impl WholeRule for LossesBackward {

@@ -106,7 +106,7 @@ struct Factors<'a> {
 
 /// An axis of the batch, and whether the result has it.
 #[derive(Clone, Copy)]
-struct Axis {
+struct ProductAxis {
     axis: BatchAxis,
     kept: bool,
 }
@@ -213,7 +213,7 @@ struct Batches<'a, T> {
     a: Matrix<'a, T>,
     b: Matrix<'a, T>,
     /// outermost first
-    axes: SmallVec<[Axis; 4]>,
+    axes: SmallVec<[ProductAxis; 4]>,
     /// how often each product counts, because of summed axes that no operand moves along
     repeats: usize,
     /// per axis of the batch, whether it was set aside because no operand moves along it
@@ -245,14 +245,14 @@ impl<'a, T: Multiply> Batches<'a, T> {
             } else if !moves && set_aside && size != 0 {
                 all.still[i] = true;
             } else {
-                all.push(Axis { axis, kept: kept(i) });
+                all.push(ProductAxis { axis, kept: kept(i) });
             }
         }
         all
     }
 
     /// Adds an inner axis, merging it into its neighbour where both operands step over both alike.
-    fn push(&mut self, inner: Axis) {
+    fn push(&mut self, inner: ProductAxis) {
         if let Some(outer) = self.axes.last_mut() {
             let size = inner.axis.size as isize;
             let alike = outer.axis.a_step == inner.axis.a_step * size

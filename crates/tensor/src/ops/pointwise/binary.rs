@@ -2,7 +2,7 @@
 
 use super::super::arg::Arg;
 use super::super::formulas as f;
-use super::plan::{
+use super::elementwise::{
     AND, Elementwise, OR, XOR, apply, apply_in_place, plan_add, plan_compare, plan_num, plan_pow, plan_real,
 };
 use crate::dtype::{DType, Scalar};

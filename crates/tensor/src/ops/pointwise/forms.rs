@@ -3,7 +3,7 @@
 use super::super::arg::{Arg, result_type};
 use super::super::formulas as f;
 use super::binary::reversed;
-use super::plan::{
+use super::elementwise::{
     AND, Elementwise, apply, apply_in_place, expect_castable, expect_no_overlap, plan_add, plan_float_only,
     plan_num, plan_real, unsupported,
 };

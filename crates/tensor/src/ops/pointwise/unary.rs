@@ -2,7 +2,7 @@
 
 use super::super::arg::Arg;
 use super::super::formulas as f;
-use super::plan::{
+use super::elementwise::{
     Elementwise, IDENTITY, NOT, apply, apply_in_place, plan_float_only, plan_no_bool, plan_num, plan_real,
 };
 use crate::dtype::DType;

@@ -2,11 +2,11 @@
 
 use smallvec::SmallVec;
 
-use super::block::{BLOCK, Place, Scratch, is_in_place, lay_out};
+use super::block::{BLOCK, BlockPlace, Scratch, is_in_place, lay_out};
 use super::counter::Counter;
 use super::plan::{Axis, Plan};
 use super::rows::{are_long, write_rows};
-use super::stream::{Writer, bytes_read, worth_streaming};
+use super::stream::{BlockWriter, bytes_read, worth_streaming};
 use super::{Operand, flat};
 use crate::buffer::Storage;
 use crate::create::{checked_len, room, room_for};
@@ -82,7 +82,7 @@ fn run_direct(kernel: &dyn BlockKernel, operands: &[Operand<'_>], out: BlockMut<
     split_work(n, GRAIN, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, out| {
         let blocks: SmallVec<[Block<'_>; 4]> =
             operands.iter().map(|o| o.data.range(o.offset + start, len)).collect();
-        Writer::new(kernel, dtype, streamed).write(&blocks, out);
+        BlockWriter::new(kernel, dtype, streamed).write(&blocks, out);
     });
 }
 
@@ -92,7 +92,7 @@ fn run(kernel: Option<&dyn BlockKernel>, axes: &[Axis], operands: &[Operand<'_>]
     let (n, dtype) = (out.len(), out.dtype());
     let streamed = worth_streaming(bytes_read(axes, operands), n * dtype.size());
     split_work(n, GRAIN, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, mut out| {
-        let mut writer = Writer::new(kernel, dtype, streamed);
+        let mut writer = BlockWriter::new(kernel, dtype, streamed);
         if are_long(axes) {
             return write_rows(axes, operands, start, &mut writer, out);
         }
@@ -125,7 +125,7 @@ fn for_each_block(
     operands: &[Operand<'_>],
     start: usize,
     len: usize,
-    mut f: impl FnMut(usize, usize, &[Place]),
+    mut f: impl FnMut(usize, usize, &[BlockPlace]),
 ) {
     let inner = axes.last();
     let step_of = |axis: Option<&Axis>, k: usize| axis.map_or(1, |a| a.steps[k]);
@@ -133,12 +133,12 @@ fn for_each_block(
         operands.iter().enumerate().all(|(k, o)| o.data.dtype() == o.want && step_of(inner, k) == 1);
     let max_cols = if all_runs { usize::MAX } else { BLOCK };
     let mut counter = Counter::new(axes, operands.len(), start, start + len);
-    let mut places: SmallVec<[Place; 4]> = SmallVec::new();
+    let mut places: SmallVec<[BlockPlace; 4]> = SmallVec::new();
     while let Some(step) = counter.step(max_cols, BLOCK) {
         places.clear();
         for k in 0..operands.len() {
             let row_step = if axes.len() > 1 { axes[axes.len() - 2].steps[k] } else { 0 };
-            places.push(Place {
+            places.push(BlockPlace {
                 start: counter.offsets[k],
                 rows: step.rows,
                 row_step: if step.rows > 1 { row_step } else { 0 },

@@ -39,7 +39,7 @@ pub fn evaluate(op: &'static str, kernel: &dyn BlockKernel, operands: &[&Tensor]
 
 /// What a reduction of a formula over some axes is folded to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reduction {
+pub struct ReducedShapes {
     /// the common shape of the operands
     pub full: Shape,
     /// the same with size 1 on the reduced axes: what to hand to [`fold_to`](super::kernel::fold_to)
@@ -63,12 +63,12 @@ pub struct Reduction {
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
 #[track_caller]
-pub fn reduction(op: &'static str, operands: &[&Tensor], axes: &Axes) -> Result<Reduction> {
+pub fn reduction(op: &'static str, operands: &[&Tensor], axes: &Axes) -> Result<ReducedShapes> {
     let full = common_shape(op, &reads(operands, float_type(operands)), true)?;
     let reduced = axes.clone().reduced().flags(op, &full)?;
     let sizes = || full.iter().zip(&reduced).map(|(&size, &r)| (size, r));
     let kept = sizes().map(|(size, r)| if r { 1 } else { size }).collect::<Vec<_>>().into();
     let dropped = sizes().filter(|s| !s.1).map(|s| s.0).collect::<Vec<_>>().into();
     let count = sizes().filter(|s| s.1).map(|s| s.0).product();
-    Ok(Reduction { full, kept, dropped, count })
+    Ok(ReducedShapes { full, kept, dropped, count })
 }
