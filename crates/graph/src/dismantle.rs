@@ -66,8 +66,7 @@ impl Node {
             Kind::Rule(..) => {}
             Kind::Function(_, function) => list.push(Rest::Function(function)),
             Kind::AccumulateGrad(leaf) => {
-                let grad = leaf.grad.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-                list.extend(grad.map(Rest::Gradient));
+                list.extend(leaf.grad.into_inner().map(Rest::Gradient));
             }
         }
         if let Some(hooks) = self.hooks.take() {
@@ -76,8 +75,7 @@ impl Node {
     }
 }
 
-fn has_history(grad: Result<&mut Option<Var>, std::sync::PoisonError<&mut Option<Var>>>) -> bool {
-    let grad = grad.unwrap_or_else(std::sync::PoisonError::into_inner);
+fn has_history(grad: &Option<Var>) -> bool {
     grad.as_ref().is_some_and(|g| !matches!(g.kind, VarKind::Constant(_)))
 }
 

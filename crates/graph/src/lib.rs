@@ -18,7 +18,6 @@ mod in_place;
 mod levels;
 #[cfg(test)]
 mod lines;
-mod locks;
 mod mode;
 mod node;
 mod operators;
@@ -26,6 +25,7 @@ mod record;
 mod rule;
 mod table;
 mod traced;
+mod turn;
 mod var;
 mod work;
 

@@ -2,15 +2,15 @@
 
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::sync::{Arc, OnceLock};
 
-use foldback_tensor::{DType, Packed, Shape, Tensor};
+use foldback_tensor::{DType, Packed, Shape, StateCell, Tensor};
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
 use crate::hooks::Hooks;
-use crate::locks::{Writer, lock};
 use crate::rule::{Rule, Slot};
+use crate::turn::Writer;
 use crate::var::Var;
 use crate::work::Backward;
 
@@ -53,6 +53,7 @@ pub(crate) enum Kind {
 pub(crate) type Kept = SmallVec<[Option<Packed>; 2]>;
 
 /// What a node keeps for its backward pass.
+#[derive(Clone)]
 pub(crate) enum Saved {
     Kept(Kept),
     /// gone, after a pass that did not retain the graph
@@ -84,17 +85,17 @@ pub(crate) struct Node {
     pub(crate) metadata: SmallVec<[InputMetadata; 1]>,
     /// whether anything is, so that nodes without saved values need not look
     saves: bool,
-    saved: Mutex<Saved>,
+    saved: StateCell<Saved>,
     pub(crate) location: &'static Location<'static>,
     pub(crate) hooks: OnceLock<Box<Hooks>>,
 }
 
-/// The cell that all clones of a leaf variable share.
+/// What all clones of a leaf variable share.
 pub(crate) struct Leaf {
     /// read by anybody, written by whoever holds `writer`
-    pub(crate) value: RwLock<Tensor>,
+    pub(crate) value: StateCell<Tensor>,
     pub(crate) writer: Writer,
-    pub(crate) grad: Mutex<Option<Var>>,
+    pub(crate) grad: StateCell<Option<Var>>,
     pub(crate) requires_grad: AtomicBool,
 }
 
@@ -130,7 +131,7 @@ impl Node {
             next_edges,
             metadata,
             saves: !saved.is_empty(),
-            saved: Mutex::new(Saved::Kept(saved)),
+            saved: StateCell::new(Saved::Kept(saved)),
             location,
             hooks: OnceLock::new(),
         })
@@ -141,9 +142,9 @@ impl Node {
     pub(crate) fn leaf(value: Tensor) -> Arc<Node> {
         let metadata = smallvec::smallvec![InputMetadata::of(&value)];
         let leaf = Leaf {
-            value: RwLock::new(value),
+            value: StateCell::new(value),
             writer: Writer::default(),
-            grad: Mutex::new(None),
+            grad: StateCell::default(),
             requires_grad: AtomicBool::new(true),
         };
         let kind = Kind::AccumulateGrad(Box::new(leaf));
@@ -172,15 +173,10 @@ impl Node {
         if !self.saves {
             return Ok(unpacked);
         }
-        let mut saved = lock(&self.saved);
-        let Saved::Kept(kept) = &mut *saved else {
+        let saved = if retain { self.saved.read() } else { self.saved.replace(Saved::Freed) };
+        let Saved::Kept(mut packed) = saved else {
             return Err(Error::Freed { op: self.name(), location: self.location });
         };
-        let mut packed = if retain { kept.clone() } else { std::mem::take(kept) };
-        if !retain {
-            *saved = Saved::Freed;
-        }
-        drop(saved);
         for p in &mut packed {
             match p.take() {
                 Some(p) => unpacked.values.push(Some(p.unpack(&self.metadata[0].shape))),

@@ -33,7 +33,7 @@ macro_rules! operator {
                 let other = other.into();
                 let leaf = self.own_leaf();
                 let _turn = self.turn_to_rebind(stringify!($f_), leaf.as_deref())?;
-                let new = Var::$f(self, other)?;
+                let new = Var::$f(self, other).map_err(|e| e.named(stringify!($f_)))?;
                 self.rebind(stringify!($f_), new)
             }
         }

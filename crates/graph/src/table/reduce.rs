@@ -5,7 +5,7 @@ use foldback_tensor::{Axes, Shape, Tensor};
 
 use super::functions::{product_of_others, scatter_back};
 use super::macros::function;
-use super::softmax::{cross_entropy_backward, log_softmax_backward, share_by_exponential, softmax_backward};
+use super::softmax::{cross_entropy_backward, in_rows, share_by_exponential};
 use crate::error::Result;
 use crate::var::Var;
 use crate::work::Work;
@@ -280,7 +280,7 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn softmax(a; axis: isize) = a.softmax(axis) => y;
-        d a: |g, y| softmax_backward(g, y, axis);
+        d a: |g, y| in_rows(kernel::softmax_backward, kernel::SoftmaxGradient, [g, y], axis);
         check {
             "rows": [[3, 2] Any] |x| x[0].softmax(0);
             "columns": [[2, 3] Any] |x| x[0].softmax(-1);
@@ -300,7 +300,7 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn log_softmax(a; axis: isize) = a.log_softmax(axis) => y;
-        d a: |g, y| log_softmax_backward(g, y, axis);
+        d a: |g, y| in_rows(kernel::log_softmax_backward, kernel::LogSoftmaxGradient, [g, y], axis);
         check {
             "rows": [[3, 2] Any] |x| x[0].log_softmax(0);
             "columns": [[2, 3] Any] |x| x[0].log_softmax(-1);

@@ -14,11 +14,13 @@ use crate::tensor::Tensor;
 
 /// How many elements a tensor of this shape has, refusing what no memory can address.
 ///
-/// Axes of size 0 count as 1, so that strides and partial products of an empty shape are sound too.
+/// An empty shape needs no memory, whatever the type; its axes of size 0 count as 1, so that its strides and partial
+/// products are sound too.
 pub(crate) fn checked_len(op: &'static str, shape: &Shape, dtype: DType) -> Result<usize> {
-    let bytes = shape.iter().try_fold(dtype.size(), |n: usize, &s| n.checked_mul(s.max(1)));
-    match bytes {
-        Some(b) if b <= isize::MAX as usize => Ok(shape.numel()),
+    let len = shape.numel();
+    let each = if len == 0 { 1 } else { dtype.size() };
+    match shape.iter().try_fold(each, |n: usize, &s| n.checked_mul(s.max(1))) {
+        Some(all) if all <= isize::MAX as usize => Ok(len),
         _ => Err(Error::TooLarge { op, shape: shape.clone() }),
     }
 }
@@ -39,7 +41,12 @@ pub(crate) fn room_for(op: &'static str, shape: &Shape, n: usize, dtype: DType) 
 
 /// Refuses a vector of a shape's elements that there is no memory for.
 pub(crate) fn expect_room(op: &'static str, shape: &Shape, dtype: DType) -> Result<()> {
-    let bytes = checked_len(op, shape, dtype)? * dtype.size();
+    expect_room_for(op, shape, checked_len(op, shape, dtype)?, dtype)
+}
+
+/// [`expect_room`] for `n` elements only, of a result that repeats them along some axes.
+pub(crate) fn expect_room_for(op: &'static str, shape: &Shape, n: usize, dtype: DType) -> Result<()> {
+    let bytes = n.saturating_mul(dtype.size());
     if has_room(bytes) { Ok(()) } else { Err(Error::TooLarge { op, shape: shape.clone() }) }
 }
 

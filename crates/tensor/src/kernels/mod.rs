@@ -11,9 +11,9 @@ mod lane;
 mod level;
 mod matmul;
 mod real;
-pub(crate) mod rows;
 mod scatter;
 mod simple;
+pub(crate) mod softmax;
 mod stream;
 
 pub(crate) use cache::last_level_cache;
@@ -30,6 +30,7 @@ pub(crate) use matmul::{BatchAxis, Matrix, Multiply, Product};
 pub use real::{FloatOps, Num, Real};
 pub(crate) use scatter::{add_rows, interleave, scatter_add, take_rows};
 pub(crate) use simple::{IntPowKernel, LogicKernel, UnaryLogicKernel, WhereKernel};
+pub use softmax::RowFormula;
 pub(crate) use stream::Stream;
 
 use crate::dtype::{Block, BlockMut};

@@ -5,7 +5,7 @@
 
 use smallvec::SmallVec;
 
-use crate::create::{Sequence, checked_len};
+use crate::create::{Sequence, checked_len, expect_room};
 use crate::dtype::{Block, BlockMut, DType, Element, with_block};
 use crate::error::{Error, Result};
 use crate::kernels::{BlockKernel, add_rows, scatter_add, take_rows};
@@ -38,6 +38,7 @@ impl Tensor {
             return Tensor::try_zeros(index.shape(), self.dtype());
         }
         expect_within(op, index, self, Some(axis))?;
+        expect_places(op, index, self.dtype())?;
         picked(op, self, axis, index, index.shape())
     }
 
@@ -110,6 +111,7 @@ impl Tensor {
         }
         expect_within(op, index, self, Some(axis))?;
         expect_within(op, index, src, None)?;
+        expect_places(op, index, DType::I64)?;
         task::whole(op, &ScatterAdd(axis), &reads(&[self, index, src]), self.shape(), self.dtype())
     }
 
@@ -117,7 +119,8 @@ impl Tensor {
     /// [`index_select`](Self::index_select).
     ///
     /// Slices named several times receive several terms, added in the order of the index. `index` is `I64` with one axis
-    /// or a single number; `src` has the shape of `self` with as many slices as there are indices.
+    /// or a single number; `src` has the shape of `self` with as many slices as there are indices. A single number
+    /// counts as `[1]` where it is added to; as `src` it is added to single numbers only, as in PyTorch.
     ///
     /// # Errors
     /// `DTypeMismatch` unless the index is `I64` and `src` of this element type, `Rank` if the index has several axes,
@@ -284,6 +287,14 @@ fn expect_within(op: &'static str, index: &Tensor, t: &Tensor, free: Option<usiz
         expected[d] = own[d];
     }
     Err(Error::ShapeMismatch { op, expected, found: index.shape().clone() })
+}
+
+/// Refuses an index of more places than there is room for in a type, before they are read: where they share memory, that
+/// would take ages.
+fn expect_places(op: &'static str, index: &Tensor, dtype: DType) -> Result<()> {
+    let axes = index.dims().iter().zip(index.strides()).filter(|&(_, &stride)| stride != 0);
+    let places = Shape(axes.map(|(&size, _)| size).collect());
+    expect_room(op, &places, dtype).map_err(|_| Error::TooLarge { op, shape: index.shape().clone() })
 }
 
 /// Refuses indices outside `0 .. size`.
@@ -549,6 +560,12 @@ mod tests {
         assert!(matches!(x.scatter_add(0, &i(&[2, 2]), &float), Err(Error::DTypeMismatch { .. })));
         assert!(matches!(x.index_add(0, &i(&[2]), &i(&[3, 4])), Err(Error::ShapeMismatch { .. })));
         assert!(matches!(x.index_add(0, &i(&[2]), &i(&[2])), Err(Error::ShapeMismatch { .. })));
+        let (number, one) = (i(&[]), i(&[1]));
+        for (index, src) in [(&one, &number), (&number, &number), (&one, &one)] {
+            assert_eq!(number.index_add(0, index, src).unwrap(), number);
+            let added = one.index_add(0, index, src);
+            assert!(added.is_ok() == (src.rank() == 1), "a number is not added to a list");
+        }
         assert!(x.gather(0, &i(&[0, 9])).unwrap().dims() == [0, 9]);
         assert_eq!(x.scatter_add(1, &i(&[0, 1]), &i(&[0, 1])).unwrap(), x);
     }

@@ -10,12 +10,16 @@ pub use super::formula::{Reduction, evaluate, reduction};
 pub use super::formulas::Gelu;
 pub use super::joint::{JointKernel, Target, fold_jointly};
 pub use super::matmul::{linear, matmul_to};
-pub use super::rows::{cross_entropy, cross_entropy_backward, log_softmax_backward, softmax_backward};
 
+#[doc(hidden)]
+pub use crate::kernels::RowFormula;
 pub use crate::kernels::{
     BlockKernel, Compare, Dual, Float, FloatKernel, FloatOps, Formula, GradientKernel, Lane, Num, NumFormula,
     NumKernel, Real, Update, slope,
 };
+#[doc(hidden)]
+pub use crate::softmax::{LogSoftmaxGradient, SoftmaxGradient};
+pub use crate::softmax::{cross_entropy, cross_entropy_backward, log_softmax_backward, softmax_backward};
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -92,7 +96,7 @@ pub fn sum_onto(op: &'static str, t: &Tensor, mut target: Target<'_>) -> Result<
             // A compressed tensor has no memory of its own to add into, the other one may have.
             Some(p) if !p.is_contiguous() && p.strides().contains(&0) && p.shape() == t.shape() => {
                 let sum = if t.strides().contains(&0) { p.add(t) } else { t.add(p) };
-                return sum?.cast(op, target.dtype.unwrap_or(dtype));
+                return sum.map_err(|e| e.named(op))?.cast(op, target.dtype.unwrap_or(dtype));
             }
             Some(_) => {}
         }

@@ -13,7 +13,7 @@ use crate::tensor::Tensor;
 pub(crate) struct Kept {
     op: &'static str,
     pub(crate) flags: Dims<bool>,
-    shape: Shape,
+    pub(crate) shape: Shape,
     /// elements folded into each result
     pub(crate) count: usize,
 }
@@ -92,7 +92,7 @@ impl BlockKernel for IndexWhere {
     }
 }
 
-fn expect_float(op: &'static str, t: &Tensor) -> Result<()> {
+pub(crate) fn expect_float(op: &'static str, t: &Tensor) -> Result<()> {
     if t.dtype().is_float() { Ok(()) } else { Err(Error::DTypeUnsupported { op, dtype: t.dtype() }) }
 }
 
@@ -148,10 +148,14 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     pub fn mean(&self, axes: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        expect_float("mean", self)?;
-        let axes = axes.into().reduced();
-        let count = Kept::new("mean", self, &axes, keepdim)?.count;
-        let sum = self.accumulate("mean", Reduce::Sum, &axes, keepdim)?;
+        self.average("mean", &axes.into().reduced(), keepdim)
+    }
+
+    /// The mean, for an operation of that name.
+    fn average(&self, op: &'static str, axes: &Axes, keepdim: bool) -> Result<Tensor> {
+        expect_float(op, self)?;
+        let count = Kept::new(op, self, axes, keepdim)?.count;
+        let sum = self.accumulate(op, Reduce::Sum, axes, keepdim)?;
         // Not in place: the sum may be compressed.
         sum.div(count as f64)
     }
@@ -188,7 +192,7 @@ impl Tensor {
     fn spread(&self, op: &'static str, axes: &Axes, correction: f64, keepdim: bool) -> Result<Tensor> {
         expect_float(op, self)?;
         let kept = Kept::new(op, self, axes, keepdim)?;
-        let mean = self.mean(axes, true)?;
+        let mean = self.average(op, axes, true)?;
         let dtype = self.dtype();
         let operands = [Read::Tensor(self, dtype), Read::Tensor(&mean, dtype)];
         let sum =

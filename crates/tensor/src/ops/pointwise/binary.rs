@@ -16,11 +16,11 @@ pub(crate) fn reversed(op: &'static str, number: Scalar, other: &Tensor) -> Resu
     let args = [Arg::Scalar(number), Arg::Tensor(other)];
     let metas = &args.map(|a| a.meta());
     let plan = match op {
-        "add" => plan_add(op, metas, Scalar::I64(1), 1.0),
-        "sub" => plan_add(op, metas, Scalar::I64(1), -1.0),
-        "mul" => plan_num(metas, NumKernel(f::Mul), AND),
-        "div" => plan_real(metas, FloatKernel(f::Div)),
-        "pow" => plan_pow(metas),
+        "radd" => plan_add(op, metas, Scalar::I64(1), 1.0),
+        "rsub" => plan_add(op, metas, Scalar::I64(1), -1.0),
+        "rmul" => plan_num(metas, NumKernel(f::Mul), AND),
+        "rdiv" => plan_real(metas, FloatKernel(f::Div)),
+        "rpow" => plan_pow(op, metas),
         _ => unreachable!("operators are + - * / and the power"),
     };
     apply(op, &plan?, &args)
@@ -47,7 +47,7 @@ macro_rules! binary {
             pub fn $name_<'a>(&mut self, other: impl Into<Arg<'a>>) -> Result<&mut Tensor> {
                 let other = other.into();
                 let $args = &[Arg::Tensor(self).meta(), other.meta()];
-                let plan = $plan?;
+                let plan = $plan.map_err(|e| e.named(stringify!($name_)))?;
                 apply_in_place(stringify!($name_), &plan, self, &[other])?;
                 Ok(self)
             }
@@ -117,7 +117,7 @@ binary! {
     /// assert_eq!(tensor![2.0, 3.0].pow(&tensor![[0.0], [2.0]])?, tensor![[1.0, 1.0], [4.0, 9.0]]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    pow, pow_ = |a| plan_pow(a);
+    pow, pow_ = |a| plan_pow("pow", a);
 
     /// The larger of two elements, with broadcasting; NaN if either is.
     ///

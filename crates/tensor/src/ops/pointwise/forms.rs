@@ -29,7 +29,7 @@ impl Tensor {
     #[track_caller]
     pub fn add_scaled<'a>(&'a self, other: impl Into<Arg<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor> {
         let args = [Arg::Tensor(self), other.into()];
-        apply("add", &plan_add("add", &args.map(|a| a.meta()), alpha.into(), 1.0)?, &args)
+        apply("add_scaled", &plan_add("add_scaled", &args.map(|a| a.meta()), alpha.into(), 1.0)?, &args)
     }
 
     /// `self - alpha * other`.
@@ -45,7 +45,7 @@ impl Tensor {
     #[track_caller]
     pub fn sub_scaled<'a>(&'a self, other: impl Into<Arg<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor> {
         let args = [Arg::Tensor(self), other.into()];
-        apply("sub", &plan_add("sub", &args.map(|a| a.meta()), alpha.into(), -1.0)?, &args)
+        apply("sub_scaled", &plan_add("sub_scaled", &args.map(|a| a.meta()), alpha.into(), -1.0)?, &args)
     }
 
     /// `number - self`.
@@ -59,7 +59,7 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     pub fn rsub(&self, number: impl Into<Scalar>) -> Result<Tensor> {
-        reversed("sub", number.into(), self)
+        reversed("rsub", number.into(), self)
     }
 
     /// `number / self`.
@@ -73,7 +73,7 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     pub fn rdiv(&self, number: impl Into<Scalar>) -> Result<Tensor> {
-        reversed("div", number.into(), self)
+        reversed("rdiv", number.into(), self)
     }
 
     /// `number` to the power `self`.
@@ -87,7 +87,7 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     pub fn rpow(&self, number: impl Into<Scalar>) -> Result<Tensor> {
-        reversed("pow", number.into(), self)
+        reversed("rpow", number.into(), self)
     }
 
     /// [`Self::add_scaled`] into this tensor.
@@ -101,8 +101,8 @@ impl Tensor {
         alpha: impl Into<Scalar>,
     ) -> Result<&mut Tensor> {
         let other = other.into();
-        let plan = plan_add("add_", &[Arg::Tensor(self).meta(), other.meta()], alpha.into(), 1.0)?;
-        apply_in_place("add_", &plan, self, &[other])?;
+        let plan = plan_add("add_scaled_", &[Arg::Tensor(self).meta(), other.meta()], alpha.into(), 1.0)?;
+        apply_in_place("add_scaled_", &plan, self, &[other])?;
         Ok(self)
     }
 
@@ -117,8 +117,8 @@ impl Tensor {
         alpha: impl Into<Scalar>,
     ) -> Result<&mut Tensor> {
         let other = other.into();
-        let plan = plan_add("sub_", &[Arg::Tensor(self).meta(), other.meta()], alpha.into(), -1.0)?;
-        apply_in_place("sub_", &plan, self, &[other])?;
+        let plan = plan_add("sub_scaled_", &[Arg::Tensor(self).meta(), other.meta()], alpha.into(), -1.0)?;
+        apply_in_place("sub_scaled_", &plan, self, &[other])?;
         Ok(self)
     }
 
@@ -190,11 +190,12 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn where_cond<'a>(&'a self, yes: impl Into<Arg<'a>>, no: impl Into<Arg<'a>>) -> Result<Tensor> {
-        self.expect_dtype("where", DType::Bool)?;
+        const OP: &str = "where_cond";
+        self.expect_dtype(OP, DType::Bool)?;
         let args = [Arg::Tensor(self), yes.into(), no.into()];
         let dtype = result_type(&[args[1].meta(), args[2].meta()]);
         task::make(Task {
-            op: "where",
+            op: OP,
             reads: &[args[0].read(DType::Bool), args[1].read(dtype), args[2].read(dtype)],
             space: Space::Asked,
             does: Does::Blocks(&WhereKernel),

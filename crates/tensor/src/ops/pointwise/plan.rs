@@ -169,16 +169,14 @@ pub(super) fn plan_no_bool(
 }
 
 /// A power. Exponents that PyTorch computes by other means (0.5 is a square root, ...) are the same here.
-pub(super) fn plan_pow(args: &[Meta]) -> Result<Elementwise> {
+pub(super) fn plan_pow(op: &'static str, args: &[Meta]) -> Result<Elementwise> {
     let dtype = result_type(args);
     let exponent = args[1].scalar;
     match (dtype, exponent) {
         // true to any power is true, and so is false to the power false
         (DType::Bool, Some(_)) => Elementwise::same(LogicKernel(0b1101), dtype),
-        (DType::Bool, None) => unsupported("pow", dtype),
-        (DType::I64, Some(s)) if s.to_i64() < 0 => {
-            Err(Error::NegativePower { op: "pow", exponent: s.to_i64() })
-        }
+        (DType::Bool, None) => unsupported(op, dtype),
+        (DType::I64, Some(s)) if s.to_i64() < 0 => Err(Error::NegativePower { op, exponent: s.to_i64() }),
         (DType::I64, _) => Elementwise::same(IntPowKernel, dtype),
         (_, Some(s)) if s.to_f64() == 2.0 => Elementwise::same(FloatKernel(f::PowSquare), dtype),
         (_, Some(s)) if s.to_f64() == 0.5 => Elementwise::same(FloatKernel(f::PowSqrt), dtype),

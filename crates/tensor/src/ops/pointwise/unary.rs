@@ -39,7 +39,7 @@ macro_rules! unary {
             /// changed then.
             pub fn $name_(&mut self) -> Result<&mut Tensor> {
                 let $a = Arg::Tensor(self).meta();
-                let plan = $plan?;
+                let plan = $plan.map_err(|e| e.named(stringify!($name_)))?;
                 apply_in_place(stringify!($name_), &plan, self, &[])?;
                 Ok(self)
             }
