@@ -91,14 +91,14 @@ pub fn sum_onto(op: &'static str, t: &Tensor, mut target: Target<'_>) -> Result<
         return Err(Error::DTypeUnsupported { op, dtype });
     }
     if t.shape() == target.shape {
-        match target.prior.take() {
+        match &target.prior {
             None => return t.cast(op, target.dtype.unwrap_or(dtype)),
             // A compressed tensor has no memory of its own to add into, the other one may have.
             Some(p) if !p.is_contiguous() && p.strides().contains(&0) && p.shape() == t.shape() => {
-                let sum = if t.strides().contains(&0) { p.add(t) } else { t.add(&p) };
+                let sum = if t.strides().contains(&0) { p.add(t) } else { t.add(p) };
                 return sum.map_err(|e| e.named(op))?.cast(op, target.dtype.unwrap_or(dtype));
             }
-            prior => target.prior = prior,
+            Some(_) => {}
         }
     }
     task::make_here(Task {

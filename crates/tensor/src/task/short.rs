@@ -36,22 +36,28 @@ pub(super) fn alike(task: &mut Task<'_, '_>) -> Option<Result<Tensor>> {
         *block = t.storage.block().range(t.layout.offset, n);
     }
     let blocks = &blocks[..task.reads.len()];
-    let (dtype, prior) = match &mut *task.to {
-        [To::New(dtype)] => (*dtype, None),
-        [To::Sum { shape: target, dtype, prior }] if *target == shape && dtype == own => match prior {
-            Some(prior) if !lies_like(prior, shape, *dtype) => return None,
-            _ => (*dtype, Some(prior)),
-        },
-        _ => return None,
-    };
-    let prior = prior.and_then(|prior| prior.take());
-    let Some(kernel) = kernel else { return prior.map(|prior| onto(task.op, prior, blocks[0])) };
-    let mut storage = Storage::scratch(dtype, n);
-    kernel.run(blocks, &mut [storage.block_mut()]);
-    Some(match prior {
-        None => Ok(Tensor::from_storage(storage, shape.clone())),
-        Some(prior) => onto(task.op, prior, storage.block()),
-    })
+    match (&mut *task.to, kernel) {
+        ([To::New(dtype)], Some(kernel)) => {
+            let mut storage = Storage::scratch(*dtype, n);
+            kernel.run(blocks, &mut [storage.block_mut()]);
+            Some(Ok(Tensor::from_storage(storage, shape.clone())))
+        }
+        ([To::Sum { shape: target, dtype, prior }], _) if *target == shape && dtype == own => {
+            if prior.as_ref().is_some_and(|prior| !lies_like(prior, shape, *dtype)) {
+                return None;
+            }
+            let Some(kernel) = kernel else {
+                return prior.take().map(|prior| onto(task.op, prior, blocks[0]));
+            };
+            let mut storage = Storage::scratch(*dtype, n);
+            kernel.run(blocks, &mut [storage.block_mut()]);
+            Some(match prior.take() {
+                None => Ok(Tensor::from_storage(storage, shape.clone())),
+                Some(prior) => onto(task.op, prior, storage.block()),
+            })
+        }
+        _ => None,
+    }
 }
 
 /// Whether a tensor lies in order, in this shape and type.
