@@ -53,7 +53,6 @@ pub(crate) enum NodeKind {
 pub(crate) type SavedValues = SmallVec<[Option<Packed>; 2]>;
 
 /// What a node keeps for its backward pass.
-#[derive(Clone)]
 pub(crate) enum Saved {
     Kept(SavedValues),
     /// gone, after a pass that did not retain the graph
@@ -173,8 +172,16 @@ impl Node {
         if !self.saves {
             return Ok(unpacked);
         }
-        let saved = if retain { self.saved.read() } else { self.saved.replace(Saved::Freed) };
-        let Saved::Kept(mut packed) = saved else {
+        let packed = self.saved.update(|saved| match saved {
+            Saved::Kept(kept) if retain => Some(kept.clone()),
+            Saved::Kept(kept) => {
+                let kept = std::mem::take(kept);
+                *saved = Saved::Freed;
+                Some(kept)
+            }
+            Saved::Freed => None,
+        });
+        let Some(mut packed) = packed else {
             return Err(Error::Freed { op: self.name(), location: self.location });
         };
         for p in &mut packed {

@@ -433,13 +433,6 @@ impl Var {
         leaf(node).writer.expect_other(op).map(|_| ())
     }
 
-    /// Refuses a leaf whose value is an expanded view, likewise.
-    #[doc(hidden)]
-    pub fn expect_writable(&self, op: &'static str) -> Result<()> {
-        let VarKind::Leaf(node) = &self.kind else { return Ok(()) };
-        leaf(node).value.update(|value| expect_no_overlap(op, value))
-    }
-
     /// Whether two handles stand for one variable: the same leaf, or the same output of the same operation.
     pub fn is_same(&self, other: &Var) -> bool {
         match (self.edge_anyway(), other.edge_anyway()) {
@@ -483,7 +476,11 @@ impl Var {
         if tracking_leaf && is_grad_enabled() {
             return Err(Error::LeafInPlace { op });
         }
-        expect_no_overlap(op, &self.value_ref())?;
+        let own = self.value();
+        if own.overlaps_itself() {
+            let (shape, strides) = (own.shape().clone(), own.strides().to_vec());
+            return Err(foldback_tensor::Error::Overlap { op, shape, strides }.into());
+        }
         leaf.map(|node| self::leaf(node).writer.turn(op)).transpose()
     }
 
@@ -516,14 +513,6 @@ impl Var {
 
 fn leaf(node: &Node) -> &Leaf {
     node.as_leaf().expect("a leaf variable's node is a leaf")
-}
-
-fn expect_no_overlap(op: &'static str, t: &Tensor) -> Result<()> {
-    if t.overlaps_itself() {
-        let (shape, strides) = (t.shape().clone(), t.strides().to_vec());
-        return Err(foldback_tensor::Error::Overlap { op, shape, strides }.into());
-    }
-    Ok(())
 }
 
 pub(crate) fn expect_fit(what: &'static str, meta: &InputMetadata, t: &Tensor) -> Result<()> {

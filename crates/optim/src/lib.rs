@@ -19,8 +19,7 @@
 //! A step first checks every parameter and its gradient, so that it is taken as a whole or not at all. Then each
 //! parameter and its state (momentum, moments) are read and written in one fused pass, in place; parameters that have no
 //! gradient are passed over, and so is their state. Options and states stand in cells that all clones of the optimiser
-//! share. Steps of one optimiser in several threads are taken one after the other. (The one thing that can end a step half
-//! way is another thread that puts an expanded view into a parameter meanwhile.)
+//! share. Steps of one optimiser in several threads are taken one after the other.
 
 #![forbid(unsafe_code)]
 
@@ -63,8 +62,8 @@ pub trait Optimizer: Send + Sync {
     /// Changes the parameters by their gradients. Those without a gradient stay as they are.
     ///
     /// # Errors
-    /// `Gradient` if a gradient does not fit its parameter; `Graph` if a parameter with a gradient is an expanded view, or
-    /// if the step comes from a function that is updating a parameter. Nothing is changed then.
+    /// `Gradient` if a gradient does not fit its parameter; `Graph` if the step comes from a function that is updating a
+    /// parameter. Nothing is changed then.
     fn step(&self) -> Result<()>;
 
     /// The parameters, in the order in which they were given.

@@ -74,16 +74,20 @@ impl<O: Copy, S: Default> Shared<O, S> {
         })
     }
 
-    /// Refuses gradients that do not fit their parameters, and parameters that cannot be written in place.
+    /// Refuses gradients that do not fit their parameters.
     fn check(&self, grads: &[Option<Tensor>]) -> Result<()> {
         for (index, (var, grad)) in self.vars.iter().zip(grads).enumerate() {
             let Some(g) = grad else { continue };
-            let (optimizer, shape, dtype) = (self.optimizer, var.shape(), var.dtype());
-            if *g.shape() != shape || g.dtype() != dtype {
-                let (grad_shape, grad_dtype) = (g.shape().clone(), g.dtype());
-                return Err(Error::Gradient { optimizer, index, shape, dtype, grad_shape, grad_dtype });
+            if *g.shape() != var.shape() || g.dtype() != var.dtype() {
+                return Err(Error::Gradient {
+                    optimizer: self.optimizer,
+                    index,
+                    shape: var.shape(),
+                    dtype: var.dtype(),
+                    grad_shape: g.shape().clone(),
+                    grad_dtype: g.dtype(),
+                });
             }
-            var.expect_writable(optimizer)?;
         }
         Ok(())
     }
