@@ -5,6 +5,7 @@ pub mod formulas;
 pub mod guide;
 pub mod hostile;
 pub mod model;
+pub mod optimisers;
 pub mod oracle;
 pub mod programs;
 pub mod steal;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use foldback_tensor::kernel::{BlockKernel, fold_to};
+use foldback_tensor::kernel::{BlockKernel, Target, fold_to};
 use foldback_tensor::{Block, BlockMut, GRAIN, Tensor, ThreadPool};
 
 const APART: u8 = 0;
@@ -35,7 +35,7 @@ impl Section {
     pub fn enter(&self) {
         *self.0.entering.lock().unwrap() = Some(thread::current().id());
         let pieces = Tensor::zeros([2 * GRAIN]);
-        fold_to("meet", self, &[&pieces], pieces.shape(), None).unwrap();
+        fold_to("meet", self, &[&pieces], Target::of(pieces.shape())).unwrap();
     }
 
     fn wait_for(&self, state: u8) {

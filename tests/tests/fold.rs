@@ -29,7 +29,7 @@
 //! Proptest cases are drawn with a fixed seed. `FOLDBACK_FOLD_CASES` multiplies their number, `FOLDBACK_FOLD_SEED` draws
 //! others; a failure prints the shrunk case, whose `seed` fixes its numbers.
 
-use foldback_tensor::kernel::{FloatKernel, fold_to};
+use foldback_tensor::kernel::{FloatKernel, Target, fold_to};
 use foldback_tensor::{DType, Error, Over, Shape, Tensor, ThreadPool, keep};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -325,7 +325,14 @@ fn fold_to_agrees(case: &Case) -> Result<(), TestCaseError> {
     let whole = case.numbers == Numbers::Whole;
     let mut sums = Sums::new(&target, None);
     sums.add(&common, &a, Some(&b));
-    let fold = |prior| fold_to("fold", &FloatKernel(Product), &[&ta, &tb], &Shape::from(&target[..]), prior);
+    let fold = |prior| {
+        fold_to(
+            "fold",
+            &FloatKernel(Product),
+            &[&ta, &tb],
+            Target { prior, ..Target::of(&Shape::from(&target[..])) },
+        )
+    };
     sums.check(&fold(None).unwrap(), dtype, whole)?;
     // Onto a sum that waits: one that nobody else holds, and one that somebody does.
     let (waiting, before) = case.tensor(&target, dtype, &mut random);
@@ -389,7 +396,8 @@ fn folds_in_many_parts() {
                     .unwrap_or_else(|e| panic!("{}: {e}", label()));
                 let one = Tensor::ones_with((), dtype);
                 let target = Shape::from(&target[..]);
-                let folded = fold_to("fold", &FloatKernel(Product), &[&one, &t], &target, None).unwrap();
+                let folded =
+                    fold_to("fold", &FloatKernel(Product), &[&one, &t], Target::of(&target)).unwrap();
                 sums.check(&folded, dtype, whole).unwrap_or_else(|e| panic!("a product of {}: {e}", label()));
             }
             tried += 1;
@@ -407,7 +415,8 @@ fn twenty_million_ones() {
     assert_eq!(table.sum_to([4000]).unwrap(), Tensor::full([4000], 5000.0));
     assert_eq!(table.sum_to([5000, 1]).unwrap(), Tensor::full([5000, 1], 4000.0));
     assert_eq!(table.t().unwrap().sum(..).unwrap().item::<f32>().unwrap(), N as f32);
-    let folded = fold_to("ones", &FloatKernel(Product), &[&ones, &tensor_of(1.0)], &().into(), None).unwrap();
+    let folded =
+        fold_to("ones", &FloatKernel(Product), &[&ones, &tensor_of(1.0)], Target::of(&().into())).unwrap();
     assert_eq!(folded.item::<f32>().unwrap(), N as f32);
     // One number that stands for all of them is not walked at all.
     let still = Tensor::ones([1]).expand([N]).unwrap();
@@ -497,7 +506,13 @@ fn bits_do_not_depend_on_threads() {
             let near_one = t.mul(0.001).unwrap().add(1.0).unwrap();
             let all = || {
                 let fold = |target: &[usize], prior: Option<Tensor>| {
-                    fold_to("fold", &FloatKernel(Product), &[&t, &row], &Shape::from(target), prior).unwrap()
+                    fold_to(
+                        "fold",
+                        &FloatKernel(Product),
+                        &[&t, &row],
+                        Target { prior, ..Target::of(&Shape::from(target)) },
+                    )
+                    .unwrap()
                 };
                 let mut results = vec![
                     t.add(&row).unwrap(),

@@ -3,7 +3,7 @@
 //!
 //! A process of its own with a single test, because the level is the whole process's.
 
-use foldback_tensor::kernel::{FloatKernel, fold_to, matmul_to};
+use foldback_tensor::kernel::{FloatKernel, Target, fold_to, matmul_to};
 use foldback_tensor::{DType, Level, Shape, Tensor, detected_level, force_level};
 use tests::formulas::Product;
 use tests::oracle::{Layout, Plain, Random};
@@ -56,7 +56,13 @@ fn expect_same_bits(dtype: DType, layout: Layout) -> usize {
     let (i, j) = (numbers(&[500], layout, DType::I64, 5), finite(&[500], layout, DType::I64, 6));
     let results = at_levels(|| {
         let fold = |target: &[usize], prior: Option<Tensor>| {
-            fold_to("fold", &FloatKernel(Product), &[&t, &row], &Shape::from(target), prior).unwrap()
+            fold_to(
+                "fold",
+                &FloatKernel(Product),
+                &[&t, &row],
+                Target { prior, ..Target::of(&Shape::from(target)) },
+            )
+            .unwrap()
         };
         let mut results = vec![
             ("+", &a + &b),
@@ -117,7 +123,8 @@ fn expect_same_products(dtype: DType, layout: Layout) -> usize {
     let (a, b) = (whole(&[203, 211]), whole(&[211, 97]));
     let (row, column) = (whole(&[203]), whole(&[211]));
     let repeated = a.expand([5, 203, 211]).unwrap();
-    let to = |x: &Tensor, y: &Tensor, shape: &[usize]| matmul_to("t", x, y, &shape.into(), None).unwrap();
+    let to =
+        |x: &Tensor, y: &Tensor, shape: &[usize]| matmul_to("t", x, y, Target::of(&shape.into())).unwrap();
     let results = at_levels(|| {
         let products = [
             ("matrices", a.matmul(&b).unwrap()),

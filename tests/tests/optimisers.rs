@@ -2,6 +2,7 @@
 
 use foldback::prelude::*;
 use serde_json::Value;
+use tests::optimisers::every_optimiser;
 
 fn golden() -> Value {
     serde_json::from_str(include_str!("../golden/optim.json")).expect("a JSON file")
@@ -55,7 +56,7 @@ fn replay(dtype: DType, tolerance: f64) {
         let parameters: Vec<Var> = (0..shapes.len())
             .map(|i| tensor_of(&file["start"][i], &shapes[i], dtype).requires_grad())
             .collect();
-        let mut optimiser = optimiser(run, &parameters);
+        let optimiser = optimiser(run, &parameters);
         for (step, grads) in file["gradients"].as_array().unwrap().iter().enumerate() {
             if file["lr_halved_before_step"].as_u64() == Some(step as u64) {
                 optimiser.set_learning_rate(optimiser.learning_rate() / 2.0).unwrap();
@@ -95,17 +96,10 @@ fn steps_are_pytorchs_in_f32() {
 #[test]
 fn parameters_are_written_in_place() {
     let shape = [64, 64];
-    type Make = fn(Vec<Var>) -> Box<dyn Optimizer>;
-    let make: [Make; 4] = [
-        |p| Box::new(SGD::new(p, 0.1).unwrap()),
-        |p| Box::new(SGD::new(p, SgdOptions::new(0.1).momentum(0.9)).unwrap()),
-        |p| Box::new(Adam::new(p, 0.1).unwrap()),
-        |p| Box::new(AdamW::new(p, AdamOptions::new(0.1).amsgrad(true)).unwrap()),
-    ];
-    for make in make {
+    for make in every_optimiser() {
         let w = Tensor::ones(shape).requires_grad();
         let x = Tensor::ones(shape);
-        let mut optimiser = make(vec![w.clone()]);
+        let optimiser = make(vec![w.clone()]);
         // The address of the elements; the handle is dropped before the step, which would copy a shared buffer.
         let address = || w.value().as_slice::<f32>().unwrap().as_ptr().addr();
         let before = address();
@@ -125,8 +119,80 @@ fn parameters_are_written_in_place() {
 fn snapshots_are_not_written() {
     let w = tensor![1.0, 2.0].requires_grad();
     let snapshot = w.value();
-    let mut sgd = SGD::new([w.clone()], 1.0).unwrap();
+    let sgd = SGD::new([w.clone()], 1.0).unwrap();
     w.set_grad(Some(tensor![1.0, 1.0])).unwrap();
     sgd.step().unwrap();
     assert_eq!((snapshot, w.value()), (tensor![1.0, 2.0], tensor![0.0, 1.0]));
+}
+
+/// A closure holds an optimiser whose rate a schedule changes meanwhile: as if both were one loop.
+#[test]
+fn a_schedule_and_a_closure_share_an_optimiser() {
+    for make in every_optimiser() {
+        let (by_closure, by_loop) = (tensor![1.0, -2.0].requires_grad(), tensor![1.0, -2.0].requires_grad());
+        let (held, plain) = (make(vec![by_closure.clone()]), make(vec![by_loop.clone()]));
+        let pass = |optimiser: &dyn Optimizer, w: &Var| {
+            optimiser.zero_grad();
+            w.square().sum(..).unwrap().backward().unwrap();
+            optimiser.step().unwrap();
+        };
+        let step = || pass(&*held, &by_closure);
+        for rate in [0.1, 0.05, 0.0, 0.2] {
+            held.set_learning_rate(rate).unwrap();
+            step();
+            plain.set_learning_rate(rate).unwrap();
+            pass(&*plain, &by_loop);
+            assert_eq!((by_closure.value(), held.learning_rate()), (by_loop.value(), rate));
+        }
+    }
+}
+
+/// What one clone does, its learning rate and its momentum, is there for the other.
+#[test]
+fn a_clone_is_a_handle() {
+    let w = tensor![0.0; f64].requires_grad();
+    let sgd = SGD::new([w.clone()], SgdOptions::new(1.0).momentum(0.5)).unwrap();
+    let adam = Adam::new([w.clone()], 1.0).unwrap();
+    let clone = sgd.clone();
+    w.set_grad(Some(tensor![1.0; f64])).unwrap();
+    sgd.step().unwrap();
+    clone.step().unwrap();
+    assert_eq!(w.value(), tensor![-2.5; f64]);
+    clone.set_learning_rate(0.25).unwrap();
+    adam.clone().set_learning_rate(0.5).unwrap();
+    assert_eq!((sgd.learning_rate(), adam.learning_rate()), (0.25, 0.5));
+    assert!(sgd.parameters()[0].is_same(&clone.parameters()[0]));
+}
+
+/// Steps taken in two threads at once have the effect of as many in one, while others print, read and write.
+#[test]
+fn steps_in_two_threads_all_count() {
+    let steps = 300;
+    for make in every_optimiser() {
+        let start = || [tensor![1.0, 2.0; f64].requires_grad(), tensor![3.0; f64].requires_grad()];
+        let (shared, alone) = (start(), start());
+        for w in shared.iter().chain(&alone) {
+            w.set_grad(Some(Tensor::full_with(w.shape(), 0.5, DType::F64))).unwrap();
+        }
+        let (optimiser, one_by_one) = (make(shared.to_vec()), make(alone.to_vec()));
+        std::thread::scope(|s| {
+            let step = || (0..steps).for_each(|_| optimiser.step().unwrap());
+            s.spawn(step);
+            s.spawn(step);
+            s.spawn(|| {
+                for _ in 0..steps {
+                    // A step from here must not wait for one that waits for this update.
+                    let inside = shared[1].update_value(|_| {
+                        assert_eq!(optimiser.learning_rate(), 0.1);
+                        assert!(optimiser.step().is_err());
+                        Ok(())
+                    });
+                    inside.unwrap();
+                }
+            });
+        });
+        (0..2 * steps).for_each(|_| one_by_one.step().unwrap());
+        let values = |w: [Var; 2]| w.map(|w| w.value());
+        assert_eq!(values(shared), values(alone));
+    }
 }

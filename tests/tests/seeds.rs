@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use foldback_graph::{Error, Function, FunctionContext, RequiresGrad, Result, Var};
-use foldback_tensor::kernel::{FloatKernel, FloatOps, Formula, Real, fold_to};
+use foldback_tensor::kernel::{FloatKernel, FloatOps, Formula, Real, Target, fold_to};
 use foldback_tensor::{
     BroadcastWarning, Tensor, ThreadPool, broadcast_shapes, broadcast_warning, can_broadcast, keep,
     set_broadcast_warning, tensor,
@@ -170,7 +170,7 @@ impl Formula<2> for Blend {
 #[test]
 fn tensor_iterator_gives_the_same_bits_for_any_layout() {
     let (a, b) = (counted(&[37, 53]), counted(&[37, 53]).cos());
-    let want = foldback_tensor::kernel::evaluate("blend", Blend, [&a, &b]).unwrap();
+    let want = foldback_tensor::kernel::evaluate("blend", &FloatKernel(Blend), &[&a, &b]).unwrap();
     let strided = |t: &Tensor| {
         let mut wide = Tensor::zeros([74, 160]);
         let part = foldback_tensor::s![0..74;2, 1..160;3];
@@ -182,14 +182,15 @@ fn tensor_iterator_gives_the_same_bits_for_any_layout() {
     for left in [strided(&a), transposed(&a), flipped(&a), a.clone()] {
         for right in [strided(&b), transposed(&b), flipped(&b), b.clone()] {
             assert_eq!(left, a);
-            let got = foldback_tensor::kernel::evaluate("blend", Blend, [&left, &right]).unwrap();
+            let got =
+                foldback_tensor::kernel::evaluate("blend", &FloatKernel(Blend), &[&left, &right]).unwrap();
             assert_eq!(got, want);
         }
     }
     // a scalar-stride operand against the same values spelt out
     let row = counted(&[53]);
     let spelt = row.expand([37, 53]).unwrap().contiguous();
-    let f = |t: &Tensor| foldback_tensor::kernel::evaluate("blend", Blend, [&a, t]).unwrap();
+    let f = |t: &Tensor| foldback_tensor::kernel::evaluate("blend", &FloatKernel(Blend), &[&a, t]).unwrap();
     assert_eq!(f(&row), f(&spelt));
     let number = tensor![0.7];
     assert_eq!(f(&number), f(&number.expand([37, 53]).unwrap().contiguous()));
@@ -328,9 +329,9 @@ fn serial_and_parallel_results_have_the_same_bits() {
         let workers = Mutex::new(std::collections::HashSet::new());
         let results = ThreadPool::new(threads).install(|| {
             let kernel = Noting(FloatKernel(Blend), &workers, AtomicUsize::new(0));
-            let pointwise = fold_to("blend", &kernel, &[&a, &b], &[700, 500].into(), None).unwrap();
-            let folded = fold_to("blend", &kernel, &[&a, &b], &[500].into(), None).unwrap();
-            let number = fold_to("blend", &kernel, &[&a, &b], &().into(), None).unwrap();
+            let pointwise = fold_to("blend", &kernel, &[&a, &b], Target::of(&[700, 500].into())).unwrap();
+            let folded = fold_to("blend", &kernel, &[&a, &b], Target::of(&[500].into())).unwrap();
+            let number = fold_to("blend", &kernel, &[&a, &b], Target::of(&().into())).unwrap();
             let sums = a.sum(1).unwrap();
             let product = left.matmul(&right).unwrap();
             [pointwise, folded, number, sums, product].map(|t| t.to_vec::<f32>().unwrap())

@@ -42,7 +42,7 @@ fn accuracy(model: &Network, digits: &Digits) -> Result<f64> {
 }
 
 /// One pass over the shuffled training images; returns the mean loss.
-fn train(model: &Network, adam: &mut Adam, digits: &Digits) -> Result<f64> {
+fn train(model: &Network, adam: &Adam, digits: &Digits) -> Result<f64> {
     let order = Tensor::randperm(digits.labels.numel());
     let batches = order.split(BATCH, 0)?;
     let mut total = 0.0;
@@ -62,14 +62,14 @@ fn main() -> Result<()> {
     manual_seed(0);
     let (training, test) = data::load()?;
     let model = Network::new();
-    let mut adam = Adam::new(model.parameters(), LEARNING_RATE)?;
+    let adam = Adam::new(model.parameters(), LEARNING_RATE)?;
 
     // On a terminal one line is rewritten; elsewhere each epoch has its own.
     let mut out = std::io::stdout();
     let (start, end) = if out.is_terminal() { ("\r", "\x1b[K") } else { ("", "\n") };
     let clock = Instant::now();
     for epoch in 1..=EPOCHS {
-        let loss = train(&model, &mut adam, &training)?;
+        let loss = train(&model, &adam, &training)?;
         let accuracy = accuracy(&model, &training)?;
         write!(out, "{start}epoch {epoch}/{EPOCHS}, loss {loss:.4}, training accuracy {accuracy:.4}{end}")?;
         out.flush()?;

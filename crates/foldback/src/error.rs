@@ -12,7 +12,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// use foldback::prelude::*;
 /// fn run() -> Result<Tensor> {
 ///     let x = tensor![1.0, 2.0].requires_grad();      // tensor, graph
-///     let mut sgd = SGD::new([x.clone()], 0.1)?;      // optim
+///     let sgd = SGD::new([x.clone()], 0.1)?;      // optim
 ///     loss::mse_loss(&x, &tensor![0.0, 0.0])?.backward()?; // nn, graph
 ///     sgd.step()?;
 ///     Ok(x.value().reshape([3])?)                     // tensor

@@ -89,12 +89,12 @@ impl Default for Check {
 }
 
 /// The inputs as variables, and which of them are leaves.
-struct Inputs<'a> {
+struct CheckedInputs<'a> {
     tensors: &'a [Tensor],
     tracked: Vec<usize>,
 }
 
-type Forward<'a> = &'a dyn Fn(&[Var]) -> foldback_graph::Result<Var>;
+type Checked<'a> = &'a dyn Fn(&[Var]) -> foldback_graph::Result<Var>;
 
 impl Check {
     /// The options as described above.
@@ -141,7 +141,7 @@ impl Check {
         self
     }
 
-    /// Inputs of up to so many elements are varied element by element, too; 64 by default.
+    /// CheckedInputs of up to so many elements are varied element by element, too; 64 by default.
     pub fn elements(mut self, limit: usize) -> Check {
         self.elements = limit;
         self
@@ -201,7 +201,7 @@ impl Check {
     }
 
     /// The inputs, once the options are seen to make sense.
-    fn inputs<'a>(&self, tensors: &'a [Tensor]) -> Result<Inputs<'a>> {
+    fn inputs<'a>(&self, tensors: &'a [Tensor]) -> Result<CheckedInputs<'a>> {
         if self.seeds == 0 && self.given.is_empty() {
             return Err(Error::NoSeeds);
         }
@@ -223,7 +223,7 @@ impl Check {
         for &i in &tracked {
             expect_f64(Argument::Input(i), tensors[i].dtype())?;
         }
-        Ok(Inputs { tensors, tracked })
+        Ok(CheckedInputs { tensors, tracked })
     }
 
     fn precision(&self) -> Precision {
@@ -232,8 +232,8 @@ impl Check {
 
     fn each_seed(
         &self,
-        f: Forward<'_>,
-        inputs: &Inputs<'_>,
+        f: Checked<'_>,
+        inputs: &CheckedInputs<'_>,
         random: &mut Random,
         mut check: impl FnMut(&Tensor, &mut Random) -> Result<()>,
     ) -> Result<()> {
@@ -254,8 +254,8 @@ impl Check {
     /// The gradients for one seed against differences of `f`.
     fn first(
         &self,
-        f: Forward<'_>,
-        inputs: &Inputs<'_>,
+        f: Checked<'_>,
+        inputs: &CheckedInputs<'_>,
         seed: &Tensor,
         create_graph: bool,
         random: &mut Random,
@@ -276,7 +276,13 @@ impl Check {
     }
 
     /// The gradients of the gradients for one seed against differences of the gradients.
-    fn second(&self, f: Forward<'_>, inputs: &Inputs<'_>, seed: &Tensor, random: &mut Random) -> Result<()> {
+    fn second(
+        &self,
+        f: Checked<'_>,
+        inputs: &CheckedInputs<'_>,
+        seed: &Tensor,
+        random: &mut Random,
+    ) -> Result<()> {
         let seed_leaf = Var::leaf(seed.clone())?;
         let (leaves, gradients) = inputs.gradients(f, inputs.tensors, &seed_leaf, true)?;
         let mut noises = Vec::new();
@@ -310,7 +316,7 @@ impl Check {
     }
 }
 
-impl Inputs<'_> {
+impl CheckedInputs<'_> {
     /// The tensors with other values for those that are tracked.
     fn moved(&self, points: &[Vec<f64>]) -> Result<Vec<Tensor>> {
         let mut moved = self.tensors.to_vec();
@@ -323,7 +329,7 @@ impl Inputs<'_> {
     /// Variables for `tensors`, and the gradients of those that are tracked.
     fn gradients(
         &self,
-        f: Forward<'_>,
+        f: Checked<'_>,
         tensors: &[Tensor],
         seed: &Var,
         create_graph: bool,

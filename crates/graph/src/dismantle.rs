@@ -9,21 +9,21 @@ use std::sync::atomic::Ordering;
 use smallvec::SmallVec;
 
 use crate::hooks::Hook;
-use crate::node::{DROPPED, Kind, Node};
+use crate::node::{DROPPED, Node, NodeKind};
 use crate::rule::NOTHING;
 use crate::var::{Var, VarKind};
-use crate::work::Backward;
+use crate::work::Describe;
 
 /// Parts of dropped nodes that may own further nodes. They are only there to be dropped.
 pub(crate) enum Rest {
     Node(#[expect(dead_code)] Arc<Node>),
-    Function(#[expect(dead_code)] Box<dyn Backward>),
+    Function(#[expect(dead_code)] Box<dyn Describe>),
     Hook(#[expect(dead_code)] Hook),
     Gradient(#[expect(dead_code)] Var),
 }
 
 /// What is yet to be dropped. Mostly one thing: the next node of a chain.
-type List = SmallVec<[Rest; 4]>;
+type Rests = SmallVec<[Rest; 4]>;
 
 thread_local! {
     /// Note [Drop order]
@@ -32,7 +32,7 @@ thread_local! {
     ///
     /// The list is empty and owns no memory when nobody works on it. So it needs no destructor, and is there until the
     /// very end of the thread: for the graphs, too, that other thread-locals own.
-    static REST: RefCell<ManuallyDrop<List>> = const { RefCell::new(ManuallyDrop::new(List::new_const())) };
+    static REST: RefCell<ManuallyDrop<Rests>> = const { RefCell::new(ManuallyDrop::new(Rests::new_const())) };
     static DRAINING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -53,21 +53,20 @@ impl Node {
     fn owns_more(&mut self) -> bool {
         self.hooks.get().is_some()
             || match &mut self.kind {
-                Kind::Rule(..) => false,
-                Kind::Function(..) => true,
-                Kind::AccumulateGrad(leaf) => has_history(leaf.grad.get_mut()),
+                NodeKind::Rule(..) => false,
+                NodeKind::Function(..) => true,
+                NodeKind::AccumulateGrad(leaf) => has_history(leaf.grad.get_mut()),
             }
     }
 
     /// Moves whatever may own nodes to the list. Nothing is dropped here that is not the node's own.
-    fn give_up(&mut self, list: &mut List) {
+    fn give_up(&mut self, list: &mut Rests) {
         list.extend(self.next_edges.drain(..).flatten().map(|edge| Rest::Node(edge.node)));
-        match std::mem::replace(&mut self.kind, Kind::Rule(&NOTHING, [0.0; 2])) {
-            Kind::Rule(..) => {}
-            Kind::Function(_, function) => list.push(Rest::Function(function)),
-            Kind::AccumulateGrad(leaf) => {
-                let grad = leaf.grad.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-                list.extend(grad.map(Rest::Gradient));
+        match std::mem::replace(&mut self.kind, NodeKind::Rule(&NOTHING, [0.0; 2])) {
+            NodeKind::Rule(..) => {}
+            NodeKind::Function(_, function) => list.push(Rest::Function(function)),
+            NodeKind::AccumulateGrad(leaf) => {
+                list.extend(leaf.grad.into_inner().map(Rest::Gradient));
             }
         }
         if let Some(hooks) = self.hooks.take() {
@@ -76,8 +75,7 @@ impl Node {
     }
 }
 
-fn has_history(grad: Result<&mut Option<Var>, std::sync::PoisonError<&mut Option<Var>>>) -> bool {
-    let grad = grad.unwrap_or_else(std::sync::PoisonError::into_inner);
+fn has_history(grad: &Option<Var>) -> bool {
     grad.as_ref().is_some_and(|g| !matches!(g.kind, VarKind::Constant(_)))
 }
 
@@ -100,7 +98,7 @@ fn drain() {
             }
         }
     }
-    REST.with_borrow_mut(|list| **list = List::new());
+    REST.with_borrow_mut(|list| **list = Rests::new());
     DRAINING.set(false);
     match panicked {
         Some(panic) if !std::thread::panicking() => resume_unwind(panic),

@@ -7,6 +7,17 @@ use foldback_tensor::{DType, Shape};
 /// The result of an operation on variables.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+impl Error {
+    /// A refusal by a tensor operation, under the name of the operation that is made of it.
+    #[cold]
+    pub(crate) fn named(self, op: &'static str) -> Error {
+        match self {
+            Error::Tensor(e) => Error::Tensor(e.named(op)),
+            other => other,
+        }
+    }
+}
+
 /// Why an operation or a backward pass was refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

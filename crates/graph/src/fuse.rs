@@ -12,7 +12,7 @@ mod operands;
 
 use std::fmt;
 
-use foldback_tensor::kernel::{self, FloatKernel, Formula, Reduction};
+use foldback_tensor::kernel::{self, FloatKernel, Formula, ReducedShapes, Target};
 use foldback_tensor::{Over, Tensor};
 use smallvec::SmallVec;
 
@@ -24,7 +24,7 @@ use crate::mode::is_grad_enabled;
 use crate::record::{Reads, record_own};
 use crate::rule::Slot;
 use crate::var::{ValueRef, Var};
-use crate::work::Backward;
+use crate::work::Describe;
 use backward::FusedBackward;
 use derived::{Derived, PerOperand};
 use names::Names;
@@ -177,7 +177,7 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
     /// ```
     #[track_caller]
     pub fn sum(&self, operands: impl Operands<N>, over: impl Into<Over>) -> Result<Var> {
-        self.run(&operands.inputs(), Some(Reduce { over: over.into(), mean: false }))
+        self.run(&operands.inputs(), Some(Reduced { over: over.into(), mean: false }))
     }
 
     /// The mean of the formula over `axes`, as [`Fused::sum`].
@@ -197,18 +197,18 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
     /// ```
     #[track_caller]
     pub fn mean(&self, operands: impl Operands<N>, over: impl Into<Over>) -> Result<Var> {
-        self.run(&operands.inputs(), Some(Reduce { over: over.into(), mean: true }))
+        self.run(&operands.inputs(), Some(Reduced { over: over.into(), mean: true }))
     }
 
     #[track_caller]
-    fn run(&self, inputs: &[Input<'_>], reduce: Option<Reduce>) -> Result<Var> {
+    fn run(&self, inputs: &[Input<'_>], reduce: Option<Reduced>) -> Result<Var> {
         let formula = FloatKernel::<F, N>(self.formula);
         apply(self.name, &formula, inputs, reduce, &|reduced| Box::new(FusedBackward { formula, reduced }))
     }
 }
 
 /// How a result is to be reduced.
-struct Reduce {
+struct Reduced {
     over: Over,
     mean: bool,
 }
@@ -219,14 +219,14 @@ fn apply(
     name: &'static str,
     formula: &dyn Derived,
     inputs: &[Input<'_>],
-    reduce: Option<Reduce>,
-    backward: &dyn Fn(Option<(Reduction, bool)>) -> Box<dyn Backward>,
+    reduce: Option<Reduced>,
+    backward: &dyn Fn(Option<(ReducedShapes, bool)>) -> Box<dyn Describe>,
 ) -> Result<Var> {
     let vars = variables(inputs);
     let values: PerOperand<ValueRef<'_>> = vars.iter().map(Var::value_ref).collect();
     let values: PerOperand<&Tensor> = values.iter().map(|v| &**v).collect();
     let (value, reduced) = match reduce {
-        None => (kernel::run(name, formula.value(), &values)?, None),
+        None => (kernel::evaluate(name, formula.value(), &values)?, None),
         Some(reduce) => {
             let (value, reduction) = reduced_value(name, formula, &values, &reduce)?;
             (value, Some((reduction, reduce.mean)))
@@ -250,10 +250,10 @@ fn reduced_value(
     name: &'static str,
     formula: &dyn Derived,
     values: &[&Tensor],
-    reduce: &Reduce,
-) -> Result<(Tensor, Reduction)> {
+    reduce: &Reduced,
+) -> Result<(Tensor, ReducedShapes)> {
     let reduction = kernel::reduction(name, values, reduce.over.axes())?;
-    let mut value = kernel::fold_to(name, formula.value(), values, &reduction.kept, None)?;
+    let mut value = kernel::fold_to(name, formula.value(), values, Target::of(&reduction.kept))?;
     if reduce.mean {
         value = value.div(reduction.count as f64)?;
     }

@@ -1,6 +1,7 @@
 //! Sums of gradients, and what a leaf keeps of them.
 
-use foldback_tensor::{Tensor, kernel};
+use foldback_tensor::Tensor;
+use foldback_tensor::kernel::{self, Target};
 
 use crate::error::Result;
 use crate::var::{Var, VarKind};
@@ -13,8 +14,8 @@ pub(crate) fn add_gradients(a: Var, b: Var) -> Var {
     }
 }
 
-/// Adds a gradient to what is kept in a place, and hands out what that may leave without an owner: the place is behind
-/// a lock, see Note [Locks].
+/// Adds a gradient to what is kept in a place, and hands out what that may leave without an owner: the place is in a
+/// cell, see Note [Locks].
 pub(crate) fn add_in_place(place: &mut Option<Var>, grad: Var) -> Option<[Var; 2]> {
     let Some(old) = place.take() else {
         *place = Some(grad);
@@ -27,16 +28,19 @@ pub(crate) fn add_in_place(place: &mut Option<Var>, grad: Var) -> Option<[Var; 2
 }
 
 fn add_tensors(a: Tensor, b: &Tensor) -> Tensor {
-    match kernel::accumulate("backward", a, b) {
+    let onto = Target { prior: Some(a), ..Target::of(b.shape()) };
+    match kernel::sum_onto("backward", b, onto) {
         Ok(sum) => sum,
         Err(e) => unreachable!("gradients of one value have its shape and type: {e}"),
     }
 }
 
-/// What a leaf keeps: dense, row-major.
-pub(crate) fn dense(grad: Var) -> Result<Var> {
-    match grad.kind {
-        VarKind::Constant(t) => Ok(Var::constant(t.try_contiguous()?)),
-        _ => Ok(grad),
+/// Makes a gradient what a leaf keeps: dense, row-major. One with a history stays as it is.
+pub(crate) fn dense(grad: &mut Var) -> Result<()> {
+    if let VarKind::Constant(t) = &mut grad.kind
+        && !t.is_contiguous()
+    {
+        *t = t.try_contiguous()?;
     }
+    Ok(())
 }

@@ -1,10 +1,11 @@
 //! Hooks on gradients, and the gradients that non-leaf variables are asked to retain.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use foldback_tensor::StateCell;
 
 use crate::dismantle::Rest;
 use crate::gradient::add_in_place;
-use crate::locks::lock;
 use crate::node::Node;
 use crate::var::Var;
 
@@ -14,7 +15,7 @@ pub(crate) type Hook = Arc<dyn Fn(&Var) -> Option<Var> + Send + Sync>;
 /// What a node keeps for those who look at gradients on their way.
 #[derive(Default)]
 pub(crate) struct Hooks {
-    entries: Mutex<Entries>,
+    entries: StateCell<Entries>,
 }
 
 #[derive(Default)]
@@ -42,6 +43,11 @@ impl Entries {
         });
         &mut self.retained[at]
     }
+
+    /// Whether every pass is to leave a gradient at an output.
+    fn retains(&self, nr: u32) -> bool {
+        self.retained.iter().any(|r| r.nr == nr && r.always)
+    }
 }
 
 /// Takes a hook away again; dropping the handle leaves the hook in place.
@@ -57,60 +63,62 @@ impl HookHandle {
         if let Some(node) = self.node.upgrade()
             && let Some(hooks) = node.hooks.get()
         {
-            let mut entries = lock(&hooks.entries);
-            let removed = entries.hooks.iter().position(|h| h.0 == self.id).map(|i| entries.hooks.remove(i));
-            drop(entries);
-            drop(removed);
+            let remove = |entries: &mut Entries| {
+                entries.hooks.iter().position(|h| h.0 == self.id).map(|i| entries.hooks.remove(i))
+            };
+            drop(hooks.entries.update(remove));
         }
     }
 }
 
 impl Hooks {
-    /// The entries of a node, to be locked. See Note [Locks].
-    fn of(node: &Node) -> &Mutex<Entries> {
+    /// The entries of a node.
+    fn of(node: &Node) -> &StateCell<Entries> {
         &node.hooks.get_or_init(Default::default).entries
     }
 
     pub(crate) fn add(node: &Arc<Node>, nr: u32, hook: Hook) -> HookHandle {
-        let mut entries = lock(Hooks::of(node));
-        let id = entries.next_id;
-        entries.next_id += 1;
-        entries.hooks.push((id, nr, hook));
+        let id = Hooks::of(node).update(|entries| {
+            let id = entries.next_id;
+            entries.next_id += 1;
+            entries.hooks.push((id, nr, hook));
+            id
+        });
         HookHandle { node: Arc::downgrade(node), id }
     }
 
     pub(crate) fn retain(node: &Node, nr: u32) {
-        lock(Hooks::of(node)).retained(nr).always = true;
+        Hooks::of(node).update(|entries| entries.retained(nr).always = true);
     }
 
     /// Whether every pass is to leave a gradient at an output.
     pub(crate) fn retains(node: &Node, nr: u32) -> bool {
-        node.hooks.get().is_some_and(|h| lock(&h.entries).retained.iter().any(|r| r.nr == nr && r.always))
+        node.hooks.get().is_some_and(|h| h.entries.update(|entries| entries.retains(nr)))
     }
 
     /// The retained gradient of an output; the outer option says whether there is one, or there will be.
     pub(crate) fn retained(node: &Node, nr: u32) -> Option<Option<Var>> {
-        let entries = lock(&node.hooks.get()?.entries);
-        let retained = entries.retained.iter().find(|r| r.nr == nr)?;
-        (retained.always || retained.grad.is_some()).then(|| retained.grad.clone())
+        node.hooks.get()?.entries.update(|entries| {
+            let retained = entries.retained.iter().find(|r| r.nr == nr)?;
+            (retained.always || retained.grad.is_some()).then(|| retained.grad.clone())
+        })
     }
 
     pub(crate) fn clear_retained(node: &Node, nr: u32) {
         if let Some(hooks) = node.hooks.get() {
-            let mut entries = lock(&hooks.entries);
-            let old = entries.retained.iter_mut().find(|r| r.nr == nr).and_then(|r| r.grad.take());
-            drop(entries);
-            drop(old);
+            let take = |entries: &mut Entries| {
+                entries.retained.iter_mut().find(|r| r.nr == nr).and_then(|r| r.grad.take())
+            };
+            drop(hooks.entries.update(take));
         }
     }
 
     /// Runs the hooks of one output in order; tells whether the result is to be retained.
     pub(crate) fn run(&self, nr: u32, mut grad: Var) -> (Var, bool) {
-        let (hooks, retain): (Vec<Hook>, bool) = {
-            let entries = lock(&self.entries);
+        let (hooks, retain): (Vec<Hook>, bool) = self.entries.update(|entries| {
             let hooks = entries.hooks.iter().filter(|h| h.1 == nr).map(|h| h.2.clone()).collect();
-            (hooks, entries.retained.iter().any(|r| r.nr == nr && r.always))
-        };
+            (hooks, entries.retains(nr))
+        });
         for hook in hooks {
             if let Some(new) = hook(&grad) {
                 grad = new;
@@ -121,16 +129,47 @@ impl Hooks {
 
     /// Stores a retained gradient, or adds it to the one that is there.
     pub(crate) fn store(node: &Node, nr: u32, grad: Var) {
-        let mut entries = lock(Hooks::of(node));
-        let outdated = add_in_place(&mut entries.retained(nr).grad, grad);
-        drop(entries);
-        drop(outdated);
+        drop(Hooks::of(node).update(|entries| add_in_place(&mut entries.retained(nr).grad, grad)));
     }
 
     /// Moves the hooks and the gradients to the list of what is to be dropped.
     pub(crate) fn give_up(self, list: &mut impl Extend<Rest>) {
-        let entries = self.entries.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.into_inner();
         list.extend(entries.hooks.into_iter().map(|h| Rest::Hook(h.2)));
         list.extend(entries.retained.into_iter().filter_map(|r| r.grad).map(Rest::Gradient));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use foldback_tensor::tensor;
+
+    use super::*;
+    use crate::{Backward, RequiresGrad, enable_grad, is_grad_enabled, no_grad};
+
+    #[test]
+    fn a_hook_records_where_its_pass_does() {
+        let (x, w) = (tensor![2.0].requires_grad(), tensor![3.0].requires_grad());
+        let seen = Arc::new(AtomicUsize::new(0));
+        let (inner, counted) = (w.clone(), seen.clone());
+        x.register_hook(move |g| {
+            let recorded = g.mul(&inner).unwrap().requires_grad();
+            assert_eq!(recorded, is_grad_enabled());
+            assert!(enable_grad(|| g.mul(&inner).unwrap().requires_grad()));
+            counted.fetch_add(1 + usize::from(recorded), Ordering::Relaxed);
+            None
+        });
+        let y = x.square();
+        let pass =
+            |create_graph| Backward::new(&[&y]).retain_graph(true).create_graph(create_graph).run().unwrap();
+        for (create_graph, expected) in [(false, 1), (true, 2)] {
+            pass(create_graph);
+            assert_eq!(seen.swap(0, Ordering::Relaxed), expected);
+            no_grad(|| pass(create_graph));
+            assert_eq!(seen.swap(0, Ordering::Relaxed), expected);
+        }
+        x.zero_grad();
     }
 }

@@ -18,7 +18,7 @@ macro_rules! in_place {
             pub fn $name(&mut self, $($arg: in_place!(@type $kind)),+) -> Result<()> {
                 let leaf = self.own_leaf();
                 let _turn = self.turn_to_rebind(stringify!($name), leaf.as_deref())?;
-                let new = self.$plain($($arg),+)?;
+                let new = self.$plain($($arg),+).map_err(|e| e.named(stringify!($name)))?;
                 self.rebind(stringify!($name), new)
             }
         )*}

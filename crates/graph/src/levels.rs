@@ -24,8 +24,8 @@ thread_local! {
 }
 
 /// Gives the level back when dropped.
-struct Level;
-impl Drop for Level {
+struct Nested;
+impl Drop for Nested {
     fn drop(&mut self) {
         LEFT.set(LEFT.get() + 1);
     }
@@ -35,7 +35,7 @@ impl Drop for Level {
 pub(crate) fn deeper<R: Send>(pass: impl FnOnce() -> Result<R> + Send) -> Result<R> {
     if let Some(left) = LEFT.get().checked_sub(1) {
         LEFT.set(left);
-        let _level = Level;
+        let _level = Nested;
         return pass();
     }
     let line = inherited_location();

@@ -19,7 +19,6 @@ mod input;
 mod levels;
 #[cfg(test)]
 mod lines;
-mod locks;
 mod mode;
 mod node;
 mod operators;
@@ -27,6 +26,7 @@ mod record;
 mod rule;
 mod table;
 mod traced;
+mod turn;
 mod var;
 mod work;
 
@@ -38,7 +38,7 @@ pub use hooks::HookHandle;
 pub use input::{AsInput, AsOptionalInput, Input};
 pub use mode::{enable_grad, is_grad_enabled, no_grad};
 pub use node::live_nodes;
-pub use operators::Number;
+pub use operators::VarNumber;
 pub use table::{Domain, InputSpec, OwnedSample, Row, Sample, rows};
 pub use var::{RequiresGrad, Var, WeakVar};
 

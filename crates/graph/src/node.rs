@@ -2,17 +2,17 @@
 
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::sync::{Arc, OnceLock};
 
-use foldback_tensor::{DType, Packed, Shape, Tensor};
+use foldback_tensor::{DType, Packed, Shape, StateCell, Tensor};
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
 use crate::hooks::Hooks;
-use crate::locks::{Writer, lock};
 use crate::rule::{Rule, Slot};
+use crate::turn::Writer;
 use crate::var::Var;
-use crate::work::Backward;
+use crate::work::Describe;
 
 /// Where a gradient goes: a node, and which of its outputs the value was.
 #[derive(Clone)]
@@ -36,11 +36,11 @@ impl InputMetadata {
 }
 
 /// What a node does with its gradient.
-pub(crate) enum Kind {
+pub(crate) enum NodeKind {
     /// the formulas of a row of the derivative table
     Rule(&'static Rule, [f64; 2]),
     /// a function over recorded values
-    Function(&'static str, Box<dyn Backward>),
+    Function(&'static str, Box<dyn Describe>),
     /// adds it to a leaf
     AccumulateGrad(Box<Leaf>),
 }
@@ -50,11 +50,11 @@ pub(crate) enum Kind {
 /// `Slot::Output(k)` behind all inputs. A place whose value is not kept is empty, and empty places at the end are left
 /// out, so that an operation that saves nothing has an empty list. There is no limit to either kind, and nothing is
 /// searched. Values are packed with the shape of the first output.
-pub(crate) type Kept = SmallVec<[Option<Packed>; 2]>;
+pub(crate) type SavedValues = SmallVec<[Option<Packed>; 2]>;
 
 /// What a node keeps for its backward pass.
 pub(crate) enum Saved {
-    Kept(Kept),
+    Kept(SavedValues),
     /// gone, after a pass that did not retain the graph
     Freed,
 }
@@ -77,24 +77,24 @@ impl Unpacked {
 pub(crate) struct Node {
     /// later operations have larger numbers, so descending order is an order of the backward pass
     pub(crate) sequence: u64,
-    pub(crate) kind: Kind,
+    pub(crate) kind: NodeKind,
     /// per input, the edge its gradient leaves by; none where the input is not tracked
     pub(crate) next_edges: SmallVec<[Option<Edge>; 2]>,
     /// per output, what its gradient must look like
     pub(crate) metadata: SmallVec<[InputMetadata; 1]>,
     /// whether anything is, so that nodes without saved values need not look
     saves: bool,
-    saved: Mutex<Saved>,
+    saved: StateCell<Saved>,
     pub(crate) location: &'static Location<'static>,
     pub(crate) hooks: OnceLock<Box<Hooks>>,
 }
 
-/// The cell that all clones of a leaf variable share.
+/// What all clones of a leaf variable share.
 pub(crate) struct Leaf {
     /// read by anybody, written by whoever holds `writer`
-    pub(crate) value: RwLock<Tensor>,
+    pub(crate) value: StateCell<Tensor>,
     pub(crate) writer: Writer,
-    pub(crate) grad: Mutex<Option<Var>>,
+    pub(crate) grad: StateCell<Option<Var>>,
     pub(crate) requires_grad: AtomicBool,
 }
 
@@ -118,10 +118,10 @@ pub fn live_nodes() -> usize {
 
 impl Node {
     pub(crate) fn new(
-        kind: Kind,
+        kind: NodeKind,
         next_edges: SmallVec<[Option<Edge>; 2]>,
         metadata: SmallVec<[InputMetadata; 1]>,
-        saved: Kept,
+        saved: SavedValues,
         location: &'static Location<'static>,
     ) -> Arc<Node> {
         Arc::new(Node {
@@ -130,7 +130,7 @@ impl Node {
             next_edges,
             metadata,
             saves: !saved.is_empty(),
-            saved: Mutex::new(Saved::Kept(saved)),
+            saved: StateCell::new(Saved::Kept(saved)),
             location,
             hooks: OnceLock::new(),
         })
@@ -141,27 +141,27 @@ impl Node {
     pub(crate) fn leaf(value: Tensor) -> Arc<Node> {
         let metadata = smallvec::smallvec![InputMetadata::of(&value)];
         let leaf = Leaf {
-            value: RwLock::new(value),
+            value: StateCell::new(value),
             writer: Writer::default(),
-            grad: Mutex::new(None),
+            grad: StateCell::default(),
             requires_grad: AtomicBool::new(true),
         };
-        let kind = Kind::AccumulateGrad(Box::new(leaf));
+        let kind = NodeKind::AccumulateGrad(Box::new(leaf));
         Node::new(kind, SmallVec::new(), metadata, SmallVec::new(), Location::caller())
     }
 
     /// The operation's name, as messages and `Debug` output show it.
     pub(crate) fn name(&self) -> &'static str {
         match &self.kind {
-            Kind::Rule(rule, _) => rule.name,
-            Kind::Function(name, _) => name,
-            Kind::AccumulateGrad(_) => "AccumulateGrad",
+            NodeKind::Rule(rule, _) => rule.name,
+            NodeKind::Function(name, _) => name,
+            NodeKind::AccumulateGrad(_) => "AccumulateGrad",
         }
     }
 
     pub(crate) fn as_leaf(&self) -> Option<&Leaf> {
         match &self.kind {
-            Kind::AccumulateGrad(leaf) => Some(leaf),
+            NodeKind::AccumulateGrad(leaf) => Some(leaf),
             _ => None,
         }
     }
@@ -172,15 +172,18 @@ impl Node {
         if !self.saves {
             return Ok(unpacked);
         }
-        let mut saved = lock(&self.saved);
-        let Saved::Kept(kept) = &mut *saved else {
+        let packed = self.saved.update(|saved| match saved {
+            Saved::Kept(kept) if retain => Some(kept.clone()),
+            Saved::Kept(kept) => {
+                let kept = std::mem::take(kept);
+                *saved = Saved::Freed;
+                Some(kept)
+            }
+            Saved::Freed => None,
+        });
+        let Some(mut packed) = packed else {
             return Err(Error::Freed { op: self.name(), location: self.location });
         };
-        let mut packed = if retain { kept.clone() } else { std::mem::take(kept) };
-        if !retain {
-            *saved = Saved::Freed;
-        }
-        drop(saved);
         for p in &mut packed {
             match p.take() {
                 Some(p) => unpacked.values.push(Some(p.unpack(&self.metadata[0].shape))),

@@ -10,9 +10,9 @@ use crate::input::{AsInput, Input};
 use crate::var::Var;
 
 /// A Rust number on the right of an operator. On the left, where a type has to be fixed, `f64` and `i32` work.
-pub trait Number: Into<Scalar> + Copy {}
+pub trait VarNumber: Into<Scalar> + Copy {}
 macro_rules! numbers {
-    ($($t:ty),*) => { $(impl Number for $t {})* };
+    ($($t:ty),*) => { $(impl VarNumber for $t {})* };
 }
 numbers!(i32, i64, f32, f64);
 
@@ -33,7 +33,7 @@ macro_rules! operator {
                 let other = other.input();
                 let leaf = self.own_leaf();
                 let _turn = self.turn_to_rebind(stringify!($f_), leaf.as_deref())?;
-                let new = Var::$f(self, other)?;
+                let new = Var::$f(self, other).map_err(|e| e.named(stringify!($f_)))?;
                 self.rebind(stringify!($f_), new)
             }
         }
@@ -68,21 +68,21 @@ macro_rules! operator {
     };
     // One implementation for all numbers on the right, so that a literal there needs no type of its own.
     (@numbers $trait:ident $f:ident $reversed:ident $assign:ident $f_assign:ident $f_:ident; $($n:ty)*) => {
-        impl<N: Number> $trait<N> for Var {
+        impl<N: VarNumber> $trait<N> for Var {
             type Output = Var;
             #[track_caller]
             fn $f(self, other: N) -> Var {
                 or_panic(Var::$f(&self, Input::Scalar(other.into())))
             }
         }
-        impl<N: Number> $trait<N> for &Var {
+        impl<N: VarNumber> $trait<N> for &Var {
             type Output = Var;
             #[track_caller]
             fn $f(self, other: N) -> Var {
                 or_panic(Var::$f(self, Input::Scalar(other.into())))
             }
         }
-        impl<N: Number> $assign<N> for Var {
+        impl<N: VarNumber> $assign<N> for Var {
             #[track_caller]
             fn $f_assign(&mut self, other: N) {
                 or_panic(self.$f_(Input::Scalar(other.into())))

@@ -6,11 +6,11 @@ use foldback_tensor::{Packed, Tensor};
 use smallvec::SmallVec;
 
 use crate::mode::{is_grad_enabled, location};
-use crate::node::{Edge, InputMetadata, Kept, Kind, Node};
+use crate::node::{Edge, InputMetadata, Node, NodeKind, SavedValues};
 use crate::rule::{Rule, Slot};
 use crate::table::Row;
 use crate::var::{ValueRef, Var};
-use crate::work::Backward;
+use crate::work::Describe;
 
 /// Per input, the edge to what it came from.
 type Edges = SmallVec<[Option<Edge>; 2]>;
@@ -37,7 +37,7 @@ pub(crate) fn record_rule<const N: usize>(
         }
         next_edges.push(edge);
     }
-    let mut saved = Kept::new();
+    let mut saved = SavedValues::new();
     if saves != 0 {
         for (place, v) in values.into_iter().enumerate() {
             if saves >> place & 1 != 0 {
@@ -52,7 +52,7 @@ pub(crate) fn record_rule<const N: usize>(
     }
     let mut metadata = SmallVec::new();
     metadata.push(InputMetadata::of(&result));
-    let node = Node::new(Kind::Rule(rule, params), next_edges, metadata, saved, location());
+    let node = Node::new(NodeKind::Rule(rule, params), next_edges, metadata, saved, location());
     Var::tracked(result, node, 0)
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn record_function(
     inputs: &[&Var],
     values: SmallVec<[Tensor; 1]>,
     reads: Reads<'_>,
-    function: impl FnOnce() -> Box<dyn Backward>,
+    function: impl FnOnce() -> Box<dyn Describe>,
 ) -> SmallVec<[Var; 1]> {
     record_own(row.name, inputs, values, reads, function)
 }
@@ -83,7 +83,7 @@ pub(crate) fn record_own(
     inputs: &[&Var],
     values: SmallVec<[Tensor; 1]>,
     reads: Reads<'_>,
-    function: impl FnOnce() -> Box<dyn Backward>,
+    function: impl FnOnce() -> Box<dyn Describe>,
 ) -> SmallVec<[Var; 1]> {
     // Compiled for every operation, so it does no more than call the closure between two steps that all share.
     match edges(inputs, &values) {
@@ -102,7 +102,7 @@ pub(crate) fn record_one(
     inputs: &[&Var],
     value: Tensor,
     reads: Reads<'_>,
-    function: impl FnOnce() -> Box<dyn Backward>,
+    function: impl FnOnce() -> Box<dyn Describe>,
 ) -> Var {
     let values = std::slice::from_ref(&value);
     match edges(inputs, values) {
@@ -133,9 +133,9 @@ fn node_of(
     values: &[Tensor],
     reads: Reads<'_>,
     edges: Edges,
-    function: Box<dyn Backward>,
+    function: Box<dyn Describe>,
 ) -> Arc<Node> {
-    let mut saved = Kept::new();
+    let mut saved = SavedValues::new();
     match reads {
         Reads::All(slots) => slots.iter().for_each(|&slot| save(&mut saved, slot, inputs, values)),
         Reads::Each(lists) => {
@@ -146,11 +146,11 @@ fn node_of(
     }
     let mut metadata = SmallVec::with_capacity(values.len());
     values.iter().for_each(|v| metadata.push(InputMetadata::of(v)));
-    Node::new(Kind::Function(name, function), edges, metadata, saved, location())
+    Node::new(NodeKind::Function(name, function), edges, metadata, saved, location())
 }
 
 /// Puts a value in its place, if it is not there yet.
-fn save(saved: &mut Kept, slot: Slot, inputs: &[&Var], values: &[Tensor]) {
+fn save(saved: &mut SavedValues, slot: Slot, inputs: &[&Var], values: &[Tensor]) {
     let Some(place) = slot.place(inputs.len()) else { return };
     while saved.len() <= place {
         saved.push(None);

@@ -46,15 +46,15 @@ pub(crate) trait RuleFormula: Sync + std::fmt::Debug {
 }
 
 /// A formula made of a row's numbers and parameters.
-pub(crate) struct Written<F, const N: usize>(pub(crate) fn([f64; 2]) -> F);
+pub(crate) struct WrittenFormula<F, const N: usize>(pub(crate) fn([f64; 2]) -> F);
 
-impl<F, const N: usize> std::fmt::Debug for Written<F, N> {
+impl<F, const N: usize> std::fmt::Debug for WrittenFormula<F, N> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "a formula of {N}")
     }
 }
 
-impl<F: Formula<N>, const N: usize> RuleFormula for Written<F, N> {
+impl<F: Formula<N>, const N: usize> RuleFormula for WrittenFormula<F, N> {
     fn run(&self, params: &[f64; 2], inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
         FloatKernel((self.0)(*params)).run(inputs, outputs);
     }

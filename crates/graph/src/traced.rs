@@ -16,13 +16,13 @@ pub(crate) struct Traced(u32);
 
 /// What a handle stands for.
 #[derive(Clone)]
-enum Item {
+enum TracedValue {
     Var(Var),
     Number(f64),
 }
 
 struct Arena {
-    items: Vec<Item>,
+    items: Vec<TracedValue>,
     /// what the formula computes in: the type of its first operand
     dtype: DType,
     /// the first operation that failed; everything after it is meaningless
@@ -46,12 +46,13 @@ pub(crate) fn trace_many(
 ) -> Result<SmallVec<[Var; 4]>> {
     let like = operands[0];
     let recording = Recording::start(like.dtype());
-    let handles: SmallVec<[Traced; 8]> = operands.iter().map(|&v| push(Item::Var(v.clone()))).collect();
-    let results: SmallVec<[Item; 4]> = formula(&handles).into_iter().map(item).collect();
+    let handles: SmallVec<[Traced; 8]> =
+        operands.iter().map(|&v| push(TracedValue::Var(v.clone()))).collect();
+    let results: SmallVec<[TracedValue; 4]> = formula(&handles).into_iter().map(item).collect();
     recording.finish()?;
-    let result = |item: Item| match item {
-        Item::Var(v) => Ok(v),
-        Item::Number(n) => Ok(Var::constant(Tensor::try_full_with(like.shape(), n, like.dtype())?)),
+    let result = |item: TracedValue| match item {
+        TracedValue::Var(v) => Ok(v),
+        TracedValue::Number(n) => Ok(Var::constant(Tensor::try_full_with(like.shape(), n, like.dtype())?)),
     };
     results.into_iter().map(result).collect()
 }
@@ -94,26 +95,26 @@ impl Drop for Recording {
     }
 }
 
-fn push(item: Item) -> Traced {
+fn push(item: TracedValue) -> Traced {
     ARENA.with_borrow_mut(|a| {
         a.items.push(item);
         Traced(a.items.len() as u32 - 1)
     })
 }
 
-fn item(t: Traced) -> Item {
+fn item(t: Traced) -> TracedValue {
     ARENA.with_borrow(|a| a.items[t.0 as usize].clone())
 }
 
 /// Keeps a result, or the first error and something to go on with.
 fn keep(result: Result<Var>) -> Traced {
     match result {
-        Ok(v) => push(Item::Var(v)),
+        Ok(v) => push(TracedValue::Var(v)),
         Err(e) => {
             ARENA.with_borrow_mut(|a| {
                 a.error.get_or_insert(e);
             });
-            push(Item::Number(f64::NAN))
+            push(TracedValue::Number(f64::NAN))
         }
     }
 }
@@ -128,25 +129,25 @@ fn binary(
     numbers: impl FnOnce(f64, f64) -> f64,
 ) -> Traced {
     match (item(a), item(b)) {
-        (Item::Var(a), Item::Var(b)) => keep(vars(&a, &b)),
-        (Item::Var(a), Item::Number(b)) => keep(right(&a, b)),
-        (Item::Number(a), Item::Var(b)) => keep(left(a, &b)),
-        (Item::Number(a), Item::Number(b)) => push(Item::Number(numbers(a, b))),
+        (TracedValue::Var(a), TracedValue::Var(b)) => keep(vars(&a, &b)),
+        (TracedValue::Var(a), TracedValue::Number(b)) => keep(right(&a, b)),
+        (TracedValue::Number(a), TracedValue::Var(b)) => keep(left(a, &b)),
+        (TracedValue::Number(a), TracedValue::Number(b)) => push(TracedValue::Number(numbers(a, b))),
     }
 }
 
 fn unary(a: Traced, var: impl FnOnce(&Var) -> Result<Var>, number: impl FnOnce(f64) -> f64) -> Traced {
     match item(a) {
-        Item::Var(a) => keep(var(&a)),
-        Item::Number(a) => push(Item::Number(number(a))),
+        TracedValue::Var(a) => keep(var(&a)),
+        TracedValue::Number(a) => push(TracedValue::Number(number(a))),
     }
 }
 
 /// The value as a variable, for operations that have no form for numbers.
 fn as_var(t: Traced) -> Var {
     match item(t) {
-        Item::Var(v) => v,
-        Item::Number(n) => Var::constant(Tensor::full_with((), n, ARENA.with_borrow(|a| a.dtype))),
+        TracedValue::Var(v) => v,
+        TracedValue::Number(n) => Var::constant(Tensor::full_with((), n, ARENA.with_borrow(|a| a.dtype))),
     }
 }
 
@@ -195,7 +196,7 @@ fn compare(a: Traced, b: Traced, f: impl FnOnce(&Var, &Var) -> Result<Var>) -> T
 impl Num for Traced {
     type Mask = TracedMask;
     fn lit(v: f64) -> Traced {
-        push(Item::Number(v))
+        push(TracedValue::Number(v))
     }
     fn lt(self, o: Traced) -> TracedMask {
         compare(self, o, |a, b| a.lt(b))
@@ -262,7 +263,7 @@ impl Real for Traced {
 
 #[cfg(test)]
 mod tests {
-    use foldback_tensor::kernel::{self, FloatOps, Formula};
+    use foldback_tensor::kernel::{self, FloatKernel, FloatOps, Formula};
 
     use super::*;
 
@@ -293,7 +294,7 @@ mod tests {
         let mut wrong = String::new();
         for (a, b) in POINTS.into_iter().flat_map(|a| POINTS.into_iter().map(move |b| (a, b))) {
             let tensor = |v: f64| Tensor::full_with([1], v, DType::F64);
-            let lanes = kernel::evaluate("lanes", formula, [&tensor(a), &tensor(b)]);
+            let lanes = kernel::evaluate("lanes", &FloatKernel(formula), &[&tensor(a), &tensor(b)]);
             let expected: f64 = lanes.and_then(|t| t.item()).expect("one number");
             let (x, y) = (Var::from(tensor(a)), Var::from(tensor(b)));
             type Form<'a> = (&'a str, &'a dyn Fn(&[Traced]) -> Traced);

@@ -9,9 +9,9 @@ use foldback_tensor::{DType, Shape, Tensor, or_panic};
 
 use crate::error::{Error, Result};
 use crate::hooks::{HookHandle, Hooks};
-use crate::locks::{Turn, lock, read, replace, write};
 use crate::mode::is_grad_enabled;
 use crate::node::{Edge, InputMetadata, Leaf, Node};
+use crate::turn::Turn;
 
 /// A value that operations record themselves on: a tensor, and perhaps the node that made it.
 ///
@@ -130,7 +130,7 @@ impl Var {
     pub(crate) fn value_ref(&self) -> ValueRef<'_> {
         match &self.kind {
             VarKind::Constant(t) | VarKind::Tracked(t, _) => ValueRef::Borrowed(t),
-            VarKind::Leaf(node) => ValueRef::Owned(read(&leaf(node).value).clone()),
+            VarKind::Leaf(node) => ValueRef::Owned(leaf(node).value.read()),
         }
     }
 
@@ -211,7 +211,7 @@ impl Var {
     pub fn grad_var(&self) -> Option<Var> {
         match &self.kind {
             VarKind::Constant(_) => None,
-            VarKind::Leaf(node) => lock(&leaf(node).grad).clone(),
+            VarKind::Leaf(node) => leaf(node).grad.read(),
             VarKind::Tracked(_, edge) => Hooks::retained(&edge.node, edge.nr).unwrap_or_else(|| {
                 static WARNED: AtomicBool = AtomicBool::new(false);
                 if !WARNED.swap(true, Ordering::Relaxed) {
@@ -245,14 +245,14 @@ impl Var {
             expect_fit("grad", &node.metadata[0], g)?;
         }
         let grad = grad.map(|g| g.try_contiguous().map(Var::constant)).transpose()?;
-        drop(replace(&leaf(node).grad, grad));
+        drop(leaf(node).grad.replace(grad));
         Ok(())
     }
 
     /// Forgets the gradient, so that the next backward pass starts afresh.
     pub fn zero_grad(&self) {
         match &self.kind {
-            VarKind::Leaf(node) => drop(replace(&leaf(node).grad, None)),
+            VarKind::Leaf(node) => drop(leaf(node).grad.replace(None)),
             VarKind::Tracked(_, edge) => Hooks::clear_retained(&edge.node, edge.nr),
             VarKind::Constant(_) => {}
         }
@@ -287,6 +287,10 @@ impl Var {
     /// capture [`Var::downgrade`]'s handle instead. On a variable that requires no gradient it never runs. A hook that
     /// returns a gradient of another shape or type makes the backward pass fail with `Assigned`. Of what it returns
     /// the value is taken at once: a leaf may be written later. Its history is ignored, unless the pass is recorded.
+    ///
+    /// Operations in a hook record only where the pass itself is recorded
+    /// ([`Backward::create_graph`](crate::Backward::create_graph)), whatever the mode of the thread that started it;
+    /// [`enable_grad`](crate::enable_grad) inside the hook switches recording on.
     ///
     /// A hook may itself start a backward pass. Where passes are nested deeply, each in a hook or a function of another,
     /// a pass and its hooks run on a thread of their own: what the library keeps per thread goes along (recording, the
@@ -367,7 +371,7 @@ impl Var {
             VarKind::Leaf(node) => {
                 expect_fit("value", &node.metadata[0], &value)?;
                 let _turn = leaf(node).writer.turn("set_value")?;
-                *write(&leaf(node).value) = value;
+                drop(leaf(node).value.replace(value));
             }
             VarKind::Constant(t) => {
                 expect_fit("value", &InputMetadata::of(t), &value)?;
@@ -405,7 +409,7 @@ impl Var {
         let mut value = self.value();
         f(&mut value)?;
         expect_fit("value", &node.metadata[0], &value)?;
-        *write(&leaf(node).value) = value;
+        drop(leaf(node).value.replace(value));
         Ok(())
     }
 
@@ -415,10 +419,18 @@ impl Var {
     pub fn update_in_place(&self, f: impl FnOnce(&mut Tensor) -> Result<()>) -> Result<()> {
         let VarKind::Leaf(node) = &self.kind else { return Err(Error::NotALeaf) };
         let _turn = leaf(node).writer.turn("update_in_place")?;
-        let mut guard = write(&leaf(node).value);
-        f(&mut guard)?;
-        debug_assert!(expect_fit("value", &node.metadata[0], &guard).is_ok());
-        Ok(())
+        leaf(node).value.update(|value| {
+            f(value)?;
+            debug_assert!(expect_fit("value", &node.metadata[0], value).is_ok());
+            Ok(())
+        })
+    }
+
+    /// Refuses a leaf that this thread is updating, for optimisers, which find out before they change any.
+    #[doc(hidden)]
+    pub fn expect_not_updating(&self, op: &'static str) -> Result<()> {
+        let VarKind::Leaf(node) = &self.kind else { return Ok(()) };
+        leaf(node).writer.expect_other(op).map(|_| ())
     }
 
     /// Whether two handles stand for one variable: the same leaf, or the same output of the same operation.
@@ -486,7 +498,7 @@ impl Var {
         if let VarKind::Leaf(node) = &self.kind
             && !new.requires_grad()
         {
-            *write(&leaf(node).value) = new.value();
+            drop(leaf(node).value.replace(new.value()));
             return Ok(());
         }
         if let VarKind::Tracked(_, edge) = &self.kind

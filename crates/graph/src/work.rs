@@ -53,12 +53,12 @@ pub(crate) trait Pointwise {
 pub(crate) type Take<'t> = dyn FnMut(Flow<'_>) -> Result<()> + 't;
 
 /// The backward function of a node that is not a row of pointwise formulas.
-pub(crate) trait Backward: Send + Sync {
+pub(crate) trait Describe: Send + Sync {
     /// Describes the gradients that are asked for, one after another.
     fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()>;
 }
 
-impl<F: Fn(&Context<'_>, &mut Take<'_>) -> Result<()> + Send + Sync> Backward for F {
+impl<F: Fn(&Context<'_>, &mut Take<'_>) -> Result<()> + Send + Sync> Describe for F {
     fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()> {
         self(ctx, take)
     }

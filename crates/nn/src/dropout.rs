@@ -1,9 +1,7 @@
 //! Dropout.
 
-use std::sync::{Mutex, PoisonError};
-
 use foldback_graph::Var;
-use foldback_tensor::{Generator, Tensor, or_panic};
+use foldback_tensor::{Generator, StateCell, Tensor, or_panic};
 
 use crate::error::{Error, Result};
 use crate::layer_path::in_layer;
@@ -29,7 +27,7 @@ use crate::parameters::{Parameters, Visitor};
 pub struct Dropout {
     p: f64,
     training: bool,
-    generator: Option<Mutex<Generator>>,
+    generator: Option<StateCell<Generator>>,
 }
 
 impl Dropout {
@@ -68,7 +66,7 @@ impl Dropout {
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
     pub fn with_seed(mut self, seed: u64) -> Dropout {
-        self.generator = Some(Mutex::new(Generator::new(seed)));
+        self.generator = Some(StateCell::new(Generator::new(seed)));
         self
     }
 
@@ -96,10 +94,7 @@ impl Dropout {
         }
         let keep = 1.0 - self.p;
         let mut mask = match &self.generator {
-            Some(g) => {
-                let mut generator = g.lock().unwrap_or_else(PoisonError::into_inner);
-                generator.try_bernoulli_with(x.shape(), keep, x.dtype())?
-            }
+            Some(cell) => cell.update(|g| g.try_bernoulli_with(x.shape(), keep, x.dtype()))?,
             None => Tensor::try_bernoulli_with(x.shape(), keep, x.dtype())?,
         };
         mask.mul_(1.0 / keep)?;
@@ -110,9 +105,8 @@ impl Dropout {
 impl Clone for Dropout {
     /// A generator of its own is copied in its present state.
     fn clone(&self) -> Dropout {
-        let copy =
-            |g: &Mutex<Generator>| Mutex::new(g.lock().unwrap_or_else(PoisonError::into_inner).clone());
-        Dropout { p: self.p, training: self.training, generator: self.generator.as_ref().map(copy) }
+        let generator = self.generator.as_ref().map(|cell| StateCell::new(cell.read()));
+        Dropout { p: self.p, training: self.training, generator }
     }
 }
 

@@ -1,13 +1,15 @@
 //! Adam and AdamW.
 
+use std::sync::Arc;
+
 use foldback_graph::Var;
 use foldback_tensor::Tensor;
 use foldback_tensor::kernel::{self, FloatOps, Real, Update};
 
 use crate::Optimizer;
 use crate::error::{Result, check, check_not_negative};
-use crate::parameters::{Parameters, zeros_once};
 use crate::sgd::decayed;
+use crate::shared::{Shared, zeros_once};
 
 /// The settings of [`Adam`] and [`AdamW`]: a learning rate, and the rest by methods. A number is a learning rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,7 +100,7 @@ struct Moments {
 /// p = p - rate / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
 /// ```
 #[derive(Clone, Copy)]
-struct Step {
+struct AdamStep {
     /// what the parameter is multiplied with first: 1 minus AdamW's decay
     shrink: f64,
     /// Adam's decay
@@ -111,10 +113,10 @@ struct Step {
     correction: f64,
 }
 
-impl Step {
-    fn new(o: &AdamOptions, decoupled: bool, t: i32) -> Step {
+impl AdamStep {
+    fn new(o: &AdamOptions, decoupled: bool, t: i32) -> AdamStep {
         let decay = o.weight_decay.unwrap_or(if decoupled { AdamW::WEIGHT_DECAY } else { 0.0 });
-        Step {
+        AdamStep {
             shrink: if decoupled { 1.0 - o.learning_rate * decay } else { 1.0 },
             decay: if decoupled { 0.0 } else { decay },
             betas: o.betas,
@@ -139,7 +141,7 @@ impl Step {
     }
 }
 
-impl Update<3, 1> for Step {
+impl Update<3, 1> for AdamStep {
     #[inline(always)]
     fn eval<R: Real>(&self, [p, m, v]: [R; 3], [g]: [R; 1]) -> [R; 3]
     where
@@ -151,7 +153,7 @@ impl Update<3, 1> for Step {
 }
 
 /// AMSGrad: the fourth number is the largest second moment.
-impl Update<4, 1> for Step {
+impl Update<4, 1> for AdamStep {
     #[inline(always)]
     fn eval<R: Real>(&self, [p, m, v, largest]: [R; 4], [g]: [R; 1]) -> [R; 4]
     where
@@ -169,8 +171,7 @@ macro_rules! adam {
         $(#[$doc])*
         #[derive(Clone, Debug)]
         pub struct $name {
-            parameters: Parameters<Moments>,
-            options: AdamOptions,
+            shared: Arc<Shared<AdamOptions, Moments>>,
         }
 
         impl $name {
@@ -185,20 +186,19 @@ macro_rules! adam {
             ) -> Result<$name> {
                 let options = options.into();
                 options.check($text)?;
-                Ok($name { parameters: Parameters::new($text, parameters)?, options })
+                Ok($name { shared: Shared::new($text, parameters, options)? })
             }
         }
 
         impl Optimizer for $name {
-            fn step(&mut self) -> Result<()> {
-                let o = self.options;
+            fn step(&self) -> Result<()> {
                 // Parameters have mostly seen as many steps as one another, and then share the powers of the betas.
-                let mut last: Option<(i32, Step)> = None;
-                self.parameters.step(|p, state, g| {
+                let mut last: Option<(i32, AdamStep)> = None;
+                self.shared.step(|o, p, state, g| {
                     let t = state.steps.saturating_add(1);
                     let step = match last {
                         Some((same, step)) if same == t => step,
-                        _ => Step::new(&o, $decoupled, t),
+                        _ => AdamStep::new(o, $decoupled, t),
                     };
                     last = Some((t, step));
                     let (m, v) = (zeros_once(&mut state.first, g), zeros_once(&mut state.second, g));
@@ -214,16 +214,16 @@ macro_rules! adam {
             }
 
             fn parameters(&self) -> &[Var] {
-                self.parameters.vars()
+                self.shared.vars()
             }
 
             fn learning_rate(&self) -> f64 {
-                self.options.learning_rate
+                self.shared.options.read().learning_rate
             }
 
-            fn set_learning_rate(&mut self, rate: f64) -> Result<()> {
+            fn set_learning_rate(&self, rate: f64) -> Result<()> {
                 check_not_negative($text, "the learning rate", rate)?;
-                self.options.learning_rate = rate;
+                self.shared.options.update(|o| o.learning_rate = rate);
                 Ok(())
             }
         }
@@ -233,14 +233,14 @@ macro_rules! adam {
 adam! {
     /// Adam (Kingma and Ba, 2015), by the formulas of PyTorch's
     /// [`Adam`](https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html). Weight decay is added to the
-    /// gradient.
+    /// gradient. A clone is a handle on the same optimiser.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
     /// use foldback_optim::{Adam, Optimizer};
     /// use foldback_tensor::{assert_close, tensor};
     /// let w = tensor![1.0, 2.0].requires_grad();
-    /// let mut adam = Adam::new([w.clone()], 0.1)?;
+    /// let adam = Adam::new([w.clone()], 0.1)?;
     /// w.square().sum(..)?.backward()?;
     /// adam.step()?;
     /// assert_close!(w.value(), tensor![0.9, 1.9]); // the first step is as long as the learning rate
@@ -252,14 +252,14 @@ adam! {
 adam! {
     /// Adam with decoupled weight decay (Loshchilov and Hutter, 2019), by the formulas of PyTorch's
     /// [`AdamW`](https://docs.pytorch.org/docs/stable/generated/torch.optim.AdamW.html): the parameter first shrinks by
-    /// learning rate times weight decay, which is 0.01 unless given.
+    /// learning rate times weight decay, which is 0.01 unless given. A clone is a handle on the same optimiser.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
     /// use foldback_optim::{AdamOptions, AdamW, Optimizer};
     /// use foldback_tensor::{assert_close, tensor};
     /// let w = tensor![1.0].requires_grad();
-    /// let mut adam = AdamW::new([w.clone()], AdamOptions::new(0.1).weight_decay(0.5))?;
+    /// let adam = AdamW::new([w.clone()], AdamOptions::new(0.1).weight_decay(0.5))?;
     /// w.square().backward()?;
     /// adam.step()?;
     /// assert_close!(w.value(), tensor![0.95 - 0.1]);
@@ -285,7 +285,7 @@ mod tests {
         let (alpha, b1, b2, eps) = (0.1, 0.9, 0.999, 1e-8);
         let grads = [1.0, -2.0, 0.5, 3.0, -0.25, 0.0];
         let w = tensor![1.0; f64].requires_grad();
-        let mut adam = Adam::new([w.clone()], AdamOptions::new(alpha).betas(b1, b2).eps(eps)).unwrap();
+        let adam = Adam::new([w.clone()], AdamOptions::new(alpha).betas(b1, b2).eps(eps)).unwrap();
         let (mut p, mut m, mut v) = (1.0, 0.0, 0.0);
         for (i, g) in grads.into_iter().enumerate() {
             let t = i as i32 + 1;
@@ -301,8 +301,8 @@ mod tests {
     #[test]
     fn parameters_without_a_gradient_keep_their_state() {
         let (a, b) = (tensor![1.0].requires_grad(), tensor![1.0].requires_grad());
-        let mut both = AdamW::new([a.clone(), b.clone()], 0.1).unwrap();
-        let mut alone = AdamW::new([b.clone()], 0.1).unwrap();
+        let both = AdamW::new([a.clone(), b.clone()], 0.1).unwrap();
+        let alone = AdamW::new([b.clone()], 0.1).unwrap();
         a.set_grad(Some(tensor![1.0])).unwrap();
         both.step().unwrap();
         assert_eq!(b.value(), tensor![1.0]);
@@ -333,7 +333,7 @@ mod tests {
         assert!(AdamW::new([w.clone()], -1.0).unwrap_err().to_string().starts_with("AdamW: "));
         assert!(AdamW::new([], 0.1).is_err());
         assert!(Adam::new([w.clone(), w.clone()], 0.1).is_err());
-        let mut adam = AdamW::new([w], 0.1).unwrap();
+        let adam = AdamW::new([w], 0.1).unwrap();
         assert!(adam.set_learning_rate(f64::NAN).is_err());
         adam.set_learning_rate(0.2).unwrap();
         assert_eq!((adam.learning_rate(), adam.parameters().len()), (0.2, 1));
@@ -344,11 +344,36 @@ mod tests {
         for dtype in [foldback_tensor::DType::F32, foldback_tensor::DType::F64] {
             for shape in [vec![], vec![0, 3], vec![2, 3, 1]] {
                 let w = Tensor::ones_with(shape.clone(), dtype).requires_grad();
-                let mut adam = Adam::new([w.clone()], AdamOptions::new(0.5).amsgrad(true)).unwrap();
+                let adam = Adam::new([w.clone()], AdamOptions::new(0.5).amsgrad(true)).unwrap();
                 w.set_grad(Some(Tensor::ones_with(shape.clone(), dtype))).unwrap();
                 adam.step().unwrap();
                 assert_close!(w.value(), Tensor::full_with(shape, 0.5, dtype));
             }
+        }
+    }
+
+    /// Nobody else holds the moments while they are written: they stay where they are.
+    #[test]
+    fn moments_are_written_in_place() {
+        let w = Tensor::ones_with([64, 64], foldback_tensor::DType::F32).requires_grad();
+        let adam = Adam::new([w.clone()], AdamOptions::new(0.1).amsgrad(true)).unwrap();
+        w.set_grad(Some(w.value())).unwrap();
+        let addresses = || {
+            let Moments { first, second, largest, .. } = adam.shared.states[0].read();
+            [first, second, largest].map(|t| t.unwrap().as_slice::<f32>().unwrap().as_ptr().addr())
+        };
+        adam.step().unwrap();
+        let before = addresses();
+        adam.step().unwrap();
+        assert_eq!(addresses(), before);
+    }
+
+    #[test]
+    fn what_is_printed() {
+        let adam = AdamW::new([tensor![1.5].requires_grad()], 0.125).unwrap();
+        let text = format!("{adam:?}");
+        for part in ["AdamW", "1.5", "learning_rate: 0.125", "steps: 0"] {
+            assert!(text.contains(part), "{text}");
         }
     }
 }

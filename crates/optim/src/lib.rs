@@ -5,7 +5,7 @@
 //! use foldback_optim::{Optimizer, SGD};
 //! use foldback_tensor::tensor;
 //! let w = tensor![3.0].requires_grad();
-//! let mut sgd = SGD::new([w.clone()], 0.25)?;
+//! let sgd = SGD::new([w.clone()], 0.25)?;
 //! for _ in 0..20 {
 //!     sgd.zero_grad();
 //!     w.square().backward()?;
@@ -18,14 +18,15 @@
 //! Note [A step]
 //! A step first checks every parameter and its gradient, so that it is taken as a whole or not at all. Then each
 //! parameter and its state (momentum, moments) are read and written in one fused pass, in place; parameters that have no
-//! gradient are passed over, and so is their state.
+//! gradient are passed over, and so is their state. Options and states stand in cells that all clones of the optimiser
+//! share. Steps of one optimiser in several threads are taken one after the other.
 
 #![forbid(unsafe_code)]
 
 mod adam;
 mod error;
-mod parameters;
 mod sgd;
+mod shared;
 
 pub use adam::{Adam, AdamOptions, AdamW};
 pub use error::{Error, Result};
@@ -35,21 +36,35 @@ use foldback_graph::Var;
 
 /// Something that improves parameters step by step.
 ///
+/// All of it goes by a shared reference, and a clone of an optimiser is a handle on the same one, as clones of a parameter
+/// are. So a closure may hold an optimiser whose learning rate is changed outside:
+///
 /// ```
 /// use foldback_graph::RequiresGrad;
-/// use foldback_optim::{Adam, Optimizer};
+/// use foldback_optim::{Adam, Optimizer, Result};
 /// use foldback_tensor::tensor;
-/// let mut adam = Adam::new([tensor![1.0].requires_grad()], 1e-3)?;
-/// adam.set_learning_rate(adam.learning_rate() * 0.1)?;
+/// let w = tensor![1.0].requires_grad();
+/// let adam = Adam::new([w.clone()], 0.1)?;
+/// let step = || -> Result<()> {
+///     adam.zero_grad();
+///     w.square().backward()?;
+///     adam.step()
+/// };
+/// for _ in 0..100 {
+///     step()?;
+///     adam.set_learning_rate(adam.learning_rate() * 0.95)?;
+/// }
+/// assert!(w.value().item::<f32>()?.abs() < 0.1);
 /// assert!(adam.set_learning_rate(-1.0).is_err());
 /// # Ok::<(), foldback_optim::Error>(())
 /// ```
-pub trait Optimizer {
+pub trait Optimizer: Send + Sync {
     /// Changes the parameters by their gradients. Those without a gradient stay as they are.
     ///
     /// # Errors
-    /// `Gradient` if a gradient does not fit its parameter; `Graph` if a parameter is no leaf. Nothing is changed then.
-    fn step(&mut self) -> Result<()>;
+    /// `Gradient` if a gradient does not fit its parameter; `Graph` if the step comes from a function that is updating a
+    /// parameter. Nothing is changed then.
+    fn step(&self) -> Result<()>;
 
     /// The parameters, in the order in which they were given.
     fn parameters(&self) -> &[Var];
@@ -61,7 +76,7 @@ pub trait Optimizer {
     ///
     /// # Errors
     /// `Parameter` if it is negative or not finite.
-    fn set_learning_rate(&mut self, rate: f64) -> Result<()>;
+    fn set_learning_rate(&self, rate: f64) -> Result<()>;
 
     /// Forgets the gradients of the parameters, so that the next backward pass starts afresh.
     fn zero_grad(&self) {

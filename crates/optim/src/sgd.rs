@@ -1,12 +1,14 @@
 //! Stochastic gradient descent.
 
+use std::sync::Arc;
+
 use foldback_graph::Var;
 use foldback_tensor::Tensor;
 use foldback_tensor::kernel::{self, FloatOps, Real, Update};
 
 use crate::Optimizer;
 use crate::error::{Error, Result, check_not_negative};
-use crate::parameters::{Parameters, zeros_once};
+use crate::shared::{Shared, zeros_once};
 
 const NAME: &str = "SGD";
 
@@ -90,12 +92,14 @@ impl From<f64> for SgdOptions {
 /// p = p - learning_rate * b                   (nesterov: g + momentum * b)
 /// ```
 ///
+/// A clone is a handle on the same optimiser.
+///
 /// ```
 /// use foldback_graph::RequiresGrad;
 /// use foldback_optim::{Optimizer, SGD};
 /// use foldback_tensor::tensor;
 /// let w = tensor![1.0, 2.0].requires_grad();
-/// let mut sgd = SGD::new([w.clone()], 0.5)?;
+/// let sgd = SGD::new([w.clone()], 0.5)?;
 /// w.sum(..)?.backward()?;
 /// sgd.step()?;
 /// assert_eq!(w.value(), tensor![0.5, 1.5]);
@@ -103,8 +107,7 @@ impl From<f64> for SgdOptions {
 /// ```
 #[derive(Clone, Debug)]
 pub struct SGD {
-    parameters: Parameters<Option<Tensor>>,
-    options: SgdOptions,
+    shared: Arc<Shared<SgdOptions, Option<Tensor>>>,
 }
 
 impl SGD {
@@ -115,14 +118,13 @@ impl SGD {
     pub fn new(parameters: impl IntoIterator<Item = Var>, options: impl Into<SgdOptions>) -> Result<SGD> {
         let options = options.into();
         options.check()?;
-        Ok(SGD { parameters: Parameters::new(NAME, parameters)?, options })
+        Ok(SGD { shared: Shared::new(NAME, parameters, options)? })
     }
 }
 
 impl Optimizer for SGD {
-    fn step(&mut self) -> Result<()> {
-        let o = self.options;
-        self.parameters.step(|p, state, g| {
+    fn step(&self) -> Result<()> {
+        self.shared.step(|o, p, state, g| {
             if o.momentum == 0.0 {
                 let plain = Plain { rate: o.learning_rate, decay: o.weight_decay };
                 return kernel::update(NAME, plain, [p], [g]);
@@ -137,16 +139,16 @@ impl Optimizer for SGD {
     }
 
     fn parameters(&self) -> &[Var] {
-        self.parameters.vars()
+        self.shared.vars()
     }
 
     fn learning_rate(&self) -> f64 {
-        self.options.learning_rate
+        self.shared.options.read().learning_rate
     }
 
-    fn set_learning_rate(&mut self, rate: f64) -> Result<()> {
+    fn set_learning_rate(&self, rate: f64) -> Result<()> {
         check_not_negative(NAME, "the learning rate", rate)?;
-        self.options.learning_rate = rate;
+        self.shared.options.update(|o| o.learning_rate = rate);
         Ok(())
     }
 }
@@ -208,9 +210,9 @@ mod tests {
     /// Values after each of five steps with the gradient 1, from 0.
     fn five_steps(options: SgdOptions) -> Vec<f64> {
         let w = tensor![0.0; f64].requires_grad();
-        let mut sgd = SGD::new([w.clone()], options).unwrap();
+        let sgd = SGD::new([w.clone()], options).unwrap();
         w.set_grad(Some(tensor![1.0; f64])).unwrap();
-        let mut step = || {
+        let step = || {
             sgd.step().unwrap();
             w.value().item::<f64>().unwrap()
         };
@@ -238,7 +240,7 @@ mod tests {
     #[test]
     fn parameters_without_a_gradient_stay() {
         let (a, b) = (tensor![1.0].requires_grad(), tensor![1.0].requires_grad());
-        let mut sgd = SGD::new([a.clone(), b.clone()], SgdOptions::new(0.5).weight_decay(1.0)).unwrap();
+        let sgd = SGD::new([a.clone(), b.clone()], SgdOptions::new(0.5).weight_decay(1.0)).unwrap();
         a.set_grad(Some(tensor![0.0])).unwrap();
         sgd.step().unwrap();
         assert_eq!((a.value(), b.value()), (tensor![0.5], tensor![1.0]));
@@ -259,7 +261,7 @@ mod tests {
         assert!(make(SgdOptions::new(0.1).nesterov(true)).contains("nesterov needs momentum above 0"));
         let damped = SgdOptions::new(0.1).momentum(0.5).dampening(0.5).nesterov(true);
         assert!(make(damped).contains("found 0.5 and 0.5"));
-        let mut sgd = SGD::new([w], 0.1).unwrap();
+        let sgd = SGD::new([w], 0.1).unwrap();
         assert!(sgd.set_learning_rate(-1.0).is_err());
         assert_eq!(sgd.learning_rate(), 0.1);
     }
@@ -280,7 +282,7 @@ mod tests {
     #[test]
     fn without_decay_infinities_do_not_spread() {
         let w = tensor![f32::INFINITY, 1.0].requires_grad();
-        let mut sgd = SGD::new([w.clone()], 1.0).unwrap();
+        let sgd = SGD::new([w.clone()], 1.0).unwrap();
         w.set_grad(Some(tensor![1.0, 1.0])).unwrap();
         sgd.step().unwrap();
         assert_eq!(w.value(), tensor![f32::INFINITY, 0.0]);

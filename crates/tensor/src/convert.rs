@@ -7,7 +7,6 @@ use ndarray::{
 use crate::create::expect_room;
 use crate::dtype::{Element, Scalar, with_block};
 use crate::error::{Error, Result};
-use crate::iter;
 use crate::shape::{Dims, Shape};
 use crate::tensor::{Layout, Tensor};
 
@@ -40,7 +39,8 @@ impl Tensor {
     /// The elements in row-major order.
     ///
     /// # Errors
-    /// `DTypeMismatch` if the elements are not of type `T`; cast them with [`Tensor::to_dtype`] first.
+    /// `DTypeMismatch` if the elements are not of type `T`; cast them with [`Tensor::to_dtype`] first. `TooLarge` if there is no
+    /// memory for an expanded view.
     ///
     /// ```
     /// use foldback_tensor::tensor;
@@ -56,7 +56,7 @@ impl Tensor {
             return Ok(s.to_vec());
         }
         let mut values = vec![T::default(); self.numel()];
-        iter::copy_into(self, T::block_mut(&mut values));
+        self.copy_into("to_vec", T::block_mut(&mut values))?;
         Ok(values)
     }
 
@@ -105,7 +105,7 @@ impl Tensor {
     /// The elements as an ndarray array of its own, row-major.
     ///
     /// # Errors
-    /// `DTypeMismatch` if the elements are not of type `T`.
+    /// As [`Tensor::to_vec`].
     ///
     /// ```
     /// use foldback_tensor::tensor;
@@ -116,7 +116,7 @@ impl Tensor {
     #[track_caller]
     pub fn to_array<T: Element>(&self) -> Result<ArrayD<T>> {
         self.expect_dtype("to_array", T::DTYPE)?;
-        let values = self.to_vec()?;
+        let values = self.to_vec().map_err(|e| e.named("to_array"))?;
         Ok(ArrayD::from_shape_vec(IxDyn(self.dims()), values).expect("as many elements as the shape holds"))
     }
 }
@@ -227,6 +227,29 @@ mod tests {
             assert_eq!(v.to_array::<i64>().unwrap(), a);
         }
         assert!(matches!(t.as_array::<f32>(), Err(Error::DTypeMismatch { .. })));
+    }
+
+    /// It has no elements, so whatever can hold its shape holds it, in any type.
+    #[test]
+    fn an_empty_tensor_of_huge_sizes() {
+        for dtype in [DType::Bool, DType::F64] {
+            for shape in [[0, isize::MAX as usize], [isize::MAX as usize, 0]] {
+                let t = Tensor::zeros_with([0], dtype).reshape(&shape[..]).unwrap();
+                assert_eq!(Tensor::zeros_with(shape, dtype).dims(), shape);
+                for cast in [DType::Bool, DType::I64, DType::F32, DType::F64] {
+                    assert_eq!(t.to_dtype(cast).dims(), shape);
+                }
+                let (t, turned) = (t.to_dtype(DType::F64), t.to_dtype(DType::F64).t().unwrap());
+                assert_eq!((t.to_vec::<f64>().unwrap(), turned.to_vec::<f64>().unwrap()), (vec![], vec![]));
+                assert_eq!(t.contiguous().dims(), shape);
+                assert_eq!((&t + 1.0).exp().sum(..).unwrap(), tensor![0.0; f64].sum(..).unwrap());
+                assert_eq!(
+                    (t.as_array::<f64>().unwrap().shape(), t.to_array::<f64>().unwrap().shape()),
+                    (t.dims(), t.dims())
+                );
+                assert!(format!("{t:?}{t}").len() < 1000);
+            }
+        }
     }
 
     #[test]

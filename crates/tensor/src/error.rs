@@ -284,6 +284,44 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// The same refusal by another operation: one that is made of others names itself.
+    #[doc(hidden)]
+    #[cold]
+    #[must_use]
+    pub fn named(mut self, name: &'static str) -> Error {
+        use Error::*;
+        match &mut self {
+            Broadcast { op, .. }
+            | Expand { op, .. }
+            | AxisOutOfRange { op, .. }
+            | DuplicateAxis { op, .. }
+            | Rank { op, .. }
+            | EmptySpan { op, .. }
+            | DTypeUnsupported { op, .. }
+            | DTypeMismatch { op, .. }
+            | ResultCast { op, .. }
+            | Alpha { op, .. }
+            | ShapeMismatch { op, .. }
+            | ElementCount { op, .. }
+            | ViewNeedsCopy { op, .. }
+            | IndexOutOfRange { op, .. }
+            | Range { op, .. }
+            | Matmul { op, .. }
+            | EmptyReduction { op, .. }
+            | NoTensors { op }
+            | Overlap { op, .. }
+            | NegativePower { op, .. }
+            | DivisionByZero { op }
+            | TooLarge { op, .. }
+            | Parameter { op, .. }
+            | BroadcastRefused { op, .. } => *op = name,
+            NotASingleElement { .. } => {}
+        }
+        self
+    }
+}
+
 /// The size of `s` on axis `dim`, counted in the longer of the two shapes.
 fn size_at(s: &[usize], other: &[usize], dim: usize) -> usize {
     let missing = other.len().saturating_sub(s.len());

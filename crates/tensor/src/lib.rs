@@ -9,7 +9,6 @@ mod dims;
 mod dtype;
 mod error;
 mod format;
-mod iter;
 mod kernels;
 mod literal;
 mod math;
@@ -17,7 +16,10 @@ mod ops;
 mod packed;
 mod random;
 mod shape;
+mod softmax;
 mod stack;
+mod state;
+mod task;
 mod tensor;
 mod threads;
 mod views;
@@ -40,6 +42,7 @@ pub use packed::Packed;
 pub use random::{Generator, manual_seed};
 pub use shape::{Pair, Shape, broadcast_shapes, can_broadcast};
 pub use stack::on_fresh_stack;
+pub use state::StateCell;
 pub use tensor::Tensor;
 pub use threads::{
     GRAIN, ThreadPool, num_threads, set_num_threads, set_thread_modes, thread_modes, try_set_num_threads,

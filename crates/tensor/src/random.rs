@@ -9,11 +9,11 @@ use std::cell::RefCell;
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
 
-use crate::create::room;
 use crate::dtype::{Block, BlockMut, DType, Element, Scalar};
 use crate::error::{Error, Result, or_panic};
 use crate::kernels::{BlockKernel, FloatKernel, FloatOps, Formula, Real};
 use crate::shape::Shape;
+use crate::task::{self, Does, Space, Task, To};
 use crate::tensor::Tensor;
 use crate::threads::{GRAIN, split_work};
 
@@ -79,16 +79,16 @@ impl Generator {
     }
 
     /// The next `blocks` counters.
-    fn reserve(&mut self, blocks: u64) -> Stream {
+    fn reserve(&mut self, blocks: u64) -> Counters {
         let start = self.next;
         self.next = start.wrapping_add(blocks);
-        Stream { key: [self.seed as u32, (self.seed >> 32) as u32], start }
+        Counters { key: [self.seed as u32, (self.seed >> 32) as u32], start }
     }
 }
 
 /// Where an operation gets its counters: a generator, or the one of this thread, which is not held while it runs,
 /// because a parallel section may run another task of the same thread.
-type Reserve<'a> = &'a mut dyn FnMut(u64) -> Stream;
+pub(crate) type Reserve<'a> = &'a mut dyn FnMut(u64) -> Counters;
 
 /// Defines the four forms of a random constructor: on `Tensor` and on `Generator`, panicking and not.
 macro_rules! constructors {
@@ -269,11 +269,7 @@ mod make {
         if !rounded(high - low).is_finite() || !rounded(low).is_finite() || !rounded(high).is_finite() {
             return Err(parameter(op, "high", high, "a finite distance from low"));
         }
-        tensor(op, reserve, shape, dtype, |stream, out| match out {
-            BlockMut::F32(out) => stream.uniform(low as f32, high as f32, out),
-            BlockMut::F64(out) => stream.uniform(low, high, out),
-            _ => unreachable!("refused above"),
-        })
+        tensor(op, reserve, &shape, dtype, Law::Uniform { low, high })
     }
 
     pub(super) fn randn(reserve: Reserve<'_>, shape: impl Into<Shape>, dtype: DType) -> Result<Tensor> {
@@ -302,12 +298,7 @@ mod make {
         if std.is_nan() || std < 0.0 {
             return Err(parameter(op, "std", std, "zero or more"));
         }
-        let kernel = FloatKernel(Normal { mean, std });
-        tensor(op, reserve, shape, dtype, |stream, out| match out {
-            BlockMut::F32(out) => stream.normal(&kernel, out),
-            BlockMut::F64(out) => stream.normal(&kernel, out),
-            _ => unreachable!("refused above"),
-        })
+        tensor(op, reserve, &shape, dtype, Law::Normal { mean, std })
     }
 
     pub(super) fn bernoulli(
@@ -320,12 +311,7 @@ mod make {
         if !(0.0..=1.0).contains(&p) {
             return Err(parameter(op, "p", p, "between 0 and 1"));
         }
-        tensor(op, reserve, shape.into(), dtype, |stream, out| match out {
-            BlockMut::Bool(out) => stream.bernoulli(p, out),
-            BlockMut::I64(out) => stream.bernoulli(p, out),
-            BlockMut::F32(out) => stream.bernoulli(p, out),
-            BlockMut::F64(out) => stream.bernoulli(p, out),
-        })
+        tensor(op, reserve, &shape.into(), dtype, Law::Bernoulli { p })
     }
 
     pub(super) fn randint(
@@ -337,42 +323,28 @@ mod make {
         if low >= high {
             return Err(parameter(op, "range", format!("{low}..{high}"), "a range that is not empty"));
         }
-        let range = high.wrapping_sub(low) as u64;
-        tensor(op, reserve, shape.into(), DType::I64, |stream, out| {
-            let BlockMut::I64(out) = out else { unreachable!("made as i64") };
-            stream.fill(2, out, |first, words, chunk| {
-                for (j, o) in chunk.iter_mut().enumerate() {
-                    *o = low.wrapping_add(stream.below(range, first + j as u64, wide(words, j)) as i64);
-                }
-            });
-        })
+        tensor(
+            op,
+            reserve,
+            &shape.into(),
+            DType::I64,
+            Law::Integers { low, range: high.wrapping_sub(low) as u64 },
+        )
     }
 
     pub(super) fn randperm(reserve: Reserve<'_>, n: usize) -> Result<Tensor> {
-        tensor("randperm", reserve, Shape::from(n), DType::I64, |stream, out| {
-            let BlockMut::I64(out) = out else { unreachable!("made as i64") };
-            for (i, o) in out.iter_mut().enumerate() {
-                *o = i as i64;
-            }
-            for i in (1..out.len()).rev() {
-                let word = wide(stream.block(i as u64 / 2, 0), i % 2);
-                out.swap(i, stream.below(i as u64 + 1, i as u64, word) as usize);
-            }
-        })
+        tensor("randperm", reserve, &Shape::from(n), DType::I64, Law::Order)
     }
 
-    /// Reserves two elements per counter, which every type has, and fills a fresh tensor.
     fn tensor(
         op: &'static str,
         reserve: Reserve<'_>,
-        shape: Shape,
+        shape: &Shape,
         dtype: DType,
-        fill: impl FnOnce(Stream, BlockMut<'_>),
+        law: Law,
     ) -> Result<Tensor> {
-        let mut storage = room(op, &shape, dtype)?;
-        let stream = reserve(shape.numel().div_ceil(2) as u64);
-        fill(stream, storage.block_mut());
-        Ok(Tensor::from_storage(storage, shape))
+        let (space, does) = (Space::Of(shape), Does::Draw(law, reserve));
+        task::make(Task { op, reads: &[], space, does, to: &mut [To::Dense(dtype)] })
     }
 
     fn expect_float(op: &'static str, dtype: DType) -> Result<()> {
@@ -389,9 +361,57 @@ mod make {
     }
 }
 
+/// What random elements follow. The meta step has refused what a type cannot hold.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Law {
+    Uniform {
+        low: f64,
+        high: f64,
+    },
+    Normal {
+        mean: f64,
+        std: f64,
+    },
+    Bernoulli {
+        p: f64,
+    },
+    /// `low + i` for the numbers `i` below a range
+    Integers {
+        low: i64,
+        range: u64,
+    },
+    /// the numbers from 0 in random order
+    Order,
+}
+
+impl Law {
+    /// Writes random elements.
+    pub(crate) fn draw(self, counters: Counters, out: BlockMut<'_>) {
+        match (self, out) {
+            (Law::Uniform { low, high }, BlockMut::F32(out)) => {
+                counters.uniform(low as f32, high as f32, out)
+            }
+            (Law::Uniform { low, high }, BlockMut::F64(out)) => counters.uniform(low, high, out),
+            (Law::Normal { mean, std }, BlockMut::F32(out)) => {
+                counters.normal(&FloatKernel(BoxMuller { mean, std }), out)
+            }
+            (Law::Normal { mean, std }, BlockMut::F64(out)) => {
+                counters.normal(&FloatKernel(BoxMuller { mean, std }), out)
+            }
+            (Law::Bernoulli { p }, BlockMut::Bool(out)) => counters.bernoulli(p, out),
+            (Law::Bernoulli { p }, BlockMut::I64(out)) => counters.bernoulli(p, out),
+            (Law::Bernoulli { p }, BlockMut::F32(out)) => counters.bernoulli(p, out),
+            (Law::Bernoulli { p }, BlockMut::F64(out)) => counters.bernoulli(p, out),
+            (Law::Integers { low, range }, BlockMut::I64(out)) => counters.integers(low, range, out),
+            (Law::Order, BlockMut::I64(out)) => counters.order(out),
+            _ => unreachable!("the meta step refuses other types"),
+        }
+    }
+}
+
 /// A stretch of counters.
 #[derive(Clone, Copy, Debug)]
-struct Stream {
+pub(crate) struct Counters {
     key: [u32; 2],
     start: u64,
 }
@@ -467,11 +487,11 @@ unit!(f64, 2, |w| {
 
 /// Box and Muller's transform of a number in (0, 1] and an angle in turns.
 #[derive(Clone, Copy, Debug)]
-struct Normal {
+struct BoxMuller {
     mean: f64,
     std: f64,
 }
-impl Formula<2> for Normal {
+impl Formula<2> for BoxMuller {
     #[inline(always)]
     fn eval<R: Real>(&self, [u, turn]: [R; 2]) -> R
     where
@@ -484,7 +504,7 @@ impl Formula<2> for Normal {
 /// Numbers that are transformed at once.
 const CHUNK: usize = 512;
 
-impl Stream {
+impl Counters {
     /// The four words of a counter. `attempt` tells apart repeated tries for one element.
     #[inline(always)]
     fn block(&self, index: u64, attempt: u32) -> [u32; 4] {
@@ -540,6 +560,24 @@ impl Stream {
                 kernel.run(&inputs, &mut [T::block_mut(chunk)]);
             }
         });
+    }
+
+    fn integers(&self, low: i64, range: u64, out: &mut [i64]) {
+        self.fill(2, out, |first, words, chunk| {
+            for (j, o) in chunk.iter_mut().enumerate() {
+                *o = low.wrapping_add(self.below(range, first + j as u64, wide(words, j)) as i64);
+            }
+        });
+    }
+
+    fn order(&self, out: &mut [i64]) {
+        for (i, o) in out.iter_mut().enumerate() {
+            *o = i as i64;
+        }
+        for i in (1..out.len()).rev() {
+            let word = wide(self.block(i as u64 / 2, 0), i % 2);
+            out.swap(i, self.below(i as u64 + 1, i as u64, word) as usize);
+        }
     }
 
     /// A number below `range` from a word of 64 bits, without bias: element `index` tries again where it must.

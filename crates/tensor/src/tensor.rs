@@ -2,10 +2,12 @@
 
 use crate::axes::Axis;
 use crate::buffer::Handle;
+use crate::create::room;
 use crate::dtype::{Block, BlockMut, DType, Element};
 use crate::error::or_panic;
 use crate::error::{Error, Result};
 use crate::shape::{Dims, Shape};
+use crate::task::{self, Does, Read, Space, Task, To};
 
 /// An n-dimensional array of one element type.
 ///
@@ -219,7 +221,25 @@ impl Tensor {
 
     /// [`Tensor::contiguous`] in the name of another operation.
     pub(crate) fn laid_out(&self, op: &'static str) -> Result<Tensor> {
-        if self.is_contiguous() { Ok(self.clone()) } else { crate::iter::copy(op, self, self.dtype()) }
+        if self.is_contiguous() { Ok(self.clone()) } else { self.copied(op, self.dtype()) }
+    }
+
+    /// A row-major copy, cast to a type.
+    pub(crate) fn copied(&self, op: &'static str, dtype: DType) -> Result<Tensor> {
+        self.same(op, To::Dense(dtype), dtype)
+    }
+
+    /// The same elements, cast to a type, in a new tensor of one kind or the other.
+    pub(crate) fn same(&self, op: &'static str, to: To<'_>, dtype: DType) -> Result<Tensor> {
+        let (reads, space) = (&[Read::Tensor(self, dtype)], Space::Of(self.shape()));
+        task::make(Task { op, reads, space, does: Does::Same, to: &mut [to] })
+    }
+
+    /// Writes the elements in row-major order into a block of as many, cast to its type.
+    pub(crate) fn copy_into(&self, op: &'static str, out: BlockMut<'_>) -> Result<()> {
+        let (reads, space) = (&[Read::Tensor(self, out.dtype())], Space::Of(self.shape()));
+        task::change(Task { op, reads, space, does: Does::Same, to: &mut [To::Block(out)] })?;
+        Ok(())
     }
 
     /// The elements as one block, if they are contiguous.
@@ -249,7 +269,16 @@ impl Tensor {
     #[inline]
     pub(crate) fn make_writable(&mut self, op: &'static str) -> Result<()> {
         if !self.is_writable_in_place() {
-            *self = crate::iter::copy(op, self, self.dtype())?;
+            *self = self.copied(op, self.dtype())?;
+        }
+        Ok(())
+    }
+
+    /// Takes other memory if the buffer is shared or the elements do not lie in row-major order: what has to be done before
+    /// all elements are written.
+    pub(crate) fn make_room(&mut self, op: &'static str) -> Result<()> {
+        if !self.is_writable_in_place() {
+            *self = Tensor::from_storage(room(op, self.shape(), self.dtype())?, self.shape().clone());
         }
         Ok(())
     }

@@ -14,6 +14,9 @@ pub struct Choices<'a> {
 /// Tensors have at most so many elements; what two of them broadcast to is still small.
 const MOST: usize = 64;
 
+/// So many elements are refused, even of one byte.
+const NO_MEMORY: usize = 1 << 42;
+
 /// Whole numbers that are hostile everywhere.
 const EXTREMES: [isize; 10] =
     [isize::MIN, isize::MAX, isize::MIN + 1, isize::MAX - 1, 1 << 40, -(1 << 40), 1 << 62, 64, -65, 1 << 31];
@@ -69,16 +72,27 @@ impl<'a> Choices<'a> {
 
     fn extent(&mut self) -> usize {
         if self.hostile() {
-            self.one_of(&[usize::MAX, 1 << 63, usize::MAX - 1, (1 << 63) + 1, 0])
+            self.one_of(&[
+                usize::MAX,
+                1 << 63,
+                usize::MAX - 1,
+                (1 << 63) + 1,
+                0,
+                1 << 13,
+                1 << 21,
+                1 << 42,
+                1 << 27,
+            ])
         } else {
             self.one_of(&[1, 2, 3, 0, 4, 5])
         }
     }
 
-    /// A size or a count.
+    /// A size or a count: a small one, or one that no memory holds.
     pub fn size(&mut self) -> usize {
         let n = self.extent();
-        self.tell(n)
+        let fits = n <= 1 << 16 || n >= NO_MEMORY;
+        self.tell(if fits { n } else { 3 })
     }
 
     fn length(&mut self) -> usize {
@@ -87,20 +101,26 @@ impl<'a> Choices<'a> {
 
     /// Sizes: small ones, or ones whose product no memory holds. What lies between would only fill the memory.
     pub fn shape(&mut self) -> Shape {
+        self.shape_up_to(1 << 16)
+    }
+
+    /// The same with ones between, which the memory holds as long as nobody touches it.
+    pub fn untouched_shape(&mut self) -> Shape {
+        self.shape_up_to(1 << 27)
+    }
+
+    fn shape_up_to(&mut self, most: usize) -> Shape {
         let sizes: Vec<usize> = (0..self.length()).map(|_| self.extent()).collect();
         let shape = Shape::from(sizes);
-        let fits = shape.numel() <= 1 << 16 || shape.numel() >= 1 << 63;
+        let fits = shape.numel() <= most || shape.numel() >= NO_MEMORY;
         let shape = if fits { shape } else { Shape::from([2, 3]) };
         self.tell(shape)
     }
 
-    /// Sizes with -1 and other negative numbers among them. Beside a zero, or a -1 that
-    /// may stand for one, none is huge: a tensor without elements may
-    /// have such a shape, but no copy of it can be made.
+    /// Sizes with -1 and other negative numbers among them.
     pub fn new_shape(&mut self) -> Vec<isize> {
-        let sizes: Vec<isize> = (0..self.length()).map(|_| self.whole()).collect();
-        let huge = (sizes.contains(&0) || sizes.contains(&-1)) && sizes.iter().any(|&n| n > 1 << 16);
-        self.tell(if huge { vec![0] } else { sizes })
+        let sizes = (0..self.length()).map(|_| self.whole()).collect();
+        self.tell(sizes)
     }
 
     /// Strides, or any list of numbers.

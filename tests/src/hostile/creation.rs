@@ -12,7 +12,7 @@ macro_rules! targets {
 }
 
 pub(super) const TARGETS: &[Target] = targets! {
-    "zeros" => |c| Tensor::try_zeros_with(c.shape(), c.dtype());
+    "zeros" => |c| Tensor::try_zeros_with(c.untouched_shape(), c.dtype());
     "ones" => |c| Tensor::try_ones_with(c.shape(), c.dtype());
     "full" => |c| Tensor::try_full_with(c.shape(), c.scalar(), c.dtype());
     "eye" => |c| Tensor::try_eye_with(c.size(), c.dtype());
@@ -20,7 +20,7 @@ pub(super) const TARGETS: &[Target] = targets! {
     "linspace" => |c| Tensor::try_linspace_with(c.scalar(), c.scalar(), c.size(), c.dtype());
     "from_vec" => |c| Tensor::from_vec(values(c), c.shape());
     "from_slice" => |c| Tensor::from_slice(&values(c), c.shape());
-    "from_strided" => |c| Tensor::from_strided(values(c), c.shape(), &c.positions(), c.size());
+    "from_strided" => |c| Tensor::from_strided(values(c), c.untouched_shape(), &c.positions(), c.size());
     "rand" => |c| Generator::new(7).try_rand_with(c.shape(), c.dtype());
     "randn" => |c| Generator::new(7).try_randn_with(c.shape(), c.dtype());
     "uniform" => |c| Generator::new(7).try_uniform_with(c.shape(), c.float(), c.float(), c.dtype());

@@ -15,7 +15,6 @@ macro_rules! targets {
     };
 }
 
-// In-place forms are named as the operation that they rebind their handle to.
 pub(super) const TARGETS: &[Target] = targets! {
     "permute" => |x, c| x.permute(c.axes());
     "transpose" => |x, c| x.transpose(c.position(), c.position());
@@ -27,7 +26,7 @@ pub(super) const TARGETS: &[Target] = targets! {
     "reshape" => |x, c| x.reshape(c.new_shape());
     "view" => |x, c| x.view(c.new_shape());
     "flatten" => |x, c| x.flatten(c.position()..=c.position());
-    "expand" => |x, c| x.expand(c.shape());
+    "expand" => |x, c| x.expand(c.untouched_shape());
     "slice" => |x, c| x.slice(c.slices());
     "narrow" => |x, c| x.narrow(c.position(), c.position(), c.size());
     "select" => |x, c| x.select(c.position(), c.position());
@@ -40,7 +39,7 @@ pub(super) const TARGETS: &[Target] = targets! {
     "amin" => |x, c| x.amin(c.over());
     "max" => |x, c| x.max_with_indices(Over::from(c.position()).with_keepdim(c.flag())).map(|found| found.0);
     "min" => |x, c| x.min_with_indices(Over::from(c.position()).with_keepdim(c.flag())).map(|found| found.0);
-    "sum_to" => |x, c| x.sum_to(c.shape());
+    "sum_to" => |x, c| x.sum_to(c.untouched_shape());
     "softmax" => |x, c| x.softmax(c.position());
     "log_softmax" => |x, c| x.log_softmax(c.position());
     "logsumexp" => |x, c| x.logsumexp(c.over());
@@ -53,22 +52,22 @@ pub(super) const TARGETS: &[Target] = targets! {
     "index_add" => |x, c| x.index_add(c.position(), &c.indices(), &other(c));
     "matmul" => |x, c| x.matmul(&other(c));
     "linear" => |x, c| x.linear(&other(c), if c.flag() { Some(x) } else { None });
-    "add" => |x, c| x.add_scaled(&other(c), c.scalar());
+    "add_scaled" => |x, c| x.add_scaled(&other(c), c.scalar());
     "mul" => |x, c| x.mul(&other(c));
     "div" => |x, c| x.div(Input::Scalar(c.scalar()));
     "pow" => |x, c| x.pow(Input::Scalar(c.scalar()));
     "pow" => |x, c| x.pow(&other(c));
     "clamp" => |x, c| x.clamp(&other(c), Input::Scalar(c.scalar()));
-    "clamp" => |x, c| x.clamp_min(&other(c));
-    "where" => |x, c| Var::from(c.tensor_of(DType::Bool)).where_cond(x, &other(c));
+    "clamp_min" => |x, c| x.clamp_min(&other(c));
+    "where_cond" => |x, c| Var::from(c.tensor_of(DType::Bool)).where_cond(x, &other(c));
     "softplus" => |x, c| x.softplus_with(c.float(), c.float());
-    "slice" => |x, c| written(x, |y| y.slice_assign(c.slices(), &other(c)));
-    "slice" => |x, c| no_grad(|| x.clone().slice_assign(c.slices(), &other(c))).map(|()| x.clone());
-    "add" => |x, c| written(x, |y| y.add_(&other(c)));
-    "add" => |x, _c| { let mut y = x.clone(); y.add_(1.0).map(|()| y) };
-    "mul" => |x, c| written(x, |y| y.mul_(Input::Scalar(c.scalar())));
-    "pow" => |x, c| written(x, |y| y.pow_(&other(c)));
-    "clamp" => |x, c| written(x, |y| y.clamp_(&other(c), Input::Scalar(c.scalar())));
+    "slice_assign" => |x, c| written(x, |y| y.slice_assign(c.slices(), &other(c)));
+    "slice_assign" => |x, c| no_grad(|| x.clone().slice_assign(c.slices(), &other(c))).map(|()| x.clone());
+    "add_" => |x, c| written(x, |y| y.add_(&other(c)));
+    "add_" => |x, _c| { let mut y = x.clone(); y.add_(1.0).map(|()| y) };
+    "mul_" => |x, c| written(x, |y| y.mul_(Input::Scalar(c.scalar())));
+    "pow_" => |x, c| written(x, |y| y.pow_(&other(c)));
+    "clamp_" => |x, c| written(x, |y| y.clamp_(&other(c), Input::Scalar(c.scalar())));
 };
 
 /// A tracked variable; an untracked one for types that have no gradients.

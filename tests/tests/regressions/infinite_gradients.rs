@@ -2,6 +2,7 @@
 //! selected here, at first and second order; `max()` and `min()` multiplied, and so did the product of several zeros.
 
 use foldback_graph::{Grad, RequiresGrad, Result, Var};
+use foldback_nn::loss::{BceWithLogitsLoss, Reduction};
 use foldback_tensor::{Tensor, tensor};
 
 const INF: f64 = f64::INFINITY;
@@ -101,4 +102,43 @@ fn a_product_of_several_zeros() {
     let y = x.prod(..).unwrap();
     y.backward_with(&Tensor::scalar(INF)).unwrap();
     assert_eq!(x.grad(), Some(tensor![0.0, 0.0, 0.0; f64]));
+}
+
+/// Each gradient of the loss is one product with the incoming one. It was a sum of two, NaN where they are infinite.
+#[test]
+fn binary_cross_entropy_multiplies_once() {
+    let numbers = [-INF, -30.0, -1.0, 0.0, 0.25, 1.0, 30.0, INF];
+    for p in [None, Some(2.0), Some(0.5)] {
+        for (x, y) in numbers.iter().flat_map(|x| numbers.iter().map(move |y| (*x, *y))) {
+            for g in [-INF, -1.0, 0.0, 2.0, INF] {
+                let (x, y) = (tensor![x; f64].requires_grad(), tensor![y; f64].requires_grad());
+                let (s, g) = (x.value().sigmoid(), tensor![g; f64]);
+                let (of_input, of_target) = match p {
+                    None => ((&s - y.value()) * &g, -x.value() * &g),
+                    Some(p) => {
+                        let t = y.value() * p;
+                        let (ln_s, ln_r) = (-softplus(&-&x), -softplus(&x.detach()));
+                        (((&t + 1.0 - y.value()) * &s - &t) * &g, (ln_r - ln_s * p) * &g)
+                    }
+                };
+                let mut loss = BceWithLogitsLoss::new().reduction(Reduction::None);
+                if let Some(p) = p {
+                    loss = loss.pos_weight(tensor![p; f64]);
+                }
+                let losses = loss.forward(&x, &y).unwrap();
+                let found = Grad::new(&[&losses], &[&x, &y]).seeds(&[&g.clone().into()]).run().unwrap();
+                for (found, want) in found.into_iter().zip([of_input, of_target]) {
+                    let found = found.unwrap().value();
+                    let both = format!("{x}, {y}, {p:?}, {g}: {found} instead of {want}");
+                    let (found, want): (f64, f64) = (found.item().unwrap(), want.item().unwrap());
+                    let near = (found - want).abs() <= 1e-12 * want.abs().max(1.0);
+                    assert!(found == want || found.is_nan() && want.is_nan() || near, "{both}");
+                }
+            }
+        }
+    }
+}
+
+fn softplus(x: &Var) -> Tensor {
+    x.value().softplus_with(1.0, 40.0).unwrap()
 }

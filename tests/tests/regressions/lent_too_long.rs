@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use foldback_tensor::kernel::{self, FloatOps, Formula, Real};
+use foldback_tensor::kernel::{self, FloatKernel, FloatOps, Formula, Real};
 use foldback_tensor::{Tensor, ThreadPool};
 
 /// A payload whose drop panics, with such a payload again.
@@ -68,8 +68,9 @@ fn nobody_is_at_work_when_an_operation_has_unwound() {
     let x = Tensor::ones([3_000_000]);
     ThreadPool::new(8).install(|| {
         IS_HOST.set(true);
-        let unwound =
-            catch_unwind(AssertUnwindSafe(|| kernel::evaluate("panicking", Panicking, [&x]).is_ok()));
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            kernel::evaluate("panicking", &FloatKernel(Panicking), &[&x]).is_ok()
+        }));
         assert_eq!(INSIDE.load(SeqCst), 0);
         // Most likely the first guest's, but if it was slow it is explosive.
         std::mem::forget(unwound.unwrap_err());

@@ -6,8 +6,8 @@ use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Once;
 
-use foldback::graph::{RequiresGrad, fuse};
-use foldback::nn::{Dropout, Linear};
+use foldback::graph::{Backward, Error as GraphError, RequiresGrad, fuse};
+use foldback::nn::{Dropout, Forward, GELU, Linear, Module, ReLU, Sequential, SiLU, Sigmoid, Softplus, Tanh};
 use foldback::prelude::*;
 use foldback::tensor::{BroadcastWarning, Error, ThreadPool, broadcast_warning, set_num_threads};
 
@@ -177,4 +177,54 @@ fn gradients_are_not_refused() {
     fused.sum(..).unwrap().backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![[6.0, 8.0]]));
     assert_eq!(y.grad(), Some(tensor![2.0, 4.0]));
+}
+
+#[derive(Module)]
+struct Twice {
+    inner: Sequential,
+}
+impl Forward for Twice {
+    fn forward(&self, x: &Var) -> foldback::nn::Result<Var> {
+        Ok(self.inner.forward(x)?.mul(&self.inner.forward(x)?)?)
+    }
+}
+
+fn layers() -> Vec<Box<dyn Module>> {
+    vec![
+        Box::new(Linear::new(3, 3)),
+        Box::new(ReLU),
+        Box::new(GELU::new()),
+        Box::new(GELU::tanh()),
+        Box::new(SiLU),
+        Box::new(Sigmoid),
+        Box::new(Softplus::new(1.0, 20.0)),
+        Box::new(Tanh),
+        Box::new(Dropout::new(0.5)),
+        Box::new(Twice { inner: Sequential::new().then(Tanh) }),
+        Box::new(Sequential::new().then(Twice { inner: Sequential::new().then(Tanh) })),
+    ]
+}
+
+/// Where the last operation was recorded that saves something: a second backward pass says so.
+fn recorded_at(y: Var) -> (&'static str, u32) {
+    let root = y.sum(..).unwrap();
+    root.backward().unwrap();
+    let e = Backward::new(&[&root]).run().unwrap_err();
+    let GraphError::Freed { location, .. } = e else { panic!("{e}") };
+    (location.file(), location.line())
+}
+
+/// The methods of traits keep the attribute of their declaration, behind `dyn` as well.
+#[test]
+fn layers_belong_to_the_line_that_calls_the_model() {
+    let x = Tensor::ones([2, 3]).requires_grad();
+    for (i, layer) in layers().into_iter().enumerate() {
+        let bare: &dyn Module = &*layer;
+        assert_eq!(recorded_at(bare.forward(&x).unwrap()), (file!(), line!()), "layer {i}");
+        assert_eq!(recorded_at(layer.forward(&x).unwrap()), (file!(), line!()), "layer {i}");
+        let model = Sequential::new().then(layer);
+        assert_eq!(recorded_at(model.forward(&x).unwrap()), (file!(), line!()), "layer {i}");
+    }
+    let direct = Twice { inner: Sequential::new().then(ReLU) };
+    assert_eq!(recorded_at(direct.forward(&x).unwrap()), (file!(), line!()));
 }

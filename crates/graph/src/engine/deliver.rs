@@ -25,7 +25,8 @@ impl GraphTask {
     /// `validate_outputs`):
     ///
     /// 1. a value of the right shape passes;
-    /// 2. one whose shape the input could have broadcast to is folded with `sum_to`;
+    /// 2. one whose shape the input could have broadcast to is summed down to it, in one pass onto what waits if the type
+    ///    is the input's;
     /// 3. a product or a kernel is evaluated straight into the wanted shape, together with what waits;
     /// 4. anything else is an error;
     /// 5. the type is cast to the input's.
@@ -33,26 +34,26 @@ impl GraphTask {
     pub(super) fn deliver(&mut self, node: &Node, inputs: &[usize], job: Job<'_>) -> Result<()> {
         match job {
             Job::Value(g) => {
-                let Some((edge, meta)) = target(node, inputs[0]) else { return Ok(()) };
+                let Some((edge, meta)) = place(node, inputs[0]) else { return Ok(()) };
                 let fits = matches!(&g.kind, VarKind::Constant(t) if *t.shape() == meta.shape && t.dtype() == meta.dtype);
-                let fitted =
-                    if fits { g } else { fit(g, meta).map_err(|e| in_gradient(node, inputs[0], e))? };
-                self.add(edge, fitted);
+                if fits {
+                    self.add(edge, g);
+                } else {
+                    self.fit(edge, meta, g).map_err(|e| in_gradient(node, inputs[0], e))?;
+                }
             }
             Job::Product(a, b) => {
-                let Some((edge, meta)) = target(node, inputs[0]) else { return Ok(()) };
-                let prior = self.waiting(edge);
-                let sum = kernel::matmul_to("matmul", a, b, &meta.shape, prior)
+                let Some((edge, meta)) = place(node, inputs[0]) else { return Ok(()) };
+                let sum = kernel::matmul_to("matmul", a, b, self.target(edge, meta))
                     .map_err(|e| in_gradient(node, inputs[0], e.into()))?;
-                self.put(edge, sum)?;
+                self.put(edge, sum);
             }
             Job::Kernel(kernel, reads) => match inputs {
                 &[input] => {
-                    let Some((edge, meta)) = target(node, input) else { return Ok(()) };
-                    let prior = self.waiting(edge);
-                    let sum = kernel::fold_to(node.name(), kernel, reads, &meta.shape, prior)
+                    let Some((edge, meta)) = place(node, input) else { return Ok(()) };
+                    let sum = kernel::fold_to(node.name(), kernel, reads, self.target(edge, meta))
                         .map_err(|e| in_gradient(node, input, e.into()))?;
-                    self.put(edge, sum)?;
+                    self.put(edge, sum);
                 }
                 _ => self.deliver_jointly(node, inputs, kernel, reads)?,
             },
@@ -69,16 +70,38 @@ impl GraphTask {
         kernel: &dyn BlockKernel,
         reads: &[&Tensor],
     ) -> Result<()> {
-        let edges: SmallVec<[_; 3]> = inputs.iter().filter_map(|&i| target(node, i)).collect();
-        let targets =
-            edges.iter().map(|(edge, meta)| Target { shape: &meta.shape, prior: self.waiting(edge) });
-        let targets = targets.collect();
+        let edges: SmallVec<[_; 3]> = inputs.iter().filter_map(|&i| place(node, i)).collect();
+        let targets = edges.iter().map(|&(edge, meta)| self.target(edge, meta)).collect();
         let sums = kernel::fold_jointly(node.name(), kernel, reads, targets)
             .map_err(|e| in_gradient(node, inputs[0], e.into()))?;
-        for ((edge, meta), sum) in edges.into_iter().zip(sums) {
+        for ((edge, _), sum) in edges.into_iter().zip(sums) {
             // Two inputs may be one variable: what the first one got waits for the second.
-            self.add(edge, Var::constant(sum.try_to_dtype(meta.dtype)?));
+            self.add(edge, Var::constant(sum));
         }
+        Ok(())
+    }
+
+    /// Folds and casts a value, which stays compressed as long as it can, and adds it to what waits.
+    #[inline(never)]
+    fn fit(&mut self, edge: &Edge, meta: &InputMetadata, g: Var) -> Result<()> {
+        let (shape, recorded) = (&meta.shape, self.options.create_graph);
+        let fitted = match &g.kind {
+            // In the input's own type, it is summed onto what waits in one pass.
+            VarKind::Constant(t) if !recorded && t.dtype() == meta.dtype => {
+                let sum = kernel::sum_onto("sum_to", t, self.target(edge, meta))?;
+                self.put(edge, sum);
+                return Ok(());
+            }
+            VarKind::Constant(t) => {
+                let target = Target { dtype: Some(meta.dtype), ..Target::of(shape) };
+                Var::constant(kernel::sum_onto("sum_to", t, target)?)
+            }
+            _ => {
+                let folded = if g.shape() == *shape { g } else { g.sum_to(shape.clone())? };
+                if folded.dtype() == meta.dtype { folded } else { folded.to_dtype(meta.dtype) }
+            }
+        };
+        self.add(edge, fitted);
         Ok(())
     }
 
@@ -95,11 +118,14 @@ impl GraphTask {
 
     /// Puts a sum in the place of what waited, which is in it.
     #[inline]
-    fn put(&mut self, edge: &Edge, sum: Tensor) -> Result<()> {
-        let meta = &edge.node.metadata[edge.nr as usize];
-        let sum = if sum.dtype() == meta.dtype { sum } else { sum.try_to_dtype(meta.dtype)? };
+    fn put(&mut self, edge: &Edge, sum: Tensor) {
         *self.slot(edge) = Some(Var::constant(sum));
-        Ok(())
+    }
+
+    /// What a gradient for an edge is to look like, with what waits there as its prior.
+    #[inline]
+    fn target<'m>(&mut self, edge: &Edge, meta: &'m InputMetadata) -> Target<'m> {
+        Target { shape: &meta.shape, dtype: Some(meta.dtype), prior: self.waiting(edge) }
     }
 
     /// Takes what waits for an edge, to be added in the pass that computes the next gradient. Only where nothing is
@@ -121,25 +147,9 @@ impl GraphTask {
 
 /// The edge that an input's gradient leaves by, and what it must look like.
 #[inline]
-fn target(node: &Node, input: usize) -> Option<(&Edge, &InputMetadata)> {
+fn place(node: &Node, input: usize) -> Option<(&Edge, &InputMetadata)> {
     let edge = node.next_edges[input].as_ref()?;
     Some((edge, &edge.node.metadata[edge.nr as usize]))
-}
-
-/// Folds and casts a value, which stays compressed as long as it can.
-#[inline(never)]
-fn fit(g: Var, meta: &InputMetadata) -> Result<Var> {
-    let folded = match &g.kind {
-        VarKind::Constant(t) if *t.shape() != meta.shape => Var::constant(t.sum_to(&meta.shape)?),
-        VarKind::Constant(_) => g,
-        _ if g.shape() == meta.shape => g,
-        _ => g.sum_to(meta.shape.clone())?,
-    };
-    match &folded.kind {
-        _ if folded.dtype() == meta.dtype => Ok(folded),
-        VarKind::Constant(t) => Ok(Var::constant(t.try_to_dtype(meta.dtype)?)),
-        _ => Ok(folded.to_dtype(meta.dtype)),
-    }
 }
 
 /// Says in which operation's gradient something went wrong; a shape that cannot be folded is an error of its own.

@@ -11,31 +11,31 @@ use super::deliver::{Job, in_backward};
 use super::{GraphTask, is_on_path};
 use crate::error::Result;
 use crate::mode::LineGuard;
-use crate::node::{Kind, Node, Unpacked};
+use crate::node::{Node, NodeKind, Unpacked};
 use crate::rule::{Gradient, Rule, RuleKernel, Slot};
 use crate::var::{Var, VarKind};
-use crate::work::{Backward, Context, Flow, Mood, Work};
+use crate::work::{Context, Describe, Flow, Mood, Work};
 
 impl GraphTask {
     /// Runs a node that has received a gradient for one of its outputs at least.
     pub(super) fn call_function(&mut self, node: &Arc<Node>, grads: &[Option<Var>]) -> Result<()> {
         match (&node.kind, &grads[0]) {
-            (Kind::Function(_, function), _) => self.run_function(node, &**function, grads),
+            (NodeKind::Function(_, function), _) => self.run_function(node, &**function, grads),
             // A row of formulas has one output. Without recording, they need neither a line nor a list.
-            (Kind::Rule(rule, params), Some(Var { kind: VarKind::Constant(g) }))
+            (NodeKind::Rule(rule, params), Some(Var { kind: VarKind::Constant(g) }))
                 if !self.options.create_graph =>
             {
                 self.run_rule(node, rule, params, g)
             }
-            (Kind::Rule(rule, params), Some(_)) => self.record_rule(node, rule, params, grads),
-            (Kind::Rule(..), None) | (Kind::AccumulateGrad(_), _) => Ok(()),
+            (NodeKind::Rule(rule, params), Some(_)) => self.record_rule(node, rule, params, grads),
+            (NodeKind::Rule(..), None) | (NodeKind::AccumulateGrad(_), _) => Ok(()),
         }
     }
 
     fn run_function(
         &mut self,
         node: &Arc<Node>,
-        function: &dyn Backward,
+        function: &dyn Describe,
         grads: &[Option<Var>],
     ) -> Result<()> {
         let _line = LineGuard::set(node.location);

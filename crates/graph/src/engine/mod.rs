@@ -17,7 +17,6 @@ use crate::error::Result;
 use crate::gradient::{add_in_place, dense};
 use crate::hooks::Hooks;
 use crate::levels::deeper;
-use crate::locks::lock;
 use crate::mode::GradMode;
 use crate::node::{Edge, Node};
 use crate::var::{Var, VarKind, expect_fit};
@@ -77,24 +76,16 @@ impl GraphTask {
             while let Some(ready) = self.ready.pop() {
                 self.evaluate(ready)?;
             }
-            // What can fail comes before the first gradient changes, and outside its lock.
+            // What can fail comes before the first gradient changes, and while no cell is locked; also for a leaf that has a
+            // gradient now, since another thread may take it away.
             for (node, _, grad) in &mut self.staged {
-                let Some(leaf) = node.as_leaf() else { continue };
-                if matches!(&grad.kind, VarKind::Constant(t) if !t.is_contiguous())
-                    && lock(&leaf.grad).is_none()
-                {
-                    *grad = dense(grad.clone())?;
+                if node.as_leaf().is_some() {
+                    dense(grad)?;
                 }
             }
             for (node, nr, grad) in self.staged.drain(..) {
                 match node.as_leaf() {
-                    Some(leaf) => {
-                        let mut place = lock(&leaf.grad);
-                        let grad = if place.is_some() { grad } else { dense(grad)? };
-                        let outdated = add_in_place(&mut place, grad);
-                        drop(place);
-                        drop(outdated);
-                    }
+                    Some(leaf) => drop(leaf.grad.update(|place| add_in_place(place, grad))),
                     None => Hooks::store(&node, nr, grad),
                 }
             }

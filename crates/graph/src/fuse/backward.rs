@@ -1,7 +1,7 @@
 //! The backward step of a fused operation: by duals over blocks, or by recorded duals for higher orders.
 
 use foldback_tensor::Tensor;
-use foldback_tensor::kernel::Reduction;
+use foldback_tensor::kernel::ReducedShapes;
 use smallvec::SmallVec;
 
 use super::derived::{Derived, PerOperand};
@@ -9,16 +9,16 @@ use crate::error::Result;
 use crate::rule::Slot;
 use crate::traced::trace_many;
 use crate::var::Var;
-use crate::work::{Backward, Context, Flow, Take, Work};
+use crate::work::{Context, Describe, Flow, Take, Work};
 
 /// A fused operation as its node remembers it.
 pub(super) struct FusedBackward<D> {
     pub(super) formula: D,
     /// what the result was reduced to, and whether its mean was taken
-    pub(super) reduced: Option<(Reduction, bool)>,
+    pub(super) reduced: Option<(ReducedShapes, bool)>,
 }
 
-impl<D: Derived> Backward for FusedBackward<D> {
+impl<D: Derived> Describe for FusedBackward<D> {
     fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()> {
         describe(&self.formula, self.reduced.as_ref(), ctx, take)
     }
@@ -27,7 +27,7 @@ impl<D: Derived> Backward for FusedBackward<D> {
 /// The gradients of all operands that are asked for, in one read of what they share.
 fn describe(
     formula: &dyn Derived,
-    reduced: Option<&(Reduction, bool)>,
+    reduced: Option<&(ReducedShapes, bool)>,
     ctx: &Context<'_>,
     take: &mut Take<'_>,
 ) -> Result<()> {
@@ -47,7 +47,7 @@ fn describe(
 }
 
 /// The gradient of the formula's result before it was reduced: expanded, which takes no memory.
-fn unreduced(g: Var, reduced: Option<&(Reduction, bool)>) -> Result<Var> {
+fn unreduced(g: Var, reduced: Option<&(ReducedShapes, bool)>) -> Result<Var> {
     let Some((reduction, mean)) = reduced else { return Ok(g) };
     let g = if g.shape() == reduction.kept { g } else { g.reshape(&reduction.kept)? };
     let g = g.expand(&reduction.full)?;

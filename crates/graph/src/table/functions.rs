@@ -1,6 +1,6 @@
 //! Helpers of the function rows: gradients that take more than a line.
 
-use foldback_tensor::kernel::Reduction;
+use foldback_tensor::kernel::ReducedShapes;
 use foldback_tensor::{Axes, Over, Shape, Tensor};
 
 use crate::error::Result;
@@ -27,7 +27,7 @@ pub(crate) fn scatter_back(g: &Var, index: &Var, shape: &Shape, over: &Over) -> 
 /// For every element, the product of all others that are folded into the same result.
 ///
 /// By pairs, so that no division meets a zero: the others of an element are its partner and the others of the pair.
-pub(crate) fn product_of_others(a: &Var, r: &Reduction) -> Result<Var> {
+pub(crate) fn product_of_others(a: &Var, r: &ReducedShapes) -> Result<Var> {
     let shape = a.shape();
     let rank = shape.rank();
     let reduced = |i: usize| r.kept[i] != shape[i] || shape[i] == 1;

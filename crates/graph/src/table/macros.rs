@@ -167,7 +167,7 @@ macro_rules! pointwise {
         Some($crate::rule::Gradient {
             saves: Slot::saves(&READS, slots!(@count $xs)),
             reads: &READS,
-            formula: Some(&$crate::rule::Written::<Slope, N>(Slope)),
+            formula: Some(&$crate::rule::WrittenFormula::<Slope, N>(Slope)),
         })
     }};
 

@@ -1,11 +1,11 @@
 //! Rows of reductions.
 
-use foldback_tensor::kernel::{self, Reduction};
+use foldback_tensor::kernel::{self, ReducedShapes};
 use foldback_tensor::{Axes, Axis, Indices, Over, Shape, Tensor, keep};
 
 use super::functions::{product_of_others, scatter_back};
 use super::macros::function;
-use super::softmax::{cross_entropy_backward, log_softmax_backward, share_by_exponential, softmax_backward};
+use super::softmax::{cross_entropy_backward, in_rows, share_by_exponential};
 use crate::error::Result;
 use crate::var::Var;
 use crate::work::Work;
@@ -246,7 +246,7 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn softmax(a; axis: Axis) = a.softmax(axis) => y;
-        d a: |g, y| softmax_backward(g, y, axis);
+        d a: |g, y| in_rows(kernel::softmax_backward, kernel::SoftmaxGradient, [g, y], axis);
         check {
             "rows": [[3, 2] Any] |x| x[0].softmax(0);
             "columns": [[2, 3] Any] |x| x[0].softmax(-1);
@@ -266,7 +266,7 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn log_softmax(a; axis: Axis) = a.log_softmax(axis) => y;
-        d a: |g, y| log_softmax_backward(g, y, axis);
+        d a: |g, y| in_rows(kernel::log_softmax_backward, kernel::LogSoftmaxGradient, [g, y], axis);
         check {
             "rows": [[3, 2] Any] |x| x[0].log_softmax(0);
             "columns": [[2, 3] Any] |x| x[0].log_softmax(-1);
@@ -371,7 +371,7 @@ function! {
 pub(super) use rows::ALL;
 
 /// A reduced value with the axes that a reduction dropped, as axes of size 1.
-fn unreduced(v: &Var, r: &Reduction) -> Result<Var> {
+fn unreduced(v: &Var, r: &ReducedShapes) -> Result<Var> {
     if v.shape() == r.kept { Ok(v.clone()) } else { v.reshape(&r.kept) }
 }
 
@@ -394,7 +394,7 @@ fn share_among_largest(g: &Var, a: &Var, y: &Var) -> Result<Var> {
 /// The gradient of a variance: `2 / (n - correction) * g * (a - mean)`.
 ///
 /// Over all axes, and without degrees of freedom, it is infinite, or NaN where an element equals the mean, as PyTorch's.
-fn spread_back(g: &Var, a: &Var, r: &Reduction, over: &Over, correction: f64) -> Result<Var> {
+fn spread_back(g: &Var, a: &Var, r: &ReducedShapes, over: &Over, correction: f64) -> Result<Var> {
     let freedom = r.count as f64 - correction;
     if (*over.axes() == Axes::All || a.rank() == 0) && freedom <= 0.0 {
         let own = a.detach();

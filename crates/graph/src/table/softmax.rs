@@ -1,16 +1,18 @@
-//! Gradients of the softmax family: one pass over the rows, or, where they are to be recorded, formulas over variables.
+//! Gradients of the softmax family: one pass over the rows, or, where they are to be recorded, the same formulas over
+//! variables.
 
-use foldback_tensor::kernel::{self, FloatOps, Formula, Real};
+use foldback_tensor::kernel::{self, FloatKernel, FloatOps, Formula, Real, RowFormula};
 use foldback_tensor::{Axis, Tensor, keep};
 
 use crate::error::Result;
+use crate::traced::trace;
 use crate::var::Var;
 use crate::work::Work;
 
 /// `g exp(a - y)`
 #[derive(Clone, Copy)]
-struct Share;
-impl Formula<3> for Share {
+struct ExponentialShare;
+impl Formula<3> for ExponentialShare {
     #[inline(always)]
     fn eval<R: Real>(&self, [g, a, y]: [R; 3]) -> R
     where
@@ -24,26 +26,34 @@ impl Formula<3> for Share {
 pub(super) fn share_by_exponential(g: &Var, a: &Var, y: &Var) -> Result<Work<'static>> {
     Ok(Work::either(
         [g, a, y].map(Var::clone),
-        |x| Ok(kernel::evaluate("logsumexp", Share, x.each_ref().map(Var::value).each_ref())?),
-        |[g, a, y]| g.mul(&a.sub(y)?.exp()),
+        |x| {
+            Ok(kernel::evaluate(
+                "logsumexp",
+                &FloatKernel(ExponentialShare),
+                &x.each_ref().map(Var::value).each_ref(),
+            )?)
+        },
+        |x| trace(&x.each_ref(), &|x| ExponentialShare.eval([x[0], x[1], x[2]])),
     ))
 }
 
-/// `y (g - sum(g y))`
-pub(super) fn softmax_backward(g: &Var, y: &Var, axis: Axis) -> Result<Work<'static>> {
-    Ok(Work::either(
-        [g.clone(), y.clone()],
-        move |[g, y]| Ok(kernel::softmax_backward(&g.value_ref(), &y.value_ref(), axis)?),
-        move |[g, y]| y.mul(&g.sub(&g.mul(y)?.sum(keep(axis))?)?),
-    ))
-}
+type Now = fn(&Tensor, &Tensor, Axis) -> foldback_tensor::Result<Tensor>;
 
-/// `g - exp(y) sum(g)`
-pub(super) fn log_softmax_backward(g: &Var, y: &Var, axis: Axis) -> Result<Work<'static>> {
+/// A gradient along an axis of rows, given that of the result and the result `y`: a kernel, and what it evaluates.
+pub(super) fn in_rows(
+    now: Now,
+    formula: impl RowFormula,
+    [g, y]: [&Var; 2],
+    axis: Axis,
+) -> Result<Work<'static>> {
     Ok(Work::either(
         [g.clone(), y.clone()],
-        move |[g, y]| Ok(kernel::log_softmax_backward(&g.value_ref(), &y.value_ref(), axis)?),
-        move |[g, y]| g.sub(&y.exp().mul(&g.sum(keep(axis))?)?),
+        move |[g, y]| Ok(now(&g.value_ref(), &y.value_ref(), axis)?),
+        move |[g, y]| {
+            let term = trace(&[g, y], &|x| formula.term(x[0], x[1]))?;
+            let sum = term.sum(keep(axis))?;
+            trace(&[g, y, &term, &sum], &|x| formula.result(x[0], x[1], x[2], x[3]))
+        },
     ))
 }
 

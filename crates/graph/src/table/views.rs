@@ -350,7 +350,7 @@ impl Var {
     /// ```
     #[track_caller]
     pub fn broadcast_to(&self, shape: impl Into<Shape>) -> Result<Var> {
-        self.expand(shape)
+        self.expand(shape).map_err(|e| e.named("broadcast_to"))
     }
 
     /// `len` elements of one axis from `start` on, which may count from the end.
@@ -415,7 +415,7 @@ impl Var {
         let slices = slices.into();
         let leaf = self.own_leaf();
         let _turn = self.turn_to_rebind("slice_assign", leaf.as_deref())?;
-        let new = self.with_part(value, slices)?;
+        let new = self.with_part(value, slices).map_err(|e| e.named("slice_assign"))?;
         self.rebind("slice_assign", new)
     }
 }

@@ -1,7 +1,8 @@
 //! Binary cross-entropy from scores.
 
-use foldback_graph::{AsInput, Var};
-use foldback_tensor::Tensor;
+use foldback_graph::{AsInput, Function, FunctionContext, Fused, Var};
+use foldback_tensor::kernel::{self, FloatKernel, FloatOps, Formula, Real};
+use foldback_tensor::{DType, Tensor};
 
 use super::{Reduction, expect_float, expect_same_shape};
 use crate::error::{Error, Result};
@@ -69,23 +70,103 @@ impl BceWithLogitsLoss {
     }
 
     #[track_caller]
-    fn of(&self, input: &Var, target: Var) -> Result<Var> {
-        let y = target;
+    fn of(&self, input: &Var, y: Var) -> Result<Var> {
         expect_float(LOSS, "the input", input)?;
         expect_float(LOSS, "the target", &y)?;
         expect_same_shape(LOSS, input, &y)?;
         let [weight, pos_weight] = [&self.weight, &self.pos_weight].map(|w| spread(w, input));
-        let (weight, pos_weight) = (weight?, pos_weight?);
-        // softplus(-x) is -ln(sigmoid(x)), without overflow and with a gradient that is right at 0 to every order.
-        let mut positive = input.neg()?.softplus_with(1.0, SOFTPLUS_IS_IDENTITY)?;
-        if let Some(w) = pos_weight {
-            positive = y.mul(&w.sub(1.0)?)?.add(1.0)?.mul(&positive)?;
-        }
-        let mut losses = y.rsub(1.0)?.mul(input)?.add(&positive)?;
-        if let Some(w) = weight {
+        let mut losses = Losses { pos_weight: pos_weight? }.apply(&[input, &y])?.remove(0);
+        if let Some(w) = weight? {
             losses = losses.mul(&w)?;
         }
         self.reduction.apply(losses)
+    }
+}
+
+/// The losses of single elements, as an operation of its own: each gradient is one product with the incoming one, as in
+/// PyTorch. The sum of two, of which one cancels the other where numbers are finite, is NaN where they are not.
+struct Losses {
+    pos_weight: Option<Tensor>,
+}
+
+impl Losses {
+    /// The factor of true labels as an operand of formulas, and whether they read it: without it they must not, as
+    /// `0 y` is not 0 everywhere.
+    fn factor(&self) -> (Tensor, bool) {
+        match &self.pos_weight {
+            Some(w) => (w.clone(), true),
+            None => (Tensor::ones_with((), DType::Bool), false),
+        }
+    }
+}
+
+impl Function for Losses {
+    fn name(&self) -> &'static str {
+        LOSS
+    }
+
+    fn forward(&self, inputs: &[&Tensor]) -> foldback_graph::Result<Vec<Tensor>> {
+        let (p, weighted) = self.factor();
+        Ok(vec![kernel::evaluate(LOSS, &FloatKernel(LossOf { weighted }), &[inputs[0], inputs[1], &p])?])
+    }
+
+    fn saves_inputs(&self) -> bool {
+        true
+    }
+
+    fn backward(&self, ctx: &FunctionContext<'_>) -> foldback_graph::Result<Vec<Option<Var>>> {
+        let (g, x, y) = (ctx.grad(0), ctx.input(0), ctx.input(1));
+        let (p, weighted) = self.factor();
+        let of_input = || Fused::new(LOSS, SlopeOf { weighted }).call((&g, &x, &y, &p));
+        let of_target = || match &self.pos_weight {
+            None => x.neg()?.mul(&g),
+            Some(w) => softplus(&x.neg()?)?.mul(w)?.sub(&softplus(&x)?)?.mul(&g),
+        };
+        let of_input = ctx.needs(0).then(of_input).transpose()?;
+        Ok(vec![of_input, ctx.needs(1).then(of_target).transpose()?])
+    }
+}
+
+/// `-ln(sigmoid(-x))`
+#[track_caller]
+fn softplus(x: &Var) -> foldback_graph::Result<Var> {
+    x.softplus_with(1.0, SOFTPLUS_IS_IDENTITY)
+}
+
+/// `(1 - y) x + (1 + (p - 1) y) softplus(-x)` of `x`, `y` and `p`.
+#[derive(Clone, Copy)]
+struct LossOf {
+    weighted: bool,
+}
+impl Formula<3> for LossOf {
+    #[inline(always)]
+    fn eval<R: Real>(&self, [x, y, p]: [R; 3]) -> R
+    where
+        f64: FloatOps<R>,
+    {
+        // softplus(-x) is -ln(sigmoid(x)), without overflow.
+        let softplus = R::select((-x).gt(R::lit(SOFTPLUS_IS_IDENTITY)), -x, (-x).exp().log1p());
+        let positive = if self.weighted { ((p - 1.0) * y + 1.0) * softplus } else { softplus };
+        (1.0 - y) * x + positive
+    }
+}
+
+/// `(sigmoid(x) - y) g`, or `((1 + (p - 1) y) sigmoid(x) - p y) g`, of `g`, `x`, `y` and `p`.
+#[derive(Clone, Copy)]
+struct SlopeOf {
+    weighted: bool,
+}
+impl Formula<4> for SlopeOf {
+    #[inline(always)]
+    fn eval<R: Real>(&self, [g, x, y, p]: [R; 4]) -> R
+    where
+        f64: FloatOps<R>,
+    {
+        // By the sigmoid of what is negative, which keeps its digits: `sigmoid(x) = 1 - sigmoid(-x)`.
+        let positive = x.gt(R::lit(0.0));
+        let small = R::select(positive, -x, x).sigmoid();
+        let (py, either) = if self.weighted { (p * y, p * y + 1.0 - y) } else { (y, R::lit(1.0)) };
+        R::select(positive, (1.0 - y) - either * small, either * small - py) * g
     }
 }
 

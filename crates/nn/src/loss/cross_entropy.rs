@@ -20,7 +20,7 @@ const IGNORED: i64 = -100;
 ///     .weight(tensor![1.0, 2.0, 0.5])
 ///     .label_smoothing(0.1)
 ///     .reduction(Reduction::Sum);
-/// let scores = tensor![[2.0, 0.5, -1.0], [0.0, 1.0, 3.0]].into();
+/// let scores = tensor![[2.0, 0.5, -1.0], [0.0, 1.0, 3.0]];
 /// assert_eq!(loss.forward(&scores, &tensor![0, 2; i64])?.shape(), []);
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```

@@ -14,7 +14,7 @@ use crate::error::Result;
 /// use foldback_nn::loss::{NllLoss, Reduction};
 /// use foldback_tensor::tensor;
 /// let loss = NllLoss::new().weight(tensor![1.0, 3.0]).ignore_index(-1).reduction(Reduction::Sum);
-/// let log_p = tensor![[-1.0, -2.0], [-3.0, -4.0], [-5.0, -6.0]].into();
+/// let log_p = tensor![[-1.0, -2.0], [-3.0, -4.0], [-5.0, -6.0]];
 /// assert_eq!(loss.forward(&log_p, &tensor![0, 1, -1; i64])?.value().item::<f32>()?, 1.0 + 3.0 * 4.0);
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```

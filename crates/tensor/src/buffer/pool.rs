@@ -100,13 +100,13 @@ pub enum Spare {
 }
 
 struct Pool {
-    held: Mutex<Held>,
+    held: Mutex<HeldBuffer>,
     /// whether the limit is above zero, for those who ask without the lock
     on: AtomicBool,
 }
 
 /// What the pool holds. Memory is freed when it has been unlocked again: that takes longer than all else here.
-struct Held {
+struct HeldBuffer {
     /// by element type and capacity; in a bin, what came last is at the back, and none is empty
     bins: BTreeMap<(DType, usize), VecDeque<Waiting>>,
     bytes: usize,
@@ -122,11 +122,11 @@ struct Waiting {
 
 impl Pool {
     const fn new(limit: usize) -> Pool {
-        let held = Held { bins: BTreeMap::new(), bytes: 0, limit, clock: 0 };
+        let held = HeldBuffer { bins: BTreeMap::new(), bytes: 0, limit, clock: 0 };
         Pool { held: Mutex::new(held), on: AtomicBool::new(limit != 0) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, HeldBuffer> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -189,7 +189,7 @@ pub(crate) fn has_room(bytes: usize) -> bool {
     bytes <= PROBE_FROM || Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
 }
 
-impl Held {
+impl HeldBuffer {
     /// Takes out what has waited longest, until at most so many bytes are held.
     fn shrink(&mut self, most: usize) -> Vec<Waiting> {
         let mut evicted = Vec::new();

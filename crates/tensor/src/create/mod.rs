@@ -4,20 +4,24 @@ mod sequence;
 mod values;
 
 pub use sequence::Interval;
+pub(crate) use sequence::Sequence;
 
 use crate::buffer::{Handle, Storage, has_room};
 use crate::dtype::{BlockMut, DType, Element, Scalar, with_block};
 use crate::error::{Error, Result, or_panic};
 use crate::shape::{Pair, Shape};
+use crate::task::{self, Does, Space, Task, To, WholeRule};
 use crate::tensor::Tensor;
 
 /// How many elements a tensor of this shape has, refusing what no memory can address.
 ///
-/// Axes of size 0 count as 1, so that strides and partial products of an empty shape are sound too.
+/// An empty shape needs no memory, whatever the type; its axes of size 0 count as 1, so that its strides and partial
+/// products are sound too.
 pub(crate) fn checked_len(op: &'static str, shape: &Shape, dtype: DType) -> Result<usize> {
-    let bytes = shape.iter().try_fold(dtype.size(), |n: usize, &s| n.checked_mul(s.max(1)));
-    match bytes {
-        Some(b) if b <= isize::MAX as usize => Ok(shape.numel()),
+    let len = shape.numel();
+    let each = if len == 0 { 1 } else { dtype.size() };
+    match shape.iter().try_fold(each, |n: usize, &s| n.checked_mul(s.max(1))) {
+        Some(all) if all <= isize::MAX as usize => Ok(len),
         _ => Err(Error::TooLarge { op, shape: shape.clone() }),
     }
 }
@@ -38,24 +42,19 @@ pub(crate) fn room_for(op: &'static str, shape: &Shape, n: usize, dtype: DType) 
 
 /// Refuses a vector of a shape's elements that there is no memory for.
 pub(crate) fn expect_room(op: &'static str, shape: &Shape, dtype: DType) -> Result<()> {
-    let bytes = checked_len(op, shape, dtype)? * dtype.size();
+    expect_room_for(op, shape, checked_len(op, shape, dtype)?, dtype)
+}
+
+/// [`expect_room`] for `n` elements only, of a result that repeats them along some axes.
+pub(crate) fn expect_room_for(op: &'static str, shape: &Shape, n: usize, dtype: DType) -> Result<()> {
+    let bytes = n.saturating_mul(dtype.size());
     if has_room(bytes) { Ok(()) } else { Err(Error::TooLarge { op, shape: shape.clone() }) }
 }
 
-/// Zeros in the name of an operation.
-fn zeros(op: &'static str, shape: Shape, dtype: DType) -> Result<Tensor> {
-    match Storage::zeros(dtype, checked_len(op, &shape, dtype)?) {
-        Some(storage) => Ok(Tensor::from_storage(storage, shape)),
-        None => Err(Error::TooLarge { op, shape }),
-    }
-}
-
-/// A constant of any type into every element of a block.
-pub(crate) fn fill(out: BlockMut<'_>, value: Scalar) {
-    fn put<T: Element>(out: &mut [T], value: Scalar) {
-        out.fill(T::from_scalar(value));
-    }
-    with_block!(BlockMut, out, s => put(s, value));
+/// One value everywhere, in the name of an operation.
+fn filled(op: &'static str, shape: &Shape, value: Scalar, dtype: DType) -> Result<Tensor> {
+    let space = Space::Of(shape);
+    task::make(Task { op, reads: &[], space, does: Does::Fill(value), to: &mut [To::Dense(dtype)] })
 }
 
 /// Defines the four forms of a constructor: in the default type and in a given one, panicking and not.
@@ -134,12 +133,12 @@ macro_rules! constants {
 constants! {
     /// Zeros (`false` in a `bool` tensor) of the given shape, `f32`.
     zeros, zeros_with, try_zeros, try_zeros_with(shape: Shape) in DType::F32;
-    make |dtype| zeros("zeros", shape, dtype);
+    make |dtype| filled("zeros", &shape, Scalar::I64(0), dtype);
     example "[2, 1]" gives "tensor![[0.0], [0.0]]";
 
     /// Ones (`true` in a `bool` tensor) of the given shape, `f32`.
     ones, ones_with, try_ones, try_ones_with(shape: Shape) in DType::F32;
-    make |dtype| filled("ones", shape, Scalar::I64(1), dtype);
+    make |dtype| filled("ones", &shape, Scalar::I64(1), dtype);
     example "3" gives "tensor![1.0, 1.0, 1.0]";
 
     /// One value everywhere: `bool` for a truth value, else `f32`.
@@ -147,7 +146,7 @@ constants! {
         Scalar::Bool(_) => DType::Bool,
         _ => DType::F32,
     };
-    make |dtype| filled("full", shape, value, dtype);
+    make |dtype| filled("full", &shape, value, dtype);
     example "(1, 2), 2.5" gives "tensor![[2.5, 2.5]]";
 
     /// Ones on the main diagonal of a matrix, zeros elsewhere, `f32`: `3` makes `[3, 3]`, `(2, 3)` makes `[2, 3]`.
@@ -202,21 +201,26 @@ impl Tensor {
 }
 
 fn identity(sizes: Pair, dtype: DType) -> Result<Tensor> {
-    fn diagonal<T: Element>(out: &mut [T], m: usize, count: usize) {
-        for i in 0..count {
-            out[i * m + i] = T::from_scalar(Scalar::Bool(true));
-        }
-    }
     let [n, m] = sizes.get();
-    let mut eye = zeros("eye", [n, m].into(), dtype)?;
-    with_block!(BlockMut, eye.block_mut(), s => diagonal(s, m, n.min(m)));
-    Ok(eye)
+    task::whole("eye", &Diagonal(m), &[], &[n, m].into(), dtype)
 }
 
-fn filled(op: &'static str, shape: Shape, value: Scalar, dtype: DType) -> Result<Tensor> {
-    let mut storage = room(op, &shape, dtype)?;
-    fill(storage.block_mut(), value);
-    Ok(Tensor::from_storage(storage, shape))
+/// Ones on the main diagonal of a matrix of so many columns.
+struct Diagonal(usize);
+
+impl WholeRule for Diagonal {
+    fn run(&self, _: &'static str, _: &[&Tensor], out: BlockMut<'_>) -> Result<()> {
+        fn put<T: Element>(out: &mut [T], columns: usize) {
+            out.fill(T::default());
+            for (i, row) in out.chunks_exact_mut(columns).enumerate().take(columns) {
+                row[i] = T::from_scalar(Scalar::Bool(true));
+            }
+        }
+        if out.len() > 0 {
+            with_block!(BlockMut, out, s => put(s, self.0));
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use super::room;
 use crate::dtype::{BlockMut, DType, Scalar};
 use crate::error::{Error, Result, or_panic};
-use crate::shape::Shape;
+use crate::task::{self, WholeRule};
 use crate::tensor::Tensor;
 
 /// A range of numbers: `0..10`, `0.0..1.0`, or `10` for `0..10`. A range of integers counts in `I64`, one of floats in `F32`.
@@ -286,6 +285,23 @@ fn check_step(step: Scalar, distance: f64) -> Result<()> {
 }
 
 /// A vector of elements computed from their position, as floating-point numbers or as integers.
+pub(crate) struct Sequence<F, I> {
+    pub(crate) float: F,
+    pub(crate) integer: I,
+}
+
+impl<F: Fn(usize) -> f64, I: Fn(usize) -> i64> WholeRule for Sequence<F, I> {
+    fn run(&self, _: &'static str, _: &[&Tensor], out: BlockMut<'_>) -> Result<()> {
+        match out {
+            BlockMut::F32(out) => out.iter_mut().enumerate().for_each(|(i, o)| *o = (self.float)(i) as f32),
+            BlockMut::F64(out) => out.iter_mut().enumerate().for_each(|(i, o)| *o = (self.float)(i)),
+            BlockMut::I64(out) => out.iter_mut().enumerate().for_each(|(i, o)| *o = (self.integer)(i)),
+            BlockMut::Bool(_) => unreachable!("sequences of truth values are refused earlier"),
+        }
+        Ok(())
+    }
+}
+
 fn sequence(
     op: &'static str,
     count: usize,
@@ -293,15 +309,7 @@ fn sequence(
     float: impl Fn(usize) -> f64,
     integer: impl Fn(usize) -> i64,
 ) -> Result<Tensor> {
-    let shape = Shape::from(count);
-    let mut storage = room(op, &shape, dtype)?;
-    match storage.block_mut() {
-        BlockMut::F32(out) => out.iter_mut().enumerate().for_each(|(i, o)| *o = float(i) as f32),
-        BlockMut::F64(out) => out.iter_mut().enumerate().for_each(|(i, o)| *o = float(i)),
-        BlockMut::I64(out) => out.iter_mut().enumerate().for_each(|(i, o)| *o = integer(i)),
-        BlockMut::Bool(_) => unreachable!("sequences of truth values are refused earlier"),
-    }
-    Ok(Tensor::from_storage(storage, shape))
+    task::whole(op, &Sequence { float, integer }, &[], &count.into(), dtype)
 }
 
 #[cfg(test)]

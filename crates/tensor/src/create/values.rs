@@ -6,6 +6,7 @@ use crate::dtype::{DType, Element};
 use crate::error::or_panic;
 use crate::error::{Error, Result};
 use crate::shape::{Dims, Shape};
+use crate::task::To;
 use crate::tensor::{Layout, Tensor};
 
 /// # From values
@@ -151,23 +152,8 @@ impl Tensor {
         if self.dtype() == dtype {
             return Ok(self.clone());
         }
-        if self.numel() == 0 {
-            return Ok(Tensor::from_storage(Storage::scratch(dtype, 0), self.shape().clone()));
-        }
-        // Cast one of the elements that an expanded axis repeats, then repeat it again.
-        let own = &self.layout;
-        let mut sizes = own.shape.clone();
-        for (size, stride) in sizes.iter_mut().zip(&own.strides) {
-            if *stride == 0 {
-                *size = 1;
-            }
-        }
-        let once = Layout::strided(sizes, own.strides.clone(), own.offset, own.expanded);
-        let cast = crate::iter::copy(op, &self.with_layout(once), dtype)?;
-        let still: Dims<bool> =
-            own.shape.iter().zip(&own.strides).map(|(&size, &stride)| stride == 0 && size > 1).collect();
-        let layout = Layout::with_still_axes(own.shape.clone(), &still);
-        Ok(cast.with_layout(layout))
+        // Of elements that an expanded axis repeats, one is cast.
+        self.same(op, To::New(dtype), dtype)
     }
 }
 

@@ -33,8 +33,8 @@ use super::real::{FloatOps, Num, Real};
 ///         y.value + y.slopes[0].expect("the result depends on x") * 100.0
 ///     }
 /// }
-/// use foldback_tensor::{kernel::evaluate, tensor};
-/// assert_eq!(evaluate("both", Both, [&tensor![2.0]])?, tensor![710.0]); // 10 and 7
+/// use foldback_tensor::{kernel::{FloatKernel, evaluate}, tensor};
+/// assert_eq!(evaluate("both", &FloatKernel(Both), &[&tensor![2.0]])?, tensor![710.0]); // 10 and 7
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! The doors of a fold: whole blocks of rows, which may lie apart, folded into wide accumulators in one call.
 
 use super::level::{Level, level};
-use crate::iter::{LANES, ROWS, Reducer};
+use crate::task::{LANES, ROWS, Reducer};
 
 /// A table of elements: rows of `cols` contiguous elements, `step` from one row to the next.
 #[derive(Clone, Copy, Debug)]

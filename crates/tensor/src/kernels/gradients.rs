@@ -12,12 +12,12 @@ use super::real::FloatOps;
 use super::{BlockKernel, doors::door};
 use crate::buffer::Storage;
 use crate::dtype::{Block, BlockMut, DType};
-use crate::iter::BLOCK;
+use crate::task::BLOCK;
 
 /// The gradients of a [`Formula`] by duals: inputs `g, x0, x1, ...`, one output per wanted input with `g * dF/dxk`.
 ///
 /// ```
-/// use foldback_tensor::{kernel::{self, FloatOps, Formula, GradientKernel, Real}, tensor};
+/// use foldback_tensor::{kernel::{self, FloatOps, Formula, GradientKernel, Real, Target}, tensor};
 /// #[derive(Clone, Copy)]
 /// struct Scaled;
 /// impl Formula<2> for Scaled {
@@ -26,7 +26,7 @@ use crate::iter::BLOCK;
 /// // The gradient of `w`, summed over the rows that it was broadcast to.
 /// let kernel = GradientKernel::new(Scaled, &[1]);
 /// let (g, x, w) = (tensor![[1.0], [3.0]], tensor![[2.0], [5.0]], tensor![0.0]);
-/// assert_eq!(kernel::fold_to("scaled", &kernel, &[&g, &x, &w], &[1].into(), None)?, tensor![17.0]);
+/// assert_eq!(kernel::fold_to("scaled", &kernel, &[&g, &x, &w], Target::of(&[1].into()))?, tensor![17.0]);
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
 #[derive(Clone, Debug)]

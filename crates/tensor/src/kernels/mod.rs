@@ -10,11 +10,11 @@ mod gradients;
 mod lane;
 mod level;
 mod matmul;
+mod past_caches;
 mod real;
-pub(crate) mod rows;
 mod scatter;
 mod simple;
-mod stream;
+pub(crate) mod softmax;
 
 pub(crate) use cache::last_level_cache;
 #[cfg(test)]
@@ -27,10 +27,11 @@ pub use gradients::GradientKernel;
 pub use lane::{Float, Lane};
 pub use level::{Level, detected_level, force_level, level};
 pub(crate) use matmul::{BatchAxis, Matrix, Multiply, Product};
+pub(crate) use past_caches::Stream;
 pub use real::{FloatOps, Num, Real};
-pub(crate) use scatter::{Accumulate, add_rows, interleave, scatter_add, take_rows};
+pub(crate) use scatter::{add_rows, interleave, scatter_add, take_rows};
 pub(crate) use simple::{IntPowKernel, LogicKernel, UnaryLogicKernel, WhereKernel};
-pub(crate) use stream::Stream;
+pub use softmax::RowFormula;
 
 use crate::dtype::{Block, BlockMut};
 

@@ -1,7 +1,7 @@
 //! What a binary operation accepts on its other side, and the type promotion of several such arguments.
 
 use crate::dtype::{Category, DType, Scalar};
-use crate::iter::{Operand, ScalarCell};
+use crate::task::Read;
 use crate::tensor::Tensor;
 
 /// A tensor or a number: the other side of an operation.
@@ -27,7 +27,7 @@ impl<S: Into<Scalar>> From<S> for Arg<'_> {
     }
 }
 
-impl Arg<'_> {
+impl<'a> Arg<'a> {
     /// As a tensor; a number becomes a 0-d one of this type.
     pub(crate) fn into_tensor(self, dtype: DType) -> Tensor {
         match self {
@@ -51,18 +51,12 @@ impl Arg<'_> {
         }
     }
 
-    /// A place for the number, if it is one, that an operand can borrow.
-    pub(crate) fn cell(&self) -> ScalarCell {
+    /// The argument as a task reads it, in the type it is wanted in.
+    #[inline(always)]
+    pub(crate) fn read(self, want: DType) -> Read<'a> {
         match self {
-            Arg::Tensor(_) => ScalarCell::NONE,
-            Arg::Scalar(s) => ScalarCell::new(*s),
-        }
-    }
-
-    pub(crate) fn operand<'b>(&'b self, cell: &'b ScalarCell, want: DType) -> Operand<'b> {
-        match self {
-            Arg::Tensor(t) => Operand::new(t, want),
-            Arg::Scalar(_) => cell.operand(want),
+            Arg::Tensor(t) => Read::Tensor(t, want),
+            Arg::Scalar(s) => Read::Number(s, want),
         }
     }
 }

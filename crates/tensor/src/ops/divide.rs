@@ -1,10 +1,11 @@
 //! Division rounded to a whole number: downwards, or towards zero.
 
 use super::arg::{Arg, result_type};
-use super::pointwise::{Plan, common_shape, run, run_in_place};
+use super::pointwise::{Elementwise, apply, apply_in_place};
 use crate::dtype::{Block, BlockMut, DType};
 use crate::error::{Error, Result};
 use crate::kernels::{BlockKernel, typed};
+use crate::task::common_shape;
 use crate::tensor::Tensor;
 
 /// Which whole number a quotient is rounded to.
@@ -68,21 +69,21 @@ mod floor {
     }
 }
 
-fn plan(op: &'static str, args: &[Arg<'_>; 2], rounding: Rounding) -> Result<Plan> {
+fn plan(op: &'static str, args: &[Arg<'_>; 2], rounding: Rounding) -> Result<Elementwise> {
     let dtype = result_type(&args.each_ref().map(Arg::meta));
     if dtype == DType::Bool {
         return Err(Error::DTypeUnsupported { op, dtype });
     }
-    if dtype == DType::I64 && common_shape(op, args, dtype)?.numel() > 0 {
+    if dtype == DType::I64 && common_shape(op, &args.map(|a| a.read(dtype)), false)?.numel() > 0 {
         let zero = match args[1] {
-            Arg::Tensor(t) => t.eq(0)?.any(..)?.item()?,
+            Arg::Tensor(t) => t.eq(0).map_err(|e| e.named(op))?.any(..)?.item()?,
             Arg::Scalar(s) => s.to_i64() == 0,
         };
         if zero {
             return Err(Error::DivisionByZero { op });
         }
     }
-    Plan::same(RoundedDivision(rounding), dtype)
+    Elementwise::same(RoundedDivision(rounding), dtype)
 }
 
 macro_rules! divisions {
@@ -92,7 +93,7 @@ macro_rules! divisions {
             #[track_caller]
             pub fn $name<'a>(&'a self, other: impl Into<Arg<'a>>) -> Result<Tensor> {
                 let args = [Arg::Tensor(self), other.into()];
-                run(stringify!($name), &plan(stringify!($name), &args, Rounding::$rounding)?, &args)
+                apply(stringify!($name), &plan(stringify!($name), &args, Rounding::$rounding)?, &args)
             }
 
             #[doc = concat!("[`Self::", stringify!($name), "`] into this tensor, whose shape and type stay as they are.")]
@@ -104,7 +105,7 @@ macro_rules! divisions {
             pub fn $name_<'a>(&mut self, other: impl Into<Arg<'a>>) -> Result<&mut Tensor> {
                 let other = other.into();
                 let plan = plan(stringify!($name_), &[Arg::Tensor(self), other], Rounding::$rounding)?;
-                run_in_place(stringify!($name_), &plan, self, &[other])?;
+                apply_in_place(stringify!($name_), &plan, self, &[other])?;
                 Ok(self)
             }
         )*}

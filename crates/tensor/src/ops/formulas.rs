@@ -21,6 +21,7 @@ macro_rules! real {
     )*};
 }
 
+#[cfg(test)]
 pub(super) use real;
 
 /// Names a formula that integers have too.

@@ -6,13 +6,13 @@
 use smallvec::SmallVec;
 
 use crate::axes::Axis;
-use crate::create::room;
-use crate::dtype::{Block, BlockMut, DType, Element};
+use crate::create::{Sequence, checked_len, expect_room};
+use crate::dtype::{Block, BlockMut, DType, Element, with_block};
 use crate::error::{Error, Result};
-use crate::iter::{self, Operand};
-use crate::kernels::{Accumulate, BlockKernel, add_rows, scatter_add, take_rows};
+use crate::kernels::{BlockKernel, add_rows, scatter_add, take_rows};
 use crate::shape::{Dims, Shape};
-use crate::tensor::Tensor;
+use crate::task::{self, Does, Read, Space, Task, To, WholeRule};
+use crate::tensor::{Layout, Tensor};
 
 use super::arg::Arg;
 
@@ -45,8 +45,8 @@ impl Tensor {
             return Tensor::try_zeros_with(index.shape(), self.dtype());
         }
         expect_within(op, index, self, Some(axis))?;
-        scan(op, index, axis, self.dims().get(axis).copied().unwrap_or(1))?;
-        pick(op, self, axis, index, index.shape())
+        expect_places(op, index, self.dtype())?;
+        picked(op, self, axis, index, index.shape())
     }
 
     /// Picks whole slices along an axis, in the order of `index`: `[n, d]` and `[k]` make `[k, d]` along axis 0.
@@ -75,28 +75,23 @@ impl Tensor {
         if self.rank() == 0 && index.numel() != 1 {
             return Err(Error::ShapeMismatch { op, expected: Shape::from(1), found: index.shape().clone() });
         }
-        scan(op, index, axis, self.dims().get(axis).copied().unwrap_or(1))?;
         let mut shape = self.shape().clone();
         if let Some(size) = shape.get_mut(axis) {
             *size = index.numel();
         }
         if shape.contains(&0) {
+            scan(op, index, axis, size_of(self, axis))?;
             return Tensor::try_zeros_with(shape, self.dtype());
         }
         let rows: usize = shape.iter().skip(axis + 1).product();
         if self.is_contiguous() && rows > 1 {
-            return match self.dtype() {
-                DType::Bool => pick_rows::<bool>(op, self, axis, index, shape),
-                DType::I64 => pick_rows::<i64>(op, self, axis, index, shape),
-                DType::F32 => pick_rows::<f32>(op, self, axis, index, shape),
-                DType::F64 => pick_rows::<f64>(op, self, axis, index, shape),
-            };
+            return task::whole(op, &TakeRows(axis), &reads(&[self, index]), &shape, self.dtype());
         }
         let mut along: Shape = Shape(Dims::from_elem(1, shape.rank()));
         if let Some(size) = along.get_mut(axis) {
             *size = index.numel();
         }
-        pick(op, self, axis, &index.reshaped(op, along)?, &shape)
+        picked(op, self, axis, &index.reshaped(op, along)?, &shape)
     }
 
     /// This tensor with each element of `src` added at the place that `index` names along an axis:
@@ -136,32 +131,16 @@ impl Tensor {
         }
         expect_within(op, index, self, Some(axis))?;
         expect_within(op, index, src, None)?;
-        scan(op, index, axis, self.dims().get(axis).copied().unwrap_or(1))?;
-        let mut used = src.reshaped(op, ranked(src))?;
-        for (d, &size) in ranked(index).iter().enumerate() {
-            used = used.narrow(d as isize, 0, size)?;
-        }
-        let shape = ranked(self);
-        let strides = shape.row_major();
-        let (index, used) = (index.laid_out(op)?, used.laid_out(op)?);
-        let places = index.as_slice::<i64>().expect("checked and row-major");
-        self.added(op, |out| {
-            macro_rules! add {
-                ($($v:ident: $t:ty),*) => {
-                    match out {
-                        $(BlockMut::$v(o) => scatter_add(o, &strides, axis, used.dims(), places, own::<$t>(&used)),)*
-                    }
-                };
-            }
-            add!(Bool: bool, I64: i64, F32: f32, F64: f64)
-        })
+        expect_places(op, index, DType::I64)?;
+        task::whole(op, &ScatterAdd(axis), &reads(&[self, index, src]), self.shape(), self.dtype())
     }
 
     /// This tensor with the slices of `src` added to the slices that `index` names along an axis. The transpose of
     /// [`index_select`](Self::index_select).
     ///
     /// Slices named several times receive several terms, added in the order of the index. `index` is `I64` with one axis
-    /// or a single number; `src` has the shape of `self` with as many slices as there are indices.
+    /// or a single number; `src` has the shape of `self` with as many slices as there are indices. A single number
+    /// counts as `[1]` where it is added to; as `src` it is added to single numbers only, as in PyTorch.
     ///
     /// # Errors
     /// `DTypeMismatch` unless the index is `I64` and `src` of this element type, `Rank` if the index has several axes,
@@ -194,28 +173,7 @@ impl Tensor {
         if ranked(src) != expected || (src.rank() == 0 && self.rank() > 0) {
             return Err(Error::ShapeMismatch { op, expected, found: src.shape().clone() });
         }
-        let shape = ranked(self);
-        scan(op, index, axis, shape[axis])?;
-        let (index, src) = (index.laid_out(op)?, src.laid_out(op)?);
-        let places = index.as_slice::<i64>().expect("checked and row-major");
-        let len: usize = shape[axis + 1..].iter().product();
-        self.added(op, |out| {
-            macro_rules! add {
-                ($($v:ident: $t:ty),*) => {
-                    match out {
-                        $(BlockMut::$v(o) => add_rows(o, shape[axis], len, places, own::<$t>(&src)),)*
-                    }
-                };
-            }
-            add!(Bool: bool, I64: i64, F32: f32, F64: f64)
-        })
-    }
-
-    /// A copy that `write` has changed.
-    fn added(&self, op: &'static str, write: impl FnOnce(BlockMut<'_>)) -> Result<Tensor> {
-        let mut out = iter::copy(op, self, self.dtype())?;
-        write(out.block_mut());
-        Ok(out)
+        task::whole(op, &IndexAdd(axis), &reads(&[self, index, src]), self.shape(), self.dtype())
     }
 }
 
@@ -252,8 +210,113 @@ impl std::ops::Deref for Indices {
     }
 }
 
+/// [`Tensor::scatter_add`] of a tensor, an index and what is added, along an axis.
+struct ScatterAdd(usize);
+
+impl WholeRule for ScatterAdd {
+    fn run(&self, op: &'static str, reads: &[&Tensor], mut out: BlockMut<'_>) -> Result<()> {
+        let (&[t, index, src], axis) = (reads, self.0) else { unreachable!("three tensors are read") };
+        scan(op, index, axis, size_of(t, axis))?;
+        let mut used = src.reshaped(op, ranked(src))?;
+        for (d, &size) in ranked(index).iter().enumerate() {
+            used = used.narrow(d as isize, 0, size)?;
+        }
+        let strides = ranked(t).row_major();
+        let (index, used) = (index.laid_out(op)?, used.laid_out(op)?);
+        let places = index.as_slice::<i64>().expect("checked and row-major");
+        let n = out.len();
+        t.copy_into(op, out.range(0, n))?;
+        macro_rules! add {
+            ($($v:ident: $t:ty),*) => {
+                match out {
+                    $(BlockMut::$v(o) => scatter_add(o, &strides, axis, used.dims(), places, own::<$t>(&used)),)*
+                }
+            };
+        }
+        add!(Bool: bool, I64: i64, F32: f32, F64: f64);
+        Ok(())
+    }
+}
+
+/// [`Tensor::index_add`] of a tensor, an index and what is added, along an axis.
+struct IndexAdd(usize);
+
+impl WholeRule for IndexAdd {
+    fn run(&self, op: &'static str, reads: &[&Tensor], mut out: BlockMut<'_>) -> Result<()> {
+        let (&[t, index, src], axis) = (reads, self.0) else { unreachable!("three tensors are read") };
+        let shape = ranked(t);
+        scan(op, index, axis, shape[axis])?;
+        let (index, src) = (index.laid_out(op)?, src.laid_out(op)?);
+        let places = index.as_slice::<i64>().expect("checked and row-major");
+        let (n, len) = (out.len(), shape[axis + 1..].iter().product());
+        t.copy_into(op, out.range(0, n))?;
+        macro_rules! add {
+            ($($v:ident: $t:ty),*) => {
+                match out {
+                    $(BlockMut::$v(o) => add_rows(o, shape[axis], len, places, own::<$t>(&src)),)*
+                }
+            };
+        }
+        add!(Bool: bool, I64: i64, F32: f32, F64: f64);
+        Ok(())
+    }
+}
+
+/// [`Tensor::index_select`] of a row-major tensor whose slices are runs of several elements.
+struct TakeRows(usize);
+
+impl WholeRule for TakeRows {
+    fn run(&self, op: &'static str, reads: &[&Tensor], out: BlockMut<'_>) -> Result<()> {
+        let (&[t, index], axis) = (reads, self.0) else { unreachable!("two tensors are read") };
+        let size = t.dims()[axis];
+        scan(op, index, axis, size)?;
+        let index = index.laid_out(op)?;
+        let places = index.as_slice::<i64>().expect("checked and row-major");
+        let len = t.dims()[axis + 1..].iter().product();
+        with_block!(BlockMut, out, out => take_rows(own(t), size, len, places, out));
+        Ok(())
+    }
+}
+
+/// Elements of a tensor at the places that an index names along an axis; the index broadcasts to this shape.
+struct Gather<'a>(usize, &'a Shape);
+
+impl WholeRule for Gather<'_> {
+    fn run(&self, op: &'static str, reads: &[&Tensor], out: BlockMut<'_>) -> Result<()> {
+        let &[t, index] = reads else { unreachable!("two tensors are read") };
+        scan(op, index, self.0, size_of(t, self.0))?;
+        pick(op, t, self.0, index, self.1, out)
+    }
+}
+
+/// [`Gather`], which picks one element for those that neither the index nor the tensor tells apart.
+fn picked(op: &'static str, t: &Tensor, axis: usize, index: &Tensor, shape: &Shape) -> Result<Tensor> {
+    checked_len(op, shape, t.dtype())?;
+    let rests = |d: usize| index.dims()[d] == 1 || index.strides()[d] == 0;
+    let is_still = |d: usize| rests(d) && (d == axis || t.strides().get(d).is_none_or(|&step| step == 0));
+    let still: Dims<bool> = (0..shape.rank()).map(|d| shape[d] > 1 && is_still(d)).collect();
+    let once =
+        |sizes: &Shape| Shape((0..sizes.rank()).map(|d| if still[d] { 1 } else { sizes[d] }).collect());
+    let own = &index.layout;
+    let index =
+        index.with_layout(Layout::strided(once(&own.shape), own.strides.clone(), own.offset, own.expanded));
+    let once = once(shape);
+    let elements = task::whole(op, &Gather(axis, &once), &reads(&[t, &index]), &once, t.dtype())?;
+    Ok(elements.with_layout(Layout::with_still_axes(shape.clone(), &still)))
+}
+
+/// Tensors that are read as they are.
+fn reads<'a>(tensors: &[&'a Tensor]) -> SmallVec<[Read<'a>; 4]> {
+    tensors.iter().map(|t| Read::Tensor(t, t.dtype())).collect()
+}
+
+/// The size of an axis, where a single number counts as `[1]`.
+fn size_of(t: &Tensor, axis: usize) -> usize {
+    t.dims().get(axis).copied().unwrap_or(1)
+}
+
 /// The elements of a row-major tensor whose type has been checked.
-fn own<T: Accumulate>(t: &Tensor) -> &[T] {
+fn own<T: Element>(t: &Tensor) -> &[T] {
     t.as_slice().expect("the meta step compares the types")
 }
 
@@ -286,6 +349,14 @@ fn expect_within(op: &'static str, index: &Tensor, t: &Tensor, free: Option<usiz
         expected[d] = own[d];
     }
     Err(Error::ShapeMismatch { op, expected, found: index.shape().clone() })
+}
+
+/// Refuses an index of more places than there is room for in a type, before they are read: where they share memory, that
+/// would take ages.
+fn expect_places(op: &'static str, index: &Tensor, dtype: DType) -> Result<()> {
+    let axes = index.dims().iter().zip(index.strides()).filter(|&(_, &stride)| stride != 0);
+    let places = Shape(axes.map(|(&size, _)| size).collect());
+    expect_room(op, &places, dtype).map_err(|_| Error::TooLarge { op, shape: index.shape().clone() })
 }
 
 /// Refuses indices outside `0 .. size`.
@@ -335,23 +406,27 @@ impl<T: Element> BlockKernel for Pick<'_, T> {
     }
 }
 
-/// The elements of `t` at the places that `index`, which broadcasts to `shape`, names along `axis`.
-fn pick(op: &'static str, t: &Tensor, axis: usize, index: &Tensor, shape: &Shape) -> Result<Tensor> {
+/// Writes the elements of `t` at the places that `index`, which broadcasts to `shape`, names along `axis`.
+fn pick(
+    op: &'static str,
+    t: &Tensor,
+    axis: usize,
+    index: &Tensor,
+    shape: &Shape,
+    out: BlockMut<'_>,
+) -> Result<()> {
     let mut sequences: SmallVec<[Tensor; 4]> = SmallVec::new();
     for (d, &stride) in t.strides().iter().enumerate() {
         if d != axis && stride != 0 && shape[d] > 1 {
             let mut wide = Shape(Dims::from_elem(1, shape.rank()));
             wide[d] = shape[d];
-            let mut places = room(op, &wide, DType::I64)?;
-            if let BlockMut::I64(out) = places.block_mut() {
-                (0i64..).zip(out).for_each(|(i, o)| *o = i * stride as i64);
-            }
-            sequences.push(Tensor::from_storage(places, wide));
+            let places = Sequence { float: |_| 0.0, integer: |i| i as i64 * stride as i64 };
+            sequences.push(task::whole(op, &places, &[], &wide, DType::I64)?);
         }
     }
-    let mut operands: SmallVec<[Operand<'_>; 4]> = SmallVec::new();
-    operands.push(Operand::new(index, DType::I64));
-    operands.extend(sequences.iter().map(|s| Operand::new(s, DType::I64)));
+    let mut reads: SmallVec<[Read<'_>; 4]> = SmallVec::new();
+    reads.push(Read::Tensor(index, DType::I64));
+    reads.extend(sequences.iter().map(|s| Read::Tensor(s, DType::I64)));
     let step = t.strides().get(axis).map_or(0, |&s| s as i64);
     let start = t.layout.offset as i64;
     let kernel: &dyn BlockKernel = match t.storage.block() {
@@ -360,28 +435,9 @@ fn pick(op: &'static str, t: &Tensor, axis: usize, index: &Tensor, shape: &Shape
         Block::F32(source) => &Pick { source, start, step },
         Block::F64(source) => &Pick { source, start, step },
     };
-    iter::map(op, kernel, &operands, shape.clone(), t.dtype())
-}
-
-/// `index_select` of a row-major tensor whose slices are runs of several elements.
-fn pick_rows<T: Element>(
-    op: &'static str,
-    t: &Tensor,
-    axis: usize,
-    index: &Tensor,
-    shape: Shape,
-) -> Result<Tensor> {
-    let mut storage = room(op, &shape, T::DTYPE)?;
-    let index = index.laid_out(op)?;
-    let len = shape[axis + 1..].iter().product();
-    take_rows(
-        t.as_slice::<T>().expect("row-major, of the type that was matched"),
-        t.dims()[axis],
-        len,
-        index.as_slice().expect("checked and row-major"),
-        T::slice_mut(storage.block_mut()).expect("made with this type"),
-    );
-    Ok(Tensor::from_storage(storage, shape))
+    let (space, does) = (Space::Of(shape), Does::Blocks(kernel));
+    task::change(Task { op, reads: &reads, space, does, to: &mut [To::Block(out)] })?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -566,6 +622,12 @@ mod tests {
         assert!(matches!(x.scatter_add(0, &i(&[2, 2]), &float), Err(Error::DTypeMismatch { .. })));
         assert!(matches!(x.index_add(0, &i(&[2]), &i(&[3, 4])), Err(Error::ShapeMismatch { .. })));
         assert!(matches!(x.index_add(0, &i(&[2]), &i(&[2])), Err(Error::ShapeMismatch { .. })));
+        let (number, one) = (i(&[]), i(&[1]));
+        for (index, src) in [(&one, &number), (&number, &number), (&one, &one)] {
+            assert_eq!(number.index_add(0, index, src).unwrap(), number);
+            let added = one.index_add(0, index, src);
+            assert!(added.is_ok() == (src.rank() == 1), "a number is not added to a list");
+        }
         assert!(x.gather(0, &i(&[0, 9])).unwrap().dims() == [0, 9]);
         assert_eq!(x.scatter_add(1, &i(&[0, 1]), &i(&[0, 1])).unwrap(), x);
     }

@@ -3,13 +3,10 @@
 use smallvec::SmallVec;
 
 use crate::axes::Axis;
-use crate::buffer::Handle;
-use crate::create::room;
-use crate::dtype::{DType, Element};
+use crate::dtype::{BlockMut, DType, Element, with_block};
 use crate::error::{Error, Result};
-use crate::iter;
 use crate::kernels::interleave;
-use crate::shape::Shape;
+use crate::task::{self, Read, WholeRule};
 use crate::tensor::Tensor;
 
 impl Tensor {
@@ -95,41 +92,35 @@ fn join(op: &'static str, tensors: &[&Tensor], axis: Axis) -> Result<Tensor> {
         }
         shape[axis] = shape[axis].saturating_add(t.dims()[axis]);
     }
-    let mut storage = room(op, &shape, dtype)?;
-    if shape[..axis].iter().all(|&s| s == 1) {
-        // Every part is one run of the result.
-        let (mut block, mut at) = (storage.block_mut(), 0);
-        for t in &joined {
-            iter::copy_into(t, block.range(at, t.numel()));
-            at += t.numel();
+    let reads: SmallVec<[Read<'_>; 4]> = joined.iter().map(|t| Read::Tensor(t, dtype)).collect();
+    task::whole(op, &Join(axis), &reads, &shape, dtype)
+}
+
+/// Joins tensors along this axis.
+struct Join(usize);
+
+impl WholeRule for Join {
+    fn run(&self, op: &'static str, reads: &[&Tensor], mut out: BlockMut<'_>) -> Result<()> {
+        if reads[0].dims()[..self.0].iter().all(|&s| s == 1) {
+            // Every part is one run of the result.
+            let mut at = 0;
+            for t in reads {
+                t.copy_into(op, out.range(at, t.numel()))?;
+                at += t.numel();
+            }
+            return Ok(());
         }
-    } else {
-        match dtype {
-            DType::Bool => rows::<bool>(op, &joined, axis, &shape, &mut storage)?,
-            DType::I64 => rows::<i64>(op, &joined, axis, &shape, &mut storage)?,
-            DType::F32 => rows::<f32>(op, &joined, axis, &shape, &mut storage)?,
-            DType::F64 => rows::<f64>(op, &joined, axis, &shape, &mut storage)?,
-        }
+        with_block!(BlockMut, out, out => rows(op, reads, self.0, out))
     }
-    Ok(Tensor::from_storage(storage, shape))
 }
 
 /// Joins along an axis that is not the first: a piece of every tensor for each position of the axes before it.
-fn rows<T: Element>(
-    op: &'static str,
-    tensors: &[&Tensor],
-    axis: usize,
-    shape: &Shape,
-    storage: &mut Handle,
-) -> Result<()> {
-    let whole =
-        |t: &&Tensor| if t.dtype() == T::DTYPE { t.laid_out(op) } else { iter::copy(op, t, T::DTYPE) };
+fn rows<T: Element>(op: &'static str, tensors: &[&Tensor], axis: usize, out: &mut [T]) -> Result<()> {
+    let whole = |t: &&Tensor| t.cast(op, T::DTYPE)?.laid_out(op);
     let sources: SmallVec<[Tensor; 4]> = tensors.iter().map(whole).collect::<Result<_>>()?;
     let slices: SmallVec<[&[T]; 4]> =
         sources.iter().map(|t| t.as_slice().expect("row-major and cast")).collect();
-    let inner: usize = shape[axis + 1..].iter().product();
-    let lens: SmallVec<[usize; 4]> = sources.iter().map(|t| t.dims()[axis] * inner).collect();
-    let out = T::slice_mut(storage.block_mut()).expect("the result has the promoted type");
+    let lens: SmallVec<[usize; 4]> = sources.iter().map(|t| t.dims()[axis..].iter().product()).collect();
     interleave(&slices, &lens, out);
     Ok(())
 }

@@ -2,28 +2,43 @@
 
 use smallvec::SmallVec;
 
-use super::kernel::{common_shape, expect_arity, float_type, reach};
-use crate::dtype::{Block, BlockMut};
+use super::kernel::{expect_arity, float_type, reads};
+use crate::dtype::{Block, BlockMut, DType};
 use crate::error::Result;
-use crate::iter::{self, Blocks, Fold, Goal, Operand, Reduce};
 use crate::kernels::BlockKernel;
 use crate::shape::Shape;
+use crate::task::{self, Blocks, Does, Space, Task, To};
 use crate::tensor::Tensor;
 
-/// What one output of a joint evaluation is folded to, and what is added to it.
+/// What a result is summed down to, and what it is added to.
 #[derive(Clone, Debug)]
 pub struct Target<'a> {
-    /// a shape that broadcasts to the operands' common one: leading axes and axes of size 1 are summed
+    /// a shape that broadcasts to that of what is summed: leading axes and axes of size 1 are
     pub shape: &'a Shape,
+    /// the type of the result, `F32` or `F64`; none for the type that it is computed in
+    pub dtype: Option<DType>,
     /// a tensor of that shape; its memory is used for the result if nobody else holds it
     pub prior: Option<Tensor>,
+}
+
+impl<'a> Target<'a> {
+    /// A sum down to a shape, in the type that it is computed in, onto nothing.
+    pub fn of(shape: &'a Shape) -> Target<'a> {
+        Target { shape, dtype: None, prior: None }
+    }
+
+    /// Where a task puts what it computes in type `own`.
+    #[inline]
+    pub(super) fn place(&mut self, own: DType) -> To<'_> {
+        To::Sum { shape: self.shape, dtype: self.dtype.unwrap_or(own), prior: &mut self.prior }
+    }
 }
 
 /// Evaluates a kernel with several outputs over broadcast operands, and sums each output down to a target of its own.
 ///
 /// The kernel gets one output block per target, of the operands' common floating-point type. The results are those of
-/// [`fold_to`](super::kernel::fold_to) for each output, bit for bit, dense and row-major; but every operand is read only
-/// once, and nothing unreduced is stored, except for a target that has the common shape itself.
+/// [`fold_to`](super::kernel::fold_to) for each output, bit for bit; several are dense and row-major. But every operand is
+/// read only once, and nothing unreduced is stored, except for a target that has the common shape itself.
 ///
 /// # Errors
 /// `Broadcast` if the operands do not fit together, `Expand` if a target does not expand to their common shape,
@@ -42,7 +57,7 @@ pub struct Target<'a> {
 /// let product = FloatKernel(Product);
 /// let both = JointKernel(&[(&product, &[0, 2]), (&product, &[0, 1])]);
 /// let (dx, dw) = ([2, 2].into(), [2].into());
-/// let targets = [&dx, &dw].map(|shape| Target { shape, prior: None });
+/// let targets = [&dx, &dw].map(Target::of);
 /// let gradients = kernel::fold_jointly("mul", &both, &[&g, &x, &w], targets.into_iter().collect())?;
 /// assert_eq!(gradients[0], tensor![[10.0, 40.0], [30.0, 80.0]]);
 /// assert_eq!(gradients[1], tensor![26.0, 44.0]);
@@ -52,23 +67,13 @@ pub fn fold_jointly(
     op: &'static str,
     kernel: &dyn BlockKernel,
     operands: &[&Tensor],
-    targets: SmallVec<[Target<'_>; 2]>,
+    mut targets: SmallVec<[Target<'_>; 2]>,
 ) -> Result<SmallVec<[Tensor; 2]>> {
     expect_arity(op, kernel, operands.len(), targets.len())?;
-    let dtype = float_type(operands);
-    let shape = common_shape(op, operands)?;
-    let mut goals: SmallVec<[Goal; 2]> = SmallVec::new();
-    let mut shapes: SmallVec<[&Shape; 2]> = SmallVec::new();
-    for (output, Target { shape: target, prior }) in targets.into_iter().enumerate() {
-        let (kept, prior) = reach(op, &shape, target, dtype, prior)?;
-        goals.push(Goal { output, kept, prior });
-        shapes.push(target);
-    }
-    let planned: SmallVec<[Operand<'_>; 4]> = operands.iter().map(|t| Operand::new(t, dtype)).collect();
-    let outputs = Some((kernel, goals.len()));
-    let sum = Fold { op, reduce: Reduce::Sum, dtype };
-    let results = iter::fold_each(sum, outputs, &planned, &shape, goals)?;
-    results.into_iter().zip(shapes).map(|(t, target)| t.unsqueeze_to(target).laid_out(op)).collect()
+    let own = float_type(operands);
+    let mut to: SmallVec<[To<'_>; 2]> = targets.iter_mut().map(|target| target.place(own)).collect();
+    let (reads, does) = (reads(operands, own), Does::Blocks(kernel));
+    task::make_each(Task { op, reads: &reads, space: Space::Common, does, to: &mut to })
 }
 
 /// Single-output kernels run as one: for each output, a kernel and which of the joint operands it reads.
@@ -100,7 +105,6 @@ impl BlockKernel for JointKernel<'_> {
 mod tests {
     use super::super::kernel::fold_to;
     use super::*;
-    use crate::dtype::DType;
     use crate::error::Error;
     use crate::kernels::{FloatKernel, FloatOps, Formula, Real};
     use crate::{ThreadPool, tensor};
@@ -152,7 +156,10 @@ mod tests {
     }
 
     fn jointly(operands: &[&Tensor], targets: &[Shape], priors: &[Option<Tensor>]) -> Vec<Tensor> {
-        let targets = targets.iter().zip(priors).map(|(shape, prior)| Target { shape, prior: prior.clone() });
+        let targets = targets
+            .iter()
+            .zip(priors)
+            .map(|(shape, prior)| Target { prior: prior.clone(), ..Target::of(shape) });
         let parts = &PARTS[..priors.len()];
         let results = fold_jointly("test", &JointKernel(parts), operands, targets.collect());
         results.unwrap().into_vec()
@@ -170,7 +177,13 @@ mod tests {
                 }
             }
             let prior: &Option<Tensor> = prior;
-            fold_to("test", &First(*kernel, reads.len()), &all, shape, prior.clone()).unwrap()
+            fold_to(
+                "test",
+                &First(*kernel, reads.len()),
+                &all,
+                Target { prior: prior.clone(), ..Target::of(shape) },
+            )
+            .unwrap()
         };
         PARTS.iter().zip(targets.iter().zip(priors)).map(one).collect()
     }
@@ -255,7 +268,7 @@ mod tests {
         let (g, x) = (Tensor::ones([2, 3]), Tensor::ones([4]));
         let run = |operands: [&Tensor; 3], shape: &Shape, prior: Option<Tensor>| {
             let full: Shape = [2, 3].into();
-            let targets = [Target { shape: &full, prior: None }, Target { shape, prior }];
+            let targets = [Target::of(&full), Target { prior, ..Target::of(shape) }];
             fold_jointly("test", &JointKernel(&PARTS[..2]), &operands, targets.into_iter().collect())
         };
         assert!(matches!(run([&g, &g, &x], &[3].into(), None), Err(Error::Broadcast { .. })));

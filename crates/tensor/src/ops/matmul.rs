@@ -1,13 +1,10 @@
 //! Matrix products: `matmul` with PyTorch's cases, its strict relatives, and products summed down to a shape.
 
-use smallvec::SmallVec;
-
-use crate::create::{checked_len, room, room_for};
-use crate::dtype::{BlockMut, DType, Element};
+use super::joint::Target;
 use crate::error::{Error, Result};
-use crate::kernels::{BatchAxis, Matrix, Multiply, Product};
-use crate::shape::{Dims, Shape, broadcast_two, expands_to};
-use crate::tensor::{Layout, Tensor};
+use crate::shape::{Dims, Shape};
+use crate::task::{self, Does, Read, Space, Spec, Task, batch_of};
+use crate::tensor::Tensor;
 
 impl Tensor {
     /// The matrix product, with PyTorch's cases by rank:
@@ -36,8 +33,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
-        let meta = Meta::new("matmul", self, other)?;
-        meta.run(&meta.shape, None)
+        product("matmul", self, other)
     }
 
     /// The product of two matrices, `[m, k]` and `[k, n]`.
@@ -107,34 +103,27 @@ impl Tensor {
     }
 }
 
-/// `prior + sum(a @ b)`, the product summed down to `target` over leading axes and axes of size 1.
+/// `prior + sum(a @ b)`, the product summed down to a target over leading axes and axes of size 1.
 ///
-/// With the product's own shape as the target it is a product added to the prior. `prior` has the shape `target` and is
-/// cast to the type of the product; its memory is used for the result if nobody else holds it.
+/// With the product's own shape as the target it is a product added to the prior.
 ///
 /// What the gradient of a broadcast product needs. The products of the batch are added up where they arise, so the
 /// unreduced result is never stored; where the strides allow it a summed axis becomes part of the inner one.
 ///
 /// # Errors
-/// As [`Tensor::matmul`]; `Expand` if `target` does not expand to the shape of the product, `ShapeMismatch` if the prior
-/// is not of shape `target`.
+/// As [`Tensor::matmul`]; `Expand` if the target does not expand to the shape of the product, `ShapeMismatch` if the prior
+/// is not of the target's shape.
 ///
 /// ```
-/// use foldback_tensor::{kernel, tensor};
+/// use foldback_tensor::{kernel::{self, Target}, tensor};
 /// let a = tensor![[[1.0, 2.0]], [[3.0, 4.0]]];
 /// let b = tensor![[[1.0], [1.0]], [[2.0], [0.0]]];
-/// assert_eq!(kernel::matmul_to("matmul", &a, &b, &[1, 1].into(), None)?, tensor![[9.0]]);
+/// assert_eq!(kernel::matmul_to("matmul", &a, &b, Target::of(&[1, 1].into()))?, tensor![[9.0]]);
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
 #[track_caller]
-pub fn matmul_to(
-    op: &'static str,
-    a: &Tensor,
-    b: &Tensor,
-    target: &Shape,
-    prior: Option<Tensor>,
-) -> Result<Tensor> {
-    Meta::new(op, a, b)?.run(target, prior)
+pub fn matmul_to(op: &'static str, a: &Tensor, b: &Tensor, target: Target<'_>) -> Result<Tensor> {
+    multiply(op, &Spec::new(op, a, b)?, &[a, b], Some(target))
 }
 
 /// `x @ w^T + bias` over the last axis: `x` of shape `[.., in]`, `w` of shape `[out, in]` and a bias of shape `[out]`
@@ -162,18 +151,18 @@ pub fn linear(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -
         2 => w.t()?,
         found => return Err(Error::Rank { op, expected: "1 or 2", found }),
     };
-    let meta = Meta::new(op, x, &w)?;
-    let Some(bias) = bias else { return meta.run(&meta.shape, None) };
+    let spec = Spec::new(op, x, &w)?;
+    let Some(bias) = bias else { return multiply(op, &spec, &[x, &w], None) };
     bias.expect_dtype(op, x.dtype())?;
-    if *bias.dims() != [meta.n] {
-        return Err(Error::ShapeMismatch { op, expected: [meta.n].into(), found: bias.shape().clone() });
+    if *bias.dims() != [spec.n] {
+        return Err(Error::ShapeMismatch { op, expected: [spec.n].into(), found: bias.shape().clone() });
     }
     let repeats = |(&size, &step): (&usize, &isize)| size > 1 && step == 0;
     if batch_of(x.dims()).iter().zip(x.strides()).any(repeats) {
         // Axes that the input is expanded over are computed once.
-        return meta.run(&meta.shape, None)?.add(bias);
+        return multiply(op, &spec, &[x, &w], None)?.add(bias);
     }
-    meta.run(&meta.shape, Some(rows_of(op, bias, &meta.shape)?))
+    multiply(op, &spec, &[x, &w, bias], None)
 }
 
 /// [`linear`] of a weight with one axis: that of a matrix of one row, without the axis of its results.
@@ -190,33 +179,29 @@ fn vector_linear(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>
     Ok(columns.keep_axes(&kept))
 }
 
-/// A tensor of this shape, whose rows are all `row`.
-fn rows_of(op: &'static str, row: &Tensor, shape: &Shape) -> Result<Tensor> {
-    fn put<T: Element>(out: &mut [T], row: &Tensor) {
-        let from = T::slice(row.storage.block()).expect("the meta step compares the types");
-        let n = row.dims()[0];
-        if n == 0 {
-            return;
-        }
-        let (start, step) = (row.layout.offset, row.strides()[0]);
-        for line in out.chunks_exact_mut(n) {
-            if step == 1 {
-                line.copy_from_slice(&from[start..start + n]);
-            } else {
-                for (i, o) in line.iter_mut().enumerate() {
-                    *o = from[(start as isize + i as isize * step) as usize];
-                }
-            }
-        }
-    }
-    let mut storage = room(op, shape, row.dtype())?;
-    match row.dtype() {
-        DType::F32 => put::<f32>(typed_mut(storage.block_mut()), row),
-        DType::F64 => put::<f64>(typed_mut(storage.block_mut()), row),
-        DType::I64 => put::<i64>(typed_mut(storage.block_mut()), row),
-        DType::Bool => unreachable!("the meta step refuses bool"),
-    }
-    Ok(Tensor::from_storage(storage, shape.clone()))
+/// The product of two tensors.
+#[track_caller]
+fn product(op: &'static str, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    multiply(op, &Spec::new(op, a, b)?, &[a, b], None)
+}
+
+/// The product of the first two, whose rows start as the third if there is one; as it is, or for a target.
+#[track_caller]
+fn multiply<const N: usize>(
+    op: &'static str,
+    spec: &Spec,
+    factors: &[&Tensor; N],
+    target: Option<Target<'_>>,
+) -> Result<Tensor> {
+    let dtype = factors[0].dtype();
+    let mut target = target.unwrap_or(Target::of(&spec.shape));
+    task::make(Task {
+        op,
+        reads: &factors.map(|t| Read::Tensor(t, dtype)),
+        space: Space::Of(&spec.shape),
+        does: Does::Product(spec),
+        to: &mut [target.place(dtype)],
+    })
 }
 
 /// A product of operands that must have exactly these ranks.
@@ -233,294 +218,17 @@ fn strict(
             return Err(Error::Rank { op, expected, found: t.rank() });
         }
     }
-    let meta = Meta::new(op, a, b)?;
-    meta.run(&meta.shape, None)
-}
-
-/// What the meta step decides: the sizes of one product, and the common batch.
-struct Meta<'a> {
-    op: &'static str,
-    a: &'a Tensor,
-    b: &'a Tensor,
-    batch: Shape,
-    /// of the product
-    shape: Shape,
-    m: usize,
-    n: usize,
-    k: usize,
-}
-
-/// An axis of the batch, and whether the result has it.
-#[derive(Clone, Copy)]
-struct Axis {
-    axis: BatchAxis,
-    kept: bool,
-}
-
-impl<'a> Meta<'a> {
-    fn new(op: &'static str, a: &'a Tensor, b: &'a Tensor) -> Result<Meta<'a>> {
-        for t in [a, b] {
-            if t.rank() == 0 {
-                return Err(Error::Rank { op, expected: "at least 1", found: 0 });
-            }
-        }
-        b.expect_dtype(op, a.dtype())?;
-        if a.dtype() == DType::Bool {
-            return Err(Error::DTypeUnsupported { op, dtype: DType::Bool });
-        }
-        let (ad, bd) = (a.dims(), b.dims());
-        let k = ad[ad.len() - 1];
-        let inner = bd[bd.len().saturating_sub(2)];
-        if k != inner {
-            return Err(Error::Matmul { op, a: a.shape().clone(), b: b.shape().clone() });
-        }
-        let m = if ad.len() > 1 { ad[ad.len() - 2] } else { 1 };
-        let n = if bd.len() > 1 { bd[bd.len() - 1] } else { 1 };
-        let batch = broadcast_two(op, batch_of(ad), batch_of(bd))?;
-        let mut shape = batch.clone();
-        shape.0.extend((ad.len() > 1).then_some(m));
-        shape.0.extend((bd.len() > 1).then_some(n));
-        checked_len(op, &shape, a.dtype())?;
-        Ok(Meta { op, a, b, batch, shape, m, n, k })
-    }
-
-    /// Computes the product, summed down to `target` and added to `prior`.
-    #[track_caller]
-    fn run(&self, target: &Shape, prior: Option<Tensor>) -> Result<Tensor> {
-        let (op, dtype, shape) = (self.op, self.a.dtype(), &self.shape);
-        if target != shape && !expands_to(target, shape) {
-            return Err(super::pointwise::expect_expands(op, target, shape).expect_err("it does not expand"));
-        }
-        if let Some(p) = &prior
-            && p.shape() != target
-        {
-            return Err(Error::ShapeMismatch { op, expected: target.clone(), found: p.shape().clone() });
-        }
-        let matrix = &shape[self.batch.rank()..];
-        if !target.ends_with(matrix) {
-            // An axis of the matrices themselves is summed: no gradient asks for it, so nothing is saved.
-            let product = self.run(shape, None)?;
-            return super::kernel::fold_kernel(op, None, &[&product], shape.clone(), target, dtype, prior);
-        }
-        let missing = shape.rank() - target.rank();
-        let kept = |i: usize| i >= missing && !(target[i - missing] == 1 && self.batch[i] != 1);
-        let own = |mut p: Tensor| {
-            p = p.cast(op, dtype)?;
-            p.make_writable(op)?;
-            Ok(p)
-        };
-        let prior = prior.map(own).transpose()?;
-        match dtype {
-            DType::F32 => self.typed::<f32>(target, &kept, prior),
-            DType::F64 => self.typed::<f64>(target, &kept, prior),
-            DType::I64 => self.typed::<i64>(target, &kept, prior),
-            DType::Bool => unreachable!("the meta step refuses bool"),
-        }
-    }
-
-    fn typed<T: Multiply>(
-        &self,
-        target: &Shape,
-        kept: &dyn Fn(usize) -> bool,
-        prior: Option<Tensor>,
-    ) -> Result<Tensor> {
-        if self.batch.rank() == 0 {
-            let (a, b) = (matrix(self.a, true), matrix(self.b, false));
-            let (m, n, k, scale) = (self.m, self.n, self.k, T::of_count(1));
-            return self.single(Product { m, n, k, a, b, kept: &[], summed: &[], scale }, prior);
-        }
-        let mut plan = Plan::<T>::new(self, kept, prior.is_none());
-        plan.simplify();
-        let kept: SmallVec<[BatchAxis; 4]> = plan.axes.iter().filter(|a| a.kept).map(|a| a.axis).collect();
-        let summed: SmallVec<[BatchAxis; 4]> = plan.axes.iter().filter(|a| !a.kept).map(|a| a.axis).collect();
-        let (m, n, k, a, b) = (plan.m, plan.n, plan.k, plan.a, plan.b);
-        let product =
-            Product { m, n, k, a, b, kept: &kept, summed: &summed, scale: T::of_count(plan.repeats) };
-        if let Some(mut prior) = prior {
-            product.run(typed_mut(prior.block_mut()), true);
-            return Ok(prior);
-        }
-        let len = kept.iter().map(|a| a.size).product::<usize>() * m * n;
-        let mut storage = room_for(self.op, target, len, T::DTYPE)?;
-        product.run(typed_mut(storage.block_mut()), false);
-        let missing = self.shape.rank() - target.rank();
-        let still = |i: usize| plan.still.get(i + missing).copied().unwrap_or(false);
-        Ok(Tensor { storage, layout: layout(target, &still) })
-    }
-}
-
-impl Meta<'_> {
-    /// A product without a batch, into fresh memory or added to the prior.
-    fn single<T: Multiply>(&self, product: Product<'_, T>, prior: Option<Tensor>) -> Result<Tensor> {
-        if let Some(mut prior) = prior {
-            product.run(typed_mut(prior.block_mut()), true);
-            return Ok(prior);
-        }
-        let mut storage = room(self.op, &self.shape, T::DTYPE)?;
-        product.run(typed_mut(storage.block_mut()), false);
-        Ok(Tensor::from_storage(storage, self.shape.clone()))
-    }
-}
-
-fn typed_mut<T: Element>(block: BlockMut<'_>) -> &mut [T] {
-    T::slice_mut(block).expect("the result has the type of the operands")
-}
-
-/// Row-major, with stride 0 on the axes that were not computed again and again.
-fn layout(shape: &Shape, still: &dyn Fn(usize) -> bool) -> Layout {
-    let still: Dims<bool> = (0..shape.rank()).map(still).collect();
-    Layout::with_still_axes(shape.clone(), &still)
-}
-
-/// The leading axes.
-fn batch_of(dims: &[usize]) -> &[usize] {
-    &dims[..dims.len().saturating_sub(2)]
-}
-
-/// A product with its batch axes, as few as the strides allow.
-struct Plan<'a, T> {
-    m: usize,
-    n: usize,
-    k: usize,
-    a: Matrix<'a, T>,
-    b: Matrix<'a, T>,
-    /// outermost first
-    axes: SmallVec<[Axis; 4]>,
-    /// how often each product counts, because of summed axes that no operand moves along
-    repeats: usize,
-    /// per axis of the batch, whether it was set aside because no operand moves along it
-    still: Dims<bool>,
-}
-
-impl<'a, T: Multiply> Plan<'a, T> {
-    fn new(meta: &Meta<'a>, kept: &dyn Fn(usize) -> bool, set_aside: bool) -> Plan<'a, T> {
-        let rank = meta.batch.rank();
-        let (a_steps, b_steps) = (batch_steps(meta.a, rank), batch_steps(meta.b, rank));
-        let mut plan = Plan {
-            m: meta.m,
-            n: meta.n,
-            k: meta.k,
-            a: matrix(meta.a, true),
-            b: matrix(meta.b, false),
-            axes: SmallVec::new(),
-            repeats: 1,
-            still: Dims::from_elem(false, rank),
-        };
-        for (i, &size) in meta.batch.iter().enumerate() {
-            let axis = BatchAxis { size, a_step: a_steps[i], b_step: b_steps[i] };
-            let moves = axis.a_step != 0 || axis.b_step != 0;
-            if size == 1 {
-                continue;
-            }
-            if !moves && !kept(i) && size != 0 {
-                plan.repeats *= size;
-            } else if !moves && set_aside && size != 0 {
-                plan.still[i] = true;
-            } else {
-                plan.push(Axis { axis, kept: kept(i) });
-            }
-        }
-        plan
-    }
-
-    /// Adds an inner axis, merging it into its neighbour where both operands step over both alike.
-    fn push(&mut self, inner: Axis) {
-        if let Some(outer) = self.axes.last_mut() {
-            let size = inner.axis.size as isize;
-            let alike = outer.axis.a_step == inner.axis.a_step * size
-                && outer.axis.b_step == inner.axis.b_step * size;
-            if alike && outer.kept == inner.kept {
-                outer.axis = BatchAxis { size: outer.axis.size * inner.axis.size, ..inner.axis };
-                return;
-            }
-        }
-        self.axes.push(inner);
-    }
-
-    /// Makes batch axes part of the matrices: kept ones of their rows, summed ones of the inner axis.
-    fn simplify(&mut self) {
-        if self.m == 0 || self.n == 0 || self.k == 0 {
-            return;
-        }
-        self.axes.retain(|s| {
-            let folds = !s.kept
-                && fold(
-                    &mut self.k,
-                    [(&mut self.a.col_step, s.axis.a_step), (&mut self.b.row_step, s.axis.b_step)],
-                    s.axis.size,
-                );
-            !folds
-        });
-        let last = self.axes.iter().rposition(|x| x.kept);
-        if let Some(i) = last
-            && self.n == 1
-            && self.m > 1
-            && self.axes[i].axis.a_step == 0
-        {
-            self.transpose();
-        }
-        while let Some(i) = self.axes.iter().rposition(|x| x.kept) {
-            let axis = self.axes[i].axis;
-            if axis.b_step != 0 || !fold(&mut self.m, [(&mut self.a.row_step, axis.a_step)], axis.size) {
-                return;
-            }
-            self.axes.remove(i);
-        }
-    }
-
-    /// With one column, the result lies like its transpose, whose left operand is the right one.
-    fn transpose(&mut self) {
-        (self.a, self.b) = (self.b.transposed(), self.a.transposed());
-        (self.m, self.n) = (self.n, self.m);
-        for x in &mut self.axes {
-            x.axis = BatchAxis { size: x.axis.size, a_step: x.axis.b_step, b_step: x.axis.a_step };
-        }
-    }
-}
-
-/// Lets an axis of a matrix take in an outer axis of `size`, if every operand steps over both alike.
-fn fold<const N: usize>(own: &mut usize, steps: [(&mut isize, isize); N], size: usize) -> bool {
-    let alike = *own == 1 || steps.iter().all(|(inner, outer)| *outer == **inner * *own as isize);
-    if alike {
-        for (inner, outer) in steps {
-            if *own == 1 {
-                *inner = outer;
-            }
-        }
-        *own *= size;
-    }
-    alike
-}
-
-/// The matrices in the last two axes; a vector is a row on the left and a column on the right.
-fn matrix<T: Element>(t: &Tensor, left: bool) -> Matrix<'_, T> {
-    let data = T::slice(t.storage.block()).expect("the meta step compares the types");
-    let (row_step, col_step) = match t.strides() {
-        [step] if left => (0, *step),
-        [step] => (*step, 0),
-        [.., row, col] => (*row, *col),
-        [] => unreachable!("the meta step refuses 0-d operands"),
-    };
-    Matrix { data, start: t.layout.offset, row_step, col_step }
-}
-
-/// Strides over the common batch of `rank` axes: 0 where the tensor broadcasts.
-fn batch_steps(t: &Tensor, rank: usize) -> Dims<isize> {
-    let own = batch_of(t.dims());
-    let mut steps: Dims<isize> = Dims::from_elem(0, rank);
-    for (i, &size) in own.iter().enumerate() {
-        if size != 1 {
-            steps[rank - own.len() + i] = t.strides()[i];
-        }
-    }
-    steps
+    product(op, a, b)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ThreadPool;
+    use crate::dtype::DType;
+    use crate::shape::broadcast_two;
     use crate::tensor;
+    use crate::tensor::Layout;
 
     /// Whole numbers of both signs, so that every order of additions gives the same sum.
     fn numbers(shape: &[usize], seed: i64, dtype: DType) -> Tensor {
@@ -696,7 +404,7 @@ mod tests {
         }
         let (a, b) =
             (wave(&[400, 300], DType::F32).expand([7, 400, 300]).unwrap(), wave(&[300, 90], DType::F32));
-        equal("scaled", &|| matmul_to("t", &a, &b, &[400, 90].into(), None).unwrap());
+        equal("scaled", &|| matmul_to("t", &a, &b, Target::of(&[400, 90].into())).unwrap());
     }
 
     #[test]
@@ -717,10 +425,16 @@ mod tests {
                     let target = Shape::from(target);
                     let want = full.sum_to(&target).unwrap();
                     for x in layouts(&a) {
-                        let got = matmul_to("t", &x, &b, &target, None).unwrap();
+                        let got = matmul_to("t", &x, &b, Target::of(&target)).unwrap();
                         assert_eq!(got, want, "{sa:?} @ {sb:?} to {target}");
                         let prior = numbers(&target, 7, dtype);
-                        let sum = matmul_to("t", &x, &b, &target, Some(prior.clone())).unwrap();
+                        let sum = matmul_to(
+                            "t",
+                            &x,
+                            &b,
+                            Target { prior: Some(prior.clone()), ..Target::of(&target) },
+                        )
+                        .unwrap();
                         assert_eq!(
                             sum,
                             want.add(&prior).unwrap(),
@@ -733,7 +447,7 @@ mod tests {
         }
         let a = numbers(&[3, 4], 1, DType::F32).expand([7, 3, 4]).unwrap();
         let b = numbers(&[4, 2], 2, DType::F32);
-        let sum = matmul_to("t", &a, &b, &[3, 2].into(), None).unwrap();
+        let sum = matmul_to("t", &a, &b, Target::of(&[3, 2].into())).unwrap();
         assert_eq!(sum, naive(&a, &b).sum_to([3, 2]).unwrap());
     }
 
@@ -742,7 +456,8 @@ mod tests {
         let (a, b) = (numbers(&[30, 4], 1, DType::F32), numbers(&[4, 40], 2, DType::F32));
         let prior = Tensor::zeros([30, 40]);
         let place = prior.as_slice::<f32>().unwrap().as_ptr();
-        let sum = matmul_to("t", &a, &b, &[30, 40].into(), Some(prior)).unwrap();
+        let sum =
+            matmul_to("t", &a, &b, Target { prior: Some(prior), ..Target::of(&[30, 40].into()) }).unwrap();
         assert_eq!(sum.as_slice::<f32>().unwrap().as_ptr(), place);
         assert_eq!(sum, naive(&a, &b));
     }
@@ -852,11 +567,11 @@ mod tests {
         assert!(matches!(t(&[2]).dot(&t(&[3])), Err(Error::Matmul { .. })));
         let prior = Some(t(&[2, 2]));
         assert!(matches!(
-            matmul_to("t", &t(&[2, 3]), &t(&[3, 4]), &[2, 4].into(), prior),
+            matmul_to("t", &t(&[2, 3]), &t(&[3, 4]), Target { prior, ..Target::of(&[2, 4].into()) }),
             Err(Error::ShapeMismatch { .. })
         ));
         assert!(matches!(
-            matmul_to("t", &t(&[2, 3]), &t(&[3, 4]), &[3, 4].into(), None),
+            matmul_to("t", &t(&[2, 3]), &t(&[3, 4]), Target::of(&[3, 4].into())),
             Err(Error::Expand { .. } | Error::Broadcast { .. })
         ));
     }

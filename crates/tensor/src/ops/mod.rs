@@ -2,17 +2,15 @@
 
 pub(crate) mod arg;
 mod divide;
-mod formula;
-mod formulas;
+pub(crate) mod formulas;
 mod index;
 mod join;
 mod joint;
 mod matmul;
 mod operators;
 mod pointwise;
-mod reduce;
-mod rows;
-mod softmax;
+pub(crate) mod reduce;
+mod reduction;
 pub(crate) mod warning;
 
 pub use arg::Arg;

@@ -69,8 +69,8 @@ macro_rules! operator {
             }
         }
         $(
-            operator!(@pair $trait $f; $n, Tensor; |a, b| reversed(stringify!($f), a.into(), &b));
-            operator!(@pair $trait $f; $n, &Tensor; |a, b| reversed(stringify!($f), a.into(), b));
+            operator!(@pair $trait $f; $n, Tensor; |a, b| reversed(concat!("r", stringify!($f)), a.into(), &b));
+            operator!(@pair $trait $f; $n, &Tensor; |a, b| reversed(concat!("r", stringify!($f)), a.into(), b));
         )*
     };
 }

@@ -1,21 +1,20 @@
 //! Reductions over any axes, all of them folds of a kernel's blocks.
 
 use super::formulas as f;
-use super::kernel::fold_kernel;
 use crate::axes::{Axes, Over, keep};
-use crate::create::room;
+use crate::create::Sequence;
 use crate::dtype::{Block, BlockMut, DType, Element};
 use crate::error::{Error, Result};
-use crate::iter::{self, Operand, Reduce};
 use crate::kernels::{BlockKernel, FloatKernel};
 use crate::shape::{Dims, Shape, expect_expansion};
+use crate::task::{self, Does, Read, Reduce, Space, Task, To};
 use crate::tensor::Tensor;
 
 /// Which axes a reduction keeps, and the shape its result takes.
 pub(crate) struct Kept {
     op: &'static str,
     pub(crate) flags: Dims<bool>,
-    shape: Shape,
+    pub(crate) shape: Shape,
     /// elements folded into each result
     pub(crate) count: usize,
 }
@@ -52,12 +51,13 @@ impl Kept {
         &self,
         reduce: Reduce,
         kernel: Option<&dyn BlockKernel>,
-        operands: &[Operand<'_>],
+        reads: &[Read<'_>],
         shape: &Shape,
         dtype: DType,
     ) -> Result<Tensor> {
-        let fold = iter::Fold { op: self.op, reduce, dtype };
-        Ok(iter::fold(fold, kernel, operands, shape, &self.flags, None)?.unsqueeze_to(&self.shape))
+        let does = kernel.map_or(Does::Same, Does::Blocks);
+        let to = &mut [To::Fold(reduce, dtype, &self.flags, &self.shape)];
+        task::make(Task { op: self.op, reads, space: Space::Of(shape), does, to })
     }
 }
 
@@ -97,16 +97,7 @@ impl BlockKernel for IndexWhere {
     }
 }
 
-/// The numbers from 0 in a shape.
-fn counted(op: &'static str, shape: Shape) -> Result<Tensor> {
-    let mut storage = room(op, &shape, DType::I64)?;
-    if let BlockMut::I64(out) = storage.block_mut() {
-        (0i64..).zip(out).for_each(|(i, o)| *o = i);
-    }
-    Ok(Tensor::from_storage(storage, shape))
-}
-
-fn expect_float(op: &'static str, t: &Tensor) -> Result<()> {
+pub(crate) fn expect_float(op: &'static str, t: &Tensor) -> Result<()> {
     if t.dtype().is_float() { Ok(()) } else { Err(Error::DTypeUnsupported { op, dtype: t.dtype() }) }
 }
 
@@ -148,7 +139,7 @@ impl Tensor {
     fn accumulate(&self, op: &'static str, reduce: Reduce, over: &Over) -> Result<Tensor> {
         let kept = Kept::new(op, self, over)?;
         let dtype = self.dtype().to_accumulator();
-        kept.fold(reduce, None, &[Operand::new(self, dtype)], self.shape(), dtype)
+        kept.fold(reduce, None, &[Read::Tensor(self, dtype)], self.shape(), dtype)
     }
 
     /// The mean over `axes`. The mean of nothing is NaN.
@@ -162,10 +153,14 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     pub fn mean(&self, over: impl Into<Over>) -> Result<Tensor> {
-        expect_float("mean", self)?;
-        let over = over.into();
-        let count = Kept::new("mean", self, &over)?.count;
-        let sum = self.accumulate("mean", Reduce::Sum, &over)?;
+        self.average("mean", &over.into())
+    }
+
+    /// The mean, for an operation of that name.
+    fn average(&self, op: &'static str, over: &Over) -> Result<Tensor> {
+        expect_float(op, self)?;
+        let count = Kept::new(op, self, over)?.count;
+        let sum = self.accumulate(op, Reduce::Sum, over)?;
         // Not in place: the sum may be compressed.
         sum.div(count as f64)
     }
@@ -202,9 +197,9 @@ impl Tensor {
     fn spread(&self, op: &'static str, over: &Over, correction: f64) -> Result<Tensor> {
         expect_float(op, self)?;
         let kept = Kept::new(op, self, over)?;
-        let mean = self.mean(keep(over))?;
+        let mean = self.average(op, &keep(over))?;
         let dtype = self.dtype();
-        let operands = [Operand::new(self, dtype), Operand::new(&mean, dtype)];
+        let operands = [Read::Tensor(self, dtype), Read::Tensor(&mean, dtype)];
         let sum =
             kept.fold(Reduce::Sum, Some(&FloatKernel(f::SquaredDifference)), &operands, self.shape(), dtype)?;
         sum.div((kept.count as f64 - correction).max(0.0))
@@ -270,7 +265,7 @@ impl Tensor {
         let kept = Kept::new(op, self, over)?;
         kept.expect_elements(op, self)?;
         let dtype = self.dtype().to_accumulator();
-        kept.fold(reduce, None, &[Operand::new(self, dtype)], self.shape(), dtype)?.cast(op, self.dtype())
+        kept.fold(reduce, None, &[Read::Tensor(self, dtype)], self.shape(), dtype)?.cast(op, self.dtype())
     }
 
     /// The index of the largest element along one axis, or in row-major order of all (`..`); the first among equals.
@@ -395,15 +390,21 @@ impl Tensor {
         let kept = Kept::new(op, self, over)?;
         kept.expect_elements(op, self)?;
         let with_axis = Kept::of(op, self, axes, true)?;
-        let values = with_axis.fold(reduce, None, &[Operand::new(self, dtype)], self.shape(), dtype)?;
+        let values = with_axis.fold(reduce, None, &[Read::Tensor(self, dtype)], self.shape(), dtype)?;
         let axis = flags.iter().position(|&r| r);
         let mut index_shape = Shape(Dims::from_elem(1, self.rank()));
         if let Some(axis) = axis {
             index_shape[axis] = self.dims()[axis];
         }
-        let index = counted(op, index_shape)?;
+        let index = task::whole(
+            op,
+            &Sequence { float: |_| 0.0, integer: |i| i as i64 },
+            &[],
+            &index_shape,
+            DType::I64,
+        )?;
         let operands =
-            [Operand::new(self, dtype), Operand::new(&values, dtype), Operand::new(&index, DType::I64)];
+            [Read::Tensor(self, dtype), Read::Tensor(&values, dtype), Read::Tensor(&index, DType::I64)];
         let indices = kept.fold(Reduce::Min, Some(&IndexWhere), &operands, self.shape(), DType::I64)?;
         let kept_axes: Dims<bool> = with_axis.shape.iter().zip(&flags).map(|(_, &r)| keepdim || !r).collect();
         Ok((values.keep_axes(&kept_axes), indices))
@@ -442,7 +443,7 @@ impl Tensor {
     fn truth(&self, op: &'static str, reduce: Reduce, over: &Over) -> Result<Tensor> {
         let kept = Kept::of(op, self, over.listed(), over.keepdim())?;
         let count =
-            kept.fold(reduce, Some(&Truth), &[Operand::new(self, DType::Bool)], self.shape(), DType::I64)?;
+            kept.fold(reduce, Some(&Truth), &[Read::Tensor(self, DType::Bool)], self.shape(), DType::I64)?;
         count.cast(op, DType::Bool)
     }
 
@@ -470,6 +471,8 @@ impl Tensor {
         }
         expect_expansion("sum_to", &target, self.shape())?;
         let dtype = self.dtype().to_accumulator();
-        fold_kernel("sum_to", None, &[self], self.shape().clone(), &target, dtype, None)
+        let (reads, space) = (&[Read::Tensor(self, dtype)], Space::Of(self.shape()));
+        let to = &mut [To::Sum { shape: &target, dtype, prior: &mut None }];
+        task::make(Task { op: "sum_to", reads, space, does: Does::Same, to })
     }
 }

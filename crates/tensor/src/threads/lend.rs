@@ -24,11 +24,11 @@ type Work<'a> = dyn Fn() + Sync + 'a;
 type Payload = Box<dyn Any + Send>;
 
 struct House {
-    room: Mutex<Room>,
+    room: Mutex<GuestRoom>,
     somebody_left: Condvar,
 }
 
-struct Room {
+struct GuestRoom {
     /// `None` when the host has locked up
     work: Option<&'static Work<'static>>,
     guests: usize,
@@ -38,7 +38,7 @@ struct Room {
 
 impl House {
     /// The room, locked. Nothing panics while it is, and if something did, the count of guests would still be right.
-    fn room(&self) -> MutexGuard<'_, Room> {
+    fn room(&self) -> MutexGuard<'_, GuestRoom> {
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -96,7 +96,7 @@ pub(super) fn with_guests(work: &Work<'_>, invite: &mut dyn FnMut(Invitation), o
     // called before this function returns or unwinds, while `work` is still borrowed: all between here and there that
     // can panic is caught, and `lock_up` does nothing that can.
     let lent = unsafe { std::mem::transmute::<&Work<'_>, &'static Work<'static>>(work) };
-    let room = Room { work: Some(lent), guests: 0, panic: None };
+    let room = GuestRoom { work: Some(lent), guests: 0, panic: None };
     let house = Arc::new(House { room: Mutex::new(room), somebody_left: Condvar::new() });
     let result = catch_unwind(AssertUnwindSafe(|| {
         invite(Invitation(house.clone()));

@@ -271,7 +271,7 @@ fn take<S>(
 }
 
 /// A piece, and the offset in what was left that separates it from the rest.
-struct Cut {
+struct SplitAt {
     start: usize,
     len: usize,
     offset: usize,
@@ -279,7 +279,7 @@ struct Cut {
 
 impl Range {
     /// Takes a piece away, `None` if what is left is the last one.
-    fn cut(&mut self, end: End) -> Option<Cut> {
+    fn cut(&mut self, end: End) -> Option<SplitAt> {
         let (start, len) = (self.start, self.len);
         if len <= self.grain {
             return None;
@@ -287,11 +287,11 @@ impl Range {
         Some(match end {
             End::Front => {
                 (self.start, self.len) = (start + self.grain, len - self.grain);
-                Cut { start, len: self.grain, offset: self.grain }
+                SplitAt { start, len: self.grain, offset: self.grain }
             }
             End::Back => {
                 self.len = (len - 1) / self.grain * self.grain;
-                Cut { start: start + self.len, len: len - self.len, offset: self.len }
+                SplitAt { start: start + self.len, len: len - self.len, offset: self.len }
             }
         })
     }

@@ -23,14 +23,14 @@ use shuttle::thread;
 
 /// How something that a caller brings ends.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum End {
+enum Ending {
     Returns,
     Panics,
     /// with a payload whose drop panics, with such a payload again
     PanicsTwice,
 }
 
-const ENDS: [End; 3] = [End::Returns, End::Panics, End::PanicsTwice];
+const ENDS: [Ending; 3] = [Ending::Returns, Ending::Panics, Ending::PanicsTwice];
 
 /// Whose panic it is. The counter is of those that wait to be dropped.
 struct Payload {
@@ -50,11 +50,11 @@ impl Drop for Payload {
     }
 }
 
-impl End {
+impl Ending {
     fn happen(self, of: &'static str, alive: &Arc<AtomicUsize>) {
-        if self != End::Returns {
+        if self != Ending::Returns {
             alive.fetch_add(1, SeqCst);
-            let explosive = self == End::PanicsTwice;
+            let explosive = self == Ending::PanicsTwice;
             // Quietly: without the hook that prints.
             resume_unwind(Box::new(Payload { of, explosive, alive: alive.clone() }));
         }
@@ -73,19 +73,19 @@ struct Watch {
 
 impl Watch {
     /// What a guest does.
-    fn work(&self, end: End) {
+    fn work(&self, end: Ending) {
         self.inside.fetch_add(1, SeqCst);
         self.entered_late.fetch_or(self.over.load(SeqCst), SeqCst);
         thread::yield_now();
         self.entered_late.fetch_or(self.over.load(SeqCst), SeqCst);
         self.inside.fetch_sub(1, SeqCst);
-        self.panicked.fetch_add((end != End::Returns) as usize, SeqCst);
+        self.panicked.fetch_add((end != Ending::Returns) as usize, SeqCst);
         end.happen("a guest", &self.payloads);
     }
 }
 
 /// A host lends work to guests that end as told; inviting them ends as told after so many.
-fn lend(guests: Vec<End>, (invited, inviting): (usize, End), host: End) {
+fn lend(guests: Vec<Ending>, (invited, inviting): (usize, Ending), host: Ending) {
     let watch = Arc::new(Watch::default());
     let (mut threads, next) = (Vec::new(), AtomicUsize::new(0));
     let work = || watch.work(guests[next.fetch_add(1, SeqCst)]);
@@ -121,20 +121,20 @@ fn lend(guests: Vec<End>, (invited, inviting): (usize, End), host: End) {
         of
     });
     let want = match (inviting, host) {
-        (End::Returns, End::Returns) => (panicked > 0).then_some("a guest"),
-        (End::Returns, _) => Some("the host"),
+        (Ending::Returns, Ending::Returns) => (panicked > 0).then_some("a guest"),
+        (Ending::Returns, _) => Some("the host"),
         _ => Some("the invitations"),
     };
     assert_eq!(who, want);
     // Of explosive payloads the second one is left over; nobody drops it.
-    let most = guests.iter().filter(|&&end| end == End::PanicsTwice).count();
+    let most = guests.iter().filter(|&&end| end == Ending::PanicsTwice).count();
     assert!(watch.payloads.load(SeqCst) <= most, "a payload was forgotten");
 }
 
 /// Every interleaving of a host and a guest, for everything that may panic.
 #[test]
 fn one_guest_in_every_order() {
-    let (fine, panics) = (End::Returns, End::PanicsTwice);
+    let (fine, panics) = (Ending::Returns, Ending::PanicsTwice);
     for guest in ENDS {
         for (inviting, host) in [(fine, fine), (fine, panics), (panics, fine)] {
             shuttle::check_dfs(move || lend(vec![guest], (1, inviting), host), None);
@@ -149,7 +149,7 @@ fn several_guests_in_many_orders() {
         let any = || ENDS[thread_rng().gen_range(0..3)];
         let (guests, inviting, host) = (vec![any(), any(), any()], any(), any());
         // Mostly let them in: a host that panics early has no guests.
-        let inviting = if thread_rng().gen_bool(0.7) { End::Returns } else { inviting };
+        let inviting = if thread_rng().gen_bool(0.7) { Ending::Returns } else { inviting };
         lend(guests, (thread_rng().gen_range(0..4), inviting), host);
     };
     shuttle::check_random(run, 10_000);

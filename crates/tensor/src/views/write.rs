@@ -3,10 +3,10 @@
 use ndarray::{ArrayViewMutD, Axis, IxDyn, Slice as AxisSlice};
 
 use super::slices::{Part, Slices};
-use crate::create::fill;
-use crate::dtype::{Element, Scalar, with_block};
-use crate::error::Result;
+use crate::dtype::{BlockMut, Element, Scalar, with_block};
+use crate::error::{Result, or_panic};
 use crate::shape::Shape;
+use crate::task::{self, Does, Read, Space, Task, To, WholeRule};
 use crate::tensor::Tensor;
 
 /// # Writing
@@ -34,9 +34,10 @@ impl Tensor {
         if value.numel() == 0 {
             return Ok(());
         }
-        self.make_writable(OP)?;
-        let dims = self.shape().clone();
-        with_block!(BlockMut, self.block_mut(), s => assign(s, &dims, &parts, &value));
+        let shape = self.shape().clone();
+        let (reads, space) = (&[Read::Tensor(&value, value.dtype())], Space::Of(&shape));
+        let does = Does::Whole(&Assignment { shape: &shape, parts: &parts });
+        task::change(Task { op: OP, reads, space, does, to: &mut [To::Change(self)] })?;
         Ok(())
     }
 
@@ -53,13 +54,9 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn fill_(&mut self, value: impl Into<Scalar>) -> &mut Tensor {
-        let value = value.into();
-        if self.is_writable_in_place() {
-            fill(self.block_mut(), value);
-        } else {
-            // No use copying what is overwritten.
-            *self = self.full_like(value);
-        }
+        let (shape, does) = (self.shape().clone(), Does::Fill(value.into()));
+        let (space, to) = (Space::Of(&shape), &mut [To::Over(self)]);
+        or_panic(task::change(Task { op: "fill_", reads: &[], space, does, to }));
         self
     }
 
@@ -79,12 +76,22 @@ impl Tensor {
     #[track_caller]
     pub fn copy_(&mut self, source: &Tensor) -> Result<&mut Tensor> {
         let source = source.expanded("copy_", self.shape().clone())?;
-        if self.is_writable_in_place() {
-            crate::iter::copy_into(&source, self.block_mut());
-        } else {
-            *self = crate::iter::copy("copy_", &source, self.dtype())?;
-        }
+        let (reads, space) = (&[Read::Tensor(&source, self.dtype())], Space::Of(source.shape()));
+        task::change(Task { op: "copy_", reads, space, does: Does::Same, to: &mut [To::Over(self)] })?;
         Ok(self)
+    }
+}
+
+/// Writes a value of the slice's shape and the tensor's type into parts of a tensor.
+struct Assignment<'a> {
+    shape: &'a Shape,
+    parts: &'a [Part],
+}
+
+impl WholeRule for Assignment<'_> {
+    fn run(&self, _: &'static str, reads: &[&Tensor], out: BlockMut<'_>) -> Result<()> {
+        with_block!(BlockMut, out, s => assign(s, self.shape, self.parts, reads[0]));
+        Ok(())
     }
 }
 

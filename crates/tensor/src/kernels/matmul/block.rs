@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 
 use super::pack::{SIDE, pack, pack_groups};
 use super::passes::Put;
-use super::registers::{Block, HIGH, height};
+use super::registers::{HIGH, Panel, height};
 use super::{Matrix, Multiply, Out, Tile, row_major};
 use crate::buffer::Room;
 use crate::kernels::folds::Table;
@@ -19,12 +19,12 @@ use crate::kernels::lane::Float;
 use crate::kernels::level::{Level, level};
 
 /// Numbers whose products run in blocks.
-pub(super) trait Fused: Multiply + Float {
+pub(super) trait MulAdd: Multiply + Float {
     /// Computes a block of at most [`height`] rows.
     ///
     /// # Safety
     /// Every element that the block names may be read, and its results written; `level` is this processor's.
-    unsafe fn compute(level: Level, block: &Block<Self>);
+    unsafe fn compute(level: Level, block: &Panel<Self>);
     /// The dot product of each row with `x`.
     ///
     /// # Safety
@@ -50,12 +50,12 @@ const NEAR: usize = 16_384;
 const LARGE: (usize, usize) = (96, 32);
 
 /// The product of a tile, at the level of this processor. `W` is the number of columns of a strip.
-pub(super) fn blocked<T: Fused, const W: usize>(tile: Tile<'_, T>) {
+pub(super) fn blocked<T: MulAdd, const W: usize>(tile: Tile<'_, T>) {
     blocked_at::<T, W>(tile, level());
 }
 
 /// [`blocked`] at a level that this processor has.
-pub(super) fn blocked_at<T: Fused, const W: usize>(mut tile: Tile<'_, T>, level: Level) {
+pub(super) fn blocked_at<T: MulAdd, const W: usize>(mut tile: Tile<'_, T>, level: Level) {
     let (m, n, k) = (tile.m, tile.n, tile.k);
     let large = level == Level::Avx512 && m > height(level) && n >= LARGE.0 && k >= LARGE.1;
     let (height, span) = if large { (HIGH, 2 * W) } else { (height(level), W) };
@@ -129,7 +129,7 @@ struct Strip<'a, T> {
     level: Level,
 }
 
-impl<T: Fused> Strip<'_, T> {
+impl<T: MulAdd> Strip<'_, T> {
     /// All rows of the result's columns from `col` on.
     fn run(&self, out: &mut Out<'_, T>, col: usize, add: bool) {
         let height = self.height;
@@ -150,7 +150,7 @@ impl<T: Fused> Strip<'_, T> {
                 true => self.a.moved((group * apart(height, self.depth)) as isize, 0, 0),
                 false => self.a.moved(0, row, 0),
             };
-            let block = Block {
+            let block = Panel {
                 depth: self.depth,
                 live,
                 grouped: self.grouped,

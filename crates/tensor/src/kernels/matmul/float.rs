@@ -1,9 +1,9 @@
 //! Products of floating-point numbers: blocks of results, or one pass over the matrix where the other operand is a vector.
 
-use super::block::{Fused, blocked};
+use super::block::{MulAdd, blocked};
 use super::pack::SIDE;
 use super::passes::{Put, dots_f32, dots_f64, rows_f32, rows_f64};
-use super::registers::{Block, block_f32, block_f64};
+use super::registers::{Panel, block_f32, block_f64};
 use super::vector::vector;
 use super::{Multiply, Tile};
 use crate::kernels::folds::Table;
@@ -24,9 +24,9 @@ macro_rules! float_multiply {
                 multiply_float::<$t, $width>(tile);
             }
         }
-        impl Fused for $t {
+        impl MulAdd for $t {
             #[inline]
-            unsafe fn compute(level: Level, block: &Block<$t>) {
+            unsafe fn compute(level: Level, block: &Panel<$t>) {
                 // SAFETY: as promised by the caller.
                 unsafe { $block(level, block) }
             }
@@ -52,7 +52,7 @@ float_multiply!(f64, 8, block_f64, dots_f64, rows_f64, super::pack::transpose_pl
 
 /// Products with a vector read the matrix once, see Note [Products with a vector]; all others run in blocks, see
 /// Note [Blocks].
-fn multiply_float<T: Fused, const W: usize>(tile: Tile<'_, T>) {
+fn multiply_float<T: MulAdd, const W: usize>(tile: Tile<'_, T>) {
     let with_vector = tile.vector;
     // One column, written one element after another, is one row of the transposed product.
     let tile = if tile.n == 1 && tile.out.stride == 1 { tile.transposed() } else { tile };

@@ -1,7 +1,7 @@
 //! Laying a matrix out row after row; transposed ones in squares that stay in registers.
 
 use super::Matrix;
-use super::block::Fused;
+use super::block::MulAdd;
 use super::registers::HIGH;
 use crate::dtype::Element;
 #[cfg(target_arch = "x86_64")]
@@ -11,7 +11,7 @@ use crate::kernels::level::{Level, level};
 pub(super) const SIDE: usize = 16;
 
 /// Copies a matrix to `out`, whose rows are `stride` apart; what lies between them is left as it is.
-pub(super) fn pack<T: Fused>(b: &Matrix<'_, T>, rows: usize, cols: usize, out: &mut [T], stride: usize) {
+pub(super) fn pack<T: MulAdd>(b: &Matrix<'_, T>, rows: usize, cols: usize, out: &mut [T], stride: usize) {
     assert!(cols <= stride && rows * stride <= out.len());
     if b.row_step == 1 && b.col_step != 1 {
         return pack_transposed(b, rows, cols, out, stride);
@@ -51,7 +51,7 @@ fn pack_rows<T: Copy, const N: usize>(b: &Matrix<'_, T>, rows: usize, out: &mut 
 
 /// Lays groups of rows out column after column: groups of `size` rows, `apart` elements from one another. The last
 /// group is filled up with anything.
-pub(super) fn pack_groups<T: Fused>(
+pub(super) fn pack_groups<T: MulAdd>(
     a: &Matrix<'_, T>,
     rows: usize,
     cols: usize,
@@ -69,7 +69,7 @@ pub(super) fn pack_groups<T: Fused>(
     }
 }
 
-fn groups_of<T: Fused, const N: usize>(
+fn groups_of<T: MulAdd, const N: usize>(
     a: &Matrix<'_, T>,
     rows: usize,
     cols: usize,
@@ -95,7 +95,7 @@ fn groups_of<T: Fused, const N: usize>(
 }
 
 /// One group of rows that do not lie beside each other: by squares, if their elements do.
-fn group_across<T: Fused, const N: usize>(a: &Matrix<'_, T>, rows: usize, cols: usize, out: &mut [T]) {
+fn group_across<T: MulAdd, const N: usize>(a: &Matrix<'_, T>, rows: usize, cols: usize, out: &mut [T]) {
     let squares = if a.col_step == 1 { cols / SIDE * SIDE } else { 0 };
     for c in (0..squares).step_by(SIDE) {
         let row =
@@ -111,7 +111,7 @@ fn group_across<T: Fused, const N: usize>(a: &Matrix<'_, T>, rows: usize, cols: 
 }
 
 /// A matrix whose rows are neighbours in memory.
-fn pack_transposed<T: Fused>(b: &Matrix<'_, T>, rows: usize, cols: usize, out: &mut [T], stride: usize) {
+fn pack_transposed<T: MulAdd>(b: &Matrix<'_, T>, rows: usize, cols: usize, out: &mut [T], stride: usize) {
     let column =
         |c: usize, row: usize| &b.data[(b.start as isize + c as isize * b.col_step) as usize + row..];
     for row in (0..rows).step_by(SIDE) {
@@ -134,7 +134,7 @@ fn pack_transposed<T: Fused>(b: &Matrix<'_, T>, rows: usize, cols: usize, out: &
     }
 }
 
-/// [`Fused::transpose`], element by element.
+/// [`MulAdd::transpose`], element by element.
 pub(super) fn transpose_plain<T: Element>(rows: [&[T; SIDE]; SIDE], out: &mut [T], stride: usize) {
     let mut square = [[T::default(); SIDE]; SIDE];
     for (c, row) in rows.iter().enumerate() {
@@ -147,7 +147,7 @@ pub(super) fn transpose_plain<T: Element>(rows: [&[T; SIDE]; SIDE], out: &mut [T
     }
 }
 
-/// [`Fused::transpose`], by shuffles where the processor has wide ones.
+/// [`MulAdd::transpose`], by shuffles where the processor has wide ones.
 pub(super) fn transpose_f32(rows: [&[f32; SIDE]; SIDE], out: &mut [f32], stride: usize) {
     #[cfg(target_arch = "x86_64")]
     if level() == Level::Avx512 {

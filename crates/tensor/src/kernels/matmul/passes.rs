@@ -3,7 +3,7 @@
 //! Written with the vector instructions themselves, as the register blocks are: left to the compiler, a dot product took
 //! four times as long.
 
-use super::block::Fused;
+use super::block::MulAdd;
 use crate::kernels::folds::Table;
 use crate::kernels::level::Level;
 
@@ -14,7 +14,7 @@ pub(super) struct Put<T> {
     pub(super) add: bool,
 }
 
-impl<T: Fused> Put<T> {
+impl<T: MulAdd> Put<T> {
     /// Writes a sum, scaled, or adds it to what is there.
     #[inline(always)]
     pub(super) fn put(self, out: &mut T, sum: T) {
@@ -27,7 +27,7 @@ pub(super) const ABREAST: usize = 1024;
 
 /// `v` halved until two are left, which are added.
 #[inline(always)]
-fn tree<T: Fused, const N: usize>(mut v: [T; N]) -> T {
+fn tree<T: MulAdd, const N: usize>(mut v: [T; N]) -> T {
     let mut width = N / 2;
     while width > 0 {
         for l in 0..width {
@@ -39,7 +39,7 @@ fn tree<T: Fused, const N: usize>(mut v: [T; N]) -> T {
 }
 
 /// Dot products, for processors without wide registers.
-fn plain_dots<T: Fused>(out: &mut [T], rows: Table<&[T]>, x: &[T], put: Put<T>) {
+fn plain_dots<T: MulAdd>(out: &mut [T], rows: Table<&[T]>, x: &[T], put: Put<T>) {
     let (eights, x_rest) = x.as_chunks::<8>();
     for (i, o) in out.iter_mut().enumerate() {
         let (row, rest) = rows.row(i).as_chunks::<8>();
@@ -53,7 +53,7 @@ fn plain_dots<T: Fused>(out: &mut [T], rows: Table<&[T]>, x: &[T], put: Put<T>) 
 }
 
 /// Scaled rows, for processors without wide registers.
-fn plain_rows<T: Fused>(out: &mut [T], rows: Table<&[T]>, x: &[T], put: Put<T>) {
+fn plain_rows<T: MulAdd>(out: &mut [T], rows: Table<&[T]>, x: &[T], put: Put<T>) {
     for (block, out) in out.chunks_mut(ABREAST).enumerate() {
         let mut sums = [T::default(); ABREAST];
         for (p, &x) in x.iter().enumerate() {

@@ -5,7 +5,7 @@ use crate::dtype::Element;
 use crate::kernels::level::Level;
 
 /// Some rows of a strip of the result, and where their operands begin.
-pub(super) struct Block<T> {
+pub(super) struct Panel<T> {
     pub(super) depth: usize,
     /// how many rows there are, at least one
     pub(super) live: usize,
@@ -48,10 +48,10 @@ macro_rules! vector_block {
     ($name:ident, $features:literal, $t:ty, $lanes:literal,
      $zero:ident, $spread:ident, $load:ident, $store:ident, $fused:ident, $plus:ident, $times:ident) => {
         /// # Safety
-        /// As for `Fused::compute`, on a processor with these features.
+        /// As for `MulAdd::compute`, on a processor with these features.
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = $features)]
-        unsafe fn $name<const R: usize, const N: usize, const GROUPED: bool>(x: &Block<$t>) {
+        unsafe fn $name<const R: usize, const N: usize, const GROUPED: bool>(x: &Panel<$t>) {
             use std::arch::x86_64::{$fused, $load, $plus, $spread, $store, $times, $zero};
             let mut sums = [[$zero(); N]; R];
             let mut line = [$zero(); N];
@@ -146,9 +146,9 @@ vector_block!(
 /// Row by row, for processors without wide registers.
 ///
 /// # Safety
-/// As for `Fused::compute`.
+/// As for `MulAdd::compute`.
 unsafe fn plain<T: Element + std::ops::Add<Output = T> + std::ops::Mul<Output = T>, const W: usize>(
-    x: &Block<T>,
+    x: &Panel<T>,
 ) {
     for r in 0..x.live {
         let row = if x.grouped { x.rows[0].wrapping_add(r) } else { x.rows[r] };
@@ -169,11 +169,11 @@ unsafe fn plain<T: Element + std::ops::Add<Output = T> + std::ops::Mul<Output = 
 /// The function of a type: few heights, of which the last rows of a matrix take the one that wastes least.
 macro_rules! block_of {
     ($name:ident, $t:ty, $width:literal, $avx512:ident, $avx2:ident) => {
-        /// [`Fused::compute`](super::block::Fused::compute).
+        /// [`MulAdd::compute`](super::block::MulAdd::compute).
         ///
         /// # Safety
         /// As there.
-        pub(super) unsafe fn $name(level: Level, x: &Block<$t>) {
+        pub(super) unsafe fn $name(level: Level, x: &Panel<$t>) {
             // SAFETY: as promised by the caller; `level` is this processor's, so it has the features.
             unsafe {
                 match (level, x.live) {

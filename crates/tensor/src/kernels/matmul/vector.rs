@@ -7,7 +7,7 @@
 //! The inner index is cut at multiples of [`DEPTH`]; what an element is made of, and in which order, depends on the sizes
 //! and steps of the product alone.
 
-use super::block::Fused;
+use super::block::MulAdd;
 use super::pack::pack;
 use super::passes::Put;
 use super::{Matrix, Tile, row_major};
@@ -19,12 +19,12 @@ use crate::kernels::level::{Level, level};
 const DEPTH: usize = 4096;
 
 /// A tile of one row, at the level of this processor.
-pub(super) fn vector<T: Fused>(tile: Tile<'_, T>) {
+pub(super) fn vector<T: MulAdd>(tile: Tile<'_, T>) {
     vector_at(tile, level());
 }
 
 /// [`vector`] at a level that this processor has.
-pub(super) fn vector_at<T: Fused>(mut tile: Tile<'_, T>, level: Level) {
+pub(super) fn vector_at<T: MulAdd>(mut tile: Tile<'_, T>, level: Level) {
     debug_assert_eq!(tile.m, 1);
     let n = tile.n;
     for from in (0..tile.k).step_by(DEPTH) {
@@ -58,7 +58,7 @@ pub(super) fn vector_at<T: Fused>(mut tile: Tile<'_, T>, level: Level) {
 }
 
 /// The dot products of a matrix of any steps, in eight sums each.
-fn one_by_one<T: Fused>(out: &mut [T], b: Matrix<'_, T>, x: &[T], put: Put<T>) {
+fn one_by_one<T: MulAdd>(out: &mut [T], b: Matrix<'_, T>, x: &[T], put: Put<T>) {
     let (eights, rest) = x.as_chunks::<8>();
     for (i, o) in out.iter_mut().enumerate() {
         // SAFETY: `Product::run` has checked all rows and columns of the operands.

@@ -2,8 +2,8 @@
 
 use super::super::arg::Arg;
 use super::super::formulas as f;
-use super::plan::{
-    AND, OR, Plan, XOR, plan_add, plan_compare, plan_num, plan_pow, plan_real, run, run_in_place,
+use super::elementwise::{
+    AND, Elementwise, OR, XOR, apply, apply_in_place, plan_add, plan_compare, plan_num, plan_pow, plan_real,
 };
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
@@ -16,14 +16,14 @@ pub(crate) fn reversed(op: &'static str, number: Scalar, other: &Tensor) -> Resu
     let args = [Arg::Scalar(number), Arg::Tensor(other)];
     let metas = &args.map(|a| a.meta());
     let plan = match op {
-        "add" => plan_add(op, metas, Scalar::I64(1), 1.0),
-        "sub" => plan_add(op, metas, Scalar::I64(1), -1.0),
-        "mul" => plan_num(metas, NumKernel(f::Mul), AND),
-        "div" => plan_real(metas, FloatKernel(f::Div)),
-        "pow" => plan_pow(metas),
+        "radd" => plan_add(op, metas, Scalar::I64(1), 1.0),
+        "rsub" => plan_add(op, metas, Scalar::I64(1), -1.0),
+        "rmul" => plan_num(metas, NumKernel(f::Mul), AND),
+        "rdiv" => plan_real(metas, FloatKernel(f::Div)),
+        "rpow" => plan_pow(op, metas),
         _ => unreachable!("operators are + - * / and the power"),
     };
-    run(op, &plan?, &args)
+    apply(op, &plan?, &args)
 }
 
 /// Defines the new and the in-place form of an operation of two arguments.
@@ -35,7 +35,7 @@ macro_rules! binary {
             pub fn $name<'a>(&'a self, other: impl Into<Arg<'a>>) -> Result<Tensor> {
                 let args = [Arg::Tensor(self), other.into()];
                 let $args = &args.map(|a| a.meta());
-                run(stringify!($name), &$plan?, &args)
+                apply(stringify!($name), &$plan?, &args)
             }
 
             #[doc = concat!("[`Self::", stringify!($name), "`] into this tensor, whose shape and type stay as they are.")]
@@ -47,8 +47,8 @@ macro_rules! binary {
             pub fn $name_<'a>(&mut self, other: impl Into<Arg<'a>>) -> Result<&mut Tensor> {
                 let other = other.into();
                 let $args = &[Arg::Tensor(self).meta(), other.meta()];
-                let plan = $plan?;
-                run_in_place(stringify!($name_), &plan, self, &[other])?;
+                let plan = $plan.map_err(|e| e.named(stringify!($name_)))?;
+                apply_in_place(stringify!($name_), &plan, self, &[other])?;
                 Ok(self)
             }
         )*}
@@ -117,7 +117,7 @@ binary! {
     /// assert_eq!(tensor![2.0, 3.0].pow(&tensor![[0.0], [2.0]])?, tensor![[1.0, 1.0], [4.0, 9.0]]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    pow, pow_ = |a| plan_pow(a);
+    pow, pow_ = |a| plan_pow("pow", a);
 
     /// The larger of two elements, with broadcasting; NaN if either is.
     ///
@@ -225,7 +225,7 @@ binary! {
     /// assert_eq!(tensor![1.0, 0.0].logical_and(true)?, tensor![true, false; bool]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    logical_and, logical_and_ = |_a| Plan::same(AND, DType::Bool);
+    logical_and, logical_and_ = |_a| Elementwise::same(AND, DType::Bool);
 
     /// Whether at least one is true (not zero), with broadcasting: a `bool` tensor.
     ///
@@ -237,7 +237,7 @@ binary! {
     /// assert_eq!(tensor![1.0, 0.0].logical_or(false)?, tensor![true, false; bool]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    logical_or, logical_or_ = |_a| Plan::same(OR, DType::Bool);
+    logical_or, logical_or_ = |_a| Elementwise::same(OR, DType::Bool);
 
     /// Whether exactly one is true (not zero), with broadcasting: a `bool` tensor.
     ///
@@ -249,7 +249,7 @@ binary! {
     /// assert_eq!(tensor![1.0, 0.0].logical_xor(true)?, tensor![false, true; bool]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    logical_xor, logical_xor_ = |_a| Plan::same(XOR, DType::Bool);
+    logical_xor, logical_xor_ = |_a| Elementwise::same(XOR, DType::Bool);
 
     /// `max(self, lo)`: [`Self::clamp`] with a lower bound only.
     ///

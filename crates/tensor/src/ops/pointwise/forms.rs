@@ -3,15 +3,14 @@
 use super::super::arg::{Arg, result_type};
 use super::super::formulas as f;
 use super::binary::reversed;
-use super::plan::{
-    AND, Plan, common_shape, expect_castable, expect_no_overlap, plan_add, plan_float_only, plan_num,
-    plan_real, run, run_in_place, unsupported,
+use super::elementwise::{
+    AND, Elementwise, apply, apply_in_place, expect_castable, expect_no_overlap, plan_add, plan_float_only,
+    plan_num, plan_real, unsupported,
 };
-use crate::create::room;
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
-use crate::iter::{self, Operand};
 use crate::kernels::{FloatKernel, NumKernel, WhereKernel};
+use crate::task::{self, Does, Space, Task, To, common_shape};
 use crate::tensor::Tensor;
 
 impl Tensor {
@@ -30,7 +29,7 @@ impl Tensor {
     #[track_caller]
     pub fn add_scaled<'a>(&'a self, other: impl Into<Arg<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor> {
         let args = [Arg::Tensor(self), other.into()];
-        run("add", &plan_add("add", &args.map(|a| a.meta()), alpha.into(), 1.0)?, &args)
+        apply("add_scaled", &plan_add("add_scaled", &args.map(|a| a.meta()), alpha.into(), 1.0)?, &args)
     }
 
     /// `self - alpha * other`.
@@ -46,7 +45,7 @@ impl Tensor {
     #[track_caller]
     pub fn sub_scaled<'a>(&'a self, other: impl Into<Arg<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor> {
         let args = [Arg::Tensor(self), other.into()];
-        run("sub", &plan_add("sub", &args.map(|a| a.meta()), alpha.into(), -1.0)?, &args)
+        apply("sub_scaled", &plan_add("sub_scaled", &args.map(|a| a.meta()), alpha.into(), -1.0)?, &args)
     }
 
     /// `number - self`.
@@ -60,7 +59,7 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     pub fn rsub(&self, number: impl Into<Scalar>) -> Result<Tensor> {
-        reversed("sub", number.into(), self)
+        reversed("rsub", number.into(), self)
     }
 
     /// `number / self`.
@@ -74,7 +73,7 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     pub fn rdiv(&self, number: impl Into<Scalar>) -> Result<Tensor> {
-        reversed("div", number.into(), self)
+        reversed("rdiv", number.into(), self)
     }
 
     /// `number` to the power `self`.
@@ -88,7 +87,7 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     pub fn rpow(&self, number: impl Into<Scalar>) -> Result<Tensor> {
-        reversed("pow", number.into(), self)
+        reversed("rpow", number.into(), self)
     }
 
     /// [`Self::add_scaled`] into this tensor.
@@ -102,8 +101,8 @@ impl Tensor {
         alpha: impl Into<Scalar>,
     ) -> Result<&mut Tensor> {
         let other = other.into();
-        let plan = plan_add("add_", &[Arg::Tensor(self).meta(), other.meta()], alpha.into(), 1.0)?;
-        run_in_place("add_", &plan, self, &[other])?;
+        let plan = plan_add("add_scaled_", &[Arg::Tensor(self).meta(), other.meta()], alpha.into(), 1.0)?;
+        apply_in_place("add_scaled_", &plan, self, &[other])?;
         Ok(self)
     }
 
@@ -118,8 +117,8 @@ impl Tensor {
         alpha: impl Into<Scalar>,
     ) -> Result<&mut Tensor> {
         let other = other.into();
-        let plan = plan_add("sub_", &[Arg::Tensor(self).meta(), other.meta()], alpha.into(), -1.0)?;
-        run_in_place("sub_", &plan, self, &[other])?;
+        let plan = plan_add("sub_scaled_", &[Arg::Tensor(self).meta(), other.meta()], alpha.into(), -1.0)?;
+        apply_in_place("sub_scaled_", &plan, self, &[other])?;
         Ok(self)
     }
 
@@ -135,7 +134,7 @@ impl Tensor {
     /// ```
     pub fn softplus_with(&self, beta: f64, threshold: f64) -> Result<Tensor> {
         let arg = Arg::Tensor(self);
-        run(
+        apply(
             "softplus",
             &plan_float_only("softplus", arg.meta(), FloatKernel(f::Softplus { beta, threshold }))?,
             &[arg],
@@ -159,7 +158,7 @@ impl Tensor {
         if dtype == DType::Bool {
             return unsupported("clamp", dtype);
         }
-        run("clamp", &Plan::same(NumKernel(f::Clamp), dtype)?, &args)
+        apply("clamp", &Elementwise::same(NumKernel(f::Clamp), dtype)?, &args)
     }
 
     /// [`Self::clamp`] into this tensor.
@@ -173,8 +172,8 @@ impl Tensor {
         if dtype == DType::Bool {
             return unsupported("clamp_", dtype);
         }
-        let plan = Plan::same(NumKernel(f::Clamp), dtype)?;
-        run_in_place("clamp_", &plan, self, &others)?;
+        let plan = Elementwise::same(NumKernel(f::Clamp), dtype)?;
+        apply_in_place("clamp_", &plan, self, &others)?;
         Ok(self)
     }
 
@@ -191,17 +190,17 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn where_cond<'a>(&'a self, yes: impl Into<Arg<'a>>, no: impl Into<Arg<'a>>) -> Result<Tensor> {
-        self.expect_dtype("where", DType::Bool)?;
+        const OP: &str = "where_cond";
+        self.expect_dtype(OP, DType::Bool)?;
         let args = [Arg::Tensor(self), yes.into(), no.into()];
         let dtype = result_type(&[args[1].meta(), args[2].meta()]);
-        let shape = common_shape("where", &args, dtype)?;
-        let cells = [args[1].cell(), args[2].cell()];
-        let operands = [
-            Operand::new(self, DType::Bool),
-            args[1].operand(&cells[0], dtype),
-            args[2].operand(&cells[1], dtype),
-        ];
-        iter::map("where", &WhereKernel, &operands, shape, dtype)
+        task::make(Task {
+            op: OP,
+            reads: &[args[0].read(DType::Bool), args[1].read(dtype), args[2].read(dtype)],
+            space: Space::Asked,
+            does: Does::Blocks(&WhereKernel),
+            to: &mut [To::New(dtype)],
+        })
     }
 }
 
@@ -228,7 +227,7 @@ macro_rules! out_forms {
                 $(let $alpha = $alpha.into();)?
                 let args = [Arg::Tensor(self), other.into()];
                 let $args = &args.map(|a| a.meta());
-                run_out(stringify!($name_out), &$plan?, &args, out)
+                apply_out(stringify!($name_out), &$plan?, &args, out)
             }
         )*}
     };
@@ -243,23 +242,20 @@ out_forms! {
 
 /// Runs a planned operation into a tensor of the result's shape.
 #[track_caller]
-fn run_out(op: &'static str, plan: &Plan, args: &[Arg<'_>; 2], out: &mut Tensor) -> Result<()> {
-    let shape = common_shape(op, args, plan.out)?;
+fn apply_out(op: &'static str, plan: &Elementwise, args: &[Arg<'_>; 2], out: &mut Tensor) -> Result<()> {
+    let reads = args.map(|a| a.read(plan.compute));
+    let shape = common_shape(op, &reads, true)?;
     expect_castable(op, plan.out, out.dtype())?;
     if *out.shape() != shape {
         return Err(Error::ShapeMismatch { op, expected: shape, found: out.shape().clone() });
     }
     expect_no_overlap(op, out)?;
     if plan.out != out.dtype() {
-        *out = run(op, plan, args)?.cast(op, out.dtype())?;
+        *out = apply(op, plan, args)?.cast(op, out.dtype())?;
         return Ok(());
     }
-    if !out.is_writable_in_place() {
-        *out = Tensor::from_storage(room(op, &shape, out.dtype())?, shape.clone());
-    }
-    let cells = args.each_ref().map(Arg::cell);
-    let operands: [Operand<'_>; 2] = std::array::from_fn(|i| args[i].operand(&cells[i], plan.compute));
-    iter::map_out(&*plan.kernel, &operands, &shape, out.block_mut());
+    let (space, does) = (Space::Of(&shape), Does::Blocks(&*plan.kernel));
+    task::change(Task { op, reads: &reads, space, does, to: &mut [To::Over(out)] })?;
     Ok(())
 }
 

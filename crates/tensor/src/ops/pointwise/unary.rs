@@ -2,8 +2,8 @@
 
 use super::super::arg::Arg;
 use super::super::formulas as f;
-use super::plan::{
-    IDENTITY, NOT, Plan, plan_float_only, plan_no_bool, plan_num, plan_real, run, run_in_place,
+use super::elementwise::{
+    Elementwise, IDENTITY, NOT, apply, apply_in_place, plan_float_only, plan_no_bool, plan_num, plan_real,
 };
 use crate::dtype::DType;
 use crate::error::Result;
@@ -15,10 +15,10 @@ use crate::tensor::Tensor;
 /// which takes a view with overlapping strides: it panics then.
 macro_rules! unary {
     (@new [Result] $name:ident $plan:expr, $x:expr) => {
-        run(stringify!($name), &$plan?, &[Arg::Tensor($x)])
+        apply(stringify!($name), &$plan?, &[Arg::Tensor($x)])
     };
     (@new [Tensor] $name:ident $plan:expr, $x:expr) => {
-        or_panic($plan.and_then(|plan| run(stringify!($name), &plan, &[Arg::Tensor($x)])))
+        or_panic($plan.and_then(|plan| apply(stringify!($name), &plan, &[Arg::Tensor($x)])))
     };
     (@type Result) => { Result<Tensor> };
     (@type Tensor) => { Tensor };
@@ -39,8 +39,8 @@ macro_rules! unary {
             /// changed then.
             pub fn $name_(&mut self) -> Result<&mut Tensor> {
                 let $a = Arg::Tensor(self).meta();
-                let plan = $plan?;
-                run_in_place(stringify!($name_), &plan, self, &[])?;
+                let plan = $plan.map_err(|e| e.named(stringify!($name_)))?;
+                apply_in_place(stringify!($name_), &plan, self, &[])?;
                 Ok(self)
             }
         )*}
@@ -108,7 +108,7 @@ unary! {
     /// use foldback_tensor::tensor;
     /// assert_eq!(tensor![3.0, -2.0].square(), tensor![9.0, 4.0]);
     /// ```
-    square, square_ -> Tensor = |a| Plan::same(NumKernel(f::Square), a.dtype.to_accumulator());
+    square, square_ -> Tensor = |a| Elementwise::same(NumKernel(f::Square), a.dtype.to_accumulator());
 
     /// `max(x, 0)`; NaN stays NaN.
     ///
@@ -176,5 +176,5 @@ unary! {
     /// use foldback_tensor::tensor;
     /// assert_eq!(tensor![0.0, 2.0].logical_not(), tensor![true, false; bool]);
     /// ```
-    logical_not, logical_not_ -> Tensor = |_a| Plan::same(NOT, DType::Bool);
+    logical_not, logical_not_ -> Tensor = |_a| Elementwise::same(NOT, DType::Bool);
 }

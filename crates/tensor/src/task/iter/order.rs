@@ -54,25 +54,25 @@ pub(crate) const STRIP: usize = 1024;
 
 /// What is folded in the element type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Leaf {
+pub(crate) enum FirstSums {
     /// so many elements one after another
     Run(usize),
     /// so many rows, column by column; so many of them abreast
     Rows { rows: usize, abreast: usize },
 }
 
-impl Leaf {
+impl FirstSums {
     /// Of a group of reduced axes, the innermost of which has `n` elements.
-    pub(crate) fn of_lines(n: usize) -> Leaf {
-        Leaf::Run(if n > RUN { RUN } else { whole_rows(n) * n })
+    pub(crate) fn of_lines(n: usize) -> FirstSums {
+        FirstSums::Run(if n > RUN { RUN } else { whole_rows(n) * n })
     }
 
     /// Of so many columns.
-    pub(crate) fn of_columns(n: usize) -> Leaf {
+    pub(crate) fn of_columns(n: usize) -> FirstSums {
         if n > FEW {
-            return Leaf::Rows { rows: ROWS, abreast: 1 };
+            return FirstSums::Rows { rows: ROWS, abreast: 1 };
         }
-        Leaf::Rows { rows: whole_rows(n), abreast: previous_power_of_two(LANES / n) }
+        FirstSums::Rows { rows: whole_rows(n), abreast: previous_power_of_two(LANES / n) }
     }
 }
 
@@ -92,7 +92,7 @@ fn previous_power_of_two(n: usize) -> usize {
 pub(crate) struct FoldOrder {
     /// the axes as they are walked, outermost first
     pub(crate) axes: SmallVec<[usize; 4]>,
-    pub(crate) leaf: Leaf,
+    pub(crate) leaf: FirstSums,
     /// the places in `axes` of those that leaves reach across
     pub(crate) rows: Range<usize>,
     /// per place, how much of the axis a segment has: all of it where it is kept or not divided
@@ -107,14 +107,14 @@ impl FoldOrder {
         let n = axes.len();
         let group = innermost(&axes, kept);
         let (leaf, rows) = match axes.last() {
-            None => (Leaf::Run(1), 0..0),
+            None => (FirstSums::Run(1), 0..0),
             Some(&last) if kept(last) => {
                 let columns = axes[group..].iter().fold(1usize, |c, &a| c.saturating_mul(sizes[a]));
-                (Leaf::of_columns(columns), innermost(&axes[..group], kept)..group)
+                (FirstSums::of_columns(columns), innermost(&axes[..group], kept)..group)
             }
             Some(&last) => {
-                let leaf = Leaf::of_lines(sizes[last]);
-                let within_a_row = leaf == Leaf::Run(RUN.min(sizes[last]));
+                let leaf = FirstSums::of_lines(sizes[last]);
+                let within_a_row = leaf == FirstSums::Run(RUN.min(sizes[last]));
                 (leaf, if within_a_row { n - 1..n - 1 } else { group..n - 1 })
             }
         };
@@ -221,11 +221,11 @@ mod tests {
 
     #[test]
     fn leaves_are_runs_or_whole_rows() {
-        let runs = [3, 100, 300, 512, 513, 1025].map(Leaf::of_lines);
-        assert_eq!(runs, [768, 800, 600, 1024, 513, 1024].map(Leaf::Run));
-        assert_eq!(Leaf::of_columns(1000), Leaf::Rows { rows: ROWS, abreast: 1 });
+        let runs = [3, 100, 300, 512, 513, 1025].map(FirstSums::of_lines);
+        assert_eq!(runs, [768, 800, 600, 1024, 513, 1024].map(FirstSums::Run));
+        assert_eq!(FirstSums::of_columns(1000), FirstSums::Rows { rows: ROWS, abreast: 1 });
         for columns in 2..=FEW {
-            let Leaf::Rows { rows, abreast } = Leaf::of_columns(columns) else { panic!("columns") };
+            let FirstSums::Rows { rows, abreast } = FirstSums::of_columns(columns) else { panic!("columns") };
             assert!(rows * columns <= RUN && 2 * rows * columns > RUN, "{columns}");
             assert!(abreast * columns <= LANES && rows == RUN / LANES * abreast, "{columns}");
         }

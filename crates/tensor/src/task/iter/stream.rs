@@ -36,15 +36,15 @@ pub(crate) fn bytes_read(axes: &[Axis], operands: &[Operand<'_>]) -> usize {
 }
 
 /// Runs a kernel into a given range of the result of one task.
-pub(crate) struct Writer<'a> {
+pub(crate) struct BlockWriter<'a> {
     kernel: &'a dyn BlockKernel,
     /// if results are streamed: a block that stays in the first-level cache, and the way from there
     staged: Option<(Handle, Stream)>,
 }
 
-impl<'a> Writer<'a> {
-    pub(crate) fn new(kernel: &'a dyn BlockKernel, dtype: DType, streamed: bool) -> Writer<'a> {
-        Writer { kernel, staged: streamed.then(|| (Storage::scratch(dtype, BLOCK), Stream::new())) }
+impl<'a> BlockWriter<'a> {
+    pub(crate) fn new(kernel: &'a dyn BlockKernel, dtype: DType, streamed: bool) -> BlockWriter<'a> {
+        BlockWriter { kernel, staged: streamed.then(|| (Storage::scratch(dtype, BLOCK), Stream::new())) }
     }
 
     /// Computes `out` from blocks of its length.

@@ -12,7 +12,7 @@ pub(crate) const BLOCK: usize = 1024;
 
 /// Where a block of an operand lies: the start, and rows and columns with their strides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct BlockPlace {
     pub(crate) start: isize,
     pub(crate) rows: usize,
     pub(crate) row_step: isize,
@@ -20,7 +20,7 @@ pub(crate) struct Place {
     pub(crate) col_step: isize,
 }
 
-impl Place {
+impl BlockPlace {
     pub(crate) fn len(&self) -> usize {
         self.rows * self.cols
     }
@@ -33,7 +33,7 @@ impl Place {
 
 /// Scratch blocks of the operands of one walk, each remembering what it was last filled with.
 pub(crate) struct Scratch {
-    slots: SmallVec<[(Option<Handle>, Option<Place>); 4]>,
+    slots: SmallVec<[(Option<Handle>, Option<BlockPlace>); 4]>,
     room: usize,
 }
 
@@ -50,7 +50,7 @@ impl Scratch {
 
     /// The blocks of all operands at these places.
     #[inline]
-    pub(crate) fn blocks<'b>(&'b mut self, operands: &[Operand<'b>], places: &[Place]) -> Blocks<'b> {
+    pub(crate) fn blocks<'b>(&'b mut self, operands: &[Operand<'b>], places: &[BlockPlace]) -> Blocks<'b> {
         for ((op, place), slot) in operands.iter().zip(places).zip(&mut self.slots) {
             if !is_in_place(op, place) && slot.1 != Some(*place) {
                 let storage = slot.0.get_or_insert_with(|| Storage::scratch(op.want, self.room));
@@ -107,14 +107,14 @@ impl<'b> std::ops::Deref for Blocks<'b> {
 
 /// Whether a kernel can read this block of the operand where it lies.
 #[inline]
-pub(crate) fn is_in_place(op: &Operand<'_>, place: &Place) -> bool {
+pub(crate) fn is_in_place(op: &Operand<'_>, place: &BlockPlace) -> bool {
     place.is_run() && op.data.dtype() == op.want
 }
 
 /// Copies a block of an operand into contiguous elements of the type it is wanted in.
-pub(crate) fn lay_out(op: &Operand<'_>, place: &Place, out: BlockMut<'_>) {
+pub(crate) fn lay_out(op: &Operand<'_>, place: &BlockPlace, out: BlockMut<'_>) {
     debug_assert_eq!(out.dtype(), op.want);
-    let at = Place { start: op.offset as isize + place.start, ..*place };
+    let at = BlockPlace { start: op.offset as isize + place.start, ..*place };
     match out {
         BlockMut::Bool(out) => {
             with_block!(Block, op.data, s => gather(s, &at, out, |v| v.to_scalar().to_bool()))
@@ -142,6 +142,6 @@ pub(crate) fn lay_out(op: &Operand<'_>, place: &Place, out: BlockMut<'_>) {
 
 /// The loops of `lay_out`, at the level of the processor.
 #[inline(always)]
-fn gather<S: Element, D: Element>(src: &[S], place: &Place, out: &mut [D], convert: impl Fn(S) -> D) {
+fn gather<S: Element, D: Element>(src: &[S], place: &BlockPlace, out: &mut [D], convert: impl Fn(S) -> D) {
     doors::lay_out(src, place.start, [place.row_step, place.col_step], place.cols, out, convert);
 }

@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 
 use super::folding::folding;
-use super::order::Leaf;
+use super::order::FirstSums;
 use super::sink::{Goal, fold_each};
 use super::{Operand, flat};
 use crate::buffer::Storage;
@@ -66,7 +66,7 @@ struct SmallTable {
     cols: usize,
     /// whether each row is summed, or each column
     by_row: bool,
-    leaf: Leaf,
+    leaf: FirstSums,
 }
 
 /// Elements of a table that is worth no plan.
@@ -96,9 +96,9 @@ impl SmallTable {
             (false, None) => (1, outer, true),
             (false, _) => (outer, inner, false),
         };
-        let leaf = if by_row { Leaf::of_lines(innermost) } else { Leaf::of_columns(cols) };
+        let leaf = if by_row { FirstSums::of_lines(innermost) } else { FirstSums::of_columns(cols) };
         // The rows of leaves that are parts of rows would have to be told apart.
-        let parts_of_rows = matches!(leaf, Leaf::Run(leaf) if innermost % leaf != 0 && leaf < innermost);
+        let parts_of_rows = matches!(leaf, FirstSums::Run(leaf) if innermost % leaf != 0 && leaf < innermost);
         (!parts_of_rows || innermost == cols).then_some(SmallTable { rows, cols, by_row, leaf })
     }
 
@@ -115,7 +115,7 @@ impl SmallTable {
         let mut computed = Storage::scratch(dtype, if kernel.is_some() { n } else { 0 });
         let data: Block<'_> = match kernel {
             Some(kernel) => {
-                flat::map(kernel, operands, computed.block_mut());
+                flat::run(kernel, operands, &mut [computed.block_mut()]);
                 computed.block()
             }
             None => operands[0].data.range(operands[0].offset, n),
@@ -127,8 +127,8 @@ impl SmallTable {
         let mut wide = folding.start(sums);
         let table = Table { data, start: 0, rows: self.rows, step: self.cols as isize, cols: self.cols };
         match self.leaf {
-            Leaf::Run(leaf) => folding.lines(wide.all(), 1, table, leaf),
-            Leaf::Rows { rows, abreast } => folding.columns(wide.all(), table, rows, abreast),
+            FirstSums::Run(leaf) => folding.lines(wide.all(), 1, table, leaf),
+            FirstSums::Rows { rows, abreast } => folding.columns(wide.all(), table, rows, abreast),
         }
         folding.finish(&wide, 1, sum.block_mut(), onto);
         sum

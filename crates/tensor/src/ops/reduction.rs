@@ -1,17 +1,14 @@
 //! Formulas behind a pointer: evaluated over broadcast operands, and what a reduction of them is folded to.
 
-use smallvec::SmallVec;
-
-use super::kernel::{expect_arity, float_type, wanted_shape};
+use super::kernel::{expect_arity, float_type, reads};
 use crate::axes::Axes;
 use crate::error::Result;
-use crate::iter::{self, Operand};
 use crate::kernels::BlockKernel;
 use crate::shape::Shape;
+use crate::task::{self, Does, Space, Task, To, common_shape};
 use crate::tensor::Tensor;
 
-/// Evaluates a kernel with one output over broadcast operands, in their common floating-point type: what
-/// [`evaluate`](super::kernel::evaluate) does with a formula.
+/// Evaluates a kernel with one output over broadcast operands, in their common floating-point type.
 ///
 /// # Errors
 /// `Broadcast` if the shapes do not fit together; `BroadcastRefused` where such broadcasting is refused; `Parameter` if
@@ -24,23 +21,26 @@ use crate::tensor::Tensor;
 /// impl Formula<2> for Product {
 ///     fn eval<R: Real>(&self, [a, b]: [R; 2]) -> R where f64: FloatOps<R> { a * b }
 /// }
-/// let kernel: &dyn kernel::BlockKernel = &FloatKernel(Product);
-/// let y = kernel::run("mul", kernel, &[&tensor![1.0, 2.0], &tensor![3.0]])?;
+/// let y = kernel::evaluate("mul", &FloatKernel(Product), &[&tensor![1.0, 2.0], &tensor![3.0]])?;
 /// assert_eq!(y, tensor![3.0, 6.0]);
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
 #[track_caller]
-pub fn run(op: &'static str, kernel: &dyn BlockKernel, operands: &[&Tensor]) -> Result<Tensor> {
+pub fn evaluate(op: &'static str, kernel: &dyn BlockKernel, operands: &[&Tensor]) -> Result<Tensor> {
     expect_arity(op, kernel, operands.len(), 1)?;
     let dtype = float_type(operands);
-    let shape = wanted_shape(op, operands)?;
-    let operands: SmallVec<[Operand<'_>; 4]> = operands.iter().map(|t| Operand::new(t, dtype)).collect();
-    iter::map(op, kernel, &operands, shape, dtype)
+    task::make(Task {
+        op,
+        reads: &reads(operands, dtype),
+        space: Space::Asked,
+        does: Does::Blocks(kernel),
+        to: &mut [To::New(dtype)],
+    })
 }
 
 /// What a reduction of a formula over some axes is folded to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reduction {
+pub struct ReducedShapes {
     /// the common shape of the operands
     pub full: Shape,
     /// the same with size 1 on the reduced axes: what to hand to [`fold_to`](super::kernel::fold_to)
@@ -64,12 +64,12 @@ pub struct Reduction {
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
 #[track_caller]
-pub fn reduction(op: &'static str, operands: &[&Tensor], axes: &Axes) -> Result<Reduction> {
-    let full = wanted_shape(op, operands)?;
+pub fn reduction(op: &'static str, operands: &[&Tensor], axes: &Axes) -> Result<ReducedShapes> {
+    let full = common_shape(op, &reads(operands, float_type(operands)), true)?;
     let reduced = axes.flags(op, &full)?;
     let sizes = || full.iter().zip(&reduced).map(|(&size, &r)| (size, r));
     let kept = sizes().map(|(size, r)| if r { 1 } else { size }).collect::<Vec<_>>().into();
     let dropped = sizes().filter(|s| !s.1).map(|s| s.0).collect::<Vec<_>>().into();
     let count = sizes().filter(|s| s.1).map(|s| s.0).product();
-    Ok(Reduction { full, kept, dropped, count })
+    Ok(ReducedShapes { full, kept, dropped, count })
 }

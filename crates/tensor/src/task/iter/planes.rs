@@ -2,10 +2,10 @@
 
 use smallvec::SmallVec;
 
-use super::block::{Place, Scratch, is_in_place, lay_out};
+use super::block::{BlockPlace, Scratch, is_in_place, lay_out};
 use super::counter::{Counter, Step};
 use super::cut::{Cut, Ranges};
-use super::order::Leaf;
+use super::order::FirstSums;
 use super::plan::{Axis, Steps};
 use super::sink::{Share, Walk};
 use super::stretch::Stretch;
@@ -120,7 +120,7 @@ struct Planes<'w, 'a> {
     block: (usize, usize),
     /// where the operands and the sinks' accumulators are
     offsets: Steps,
-    found: SmallVec<[Place; 4]>,
+    found: SmallVec<[BlockPlace; 4]>,
     scratch: Scratch,
     /// the way of results past the caches, if one goes there
     stream: &'w Option<Stream>,
@@ -165,8 +165,8 @@ impl<'a> Planes<'_, 'a> {
         let (step, moves) = self.rows.last().map_or((0, false), |a| (a.steps[0], a.steps[1] != 0));
         let table = Table { data: op.data, start: self.offsets[0], rows: self.height, step, cols };
         let whole = match self.walk.sinks[0].order.leaf {
-            Leaf::Run(leaf) => moves || leaf <= cols,
-            Leaf::Rows { abreast, .. } => abreast == 1,
+            FirstSums::Run(leaf) => moves || leaf <= cols,
+            FirstSums::Rows { abreast, .. } => abreast == 1,
         };
         (whole || table.is_run()).then_some(table)
     }
@@ -220,7 +220,7 @@ impl<'a> Planes<'_, 'a> {
                 && operands.iter().zip(&self.found).any(|(op, place)| {
                     place.row_step != 0
                         && !is_in_place(op, place)
-                        && is_in_place(op, &Place { rows: 1, row_step: 0, ..*place })
+                        && is_in_place(op, &BlockPlace { rows: 1, row_step: 0, ..*place })
                 });
             let (calls, rows) = if by_row { (run.rows, 1) } else { (1, run.rows) };
             for call in 0..calls {
@@ -284,7 +284,13 @@ impl<'a> Planes<'_, 'a> {
         for (k, op) in self.walk.operands.iter().enumerate() {
             let start = run.start[k] - op.offset as isize + row as isize * run.steps[k];
             let row_step = if rows > 1 { run.steps[k] } else { 0 };
-            self.found.push(Place { start, rows, row_step, cols: run.cols, col_step: self.cols.steps[k] });
+            self.found.push(BlockPlace {
+                start,
+                rows,
+                row_step,
+                cols: run.cols,
+                col_step: self.cols.steps[k],
+            });
         }
     }
 
@@ -314,11 +320,11 @@ impl<'a> Planes<'_, 'a> {
                 (0..table.rows).for_each(|i| doors::add_to(out.range(at + i * step, cols), row(i)));
             }
             Receiver::Folded(wide) => match self.walk.sinks[t].order.leaf {
-                Leaf::Run(leaf) => self.walk.folding.lines(wide.from(at), step, table, leaf),
-                Leaf::Rows { rows, abreast } if step == 0 => {
+                FirstSums::Run(leaf) => self.walk.folding.lines(wide.from(at), step, table, leaf),
+                FirstSums::Rows { rows, abreast } if step == 0 => {
                     self.walk.folding.columns(wide.from(at), table, rows, abreast);
                 }
-                Leaf::Rows { rows, abreast } => {
+                FirstSums::Rows { rows, abreast } => {
                     for i in 0..table.rows {
                         let row = Table { start: table.start + i as isize * table.step, rows: 1, ..table };
                         self.walk.folding.columns(wide.from(at + i * step), row, rows, abreast);

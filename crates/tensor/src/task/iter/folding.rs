@@ -36,12 +36,12 @@ pub(crate) fn folding(reduce: Reduce, dtype: DType) -> &'static dyn Folding {
         (Min, DType::F32) => &Leveled::<self::Min<f32>>(PhantomData),
         (Max, DType::F64) => &Leveled::<self::Max<f64>>(PhantomData),
         (Min, DType::F64) => &Leveled::<self::Min<f64>>(PhantomData),
-        (Prod, DType::F32) => &Plain::<self::Prod<f32>>(PhantomData),
-        (Prod, DType::F64) => &Plain::<self::Prod<f64>>(PhantomData),
-        (Sum, _) => &Plain::<self::Sum<i64>>(PhantomData),
-        (Prod, _) => &Plain::<self::Prod<i64>>(PhantomData),
-        (Max, _) => &Plain::<self::Max<i64>>(PhantomData),
-        (Min, _) => &Plain::<self::Min<i64>>(PhantomData),
+        (Prod, DType::F32) => &PlainFolding::<self::Prod<f32>>(PhantomData),
+        (Prod, DType::F64) => &PlainFolding::<self::Prod<f64>>(PhantomData),
+        (Sum, _) => &PlainFolding::<self::Sum<i64>>(PhantomData),
+        (Prod, _) => &PlainFolding::<self::Prod<i64>>(PhantomData),
+        (Max, _) => &PlainFolding::<self::Max<i64>>(PhantomData),
+        (Min, _) => &PlainFolding::<self::Min<i64>>(PhantomData),
     }
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn folding(reduce: Reduce, dtype: DType) -> &'static dyn Folding {
 struct Leveled<R>(PhantomData<R>);
 
 /// A reducer whose loops are compiled once: what is folded with it is seldom large.
-struct Plain<R>(PhantomData<R>);
+struct PlainFolding<R>(PhantomData<R>);
 
 macro_rules! folding {
     ($name:ident, $lines:path, $columns:path, $merge:path) => {
@@ -78,7 +78,7 @@ macro_rules! folding {
 }
 folding!(Leveled, folds::fold_lines::<R>, folds::fold_columns::<R>, folds::merge_wide::<R>);
 folding!(
-    Plain,
+    PlainFolding,
     folds::fold_lines_body::<false, R>,
     folds::fold_columns_body::<false, R>,
     folds::merge_wide_body::<false, R>

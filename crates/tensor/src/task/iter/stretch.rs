@@ -9,7 +9,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::cut::Ranges;
-use super::order::Leaf;
+use super::order::FirstSums;
 use super::plan::{Axis, Steps};
 use super::sink::Walk;
 
@@ -56,10 +56,12 @@ impl Walk<'_> {
         let merged = merge(false);
         let (from, n) = merged.last().map_or((0, 1), |(from, _)| (*from, self.axes[last].size));
         let minds = |t: usize| match self.sinks[t].order.leaf {
-            Leaf::Run(leaf) if leaf < n => n % leaf != 0,
+            FirstSums::Run(leaf) if leaf < n => n % leaf != 0,
             // The rows that leaves reach across are either all in the columns or none.
-            Leaf::Run(_) => merged.len() > 1 && merged[merged.len() - 2].0 >= self.sinks[t].order.rows.start,
-            Leaf::Rows { .. } => false,
+            FirstSums::Run(_) => {
+                merged.len() > 1 && merged[merged.len() - 2].0 >= self.sinks[t].order.rows.start
+            }
+            FirstSums::Rows { .. } => false,
         };
         if from < last && self.folded().any(minds) { merge(true) } else { merged }
     }
@@ -105,10 +107,10 @@ impl Walk<'_> {
         let (mut unit, mut grain) = (1, STRIP_STEP);
         for t in self.folded() {
             match self.sinks[t].order.leaf {
-                Leaf::Run(leaf) if leaf <= cols => grain = grain.max(leaf),
+                FirstSums::Run(leaf) if leaf <= cols => grain = grain.max(leaf),
                 _ if self.sinks[t].order.rows.is_empty() => {}
-                Leaf::Run(leaf) => unit = unit.max(leaf / cols),
-                Leaf::Rows { rows, .. } => unit = unit.max(rows),
+                FirstSums::Run(leaf) => unit = unit.max(leaf / cols),
+                FirstSums::Rows { rows, .. } => unit = unit.max(rows),
             }
         }
         let unit = unit.min(rows);
@@ -132,7 +134,7 @@ pub(super) fn obey_all(walk: &Walk<'_>) -> bool {
     let rows = stretch.rows.iter().map(|a| a.size).product();
     let (height, width) = walk.block(rows, stretch.cols.size);
     let in_one = |t: usize| stretch.rows.iter().any(|a| a.steps[walk.nr(t)] == 0);
-    let is_line = |t: usize| matches!(walk.sinks[t].order.leaf, Leaf::Run(_));
+    let is_line = |t: usize| matches!(walk.sinks[t].order.leaf, FirstSums::Run(_));
     if height > 1 && width < stretch.cols.size && walk.folded().any(|t| is_line(t) && in_one(t)) {
         return false;
     }
@@ -151,11 +153,11 @@ fn cells_hold_leaves(walk: &Walk<'_>, t: usize, place: usize, cells: &[usize]) -
     }
     let inner = |range: Range<usize>| walk.axes[range].iter().map(|a| a.size).product::<usize>();
     match order.leaf {
-        Leaf::Run(leaf) if place + 1 == cells.len() => cells[place].is_multiple_of(leaf),
-        Leaf::Run(leaf) if order.rows.contains(&place) => {
+        FirstSums::Run(leaf) if place + 1 == cells.len() => cells[place].is_multiple_of(leaf),
+        FirstSums::Run(leaf) if order.rows.contains(&place) => {
             (cells[place] * inner(place + 1..cells.len())).is_multiple_of(leaf)
         }
-        Leaf::Rows { rows, .. } if order.rows.contains(&place) => {
+        FirstSums::Rows { rows, .. } if order.rows.contains(&place) => {
             (cells[place] * inner(place + 1..order.rows.end)).is_multiple_of(rows)
         }
         _ => true,

@@ -1,27 +1,19 @@
-//! Softmax and its logarithm, and the logarithm of a sum of exponentials, each shifted by the largest element.
-//!
-//! Along the last axis a row is worked on while it is in the cache (the file `rows`). Otherwise a fold finds the largest
-//! element, a second one sums the exponentials without storing them, and one pointwise pass writes the result.
+//! Softmax and its logarithm, the logarithm of a sum of exponentials, and cross-entropy, with their gradients, each shifted
+//! by the largest element.
 
-use super::formulas::real;
-use super::reduce::Kept;
-use super::rows::{self, Kind};
+mod cross_entropy;
+mod formulas;
+mod run;
+
+pub use cross_entropy::{cross_entropy, cross_entropy_backward};
+use formulas::{LogSoftmax, LogSumExp, Softmax};
+pub use formulas::{LogSoftmaxGradient, SoftmaxGradient};
+use run::{RowRule, in_folds, in_rows, row_length};
+
 use crate::axes::{Axis, Over, keep};
-use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::iter::{self, Operand, Reduce};
-use crate::kernels::{FloatKernel, FloatOps, Formula, Num, Real};
+use crate::ops::reduce::{Kept, expect_float};
 use crate::tensor::Tensor;
-
-real! {
-    pub(crate) formulas;
-    Shifted(x, m) = (x - m).exp();
-    Share(x, m, s) = (x - m).exp() / s;
-    LogShare(x, m, l) = x - m - l;
-    Ln(s) = s.ln();
-    Unshifted(s, m) = s.ln() + m;
-    FiniteOrZero(m) = R::select(Num::eq(m.abs(), R::lit(f64::INFINITY)), R::lit(0.0), m);
-}
 
 impl Tensor {
     /// `exp(x) / sum(exp(x))` along an axis, computed as `exp(x - m) / sum(exp(x - m))` with `m` the largest element.
@@ -40,10 +32,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn softmax(&self, axis: impl Into<Axis>) -> Result<Tensor> {
-        self.normalised("softmax", Kind::Softmax, axis.into(), |x, m, s, dtype| {
-            let operands = [x, Operand::new(m, dtype), Operand::new(s, dtype)];
-            iter::map("softmax", &FloatKernel(Share), &operands, self.shape().clone(), dtype)
-        })
+        along("softmax", &Softmax, [self, self], axis.into())
     }
 
     /// `ln(softmax(x))` along an axis, computed as `x - m - ln(sum(exp(x - m)))`, which stays finite where the share
@@ -59,44 +48,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn log_softmax(&self, axis: impl Into<Axis>) -> Result<Tensor> {
-        self.normalised("log_softmax", Kind::LogSoftmax, axis.into(), |x, m, s, dtype| {
-            let l = iter::map(
-                "log_softmax",
-                &FloatKernel(Ln),
-                &[Operand::new(s, dtype)],
-                s.shape().clone(),
-                dtype,
-            )?;
-            let operands = [x, Operand::new(m, dtype), Operand::new(&l, dtype)];
-            iter::map("log_softmax", &FloatKernel(LogShare), &operands, self.shape().clone(), dtype)
-        })
-    }
-
-    /// Rows at once; or hands the tensor, the largest elements along the axis and the sums of shifted exponentials to `finish`.
-    fn normalised(
-        &self,
-        op: &'static str,
-        kind: Kind,
-        axis: Axis,
-        finish: impl FnOnce(Operand<'_>, &Tensor, &Tensor, DType) -> Result<Tensor>,
-    ) -> Result<Tensor> {
-        let dtype = self.dtype();
-        if !dtype.is_float() {
-            return Err(Error::DTypeUnsupported { op, dtype });
-        }
-        let axis = self.shape().axis(op, axis)?;
-        if self.numel() == 0 {
-            return Ok(Tensor::zeros_with(self.shape(), dtype));
-        }
-        if let Some(y) = rows::forward(op, kind, self, axis) {
-            return y;
-        }
-        let kept = Kept::new(op, self, &keep(axis))?;
-        let x = Operand::new(self, dtype);
-        let m = kept.fold(Reduce::Max, None, &[x], self.shape(), dtype)?;
-        let shifted = [x, Operand::new(&m, dtype)];
-        let s = kept.fold(Reduce::Sum, Some(&FloatKernel(Shifted)), &shifted, self.shape(), dtype)?;
-        finish(x, &m, &s, dtype)
+        along("log_softmax", &LogSoftmax, [self, self], axis.into())
     }
 
     /// `ln(sum(exp(x)))` over `axes`, shifted by the largest element so that it neither overflows nor loses small terms.
@@ -116,39 +68,86 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn logsumexp(&self, over: impl Into<Over>) -> Result<Tensor> {
-        let (op, over, dtype) = ("logsumexp", over.into(), self.dtype().to_float());
+        let (op, over) = ("logsumexp", over.into());
         let kept = Kept::new(op, self, &keep(&over))?;
-        let x = Operand::new(self, dtype);
-        let y = if self.numel() == 0 {
-            let sum = kept.fold(Reduce::Sum, None, &[x], self.shape(), dtype)?;
-            Tensor::try_full_with(sum.shape(), f64::NEG_INFINITY, dtype)?
-        } else {
-            let m = kept.fold(Reduce::Max, None, &[x], self.shape(), dtype)?;
-            let m = iter::map(
-                op,
-                &FloatKernel(FiniteOrZero),
-                &[Operand::new(&m, dtype)],
-                m.shape().clone(),
-                dtype,
-            )?;
-            let m = Operand::new(&m, dtype);
-            let s = kept.fold(Reduce::Sum, Some(&FloatKernel(Shifted)), &[x, m], self.shape(), dtype)?;
-            iter::map(op, &FloatKernel(Unshifted), &[Operand::new(&s, dtype), m], s.shape().clone(), dtype)?
+        let first = kept.flags.iter().position(|kept| !kept).unwrap_or(0);
+        let reduced = first..first + kept.flags[first..].iter().take_while(|kept| !**kept).count();
+        let operands = [self, self];
+        let y = match row_length(self, &reduced).filter(|&n| n == kept.count && self.dtype().is_float()) {
+            Some(n) => in_rows(op, &LogSumExp, operands, (n, reduced), &kept.shape)?,
+            None => in_folds(op, &LogSumExp, operands, &kept, self.dtype().to_float())?,
         };
         Ok(if over.keepdim() { y } else { y.keep_axes(&kept.flags) })
     }
 }
 
+/// The gradient of [`Tensor::softmax`], given that of its result and the result `y`: `y (g - sum(g y))`.
+///
+/// # Errors
+/// `DTypeUnsupported` unless `y` is `F32` or `F64`, `ShapeMismatch` unless `g` has its shape, `AxisOutOfRange`.
+///
+/// ```
+/// use foldback_tensor::{kernel, tensor};
+/// let y = tensor![0.0, 0.0].softmax(0)?;
+/// assert_eq!(kernel::softmax_backward(&tensor![1.0, 0.0], &y, (0).into())?, tensor![0.25, -0.25]);
+/// # Ok::<(), foldback_tensor::Error>(())
+/// ```
+pub fn softmax_backward(g: &Tensor, y: &Tensor, axis: Axis) -> Result<Tensor> {
+    gradient("softmax", &SoftmaxGradient, g, y, axis)
+}
+
+/// The gradient of [`Tensor::log_softmax`], given that of its result and the result `y`: `g - exp(y) sum(g)`.
+///
+/// A gradient that is the same along the axis (stride 0) is not laid out.
+///
+/// # Errors
+/// As [`softmax_backward`].
+///
+/// ```
+/// use foldback_tensor::{kernel, tensor};
+/// let y = tensor![0.0, 0.0].log_softmax(0)?;
+/// assert_eq!(kernel::log_softmax_backward(&tensor![1.0, 0.0], &y, (0).into())?, tensor![0.5, -0.5]);
+/// # Ok::<(), foldback_tensor::Error>(())
+/// ```
+pub fn log_softmax_backward(g: &Tensor, y: &Tensor, axis: Axis) -> Result<Tensor> {
+    gradient("log_softmax", &LogSoftmaxGradient, g, y, axis)
+}
+
+fn gradient(op: &'static str, rule: &dyn RowRule, g: &Tensor, y: &Tensor, axis: Axis) -> Result<Tensor> {
+    expect_shape(op, y.dims(), g)?;
+    along(op, rule, [g, y], axis)
+}
+
+/// Evaluates a rule along one axis, in the type of its last operand.
+fn along(op: &'static str, rule: &dyn RowRule, [a, b]: [&Tensor; 2], axis: Axis) -> Result<Tensor> {
+    expect_float(op, b)?;
+    let axis = b.shape().axis(op, axis)?;
+    let axes = axis..b.rank().min(axis + 1);
+    if let Some(n) = row_length(b, &axes) {
+        return in_rows(op, rule, [a, b], (n, axes), b.shape());
+    }
+    in_folds(op, rule, [a, b], &Kept::new(op, b, &keep(axis))?, b.dtype())
+}
+
+fn expect_shape(op: &'static str, expected: &[usize], found: &Tensor) -> Result<()> {
+    if found.dims() == expected {
+        return Ok(());
+    }
+    Err(Error::ShapeMismatch { op, expected: expected.into(), found: found.shape().clone() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ThreadPool, tensor};
+    use crate::{DType, ThreadPool, assert_close, tensor};
 
     const INF: f32 = f32::INFINITY;
 
-    fn wave(shape: &[usize], dtype: DType) -> Tensor {
+    pub(super) const SHAPES: [&[usize]; 6] = [&[1], &[7], &[3, 10], &[70, 1000], &[2, 3, 65], &[40, 1]];
+
+    pub(super) fn wave(shape: &[usize], dtype: DType, step: f64) -> Tensor {
         let n: usize = shape.iter().product();
-        let values: Vec<f64> = (0..n).map(|i| 20.0 * (i as f64 * 0.7).sin()).collect();
+        let values: Vec<f64> = (0..n).map(|i| 20.0 * (i as f64 * step).sin()).collect();
         Tensor::from_vec(values, shape).unwrap().to_dtype(dtype)
     }
 
@@ -176,7 +175,7 @@ mod tests {
     fn shares_follow_the_definition_along_every_axis() {
         for (dtype, tolerance) in [(DType::F32, 2e-6), (DType::F64, 1e-14)] {
             for shape in [&[5][..], &[3, 7], &[4, 100], &[2, 3, 50], &[3, 3000]] {
-                let x = wave(shape, dtype);
+                let x = wave(shape, dtype, 0.7);
                 let want = naive(&x);
                 close(&x.softmax(-1).unwrap(), &want, tolerance);
                 let logs: Vec<f64> = want.iter().map(|v| v.ln()).collect();
@@ -215,6 +214,8 @@ mod tests {
         }
         let wide = tensor![[1.0], [2.0]].expand([2, 4]).unwrap();
         assert_eq!(wide.softmax(1).unwrap(), Tensor::full([2, 4], 0.25));
+        let empty = Tensor::zeros_with([0, 3], DType::F64);
+        assert_eq!(softmax_backward(&empty, &empty, (1).into()).unwrap(), empty);
     }
 
     #[test]
@@ -232,11 +233,54 @@ mod tests {
         assert!(matches!(Tensor::ones([2]).softmax(1), Err(Error::AxisOutOfRange { axis: 1, .. })));
         assert!(matches!(Tensor::scalar(1.0f32).softmax(1), Err(Error::AxisOutOfRange { .. })));
         assert!(matches!(Tensor::ones([2]).logsumexp(keep([0, 0])), Err(Error::DuplicateAxis { .. })));
+        let (x, other) = (Tensor::zeros([2, 3]), Tensor::zeros([2]));
+        assert!(matches!(softmax_backward(&other, &x, (1).into()), Err(Error::ShapeMismatch { .. })));
+        assert!(matches!(log_softmax_backward(&x, &x, (2).into()), Err(Error::AxisOutOfRange { .. })));
+    }
+
+    /// All axes in the opposite order.
+    fn turned(t: &Tensor) -> Tensor {
+        t.permute((0..t.rank()).rev().collect::<Vec<_>>()).unwrap()
+    }
+
+    /// Each gradient by operations on whole tensors, for gradients of all layouts.
+    #[test]
+    fn gradients_are_those_of_whole_tensors() {
+        type Gradient = fn(&Tensor, &Tensor, Axis) -> Result<Tensor>;
+        type Forward = fn(&Tensor, isize) -> Result<Tensor>;
+        let rules: [(Forward, Gradient, Gradient); 2] = [
+            (
+                |x, axis| x.softmax(axis),
+                softmax_backward,
+                |g, y, axis| y.mul(&g.sub(&g.mul(y)?.sum(keep(axis))?)?),
+            ),
+            (
+                |x, axis| x.log_softmax(axis),
+                log_softmax_backward,
+                |g, y, axis| g.sub(&y.exp().mul(&g.sum(keep(axis))?)?),
+            ),
+        ];
+        for (dtype, shape) in [DType::F32, DType::F64].iter().flat_map(|&d| SHAPES.map(|s| (d, s))) {
+            let (x, dense) = (wave(shape, dtype, 0.7), wave(shape, dtype, 1.3).mul(0.25).unwrap());
+            let one = Tensor::full_with((), 0.5, dtype).expand(shape).unwrap();
+            let per_row = dense.narrow(-1, 0, 1).unwrap().expand(shape).unwrap();
+            for (forward, backward, whole) in rules {
+                for axis in 0..shape.len() as isize {
+                    let y = forward(&x, axis).unwrap();
+                    for g in [&dense, &one, &per_row] {
+                        let want = whole(g, &y, axis.into()).unwrap();
+                        assert_close!(backward(g, &y, axis.into()).unwrap(), want, atol = 1e-4, rtol = 1e-5);
+                        let other_way = backward(&turned(g), &turned(&y), (-1 - axis).into()).unwrap();
+                        assert_close!(turned(&other_way), want, atol = 1e-4, rtol = 1e-5);
+                    }
+                }
+            }
+        }
     }
 
     #[test]
     fn logarithms_of_sums() {
-        let x = wave(&[3, 40], DType::F64);
+        let x = wave(&[3, 40], DType::F64, 0.7);
         let v = x.to_vec::<f64>().unwrap();
         let want: Vec<f64> = v.chunks(40).map(|r| r.iter().map(|v| v.exp()).sum::<f64>().ln()).collect();
         close(&x.logsumexp(1).unwrap(), &want, 1e-13);
@@ -258,11 +302,16 @@ mod tests {
     #[test]
     fn same_bits_for_any_number_of_threads() {
         for shape in [&[300, 500][..], &[2, 100_000], &[100_000, 2]] {
-            let x = wave(shape, DType::F32);
-            let one = ThreadPool::new(1).install(|| (x.softmax(1).unwrap(), x.log_softmax(0).unwrap()));
+            let x = wave(shape, DType::F32, 0.7);
+            let all = || {
+                let (y, l) = (x.softmax(1).unwrap(), x.log_softmax(0).unwrap());
+                let (up, down) =
+                    (softmax_backward(&x, &y, (1).into()), log_softmax_backward(&x, &l, (0).into()));
+                [y, l, up.unwrap(), down.unwrap(), x.logsumexp(1).unwrap()]
+            };
+            let one = ThreadPool::new(1).install(all);
             for n in [2, 3, 8] {
-                let many = ThreadPool::new(n).install(|| (x.softmax(1).unwrap(), x.log_softmax(0).unwrap()));
-                assert_eq!(one, many);
+                assert_eq!(one, ThreadPool::new(n).install(all));
             }
         }
     }

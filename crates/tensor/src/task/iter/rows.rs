@@ -3,10 +3,10 @@
 use smallvec::SmallVec;
 
 use super::Operand;
-use super::block::{BLOCK, Blocks, Place, lay_out};
+use super::block::{BLOCK, BlockPlace, Blocks, lay_out};
 use super::counter::{Counter, Step};
 use super::plan::Axis;
-use super::stream::Writer;
+use super::stream::BlockWriter;
 use crate::buffer::{Handle, Storage};
 use crate::dtype::BlockMut;
 
@@ -37,7 +37,7 @@ impl Source {
         if let Source::LaidOut { storage, start: old, held } = self
             && (*old != start || *held < n)
         {
-            let place = Place { start, rows: 1, row_step: 0, cols: n, col_step: step };
+            let place = BlockPlace { start, rows: 1, row_step: 0, cols: n, col_step: step };
             lay_out(op, &place, storage.block_mut().range(0, n));
             (*old, *held) = (start, n);
         }
@@ -49,7 +49,7 @@ pub(crate) fn write_rows(
     axes: &[Axis],
     operands: &[Operand<'_>],
     start: usize,
-    writer: &mut Writer<'_>,
+    writer: &mut BlockWriter<'_>,
     mut out: BlockMut<'_>,
 ) {
     let Some((inner, outer)) = axes.split_last() else { return };

@@ -1,4 +1,4 @@
-//! The iterator: plan, walk, block, fold. Every operation that touches elements goes through here.
+//! The iterator: plan, walk, block, fold. Tasks that are done block by block go through here, and nothing else.
 //!
 //! Note [Iteration]
 //! An operation first broadcasts its operands to a common shape. A *plan* gives every operand a stride per axis (0
@@ -18,6 +18,7 @@ mod order;
 #[cfg(test)]
 mod order_tests;
 mod outcome;
+mod over;
 mod plan;
 mod planes;
 mod reducer;
@@ -29,12 +30,14 @@ mod walk;
 mod wide;
 
 pub(crate) use block::{BLOCK, Blocks};
-pub(crate) use fold::{Fold, Reduce, fold};
-pub(crate) use order::{LANES, ROWS};
-pub(crate) use outcome::add_to;
+pub(super) use flat::lie_like;
+pub(crate) use fold::Reduce;
+pub(super) use fold::{Fold, fold};
+pub(crate) use order::{LANES, ROWS, RUN};
+pub(super) use over::{Addition, Onto, OverItself};
 pub(crate) use reducer::{Reducer, Sum};
-pub(crate) use sink::{Goal, fold_each};
-pub(crate) use walk::{copy, copy_into, map, map_add, map_in_place, map_out, update};
+pub(super) use sink::{Goal, fold_each};
+pub(super) use walk::{change, map, write};
 
 use crate::dtype::{Block, DType, Scalar};
 use crate::tensor::Tensor;
@@ -85,9 +88,6 @@ pub(crate) struct ScalarCell {
 }
 
 impl ScalarCell {
-    /// No number at all.
-    pub(crate) const NONE: ScalarCell = ScalarCell { bool_: [false], i64_: [0], f32_: [0.0], f64_: [0.0] };
-
     pub(crate) fn new(s: Scalar) -> ScalarCell {
         let v = s.to_f64();
         ScalarCell { bool_: [s.to_bool()], i64_: [s.to_i64()], f32_: [v as f32], f64_: [v] }

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use smallvec::SmallVec;
 
 use super::folding::folding;
-use super::order::{FoldOrder, Leaf};
+use super::order::{FirstSums, FoldOrder};
 use super::sink::Walk;
 use super::stretch::pretend_block;
 use super::{Fold, Goal, Operand, Reduce, fold, fold_each};
@@ -153,11 +153,11 @@ fn by_the_letter(x: &Tensor, kept: &[bool]) -> Vec<f64> {
         let mut leaf: Vec<usize> = reduced.iter().map(|&p| segment(p)).collect();
         // The position among the rows and columns that leaves reach across, from the segment's start on.
         let (length, within): (usize, Vec<usize>) = match order.leaf {
-            Leaf::Run(length) if length > sizes[order.axes[n - 1]] => {
+            FirstSums::Run(length) if length > sizes[order.axes[n - 1]] => {
                 (length, (order.rows.start..n).collect())
             }
-            Leaf::Run(length) => (length, vec![n - 1]),
-            Leaf::Rows { rows, .. } => (rows, order.rows.clone().collect()),
+            FirstSums::Run(length) => (length, vec![n - 1]),
+            FirstSums::Rows { rows, .. } => (rows, order.rows.clone().collect()),
         };
         leaf.extend(reduced.iter().filter(|p| !within.contains(p)).map(|&p| index[p]));
         let mut position = 0;
@@ -178,7 +178,7 @@ fn by_the_letter(x: &Tensor, kept: &[bool]) -> Vec<f64> {
     leaves.values().map(|all| sum_of_leaves(all, reduced.len(), order.leaf, x.dtype())).collect()
 }
 
-fn sum_of_leaves(leaves: &[Elements], divided: usize, leaf: Leaf, dtype: DType) -> f64 {
+fn sum_of_leaves(leaves: &[Elements], divided: usize, leaf: FirstSums, dtype: DType) -> f64 {
     let folding = folding(Reduce::Sum, dtype);
     let mut total = folding.start(1);
     for segment in leaves.chunk_by(|a, b| a.0[..divided] == b.0[..divided]) {
@@ -187,11 +187,11 @@ fn sum_of_leaves(leaves: &[Elements], divided: usize, leaf: Leaf, dtype: DType) 
             let elements = Tensor::from_vec(elements.clone(), [elements.len()]).unwrap().to_dtype(dtype);
             let (data, len) = (elements.as_block().unwrap(), elements.numel());
             match leaf {
-                Leaf::Run(_) => {
+                FirstSums::Run(_) => {
                     let table = Table { data, start: 0, rows: 1, step: 0, cols: len };
                     folding.lines(wide.all(), 0, table, len);
                 }
-                Leaf::Rows { rows, abreast } => {
+                FirstSums::Rows { rows, abreast } => {
                     let table = Table { data, start: 0, rows: len, step: 1, cols: 1 };
                     folding.columns(wide.all(), table, rows, abreast);
                 }

@@ -2,12 +2,12 @@
 
 use smallvec::SmallVec;
 
+use super::over::Addition;
 use super::sink::Goal;
+use super::walk::change;
 use super::{Fold, Operand};
 use crate::create::{checked_len, room_for};
-use crate::dtype::{Block, BlockMut};
 use crate::error::Result;
-use crate::kernels::{BlockKernel, doors};
 use crate::shape::Shape;
 use crate::tensor::{Layout, Tensor};
 
@@ -51,22 +51,8 @@ impl Outcome {
         }
         let sum = Tensor { storage: self.tensor.storage, layout: self.layout };
         let Some(mut prior) = self.later else { return sum };
-        add_to(&mut prior, &sum);
+        let shape = prior.shape().clone();
+        change(&Addition, &mut [&mut prior], &[Operand::new(&sum, sum.dtype())], &shape);
         prior
-    }
-}
-
-/// Adds a tensor to a writable one of its shape and type, `F32` or `F64`.
-pub(crate) fn add_to(sum: &mut Tensor, g: &Tensor) {
-    super::update(&Addition, &mut [sum], &[Operand::new(g, g.dtype())]);
-}
-
-/// Adds its operand to what it changes.
-struct Addition;
-
-impl BlockKernel for Addition {
-    fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
-        let n = outputs[0].len();
-        doors::add_to(outputs[0].range(0, n), inputs[0]);
     }
 }

@@ -1,0 +1,53 @@
+//! The turn of those who write a leaf: one thread at a time, also while it runs a user's function.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Error, Result};
+
+/// The right to write a leaf's value, which one thread has at a time. The value's own cell is not locked by it: who has
+/// the right may run a user's function, which reads the value.
+#[derive(Default)]
+pub(crate) struct Writer {
+    turn: Mutex<()>,
+    /// the thread whose turn it is; 0 if none
+    thread: AtomicUsize,
+}
+
+/// The right to write, given back when dropped.
+pub(crate) struct Turn<'a> {
+    writer: &'a Writer,
+    _turn: MutexGuard<'a, ()>,
+}
+
+impl Writer {
+    /// Waits for the right to write.
+    ///
+    /// A function that is updating the leaf and writes to it by another way would wait for itself: an error.
+    pub(crate) fn turn(&self, op: &'static str) -> Result<Turn<'_>> {
+        let own = self.expect_other(op)?;
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.thread.store(own, Ordering::Relaxed);
+        Ok(Turn { writer: self, _turn: turn })
+    }
+
+    /// Refuses a thread whose turn it is already; hands out its number.
+    pub(crate) fn expect_other(&self, op: &'static str) -> Result<usize> {
+        let own = thread();
+        if self.thread.load(Ordering::Relaxed) == own { Err(Error::Updating { op }) } else { Ok(own) }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.writer.thread.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A number that no other living thread has: the address of something of this one's.
+fn thread() -> usize {
+    thread_local! {
+        static HERE: u8 = const { 0 };
+    }
+    HERE.with(|here| std::ptr::from_ref(here) as usize)
+}

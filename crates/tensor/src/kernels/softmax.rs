@@ -1,0 +1,285 @@
+//! The loops of the softmax family over rows that lie one after another: a row is read several times, but only once
+//! from memory.
+//!
+//! Sums over a row have the layers of Note [The order of a sum].
+
+use super::doors::door;
+use super::lane::{Float, Lane};
+use super::level::{Level, level};
+use super::real::{FloatOps, Real};
+use crate::task::{LANES, RUN, Reducer, Sum};
+
+/// A function of rows: what is summed over a row, and what the result is, given the sum. Said once for every
+/// representation of the numbers, and for rows in the cache as for folds over whole tensors (Note [Rows or folds]).
+///
+/// There are two operands, `a` and `b`. Where `SHIFTED`, `b` is the largest element of the row of `a`.
+pub trait RowFormula: Copy + Send + Sync + 'static {
+    /// Whether `b` is not given, but the largest `a` of the row.
+    const SHIFTED: bool = false;
+    /// Whether the terms are `a` itself, whose sum needs no loop where it is the same all along the row.
+    const PLAIN: bool = false;
+    /// Whether the result is made of the sum's logarithm.
+    const LOGARITHM: bool = false;
+    /// Whether there is one result per row, of `b` and the sum alone.
+    const PER_ROW: bool = false;
+
+    /// What is summed.
+    fn term<R: Real>(&self, a: R, b: R) -> R
+    where
+        f64: FloatOps<R>;
+
+    /// The result, given an element's term and the sum of the row's terms, or its logarithm.
+    fn result<R: Real>(&self, a: R, b: R, term: R, sum: R) -> R
+    where
+        f64: FloatOps<R>;
+}
+
+/// Element types whose rows can be folded.
+pub(crate) trait RowFloat: Float {
+    type Sum: Reducer<T = Self>;
+}
+impl RowFloat for f32 {
+    type Sum = Sum<f32>;
+}
+impl RowFloat for f64 {
+    type Sum = Sum<f64>;
+}
+
+/// Folds up to a few thousand elements: lanes first, then a tree over the lanes.
+#[inline(always)]
+fn fold_run<T: RowFloat>(x: &[T], start: T, combine: impl Fn(T, T) -> T) -> T {
+    if x.len() < LANES {
+        let mut all = start;
+        for &v in x {
+            all = combine(all, v);
+        }
+        return all;
+    }
+    let mut lanes = [start; LANES];
+    let (chunks, rest) = x.as_chunks::<LANES>();
+    for c in chunks {
+        for k in 0..LANES {
+            lanes[k] = combine(lanes[k], c[k]);
+        }
+    }
+    for (lane, &v) in lanes.iter_mut().zip(rest) {
+        *lane = combine(*lane, v);
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        for k in 0..width {
+            lanes[k] = combine(lanes[k], lanes[k + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
+/// The largest element that is a number; -inf if there is none.
+#[inline(always)]
+fn largest<T: RowFloat>(x: &[T]) -> T {
+    fold_run(x, T::of(f64::NEG_INFINITY), |a, b| if b > a { b } else { a })
+}
+
+/// The sum of a run of elements, at most [`RUN`] of them, onto a wide one.
+#[inline(always)]
+fn add_run<T: RowFloat>(wide: <T::Sum as Reducer>::Acc, run: &[T]) -> <T::Sum as Reducer>::Acc {
+    T::Sum::merge(wide, T::Sum::lift(fold_run(run, T::of(0.0), |a, b| a + b)))
+}
+
+/// An operand along one row.
+trait Line<T>: Copy {
+    fn at(self, i: usize) -> T;
+    /// Itself, for a loop of `n` steps that needs no bounds checks.
+    fn cut(self, n: usize) -> Self;
+    fn sum(self, n: usize) -> T;
+}
+
+impl<T: RowFloat> Line<T> for &[T] {
+    #[inline(always)]
+    fn at(self, i: usize) -> T {
+        self[i]
+    }
+    #[inline(always)]
+    fn cut(self, n: usize) -> Self {
+        &self[..n]
+    }
+    #[inline(always)]
+    fn sum(self, _n: usize) -> T {
+        let mut wide = T::Sum::START;
+        for run in self.chunks(RUN) {
+            wide = add_run(wide, run);
+        }
+        T::Sum::finish(wide)
+    }
+}
+
+/// The same number all along a row.
+#[derive(Clone, Copy)]
+struct Repeated<T>(T);
+impl<T: RowFloat> Line<T> for Repeated<T> {
+    #[inline(always)]
+    fn at(self, _i: usize) -> T {
+        self.0
+    }
+    #[inline(always)]
+    fn cut(self, _n: usize) -> Self {
+        self
+    }
+    #[inline(always)]
+    fn sum(self, n: usize) -> T {
+        T::Sum::finish(T::Sum::repeat(T::Sum::lift(self.0), n))
+    }
+}
+
+/// The sum of a row's terms, as the result takes it.
+#[inline(always)]
+fn taken<const FMA: bool, T: RowFloat, F: RowFormula>(sum: T) -> Lane<T, FMA> {
+    if F::LOGARITHM { Lane(sum).ln() } else { Lane(sum) }
+}
+
+/// The largest element of a row, and the sum of its terms, none of which is kept.
+// Plain loops here and below: a closure with this much in it need not be compiled for the door's level.
+#[inline(always)]
+fn norms<const FMA: bool, T: RowFloat, F: RowFormula>(
+    f: &F,
+    x: &[T],
+    scratch: &mut [T; RUN],
+) -> [Lane<T, FMA>; 2] {
+    let m = Lane(largest(x));
+    let mut wide = T::Sum::START;
+    for run in x.chunks(RUN) {
+        let terms = &mut scratch[..run.len()];
+        for (term, &v) in terms.iter_mut().zip(run) {
+            *term = f.term(Lane(v), m).0;
+        }
+        wide = add_run(wide, terms);
+    }
+    [m, taken::<FMA, T, F>(T::Sum::finish(wide))]
+}
+
+/// The results of one row, in whose place the terms are meanwhile.
+#[inline(always)]
+fn write_row<const FMA: bool, T: RowFloat, F: RowFormula>(
+    f: &F,
+    (a, b): (impl Line<T>, impl Line<T>),
+    out: &mut [T],
+) {
+    let n = out.len();
+    let (a, b) = (a.cut(n), b.cut(n));
+    let sum = if F::PLAIN {
+        a.sum(n)
+    } else {
+        for (i, o) in out.iter_mut().enumerate() {
+            *o = f.term(Lane::<T, FMA>(a.at(i)), Lane(b.at(i))).0;
+        }
+        Line::sum(&*out, n)
+    };
+    let s = taken::<FMA, T, F>(sum);
+    for (i, o) in out.iter_mut().enumerate() {
+        *o = f.result(Lane(a.at(i)), Lane(b.at(i)), Lane(*o), s).0;
+    }
+}
+
+door! {
+    /// The results of a formula for rows of `n`: as many each, or one each. Of `a` there are as many elements as of `b`, or
+    /// one per row; `b` is read unless the formula is shifted.
+    pub(crate) fn write_rows[T: RowFloat, F: RowFormula][T, F](f: &F, a: &[T], b: &[T], n: usize, out: &mut [T]);
+    body write_rows_body
+}
+#[inline(always)]
+fn write_rows_body<const FMA: bool, T: RowFloat, F: RowFormula>(
+    f: &F,
+    a: &[T],
+    b: &[T],
+    n: usize,
+    out: &mut [T],
+) {
+    if F::PER_ROW {
+        let scratch = &mut [T::of(0.0); RUN];
+        for (o, a) in out.iter_mut().zip(a.chunks_exact(n)) {
+            let [m, s] = norms::<FMA, T, F>(f, a, scratch);
+            *o = f.result(m, m, m, s).0;
+        }
+    } else if F::SHIFTED {
+        for (out, a) in out.chunks_exact_mut(n).zip(a.chunks_exact(n)) {
+            write_row::<FMA, T, F>(f, (a, Repeated(largest(a))), out);
+        }
+    } else if a.len() == b.len() {
+        for ((out, a), b) in out.chunks_exact_mut(n).zip(a.chunks_exact(n)).zip(b.chunks_exact(n)) {
+            write_row::<FMA, T, F>(f, (a, b), out);
+        }
+    } else {
+        for ((out, &a), b) in out.chunks_exact_mut(n).zip(a).zip(b.chunks_exact(n)) {
+            write_row::<FMA, T, F>(f, (Repeated(a), b), out);
+        }
+    }
+}
+
+door! {
+    /// For each row of `n` what its results are made of: the largest element, and the logarithm of the sum of terms.
+    pub(crate) fn norms_of_rows[T: RowFloat, F: RowFormula][T, F](f: &F, x: &[T], n: usize, pairs: &mut [[T; 2]]);
+    body norms_of_rows_body
+}
+#[inline(always)]
+fn norms_of_rows_body<const FMA: bool, T: RowFloat, F: RowFormula>(
+    f: &F,
+    x: &[T],
+    n: usize,
+    pairs: &mut [[T; 2]],
+) {
+    let scratch = &mut [T::of(0.0); RUN];
+    for (x, pair) in x.chunks_exact(n).zip(pairs) {
+        *pair = norms::<FMA, T, F>(f, x, scratch).map(|v| v.0);
+    }
+}
+
+/// The negated result of an element of a row, given what [`norms_of_rows`] has for it. It takes no product: the same at
+/// every level.
+pub(crate) fn loss_of<T: RowFloat, F: RowFormula>(f: &F, x: T, [m, s]: [T; 2]) -> T {
+    let [v, m, s] = [x, m, s].map(Lane::<T, false>);
+    -f.result(v, m, v, s).0
+}
+
+door! {
+    /// The gradient of [`loss_of`]: `g (exp(y) - 1)` at the class of each row, `g exp(y)` elsewhere, with the result `y`.
+    pub(crate) fn losses_backward[T: RowFloat, F: RowFormula][T, F](f: &F, g: &[T], x: &[T], classes: &[i64], pairs: &[[T; 2]], n: usize, out: &mut [T]);
+    body losses_backward_body
+}
+#[inline(always)]
+fn losses_backward_body<const FMA: bool, T: RowFloat, F: RowFormula>(
+    f: &F,
+    g: &[T],
+    x: &[T],
+    classes: &[i64],
+    pairs: &[[T; 2]],
+    n: usize,
+    out: &mut [T],
+) {
+    let rows = x.chunks_exact(n).zip(out.chunks_exact_mut(n));
+    for ((((x, out), &g), &class), &[m, s]) in rows.zip(g).zip(classes).zip(pairs) {
+        for (o, &v) in out.iter_mut().zip(x) {
+            let v = Lane::<T, FMA>(v);
+            *o = f.result(v, Lane(m), v, Lane(s)).exp().0 * g;
+        }
+        out[class as usize] = out[class as usize] - g;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows of every length around the lanes and the runs, against plain loops in f64.
+    #[test]
+    fn rows_of_any_length_are_folded_once() {
+        for n in [1, 2, 10, 63, 64, 65, 130, 1023, 1024, 1025, 2100] {
+            let x: Vec<f32> = (0..n).map(|i| ((i * 37 % 101) as f32 - 50.0) / 8.0).collect();
+            let want: f64 = x.iter().map(|&x| x as f64).sum();
+            let sum = Line::sum(&x[..], n);
+            assert!((sum as f64 - want).abs() <= 1e-6 * n as f64, "{n}: {sum} against {want}");
+            assert_eq!(largest(&x), x.iter().copied().fold(f32::MIN, f32::max));
+            assert_eq!(Line::sum(Repeated(0.75f32), n), 0.75 * n as f32);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Results that one thread computes at once: operands that lie like the result, or are a single number, need neither
+//! a plan nor a counter.
+
+use smallvec::SmallVec;
+
+use super::Operand;
+use super::block::BLOCK;
+use crate::buffer::{Handle, Storage};
+use crate::dtype::{Block, BlockMut};
+use crate::kernels::BlockKernel;
+
+/// Whether every operand lies like a result of this shape, or is a single number.
+#[inline]
+pub(crate) fn lie_like(operands: &[Operand<'_>], shape: &[usize]) -> bool {
+    operands.iter().all(|o| o.data.dtype() == o.want && (o.is_single() || o.is_direct(shape)))
+}
+
+/// Whether [`map`] gives a result of this shape: the operands lie like it, and one of them moves along all its axes.
+#[inline]
+pub(super) fn applies(operands: &[Operand<'_>], shape: &[usize]) -> bool {
+    lie_like(operands, shape) && (shape.iter().all(|&n| n == 1) || operands.iter().any(|o| !o.is_single()))
+}
+
+/// Runs a kernel over flat operands. Each of `outs` has the elements of the result, row-major.
+#[inline]
+pub(super) fn run(kernel: &dyn BlockKernel, operands: &[Operand<'_>], outs: &mut [BlockMut<'_>]) {
+    let n = outs[0].len();
+    if n == 1 || !operands.iter().any(Operand::is_single) {
+        let mut blocks: SmallVec<[Block<'_>; 4]> = SmallVec::new();
+        operands.iter().for_each(|o| blocks.push(o.data.range(o.offset, n)));
+        return kernel.run(&blocks, outs);
+    }
+    let repeated = repeat_singles(operands, n.min(BLOCK));
+    for start in (0..n).step_by(BLOCK) {
+        let len = BLOCK.min(n - start);
+        let mut pieces: SmallVec<[BlockMut<'_>; 3]> = SmallVec::new();
+        outs.iter_mut().for_each(|out| pieces.push(out.range(start, len)));
+        kernel.run(&blocks(operands, &repeated, start, len), &mut pieces);
+    }
+}
+
+/// Blocks full of the operands that are a single number, in their order.
+fn repeat_singles(operands: &[Operand<'_>], len: usize) -> SmallVec<[Handle; 2]> {
+    let mut repeated = SmallVec::new();
+    for o in operands.iter().filter(|o| o.is_single()) {
+        let mut block = Storage::scratch(o.want, len);
+        block.block_mut().fill_from(o.data.range(o.offset, 1));
+        repeated.push(block);
+    }
+    repeated
+}
+
+fn blocks<'b>(
+    operands: &[Operand<'b>],
+    repeated: &'b [Handle],
+    start: usize,
+    len: usize,
+) -> SmallVec<[Block<'b>; 4]> {
+    let (mut out, mut single) = (SmallVec::new(), repeated.iter());
+    for o in operands {
+        out.push(match o.is_single() {
+            true => single.next().expect("one block per single number").block().range(0, len),
+            false => o.data.range(o.offset + start, len),
+        });
+    }
+    out
+}

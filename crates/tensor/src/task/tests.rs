@@ -1,0 +1,139 @@
+//! There is no other door, and the short way through it leads where the long one does.
+
+use std::fs;
+use std::path::Path;
+
+use super::*;
+use crate::kernels::{FloatKernel, FloatOps, Formula, Real};
+use crate::tensor;
+
+/// The sources in a folder, by their paths from `src`.
+fn sources(folder: &Path, found: &mut Vec<(String, String)>) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else {
+            let name = path.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/");
+            found.push((name, fs::read_to_string(&path).unwrap()));
+        }
+    }
+}
+
+/// Elements are written through `Storage`. Who asks for one, or for its elements to write, is this module, or below it:
+/// the buffers themselves and the kernels. `create/values.rs` stores what a caller brings.
+#[test]
+fn nobody_else_writes_to_a_storage() {
+    let mut all = Vec::new();
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut all);
+    assert!(all.len() > 100 && all.iter().any(|(name, _)| name == "task/mod.rs"));
+    let below = ["task/", "buffer/", "kernels/"];
+    for (name, text) in all.iter().filter(|(name, _)| !below.iter().any(|b| name.starts_with(b))) {
+        let own = text.split("#[cfg(test)]").next().unwrap();
+        let writes = [".block_mut()", "Storage::stale", "Storage::scratch", "Storage::zeros", "Room::new"];
+        let allowed: &[&str] = match name.as_str() {
+            // The definitions that this module uses.
+            "tensor.rs" => &[".block_mut()"],
+            "create/mod.rs" => &["Storage::stale"],
+            // Values that a caller brings.
+            "create/values.rs" => &[".block_mut()", "Storage::scratch"],
+            _ => &[],
+        };
+        for w in writes.iter().filter(|w| !allowed.contains(w)) {
+            assert!(
+                !own.contains(w),
+                "{name} has {w}: what computes elements is a task, see Note [One door]"
+            );
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Affine;
+
+impl Formula<2> for Affine {
+    fn eval<R: Real>(&self, [a, b]: [R; 2]) -> R
+    where
+        f64: FloatOps<R>,
+    {
+        a * 1.5 + b
+    }
+}
+
+#[test]
+fn the_short_way_is_the_long_one() {
+    let number = |n: usize, k: f64| Tensor::arange_with(0..(n as i64), 1, DType::F64).mul(k).unwrap().sin();
+    for (n, dtype) in [0, 1, 7, 1500].into_iter().flat_map(|n| [DType::F32, DType::F64].map(|d| (n, d))) {
+        let [a, b, prior] = [0.3, 0.7, 1.1].map(|k| number(n, k).to_dtype(dtype));
+        let (reads, shape, kernel) =
+            ([Read::Tensor(&a, dtype), Read::Tensor(&b, dtype)], a.shape(), FloatKernel(Affine));
+        let kinds = [Does::Blocks(&kernel), Does::Same];
+        for (reads, does) in [(&reads[..], &kinds[0]), (&reads[..1], &kinds[1])] {
+            for prior in [None, Some(prior.clone())] {
+                let does = || match does {
+                    Does::Blocks(kernel) => Does::Blocks(*kernel),
+                    _ => Does::Same,
+                };
+                let (mut one, mut other) = (prior.clone(), prior.clone());
+                let to = &mut [To::Sum { shape, dtype, prior: &mut one }];
+                let short = make(Task { op: "t", reads, space: Space::Common, does: does(), to }).unwrap();
+                let to = &mut [To::Sum { shape, dtype, prior: &mut other }];
+                let long =
+                    make_at_length(&mut Task { op: "t", reads, space: Space::Common, does: does(), to })
+                        .unwrap();
+                assert_eq!(short, long, "{n} {dtype}");
+            }
+        }
+        let (to, other) = (&mut [To::New(dtype)], &mut [To::New(dtype)]);
+        let (reads, space) = (&reads[..], Space::Asked);
+        let short = make(Task { op: "t", reads, space, does: Does::Blocks(&kernel), to }).unwrap();
+        let long =
+            make_at_length(&mut Task { op: "t", reads, space, does: Does::Blocks(&kernel), to: other })
+                .unwrap();
+        assert_eq!(short, long);
+    }
+}
+
+#[test]
+fn a_sum_in_another_type_is_computed_in_its_own() {
+    let (g, shape) = (tensor![[1.0, 2.0], [3.0, 4.0]; f64], Shape::from([2]));
+    for (prior, want) in [(None, tensor![4.0, 6.0]), (Some(tensor![0.5, 0.25]), tensor![4.5, 6.25])] {
+        let mut prior = prior;
+        let to = &mut [To::Sum { shape: &shape, dtype: DType::F32, prior: &mut prior }];
+        let reads = &[Read::Tensor(&g, DType::F64)];
+        let sum = make(Task { op: "t", reads, space: Space::Common, does: Does::Same, to }).unwrap();
+        assert_eq!((sum.dtype(), sum), (DType::F32, want));
+    }
+}
+
+#[test]
+fn what_somebody_else_holds_is_left_behind() {
+    let mut t = tensor![1.0, 2.0];
+    let (held, shape) = (t.clone(), t.shape().clone());
+    let (space, does) = (Space::Of(&shape), Does::Fill(Scalar::F64(7.0)));
+    change(Task { op: "t", reads: &[], space, does, to: &mut [To::Over(&mut t)] }).unwrap();
+    assert_eq!((&t, &held), (&tensor![7.0, 7.0], &tensor![1.0, 2.0]));
+    let held = t.clone();
+    let kernel = FloatKernel(Affine);
+    let (reads, does) = (&[Read::Number(Scalar::I64(1), DType::F32)], Does::Blocks(&kernel));
+    change(Task { op: "t", reads, space, does, to: &mut [To::Change(&mut t)] }).unwrap();
+    assert_eq!(held, tensor![7.0, 7.0]);
+    assert_eq!(t, tensor![11.5, 11.5]);
+}
+
+#[test]
+fn a_rule_that_refuses_leaves_everything_as_it_was() {
+    struct Refusal;
+    impl WholeRule for Refusal {
+        fn run(&self, op: &'static str, _: &[&Tensor], _: BlockMut<'_>) -> Result<()> {
+            Err(crate::Error::DivisionByZero { op })
+        }
+    }
+    let mut t = tensor![1.0, 2.0];
+    let shape = t.shape().clone();
+    let (space, to) = (Space::Of(&shape), &mut [To::Change(&mut t)]);
+    assert!(change(Task { op: "t", reads: &[], space, does: Does::Whole(&Refusal), to }).is_err());
+    assert_eq!(t, tensor![1.0, 2.0]);
+    assert!(whole("t", &Refusal, &[], &shape, DType::F32).is_err());
+}
