@@ -196,3 +196,17 @@ fn steps_in_two_threads_all_count() {
         assert_eq!(values(shared), values(alone));
     }
 }
+
+/// An expanded view as a parameter gets memory of its own in its first step.
+#[test]
+fn expanded_parameters_are_stepped() {
+    for make in every_optimiser() {
+        let w = tensor![1.0].expand([3]).unwrap().requires_grad();
+        w.set_grad(Some(tensor![1.0, 0.0, -1.0])).unwrap();
+        make(vec![w.clone()]).step().unwrap();
+        let signs = (&w.value() - &tensor![1.0]).sign();
+        assert_eq!(signs.narrow(0, 0, 1).unwrap(), tensor![-1.0]);
+        assert_eq!(signs.narrow(0, 2, 1).unwrap(), tensor![1.0]);
+        assert_eq!(w.value().strides(), [1]);
+    }
+}

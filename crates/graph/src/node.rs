@@ -53,6 +53,7 @@ pub(crate) enum NodeKind {
 pub(crate) type SavedValues = SmallVec<[Option<Packed>; 2]>;
 
 /// What a node keeps for its backward pass.
+#[derive(Clone)]
 pub(crate) enum Saved {
     Kept(SavedValues),
     /// gone, after a pass that did not retain the graph
@@ -172,16 +173,8 @@ impl Node {
         if !self.saves {
             return Ok(unpacked);
         }
-        let packed = self.saved.update(|saved| match saved {
-            Saved::Kept(kept) if retain => Some(kept.clone()),
-            Saved::Kept(kept) => {
-                let kept = std::mem::take(kept);
-                *saved = Saved::Freed;
-                Some(kept)
-            }
-            Saved::Freed => None,
-        });
-        let Some(mut packed) = packed else {
+        let saved = if retain { self.saved.read() } else { self.saved.replace(Saved::Freed) };
+        let Saved::Kept(mut packed) = saved else {
             return Err(Error::Freed { op: self.name(), location: self.location });
         };
         for p in &mut packed {
