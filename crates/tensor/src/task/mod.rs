@@ -125,6 +125,11 @@ pub(crate) fn make_here(mut task: Task<'_, '_>) -> Result<Tensor> {
 fn make_at_length(task: &mut Task<'_, '_>) -> Result<Tensor> {
     let mut common = None;
     let Task { op, reads, space, does, to } = task;
+    if let (Does::Blocks(kernel), [To::New(dtype)]) = (&*does, &**to)
+        && let Some(result) = short::with_numbers(*kernel, reads, *space, *dtype)
+    {
+        return Ok(result);
+    }
     let space = space.shape(op, reads, &mut common)?;
     match does {
         Does::Same => blocks::make(op, None, reads, space, to),
@@ -156,6 +161,11 @@ pub(crate) fn make_each(task: Task<'_, '_>) -> Result<SmallVec<[Tensor; 2]>> {
 pub(crate) fn change(task: Task<'_, '_>) -> Result<()> {
     let mut common = None;
     let Task { op, reads, space, mut does, to } = task;
+    if let (Does::Blocks(kernel), [To::Change(out)]) = (&does, &mut *to)
+        && short::in_place(*kernel, reads, out)
+    {
+        return Ok(());
+    }
     let space = space.shape(op, reads, &mut common)?;
     match does {
         Does::Same => blocks::change(op, None, reads, space, to),
