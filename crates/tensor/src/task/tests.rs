@@ -80,8 +80,7 @@ fn the_short_way_is_the_long_one() {
                 let short = make(Task { op: "t", reads, space: Space::Common, does: does(), to }).unwrap();
                 let to = &mut [To::Sum { shape, dtype, prior: &mut other }];
                 let long =
-                    make_at_length(&mut Task { op: "t", reads, space: Space::Common, does: does(), to })
-                        .unwrap();
+                    make_at_length(Task { op: "t", reads, space: Space::Common, does: does(), to }).unwrap();
                 assert_eq!(short, long, "{n} {dtype}");
             }
         }
@@ -89,8 +88,7 @@ fn the_short_way_is_the_long_one() {
         let (reads, space) = (&reads[..], Space::Asked);
         let short = make(Task { op: "t", reads, space, does: Does::Blocks(&kernel), to }).unwrap();
         let long =
-            make_at_length(&mut Task { op: "t", reads, space, does: Does::Blocks(&kernel), to: other })
-                .unwrap();
+            make_at_length(Task { op: "t", reads, space, does: Does::Blocks(&kernel), to: other }).unwrap();
         assert_eq!(short, long);
     }
 }
