@@ -147,6 +147,12 @@ impl Tensor {
         self.cast("to_dtype", dtype)
     }
 
+    /// [`Tensor::cast`] of a tensor that nobody needs as it was.
+    #[inline]
+    pub(crate) fn into_type(self, op: &'static str, dtype: DType) -> Result<Tensor> {
+        if self.dtype() == dtype { Ok(self) } else { self.cast(op, dtype) }
+    }
+
     /// [`Tensor::to_dtype`] in the name of another operation.
     pub(crate) fn cast(&self, op: &'static str, dtype: DType) -> Result<Tensor> {
         if self.dtype() == dtype {

@@ -121,23 +121,23 @@ fn sum(
     let (kept, mut prior) = reach(op, space, target, own, prior)?;
     if target == space {
         match (kernel, &mut prior) {
-            (_, None) => return iter::map(op, kernel, operands, space.clone(), own)?.cast(op, dtype),
+            (_, None) => return iter::map(op, kernel, operands, space.clone(), own)?.into_type(op, dtype),
             (Some(kernel), Some(sum)) => {
                 sum.make_writable(op)?;
                 if space.numel() <= GRAIN && iter::lie_like(operands, target) {
                     iter::change(&Onto(kernel), &mut [sum], operands, space);
-                    return prior.expect("borrowed just now").cast(op, dtype);
+                    return prior.expect("borrowed just now").into_type(op, dtype);
                 }
             }
             (None, Some(sum)) => {
                 sum.make_writable(op)?;
                 iter::change(&Addition, &mut [sum], operands, space);
-                return prior.expect("borrowed just now").cast(op, dtype);
+                return prior.expect("borrowed just now").into_type(op, dtype);
             }
         }
     }
     let fold = Fold { op, reduce: Reduce::Sum, dtype: own };
-    iter::fold(fold, kernel, operands, space, &kept, prior)?.unsqueeze_to(target).cast(op, dtype)
+    iter::fold(fold, kernel, operands, space, &kept, prior)?.unsqueeze_to(target).into_type(op, dtype)
 }
 
 /// The sums of a kernel's outputs, each down to a shape of its own; dense if there are several.
@@ -163,7 +163,7 @@ pub(super) fn make_each(
     let fold = Fold { op, reduce: Reduce::Sum, dtype: own };
     let results = iter::fold_each(fold, Some((kernel, goals.len())), &operands, space, goals)?;
     let finished = results.into_iter().zip(to).map(|(t, place)| match place {
-        To::Sum { shape, dtype, .. } => t.unsqueeze_to(shape).laid_out(op)?.cast(op, *dtype),
+        To::Sum { shape, dtype, .. } => t.unsqueeze_to(shape).laid_out(op)?.into_type(op, *dtype),
         _ => unreachable!("several outputs are summed"),
     });
     finished.collect()
@@ -184,7 +184,7 @@ fn reach(
     let missing = shape.rank() - target.rank();
     let is_kept = |i: usize| i >= missing && !(target[i - missing] == 1 && shape[i] != 1);
     let kept: Dims<bool> = (0..shape.rank()).map(is_kept).collect();
-    let prior = prior.map(|p| p.cast(op, dtype)).transpose()?;
+    let prior = prior.map(|p| p.into_type(op, dtype)).transpose()?;
     let prior = prior.map(|p| p.keep_axes(&kept[missing..]));
     Ok((kept, prior))
 }

@@ -116,22 +116,28 @@ pub(crate) fn make(task: Task<'_, '_>) -> Result<Tensor> {
 pub(crate) fn make_here(mut task: Task<'_, '_>) -> Result<Tensor> {
     match short::alike(&mut task) {
         Some(result) => result,
-        None => make_at_length(&mut task),
+        // By value: a task whose address is taken would be put together in memory for the short way, too.
+        None => make_at_length(task),
     }
 }
 
 #[inline(never)]
 #[track_caller]
-fn make_at_length(task: &mut Task<'_, '_>) -> Result<Tensor> {
+fn make_at_length(task: Task<'_, '_>) -> Result<Tensor> {
     let mut common = None;
-    let Task { op, reads, space, does, to } = task;
+    let Task { op, reads, space, mut does, to } = task;
+    if let (Does::Blocks(kernel), [To::New(dtype)]) = (&does, &*to)
+        && let Some(result) = short::with_numbers(*kernel, reads, space, *dtype)
+    {
+        return Ok(result);
+    }
     let space = space.shape(op, reads, &mut common)?;
     match does {
         Does::Same => blocks::make(op, None, reads, space, to),
-        Does::Blocks(kernel) => blocks::make(op, Some(*kernel), reads, space, to),
+        Does::Blocks(kernel) => blocks::make(op, Some(kernel), reads, space, to),
         Does::Product(spec) => product::make(op, spec, reads, to),
         Does::Update(_) => unreachable!("an update makes no tensor"),
-        Does::Fill(_) | Does::Draw(..) | Does::Whole(_) => whole::make(op, does, reads, space, to),
+        Does::Fill(_) | Does::Draw(..) | Does::Whole(_) => whole::make(op, &mut does, reads, space, to),
     }
 }
 
@@ -156,6 +162,11 @@ pub(crate) fn make_each(task: Task<'_, '_>) -> Result<SmallVec<[Tensor; 2]>> {
 pub(crate) fn change(task: Task<'_, '_>) -> Result<()> {
     let mut common = None;
     let Task { op, reads, space, mut does, to } = task;
+    if let (Does::Blocks(kernel), [To::Change(out)]) = (&does, &mut *to)
+        && short::in_place(*kernel, reads, out)
+    {
+        return Ok(());
+    }
     let space = space.shape(op, reads, &mut common)?;
     match does {
         Does::Same => blocks::change(op, None, reads, space, to),

@@ -63,8 +63,7 @@ pub(super) fn make(op: &'static str, spec: &Spec, reads: &[Read<'_>], to: &mut [
         [Read::Tensor(row, _)] => Some(rows_of(op, row, &spec.shape)?),
         _ => prior.take(),
     };
-    let product = Factors { op, spec, a, b }.sum_to(shape, prior)?;
-    if product.dtype() == *dtype { Ok(product) } else { product.cast(op, *dtype) }
+    Factors { op, spec, a, b }.sum_to(shape, prior)?.into_type(op, *dtype)
 }
 
 /// A tensor of this shape, whose rows are all `row`.
@@ -135,7 +134,7 @@ impl Factors<'_> {
         let missing = shape.rank() - target.rank();
         let kept = |i: usize| i >= missing && !(target[i - missing] == 1 && self.spec.batch[i] != 1);
         let own = |mut p: Tensor| {
-            p = p.cast(op, dtype)?;
+            p = p.into_type(op, dtype)?;
             p.make_writable(op)?;
             Ok(p)
         };

@@ -1,13 +1,16 @@
 //! The short way of small tasks over tensors of one shape and of the types that are wanted: the blocks go to the kernel
 //! as they are, nothing is planned.
 
+use smallvec::SmallVec;
+
+use super::iter::{BLOCK, Blocks, ScalarCell};
 use super::{Does, Read, Space, Task, To};
-use crate::buffer::Storage;
-use crate::dtype::{Block, DType};
+use crate::buffer::{Handle, Storage};
+use crate::dtype::{Block, BlockMut, DType};
 use crate::error::Result;
-use crate::kernels::doors;
+use crate::kernels::{BlockKernel, doors};
 use crate::shape::Shape;
-use crate::tensor::Tensor;
+use crate::tensor::{Layout, Tensor};
 use crate::threads::GRAIN;
 
 /// What most tasks read at most.
@@ -40,7 +43,7 @@ pub(super) fn alike(task: &mut Task<'_, '_>) -> Option<Result<Tensor>> {
         ([To::New(dtype)], Some(kernel)) => {
             let mut storage = Storage::scratch(*dtype, n);
             kernel.run(blocks, &mut [storage.block_mut()]);
-            Some(Ok(Tensor::from_storage(storage, shape.clone())))
+            Some(Ok(Tensor { storage, layout: Layout::row_major(shape.clone()) }))
         }
         ([To::Sum { shape: target, dtype, prior }], _) if *target == shape && dtype == own => {
             if prior.as_ref().is_some_and(|prior| !lies_like(prior, shape, *dtype)) {
@@ -52,12 +55,91 @@ pub(super) fn alike(task: &mut Task<'_, '_>) -> Option<Result<Tensor>> {
             let mut storage = Storage::scratch(*dtype, n);
             kernel.run(blocks, &mut [storage.block_mut()]);
             Some(match prior.take() {
-                None => Ok(Tensor::from_storage(storage, shape.clone())),
+                None => Ok(Tensor { storage, layout: Layout::row_major(shape.clone()) }),
                 Some(prior) => onto(task.op, prior, storage.block()),
             })
         }
         _ => None,
     }
+}
+
+/// A kernel over numbers and tensors that lie alike, of a block at most.
+pub(super) fn with_numbers(
+    kernel: &dyn BlockKernel,
+    reads: &[Read<'_>],
+    space: Space<'_>,
+    dtype: DType,
+) -> Option<Tensor> {
+    let first = reads.iter().find_map(|read| match read {
+        Read::Tensor(t, _) => Some(*t),
+        Read::Number(..) => None,
+    })?;
+    let shape = first.shape();
+    if matches!(space, Space::Of(space) if space != shape) || !are_small_and_alike(reads, shape) {
+        return None;
+    }
+    let mut held = SmallVec::new();
+    let blocks = blocks(None, reads, shape.numel(), &mut held);
+    let mut storage = Storage::scratch(dtype, shape.numel());
+    kernel.run(&blocks, &mut [storage.block_mut()]);
+    Some(Tensor { storage, layout: Layout::row_major(shape.clone()) })
+}
+
+/// A kernel over a tensor of a block at most that nobody else holds, and others that lie like it, or numbers; in its
+/// place. Whether it has been done.
+pub(super) fn in_place(kernel: &dyn BlockKernel, reads: &[Read<'_>], out: &mut Tensor) -> bool {
+    if !out.is_writable_in_place() || !are_small_and_alike(reads, out.shape()) {
+        return false;
+    }
+    let n = out.numel();
+    let own = written(out.dtype(), n, |block| out.as_block().expect("it lies in order").copy_to(block));
+    let mut held = SmallVec::new();
+    let blocks = blocks(Some(own.block()), reads, n, &mut held);
+    kernel.run(&blocks, &mut [out.block_mut()]);
+    true
+}
+
+/// Whether tensors lie alike, in this shape, which is that of a block at most.
+#[inline]
+fn are_small_and_alike(reads: &[Read<'_>], shape: &Shape) -> bool {
+    let fits = |read: &Read<'_>| match *read {
+        Read::Tensor(t, want) => lies_like(t, shape, want),
+        Read::Number(..) => true,
+    };
+    (1..=BLOCK).contains(&shape.numel()) && reads.iter().all(fits)
+}
+
+/// The blocks of `n` elements of tensors that lie alike, and of numbers that are repeated; `held` is where those lie.
+#[inline]
+fn blocks<'b>(
+    own: Option<Block<'b>>,
+    reads: &[Read<'b>],
+    n: usize,
+    held: &'b mut SmallVec<[Handle; 2]>,
+) -> Blocks<'b> {
+    for read in reads {
+        if let Read::Number(s, want) = *read {
+            let cell = ScalarCell::new(s);
+            held.push(written(want, n, |block| block.fill_from(cell.operand(want).data)));
+        }
+    }
+    let (mut blocks, mut held) = (Blocks::new(), held.iter());
+    own.into_iter().for_each(|own| blocks.push(own));
+    for read in reads {
+        blocks.push(match read {
+            Read::Tensor(t, _) => t.storage.block().range(t.layout.offset, n),
+            Read::Number(..) => held.next().expect("a block for each number").block(),
+        });
+    }
+    blocks
+}
+
+/// Working memory with something in it.
+#[inline]
+fn written(dtype: DType, n: usize, write: impl FnOnce(BlockMut<'_>)) -> Handle {
+    let mut handle = Storage::scratch(dtype, n);
+    write(handle.block_mut());
+    handle
 }
 
 /// Whether a tensor lies in order, in this shape and type.

@@ -80,8 +80,7 @@ fn the_short_way_is_the_long_one() {
                 let short = make(Task { op: "t", reads, space: Space::Common, does: does(), to }).unwrap();
                 let to = &mut [To::Sum { shape, dtype, prior: &mut other }];
                 let long =
-                    make_at_length(&mut Task { op: "t", reads, space: Space::Common, does: does(), to })
-                        .unwrap();
+                    make_at_length(Task { op: "t", reads, space: Space::Common, does: does(), to }).unwrap();
                 assert_eq!(short, long, "{n} {dtype}");
             }
         }
@@ -89,9 +88,32 @@ fn the_short_way_is_the_long_one() {
         let (reads, space) = (&reads[..], Space::Asked);
         let short = make(Task { op: "t", reads, space, does: Does::Blocks(&kernel), to }).unwrap();
         let long =
-            make_at_length(&mut Task { op: "t", reads, space, does: Does::Blocks(&kernel), to: other })
-                .unwrap();
+            make_at_length(Task { op: "t", reads, space, does: Does::Blocks(&kernel), to: other }).unwrap();
         assert_eq!(short, long);
+    }
+}
+
+#[test]
+fn numbers_and_places_by_the_short_way_are_those_of_the_long_one() {
+    let kernel = FloatKernel(Affine);
+    for n in [1, 7, 1024] {
+        let a = Tensor::arange(0, n, 1, DType::F32);
+        // The same elements in another order of memory, where there is no short way.
+        let other = a.flip(0).unwrap().contiguous().flip(0).unwrap();
+        let results = [&a, &other].map(|a| {
+            let reads = [Read::Tensor(a, DType::F32), Read::Number(Scalar::F64(0.3), DType::F32)];
+            let new = map("t", &kernel, &reads, a.shape(), DType::F32).unwrap();
+            let (mut place, shape) = (Tensor::ones(a.shape(), DType::F32), a.shape().clone());
+            let (space, does) = (Space::Of(&shape), Does::Blocks(&kernel));
+            change(Task { op: "t", reads: &reads[..1], space, does, to: &mut [To::Change(&mut place)] })
+                .unwrap();
+            (new, place)
+        });
+        assert_eq!(results[0], results[1], "{n}");
+        assert_eq!(
+            results[0].0.select(0, n as isize - 1).unwrap(),
+            Tensor::scalar((n - 1) as f32 * 1.5 + 0.3)
+        );
     }
 }
 

@@ -62,13 +62,17 @@ pub(crate) fn write(
     if n == 0 {
         return;
     }
-    if let Some(kernel) = kernel {
-        if n <= GRAIN && flat::applies(operands, shape) {
+    match kernel {
+        Some(kernel) if n <= GRAIN && flat::applies(operands, shape) => {
             return flat::run(kernel, operands, std::slice::from_mut(&mut out));
         }
-        if operands.iter().all(|o| o.is_direct(shape)) {
+        Some(kernel) if operands.iter().all(|o| o.is_direct(shape)) => {
             return run_direct(kernel, operands, out, n);
         }
+        None if n <= GRAIN && operands[0].is_direct(shape) => {
+            return operands[0].data.range(operands[0].offset, n).copy_to(out);
+        }
+        _ => {}
     }
     let plan = Plan::new(shape, operands, false);
     run(kernel, &plan.axes, operands, out);
