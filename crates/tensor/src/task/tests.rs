@@ -97,13 +97,13 @@ fn the_short_way_is_the_long_one() {
 fn numbers_and_places_by_the_short_way_are_those_of_the_long_one() {
     let kernel = FloatKernel(Affine);
     for n in [1, 7, 1024] {
-        let a = Tensor::arange(0, n, 1, DType::F32);
+        let a = Tensor::arange_with(0..n, 1, DType::F32);
         // The same elements in another order of memory, where there is no short way.
         let other = a.flip(0).unwrap().contiguous().flip(0).unwrap();
         let results = [&a, &other].map(|a| {
             let reads = [Read::Tensor(a, DType::F32), Read::Number(Scalar::F64(0.3), DType::F32)];
             let new = map("t", &kernel, &reads, a.shape(), DType::F32).unwrap();
-            let (mut place, shape) = (Tensor::ones(a.shape(), DType::F32), a.shape().clone());
+            let (mut place, shape) = (Tensor::ones(a.shape()), a.shape().clone());
             let (space, does) = (Space::Of(&shape), Does::Blocks(&kernel));
             change(Task { op: "t", reads: &reads[..1], space, does, to: &mut [To::Change(&mut place)] })
                 .unwrap();
