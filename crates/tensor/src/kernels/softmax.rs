@@ -163,6 +163,7 @@ fn norms<const FMA: bool, T: RowFloat, F: RowFormula>(
 
 /// The results of one row, in whose place the terms are meanwhile.
 #[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "iterators hide that operands are as long")]
 fn write_row<const FMA: bool, T: RowFloat, F: RowFormula>(
     f: &F,
     (a, b): (impl Line<T>, impl Line<T>),
@@ -173,14 +174,14 @@ fn write_row<const FMA: bool, T: RowFloat, F: RowFormula>(
     let sum = if F::TRAITS.plain {
         a.sum(n)
     } else {
-        for (i, o) in out.iter_mut().enumerate() {
-            *o = f.term(Lane::<T, FMA>(a.at(i)), Lane(b.at(i))).0;
+        for i in 0..n {
+            out[i] = f.term(Lane::<T, FMA>(a.at(i)), Lane(b.at(i))).0;
         }
         Line::sum(&*out, n)
     };
     let s = taken::<FMA, T, F>(sum);
-    for (i, o) in out.iter_mut().enumerate() {
-        *o = f.result(Lane(a.at(i)), Lane(b.at(i)), Lane(*o), s).0;
+    for i in 0..n {
+        out[i] = f.result(Lane(a.at(i)), Lane(b.at(i)), Lane(out[i]), s).0;
     }
 }
 
