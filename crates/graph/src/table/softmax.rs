@@ -1,7 +1,7 @@
 //! Gradients of the softmax family: one pass over the rows, or, where they are to be recorded, the same formulas over
 //! variables.
 
-use foldback_tensor::kernel::{self, FloatKernel, FloatOps, Formula, Real, RowFormula};
+use foldback_tensor::kernel::{self, FloatKernel, Formula, Real, RowFormula};
 use foldback_tensor::{Axis, Tensor, keep};
 
 use crate::error::Result;
@@ -14,10 +14,7 @@ use crate::work::Work;
 struct ExponentialShare;
 impl Formula<3> for ExponentialShare {
     #[inline(always)]
-    fn eval<R: Real>(&self, [g, a, y]: [R; 3]) -> R
-    where
-        f64: FloatOps<R>,
-    {
+    fn eval<R: Real>(&self, [g, a, y]: [R; 3]) -> R {
         g * (a - y).exp()
     }
 }
@@ -37,11 +34,9 @@ pub(super) fn share_by_exponential(g: &Var, a: &Var, y: &Var) -> Result<Work<'st
     ))
 }
 
-type Now = fn(&Tensor, &Tensor, Axis) -> foldback_tensor::Result<Tensor>;
-
 /// A gradient along an axis of rows, given that of the result and the result `y`: a kernel, and what it evaluates.
 pub(super) fn in_rows(
-    now: Now,
+    now: fn(&Tensor, &Tensor, isize) -> foldback_tensor::Result<Tensor>,
     formula: impl RowFormula,
     [g, y]: [&Var; 2],
     axis: Axis,
@@ -64,15 +59,13 @@ pub(super) fn cross_entropy_backward(
     classes: &Tensor,
     norms: &Tensor,
 ) -> Result<Work<'static>> {
-    let (norms, recorded) = (norms.clone(), classes.clone());
-    let classes = classes.clone();
     Ok(Work::either(
-        [g.clone(), scores.clone()],
-        move |[g, scores]| {
-            Ok(kernel::cross_entropy_backward(&g.value_ref(), &scores.value_ref(), &classes, &norms)?)
+        (g.clone(), scores.clone(), classes.clone(), norms.clone()),
+        |(g, x, classes, norms)| {
+            Ok(kernel::cross_entropy_backward(&g.value_ref(), &x.value_ref(), classes, norms)?)
         },
-        move |[g, scores]| {
-            let (g, classes) = (g.unsqueeze(-1)?, recorded.unsqueeze(-1)?);
+        |(g, scores, classes, _)| {
+            let (g, classes) = (g.unsqueeze(-1)?, classes.unsqueeze(-1)?);
             scores.softmax(-1)?.mul(&g)?.scatter_add(-1, classes, g.neg()?)
         },
     ))

@@ -6,32 +6,35 @@
 use super::doors::door;
 use super::lane::{Float, Lane};
 use super::level::{Level, level};
-use super::real::{FloatOps, Real};
+use super::real::Real;
 use crate::task::{LANES, RUN, Reducer, Sum};
 
 /// A function of rows: what is summed over a row, and what the result is, given the sum. Said once for every
 /// representation of the numbers, and for rows in the cache as for folds over whole tensors (Note [Rows or folds]).
 ///
-/// There are two operands, `a` and `b`. Where `SHIFTED`, `b` is the largest element of the row of `a`.
+/// There are two operands, `a` and `b`. Where it is `shifted`, `b` is the largest element of the row of `a`.
 pub trait RowFormula: Copy + Send + Sync + 'static {
-    /// Whether `b` is not given, but the largest `a` of the row.
-    const SHIFTED: bool = false;
-    /// Whether the terms are `a` itself, whose sum needs no loop where it is the same all along the row.
-    const PLAIN: bool = false;
-    /// Whether the result is made of the sum's logarithm.
-    const LOGARITHM: bool = false;
-    /// Whether there is one result per row, of `b` and the sum alone.
-    const PER_ROW: bool = false;
+    /// What else is to be known of it.
+    const TRAITS: RowTraits;
 
     /// What is summed.
-    fn term<R: Real>(&self, a: R, b: R) -> R
-    where
-        f64: FloatOps<R>;
+    fn term<R: Real>(&self, a: R, b: R) -> R;
 
     /// The result, given an element's term and the sum of the row's terms, or its logarithm.
-    fn result<R: Real>(&self, a: R, b: R, term: R, sum: R) -> R
-    where
-        f64: FloatOps<R>;
+    fn result<R: Real>(&self, a: R, b: R, term: R, sum: R) -> R;
+}
+
+/// What a [`RowFormula`] is like.
+#[derive(Clone, Copy, Debug)]
+pub struct RowTraits {
+    /// `b` is not given, but the largest `a` of the row
+    pub(crate) shifted: bool,
+    /// the terms are `a` itself, whose sum needs no loop where it is the same all along the row
+    pub(crate) plain: bool,
+    /// the result is made of the sum's logarithm
+    pub(crate) logarithm: bool,
+    /// there is one result per row, of `b` and the sum alone
+    pub(crate) per_row: bool,
 }
 
 /// Element types whose rows can be folded.
@@ -135,7 +138,7 @@ impl<T: RowFloat> Line<T> for Repeated<T> {
 /// The sum of a row's terms, as the result takes it.
 #[inline(always)]
 fn taken<const FMA: bool, T: RowFloat, F: RowFormula>(sum: T) -> Lane<T, FMA> {
-    if F::LOGARITHM { Lane(sum).ln() } else { Lane(sum) }
+    if F::TRAITS.logarithm { Lane(sum).ln() } else { Lane(sum) }
 }
 
 /// The largest element of a row, and the sum of its terms, none of which is kept.
@@ -160,10 +163,7 @@ fn norms<const FMA: bool, T: RowFloat, F: RowFormula>(
 
 /// The results of one row, in whose place the terms are meanwhile.
 #[inline(always)]
-#[allow(
-    clippy::needless_range_loop,
-    reason = "three slices of one length by one number are a loop over vectors"
-)]
+#[allow(clippy::needless_range_loop, reason = "iterators hide that operands are as long")]
 fn write_row<const FMA: bool, T: RowFloat, F: RowFormula>(
     f: &F,
     (a, b): (impl Line<T>, impl Line<T>),
@@ -171,7 +171,7 @@ fn write_row<const FMA: bool, T: RowFloat, F: RowFormula>(
 ) {
     let n = out.len();
     let (a, b) = (a.cut(n), b.cut(n));
-    let sum = if F::PLAIN {
+    let sum = if F::TRAITS.plain {
         a.sum(n)
     } else {
         for i in 0..n {
@@ -199,13 +199,13 @@ fn write_rows_body<const FMA: bool, T: RowFloat, F: RowFormula>(
     n: usize,
     out: &mut [T],
 ) {
-    if F::PER_ROW {
+    if F::TRAITS.per_row {
         let scratch = &mut [T::of(0.0); RUN];
         for (o, a) in out.iter_mut().zip(a.chunks_exact(n)) {
             let [m, s] = norms::<FMA, T, F>(f, a, scratch);
             *o = f.result(m, m, m, s).0;
         }
-    } else if F::SHIFTED {
+    } else if F::TRAITS.shifted {
         for (out, a) in out.chunks_exact_mut(n).zip(a.chunks_exact(n)) {
             write_row::<FMA, T, F>(f, (a, Repeated(largest(a))), out);
         }

@@ -93,7 +93,7 @@ impl Tensor {
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
 pub fn softmax_backward(g: &Tensor, y: &Tensor, axis: Axis) -> Result<Tensor> {
-    gradient("softmax", &SoftmaxGradient, g, y, axis)
+    along("softmax", &SoftmaxGradient, [g, y], axis)
 }
 
 /// The gradient of [`Tensor::log_softmax`], given that of its result and the result `y`: `g - exp(y) sum(g)`.
@@ -110,17 +110,13 @@ pub fn softmax_backward(g: &Tensor, y: &Tensor, axis: Axis) -> Result<Tensor> {
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
 pub fn log_softmax_backward(g: &Tensor, y: &Tensor, axis: Axis) -> Result<Tensor> {
-    gradient("log_softmax", &LogSoftmaxGradient, g, y, axis)
-}
-
-fn gradient(op: &'static str, rule: &dyn RowRule, g: &Tensor, y: &Tensor, axis: Axis) -> Result<Tensor> {
-    expect_shape(op, y.dims(), g)?;
-    along(op, rule, [g, y], axis)
+    along("log_softmax", &LogSoftmaxGradient, [g, y], axis)
 }
 
 /// Evaluates a rule along one axis, in the type of its last operand.
 fn along(op: &'static str, rule: &dyn RowRule, [a, b]: [&Tensor; 2], axis: Axis) -> Result<Tensor> {
     expect_float(op, b)?;
+    expect_shape(op, b.dims(), a)?;
     let axis = b.shape().axis(op, axis)?;
     let axes = axis..b.rank().min(axis + 1);
     if let Some(n) = row_length(b, &axes) {
@@ -303,11 +299,13 @@ mod tests {
     fn same_bits_for_any_number_of_threads() {
         for shape in [&[300, 500][..], &[2, 100_000], &[100_000, 2]] {
             let x = wave(shape, DType::F32, 0.7);
+            let classes = Tensor::zeros_with([shape[0]], DType::I64);
             let all = || {
                 let (y, l) = (x.softmax(1).unwrap(), x.log_softmax(0).unwrap());
-                let (up, down) =
-                    (softmax_backward(&x, &y, (1).into()), log_softmax_backward(&x, &l, (0).into()));
-                [y, l, up.unwrap(), down.unwrap(), x.logsumexp(1).unwrap()]
+                let (up, down) = (softmax_backward(&x, &y, 1.into()), log_softmax_backward(&x, &l, 0.into()));
+                let (losses, norms) = cross_entropy(&x, &classes).unwrap();
+                let gradient = cross_entropy_backward(&losses, &x, &classes, &norms).unwrap();
+                [y, l, up.unwrap(), down.unwrap(), x.logsumexp(1).unwrap(), losses, gradient]
             };
             let one = ThreadPool::new(1).install(all);
             for n in [2, 3, 8] {

@@ -10,8 +10,8 @@ use std::ops::Range;
 use crate::create::expect_room_for;
 use crate::dtype::{Block, BlockMut, DType};
 use crate::error::Result;
-use crate::kernels::softmax::{RowFloat, write_rows};
-use crate::kernels::{BlockKernel, FloatKernel, FloatOps, Formula, Real, RowFormula, typed};
+use crate::kernels::softmax::{RowFloat, RowTraits, write_rows};
+use crate::kernels::{BlockKernel, FloatKernel, Formula, Real, RowFormula, typed};
 use crate::ops::formulas;
 use crate::ops::reduce::Kept;
 use crate::shape::Shape;
@@ -21,31 +21,16 @@ use crate::threads::{GRAIN, split_work};
 
 /// A [`RowFormula`] behind a pointer.
 pub(crate) trait RowRule: Sync {
-    /// Its `SHIFTED`.
-    fn is_shifted(&self) -> bool;
-    /// Its `LOGARITHM`.
-    fn takes_logarithm(&self) -> bool;
-    /// Its `PER_ROW`.
-    fn is_per_row(&self) -> bool;
+    fn traits(&self) -> RowTraits;
     /// The results for rows of `n`. Of `a` there are as many elements as of `b`, or one per row.
     fn rows(&self, a: Block<'_>, b: Block<'_>, n: usize, out: BlockMut<'_>);
-    /// The terms of `a` and `b`; none if they are `a` itself.
-    fn terms(&self) -> Option<Box<dyn BlockKernel>>;
-    /// The results of `a`, `b` and what became of the sum.
-    fn results(&self) -> Box<dyn BlockKernel>;
+    /// The kernels of the terms of `a` and `b`, and of the results of `a`, `b` and what becomes of the sum.
+    fn kernels(&self) -> [Box<dyn BlockKernel>; 2];
 }
 
 impl<F: RowFormula> RowRule for F {
-    fn is_shifted(&self) -> bool {
-        F::SHIFTED
-    }
-
-    fn takes_logarithm(&self) -> bool {
-        F::LOGARITHM
-    }
-
-    fn is_per_row(&self) -> bool {
-        F::PER_ROW
+    fn traits(&self) -> RowTraits {
+        F::TRAITS
     }
 
     fn rows(&self, a: Block<'_>, b: Block<'_>, n: usize, out: BlockMut<'_>) {
@@ -60,37 +45,24 @@ impl<F: RowFormula> RowRule for F {
         }
     }
 
-    fn terms(&self) -> Option<Box<dyn BlockKernel>> {
-        if F::PLAIN { None } else { Some(Box::new(FloatKernel(TermOf(*self)))) }
-    }
-
-    fn results(&self) -> Box<dyn BlockKernel> {
-        Box::new(FloatKernel(ResultOf(*self)))
+    fn kernels(&self) -> [Box<dyn BlockKernel>; 2] {
+        let part = Part(*self);
+        [Box::new(FloatKernel::<_, 2>(part)), Box::new(FloatKernel::<_, 3>(part))]
     }
 }
 
-/// What is summed, as a formula of `a` and `b`.
+/// The term as a formula of `a` and `b`, the result as one of `a`, `b` and the sum.
 #[derive(Clone, Copy)]
-struct TermOf<F>(F);
-impl<F: RowFormula> Formula<2> for TermOf<F> {
+struct Part<F>(F);
+impl<F: RowFormula> Formula<2> for Part<F> {
     #[inline(always)]
-    fn eval<R: Real>(&self, [a, b]: [R; 2]) -> R
-    where
-        f64: FloatOps<R>,
-    {
+    fn eval<R: Real>(&self, [a, b]: [R; 2]) -> R {
         self.0.term(a, b)
     }
 }
-
-/// The result as a formula of `a`, `b` and the sum.
-#[derive(Clone, Copy)]
-struct ResultOf<F>(F);
-impl<F: RowFormula> Formula<3> for ResultOf<F> {
+impl<F: RowFormula> Formula<3> for Part<F> {
     #[inline(always)]
-    fn eval<R: Real>(&self, [a, b, s]: [R; 3]) -> R
-    where
-        f64: FloatOps<R>,
-    {
+    fn eval<R: Real>(&self, [a, b, s]: [R; 3]) -> R {
         self.0.result(a, b, self.0.term(a, b), s)
     }
 }
@@ -117,7 +89,7 @@ impl WholeRule for InRows<'_> {
     fn run(&self, _: &'static str, reads: &[&Tensor], out: BlockMut<'_>) -> Result<()> {
         let [a, b] = [0, reads.len() - 1].map(|k| reads[k].as_block().expect("it is laid out"));
         let (n, count) = (self.n, b.len() / self.n);
-        let width = if self.rule.is_per_row() { 1 } else { n };
+        let width = if self.rule.traits().per_row { 1 } else { n };
         let grain = rows_at_once(n);
         split_work(count, grain, out, &|o: BlockMut<'_>, at| o.split_at(at * width), &|first, rows, out| {
             let [a, b] = [a, b].map(|all| {
@@ -140,7 +112,7 @@ pub(super) fn in_rows(
     shape: &Shape,
 ) -> Result<Tensor> {
     let (rule, dtype) = (InRows { rule, n }, b.dtype());
-    if rule.rule.is_shifted() {
+    if rule.rule.traits().shifted {
         return task::whole(op, &rule, &[Read::Tensor(b, dtype)], shape, dtype);
     }
     let mut a = a.cast(op, dtype)?;
@@ -161,25 +133,26 @@ pub(super) fn in_folds(
     kept: &Kept,
     dtype: DType,
 ) -> Result<Tensor> {
-    let shape = a.shape();
-    if !rule.is_per_row() {
+    let (shape, traits) = (a.shape(), rule.traits());
+    if !traits.per_row {
         let moves = |&i: &usize| [a, b].iter().any(|t| t.strides()[i] != 0);
         let stored = (0..a.rank()).filter(moves).map(|i| shape[i]).product();
         expect_room_for(op, shape, stored, dtype)?;
     }
     let [a, mut b] = [a, b].map(|t| Read::Tensor(t, dtype));
     let m;
-    if rule.is_shifted() {
+    if traits.shifted {
         m = kept.fold(Reduce::Max, None, &[a], shape, dtype)?;
         b = Read::Tensor(&m, dtype);
     }
-    let mut sum = match rule.terms() {
-        Some(terms) => kept.fold(Reduce::Sum, Some(&*terms), &[a, b], shape, dtype)?,
-        None => kept.fold(Reduce::Sum, None, &[a], shape, dtype)?,
+    let [terms, results] = rule.kernels();
+    let mut sum = match traits.plain {
+        true => kept.fold(Reduce::Sum, None, &[a], shape, dtype)?,
+        false => kept.fold(Reduce::Sum, Some(&*terms), &[a, b], shape, dtype)?,
     };
-    if rule.takes_logarithm() {
+    if traits.logarithm {
         sum = task::map(op, &FloatKernel(formulas::ln), &[Read::Tensor(&sum, dtype)], sum.shape(), dtype)?;
     }
-    let (a, shape) = if rule.is_per_row() { (b, &kept.shape) } else { (a, shape) };
-    task::map(op, &*rule.results(), &[a, b, Read::Tensor(&sum, dtype)], shape, dtype)
+    let (a, shape) = if traits.per_row { (b, &kept.shape) } else { (a, shape) };
+    task::map(op, &*results, &[a, b, Read::Tensor(&sum, dtype)], shape, dtype)
 }
