@@ -785,7 +785,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "low = 3 is not valid")]
+    #[should_panic(expected = "range = 3..1 is not valid")]
     fn constructors_panic_with_the_error() {
         Tensor::randint(3..1, [2]);
     }

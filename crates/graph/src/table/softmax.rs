@@ -36,7 +36,7 @@ pub(super) fn share_by_exponential(g: &Var, a: &Var, y: &Var) -> Result<Work<'st
 
 /// A gradient along an axis of rows, given that of the result and the result `y`: a kernel, and what it evaluates.
 pub(super) fn in_rows(
-    now: fn(&Tensor, &Tensor, isize) -> foldback_tensor::Result<Tensor>,
+    now: fn(&Tensor, &Tensor, Axis) -> foldback_tensor::Result<Tensor>,
     formula: impl RowFormula,
     [g, y]: [&Var; 2],
     axis: Axis,

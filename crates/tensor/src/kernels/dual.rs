@@ -98,7 +98,7 @@ impl<R: Real, const K: usize> Dual<R, K> {
 /// impl Formula<2> for GeluGradient {
 ///     fn eval<R: Real>(&self, [g, x]: [R; 2]) -> R where f64: FloatOps<R> { slope(Gelu, g, x) }
 /// }
-/// assert_eq!(evaluate("gelu_backward", GeluGradient, [&tensor![4.0], &tensor![0.0]])?, tensor![2.0]);
+/// assert_eq!(evaluate("gelu_backward", &FloatKernel(GeluGradient), &[&tensor![4.0], &tensor![0.0]])?, tensor![2.0]);
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
 #[inline(always)]

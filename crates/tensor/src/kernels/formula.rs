@@ -8,7 +8,7 @@ use crate::dtype::{Block, BlockMut, DType, Element};
 /// A pointwise function of `N` real numbers, written once for every representation of them.
 ///
 /// ```
-/// use foldback_tensor::kernel::{FloatOps, Formula, Real, evaluate};
+/// use foldback_tensor::kernel::{FloatKernel, FloatOps, Formula, Real, evaluate};
 /// use foldback_tensor::tensor;
 ///
 /// #[derive(Clone, Copy)]
@@ -18,7 +18,7 @@ use crate::dtype::{Block, BlockMut, DType, Element};
 ///         g * (1.0 - y * y)
 ///     }
 /// }
-/// let g = evaluate("tanh_backward", TanhGradient, [&tensor![2.0, 2.0], &tensor![0.0, 0.5]])?;
+/// let g = evaluate("tanh_backward", &FloatKernel(TanhGradient), &[&tensor![2.0, 2.0], &tensor![0.0, 0.5]])?;
 /// assert_eq!(g, tensor![2.0, 1.5]);
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
