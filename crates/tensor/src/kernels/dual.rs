@@ -91,7 +91,7 @@ impl<R: Real, const K: usize> Dual<R, K> {
 /// derivative of its own.
 ///
 /// ```
-/// use foldback_tensor::kernel::{FloatOps, Formula, Gelu, Real, evaluate, slope};
+/// use foldback_tensor::kernel::{FloatKernel, FloatOps, Formula, Gelu, Real, evaluate, slope};
 /// use foldback_tensor::tensor;
 /// #[derive(Clone, Copy)]
 /// struct GeluGradient;
