@@ -40,10 +40,7 @@ pub enum Error {
         dim: usize,
     },
     /// A tensor that cannot be expanded to the shape it is wanted in; in-place operations never change a shape.
-    #[error(
-        "{op}: The expanded size of the tensor ({}) must match the existing size ({}) at non-singleton dimension {dim}: {from} does not expand to {to}",
-        size_at(to, from, *dim), size_at(from, to, *dim)
-    )]
+    #[error("{op}: {}", why_not_expanded(from, to, *dim))]
     Expand {
         /// the operation
         op: &'static str,
@@ -92,15 +89,27 @@ pub enum Error {
         /// the type refused
         dtype: DType,
     },
-    /// Element types that should be equal.
-    #[error("{op}: expected dtype {expected}, found {found}")]
+    /// An element type other than the one that an operand must have.
+    #[error("{op}: expected {operand} of dtype {expected}, found {found}")]
     DTypeMismatch {
         /// the operation
         op: &'static str,
+        /// what is of that type, with its article (`"an index"`)
+        operand: &'static str,
         /// the type wanted
         expected: DType,
         /// the type given
         found: DType,
+    },
+    /// Operands whose element types should be equal.
+    #[error("{op}: the {} is {}, the {} {}: they must have one dtype; convert one of them with to_dtype", a.0, a.1, b.0, b.1)]
+    MixedDTypes {
+        /// the operation
+        op: &'static str,
+        /// the name of an operand and its type
+        a: (&'static str, DType),
+        /// the name of another and its type
+        b: (&'static str, DType),
     },
     /// A result that does not fit the tensor it is to be written to.
     #[error("{op}: result type {from} can't be cast to the desired output type {to}")]
@@ -291,6 +300,7 @@ impl Error {
             | Rank { op, .. }
             | DTypeUnsupported { op, .. }
             | DTypeMismatch { op, .. }
+            | MixedDTypes { op, .. }
             | ResultCast { op, .. }
             | Alpha { op, .. }
             | ShapeMismatch { op, .. }
@@ -311,6 +321,18 @@ impl Error {
         }
         self
     }
+}
+
+/// Why a tensor of shape `from` does not expand to `to`: it has an axis too many, or one of another size.
+fn why_not_expanded(from: &Shape, to: &Shape, dim: usize) -> String {
+    if dim < from.rank().saturating_sub(to.rank()) {
+        return format!("{from} has more axes than {to}, to which it should expand");
+    }
+    format!(
+        "The expanded size of the tensor ({}) must match the existing size ({}) at non-singleton dimension {dim}: {from} does not expand to {to}",
+        size_at(to, from, dim),
+        size_at(from, to, dim)
+    )
 }
 
 /// The size of `s` on axis `dim`, counted in the longer of the two shapes.

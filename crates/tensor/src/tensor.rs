@@ -297,12 +297,17 @@ impl Tensor {
         }
     }
 
-    /// Refuses an element type other than the expected one.
-    pub(crate) fn expect_dtype(&self, op: &'static str, expected: DType) -> Result<()> {
+    /// Refuses an element type other than the expected one; `operand` is what this tensor is, with its article.
+    pub(crate) fn expect_dtype(
+        &self,
+        op: &'static str,
+        operand: &'static str,
+        expected: DType,
+    ) -> Result<()> {
         if self.dtype() == expected {
             Ok(())
         } else {
-            Err(Error::DTypeMismatch { op, expected, found: self.dtype() })
+            Err(Error::DTypeMismatch { op, operand, expected, found: self.dtype() })
         }
     }
 

@@ -143,7 +143,7 @@ impl WholeRule for LossesBackward {
 /// nothing in it.
 fn prepared(scores: &Tensor, classes: &Tensor) -> Result<(Tensor, Tensor, usize)> {
     expect_float(OP, scores)?;
-    classes.expect_dtype(OP, DType::I64)?;
+    classes.expect_dtype(OP, "classes", DType::I64)?;
     let Some((&size, outer)) = scores.dims().split_last() else {
         return Err(Error::Rank { op: OP, expected: "at least 1", found: 0 });
     };

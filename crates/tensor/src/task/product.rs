@@ -22,7 +22,7 @@ pub(crate) struct Spec {
 
 impl Spec {
     /// # Errors
-    /// `Rank` for a 0-d operand, `DTypeMismatch`, `DTypeUnsupported` for `Bool`, `Matmul` if the inner sizes differ,
+    /// `Rank` for a 0-d operand, `MixedDTypes`, `DTypeUnsupported` for `Bool`, `Matmul` if the inner sizes differ,
     /// `Broadcast`, `TooLarge`.
     pub(crate) fn new(op: &'static str, a: &Tensor, b: &Tensor) -> Result<Spec> {
         for t in [a, b] {
@@ -30,7 +30,7 @@ impl Spec {
                 return Err(Error::Rank { op, expected: "at least 1", found: 0 });
             }
         }
-        b.expect_dtype(op, a.dtype())?;
+        expect_one_dtype(op, ("left", a), ("right", b))?;
         if a.dtype() == DType::Bool {
             return Err(Error::DTypeUnsupported { op, dtype: DType::Bool });
         }
@@ -49,6 +49,16 @@ impl Spec {
         checked_len(op, &shape, a.dtype())?;
         Ok(Spec { batch, shape, m, n, k })
     }
+}
+
+/// Refuses operands of different element types, by their names.
+pub(crate) fn expect_one_dtype(
+    op: &'static str,
+    (a_name, a): (&'static str, &Tensor),
+    (b_name, b): (&'static str, &Tensor),
+) -> Result<()> {
+    let (a, b) = ((a_name, a.dtype()), (b_name, b.dtype()));
+    if a.1 == b.1 { Ok(()) } else { Err(Error::MixedDTypes { op, a, b }) }
 }
 
 /// The product of the first two that are read, whose rows start as the third if there is one.
