@@ -20,6 +20,12 @@ pub fn or_panic<T, E: std::fmt::Display>(result: std::result::Result<T, E>) -> T
     }
 }
 
+/// `1 input`, `2 inputs`
+#[doc(hidden)]
+pub fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Why an operation was refused. Nothing has been changed when one is returned.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -72,7 +78,7 @@ pub enum Error {
         axis: usize,
     },
     /// A number of axes that does not fit the tensor.
-    #[error("{op}: expected {expected} axes, got {found}")]
+    #[error("{op}: expected {expected} {}, got {found}", if expected.ends_with('1') { "axis" } else { "axes" })]
     Rank {
         /// the operation
         op: &'static str,
@@ -142,7 +148,7 @@ pub enum Error {
         found: Shape,
     },
     /// A shape whose product is not the number of elements.
-    #[error("{op}: shape {shape} is invalid for {elements} elements")]
+    #[error("{op}: shape {shape} is invalid for {}", counted(*elements, "element"))]
     ElementCount {
         /// the operation
         op: &'static str,
@@ -219,7 +225,7 @@ pub enum Error {
     },
     /// A destination in which several elements share one place in memory.
     #[error(
-        "{op}: the output of shape {shape} and strides {strides:?} overlaps itself; clone it with contiguous() first"
+        "{op}: the output of shape {shape} and strides {strides:?} overlaps itself: use the form that makes a new tensor, or write to its contiguous() copy (try_contiguous() returns an error where that is too large)"
     )]
     Overlap {
         /// the operation

@@ -46,7 +46,8 @@ impl Tensor {
     /// Overwrites every element with one value, cast to this dtype.
     ///
     /// # Panics
-    /// If this tensor is an expanded view too large to store; [`Tensor::copy_`] of a number returns an error instead.
+    /// If this tensor is an expanded view too large to store; [`Tensor::copy_`] of a [`Tensor::scalar`] returns an
+    /// error instead.
     ///
     /// ```
     /// use foldback_tensor::tensor;
