@@ -22,7 +22,7 @@ impl Error {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The tensor operation itself was refused.
+    /// The tensor operation itself was refused; any may be for want of memory (`TooLarge`).
     #[error(transparent)]
     Tensor(#[from] foldback_tensor::Error),
     /// A gradient that cannot be folded to the shape of the input it belongs to.

@@ -56,7 +56,8 @@ pub trait Function: Send + Sync + Sized + 'static {
         false
     }
 
-    /// Whether `backward` reads the first output, which is then kept until it has run.
+    /// Whether `backward` reads the first output, which is then kept until it has run. An intermediate value can be that
+    /// output.
     fn saves_output(&self) -> bool {
         false
     }

@@ -39,8 +39,8 @@ impl Tensor {
     /// The elements in row-major order.
     ///
     /// # Errors
-    /// `DTypeMismatch` if the elements are not of type `T`; cast them with [`Tensor::to_dtype`] first. `TooLarge` if there is no
-    /// memory for an expanded view.
+    /// `DTypeMismatch` if the elements are not of type `T`; cast them with [`Tensor::to_dtype`] first. `TooLarge` if no memory can
+    /// hold as many elements as this view has.
     ///
     /// ```
     /// use foldback_tensor::tensor;

@@ -26,7 +26,8 @@ fn typed<T: Element>(t: &Tensor) -> &[T] {
 ///
 /// # Errors
 /// `DTypeUnsupported` unless the scores are `F32` or `F64`, `DTypeMismatch` unless the classes are `I64`, `Rank` for a
-/// single score, `ShapeMismatch` unless the classes have the scores' shape without its last axis, `IndexOutOfRange`.
+/// single score, `ShapeMismatch` unless the classes have the scores' shape without its last axis, `IndexOutOfRange`,
+/// `TooLarge` if scores or classes are expanded views that no memory can hold.
 ///
 /// ```
 /// use foldback_tensor::{kernel, tensor};

@@ -185,7 +185,7 @@ mod tests {
     fn slice_assign_refuses_and_changes_nothing() {
         let mut t = tensor![[1, 2], [3, 4]];
         assert!(matches!(t.slice_assign(0, &tensor![[1], [2]]), Err(Error::Expand { dim: 0, .. })));
-        assert!(matches!(t.slice_assign(0, &tensor![[1, 2, 3]]), Err(Error::Expand { dim: 1, .. })));
+        assert!(matches!(t.slice_assign(0, &tensor![[1, 2, 3]]), Err(Error::Expand { dim: 0, .. })));
         assert!(matches!(t.slice_assign(2, &tensor![1]), Err(Error::IndexOutOfRange { .. })));
         assert!(matches!(t.slice_assign((0, 0, 0), &tensor![1]), Err(Error::Rank { .. })));
         assert!(matches!(t.slice_assign(s![..;0], &tensor![1]), Err(Error::Range { .. })));
