@@ -321,6 +321,25 @@ impl Tensor {
         self
     }
 
+    /// This tensor with size 1 on those flagged axes that it is expanded over: its first elements there stand for all.
+    pub(crate) fn once_along(&self, flags: &[bool]) -> Tensor {
+        let mut shape = self.shape().clone();
+        for ((size, &step), &flagged) in shape.iter_mut().zip(self.strides()).zip(flags) {
+            if flagged && step == 0 && *size > 1 {
+                *size = 1;
+            }
+        }
+        if shape == *self.shape() {
+            return self.clone();
+        }
+        self.with_layout(Layout::strided(
+            shape,
+            Dims::from_slice(self.strides()),
+            self.layout.offset,
+            self.layout.expanded,
+        ))
+    }
+
     /// Inserts axes of size 1 until the shape is `target`, which must differ in nothing else.
     pub(crate) fn unsqueeze_to(mut self, target: &Shape) -> Tensor {
         if self.shape() == target {

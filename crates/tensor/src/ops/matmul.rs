@@ -18,7 +18,7 @@ impl Tensor {
     /// | `[.., m, k]` | `[.., k, n]` | `[.., m, n]`, the leading axes broadcast |
     ///
     /// Both operands have the same element type, `I64` (wrapping), `F32` or `F64`. Transposed and expanded operands are
-    /// read as they are. With `k == 0` the result is zero. The result has the same bits for any number of threads.
+    /// read as they are; an inner axis that both are expanded over is a factor. With `k == 0` the result is zero. The result has the same bits for any number of threads.
     ///
     /// # Errors
     /// `Rank` for a 0-d operand, `MixedDTypes` if the types differ, `DTypeUnsupported` for `Bool`, `Matmul` if the
@@ -359,6 +359,28 @@ mod tests {
         let a = numbers(&[3, 1], 1, DType::F32).expand([3, 40]).unwrap();
         let b = numbers(&[1, 50], 1, DType::F32).expand([40, 50]).unwrap();
         assert_eq!(a.matmul(&b).unwrap(), naive(&a, &b));
+    }
+
+    #[test]
+    fn an_inner_axis_that_both_are_expanded_over_is_a_factor() {
+        const K: usize = 1 << 40;
+        for dtype in [DType::F32, DType::F64, DType::I64] {
+            let long = |v: f64| Tensor::full([1], v, dtype).expand([K]).unwrap();
+            let want = Tensor::full((), 6.0 * K as f64, dtype);
+            assert_eq!(long(2.0).dot(&long(3.0)).unwrap(), want);
+            let (row, column) = (long(2.0).unsqueeze(0).unwrap(), long(3.0).unsqueeze(1).unwrap());
+            assert_eq!(row.matmul(&column).unwrap(), want.reshape([1, 1]).unwrap());
+            let batch = numbers(&[3, 2, 1], 1, dtype);
+            let wide = batch.expand([3, 2, K]).unwrap().matmul(&column).unwrap();
+            assert_eq!(wide, batch.mul(&want).unwrap().div_trunc(2).unwrap());
+            let summed = Shape::from([1, 2, 1]);
+            let sum =
+                matmul_to("t", &batch.expand([3, 2, K]).unwrap(), &column, Target::of(&summed)).unwrap();
+            assert_eq!(sum, wide.sum(0, true).unwrap());
+        }
+        let bias = tensor![1.0];
+        let long = tensor![2.0].expand([1, K]).unwrap();
+        assert_eq!(linear("t", &long, &long, Some(&bias)).unwrap(), tensor![[1.0 + 4.0 * K as f32]]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::kernels::{BlockKernel, FloatKernel};
 use crate::shape::{Axes, Dims, Shape, expect_expansion};
 use crate::task::{self, Does, Read, Reduce, Space, Task, To};
-use crate::tensor::{Layout, Tensor};
+use crate::tensor::Tensor;
 
 /// Which axes a reduction keeps, and the shape its result takes.
 pub(crate) struct Kept {
@@ -329,25 +329,6 @@ impl Tensor {
         const OP: &str = "min";
         let (values, indices) = self.arg_extreme(OP, Reduce::Min, &axis.into(), keepdim)?;
         Ok((values.cast(OP, self.dtype())?, indices))
-    }
-
-    /// This tensor with size 1 on those flagged axes that it is expanded over: its first elements there stand for all.
-    fn once_along(&self, flags: &[bool]) -> Tensor {
-        let mut shape = self.shape().clone();
-        for ((size, &step), &flagged) in shape.iter_mut().zip(self.strides()).zip(flags) {
-            if flagged && step == 0 && *size > 1 {
-                *size = 1;
-            }
-        }
-        if shape == *self.shape() {
-            return self.clone();
-        }
-        self.with_layout(Layout::strided(
-            shape,
-            Dims::from_slice(self.strides()),
-            self.layout.offset,
-            self.layout.expanded,
-        ))
     }
 
     /// The extreme value of all elements and its first index in row-major order.
