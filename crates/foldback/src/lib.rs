@@ -124,14 +124,18 @@ mod error;
 pub mod prelude;
 
 pub use error::{Error, Result};
+#[doc(inline)]
 pub use foldback_gradcheck as gradcheck;
+#[doc(inline)]
 pub use foldback_graph as graph;
 pub use foldback_graph::fuse;
+#[doc(inline)]
 pub use foldback_optim as optim;
+#[doc(inline)]
 pub use foldback_tensor as tensor;
 pub use foldback_tensor::{assert_close, tensor};
 
-/// Layers, losses and initialisers; see [`foldback_nn`].
+/// Layers, losses and initialisers.
 pub mod nn {
     /// Makes a module of a struct, see [`foldback_nn::Module`](macro@foldback_nn::Module).
     pub use foldback_nn::FacadeModule as Module;

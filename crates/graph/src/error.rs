@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use foldback_tensor::{DType, Shape};
+use foldback_tensor::{DType, Shape, counted};
 
 /// The result of an operation on variables.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -22,7 +22,7 @@ impl Error {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The tensor operation itself was refused.
+    /// The tensor operation itself was refused; any may be for want of memory (`TooLarge`).
     #[error(transparent)]
     Tensor(#[from] foldback_tensor::Error),
     /// A gradient that cannot be folded to the shape of the input it belongs to.
@@ -42,7 +42,7 @@ pub enum Error {
         location: &'static Location<'static>,
     },
     /// A gradient rule that returned another number of gradients than the operation has inputs.
-    #[error("{op}: returned {found} gradients for {expected} inputs (recorded at {location})")]
+    #[error("{op}: returned {} for {} (recorded at {location})", counted(*found, "gradient"), counted(*expected, "input"))]
     GradientCount {
         /// the operation
         op: &'static str,
@@ -82,7 +82,9 @@ pub enum Error {
         shape: Shape,
     },
     /// A root that no tracked variable contributed to.
-    #[error("output {index} does not require grad and does not have a recorded operation")]
+    #[error(
+        "output {index} does not require grad and does not have a recorded operation: it was detached, made of variables that do not require grad, or made inside no_grad, a hook or a Function's backward (enable_grad records there)"
+    )]
     NoGraph {
         /// which root
         index: usize,
@@ -100,12 +102,18 @@ pub enum Error {
         output: Shape,
     },
     /// Another number of seeds than roots.
-    #[error("expected {expected} seeds, one per output, got {found}")]
+    #[error("expected {}, one per output, got {found}", counted(*expected, "seed"))]
     SeedCount {
         /// how many roots
         expected: usize,
         /// how many seeds
         found: usize,
+    },
+    /// A function of one's own whose forward returned nothing.
+    #[error("{op}: its forward returned no outputs; it must return at least one")]
+    NoOutputs {
+        /// the name of the function
+        op: &'static str,
     },
     /// An empty list of roots or inputs.
     #[error("{what} must not be empty")]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use foldback_tensor::Tensor;
+use foldback_tensor::{Tensor, counted};
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
@@ -56,7 +56,8 @@ pub trait Function: Send + Sync + Sized + 'static {
         false
     }
 
-    /// Whether `backward` reads the first output, which is then kept until it has run.
+    /// Whether `backward` reads the first output, which is then kept until it has run. An intermediate value can be that
+    /// output.
     fn saves_output(&self) -> bool {
         false
     }
@@ -69,20 +70,24 @@ pub trait Function: Send + Sync + Sized + 'static {
 
     /// Computes one gradient per input; `None` where there is none, also for inputs that need none.
     ///
+    /// Its operations record only where the pass is recorded ([`Backward::create_graph`](crate::Backward::create_graph));
+    /// [`enable_grad`](crate::enable_grad) switches recording on, which a backward pass of its own needs.
+    ///
     /// # Errors
-    /// Whatever it likes; it surfaces unchanged from the backward pass.
+    /// Whatever it likes. The backward pass returns it as it is, but for a tensor's: that comes as [`Error::Backward`], with
+    /// the name of this function and the line that recorded it.
     fn backward(&self, ctx: &FunctionContext<'_>) -> Result<Vec<Option<Var>>>;
 
     /// Runs `forward` and records the operation.
     ///
     /// # Errors
-    /// What `forward` returns.
+    /// What `forward` returns; `NoOutputs` if that is an empty list.
     #[track_caller]
     fn apply(self, inputs: &[&Var]) -> Result<Vec<Var>> {
         let values: Vec<Tensor> = inputs.iter().map(|v| v.value()).collect();
         let outputs = self.forward(&values.iter().collect::<Vec<_>>())?;
         if outputs.is_empty() {
-            return Err(Error::Empty { what: "the list of outputs" });
+            return Err(Error::NoOutputs { op: self.name() });
         }
         let saved = if self.saves_inputs() { inputs.len() } else { 0 };
         let mut slots: Vec<Slot> = (0..saved).map(Slot::Input).collect();
@@ -130,7 +135,7 @@ impl FunctionContext<'_> {
     pub fn grad(&self, output: usize) -> Var {
         let outputs = &self.inner.node.metadata;
         let Some(meta) = outputs.get(output) else {
-            self.refuse(format_args!("grad({output}): there {}", counted(outputs.len(), "output")))
+            self.refuse(format_args!("grad({output}): there {}", are(outputs.len(), "output")))
         };
         match &self.inner.grads[output] {
             Some(g) => g.clone(),
@@ -181,7 +186,7 @@ impl FunctionContext<'_> {
     fn expect_input(&self, asked: &str, index: usize) {
         let inputs = self.inner.node.next_edges.len();
         if index >= inputs {
-            self.refuse(format_args!("{asked}({index}): there {}", counted(inputs, "input")))
+            self.refuse(format_args!("{asked}({index}): there {}", are(inputs, "input")))
         }
     }
 
@@ -194,6 +199,6 @@ impl FunctionContext<'_> {
 }
 
 /// `is 1 input`, `are 2 inputs`
-fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("is 1 {what}") } else { format!("are {count} {what}s") }
+fn are(count: usize, what: &str) -> String {
+    format!("{} {}", if count == 1 { "is" } else { "are" }, counted(count, what))
 }

@@ -290,7 +290,8 @@ impl Var {
     ///
     /// Operations in a hook record only where the pass itself is recorded
     /// ([`Backward::create_graph`](crate::Backward::create_graph)), whatever the mode of the thread that started it;
-    /// [`enable_grad`](crate::enable_grad) inside the hook switches recording on.
+    /// [`enable_grad`](crate::enable_grad) inside the hook switches recording on, which a graph that the hook itself goes
+    /// backward through needs.
     ///
     /// A hook may itself start a backward pass. Where passes are nested deeply, each in a hook or a function of another,
     /// a pass and its hooks run on a thread of their own: what the library keeps per thread goes along (recording, the

@@ -39,8 +39,8 @@ impl Tensor {
     /// The elements in row-major order.
     ///
     /// # Errors
-    /// `DTypeMismatch` if the elements are not of type `T`; cast them with [`Tensor::to_dtype`] first. `TooLarge` if there is no
-    /// memory for an expanded view.
+    /// `DTypeMismatch` if the elements are not of type `T`; cast them with [`Tensor::to_dtype`] first. `TooLarge` if no memory can
+    /// hold as many elements as this view has.
     ///
     /// ```
     /// use foldback_tensor::tensor;
@@ -50,7 +50,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
-        self.expect_dtype("to_vec", T::DTYPE)?;
+        self.expect_dtype("to_vec", "elements", T::DTYPE)?;
         expect_room("to_vec", self.shape(), T::DTYPE)?;
         if let Some(s) = self.as_slice::<T>() {
             return Ok(s.to_vec());
@@ -75,7 +75,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn as_array<T: Element>(&self) -> Result<ArrayViewD<'_, T>> {
-        self.expect_dtype("as_array", T::DTYPE)?;
+        self.expect_dtype("as_array", "elements", T::DTYPE)?;
         let all = T::slice(self.storage.block()).expect("the type was compared");
         let shape = IxDyn(self.dims());
         if self.numel() == 0 {
@@ -115,7 +115,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn to_array<T: Element>(&self) -> Result<ArrayD<T>> {
-        self.expect_dtype("to_array", T::DTYPE)?;
+        self.expect_dtype("to_array", "elements", T::DTYPE)?;
         let values = self.to_vec().map_err(|e| e.named("to_array"))?;
         Ok(ArrayD::from_shape_vec(IxDyn(self.dims()), values).expect("as many elements as the shape holds"))
     }

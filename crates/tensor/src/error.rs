@@ -20,6 +20,12 @@ pub fn or_panic<T, E: std::fmt::Display>(result: std::result::Result<T, E>) -> T
     }
 }
 
+/// `1 input`, `2 inputs`
+#[doc(hidden)]
+pub fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Why an operation was refused. Nothing has been changed when one is returned.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -40,10 +46,7 @@ pub enum Error {
         dim: usize,
     },
     /// A tensor that cannot be expanded to the shape it is wanted in; in-place operations never change a shape.
-    #[error(
-        "{op}: The expanded size of the tensor ({}) must match the existing size ({}) at non-singleton dimension {dim}: {from} does not expand to {to}",
-        size_at(to, from, *dim), size_at(from, to, *dim)
-    )]
+    #[error("{op}: {}", why_not_expanded(from, to, *dim))]
     Expand {
         /// the operation
         op: &'static str,
@@ -83,7 +86,7 @@ pub enum Error {
         start: usize,
     },
     /// A number of axes that does not fit the tensor.
-    #[error("{op}: expected {expected} axes, got {found}")]
+    #[error("{op}: expected {expected} {}, got {found}", if expected.ends_with('1') { "axis" } else { "axes" })]
     Rank {
         /// the operation
         op: &'static str,
@@ -100,15 +103,27 @@ pub enum Error {
         /// the type refused
         dtype: DType,
     },
-    /// Element types that should be equal.
-    #[error("{op}: expected dtype {expected}, found {found}")]
+    /// An element type other than the one that an operand must have.
+    #[error("{op}: expected {operand} of dtype {expected}, found {found}")]
     DTypeMismatch {
         /// the operation
         op: &'static str,
+        /// what is of that type, with its article (`"an index"`)
+        operand: &'static str,
         /// the type wanted
         expected: DType,
         /// the type given
         found: DType,
+    },
+    /// Operands whose element types should be equal.
+    #[error("{op}: the {} is {}, the {} {}: they must have one dtype; convert one of them with to_dtype", a.0, a.1, b.0, b.1)]
+    MixedDTypes {
+        /// the operation
+        op: &'static str,
+        /// the name of an operand and its type
+        a: (&'static str, DType),
+        /// the name of another and its type
+        b: (&'static str, DType),
     },
     /// A result that does not fit the tensor it is to be written to.
     #[error("{op}: result type {from} can't be cast to the desired output type {to}")]
@@ -141,7 +156,7 @@ pub enum Error {
         found: Shape,
     },
     /// A shape whose product is not the number of elements.
-    #[error("{op}: shape {shape} is invalid for {elements} elements")]
+    #[error("{op}: shape {shape} is invalid for {}", counted(*elements, "element"))]
     ElementCount {
         /// the operation
         op: &'static str,
@@ -218,7 +233,7 @@ pub enum Error {
     },
     /// A destination in which several elements share one place in memory.
     #[error(
-        "{op}: the output of shape {shape} and strides {strides:?} overlaps itself; clone it with contiguous() first"
+        "{op}: the output of shape {shape} and strides {strides:?} overlaps itself: use the form that makes a new tensor, or write to its contiguous() copy (try_contiguous() returns an error where that is too large)"
     )]
     Overlap {
         /// the operation
@@ -300,6 +315,7 @@ impl Error {
             | EmptySpan { op, .. }
             | DTypeUnsupported { op, .. }
             | DTypeMismatch { op, .. }
+            | MixedDTypes { op, .. }
             | ResultCast { op, .. }
             | Alpha { op, .. }
             | ShapeMismatch { op, .. }
@@ -320,6 +336,18 @@ impl Error {
         }
         self
     }
+}
+
+/// Why a tensor of shape `from` does not expand to `to`: it has an axis too many, or one of another size.
+fn why_not_expanded(from: &Shape, to: &Shape, dim: usize) -> String {
+    if dim < from.rank().saturating_sub(to.rank()) {
+        return format!("{from} has more axes than {to}, to which it should expand");
+    }
+    format!(
+        "The expanded size of the tensor ({}) must match the existing size ({}) at non-singleton dimension {dim}: {from} does not expand to {to}",
+        size_at(to, from, dim),
+        size_at(from, to, dim)
+    )
 }
 
 /// The size of `s` on axis `dim`, counted in the longer of the two shapes.

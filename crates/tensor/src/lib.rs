@@ -29,9 +29,9 @@ pub use buffer::{release_memory, set_pool_limit};
 pub use close::{Mismatch, Tolerance, compare_close};
 pub use create::Interval;
 pub use dtype::{Block, BlockMut, Category, DType, Element, Scalar};
-#[doc(hidden)]
-pub use error::or_panic;
 pub use error::{Error, Result};
+#[doc(hidden)]
+pub use error::{counted, or_panic};
 pub use kernels::{Level, detected_level, force_level, level};
 pub use literal::NestedArray;
 pub use ops::{

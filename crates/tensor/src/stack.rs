@@ -30,7 +30,7 @@ pub fn on_fresh_stack<R: Send>(bytes: usize, f: impl FnOnce() -> R + Send) -> st
         let run = move || {
             INSTALLED.set(threads);
             MODES.set(modes);
-            warning::SCOPE.set(scope);
+            let _guard = scope.map(warning::broadcast_warning);
             random::DEFAULT.set(generator);
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
             (result, random::DEFAULT.with_borrow(Clone::clone))
@@ -64,6 +64,11 @@ mod tests {
         let _guard = broadcast_warning(BroadcastWarning::Refuse);
         let refused = || tensor![[1.0], [2.0]].add(&tensor![1.0, 2.0]).is_err();
         assert!(on_fresh_stack(1 << 20, refused).unwrap());
+        let after_another = || {
+            drop(broadcast_warning(BroadcastWarning::Off));
+            refused()
+        };
+        assert!(on_fresh_stack(1 << 20, after_another).unwrap());
     }
 
     #[test]

@@ -298,12 +298,17 @@ impl Tensor {
         }
     }
 
-    /// Refuses an element type other than the expected one.
-    pub(crate) fn expect_dtype(&self, op: &'static str, expected: DType) -> Result<()> {
+    /// Refuses an element type other than the expected one; `operand` is what this tensor is, with its article.
+    pub(crate) fn expect_dtype(
+        &self,
+        op: &'static str,
+        operand: &'static str,
+        expected: DType,
+    ) -> Result<()> {
         if self.dtype() == expected {
             Ok(())
         } else {
-            Err(Error::DTypeMismatch { op, expected, found: self.dtype() })
+            Err(Error::DTypeMismatch { op, operand, expected, found: self.dtype() })
         }
     }
 
@@ -315,6 +320,25 @@ impl Tensor {
         let shape = Shape((0..kept.len()).filter(keep).map(|i| l.shape[i]).collect());
         self.layout = Layout::strided(shape, strides, l.offset, l.expanded);
         self
+    }
+
+    /// This tensor with size 1 on those flagged axes that it is expanded over: its first elements there stand for all.
+    pub(crate) fn once_along(&self, flags: &[bool]) -> Tensor {
+        let mut shape = self.shape().clone();
+        for ((size, &step), &flagged) in shape.iter_mut().zip(self.strides()).zip(flags) {
+            if flagged && step == 0 && *size > 1 {
+                *size = 1;
+            }
+        }
+        if shape == *self.shape() {
+            return self.clone();
+        }
+        self.with_layout(Layout::strided(
+            shape,
+            Dims::from_slice(self.strides()),
+            self.layout.offset,
+            self.layout.expanded,
+        ))
     }
 
     /// Inserts axes of size 1 until the shape is `target`, which must differ in nothing else.

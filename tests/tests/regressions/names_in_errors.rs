@@ -2,7 +2,9 @@
 
 use std::fmt::Display;
 
-use foldback_graph::{Input, RequiresGrad, Var};
+use foldback_graph::{
+    Backward, Function, FunctionContext, Input, RequiresGrad, Result as GraphResult, Var, no_grad,
+};
 use foldback_tensor::{DType, Scalar, Tensor, tensor};
 
 /// A refused call says its own name.
@@ -119,4 +121,53 @@ fn forms_of_other_operations() {
     assert!(
         expect_name("broadcast_to", v.broadcast_to([3])) && expect_name("broadcast_to", x.broadcast_to([3]))
     );
+}
+
+/// Returns so many outputs, and so many gradients for its one input.
+struct Returning {
+    outputs: usize,
+    gradients: usize,
+}
+
+impl Function for Returning {
+    fn name(&self) -> &'static str {
+        "returning"
+    }
+    fn forward(&self, inputs: &[&Tensor]) -> GraphResult<Vec<Tensor>> {
+        Ok(vec![inputs[0].clone(); self.outputs])
+    }
+    fn backward(&self, ctx: &FunctionContext<'_>) -> GraphResult<Vec<Option<Var>>> {
+        Ok(vec![Some(ctx.grad(0)); self.gradients])
+    }
+}
+
+#[test]
+fn what_a_function_returns_is_counted_under_its_name() {
+    let x = tensor![1.0].requires_grad();
+    let none = Returning { outputs: 0, gradients: 1 }.apply(&[&x]).unwrap_err();
+    assert_eq!(none.to_string(), "returning: its forward returned no outputs; it must return at least one");
+    for (gradients, text) in
+        [(0, "returned 0 gradients for 1 input ("), (2, "returned 2 gradients for 1 input (")]
+    {
+        let y = Returning { outputs: 1, gradients }.apply(&[&x]).unwrap().remove(0);
+        let e = y.backward().unwrap_err().to_string();
+        assert!(e.starts_with(&format!("returning: {text}")), "{e}");
+    }
+    let seeds = Backward::new(&[&(&x * 2.0)]).seeds(&[&x, &x]).run().unwrap_err();
+    assert_eq!(seeds.to_string(), "expected 1 seed, one per output, got 2");
+}
+
+#[test]
+fn what_a_root_without_a_graph_lacks_is_said() {
+    let x = tensor![1.0].requires_grad();
+    let e = no_grad(|| &x * 2.0).backward().unwrap_err().to_string();
+    assert!(e.contains("made inside no_grad, a hook") && e.contains("enable_grad"), "{e}");
+}
+
+#[test]
+fn the_advice_of_an_overlap_can_be_followed() {
+    let mut huge = tensor![1.0].expand([1 << 40]).unwrap();
+    let e = huge.add_(1.0).unwrap_err().to_string();
+    assert!(e.contains("use the form that makes a new tensor") && e.contains("try_contiguous()"), "{e}");
+    assert!(huge.add(1.0).is_ok() && huge.try_contiguous().is_err());
 }

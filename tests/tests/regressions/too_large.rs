@@ -6,7 +6,7 @@ use foldback_graph::{
     Backward, Error as GraphError, Function, FunctionContext, Grad, RequiresGrad, Var, fuse, value_and_grad,
 };
 use foldback_tensor::kernel::{self, FloatKernel, FloatOps, Formula, Real, Target};
-use foldback_tensor::{DType, Error, Result, Shape, Tensor, tensor};
+use foldback_tensor::{DType, Error, Result, Shape, Tensor, keep, tensor};
 
 const N: usize = 1 << 20;
 
@@ -100,8 +100,7 @@ fn every_operation_of_a_tensor() {
         div_floor(&places()) of places(); div_trunc(&places()) of places();
         gather(0, &Tensor::zeros_with([N, 1], DType::I64).expand([N, N]).unwrap()) of row();
         matmul(y) of x; mm(y) of x; bmm(&y.unsqueeze(0).unwrap()) of x.unsqueeze(0).unwrap();
-        argmax(0) of Tensor::scalar(1.0).expand([1 << 40]).unwrap();
-        argmin(..) of Tensor::scalar(1.0).expand([1 << 40]).unwrap();
+        argmax(..) of window(); argmin(..) of window();
     });
     refused(vec![
         ("cat", Tensor::cat(&[&wide(), &wide()], 0)),
@@ -109,11 +108,33 @@ fn every_operation_of_a_tensor() {
         ("stack", Tensor::stack(&[&wide(), &wide()], 0)),
         ("to_vec", wide().to_vec::<f32>().map(|_| tensor![])),
         ("to_array", wide().to_array::<f32>().map(|_| tensor![])),
-        ("max_with_indices", Tensor::scalar(1.0).expand([1 << 40]).unwrap().max_with_indices(0).map(|v| v.1)),
         ("linear", kernel::linear("linear", x, x, None)),
         ("linear", kernel::linear("linear", x, x, Some(&tensor![1.0].expand([N]).unwrap()))),
         ("matmul_to", kernel::matmul_to("matmul", x, y, Target::of(&[N, N].into()))),
     ]);
+}
+
+#[test]
+fn an_expanded_axis_is_searched_once() {
+    let huge = Tensor::scalar(2.5f32).expand([1 << 40]).unwrap();
+    assert_eq!(huge.argmax(0).unwrap(), Tensor::scalar(0i64));
+    assert_eq!(huge.argmin(keep(..)).unwrap(), tensor![0; i64]);
+    let (values, indices) = huge.max_with_indices(keep(-1)).unwrap();
+    assert_eq!((values, indices), (tensor![2.5], tensor![0; i64]));
+    assert_eq!(huge.min_with_indices(0).unwrap().0, Tensor::scalar(2.5f32));
+    // [3, 2^30, 2], of which the middle is expanded: 4.0 is met first at [1, 0, 1], -1.0 at [2, 0, 0].
+    let x = tensor![[[1.0, 2.0]], [[3.0, 4.0]], [[-1.0, 4.0]]].expand([3, 1 << 30, 2]).unwrap();
+    assert_eq!(x.argmax(..).unwrap().item::<i64>().unwrap(), (1 << 31) + 1);
+    assert_eq!(x.argmin(keep(..)).unwrap(), tensor![[[1i64 << 32]]; i64]);
+    assert_eq!(x.argmax(1).unwrap(), Tensor::zeros_with([3, 2], DType::I64));
+    let small = tensor![[[1.0, 2.0]], [[3.0, 4.0]], [[-1.0, 4.0]]].expand([3, 5, 2]).unwrap();
+    for axis in [0, 1, 2] {
+        assert_eq!(small.argmax(axis).unwrap(), small.contiguous().argmax(axis).unwrap());
+        assert_eq!(small.argmin(keep(axis)).unwrap(), small.contiguous().argmin(keep(axis)).unwrap());
+    }
+    assert_eq!(small.argmax(..).unwrap(), small.contiguous().argmax(..).unwrap());
+    let y = Tensor::scalar(1.0).expand([1 << 40]).unwrap().requires_grad();
+    assert_eq!(y.max_with_indices(0).unwrap().1.value(), Tensor::scalar(0i64));
 }
 
 #[test]

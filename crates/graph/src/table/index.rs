@@ -34,7 +34,7 @@ function! {
     /// Adds the elements of `source` to the places that `index` names along an axis; duplicates add up.
     ///
     /// # Errors
-    /// `Tensor` if index or source do not fit.
+    /// `Tensor` if index or source do not fit, or if no memory can hold the sum (`TooLarge`).
     ///
     /// ```
     /// use foldback_graph::{RequiresGrad, Var};
@@ -79,7 +79,7 @@ function! {
     /// Adds the slices of `source` to those slices of an axis that `index` names; duplicates add up.
     ///
     /// # Errors
-    /// `Tensor` if index or source do not fit.
+    /// `Tensor` if index or source do not fit, or if no memory can hold the sum (`TooLarge`).
     ///
     /// ```
     /// use foldback_graph::{RequiresGrad, Var};

@@ -277,7 +277,8 @@ function! {
     /// class, without storing the logarithms of the others. One loss per row.
     ///
     /// # Errors
-    /// `Tensor` if the scores are not of a floating-point type, or the classes do not fit.
+    /// `Tensor` if the scores are not of a floating-point type, the classes do not fit, or no memory can hold what is expanded
+    /// (`TooLarge`).
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;

@@ -29,6 +29,11 @@ fn assigned(whole: &Tensor, value: &Tensor, slices: &Slices) -> foldback_tensor:
     Ok(whole)
 }
 
+/// `g` with axes of size 1 in front, where it has less than `rank`: a value that was assigned may have had them.
+fn with_rank(g: Var, rank: usize) -> Result<Var> {
+    (g.rank()..rank).try_fold(g, |g, _| g.unsqueeze(0))
+}
+
 /// The slices that take `item` on one axis and everything of the axes before it.
 fn on_axis(axis: Axis, rank: usize, item: impl Into<SliceItem>) -> Slices {
     let axis = axis.get();
@@ -275,12 +280,15 @@ function! {
     fn with_part(a, value; slices: Slices) {
         let part = a.slice(slices.clone())?.shape().clone();
         let dtype = a.dtype();
+        let rank = value.rank();
     } = assigned(a, value, &slices);
         d a: |g| g.with_part(&Var::constant(Tensor::try_zeros_with(&part, dtype)?), slices.clone());
-        d value: |g| g.slice(slices.clone());
+        d value: |g| g.slice(slices.clone()).and_then(|g| with_rank(g, rank));
         check {
             "a row": [[3, 4] Any, [4] Any] |x| x[0].with_part(&x[1], Slices::from(1));
             "broadcast": [[3, 4] Any, [1] Any] |x| x[0].with_part(&x[1], Slices::from((.., 1..3)));
+            "surplus axes": [[3] Any, [1, 1, 2] Any] |x| x[0].with_part(&x[1], Slices::from(1..));
+            "one of many axes": [[3] Any, [1, 1] Any] |x| x[0].with_part(&x[1], Slices::from(1));
         }
 
     pub(crate) fn cast(a; dtype: DType) = a.try_to_dtype(dtype);
@@ -391,7 +399,8 @@ impl Var {
         self.slice(on_axis(axis, self.rank(), index.get()))
     }
 
-    /// Writes `value` into the part of this variable that `slices` names; it broadcasts to the part's shape.
+    /// Writes `value` into the part of this variable that `slices` names; it broadcasts to the part's shape, and leading
+    /// axes of size 1 that the part does not have are dropped.
     ///
     /// A result of an operation is rebound to the new value, and the gradient of `value` has its own shape. A variable
     /// without history becomes tracked if `value` is.

@@ -144,7 +144,7 @@ pub fn update<F: Update<M, N>, const M: usize, const N: usize>(
         return Err(Error::DTypeUnsupported { op, dtype });
     }
     for s in &state {
-        s.expect_dtype(op, dtype)?;
+        s.expect_dtype(op, "a state", dtype)?;
         if *s.shape() != shape {
             return Err(Error::ShapeMismatch { op, expected: shape, found: s.shape().clone() });
         }

@@ -3,7 +3,7 @@
 use super::joint::Target;
 use crate::error::{Error, Result};
 use crate::shape::{Dims, Shape};
-use crate::task::{self, Does, Read, Space, Spec, Task, batch_of};
+use crate::task::{self, Does, Read, Space, Spec, Task, batch_of, expect_one_dtype};
 use crate::tensor::Tensor;
 
 impl Tensor {
@@ -18,10 +18,10 @@ impl Tensor {
     /// | `[.., m, k]` | `[.., k, n]` | `[.., m, n]`, the leading axes broadcast |
     ///
     /// Both operands have the same element type, `I64` (wrapping), `F32` or `F64`. Transposed and expanded operands are
-    /// read as they are. With `k == 0` the result is zero. The result has the same bits for any number of threads.
+    /// read as they are; an inner axis that both are expanded over is a factor. With `k == 0` the result is zero. The result has the same bits for any number of threads.
     ///
     /// # Errors
-    /// `Rank` for a 0-d operand, `DTypeMismatch` if the types differ, `DTypeUnsupported` for `Bool`, `Matmul` if the
+    /// `Rank` for a 0-d operand, `MixedDTypes` if the types differ, `DTypeUnsupported` for `Bool`, `Matmul` if the
     /// inner sizes differ, `Broadcast` if the leading axes do not fit, `TooLarge` if the result cannot be addressed.
     ///
     /// ```
@@ -134,7 +134,7 @@ pub fn matmul_to(op: &'static str, a: &Tensor, b: &Tensor, target: Target<'_>) -
 ///
 /// # Errors
 /// As [`Tensor::matmul`]; `Rank` unless `w` has one or two axes, `ShapeMismatch` if the bias is not of shape `[out]` or
-/// `[]`, `DTypeMismatch` if the type of the weight or the bias is not that of `x`.
+/// `[]`, `MixedDTypes` if the type of the weight or the bias is not that of `x`.
 ///
 /// ```
 /// use foldback_tensor::{kernel, tensor};
@@ -144,8 +144,7 @@ pub fn matmul_to(op: &'static str, a: &Tensor, b: &Tensor, target: Target<'_>) -
 /// ```
 #[track_caller]
 pub fn linear(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    // The weight decides, as a layer's parameters do.
-    x.expect_dtype(op, w.dtype())?;
+    expect_one_dtype(op, ("input", x), ("weight", w))?;
     let w = match w.rank() {
         1 => return vector_linear(op, x, w, bias),
         2 => w.t()?,
@@ -153,7 +152,7 @@ pub fn linear(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -
     };
     let spec = Spec::new(op, x, &w)?;
     let Some(bias) = bias else { return multiply(op, &spec, &[x, &w], None) };
-    bias.expect_dtype(op, x.dtype())?;
+    expect_one_dtype(op, ("input", x), ("bias", bias))?;
     if *bias.dims() != [spec.n] {
         return Err(Error::ShapeMismatch { op, expected: [spec.n].into(), found: bias.shape().clone() });
     }
@@ -364,6 +363,28 @@ mod tests {
     }
 
     #[test]
+    fn an_inner_axis_that_both_are_expanded_over_is_a_factor() {
+        const K: usize = 1 << 40;
+        for dtype in [DType::F32, DType::F64, DType::I64] {
+            let long = |v: f64| Tensor::full_with([1], v, dtype).expand([K]).unwrap();
+            let want = Tensor::full_with((), 6.0 * K as f64, dtype);
+            assert_eq!(long(2.0).dot(&long(3.0)).unwrap(), want);
+            let (row, column) = (long(2.0).unsqueeze(0).unwrap(), long(3.0).unsqueeze(1).unwrap());
+            assert_eq!(row.matmul(&column).unwrap(), want.reshape([1, 1]).unwrap());
+            let batch = numbers(&[3, 2, 1], 1, dtype);
+            let wide = batch.expand([3, 2, K]).unwrap().matmul(&column).unwrap();
+            assert_eq!(wide, batch.mul(&want).unwrap().div_trunc(2).unwrap());
+            let summed = Shape::from([1, 2, 1]);
+            let sum =
+                matmul_to("t", &batch.expand([3, 2, K]).unwrap(), &column, Target::of(&summed)).unwrap();
+            assert_eq!(sum, wide.sum(crate::keep(0)).unwrap());
+        }
+        let bias = tensor![1.0];
+        let long = tensor![2.0].expand([1, K]).unwrap();
+        assert_eq!(linear("t", &long, &long, Some(&bias)).unwrap(), tensor![[1.0 + 4.0 * K as f32]]);
+    }
+
+    #[test]
     fn same_bits_for_any_number_of_threads() {
         let wave = |shape: &[usize], dtype| {
             let n: usize = shape.iter().product();
@@ -526,10 +547,15 @@ mod tests {
         assert!(matches!(refused(&[4, 3], &[2, 3], &[3]), Error::ShapeMismatch { .. }));
         assert!(matches!(refused(&[4, 3], &[2, 3], &[1, 2]), Error::ShapeMismatch { .. }));
         let double = t(&[2]).to_dtype(DType::F64);
-        assert!(matches!(linear("t", &x, &w, Some(&double)), Err(Error::DTypeMismatch { .. })));
-        let input = linear("t", &x.to_dtype(DType::F64), &w, None);
-        let (expected, found) = (DType::F32, DType::F64);
-        assert_eq!(input.unwrap_err(), Error::DTypeMismatch { op: "t", expected, found });
+        assert_eq!(
+            linear("t", &x, &w, Some(&double)).unwrap_err(),
+            Error::MixedDTypes { op: "t", a: ("input", DType::F32), b: ("bias", DType::F64) }
+        );
+        for w in [w.to_dtype(DType::F64), Tensor::ones_with([3], DType::F64)] {
+            let text = linear("linear", &x, &w, None).unwrap_err().to_string();
+            let cure = "they must have one dtype; convert one of them with to_dtype";
+            assert_eq!(text, format!("linear: the input is f32, the weight f64: {cure}"));
+        }
     }
 
     #[test]
@@ -554,7 +580,8 @@ mod tests {
         assert!(matches!(refused(&t(&[3]), &t(&[2])), Error::Matmul { .. }));
         assert!(matches!(refused(&t(&[2, 2, 3]), &t(&[3, 3, 2])), Error::Broadcast { .. }));
         let double = t(&[3, 2]).to_dtype(DType::F64);
-        assert!(matches!(refused(&t(&[2, 3]), &double), Error::DTypeMismatch { .. }));
+        let (a, b) = (("left", DType::F32), ("right", DType::F64));
+        assert_eq!(refused(&t(&[2, 3]), &double), Error::MixedDTypes { op: "matmul", a, b });
         let truth = Tensor::ones_with([2, 2], DType::Bool);
         assert!(matches!(refused(&truth, &truth), Error::DTypeUnsupported { .. }));
         let tall = t(&[1, 1]).expand([1usize << 40, 1]).unwrap();

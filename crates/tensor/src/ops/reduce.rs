@@ -273,7 +273,8 @@ impl Tensor {
     ///
     /// # Errors
     /// `AxisOutOfRange`; `Rank` for several axes; `EmptyReduction` if there is nothing to choose from;
-    /// `DTypeUnsupported` for `bool`.
+    /// `DTypeUnsupported` for `bool`; `TooLarge` if no memory can hold the result, or with `..` what overlapping strides stand
+    /// for. An axis that is expanded is looked at once.
     ///
     /// ```
     /// use foldback_tensor::tensor;
@@ -369,6 +370,30 @@ impl Tensor {
         Ok((values.cast(OP, self.dtype())?, indices))
     }
 
+    /// The extreme value of all elements and its first index in row-major order.
+    fn arg_extreme_of_all(
+        &self,
+        op: &'static str,
+        reduce: Reduce,
+        keepdim: bool,
+    ) -> Result<(Tensor, Tensor)> {
+        let kept = Kept::of(op, self, &Axes::All, keepdim)?;
+        let once = self.once_along(&Dims::from_elem(true, self.rank()));
+        let flat = once.reshaped(op, [once.numel()].into())?;
+        let (value, mut index) = flat.arg_extreme(op, reduce, &Over::from(0))?;
+        if once.shape() != self.shape() {
+            let mut at = index.item::<i64>()?;
+            let mut whole = 0;
+            let steps = self.shape().row_major();
+            for (&size, &step) in once.dims().iter().zip(&steps).rev() {
+                whole += at % size as i64 * step as i64;
+                at /= size as i64;
+            }
+            index = Tensor::scalar(whole);
+        }
+        Ok((value.unsqueeze_to(&kept.shape), index.unsqueeze_to(&kept.shape)))
+    }
+
     /// The extreme values and their first indices; two folds, the second over the indices where the value is met.
     fn arg_extreme(&self, op: &'static str, reduce: Reduce, over: &Over) -> Result<(Tensor, Tensor)> {
         let (axes, keepdim) = (over.listed(), over.keepdim());
@@ -382,9 +407,11 @@ impl Tensor {
             return Err(Error::Rank { op, expected: "one or all", found: list.len() });
         }
         if matches!(axes, Axes::All) && self.rank() != 1 {
-            let kept = Kept::new(op, self, over)?;
-            let (v, i) = self.reshaped(op, [self.numel()].into())?.arg_extreme(op, reduce, &Over::from(0))?;
-            return Ok((v.unsqueeze_to(&kept.shape), i.unsqueeze_to(&kept.shape)));
+            return self.arg_extreme_of_all(op, reduce, keepdim);
+        }
+        let once = self.once_along(&flags);
+        if once.shape() != self.shape() {
+            return once.arg_extreme(op, reduce, over);
         }
         let dtype = self.dtype().to_accumulator();
         let kept = Kept::new(op, self, over)?;

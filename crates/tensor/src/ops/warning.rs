@@ -1,6 +1,6 @@
 //! The warning about broadcasting that was once a mistake: two shapes that differ but hold as many elements.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -22,7 +22,10 @@ pub enum BroadcastWarning {
 static PROCESS: AtomicU8 = AtomicU8::new(0);
 
 thread_local! {
+    /// The setting of the last of this thread's guards.
     pub(crate) static SCOPE: Cell<Option<BroadcastWarning>> = const { Cell::new(None) };
+    /// Number and setting of each guard that lives, oldest first.
+    static GUARDS: RefCell<Vec<(u64, BroadcastWarning)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Sets the behaviour for the whole process, wherever no scoped guard says otherwise.
@@ -38,6 +41,9 @@ pub fn set_broadcast_warning(level: BroadcastWarning) {
 
 /// Sets the behaviour for this thread until the guard is dropped.
 ///
+/// Of several guards that live the youngest counts, in whatever order they are dropped; without one, the setting of the
+/// process.
+///
 /// ```
 /// use foldback_tensor::{BroadcastWarning, broadcast_warning, tensor};
 /// let _guard = broadcast_warning(BroadcastWarning::Refuse);
@@ -46,20 +52,31 @@ pub fn set_broadcast_warning(level: BroadcastWarning) {
 /// ```
 #[must_use = "the setting ends when the guard is dropped"]
 pub fn broadcast_warning(level: BroadcastWarning) -> BroadcastWarningGuard {
-    BroadcastWarningGuard { before: SCOPE.replace(Some(level)), _not_send: std::marker::PhantomData }
+    let id = GUARDS.with_borrow_mut(|guards| {
+        let id = guards.last().map_or(0, |&(id, _)| id + 1);
+        guards.push((id, level));
+        id
+    });
+    SCOPE.set(Some(level));
+    BroadcastWarningGuard { id, _not_send: std::marker::PhantomData }
 }
 
-/// Restores the earlier behaviour when dropped, see [`broadcast_warning`].
+/// Ends its own setting when dropped, see [`broadcast_warning`].
 #[derive(Debug)]
 pub struct BroadcastWarningGuard {
-    before: Option<BroadcastWarning>,
+    id: u64,
     /// it belongs to the thread that made it
     _not_send: std::marker::PhantomData<*const ()>,
 }
 
 impl Drop for BroadcastWarningGuard {
     fn drop(&mut self) {
-        SCOPE.set(self.before);
+        // A guard that is itself kept per thread may outlive the list.
+        let _ = GUARDS.try_with(|guards| {
+            let mut guards = guards.borrow_mut();
+            guards.retain(|&(id, _)| id != self.id);
+            SCOPE.set(guards.last().map(|&(_, level)| level));
+        });
     }
 }
 
@@ -86,4 +103,29 @@ pub(crate) fn check(op: &'static str, a: &[usize], b: &[usize]) -> Result<()> {
         Location::caller()
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_guard_ends_its_own_setting_in_any_order() {
+        let level = |guards: &mut Vec<Option<BroadcastWarningGuard>>, dropped: usize| {
+            guards[dropped] = None;
+            SCOPE.get()
+        };
+        use BroadcastWarning::{Off, Refuse, Warn};
+        for (order, levels) in [
+            ([0, 1, 2], [Some(Refuse), Some(Refuse), None]),
+            ([0, 2, 1], [Some(Refuse), Some(Warn), None]),
+            ([1, 0, 2], [Some(Refuse), Some(Refuse), None]),
+            ([1, 2, 0], [Some(Refuse), Some(Off), None]),
+            ([2, 0, 1], [Some(Warn), Some(Warn), None]),
+            ([2, 1, 0], [Some(Warn), Some(Off), None]),
+        ] {
+            let mut guards = [Off, Warn, Refuse].map(|l| Some(broadcast_warning(l))).into_iter().collect();
+            assert_eq!(order.map(|i| level(&mut guards, i)), levels, "{order:?}");
+        }
+    }
 }

@@ -26,7 +26,8 @@ fn typed<T: Element>(t: &Tensor) -> &[T] {
 ///
 /// # Errors
 /// `DTypeUnsupported` unless the scores are `F32` or `F64`, `DTypeMismatch` unless the classes are `I64`, `Rank` for a
-/// single score, `ShapeMismatch` unless the classes have the scores' shape without its last axis, `IndexOutOfRange`.
+/// single score, `ShapeMismatch` unless the classes have the scores' shape without its last axis, `IndexOutOfRange`,
+/// `TooLarge` if scores or classes are expanded views that no memory can hold.
 ///
 /// ```
 /// use foldback_tensor::{kernel, tensor};
@@ -143,7 +144,7 @@ impl WholeRule for LossesBackward {
 /// nothing in it.
 fn prepared(scores: &Tensor, classes: &Tensor) -> Result<(Tensor, Tensor, usize)> {
     expect_float(OP, scores)?;
-    classes.expect_dtype(OP, DType::I64)?;
+    classes.expect_dtype(OP, "classes", DType::I64)?;
     let Some((&size, outer)) = scores.dims().split_last() else {
         return Err(Error::Rank { op: OP, expected: "at least 1", found: 0 });
     };

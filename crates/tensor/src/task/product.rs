@@ -22,7 +22,7 @@ pub(crate) struct Spec {
 
 impl Spec {
     /// # Errors
-    /// `Rank` for a 0-d operand, `DTypeMismatch`, `DTypeUnsupported` for `Bool`, `Matmul` if the inner sizes differ,
+    /// `Rank` for a 0-d operand, `MixedDTypes`, `DTypeUnsupported` for `Bool`, `Matmul` if the inner sizes differ,
     /// `Broadcast`, `TooLarge`.
     pub(crate) fn new(op: &'static str, a: &Tensor, b: &Tensor) -> Result<Spec> {
         for t in [a, b] {
@@ -30,7 +30,7 @@ impl Spec {
                 return Err(Error::Rank { op, expected: "at least 1", found: 0 });
             }
         }
-        b.expect_dtype(op, a.dtype())?;
+        expect_one_dtype(op, ("left", a), ("right", b))?;
         if a.dtype() == DType::Bool {
             return Err(Error::DTypeUnsupported { op, dtype: DType::Bool });
         }
@@ -49,6 +49,16 @@ impl Spec {
         checked_len(op, &shape, a.dtype())?;
         Ok(Spec { batch, shape, m, n, k })
     }
+}
+
+/// Refuses operands of different element types, by their names.
+pub(crate) fn expect_one_dtype(
+    op: &'static str,
+    (a_name, a): (&'static str, &Tensor),
+    (b_name, b): (&'static str, &Tensor),
+) -> Result<()> {
+    let (a, b) = ((a_name, a.dtype()), (b_name, b.dtype()));
+    if a.1 == b.1 { Ok(()) } else { Err(Error::MixedDTypes { op, a, b }) }
 }
 
 /// The product of the first two that are read, whose rows start as the third if there is one.
@@ -155,7 +165,8 @@ impl Factors<'_> {
     ) -> Result<Tensor> {
         if self.spec.batch.rank() == 0 {
             let (a, b) = (matrix(self.a, true), matrix(self.b, false));
-            let (m, n, k, scale) = (self.spec.m, self.spec.n, self.spec.k, T::of_count(1));
+            let (k, times) = inner(self.spec.k, &a, &b);
+            let (m, n, scale) = (self.spec.m, self.spec.n, T::of_count(times));
             return self.single(Product { m, n, k, a, b, kept: &[], summed: &[], scale }, prior);
         }
         let mut all = Batches::<T>::new(self, kept, prior.is_none());
@@ -213,7 +224,7 @@ struct Batches<'a, T> {
     b: Matrix<'a, T>,
     /// outermost first
     axes: SmallVec<[ProductAxis; 4]>,
-    /// how often each product counts, because of summed axes that no operand moves along
+    /// how often each product counts, because of axes that are summed and that no operand moves along
     repeats: usize,
     /// per axis of the batch, whether it was set aside because no operand moves along it
     still: Dims<bool>,
@@ -223,14 +234,16 @@ impl<'a, T: Multiply> Batches<'a, T> {
     fn new(factors: &Factors<'a>, kept: &dyn Fn(usize) -> bool, set_aside: bool) -> Batches<'a, T> {
         let (spec, rank) = (factors.spec, factors.spec.batch.rank());
         let (a_steps, b_steps) = (batch_steps(factors.a, rank), batch_steps(factors.b, rank));
+        let (a, b) = (matrix(factors.a, true), matrix(factors.b, false));
+        let (k, repeats) = inner(spec.k, &a, &b);
         let mut all = Batches {
             m: spec.m,
             n: spec.n,
-            k: spec.k,
-            a: matrix(factors.a, true),
-            b: matrix(factors.b, false),
+            k,
+            a,
+            b,
             axes: SmallVec::new(),
-            repeats: 1,
+            repeats,
             still: Dims::from_elem(false, rank),
         };
         for (i, &size) in spec.batch.iter().enumerate() {
@@ -329,6 +342,11 @@ fn matrix<T: Element>(t: &Tensor, left: bool) -> Matrix<'_, T> {
         [] => unreachable!("the meta step refuses 0-d operands"),
     };
     Matrix { data, start: t.layout.offset, row_step, col_step }
+}
+
+/// The size of the inner axis, and how often each product counts: an inner axis that no operand moves along is a factor.
+fn inner<T>(k: usize, a: &Matrix<'_, T>, b: &Matrix<'_, T>) -> (usize, usize) {
+    if k > 1 && a.col_step == 0 && b.row_step == 0 { (1, k) } else { (k, 1) }
 }
 
 /// Strides over the common batch of `rank` axes: 0 where the tensor broadcasts.

@@ -145,7 +145,9 @@ mod tests {
             ),
             "{e}"
         );
-        assert!(matches!(tensor![1.0].expand(()), Err(Error::Expand { dim: 0, .. })));
+        let e = tensor![1.0].expand(()).unwrap_err();
+        assert!(matches!(e, Error::Expand { dim: 0, .. }));
+        assert_eq!(e.to_string(), "expand: [1] has more axes than [], to which it should expand");
         assert!(matches!(tensor![1.0].expand([usize::MAX, 2]), Err(Error::TooLarge { .. })));
         assert!(matches!(tensor![1.0].expand([0, usize::MAX, 2]), Err(Error::TooLarge { .. })));
     }

@@ -11,7 +11,8 @@ impl Tensor {
     /// An axis of size 0 gives one empty piece.
     ///
     /// # Errors
-    /// `AxisOutOfRange`, also for a 0-d tensor; `Parameter` for a size of 0 on an axis that is not empty.
+    /// `AxisOutOfRange`, also for a 0-d tensor; `Parameter` for a size of 0 on an axis that is not empty; `TooLarge`
+    /// if the list of pieces is.
     ///
     /// ```
     /// use foldback_tensor::tensor;

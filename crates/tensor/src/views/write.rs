@@ -5,18 +5,20 @@ use ndarray::{ArrayViewMutD, Axis, IxDyn, Slice as AxisSlice};
 use super::slices::{Part, Slices};
 use crate::dtype::{BlockMut, Element, Scalar, with_block};
 use crate::error::{Result, or_panic};
-use crate::shape::Shape;
+use crate::shape::{Dims, Shape};
 use crate::task::{self, Does, Read, Space, Task, To, WholeRule};
 use crate::tensor::Tensor;
 
 /// # Writing
 impl Tensor {
-    /// Writes `value` into a slice of this tensor. The value expands to the slice's shape and is cast to this dtype.
+    /// Writes `value` into a slice of this tensor. The value expands to the slice's shape and is cast to this dtype; leading
+    /// axes of size 1 that the slice does not have are dropped, as PyTorch's assignment does.
     ///
     /// Other tensors that share the buffer do not see it.
     ///
     /// # Errors
-    /// As [`Tensor::slice`], and `Expand` if the value does not expand to the slice's shape. Nothing is written then.
+    /// As [`Tensor::slice`]; `Expand` if the value does not expand to the slice's shape; `TooLarge` if this is an expanded
+    /// view that no memory can hold. Nothing is written then.
     ///
     /// ```
     /// use foldback_tensor::{s, tensor};
@@ -30,7 +32,7 @@ impl Tensor {
         const OP: &str = "slice_assign";
         let parts = slices.into().resolve(OP, self.shape())?;
         let shape = Shape(parts.iter().filter(|p| !p.dropped).map(|p| p.len).collect());
-        let value = value.expanded(OP, shape)?.cast(OP, self.dtype())?;
+        let value = value.without_surplus_axes(OP, &shape)?.expanded(OP, shape)?.cast(OP, self.dtype())?;
         if value.numel() == 0 {
             return Ok(());
         }
@@ -44,7 +46,8 @@ impl Tensor {
     /// Overwrites every element with one value, cast to this dtype.
     ///
     /// # Panics
-    /// If this tensor is an expanded view too large to store; [`Tensor::copy_`] of a number returns an error instead.
+    /// If this tensor is an expanded view too large to store; [`Tensor::copy_`] of a [`Tensor::scalar`] returns an
+    /// error instead.
     ///
     /// ```
     /// use foldback_tensor::tensor;
@@ -79,6 +82,24 @@ impl Tensor {
         let (reads, space) = (&[Read::Tensor(&source, self.dtype())], Space::Of(source.shape()));
         task::change(Task { op: "copy_", reads, space, does: Does::Same, to: &mut [To::Over(self)] })?;
         Ok(self)
+    }
+}
+
+impl Tensor {
+    /// Drops the leading axes that `to` does not have.
+    ///
+    /// # Errors
+    /// `Expand` unless they are of size 1.
+    fn without_surplus_axes(&self, op: &'static str, to: &Shape) -> Result<Tensor> {
+        let surplus = self.rank().saturating_sub(to.rank());
+        if self.dims()[..surplus].iter().any(|&size| size != 1) {
+            return Err(self.shape().expand_error(op, to));
+        }
+        if surplus == 0 {
+            return Ok(self.clone());
+        }
+        let kept: Dims<bool> = (0..self.rank()).map(|axis| axis >= surplus).collect();
+        Ok(self.clone().keep_axes(&kept))
     }
 }
 
@@ -163,12 +184,25 @@ mod tests {
     #[test]
     fn slice_assign_refuses_and_changes_nothing() {
         let mut t = tensor![[1, 2], [3, 4]];
-        assert!(matches!(t.slice_assign(0, &tensor![[1, 2]]), Err(Error::Expand { .. })));
+        assert!(matches!(t.slice_assign(0, &tensor![[1], [2]]), Err(Error::Expand { dim: 0, .. })));
+        assert!(matches!(t.slice_assign(0, &tensor![[1, 2, 3]]), Err(Error::Expand { dim: 0, .. })));
         assert!(matches!(t.slice_assign(2, &tensor![1]), Err(Error::IndexOutOfRange { .. })));
         assert!(matches!(t.slice_assign((0, 0, 0), &tensor![1]), Err(Error::Rank { .. })));
         assert!(matches!(t.slice_assign(s![..;0], &tensor![1]), Err(Error::Range { .. })));
         t.slice_assign(s![2..], &Tensor::scalar(0.0)).unwrap();
         assert_eq!(t, tensor![[1, 2], [3, 4]]);
+    }
+
+    #[test]
+    fn leading_axes_of_size_1_of_a_value_are_dropped() {
+        let mut t = tensor![1, 2, 3];
+        t.slice_assign(0, &tensor![7]).unwrap();
+        t.slice_assign(1.., &tensor![[[8, 9]]]).unwrap();
+        assert_eq!(t, tensor![7, 8, 9]);
+        t.slice_assign((), &tensor![[[5]]]).unwrap();
+        assert_eq!(t, tensor![5, 5, 5]);
+        let mut empty = tensor![];
+        empty.slice_assign((), &Tensor::zeros([1, 0])).unwrap();
     }
 
     #[test]

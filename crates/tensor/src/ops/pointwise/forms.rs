@@ -191,7 +191,7 @@ impl Tensor {
     #[track_caller]
     pub fn where_cond<'a>(&'a self, yes: impl Into<Arg<'a>>, no: impl Into<Arg<'a>>) -> Result<Tensor> {
         const OP: &str = "where_cond";
-        self.expect_dtype(OP, DType::Bool)?;
+        self.expect_dtype(OP, "a condition", DType::Bool)?;
         let args = [Arg::Tensor(self), yes.into(), no.into()];
         let dtype = result_type(&[args[1].meta(), args[2].meta()]);
         task::make(Task {
