@@ -677,7 +677,7 @@ fn duplicated_indices_add_up() {
 #[test]
 fn an_untaken_branch_leaks_no_nan() {
     let x = leaf(&[-1.0, 4.0]);
-    let y = x.gt(0.0).unwrap().where_cond(&x.sqrt(), 0.0).unwrap();
+    let y = x.gt(0.0).unwrap().where_cond(x.sqrt(), 0.0).unwrap();
     y.sum(..).unwrap().backward().unwrap();
     let g = x.grad().unwrap().to_vec::<f32>().unwrap();
     assert_eq!(g[1], 0.25);
@@ -685,7 +685,7 @@ fn an_untaken_branch_leaks_no_nan() {
     let x = leaf(&[-1.0, 4.0]);
     let positive = x.gt(0.0).unwrap();
     let safe = positive.where_cond(&x, 1.0).unwrap();
-    let y = positive.where_cond(&safe.sqrt(), 0.0).unwrap();
+    let y = positive.where_cond(safe.sqrt(), 0.0).unwrap();
     y.sum(..).unwrap().backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![0.0, 0.25]));
 }

@@ -54,8 +54,8 @@ fn reduced(y: Var, reduce: Option<(&Axes, bool, bool)>) -> Result<Var> {
 
 fn operations() -> Vec<(&'static str, Box<dyn Both>)> {
     let square: Plain = |x, w, b| Ok(x.mul(w)?.add(b)?.square());
-    let normal: Plain = |x, m, s| x.sub(m)?.mul(&s.abs()?.add(0.5)?.rsqrt());
-    let chosen: Plain = |x, y, z| x.gt(y)?.where_cond(&x.mul(z)?, &y.sigmoid());
+    let normal: Plain = |x, m, s| x.sub(m)?.mul(s.abs()?.add(0.5)?.rsqrt());
+    let chosen: Plain = |x, y, z| x.gt(y)?.where_cond(&x.mul(z)?, y.sigmoid());
     let linear: Plain = |x, y, z| x.sub(y)?.rsub(1.0)?.add(&z.mul(3.0)?);
     vec![
         ("square", Box::new((fuse!(|x, w, b| (x * w + b).square()), square))),
@@ -235,7 +235,7 @@ fn a_failed_pass_leaves_the_gradients_as_they_were() {
     f.sum([&x, &w], ..).unwrap().backward().unwrap();
     let y = f.call([&x, &w]).unwrap();
     y.register_hook(|_| Some(Var::from(tensor![1.0, 2.0, 3.0])));
-    let loss = y.sum(..).unwrap().add(&f.sum([&x, &w], ..).unwrap()).unwrap();
+    let loss = y.sum(..).unwrap().add(f.sum([&x, &w], ..).unwrap()).unwrap();
     assert!(loss.backward().is_err());
     assert_eq!((x.grad(), w.grad()), (Some(tensor![3.0, 4.0]), Some(tensor![1.0, 2.0])));
 }

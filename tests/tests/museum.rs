@@ -299,7 +299,7 @@ fn a_seed_that_is_not_ones() {
     check(&|x| x.t(), tensor![[1.0, 0.0], [-2.0, 3.0]; f64]);
     check(&|x| x.matmul(&tensor![[1.0, 1.0], [0.0, 2.0]; f64]), tensor![[-1.0, -4.0], [3.0, 6.0]; f64]);
     check(
-        &|x| x.amax(keep(1))?.add(&Tensor::zeros_with([2], DType::F64)),
+        &|x| x.amax(keep(1))?.add(Tensor::zeros_with([2], DType::F64)),
         tensor![[0.0, -1.0], [0.0, 3.0]; f64],
     );
     check(&|x| x.sum(keep(0))?.mul(x), {
@@ -516,7 +516,7 @@ fn nan_in_the_other_branch() {
     same(&b, tensor![0.0, 1.0; f64]);
     // second order through both branches
     let x = tensor![2.0, 0.0; f64].requires_grad();
-    let y = x.gt(0.0).unwrap().where_cond(&x.pow(3.0).unwrap(), &x.square()).unwrap();
+    let y = x.gt(0.0).unwrap().where_cond(x.pow(3.0).unwrap(), x.square()).unwrap();
     let first = Grad::new(&[&all(&y)], &[&x]).create_graph(true).run().unwrap().remove(0).unwrap();
     same(&first.value(), tensor![12.0, 0.0; f64]);
     same(&grad(&all(&first), &[&x]).unwrap()[0].value(), tensor![12.0, 2.0; f64]);
@@ -613,7 +613,7 @@ fn roots_of_zero() {
     let safe = |x: &Var| {
         let squares = x.mul(x)?.sum(..)?;
         let positive = squares.gt(0.0)?;
-        positive.where_cond(&positive.where_cond(&squares, 1.0)?.sqrt(), 0.0)
+        positive.where_cond(positive.where_cond(&squares, 1.0)?.sqrt(), 0.0)
     };
     let [g] = grads([tensor![0.0, 0.0; f64]], |[x]| safe(x));
     same(&g, tensor![0.0, 0.0; f64]);

@@ -305,7 +305,7 @@ fn operations_save_only_what_their_gradients_name() {
     }
     let one: &[(&str, Call<'_>)] = &[
         ("square", &|| Ok(hidden()?.square())),
-        ("multiply by a constant of the same size", &|| hidden()?.mul(&x.value())),
+        ("multiply by a constant of the same size", &|| hidden()?.mul(x.value())),
         ("matmul with a constant", &|| hidden()?.matmul(x.value())),
     ];
     for (name, run) in one {

@@ -75,7 +75,7 @@ fn the_same_operations_without_an_error_pass() {
     passes(|x| x[0].mul(x[1]), multiplied, &[matrix(), row()]);
     passes(
         |x| x[0].matmul(x[1]),
-        |c| Ok(vec![Some(c.grad(0).matmul(&c.input(1).t()?)?), Some(c.input(0).t()?.matmul(&c.grad(0))?)]),
+        |c| Ok(vec![Some(c.grad(0).matmul(&c.input(1).t()?)?), Some(c.input(0).t()?.matmul(c.grad(0))?)]),
         &[square(), square()],
     );
     passes(|x| Ok(x[0].tanh()), |c| Ok(vec![Some(c.grad(0) * (1.0 - c.output().square()))]), &[matrix()]);
@@ -118,7 +118,7 @@ fn a_factor_in_one_element() {
 fn a_missing_transposition() {
     let backward: Backward = |c| {
         let g = c.grad(0);
-        Ok(vec![Some(g.matmul(&c.input(1))?), Some(c.input(0).t()?.matmul(&g)?)])
+        Ok(vec![Some(g.matmul(c.input(1))?), Some(c.input(0).t()?.matmul(&g)?)])
     };
     let found = first_order_fails(|x| x[0].matmul(x[1]), backward, &[square(), square().add(0.1).unwrap()]);
     let Error::Gradient { argument, .. } = found else { unreachable!() };

@@ -462,14 +462,14 @@ const CORNERS: &[Composed] = &[
     ("matmul, both batches broadcast", &[&[2, 1, 2, 3], &[1, 3, 3, 2]], Domain::Any, |x| x[0].matmul(&x[1])),
     ("matmul of a square with itself", &[&[3, 3]], Domain::Any, |x| x[0].matmul(&x[0])),
     ("gather of nothing", &[&[3, 2]], Domain::Any, |x| {
-        x[0].gather(0, &Tensor::zeros_with([0, 2], DType::I64))
+        x[0].gather(0, Tensor::zeros_with([0, 2], DType::I64))
     }),
     ("gather of a number", &[&[]], Domain::Any, |x| x[0].gather(0, &tensor![0, 0; i64])),
     ("index_select of nothing", &[&[3, 2]], Domain::Any, |x| {
-        x[0].index_select(1, &Tensor::zeros_with([0], DType::I64))
+        x[0].index_select(1, Tensor::zeros_with([0], DType::I64))
     }),
     ("index_add of nothing", &[&[3, 2], &[0, 2]], Domain::Any, |x| {
-        x[0].index_add(0, &Tensor::zeros_with([0], DType::I64), &x[1])
+        x[0].index_add(0, Tensor::zeros_with([0], DType::I64), &x[1])
     }),
     ("permute of a number", &[&[]], Domain::Any, |x| x[0].permute(Vec::<isize>::new())),
     ("reshape of nothing", &[&[0, 3]], Domain::Any, |x| x[0].reshape([3, 0])),
@@ -481,9 +481,9 @@ const CORNERS: &[Composed] = &[
     ("expand to itself", &[&[2, 3]], Domain::Any, |x| x[0].expand([2, 3])),
     ("stack of numbers", &[&[], &[]], Domain::Any, |x| Var::stack(&[&x[0], &x[1]], 0)),
     ("where with a broadcast condition", &[&[3], &[2, 1]], Domain::Any, |x| {
-        x[0].gt(&x[1])?.where_cond(&x[0], &x[1].exp())
+        x[0].gt(&x[1])?.where_cond(&x[0], x[1].exp())
     }),
-    ("where with a number", &[&[2, 3]], Domain::Any, |x| x[0].gt(0.3)?.where_cond(2.0, &x[0].square())),
+    ("where with a number", &[&[2, 3]], Domain::Any, |x| x[0].gt(0.3)?.where_cond(2.0, x[0].square())),
 ];
 
 #[test]

@@ -217,7 +217,7 @@ impl Num for Traced {
         TracedMask(unary(a.0, |v| Ok(Var::constant(v.value_ref().logical_not())), |n| n))
     }
     fn select(mask: TracedMask, yes: Traced, no: Traced) -> Traced {
-        keep(as_var(mask.0).where_cond(&as_var(yes), &as_var(no)))
+        keep(as_var(mask.0).where_cond(as_var(yes), as_var(no)))
     }
     fn abs(self) -> Traced {
         unary(self, Var::abs, f64::abs)
@@ -226,10 +226,10 @@ impl Num for Traced {
         unary(self, |v| Ok(Var::constant(v.value_ref().sign())), |n| Lane::<f64, false>(n).sign().0)
     }
     fn maximum(self, o: Traced) -> Traced {
-        keep(as_var(self).maximum(&as_var(o)))
+        keep(as_var(self).maximum(as_var(o)))
     }
     fn minimum(self, o: Traced) -> Traced {
-        keep(as_var(self).minimum(&as_var(o)))
+        keep(as_var(self).minimum(as_var(o)))
     }
 }
 
@@ -249,7 +249,7 @@ impl Real for Traced {
     foldback_tensor::__elementary!(functions);
     fn pow(self, o: Traced) -> Traced {
         // Not the form with a number, in which half powers are roots: that is `pow_number`.
-        binary(self, o, |a, b| a.pow(b), |a, _| a.pow(&as_var(o)), |_, b| as_var(self).pow(b), f64::powf)
+        binary(self, o, |a, b| a.pow(b), |a, _| a.pow(as_var(o)), |_, b| as_var(self).pow(b), f64::powf)
     }
     fn pow_number(self, exponent: f64) -> Traced {
         let of_number = |a: f64| match exponent {

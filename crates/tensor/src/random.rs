@@ -787,6 +787,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "range = 3..1 is not valid")]
     fn constructors_panic_with_the_error() {
-        Tensor::randint(3..1, [2]);
+        Tensor::randint(Range { start: 3, end: 1 }, [2]);
     }
 }

@@ -104,10 +104,10 @@ pub(super) const TARGETS: &[Target] = targets! {
     "logsumexp" => |c| c.tensor().logsumexp(c.over());
     "cat" => |c| joined(c, |list, axis| Tensor::cat(list, axis));
     "stack" => |c| joined(c, |list, axis| Tensor::stack(list, axis));
-    "gather" => |c| c.tensor().gather(c.position(), &c.indices());
-    "index_select" => |c| c.tensor().index_select(c.position(), &c.indices());
-    "scatter_add" => |c| { let t = c.tensor(); t.scatter_add(c.position(), &c.indices(), &c.same_shape(&t, t.dtype())) };
-    "index_add" => |c| { let t = c.tensor(); t.index_add(c.position(), &c.indices(), &c.same_shape(&t, t.dtype())) };
+    "gather" => |c| c.tensor().gather(c.position(), c.indices());
+    "index_select" => |c| c.tensor().index_select(c.position(), c.indices());
+    "scatter_add" => |c| { let t = c.tensor(); t.scatter_add(c.position(), c.indices(), &c.same_shape(&t, t.dtype())) };
+    "index_add" => |c| { let t = c.tensor(); t.index_add(c.position(), c.indices(), &c.same_shape(&t, t.dtype())) };
     "matmul" => |c| c.tensor().matmul(&c.tensor());
     "mm" => |c| c.tensor().mm(&c.tensor());
     "bmm" => |c| c.tensor().bmm(&c.tensor());

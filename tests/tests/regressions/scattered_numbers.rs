@@ -9,7 +9,7 @@ use foldback_tensor::{DType, Tensor, tensor};
 fn an_empty_index_of_another_rank_has_zeros_for_a_gradient() -> Result<()> {
     let x = Var::leaf(Tensor::scalar(1.5f64))?;
     let source = Var::leaf(tensor![1.0, 2.0; f64])?;
-    let y = x.scatter_add(0, &Tensor::zeros_with([2, 0, 3], DType::I64), &source)?;
+    let y = x.scatter_add(0, Tensor::zeros_with([2, 0, 3], DType::I64), &source)?;
     y.backward()?;
     assert_eq!((x.grad(), source.grad()), (Some(Tensor::scalar(1.0f64)), Some(tensor![0.0, 0.0; f64])));
     Ok(())

@@ -295,8 +295,8 @@ function! {
         check {
             "a matrix": [[3, 4] Any] |x| x[0].cross_entropy(&foldback_tensor::tensor![1, 3, 1; i64]);
             "three axes": [[2, 1, 3] Any] |x| x[0].cross_entropy(&foldback_tensor::tensor![[2], [0]; i64]);
-            "a row": [[5] Any] |x| x[0].cross_entropy(&Tensor::scalar(2i64));
-            "nothing": [[0, 3] Any] |x| x[0].cross_entropy(&Tensor::zeros_with([0], foldback_tensor::DType::I64));
+            "a row": [[5] Any] |x| x[0].cross_entropy(Tensor::scalar(2i64));
+            "nothing": [[0, 3] Any] |x| x[0].cross_entropy(Tensor::zeros_with([0], foldback_tensor::DType::I64));
         }
 
     /// Sums down to `shape`, from which this could have been broadcast: leading axes and axes of size 1.
@@ -378,7 +378,7 @@ fn unreduced(v: &Var, r: &ReducedShapes) -> Result<Var> {
 
 /// The gradient of an extreme: equal elements get equal parts.
 fn share_among_equals(g: &Var, a: &Var, y: &Var, over: &Over) -> Result<Var> {
-    let mask = a.detach().eq(&y.detach())?.to_dtype(g.dtype());
+    let mask = a.detach().eq(y.detach())?.to_dtype(g.dtype());
     let count = mask.sum(keep(over))?;
     g.mul(&mask)?.div(&count)
 }

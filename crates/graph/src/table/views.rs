@@ -260,7 +260,7 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn slice(a; slices: Slices) {
-        let slices: Slices = slices.into();
+        let slices: Slices = slices;
         let own = a.shape().clone();
     } = a.slice(slices.clone());
         d a: |g| g.embed(slices.clone(), own.clone());
@@ -282,7 +282,7 @@ function! {
         let dtype = a.dtype();
         let rank = value.rank();
     } = assigned(a, value, &slices);
-        d a: |g| g.with_part(&Var::constant(Tensor::try_zeros_with(&part, dtype)?), slices.clone());
+        d a: |g| g.with_part(Var::constant(Tensor::try_zeros_with(&part, dtype)?), slices.clone());
         d value: |g| g.slice(slices.clone()).and_then(|g| with_rank(g, rank));
         check {
             "a row": [[3, 4] Any, [4] Any] |x| x[0].with_part(&x[1], Slices::from(1));

@@ -225,7 +225,7 @@ mod tests {
         assert!(message(plain().weight(tensor![1.0]), &probabilities).contains("a weight of shape [3]"));
         assert!(message(plain().weight(tensor![1.0]), &tensor![0, 1; i64]).contains("a weight of shape [3]"));
         assert!(cross_entropy(&tensor![[1, 2]; i64], &tensor![0; i64]).is_err());
-        assert!(cross_entropy(&Tensor::scalar(1f32), &Tensor::scalar(1f32)).is_err());
+        assert!(cross_entropy(Tensor::scalar(1f32), Tensor::scalar(1f32)).is_err());
     }
 
     #[test]

@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn numbers_and_integers_as_targets() {
-        assert_eq!(mse_loss(&Tensor::scalar(3f32), 1.0).unwrap().value(), Tensor::scalar(4f32));
+        assert_eq!(mse_loss(Tensor::scalar(3f32), 1.0).unwrap().value(), Tensor::scalar(4f32));
         assert_eq!(
             mse_loss(&tensor![1.0, 2.0], &tensor![1, 1; i64]).unwrap().value(),
             Tensor::scalar(0.5f32)

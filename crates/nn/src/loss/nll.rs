@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     fn message(input: Tensor, target: &Tensor) -> String {
-        nll_loss(&input.requires_grad(), target).unwrap_err().to_string()
+        nll_loss(input.requires_grad(), target).unwrap_err().to_string()
     }
 
     #[test]

@@ -7,7 +7,8 @@ use crate::error::{Error, Result, or_panic};
 use crate::task::{self, WholeRule};
 use crate::tensor::Tensor;
 
-/// A range of numbers: `0..10`, `0.0..1.0`, or `10` for `0..10`. A range of integers counts in `I64`, one of floats in `F32`.
+/// A range of numbers: `0..10`, `0.0..1.0`, `10` for `0..10`, or `(10, 0)`, which may lead downwards (an empty range in
+/// Rust). A range of integers counts in `I64`, one of floats in `F32`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     start: Scalar,
@@ -33,6 +34,11 @@ macro_rules! intervals {
         impl From<Range<$t>> for Interval {
             fn from(r: Range<$t>) -> Interval {
                 Interval::new(r.start, r.end)
+            }
+        }
+        impl From<($t, $t)> for Interval {
+            fn from((start, end): ($t, $t)) -> Interval {
+                Interval::new(start, end)
             }
         }
         impl From<$t> for Interval {
@@ -85,7 +91,7 @@ impl Tensor {
     /// ```
     /// use foldback_tensor::{DType, Tensor, tensor};
     /// assert_eq!(Tensor::arange_with(0..5, 2, DType::I64), tensor![0, 2, 4; i64]);
-    /// assert_eq!(Tensor::arange_with(1..0, -0.5, DType::F32), tensor![1.0, 0.5]);
+    /// assert_eq!(Tensor::arange_with((1, 0), -0.5, DType::F32), tensor![1.0, 0.5]);
     /// ```
     #[track_caller]
     pub fn arange_with(range: impl Into<Interval>, step: impl Into<Scalar>, dtype: DType) -> Tensor {
@@ -337,7 +343,7 @@ mod tests {
         assert_eq!(at(-3.0, 1.0, 0.7, F64), f64s);
         for d in [F32, F64, I64] {
             assert_eq!(Tensor::arange_with(0..5, 2, d), tensor![0, 2, 4].to_dtype(d));
-            assert_eq!(Tensor::arange_with(0..-7, -3, d), tensor![0, -3, -6].to_dtype(d));
+            assert_eq!(Tensor::arange_with((0, -7), -3, d), tensor![0, -3, -6].to_dtype(d));
             assert_eq!(Tensor::arange_with(2..2, 1, d), tensor![].to_dtype(d));
         }
         let ends = Tensor::arange_with(i64::MIN..i64::MAX, i64::MAX, I64);

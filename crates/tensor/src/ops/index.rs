@@ -561,8 +561,8 @@ mod tests {
             assert_eq!(zeros.index_add(axis as isize, &i, &want).unwrap(), sums);
         }
         let x = numbers(&[3, 2]);
-        assert_eq!(x.index_select(0, &Tensor::scalar(1i64)).unwrap(), tensor![[2, 3]; i64]);
-        assert_eq!(x.index_select(1, &Tensor::zeros_with([0], DType::I64)).unwrap().dims(), [3, 0]);
+        assert_eq!(x.index_select(0, Tensor::scalar(1i64)).unwrap(), tensor![[2, 3]; i64]);
+        assert_eq!(x.index_select(1, Tensor::zeros_with([0], DType::I64)).unwrap().dims(), [3, 0]);
         let truth = tensor![true, false; bool].index_select(0, &tensor![1, 0; i64]).unwrap();
         assert_eq!(truth, tensor![false, true; bool]);
         assert_eq!(Tensor::scalar(5i64).index_select(0, &tensor![0; i64]).unwrap(), Tensor::scalar(5i64));
@@ -579,7 +579,7 @@ mod tests {
         let (xs, is, ps) =
             (x.to_vec::<i64>().unwrap(), i.to_vec::<i64>().unwrap(), picked.to_vec::<i64>().unwrap());
         assert!((0..70_000).all(|k| ps[k] == xs[k / 70 * 70 + is[k] as usize]));
-        let rows = x.index_select(0, &index(&[3000], 1000)).unwrap();
+        let rows = x.index_select(0, index(&[3000], 1000)).unwrap();
         assert_eq!(rows.dims(), [3000, 70]);
         assert_eq!(rows.select(0, 2999).unwrap(), x.select(0, (2999 * 7 + 999) % 1000).unwrap());
     }
@@ -600,36 +600,36 @@ mod tests {
         let i = |shape: &[usize]| Tensor::zeros_with(shape, DType::I64);
         let outside = |v: i64| Tensor::full_with([1, 1], v, DType::I64);
         for v in [-1, 3, i64::MAX, i64::MIN] {
-            let e = x.gather(0, &outside(v)).unwrap_err();
+            let e = x.gather(0, outside(v)).unwrap_err();
             assert_eq!(e, Error::IndexOutOfRange { op: "gather", index: v, axis: 0, size: 3 });
             let list = Tensor::full_with([2], v, DType::I64);
             assert!(matches!(x.index_select(0, &list), Err(Error::IndexOutOfRange { .. })));
-            assert!(matches!(x.scatter_add(0, &outside(v), &i(&[1, 1])), Err(Error::IndexOutOfRange { .. })));
+            assert!(matches!(x.scatter_add(0, outside(v), &i(&[1, 1])), Err(Error::IndexOutOfRange { .. })));
             assert!(matches!(x.index_add(0, &list, &i(&[2, 4])), Err(Error::IndexOutOfRange { .. })));
         }
-        assert!(matches!(x.gather(2, &i(&[1, 1])), Err(Error::AxisOutOfRange { .. })));
-        assert!(matches!(x.gather(0, &i(&[1])), Err(Error::ShapeMismatch { .. })));
-        assert!(matches!(x.gather(0, &i(&[9, 5])), Err(Error::ShapeMismatch { .. })));
-        let e = x.gather(0, &Tensor::zeros([1, 1])).unwrap_err();
+        assert!(matches!(x.gather(2, i(&[1, 1])), Err(Error::AxisOutOfRange { .. })));
+        assert!(matches!(x.gather(0, i(&[1])), Err(Error::ShapeMismatch { .. })));
+        assert!(matches!(x.gather(0, i(&[9, 5])), Err(Error::ShapeMismatch { .. })));
+        let e = x.gather(0, Tensor::zeros([1, 1])).unwrap_err();
         assert_eq!(e.to_string(), "gather: expected an index of dtype i64, found f32");
-        assert!(matches!(x.index_select(0, &i(&[1, 1])), Err(Error::Rank { .. })));
+        assert!(matches!(x.index_select(0, i(&[1, 1])), Err(Error::Rank { .. })));
         assert!(matches!(
-            x.index_select(0, &Tensor::zeros_with([1], DType::Bool)),
+            x.index_select(0, Tensor::zeros_with([1], DType::Bool)),
             Err(Error::DTypeMismatch { .. })
         ));
-        assert!(matches!(i(&[0, 4]).index_select(0, &i(&[1])), Err(Error::IndexOutOfRange { size: 0, .. })));
-        assert!(matches!(x.scatter_add(0, &i(&[2, 2]), &i(&[1, 2])), Err(Error::ShapeMismatch { .. })));
+        assert!(matches!(i(&[0, 4]).index_select(0, i(&[1])), Err(Error::IndexOutOfRange { size: 0, .. })));
+        assert!(matches!(x.scatter_add(0, i(&[2, 2]), &i(&[1, 2])), Err(Error::ShapeMismatch { .. })));
         let float = Tensor::zeros([2, 2]);
-        assert!(matches!(x.scatter_add(0, &i(&[2, 2]), &float), Err(Error::DTypeMismatch { .. })));
-        assert!(matches!(x.index_add(0, &i(&[2]), &i(&[3, 4])), Err(Error::ShapeMismatch { .. })));
-        assert!(matches!(x.index_add(0, &i(&[2]), &i(&[2])), Err(Error::ShapeMismatch { .. })));
+        assert!(matches!(x.scatter_add(0, i(&[2, 2]), &float), Err(Error::DTypeMismatch { .. })));
+        assert!(matches!(x.index_add(0, i(&[2]), &i(&[3, 4])), Err(Error::ShapeMismatch { .. })));
+        assert!(matches!(x.index_add(0, i(&[2]), &i(&[2])), Err(Error::ShapeMismatch { .. })));
         let (number, one) = (i(&[]), i(&[1]));
         for (index, src) in [(&one, &number), (&number, &number), (&one, &one)] {
             assert_eq!(number.index_add(0, index, src).unwrap(), number);
             let added = one.index_add(0, index, src);
             assert!(added.is_ok() == (src.rank() == 1), "a number is not added to a list");
         }
-        assert!(x.gather(0, &i(&[0, 9])).unwrap().dims() == [0, 9]);
-        assert_eq!(x.scatter_add(1, &i(&[0, 1]), &i(&[0, 1])).unwrap(), x);
+        assert!(x.gather(0, i(&[0, 9])).unwrap().dims() == [0, 9]);
+        assert_eq!(x.scatter_add(1, i(&[0, 1]), &i(&[0, 1])).unwrap(), x);
     }
 }
