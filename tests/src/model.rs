@@ -360,14 +360,16 @@ impl Tape {
         to: impl Fn(&[usize]) -> Vec<usize>,
     ) -> Result<Id> {
         let (own, small) = (self.shape(base).to_vec(), self.shape(value).to_vec());
-        if small.len() > part.len() || broadcast(&small, part)? != part {
+        // As PyTorch: leading axes of size 1 that the part does not have are dropped, which moves no element.
+        let (surplus, small) = small.split_at(small.len().saturating_sub(part.len()));
+        if surplus.iter().any(|&size| size != 1) || broadcast(small, part)? != part {
             return Err(Refusal::Invalid);
         }
         let mut terms: Vec<Term> =
             (0..count(&own)).map(|i| Term { out: i, input: 0, at: i, factor: 1.0 }).collect();
         for index in indices(part) {
             let out = place(&own, &to(&index));
-            terms[out] = Term { out, input: 1, at: place(&small, &narrowed(&small, &index)), factor: 1.0 };
+            terms[out] = Term { out, input: 1, at: place(small, &narrowed(small, &index)), factor: 1.0 };
         }
         self.sum_of(own, vec![base, value], terms)
     }
