@@ -198,15 +198,75 @@ function! {
             "all, kept": [[2, 3] Distinct] |x| x[0].amin(keep(..));
         }
 
-    /// The largest of all elements, of which equal ones share the gradient, and so do NaNs.
-    pub(crate) fn max_of_all(a; over: Over) { let r = kernel::reduction("max", &[a], over.axes())?; } = a.max(&over) => y;
-        d a: |g, a, y| share_among_largest(&unreduced(g, &r)?, a, &unreduced(y, &r)?);
-        check { "all": [[2, 3] Distinct] |x| x[0].max(..); "kept": [[2, 3] Distinct] |x| x[0].max(keep(..)); }
+    /// The largest element over `over`; NaN if there is one.
+    ///
+    /// Over all axes (`..`) equal elements share the gradient, and so do NaNs. Along one axis it goes to the first among
+    /// equals, as that of [`Var::max_with_indices`]; over several axes it is that of [`Var::amax`].
+    ///
+    /// # Errors
+    /// `Tensor` if an axis does not exist, is named twice or has size 0.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![[1.0, 3.0], [3.0, 1.0]].requires_grad();
+    /// x.max(..)?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![[0.0, 0.5], [0.5, 0.0]]));
+    /// assert_eq!(x.max(1)?.value(), tensor![3.0, 3.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn max(a; over: Over) { let r = kernel::reduction("max", &[a], over.axes())?; } = a.max(&over) => y;
+        d a: |g, a, y| match over.axes() {
+            Axes::All => share_among_largest(&unreduced(g, &r)?, a, &unreduced(y, &r)?),
+            Axes::List(list) if list.len() == 1 => {
+                let first = a.value_ref().argmax(&over)?;
+                scatter_back(g, &Var::constant(first), &a.shape(), &over)
+            }
+            Axes::List(_) => share_among_equals(&unreduced(g, &r)?, a, &unreduced(y, &r)?, &over),
+        };
+        check {
+            "all": [[2, 3] Distinct] |x| x[0].max(..);
+            "all, kept": [[2, 3] Distinct] |x| x[0].max(keep(..));
+            "rows": [[3, 2] Distinct] |x| x[0].max(0);
+            "columns, kept": [[2, 3] Distinct] |x| x[0].max(keep(-1));
+            "two of three": [[2, 3, 2] Distinct] |x| x[0].max([0, 2]);
+            "a number": [[] Any] |x| x[0].max(0);
+        }
 
-    /// The smallest of all elements, of which equal ones share the gradient, and so do NaNs.
-    pub(crate) fn min_of_all(a; over: Over) { let r = kernel::reduction("min", &[a], over.axes())?; } = a.min(&over) => y;
-        d a: |g, a, y| share_among_largest(&unreduced(g, &r)?, a, &unreduced(y, &r)?);
-        check { "all": [[2, 3] Distinct] |x| x[0].min(..); "kept": [[2, 3] Distinct] |x| x[0].min(keep(..)); }
+    /// The smallest element over `over`; NaN if there is one.
+    ///
+    /// Over all axes (`..`) equal elements share the gradient, and so do NaNs. Along one axis it goes to the first among
+    /// equals, as that of [`Var::min_with_indices`]; over several axes it is that of [`Var::amin`].
+    ///
+    /// # Errors
+    /// `Tensor` if an axis does not exist, is named twice or has size 0.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![[1.0, 3.0], [3.0, 1.0]].requires_grad();
+    /// x.min(..)?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![[0.5, 0.0], [0.0, 0.5]]));
+    /// assert_eq!(x.min(1)?.value(), tensor![1.0, 1.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn min(a; over: Over) { let r = kernel::reduction("min", &[a], over.axes())?; } = a.min(&over) => y;
+        d a: |g, a, y| match over.axes() {
+            Axes::All => share_among_largest(&unreduced(g, &r)?, a, &unreduced(y, &r)?),
+            Axes::List(list) if list.len() == 1 => {
+                let first = a.value_ref().argmin(&over)?;
+                scatter_back(g, &Var::constant(first), &a.shape(), &over)
+            }
+            Axes::List(_) => share_among_equals(&unreduced(g, &r)?, a, &unreduced(y, &r)?, &over),
+        };
+        check {
+            "all": [[2, 3] Distinct] |x| x[0].min(..);
+            "all, kept": [[2, 3] Distinct] |x| x[0].min(keep(..));
+            "rows": [[3, 2] Distinct] |x| x[0].min(0);
+            "columns, kept": [[2, 3] Distinct] |x| x[0].min(keep(-1));
+            "two of three": [[2, 3, 2] Distinct] |x| x[0].min([0, 2]);
+            "a number": [[] Any] |x| x[0].min(0);
+        }
 
     /// `ln(sum(exp(x)))` over `axes`, without overflow.
     ///
@@ -406,60 +466,6 @@ fn spread_back(g: &Var, a: &Var, r: &ReducedShapes, over: &Over, correction: f64
 }
 
 impl Var {
-    /// The largest element over `over`; NaN if there is one.
-    ///
-    /// Over all axes (`..`) equal elements share the gradient, and so do NaNs. Along one axis it goes to the first among
-    /// equals, as that of [`Var::max_with_indices`]; over several axes it is that of [`Var::amax`].
-    ///
-    /// # Errors
-    /// `Tensor` if an axis does not exist, is named twice or has size 0.
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// let x = tensor![[1.0, 3.0], [3.0, 1.0]].requires_grad();
-    /// x.max(..)?.backward()?;
-    /// assert_eq!(x.grad(), Some(tensor![[0.0, 0.5], [0.5, 0.0]]));
-    /// assert_eq!(x.max(1)?.value(), tensor![3.0, 3.0]);
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn max(&self, over: impl Into<Over>) -> Result<Var> {
-        let over = over.into();
-        match over.axes() {
-            Axes::All => self.max_of_all(over),
-            Axes::List(list) if list.len() == 1 => Ok(self.max_with_indices(over)?.0),
-            Axes::List(_) => self.amax(over),
-        }
-    }
-
-    /// The smallest element over `over`; NaN if there is one.
-    ///
-    /// Over all axes (`..`) equal elements share the gradient, and so do NaNs. Along one axis it goes to the first among
-    /// equals, as that of [`Var::min_with_indices`]; over several axes it is that of [`Var::amin`].
-    ///
-    /// # Errors
-    /// `Tensor` if an axis does not exist, is named twice or has size 0.
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// let x = tensor![[1.0, 3.0], [3.0, 1.0]].requires_grad();
-    /// x.min(..)?.backward()?;
-    /// assert_eq!(x.grad(), Some(tensor![[0.5, 0.0], [0.0, 0.5]]));
-    /// assert_eq!(x.min(1)?.value(), tensor![1.0, 1.0]);
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn min(&self, over: impl Into<Over>) -> Result<Var> {
-        let over = over.into();
-        match over.axes() {
-            Axes::All => self.min_of_all(over),
-            Axes::List(list) if list.len() == 1 => Ok(self.min_with_indices(over)?.0),
-            Axes::List(_) => self.amin(over),
-        }
-    }
-
     /// The variance over `axes` with Bessel's correction: divided by `n - 1`.
     ///
     /// # Errors
