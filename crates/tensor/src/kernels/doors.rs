@@ -4,6 +4,7 @@
 //! A loop's body is `#[inline(always)]` and generic over the formula; a door is the same body inside a function with
 //! the level's features switched on, so the compiler vectorises it for that level.
 
+use super::each;
 use super::formula::{Compare, Formula, NumFormula, Update};
 use super::lane::{Float, Lane, Words};
 use super::level::{Level, level};
@@ -68,7 +69,7 @@ fn map_float_body<const FMA: bool, T: Float, F: Formula<N>, const N: usize>(
     let n = out.len();
     shorten(&mut x, n);
     for i in 0..n {
-        out[i] = f.eval::<Lane<T, FMA>>(std::array::from_fn(|k| Lane(x[k][i]))).0;
+        out[i] = f.eval::<Lane<T, FMA>>(each(Lane(T::of(0.0)), |k| Lane(x[k][i]))).0;
     }
 }
 
@@ -86,7 +87,7 @@ fn map_num_float_body<const FMA: bool, T: Float, F: NumFormula<N>, const N: usiz
     let n = out.len();
     shorten(&mut x, n);
     for i in 0..n {
-        out[i] = f.eval::<Lane<T, FMA>>(std::array::from_fn(|k| Lane(x[k][i]))).0;
+        out[i] = f.eval::<Lane<T, FMA>>(each(Lane(T::of(0.0)), |k| Lane(x[k][i]))).0;
     }
 }
 
@@ -104,7 +105,7 @@ fn map_num_i64_body<const FMA: bool, F: NumFormula<N>, const N: usize>(
     let n = out.len();
     shorten(&mut x, n);
     for i in 0..n {
-        out[i] = f.eval::<Words>(std::array::from_fn(|k| Words(x[k][i]))).0;
+        out[i] = f.eval::<Words>(each(Words(0), |k| Words(x[k][i]))).0;
     }
 }
 
@@ -148,8 +149,8 @@ fn update_body<const FMA: bool, T: Float, F: Update<M, N>, const M: usize, const
     let n = state.first().map_or(0, |s| s.len());
     for i in 0..n {
         let new = f.eval::<Lane<T, FMA>>(
-            std::array::from_fn(|k| Lane(state[k][i])),
-            std::array::from_fn(|k| Lane(x[k][i])),
+            each(Lane(T::of(0.0)), |k| Lane(state[k][i])),
+            each(Lane(T::of(0.0)), |k| Lane(x[k][i])),
         );
         for k in 0..M {
             state[k][i] = new[k].0;

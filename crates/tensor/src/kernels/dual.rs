@@ -11,12 +11,11 @@
 //! slope `w`, and not `w + inf * 0`. Which slopes are there depends on the formula and on the seeds, never on the
 //! numbers, so in a kernel the compiler knows and no test is left in the loop.
 
-use std::array;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use super::elementary;
 use super::formula::Formula;
 use super::real::{FloatOps, Num, Real};
+use super::{each, elementary};
 
 /// A number and how fast it changes along `K` directions: forward-mode differentiation.
 ///
@@ -70,7 +69,7 @@ impl<R: Real, const K: usize> Dual<R, K> {
             return Dual::constant(value);
         }
         let factor = factor();
-        Dual { value, slopes: array::from_fn(|k| self.slopes[k].map(|s| apply(s, factor))) }
+        Dual { value, slopes: each(None, |k| self.slopes[k].map(|s| apply(s, factor))) }
     }
 
     /// The same function, of which another slope is a further term.
@@ -78,7 +77,7 @@ impl<R: Real, const K: usize> Dual<R, K> {
     fn join(self, o: Self) -> Self {
         Dual {
             value: self.value,
-            slopes: array::from_fn(|k| match (self.slopes[k], o.slopes[k]) {
+            slopes: each(None, |k| match (self.slopes[k], o.slopes[k]) {
                 (Some(a), Some(b)) => Some(a + b),
                 (a, None) => a,
                 (None, b) => b,
@@ -207,7 +206,7 @@ impl<R: Real, const K: usize> Num for Dual<R, K> {
     fn select(mask: R::Mask, yes: Self, no: Self) -> Self {
         Dual {
             value: R::select(mask, yes.value, no.value),
-            slopes: array::from_fn(|k| match (yes.slopes[k], no.slopes[k]) {
+            slopes: each(None, |k| match (yes.slopes[k], no.slopes[k]) {
                 (None, None) => None,
                 (Some(yes), None) => Some(R::select(mask, yes, R::lit(0.0))),
                 (None, Some(no)) => Some(R::select(mask, R::lit(0.0), no)),

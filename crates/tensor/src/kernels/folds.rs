@@ -1,5 +1,6 @@
 //! The doors of a fold: whole blocks of rows, which may lie apart, folded into wide accumulators in one call.
 
+use super::each;
 use super::level::{Level, level};
 use crate::task::{LANES, ROWS, Reducer};
 
@@ -104,7 +105,7 @@ fn fold_short_run<R: Reducer, const N: usize>(x: &[R::T]) -> R::T {
     };
     let mut lanes = *first;
     for c in others {
-        lanes = std::array::from_fn(|k| R::combine(lanes[k], c[k]));
+        lanes = each(lanes[0], |k| R::combine(lanes[k], c[k]));
     }
     rest.iter().fold(tree::<R, N>(lanes), |a, &v| R::combine(a, v))
 }
@@ -145,7 +146,7 @@ pub(crate) fn fold_columns_body<const FMA: bool, R: Reducer>(
     }
     let mut i = 0;
     while i + ROWS <= table.rows {
-        add_rows::<R, ROWS>(wide, std::array::from_fn(|k| table.row(i + k)));
+        add_rows::<R, ROWS>(wide, each(&[][..], |k| table.row(i + k)));
         i += ROWS;
     }
     while i + 2 <= table.rows {
@@ -187,9 +188,9 @@ fn add_abreast<R: Reducer>(wide: &mut [R::Acc], run: &[R::T], mut width: usize) 
 #[inline(always)]
 fn add_rows<R: Reducer, const N: usize>(wide: &mut [R::Acc], rows: [&[R::T]; N]) {
     let n = wide.len();
-    let rows = rows.map(|r| &r[..n]);
+    let rows: [&[R::T]; N] = each(&[][..], |k| &rows[k][..n]);
     for j in 0..n {
-        let v = tree::<R, N>(std::array::from_fn(|k| rows[k][j]));
+        let v = tree::<R, N>(each(R::IDENTITY, |k| rows[k][j]));
         wide[j] = R::merge(wide[j], R::lift(v));
     }
 }

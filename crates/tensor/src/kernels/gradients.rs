@@ -1,7 +1,5 @@
 //! The block kernel of a formula's gradients: all that are wanted, in one pass over the operands.
 
-use std::array;
-
 use smallvec::SmallVec;
 
 use super::dual::Dual;
@@ -9,7 +7,7 @@ use super::formula::{Formula, typed};
 use super::lane::{Float, Lane};
 use super::level::{Level, level};
 use super::real::FloatOps;
-use super::{BlockKernel, doors::door};
+use super::{BlockKernel, doors::door, each};
 use crate::buffer::Storage;
 use crate::dtype::{Block, BlockMut, DType};
 use crate::task::BLOCK;
@@ -127,12 +125,12 @@ macro_rules! loops {
                 f64: FloatOps<Lane<T, FMA>>,
             {
                 let n = g.len();
-                let x = x.map(|x| &x[..n]);
+                let x: [&[T]; N] = each(&[][..], |k| &x[k][..n]);
                 $(let $out = &mut $out[..n];)+
                 for i in 0..n {
                     let seed = Lane::<T, FMA>(g[i]);
-                    let y = f.eval::<Dual<Lane<T, FMA>, N>>(array::from_fn(|k| {
-                        let slopes = array::from_fn(|along| if along == k { Some(seed) } else { None });
+                    let y = f.eval::<Dual<Lane<T, FMA>, N>>(each(Dual::constant(seed), |k| {
+                        let slopes = each(None, |along| if along == k { Some(seed) } else { None });
                         Dual::seeded(Lane(x[k][i]), slopes)
                     }));
                     let mut slopes = y.slopes.iter().map(|s| s.map_or(T::of(0.0), |s| s.0));

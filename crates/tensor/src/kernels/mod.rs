@@ -35,6 +35,17 @@ pub use softmax::RowFormula;
 
 use crate::dtype::{Block, BlockMut};
 
+/// `[f(0), f(1), ...]`, as a plain loop over an array that held `start` before: `array::from_fn` is five functions to
+/// compile for each formula and level.
+#[inline(always)]
+pub(crate) fn each<T: Copy, const N: usize>(start: T, f: impl Fn(usize) -> T) -> [T; N] {
+    let mut all = [start; N];
+    for (k, v) in all.iter_mut().enumerate() {
+        *v = f(k);
+    }
+    all
+}
+
 /// A loop over blocks. Inputs and outputs of one call all have the same length.
 ///
 /// The iterator hands in blocks of the types that the plan promised; whatever the operands looked like (strides,

@@ -4,6 +4,7 @@
 //! four times as long.
 
 use super::block::MulAdd;
+use crate::kernels::each;
 use crate::kernels::folds::Table;
 use crate::kernels::level::Level;
 
@@ -45,7 +46,7 @@ fn plain_dots<T: MulAdd>(out: &mut [T], rows: Table<&[T]>, x: &[T], put: Put<T>)
         let (row, rest) = rows.row(i).as_chunks::<8>();
         let mut lanes = [T::default(); 8];
         for (v, x) in row.iter().zip(eights) {
-            lanes = std::array::from_fn(|l| lanes[l] + v[l] * x[l]);
+            lanes = each(T::default(), |l| lanes[l] + v[l] * x[l]);
         }
         let more = rest.iter().zip(x_rest).fold(T::default(), |sum, (&v, &x)| sum + v * x);
         put.put(o, tree(lanes) + more);
@@ -76,7 +77,7 @@ macro_rules! passes {
             let (fours, rest) = out.as_chunks_mut::<4>();
             let whole = 4 * fours.len();
             for (i, four) in fours.iter_mut().enumerate() {
-                let sums = $dot::<4>(std::array::from_fn(|r| rows.row(4 * i + r)), x);
+                let sums = $dot::<4>(each(&[][..], |r| rows.row(4 * i + r)), x);
                 four.iter_mut().zip(sums).for_each(|(o, sum)| put.put(o, sum));
             }
             for (i, o) in rest.iter_mut().enumerate() {
@@ -136,7 +137,7 @@ macro_rules! passes {
             for (block, out) in out.chunks_mut(ABREAST).enumerate() {
                 let row = |p: usize| &rows.row(p)[block * ABREAST..][..out.len()];
                 for (i, &x) in eights.iter().enumerate() {
-                    $group::<8>(&mut sums, std::array::from_fn(|p| row(8 * i + p)), x, i == 0);
+                    $group::<8>(&mut sums, each(&[][..], |p| row(8 * i + p)), x, i == 0);
                 }
                 for (i, &x) in rest.iter().enumerate() {
                     let p = 8 * eights.len() + i;

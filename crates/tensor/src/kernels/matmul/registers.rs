@@ -2,6 +2,7 @@
 //! whether the compiler finds this form by itself depends on what it inlines where.
 
 use crate::dtype::Element;
+use crate::kernels::each;
 use crate::kernels::level::Level;
 
 /// Some rows of a strip of the result, and where their operands begin.
@@ -157,12 +158,12 @@ unsafe fn plain<T: Element + std::ops::Add<Output = T> + std::ops::Mul<Output = 
             // SAFETY: every row is as long as the strip is deep, and a line of the strip has `W` elements.
             let (left, line) =
                 unsafe { (*row.offset(p * x.a_step), *x.b.offset(p * x.b_step).cast::<[T; W]>()) };
-            sums = std::array::from_fn(|c| sums[c] + left * line[c]);
+            sums = each(T::default(), |c| sums[c] + left * line[c]);
         }
         // SAFETY: the result has `live` rows of `W` elements, which nobody else uses now.
         let place = unsafe { &mut *x.out.add(r * x.stride).cast::<[T; W]>() };
         let sums = sums.map(|sum| sum * x.scale);
-        *place = if x.add { std::array::from_fn(|c| place[c] + sums[c]) } else { sums };
+        *place = if x.add { each(T::default(), |c| place[c] + sums[c]) } else { sums };
     }
 }
 

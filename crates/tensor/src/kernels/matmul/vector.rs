@@ -12,6 +12,7 @@ use super::pack::pack;
 use super::passes::Put;
 use super::{Matrix, Tile, row_major};
 use crate::buffer::Room;
+use crate::kernels::each;
 use crate::kernels::folds::Table;
 use crate::kernels::level::{Level, level};
 
@@ -67,7 +68,7 @@ fn one_by_one<T: MulAdd>(out: &mut [T], b: Matrix<'_, T>, x: &[T], put: Put<T>) 
         if !eights.is_empty() {
             let mut sums = [T::default(); 8];
             for (c, x) in eights.iter().enumerate() {
-                sums = std::array::from_fn(|l| sums[l] + at(8 * c + l) * x[l]);
+                sums = each(T::default(), |l| sums[l] + at(8 * c + l) * x[l]);
             }
             let [a, b, c, d, e, f, g, h] = sums;
             sum = ((a + b) + (c + d)) + ((e + f) + (g + h));
