@@ -141,12 +141,16 @@ door! {
 #[inline(always)]
 fn update_body<const FMA: bool, T: Float, F: Update<M, N>, const M: usize, const N: usize>(
     f: &F,
-    state: [&mut [T]; M],
-    x: [&[T]; N],
+    mut state: [&mut [T]; M],
+    mut x: [&[T]; N],
 ) where
     f64: FloatOps<Lane<T, FMA>>,
 {
     let n = state.first().map_or(0, |s| s.len());
+    shorten(&mut x, n);
+    for s in &mut state {
+        *s = &mut std::mem::take(s)[..n];
+    }
     for i in 0..n {
         let new = f.eval::<Lane<T, FMA>>(
             each(Lane(T::of(0.0)), |k| Lane(state[k][i])),
