@@ -61,7 +61,11 @@ impl Node {
 
     /// Moves whatever may own nodes to the list. Nothing is dropped here that is not the node's own.
     fn give_up(&mut self, list: &mut Rests) {
-        list.extend(self.next_edges.drain(..).flatten().map(|edge| Rest::Node(edge.node)));
+        for edge in &mut self.next_edges {
+            if let Some(edge) = edge.take() {
+                list.push(Rest::Node(edge.node));
+            }
+        }
         match std::mem::replace(&mut self.kind, NodeKind::Rule(&NOTHING, [0.0; 2])) {
             NodeKind::Rule(..) => {}
             NodeKind::Function(_, function) => list.push(Rest::Function(function)),

@@ -27,7 +27,8 @@ pub(crate) fn add_in_place(place: &mut Option<Var>, grad: Var) -> Option<[Var; 2
     outdated
 }
 
-fn add_tensors(a: Tensor, b: &Tensor) -> Tensor {
+/// The same of values, in the memory of the first if it can be.
+pub(crate) fn add_tensors(a: Tensor, b: &Tensor) -> Tensor {
     let onto = Target { prior: Some(a), ..Target::of(b.shape()) };
     match kernel::sum_onto("backward", b, onto) {
         Ok(sum) => sum,

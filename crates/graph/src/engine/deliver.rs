@@ -7,13 +7,15 @@ use smallvec::SmallVec;
 
 use super::GraphTask;
 use crate::error::{Error, Result};
-use crate::gradient::add_gradients;
+use crate::gradient::{add_gradients, add_tensors};
 use crate::node::{Edge, InputMetadata, Node};
 use crate::var::{Var, VarKind};
 
 /// A gradient as it is to be computed, see Note [Described work]: what is left of `Work` once the pass has chosen.
 pub(super) enum Job<'a> {
     Value(Var),
+    /// a value that somebody else has, too
+    Shared(&'a Tensor),
     /// a matrix product
     Product(&'a Tensor, &'a Tensor),
     /// a kernel over what it reads, with an output per input
@@ -39,6 +41,22 @@ impl GraphTask {
                 if fits {
                     self.add(edge, g);
                 } else {
+                    self.fit(edge, meta, g).map_err(|e| in_gradient(node, inputs[0], e))?;
+                }
+            }
+            Job::Shared(g) => {
+                let Some((edge, meta)) = place(node, inputs[0]) else { return Ok(()) };
+                if *g.shape() == meta.shape && g.dtype() == meta.dtype {
+                    let slot = self.slot(edge);
+                    *slot = Some(match slot.take() {
+                        Some(Var { kind: VarKind::Constant(waiting) }) => {
+                            Var::constant(add_tensors(waiting, g))
+                        }
+                        Some(waiting) => waiting + g,
+                        None => Var::constant(g.clone()),
+                    });
+                } else {
+                    let g = Var::constant(g.clone());
                     self.fit(edge, meta, g).map_err(|e| in_gradient(node, inputs[0], e))?;
                 }
             }

@@ -107,7 +107,7 @@ impl GraphTask {
                 continue;
             }
             let Some(formula) = gradient.formula else {
-                self.deliver(node, &[input], Job::Value(Var::constant(g.clone())))?;
+                self.deliver(node, &[input], Job::Shared(g))?;
                 continue;
             };
             let mut reads: SmallVec<[&Tensor; 4]> = SmallVec::new();
