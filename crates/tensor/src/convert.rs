@@ -26,7 +26,7 @@ impl Tensor {
     #[track_caller]
     pub fn item<T: Element>(&self) -> Result<T> {
         if self.numel() != 1 {
-            return Err(Error::NotASingleElement { shape: self.shape().clone() });
+            return refuse(TensorFacts::NotASingleElement { shape: self.shape().clone() });
         }
         Ok(T::from_scalar(self.scalar_at(self.layout.offset)))
     }
@@ -183,11 +183,8 @@ mod tests {
         assert_eq!(Tensor::scalar(0.1f32).item::<f64>().unwrap(), 0.1f32 as f64);
         assert_eq!(tensor![i64::MAX; i64].item::<i64>().unwrap(), i64::MAX);
         assert_eq!(tensor![1, 2, 3].slice(1).unwrap().item::<f32>().unwrap(), 2.0);
-        assert!(matches!(tensor![].item::<f32>(), Err(Error::NotASingleElement { .. })));
-        assert!(matches!(
-            tensor![1].expand([2]).unwrap().item::<f32>(),
-            Err(Error::NotASingleElement { .. })
-        ));
+        assert!(refused!(tensor![].item::<f32>(), TensorFacts::NotASingleElement { .. }));
+        assert!(refused!(tensor![1].expand([2]).unwrap().item::<f32>(), TensorFacts::NotASingleElement { .. }));
     }
 
     #[test]
@@ -195,15 +192,9 @@ mod tests {
         let t = tensor![[1, 2], [3, 4]; i64].t().unwrap().flip(0).unwrap();
         assert_eq!(t.to_vec::<i64>().unwrap(), [2, 4, 1, 3]);
         assert_eq!(tensor![5].expand([2, 2]).unwrap().to_vec::<f32>().unwrap(), [5.0; 4]);
-        assert!(matches!(
-            t.to_vec::<f64>(),
-            Err(Error::DTypeMismatch { expected: DType::F64, found: DType::I64, .. })
-        ));
-        assert!(matches!(tensor![1].expand([1 << 55]).unwrap().to_vec::<f32>(), Err(Error::TooLarge { .. })));
-        assert!(matches!(
-            tensor![1].expand([1 << 55]).unwrap().to_array::<f32>(),
-            Err(Error::TooLarge { .. })
-        ));
+        assert!(refused!(t.to_vec::<f64>(), TensorFacts::DTypeMismatch { expected: DType::F64, found: DType::I64, .. }));
+        assert!(refused!(tensor![1].expand([1 << 55]).unwrap().to_vec::<f32>(), TensorFacts::TooLarge { .. }));
+        assert!(refused!(tensor![1].expand([1 << 55]).unwrap().to_array::<f32>(), TensorFacts::TooLarge { .. }));
     }
 
     #[test]
@@ -226,7 +217,7 @@ mod tests {
             assert_eq!(a.iter().copied().collect::<Vec<_>>(), v.to_vec::<i64>().unwrap());
             assert_eq!(v.to_array::<i64>().unwrap(), a);
         }
-        assert!(matches!(t.as_array::<f32>(), Err(Error::DTypeMismatch { .. })));
+        assert!(refused!(t.as_array::<f32>(), TensorFacts::DTypeMismatch { .. }));
     }
 
     /// It has no elements, so whatever can hold its shape holds it, in any type.

@@ -74,7 +74,7 @@ impl Shape {
     /// ```
     /// use foldback_tensor::{Error, Shape};
     /// let error = Shape::from([2, 4]).expand_error("sum_to", &Shape::from([3, 4]));
-    /// assert!(matches!(error, Error::Expand { dim: 0, .. }));
+    /// assert!(matches!(error.facts(), Some(TensorFacts::Expand { dim: 0, .. })));
     /// ```
     pub fn expand_error(&self, op: &'static str, to: &Shape) -> Error {
         let rank = self.rank().max(to.rank());
@@ -85,7 +85,7 @@ impl Shape {
             (None, _) => false,
         };
         let dim = (0..rank).rev().find(clash).unwrap_or(0);
-        Error::Expand { op, from: self.clone(), to: to.clone(), dim }
+        TensorFacts::Expand { op, from: self.clone(), to: to.clone(), dim }
     }
 
     /// The index of an axis that may count from the end.
@@ -113,7 +113,7 @@ pub(crate) fn axis_index(op: &'static str, axis: Axis, limit: usize, rank: usize
     if (-n..n).contains(&axis) {
         Ok((if axis < 0 { axis + n } else { axis }) as usize)
     } else {
-        Err(Error::AxisOutOfRange { op, axis, limit, rank })
+        refuse(TensorFacts::AxisOutOfRange { op, axis, limit, rank })
     }
 }
 
@@ -283,7 +283,7 @@ pub(crate) fn broadcast_two(op: &'static str, a: &[usize], b: &[usize]) -> Resul
         let sa = if k <= a.len() { a[a.len() - k] } else { 1 };
         let sb = if k <= b.len() { b[b.len() - k] } else { 1 };
         if sa != sb && sa != 1 && sb != 1 {
-            return Err(Error::Broadcast { op, a: Shape::from(a), b: Shape::from(b), dim: rank - k });
+            return refuse(TensorFacts::Broadcast { op, a: Shape::from(a), b: Shape::from(b), dim: rank - k });
         }
         out[rank - k] = if sa == 1 { sb } else { sa };
     }
@@ -367,7 +367,7 @@ mod tests {
     #[test]
     fn the_last_axis_that_does_not_expand_is_named() {
         let dim = |from: &[usize], to: &[usize]| match expect_expansion("t", &from.into(), &to.into()) {
-            Err(Error::Expand { dim, .. }) => Some(dim),
+            Err(TensorFacts::Expand { dim, .. }) => Some(dim),
             _ => None,
         };
         assert_eq!(dim(&[2, 4], &[3, 4]), Some(0));

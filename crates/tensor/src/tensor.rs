@@ -308,7 +308,7 @@ impl Tensor {
         if self.dtype() == expected {
             Ok(())
         } else {
-            Err(Error::DTypeMismatch { op, operand, expected, found: self.dtype() })
+            refuse(TensorFacts::DTypeMismatch { op, operand, expected, found: self.dtype() })
         }
     }
 

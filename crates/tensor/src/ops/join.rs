@@ -49,12 +49,12 @@ impl Tensor {
     #[track_caller]
     pub fn stack(tensors: &[&Tensor], axis: impl Into<Axis>) -> Result<Tensor> {
         let op = "stack";
-        let first = tensors.first().ok_or(Error::NoTensors { op })?;
+        let first = tensors.first().ok_or(TensorFacts::NoTensors { op })?;
         let rank = first.rank() + 1;
         let at = crate::shape::axis_index(op, axis.into(), rank, rank)?;
         for t in tensors {
             if t.shape() != first.shape() {
-                return Err(Error::ShapeMismatch {
+                return refuse(TensorFacts::ShapeMismatch {
                     op,
                     expected: first.shape().clone(),
                     found: t.shape().clone(),
@@ -68,10 +68,10 @@ impl Tensor {
 
 fn join(op: &'static str, tensors: &[&Tensor], axis: Axis) -> Result<Tensor> {
     if tensors.is_empty() {
-        return Err(Error::NoTensors { op });
+        return refuse(TensorFacts::NoTensors { op });
     }
     if tensors.iter().any(|t| t.rank() == 0) {
-        return Err(Error::Rank { op, expected: "at least 1", found: 0 });
+        return refuse(TensorFacts::Rank { op, expected: "at least 1", found: 0 });
     }
     let dtype = tensors.iter().fold(DType::Bool, |d, t| d.promote(t.dtype()));
     let joined: SmallVec<[&Tensor; 4]> = tensors.iter().copied().filter(|t| t.dims() != [0]).collect();
@@ -88,7 +88,7 @@ fn join(op: &'static str, tensors: &[&Tensor], axis: Axis) -> Result<Tensor> {
             expected[axis] = t.dims()[axis];
         }
         if *t.shape() != expected {
-            return Err(Error::ShapeMismatch { op, expected, found: t.shape().clone() });
+            return refuse(TensorFacts::ShapeMismatch { op, expected, found: t.shape().clone() });
         }
         shape[axis] = shape[axis].saturating_add(t.dims()[axis]);
     }
@@ -190,16 +190,16 @@ mod tests {
     #[test]
     fn bad_lists_are_refused() {
         let t = |shape: &[usize]| Tensor::zeros(shape);
-        assert!(matches!(Tensor::cat(&[], 0), Err(Error::NoTensors { op: "cat" })));
-        assert!(matches!(Tensor::stack(&[], 0), Err(Error::NoTensors { op: "stack" })));
-        assert!(matches!(Tensor::cat(&[&t(&[2]), &t(&[])], 0), Err(Error::Rank { found: 0, .. })));
-        assert!(matches!(Tensor::cat(&[&t(&[2, 3]), &t(&[2, 4])], 0), Err(Error::ShapeMismatch { .. })));
-        assert!(matches!(Tensor::cat(&[&t(&[2, 3]), &t(&[2])], 0), Err(Error::ShapeMismatch { .. })));
-        assert!(matches!(Tensor::cat(&[&t(&[2, 3])], 2), Err(Error::AxisOutOfRange { axis: 2, .. })));
-        assert!(matches!(Tensor::cat(&[&t(&[0])], 1), Err(Error::AxisOutOfRange { .. })));
-        assert!(matches!(Tensor::stack(&[&t(&[2]), &t(&[3])], 0), Err(Error::ShapeMismatch { .. })));
-        assert!(matches!(Tensor::stack(&[&t(&[2])], 2), Err(Error::AxisOutOfRange { .. })));
+        assert!(refused!(Tensor::cat(&[], 0), TensorFacts::NoTensors { op: "cat" }));
+        assert!(refused!(Tensor::stack(&[], 0), TensorFacts::NoTensors { op: "stack" }));
+        assert!(refused!(Tensor::cat(&[&t(&[2]), &t(&[])], 0), TensorFacts::Rank { found: 0, .. }));
+        assert!(refused!(Tensor::cat(&[&t(&[2, 3]), &t(&[2, 4])], 0), TensorFacts::ShapeMismatch { .. }));
+        assert!(refused!(Tensor::cat(&[&t(&[2, 3]), &t(&[2])], 0), TensorFacts::ShapeMismatch { .. }));
+        assert!(refused!(Tensor::cat(&[&t(&[2, 3])], 2), TensorFacts::AxisOutOfRange { axis: 2, .. }));
+        assert!(refused!(Tensor::cat(&[&t(&[0])], 1), TensorFacts::AxisOutOfRange { .. }));
+        assert!(refused!(Tensor::stack(&[&t(&[2]), &t(&[3])], 0), TensorFacts::ShapeMismatch { .. }));
+        assert!(refused!(Tensor::stack(&[&t(&[2])], 2), TensorFacts::AxisOutOfRange { .. }));
         let huge = t(&[1]).expand([1usize << 60]).unwrap();
-        assert!(matches!(Tensor::cat(&[&huge, &huge, &huge], 0), Err(Error::TooLarge { .. })));
+        assert!(refused!(Tensor::cat(&[&huge, &huge, &huge], 0), TensorFacts::TooLarge { .. }));
     }
 }

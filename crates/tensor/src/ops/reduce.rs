@@ -43,7 +43,7 @@ impl Kept {
 
     /// Refuses an empty reduction where the operation has no identity.
     fn expect_elements(&self, op: &'static str, t: &Tensor) -> Result<()> {
-        if self.count == 0 { Err(Error::EmptyReduction { op, shape: t.shape().clone() }) } else { Ok(()) }
+        if self.count == 0 { refuse(TensorFacts::EmptyReduction { op, shape: t.shape().clone() }) } else { Ok(()) }
     }
 
     /// Folds a kernel (or the only operand) and gives the result its shape.
@@ -98,7 +98,7 @@ impl BlockKernel for IndexWhere {
 }
 
 pub(crate) fn expect_float(op: &'static str, t: &Tensor) -> Result<()> {
-    if t.dtype().is_float() { Ok(()) } else { Err(Error::DTypeUnsupported { op, dtype: t.dtype() }) }
+    if t.dtype().is_float() { Ok(()) } else { refuse(TensorFacts::DTypeUnsupported { op, dtype: t.dtype() }) }
 }
 
 impl Tensor {
@@ -398,13 +398,13 @@ impl Tensor {
     fn arg_extreme(&self, op: &'static str, reduce: Reduce, over: &Over) -> Result<(Tensor, Tensor)> {
         let (axes, keepdim) = (over.listed(), over.keepdim());
         if self.dtype() == DType::Bool && (op == "argmax" || op == "argmin") {
-            return Err(Error::DTypeUnsupported { op, dtype: DType::Bool });
+            return refuse(TensorFacts::DTypeUnsupported { op, dtype: DType::Bool });
         }
         let flags = axes.flags(op, self.shape())?;
         if let Axes::List(list) = axes
             && list.len() != 1
         {
-            return Err(Error::Rank { op, expected: "one or all", found: list.len() });
+            return refuse(TensorFacts::Rank { op, expected: "one or all", found: list.len() });
         }
         if matches!(axes, Axes::All) && self.rank() != 1 {
             return self.arg_extreme_of_all(op, reduce, keepdim);

@@ -50,7 +50,7 @@ pub fn set_num_threads(n: usize) {
 /// [`set_num_threads`], with an error instead of a panic.
 ///
 /// # Errors
-/// [`Error::Parameter`] for more than 4096 threads, or more than the operating system grants; the setting stays as it
+/// [`TensorFacts::Parameter`] for more than 4096 threads, or more than the operating system grants; the setting stays as it
 /// was.
 ///
 /// ```
@@ -85,7 +85,7 @@ fn default_threads() -> usize {
 
 /// Starts `n` threads, which know how many they are.
 fn build(op: &'static str, n: usize) -> Result<rayon::ThreadPool> {
-    let refused = |expected| Error::Parameter { op, name: "n", value: n.to_string(), expected };
+    let refused = |expected| TensorFacts::Parameter { op, name: "n", value: n.to_string(), expected };
     if n > MOST_THREADS {
         return Err(refused("at most 4096 threads"));
     }
@@ -121,7 +121,7 @@ impl ThreadPool {
     /// [`ThreadPool::new`], with an error instead of a panic.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for more than 4096 threads, or more than the operating system grants.
+    /// [`TensorFacts::Parameter`] for more than 4096 threads, or more than the operating system grants.
     ///
     /// ```
     /// use foldback_tensor::ThreadPool;

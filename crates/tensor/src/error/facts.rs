@@ -1,35 +1,13 @@
-//! What can go wrong: one variant per kind of refusal, each holding the facts of the call.
+//! What tensor operations refuse: one variant per kind of refusal, each holding the facts of the call.
 
-use std::panic::Location;
-
+use super::{Facts, Kind, counted};
 use crate::dtype::{DType, Scalar};
 use crate::shape::{Aligned, Shape};
 
-/// The result of a tensor operation that can be refused.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-/// Unwraps for the forms that panic, with the error's text and at the caller's line. (`unwrap_or_else` with a closure
-/// that panics would do so at the closure's line.)
-#[doc(hidden)]
-#[track_caller]
-#[inline]
-pub fn or_panic<T, E: std::fmt::Display>(result: std::result::Result<T, E>) -> T {
-    match result {
-        Ok(t) => t,
-        Err(e) => panic!("{e}"),
-    }
-}
-
-/// `1 input`, `2 inputs`
-#[doc(hidden)]
-pub fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
-/// Why an operation was refused. Nothing has been changed when one is returned.
+/// Why a tensor operation was refused. Nothing has been changed when one is returned.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum TensorFacts {
     /// Two shapes that do not broadcast together.
     #[error(
         "{op}: cannot broadcast {a} with {b}\n{}\n(The size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {dim})",
@@ -285,7 +263,7 @@ pub enum Error {
     },
     /// Broadcasting that the user has asked to refuse, see [`broadcast_warning`](crate::broadcast_warning).
     #[error(
-        "{op}: shapes {a} and {b} differ but hold the same number of elements, and such broadcasting is refused here (at {location})"
+        "{op}: shapes {a} and {b} differ but hold the same number of elements, and such broadcasting is refused here"
     )]
     BroadcastRefused {
         /// the operation
@@ -294,19 +272,14 @@ pub enum Error {
         a: Shape,
         /// the second shape
         b: Shape,
-        /// the source line of the operation
-        location: &'static Location<'static>,
     },
 }
 
-impl Error {
-    /// The same refusal by another operation: one that is made of others names itself.
-    #[doc(hidden)]
-    #[cold]
-    #[must_use]
-    pub fn named(mut self, name: &'static str) -> Error {
-        use Error::*;
-        match &mut self {
+impl TensorFacts {
+    /// By another operation.
+    pub(super) fn set_op(&mut self, name: &'static str) {
+        use TensorFacts::*;
+        match self {
             Broadcast { op, .. }
             | Expand { op, .. }
             | AxisOutOfRange { op, .. }
@@ -334,7 +307,26 @@ impl Error {
             | BroadcastRefused { op, .. } => *op = name,
             NotASingleElement { .. } => {}
         }
-        self
+    }
+}
+
+impl Facts for TensorFacts {
+    fn kind(&self) -> Kind {
+        use TensorFacts::*;
+        match self {
+            Broadcast { .. } | Expand { .. } | Rank { .. } | ShapeMismatch { .. } | ElementCount { .. } => {
+                Kind::Shape
+            }
+            ViewNeedsCopy { .. } | Matmul { .. } | EmptyReduction { .. } | NotASingleElement { .. } => Kind::Shape,
+            BroadcastRefused { .. } => Kind::Shape,
+            AxisOutOfRange { .. } | DuplicateAxis { .. } | EmptySpan { .. } => Kind::Axis,
+            DTypeUnsupported { .. } | DTypeMismatch { .. } | MixedDTypes { .. } => Kind::DType,
+            ResultCast { .. } | Alpha { .. } => Kind::DType,
+            IndexOutOfRange { .. } | Range { .. } => Kind::Index,
+            NoTensors { .. } | Overlap { .. } | NegativePower { .. } | DivisionByZero { .. } => Kind::Argument,
+            Parameter { .. } => Kind::Argument,
+            TooLarge { .. } => Kind::Memory,
+        }
     }
 }
 
