@@ -5,7 +5,7 @@ use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToIncl
 use smallvec::SmallVec;
 
 use crate::dims::Dims;
-use crate::error::{Error, Result};
+use crate::error::{Result, TensorFacts, refuse};
 use crate::shape::Shape;
 
 /// One axis, from any integer; negative ones count from the end.
@@ -162,7 +162,7 @@ impl Span {
             SpanEnd::Excluding(end) if end == shape.rank() as isize => shape.rank().max(1) - 1,
             SpanEnd::Excluding(end) => shape.axis(op, end)?.checked_sub(1).ok_or_else(empty)?,
         };
-        if first <= last { Ok((first, last)) } else { Err(empty()) }
+        if first <= last { Ok((first, last)) } else { refuse(empty()) }
     }
 }
 
@@ -287,7 +287,7 @@ from_integers!(i32, i64, isize, usize);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor;
+    use crate::{refused, tensor};
 
     #[test]
     fn axes_from_the_end_and_duplicates() {

@@ -8,7 +8,7 @@ pub(crate) use sequence::Sequence;
 
 use crate::buffer::{Handle, Storage, has_room};
 use crate::dtype::{BlockMut, DType, Element, Scalar, with_block};
-use crate::error::{Error, Result, or_panic};
+use crate::error::{Here, Result, TensorFacts, or_panic, refuse};
 use crate::shape::{Pair, Shape};
 use crate::task::{self, Does, Space, Task, To, WholeRule};
 use crate::tensor::Tensor;
@@ -108,7 +108,7 @@ macro_rules! constants {
             pub fn $try_name($($arg: impl Into<$ty>),*) -> Result<Tensor> {
                 $(let $arg: $ty = $arg.into();)*
                 let $dtype = $default;
-                $make
+                $make.here()
             }
 
             #[doc = concat!("[`Tensor::", stringify!($with), "`] without a panic.")]
@@ -124,7 +124,7 @@ macro_rules! constants {
             pub fn $try_with($($arg: impl Into<$ty>,)* dtype: DType) -> Result<Tensor> {
                 $(let $arg: $ty = $arg.into();)*
                 let $dtype = dtype;
-                $make
+                $make.here()
             }
         )*}
     };
@@ -227,7 +227,7 @@ impl WholeRule for Diagonal {
 mod tests {
     use super::*;
     use crate::DType::*;
-    use crate::tensor;
+    use crate::{refused, tensor};
 
     #[test]
     fn constants_of_every_type() {

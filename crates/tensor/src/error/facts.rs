@@ -317,13 +317,17 @@ impl Facts for TensorFacts {
             Broadcast { .. } | Expand { .. } | Rank { .. } | ShapeMismatch { .. } | ElementCount { .. } => {
                 Kind::Shape
             }
-            ViewNeedsCopy { .. } | Matmul { .. } | EmptyReduction { .. } | NotASingleElement { .. } => Kind::Shape,
+            ViewNeedsCopy { .. } | Matmul { .. } | EmptyReduction { .. } | NotASingleElement { .. } => {
+                Kind::Shape
+            }
             BroadcastRefused { .. } => Kind::Shape,
             AxisOutOfRange { .. } | DuplicateAxis { .. } | EmptySpan { .. } => Kind::Axis,
             DTypeUnsupported { .. } | DTypeMismatch { .. } | MixedDTypes { .. } => Kind::DType,
             ResultCast { .. } | Alpha { .. } => Kind::DType,
             IndexOutOfRange { .. } | Range { .. } => Kind::Index,
-            NoTensors { .. } | Overlap { .. } | NegativePower { .. } | DivisionByZero { .. } => Kind::Argument,
+            NoTensors { .. } | Overlap { .. } | NegativePower { .. } | DivisionByZero { .. } => {
+                Kind::Argument
+            }
             Parameter { .. } => Kind::Argument,
             TooLarge { .. } => Kind::Memory,
         }

@@ -298,9 +298,9 @@ pub fn or_panic<T>(result: Result<T>) -> T {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! refused {
-    ($result:expr, $facts:pat) => {
+    ($result:expr, $facts:pat $(if $guard:expr)?) => {
         match &$result {
-            Err(e) => matches!(e.facts(), Some($facts)),
+            Err(e) => matches!(e.facts(), Some($facts) $(if $guard)?),
             Ok(_) => false,
         }
     };

@@ -3,7 +3,7 @@
 use super::arg::{Arg, result_type};
 use super::pointwise::{Elementwise, apply, apply_in_place};
 use crate::dtype::{Block, BlockMut, DType};
-use crate::error::{Error, Result};
+use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::{BlockKernel, typed};
 use crate::task::common_shape;
 use crate::tensor::Tensor;
@@ -93,7 +93,7 @@ macro_rules! divisions {
             #[track_caller]
             pub fn $name<'a>(&'a self, other: impl Into<Arg<'a>>) -> Result<Tensor> {
                 let args = [Arg::Tensor(self), other.into()];
-                apply(stringify!($name), &plan(stringify!($name), &args, Rounding::$rounding)?, &args)
+                apply(stringify!($name), &plan(stringify!($name), &args, Rounding::$rounding).here()?, &args).here()
             }
 
             #[doc = concat!("[`Self::", stringify!($name), "`] into this tensor, whose shape and type stay as they are.")]
@@ -104,8 +104,8 @@ macro_rules! divisions {
             #[track_caller]
             pub fn $name_<'a>(&mut self, other: impl Into<Arg<'a>>) -> Result<&mut Tensor> {
                 let other = other.into();
-                let plan = plan(stringify!($name_), &[Arg::Tensor(self), other], Rounding::$rounding)?;
-                apply_in_place(stringify!($name_), &plan, self, &[other])?;
+                let plan = plan(stringify!($name_), &[Arg::Tensor(self), other], Rounding::$rounding).here()?;
+                apply_in_place(stringify!($name_), &plan, self, &[other]).here()?;
                 Ok(self)
             }
         )*}
@@ -142,7 +142,7 @@ divisions! {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Error, Tensor, tensor};
+    use crate::{Tensor, TensorFacts, refused, tensor};
 
     #[test]
     fn integers_at_their_ends_and_zero() {

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::axes::Axis;
 use crate::create::{Sequence, checked_len, expect_room};
 use crate::dtype::{Block, BlockMut, DType, Element, with_block};
-use crate::error::{Error, Result};
+use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::{BlockKernel, add_rows, scatter_add, take_rows};
 use crate::shape::{Dims, Shape};
 use crate::task::{self, Does, Read, Space, Task, To, WholeRule};
@@ -34,7 +34,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn gather(&self, axis: impl Into<Axis>, index: impl Into<Indices>) -> Result<Tensor> {
-        self.gather_along(axis.into(), &index.into().0)
+        self.gather_along(axis.into(), &index.into().0).here()
     }
 
     fn gather_along(&self, axis: Axis, index: &Tensor) -> Result<Tensor> {
@@ -65,7 +65,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn index_select(&self, axis: impl Into<Axis>, index: impl Into<Indices>) -> Result<Tensor> {
-        self.select_along(axis.into(), &index.into().0)
+        self.select_along(axis.into(), &index.into().0).here()
     }
 
     fn select_along(&self, axis: Axis, index: &Tensor) -> Result<Tensor> {
@@ -73,7 +73,11 @@ impl Tensor {
         let axis = self.shape().axis(op, axis)?;
         expect_list(op, index)?;
         if self.rank() == 0 && index.numel() != 1 {
-            return refuse(TensorFacts::ShapeMismatch { op, expected: Shape::from(1), found: index.shape().clone() });
+            return refuse(TensorFacts::ShapeMismatch {
+                op,
+                expected: Shape::from(1),
+                found: index.shape().clone(),
+            });
         }
         let mut shape = self.shape().clone();
         if let Some(size) = shape.get_mut(axis) {
@@ -118,7 +122,7 @@ impl Tensor {
         index: impl Into<Indices>,
         src: impl Into<Arg<'a>>,
     ) -> Result<Tensor> {
-        self.scatter_along(axis.into(), &index.into().0, &src.into().into_tensor(self.dtype()))
+        self.scatter_along(axis.into(), &index.into().0, &src.into().into_tensor(self.dtype())).here()
     }
 
     fn scatter_along(&self, axis: Axis, index: &Tensor, src: &Tensor) -> Result<Tensor> {
@@ -160,7 +164,7 @@ impl Tensor {
         index: impl Into<Indices>,
         src: impl Into<Arg<'a>>,
     ) -> Result<Tensor> {
-        self.add_along(axis.into(), &index.into().0, &src.into().into_tensor(self.dtype()))
+        self.add_along(axis.into(), &index.into().0, &src.into().into_tensor(self.dtype())).here()
     }
 
     fn add_along(&self, axis: Axis, index: &Tensor, src: &Tensor) -> Result<Tensor> {
@@ -356,7 +360,8 @@ fn expect_within(op: &'static str, index: &Tensor, t: &Tensor, free: Option<usiz
 fn expect_places(op: &'static str, index: &Tensor, dtype: DType) -> Result<()> {
     let axes = index.dims().iter().zip(index.strides()).filter(|&(_, &stride)| stride != 0);
     let places = Shape(axes.map(|(&size, _)| size).collect());
-    expect_room(op, &places, dtype).map_err(|_| TensorFacts::TooLarge { op, shape: index.shape().clone() })
+    expect_room(op, &places, dtype)
+        .map_err(|_| TensorFacts::TooLarge { op, shape: index.shape().clone() }.into())
 }
 
 /// Refuses indices outside `0 .. size`.
@@ -443,7 +448,7 @@ fn pick(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor;
+    use crate::{refused, tensor};
 
     fn numbers(shape: &[usize]) -> Tensor {
         let n: usize = shape.iter().product();
@@ -613,7 +618,10 @@ mod tests {
         let e = x.gather(0, Tensor::zeros([1, 1])).unwrap_err();
         assert_eq!(e.to_string(), "gather: expected an index of dtype i64, found f32");
         assert!(refused!(x.index_select(0, i(&[1, 1])), TensorFacts::Rank { .. }));
-        assert!(refused!(x.index_select(0, Tensor::zeros_with([1], DType::Bool)), TensorFacts::DTypeMismatch { .. }));
+        assert!(refused!(
+            x.index_select(0, Tensor::zeros_with([1], DType::Bool)),
+            TensorFacts::DTypeMismatch { .. }
+        ));
         assert!(refused!(i(&[0, 4]).index_select(0, i(&[1])), TensorFacts::IndexOutOfRange { size: 0, .. }));
         assert!(refused!(x.scatter_add(0, i(&[2, 2]), &i(&[1, 2])), TensorFacts::ShapeMismatch { .. }));
         let float = Tensor::zeros([2, 2]);

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::axes::Axis;
 use crate::dtype::{BlockMut, DType, Element, with_block};
-use crate::error::{Error, Result};
+use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::interleave;
 use crate::task::{self, Read, WholeRule};
 use crate::tensor::Tensor;
@@ -28,7 +28,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn cat(tensors: &[&Tensor], axis: impl Into<Axis>) -> Result<Tensor> {
-        join("cat", tensors, axis.into())
+        join("cat", tensors, axis.into()).here()
     }
 
     /// Joins tensors of one shape along a new axis: `n` of shape `[a, b]` make `[a, n, b]` along axis 1.
@@ -49,20 +49,22 @@ impl Tensor {
     #[track_caller]
     pub fn stack(tensors: &[&Tensor], axis: impl Into<Axis>) -> Result<Tensor> {
         let op = "stack";
-        let first = tensors.first().ok_or(TensorFacts::NoTensors { op })?;
+        let Some(first) = tensors.first() else { return refuse(TensorFacts::NoTensors { op }).here() };
         let rank = first.rank() + 1;
-        let at = crate::shape::axis_index(op, axis.into(), rank, rank)?;
+        let at = crate::shape::axis_index(op, axis.into(), rank, rank).here()?;
         for t in tensors {
             if t.shape() != first.shape() {
                 return refuse(TensorFacts::ShapeMismatch {
                     op,
                     expected: first.shape().clone(),
                     found: t.shape().clone(),
-                });
+                })
+                .here();
             }
         }
-        let wider: Vec<Tensor> = tensors.iter().map(|t| t.unsqueeze(at as isize)).collect::<Result<_>>()?;
-        join(op, &wider.iter().collect::<Vec<_>>(), at.into())
+        let wider: Vec<Tensor> =
+            tensors.iter().map(|t| t.unsqueeze(at as isize)).collect::<Result<_>>().here()?;
+        join(op, &wider.iter().collect::<Vec<_>>(), at.into()).here()
     }
 }
 
@@ -128,7 +130,7 @@ fn rows<T: Element>(op: &'static str, tensors: &[&Tensor], axis: usize, out: &mu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor;
+    use crate::{refused, tensor};
 
     #[test]
     fn along_every_axis_and_from_any_strides() {

@@ -105,9 +105,8 @@ impl BlockKernel for JointKernel<'_> {
 mod tests {
     use super::super::kernel::fold_to;
     use super::*;
-    use crate::error::Error;
     use crate::kernels::{FloatKernel, FloatOps, Formula, Real};
-    use crate::{ThreadPool, tensor};
+    use crate::{TensorFacts, ThreadPool, refused, tensor};
 
     #[derive(Clone, Copy)]
     struct Product;

@@ -22,7 +22,7 @@ pub use crate::softmax::{LogSoftmaxGradient, SoftmaxGradient};
 pub use crate::softmax::{cross_entropy, cross_entropy_backward, log_softmax_backward, softmax_backward};
 
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::{Result, TensorFacts, refuse};
 use crate::kernels::UpdateKernel;
 use crate::task::{self, Does, Read, Space, Task, To, expect_expands};
 use crate::tensor::Tensor;
@@ -169,8 +169,9 @@ pub(super) fn expect_arity(
     operands: usize,
     outputs: usize,
 ) -> Result<()> {
-    let refused =
-        |name, found: usize, expected| refuse(TensorFacts::Parameter { op, name, value: found.to_string(), expected });
+    let refused = |name, found: usize, expected| {
+        refuse(TensorFacts::Parameter { op, name, value: found.to_string(), expected })
+    };
     match kernel.arity() {
         Some((n, _)) if n != operands => {
             refused("the number of operands", operands, "as many as the kernel reads")
@@ -208,7 +209,7 @@ mod tests {
     use super::*;
     use crate::kernels::{FloatOps, Formula, Real};
     use crate::shape::Shape;
-    use crate::tensor;
+    use crate::{refused, tensor};
 
     real! {
         pub(crate) formulas;
@@ -237,10 +238,10 @@ mod tests {
         for (target, axis) in [(&[2, 4][..], 0), (&[3, 2], 1), (&[2, 3, 4], 0)] {
             let target = Shape::from(target);
             let folded = fold_to("t", &kernel, &[&x, &x], Target::of(&target));
-            assert!(matches!(folded, Err(TensorFacts::Expand { dim, .. }) if dim == axis), "{folded:?}");
+            assert!(refused!(folded, TensorFacts::Expand { dim, .. } if *dim == axis), "{folded:?}");
             let joint = [Target::of(&target)];
             let jointly = fold_jointly("t", &kernel, &[&x, &x], joint.into_iter().collect());
-            assert!(matches!(jointly, Err(TensorFacts::Expand { dim, .. }) if dim == axis));
+            assert!(refused!(jointly, TensorFacts::Expand { dim, .. } if *dim == axis));
         }
     }
 
@@ -253,8 +254,14 @@ mod tests {
         assert_eq!(sum_onto("t", &t, other).unwrap(), tensor![4.5, 6.25; f64]);
         assert!(sum_onto("t", &t, Target::of(t.shape())).unwrap().shares_buffer_with(&t));
         assert!(refused!(sum_onto("t", &t, onto(t.clone())), TensorFacts::ShapeMismatch { .. }));
-        assert!(refused!(sum_onto("t", &tensor![1.0, 2.0, 3.0], onto(tensor![1.0, 2.0])), TensorFacts::Expand { .. }));
-        assert!(refused!(sum_onto("t", &tensor![1; i64], Target::of(&shape)), TensorFacts::DTypeUnsupported { .. }));
+        assert!(refused!(
+            sum_onto("t", &tensor![1.0, 2.0, 3.0], onto(tensor![1.0, 2.0])),
+            TensorFacts::Expand { .. }
+        ));
+        assert!(refused!(
+            sum_onto("t", &tensor![1; i64], Target::of(&shape)),
+            TensorFacts::DTypeUnsupported { .. }
+        ));
         // Neither has memory of its own for each element.
         let wide = tensor![1.0].expand([1 << 50]).unwrap();
         let both =

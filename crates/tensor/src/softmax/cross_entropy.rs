@@ -4,7 +4,7 @@ use super::expect_shape;
 use super::formulas::LogSoftmax;
 use super::run::rows_at_once;
 use crate::dtype::{BlockMut, DType, Element};
-use crate::error::{Error, Result};
+use crate::error::{Result, TensorFacts, refuse};
 use crate::kernels::softmax::{RowFloat, loss_of, losses_backward, norms_of_rows};
 use crate::ops::reduce::expect_float;
 use crate::task::{self, Read, WholeRule};
@@ -161,7 +161,7 @@ mod tests {
     use super::super::log_softmax_backward;
     use super::super::tests::{SHAPES, wave};
     use super::*;
-    use crate::{assert_close, tensor};
+    use crate::{assert_close, refused, tensor};
 
     #[test]
     fn losses_are_the_picked_log_probabilities() {
@@ -211,7 +211,10 @@ mod tests {
     fn what_does_not_fit_is_refused() {
         let (x, classes) = (Tensor::zeros([2, 3]), tensor![0, 2; i64]);
         for outside in [tensor![0, 3; i64], tensor![-1, 0; i64]] {
-            assert!(refused!(cross_entropy(&x, &outside), TensorFacts::IndexOutOfRange { axis: 1, size: 3, .. }));
+            assert!(refused!(
+                cross_entropy(&x, &outside),
+                TensorFacts::IndexOutOfRange { axis: 1, size: 3, .. }
+            ));
         }
         assert!(refused!(cross_entropy(&x, &tensor![0; i64]), TensorFacts::ShapeMismatch { .. }));
         assert!(refused!(cross_entropy(&x, &tensor![0.0, 1.0]), TensorFacts::DTypeMismatch { .. }));

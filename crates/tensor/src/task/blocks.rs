@@ -6,7 +6,7 @@ use super::iter::{self, Addition, Fold, Goal, Onto, Operand, OverItself, ScalarC
 use super::{Read, Reduce, To};
 use crate::create::room;
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::{Result, TensorFacts, refuse};
 use crate::kernels::BlockKernel;
 use crate::shape::{Dims, Shape, expect_expansion};
 use crate::tensor::Tensor;

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::{Does, Read, Space, Task, To, expect_expands};
 use crate::create::{checked_len, room, room_for};
 use crate::dtype::{BlockMut, DType, Element};
-use crate::error::{Error, Result};
+use crate::error::{Result, TensorFacts, refuse};
 use crate::kernels::{BatchAxis, Matrix, Multiply, Product};
 use crate::shape::{Dims, Shape, broadcast_two, expands_to};
 use crate::tensor::{Layout, Tensor};
@@ -131,7 +131,11 @@ impl Factors<'_> {
         if let Some(p) = &prior
             && p.shape() != target
         {
-            return refuse(TensorFacts::ShapeMismatch { op, expected: target.clone(), found: p.shape().clone() });
+            return refuse(TensorFacts::ShapeMismatch {
+                op,
+                expected: target.clone(),
+                found: p.shape().clone(),
+            });
         }
         let matrix = &shape[self.spec.batch.rank()..];
         if !target.ends_with(matrix) {
@@ -143,7 +147,7 @@ impl Factors<'_> {
         }
         let missing = shape.rank() - target.rank();
         let kept = |i: usize| i >= missing && !(target[i - missing] == 1 && self.spec.batch[i] != 1);
-        let own = |mut p: Tensor| {
+        let own = |mut p: Tensor| -> Result<Tensor> {
             p = p.into_type(op, dtype)?;
             p.make_writable(op)?;
             Ok(p)

@@ -6,7 +6,7 @@ use super::{Does, Read, To};
 use crate::buffer::Storage;
 use crate::create::{checked_len, room};
 use crate::dtype::{BlockMut, Element, Scalar, with_block};
-use crate::error::{Error, Result};
+use crate::error::{Result, TensorFacts};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 

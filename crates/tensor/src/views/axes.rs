@@ -1,7 +1,7 @@
 //! Views that reorder, add, drop or turn round axes.
 
 use crate::axes::{Axes, Axis};
-use crate::error::{Error, Result};
+use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::shape::{Dims, Shape, axis_index};
 use crate::tensor::Tensor;
 
@@ -23,9 +23,14 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn permute(&self, axes: impl Into<Axes>) -> Result<Tensor> {
-        let order = axis_list("permute", &axes.into(), self.rank())?;
+        let order = axis_list("permute", &axes.into(), self.rank()).here()?;
         if order.len() != self.rank() {
-            return refuse(TensorFacts::Rank { op: "permute", expected: "each of the tensor's", found: order.len() });
+            return refuse(TensorFacts::Rank {
+                op: "permute",
+                expected: "each of the tensor's",
+                found: order.len(),
+            })
+            .here();
         }
         Ok(self.reordered(&order))
     }
@@ -49,7 +54,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn transpose(&self, a: impl Into<Axis>, b: impl Into<Axis>) -> Result<Tensor> {
-        let (a, b) = (self.shape().axis("transpose", a)?, self.shape().axis("transpose", b)?);
+        let (a, b) = (self.shape().axis("transpose", a).here()?, self.shape().axis("transpose", b).here()?);
         let mut order: Dims<usize> = (0..self.rank()).collect();
         if self.rank() > 0 {
             order.swap(a, b);
@@ -72,7 +77,7 @@ impl Tensor {
         match self.rank() {
             0 | 1 => Ok(self.clone()),
             2 => Ok(self.reordered(&[1, 0])),
-            found => refuse(TensorFacts::Rank { op: "t", expected: "at most 2", found }),
+            found => refuse(TensorFacts::Rank { op: "t", expected: "at most 2", found }).here(),
         }
     }
 
@@ -92,14 +97,15 @@ impl Tensor {
     pub fn movedim(&self, source: impl Into<Axes>, destination: impl Into<Axes>) -> Result<Tensor> {
         // A single number has one axis to name, as everywhere, and nothing to move.
         let rank = self.rank().max(1);
-        let from = axis_list("movedim", &source.into(), rank)?;
-        let to = axis_list("movedim", &destination.into(), rank)?;
+        let from = axis_list("movedim", &source.into(), rank).here()?;
+        let to = axis_list("movedim", &destination.into(), rank).here()?;
         if from.len() != to.len() {
             return refuse(TensorFacts::Rank {
                 op: "movedim",
                 expected: "as many destination as source",
                 found: to.len(),
-            });
+            })
+            .here();
         }
         if self.rank() == 0 {
             return Ok(self.clone());
@@ -128,7 +134,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn squeeze(&self, axes: impl Into<Axes>) -> Result<Tensor> {
-        let named = axes.into().flags("squeeze", self.shape())?;
+        let named = axes.into().flags("squeeze", self.shape()).here()?;
         let kept: Dims<usize> =
             (0..self.rank()).filter(|&i| !named[i] || self.layout.shape[i] != 1).collect();
         Ok(self.reordered(&kept))
@@ -147,7 +153,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn unsqueeze(&self, axis: impl Into<Axis>) -> Result<Tensor> {
-        let at = axis_index("unsqueeze", axis.into(), self.rank() + 1, self.rank())?;
+        let at = axis_index("unsqueeze", axis.into(), self.rank() + 1, self.rank()).here()?;
         let (mut shape, mut strides) = (self.layout.shape.clone(), self.layout.strides.clone());
         let step = shape.get(at).map_or(1, |&size| strides[at].saturating_mul(size as isize));
         shape.0.insert(at, 1);
@@ -169,7 +175,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn flip(&self, axes: impl Into<Axes>) -> Result<Tensor> {
-        let turned = axes.into().flags("flip", self.shape())?;
+        let turned = axes.into().flags("flip", self.shape()).here()?;
         let mut layout = self.layout.clone();
         let mut offset = layout.offset as isize;
         for (i, &size) in self.layout.shape.iter().enumerate() {
@@ -199,7 +205,7 @@ pub(crate) fn axis_list(op: &'static str, axes: &Axes, rank: usize) -> Result<Di
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor;
+    use crate::{refused, tensor};
 
     fn grid() -> Tensor {
         Tensor::arange(24).reshape([2, 3, 4]).unwrap()

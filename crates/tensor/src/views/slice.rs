@@ -2,7 +2,7 @@
 
 use super::slices::{Position, Slices, index_on};
 use crate::axes::Axis;
-use crate::error::{Error, Result};
+use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::shape::{Dims, Shape};
 use crate::tensor::Tensor;
 
@@ -27,7 +27,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn slice(&self, slices: impl Into<Slices>) -> Result<Tensor> {
-        let parts = slices.into().resolve("slice", self.shape())?;
+        let parts = slices.into().resolve("slice", self.shape()).here()?;
         let (mut shape, mut strides): (Dims<usize>, Dims<isize>) = Default::default();
         let mut offset = self.layout.offset as isize;
         for (part, &stride) in parts.iter().zip(self.strides()) {
@@ -57,7 +57,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn narrow(&self, axis: impl Into<Axis>, start: impl Into<Position>, len: usize) -> Result<Tensor> {
-        let axis = self.shape().own_axis("narrow", axis)?;
+        let axis = self.shape().own_axis("narrow", axis).here()?;
         let size = self.dims()[axis];
         let Position(given) = start.into();
         let first = if given < 0 { given.saturating_add(size as isize) } else { given };
@@ -65,7 +65,7 @@ impl Tensor {
             Ok(first) if first <= size && len <= size - first => Ok(self.part(axis, first, len)),
             _ => {
                 let end = given.saturating_add(isize::try_from(len).unwrap_or(isize::MAX));
-                refuse(TensorFacts::Range { op: "narrow", start: given, end, step: 1, axis, size })
+                refuse(TensorFacts::Range { op: "narrow", start: given, end, step: 1, axis, size }).here()
             }
         }
     }
@@ -92,8 +92,8 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn select(&self, axis: impl Into<Axis>, index: impl Into<Position>) -> Result<Tensor> {
-        let axis = self.shape().own_axis("select", axis)?;
-        let at = index_on("select", index.into(), axis, self.dims()[axis])?;
+        let axis = self.shape().own_axis("select", axis).here()?;
+        let at = index_on("select", index.into(), axis, self.dims()[axis]).here()?;
         Ok(self.picked(axis, at))
     }
 
@@ -109,7 +109,7 @@ impl Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Slice, s, tensor};
+    use crate::{Slice, refused, s, tensor};
 
     fn grid() -> Tensor {
         Tensor::arange(24).reshape([2, 3, 4]).unwrap()

@@ -4,7 +4,7 @@ use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToIncl
 
 use smallvec::SmallVec;
 
-use crate::error::{Error, Result};
+use crate::error::{Result, TensorFacts, refuse};
 use crate::shape::Shape;
 
 /// A position on an axis; a negative one counts from the end.

@@ -1,7 +1,7 @@
 //! Views that cut a tensor into pieces.
 
 use crate::axes::Axis;
-use crate::error::{Error, Result};
+use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::tensor::Tensor;
 
 /// # Pieces
@@ -22,13 +22,13 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn split(&self, size: usize, axis: impl Into<Axis>) -> Result<Vec<Tensor>> {
-        let axis = self.shape().own_axis("split", axis)?;
+        let axis = self.shape().own_axis("split", axis).here()?;
         let total = self.dims()[axis];
         if size == 0 && total > 0 {
-            return Err(positive("split", "size"));
+            return refuse(positive("split", "size")).here();
         }
         let count = if total == 0 { 1 } else { total.div_ceil(size) };
-        self.pieces("split", count, |i| self.part(axis, i * size, size.min(total - i * size)))
+        self.pieces("split", count, |i| self.part(axis, i * size, size.min(total - i * size))).here()
     }
 
     /// At most `n` pieces of equal size along an axis, of which the last may be smaller.
@@ -46,14 +46,14 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn chunk(&self, n: usize, axis: impl Into<Axis>) -> Result<Vec<Tensor>> {
-        let axis = self.shape().own_axis("chunk", axis)?;
+        let axis = self.shape().own_axis("chunk", axis).here()?;
         let total = self.dims()[axis];
         if n == 0 {
-            return Err(positive("chunk", "n"));
+            return refuse(positive("chunk", "n")).here();
         }
         let size = total.div_ceil(n);
         let count = if size == 0 { n } else { total.div_ceil(size) };
-        self.pieces("chunk", count, |i| self.part(axis, i * size, size.min(total - i * size)))
+        self.pieces("chunk", count, |i| self.part(axis, i * size, size.min(total - i * size))).here()
     }
 
     /// Every element of an axis as a tensor without that axis.
@@ -69,8 +69,8 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn unbind(&self, axis: impl Into<Axis>) -> Result<Vec<Tensor>> {
-        let axis = self.shape().own_axis("unbind", axis)?;
-        self.pieces("unbind", self.dims()[axis], |i| self.picked(axis, i))
+        let axis = self.shape().own_axis("unbind", axis).here()?;
+        self.pieces("unbind", self.dims()[axis], |i| self.picked(axis, i)).here()
     }
 
     /// So many views; an expanded tensor can have more than a list can hold.
@@ -84,14 +84,14 @@ impl Tensor {
     }
 }
 
-fn positive(op: &'static str, name: &'static str) -> Error {
+fn positive(op: &'static str, name: &'static str) -> TensorFacts {
     TensorFacts::Parameter { op, name, value: "0".into(), expected: "a positive number" }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor;
+    use crate::{refused, tensor};
 
     fn sizes(parts: &[Tensor]) -> Vec<usize> {
         parts.iter().map(|p| p.dims()[p.rank() - 1]).collect()

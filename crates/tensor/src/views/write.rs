@@ -4,7 +4,7 @@ use ndarray::{ArrayViewMutD, Axis, IxDyn, Slice as AxisSlice};
 
 use super::slices::{Part, Slices};
 use crate::dtype::{BlockMut, Element, Scalar, with_block};
-use crate::error::{Result, or_panic};
+use crate::error::{Here, Result, or_panic, refuse};
 use crate::shape::{Dims, Shape};
 use crate::task::{self, Does, Read, Space, Task, To, WholeRule};
 use crate::tensor::Tensor;
@@ -30,16 +30,22 @@ impl Tensor {
     #[track_caller]
     pub fn slice_assign(&mut self, slices: impl Into<Slices>, value: &Tensor) -> Result<()> {
         const OP: &str = "slice_assign";
-        let parts = slices.into().resolve(OP, self.shape())?;
+        let parts = slices.into().resolve(OP, self.shape()).here()?;
         let shape = Shape(parts.iter().filter(|p| !p.dropped).map(|p| p.len).collect());
-        let value = value.without_surplus_axes(OP, &shape)?.expanded(OP, shape)?.cast(OP, self.dtype())?;
+        let value = value
+            .without_surplus_axes(OP, &shape)
+            .here()?
+            .expanded(OP, shape)
+            .here()?
+            .cast(OP, self.dtype())
+            .here()?;
         if value.numel() == 0 {
             return Ok(());
         }
         let shape = self.shape().clone();
         let (reads, space) = (&[Read::Tensor(&value, value.dtype())], Space::Of(&shape));
         let does = Does::Whole(&Assignment { shape: &shape, parts: &parts });
-        task::change(Task { op: OP, reads, space, does, to: &mut [To::Change(self)] })?;
+        task::change(Task { op: OP, reads, space, does, to: &mut [To::Change(self)] }).here()?;
         Ok(())
     }
 
@@ -78,9 +84,10 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn copy_(&mut self, source: &Tensor) -> Result<&mut Tensor> {
-        let source = source.expanded("copy_", self.shape().clone())?;
+        let source = source.expanded("copy_", self.shape().clone()).here()?;
         let (reads, space) = (&[Read::Tensor(&source, self.dtype())], Space::Of(source.shape()));
-        task::change(Task { op: "copy_", reads, space, does: Does::Same, to: &mut [To::Over(self)] })?;
+        task::change(Task { op: "copy_", reads, space, does: Does::Same, to: &mut [To::Over(self)] })
+            .here()?;
         Ok(self)
     }
 }
@@ -93,7 +100,7 @@ impl Tensor {
     fn without_surplus_axes(&self, op: &'static str, to: &Shape) -> Result<Tensor> {
         let surplus = self.rank().saturating_sub(to.rank());
         if self.dims()[..surplus].iter().any(|&size| size != 1) {
-            return Err(self.shape().expand_error(op, to));
+            return refuse(self.shape().expand_error(op, to));
         }
         if surplus == 0 {
             return Ok(self.clone());
@@ -134,7 +141,7 @@ fn assign<T: Element>(all: &mut [T], dims: &[usize], parts: &[Part], value: &Ten
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DType, Error, s, tensor};
+    use crate::{DType, TensorFacts, refused, s, tensor};
 
     #[test]
     fn slice_assign_broadcasts_and_casts() {

@@ -6,7 +6,7 @@ use super::super::arg::{Arg, Meta, result_type};
 use super::super::formulas as f;
 use super::super::warning;
 use crate::dtype::{DType, Scalar};
-use crate::error::{Error, Result};
+use crate::error::{Result, TensorFacts, refuse};
 use crate::kernels::{BlockKernel, FloatKernel, IntPowKernel, LogicKernel, NumKernel, UnaryLogicKernel};
 use crate::task::{self, Does, Read, Space, Task, To, expect_expands};
 use crate::tensor::Tensor;
@@ -81,7 +81,11 @@ pub(crate) fn expect_castable(op: &'static str, from: DType, to: DType) -> Resul
 /// Refuses a destination several of whose elements share one place in memory, as PyTorch does.
 pub(in crate::ops) fn expect_no_overlap(op: &'static str, out: &Tensor) -> Result<()> {
     if out.overlaps_itself() {
-        return refuse(TensorFacts::Overlap { op, shape: out.shape().clone(), strides: out.strides().to_vec() });
+        return refuse(TensorFacts::Overlap {
+            op,
+            shape: out.shape().clone(),
+            strides: out.strides().to_vec(),
+        });
     }
     Ok(())
 }
@@ -176,7 +180,9 @@ pub(super) fn plan_pow(op: &'static str, args: &[Meta]) -> Result<Elementwise> {
         // true to any power is true, and so is false to the power false
         (DType::Bool, Some(_)) => Elementwise::same(LogicKernel(0b1101), dtype),
         (DType::Bool, None) => unsupported(op, dtype),
-        (DType::I64, Some(s)) if s.to_i64() < 0 => refuse(TensorFacts::NegativePower { op, exponent: s.to_i64() }),
+        (DType::I64, Some(s)) if s.to_i64() < 0 => {
+            refuse(TensorFacts::NegativePower { op, exponent: s.to_i64() })
+        }
         (DType::I64, _) => Elementwise::same(IntPowKernel, dtype),
         (_, Some(s)) if s.to_f64() == 2.0 => Elementwise::same(FloatKernel(f::PowSquare), dtype),
         (_, Some(s)) if s.to_f64() == 0.5 => Elementwise::same(FloatKernel(f::PowSqrt), dtype),
