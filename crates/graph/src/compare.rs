@@ -1,5 +1,7 @@
 //! Comparisons: they give `bool` variables without history.
 
+use foldback_tensor::Here;
+
 use crate::error::Result;
 use crate::input::{AsInput, Input};
 use crate::var::Var;
@@ -15,9 +17,9 @@ macro_rules! compare {
             pub fn $name(&self, other: impl AsInput) -> Result<Var> {
                 let own = self.value_ref();
                 Ok(Var::constant(match other.input() {
-                    Input::Var(v) => own.$name(&*v.value_ref())?,
-                    Input::Tensor(t) => own.$name(t)?,
-                    Input::Scalar(s) => own.$name(s)?,
+                    Input::Var(v) => own.$name(&*v.value_ref()).here()?,
+                    Input::Tensor(t) => own.$name(t).here()?,
+                    Input::Scalar(s) => own.$name(s).here()?,
                 }))
             }
         )*}

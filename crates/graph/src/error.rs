@@ -1,30 +1,14 @@
-//! What can go wrong when recording and going backward; each variant holds the facts.
+//! What recording and going backward refuse; each variant holds the facts.
 
 use std::panic::Location;
 
-use foldback_tensor::{DType, Shape, counted};
-
-/// The result of an operation on variables.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-impl Error {
-    /// A refusal by a tensor operation, under the name of the operation that is made of it.
-    #[cold]
-    pub(crate) fn named(self, op: &'static str) -> Error {
-        match self {
-            Error::Tensor(e) => Error::Tensor(e.named(op)),
-            other => other,
-        }
-    }
-}
+use foldback_tensor::{DType, Facts, Kind, Shape, counted};
+pub(crate) use foldback_tensor::{Error, Result};
 
 /// Why an operation or a backward pass was refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
-    /// The tensor operation itself was refused; any may be for want of memory (`TooLarge`).
-    #[error(transparent)]
-    Tensor(#[from] foldback_tensor::Error),
+pub enum GraphFacts {
     /// A gradient that cannot be folded to the shape of the input it belongs to.
     #[error(
         "{op}: the gradient of input {input} has shape {found}, which is not compatible with the input's shape {expected} (recorded at {location})"
@@ -61,7 +45,7 @@ pub enum Error {
         /// the source line that recorded the operation
         location: &'static Location<'static>,
         /// what went wrong
-        source: Box<Error>,
+        source: Error,
     },
     /// A second backward pass through a graph whose saved values are gone.
     #[error(
@@ -190,7 +174,30 @@ pub enum Error {
         /// what the operating system says
         source: std::io::Error,
     },
-    /// Whatever a user's own function returned, unchanged.
-    #[error(transparent)]
-    User(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Facts for GraphFacts {
+    fn kind(&self) -> Kind {
+        use GraphFacts::*;
+        match self {
+            Backward { source, .. } => source.kind(),
+            NotScalar { .. } | SeedShape { .. } => Kind::Shape,
+            DTypeWithoutGrad { .. } => Kind::DType,
+            Assigned { expected_shape, found_shape, .. } if expected_shape == found_shape => Kind::DType,
+            Assigned { .. } => Kind::Shape,
+            SeedCount { .. } | Empty { .. } => Kind::Argument,
+            TooDeep { .. } => Kind::Io,
+            GradientShape { .. }
+            | GradientCount { .. }
+            | Freed { .. }
+            | NoGraph { .. }
+            | NoOutputs { .. } => Kind::Graph,
+            Unused { .. } | InputWithoutGrad { .. } | NotALeaf | LeafInPlace { .. } => Kind::Graph,
+            OnceDifferentiable { .. } | Updating { .. } => Kind::Graph,
+        }
+    }
+
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(self)
+    }
 }

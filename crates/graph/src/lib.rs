@@ -31,7 +31,8 @@ mod var;
 mod work;
 
 pub use backward::{Backward, Grad, grad, value_and_grad};
-pub use error::{Error, Result};
+pub use error::GraphFacts;
+pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use function::{Function, FunctionContext};
 pub use fuse::{Fused, Operands};
 pub use hooks::HookHandle;

@@ -4,7 +4,7 @@
 
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
-use foldback_tensor::{Scalar, Tensor, or_panic};
+use foldback_tensor::{Here, Scalar, Tensor, or_panic};
 
 use crate::input::{AsInput, Input};
 use crate::var::Var;
@@ -32,9 +32,9 @@ macro_rules! operator {
             pub fn $f_(&mut self, other: impl AsInput) -> crate::Result<()> {
                 let other = other.input();
                 let leaf = self.own_leaf();
-                let _turn = self.turn_to_rebind(stringify!($f_), leaf.as_deref())?;
-                let new = Var::$f(self, other).map_err(|e| e.named(stringify!($f_)))?;
-                self.rebind(stringify!($f_), new)
+                let _turn = self.turn_to_rebind(stringify!($f_), leaf.as_deref()).here()?;
+                let new = Var::$f(self, other).map_err(|e| e.named(stringify!($f_))).here()?;
+                self.rebind(stringify!($f_), new).here()
             }
         }
         operator!(@assign $assign $f_assign $f_; &Var, |b| b);

@@ -20,6 +20,7 @@ use crate::levels::deeper;
 use crate::mode::GradMode;
 use crate::node::{Edge, Node};
 use crate::var::{Var, VarKind, expect_fit};
+pub(crate) use deliver::in_function;
 use queue::{Queue, Ready};
 
 /// How a backward pass is to run.

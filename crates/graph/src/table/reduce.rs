@@ -509,8 +509,9 @@ impl Var {
     /// assert_eq!(tensor![1.0, 3.0].requires_grad().argmax(0)?.item::<i64>()?, 1);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
+    #[track_caller]
     pub fn argmax(&self, over: impl Into<Over>) -> Result<Tensor> {
-        Ok(self.value_ref().argmax(over)?)
+        self.value_ref().argmax(over)
     }
 
     /// The index of the smallest element, see [`Tensor::argmin`]. Requires no gradient.
@@ -524,7 +525,8 @@ impl Var {
     /// assert_eq!(tensor![1.0, 3.0].requires_grad().argmin(0)?.item::<i64>()?, 0);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
+    #[track_caller]
     pub fn argmin(&self, over: impl Into<Over>) -> Result<Tensor> {
-        Ok(self.value_ref().argmin(over)?)
+        self.value_ref().argmin(over)
     }
 }

@@ -1,6 +1,8 @@
 //! Rows of views, parts and casts.
 
-use foldback_tensor::{Axes, Axis, DType, NewShape, Position, Shape, Slice, SliceItem, Slices, Span, Tensor};
+use foldback_tensor::{
+    Axes, Axis, DType, Here, NewShape, Position, Shape, Slice, SliceItem, Slices, Span, Tensor,
+};
 
 use super::macros::function;
 use crate::error::Result;
@@ -423,8 +425,8 @@ impl Var {
     pub fn slice_assign(&mut self, slices: impl Into<Slices>, value: &Var) -> Result<()> {
         let slices = slices.into();
         let leaf = self.own_leaf();
-        let _turn = self.turn_to_rebind("slice_assign", leaf.as_deref())?;
-        let new = self.with_part(value, slices).map_err(|e| e.named("slice_assign"))?;
-        self.rebind("slice_assign", new)
+        let _turn = self.turn_to_rebind("slice_assign", leaf.as_deref()).here()?;
+        let new = self.with_part(value, slices).map_err(|e| e.named("slice_assign")).here()?;
+        self.rebind("slice_assign", new).here()
     }
 }
