@@ -57,7 +57,7 @@
 //! }
 //!
 //! impl Forward for Xor {
-//!     fn forward(&self, x: &Var) -> nn::Result<Var> {
+//!     fn forward(&self, x: &Var) -> Result<Var> {
 //!         let h = self.hidden.forward(x)?.tanh();
 //!         self.out.forward(&h)
 //!     }
@@ -102,8 +102,24 @@
 //!
 //! # Errors
 //!
-//! Every crate has its own error; [`Error`] takes them all, so that `?` works anywhere in a function that returns
-//! [`Result`]. Operators (`+ - * /`) panic with the same text, at the caller's line.
+//! There is one [`Error`], and one [`Result`]. An error says which operation was refused, what was found, what to do, and
+//! on which line of the program; [`Error::kind`] and [`Error::facts`] are for programs that look at it. Operators
+//! (`+ - * /`) panic with the same text, at the caller's line.
+//!
+//! ```
+//! use foldback::prelude::*;
+//! fn run() -> Result<f32> {
+//!     let x = tensor![1.0, 2.0].requires_grad();
+//!     let sgd = SGD::new([x.clone()], 0.1)?;
+//!     loss::mse_loss(&x, tensor![0.0, 0.0])?.backward()?;
+//!     sgd.step()?;
+//!     let rate: f32 = "0.1".parse().map_err(Error::other)?;
+//!     Ok(x.value().reshape([3])?.item::<f32>()? * rate)
+//! }
+//! let e = run().unwrap_err();
+//! assert_eq!(e.kind(), foldback::Kind::Shape);
+//! assert!(e.to_string().starts_with("reshape: shape [3] is invalid for 2 elements (at "));
+//! ```
 //!
 //! # Speed
 //!
@@ -120,10 +136,8 @@
 #[cfg(test)]
 extern crate self as foldback;
 
-mod error;
 pub mod prelude;
 
-pub use error::{Error, Result};
 #[doc(inline)]
 pub use foldback_gradcheck as gradcheck;
 #[doc(inline)]
@@ -133,7 +147,7 @@ pub use foldback_graph::fuse;
 pub use foldback_optim as optim;
 #[doc(inline)]
 pub use foldback_tensor as tensor;
-pub use foldback_tensor::{assert_close, tensor};
+pub use foldback_tensor::{Error, Facts, Kind, Result, assert_close, tensor};
 
 /// Layers, losses and initialisers.
 pub mod nn {

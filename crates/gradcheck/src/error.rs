@@ -2,18 +2,13 @@
 
 use std::fmt;
 
-use foldback_tensor::{DType, Shape};
-
-/// A check passes or says what is wrong.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub(crate) use foldback_tensor::Result;
+use foldback_tensor::{DType, Facts, Kind, Shape};
 
 /// What a check found.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
-    /// The function or its backward pass failed.
-    #[error(transparent)]
-    Graph(#[from] foldback_graph::Error),
+pub enum GradcheckFacts {
     /// Differences need `f64`.
     #[error("{argument} has dtype {dtype}; differences are meaningful in f64 only, convert it with to_dtype")]
     DType {
@@ -92,6 +87,18 @@ pub enum Error {
         /// how far they may be apart
         tolerance: f64,
     },
+}
+
+impl Facts for GradcheckFacts {
+    fn kind(&self) -> Kind {
+        use GradcheckFacts::*;
+        match self {
+            DType { .. } => Kind::DType,
+            TrackedCount { .. } | NothingTracked | NoSeeds | Parameter { .. } => Kind::Argument,
+            Shape { .. } => Kind::Shape,
+            GradientForm { .. } | Gradient { .. } => Kind::Gradcheck,
+        }
+    }
 }
 
 /// Which derivative.

@@ -229,7 +229,9 @@ impl<'a> Grad<'a> {
         self.pass().or_here()
     }
 
-    fn pass(self) -> Result<Vec<Option<Var>>> {
+    /// [`Grad::run`] for those who put a line of their own on what is refused.
+    #[doc(hidden)]
+    pub fn pass(self) -> Result<Vec<Option<Var>>> {
         let roots = root_edges(self.roots)?;
         let inputs = input_edges(self.inputs)?;
         let mut task = GraphTask::new(self.options);

@@ -86,7 +86,7 @@ pub trait Function: Send + Sync + Sized + 'static {
     #[track_caller]
     fn apply(self, inputs: &[&Var]) -> Result<Vec<Var>> {
         let values: Vec<Tensor> = inputs.iter().map(|v| v.value()).collect();
-        let outputs = self.forward(&values.iter().collect::<Vec<_>>())?;
+        let outputs = self.forward(&values.iter().collect::<Vec<_>>()).or_here()?;
         if outputs.is_empty() {
             return refuse(GraphFacts::NoOutputs { op: self.name() }).here();
         }

@@ -1,27 +1,12 @@
-//! What can go wrong in layers and losses; each variant holds the facts.
+//! What layers and losses refuse; each variant holds the facts.
 
-use foldback_tensor::{DType, Shape};
-
-use crate::layer_path::LayerPath;
-
-/// The result of a layer or a loss.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+use foldback_tensor::{DType, Facts, Kind, Shape};
+pub(crate) use foldback_tensor::{Error, Result};
 
 /// Why a layer or a loss was refused.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
-    /// An operation was refused.
-    #[error(transparent)]
-    Graph(#[from] foldback_graph::Error),
-    /// A failure inside a layer of a model.
-    #[error("{}{source}", Prefix(path))]
-    Layer {
-        /// where the layer stands in the model
-        path: LayerPath,
-        /// what went wrong there
-        source: Box<Error>,
-    },
+pub enum NnFacts {
     /// An input whose last axis is not what the layer was made for.
     #[error("{op}: expected an input of shape [.., {expected}], found {found}")]
     Features {
@@ -123,30 +108,15 @@ pub enum Error {
     },
 }
 
-impl From<foldback_tensor::Error> for Error {
-    fn from(e: foldback_tensor::Error) -> Error {
-        Error::Graph(e.into())
-    }
-}
-
-/// For layers and losses inside functions that return the graph's error, such as those given to `gradcheck`.
-impl From<Error> for foldback_graph::Error {
-    fn from(e: Error) -> foldback_graph::Error {
-        match e {
-            Error::Graph(e) => e,
-            e => foldback_graph::Error::User(Box::new(e)),
-        }
-    }
-}
-
-/// A layer's path and a colon; nothing for a layer that is not part of a model.
-struct Prefix<'a>(&'a LayerPath);
-
-impl std::fmt::Display for Prefix<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0.as_str() {
-            "" => Ok(()),
-            path => write!(f, "{path}: "),
+impl Facts for NnFacts {
+    fn kind(&self) -> Kind {
+        use NnFacts::*;
+        match self {
+            Features { .. } | ParameterShape { .. } | Fan { .. } => Kind::Shape,
+            LossShapes { .. } | TargetShape { .. } => Kind::Shape,
+            TargetOutOfRange { .. } => Kind::Index,
+            DType { .. } => Kind::DType,
+            Parameter { .. } | Unsupported { .. } => Kind::Argument,
         }
     }
 }
@@ -186,25 +156,5 @@ impl std::fmt::Display for Targets<'_> {
             _ => drop(expected.remove(1)),
         }
         write!(f, "class numbers of shape {expected:?}")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use foldback_graph::value_and_grad;
-    use foldback_tensor::{Tensor, tensor};
-
-    use crate::loss::mse_loss;
-
-    #[test]
-    fn inside_functions_of_the_graph() {
-        let square =
-            |target: Tensor| value_and_grad(|x| Ok(mse_loss(&x[0], &target)?), &[&tensor![1.0, 2.0]]);
-        assert_eq!(square(tensor![0.0, 0.0]).unwrap().1, [tensor![1.0, 2.0]]);
-        let e = square(tensor![[0.0], [0.0]]).unwrap_err();
-        assert!(
-            matches!(&e, foldback_graph::Error::User(e) if e.to_string().contains("do not broadcast")),
-            "{e}"
-        );
     }
 }

@@ -26,7 +26,7 @@ pub trait Module: Parameters + Send + Sync {
     /// Applies the module.
     ///
     /// # Errors
-    /// What the module refuses; [`Error::Layer`](crate::Error::Layer) names the layer inside it that did.
+    /// What the module refuses; [`Error::path`](crate::Error::path) names the layer inside it that did.
     #[track_caller]
     fn forward(&self, input: &Var) -> Result<Var>;
 }

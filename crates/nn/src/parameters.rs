@@ -2,7 +2,7 @@
 
 use foldback_graph::Var;
 
-use crate::layer_path::LayerId;
+use crate::layer_path::{LayerId, id_of};
 
 /// Something that holds parameters: a variable, a layer, a model, or a collection of these.
 ///
@@ -108,7 +108,7 @@ impl<'a> Visitor<'a> {
 
     /// Says that the visitor stands at a layer, so that errors which happen in it can be given its path.
     pub fn layer<T: Parameters>(&mut self, layer: &T) {
-        (self.see)(&self.path, Seen::Layer(LayerId::of(layer)));
+        (self.see)(&self.path, Seen::Layer(id_of(layer)));
     }
 
     /// Leads the visitor through a part of this name.

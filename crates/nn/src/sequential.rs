@@ -111,9 +111,9 @@ mod tests {
         let model = Sequential::new().then(Linear::new(2, 2)).then(inner);
         let e = model.forward(&tensor![1.0, 2.0].into()).unwrap_err();
         assert_eq!(e.to_string(), "1.2: linear: expected an input of shape [.., 4], found [3]");
-        let Error::Layer { path, source } = e else { panic!("{e}") };
+        let NnFacts::Layer { path, source } = e else { panic!("{e}") };
         assert_eq!(path.to_string(), "1.2");
-        assert!(matches!(*source, Error::Features { expected: 4, .. }));
+        assert!(matches!(source.facts(), Some(NnFacts::Features { expected: 4, .. })));
         assert_eq!(model.parameters().len(), 6);
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use foldback_graph::Var;
-use foldback_tensor::Tensor;
 use foldback_tensor::kernel::{self, FloatOps, Real, Update};
+use foldback_tensor::{Here, Tensor};
 
 use crate::Optimizer;
 use crate::error::{Result, check, check_not_negative};
@@ -180,17 +180,19 @@ macro_rules! adam {
             /// # Errors
             /// `Parameter` if a beta is not in `[0, 1)`, or another setting is negative or not finite; `NoParameters`,
             /// `Duplicate`, `NotALeaf`.
+            #[track_caller]
             pub fn new(
                 parameters: impl IntoIterator<Item = Var>,
                 options: impl Into<AdamOptions>,
             ) -> Result<$name> {
                 let options = options.into();
-                options.check($text)?;
-                Ok($name { shared: Shared::new($text, parameters, options)? })
+                options.check($text).here()?;
+                Ok($name { shared: Shared::new($text, parameters, options).here()? })
             }
         }
 
         impl Optimizer for $name {
+            #[track_caller]
             fn step(&self) -> Result<()> {
                 // Parameters have mostly seen as many steps as one another, and then share the powers of the betas.
                 let mut last: Option<(i32, AdamStep)> = None;
@@ -211,6 +213,7 @@ macro_rules! adam {
                     state.steps = t;
                     Ok(())
                 })
+                .here()
             }
 
             fn parameters(&self) -> &[Var] {
@@ -221,8 +224,9 @@ macro_rules! adam {
                 self.shared.options.read().learning_rate
             }
 
+            #[track_caller]
             fn set_learning_rate(&self, rate: f64) -> Result<()> {
-                check_not_negative($text, "the learning rate", rate)?;
+                check_not_negative($text, "the learning rate", rate).here()?;
                 self.shared.options.update(|o| o.learning_rate = rate);
                 Ok(())
             }

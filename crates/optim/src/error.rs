@@ -1,17 +1,12 @@
-//! What can go wrong in optimisers; each variant holds the facts.
+//! What optimisers refuse; each variant holds the facts.
 
-use foldback_tensor::{DType, Shape};
-
-/// The result of making an optimiser or of a step.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub(crate) use foldback_tensor::Result;
+use foldback_tensor::{DType, Facts, Kind, Shape, refuse};
 
 /// Why an optimiser or a step was refused. Nothing has been changed when one is returned.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
-    /// A parameter that cannot be written.
-    #[error(transparent)]
-    Graph(#[from] foldback_graph::Error),
+pub enum OptimFacts {
     /// A setting outside its domain.
     #[error("{optimizer}: {name} = {value} is not valid: expected {expected}")]
     Parameter {
@@ -78,9 +73,15 @@ pub enum Error {
     },
 }
 
-impl From<foldback_tensor::Error> for Error {
-    fn from(e: foldback_tensor::Error) -> Error {
-        Error::Graph(e.into())
+impl Facts for OptimFacts {
+    fn kind(&self) -> Kind {
+        use OptimFacts::*;
+        match self {
+            Parameter { .. } | Nesterov { .. } | NoParameters { .. } | Duplicate { .. } => Kind::Argument,
+            NotALeaf { .. } => Kind::Graph,
+            Gradient { shape, grad_shape, .. } if shape == grad_shape => Kind::DType,
+            Gradient { .. } => Kind::Shape,
+        }
     }
 }
 
@@ -92,7 +93,7 @@ pub(crate) fn check(
     value: f64,
     expected: &'static str,
 ) -> Result<()> {
-    if holds { Ok(()) } else { Err(Error::Parameter { optimizer, name, value, expected }) }
+    if holds { Ok(()) } else { refuse(OptimFacts::Parameter { optimizer, name, value, expected }) }
 }
 
 /// Refuses a setting that is negative or not finite.

@@ -3,7 +3,8 @@
 use foldback_graph::{AsInput, Var};
 
 use super::{Reduction, expect_float, expect_same_shape};
-use crate::error::{Error, Result};
+use crate::error::{NnFacts, Result};
+use foldback_tensor::{Here, refuse};
 
 const LOSS: &str = "mse_loss";
 
@@ -50,7 +51,7 @@ impl MseLoss {
     /// target is of a floating-point type.
     #[track_caller]
     pub fn forward(&self, input: impl AsInput, target: impl AsInput) -> Result<Var> {
-        self.of(&input.to_var(), target.to_var())
+        self.of(&input.to_var(), target.to_var()).here()
     }
 
     #[track_caller]
@@ -62,11 +63,11 @@ impl MseLoss {
         let Some(weight) = &self.weight else { return self.reduction.apply(input.sub(&target)?.square()) };
         if weight.shape() != input.shape() {
             let (expected, found) = (input.shape().to_string(), weight.shape());
-            return Err(Error::ParameterShape { op: LOSS, name: "a weight", expected, found });
+            return refuse(NnFacts::ParameterShape { op: LOSS, name: "a weight", expected, found });
         }
         let losses = input.sub(&target)?.square().mul(weight)?;
         match self.reduction {
-            Reduction::Mean => Ok(losses.sum(..)?.div(&weight.sum(..)?)?),
+            Reduction::Mean => losses.sum(..)?.div(&weight.sum(..)?),
             other => other.apply(losses),
         }
     }

@@ -1,7 +1,7 @@
 //! Negative log-likelihood.
 
 use foldback_graph::{AsInput, Var};
-use foldback_tensor::Tensor;
+use foldback_tensor::{Here, Tensor};
 
 use super::classes::Classes;
 use super::{Reduction, expect_float};
@@ -67,7 +67,7 @@ impl NllLoss {
     /// `TargetOutOfRange`, and `ParameterShape` for the weight.
     #[track_caller]
     pub fn forward(&self, input: impl AsInput, target: impl AsInput) -> Result<Var> {
-        self.of(&input.to_var(), target.to_var())
+        self.of(&input.to_var(), target.to_var()).here()
     }
 
     #[track_caller]

@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use super::{Error, Result};
+use super::{Error, Kind, Result};
 
 /// Puts the caller's line on an error; what succeeds passes as it is.
 #[doc(hidden)]
@@ -10,7 +10,7 @@ pub trait Here {
     /// With the caller's line, instead of that of an operation inside.
     #[must_use]
     fn here(self) -> Self;
-    /// With the caller's line, unless there is one.
+    /// With the caller's line, unless there is one, or it is a user's own error.
     #[must_use]
     fn or_here(self) -> Self;
 }
@@ -37,6 +37,8 @@ impl<T> Here for Result<T> {
 
 #[cold]
 fn or_caller(e: Error, caller: &'static Location<'static>) -> Error {
-    let at = e.location().unwrap_or(caller);
-    e.with_location(Some(at))
+    match e.location() {
+        None if e.kind() != Kind::User => e.with_location(Some(caller)),
+        _ => e,
+    }
 }
