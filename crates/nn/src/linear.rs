@@ -268,6 +268,7 @@ fn check_parameters(weight: &Var, bias: Option<&Var>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use foldback_graph::GraphFacts;
     use foldback_tensor::{assert_close, manual_seed, tensor};
 
     use super::*;
@@ -323,8 +324,9 @@ mod tests {
         let called = line!() - 1;
         let y = y.sum(..).unwrap();
         y.backward().unwrap();
-        let foldback_graph::Error::Freed { op, location } = y.backward().unwrap_err() else { panic!() };
-        assert_eq!((op, location.file(), location.line()), ("linear", file!(), called));
+        let e = y.backward().unwrap_err();
+        let Some(GraphFacts::Freed { op, location }) = e.facts() else { panic!("{e}") };
+        assert_eq!((*op, location.file(), location.line()), ("linear", file!(), called));
     }
 
     #[test]

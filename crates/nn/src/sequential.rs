@@ -93,7 +93,7 @@ mod tests {
     use foldback_tensor::tensor;
 
     use super::*;
-    use crate::{Dropout, Error, Linear, ReLU, Tanh};
+    use crate::{Dropout, Linear, NnFacts, ReLU, Tanh};
 
     #[test]
     fn applies_in_order() {
@@ -111,9 +111,8 @@ mod tests {
         let model = Sequential::new().then(Linear::new(2, 2)).then(inner);
         let e = model.forward(&tensor![1.0, 2.0].into()).unwrap_err();
         assert_eq!(e.to_string(), "1.2: linear: expected an input of shape [.., 4], found [3]");
-        let NnFacts::Layer { path, source } = e else { panic!("{e}") };
-        assert_eq!(path.to_string(), "1.2");
-        assert!(matches!(source.facts(), Some(NnFacts::Features { expected: 4, .. })));
+        assert_eq!(e.path(), "1.2");
+        assert!(matches!(e.facts(), Some(NnFacts::Features { expected: 4, .. })));
         assert_eq!(model.parameters().len(), 6);
     }
 

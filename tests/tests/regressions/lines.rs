@@ -6,10 +6,12 @@ use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Once;
 
-use foldback::graph::{Backward, Error as GraphError, RequiresGrad, fuse};
+use foldback::graph::{Backward, GraphFacts, RequiresGrad, fuse};
 use foldback::nn::{Dropout, Forward, GELU, Linear, Module, ReLU, Sequential, SiLU, Sigmoid, Softplus, Tanh};
 use foldback::prelude::*;
-use foldback::tensor::{BroadcastWarning, Error, ThreadPool, broadcast_warning, set_num_threads};
+use foldback::tensor::{
+    BroadcastWarning, TensorFacts, ThreadPool, broadcast_warning, refused, set_num_threads,
+};
 
 thread_local! {
     /// Where this thread last panicked, while it expects to.
@@ -165,7 +167,7 @@ fn refused_broadcasting_names_the_line() {
     square.add_(&b).unwrap();
     assert!(fuse!(|x, y| x * y).call((&v, 2.0)).is_ok());
     assert!(fuse!(|x, y| x * y).call((&square, &b)).is_ok());
-    assert!(matches!(row.add(&row.t().unwrap()), Err(Error::BroadcastRefused { .. })));
+    assert!(refused!(row.add(&row.t().unwrap()), TensorFacts::BroadcastRefused { .. }));
 }
 
 #[test]
@@ -210,7 +212,7 @@ fn recorded_at(y: Var) -> (&'static str, u32) {
     let root = y.sum(..).unwrap();
     root.backward().unwrap();
     let e = Backward::new(&[&root]).run().unwrap_err();
-    let GraphError::Freed { location, .. } = e else { panic!("{e}") };
+    let Some(GraphFacts::Freed { location, .. }) = e.facts() else { panic!("{e}") };
     (location.file(), location.line())
 }
 
