@@ -158,7 +158,7 @@ impl Check {
     /// `Gradient` with the worst disagreement; `GradientForm` if a gradient's shape or type is not its input's;
     /// `DType` if a tracked input or the output is not `f64`; `NothingTracked`, `TrackedCount` and `Shape` if
     /// options, inputs and output do not fit; `NoSeeds` and `Parameter` if nothing would be compared, or in vain;
-    /// `Graph` with what `f` and the backward pass return.
+    /// What `f` and the backward pass return comes as it is.
     ///
     /// ```
     /// use foldback_gradcheck::{Argument, Check, Error};

@@ -12,7 +12,7 @@ macro_rules! compare {
             $(#[$doc])*
             ///
             /// # Errors
-            /// `Tensor` if the shapes do not broadcast.
+            /// If the shapes do not broadcast.
             #[track_caller]
             pub fn $name(&self, other: impl AsInput) -> Result<Var> {
                 let own = self.value_ref();

@@ -67,7 +67,7 @@ pub enum GraphFacts {
     },
     /// A root that no tracked variable contributed to.
     #[error(
-        "output {index} does not require grad and does not have a recorded operation: it was detached, made of variables that do not require grad, or made inside no_grad, a hook or a Function's backward (enable_grad records there)"
+        "output {index} does not require grad and does not have a recorded operation: it was detached, made of tensors without requires_grad(), or made inside no_grad, a hook or a Function's backward (enable_grad records there)"
     )]
     NoGraph {
         /// which root
@@ -112,13 +112,15 @@ pub enum GraphFacts {
         index: usize,
     },
     /// An input that does not require a gradient.
-    #[error("input {index} does not require grad")]
+    #[error(
+        "input {index} does not require grad: it was made inside no_grad, detached, or made of a tensor without requires_grad()"
+    )]
     InputWithoutGrad {
         /// which input
         index: usize,
     },
     /// A gradient asked of an element type that has none.
-    #[error("only floating-point tensors can require a gradient, not {dtype}")]
+    #[error("only floating-point tensors can require a gradient, not {dtype}: use to_dtype(DType::F32)")]
     DTypeWithoutGrad {
         /// the type
         dtype: DType,

@@ -147,7 +147,7 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
     /// The formula, element by element over broadcast operands.
     ///
     /// # Errors
-    /// `Tensor` if the shapes do not broadcast.
+    /// If the shapes do not broadcast.
     ///
     /// ```
     /// use foldback_graph::{RequiresGrad, fuse};
@@ -165,7 +165,7 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
     /// The sum of the formula over `axes` (`1`, `[0, -1]`, `..` for all). What is summed is never stored, on neither way.
     ///
     /// # Errors
-    /// `Tensor` if the shapes do not broadcast, or an axis does not exist or is named twice.
+    /// If the shapes do not broadcast, or an axis does not exist or is named twice.
     ///
     /// ```
     /// use foldback_graph::{RequiresGrad, fuse};

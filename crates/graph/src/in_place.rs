@@ -12,7 +12,7 @@ macro_rules! in_place {
             $(#[$doc])*
             ///
             /// # Errors
-            /// `LeafInPlace` for a leaf that requires a gradient, outside [`no_grad`](crate::no_grad); `Tensor` if the
+            /// `LeafInPlace` for a leaf that requires a gradient, outside [`no_grad`](crate::no_grad); also if the
             /// result would have another shape or a higher category of type. Nothing is changed then.
             #[track_caller]
             pub fn $name(&mut self, $($arg: in_place!(@type $kind)),+) -> Result<()> {

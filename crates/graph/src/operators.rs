@@ -26,7 +26,7 @@ macro_rules! operator {
             #[doc = concat!("[`Var::", stringify!($f), "`] in place: the handle stands for the new value, whose shape and type are those of the old one.")]
             ///
             /// # Errors
-            /// `LeafInPlace` for a leaf that requires a gradient, outside [`no_grad`](crate::no_grad); `Tensor` if the
+            /// `LeafInPlace` for a leaf that requires a gradient, outside [`no_grad`](crate::no_grad); also if the
             /// result would have another shape or a higher category of type. Nothing is changed then.
             #[track_caller]
             pub fn $f_(&mut self, other: impl AsInput) -> crate::Result<()> {

@@ -228,7 +228,7 @@ impl Var {
     /// Sets or removes the gradient of a leaf.
     ///
     /// # Errors
-    /// `NotALeaf` if it has none to set; `Assigned` if the gradient has another shape or type than the variable; `Tensor` if
+    /// `NotALeaf` if it has none to set; `Assigned` if the gradient has another shape or type than the variable; also if
     /// it is an expanded view that no memory can hold.
     ///
     /// ```

@@ -104,7 +104,7 @@ without_parameters!(GELU);
 
 impl Module for GELU {
     /// # Errors
-    /// `Graph` for integers and `bool`.
+    /// `DTypeUnsupported` for integers and `bool`.
     #[track_caller]
     fn forward(&self, x: &Var) -> Result<Var> {
         let y = if self.approximate { x.gelu_tanh() } else { x.gelu() };
@@ -144,7 +144,7 @@ without_parameters!(Softplus);
 
 impl Module for Softplus {
     /// # Errors
-    /// `Graph` for integers and `bool`.
+    /// `DTypeUnsupported` for integers and `bool`.
     #[track_caller]
     fn forward(&self, x: &Var) -> Result<Var> {
         in_layer(self, x.softplus_with(self.beta, self.threshold))

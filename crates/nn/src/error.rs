@@ -67,7 +67,7 @@ pub enum NnFacts {
         classes: usize,
     },
     /// An element type that a loss or layer cannot take.
-    #[error("{op}: {name} must not be {found}: expected {expected}")]
+    #[error("{op}: {name} must be {expected}, found {found}: use to_dtype(DType::{})", first_of(expected))]
     DType {
         /// the operation
         op: &'static str,
@@ -119,6 +119,11 @@ impl Facts for NnFacts {
             Parameter { .. } | Unsupported { .. } => Kind::Argument,
         }
     }
+}
+
+/// The first of the types that are named.
+fn first_of(expected: &str) -> &'static str {
+    if expected.starts_with("i64") { "I64" } else { "F32" }
 }
 
 /// How to make two shapes equal.

@@ -161,7 +161,7 @@ impl Init {
     /// A tensor of this distribution, from this thread's generator.
     ///
     /// # Errors
-    /// `Fan` if the shape has fewer than 2 axes and the distribution needs fans; `Graph` if the type is not a
+    /// `Fan` if the shape has fewer than 2 axes and the distribution needs fans; also if the type is not a
     /// floating-point one or the spread is negative or not finite.
     #[track_caller]
     pub fn sample(&self, shape: impl Into<Shape>, dtype: DType) -> Result<Tensor> {
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn refusals() {
         let init = Init::kaiming_uniform(Nonlinearity::Linear);
-        let e = init.sample([3], DType::F32).unwrap_err().to_string();
+        let e = init.sample([3], DType::F32).unwrap_err().with_location(None).to_string();
         assert_eq!(e, "init: fan in and fan out need at least 2 axes, found shape [3]");
         assert!(Init::xavier_normal(1.0).sample((), DType::F32).is_err());
         assert!(init.sample([3, 3], DType::I64).is_err());

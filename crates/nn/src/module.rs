@@ -58,7 +58,7 @@ pub trait Forward {
     ///
     /// # Errors
     /// What its layers and operations refuse.
-    #[track_caller]
+    // Not `#[track_caller]`: operations belong to the lines of this function, and so do their errors.
     fn forward(&self, input: &Var) -> Result<Var>;
 }
 

@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn settings_out_of_their_domain() {
         let w = tensor![1.0].requires_grad();
-        let make = |o: AdamOptions| Adam::new([w.clone()], o).unwrap_err().to_string();
+        let make = |o: AdamOptions| Adam::new([w.clone()], o).unwrap_err().with_location(None).to_string();
         assert!(make(AdamOptions::new(-0.1)).starts_with("Adam: the learning rate = -0.1"));
         let e = make(AdamOptions::new(0.1).betas(1.0, 0.9));
         assert_eq!(e, "Adam: the first beta = 1 is not valid: expected a number from 0 to less than 1");
@@ -334,7 +334,9 @@ mod tests {
         assert!(make(AdamOptions::new(0.1).betas(f64::NAN, 0.5)).contains("the first beta = NaN"));
         assert!(make(AdamOptions::new(0.1).eps(-1.0)).contains("eps = -1"));
         assert!(make(AdamOptions::new(0.1).weight_decay(-1.0)).contains("weight_decay = -1"));
-        assert!(AdamW::new([w.clone()], -1.0).unwrap_err().to_string().starts_with("AdamW: "));
+        assert!(
+            AdamW::new([w.clone()], -1.0).unwrap_err().with_location(None).to_string().starts_with("AdamW: ")
+        );
         assert!(AdamW::new([], 0.1).is_err());
         assert!(Adam::new([w.clone(), w.clone()], 0.1).is_err());
         let adam = AdamW::new([w], 0.1).unwrap();

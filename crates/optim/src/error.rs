@@ -46,7 +46,9 @@ pub enum OptimFacts {
         second: usize,
     },
     /// A result of an operation, which has no value of its own to change.
-    #[error("{optimizer}: parameter {index} is the result of an operation, not a leaf")]
+    #[error(
+        "{optimizer}: parameter {index} is the result of an operation, not a leaf; give the leaf that it was made of, or detach() and requires_grad() it first"
+    )]
     NotALeaf {
         /// the optimiser
         optimizer: &'static str,

@@ -63,7 +63,7 @@ pub trait Optimizer: Send + Sync {
     /// Changes the parameters by their gradients. Those without a gradient stay as they are.
     ///
     /// # Errors
-    /// `Gradient` if a gradient does not fit its parameter; `Graph` if the step comes from a function that is updating a
+    /// `Gradient` if a gradient does not fit its parameter; also if the step comes from a function that is updating a
     /// parameter. Nothing is changed then.
     #[track_caller]
     fn step(&self) -> Result<()>;

@@ -63,7 +63,7 @@ function! {
     /// The same elements seen in a larger shape: axes of size 1 and missing leading axes repeat (PyTorch's `expand`).
     ///
     /// # Errors
-    /// `Tensor` if this does not broadcast to `shape`.
+    /// If this does not broadcast to `shape`.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -86,7 +86,7 @@ function! {
     /// The axes in another order.
     ///
     /// # Errors
-    /// `Tensor` if `axes` are not all axes, each once.
+    /// If `axes` are not all axes, each once.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -107,7 +107,7 @@ function! {
     /// Two axes exchanged.
     ///
     /// # Errors
-    /// `Tensor` if an axis does not exist.
+    /// If an axis does not exist.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -123,7 +123,7 @@ function! {
     /// The transposed matrix; vectors and numbers stay as they are.
     ///
     /// # Errors
-    /// `Tensor` for more than two axes.
+    /// For more than two axes.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -141,7 +141,7 @@ function! {
     /// Axes moved to other places.
     ///
     /// # Errors
-    /// `Tensor` if the axes do not exist, repeat, or are not as many as the places.
+    /// If the axes do not exist, repeat, or are not as many as the places.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -157,7 +157,7 @@ function! {
     /// The same elements in another shape; one size may be -1.
     ///
     /// # Errors
-    /// `Tensor` if the number of elements is another one.
+    /// If the number of elements is another one.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -176,7 +176,7 @@ function! {
     /// [`Var::reshape`] that refuses to copy.
     ///
     /// # Errors
-    /// `Tensor` if strides cannot express the shape.
+    /// If strides cannot express the shape.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -191,7 +191,7 @@ function! {
     /// The axes `start ..= end` as one.
     ///
     /// # Errors
-    /// `Tensor` if an axis does not exist or `start` is behind `end`.
+    /// If an axis does not exist or `start` is behind `end`.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -206,7 +206,7 @@ function! {
     /// Without those of `axes` that have size 1 (`..` for all).
     ///
     /// # Errors
-    /// `Tensor` if an axis does not exist.
+    /// If an axis does not exist.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -221,7 +221,7 @@ function! {
     /// With a new axis of size 1 at `axis`.
     ///
     /// # Errors
-    /// `Tensor` if there is no such place.
+    /// If there is no such place.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -236,7 +236,7 @@ function! {
     /// The elements in reverse order along `axes`.
     ///
     /// # Errors
-    /// `Tensor` if an axis does not exist or is named twice.
+    /// If an axis does not exist or is named twice.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -251,7 +251,7 @@ function! {
     /// Part of the variable: one item per leading axis, a range (with a step) or an index; see [`Tensor::slice`].
     ///
     /// # Errors
-    /// `Tensor` if the slices do not fit.
+    /// If the slices do not fit.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -366,7 +366,7 @@ impl Var {
     /// `len` elements of one axis from `start` on, which may count from the end.
     ///
     /// # Errors
-    /// `Tensor` if the part is not inside the axis.
+    /// If the part is not inside the axis.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -386,7 +386,7 @@ impl Var {
     /// One element of an axis, which is dropped.
     ///
     /// # Errors
-    /// `Tensor` if the axis or the element does not exist.
+    /// If the axis or the element does not exist.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -408,7 +408,7 @@ impl Var {
     /// without history becomes tracked if `value` is.
     ///
     /// # Errors
-    /// `LeafInPlace` for a leaf that requires a gradient, outside [`no_grad`](crate::no_grad); `Tensor` if the slices
+    /// `LeafInPlace` for a leaf that requires a gradient, outside [`no_grad`](crate::no_grad); also if the slices
     /// do not fit or the value does not broadcast. Nothing is changed then.
     ///
     /// ```

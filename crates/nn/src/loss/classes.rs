@@ -34,8 +34,8 @@ impl Classes {
         ignored: i64,
     ) -> Result<Classes> {
         if target.dtype() != DType::I64 {
-            let expected = "i64 (class numbers)";
-            return refuse(NnFacts::DType { op: loss, name: "the target", found: target.dtype(), expected });
+            let (name, found) = ("class numbers", target.dtype());
+            return refuse(NnFacts::DType { op: loss, name, found, expected: "i64" });
         }
         let shape = input.shape();
         let axis = class_axis(&shape);

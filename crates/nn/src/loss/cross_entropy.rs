@@ -203,8 +203,9 @@ mod tests {
     #[test]
     fn refusals() {
         let x: Var = Tensor::zeros([2, 3]).into();
-        let message =
-            |loss: CrossEntropyLoss, target: &Tensor| loss.forward(&x, target).unwrap_err().to_string();
+        let message = |loss: CrossEntropyLoss, target: &Tensor| {
+            loss.forward(&x, target).unwrap_err().with_location(None).to_string()
+        };
         let plain = CrossEntropyLoss::new;
         assert_eq!(
             message(plain(), &tensor![[0.5, 0.5], [1.0, 0.0]]),
@@ -214,7 +215,10 @@ mod tests {
         assert!(
             message(plain(), &tensor![0, 7; i64]).contains("target 7 at index [1] is out of bounds for 3")
         );
-        assert!(message(plain(), &tensor![true, false; bool]).contains("the target must not be bool"));
+        assert!(
+            message(plain(), &tensor![true, false; bool])
+                .contains("(probabilities), found bool: use to_dtype(DType::I64)")
+        );
         for share in [-0.1, 1.5, f64::NAN] {
             let e = message(plain().label_smoothing(share), &tensor![0, 1; i64]);
             assert!(e.contains("label_smoothing"), "{e}");

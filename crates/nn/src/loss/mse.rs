@@ -88,7 +88,7 @@ impl MseLoss {
 /// mse_loss(&x, &tensor![0.0, 1.0])?.backward()?;
 /// assert_eq!(x.grad(), Some(tensor![1.0, 2.0]));
 /// // [n, 1] against [n] would broadcast to [n, n].
-/// let e = mse_loss(&x.unsqueeze(1)?, &tensor![0.0, 1.0]).unwrap_err().to_string();
+/// let e = mse_loss(&x.unsqueeze(1)?, &tensor![0.0, 1.0]).unwrap_err().with_location(None).to_string();
 /// assert!(e.contains("[2, 1]") && e.contains("squeeze the input"));
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     fn message(input: Tensor, target: Tensor) -> String {
-        mse_loss(&input, &target).unwrap_err().to_string()
+        mse_loss(&input, &target).unwrap_err().with_location(None).to_string()
     }
 
     #[test]
@@ -119,7 +119,10 @@ mod tests {
         let e = message(tensor![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], tensor![1.0, 2.0, 3.0]);
         assert!(e.contains("expand one to the shape of the other"), "{e}");
         assert!(message(tensor![1.0, 2.0], tensor![1.0, 2.0, 3.0]).contains("they must be equal"));
-        assert!(message(tensor![1, 2; i64], tensor![1, 2; i64]).contains("must not be i64"));
+        assert!(
+            message(tensor![1, 2; i64], tensor![1, 2; i64])
+                .contains("must be a floating-point type, found i64")
+        );
         assert!(mse_loss(&tensor![1.0, 2.0], 1.0).is_err());
         let weighted = MseLoss::new().weight(tensor![1.0]);
         assert!(weighted.forward(&tensor![1.0, 2.0], &tensor![1.0, 2.0]).is_err());

@@ -16,7 +16,7 @@ impl Tensor {
     /// `[0]` are skipped, as in PyTorch.
     ///
     /// # Errors
-    /// `NoTensors` for an empty list, `Rank` for a 0-d tensor, `AxisOutOfRange`, `ShapeMismatch` if the shapes differ on
+    /// `NoTensors` for an empty list, `Rank` for a 0-d tensor, `AxisOutOfRange`, `ListShapes` if the shapes differ on
     /// another axis, `TooLarge`.
     ///
     /// ```
@@ -37,7 +37,7 @@ impl Tensor {
     /// row-major.
     ///
     /// # Errors
-    /// `NoTensors` for an empty list, `ShapeMismatch` if the shapes differ, `AxisOutOfRange`, `TooLarge`.
+    /// `NoTensors` for an empty list, `ListShapes` if the shapes differ, `AxisOutOfRange`, `TooLarge`.
     ///
     /// ```
     /// use foldback_tensor::{Tensor, tensor};
@@ -52,15 +52,8 @@ impl Tensor {
         let Some(first) = tensors.first() else { return refuse(TensorFacts::NoTensors { op }).here() };
         let rank = first.rank() + 1;
         let at = crate::shape::axis_index(op, axis.into(), rank, rank).here()?;
-        for t in tensors {
-            if t.shape() != first.shape() {
-                return refuse(TensorFacts::ShapeMismatch {
-                    op,
-                    expected: first.shape().clone(),
-                    found: t.shape().clone(),
-                })
-                .here();
-            }
+        if let Some(index) = tensors.iter().position(|t| t.shape() != first.shape()) {
+            return refuse(odd_one(op, tensors, index, 0, None)).here();
         }
         let wider: Vec<Tensor> =
             tensors.iter().map(|t| t.unsqueeze(at as isize)).collect::<Result<_>>().here()?;
@@ -76,7 +69,8 @@ fn join(op: &'static str, tensors: &[&Tensor], axis: Axis) -> Result<Tensor> {
         return refuse(TensorFacts::Rank { op, expected: "at least 1", found: 0 });
     }
     let dtype = tensors.iter().fold(DType::Bool, |d, t| d.promote(t.dtype()));
-    let joined: SmallVec<[&Tensor; 4]> = tensors.iter().copied().filter(|t| t.dims() != [0]).collect();
+    let counts = |t: &&Tensor| t.dims() != [0];
+    let joined: SmallVec<[&Tensor; 4]> = tensors.iter().copied().filter(counts).collect();
     let Some(first) = joined.first() else {
         tensors[0].shape().axis(op, axis)?;
         return Ok(Tensor::zeros_with([0], dtype));
@@ -84,18 +78,32 @@ fn join(op: &'static str, tensors: &[&Tensor], axis: Axis) -> Result<Tensor> {
     let axis = first.shape().axis(op, axis)?;
     let mut shape = first.shape().clone();
     shape[axis] = 0;
+    let fits = |t: &Tensor| {
+        let mut sizes = t.dims().iter().zip(first.dims()).enumerate();
+        t.rank() == first.rank() && sizes.all(|(i, (size, expected))| i == axis || size == expected)
+    };
+    if let Some(index) = tensors.iter().position(|t| counts(t) && !fits(t)) {
+        let first = tensors.iter().position(counts).unwrap_or(0);
+        return refuse(odd_one(op, tensors, index, first, Some(axis)));
+    }
     for t in &joined {
-        let mut expected = first.shape().clone();
-        if t.rank() == first.rank() {
-            expected[axis] = t.dims()[axis];
-        }
-        if *t.shape() != expected {
-            return refuse(TensorFacts::ShapeMismatch { op, expected, found: t.shape().clone() });
-        }
         shape[axis] = shape[axis].saturating_add(t.dims()[axis]);
     }
     let reads: SmallVec<[Read<'_>; 4]> = joined.iter().map(|t| Read::Tensor(t, dtype)).collect();
     task::whole(op, &Join(axis), &reads, &shape, dtype)
+}
+
+/// Says which tensor does not fit to another.
+#[cold]
+fn odd_one(
+    op: &'static str,
+    tensors: &[&Tensor],
+    index: usize,
+    first: usize,
+    axis: Option<usize>,
+) -> TensorFacts {
+    let (found, expected) = (tensors[index].shape().clone(), tensors[first].shape().clone());
+    TensorFacts::ListShapes { op, index, found, first, expected, axis }
 }
 
 /// Joins tensors along this axis.
@@ -195,11 +203,11 @@ mod tests {
         assert!(refused!(Tensor::cat(&[], 0), TensorFacts::NoTensors { op: "cat" }));
         assert!(refused!(Tensor::stack(&[], 0), TensorFacts::NoTensors { op: "stack" }));
         assert!(refused!(Tensor::cat(&[&t(&[2]), &t(&[])], 0), TensorFacts::Rank { found: 0, .. }));
-        assert!(refused!(Tensor::cat(&[&t(&[2, 3]), &t(&[2, 4])], 0), TensorFacts::ShapeMismatch { .. }));
-        assert!(refused!(Tensor::cat(&[&t(&[2, 3]), &t(&[2])], 0), TensorFacts::ShapeMismatch { .. }));
+        assert!(refused!(Tensor::cat(&[&t(&[2, 3]), &t(&[2, 4])], 0), TensorFacts::ListShapes { .. }));
+        assert!(refused!(Tensor::cat(&[&t(&[2, 3]), &t(&[2])], 0), TensorFacts::ListShapes { .. }));
         assert!(refused!(Tensor::cat(&[&t(&[2, 3])], 2), TensorFacts::AxisOutOfRange { axis: 2, .. }));
         assert!(refused!(Tensor::cat(&[&t(&[0])], 1), TensorFacts::AxisOutOfRange { .. }));
-        assert!(refused!(Tensor::stack(&[&t(&[2]), &t(&[3])], 0), TensorFacts::ShapeMismatch { .. }));
+        assert!(refused!(Tensor::stack(&[&t(&[2]), &t(&[3])], 0), TensorFacts::ListShapes { .. }));
         assert!(refused!(Tensor::stack(&[&t(&[2])], 2), TensorFacts::AxisOutOfRange { .. }));
         let huge = t(&[1]).expand([1usize << 60]).unwrap();
         assert!(refused!(Tensor::cat(&[&huge, &huge, &huge], 0), TensorFacts::TooLarge { .. }));

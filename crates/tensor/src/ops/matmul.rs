@@ -149,29 +149,33 @@ pub fn matmul_to(op: &'static str, a: &Tensor, b: &Tensor, target: Target<'_>) -
 /// ```
 #[track_caller]
 pub fn linear(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    expect_one_dtype(op, ("input", x), ("weight", w)).here()?;
+    affine(op, x, w, bias).here()
+}
+
+#[track_caller]
+fn affine(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    expect_one_dtype(op, ("input", x), ("weight", w))?;
     let w = match w.rank() {
         1 => return vector_linear(op, x, w, bias),
-        2 => w.t().here()?,
-        found => return refuse(TensorFacts::Rank { op, expected: "1 or 2", found }).here(),
+        2 => w.t()?,
+        found => return refuse(TensorFacts::Rank { op, expected: "1 or 2", found }),
     };
-    let spec = Spec::new(op, x, &w).here()?;
+    let spec = Spec::new(op, x, &w)?;
     let Some(bias) = bias else { return multiply(op, &spec, &[x, &w], None) };
-    expect_one_dtype(op, ("input", x), ("bias", bias)).here()?;
+    expect_one_dtype(op, ("input", x), ("bias", bias))?;
     if *bias.dims() != [spec.n] {
         return refuse(TensorFacts::ShapeMismatch {
             op,
             expected: [spec.n].into(),
             found: bias.shape().clone(),
-        })
-        .here();
+        });
     }
     let repeats = |(&size, &step): (&usize, &isize)| size > 1 && step == 0;
     if batch_of(x.dims()).iter().zip(x.strides()).any(repeats) {
         // Axes that the input is expanded over are computed once.
-        return multiply(op, &spec, &[x, &w], None).here()?.add(bias);
+        return multiply(op, &spec, &[x, &w], None)?.add(bias);
     }
-    multiply(op, &spec, &[x, &w, bias], None).here()
+    multiply(op, &spec, &[x, &w, bias], None)
 }
 
 /// [`linear`] of a weight with one axis: that of a matrix of one row, without the axis of its results.
@@ -568,7 +572,7 @@ mod tests {
             TensorFacts::MixedDTypes { op: "t", a: ("input", DType::F32), b: ("bias", DType::F64) }
         );
         for w in [w.to_dtype(DType::F64), Tensor::ones_with([3], DType::F64)] {
-            let text = linear("linear", &x, &w, None).unwrap_err().to_string();
+            let text = linear("linear", &x, &w, None).unwrap_err().with_location(None).to_string();
             let cure = "they must have one dtype; convert one of them with to_dtype";
             assert_eq!(text, format!("linear: the input is f32, the weight f64: {cure}"));
         }

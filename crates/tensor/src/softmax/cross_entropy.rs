@@ -4,7 +4,7 @@ use super::expect_shape;
 use super::formulas::LogSoftmax;
 use super::run::rows_at_once;
 use crate::dtype::{BlockMut, DType, Element};
-use crate::error::{Result, TensorFacts, refuse};
+use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::softmax::{RowFloat, loss_of, losses_backward, norms_of_rows};
 use crate::ops::reduce::expect_float;
 use crate::task::{self, Read, WholeRule};
@@ -38,13 +38,14 @@ fn typed<T: Element>(t: &Tensor) -> &[T] {
 /// foldback_tensor::assert_close!(gradient, tensor![[-0.5, 0.5], [0.5, -0.5]]);
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
+#[track_caller]
 pub fn cross_entropy(scores: &Tensor, classes: &Tensor) -> Result<(Tensor, Tensor)> {
-    let (x, classes, n) = prepared(scores, classes)?;
+    let (x, classes, n) = prepared(scores, classes).here()?;
     let (dtype, shape) = (x.dtype(), [classes.numel(), 2].into());
     let own = |t| Read::Tensor(t, dtype);
-    let pairs = task::whole(OP, &Norms(n), &[own(&x)], &shape, dtype)?;
+    let pairs = task::whole(OP, &Norms(n), &[own(&x)], &shape, dtype).here()?;
     let reads = [own(&x), Read::Tensor(&classes, DType::I64), own(&pairs)];
-    let losses = task::whole(OP, &RowLosses(n), &reads, classes.shape(), dtype)?;
+    let losses = task::whole(OP, &RowLosses(n), &reads, classes.shape(), dtype).here()?;
     Ok((losses, pairs))
 }
 
@@ -96,20 +97,21 @@ impl WholeRule for RowLosses {
 ///
 /// # Errors
 /// As [`cross_entropy`], and `ShapeMismatch` for `g` or the norms.
+#[track_caller]
 pub fn cross_entropy_backward(
     g: &Tensor,
     scores: &Tensor,
     classes: &Tensor,
     norms: &Tensor,
 ) -> Result<Tensor> {
-    let (x, classes, n) = prepared(scores, classes)?;
-    expect_shape(OP, classes.dims(), g)?;
-    expect_shape(OP, &[classes.numel(), 2], norms)?;
+    let (x, classes, n) = prepared(scores, classes).here()?;
+    expect_shape(OP, classes.dims(), g).here()?;
+    expect_shape(OP, &[classes.numel(), 2], norms).here()?;
     let own = |t: &Tensor| t.cast(OP, x.dtype())?.laid_out(OP);
-    let (g, norms) = (own(g)?, own(norms)?);
+    let (g, norms) = (own(g).here()?, own(norms).here()?);
     let own = |t| Read::Tensor(t, x.dtype());
     let reads = [own(&g), own(&x), Read::Tensor(&classes, DType::I64), own(&norms)];
-    task::whole(OP, &LossesBackward(n), &reads, x.shape(), x.dtype())
+    task::whole(OP, &LossesBackward(n), &reads, x.shape(), x.dtype()).here()
 }
 
 /// The gradient of [`RowLosses`] for the scores, given that of the losses.

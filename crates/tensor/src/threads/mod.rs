@@ -128,7 +128,7 @@ impl ThreadPool {
     /// ```
     /// use foldback_tensor::ThreadPool;
     /// let refused = ThreadPool::try_new(100_000).unwrap_err();
-    /// assert_eq!(refused.to_string(), "ThreadPool: n = 100000 is not valid: expected at most 4096 threads");
+    /// assert!(refused.to_string().starts_with("ThreadPool: n = 100000 is not valid: expected at most 4096 threads"));
     /// ```
     #[track_caller]
     pub fn try_new(n: usize) -> Result<ThreadPool> {

@@ -146,7 +146,9 @@ mod tests {
         );
         let e = tensor![1.0].expand(()).unwrap_err();
         assert!(matches!(e.facts(), Some(TensorFacts::Expand { dim: 0, .. })));
-        assert_eq!(e.to_string(), "expand: [1] has more axes than [], to which it should expand");
+        assert!(
+            e.to_string().starts_with("expand: [1] has more axes than [], to which it should expand (at ")
+        );
         assert!(refused!(tensor![1.0].expand([usize::MAX, 2]), TensorFacts::TooLarge { .. }));
         assert!(refused!(tensor![1.0].expand([0, usize::MAX, 2]), TensorFacts::TooLarge { .. }));
     }
