@@ -30,6 +30,12 @@ fn here<T>(result: Result<T>) -> Error {
     e
 }
 
+/// The line of this file that ends so.
+fn line_ending(comment: &str) -> u32 {
+    let mut lines = include_str!("errors.rs").lines();
+    lines.position(|l| l.ends_with(comment)).expect("there is one") as u32 + 1
+}
+
 #[test]
 fn operations_of_tensors() {
     let (x, i, truth) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![1, 2; i64], tensor![true; bool]);
@@ -258,7 +264,10 @@ impl Function for Failing {
         "failing"
     }
     fn forward(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
-        if self.forward { Ok(vec![inputs[0].sum(7)?]) } else { Ok(vec![inputs[0].clone()]) }
+        if !self.forward {
+            return Ok(vec![inputs[0].clone()]);
+        }
+        Ok(vec![inputs[0].sum(7)?]) // the line of a forward function
     }
     fn backward(&self, _: &FunctionContext<'_>) -> Result<Vec<Option<Var>>> {
         Ok(vec![Some((self.backward)()?)])
@@ -271,23 +280,42 @@ fn functions_of_ones_own() {
     let x = tensor![1.0].requires_grad();
     let line = |e: &Error| e.location().map(Location::line);
     let e = Failing { forward: true, backward: || Ok(Var::from(tensor![1.0])) }.apply(&[&x]).unwrap_err();
-    assert_eq!(line(&e), Some(line!() - 16));
+    assert_eq!(line(&e), Some(line_ending("// the line of a forward function")));
     let inside = line!() + 1;
     let backward = || Var::from(tensor![1.0]).sum(7);
     let y = Failing { forward: false, backward }.apply(&[&x]).unwrap().remove(0);
     let e = y.backward().unwrap_err();
     assert_eq!((line(&e), e.kind()), (Some(inside), Kind::Axis));
     assert!(refused!(Err::<(), _>(e), GraphFacts::Backward { op: "failing", .. }));
+    // A gradient that does not fit, and one that no memory holds.
     let y = Failing { forward: false, backward: || Ok(Var::from(tensor![1.0, 2.0])) };
     let y = y.apply(&[&x]).unwrap().remove(0);
     here(y.backward());
+    let wide = |rows: usize, columns: usize| tensor![[1.0]].expand([rows, columns]).unwrap().requires_grad();
+    let (a, b) = (wide(1 << 31, 1), wide(1, 1 << 31));
+    let seed = tensor![[1.0]].expand([1usize << 31, 1 << 31]).unwrap();
+    let product = fuse!(|a, b| a * b).sum([&a, &b], ..).unwrap();
+    let e = here(product.backward());
+    assert!(refused!(Err::<(), _>(e), GraphFacts::Backward { .. }), "{seed:?}");
     let y =
         Failing { forward: false, backward: || Err(Error::other("mine")) }.apply(&[&x]).unwrap().remove(0);
     let e = y.backward().unwrap_err();
     assert_eq!((e.to_string().as_str(), line(&e)), ("mine", None));
-    let huge = Var::from(tensor![1.0].expand([1usize << 60]).unwrap());
-    let y = x.expand([1usize << 60]).unwrap().mul(&huge);
-    here(y);
+}
+
+#[test]
+fn hooks() {
+    let x = tensor![1.0].requires_grad();
+    let inside = line!() + 1;
+    let hook = x.register_hook(|g| g.sum(7)).unwrap();
+    let e = (&x * 2.0).backward().unwrap_err();
+    assert_eq!((e.kind(), e.location().unwrap().line()), (Kind::Axis, inside));
+    hook.remove();
+    x.register_hook(|g| g.value().item::<f32>().map(|v| (v > 9.0).then(|| g * 0.0))).unwrap();
+    (&x * 2.0).backward().unwrap();
+    assert_eq!(x.grad(), Some(tensor![2.0]), "what failed has left nothing");
+    (&x * 20.0).backward().unwrap();
+    assert_eq!(x.grad(), Some(tensor![2.0]));
 }
 
 #[test]
@@ -335,8 +363,7 @@ impl Forward for Block {
 /// The line of an operation in a user's `forward` stays, however deep the model is; the path says which model it was.
 #[test]
 fn lines_inside_a_model() {
-    let written = include_str!("errors.rs").lines().position(|l| l.ends_with("// the line of the layer"));
-    let layer = written.expect("it is there") as u32 + 1;
+    let layer = line_ending("// the line of the layer");
     for (width, line, path) in [(3, layer, "1.fc"), (2, layer + 1, "1")] {
         let block = || Block { fc: Linear::new(width, 2) };
         let x = tensor![[1.0, 2.0]].requires_grad();

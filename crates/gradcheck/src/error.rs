@@ -162,3 +162,48 @@ impl fmt::Display for Place {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use foldback_tensor::Error;
+
+    use super::*;
+
+    #[test]
+    fn every_fact_has_a_kind() {
+        use GradcheckFacts::*;
+        let (order, argument, s, f64) =
+            (Order::First, Argument::Input(0), || [2].into(), foldback_tensor::DType::F64);
+        let form = GradientForm {
+            order,
+            argument,
+            expected: s(),
+            expected_dtype: f64,
+            found: s(),
+            found_dtype: foldback_tensor::DType::F32,
+        };
+        let gradient = Gradient {
+            order,
+            argument,
+            place: Place::Direction,
+            analytical: 1.0,
+            numerical: 2.0,
+            tolerance: 1e-6,
+        };
+        let all = [
+            (DType { argument, dtype: f64 }, Kind::DType),
+            (TrackedCount { flags: 1, inputs: 2 }, Kind::Argument),
+            (NothingTracked, Kind::Argument),
+            (NoSeeds, Kind::Argument),
+            (Parameter { name: "step", value: -1.0, expected: "positive" }, Kind::Argument),
+            (Shape { argument, expected: s(), found: s() }, Kind::Shape),
+            (form, Kind::Gradcheck),
+            (gradient, Kind::Gradcheck),
+        ];
+        for (facts, kind) in all {
+            let e = Error::from(facts.clone());
+            assert_eq!(e.kind(), kind, "{e}");
+            assert_eq!(e, facts);
+        }
+    }
+}

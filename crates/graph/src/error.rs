@@ -203,3 +203,53 @@ impl Facts for GraphFacts {
         std::error::Error::source(self)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use foldback_tensor::TensorFacts;
+
+    use super::*;
+
+    #[test]
+    fn every_fact_has_a_kind() {
+        use GraphFacts::*;
+        let (op, location, s) = ("mul", Location::caller(), || Shape::from(2));
+        let assigned = |expected_shape, expected_dtype| Assigned {
+            what: "grad",
+            expected_shape,
+            expected_dtype,
+            found_shape: s(),
+            found_dtype: DType::F32,
+        };
+        let source = || Error::from(TensorFacts::NoTensors { op });
+        let all = [
+            (GradientShape { op, input: 0, expected: s(), found: s(), location }, Kind::Graph),
+            (GradientCount { op, expected: 1, found: 2, location }, Kind::Graph),
+            (Backward { op, location, source: source() }, Kind::Argument),
+            (Freed { op, location }, Kind::Graph),
+            (NotScalar { shape: s() }, Kind::Shape),
+            (NoGraph { index: 0 }, Kind::Graph),
+            (SeedShape { index: 0, seed: s(), output: s() }, Kind::Shape),
+            (SeedCount { expected: 1, found: 2 }, Kind::Argument),
+            (NoOutputs { op }, Kind::Graph),
+            (Empty { what: "the list of roots" }, Kind::Argument),
+            (Unused { index: 0 }, Kind::Graph),
+            (InputWithoutGrad { index: 0 }, Kind::Graph),
+            (DTypeWithoutGrad { dtype: DType::I64 }, Kind::DType),
+            (NotALeaf, Kind::Graph),
+            (LeafInPlace { op }, Kind::Graph),
+            (assigned(Shape::from(3), DType::F32), Kind::Shape),
+            (assigned(s(), DType::F64), Kind::DType),
+            (OnceDifferentiable { op, location }, Kind::Graph),
+            (Updating { op }, Kind::Graph),
+            (TooDeep { source: std::io::Error::other("no thread") }, Kind::Io),
+        ];
+        for (facts, kind) in all {
+            let e = Error::from(facts);
+            assert_eq!(e.kind(), kind, "{e}");
+        }
+        let e = Error::from(Backward { op, location, source: source() });
+        let inner = std::error::Error::source(&e).and_then(|e| e.downcast_ref::<Error>());
+        assert_eq!(*inner.expect("it has a source"), TensorFacts::NoTensors { op });
+    }
+}

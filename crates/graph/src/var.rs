@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use foldback_tensor::{DType, Here, Shape, Tensor, TensorFacts, or_panic, refuse};
 
 use crate::error::{GraphFacts, Result};
-use crate::hooks::{HookHandle, Hooks};
+use crate::hooks::{HookHandle, HookResult, Hooks};
 use crate::mode::is_grad_enabled;
 use crate::node::{Edge, InputMetadata, Leaf, Node};
 use crate::turn::Turn;
@@ -282,7 +282,8 @@ impl Var {
         }
     }
 
-    /// Registers a function that sees this variable's gradient in every backward pass and may replace it.
+    /// Registers a function that sees this variable's gradient in every backward pass and may replace it: by what it returns,
+    /// see [`HookResult`]. A pass in which a hook returns an error fails with that.
     ///
     /// Hooks run in the order of registration. A hook that captures its own variable keeps the graph alive for ever;
     /// capture [`Var::downgrade`]'s handle instead. On a variable that requires no gradient it never runs. A hook that
@@ -302,17 +303,17 @@ impl Var {
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let x = tensor![1.0].requires_grad();
-    /// x.register_hook(|g| Some(g * 10.0));
+    /// x.register_hook(|g| g * 10.0);
     /// (&x * 2.0).backward()?;
     /// assert_eq!(x.grad(), Some(tensor![20.0]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn register_hook(
+    pub fn register_hook<R: HookResult>(
         &self,
-        hook: impl Fn(&Var) -> Option<Var> + Send + Sync + 'static,
+        hook: impl Fn(&Var) -> R + Send + Sync + 'static,
     ) -> Option<HookHandle> {
         let edge = self.edge()?;
-        Some(Hooks::add(&edge.node, edge.nr, Arc::new(hook)))
+        Some(Hooks::add(&edge.node, edge.nr, Arc::new(move |g| hook(g).replacement())))
     }
 
     /// The same value without its history: gradients stop here.

@@ -163,3 +163,38 @@ impl std::fmt::Display for Targets<'_> {
         write!(f, "class numbers of shape {expected:?}")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fact_has_a_kind() {
+        use NnFacts::*;
+        let (op, loss, s) = ("linear", "mse_loss", || Shape::from(2));
+        let all = [
+            (Features { op, expected: 3, found: s() }, Kind::Shape),
+            (ParameterShape { op, name: "a bias", expected: "[3]".into(), found: s() }, Kind::Shape),
+            (LossShapes { loss, input: s(), target: Shape::from(3) }, Kind::Shape),
+            (TargetShape { loss, input: s(), target: s(), probabilities: false }, Kind::Shape),
+            (TargetOutOfRange { loss, target: 7, index: vec![0], classes: 2 }, Kind::Index),
+            (
+                DType {
+                    op,
+                    name: "the input",
+                    found: foldback_tensor::DType::I64,
+                    expected: "a floating-point type",
+                },
+                Kind::DType,
+            ),
+            (Parameter { op, name: "p", value: 2.0, expected: "less" }, Kind::Argument),
+            (Unsupported { loss, option: "ignore_index", target: "probabilities" }, Kind::Argument),
+            (Fan { shape: s() }, Kind::Shape),
+        ];
+        for (facts, kind) in all {
+            let e = Error::from(facts.clone());
+            assert_eq!(e.kind(), kind, "{e}");
+            assert_eq!(e, facts);
+        }
+    }
+}

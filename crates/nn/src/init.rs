@@ -254,7 +254,7 @@ pub fn fans(shape: &Shape) -> Result<(usize, usize)> {
             let field = field.iter().fold(1usize, |n, &s| n.saturating_mul(s));
             Ok((inputs.saturating_mul(field), out.saturating_mul(field)))
         }
-        _ => refuse(NnFacts::Fan { shape: shape.clone() }),
+        _ => refuse(NnFacts::Fan { shape: shape.clone() }).here(),
     }
 }
 

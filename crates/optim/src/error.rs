@@ -102,3 +102,38 @@ pub(crate) fn check(
 pub(crate) fn check_not_negative(optimizer: &'static str, name: &'static str, value: f64) -> Result<()> {
     check(value >= 0.0 && value.is_finite(), optimizer, name, value, "a finite number that is not negative")
 }
+
+#[cfg(test)]
+mod tests {
+    use foldback_tensor::Error;
+
+    use super::*;
+
+    #[test]
+    fn every_fact_has_a_kind() {
+        use OptimFacts::*;
+        let (optimizer, dtype) = ("SGD", DType::F32);
+        let gradient = |size: usize, grad_dtype| Gradient {
+            optimizer,
+            index: 0,
+            shape: 2.into(),
+            dtype,
+            grad_shape: size.into(),
+            grad_dtype,
+        };
+        let all = [
+            (Parameter { optimizer, name: "momentum", value: -1.0, expected: "more" }, Kind::Argument),
+            (Nesterov { optimizer, momentum: 0.0, dampening: 1.0 }, Kind::Argument),
+            (NoParameters { optimizer }, Kind::Argument),
+            (Duplicate { optimizer, first: 0, second: 1 }, Kind::Argument),
+            (NotALeaf { optimizer, index: 0 }, Kind::Graph),
+            (gradient(3, dtype), Kind::Shape),
+            (gradient(2, DType::F64), Kind::DType),
+        ];
+        for (facts, kind) in all {
+            let e = Error::from(facts.clone());
+            assert_eq!(e.kind(), kind, "{e}");
+            assert_eq!(e, facts);
+        }
+    }
+}

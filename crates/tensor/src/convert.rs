@@ -6,7 +6,7 @@ use ndarray::{
 
 use crate::create::expect_room;
 use crate::dtype::{Element, Scalar, with_block};
-use crate::error::{Here, Result, TensorFacts, refuse};
+use crate::error::{Here, Result, TensorFacts, or_panic, refuse};
 use crate::shape::{Dims, Shape};
 use crate::tensor::{Layout, Tensor};
 
@@ -160,9 +160,7 @@ impl<T: Element, D: Dimension> From<&ArrayBase<OwnedRepr<T>, D>> for Tensor {
 
 #[track_caller]
 fn copied<T: Element, S: Data<Elem = T>, D: Dimension>(array: &ArrayBase<S, D>) -> Tensor {
-    if let Err(e) = expect_room("from", &Shape::from(array.shape()), T::DTYPE) {
-        panic!("{e}");
-    }
+    or_panic(expect_room("from", &Shape::from(array.shape()), T::DTYPE));
     let values: Vec<T> = match array.as_slice() {
         Some(s) => s.to_vec(),
         None => array.iter().copied().collect(),

@@ -120,7 +120,7 @@ impl GraphTask {
             let Some(mut grad) = slot.take() else { continue };
             let mut kept = node.as_leaf().is_some_and(|leaf| leaf.requires_grad.load(Ordering::Relaxed));
             if let Some(hooks) = node.hooks.get() {
-                let (replaced, retain) = hooks.run(nr as u32, grad);
+                let (replaced, retain) = hooks.run(nr as u32, grad)?;
                 expect_fit("a gradient replaced by a hook", &node.metadata[nr], &replaced.value_ref())?;
                 (grad, kept) = (self.own(replaced), kept || retain);
             }

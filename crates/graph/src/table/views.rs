@@ -1,7 +1,7 @@
 //! Rows of views, parts and casts.
 
 use foldback_tensor::{
-    Axes, Axis, DType, Here, NewShape, Position, Shape, Slice, SliceItem, Slices, Span, Tensor,
+    Axes, Axis, DType, Here, NewShape, Position, Shape, Slice, SliceItem, Slices, Span, Tensor, or_panic,
 };
 
 use super::macros::function;
@@ -9,23 +9,14 @@ use crate::error::Result;
 use crate::var::Var;
 
 /// A tensor of zeros with `value` in the part that `slices` names.
-fn embedded(value: &Tensor, slices: &Slices, shape: &Shape) -> foldback_tensor::Result<Tensor> {
+fn embedded(value: &Tensor, slices: &Slices, shape: &Shape) -> Result<Tensor> {
     let mut whole = Tensor::try_zeros_with(shape, value.dtype())?;
     whole.slice_assign(slices.clone(), value)?;
     Ok(whole)
 }
 
-/// Unwraps the result of an operation for the form that panics, at the caller's line.
-#[track_caller]
-fn or_panic(made: Result<Var>) -> Var {
-    match made {
-        Ok(v) => v,
-        Err(e) => panic!("{e}"),
-    }
-}
-
 /// `whole` with `value` in the part that `slices` names.
-fn assigned(whole: &Tensor, value: &Tensor, slices: &Slices) -> foldback_tensor::Result<Tensor> {
+fn assigned(whole: &Tensor, value: &Tensor, slices: &Slices) -> Result<Tensor> {
     let mut whole = whole.clone();
     whole.slice_assign(slices.clone(), value)?;
     Ok(whole)

@@ -162,7 +162,7 @@ fn texts_have_a_cure() {
     );
     says(
         x.matmul(&x.t().unwrap().to_dtype(DType::F64)),
-        "matmul: the input is f32, the other f64: they must have one dtype; convert one of them with to_dtype",
+        "matmul: the left is f32, the right f64: they must have one dtype; convert one of them with to_dtype",
     );
     says(
         i.add_scaled(&i, 0.5),

@@ -173,7 +173,7 @@ impl Tensor {
         let args = [Arg::Tensor(self), lo.into(), hi.into()];
         let dtype = result_type(&args.map(|a| a.meta()));
         if dtype == DType::Bool {
-            return unsupported("clamp", dtype);
+            return unsupported("clamp", dtype).here();
         }
         apply("clamp", &Elementwise::same(NumKernel(f::Clamp), dtype).here()?, &args).here()
     }
@@ -187,7 +187,7 @@ impl Tensor {
         let others = [lo.into(), hi.into()];
         let dtype = result_type(&[Arg::Tensor(self).meta(), others[0].meta(), others[1].meta()]);
         if dtype == DType::Bool {
-            return unsupported("clamp_", dtype);
+            return unsupported("clamp_", dtype).here();
         }
         let plan = Elementwise::same(NumKernel(f::Clamp), dtype).here()?;
         apply_in_place("clamp_", &plan, self, &others).here()?;
