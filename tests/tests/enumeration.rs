@@ -11,8 +11,8 @@
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
-use foldback_graph::{Error as GraphError, Var};
-use foldback_tensor::{DType, Error, Tensor};
+use foldback_graph::Var;
+use foldback_tensor::{DType, Error, Tensor, TensorFacts, refused};
 use tests::oracle::{Layout, Plain, Random, broadcast, count, expands, for_each_index, shapes};
 
 /// Debug builds take every so-many-th pair of shapes; a prime, so that no size is favoured.
@@ -289,16 +289,17 @@ fn slack(op: &Operation, dtype: DType) -> f64 {
 
 /// A refusal must name the operands' shapes, and the axis on which they disagree.
 fn expect_refusal<T: std::fmt::Debug>(
-    result: Result<T, GraphError>,
+    result: Result<T, Error>,
     (sa, sb): (&[usize], &[usize]),
     axis: usize,
     what: &dyn Fn() -> String,
 ) {
-    match result {
-        Err(GraphError::Tensor(Error::Broadcast { a, b, dim, .. })) => {
-            assert_eq!((&a[..], &b[..], dim), (sa, sb, axis), "{}", what())
+    let error = result.expect_err("a refusal");
+    match error.facts() {
+        Some(TensorFacts::Broadcast { a, b, dim, .. }) => {
+            assert_eq!((&a[..], &b[..], *dim), (sa, sb, axis), "{}", what())
         }
-        other => panic!("{}: {other:?} instead of a refusal", what()),
+        _ => panic!("{}: {error} instead of a refusal", what()),
     }
 }
 
@@ -364,7 +365,7 @@ fn values_and_gradients_of_two_operands() {
                     Ok(common) => common,
                     Err(axis) => {
                         // One layout is enough where nothing is read.
-                        expect_refusal((op.tensor)(ta, tb).map_err(GraphError::from), (sa, sb), *axis, &what);
+                        expect_refusal((op.tensor)(ta, tb), (sa, sb), *axis, &what);
                         let vars = [ta, tb].map(|t| Var::leaf(t.clone()).unwrap());
                         expect_refusal((op.var)(&vars[0], &vars[1]), (sa, sb), *axis, &what);
                         coverage.refused += 1;
@@ -446,11 +447,8 @@ fn overlaps(t: &Tensor) -> bool {
     t.numel() > 0 && t.strides().iter().zip(t.dims()).any(|(&s, &n)| s == 0 && n > 1)
 }
 
-type InPlace = (
-    &'static str,
-    fn(&mut Tensor, &Tensor) -> Result<(), Error>,
-    fn(&mut Var, &Var) -> Result<(), GraphError>,
-);
+type InPlace =
+    (&'static str, fn(&mut Tensor, &Tensor) -> Result<(), Error>, fn(&mut Var, &Var) -> Result<(), Error>);
 
 const IN_PLACE: [InPlace; 4] = [
     ("add", |a, b| a.add_(b).map(|_| ()), |a, b| a.add_(b)),
@@ -494,7 +492,7 @@ fn in_place_forms() {
                 let expected = forward(op, sa, a, b);
                 if overlaps(&x) {
                     let result = tensor_form(&mut x, tb);
-                    assert!(matches!(result, Err(Error::Overlap { .. })), "{}: {result:?}", what());
+                    assert!(refused!(result, TensorFacts::Overlap { .. }), "{}: {result:?}", what());
                     assert_eq!(Plain::of(&x), *a, "{} was changed", what());
                     coverage.refused += 1;
                     continue;
@@ -555,7 +553,7 @@ fn forms_that_write_into_a_given_tensor() {
                     Err(axis) => {
                         let (mut out, before) =
                             world.operand(2, Fill::Halves, out_type, i, out_layout).clone();
-                        let result = form(ta, tb, &mut out).map_err(GraphError::from);
+                        let result = form(ta, tb, &mut out);
                         expect_refusal(result, (sa, sb), axis, &what);
                         assert_eq!(Plain::of(&out), before, "{} was changed", what());
                         coverage.refused += 1;
@@ -569,7 +567,7 @@ fn forms_that_write_into_a_given_tensor() {
                 let refused = overlaps(&out);
                 let result = form(ta, tb, &mut out);
                 if refused {
-                    assert!(matches!(result, Err(Error::Overlap { .. })), "{}: {result:?}", what());
+                    assert!(refused!(result, TensorFacts::Overlap { .. }), "{}: {result:?}", what());
                     assert_eq!(Plain::of(&out), *before, "{} was changed", what());
                     coverage.refused += 1;
                 } else {
@@ -589,7 +587,11 @@ fn forms_that_write_into_a_given_tensor() {
                     let (mut out, before) = world.operand(2, Fill::Halves, out_type, other, 0).clone();
                     let result = form(ta, tb, &mut out);
                     if other != number {
-                        assert!(matches!(result, Err(Error::ShapeMismatch { .. })), "{}: {result:?}", what());
+                        assert!(
+                            refused!(result, TensorFacts::ShapeMismatch { .. }),
+                            "{}: {result:?}",
+                            what()
+                        );
                         assert_eq!(Plain::of(&out), before, "{} was changed", what());
                         coverage.refused += 1;
                     }
@@ -644,7 +646,7 @@ fn a_choice_between_two_operands() {
             let Ok(common) = common else {
                 let refusal = y.expect_err(&what());
                 assert!(
-                    matches!(refusal, GraphError::Tensor(Error::Broadcast { .. })),
+                    matches!(refusal.facts(), Some(TensorFacts::Broadcast { .. })),
                     "{}: {refusal}",
                     what()
                 );

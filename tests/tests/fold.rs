@@ -30,7 +30,7 @@
 //! others; a failure prints the shrunk case, whose `seed` fixes its numbers.
 
 use foldback_tensor::kernel::{FloatKernel, Target, fold_to};
-use foldback_tensor::{DType, Error, Over, Shape, Tensor, ThreadPool, keep};
+use foldback_tensor::{DType, Over, Shape, Tensor, TensorFacts, ThreadPool, keep, refused};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
@@ -310,7 +310,7 @@ fn sum_to_agrees(case: &Case) -> Result<(), TestCaseError> {
     let mut wrong = target;
     wrong.insert(0, 2);
     if !expands(&wrong, &case.shape) {
-        let refused = matches!(t.sum_to(&wrong[..]), Err(Error::Expand { .. }));
+        let refused = refused!(t.sum_to(&wrong[..]), TensorFacts::Expand { .. });
         prop_assert!(refused);
     }
     Ok(())
@@ -657,7 +657,7 @@ fn first_largest(values: &[f64], sign: f64) -> usize {
 }
 
 fn is_empty_reduction(found: &foldback_tensor::Result<Tensor>) -> bool {
-    matches!(found, Err(Error::EmptyReduction { .. }))
+    refused!(found, TensorFacts::EmptyReduction { .. })
 }
 
 fn extremes_agree(case: &Case) -> Result<(), TestCaseError> {

@@ -347,7 +347,7 @@ impl Function for NeverBack {
         Ok(vec![inputs[0].clone(), inputs[0] * 2.0])
     }
     fn backward(&self, _: &FunctionContext<'_>) -> Result<Vec<Option<Var>>> {
-        Err(Error::User("was run".into()))
+        Err(Error::other("was run"))
     }
 }
 

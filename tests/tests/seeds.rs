@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use foldback_graph::{Error, Function, FunctionContext, RequiresGrad, Result, Var};
+use foldback_graph::{Function, FunctionContext, GraphFacts, RequiresGrad, Result, Var};
 use foldback_tensor::kernel::{FloatKernel, FloatOps, Formula, Real, Target, fold_to};
 use foldback_tensor::{
     BroadcastWarning, Tensor, ThreadPool, broadcast_shapes, broadcast_warning, can_broadcast, keep,
@@ -291,7 +291,9 @@ fn a_gradient_of_an_impossible_shape_is_an_error_that_says_where() {
     let line = line!() + 1;
     let y = WrongShape.apply(&[&a, &b]).unwrap().remove(0);
     let error = y.sum(..).unwrap().backward().unwrap_err();
-    let Error::GradientShape { op, input, expected, found, location } = &error else { panic!("{error}") };
+    let Some(GraphFacts::GradientShape { op, input, expected, found, location }) = error.facts() else {
+        panic!("{error}")
+    };
     assert_eq!((*op, *input), ("wrong_shape", 1));
     assert_eq!((&expected[..], &found[..]), (&[2][..], &[7, 5][..]));
     assert_eq!((location.file(), location.line()), (file!(), line));

@@ -359,7 +359,7 @@ fn backward_sums_to_the_inputs_shape() {
 }
 
 fn user(text: String) -> foldback_graph::Error {
-    foldback_graph::Error::User(text.into())
+    foldback_graph::Error::other(text)
 }
 
 /// A value that several consumers read gets the sum of their gradients, whichever forms these arrive in.

@@ -57,7 +57,7 @@
 //! }
 //!
 //! impl Forward for Xor {
-//!     fn forward(&self, x: &Var) -> nn::Result<Var> {
+//!     fn forward(&self, x: &Var) -> Result<Var> {
 //!         let h = self.hidden.forward(x)?.tanh();
 //!         self.out.forward(&h)
 //!     }
@@ -85,7 +85,8 @@
 //! # use foldback::prelude::*;
 //! let model = Sequential::new().then(Linear::new(2, 8)).then(ReLU).then(Linear::new(4, 1));
 //! let e = model.forward(&tensor![[1.0, 2.0]].into()).unwrap_err();
-//! assert_eq!(e.to_string(), "2: linear: expected an input of shape [.., 4], found [1, 8]");
+//! assert_eq!(e.path(), "2");
+//! assert!(e.to_string().starts_with("2: linear: expected an input of shape [.., 4], found [1, 8] (at "));
 //! ```
 //!
 //! # Checking gradients
@@ -102,8 +103,24 @@
 //!
 //! # Errors
 //!
-//! Every crate has its own error; [`Error`] takes them all, so that `?` works anywhere in a function that returns
-//! [`Result`]. Operators (`+ - * /`) panic with the same text, at the caller's line.
+//! There is one [`Error`], and one [`Result`]. An error says which operation was refused, what was found, what to do, and
+//! on which line of the program; [`Error::kind`] and [`Error::facts`] are for programs that look at it. Operators
+//! (`+ - * /`) panic with the same text, at the caller's line.
+//!
+//! ```
+//! use foldback::prelude::*;
+//! fn run() -> Result<f32> {
+//!     let x = tensor![1.0, 2.0].requires_grad();
+//!     let sgd = SGD::new([x.clone()], 0.1)?;
+//!     loss::mse_loss(&x, tensor![0.0, 0.0])?.backward()?;
+//!     sgd.step()?;
+//!     let rate: f32 = "0.1".parse().map_err(Error::other)?;
+//!     Ok(x.value().reshape([3])?.item::<f32>()? * rate)
+//! }
+//! let e = run().unwrap_err();
+//! assert_eq!(e.kind(), foldback::Kind::Shape);
+//! assert!(e.to_string().starts_with("reshape: shape [3] is invalid for 2 elements (at "));
+//! ```
 //!
 //! # Speed
 //!
@@ -120,10 +137,8 @@
 #[cfg(test)]
 extern crate self as foldback;
 
-mod error;
 pub mod prelude;
 
-pub use error::{Error, Result};
 #[doc(inline)]
 pub use foldback_gradcheck as gradcheck;
 #[doc(inline)]
@@ -133,7 +148,7 @@ pub use foldback_graph::fuse;
 pub use foldback_optim as optim;
 #[doc(inline)]
 pub use foldback_tensor as tensor;
-pub use foldback_tensor::{assert_close, tensor};
+pub use foldback_tensor::{Error, Facts, Kind, Result, assert_close, tensor};
 
 /// Layers, losses and initialisers.
 pub mod nn {

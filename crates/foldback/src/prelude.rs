@@ -1,6 +1,5 @@
 //! What most programs and the pages of the guide use: `use foldback::prelude::*;`.
 
-pub use crate::error::{Error, Result};
 pub use crate::gradcheck::{Check, gradcheck, gradgradcheck};
 pub use crate::graph::{Backward, Grad, RequiresGrad, Var, enable_grad, grad, no_grad};
 pub use crate::nn::{
@@ -9,4 +8,4 @@ pub use crate::nn::{
 };
 pub use crate::optim::{Adam, AdamOptions, AdamW, Optimizer, SGD, SgdOptions};
 pub use crate::tensor::{DType, Tensor, keep, manual_seed, s};
-pub use crate::{assert_close, fuse, tensor};
+pub use crate::{Error, Result, assert_close, fuse, tensor};

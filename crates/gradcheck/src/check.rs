@@ -1,10 +1,10 @@
 //! The checks and their options.
 
 use foldback_graph::{Grad, Var, no_grad};
-use foldback_tensor::{DType, Shape, Tensor};
+use foldback_tensor::{DType, Here, Shape, Tensor, refuse};
 
 use crate::compare::{Precision, Problem};
-use crate::error::{Argument, Error, Order, Result};
+use crate::error::{Argument, GradcheckFacts, Order, Result};
 use crate::random::Random;
 
 /// Compares the gradients of `f` with differences of its values, as [`Check::gradcheck`] without options.
@@ -17,7 +17,8 @@ use crate::random::Random;
 /// foldback_gradcheck::gradcheck(|x| x[0].matmul(&x[1]), &[tensor![[1, 2]; f64], tensor![3, 4; f64]])?;
 /// # Ok::<(), foldback_gradcheck::Error>(())
 /// ```
-pub fn gradcheck(f: impl Fn(&[Var]) -> foldback_graph::Result<Var>, inputs: &[Tensor]) -> Result<()> {
+#[track_caller]
+pub fn gradcheck(f: impl Fn(&[Var]) -> Result<Var>, inputs: &[Tensor]) -> Result<()> {
     Check::new().gradcheck(f, inputs)
 }
 
@@ -32,7 +33,8 @@ pub fn gradcheck(f: impl Fn(&[Var]) -> foldback_graph::Result<Var>, inputs: &[Te
 /// foldback_gradcheck::gradgradcheck(|x| Ok(x[0].sin()), &[tensor![1, 2; f64]])?;
 /// # Ok::<(), foldback_gradcheck::Error>(())
 /// ```
-pub fn gradgradcheck(f: impl Fn(&[Var]) -> foldback_graph::Result<Var>, inputs: &[Tensor]) -> Result<()> {
+#[track_caller]
+pub fn gradgradcheck(f: impl Fn(&[Var]) -> Result<Var>, inputs: &[Tensor]) -> Result<()> {
     Check::new().gradgradcheck(f, inputs)
 }
 
@@ -94,7 +96,7 @@ struct CheckedInputs<'a> {
     tracked: Vec<usize>,
 }
 
-type Checked<'a> = &'a dyn Fn(&[Var]) -> foldback_graph::Result<Var>;
+type Checked<'a> = &'a dyn Fn(&[Var]) -> Result<Var>;
 
 impl Check {
     /// The options as described above.
@@ -156,22 +158,23 @@ impl Check {
     /// `Gradient` with the worst disagreement; `GradientForm` if a gradient's shape or type is not its input's;
     /// `DType` if a tracked input or the output is not `f64`; `NothingTracked`, `TrackedCount` and `Shape` if
     /// options, inputs and output do not fit; `NoSeeds` and `Parameter` if nothing would be compared, or in vain;
-    /// `Graph` with what `f` and the backward pass return.
+    /// What `f` and the backward pass return comes as it is.
     ///
     /// ```
     /// use foldback_gradcheck::{Argument, Check, Error};
     /// use foldback_tensor::tensor;
     /// let refused = Check::new().gradcheck(|x| Ok(x[0].exp()), &[tensor![1.0, 2.0]]);
-    /// assert!(matches!(refused, Err(Error::DType { argument: Argument::Input(0), .. })));
+    /// assert!(refused!(refused, GradcheckFacts::DType { argument: Argument::Input(0), .. }));
     /// ```
-    pub fn gradcheck(
-        &self,
-        f: impl Fn(&[Var]) -> foldback_graph::Result<Var>,
-        inputs: &[Tensor],
-    ) -> Result<()> {
+    #[track_caller]
+    pub fn gradcheck(&self, f: impl Fn(&[Var]) -> Result<Var>, inputs: &[Tensor]) -> Result<()> {
+        self.check_first(&f, inputs).or_here()
+    }
+
+    fn check_first(&self, f: Checked<'_>, inputs: &[Tensor]) -> Result<()> {
         let inputs = self.inputs(inputs)?;
         let mut random = Random::new(1);
-        self.each_seed(&f, &inputs, &mut random, |seed, random| self.first(&f, &inputs, seed, false, random))
+        self.each_seed(f, &inputs, &mut random, |seed, random| self.first(f, &inputs, seed, false, random))
     }
 
     /// Compares the gradients of the gradients of `f` with differences of the gradients.
@@ -187,38 +190,39 @@ impl Check {
     /// Check::new().gradgradcheck(|x| x[0].softmax(0)?.mul(&x[1]), &[tensor![1, 2; f64], tensor![3; f64]])?;
     /// # Ok::<(), foldback_gradcheck::Error>(())
     /// ```
-    pub fn gradgradcheck(
-        &self,
-        f: impl Fn(&[Var]) -> foldback_graph::Result<Var>,
-        inputs: &[Tensor],
-    ) -> Result<()> {
+    #[track_caller]
+    pub fn gradgradcheck(&self, f: impl Fn(&[Var]) -> Result<Var>, inputs: &[Tensor]) -> Result<()> {
+        self.check_second(&f, inputs).or_here()
+    }
+
+    fn check_second(&self, f: Checked<'_>, inputs: &[Tensor]) -> Result<()> {
         let inputs = self.inputs(inputs)?;
         let mut random = Random::new(2);
-        self.each_seed(&f, &inputs, &mut random, |seed, random| {
-            self.first(&f, &inputs, seed, true, random)?;
-            self.second(&f, &inputs, seed, random)
+        self.each_seed(f, &inputs, &mut random, |seed, random| {
+            self.first(f, &inputs, seed, true, random)?;
+            self.second(f, &inputs, seed, random)
         })
     }
 
     /// The inputs, once the options are seen to make sense.
     fn inputs<'a>(&self, tensors: &'a [Tensor]) -> Result<CheckedInputs<'a>> {
         if self.seeds == 0 && self.given.is_empty() {
-            return Err(Error::NoSeeds);
+            return refuse(GradcheckFacts::NoSeeds);
         }
-        let refuse = |name, value, expected| Err(Error::Parameter { name, value, expected });
+        let option = |name, value, expected| refuse(GradcheckFacts::Parameter { name, value, expected });
         if !(self.tolerance >= 0.0 && self.tolerance.is_finite()) {
-            return refuse("tolerance", self.tolerance, "finite and not negative");
+            return option("tolerance", self.tolerance, "finite and not negative");
         }
         if !(self.step > 0.0 && self.step.is_finite()) {
-            return refuse("step", self.step, "finite and positive");
+            return option("step", self.step, "finite and positive");
         }
         let flags = self.tracked.clone().unwrap_or_else(|| vec![true; tensors.len()]);
         if flags.len() != tensors.len() {
-            return Err(Error::TrackedCount { flags: flags.len(), inputs: tensors.len() });
+            return refuse(GradcheckFacts::TrackedCount { flags: flags.len(), inputs: tensors.len() });
         }
         let tracked: Vec<usize> = (0..tensors.len()).filter(|&i| flags[i]).collect();
         if tracked.is_empty() {
-            return Err(Error::NothingTracked);
+            return refuse(GradcheckFacts::NothingTracked);
         }
         for &i in &tracked {
             expect_f64(Argument::Input(i), tensors[i].dtype())?;
@@ -353,7 +357,8 @@ fn gradients_or_zeros(roots: &[&Var], by: &[&Var], seeds: &[&Var], create_graph:
     if roots.is_empty() {
         return Ok(by.iter().map(|v| Var::from(Tensor::zeros_with(v.shape(), v.dtype()))).collect());
     }
-    let grads = Grad::new(roots, by).seeds(seeds).create_graph(create_graph).materialize_grads(true).run()?;
+    let grads =
+        Grad::new(roots, by).seeds(seeds).create_graph(create_graph).materialize_grads(true).pass()?;
     Ok(grads.into_iter().flatten().collect())
 }
 
@@ -365,7 +370,7 @@ fn argument(
     gradient: Tensor,
 ) -> Result<(Argument, Vec<f64>, Tensor)> {
     if gradient.shape() != point.shape() || gradient.dtype() != point.dtype() {
-        return Err(Error::GradientForm {
+        return refuse(GradcheckFacts::GradientForm {
             order,
             argument,
             expected: point.shape().clone(),
@@ -383,20 +388,20 @@ fn noise(shape: &Shape, random: &mut Random) -> Result<Tensor> {
 }
 
 fn numbers(t: &Tensor) -> Result<Vec<f64>> {
-    Ok(t.to_vec::<f64>().map_err(foldback_graph::Error::from)?)
+    t.to_vec::<f64>()
 }
 
 fn from_numbers(values: Vec<f64>, shape: &Shape) -> Result<Tensor> {
-    Ok(Tensor::from_vec(values, shape).map_err(foldback_graph::Error::from)?)
+    Tensor::from_vec(values, shape)
 }
 
 fn expect_f64(argument: Argument, dtype: DType) -> Result<()> {
-    if dtype == DType::F64 { Ok(()) } else { Err(Error::DType { argument, dtype }) }
+    if dtype == DType::F64 { Ok(()) } else { refuse(GradcheckFacts::DType { argument, dtype }) }
 }
 
 fn expect_shape(argument: Argument, expected: &Shape, found: &Shape) -> Result<()> {
     if expected == found {
         return Ok(());
     }
-    Err(Error::Shape { argument, expected: expected.clone(), found: found.clone() })
+    refuse(GradcheckFacts::Shape { argument, expected: expected.clone(), found: found.clone() })
 }

@@ -1,8 +1,8 @@
 //! Gradients against central differences of a weighted sum, and the worst disagreement. See [`Check`](crate::Check).
 
-use foldback_tensor::Tensor;
+use foldback_tensor::{Tensor, refuse};
 
-use crate::error::{Argument, Error, Order, Place, Result};
+use crate::error::{Argument, GradcheckFacts, Order, Place, Result};
 use crate::random::Random;
 
 /// A function's elements, from the elements of each argument.
@@ -31,13 +31,13 @@ pub(crate) struct Precision {
 /// The worst disagreement so far, in units of its tolerance.
 struct Worst {
     excess: f64,
-    error: Option<Error>,
+    found: Option<GradcheckFacts>,
 }
 
 impl Problem<'_> {
     /// Varies each argument along a random direction and, if it is small, in every element; then all together.
     pub(crate) fn solve(&self, precision: Precision, random: &mut Random) -> Result<()> {
-        let mut worst = Worst { excess: 1.0, error: None };
+        let mut worst = Worst { excess: 1.0, found: None };
         let start: Vec<Vec<f64>> = self.arguments.iter().map(|a| a.1.clone()).collect();
         let still: Vec<Vec<f64>> = start.iter().map(|v| vec![0.0; v.len()]).collect();
         let mut together = still.clone();
@@ -60,7 +60,7 @@ impl Problem<'_> {
         if self.arguments.len() > 1 {
             self.vary(&start, &together, precision, Argument::All, Place::Direction, &mut worst)?;
         }
-        worst.error.map_or(Ok(()), Err)
+        worst.found.map_or(Ok(()), refuse)
     }
 
     fn vary(
@@ -92,7 +92,7 @@ impl Problem<'_> {
             if direction[k].iter().all(|&d| d == 0.0) {
                 continue;
             }
-            let gradient = gradient.to_vec::<f64>().map_err(foldback_graph::Error::from)?;
+            let gradient = gradient.to_vec::<f64>()?;
             for (i, g) in gradient.into_iter().enumerate().filter(|&(i, _)| direction[k][i] != 0.0) {
                 // The distance that was gone, not the one that was meant: x + h is rounded.
                 let part = g * ((ahead[k][i] - behind[k][i]) / (2.0 * step));
@@ -114,7 +114,7 @@ impl Problem<'_> {
                     .sum(),
             };
             worst.excess = if excess.is_nan() { f64::INFINITY } else { excess };
-            worst.error = Some(Error::Gradient {
+            worst.found = Some(GradcheckFacts::Gradient {
                 order: self.order,
                 argument,
                 place,

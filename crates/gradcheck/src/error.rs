@@ -2,18 +2,13 @@
 
 use std::fmt;
 
-use foldback_tensor::{DType, Shape};
-
-/// A check passes or says what is wrong.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub(crate) use foldback_tensor::Result;
+use foldback_tensor::{DType, Facts, Kind, Shape};
 
 /// What a check found.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
-    /// The function or its backward pass failed.
-    #[error(transparent)]
-    Graph(#[from] foldback_graph::Error),
+pub enum GradcheckFacts {
     /// Differences need `f64`.
     #[error("{argument} has dtype {dtype}; differences are meaningful in f64 only, convert it with to_dtype")]
     DType {
@@ -94,6 +89,18 @@ pub enum Error {
     },
 }
 
+impl Facts for GradcheckFacts {
+    fn kind(&self) -> Kind {
+        use GradcheckFacts::*;
+        match self {
+            DType { .. } => Kind::DType,
+            TrackedCount { .. } | NothingTracked | NoSeeds | Parameter { .. } => Kind::Argument,
+            Shape { .. } => Kind::Shape,
+            GradientForm { .. } | Gradient { .. } => Kind::Gradcheck,
+        }
+    }
+}
+
 /// Which derivative.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
@@ -152,6 +159,51 @@ impl fmt::Display for Place {
         match self {
             Place::Element(index) => write!(f, "at {index:?}"),
             Place::Direction => f.write_str("along a random direction"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use foldback_tensor::Error;
+
+    use super::*;
+
+    #[test]
+    fn every_fact_has_a_kind() {
+        use GradcheckFacts::*;
+        let (order, argument, s, f64) =
+            (Order::First, Argument::Input(0), || [2].into(), foldback_tensor::DType::F64);
+        let form = GradientForm {
+            order,
+            argument,
+            expected: s(),
+            expected_dtype: f64,
+            found: s(),
+            found_dtype: foldback_tensor::DType::F32,
+        };
+        let gradient = Gradient {
+            order,
+            argument,
+            place: Place::Direction,
+            analytical: 1.0,
+            numerical: 2.0,
+            tolerance: 1e-6,
+        };
+        let all = [
+            (DType { argument, dtype: f64 }, Kind::DType),
+            (TrackedCount { flags: 1, inputs: 2 }, Kind::Argument),
+            (NothingTracked, Kind::Argument),
+            (NoSeeds, Kind::Argument),
+            (Parameter { name: "step", value: -1.0, expected: "positive" }, Kind::Argument),
+            (Shape { argument, expected: s(), found: s() }, Kind::Shape),
+            (form, Kind::Gradcheck),
+            (gradient, Kind::Gradcheck),
+        ];
+        for (facts, kind) in all {
+            let e = Error::from(facts.clone());
+            assert_eq!(e.kind(), kind, "{e}");
+            assert_eq!(e, facts);
         }
     }
 }

@@ -31,7 +31,7 @@
 //!     }
 //! }
 //! let wrong = gradcheck(|x| Ok(Square.apply(&[&x[0]])?.remove(0)), &[tensor![1.0, 2.0; f64]]);
-//! assert!(matches!(wrong, Err(Error::Gradient { .. })));
+//! assert!(refused!(wrong, GradcheckFacts::Gradient { .. }));
 //! ```
 
 #![forbid(unsafe_code)]
@@ -43,4 +43,5 @@ mod random;
 pub mod testing;
 
 pub use check::{Check, gradcheck, gradgradcheck};
-pub use error::{Argument, Error, Order, Place, Result};
+pub use error::{Argument, GradcheckFacts, Order, Place};
+pub use foldback_tensor::{Error, Facts, Kind, Result};

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use foldback_tensor::Tensor;
+use foldback_tensor::{Here, Tensor, refuse};
 
 use crate::engine::{GraphTask, Options};
-use crate::error::{Error, Result};
+use crate::error::{GraphFacts, Result};
 use crate::node::Edge;
 use crate::var::Var;
 
@@ -130,7 +130,12 @@ impl<'a> Backward<'a> {
     /// # Errors
     /// As [`Var::backward`]; `SeedCount` if there is not one seed per root; `Empty` if there are no roots, or if inputs
     /// were given and there are none; `InputWithoutGrad` for an input that requires no gradient.
+    #[track_caller]
     pub fn run(self) -> Result<()> {
+        self.pass().or_here()
+    }
+
+    fn pass(self) -> Result<()> {
         static WARNED: AtomicBool = AtomicBool::new(false);
         if self.options.create_graph && !WARNED.swap(true, Ordering::Relaxed) {
             log::warn!(
@@ -219,7 +224,14 @@ impl<'a> Grad<'a> {
     ///
     /// # Errors
     /// As [`Backward::run`]; `Unused` for an input that the roots do not depend on, unless allowed.
+    #[track_caller]
     pub fn run(self) -> Result<Vec<Option<Var>>> {
+        self.pass().or_here()
+    }
+
+    /// [`Grad::run`] for those who put a line of their own on what is refused.
+    #[doc(hidden)]
+    pub fn pass(self) -> Result<Vec<Option<Var>>> {
         let roots = root_edges(self.roots)?;
         let inputs = input_edges(self.inputs)?;
         let mut task = GraphTask::new(self.options);
@@ -231,7 +243,7 @@ impl<'a> Grad<'a> {
                 let like = self.inputs[index];
                 *g = Some(Var::constant(Tensor::try_zeros_with(like.shape(), like.dtype())?));
             } else if !self.allow_unused {
-                return Err(Error::Unused { index });
+                return refuse(GraphFacts::Unused { index });
             }
         }
         Ok(grads)
@@ -252,6 +264,7 @@ impl<'a> Grad<'a> {
 /// assert_eq!(grads[1].value(), tensor![2.0]);
 /// # Ok::<(), foldback_graph::Error>(())
 /// ```
+#[track_caller]
 pub fn grad(root: &Var, inputs: &[&Var]) -> Result<Vec<Var>> {
     let grads = Grad::new(&[root], inputs).run()?;
     Ok(grads.into_iter().flatten().collect())
@@ -282,22 +295,30 @@ pub fn value_and_grad(
     let value = f(&leaves)?;
     let inputs: Vec<&Var> = leaves.iter().collect();
     let grads = Grad::new(&[&value], &inputs).materialize_grads(true).run()?;
-    let dense = |g: Var| Ok(g.value().try_contiguous()?);
-    Ok((value.value(), grads.into_iter().flatten().map(dense).collect::<Result<_>>()?))
+    let dense = |g: Var| g.value().try_contiguous();
+    Ok((value.value(), grads.into_iter().flatten().map(dense).collect::<Result<_>>().here()?))
 }
 
 fn root_edges(roots: &[&Var]) -> Result<Vec<Edge>> {
     if roots.is_empty() {
-        return Err(Error::Empty { what: "the list of roots" });
+        return refuse(GraphFacts::Empty { what: "the list of roots" });
     }
-    roots.iter().enumerate().map(|(index, r)| r.edge().ok_or(Error::NoGraph { index })).collect()
+    roots
+        .iter()
+        .enumerate()
+        .map(|(index, r)| r.edge().ok_or_else(|| GraphFacts::NoGraph { index }.into()))
+        .collect()
 }
 
 fn input_edges(inputs: &[&Var]) -> Result<Vec<Edge>> {
     if inputs.is_empty() {
-        return Err(Error::Empty { what: "the list of inputs" });
+        return refuse(GraphFacts::Empty { what: "the list of inputs" });
     }
-    inputs.iter().enumerate().map(|(index, v)| v.edge().ok_or(Error::InputWithoutGrad { index })).collect()
+    inputs
+        .iter()
+        .enumerate()
+        .map(|(index, v)| v.edge().ok_or_else(|| GraphFacts::InputWithoutGrad { index }.into()))
+        .collect()
 }
 
 /// Checks the seeds, makes the missing ones, and hands them to the task.
@@ -305,20 +326,24 @@ fn plant(task: &mut GraphTask, edges: &[Edge], roots: &[&Var], seeds: Option<&[&
     if let Some(seeds) = seeds
         && seeds.len() != roots.len()
     {
-        return Err(Error::SeedCount { expected: roots.len(), found: seeds.len() });
+        return refuse(GraphFacts::SeedCount { expected: roots.len(), found: seeds.len() });
     }
     let mut planted = Vec::with_capacity(roots.len());
     for (index, root) in roots.iter().enumerate() {
         let seed = match seeds {
             Some(seeds) if seeds[index].shape() != root.shape() => {
-                return Err(Error::SeedShape { index, seed: seeds[index].shape(), output: root.shape() });
+                return refuse(GraphFacts::SeedShape {
+                    index,
+                    seed: seeds[index].shape(),
+                    output: root.shape(),
+                });
             }
             Some(seeds) if !seeds[index].dtype().is_float() => {
-                return Err(Error::DTypeWithoutGrad { dtype: seeds[index].dtype() });
+                return refuse(GraphFacts::DTypeWithoutGrad { dtype: seeds[index].dtype() });
             }
             Some(seeds) if seeds[index].dtype() != root.dtype() => seeds[index].cast(root.dtype())?,
             Some(seeds) => seeds[index].clone(),
-            None if root.numel() != 1 => return Err(Error::NotScalar { shape: root.shape() }),
+            None if root.numel() != 1 => return refuse(GraphFacts::NotScalar { shape: root.shape() }),
             None => Var::constant(Tensor::ones_with(root.shape(), root.dtype())),
         };
         planted.push(seed);

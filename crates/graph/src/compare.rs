@@ -1,5 +1,7 @@
 //! Comparisons: they give `bool` variables without history.
 
+use foldback_tensor::Here;
+
 use crate::error::Result;
 use crate::input::{AsInput, Input};
 use crate::var::Var;
@@ -10,14 +12,14 @@ macro_rules! compare {
             $(#[$doc])*
             ///
             /// # Errors
-            /// `Tensor` if the shapes do not broadcast.
+            /// If the shapes do not broadcast.
             #[track_caller]
             pub fn $name(&self, other: impl AsInput) -> Result<Var> {
                 let own = self.value_ref();
                 Ok(Var::constant(match other.input() {
-                    Input::Var(v) => own.$name(&*v.value_ref())?,
-                    Input::Tensor(t) => own.$name(t)?,
-                    Input::Scalar(s) => own.$name(s)?,
+                    Input::Var(v) => own.$name(&*v.value_ref()).here()?,
+                    Input::Tensor(t) => own.$name(t).here()?,
+                    Input::Scalar(s) => own.$name(s).here()?,
                 }))
             }
         )*}

@@ -1,30 +1,14 @@
-//! What can go wrong when recording and going backward; each variant holds the facts.
+//! What recording and going backward refuse; each variant holds the facts.
 
 use std::panic::Location;
 
-use foldback_tensor::{DType, Shape, counted};
-
-/// The result of an operation on variables.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-impl Error {
-    /// A refusal by a tensor operation, under the name of the operation that is made of it.
-    #[cold]
-    pub(crate) fn named(self, op: &'static str) -> Error {
-        match self {
-            Error::Tensor(e) => Error::Tensor(e.named(op)),
-            other => other,
-        }
-    }
-}
+use foldback_tensor::{DType, Facts, Kind, Shape, counted};
+pub(crate) use foldback_tensor::{Error, Result};
 
 /// Why an operation or a backward pass was refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
-    /// The tensor operation itself was refused; any may be for want of memory (`TooLarge`).
-    #[error(transparent)]
-    Tensor(#[from] foldback_tensor::Error),
+pub enum GraphFacts {
     /// A gradient that cannot be folded to the shape of the input it belongs to.
     #[error(
         "{op}: the gradient of input {input} has shape {found}, which is not compatible with the input's shape {expected} (recorded at {location})"
@@ -61,7 +45,7 @@ pub enum Error {
         /// the source line that recorded the operation
         location: &'static Location<'static>,
         /// what went wrong
-        source: Box<Error>,
+        source: Error,
     },
     /// A second backward pass through a graph whose saved values are gone.
     #[error(
@@ -83,7 +67,7 @@ pub enum Error {
     },
     /// A root that no tracked variable contributed to.
     #[error(
-        "output {index} does not require grad and does not have a recorded operation: it was detached, made of variables that do not require grad, or made inside no_grad, a hook or a Function's backward (enable_grad records there)"
+        "output {index} does not require grad and does not have a recorded operation: it was detached, made of tensors without requires_grad(), or made inside no_grad, a hook or a Function's backward (enable_grad records there)"
     )]
     NoGraph {
         /// which root
@@ -128,13 +112,15 @@ pub enum Error {
         index: usize,
     },
     /// An input that does not require a gradient.
-    #[error("input {index} does not require grad")]
+    #[error(
+        "input {index} does not require grad: it was made inside no_grad, detached, or made of a tensor without requires_grad()"
+    )]
     InputWithoutGrad {
         /// which input
         index: usize,
     },
     /// A gradient asked of an element type that has none.
-    #[error("only floating-point tensors can require a gradient, not {dtype}")]
+    #[error("only floating-point tensors can require a gradient, not {dtype}: use to_dtype(DType::F32)")]
     DTypeWithoutGrad {
         /// the type
         dtype: DType,
@@ -190,7 +176,80 @@ pub enum Error {
         /// what the operating system says
         source: std::io::Error,
     },
-    /// Whatever a user's own function returned, unchanged.
-    #[error(transparent)]
-    User(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Facts for GraphFacts {
+    fn kind(&self) -> Kind {
+        use GraphFacts::*;
+        match self {
+            Backward { source, .. } => source.kind(),
+            NotScalar { .. } | SeedShape { .. } => Kind::Shape,
+            DTypeWithoutGrad { .. } => Kind::DType,
+            Assigned { expected_shape, found_shape, .. } if expected_shape == found_shape => Kind::DType,
+            Assigned { .. } => Kind::Shape,
+            SeedCount { .. } | Empty { .. } => Kind::Argument,
+            TooDeep { .. } => Kind::Io,
+            GradientShape { .. }
+            | GradientCount { .. }
+            | Freed { .. }
+            | NoGraph { .. }
+            | NoOutputs { .. } => Kind::Graph,
+            Unused { .. } | InputWithoutGrad { .. } | NotALeaf | LeafInPlace { .. } => Kind::Graph,
+            OnceDifferentiable { .. } | Updating { .. } => Kind::Graph,
+        }
+    }
+
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use foldback_tensor::TensorFacts;
+
+    use super::*;
+
+    #[test]
+    fn every_fact_has_a_kind() {
+        use GraphFacts::*;
+        let (op, location, s) = ("mul", Location::caller(), || Shape::from(2));
+        let assigned = |expected_shape, expected_dtype| Assigned {
+            what: "grad",
+            expected_shape,
+            expected_dtype,
+            found_shape: s(),
+            found_dtype: DType::F32,
+        };
+        let source = || Error::from(TensorFacts::NoTensors { op });
+        let all = [
+            (GradientShape { op, input: 0, expected: s(), found: s(), location }, Kind::Graph),
+            (GradientCount { op, expected: 1, found: 2, location }, Kind::Graph),
+            (Backward { op, location, source: source() }, Kind::Argument),
+            (Freed { op, location }, Kind::Graph),
+            (NotScalar { shape: s() }, Kind::Shape),
+            (NoGraph { index: 0 }, Kind::Graph),
+            (SeedShape { index: 0, seed: s(), output: s() }, Kind::Shape),
+            (SeedCount { expected: 1, found: 2 }, Kind::Argument),
+            (NoOutputs { op }, Kind::Graph),
+            (Empty { what: "the list of roots" }, Kind::Argument),
+            (Unused { index: 0 }, Kind::Graph),
+            (InputWithoutGrad { index: 0 }, Kind::Graph),
+            (DTypeWithoutGrad { dtype: DType::I64 }, Kind::DType),
+            (NotALeaf, Kind::Graph),
+            (LeafInPlace { op }, Kind::Graph),
+            (assigned(Shape::from(3), DType::F32), Kind::Shape),
+            (assigned(s(), DType::F64), Kind::DType),
+            (OnceDifferentiable { op, location }, Kind::Graph),
+            (Updating { op }, Kind::Graph),
+            (TooDeep { source: std::io::Error::other("no thread") }, Kind::Io),
+        ];
+        for (facts, kind) in all {
+            let e = Error::from(facts);
+            assert_eq!(e.kind(), kind, "{e}");
+        }
+        let e = Error::from(Backward { op, location, source: source() });
+        let inner = std::error::Error::source(&e).and_then(|e| e.downcast_ref::<Error>());
+        assert_eq!(*inner.expect("it has a source"), TensorFacts::NoTensors { op });
+    }
 }

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use foldback_tensor::{Tensor, counted};
+use foldback_tensor::{Here, Tensor, counted, refuse};
 use smallvec::SmallVec;
 
-use crate::error::{Error, Result};
+use crate::engine::in_function;
+use crate::error::{GraphFacts, Result};
 use crate::mode::is_grad_enabled;
 use crate::record::{Reads, record_own};
 use crate::rule::Slot;
@@ -48,7 +49,7 @@ pub trait Function: Send + Sync + Sized + 'static {
     /// Computes the outputs.
     ///
     /// # Errors
-    /// Whatever it likes; [`Error::User`] takes any error type.
+    /// Whatever it likes; [`Error::other`](crate::Error::other) takes any error.
     fn forward(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>>;
 
     /// Whether `backward` reads the inputs, which are then kept until it has run.
@@ -74,7 +75,7 @@ pub trait Function: Send + Sync + Sized + 'static {
     /// [`enable_grad`](crate::enable_grad) switches recording on, which a backward pass of its own needs.
     ///
     /// # Errors
-    /// Whatever it likes. The backward pass returns it as it is, but for a tensor's: that comes as [`Error::Backward`], with
+    /// Whatever it likes. The backward pass returns it as it is, but for a tensor's: that comes as [`GraphFacts::Backward`], with
     /// the name of this function and the line that recorded it.
     fn backward(&self, ctx: &FunctionContext<'_>) -> Result<Vec<Option<Var>>>;
 
@@ -85,9 +86,9 @@ pub trait Function: Send + Sync + Sized + 'static {
     #[track_caller]
     fn apply(self, inputs: &[&Var]) -> Result<Vec<Var>> {
         let values: Vec<Tensor> = inputs.iter().map(|v| v.value()).collect();
-        let outputs = self.forward(&values.iter().collect::<Vec<_>>())?;
+        let outputs = self.forward(&values.iter().collect::<Vec<_>>()).or_here()?;
         if outputs.is_empty() {
-            return Err(Error::NoOutputs { op: self.name() });
+            return refuse(GraphFacts::NoOutputs { op: self.name() }).here();
         }
         let saved = if self.saves_inputs() { inputs.len() } else { 0 };
         let mut slots: Vec<Slot> = (0..saved).map(Slot::Input).collect();
@@ -98,16 +99,17 @@ pub trait Function: Send + Sync + Sized + 'static {
         let vars = record_own(name, inputs, SmallVec::from_vec(outputs), Reads::All(&slots), move || {
             Box::new(move |ctx: &Context<'_>, take: &mut Take<'_>| {
                 if self.once_differentiable() && is_grad_enabled() {
-                    return Err(Error::OnceDifferentiable { op: name, location: ctx.node.location });
+                    return refuse(GraphFacts::OnceDifferentiable { op: name, location: ctx.node.location });
                 }
-                let mut gradients = self.backward(&FunctionContext { inner: ctx })?;
+                let given = self.backward(&FunctionContext { inner: ctx });
+                let mut gradients = given.map_err(|e| in_function(ctx.node, e))?;
                 // A surplus of None is forgiven, as in PyTorch.
                 while gradients.len() > count && gradients.last().is_some_and(Option::is_none) {
                     gradients.pop();
                 }
                 if gradients.len() != count {
                     let (expected, found, location) = (count, gradients.len(), ctx.node.location);
-                    return Err(Error::GradientCount { op: name, expected, found, location });
+                    return refuse(GraphFacts::GradientCount { op: name, expected, found, location });
                 }
                 let given = gradients.into_iter().enumerate();
                 given.filter_map(|(i, g)| Some(Flow::to(i, g?))).try_for_each(take)

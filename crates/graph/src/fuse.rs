@@ -13,7 +13,7 @@ mod operands;
 use std::fmt;
 
 use foldback_tensor::kernel::{self, FloatKernel, Formula, ReducedShapes, Target};
-use foldback_tensor::{Over, Tensor};
+use foldback_tensor::{Here, Over, Tensor};
 use smallvec::SmallVec;
 
 pub use operands::Operands;
@@ -147,7 +147,7 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
     /// The formula, element by element over broadcast operands.
     ///
     /// # Errors
-    /// `Tensor` if the shapes do not broadcast.
+    /// If the shapes do not broadcast.
     ///
     /// ```
     /// use foldback_graph::{RequiresGrad, fuse};
@@ -159,13 +159,13 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
     /// ```
     #[track_caller]
     pub fn call(&self, operands: impl Operands<N>) -> Result<Var> {
-        self.run(&operands.inputs(), None)
+        self.run(&operands.inputs(), None).here()
     }
 
     /// The sum of the formula over `axes` (`1`, `[0, -1]`, `..` for all). What is summed is never stored, on neither way.
     ///
     /// # Errors
-    /// `Tensor` if the shapes do not broadcast, or an axis does not exist or is named twice.
+    /// If the shapes do not broadcast, or an axis does not exist or is named twice.
     ///
     /// ```
     /// use foldback_graph::{RequiresGrad, fuse};
@@ -177,7 +177,7 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
     /// ```
     #[track_caller]
     pub fn sum(&self, operands: impl Operands<N>, over: impl Into<Over>) -> Result<Var> {
-        self.run(&operands.inputs(), Some(Reduced { over: over.into(), mean: false }))
+        self.run(&operands.inputs(), Some(Reduced { over: over.into(), mean: false })).here()
     }
 
     /// The mean of the formula over `axes`, as [`Fused::sum`].
@@ -197,7 +197,7 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
     /// ```
     #[track_caller]
     pub fn mean(&self, operands: impl Operands<N>, over: impl Into<Over>) -> Result<Var> {
-        self.run(&operands.inputs(), Some(Reduced { over: over.into(), mean: true }))
+        self.run(&operands.inputs(), Some(Reduced { over: over.into(), mean: true })).here()
     }
 
     #[track_caller]

@@ -5,12 +5,57 @@ use std::sync::{Arc, Weak};
 use foldback_tensor::StateCell;
 
 use crate::dismantle::Rest;
+use crate::error::Result;
 use crate::gradient::add_in_place;
 use crate::node::Node;
 use crate::var::Var;
 
 /// A function that sees a gradient and may replace it.
-pub(crate) type Hook = Arc<dyn Fn(&Var) -> Option<Var> + Send + Sync>;
+pub(crate) type Hook = Arc<dyn Fn(&Var) -> Result<Option<Var>> + Send + Sync>;
+
+/// What a hook may return: nothing, the gradient that takes the place of the one it saw, an `Option` of that, or a
+/// `Result` of any of these.
+///
+/// ```
+/// use foldback_graph::RequiresGrad;
+/// use foldback_tensor::{Error, tensor};
+/// let x = tensor![1.0].requires_grad();
+/// x.register_hook(|g| println!("{g}"));
+/// x.register_hook(|g| g * 2.0);
+/// x.register_hook(|g| if g.value().item::<f32>()? > 9.0 { Err(Error::other("it explodes")) } else { Ok(None) });
+/// (&x * 3.0).backward()?;
+/// assert_eq!(x.grad(), Some(tensor![6.0]));
+/// assert_eq!((&x * 30.0).backward().unwrap_err().to_string(), "it explodes");
+/// # Ok::<(), foldback_graph::Error>(())
+/// ```
+pub trait HookResult {
+    /// The gradient that replaces the one that was seen, if there is one.
+    ///
+    /// # Errors
+    /// What the hook returns, with which the pass fails.
+    fn replacement(self) -> Result<Option<Var>>;
+}
+
+impl HookResult for () {
+    fn replacement(self) -> Result<Option<Var>> {
+        Ok(None)
+    }
+}
+impl HookResult for Var {
+    fn replacement(self) -> Result<Option<Var>> {
+        Ok(Some(self))
+    }
+}
+impl HookResult for Option<Var> {
+    fn replacement(self) -> Result<Option<Var>> {
+        Ok(self)
+    }
+}
+impl<R: HookResult> HookResult for Result<R> {
+    fn replacement(self) -> Result<Option<Var>> {
+        self?.replacement()
+    }
+}
 
 /// What a node keeps for those who look at gradients on their way.
 #[derive(Default)]
@@ -114,17 +159,17 @@ impl Hooks {
     }
 
     /// Runs the hooks of one output in order; tells whether the result is to be retained.
-    pub(crate) fn run(&self, nr: u32, mut grad: Var) -> (Var, bool) {
+    pub(crate) fn run(&self, nr: u32, mut grad: Var) -> Result<(Var, bool)> {
         let (hooks, retain): (Vec<Hook>, bool) = self.entries.update(|entries| {
             let hooks = entries.hooks.iter().filter(|h| h.1 == nr).map(|h| h.2.clone()).collect();
             (hooks, entries.retains(nr))
         });
         for hook in hooks {
-            if let Some(new) = hook(&grad) {
+            if let Some(new) = hook(&grad)? {
                 grad = new;
             }
         }
-        (grad, retain)
+        Ok((grad, retain))
     }
 
     /// Stores a retained gradient, or adds it to the one that is there.

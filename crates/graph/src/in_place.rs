@@ -1,6 +1,6 @@
 //! In-place forms that no operator has: the handle is rebound to the result, whose shape and type are the old ones.
 
-use foldback_tensor::Scalar;
+use foldback_tensor::{Here, Scalar};
 
 use crate::error::Result;
 use crate::input::AsInput;
@@ -12,14 +12,14 @@ macro_rules! in_place {
             $(#[$doc])*
             ///
             /// # Errors
-            /// `LeafInPlace` for a leaf that requires a gradient, outside [`no_grad`](crate::no_grad); `Tensor` if the
+            /// `LeafInPlace` for a leaf that requires a gradient, outside [`no_grad`](crate::no_grad); also if the
             /// result would have another shape or a higher category of type. Nothing is changed then.
             #[track_caller]
             pub fn $name(&mut self, $($arg: in_place!(@type $kind)),+) -> Result<()> {
                 let leaf = self.own_leaf();
-                let _turn = self.turn_to_rebind(stringify!($name), leaf.as_deref())?;
-                let new = self.$plain($($arg),+).map_err(|e| e.named(stringify!($name)))?;
-                self.rebind(stringify!($name), new)
+                let _turn = self.turn_to_rebind(stringify!($name), leaf.as_deref()).here()?;
+                let new = self.$plain($($arg),+).map_err(|e| e.named(stringify!($name))).here()?;
+                self.rebind(stringify!($name), new).here()
             }
         )*}
     };

@@ -7,9 +7,9 @@
 
 use std::cell::Cell;
 
-use foldback_tensor::on_fresh_stack;
+use foldback_tensor::{on_fresh_stack, refuse};
 
-use crate::error::{Error, Result};
+use crate::error::{GraphFacts, Result};
 use crate::mode::{LineGuard, inherited_location};
 
 /// How many passes inside each other the thread of a user runs, of whose stack we do not know how much is left.
@@ -44,7 +44,7 @@ pub(crate) fn deeper<R: Send>(pass: impl FnOnce() -> Result<R> + Send) -> Result
         let _line = line.map(LineGuard::set);
         pass()
     };
-    on_fresh_stack(STACK, there).unwrap_or_else(|e| Err(Error::TooDeep { source: e }))
+    on_fresh_stack(STACK, there).unwrap_or_else(|e| refuse(GraphFacts::TooDeep { source: e }))
 }
 
 #[cfg(test)]

@@ -31,10 +31,11 @@ mod var;
 mod work;
 
 pub use backward::{Backward, Grad, grad, value_and_grad};
-pub use error::{Error, Result};
+pub use error::GraphFacts;
+pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use function::{Function, FunctionContext};
 pub use fuse::{Fused, Operands};
-pub use hooks::HookHandle;
+pub use hooks::{HookHandle, HookResult};
 pub use input::{AsInput, AsOptionalInput, Input};
 pub use mode::{enable_grad, is_grad_enabled, no_grad};
 pub use node::live_nodes;

@@ -4,10 +4,10 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use foldback_tensor::{DType, Packed, Shape, StateCell, Tensor};
+use foldback_tensor::{DType, Packed, Shape, StateCell, Tensor, refuse};
 use smallvec::SmallVec;
 
-use crate::error::{Error, Result};
+use crate::error::{GraphFacts, Result};
 use crate::hooks::Hooks;
 use crate::rule::{Rule, Slot};
 use crate::turn::Writer;
@@ -175,7 +175,7 @@ impl Node {
         }
         let saved = if retain { self.saved.read() } else { self.saved.replace(Saved::Freed) };
         let Saved::Kept(mut packed) = saved else {
-            return Err(Error::Freed { op: self.name(), location: self.location });
+            return refuse(GraphFacts::Freed { op: self.name(), location: self.location });
         };
         for p in &mut packed {
             match p.take() {

@@ -4,7 +4,7 @@
 
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
-use foldback_tensor::{Scalar, Tensor, or_panic};
+use foldback_tensor::{Here, Scalar, Tensor, or_panic};
 
 use crate::input::{AsInput, Input};
 use crate::var::Var;
@@ -26,15 +26,15 @@ macro_rules! operator {
             #[doc = concat!("[`Var::", stringify!($f), "`] in place: the handle stands for the new value, whose shape and type are those of the old one.")]
             ///
             /// # Errors
-            /// `LeafInPlace` for a leaf that requires a gradient, outside [`no_grad`](crate::no_grad); `Tensor` if the
+            /// `LeafInPlace` for a leaf that requires a gradient, outside [`no_grad`](crate::no_grad); also if the
             /// result would have another shape or a higher category of type. Nothing is changed then.
             #[track_caller]
             pub fn $f_(&mut self, other: impl AsInput) -> crate::Result<()> {
                 let other = other.input();
                 let leaf = self.own_leaf();
-                let _turn = self.turn_to_rebind(stringify!($f_), leaf.as_deref())?;
-                let new = Var::$f(self, other).map_err(|e| e.named(stringify!($f_)))?;
-                self.rebind(stringify!($f_), new)
+                let _turn = self.turn_to_rebind(stringify!($f_), leaf.as_deref()).here()?;
+                let new = Var::$f(self, other).map_err(|e| e.named(stringify!($f_))).here()?;
+                self.rebind(stringify!($f_), new).here()
             }
         }
         operator!(@assign $assign $f_assign $f_; &Var, |b| b);

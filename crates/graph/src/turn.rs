@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::error::{Error, Result};
+use foldback_tensor::refuse;
+
+use crate::error::{GraphFacts, Result};
 
 /// The right to write a leaf's value, which one thread has at a time. The value's own cell is not locked by it: who has
 /// the right may run a user's function, which reads the value.
@@ -34,7 +36,7 @@ impl Writer {
     /// Refuses a thread whose turn it is already; hands out its number.
     pub(crate) fn expect_other(&self, op: &'static str) -> Result<usize> {
         let own = thread();
-        if self.thread.load(Ordering::Relaxed) == own { Err(Error::Updating { op }) } else { Ok(own) }
+        if self.thread.load(Ordering::Relaxed) == own { refuse(GraphFacts::Updating { op }) } else { Ok(own) }
     }
 }
 

@@ -5,10 +5,10 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use foldback_tensor::{DType, Shape, Tensor, or_panic};
+use foldback_tensor::{DType, Here, Shape, Tensor, TensorFacts, or_panic, refuse};
 
-use crate::error::{Error, Result};
-use crate::hooks::{HookHandle, Hooks};
+use crate::error::{GraphFacts, Result};
+use crate::hooks::{HookHandle, HookResult, Hooks};
 use crate::mode::is_grad_enabled;
 use crate::node::{Edge, InputMetadata, Leaf, Node};
 use crate::turn::Turn;
@@ -107,7 +107,7 @@ impl Var {
     #[track_caller]
     pub fn leaf(value: Tensor) -> Result<Var> {
         if !value.dtype().is_float() {
-            return Err(Error::DTypeWithoutGrad { dtype: value.dtype() });
+            return refuse(GraphFacts::DTypeWithoutGrad { dtype: value.dtype() }).here();
         }
         Ok(Var { kind: VarKind::Leaf(Node::leaf(value)) })
     }
@@ -194,7 +194,7 @@ impl Var {
             VarKind::Constant(t) if on => *self = Var::leaf(t.clone())?,
             VarKind::Constant(_) => {}
             VarKind::Tracked(..) if on => {}
-            VarKind::Tracked(..) => return Err(Error::NotALeaf),
+            VarKind::Tracked(..) => return refuse(GraphFacts::NotALeaf).here(),
         }
         Ok(())
     }
@@ -228,7 +228,7 @@ impl Var {
     /// Sets or removes the gradient of a leaf.
     ///
     /// # Errors
-    /// `NotALeaf` if it has none to set; `Assigned` if the gradient has another shape or type than the variable; `Tensor` if
+    /// `NotALeaf` if it has none to set; `Assigned` if the gradient has another shape or type than the variable; also if
     /// it is an expanded view that no memory can hold.
     ///
     /// ```
@@ -239,12 +239,13 @@ impl Var {
     /// assert!(x.set_grad(Some(tensor![0.5])).is_err());
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
+    #[track_caller]
     pub fn set_grad(&self, grad: Option<Tensor>) -> Result<()> {
-        let VarKind::Leaf(node) = &self.kind else { return Err(Error::NotALeaf) };
+        let VarKind::Leaf(node) = &self.kind else { return refuse(GraphFacts::NotALeaf).here() };
         if let Some(g) = &grad {
-            expect_fit("grad", &node.metadata[0], g)?;
+            expect_fit("grad", &node.metadata[0], g).here()?;
         }
-        let grad = grad.map(|g| g.try_contiguous().map(Var::constant)).transpose()?;
+        let grad = grad.map(|g| g.try_contiguous().map(Var::constant)).transpose().here()?;
         drop(leaf(node).grad.replace(grad));
         Ok(())
     }
@@ -281,7 +282,8 @@ impl Var {
         }
     }
 
-    /// Registers a function that sees this variable's gradient in every backward pass and may replace it.
+    /// Registers a function that sees this variable's gradient in every backward pass and may replace it: by what it returns,
+    /// see [`HookResult`]. A pass in which a hook returns an error fails with that.
     ///
     /// Hooks run in the order of registration. A hook that captures its own variable keeps the graph alive for ever;
     /// capture [`Var::downgrade`]'s handle instead. On a variable that requires no gradient it never runs. A hook that
@@ -301,17 +303,17 @@ impl Var {
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let x = tensor![1.0].requires_grad();
-    /// x.register_hook(|g| Some(g * 10.0));
+    /// x.register_hook(|g| g * 10.0);
     /// (&x * 2.0).backward()?;
     /// assert_eq!(x.grad(), Some(tensor![20.0]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn register_hook(
+    pub fn register_hook<R: HookResult>(
         &self,
-        hook: impl Fn(&Var) -> Option<Var> + Send + Sync + 'static,
+        hook: impl Fn(&Var) -> R + Send + Sync + 'static,
     ) -> Option<HookHandle> {
         let edge = self.edge()?;
-        Some(Hooks::add(&edge.node, edge.nr, Arc::new(hook)))
+        Some(Hooks::add(&edge.node, edge.nr, Arc::new(move |g| hook(g).replacement())))
     }
 
     /// The same value without its history: gradients stop here.
@@ -367,18 +369,19 @@ impl Var {
     /// assert_eq!(x.value(), tensor![5.0]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
+    #[track_caller]
     pub fn set_value(&mut self, value: Tensor) -> Result<()> {
         match &mut self.kind {
             VarKind::Leaf(node) => {
-                expect_fit("value", &node.metadata[0], &value)?;
-                let _turn = leaf(node).writer.turn("set_value")?;
+                expect_fit("value", &node.metadata[0], &value).here()?;
+                let _turn = leaf(node).writer.turn("set_value").here()?;
                 drop(leaf(node).value.replace(value));
             }
             VarKind::Constant(t) => {
-                expect_fit("value", &InputMetadata::of(t), &value)?;
+                expect_fit("value", &InputMetadata::of(t), &value).here()?;
                 *t = value;
             }
-            VarKind::Tracked(..) => return Err(Error::NotALeaf),
+            VarKind::Tracked(..) => return refuse(GraphFacts::NotALeaf).here(),
         }
         Ok(())
     }
@@ -404,12 +407,13 @@ impl Var {
     /// assert_eq!(x.value(), tensor![2.0]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
+    #[track_caller]
     pub fn update_value(&self, f: impl FnOnce(&mut Tensor) -> Result<()>) -> Result<()> {
-        let VarKind::Leaf(node) = &self.kind else { return Err(Error::NotALeaf) };
-        let _turn = leaf(node).writer.turn("update_value")?;
+        let VarKind::Leaf(node) = &self.kind else { return refuse(GraphFacts::NotALeaf).here() };
+        let _turn = leaf(node).writer.turn("update_value").here()?;
         let mut value = self.value();
         f(&mut value)?;
-        expect_fit("value", &node.metadata[0], &value)?;
+        expect_fit("value", &node.metadata[0], &value).here()?;
         drop(leaf(node).value.replace(value));
         Ok(())
     }
@@ -418,7 +422,7 @@ impl Var {
     /// operation, which succeeds or changes nothing, and which keeps shape and type.
     #[doc(hidden)]
     pub fn update_in_place(&self, f: impl FnOnce(&mut Tensor) -> Result<()>) -> Result<()> {
-        let VarKind::Leaf(node) = &self.kind else { return Err(Error::NotALeaf) };
+        let VarKind::Leaf(node) = &self.kind else { return refuse(GraphFacts::NotALeaf).here() };
         let _turn = leaf(node).writer.turn("update_in_place")?;
         leaf(node).value.update(|value| {
             f(value)?;
@@ -475,12 +479,12 @@ impl Var {
     ) -> Result<Option<Turn<'a>>> {
         let tracking_leaf = matches!(self.kind, VarKind::Leaf(_)) && self.requires_grad();
         if tracking_leaf && is_grad_enabled() {
-            return Err(Error::LeafInPlace { op });
+            return refuse(GraphFacts::LeafInPlace { op });
         }
         let own = self.value();
         if own.overlaps_itself() {
             let (shape, strides) = (own.shape().clone(), own.strides().to_vec());
-            return Err(foldback_tensor::Error::Overlap { op, shape, strides }.into());
+            return refuse(TensorFacts::Overlap { op, shape, strides });
         }
         leaf.map(|node| self::leaf(node).writer.turn(op)).transpose()
     }
@@ -490,10 +494,10 @@ impl Var {
     #[track_caller]
     pub(crate) fn rebind(&mut self, op: &'static str, new: Var) -> Result<()> {
         if new.shape() != self.shape() {
-            return Err(new.shape().expand_error(op, &self.shape()).into());
+            return refuse(new.shape().expand_error(op, &self.shape()));
         }
         if new.dtype().category() > self.dtype().category() {
-            return Err(foldback_tensor::Error::ResultCast { op, from: new.dtype(), to: self.dtype() }.into());
+            return refuse(TensorFacts::ResultCast { op, from: new.dtype(), to: self.dtype() });
         }
         let new = new.to_dtype(self.dtype());
         if let VarKind::Leaf(node) = &self.kind
@@ -520,7 +524,7 @@ pub(crate) fn expect_fit(what: &'static str, meta: &InputMetadata, t: &Tensor) -
     if meta.shape == *t.shape() && meta.dtype == t.dtype() {
         return Ok(());
     }
-    Err(Error::Assigned {
+    refuse(GraphFacts::Assigned {
         what,
         expected_shape: meta.shape.clone(),
         expected_dtype: meta.dtype,

@@ -44,7 +44,7 @@ activations! {
     /// assert_eq!(ReLU.forward(&tensor![-1.0, 2.0].into())?.value(), tensor![0.0, 2.0]);
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
-    ReLU: |x| x.relu().map_err(Into::into);
+    ReLU: |x| x.relu();
     /// The hyperbolic tangent, see [`Var::tanh`].
     ///
     /// ```
@@ -71,7 +71,7 @@ activations! {
     /// assert_eq!(SiLU.forward(&tensor![0.0].into())?.value(), tensor![0.0]);
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
-    SiLU: |x| x.silu().map_err(Into::into);
+    SiLU: |x| x.silu();
 }
 
 /// `x Phi(x)`, see [`Var::gelu`]; or its approximation by tanh, see [`Var::gelu_tanh`].
@@ -104,11 +104,11 @@ without_parameters!(GELU);
 
 impl Module for GELU {
     /// # Errors
-    /// `Graph` for integers and `bool`.
+    /// `DTypeUnsupported` for integers and `bool`.
     #[track_caller]
     fn forward(&self, x: &Var) -> Result<Var> {
         let y = if self.approximate { x.gelu_tanh() } else { x.gelu() };
-        in_layer(self, y.map_err(Into::into))
+        in_layer(self, y)
     }
 }
 
@@ -144,10 +144,10 @@ without_parameters!(Softplus);
 
 impl Module for Softplus {
     /// # Errors
-    /// `Graph` for integers and `bool`.
+    /// `DTypeUnsupported` for integers and `bool`.
     #[track_caller]
     fn forward(&self, x: &Var) -> Result<Var> {
-        in_layer(self, x.softplus_with(self.beta, self.threshold).map_err(Into::into))
+        in_layer(self, x.softplus_with(self.beta, self.threshold))
     }
 }
 

@@ -1,9 +1,9 @@
 //! Dropout.
 
 use foldback_graph::Var;
-use foldback_tensor::{Generator, StateCell, Tensor, or_panic};
+use foldback_tensor::{Generator, Here, StateCell, Tensor, or_panic, refuse};
 
-use crate::error::{Error, Result};
+use crate::error::{NnFacts, Result};
 use crate::layer_path::in_layer;
 use crate::module::Module;
 use crate::parameters::{Parameters, Visitor};
@@ -48,9 +48,16 @@ impl Dropout {
     /// ```
     /// assert!(foldback_nn::Dropout::try_new(1.5).is_err());
     /// ```
+    #[track_caller]
     pub fn try_new(p: f64) -> Result<Dropout> {
         if !(0.0..=1.0).contains(&p) {
-            return Err(Error::Parameter { op: "dropout", name: "p", value: p, expected: "between 0 and 1" });
+            return refuse(NnFacts::Parameter {
+                op: "dropout",
+                name: "p",
+                value: p,
+                expected: "between 0 and 1",
+            })
+            .here();
         }
         Ok(Dropout { p, training: true, generator: None })
     }
@@ -87,10 +94,10 @@ impl Dropout {
         }
         if !x.dtype().is_float() {
             let expected = "a floating-point type";
-            return Err(Error::DType { op: "dropout", name: "the input", found: x.dtype(), expected });
+            return refuse(NnFacts::DType { op: "dropout", name: "the input", found: x.dtype(), expected });
         }
         if self.p == 1.0 {
-            return Ok(x.mul(0.0)?);
+            return x.mul(0.0);
         }
         let keep = 1.0 - self.p;
         let mut mask = match &self.generator {
@@ -98,7 +105,7 @@ impl Dropout {
             None => Tensor::try_bernoulli_with(x.shape(), keep, x.dtype())?,
         };
         mask.mul_(1.0 / keep)?;
-        Ok(x.mul(&mask)?)
+        x.mul(&mask)
     }
 }
 
@@ -124,7 +131,7 @@ impl Module for Dropout {
     /// `DType` for integers and `bool`, in training.
     #[track_caller]
     fn forward(&self, input: &Var) -> Result<Var> {
-        in_layer(self, self.apply(input))
+        in_layer(self, self.apply(input).here())
     }
 }
 

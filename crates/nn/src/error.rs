@@ -1,27 +1,12 @@
-//! What can go wrong in layers and losses; each variant holds the facts.
+//! What layers and losses refuse; each variant holds the facts.
 
-use foldback_tensor::{DType, Shape};
-
-use crate::layer_path::LayerPath;
-
-/// The result of a layer or a loss.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+use foldback_tensor::{DType, Facts, Kind, Shape};
+pub(crate) use foldback_tensor::{Error, Result};
 
 /// Why a layer or a loss was refused.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
-    /// An operation was refused.
-    #[error(transparent)]
-    Graph(#[from] foldback_graph::Error),
-    /// A failure inside a layer of a model.
-    #[error("{}{source}", Prefix(path))]
-    Layer {
-        /// where the layer stands in the model
-        path: LayerPath,
-        /// what went wrong there
-        source: Box<Error>,
-    },
+pub enum NnFacts {
     /// An input whose last axis is not what the layer was made for.
     #[error("{op}: expected an input of shape [.., {expected}], found {found}")]
     Features {
@@ -82,7 +67,7 @@ pub enum Error {
         classes: usize,
     },
     /// An element type that a loss or layer cannot take.
-    #[error("{op}: {name} must not be {found}: expected {expected}")]
+    #[error("{op}: {name} must be {expected}, found {found}: use to_dtype(DType::{})", first_of(expected))]
     DType {
         /// the operation
         op: &'static str,
@@ -123,32 +108,22 @@ pub enum Error {
     },
 }
 
-impl From<foldback_tensor::Error> for Error {
-    fn from(e: foldback_tensor::Error) -> Error {
-        Error::Graph(e.into())
-    }
-}
-
-/// For layers and losses inside functions that return the graph's error, such as those given to `gradcheck`.
-impl From<Error> for foldback_graph::Error {
-    fn from(e: Error) -> foldback_graph::Error {
-        match e {
-            Error::Graph(e) => e,
-            e => foldback_graph::Error::User(Box::new(e)),
+impl Facts for NnFacts {
+    fn kind(&self) -> Kind {
+        use NnFacts::*;
+        match self {
+            Features { .. } | ParameterShape { .. } | Fan { .. } => Kind::Shape,
+            LossShapes { .. } | TargetShape { .. } => Kind::Shape,
+            TargetOutOfRange { .. } => Kind::Index,
+            DType { .. } => Kind::DType,
+            Parameter { .. } | Unsupported { .. } => Kind::Argument,
         }
     }
 }
 
-/// A layer's path and a colon; nothing for a layer that is not part of a model.
-struct Prefix<'a>(&'a LayerPath);
-
-impl std::fmt::Display for Prefix<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0.as_str() {
-            "" => Ok(()),
-            path => write!(f, "{path}: "),
-        }
-    }
+/// The first of the types that are named.
+fn first_of(expected: &str) -> &'static str {
+    if expected.starts_with("i64") { "I64" } else { "F32" }
 }
 
 /// How to make two shapes equal.
@@ -191,20 +166,35 @@ impl std::fmt::Display for Targets<'_> {
 
 #[cfg(test)]
 mod tests {
-    use foldback_graph::value_and_grad;
-    use foldback_tensor::{Tensor, tensor};
-
-    use crate::loss::mse_loss;
+    use super::*;
 
     #[test]
-    fn inside_functions_of_the_graph() {
-        let square =
-            |target: Tensor| value_and_grad(|x| Ok(mse_loss(&x[0], &target)?), &[&tensor![1.0, 2.0]]);
-        assert_eq!(square(tensor![0.0, 0.0]).unwrap().1, [tensor![1.0, 2.0]]);
-        let e = square(tensor![[0.0], [0.0]]).unwrap_err();
-        assert!(
-            matches!(&e, foldback_graph::Error::User(e) if e.to_string().contains("do not broadcast")),
-            "{e}"
-        );
+    fn every_fact_has_a_kind() {
+        use NnFacts::*;
+        let (op, loss, s) = ("linear", "mse_loss", || Shape::from(2));
+        let all = [
+            (Features { op, expected: 3, found: s() }, Kind::Shape),
+            (ParameterShape { op, name: "a bias", expected: "[3]".into(), found: s() }, Kind::Shape),
+            (LossShapes { loss, input: s(), target: Shape::from(3) }, Kind::Shape),
+            (TargetShape { loss, input: s(), target: s(), probabilities: false }, Kind::Shape),
+            (TargetOutOfRange { loss, target: 7, index: vec![0], classes: 2 }, Kind::Index),
+            (
+                DType {
+                    op,
+                    name: "the input",
+                    found: foldback_tensor::DType::I64,
+                    expected: "a floating-point type",
+                },
+                Kind::DType,
+            ),
+            (Parameter { op, name: "p", value: 2.0, expected: "less" }, Kind::Argument),
+            (Unsupported { loss, option: "ignore_index", target: "probabilities" }, Kind::Argument),
+            (Fan { shape: s() }, Kind::Shape),
+        ];
+        for (facts, kind) in all {
+            let e = Error::from(facts.clone());
+            assert_eq!(e.kind(), kind, "{e}");
+            assert_eq!(e, facts);
+        }
     }
 }

@@ -9,9 +9,9 @@
 //! # Ok::<(), foldback_nn::Error>(())
 //! ```
 
-use foldback_tensor::{DType, Generator, Shape, Tensor};
+use foldback_tensor::{DType, Generator, Here, Shape, Tensor, refuse};
 
-use crate::error::{Error, Result};
+use crate::error::{NnFacts, Result};
 
 /// The function that follows a layer, for the choice of a gain.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -161,14 +161,15 @@ impl Init {
     /// A tensor of this distribution, from this thread's generator.
     ///
     /// # Errors
-    /// `Fan` if the shape has fewer than 2 axes and the distribution needs fans; `Graph` if the type is not a
+    /// `Fan` if the shape has fewer than 2 axes and the distribution needs fans; also if the type is not a
     /// floating-point one or the spread is negative or not finite.
+    #[track_caller]
     pub fn sample(&self, shape: impl Into<Shape>, dtype: DType) -> Result<Tensor> {
         let shape = shape.into();
-        Ok(match self.distribution(&shape)? {
-            Distribution::Uniform(low, high) => Tensor::try_uniform_with(shape, low, high, dtype)?,
-            Distribution::Normal(mean, std) => Tensor::try_normal_with(shape, mean, std, dtype)?,
-        })
+        match self.distribution(&shape).here()? {
+            Distribution::Uniform(low, high) => Tensor::try_uniform_with(shape, low, high, dtype),
+            Distribution::Normal(mean, std) => Tensor::try_normal_with(shape, mean, std, dtype),
+        }
     }
 
     /// [`Init::sample`] from a generator of one's own.
@@ -183,6 +184,7 @@ impl Init {
     /// assert_eq!(sample(1)?, sample(1)?);
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
+    #[track_caller]
     pub fn sample_from(
         &self,
         generator: &mut Generator,
@@ -190,10 +192,10 @@ impl Init {
         dtype: DType,
     ) -> Result<Tensor> {
         let shape = shape.into();
-        Ok(match self.distribution(&shape)? {
-            Distribution::Uniform(low, high) => generator.try_uniform_with(shape, low, high, dtype)?,
-            Distribution::Normal(mean, std) => generator.try_normal_with(shape, mean, std, dtype)?,
-        })
+        match self.distribution(&shape).here()? {
+            Distribution::Uniform(low, high) => generator.try_uniform_with(shape, low, high, dtype),
+            Distribution::Normal(mean, std) => generator.try_normal_with(shape, mean, std, dtype),
+        }
     }
 
     fn distribution(&self, shape: &Shape) -> Result<Distribution> {
@@ -245,13 +247,14 @@ impl Distribution {
 /// assert_eq!(fans(&[16, 3, 5, 5].into())?, (75, 400));
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
+#[track_caller]
 pub fn fans(shape: &Shape) -> Result<(usize, usize)> {
     match shape.dims() {
         [out, inputs, field @ ..] => {
             let field = field.iter().fold(1usize, |n, &s| n.saturating_mul(s));
             Ok((inputs.saturating_mul(field), out.saturating_mul(field)))
         }
-        _ => Err(Error::Fan { shape: shape.clone() }),
+        _ => refuse(NnFacts::Fan { shape: shape.clone() }).here(),
     }
 }
 
@@ -320,7 +323,7 @@ mod tests {
     #[test]
     fn refusals() {
         let init = Init::kaiming_uniform(Nonlinearity::Linear);
-        let e = init.sample([3], DType::F32).unwrap_err().to_string();
+        let e = init.sample([3], DType::F32).unwrap_err().with_location(None).to_string();
         assert_eq!(e, "init: fan in and fan out need at least 2 axes, found shape [3]");
         assert!(Init::xavier_normal(1.0).sample((), DType::F32).is_err());
         assert!(init.sample([3, 3], DType::I64).is_err());

@@ -48,9 +48,9 @@ mod sequential;
 
 pub use activation::{GELU, ReLU, SiLU, Sigmoid, Softplus, Tanh};
 pub use dropout::Dropout;
-pub use error::{Error, Result};
+pub use error::NnFacts;
+pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use init::Init;
-pub use layer_path::LayerPath;
 pub use linear::{Linear, LinearBuilder, linear};
 pub use module::{Forward, Module};
 pub use parameters::{Parameters, Visitor};

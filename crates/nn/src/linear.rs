@@ -3,9 +3,9 @@
 use std::fmt;
 
 use foldback_graph::{RequiresGrad, Var};
-use foldback_tensor::{DType, Generator, Tensor, or_panic};
+use foldback_tensor::{DType, Generator, Here, Tensor, or_panic, refuse};
 
-use crate::error::{Error, Result};
+use crate::error::{NnFacts, Result};
 use crate::init::{Init, Nonlinearity};
 use crate::layer_path::in_layer;
 use crate::module::Module;
@@ -97,8 +97,9 @@ impl Linear {
     /// assert_eq!(layer.forward(&tensor![1.0, 1.0].into())?.value(), tensor![3.5, 6.5]);
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
+    #[track_caller]
     pub fn from_parameters(weight: Var, bias: Option<Var>) -> Result<Linear> {
-        check_parameters(&weight, bias.as_ref())?;
+        check_parameters(&weight, bias.as_ref()).here()?;
         Ok(Linear { weight, bias })
     }
 
@@ -136,7 +137,7 @@ impl Parameters for Linear {
 
 impl Module for Linear {
     /// # Errors
-    /// `Features` if the last axis of the input is not `in_features`; `Graph` if its type is not the weight's.
+    /// `Features` if the last axis of the input is not `in_features`; `MixedDTypes` if its type is not the weight's.
     #[track_caller]
     fn forward(&self, input: &Var) -> Result<Var> {
         in_layer(self, linear(input, &self.weight, self.bias.as_ref()))
@@ -183,7 +184,8 @@ impl<'a> LinearBuilder<'a> {
     /// Makes the layer.
     ///
     /// # Errors
-    /// `Graph` if the type is not a floating-point one or the weight too large.
+    /// If the type is not a floating-point one or the weight too large.
+    #[track_caller]
     pub fn build(self) -> Result<Linear> {
         let LinearBuilder { in_features, out_features, bias, dtype, init, mut generator } = self;
         let shape = [out_features, in_features];
@@ -195,8 +197,8 @@ impl<'a> LinearBuilder<'a> {
         };
         // Without inputs the bias starts at 0.
         let bound = if in_features == 0 { 0.0 } else { 1.0 / (in_features as f64).sqrt() };
-        let weight = sample(init, &shape)?;
-        let bias = bias.then(|| sample(Init::uniform(-bound, bound), &[out_features])).transpose()?;
+        let weight = sample(init, &shape).here()?;
+        let bias = bias.then(|| sample(Init::uniform(-bound, bound), &[out_features])).transpose().here()?;
         let bias = bias.map(RequiresGrad::requires_grad);
         Ok(Linear { weight: Var::leaf(weight)?, bias })
     }
@@ -207,7 +209,7 @@ impl<'a> LinearBuilder<'a> {
 /// PyTorch's [`linear`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.linear.html).
 ///
 /// # Errors
-/// `Features` and `ParameterShape` if the shapes do not fit; `Graph` if the types differ.
+/// `Features` and `ParameterShape` if the shapes do not fit; `MixedDTypes` if the types differ.
 ///
 /// ```
 /// use foldback_graph::RequiresGrad;
@@ -222,13 +224,13 @@ pub fn linear(input: &Var, weight: &Var, bias: Option<&Var>) -> Result<Var> {
     let value = match bias {
         // As a sum its type is the common one.
         Some(b) if b.dtype() != weight.dtype() => {
-            check(input, weight, bias)?;
-            return Ok(input.linear(weight, None)?.add(b)?);
+            check(input, weight, bias).here()?;
+            return input.linear(weight, None)?.add(b);
         }
         _ => input.linear(weight, bias),
     };
     // What is wrong is looked up when something is.
-    value.map_err(|e| check(input, weight, bias).err().unwrap_or(e.into()))
+    value.map_err(|e| check(input, weight, bias).err().unwrap_or(e)).here()
 }
 
 /// Refuses shapes that do not fit, in this crate's words.
@@ -237,14 +239,14 @@ fn check(input: &Var, weight: &Var, bias: Option<&Var>) -> Result<()> {
     match bias.map(Var::shape) {
         Some(found) if weight.rank() == 1 && found.rank() != 0 => {
             let expected = "[]".to_owned();
-            return Err(Error::ParameterShape { op: "linear", name: "a bias", expected, found });
+            return refuse(NnFacts::ParameterShape { op: "linear", name: "a bias", expected, found });
         }
         _ if weight.rank() == 1 => {}
         _ => check_parameters(weight, bias)?,
     }
     let (shape, expected) = (input.shape(), weight.shape()[weight.rank() - 1]);
     if shape.last() != Some(&expected) {
-        return Err(Error::Features { op: "linear", expected, found: shape });
+        return refuse(NnFacts::Features { op: "linear", expected, found: shape });
     }
     Ok(())
 }
@@ -253,12 +255,12 @@ fn check_parameters(weight: &Var, bias: Option<&Var>) -> Result<()> {
     let found = weight.shape();
     if found.rank() != 2 {
         let expected = "[out, in]".to_owned();
-        return Err(Error::ParameterShape { op: "linear", name: "a weight", expected, found });
+        return refuse(NnFacts::ParameterShape { op: "linear", name: "a weight", expected, found });
     }
     match bias.map(Var::shape) {
         Some(shape) if shape != [found[0]] => {
             let expected = format!("[{}]", found[0]);
-            Err(Error::ParameterShape { op: "linear", name: "a bias", expected, found: shape })
+            refuse(NnFacts::ParameterShape { op: "linear", name: "a bias", expected, found: shape })
         }
         _ => Ok(()),
     }
@@ -266,6 +268,7 @@ fn check_parameters(weight: &Var, bias: Option<&Var>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use foldback_graph::GraphFacts;
     use foldback_tensor::{assert_close, manual_seed, tensor};
 
     use super::*;
@@ -321,8 +324,9 @@ mod tests {
         let called = line!() - 1;
         let y = y.sum(..).unwrap();
         y.backward().unwrap();
-        let foldback_graph::Error::Freed { op, location } = y.backward().unwrap_err() else { panic!() };
-        assert_eq!((op, location.file(), location.line()), ("linear", file!(), called));
+        let e = y.backward().unwrap_err();
+        let Some(GraphFacts::Freed { op, location }) = e.facts() else { panic!("{e}") };
+        assert_eq!((*op, location.file(), location.line()), ("linear", file!(), called));
     }
 
     #[test]
@@ -341,7 +345,7 @@ mod tests {
     #[test]
     fn refusals() {
         let layer = Linear::new(3, 2);
-        let e = layer.forward(&tensor![[1.0, 2.0]].into()).unwrap_err().to_string();
+        let e = layer.forward(&tensor![[1.0, 2.0]].into()).unwrap_err().with_location(None).to_string();
         assert_eq!(e, "linear: expected an input of shape [.., 3], found [1, 2]");
         assert!(layer.forward(&Tensor::scalar(1.0f32).into()).is_err());
         assert!(layer.forward(&tensor![1.0, 2.0, 3.0; f64].into()).is_err());
@@ -349,7 +353,10 @@ mod tests {
         assert!(Linear::builder(usize::MAX, 2).build().is_err());
         assert!(Linear::builder(0, 2).dtype(DType::I64).build().is_err());
         let w = tensor![[1.0, 2.0]].requires_grad();
-        let e = Linear::from_parameters(w, Some(tensor![1.0, 2.0].requires_grad())).unwrap_err().to_string();
+        let e = Linear::from_parameters(w, Some(tensor![1.0, 2.0].requires_grad()))
+            .unwrap_err()
+            .with_location(None)
+            .to_string();
         assert_eq!(e, "linear: expected a bias of shape [1], found [2]");
         assert!(Linear::from_parameters(tensor![1.0].requires_grad(), None).is_err());
     }

@@ -26,7 +26,7 @@ pub trait Module: Parameters + Send + Sync {
     /// Applies the module.
     ///
     /// # Errors
-    /// What the module refuses; [`Error::Layer`](crate::Error::Layer) names the layer inside it that did.
+    /// What the module refuses; [`Error::path`](crate::Error::path) names the layer inside it that did.
     #[track_caller]
     fn forward(&self, input: &Var) -> Result<Var>;
 }
@@ -58,7 +58,7 @@ pub trait Forward {
     ///
     /// # Errors
     /// What its layers and operations refuse.
-    #[track_caller]
+    // Not `#[track_caller]`: operations belong to the lines of this function, and so do their errors.
     fn forward(&self, input: &Var) -> Result<Var>;
 }
 

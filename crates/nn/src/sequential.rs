@@ -93,7 +93,7 @@ mod tests {
     use foldback_tensor::tensor;
 
     use super::*;
-    use crate::{Dropout, Error, Linear, ReLU, Tanh};
+    use crate::{Dropout, Linear, NnFacts, ReLU, Tanh};
 
     #[test]
     fn applies_in_order() {
@@ -110,10 +110,9 @@ mod tests {
         let inner = Sequential::new().then(Linear::new(2, 3)).then(ReLU).then(Linear::new(4, 2));
         let model = Sequential::new().then(Linear::new(2, 2)).then(inner);
         let e = model.forward(&tensor![1.0, 2.0].into()).unwrap_err();
-        assert_eq!(e.to_string(), "1.2: linear: expected an input of shape [.., 4], found [3]");
-        let Error::Layer { path, source } = e else { panic!("{e}") };
-        assert_eq!(path.to_string(), "1.2");
-        assert!(matches!(*source, Error::Features { expected: 4, .. }));
+        assert!(e.to_string().starts_with("1.2: linear: expected an input of shape [.., 4], found [3] (at "));
+        assert_eq!(e.path(), "1.2");
+        assert!(matches!(e.facts(), Some(NnFacts::Features { expected: 4, .. })));
         assert_eq!(model.parameters().len(), 6);
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use foldback_graph::Var;
-use foldback_tensor::Tensor;
 use foldback_tensor::kernel::{self, FloatOps, Real, Update};
+use foldback_tensor::{Here, Tensor};
 
 use crate::Optimizer;
 use crate::error::{Result, check, check_not_negative};
@@ -180,17 +180,19 @@ macro_rules! adam {
             /// # Errors
             /// `Parameter` if a beta is not in `[0, 1)`, or another setting is negative or not finite; `NoParameters`,
             /// `Duplicate`, `NotALeaf`.
+            #[track_caller]
             pub fn new(
                 parameters: impl IntoIterator<Item = Var>,
                 options: impl Into<AdamOptions>,
             ) -> Result<$name> {
                 let options = options.into();
-                options.check($text)?;
-                Ok($name { shared: Shared::new($text, parameters, options)? })
+                options.check($text).here()?;
+                Ok($name { shared: Shared::new($text, parameters, options).here()? })
             }
         }
 
         impl Optimizer for $name {
+            #[track_caller]
             fn step(&self) -> Result<()> {
                 // Parameters have mostly seen as many steps as one another, and then share the powers of the betas.
                 let mut last: Option<(i32, AdamStep)> = None;
@@ -211,6 +213,7 @@ macro_rules! adam {
                     state.steps = t;
                     Ok(())
                 })
+                .here()
             }
 
             fn parameters(&self) -> &[Var] {
@@ -221,8 +224,9 @@ macro_rules! adam {
                 self.shared.options.read().learning_rate
             }
 
+            #[track_caller]
             fn set_learning_rate(&self, rate: f64) -> Result<()> {
-                check_not_negative($text, "the learning rate", rate)?;
+                check_not_negative($text, "the learning rate", rate).here()?;
                 self.shared.options.update(|o| o.learning_rate = rate);
                 Ok(())
             }
@@ -322,7 +326,7 @@ mod tests {
     #[test]
     fn settings_out_of_their_domain() {
         let w = tensor![1.0].requires_grad();
-        let make = |o: AdamOptions| Adam::new([w.clone()], o).unwrap_err().to_string();
+        let make = |o: AdamOptions| Adam::new([w.clone()], o).unwrap_err().with_location(None).to_string();
         assert!(make(AdamOptions::new(-0.1)).starts_with("Adam: the learning rate = -0.1"));
         let e = make(AdamOptions::new(0.1).betas(1.0, 0.9));
         assert_eq!(e, "Adam: the first beta = 1 is not valid: expected a number from 0 to less than 1");
@@ -330,7 +334,9 @@ mod tests {
         assert!(make(AdamOptions::new(0.1).betas(f64::NAN, 0.5)).contains("the first beta = NaN"));
         assert!(make(AdamOptions::new(0.1).eps(-1.0)).contains("eps = -1"));
         assert!(make(AdamOptions::new(0.1).weight_decay(-1.0)).contains("weight_decay = -1"));
-        assert!(AdamW::new([w.clone()], -1.0).unwrap_err().to_string().starts_with("AdamW: "));
+        assert!(
+            AdamW::new([w.clone()], -1.0).unwrap_err().with_location(None).to_string().starts_with("AdamW: ")
+        );
         assert!(AdamW::new([], 0.1).is_err());
         assert!(Adam::new([w.clone(), w.clone()], 0.1).is_err());
         let adam = AdamW::new([w], 0.1).unwrap();

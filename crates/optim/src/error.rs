@@ -1,17 +1,12 @@
-//! What can go wrong in optimisers; each variant holds the facts.
+//! What optimisers refuse; each variant holds the facts.
 
-use foldback_tensor::{DType, Shape};
-
-/// The result of making an optimiser or of a step.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub(crate) use foldback_tensor::Result;
+use foldback_tensor::{DType, Facts, Kind, Shape, refuse};
 
 /// Why an optimiser or a step was refused. Nothing has been changed when one is returned.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
-    /// A parameter that cannot be written.
-    #[error(transparent)]
-    Graph(#[from] foldback_graph::Error),
+pub enum OptimFacts {
     /// A setting outside its domain.
     #[error("{optimizer}: {name} = {value} is not valid: expected {expected}")]
     Parameter {
@@ -51,7 +46,9 @@ pub enum Error {
         second: usize,
     },
     /// A result of an operation, which has no value of its own to change.
-    #[error("{optimizer}: parameter {index} is the result of an operation, not a leaf")]
+    #[error(
+        "{optimizer}: parameter {index} is the result of an operation, not a leaf; give the leaf that it was made of, or detach() and requires_grad() it first"
+    )]
     NotALeaf {
         /// the optimiser
         optimizer: &'static str,
@@ -78,9 +75,15 @@ pub enum Error {
     },
 }
 
-impl From<foldback_tensor::Error> for Error {
-    fn from(e: foldback_tensor::Error) -> Error {
-        Error::Graph(e.into())
+impl Facts for OptimFacts {
+    fn kind(&self) -> Kind {
+        use OptimFacts::*;
+        match self {
+            Parameter { .. } | Nesterov { .. } | NoParameters { .. } | Duplicate { .. } => Kind::Argument,
+            NotALeaf { .. } => Kind::Graph,
+            Gradient { shape, grad_shape, .. } if shape == grad_shape => Kind::DType,
+            Gradient { .. } => Kind::Shape,
+        }
     }
 }
 
@@ -92,10 +95,45 @@ pub(crate) fn check(
     value: f64,
     expected: &'static str,
 ) -> Result<()> {
-    if holds { Ok(()) } else { Err(Error::Parameter { optimizer, name, value, expected }) }
+    if holds { Ok(()) } else { refuse(OptimFacts::Parameter { optimizer, name, value, expected }) }
 }
 
 /// Refuses a setting that is negative or not finite.
 pub(crate) fn check_not_negative(optimizer: &'static str, name: &'static str, value: f64) -> Result<()> {
     check(value >= 0.0 && value.is_finite(), optimizer, name, value, "a finite number that is not negative")
+}
+
+#[cfg(test)]
+mod tests {
+    use foldback_tensor::Error;
+
+    use super::*;
+
+    #[test]
+    fn every_fact_has_a_kind() {
+        use OptimFacts::*;
+        let (optimizer, dtype) = ("SGD", DType::F32);
+        let gradient = |size: usize, grad_dtype| Gradient {
+            optimizer,
+            index: 0,
+            shape: 2.into(),
+            dtype,
+            grad_shape: size.into(),
+            grad_dtype,
+        };
+        let all = [
+            (Parameter { optimizer, name: "momentum", value: -1.0, expected: "more" }, Kind::Argument),
+            (Nesterov { optimizer, momentum: 0.0, dampening: 1.0 }, Kind::Argument),
+            (NoParameters { optimizer }, Kind::Argument),
+            (Duplicate { optimizer, first: 0, second: 1 }, Kind::Argument),
+            (NotALeaf { optimizer, index: 0 }, Kind::Graph),
+            (gradient(3, dtype), Kind::Shape),
+            (gradient(2, DType::F64), Kind::DType),
+        ];
+        for (facts, kind) in all {
+            let e = Error::from(facts.clone());
+            assert_eq!(e.kind(), kind, "{e}");
+            assert_eq!(e, facts);
+        }
+    }
 }

@@ -29,7 +29,8 @@ mod sgd;
 mod shared;
 
 pub use adam::{Adam, AdamOptions, AdamW};
-pub use error::{Error, Result};
+pub use error::OptimFacts;
+pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use sgd::{SGD, SgdOptions};
 
 use foldback_graph::Var;
@@ -62,8 +63,9 @@ pub trait Optimizer: Send + Sync {
     /// Changes the parameters by their gradients. Those without a gradient stay as they are.
     ///
     /// # Errors
-    /// `Gradient` if a gradient does not fit its parameter; `Graph` if the step comes from a function that is updating a
+    /// `Gradient` if a gradient does not fit its parameter; also if the step comes from a function that is updating a
     /// parameter. Nothing is changed then.
+    #[track_caller]
     fn step(&self) -> Result<()>;
 
     /// The parameters, in the order in which they were given.
@@ -76,6 +78,7 @@ pub trait Optimizer: Send + Sync {
     ///
     /// # Errors
     /// `Parameter` if it is negative or not finite.
+    #[track_caller]
     fn set_learning_rate(&self, rate: f64) -> Result<()>;
 
     /// Forgets the gradients of the parameters, so that the next backward pass starts afresh.

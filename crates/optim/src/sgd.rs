@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use foldback_graph::Var;
-use foldback_tensor::Tensor;
 use foldback_tensor::kernel::{self, FloatOps, Real, Update};
+use foldback_tensor::{Here, Tensor, refuse};
 
 use crate::Optimizer;
-use crate::error::{Error, Result, check_not_negative};
+use crate::error::{OptimFacts, Result, check_not_negative};
 use crate::shared::{Shared, zeros_once};
 
 const NAME: &str = "SGD";
@@ -71,7 +71,7 @@ impl SgdOptions {
         check_not_negative(NAME, "weight_decay", self.weight_decay)?;
         if self.nesterov && (self.momentum == 0.0 || self.dampening != 0.0) {
             let (momentum, dampening) = (self.momentum, self.dampening);
-            return Err(Error::Nesterov { optimizer: NAME, momentum, dampening });
+            return refuse(OptimFacts::Nesterov { optimizer: NAME, momentum, dampening });
         }
         Ok(())
     }
@@ -115,27 +115,37 @@ impl SGD {
     ///
     /// # Errors
     /// `Parameter` if a setting is negative or not finite, `Nesterov`, `NoParameters`, `Duplicate`, `NotALeaf`.
+    #[track_caller]
     pub fn new(parameters: impl IntoIterator<Item = Var>, options: impl Into<SgdOptions>) -> Result<SGD> {
         let options = options.into();
-        options.check()?;
-        Ok(SGD { shared: Shared::new(NAME, parameters, options)? })
+        options.check().here()?;
+        Ok(SGD { shared: Shared::new(NAME, parameters, options).here()? })
     }
 }
 
 impl Optimizer for SGD {
+    #[track_caller]
     fn step(&self) -> Result<()> {
-        self.shared.step(|o, p, state, g| {
-            if o.momentum == 0.0 {
-                let plain = Plain { rate: o.learning_rate, decay: o.weight_decay };
-                return kernel::update(NAME, plain, [p], [g]);
-            }
-            let kept = if state.is_some() { o.momentum } else { 0.0 };
-            let taken = if state.is_some() { 1.0 - o.dampening } else { 1.0 };
-            let (momentum, nesterov) = (o.momentum, o.nesterov);
-            let formula =
-                Momentum { rate: o.learning_rate, decay: o.weight_decay, momentum, kept, taken, nesterov };
-            kernel::update(NAME, formula, [&mut *p, zeros_once(state, g)], [g])
-        })
+        self.shared
+            .step(|o, p, state, g| {
+                if o.momentum == 0.0 {
+                    let plain = Plain { rate: o.learning_rate, decay: o.weight_decay };
+                    return kernel::update(NAME, plain, [p], [g]);
+                }
+                let kept = if state.is_some() { o.momentum } else { 0.0 };
+                let taken = if state.is_some() { 1.0 - o.dampening } else { 1.0 };
+                let (momentum, nesterov) = (o.momentum, o.nesterov);
+                let formula = Momentum {
+                    rate: o.learning_rate,
+                    decay: o.weight_decay,
+                    momentum,
+                    kept,
+                    taken,
+                    nesterov,
+                };
+                kernel::update(NAME, formula, [&mut *p, zeros_once(state, g)], [g])
+            })
+            .here()
     }
 
     fn parameters(&self) -> &[Var] {
@@ -146,8 +156,9 @@ impl Optimizer for SGD {
         self.shared.options.read().learning_rate
     }
 
+    #[track_caller]
     fn set_learning_rate(&self, rate: f64) -> Result<()> {
-        check_not_negative(NAME, "the learning rate", rate)?;
+        check_not_negative(NAME, "the learning rate", rate).here()?;
         self.shared.options.update(|o| o.learning_rate = rate);
         Ok(())
     }
@@ -252,7 +263,7 @@ mod tests {
     #[test]
     fn settings_out_of_their_domain() {
         let w = tensor![1.0].requires_grad();
-        let make = |o: SgdOptions| SGD::new([w.clone()], o).unwrap_err().to_string();
+        let make = |o: SgdOptions| SGD::new([w.clone()], o).unwrap_err().with_location(None).to_string();
         assert!(make(SgdOptions::new(-0.1)).contains("the learning rate = -0.1"));
         assert!(make(SgdOptions::new(f64::NAN)).contains("the learning rate = NaN"));
         assert!(make(SgdOptions::new(0.1).momentum(-1.0)).contains("momentum = -1"));
@@ -269,13 +280,13 @@ mod tests {
     #[test]
     fn parameters_that_cannot_be_optimised() {
         let w = tensor![1.0].requires_grad();
-        let message = |vars: Vec<Var>| SGD::new(vars, 0.1).unwrap_err().to_string();
+        let message = |vars: Vec<Var>| SGD::new(vars, 0.1).unwrap_err().with_location(None).to_string();
         assert_eq!(message(vec![]), "SGD: the list of parameters is empty");
         let twice = message(vec![w.clone(), tensor![1.0].requires_grad(), w.clone()]);
         assert_eq!(twice, "SGD: parameters 0 and 2 are the same variable");
         assert_eq!(
             message(vec![w.clone(), &w * 2.0]),
-            "SGD: parameter 1 is the result of an operation, not a leaf"
+            "SGD: parameter 1 is the result of an operation, not a leaf; give the leaf that it was made of, or detach() and requires_grad() it first"
         );
     }
 

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use foldback_graph::Var;
-use foldback_tensor::{StateCell, Tensor};
+use foldback_tensor::{StateCell, Tensor, refuse};
 
-use crate::error::{Error, Result};
+use crate::error::{OptimFacts, Result};
 
 /// Parameters in order, what the optimiser keeps for each once it has been changed, and its options.
 pub(crate) struct Shared<O, S> {
@@ -27,14 +27,14 @@ impl<O: Copy, S: Default> Shared<O, S> {
     ) -> Result<Arc<Shared<O, S>>> {
         let vars: Vec<Var> = vars.into_iter().collect();
         if vars.is_empty() {
-            return Err(Error::NoParameters { optimizer });
+            return refuse(OptimFacts::NoParameters { optimizer });
         }
         for (second, var) in vars.iter().enumerate() {
             if !var.is_leaf() {
-                return Err(Error::NotALeaf { optimizer, index: second });
+                return refuse(OptimFacts::NotALeaf { optimizer, index: second });
             }
             if let Some(first) = vars[..second].iter().position(|other| other.is_same(var)) {
-                return Err(Error::Duplicate { optimizer, first, second });
+                return refuse(OptimFacts::Duplicate { optimizer, first, second });
             }
         }
         let states = vars.iter().map(|_| StateCell::default()).collect();
@@ -50,7 +50,7 @@ impl<O: Copy, S: Default> Shared<O, S> {
     /// Note [A step].
     pub(crate) fn step(
         &self,
-        mut update: impl FnMut(&O, &mut Tensor, &mut S, &Tensor) -> foldback_tensor::Result<()>,
+        mut update: impl FnMut(&O, &mut Tensor, &mut S, &Tensor) -> Result<()>,
     ) -> Result<()> {
         // Before the room is taken: who has it may be waiting for this very thread to finish its update.
         self.vars.iter().try_for_each(|var| var.expect_not_updating(self.optimizer))?;
@@ -62,9 +62,7 @@ impl<O: Copy, S: Default> Shared<O, S> {
             let done = self.check(grads).and_then(|()| {
                 for ((var, state), grad) in self.vars.iter().zip(&self.states).zip(&*grads) {
                     if let Some(g) = grad {
-                        var.update_in_place(|value| {
-                            Ok(state.update(|state| update(&options, value, state, g))?)
-                        })?;
+                        var.update_in_place(|value| state.update(|state| update(&options, value, state, g)))?;
                     }
                 }
                 Ok(())
@@ -79,7 +77,7 @@ impl<O: Copy, S: Default> Shared<O, S> {
         for (index, (var, grad)) in self.vars.iter().zip(grads).enumerate() {
             let Some(g) = grad else { continue };
             if *g.shape() != var.shape() || g.dtype() != var.dtype() {
-                return Err(Error::Gradient {
+                return refuse(OptimFacts::Gradient {
                     optimizer: self.optimizer,
                     index,
                     shape: var.shape(),

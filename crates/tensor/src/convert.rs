@@ -6,7 +6,7 @@ use ndarray::{
 
 use crate::create::expect_room;
 use crate::dtype::{Element, Scalar, with_block};
-use crate::error::{Error, Result};
+use crate::error::{Here, Result, TensorFacts, or_panic, refuse};
 use crate::shape::{Dims, Shape};
 use crate::tensor::{Layout, Tensor};
 
@@ -26,7 +26,7 @@ impl Tensor {
     #[track_caller]
     pub fn item<T: Element>(&self) -> Result<T> {
         if self.numel() != 1 {
-            return Err(Error::NotASingleElement { shape: self.shape().clone() });
+            return refuse(TensorFacts::NotASingleElement { shape: self.shape().clone() }).here();
         }
         Ok(T::from_scalar(self.scalar_at(self.layout.offset)))
     }
@@ -50,13 +50,13 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
-        self.expect_dtype("to_vec", "elements", T::DTYPE)?;
-        expect_room("to_vec", self.shape(), T::DTYPE)?;
+        self.expect_dtype("to_vec", "elements", T::DTYPE).here()?;
+        expect_room("to_vec", self.shape(), T::DTYPE).here()?;
         if let Some(s) = self.as_slice::<T>() {
             return Ok(s.to_vec());
         }
         let mut values = vec![T::default(); self.numel()];
-        self.copy_into("to_vec", T::block_mut(&mut values))?;
+        self.copy_into("to_vec", T::block_mut(&mut values)).here()?;
         Ok(values)
     }
 
@@ -75,7 +75,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn as_array<T: Element>(&self) -> Result<ArrayViewD<'_, T>> {
-        self.expect_dtype("as_array", "elements", T::DTYPE)?;
+        self.expect_dtype("as_array", "elements", T::DTYPE).here()?;
         let all = T::slice(self.storage.block()).expect("the type was compared");
         let shape = IxDyn(self.dims());
         if self.numel() == 0 {
@@ -115,8 +115,8 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn to_array<T: Element>(&self) -> Result<ArrayD<T>> {
-        self.expect_dtype("to_array", "elements", T::DTYPE)?;
-        let values = self.to_vec().map_err(|e| e.named("to_array"))?;
+        self.expect_dtype("to_array", "elements", T::DTYPE).here()?;
+        let values = self.to_vec().map_err(|e| e.named("to_array")).here()?;
         Ok(ArrayD::from_shape_vec(IxDyn(self.dims()), values).expect("as many elements as the shape holds"))
     }
 }
@@ -160,9 +160,7 @@ impl<T: Element, D: Dimension> From<&ArrayBase<OwnedRepr<T>, D>> for Tensor {
 
 #[track_caller]
 fn copied<T: Element, S: Data<Elem = T>, D: Dimension>(array: &ArrayBase<S, D>) -> Tensor {
-    if let Err(e) = expect_room("from", &Shape::from(array.shape()), T::DTYPE) {
-        panic!("{e}");
-    }
+    or_panic(expect_room("from", &Shape::from(array.shape()), T::DTYPE));
     let values: Vec<T> = match array.as_slice() {
         Some(s) => s.to_vec(),
         None => array.iter().copied().collect(),
@@ -174,7 +172,7 @@ fn copied<T: Element, S: Data<Elem = T>, D: Dimension>(array: &ArrayBase<S, D>) 
 mod tests {
     use ndarray::{Array, Array0, Array1, Array2, ArrayD, IxDyn, ShapeBuilder, arr0, array, s};
 
-    use crate::{DType, Error, Tensor, tensor};
+    use crate::{DType, Tensor, TensorFacts, refused, tensor};
 
     #[test]
     fn item_casts() {
@@ -183,10 +181,10 @@ mod tests {
         assert_eq!(Tensor::scalar(0.1f32).item::<f64>().unwrap(), 0.1f32 as f64);
         assert_eq!(tensor![i64::MAX; i64].item::<i64>().unwrap(), i64::MAX);
         assert_eq!(tensor![1, 2, 3].slice(1).unwrap().item::<f32>().unwrap(), 2.0);
-        assert!(matches!(tensor![].item::<f32>(), Err(Error::NotASingleElement { .. })));
-        assert!(matches!(
+        assert!(refused!(tensor![].item::<f32>(), TensorFacts::NotASingleElement { .. }));
+        assert!(refused!(
             tensor![1].expand([2]).unwrap().item::<f32>(),
-            Err(Error::NotASingleElement { .. })
+            TensorFacts::NotASingleElement { .. }
         ));
     }
 
@@ -195,14 +193,17 @@ mod tests {
         let t = tensor![[1, 2], [3, 4]; i64].t().unwrap().flip(0).unwrap();
         assert_eq!(t.to_vec::<i64>().unwrap(), [2, 4, 1, 3]);
         assert_eq!(tensor![5].expand([2, 2]).unwrap().to_vec::<f32>().unwrap(), [5.0; 4]);
-        assert!(matches!(
+        assert!(refused!(
             t.to_vec::<f64>(),
-            Err(Error::DTypeMismatch { expected: DType::F64, found: DType::I64, .. })
+            TensorFacts::DTypeMismatch { expected: DType::F64, found: DType::I64, .. }
         ));
-        assert!(matches!(tensor![1].expand([1 << 55]).unwrap().to_vec::<f32>(), Err(Error::TooLarge { .. })));
-        assert!(matches!(
+        assert!(refused!(
+            tensor![1].expand([1 << 55]).unwrap().to_vec::<f32>(),
+            TensorFacts::TooLarge { .. }
+        ));
+        assert!(refused!(
             tensor![1].expand([1 << 55]).unwrap().to_array::<f32>(),
-            Err(Error::TooLarge { .. })
+            TensorFacts::TooLarge { .. }
         ));
     }
 
@@ -226,7 +227,7 @@ mod tests {
             assert_eq!(a.iter().copied().collect::<Vec<_>>(), v.to_vec::<i64>().unwrap());
             assert_eq!(v.to_array::<i64>().unwrap(), a);
         }
-        assert!(matches!(t.as_array::<f32>(), Err(Error::DTypeMismatch { .. })));
+        assert!(refused!(t.as_array::<f32>(), TensorFacts::DTypeMismatch { .. }));
     }
 
     /// It has no elements, so whatever can hold its shape holds it, in any type.

@@ -29,9 +29,9 @@ pub use buffer::{release_memory, set_pool_limit};
 pub use close::{Mismatch, Tolerance, compare_close};
 pub use create::Interval;
 pub use dtype::{Block, BlockMut, Category, DType, Element, Scalar};
-pub use error::{Error, Result};
+pub use error::{Error, Facts, Kind, Result, TensorFacts};
 #[doc(hidden)]
-pub use error::{counted, or_panic};
+pub use error::{Here, Place, counted, or_panic, refuse};
 pub use kernels::{Level, detected_level, force_level, level};
 pub use literal::NestedArray;
 pub use ops::{

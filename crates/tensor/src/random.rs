@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
 
 use crate::dtype::{Block, BlockMut, DType, Element, Scalar};
-use crate::error::{Error, Result, or_panic};
+use crate::error::{Here, Result, TensorFacts, or_panic, refuse};
 use crate::kernels::{BlockKernel, FloatKernel, FloatOps, Formula, Real};
 use crate::shape::Shape;
 use crate::task::{self, Does, Space, Task, To};
@@ -126,7 +126,7 @@ macro_rules! constructors {
             )]
             #[track_caller]
             pub fn $try_name($($arg: $ty),*) -> Result<Tensor> {
-                make::$make(&mut |n| DEFAULT.with_borrow_mut(|g| g.reserve(n)), $($given),*)
+                make::$make(&mut |n| DEFAULT.with_borrow_mut(|g| g.reserve(n)), $($given),*).here()
             }
         )*}
 
@@ -156,7 +156,7 @@ macro_rules! constructors {
             )]
             #[track_caller]
             pub fn $try_name(&mut self, $($arg: $ty),*) -> Result<Tensor> {
-                make::$make(&mut |n| self.reserve(n), $($given),*)
+                make::$make(&mut |n| self.reserve(n), $($given),*).here()
             }
         )*}
     };
@@ -264,10 +264,10 @@ mod make {
         expect_float(op, dtype)?;
         let rounded = |v: f64| if dtype == DType::F32 { v as f32 as f64 } else { v };
         if rounded(low).partial_cmp(&rounded(high)) != Some(std::cmp::Ordering::Less) {
-            return Err(parameter(op, "low", low, "less than high"));
+            return refuse(parameter(op, "low", low, "less than high"));
         }
         if !rounded(high - low).is_finite() || !rounded(low).is_finite() || !rounded(high).is_finite() {
-            return Err(parameter(op, "high", high, "a finite distance from low"));
+            return refuse(parameter(op, "high", high, "a finite distance from low"));
         }
         tensor(op, reserve, &shape, dtype, Law::Uniform { low, high })
     }
@@ -296,7 +296,7 @@ mod make {
     ) -> Result<Tensor> {
         expect_float(op, dtype)?;
         if std.is_nan() || std < 0.0 {
-            return Err(parameter(op, "std", std, "zero or more"));
+            return refuse(parameter(op, "std", std, "zero or more"));
         }
         tensor(op, reserve, &shape, dtype, Law::Normal { mean, std })
     }
@@ -309,7 +309,7 @@ mod make {
     ) -> Result<Tensor> {
         let op = "bernoulli";
         if !(0.0..=1.0).contains(&p) {
-            return Err(parameter(op, "p", p, "between 0 and 1"));
+            return refuse(parameter(op, "p", p, "between 0 and 1"));
         }
         tensor(op, reserve, &shape.into(), dtype, Law::Bernoulli { p })
     }
@@ -321,7 +321,7 @@ mod make {
     ) -> Result<Tensor> {
         let op = "randint";
         if low >= high {
-            return Err(parameter(op, "range", format!("{low}..{high}"), "a range that is not empty"));
+            return refuse(parameter(op, "range", format!("{low}..{high}"), "a range that is not empty"));
         }
         tensor(
             op,
@@ -348,7 +348,7 @@ mod make {
     }
 
     fn expect_float(op: &'static str, dtype: DType) -> Result<()> {
-        if dtype.is_float() { Ok(()) } else { Err(Error::DTypeUnsupported { op, dtype }) }
+        if dtype.is_float() { Ok(()) } else { refuse(TensorFacts::DTypeUnsupported { op, dtype }) }
     }
 
     fn parameter(
@@ -356,8 +356,8 @@ mod make {
         name: &'static str,
         value: impl ToString,
         expected: &'static str,
-    ) -> Error {
-        Error::Parameter { op, name, value: value.to_string(), expected }
+    ) -> TensorFacts {
+        TensorFacts::Parameter { op, name, value: value.to_string(), expected }
     }
 }
 
@@ -600,7 +600,7 @@ impl Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ThreadPool;
+    use crate::{ThreadPool, refused};
 
     /// Known answers published with the authors' library Random123, file `kat_vectors`.
     #[test]
@@ -754,7 +754,7 @@ mod tests {
     #[test]
     fn bad_arguments_are_refused() {
         let mut g = Generator::new(0);
-        let parameter = |r: Result<Tensor>| matches!(r, Err(Error::Parameter { .. }));
+        let parameter = |r: Result<Tensor>| refused!(r, TensorFacts::Parameter { .. });
         for p in [-0.1, 1.1, f64::NAN] {
             assert!(parameter(g.try_bernoulli([2], p)));
         }
@@ -773,13 +773,13 @@ mod tests {
         assert!(parameter(g.try_normal([2], 0.0, -1.0)));
         assert!(parameter(g.try_normal([2], 0.0, f64::NAN)));
         assert!(parameter(g.try_randint(3..3, [2])));
-        assert!(matches!(g.try_rand_with([2], DType::I64), Err(Error::DTypeUnsupported { op: "rand", .. })));
-        assert!(matches!(
+        assert!(refused!(g.try_rand_with([2], DType::I64), TensorFacts::DTypeUnsupported { op: "rand", .. }));
+        assert!(refused!(
             g.try_randn_with([2], DType::Bool),
-            Err(Error::DTypeUnsupported { op: "randn", .. })
+            TensorFacts::DTypeUnsupported { op: "randn", .. }
         ));
-        assert!(matches!(g.try_rand([usize::MAX, 2]), Err(Error::TooLarge { .. })));
-        assert!(matches!(Tensor::try_randperm(usize::MAX), Err(Error::TooLarge { .. })));
+        assert!(refused!(g.try_rand([usize::MAX, 2]), TensorFacts::TooLarge { .. }));
+        assert!(refused!(Tensor::try_randperm(usize::MAX), TensorFacts::TooLarge { .. }));
         assert_eq!(Tensor::rand([0, 3]).dims(), [0, 3]);
         assert_eq!(Tensor::rand(()).dims(), [0usize; 0]);
     }

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use crate::axes::Axis;
 pub(crate) use crate::dims::Dims;
-use crate::error::{Error, Result};
+use crate::error::{Here, Result, TensorFacts, refuse};
 
 /// The sizes of a tensor, outermost axis first.
 ///
@@ -68,15 +68,15 @@ impl Shape {
         strides
     }
 
-    /// The error of an operation in which this shape should expand to `to` and does not: it names the last axis, counted in
+    /// The facts of an operation in which this shape should expand to `to` and does not: it names the last axis, counted in
     /// the longer shape, on which the two disagree.
     ///
     /// ```
-    /// use foldback_tensor::{Error, Shape};
-    /// let error = Shape::from([2, 4]).expand_error("sum_to", &Shape::from([3, 4]));
-    /// assert!(matches!(error, Error::Expand { dim: 0, .. }));
+    /// use foldback_tensor::{Shape, TensorFacts};
+    /// let facts = Shape::from([2, 4]).expand_error("sum_to", &Shape::from([3, 4]));
+    /// assert!(matches!(facts, TensorFacts::Expand { dim: 0, .. }));
     /// ```
-    pub fn expand_error(&self, op: &'static str, to: &Shape) -> Error {
+    pub fn expand_error(&self, op: &'static str, to: &Shape) -> TensorFacts {
         let rank = self.rank().max(to.rank());
         let size = |s: &Shape, d: usize| (d + s.rank()).checked_sub(rank).map(|i| s[i]);
         let clash = |d: &usize| match (size(self, *d), size(to, *d)) {
@@ -85,7 +85,7 @@ impl Shape {
             (None, _) => false,
         };
         let dim = (0..rank).rev().find(clash).unwrap_or(0);
-        Error::Expand { op, from: self.clone(), to: to.clone(), dim }
+        TensorFacts::Expand { op, from: self.clone(), to: to.clone(), dim }
     }
 
     /// The index of an axis that may count from the end.
@@ -113,7 +113,7 @@ pub(crate) fn axis_index(op: &'static str, axis: Axis, limit: usize, rank: usize
     if (-n..n).contains(&axis) {
         Ok((if axis < 0 { axis + n } else { axis }) as usize)
     } else {
-        Err(Error::AxisOutOfRange { op, axis, limit, rank })
+        refuse(TensorFacts::AxisOutOfRange { op, axis, limit, rank })
     }
 }
 
@@ -253,10 +253,11 @@ impl From<(usize, usize)> for Pair {
 /// let s = broadcast_shapes(&[&[5, 1, 4, 1], &[3, 1, 1]]).unwrap();
 /// assert_eq!(s, [5, 3, 4, 1]);
 /// ```
+#[track_caller]
 pub fn broadcast_shapes(shapes: &[&[usize]]) -> Result<Shape> {
     let mut out = Shape::scalar();
     for s in shapes {
-        out = broadcast_two("broadcast_shapes", &out, s)?;
+        out = broadcast_two("broadcast_shapes", &out, s).here()?;
     }
     Ok(out)
 }
@@ -283,7 +284,12 @@ pub(crate) fn broadcast_two(op: &'static str, a: &[usize], b: &[usize]) -> Resul
         let sa = if k <= a.len() { a[a.len() - k] } else { 1 };
         let sb = if k <= b.len() { b[b.len() - k] } else { 1 };
         if sa != sb && sa != 1 && sb != 1 {
-            return Err(Error::Broadcast { op, a: Shape::from(a), b: Shape::from(b), dim: rank - k });
+            return refuse(TensorFacts::Broadcast {
+                op,
+                a: Shape::from(a),
+                b: Shape::from(b),
+                dim: rank - k,
+            });
         }
         out[rank - k] = if sa == 1 { sb } else { sa };
     }
@@ -297,7 +303,7 @@ pub(crate) fn expands_to(from: &[usize], to: &[usize]) -> bool {
 
 /// Refuses a shape that does not expand to `to`, naming the last axis, counted in the longer shape, on which they disagree.
 pub(crate) fn expect_expansion(op: &'static str, from: &Shape, to: &Shape) -> Result<()> {
-    if expands_to(from, to) { Ok(()) } else { Err(from.expand_error(op, to)) }
+    if expands_to(from, to) { Ok(()) } else { refuse(from.expand_error(op, to)) }
 }
 
 /// Shapes one above the other, aligned at the right, with a caret under the axis that disagrees.
@@ -366,9 +372,10 @@ mod tests {
 
     #[test]
     fn the_last_axis_that_does_not_expand_is_named() {
-        let dim = |from: &[usize], to: &[usize]| match expect_expansion("t", &from.into(), &to.into()) {
-            Err(Error::Expand { dim, .. }) => Some(dim),
-            _ => None,
+        let dim = |from: &[usize], to: &[usize]| {
+            let e = expect_expansion("t", &from.into(), &to.into()).err()?;
+            let Some(TensorFacts::Expand { dim, .. }) = e.facts() else { panic!("{e:#?}") };
+            Some(*dim)
         };
         assert_eq!(dim(&[2, 4], &[3, 4]), Some(0));
         assert_eq!(dim(&[2, 4], &[3, 5]), Some(1));

@@ -4,8 +4,7 @@ use crate::axes::Axis;
 use crate::buffer::Handle;
 use crate::create::room;
 use crate::dtype::{Block, BlockMut, DType, Element};
-use crate::error::or_panic;
-use crate::error::{Error, Result};
+use crate::error::{Here, Result, TensorFacts, or_panic, refuse};
 use crate::shape::{Dims, Shape};
 use crate::task::{self, Does, Read, Space, Task, To};
 
@@ -132,8 +131,9 @@ impl Tensor {
     ///
     /// # Errors
     /// `AxisOutOfRange`, also for a 0-d tensor.
+    #[track_caller]
     pub fn size(&self, axis: impl Into<Axis>) -> Result<usize> {
-        let i = self.shape().own_axis("size", axis)?;
+        let i = self.shape().own_axis("size", axis).here()?;
         Ok(self.layout.shape[i])
     }
 
@@ -216,7 +216,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn try_contiguous(&self) -> Result<Tensor> {
-        self.laid_out("contiguous")
+        self.laid_out("contiguous").here()
     }
 
     /// [`Tensor::contiguous`] in the name of another operation.
@@ -308,7 +308,7 @@ impl Tensor {
         if self.dtype() == expected {
             Ok(())
         } else {
-            Err(Error::DTypeMismatch { op, operand, expected, found: self.dtype() })
+            refuse(TensorFacts::DTypeMismatch { op, operand, expected, found: self.dtype() })
         }
     }
 

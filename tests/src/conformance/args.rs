@@ -17,12 +17,6 @@ pub(crate) enum Refusal {
     Unsupported(String),
 }
 
-impl From<foldback_graph::Error> for Refusal {
-    fn from(e: foldback_graph::Error) -> Refusal {
-        Refusal::Library(e.to_string())
-    }
-}
-
 impl From<foldback_tensor::Error> for Refusal {
     fn from(e: foldback_tensor::Error) -> Refusal {
         Refusal::Library(e.to_string())

@@ -1,15 +1,12 @@
 //! Errors named another operation than the one called: in-place forms the plain one, compositions a part of theirs.
 
-use std::fmt::Display;
-
-use foldback_graph::{
-    Backward, Function, FunctionContext, Input, RequiresGrad, Result as GraphResult, Var, no_grad,
-};
+use foldback_graph::{Backward, Function, FunctionContext, Input, RequiresGrad, Result, Var, no_grad};
 use foldback_tensor::{DType, Scalar, Tensor, tensor};
 
-/// A refused call says its own name.
-fn expect_name<T, E: Display>(name: &str, result: Result<T, E>) -> bool {
+/// A refused call says its own name, and the line of the call.
+fn expect_name<T>(name: &str, result: Result<T>) -> bool {
     let Err(e) = result else { return false };
+    assert!(e.location().is_some_and(|at| at.file() == file!()), "{name} has another line: {e}");
     let text = e.to_string();
     assert!(text.starts_with(&format!("{name}: ")), "{name} says {text:?}");
     true
@@ -133,10 +130,10 @@ impl Function for Returning {
     fn name(&self) -> &'static str {
         "returning"
     }
-    fn forward(&self, inputs: &[&Tensor]) -> GraphResult<Vec<Tensor>> {
+    fn forward(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
         Ok(vec![inputs[0].clone(); self.outputs])
     }
-    fn backward(&self, ctx: &FunctionContext<'_>) -> GraphResult<Vec<Option<Var>>> {
+    fn backward(&self, ctx: &FunctionContext<'_>) -> Result<Vec<Option<Var>>> {
         Ok(vec![Some(ctx.grad(0)); self.gradients])
     }
 }
@@ -145,7 +142,10 @@ impl Function for Returning {
 fn what_a_function_returns_is_counted_under_its_name() {
     let x = tensor![1.0].requires_grad();
     let none = Returning { outputs: 0, gradients: 1 }.apply(&[&x]).unwrap_err();
-    assert_eq!(none.to_string(), "returning: its forward returned no outputs; it must return at least one");
+    assert_eq!(
+        none.with_location(None).to_string(),
+        "returning: its forward returned no outputs; it must return at least one"
+    );
     for (gradients, text) in
         [(0, "returned 0 gradients for 1 input ("), (2, "returned 2 gradients for 1 input (")]
     {
@@ -154,7 +154,7 @@ fn what_a_function_returns_is_counted_under_its_name() {
         assert!(e.starts_with(&format!("returning: {text}")), "{e}");
     }
     let seeds = Backward::new(&[&(&x * 2.0)]).seeds(&[&x, &x]).run().unwrap_err();
-    assert_eq!(seeds.to_string(), "expected 1 seed, one per output, got 2");
+    assert_eq!(seeds.with_location(None).to_string(), "expected 1 seed, one per output, got 2");
 }
 
 #[test]

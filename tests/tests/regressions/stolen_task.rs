@@ -1,7 +1,7 @@
 //! A task that a waiting thread ran saw two more settings of that thread than the one for recording: the scoped
 //! broadcast warning, and the line that a backward pass attributes its operations to.
 
-use foldback_graph::{Error, Function, FunctionContext, RequiresGrad, Result, Var};
+use foldback_graph::{Function, FunctionContext, GraphFacts, RequiresGrad, Result, Var};
 use foldback_tensor::{BroadcastWarning, Tensor, broadcast_warning, tensor};
 use tests::steal::{Section, run_inside};
 
@@ -50,6 +50,6 @@ fn it_recorded_under_the_line_of_another() {
             (line, y.backward().unwrap_err())
         },
     );
-    let Error::Freed { location, .. } = error else { panic!("{error}") };
+    let Some(GraphFacts::Freed { location, .. }) = error.facts() else { panic!("{error}") };
     assert_eq!((location.file(), location.line()), (file!(), line));
 }

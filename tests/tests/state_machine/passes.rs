@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use foldback_graph::{Backward, Error, Grad, Var};
+use foldback_graph::{Backward, Error, Grad, GraphFacts, Var};
 use foldback_tensor::Tensor;
 use tests::model::{Array, Id, count};
 
@@ -83,7 +83,7 @@ impl Machine {
         }
         match error {
             None => Ok(true),
-            Some(Error::Freed { .. }) if excused => {
+            Some(e) if excused && matches!(e.facts(), Some(GraphFacts::Freed { .. })) => {
                 *self.tally.entry("(refused: freed)").or_default() += 1;
                 Ok(false)
             }

@@ -2,11 +2,11 @@
 //! else in this crate does any of this for a gradient on its way.
 
 use foldback_tensor::kernel::{self, BlockKernel, Target};
-use foldback_tensor::{Shape, Tensor};
+use foldback_tensor::{Tensor, TensorFacts};
 use smallvec::SmallVec;
 
 use super::GraphTask;
-use crate::error::{Error, Result};
+use crate::error::{Error, GraphFacts, Result};
 use crate::gradient::{add_gradients, add_tensors};
 use crate::node::{Edge, InputMetadata, Node};
 use crate::var::{Var, VarKind};
@@ -63,14 +63,14 @@ impl GraphTask {
             Job::Product(a, b) => {
                 let Some((edge, meta)) = place(node, inputs[0]) else { return Ok(()) };
                 let sum = kernel::matmul_to("matmul", a, b, self.target(edge, meta))
-                    .map_err(|e| in_gradient(node, inputs[0], e.into()))?;
+                    .map_err(|e| in_gradient(node, inputs[0], e))?;
                 self.put(edge, sum);
             }
             Job::Kernel(kernel, reads) => match inputs {
                 &[input] => {
                     let Some((edge, meta)) = place(node, input) else { return Ok(()) };
                     let sum = kernel::fold_to(node.name(), kernel, reads, self.target(edge, meta))
-                        .map_err(|e| in_gradient(node, input, e.into()))?;
+                        .map_err(|e| in_gradient(node, input, e))?;
                     self.put(edge, sum);
                 }
                 _ => self.deliver_jointly(node, inputs, kernel, reads)?,
@@ -91,7 +91,7 @@ impl GraphTask {
         let edges: SmallVec<[_; 3]> = inputs.iter().filter_map(|&i| place(node, i)).collect();
         let targets = edges.iter().map(|&(edge, meta)| self.target(edge, meta)).collect();
         let sums = kernel::fold_jointly(node.name(), kernel, reads, targets)
-            .map_err(|e| in_gradient(node, inputs[0], e.into()))?;
+            .map_err(|e| in_gradient(node, inputs[0], e))?;
         for ((edge, _), sum) in edges.into_iter().zip(sums) {
             // Two inputs may be one variable: what the first one got waits for the second.
             self.add(edge, Var::constant(sum));
@@ -171,24 +171,35 @@ fn place(node: &Node, input: usize) -> Option<(&Edge, &InputMetadata)> {
 }
 
 /// Says in which operation's gradient something went wrong; a shape that cannot be folded is an error of its own.
+#[cold]
 fn in_gradient(node: &Node, input: usize, source: Error) -> Error {
-    match source {
-        Error::Tensor(foldback_tensor::Error::Expand { from, to, .. }) => misfit(node, input, from, to),
-        other => in_backward(node, other),
-    }
-}
-
-/// A gradient of a shape that the input cannot have broadcast to.
-fn misfit(node: &Node, input: usize, expected: Shape, found: Shape) -> Error {
-    Error::GradientShape { op: node.name(), input, expected, found, location: node.location }
-}
-
-/// Says in which operation's gradient something went wrong. A user's own error stays as it is.
-pub(super) fn in_backward(node: &Node, source: Error) -> Error {
-    match source {
-        Error::Tensor(_) => {
-            Error::Backward { op: node.name(), location: node.location, source: Box::new(source) }
+    match source.facts() {
+        Some(TensorFacts::Expand { from, to, .. }) => {
+            let (op, expected, found, location) = (node.name(), from.clone(), to.clone(), node.location);
+            GraphFacts::GradientShape { op, input, expected, found, location }.into()
         }
-        other => other,
+        _ => in_backward(node, source),
     }
+}
+
+/// Says in which operation's gradient a tensor's operation was refused. That has no line of its own: it is the library's.
+/// Other errors stay as they are, a user's own among them.
+#[cold]
+pub(super) fn in_backward(node: &Node, source: Error) -> Error {
+    if source.facts::<TensorFacts>().is_some() {
+        in_function(node, source).with_location(None)
+    } else {
+        source
+    }
+}
+
+/// The same for a function of a user's own, whose line inside it stays.
+#[cold]
+pub(crate) fn in_function(node: &Node, source: Error) -> Error {
+    if source.facts::<TensorFacts>().is_none() {
+        return source;
+    }
+    let at = source.location();
+    let source = source.with_location(None);
+    Error::from(GraphFacts::Backward { op: node.name(), location: node.location, source }).with_location(at)
 }

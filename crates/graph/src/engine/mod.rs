@@ -20,6 +20,7 @@ use crate::levels::deeper;
 use crate::mode::GradMode;
 use crate::node::{Edge, Node};
 use crate::var::{Var, VarKind, expect_fit};
+pub(crate) use deliver::in_function;
 use queue::{Queue, Ready};
 
 /// How a backward pass is to run.
@@ -119,7 +120,7 @@ impl GraphTask {
             let Some(mut grad) = slot.take() else { continue };
             let mut kept = node.as_leaf().is_some_and(|leaf| leaf.requires_grad.load(Ordering::Relaxed));
             if let Some(hooks) = node.hooks.get() {
-                let (replaced, retain) = hooks.run(nr as u32, grad);
+                let (replaced, retain) = hooks.run(nr as u32, grad)?;
                 expect_fit("a gradient replaced by a hook", &node.metadata[nr], &replaced.value_ref())?;
                 (grad, kept) = (self.own(replaced), kept || retain);
             }

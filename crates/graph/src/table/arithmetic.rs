@@ -23,7 +23,7 @@ pointwise! {
     /// ```
     ///
     /// # Errors
-    /// `Tensor` if the shapes do not broadcast, or the types have no such operation.
+    /// If the shapes do not broadcast, or the types have no such operation.
     pub fn add(a, b | number) -> Result = a.add(b);
         d a = g;
         d b = g;
@@ -39,7 +39,7 @@ pointwise! {
     /// ```
     ///
     /// # Errors
-    /// `Tensor` if the shapes do not broadcast, or the types have no such operation.
+    /// If the shapes do not broadcast, or the types have no such operation.
     pub fn sub(a, b | number) -> Result = a.sub(b);
         d a = g;
         d b: |g| -g;
@@ -53,7 +53,7 @@ pointwise! {
         /// ```
         ///
         /// # Errors
-        /// `Tensor` if the type has no such operation.
+        /// If the type has no such operation.
         also rsub { left b.rsub(a) }
         check(Any, Any | 1.5);
 
@@ -67,7 +67,7 @@ pointwise! {
     /// ```
     ///
     /// # Errors
-    /// `Tensor` if the shapes do not broadcast, or the types have no such operation.
+    /// If the shapes do not broadcast, or the types have no such operation.
     pub fn mul(a, b | number) -> Result = a.mul(b);
         d a: |g, b| g * b;
         d b: |g, a| g * a;
@@ -83,7 +83,7 @@ pointwise! {
     /// ```
     ///
     /// # Errors
-    /// `Tensor` if the shapes do not broadcast, or the types have no such operation.
+    /// If the shapes do not broadcast, or the types have no such operation.
     pub fn div(a, b | number) -> Result = a.div(b) => y;
         d a: |g, b| g / b;
         d b: |g, b, y| -g * (y / b);
@@ -97,7 +97,7 @@ pointwise! {
         /// ```
         ///
         /// # Errors
-        /// `Tensor` if the type has no such operation.
+        /// If the type has no such operation.
         also rdiv { left b.rdiv(a) }
         check(Any, NonZero | -2.5);
 
@@ -112,7 +112,7 @@ pointwise! {
     /// ```
     ///
     /// # Errors
-    /// `Tensor` if the shapes do not broadcast, or the types have no such operation.
+    /// If the shapes do not broadcast, or the types have no such operation.
     pub fn div_floor(a, b | number) -> Result = a.div_floor(b);
         d a = 0;
         d b = 0;
@@ -128,7 +128,7 @@ pointwise! {
     /// ```
     ///
     /// # Errors
-    /// `Tensor` if the shapes do not broadcast, or the types have no such operation.
+    /// If the shapes do not broadcast, or the types have no such operation.
     pub fn div_trunc(a, b | number) -> Result = a.div_trunc(b);
         d a = 0;
         d b = 0;
@@ -137,7 +137,7 @@ pointwise! {
     /// `self + alpha * other`.
     ///
     /// # Errors
-    /// `Tensor` if the shapes do not broadcast, or the type cannot express `alpha`.
+    /// If the shapes do not broadcast, or the type cannot express `alpha`.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -180,7 +180,7 @@ pointwise! {
     /// ```
     ///
     /// # Errors
-    /// `Tensor` if the shapes do not broadcast, or the types have no such operation.
+    /// If the shapes do not broadcast, or the types have no such operation.
     pub fn pow(a, b | number) -> Result = a.pow(b) => y;
         d a: |g, a, b| R::select(b.eq(R::lit(0.0)), R::lit(0.0), g * (b * a.pow(b - 1.0)));
         d b: |g, a, b, y| g * R::select(R::and(a.eq(R::lit(0.0)), b.ge(R::lit(0.0))), R::lit(0.0), y * a.ln());
@@ -196,7 +196,7 @@ pointwise! {
         /// ```
         ///
         /// # Errors
-        /// `Tensor` if the type has no such operation.
+        /// If the type has no such operation.
         // The logarithm is that of the number itself, which the type of the elements may not hold.
         also rpow { left b.rpow(a); d b: |g, b, y; a| if a == 0.0 {
             g * R::select(b.ge(R::lit(0.0)), R::lit(0.0), y * a.ln())
@@ -217,7 +217,7 @@ pointwise! {
     /// ```
     ///
     /// # Errors
-    /// `Tensor` if the shapes do not broadcast, or the types have no such operation.
+    /// If the shapes do not broadcast, or the types have no such operation.
     pub fn maximum(a, b | number) -> Result = a.maximum(b);
         d a: |g, a, b| R::select(a.eq(b), g * 0.5, R::select(a.lt(b), R::lit(0.0), g));
         d b: |g, a, b| R::select(a.eq(b), g * 0.5, R::select(b.lt(a), R::lit(0.0), g));
@@ -235,7 +235,7 @@ pointwise! {
     /// ```
     ///
     /// # Errors
-    /// `Tensor` if the shapes do not broadcast, or the types have no such operation.
+    /// If the shapes do not broadcast, or the types have no such operation.
     pub fn minimum(a, b | number) -> Result = a.minimum(b);
         d a: |g, a, b| R::select(a.eq(b), g * 0.5, R::select(a.gt(b), R::lit(0.0), g));
         d b: |g, a, b| R::select(a.eq(b), g * 0.5, R::select(b.gt(a), R::lit(0.0), g));
@@ -246,7 +246,7 @@ pointwise! {
     /// A branch that is not taken has no influence on the gradient, not even a NaN.
     ///
     /// # Errors
-    /// `Tensor` if this is not `bool` or the shapes do not broadcast.
+    /// If this is not `bool` or the shapes do not broadcast.
     ///
     /// ```
     /// use foldback_graph::{RequiresGrad, Var};

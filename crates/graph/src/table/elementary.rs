@@ -28,7 +28,7 @@ pointwise! {
     /// `-self`.
     ///
     /// # Errors
-    /// `Tensor` for `bool`.
+    /// For `bool`.
     pub fn neg(a) -> Result = a.neg();
         d a: |g| -g;
         check(Any);
@@ -36,7 +36,7 @@ pointwise! {
     /// The absolute value. Its gradient is 0 at 0.
     ///
     /// # Errors
-    /// `Tensor` for `bool`.
+    /// For `bool`.
     pub fn abs(a) -> Result = a.abs();
         d a: |g, a| g * a.sign();
         check(NonZero);
@@ -54,7 +54,7 @@ pointwise! {
     /// `max(x, 0)`. Its gradient is 0 at 0.
     ///
     /// # Errors
-    /// `Tensor` for `bool`.
+    /// For `bool`.
     pub fn relu(a) -> Result = a.relu() => y;
         d a: |g, y| R::select(y.le(R::lit(0.0)), R::lit(0.0), g);
         check(NonZero);
@@ -62,7 +62,7 @@ pointwise! {
     /// The Gaussian error linear unit `x Phi(x)` (Hendrycks and Gimpel, 2016).
     ///
     /// # Errors
-    /// `Tensor` for integers and `bool`.
+    /// For integers and `bool`.
     pub fn gelu(a) -> Result = a.gelu();
         d a: |g, a| slope(Gelu, g, a);
         check(Any);
@@ -70,7 +70,7 @@ pointwise! {
     /// [`Var::gelu`](Self::gelu) by its tanh approximation, from the same paper.
     ///
     /// # Errors
-    /// `Tensor` for integers and `bool`.
+    /// For integers and `bool`.
     pub fn gelu_tanh(a) -> Result = a.gelu_tanh();
         d a: |g, a| {
             let (share, slope) = logistic((a + a * a * a * 0.044715) * GELU_SCALE_TWICE);
@@ -81,7 +81,7 @@ pointwise! {
     /// `ln(1 + exp(beta x)) / beta`, and `x` itself where `beta x` exceeds `threshold`.
     ///
     /// # Errors
-    /// `Tensor` for integers and `bool`.
+    /// For integers and `bool`.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -103,7 +103,7 @@ pointwise! {
         /// `ln(1 + exp(x))`, and `x` itself above 20.
         ///
         /// # Errors
-        /// `Tensor` for integers and `bool`.
+        /// For integers and `bool`.
         ///
         /// ```
         /// use foldback_graph::RequiresGrad;
@@ -117,7 +117,7 @@ pointwise! {
     /// `x sigmoid(x)`, also called swish (Elfwing, Uchibe and Doya, 2018).
     ///
     /// # Errors
-    /// `Tensor` for integers and `bool`.
+    /// For integers and `bool`.
     pub fn silu(a) -> Result = a.silu();
         // By hand: the slope of `sigmoid` reads the result alone, and where that is near 1 has few digits.
         d a: |g, a| {
@@ -132,7 +132,7 @@ pointwise! {
     /// shares the gradient with it by halves. Both as in PyTorch 2.15.
     ///
     /// # Errors
-    /// `Tensor` if the shapes do not broadcast.
+    /// If the shapes do not broadcast.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;

@@ -12,7 +12,7 @@ function! {
     /// The elements that `index` (an `i64` tensor) names along an axis; see [`Tensor::gather`].
     ///
     /// # Errors
-    /// `Tensor` if the index does not fit.
+    /// If the index does not fit.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -34,7 +34,7 @@ function! {
     /// Adds the elements of `source` to the places that `index` names along an axis; duplicates add up.
     ///
     /// # Errors
-    /// `Tensor` if index or source do not fit, or if no memory can hold the sum (`TooLarge`).
+    /// If index or source do not fit, or if no memory can hold the sum (`TooLarge`).
     ///
     /// ```
     /// use foldback_graph::{RequiresGrad, Var};
@@ -58,7 +58,7 @@ function! {
     /// The slices of an axis that `index` (1-d, `i64`) names, in its order; see [`Tensor::index_select`].
     ///
     /// # Errors
-    /// `Tensor` if the index does not fit.
+    /// If the index does not fit.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -79,7 +79,7 @@ function! {
     /// Adds the slices of `source` to those slices of an axis that `index` names; duplicates add up.
     ///
     /// # Errors
-    /// `Tensor` if index or source do not fit, or if no memory can hold the sum (`TooLarge`).
+    /// If index or source do not fit, or if no memory can hold the sum (`TooLarge`).
     ///
     /// ```
     /// use foldback_graph::{RequiresGrad, Var};
@@ -106,7 +106,7 @@ function_of_list! {
     /// The variables one after another along an axis.
     ///
     /// # Errors
-    /// `Tensor` if there are none, or the other axes differ.
+    /// If there are none, or the other axes differ.
     ///
     /// ```
     /// use foldback_graph::{RequiresGrad, Var};
@@ -126,7 +126,7 @@ function_of_list! {
     /// The variables side by side along a new axis.
     ///
     /// # Errors
-    /// `Tensor` if there are none, or the shapes differ.
+    /// If there are none, or the shapes differ.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;

@@ -46,7 +46,7 @@ function! {
     /// `[.., out]`, in one pass and one node. A weight `[in]` and a bias `[]` give `[..]`.
     ///
     /// # Errors
-    /// `Tensor` if the weight does not have one or two axes, the shapes do not fit or the types differ.
+    /// If the weight does not have one or two axes, the shapes do not fit or the types differ.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -86,7 +86,7 @@ function! {
     /// The matrix product; see [`Tensor::matmul`](foldback_tensor::Tensor::matmul) for vectors and batches.
     ///
     /// # Errors
-    /// `Tensor` if the shapes do not multiply or the types differ.
+    /// If the shapes do not multiply or the types differ.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;

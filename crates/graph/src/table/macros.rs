@@ -199,9 +199,10 @@ macro_rules! pointwise {
         $(#[$doc])*
         #[track_caller]
         $vis fn $name(&self $(, $p: impl Into<$pt>)*) -> $crate::Result<$crate::Var> {
+            use foldback_tensor::Here as _;
             $(let $p: $pt = $p.into();)*
             let own = self.value_ref();
-            let value = { let $a: &foldback_tensor::Tensor = &own; $value }?;
+            let value = { let $a: &foldback_tensor::Tensor = &own; $value }.here()?;
             Ok($crate::record::record_rule(&$rows::$name.vars, pointwise!(@array [$($p),*]), [self], [own], value))
         }
     };
@@ -212,6 +213,7 @@ macro_rules! pointwise {
         $vis fn $name(
             &self $(, $b: impl $crate::AsInput)+ $(, $p: impl Into<$pt>)*
         ) -> $crate::Result<$crate::Var> {
+            use foldback_tensor::Here as _;
             $(let $p: $pt = $p.into();)*
             let inputs = [$($b.input()),+];
             pointwise!(@with_numbers [$($($number)?)*] [$a $($b)+] [$($p)*] $rows, $name, $value, self, inputs);
@@ -222,7 +224,8 @@ macro_rules! pointwise {
             let value = {
                 let [$a $(, $b)+] = values.each_ref().map(|v| &**v);
                 $value
-            }?;
+            }
+            .here()?;
             Ok($crate::record::record_rule(&$rows::$name.vars, pointwise!(@array [$($p),*]), [self $(, $b)+], values, value))
         }
     };
@@ -233,7 +236,7 @@ macro_rules! pointwise {
         $own:expr, $inputs:expr) => {
         if let [$($crate::Input::Scalar($b)),+] = $inputs {
             let own = $own.value_ref();
-            let value = { let $a: &foldback_tensor::Tensor = &own; $value }?;
+            let value = { let $a: &foldback_tensor::Tensor = &own; $value }.here()?;
             return Ok($crate::record::record_rule(&$rows::$name.number, pointwise!(@array [$($b),+ $(, $p)*]), [$own], [own], value));
         }
     };
@@ -244,12 +247,14 @@ macro_rules! pointwise {
         $(#[$doc])*
         #[track_caller]
         $vis fn $also(&self, number: impl Into<foldback_tensor::Scalar>) -> $crate::Result<$crate::Var> {
+            use foldback_tensor::Here as _;
             let number = number.into();
             let own = self.value_ref();
             let value = {
                 let ($a, $b): (foldback_tensor::Scalar, &foldback_tensor::Tensor) = (number, &own);
                 $value
-            }?;
+            }
+            .here()?;
             Ok($crate::record::record_rule(&$rows::$name.left, pointwise!(@array [number]), [self], [own], value))
         }
     };
@@ -316,6 +321,7 @@ macro_rules! function {
                 &self $(, $b: impl $crate::AsInput)* $(, $c: impl $crate::AsOptionalInput)?
                 $($(, $attr: impl Into<$ty>)+ $(, $last: impl $crate::AsInput)?)?
             ) -> $crate::Result<function!(@vars $($y)?)> {
+                use foldback_tensor::Here as _;
                 // What a caller compiles is only what turns its arguments into ours.
                 #[track_caller]
                 fn operation(
@@ -348,6 +354,7 @@ macro_rules! function {
                     self $(, &$b.input().beside(self))* $($(, &$last.input().beside(self))?)? $(, $c.optional_input().map(|c| c.beside(self)).as_deref())?
                     $($(, $attr.into())+)?
                 )
+                .here()
             }
         )*}
     };
@@ -451,6 +458,7 @@ macro_rules! function_of_list {
             $vis fn $name(
                 list: impl IntoIterator<Item: $crate::AsInput> $($(, $attr: impl Into<$ty>)+)?
             ) -> $crate::Result<$crate::Var> {
+                use foldback_tensor::Here as _;
                 #[track_caller]
                 fn operation(vars: &[$crate::Var] $($(, $attr: $ty)+)?) -> $crate::Result<$crate::Var> {
                     let values: Vec<foldback_tensor::Tensor> = vars.iter().map(|v| v.value()).collect();
@@ -470,7 +478,7 @@ macro_rules! function_of_list {
                     });
                     Ok(made.remove(0))
                 }
-                operation(&$crate::input::variables_of(list) $($(, $attr.into())+)?)
+                operation(&$crate::input::variables_of(list) $($(, $attr.into())+)?).here()
             }
         )*}
     };

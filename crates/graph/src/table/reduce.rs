@@ -18,7 +18,7 @@ function! {
     /// Saves nothing. Its gradient is the incoming one expanded, so it stays one number per sum in memory.
     ///
     /// # Errors
-    /// `Tensor` if an axis does not exist or is named twice.
+    /// If an axis does not exist or is named twice.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -43,7 +43,7 @@ function! {
     /// The mean over `axes`.
     ///
     /// # Errors
-    /// `Tensor` if an axis does not exist or is named twice, and for integers and `bool`.
+    /// If an axis does not exist or is named twice, and for integers and `bool`.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -70,7 +70,7 @@ function! {
     /// The product over `axes`. The gradient is right where there are zeros, to any order.
     ///
     /// # Errors
-    /// `Tensor` if an axis does not exist or is named twice.
+    /// If an axis does not exist or is named twice.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -111,7 +111,7 @@ function! {
     /// The variance over `axes`, divided by `max(0, n - correction)`.
     ///
     /// # Errors
-    /// `Tensor` if an axis does not exist or is named twice, and for integers and `bool`.
+    /// If an axis does not exist or is named twice, and for integers and `bool`.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -157,7 +157,7 @@ function! {
     /// The largest element over `axes`. Equal ones share the gradient; with a NaN every gradient is NaN.
     ///
     /// # Errors
-    /// `Tensor` if an axis does not exist, is named twice or has size 0.
+    /// If an axis does not exist, is named twice or has size 0.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -179,7 +179,7 @@ function! {
     /// The smallest element over `axes`. Equal ones share the gradient; with a NaN every gradient is NaN.
     ///
     /// # Errors
-    /// `Tensor` if an axis does not exist, is named twice or has size 0.
+    /// If an axis does not exist, is named twice or has size 0.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -204,7 +204,7 @@ function! {
     /// equals, as that of [`Var::max_with_indices`]; over several axes it is that of [`Var::amax`].
     ///
     /// # Errors
-    /// `Tensor` if an axis does not exist, is named twice or has size 0.
+    /// If an axis does not exist, is named twice or has size 0.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -239,7 +239,7 @@ function! {
     /// equals, as that of [`Var::min_with_indices`]; over several axes it is that of [`Var::amin`].
     ///
     /// # Errors
-    /// `Tensor` if an axis does not exist, is named twice or has size 0.
+    /// If an axis does not exist, is named twice or has size 0.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -271,7 +271,7 @@ function! {
     /// `ln(sum(exp(x)))` over `axes`, without overflow.
     ///
     /// # Errors
-    /// `Tensor` if an axis does not exist or is named twice.
+    /// If an axis does not exist or is named twice.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -296,7 +296,7 @@ function! {
     /// Softmax along an axis: `exp(x) / sum(exp(x))`, without overflow.
     ///
     /// # Errors
-    /// `Tensor` if the axis does not exist, and for integers and `bool`.
+    /// If the axis does not exist, and for integers and `bool`.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -316,7 +316,7 @@ function! {
     /// The logarithm of [`Var::softmax`], computed as `x - logsumexp(x)`.
     ///
     /// # Errors
-    /// `Tensor` if the axis does not exist, and for integers and `bool`.
+    /// If the axis does not exist, and for integers and `bool`.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -337,7 +337,7 @@ function! {
     /// class, without storing the logarithms of the others. One loss per row.
     ///
     /// # Errors
-    /// `Tensor` if the scores are not of a floating-point type, the classes do not fit, or no memory can hold what is expanded
+    /// If the scores are not of a floating-point type, the classes do not fit, or no memory can hold what is expanded
     /// (`TooLarge`).
     ///
     /// ```
@@ -362,7 +362,7 @@ function! {
     /// Sums down to `shape`, from which this could have been broadcast: leading axes and axes of size 1.
     ///
     /// # Errors
-    /// `Tensor` if `shape` does not broadcast to this shape.
+    /// If `shape` does not broadcast to this shape.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -386,7 +386,7 @@ function! {
     /// The gradient goes to the first among equals.
     ///
     /// # Errors
-    /// `Tensor` if the axis does not exist or has size 0.
+    /// If the axis does not exist or has size 0.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -509,8 +509,9 @@ impl Var {
     /// assert_eq!(tensor![1.0, 3.0].requires_grad().argmax(0)?.item::<i64>()?, 1);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
+    #[track_caller]
     pub fn argmax(&self, over: impl Into<Over>) -> Result<Tensor> {
-        Ok(self.value_ref().argmax(over)?)
+        self.value_ref().argmax(over)
     }
 
     /// The index of the smallest element, see [`Tensor::argmin`]. Requires no gradient.
@@ -524,7 +525,8 @@ impl Var {
     /// assert_eq!(tensor![1.0, 3.0].requires_grad().argmin(0)?.item::<i64>()?, 0);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
+    #[track_caller]
     pub fn argmin(&self, over: impl Into<Over>) -> Result<Tensor> {
-        Ok(self.value_ref().argmin(over)?)
+        self.value_ref().argmin(over)
     }
 }

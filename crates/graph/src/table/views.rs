@@ -1,29 +1,22 @@
 //! Rows of views, parts and casts.
 
-use foldback_tensor::{Axes, Axis, DType, NewShape, Position, Shape, Slice, SliceItem, Slices, Span, Tensor};
+use foldback_tensor::{
+    Axes, Axis, DType, Here, NewShape, Position, Shape, Slice, SliceItem, Slices, Span, Tensor, or_panic,
+};
 
 use super::macros::function;
 use crate::error::Result;
 use crate::var::Var;
 
 /// A tensor of zeros with `value` in the part that `slices` names.
-fn embedded(value: &Tensor, slices: &Slices, shape: &Shape) -> foldback_tensor::Result<Tensor> {
+fn embedded(value: &Tensor, slices: &Slices, shape: &Shape) -> Result<Tensor> {
     let mut whole = Tensor::try_zeros_with(shape, value.dtype())?;
     whole.slice_assign(slices.clone(), value)?;
     Ok(whole)
 }
 
-/// Unwraps the result of an operation for the form that panics, at the caller's line.
-#[track_caller]
-fn or_panic(made: Result<Var>) -> Var {
-    match made {
-        Ok(v) => v,
-        Err(e) => panic!("{e}"),
-    }
-}
-
 /// `whole` with `value` in the part that `slices` names.
-fn assigned(whole: &Tensor, value: &Tensor, slices: &Slices) -> foldback_tensor::Result<Tensor> {
+fn assigned(whole: &Tensor, value: &Tensor, slices: &Slices) -> Result<Tensor> {
     let mut whole = whole.clone();
     whole.slice_assign(slices.clone(), value)?;
     Ok(whole)
@@ -61,7 +54,7 @@ function! {
     /// The same elements seen in a larger shape: axes of size 1 and missing leading axes repeat (PyTorch's `expand`).
     ///
     /// # Errors
-    /// `Tensor` if this does not broadcast to `shape`.
+    /// If this does not broadcast to `shape`.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -84,7 +77,7 @@ function! {
     /// The axes in another order.
     ///
     /// # Errors
-    /// `Tensor` if `axes` are not all axes, each once.
+    /// If `axes` are not all axes, each once.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -105,7 +98,7 @@ function! {
     /// Two axes exchanged.
     ///
     /// # Errors
-    /// `Tensor` if an axis does not exist.
+    /// If an axis does not exist.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -121,7 +114,7 @@ function! {
     /// The transposed matrix; vectors and numbers stay as they are.
     ///
     /// # Errors
-    /// `Tensor` for more than two axes.
+    /// For more than two axes.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -139,7 +132,7 @@ function! {
     /// Axes moved to other places.
     ///
     /// # Errors
-    /// `Tensor` if the axes do not exist, repeat, or are not as many as the places.
+    /// If the axes do not exist, repeat, or are not as many as the places.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -155,7 +148,7 @@ function! {
     /// The same elements in another shape; one size may be -1.
     ///
     /// # Errors
-    /// `Tensor` if the number of elements is another one.
+    /// If the number of elements is another one.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -174,7 +167,7 @@ function! {
     /// [`Var::reshape`] that refuses to copy.
     ///
     /// # Errors
-    /// `Tensor` if strides cannot express the shape.
+    /// If strides cannot express the shape.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -189,7 +182,7 @@ function! {
     /// The axes `start ..= end` as one.
     ///
     /// # Errors
-    /// `Tensor` if an axis does not exist or `start` is behind `end`.
+    /// If an axis does not exist or `start` is behind `end`.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -204,7 +197,7 @@ function! {
     /// Without those of `axes` that have size 1 (`..` for all).
     ///
     /// # Errors
-    /// `Tensor` if an axis does not exist.
+    /// If an axis does not exist.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -219,7 +212,7 @@ function! {
     /// With a new axis of size 1 at `axis`.
     ///
     /// # Errors
-    /// `Tensor` if there is no such place.
+    /// If there is no such place.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -234,7 +227,7 @@ function! {
     /// The elements in reverse order along `axes`.
     ///
     /// # Errors
-    /// `Tensor` if an axis does not exist or is named twice.
+    /// If an axis does not exist or is named twice.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -249,7 +242,7 @@ function! {
     /// Part of the variable: one item per leading axis, a range (with a step) or an index; see [`Tensor::slice`].
     ///
     /// # Errors
-    /// `Tensor` if the slices do not fit.
+    /// If the slices do not fit.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -364,7 +357,7 @@ impl Var {
     /// `len` elements of one axis from `start` on, which may count from the end.
     ///
     /// # Errors
-    /// `Tensor` if the part is not inside the axis.
+    /// If the part is not inside the axis.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -384,7 +377,7 @@ impl Var {
     /// One element of an axis, which is dropped.
     ///
     /// # Errors
-    /// `Tensor` if the axis or the element does not exist.
+    /// If the axis or the element does not exist.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -406,7 +399,7 @@ impl Var {
     /// without history becomes tracked if `value` is.
     ///
     /// # Errors
-    /// `LeafInPlace` for a leaf that requires a gradient, outside [`no_grad`](crate::no_grad); `Tensor` if the slices
+    /// `LeafInPlace` for a leaf that requires a gradient, outside [`no_grad`](crate::no_grad); also if the slices
     /// do not fit or the value does not broadcast. Nothing is changed then.
     ///
     /// ```
@@ -423,8 +416,8 @@ impl Var {
     pub fn slice_assign(&mut self, slices: impl Into<Slices>, value: &Var) -> Result<()> {
         let slices = slices.into();
         let leaf = self.own_leaf();
-        let _turn = self.turn_to_rebind("slice_assign", leaf.as_deref())?;
-        let new = self.with_part(value, slices).map_err(|e| e.named("slice_assign"))?;
-        self.rebind("slice_assign", new)
+        let _turn = self.turn_to_rebind("slice_assign", leaf.as_deref()).here()?;
+        let new = self.with_part(value, slices).map_err(|e| e.named("slice_assign")).here()?;
+        self.rebind("slice_assign", new).here()
     }
 }

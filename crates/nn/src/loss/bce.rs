@@ -2,10 +2,10 @@
 
 use foldback_graph::{AsInput, Function, FunctionContext, Fused, Var};
 use foldback_tensor::kernel::{self, FloatKernel, FloatOps, Formula, Real};
-use foldback_tensor::{DType, Tensor};
+use foldback_tensor::{DType, Here, Tensor};
 
 use super::{Reduction, expect_float, expect_same_shape};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 const LOSS: &str = "bce_with_logits";
 
@@ -62,11 +62,11 @@ impl BceWithLogitsLoss {
     /// reduced. Any shape, the same for both.
     ///
     /// # Errors
-    /// `LossShapes` if the shapes differ, `DType` if one of the types is not a floating-point one, `Graph` if a weight
+    /// `LossShapes` if the shapes differ, `DType` if one of the types is not a floating-point one, `Expand` if a weight
     /// does not broadcast to the input's shape.
     #[track_caller]
     pub fn forward(&self, input: impl AsInput, target: impl AsInput) -> Result<Var> {
-        self.of(&input.to_var(), target.to_var())
+        self.of(&input.to_var(), target.to_var()).here()
     }
 
     #[track_caller]
@@ -105,7 +105,7 @@ impl Function for Losses {
         LOSS
     }
 
-    fn forward(&self, inputs: &[&Tensor]) -> foldback_graph::Result<Vec<Tensor>> {
+    fn forward(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
         let (p, weighted) = self.factor();
         Ok(vec![kernel::evaluate(LOSS, &FloatKernel(LossOf { weighted }), &[inputs[0], inputs[1], &p])?])
     }
@@ -114,7 +114,7 @@ impl Function for Losses {
         true
     }
 
-    fn backward(&self, ctx: &FunctionContext<'_>) -> foldback_graph::Result<Vec<Option<Var>>> {
+    fn backward(&self, ctx: &FunctionContext<'_>) -> Result<Vec<Option<Var>>> {
         let (g, x, y) = (ctx.grad(0), ctx.input(0), ctx.input(1));
         let (p, weighted) = self.factor();
         let of_input = || Fused::new(LOSS, SlopeOf { weighted }).call((&g, &x, &y, &p));
@@ -129,7 +129,7 @@ impl Function for Losses {
 
 /// `-ln(sigmoid(-x))`
 #[track_caller]
-fn softplus(x: &Var) -> foldback_graph::Result<Var> {
+fn softplus(x: &Var) -> Result<Var> {
     x.softplus_with(1.0, SOFTPLUS_IS_IDENTITY)
 }
 
@@ -171,7 +171,7 @@ impl Formula<4> for SlopeOf {
 }
 
 /// A weight seen in the input's shape, in the input's type.
-fn spread(weight: &Option<Tensor>, input: &Var) -> Result<Option<Tensor>, Error> {
+fn spread(weight: &Option<Tensor>, input: &Var) -> Result<Option<Tensor>> {
     let Some(w) = weight else { return Ok(None) };
     Ok(Some(w.to_dtype(input.dtype()).expand(input.shape())?))
 }
@@ -215,10 +215,15 @@ mod tests {
     #[test]
     fn refusals() {
         let x: Var = Tensor::zeros([3, 1]).into();
-        let e = bce_with_logits(&x, &tensor![1.0, 0.0, 1.0]).unwrap_err().to_string();
+        let e = bce_with_logits(&x, &tensor![1.0, 0.0, 1.0]).unwrap_err().with_location(None).to_string();
         assert!(e.contains("[3, 1] and the target [3]") && e.contains("squeeze the input"), "{e}");
         let labels = tensor![[1], [0], [1]; i64];
-        assert!(bce_with_logits(&x, &labels).unwrap_err().to_string().contains("the target must not be i64"));
+        assert!(
+            bce_with_logits(&x, &labels)
+                .unwrap_err()
+                .to_string()
+                .contains("the target must be a floating-point type, found i64: use to_dtype(DType::F32)")
+        );
         assert!(bce_with_logits(&tensor![1; i64], &tensor![1.0]).is_err());
         let y = Tensor::zeros([3, 1]);
         // A weight may be spread over the input, but must not enlarge it.

@@ -1,10 +1,10 @@
 //! Targets that are class numbers: checking them, and what the losses of classes share.
 
 use foldback_graph::Var;
-use foldback_tensor::{DType, Shape, Tensor};
+use foldback_tensor::{DType, Shape, Tensor, refuse};
 
 use super::Reduction;
-use crate::error::{Error, Result};
+use crate::error::{NnFacts, Result};
 
 /// The axis of the classes: the second of a batch, the only one of a single example.
 pub(super) fn class_axis(input: &Shape) -> isize {
@@ -34,15 +34,15 @@ impl Classes {
         ignored: i64,
     ) -> Result<Classes> {
         if target.dtype() != DType::I64 {
-            let expected = "i64 (class numbers)";
-            return Err(Error::DType { op: loss, name: "the target", found: target.dtype(), expected });
+            let (name, found) = ("class numbers", target.dtype());
+            return refuse(NnFacts::DType { op: loss, name, found, expected: "i64" });
         }
         let shape = input.shape();
         let axis = class_axis(&shape);
         let fits = shape.rank() > 0 && *target.shape() == without_axis(&shape, axis as usize);
         if !fits {
             let (input, target) = (shape, target.shape().clone());
-            return Err(Error::TargetShape { loss, input, target, probabilities: false });
+            return refuse(NnFacts::TargetShape { loss, input, target, probabilities: false });
         }
         let classes = shape[axis as usize];
         let class_weights =
@@ -100,10 +100,10 @@ impl Classes {
             None => losses,
         };
         match (reduction, &self.weights, &self.kept) {
-            (Reduction::Mean, Some(w), _) => Ok(losses.sum(..)?.div(&w.sum(..)?)?),
+            (Reduction::Mean, Some(w), _) => losses.sum(..)?.div(&w.sum(..)?),
             // A sum over nothing divided by nothing, so that its derivatives are NaN to every order, as PyTorch's.
             (Reduction::Mean, None, kept) if kept.is_some() || self.count == 0 => {
-                Ok(losses.sum(..)?.div(self.count as f64)?)
+                losses.sum(..)?.div(self.count as f64)
             }
             _ => reduction.apply(losses),
         }
@@ -120,7 +120,7 @@ pub(super) fn check_weights(
     if *weights.shape() == [classes] {
         return Ok(weights.to_dtype(dtype));
     }
-    Err(Error::ParameterShape {
+    refuse(NnFacts::ParameterShape {
         op: loss,
         name: "a weight",
         expected: format!("[{classes}]"),
@@ -144,7 +144,7 @@ fn count_kept(loss: &'static str, target: &Tensor, classes: usize, ignored: i64)
         }
         if t < 0 || t as u64 >= classes as u64 {
             let index = unravel(place, target.shape());
-            return Err(Error::TargetOutOfRange { loss, target: t, index, classes });
+            return refuse(NnFacts::TargetOutOfRange { loss, target: t, index, classes });
         }
         count += 1;
     }

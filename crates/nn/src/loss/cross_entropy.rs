@@ -1,11 +1,11 @@
 //! Cross-entropy.
 
 use foldback_graph::{AsInput, Var};
-use foldback_tensor::{DType, Tensor};
+use foldback_tensor::{DType, Here, Tensor, refuse};
 
 use super::classes::{Classes, check_weights, class_axis};
 use super::{Reduction, expect_float};
-use crate::error::{Error, Result};
+use crate::error::{NnFacts, Result};
 
 const LOSS: &str = "cross_entropy";
 const IGNORED: i64 = -100;
@@ -76,7 +76,7 @@ impl CrossEntropyLoss {
     /// `ignore_index` with probabilities.
     #[track_caller]
     pub fn forward(&self, input: impl AsInput, target: impl AsInput) -> Result<Var> {
-        self.of(&input.to_var(), target.to_var())
+        self.of(&input.to_var(), target.to_var()).here()
     }
 
     #[track_caller]
@@ -85,13 +85,13 @@ impl CrossEntropyLoss {
         let value = self.label_smoothing;
         if !(0.0..=1.0).contains(&value) {
             let expected = "between 0 and 1";
-            return Err(Error::Parameter { op: LOSS, name: "label_smoothing", value, expected });
+            return refuse(NnFacts::Parameter { op: LOSS, name: "label_smoothing", value, expected });
         }
         match target.dtype() {
             DType::I64 => self.of_numbers(input, &target.value()),
             DType::Bool => {
                 let expected = "i64 (class numbers) or a floating-point type (probabilities)";
-                Err(Error::DType { op: LOSS, name: "the target", found: DType::Bool, expected })
+                refuse(NnFacts::DType { op: LOSS, name: "the target", found: DType::Bool, expected })
             }
             _ => self.of_probabilities(input, &target),
         }
@@ -113,7 +113,7 @@ impl CrossEntropyLoss {
         let all = self.weighted(&log_p, axis)?.sum(axis)?.neg()?;
         let all = classes.reduce(all, self.reduction)?;
         let share = self.label_smoothing / input.shape()[axis as usize] as f64;
-        Ok(likelihood.mul(1.0 - self.label_smoothing)?.add(&all.mul(share)?)?)
+        likelihood.mul(1.0 - self.label_smoothing)?.add(&all.mul(share)?)
     }
 
     #[track_caller]
@@ -121,11 +121,11 @@ impl CrossEntropyLoss {
         let shape = input.shape();
         if shape.rank() == 0 || shape != target.shape() {
             let target = target.shape();
-            return Err(Error::TargetShape { loss: LOSS, input: shape, target, probabilities: true });
+            return refuse(NnFacts::TargetShape { loss: LOSS, input: shape, target, probabilities: true });
         }
         if self.ignore_index.is_some() {
             let target = "targets that are probabilities";
-            return Err(Error::Unsupported { loss: LOSS, option: "ignore_index", target });
+            return refuse(NnFacts::Unsupported { loss: LOSS, option: "ignore_index", target });
         }
         let axis = class_axis(&shape);
         let classes = shape[axis as usize];
@@ -151,7 +151,7 @@ impl CrossEntropyLoss {
         let shape = x.shape();
         let mut dims = vec![1; shape.rank()];
         dims[axis as usize] = shape[axis as usize];
-        Ok(x.mul(&weight.to_dtype(x.dtype()).reshape(dims)?)?)
+        x.mul(&weight.to_dtype(x.dtype()).reshape(dims)?)
     }
 }
 
@@ -203,8 +203,9 @@ mod tests {
     #[test]
     fn refusals() {
         let x: Var = Tensor::zeros([2, 3]).into();
-        let message =
-            |loss: CrossEntropyLoss, target: &Tensor| loss.forward(&x, target).unwrap_err().to_string();
+        let message = |loss: CrossEntropyLoss, target: &Tensor| {
+            loss.forward(&x, target).unwrap_err().with_location(None).to_string()
+        };
         let plain = CrossEntropyLoss::new;
         assert_eq!(
             message(plain(), &tensor![[0.5, 0.5], [1.0, 0.0]]),
@@ -214,7 +215,10 @@ mod tests {
         assert!(
             message(plain(), &tensor![0, 7; i64]).contains("target 7 at index [1] is out of bounds for 3")
         );
-        assert!(message(plain(), &tensor![true, false; bool]).contains("the target must not be bool"));
+        assert!(
+            message(plain(), &tensor![true, false; bool])
+                .contains("(probabilities), found bool: use to_dtype(DType::I64)")
+        );
         for share in [-0.1, 1.5, f64::NAN] {
             let e = message(plain().label_smoothing(share), &tensor![0, 1; i64]);
             assert!(e.contains("label_smoothing"), "{e}");

@@ -25,7 +25,8 @@ mod nll;
 
 use foldback_graph::Var;
 
-use crate::error::{Error, Result};
+use crate::error::{NnFacts, Result};
+use foldback_tensor::refuse;
 
 pub use bce::{BceWithLogitsLoss, bce_with_logits};
 pub use cross_entropy::{CrossEntropyLoss, cross_entropy};
@@ -59,12 +60,12 @@ fn expect_float(op: &'static str, name: &'static str, v: &Var) -> Result<()> {
     if v.dtype().is_float() {
         return Ok(());
     }
-    Err(Error::DType { op, name, found: v.dtype(), expected: "a floating-point type" })
+    refuse(NnFacts::DType { op, name, found: v.dtype(), expected: "a floating-point type" })
 }
 
 fn expect_same_shape(loss: &'static str, input: &Var, target: &Var) -> Result<()> {
     if input.shape() == target.shape() {
         return Ok(());
     }
-    Err(Error::LossShapes { loss, input: input.shape(), target: target.shape() })
+    refuse(NnFacts::LossShapes { loss, input: input.shape(), target: target.shape() })
 }

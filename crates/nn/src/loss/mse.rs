@@ -3,7 +3,8 @@
 use foldback_graph::{AsInput, Var};
 
 use super::{Reduction, expect_float, expect_same_shape};
-use crate::error::{Error, Result};
+use crate::error::{NnFacts, Result};
+use foldback_tensor::{Here, refuse};
 
 const LOSS: &str = "mse_loss";
 
@@ -50,7 +51,7 @@ impl MseLoss {
     /// target is of a floating-point type.
     #[track_caller]
     pub fn forward(&self, input: impl AsInput, target: impl AsInput) -> Result<Var> {
-        self.of(&input.to_var(), target.to_var())
+        self.of(&input.to_var(), target.to_var()).here()
     }
 
     #[track_caller]
@@ -62,11 +63,11 @@ impl MseLoss {
         let Some(weight) = &self.weight else { return self.reduction.apply(input.sub(&target)?.square()) };
         if weight.shape() != input.shape() {
             let (expected, found) = (input.shape().to_string(), weight.shape());
-            return Err(Error::ParameterShape { op: LOSS, name: "a weight", expected, found });
+            return refuse(NnFacts::ParameterShape { op: LOSS, name: "a weight", expected, found });
         }
         let losses = input.sub(&target)?.square().mul(weight)?;
         match self.reduction {
-            Reduction::Mean => Ok(losses.sum(..)?.div(&weight.sum(..)?)?),
+            Reduction::Mean => losses.sum(..)?.div(&weight.sum(..)?),
             other => other.apply(losses),
         }
     }
@@ -87,7 +88,7 @@ impl MseLoss {
 /// mse_loss(&x, &tensor![0.0, 1.0])?.backward()?;
 /// assert_eq!(x.grad(), Some(tensor![1.0, 2.0]));
 /// // [n, 1] against [n] would broadcast to [n, n].
-/// let e = mse_loss(&x.unsqueeze(1)?, &tensor![0.0, 1.0]).unwrap_err().to_string();
+/// let e = mse_loss(&x.unsqueeze(1)?, &tensor![0.0, 1.0]).unwrap_err().with_location(None).to_string();
 /// assert!(e.contains("[2, 1]") && e.contains("squeeze the input"));
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     fn message(input: Tensor, target: Tensor) -> String {
-        mse_loss(&input, &target).unwrap_err().to_string()
+        mse_loss(&input, &target).unwrap_err().with_location(None).to_string()
     }
 
     #[test]
@@ -118,7 +119,10 @@ mod tests {
         let e = message(tensor![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], tensor![1.0, 2.0, 3.0]);
         assert!(e.contains("expand one to the shape of the other"), "{e}");
         assert!(message(tensor![1.0, 2.0], tensor![1.0, 2.0, 3.0]).contains("they must be equal"));
-        assert!(message(tensor![1, 2; i64], tensor![1, 2; i64]).contains("must not be i64"));
+        assert!(
+            message(tensor![1, 2; i64], tensor![1, 2; i64])
+                .contains("must be a floating-point type, found i64")
+        );
         assert!(mse_loss(&tensor![1.0, 2.0], 1.0).is_err());
         let weighted = MseLoss::new().weight(tensor![1.0]);
         assert!(weighted.forward(&tensor![1.0, 2.0], &tensor![1.0, 2.0]).is_err());

@@ -8,7 +8,7 @@ pub(crate) use sequence::Sequence;
 
 use crate::buffer::{Handle, Storage, has_room};
 use crate::dtype::{BlockMut, DType, Element, Scalar, with_block};
-use crate::error::{Error, Result, or_panic};
+use crate::error::{Here, Result, TensorFacts, or_panic, refuse};
 use crate::shape::{Pair, Shape};
 use crate::task::{self, Does, Space, Task, To, WholeRule};
 use crate::tensor::Tensor;
@@ -22,7 +22,7 @@ pub(crate) fn checked_len(op: &'static str, shape: &Shape, dtype: DType) -> Resu
     let each = if len == 0 { 1 } else { dtype.size() };
     match shape.iter().try_fold(each, |n: usize, &s| n.checked_mul(s.max(1))) {
         Some(all) if all <= isize::MAX as usize => Ok(len),
-        _ => Err(Error::TooLarge { op, shape: shape.clone() }),
+        _ => refuse(TensorFacts::TooLarge { op, shape: shape.clone() }),
     }
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn room(op: &'static str, shape: &Shape, dtype: DType) -> Result<Hand
 pub(crate) fn room_for(op: &'static str, shape: &Shape, n: usize, dtype: DType) -> Result<Handle> {
     match Storage::stale(dtype, n) {
         Some(storage) => Ok(storage),
-        None => Err(Error::TooLarge { op, shape: shape.clone() }),
+        None => refuse(TensorFacts::TooLarge { op, shape: shape.clone() }),
     }
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn expect_room(op: &'static str, shape: &Shape, dtype: DType) -> Resu
 /// [`expect_room`] for `n` elements only, of a result that repeats them along some axes.
 pub(crate) fn expect_room_for(op: &'static str, shape: &Shape, n: usize, dtype: DType) -> Result<()> {
     let bytes = n.saturating_mul(dtype.size());
-    if has_room(bytes) { Ok(()) } else { Err(Error::TooLarge { op, shape: shape.clone() }) }
+    if has_room(bytes) { Ok(()) } else { refuse(TensorFacts::TooLarge { op, shape: shape.clone() }) }
 }
 
 /// One value everywhere, in the name of an operation.
@@ -108,7 +108,7 @@ macro_rules! constants {
             pub fn $try_name($($arg: impl Into<$ty>),*) -> Result<Tensor> {
                 $(let $arg: $ty = $arg.into();)*
                 let $dtype = $default;
-                $make
+                $make.here()
             }
 
             #[doc = concat!("[`Tensor::", stringify!($with), "`] without a panic.")]
@@ -124,7 +124,7 @@ macro_rules! constants {
             pub fn $try_with($($arg: impl Into<$ty>,)* dtype: DType) -> Result<Tensor> {
                 $(let $arg: $ty = $arg.into();)*
                 let $dtype = dtype;
-                $make
+                $make.here()
             }
         )*}
     };
@@ -227,7 +227,7 @@ impl WholeRule for Diagonal {
 mod tests {
     use super::*;
     use crate::DType::*;
-    use crate::tensor;
+    use crate::{refused, tensor};
 
     #[test]
     fn constants_of_every_type() {
@@ -263,16 +263,16 @@ mod tests {
         ];
         for shape in shapes {
             assert!(
-                matches!(Tensor::try_zeros_with(shape.clone(), F64), Err(Error::TooLarge { .. })),
+                refused!(Tensor::try_zeros_with(shape.clone(), F64), TensorFacts::TooLarge { .. }),
                 "{shape:?}"
             );
-            assert!(matches!(Tensor::try_ones_with(shape.clone(), F64), Err(Error::TooLarge { .. })));
-            assert!(matches!(Tensor::try_full_with(shape, 1, F64), Err(Error::TooLarge { .. })));
+            assert!(refused!(Tensor::try_ones_with(shape.clone(), F64), TensorFacts::TooLarge { .. }));
+            assert!(refused!(Tensor::try_full_with(shape, 1, F64), TensorFacts::TooLarge { .. }));
         }
-        assert!(matches!(Tensor::try_eye_with(1 << 31, F64), Err(Error::TooLarge { .. })));
-        assert!(matches!(Tensor::try_arange_with(0..i64::MAX, 1, I64), Err(Error::TooLarge { .. })));
-        assert!(matches!(Tensor::try_arange_with(0..1, 1e-300, F64), Err(Error::TooLarge { .. })));
-        assert!(matches!(Tensor::try_linspace(0, 1, 1 << 60), Err(Error::TooLarge { .. })));
+        assert!(refused!(Tensor::try_eye_with(1 << 31, F64), TensorFacts::TooLarge { .. }));
+        assert!(refused!(Tensor::try_arange_with(0..i64::MAX, 1, I64), TensorFacts::TooLarge { .. }));
+        assert!(refused!(Tensor::try_arange_with(0..1, 1e-300, F64), TensorFacts::TooLarge { .. }));
+        assert!(refused!(Tensor::try_linspace(0, 1, 1 << 60), TensorFacts::TooLarge { .. }));
     }
 
     #[test]

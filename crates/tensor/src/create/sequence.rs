@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::dtype::{BlockMut, DType, Scalar};
-use crate::error::{Error, Result, or_panic};
+use crate::error::{Here, Result, TensorFacts, or_panic, refuse};
 use crate::task::{self, WholeRule};
 use crate::tensor::Tensor;
 
@@ -112,7 +112,7 @@ impl Tensor {
     #[track_caller]
     pub fn try_arange(range: impl Into<Interval>) -> Result<Tensor> {
         let range = range.into();
-        arange(range, Scalar::I64(1), range.dtype())
+        arange(range, Scalar::I64(1), range.dtype()).here()
     }
 
     /// [`Tensor::arange_with`] without a panic.
@@ -132,7 +132,7 @@ impl Tensor {
         step: impl Into<Scalar>,
         dtype: DType,
     ) -> Result<Tensor> {
-        arange(range.into(), step.into(), dtype)
+        arange(range.into(), step.into(), dtype).here()
     }
 
     /// `steps` numbers from `start` to `end`, both included, at equal distances: `[steps]`, `f32`.
@@ -181,7 +181,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn try_linspace(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: usize) -> Result<Tensor> {
-        linspace(start.into(), end.into(), steps, DType::F32)
+        linspace(start.into(), end.into(), steps, DType::F32).here()
     }
 
     /// [`Tensor::linspace_with`] without a panic.
@@ -200,18 +200,18 @@ impl Tensor {
         steps: usize,
         dtype: DType,
     ) -> Result<Tensor> {
-        linspace(start.into(), end.into(), steps, dtype)
+        linspace(start.into(), end.into(), steps, dtype).here()
     }
 }
 
 fn arange(Interval { start, end }: Interval, step: Scalar, dtype: DType) -> Result<Tensor> {
     for (name, value) in [("start", start), ("end", end), ("step", step)] {
         if !value.to_f64().is_finite() {
-            return Err(parameter("arange", name, value, "a finite number"));
+            return refuse(parameter("arange", name, value, "a finite number"));
         }
     }
     match dtype {
-        DType::Bool => Err(Error::DTypeUnsupported { op: "arange", dtype }),
+        DType::Bool => refuse(TensorFacts::DTypeUnsupported { op: "arange", dtype }),
         DType::I64 => {
             let (first, by) = (start.to_i64(), step.to_i64());
             let whole = ![start, end, step].iter().any(|v| matches!(v, Scalar::F64(_)));
@@ -237,7 +237,7 @@ fn linspace(start: Scalar, end: Scalar, steps: usize, dtype: DType) -> Result<Te
     let half = steps / 2;
     let gaps = steps.saturating_sub(1).max(1);
     match dtype {
-        DType::Bool => Err(Error::DTypeUnsupported { op: "linspace", dtype }),
+        DType::Bool => refuse(TensorFacts::DTypeUnsupported { op: "linspace", dtype }),
         DType::F32 => {
             let (a, b) = (start.to_f64() as f32, end.to_f64() as f32);
             let step = (b - a) / gaps as f32;
@@ -268,8 +268,8 @@ fn at_ends<T: Copy>(i: usize, steps: usize, start: T, end: T, at: impl Fn(usize)
     }
 }
 
-fn parameter(op: &'static str, name: &'static str, value: Scalar, expected: &'static str) -> Error {
-    Error::Parameter { op, name, value: value.to_string(), expected }
+fn parameter(op: &'static str, name: &'static str, value: Scalar, expected: &'static str) -> TensorFacts {
+    TensorFacts::Parameter { op, name, value: value.to_string(), expected }
 }
 
 /// How many floating-point numbers there are from start to end; too many saturate.
@@ -282,10 +282,10 @@ fn count(start: Scalar, end: Scalar, step: Scalar) -> Result<usize> {
 /// Refuses a step of zero and one that leads away from the end.
 fn check_step(step: Scalar, distance: f64) -> Result<()> {
     if step.to_f64() == 0.0 {
-        return Err(parameter("arange", "step", step, "a number other than zero"));
+        return refuse(parameter("arange", "step", step, "a number other than zero"));
     }
     if step.to_f64().signum() * distance < 0.0 {
-        return Err(parameter("arange", "step", step, "a step that leads from start to end"));
+        return refuse(parameter("arange", "step", step, "a step that leads from start to end"));
     }
     Ok(())
 }
@@ -322,7 +322,7 @@ fn sequence(
 mod tests {
     use super::*;
     use crate::DType::*;
-    use crate::{assert_close, tensor};
+    use crate::{assert_close, refused, tensor};
 
     /// Expected values printed by PyTorch 2.15.
     #[test]
@@ -360,14 +360,17 @@ mod tests {
             for (a, b, s) in
                 [(zero, one, zero), (zero, one, minus), (one, zero, one), (zero, Scalar::from(f64::NAN), one)]
             {
-                assert!(matches!(refused(a, b, s, d), Error::Parameter { op: "arange", .. }));
+                assert!(matches!(
+                    refused(a, b, s, d).facts(),
+                    Some(TensorFacts::Parameter { op: "arange", .. })
+                ));
             }
             assert!(matches!(
-                refused(zero, f64::INFINITY.into(), one, d),
-                Error::Parameter { name: "end", .. }
+                refused(zero, f64::INFINITY.into(), one, d).facts(),
+                Some(TensorFacts::Parameter { name: "end", .. })
             ));
         }
-        assert!(matches!(refused(zero, one, one, Bool), Error::DTypeUnsupported { .. }));
+        assert!(matches!(refused(zero, one, one, Bool).facts(), Some(TensorFacts::DTypeUnsupported { .. })));
     }
 
     /// Expected values printed by PyTorch 2.15.
@@ -390,6 +393,6 @@ mod tests {
         assert_eq!(line(0.0, 1.0, 1, F32), tensor![0.0]);
         assert_eq!(line(0.0, 1.0, 2, I64), tensor![0, 1; i64]);
         assert_eq!(line(0.0, 1.0, 0, F32), tensor![]);
-        assert!(matches!(Tensor::try_linspace_with(0, 1, 3, Bool), Err(Error::DTypeUnsupported { .. })));
+        assert!(refused!(Tensor::try_linspace_with(0, 1, 3, Bool), TensorFacts::DTypeUnsupported { .. }));
     }
 }

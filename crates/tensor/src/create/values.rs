@@ -3,8 +3,7 @@
 use super::{checked_len, room};
 use crate::buffer::Storage;
 use crate::dtype::{DType, Element};
-use crate::error::or_panic;
-use crate::error::{Error, Result};
+use crate::error::{Here, Result, TensorFacts, or_panic, refuse};
 use crate::shape::{Dims, Shape};
 use crate::task::To;
 use crate::tensor::{Layout, Tensor};
@@ -37,7 +36,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn from_vec<T: Element>(values: Vec<T>, shape: impl Into<Shape>) -> Result<Tensor> {
-        let shape = expect_count("from_vec", values.len(), shape.into(), T::DTYPE)?;
+        let shape = expect_count("from_vec", values.len(), shape.into(), T::DTYPE).here()?;
         Ok(Tensor::from_storage(T::storage(values), shape))
     }
 
@@ -54,8 +53,8 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn from_slice<T: Element>(values: &[T], shape: impl Into<Shape>) -> Result<Tensor> {
-        let shape = expect_count("from_slice", values.len(), shape.into(), T::DTYPE)?;
-        let mut storage = room("from_slice", &shape, T::DTYPE)?;
+        let shape = expect_count("from_slice", values.len(), shape.into(), T::DTYPE).here()?;
+        let mut storage = room("from_slice", &shape, T::DTYPE).here()?;
         T::slice_mut(storage.block_mut()).expect("storage of the same type").copy_from_slice(values);
         Ok(Tensor::from_storage(storage, shape))
     }
@@ -84,13 +83,14 @@ impl Tensor {
         const OP: &str = "from_strided";
         let shape = shape.into();
         if strides.len() != shape.rank() {
-            return Err(Error::Rank {
+            return refuse(TensorFacts::Rank {
                 op: OP,
                 expected: "strides for exactly the shape's",
                 found: strides.len(),
-            });
+            })
+            .here();
         }
-        let n = checked_len(OP, &shape, T::DTYPE)?;
+        let n = checked_len(OP, &shape, T::DTYPE).here()?;
         let len = values.len();
         if n == 0 {
             return Ok(Tensor::from_storage(Storage::scratch(T::DTYPE, 0), shape));
@@ -104,7 +104,7 @@ impl Tensor {
         if low < 0 || high >= len as i128 {
             let index = if low < 0 { low } else { high };
             let index = index.clamp(i64::MIN as i128, i64::MAX as i128) as i64;
-            return Err(Error::IndexOutOfRange { op: OP, index, axis: 0, size: len });
+            return refuse(TensorFacts::IndexOutOfRange { op: OP, index, axis: 0, size: len }).here();
         }
         let bound = len as isize;
         let strides: Dims<isize> = shape
@@ -144,7 +144,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn try_to_dtype(&self, dtype: DType) -> Result<Tensor> {
-        self.cast("to_dtype", dtype)
+        self.cast("to_dtype", dtype).here()
     }
 
     /// [`Tensor::cast`] of a tensor that nobody needs as it was.
@@ -166,7 +166,7 @@ impl Tensor {
 /// Refuses a shape that does not hold exactly `n` elements.
 fn expect_count(op: &'static str, n: usize, shape: Shape, dtype: DType) -> Result<Shape> {
     if checked_len(op, &shape, dtype)? != n {
-        return Err(Error::ElementCount { op, shape: shape.to_string(), elements: n });
+        return refuse(TensorFacts::ElementCount { op, shape: shape.to_string(), elements: n });
     }
     Ok(shape)
 }
@@ -175,7 +175,7 @@ fn expect_count(op: &'static str, n: usize, shape: Shape, dtype: DType) -> Resul
 mod tests {
     use super::*;
     use crate::DType::*;
-    use crate::tensor;
+    use crate::{refused, tensor};
 
     #[test]
     fn values_of_a_vector_or_slice() {
@@ -184,11 +184,14 @@ mod tests {
         assert_eq!(Tensor::from_slice(&[true], ()).unwrap(), Tensor::scalar(true));
         let long: Vec<f32> = (0..1000).map(|v| v as f32).collect();
         assert_eq!(Tensor::from_slice(&long, 1000).unwrap(), Tensor::from_vec(long.clone(), 1000).unwrap());
-        assert!(matches!(Tensor::from_vec(vec![1i64, 2], [3]), Err(Error::ElementCount { elements: 2, .. })));
-        assert!(matches!(Tensor::from_slice(&[1.0f32], [0]), Err(Error::ElementCount { .. })));
-        assert!(matches!(
+        assert!(refused!(
+            Tensor::from_vec(vec![1i64, 2], [3]),
+            TensorFacts::ElementCount { elements: 2, .. }
+        ));
+        assert!(refused!(Tensor::from_slice(&[1.0f32], [0]), TensorFacts::ElementCount { .. }));
+        assert!(refused!(
             Tensor::from_vec(vec![1i64], [usize::MAX, usize::MAX]),
-            Err(Error::TooLarge { .. })
+            TensorFacts::TooLarge { .. }
         ));
     }
 
@@ -223,12 +226,15 @@ mod tests {
             (&[], &[], usize::MAX),
         ] {
             assert!(
-                matches!(refused(shape, strides, offset), Error::IndexOutOfRange { size: 6, .. }),
+                matches!(
+                    refused(shape, strides, offset).facts(),
+                    Some(TensorFacts::IndexOutOfRange { size: 6, .. })
+                ),
                 "{shape:?}"
             );
         }
-        assert!(matches!(refused(&[2, 3], &[1], 0), Error::Rank { found: 1, .. }));
-        assert!(matches!(refused(&[usize::MAX, 2], &[0, 0], 0), Error::TooLarge { .. }));
+        assert!(matches!(refused(&[2, 3], &[1], 0).facts(), Some(TensorFacts::Rank { found: 1, .. })));
+        assert!(matches!(refused(&[usize::MAX, 2], &[0, 0], 0).facts(), Some(TensorFacts::TooLarge { .. })));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::arg::{Arg, result_type};
 use super::pointwise::{Elementwise, apply, apply_in_place};
 use crate::dtype::{Block, BlockMut, DType};
-use crate::error::{Error, Result};
+use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::{BlockKernel, typed};
 use crate::task::common_shape;
 use crate::tensor::Tensor;
@@ -72,7 +72,7 @@ mod floor {
 fn plan(op: &'static str, args: &[Arg<'_>; 2], rounding: Rounding) -> Result<Elementwise> {
     let dtype = result_type(&args.each_ref().map(Arg::meta));
     if dtype == DType::Bool {
-        return Err(Error::DTypeUnsupported { op, dtype });
+        return refuse(TensorFacts::DTypeUnsupported { op, dtype });
     }
     if dtype == DType::I64 && common_shape(op, &args.map(|a| a.read(dtype)), false)?.numel() > 0 {
         let zero = match args[1] {
@@ -80,7 +80,7 @@ fn plan(op: &'static str, args: &[Arg<'_>; 2], rounding: Rounding) -> Result<Ele
             Arg::Scalar(s) => s.to_i64() == 0,
         };
         if zero {
-            return Err(Error::DivisionByZero { op });
+            return refuse(TensorFacts::DivisionByZero { op });
         }
     }
     Elementwise::same(RoundedDivision(rounding), dtype)
@@ -93,7 +93,7 @@ macro_rules! divisions {
             #[track_caller]
             pub fn $name<'a>(&'a self, other: impl Into<Arg<'a>>) -> Result<Tensor> {
                 let args = [Arg::Tensor(self), other.into()];
-                apply(stringify!($name), &plan(stringify!($name), &args, Rounding::$rounding)?, &args)
+                apply(stringify!($name), &plan(stringify!($name), &args, Rounding::$rounding).here()?, &args).here()
             }
 
             #[doc = concat!("[`Self::", stringify!($name), "`] into this tensor, whose shape and type stay as they are.")]
@@ -104,8 +104,8 @@ macro_rules! divisions {
             #[track_caller]
             pub fn $name_<'a>(&mut self, other: impl Into<Arg<'a>>) -> Result<&mut Tensor> {
                 let other = other.into();
-                let plan = plan(stringify!($name_), &[Arg::Tensor(self), other], Rounding::$rounding)?;
-                apply_in_place(stringify!($name_), &plan, self, &[other])?;
+                let plan = plan(stringify!($name_), &[Arg::Tensor(self), other], Rounding::$rounding).here()?;
+                apply_in_place(stringify!($name_), &plan, self, &[other]).here()?;
                 Ok(self)
             }
         )*}
@@ -142,7 +142,7 @@ divisions! {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Error, Tensor, tensor};
+    use crate::{Tensor, TensorFacts, refused, tensor};
 
     #[test]
     fn integers_at_their_ends_and_zero() {
@@ -150,11 +150,11 @@ mod tests {
         assert_eq!(least.div_floor(-1).unwrap(), least);
         assert_eq!(least.div_trunc(-1).unwrap(), least);
         let zero = tensor![0; i64];
-        assert!(matches!(least.div_floor(&zero), Err(Error::DivisionByZero { .. })));
-        assert!(matches!(least.clone().div_trunc_(0), Err(Error::DivisionByZero { .. })));
+        assert!(refused!(least.div_floor(&zero), TensorFacts::DivisionByZero { .. }));
+        assert!(refused!(least.clone().div_trunc_(0), TensorFacts::DivisionByZero { .. }));
         let nothing = Tensor::zeros_with([0], crate::DType::I64);
         assert_eq!(nothing.div_floor(&zero).unwrap(), nothing);
-        assert!(matches!(tensor![true; bool].div_floor(true), Err(Error::DTypeUnsupported { .. })));
+        assert!(refused!(tensor![true; bool].div_floor(true), TensorFacts::DTypeUnsupported { .. }));
     }
 
     #[test]

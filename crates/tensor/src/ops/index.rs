@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::axes::Axis;
 use crate::create::{Sequence, checked_len, expect_room};
 use crate::dtype::{Block, BlockMut, DType, Element, with_block};
-use crate::error::{Error, Result};
+use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::{BlockKernel, add_rows, scatter_add, take_rows};
 use crate::shape::{Dims, Shape};
 use crate::task::{self, Does, Read, Space, Task, To, WholeRule};
@@ -34,7 +34,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn gather(&self, axis: impl Into<Axis>, index: impl Into<Indices>) -> Result<Tensor> {
-        self.gather_along(axis.into(), &index.into().0)
+        self.gather_along(axis.into(), &index.into().0).here()
     }
 
     fn gather_along(&self, axis: Axis, index: &Tensor) -> Result<Tensor> {
@@ -65,7 +65,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn index_select(&self, axis: impl Into<Axis>, index: impl Into<Indices>) -> Result<Tensor> {
-        self.select_along(axis.into(), &index.into().0)
+        self.select_along(axis.into(), &index.into().0).here()
     }
 
     fn select_along(&self, axis: Axis, index: &Tensor) -> Result<Tensor> {
@@ -73,7 +73,11 @@ impl Tensor {
         let axis = self.shape().axis(op, axis)?;
         expect_list(op, index)?;
         if self.rank() == 0 && index.numel() != 1 {
-            return Err(Error::ShapeMismatch { op, expected: Shape::from(1), found: index.shape().clone() });
+            return refuse(TensorFacts::ShapeMismatch {
+                op,
+                expected: Shape::from(1),
+                found: index.shape().clone(),
+            });
         }
         let mut shape = self.shape().clone();
         if let Some(size) = shape.get_mut(axis) {
@@ -118,7 +122,7 @@ impl Tensor {
         index: impl Into<Indices>,
         src: impl Into<Arg<'a>>,
     ) -> Result<Tensor> {
-        self.scatter_along(axis.into(), &index.into().0, &src.into().into_tensor(self.dtype()))
+        self.scatter_along(axis.into(), &index.into().0, &src.into().into_tensor(self.dtype())).here()
     }
 
     fn scatter_along(&self, axis: Axis, index: &Tensor, src: &Tensor) -> Result<Tensor> {
@@ -160,7 +164,7 @@ impl Tensor {
         index: impl Into<Indices>,
         src: impl Into<Arg<'a>>,
     ) -> Result<Tensor> {
-        self.add_along(axis.into(), &index.into().0, &src.into().into_tensor(self.dtype()))
+        self.add_along(axis.into(), &index.into().0, &src.into().into_tensor(self.dtype())).here()
     }
 
     fn add_along(&self, axis: Axis, index: &Tensor, src: &Tensor) -> Result<Tensor> {
@@ -171,7 +175,7 @@ impl Tensor {
         let mut expected = ranked(self);
         expected[axis] = index.numel();
         if ranked(src) != expected || (src.rank() == 0 && self.rank() > 0) {
-            return Err(Error::ShapeMismatch { op, expected, found: src.shape().clone() });
+            return refuse(TensorFacts::ShapeMismatch { op, expected, found: src.shape().clone() });
         }
         task::whole(op, &IndexAdd(axis), &reads(&[self, index, src]), self.shape(), self.dtype())
     }
@@ -329,7 +333,7 @@ fn ranked(t: &Tensor) -> Shape {
 fn expect_list(op: &'static str, index: &Tensor) -> Result<()> {
     index.expect_dtype(op, "an index", DType::I64)?;
     if index.rank() > 1 {
-        Err(Error::Rank { op, expected: "at most 1", found: index.rank() })
+        refuse(TensorFacts::Rank { op, expected: "at most 1", found: index.rank() })
     } else {
         Ok(())
     }
@@ -348,7 +352,7 @@ fn expect_within(op: &'static str, index: &Tensor, t: &Tensor, free: Option<usiz
     {
         expected[d] = own[d];
     }
-    Err(Error::ShapeMismatch { op, expected, found: index.shape().clone() })
+    refuse(TensorFacts::ShapeMismatch { op, expected, found: index.shape().clone() })
 }
 
 /// Refuses an index of more places than there is room for in a type, before they are read: where they share memory, that
@@ -356,7 +360,8 @@ fn expect_within(op: &'static str, index: &Tensor, t: &Tensor, free: Option<usiz
 fn expect_places(op: &'static str, index: &Tensor, dtype: DType) -> Result<()> {
     let axes = index.dims().iter().zip(index.strides()).filter(|&(_, &stride)| stride != 0);
     let places = Shape(axes.map(|(&size, _)| size).collect());
-    expect_room(op, &places, dtype).map_err(|_| Error::TooLarge { op, shape: index.shape().clone() })
+    expect_room(op, &places, dtype)
+        .map_err(|_| TensorFacts::TooLarge { op, shape: index.shape().clone() }.into())
 }
 
 /// Refuses indices outside `0 .. size`.
@@ -367,7 +372,7 @@ fn scan(op: &'static str, index: &Tensor, axis: usize, size: usize) -> Result<()
     for extreme in [index.amin(..)?, index.amax(..)?] {
         let i = extreme.item::<i64>()?;
         if i < 0 || i as u64 >= size as u64 {
-            return Err(Error::IndexOutOfRange { op, index: i, axis, size });
+            return refuse(TensorFacts::IndexOutOfRange { op, index: i, axis, size });
         }
     }
     Ok(())
@@ -443,7 +448,7 @@ fn pick(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor;
+    use crate::{refused, tensor};
 
     fn numbers(shape: &[usize]) -> Tensor {
         let n: usize = shape.iter().product();
@@ -601,28 +606,31 @@ mod tests {
         let outside = |v: i64| Tensor::full_with([1, 1], v, DType::I64);
         for v in [-1, 3, i64::MAX, i64::MIN] {
             let e = x.gather(0, outside(v)).unwrap_err();
-            assert_eq!(e, Error::IndexOutOfRange { op: "gather", index: v, axis: 0, size: 3 });
+            assert_eq!(e, TensorFacts::IndexOutOfRange { op: "gather", index: v, axis: 0, size: 3 });
             let list = Tensor::full_with([2], v, DType::I64);
-            assert!(matches!(x.index_select(0, &list), Err(Error::IndexOutOfRange { .. })));
-            assert!(matches!(x.scatter_add(0, outside(v), &i(&[1, 1])), Err(Error::IndexOutOfRange { .. })));
-            assert!(matches!(x.index_add(0, &list, &i(&[2, 4])), Err(Error::IndexOutOfRange { .. })));
+            assert!(refused!(x.index_select(0, &list), TensorFacts::IndexOutOfRange { .. }));
+            assert!(refused!(x.scatter_add(0, outside(v), &i(&[1, 1])), TensorFacts::IndexOutOfRange { .. }));
+            assert!(refused!(x.index_add(0, &list, &i(&[2, 4])), TensorFacts::IndexOutOfRange { .. }));
         }
-        assert!(matches!(x.gather(2, i(&[1, 1])), Err(Error::AxisOutOfRange { .. })));
-        assert!(matches!(x.gather(0, i(&[1])), Err(Error::ShapeMismatch { .. })));
-        assert!(matches!(x.gather(0, i(&[9, 5])), Err(Error::ShapeMismatch { .. })));
+        assert!(refused!(x.gather(2, i(&[1, 1])), TensorFacts::AxisOutOfRange { .. }));
+        assert!(refused!(x.gather(0, i(&[1])), TensorFacts::ShapeMismatch { .. }));
+        assert!(refused!(x.gather(0, i(&[9, 5])), TensorFacts::ShapeMismatch { .. }));
         let e = x.gather(0, Tensor::zeros([1, 1])).unwrap_err();
-        assert_eq!(e.to_string(), "gather: expected an index of dtype i64, found f32");
-        assert!(matches!(x.index_select(0, i(&[1, 1])), Err(Error::Rank { .. })));
-        assert!(matches!(
+        assert!(
+            e.to_string()
+                .starts_with("gather: expected an index of dtype i64, found f32: use to_dtype(DType::I64)")
+        );
+        assert!(refused!(x.index_select(0, i(&[1, 1])), TensorFacts::Rank { .. }));
+        assert!(refused!(
             x.index_select(0, Tensor::zeros_with([1], DType::Bool)),
-            Err(Error::DTypeMismatch { .. })
+            TensorFacts::DTypeMismatch { .. }
         ));
-        assert!(matches!(i(&[0, 4]).index_select(0, i(&[1])), Err(Error::IndexOutOfRange { size: 0, .. })));
-        assert!(matches!(x.scatter_add(0, i(&[2, 2]), &i(&[1, 2])), Err(Error::ShapeMismatch { .. })));
+        assert!(refused!(i(&[0, 4]).index_select(0, i(&[1])), TensorFacts::IndexOutOfRange { size: 0, .. }));
+        assert!(refused!(x.scatter_add(0, i(&[2, 2]), &i(&[1, 2])), TensorFacts::ShapeMismatch { .. }));
         let float = Tensor::zeros([2, 2]);
-        assert!(matches!(x.scatter_add(0, i(&[2, 2]), &float), Err(Error::DTypeMismatch { .. })));
-        assert!(matches!(x.index_add(0, i(&[2]), &i(&[3, 4])), Err(Error::ShapeMismatch { .. })));
-        assert!(matches!(x.index_add(0, i(&[2]), &i(&[2])), Err(Error::ShapeMismatch { .. })));
+        assert!(refused!(x.scatter_add(0, i(&[2, 2]), &float), TensorFacts::DTypeMismatch { .. }));
+        assert!(refused!(x.index_add(0, i(&[2]), &i(&[3, 4])), TensorFacts::ShapeMismatch { .. }));
+        assert!(refused!(x.index_add(0, i(&[2]), &i(&[2])), TensorFacts::ShapeMismatch { .. }));
         let (number, one) = (i(&[]), i(&[1]));
         for (index, src) in [(&one, &number), (&number, &number), (&one, &one)] {
             assert_eq!(number.index_add(0, index, src).unwrap(), number);

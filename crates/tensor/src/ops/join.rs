@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::axes::Axis;
 use crate::dtype::{BlockMut, DType, Element, with_block};
-use crate::error::{Error, Result};
+use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::interleave;
 use crate::task::{self, Read, WholeRule};
 use crate::tensor::Tensor;
@@ -16,7 +16,7 @@ impl Tensor {
     /// `[0]` are skipped, as in PyTorch.
     ///
     /// # Errors
-    /// `NoTensors` for an empty list, `Rank` for a 0-d tensor, `AxisOutOfRange`, `ShapeMismatch` if the shapes differ on
+    /// `NoTensors` for an empty list, `Rank` for a 0-d tensor, `AxisOutOfRange`, `ListShapes` if the shapes differ on
     /// another axis, `TooLarge`.
     ///
     /// ```
@@ -28,7 +28,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn cat(tensors: &[&Tensor], axis: impl Into<Axis>) -> Result<Tensor> {
-        join("cat", tensors, axis.into())
+        join("cat", tensors, axis.into()).here()
     }
 
     /// Joins tensors of one shape along a new axis: `n` of shape `[a, b]` make `[a, n, b]` along axis 1.
@@ -37,7 +37,7 @@ impl Tensor {
     /// row-major.
     ///
     /// # Errors
-    /// `NoTensors` for an empty list, `ShapeMismatch` if the shapes differ, `AxisOutOfRange`, `TooLarge`.
+    /// `NoTensors` for an empty list, `ListShapes` if the shapes differ, `AxisOutOfRange`, `TooLarge`.
     ///
     /// ```
     /// use foldback_tensor::{Tensor, tensor};
@@ -49,32 +49,28 @@ impl Tensor {
     #[track_caller]
     pub fn stack(tensors: &[&Tensor], axis: impl Into<Axis>) -> Result<Tensor> {
         let op = "stack";
-        let first = tensors.first().ok_or(Error::NoTensors { op })?;
+        let Some(first) = tensors.first() else { return refuse(TensorFacts::NoTensors { op }).here() };
         let rank = first.rank() + 1;
-        let at = crate::shape::axis_index(op, axis.into(), rank, rank)?;
-        for t in tensors {
-            if t.shape() != first.shape() {
-                return Err(Error::ShapeMismatch {
-                    op,
-                    expected: first.shape().clone(),
-                    found: t.shape().clone(),
-                });
-            }
+        let at = crate::shape::axis_index(op, axis.into(), rank, rank).here()?;
+        if let Some(index) = tensors.iter().position(|t| t.shape() != first.shape()) {
+            return refuse(odd_one(op, tensors, index, 0, None)).here();
         }
-        let wider: Vec<Tensor> = tensors.iter().map(|t| t.unsqueeze(at as isize)).collect::<Result<_>>()?;
-        join(op, &wider.iter().collect::<Vec<_>>(), at.into())
+        let wider: Vec<Tensor> =
+            tensors.iter().map(|t| t.unsqueeze(at as isize)).collect::<Result<_>>().here()?;
+        join(op, &wider.iter().collect::<Vec<_>>(), at.into()).here()
     }
 }
 
 fn join(op: &'static str, tensors: &[&Tensor], axis: Axis) -> Result<Tensor> {
     if tensors.is_empty() {
-        return Err(Error::NoTensors { op });
+        return refuse(TensorFacts::NoTensors { op });
     }
     if tensors.iter().any(|t| t.rank() == 0) {
-        return Err(Error::Rank { op, expected: "at least 1", found: 0 });
+        return refuse(TensorFacts::Rank { op, expected: "at least 1", found: 0 });
     }
     let dtype = tensors.iter().fold(DType::Bool, |d, t| d.promote(t.dtype()));
-    let joined: SmallVec<[&Tensor; 4]> = tensors.iter().copied().filter(|t| t.dims() != [0]).collect();
+    let counts = |t: &&Tensor| t.dims() != [0];
+    let joined: SmallVec<[&Tensor; 4]> = tensors.iter().copied().filter(counts).collect();
     let Some(first) = joined.first() else {
         tensors[0].shape().axis(op, axis)?;
         return Ok(Tensor::zeros_with([0], dtype));
@@ -82,18 +78,32 @@ fn join(op: &'static str, tensors: &[&Tensor], axis: Axis) -> Result<Tensor> {
     let axis = first.shape().axis(op, axis)?;
     let mut shape = first.shape().clone();
     shape[axis] = 0;
+    let fits = |t: &Tensor| {
+        let mut sizes = t.dims().iter().zip(first.dims()).enumerate();
+        t.rank() == first.rank() && sizes.all(|(i, (size, expected))| i == axis || size == expected)
+    };
+    if let Some(index) = tensors.iter().position(|t| counts(t) && !fits(t)) {
+        let first = tensors.iter().position(counts).unwrap_or(0);
+        return refuse(odd_one(op, tensors, index, first, Some(axis)));
+    }
     for t in &joined {
-        let mut expected = first.shape().clone();
-        if t.rank() == first.rank() {
-            expected[axis] = t.dims()[axis];
-        }
-        if *t.shape() != expected {
-            return Err(Error::ShapeMismatch { op, expected, found: t.shape().clone() });
-        }
         shape[axis] = shape[axis].saturating_add(t.dims()[axis]);
     }
     let reads: SmallVec<[Read<'_>; 4]> = joined.iter().map(|t| Read::Tensor(t, dtype)).collect();
     task::whole(op, &Join(axis), &reads, &shape, dtype)
+}
+
+/// Says which tensor does not fit to another.
+#[cold]
+fn odd_one(
+    op: &'static str,
+    tensors: &[&Tensor],
+    index: usize,
+    first: usize,
+    axis: Option<usize>,
+) -> TensorFacts {
+    let (found, expected) = (tensors[index].shape().clone(), tensors[first].shape().clone());
+    TensorFacts::ListShapes { op, index, found, first, expected, axis }
 }
 
 /// Joins tensors along this axis.
@@ -128,7 +138,7 @@ fn rows<T: Element>(op: &'static str, tensors: &[&Tensor], axis: usize, out: &mu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor;
+    use crate::{refused, tensor};
 
     #[test]
     fn along_every_axis_and_from_any_strides() {
@@ -190,16 +200,16 @@ mod tests {
     #[test]
     fn bad_lists_are_refused() {
         let t = |shape: &[usize]| Tensor::zeros(shape);
-        assert!(matches!(Tensor::cat(&[], 0), Err(Error::NoTensors { op: "cat" })));
-        assert!(matches!(Tensor::stack(&[], 0), Err(Error::NoTensors { op: "stack" })));
-        assert!(matches!(Tensor::cat(&[&t(&[2]), &t(&[])], 0), Err(Error::Rank { found: 0, .. })));
-        assert!(matches!(Tensor::cat(&[&t(&[2, 3]), &t(&[2, 4])], 0), Err(Error::ShapeMismatch { .. })));
-        assert!(matches!(Tensor::cat(&[&t(&[2, 3]), &t(&[2])], 0), Err(Error::ShapeMismatch { .. })));
-        assert!(matches!(Tensor::cat(&[&t(&[2, 3])], 2), Err(Error::AxisOutOfRange { axis: 2, .. })));
-        assert!(matches!(Tensor::cat(&[&t(&[0])], 1), Err(Error::AxisOutOfRange { .. })));
-        assert!(matches!(Tensor::stack(&[&t(&[2]), &t(&[3])], 0), Err(Error::ShapeMismatch { .. })));
-        assert!(matches!(Tensor::stack(&[&t(&[2])], 2), Err(Error::AxisOutOfRange { .. })));
+        assert!(refused!(Tensor::cat(&[], 0), TensorFacts::NoTensors { op: "cat" }));
+        assert!(refused!(Tensor::stack(&[], 0), TensorFacts::NoTensors { op: "stack" }));
+        assert!(refused!(Tensor::cat(&[&t(&[2]), &t(&[])], 0), TensorFacts::Rank { found: 0, .. }));
+        assert!(refused!(Tensor::cat(&[&t(&[2, 3]), &t(&[2, 4])], 0), TensorFacts::ListShapes { .. }));
+        assert!(refused!(Tensor::cat(&[&t(&[2, 3]), &t(&[2])], 0), TensorFacts::ListShapes { .. }));
+        assert!(refused!(Tensor::cat(&[&t(&[2, 3])], 2), TensorFacts::AxisOutOfRange { axis: 2, .. }));
+        assert!(refused!(Tensor::cat(&[&t(&[0])], 1), TensorFacts::AxisOutOfRange { .. }));
+        assert!(refused!(Tensor::stack(&[&t(&[2]), &t(&[3])], 0), TensorFacts::ListShapes { .. }));
+        assert!(refused!(Tensor::stack(&[&t(&[2])], 2), TensorFacts::AxisOutOfRange { .. }));
         let huge = t(&[1]).expand([1usize << 60]).unwrap();
-        assert!(matches!(Tensor::cat(&[&huge, &huge, &huge], 0), Err(Error::TooLarge { .. })));
+        assert!(refused!(Tensor::cat(&[&huge, &huge, &huge], 0), TensorFacts::TooLarge { .. }));
     }
 }

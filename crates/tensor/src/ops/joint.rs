@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::kernel::{expect_arity, float_type, reads};
 use crate::dtype::{Block, BlockMut, DType};
-use crate::error::Result;
+use crate::error::{Here, Result};
 use crate::kernels::BlockKernel;
 use crate::shape::Shape;
 use crate::task::{self, Blocks, Does, Space, Task, To};
@@ -63,17 +63,18 @@ impl<'a> Target<'a> {
 /// assert_eq!(gradients[1], tensor![26.0, 44.0]);
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
+#[track_caller]
 pub fn fold_jointly(
     op: &'static str,
     kernel: &dyn BlockKernel,
     operands: &[&Tensor],
     mut targets: SmallVec<[Target<'_>; 2]>,
 ) -> Result<SmallVec<[Tensor; 2]>> {
-    expect_arity(op, kernel, operands.len(), targets.len())?;
+    expect_arity(op, kernel, operands.len(), targets.len()).here()?;
     let own = float_type(operands);
     let mut to: SmallVec<[To<'_>; 2]> = targets.iter_mut().map(|target| target.place(own)).collect();
     let (reads, does) = (reads(operands, own), Does::Blocks(kernel));
-    task::make_each(Task { op, reads: &reads, space: Space::Common, does, to: &mut to })
+    task::make_each(Task { op, reads: &reads, space: Space::Common, does, to: &mut to }).here()
 }
 
 /// Single-output kernels run as one: for each output, a kernel and which of the joint operands it reads.
@@ -105,9 +106,8 @@ impl BlockKernel for JointKernel<'_> {
 mod tests {
     use super::super::kernel::fold_to;
     use super::*;
-    use crate::error::Error;
     use crate::kernels::{FloatKernel, FloatOps, Formula, Real};
-    use crate::{ThreadPool, tensor};
+    use crate::{TensorFacts, ThreadPool, refused, tensor};
 
     #[derive(Clone, Copy)]
     struct Product;
@@ -271,11 +271,11 @@ mod tests {
             let targets = [Target::of(&full), Target { prior, ..Target::of(shape) }];
             fold_jointly("test", &JointKernel(&PARTS[..2]), &operands, targets.into_iter().collect())
         };
-        assert!(matches!(run([&g, &g, &x], &[3].into(), None), Err(Error::Broadcast { .. })));
-        assert!(matches!(run([&g, &g, &g], &[2].into(), None), Err(Error::Expand { .. })));
+        assert!(refused!(run([&g, &g, &x], &[3].into(), None), TensorFacts::Broadcast { .. }));
+        assert!(refused!(run([&g, &g, &g], &[2].into(), None), TensorFacts::Expand { .. }));
         let prior = Tensor::ones([1, 3]);
         let refused = run([&g, &g, &g], &[3].into(), Some(prior.clone()));
-        assert!(matches!(refused, Err(Error::ShapeMismatch { .. })));
+        assert!(refused!(refused, TensorFacts::ShapeMismatch { .. }));
         assert_eq!(prior, tensor![[1.0, 1.0, 1.0]]);
     }
 

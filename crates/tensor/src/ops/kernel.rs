@@ -22,8 +22,9 @@ pub use crate::softmax::{LogSoftmaxGradient, SoftmaxGradient};
 pub use crate::softmax::{cross_entropy, cross_entropy_backward, log_softmax_backward, softmax_backward};
 
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::UpdateKernel;
+use crate::shape::Shape;
 use crate::task::{self, Does, Read, Space, Task, To, expect_expands};
 use crate::tensor::Tensor;
 
@@ -50,13 +51,14 @@ use crate::tensor::Tensor;
 /// assert_eq!(sum, tensor![[23.0, 34.0]]);
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
+#[track_caller]
 pub fn fold_to(
     op: &'static str,
     kernel: &dyn BlockKernel,
     operands: &[&Tensor],
     mut target: Target<'_>,
 ) -> Result<Tensor> {
-    expect_arity(op, kernel, operands.len(), 1)?;
+    expect_arity(op, kernel, operands.len(), 1).here()?;
     let own = float_type(operands);
     task::make_here(Task {
         op,
@@ -65,6 +67,7 @@ pub fn fold_to(
         does: Does::Blocks(kernel),
         to: &mut [target.place(own)],
     })
+    .here()
 }
 
 /// Sums a tensor down to a target, adding its prior if it has one.
@@ -85,18 +88,19 @@ pub fn fold_to(
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
 #[inline]
+#[track_caller]
 pub fn sum_onto(op: &'static str, t: &Tensor, mut target: Target<'_>) -> Result<Tensor> {
     let dtype = t.dtype();
     if !dtype.is_float() {
-        return Err(Error::DTypeUnsupported { op, dtype });
+        return refuse(TensorFacts::DTypeUnsupported { op, dtype }).here();
     }
     if t.shape() == target.shape {
         match &target.prior {
-            None => return t.cast(op, target.dtype.unwrap_or(dtype)),
+            None => return t.cast(op, target.dtype.unwrap_or(dtype)).here(),
             // A compressed tensor has no memory of its own to add into, the other one may have.
             Some(p) if !p.is_contiguous() && p.strides().contains(&0) && p.shape() == t.shape() => {
                 let sum = if t.strides().contains(&0) { p.add(t) } else { t.add(p) };
-                return sum.map_err(|e| e.named(op))?.cast(op, target.dtype.unwrap_or(dtype));
+                return sum.map_err(|e| e.named(op))?.cast(op, target.dtype.unwrap_or(dtype)).here();
             }
             Some(_) => {}
         }
@@ -108,6 +112,7 @@ pub fn sum_onto(op: &'static str, t: &Tensor, mut target: Target<'_>) -> Result<
         does: Does::Same,
         to: &mut [target.place(dtype)],
     })
+    .here()
 }
 
 /// Changes `M` tensors of one shape and type in place in one pass, reading `N` others that broadcast to that shape.
@@ -132,26 +137,18 @@ pub fn sum_onto(op: &'static str, t: &Tensor, mut target: Target<'_>) -> Result<
 /// assert_eq!(p, tensor![0.5, 1.5]);
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
+#[track_caller]
 pub fn update<F: Update<M, N>, const M: usize, const N: usize>(
     op: &'static str,
     formula: F,
     state: [&mut Tensor; M],
     operands: [&Tensor; N],
 ) -> Result<()> {
-    let Some(first) = state.first() else { return Ok(()) };
-    let (shape, dtype) = (first.shape().clone(), first.dtype());
-    if !dtype.is_float() {
-        return Err(Error::DTypeUnsupported { op, dtype });
-    }
-    for s in &state {
-        s.expect_dtype(op, "a state", dtype)?;
-        if *s.shape() != shape {
-            return Err(Error::ShapeMismatch { op, expected: shape, found: s.shape().clone() });
-        }
-    }
-    for t in operands {
-        expect_expands(op, t.dims(), &shape)?;
-    }
+    let (shape, dtype) = match state.first() {
+        Some(first) => (first.shape().clone(), first.dtype()),
+        None => return Ok(()),
+    };
+    expect_states(op, &state.each_ref().map(|s| &**s), &operands, &shape, dtype).here()?;
     let kernel = UpdateKernel::<F, M, N>::new(formula);
     task::change(Task {
         op,
@@ -160,6 +157,28 @@ pub fn update<F: Update<M, N>, const M: usize, const N: usize>(
         does: Does::Update(&kernel),
         to: &mut state.map(To::Change),
     })
+    .here()
+}
+
+/// Refuses what a formula cannot update: states of several shapes or types, and operands that do not broadcast to them.
+fn expect_states(
+    op: &'static str,
+    states: &[&Tensor],
+    operands: &[&Tensor],
+    shape: &Shape,
+    dtype: DType,
+) -> Result<()> {
+    if !dtype.is_float() {
+        return refuse(TensorFacts::DTypeUnsupported { op, dtype });
+    }
+    for s in states {
+        s.expect_dtype(op, "a state", dtype)?;
+        if s.shape() != shape {
+            let (expected, found) = (shape.clone(), s.shape().clone());
+            return refuse(TensorFacts::ShapeMismatch { op, expected, found });
+        }
+    }
+    operands.iter().try_for_each(|t| expect_expands(op, t.dims(), shape))
 }
 
 /// Refuses what a kernel that knows its arity cannot be given.
@@ -169,8 +188,9 @@ pub(super) fn expect_arity(
     operands: usize,
     outputs: usize,
 ) -> Result<()> {
-    let refused =
-        |name, found: usize, expected| Err(Error::Parameter { op, name, value: found.to_string(), expected });
+    let refused = |name, found: usize, expected| {
+        refuse(TensorFacts::Parameter { op, name, value: found.to_string(), expected })
+    };
     match kernel.arity() {
         Some((n, _)) if n != operands => {
             refused("the number of operands", operands, "as many as the kernel reads")
@@ -207,8 +227,7 @@ mod tests {
     use super::super::formulas::real;
     use super::*;
     use crate::kernels::{FloatOps, Formula, Real};
-    use crate::shape::Shape;
-    use crate::tensor;
+    use crate::{refused, tensor};
 
     real! {
         pub(crate) formulas;
@@ -220,15 +239,15 @@ mod tests {
         let (kernel, x, shape) = (FloatKernel(Product), tensor![1.0, 2.0], Shape::from([2]));
         for operands in [&[][..], &[&x], &[&x, &x, &x]] {
             let folded = fold_to("t", &kernel, operands, Target::of(&shape));
-            assert!(matches!(folded, Err(Error::Parameter { .. })), "{}", operands.len());
-            assert!(matches!(evaluate("t", &kernel, operands), Err(Error::Parameter { .. })));
+            assert!(refused!(folded, TensorFacts::Parameter { .. }), "{}", operands.len());
+            assert!(refused!(evaluate("t", &kernel, operands), TensorFacts::Parameter { .. }));
             let target = [Target::of(&shape)];
             let jointly = fold_jointly("t", &kernel, operands, target.into_iter().collect());
-            assert!(matches!(jointly, Err(Error::Parameter { .. })));
+            assert!(refused!(jointly, TensorFacts::Parameter { .. }));
         }
         let both = [&shape, &shape].map(Target::of);
         let jointly = fold_jointly("t", &kernel, &[&x, &x], both.into_iter().collect());
-        assert!(matches!(jointly, Err(Error::Parameter { .. })));
+        assert!(refused!(jointly, TensorFacts::Parameter { .. }));
     }
 
     #[test]
@@ -237,10 +256,10 @@ mod tests {
         for (target, axis) in [(&[2, 4][..], 0), (&[3, 2], 1), (&[2, 3, 4], 0)] {
             let target = Shape::from(target);
             let folded = fold_to("t", &kernel, &[&x, &x], Target::of(&target));
-            assert!(matches!(folded, Err(Error::Expand { dim, .. }) if dim == axis), "{folded:?}");
+            assert!(refused!(folded, TensorFacts::Expand { dim, .. } if *dim == axis), "{folded:?}");
             let joint = [Target::of(&target)];
             let jointly = fold_jointly("t", &kernel, &[&x, &x], joint.into_iter().collect());
-            assert!(matches!(jointly, Err(Error::Expand { dim, .. }) if dim == axis));
+            assert!(refused!(jointly, TensorFacts::Expand { dim, .. } if *dim == axis));
         }
     }
 
@@ -252,14 +271,14 @@ mod tests {
         let other = Target { dtype: Some(DType::F64), ..onto(tensor![0.5, 0.25; f64]) };
         assert_eq!(sum_onto("t", &t, other).unwrap(), tensor![4.5, 6.25; f64]);
         assert!(sum_onto("t", &t, Target::of(t.shape())).unwrap().shares_buffer_with(&t));
-        assert!(matches!(sum_onto("t", &t, onto(t.clone())), Err(Error::ShapeMismatch { .. })));
-        assert!(matches!(
+        assert!(refused!(sum_onto("t", &t, onto(t.clone())), TensorFacts::ShapeMismatch { .. }));
+        assert!(refused!(
             sum_onto("t", &tensor![1.0, 2.0, 3.0], onto(tensor![1.0, 2.0])),
-            Err(Error::Expand { .. })
+            TensorFacts::Expand { .. }
         ));
-        assert!(matches!(
+        assert!(refused!(
             sum_onto("t", &tensor![1; i64], Target::of(&shape)),
-            Err(Error::DTypeUnsupported { .. })
+            TensorFacts::DTypeUnsupported { .. }
         ));
         // Neither has memory of its own for each element.
         let wide = tensor![1.0].expand([1 << 50]).unwrap();

@@ -1,7 +1,7 @@
 //! Matrix products: `matmul` with PyTorch's cases, its strict relatives, and products summed down to a shape.
 
 use super::joint::Target;
-use crate::error::{Error, Result};
+use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::shape::{Dims, Shape};
 use crate::task::{self, Does, Read, Space, Spec, Task, batch_of, expect_one_dtype};
 use crate::tensor::Tensor;
@@ -33,7 +33,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
-        product("matmul", self, other)
+        product("matmul", self, other).here()
     }
 
     /// The product of two matrices, `[m, k]` and `[k, n]`.
@@ -49,7 +49,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn mm(&self, other: &Tensor) -> Result<Tensor> {
-        strict("mm", self, other, (2, "2"), (2, "2"))
+        strict("mm", self, other, (2, "2"), (2, "2")).here()
     }
 
     /// The products of two batches of matrices, `[b, m, k]` and `[b, k, n]`; nothing broadcasts.
@@ -67,9 +67,14 @@ impl Tensor {
     #[track_caller]
     pub fn bmm(&self, other: &Tensor) -> Result<Tensor> {
         if self.rank() == 3 && other.rank() == 3 && self.dims()[0] != other.dims()[0] {
-            return Err(Error::Matmul { op: "bmm", a: self.shape().clone(), b: other.shape().clone() });
+            return refuse(TensorFacts::Matmul {
+                op: "bmm",
+                a: self.shape().clone(),
+                b: other.shape().clone(),
+            })
+            .here();
         }
-        strict("bmm", self, other, (3, "3"), (3, "3"))
+        strict("bmm", self, other, (3, "3"), (3, "3")).here()
     }
 
     /// A matrix `[m, k]` times a vector `[k]`.
@@ -84,7 +89,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn mv(&self, other: &Tensor) -> Result<Tensor> {
-        strict("mv", self, other, (2, "2"), (1, "1"))
+        strict("mv", self, other, (2, "2"), (1, "1")).here()
     }
 
     /// The dot product of two vectors of equal size: a 0-d tensor.
@@ -99,7 +104,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn dot(&self, other: &Tensor) -> Result<Tensor> {
-        strict("dot", self, other, (1, "1"), (1, "1"))
+        strict("dot", self, other, (1, "1"), (1, "1")).here()
     }
 }
 
@@ -123,7 +128,7 @@ impl Tensor {
 /// ```
 #[track_caller]
 pub fn matmul_to(op: &'static str, a: &Tensor, b: &Tensor, target: Target<'_>) -> Result<Tensor> {
-    multiply(op, &Spec::new(op, a, b)?, &[a, b], Some(target))
+    multiply(op, &Spec::new(op, a, b).here()?, &[a, b], Some(target)).here()
 }
 
 /// `x @ w^T + bias` over the last axis: `x` of shape `[.., in]`, `w` of shape `[out, in]` and a bias of shape `[out]`
@@ -144,17 +149,26 @@ pub fn matmul_to(op: &'static str, a: &Tensor, b: &Tensor, target: Target<'_>) -
 /// ```
 #[track_caller]
 pub fn linear(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    affine(op, x, w, bias).here()
+}
+
+#[track_caller]
+fn affine(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     expect_one_dtype(op, ("input", x), ("weight", w))?;
     let w = match w.rank() {
         1 => return vector_linear(op, x, w, bias),
         2 => w.t()?,
-        found => return Err(Error::Rank { op, expected: "1 or 2", found }),
+        found => return refuse(TensorFacts::Rank { op, expected: "1 or 2", found }),
     };
     let spec = Spec::new(op, x, &w)?;
     let Some(bias) = bias else { return multiply(op, &spec, &[x, &w], None) };
     expect_one_dtype(op, ("input", x), ("bias", bias))?;
     if *bias.dims() != [spec.n] {
-        return Err(Error::ShapeMismatch { op, expected: [spec.n].into(), found: bias.shape().clone() });
+        return refuse(TensorFacts::ShapeMismatch {
+            op,
+            expected: [spec.n].into(),
+            found: bias.shape().clone(),
+        });
     }
     let repeats = |(&size, &step): (&usize, &isize)| size > 1 && step == 0;
     if batch_of(x.dims()).iter().zip(x.strides()).any(repeats) {
@@ -170,7 +184,11 @@ fn vector_linear(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>
     if let Some(bias) = bias
         && bias.rank() != 0
     {
-        return Err(Error::ShapeMismatch { op, expected: Shape::scalar(), found: bias.shape().clone() });
+        return refuse(TensorFacts::ShapeMismatch {
+            op,
+            expected: Shape::scalar(),
+            found: bias.shape().clone(),
+        });
     }
     let bias = bias.map(|b| b.unsqueeze(0)).transpose()?;
     let columns = linear(op, x, &w.unsqueeze(0)?, bias.as_ref())?;
@@ -214,7 +232,7 @@ fn strict(
 ) -> Result<Tensor> {
     for (t, (rank, expected)) in [(a, a_rank), (b, b_rank)] {
         if t.rank() != rank {
-            return Err(Error::Rank { op, expected, found: t.rank() });
+            return refuse(TensorFacts::Rank { op, expected, found: t.rank() });
         }
     }
     product(op, a, b)
@@ -223,11 +241,10 @@ fn strict(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ThreadPool;
     use crate::dtype::DType;
     use crate::shape::broadcast_two;
-    use crate::tensor;
     use crate::tensor::Layout;
+    use crate::{ThreadPool, refused, tensor};
 
     /// Whole numbers of both signs, so that every order of additions gives the same sum.
     fn numbers(shape: &[usize], seed: i64, dtype: DType) -> Tensor {
@@ -539,20 +556,23 @@ mod tests {
         let refused =
             |x: &[usize], w: &[usize], b: &[usize]| linear("t", &t(x), &t(w), Some(&t(b))).unwrap_err();
         assert!(matches!(
-            refused(&[4, 3], &[1, 2, 3], &[2]),
-            Error::Rank { expected: "1 or 2", found: 3, .. }
+            refused(&[4, 3], &[1, 2, 3], &[2]).facts(),
+            Some(TensorFacts::Rank { expected: "1 or 2", found: 3, .. })
         ));
-        assert!(matches!(refused(&[], &[2, 3], &[2]), Error::Rank { found: 0, .. }));
-        assert!(matches!(refused(&[4, 3], &[2, 4], &[2]), Error::Matmul { .. }));
-        assert!(matches!(refused(&[4, 3], &[2, 3], &[3]), Error::ShapeMismatch { .. }));
-        assert!(matches!(refused(&[4, 3], &[2, 3], &[1, 2]), Error::ShapeMismatch { .. }));
+        assert!(matches!(refused(&[], &[2, 3], &[2]).facts(), Some(TensorFacts::Rank { found: 0, .. })));
+        assert!(matches!(refused(&[4, 3], &[2, 4], &[2]).facts(), Some(TensorFacts::Matmul { .. })));
+        assert!(matches!(refused(&[4, 3], &[2, 3], &[3]).facts(), Some(TensorFacts::ShapeMismatch { .. })));
+        assert!(matches!(
+            refused(&[4, 3], &[2, 3], &[1, 2]).facts(),
+            Some(TensorFacts::ShapeMismatch { .. })
+        ));
         let double = t(&[2]).to_dtype(DType::F64);
         assert_eq!(
             linear("t", &x, &w, Some(&double)).unwrap_err(),
-            Error::MixedDTypes { op: "t", a: ("input", DType::F32), b: ("bias", DType::F64) }
+            TensorFacts::MixedDTypes { op: "t", a: ("input", DType::F32), b: ("bias", DType::F64) }
         );
         for w in [w.to_dtype(DType::F64), Tensor::ones_with([3], DType::F64)] {
-            let text = linear("linear", &x, &w, None).unwrap_err().to_string();
+            let text = linear("linear", &x, &w, None).unwrap_err().with_location(None).to_string();
             let cure = "they must have one dtype; convert one of them with to_dtype";
             assert_eq!(text, format!("linear: the input is f32, the weight f64: {cure}"));
         }
@@ -566,40 +586,46 @@ mod tests {
         let row = linear("t", &tensor![1.0, 2.0], &w, Some(&Tensor::scalar(0.5f32))).unwrap();
         assert_eq!(row, Tensor::scalar(12.5f32));
         assert_eq!(linear("t", &Tensor::zeros([0, 5, 2]), &w, None).unwrap().dims(), [0, 5]);
-        assert!(matches!(linear("t", &x, &w, Some(&tensor![0.5])), Err(Error::ShapeMismatch { .. })));
-        assert!(matches!(linear("t", &x, &Tensor::scalar(1.0f32), None), Err(Error::Rank { .. })));
+        assert!(refused!(linear("t", &x, &w, Some(&tensor![0.5])), TensorFacts::ShapeMismatch { .. }));
+        assert!(refused!(linear("t", &x, &Tensor::scalar(1.0f32), None), TensorFacts::Rank { .. }));
     }
 
     #[test]
     fn bad_operands_are_refused() {
         let t = |shape: &[usize]| Tensor::ones(shape);
         let refused = |a: &Tensor, b: &Tensor| a.matmul(b).unwrap_err();
-        assert!(matches!(refused(&t(&[]), &t(&[2])), Error::Rank { found: 0, .. }));
-        assert!(matches!(refused(&t(&[2]), &t(&[])), Error::Rank { found: 0, .. }));
-        assert!(matches!(refused(&t(&[2, 3]), &t(&[2, 3])), Error::Matmul { .. }));
-        assert!(matches!(refused(&t(&[3]), &t(&[2])), Error::Matmul { .. }));
-        assert!(matches!(refused(&t(&[2, 2, 3]), &t(&[3, 3, 2])), Error::Broadcast { .. }));
+        assert!(matches!(refused(&t(&[]), &t(&[2])).facts(), Some(TensorFacts::Rank { found: 0, .. })));
+        assert!(matches!(refused(&t(&[2]), &t(&[])).facts(), Some(TensorFacts::Rank { found: 0, .. })));
+        assert!(matches!(refused(&t(&[2, 3]), &t(&[2, 3])).facts(), Some(TensorFacts::Matmul { .. })));
+        assert!(matches!(refused(&t(&[3]), &t(&[2])).facts(), Some(TensorFacts::Matmul { .. })));
+        assert!(matches!(
+            refused(&t(&[2, 2, 3]), &t(&[3, 3, 2])).facts(),
+            Some(TensorFacts::Broadcast { .. })
+        ));
         let double = t(&[3, 2]).to_dtype(DType::F64);
         let (a, b) = (("left", DType::F32), ("right", DType::F64));
-        assert_eq!(refused(&t(&[2, 3]), &double), Error::MixedDTypes { op: "matmul", a, b });
+        assert_eq!(refused(&t(&[2, 3]), &double), TensorFacts::MixedDTypes { op: "matmul", a, b });
         let truth = Tensor::ones_with([2, 2], DType::Bool);
-        assert!(matches!(refused(&truth, &truth), Error::DTypeUnsupported { .. }));
+        assert!(matches!(refused(&truth, &truth).facts(), Some(TensorFacts::DTypeUnsupported { .. })));
         let tall = t(&[1, 1]).expand([1usize << 40, 1]).unwrap();
-        assert!(matches!(refused(&tall, &tall.transpose(0, 1).unwrap()), Error::TooLarge { .. }));
-        assert!(matches!(t(&[3]).mm(&t(&[3, 2])), Err(Error::Rank { expected: "2", found: 1, .. })));
-        assert!(matches!(t(&[2, 3, 1]).bmm(&t(&[1, 1, 2])), Err(Error::Matmul { .. })));
-        assert!(matches!(t(&[2, 3]).bmm(&t(&[3, 2])), Err(Error::Rank { expected: "3", .. })));
-        assert!(matches!(t(&[2, 3]).mv(&t(&[3, 1])), Err(Error::Rank { expected: "1", .. })));
-        assert!(matches!(t(&[2, 3]).dot(&t(&[3])), Err(Error::Rank { expected: "1", .. })));
-        assert!(matches!(t(&[2]).dot(&t(&[3])), Err(Error::Matmul { .. })));
-        let prior = Some(t(&[2, 2]));
         assert!(matches!(
-            matmul_to("t", &t(&[2, 3]), &t(&[3, 4]), Target { prior, ..Target::of(&[2, 4].into()) }),
-            Err(Error::ShapeMismatch { .. })
+            refused(&tall, &tall.transpose(0, 1).unwrap()).facts(),
+            Some(TensorFacts::TooLarge { .. })
         ));
-        assert!(matches!(
+        assert!(refused!(t(&[3]).mm(&t(&[3, 2])), TensorFacts::Rank { expected: "2", found: 1, .. }));
+        assert!(refused!(t(&[2, 3, 1]).bmm(&t(&[1, 1, 2])), TensorFacts::Matmul { .. }));
+        assert!(refused!(t(&[2, 3]).bmm(&t(&[3, 2])), TensorFacts::Rank { expected: "3", .. }));
+        assert!(refused!(t(&[2, 3]).mv(&t(&[3, 1])), TensorFacts::Rank { expected: "1", .. }));
+        assert!(refused!(t(&[2, 3]).dot(&t(&[3])), TensorFacts::Rank { expected: "1", .. }));
+        assert!(refused!(t(&[2]).dot(&t(&[3])), TensorFacts::Matmul { .. }));
+        let prior = Some(t(&[2, 2]));
+        assert!(refused!(
+            matmul_to("t", &t(&[2, 3]), &t(&[3, 4]), Target { prior, ..Target::of(&[2, 4].into()) }),
+            TensorFacts::ShapeMismatch { .. }
+        ));
+        assert!(refused!(
             matmul_to("t", &t(&[2, 3]), &t(&[3, 4]), Target::of(&[3, 4].into())),
-            Err(Error::Expand { .. } | Error::Broadcast { .. })
+            TensorFacts::Expand { .. } | TensorFacts::Broadcast { .. }
         ));
     }
 }

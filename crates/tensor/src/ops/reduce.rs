@@ -4,7 +4,7 @@ use super::formulas as f;
 use crate::axes::{Axes, Over, keep};
 use crate::create::Sequence;
 use crate::dtype::{Block, BlockMut, DType, Element};
-use crate::error::{Error, Result};
+use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::{BlockKernel, FloatKernel};
 use crate::shape::{Dims, Shape, expect_expansion};
 use crate::task::{self, Does, Read, Reduce, Space, Task, To};
@@ -43,7 +43,11 @@ impl Kept {
 
     /// Refuses an empty reduction where the operation has no identity.
     fn expect_elements(&self, op: &'static str, t: &Tensor) -> Result<()> {
-        if self.count == 0 { Err(Error::EmptyReduction { op, shape: t.shape().clone() }) } else { Ok(()) }
+        if self.count == 0 {
+            refuse(TensorFacts::EmptyReduction { op, shape: t.shape().clone() })
+        } else {
+            Ok(())
+        }
     }
 
     /// Folds a kernel (or the only operand) and gives the result its shape.
@@ -98,7 +102,7 @@ impl BlockKernel for IndexWhere {
 }
 
 pub(crate) fn expect_float(op: &'static str, t: &Tensor) -> Result<()> {
-    if t.dtype().is_float() { Ok(()) } else { Err(Error::DTypeUnsupported { op, dtype: t.dtype() }) }
+    if t.dtype().is_float() { Ok(()) } else { refuse(TensorFacts::DTypeUnsupported { op, dtype: t.dtype() }) }
 }
 
 impl Tensor {
@@ -118,8 +122,9 @@ impl Tensor {
     /// assert_eq!(x.sum(..)?.item::<f32>()?, 21.0);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn sum(&self, over: impl Into<Over>) -> Result<Tensor> {
-        self.accumulate("sum", Reduce::Sum, &over.into())
+        self.accumulate("sum", Reduce::Sum, &over.into()).here()
     }
 
     /// The product over `axes`; integers and `bool` multiply in `i64`. The product of nothing is 1.
@@ -132,8 +137,9 @@ impl Tensor {
     /// assert_eq!(tensor![[1.0, 2.0], [3.0, 4.0]].prod(1)?, tensor![2.0, 12.0]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn prod(&self, over: impl Into<Over>) -> Result<Tensor> {
-        self.accumulate("prod", Reduce::Prod, &over.into())
+        self.accumulate("prod", Reduce::Prod, &over.into()).here()
     }
 
     fn accumulate(&self, op: &'static str, reduce: Reduce, over: &Over) -> Result<Tensor> {
@@ -152,8 +158,9 @@ impl Tensor {
     /// assert_eq!(tensor![[1.0, 2.0], [3.0, 6.0]].mean(..)?.item::<f32>()?, 3.0);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn mean(&self, over: impl Into<Over>) -> Result<Tensor> {
-        self.average("mean", &over.into())
+        self.average("mean", &over.into()).here()
     }
 
     /// The mean, for an operation of that name.
@@ -175,8 +182,9 @@ impl Tensor {
     /// assert_eq!(tensor![1.0, 2.0, 3.0, 6.0].var(..)?.item::<f32>()?, 14.0 / 3.0);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn var(&self, over: impl Into<Over>) -> Result<Tensor> {
-        self.var_with(over, 1.0)
+        self.var_with(over, 1.0).here()
     }
 
     /// The variance over `axes`, divided by `max(0, n - correction)`.
@@ -189,8 +197,9 @@ impl Tensor {
     /// assert_eq!(tensor![1.0, 2.0, 3.0, 6.0].var_with(.., 0.0)?.item::<f32>()?, 3.5);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn var_with(&self, over: impl Into<Over>, correction: f64) -> Result<Tensor> {
-        self.spread("var", &over.into(), correction)
+        self.spread("var", &over.into(), correction).here()
     }
 
     /// The variance, for an operation of that name.
@@ -215,8 +224,9 @@ impl Tensor {
     /// assert_eq!(tensor![1.0, 3.0, 5.0].std(..)?.item::<f32>()?, 2.0);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn std(&self, over: impl Into<Over>) -> Result<Tensor> {
-        self.std_with(over, 1.0)
+        self.std_with(over, 1.0).here()
     }
 
     /// The square root of [`Self::var_with`].
@@ -229,8 +239,9 @@ impl Tensor {
     /// assert_eq!(tensor![1.0, 3.0].std_with(.., 0.0)?.item::<f32>()?, 1.0);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn std_with(&self, over: impl Into<Over>, correction: f64) -> Result<Tensor> {
-        Ok(self.spread("std", &over.into(), correction)?.sqrt())
+        Ok(self.spread("std", &over.into(), correction).here()?.sqrt())
     }
 
     /// The largest element over `axes`; NaN if there is one.
@@ -243,8 +254,9 @@ impl Tensor {
     /// assert_eq!(tensor![[1.0, 5.0], [3.0, 4.0]].amax(1)?, tensor![5.0, 4.0]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn amax(&self, over: impl Into<Over>) -> Result<Tensor> {
-        self.extreme("amax", Reduce::Max, &over.into())
+        self.extreme("amax", Reduce::Max, &over.into()).here()
     }
 
     /// The smallest element over `axes`; NaN if there is one.
@@ -257,8 +269,9 @@ impl Tensor {
     /// assert_eq!(tensor![[1.0, 5.0], [3.0, 4.0]].amin(1)?, tensor![1.0, 3.0]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn amin(&self, over: impl Into<Over>) -> Result<Tensor> {
-        self.extreme("amin", Reduce::Min, &over.into())
+        self.extreme("amin", Reduce::Min, &over.into()).here()
     }
 
     fn extreme(&self, op: &'static str, reduce: Reduce, over: &Over) -> Result<Tensor> {
@@ -283,8 +296,9 @@ impl Tensor {
     /// assert_eq!(x.argmax(..)?.item::<i64>()?, 2);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn argmax(&self, over: impl Into<Over>) -> Result<Tensor> {
-        Ok(self.arg_extreme("argmax", Reduce::Max, &over.into())?.1)
+        Ok(self.arg_extreme("argmax", Reduce::Max, &over.into()).here()?.1)
     }
 
     /// The index of the smallest element, as [`Self::argmax`].
@@ -297,8 +311,9 @@ impl Tensor {
     /// assert_eq!(tensor![[1.0, 5.0], [7.0, 7.0]].argmin(keep(0))?, tensor![[0, 0]; i64]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn argmin(&self, over: impl Into<Over>) -> Result<Tensor> {
-        Ok(self.arg_extreme("argmin", Reduce::Min, &over.into())?.1)
+        Ok(self.arg_extreme("argmin", Reduce::Min, &over.into()).here()?.1)
     }
 
     /// The largest element over `over`, as [`Self::amax`]; a [`Self::max_with_indices`] for one axis says where it is.
@@ -315,7 +330,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn max(&self, over: impl Into<Over>) -> Result<Tensor> {
-        self.extreme("max", Reduce::Max, &over.into())
+        self.extreme("max", Reduce::Max, &over.into()).here()
     }
 
     /// The largest elements along an axis or of all (`..`), and their indices: PyTorch's `max(dim)`.
@@ -330,10 +345,11 @@ impl Tensor {
     /// assert_eq!(indices, tensor![1, 0; i64]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn max_with_indices(&self, over: impl Into<Over>) -> Result<(Tensor, Tensor)> {
         const OP: &str = "max";
-        let (values, indices) = self.arg_extreme(OP, Reduce::Max, &over.into())?;
-        Ok((values.cast(OP, self.dtype())?, indices))
+        let (values, indices) = self.arg_extreme(OP, Reduce::Max, &over.into()).here()?;
+        Ok((values.cast(OP, self.dtype()).here()?, indices))
     }
 
     /// The smallest element over `over`, as [`Self::amin`]; a [`Self::min_with_indices`] for one axis says where it is.
@@ -350,7 +366,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn min(&self, over: impl Into<Over>) -> Result<Tensor> {
-        self.extreme("min", Reduce::Min, &over.into())
+        self.extreme("min", Reduce::Min, &over.into()).here()
     }
 
     /// The smallest elements along an axis or of all (`..`), and their indices: PyTorch's `min(dim)`.
@@ -364,10 +380,11 @@ impl Tensor {
     /// assert_eq!(values, tensor![1.0, 5.0]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn min_with_indices(&self, over: impl Into<Over>) -> Result<(Tensor, Tensor)> {
         const OP: &str = "min";
-        let (values, indices) = self.arg_extreme(OP, Reduce::Min, &over.into())?;
-        Ok((values.cast(OP, self.dtype())?, indices))
+        let (values, indices) = self.arg_extreme(OP, Reduce::Min, &over.into()).here()?;
+        Ok((values.cast(OP, self.dtype()).here()?, indices))
     }
 
     /// The extreme value of all elements and its first index in row-major order.
@@ -398,13 +415,13 @@ impl Tensor {
     fn arg_extreme(&self, op: &'static str, reduce: Reduce, over: &Over) -> Result<(Tensor, Tensor)> {
         let (axes, keepdim) = (over.listed(), over.keepdim());
         if self.dtype() == DType::Bool && (op == "argmax" || op == "argmin") {
-            return Err(Error::DTypeUnsupported { op, dtype: DType::Bool });
+            return refuse(TensorFacts::DTypeUnsupported { op, dtype: DType::Bool });
         }
         let flags = axes.flags(op, self.shape())?;
         if let Axes::List(list) = axes
             && list.len() != 1
         {
-            return Err(Error::Rank { op, expected: "one or all", found: list.len() });
+            return refuse(TensorFacts::Rank { op, expected: "one or all", found: list.len() });
         }
         if matches!(axes, Axes::All) && self.rank() != 1 {
             return self.arg_extreme_of_all(op, reduce, keepdim);
@@ -448,8 +465,9 @@ impl Tensor {
     /// assert_eq!(tensor![[0.0, 0.0], [0.0, 2.0]].any(1)?, tensor![false, true; bool]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn any(&self, over: impl Into<Over>) -> Result<Tensor> {
-        self.truth("any", Reduce::Sum, &over.into())
+        self.truth("any", Reduce::Sum, &over.into()).here()
     }
 
     /// Whether all elements over `axes` are true (not zero): `bool`. True for nothing. An empty list of axes reduces
@@ -463,8 +481,9 @@ impl Tensor {
     /// assert_eq!(tensor![[1.0, 3.0], [0.0, 2.0]].all(1)?, tensor![true, false; bool]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn all(&self, over: impl Into<Over>) -> Result<Tensor> {
-        self.truth("all", Reduce::Prod, &over.into())
+        self.truth("all", Reduce::Prod, &over.into()).here()
     }
 
     fn truth(&self, op: &'static str, reduce: Reduce, over: &Over) -> Result<Tensor> {
@@ -490,16 +509,17 @@ impl Tensor {
     /// assert!(g.sum_to([2]).is_err());
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn sum_to(&self, shape: impl Into<Shape>) -> Result<Tensor> {
         let target = shape.into();
         // A sum to a single number counts truth values, even a single one.
         if *self.shape() == target && (self.dtype() != DType::Bool || !target.is_empty()) {
             return Ok(self.clone());
         }
-        expect_expansion("sum_to", &target, self.shape())?;
+        expect_expansion("sum_to", &target, self.shape()).here()?;
         let dtype = self.dtype().to_accumulator();
         let (reads, space) = (&[Read::Tensor(self, dtype)], Space::Of(self.shape()));
         let to = &mut [To::Sum { shape: &target, dtype, prior: &mut None }];
-        task::make(Task { op: "sum_to", reads, space, does: Does::Same, to })
+        task::make(Task { op: "sum_to", reads, space, does: Does::Same, to }).here()
     }
 }

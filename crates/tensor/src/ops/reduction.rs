@@ -2,7 +2,7 @@
 
 use super::kernel::{expect_arity, float_type, reads};
 use crate::axes::Axes;
-use crate::error::Result;
+use crate::error::{Here, Result};
 use crate::kernels::BlockKernel;
 use crate::shape::Shape;
 use crate::task::{self, Does, Space, Task, To, common_shape};
@@ -27,7 +27,7 @@ use crate::tensor::Tensor;
 /// ```
 #[track_caller]
 pub fn evaluate(op: &'static str, kernel: &dyn BlockKernel, operands: &[&Tensor]) -> Result<Tensor> {
-    expect_arity(op, kernel, operands.len(), 1)?;
+    expect_arity(op, kernel, operands.len(), 1).here()?;
     let dtype = float_type(operands);
     task::make(Task {
         op,
@@ -36,6 +36,7 @@ pub fn evaluate(op: &'static str, kernel: &dyn BlockKernel, operands: &[&Tensor]
         does: Does::Blocks(kernel),
         to: &mut [To::New(dtype)],
     })
+    .here()
 }
 
 /// What a reduction of a formula over some axes is folded to.
@@ -65,8 +66,8 @@ pub struct ReducedShapes {
 /// ```
 #[track_caller]
 pub fn reduction(op: &'static str, operands: &[&Tensor], axes: &Axes) -> Result<ReducedShapes> {
-    let full = common_shape(op, &reads(operands, float_type(operands)), true)?;
-    let reduced = axes.flags(op, &full)?;
+    let full = common_shape(op, &reads(operands, float_type(operands)), true).here()?;
+    let reduced = axes.flags(op, &full).here()?;
     let sizes = || full.iter().zip(&reduced).map(|(&size, &r)| (size, r));
     let kept = sizes().map(|(size, r)| if r { 1 } else { size }).collect::<Vec<_>>().into();
     let dropped = sizes().filter(|s| !s.1).map(|s| s.0).collect::<Vec<_>>().into();

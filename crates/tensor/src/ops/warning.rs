@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::error::{Error, Result};
+use crate::error::{Result, TensorFacts, refuse};
 use crate::shape::Shape;
 
 /// What happens when two tensors broadcast that differ in shape but hold the same number of elements,
@@ -15,7 +15,7 @@ pub enum BroadcastWarning {
     Off = 0,
     /// A warning through the `log` facade with both shapes and the source line.
     Warn = 1,
-    /// The operation returns [`Error::BroadcastRefused`], which names the source line.
+    /// The operation returns an error, see [`TensorFacts::BroadcastRefused`].
     Refuse = 2,
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn check(op: &'static str, a: &[usize], b: &[usize]) -> Result<()> {
     }
     let (a, b) = (Shape::from(a), Shape::from(b));
     if level == BroadcastWarning::Refuse {
-        return Err(Error::BroadcastRefused { op, a, b, location: Location::caller() });
+        return refuse(TensorFacts::BroadcastRefused { op, a, b });
     }
     log::warn!(
         "{op}: {a} and {b} do not have the same shape, but are broadcastable, and have the same number of elements ({})",

@@ -4,7 +4,7 @@ use super::expect_shape;
 use super::formulas::LogSoftmax;
 use super::run::rows_at_once;
 use crate::dtype::{BlockMut, DType, Element};
-use crate::error::{Error, Result};
+use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::softmax::{RowFloat, loss_of, losses_backward, norms_of_rows};
 use crate::ops::reduce::expect_float;
 use crate::task::{self, Read, WholeRule};
@@ -38,13 +38,14 @@ fn typed<T: Element>(t: &Tensor) -> &[T] {
 /// foldback_tensor::assert_close!(gradient, tensor![[-0.5, 0.5], [0.5, -0.5]]);
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
+#[track_caller]
 pub fn cross_entropy(scores: &Tensor, classes: &Tensor) -> Result<(Tensor, Tensor)> {
-    let (x, classes, n) = prepared(scores, classes)?;
+    let (x, classes, n) = prepared(scores, classes).here()?;
     let (dtype, shape) = (x.dtype(), [classes.numel(), 2].into());
     let own = |t| Read::Tensor(t, dtype);
-    let pairs = task::whole(OP, &Norms(n), &[own(&x)], &shape, dtype)?;
+    let pairs = task::whole(OP, &Norms(n), &[own(&x)], &shape, dtype).here()?;
     let reads = [own(&x), Read::Tensor(&classes, DType::I64), own(&pairs)];
-    let losses = task::whole(OP, &RowLosses(n), &reads, classes.shape(), dtype)?;
+    let losses = task::whole(OP, &RowLosses(n), &reads, classes.shape(), dtype).here()?;
     Ok((losses, pairs))
 }
 
@@ -96,20 +97,21 @@ impl WholeRule for RowLosses {
 ///
 /// # Errors
 /// As [`cross_entropy`], and `ShapeMismatch` for `g` or the norms.
+#[track_caller]
 pub fn cross_entropy_backward(
     g: &Tensor,
     scores: &Tensor,
     classes: &Tensor,
     norms: &Tensor,
 ) -> Result<Tensor> {
-    let (x, classes, n) = prepared(scores, classes)?;
-    expect_shape(OP, classes.dims(), g)?;
-    expect_shape(OP, &[classes.numel(), 2], norms)?;
+    let (x, classes, n) = prepared(scores, classes).here()?;
+    expect_shape(OP, classes.dims(), g).here()?;
+    expect_shape(OP, &[classes.numel(), 2], norms).here()?;
     let own = |t: &Tensor| t.cast(OP, x.dtype())?.laid_out(OP);
-    let (g, norms) = (own(g)?, own(norms)?);
+    let (g, norms) = (own(g).here()?, own(norms).here()?);
     let own = |t| Read::Tensor(t, x.dtype());
     let reads = [own(&g), own(&x), Read::Tensor(&classes, DType::I64), own(&norms)];
-    task::whole(OP, &LossesBackward(n), &reads, x.shape(), x.dtype())
+    task::whole(OP, &LossesBackward(n), &reads, x.shape(), x.dtype()).here()
 }
 
 /// The gradient of [`RowLosses`] for the scores, given that of the losses.
@@ -146,12 +148,12 @@ fn prepared(scores: &Tensor, classes: &Tensor) -> Result<(Tensor, Tensor, usize)
     expect_float(OP, scores)?;
     classes.expect_dtype(OP, "classes", DType::I64)?;
     let Some((&size, outer)) = scores.dims().split_last() else {
-        return Err(Error::Rank { op: OP, expected: "at least 1", found: 0 });
+        return refuse(TensorFacts::Rank { op: OP, expected: "at least 1", found: 0 });
     };
     expect_shape(OP, outer, classes)?;
     let classes = classes.laid_out(OP)?;
     if let Some(&index) = typed::<i64>(&classes).iter().find(|&&c| c < 0 || c as u64 >= size as u64) {
-        return Err(Error::IndexOutOfRange { op: OP, index, axis: outer.len(), size });
+        return refuse(TensorFacts::IndexOutOfRange { op: OP, index, axis: outer.len(), size });
     }
     Ok((scores.laid_out(OP)?, classes, size.max(1)))
 }
@@ -161,7 +163,7 @@ mod tests {
     use super::super::log_softmax_backward;
     use super::super::tests::{SHAPES, wave};
     use super::*;
-    use crate::{assert_close, tensor};
+    use crate::{assert_close, refused, tensor};
 
     #[test]
     fn losses_are_the_picked_log_probabilities() {
@@ -211,15 +213,15 @@ mod tests {
     fn what_does_not_fit_is_refused() {
         let (x, classes) = (Tensor::zeros([2, 3]), tensor![0, 2; i64]);
         for outside in [tensor![0, 3; i64], tensor![-1, 0; i64]] {
-            assert!(matches!(
+            assert!(refused!(
                 cross_entropy(&x, &outside),
-                Err(Error::IndexOutOfRange { axis: 1, size: 3, .. })
+                TensorFacts::IndexOutOfRange { axis: 1, size: 3, .. }
             ));
         }
-        assert!(matches!(cross_entropy(&x, &tensor![0; i64]), Err(Error::ShapeMismatch { .. })));
-        assert!(matches!(cross_entropy(&x, &tensor![0.0, 1.0]), Err(Error::DTypeMismatch { .. })));
-        assert!(matches!(cross_entropy(&classes, &classes), Err(Error::DTypeUnsupported { .. })));
-        assert!(matches!(cross_entropy(&Tensor::scalar(1.0f32), &classes), Err(Error::Rank { .. })));
+        assert!(refused!(cross_entropy(&x, &tensor![0; i64]), TensorFacts::ShapeMismatch { .. }));
+        assert!(refused!(cross_entropy(&x, &tensor![0.0, 1.0]), TensorFacts::DTypeMismatch { .. }));
+        assert!(refused!(cross_entropy(&classes, &classes), TensorFacts::DTypeUnsupported { .. }));
+        assert!(refused!(cross_entropy(&Tensor::scalar(1.0f32), &classes), TensorFacts::Rank { .. }));
         let (losses, norms) = cross_entropy(&x, &classes).unwrap();
         assert!(cross_entropy_backward(&x, &x, &classes, &norms).is_err());
         assert!(cross_entropy_backward(&losses, &x, &classes, &losses).is_err());

@@ -11,7 +11,7 @@ pub use formulas::{LogSoftmaxGradient, SoftmaxGradient};
 use run::{RowRule, in_folds, in_rows, row_length};
 
 use crate::axes::{Axis, Over, keep};
-use crate::error::{Error, Result};
+use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::ops::reduce::{Kept, expect_float};
 use crate::tensor::Tensor;
 
@@ -32,7 +32,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn softmax(&self, axis: impl Into<Axis>) -> Result<Tensor> {
-        along("softmax", &Softmax, [self, self], axis.into())
+        along("softmax", &Softmax, [self, self], axis.into()).here()
     }
 
     /// `ln(softmax(x))` along an axis, computed as `x - m - ln(sum(exp(x - m)))`, which stays finite where the share
@@ -48,7 +48,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn log_softmax(&self, axis: impl Into<Axis>) -> Result<Tensor> {
-        along("log_softmax", &LogSoftmax, [self, self], axis.into())
+        along("log_softmax", &LogSoftmax, [self, self], axis.into()).here()
     }
 
     /// `ln(sum(exp(x)))` over `axes`, shifted by the largest element so that it neither overflows nor loses small terms.
@@ -69,13 +69,13 @@ impl Tensor {
     #[track_caller]
     pub fn logsumexp(&self, over: impl Into<Over>) -> Result<Tensor> {
         let (op, over) = ("logsumexp", over.into());
-        let kept = Kept::new(op, self, &keep(&over))?;
+        let kept = Kept::new(op, self, &keep(&over)).here()?;
         let first = kept.flags.iter().position(|kept| !kept).unwrap_or(0);
         let reduced = first..first + kept.flags[first..].iter().take_while(|kept| !**kept).count();
         let operands = [self, self];
         let y = match row_length(self, &reduced).filter(|&n| n == kept.count && self.dtype().is_float()) {
-            Some(n) => in_rows(op, &LogSumExp, operands, (n, reduced), &kept.shape)?,
-            None => in_folds(op, &LogSumExp, operands, &kept, self.dtype().to_float())?,
+            Some(n) => in_rows(op, &LogSumExp, operands, (n, reduced), &kept.shape).here()?,
+            None => in_folds(op, &LogSumExp, operands, &kept, self.dtype().to_float()).here()?,
         };
         Ok(if over.keepdim() { y } else { y.keep_axes(&kept.flags) })
     }
@@ -92,8 +92,9 @@ impl Tensor {
 /// assert_eq!(kernel::softmax_backward(&tensor![1.0, 0.0], &y, (0).into())?, tensor![0.25, -0.25]);
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
+#[track_caller]
 pub fn softmax_backward(g: &Tensor, y: &Tensor, axis: Axis) -> Result<Tensor> {
-    along("softmax", &SoftmaxGradient, [g, y], axis)
+    along("softmax", &SoftmaxGradient, [g, y], axis).here()
 }
 
 /// The gradient of [`Tensor::log_softmax`], given that of its result and the result `y`: `g - exp(y) sum(g)`.
@@ -109,8 +110,9 @@ pub fn softmax_backward(g: &Tensor, y: &Tensor, axis: Axis) -> Result<Tensor> {
 /// assert_eq!(kernel::log_softmax_backward(&tensor![1.0, 0.0], &y, (0).into())?, tensor![0.5, -0.5]);
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
+#[track_caller]
 pub fn log_softmax_backward(g: &Tensor, y: &Tensor, axis: Axis) -> Result<Tensor> {
-    along("log_softmax", &LogSoftmaxGradient, [g, y], axis)
+    along("log_softmax", &LogSoftmaxGradient, [g, y], axis).here()
 }
 
 /// Evaluates a rule along one axis, in the type of its last operand.
@@ -129,13 +131,13 @@ fn expect_shape(op: &'static str, expected: &[usize], found: &Tensor) -> Result<
     if found.dims() == expected {
         return Ok(());
     }
-    Err(Error::ShapeMismatch { op, expected: expected.into(), found: found.shape().clone() })
+    refuse(TensorFacts::ShapeMismatch { op, expected: expected.into(), found: found.shape().clone() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DType, ThreadPool, assert_close, tensor};
+    use crate::{DType, ThreadPool, assert_close, refused, tensor};
 
     const INF: f32 = f32::INFINITY;
 
@@ -217,21 +219,21 @@ mod tests {
     #[test]
     fn bad_softmax_is_refused() {
         for dtype in [DType::Bool, DType::I64] {
-            assert!(matches!(
+            assert!(refused!(
                 Tensor::ones_with([2], dtype).softmax(0),
-                Err(Error::DTypeUnsupported { op: "softmax", .. })
+                TensorFacts::DTypeUnsupported { op: "softmax", .. }
             ));
-            assert!(matches!(
+            assert!(refused!(
                 Tensor::ones_with([2], dtype).log_softmax(0),
-                Err(Error::DTypeUnsupported { .. })
+                TensorFacts::DTypeUnsupported { .. }
             ));
         }
-        assert!(matches!(Tensor::ones([2]).softmax(1), Err(Error::AxisOutOfRange { axis: 1, .. })));
-        assert!(matches!(Tensor::scalar(1.0f32).softmax(1), Err(Error::AxisOutOfRange { .. })));
-        assert!(matches!(Tensor::ones([2]).logsumexp(keep([0, 0])), Err(Error::DuplicateAxis { .. })));
+        assert!(refused!(Tensor::ones([2]).softmax(1), TensorFacts::AxisOutOfRange { axis: 1, .. }));
+        assert!(refused!(Tensor::scalar(1.0f32).softmax(1), TensorFacts::AxisOutOfRange { .. }));
+        assert!(refused!(Tensor::ones([2]).logsumexp(keep([0, 0])), TensorFacts::DuplicateAxis { .. }));
         let (x, other) = (Tensor::zeros([2, 3]), Tensor::zeros([2]));
-        assert!(matches!(softmax_backward(&other, &x, (1).into()), Err(Error::ShapeMismatch { .. })));
-        assert!(matches!(log_softmax_backward(&x, &x, (2).into()), Err(Error::AxisOutOfRange { .. })));
+        assert!(refused!(softmax_backward(&other, &x, (1).into()), TensorFacts::ShapeMismatch { .. }));
+        assert!(refused!(log_softmax_backward(&x, &x, (2).into()), TensorFacts::AxisOutOfRange { .. }));
     }
 
     /// All axes in the opposite order.

@@ -6,7 +6,7 @@ use super::iter::{self, Addition, Fold, Goal, Onto, Operand, OverItself, ScalarC
 use super::{Read, Reduce, To};
 use crate::create::room;
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::{Result, TensorFacts, refuse};
 use crate::kernels::BlockKernel;
 use crate::shape::{Dims, Shape, expect_expansion};
 use crate::tensor::Tensor;
@@ -179,7 +179,7 @@ fn reach(
 ) -> Result<(Dims<bool>, Option<Tensor>)> {
     expect_expansion(op, target, shape)?;
     if let Some(found) = prior.as_ref().map(|p| p.shape()).filter(|p| *p != target) {
-        return Err(Error::ShapeMismatch { op, expected: target.clone(), found: found.clone() });
+        return refuse(TensorFacts::ShapeMismatch { op, expected: target.clone(), found: found.clone() });
     }
     let missing = shape.rank() - target.rank();
     let is_kept = |i: usize| i >= missing && !(target[i - missing] == 1 && shape[i] != 1);

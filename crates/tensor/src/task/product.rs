@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::{Does, Read, Space, Task, To, expect_expands};
 use crate::create::{checked_len, room, room_for};
 use crate::dtype::{BlockMut, DType, Element};
-use crate::error::{Error, Result};
+use crate::error::{Result, TensorFacts, refuse};
 use crate::kernels::{BatchAxis, Matrix, Multiply, Product};
 use crate::shape::{Dims, Shape, broadcast_two, expands_to};
 use crate::tensor::{Layout, Tensor};
@@ -27,18 +27,18 @@ impl Spec {
     pub(crate) fn new(op: &'static str, a: &Tensor, b: &Tensor) -> Result<Spec> {
         for t in [a, b] {
             if t.rank() == 0 {
-                return Err(Error::Rank { op, expected: "at least 1", found: 0 });
+                return refuse(TensorFacts::Rank { op, expected: "at least 1", found: 0 });
             }
         }
         expect_one_dtype(op, ("left", a), ("right", b))?;
         if a.dtype() == DType::Bool {
-            return Err(Error::DTypeUnsupported { op, dtype: DType::Bool });
+            return refuse(TensorFacts::DTypeUnsupported { op, dtype: DType::Bool });
         }
         let (ad, bd) = (a.dims(), b.dims());
         let k = ad[ad.len() - 1];
         let inner = bd[bd.len().saturating_sub(2)];
         if k != inner {
-            return Err(Error::Matmul { op, a: a.shape().clone(), b: b.shape().clone() });
+            return refuse(TensorFacts::Matmul { op, a: a.shape().clone(), b: b.shape().clone() });
         }
         let m = if ad.len() > 1 { ad[ad.len() - 2] } else { 1 };
         let n = if bd.len() > 1 { bd[bd.len() - 1] } else { 1 };
@@ -58,7 +58,7 @@ pub(crate) fn expect_one_dtype(
     (b_name, b): (&'static str, &Tensor),
 ) -> Result<()> {
     let (a, b) = ((a_name, a.dtype()), (b_name, b.dtype()));
-    if a.1 == b.1 { Ok(()) } else { Err(Error::MixedDTypes { op, a, b }) }
+    if a.1 == b.1 { Ok(()) } else { refuse(TensorFacts::MixedDTypes { op, a, b }) }
 }
 
 /// The product of the first two that are read, whose rows start as the third if there is one.
@@ -131,7 +131,11 @@ impl Factors<'_> {
         if let Some(p) = &prior
             && p.shape() != target
         {
-            return Err(Error::ShapeMismatch { op, expected: target.clone(), found: p.shape().clone() });
+            return refuse(TensorFacts::ShapeMismatch {
+                op,
+                expected: target.clone(),
+                found: p.shape().clone(),
+            });
         }
         let matrix = &shape[self.spec.batch.rank()..];
         if !target.ends_with(matrix) {
@@ -143,7 +147,7 @@ impl Factors<'_> {
         }
         let missing = shape.rank() - target.rank();
         let kept = |i: usize| i >= missing && !(target[i - missing] == 1 && self.spec.batch[i] != 1);
-        let own = |mut p: Tensor| {
+        let own = |mut p: Tensor| -> Result<Tensor> {
             p = p.into_type(op, dtype)?;
             p.make_writable(op)?;
             Ok(p)

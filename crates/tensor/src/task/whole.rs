@@ -6,7 +6,7 @@ use super::{Does, Read, To};
 use crate::buffer::Storage;
 use crate::create::{checked_len, room};
 use crate::dtype::{BlockMut, Element, Scalar, with_block};
-use crate::error::{Error, Result};
+use crate::error::{Result, TensorFacts};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 
@@ -29,7 +29,7 @@ pub(super) fn make(
     if let Does::Fill(Scalar::I64(0)) = does {
         // Zeros are what the system has at hand.
         let storage = Storage::zeros(dtype, checked_len(op, space, dtype)?);
-        let storage = storage.ok_or_else(|| Error::TooLarge { op, shape: space.clone() })?;
+        let storage = storage.ok_or_else(|| TensorFacts::TooLarge { op, shape: space.clone() })?;
         return Ok(Tensor::from_storage(storage, space.clone()));
     }
     let mut storage = room(op, space, dtype)?;

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
-use crate::error::{Error, Result, or_panic};
+use crate::error::{Error, Here, Result, TensorFacts, or_panic};
 use lend::{Invitation, with_guests};
 
 /// Work of fewer elements than this stays on one thread. Splits happen at multiples of it, whatever the number of
@@ -50,7 +50,7 @@ pub fn set_num_threads(n: usize) {
 /// [`set_num_threads`], with an error instead of a panic.
 ///
 /// # Errors
-/// [`Error::Parameter`] for more than 4096 threads, or more than the operating system grants; the setting stays as it
+/// [`TensorFacts::Parameter`] for more than 4096 threads, or more than the operating system grants; the setting stays as it
 /// was.
 ///
 /// ```
@@ -59,8 +59,9 @@ pub fn set_num_threads(n: usize) {
 /// assert!(try_set_num_threads(100_000).is_err());
 /// assert_eq!(num_threads(), before);
 /// ```
+#[track_caller]
 pub fn try_set_num_threads(n: usize) -> Result<()> {
-    let pool = if n > 1 { Some(Arc::new(build("set_num_threads", n)?)) } else { None };
+    let pool = if n > 1 { Some(Arc::new(build("set_num_threads", n).here()?)) } else { None };
     let mut current = POOL.write().unwrap_or_else(PoisonError::into_inner);
     let old = std::mem::replace(&mut *current, pool);
     THREADS.store(n, Ordering::SeqCst);
@@ -85,7 +86,8 @@ fn default_threads() -> usize {
 
 /// Starts `n` threads, which know how many they are.
 fn build(op: &'static str, n: usize) -> Result<rayon::ThreadPool> {
-    let refused = |expected| Error::Parameter { op, name: "n", value: n.to_string(), expected };
+    let refused =
+        |expected| Error::from(TensorFacts::Parameter { op, name: "n", value: n.to_string(), expected });
     if n > MOST_THREADS {
         return Err(refused("at most 4096 threads"));
     }
@@ -121,15 +123,16 @@ impl ThreadPool {
     /// [`ThreadPool::new`], with an error instead of a panic.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for more than 4096 threads, or more than the operating system grants.
+    /// [`TensorFacts::Parameter`] for more than 4096 threads, or more than the operating system grants.
     ///
     /// ```
     /// use foldback_tensor::ThreadPool;
     /// let refused = ThreadPool::try_new(100_000).unwrap_err();
-    /// assert_eq!(refused.to_string(), "ThreadPool: n = 100000 is not valid: expected at most 4096 threads");
+    /// assert!(refused.to_string().starts_with("ThreadPool: n = 100000 is not valid: expected at most 4096 threads"));
     /// ```
+    #[track_caller]
     pub fn try_new(n: usize) -> Result<ThreadPool> {
-        build("ThreadPool", n.max(1)).map(ThreadPool)
+        build("ThreadPool", n.max(1)).map(ThreadPool).here()
     }
 
     /// Runs `f` with tensor operations inside it on this pool.

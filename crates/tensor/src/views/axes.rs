@@ -1,7 +1,7 @@
 //! Views that reorder, add, drop or turn round axes.
 
 use crate::axes::{Axes, Axis};
-use crate::error::{Error, Result};
+use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::shape::{Dims, Shape, axis_index};
 use crate::tensor::Tensor;
 
@@ -23,9 +23,14 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn permute(&self, axes: impl Into<Axes>) -> Result<Tensor> {
-        let order = axis_list("permute", &axes.into(), self.rank())?;
+        let order = axis_list("permute", &axes.into(), self.rank()).here()?;
         if order.len() != self.rank() {
-            return Err(Error::Rank { op: "permute", expected: "each of the tensor's", found: order.len() });
+            return refuse(TensorFacts::Rank {
+                op: "permute",
+                expected: "each of the tensor's",
+                found: order.len(),
+            })
+            .here();
         }
         Ok(self.reordered(&order))
     }
@@ -49,7 +54,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn transpose(&self, a: impl Into<Axis>, b: impl Into<Axis>) -> Result<Tensor> {
-        let (a, b) = (self.shape().axis("transpose", a)?, self.shape().axis("transpose", b)?);
+        let (a, b) = (self.shape().axis("transpose", a).here()?, self.shape().axis("transpose", b).here()?);
         let mut order: Dims<usize> = (0..self.rank()).collect();
         if self.rank() > 0 {
             order.swap(a, b);
@@ -72,7 +77,7 @@ impl Tensor {
         match self.rank() {
             0 | 1 => Ok(self.clone()),
             2 => Ok(self.reordered(&[1, 0])),
-            found => Err(Error::Rank { op: "t", expected: "at most 2", found }),
+            found => refuse(TensorFacts::Rank { op: "t", expected: "at most 2", found }).here(),
         }
     }
 
@@ -92,14 +97,15 @@ impl Tensor {
     pub fn movedim(&self, source: impl Into<Axes>, destination: impl Into<Axes>) -> Result<Tensor> {
         // A single number has one axis to name, as everywhere, and nothing to move.
         let rank = self.rank().max(1);
-        let from = axis_list("movedim", &source.into(), rank)?;
-        let to = axis_list("movedim", &destination.into(), rank)?;
+        let from = axis_list("movedim", &source.into(), rank).here()?;
+        let to = axis_list("movedim", &destination.into(), rank).here()?;
         if from.len() != to.len() {
-            return Err(Error::Rank {
+            return refuse(TensorFacts::Rank {
                 op: "movedim",
                 expected: "as many destination as source",
                 found: to.len(),
-            });
+            })
+            .here();
         }
         if self.rank() == 0 {
             return Ok(self.clone());
@@ -128,7 +134,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn squeeze(&self, axes: impl Into<Axes>) -> Result<Tensor> {
-        let named = axes.into().flags("squeeze", self.shape())?;
+        let named = axes.into().flags("squeeze", self.shape()).here()?;
         let kept: Dims<usize> =
             (0..self.rank()).filter(|&i| !named[i] || self.layout.shape[i] != 1).collect();
         Ok(self.reordered(&kept))
@@ -147,7 +153,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn unsqueeze(&self, axis: impl Into<Axis>) -> Result<Tensor> {
-        let at = axis_index("unsqueeze", axis.into(), self.rank() + 1, self.rank())?;
+        let at = axis_index("unsqueeze", axis.into(), self.rank() + 1, self.rank()).here()?;
         let (mut shape, mut strides) = (self.layout.shape.clone(), self.layout.strides.clone());
         let step = shape.get(at).map_or(1, |&size| strides[at].saturating_mul(size as isize));
         shape.0.insert(at, 1);
@@ -169,7 +175,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn flip(&self, axes: impl Into<Axes>) -> Result<Tensor> {
-        let turned = axes.into().flags("flip", self.shape())?;
+        let turned = axes.into().flags("flip", self.shape()).here()?;
         let mut layout = self.layout.clone();
         let mut offset = layout.offset as isize;
         for (i, &size) in self.layout.shape.iter().enumerate() {
@@ -189,7 +195,7 @@ pub(crate) fn axis_list(op: &'static str, axes: &Axes, rank: usize) -> Result<Di
     for &a in list {
         let i = axis_index(op, a.into(), rank, rank)?;
         if out.contains(&i) {
-            return Err(Error::DuplicateAxis { op, axis: i });
+            return refuse(TensorFacts::DuplicateAxis { op, axis: i });
         }
         out.push(i);
     }
@@ -199,7 +205,7 @@ pub(crate) fn axis_list(op: &'static str, axes: &Axes, rank: usize) -> Result<Di
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor;
+    use crate::{refused, tensor};
 
     fn grid() -> Tensor {
         Tensor::arange(24).reshape([2, 3, 4]).unwrap()
@@ -216,11 +222,11 @@ mod tests {
 
     #[test]
     fn permute_refuses() {
-        assert!(matches!(grid().permute([0, 1]), Err(Error::Rank { found: 2, .. })));
-        assert!(matches!(grid().permute([0, 1, 1]), Err(Error::DuplicateAxis { axis: 1, .. })));
-        assert!(matches!(grid().permute([0, 1, -2]), Err(Error::DuplicateAxis { .. })));
-        assert!(matches!(grid().permute([0, 1, 3]), Err(Error::AxisOutOfRange { axis: 3, .. })));
-        assert!(matches!(grid().permute(isize::MIN), Err(Error::AxisOutOfRange { .. })));
+        assert!(refused!(grid().permute([0, 1]), TensorFacts::Rank { found: 2, .. }));
+        assert!(refused!(grid().permute([0, 1, 1]), TensorFacts::DuplicateAxis { axis: 1, .. }));
+        assert!(refused!(grid().permute([0, 1, -2]), TensorFacts::DuplicateAxis { .. }));
+        assert!(refused!(grid().permute([0, 1, 3]), TensorFacts::AxisOutOfRange { axis: 3, .. }));
+        assert!(refused!(grid().permute(isize::MIN), TensorFacts::AxisOutOfRange { .. }));
     }
 
     #[test]
@@ -228,10 +234,10 @@ mod tests {
         assert_eq!(grid().transpose(-1, 0).unwrap().dims(), [4, 3, 2]);
         assert_eq!(grid().transpose(1, 1).unwrap(), grid());
         assert_eq!(Tensor::scalar(1.0).transpose(0, -1).unwrap().rank(), 0);
-        assert!(matches!(grid().transpose(0, 3), Err(Error::AxisOutOfRange { .. })));
+        assert!(refused!(grid().transpose(0, 3), TensorFacts::AxisOutOfRange { .. }));
         assert_eq!(tensor![[], []].t().unwrap().dims(), [0, 2]);
         assert_eq!(tensor![1.0, 2.0].t().unwrap(), tensor![1.0, 2.0]);
-        assert!(matches!(grid().t(), Err(Error::Rank { found: 3, .. })));
+        assert!(refused!(grid().t(), TensorFacts::Rank { found: 3, .. }));
     }
 
     #[test]
@@ -242,9 +248,9 @@ mod tests {
         assert_eq!(t.movedim([3, 0], [0, 1]).unwrap().dims(), [5, 2, 3, 4]);
         assert_eq!(t.movedim([0, 1], [-1, 0]).unwrap().dims(), [3, 4, 5, 2]);
         assert_eq!(t.movedim(.., [3, 2, 1, 0]).unwrap().dims(), [5, 4, 3, 2]);
-        assert!(matches!(t.movedim([0, 1], 0), Err(Error::Rank { .. })));
-        assert!(matches!(t.movedim([0, 0], [0, 1]), Err(Error::DuplicateAxis { .. })));
-        assert!(matches!(t.movedim(0, 4), Err(Error::AxisOutOfRange { .. })));
+        assert!(refused!(t.movedim([0, 1], 0), TensorFacts::Rank { .. }));
+        assert!(refused!(t.movedim([0, 0], [0, 1]), TensorFacts::DuplicateAxis { .. }));
+        assert!(refused!(t.movedim(0, 4), TensorFacts::AxisOutOfRange { .. }));
     }
 
     #[test]
@@ -254,8 +260,8 @@ mod tests {
         assert_eq!(t.squeeze([0, 1, -1]).unwrap().dims(), [2, 1, 3]);
         assert_eq!(tensor![5.0].squeeze(0).unwrap().rank(), 0);
         assert_eq!(Tensor::scalar(5.0).squeeze(0).unwrap().rank(), 0);
-        assert!(matches!(t.squeeze(5), Err(Error::AxisOutOfRange { .. })));
-        assert!(matches!(t.squeeze([0, -5]), Err(Error::DuplicateAxis { .. })));
+        assert!(refused!(t.squeeze(5), TensorFacts::AxisOutOfRange { .. }));
+        assert!(refused!(t.squeeze([0, -5]), TensorFacts::DuplicateAxis { .. }));
     }
 
     #[test]
@@ -268,7 +274,7 @@ mod tests {
         }
         assert_eq!(Tensor::scalar(1.0).unsqueeze(0).unwrap().dims(), [1]);
         for axis in [3, -4, isize::MIN, isize::MAX] {
-            assert!(matches!(Tensor::zeros([2, 3]).unsqueeze(axis), Err(Error::AxisOutOfRange { .. })));
+            assert!(refused!(Tensor::zeros([2, 3]).unsqueeze(axis), TensorFacts::AxisOutOfRange { .. }));
         }
     }
 
@@ -281,6 +287,6 @@ mod tests {
         assert_eq!(Tensor::scalar(1.0).flip(0).unwrap().item::<f64>().unwrap(), 1.0);
         assert_eq!(tensor![[], []].flip(..).unwrap().dims(), [2, 0]);
         assert_eq!(tensor![1.0].expand([3]).unwrap().flip(0).unwrap(), tensor![1, 1, 1]);
-        assert!(matches!(t.flip([1, 1]), Err(Error::DuplicateAxis { .. })));
+        assert!(refused!(t.flip([1, 1]), TensorFacts::DuplicateAxis { .. }));
     }
 }

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::axes::Span;
 use crate::create::checked_len;
-use crate::error::{Error, Result};
+use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::shape::{Dims, Shape};
 use crate::tensor::Tensor;
 
@@ -18,22 +18,22 @@ pub struct NewShape(SmallVec<[isize; 4]>);
 impl NewShape {
     /// The shape with -1 replaced, for so many elements.
     pub(crate) fn resolve(&self, op: &'static str, elements: usize) -> Result<Shape> {
-        let refused = || Error::ElementCount { op, shape: format!("{:?}", &self.0[..]), elements };
+        let refused = || TensorFacts::ElementCount { op, shape: format!("{:?}", &self.0[..]), elements };
         let open = self.0.iter().filter(|&&s| s == -1).count();
         if open > 1 || self.0.iter().any(|&s| s < -1) {
-            return Err(refused());
+            return refuse(refused());
         }
         let known = self.0.iter().filter(|&&s| s != -1);
         let product = known.clone().try_fold(1usize, |n, &s| n.checked_mul(s as usize));
         let product = if known.clone().any(|&s| s == 0) { 0 } else { product.ok_or_else(refused)? };
         let rest = if open == 0 {
             if product != elements {
-                return Err(refused());
+                return refuse(refused());
             }
             0
         } else {
             if product == 0 || !elements.is_multiple_of(product) {
-                return Err(refused());
+                return refuse(refused());
             }
             elements / product
         };
@@ -108,8 +108,8 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn reshape(&self, shape: impl Into<NewShape>) -> Result<Tensor> {
-        let shape = self.resolved("reshape", &shape.into())?;
-        self.reshaped("reshape", shape)
+        let shape = self.resolved("reshape", &shape.into()).here()?;
+        self.reshaped("reshape", shape).here()
     }
 
     /// The elements under another shape, never copied; one size may be -1.
@@ -126,15 +126,16 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn view(&self, shape: impl Into<NewShape>) -> Result<Tensor> {
-        let shape = self.resolved("view", &shape.into())?;
+        let shape = self.resolved("view", &shape.into()).here()?;
         match view_strides(self.dims(), self.strides(), &shape) {
             Some(strides) => Ok(self.relayout(shape, strides, self.layout.offset as isize)),
-            None => Err(Error::ViewNeedsCopy {
+            None => refuse(TensorFacts::ViewNeedsCopy {
                 op: "view",
                 shape: self.shape().clone(),
                 strides: self.strides().to_vec(),
                 wanted: shape,
-            }),
+            })
+            .here(),
         }
     }
 
@@ -154,14 +155,14 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn flatten(&self, span: impl Into<Span>) -> Result<Tensor> {
-        let (first, last) = span.into().resolve("flatten", self.shape())?;
+        let (first, last) = span.into().resolve("flatten", self.shape()).here()?;
         if self.rank() == 0 {
-            return self.reshaped("flatten", Shape::from(1));
+            return self.reshaped("flatten", Shape::from(1)).here();
         }
         let mut dims: Dims<usize> = Dims::from_slice(&self.dims()[..first]);
         dims.push(Shape::from(&self.dims()[first..=last]).numel());
         dims.extend(self.dims()[last + 1..].iter().copied());
-        self.reshaped("flatten", Shape(dims))
+        self.reshaped("flatten", Shape(dims)).here()
     }
 
     /// The target shape, refused where it does not fit.
@@ -221,7 +222,7 @@ fn view_strides(old: &[usize], old_strides: &[isize], new: &[usize]) -> Option<D
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor;
+    use crate::{refused, tensor};
 
     fn grid() -> Tensor {
         Tensor::arange(24).reshape([2, 3, 4]).unwrap()
@@ -258,11 +259,11 @@ mod tests {
             vec![max, -1],
             vec![],
         ] {
-            assert!(matches!(t.reshape(&dims[..]), Err(Error::ElementCount { .. })), "{dims:?}");
+            assert!(refused!(t.reshape(&dims[..]), TensorFacts::ElementCount { .. }), "{dims:?}");
         }
-        assert!(matches!(t.reshape([usize::MAX, 2]), Err(Error::ElementCount { .. })));
-        assert!(matches!(tensor![].reshape([0, -1]), Err(Error::ElementCount { .. })));
-        assert!(matches!(tensor![].reshape([0, max, max]), Err(Error::TooLarge { .. })));
+        assert!(refused!(t.reshape([usize::MAX, 2]), TensorFacts::ElementCount { .. }));
+        assert!(refused!(tensor![].reshape([0, -1]), TensorFacts::ElementCount { .. }));
+        assert!(refused!(tensor![].reshape([0, max, max]), TensorFacts::TooLarge { .. }));
         assert_eq!(tensor![].reshape([2, -1]).unwrap().dims(), [2, 0]);
         assert_eq!(tensor![[], []].reshape([3, 0, 2]).unwrap().dims(), [3, 0, 2]);
     }
@@ -293,7 +294,7 @@ mod tests {
     #[test]
     fn view_refuses_a_copy_and_says_why() {
         let e = grid().transpose(0, 2).unwrap().view(-1).unwrap_err();
-        assert!(matches!(&e, Error::ViewNeedsCopy { wanted, .. } if *wanted == [24]));
+        assert!(matches!(e.facts(), Some(TensorFacts::ViewNeedsCopy { wanted, .. }) if *wanted == [24]));
         assert!(e.to_string().contains("use reshape"), "{e}");
     }
 
@@ -306,7 +307,7 @@ mod tests {
         assert_eq!(Tensor::scalar(1.0).flatten(..).unwrap().dims(), [1]);
         assert_eq!(tensor![[], []].flatten(..).unwrap().dims(), [0]);
         assert_eq!(t.transpose(0, 2).unwrap().flatten(..).unwrap().to_vec::<i64>().unwrap()[..3], [0, 12, 4]);
-        assert!(matches!(t.flatten(2..2), Err(Error::EmptySpan { .. })));
-        assert!(matches!(t.flatten(0..=3), Err(Error::AxisOutOfRange { .. })));
+        assert!(refused!(t.flatten(2..2), TensorFacts::EmptySpan { .. }));
+        assert!(refused!(t.flatten(0..=3), TensorFacts::AxisOutOfRange { .. }));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::slices::{Position, Slices, index_on};
 use crate::axes::Axis;
-use crate::error::{Error, Result};
+use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::shape::{Dims, Shape};
 use crate::tensor::Tensor;
 
@@ -27,7 +27,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn slice(&self, slices: impl Into<Slices>) -> Result<Tensor> {
-        let parts = slices.into().resolve("slice", self.shape())?;
+        let parts = slices.into().resolve("slice", self.shape()).here()?;
         let (mut shape, mut strides): (Dims<usize>, Dims<isize>) = Default::default();
         let mut offset = self.layout.offset as isize;
         for (part, &stride) in parts.iter().zip(self.strides()) {
@@ -57,7 +57,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn narrow(&self, axis: impl Into<Axis>, start: impl Into<Position>, len: usize) -> Result<Tensor> {
-        let axis = self.shape().own_axis("narrow", axis)?;
+        let axis = self.shape().own_axis("narrow", axis).here()?;
         let size = self.dims()[axis];
         let Position(given) = start.into();
         let first = if given < 0 { given.saturating_add(size as isize) } else { given };
@@ -65,7 +65,7 @@ impl Tensor {
             Ok(first) if first <= size && len <= size - first => Ok(self.part(axis, first, len)),
             _ => {
                 let end = given.saturating_add(isize::try_from(len).unwrap_or(isize::MAX));
-                Err(Error::Range { op: "narrow", start: given, end, step: 1, axis, size })
+                refuse(TensorFacts::Range { op: "narrow", start: given, end, step: 1, axis, size }).here()
             }
         }
     }
@@ -92,8 +92,8 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn select(&self, axis: impl Into<Axis>, index: impl Into<Position>) -> Result<Tensor> {
-        let axis = self.shape().own_axis("select", axis)?;
-        let at = index_on("select", index.into(), axis, self.dims()[axis])?;
+        let axis = self.shape().own_axis("select", axis).here()?;
+        let at = index_on("select", index.into(), axis, self.dims()[axis]).here()?;
         Ok(self.picked(axis, at))
     }
 
@@ -109,7 +109,7 @@ impl Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Slice, s, tensor};
+    use crate::{Slice, refused, s, tensor};
 
     fn grid() -> Tensor {
         Tensor::arange(24).reshape([2, 3, 4]).unwrap()
@@ -138,11 +138,11 @@ mod tests {
         for (start, len) in
             [(0isize, 5usize), (4, 1), (5, 0), (-5, 1), (-1, 2), (isize::MAX, usize::MAX), (isize::MIN, 0)]
         {
-            assert!(matches!(t.narrow(2, start, len), Err(Error::Range { .. })), "{start} {len}");
+            assert!(refused!(t.narrow(2, start, len), TensorFacts::Range { .. }), "{start} {len}");
         }
-        assert!(matches!(t.narrow(3, 0, 1), Err(Error::AxisOutOfRange { .. })));
-        assert!(matches!(Tensor::scalar(1.0).narrow(0, 0, 1), Err(Error::AxisOutOfRange { .. })));
-        assert!(matches!(t.narrow(0, usize::MAX, 1), Err(Error::Range { .. })));
+        assert!(refused!(t.narrow(3, 0, 1), TensorFacts::AxisOutOfRange { .. }));
+        assert!(refused!(Tensor::scalar(1.0).narrow(0, 0, 1), TensorFacts::AxisOutOfRange { .. }));
+        assert!(refused!(t.narrow(0, usize::MAX, 1), TensorFacts::Range { .. }));
     }
 
     #[test]
@@ -150,10 +150,10 @@ mod tests {
         let t = grid();
         assert_eq!(t.select(0, 1).unwrap().dims(), [3, 4]);
         assert_eq!(t.select(-1, -1).unwrap(), tensor![[3, 7, 11], [15, 19, 23]; i64]);
-        assert!(matches!(t.select(1, 3), Err(Error::IndexOutOfRange { index: 3, axis: 1, size: 3, .. })));
-        assert!(matches!(t.select(1, -4), Err(Error::IndexOutOfRange { .. })));
-        assert!(matches!(t.select(1, usize::MAX), Err(Error::IndexOutOfRange { .. })));
-        assert!(matches!(tensor![[], []].select(1, 0), Err(Error::IndexOutOfRange { .. })));
+        assert!(refused!(t.select(1, 3), TensorFacts::IndexOutOfRange { index: 3, axis: 1, size: 3, .. }));
+        assert!(refused!(t.select(1, -4), TensorFacts::IndexOutOfRange { .. }));
+        assert!(refused!(t.select(1, usize::MAX), TensorFacts::IndexOutOfRange { .. }));
+        assert!(refused!(tensor![[], []].select(1, 0), TensorFacts::IndexOutOfRange { .. }));
         assert_eq!(tensor![[], []].select(0, 1).unwrap().dims(), [0]);
     }
 
@@ -203,10 +203,10 @@ mod tests {
     #[test]
     fn slice_refuses() {
         let t = grid();
-        assert!(matches!(t.slice(Slice::new(0, 1, 0)), Err(Error::Range { step: 0, .. })));
-        assert!(matches!(t.slice(Slice::from(..).step(-1)), Err(Error::Range { step: -1, .. })));
-        assert!(matches!(t.slice((0, 0, 0, 0)), Err(Error::Rank { .. })));
-        assert!(matches!(t.slice((.., 3)), Err(Error::IndexOutOfRange { .. })));
-        assert!(matches!(Tensor::scalar(1.0).slice(..), Err(Error::Rank { .. })));
+        assert!(refused!(t.slice(Slice::new(0, 1, 0)), TensorFacts::Range { step: 0, .. }));
+        assert!(refused!(t.slice(Slice::from(..).step(-1)), TensorFacts::Range { step: -1, .. }));
+        assert!(refused!(t.slice((0, 0, 0, 0)), TensorFacts::Rank { .. }));
+        assert!(refused!(t.slice((.., 3)), TensorFacts::IndexOutOfRange { .. }));
+        assert!(refused!(Tensor::scalar(1.0).slice(..), TensorFacts::Rank { .. }));
     }
 }

@@ -4,7 +4,7 @@ use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToIncl
 
 use smallvec::SmallVec;
 
-use crate::error::{Error, Result};
+use crate::error::{Result, TensorFacts, refuse};
 use crate::shape::Shape;
 
 /// A position on an axis; a negative one counts from the end.
@@ -70,7 +70,7 @@ impl Slice {
         let n = size as isize;
         if self.step <= 0 {
             let (start, end, step) = (self.start, self.end.unwrap_or(n), self.step);
-            return Err(Error::Range { op, start, end, step, axis, size });
+            return refuse(TensorFacts::Range { op, start, end, step, axis, size });
         }
         let clamp = |at: isize| (if at < 0 { at.saturating_add(n) } else { at }).clamp(0, n) as usize;
         let (start, end) = (clamp(self.start), clamp(self.end.unwrap_or(n)));
@@ -222,7 +222,7 @@ impl Slices {
     /// `Rank` if there are more items than axes, `IndexOutOfRange`, and `Range` for a step that is not positive.
     pub(super) fn resolve(&self, op: &'static str, shape: &Shape) -> Result<SmallVec<[Part; 4]>> {
         if self.0.len() > shape.rank() {
-            return Err(Error::Rank {
+            return refuse(TensorFacts::Rank {
                 op,
                 expected: "at most one item for each of the tensor's",
                 found: self.0.len(),
@@ -259,6 +259,6 @@ pub(super) fn index_on(op: &'static str, Position(at): Position, axis: usize, si
     let i = if at < 0 { at.saturating_add(size as isize) } else { at };
     match usize::try_from(i) {
         Ok(i) if i < size => Ok(i),
-        _ => Err(Error::IndexOutOfRange { op, index: at as i64, axis, size }),
+        _ => refuse(TensorFacts::IndexOutOfRange { op, index: at as i64, axis, size }),
     }
 }

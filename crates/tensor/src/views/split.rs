@@ -1,7 +1,7 @@
 //! Views that cut a tensor into pieces.
 
 use crate::axes::Axis;
-use crate::error::{Error, Result};
+use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::tensor::Tensor;
 
 /// # Pieces
@@ -22,13 +22,13 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn split(&self, size: usize, axis: impl Into<Axis>) -> Result<Vec<Tensor>> {
-        let axis = self.shape().own_axis("split", axis)?;
+        let axis = self.shape().own_axis("split", axis).here()?;
         let total = self.dims()[axis];
         if size == 0 && total > 0 {
-            return Err(positive("split", "size"));
+            return refuse(positive("split", "size")).here();
         }
         let count = if total == 0 { 1 } else { total.div_ceil(size) };
-        self.pieces("split", count, |i| self.part(axis, i * size, size.min(total - i * size)))
+        self.pieces("split", count, |i| self.part(axis, i * size, size.min(total - i * size))).here()
     }
 
     /// At most `n` pieces of equal size along an axis, of which the last may be smaller.
@@ -46,14 +46,14 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn chunk(&self, n: usize, axis: impl Into<Axis>) -> Result<Vec<Tensor>> {
-        let axis = self.shape().own_axis("chunk", axis)?;
+        let axis = self.shape().own_axis("chunk", axis).here()?;
         let total = self.dims()[axis];
         if n == 0 {
-            return Err(positive("chunk", "n"));
+            return refuse(positive("chunk", "n")).here();
         }
         let size = total.div_ceil(n);
         let count = if size == 0 { n } else { total.div_ceil(size) };
-        self.pieces("chunk", count, |i| self.part(axis, i * size, size.min(total - i * size)))
+        self.pieces("chunk", count, |i| self.part(axis, i * size, size.min(total - i * size))).here()
     }
 
     /// Every element of an axis as a tensor without that axis.
@@ -69,29 +69,29 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn unbind(&self, axis: impl Into<Axis>) -> Result<Vec<Tensor>> {
-        let axis = self.shape().own_axis("unbind", axis)?;
-        self.pieces("unbind", self.dims()[axis], |i| self.picked(axis, i))
+        let axis = self.shape().own_axis("unbind", axis).here()?;
+        self.pieces("unbind", self.dims()[axis], |i| self.picked(axis, i)).here()
     }
 
     /// So many views; an expanded tensor can have more than a list can hold.
     fn pieces(&self, op: &'static str, count: usize, piece: impl Fn(usize) -> Tensor) -> Result<Vec<Tensor>> {
         let mut out = Vec::new();
         if out.try_reserve_exact(count).is_err() {
-            return Err(Error::TooLarge { op, shape: self.shape().clone() });
+            return refuse(TensorFacts::TooLarge { op, shape: self.shape().clone() });
         }
         out.extend((0..count).map(piece));
         Ok(out)
     }
 }
 
-fn positive(op: &'static str, name: &'static str) -> Error {
-    Error::Parameter { op, name, value: "0".into(), expected: "a positive number" }
+fn positive(op: &'static str, name: &'static str) -> TensorFacts {
+    TensorFacts::Parameter { op, name, value: "0".into(), expected: "a positive number" }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor;
+    use crate::{refused, tensor};
 
     fn sizes(parts: &[Tensor]) -> Vec<usize> {
         parts.iter().map(|p| p.dims()[p.rank() - 1]).collect()
@@ -105,9 +105,9 @@ mod tests {
         assert_eq!(sizes(&t.split(usize::MAX, -1).unwrap()), [7]);
         assert_eq!(sizes(&tensor![].split(0, 0).unwrap()), [0]);
         assert_eq!(sizes(&tensor![].split(3, 0).unwrap()), [0]);
-        assert!(matches!(t.split(0, 1), Err(Error::Parameter { .. })));
-        assert!(matches!(t.split(1, 2), Err(Error::AxisOutOfRange { .. })));
-        assert!(matches!(Tensor::scalar(1.0).split(1, 0), Err(Error::AxisOutOfRange { .. })));
+        assert!(refused!(t.split(0, 1), TensorFacts::Parameter { .. }));
+        assert!(refused!(t.split(1, 2), TensorFacts::AxisOutOfRange { .. }));
+        assert!(refused!(Tensor::scalar(1.0).split(1, 0), TensorFacts::AxisOutOfRange { .. }));
     }
 
     #[test]
@@ -118,8 +118,8 @@ mod tests {
         assert_eq!(sizes(&t.chunk(6, 1).unwrap()), [2, 2, 2, 1]);
         assert_eq!(sizes(&t.chunk(usize::MAX, 1).unwrap()), [1; 7]);
         assert_eq!(sizes(&tensor![].chunk(3, 0).unwrap()), [0, 0, 0]);
-        assert!(matches!(t.chunk(0, 1), Err(Error::Parameter { .. })));
-        assert!(matches!(tensor![].chunk(usize::MAX, 0), Err(Error::TooLarge { .. })));
+        assert!(refused!(t.chunk(0, 1), TensorFacts::Parameter { .. }));
+        assert!(refused!(tensor![].chunk(usize::MAX, 0), TensorFacts::TooLarge { .. }));
     }
 
     #[test]
@@ -127,8 +127,8 @@ mod tests {
         let t = tensor![[1.0, 2.0], [3.0, 4.0]];
         assert!(t.unbind(0).unwrap().iter().all(|r| r.shares_buffer_with(&t)));
         assert!(tensor![].unbind(0).unwrap().is_empty());
-        assert!(matches!(Tensor::scalar(1.0).unbind(0), Err(Error::AxisOutOfRange { .. })));
+        assert!(refused!(Tensor::scalar(1.0).unbind(0), TensorFacts::AxisOutOfRange { .. }));
         let huge = Tensor::scalar(true).expand([isize::MAX as usize]).unwrap();
-        assert!(matches!(huge.unbind(0), Err(Error::TooLarge { .. })));
+        assert!(refused!(huge.unbind(0), TensorFacts::TooLarge { .. }));
     }
 }

@@ -4,7 +4,7 @@ use ndarray::{ArrayViewMutD, Axis, IxDyn, Slice as AxisSlice};
 
 use super::slices::{Part, Slices};
 use crate::dtype::{BlockMut, Element, Scalar, with_block};
-use crate::error::{Result, or_panic};
+use crate::error::{Here, Result, or_panic, refuse};
 use crate::shape::{Dims, Shape};
 use crate::task::{self, Does, Read, Space, Task, To, WholeRule};
 use crate::tensor::Tensor;
@@ -30,16 +30,22 @@ impl Tensor {
     #[track_caller]
     pub fn slice_assign(&mut self, slices: impl Into<Slices>, value: &Tensor) -> Result<()> {
         const OP: &str = "slice_assign";
-        let parts = slices.into().resolve(OP, self.shape())?;
+        let parts = slices.into().resolve(OP, self.shape()).here()?;
         let shape = Shape(parts.iter().filter(|p| !p.dropped).map(|p| p.len).collect());
-        let value = value.without_surplus_axes(OP, &shape)?.expanded(OP, shape)?.cast(OP, self.dtype())?;
+        let value = value
+            .without_surplus_axes(OP, &shape)
+            .here()?
+            .expanded(OP, shape)
+            .here()?
+            .cast(OP, self.dtype())
+            .here()?;
         if value.numel() == 0 {
             return Ok(());
         }
         let shape = self.shape().clone();
         let (reads, space) = (&[Read::Tensor(&value, value.dtype())], Space::Of(&shape));
         let does = Does::Whole(&Assignment { shape: &shape, parts: &parts });
-        task::change(Task { op: OP, reads, space, does, to: &mut [To::Change(self)] })?;
+        task::change(Task { op: OP, reads, space, does, to: &mut [To::Change(self)] }).here()?;
         Ok(())
     }
 
@@ -78,9 +84,10 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn copy_(&mut self, source: &Tensor) -> Result<&mut Tensor> {
-        let source = source.expanded("copy_", self.shape().clone())?;
+        let source = source.expanded("copy_", self.shape().clone()).here()?;
         let (reads, space) = (&[Read::Tensor(&source, self.dtype())], Space::Of(source.shape()));
-        task::change(Task { op: "copy_", reads, space, does: Does::Same, to: &mut [To::Over(self)] })?;
+        task::change(Task { op: "copy_", reads, space, does: Does::Same, to: &mut [To::Over(self)] })
+            .here()?;
         Ok(self)
     }
 }
@@ -93,7 +100,7 @@ impl Tensor {
     fn without_surplus_axes(&self, op: &'static str, to: &Shape) -> Result<Tensor> {
         let surplus = self.rank().saturating_sub(to.rank());
         if self.dims()[..surplus].iter().any(|&size| size != 1) {
-            return Err(self.shape().expand_error(op, to));
+            return refuse(self.shape().expand_error(op, to));
         }
         if surplus == 0 {
             return Ok(self.clone());
@@ -134,7 +141,7 @@ fn assign<T: Element>(all: &mut [T], dims: &[usize], parts: &[Part], value: &Ten
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DType, Error, s, tensor};
+    use crate::{DType, TensorFacts, refused, s, tensor};
 
     #[test]
     fn slice_assign_broadcasts_and_casts() {
@@ -177,18 +184,18 @@ mod tests {
         t.slice_assign(1, &Tensor::scalar(5.0f32)).unwrap();
         assert_eq!(t, tensor![1, 5, 1]);
         let mut huge = tensor![1.0].expand([1 << 55]).unwrap();
-        assert!(matches!(huge.slice_assign(1, &Tensor::scalar(5.0f32)), Err(Error::TooLarge { .. })));
-        assert!(matches!(huge.copy_(&tensor![1.0]), Err(Error::TooLarge { .. })));
+        assert!(refused!(huge.slice_assign(1, &Tensor::scalar(5.0f32)), TensorFacts::TooLarge { .. }));
+        assert!(refused!(huge.copy_(&tensor![1.0]), TensorFacts::TooLarge { .. }));
     }
 
     #[test]
     fn slice_assign_refuses_and_changes_nothing() {
         let mut t = tensor![[1, 2], [3, 4]];
-        assert!(matches!(t.slice_assign(0, &tensor![[1], [2]]), Err(Error::Expand { dim: 0, .. })));
-        assert!(matches!(t.slice_assign(0, &tensor![[1, 2, 3]]), Err(Error::Expand { dim: 0, .. })));
-        assert!(matches!(t.slice_assign(2, &tensor![1]), Err(Error::IndexOutOfRange { .. })));
-        assert!(matches!(t.slice_assign((0, 0, 0), &tensor![1]), Err(Error::Rank { .. })));
-        assert!(matches!(t.slice_assign(s![..;0], &tensor![1]), Err(Error::Range { .. })));
+        assert!(refused!(t.slice_assign(0, &tensor![[1], [2]]), TensorFacts::Expand { dim: 0, .. }));
+        assert!(refused!(t.slice_assign(0, &tensor![[1, 2, 3]]), TensorFacts::Expand { dim: 0, .. }));
+        assert!(refused!(t.slice_assign(2, &tensor![1]), TensorFacts::IndexOutOfRange { .. }));
+        assert!(refused!(t.slice_assign((0, 0, 0), &tensor![1]), TensorFacts::Rank { .. }));
+        assert!(refused!(t.slice_assign(s![..;0], &tensor![1]), TensorFacts::Range { .. }));
         t.slice_assign(s![2..], &Tensor::scalar(0.0)).unwrap();
         assert_eq!(t, tensor![[1, 2], [3, 4]]);
     }
@@ -220,7 +227,7 @@ mod tests {
         let mut own = tensor![[1, 2], [3, 4]].t().unwrap();
         own.copy_(&own.clone().t().unwrap()).unwrap();
         assert_eq!(own, tensor![[1, 2], [3, 4]]);
-        assert!(matches!(t.copy_(&tensor![1, 2, 3]), Err(Error::Expand { .. })));
+        assert!(refused!(t.copy_(&tensor![1, 2, 3]), TensorFacts::Expand { .. }));
         assert!(tensor![].fill_(1).dims() == [0] && tensor![].copy_(&tensor![1]).is_ok());
         let mut b = tensor![true; bool];
         assert_eq!(*b.copy_(&tensor![0.0]).unwrap(), tensor![false; bool]);

@@ -74,11 +74,11 @@ macro_rules! operation {
 use operation;
 
 /// A call with one output.
-fn one<E: Into<Refusal>>(result: Result<Var, E>) -> Outcome {
+fn one(result: foldback_tensor::Result<Var>) -> Outcome {
     result.map(|v| vec![v]).map_err(Into::into)
 }
 
 /// A call whose output has no gradient.
-fn plain<E: Into<Refusal>>(result: Result<foldback_tensor::Tensor, E>) -> Outcome {
+fn plain(result: foldback_tensor::Result<foldback_tensor::Tensor>) -> Outcome {
     one(result.map(Var::from))
 }

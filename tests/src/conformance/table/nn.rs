@@ -2,7 +2,8 @@
 
 use foldback_graph::Var;
 use foldback_nn::loss::{BceWithLogitsLoss, CrossEntropyLoss, MseLoss, NllLoss, Reduction};
-use foldback_nn::{Error, linear};
+use foldback_nn::{Error, NnFacts, linear};
+use foldback_tensor::refused;
 
 use super::{Operation, Outcome, one, operation};
 use crate::conformance::args::{Args, Read, Refusal};
@@ -51,12 +52,6 @@ pub(super) const ROWS: &[Operation] = &[
     }),
 ];
 
-impl From<Error> for Refusal {
-    fn from(e: Error) -> Refusal {
-        Refusal::Library(e.to_string())
-    }
-}
-
 fn reduction(a: &Args) -> Read<Reduction> {
     match a.word("reduction", "mean")?.as_str() {
         "mean" => Ok(Reduction::Mean),
@@ -77,10 +72,8 @@ fn untracked(a: &Args, name: &str) -> Read<Option<Var>> {
 /// The refusal of unequal shapes is by design.
 fn same_shapes(a: &Args, result: Result<Var, Error>) -> Outcome {
     let (input, target) = (a.var("input")?.shape(), a.var("target")?.shape());
-    match result {
-        Err(Error::LossShapes { .. }) if foldback_tensor::can_broadcast(&input, &target) => {
-            Err(Refusal::Unsupported("by design: a loss of unequal shapes".into()))
-        }
-        result => one(result),
+    if refused!(result, NnFacts::LossShapes { .. }) && foldback_tensor::can_broadcast(&input, &target) {
+        return Err(Refusal::Unsupported("by design: a loss of unequal shapes".into()));
     }
+    one(result)
 }

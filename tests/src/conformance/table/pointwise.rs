@@ -11,7 +11,7 @@ macro_rules! unary {
     ($names:literal, |$x:ident| $body:expr) => {
         operation!($names, "input", |a| {
             let $x = a.var("input")?;
-            one::<foldback_graph::Error>($body)
+            one($body)
         })
     };
 }

@@ -6,7 +6,7 @@ use super::elementwise::{
     AND, Elementwise, OR, XOR, apply, apply_in_place, plan_add, plan_compare, plan_num, plan_pow, plan_real,
 };
 use crate::dtype::{DType, Scalar};
-use crate::error::Result;
+use crate::error::{Here, Result};
 use crate::kernels::{CompareKernel, FloatKernel, NumKernel};
 use crate::tensor::Tensor;
 
@@ -35,7 +35,7 @@ macro_rules! binary {
             pub fn $name<'a>(&'a self, other: impl Into<Arg<'a>>) -> Result<Tensor> {
                 let args = [Arg::Tensor(self), other.into()];
                 let $args = &args.map(|a| a.meta());
-                apply(stringify!($name), &$plan?, &args)
+                apply(stringify!($name), &$plan.here()?, &args).here()
             }
 
             #[doc = concat!("[`Self::", stringify!($name), "`] into this tensor, whose shape and type stay as they are.")]
@@ -47,8 +47,8 @@ macro_rules! binary {
             pub fn $name_<'a>(&mut self, other: impl Into<Arg<'a>>) -> Result<&mut Tensor> {
                 let other = other.into();
                 let $args = &[Arg::Tensor(self).meta(), other.meta()];
-                let plan = $plan.map_err(|e| e.named(stringify!($name_)))?;
-                apply_in_place(stringify!($name_), &plan, self, &[other])?;
+                let plan = $plan.map_err(|e| e.named(stringify!($name_))).here()?;
+                apply_in_place(stringify!($name_), &plan, self, &[other]).here()?;
                 Ok(self)
             }
         )*}

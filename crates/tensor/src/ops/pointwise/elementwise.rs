@@ -6,7 +6,7 @@ use super::super::arg::{Arg, Meta, result_type};
 use super::super::formulas as f;
 use super::super::warning;
 use crate::dtype::{DType, Scalar};
-use crate::error::{Error, Result};
+use crate::error::{Result, TensorFacts, refuse};
 use crate::kernels::{BlockKernel, FloatKernel, IntPowKernel, LogicKernel, NumKernel, UnaryLogicKernel};
 use crate::task::{self, Does, Read, Space, Task, To, expect_expands};
 use crate::tensor::Tensor;
@@ -75,19 +75,23 @@ pub(in crate::ops) fn apply_in_place<const N: usize>(
 
 /// Refuses a result that an output of type `to` cannot hold: a higher category.
 pub(crate) fn expect_castable(op: &'static str, from: DType, to: DType) -> Result<()> {
-    if from.category() <= to.category() { Ok(()) } else { Err(Error::ResultCast { op, from, to }) }
+    if from.category() <= to.category() { Ok(()) } else { refuse(TensorFacts::ResultCast { op, from, to }) }
 }
 
 /// Refuses a destination several of whose elements share one place in memory, as PyTorch does.
 pub(in crate::ops) fn expect_no_overlap(op: &'static str, out: &Tensor) -> Result<()> {
     if out.overlaps_itself() {
-        return Err(Error::Overlap { op, shape: out.shape().clone(), strides: out.strides().to_vec() });
+        return refuse(TensorFacts::Overlap {
+            op,
+            shape: out.shape().clone(),
+            strides: out.strides().to_vec(),
+        });
     }
     Ok(())
 }
 
 pub(super) fn unsupported<T>(op: &'static str, dtype: DType) -> Result<T> {
-    Err(Error::DTypeUnsupported { op, dtype })
+    refuse(TensorFacts::DTypeUnsupported { op, dtype })
 }
 
 /// Checks the scale of `add` and `sub` against the type of the result.
@@ -97,7 +101,7 @@ pub(super) fn check_alpha(op: &'static str, alpha: Scalar, dtype: DType) -> Resu
         Scalar::I64(_) => true,
         Scalar::F64(_) => dtype.is_float(),
     };
-    if fits { Ok(()) } else { Err(Error::Alpha { op, alpha, dtype }) }
+    if fits { Ok(()) } else { refuse(TensorFacts::Alpha { op, alpha, dtype }) }
 }
 
 /// `or`, `and`, ... as the bits of [`LogicKernel`].
@@ -176,7 +180,9 @@ pub(super) fn plan_pow(op: &'static str, args: &[Meta]) -> Result<Elementwise> {
         // true to any power is true, and so is false to the power false
         (DType::Bool, Some(_)) => Elementwise::same(LogicKernel(0b1101), dtype),
         (DType::Bool, None) => unsupported(op, dtype),
-        (DType::I64, Some(s)) if s.to_i64() < 0 => Err(Error::NegativePower { op, exponent: s.to_i64() }),
+        (DType::I64, Some(s)) if s.to_i64() < 0 => {
+            refuse(TensorFacts::NegativePower { op, exponent: s.to_i64() })
+        }
         (DType::I64, _) => Elementwise::same(IntPowKernel, dtype),
         (_, Some(s)) if s.to_f64() == 2.0 => Elementwise::same(FloatKernel(f::PowSquare), dtype),
         (_, Some(s)) if s.to_f64() == 0.5 => Elementwise::same(FloatKernel(f::PowSqrt), dtype),

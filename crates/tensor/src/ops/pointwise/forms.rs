@@ -8,7 +8,7 @@ use super::elementwise::{
     plan_num, plan_real, unsupported,
 };
 use crate::dtype::{DType, Scalar};
-use crate::error::{Error, Result};
+use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::{FloatKernel, NumKernel, WhereKernel};
 use crate::task::{self, Does, Space, Task, To, common_shape};
 use crate::tensor::Tensor;
@@ -29,7 +29,12 @@ impl Tensor {
     #[track_caller]
     pub fn add_scaled<'a>(&'a self, other: impl Into<Arg<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor> {
         let args = [Arg::Tensor(self), other.into()];
-        apply("add_scaled", &plan_add("add_scaled", &args.map(|a| a.meta()), alpha.into(), 1.0)?, &args)
+        apply(
+            "add_scaled",
+            &plan_add("add_scaled", &args.map(|a| a.meta()), alpha.into(), 1.0).here()?,
+            &args,
+        )
+        .here()
     }
 
     /// `self - alpha * other`.
@@ -45,7 +50,12 @@ impl Tensor {
     #[track_caller]
     pub fn sub_scaled<'a>(&'a self, other: impl Into<Arg<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor> {
         let args = [Arg::Tensor(self), other.into()];
-        apply("sub_scaled", &plan_add("sub_scaled", &args.map(|a| a.meta()), alpha.into(), -1.0)?, &args)
+        apply(
+            "sub_scaled",
+            &plan_add("sub_scaled", &args.map(|a| a.meta()), alpha.into(), -1.0).here()?,
+            &args,
+        )
+        .here()
     }
 
     /// `number - self`.
@@ -58,8 +68,9 @@ impl Tensor {
     /// assert_eq!(tensor![1.0, 2.0].rsub(3.0)?, tensor![2.0, 1.0]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn rsub(&self, number: impl Into<Scalar>) -> Result<Tensor> {
-        reversed("rsub", number.into(), self)
+        reversed("rsub", number.into(), self).here()
     }
 
     /// `number / self`.
@@ -72,8 +83,9 @@ impl Tensor {
     /// assert_eq!(tensor![1.0, 2.0].rdiv(3.0)?, tensor![3.0, 1.5]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn rdiv(&self, number: impl Into<Scalar>) -> Result<Tensor> {
-        reversed("rdiv", number.into(), self)
+        reversed("rdiv", number.into(), self).here()
     }
 
     /// `number` to the power `self`.
@@ -86,8 +98,9 @@ impl Tensor {
     /// assert_eq!(tensor![1.0, 2.0].rpow(3.0)?, tensor![3.0, 9.0]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn rpow(&self, number: impl Into<Scalar>) -> Result<Tensor> {
-        reversed("rpow", number.into(), self)
+        reversed("rpow", number.into(), self).here()
     }
 
     /// [`Self::add_scaled`] into this tensor.
@@ -101,8 +114,9 @@ impl Tensor {
         alpha: impl Into<Scalar>,
     ) -> Result<&mut Tensor> {
         let other = other.into();
-        let plan = plan_add("add_scaled_", &[Arg::Tensor(self).meta(), other.meta()], alpha.into(), 1.0)?;
-        apply_in_place("add_scaled_", &plan, self, &[other])?;
+        let plan =
+            plan_add("add_scaled_", &[Arg::Tensor(self).meta(), other.meta()], alpha.into(), 1.0).here()?;
+        apply_in_place("add_scaled_", &plan, self, &[other]).here()?;
         Ok(self)
     }
 
@@ -117,8 +131,9 @@ impl Tensor {
         alpha: impl Into<Scalar>,
     ) -> Result<&mut Tensor> {
         let other = other.into();
-        let plan = plan_add("sub_scaled_", &[Arg::Tensor(self).meta(), other.meta()], alpha.into(), -1.0)?;
-        apply_in_place("sub_scaled_", &plan, self, &[other])?;
+        let plan =
+            plan_add("sub_scaled_", &[Arg::Tensor(self).meta(), other.meta()], alpha.into(), -1.0).here()?;
+        apply_in_place("sub_scaled_", &plan, self, &[other]).here()?;
         Ok(self)
     }
 
@@ -132,13 +147,15 @@ impl Tensor {
     /// assert_eq!(tensor![3.0].softplus_with(2.0, 5.0)?, tensor![3.0]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn softplus_with(&self, beta: f64, threshold: f64) -> Result<Tensor> {
         let arg = Arg::Tensor(self);
         apply(
             "softplus",
-            &plan_float_only("softplus", arg.meta(), FloatKernel(f::Softplus { beta, threshold }))?,
+            &plan_float_only("softplus", arg.meta(), FloatKernel(f::Softplus { beta, threshold })).here()?,
             &[arg],
         )
+        .here()
     }
 
     /// `min(max(self, lo), hi)`, with broadcasting; where `lo > hi` the result is `hi`.
@@ -156,9 +173,9 @@ impl Tensor {
         let args = [Arg::Tensor(self), lo.into(), hi.into()];
         let dtype = result_type(&args.map(|a| a.meta()));
         if dtype == DType::Bool {
-            return unsupported("clamp", dtype);
+            return unsupported("clamp", dtype).here();
         }
-        apply("clamp", &Elementwise::same(NumKernel(f::Clamp), dtype)?, &args)
+        apply("clamp", &Elementwise::same(NumKernel(f::Clamp), dtype).here()?, &args).here()
     }
 
     /// [`Self::clamp`] into this tensor.
@@ -170,10 +187,10 @@ impl Tensor {
         let others = [lo.into(), hi.into()];
         let dtype = result_type(&[Arg::Tensor(self).meta(), others[0].meta(), others[1].meta()]);
         if dtype == DType::Bool {
-            return unsupported("clamp_", dtype);
+            return unsupported("clamp_", dtype).here();
         }
-        let plan = Elementwise::same(NumKernel(f::Clamp), dtype)?;
-        apply_in_place("clamp_", &plan, self, &others)?;
+        let plan = Elementwise::same(NumKernel(f::Clamp), dtype).here()?;
+        apply_in_place("clamp_", &plan, self, &others).here()?;
         Ok(self)
     }
 
@@ -191,7 +208,7 @@ impl Tensor {
     #[track_caller]
     pub fn where_cond<'a>(&'a self, yes: impl Into<Arg<'a>>, no: impl Into<Arg<'a>>) -> Result<Tensor> {
         const OP: &str = "where_cond";
-        self.expect_dtype(OP, "a condition", DType::Bool)?;
+        self.expect_dtype(OP, "a condition", DType::Bool).here()?;
         let args = [Arg::Tensor(self), yes.into(), no.into()];
         let dtype = result_type(&[args[1].meta(), args[2].meta()]);
         task::make(Task {
@@ -201,6 +218,7 @@ impl Tensor {
             does: Does::Blocks(&WhereKernel),
             to: &mut [To::New(dtype)],
         })
+        .here()
     }
 }
 
@@ -227,7 +245,7 @@ macro_rules! out_forms {
                 $(let $alpha = $alpha.into();)?
                 let args = [Arg::Tensor(self), other.into()];
                 let $args = &args.map(|a| a.meta());
-                apply_out(stringify!($name_out), &$plan?, &args, out)
+                apply_out(stringify!($name_out), &$plan.here()?, &args, out).here()
             }
         )*}
     };
@@ -247,7 +265,7 @@ fn apply_out(op: &'static str, plan: &Elementwise, args: &[Arg<'_>; 2], out: &mu
     let shape = common_shape(op, &reads, true)?;
     expect_castable(op, plan.out, out.dtype())?;
     if *out.shape() != shape {
-        return Err(Error::ShapeMismatch { op, expected: shape, found: out.shape().clone() });
+        return refuse(TensorFacts::ShapeMismatch { op, expected: shape, found: out.shape().clone() });
     }
     expect_no_overlap(op, out)?;
     if plan.out != out.dtype() {

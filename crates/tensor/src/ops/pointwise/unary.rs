@@ -6,8 +6,7 @@ use super::elementwise::{
     Elementwise, IDENTITY, NOT, apply, apply_in_place, plan_float_only, plan_no_bool, plan_num, plan_real,
 };
 use crate::dtype::DType;
-use crate::error::Result;
-use crate::error::or_panic;
+use crate::error::{Here, Result, or_panic};
 use crate::kernels::{FloatKernel, NumKernel, elementary};
 use crate::tensor::Tensor;
 
@@ -15,7 +14,7 @@ use crate::tensor::Tensor;
 /// which takes a view with overlapping strides: it panics then.
 macro_rules! unary {
     (@new [Result] $name:ident $plan:expr, $x:expr) => {
-        apply(stringify!($name), &$plan?, &[Arg::Tensor($x)])
+        apply(stringify!($name), &$plan.here()?, &[Arg::Tensor($x)]).here()
     };
     (@new [Tensor] $name:ident $plan:expr, $x:expr) => {
         or_panic($plan.and_then(|plan| apply(stringify!($name), &plan, &[Arg::Tensor($x)])))
@@ -37,10 +36,11 @@ macro_rules! unary {
             /// `DTypeUnsupported` where the function has no meaning, `ResultCast` if the result is of a higher
             /// category than this tensor, `TooLarge` if this is a compressed result that no memory can hold. Nothing is
             /// changed then.
+            #[track_caller]
             pub fn $name_(&mut self) -> Result<&mut Tensor> {
                 let $a = Arg::Tensor(self).meta();
-                let plan = $plan.map_err(|e| e.named(stringify!($name_)))?;
-                apply_in_place(stringify!($name_), &plan, self, &[])?;
+                let plan = $plan.map_err(|e| e.named(stringify!($name_))).here()?;
+                apply_in_place(stringify!($name_), &plan, self, &[]).here()?;
                 Ok(self)
             }
         )*}

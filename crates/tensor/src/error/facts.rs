@@ -1,35 +1,13 @@
-//! What can go wrong: one variant per kind of refusal, each holding the facts of the call.
+//! What tensor operations refuse: one variant per kind of refusal, each holding the facts of the call.
 
-use std::panic::Location;
-
+use super::{Facts, Kind, counted};
 use crate::dtype::{DType, Scalar};
 use crate::shape::{Aligned, Shape};
 
-/// The result of a tensor operation that can be refused.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-/// Unwraps for the forms that panic, with the error's text and at the caller's line. (`unwrap_or_else` with a closure
-/// that panics would do so at the closure's line.)
-#[doc(hidden)]
-#[track_caller]
-#[inline]
-pub fn or_panic<T, E: std::fmt::Display>(result: std::result::Result<T, E>) -> T {
-    match result {
-        Ok(t) => t,
-        Err(e) => panic!("{e}"),
-    }
-}
-
-/// `1 input`, `2 inputs`
-#[doc(hidden)]
-pub fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
-/// Why an operation was refused. Nothing has been changed when one is returned.
+/// Why a tensor operation was refused. Nothing has been changed when one is returned.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum TensorFacts {
     /// Two shapes that do not broadcast together.
     #[error(
         "{op}: cannot broadcast {a} with {b}\n{}\n(The size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {dim})",
@@ -70,7 +48,7 @@ pub enum Error {
         rank: usize,
     },
     /// An axis named twice.
-    #[error("{op}: axis {axis} appears more than once")]
+    #[error("{op}: axis {axis} appears more than once; name each axis once")]
     DuplicateAxis {
         /// the operation
         op: &'static str,
@@ -96,7 +74,7 @@ pub enum Error {
         found: usize,
     },
     /// An element type for which the operation has no meaning.
-    #[error("{op}: not defined for {dtype}")]
+    #[error("{op}: not defined for {dtype}: {}", instead(op))]
     DTypeUnsupported {
         /// the operation
         op: &'static str,
@@ -104,7 +82,7 @@ pub enum Error {
         dtype: DType,
     },
     /// An element type other than the one that an operand must have.
-    #[error("{op}: expected {operand} of dtype {expected}, found {found}")]
+    #[error("{op}: expected {operand} of dtype {expected}, found {found}: use to_dtype(DType::{expected:?})")]
     DTypeMismatch {
         /// the operation
         op: &'static str,
@@ -126,7 +104,9 @@ pub enum Error {
         b: (&'static str, DType),
     },
     /// A result that does not fit the tensor it is to be written to.
-    #[error("{op}: result type {from} can't be cast to the desired output type {to}")]
+    #[error(
+        "{op}: result type {from} can't be cast to the desired output type {to}: use the form that makes a new tensor, or convert the output with to_dtype(DType::{from:?})"
+    )]
     ResultCast {
         /// the operation
         op: &'static str,
@@ -136,7 +116,7 @@ pub enum Error {
         to: DType,
     },
     /// A scale that the element type cannot express.
-    #[error("{op}: alpha {alpha} must not be {} for tensors of dtype {dtype}", alpha.dtype().name())]
+    #[error("{op}: alpha {alpha} must not be {} for tensors of dtype {dtype}: convert them with to_dtype(DType::{:?})", alpha.dtype().name(), alpha.dtype())]
     Alpha {
         /// the operation
         op: &'static str,
@@ -154,6 +134,28 @@ pub enum Error {
         expected: Shape,
         /// the shape given
         found: Shape,
+    },
+    /// Tensors of a list that do not fit together.
+    #[error(
+        "{op}: tensor {index} has shape {found}, tensor {first} has {expected}: {}",
+        match axis {
+            Some(axis) => format!("they must agree on every axis but {axis}"),
+            None => "all must have one shape".to_owned(),
+        }
+    )]
+    ListShapes {
+        /// the operation
+        op: &'static str,
+        /// the number of the tensor that does not fit
+        index: usize,
+        /// its shape
+        found: Shape,
+        /// the number of the one that it is compared with
+        first: usize,
+        /// the shape of that
+        expected: Shape,
+        /// the axis along which they may differ, if there is one
+        axis: Option<usize>,
     },
     /// A shape whose product is not the number of elements.
     #[error("{op}: shape {shape} is invalid for {}", counted(*elements, "element"))]
@@ -208,7 +210,7 @@ pub enum Error {
         size: usize,
     },
     /// Matrices whose inner sizes differ.
-    #[error("{op}: shapes cannot be multiplied ({a} x {b})")]
+    #[error("{op}: shapes cannot be multiplied ({a} x {b}){}", inner_sizes(a, b))]
     Matmul {
         /// the operation
         op: &'static str,
@@ -218,7 +220,9 @@ pub enum Error {
         b: Shape,
     },
     /// A reduction without an identity over an axis of size 0.
-    #[error("{op}: cannot reduce an empty axis of shape {shape}: the operation has no identity")]
+    #[error(
+        "{op}: cannot reduce an empty axis of shape {shape}: the operation has no identity; leave the axis out, or check for elements first"
+    )]
     EmptyReduction {
         /// the operation
         op: &'static str,
@@ -244,7 +248,9 @@ pub enum Error {
         strides: Vec<isize>,
     },
     /// An integer power with a negative exponent.
-    #[error("{op}: integers to negative integer powers are not allowed (exponent {exponent})")]
+    #[error(
+        "{op}: integers to negative integer powers are not allowed (exponent {exponent}): convert them with to_dtype(DType::F32)"
+    )]
     NegativePower {
         /// the operation
         op: &'static str,
@@ -252,7 +258,9 @@ pub enum Error {
         exponent: i64,
     },
     /// An integer division by zero.
-    #[error("{op}: integers cannot be divided by zero")]
+    #[error(
+        "{op}: integers cannot be divided by zero: replace the zeros, or convert with to_dtype(DType::F32)"
+    )]
     DivisionByZero {
         /// the operation
         op: &'static str,
@@ -266,7 +274,7 @@ pub enum Error {
         shape: Shape,
     },
     /// `item()` on a tensor that does not hold exactly one element.
-    #[error("item: a tensor of shape {shape} does not hold exactly one element")]
+    #[error("item: a tensor of shape {shape} does not hold exactly one element: select one, or use to_vec")]
     NotASingleElement {
         /// the shape
         shape: Shape,
@@ -285,7 +293,7 @@ pub enum Error {
     },
     /// Broadcasting that the user has asked to refuse, see [`broadcast_warning`](crate::broadcast_warning).
     #[error(
-        "{op}: shapes {a} and {b} differ but hold the same number of elements, and such broadcasting is refused here (at {location})"
+        "{op}: shapes {a} and {b} differ but hold the same number of elements, and such broadcasting is refused here: give one of them the other's shape, or expand it if that is meant"
     )]
     BroadcastRefused {
         /// the operation
@@ -294,19 +302,14 @@ pub enum Error {
         a: Shape,
         /// the second shape
         b: Shape,
-        /// the source line of the operation
-        location: &'static Location<'static>,
     },
 }
 
-impl Error {
-    /// The same refusal by another operation: one that is made of others names itself.
-    #[doc(hidden)]
-    #[cold]
-    #[must_use]
-    pub fn named(mut self, name: &'static str) -> Error {
-        use Error::*;
-        match &mut self {
+impl TensorFacts {
+    /// By another operation.
+    pub(super) fn set_op(&mut self, name: &'static str) {
+        use TensorFacts::*;
+        match self {
             Broadcast { op, .. }
             | Expand { op, .. }
             | AxisOutOfRange { op, .. }
@@ -319,6 +322,7 @@ impl Error {
             | ResultCast { op, .. }
             | Alpha { op, .. }
             | ShapeMismatch { op, .. }
+            | ListShapes { op, .. }
             | ElementCount { op, .. }
             | ViewNeedsCopy { op, .. }
             | IndexOutOfRange { op, .. }
@@ -334,7 +338,50 @@ impl Error {
             | BroadcastRefused { op, .. } => *op = name,
             NotASingleElement { .. } => {}
         }
-        self
+    }
+}
+
+impl Facts for TensorFacts {
+    fn kind(&self) -> Kind {
+        use TensorFacts::*;
+        match self {
+            Broadcast { .. } | Expand { .. } | Rank { .. } | ShapeMismatch { .. } | ElementCount { .. } => {
+                Kind::Shape
+            }
+            ViewNeedsCopy { .. } | Matmul { .. } | EmptyReduction { .. } | NotASingleElement { .. } => {
+                Kind::Shape
+            }
+            BroadcastRefused { .. } | ListShapes { .. } => Kind::Shape,
+            AxisOutOfRange { .. } | DuplicateAxis { .. } | EmptySpan { .. } => Kind::Axis,
+            DTypeUnsupported { .. } | DTypeMismatch { .. } | MixedDTypes { .. } => Kind::DType,
+            ResultCast { .. } | Alpha { .. } => Kind::DType,
+            IndexOutOfRange { .. } | Range { .. } => Kind::Index,
+            NoTensors { .. } | Overlap { .. } | NegativePower { .. } | DivisionByZero { .. } => {
+                Kind::Argument
+            }
+            Parameter { .. } => Kind::Argument,
+            TooLarge { .. } => Kind::Memory,
+        }
+    }
+}
+
+/// What helps an operation that an element type does not have.
+fn instead(op: &str) -> &'static str {
+    match op {
+        "rand" | "randn" | "uniform" | "normal" | "bernoulli" | "arange" | "linspace" => "give DType::F32",
+        _ => "use to_dtype(DType::F32)",
+    }
+}
+
+/// The sizes of two matrices that should be equal.
+fn inner_sizes(a: &Shape, b: &Shape) -> String {
+    match (a.last(), b.get(b.rank().saturating_sub(2))) {
+        (Some(columns), Some(rows)) if columns != rows => {
+            format!(
+                ": the last axis of the first has size {columns}, the axis of the second that it meets {rows}"
+            )
+        }
+        _ => String::new(),
     }
 }
 

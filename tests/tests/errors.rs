@@ -1,0 +1,433 @@
+//! The one error: whatever is refused names the line that called, in this program and not in the library.
+//!
+//! A public method that forgets its line has none, or one of the library's; each is called here once. The operations of
+//! `regressions/names_in_errors.rs` and `regressions/too_large.rs` are checked there as well.
+
+use std::panic::Location;
+
+use foldback::gradcheck::Check;
+use foldback::graph::{
+    Backward, Function, FunctionContext, Grad, GraphFacts, RequiresGrad, fuse, value_and_grad,
+};
+use foldback::nn::init::Init;
+use foldback::nn::loss::{BceWithLogitsLoss, CrossEntropyLoss, MseLoss, NllLoss};
+use foldback::nn::{Dropout, Forward, GELU, Linear, Module, NnFacts, Sequential, Softplus, linear};
+use foldback::optim::{Adam, AdamW};
+use foldback::prelude::*;
+use foldback::tensor::{
+    Generator, TensorFacts, broadcast_shapes, broadcast_tensors, refused, try_set_num_threads,
+};
+use foldback::{Error, Kind};
+
+/// The call is refused, with the line that this is called from.
+#[track_caller]
+fn here<T>(result: Result<T>) -> Error {
+    let e = result.err().expect("it is refused");
+    let at = e.location().unwrap_or_else(|| panic!("{e} has no line"));
+    let called = Location::caller();
+    assert_eq!((at.file(), at.line()), (called.file(), called.line()), "{e}");
+    assert!(e.to_string().ends_with(&format!("(at {at})")), "{e}");
+    e
+}
+
+/// The line of this file that ends so.
+fn line_ending(comment: &str) -> u32 {
+    let mut lines = include_str!("errors.rs").lines();
+    lines.position(|l| l.ends_with(comment)).expect("there is one") as u32 + 1
+}
+
+#[test]
+fn operations_of_tensors() {
+    let (x, i, truth) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![1, 2; i64], tensor![true; bool]);
+    let odd = tensor![1.0, 2.0, 3.0];
+    let mut own = x.clone();
+    here(x.add(&odd));
+    here(own.add_(&odd));
+    here(x.eq(&odd));
+    here(x.add_out(&odd, 1.0, &mut i.clone()));
+    here(x.mul_out(&x, &mut i.clone()));
+    here(x.pow(&odd));
+    here(i.pow(-1));
+    here(truth.rsub(1));
+    here(x.add_scaled(&odd, 2.0));
+    here(own.sub_scaled_(&odd, 2.0));
+    here(x.div_floor(&odd));
+    here(i.div_trunc(0));
+    here(i.clone().div_floor_(0));
+    here(x.clamp(&odd, 1.0));
+    here(own.clamp_(&odd, 1.0));
+    here(x.where_cond(1.0, 2.0));
+    here(truth.neg());
+    here(truth.abs());
+    here(truth.relu());
+    here(i.gelu());
+    here(i.clone().exp_());
+    here(i.softplus_with(1.0, 20.0));
+    for _ in 0..1 {
+        here(x.sum(2));
+        here(x.prod(2));
+        here(x.mean(2));
+        here(i.mean(..));
+        here(x.var(2));
+        here(x.var_with(2, 0.0));
+        here(x.std(2));
+        here(x.std_with(2, 0.0));
+        here(x.amax(2));
+        here(x.amin(2));
+        here(x.max(2));
+        here(x.min(2));
+        here(x.argmax(2));
+        here(x.argmin(2));
+        here(x.max_with_indices(2));
+        here(x.min_with_indices(2));
+        here(x.any(2));
+        here(x.all(2));
+        here(x.logsumexp(2));
+        here(x.softmax(2));
+        here(x.log_softmax(2));
+        here(x.sum_to(3));
+    }
+    here(x.matmul(&odd));
+    here(x.mm(&odd));
+    here(x.bmm(&odd));
+    here(x.mv(&odd));
+    here(x.dot(&odd));
+    here(x.gather(2, &i));
+    here(x.index_select(0, &i));
+    here(x.scatter_add(2, &i, 1.0));
+    here(x.index_add(0, &i, 1.0));
+    here(Tensor::cat(&[&x, &odd], 0));
+    here(Tensor::stack(&[&x, &odd], 0));
+    here(Tensor::stack(&[], 0));
+    here(x.expand(3));
+    here(x.broadcast_to(3));
+    here(x.expand_as(&odd));
+    here(broadcast_tensors(&[&x, &odd]));
+    here(broadcast_shapes(&[&[2], &[3]]));
+    here(x.permute([0, 0]));
+    here(x.permute([0]));
+    here(x.transpose(0, 2));
+    here(x.unsqueeze(0).unwrap().t());
+    here(x.movedim(2, 0));
+    here(x.movedim([0, 1], 0));
+    here(x.squeeze(2));
+    here(x.unsqueeze(7));
+    here(x.flip(2));
+    here(x.reshape(3));
+    here(x.view(3));
+    here(x.t().unwrap().view(4));
+    here(x.flatten(3..));
+    here(x.slice(7));
+    here(x.narrow(0, 1, 7));
+    here(x.narrow(7, 1, 1));
+    here(x.select(0, 7));
+    here(x.split(0, 0));
+    here(x.chunk(0, 0));
+    here(x.unbind(7));
+    here(own.slice_assign(7, &odd));
+    here(own.slice_assign(0, &odd));
+    here(own.copy_(&odd));
+    here(x.size(7));
+}
+
+#[test]
+fn values_that_go_in_and_out() {
+    let (x, huge) = (tensor![1.0, 2.0], tensor![1.0].expand([1usize << 60]).unwrap());
+    let mut g = Generator::new(0);
+    here(x.item::<f32>());
+    here(x.to_vec::<i64>());
+    here(huge.to_vec::<f32>());
+    here(x.as_array::<i64>());
+    here(x.to_array::<i64>());
+    here(huge.to_array::<f32>());
+    here(huge.try_contiguous());
+    here(huge.try_to_dtype(DType::F64));
+    here(Tensor::from_vec(vec![1.0], 2));
+    here(Tensor::from_slice(&[1.0], 2));
+    here(Tensor::from_strided(vec![1.0], 2, &[1], 0));
+    here(Tensor::from_strided(vec![1.0], 2, &[], 0));
+    here(Tensor::try_zeros(1usize << 60));
+    here(Tensor::try_ones_with(1usize << 60, DType::F64));
+    here(Tensor::try_full(1usize << 60, 1.0));
+    here(Tensor::try_eye(1usize << 40));
+    here(Tensor::try_arange(0..i64::MAX));
+    here(Tensor::try_arange_with(0..1, 0, DType::F32));
+    here(Tensor::try_linspace(0, 1, 1 << 60));
+    here(Tensor::try_linspace_with(0, 1, 2, DType::Bool));
+    here(Tensor::try_rand(1usize << 60));
+    here(Tensor::try_randn_with(2, DType::I64));
+    here(Tensor::try_uniform(2, 1.0, 0.0));
+    here(g.try_bernoulli(2, 7.0));
+    here(g.try_normal(2, 0.0, -1.0));
+    here(try_set_num_threads(1 << 20));
+    here(foldback::tensor::ThreadPool::try_new(1 << 20));
+}
+
+#[test]
+fn operations_of_variables() {
+    let (x, i) = (tensor![[1.0, 2.0], [3.0, 4.0]].requires_grad(), Var::from(tensor![1, 2; i64]));
+    let odd = tensor![1.0, 2.0, 3.0].requires_grad();
+    let mut y = &x * 1.0;
+    // Formulas, with a variable, a tensor and a number; functions, with and without axes; lists; compositions.
+    here(x.add(&odd));
+    here(x.add(tensor![1.0, 2.0, 3.0]));
+    here(i.pow(-1));
+    here(Var::from(tensor![true; bool]).rsub(1));
+    here(x.where_cond(1.0, 2.0));
+    here(i.gelu());
+    here(i.softplus());
+    here(x.clamp_min(&odd));
+    here(x.lt(&odd));
+    here(x.sum(2));
+    here(x.mean(2));
+    here(x.var(2));
+    here(x.std(2));
+    here(x.max(2));
+    here(x.argmax(2));
+    here(x.softmax(2));
+    here(x.linear(&odd, None));
+    here(x.matmul(&odd));
+    here(x.expand(3));
+    here(x.broadcast_to(3));
+    here(x.t().unwrap().view(4));
+    here(x.narrow(0, 1, 7));
+    here(x.select(0, 7));
+    here(x.gather(2, &i));
+    here(x.index_add(0, &i, 1.0));
+    here(Var::cat([&x, &odd], 0));
+    here(Var::stack([&x, &odd], 0));
+    here(y.add_(&odd));
+    here(y.pow_(&odd));
+    here(x.clone().mul_(2.0));
+    here(y.slice_assign(7, &odd));
+    here(fuse!(|a, b| a * b).call([&x, &odd]));
+    here(fuse!(|a, b| a * b).sum([&x, &odd], ..));
+    here(fuse!(|a| a * 2.0).mean([&x], 7));
+    here(Var::leaf(tensor![1; i64]));
+    here(i.clone().set_requires_grad(true));
+    here(y.set_requires_grad(false));
+    here(x.set_grad(Some(tensor![1.0])));
+    here(y.set_grad(None));
+    here(x.clone().set_value(tensor![1.0]));
+    here(y.set_value(tensor![1.0]));
+    here(y.update_value(|_| Ok(())));
+    here(x.update_value(|t| {
+        *t = tensor![1.0];
+        Ok(())
+    }));
+}
+
+/// The functions that a user composes of operations may be `#[track_caller]` themselves, or not.
+#[test]
+fn composed_functions() {
+    #[track_caller]
+    fn scaled(x: &Var) -> Result<Var> {
+        x.mul(2.0)?.sum(7)
+    }
+    let inside = line!() + 2;
+    fn plain(x: &Var) -> Result<Var> {
+        x.mul(2.0)?.sum(7)
+    }
+    let x = tensor![1.0].requires_grad();
+    here(scaled(&x));
+    assert_eq!(plain(&x).unwrap_err().location().unwrap().line(), inside);
+    let inside = line!() + 1;
+    let e = no_grad(|| x.sum(7)).unwrap_err();
+    assert_eq!(e.location().unwrap().line(), inside);
+}
+
+#[test]
+fn passes() {
+    let x = tensor![1.0, 2.0].requires_grad();
+    let constant = Var::from(tensor![1.0]);
+    here(x.backward());
+    here(constant.backward());
+    here(x.backward_with(&tensor![1.0]));
+    here(Backward::new(&[]).run());
+    here(Grad::new(&[&constant], &[&x]).run());
+    here(grad(&x.sum(..).unwrap(), &[&constant]));
+    here(value_and_grad(|x| Ok(x[0].clone()), &[&tensor![1.0, 2.0]]));
+    here(value_and_grad(|x| Ok(x[0].clone()), &[&tensor![1; i64]]));
+    let y = x.square().sum(..).unwrap();
+    y.backward().unwrap();
+    let e = here(y.backward());
+    assert!(e.to_string().contains("(recorded at "), "{e}");
+}
+
+/// Fails where it is told to.
+struct Failing {
+    forward: bool,
+    backward: fn() -> Result<Var>,
+}
+impl Function for Failing {
+    fn name(&self) -> &'static str {
+        "failing"
+    }
+    fn forward(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+        if !self.forward {
+            return Ok(vec![inputs[0].clone()]);
+        }
+        Ok(vec![inputs[0].sum(7)?]) // the line of a forward function
+    }
+    fn backward(&self, _: &FunctionContext<'_>) -> Result<Vec<Option<Var>>> {
+        Ok(vec![Some((self.backward)()?)])
+    }
+}
+
+/// A user's function keeps its own line; what goes wrong in the library's gradients has the line of the pass.
+#[test]
+fn functions_of_ones_own() {
+    let x = tensor![1.0].requires_grad();
+    let line = |e: &Error| e.location().map(Location::line);
+    let e = Failing { forward: true, backward: || Ok(Var::from(tensor![1.0])) }.apply(&[&x]).unwrap_err();
+    assert_eq!(line(&e), Some(line_ending("// the line of a forward function")));
+    let inside = line!() + 1;
+    let backward = || Var::from(tensor![1.0]).sum(7);
+    let y = Failing { forward: false, backward }.apply(&[&x]).unwrap().remove(0);
+    let e = y.backward().unwrap_err();
+    assert_eq!((line(&e), e.kind()), (Some(inside), Kind::Axis));
+    assert!(refused!(Err::<(), _>(e), GraphFacts::Backward { op: "failing", .. }));
+    // A gradient that does not fit, and one that no memory holds.
+    let y = Failing { forward: false, backward: || Ok(Var::from(tensor![1.0, 2.0])) };
+    let y = y.apply(&[&x]).unwrap().remove(0);
+    here(y.backward());
+    let wide = |rows: usize, columns: usize| tensor![[1.0]].expand([rows, columns]).unwrap().requires_grad();
+    let (a, b) = (wide(1 << 31, 1), wide(1, 1 << 31));
+    let seed = tensor![[1.0]].expand([1usize << 31, 1 << 31]).unwrap();
+    let product = fuse!(|a, b| a * b).sum([&a, &b], ..).unwrap();
+    let e = here(product.backward());
+    assert!(refused!(Err::<(), _>(e), GraphFacts::Backward { .. }), "{seed:?}");
+    let y =
+        Failing { forward: false, backward: || Err(Error::other("mine")) }.apply(&[&x]).unwrap().remove(0);
+    let e = y.backward().unwrap_err();
+    assert_eq!((e.to_string().as_str(), line(&e)), ("mine", None));
+}
+
+#[test]
+fn hooks() {
+    let x = tensor![1.0].requires_grad();
+    let inside = line!() + 1;
+    let hook = x.register_hook(|g| g.sum(7)).unwrap();
+    let e = (&x * 2.0).backward().unwrap_err();
+    assert_eq!((e.kind(), e.location().unwrap().line()), (Kind::Axis, inside));
+    hook.remove();
+    x.register_hook(|g| g.value().item::<f32>().map(|v| (v > 9.0).then(|| g * 0.0))).unwrap();
+    (&x * 2.0).backward().unwrap();
+    assert_eq!(x.grad(), Some(tensor![2.0]), "what failed has left nothing");
+    (&x * 20.0).backward().unwrap();
+    assert_eq!(x.grad(), Some(tensor![2.0]));
+}
+
+#[test]
+fn losses_and_layers() {
+    let (x, labels) = (tensor![[1.0, 2.0]].requires_grad(), tensor![1; i64]);
+    let odd = tensor![1.0, 2.0, 3.0];
+    here(loss::mse_loss(&x, &odd));
+    here(loss::bce_with_logits(&x, &odd));
+    here(loss::nll_loss(&x, &odd));
+    here(loss::cross_entropy(&x, &odd));
+    here(MseLoss::new().forward(&x, &odd));
+    here(BceWithLogitsLoss::new().pos_weight(odd.clone()).forward(&x, &x));
+    here(NllLoss::new().weight(odd.clone()).forward(&x, &labels));
+    here(CrossEntropyLoss::new().label_smoothing(2.0).forward(&x, &labels));
+    here(loss::cross_entropy(&x, &tensor![7; i64]));
+    let layer = Linear::new(3, 2);
+    let integers = Var::from(tensor![[1, 2]; i64]);
+    here(layer.forward(&x));
+    here(linear(&x, &x, Some(&x)));
+    here(linear(&integers, &x, None));
+    here(Linear::from_parameters(Var::from(odd.clone()), None));
+    here(Linear::builder(1 << 40, 1 << 40).build());
+    here(Init::xavier_normal(1.0).sample(3, DType::F32));
+    here(Dropout::try_new(2.0));
+    here(Dropout::new(0.5).forward(&integers));
+    here(GELU::new().forward(&integers));
+    here(Softplus::new(1.0, 20.0).forward(&integers));
+    let behind: &dyn Module = &layer;
+    here(behind.forward(&x));
+    let e = here(Sequential::new().then(Linear::new(2, 8)).then(Linear::new(4, 1)).forward(&x));
+    assert_eq!(e.path(), "1");
+}
+
+#[derive(Module)]
+struct Block {
+    fc: Linear,
+}
+impl Forward for Block {
+    fn forward(&self, x: &Var) -> Result<Var> {
+        let y = self.fc.forward(x)?; // the line of the layer
+        y.sum(7) // the line of the sum
+    }
+}
+
+/// The line of an operation in a user's `forward` stays, however deep the model is; the path says which model it was.
+#[test]
+fn lines_inside_a_model() {
+    let layer = line_ending("// the line of the layer");
+    for (width, line, path) in [(3, layer, "1.fc"), (2, layer + 1, "1")] {
+        let block = || Block { fc: Linear::new(width, 2) };
+        let x = tensor![[1.0, 2.0]].requires_grad();
+        let e = block().forward(&x).unwrap_err();
+        assert_eq!((e.location().unwrap().file(), e.location().unwrap().line()), (file!(), line), "{e}");
+        let e = Sequential::new().then(Linear::new(2, 2)).then(block()).forward(&x).unwrap_err();
+        assert_eq!((e.path(), e.location().unwrap().line()), (path, line), "{e}");
+        assert!(e.to_string().starts_with(&format!("{path}: ")), "{e}");
+    }
+}
+
+#[test]
+fn optimisers() {
+    let x = tensor![1.0].requires_grad();
+    here(SGD::new([x.clone()], -1.0));
+    here(SGD::new([], 0.1));
+    here(Adam::new([x.clone(), x.clone()], 0.1));
+    here(AdamW::new([&x * 2.0], 0.1));
+    let sgd = SGD::new([x.clone()], 0.1).unwrap();
+    here(sgd.set_learning_rate(-1.0));
+    let behind: &dyn Optimizer = &sgd;
+    here(behind.set_learning_rate(-1.0));
+    x.update_value(|_| {
+        let e = here(sgd.step());
+        assert!(refused!(Err::<(), _>(e), GraphFacts::Updating { .. }));
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn checks_of_gradients() {
+    let x = [tensor![1.0, 2.0; f64]];
+    here(gradcheck(|x| Ok(x[0].exp()), &[tensor![1.0]]));
+    here(gradgradcheck(|x| Ok(x[0].exp()), &[]));
+    here(Check::new().step(-1.0).gradcheck(|x| Ok(x[0].exp()), &x));
+    here(gradcheck(|x| Ok(x[0].detach()), &x));
+    let inside = line!() + 1;
+    let e = gradcheck(|x| x[0].sum(7), &x).unwrap_err();
+    assert_eq!(e.location().unwrap().line(), inside);
+    let e = gradcheck(|_| Err(Error::other("mine")), &x).unwrap_err();
+    assert_eq!(e.to_string(), "mine");
+}
+
+/// One type, so that `?` works anywhere, and that of the operating system and of a user come along.
+#[test]
+fn one_type_in_all_crates() {
+    fn run(step: usize) -> Result<()> {
+        let x = tensor![1.0, 2.0].requires_grad();
+        match step {
+            0 => x.value().reshape(3).map(drop),
+            1 => x.backward(),
+            2 => loss::mse_loss(&x, 1.0).map(drop),
+            3 => SGD::new([x], -1.0).map(drop),
+            4 => gradcheck(|x| Ok(x[0].clone()), &[x.value()]),
+            5 => Ok(drop(std::fs::read("/no/such/file")?)),
+            6 => "one".parse::<f32>().map(drop).map_err(Error::other),
+            _ => Err(Error::other("mine")),
+        }
+    }
+    let kinds: Vec<Kind> = (0..8).map(|step| run(step).unwrap_err().kind()).collect();
+    use Kind::*;
+    assert_eq!(kinds, [Shape, Shape, Shape, Argument, DType, Io, User, User]);
+    let same: foldback_nn::Result<(), foldback::optim::Error> = run(0);
+    assert!(refused!(same, TensorFacts::ElementCount { .. }));
+    assert!(refused!(run(2), NnFacts::LossShapes { .. }));
+}
