@@ -414,7 +414,7 @@ fn twenty_million_ones() {
     let table = ones.reshape([5000, 4000]).unwrap();
     assert_eq!(table.sum_to([4000]).unwrap(), Tensor::full([4000], 5000.0));
     assert_eq!(table.sum_to([5000, 1]).unwrap(), Tensor::full([5000, 1], 4000.0));
-    assert_eq!(table.t().unwrap().sum(..).unwrap().item::<f32>().unwrap(), N as f32);
+    assert_eq!(table.t().sum(..).unwrap().item::<f32>().unwrap(), N as f32);
     let folded =
         fold_to("ones", &FloatKernel(Product), &[&ones, &tensor_of(1.0)], Target::of(&().into())).unwrap();
     assert_eq!(folded.item::<f32>().unwrap(), N as f32);

@@ -54,7 +54,7 @@ fn reduced(y: Var, reduce: Option<(&Axes, bool, bool)>) -> Result<Var> {
 
 fn operations() -> Vec<(&'static str, Box<dyn Both>)> {
     let square: Plain = |x, w, b| Ok(x.mul(w)?.add(b)?.square());
-    let normal: Plain = |x, m, s| x.sub(m)?.mul(s.abs()?.add(0.5)?.rsqrt());
+    let normal: Plain = |x, m, s| x.sub(m)?.mul(s.abs().add(0.5)?.rsqrt());
     let chosen: Plain = |x, y, z| x.gt(y)?.where_cond(&x.mul(z)?, y.sigmoid());
     let linear: Plain = |x, y, z| x.sub(y)?.rsub(1.0)?.add(&z.mul(3.0)?);
     vec![

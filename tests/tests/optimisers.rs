@@ -105,7 +105,7 @@ fn parameters_are_written_in_place() {
         let before = address();
         for _ in 0..3 {
             optimiser.zero_grad();
-            let loss = w.t().unwrap().matmul(Var::from(&x)).unwrap().square().mean(..).unwrap();
+            let loss = w.t().matmul(Var::from(&x)).unwrap().square().mean(..).unwrap();
             loss.backward().unwrap();
             optimiser.step().unwrap();
             assert_eq!(address(), before);

@@ -371,7 +371,7 @@ fn gradients_of_several_consumers_add_up() {
         ("row sums", |x| x.sum(keep(1))?.sum(..)),
         ("folded product", |x| x.unsqueeze(0)?.mul(&x.unsqueeze(1)?)?.sum(..)),
         ("tanh", |x| x.tanh().square().sum(..)),
-        ("transposed product", |x| x.t()?.matmul(x)?.square().sum(..)),
+        ("transposed product", |x| x.t().matmul(x)?.square().sum(..)),
         ("part", |x| x.slice(1..)?.exp().sum(..)),
         ("itself", |x| x.mul(x)?.sum(..)),
     ];
@@ -401,7 +401,7 @@ const COMPOSED: &[Composed] = &[
     ("var", &[&[4, 3]], Domain::Any, |x| x[0].var(0)),
     ("std", &[&[4, 3]], Domain::Distinct, |x| x[0].std(keep([0, 1]))),
     ("to_dtype", &[&[2, 3]], Domain::Any, |x| Ok(x[0].to_dtype(DType::F64))),
-    ("contiguous", &[&[2, 3]], Domain::Any, |x| Ok(x[0].t()?.contiguous())),
+    ("contiguous", &[&[2, 3]], Domain::Any, |x| Ok(x[0].t().contiguous())),
     ("broadcast_to", &[&[3]], Domain::Any, |x| x[0].broadcast_to([2, 3])),
     ("narrow", &[&[3, 4]], Domain::Any, |x| x[0].narrow(1, -3, 2)),
     ("select", &[&[3, 4]], Domain::Any, |x| x[0].select(1, -2)),

@@ -16,8 +16,8 @@ struct Network {
 
 impl Forward for Network {
     fn forward(&self, x: &Var) -> nn::Result<Var> {
-        let h = self.l1.forward(x)?.relu()?;
-        let h = self.l2.forward(&h)?.relu()?;
+        let h = self.l1.forward(x)?.relu();
+        let h = self.l2.forward(&h)?.relu();
         self.l3.forward(&h)
     }
 }

@@ -243,7 +243,7 @@ impl Training {
         let mut h = self.input.clone();
         for (i, layer) in self.layers.iter().enumerate() {
             if i > 0 {
-                h = if self.mlp.activation == Activation::Tanh { h.tanh()? } else { h.relu()? };
+                h = if self.mlp.activation == Activation::Tanh { h.tanh()? } else { h.relu() };
             }
             h = layer.forward(&h)?;
         }

@@ -34,7 +34,7 @@
 //! ```
 //! use foldback::prelude::*;
 //! let x = tensor![[0.5, -1.0], [2.0, 0.0]].requires_grad();
-//! let y = x.tanh().matmul(&x.t()?)?.sum(..)?;
+//! let y = x.tanh().matmul(&x.t())?.sum(..)?;
 //! y.backward()?;
 //! assert_eq!(x.grad().unwrap().dims(), [2, 2]);
 //! # Ok::<(), foldback::Error>(())

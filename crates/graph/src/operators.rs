@@ -117,7 +117,7 @@ impl Neg for &Var {
     type Output = Var;
     #[track_caller]
     fn neg(self) -> Var {
-        or_panic(Var::neg(self))
+        Var::neg(self)
     }
 }
 
@@ -125,6 +125,6 @@ impl Neg for Var {
     type Output = Var;
     #[track_caller]
     fn neg(self) -> Var {
-        or_panic(Var::neg(&self))
+        Var::neg(&self)
     }
 }

@@ -181,7 +181,7 @@ operator!(Div div rdiv /);
 impl Neg for Traced {
     type Output = Traced;
     fn neg(self) -> Traced {
-        unary(self, Var::neg, |a| -a)
+        unary(self, Var::try_neg, |a| -a)
     }
 }
 
@@ -220,7 +220,7 @@ impl Num for Traced {
         keep(as_var(mask.0).where_cond(as_var(yes), as_var(no)))
     }
     fn abs(self) -> Traced {
-        unary(self, Var::abs, f64::abs)
+        unary(self, Var::try_abs, f64::abs)
     }
     fn sign(self) -> Traced {
         unary(self, |v| Ok(Var::constant(v.value_ref().sign())), |n| Lane::<f64, false>(n).sign().0)

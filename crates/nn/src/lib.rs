@@ -14,7 +14,7 @@
 //!
 //! impl Forward for Mlp {
 //!     fn forward(&self, x: &Var) -> Result<Var> {
-//!         let h = self.l1.forward(x)?.relu()?;
+//!         let h = self.l1.forward(x)?.relu();
 //!         self.l2.forward(&h)
 //!     }
 //! }

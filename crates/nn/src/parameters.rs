@@ -194,7 +194,7 @@ mod tests {
     impl Forward for Inner {
         fn forward(&self, x: &Var) -> Result<Var> {
             let h = self.l1.forward(x)?;
-            let h = self.dropout.forward(&h)?.relu()?;
+            let h = self.dropout.forward(&h)?.relu();
             self.r#type.forward(&h)
         }
     }

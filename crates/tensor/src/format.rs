@@ -420,7 +420,7 @@ mod tests {
              \x20      dtype=f64)",
             ),
             (
-                Tensor::arange_with(0..6, 1, F32).reshape([2, 3]).unwrap().t().unwrap(),
+                Tensor::arange_with(0..6, 1, F32).reshape([2, 3]).unwrap().t(),
                 "tensor([[0., 3.],\n\
              \x20       [1., 4.],\n\
              \x20       [2., 5.]])",

@@ -63,7 +63,7 @@ mod tests {
         let t = tensor![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];
         let views = [
             t.clone(),
-            t.t().unwrap(),
+            t.t(),
             t.narrow(0, 1, 1).unwrap(),
             t.narrow(1, 1, 2).unwrap(),
             t.narrow(0, 0, 1).unwrap().expand([4, 3]).unwrap(),

@@ -17,7 +17,7 @@ use crate::task::{self, Does, Read, Space, Task, To};
 /// use foldback_tensor::tensor;
 /// let a = tensor![[1.0, 2.0], [3.0, 4.0]];
 /// let b = a.clone();
-/// let mut c = a.t()?;
+/// let mut c = a.t();
 /// c.add_(1.0)?;
 /// assert_eq!(a, b);
 /// assert_eq!(c, tensor![[2.0, 4.0], [3.0, 5.0]]);
@@ -194,7 +194,7 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// let t = tensor![[1.0, 2.0], [3.0, 4.0]].t()?;
+    /// let t = tensor![[1.0, 2.0], [3.0, 4.0]].t();
     /// assert_eq!(t.contiguous().strides(), [2, 1]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```

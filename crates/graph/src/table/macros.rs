@@ -50,7 +50,8 @@ pub(crate) use slots;
 /// ```
 /// `b | number` is an operand that may be a number. Where all of them are, the formulas are the same, with the numbers in
 /// them; `number d a: |g; b| formula;` is for an operation that then has another derivative, in which `b` is an `f64`.
-/// `-> Var` says that the operation cannot fail; the part behind `=>` names the output. `d b = g` passes the gradient on,
+/// `-> Var` says that the operation cannot fail, or panics where it does: `name, try_name` has a twin that returns a
+/// `Result`, which `value` is. The part behind `=>` names the output. `d b = g` passes the gradient on,
 /// `d b = 0` is zero whatever arrives, `d b = _` says that there is none: the operand is a condition.
 ///
 /// `also` gives further forms: `left` with the number on the left, and a formula of its own behind a semicolon where it has
@@ -58,11 +59,11 @@ pub(crate) use slots;
 macro_rules! pointwise {
     (in $rows:ident; $(
         $(#[$doc:meta])*
-        $vis:vis fn $name:ident($a:ident $(, $b:ident $(| $number:ident)?)* $(; $($p:ident: $pt:ty),+)?) -> $ret:ident
+        $vis:vis fn $name:ident $(, $try:ident)? ($a:ident $(, $b:ident $(| $number:ident)?)* $(; $($p:ident: $pt:ty),+)?) -> $ret:ident
             = $value:expr $(=> $y:ident)?;
         $(d $dx:ident $(= $plain:tt)? $(: |$($n:ident),+| $formula:expr)?;)+
         $(number d $da:ident: |$($nn:ident),+ $(; $($np:ident),+)?| $nf:expr;)?
-        $($(#[$also_doc:meta])* also $also:ident { $($form:tt)+ })?
+        $($(#[$also_doc:meta])* also $also:ident $(, $also_try:ident)? { $($form:tt)+ })?
         check($da0:ident $(, $db:ident $(| $with:expr)?)* $(; $($sample:expr),+)?);
     )*) => {
         /// This file's rows of pointwise formulas, each under its name.
@@ -88,19 +89,19 @@ macro_rules! pointwise {
                     samples: &[
                         $crate::table::Samples::Pointwise {
                             domains: &[$crate::table::Domain::$da0 $(, $crate::table::Domain::$db)*],
-                            run: |x| pointwise!(@run $ret, x, $name, [$a $($b)*] [$($($sample),+)?]),
+                            run: |x| pointwise!(@run [$($try)?] $ret, x, $name, [$a $($b)*] [$($($sample),+)?]),
                         },
                     ],
                     with_number: pointwise!(@with_number $name, $da0, [$($($with)?),*] [$($($sample),+)?]),
-                    also: pointwise!(@try_also $ret, [$($also [$($form)+])?] $da0 $($db)*),
+                    also: pointwise!(@try_also $ret, [$($also [$($also_try)?] [$($form)+])?] $da0 $($db)*),
                 };
             )*
             pub(in crate::table) static ALL: &[&$crate::table::Row] = &[$(&$name),*];
         }
 
         impl $crate::Var {$(
-            pointwise!(@method [$a $([$b $($number)?])*] [$($($p: $pt),+)?] $ret, $rows, $name, $value, $(#[$doc])* $vis);
-            pointwise!(@also [$($(#[$also_doc])* $also [$($form)+])?] [$a $($b)*] $rows, $name, $ret, $vis);
+            pointwise!(@method [$($try)?] [$a $([$b $($number)?])*] [$($($p: $pt),+)?] $ret, $rows, $name, $value, $(#[$doc])* $vis);
+            pointwise!(@also [$($(#[$also_doc])* $also [$($also_try)?] [$($form)+])?] [$a $($b)*] $rows, $name, $ret, $vis);
         )*}
     };
 
@@ -185,7 +186,7 @@ macro_rules! pointwise {
         [foldback_tensor::Scalar::from($p).to_f64(), foldback_tensor::Scalar::from($q).to_f64()]
     };
 
-    (@method [$a:ident] [$($p:ident: $pt:ty),*] Var, $rows:ident, $name:ident, $value:expr, $(#[$doc:meta])* $vis:vis) => {
+    (@method [] [$a:ident] [$($p:ident: $pt:ty),*] Var, $rows:ident, $name:ident, $value:expr, $(#[$doc:meta])* $vis:vis) => {
         $(#[$doc])*
         #[track_caller]
         $vis fn $name(&self $(, $p: impl Into<$pt>)*) -> $crate::Var {
@@ -195,7 +196,23 @@ macro_rules! pointwise {
             $crate::record::record_rule(&$rows::$name.vars, pointwise!(@array [$($p),*]), [self], [own], value)
         }
     };
-    (@method [$a:ident] [$($p:ident: $pt:ty),*] Result, $rows:ident, $name:ident, $value:expr, $(#[$doc:meta])* $vis:vis) => {
+    (@method [$try:ident] [$a:ident] [] Var, $rows:ident, $name:ident, $value:expr, $(#[$doc:meta])* $vis:vis) => {
+        $(#[$doc])*
+        #[track_caller]
+        $vis fn $name(&self) -> $crate::Var {
+            foldback_tensor::or_panic(self.$try())
+        }
+
+        #[doc = concat!("[`Self::", stringify!($name), "`], with an error where that panics.")]
+        #[track_caller]
+        $vis fn $try(&self) -> $crate::Result<$crate::Var> {
+            use foldback_tensor::Here as _;
+            let own = self.value_ref();
+            let value = { let $a: &foldback_tensor::Tensor = &own; $value }.here()?;
+            Ok($crate::record::record_rule(&$rows::$name.vars, [0.0; 2], [self], [own], value))
+        }
+    };
+    (@method [] [$a:ident] [$($p:ident: $pt:ty),*] Result, $rows:ident, $name:ident, $value:expr, $(#[$doc:meta])* $vis:vis) => {
         $(#[$doc])*
         #[track_caller]
         $vis fn $name(&self $(, $p: impl Into<$pt>)*) -> $crate::Result<$crate::Var> {
@@ -206,7 +223,7 @@ macro_rules! pointwise {
             Ok($crate::record::record_rule(&$rows::$name.vars, pointwise!(@array [$($p),*]), [self], [own], value))
         }
     };
-    (@method [$a:ident $([$b:ident $($number:ident)?])+] [$($p:ident: $pt:ty),*] Result, $rows:ident, $name:ident,
+    (@method [] [$a:ident $([$b:ident $($number:ident)?])+] [$($p:ident: $pt:ty),*] Result, $rows:ident, $name:ident,
         $value:expr, $(#[$doc:meta])* $vis:vis) => {
         $(#[$doc])*
         #[track_caller]
@@ -243,7 +260,7 @@ macro_rules! pointwise {
 
     // A further form of an operation.
     (@also [] $($rest:tt)*) => {};
-    (@also [$(#[$doc:meta])* $also:ident [left $value:expr $(; $($own:tt)+)?]] [$a:ident $b:ident] $rows:ident, $name:ident, Result, $vis:vis) => {
+    (@also [$(#[$doc:meta])* $also:ident [] [left $value:expr $(; $($own:tt)+)?]] [$a:ident $b:ident] $rows:ident, $name:ident, Result, $vis:vis) => {
         $(#[$doc])*
         #[track_caller]
         $vis fn $also(&self, number: impl Into<foldback_tensor::Scalar>) -> $crate::Result<$crate::Var> {
@@ -258,27 +275,33 @@ macro_rules! pointwise {
             Ok($crate::record::record_rule(&$rows::$name.left, pointwise!(@array [number]), [self], [own], value))
         }
     };
-    (@also [$(#[$doc:meta])* $also:ident [default $($x:expr),+]] [$a:ident] $rows:ident, $name:ident, Result, $vis:vis) => {
+    (@also [$(#[$doc:meta])* $also:ident [$try:ident] [default $($x:expr),+]] [$a:ident] $rows:ident, $name:ident, Result, $vis:vis) => {
         $(#[$doc])*
         #[track_caller]
-        $vis fn $also(&self) -> $crate::Result<$crate::Var> {
+        $vis fn $also(&self) -> $crate::Var {
+            foldback_tensor::or_panic(self.$try())
+        }
+
+        #[doc = concat!("[`Self::", stringify!($also), "`], with an error where that panics.")]
+        #[track_caller]
+        $vis fn $try(&self) -> $crate::Result<$crate::Var> {
             self.$name($($x),+)
         }
     };
 
     // Where to try a row and its forms.
-    (@run Var, $x:ident, $name:ident, [$a:ident] [$($s:expr),*]) => { Ok($x[0].$name($($s),*)) };
-    (@run Result, $x:ident, $name:ident, [$a:ident] [$($s:expr),*]) => { $x[0].$name($($s),*) };
-    (@run Result, $x:ident, $name:ident, [$a:ident $b:ident] [$($s:expr),*]) => { $x[0].$name(&$x[1] $(, $s)*) };
-    (@run Result, $x:ident, $name:ident, [$a:ident $b:ident $c:ident] [$($s:expr),*]) => {
+    (@run [$($try:ident)?] Var, $x:ident, $name:ident, [$a:ident] [$($s:expr),*]) => { Ok($x[0].$name($($s),*)) };
+    (@run [] Result, $x:ident, $name:ident, [$a:ident] [$($s:expr),*]) => { $x[0].$name($($s),*) };
+    (@run [] Result, $x:ident, $name:ident, [$a:ident $b:ident] [$($s:expr),*]) => { $x[0].$name(&$x[1] $(, $s)*) };
+    (@run [] Result, $x:ident, $name:ident, [$a:ident $b:ident $c:ident] [$($s:expr),*]) => {
         $x[0].$name(&$x[1], &$x[2] $(, $s)*)
     };
     (@try_also $ret:ident, [] $($domain:ident)+) => { None };
-    (@try_also $ret:ident, [$also:ident [left $value:expr $(; $($own:tt)+)?]] $da:ident $db:ident) => {
+    (@try_also $ret:ident, [$also:ident [] [left $value:expr $(; $($own:tt)+)?]] $da:ident $db:ident) => {
         Some($crate::table::Samples::Pointwise { domains: &[$crate::table::Domain::$db], run: |x| x[0].$also(1.5) })
     };
-    (@try_also $ret:ident, [$also:ident [default $($x:expr),+]] $da:ident) => {
-        Some($crate::table::Samples::Pointwise { domains: &[$crate::table::Domain::$da], run: |x| x[0].$also() })
+    (@try_also $ret:ident, [$also:ident [$try:ident] [default $($x:expr),+]] $da:ident) => {
+        Some($crate::table::Samples::Pointwise { domains: &[$crate::table::Domain::$da], run: |x| x[0].$try() })
     };
     (@with_number $name:ident, $domain:ident, [$(,)?] $samples:tt) => { None };
     (@with_number $name:ident, $domain:ident, [] $samples:tt) => { None };

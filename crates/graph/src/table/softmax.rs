@@ -66,7 +66,7 @@ pub(super) fn cross_entropy_backward(
         },
         |(g, scores, classes, _)| {
             let (g, classes) = (g.unsqueeze(-1)?, classes.unsqueeze(-1)?);
-            scores.softmax(-1)?.mul(&g)?.scatter_add(-1, classes, g.neg()?)
+            scores.softmax(-1)?.mul(&g)?.scatter_add(-1, classes, g.neg())
         },
     ))
 }

@@ -111,24 +111,6 @@ function! {
         d a: |g| g.transpose(first, second);
         check { "outer": [[2, 3, 4] Any] |x| x[0].transpose(0, -1); }
 
-    /// The transposed matrix; vectors and numbers stay as they are.
-    ///
-    /// # Errors
-    /// For more than two axes.
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![[1.0, 2.0]].requires_grad().t()?.value(), tensor![[1.0], [2.0]]);
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    pub fn t(a) = a.t();
-        d a: |g| g.t();
-        check {
-            "matrix": [[2, 3] Any] |x| x[0].t();
-            "vector": [[3] Any] |x| x[0].t();
-        }
-
     /// Axes moved to other places.
     ///
     /// # Errors
@@ -172,7 +154,7 @@ function! {
     /// ```
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
-    /// assert!(tensor![[1.0, 2.0], [3.0, 4.0]].requires_grad().t()?.view([4]).is_err());
+    /// assert!(tensor![[1.0, 2.0], [3.0, 4.0]].requires_grad().t().view([4]).is_err());
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn view(a; shape: NewShape) { let own = a.shape().clone(); } = a.view(shape);
@@ -331,12 +313,45 @@ impl Var {
     /// ```
     /// use foldback_graph::RequiresGrad;
     /// let x = foldback_tensor::tensor![[1.0, 2.0], [3.0, 4.0]].requires_grad();
-    /// assert!(x.t()?.contiguous().value().is_contiguous());
+    /// assert!(x.t().contiguous().value().is_contiguous());
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
     pub fn contiguous(&self) -> Var {
         if self.value_ref().is_contiguous() { self.clone() } else { or_panic(self.laid_out()) }
+    }
+
+    /// The transposed matrix; vectors and numbers stay as they are.
+    ///
+    /// # Panics
+    /// For more than two axes.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![[1.0, 2.0]].requires_grad().t().value(), tensor![[1.0], [2.0]]);
+    /// ```
+    #[track_caller]
+    pub fn t(&self) -> Var {
+        or_panic(self.try_t())
+    }
+
+    /// [`Self::t`], with an error where that panics.
+    ///
+    /// # Errors
+    /// For more than two axes.
+    ///
+    /// ```
+    /// use foldback_graph::Var;
+    /// assert!(Var::from(foldback_tensor::Tensor::zeros([2, 3, 4])).try_t().is_err());
+    /// ```
+    #[track_caller]
+    pub fn try_t(&self) -> Result<Var> {
+        match self.rank() {
+            0 | 1 => Ok(self.clone()),
+            2 => self.transpose(0, 1),
+            _ => self.value_ref().try_t().map(Var::constant),
+        }
     }
 
     /// The same elements seen in a larger shape; the same as [`Var::expand`].

@@ -119,8 +119,8 @@ impl Function for Losses {
         let (p, weighted) = self.factor();
         let of_input = || Fused::new(LOSS, SlopeOf { weighted }).call((&g, &x, &y, &p));
         let of_target = || match &self.pos_weight {
-            None => x.neg()?.mul(&g),
-            Some(w) => softplus(&x.neg()?)?.mul(w)?.sub(&softplus(&x)?)?.mul(&g),
+            None => x.neg().mul(&g),
+            Some(w) => softplus(&x.neg())?.mul(w)?.sub(&softplus(&x)?)?.mul(&g),
         };
         let of_input = ctx.needs(0).then(of_input).transpose()?;
         Ok(vec![of_input, ctx.needs(1).then(of_target).transpose()?])

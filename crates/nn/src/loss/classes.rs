@@ -73,7 +73,7 @@ impl Classes {
     #[track_caller]
     pub(super) fn negative_log_likelihood(&self, log_p: &Var, reduction: Reduction) -> Result<Var> {
         let index = self.index.unsqueeze(self.axis)?;
-        self.weighted(log_p.gather(self.axis, &index)?.squeeze(self.axis)?.neg()?, reduction)
+        self.weighted(log_p.gather(self.axis, &index)?.squeeze(self.axis)?.neg(), reduction)
     }
 
     /// The cross-entropy of scores whose classes lie along the last axis, reduced.

@@ -110,7 +110,7 @@ impl CrossEntropyLoss {
         if self.label_smoothing == 0.0 {
             return Ok(likelihood);
         }
-        let all = self.weighted(&log_p, axis)?.sum(axis)?.neg()?;
+        let all = self.weighted(&log_p, axis)?.sum(axis)?.neg();
         let all = classes.reduce(all, self.reduction)?;
         let share = self.label_smoothing / input.shape()[axis as usize] as f64;
         likelihood.mul(1.0 - self.label_smoothing)?.add(&all.mul(share)?)
@@ -139,7 +139,7 @@ impl CrossEntropyLoss {
             target.clone()
         };
         let log_p = input.log_softmax(axis)?;
-        let losses = self.weighted(&log_p.mul(&target)?, axis)?.sum(axis)?.neg()?;
+        let losses = self.weighted(&log_p.mul(&target)?, axis)?.sum(axis)?.neg();
         // Unlike that over class numbers, this mean ignores the weights.
         self.reduction.apply(losses)
     }

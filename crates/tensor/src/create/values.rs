@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(tensor![true, false; bool].to_dtype(F64), tensor![1, 0; f64]);
         assert_eq!(tensor![i64::MAX; i64].to_dtype(F32), tensor![9.223372e18]);
         assert_eq!(tensor![[], []].to_dtype(I64).dims(), [2, 0]);
-        assert_eq!(tensor![[1, 2], [3, 4]].t().unwrap().to_dtype(I64), tensor![[1, 3], [2, 4]; i64]);
+        assert_eq!(tensor![[1, 2], [3, 4]].t().to_dtype(I64), tensor![[1, 3], [2, 4]; i64]);
     }
 
     #[test]

@@ -243,10 +243,10 @@ mod tests {
             }
             let wide = [&g, &x, &w].map(|t| t.to_dtype(DType::F64));
             let exact = one_by_one(&wide.each_ref()[..], &targets, &[None, None, None]);
-            let sizes = wide.each_ref().map(|t| t.abs().unwrap());
+            let sizes = wide.each_ref().map(|t| t.abs());
             let sizes = one_by_one(&sizes.each_ref()[..], &targets, &[None, None, None]);
             for (found, (exact, size)) in serial.iter().zip(exact.iter().zip(&sizes)) {
-                let error = found.to_dtype(DType::F64).sub(exact).unwrap().abs().unwrap();
+                let error = found.to_dtype(DType::F64).sub(exact).unwrap().abs();
                 let bound = size.mul(67.0 * f32::EPSILON as f64 / 2.0).unwrap();
                 assert!(error.le(&bound).unwrap().to_vec::<bool>().unwrap().iter().all(|&b| b));
             }

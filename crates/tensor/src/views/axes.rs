@@ -1,7 +1,7 @@
 //! Views that reorder, add, drop or turn round axes.
 
 use crate::axes::{Axes, Axis};
-use crate::error::{Here, Result, TensorFacts, refuse};
+use crate::error::{Here, Result, TensorFacts, or_panic, refuse};
 use crate::shape::{Dims, Shape, axis_index};
 use crate::tensor::Tensor;
 
@@ -64,16 +64,29 @@ impl Tensor {
 
     /// The transpose of a matrix; a vector or a number is returned as it is.
     ///
+    /// # Panics
+    /// For more than two axes.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![[1.0, 2.0], [3.0, 4.0]].t(), tensor![[1.0, 3.0], [2.0, 4.0]]);
+    /// ```
+    #[track_caller]
+    pub fn t(&self) -> Tensor {
+        or_panic(self.try_t())
+    }
+
+    /// [`Self::t`], with an error where that panics.
+    ///
     /// # Errors
     /// `Rank` for more than two axes.
     ///
     /// ```
-    /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![[1.0, 2.0], [3.0, 4.0]].t()?, tensor![[1.0, 3.0], [2.0, 4.0]]);
-    /// # Ok::<(), foldback_tensor::Error>(())
+    /// use foldback_tensor::Tensor;
+    /// assert!(Tensor::zeros([2, 3, 4]).try_t().is_err());
     /// ```
     #[track_caller]
-    pub fn t(&self) -> Result<Tensor> {
+    pub fn try_t(&self) -> Result<Tensor> {
         match self.rank() {
             0 | 1 => Ok(self.clone()),
             2 => Ok(self.reordered(&[1, 0])),
@@ -235,9 +248,9 @@ mod tests {
         assert_eq!(grid().transpose(1, 1).unwrap(), grid());
         assert_eq!(Tensor::scalar(1.0).transpose(0, -1).unwrap().rank(), 0);
         assert!(refused!(grid().transpose(0, 3), TensorFacts::AxisOutOfRange { .. }));
-        assert_eq!(tensor![[], []].t().unwrap().dims(), [0, 2]);
-        assert_eq!(tensor![1.0, 2.0].t().unwrap(), tensor![1.0, 2.0]);
-        assert!(refused!(grid().t(), TensorFacts::Rank { found: 3, .. }));
+        assert_eq!(tensor![[], []].t().dims(), [0, 2]);
+        assert_eq!(tensor![1.0, 2.0].t(), tensor![1.0, 2.0]);
+        assert!(refused!(grid().try_t(), TensorFacts::Rank { found: 3, .. }));
     }
 
     #[test]

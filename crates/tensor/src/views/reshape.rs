@@ -102,7 +102,7 @@ impl Tensor {
     /// use foldback_tensor::tensor;
     /// let t = tensor![[1.0, 2.0], [3.0, 4.0]];
     /// assert_eq!(t.reshape([4])?, tensor![1.0, 2.0, 3.0, 4.0]);
-    /// assert_eq!(t.t()?.reshape([1, -1])?, tensor![[1.0, 3.0, 2.0, 4.0]]);
+    /// assert_eq!(t.t().reshape([1, -1])?, tensor![[1.0, 3.0, 2.0, 4.0]]);
     /// assert!(t.reshape([3, -1]).is_err());
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
@@ -121,7 +121,7 @@ impl Tensor {
     /// use foldback_tensor::tensor;
     /// let t = tensor![[1.0, 2.0], [3.0, 4.0]];
     /// assert!(t.view(-1)?.shares_buffer_with(&t));
-    /// assert!(t.t()?.view(-1).is_err());
+    /// assert!(t.t().view(-1).is_err());
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]

@@ -82,7 +82,7 @@ pub(super) const ROWS: &[Operation] = &[
     unary!("silu", |x| x.silu()),
     unary!("logical_not", |x| Ok(Var::from(x.value().logical_not()))),
     unary!("isnan", |x| x.ne(&x)),
-    unary!("softsign", |x| x.div(&x.abs()?.add(1.0)?)),
+    unary!("softsign", |x| x.div(&x.abs().add(1.0)?)),
     unary!("tanhshrink", |x| x.sub(x.tanh())),
     operation!("gelu", "input approximate", |a| match a.word("approximate", "none")?.as_str() {
         "none" => one(a.var("input")?.gelu()),

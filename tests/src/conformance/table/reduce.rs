@@ -50,7 +50,7 @@ pub(super) const ROWS: &[Operation] = &[
     operation!(Sum "log_softmax special.log_softmax", "input dim dtype", |a| {
         one(cast(a)?.log_softmax(a.int_of("dim")?))
     }),
-    operation!(Sum "softmin", "input dim dtype", |a| one(cast(a)?.neg()?.softmax(a.int_of("dim")?))),
+    operation!(Sum "softmin", "input dim dtype", |a| one(cast(a)?.neg().softmax(a.int_of("dim")?))),
     operation!(Sum "sum_to_size", "input size", |a| {
         let size = super::views::sizes(a, "size")?;
         one(a.var("input")?.sum_to(size))
