@@ -58,7 +58,7 @@ fn losses(dtype: DType) -> Result<Vec<f64>> {
         l2: layer(3, 128, 64, dtype)?,
         l3: layer(5, 64, 10, dtype)?,
     };
-    let adam = Adam::new(model.parameters(), 1e-3)?;
+    let adam = Adam::new(model.parameters(), 1e-3);
     (0..20)
         .map(|step| {
             let x = images.narrow(0, 64 * step, 64)?;

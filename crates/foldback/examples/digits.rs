@@ -62,7 +62,7 @@ fn main() -> Result<()> {
     manual_seed(0);
     let (training, test) = data::load()?;
     let model = Network::new();
-    let adam = Adam::new(model.parameters(), LEARNING_RATE)?;
+    let adam = Adam::new(model.parameters(), LEARNING_RATE);
 
     // On a terminal one line is rewritten; elsewhere each epoch has its own.
     let mut out = std::io::stdout();

@@ -12,7 +12,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// use foldback::prelude::*;
 /// fn run() -> Result<Tensor> {
 ///     let x = tensor![1.0, 2.0].requires_grad();      // tensor, graph
-///     let sgd = SGD::new([x.clone()], 0.1)?;      // optim
+///     let sgd = SGD::try_new([&x], 0.1)?;         // optim
 ///     loss::mse_loss(&x, &tensor![0.0, 0.0])?.backward()?; // nn, graph
 ///     sgd.step()?;
 ///     Ok(x.value().reshape([3])?)                     // tensor
@@ -122,7 +122,7 @@ mod tests {
         }
         assert!(matches!(Error::from(x.backward().unwrap_err()), Error::Graph(_)));
         assert!(matches!(Error::from(loss::mse_loss(&x, 1.0).unwrap_err()), Error::Nn(_)));
-        assert!(matches!(Error::from(SGD::new([x], -1.0).unwrap_err()), Error::Optim(_)));
+        assert!(matches!(Error::from(SGD::try_new([x], -1.0).unwrap_err()), Error::Optim(_)));
         assert!(matches!(Error::from(std::io::Error::other("x")), Error::Io(_)));
     }
 }

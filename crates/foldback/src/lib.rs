@@ -67,7 +67,7 @@
 //! let x: Var = tensor![[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]].into();
 //! let y = tensor![[0.0], [1.0], [1.0], [0.0]];
 //! let model = Xor { hidden: Linear::new(2, 8), out: Linear::new(8, 1) };
-//! let adam = Adam::new(model.parameters(), 0.05)?;
+//! let adam = Adam::new(model.parameters(), 0.05);
 //! for _ in 0..200 {
 //!     adam.zero_grad();
 //!     loss::bce_with_logits(&model.forward(&x)?, &y)?.backward()?;

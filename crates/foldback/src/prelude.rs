@@ -7,6 +7,6 @@ pub use crate::nn::{
     self, Dropout, Forward, GELU, Linear, Module, Parameters, ReLU, Sequential, SiLU, Sigmoid, Softplus,
     Tanh, loss,
 };
-pub use crate::optim::{Adam, AdamOptions, AdamW, Optimizer, SGD, SgdOptions};
+pub use crate::optim::{Adam, AdamW, Optimizer, SGD};
 pub use crate::tensor::{DType, Tensor, keep, manual_seed, s};
 pub use crate::{assert_close, fuse, tensor};

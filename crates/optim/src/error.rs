@@ -84,6 +84,9 @@ impl From<foldback_tensor::Error> for Error {
     }
 }
 
+/// How a text calls the learning rate.
+pub(crate) const LR: &str = "the learning rate";
+
 /// Refuses a setting unless it holds.
 pub(crate) fn check(
     holds: bool,

@@ -124,6 +124,15 @@ fn constructors_panic_at_the_callers_line() {
     panics_here(|| ThreadPool::new(usize::MAX));
     panics_here(|| set_num_threads(usize::MAX));
     panics_here(|| Dropout::new(2.0));
+    let w = tensor![1.0].requires_grad();
+    panics_here(|| SGD::new([&w, &w], 0.1));
+    panics_here(|| SGD::new([&w], 0.1).momentum(-1.0));
+    panics_here(|| SGD::new([&w], 0.1).dampening(-1.0));
+    panics_here(|| SGD::new([&w], 0.1).weight_decay(-1.0));
+    panics_here(|| AdamW::new([&w], -1.0));
+    panics_here(|| Adam::new([&w], 0.1).betas(0.9, 1.0));
+    panics_here(|| Adam::new([&w], 0.1).eps(-1.0));
+    panics_here(|| Adam::new([&w], 0.1).weight_decay(-1.0));
     panics_here(|| Linear::new(huge, 2));
 }
 
