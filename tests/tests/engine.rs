@@ -136,8 +136,8 @@ fn an_output_requires_a_gradient_iff_some_input_does() {
 #[test]
 fn requires_grad_can_be_turned_off_on_leaves_only() {
     let mut x = leaf(&[1.0]);
-    assert!((&x * 2.0).set_requires_grad(false).is_err());
-    x.set_requires_grad(false).unwrap();
+    assert!((&x * 2.0).requires_grad_(false).is_err());
+    x.requires_grad_(false).unwrap();
     assert!(!(&x * 2.0).requires_grad());
 }
 

@@ -70,7 +70,7 @@
 //! let adam = Adam::new(model.parameters(), 0.05);
 //! for _ in 0..200 {
 //!     adam.zero_grad();
-//!     loss::bce_with_logits(&model.forward(&x)?, &y)?.backward()?;
+//!     loss::binary_cross_entropy_with_logits(&model.forward(&x)?, &y)?.backward()?;
 //!     adam.step()?;
 //! }
 //! let answers = no_grad(|| model.forward(&x))?.sigmoid().value();

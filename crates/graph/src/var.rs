@@ -183,12 +183,12 @@ impl Var {
     /// use foldback_graph::{RequiresGrad, Var};
     /// use foldback_tensor::tensor;
     /// let mut x = tensor![1.0].requires_grad();
-    /// x.set_requires_grad(false)?;
+    /// x.requires_grad_(false)?;
     /// assert!(!(&x * 2.0).requires_grad());
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
-    pub fn set_requires_grad(&mut self, on: bool) -> Result<()> {
+    pub fn requires_grad_(&mut self, on: bool) -> Result<()> {
         match &self.kind {
             VarKind::Leaf(node) => leaf(node).requires_grad.store(on, Ordering::Relaxed),
             VarKind::Constant(t) if on => *self = Var::leaf(t.clone())?,

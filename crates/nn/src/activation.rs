@@ -72,44 +72,24 @@ activations! {
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
     SiLU: |x| x.silu().map_err(Into::into);
-}
-
-/// `x Phi(x)`, see [`Var::gelu`]; or its approximation by tanh, see [`Var::gelu_tanh`].
-///
-/// ```
-/// use foldback_nn::{GELU, Module};
-/// use foldback_tensor::tensor;
-/// assert_eq!(GELU::new().forward(&tensor![0.0].into())?.value(), tensor![0.0]);
-/// assert_eq!(GELU::tanh().forward(&tensor![0.0].into())?.value(), tensor![0.0]);
-/// # Ok::<(), foldback_nn::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GELU {
-    approximate: bool,
-}
-
-impl GELU {
-    /// The exact function.
-    pub fn new() -> GELU {
-        GELU { approximate: false }
-    }
-
-    /// The approximation by tanh: PyTorch's `approximate='tanh'`.
-    pub fn tanh() -> GELU {
-        GELU { approximate: true }
-    }
-}
-
-without_parameters!(GELU);
-
-impl Module for GELU {
-    /// # Errors
-    /// `Graph` for integers and `bool`.
-    #[track_caller]
-    fn forward(&self, x: &Var) -> Result<Var> {
-        let y = if self.approximate { x.gelu_tanh() } else { x.gelu() };
-        in_layer(self, y.map_err(Into::into))
-    }
+    /// `x Phi(x)`, see [`Var::gelu`].
+    ///
+    /// ```
+    /// use foldback_nn::{GELU, Module};
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(GELU.forward(&tensor![0.0].into())?.value(), tensor![0.0]);
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    GELU: |x| x.gelu().map_err(Into::into);
+    /// [`GELU`] by its approximation with tanh: PyTorch's `approximate='tanh'`, see [`Var::gelu_tanh`].
+    ///
+    /// ```
+    /// use foldback_nn::{GELUTanh, Module};
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(GELUTanh.forward(&tensor![0.0].into())?.value(), tensor![0.0]);
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    GELUTanh: |x| x.gelu_tanh().map_err(Into::into);
 }
 
 /// `ln(1 + exp(beta x)) / beta`, see [`Var::softplus_with`].
@@ -117,7 +97,7 @@ impl Module for GELU {
 /// ```
 /// use foldback_nn::{Module, Softplus};
 /// use foldback_tensor::tensor;
-/// assert_eq!(Softplus::default().forward(&tensor![30.0].into())?.value(), tensor![30.0]);
+/// assert_eq!(Softplus::new().forward(&tensor![30.0].into())?.value(), tensor![30.0]);
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -127,16 +107,29 @@ pub struct Softplus {
 }
 
 impl Softplus {
-    /// With a steepness, and the value of `beta x` above which the function is taken to be `x` itself.
-    pub fn new(beta: f64, threshold: f64) -> Softplus {
-        Softplus { beta, threshold }
+    /// `beta` 1 and `threshold` 20, as in PyTorch.
+    pub fn new() -> Softplus {
+        Softplus { beta: 1.0, threshold: 20.0 }
+    }
+
+    /// The steepness. The default is 1.
+    #[must_use]
+    pub fn beta(mut self, beta: f64) -> Softplus {
+        self.beta = beta;
+        self
+    }
+
+    /// The value of `beta x` above which the function is taken to be `x` itself. The default is 20.
+    #[must_use]
+    pub fn threshold(mut self, threshold: f64) -> Softplus {
+        self.threshold = threshold;
+        self
     }
 }
 
 impl Default for Softplus {
-    /// `beta` 1 and `threshold` 20, as in PyTorch.
     fn default() -> Softplus {
-        Softplus::new(1.0, 20.0)
+        Softplus::new()
     }
 }
 
@@ -170,18 +163,21 @@ mod tests {
         assert_close!(at(&Sigmoid, &x), tensor![sigmoid(-1.0), 0.5, sigmoid(2.0); f64]);
         assert_close!(at(&SiLU, &x), tensor![-sigmoid(-1.0), 0.0, 2.0 * sigmoid(2.0); f64]);
         // PyTorch 2.15: torch.nn.functional.gelu, with and without approximate='tanh'
-        assert_close!(at(&GELU::new(), &x), tensor![-0.15865525393145707, 0.0, 1.9544997361036416; f64]);
-        assert_close!(at(&GELU::tanh(), &x), tensor![-0.15880800939172324, 0.0, 1.954597694087775; f64]);
+        assert_close!(at(&GELU, &x), tensor![-0.15865525393145707, 0.0, 1.9544997361036416; f64]);
+        assert_close!(at(&GELUTanh, &x), tensor![-0.15880800939172324, 0.0, 1.954597694087775; f64]);
         let softplus = |x: f64| (2.0 * x).exp().ln_1p() / 2.0;
-        assert_close!(at(&Softplus::new(2.0, 3.0), &x), tensor![softplus(-1.0), softplus(0.0), 2.0; f64]);
+        assert_close!(
+            at(&Softplus::new().beta(2.0).threshold(3.0), &x),
+            tensor![softplus(-1.0), softplus(0.0), 2.0; f64]
+        );
     }
 
     #[test]
     fn integers_are_refused() {
         let x: Var = tensor![1, 2; i64].into();
-        assert!(GELU::new().forward(&x).is_err());
+        assert!(GELU.forward(&x).is_err());
         assert!(SiLU.forward(&x).is_err());
-        assert!(Softplus::default().forward(&x).is_err());
+        assert!(Softplus::new().forward(&x).is_err());
         assert!(ReLU.forward(&tensor![true; bool].into()).is_err());
     }
 }

@@ -61,11 +61,12 @@ impl Dropout {
     /// use foldback_nn::{Dropout, Module};
     /// use foldback_tensor::{DType, Tensor};
     /// let x = Tensor::ones([100]).into();
-    /// let (a, b) = (Dropout::new(0.5).with_seed(1), Dropout::new(0.5).with_seed(1));
+    /// let (a, b) = (Dropout::new(0.5).seed(1), Dropout::new(0.5).seed(1));
     /// assert_eq!(a.forward(&x)?.value(), b.forward(&x)?.value());
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
-    pub fn with_seed(mut self, seed: u64) -> Dropout {
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Dropout {
         self.generator = Some(StateCell::new(Generator::new(seed)));
         self
     }
@@ -140,7 +141,7 @@ mod tests {
         let n = 100_000;
         let x = Tensor::ones_with([n], DType::F64).requires_grad();
         for p in [0.1, 0.5, 0.9] {
-            let y = Dropout::new(p).with_seed(5).forward(&x).unwrap();
+            let y = Dropout::new(p).seed(5).forward(&x).unwrap();
             let values: Vec<f64> = y.value().to_vec().unwrap();
             let dropped = values.iter().filter(|&&v| v == 0.0).count() as f64 / n as f64;
             // 4 standard errors of a share
@@ -177,7 +178,7 @@ mod tests {
     #[test]
     fn seeds() {
         let x: Var = Tensor::ones([64]).into();
-        let a = Dropout::new(0.5).with_seed(1);
+        let a = Dropout::new(0.5).seed(1);
         let copy = a.clone();
         let (first, second) = (a.forward(&x).unwrap().value(), a.forward(&x).unwrap().value());
         assert_ne!(first, second);

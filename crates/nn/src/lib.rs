@@ -46,7 +46,7 @@ mod module;
 mod parameters;
 mod sequential;
 
-pub use activation::{GELU, ReLU, SiLU, Sigmoid, Softplus, Tanh};
+pub use activation::{GELU, GELUTanh, ReLU, SiLU, Sigmoid, Softplus, Tanh};
 pub use dropout::Dropout;
 pub use error::{Error, Result};
 pub use init::Init;

@@ -267,7 +267,7 @@ mod tests {
     fn zero_grad_reaches_every_parameter() {
         let model = outer();
         model.forward(&tensor![[1.0, 2.0]].into()).unwrap().sum(..).unwrap().backward().unwrap();
-        assert!(model.inner.l1.weight().grad().is_some());
+        assert!(model.inner.l1.weight.grad().is_some());
         model.zero_grad();
         assert!(model.parameters().iter().all(|p| p.grad().is_none()));
     }

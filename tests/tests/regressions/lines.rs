@@ -7,7 +7,6 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Once;
 
 use foldback::graph::{Backward, Error as GraphError, RequiresGrad, fuse};
-use foldback::nn::{Dropout, Forward, GELU, Linear, Module, ReLU, Sequential, SiLU, Sigmoid, Softplus, Tanh};
 use foldback::prelude::*;
 use foldback::tensor::{BroadcastWarning, Error, ThreadPool, broadcast_warning, set_num_threads};
 
@@ -134,6 +133,8 @@ fn constructors_panic_at_the_callers_line() {
     panics_here(|| Adam::new([&w], 0.1).eps(-1.0));
     panics_here(|| Adam::new([&w], 0.1).weight_decay(-1.0));
     panics_here(|| Linear::new(huge, 2));
+    panics_here(|| Linear::new(2, 2).dtype(DType::I64));
+    panics_here(|| Linear::new(2, 2).init(nn::Init::normal(0.0, -1.0)));
 }
 
 #[test]
@@ -202,11 +203,12 @@ fn layers() -> Vec<Box<dyn Module>> {
     vec![
         Box::new(Linear::new(3, 3)),
         Box::new(ReLU),
-        Box::new(GELU::new()),
-        Box::new(GELU::tanh()),
+        Box::new(GELU),
+        Box::new(GELUTanh),
+        Box::new(GELUTanh),
         Box::new(SiLU),
         Box::new(Sigmoid),
-        Box::new(Softplus::new(1.0, 20.0)),
+        Box::new(Softplus::new()),
         Box::new(Tanh),
         Box::new(Dropout::new(0.5)),
         Box::new(Twice { inner: Sequential::new().then(Tanh) }),
