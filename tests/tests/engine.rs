@@ -142,6 +142,22 @@ fn requires_grad_can_be_turned_off_on_leaves_only() {
 }
 
 #[test]
+fn a_deep_copy_of_a_leaf_is_another() {
+    let mut x = leaf(&[1.0, 2.0]);
+    x.set_grad(Some(tensor![1.0, 1.0])).unwrap();
+    let copy = x.deep_copy();
+    assert!(!copy.is_same(&x) && copy.is_leaf() && copy.requires_grad() && copy.grad().is_none());
+    no_grad(|| x.add_(1.0)).unwrap();
+    assert_eq!((x.value(), copy.value()), (tensor![2.0, 3.0], tensor![1.0, 2.0]));
+    x.requires_grad_(false).unwrap();
+    let frozen = x.deep_copy();
+    assert!(!frozen.requires_grad() && copy.requires_grad());
+    let y = &copy * 2.0;
+    assert!(y.deep_copy().is_same(&y));
+    assert!(!Var::from(tensor![1, 2; i64]).deep_copy().requires_grad());
+}
+
+#[test]
 fn in_place_on_a_tracked_leaf_needs_no_grad() {
     let mut x = leaf(&[1.0, 2.0]);
     assert!(matches!(x.add_(1.0), Err(Error::LeafInPlace { .. })));

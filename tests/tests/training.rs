@@ -14,7 +14,8 @@ struct Network {
     l3: Linear,
 }
 
-impl Forward for Network {
+#[forward]
+impl Network {
     fn forward(&self, x: &Var) -> nn::Result<Var> {
         let h = self.l1.forward(x)?.relu()?;
         let h = self.l2.forward(&h)?.relu()?;
@@ -63,7 +64,7 @@ fn losses(dtype: DType) -> Result<Vec<f64>> {
         .map(|step| {
             let x = images.narrow(0, 64 * step, 64)?;
             let y = digits.labels.narrow(0, 64 * step, 64)?;
-            let loss = loss::cross_entropy(&model.forward(&x.into())?, &y)?;
+            let loss = loss::cross_entropy(model.forward(&x)?, &y)?;
             adam.zero_grad();
             loss.backward()?;
             adam.step()?;

@@ -4,8 +4,8 @@ pub use crate::error::{Error, Result};
 pub use crate::gradcheck::{Check, gradcheck, gradgradcheck};
 pub use crate::graph::{Backward, Grad, RequiresGrad, Var, enable_grad, grad, no_grad};
 pub use crate::nn::{
-    self, Dropout, Forward, GELU, GELUTanh, Linear, Module, Parameters, ReLU, Sequential, SiLU, Sigmoid,
-    Softplus, Tanh, loss,
+    self, Dropout, GELU, GELUTanh, Layer, Linear, Module, ReLU, Sequential, SiLU, Sigmoid, Softplus, Tanh,
+    forward, loss, sequential,
 };
 pub use crate::optim::{Adam, AdamW, Optimizer, SGD};
 pub use crate::tensor::{DType, Tensor, keep, manual_seed, s};

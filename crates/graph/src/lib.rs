@@ -35,7 +35,7 @@ pub use error::{Error, Result};
 pub use function::{Function, FunctionContext};
 pub use fuse::{Fused, Operands};
 pub use hooks::HookHandle;
-pub use input::{AsInput, AsOptionalInput, Input};
+pub use input::{AsInput, AsOptionalInput, Input, Value};
 pub use mode::{enable_grad, is_grad_enabled, no_grad};
 pub use node::live_nodes;
 pub use operators::VarNumber;

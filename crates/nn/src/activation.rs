@@ -3,90 +3,79 @@
 use foldback_graph::Var;
 
 use crate::error::Result;
-use crate::layer_path::in_layer;
-use crate::module::Module;
-use crate::parameters::{Parameters, Visitor};
+use crate::{Module, forward};
 
 macro_rules! activations {
     ($($(#[$doc:meta])* $name:ident: |$x:ident| $value:expr;)*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Module)]
         pub struct $name;
 
-        without_parameters!($name);
-
-        impl Module for $name {
-            #[track_caller]
-            fn forward(&self, $x: &Var) -> Result<Var> {
-                in_layer(self, $value)
+        #[forward]
+        impl $name {
+            /// The function of each element.
+            ///
+            /// # Errors
+            /// `Graph` for types that the operation has no value for.
+            pub fn forward(&self, $x: &Var) -> Result<Var> {
+                $value
             }
         }
     )*};
-}
-
-macro_rules! without_parameters {
-    ($name:ident) => {
-        impl Parameters for $name {
-            fn visit(&self, visitor: &mut Visitor<'_>) {
-                visitor.layer(self);
-            }
-            fn set_training(&mut self, _: bool) {}
-        }
-    };
 }
 
 activations! {
     /// `max(x, 0)`, see [`Var::relu`].
     ///
     /// ```
-    /// use foldback_nn::{Module, ReLU};
+    /// use foldback_nn::ReLU;
     /// use foldback_tensor::tensor;
-    /// assert_eq!(ReLU.forward(&tensor![-1.0, 2.0].into())?.value(), tensor![0.0, 2.0]);
+    /// assert_eq!(ReLU.forward(&tensor![-1.0, 2.0])?.value(), tensor![0.0, 2.0]);
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
     ReLU: |x| x.relu().map_err(Into::into);
     /// The hyperbolic tangent, see [`Var::tanh`].
     ///
     /// ```
-    /// use foldback_nn::{Module, Tanh};
+    /// use foldback_nn::Tanh;
     /// use foldback_tensor::tensor;
-    /// assert_eq!(Tanh.forward(&tensor![0.0].into())?.value(), tensor![0.0]);
+    /// assert_eq!(Tanh.forward(&tensor![0.0])?.value(), tensor![0.0]);
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
     Tanh: |x| Ok(x.tanh());
     /// `1 / (1 + exp(-x))`, see [`Var::sigmoid`].
     ///
     /// ```
-    /// use foldback_nn::{Module, Sigmoid};
+    /// use foldback_nn::Sigmoid;
     /// use foldback_tensor::tensor;
-    /// assert_eq!(Sigmoid.forward(&tensor![0.0].into())?.value(), tensor![0.5]);
+    /// assert_eq!(Sigmoid.forward(&tensor![0.0])?.value(), tensor![0.5]);
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
     Sigmoid: |x| Ok(x.sigmoid());
     /// `x sigmoid(x)`, see [`Var::silu`].
     ///
     /// ```
-    /// use foldback_nn::{Module, SiLU};
+    /// use foldback_nn::SiLU;
     /// use foldback_tensor::tensor;
-    /// assert_eq!(SiLU.forward(&tensor![0.0].into())?.value(), tensor![0.0]);
+    /// assert_eq!(SiLU.forward(&tensor![0.0])?.value(), tensor![0.0]);
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
     SiLU: |x| x.silu().map_err(Into::into);
     /// `x Phi(x)`, see [`Var::gelu`].
     ///
     /// ```
-    /// use foldback_nn::{GELU, Module};
+    /// use foldback_nn::GELU;
     /// use foldback_tensor::tensor;
-    /// assert_eq!(GELU.forward(&tensor![0.0].into())?.value(), tensor![0.0]);
+    /// assert_eq!(GELU.forward(&tensor![0.0])?.value(), tensor![0.0]);
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
     GELU: |x| x.gelu().map_err(Into::into);
     /// [`GELU`] by its approximation with tanh: PyTorch's `approximate='tanh'`, see [`Var::gelu_tanh`].
     ///
     /// ```
-    /// use foldback_nn::{GELUTanh, Module};
+    /// use foldback_nn::GELUTanh;
     /// use foldback_tensor::tensor;
-    /// assert_eq!(GELUTanh.forward(&tensor![0.0].into())?.value(), tensor![0.0]);
+    /// assert_eq!(GELUTanh.forward(&tensor![0.0])?.value(), tensor![0.0]);
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
     GELUTanh: |x| x.gelu_tanh().map_err(Into::into);
@@ -95,12 +84,12 @@ activations! {
 /// `ln(1 + exp(beta x)) / beta`, see [`Var::softplus_with`].
 ///
 /// ```
-/// use foldback_nn::{Module, Softplus};
+/// use foldback_nn::Softplus;
 /// use foldback_tensor::tensor;
-/// assert_eq!(Softplus::new().forward(&tensor![30.0].into())?.value(), tensor![30.0]);
+/// assert_eq!(Softplus::new().forward(&tensor![30.0])?.value(), tensor![30.0]);
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Module)]
 pub struct Softplus {
     beta: f64,
     threshold: f64,
@@ -133,14 +122,14 @@ impl Default for Softplus {
     }
 }
 
-without_parameters!(Softplus);
-
-impl Module for Softplus {
+#[forward]
+impl Softplus {
+    /// The function of each element.
+    ///
     /// # Errors
     /// `Graph` for integers and `bool`.
-    #[track_caller]
-    fn forward(&self, x: &Var) -> Result<Var> {
-        in_layer(self, x.softplus_with(self.beta, self.threshold).map_err(Into::into))
+    pub fn forward(&self, x: &Var) -> Result<Var> {
+        Ok(x.softplus_with(self.beta, self.threshold)?)
     }
 }
 
@@ -149,9 +138,10 @@ mod tests {
     use foldback_tensor::{Tensor, assert_close, tensor};
 
     use super::*;
+    use crate::Layer;
 
-    fn at(layer: &dyn Module, x: &Tensor) -> Tensor {
-        layer.forward(&x.into()).unwrap().value()
+    fn at(layer: &dyn Layer, x: &Tensor) -> Tensor {
+        layer.forward(x).unwrap().value()
     }
 
     #[test]
@@ -174,10 +164,10 @@ mod tests {
 
     #[test]
     fn integers_are_refused() {
-        let x: Var = tensor![1, 2; i64].into();
+        let x = tensor![1, 2; i64];
         assert!(GELU.forward(&x).is_err());
         assert!(SiLU.forward(&x).is_err());
         assert!(Softplus::new().forward(&x).is_err());
-        assert!(ReLU.forward(&tensor![true; bool].into()).is_err());
+        assert!(ReLU.forward(&tensor![true; bool]).is_err());
     }
 }

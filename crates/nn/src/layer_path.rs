@@ -9,16 +9,16 @@
 use std::fmt;
 
 use crate::error::{Error, Result};
-use crate::parameters::{Parameters, Seen, Visitor};
+use crate::module::{Module, Seen, Visitor};
 
 /// Where in a model a layer stands: the names of fields joined by dots, `encoder.layers.0`.
 ///
 /// Seen from the module that `forward` was called on; empty if that module itself failed.
 ///
 /// ```
-/// use foldback_nn::{Error, Linear, Module, ReLU, Sequential};
+/// use foldback_nn::{Error, Linear, ReLU, Sequential};
 /// let model = Sequential::new().then(Linear::new(2, 8)).then(ReLU).then(Linear::new(4, 1));
-/// match model.forward(&foldback_tensor::tensor![1.0, 2.0].into()) {
+/// match model.forward(&foldback_tensor::tensor![1.0, 2.0]) {
 ///     Err(Error::Layer { path, .. }) => assert_eq!(path.as_str(), "2"),
 ///     other => panic!("{other:?}"),
 /// }
@@ -57,13 +57,13 @@ impl LayerId {
 
 /// Adds the place of the failing layer, as seen from `layer`, to an error of its `forward`.
 ///
-/// What `#[derive(Module)]` and the layers of this crate do; for modules written without the derive.
+/// What `#[forward]` writes.
 #[doc(hidden)]
-pub fn in_layer<T: Parameters, V>(layer: &T, result: Result<V>) -> Result<V> {
+pub fn in_layer<T: Module, V>(layer: &T, result: Result<V>) -> Result<V> {
     result.map_err(|e| placed(layer, e))
 }
 
-fn placed<T: Parameters>(layer: &T, error: Error) -> Error {
+fn placed<T: Module>(layer: &T, error: Error) -> Error {
     let own = LayerId::of(layer);
     match error {
         Error::Layer { path, source } if path.origin == own => Error::Layer { path, source },
@@ -81,7 +81,7 @@ fn at(origin: LayerId, source: Box<Error>) -> Error {
 }
 
 /// The path of a layer among the parts of another.
-fn find(root: &dyn Parameters, wanted: LayerId) -> Option<String> {
+fn find(root: &dyn Module, wanted: LayerId) -> Option<String> {
     let mut found = None;
     root.visit(&mut Visitor::new(&mut |path, seen| {
         if let Seen::Layer(id) = seen

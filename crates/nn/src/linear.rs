@@ -5,33 +5,42 @@ use std::fmt;
 use foldback_graph::{RequiresGrad, Var};
 use foldback_tensor::{DType, Generator, Tensor, or_panic};
 
+use crate::copies::Copies;
 use crate::error::{Error, Result};
 use crate::init::{Init, Nonlinearity};
-use crate::layer_path::in_layer;
-use crate::module::Module;
-use crate::parameters::{Parameters, Visitor};
+use crate::{Module, forward};
 
 /// `x W^T + b` over the last axis: `[.., in]` to `[.., out]`. PyTorch's
 /// [`Linear`](https://docs.pytorch.org/docs/stable/generated/torch.nn.Linear.html).
 ///
 /// The weight has shape `[out, in]`, the bias `[out]`. Both start uniform between `-1/sqrt(in)` and `1/sqrt(in)`, which
-/// for the weight is Kaiming's initialisation with `a = sqrt(5)`.
+/// for the weight is Kaiming's initialisation with `a = sqrt(5)`. A clone shares the weights,
+/// [`deep_copy`](Module::deep_copy) does not.
 ///
 /// ```
-/// use foldback_nn::{Linear, Module};
-/// use foldback_tensor::{DType, Tensor};
+/// use foldback_nn::Linear;
+/// use foldback_tensor::Tensor;
 /// let layer = Linear::new(64, 10);
-/// let y = layer.forward(&Tensor::zeros([32, 64]).into())?;
+/// let y = layer.forward(&Tensor::zeros([32, 64]))?;
 /// assert_eq!(y.shape(), [32, 10]);
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
-#[derive(Clone)]
+#[derive(Module)]
 pub struct Linear {
     /// `[out, in]`
     pub weight: Var,
     /// `[out]`, if there is one
     pub bias: Option<Var>,
+    /// the law of a weight that a setter draws anew
+    #[module(skip)]
     init: Init,
+}
+
+impl Clone for Linear {
+    /// A layer that shares these weights; [`deep_copy`](Module::deep_copy) gives it its own.
+    fn clone(&self) -> Linear {
+        self.copy_parts(&mut Copies::shared())
+    }
 }
 
 impl fmt::Debug for Linear {
@@ -47,7 +56,7 @@ impl fmt::Debug for Linear {
 
 impl Linear {
     /// A layer with bias and `f32` parameters from this thread's generator, see
-    /// [`manual_seed`](foldback_tensor::manual_seed).
+    /// [`manual_seed`](foldback_tensor::manual_seed). Setters follow it; what they change is drawn anew.
     ///
     /// # Panics
     /// If the weight would be too large to address; [`Linear::try_new`] returns an error instead.
@@ -148,13 +157,13 @@ impl Linear {
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
-    /// use foldback_nn::{Linear, Module};
+    /// use foldback_nn::Linear;
     /// use foldback_tensor::tensor;
     /// let layer = Linear::from_parameters(
     ///     tensor![[1.0, 2.0], [3.0, 4.0]].requires_grad(),
     ///     Some(tensor![0.5, -0.5].requires_grad()),
     /// )?;
-    /// assert_eq!(layer.forward(&tensor![1.0, 1.0].into())?.value(), tensor![3.5, 6.5]);
+    /// assert_eq!(layer.forward(&tensor![1.0, 1.0])?.value(), tensor![3.5, 6.5]);
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
     pub fn from_parameters(weight: Var, bias: Option<Var>) -> Result<Linear> {
@@ -181,23 +190,14 @@ fn default_init() -> Init {
     Init::kaiming_uniform(Nonlinearity::LeakyReLU(5f64.sqrt()))
 }
 
-impl Parameters for Linear {
-    fn visit(&self, visitor: &mut Visitor<'_>) {
-        visitor.layer(self);
-        visitor.part("weight", &self.weight);
-        if let Some(bias) = &self.bias {
-            visitor.part("bias", bias);
-        }
-    }
-    fn set_training(&mut self, _: bool) {}
-}
-
-impl Module for Linear {
+#[forward]
+impl Linear {
+    /// `[.., in]` to `[.., out]`.
+    ///
     /// # Errors
     /// `Features` if the last axis of the input is not `in_features`; `Graph` if its type is not the weight's.
-    #[track_caller]
-    fn forward(&self, input: &Var) -> Result<Var> {
-        in_layer(self, linear(input, &self.weight, self.bias.as_ref()))
+    pub fn forward(&self, input: &Var) -> Result<Var> {
+        linear(input, &self.weight, self.bias.as_ref())
     }
 }
 
@@ -348,8 +348,7 @@ mod tests {
         for (shape, expected) in
             [(vec![3], vec![2]), (vec![4, 3], vec![4, 2]), (vec![2, 0, 3], vec![2, 0, 2])]
         {
-            let x: Var = Tensor::zeros(shape).into();
-            assert_eq!(layer.forward(&x).unwrap().shape().to_vec(), expected);
+            assert_eq!(layer.forward(&Tensor::zeros(shape)).unwrap().shape().to_vec(), expected);
         }
     }
 
@@ -408,7 +407,7 @@ mod tests {
             layer.weight = weight.requires_grad();
             assert_eq!((layer.in_features(), layer.out_features()), sizes);
         }
-        assert!(layer.forward(&tensor![1.0].into()).is_err());
+        assert!(layer.forward(&tensor![1.0]).is_err());
     }
 
     #[test]
@@ -425,7 +424,7 @@ mod tests {
     #[test]
     fn without_inputs() {
         let layer = Linear::new(0, 2);
-        let y = layer.forward(&Tensor::zeros([3, 0]).into()).unwrap();
+        let y = layer.forward(&Tensor::zeros([3, 0])).unwrap();
         assert_eq!(y.value(), Tensor::zeros([3, 2]));
     }
 
@@ -438,10 +437,10 @@ mod tests {
     #[test]
     fn refusals() {
         let layer = Linear::new(3, 2);
-        let e = layer.forward(&tensor![[1.0, 2.0]].into()).unwrap_err().to_string();
+        let e = layer.forward(&tensor![[1.0, 2.0]]).unwrap_err().to_string();
         assert_eq!(e, "linear: expected an input of shape [.., 3], found [1, 2]");
-        assert!(layer.forward(&Tensor::scalar(1.0f32).into()).is_err());
-        assert!(layer.forward(&tensor![1.0, 2.0, 3.0; f64].into()).is_err());
+        assert!(layer.forward(&Tensor::scalar(1.0f32)).is_err());
+        assert!(layer.forward(&tensor![1.0, 2.0, 3.0; f64]).is_err());
         assert!(Linear::builder(2, 2).dtype(DType::I64).build().is_err());
         assert!(Linear::builder(usize::MAX, 2).build().is_err());
         assert!(Linear::try_new(usize::MAX, 2).is_err());

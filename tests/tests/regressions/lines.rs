@@ -193,18 +193,18 @@ fn gradients_are_not_refused() {
 struct Twice {
     inner: Sequential,
 }
-impl Forward for Twice {
-    fn forward(&self, x: &Var) -> foldback::nn::Result<Var> {
+#[forward]
+impl Twice {
+    fn forward(&self, x: &Var) -> nn::Result<Var> {
         Ok(self.inner.forward(x)?.mul(&self.inner.forward(x)?)?)
     }
 }
 
-fn layers() -> Vec<Box<dyn Module>> {
+fn layers() -> Vec<Box<dyn Layer>> {
     vec![
         Box::new(Linear::new(3, 3)),
         Box::new(ReLU),
         Box::new(GELU),
-        Box::new(GELUTanh),
         Box::new(GELUTanh),
         Box::new(SiLU),
         Box::new(Sigmoid),
@@ -230,7 +230,7 @@ fn recorded_at(y: Var) -> (&'static str, u32) {
 fn layers_belong_to_the_line_that_calls_the_model() {
     let x = Tensor::ones([2, 3]).requires_grad();
     for (i, layer) in layers().into_iter().enumerate() {
-        let bare: &dyn Module = &*layer;
+        let bare: &dyn Layer = &*layer;
         assert_eq!(recorded_at(bare.forward(&x).unwrap()), (file!(), line!()), "layer {i}");
         assert_eq!(recorded_at(layer.forward(&x).unwrap()), (file!(), line!()), "layer {i}");
         let model = Sequential::new().then(layer);
