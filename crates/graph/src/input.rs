@@ -92,6 +92,10 @@ numbers!(bool, i8, i16, i32, i64, u8, u32, f32, f64, Scalar);
 /// assert!(twice(&tensor![1.0].requires_grad())?.requires_grad());
 /// # Ok::<(), Error>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a variable nor a tensor",
+    label = "expected a `Var` or a `Tensor`"
+)]
 pub trait Value: AsInput {
     /// It as a variable: a variable is itself, a tensor is held by a new one. No numbers are copied.
     fn as_var(&self) -> Cow<'_, Var>;
