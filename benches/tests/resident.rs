@@ -13,13 +13,13 @@ fn resident() -> Option<usize> {
 #[test]
 fn training_is_flat_after_the_tenth_step() -> Result<()> {
     manual_seed(0);
-    let model = Sequential::new().then(Linear::new(256, 512)).then(ReLU).then(Linear::new(512, 10));
-    let adam = Adam::new(model.parameters(), 1e-3)?;
-    let x: Var = Tensor::rand([128, 256]).into();
+    let model = sequential![Linear::new(256, 512), ReLU, Linear::new(512, 10)];
+    let adam = Adam::new(model.parameters(), 1e-3);
+    let x = Tensor::rand([128, 256]);
     let labels = Tensor::from_vec((0..128).map(|i| i % 10).collect::<Vec<i64>>(), [128])?;
     let step = || -> Result<()> {
         adam.zero_grad();
-        loss::cross_entropy(&model.forward(&x)?, &labels)?.backward()?;
+        loss::cross_entropy(model.forward(&x)?, &labels)?.backward()?;
         Ok(adam.step()?)
     };
     for _ in 0..10 {

@@ -8,9 +8,9 @@ pub type Make = fn(Vec<Var>) -> Box<dyn Optimizer>;
 /// Without state and with each kind of it.
 pub fn every_optimiser() -> [Make; 4] {
     [
-        |p| Box::new(SGD::new(p, 0.1).unwrap()),
-        |p| Box::new(SGD::new(p, SgdOptions::new(0.1).momentum(0.9)).unwrap()),
-        |p| Box::new(Adam::new(p, 0.1).unwrap()),
-        |p| Box::new(AdamW::new(p, AdamOptions::new(0.1).amsgrad(true)).unwrap()),
+        |p| Box::new(SGD::new(p, 0.1)),
+        |p| Box::new(SGD::new(p, 0.1).momentum(0.9)),
+        |p| Box::new(Adam::new(p, 0.1)),
+        |p| Box::new(AdamW::new(p, 0.1).amsgrad(true)),
     ]
 }

@@ -136,9 +136,25 @@ fn an_output_requires_a_gradient_iff_some_input_does() {
 #[test]
 fn requires_grad_can_be_turned_off_on_leaves_only() {
     let mut x = leaf(&[1.0]);
-    assert!((&x * 2.0).set_requires_grad(false).is_err());
-    x.set_requires_grad(false).unwrap();
+    assert!((&x * 2.0).requires_grad_(false).is_err());
+    x.requires_grad_(false).unwrap();
     assert!(!(&x * 2.0).requires_grad());
+}
+
+#[test]
+fn a_deep_copy_of_a_leaf_is_another() {
+    let mut x = leaf(&[1.0, 2.0]);
+    x.set_grad(Some(tensor![1.0, 1.0])).unwrap();
+    let copy = x.deep_copy();
+    assert!(!copy.is_same(&x) && copy.is_leaf() && copy.requires_grad() && copy.grad().is_none());
+    no_grad(|| x.add_(1.0)).unwrap();
+    assert_eq!((x.value(), copy.value()), (tensor![2.0, 3.0], tensor![1.0, 2.0]));
+    x.requires_grad_(false).unwrap();
+    let frozen = x.deep_copy();
+    assert!(!frozen.requires_grad() && copy.requires_grad());
+    let y = &copy * 2.0;
+    assert!(y.deep_copy().is_same(&y));
+    assert!(!Var::from(tensor![1, 2; i64]).deep_copy().requires_grad());
 }
 
 #[test]

@@ -427,7 +427,7 @@ fn one_type_in_all_crates() {
     let kinds: Vec<Kind> = (0..8).map(|step| run(step).unwrap_err().kind()).collect();
     use Kind::*;
     assert_eq!(kinds, [Shape, Shape, Shape, Argument, DType, Io, User, User]);
-    let same: foldback_nn::Result<(), foldback::optim::Error> = run(0);
+    let same: foldback_Result<(), foldback::optim::Error> = run(0);
     assert!(refused!(same, TensorFacts::ElementCount { .. }));
     assert!(refused!(run(2), NnFacts::LossShapes { .. }));
 }

@@ -14,8 +14,9 @@ struct Network {
     l3: Linear,
 }
 
-impl Forward for Network {
-    fn forward(&self, x: &Var) -> nn::Result<Var> {
+#[forward]
+impl Network {
+    fn forward(&self, x: &Var) -> Result<Var> {
         let h = self.l1.forward(x)?.relu();
         let h = self.l2.forward(&h)?.relu();
         self.l3.forward(&h)
@@ -58,12 +59,12 @@ fn losses(dtype: DType) -> Result<Vec<f64>> {
         l2: layer(3, 128, 64, dtype)?,
         l3: layer(5, 64, 10, dtype)?,
     };
-    let adam = Adam::new(model.parameters(), 1e-3)?;
+    let adam = Adam::new(model.parameters(), 1e-3);
     (0..20)
         .map(|step| {
             let x = images.narrow(0, 64 * step, 64)?;
             let y = digits.labels.narrow(0, 64 * step, 64)?;
-            let loss = loss::cross_entropy(&model.forward(&x.into())?, &y)?;
+            let loss = loss::cross_entropy(model.forward(&x)?, &y)?;
             adam.zero_grad();
             loss.backward()?;
             adam.step()?;

@@ -148,8 +148,8 @@ impl Trainer {
             model.push(Linear::from_parameters(weight, Some(bias))?);
         }
         let optimizer: Box<dyn Optimizer> = match mlp.goal {
-            Goal::MseSgd => Box::new(SGD::new(model.parameters(), mlp.learning_rate())?),
-            Goal::CrossEntropyAdam => Box::new(Adam::new(model.parameters(), mlp.learning_rate())?),
+            Goal::MseSgd => Box::new(SGD::new(model.parameters(), mlp.learning_rate())),
+            Goal::CrossEntropyAdam => Box::new(Adam::new(model.parameters(), mlp.learning_rate())),
         };
         let target = match mlp.goal {
             Goal::MseSgd => tensor(mlp.target())?,

@@ -20,13 +20,12 @@ struct Network {
     l3: Linear,
 }
 
+#[forward]
 impl Network {
     fn new() -> Network {
         Network { l1: Linear::new(64, 128), l2: Linear::new(128, 64), l3: Linear::new(64, 10) }
     }
-}
 
-impl Forward for Network {
     fn forward(&self, x: &Var) -> Result<Var> {
         let h = self.l1.forward(x)?.relu();
         let h = self.l2.forward(&h)?.relu();
@@ -36,7 +35,7 @@ impl Forward for Network {
 
 /// The share of images whose best score is that of the right digit.
 fn accuracy(model: &Network, digits: &Digits) -> Result<f64> {
-    let scores = no_grad(|| model.forward(&digits.images.clone().into()))?.value();
+    let scores = no_grad(|| model.forward(&digits.images))?.value();
     let right = scores.argmax(1)?.eq(&digits.labels)?;
     Ok(right.to_dtype(DType::F64).mean(..)?.item()?)
 }
@@ -50,7 +49,7 @@ fn train(model: &Network, adam: &Adam, digits: &Digits) -> Result<f64> {
         let images = digits.images.index_select(0, rows)?;
         let labels = digits.labels.index_select(0, rows)?;
         adam.zero_grad();
-        let loss = loss::cross_entropy(&model.forward(&images.into())?, &labels)?;
+        let loss = loss::cross_entropy(model.forward(&images)?, &labels)?;
         loss.backward()?;
         adam.step()?;
         total += f64::from(loss.value().item::<f32>()?);
@@ -62,7 +61,7 @@ fn main() -> Result<()> {
     manual_seed(0);
     let (training, test) = data::load()?;
     let model = Network::new();
-    let adam = Adam::new(model.parameters(), LEARNING_RATE)?;
+    let adam = Adam::new(model.parameters(), LEARNING_RATE);
 
     // On a terminal one line is rewritten; elsewhere each epoch has its own.
     let mut out = std::io::stdout();

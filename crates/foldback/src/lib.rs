@@ -44,8 +44,8 @@
 //!
 //! # Models
 //!
-//! A model is a struct that derives `Module` and a function that says what it computes. An optimiser holds handles on
-//! its parameters.
+//! A model is a struct that derives `Module`, and a function under `#[forward]` that says what it computes. It takes tensors
+//! as well as variables. An optimiser holds handles on its parameters.
 //!
 //! ```
 //! use foldback::prelude::*;
@@ -56,7 +56,8 @@
 //!     out: Linear,    // [n, 8] -> [n, 1]
 //! }
 //!
-//! impl Forward for Xor {
+//! #[forward]
+//! impl Xor {
 //!     fn forward(&self, x: &Var) -> Result<Var> {
 //!         let h = self.hidden.forward(x)?.tanh();
 //!         self.out.forward(&h)
@@ -64,13 +65,13 @@
 //! }
 //!
 //! manual_seed(0);
-//! let x: Var = tensor![[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]].into();
+//! let x = tensor![[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]];
 //! let y = tensor![[0.0], [1.0], [1.0], [0.0]];
 //! let model = Xor { hidden: Linear::new(2, 8), out: Linear::new(8, 1) };
-//! let adam = Adam::new(model.parameters(), 0.05)?;
+//! let adam = Adam::new(model.parameters(), 0.05);
 //! for _ in 0..200 {
 //!     adam.zero_grad();
-//!     loss::bce_with_logits(&model.forward(&x)?, &y)?.backward()?;
+//!     loss::binary_cross_entropy_with_logits(model.forward(&x)?, &y)?.backward()?;
 //!     adam.step()?;
 //! }
 //! let answers = no_grad(|| model.forward(&x))?.sigmoid().value();
@@ -83,10 +84,9 @@
 //!
 //! ```
 //! # use foldback::prelude::*;
-//! let model = Sequential::new().then(Linear::new(2, 8)).then(ReLU).then(Linear::new(4, 1));
-//! let e = model.forward(&tensor![[1.0, 2.0]].into()).unwrap_err();
-//! assert_eq!(e.path(), "2");
-//! assert!(e.to_string().starts_with("2: linear: expected an input of shape [.., 4], found [1, 8] (at "));
+//! let model = sequential![Linear::new(2, 8), ReLU, Linear::new(4, 1)];
+//! let e = model.forward(&tensor![[1.0, 2.0]]).unwrap_err();
+//! assert_eq!(e.to_string(), "2: linear: expected an input of shape [.., 4], found [1, 8]");
 //! ```
 //!
 //! # Checking gradients
@@ -133,7 +133,7 @@
 
 #![forbid(unsafe_code)]
 
-// The derive's paths, for this crate's own tests.
+// The macros' paths, for this crate's own tests.
 #[cfg(test)]
 extern crate self as foldback;
 
@@ -154,7 +154,7 @@ pub use foldback_tensor::{Error, Facts, Kind, Result, assert_close, tensor};
 pub mod nn {
     /// Makes a module of a struct, see [`foldback_nn::Module`](macro@foldback_nn::Module).
     pub use foldback_nn::FacadeModule as Module;
-    /// Finds the parameters of a struct, see [`foldback_nn::Parameters`](macro@foldback_nn::Parameters).
-    pub use foldback_nn::FacadeParameters as Parameters;
+    /// The function of a module, see [`foldback_nn::forward`](macro@foldback_nn::forward).
+    pub use foldback_nn::facade_forward as forward;
     pub use foldback_nn::*;
 }

@@ -3,9 +3,9 @@
 pub use crate::gradcheck::{Check, gradcheck, gradgradcheck};
 pub use crate::graph::{Backward, Grad, RequiresGrad, Var, enable_grad, grad, no_grad};
 pub use crate::nn::{
-    self, Dropout, Forward, GELU, Linear, Module, Parameters, ReLU, Sequential, SiLU, Sigmoid, Softplus,
-    Tanh, loss,
+    self, Dropout, GELU, GELUTanh, Layer, Linear, Module, ReLU, Sequential, SiLU, Sigmoid, Softplus, Tanh,
+    forward, loss, sequential,
 };
-pub use crate::optim::{Adam, AdamOptions, AdamW, Optimizer, SGD, SgdOptions};
+pub use crate::optim::{Adam, AdamW, Optimizer, SGD};
 pub use crate::tensor::{DType, Tensor, keep, manual_seed, s};
 pub use crate::{Error, Result, assert_close, fuse, tensor};

@@ -125,7 +125,7 @@ pub enum GraphFacts {
         /// the type
         dtype: DType,
     },
-    /// `set_requires_grad(false)` on the result of an operation.
+    /// `requires_grad_(false)` on the result of an operation.
     #[error("requires_grad can only be changed on leaf variables; use detach() for a value without history")]
     NotALeaf,
     /// An in-place operation on a leaf that requires a gradient.

@@ -1,5 +1,6 @@
 //! Operands: whatever a caller writes beside a variable.
 
+use std::borrow::Cow;
 use std::ops::Deref;
 
 use foldback_tensor::{DType, Indices, Scalar, Tensor};
@@ -77,6 +78,47 @@ macro_rules! numbers {
     )*};
 }
 numbers!(bool, i8, i16, i32, i64, u8, u32, f32, f64, Scalar);
+
+/// What a model takes: a variable or a tensor, which requires no gradient. `&Var` and `&Tensor` become `&dyn Value` where
+/// a function asks for one, so that `model.forward(&batch)` works for both.
+///
+/// ```
+/// use foldback_graph::{Error, RequiresGrad, Value, Var};
+/// use foldback_tensor::tensor;
+/// fn twice(x: &dyn Value) -> Result<Var, Error> {
+///     x.as_var().mul(2)
+/// }
+/// assert_eq!(twice(&tensor![1.0])?.value(), tensor![2.0]);
+/// assert!(twice(&tensor![1.0].requires_grad())?.requires_grad());
+/// # Ok::<(), Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a variable nor a tensor",
+    label = "expected a `Var` or a `Tensor`"
+)]
+pub trait Value: AsInput {
+    /// It as a variable: a variable is itself, a tensor is held by a new one. No numbers are copied.
+    fn as_var(&self) -> Cow<'_, Var>;
+}
+
+impl Value for Var {
+    #[inline]
+    fn as_var(&self) -> Cow<'_, Var> {
+        Cow::Borrowed(self)
+    }
+}
+impl Value for Tensor {
+    #[inline]
+    fn as_var(&self) -> Cow<'_, Var> {
+        Cow::Owned(self.into())
+    }
+}
+impl<T: Value + ?Sized> Value for &T {
+    #[inline]
+    fn as_var(&self) -> Cow<'_, Var> {
+        (**self).as_var()
+    }
+}
 
 /// An operand that may be absent: `None`, an `Option` of a variable, a variable or a tensor.
 ///

@@ -183,12 +183,12 @@ impl Var {
     /// use foldback_graph::{RequiresGrad, Var};
     /// use foldback_tensor::tensor;
     /// let mut x = tensor![1.0].requires_grad();
-    /// x.set_requires_grad(false)?;
+    /// x.requires_grad_(false)?;
     /// assert!(!(&x * 2.0).requires_grad());
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
-    pub fn set_requires_grad(&mut self, on: bool) -> Result<()> {
+    pub fn requires_grad_(&mut self, on: bool) -> Result<()> {
         match &self.kind {
             VarKind::Leaf(node) => leaf(node).requires_grad.store(on, Ordering::Relaxed),
             VarKind::Constant(t) if on => *self = Var::leaf(t.clone())?,
@@ -327,6 +327,30 @@ impl Var {
         Var::constant(self.value())
     }
 
+    /// A variable of its own with the same value, where `clone()` is a handle on the same variable.
+    ///
+    /// The copy of a leaf is a leaf, which requires a gradient if this one does; gradient and hooks stay behind. The result
+    /// of an operation has no value of its own: it stays the same variable.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let w = tensor![1.0].requires_grad();
+    /// let copy = w.deep_copy();
+    /// w.update_value(|v| {
+    ///     v.add_(1.0)?;
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!((w.value(), copy.value()), (tensor![2.0], tensor![1.0]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn deep_copy(&self) -> Var {
+        let VarKind::Leaf(node) = &self.kind else { return self.clone() };
+        let copy = Node::leaf(self.value());
+        leaf(&copy).requires_grad.store(leaf(node).requires_grad.load(Ordering::Relaxed), Ordering::Relaxed);
+        Var { kind: VarKind::Leaf(copy) }
+    }
+
     /// The same variable, with the value that it has now: a leaf's may be written later.
     pub(crate) fn snapshot(&self) -> Var {
         let value = self.value();
@@ -438,7 +462,8 @@ impl Var {
         leaf(node).writer.expect_other(op).map(|_| ())
     }
 
-    /// Whether two handles stand for one variable: the same leaf, or the same output of the same operation.
+    /// Whether two handles stand for one variable: the same leaf, or the same output of the same operation. A variable
+    /// without history is a value, and the same as none.
     pub fn is_same(&self, other: &Var) -> bool {
         match (self.edge_anyway(), other.edge_anyway()) {
             (Some(a), Some(b)) => Arc::ptr_eq(&a.node, &b.node) && a.nr == b.nr,

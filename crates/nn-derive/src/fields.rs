@@ -1,23 +1,45 @@
-//! Which fields of a struct hold parameters, and what its `#[module(...)]` attributes say.
+//! What the fields of a struct hold, and what `#[module(...)]` attributes say.
 
+use syn::meta::ParseNestedMeta;
 use syn::{Attribute, Data, DeriveInput, Error, Field, Fields, Index, LitStr, Member, Path, Result, Type};
 
-/// The fields to visit, in order, with the names that paths show.
-pub(crate) fn parts(input: &DeriveInput) -> Result<Vec<(Member, String, &Type)>> {
+/// A field of a module.
+pub(crate) struct Part<'a> {
+    pub(crate) member: Member,
+    pub(crate) ty: &'a Type,
+    pub(crate) holds: Holds,
+}
+
+/// What a field holds.
+pub(crate) enum Holds {
+    /// parameters, which paths show under this name
+    Part(String),
+    /// no parameters
+    Setting,
+}
+
+impl Holds {
+    /// The name of a field with parameters.
+    pub(crate) fn part(&self) -> Option<&str> {
+        match self {
+            Holds::Part(name) => Some(name),
+            Holds::Setting => None,
+        }
+    }
+}
+
+/// The fields in their order.
+pub(crate) fn fields<'a>(input: &'a DeriveInput) -> Result<Vec<Part<'a>>> {
     let Data::Struct(data) = &input.data else {
         let message = "a model is a struct: its fields are its parameters and layers";
         return Err(Error::new_spanned(&input.ident, message));
     };
-    let fields: Vec<&Field> = match &data.fields {
+    let fields: Vec<&'a Field> = match &data.fields {
         Fields::Named(f) => f.named.iter().collect(),
         Fields::Unnamed(f) => f.unnamed.iter().collect(),
         Fields::Unit => Vec::new(),
     };
-    let mut parts = Vec::new();
-    for (i, field) in fields.into_iter().enumerate() {
-        if is_skipped(&field.attrs)? || is_plain(&field.ty) {
-            continue;
-        }
+    let part = |(i, field): (usize, &'a Field)| {
         let (member, name) = match &field.ident {
             Some(ident) => {
                 let text = ident.to_string();
@@ -25,24 +47,30 @@ pub(crate) fn parts(input: &DeriveInput) -> Result<Vec<(Member, String, &Type)>>
             }
             None => (Member::Unnamed(Index::from(i)), i.to_string()),
         };
-        parts.push((member, name, &field.ty));
-    }
-    Ok(parts)
+        let setting = is_skipped(&field.attrs)? || is_plain(&field.ty);
+        Ok(Part { member, ty: &field.ty, holds: if setting { Holds::Setting } else { Holds::Part(name) } })
+    };
+    fields.into_iter().enumerate().map(part).collect()
 }
 
-/// What `#[module(crate = "...")]` on the struct says.
-pub(crate) fn crate_path(attrs: &[Attribute]) -> Result<Option<Path>> {
-    let mut path = None;
+/// The path of this crate's user: what `#[module(crate = "...")]` on the struct says, or the usual one.
+pub(crate) fn crate_of(attrs: &[Attribute], usual: &str) -> Result<Path> {
+    let mut path = syn::parse_str(usual)?;
     for attr in attrs.iter().filter(|a| a.path().is_ident("module")) {
         attr.parse_nested_meta(|meta| {
-            if !meta.path.is_ident("crate") {
-                return Err(meta.error("expected `crate = \"path\"`; `skip` belongs to a field"));
-            }
-            path = Some(meta.value()?.parse::<LitStr>()?.parse::<Path>()?);
+            path = crate_path(&meta, "expected `crate = \"path\"`; `skip` belongs to a field")?;
             Ok(())
         })?;
     }
     Ok(path)
+}
+
+/// The path in `crate = "..."`.
+pub(crate) fn crate_path(meta: &ParseNestedMeta<'_>, otherwise: &str) -> Result<Path> {
+    if !meta.path.is_ident("crate") {
+        return Err(meta.error(otherwise));
+    }
+    meta.value()?.parse::<LitStr>()?.parse()
 }
 
 fn is_skipped(attrs: &[Attribute]) -> Result<bool> {

@@ -1,48 +1,47 @@
-//! `#[derive(Module)]` and `#[derive(Parameters)]`: what a model is besides its forward function.
+//! `#[derive(Module)]` for the fields of a model and `#[forward]` for its function.
 //!
-//! Documented, with examples, where users find it: `foldback_nn::Module` and `foldback::nn::Module`.
+//! Documented, with examples, where users find them: in `foldback_nn` and `foldback::nn`.
 //!
 //! Note [Paths in generated code]
-//! A derive cannot ask which crate it was reached through. So each derive exists twice, for users of `foldback_nn` and
-//! for users of the facade, which re-exports the second under the name of the first. A crate that is imported under
-//! another name says so: `#[module(crate = "my_nn")]`.
+//! A macro cannot ask which crate it was reached through. So each exists twice, for users of `foldback_nn` and for users
+//! of the facade, which re-exports the second under the name of the first. A crate that is imported under another name
+//! says so: `#[module(crate = "my_nn")]`, `#[forward(crate = "my_nn")]`.
 #![forbid(unsafe_code)]
 
-mod expand;
 mod fields;
+mod forward;
+mod module;
 
 use proc_macro::TokenStream;
-use syn::{DeriveInput, parse_macro_input};
-
-use expand::{Kind, expand};
+use syn::parse_macro_input;
 
 const NN: &str = "::foldback_nn";
 const FACADE: &str = "::foldback::nn";
 
-fn derive(input: DeriveInput, nn: &str, kind: Kind) -> TokenStream {
-    expand(&input, nn, kind).unwrap_or_else(syn::Error::into_compile_error).into()
+fn tokens(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
+    result.unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// Makes a module of a struct whose `forward` is written in `impl Forward`.
+/// Makes a module of a struct: finds what its fields hold.
 #[proc_macro_derive(Module, attributes(module))]
 pub fn module(input: TokenStream) -> TokenStream {
-    derive(parse_macro_input!(input as DeriveInput), NN, Kind::Module)
-}
-
-/// Finds the parameters of a struct; for models whose forward function takes something else than one variable.
-#[proc_macro_derive(Parameters, attributes(module))]
-pub fn parameters(input: TokenStream) -> TokenStream {
-    derive(parse_macro_input!(input as DeriveInput), NN, Kind::Parameters)
+    tokens(module::expand(&parse_macro_input!(input), NN))
 }
 
 /// [`macro@Module`] with the facade's paths.
 #[proc_macro_derive(FacadeModule, attributes(module))]
 pub fn facade_module(input: TokenStream) -> TokenStream {
-    derive(parse_macro_input!(input as DeriveInput), FACADE, Kind::Module)
+    tokens(module::expand(&parse_macro_input!(input), FACADE))
 }
 
-/// [`macro@Parameters`] with the facade's paths.
-#[proc_macro_derive(FacadeParameters, attributes(module))]
-pub fn facade_parameters(input: TokenStream) -> TokenStream {
-    derive(parse_macro_input!(input as DeriveInput), FACADE, Kind::Parameters)
+/// Makes the function of a module take tensors, too, and its errors name the layer.
+#[proc_macro_attribute]
+pub fn forward(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    tokens(forward::expand(arguments.into(), item.into(), NN))
+}
+
+/// [`macro@forward`] with the facade's paths.
+#[proc_macro_attribute]
+pub fn facade_forward(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    tokens(forward::expand(arguments.into(), item.into(), FACADE))
 }

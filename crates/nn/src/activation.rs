@@ -3,151 +3,133 @@
 use foldback_graph::Var;
 
 use crate::error::Result;
-use crate::layer_path::in_layer;
-use crate::module::Module;
-use crate::parameters::{Parameters, Visitor};
+use crate::{Module, forward};
 
 macro_rules! activations {
     ($($(#[$doc:meta])* $name:ident: |$x:ident| $value:expr;)*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Module)]
         pub struct $name;
 
-        without_parameters!($name);
-
-        impl Module for $name {
-            #[track_caller]
-            fn forward(&self, $x: &Var) -> Result<Var> {
-                in_layer(self, $value)
+        #[forward]
+        impl $name {
+            /// The function of each element.
+            ///
+            /// # Errors
+            /// `Graph` for types that the operation has no value for.
+            pub fn forward(&self, $x: &Var) -> Result<Var> {
+                $value
             }
         }
     )*};
-}
-
-macro_rules! without_parameters {
-    ($name:ident) => {
-        impl Parameters for $name {
-            fn visit(&self, visitor: &mut Visitor<'_>) {
-                visitor.layer(self);
-            }
-            fn set_training(&mut self, _: bool) {}
-        }
-    };
 }
 
 activations! {
     /// `max(x, 0)`, see [`Var::relu`].
     ///
     /// ```
-    /// use foldback_nn::{Module, ReLU};
+    /// use foldback_nn::ReLU;
     /// use foldback_tensor::tensor;
-    /// assert_eq!(ReLU.forward(&tensor![-1.0, 2.0].into())?.value(), tensor![0.0, 2.0]);
+    /// assert_eq!(ReLU.forward(&tensor![-1.0, 2.0])?.value(), tensor![0.0, 2.0]);
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
-    ReLU: |x| x.relu();
+    ReLU: |x| x.try_relu();
     /// The hyperbolic tangent, see [`Var::tanh`].
     ///
     /// ```
-    /// use foldback_nn::{Module, Tanh};
+    /// use foldback_nn::Tanh;
     /// use foldback_tensor::tensor;
-    /// assert_eq!(Tanh.forward(&tensor![0.0].into())?.value(), tensor![0.0]);
+    /// assert_eq!(Tanh.forward(&tensor![0.0])?.value(), tensor![0.0]);
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
     Tanh: |x| Ok(x.tanh());
     /// `1 / (1 + exp(-x))`, see [`Var::sigmoid`].
     ///
     /// ```
-    /// use foldback_nn::{Module, Sigmoid};
+    /// use foldback_nn::Sigmoid;
     /// use foldback_tensor::tensor;
-    /// assert_eq!(Sigmoid.forward(&tensor![0.0].into())?.value(), tensor![0.5]);
+    /// assert_eq!(Sigmoid.forward(&tensor![0.0])?.value(), tensor![0.5]);
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
     Sigmoid: |x| Ok(x.sigmoid());
     /// `x sigmoid(x)`, see [`Var::silu`].
     ///
     /// ```
-    /// use foldback_nn::{Module, SiLU};
+    /// use foldback_nn::SiLU;
     /// use foldback_tensor::tensor;
-    /// assert_eq!(SiLU.forward(&tensor![0.0].into())?.value(), tensor![0.0]);
+    /// assert_eq!(SiLU.forward(&tensor![0.0])?.value(), tensor![0.0]);
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
-    SiLU: |x| x.silu();
-}
-
-/// `x Phi(x)`, see [`Var::gelu`]; or its approximation by tanh, see [`Var::gelu_tanh`].
-///
-/// ```
-/// use foldback_nn::{GELU, Module};
-/// use foldback_tensor::tensor;
-/// assert_eq!(GELU::new().forward(&tensor![0.0].into())?.value(), tensor![0.0]);
-/// assert_eq!(GELU::tanh().forward(&tensor![0.0].into())?.value(), tensor![0.0]);
-/// # Ok::<(), foldback_nn::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GELU {
-    approximate: bool,
-}
-
-impl GELU {
-    /// The exact function.
-    pub fn new() -> GELU {
-        GELU { approximate: false }
-    }
-
-    /// The approximation by tanh: PyTorch's `approximate='tanh'`.
-    pub fn tanh() -> GELU {
-        GELU { approximate: true }
-    }
-}
-
-without_parameters!(GELU);
-
-impl Module for GELU {
-    /// # Errors
-    /// `DTypeUnsupported` for integers and `bool`.
-    #[track_caller]
-    fn forward(&self, x: &Var) -> Result<Var> {
-        let y = if self.approximate { x.gelu_tanh() } else { x.gelu() };
-        in_layer(self, y)
-    }
+    SiLU: |x| x.try_silu();
+    /// `x Phi(x)`, see [`Var::gelu`].
+    ///
+    /// ```
+    /// use foldback_nn::GELU;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(GELU.forward(&tensor![0.0])?.value(), tensor![0.0]);
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    GELU: |x| x.try_gelu();
+    /// [`GELU`] by its approximation with tanh: PyTorch's `approximate='tanh'`, see [`Var::gelu_tanh`].
+    ///
+    /// ```
+    /// use foldback_nn::GELUTanh;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(GELUTanh.forward(&tensor![0.0])?.value(), tensor![0.0]);
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    GELUTanh: |x| x.try_gelu_tanh();
 }
 
 /// `ln(1 + exp(beta x)) / beta`, see [`Var::softplus_with`].
 ///
 /// ```
-/// use foldback_nn::{Module, Softplus};
+/// use foldback_nn::Softplus;
 /// use foldback_tensor::tensor;
-/// assert_eq!(Softplus::default().forward(&tensor![30.0].into())?.value(), tensor![30.0]);
+/// assert_eq!(Softplus::new().forward(&tensor![30.0])?.value(), tensor![30.0]);
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Module)]
 pub struct Softplus {
     beta: f64,
     threshold: f64,
 }
 
 impl Softplus {
-    /// With a steepness, and the value of `beta x` above which the function is taken to be `x` itself.
-    pub fn new(beta: f64, threshold: f64) -> Softplus {
-        Softplus { beta, threshold }
+    /// `beta` 1 and `threshold` 20, as in PyTorch.
+    pub fn new() -> Softplus {
+        Softplus { beta: 1.0, threshold: 20.0 }
+    }
+
+    /// The steepness. The default is 1.
+    #[must_use]
+    pub fn beta(mut self, beta: f64) -> Softplus {
+        self.beta = beta;
+        self
+    }
+
+    /// The value of `beta x` above which the function is taken to be `x` itself. The default is 20.
+    #[must_use]
+    pub fn threshold(mut self, threshold: f64) -> Softplus {
+        self.threshold = threshold;
+        self
     }
 }
 
 impl Default for Softplus {
-    /// `beta` 1 and `threshold` 20, as in PyTorch.
     fn default() -> Softplus {
-        Softplus::new(1.0, 20.0)
+        Softplus::new()
     }
 }
 
-without_parameters!(Softplus);
-
-impl Module for Softplus {
+#[forward]
+impl Softplus {
+    /// The function of each element.
+    ///
     /// # Errors
     /// `DTypeUnsupported` for integers and `bool`.
-    #[track_caller]
-    fn forward(&self, x: &Var) -> Result<Var> {
-        in_layer(self, x.softplus_with(self.beta, self.threshold))
+    pub fn forward(&self, x: &Var) -> Result<Var> {
+        x.softplus_with(self.beta, self.threshold)
     }
 }
 
@@ -156,9 +138,10 @@ mod tests {
     use foldback_tensor::{Tensor, assert_close, tensor};
 
     use super::*;
+    use crate::Layer;
 
-    fn at(layer: &dyn Module, x: &Tensor) -> Tensor {
-        layer.forward(&x.into()).unwrap().value()
+    fn at(layer: &dyn Layer, x: &Tensor) -> Tensor {
+        layer.forward(x).unwrap().value()
     }
 
     #[test]
@@ -170,18 +153,21 @@ mod tests {
         assert_close!(at(&Sigmoid, &x), tensor![sigmoid(-1.0), 0.5, sigmoid(2.0); f64]);
         assert_close!(at(&SiLU, &x), tensor![-sigmoid(-1.0), 0.0, 2.0 * sigmoid(2.0); f64]);
         // PyTorch 2.15: torch.nn.functional.gelu, with and without approximate='tanh'
-        assert_close!(at(&GELU::new(), &x), tensor![-0.15865525393145707, 0.0, 1.9544997361036416; f64]);
-        assert_close!(at(&GELU::tanh(), &x), tensor![-0.15880800939172324, 0.0, 1.954597694087775; f64]);
+        assert_close!(at(&GELU, &x), tensor![-0.15865525393145707, 0.0, 1.9544997361036416; f64]);
+        assert_close!(at(&GELUTanh, &x), tensor![-0.15880800939172324, 0.0, 1.954597694087775; f64]);
         let softplus = |x: f64| (2.0 * x).exp().ln_1p() / 2.0;
-        assert_close!(at(&Softplus::new(2.0, 3.0), &x), tensor![softplus(-1.0), softplus(0.0), 2.0; f64]);
+        assert_close!(
+            at(&Softplus::new().beta(2.0).threshold(3.0), &x),
+            tensor![softplus(-1.0), softplus(0.0), 2.0; f64]
+        );
     }
 
     #[test]
     fn integers_are_refused() {
-        let x: Var = tensor![1, 2; i64].into();
-        assert!(GELU::new().forward(&x).is_err());
+        let x = tensor![1, 2; i64];
+        assert!(GELU.forward(&x).is_err());
         assert!(SiLU.forward(&x).is_err());
-        assert!(Softplus::default().forward(&x).is_err());
-        assert!(ReLU.forward(&tensor![true; bool].into()).is_err());
+        assert!(Softplus::new().forward(&x).is_err());
+        assert!(ReLU.forward(&tensor![true; bool]).is_err());
     }
 }

@@ -3,24 +3,24 @@
 use foldback_graph::Var;
 use foldback_tensor::{Generator, Here, StateCell, Tensor, or_panic, refuse};
 
+use crate::copies::Copies;
 use crate::error::{NnFacts, Result};
-use crate::layer_path::in_layer;
-use crate::module::Module;
-use crate::parameters::{Parameters, Visitor};
+use crate::forward;
+use crate::module::{Module, Visitor};
 
 /// In training, sets elements to zero with probability `p` and multiplies the others by `1 / (1 - p)`; afterwards it
 /// leaves its input alone. (Srivastava et al., "Dropout", 2014, in the inverted form of PyTorch's
 /// [`Dropout`](https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout.html).)
 ///
 /// ```
-/// use foldback_nn::{Dropout, Module, Parameters};
-/// use foldback_tensor::{DType, Tensor};
+/// use foldback_nn::{Dropout, Module};
+/// use foldback_tensor::Tensor;
 /// let mut dropout = Dropout::new(0.5);
-/// let x = Tensor::ones([100]).into();
+/// let x = Tensor::ones([100]);
 /// let y = dropout.forward(&x)?.value();
 /// assert!(y.to_vec::<f32>()?.iter().all(|&v| v == 0.0 || v == 2.0));
 /// dropout.eval();
-/// assert_eq!(dropout.forward(&x)?.value(), x.value());
+/// assert_eq!(dropout.forward(&x)?.value(), x);
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
 #[derive(Debug)]
@@ -65,14 +65,15 @@ impl Dropout {
     /// With a generator of its own, so that what is dropped depends on this seed and the calls of this layer alone.
     ///
     /// ```
-    /// use foldback_nn::{Dropout, Module};
-    /// use foldback_tensor::{DType, Tensor};
-    /// let x = Tensor::ones([100]).into();
-    /// let (a, b) = (Dropout::new(0.5).with_seed(1), Dropout::new(0.5).with_seed(1));
+    /// use foldback_nn::Dropout;
+    /// use foldback_tensor::Tensor;
+    /// let x = Tensor::ones([100]);
+    /// let (a, b) = (Dropout::new(0.5).seed(1), Dropout::new(0.5).seed(1));
     /// assert_eq!(a.forward(&x)?.value(), b.forward(&x)?.value());
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
-    pub fn with_seed(mut self, seed: u64) -> Dropout {
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Dropout {
         self.generator = Some(StateCell::new(Generator::new(seed)));
         self
     }
@@ -82,13 +83,19 @@ impl Dropout {
         self.p
     }
 
-    /// Whether it drops anything, see [`Parameters::set_training`].
+    /// Whether it drops anything, see [`Module::set_training`].
     pub fn is_training(&self) -> bool {
         self.training
     }
+}
 
-    #[track_caller]
-    fn apply(&self, x: &Var) -> Result<Var> {
+#[forward]
+impl Dropout {
+    /// The input with some elements dropped; itself after [`Module::eval`].
+    ///
+    /// # Errors
+    /// `DType` for integers and `bool`, in training.
+    pub fn forward(&self, x: &Var) -> Result<Var> {
         if !self.training || self.p == 0.0 {
             return Ok(x.clone());
         }
@@ -110,28 +117,22 @@ impl Dropout {
 }
 
 impl Clone for Dropout {
-    /// A generator of its own is copied in its present state.
+    /// In the same mode; a generator of its own is copied in its present state.
     fn clone(&self) -> Dropout {
         let generator = self.generator.as_ref().map(|cell| StateCell::new(cell.read()));
         Dropout { p: self.p, training: self.training, generator }
     }
 }
 
-impl Parameters for Dropout {
+impl Module for Dropout {
     fn visit(&self, visitor: &mut Visitor<'_>) {
         visitor.layer(self);
     }
     fn set_training(&mut self, training: bool) {
         self.training = training;
     }
-}
-
-impl Module for Dropout {
-    /// # Errors
-    /// `DType` for integers and `bool`, in training.
-    #[track_caller]
-    fn forward(&self, input: &Var) -> Result<Var> {
-        in_layer(self, self.apply(input).here())
+    fn copy_parts(&self, _: &mut Copies) -> Dropout {
+        self.clone()
     }
 }
 
@@ -147,7 +148,7 @@ mod tests {
         let n = 100_000;
         let x = Tensor::ones_with([n], DType::F64).requires_grad();
         for p in [0.1, 0.5, 0.9] {
-            let y = Dropout::new(p).with_seed(5).forward(&x).unwrap();
+            let y = Dropout::new(p).seed(5).forward(&x).unwrap();
             let values: Vec<f64> = y.value().to_vec().unwrap();
             let dropped = values.iter().filter(|&&v| v == 0.0).count() as f64 / n as f64;
             // 4 standard errors of a share
@@ -179,16 +180,20 @@ mod tests {
         let mut dropout = Dropout::new(0.5);
         dropout.eval();
         assert!(dropout.forward(&x).unwrap().is_same(&x));
+        assert!(!dropout.clone().is_training() && !dropout.deep_copy().is_training());
     }
 
     #[test]
     fn seeds() {
-        let x: Var = Tensor::ones([64]).into();
-        let a = Dropout::new(0.5).with_seed(1);
+        let x = Tensor::ones([64]);
+        let a = Dropout::new(0.5).seed(1);
         let copy = a.clone();
         let (first, second) = (a.forward(&x).unwrap().value(), a.forward(&x).unwrap().value());
         assert_ne!(first, second);
         assert_eq!(copy.forward(&x).unwrap().value(), first);
+        // From here on as the original, which has drawn twice.
+        assert_eq!(copy.deep_copy().forward(&x).unwrap().value(), second);
+        assert_eq!(copy.forward(&x).unwrap().value(), second);
         foldback_tensor::manual_seed(9);
         let by_thread = Dropout::new(0.5).forward(&x).unwrap().value();
         foldback_tensor::manual_seed(9);
@@ -197,6 +202,6 @@ mod tests {
 
     #[test]
     fn integers_are_refused() {
-        assert!(Dropout::new(0.5).forward(&tensor![1, 2; i64].into()).is_err());
+        assert!(Dropout::new(0.5).forward(&tensor![1, 2; i64]).is_err());
     }
 }

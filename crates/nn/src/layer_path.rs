@@ -9,7 +9,7 @@
 use foldback_tensor::Place;
 
 use crate::error::{Error, Result};
-use crate::parameters::{Parameters, Seen, Visitor};
+use crate::module::{Module, Seen, Visitor};
 
 /// A layer's address and the name of its type, valid while it does not move: during a call of `forward`.
 pub(crate) type LayerId = (usize, &'static str);
@@ -20,14 +20,14 @@ pub(crate) fn id_of<T>(layer: &T) -> LayerId {
 
 /// Adds the place of the failing layer, as seen from `layer`, to an error of its `forward`.
 ///
-/// What `#[derive(Module)]` and the layers of this crate do; for modules written without the derive.
+/// What `#[forward]` writes.
 #[doc(hidden)]
-pub fn in_layer<T: Parameters, V>(layer: &T, result: Result<V>) -> Result<V> {
+pub fn in_layer<T: Module, V>(layer: &T, result: Result<V>) -> Result<V> {
     result.map_err(|e| placed(layer, e))
 }
 
 #[cold]
-fn placed<T: Parameters>(layer: &T, mut error: Error) -> Error {
+fn placed<T: Module>(layer: &T, mut error: Error) -> Error {
     let own = id_of(layer);
     let place = error.place_mut();
     match place {
@@ -50,7 +50,7 @@ fn placed<T: Parameters>(layer: &T, mut error: Error) -> Error {
 }
 
 /// The path of a layer among the parts of another.
-fn find(root: &dyn Parameters, wanted: LayerId) -> Option<String> {
+fn find(root: &dyn Module, wanted: LayerId) -> Option<String> {
     let mut found = None;
     root.visit(&mut Visitor::new(&mut |path, seen| {
         if let Seen::Layer(id) = seen

@@ -1,9 +1,10 @@
 //! Layers, losses and initialisers.
 //!
-//! A model is a struct that derives [`Module`](macro@Module), and a [`Forward`] that says what it computes:
+//! A model is a struct that derives [`Module`](macro@Module), and a function under [`#[forward]`](macro@forward) that says
+//! what it computes:
 //!
 //! ```
-//! use foldback_nn::{Forward, Linear, Module, Parameters, Result, Var, loss};
+//! use foldback_nn::{Linear, Module, Result, Var, forward, loss};
 //! use foldback_tensor::tensor;
 //!
 //! #[derive(Module)]
@@ -12,7 +13,8 @@
 //!     l2: Linear, // [n, 8] -> [n, 3]
 //! }
 //!
-//! impl Forward for Mlp {
+//! #[forward]
+//! impl Mlp {
 //!     fn forward(&self, x: &Var) -> Result<Var> {
 //!         let h = self.l1.forward(x)?.relu();
 //!         self.l2.forward(&h)
@@ -20,7 +22,7 @@
 //! }
 //!
 //! let model = Mlp { l1: Linear::new(2, 8), l2: Linear::new(8, 3) };
-//! let scores = model.forward(&tensor![[0.5, -1.0], [2.0, 0.0]].into())?;
+//! let scores = model.forward(&tensor![[0.5, -1.0], [2.0, 0.0]])?;
 //! loss::cross_entropy(&scores, &tensor![0, 2; i64])?.backward()?;
 //! let names: Vec<String> = model.named_parameters().into_iter().map(|(name, _)| name).collect();
 //! assert_eq!(names, ["l1.weight", "l1.bias", "l2.weight", "l2.bias"]);
@@ -31,53 +33,54 @@
 
 #![forbid(unsafe_code)]
 
-// The derive's paths, for this crate's own tests.
-#[cfg(test)]
+// The macros' paths, for this crate's own layers.
 extern crate self as foldback_nn;
 
 mod activation;
+mod copies;
 mod dropout;
 mod error;
 pub mod init;
+mod layer;
 mod layer_path;
 mod linear;
 pub mod loss;
 mod module;
-mod parameters;
 mod sequential;
 
-pub use activation::{GELU, ReLU, SiLU, Sigmoid, Softplus, Tanh};
+pub use activation::{GELU, GELUTanh, ReLU, SiLU, Sigmoid, Softplus, Tanh};
+pub use copies::Copies;
 pub use dropout::Dropout;
 pub use error::NnFacts;
 pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use init::Init;
+pub use layer::Layer;
 pub use linear::{Linear, LinearBuilder, linear};
-pub use module::{Forward, Module};
-pub use parameters::{Parameters, Visitor};
+pub use module::{Module, Visitor};
 pub use sequential::Sequential;
 
-/// Makes a module of a struct: with it a model is its fields and a [`Forward`].
+/// Makes a module of a struct: finds the parameters in its fields.
 ///
 /// The fields are
 /// - parameters: a [`Var`];
-/// - modules: [`Linear`], another struct that derives this, `Box<dyn Module>`, ...;
+/// - modules: [`Linear`], another struct that derives this, `Box<dyn Layer>`, ...;
 /// - `Vec`, `Option`, arrays and boxes of these, whose elements are named `layers.0`, `layers.1`, ...;
 /// - settings: numbers, `bool`, `char`, strings and `PhantomData` are left alone; a field of any other type that holds no
-///   parameters is marked `#[module(skip)]`.
+///   parameters is marked `#[module(skip)]`. Copies of a model have clones of its settings.
 ///
-/// It writes [`Parameters`] (the names of the parameters are the fields', joined by dots), [`Module`], and a method
-/// `forward` that the struct's own [`Forward`] is called through, so that an error names its layer. A model whose
-/// function takes something else than one variable derives [`Parameters`](macro@Parameters) only.
+/// It writes the trait [`Module`]: the names of the parameters are the fields', joined by dots. What the model computes is
+/// written under [`#[forward]`](macro@forward). Derive `Clone` beside it for clones, which share the weights.
 ///
 /// `#[module(crate = "path")]` on the struct names this crate where it was imported under another name.
 ///
 /// ```
-/// use foldback_nn::{Forward, Module, Parameters, Result, Var};
+/// use foldback_nn::{Layer, Linear, Module, Result, Var, forward};
+/// use foldback_tensor::tensor;
 ///
-/// #[derive(Debug)]
+/// #[derive(Clone, Debug)]
 /// enum Mode { Plain }
 ///
-/// #[derive(Module)]
+/// #[derive(Clone, Module)]
 /// struct Repeat<M> {
 ///     layers: Vec<M>,
 ///     scale: f64,
@@ -85,57 +88,89 @@ pub use sequential::Sequential;
 ///     mode: Mode,
 /// }
 ///
-/// impl<M: Module> Forward for Repeat<M> {
+/// #[forward]
+/// impl<M: Layer> Repeat<M> {
 ///     fn forward(&self, x: &Var) -> Result<Var> {
 ///         let y = self.layers.iter().try_fold(x.clone(), |x, layer| layer.forward(&x))?;
 ///         Ok(y.mul(self.scale)?)
 ///     }
 /// }
 ///
-/// let layers = vec![foldback_nn::Linear::new(2, 2), foldback_nn::Linear::new(2, 2)];
+/// let layers = vec![Linear::new(2, 2), Linear::new(2, 2)];
 /// let model = Repeat { layers, scale: 2.0, mode: Mode::Plain };
 /// assert_eq!(model.named_parameters()[2].0, "layers.1.weight");
-/// let x = foldback_tensor::tensor![1.0, 2.0, 3.0].into();
-/// assert!(model.forward(&x).unwrap_err().to_string().starts_with("layers.0: linear: "));
+/// assert!(model.clone().layers[0].weight.is_same(&model.layers[0].weight));
+/// assert!(!model.deep_copy().layers[0].weight.is_same(&model.layers[0].weight));
+/// assert!(model.forward(&tensor![1.0, 2.0, 3.0]).unwrap_err().to_string().starts_with("layers.0: linear: "));
 /// # let _ = model.mode;
 /// ```
 ///
 /// A field that holds no parameters is a compile error at the field:
 ///
 /// ```compile_fail
-/// #[derive(foldback_nn::Parameters)]
+/// #[derive(foldback_nn::Module)]
 /// struct Model { values: std::collections::HashSet<usize> }
 /// ```
 pub use foldback_nn_derive::Module;
-/// Finds the parameters of a struct, for models whose forward function takes something else than one variable.
+/// Makes the function of a module take tensors as well as variables, and its errors name the layer.
 ///
-/// As [`Module`](macro@Module), but without [`Module`] and `forward`.
+/// It stands over an `impl` block with a function `forward`, of any number of inputs and any `Result`:
+/// - Each parameter of type `&Var` becomes `&dyn Value`, which `&Var` and `&Tensor` turn into; inside the function it is a
+///   `&Var` still. Parameters of other types stay as they are.
+/// - An error says where in the model it happened: `decoder.0: linear: ...`.
+/// - A function of one variable, `fn forward(&self, x: &Var) -> Result<Var>`, makes the struct a [`Layer`], too.
+///
+/// Other functions in the block stay as they are. `#[forward(crate = "path")]` names this crate where it was imported under
+/// another name.
 ///
 /// ```
-/// use foldback_nn::{Linear, Parameters, Result, Var};
+/// use foldback_nn::{Linear, Module, Result, Var, forward};
+/// use foldback_tensor::{Tensor, tensor};
 ///
-/// #[derive(Parameters)]
-/// struct Bilinear { left: Linear, right: Linear }
+/// #[derive(Module)]
+/// struct Gated { left: Linear, right: Linear }
 ///
-/// impl Bilinear {
-///     fn forward(&self, a: &Var, b: &Var) -> Result<Var> {
-///         use foldback_nn::Module;
-///         Ok(self.left.forward(a)?.mul(&self.right.forward(b)?)?)
+/// #[forward]
+/// impl Gated {
+///     fn forward(&self, a: &Var, b: &Var, mask: Option<&Tensor>) -> Result<(Var, Var)> {
+///         let gate = self.right.forward(b)?.sigmoid();
+///         let gate = if let Some(mask) = mask { gate.mul(mask)? } else { gate };
+///         Ok((self.left.forward(a)?.mul(&gate)?, gate))
 ///     }
 /// }
 ///
-/// let model = Bilinear { left: Linear::new(3, 2), right: Linear::new(4, 2) };
-/// assert_eq!(model.num_parameters(), 3 * 2 + 2 + 4 * 2 + 2);
-/// # let x = foldback_tensor::Tensor::zeros_with([1, 3], foldback_tensor::DType::F32).into();
-/// # let y = foldback_tensor::Tensor::zeros_with([1, 4], foldback_tensor::DType::F32).into();
-/// # model.forward(&x, &y)?;
+/// let model = Gated { left: Linear::new(3, 2), right: Linear::new(4, 2) };
+/// let (y, _) = model.forward(&Tensor::ones([1, 3]), &Tensor::ones([1, 4]), Some(&tensor![0.0, 1.0]))?;
+/// assert_eq!(y.shape(), [1, 2]);
+/// let e = model.forward(&y, &Tensor::ones([1, 4]), None).unwrap_err();
+/// assert_eq!(e.to_string(), "left: linear: expected an input of shape [.., 3], found [1, 2]");
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
-pub use foldback_nn_derive::Parameters;
+///
+/// A struct without it is no layer:
+///
+/// ```compile_fail,E0277
+/// #[derive(foldback_nn::Module)]
+/// struct Model;
+/// foldback_nn::sequential![Model];
+/// ```
+///
+/// And without `#[derive(Module)]` there is nothing to find layers in:
+///
+/// ```compile_fail,E0277
+/// struct Model;
+/// #[foldback_nn::forward]
+/// impl Model {
+///     fn forward(&self, a: &foldback_nn::Var, b: &foldback_nn::Var) -> foldback_nn::Result<foldback_nn::Var> {
+///         Ok(a.add(b)?)
+///     }
+/// }
+/// ```
+pub use foldback_nn_derive::forward;
 
-// What the derives write.
-pub use foldback_graph::Var;
+// What the macros write.
+pub use foldback_graph::{Value, Var};
 #[doc(hidden)]
-pub use foldback_nn_derive::{FacadeModule, FacadeParameters};
+pub use foldback_nn_derive::{FacadeModule, facade_forward};
 #[doc(hidden)]
 pub use layer_path::in_layer;

@@ -5,30 +5,42 @@ use std::fmt;
 use foldback_graph::{RequiresGrad, Var};
 use foldback_tensor::{DType, Generator, Here, Tensor, or_panic, refuse};
 
+use crate::copies::Copies;
 use crate::error::{NnFacts, Result};
 use crate::init::{Init, Nonlinearity};
-use crate::layer_path::in_layer;
-use crate::module::Module;
-use crate::parameters::{Parameters, Visitor};
+use crate::{Module, forward};
 
 /// `x W^T + b` over the last axis: `[.., in]` to `[.., out]`. PyTorch's
 /// [`Linear`](https://docs.pytorch.org/docs/stable/generated/torch.nn.Linear.html).
 ///
 /// The weight has shape `[out, in]`, the bias `[out]`. Both start uniform between `-1/sqrt(in)` and `1/sqrt(in)`, which
-/// for the weight is Kaiming's initialisation with `a = sqrt(5)`.
+/// for the weight is Kaiming's initialisation with `a = sqrt(5)`. A clone shares the weights,
+/// [`deep_copy`](Module::deep_copy) does not.
 ///
 /// ```
-/// use foldback_nn::{Linear, Module};
-/// use foldback_tensor::{DType, Tensor};
+/// use foldback_nn::Linear;
+/// use foldback_tensor::Tensor;
 /// let layer = Linear::new(64, 10);
-/// let y = layer.forward(&Tensor::zeros([32, 64]).into())?;
+/// let y = layer.forward(&Tensor::zeros([32, 64]))?;
 /// assert_eq!(y.shape(), [32, 10]);
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
-#[derive(Clone)]
+#[derive(Module)]
 pub struct Linear {
-    weight: Var,
-    bias: Option<Var>,
+    /// `[out, in]`
+    pub weight: Var,
+    /// `[out]`, if there is one
+    pub bias: Option<Var>,
+    /// the law of a weight that a setter draws anew
+    #[module(skip)]
+    init: Init,
+}
+
+impl Clone for Linear {
+    /// A layer that shares these weights; [`deep_copy`](Module::deep_copy) gives it its own.
+    fn clone(&self) -> Linear {
+        self.copy_parts(&mut Copies::shared())
+    }
 }
 
 impl fmt::Debug for Linear {
@@ -44,28 +56,85 @@ impl fmt::Debug for Linear {
 
 impl Linear {
     /// A layer with bias and `f32` parameters from this thread's generator, see
-    /// [`manual_seed`](foldback_tensor::manual_seed).
+    /// [`manual_seed`](foldback_tensor::manual_seed). Setters follow it; what they change is drawn anew.
     ///
     /// # Panics
-    /// If the weight would be too large to address; [`LinearBuilder::build`] returns an error instead.
-    #[track_caller]
-    pub fn new(in_features: usize, out_features: usize) -> Linear {
-        or_panic(Linear::builder(in_features, out_features).build())
-    }
-
-    /// A layer made to measure: without bias, in `f64`, from a generator of one's own, ...
+    /// If the weight would be too large to address; [`Linear::try_new`] returns an error instead.
     ///
     /// ```
     /// use foldback_nn::{Init, Linear};
-    /// use foldback_tensor::{DType, Generator};
+    /// use foldback_tensor::DType;
+    /// let layer = Linear::new(64, 10).bias(false).dtype(DType::F64).init(Init::xavier_normal(1.0));
+    /// assert_eq!(layer.weight.dtype(), DType::F64);
+    /// assert!(layer.bias.is_none());
+    /// ```
+    #[track_caller]
+    pub fn new(in_features: usize, out_features: usize) -> Linear {
+        or_panic(Linear::try_new(in_features, out_features))
+    }
+
+    /// [`Linear::new`] that returns an error instead of panicking.
+    ///
+    /// # Errors
+    /// `Graph` if the weight would be too large to address.
+    ///
+    /// ```
+    /// assert!(foldback_nn::Linear::try_new(1 << 40, 1 << 40).is_err());
+    /// ```
+    pub fn try_new(in_features: usize, out_features: usize) -> Result<Linear> {
+        Linear::builder(in_features, out_features).build()
+    }
+
+    /// Whether there is a bias. One that was not there is drawn.
+    ///
+    /// # Panics
+    /// Where [`LinearBuilder::build`] returns an error.
+    #[must_use]
+    #[track_caller]
+    pub fn bias(mut self, bias: bool) -> Linear {
+        if bias && self.bias.is_none() {
+            self.bias = or_panic(self.again().build()).bias;
+        }
+        self.bias = self.bias.filter(|_| bias);
+        self
+    }
+
+    /// With parameters of this type, drawn anew from this thread's generator. The default is `f32`.
+    ///
+    /// # Panics
+    /// If it is not a floating-point type; [`LinearBuilder::build`] returns an error instead.
+    #[must_use]
+    #[track_caller]
+    pub fn dtype(self, dtype: DType) -> Linear {
+        or_panic(self.again().bias(self.bias.is_some()).dtype(dtype).build())
+    }
+
+    /// With a weight of this distribution, drawn anew from this thread's generator. The bias is kept.
+    ///
+    /// # Panics
+    /// If it is no distribution, with a negative spread for one; [`LinearBuilder::build`] returns an error instead.
+    #[must_use]
+    #[track_caller]
+    pub fn init(mut self, init: Init) -> Linear {
+        self.weight = or_panic(self.again().bias(false).init(init).build()).weight;
+        self.init = init;
+        self
+    }
+
+    /// What makes another layer like this one.
+    fn again(&self) -> LinearBuilder<'static> {
+        Linear::builder(self.in_features(), self.out_features()).dtype(self.weight.dtype()).init(self.init)
+    }
+
+    /// For a layer from a generator of one's own, and for what may be refused: the setters of a layer, and
+    /// [`LinearBuilder::build`].
+    ///
+    /// ```
+    /// use foldback_nn::Linear;
+    /// use foldback_tensor::Generator;
     /// let mut generator = Generator::new(7);
-    /// let layer = Linear::builder(64, 10)
-    ///     .bias(false)
-    ///     .dtype(DType::F64)
-    ///     .init(Init::xavier_normal(1.0))
-    ///     .generator(&mut generator)
-    ///     .build()?;
-    /// assert_eq!(layer.weight().dtype(), DType::F64);
+    /// let layer = Linear::builder(64, 10).bias(false).generator(&mut generator).build()?;
+    /// assert_eq!(layer.weight.shape(), [10, 64]);
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
     pub fn builder<'a>(in_features: usize, out_features: usize) -> LinearBuilder<'a> {
@@ -74,7 +143,7 @@ impl Linear {
             out_features,
             bias: true,
             dtype: DType::F32,
-            init: Init::kaiming_uniform(Nonlinearity::LeakyReLU(5f64.sqrt())),
+            init: default_init(),
             generator: None,
         }
     }
@@ -88,59 +157,48 @@ impl Linear {
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
-    /// use foldback_nn::{Linear, Module};
+    /// use foldback_nn::Linear;
     /// use foldback_tensor::tensor;
     /// let layer = Linear::from_parameters(
     ///     tensor![[1.0, 2.0], [3.0, 4.0]].requires_grad(),
     ///     Some(tensor![0.5, -0.5].requires_grad()),
     /// )?;
-    /// assert_eq!(layer.forward(&tensor![1.0, 1.0].into())?.value(), tensor![3.5, 6.5]);
+    /// assert_eq!(layer.forward(&tensor![1.0, 1.0])?.value(), tensor![3.5, 6.5]);
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
     #[track_caller]
     pub fn from_parameters(weight: Var, bias: Option<Var>) -> Result<Linear> {
         check_parameters(&weight, bias.as_ref()).here()?;
-        Ok(Linear { weight, bias })
-    }
-
-    /// The weight, `[out, in]`.
-    pub fn weight(&self) -> &Var {
-        &self.weight
-    }
-
-    /// The bias, `[out]`, if there is one.
-    pub fn bias(&self) -> Option<&Var> {
-        self.bias.as_ref()
+        Ok(Linear { weight, bias, init: default_init() })
     }
 
     /// The size of the last axis of inputs.
     pub fn in_features(&self) -> usize {
-        self.weight.shape()[1]
+        self.weight.shape().last().copied().unwrap_or(1)
     }
 
     /// The size of the last axis of outputs.
     pub fn out_features(&self) -> usize {
-        self.weight.shape()[0]
-    }
-}
-
-impl Parameters for Linear {
-    fn visit(&self, visitor: &mut Visitor<'_>) {
-        visitor.layer(self);
-        visitor.part("weight", &self.weight);
-        if let Some(bias) = &self.bias {
-            visitor.part("bias", bias);
+        match self.weight.shape().dims() {
+            [out, _] => *out,
+            _ => 1,
         }
     }
-    fn set_training(&mut self, _: bool) {}
 }
 
-impl Module for Linear {
+/// Kaiming's with `a = sqrt(5)`: uniform between `-1/sqrt(in)` and `1/sqrt(in)`.
+fn default_init() -> Init {
+    Init::kaiming_uniform(Nonlinearity::LeakyReLU(5f64.sqrt()))
+}
+
+#[forward]
+impl Linear {
+    /// `[.., in]` to `[.., out]`.
+    ///
     /// # Errors
     /// `Features` if the last axis of the input is not `in_features`; `MixedDTypes` if its type is not the weight's.
-    #[track_caller]
-    fn forward(&self, input: &Var) -> Result<Var> {
-        in_layer(self, linear(input, &self.weight, self.bias.as_ref()))
+    pub fn forward(&self, input: &Var) -> Result<Var> {
+        linear(input, &self.weight, self.bias.as_ref())
     }
 }
 
@@ -200,7 +258,7 @@ impl<'a> LinearBuilder<'a> {
         let weight = sample(init, &shape).here()?;
         let bias = bias.then(|| sample(Init::uniform(-bound, bound), &[out_features])).transpose().here()?;
         let bias = bias.map(RequiresGrad::requires_grad);
-        Ok(Linear { weight: Var::leaf(weight)?, bias })
+        Ok(Linear { weight: Var::leaf(weight)?, bias, init })
     }
 }
 
@@ -293,8 +351,7 @@ mod tests {
         for (shape, expected) in
             [(vec![3], vec![2]), (vec![4, 3], vec![4, 2]), (vec![2, 0, 3], vec![2, 0, 2])]
         {
-            let x: Var = Tensor::zeros(shape).into();
-            assert_eq!(layer.forward(&x).unwrap().shape().to_vec(), expected);
+            assert_eq!(layer.forward(&Tensor::zeros(shape)).unwrap().shape().to_vec(), expected);
         }
     }
 
@@ -303,7 +360,7 @@ mod tests {
         manual_seed(3);
         let layer = Linear::new(100, 400);
         let bound = 0.1;
-        for (values, n) in [(layer.weight().value(), 40_000), (layer.bias().unwrap().value(), 400)] {
+        for (values, n) in [(layer.weight.value(), 40_000), (layer.bias.as_ref().unwrap().value(), 400)] {
             let values: Vec<f32> = values.to_vec().unwrap();
             assert_eq!(values.len(), n);
             assert!(values.iter().all(|v| v.abs() <= bound));
@@ -314,7 +371,46 @@ mod tests {
             assert!(mean.abs() < 4.0 * 0.1 / (3.0 * n as f64).sqrt(), "{mean}");
         }
         manual_seed(3);
-        assert_eq!(Linear::new(100, 400).weight().value(), layer.weight().value());
+        assert_eq!(Linear::new(100, 400).weight.value(), layer.weight.value());
+    }
+
+    /// The weight is drawn anew where its law changes, and kept where it does not; a clone keeps its own.
+    #[test]
+    fn setters_draw_anew() {
+        manual_seed(3);
+        let layer = Linear::new(3, 2);
+        let same = layer.clone();
+        let with = |layer: &Linear| (layer.weight.clone(), layer.bias.clone());
+        let plain = layer.bias(false);
+        assert!(plain.weight.is_same(&same.weight) && plain.bias.is_none() && same.bias.is_some());
+        let (weight, bias) = with(&plain.clone().bias(true));
+        assert!(weight.is_same(&same.weight) && bias.unwrap().shape() == [2]);
+        let bias = same.bias.clone().unwrap();
+        assert!(same.clone().bias(true).bias.unwrap().is_same(&bias));
+        let fives = same.clone().init(Init::normal(5.0, 0.0));
+        assert_eq!(fives.weight.value(), Tensor::full([2, 3], 5.0));
+        assert!(fives.bias.as_ref().unwrap().is_same(&bias));
+        let double = fives.dtype(DType::F64);
+        assert_eq!(double.weight.value(), Tensor::full_with([2, 3], 5.0, DType::F64));
+        assert_eq!(double.bias.as_ref().unwrap().dtype(), DType::F64);
+        assert!(double.weight.requires_grad() && double.bias.unwrap().requires_grad());
+        assert!(plain.dtype(DType::F64).bias.is_none());
+        // From this thread's generator, as a layer of that type from the start.
+        manual_seed(4);
+        let first = same.dtype(DType::F64).weight.value();
+        manual_seed(4);
+        assert_eq!(Linear::builder(3, 2).dtype(DType::F64).build().unwrap().weight.value(), first);
+    }
+
+    /// Fields are public, so that a weight may be anything.
+    #[test]
+    fn a_weight_of_any_rank_has_sizes() {
+        let mut layer = Linear::new(3, 2).bias(false);
+        for (weight, sizes) in [(tensor![1.0, 2.0], (2, 1)), (Tensor::scalar(1f32), (1, 1))] {
+            layer.weight = weight.requires_grad();
+            assert_eq!((layer.in_features(), layer.out_features()), sizes);
+        }
+        assert!(layer.forward(&tensor![1.0]).is_err());
     }
 
     #[test]
@@ -332,7 +428,7 @@ mod tests {
     #[test]
     fn without_inputs() {
         let layer = Linear::new(0, 2);
-        let y = layer.forward(&Tensor::zeros([3, 0]).into()).unwrap();
+        let y = layer.forward(&Tensor::zeros([3, 0])).unwrap();
         assert_eq!(y.value(), Tensor::zeros([3, 2]));
     }
 
@@ -345,12 +441,13 @@ mod tests {
     #[test]
     fn refusals() {
         let layer = Linear::new(3, 2);
-        let e = layer.forward(&tensor![[1.0, 2.0]].into()).unwrap_err().with_location(None).to_string();
+        let e = layer.forward(&tensor![[1.0, 2.0]]).unwrap_err().with_location(None).to_string();
         assert_eq!(e, "linear: expected an input of shape [.., 3], found [1, 2]");
-        assert!(layer.forward(&Tensor::scalar(1.0f32).into()).is_err());
-        assert!(layer.forward(&tensor![1.0, 2.0, 3.0; f64].into()).is_err());
+        assert!(layer.forward(&Tensor::scalar(1.0f32)).is_err());
+        assert!(layer.forward(&tensor![1.0, 2.0, 3.0; f64]).is_err());
         assert!(Linear::builder(2, 2).dtype(DType::I64).build().is_err());
         assert!(Linear::builder(usize::MAX, 2).build().is_err());
+        assert!(Linear::try_new(usize::MAX, 2).is_err());
         assert!(Linear::builder(0, 2).dtype(DType::I64).build().is_err());
         let w = tensor![[1.0, 2.0]].requires_grad();
         let e = Linear::from_parameters(w, Some(tensor![1.0, 2.0].requires_grad()))

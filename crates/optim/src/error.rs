@@ -87,6 +87,9 @@ impl Facts for OptimFacts {
     }
 }
 
+/// How a text calls the learning rate.
+pub(crate) const LR: &str = "the learning rate";
+
 /// Refuses a setting unless it holds.
 pub(crate) fn check(
     holds: bool,

@@ -1,85 +1,35 @@
 //! Stochastic gradient descent.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 use foldback_graph::Var;
 use foldback_tensor::kernel::{self, FloatOps, Real, Update};
-use foldback_tensor::{Here, Tensor, refuse};
+use foldback_tensor::{Here, Tensor, or_panic, refuse};
 
 use crate::Optimizer;
-use crate::error::{OptimFacts, Result, check_not_negative};
-use crate::shared::{Shared, zeros_once};
+use crate::error::{LR, OptimFacts, Result, check_not_negative};
+use crate::shared::{Shared, Together, zeros_once};
 
 const NAME: &str = "SGD";
 
-/// The settings of [`SGD`]: a learning rate, and the rest by methods. A number is a learning rate.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SgdOptions {
-    learning_rate: f64,
+/// What the setters set.
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    lr: f64,
     momentum: f64,
     dampening: f64,
     weight_decay: f64,
     nesterov: bool,
 }
 
-impl SgdOptions {
-    /// This learning rate, and no momentum, dampening or weight decay.
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_optim::{SGD, SgdOptions};
-    /// let w = foldback_tensor::tensor![1.0].requires_grad();
-    /// let options = SgdOptions::new(0.1).momentum(0.9).nesterov(true).weight_decay(1e-4);
-    /// assert!(SGD::new([w], options).is_ok());
-    /// ```
-    pub fn new(learning_rate: f64) -> SgdOptions {
-        SgdOptions { learning_rate, momentum: 0.0, dampening: 0.0, weight_decay: 0.0, nesterov: false }
-    }
-
-    /// How much of the last step is kept.
-    #[must_use]
-    pub fn momentum(mut self, momentum: f64) -> SgdOptions {
-        self.momentum = momentum;
-        self
-    }
-
-    /// How much of a gradient is kept out of the momentum, from the second step on.
-    #[must_use]
-    pub fn dampening(mut self, dampening: f64) -> SgdOptions {
-        self.dampening = dampening;
-        self
-    }
-
-    /// This times the parameter is added to its gradient.
-    #[must_use]
-    pub fn weight_decay(mut self, weight_decay: f64) -> SgdOptions {
-        self.weight_decay = weight_decay;
-        self
-    }
-
-    /// Whether steps look ahead along the momentum, which must not be 0; dampening must.
-    #[must_use]
-    pub fn nesterov(mut self, nesterov: bool) -> SgdOptions {
-        self.nesterov = nesterov;
-        self
-    }
-
+impl Together for Settings {
     fn check(&self) -> Result<()> {
-        check_not_negative(NAME, "the learning rate", self.learning_rate)?;
-        check_not_negative(NAME, "momentum", self.momentum)?;
-        check_not_negative(NAME, "dampening", self.dampening)?;
-        check_not_negative(NAME, "weight_decay", self.weight_decay)?;
-        if self.nesterov && (self.momentum == 0.0 || self.dampening != 0.0) {
-            let (momentum, dampening) = (self.momentum, self.dampening);
+        let Settings { momentum, dampening, nesterov, .. } = *self;
+        if nesterov && (momentum == 0.0 || dampening != 0.0) {
             return refuse(OptimFacts::Nesterov { optimizer: NAME, momentum, dampening });
         }
         Ok(())
-    }
-}
-
-impl From<f64> for SgdOptions {
-    fn from(learning_rate: f64) -> SgdOptions {
-        SgdOptions::new(learning_rate)
     }
 }
 
@@ -89,17 +39,17 @@ impl From<f64> for SgdOptions {
 /// ```text
 /// g = gradient + weight_decay * p
 /// b = momentum * b + (1 - dampening) * g      (b = g in the first step)
-/// p = p - learning_rate * b                   (nesterov: g + momentum * b)
+/// p = p - lr * b                              (nesterov: g + momentum * b)
 /// ```
 ///
-/// A clone is a handle on the same optimiser.
+/// A clone is a handle on the same optimiser, and what a setter sets holds for all of them.
 ///
 /// ```
 /// use foldback_graph::RequiresGrad;
 /// use foldback_optim::{Optimizer, SGD};
 /// use foldback_tensor::tensor;
 /// let w = tensor![1.0, 2.0].requires_grad();
-/// let sgd = SGD::new([w.clone()], 0.5)?;
+/// let sgd = SGD::new([&w], 0.5);
 /// w.sum(..)?.backward()?;
 /// sgd.step()?;
 /// assert_eq!(w.value(), tensor![0.5, 1.5]);
@@ -107,59 +57,117 @@ impl From<f64> for SgdOptions {
 /// ```
 #[derive(Clone, Debug)]
 pub struct SGD {
-    shared: Arc<Shared<SgdOptions, Option<Tensor>>>,
+    shared: Arc<Shared<Settings, Option<Tensor>>>,
 }
 
 impl SGD {
-    /// An optimiser of these parameters, with a learning rate or [`SgdOptions`].
+    /// An optimiser of these parameters with a learning rate, and no momentum, dampening or weight decay.
+    ///
+    /// # Panics
+    /// Where [`SGD::try_new`] returns an error.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_optim::SGD;
+    /// let w = foldback_tensor::tensor![1.0].requires_grad();
+    /// let sgd = SGD::new([w], 0.1).momentum(0.9).nesterov(true).weight_decay(1e-4);
+    /// ```
+    #[track_caller]
+    pub fn new(parameters: impl IntoIterator<Item: Borrow<Var>>, lr: f64) -> SGD {
+        or_panic(SGD::try_new(parameters, lr))
+    }
+
+    /// [`SGD::new`] that returns an error instead of panicking.
     ///
     /// # Errors
-    /// `Parameter` if a setting is negative or not finite, `Nesterov`, `NoParameters`, `Duplicate`, `NotALeaf`.
+    /// `Parameter` if the learning rate is negative or not finite; `NoParameters`, `Duplicate`, `NotALeaf`.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// let w = foldback_tensor::tensor![1.0].requires_grad();
+    /// assert!(foldback_optim::SGD::try_new([&w, &w], 0.1).is_err());
+    /// ```
     #[track_caller]
-    pub fn new(parameters: impl IntoIterator<Item = Var>, options: impl Into<SgdOptions>) -> Result<SGD> {
-        let options = options.into();
-        options.check().here()?;
-        Ok(SGD { shared: Shared::new(NAME, parameters, options).here()? })
+    pub fn try_new(parameters: impl IntoIterator<Item: Borrow<Var>>, lr: f64) -> Result<SGD> {
+        check_not_negative(NAME, LR, lr).here()?;
+        let settings = Settings { lr, momentum: 0.0, dampening: 0.0, weight_decay: 0.0, nesterov: false };
+        Ok(SGD { shared: Shared::new(NAME, parameters, settings).here()? })
+    }
+
+    /// How much of the last step is kept. The default is 0.
+    ///
+    /// # Panics
+    /// If it is negative or not finite.
+    #[must_use]
+    #[track_caller]
+    pub fn momentum(self, momentum: f64) -> SGD {
+        or_panic(check_not_negative(NAME, "momentum", momentum));
+        self.with(|o| o.momentum = momentum)
+    }
+
+    /// How much of a gradient is kept out of the momentum, from the second step on. The default is 0.
+    ///
+    /// # Panics
+    /// If it is negative or not finite.
+    #[must_use]
+    #[track_caller]
+    pub fn dampening(self, dampening: f64) -> SGD {
+        or_panic(check_not_negative(NAME, "dampening", dampening));
+        self.with(|o| o.dampening = dampening)
+    }
+
+    /// This times the parameter is added to its gradient. The default is 0.
+    ///
+    /// # Panics
+    /// If it is negative or not finite.
+    #[must_use]
+    #[track_caller]
+    pub fn weight_decay(self, weight_decay: f64) -> SGD {
+        or_panic(check_not_negative(NAME, "weight_decay", weight_decay));
+        self.with(|o| o.weight_decay = weight_decay)
+    }
+
+    /// Whether steps look ahead along the momentum, which must not be 0 then; dampening must. The setters may come in any
+    /// order: a step refuses what does not go together.
+    #[must_use]
+    pub fn nesterov(self, nesterov: bool) -> SGD {
+        self.with(|o| o.nesterov = nesterov)
+    }
+
+    fn with(self, set: impl FnOnce(&mut Settings)) -> SGD {
+        self.shared.settings.update(set);
+        self
     }
 }
 
 impl Optimizer for SGD {
     #[track_caller]
     fn step(&self) -> Result<()> {
-        self.shared
-            .step(|o, p, state, g| {
-                if o.momentum == 0.0 {
-                    let plain = Plain { rate: o.learning_rate, decay: o.weight_decay };
-                    return kernel::update(NAME, plain, [p], [g]);
-                }
-                let kept = if state.is_some() { o.momentum } else { 0.0 };
-                let taken = if state.is_some() { 1.0 - o.dampening } else { 1.0 };
-                let (momentum, nesterov) = (o.momentum, o.nesterov);
-                let formula = Momentum {
-                    rate: o.learning_rate,
-                    decay: o.weight_decay,
-                    momentum,
-                    kept,
-                    taken,
-                    nesterov,
-                };
-                kernel::update(NAME, formula, [&mut *p, zeros_once(state, g)], [g])
-            })
-            .here()
+        self.shared.step(|o, p, state, g| {
+            if o.momentum == 0.0 {
+                let plain = Plain { rate: o.lr, decay: o.weight_decay };
+                return kernel::update(NAME, plain, [p], [g]);
+            }
+            let kept = if state.is_some() { o.momentum } else { 0.0 };
+            let taken = if state.is_some() { 1.0 - o.dampening } else { 1.0 };
+            let (momentum, nesterov) = (o.momentum, o.nesterov);
+            let formula = Momentum { rate: o.lr, decay: o.weight_decay, momentum, kept, taken, nesterov };
+            kernel::update(NAME, formula, [&mut *p, zeros_once(state, g)], [g])
+        }).here()
     }
 
     fn parameters(&self) -> &[Var] {
         self.shared.vars()
     }
 
-    fn learning_rate(&self) -> f64 {
-        self.shared.options.read().learning_rate
+    fn lr(&self) -> f64 {
+        self.shared.settings.read().lr
     }
 
     #[track_caller]
-    fn set_learning_rate(&self, rate: f64) -> Result<()> {
-        check_not_negative(NAME, "the learning rate", rate).here()?;
-        self.shared.options.update(|o| o.learning_rate = rate);
+    fn set_lr(&self, lr: f64) -> Result<()> {
+        check_not_negative(NAME, LR, lr).here()?;
+        self.shared.settings.update(|o| o.lr = lr);
         Ok(())
     }
 }
@@ -217,11 +225,12 @@ mod tests {
     use foldback_tensor::{assert_close, tensor};
 
     use super::*;
+    use crate::tests::panic_text;
 
     /// Values after each of five steps with the gradient 1, from 0.
-    fn five_steps(options: SgdOptions) -> Vec<f64> {
+    fn five_steps(set: fn(SGD) -> SGD) -> Vec<f64> {
         let w = tensor![0.0; f64].requires_grad();
-        let sgd = SGD::new([w.clone()], options).unwrap();
+        let sgd = set(SGD::new([&w], 1.0));
         w.set_grad(Some(tensor![1.0; f64])).unwrap();
         let step = || {
             sgd.step().unwrap();
@@ -232,26 +241,25 @@ mod tests {
 
     #[test]
     fn by_hand() {
-        let close = |options, expected: [f64; 5]| {
-            let values = Tensor::from(five_steps(options));
+        let close = |set, expected: [f64; 5]| {
+            let values = Tensor::from(five_steps(set));
             assert_close!(values, Tensor::from(expected.to_vec()), atol = 1e-14, rtol = 0.0);
         };
-        close(SgdOptions::new(1.0), [-1.0, -2.0, -3.0, -4.0, -5.0]);
+        close(|sgd| sgd, [-1.0, -2.0, -3.0, -4.0, -5.0]);
         // The buffer is 1, 1.5, 1.75, 1.875, 1.9375.
-        close(SgdOptions::new(1.0).momentum(0.5), [-1.0, -2.5, -4.25, -6.125, -8.0625]);
+        close(|sgd| sgd.momentum(0.5), [-1.0, -2.5, -4.25, -6.125, -8.0625]);
         // 1, then half of the buffer and half of the gradient: always 1.
-        close(SgdOptions::new(1.0).momentum(0.5).dampening(0.5), [-1.0, -2.0, -3.0, -4.0, -5.0]);
+        close(|sgd| sgd.momentum(0.5).dampening(0.5), [-1.0, -2.0, -3.0, -4.0, -5.0]);
         // The gradient and half of the buffer: 1.5, 1.75, 1.875, ...
-        let nesterov = SgdOptions::new(1.0).momentum(0.5).nesterov(true);
-        close(nesterov, [-1.5, -3.25, -5.125, -7.0625, -9.03125]);
+        close(|sgd| sgd.nesterov(true).momentum(0.5), [-1.5, -3.25, -5.125, -7.0625, -9.03125]);
         // p = p - (1 + p / 2) = p / 2 - 1
-        close(SgdOptions::new(1.0).weight_decay(0.5), [-1.0, -1.5, -1.75, -1.875, -1.9375]);
+        close(|sgd| sgd.weight_decay(0.5), [-1.0, -1.5, -1.75, -1.875, -1.9375]);
     }
 
     #[test]
     fn parameters_without_a_gradient_stay() {
         let (a, b) = (tensor![1.0].requires_grad(), tensor![1.0].requires_grad());
-        let sgd = SGD::new([a.clone(), b.clone()], SgdOptions::new(0.5).weight_decay(1.0)).unwrap();
+        let sgd = SGD::new([&a, &b], 0.5).weight_decay(1.0);
         a.set_grad(Some(tensor![0.0])).unwrap();
         sgd.step().unwrap();
         assert_eq!((a.value(), b.value()), (tensor![0.5], tensor![1.0]));
@@ -263,24 +271,40 @@ mod tests {
     #[test]
     fn settings_out_of_their_domain() {
         let w = tensor![1.0].requires_grad();
-        let make = |o: SgdOptions| SGD::new([w.clone()], o).unwrap_err().with_location(None).to_string();
-        assert!(make(SgdOptions::new(-0.1)).contains("the learning rate = -0.1"));
-        assert!(make(SgdOptions::new(f64::NAN)).contains("the learning rate = NaN"));
-        assert!(make(SgdOptions::new(0.1).momentum(-1.0)).contains("momentum = -1"));
-        assert!(make(SgdOptions::new(0.1).weight_decay(-1.0)).contains("weight_decay = -1"));
-        assert!(make(SgdOptions::new(0.1).dampening(f64::INFINITY)).contains("dampening = inf"));
-        assert!(make(SgdOptions::new(0.1).nesterov(true)).contains("nesterov needs momentum above 0"));
-        let damped = SgdOptions::new(0.1).momentum(0.5).dampening(0.5).nesterov(true);
-        assert!(make(damped).contains("found 0.5 and 0.5"));
-        let sgd = SGD::new([w], 0.1).unwrap();
-        assert!(sgd.set_learning_rate(-1.0).is_err());
-        assert_eq!(sgd.learning_rate(), 0.1);
+        let refused = |lr| SGD::try_new([&w], lr).unwrap_err().with_location(None).to_string();
+        assert!(refused(-0.1).contains("the learning rate = -0.1"));
+        assert!(refused(f64::NAN).contains("the learning rate = NaN"));
+        let panics = |set: fn(SGD) -> SGD| panic_text(|| set(SGD::new([&w], 0.1)));
+        assert!(
+            panics(|o| o.momentum(-1.0)).starts_with("SGD: momentum = -1 is not valid: expected a finite")
+        );
+        assert!(panics(|o| o.weight_decay(-1.0)).contains("weight_decay = -1"));
+        assert!(panics(|o| o.dampening(f64::INFINITY)).contains("dampening = inf"));
+        assert!(panic_text(|| SGD::new([&w], -1.0)).contains("the learning rate = -1"));
+        let sgd = SGD::new([w], 0.1);
+        assert!(sgd.set_lr(-1.0).is_err());
+        assert_eq!(sgd.lr(), 0.1);
+    }
+
+    /// What does not go together is refused by the step, which changes nothing; a later setter mends it.
+    #[test]
+    fn nesterov_is_judged_by_the_step() {
+        let w = tensor![1.0].requires_grad();
+        w.set_grad(Some(tensor![1.0])).unwrap();
+        let step = |sgd: &SGD| sgd.step().unwrap_err().with_location(None).to_string();
+        let sgd = SGD::new([&w], 0.1).nesterov(true);
+        assert_eq!(step(&sgd), "SGD: nesterov needs momentum above 0 and dampening 0, found 0 and 0");
+        let sgd = sgd.momentum(0.5).dampening(0.5);
+        assert!(step(&sgd).contains("found 0.5 and 0.5"));
+        assert_eq!(w.value(), tensor![1.0]);
+        sgd.dampening(0.0).step().unwrap();
+        assert_ne!(w.value(), tensor![1.0]);
     }
 
     #[test]
     fn parameters_that_cannot_be_optimised() {
         let w = tensor![1.0].requires_grad();
-        let message = |vars: Vec<Var>| SGD::new(vars, 0.1).unwrap_err().with_location(None).to_string();
+        let message = |vars: Vec<Var>| SGD::try_new(vars, 0.1).unwrap_err().with_location(None).to_string();
         assert_eq!(message(vec![]), "SGD: the list of parameters is empty");
         let twice = message(vec![w.clone(), tensor![1.0].requires_grad(), w.clone()]);
         assert_eq!(twice, "SGD: parameters 0 and 2 are the same variable");
@@ -293,7 +317,7 @@ mod tests {
     #[test]
     fn without_decay_infinities_do_not_spread() {
         let w = tensor![f32::INFINITY, 1.0].requires_grad();
-        let sgd = SGD::new([w.clone()], 1.0).unwrap();
+        let sgd = SGD::new([&w], 1.0);
         w.set_grad(Some(tensor![1.0, 1.0])).unwrap();
         sgd.step().unwrap();
         assert_eq!(w.value(), tensor![f32::INFINITY, 0.0]);

@@ -1,5 +1,6 @@
-//! What all clones of an optimiser share: the parameters, a state of its own for each, and the options.
+//! What all clones of an optimiser share: the parameters, a state of its own for each, and the settings.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,24 +9,32 @@ use foldback_tensor::{StateCell, Tensor, refuse};
 
 use crate::error::{OptimFacts, Result};
 
-/// Parameters in order, what the optimiser keeps for each once it has been changed, and its options.
+/// Settings that may not go together, whatever the order of their setters was: a step asks before it changes anything.
+pub(crate) trait Together: Copy {
+    /// Refuses settings that contradict each other.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Parameters in order, what the optimiser keeps for each once it has been changed, and its settings.
 pub(crate) struct Shared<O, S> {
     optimizer: &'static str,
     vars: Vec<Var>,
     pub(crate) states: Vec<StateCell<S>>,
-    pub(crate) options: StateCell<O>,
+    pub(crate) settings: StateCell<O>,
     /// Room for the gradients of a step; whoever has it takes a step, and others wait. Empty between steps: a gradient
     /// that is held here could not be written in place by the next backward pass.
     room: StateCell<Vec<Option<Tensor>>>,
 }
 
-impl<O: Copy, S: Default> Shared<O, S> {
+impl<O: Together, S: Default> Shared<O, S> {
     pub(crate) fn new(
         optimizer: &'static str,
-        vars: impl IntoIterator<Item = Var>,
-        options: O,
+        vars: impl IntoIterator<Item: Borrow<Var>>,
+        settings: O,
     ) -> Result<Arc<Shared<O, S>>> {
-        let vars: Vec<Var> = vars.into_iter().collect();
+        let vars: Vec<Var> = vars.into_iter().map(|var| var.borrow().clone()).collect();
         if vars.is_empty() {
             return refuse(OptimFacts::NoParameters { optimizer });
         }
@@ -39,14 +48,14 @@ impl<O: Copy, S: Default> Shared<O, S> {
         }
         let states = vars.iter().map(|_| StateCell::default()).collect();
         let room = StateCell::new(Vec::with_capacity(vars.len()));
-        Ok(Arc::new(Shared { optimizer, vars, states, options: StateCell::new(options), room }))
+        Ok(Arc::new(Shared { optimizer, vars, states, settings: StateCell::new(settings), room }))
     }
 
     pub(crate) fn vars(&self) -> &[Var] {
         &self.vars
     }
 
-    /// Calls `update` with the options, and the value, the state and the gradient of every parameter that has one, see
+    /// Calls `update` with the settings, and the value, the state and the gradient of every parameter that has one, see
     /// Note [A step].
     pub(crate) fn step(
         &self,
@@ -55,14 +64,17 @@ impl<O: Copy, S: Default> Shared<O, S> {
         // Before the room is taken: who has it may be waiting for this very thread to finish its update.
         self.vars.iter().try_for_each(|var| var.expect_not_updating(self.optimizer))?;
         self.room.update(|grads| {
+            let settings = self.settings.read();
+            settings.check()?;
             // A step that has panicked may have left some.
             grads.clear();
             grads.extend(self.vars.iter().map(Var::grad));
-            let options = self.options.read();
             let done = self.check(grads).and_then(|()| {
                 for ((var, state), grad) in self.vars.iter().zip(&self.states).zip(&*grads) {
                     if let Some(g) = grad {
-                        var.update_in_place(|value| state.update(|state| update(&options, value, state, g)))?;
+                        var.update_in_place(|value| {
+                            state.update(|state| update(&settings, value, state, g))
+                        })?;
                     }
                 }
                 Ok(())
@@ -95,7 +107,7 @@ impl<O: Clone + fmt::Debug, S: Clone + fmt::Debug> fmt::Debug for Shared<O, S> {
     /// Waits for no step: the room stays out of it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct(self.optimizer);
-        shown.field("parameters", &self.vars).field("options", &self.options.read());
+        shown.field("parameters", &self.vars).field("settings", &self.settings.read());
         shown.field("states", &self.states).finish()
     }
 }

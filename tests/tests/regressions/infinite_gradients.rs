@@ -2,7 +2,7 @@
 //! selected here, at first and second order; `max()` and `min()` multiplied, and so did the product of several zeros.
 
 use foldback_graph::{Grad, RequiresGrad, Result, Var};
-use foldback_nn::loss::{BceWithLogitsLoss, Reduction};
+use foldback_nn::loss::{BCEWithLogitsLoss, Reduction};
 use foldback_tensor::{Tensor, tensor};
 
 const INF: f64 = f64::INFINITY;
@@ -121,7 +121,7 @@ fn binary_cross_entropy_multiplies_once() {
                         (((&t + 1.0 - y.value()) * &s - &t) * &g, (ln_r - ln_s * p) * &g)
                     }
                 };
-                let mut loss = BceWithLogitsLoss::new().reduction(Reduction::None);
+                let mut loss = BCEWithLogitsLoss::new().reduction(Reduction::None);
                 if let Some(p) = p {
                     loss = loss.pos_weight(tensor![p; f64]);
                 }

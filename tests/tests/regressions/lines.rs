@@ -6,7 +6,6 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Once;
 
 use foldback::graph::{Backward, GraphFacts, RequiresGrad, fuse};
-use foldback::nn::{Dropout, Forward, GELU, Linear, Module, ReLU, Sequential, SiLU, Sigmoid, Softplus, Tanh};
 use foldback::prelude::*;
 use foldback::tensor::{
     BroadcastWarning, TensorFacts, ThreadPool, broadcast_warning, refused, set_num_threads,
@@ -125,7 +124,18 @@ fn constructors_panic_at_the_callers_line() {
     panics_here(|| ThreadPool::new(usize::MAX));
     panics_here(|| set_num_threads(usize::MAX));
     panics_here(|| Dropout::new(2.0));
+    let w = tensor![1.0].requires_grad();
+    panics_here(|| SGD::new([&w, &w], 0.1));
+    panics_here(|| SGD::new([&w], 0.1).momentum(-1.0));
+    panics_here(|| SGD::new([&w], 0.1).dampening(-1.0));
+    panics_here(|| SGD::new([&w], 0.1).weight_decay(-1.0));
+    panics_here(|| AdamW::new([&w], -1.0));
+    panics_here(|| Adam::new([&w], 0.1).betas(0.9, 1.0));
+    panics_here(|| Adam::new([&w], 0.1).eps(-1.0));
+    panics_here(|| Adam::new([&w], 0.1).weight_decay(-1.0));
     panics_here(|| Linear::new(huge, 2));
+    panics_here(|| Linear::new(2, 2).dtype(DType::I64));
+    panics_here(|| Linear::new(2, 2).init(nn::Init::normal(0.0, -1.0)));
 }
 
 #[test]
@@ -184,21 +194,22 @@ fn gradients_are_not_refused() {
 struct Twice {
     inner: Sequential,
 }
-impl Forward for Twice {
+#[forward]
+impl Twice {
     fn forward(&self, x: &Var) -> Result<Var> {
         self.inner.forward(x)?.mul(&self.inner.forward(x)?) // the line of a model
     }
 }
 
-fn layers() -> Vec<Box<dyn Module>> {
+fn layers() -> Vec<Box<dyn Layer>> {
     vec![
         Box::new(Linear::new(3, 3)),
         Box::new(ReLU),
-        Box::new(GELU::new()),
-        Box::new(GELU::tanh()),
+        Box::new(GELU),
+        Box::new(GELUTanh),
         Box::new(SiLU),
         Box::new(Sigmoid),
-        Box::new(Softplus::new(1.0, 20.0)),
+        Box::new(Softplus::new()),
         Box::new(Tanh),
         Box::new(Dropout::new(0.5)),
     ]
@@ -218,7 +229,7 @@ fn recorded_at(y: Var) -> (&'static str, u32) {
 fn layers_belong_to_the_line_that_calls_them() {
     let x = Tensor::ones([2, 3]).requires_grad();
     for (i, layer) in layers().into_iter().enumerate() {
-        let bare: &dyn Module = &*layer;
+        let bare: &dyn Layer = &*layer;
         assert_eq!(recorded_at(bare.forward(&x).unwrap()), (file!(), line!()), "layer {i}");
         assert_eq!(recorded_at(layer.forward(&x).unwrap()), (file!(), line!()), "layer {i}");
         let model = Sequential::new().then(layer);

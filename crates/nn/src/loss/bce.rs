@@ -7,53 +7,53 @@ use foldback_tensor::{DType, Here, Tensor};
 use super::{Reduction, expect_float, expect_same_shape};
 use crate::error::Result;
 
-const LOSS: &str = "bce_with_logits";
+const LOSS: &str = "binary_cross_entropy_with_logits";
 
 /// Above this, `ln(1 + exp(x))` is `x` in `f64` as in `f32`: the difference is `exp(-x)`, less than half a unit in the
 /// last place.
 const SOFTPLUS_IS_IDENTITY: f64 = 40.0;
 
-/// The options of [`bce_with_logits`]. PyTorch's
+/// The options of [`binary_cross_entropy_with_logits`]. PyTorch's
 /// [`BCEWithLogitsLoss`](https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html).
 ///
 /// ```
-/// use foldback_nn::loss::{BceWithLogitsLoss, Reduction};
+/// use foldback_nn::loss::{BCEWithLogitsLoss, Reduction};
 /// use foldback_tensor::tensor;
-/// let loss = BceWithLogitsLoss::new().pos_weight(tensor![3.0]).reduction(Reduction::None);
+/// let loss = BCEWithLogitsLoss::new().pos_weight(tensor![3.0]).reduction(Reduction::None);
 /// let losses = loss.forward(&tensor![0.0, 0.0], &tensor![1.0, 0.0])?.value();
 /// foldback_tensor::assert_close!(losses, tensor![3.0 * 2f32.ln(), 2f32.ln()]);
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct BceWithLogitsLoss {
+pub struct BCEWithLogitsLoss {
     weight: Option<Tensor>,
     pos_weight: Option<Tensor>,
     reduction: Reduction,
 }
 
-impl BceWithLogitsLoss {
+impl BCEWithLogitsLoss {
     /// No weights, the mean.
-    pub fn new() -> BceWithLogitsLoss {
-        BceWithLogitsLoss::default()
+    pub fn new() -> BCEWithLogitsLoss {
+        BCEWithLogitsLoss::default()
     }
 
     /// A factor for the loss of each element; it broadcasts to the input's shape. A mean is still over elements.
     #[must_use]
-    pub fn weight(mut self, weight: impl Into<Tensor>) -> BceWithLogitsLoss {
+    pub fn weight(mut self, weight: impl Into<Tensor>) -> BCEWithLogitsLoss {
         self.weight = Some(weight.into());
         self
     }
 
     /// A factor for the part of the loss that belongs to a true label; it broadcasts to the input's shape.
     #[must_use]
-    pub fn pos_weight(mut self, weight: impl Into<Tensor>) -> BceWithLogitsLoss {
+    pub fn pos_weight(mut self, weight: impl Into<Tensor>) -> BCEWithLogitsLoss {
         self.pos_weight = Some(weight.into());
         self
     }
 
     /// What becomes of the losses of single elements. The default is their mean.
     #[must_use]
-    pub fn reduction(mut self, reduction: Reduction) -> BceWithLogitsLoss {
+    pub fn reduction(mut self, reduction: Reduction) -> BCEWithLogitsLoss {
         self.reduction = reduction;
         self
     }
@@ -178,23 +178,23 @@ fn spread(weight: &Option<Tensor>, input: &Var) -> Result<Option<Tensor>> {
 
 /// The mean binary cross-entropy of scores `x` (before the sigmoid) for labels between 0 and 1. PyTorch's
 /// [`binary_cross_entropy_with_logits`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.binary_cross_entropy_with_logits.html).
-/// [`BceWithLogitsLoss`] has options.
+/// [`BCEWithLogitsLoss`] has options.
 ///
 /// # Errors
-/// As [`BceWithLogitsLoss::forward`].
+/// As [`BCEWithLogitsLoss::forward`].
 ///
 /// ```
 /// use foldback_graph::RequiresGrad;
-/// use foldback_nn::loss::bce_with_logits;
+/// use foldback_nn::loss::binary_cross_entropy_with_logits;
 /// use foldback_tensor::{assert_close, tensor};
 /// let x = tensor![0.0, 800.0].requires_grad();
-/// bce_with_logits(&x, &tensor![1.0, 0.0])?.backward()?;
+/// binary_cross_entropy_with_logits(&x, &tensor![1.0, 0.0])?.backward()?;
 /// assert_close!(x.grad().unwrap(), tensor![-0.25, 0.5]);
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
 #[track_caller]
-pub fn bce_with_logits(input: impl AsInput, target: impl AsInput) -> Result<Var> {
-    BceWithLogitsLoss::new().forward(input, target)
+pub fn binary_cross_entropy_with_logits(input: impl AsInput, target: impl AsInput) -> Result<Var> {
+    BCEWithLogitsLoss::new().forward(input, target)
 }
 
 #[cfg(test)]
@@ -208,27 +208,27 @@ mod tests {
         let (x, y) = (tensor![-3.0, 0.0, 0.5, 4.0; f64], tensor![0.0, 1.0, 0.25, 1.0; f64]);
         let p = x.sigmoid();
         let expected = -(&y * p.ln() + y.rsub(1.0).unwrap() * p.rsub(1.0).unwrap().ln());
-        let loss = BceWithLogitsLoss::new().reduction(Reduction::None).forward(&x, &y).unwrap();
+        let loss = BCEWithLogitsLoss::new().reduction(Reduction::None).forward(&x, &y).unwrap();
         foldback_tensor::assert_close!(loss.value(), expected, atol = 1e-12, rtol = 1e-12);
     }
 
     #[test]
     fn refusals() {
         let x: Var = Tensor::zeros([3, 1]).into();
-        let e = bce_with_logits(&x, &tensor![1.0, 0.0, 1.0]).unwrap_err().with_location(None).to_string();
+        let e = binary_cross_entropy_with_logits(&x, &tensor![1.0, 0.0, 1.0]).unwrap_err().with_location(None).to_string();
         assert!(e.contains("[3, 1] and the target [3]") && e.contains("squeeze the input"), "{e}");
         let labels = tensor![[1], [0], [1]; i64];
         assert!(
-            bce_with_logits(&x, &labels)
+            binary_cross_entropy_with_logits(&x, &labels)
                 .unwrap_err()
                 .to_string()
                 .contains("the target must be a floating-point type, found i64: use to_dtype(DType::F32)")
         );
-        assert!(bce_with_logits(&tensor![1; i64], &tensor![1.0]).is_err());
+        assert!(binary_cross_entropy_with_logits(&tensor![1; i64], &tensor![1.0]).is_err());
         let y = Tensor::zeros([3, 1]);
         // A weight may be spread over the input, but must not enlarge it.
-        assert!(BceWithLogitsLoss::new().weight(tensor![1.0, 2.0]).forward(&x, &y).is_err());
-        assert!(BceWithLogitsLoss::new().pos_weight(tensor![1.0, 2.0, 3.0]).forward(&x, &y).is_err());
-        assert!(BceWithLogitsLoss::new().weight(tensor![2.0]).forward(&x, &y).is_ok());
+        assert!(BCEWithLogitsLoss::new().weight(tensor![1.0, 2.0]).forward(&x, &y).is_err());
+        assert!(BCEWithLogitsLoss::new().pos_weight(tensor![1.0, 2.0, 3.0]).forward(&x, &y).is_err());
+        assert!(BCEWithLogitsLoss::new().weight(tensor![2.0]).forward(&x, &y).is_ok());
     }
 }

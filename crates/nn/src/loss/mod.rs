@@ -28,10 +28,10 @@ use foldback_graph::Var;
 use crate::error::{NnFacts, Result};
 use foldback_tensor::refuse;
 
-pub use bce::{BceWithLogitsLoss, bce_with_logits};
+pub use bce::{BCEWithLogitsLoss, binary_cross_entropy_with_logits};
 pub use cross_entropy::{CrossEntropyLoss, cross_entropy};
-pub use mse::{MseLoss, mse_loss};
-pub use nll::{NllLoss, nll_loss};
+pub use mse::{MSELoss, mse_loss};
+pub use nll::{NLLLoss, nll_loss};
 
 /// What becomes of the losses of single elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

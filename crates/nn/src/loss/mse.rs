@@ -12,34 +12,34 @@ const LOSS: &str = "mse_loss";
 /// [`mse_loss`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.mse_loss.html).
 ///
 /// ```
-/// use foldback_nn::loss::{MseLoss, Reduction};
+/// use foldback_nn::loss::{MSELoss, Reduction};
 /// use foldback_tensor::tensor;
-/// let loss = MseLoss::new().reduction(Reduction::Sum);
+/// let loss = MSELoss::new().reduction(Reduction::Sum);
 /// assert_eq!(loss.forward(&tensor![1.0, 3.0], &tensor![0.0, 1.0])?.value().item::<f32>()?, 5.0);
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct MseLoss {
+pub struct MSELoss {
     weight: Option<Var>,
     reduction: Reduction,
 }
 
-impl MseLoss {
+impl MSELoss {
     /// No weights, the mean.
-    pub fn new() -> MseLoss {
-        MseLoss::default()
+    pub fn new() -> MSELoss {
+        MSELoss::default()
     }
 
     /// A weight per element, of the input's shape; a mean is then divided by the sum of the weights.
     #[must_use]
-    pub fn weight(mut self, weight: impl Into<Var>) -> MseLoss {
+    pub fn weight(mut self, weight: impl Into<Var>) -> MSELoss {
         self.weight = Some(weight.into());
         self
     }
 
     /// What becomes of the losses of single elements. The default is their mean.
     #[must_use]
-    pub fn reduction(mut self, reduction: Reduction) -> MseLoss {
+    pub fn reduction(mut self, reduction: Reduction) -> MSELoss {
         self.reduction = reduction;
         self
     }
@@ -75,10 +75,10 @@ impl MseLoss {
 
 /// The mean of `(input - target)^2`. PyTorch's
 /// [`mse_loss`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.mse_loss.html), except that shapes
-/// which differ are an error, never broadcast. [`MseLoss`] has options.
+/// which differ are an error, never broadcast. [`MSELoss`] has options.
 ///
 /// # Errors
-/// As [`MseLoss::forward`].
+/// As [`MSELoss::forward`].
 ///
 /// ```
 /// use foldback_graph::RequiresGrad;
@@ -94,7 +94,7 @@ impl MseLoss {
 /// ```
 #[track_caller]
 pub fn mse_loss(input: impl AsInput, target: impl AsInput) -> Result<Var> {
-    MseLoss::new().forward(input, target)
+    MSELoss::new().forward(input, target)
 }
 
 #[cfg(test)]
@@ -124,13 +124,13 @@ mod tests {
                 .contains("must be a floating-point type, found i64")
         );
         assert!(mse_loss(&tensor![1.0, 2.0], 1.0).is_err());
-        let weighted = MseLoss::new().weight(tensor![1.0]);
+        let weighted = MSELoss::new().weight(tensor![1.0]);
         assert!(weighted.forward(&tensor![1.0, 2.0], &tensor![1.0, 2.0]).is_err());
     }
 
     #[test]
     fn weighted_mean_is_divided_by_the_weights() {
-        let loss = MseLoss::new().weight(tensor![1.0, 3.0]);
+        let loss = MSELoss::new().weight(tensor![1.0, 3.0]);
         let loss = loss.forward(&tensor![2.0, 1.0], &tensor![0.0, 0.0]).unwrap();
         assert_eq!(loss.value().item::<f32>().unwrap(), (4.0 + 3.0) / 4.0);
     }

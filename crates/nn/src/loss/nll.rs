@@ -11,50 +11,50 @@ use crate::error::Result;
 /// [`NLLLoss`](https://docs.pytorch.org/docs/stable/generated/torch.nn.NLLLoss.html).
 ///
 /// ```
-/// use foldback_nn::loss::{NllLoss, Reduction};
+/// use foldback_nn::loss::{NLLLoss, Reduction};
 /// use foldback_tensor::tensor;
-/// let loss = NllLoss::new().weight(tensor![1.0, 3.0]).ignore_index(-1).reduction(Reduction::Sum);
+/// let loss = NLLLoss::new().weight(tensor![1.0, 3.0]).ignore_index(-1).reduction(Reduction::Sum);
 /// let log_p = tensor![[-1.0, -2.0], [-3.0, -4.0], [-5.0, -6.0]];
 /// assert_eq!(loss.forward(&log_p, &tensor![0, 1, -1; i64])?.value().item::<f32>()?, 1.0 + 3.0 * 4.0);
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct NllLoss {
+pub struct NLLLoss {
     weight: Option<Tensor>,
     ignore_index: i64,
     reduction: Reduction,
 }
 
-impl Default for NllLoss {
+impl Default for NLLLoss {
     /// No weights, the mean, and -100 is ignored.
-    fn default() -> NllLoss {
-        NllLoss { weight: None, ignore_index: -100, reduction: Reduction::Mean }
+    fn default() -> NLLLoss {
+        NLLLoss { weight: None, ignore_index: -100, reduction: Reduction::Mean }
     }
 }
 
-impl NllLoss {
+impl NLLLoss {
     /// PyTorch's defaults: no weights, the mean, and -100 is ignored.
-    pub fn new() -> NllLoss {
-        NllLoss::default()
+    pub fn new() -> NLLLoss {
+        NLLLoss::default()
     }
 
     /// A weight per class, `[c]`; a mean is then divided by the sum of the weights of the targets.
     #[must_use]
-    pub fn weight(mut self, weight: impl Into<Tensor>) -> NllLoss {
+    pub fn weight(mut self, weight: impl Into<Tensor>) -> NLLLoss {
         self.weight = Some(weight.into());
         self
     }
 
     /// A class number whose elements do not count; it need not be a class. The default is -100.
     #[must_use]
-    pub fn ignore_index(mut self, index: i64) -> NllLoss {
+    pub fn ignore_index(mut self, index: i64) -> NLLLoss {
         self.ignore_index = index;
         self
     }
 
     /// What becomes of the losses of single elements. The default is their mean.
     #[must_use]
-    pub fn reduction(mut self, reduction: Reduction) -> NllLoss {
+    pub fn reduction(mut self, reduction: Reduction) -> NLLLoss {
         self.reduction = reduction;
         self
     }
@@ -83,10 +83,10 @@ impl NllLoss {
 /// The mean of `-log_p[target]`, where `log_p` holds log-probabilities along axis 1 and the target class numbers (`i64`).
 /// PyTorch's [`nll_loss`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.nll_loss.html).
 ///
-/// Elements with target -100 are ignored; if all are, the loss is NaN and its gradient zero. [`NllLoss`] has options.
+/// Elements with target -100 are ignored; if all are, the loss is NaN and its gradient zero. [`NLLLoss`] has options.
 ///
 /// # Errors
-/// As [`NllLoss::forward`].
+/// As [`NLLLoss::forward`].
 ///
 /// ```
 /// use foldback_graph::RequiresGrad;
@@ -98,7 +98,7 @@ impl NllLoss {
 /// ```
 #[track_caller]
 pub fn nll_loss(input: impl AsInput, target: impl AsInput) -> Result<Var> {
-    NllLoss::new().forward(input, target)
+    NLLLoss::new().forward(input, target)
 }
 
 #[cfg(test)]
@@ -129,7 +129,7 @@ mod tests {
         );
         assert!(message(log_p.clone(), &tensor![[0], [1]; i64]).contains("found a target of shape [2, 1]"));
         assert!(message(Tensor::scalar(0f32), &Tensor::scalar(0i64)).contains("need an axis of classes"));
-        let e = NllLoss::new().weight(tensor![1.0, 2.0]).forward(&log_p, &tensor![0, 1; i64]).unwrap_err();
+        let e = NLLLoss::new().weight(tensor![1.0, 2.0]).forward(&log_p, &tensor![0, 1; i64]).unwrap_err();
         let text = e.with_location(None).to_string();
         assert_eq!(text, "nll_loss: expected a weight of shape [3], found [2]");
     }
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn infinite_but_ignored() {
         let x = tensor![[f32::NEG_INFINITY, 0.0], [-1.0, -2.0]].requires_grad();
-        let loss = NllLoss::new().ignore_index(0).forward(&x, &tensor![0, 1; i64]).unwrap();
+        let loss = NLLLoss::new().ignore_index(0).forward(&x, &tensor![0, 1; i64]).unwrap();
         assert_eq!(loss.value().item::<f32>().unwrap(), 2.0);
         loss.backward().unwrap();
         assert_eq!(x.grad(), Some(tensor![[0.0, 0.0], [0.0, -1.0]]));

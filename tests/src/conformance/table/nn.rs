@@ -1,7 +1,7 @@
 //! Layers and losses. Losses never broadcast, so that unequal shapes are refused by design.
 
 use foldback_graph::Var;
-use foldback_nn::loss::{BceWithLogitsLoss, CrossEntropyLoss, MseLoss, NllLoss, Reduction};
+use foldback_nn::loss::{BCEWithLogitsLoss, CrossEntropyLoss, MSELoss, NLLLoss, Reduction};
 use foldback_nn::{Error, NnFacts, linear};
 use foldback_tensor::refused;
 
@@ -13,14 +13,14 @@ pub(super) const ROWS: &[Operation] = &[
         one(linear(&a.var("input")?, &a.var("weight")?, a.maybe_var("bias")?.as_ref()))
     }),
     operation!(Sum "mse_loss", "input target weight reduction", |a| {
-        let mut loss = MseLoss::new().reduction(reduction(a)?);
+        let mut loss = MSELoss::new().reduction(reduction(a)?);
         if let Some(weight) = a.maybe_var("weight")? {
             loss = loss.weight(weight);
         }
         same_shapes(a, loss.forward(&a.var("input")?, &a.var("target")?))
     }),
     operation!(Sum "binary_cross_entropy_with_logits", "input target weight pos_weight reduction", |a| {
-        let mut loss = BceWithLogitsLoss::new().reduction(reduction(a)?);
+        let mut loss = BCEWithLogitsLoss::new().reduction(reduction(a)?);
         if let Some(weight) = untracked(a, "weight")? {
             loss = loss.weight(weight.value());
         }
@@ -30,7 +30,7 @@ pub(super) const ROWS: &[Operation] = &[
         same_shapes(a, loss.forward(&a.var("input")?, &a.var("target")?))
     }),
     operation!(Sum "nll_loss", "input target weight ignore_index reduction", |a| {
-        let mut loss = NllLoss::new().reduction(reduction(a)?);
+        let mut loss = NLLLoss::new().reduction(reduction(a)?);
         if let Some(weight) = untracked(a, "weight")? {
             loss = loss.weight(weight.value());
         }
