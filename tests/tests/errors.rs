@@ -10,8 +10,8 @@ use foldback::graph::{
     Backward, Function, FunctionContext, Grad, GraphFacts, RequiresGrad, fuse, value_and_grad,
 };
 use foldback::nn::init::Init;
-use foldback::nn::loss::{BceWithLogitsLoss, CrossEntropyLoss, MseLoss, NllLoss};
-use foldback::nn::{Dropout, Forward, GELU, Linear, Module, NnFacts, Sequential, Softplus, linear};
+use foldback::nn::loss::{BCEWithLogitsLoss, CrossEntropyLoss, MSELoss, NLLLoss};
+use foldback::nn::{Dropout, GELU, Linear, Module, NnFacts, Sequential, Softplus, linear};
 use foldback::optim::{Adam, AdamW};
 use foldback::prelude::*;
 use foldback::tensor::{
@@ -323,12 +323,12 @@ fn losses_and_layers() {
     let (x, labels) = (tensor![[1.0, 2.0]].requires_grad(), tensor![1; i64]);
     let odd = tensor![1.0, 2.0, 3.0];
     here(loss::mse_loss(&x, &odd));
-    here(loss::bce_with_logits(&x, &odd));
+    here(loss::binary_cross_entropy_with_logits(&x, &odd));
     here(loss::nll_loss(&x, &odd));
     here(loss::cross_entropy(&x, &odd));
-    here(MseLoss::new().forward(&x, &odd));
-    here(BceWithLogitsLoss::new().pos_weight(odd.clone()).forward(&x, &x));
-    here(NllLoss::new().weight(odd.clone()).forward(&x, &labels));
+    here(MSELoss::new().forward(&x, &odd));
+    here(BCEWithLogitsLoss::new().pos_weight(odd.clone()).forward(&x, &x));
+    here(NLLLoss::new().weight(odd.clone()).forward(&x, &labels));
     here(CrossEntropyLoss::new().label_smoothing(2.0).forward(&x, &labels));
     here(loss::cross_entropy(&x, &tensor![7; i64]));
     let layer = Linear::new(3, 2);
@@ -353,7 +353,8 @@ fn losses_and_layers() {
 struct Block {
     fc: Linear,
 }
-impl Forward for Block {
+#[forward]
+impl Block {
     fn forward(&self, x: &Var) -> Result<Var> {
         let y = self.fc.forward(x)?; // the line of the layer
         y.sum(7) // the line of the sum
@@ -427,7 +428,7 @@ fn one_type_in_all_crates() {
     let kinds: Vec<Kind> = (0..8).map(|step| run(step).unwrap_err().kind()).collect();
     use Kind::*;
     assert_eq!(kinds, [Shape, Shape, Shape, Argument, DType, Io, User, User]);
-    let same: foldback_Result<(), foldback::optim::Error> = run(0);
+    let same: foldback::nn::Result<(), foldback::optim::Error> = run(0);
     assert!(refused!(same, TensorFacts::ElementCount { .. }));
     assert!(refused!(run(2), NnFacts::LossShapes { .. }));
 }

@@ -278,7 +278,7 @@ fn operations_save_only_what_their_gradients_name() {
     let nothing: &[(&str, Call<'_>)] = &[
         ("add", &|| hidden()?.add(&hidden()?)),
         ("sub", &|| hidden()?.sub(&hidden()?)),
-        ("neg", &|| hidden()?.neg()),
+        ("neg", &|| hidden()?.try_neg()),
         ("add a number", &|| hidden()?.add(1.0)),
         ("multiply by a number", &|| hidden()?.mul(3.0)),
         ("divide by a number", &|| hidden()?.div(3.0)),
@@ -295,7 +295,7 @@ fn operations_save_only_what_their_gradients_name() {
         ("tanh", &|| Ok(hidden()?.tanh())),
         ("sigmoid", &|| Ok(hidden()?.sigmoid())),
         ("sqrt", &|| Ok(hidden()?.sqrt())),
-        ("relu", &|| hidden()?.relu()),
+        ("relu", &|| hidden()?.try_relu()),
         ("softmax", &|| hidden()?.softmax(1)),
     ];
     for (name, run) in nothing {

@@ -143,17 +143,19 @@ impl SGD {
 impl Optimizer for SGD {
     #[track_caller]
     fn step(&self) -> Result<()> {
-        self.shared.step(|o, p, state, g| {
-            if o.momentum == 0.0 {
-                let plain = Plain { rate: o.lr, decay: o.weight_decay };
-                return kernel::update(NAME, plain, [p], [g]);
-            }
-            let kept = if state.is_some() { o.momentum } else { 0.0 };
-            let taken = if state.is_some() { 1.0 - o.dampening } else { 1.0 };
-            let (momentum, nesterov) = (o.momentum, o.nesterov);
-            let formula = Momentum { rate: o.lr, decay: o.weight_decay, momentum, kept, taken, nesterov };
-            kernel::update(NAME, formula, [&mut *p, zeros_once(state, g)], [g])
-        }).here()
+        self.shared
+            .step(|o, p, state, g| {
+                if o.momentum == 0.0 {
+                    let plain = Plain { rate: o.lr, decay: o.weight_decay };
+                    return kernel::update(NAME, plain, [p], [g]);
+                }
+                let kept = if state.is_some() { o.momentum } else { 0.0 };
+                let taken = if state.is_some() { 1.0 - o.dampening } else { 1.0 };
+                let (momentum, nesterov) = (o.momentum, o.nesterov);
+                let formula = Momentum { rate: o.lr, decay: o.weight_decay, momentum, kept, taken, nesterov };
+                kernel::update(NAME, formula, [&mut *p, zeros_once(state, g)], [g])
+            })
+            .here()
     }
 
     fn parameters(&self) -> &[Var] {

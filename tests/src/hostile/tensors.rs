@@ -62,7 +62,7 @@ fn written(
 pub(super) const TARGETS: &[Target] = targets! {
     "permute" => |c| c.tensor().permute(c.axes());
     "transpose" => |c| c.tensor().transpose(c.position(), c.position());
-    "t" => |c| c.tensor().t();
+    "t" => |c| c.tensor().try_t();
     "movedim" => |c| c.tensor().movedim(c.axes(), c.axes());
     "squeeze" => |c| c.tensor().squeeze(c.axes());
     "unsqueeze" => |c| c.tensor().unsqueeze(c.position());

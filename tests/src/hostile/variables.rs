@@ -18,7 +18,7 @@ macro_rules! targets {
 pub(super) const TARGETS: &[Target] = targets! {
     "permute" => |x, c| x.permute(c.axes());
     "transpose" => |x, c| x.transpose(c.position(), c.position());
-    "t" => |x, c| x.t();
+    "t" => |x, c| x.try_t();
     "movedim" => |x, c| x.movedim(c.axes(), c.axes());
     "squeeze" => |x, c| x.squeeze(c.axes());
     "unsqueeze" => |x, c| x.unsqueeze(c.position());

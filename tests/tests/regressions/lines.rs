@@ -243,7 +243,7 @@ fn operations_belong_to_the_lines_of_the_model() {
     let x = Tensor::ones([2, 3]).requires_grad();
     let here = include_str!("lines.rs").lines().position(|l| l.ends_with("// the line of a model")).unwrap();
     let twice = || Twice { inner: Sequential::new().then(Tanh) };
-    let boxed: Box<dyn Module> = Box::new(twice());
+    let boxed: Box<dyn Layer> = Box::new(twice());
     let nested = Sequential::new().then(Sequential::new().then(twice()));
     for y in [twice().forward(&x), boxed.forward(&x), nested.forward(&x)] {
         assert_eq!(recorded_at(y.unwrap()), (file!(), here as u32 + 1));

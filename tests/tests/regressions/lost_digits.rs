@@ -34,8 +34,11 @@ fn errors(f: Function, relative: f64) -> [(f64, f64); 3] {
 #[test]
 fn activations_keep_their_digits_where_they_are_small() {
     // The derivatives are sums that have zeros, near which a relative error means nothing: they lie within [-4, 4].
-    let functions: [(&str, Function); 3] =
-        [("gelu_tanh", |x| x.gelu_tanh()), ("silu", |x| x.silu()), ("softplus", |x| x.softplus())];
+    let functions: [(&str, Function); 3] = [
+        ("gelu_tanh", |x| x.try_gelu_tanh()),
+        ("silu", |x| x.try_silu()),
+        ("softplus", |x| x.try_softplus()),
+    ];
     for (name, f) in functions {
         // An exponential of 87 has lost 7 bits to the rounding of its argument.
         for (order, (error, at)) in errors(f, 1e-4).into_iter().enumerate() {
@@ -52,7 +55,7 @@ fn functions_of_their_results_have_an_absolute_error() {
         ("sigmoid", |x| Ok(x.sigmoid())),
         ("tanh", |x| Ok(x.tanh())),
         ("erf", |x| Ok(x.erf())),
-        ("gelu", |x| x.gelu()),
+        ("gelu", |x| x.try_gelu()),
         ("log1p", |x| Ok(x.square().log1p())),
     ];
     for (name, f) in functions {

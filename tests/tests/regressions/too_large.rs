@@ -83,8 +83,8 @@ fn every_operation_of_a_tensor() {
         logical_and(y) of x; logical_or(y) of x; logical_xor(y) of x; clamp_min(y) of x; clamp_max(y) of x;
         div_floor(y) of x; div_trunc(y) of x; add_scaled(y, 2) of x; sub_scaled(y, 2) of x; clamp(y, 3.0) of x;
         add(&wide().t()) of wide().flip(0).unwrap();
-        neg() of window(); abs() of window(); relu() of window(); gelu() of window(); gelu_tanh() of window();
-        silu() of window(); softplus() of window(); softplus_with(2.0, 3.0) of window(); add(1.0) of window();
+        try_neg() of window(); try_abs() of window(); try_relu() of window(); try_gelu() of window(); try_gelu_tanh() of window();
+        try_silu() of window(); try_softplus() of window(); softplus_with(2.0, 3.0) of window(); add(1.0) of window();
         rsub(1.0) of window(); rdiv(1.0) of window(); rpow(2.0) of window();
         where_cond(x, y) of x.gt(0.0).unwrap();
         reshape([-1]) of wide(); flatten(0..=1) of wide(); try_contiguous() of wide();
@@ -235,7 +235,7 @@ fn every_operation_of_a_variable() {
     let results: Vec<(&str, foldback_graph::Result<Var>)> = calls! {
         add(y) of x; sub(y) of x; mul(y) of x; div(y) of x; pow(y) of x; maximum(y) of x; minimum(y) of x;
         clamp_min(y) of x; clamp_max(y) of x; add_scaled(y, 2) of x; sub_scaled(y, 2) of x; clamp(y, 3.0) of x;
-        neg() of w; abs() of w; relu() of w; gelu() of w; gelu_tanh() of w; silu() of w; softplus() of w;
+        try_neg() of w; try_abs() of w; try_relu() of w; try_gelu() of w; try_gelu_tanh() of w; try_silu() of w; try_softplus() of w;
         reshape([-1]) of wide; flatten(0..=1) of wide; matmul(y) of x; linear(x, None) of x;
         index_select(0, &indices(&[N])) of y;
         scatter_add(0, &indices(&[1, 1]), &Var::from(tensor![[1.0]])) of wide;

@@ -119,8 +119,8 @@ macro_rules! apply {
             Op::MaxAlong(axis, keepdim) => {
                 a.max_with_indices(Over::from(axis as isize).with_keepdim(keepdim)).map(|m| m.0)
             }
-            Op::Neg => a.neg(),
-            Op::Relu => a.relu(),
+            Op::Neg => a.try_neg(),
+            Op::Relu => a.try_relu(),
             Op::AddNumber(c) => a.add(c),
             Op::MulNumber(c) => a.mul(c),
             Op::FromNumber(c) => a.rsub(c),

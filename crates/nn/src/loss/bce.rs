@@ -215,7 +215,10 @@ mod tests {
     #[test]
     fn refusals() {
         let x: Var = Tensor::zeros([3, 1]).into();
-        let e = binary_cross_entropy_with_logits(&x, &tensor![1.0, 0.0, 1.0]).unwrap_err().with_location(None).to_string();
+        let e = binary_cross_entropy_with_logits(&x, &tensor![1.0, 0.0, 1.0])
+            .unwrap_err()
+            .with_location(None)
+            .to_string();
         assert!(e.contains("[3, 1] and the target [3]") && e.contains("squeeze the input"), "{e}");
         let labels = tensor![[1], [0], [1]; i64];
         assert!(

@@ -61,8 +61,8 @@ macro_rules! scaled {
 }
 
 pub(super) const ROWS: &[Operation] = &[
-    unary!("neg negative", |x| x.neg()),
-    unary!("abs absolute", |x| x.abs()),
+    unary!("neg negative", |x| x.try_neg()),
+    unary!("abs absolute", |x| x.try_abs()),
     unary!("sign", |x| Ok(x.sign())),
     unary!("square", |x| Ok(x.square())),
     unary!("exp", |x| Ok(x.exp())),
@@ -78,15 +78,15 @@ pub(super) const ROWS: &[Operation] = &[
     unary!("tanh", |x| Ok(x.tanh())),
     unary!("sigmoid special.expit", |x| Ok(x.sigmoid())),
     unary!("erf special.erf", |x| Ok(x.erf())),
-    unary!("relu", |x| x.relu()),
-    unary!("silu", |x| x.silu()),
+    unary!("relu", |x| x.try_relu()),
+    unary!("silu", |x| x.try_silu()),
     unary!("logical_not", |x| Ok(Var::from(x.value().logical_not()))),
     unary!("isnan", |x| x.ne(&x)),
     unary!("softsign", |x| x.div(&x.abs().add(1.0)?)),
     unary!("tanhshrink", |x| x.sub(x.tanh())),
     operation!("gelu", "input approximate", |a| match a.word("approximate", "none")?.as_str() {
-        "none" => one(a.var("input")?.gelu()),
-        "tanh" => one(a.var("input")?.gelu_tanh()),
+        "none" => one(a.var("input")?.try_gelu()),
+        "tanh" => one(a.var("input")?.try_gelu_tanh()),
         other => Err(Refusal::Argument(format!("`approximate` = {other}"))),
     }),
     operation!("softplus", "input beta threshold", |a| {

@@ -29,7 +29,7 @@ pub(super) const ROWS: &[Operation] = &[
         let (first, second) = if a.has("axis0") { ("axis0", "axis1") } else { ("dim0", "dim1") };
         one(a.var("input")?.transpose(a.int_of(first)?, a.int_of(second)?))
     }),
-    operation!(Exact "t", "input", |a| one(a.var("input")?.t())),
+    operation!(Exact "t", "input", |a| one(a.var("input")?.try_t())),
     operation!(Exact "mT", "input", |a| {
         let x = a.var("input")?;
         if x.rank() == 0 { Ok(vec![x]) } else { one(x.transpose(-2, -1)) }
