@@ -49,8 +49,8 @@ fn where_broadcasts_three_ways_to_second_order() {
     let first = Grad::new(&[&total], &[&x, &number]).create_graph(true).run().unwrap();
     let (gx, gn) = (first[0].clone().unwrap(), first[1].clone().unwrap());
     assert_eq!((gx.shape(), gn.shape()), (x.shape(), number.shape()));
-    let taken = cond.value().to_dtype(DType::F64).sum(..).unwrap().item::<f64>().unwrap() * 5.0;
-    assert_eq!(gn.value().item::<f64>().unwrap(), 125.0 - taken);
+    let taken = cond.value().to_dtype(DType::F64).sum(..).unwrap().item_as::<f64>().unwrap() * 5.0;
+    assert_eq!(gn.value().item_as::<f64>().unwrap(), 125.0 - taken);
     let second = grad(&gx.sum(..).unwrap(), &[&x]).unwrap().remove(0);
     let per_row = cond.value().to_dtype(DType::F64).sum([1, 2]).unwrap();
     let want = x.value() * 6.0 * per_row.reshape([5, 1, 1]).unwrap();
@@ -493,7 +493,7 @@ fn grad_of_first_and_second_order_leaves_grad_untouched() {
     let third = grad(&second, &[&x]).unwrap().remove(0);
     let (s, c) = (0.7f64.sin(), 0.7f64.cos());
     for (got, want) in [(first, c * 0.7 + s), (second, 2.0 * c - s * 0.7), (third, -3.0 * s - 0.7 * c)] {
-        assert!((got.value().item::<f64>().unwrap() - want).abs() < 1e-12);
+        assert!((got.value().item_as::<f64>().unwrap() - want).abs() < 1e-12);
     }
     assert_eq!(x.grad(), None);
 }
@@ -543,7 +543,7 @@ fn hooks_see_replace_and_can_be_removed_in_order() {
     let note = |name: &'static str| {
         let order = order.clone();
         move |g: &Var| {
-            order.lock().unwrap().push((name, g.value().item::<f32>().unwrap()));
+            order.lock().unwrap().push((name, g.value().item_as::<f32>().unwrap()));
             Some(g * 10.0)
         }
     };
@@ -716,7 +716,7 @@ fn independent_graphs_in_many_threads() {
                 for _ in 0..50 {
                     let x = leaf(&[k as f32]);
                     x.square().backward().unwrap();
-                    assert_eq!(x.grad().unwrap().item::<f32>().unwrap(), 2.0 * k as f32);
+                    assert_eq!(x.grad().unwrap().item_as::<f32>().unwrap(), 2.0 * k as f32);
                 }
             });
         }
@@ -751,7 +751,7 @@ fn a_shared_graph_without_retain_graph_serves_one() {
     });
     let won = won.load(Ordering::SeqCst);
     assert!(won >= 1);
-    assert_eq!(x.grad().unwrap().item::<f32>().unwrap(), 4.0 * won as f32);
+    assert_eq!(x.grad().unwrap().item_as::<f32>().unwrap(), 4.0 * won as f32);
 }
 
 // Operators

@@ -409,21 +409,21 @@ fn folds_in_many_parts() {
 fn twenty_million_ones() {
     const N: usize = 20_000_000;
     let ones = Tensor::ones([N]);
-    assert_eq!(ones.sum(..).unwrap().item::<f32>().unwrap(), N as f32);
-    assert_eq!(ones.mean(..).unwrap().item::<f32>().unwrap(), 1.0);
+    assert_eq!(ones.sum(..).unwrap().item_as::<f32>().unwrap(), N as f32);
+    assert_eq!(ones.mean(..).unwrap().item_as::<f32>().unwrap(), 1.0);
     let table = ones.reshape([5000, 4000]).unwrap();
     assert_eq!(table.sum_to([4000]).unwrap(), Tensor::full([4000], 5000.0));
     assert_eq!(table.sum_to([5000, 1]).unwrap(), Tensor::full([5000, 1], 4000.0));
-    assert_eq!(table.t().sum(..).unwrap().item::<f32>().unwrap(), N as f32);
+    assert_eq!(table.t().sum(..).unwrap().item_as::<f32>().unwrap(), N as f32);
     let folded =
         fold_to("ones", &FloatKernel(Product), &[&ones, &tensor_of(1.0)], Target::of(&().into())).unwrap();
-    assert_eq!(folded.item::<f32>().unwrap(), N as f32);
+    assert_eq!(folded.item_as::<f32>().unwrap(), N as f32);
     // One number that stands for all of them is not walked at all.
     let still = Tensor::ones([1]).expand([N]).unwrap();
-    assert_eq!(still.sum(..).unwrap().item::<f32>().unwrap(), N as f32);
+    assert_eq!(still.sum(..).unwrap().item_as::<f32>().unwrap(), N as f32);
     // A tenth, which f32 does not hold exactly: one after another these come to more than 2.08 million.
     let tenths = Tensor::full([N], 0.1);
-    let sum = tenths.sum(..).unwrap().item::<f32>().unwrap() as f64;
+    let sum = tenths.sum(..).unwrap().item_as::<f32>().unwrap() as f64;
     let want = N as f64 * 0.1f32 as f64;
     assert!((sum - want).abs() <= 67.0 * unit(DType::F32) * want, "{sum} is not {want}");
     // Columns so long that their parts, too, are long: rows are added element by element only 16 at a time.
@@ -440,7 +440,7 @@ fn tensor_of(v: f32) -> Tensor {
 fn long_alternating_and_badly_scaled_sums() {
     const N: usize = 3_000_000;
     let sum =
-        |values: Vec<f32>| Tensor::from_vec(values, [N]).unwrap().sum(..).unwrap().item::<f32>().unwrap();
+        |values: Vec<f32>| Tensor::from_vec(values, [N]).unwrap().sum(..).unwrap().item_as::<f32>().unwrap();
     // Everything cancels, whatever the order.
     assert_eq!(sum((0..N).map(|i| if i % 2 == 0 { 4096.0 } else { -4096.0 }).collect()), 0.0);
     // Half of the numbers are 4096 and the others -4095: a difference of one per pair.
@@ -461,7 +461,7 @@ fn long_alternating_and_badly_scaled_sums() {
     let mut values = vec![1.0f64; N];
     values[0] = big;
     values[N - 1] = -big;
-    let got = Tensor::from_vec(values, [N]).unwrap().sum(..).unwrap().item::<f64>().unwrap();
+    let got = Tensor::from_vec(values, [N]).unwrap().sum(..).unwrap().item_as::<f64>().unwrap();
     let runs = 2.0 * 1024.0;
     assert!((got - (N as f64 - 2.0)).abs() <= runs, "{got}: the runs between the two were not kept");
 }
@@ -475,7 +475,7 @@ fn the_bound_is_not_met_by_a_plain_loop() {
     values.iter().for_each(|&v| exact.add(v as f64));
     let (plain, bound) = (values.iter().sum::<f32>(), 67.0 * unit(DType::F32) * exact.value());
     assert!(exact.distance(plain as f64) > 10.0 * bound);
-    let ours = Tensor::from_vec(values, [1_000_000]).unwrap().sum(..).unwrap().item::<f32>().unwrap();
+    let ours = Tensor::from_vec(values, [1_000_000]).unwrap().sum(..).unwrap().item_as::<f32>().unwrap();
     assert!(exact.distance(ours as f64) <= bound);
 }
 
@@ -727,8 +727,8 @@ fn first_indices_agree(case: &Case, t: &Tensor, plain: &Plain) -> Result<(), Tes
     }
     if !plain.values.is_empty() && t.dtype() != DType::Bool {
         let (largest, smallest) = (first_largest(&plain.values, 1.0), first_largest(&plain.values, -1.0));
-        prop_assert_eq!(t.argmax(..).unwrap().item::<i64>().unwrap(), largest as i64);
-        prop_assert_eq!(t.argmin(..).unwrap().item::<i64>().unwrap(), smallest as i64);
+        prop_assert_eq!(t.argmax(..).unwrap().item_as::<i64>().unwrap(), largest as i64);
+        prop_assert_eq!(t.argmin(..).unwrap().item_as::<i64>().unwrap(), smallest as i64);
     }
     Ok(())
 }
@@ -786,15 +786,15 @@ fn products_of_small_shapes() {
 fn a_number_that_stands_still_counts() {
     let still = |v: f32, n: usize| Tensor::scalar(v).expand([n]).unwrap();
     let odd = (1 << 24) + 1;
-    assert_eq!(still(-1.0, odd).prod(..).unwrap().item::<f32>().unwrap(), -1.0);
-    assert_eq!(still(-1.0, odd - 1).prod(..).unwrap().item::<f32>().unwrap(), 1.0);
-    assert_eq!(still(0.0, odd).prod(..).unwrap().item::<f32>().unwrap(), 0.0);
-    assert_eq!(still(2.0, 40).prod(..).unwrap().item::<f32>().unwrap(), 2f32.powi(40));
-    assert_eq!(still(3.0, 7).sum(..).unwrap().item::<f32>().unwrap(), 21.0);
+    assert_eq!(still(-1.0, odd).prod(..).unwrap().item_as::<f32>().unwrap(), -1.0);
+    assert_eq!(still(-1.0, odd - 1).prod(..).unwrap().item_as::<f32>().unwrap(), 1.0);
+    assert_eq!(still(0.0, odd).prod(..).unwrap().item_as::<f32>().unwrap(), 0.0);
+    assert_eq!(still(2.0, 40).prod(..).unwrap().item_as::<f32>().unwrap(), 2f32.powi(40));
+    assert_eq!(still(3.0, 7).sum(..).unwrap().item_as::<f32>().unwrap(), 21.0);
     // So often that going through them would never end.
     let ages = 1usize << 59;
-    assert!(Tensor::scalar(true).expand([ages]).unwrap().all(..).unwrap().item::<bool>().unwrap());
-    assert_eq!(Tensor::scalar(-1i64).expand([ages]).unwrap().prod(..).unwrap().item::<i64>().unwrap(), 1);
-    assert_eq!(still(2.5, ages).amax(..).unwrap().item::<f32>().unwrap(), 2.5);
-    assert_eq!(still(0.5, ages).mean(..).unwrap().item::<f32>().unwrap(), 0.5);
+    assert!(Tensor::scalar(true).expand([ages]).unwrap().all(..).unwrap().item_as::<bool>().unwrap());
+    assert_eq!(Tensor::scalar(-1i64).expand([ages]).unwrap().prod(..).unwrap().item_as::<i64>().unwrap(), 1);
+    assert_eq!(still(2.5, ages).amax(..).unwrap().item_as::<f32>().unwrap(), 2.5);
+    assert_eq!(still(0.5, ages).mean(..).unwrap().item_as::<f32>().unwrap(), 0.5);
 }

@@ -705,8 +705,8 @@ fn reductions_of_nothing() {
     assert_eq!(shape().max_with_indices(keep(1)).unwrap().0.shape(), [0, 1]);
     assert_eq!(shape().softmax(0).unwrap().shape(), [0, 3]);
     let empty = none().value();
-    assert!(empty.all(..).unwrap().item::<bool>().unwrap());
-    assert!(!empty.any(..).unwrap().item::<bool>().unwrap());
+    assert!(empty.all(..).unwrap().item_as::<bool>().unwrap());
+    assert!(!empty.any(..).unwrap().item_as::<bool>().unwrap());
 }
 
 // An integer mean was cut to an integer, and a difference of truth values was whatever the bytes said.

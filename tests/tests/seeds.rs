@@ -65,7 +65,7 @@ fn broadcast_worked_example_of_four_axes() {
                         for &q in p {
                             t = t.select(0, q as isize).unwrap();
                         }
-                        t.item::<f32>().unwrap()
+                        t.item_as::<f32>().unwrap()
                     };
                     assert_eq!(at(&z, &[i, j, k, l]), want, "at {i} {j} {k} {l}");
                 }
@@ -260,11 +260,11 @@ fn sum_to_every_kind_of_target() {
     for target in [&[3, 4][..], &[2, 1, 4], &[1, 4], &[4], &[1, 1, 1], &[], &[2, 3, 4]] {
         let got = g.sum_to(target).unwrap();
         assert_eq!(got.dims(), target);
-        let total = got.sum(..).unwrap().item::<f64>().unwrap();
-        assert!((total - g.sum(..).unwrap().item::<f64>().unwrap()).abs() < 1e-5);
+        let total = got.sum(..).unwrap().item_as::<f64>().unwrap();
+        assert!((total - g.sum(..).unwrap().item_as::<f64>().unwrap()).abs() < 1e-5);
     }
     let first =
-        g.sum_to([2, 1, 4]).unwrap().select(0, 1).unwrap().select(1, 2).unwrap().item::<f32>().unwrap();
+        g.sum_to([2, 1, 4]).unwrap().select(0, 1).unwrap().select(1, 2).unwrap().item_as::<f32>().unwrap();
     let by_hand: f32 = (0..3).map(|j| ((12 + 4 * j + 2) as f32).sin()).sum();
     assert!((first - by_hand).abs() < 1e-6);
     assert_eq!(zeros(&[4, 0]).sum_to([4, 1]).unwrap(), zeros(&[4, 1]));
@@ -354,7 +354,7 @@ fn serial_and_parallel_results_have_the_same_bits() {
 #[test]
 fn a_long_sum_is_exact() {
     let ones = Tensor::ones([20_000_000]);
-    assert_eq!(ones.sum(..).unwrap().item::<f32>().unwrap(), 20_000_000.0);
+    assert_eq!(ones.sum(..).unwrap().item_as::<f32>().unwrap(), 20_000_000.0);
     let x = tensor![2.0].requires_grad();
     x.mul(&ones).unwrap().sum(..).unwrap().backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![20_000_000.0]));

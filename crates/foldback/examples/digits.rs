@@ -52,7 +52,7 @@ fn train(model: &Network, adam: &Adam, digits: &Digits) -> Result<f64> {
         let loss = loss::cross_entropy(model.forward(&images)?, &labels)?;
         loss.backward()?;
         adam.step()?;
-        total += f64::from(loss.value().item::<f32>()?);
+        total += f64::from(loss.value().item_as::<f32>()?);
     }
     Ok(total / batches.len() as f64)
 }

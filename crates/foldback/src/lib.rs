@@ -115,7 +115,7 @@
 //!     loss::mse_loss(&x, tensor![0.0, 0.0])?.backward()?;
 //!     sgd.step()?;
 //!     let rate: f32 = "0.1".parse().map_err(Error::other)?;
-//!     Ok(x.value().reshape([3])?.item::<f32>()? * rate)
+//!     Ok(x.value().reshape([3])?.item_as::<f32>()? * rate)
 //! }
 //! let e = run().unwrap_err();
 //! assert_eq!(e.kind(), foldback::Kind::Shape);

@@ -279,7 +279,7 @@ pub fn grad(root: &Var, inputs: &[&Var]) -> Result<Vec<Var>> {
 /// use foldback_graph::value_and_grad;
 /// use foldback_tensor::tensor;
 /// let (value, grads) = value_and_grad(|v| v[0].square().sum(..), &[&tensor![1.0, 2.0]])?;
-/// assert_eq!(value.item::<f32>()?, 5.0);
+/// assert_eq!(value.item_as::<f32>()?, 5.0);
 /// assert_eq!(grads, [tensor![2.0, 4.0]]);
 /// # Ok::<(), foldback_graph::Error>(())
 /// ```
@@ -334,8 +334,8 @@ fn plant(task: &mut GraphTask, edges: &[Edge], roots: &[&Var], seeds: Option<&[&
             Some(seeds) if seeds[index].shape() != root.shape() => {
                 return refuse(GraphFacts::SeedShape {
                     index,
-                    seed: seeds[index].shape(),
-                    output: root.shape(),
+                    seed: seeds[index].shape().clone(),
+                    output: root.shape().clone(),
                 });
             }
             Some(seeds) if !seeds[index].dtype().is_float() => {
@@ -343,7 +343,9 @@ fn plant(task: &mut GraphTask, edges: &[Edge], roots: &[&Var], seeds: Option<&[&
             }
             Some(seeds) if seeds[index].dtype() != root.dtype() => seeds[index].cast(root.dtype())?,
             Some(seeds) => seeds[index].clone(),
-            None if root.numel() != 1 => return refuse(GraphFacts::NotScalar { shape: root.shape() }),
+            None if root.numel() != 1 => {
+                return refuse(GraphFacts::NotScalar { shape: root.shape().clone() });
+            }
             None => Var::constant(Tensor::ones_with(root.shape(), root.dtype())),
         };
         planted.push(seed);

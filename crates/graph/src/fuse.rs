@@ -57,13 +57,13 @@ use operands::variables;
 /// let b = tensor![[1.0], [2.0]].requires_grad();
 /// let y = f.sum((&x, &w, &b), ..)?;
 /// y.backward()?;
-/// assert_eq!(y.value().item::<f32>()?, 2.25 + 1.0 + 12.25 + 4.0);
+/// assert_eq!(y.value().item_as::<f32>()?, 2.25 + 1.0 + 12.25 + 4.0);
 /// assert_eq!(w.grad(), Some(tensor![24.0, -20.0]));
 /// assert_eq!(b.grad(), Some(tensor![[1.0], [3.0]]));
 ///
 /// let eps = 1e-5;
 /// let normalise = fuse!(|x, mean, var; eps| (x - mean) * (var + eps).rsqrt());
-/// assert!(normalise.call((&x, 2.5, 1.25))?.value().mean(..)?.item::<f32>()?.abs() < 1e-6);
+/// assert!(normalise.call((&x, 2.5, 1.25))?.value().mean(..)?.item_as::<f32>()?.abs() < 1e-6);
 /// # Ok::<(), foldback_graph::Error>(())
 /// ```
 #[macro_export]
@@ -191,7 +191,7 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
     /// let (y, target) = (tensor![1.0, 2.0].requires_grad(), tensor![0.0, 4.0]);
     /// let loss = fuse!(|y, t| (y - t).square()).mean((&y, &target), ..)?;
     /// loss.backward()?;
-    /// assert_eq!(loss.value().item::<f32>()?, 2.5);
+    /// assert_eq!(loss.value().item_as::<f32>()?, 2.5);
     /// assert_eq!(y.grad(), Some(tensor![1.0, -2.0]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```

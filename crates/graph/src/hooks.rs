@@ -22,7 +22,7 @@ pub(crate) type Hook = Arc<dyn Fn(&Var) -> Result<Option<Var>> + Send + Sync>;
 /// let x = tensor![1.0].requires_grad();
 /// x.register_hook(|g| println!("{g}"));
 /// x.register_hook(|g| g * 2.0);
-/// x.register_hook(|g| if g.value().item::<f32>()? > 9.0 { Err(Error::other("it explodes")) } else { Ok(None) });
+/// x.register_hook(|g| if g.value().item_as::<f32>()? > 9.0 { Err(Error::other("it explodes")) } else { Ok(None) });
 /// (&x * 3.0).backward()?;
 /// assert_eq!(x.grad(), Some(tensor![6.0]));
 /// assert_eq!((&x * 30.0).backward().unwrap_err().to_string(), "it explodes");

@@ -135,10 +135,10 @@ impl Var {
     }
 
     /// The sizes, outermost axis first.
-    pub fn shape(&self) -> Shape {
+    pub fn shape(&self) -> &Shape {
         match &self.kind {
-            VarKind::Constant(t) | VarKind::Tracked(t, _) => t.shape().clone(),
-            VarKind::Leaf(node) => node.metadata[0].shape.clone(),
+            VarKind::Constant(t) | VarKind::Tracked(t, _) => t.shape(),
+            VarKind::Leaf(node) => &node.metadata[0].shape,
         }
     }
 

@@ -297,14 +297,19 @@ fn check(input: &Var, weight: &Var, bias: Option<&Var>) -> Result<()> {
     match bias.map(Var::shape) {
         Some(found) if weight.rank() == 1 && found.rank() != 0 => {
             let expected = "[]".to_owned();
-            return refuse(NnFacts::ParameterShape { op: "linear", name: "a bias", expected, found });
+            return refuse(NnFacts::ParameterShape {
+                op: "linear",
+                name: "a bias",
+                expected,
+                found: found.clone(),
+            });
         }
         _ if weight.rank() == 1 => {}
         _ => check_parameters(weight, bias)?,
     }
     let (shape, expected) = (input.shape(), weight.shape()[weight.rank() - 1]);
     if shape.last() != Some(&expected) {
-        return refuse(NnFacts::Features { op: "linear", expected, found: shape });
+        return refuse(NnFacts::Features { op: "linear", expected, found: shape.clone() });
     }
     Ok(())
 }
@@ -313,12 +318,17 @@ fn check_parameters(weight: &Var, bias: Option<&Var>) -> Result<()> {
     let found = weight.shape();
     if found.rank() != 2 {
         let expected = "[out, in]".to_owned();
-        return refuse(NnFacts::ParameterShape { op: "linear", name: "a weight", expected, found });
+        return refuse(NnFacts::ParameterShape {
+            op: "linear",
+            name: "a weight",
+            expected,
+            found: found.clone(),
+        });
     }
     match bias.map(Var::shape) {
-        Some(shape) if shape != [found[0]] => {
+        Some(shape) if *shape != [found[0]] => {
             let expected = format!("[{}]", found[0]);
-            refuse(NnFacts::ParameterShape { op: "linear", name: "a bias", expected, found: shape })
+            refuse(NnFacts::ParameterShape { op: "linear", name: "a bias", expected, found: shape.clone() })
         }
         _ => Ok(()),
     }
@@ -384,7 +394,7 @@ mod tests {
         let plain = layer.bias(false);
         assert!(plain.weight.is_same(&same.weight) && plain.bias.is_none() && same.bias.is_some());
         let (weight, bias) = with(&plain.clone().bias(true));
-        assert!(weight.is_same(&same.weight) && bias.unwrap().shape() == [2]);
+        assert!(weight.is_same(&same.weight) && *bias.unwrap().shape() == [2]);
         let bias = same.bias.clone().unwrap();
         assert!(same.clone().bias(true).bias.unwrap().is_same(&bias));
         let fives = same.clone().init(Init::normal(5.0, 0.0));

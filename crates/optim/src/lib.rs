@@ -11,7 +11,7 @@
 //!     w.square().backward()?;
 //!     sgd.step()?;
 //! }
-//! assert!(w.value().item::<f32>()?.abs() < 1e-5);
+//! assert!(w.value().item_as::<f32>()?.abs() < 1e-5);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -57,7 +57,7 @@ use foldback_graph::Var;
 ///     step()?;
 ///     adam.set_lr(adam.lr() * 0.95)?;
 /// }
-/// assert!(w.value().item::<f32>()?.abs() < 0.1);
+/// assert!(w.value().item_as::<f32>()?.abs() < 0.1);
 /// assert!(adam.set_lr(-1.0).is_err());
 /// # Ok::<(), foldback_optim::Error>(())
 /// ```

@@ -236,7 +236,7 @@ mod tests {
         w.set_grad(Some(tensor![1.0; f64])).unwrap();
         let step = || {
             sgd.step().unwrap();
-            w.value().item::<f64>().unwrap()
+            w.value().item_as::<f64>().unwrap()
         };
         (0..5).map(|_| step()).collect()
     }

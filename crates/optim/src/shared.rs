@@ -88,11 +88,11 @@ impl<O: Together, S: Default> Shared<O, S> {
     fn check(&self, grads: &[Option<Tensor>]) -> Result<()> {
         for (index, (var, grad)) in self.vars.iter().zip(grads).enumerate() {
             let Some(g) = grad else { continue };
-            if *g.shape() != var.shape() || g.dtype() != var.dtype() {
+            if *g.shape() != *var.shape() || g.dtype() != var.dtype() {
                 return refuse(OptimFacts::Gradient {
                     optimizer: self.optimizer,
                     index,
-                    shape: var.shape(),
+                    shape: var.shape().clone(),
                     dtype: var.dtype(),
                     grad_shape: g.shape().clone(),
                     grad_dtype: g.dtype(),

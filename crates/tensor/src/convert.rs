@@ -12,6 +12,23 @@ use crate::tensor::{Layout, Tensor};
 
 /// # Values out
 impl Tensor {
+    /// The only element, as an `f64`; `true` is 1.
+    ///
+    /// # Errors
+    /// `NotASingleElement` unless there is exactly one.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![[2.5]].item()?, 2.5);
+    /// assert!(tensor![1.0, 2.0].item().is_err());
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    #[doc(alias = "to_scalar")]
+    pub fn item(&self) -> Result<f64> {
+        Ok(self.only().here()?.to_f64())
+    }
+
     /// The only element of a tensor that has one, cast to `T`.
     ///
     /// # Errors
@@ -19,16 +36,20 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![[2.5]].item::<f64>()?, 2.5);
-    /// assert!(tensor![1.0, 2.0].item::<f32>().is_err());
+    /// assert_eq!(tensor![[2.5]].item_as::<f64>()?, 2.5);
+    /// assert!(tensor![1.0, 2.0].item_as::<f32>().is_err());
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn item<T: Element>(&self) -> Result<T> {
+    pub fn item_as<T: Element>(&self) -> Result<T> {
+        Ok(T::from_scalar(self.only().here()?))
+    }
+
+    fn only(&self) -> Result<Scalar> {
         if self.numel() != 1 {
-            return refuse(TensorFacts::NotASingleElement { shape: self.shape().clone() }).here();
+            return refuse(TensorFacts::NotASingleElement { shape: self.shape().clone() });
         }
-        Ok(T::from_scalar(self.scalar_at(self.layout.offset)))
+        Ok(self.scalar_at(self.layout.offset))
     }
 
     /// The element at a place of the buffer.
@@ -176,14 +197,14 @@ mod tests {
 
     #[test]
     fn item_casts() {
-        assert_eq!(tensor![2.9].item::<i64>().unwrap(), 2);
-        assert!(Tensor::scalar(-1i64).item::<bool>().unwrap());
-        assert_eq!(Tensor::scalar(0.1f32).item::<f64>().unwrap(), 0.1f32 as f64);
-        assert_eq!(tensor![i64::MAX; i64].item::<i64>().unwrap(), i64::MAX);
-        assert_eq!(tensor![1, 2, 3].slice(1).unwrap().item::<f32>().unwrap(), 2.0);
-        assert!(refused!(tensor![].item::<f32>(), TensorFacts::NotASingleElement { .. }));
+        assert_eq!(tensor![2.9].item_as::<i64>().unwrap(), 2);
+        assert!(Tensor::scalar(-1i64).item_as::<bool>().unwrap());
+        assert_eq!(Tensor::scalar(0.1f32).item_as::<f64>().unwrap(), 0.1f32 as f64);
+        assert_eq!(tensor![i64::MAX; i64].item_as::<i64>().unwrap(), i64::MAX);
+        assert_eq!(tensor![1, 2, 3].slice(1).unwrap().item_as::<f32>().unwrap(), 2.0);
+        assert!(refused!(tensor![].item_as::<f32>(), TensorFacts::NotASingleElement { .. }));
         assert!(refused!(
-            tensor![1].expand([2]).unwrap().item::<f32>(),
+            tensor![1].expand([2]).unwrap().item_as::<f32>(),
             TensorFacts::NotASingleElement { .. }
         ));
     }

@@ -153,7 +153,7 @@ mod tests {
         let (x, n) = (0.5f64, [4usize, 5]);
         let t = tensor![x + 1.0, -x, n[1], if n[0] > 3 { 1 } else { 2 }, f32::NEG_INFINITY];
         assert_eq!(t.to_vec::<f32>().unwrap(), [1.5, -0.5, 5.0, 1.0, f32::NEG_INFINITY]);
-        assert_eq!(tensor![9007199254740993i64; i64].item::<i64>().unwrap(), 9007199254740993);
+        assert_eq!(tensor![9007199254740993i64; i64].item_as::<i64>().unwrap(), 9007199254740993);
     }
 
     #[test]

@@ -202,6 +202,17 @@ impl PartialEq<[usize]> for Shape {
         self.0[..] == *other
     }
 }
+// `shape()` is a reference.
+impl<const N: usize> PartialEq<[usize; N]> for &Shape {
+    fn eq(&self, other: &[usize; N]) -> bool {
+        **self == *other
+    }
+}
+impl PartialEq<Shape> for &Shape {
+    fn eq(&self, other: &Shape) -> bool {
+        **self == *other
+    }
+}
 impl<const N: usize> PartialEq<[usize; N]> for Shape {
     fn eq(&self, other: &[usize; N]) -> bool {
         self.0[..] == other[..]

@@ -122,7 +122,7 @@ impl Args {
             if v.rank() != 0 || v.dtype() != DType::I64 {
                 return Err(Refusal::Argument(format!("`{name}` is no single whole number")));
             }
-            return Ok(Some(v.value().item::<i64>()? as isize));
+            return Ok(Some(v.value().item_as::<i64>()? as isize));
         }
         self.read(name, "a whole number", |v| v.as_i64().map(|v| v as isize))
     }

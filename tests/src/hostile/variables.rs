@@ -96,7 +96,7 @@ fn backward(leaf: &Var, result: Result<Var>) -> Outcome {
         let seed = Tensor::ones_with(y.shape(), y.dtype());
         y.backward_with(&seed).unwrap_or_else(|e| panic!("backward: {e}"));
         if let Some(g) = leaf.grad() {
-            assert_eq!((g.shape(), g.dtype()), (&leaf.shape(), leaf.dtype()), "the gradient of a leaf");
+            assert_eq!((g.shape(), g.dtype()), (leaf.shape(), leaf.dtype()), "the gradient of a leaf");
             results.push(g);
         }
     }

@@ -74,7 +74,7 @@ fn every_input_and_the_output_come_back_as_themselves() {
             let x = leaves(count);
             let y = Product { inputs, output, backward, count }.apply(&refs(&x)).unwrap().remove(0);
             y.backward().unwrap();
-            x.iter().map(|x| x.grad().unwrap().item::<f64>().unwrap()).collect::<Vec<_>>()
+            x.iter().map(|x| x.grad().unwrap().item_as::<f64>().unwrap()).collect::<Vec<_>>()
         };
         for (i, g) in gradients(true, true, by_both).into_iter().enumerate() {
             let expected = product / (1.0 + i as f64 * 1e-4);

@@ -120,7 +120,7 @@ fn an_expanded_axis_is_searched_once() {
     assert_eq!(huge.min_with_indices(0).unwrap().0, Tensor::scalar(2.5f32));
     // [3, 2^30, 2], of which the middle is expanded: 4.0 is met first at [1, 0, 1], -1.0 at [2, 0, 0].
     let x = tensor![[[1.0, 2.0]], [[3.0, 4.0]], [[-1.0, 4.0]]].expand([3, 1 << 30, 2]).unwrap();
-    assert_eq!(x.argmax(..).unwrap().item::<i64>().unwrap(), (1 << 31) + 1);
+    assert_eq!(x.argmax(..).unwrap().item_as::<i64>().unwrap(), (1 << 31) + 1);
     assert_eq!(x.argmin(keep(..)).unwrap(), tensor![[[1i64 << 32]]; i64]);
     assert_eq!(x.argmax(1).unwrap(), Tensor::zeros_with([3, 2], DType::I64));
     let small = tensor![[[1.0, 2.0]], [[3.0, 4.0]], [[-1.0, 4.0]]].expand([3, 5, 2]).unwrap();
@@ -197,7 +197,7 @@ fn rows_that_repeat_are_functions_of_one() {
     assert_eq!(line.softmax(0).unwrap().select(0, 7).unwrap(), Tensor::scalar(2f32.powi(-40)));
     assert_eq!(line.logsumexp(0).unwrap(), Tensor::scalar(1.0 + 40.0 * 2f32.ln()));
     let g = kernel::log_softmax_backward(&line, &line.log_softmax(0).unwrap(), 0.into()).unwrap();
-    assert!(g.select(0, 3).unwrap().item::<f32>().unwrap().abs() < 1e-5);
+    assert!(g.select(0, 3).unwrap().item_as::<f32>().unwrap().abs() < 1e-5);
 }
 
 #[test]

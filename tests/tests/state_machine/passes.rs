@@ -49,7 +49,7 @@ impl Machine {
         let mut seeds = Vec::new();
         let mut pairs = Vec::new();
         for &i in &roots {
-            let (t, id) = self.seed(&self.vars[i].0.shape());
+            let (t, id) = self.seed(&self.vars[i].0.shape().clone());
             seeds.push(Var::from(t));
             pairs.push((self.id(self.vars[i].1), id));
         }

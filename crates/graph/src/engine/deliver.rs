@@ -115,7 +115,7 @@ impl GraphTask {
                 Var::constant(kernel::sum_onto("sum_to", t, target)?)
             }
             _ => {
-                let folded = if g.shape() == *shape { g } else { g.sum_to(shape.clone())? };
+                let folded = if *g.shape() == *shape { g } else { g.sum_to(shape.clone())? };
                 if folded.dtype() == meta.dtype { folded } else { folded.to_dtype(meta.dtype) }
             }
         };

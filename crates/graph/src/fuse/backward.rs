@@ -49,7 +49,7 @@ fn describe(
 /// The gradient of the formula's result before it was reduced: expanded, which takes no memory.
 fn unreduced(g: Var, reduced: Option<&(ReducedShapes, bool)>) -> Result<Var> {
     let Some((reduction, mean)) = reduced else { return Ok(g) };
-    let g = if g.shape() == reduction.kept { g } else { g.reshape(&reduction.kept)? };
+    let g = if *g.shape() == reduction.kept { g } else { g.reshape(&reduction.kept)? };
     let g = g.expand(&reduction.full)?;
     // Expanded before it is divided: nothing is divided by zero when there are no elements.
     if *mean { g.div(reduction.count as f64) } else { Ok(g) }
@@ -67,5 +67,5 @@ pub(super) fn record(formula: &dyn Derived, reads: &[Var], inputs: &[usize]) -> 
     })?;
     // A slope of zero may have forgotten its shape.
     let full = reads[0].shape();
-    slopes.into_iter().map(|s| if s.shape() == full { Ok(s) } else { s.expand(&full) }).collect()
+    slopes.into_iter().map(|s| if s.shape() == full { Ok(s) } else { s.expand(&*full) }).collect()
 }

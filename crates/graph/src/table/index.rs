@@ -190,7 +190,7 @@ fn picked(g: &Var, axis: Axis, index: &Indices, shape: &foldback_tensor::Shape) 
 /// A gradient for the leading part of a larger source: zero for the rest. One without elements may have any rank, and
 /// a single number counts as a vector of one.
 fn padded(g: &Var, shape: &foldback_tensor::Shape) -> Result<Var> {
-    if g.shape() == *shape {
+    if *g.shape() == *shape {
         return Ok(g.clone());
     }
     if g.numel() > 0 && g.rank() != shape.rank() {

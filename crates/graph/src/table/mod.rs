@@ -13,6 +13,7 @@
 //! up gradients and never check shapes: the engine does (`validate_outputs`).
 
 mod arithmetic;
+mod composed;
 mod elementary;
 mod functions;
 mod index;

@@ -85,7 +85,7 @@ function! {
     } = a.prod(&over) => y;
         d a: |g, a, y| {
             let g = unreduced(g, &r)?;
-            let zeros: i64 = a.value_ref().eq(0.0)?.sum(..)?.item()?;
+            let zeros: i64 = a.value_ref().eq(0.0)?.sum(..)?.item_as()?;
             if a.rank() == 0 {
                 Ok(Work::from(g))
             } else if zeros == 0 {
@@ -117,7 +117,7 @@ function! {
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let x = tensor![1.0, 3.0].requires_grad();
-    /// assert_eq!(x.var_with(.., 0.0)?.value().item::<f32>()?, 1.0);
+    /// assert_eq!(x.var_with(.., 0.0)?.value().item_as::<f32>()?, 1.0);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn var_with(a; over: Over, correction: f64) {
@@ -433,7 +433,7 @@ pub(super) use rows::ALL;
 
 /// A reduced value with the axes that a reduction dropped, as axes of size 1.
 fn unreduced(v: &Var, r: &ReducedShapes) -> Result<Var> {
-    if v.shape() == r.kept { Ok(v.clone()) } else { v.reshape(&r.kept) }
+    if *v.shape() == r.kept { Ok(v.clone()) } else { v.reshape(&r.kept) }
 }
 
 /// The gradient of an extreme: equal elements get equal parts.
@@ -446,7 +446,7 @@ fn share_among_equals(g: &Var, a: &Var, y: &Var, over: &Over) -> Result<Var> {
 /// The gradient of the extreme of all elements, in equal shares.
 fn share_among_largest(g: &Var, a: &Var, y: &Var) -> Result<Var> {
     let (a, y) = (a.detach(), y.detach());
-    let nan = y.value().ne(&y.value())?.any(..)?.item()?;
+    let nan = y.value().ne(&y.value())?.any(..)?.item_as()?;
     let mask = if nan { a.ne(&a)? } else { a.eq(&y)? };
     // Selected, not multiplied: an infinite gradient leaves the others at zero.
     mask.where_cond(&g.div(&mask.to_dtype(g.dtype()).sum(..)?)?, 0.0)
@@ -474,7 +474,7 @@ impl Var {
     /// ```
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 3.0].requires_grad().var(..)?.value().item::<f32>()?, 2.0);
+    /// assert_eq!(tensor![1.0, 3.0].requires_grad().var(..)?.value().item_as::<f32>()?, 2.0);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
@@ -490,43 +490,11 @@ impl Var {
     /// ```
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 3.0, 5.0].requires_grad().std(..)?.value().item::<f32>()?, 2.0);
+    /// assert_eq!(tensor![1.0, 3.0, 5.0].requires_grad().std(..)?.value().item_as::<f32>()?, 2.0);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
     pub fn std(&self, over: impl Into<Over>) -> Result<Var> {
         self.std_with(over, 1.0)
-    }
-
-    /// The index of the largest element, see [`Tensor::argmax`]. Requires no gradient.
-    ///
-    /// # Errors
-    /// As [`Tensor::argmax`].
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 3.0].requires_grad().argmax(0)?.item::<i64>()?, 1);
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn argmax(&self, over: impl Into<Over>) -> Result<Tensor> {
-        self.value_ref().argmax(over)
-    }
-
-    /// The index of the smallest element, see [`Tensor::argmin`]. Requires no gradient.
-    ///
-    /// # Errors
-    /// As [`Tensor::argmin`].
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 3.0].requires_grad().argmin(0)?.item::<i64>()?, 0);
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn argmin(&self, over: impl Into<Over>) -> Result<Tensor> {
-        self.value_ref().argmin(over)
     }
 }

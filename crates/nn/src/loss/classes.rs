@@ -42,7 +42,12 @@ impl Classes {
         let fits = shape.rank() > 0 && *target.shape() == without_axis(&shape, axis as usize);
         if !fits {
             let (input, target) = (shape, target.shape().clone());
-            return refuse(NnFacts::TargetShape { loss, input, target, probabilities: false });
+            return refuse(NnFacts::TargetShape {
+                loss,
+                input: input.clone(),
+                target: target.clone(),
+                probabilities: false,
+            });
         }
         let classes = shape[axis as usize];
         let class_weights =

@@ -121,7 +121,12 @@ impl CrossEntropyLoss {
         let shape = input.shape();
         if shape.rank() == 0 || shape != target.shape() {
             let target = target.shape();
-            return refuse(NnFacts::TargetShape { loss: LOSS, input: shape, target, probabilities: true });
+            return refuse(NnFacts::TargetShape {
+                loss: LOSS,
+                input: shape.clone(),
+                target: target.clone(),
+                probabilities: true,
+            });
         }
         if self.ignore_index.is_some() {
             let target = "targets that are probabilities";
@@ -170,7 +175,7 @@ impl CrossEntropyLoss {
 /// use foldback_tensor::{assert_close, tensor};
 /// let scores = tensor![[0.0, 0.0]].requires_grad();
 /// let loss = cross_entropy(&scores, &tensor![1; i64])?;
-/// assert!((loss.value().item::<f32>()? - 2f32.ln()).abs() < 1e-6);
+/// assert!((loss.value().item_as::<f32>()? - 2f32.ln()).abs() < 1e-6);
 /// loss.backward()?;
 /// assert_close!(scores.grad().unwrap(), tensor![[0.5, -0.5]]);
 /// # Ok::<(), foldback_nn::Error>(())

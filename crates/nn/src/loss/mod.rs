@@ -67,5 +67,5 @@ fn expect_same_shape(loss: &'static str, input: &Var, target: &Var) -> Result<()
     if input.shape() == target.shape() {
         return Ok(());
     }
-    refuse(NnFacts::LossShapes { loss, input: input.shape(), target: target.shape() })
+    refuse(NnFacts::LossShapes { loss, input: input.shape().clone(), target: target.shape().clone() })
 }

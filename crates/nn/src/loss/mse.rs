@@ -15,7 +15,7 @@ const LOSS: &str = "mse_loss";
 /// use foldback_nn::loss::{MSELoss, Reduction};
 /// use foldback_tensor::tensor;
 /// let loss = MSELoss::new().reduction(Reduction::Sum);
-/// assert_eq!(loss.forward(&tensor![1.0, 3.0], &tensor![0.0, 1.0])?.value().item::<f32>()?, 5.0);
+/// assert_eq!(loss.forward(&tensor![1.0, 3.0], &tensor![0.0, 1.0])?.value().item_as::<f32>()?, 5.0);
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -63,7 +63,12 @@ impl MSELoss {
         let Some(weight) = &self.weight else { return self.reduction.apply(input.sub(&target)?.square()) };
         if weight.shape() != input.shape() {
             let (expected, found) = (input.shape().to_string(), weight.shape());
-            return refuse(NnFacts::ParameterShape { op: LOSS, name: "a weight", expected, found });
+            return refuse(NnFacts::ParameterShape {
+                op: LOSS,
+                name: "a weight",
+                expected,
+                found: found.clone(),
+            });
         }
         let losses = input.sub(&target)?.square().mul(weight)?;
         match self.reduction {
@@ -132,7 +137,7 @@ mod tests {
     fn weighted_mean_is_divided_by_the_weights() {
         let loss = MSELoss::new().weight(tensor![1.0, 3.0]);
         let loss = loss.forward(&tensor![2.0, 1.0], &tensor![0.0, 0.0]).unwrap();
-        assert_eq!(loss.value().item::<f32>().unwrap(), (4.0 + 3.0) / 4.0);
+        assert_eq!(loss.value().item_as::<f32>().unwrap(), (4.0 + 3.0) / 4.0);
     }
 
     #[test]

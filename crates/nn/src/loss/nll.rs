@@ -15,7 +15,7 @@ use crate::error::Result;
 /// use foldback_tensor::tensor;
 /// let loss = NLLLoss::new().weight(tensor![1.0, 3.0]).ignore_index(-1).reduction(Reduction::Sum);
 /// let log_p = tensor![[-1.0, -2.0], [-3.0, -4.0], [-5.0, -6.0]];
-/// assert_eq!(loss.forward(&log_p, &tensor![0, 1, -1; i64])?.value().item::<f32>()?, 1.0 + 3.0 * 4.0);
+/// assert_eq!(loss.forward(&log_p, &tensor![0, 1, -1; i64])?.value().item_as::<f32>()?, 1.0 + 3.0 * 4.0);
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -138,7 +138,7 @@ mod tests {
     fn everything_ignored() {
         let x = Tensor::zeros([2, 3]).requires_grad();
         let loss = nll_loss(&x, &tensor![-100, -100; i64]).unwrap();
-        assert!(loss.value().item::<f32>().unwrap().is_nan());
+        assert!(loss.value().item_as::<f32>().unwrap().is_nan());
         loss.backward().unwrap();
         assert_eq!(x.grad(), Some(Tensor::zeros([2, 3])));
     }
@@ -147,7 +147,7 @@ mod tests {
     fn infinite_but_ignored() {
         let x = tensor![[f32::NEG_INFINITY, 0.0], [-1.0, -2.0]].requires_grad();
         let loss = NLLLoss::new().ignore_index(0).forward(&x, &tensor![0, 1; i64]).unwrap();
-        assert_eq!(loss.value().item::<f32>().unwrap(), 2.0);
+        assert_eq!(loss.value().item_as::<f32>().unwrap(), 2.0);
         loss.backward().unwrap();
         assert_eq!(x.grad(), Some(tensor![[0.0, 0.0], [0.0, -1.0]]));
     }

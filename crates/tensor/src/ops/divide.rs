@@ -76,7 +76,7 @@ fn plan(op: &'static str, args: &[Arg<'_>; 2], rounding: Rounding) -> Result<Ele
     }
     if dtype == DType::I64 && common_shape(op, &args.map(|a| a.read(dtype)), false)?.numel() > 0 {
         let zero = match args[1] {
-            Arg::Tensor(t) => t.eq(0).map_err(|e| e.named(op))?.any(..)?.item()?,
+            Arg::Tensor(t) => t.eq(0).map_err(|e| e.named(op))?.any(..)?.item_as()?,
             Arg::Scalar(s) => s.to_i64() == 0,
         };
         if zero {

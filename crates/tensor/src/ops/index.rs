@@ -370,7 +370,7 @@ fn scan(op: &'static str, index: &Tensor, axis: usize, size: usize) -> Result<()
         return Ok(());
     }
     for extreme in [index.amin(..)?, index.amax(..)?] {
-        let i = extreme.item::<i64>()?;
+        let i = extreme.item_as::<i64>()?;
         if i < 0 || i as u64 >= size as u64 {
             return refuse(TensorFacts::IndexOutOfRange { op, index: i, axis, size });
         }

@@ -49,7 +49,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn mm(&self, other: &Tensor) -> Result<Tensor> {
-        strict("mm", self, other, (2, "2"), (2, "2")).here()
+        StrictProduct::MM.of(self, other).here()
     }
 
     /// The products of two batches of matrices, `[b, m, k]` and `[b, k, n]`; nothing broadcasts.
@@ -66,15 +66,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn bmm(&self, other: &Tensor) -> Result<Tensor> {
-        if self.rank() == 3 && other.rank() == 3 && self.dims()[0] != other.dims()[0] {
-            return refuse(TensorFacts::Matmul {
-                op: "bmm",
-                a: self.shape().clone(),
-                b: other.shape().clone(),
-            })
-            .here();
-        }
-        strict("bmm", self, other, (3, "3"), (3, "3")).here()
+        StrictProduct::BMM.of(self, other).here()
     }
 
     /// A matrix `[m, k]` times a vector `[k]`.
@@ -89,7 +81,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn mv(&self, other: &Tensor) -> Result<Tensor> {
-        strict("mv", self, other, (2, "2"), (1, "1")).here()
+        StrictProduct::MV.of(self, other).here()
     }
 
     /// The dot product of two vectors of equal size: a 0-d tensor.
@@ -99,12 +91,12 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 2.0].dot(&tensor![3.0, 4.0])?.item::<f32>()?, 11.0);
+    /// assert_eq!(tensor![1.0, 2.0].dot(&tensor![3.0, 4.0])?.item_as::<f32>()?, 11.0);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
     pub fn dot(&self, other: &Tensor) -> Result<Tensor> {
-        strict("dot", self, other, (1, "1"), (1, "1")).here()
+        StrictProduct::DOT.of(self, other).here()
     }
 }
 
@@ -221,21 +213,39 @@ fn multiply<const N: usize>(
     })
 }
 
-/// A product of operands that must have exactly these ranks.
-#[track_caller]
-fn strict(
+/// A product that says which ranks its operands have, and broadcasts nothing.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct StrictProduct {
     op: &'static str,
-    a: &Tensor,
-    b: &Tensor,
-    a_rank: (usize, &'static str),
-    b_rank: (usize, &'static str),
-) -> Result<Tensor> {
-    for (t, (rank, expected)) in [(a, a_rank), (b, b_rank)] {
-        if t.rank() != rank {
-            return refuse(TensorFacts::Rank { op, expected, found: t.rank() });
+    ranks: [(usize, &'static str); 2],
+}
+
+#[doc(hidden)]
+impl StrictProduct {
+    pub const MM: StrictProduct = StrictProduct { op: "mm", ranks: [(2, "2"), (2, "2")] };
+    pub const BMM: StrictProduct = StrictProduct { op: "bmm", ranks: [(3, "3"), (3, "3")] };
+    pub const MV: StrictProduct = StrictProduct { op: "mv", ranks: [(2, "2"), (1, "1")] };
+    pub const DOT: StrictProduct = StrictProduct { op: "dot", ranks: [(1, "1"), (1, "1")] };
+
+    /// Refuses operands of other ranks, and batches that differ in size.
+    pub fn check(self, a: &Tensor, b: &Tensor) -> Result<()> {
+        let op = self.op;
+        for (t, (rank, expected)) in [a, b].into_iter().zip(self.ranks) {
+            if t.rank() != rank {
+                return refuse(TensorFacts::Rank { op, expected, found: t.rank() });
+            }
         }
+        if a.rank() == 3 && a.dims()[0] != b.dims()[0] {
+            return refuse(TensorFacts::Matmul { op, a: a.shape().clone(), b: b.shape().clone() });
+        }
+        Ok(())
     }
-    product(op, a, b)
+
+    fn of(self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+        self.check(a, b)?;
+        product(self.op, a, b)
+    }
 }
 
 #[cfg(test)]

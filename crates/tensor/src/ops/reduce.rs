@@ -119,7 +119,7 @@ impl Tensor {
     /// let x = tensor![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];
     /// assert_eq!(x.sum(0)?, tensor![5.0, 7.0, 9.0]);
     /// assert_eq!(x.sum(keep(-1))?, tensor![[6.0], [15.0]]);
-    /// assert_eq!(x.sum(..)?.item::<f32>()?, 21.0);
+    /// assert_eq!(x.sum(..)?.item_as::<f32>()?, 21.0);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
@@ -155,7 +155,7 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![[1.0, 2.0], [3.0, 6.0]].mean(..)?.item::<f32>()?, 3.0);
+    /// assert_eq!(tensor![[1.0, 2.0], [3.0, 6.0]].mean(..)?.item_as::<f32>()?, 3.0);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
@@ -179,7 +179,7 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 2.0, 3.0, 6.0].var(..)?.item::<f32>()?, 14.0 / 3.0);
+    /// assert_eq!(tensor![1.0, 2.0, 3.0, 6.0].var(..)?.item_as::<f32>()?, 14.0 / 3.0);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
@@ -194,7 +194,7 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 2.0, 3.0, 6.0].var_with(.., 0.0)?.item::<f32>()?, 3.5);
+    /// assert_eq!(tensor![1.0, 2.0, 3.0, 6.0].var_with(.., 0.0)?.item_as::<f32>()?, 3.5);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
@@ -221,7 +221,7 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 3.0, 5.0].std(..)?.item::<f32>()?, 2.0);
+    /// assert_eq!(tensor![1.0, 3.0, 5.0].std(..)?.item_as::<f32>()?, 2.0);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
@@ -236,7 +236,7 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 3.0].std_with(.., 0.0)?.item::<f32>()?, 1.0);
+    /// assert_eq!(tensor![1.0, 3.0].std_with(.., 0.0)?.item_as::<f32>()?, 1.0);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
@@ -293,7 +293,7 @@ impl Tensor {
     /// use foldback_tensor::tensor;
     /// let x = tensor![[1.0, 5.0], [7.0, 7.0]];
     /// assert_eq!(x.argmax(1)?, tensor![1, 0; i64]);
-    /// assert_eq!(x.argmax(..)?.item::<i64>()?, 2);
+    /// assert_eq!(x.argmax(..)?.item_as::<i64>()?, 2);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
@@ -324,7 +324,7 @@ impl Tensor {
     /// ```
     /// use foldback_tensor::tensor;
     /// let x = tensor![[1.0, 5.0], [7.0, 7.0]];
-    /// assert_eq!(x.max(..)?.item::<f32>()?, 7.0);
+    /// assert_eq!(x.max(..)?.item_as::<f32>()?, 7.0);
     /// assert_eq!(x.max(1)?, tensor![5.0, 7.0]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
@@ -360,7 +360,7 @@ impl Tensor {
     /// ```
     /// use foldback_tensor::tensor;
     /// let x = tensor![[1.0, 5.0], [7.0, 7.0]];
-    /// assert_eq!(x.min(..)?.item::<f32>()?, 1.0);
+    /// assert_eq!(x.min(..)?.item_as::<f32>()?, 1.0);
     /// assert_eq!(x.min(1)?, tensor![1.0, 7.0]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
@@ -399,7 +399,7 @@ impl Tensor {
         let flat = once.reshaped(op, [once.numel()].into())?;
         let (value, mut index) = flat.arg_extreme(op, reduce, &Over::from(0))?;
         if once.shape() != self.shape() {
-            let mut at = index.item::<i64>()?;
+            let mut at = index.item_as::<i64>()?;
             let mut whole = 0;
             let steps = self.shape().row_major();
             for (&size, &step) in once.dims().iter().zip(&steps).rev() {
@@ -505,7 +505,7 @@ impl Tensor {
     /// let g = tensor![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];
     /// assert_eq!(g.sum_to([3])?, tensor![5.0, 7.0, 9.0]);
     /// assert_eq!(g.sum_to([2, 1])?, tensor![[6.0], [15.0]]);
-    /// assert_eq!(g.sum_to(())?.item::<f32>()?, 21.0);
+    /// assert_eq!(g.sum_to(())?.item_as::<f32>()?, 21.0);
     /// assert!(g.sum_to([2]).is_err());
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```

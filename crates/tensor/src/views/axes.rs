@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(t.strides(), [-12, 4, -1]);
         assert_eq!(t.to_vec::<i64>().unwrap()[..8], [15, 14, 13, 12, 19, 18, 17, 16]);
         assert_eq!(t.flip([0, 2]).unwrap(), grid());
-        assert_eq!(Tensor::scalar(1.0).flip(0).unwrap().item::<f64>().unwrap(), 1.0);
+        assert_eq!(Tensor::scalar(1.0).flip(0).unwrap().item_as::<f64>().unwrap(), 1.0);
         assert_eq!(tensor![[], []].flip(..).unwrap().dims(), [2, 0]);
         assert_eq!(tensor![1.0].expand([3]).unwrap().flip(0).unwrap(), tensor![1, 1, 1]);
         assert!(refused!(t.flip([1, 1]), TensorFacts::DuplicateAxis { .. }));

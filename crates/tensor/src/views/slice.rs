@@ -180,7 +180,7 @@ mod tests {
         let t = grid();
         assert_eq!(t.slice((1, 1..3, ..2)).unwrap(), tensor![[16, 17], [20, 21]; i64]);
         assert_eq!(t.slice(s![.., -1, ..;2]).unwrap(), tensor![[8, 10], [20, 22]; i64]);
-        assert_eq!(t.slice(s![1, 2, 3]).unwrap().item::<i64>().unwrap(), 23);
+        assert_eq!(t.slice(s![1, 2, 3]).unwrap().item_as::<i64>().unwrap(), 23);
         assert_eq!(t.slice([0..1, 0..2]).unwrap().dims(), [1, 2, 4]);
         assert_eq!(t.slice(vec![0, 1]).unwrap(), tensor![4, 5, 6, 7; i64]);
         assert_eq!(t.slice(()).unwrap(), t);

@@ -56,6 +56,35 @@ impl Tensor {
         self.pieces("chunk", count, |i| self.part(axis, i * size, size.min(total - i * size))).here()
     }
 
+    /// Exactly `N` pieces of equal size along an axis: `let [q, k, v] = x.chunks(-1)?`.
+    ///
+    /// # Errors
+    /// `AxisOutOfRange`, also for a 0-d tensor; `Parameter` if `N` does not divide the axis.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let [a, b] = tensor![0, 1, 2, 3].chunks(0)?;
+    /// assert_eq!((a, b), (tensor![0, 1], tensor![2, 3]));
+    /// assert!(tensor![0, 1, 2].chunks::<2>(0).is_err());
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn chunks<const N: usize>(&self, axis: impl Into<Axis>) -> Result<[Tensor; N]> {
+        let axis = self.shape().own_axis("chunks", axis).here()?;
+        let total = self.dims()[axis];
+        if N == 0 || total % N != 0 {
+            return refuse(TensorFacts::Parameter {
+                op: "chunks",
+                name: "the number of pieces",
+                value: N.to_string(),
+                expected: "one that divides the axis; chunk has a smaller last piece",
+            })
+            .here();
+        }
+        let size = total / N;
+        Ok(std::array::from_fn(|i| self.part(axis, i * size, size)))
+    }
+
     /// Every element of an axis as a tensor without that axis.
     ///
     /// # Errors

@@ -71,7 +71,7 @@ fn untracked(a: &Args, name: &str) -> Read<Option<Var>> {
 
 /// The refusal of unequal shapes is by design.
 fn same_shapes(a: &Args, result: Result<Var, Error>) -> Outcome {
-    let (input, target) = (a.var("input")?.shape(), a.var("target")?.shape());
+    let (input, target) = (a.var("input")?.shape().clone(), a.var("target")?.shape().clone());
     if refused!(result, NnFacts::LossShapes { .. }) && foldback_tensor::can_broadcast(&input, &target) {
         return Err(Refusal::Unsupported("by design: a loss of unequal shapes".into()));
     }

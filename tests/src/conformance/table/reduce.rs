@@ -32,8 +32,8 @@ pub(super) const ROWS: &[Operation] = &[
     operation!(Sum "std_mean", "input dim keepdim correction unbiased", |a| with_mean(a, spread(a, |x, over, c| x.std_with(over, c))?)),
     operation!("any", "input dim keepdim", |a| plain(a.tensor("input")?.any(a.over()?))),
     operation!("all", "input dim keepdim", |a| plain(a.tensor("input")?.all(a.over()?))),
-    operation!("argmax", "input dim keepdim", |a| plain(a.var("input")?.argmax(a.over()?))),
-    operation!("argmin", "input dim keepdim", |a| plain(a.var("input")?.argmin(a.over()?))),
+    operation!("argmax", "input dim keepdim", |a| one(a.var("input")?.argmax(a.over()?))),
+    operation!("argmin", "input dim keepdim", |a| one(a.var("input")?.argmin(a.over()?))),
     operation!("max", "input dim keepdim other", |a| extreme(
         a,
         |x, over| x.max_with_indices(over),

@@ -1,0 +1,355 @@
+//! Methods of `Tensor` that rows are put together for, and those without a gradient.
+
+use foldback_tensor::kernel::StrictProduct;
+use foldback_tensor::{Axis, Element, Here, Over, Scalar, Tensor};
+
+use crate::error::Result;
+use crate::input::AsInput;
+use crate::var::Var;
+
+/// # Pieces
+impl Var {
+    /// Pieces of `size` along an axis; the last one is smaller if `size` does not divide it. See [`Tensor::split`].
+    ///
+    /// # Errors
+    /// As [`Tensor::split`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![1.0, 2.0, 3.0].requires_grad();
+    /// let parts = x.split(2, 0)?;
+    /// parts[1].sum(..)?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![0.0, 0.0, 1.0]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn split(&self, size: usize, axis: impl Into<Axis>) -> Result<Vec<Var>> {
+        let axis = axis.into();
+        let parts = self.value_ref().split(size, axis).here()?;
+        self.parts(&parts, axis).here()
+    }
+
+    /// At most `n` pieces of equal size along an axis, of which the last may be smaller. See [`Tensor::chunk`].
+    ///
+    /// # Errors
+    /// As [`Tensor::chunk`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let parts = tensor![1.0, 2.0, 3.0].requires_grad().chunk(2, 0)?;
+    /// assert_eq!(parts[0].value(), tensor![1.0, 2.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn chunk(&self, n: usize, axis: impl Into<Axis>) -> Result<Vec<Var>> {
+        let axis = axis.into();
+        let parts = self.value_ref().chunk(n, axis).here()?;
+        self.parts(&parts, axis).here()
+    }
+
+    /// Exactly `N` pieces of equal size along an axis: `let [q, k, v] = x.chunks(-1)?`. See [`Tensor::chunks`].
+    ///
+    /// # Errors
+    /// As [`Tensor::chunks`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let [a, b] = tensor![1.0, 2.0].requires_grad().chunks(0)?;
+    /// assert_eq!((a.value(), b.value()), (tensor![1.0], tensor![2.0]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn chunks<const N: usize>(&self, axis: impl Into<Axis>) -> Result<[Var; N]> {
+        let axis = axis.into();
+        let parts: [Tensor; N] = self.value_ref().chunks(axis).here()?;
+        let vars = self.parts(&parts, axis).here()?;
+        Ok(vars.try_into().expect("a variable for each piece"))
+    }
+
+    /// Every element of an axis as a variable without that axis.
+    ///
+    /// # Errors
+    /// As [`Tensor::unbind`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let columns = tensor![[1.0, 2.0], [3.0, 4.0]].requires_grad().unbind(1)?;
+    /// assert_eq!(columns[1].value(), tensor![2.0, 4.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn unbind(&self, axis: impl Into<Axis>) -> Result<Vec<Var>> {
+        let axis = axis.into();
+        let count = self.value_ref().unbind(axis).here()?.len();
+        (0..count).map(|i| self.select(axis, i)).collect()
+    }
+
+    /// The parts of an axis that have the sizes of these, one behind another.
+    #[track_caller]
+    fn parts(&self, like: &[Tensor], axis: Axis) -> Result<Vec<Var>> {
+        let mut parts = Vec::with_capacity(like.len());
+        let mut start = 0;
+        for part in like {
+            let size = part.size(axis)?;
+            parts.push(self.narrow(axis, start, size)?);
+            start += size;
+        }
+        Ok(parts)
+    }
+
+    /// Expands to the shape of another variable or tensor.
+    ///
+    /// # Errors
+    /// As [`Var::expand`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![1.0].requires_grad();
+    /// assert_eq!(x.expand_as(&tensor![[0.0, 0.0]])?.value(), tensor![[1.0, 1.0]]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn expand_as(&self, other: impl AsInput) -> Result<Var> {
+        self.expand(other.to_var().shape()).map_err(|e| e.named("expand_as")).here()
+    }
+}
+
+macro_rules! products {
+    ($($(#[$doc:meta])* $name:ident $which:ident;)*) => {
+        /// # Products of given ranks
+        impl Var {$(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            #[doc = concat!("As [`Tensor::", stringify!($name), "`].")]
+            #[track_caller]
+            pub fn $name(&self, other: impl AsInput) -> Result<Var> {
+                let other = other.to_var();
+                StrictProduct::$which.check(&self.value_ref(), &other.value_ref()).here()?;
+                self.matmul(other).map_err(|e| e.named(stringify!($name))).here()
+            }
+        )*}
+    };
+}
+
+products! {
+    /// The product of two matrices, `[m, k]` and `[k, n]`.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let a = tensor![[1.0, 2.0]].requires_grad();
+    /// assert_eq!(a.mm(&tensor![[3.0], [4.0]])?.value(), tensor![[11.0]]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    mm MM;
+    /// The products of two batches of matrices, `[b, m, k]` and `[b, k, n]`; nothing broadcasts.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let a = tensor![[[1.0, 2.0]]].requires_grad();
+    /// assert_eq!(a.bmm(&tensor![[[3.0], [4.0]]])?.value(), tensor![[[11.0]]]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    bmm BMM;
+    /// A matrix `[m, k]` times a vector `[k]`.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let a = tensor![[1.0, 2.0]].requires_grad();
+    /// assert_eq!(a.mv(&tensor![3.0, 4.0])?.value(), tensor![11.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    mv MV;
+    /// The dot product of two vectors of equal size.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![1.0, 2.0].requires_grad();
+    /// x.dot(&x)?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![2.0, 4.0]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    dot DOT;
+}
+
+macro_rules! without_gradient {
+    ($($(#[$doc:meta])* $name:ident;)*) => {
+        /// # Reductions without a gradient
+        impl Var {$(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            #[doc = concat!("As [`Tensor::", stringify!($name), "`].")]
+            #[track_caller]
+            pub fn $name(&self, over: impl Into<Over>) -> Result<Var> {
+                self.value_ref().$name(over).map(Var::constant).here()
+            }
+        )*}
+    };
+}
+
+without_gradient! {
+    /// The index of the largest element, the first of equal ones: an `i64` variable, which requires no gradient.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// assert_eq!(foldback_tensor::tensor![1.0, 3.0].requires_grad().argmax(0)?.item_as::<i64>()?, 1);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    argmax;
+    /// The index of the smallest element, the first of equal ones: an `i64` variable, which requires no gradient.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// assert_eq!(foldback_tensor::tensor![1.0, 3.0].requires_grad().argmin(0)?.item_as::<i64>()?, 0);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    argmin;
+    /// Whether any element is true (not zero): a `bool` variable, which requires no gradient.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// assert!(foldback_tensor::tensor![0.0, 3.0].requires_grad().any(..)?.item_as::<bool>()?);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    any;
+    /// Whether all elements are true (not zero): a `bool` variable, which requires no gradient.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// assert!(!foldback_tensor::tensor![0.0, 3.0].requires_grad().all(..)?.item_as::<bool>()?);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    all;
+}
+
+/// # Values
+impl Var {
+    /// The only element, as an `f64`.
+    ///
+    /// # Errors
+    /// As [`Tensor::item`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// assert_eq!(foldback_tensor::tensor![1.5].requires_grad().sum(..)?.item()?, 1.5);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    #[doc(alias = "to_scalar")]
+    pub fn item(&self) -> Result<f64> {
+        self.value_ref().item().here()
+    }
+
+    /// The only element, in its own type.
+    ///
+    /// # Errors
+    /// As [`Tensor::item_as`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// assert_eq!(foldback_tensor::tensor![1.5].requires_grad().item_as::<f32>()?, 1.5);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn item_as<T: Element>(&self) -> Result<T> {
+        self.value_ref().item_as().here()
+    }
+
+    /// All elements in row-major order, in their own type.
+    ///
+    /// # Errors
+    /// As [`Tensor::to_vec`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// assert_eq!(foldback_tensor::tensor![1.0, 2.0].requires_grad().to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        self.value_ref().to_vec().here()
+    }
+
+    /// Zeros of this shape and type: a constant, which requires no gradient.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 2.0].requires_grad().zeros_like().value(), tensor![0.0, 0.0]);
+    /// ```
+    #[track_caller]
+    pub fn zeros_like(&self) -> Var {
+        Var::constant(self.value_ref().zeros_like())
+    }
+
+    /// Ones of this shape and type: a constant, which requires no gradient.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 2.0].requires_grad().ones_like().value(), tensor![1.0, 1.0]);
+    /// ```
+    #[track_caller]
+    pub fn ones_like(&self) -> Var {
+        Var::constant(self.value_ref().ones_like())
+    }
+
+    /// A number repeated, of this shape and type: a constant, which requires no gradient.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 2.0].requires_grad().full_like(3).value(), tensor![3.0, 3.0]);
+    /// ```
+    #[track_caller]
+    pub fn full_like(&self, value: impl Into<Scalar>) -> Var {
+        Var::constant(self.value_ref().full_like(value))
+    }
+
+    /// Whether elements are false (zero): a `bool` variable, which requires no gradient.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 0.0].requires_grad().logical_not().value(), tensor![false, true; bool]);
+    /// ```
+    #[track_caller]
+    pub fn logical_not(&self) -> Var {
+        Var::constant(self.value_ref().logical_not())
+    }
+
+    /// The sizes as a slice.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// assert_eq!(foldback_tensor::tensor![[1.0, 2.0]].requires_grad().dims(), [1, 2]);
+    /// ```
+    pub fn dims(&self) -> &[usize] {
+        self.shape().dims()
+    }
+
+    /// The size of one axis; negative axes count from the end.
+    ///
+    /// # Errors
+    /// As [`Tensor::size`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// assert_eq!(foldback_tensor::tensor![[1.0, 2.0]].requires_grad().size(-1)?, 2);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn size(&self, axis: impl Into<Axis>) -> Result<usize> {
+        self.value_ref().size(axis).here()
+    }
+}
