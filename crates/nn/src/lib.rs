@@ -88,7 +88,7 @@ pub use sequential::Sequential;
 /// impl<M: Module> Forward for Repeat<M> {
 ///     fn forward(&self, x: &Var) -> Result<Var> {
 ///         let y = self.layers.iter().try_fold(x.clone(), |x, layer| layer.forward(&x))?;
-///         Ok(y.mul(self.scale)?)
+///         y.mul(self.scale)
 ///     }
 /// }
 ///
@@ -120,7 +120,7 @@ pub use foldback_nn_derive::Module;
 /// impl Bilinear {
 ///     fn forward(&self, a: &Var, b: &Var) -> Result<Var> {
 ///         use foldback_nn::Module;
-///         Ok(self.left.forward(a)?.mul(&self.right.forward(b)?)?)
+///         self.left.forward(a)?.mul(&self.right.forward(b)?)
 ///     }
 /// }
 ///

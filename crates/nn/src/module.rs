@@ -41,7 +41,7 @@ pub trait Module: Parameters + Send + Sync {
 ///
 /// impl Forward for Residual {
 ///     fn forward(&self, x: &Var) -> Result<Var> {
-///         Ok(x.add(&self.inner.forward(x)?)?)
+///         x.add(&self.inner.forward(x)?)
 ///     }
 /// }
 /// let y = Residual { inner: Linear::new(2, 2) }.forward(&foldback_tensor::tensor![1.0, 2.0].into())?;
