@@ -20,7 +20,7 @@ fn training_is_flat_after_the_tenth_step() -> Result<()> {
     let step = || -> Result<()> {
         adam.zero_grad();
         loss::cross_entropy(model.forward(&x)?, &labels)?.backward()?;
-        Ok(adam.step()?)
+        adam.step()
     };
     for _ in 0..10 {
         step()?;

@@ -63,30 +63,28 @@ fn operations_of_tensors() {
     here(i.try_gelu());
     here(i.clone().exp_());
     here(i.softplus_with(1.0, 20.0));
-    for _ in 0..1 {
-        here(x.sum(2));
-        here(x.prod(2));
-        here(x.mean(2));
-        here(i.mean(..));
-        here(x.var(2));
-        here(x.var_with(2, 0.0));
-        here(x.std(2));
-        here(x.std_with(2, 0.0));
-        here(x.amax(2));
-        here(x.amin(2));
-        here(x.max(2));
-        here(x.min(2));
-        here(x.argmax(2));
-        here(x.argmin(2));
-        here(x.max_with_indices(2));
-        here(x.min_with_indices(2));
-        here(x.any(2));
-        here(x.all(2));
-        here(x.logsumexp(2));
-        here(x.softmax(2));
-        here(x.log_softmax(2));
-        here(x.sum_to(3));
-    }
+    here(x.sum(2));
+    here(x.prod(2));
+    here(x.mean(2));
+    here(i.mean(..));
+    here(x.var(2));
+    here(x.var_with(2, 0.0));
+    here(x.std(2));
+    here(x.std_with(2, 0.0));
+    here(x.amax(2));
+    here(x.amin(2));
+    here(x.max(2));
+    here(x.min(2));
+    here(x.argmax(2));
+    here(x.argmin(2));
+    here(x.max_with_indices(2));
+    here(x.min_with_indices(2));
+    here(x.any(2));
+    here(x.all(2));
+    here(x.logsumexp(2));
+    here(x.softmax(2));
+    here(x.log_softmax(2));
+    here(x.sum_to(3));
     here(x.matmul(&odd));
     here(x.mm(&odd));
     here(x.bmm(&odd));
@@ -291,12 +289,11 @@ fn functions_of_ones_own() {
     let y = Failing { forward: false, backward: || Ok(Var::from(tensor![1.0, 2.0])) };
     let y = y.apply(&[&x]).unwrap().remove(0);
     here(y.backward());
-    let wide = |rows: usize, columns: usize| tensor![[1.0]].expand([rows, columns]).unwrap().requires_grad();
-    let (a, b) = (wide(1 << 31, 1), wide(1, 1 << 31));
-    let seed = tensor![[1.0]].expand([1usize << 31, 1 << 31]).unwrap();
-    let product = fuse!(|a, b| a * b).sum([&a, &b], ..).unwrap();
-    let e = here(product.backward());
-    assert!(refused!(Err::<(), _>(e), GraphFacts::Backward { .. }), "{seed:?}");
+    let huge = Tensor::scalar(1.0).expand([1usize << 40]).unwrap().requires_grad();
+    let e = here(huge.select(0, 0).unwrap().backward());
+    assert!(refused!(Err::<(), _>(e), GraphFacts::Backward { .. }));
+    here(huge.sum(..).unwrap().backward());
+    here(Grad::new(&[&x.square()], &[&huge]).materialize_grads(true).run());
     let y =
         Failing { forward: false, backward: || Err(Error::other("mine")) }.apply(&[&x]).unwrap().remove(0);
     let e = y.backward().unwrap_err();
@@ -420,7 +417,10 @@ fn one_type_in_all_crates() {
             2 => loss::mse_loss(&x, 1.0).map(drop),
             3 => SGD::try_new([x], -1.0).map(drop),
             4 => gradcheck(|x| Ok(x[0].clone()), &[x.value()]),
-            5 => Ok(drop(std::fs::read("/no/such/file")?)),
+            5 => {
+                std::fs::read("/no/such/file")?;
+                Ok(())
+            }
             6 => "one".parse::<f32>().map(drop).map_err(Error::other),
             _ => Err(Error::other("mine")),
         }

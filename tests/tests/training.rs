@@ -48,7 +48,7 @@ fn parameter(number: u64, shape: &[usize], inputs: usize, dtype: DType) -> Resul
 fn layer(number: u64, inputs: usize, outputs: usize, dtype: DType) -> Result<Linear> {
     let weight = parameter(number, &[outputs, inputs], inputs, dtype)?;
     let bias = parameter(number + 1, &[outputs], inputs, dtype)?;
-    Ok(Linear::from_parameters(weight, Some(bias))?)
+    Linear::from_parameters(weight, Some(bias))
 }
 
 fn losses(dtype: DType) -> Result<Vec<f64>> {
@@ -68,7 +68,7 @@ fn losses(dtype: DType) -> Result<Vec<f64>> {
             adam.zero_grad();
             loss.backward()?;
             adam.step()?;
-            Ok(loss.value().to_dtype(DType::F64).item()?)
+            loss.value().to_dtype(DType::F64).item()
         })
         .collect()
 }

@@ -17,7 +17,7 @@ pub(super) fn list() -> Vec<Workload> {
             Work { copied: x, ..Work::default() },
             || {
                 let (x, w) = (tensor(X)?, tensor(ROW)?);
-                Ok(forward(move || Ok(x.add(&w)?)))
+                Ok(forward(move || x.add(&w)))
             },
         ),
         Workload::new(
@@ -27,7 +27,7 @@ pub(super) fn list() -> Vec<Workload> {
             Work { written: bytes(&[2048, 2048]), ..Work::default() },
             || {
                 let (a, b) = (tensor(OUTER_COLUMN)?, tensor(OUTER_ROW)?);
-                Ok(forward(move || Ok(a.mul(&b)?)))
+                Ok(forward(move || a.mul(&b)))
             },
         ),
     ];
@@ -41,15 +41,13 @@ pub(super) fn list() -> Vec<Workload> {
         read_then_write(x),
         || {
             let (x, w, b) = (leaf(X)?, leaf(ROW)?, leaf(BIAS)?);
-            Ok(backward(vec![x.clone(), w.clone(), b.clone()], move || {
-                Ok((&(&x * &w) + &b).square().sum(..)?)
-            }))
+            Ok(backward(vec![x.clone(), w.clone(), b.clone()], move || (&(&x * &w) + &b).square().sum(..)))
         },
     ));
     let mut fused = Workload::new("W5b-fuse", "the same with fuse!", elements(x), read_then_write(x), || {
         let (x, w, b) = (leaf(X)?, leaf(ROW)?, leaf(BIAS)?);
         let loss = fuse!(|x, w, b| (x * w + b).square());
-        Ok(backward(vec![x.clone(), w.clone(), b.clone()], move || Ok(loss.sum([&x, &w, &b], ..)?)))
+        Ok(backward(vec![x.clone(), w.clone(), b.clone()], move || loss.sum([&x, &w, &b], ..)))
     });
     fused.same_as = "W5b";
     list.push(fused);
@@ -67,7 +65,7 @@ pub(super) fn list() -> Vec<Workload> {
             let weight = tensor(SAMPLE_WEIGHT)?;
             Ok(backward(vec![x.clone(), gamma.clone(), beta.clone()], move || {
                 let y = batch_norm(&x, &gamma, &beta)?;
-                Ok(y.mul(&weight)?.sum(..)?)
+                y.mul(&weight)?.sum(..)
             }))
         },
     ));
@@ -93,13 +91,13 @@ fn product_sum<const N: usize, const M: usize>(
     let size = bytes(&x.shape);
     let plain = Workload::new(plain, title, elements(size), read_then_write(size), move || {
         let (x, w) = (leaf(x)?, leaf(w)?);
-        Ok(backward(vec![x.clone(), w.clone()], move || Ok((&x * &w).sum(..)?)))
+        Ok(backward(vec![x.clone(), w.clone()], move || (&x * &w).sum(..)))
     });
     let mut fused =
         Workload::new(fused, "the same with fuse!", elements(size), read_then_write(size), move || {
             let (x, w) = (leaf(x)?, leaf(w)?);
             let product = fuse!(|x, w| x * w);
-            Ok(backward(vec![x.clone(), w.clone()], move || Ok(product.sum([&x, &w], ..)?)))
+            Ok(backward(vec![x.clone(), w.clone()], move || product.sum([&x, &w], ..)))
         });
     fused.same_as = plain.key;
     [plain, fused]
@@ -120,7 +118,7 @@ fn fused_batch_norm(x: &Var, gamma: &Var, beta: &Var, weight: &Var) -> Result<Va
     let eps = EPSILON;
     let scale = fuse!(|v, gamma; eps| gamma * (v + eps).rsqrt()).call([&variance, gamma])?;
     let loss = fuse!(|x, mean, scale, beta, weight| ((x - mean) * scale + beta) * weight);
-    Ok(loss.sum([x, &mean, &scale, beta, weight], ..)?)
+    loss.sum([x, &mean, &scale, beta, weight], ..)
 }
 
 /// The loss reads the operand; the gradients read it once more and write one of its size.

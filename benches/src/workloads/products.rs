@@ -18,7 +18,7 @@ pub(super) fn list() -> Vec<Workload> {
         sum,
         || {
             let (a, b) = (leaf(BATCH_A)?, leaf(BATCH_B)?);
-            Ok(backward(vec![a.clone(), b.clone()], move || Ok(a.matmul(&b)?.sum(..)?)))
+            Ok(backward(vec![a.clone(), b.clone()], move || a.matmul(&b)?.sum(..)))
         },
     ));
     list.push(Workload::new(
@@ -28,7 +28,7 @@ pub(super) fn list() -> Vec<Workload> {
         dense,
         || {
             let (a, b) = (leaf(BATCH_A)?, leaf(BATCH_B)?);
-            Ok(backward(vec![a.clone(), b.clone()], move || Ok(a.matmul(&b)?.square().sum(..)?)))
+            Ok(backward(vec![a.clone(), b.clone()], move || a.matmul(&b)?.square().sum(..)))
         },
     ));
     list
@@ -44,7 +44,7 @@ fn square(key: &'static str, n: usize) -> Workload {
         move || {
             let [a, b] = factors(n);
             let (a, b) = (tensor(a)?, tensor(b)?);
-            Ok(forward(move || Ok(a.matmul(&b)?)))
+            Ok(forward(move || a.matmul(&b)))
         },
     )
 }

@@ -24,7 +24,7 @@ pub(super) fn list() -> Vec<Workload> {
         work,
         || {
             let x = leaf(SCORES)?;
-            Ok(backward(vec![x.clone()], move || Ok(x.log_softmax(1)?.sum(..)?)))
+            Ok(backward(vec![x.clone()], move || x.log_softmax(1)?.sum(..)))
         },
     ));
     let work = Work { read: size, copied: size, ..Work::default() };
@@ -32,7 +32,7 @@ pub(super) fn list() -> Vec<Workload> {
         let x = leaf(SCORES)?;
         let [n, classes] = SCORES.shape;
         let target = Tensor::from_vec(labels(n, SCORE_LABELS, classes as u32), [n])?;
-        Ok(backward(vec![x.clone()], move || Ok(loss::cross_entropy(&x, &target)?)))
+        Ok(backward(vec![x.clone()], move || loss::cross_entropy(&x, &target)))
     }));
     list
 }
@@ -42,6 +42,6 @@ fn sum<const N: usize>(key: &'static str, title: &str, x: Input<N>, over: fn() -
     let work = Work { read: size, ..Work::default() };
     Workload::new(key, title, Unit::Elements(size / 4), work, move || {
         let x = tensor(x)?;
-        Ok(forward(move || Ok(x.sum(over())?)))
+        Ok(forward(move || x.sum(over())))
     })
 }

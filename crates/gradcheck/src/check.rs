@@ -161,10 +161,10 @@ impl Check {
     /// What `f` and the backward pass return comes as it is.
     ///
     /// ```
-    /// use foldback_gradcheck::{Argument, Check, Error};
+    /// use foldback_gradcheck::{Argument, Check, GradcheckFacts};
     /// use foldback_tensor::tensor;
-    /// let refused = Check::new().gradcheck(|x| Ok(x[0].exp()), &[tensor![1.0, 2.0]]);
-    /// assert!(refused!(refused, GradcheckFacts::DType { argument: Argument::Input(0), .. }));
+    /// let e = Check::new().gradcheck(|x| Ok(x[0].exp()), &[tensor![1.0, 2.0]]).unwrap_err();
+    /// assert!(matches!(e.facts(), Some(GradcheckFacts::DType { argument: Argument::Input(0), .. })));
     /// ```
     #[track_caller]
     pub fn gradcheck(&self, f: impl Fn(&[Var]) -> Result<Var>, inputs: &[Tensor]) -> Result<()> {
@@ -287,7 +287,7 @@ impl Check {
         seed: &Tensor,
         random: &mut Random,
     ) -> Result<()> {
-        let seed_leaf = Var::leaf(seed.clone())?;
+        let seed_leaf = Var::leaf(seed.clone()).nowhere()?;
         let (leaves, gradients) = inputs.gradients(f, inputs.tensors, &seed_leaf, true)?;
         let mut noises = Vec::new();
         let mut weights = Vec::new();
@@ -340,7 +340,7 @@ impl CheckedInputs<'_> {
     ) -> Result<(Vec<Var>, Vec<Var>)> {
         let mut vars: Vec<Var> = tensors.iter().map(Var::from).collect();
         for &i in &self.tracked {
-            vars[i] = Var::leaf(tensors[i].clone())?;
+            vars[i] = Var::leaf(tensors[i].clone()).nowhere()?;
         }
         let output = f(&vars)?;
         expect_f64(Argument::Output, output.dtype())?;
@@ -388,11 +388,11 @@ fn noise(shape: &Shape, random: &mut Random) -> Result<Tensor> {
 }
 
 fn numbers(t: &Tensor) -> Result<Vec<f64>> {
-    t.to_vec::<f64>()
+    t.to_vec::<f64>().nowhere()
 }
 
 fn from_numbers(values: Vec<f64>, shape: &Shape) -> Result<Tensor> {
-    Tensor::from_vec(values, shape)
+    Tensor::from_vec(values, shape).nowhere()
 }
 
 fn expect_f64(argument: Argument, dtype: DType) -> Result<()> {

@@ -17,7 +17,7 @@
 //! An operation of one's own is checked like any other, here one whose backward forgets a factor:
 //!
 //! ```
-//! use foldback_gradcheck::{Error, gradcheck};
+//! use foldback_gradcheck::{GradcheckFacts, gradcheck};
 //! use foldback_graph::{Function, FunctionContext, Result, Var};
 //! use foldback_tensor::{Tensor, tensor};
 //!
@@ -31,7 +31,7 @@
 //!     }
 //! }
 //! let wrong = gradcheck(|x| Ok(Square.apply(&[&x[0]])?.remove(0)), &[tensor![1.0, 2.0; f64]]);
-//! assert!(refused!(wrong, GradcheckFacts::Gradient { .. }));
+//! assert!(matches!(wrong.unwrap_err().facts(), Some(GradcheckFacts::Gradient { .. })));
 //! ```
 
 #![forbid(unsafe_code)]

@@ -241,7 +241,7 @@ impl<'a> Grad<'a> {
         for (index, g) in grads.iter_mut().enumerate().filter(|g| g.1.is_none()) {
             if self.materialize {
                 let like = self.inputs[index];
-                *g = Some(Var::constant(Tensor::try_zeros_with(like.shape(), like.dtype())?));
+                *g = Some(Var::constant(Tensor::try_zeros_with(like.shape(), like.dtype()).nowhere()?));
             } else if !self.allow_unused {
                 return refuse(GraphFacts::Unused { index });
             }
@@ -341,7 +341,9 @@ fn plant(task: &mut GraphTask, edges: &[Edge], roots: &[&Var], seeds: Option<&[&
             Some(seeds) if !seeds[index].dtype().is_float() => {
                 return refuse(GraphFacts::DTypeWithoutGrad { dtype: seeds[index].dtype() });
             }
-            Some(seeds) if seeds[index].dtype() != root.dtype() => seeds[index].cast(root.dtype())?,
+            Some(seeds) if seeds[index].dtype() != root.dtype() => {
+                seeds[index].cast(root.dtype()).nowhere()?
+            }
             Some(seeds) => seeds[index].clone(),
             None if root.numel() != 1 => {
                 return refuse(GraphFacts::NotScalar { shape: root.shape().clone() });

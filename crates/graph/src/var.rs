@@ -425,7 +425,7 @@ impl Var {
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let x = tensor![1.0].requires_grad();
-    /// x.update_value(|t| Ok(t.add_(1.0).map(|_| ())?))?;
+    /// x.update_value(|t| t.add_(1.0).map(|_| ()))?;
     /// assert_eq!(x.value(), tensor![2.0]);
     /// assert!(x.update_value(|t| { *t = tensor![1.0, 2.0]; Ok(()) }).is_err());
     /// assert_eq!(x.value(), tensor![2.0]);

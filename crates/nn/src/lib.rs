@@ -92,7 +92,7 @@ pub use sequential::Sequential;
 /// impl<M: Layer> Repeat<M> {
 ///     fn forward(&self, x: &Var) -> Result<Var> {
 ///         let y = self.layers.iter().try_fold(x.clone(), |x, layer| layer.forward(&x))?;
-///         Ok(y.mul(self.scale)?)
+///         y.mul(self.scale)
 ///     }
 /// }
 ///

@@ -13,6 +13,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use foldback_tensor::Here;
+
 use crate::error::Result;
 use crate::gradient::{add_in_place, dense};
 use crate::hooks::Hooks;
@@ -81,7 +83,7 @@ impl GraphTask {
             // gradient now, since another thread may take it away.
             for (node, _, grad) in &mut self.staged {
                 if node.as_leaf().is_some() {
-                    dense(grad)?;
+                    dense(grad).nowhere()?;
                 }
             }
             for (node, nr, grad) in self.staged.drain(..) {

@@ -93,7 +93,7 @@ function! {
             } else if zeros > 1 && *over.axes() == Axes::All {
                 // As in PyTorch, whatever comes in.
                 let r = r.clone();
-                let nothing = |[_, a]: &[Var; 2]| Ok(Tensor::zeros_with((), a.dtype()).expand(a.shape())?);
+                let nothing = |[_, a]: &[Var; 2]| Tensor::zeros_with((), a.dtype()).expand(a.shape());
                 Ok(Work::either([g, a.clone()], nothing, move |[g, a]| g.mul(&product_of_others(a, &r)?)))
             } else {
                 g.mul(&product_of_others(a, &r)?).map(Work::from)

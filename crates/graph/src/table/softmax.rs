@@ -24,11 +24,11 @@ pub(super) fn share_by_exponential(g: &Var, a: &Var, y: &Var) -> Result<Work<'st
     Ok(Work::either(
         [g, a, y].map(Var::clone),
         |x| {
-            Ok(kernel::evaluate(
+            kernel::evaluate(
                 "logsumexp",
                 &FloatKernel(ExponentialShare),
                 &x.each_ref().map(Var::value).each_ref(),
-            )?)
+            )
         },
         |x| trace(&x.each_ref(), &|x| ExponentialShare.eval([x[0], x[1], x[2]])),
     ))
@@ -43,7 +43,7 @@ pub(super) fn in_rows(
 ) -> Result<Work<'static>> {
     Ok(Work::either(
         [g.clone(), y.clone()],
-        move |[g, y]| Ok(now(&g.value_ref(), &y.value_ref(), axis)?),
+        move |[g, y]| now(&g.value_ref(), &y.value_ref(), axis),
         move |[g, y]| {
             let term = trace(&[g, y], &|x| formula.term(x[0], x[1]))?;
             let sum = term.sum(keep(axis))?;
@@ -62,7 +62,7 @@ pub(super) fn cross_entropy_backward(
     Ok(Work::either(
         (g.clone(), scores.clone(), classes.clone(), norms.clone()),
         |(g, x, classes, norms)| {
-            Ok(kernel::cross_entropy_backward(&g.value_ref(), &x.value_ref(), classes, norms)?)
+            kernel::cross_entropy_backward(&g.value_ref(), &x.value_ref(), classes, norms)
         },
         |(g, scores, classes, _)| {
             let (g, classes) = (g.unsqueeze(-1)?, classes.unsqueeze(-1)?);

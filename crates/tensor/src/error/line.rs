@@ -13,6 +13,9 @@ pub trait Here {
     /// With the caller's line, unless there is one, or it is a user's own error.
     #[must_use]
     fn or_here(self) -> Self;
+    /// Without a line: it is the library's, and whoever runs this will put on theirs.
+    #[must_use]
+    fn nowhere(self) -> Self;
 }
 
 impl<T> Here for Result<T> {
@@ -31,6 +34,14 @@ impl<T> Here for Result<T> {
         match self {
             Ok(t) => Ok(t),
             Err(e) => Err(or_caller(e, Location::caller())),
+        }
+    }
+
+    #[inline(always)]
+    fn nowhere(self) -> Self {
+        match self {
+            Ok(t) => Ok(t),
+            Err(e) => Err(e.with_location(None)),
         }
     }
 }

@@ -78,7 +78,8 @@ fn the_line_is_the_outermost_operations_unless_a_function_of_the_users_has_one()
     assert_eq!(line_of(running(own)), Some(inside));
     assert_eq!(line_of(running(|| refuse(TensorFacts::NoTensors { op: "cat" }))), Some(line!()));
     assert_eq!(line_of(running(|| Err(Error::other("mine")))), None);
-    assert!(Ok::<_, Error>(1).here().or_here().is_ok());
+    assert_eq!(line_of(running(|| own().nowhere())), Some(line!()));
+    assert!(Ok::<_, Error>(1).here().or_here().nowhere().is_ok());
 }
 
 #[test]
@@ -166,6 +167,6 @@ fn texts_have_a_cure() {
     );
     says(
         i.add_scaled(&i, 0.5),
-        "add_scaled: alpha 0.5 must not be a float for tensors of dtype i64: convert them with to_dtype(DType::F64)",
+        "add_scaled: alpha 0.5 must not be f32 for tensors of dtype i64: convert them with to_dtype(DType::F32)",
     );
 }
