@@ -76,7 +76,7 @@ macro_rules! numbers {
         }
     )*};
 }
-numbers!(bool, i8, i16, i32, i64, u8, u32, f32, f64, Scalar);
+numbers!(bool, i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, f32, f64, Scalar);
 
 /// An operand that may be absent: `None`, an `Option` of a variable, a variable or a tensor.
 ///

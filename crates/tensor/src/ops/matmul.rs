@@ -1,5 +1,6 @@
 //! Matrix products: `matmul` with PyTorch's cases, its strict relatives, and products summed down to a shape.
 
+use super::arg::AsArg;
 use super::joint::Target;
 use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::shape::{Dims, Shape};
@@ -32,8 +33,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
-        product("matmul", self, other).here()
+    pub fn matmul(&self, other: impl AsArg) -> Result<Tensor> {
+        product("matmul", self, &other.arg().tensor(self.dtype())).here()
     }
 
     /// The product of two matrices, `[m, k]` and `[k, n]`.
@@ -48,8 +49,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn mm(&self, other: &Tensor) -> Result<Tensor> {
-        strict("mm", self, other, (2, "2"), (2, "2")).here()
+    pub fn mm(&self, other: impl AsArg) -> Result<Tensor> {
+        strict("mm", self, &other.arg().tensor(self.dtype()), (2, "2"), (2, "2")).here()
     }
 
     /// The products of two batches of matrices, `[b, m, k]` and `[b, k, n]`; nothing broadcasts.
@@ -65,7 +66,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn bmm(&self, other: &Tensor) -> Result<Tensor> {
+    pub fn bmm(&self, other: impl AsArg) -> Result<Tensor> {
+        let other = &*other.arg().tensor(self.dtype());
         if self.rank() == 3 && other.rank() == 3 && self.dims()[0] != other.dims()[0] {
             return refuse(TensorFacts::Matmul {
                 op: "bmm",
@@ -88,8 +90,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn mv(&self, other: &Tensor) -> Result<Tensor> {
-        strict("mv", self, other, (2, "2"), (1, "1")).here()
+    pub fn mv(&self, other: impl AsArg) -> Result<Tensor> {
+        strict("mv", self, &other.arg().tensor(self.dtype()), (2, "2"), (1, "1")).here()
     }
 
     /// The dot product of two vectors of equal size: a 0-d tensor.
@@ -103,8 +105,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn dot(&self, other: &Tensor) -> Result<Tensor> {
-        strict("dot", self, other, (1, "1"), (1, "1")).here()
+    pub fn dot(&self, other: impl AsArg) -> Result<Tensor> {
+        strict("dot", self, &other.arg().tensor(self.dtype()), (1, "1"), (1, "1")).here()
     }
 }
 
