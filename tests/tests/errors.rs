@@ -96,7 +96,7 @@ fn operations_of_tensors() {
     here(x.index_add(0, &i, 1.0));
     here(Tensor::cat(&[&x, &odd], 0));
     here(Tensor::stack(&[&x, &odd], 0));
-    here(Tensor::stack(&[], 0));
+    here(Tensor::stack([] as [Tensor; 0], 0));
     here(x.expand(3));
     here(x.broadcast_to(3));
     here(x.expand_as(&odd));

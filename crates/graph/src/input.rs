@@ -77,7 +77,7 @@ macro_rules! numbers {
         }
     )*};
 }
-numbers!(bool, i8, i16, i32, i64, u8, u32, f32, f64, Scalar);
+numbers!(bool, i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, f32, f64, Scalar);
 
 /// What a model takes: a variable or a tensor, which requires no gradient. `&Var` and `&Tensor` become `&dyn Value` where
 /// a function asks for one, so that `model.forward(&batch)` works for both.

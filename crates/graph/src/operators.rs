@@ -14,7 +14,7 @@ pub trait VarNumber: Into<Scalar> + Copy {}
 macro_rules! numbers {
     ($($t:ty),*) => { $(impl VarNumber for $t {})* };
 }
-numbers!(i32, i64, f32, f64);
+numbers!(i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, f32, f64);
 
 macro_rules! operator {
     ($trait:ident $f:ident $reversed:ident, $assign:ident $f_assign:ident $f_:ident) => {

@@ -161,7 +161,19 @@ macro_rules! scalar_from {
         }
     )*};
 }
-scalar_from!(bool => Bool, i8 => I64, i16 => I64, i32 => I64, i64 => I64, u8 => I64, u32 => I64, f32 => F64, f64 => F64);
+scalar_from!(bool => Bool, i8 => I64, i16 => I64, i32 => I64, i64 => I64, u8 => I64, u16 => I64, u32 => I64, f32 => F64, f64 => F64);
+
+macro_rules! scalar_from_wide {
+    ($($t:ty),*) => {$(
+        /// An integer; beyond the range of `i64`, a floating-point number.
+        impl From<$t> for Scalar {
+            fn from(v: $t) -> Scalar {
+                i64::try_from(v).map_or(Scalar::F64(v as f64), Scalar::I64)
+            }
+        }
+    )*};
+}
+scalar_from_wide!(isize, u64, usize);
 
 mod sealed {
     pub trait Sealed {}
@@ -421,5 +433,8 @@ mod tests {
         assert!(bool::from_scalar(Scalar::from(-3)));
         assert_eq!(f32::from_scalar(Scalar::from(true)), 1.0);
         assert_eq!(Scalar::from(1.5f32), Scalar::F64(1.5));
+        assert_eq!([Scalar::from(7usize), Scalar::from(7u16), Scalar::from(7isize)], [Scalar::I64(7); 3]);
+        assert_eq!(Scalar::from(i64::MAX as u64), Scalar::I64(i64::MAX));
+        assert_eq!(Scalar::from(1u64 << 63), Scalar::F64(9_223_372_036_854_775_808.0));
     }
 }

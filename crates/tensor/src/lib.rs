@@ -35,7 +35,7 @@ pub use error::{Here, Place, counted, or_panic, refuse};
 pub use kernels::{Level, detected_level, force_level, level};
 pub use literal::NestedArray;
 pub use ops::{
-    Arg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, broadcast_warning, kernel,
+    Arg, AsArg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, broadcast_warning, kernel,
     set_broadcast_warning,
 };
 pub use packed::Packed;

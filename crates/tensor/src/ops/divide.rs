@@ -1,6 +1,6 @@
 //! Division rounded to a whole number: downwards, or towards zero.
 
-use super::arg::{Arg, result_type};
+use super::arg::{Arg, AsArg, result_type};
 use super::pointwise::{Elementwise, apply, apply_in_place};
 use crate::dtype::{Block, BlockMut, DType};
 use crate::error::{Here, Result, TensorFacts, refuse};
@@ -91,8 +91,8 @@ macro_rules! divisions {
         impl Tensor {$(
             $(#[$doc])*
             #[track_caller]
-            pub fn $name<'a>(&'a self, other: impl Into<Arg<'a>>) -> Result<Tensor> {
-                let args = [Arg::Tensor(self), other.into()];
+            pub fn $name(&self, other: impl AsArg) -> Result<Tensor> {
+                let args = [Arg::Tensor(self), other.arg()];
                 apply(stringify!($name), &plan(stringify!($name), &args, Rounding::$rounding).here()?, &args).here()
             }
 
@@ -102,8 +102,8 @@ macro_rules! divisions {
             /// As the new form; `Expand` or `Broadcast` if the other operand does not expand to this shape,
             /// `ResultCast` if the result is of a higher category than this tensor. Nothing is changed then.
             #[track_caller]
-            pub fn $name_<'a>(&mut self, other: impl Into<Arg<'a>>) -> Result<&mut Tensor> {
-                let other = other.into();
+            pub fn $name_(&mut self, other: impl AsArg) -> Result<&mut Tensor> {
+                let other = other.arg();
                 let plan = plan(stringify!($name_), &[Arg::Tensor(self), other], Rounding::$rounding).here()?;
                 apply_in_place(stringify!($name_), &plan, self, &[other]).here()?;
                 Ok(self)

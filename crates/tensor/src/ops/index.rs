@@ -14,7 +14,7 @@ use crate::shape::{Dims, Shape};
 use crate::task::{self, Does, Read, Space, Task, To, WholeRule};
 use crate::tensor::{Layout, Tensor};
 
-use super::arg::Arg;
+use super::arg::AsArg;
 
 impl Tensor {
     /// Picks an element per element of `index`: `out[i][j] = self[index[i][j]][j]` along axis 0, and so on.
@@ -116,13 +116,13 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn scatter_add<'a>(
+    pub fn scatter_add(
         &self,
         axis: impl Into<Axis>,
         index: impl Into<Indices>,
-        src: impl Into<Arg<'a>>,
+        src: impl AsArg,
     ) -> Result<Tensor> {
-        self.scatter_along(axis.into(), &index.into().0, &src.into().into_tensor(self.dtype())).here()
+        self.scatter_along(axis.into(), &index.into().0, &src.arg().tensor(self.dtype())).here()
     }
 
     fn scatter_along(&self, axis: Axis, index: &Tensor, src: &Tensor) -> Result<Tensor> {
@@ -158,13 +158,13 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn index_add<'a>(
+    pub fn index_add(
         &self,
         axis: impl Into<Axis>,
         index: impl Into<Indices>,
-        src: impl Into<Arg<'a>>,
+        src: impl AsArg,
     ) -> Result<Tensor> {
-        self.add_along(axis.into(), &index.into().0, &src.into().into_tensor(self.dtype())).here()
+        self.add_along(axis.into(), &index.into().0, &src.arg().tensor(self.dtype())).here()
     }
 
     fn add_along(&self, axis: Axis, index: &Tensor, src: &Tensor) -> Result<Tensor> {

@@ -1,7 +1,8 @@
 //! Joining tensors: `cat` along an axis that there is, `stack` along a new one.
 
-use smallvec::SmallVec;
+use std::borrow::Cow;
 
+use super::arg::{AsArg, List, tensors_of};
 use crate::axes::Axis;
 use crate::dtype::{BlockMut, DType, Element, with_block};
 use crate::error::{Here, Result, TensorFacts, refuse};
@@ -10,7 +11,7 @@ use crate::task::{self, Read, WholeRule};
 use crate::tensor::Tensor;
 
 impl Tensor {
-    /// Joins tensors along an axis that they have: `[a, n]` and `[b, n]` make `[a + b, n]` along axis 0.
+    /// Joins the tensors of a list along an axis that they have: `[a, n]` and `[b, n]` make `[a + b, n]` along axis 0.
     ///
     /// The shapes agree on all other axes. The result has the promoted element type and is row-major. Tensors of shape
     /// `[0]` are skipped, as in PyTorch.
@@ -22,16 +23,17 @@ impl Tensor {
     /// ```
     /// use foldback_tensor::{Tensor, tensor};
     /// let (a, b) = (tensor![[1.0, 2.0]], tensor![[3.0, 4.0], [5.0, 6.0]]);
-    /// assert_eq!(Tensor::cat(&[&a, &b], 0)?, tensor![[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]);
-    /// assert_eq!(Tensor::cat(&[&a, &a], -1)?, tensor![[1.0, 2.0, 1.0, 2.0]]);
+    /// assert_eq!(Tensor::cat([&a, &b], 0)?, tensor![[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]);
+    /// assert_eq!(Tensor::cat([&a, &a], -1)?, tensor![[1.0, 2.0, 1.0, 2.0]]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn cat(tensors: &[&Tensor], axis: impl Into<Axis>) -> Result<Tensor> {
-        join("cat", tensors, axis.into()).here()
+    pub fn cat(tensors: impl IntoIterator<Item: AsArg>, axis: impl Into<Axis>) -> Result<Tensor> {
+        let list: List<_> = tensors.into_iter().collect();
+        join("cat", &tensors_of(&list), axis.into()).here()
     }
 
-    /// Joins tensors of one shape along a new axis: `n` of shape `[a, b]` make `[a, n, b]` along axis 1.
+    /// Joins the tensors of a list, all of one shape, along a new axis: `n` of shape `[a, b]` make `[a, n, b]` along axis 1.
     ///
     /// Negative axes count in the result, so that `-1` appends an axis. The result has the promoted element type and is
     /// row-major.
@@ -42,26 +44,30 @@ impl Tensor {
     /// ```
     /// use foldback_tensor::{Tensor, tensor};
     /// let (a, b) = (tensor![1.0, 2.0], tensor![3.0, 4.0]);
-    /// assert_eq!(Tensor::stack(&[&a, &b], 0)?, tensor![[1.0, 2.0], [3.0, 4.0]]);
-    /// assert_eq!(Tensor::stack(&[&a, &b], 1)?, tensor![[1.0, 3.0], [2.0, 4.0]]);
+    /// assert_eq!(Tensor::stack([&a, &b], 0)?, tensor![[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(Tensor::stack([&a, &b], 1)?, tensor![[1.0, 3.0], [2.0, 4.0]]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn stack(tensors: &[&Tensor], axis: impl Into<Axis>) -> Result<Tensor> {
-        let op = "stack";
-        let Some(first) = tensors.first() else { return refuse(TensorFacts::NoTensors { op }).here() };
-        let rank = first.rank() + 1;
-        let at = crate::shape::axis_index(op, axis.into(), rank, rank).here()?;
-        if let Some(index) = tensors.iter().position(|t| t.shape() != first.shape()) {
-            return refuse(odd_one(op, tensors, index, 0, None)).here();
-        }
-        let wider: Vec<Tensor> =
-            tensors.iter().map(|t| t.unsqueeze(at as isize)).collect::<Result<_>>().here()?;
-        join(op, &wider.iter().collect::<Vec<_>>(), at.into()).here()
+    pub fn stack(tensors: impl IntoIterator<Item: AsArg>, axis: impl Into<Axis>) -> Result<Tensor> {
+        let list: List<_> = tensors.into_iter().collect();
+        stacked(&tensors_of(&list), axis.into()).here()
     }
 }
 
-fn join(op: &'static str, tensors: &[&Tensor], axis: Axis) -> Result<Tensor> {
+fn stacked(tensors: &[Cow<'_, Tensor>], axis: Axis) -> Result<Tensor> {
+    let op = "stack";
+    let Some(first) = tensors.first() else { return refuse(TensorFacts::NoTensors { op }) };
+    let rank = first.rank() + 1;
+    let at = crate::shape::axis_index(op, axis, rank, rank)?;
+    if let Some(index) = tensors.iter().position(|t| t.shape() != first.shape()) {
+        return refuse(odd_one(op, tensors, index, 0, None));
+    }
+    let wider = tensors.iter().map(|t| t.unsqueeze(at).map(Cow::Owned)).collect::<Result<List<_>>>()?;
+    join(op, &wider, at.into())
+}
+
+fn join(op: &'static str, tensors: &[Cow<'_, Tensor>], axis: Axis) -> Result<Tensor> {
     if tensors.is_empty() {
         return refuse(TensorFacts::NoTensors { op });
     }
@@ -69,8 +75,8 @@ fn join(op: &'static str, tensors: &[&Tensor], axis: Axis) -> Result<Tensor> {
         return refuse(TensorFacts::Rank { op, expected: "at least 1", found: 0 });
     }
     let dtype = tensors.iter().fold(DType::Bool, |d, t| d.promote(t.dtype()));
-    let counts = |t: &&Tensor| t.dims() != [0];
-    let joined: SmallVec<[&Tensor; 4]> = tensors.iter().copied().filter(counts).collect();
+    let counts = |t: &Tensor| t.dims() != [0];
+    let joined: List<&Tensor> = tensors.iter().map(|t| &**t).filter(|t| counts(t)).collect();
     let Some(first) = joined.first() else {
         tensors[0].shape().axis(op, axis)?;
         return Ok(Tensor::zeros_with([0], dtype));
@@ -83,13 +89,13 @@ fn join(op: &'static str, tensors: &[&Tensor], axis: Axis) -> Result<Tensor> {
         t.rank() == first.rank() && sizes.all(|(i, (size, expected))| i == axis || size == expected)
     };
     if let Some(index) = tensors.iter().position(|t| counts(t) && !fits(t)) {
-        let first = tensors.iter().position(counts).unwrap_or(0);
+        let first = tensors.iter().position(|t| counts(t)).unwrap_or(0);
         return refuse(odd_one(op, tensors, index, first, Some(axis)));
     }
     for t in &joined {
         shape[axis] = shape[axis].saturating_add(t.dims()[axis]);
     }
-    let reads: SmallVec<[Read<'_>; 4]> = joined.iter().map(|t| Read::Tensor(t, dtype)).collect();
+    let reads: List<Read<'_>> = joined.iter().map(|t| Read::Tensor(t, dtype)).collect();
     task::whole(op, &Join(axis), &reads, &shape, dtype)
 }
 
@@ -97,7 +103,7 @@ fn join(op: &'static str, tensors: &[&Tensor], axis: Axis) -> Result<Tensor> {
 #[cold]
 fn odd_one(
     op: &'static str,
-    tensors: &[&Tensor],
+    tensors: &[Cow<'_, Tensor>],
     index: usize,
     first: usize,
     axis: Option<usize>,
@@ -127,10 +133,9 @@ impl WholeRule for Join {
 /// Joins along an axis that is not the first: a piece of every tensor for each position of the axes before it.
 fn rows<T: Element>(op: &'static str, tensors: &[&Tensor], axis: usize, out: &mut [T]) -> Result<()> {
     let whole = |t: &&Tensor| t.cast(op, T::DTYPE)?.laid_out(op);
-    let sources: SmallVec<[Tensor; 4]> = tensors.iter().map(whole).collect::<Result<_>>()?;
-    let slices: SmallVec<[&[T]; 4]> =
-        sources.iter().map(|t| t.as_slice().expect("row-major and cast")).collect();
-    let lens: SmallVec<[usize; 4]> = sources.iter().map(|t| t.dims()[axis..].iter().product()).collect();
+    let sources: List<Tensor> = tensors.iter().map(whole).collect::<Result<_>>()?;
+    let slices: List<&[T]> = sources.iter().map(|t| t.as_slice().expect("row-major and cast")).collect();
+    let lens: List<usize> = sources.iter().map(|t| t.dims()[axis..].iter().product()).collect();
     interleave(&slices, &lens, out);
     Ok(())
 }
@@ -200,8 +205,8 @@ mod tests {
     #[test]
     fn bad_lists_are_refused() {
         let t = |shape: &[usize]| Tensor::zeros(shape);
-        assert!(refused!(Tensor::cat(&[], 0), TensorFacts::NoTensors { op: "cat" }));
-        assert!(refused!(Tensor::stack(&[], 0), TensorFacts::NoTensors { op: "stack" }));
+        assert!(refused!(Tensor::cat([] as [Tensor; 0], 0), TensorFacts::NoTensors { op: "cat" }));
+        assert!(refused!(Tensor::stack([] as [Tensor; 0], 0), TensorFacts::NoTensors { op: "stack" }));
         assert!(refused!(Tensor::cat(&[&t(&[2]), &t(&[])], 0), TensorFacts::Rank { found: 0, .. }));
         assert!(refused!(Tensor::cat(&[&t(&[2, 3]), &t(&[2, 4])], 0), TensorFacts::ListShapes { .. }));
         assert!(refused!(Tensor::cat(&[&t(&[2, 3]), &t(&[2])], 0), TensorFacts::ListShapes { .. }));

@@ -1,5 +1,6 @@
 //! Matrix products: `matmul` with PyTorch's cases, its strict relatives, and products summed down to a shape.
 
+use super::arg::AsArg;
 use super::joint::Target;
 use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::shape::{Dims, Shape};
@@ -32,8 +33,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
-        product("matmul", self, other).here()
+    pub fn matmul(&self, other: impl AsArg) -> Result<Tensor> {
+        product("matmul", self, &other.arg().tensor(self.dtype())).here()
     }
 
     /// The product of two matrices, `[m, k]` and `[k, n]`.
@@ -48,8 +49,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn mm(&self, other: &Tensor) -> Result<Tensor> {
-        StrictProduct::MM.of(self, other).here()
+    pub fn mm(&self, other: impl AsArg) -> Result<Tensor> {
+        StrictProduct::MM.of(self, &other.arg().tensor(self.dtype())).here()
     }
 
     /// The products of two batches of matrices, `[b, m, k]` and `[b, k, n]`; nothing broadcasts.
@@ -65,8 +66,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn bmm(&self, other: &Tensor) -> Result<Tensor> {
-        StrictProduct::BMM.of(self, other).here()
+    pub fn bmm(&self, other: impl AsArg) -> Result<Tensor> {
+        StrictProduct::BMM.of(self, &other.arg().tensor(self.dtype())).here()
     }
 
     /// A matrix `[m, k]` times a vector `[k]`.
@@ -80,8 +81,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn mv(&self, other: &Tensor) -> Result<Tensor> {
-        StrictProduct::MV.of(self, other).here()
+    pub fn mv(&self, other: impl AsArg) -> Result<Tensor> {
+        StrictProduct::MV.of(self, &other.arg().tensor(self.dtype())).here()
     }
 
     /// The dot product of two vectors of equal size: a 0-d tensor.
@@ -95,8 +96,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn dot(&self, other: &Tensor) -> Result<Tensor> {
-        StrictProduct::DOT.of(self, other).here()
+    pub fn dot(&self, other: impl AsArg) -> Result<Tensor> {
+        StrictProduct::DOT.of(self, &other.arg().tensor(self.dtype())).here()
     }
 }
 

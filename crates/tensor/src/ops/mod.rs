@@ -13,7 +13,8 @@ pub(crate) mod reduce;
 mod reduction;
 pub(crate) mod warning;
 
-pub use arg::Arg;
+pub use arg::{Arg, AsArg};
+pub(crate) use arg::{List, tensors_of};
 pub use index::Indices;
 pub use operators::Number;
 pub use warning::{BroadcastWarning, BroadcastWarningGuard, broadcast_warning, set_broadcast_warning};

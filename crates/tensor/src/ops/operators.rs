@@ -4,6 +4,7 @@
 
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Not, Sub, SubAssign};
 
+use super::arg::Arg;
 use super::pointwise::reversed;
 use crate::dtype::Scalar;
 use crate::error::or_panic;
@@ -14,7 +15,7 @@ pub trait Number: Into<Scalar> + Copy {}
 macro_rules! numbers {
     ($($t:ty),*) => { $(impl Number for $t {})* };
 }
-numbers!(i32, i64, f32, f64);
+numbers!(i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, f32, f64);
 
 macro_rules! operator {
     ($trait:ident $f:ident, $assign:ident $f_assign:ident $f_:ident, $numbers:tt) => {
@@ -52,20 +53,20 @@ macro_rules! operator {
             type Output = Tensor;
             #[track_caller]
             fn $f(self, other: N) -> Tensor {
-                or_panic(Tensor::$f(&self, other.into()))
+                or_panic(Tensor::$f(&self, Arg::Scalar(other.into())))
             }
         }
         impl<N: Number> $trait<N> for &Tensor {
             type Output = Tensor;
             #[track_caller]
             fn $f(self, other: N) -> Tensor {
-                or_panic(Tensor::$f(self, other.into()))
+                or_panic(Tensor::$f(self, Arg::Scalar(other.into())))
             }
         }
         impl<N: Number> $assign<N> for Tensor {
             #[track_caller]
             fn $f_assign(&mut self, other: N) {
-                or_panic(self.$f_(other.into()));
+                or_panic(self.$f_(Arg::Scalar(other.into())));
             }
         }
         $(

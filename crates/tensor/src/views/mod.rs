@@ -10,8 +10,11 @@ mod write;
 pub use reshape::NewShape;
 pub use slices::{Position, Slice, SliceItem, Slices};
 
+use std::borrow::Cow;
+
 use crate::create::checked_len;
 use crate::error::{Here, Result};
+use crate::ops::{AsArg, List, tensors_of};
 use crate::shape::{Dims, Shape, broadcast_two, expect_expansion};
 use crate::tensor::{Layout, Tensor};
 
@@ -69,8 +72,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn expand_as(&self, other: &Tensor) -> Result<Tensor> {
-        self.expanded("expand_as", other.shape().clone()).here()
+    pub fn expand_as(&self, other: impl AsArg) -> Result<Tensor> {
+        self.expanded("expand_as", other.arg().tensor(self.dtype()).shape().clone()).here()
     }
 
     pub(crate) fn expanded(&self, op: &'static str, to: Shape) -> Result<Tensor> {
@@ -97,19 +100,23 @@ impl Tensor {
 ///
 /// ```
 /// use foldback_tensor::{broadcast_tensors, tensor};
-/// let both = broadcast_tensors(&[&tensor![[1.0], [2.0]], &tensor![3.0, 4.0]])?;
+/// let both = broadcast_tensors([tensor![[1.0], [2.0]], tensor![3.0, 4.0]])?;
 /// assert_eq!(both[0], tensor![[1.0, 1.0], [2.0, 2.0]]);
 /// assert_eq!(both[1], tensor![[3.0, 4.0], [3.0, 4.0]]);
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
 #[track_caller]
-pub fn broadcast_tensors(tensors: &[&Tensor]) -> Result<Vec<Tensor>> {
+pub fn broadcast_tensors(tensors: impl IntoIterator<Item: AsArg>) -> Result<Vec<Tensor>> {
+    broadcast_all(&tensors_of(&tensors.into_iter().collect::<List<_>>())).here()
+}
+
+fn broadcast_all(tensors: &[Cow<'_, Tensor>]) -> Result<Vec<Tensor>> {
     const OP: &str = "broadcast_tensors";
     let mut shape = Shape::scalar();
     for t in tensors {
-        shape = broadcast_two(OP, &shape, t.dims()).here()?;
+        shape = broadcast_two(OP, &shape, t.dims())?;
     }
-    tensors.iter().map(|t| t.expanded(OP, shape.clone())).collect::<Result<_>>().here()
+    tensors.iter().map(|t| t.expanded(OP, shape.clone())).collect()
 }
 
 #[cfg(test)]
@@ -155,7 +162,7 @@ mod tests {
 
     #[test]
     fn broadcast_tensors_of_none_one_and_several() {
-        assert!(broadcast_tensors(&[]).unwrap().is_empty());
+        assert!(broadcast_tensors([] as [Tensor; 0]).unwrap().is_empty());
         assert_eq!(broadcast_tensors(&[&tensor![1.0]]).unwrap(), [tensor![1.0]]);
         let [a, b, c] = [[2, 1, 1], [1, 3, 1], [1, 1, 4]].map(|s| Tensor::zeros(s));
         assert!(broadcast_tensors(&[&a, &b, &c]).unwrap().iter().all(|t| t.dims() == [2, 3, 4]));

@@ -5,6 +5,7 @@ use ndarray::{ArrayViewMutD, Axis, IxDyn, Slice as AxisSlice};
 use super::slices::{Part, Slices};
 use crate::dtype::{BlockMut, Element, Scalar, with_block};
 use crate::error::{Here, Result, or_panic, refuse};
+use crate::ops::AsArg;
 use crate::shape::{Dims, Shape};
 use crate::task::{self, Does, Read, Space, Task, To, WholeRule};
 use crate::tensor::Tensor;
@@ -28,11 +29,13 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn slice_assign(&mut self, slices: impl Into<Slices>, value: &Tensor) -> Result<()> {
+    pub fn slice_assign(&mut self, slices: impl Into<Slices>, value: impl AsArg) -> Result<()> {
         const OP: &str = "slice_assign";
         let parts = slices.into().resolve(OP, self.shape()).here()?;
         let shape = Shape(parts.iter().filter(|p| !p.dropped).map(|p| p.len).collect());
         let value = value
+            .arg()
+            .tensor(self.dtype())
             .without_surplus_axes(OP, &shape)
             .here()?
             .expanded(OP, shape)
@@ -83,8 +86,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn copy_(&mut self, source: &Tensor) -> Result<&mut Tensor> {
-        let source = source.expanded("copy_", self.shape().clone()).here()?;
+    pub fn copy_(&mut self, source: impl AsArg) -> Result<&mut Tensor> {
+        let source = source.arg().tensor(self.dtype()).expanded("copy_", self.shape().clone()).here()?;
         let (reads, space) = (&[Read::Tensor(&source, self.dtype())], Space::Of(source.shape()));
         task::change(Task { op: "copy_", reads, space, does: Does::Same, to: &mut [To::Over(self)] })
             .here()?;

@@ -9,7 +9,7 @@ use crate::conformance::args::Read;
 /// The products of fixed ranks are refused by the tensor's own form and computed by `matmul`.
 macro_rules! product {
     ($name:literal, $parameters:literal, $other:literal, $tensor:ident) => {
-        operation!(Sum $name, $parameters, |a| one(of_rank(&a.var("input")?, &a.var($other)?, Tensor::$tensor)?))
+        operation!(Sum $name, $parameters, |a| one(of_rank(&a.var("input")?, &a.var($other)?, |a, b| a.$tensor(b))?))
     };
 }
 

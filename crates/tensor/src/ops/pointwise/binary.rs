@@ -1,6 +1,6 @@
 //! Operations of two arguments, in their new and in-place forms.
 
-use super::super::arg::Arg;
+use super::super::arg::{Arg, AsArg};
 use super::super::formulas as f;
 use super::elementwise::{
     AND, Elementwise, OR, XOR, apply, apply_in_place, plan_add, plan_compare, plan_num, plan_pow, plan_real,
@@ -32,8 +32,8 @@ macro_rules! binary {
         impl Tensor {$(
             $(#[$doc])*
             #[track_caller]
-            pub fn $name<'a>(&'a self, other: impl Into<Arg<'a>>) -> Result<Tensor> {
-                let args = [Arg::Tensor(self), other.into()];
+            pub fn $name(&self, other: impl AsArg) -> Result<Tensor> {
+                let args = [Arg::Tensor(self), other.arg()];
                 let $args = &args.map(|a| a.meta());
                 apply(stringify!($name), &$plan.here()?, &args).here()
             }
@@ -44,8 +44,8 @@ macro_rules! binary {
             /// As the new form; `Expand` or `Broadcast` if the other operand does not expand to this shape,
             /// `ResultCast` if the result is of a higher category than this tensor. Nothing is changed then.
             #[track_caller]
-            pub fn $name_<'a>(&mut self, other: impl Into<Arg<'a>>) -> Result<&mut Tensor> {
-                let other = other.into();
+            pub fn $name_(&mut self, other: impl AsArg) -> Result<&mut Tensor> {
+                let other = other.arg();
                 let $args = &[Arg::Tensor(self).meta(), other.meta()];
                 let plan = $plan.map_err(|e| e.named(stringify!($name_))).here()?;
                 apply_in_place(stringify!($name_), &plan, self, &[other]).here()?;

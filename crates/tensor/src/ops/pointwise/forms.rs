@@ -1,6 +1,6 @@
 //! Forms with more arguments: scales, bounds, conditions, and given outputs.
 
-use super::super::arg::{Arg, result_type};
+use super::super::arg::{Arg, AsArg, result_type};
 use super::super::formulas as f;
 use super::binary::reversed;
 use super::elementwise::{
@@ -27,8 +27,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn add_scaled<'a>(&'a self, other: impl Into<Arg<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor> {
-        let args = [Arg::Tensor(self), other.into()];
+    pub fn add_scaled(&self, other: impl AsArg, alpha: impl Into<Scalar>) -> Result<Tensor> {
+        let args = [Arg::Tensor(self), other.arg()];
         apply(
             "add_scaled",
             &plan_add("add_scaled", &args.map(|a| a.meta()), alpha.into(), 1.0).here()?,
@@ -48,8 +48,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn sub_scaled<'a>(&'a self, other: impl Into<Arg<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor> {
-        let args = [Arg::Tensor(self), other.into()];
+    pub fn sub_scaled(&self, other: impl AsArg, alpha: impl Into<Scalar>) -> Result<Tensor> {
+        let args = [Arg::Tensor(self), other.arg()];
         apply(
             "sub_scaled",
             &plan_add("sub_scaled", &args.map(|a| a.meta()), alpha.into(), -1.0).here()?,
@@ -108,12 +108,8 @@ impl Tensor {
     /// # Errors
     /// As [`Self::add_`] and [`Self::add_scaled`]. Nothing is changed then.
     #[track_caller]
-    pub fn add_scaled_<'a>(
-        &mut self,
-        other: impl Into<Arg<'a>>,
-        alpha: impl Into<Scalar>,
-    ) -> Result<&mut Tensor> {
-        let other = other.into();
+    pub fn add_scaled_(&mut self, other: impl AsArg, alpha: impl Into<Scalar>) -> Result<&mut Tensor> {
+        let other = other.arg();
         let plan =
             plan_add("add_scaled_", &[Arg::Tensor(self).meta(), other.meta()], alpha.into(), 1.0).here()?;
         apply_in_place("add_scaled_", &plan, self, &[other]).here()?;
@@ -125,12 +121,8 @@ impl Tensor {
     /// # Errors
     /// As [`Self::sub_`] and [`Self::add_scaled`]. Nothing is changed then.
     #[track_caller]
-    pub fn sub_scaled_<'a>(
-        &mut self,
-        other: impl Into<Arg<'a>>,
-        alpha: impl Into<Scalar>,
-    ) -> Result<&mut Tensor> {
-        let other = other.into();
+    pub fn sub_scaled_(&mut self, other: impl AsArg, alpha: impl Into<Scalar>) -> Result<&mut Tensor> {
+        let other = other.arg();
         let plan =
             plan_add("sub_scaled_", &[Arg::Tensor(self).meta(), other.meta()], alpha.into(), -1.0).here()?;
         apply_in_place("sub_scaled_", &plan, self, &[other]).here()?;
@@ -169,8 +161,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn clamp<'a>(&'a self, lo: impl Into<Arg<'a>>, hi: impl Into<Arg<'a>>) -> Result<Tensor> {
-        let args = [Arg::Tensor(self), lo.into(), hi.into()];
+    pub fn clamp(&self, lo: impl AsArg, hi: impl AsArg) -> Result<Tensor> {
+        let args = [Arg::Tensor(self), lo.arg(), hi.arg()];
         let dtype = result_type(&args.map(|a| a.meta()));
         if dtype == DType::Bool {
             return unsupported("clamp", dtype).here();
@@ -183,8 +175,8 @@ impl Tensor {
     /// # Errors
     /// As [`Self::clamp`]; `Expand` or `ResultCast` if the result does not fit this tensor. Nothing is changed then.
     #[track_caller]
-    pub fn clamp_<'a>(&mut self, lo: impl Into<Arg<'a>>, hi: impl Into<Arg<'a>>) -> Result<&mut Tensor> {
-        let others = [lo.into(), hi.into()];
+    pub fn clamp_(&mut self, lo: impl AsArg, hi: impl AsArg) -> Result<&mut Tensor> {
+        let others = [lo.arg(), hi.arg()];
         let dtype = result_type(&[Arg::Tensor(self).meta(), others[0].meta(), others[1].meta()]);
         if dtype == DType::Bool {
             return unsupported("clamp_", dtype).here();
@@ -206,10 +198,10 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn where_cond<'a>(&'a self, yes: impl Into<Arg<'a>>, no: impl Into<Arg<'a>>) -> Result<Tensor> {
+    pub fn where_cond(&self, yes: impl AsArg, no: impl AsArg) -> Result<Tensor> {
         const OP: &str = "where_cond";
         self.expect_dtype(OP, "a condition", DType::Bool).here()?;
-        let args = [Arg::Tensor(self), yes.into(), no.into()];
+        let args = [Arg::Tensor(self), yes.arg(), no.arg()];
         let dtype = result_type(&[args[1].meta(), args[2].meta()]);
         task::make(Task {
             op: OP,
@@ -236,14 +228,14 @@ macro_rules! out_forms {
             /// `Overlap` if it is expanded (stride 0), `ResultCast` if it is of a lower category than the result.
             /// Nothing is written then.
             #[track_caller]
-            pub fn $name_out<'a>(
-                &'a self,
-                other: impl Into<Arg<'a>>,
+            pub fn $name_out(
+                &self,
+                other: impl AsArg,
                 $($alpha: impl Into<Scalar>,)?
                 out: &mut Tensor,
             ) -> Result<()> {
                 $(let $alpha = $alpha.into();)?
-                let args = [Arg::Tensor(self), other.into()];
+                let args = [Arg::Tensor(self), other.arg()];
                 let $args = &args.map(|a| a.meta());
                 apply_out(stringify!($name_out), &$plan.here()?, &args, out).here()
             }
