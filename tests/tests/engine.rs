@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use foldback_graph::{
-    Backward, Error, Function, FunctionContext, Grad, GraphFacts, Kind, RequiresGrad, Result, Var,
-    enable_grad, grad, is_grad_enabled, no_grad,
+    Backward, Error, Function, FunctionContext, Grad, GraphFacts, Kind, RequiresGrad, Result, Var, backward,
+    enable_grad, grad, grad_with, is_grad_enabled, no_grad,
 };
 use foldback_tensor::{DType, Tensor, refused, s, tensor};
 
@@ -51,7 +51,7 @@ fn where_broadcasts_three_ways_to_second_order() {
     assert_eq!((gx.shape(), gn.shape()), (x.shape(), number.shape()));
     let taken = cond.value().to_dtype(DType::F64).sum(..).unwrap().item_as::<f64>().unwrap() * 5.0;
     assert_eq!(gn.value().item_as::<f64>().unwrap(), 125.0 - taken);
-    let second = grad(&gx.sum(..).unwrap(), &[&x]).unwrap().remove(0);
+    let second = grad(&gx.sum(..).unwrap(), &x).unwrap();
     let per_row = cond.value().to_dtype(DType::F64).sum([1, 2]).unwrap();
     let want = x.value() * 6.0 * per_row.reshape([5, 1, 1]).unwrap();
     foldback_tensor::assert_close!(second.value(), want);
@@ -254,15 +254,16 @@ fn a_root_without_history_is_an_error() {
 fn several_roots_all_count() {
     let x = leaf(&[2.0]);
     let y = x.square();
-    Backward::new(&[&y, &y]).run().unwrap();
+    backward(&[&y, &y], Backward::new()).unwrap();
     assert_eq!(x.grad(), Some(tensor![8.0]), "the same root twice doubles");
     x.zero_grad();
     let y = x.square();
     let z = &y * 3.0;
-    Backward::new(&[&y, &z]).seeds(&[&Var::from(tensor![10.0]), &Var::from(tensor![1.0])]).run().unwrap();
+    backward(&[&y, &z], Backward::new().seeds(&[&Var::from(tensor![10.0]), &Var::from(tensor![1.0])]))
+        .unwrap();
     assert_eq!(x.grad(), Some(tensor![52.0]), "a root that another depends on");
-    assert!(refused!(Backward::new(&[&z]).seeds(&[]).run(), GraphFacts::SeedCount { .. }));
-    assert!(refused!(Backward::new(&[]).run(), GraphFacts::Empty { .. }));
+    assert!(refused!(z.backward_with(Backward::new().seeds([] as [Var; 0])), GraphFacts::SeedCount { .. }));
+    assert!(refused!(backward([] as [Var; 0], Backward::new()), GraphFacts::Empty { .. }));
 }
 
 #[test]
@@ -270,12 +271,12 @@ fn backward_limited_to_inputs() {
     let (x, w, unused) = (leaf(&[2.0]), leaf(&[5.0]), leaf(&[1.0]));
     let y = &x * &w;
     let z = y.square();
-    Backward::new(&[&z]).inputs(&[&x, &y, &unused]).run().unwrap();
+    z.backward_with(Backward::new().inputs(&[&x, &y, &unused])).unwrap();
     assert_eq!(x.grad(), Some(tensor![100.0]));
     assert_eq!(y.grad(), Some(tensor![20.0]), "results get a gradient, too");
     assert_eq!(w.grad(), None);
     assert_eq!(unused.grad(), None);
-    assert!(refused!(Backward::new(&[&z]).inputs(&[]).run(), GraphFacts::Empty { .. }));
+    assert!(refused!(z.backward_with(Backward::new().inputs([] as [Var; 0])), GraphFacts::Empty { .. }));
 }
 
 #[test]
@@ -458,7 +459,7 @@ fn backward_twice_needs_retain_graph_where_values_were_saved() {
     z.backward().unwrap();
     z.backward().unwrap();
     let y = x.square();
-    Backward::new(&[&y]).retain_graph(true).run().unwrap();
+    y.backward_with(Backward::new().retain_graph(true)).unwrap();
     y.backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![14.0]));
 }
@@ -469,7 +470,7 @@ fn no_cycle_keeps_a_graph_alive() {
     let y = x.tanh();
     let weak = y.downgrade();
     let z = y.exp();
-    let first = Grad::new(&[&z], &[&x]).create_graph(true).run().unwrap().remove(0).unwrap();
+    let first = grad_with(&z, &x, Backward::new().create_graph(true)).unwrap();
     let weak_first = first.downgrade();
     let handle = x.downgrade();
     x.register_hook(move |g| handle.upgrade().map(|x| g + x.detach() * 0.0));
@@ -488,9 +489,9 @@ fn no_cycle_keeps_a_graph_alive() {
 fn grad_of_first_and_second_order_leaves_grad_untouched() {
     let x = Tensor::scalar(0.7).requires_grad();
     let y = x.sin() * &x;
-    let first = Grad::new(&[&y], &[&x]).create_graph(true).run().unwrap().remove(0).unwrap();
-    let second = Grad::new(&[&first], &[&x]).create_graph(true).run().unwrap().remove(0).unwrap();
-    let third = grad(&second, &[&x]).unwrap().remove(0);
+    let first = grad_with(&y, &x, Backward::new().create_graph(true)).unwrap();
+    let second = grad_with(&first, &x, Backward::new().create_graph(true)).unwrap();
+    let third = grad(&second, &x).unwrap();
     let (s, c) = (0.7f64.sin(), 0.7f64.cos());
     for (got, want) in [(first, c * 0.7 + s), (second, 2.0 * c - s * 0.7), (third, -3.0 * s - 0.7 * c)] {
         assert!((got.value().item_as::<f64>().unwrap() - want).abs() < 1e-12);
@@ -508,7 +509,7 @@ fn grad_of_results_repeatedly() {
         assert_eq!(g[0].as_ref().unwrap().value(), tensor![8.0]);
         assert_eq!(g[1].as_ref().unwrap().value(), tensor![32.0]);
     }
-    let g = grad(&z, &[&z]).unwrap().remove(0);
+    let g = grad(&z, &z).unwrap();
     assert_eq!(g.value(), tensor![1.0], "the gradient of a root is its seed");
 }
 
@@ -550,13 +551,13 @@ fn hooks_see_replace_and_can_be_removed_in_order() {
     let first = y.register_hook(note("first")).unwrap();
     y.register_hook(note("second")).unwrap();
     y.retain_grad();
-    Backward::new(&[&(&y * 3.0)]).run().unwrap();
+    (&y * 3.0).backward().unwrap();
     assert_eq!(*order.lock().unwrap(), [("first", 3.0), ("second", 30.0)]);
     assert_eq!(y.grad(), Some(tensor![300.0]), "retain_grad sees what the hooks left");
     assert_eq!(x.grad(), Some(tensor![600.0]));
     first.remove();
     order.lock().unwrap().clear();
-    let caught = grad(&(&y * 1.0), &[&x]).unwrap().remove(0);
+    let caught = grad(&(&y * 1.0), &x).unwrap();
     assert_eq!(*order.lock().unwrap(), [("second", 1.0)]);
     assert_eq!(caught.value(), tensor![20.0], "also under grad()");
 }

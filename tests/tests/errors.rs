@@ -7,7 +7,7 @@ use std::panic::Location;
 
 use foldback::gradcheck::Check;
 use foldback::graph::{
-    Backward, Function, FunctionContext, Grad, GraphFacts, RequiresGrad, fuse, value_and_grad,
+    Backward, Function, FunctionContext, Grad, GraphFacts, RequiresGrad, backward, fuse, value_and_grad,
 };
 use foldback::nn::init::Init;
 use foldback::nn::loss::{BCEWithLogitsLoss, CrossEntropyLoss, MSELoss, NLLLoss};
@@ -241,7 +241,7 @@ fn passes() {
     here(x.backward());
     here(constant.backward());
     here(x.backward_with(&tensor![1.0]));
-    here(Backward::new(&[]).run());
+    here(backward([] as [Var; 0], Backward::new()));
     here(Grad::new(&[&constant], &[&x]).run());
     here(grad(&x.sum(..).unwrap(), &[&constant]));
     here(value_and_grad(|x| Ok(x[0].clone()), &[&tensor![1.0, 2.0]]));

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use foldback::gradcheck::testing::{Layout, Random, fill};
 use foldback::gradcheck::{Check, gradcheck, gradgradcheck};
-use foldback::graph::{Domain, Fused, Grad, GraphFacts, Operands, Result, grad};
+use foldback::graph::{Domain, Fused, Grad, GraphFacts, Operands, Result, grad, grad_with};
 use foldback::prelude::*;
 use foldback::tensor::kernel::{FloatOps, Formula, Real};
 use foldback::tensor::{Axes, Level, Over, Shape, ThreadPool, detected_level, force_level};
@@ -213,7 +213,7 @@ fn gradients_are_added_to_what_waits() {
                     sums.add(&y.exp().mean(..)?)?.add(&y.sum(..)?)?
                 };
                 // Twice, so that the leaves add up as well.
-                foldback::graph::Backward::new(&[&loss]).retain_graph(true).run()?;
+                loss.backward_with(foldback::graph::Backward::new().retain_graph(true))?;
                 loss.backward()?;
                 Ok([&x, &w, &m, &y].map(|v| v.grad().expect("all are reached")).into())
             };
@@ -273,7 +273,7 @@ fn derivatives_of_any_order() {
     let mut y = fuse!(|x| x.sin() * x).call([&x]).unwrap();
     for _ in 0..3 {
         let sum = y.sum(..).unwrap();
-        y = Grad::new(&[&sum], &[&x]).create_graph(true).run().unwrap().remove(0).expect("y depends on x");
+        y = grad_with(&sum, &x, Backward::new().create_graph(true)).unwrap();
     }
     // (x sin x)''' = -3 sin x - x cos x
     let expected = (x.sin() * -3.0 - &x * x.cos()).value();

@@ -37,8 +37,8 @@
 //! | integer mean, bool subtraction refused | `refused_for_the_type`; `seeds::bool_addition_is_or_and_subtraction_is_refused` |
 
 use foldback_graph::{
-    Backward, Error, Function, FunctionContext, Grad, RequiresGrad, Result, Var, grad, is_grad_enabled,
-    no_grad,
+    Backward, Error, Function, FunctionContext, Grad, RequiresGrad, Result, Var, backward, grad, grad_with,
+    is_grad_enabled, no_grad,
 };
 use foldback_nn::loss::mse_loss;
 use foldback_tensor::{DType, Tensor, keep, s, tensor};
@@ -429,7 +429,7 @@ fn as_many_paths_as_two_to_the_forty() {
     for _ in 0..40 {
         y = y.neg().rsub(0.0).unwrap() + y.relu();
     }
-    let first = Grad::new(&[&y], &[&x]).create_graph(true).run().unwrap().remove(0).unwrap();
+    let first = grad_with(&y, &x, Backward::new().create_graph(true)).unwrap();
     assert_eq!(first.value(), paths);
 }
 
@@ -446,7 +446,7 @@ fn a_long_chain_to_one_input() {
             Grad::new(&[&y], &[&w]).retain_graph(true).run().unwrap()[0].as_ref().unwrap().value(),
             tensor![3e5; f64]
         );
-        Backward::new(&[&y]).inputs(&[&x]).run().unwrap();
+        y.backward_with(Backward::new().inputs(&[&x])).unwrap();
         assert_eq!((x.grad(), w.grad()), (Some(tensor![1.0; f64]), None));
     };
     std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
@@ -495,7 +495,7 @@ fn concurrent_passes_share_leaves() {
             scope.spawn(move || {
                 for _ in 0..100 {
                     let y = (x * w + w * w) * k;
-                    Backward::new(&[&all(&y)]).retain_graph(true).run().unwrap();
+                    backward(&[&all(&y)], Backward::new().retain_graph(true)).unwrap();
                 }
             });
         }
@@ -545,8 +545,8 @@ fn products_of_zeros() {
     let second = |x: Tensor, weights: Tensor| {
         let x = x.requires_grad();
         let y = x.prod(..).unwrap();
-        let first = Grad::new(&[&y], &[&x]).create_graph(true).run().unwrap().remove(0).unwrap();
-        let second = grad(&all(&(&first * &weights)), &[&x]).unwrap().remove(0);
+        let first = grad_with(&y, &x, Backward::new().create_graph(true)).unwrap();
+        let second = grad(&all(&(&first * &weights)), &x).unwrap();
         (first.value(), second.value())
     };
     let weights = tensor![1.0, 10.0, 100.0; f64];
@@ -564,7 +564,7 @@ fn products_of_zeros() {
     // along an axis, one zero in a row and two in the other; expected values from PyTorch
     let x = tensor![[0.0, 3.0, 2.0], [0.0, 5.0, 0.0]; f64].requires_grad();
     let y = all(&x.prod(1).unwrap().mul(&tensor![1.0, 10.0; f64]).unwrap());
-    let first = Grad::new(&[&y], &[&x]).create_graph(true).run().unwrap().remove(0).unwrap();
+    let first = grad_with(&y, &x, Backward::new().create_graph(true)).unwrap();
     same(&first.value(), tensor![[6.0, 0.0, 0.0], [0.0, 0.0, 0.0]; f64]);
     let weighted = all(&first.mul(&tensor![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]; f64]).unwrap());
     same(&grad(&weighted, &[&x]).unwrap()[0].value(), tensor![[13.0, 2.0, 3.0], [300.0, 0.0, 200.0]; f64]);

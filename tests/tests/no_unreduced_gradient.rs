@@ -340,7 +340,7 @@ fn saved_values_are_freed_as_soon_as_their_node_has_run() {
     let y = run().expect("shapes fit");
     let graph = live() - before;
     assert!(graph >= 2 * UNREDUCED, "sin and square save their inputs: {graph} bytes");
-    foldback_graph::Backward::new(&[&y]).retain_graph(true).run().expect("a gradient");
+    y.backward_with(foldback_graph::Backward::new().retain_graph(true)).expect("a gradient");
     assert!(live() - before >= 2 * UNREDUCED, "retain_graph keeps them");
     let (peak, result) = peak_of(|| y.backward());
     result.expect("a second gradient");

@@ -335,7 +335,7 @@ fn backward_sums_to_the_inputs_shape() {
                 return Ok(());
             }
             for pass in [1.0, 2.0] {
-                Backward::new(&[&y]).seeds(&[&Var::from(&seed)]).retain_graph(true).run()?;
+                y.backward_with(Backward::new().seeds(&[&Var::from(&seed)]).retain_graph(true))?;
                 let leaves = vars.iter().zip(&tracked).filter(|v| *v.1).map(|v| v.0);
                 for (i, (leaf, e)) in leaves.zip(&expected).enumerate() {
                     let Some(g) = leaf.grad() else {

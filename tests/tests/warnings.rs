@@ -35,7 +35,7 @@ fn each_warning_is_given_once_and_a_logger_may_look_at_gradients() {
         let x = tensor![2.0].requires_grad();
         let y = &x * 2.0;
         assert_eq!(y.grad(), None);
-        Backward::new(&[&y]).create_graph(true).run().unwrap();
+        y.backward_with(Backward::new().create_graph(true)).unwrap();
         x.zero_grad();
     }
     let said = SAID.lock().unwrap();

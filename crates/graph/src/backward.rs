@@ -3,9 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use foldback_tensor::{Here, Tensor, refuse};
+use smallvec::SmallVec;
 
 use crate::engine::{GraphTask, Options};
 use crate::error::{GraphFacts, Result};
+use crate::input::{AsInput, variables_of};
 use crate::node::Edge;
 use crate::var::Var;
 
@@ -29,84 +31,93 @@ impl Var {
     /// ```
     #[track_caller]
     pub fn backward(&self) -> Result<()> {
-        Backward::new(&[self]).run()
+        backward([self], Backward::new())
     }
 
-    /// [`Var::backward`] from a root of any shape: `seed` is the gradient of the root.
+    /// [`Var::backward`] with options, or from a root of any shape with a seed: the gradient of the root.
     ///
     /// # Errors
-    /// `SeedShape` if the seed has another shape than this; otherwise as [`Var::backward`].
+    /// `SeedShape` if the seed has another shape than this; otherwise as [`backward`](crate::backward).
     ///
     /// ```
-    /// use foldback_graph::RequiresGrad;
+    /// use foldback_graph::{Backward, RequiresGrad};
     /// use foldback_tensor::tensor;
     /// let x = tensor![1.0, 2.0].requires_grad();
-    /// x.square().backward_with(&tensor![1.0, 10.0])?;
-    /// assert_eq!(x.grad(), Some(tensor![2.0, 40.0]));
+    /// let y = x.square();
+    /// y.backward_with(Backward::new().seed(tensor![1.0, 10.0]).retain_graph(true))?;
+    /// y.backward_with(&tensor![1.0, 0.0])?; // a seed alone
+    /// assert_eq!(x.grad(), Some(tensor![4.0, 40.0]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
-    pub fn backward_with(&self, seed: &Tensor) -> Result<()> {
-        Backward::new(&[self]).seeds(&[&Var::from(seed)]).run()
+    pub fn backward_with(&self, options: impl Into<Backward>) -> Result<()> {
+        backward([self], options)
     }
 }
 
-/// A backward pass from one or several roots, with options.
+/// Options of a backward pass: for [`Var::backward_with`], [`backward`](crate::backward) and [`grad_with`]. A seed alone is
+/// one, too.
 ///
 /// ```
 /// use foldback_graph::{Backward, RequiresGrad};
 /// use foldback_tensor::tensor;
 /// let x = tensor![3.0].requires_grad();
-/// let (y, z) = (&x * 2.0, x.square());
-/// Backward::new(&[&y, &z]).retain_graph(true).run()?;
-/// assert_eq!(x.grad(), Some(tensor![8.0]));
+/// let y = x.square();
+/// y.backward_with(Backward::new().retain_graph(true))?;
+/// y.backward()?;
+/// assert_eq!(x.grad(), Some(tensor![12.0]));
 /// # Ok::<(), foldback_graph::Error>(())
 /// ```
-#[must_use = "a pass runs when run() is called"]
-pub struct Backward<'a> {
-    roots: &'a [&'a Var],
-    seeds: Option<&'a [&'a Var]>,
-    inputs: Option<&'a [&'a Var]>,
+#[must_use = "options do nothing by themselves"]
+#[derive(Clone, Debug, Default)]
+pub struct Backward {
+    seeds: Option<Vec<Var>>,
+    inputs: Option<Vec<Var>>,
     options: Options,
 }
 
-impl<'a> Backward<'a> {
-    /// A pass from these roots.
-    pub fn new(roots: &'a [&'a Var]) -> Backward<'a> {
-        Backward { roots, seeds: None, inputs: None, options: Options::default() }
+impl Backward {
+    /// No seeds and no inputs; the graph is not kept and the pass is not recorded.
+    pub fn new() -> Backward {
+        Backward::default()
+    }
+
+    /// The gradient of the root. Without one, the root must hold a single element.
+    pub fn seed(self, seed: impl AsInput) -> Backward {
+        self.seeds([seed])
     }
 
     /// The gradient of each root. Without seeds every root must hold a single element.
-    pub fn seeds(mut self, seeds: &'a [&'a Var]) -> Backward<'a> {
-        self.seeds = Some(seeds);
+    pub fn seeds(mut self, seeds: impl IntoIterator<Item: AsInput>) -> Backward {
+        self.seeds = Some(variables_of(seeds));
         self
     }
 
     /// Leaves gradients in these variables only, leaves or not, and in those on the way to them that
     /// [`Var::retain_grad`] was called on; nodes that do not lead to them are not run, nor are their hooks.
-    pub fn inputs(mut self, inputs: &'a [&'a Var]) -> Backward<'a> {
-        self.inputs = Some(inputs);
+    pub fn inputs(mut self, inputs: impl IntoIterator<Item: AsRef<Var>>) -> Backward {
+        self.inputs = Some(inputs.into_iter().map(|v| v.as_ref().clone()).collect());
         self
     }
 
     /// Keeps the saved values, so that another pass can follow.
-    pub fn retain_graph(mut self, on: bool) -> Backward<'a> {
+    pub fn retain_graph(mut self, on: bool) -> Backward {
         self.options.retain_graph = on;
         self
     }
 
     /// Records the pass itself, so that gradients have gradients. Keeps the graph, too.
     ///
-    /// A variable then owns its gradient, whose history mostly owns the variable: neither is ever freed, until
-    /// [`Var::zero_grad`] on each such variable breaks the cycle. The first such pass warns through the `log` facade.
-    /// [`Grad`] returns gradients instead of leaving them anywhere, and makes no cycle.
+    /// A variable that is left such a gradient owns it, and its history mostly owns the variable: neither is ever freed,
+    /// until [`Var::zero_grad`] on each such variable breaks the cycle. The first such pass warns through the `log` facade.
+    /// [`grad_with`] returns gradients instead of leaving them anywhere, and makes no cycle.
     ///
     /// ```
-    /// use foldback_graph::{Backward, Grad, RequiresGrad, live_nodes};
+    /// use foldback_graph::{Backward, RequiresGrad, grad_with, live_nodes};
     /// use foldback_tensor::tensor;
     /// let x = tensor![2.0].requires_grad();
     /// let (y, handle) = (x.pow(3.0)?, x.downgrade());
-    /// Backward::new(&[&y]).create_graph(true).run()?;
+    /// y.backward_with(Backward::new().create_graph(true))?;
     /// drop((x, y));
     /// assert!(live_nodes() > 0);
     /// handle.upgrade().unwrap().zero_grad();
@@ -114,56 +125,80 @@ impl<'a> Backward<'a> {
     ///
     /// let x = tensor![2.0].requires_grad();
     /// let y = x.pow(3.0)?;
-    /// let first = Grad::new(&[&y], &[&x]).create_graph(true).run()?;
+    /// let first = grad_with(&y, &x, Backward::new().create_graph(true))?;
     /// drop((x, y, first));
     /// assert_eq!(live_nodes(), 0);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn create_graph(mut self, on: bool) -> Backward<'a> {
+    pub fn create_graph(mut self, on: bool) -> Backward {
         self.options.create_graph = on;
         self.options.retain_graph |= on;
         self
     }
-
-    /// Runs the pass.
-    ///
-    /// # Errors
-    /// As [`Var::backward`]; `SeedCount` if there is not one seed per root; `Empty` if there are no roots, or if inputs
-    /// were given and there are none; `InputWithoutGrad` for an input that requires no gradient.
-    #[track_caller]
-    pub fn run(self) -> Result<()> {
-        self.pass().or_here()
-    }
-
-    fn pass(self) -> Result<()> {
-        static WARNED: AtomicBool = AtomicBool::new(false);
-        if self.options.create_graph && !WARNED.swap(true, Ordering::Relaxed) {
-            log::warn!(
-                "backward with create_graph makes variables and their gradients own each other, so that neither is freed until zero_grad() is called on them; Grad makes no such cycle"
-            );
-        }
-        let roots = root_edges(self.roots)?;
-        let mut task = GraphTask::new(self.options);
-        if let Some(inputs) = self.inputs {
-            task.limit_to(&roots, &input_edges(inputs)?, true);
-        }
-        plant(&mut task, &roots, self.roots, self.seeds)?;
-        task.run().map(|_| ())
-    }
 }
 
-/// Computes the gradients of `roots` with respect to `inputs` and returns them; no variable's `grad` changes, not even
-/// where [`Var::retain_grad`] was called.
+macro_rules! a_seed_alone {
+    ($($t:ty),*) => {$(
+        impl From<$t> for Backward {
+            fn from(seed: $t) -> Backward {
+                Backward::new().seed(seed)
+            }
+        }
+    )*};
+}
+a_seed_alone!(&Tensor, Tensor, &Var, Var);
+
+/// A backward pass from one or several roots.
+///
+/// # Errors
+/// As [`Var::backward`]; `SeedCount` if there is not one seed per root; `Empty` if there are no roots, or if inputs
+/// were given and there are none; `InputWithoutGrad` for an input that requires no gradient.
+///
+/// ```
+/// use foldback_graph::{Backward, RequiresGrad, backward};
+/// use foldback_tensor::tensor;
+/// let x = tensor![3.0].requires_grad();
+/// backward([&x * 2.0, x.square()], Backward::new())?;
+/// assert_eq!(x.grad(), Some(tensor![8.0]));
+/// # Ok::<(), foldback_graph::Error>(())
+/// ```
+#[track_caller]
+pub fn backward(roots: impl IntoIterator<Item: AsRef<Var>>, options: impl Into<Backward>) -> Result<()> {
+    let roots: Vec<_> = roots.into_iter().collect();
+    let roots: SmallVec<[&Var; 1]> = roots.iter().map(AsRef::as_ref).collect();
+    run(&roots, options.into()).or_here()
+}
+
+fn run(roots: &[&Var], how: Backward) -> Result<()> {
+    static WARNED: AtomicBool = AtomicBool::new(false);
+    if how.options.create_graph && !WARNED.swap(true, Ordering::Relaxed) {
+        log::warn!(
+            "backward with create_graph makes variables and their gradients own each other, so that neither is freed until zero_grad() is called on them; grad_with makes no such cycle"
+        );
+    }
+    let edges = root_edges(roots)?;
+    let mut task = GraphTask::new(how.options);
+    if let Some(inputs) = &how.inputs {
+        let inputs: Vec<&Var> = inputs.iter().collect();
+        task.limit_to(&edges, &input_edges(&inputs)?, true);
+    }
+    let seeds: Option<SmallVec<[&Var; 1]>> = how.seeds.as_ref().map(|seeds| seeds.iter().collect());
+    plant(&mut task, &edges, roots, seeds.as_deref())?;
+    task.run().map(|_| ())
+}
+
+/// The gradients of `roots` with respect to `inputs`, as [`grad_with`], for several roots and for inputs that they may not depend
+/// on; no variable's `grad` changes, not even where [`Var::retain_grad`] was called.
 ///
 /// ```
 /// use foldback_graph::{Grad, RequiresGrad};
 /// use foldback_tensor::tensor;
 /// let x = tensor![3.0].requires_grad();
 /// let y = x.square() * &x;
-/// let first = Grad::new(&[&y], &[&x]).create_graph(true).run()?.remove(0).unwrap();
-/// let second = Grad::new(&[&first], &[&x]).run()?.remove(0).unwrap();
-/// assert_eq!(first.value(), tensor![27.0]);
-/// assert_eq!(second.value(), tensor![18.0]);
+/// let other = tensor![1.0].requires_grad();
+/// let grads = Grad::new(&[&y], &[&x, &other]).allow_unused(true).run()?;
+/// assert_eq!(grads[0].as_ref().unwrap().value(), tensor![27.0]);
+/// assert!(grads[1].is_none());
 /// # Ok::<(), foldback_graph::Error>(())
 /// ```
 #[must_use = "gradients are computed when run() is called"]
@@ -223,7 +258,7 @@ impl<'a> Grad<'a> {
     /// Computes the gradients, one per input in order.
     ///
     /// # Errors
-    /// As [`Backward::run`]; `Unused` for an input that the roots do not depend on, unless allowed.
+    /// As [`backward`](crate::backward); `Unused` for an input that the roots do not depend on, unless allowed.
     #[track_caller]
     pub fn run(self) -> Result<Vec<Option<Var>>> {
         self.pass().or_here()
@@ -250,7 +285,50 @@ impl<'a> Grad<'a> {
     }
 }
 
-/// The gradients of a single number with respect to `inputs`, as [`Grad`] without options.
+/// What gradients are asked for with respect to: `&x` gives a `Var`, `[&a, &b]` a `[Var; 2]`, and `&parameters` a `Vec<Var>`.
+pub trait GradInputs {
+    /// One gradient for each.
+    type Grads;
+    /// The variables.
+    fn variables(&self) -> Vec<&Var>;
+    /// As many gradients, in the same order, as the caller wants to have them.
+    fn gather(grads: Vec<Var>) -> Self::Grads;
+}
+
+impl GradInputs for &Var {
+    type Grads = Var;
+    fn variables(&self) -> Vec<&Var> {
+        vec![self]
+    }
+    fn gather(mut grads: Vec<Var>) -> Var {
+        grads.pop().expect("a gradient for each input")
+    }
+}
+macro_rules! several_inputs {
+    ($([$($generics:tt)*] $t:ty => $grads:ty, $gather:expr;)*) => {$(
+        impl<$($generics)*> GradInputs for $t {
+            type Grads = $grads;
+            fn variables(&self) -> Vec<&Var> {
+                self.iter().map(AsRef::as_ref).collect()
+            }
+            fn gather(grads: Vec<Var>) -> $grads {
+                $gather(grads)
+            }
+        }
+    )*};
+}
+fn gather_array<const N: usize>(grads: Vec<Var>) -> [Var; N] {
+    grads.try_into().expect("a gradient for each input")
+}
+several_inputs! {
+    [V: AsRef<Var>, const N: usize] [V; N] => [Var; N], gather_array;
+    [V: AsRef<Var>, const N: usize] &[V; N] => [Var; N], gather_array;
+    [V: AsRef<Var>] &[V] => Vec<Var>, std::convert::identity;
+    [V: AsRef<Var>] &Vec<V> => Vec<Var>, std::convert::identity;
+    [V: AsRef<Var>] Vec<V> => Vec<Var>, std::convert::identity;
+}
+
+/// The gradients of a single number with respect to `inputs`; no variable's `grad` changes.
 ///
 /// # Errors
 /// As [`Grad::run`].
@@ -259,15 +337,47 @@ impl<'a> Grad<'a> {
 /// use foldback_graph::{RequiresGrad, grad};
 /// use foldback_tensor::tensor;
 /// let (a, b) = (tensor![2.0].requires_grad(), tensor![5.0].requires_grad());
-/// let grads = grad(&(&a * &b), &[&a, &b])?;
-/// assert_eq!(grads[0].value(), tensor![5.0]);
-/// assert_eq!(grads[1].value(), tensor![2.0]);
+/// let [da, db] = grad(&a * &b, [&a, &b])?;
+/// assert_eq!((da.value(), db.value()), (tensor![5.0], tensor![2.0]));
+/// assert_eq!(grad(&a.square(), &a)?.value(), tensor![4.0]);
 /// # Ok::<(), foldback_graph::Error>(())
 /// ```
 #[track_caller]
-pub fn grad(root: &Var, inputs: &[&Var]) -> Result<Vec<Var>> {
-    let grads = Grad::new(&[root], inputs).run()?;
-    Ok(grads.into_iter().flatten().collect())
+pub fn grad<I: GradInputs>(root: impl AsRef<Var>, inputs: I) -> Result<I::Grads> {
+    grad_with(root, inputs, Backward::new())
+}
+
+/// [`grad`] with options: a seed for a root of any shape, `create_graph` for gradients that have gradients. An input that the
+/// root does not depend on is an error; [`Grad`] allows it.
+///
+/// # Errors
+/// As [`Grad::run`]; `InputsTwice` if the options name inputs, too.
+///
+/// ```
+/// use foldback_graph::{Backward, RequiresGrad, grad, grad_with};
+/// use foldback_tensor::tensor;
+/// let x = tensor![3.0].requires_grad();
+/// let slope = grad_with(&x.pow(3)?, &x, Backward::new().create_graph(true))?;
+/// assert_eq!(slope.value(), tensor![27.0]);
+/// assert_eq!(grad(&slope, &x)?.value(), tensor![18.0]);
+/// # Ok::<(), foldback_graph::Error>(())
+/// ```
+#[track_caller]
+pub fn grad_with<I: GradInputs>(
+    root: impl AsRef<Var>,
+    inputs: I,
+    options: impl Into<Backward>,
+) -> Result<I::Grads> {
+    let how = options.into();
+    if how.inputs.is_some() {
+        return refuse(GraphFacts::InputsTwice).here();
+    }
+    let vars = inputs.variables();
+    let seeds: Option<Vec<&Var>> = how.seeds.as_ref().map(|seeds| seeds.iter().collect());
+    let roots = [root.as_ref()];
+    let mut grad = Grad::new(&roots, &vars);
+    (grad.seeds, grad.options) = (seeds.as_deref(), how.options);
+    Ok(I::gather(grad.run()?.into_iter().flatten().collect()))
 }
 
 /// A function's value and its gradients at some tensors: `f` gets a leaf for each, and returns a single number.

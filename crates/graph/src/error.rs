@@ -105,6 +105,9 @@ pub enum GraphFacts {
         /// which list
         what: &'static str,
     },
+    /// Inputs named by the call and by its options.
+    #[error("grad_with: its inputs are the second argument; Backward::inputs is for backward_with")]
+    InputsTwice,
     /// An input that the roots do not depend on.
     #[error("input {index} appears not to have been used in the graph; allow_unused returns None for it")]
     Unused {
@@ -187,7 +190,7 @@ impl Facts for GraphFacts {
             DTypeWithoutGrad { .. } => Kind::DType,
             Assigned { expected_shape, found_shape, .. } if expected_shape == found_shape => Kind::DType,
             Assigned { .. } => Kind::Shape,
-            SeedCount { .. } | Empty { .. } => Kind::Argument,
+            SeedCount { .. } | Empty { .. } | InputsTwice => Kind::Argument,
             TooDeep { .. } => Kind::Io,
             GradientShape { .. }
             | GradientCount { .. }
@@ -233,6 +236,7 @@ mod tests {
             (SeedCount { expected: 1, found: 2 }, Kind::Argument),
             (NoOutputs { op }, Kind::Graph),
             (Empty { what: "the list of roots" }, Kind::Argument),
+            (InputsTwice, Kind::Argument),
             (Unused { index: 0 }, Kind::Graph),
             (InputWithoutGrad { index: 0 }, Kind::Graph),
             (DTypeWithoutGrad { dtype: DType::I64 }, Kind::DType),

@@ -207,8 +207,9 @@ mod tests {
             None
         });
         let y = x.square();
-        let pass =
-            |create_graph| Backward::new(&[&y]).retain_graph(true).create_graph(create_graph).run().unwrap();
+        let pass = |create_graph| {
+            y.backward_with(Backward::new().retain_graph(true).create_graph(create_graph)).unwrap()
+        };
         for (create_graph, expected) in [(false, 1), (true, 2)] {
             pass(create_graph);
             assert_eq!(seen.swap(0, Ordering::Relaxed), expected);

@@ -30,7 +30,7 @@ mod turn;
 mod var;
 mod work;
 
-pub use backward::{Backward, Grad, grad, value_and_grad};
+pub use backward::{Backward, Grad, GradInputs, backward, grad, grad_with, value_and_grad};
 pub use error::GraphFacts;
 pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use function::{Function, FunctionContext};

@@ -558,6 +558,12 @@ pub(crate) fn expect_fit(what: &'static str, meta: &InputMetadata, t: &Tensor) -
     })
 }
 
+/// For lists of variables, which may hold them or refer to them.
+impl AsRef<Var> for Var {
+    fn as_ref(&self) -> &Var {
+        self
+    }
+}
 impl From<Tensor> for Var {
     fn from(t: Tensor) -> Var {
         Var::constant(t)

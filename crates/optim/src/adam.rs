@@ -1,6 +1,5 @@
 //! Adam and AdamW.
 
-use std::borrow::Borrow;
 use std::sync::Arc;
 
 use foldback_graph::Var;
@@ -128,7 +127,7 @@ macro_rules! adam {
             #[doc = concat!("let adam = ", $text, "::new([w], 1e-3).betas(0.9, 0.99).eps(1e-6).amsgrad(true);")]
             /// ```
             #[track_caller]
-            pub fn new(parameters: impl IntoIterator<Item: Borrow<Var>>, lr: f64) -> $name {
+            pub fn new(parameters: impl IntoIterator<Item: AsRef<Var>>, lr: f64) -> $name {
                 or_panic($name::try_new(parameters, lr))
             }
 
@@ -142,7 +141,7 @@ macro_rules! adam {
             #[doc = concat!("assert!(foldback_optim::", $text, "::try_new(nothing, 1e-3).is_err());")]
             /// ```
             #[track_caller]
-            pub fn try_new(parameters: impl IntoIterator<Item: Borrow<Var>>, lr: f64) -> Result<$name> {
+            pub fn try_new(parameters: impl IntoIterator<Item: AsRef<Var>>, lr: f64) -> Result<$name> {
                 check_not_negative($text, LR, lr).here()?;
                 let settings = Settings {
                     lr,

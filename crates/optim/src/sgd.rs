@@ -1,6 +1,5 @@
 //! Stochastic gradient descent.
 
-use std::borrow::Borrow;
 use std::sync::Arc;
 
 use foldback_graph::Var;
@@ -73,7 +72,7 @@ impl SGD {
     /// let sgd = SGD::new([w], 0.1).momentum(0.9).nesterov(true).weight_decay(1e-4);
     /// ```
     #[track_caller]
-    pub fn new(parameters: impl IntoIterator<Item: Borrow<Var>>, lr: f64) -> SGD {
+    pub fn new(parameters: impl IntoIterator<Item: AsRef<Var>>, lr: f64) -> SGD {
         or_panic(SGD::try_new(parameters, lr))
     }
 
@@ -88,7 +87,7 @@ impl SGD {
     /// assert!(foldback_optim::SGD::try_new([&w, &w], 0.1).is_err());
     /// ```
     #[track_caller]
-    pub fn try_new(parameters: impl IntoIterator<Item: Borrow<Var>>, lr: f64) -> Result<SGD> {
+    pub fn try_new(parameters: impl IntoIterator<Item: AsRef<Var>>, lr: f64) -> Result<SGD> {
         check_not_negative(NAME, LR, lr).here()?;
         let settings = Settings { lr, momentum: 0.0, dampening: 0.0, weight_decay: 0.0, nesterov: false };
         Ok(SGD { shared: Shared::new(NAME, parameters, settings).here()? })

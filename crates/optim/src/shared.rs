@@ -1,6 +1,5 @@
 //! What all clones of an optimiser share: the parameters, a state of its own for each, and the settings.
 
-use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -31,10 +30,10 @@ pub(crate) struct Shared<O, S> {
 impl<O: Together, S: Default> Shared<O, S> {
     pub(crate) fn new(
         optimizer: &'static str,
-        vars: impl IntoIterator<Item: Borrow<Var>>,
+        vars: impl IntoIterator<Item: AsRef<Var>>,
         settings: O,
     ) -> Result<Arc<Shared<O, S>>> {
-        let vars: Vec<Var> = vars.into_iter().map(|var| var.borrow().clone()).collect();
+        let vars: Vec<Var> = vars.into_iter().map(|var| var.as_ref().clone()).collect();
         if vars.is_empty() {
             return refuse(OptimFacts::NoParameters { optimizer });
         }

@@ -1,6 +1,6 @@
 //! One case: built, called, differentiated twice, compared, and looked after for what it leaves behind.
 
-use foldback_graph::{Backward, Grad, Var, live_nodes};
+use foldback_graph::{Backward, Grad, Var, backward, live_nodes};
 use foldback_tensor::{DType, Tensor};
 
 use super::args::{Args, Refusal};
@@ -174,7 +174,7 @@ fn first_order(
     let seeds: Vec<Var> = seeds.iter().map(Var::from).collect();
     let seeds: Vec<&Var> = seeds.iter().collect();
     notes.terms = largest_of(grads)?;
-    Backward::new(roots).seeds(&seeds).run().map_err(|e| format!("backward: {e}"))?;
+    backward(roots, Backward::new().seeds(&seeds)).map_err(|e| format!("backward: {e}"))?;
     for ((leaf, expected), input) in leaves.iter().zip(grads).zip(&case.inputs) {
         gradient(notes, &format!("gradient of `{}`", input.name), leaf.grad(), expected)?;
     }

@@ -1,6 +1,6 @@
 //! Runs the statements of a program, one public call each.
 
-use foldback_graph::{Backward, Grad, Var, no_grad};
+use foldback_graph::{Backward, Grad, Var, backward, no_grad};
 use foldback_tensor::{Slice, SliceItem, Slices};
 
 use super::program::{Action, Call, Item, Pass, Statement};
@@ -90,14 +90,14 @@ impl Machine {
         let (roots, seeds) =
             (self.vars(&pass.roots)?, pass.seeds.as_ref().map(|s| self.vars(s)).transpose()?);
         let inputs = pass.inputs.as_ref().map(|i| self.vars(i)).transpose()?;
-        let mut todo = Backward::new(&roots).retain_graph(pass.retain_graph).create_graph(pass.create_graph);
+        let mut todo = Backward::new().retain_graph(pass.retain_graph).create_graph(pass.create_graph);
         if let Some(seeds) = &seeds {
             todo = todo.seeds(seeds);
         }
         if let Some(inputs) = &inputs {
             todo = todo.inputs(inputs);
         }
-        Ok(todo.run()?)
+        Ok(backward(&roots, todo)?)
     }
 
     fn grad(&self, pass: &Pass, unused: bool, materialize: bool) -> Result<Vec<Option<Var>>, Refusal> {

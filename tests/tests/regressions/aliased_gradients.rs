@@ -1,6 +1,6 @@
 //! A gradient that a hook, a function or a seed handed in was a leaf itself, so that writing the leaf changed it.
 
-use foldback_graph::{Backward, Function, FunctionContext, Grad, RequiresGrad, Result, Var};
+use foldback_graph::{Backward, Function, FunctionContext, RequiresGrad, Result, Var, grad_with};
 use foldback_tensor::{Tensor, tensor};
 
 /// Gives a variable of its own as the gradient.
@@ -21,16 +21,16 @@ impl Function for Giving {
 fn passes(x: &Var, w: &Var, create: bool) -> [Var; 3] {
     let seeded = x * 1.0;
     seeded.retain_grad();
-    Backward::new(&[&seeded]).seeds(&[w]).create_graph(create).run().unwrap();
+    seeded.backward_with(Backward::new().seeds(&[w]).create_graph(create)).unwrap();
     let hooked = x * 1.0;
     hooked.retain_grad();
     let given = w.clone();
     hooked.register_hook(move |_| Some(given.clone()));
-    Backward::new(&[&hooked]).create_graph(create).run().unwrap();
+    hooked.backward_with(Backward::new().create_graph(create)).unwrap();
     let between = x * 1.0;
     between.retain_grad();
     let given = Giving(w.clone()).apply(&[&between]).unwrap().remove(0);
-    Backward::new(&[&given]).create_graph(create).run().unwrap();
+    given.backward_with(Backward::new().create_graph(create)).unwrap();
     [seeded, hooked, between]
 }
 
@@ -46,9 +46,9 @@ fn a_leaf_handed_in_is_its_value() {
         let direct = tensor![1.0].requires_grad();
         let given = w.clone();
         direct.register_hook(move |_| Some(given.clone()));
-        Backward::new(&[&(&direct * 1.0)]).create_graph(create).run().unwrap();
+        (&direct * 1.0).backward_with(Backward::new().create_graph(create)).unwrap();
         let by = &direct * 1.0;
-        let caught = Grad::new(&[&by], &[&direct]).create_graph(create).run().unwrap().remove(0).unwrap();
+        let caught = grad_with(&by, &direct, Backward::new().create_graph(create)).unwrap();
         w.set_value(tensor![99.0]).unwrap();
         assert_eq!(x.grad(), Some(tensor![21.0]));
         assert_eq!(direct.grad(), Some(tensor![7.0]));

@@ -121,7 +121,7 @@ fn a_chain_of_recorded_gradients_is_dropped() {
         let bottom = x.downgrade();
         for _ in 0..DEPTH {
             let inner = std::mem::replace(&mut x, leaf());
-            Backward::new(&[&(&x * 1.0)]).seeds(&[&inner]).create_graph(true).run().unwrap();
+            (&x * 1.0).backward_with(Backward::new().seeds(&[&inner]).create_graph(true)).unwrap();
         }
         x.zero_grad();
         assert!(bottom.upgrade().is_none());
@@ -131,7 +131,7 @@ fn a_chain_of_recorded_gradients_is_dropped() {
         for _ in 0..DEPTH {
             let inner = std::mem::replace(&mut y, leaf() * 1.0);
             y.retain_grad();
-            Backward::new(&[&y]).inputs(&[&y]).seeds(&[&inner]).create_graph(true).run().unwrap();
+            y.backward_with(Backward::new().inputs(&[&y]).seeds(&[&inner]).create_graph(true)).unwrap();
         }
         drop(y);
         assert!(bottom.upgrade().is_none());

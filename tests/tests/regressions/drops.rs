@@ -90,7 +90,7 @@ impl Kept {
         let y = &x * 1.0;
         y.retain_grad();
         let seed = owning(Dropping(dropped), &leaf());
-        Backward::new(&[&y]).seeds(&[&seed]).create_graph(true).run().unwrap();
+        y.backward_with(Backward::new().seeds(&[&seed]).create_graph(true)).unwrap();
         Kept { leaf: x, result: y }
     }
 }
@@ -125,7 +125,7 @@ fn gradients_that_panic_when_dropped_leave_their_places_usable() {
             v.zero_grad();
             assert_eq!(v.grad(), None, "{name}");
         }
-        Backward::new(&[&kept.result]).retain_graph(true).run().unwrap();
+        kept.result.backward_with(Backward::new().retain_graph(true)).unwrap();
         assert_eq!(kept.leaf.grad(), Some(tensor![1.0]), "{name}");
         assert_eq!(kept.result.grad(), Some(tensor![1.0]), "{name}");
     }

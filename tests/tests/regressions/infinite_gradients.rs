@@ -1,7 +1,7 @@
 //! Infinite gradients: 0 times one is NaN, so whether a rule selects or multiplies shows. What PyTorch 2.15 selects is
 //! selected here, at first and second order; `max()` and `min()` multiplied, and so did the product of several zeros.
 
-use foldback_graph::{Grad, RequiresGrad, Result, Var};
+use foldback_graph::{Backward, Grad, RequiresGrad, Result, Var, grad_with};
 use foldback_nn::loss::{BCEWithLogitsLoss, Reduction};
 use foldback_tensor::{Tensor, tensor};
 
@@ -23,10 +23,9 @@ fn check(name: &str, f: Operation, x: &[f64], first: &[f64], seed: &[f64]) {
     for create in [true, false] {
         let ones = Tensor::ones_with(y.shape(), y.dtype()).requires_grad();
         if create {
-            let g =
-                Grad::new(&[&y], &[&x]).seeds(&[&ones]).create_graph(true).run().unwrap().remove(0).unwrap();
+            let g = grad_with(&y, &x, Backward::new().seed(&ones).create_graph(true)).unwrap();
             let second = if g.requires_grad() {
-                Grad::new(&[&g], &[&ones]).seeds(&[&infinite(&g)]).run().unwrap().remove(0).unwrap()
+                grad_with(&g, &ones, Backward::new().seed(&infinite(&g))).unwrap()
             } else {
                 Var::from(Tensor::zeros_with(y.shape(), y.dtype()))
             };

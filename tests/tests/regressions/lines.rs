@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Once;
 
-use foldback::graph::{Backward, GraphFacts, RequiresGrad, fuse};
+use foldback::graph::{GraphFacts, RequiresGrad, fuse};
 use foldback::prelude::*;
 use foldback::tensor::{
     BroadcastWarning, TensorFacts, ThreadPool, broadcast_warning, refused, set_num_threads,
@@ -219,7 +219,7 @@ fn layers() -> Vec<Box<dyn Layer>> {
 fn recorded_at(y: Var) -> (&'static str, u32) {
     let root = y.sum(..).unwrap();
     root.backward().unwrap();
-    let e = Backward::new(&[&root]).run().unwrap_err();
+    let e = root.backward().unwrap_err();
     let Some(GraphFacts::Freed { location, .. }) = e.facts() else { panic!("{e}") };
     (location.file(), location.line())
 }

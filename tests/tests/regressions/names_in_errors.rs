@@ -153,7 +153,7 @@ fn what_a_function_returns_is_counted_under_its_name() {
         let e = y.backward().unwrap_err().to_string();
         assert!(e.starts_with(&format!("returning: {text}")), "{e}");
     }
-    let seeds = Backward::new(&[&(&x * 2.0)]).seeds(&[&x, &x]).run().unwrap_err();
+    let seeds = (&x * 2.0).backward_with(Backward::new().seeds(&[&x, &x])).unwrap_err();
     assert_eq!(seeds.with_location(None).to_string(), "expected 1 seed, one per output, got 2");
 }
 

@@ -1,7 +1,7 @@
 //! Gradients that results keep: `grad` filled them, a pass limited to inputs kept filling them for ever after, and an
 //! in-place operation lost them.
 
-use foldback_graph::{Backward, Grad, RequiresGrad, Var, grad};
+use foldback_graph::{Backward, Grad, RequiresGrad, Var, backward, grad};
 use foldback_tensor::tensor;
 
 fn leaf() -> Var {
@@ -26,18 +26,18 @@ fn a_pass_limited_to_inputs_asks_for_no_later_gradient() {
     let x = leaf();
     let y = &x * 1.0;
     let z = &y * 1.0;
-    let limited = || Backward::new(&[&z]).inputs(&[&y, &y]).retain_graph(true).run().unwrap();
+    let limited = || z.backward_with(Backward::new().inputs(&[&y, &y]).retain_graph(true)).unwrap();
     limited();
     assert_eq!(y.grad(), Some(tensor![1.0]));
     y.zero_grad();
-    Backward::new(&[&z]).retain_graph(true).run().unwrap();
+    z.backward_with(Backward::new().retain_graph(true)).unwrap();
     assert_eq!(y.grad(), None);
     limited();
     limited();
     assert_eq!(y.grad(), Some(tensor![2.0]));
     y.zero_grad();
     // nor does one that fails
-    assert!(Backward::new(&[&z]).inputs(&[&y, &Var::from(tensor![1.0])]).run().is_err());
+    assert!(z.backward_with(Backward::new().inputs(&[&y, &Var::from(tensor![1.0])])).is_err());
     z.backward().unwrap();
     assert_eq!(y.grad(), None);
 }
@@ -49,7 +49,7 @@ fn a_gradient_both_retained_and_asked_for_counts_once() {
     y.retain_grad();
     let z = &y * 3.0;
     z.retain_grad();
-    Backward::new(&[&z]).inputs(&[&y]).run().unwrap();
+    z.backward_with(Backward::new().inputs(&[&y])).unwrap();
     assert_eq!((y.grad(), z.grad(), x.grad()), (Some(tensor![3.0]), Some(tensor![1.0]), None));
 }
 
@@ -59,7 +59,7 @@ fn a_root_that_does_not_lead_to_the_inputs_gets_nothing() {
     let (y, z) = (&x * 2.0, &w * 2.0);
     z.retain_grad();
     z.register_hook(|_| -> Option<Var> { panic!("a node that is not run has no hooks to run") });
-    Backward::new(&[&y, &z]).inputs(&[&x]).run().unwrap();
+    backward(&[&y, &z], Backward::new().inputs(&[&x])).unwrap();
     assert_eq!((x.grad(), w.grad(), z.grad()), (Some(tensor![2.0]), None, None));
 }
 
@@ -96,7 +96,7 @@ fn only_a_recorded_pass_that_leaves_gradients_makes_a_cycle() {
     let y = x.square();
     y.retain_grad();
     let handles = [x.downgrade(), y.downgrade()];
-    Backward::new(&[&y.square()]).create_graph(true).run().unwrap();
+    y.square().backward_with(Backward::new().create_graph(true)).unwrap();
     drop((x, y));
     for h in &handles {
         h.upgrade().unwrap().zero_grad();

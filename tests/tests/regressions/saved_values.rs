@@ -102,7 +102,7 @@ fn saved_values_have_their_history() {
     let x = tensor![3.0; f64].requires_grad();
     let apply = || Product { inputs: true, output: true, backward: cube, count: 2 }.apply(&[&x, &x]);
     let y = apply().unwrap().remove(0);
-    let g = foldback::graph::Grad::new(&[&y], &[&x]).create_graph(true).run().unwrap().remove(0).unwrap();
+    let g = foldback::graph::grad_with(&y, &x, Backward::new().create_graph(true)).unwrap();
     assert_eq!(g.value(), tensor![6.0; f64]);
     g.backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![2.0; f64]));

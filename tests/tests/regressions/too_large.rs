@@ -256,7 +256,7 @@ fn a_pass_whose_gradient_is_too_large_changes_nothing() {
     small.set_grad(Some(tensor![5.0; f64])).unwrap();
     let loss = || &huge.sum(..).unwrap() * &small.sum(..).unwrap();
     assert!(loss().backward().is_err_and(|e| is_too_large(&e)));
-    assert!(Backward::new(&[&loss()]).inputs(&[&small, &huge]).run().is_err_and(|e| is_too_large(&e)));
+    assert!(loss().backward_with(Backward::new().inputs(&[&small, &huge])).is_err_and(|e| is_too_large(&e)));
     assert_eq!((small.grad(), huge.grad()), (Some(tensor![5.0; f64]), None));
     let expanded = tensor![1.0; f64].expand([1 << 40]).unwrap();
     assert!(huge.set_grad(Some(expanded.clone())).is_err_and(|e| is_too_large(&e)));
@@ -295,7 +295,8 @@ fn a_gradient_that_is_cleared_while_others_are_written() {
     let huge = Tensor::scalar(1.0).expand([1 << 40]).unwrap().requires_grad();
     let small = tensor![2.0].requires_grad();
     let seed = Tensor::scalar(1.0).requires_grad();
-    let recorded = |root: Var, seed: Var| Backward::new(&[&root]).seeds(&[&seed]).create_graph(true).run();
+    let recorded =
+        |root: Var, seed: Var| root.backward_with(Backward::new().seeds(&[&seed]).create_graph(true));
     // Gradients with a history stay as they are: one is huge, and the other one's clears it.
     recorded(huge.sum(..).unwrap(), seed.clone()).unwrap();
     recorded(small.sum(..).unwrap(), Clears(huge.clone()).apply(&[&seed]).unwrap().remove(0)).unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use foldback_graph::{Backward, Error, Grad, GraphFacts, Var};
+use foldback_graph::{Backward, Error, Grad, GraphFacts, Var, backward};
 use foldback_tensor::Tensor;
 use tests::model::{Array, Id, count};
 
@@ -117,7 +117,7 @@ impl Machine {
         }
         let roots: Vec<&Var> = roots.iter().map(|&i| &self.vars[i].0).collect();
         let seeds: Vec<&Var> = seeds.iter().collect();
-        let error = Backward::new(&roots).seeds(&seeds).retain_graph(retain).run().err();
+        let error = backward(&roots, Backward::new().seeds(&seeds).retain_graph(retain)).err();
         if self.settle(error, grads, retain)? {
             for (leaf, sum) in self.leaves.iter_mut().zip(sums) {
                 if let Some(sum) = sum {
