@@ -42,7 +42,7 @@ impl Checksum {
     /// # Errors
     /// Never for tensors of numbers.
     pub fn of_tensor(t: &Tensor) -> Result<Checksum> {
-        Ok(Checksum::of(t.to_dtype(DType::F64).to_vec::<f64>()?))
+        Ok(Checksum::of(t.to(DType::F64).to_vec::<f64>()?))
     }
 
     /// Whether the other one can be the same result, rounded differently. Never if a number is not finite.

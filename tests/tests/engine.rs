@@ -49,10 +49,10 @@ fn where_broadcasts_three_ways_to_second_order() {
     let first = Grad::new(&[&total], &[&x, &number]).create_graph(true).run().unwrap();
     let (gx, gn) = (first[0].clone().unwrap(), first[1].clone().unwrap());
     assert_eq!((gx.shape(), gn.shape()), (x.shape(), number.shape()));
-    let taken = cond.value().to_dtype(DType::F64).sum(..).unwrap().item_as::<f64>().unwrap() * 5.0;
+    let taken = cond.value().to(DType::F64).sum(..).unwrap().item_as::<f64>().unwrap() * 5.0;
     assert_eq!(gn.value().item_as::<f64>().unwrap(), 125.0 - taken);
     let second = grad(&gx.sum(..).unwrap(), &x).unwrap();
-    let per_row = cond.value().to_dtype(DType::F64).sum([1, 2]).unwrap();
+    let per_row = cond.value().to(DType::F64).sum([1, 2]).unwrap();
     let want = x.value() * 6.0 * per_row.reshape([5, 1, 1]).unwrap();
     foldback_tensor::assert_close!(second.value(), want);
 }
@@ -88,7 +88,7 @@ fn strided_seeds_and_operands_leave_dense_gradients() {
 #[test]
 fn a_cast_and_back_keeps_the_leafs_dtype() {
     let x = leaf(&[1.0, 2.0]);
-    let y = x.to_dtype(DType::F64).square().to_dtype(DType::F32);
+    let y = x.to(DType::F64).square().to(DType::F32);
     y.sum(..).unwrap().backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![2.0, 4.0]));
 }
@@ -99,7 +99,7 @@ fn only_floats_require_gradients() {
     assert!(Var::leaf(tensor![true; bool]).is_err());
     let x = leaf(&[1.0, 2.0]);
     assert!(!x.gt(1.5).unwrap().requires_grad());
-    assert!(!x.to_dtype(DType::I64).requires_grad());
+    assert!(!x.to(DType::I64).requires_grad());
     assert_eq!(x.argmax(0).unwrap().dtype(), DType::I64);
 }
 

@@ -201,8 +201,8 @@ fn operations() -> Vec<Operation> {
             |a, b| if a > b { b } else { a },
             Some(|g, a, b| larger(g, -a, -b))
         ),
-        operation!(add_scaled(0.5), HALVES, true, |a, b| a + 0.5 * b, Some(|g, _, _| [g, 0.5 * g])),
-        operation!(sub_scaled(1.5), HALVES, true, |a, b| a - 1.5 * b, Some(|g, _, _| [g, -1.5 * g])),
+        operation!(add_with(0.5), HALVES, true, |a, b| a + 0.5 * b, Some(|g, _, _| [g, 0.5 * g])),
+        operation!(sub_with(1.5), HALVES, true, |a, b| a - 1.5 * b, Some(|g, _, _| [g, -1.5 * g])),
         operation!(eq(), HALVES, true, |a, b| (a == b) as u8 as f64, None),
         operation!(ne(), HALVES, true, |a, b| (a != b) as u8 as f64, None),
         operation!(lt(), HALVES, true, |a, b| (a < b) as u8 as f64, None),
@@ -524,8 +524,8 @@ fn in_place_forms() {
 type Out = (&'static str, fn(&Tensor, &Tensor, &mut Tensor) -> Result<(), Error>);
 
 const OUT: [Out; 4] = [
-    ("add_scaled", |a, b, out| a.add_out(b, 0.5, out)),
-    ("sub_scaled", |a, b, out| a.sub_out(b, 1.5, out)),
+    ("add_with", |a, b, out| a.add_out(b, 0.5, out)),
+    ("sub_with", |a, b, out| a.sub_out(b, 1.5, out)),
     ("mul", |a, b, out| a.mul_out(b, out)),
     ("div", |a, b, out| a.div_out(b, out)),
 ];

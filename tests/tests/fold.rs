@@ -1,4 +1,4 @@
-//! Folds on their own: sums, `sum_to`, gradients evaluated into a folded shape, and the other reductions, over random
+//! Folds on their own: sums, `sum_to_size`, gradients evaluated into a folded shape, and the other reductions, over random
 //! shapes and strides, against index loops with more bits than the result.
 //!
 //! Note [The bound of a sum]
@@ -297,7 +297,7 @@ fn sum_to_agrees(case: &Case) -> Result<(), TestCaseError> {
     let mut sums = Sums::new(&target, None);
     sums.add(&case.shape, &plain, None);
     let whole = case.numbers == Numbers::Whole;
-    sums.check(&t.sum_to(&target[..]).unwrap(), case.types[0], whole)?;
+    sums.check(&t.sum_to_size(&target[..]).unwrap(), case.types[0], whole)?;
     // The same by the axes' numbers; and the mean, which is rounded once more.
     let axes = case.axes();
     let kept: Vec<usize> = case.target(&case.shape).to_vec();
@@ -310,7 +310,7 @@ fn sum_to_agrees(case: &Case) -> Result<(), TestCaseError> {
     let mut wrong = target;
     wrong.insert(0, 2);
     if !expands(&wrong, &case.shape) {
-        let refused = refused!(t.sum_to(&wrong[..]), TensorFacts::Expand { .. });
+        let refused = refused!(t.sum_to_size(&wrong[..]), TensorFacts::Expand { .. });
         prop_assert!(refused);
     }
     Ok(())
@@ -392,7 +392,7 @@ fn folds_in_many_parts() {
                 sums.add(shape, &plain, None);
                 let label = || format!("{shape:?} to {target:?}, {dtype}, {layout:?}, {numbers:?}");
                 let whole = numbers == Numbers::Whole;
-                sums.check(&t.sum_to(&target[..]).unwrap(), dtype, whole)
+                sums.check(&t.sum_to_size(&target[..]).unwrap(), dtype, whole)
                     .unwrap_or_else(|e| panic!("{}: {e}", label()));
                 let one = Tensor::ones_with((), dtype);
                 let target = Shape::from(&target[..]);
@@ -412,8 +412,8 @@ fn twenty_million_ones() {
     assert_eq!(ones.sum(..).unwrap().item_as::<f32>().unwrap(), N as f32);
     assert_eq!(ones.mean(..).unwrap().item_as::<f32>().unwrap(), 1.0);
     let table = ones.reshape([5000, 4000]).unwrap();
-    assert_eq!(table.sum_to([4000]).unwrap(), Tensor::full([4000], 5000.0));
-    assert_eq!(table.sum_to([5000, 1]).unwrap(), Tensor::full([5000, 1], 4000.0));
+    assert_eq!(table.sum_to_size([4000]).unwrap(), Tensor::full([4000], 5000.0));
+    assert_eq!(table.sum_to_size([5000, 1]).unwrap(), Tensor::full([5000, 1], 4000.0));
     assert_eq!(table.t().sum(..).unwrap().item_as::<f32>().unwrap(), N as f32);
     let folded =
         fold_to("ones", &FloatKernel(Product), &[&ones, &tensor_of(1.0)], Target::of(&().into())).unwrap();
@@ -521,7 +521,7 @@ fn bits_do_not_depend_on_threads() {
                     fold(&[611, 1], None),
                     fold(&[], None),
                     fold(&[1203], Some(row.clone())),
-                    t.sum_to([1, 1203]).unwrap(),
+                    t.sum_to_size([1, 1203]).unwrap(),
                     factors[0].matmul(&factors[1]).unwrap(),
                     batch[0].matmul(&batch[1]).unwrap(),
                     factors[0].mv(&factors[0].select(0, 3).unwrap()).unwrap(),

@@ -73,7 +73,7 @@ fn leaves(values: &[Tensor], tracked: usize) -> Vec<Var> {
 }
 
 fn close(a: &Tensor, b: &Tensor, rtol: f64) -> bool {
-    let numbers = |t: &Tensor| t.to_dtype(DType::F64).to_vec::<f64>().expect("cast to it");
+    let numbers = |t: &Tensor| t.to(DType::F64).to_vec::<f64>().expect("cast to it");
     a.shape() == b.shape()
         && a.dtype() == b.dtype()
         && numbers(a).iter().zip(numbers(b)).all(|(&a, b)| {
@@ -99,7 +99,7 @@ fn compare(
     if tracked == 0 {
         return 0;
     }
-    let seed = fill(y.shape(), Domain::Any, &mut Random::new(9)).to_dtype(y.dtype());
+    let seed = fill(y.shape(), Domain::Any, &mut Random::new(9)).to(y.dtype());
     y.backward_with(&seed).unwrap_or_else(|e| panic!("{label}: {e}"));
     plain.backward_with(&seed).expect("the plain one has gradients");
     let mut compared = 0;
@@ -123,8 +123,7 @@ fn values_and_gradients_are_those_of_plain_operators() {
         for shapes in SHAPES {
             for types in types {
                 let mut random = Random::new(4);
-                let fill =
-                    |k: usize, random: &mut Random| fill(shapes[k], Domain::Any, random).to_dtype(types[k]);
+                let fill = |k: usize, random: &mut Random| fill(shapes[k], Domain::Any, random).to(types[k]);
                 let values: Vec<Tensor> = (0..3).map(|k| fill(k, &mut random)).collect();
                 for tracked in 0..8 {
                     let label = format!("{name} {shapes:?} {types:?} tracked {tracked:03b}");
@@ -198,7 +197,7 @@ fn gradients_are_added_to_what_waits() {
         for wide in [DType::F32, DType::F64] {
             let dtypes = [DType::F64, DType::F64, wide];
             let value =
-                |i: usize| fill(&shapes[i][..], Domain::Any, &mut Random::new(i as u64)).to_dtype(dtypes[i]);
+                |i: usize| fill(&shapes[i][..], Domain::Any, &mut Random::new(i as u64)).to(dtypes[i]);
             let gradients = |fused: bool| -> Result<Vec<Tensor>> {
                 let [x, w, m] = [0, 1, 2].map(|i| value(i).requires_grad());
                 // A variable that is no leaf, and whose gradient is looked at.
@@ -421,7 +420,7 @@ fn bits(values: &[Tensor; 3]) -> Vec<Tensor> {
 
 fn crossed(dtype: DType) -> [Tensor; 3] {
     let mut random = Random::new(3);
-    [&[300, 700][..], &[700], &[300, 1]].map(|s| fill(s, Domain::Any, &mut random).to_dtype(dtype))
+    [&[300, 700][..], &[700], &[300, 1]].map(|s| fill(s, Domain::Any, &mut random).to(dtype))
 }
 
 /// The level belongs to the process: bits are not compared while another test changes it.

@@ -59,7 +59,7 @@ fn grads<const N: usize>(inputs: [Tensor; N], f: impl Fn(&[Var; N]) -> Result<Va
 #[track_caller]
 fn same(found: &Tensor, expected: Tensor) {
     assert_eq!(found.dims(), expected.dims());
-    let numbers = |t: &Tensor| t.to_dtype(DType::F64).to_vec::<f64>().unwrap();
+    let numbers = |t: &Tensor| t.to(DType::F64).to_vec::<f64>().unwrap();
     let equal = |(a, b): (&f64, &f64)| a == b || (a.is_nan() && b.is_nan());
     assert!(numbers(found).iter().zip(&numbers(&expected)).all(equal), "{found}\ninstead of\n{expected}");
 }

@@ -94,7 +94,7 @@ fn crossed(row: &Row) -> (Vec<Var>, Run) {
     let var = |(i, (_, domain)): (usize, &(Vec<usize>, Domain))| {
         let shape = if i % 2 == 0 { [1, N] } else { [N, 1] };
         let values = fill(shape, *domain, &mut random);
-        if *domain == Domain::Truth { values.to_dtype(DType::Bool).into() } else { values.requires_grad() }
+        if *domain == Domain::Truth { values.to(DType::Bool).into() } else { values.requires_grad() }
     };
     (sample.inputs.iter().enumerate().map(var).collect(), sample.run)
 }
@@ -201,10 +201,10 @@ fn the_fold_of_an_expanded_variable_stores_nothing_in_between() {
     expect_small("expand, seed dense", &x, |x| x[0].expand([N, N]), Some(&dense));
     expect_small("expand, seed expanded", &x, |x| x[0].expand([N, N]), None);
     expect_small("expand and sum", &x, |x| x[0].expand([N, N])?.sum(..), None);
-    expect_small("expand and sum_to", &x, |x| x[0].expand([N, N])?.sum_to([N, 1]), None);
+    expect_small("expand and sum_to_size", &x, |x| x[0].expand([N, N])?.sum_to_size([N, 1]), None);
     // The values, too: an expanded tensor is folded without being laid out.
     let wide = x[0].value().expand([N, N]).expect("a row expands");
-    let (peak, _) = peak_of(|| wide.sum_to([N, 1]).expect("a column"));
+    let (peak, _) = peak_of(|| wide.sum_to_size([N, 1]).expect("a column"));
     assert!(peak <= N * 8 + SCRATCH, "{peak} bytes");
 }
 
@@ -285,7 +285,7 @@ fn operations_save_only_what_their_gradients_name() {
         ("multiply by a constant", &|| hidden()?.mul(&tensor!(3.0; f64))),
         ("sum", &|| hidden()?.sum(0)),
         ("mean", &|| hidden()?.mean(0)),
-        ("sum_to", &|| hidden()?.sum_to([1, N])),
+        ("sum_to_size", &|| hidden()?.sum_to_size([1, N])),
         ("index_select", &|| hidden()?.index_select(0, &index)),
         ("gather", &|| hidden()?.gather(0, &tensor![[0]; i64])),
         ("cat", &|| Var::cat(&[&hidden()?, &hidden()?], 0)),

@@ -14,7 +14,7 @@ fn numbers(v: &Value) -> Vec<f64> {
 
 fn tensor_of(values: &Value, shape: &Value, dtype: DType) -> Tensor {
     let shape: Vec<usize> = numbers(shape).iter().map(|&n| n as usize).collect();
-    Tensor::from_vec(numbers(values), shape).expect("as many values as the shape has").to_dtype(dtype)
+    Tensor::from_vec(numbers(values), shape).expect("as many values as the shape has").to(dtype)
 }
 
 fn optimiser(run: &Value, parameters: &[Var]) -> Box<dyn Optimizer> {

@@ -201,9 +201,9 @@ fn tensor_iterator_gives_the_same_bits_for_any_layout() {
 #[test]
 fn add_forms_with_alpha() {
     let (a, b) = (tensor![1.0, 2.0], tensor![10.0, 20.0]);
-    assert_eq!(a.add_scaled(&b, 0.5).unwrap(), tensor![6.0, 12.0]);
+    assert_eq!(a.add_with(&b, 0.5).unwrap(), tensor![6.0, 12.0]);
     let mut c = a.clone();
-    c.add_scaled_(&b, 2).unwrap();
+    c.add_with_(&b, 2).unwrap();
     assert_eq!(c, tensor![21.0, 42.0]);
     let mut out = tensor![0.0, 0.0];
     a.add_out(&b, -1, &mut out).unwrap();
@@ -214,9 +214,9 @@ fn add_forms_with_alpha() {
 #[test]
 fn alpha_is_checked_against_the_dtype() {
     let i = tensor![1, 2; i64];
-    assert!(i.add_scaled(&i, 0.5).is_err());
-    assert_eq!(i.add_scaled(&i, 3).unwrap(), tensor![4, 8; i64]);
-    assert!(tensor![1.0].add_scaled(&tensor![1.0], true).is_err());
+    assert!(i.add_with(&i, 0.5).is_err());
+    assert_eq!(i.add_with(&i, 3).unwrap(), tensor![4, 8; i64]);
+    assert!(tensor![1.0].add_with(&tensor![1.0], true).is_err());
 }
 
 #[test]
@@ -258,17 +258,24 @@ fn validate_outputs_folds_a_broadcast_gradient() {
 fn sum_to_every_kind_of_target() {
     let g = counted(&[2, 3, 4]);
     for target in [&[3, 4][..], &[2, 1, 4], &[1, 4], &[4], &[1, 1, 1], &[], &[2, 3, 4]] {
-        let got = g.sum_to(target).unwrap();
+        let got = g.sum_to_size(target).unwrap();
         assert_eq!(got.dims(), target);
         let total = got.sum(..).unwrap().item_as::<f64>().unwrap();
         assert!((total - g.sum(..).unwrap().item_as::<f64>().unwrap()).abs() < 1e-5);
     }
-    let first =
-        g.sum_to([2, 1, 4]).unwrap().select(0, 1).unwrap().select(1, 2).unwrap().item_as::<f32>().unwrap();
+    let first = g
+        .sum_to_size([2, 1, 4])
+        .unwrap()
+        .select(0, 1)
+        .unwrap()
+        .select(1, 2)
+        .unwrap()
+        .item_as::<f32>()
+        .unwrap();
     let by_hand: f32 = (0..3).map(|j| ((12 + 4 * j + 2) as f32).sin()).sum();
     assert!((first - by_hand).abs() < 1e-6);
-    assert_eq!(zeros(&[4, 0]).sum_to([4, 1]).unwrap(), zeros(&[4, 1]));
-    assert!(g.sum_to([2]).is_err());
+    assert_eq!(zeros(&[4, 0]).sum_to_size([4, 1]).unwrap(), zeros(&[4, 1]));
+    assert!(g.sum_to_size([2]).is_err());
 }
 
 /// An operation whose gradient has a shape that no input of its kind could have broadcast to.

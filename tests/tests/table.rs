@@ -30,7 +30,7 @@ impl Case {
             let values = fill(shape.as_slice(), *domain, &mut random);
             // In a pointwise row a truth value is a condition; elsewhere it is a number that happens to be 0 or 1.
             let condition = row.is_pointwise() && *domain == Domain::Truth;
-            inputs.push(if condition { values.to_dtype(DType::Bool) } else { values });
+            inputs.push(if condition { values.to(DType::Bool) } else { values });
             domains.push(*domain);
         }
         Case { name, inputs, domains, run: sample.run }
@@ -118,7 +118,7 @@ fn agree_to(what: &str, found: &Tensor, expected: &Tensor, relative: f64) -> Res
     if found.shape() != expected.shape() {
         return Err(format!("{what} has shape {} where {} was expected", found.shape(), expected.shape()));
     }
-    let numbers = |t: &Tensor| t.to_dtype(DType::F64).to_vec::<f64>().map_err(|e| e.to_string());
+    let numbers = |t: &Tensor| t.to(DType::F64).to_vec::<f64>().map_err(|e| e.to_string());
     let (found, expected) = (numbers(found)?, numbers(expected)?);
     let scale = expected.iter().fold(1.0f64, |m, v| m.max(v.abs()));
     let wrong = |(f, e): &(&f64, &f64)| {
@@ -260,8 +260,8 @@ fn f32_agrees_with_f64() {
     let mut report = Report::default();
     for case in cases() {
         let tracked = case.trackable();
-        let narrow = |t: &Tensor| if t.dtype() == DType::F64 { t.to_dtype(DType::F32) } else { t.clone() };
-        let wide = |t: &Tensor| if t.dtype() == DType::F32 { t.to_dtype(DType::F64) } else { t.clone() };
+        let narrow = |t: &Tensor| if t.dtype() == DType::F64 { t.to(DType::F32) } else { t.clone() };
+        let wide = |t: &Tensor| if t.dtype() == DType::F32 { t.to(DType::F64) } else { t.clone() };
         let single = case.with_inputs("f32", case.inputs.iter().map(narrow).collect());
         let double = case.with_inputs("f64", single.inputs.iter().map(wide).collect());
         let compare = || -> Result<(), String> {
@@ -293,12 +293,12 @@ fn gradients_have_the_inputs_type_where_types_are_mixed() {
         let tracked = case.trackable();
         for narrow in (0..case.inputs.len()).filter(|&i| tracked[i]) {
             let mut inputs = case.inputs.clone();
-            inputs[narrow] = inputs[narrow].to_dtype(DType::F32);
+            inputs[narrow] = inputs[narrow].to(DType::F32);
             let mixed = case.with_inputs(&format!("input {narrow} in f32"), inputs);
             let widened = mixed
                 .inputs
                 .iter()
-                .map(|t| if t.dtype() == DType::F32 { t.to_dtype(DType::F64) } else { t.clone() });
+                .map(|t| if t.dtype() == DType::F32 { t.to(DType::F64) } else { t.clone() });
             let wide = case.with_inputs("all in f64", widened.collect());
             // What takes one type only says so.
             let Ok(found) = value_and_grads(&mixed, &tracked, None) else { continue };
@@ -400,7 +400,7 @@ const COMPOSED: &[Composed] = &[
     ("pow one half", &[&[2, 3]], Domain::Positive, |x| x[0].pow(0.5)),
     ("var", &[&[4, 3]], Domain::Any, |x| x[0].var(0)),
     ("std", &[&[4, 3]], Domain::Distinct, |x| x[0].std(keep([0, 1]))),
-    ("to_dtype", &[&[2, 3]], Domain::Any, |x| Ok(x[0].to_dtype(DType::F64))),
+    ("to", &[&[2, 3]], Domain::Any, |x| Ok(x[0].to(DType::F64))),
     ("contiguous", &[&[2, 3]], Domain::Any, |x| Ok(x[0].t().contiguous())),
     ("broadcast_to", &[&[3]], Domain::Any, |x| x[0].broadcast_to([2, 3])),
     ("narrow", &[&[3, 4]], Domain::Any, |x| x[0].narrow(1, -3, 2)),
@@ -450,7 +450,7 @@ const CORNERS: &[Composed] = &[
     ("amin to nothing", &[&[2, 0]], Domain::Any, |x| x[0].amin(0)),
     ("logsumexp of a number", &[&[]], Domain::Any, |x| x[0].logsumexp(..)),
     ("logsumexp to nothing", &[&[2, 0]], Domain::Any, |x| x[0].logsumexp(0)),
-    ("sum_to itself", &[&[2, 3]], Domain::Any, |x| x[0].sum_to([2, 3])),
+    ("sum_to_size itself", &[&[2, 3]], Domain::Any, |x| x[0].sum_to_size([2, 3])),
     ("softmax of a number", &[&[]], Domain::Any, |x| x[0].softmax(0)),
     ("softmax of nothing", &[&[2, 0]], Domain::Any, |x| x[0].softmax(1)),
     ("log_softmax of a number", &[&[]], Domain::Any, |x| x[0].log_softmax(-1)),

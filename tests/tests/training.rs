@@ -42,7 +42,7 @@ fn parameter(number: u64, shape: &[usize], inputs: usize, dtype: DType) -> Resul
     let bound = 1.0 / (inputs as f64).sqrt();
     let unit = |bits: u64| (bits >> 11) as f64 * 2f64.powi(-53);
     let values = SplitMix64(number).take(shape.iter().product()).map(|bits| bound * (2.0 * unit(bits) - 1.0));
-    Ok(Tensor::from_vec(values.collect(), shape)?.to_dtype(dtype).requires_grad())
+    Ok(Tensor::from_vec(values.collect(), shape)?.to(dtype).requires_grad())
 }
 
 fn layer(number: u64, inputs: usize, outputs: usize, dtype: DType) -> Result<Linear> {
@@ -53,7 +53,7 @@ fn layer(number: u64, inputs: usize, outputs: usize, dtype: DType) -> Result<Lin
 
 fn losses(dtype: DType) -> Result<Vec<f64>> {
     let (digits, _) = data::load()?;
-    let images = digits.images.to_dtype(dtype);
+    let images = digits.images.to(dtype);
     let model = Network {
         l1: layer(1, 64, 128, dtype)?,
         l2: layer(3, 128, 64, dtype)?,
@@ -68,7 +68,7 @@ fn losses(dtype: DType) -> Result<Vec<f64>> {
             adam.zero_grad();
             loss.backward()?;
             adam.step()?;
-            loss.value().to_dtype(DType::F64).item()
+            loss.value().to(DType::F64).item()
         })
         .collect()
 }

@@ -37,7 +37,7 @@ impl Network {
 fn accuracy(model: &Network, digits: &Digits) -> Result<f64> {
     let scores = no_grad(|| model.forward(&digits.images))?.value();
     let right = scores.argmax(1)?.eq(&digits.labels)?;
-    right.to_dtype(DType::F64).mean(..)?.item()
+    right.to(DType::F64).mean(..)?.item()
 }
 
 /// One pass over the shuffled training images; returns the mean loss.

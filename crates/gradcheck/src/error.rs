@@ -10,7 +10,7 @@ use foldback_tensor::{DType, Facts, Kind, Shape};
 #[non_exhaustive]
 pub enum GradcheckFacts {
     /// Differences need `f64`.
-    #[error("{argument} has dtype {dtype}; differences are meaningful in f64 only, convert it with to_dtype")]
+    #[error("{argument} has dtype {dtype}; differences are meaningful in f64 only, convert it with to")]
     DType {
         /// what has the wrong type
         argument: Argument,

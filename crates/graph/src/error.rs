@@ -123,7 +123,7 @@ pub enum GraphFacts {
         index: usize,
     },
     /// A gradient asked of an element type that has none.
-    #[error("only floating-point tensors can require a gradient, not {dtype}: use to_dtype(DType::F32)")]
+    #[error("only floating-point tensors can require a gradient, not {dtype}: use to(DType::F32)")]
     DTypeWithoutGrad {
         /// the type
         dtype: DType,

@@ -28,19 +28,19 @@ macro_rules! in_place {
 }
 
 in_place! {
-    /// [`Var::add_scaled`] in place.
+    /// [`Var::add_with`] in place.
     ///
     /// ```
     /// use foldback_graph::Var;
     /// use foldback_tensor::tensor;
     /// let mut x = Var::from(tensor![1.0, 2.0]);
-    /// x.add_scaled_(&tensor![10.0], 0.5)?;
+    /// x.add_with_(&tensor![10.0], 0.5)?;
     /// assert_eq!(x.value(), tensor![6.0, 7.0]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    add_scaled_ = add_scaled(other: input, alpha: number);
-    /// [`Var::sub_scaled`] in place.
-    sub_scaled_ = sub_scaled(other: input, alpha: number);
+    add_with_ = add_with(other: input, alpha: number);
+    /// [`Var::sub_with`] in place.
+    sub_with_ = sub_with(other: input, alpha: number);
     /// [`Var::div_floor`] in place.
     div_floor_ = div_floor(other: input);
     /// [`Var::div_trunc`] in place.

@@ -96,8 +96,8 @@ fn every_method() -> Result<()> {
     here(x.rsub(2.0)?);
     here(x.rdiv(2.0)?);
     here(x.rpow(2.0)?);
-    here(x.add_scaled(&y, 0.5)?);
-    here(x.sub_scaled(&y, 0.5)?);
+    here(x.add_with(&y, 0.5)?);
+    here(x.sub_with(&y, 0.5)?);
     here(m.where_cond(&x, 0.0)?);
     here(x.neg());
     here(x.abs());
@@ -144,7 +144,7 @@ fn every_method() -> Result<()> {
     here(x.softmax(0)?);
     here(x.log_softmax(0)?);
     here(x.cross_entropy(&tensor![1, 0; i64])?);
-    here(x.sum_to([2])?);
+    here(x.sum_to_size([2])?);
     here(x.expand([3, 2, 2])?);
     here(x.broadcast_to([3, 2, 2])?);
     here(x.permute([1, 0])?);
@@ -160,7 +160,7 @@ fn every_method() -> Result<()> {
     here(x.slice(Slice::new(0, 1, 1))?);
     here(x.narrow(0, 0, 1)?);
     here(x.select(0, 0)?);
-    here(x.to_dtype(DType::F64));
+    here(x.to(DType::F64));
     here(x.t().contiguous());
     here(x.gather(0, &index)?);
     here(x.scatter_add(0, &index, &y)?);
@@ -178,8 +178,8 @@ fn every_method() -> Result<()> {
     here(after(z(), |v| v.sub_(&y))?);
     here(after(z(), |v| v.mul_(&y))?);
     here(after(z(), |v| v.div_(2.0))?);
-    here(after(z(), |v| v.add_scaled_(&y, 0.5))?);
-    here(after(z(), |v| v.sub_scaled_(&y, 0.5))?);
+    here(after(z(), |v| v.add_with_(&y, 0.5))?);
+    here(after(z(), |v| v.sub_with_(&y, 0.5))?);
     here(after(z(), |v| v.div_floor_(&y))?);
     here(after(z(), |v| v.div_trunc_(&y))?);
     here(after(z(), |v| v.pow_(&y))?);

@@ -524,7 +524,7 @@ impl Var {
         if new.dtype().category() > self.dtype().category() {
             return refuse(TensorFacts::ResultCast { op, from: new.dtype(), to: self.dtype() });
         }
-        let new = new.to_dtype(self.dtype());
+        let new = new.to(self.dtype());
         if let VarKind::Leaf(node) = &self.kind
             && !new.requires_grad()
         {

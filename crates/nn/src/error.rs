@@ -67,7 +67,7 @@ pub enum NnFacts {
         classes: usize,
     },
     /// An element type that a loss or layer cannot take.
-    #[error("{op}: {name} must be {expected}, found {found}: use to_dtype(DType::{})", first_of(expected))]
+    #[error("{op}: {name} must be {expected}, found {found}: use to(DType::{})", first_of(expected))]
     DType {
         /// the operation
         op: &'static str,

@@ -292,7 +292,7 @@ mod tests {
         assert!(t.t() == tensor![[1, 3], [2, 4]]);
         assert!(t.t() != t);
         assert!(t != tensor![1, 2, 3, 4]);
-        assert!(t != t.to_dtype(DType::F64));
+        assert!(t != t.to(DType::F64));
         assert!(tensor![f32::NAN] != tensor![f32::NAN]);
         assert!(tensor![f32::NAN].expand([2]).unwrap() != tensor![f32::NAN].expand([2]).unwrap());
         assert!(tensor![0.0] == tensor![-0.0]);
@@ -326,7 +326,7 @@ mod tests {
         assert!(tensor![1.0].ulps_eq(&next, 0.0, 2) && !tensor![1.0].ulps_eq(&next, 0.0, 1));
         let next = tensor![1.0 + 2.0 * f64::EPSILON; f64];
         assert!(tensor![1; f64].ulps_eq(&next, 0.0, 2) && !tensor![1; f64].ulps_eq(&next, 0.0, 1));
-        assert!(!a.abs_diff_eq(&a.to_dtype(DType::F64), 1.0));
+        assert!(!a.abs_diff_eq(&a.to(DType::F64), 1.0));
         assert!(!a.abs_diff_eq(&a.unsqueeze(0).unwrap(), 1.0));
         assert!(!tensor![1; i64].abs_diff_eq(&tensor![2; i64], 5.0));
         assert!(!tensor![f32::NAN].abs_diff_eq(&tensor![f32::NAN], 1.0));

@@ -60,7 +60,7 @@ impl Tensor {
     /// The elements in row-major order.
     ///
     /// # Errors
-    /// `DTypeMismatch` if the elements are not of type `T`; cast them with [`Tensor::to_dtype`] first. `TooLarge` if no memory can
+    /// `DTypeMismatch` if the elements are not of type `T`; cast them with [`Tensor::to`] first. `TooLarge` if no memory can
     /// hold as many elements as this view has.
     ///
     /// ```
@@ -259,9 +259,9 @@ mod tests {
                 let t = Tensor::zeros_with([0], dtype).reshape(&shape[..]).unwrap();
                 assert_eq!(Tensor::zeros_with(shape, dtype).dims(), shape);
                 for cast in [DType::Bool, DType::I64, DType::F32, DType::F64] {
-                    assert_eq!(t.to_dtype(cast).dims(), shape);
+                    assert_eq!(t.to(cast).dims(), shape);
                 }
-                let (t, turned) = (t.to_dtype(DType::F64), t.to_dtype(DType::F64).t());
+                let (t, turned) = (t.to(DType::F64), t.to(DType::F64).t());
                 assert_eq!((t.to_vec::<f64>().unwrap(), turned.to_vec::<f64>().unwrap()), (vec![], vec![]));
                 assert_eq!(t.contiguous().dims(), shape);
                 assert_eq!((&t + 1.0).exp().sum(..).unwrap(), tensor![0.0; f64].sum(..).unwrap());

@@ -615,7 +615,7 @@ mod tests {
     }
 
     fn values(t: &Tensor) -> Vec<f64> {
-        t.to_dtype(DType::F64).to_vec::<f64>().unwrap()
+        t.to(DType::F64).to_vec::<f64>().unwrap()
     }
 
     /// Mean, variance, and the fourth moment about the mean.

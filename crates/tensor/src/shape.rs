@@ -73,7 +73,7 @@ impl Shape {
     ///
     /// ```
     /// use foldback_tensor::{Shape, TensorFacts};
-    /// let facts = Shape::from([2, 4]).expand_error("sum_to", &Shape::from([3, 4]));
+    /// let facts = Shape::from([2, 4]).expand_error("sum_to_size", &Shape::from([3, 4]));
     /// assert!(matches!(facts, TensorFacts::Expand { dim: 0, .. }));
     /// ```
     pub fn expand_error(&self, op: &'static str, to: &Shape) -> TensorFacts {

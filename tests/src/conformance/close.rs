@@ -80,7 +80,7 @@ pub(crate) fn is_zero(t: &Tensor) -> bool {
 }
 
 fn numbers(t: &Tensor) -> Vec<f64> {
-    t.to_dtype(DType::F64).to_vec::<f64>().expect("cast to f64")
+    t.to(DType::F64).to_vec::<f64>().expect("cast to f64")
 }
 
 fn integers(t: &Tensor) -> Vec<i64> {

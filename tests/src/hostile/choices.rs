@@ -226,7 +226,7 @@ impl<'a> Choices<'a> {
     pub fn tensor_like(&mut self, sizes: &[usize], dtype: DType) -> Tensor {
         let numel = sizes.iter().product::<usize>();
         let values: Vec<f64> = (0..numel).map(|_| self.real()).collect();
-        let t = Tensor::from_vec(values, sizes).expect("as many values").to_dtype(dtype);
+        let t = Tensor::from_vec(values, sizes).expect("as many values").to(dtype);
         let t = match (self.byte() % 6, t.rank()) {
             (1, 2..) => t.transpose(0, -1),
             (2, 1..) => t.slice(Slice::from(1..)),
@@ -252,6 +252,6 @@ impl<'a> Choices<'a> {
         let values = (0..shape.iter().product()).map(|_| self.whole() as i64).collect::<Vec<i64>>();
         self.told.push_back(format!("indices {values:?} of shape {shape:?}"));
         let dtype = if self.hostile() { DType::F64 } else { DType::I64 };
-        Tensor::from_vec(values, shape).expect("as many values").to_dtype(dtype)
+        Tensor::from_vec(values, shape).expect("as many values").to(dtype)
     }
 }

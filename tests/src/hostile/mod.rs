@@ -74,7 +74,7 @@ fn consistent(t: &Tensor) -> Result<(), String> {
         return Err(format!("shape {:?} with strides {:?}", t.dims(), t.strides()));
     }
     if t.numel() <= READ {
-        let read = t.to_dtype(foldback_tensor::DType::F64).to_vec::<f64>().map_err(|e| e.to_string())?;
+        let read = t.to(foldback_tensor::DType::F64).to_vec::<f64>().map_err(|e| e.to_string())?;
         if read.len() != t.numel() {
             return Err(format!("{} elements read of {}", read.len(), t.numel()));
         }

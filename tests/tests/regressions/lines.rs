@@ -153,7 +153,7 @@ fn refused_broadcasting_names_the_line() {
     refused_here(a.pow(&b));
     refused_here(a.maximum(&b));
     refused_here(a.lt(&b));
-    refused_here(a.add_scaled(&b, 2.0));
+    refused_here(a.add_with(&b, 2.0));
     refused_here(a.clamp(&b, 1.0));
     refused_here(t.where_cond(&b, 1.0));
     refused_here(v.add(&w));
@@ -163,7 +163,7 @@ fn refused_broadcasting_names_the_line() {
     refused_here(v.pow(&w));
     refused_here(v.maximum(&b));
     refused_here(v.lt(&b));
-    refused_here(v.add_scaled(&w, 2.0));
+    refused_here(v.add_with(&w, 2.0));
     refused_here(v.clamp(&b, 1.0));
     refused_here(v.clamp_min(&b));
     refused_here(u.where_cond(&w, 1.0));

@@ -14,13 +14,13 @@ fn derivatives(f: Function, x: &Tensor) -> [Vec<f64>; 3] {
     let pass = |y: &Var| Grad::new(&[y], &[&x]).seeds(&[&ones]).create_graph(true).run().unwrap().remove(0);
     let first = pass(&y).expect("y depends on x");
     let second = pass(&first).expect("and so does its derivative");
-    [&y, &first, &second].map(|v| v.value().to_dtype(DType::F64).to_vec::<f64>().unwrap())
+    [&y, &first, &second].map(|v| v.value().to(DType::F64).to_vec::<f64>().unwrap())
 }
 
 /// The largest error of each derivative over [-10, 10], beside `relative` times the truth.
 fn errors(f: Function, relative: f64) -> [(f64, f64); 3] {
     let x = Tensor::linspace(-10.0, 10.0, 401);
-    let (found, truth) = (derivatives(f, &x), derivatives(f, &x.to_dtype(DType::F64)));
+    let (found, truth) = (derivatives(f, &x), derivatives(f, &x.to(DType::F64)));
     let points = x.to_vec::<f32>().unwrap();
     [0, 1, 2].map(|order| {
         let error = |i: usize| {

@@ -67,7 +67,7 @@ fn in_place_forms_of_tensors() {
     named! { |t: Tensor| t, |n: Scalar| n;
         add_(x); sub_(x); mul_(x); div_(x); pow_(x); maximum_(x); minimum_(x); eq_(x); ne_(x); lt_(x); le_(x); gt_(x); ge_(x);
         logical_and_(x); logical_or_(x); logical_xor_(x); clamp_min_(x); clamp_max_(x); div_floor_(x); div_trunc_(x);
-        add_scaled_(x, 0.5); sub_scaled_(x, true); clamp_(x, true); clamp_(x, 0.5);
+        add_with_(x, 0.5); sub_with_(x, true); clamp_(x, true); clamp_(x, 0.5);
         neg_(); abs_(); sign_(); square_(); relu_(); gelu_(); gelu_tanh_(); softplus_(); silu_(); logical_not_();
         exp_(); expm1_(); ln_(); log1p_(); sqrt_(); rsqrt_(); reciprocal_(); sin_(); cos_(); tan_(); tanh_(); sigmoid_(); erf_();
     }
@@ -82,7 +82,7 @@ fn in_place_forms_of_variables() {
     let number = |n: Scalar| Input::Scalar(n);
     named! { Var::from, number;
         add_(x); sub_(x); mul_(x); div_(x); pow_(x); div_floor_(x); div_trunc_(x); clamp_min_(x); clamp_max_(x);
-        add_scaled_(x, 0.5); sub_scaled_(x, true); clamp_(x, true); clamp_(x, 0.5);
+        add_with_(x, 0.5); sub_with_(x, true); clamp_(x, true); clamp_(x, 0.5);
     }
     for own in [Var::from(tensor![1.0]), tensor![1.0].requires_grad(), tensor![1.0].requires_grad() * 2.0] {
         for (part, value) in [(5, tensor![1.0]), (0, tensor![1.0, 2.0, 3.0])] {
@@ -102,8 +102,7 @@ fn forms_of_other_operations() {
     );
     assert!(expect_name("where_cond", truth.where_cond(&tensor![1.0, 2.0, 3.0], 0.0)));
     assert!(
-        expect_name("add_scaled", x.add_scaled(&truth, true))
-            && expect_name("sub_scaled", truth.sub_scaled(1, 1))
+        expect_name("add_with", x.add_with(&truth, true)) && expect_name("sub_with", truth.sub_with(1, 1))
     );
     assert!(expect_name("rsub", truth.rsub(1)) && expect_name("rsub", Var::from(&truth).rsub(1)));
     let window = Tensor::from_strided(vec![1.0f32; 1 << 22], [1 << 21, 1 << 21], &[1, 1], 0).unwrap();

@@ -12,7 +12,7 @@ fn numbers(shape: &[usize], dtype: DType, seed: u64) -> Var {
     };
     let n: usize = shape.iter().product();
     let values: Vec<f64> = (0..n).map(|_| next()).collect();
-    Tensor::from_vec(values, shape).unwrap().to_dtype(dtype).requires_grad()
+    Tensor::from_vec(values, shape).unwrap().to(dtype).requires_grad()
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn a_bias_has_the_same_gradient_with_fuse_and_with_operators() {
                     (&(&x * &w) + &b).square().sum(..).unwrap()
                 };
                 loss.backward().unwrap();
-                b.grad().unwrap().to_dtype(DType::F64).to_vec::<f64>().unwrap()
+                b.grad().unwrap().to(DType::F64).to_vec::<f64>().unwrap()
             };
             let (fused, plain) = (gradient(true), gradient(false));
             let wrong = fused.iter().zip(&plain).filter(|(a, b)| a.to_bits() != b.to_bits()).count();

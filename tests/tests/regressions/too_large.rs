@@ -81,14 +81,14 @@ fn every_operation_of_a_tensor() {
         add(y) of x; sub(y) of x; mul(y) of x; div(y) of x; pow(y) of x; maximum(y) of x; minimum(y) of x;
         eq(y) of x; ne(y) of x; lt(y) of x; le(y) of x; gt(y) of x; ge(y) of x;
         logical_and(y) of x; logical_or(y) of x; logical_xor(y) of x; clamp_min(y) of x; clamp_max(y) of x;
-        div_floor(y) of x; div_trunc(y) of x; add_scaled(y, 2) of x; sub_scaled(y, 2) of x; clamp(y, 3.0) of x;
+        div_floor(y) of x; div_trunc(y) of x; add_with(y, 2) of x; sub_with(y, 2) of x; clamp(y, 3.0) of x;
         add(&wide().t()) of wide().flip(0).unwrap();
         try_neg() of window(); try_abs() of window(); try_relu() of window(); try_gelu() of window(); try_gelu_tanh() of window();
         try_silu() of window(); try_softplus() of window(); softplus_with(2.0, 3.0) of window(); add(1.0) of window();
         rsub(1.0) of window(); rdiv(1.0) of window(); rpow(2.0) of window();
         where_cond(x, y) of x.gt(0.0).unwrap();
         reshape([-1]) of wide(); flatten(0..=1) of wide(); try_contiguous() of wide();
-        try_to_dtype(DType::F64) of window();
+        try_to(DType::F64) of window();
         index_add(0, &indices(&[1]), &row()) of wide(); scatter_add(0, &indices(&[1, 1]), &tensor![[1.0]]) of wide();
         index_select(0, &indices(&[N])) of row();
         gather(0, &places()) of row().t().expand([N, N]).unwrap();
@@ -139,7 +139,7 @@ fn every_write() {
     all_refused(writes! {
         add_(x) into compressed(); sub_(x) into compressed(); mul_(2.0) into compressed(); div_(x) into compressed();
         pow_(2.0) into compressed(); maximum_(x) into compressed(); minimum_(x) into compressed();
-        eq_(x) into compressed(); add_scaled_(x, 2) into compressed(); sub_scaled_(x, 2) into compressed();
+        eq_(x) into compressed(); add_with_(x, 2) into compressed(); sub_with_(x, 2) into compressed();
         clamp_(0.0, 1.0) into compressed(); clamp_min_(0.0) into compressed(); clamp_max_(0.0) into compressed();
         div_floor_(2.0) into compressed(); div_trunc_(2.0) into compressed();
         neg_() into compressed(); abs_() into compressed(); exp_() into compressed(); ln_() into compressed();
@@ -234,7 +234,7 @@ fn every_operation_of_a_variable() {
     let wide = &Var::from(wide());
     let results: Vec<(&str, foldback_graph::Result<Var>)> = calls! {
         add(y) of x; sub(y) of x; mul(y) of x; div(y) of x; pow(y) of x; maximum(y) of x; minimum(y) of x;
-        clamp_min(y) of x; clamp_max(y) of x; add_scaled(y, 2) of x; sub_scaled(y, 2) of x; clamp(y, 3.0) of x;
+        clamp_min(y) of x; clamp_max(y) of x; add_with(y, 2) of x; sub_with(y, 2) of x; clamp(y, 3.0) of x;
         try_neg() of w; try_abs() of w; try_relu() of w; try_gelu() of w; try_gelu_tanh() of w; try_silu() of w; try_softplus() of w;
         reshape([-1]) of wide; flatten(0..=1) of wide; matmul(y) of x; linear(x, None) of x;
         index_select(0, &indices(&[N])) of y;
@@ -314,11 +314,11 @@ fn forms_that_cannot_fail_panic_with_the_text_of_the_error() {
     for (name, f) in [
         ("contiguous", (|| drop(wide().contiguous())) as fn()),
         ("exp", || drop(window().exp())),
-        ("to_dtype", || drop(window().to_dtype(DType::F64))),
+        ("to", || drop(window().to(DType::F64))),
         ("zeros", || drop(wide().zeros_like())),
         ("fill_", || assert_eq!(compressed().fill_(1.0).numel(), N * N)),
         ("contiguous", || drop(Var::from(wide()).contiguous())),
-        ("to_dtype", || drop(Var::from(window()).to_dtype(DType::F64))),
+        ("to", || drop(Var::from(window()).to(DType::F64))),
     ] {
         assert_eq!(text(f), format!("{name}: a tensor of shape [1048576, 1048576] is too large"));
     }

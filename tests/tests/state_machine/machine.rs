@@ -88,7 +88,7 @@ impl Machine {
     }
 
     pub(crate) fn to_tensor(&self, array: &Array) -> Tensor {
-        Tensor::from_slice(&array.values, &array.shape[..]).unwrap().to_dtype(self.dtype)
+        Tensor::from_slice(&array.values, &array.shape[..]).unwrap().to(self.dtype)
     }
 
     fn random_shape(&mut self) -> Vec<usize> {
@@ -303,7 +303,7 @@ impl Machine {
             Write::Add => target.add_(other).map(|_| ()),
             Write::Sub => target.sub_(other).map(|_| ()),
             Write::Mul => target.mul_(other).map(|_| ()),
-            &Write::AddScaled(c) => target.add_scaled_(other, c).map(|_| ()),
+            &Write::AddScaled(c) => target.add_with_(other, c).map(|_| ()),
             Write::Assign(parts) => target.slice_assign(slices(parts), other),
             &Write::Fill(c) => {
                 target.fill_(c);
@@ -374,7 +374,7 @@ impl Machine {
             Write::Add => target.add_(&other),
             Write::Sub => target.sub_(&other),
             Write::Mul => target.mul_(&other),
-            &Write::AddScaled(c) => target.add_scaled_(&other, c),
+            &Write::AddScaled(c) => target.add_with_(&other, c),
             Write::Assign(parts) => target.slice_assign(slices(parts), &other),
             Write::Fill(_) | Write::Copy => Ok(()),
         };

@@ -115,7 +115,7 @@ macro_rules! apply {
                 a.index_select(axis as isize, &Tensor::from(at))
             }
             Op::Sum(axes, keepdim) => a.sum(Over::from(axes).with_keepdim(keepdim)),
-            Op::SumTo(to) => a.sum_to(to),
+            Op::SumTo(to) => a.sum_to_size(to),
             Op::MaxAlong(axis, keepdim) => {
                 a.max_with_indices(Over::from(axis as isize).with_keepdim(keepdim)).map(|m| m.0)
             }
@@ -127,7 +127,7 @@ macro_rules! apply {
             Op::Add => a.add(b),
             Op::Sub => a.sub(b),
             Op::Mul => a.mul(b),
-            Op::AddScaled(c) => a.add_scaled(b, c),
+            Op::AddScaled(c) => a.add_with(b, c),
             Op::Maximum => a.maximum(b),
             Op::Minimum => a.minimum(b),
             Op::WherePositive => a.gt(0.0).and_then(|positive| positive.where_cond(a, b)),

@@ -106,17 +106,17 @@ impl GraphTask {
         let fitted = match &g.kind {
             // In the input's own type, it is summed onto what waits in one pass.
             VarKind::Constant(t) if !recorded && t.dtype() == meta.dtype => {
-                let sum = kernel::sum_onto("sum_to", t, self.target(edge, meta))?;
+                let sum = kernel::sum_onto("sum_to_size", t, self.target(edge, meta))?;
                 self.put(edge, sum);
                 return Ok(());
             }
             VarKind::Constant(t) => {
                 let target = Target { dtype: Some(meta.dtype), ..Target::of(shape) };
-                Var::constant(kernel::sum_onto("sum_to", t, target)?)
+                Var::constant(kernel::sum_onto("sum_to_size", t, target)?)
             }
             _ => {
-                let folded = if *g.shape() == *shape { g } else { g.sum_to(shape.clone())? };
-                if folded.dtype() == meta.dtype { folded } else { folded.to_dtype(meta.dtype) }
+                let folded = if *g.shape() == *shape { g } else { g.sum_to_size(shape.clone())? };
+                if folded.dtype() == meta.dtype { folded } else { folded.to(meta.dtype) }
             }
         };
         self.add(edge, fitted);

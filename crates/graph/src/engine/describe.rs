@@ -170,7 +170,7 @@ impl GraphTask {
                 Some(formula) => {
                     let read = |slot: &Slot| match ctx.value(*slot) {
                         v if v.dtype() == DType::Bool || v.dtype() == dtype => v,
-                        v => v.to_dtype(dtype),
+                        v => v.to(dtype),
                     };
                     let reads: SmallVec<[Var; 4]> = gradient.reads.iter().map(read).collect();
                     let reads: SmallVec<[&Var; 4]> = reads.iter().collect();

@@ -59,7 +59,7 @@ fn unreduced(g: Var, reduced: Option<&(ReducedShapes, bool)>) -> Result<Var> {
 pub(super) fn record(formula: &dyn Derived, reads: &[Var], inputs: &[usize]) -> Result<PerOperand<Var>> {
     let dtype = reads[0].dtype();
     let reads: PerOperand<Var> =
-        reads.iter().map(|v| if v.dtype() == dtype { v.clone() } else { v.to_dtype(dtype) }).collect();
+        reads.iter().map(|v| if v.dtype() == dtype { v.clone() } else { v.to(dtype) }).collect();
     let reads: SmallVec<[&Var; 8]> = reads.iter().collect();
     let slopes = trace_many(&reads, &|x| {
         let slopes = formula.slopes_of(x, inputs);

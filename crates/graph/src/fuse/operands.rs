@@ -59,7 +59,7 @@ pub(super) fn variables(inputs: &[Input<'_>]) -> PerOperand<Var> {
             Input::Scalar(s) => Var::constant(Tensor::full_with((), *s, dtype)),
             other => other.into_var(dtype).clone(),
         };
-        variables.push(if v.dtype().promote(dtype) == dtype { v } else { v.to_dtype(dtype) });
+        variables.push(if v.dtype().promote(dtype) == dtype { v } else { v.to(dtype) });
     }
     variables
 }

@@ -143,10 +143,10 @@ pointwise! {
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let x = tensor![1.0].requires_grad();
-    /// assert_eq!(x.add_scaled(&tensor![10.0], 0.5)?.value(), tensor![6.0]);
+    /// assert_eq!(x.add_with(&tensor![10.0], 0.5)?.value(), tensor![6.0]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn add_scaled(a, b; alpha: Scalar) -> Result = a.add_scaled(b, alpha);
+    pub fn add_with(a, b; alpha: Scalar) -> Result = a.add_with(b, alpha);
         d a = g;
         d b: |g| g * alpha;
         check(Any, Any; 0.5);
@@ -154,16 +154,16 @@ pointwise! {
     /// `self - alpha * other`.
     ///
     /// # Errors
-    /// As [`Var::add_scaled`](Self::add_scaled); `bool` has no subtraction.
+    /// As [`Var::add_with`](Self::add_with); `bool` has no subtraction.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let x = tensor![1.0].requires_grad();
-    /// assert_eq!(x.sub_scaled(&tensor![10.0], 0.5)?.value(), tensor![-4.0]);
+    /// assert_eq!(x.sub_with(&tensor![10.0], 0.5)?.value(), tensor![-4.0]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn sub_scaled(a, b; alpha: Scalar) -> Result = a.sub_scaled(b, alpha);
+    pub fn sub_with(a, b; alpha: Scalar) -> Result = a.sub_with(b, alpha);
         d a = g;
         d b: |g| -(g * alpha);
         check(Any, Any; 0.5);

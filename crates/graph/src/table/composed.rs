@@ -352,4 +352,16 @@ impl Var {
     pub fn size(&self, axis: impl Into<Axis>) -> Result<usize> {
         self.value_ref().size(axis).here()
     }
+
+    /// The natural logarithm: [`Var::ln`] under PyTorch's name.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0].requires_grad().log().value(), tensor![0.0]);
+    /// ```
+    #[track_caller]
+    pub fn log(&self) -> Var {
+        self.ln()
+    }
 }

@@ -368,18 +368,18 @@ function! {
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let x = tensor![[1.0, 2.0], [3.0, 4.0]].requires_grad();
-    /// assert_eq!(x.sum_to([2, 1])?.value(), tensor![[3.0], [7.0]]);
+    /// assert_eq!(x.sum_to_size([2, 1])?.value(), tensor![[3.0], [7.0]]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn sum_to(a; shape: Shape) {
+    pub fn sum_to_size(a; shape: Shape) {
         let own = a.shape().clone();
-    } unless (own == shape && a.dtype().is_float()) = a.sum_to(&shape);
+    } unless (own == shape && a.dtype().is_float()) = a.sum_to_size(&shape);
         d a: |g| g.expand(&own);
         check {
-            "leading": [[2, 3] Any] |x| x[0].sum_to([3]);
-            "size 1": [[2, 3] Any] |x| x[0].sum_to([2, 1]);
-            "both": [[2, 3, 4] Any] |x| x[0].sum_to([1, 4]);
-            "a number": [[2, 3] Any] |x| x[0].sum_to(());
+            "leading": [[2, 3] Any] |x| x[0].sum_to_size([3]);
+            "size 1": [[2, 3] Any] |x| x[0].sum_to_size([2, 1]);
+            "both": [[2, 3, 4] Any] |x| x[0].sum_to_size([1, 4]);
+            "a number": [[2, 3] Any] |x| x[0].sum_to_size(());
         }
 
     /// The largest elements along an axis, and their indices (which require no gradient): PyTorch's `max(dim)`.
@@ -438,7 +438,7 @@ fn unreduced(v: &Var, r: &ReducedShapes) -> Result<Var> {
 
 /// The gradient of an extreme: equal elements get equal parts.
 fn share_among_equals(g: &Var, a: &Var, y: &Var, over: &Over) -> Result<Var> {
-    let mask = a.detach().eq(y.detach())?.to_dtype(g.dtype());
+    let mask = a.detach().eq(y.detach())?.to(g.dtype());
     let count = mask.sum(keep(over))?;
     g.mul(&mask)?.div(&count)
 }
@@ -449,7 +449,7 @@ fn share_among_largest(g: &Var, a: &Var, y: &Var) -> Result<Var> {
     let nan = y.value().ne(&y.value())?.any(..)?.item_as()?;
     let mask = if nan { a.ne(&a)? } else { a.eq(&y)? };
     // Selected, not multiplied: an infinite gradient leaves the others at zero.
-    mask.where_cond(&g.div(&mask.to_dtype(g.dtype()).sum(..)?)?, 0.0)
+    mask.where_cond(&g.div(&mask.to(g.dtype()).sum(..)?)?, 0.0)
 }
 
 /// The gradient of a variance: `2 / (n - correction) * g * (a - mean)`.

@@ -266,7 +266,7 @@ function! {
             "one of many axes": [[3] Any, [1, 1] Any] |x| x[0].with_part(&x[1], Slices::from(1));
         }
 
-    pub(crate) fn cast(a; dtype: DType) = a.try_to_dtype(dtype);
+    pub(crate) fn cast(a; dtype: DType) = a.try_to(dtype);
         // The engine casts it back.
         d a = g;
         check { "to itself": [[2, 3] Any] |x| x[0].cast(DType::F64); }
@@ -296,13 +296,61 @@ impl Var {
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::{DType, tensor};
     /// let x = tensor![1.0].requires_grad();
-    /// x.to_dtype(DType::F64).backward()?;
+    /// x.to(DType::F64).backward()?;
     /// assert_eq!(x.grad().unwrap().dtype(), DType::F32);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
-    pub fn to_dtype(&self, dtype: DType) -> Var {
+    pub fn to(&self, dtype: DType) -> Var {
         if self.dtype() == dtype { self.clone() } else { or_panic(self.cast(dtype)) }
+    }
+
+    /// Cast to `f32`.
+    ///
+    /// ```
+    /// use foldback_tensor::{DType, tensor};
+    /// use foldback_graph::RequiresGrad;
+    /// assert_eq!(tensor![1.5].requires_grad().float().dtype(), DType::F32);
+    /// ```
+    #[track_caller]
+    pub fn float(&self) -> Var {
+        self.to(DType::F32)
+    }
+
+    /// Cast to `f64`.
+    ///
+    /// ```
+    /// use foldback_tensor::{DType, tensor};
+    /// use foldback_graph::RequiresGrad;
+    /// assert_eq!(tensor![1.5].requires_grad().double().dtype(), DType::F64);
+    /// ```
+    #[track_caller]
+    pub fn double(&self) -> Var {
+        self.to(DType::F64)
+    }
+
+    /// Cast to `i64`; fractions are cut off.
+    ///
+    /// ```
+    /// use foldback_tensor::{DType, tensor};
+    /// use foldback_graph::RequiresGrad;
+    /// assert_eq!(tensor![1.5].requires_grad().long().dtype(), DType::I64);
+    /// ```
+    #[track_caller]
+    pub fn long(&self) -> Var {
+        self.to(DType::I64)
+    }
+
+    /// Cast to `bool`: whether elements are not zero.
+    ///
+    /// ```
+    /// use foldback_tensor::{DType, tensor};
+    /// use foldback_graph::RequiresGrad;
+    /// assert_eq!(tensor![1.5].requires_grad().bool().dtype(), DType::Bool);
+    /// ```
+    #[track_caller]
+    pub fn bool(&self) -> Var {
+        self.to(DType::Bool)
     }
 
     /// Itself if it is contiguous, else a row-major copy.

@@ -173,7 +173,7 @@ impl Formula<4> for SlopeOf {
 /// A weight seen in the input's shape, in the input's type.
 fn spread(weight: &Option<Tensor>, input: &Var) -> Result<Option<Tensor>> {
     let Some(w) = weight else { return Ok(None) };
-    Ok(Some(w.to_dtype(input.dtype()).expand(input.shape())?))
+    Ok(Some(w.to(input.dtype()).expand(input.shape())?))
 }
 
 /// The mean binary cross-entropy of scores `x` (before the sigmoid) for labels between 0 and 1. PyTorch's
@@ -225,7 +225,7 @@ mod tests {
             binary_cross_entropy_with_logits(&x, &labels)
                 .unwrap_err()
                 .to_string()
-                .contains("the target must be a floating-point type, found i64: use to_dtype(DType::F32)")
+                .contains("the target must be a floating-point type, found i64: use to(DType::F32)")
         );
         assert!(binary_cross_entropy_with_logits(&tensor![1; i64], &tensor![1.0]).is_err());
         let y = Tensor::zeros([3, 1]);

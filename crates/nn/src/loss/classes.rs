@@ -123,7 +123,7 @@ pub(super) fn check_weights(
     dtype: DType,
 ) -> Result<Tensor> {
     if *weights.shape() == [classes] {
-        return Ok(weights.to_dtype(dtype));
+        return Ok(weights.to(dtype));
     }
     refuse(NnFacts::ParameterShape {
         op: loss,

@@ -156,7 +156,7 @@ impl CrossEntropyLoss {
         let shape = x.shape();
         let mut dims = vec![1; shape.rank()];
         dims[axis as usize] = shape[axis as usize];
-        x.mul(&weight.to_dtype(x.dtype()).reshape(dims)?)
+        x.mul(&weight.to(x.dtype()).reshape(dims)?)
     }
 }
 
@@ -222,7 +222,7 @@ mod tests {
         );
         assert!(
             message(plain(), &tensor![true, false; bool])
-                .contains("(probabilities), found bool: use to_dtype(DType::I64)")
+                .contains("(probabilities), found bool: use to(DType::I64)")
         );
         for share in [-0.1, 1.5, f64::NAN] {
             let e = message(plain().label_smoothing(share), &tensor![0, 1; i64]);

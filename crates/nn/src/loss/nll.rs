@@ -125,7 +125,7 @@ mod tests {
         assert!(message(log_p.clone(), &tensor![-1, 0; i64]).contains("target -1 at index [0]"));
         assert!(
             message(log_p.clone(), &tensor![0.0, 1.0])
-                .contains("class numbers must be i64, found f32: use to_dtype(DType::I64)")
+                .contains("class numbers must be i64, found f32: use to(DType::I64)")
         );
         assert!(message(log_p.clone(), &tensor![[0], [1]; i64]).contains("found a target of shape [2, 1]"));
         assert!(message(Tensor::scalar(0f32), &Tensor::scalar(0i64)).contains("need an axis of classes"));

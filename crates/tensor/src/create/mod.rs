@@ -232,10 +232,10 @@ mod tests {
     #[test]
     fn constants_of_every_type() {
         for dtype in DType::ALL {
-            assert_eq!(Tensor::zeros_with([2, 2], dtype), tensor![[0, 0], [0, 0]].to_dtype(dtype));
-            assert_eq!(Tensor::ones_with(3, dtype), tensor![1, 1, 1].to_dtype(dtype));
-            assert_eq!(Tensor::full_with((), 3, dtype), Tensor::scalar(3.0f32).to_dtype(dtype));
-            assert_eq!(Tensor::eye_with((3, 2), dtype), tensor![[1, 0], [0, 1], [0, 0]].to_dtype(dtype));
+            assert_eq!(Tensor::zeros_with([2, 2], dtype), tensor![[0, 0], [0, 0]].to(dtype));
+            assert_eq!(Tensor::ones_with(3, dtype), tensor![1, 1, 1].to(dtype));
+            assert_eq!(Tensor::full_with((), 3, dtype), Tensor::scalar(3.0f32).to(dtype));
+            assert_eq!(Tensor::eye_with((3, 2), dtype), tensor![[1, 0], [0, 1], [0, 0]].to(dtype));
             assert_eq!(Tensor::zeros_with([0, 3], dtype).dims(), [0, 3]);
         }
         assert_eq!(Tensor::full_with([1], 2.9, I64), tensor![2; i64]);

@@ -342,9 +342,9 @@ mod tests {
             tensor![-3.0, -2.3, -1.6, -0.9000000000000001, -0.20000000000000018, 0.4999999999999998; f64];
         assert_eq!(at(-3.0, 1.0, 0.7, F64), f64s);
         for d in [F32, F64, I64] {
-            assert_eq!(Tensor::arange_with(0..5, 2, d), tensor![0, 2, 4].to_dtype(d));
-            assert_eq!(Tensor::arange_with((0, -7), -3, d), tensor![0, -3, -6].to_dtype(d));
-            assert_eq!(Tensor::arange_with(2..2, 1, d), tensor![].to_dtype(d));
+            assert_eq!(Tensor::arange_with(0..5, 2, d), tensor![0, 2, 4].to(d));
+            assert_eq!(Tensor::arange_with((0, -7), -3, d), tensor![0, -3, -6].to(d));
+            assert_eq!(Tensor::arange_with(2..2, 1, d), tensor![].to(d));
         }
         let ends = Tensor::arange_with(i64::MIN..i64::MAX, i64::MAX, I64);
         assert_eq!(ends, tensor![i64::MIN, -1, i64::MAX - 1; i64]);

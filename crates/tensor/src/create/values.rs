@@ -121,39 +121,84 @@ impl Tensor {
     /// A tensor of that type already is returned as it is. Axes that are expanded stay so.
     ///
     /// # Panics
-    /// If the result is too large to store; [`Tensor::try_to_dtype`] returns an error instead.
+    /// If the result is too large to store; [`Tensor::try_to`] returns an error instead.
     ///
     /// ```
     /// use foldback_tensor::{DType, tensor};
-    /// assert_eq!(tensor![1.5, -2.5].to_dtype(DType::I64), tensor![1, -2; i64]);
+    /// assert_eq!(tensor![1.5, -2.5].to(DType::I64), tensor![1, -2; i64]);
     /// ```
     #[track_caller]
-    pub fn to_dtype(&self, dtype: DType) -> Tensor {
-        or_panic(self.cast("to_dtype", dtype))
+    #[doc(alias = "to_dtype")]
+    pub fn to(&self, dtype: DType) -> Tensor {
+        or_panic(self.cast("to", dtype))
     }
 
-    /// [`Tensor::to_dtype`] without a panic.
+    /// [`Tensor::to`] without a panic.
     ///
     /// # Errors
     /// `TooLarge` if no memory can hold the result, which takes overlapping strides.
     ///
     /// ```
     /// use foldback_tensor::{DType, tensor};
-    /// assert_eq!(tensor![1.5].try_to_dtype(DType::I64)?, tensor![1; i64]);
+    /// assert_eq!(tensor![1.5].try_to(DType::I64)?, tensor![1; i64]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn try_to_dtype(&self, dtype: DType) -> Result<Tensor> {
-        self.cast("to_dtype", dtype).here()
+    pub fn try_to(&self, dtype: DType) -> Result<Tensor> {
+        self.cast("to", dtype).here()
     }
 
     /// [`Tensor::cast`] of a tensor that nobody needs as it was.
     #[inline]
+    /// Cast to `f32`.
+    ///
+    /// ```
+    /// use foldback_tensor::{DType, tensor};
+    /// assert_eq!(tensor![1.5].float().dtype(), DType::F32);
+    /// ```
+    #[track_caller]
+    pub fn float(&self) -> Tensor {
+        self.to(DType::F32)
+    }
+
+    /// Cast to `f64`.
+    ///
+    /// ```
+    /// use foldback_tensor::{DType, tensor};
+    /// assert_eq!(tensor![1.5].double().dtype(), DType::F64);
+    /// ```
+    #[track_caller]
+    pub fn double(&self) -> Tensor {
+        self.to(DType::F64)
+    }
+
+    /// Cast to `i64`; fractions are cut off.
+    ///
+    /// ```
+    /// use foldback_tensor::{DType, tensor};
+    /// assert_eq!(tensor![1.5].long().dtype(), DType::I64);
+    /// ```
+    #[track_caller]
+    pub fn long(&self) -> Tensor {
+        self.to(DType::I64)
+    }
+
+    /// Cast to `bool`: whether elements are not zero.
+    ///
+    /// ```
+    /// use foldback_tensor::{DType, tensor};
+    /// assert_eq!(tensor![1.5].bool().dtype(), DType::Bool);
+    /// ```
+    #[track_caller]
+    pub fn bool(&self) -> Tensor {
+        self.to(DType::Bool)
+    }
+
     pub(crate) fn into_type(self, op: &'static str, dtype: DType) -> Result<Tensor> {
         if self.dtype() == dtype { Ok(self) } else { self.cast(op, dtype) }
     }
 
-    /// [`Tensor::to_dtype`] in the name of another operation.
+    /// [`Tensor::to`] in the name of another operation.
     pub(crate) fn cast(&self, op: &'static str, dtype: DType) -> Result<Tensor> {
         if self.dtype() == dtype {
             return Ok(self.clone());
@@ -240,20 +285,20 @@ mod tests {
     #[test]
     fn casts() {
         let f = tensor![1.9, -1.9, 0.0, f32::NAN, f32::INFINITY];
-        assert_eq!(f.to_dtype(Bool), tensor![true, true, false, true, true; bool]);
-        assert_eq!(f.to_dtype(I64), tensor![1, -1, 0, 0, i64::MAX; i64]);
-        assert!(f.to_dtype(F32).shares_buffer_with(&f));
-        assert_eq!(tensor![true, false; bool].to_dtype(F64), tensor![1, 0; f64]);
-        assert_eq!(tensor![i64::MAX; i64].to_dtype(F32), tensor![9.223372e18]);
-        assert_eq!(tensor![[], []].to_dtype(I64).dims(), [2, 0]);
-        assert_eq!(tensor![[1, 2], [3, 4]].t().to_dtype(I64), tensor![[1, 3], [2, 4]; i64]);
+        assert_eq!(f.to(Bool), tensor![true, true, false, true, true; bool]);
+        assert_eq!(f.to(I64), tensor![1, -1, 0, 0, i64::MAX; i64]);
+        assert!(f.to(F32).shares_buffer_with(&f));
+        assert_eq!(tensor![true, false; bool].to(F64), tensor![1, 0; f64]);
+        assert_eq!(tensor![i64::MAX; i64].to(F32), tensor![9.223372e18]);
+        assert_eq!(tensor![[], []].to(I64).dims(), [2, 0]);
+        assert_eq!(tensor![[1, 2], [3, 4]].t().to(I64), tensor![[1, 3], [2, 4]; i64]);
     }
 
     #[test]
     fn a_cast_keeps_expanded_axes() {
-        let t = tensor![[1], [2]].expand([5, 2, 3]).unwrap().to_dtype(F64);
+        let t = tensor![[1], [2]].expand([5, 2, 3]).unwrap().to(F64);
         assert_eq!(t.strides(), [0, 1, 0]);
         assert_eq!(t.select(0, 4).unwrap(), tensor![[1, 1, 1], [2, 2, 2]; f64]);
-        assert_eq!(tensor![1].expand([1 << 50]).unwrap().to_dtype(I64).numel(), 1 << 50);
+        assert_eq!(tensor![1].expand([1 << 50]).unwrap().to(I64).numel(), 1 << 50);
     }
 }

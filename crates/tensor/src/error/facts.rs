@@ -82,7 +82,7 @@ pub enum TensorFacts {
         dtype: DType,
     },
     /// An element type other than the one that an operand must have.
-    #[error("{op}: expected {operand} of dtype {expected}, found {found}: use to_dtype(DType::{expected:?})")]
+    #[error("{op}: expected {operand} of dtype {expected}, found {found}: use to(DType::{expected:?})")]
     DTypeMismatch {
         /// the operation
         op: &'static str,
@@ -94,7 +94,7 @@ pub enum TensorFacts {
         found: DType,
     },
     /// Operands whose element types should be equal.
-    #[error("{op}: the {} is {}, the {} {}: they must have one dtype; convert one of them with to_dtype", a.0, a.1, b.0, b.1)]
+    #[error("{op}: the {} is {}, the {} {}: they must have one dtype; convert one of them with to", a.0, a.1, b.0, b.1)]
     MixedDTypes {
         /// the operation
         op: &'static str,
@@ -105,7 +105,7 @@ pub enum TensorFacts {
     },
     /// A result that does not fit the tensor it is to be written to.
     #[error(
-        "{op}: result type {from} can't be cast to the desired output type {to}: use the form that makes a new tensor, or convert the output with to_dtype(DType::{from:?})"
+        "{op}: result type {from} can't be cast to the desired output type {to}: use the form that makes a new tensor, or convert the output with to(DType::{from:?})"
     )]
     ResultCast {
         /// the operation
@@ -116,7 +116,7 @@ pub enum TensorFacts {
         to: DType,
     },
     /// A scale that the element type cannot express.
-    #[error("{op}: alpha {alpha} must not be {} for tensors of dtype {dtype}: convert them with to_dtype(DType::{:?})", alpha.dtype().name(), alpha.dtype())]
+    #[error("{op}: alpha {alpha} must not be {} for tensors of dtype {dtype}: convert them with to(DType::{:?})", alpha.dtype().name(), alpha.dtype())]
     Alpha {
         /// the operation
         op: &'static str,
@@ -249,7 +249,7 @@ pub enum TensorFacts {
     },
     /// An integer power with a negative exponent.
     #[error(
-        "{op}: integers to negative integer powers are not allowed (exponent {exponent}): convert them with to_dtype(DType::F32)"
+        "{op}: integers to negative integer powers are not allowed (exponent {exponent}): convert them with to(DType::F32)"
     )]
     NegativePower {
         /// the operation
@@ -258,9 +258,7 @@ pub enum TensorFacts {
         exponent: i64,
     },
     /// An integer division by zero.
-    #[error(
-        "{op}: integers cannot be divided by zero: replace the zeros, or convert with to_dtype(DType::F32)"
-    )]
+    #[error("{op}: integers cannot be divided by zero: replace the zeros, or convert with to(DType::F32)")]
     DivisionByZero {
         /// the operation
         op: &'static str,
@@ -369,7 +367,7 @@ impl Facts for TensorFacts {
 fn instead(op: &str) -> &'static str {
     match op {
         "rand" | "randn" | "uniform" | "normal" | "bernoulli" | "arange" | "linspace" => "give DType::F32",
-        _ => "use to_dtype(DType::F32)",
+        _ => "use to(DType::F32)",
     }
 }
 

@@ -142,7 +142,7 @@ fn texts_have_a_cure() {
         let e = r.unwrap_err().with_location(None).to_string();
         assert_eq!(e, text);
     };
-    says(i.mean(..), "mean: not defined for i64: use to_dtype(DType::F32)");
+    says(i.mean(..), "mean: not defined for i64: use to(DType::F32)");
     says(Tensor::try_rand_with(2, DType::I64), "rand: not defined for i64: give DType::F32");
     says(
         Tensor::cat(&[&t([3, 3]), &t([2, 3]), &t([1, 2])], 0),
@@ -156,17 +156,17 @@ fn texts_have_a_cure() {
         Tensor::stack(&[&t([3, 3]), &t([2, 3])], 0),
         "stack: tensor 1 has shape [2, 3], tensor 0 has [3, 3]: all must have one shape",
     );
-    says(x.gather(0, &x), "gather: expected an index of dtype i64, found f32: use to_dtype(DType::I64)");
+    says(x.gather(0, &x), "gather: expected an index of dtype i64, found f32: use to(DType::I64)");
     says(
         x.matmul(&x),
         "matmul: shapes cannot be multiplied ([1, 2] x [1, 2]): the last axis of the first has size 2, the axis of the second that it meets 1",
     );
     says(
-        x.matmul(&x.t().to_dtype(DType::F64)),
-        "matmul: the left is f32, the right f64: they must have one dtype; convert one of them with to_dtype",
+        x.matmul(&x.t().to(DType::F64)),
+        "matmul: the left is f32, the right f64: they must have one dtype; convert one of them with to",
     );
     says(
-        i.add_scaled(&i, 0.5),
-        "add_scaled: alpha 0.5 must not be f32 for tensors of dtype i64: convert them with to_dtype(DType::F32)",
+        i.add_with(&i, 0.5),
+        "add_with: alpha 0.5 must not be f32 for tensors of dtype i64: convert them with to(DType::F32)",
     );
 }

@@ -173,7 +173,7 @@ mod tests {
             [x.add(&y), x.add(y.clone()), x.add(&&y), x.add(3), x.add(3usize), x.add(&3.0), x.add(y.arg())];
         assert!(sums.into_iter().all(|r| r.unwrap() == sum));
         assert_eq!(*x.clone().add_(y.clone()).unwrap(), sum);
-        assert_eq!(x.add_scaled(y.clone(), 1).unwrap(), sum);
+        assert_eq!(x.add_with(y.clone(), 1).unwrap(), sum);
         let mut out = x.zeros_like();
         x.mul_out(y.clone(), &mut out).unwrap();
         assert_eq!(out, tensor![6.0, 9.0]);

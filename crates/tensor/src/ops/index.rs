@@ -534,9 +534,9 @@ mod tests {
                 sums[to] += src.to_vec::<i64>().unwrap()[from];
             }
             for dtype in [DType::I64, DType::F32, DType::F64] {
-                let out = x.to_dtype(dtype).scatter_add(axis as isize, &i, &src.to_dtype(dtype)).unwrap();
+                let out = x.to(dtype).scatter_add(axis as isize, &i, &src.to(dtype)).unwrap();
                 assert_eq!(out.dims(), shape);
-                assert_eq!(out.to_dtype(DType::I64).to_vec::<i64>().unwrap(), sums);
+                assert_eq!(out.to(DType::I64).to_vec::<i64>().unwrap(), sums);
             }
         }
     }
@@ -618,7 +618,7 @@ mod tests {
         let e = x.gather(0, Tensor::zeros([1, 1])).unwrap_err();
         assert!(
             e.to_string()
-                .starts_with("gather: expected an index of dtype i64, found f32: use to_dtype(DType::I64)")
+                .starts_with("gather: expected an index of dtype i64, found f32: use to(DType::I64)")
         );
         assert!(refused!(x.index_select(0, i(&[1, 1])), TensorFacts::Rank { .. }));
         assert!(refused!(

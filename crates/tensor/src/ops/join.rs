@@ -172,10 +172,7 @@ mod tests {
                 let (x, y) = (Tensor::ones_with([2, 1], a), Tensor::zeros_with([2, 2], b));
                 let joined = Tensor::cat(&[&x, &y], 1).unwrap();
                 assert_eq!(joined.dtype(), a.promote(b));
-                assert_eq!(
-                    joined.to_dtype(DType::F64).to_vec::<f64>().unwrap(),
-                    [1.0, 0.0, 0.0, 1.0, 0.0, 0.0]
-                );
+                assert_eq!(joined.to(DType::F64).to_vec::<f64>().unwrap(), [1.0, 0.0, 0.0, 1.0, 0.0, 0.0]);
             }
         }
     }

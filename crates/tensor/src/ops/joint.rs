@@ -140,7 +140,7 @@ mod tests {
     fn whole(shape: &[usize], dtype: DType, seed: usize) -> Tensor {
         let n: usize = shape.iter().product();
         let values = (0..n).map(|i| ((i * 7 + i / 11 + seed) % 9) as f64 - 4.0).collect::<Vec<_>>();
-        Tensor::from_vec(values, shape).unwrap().to_dtype(dtype)
+        Tensor::from_vec(values, shape).unwrap().to(dtype)
     }
 
     /// The same numbers lying in another way: as they are, transposed, with gaps, backwards, one type narrower.
@@ -150,7 +150,7 @@ mod tests {
             1 if n > 1 => t.transpose(0, -1).unwrap().contiguous().transpose(0, -1).unwrap(),
             2 if n > 0 => Tensor::stack(&[&t, &t.mul(100.0).unwrap()], -1).unwrap().select(-1, 0).unwrap(),
             3 if n > 0 => t.flip(-1).unwrap().contiguous().flip(-1).unwrap(),
-            4 if t.dtype() == DType::F64 => t.to_dtype(DType::F32),
+            4 if t.dtype() == DType::F64 => t.to(DType::F32),
             _ => t,
         }
     }
@@ -241,12 +241,12 @@ mod tests {
             for threads in [2, 3, 8] {
                 assert!(ThreadPool::new(threads).install(run) == serial, "{threads} threads, {operands:?}");
             }
-            let wide = [&g, &x, &w].map(|t| t.to_dtype(DType::F64));
+            let wide = [&g, &x, &w].map(|t| t.to(DType::F64));
             let exact = one_by_one(&wide.each_ref()[..], &targets, &[None, None, None]);
             let sizes = wide.each_ref().map(|t| t.abs());
             let sizes = one_by_one(&sizes.each_ref()[..], &targets, &[None, None, None]);
             for (found, (exact, size)) in serial.iter().zip(exact.iter().zip(&sizes)) {
-                let error = found.to_dtype(DType::F64).sub(exact).unwrap().abs();
+                let error = found.to(DType::F64).sub(exact).unwrap().abs();
                 let bound = size.mul(67.0 * f32::EPSILON as f64 / 2.0).unwrap();
                 assert!(error.le(&bound).unwrap().to_vec::<bool>().unwrap().iter().all(|&b| b));
             }

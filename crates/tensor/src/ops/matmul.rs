@@ -261,7 +261,7 @@ mod tests {
     fn numbers(shape: &[usize], seed: i64, dtype: DType) -> Tensor {
         let n: usize = shape.iter().product();
         let values: Vec<i64> = (0..n as i64).map(|i| (i * 37 + seed * 11) % 17 - 8).collect();
-        Tensor::from_vec(values, shape).unwrap().to_dtype(dtype)
+        Tensor::from_vec(values, shape).unwrap().to(dtype)
     }
 
     /// The definition, one element after another.
@@ -271,8 +271,8 @@ mod tests {
         let batch = broadcast_two("naive", batch_of(a2.dims()), batch_of(b2.dims())).unwrap();
         let (m, k, n) = (a2.dims()[a2.rank() - 2], a2.dims()[a2.rank() - 1], b2.dims()[b2.rank() - 1]);
         let full = |r: usize, c: usize| -> Vec<usize> { batch.iter().copied().chain([r, c]).collect() };
-        let av = a2.expand(full(m, k)).unwrap().to_dtype(DType::F64).to_vec::<f64>().unwrap();
-        let bv = b2.expand(full(k, n)).unwrap().to_dtype(DType::F64).to_vec::<f64>().unwrap();
+        let av = a2.expand(full(m, k)).unwrap().to(DType::F64).to_vec::<f64>().unwrap();
+        let bv = b2.expand(full(k, n)).unwrap().to(DType::F64).to_vec::<f64>().unwrap();
         let mut out = vec![0.0; batch.numel() * m * n];
         for i in 0..batch.numel() {
             for r in 0..m {
@@ -289,7 +289,7 @@ mod tests {
         if b.rank() > 1 {
             shape.0.push(n);
         }
-        Tensor::from_vec(out, shape).unwrap().to_dtype(a.dtype())
+        Tensor::from_vec(out, shape).unwrap().to(a.dtype())
     }
 
     /// The same values in memory in several ways.
@@ -417,7 +417,7 @@ mod tests {
         let wave = |shape: &[usize], dtype| {
             let n: usize = shape.iter().product();
             let values: Vec<f64> = (0..n).map(|i| (i as f64 * 0.7).sin()).collect();
-            Tensor::from_vec(values, shape).unwrap().to_dtype(dtype)
+            Tensor::from_vec(values, shape).unwrap().to(dtype)
         };
         let cases: [(&[usize], &[usize]); 16] = [
             (&[300, 200], &[200, 310]),
@@ -472,7 +472,7 @@ mod tests {
                 let full = naive(&a, &b);
                 for &target in targets {
                     let target = Shape::from(target);
-                    let want = full.sum_to(&target).unwrap();
+                    let want = full.sum_to_size(&target).unwrap();
                     for x in layouts(&a) {
                         let got = matmul_to("t", &x, &b, Target::of(&target)).unwrap();
                         assert_eq!(got, want, "{sa:?} @ {sb:?} to {target}");
@@ -497,7 +497,7 @@ mod tests {
         let a = numbers(&[3, 4], 1, DType::F32).expand([7, 3, 4]).unwrap();
         let b = numbers(&[4, 2], 2, DType::F32);
         let sum = matmul_to("t", &a, &b, Target::of(&[3, 2].into())).unwrap();
-        assert_eq!(sum, naive(&a, &b).sum_to([3, 2]).unwrap());
+        assert_eq!(sum, naive(&a, &b).sum_to_size([3, 2]).unwrap());
     }
 
     #[test]
@@ -577,14 +577,14 @@ mod tests {
             refused(&[4, 3], &[2, 3], &[1, 2]).facts(),
             Some(TensorFacts::ShapeMismatch { .. })
         ));
-        let double = t(&[2]).to_dtype(DType::F64);
+        let double = t(&[2]).to(DType::F64);
         assert_eq!(
             linear("t", &x, &w, Some(&double)).unwrap_err(),
             TensorFacts::MixedDTypes { op: "t", a: ("input", DType::F32), b: ("bias", DType::F64) }
         );
-        for w in [w.to_dtype(DType::F64), Tensor::ones_with([3], DType::F64)] {
+        for w in [w.to(DType::F64), Tensor::ones_with([3], DType::F64)] {
             let text = linear("linear", &x, &w, None).unwrap_err().with_location(None).to_string();
-            let cure = "they must have one dtype; convert one of them with to_dtype";
+            let cure = "they must have one dtype; convert one of them with to";
             assert_eq!(text, format!("linear: the input is f32, the weight f64: {cure}"));
         }
     }
@@ -613,7 +613,7 @@ mod tests {
             refused(&t(&[2, 2, 3]), &t(&[3, 3, 2])).facts(),
             Some(TensorFacts::Broadcast { .. })
         ));
-        let double = t(&[3, 2]).to_dtype(DType::F64);
+        let double = t(&[3, 2]).to(DType::F64);
         let (a, b) = (("left", DType::F32), ("right", DType::F64));
         assert_eq!(refused(&t(&[2, 3]), &double), TensorFacts::MixedDTypes { op: "matmul", a, b });
         let truth = Tensor::ones_with([2, 2], DType::Bool);

@@ -503,23 +503,23 @@ impl Tensor {
     /// ```
     /// use foldback_tensor::tensor;
     /// let g = tensor![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];
-    /// assert_eq!(g.sum_to([3])?, tensor![5.0, 7.0, 9.0]);
-    /// assert_eq!(g.sum_to([2, 1])?, tensor![[6.0], [15.0]]);
-    /// assert_eq!(g.sum_to(())?.item_as::<f32>()?, 21.0);
-    /// assert!(g.sum_to([2]).is_err());
+    /// assert_eq!(g.sum_to_size([3])?, tensor![5.0, 7.0, 9.0]);
+    /// assert_eq!(g.sum_to_size([2, 1])?, tensor![[6.0], [15.0]]);
+    /// assert_eq!(g.sum_to_size(())?.item_as::<f32>()?, 21.0);
+    /// assert!(g.sum_to_size([2]).is_err());
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn sum_to(&self, shape: impl Into<Shape>) -> Result<Tensor> {
+    pub fn sum_to_size(&self, shape: impl Into<Shape>) -> Result<Tensor> {
         let target = shape.into();
         // A sum to a single number counts truth values, even a single one.
         if *self.shape() == target && (self.dtype() != DType::Bool || !target.is_empty()) {
             return Ok(self.clone());
         }
-        expect_expansion("sum_to", &target, self.shape()).here()?;
+        expect_expansion("sum_to_size", &target, self.shape()).here()?;
         let dtype = self.dtype().to_accumulator();
         let (reads, space) = (&[Read::Tensor(self, dtype)], Space::Of(self.shape()));
         let to = &mut [To::Sum { shape: &target, dtype, prior: &mut None }];
-        task::make(Task { op: "sum_to", reads, space, does: Does::Same, to }).here()
+        task::make(Task { op: "sum_to_size", reads, space, does: Does::Same, to }).here()
     }
 }

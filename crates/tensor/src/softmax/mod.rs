@@ -146,13 +146,13 @@ mod tests {
     pub(super) fn wave(shape: &[usize], dtype: DType, step: f64) -> Tensor {
         let n: usize = shape.iter().product();
         let values: Vec<f64> = (0..n).map(|i| 20.0 * (i as f64 * step).sin()).collect();
-        Tensor::from_vec(values, shape).unwrap().to_dtype(dtype)
+        Tensor::from_vec(values, shape).unwrap().to(dtype)
     }
 
     /// The definition in f64 for a matrix, along its last axis.
     fn naive(x: &Tensor) -> Vec<f64> {
         let n = *x.dims().last().unwrap();
-        let x = x.to_dtype(DType::F64).to_vec::<f64>().unwrap();
+        let x = x.to(DType::F64).to_vec::<f64>().unwrap();
         let share = |row: &[f64]| -> Vec<f64> {
             let m = row.iter().copied().fold(f64::MIN, f64::max);
             let s: f64 = row.iter().map(|v| (v - m).exp()).sum();
@@ -162,7 +162,7 @@ mod tests {
     }
 
     fn close(a: &Tensor, b: &[f64], tolerance: f64) {
-        let a = a.to_dtype(DType::F64).to_vec::<f64>().unwrap();
+        let a = a.to(DType::F64).to_vec::<f64>().unwrap();
         assert_eq!(a.len(), b.len());
         for (x, y) in a.iter().zip(b) {
             assert!((x - y).abs() <= tolerance * (1.0 + y.abs()), "{x} against {y}");

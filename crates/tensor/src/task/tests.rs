@@ -65,7 +65,7 @@ impl Formula<2> for Affine {
 fn the_short_way_is_the_long_one() {
     let number = |n: usize, k: f64| Tensor::arange_with(0..(n as i64), 1, DType::F64).mul(k).unwrap().sin();
     for (n, dtype) in [0, 1, 7, 1500].into_iter().flat_map(|n| [DType::F32, DType::F64].map(|d| (n, d))) {
-        let [a, b, prior] = [0.3, 0.7, 1.1].map(|k| number(n, k).to_dtype(dtype));
+        let [a, b, prior] = [0.3, 0.7, 1.1].map(|k| number(n, k).to(dtype));
         let (reads, shape, kernel) =
             ([Read::Tensor(&a, dtype), Read::Tensor(&b, dtype)], a.shape(), FloatKernel(Affine));
         let kinds = [Does::Blocks(&kernel), Does::Same];

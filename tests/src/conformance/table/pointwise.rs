@@ -92,9 +92,9 @@ pub(super) const ROWS: &[Operation] = &[
     operation!("softplus", "input beta threshold", |a| {
         one(a.var("input")?.softplus_with(a.float("beta", 1.0)?, a.float("threshold", 20.0)?))
     }),
-    scaled!("add", "input" add add_scaled "other", |x, c| x.add(Input::Scalar(c))),
-    scaled!("sub subtract", "input" sub sub_scaled "other", Var::rsub),
-    scaled!("rsub", "other" sub sub_scaled "input", Var::rsub),
+    scaled!("add", "input" add add_with "other", |x, c| x.add(Input::Scalar(c))),
+    scaled!("sub subtract", "input" sub sub_with "other", Var::rsub),
+    scaled!("rsub", "other" sub sub_with "input", Var::rsub),
     either!("__rsub__", "other" sub "input", Var::rsub),
     either!("mul multiply", "input" mul "other", |x, c| x.mul(Input::Scalar(c))),
     operation!("div divide", "input other rounding_mode", |a| match a.word("rounding_mode", "")?.as_str() {

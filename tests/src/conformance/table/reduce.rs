@@ -53,7 +53,7 @@ pub(super) const ROWS: &[Operation] = &[
     operation!(Sum "softmin", "input dim dtype", |a| one(cast(a)?.neg().softmax(a.int_of("dim")?))),
     operation!(Sum "sum_to_size", "input size", |a| {
         let size = super::views::sizes(a, "size")?;
-        one(a.var("input")?.sum_to(size))
+        one(a.var("input")?.sum_to_size(size))
     }),
 ];
 
@@ -61,7 +61,7 @@ pub(super) const ROWS: &[Operation] = &[
 fn cast(a: &Args) -> Read<Var> {
     let x = a.var("input")?;
     Ok(match a.dtype("dtype")? {
-        Some(dtype) => x.to_dtype(dtype),
+        Some(dtype) => x.to(dtype),
         None => x,
     })
 }
@@ -69,7 +69,7 @@ fn cast(a: &Args) -> Read<Var> {
 /// The result in the dtype asked for, which a sum of truth values has only afterwards.
 fn in_dtype(a: &Args, result: Result<Var>) -> Outcome {
     let dtype = a.dtype("dtype")?;
-    one(result.map(|y| dtype.map_or(y.clone(), |d| y.to_dtype(d))))
+    one(result.map(|y| dtype.map_or(y.clone(), |d| y.to(d))))
 }
 
 /// A variance or a standard deviation.

@@ -67,12 +67,12 @@ pub(super) const ROWS: &[Operation] = &[
     operation!(Exact "unbind", "input dim", |a| unbind(a)),
     operation!(Exact "to", "input dtype", |a| {
         let x = a.var("input")?;
-        Ok(vec![a.dtype("dtype")?.map_or(x.clone(), |d| x.to_dtype(d))])
+        Ok(vec![a.dtype("dtype")?.map_or(x.clone(), |d| x.to(d))])
     }),
-    operation!(Exact "double", "input", |a| Ok(vec![a.var("input")?.to_dtype(foldback_tensor::DType::F64)])),
-    operation!(Exact "float", "input", |a| Ok(vec![a.var("input")?.to_dtype(foldback_tensor::DType::F32)])),
-    operation!(Exact "long", "input", |a| Ok(vec![a.var("input")?.to_dtype(foldback_tensor::DType::I64)])),
-    operation!(Exact "bool", "input", |a| Ok(vec![a.var("input")?.to_dtype(foldback_tensor::DType::Bool)])),
+    operation!(Exact "double", "input", |a| Ok(vec![a.var("input")?.to(foldback_tensor::DType::F64)])),
+    operation!(Exact "float", "input", |a| Ok(vec![a.var("input")?.to(foldback_tensor::DType::F32)])),
+    operation!(Exact "long", "input", |a| Ok(vec![a.var("input")?.to(foldback_tensor::DType::I64)])),
+    operation!(Exact "bool", "input", |a| Ok(vec![a.var("input")?.to(foldback_tensor::DType::Bool)])),
     operation!(Exact "contiguous clone", "input", |a| Ok(vec![a.var("input")?.contiguous()])),
 ];
 

@@ -22,40 +22,32 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 2.0].add_scaled(&tensor![10.0, 20.0], 0.5)?, tensor![6.0, 12.0]);
-    /// assert!(tensor![1; i64].add_scaled(&tensor![1; i64], 0.5).is_err());
+    /// assert_eq!(tensor![1.0, 2.0].add_with(&tensor![10.0, 20.0], 0.5)?, tensor![6.0, 12.0]);
+    /// assert!(tensor![1; i64].add_with(&tensor![1; i64], 0.5).is_err());
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn add_scaled(&self, other: impl AsArg, alpha: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn add_with(&self, other: impl AsArg, alpha: impl Into<Scalar>) -> Result<Tensor> {
         let args = [Arg::Tensor(self), other.arg()];
-        apply(
-            "add_scaled",
-            &plan_add("add_scaled", &args.map(|a| a.meta()), alpha.into(), 1.0).here()?,
-            &args,
-        )
-        .here()
+        apply("add_with", &plan_add("add_with", &args.map(|a| a.meta()), alpha.into(), 1.0).here()?, &args)
+            .here()
     }
 
     /// `self - alpha * other`.
     ///
     /// # Errors
-    /// As [`Self::sub`] and [`Self::add_scaled`].
+    /// As [`Self::sub`] and [`Self::add_with`].
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0].sub_scaled(&tensor![10.0], 2)?, tensor![-19.0]);
+    /// assert_eq!(tensor![1.0].sub_with(&tensor![10.0], 2)?, tensor![-19.0]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn sub_scaled(&self, other: impl AsArg, alpha: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn sub_with(&self, other: impl AsArg, alpha: impl Into<Scalar>) -> Result<Tensor> {
         let args = [Arg::Tensor(self), other.arg()];
-        apply(
-            "sub_scaled",
-            &plan_add("sub_scaled", &args.map(|a| a.meta()), alpha.into(), -1.0).here()?,
-            &args,
-        )
-        .here()
+        apply("sub_with", &plan_add("sub_with", &args.map(|a| a.meta()), alpha.into(), -1.0).here()?, &args)
+            .here()
     }
 
     /// `number - self`.
@@ -103,29 +95,29 @@ impl Tensor {
         reversed("rpow", number.into(), self).here()
     }
 
-    /// [`Self::add_scaled`] into this tensor.
+    /// [`Self::add_with`] into this tensor.
     ///
     /// # Errors
-    /// As [`Self::add_`] and [`Self::add_scaled`]. Nothing is changed then.
+    /// As [`Self::add_`] and [`Self::add_with`]. Nothing is changed then.
     #[track_caller]
-    pub fn add_scaled_(&mut self, other: impl AsArg, alpha: impl Into<Scalar>) -> Result<&mut Tensor> {
+    pub fn add_with_(&mut self, other: impl AsArg, alpha: impl Into<Scalar>) -> Result<&mut Tensor> {
         let other = other.arg();
         let plan =
-            plan_add("add_scaled_", &[Arg::Tensor(self).meta(), other.meta()], alpha.into(), 1.0).here()?;
-        apply_in_place("add_scaled_", &plan, self, &[other]).here()?;
+            plan_add("add_with_", &[Arg::Tensor(self).meta(), other.meta()], alpha.into(), 1.0).here()?;
+        apply_in_place("add_with_", &plan, self, &[other]).here()?;
         Ok(self)
     }
 
-    /// [`Self::sub_scaled`] into this tensor.
+    /// [`Self::sub_with`] into this tensor.
     ///
     /// # Errors
-    /// As [`Self::sub_`] and [`Self::add_scaled`]. Nothing is changed then.
+    /// As [`Self::sub_`] and [`Self::add_with`]. Nothing is changed then.
     #[track_caller]
-    pub fn sub_scaled_(&mut self, other: impl AsArg, alpha: impl Into<Scalar>) -> Result<&mut Tensor> {
+    pub fn sub_with_(&mut self, other: impl AsArg, alpha: impl Into<Scalar>) -> Result<&mut Tensor> {
         let other = other.arg();
         let plan =
-            plan_add("sub_scaled_", &[Arg::Tensor(self).meta(), other.meta()], alpha.into(), -1.0).here()?;
-        apply_in_place("sub_scaled_", &plan, self, &[other]).here()?;
+            plan_add("sub_with_", &[Arg::Tensor(self).meta(), other.meta()], alpha.into(), -1.0).here()?;
+        apply_in_place("sub_with_", &plan, self, &[other]).here()?;
         Ok(self)
     }
 
@@ -244,8 +236,8 @@ macro_rules! out_forms {
 }
 
 out_forms! {
-    add_scaled, add_out, alpha = |a| plan_add("add_out", a, alpha, 1.0);
-    sub_scaled, sub_out, alpha = |a| plan_add("sub_out", a, alpha, -1.0);
+    add_with, add_out, alpha = |a| plan_add("add_out", a, alpha, 1.0);
+    sub_with, sub_out, alpha = |a| plan_add("sub_out", a, alpha, -1.0);
     mul, mul_out = |a| plan_num(a, NumKernel(f::Mul), AND);
     div, div_out = |a| plan_real(a, FloatKernel(f::Div));
 }
@@ -276,15 +268,15 @@ mod tests {
     #[test]
     fn a_scale_of_integers_is_exact() {
         let (big, one, zero) = (9_007_199_254_740_993i64, tensor![1; i64], tensor![0; i64]);
-        assert_eq!(zero.add_scaled(&one, big).unwrap(), tensor![big; i64]);
-        assert_eq!(zero.sub_scaled(&one, big).unwrap(), tensor![-big; i64]);
-        assert_eq!(zero.sub_scaled(&one, i64::MIN).unwrap(), tensor![i64::MIN; i64]);
-        assert_eq!(one.add_scaled(&one, -1).unwrap(), zero);
-        assert_eq!(*zero.clone().add_scaled_(&one, big).unwrap(), tensor![big; i64]);
-        assert_eq!(*zero.clone().sub_scaled_(&one, big).unwrap(), tensor![-big; i64]);
+        assert_eq!(zero.add_with(&one, big).unwrap(), tensor![big; i64]);
+        assert_eq!(zero.sub_with(&one, big).unwrap(), tensor![-big; i64]);
+        assert_eq!(zero.sub_with(&one, i64::MIN).unwrap(), tensor![i64::MIN; i64]);
+        assert_eq!(one.add_with(&one, -1).unwrap(), zero);
+        assert_eq!(*zero.clone().add_with_(&one, big).unwrap(), tensor![big; i64]);
+        assert_eq!(*zero.clone().sub_with_(&one, big).unwrap(), tensor![-big; i64]);
         let mut out = zero.clone();
         zero.sub_out(&one, big, &mut out).unwrap();
         assert_eq!(out, tensor![-big; i64]);
-        assert_eq!(tensor![5; i64].add_scaled(&tensor![true; bool], 3).unwrap(), tensor![8; i64]);
+        assert_eq!(tensor![5; i64].add_with(&tensor![true; bool], 3).unwrap(), tensor![8; i64]);
     }
 }

@@ -81,6 +81,19 @@ macro_rules! elementary_methods {
 }
 elementary!(elementary_methods);
 
+impl Tensor {
+    /// The natural logarithm: [`Tensor::ln`] under PyTorch's name.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![1.0].log(), tensor![0.0]);
+    /// ```
+    #[track_caller]
+    pub fn log(&self) -> Tensor {
+        self.ln()
+    }
+}
+
 unary! {
     /// `-self`.
     ///

@@ -41,7 +41,7 @@ fn numbers(shape: &[usize], dtype: DType, dice: &mut Dice) -> Tensor {
     let n: usize = shape.iter().product();
     let one =
         |_| (dice.below(1 << 30) as f64 / (1 << 30) as f64 - 0.4) * [1.0, 16.0, 0.01, 300.0][dice.below(4)];
-    Tensor::from_vec((0..n).map(one).collect::<Vec<f64>>(), shape).unwrap().to_dtype(dtype)
+    Tensor::from_vec((0..n).map(one).collect::<Vec<f64>>(), shape).unwrap().to(dtype)
 }
 
 /// The same numbers lying in another way: as they are, transposed, with gaps, backwards.
@@ -124,7 +124,7 @@ fn expect_bits(found: &Tensor, want: &[f64], about: &str) {
 }
 
 fn numbers_of(t: &Tensor) -> Vec<f64> {
-    t.to_dtype(DType::F64).to_vec().unwrap()
+    t.to(DType::F64).to_vec().unwrap()
 }
 
 /// What a leaf is told apart by, and its elements.
@@ -184,7 +184,7 @@ fn sum_of_leaves(leaves: &[Elements], divided: usize, leaf: FirstSums, dtype: DT
     for segment in leaves.chunk_by(|a, b| a.0[..divided] == b.0[..divided]) {
         let mut wide = folding.start(1);
         for (_, elements) in segment {
-            let elements = Tensor::from_vec(elements.clone(), [elements.len()]).unwrap().to_dtype(dtype);
+            let elements = Tensor::from_vec(elements.clone(), [elements.len()]).unwrap().to(dtype);
             let (data, len) = (elements.as_block().unwrap(), elements.numel());
             match leaf {
                 FirstSums::Run(_) => {
