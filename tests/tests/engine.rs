@@ -356,7 +356,7 @@ fn a_chain_of_user_functions() {
         let x = leaf(&[1.0]);
         let mut y = &x * 1.0;
         for _ in 0..200_000 {
-            y = Same.apply(&[&y]).unwrap().remove(0);
+            y = Same.call([&y]).unwrap();
         }
         y.backward().unwrap();
         assert_eq!(x.grad(), Some(tensor![1.0]));
@@ -383,7 +383,7 @@ fn a_chain_that_hangs_together_by_closures_is_dropped() {
         let x = leaf(&[1.0]);
         let mut y = &x * 1.0;
         for _ in 0..200_000 {
-            y = Capturing(y.clone()).apply(&[&y]).unwrap().remove(0);
+            y = Capturing(y.clone()).call([&y]).unwrap();
         }
         drop(y);
     });
@@ -426,7 +426,7 @@ impl Function for Failing {
 fn a_failed_pass_leaves_gradients_unchanged_and_the_users_error_as_it_was() {
     let (x, w) = (leaf(&[1.0]), leaf(&[2.0]));
     w.set_grad(Some(tensor![7.0])).unwrap();
-    let y = Failing.apply(&[&x]).unwrap().remove(0);
+    let y = Failing.call([&x]).unwrap();
     let z = &y + &(&w * 3.0);
     let error = z.backward().unwrap_err();
     assert_eq!(error.kind(), Kind::User);
@@ -530,7 +530,7 @@ fn an_unused_input_is_an_error_none_or_zeros() {
 #[test]
 fn nodes_off_the_path_are_not_run() {
     let (x, w) = (leaf(&[1.0]), leaf(&[1.0]));
-    let y = Failing.apply(&[&w]).unwrap().remove(0) + &x;
+    let y = Failing.call([&w]).unwrap() + &x;
     assert_eq!(grad(&y, &[&x]).unwrap()[0].value(), tensor![1.0]);
 }
 
@@ -627,8 +627,8 @@ impl Function for SumAndProduct {
 #[test]
 fn user_functions_with_several_outputs_and_missing_gradients() {
     let (a, b) = (leaf(&[2.0]), leaf(&[5.0]));
-    let outputs = SumAndProduct.apply(&[&a, &b]).unwrap();
-    outputs[1].backward().unwrap();
+    let [_, product] = SumAndProduct.apply([&a, &b]).unwrap();
+    product.backward().unwrap();
     assert_eq!(a.grad(), Some(tensor![5.0]), "the unused output's gradient is zeros");
     assert_eq!(b.grad(), None);
 }
@@ -653,10 +653,10 @@ impl Function for Once {
 #[test]
 fn a_once_differentiable_function_refuses_a_second_derivative() {
     let x = leaf(&[1.0]);
-    let y = Once.apply(&[&x]).unwrap().remove(0);
+    let y = Once.call([&x]).unwrap();
     let second = Grad::new(&[&y], &[&x]).create_graph(true).run();
     assert!(refused!(second, GraphFacts::OnceDifferentiable { .. }));
-    Once.apply(&[&x]).unwrap()[0].backward().unwrap();
+    Once.call([&x]).unwrap().backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![2.0]));
 }
 

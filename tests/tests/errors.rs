@@ -277,25 +277,24 @@ impl Function for Failing {
 fn functions_of_ones_own() {
     let x = tensor![1.0].requires_grad();
     let line = |e: &Error| e.location().map(Location::line);
-    let e = Failing { forward: true, backward: || Ok(Var::from(tensor![1.0])) }.apply(&[&x]).unwrap_err();
+    let e = Failing { forward: true, backward: || Ok(Var::from(tensor![1.0])) }.call([&x]).unwrap_err();
     assert_eq!(line(&e), Some(line_ending("// the line of a forward function")));
     let inside = line!() + 1;
     let backward = || Var::from(tensor![1.0]).sum(7);
-    let y = Failing { forward: false, backward }.apply(&[&x]).unwrap().remove(0);
+    let y = Failing { forward: false, backward }.call([&x]).unwrap();
     let e = y.backward().unwrap_err();
     assert_eq!((line(&e), e.kind()), (Some(inside), Kind::Axis));
     assert!(refused!(Err::<(), _>(e), GraphFacts::Backward { op: "failing", .. }));
     // A gradient that does not fit, and one that no memory holds.
     let y = Failing { forward: false, backward: || Ok(Var::from(tensor![1.0, 2.0])) };
-    let y = y.apply(&[&tensor![1.0, 2.0, 3.0].requires_grad()]).unwrap().remove(0).sum(..).unwrap();
+    let y = y.call([&tensor![1.0, 2.0, 3.0].requires_grad()]).unwrap().sum(..).unwrap();
     here(y.backward());
     let huge = Tensor::scalar(1.0).expand([1usize << 40]).unwrap().requires_grad();
     let e = here(huge.select(0, 0).unwrap().backward());
     assert!(refused!(Err::<(), _>(e), GraphFacts::Backward { .. }));
     here(huge.sum(..).unwrap().backward());
     here(Grad::new(&[&x.square()], &[&huge]).materialize_grads(true).run());
-    let y =
-        Failing { forward: false, backward: || Err(Error::other("mine")) }.apply(&[&x]).unwrap().remove(0);
+    let y = Failing { forward: false, backward: || Err(Error::other("mine")) }.call([&x]).unwrap();
     let e = y.backward().unwrap_err();
     assert_eq!((e.to_string().as_str(), line(&e)), ("mine", None));
 }

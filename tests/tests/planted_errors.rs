@@ -31,7 +31,7 @@ impl Function for Planted {
 }
 
 fn planted(forward: Forward, backward: Backward) -> impl Fn(&[Var]) -> Result<Var> {
-    move |x| Ok(Planted(forward, backward).apply(&x.iter().collect::<Vec<_>>())?.remove(0))
+    move |x| Planted(forward, backward).call(x)
 }
 
 fn matrix() -> Tensor {
@@ -239,7 +239,7 @@ impl Function for ConstantOutput {
 
 #[test]
 fn a_saved_output_that_unpacks_as_a_constant() {
-    let f = |x: &[Var]| Ok(ConstantOutput(OnceLock::new()).apply(&[&x[0]])?.remove(0));
+    let f = |x: &[Var]| Ok(ConstantOutput(OnceLock::new()).call([&x[0]])?);
     gradcheck(f, &[matrix()]).expect("the first order is right");
     let found = gradgradcheck(f, &[matrix()]).expect_err("an error was planted");
     let Some(&GradcheckFacts::Gradient { order, argument, analytical, .. }) = found.facts() else {
@@ -314,7 +314,7 @@ impl Function for Once {
 
 #[test]
 fn an_operation_that_is_once_differentiable_says_so() {
-    let f = |x: &[Var]| Ok(Once.apply(&[&x[0]])?.remove(0));
+    let f = |x: &[Var]| Ok(Once.call([&x[0]])?);
     gradcheck(f, &[matrix()]).expect("the first order is right");
     let found = gradgradcheck(f, &[matrix()]);
     assert!(refused!(found, GraphFacts::OnceDifferentiable { op: "once", .. }));

@@ -296,7 +296,7 @@ impl Function for WrongShape {
 fn a_gradient_of_an_impossible_shape_is_an_error_that_says_where() {
     let (a, b) = (tensor![1.0, 2.0].requires_grad(), tensor![1.0, 2.0].requires_grad());
     let line = line!() + 1;
-    let y = WrongShape.apply(&[&a, &b]).unwrap().remove(0);
+    let y = WrongShape.call([&a, &b]).unwrap();
     let error = y.sum(..).unwrap().backward().unwrap_err();
     let Some(GraphFacts::GradientShape { op, input, expected, found, location }) = error.facts() else {
         panic!("{error}")

@@ -30,7 +30,7 @@
 //!         Ok(vec![Some(ctx.grad(0) * ctx.input(0))])
 //!     }
 //! }
-//! let wrong = gradcheck(|x| Ok(Square.apply(&[&x[0]])?.remove(0)), &[tensor![1.0, 2.0; f64]]);
+//! let wrong = gradcheck(|x| Ok(Square.call([&x[0]])?), &[tensor![1.0, 2.0; f64]]);
 //! assert!(matches!(wrong.unwrap_err().facts(), Some(GradcheckFacts::Gradient { .. })));
 //! ```
 

@@ -93,11 +93,15 @@ pub enum GraphFacts {
         /// how many seeds
         found: usize,
     },
-    /// A function of one's own whose forward returned nothing.
-    #[error("{op}: its forward returned no outputs; it must return at least one")]
-    NoOutputs {
+    /// A function of one's own whose forward returned another number of outputs than its caller takes.
+    #[error("{op}: its forward returned {}, the call takes {expected}: `call` is for one, `let [a, b] = op.apply(..)?` for two", counted(*found, "output"))]
+    OutputCount {
         /// the name of the function
         op: &'static str,
+        /// how many the caller takes
+        expected: usize,
+        /// how many there are
+        found: usize,
     },
     /// An empty list of roots or inputs.
     #[error("{what} must not be empty")]
@@ -196,7 +200,7 @@ impl Facts for GraphFacts {
             | GradientCount { .. }
             | Freed { .. }
             | NoGraph { .. }
-            | NoOutputs { .. } => Kind::Graph,
+            | OutputCount { .. } => Kind::Graph,
             Unused { .. } | InputWithoutGrad { .. } | NotALeaf | LeafInPlace { .. } => Kind::Graph,
             OnceDifferentiable { .. } | Updating { .. } => Kind::Graph,
         }
@@ -234,7 +238,7 @@ mod tests {
             (NoGraph { index: 0 }, Kind::Graph),
             (SeedShape { index: 0, seed: s(), output: s() }, Kind::Shape),
             (SeedCount { expected: 1, found: 2 }, Kind::Argument),
-            (NoOutputs { op }, Kind::Graph),
+            (OutputCount { op, expected: 1, found: 2 }, Kind::Graph),
             (Empty { what: "the list of roots" }, Kind::Argument),
             (InputsTwice, Kind::Argument),
             (Unused { index: 0 }, Kind::Graph),

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use crate::engine::in_function;
 use crate::error::{GraphFacts, Result};
+use crate::input::{AsInput, variables_of};
 use crate::mode::is_grad_enabled;
 use crate::record::{Reads, record_own};
 use crate::rule::Slot;
@@ -37,7 +38,7 @@ use crate::work::{Context, Flow, Take};
 /// }
 ///
 /// let x = tensor![2.0].requires_grad();
-/// let y = Cube.apply(&[&x])?.remove(0);
+/// let y = Cube.call([&x])?;
 /// y.backward()?;
 /// assert_eq!(x.grad(), Some(tensor![12.0]));
 /// # Ok::<(), foldback_graph::Error>(())
@@ -79,16 +80,29 @@ pub trait Function: Send + Sync + Sized + 'static {
     /// the name of this function and the line that recorded it.
     fn backward(&self, ctx: &FunctionContext<'_>) -> Result<Vec<Option<Var>>>;
 
-    /// Runs `forward` and records the operation.
+    /// Runs `forward`, which has one output, and records the operation.
     ///
     /// # Errors
-    /// What `forward` returns; `NoOutputs` if that is an empty list.
+    /// As [`Function::apply`].
     #[track_caller]
-    fn apply(self, inputs: &[&Var]) -> Result<Vec<Var>> {
+    fn call(self, inputs: impl IntoIterator<Item: AsInput>) -> Result<Var> {
+        let [output] = self.apply(inputs)?;
+        Ok(output)
+    }
+
+    /// Runs `forward` and records the operation: `let [a, b] = MyOp.apply([&x])?`.
+    ///
+    /// # Errors
+    /// What `forward` returns; `OutputCount` if that is another number of outputs than the caller takes, or none.
+    #[track_caller]
+    fn apply<const N: usize>(self, inputs: impl IntoIterator<Item: AsInput>) -> Result<[Var; N]> {
+        let inputs = variables_of(inputs);
+        let inputs: Vec<&Var> = inputs.iter().collect();
         let values: Vec<Tensor> = inputs.iter().map(|v| v.value()).collect();
         let outputs = self.forward(&values.iter().collect::<Vec<_>>()).or_here()?;
-        if outputs.is_empty() {
-            return refuse(GraphFacts::NoOutputs { op: self.name() }).here();
+        if outputs.len() != N || N == 0 {
+            return refuse(GraphFacts::OutputCount { op: self.name(), expected: N, found: outputs.len() })
+                .here();
         }
         let saved = if self.saves_inputs() { inputs.len() } else { 0 };
         let mut slots: Vec<Slot> = (0..saved).map(Slot::Input).collect();
@@ -96,7 +110,7 @@ pub trait Function: Send + Sync + Sized + 'static {
             slots.push(Slot::Output(0));
         }
         let (name, count) = (self.name(), inputs.len());
-        let vars = record_own(name, inputs, SmallVec::from_vec(outputs), Reads::All(&slots), move || {
+        let vars = record_own(name, &inputs, SmallVec::from_vec(outputs), Reads::All(&slots), move || {
             Box::new(move |ctx: &Context<'_>, take: &mut Take<'_>| {
                 if self.once_differentiable() && is_grad_enabled() {
                     return refuse(GraphFacts::OnceDifferentiable { op: name, location: ctx.node.location });
@@ -115,7 +129,7 @@ pub trait Function: Send + Sync + Sized + 'static {
                 given.filter_map(|(i, g)| Some(Flow::to(i, g?))).try_for_each(take)
             })
         });
-        Ok(vars.into_vec())
+        Ok(vars.into_vec().try_into().expect("an operation has all its outputs"))
     }
 }
 

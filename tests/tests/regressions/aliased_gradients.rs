@@ -29,7 +29,7 @@ fn passes(x: &Var, w: &Var, create: bool) -> [Var; 3] {
     hooked.backward_with(Backward::new().create_graph(create)).unwrap();
     let between = x * 1.0;
     between.retain_grad();
-    let given = Giving(w.clone()).apply(&[&between]).unwrap().remove(0);
+    let given = Giving(w.clone()).call([&between]).unwrap();
     given.backward_with(Backward::new().create_graph(create)).unwrap();
     [seeded, hooked, between]
 }

@@ -80,7 +80,7 @@ fn functions_that_go_backward() {
         let x = leaf();
         let mut y = &x * 5.0;
         for _ in 0..DEPTH {
-            y = Nested(y).apply(&[&leaf()]).unwrap().remove(0);
+            y = Nested(y).call([&leaf()]).unwrap();
         }
         y.backward().unwrap();
         assert_eq!(x.grad(), Some(tensor![5.0]));
@@ -165,7 +165,7 @@ fn a_graph_that_a_thread_local_owned_is_dropped() {
         let (mut y, mut held) = (&x * 1.0, leaf());
         for _ in 0..DEPTH {
             y = &y + 1.0;
-            held = Holding(held).apply(&[&leaf()]).unwrap().remove(0);
+            held = Holding(held).call([&leaf()]).unwrap();
         }
         send.send(x.downgrade()).unwrap();
         GRAPHS.with_borrow_mut(|g| g.extend([y, held, chain_of_hooks()]));

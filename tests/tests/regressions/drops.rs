@@ -35,7 +35,7 @@ impl<T: Send + Sync + 'static> Function for Owning<T> {
 }
 
 fn owning<T: Send + Sync + 'static>(owned: T, x: &Var) -> Var {
-    Owning(owned).apply(&[x]).unwrap().remove(0)
+    Owning(owned).call([x]).unwrap()
 }
 
 fn explode() {

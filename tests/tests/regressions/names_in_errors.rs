@@ -140,15 +140,13 @@ impl Function for Returning {
 #[test]
 fn what_a_function_returns_is_counted_under_its_name() {
     let x = tensor![1.0].requires_grad();
-    let none = Returning { outputs: 0, gradients: 1 }.apply(&[&x]).unwrap_err();
-    assert_eq!(
-        none.with_location(None).to_string(),
-        "returning: its forward returned no outputs; it must return at least one"
-    );
+    let none = Returning { outputs: 0, gradients: 1 }.call([&x]).unwrap_err();
+    let text = none.with_location(None).to_string();
+    assert!(text.starts_with("returning: its forward returned 0 outputs, the call takes 1: "), "{text}");
     for (gradients, text) in
         [(0, "returned 0 gradients for 1 input ("), (2, "returned 2 gradients for 1 input (")]
     {
-        let y = Returning { outputs: 1, gradients }.apply(&[&x]).unwrap().remove(0);
+        let y = Returning { outputs: 1, gradients }.call([&x]).unwrap();
         let e = y.backward().unwrap_err().to_string();
         assert!(e.starts_with(&format!("returning: {text}")), "{e}");
     }

@@ -72,7 +72,7 @@ fn every_input_and_the_output_come_back_as_themselves() {
         let product: f64 = (0..count).map(|i| 1.0 + i as f64 * 1e-4).product();
         let gradients = |inputs, output, backward| {
             let x = leaves(count);
-            let y = Product { inputs, output, backward, count }.apply(&refs(&x)).unwrap().remove(0);
+            let y = Product { inputs, output, backward, count }.call(&x).unwrap();
             y.backward().unwrap();
             x.iter().map(|x| x.grad().unwrap().item_as::<f64>().unwrap()).collect::<Vec<_>>()
         };
@@ -100,8 +100,8 @@ fn saved_values_have_their_history() {
         vec![Some(half.clone()), Some(half)]
     };
     let x = tensor![3.0; f64].requires_grad();
-    let apply = || Product { inputs: true, output: true, backward: cube, count: 2 }.apply(&[&x, &x]);
-    let y = apply().unwrap().remove(0);
+    let apply = || Product { inputs: true, output: true, backward: cube, count: 2 }.call([&x, &x]);
+    let y = apply().unwrap();
     let g = foldback::graph::grad_with(&y, &x, Backward::new().create_graph(true)).unwrap();
     assert_eq!(g.value(), tensor![6.0; f64]);
     g.backward().unwrap();
@@ -112,7 +112,7 @@ fn saved_values_have_their_history() {
 fn refusal(inputs: bool, output: bool, ask: fn(&FunctionContext<'_>, usize) -> Vec<Option<Var>>) -> String {
     let x = leaves(2);
     let line = line!() + 1;
-    let y = Product { inputs, output, backward: ask, count: 2 }.apply(&refs(&x)).unwrap().remove(0);
+    let y = Product { inputs, output, backward: ask, count: 2 }.call(&x).unwrap();
     let panic = catch_unwind(AssertUnwindSafe(|| y.backward())).expect_err("the question has no answer");
     let message = panic.downcast::<String>().expect("a formatted message");
     assert!(message.starts_with("product: "), "{message}");

@@ -42,7 +42,7 @@ fn it_recorded_under_the_line_of_another() {
     let (line, error) = run_inside(
         |section| {
             let x = tensor![1.0].requires_grad();
-            Entering(section.clone()).apply(&[&x]).unwrap()[0].backward().unwrap();
+            Entering(section.clone()).call([&x]).unwrap().backward().unwrap();
         },
         || {
             let (y, line) = (tensor![3.0].requires_grad().square(), line!());

@@ -299,7 +299,7 @@ fn a_gradient_that_is_cleared_while_others_are_written() {
         |root: Var, seed: Var| root.backward_with(Backward::new().seeds(&[&seed]).create_graph(true));
     // Gradients with a history stay as they are: one is huge, and the other one's clears it.
     recorded(huge.sum(..).unwrap(), seed.clone()).unwrap();
-    recorded(small.sum(..).unwrap(), Clears(huge.clone()).apply(&[&seed]).unwrap().remove(0)).unwrap();
+    recorded(small.sum(..).unwrap(), Clears(huge.clone()).call([&seed]).unwrap()).unwrap();
     let loss = &huge.sum(..).unwrap() * &small.sum(..).unwrap();
     assert!(loss.backward().is_err_and(|e| is_too_large(&e)));
     assert_eq!((small.grad(), huge.grad().map(|g| g.numel())), (Some(tensor![1.0]), Some(1 << 40)));

@@ -75,7 +75,7 @@ impl BCEWithLogitsLoss {
         expect_float(LOSS, "the target", &y)?;
         expect_same_shape(LOSS, input, &y)?;
         let [weight, pos_weight] = [&self.weight, &self.pos_weight].map(|w| spread(w, input));
-        let mut losses = Losses { pos_weight: pos_weight? }.apply(&[input, &y])?.remove(0);
+        let mut losses = Losses { pos_weight: pos_weight? }.call([input, &y])?;
         if let Some(w) = weight? {
             losses = losses.mul(&w)?;
         }
