@@ -147,6 +147,25 @@ impl Var {
         self.shape().rank()
     }
 
+    /// The sizes as an array, for a pattern: `let [n, d] = x.sizes()?`.
+    ///
+    /// # Errors
+    /// If there are not as many axes as the pattern has names.
+    ///
+    /// ```
+    /// use foldback_graph::Var;
+    /// use foldback_tensor::tensor;
+    /// let x = Var::from(tensor![[1.0, 2.0, 3.0]]);
+    /// let [n, d] = x.sizes()?;
+    /// assert_eq!(x.reshape((d, n, -1))?.shape(), [3, 1, 1]);
+    /// assert!(x.sizes::<3>().is_err());
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn sizes<const N: usize>(&self) -> Result<[usize; N]> {
+        self.shape().sizes()
+    }
+
     /// How many elements.
     pub fn numel(&self) -> usize {
         self.shape().numel()

@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn what_both_repeat_is_compared_once() {
-        let huge = |row: Tensor| row.expand([1 << 40, 2]).unwrap();
+        let huge = |row: Tensor| row.expand([1usize << 40, 2]).unwrap();
         let (a, b) = (huge(tensor![1.0, 2.0]), huge(tensor![1.0, 2.5]));
         assert!(a == huge(tensor![1.0, 2.0]) && a != b && a.abs_diff_eq(&b, 0.5));
         assert_close!(a, a);

@@ -219,11 +219,11 @@ mod tests {
             TensorFacts::DTypeMismatch { expected: DType::F64, found: DType::I64, .. }
         ));
         assert!(refused!(
-            tensor![1].expand([1 << 55]).unwrap().to_vec::<f32>(),
+            tensor![1].expand([1usize << 55]).unwrap().to_vec::<f32>(),
             TensorFacts::TooLarge { .. }
         ));
         assert!(refused!(
-            tensor![1].expand([1 << 55]).unwrap().to_array::<f32>(),
+            tensor![1].expand([1usize << 55]).unwrap().to_array::<f32>(),
             TensorFacts::TooLarge { .. }
         ));
     }
@@ -279,7 +279,7 @@ mod tests {
         let t = tensor![[1, 2], [3, 4]];
         let a = t.as_array::<f32>().unwrap();
         assert_eq!(a.as_ptr(), t.as_slice::<f32>().unwrap().as_ptr());
-        let huge = tensor![1].expand([1 << 40, 3]).unwrap();
+        let huge = tensor![1].expand([1usize << 40, 3]).unwrap();
         assert_eq!(huge.as_array::<f32>().unwrap()[[1 << 39, 2]], 1.0);
     }
 

@@ -448,7 +448,7 @@ mod tests {
 
     #[test]
     fn an_expanded_tensor_of_any_size_is_summarised() {
-        let t = tensor![1.0].expand([1 << 50, 1]).unwrap();
+        let t = tensor![1.0].expand([1usize << 50, 1]).unwrap();
         assert!(t.to_string().starts_with("tensor([[1.],\n        [1.],\n        [1.],\n        ...,\n"));
     }
 }

@@ -47,4 +47,4 @@ pub use tensor::Tensor;
 pub use threads::{
     GRAIN, ThreadPool, num_threads, set_num_threads, set_thread_modes, thread_modes, try_set_num_threads,
 };
-pub use views::{NewShape, Position, Slice, SliceItem, Slices, broadcast_tensors};
+pub use views::{NewShape, NewSize, Position, Slice, SliceItem, Slices, broadcast_tensors};

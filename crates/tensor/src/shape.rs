@@ -53,6 +53,28 @@ impl Shape {
         &self.0
     }
 
+    /// The sizes as an array, for a pattern: `let [n, d] = shape.sizes()?`.
+    ///
+    /// # Errors
+    /// `Sizes` if there are not as many axes as the pattern has names.
+    ///
+    /// ```
+    /// use foldback_tensor::Tensor;
+    /// let x = Tensor::zeros([2, 3]);
+    /// let [n, d] = x.shape().sizes()?;
+    /// assert_eq!((n, d), (2, 3));
+    /// let e = x.shape().sizes::<3>().unwrap_err();
+    /// assert!(e.to_string().starts_with("sizes: expected 3 axes, found 2: the shape is [2, 3] (at "));
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn sizes<const N: usize>(&self) -> Result<[usize; N]> {
+        match self.dims().try_into() {
+            Ok(sizes) => Ok(sizes),
+            Err(_) => refuse(TensorFacts::Sizes { op: "sizes", expected: N, shape: self.clone() }).here(),
+        }
+    }
+
     /// Row-major strides of this shape, in elements.
     #[inline]
     pub(crate) fn row_major(&self) -> Dims<isize> {
@@ -165,6 +187,11 @@ impl<const N: usize> From<&[usize; N]> for Shape {
 impl From<&[usize]> for Shape {
     fn from(dims: &[usize]) -> Shape {
         Shape(Dims::from_slice(dims))
+    }
+}
+impl From<&Vec<usize>> for Shape {
+    fn from(dims: &Vec<usize>) -> Shape {
+        Shape::from(&dims[..])
     }
 }
 impl From<Vec<usize>> for Shape {

@@ -137,6 +137,23 @@ impl Tensor {
         Ok(self.layout.shape[i])
     }
 
+    /// The sizes as an array, for a pattern: `let [n, d] = x.sizes()?`.
+    ///
+    /// # Errors
+    /// `Sizes` if there are not as many axes as the pattern has names.
+    ///
+    /// ```
+    /// use foldback_tensor::Tensor;
+    /// let x = Tensor::zeros([2, 3]);
+    /// let [n, d] = x.sizes()?;
+    /// assert_eq!(x.reshape((d, n, -1))?.dims(), [3, 2, 1]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn sizes<const N: usize>(&self) -> Result<[usize; N]> {
+        self.shape().sizes()
+    }
+
     /// How many axes.
     #[inline]
     pub fn rank(&self) -> usize {
@@ -210,7 +227,7 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// let view = tensor![1.0].expand([1 << 50])?;
+    /// let view = tensor![1.0].expand([1usize << 50])?;
     /// assert!(view.try_contiguous().is_err());
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```

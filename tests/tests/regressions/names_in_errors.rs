@@ -163,7 +163,7 @@ fn what_a_root_without_a_graph_lacks_is_said() {
 
 #[test]
 fn the_advice_of_an_overlap_can_be_followed() {
-    let mut huge = tensor![1.0].expand([1 << 40]).unwrap();
+    let mut huge = tensor![1.0].expand([1usize << 40]).unwrap();
     let e = huge.add_(1.0).unwrap_err().to_string();
     assert!(e.contains("use the form that makes a new tensor") && e.contains("try_contiguous()"), "{e}");
     assert!(huge.add(1.0).is_ok() && huge.try_contiguous().is_err());

@@ -51,7 +51,8 @@ fn inverse(axes: &Axes, rank: usize) -> Vec<usize> {
 function! {
     in rows;
 
-    /// The same elements seen in a larger shape: axes of size 1 and missing leading axes repeat (PyTorch's `expand`).
+    /// The same elements seen in a larger shape: axes of size 1 and missing leading axes repeat (PyTorch's `expand`). An axis
+    /// whose size is given as -1 stays as it is.
     ///
     /// # Errors
     /// If this does not broadcast to `shape`.
@@ -64,7 +65,7 @@ function! {
     /// assert_eq!(x.grad(), Some(tensor![[3.0], [3.0]]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn expand(a; shape: Shape) = a.expand(shape);
+    pub fn expand(a; shape: NewShape) = a.expand(shape);
         // The engine folds it back.
         d a = g;
         check {
@@ -72,6 +73,7 @@ function! {
             "size 1": [[2, 1] Any] |x| x[0].expand([2, 3]);
             "a number": [[] Any] |x| x[0].expand([2, 2]);
             "to nothing": [[1] Any] |x| x[0].expand([0]);
+            "keeping an axis": [[2, 1] Any] |x| x[0].expand((3usize, -1, 2));
         }
 
     /// The axes in another order.
@@ -402,7 +404,7 @@ impl Var {
         }
     }
 
-    /// The same elements seen in a larger shape; the same as [`Var::expand`].
+    /// The same elements seen in a larger shape: [`Var::expand`] to one that is known, without -1.
     ///
     /// # Errors
     /// As [`Var::expand`].
@@ -414,7 +416,7 @@ impl Var {
     /// ```
     #[track_caller]
     pub fn broadcast_to(&self, shape: impl Into<Shape>) -> Result<Var> {
-        self.expand(shape).map_err(|e| e.named("broadcast_to"))
+        self.expand(shape.into()).map_err(|e| e.named("broadcast_to"))
     }
 
     /// `len` elements of one axis from `start` on, which may count from the end.

@@ -7,6 +7,7 @@ use crate::error::{Here, Result, TensorFacts, or_panic, refuse};
 use crate::shape::{Dims, Shape};
 use crate::task::To;
 use crate::tensor::{Layout, Tensor};
+use crate::views::NewShape;
 
 /// # From values
 impl Tensor {
@@ -22,7 +23,7 @@ impl Tensor {
         Tensor::from_storage(T::storage(vec![value]), Shape::scalar())
     }
 
-    /// The vector's elements in row-major order, without a copy.
+    /// The vector's elements in row-major order, without a copy. One size of the shape may be -1.
     ///
     /// # Errors
     /// `ElementCount` if the shape does not hold exactly as many; `TooLarge`.
@@ -31,16 +32,17 @@ impl Tensor {
     /// use foldback_tensor::{Tensor, tensor};
     /// let t = Tensor::from_vec(vec![1.0f32, 2.0, 3.0, 4.0], [2, 2])?;
     /// assert_eq!(t, tensor![[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(Tensor::from_vec(vec![1.0f32, 2.0], (2, -1))?.dims(), [2, 1]);
     /// assert!(Tensor::from_vec(vec![1.0f32], [2, 2]).is_err());
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn from_vec<T: Element>(values: Vec<T>, shape: impl Into<Shape>) -> Result<Tensor> {
-        let shape = expect_count("from_vec", values.len(), shape.into(), T::DTYPE).here()?;
+    pub fn from_vec<T: Element>(values: Vec<T>, shape: impl Into<NewShape>) -> Result<Tensor> {
+        let shape = shape_of("from_vec", values.len(), shape.into(), T::DTYPE).here()?;
         Ok(Tensor::from_storage(T::storage(values), shape))
     }
 
-    /// A copy of the elements, in row-major order.
+    /// A copy of the elements, in row-major order. One size of the shape may be -1.
     ///
     /// # Errors
     /// `ElementCount` if the shape does not hold exactly as many; `TooLarge`.
@@ -52,8 +54,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn from_slice<T: Element>(values: &[T], shape: impl Into<Shape>) -> Result<Tensor> {
-        let shape = expect_count("from_slice", values.len(), shape.into(), T::DTYPE).here()?;
+    pub fn from_slice<T: Element>(values: &[T], shape: impl Into<NewShape>) -> Result<Tensor> {
+        let shape = shape_of("from_slice", values.len(), shape.into(), T::DTYPE).here()?;
         let mut storage = room("from_slice", &shape, T::DTYPE).here()?;
         T::slice_mut(storage.block_mut()).expect("storage of the same type").copy_from_slice(values);
         Ok(Tensor::from_storage(storage, shape))
@@ -208,11 +210,10 @@ impl Tensor {
     }
 }
 
-/// Refuses a shape that does not hold exactly `n` elements.
-fn expect_count(op: &'static str, n: usize, shape: Shape, dtype: DType) -> Result<Shape> {
-    if checked_len(op, &shape, dtype)? != n {
-        return refuse(TensorFacts::ElementCount { op, shape: shape.to_string(), elements: n });
-    }
+/// The shape of `n` elements, refused unless it holds exactly as many.
+fn shape_of(op: &'static str, n: usize, shape: NewShape, dtype: DType) -> Result<Shape> {
+    let shape = shape.holding(op, n)?;
+    checked_len(op, &shape, dtype)?;
     Ok(shape)
 }
 
@@ -227,6 +228,10 @@ mod tests {
         assert_eq!(Tensor::from_vec(vec![1i64, 2], [2, 1]).unwrap(), tensor![[1], [2]; i64]);
         assert_eq!(Tensor::from_vec(Vec::<f64>::new(), [0, 5]).unwrap().dims(), [0, 5]);
         assert_eq!(Tensor::from_slice(&[true], ()).unwrap(), Tensor::scalar(true));
+        let n = 2usize;
+        assert_eq!(Tensor::from_vec(vec![1i64, 2], (n, -1)).unwrap(), tensor![[1], [2]; i64]);
+        assert_eq!(Tensor::from_slice(&[1i64, 2], [-1, 1]).unwrap(), tensor![[1], [2]; i64]);
+        assert!(refused!(Tensor::from_vec(vec![1i64, 2], (3, -1)), TensorFacts::ElementCount { .. }));
         let long: Vec<f32> = (0..1000).map(|v| v as f32).collect();
         assert_eq!(Tensor::from_slice(&long, 1000).unwrap(), Tensor::from_vec(long.clone(), 1000).unwrap());
         assert!(refused!(
@@ -236,6 +241,10 @@ mod tests {
         assert!(refused!(Tensor::from_slice(&[1.0f32], [0]), TensorFacts::ElementCount { .. }));
         assert!(refused!(
             Tensor::from_vec(vec![1i64], [usize::MAX, usize::MAX]),
+            TensorFacts::ElementCount { .. }
+        ));
+        assert!(refused!(
+            Tensor::from_vec(Vec::<i64>::new(), [0, isize::MAX, 2]),
             TensorFacts::TooLarge { .. }
         ));
     }
@@ -299,6 +308,6 @@ mod tests {
         let t = tensor![[1], [2]].expand([5, 2, 3]).unwrap().to(F64);
         assert_eq!(t.strides(), [0, 1, 0]);
         assert_eq!(t.select(0, 4).unwrap(), tensor![[1, 1, 1], [2, 2, 2]; f64]);
-        assert_eq!(tensor![1].expand([1 << 50]).unwrap().to(I64).numel(), 1 << 50);
+        assert_eq!(tensor![1].expand([1usize << 50]).unwrap().to(I64).numel(), 1 << 50);
     }
 }

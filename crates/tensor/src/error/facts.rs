@@ -73,6 +73,16 @@ pub enum TensorFacts {
         /// how many there are
         found: usize,
     },
+    /// A pattern that has not as many names as the tensor has axes.
+    #[error("{op}: expected {}, found {}: the shape is {shape}", axes(*expected), shape.rank())]
+    Sizes {
+        /// the operation
+        op: &'static str,
+        /// how many names the pattern has
+        expected: usize,
+        /// the shape of the tensor
+        shape: Shape,
+    },
     /// An element type for which the operation has no meaning.
     #[error("{op}: not defined for {dtype}: {}", instead(op))]
     DTypeUnsupported {
@@ -313,6 +323,7 @@ impl TensorFacts {
             | AxisOutOfRange { op, .. }
             | DuplicateAxis { op, .. }
             | Rank { op, .. }
+            | Sizes { op, .. }
             | EmptySpan { op, .. }
             | DTypeUnsupported { op, .. }
             | DTypeMismatch { op, .. }
@@ -349,7 +360,7 @@ impl Facts for TensorFacts {
             ViewNeedsCopy { .. } | Matmul { .. } | EmptyReduction { .. } | NotASingleElement { .. } => {
                 Kind::Shape
             }
-            BroadcastRefused { .. } | ListShapes { .. } => Kind::Shape,
+            BroadcastRefused { .. } | ListShapes { .. } | Sizes { .. } => Kind::Shape,
             AxisOutOfRange { .. } | DuplicateAxis { .. } | EmptySpan { .. } => Kind::Axis,
             DTypeUnsupported { .. } | DTypeMismatch { .. } | MixedDTypes { .. } => Kind::DType,
             ResultCast { .. } | Alpha { .. } => Kind::DType,
@@ -369,6 +380,11 @@ fn instead(op: &str) -> &'static str {
         "rand" | "randn" | "uniform" | "normal" | "bernoulli" | "arange" | "linspace" => "give DType::F32",
         _ => "use to(DType::F32)",
     }
+}
+
+/// `1 axis`, `2 axes`
+fn axes(n: usize) -> String {
+    format!("{n} {}", if n == 1 { "axis" } else { "axes" })
 }
 
 /// The sizes of two matrices that should be equal.

@@ -103,6 +103,7 @@ fn every_fact_has_a_kind_and_a_name() {
         (DuplicateAxis { op, axis: n }, Kind::Axis),
         (EmptySpan { op, start: n }, Kind::Axis),
         (Rank { op, expected: "2", found: n }, Kind::Shape),
+        (Sizes { op, expected: n, shape: s() }, Kind::Shape),
         (DTypeUnsupported { op, dtype: d }, Kind::DType),
         (DTypeMismatch { op, operand: "an index", expected: d, found: DType::F32 }, Kind::DType),
         (MixedDTypes { op, a: ("input", d), b: ("weight", DType::F32) }, Kind::DType),

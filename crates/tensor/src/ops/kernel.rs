@@ -283,7 +283,7 @@ mod tests {
             TensorFacts::DTypeUnsupported { .. }
         ));
         // Neither has memory of its own for each element.
-        let wide = tensor![1.0].expand([1 << 50]).unwrap();
+        let wide = tensor![1.0].expand([1usize << 50]).unwrap();
         let both =
             sum_onto("t", &wide, Target { prior: Some(wide.clone()), ..Target::of(wide.shape()) }).unwrap();
         assert_eq!((both.strides(), both.narrow(0, 7, 1).unwrap()), (&[0][..], tensor![2.0]));

@@ -1,13 +1,14 @@
 //! Views: other shapes and strides over the same buffer. No element is copied unless `reshape` has to.
 
 mod axes;
+mod new_shape;
 mod reshape;
 mod slice;
 mod slices;
 mod split;
 mod write;
 
-pub use reshape::NewShape;
+pub use new_shape::{NewShape, NewSize};
 pub use slices::{Position, Slice, SliceItem, Slices};
 
 use std::borrow::Cow;
@@ -28,25 +29,28 @@ impl Tensor {
 
 /// # Expanding
 impl Tensor {
-    /// This tensor seen in a larger shape: axes of size 1 (and missing leading ones) repeat, with stride 0.
+    /// This tensor seen in a larger shape: axes of size 1 (and missing leading ones) repeat, with stride 0. An axis whose
+    /// size is given as -1 stays as it is.
     ///
     /// # Errors
-    /// `Expand` if an axis of another size than 1 would change, or axes would be lost; `TooLarge`.
+    /// `Expand` if an axis of another size than 1 would change, or axes would be lost; `Parameter` for a -1 on an axis that
+    /// the tensor does not have; `TooLarge`.
     ///
     /// ```
     /// use foldback_tensor::tensor;
     /// let t = tensor![[1.0], [2.0]].expand([2, 3])?;
     /// assert_eq!(t, tensor![[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]);
     /// assert_eq!(t.strides(), [1, 0]);
-    /// assert!(t.expand([2, 4]).is_err());
+    /// assert_eq!(t.expand((4, -1, -1))?.dims(), [4, 2, 1]);
+    /// assert!(t.expand([3, 4]).is_err());
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn expand(&self, shape: impl Into<Shape>) -> Result<Tensor> {
-        self.expanded("expand", shape.into()).here()
+    pub fn expand(&self, shape: impl Into<NewShape>) -> Result<Tensor> {
+        self.expanded("expand", shape.into().expanding("expand", self.shape()).here()?).here()
     }
 
-    /// The same as [`Tensor::expand`].
+    /// [`Tensor::expand`] to a shape that is known, without -1.
     ///
     /// # Errors
     /// As `expand`.
@@ -132,6 +136,9 @@ mod tests {
         assert_eq!(e.to_vec::<f32>().unwrap()[..6], [1.0, 1.0, 1.0, 2.0, 2.0, 2.0]);
         assert!(e.shares_buffer_with(&t));
         assert_eq!(Tensor::scalar(3.0f32).expand([2, 2]).unwrap(), tensor![[3, 3], [3, 3]]);
+        assert_eq!(t.expand((4usize, -1, 3)).unwrap(), e);
+        assert_eq!(t.expand([-1, 3]).unwrap().dims(), [2, 3]);
+        assert_eq!(t.expand([usize::MAX, usize::MAX]).unwrap().dims(), [2, 1]);
     }
 
     #[test]
@@ -156,8 +163,17 @@ mod tests {
         assert!(
             e.to_string().starts_with("expand: [1] has more axes than [], to which it should expand (at ")
         );
-        assert!(refused!(tensor![1.0].expand([usize::MAX, 2]), TensorFacts::TooLarge { .. }));
-        assert!(refused!(tensor![1.0].expand([0, usize::MAX, 2]), TensorFacts::TooLarge { .. }));
+        let huge = isize::MAX as usize;
+        assert!(refused!(tensor![1.0].expand([huge, 2]), TensorFacts::TooLarge { .. }));
+        assert!(refused!(tensor![1.0].expand([0, huge, 2]), TensorFacts::TooLarge { .. }));
+        assert!(refused!(tensor![1.0].broadcast_to([usize::MAX, 2]), TensorFacts::TooLarge { .. }));
+        assert!(refused!(tensor![1.0].expand([-1, 2]), TensorFacts::Parameter { .. }));
+        assert!(refused!(tensor![1.0].expand([2, -2]), TensorFacts::Parameter { .. }));
+        assert!(refused!(tensor![[1.0]].expand(-1), TensorFacts::Expand { .. }));
+        let e = tensor![1.0].expand((-1, 2)).unwrap_err().to_string();
+        let want =
+            "expand: shape = [-1, 2] is not valid: expected sizes, and -1 only for axes that the tensor has";
+        assert!(e.starts_with(want), "{e}");
     }
 
     #[test]

@@ -1,96 +1,16 @@
 //! Reshaping: the same elements in row-major order under another shape, without a copy where the strides allow it.
 
-use smallvec::SmallVec;
-
+use super::new_shape::NewShape;
 use crate::axes::Span;
 use crate::create::checked_len;
 use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::shape::{Dims, Shape};
 use crate::tensor::Tensor;
 
-/// A shape to reshape to, in which one size may be -1: whatever makes the number of elements right.
-///
-/// Made from a number, an array, a slice or a `Vec` of `i32`, `i64`, `isize` or `usize`, from `()` and from a
-/// [`Shape`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewShape(SmallVec<[isize; 4]>);
-
-impl NewShape {
-    /// The shape with -1 replaced, for so many elements.
-    pub(crate) fn resolve(&self, op: &'static str, elements: usize) -> Result<Shape> {
-        let refused = || TensorFacts::ElementCount { op, shape: format!("{:?}", &self.0[..]), elements };
-        let open = self.0.iter().filter(|&&s| s == -1).count();
-        if open > 1 || self.0.iter().any(|&s| s < -1) {
-            return refuse(refused());
-        }
-        let known = self.0.iter().filter(|&&s| s != -1);
-        let product = known.clone().try_fold(1usize, |n, &s| n.checked_mul(s as usize));
-        let product = if known.clone().any(|&s| s == 0) { 0 } else { product.ok_or_else(refused)? };
-        let rest = if open == 0 {
-            if product != elements {
-                return refuse(refused());
-            }
-            0
-        } else {
-            if product == 0 || !elements.is_multiple_of(product) {
-                return refuse(refused());
-            }
-            elements / product
-        };
-        Ok(Shape(self.0.iter().map(|&s| if s == -1 { rest } else { s as usize }).collect()))
-    }
-}
-
-impl From<()> for NewShape {
-    fn from(_: ()) -> NewShape {
-        NewShape(SmallVec::new())
-    }
-}
-impl From<&Shape> for NewShape {
-    fn from(shape: &Shape) -> NewShape {
-        NewShape::from(shape.dims())
-    }
-}
-impl From<Shape> for NewShape {
-    fn from(shape: Shape) -> NewShape {
-        NewShape::from(shape.dims())
-    }
-}
-macro_rules! new_shape_from {
-    ($($t:ty),*) => {$(
-        impl From<$t> for NewShape {
-            fn from(n: $t) -> NewShape {
-                NewShape::from(&[n][..])
-            }
-        }
-        impl<const N: usize> From<[$t; N]> for NewShape {
-            fn from(dims: [$t; N]) -> NewShape {
-                NewShape::from(&dims[..])
-            }
-        }
-        impl<const N: usize> From<&[$t; N]> for NewShape {
-            fn from(dims: &[$t; N]) -> NewShape {
-                NewShape::from(&dims[..])
-            }
-        }
-        impl From<&[$t]> for NewShape {
-            fn from(dims: &[$t]) -> NewShape {
-                // What no isize holds is no size of any tensor; isize::MAX is refused as such.
-                NewShape(dims.iter().map(|&s| isize::try_from(s).unwrap_or(isize::MAX)).collect())
-            }
-        }
-        impl From<Vec<$t>> for NewShape {
-            fn from(dims: Vec<$t>) -> NewShape {
-                NewShape::from(&dims[..])
-            }
-        }
-    )*};
-}
-new_shape_from!(i32, i64, isize, usize);
-
 /// # Reshaping
 impl Tensor {
-    /// The elements in row-major order under another shape; one size may be -1.
+    /// The elements in row-major order under another shape; one size may be -1: whatever makes their number right. A tuple
+    /// mixes it with sizes that are `usize`.
     ///
     /// A view where the strides allow it, else a copy.
     ///
@@ -103,12 +23,13 @@ impl Tensor {
     /// let t = tensor![[1.0, 2.0], [3.0, 4.0]];
     /// assert_eq!(t.reshape([4])?, tensor![1.0, 2.0, 3.0, 4.0]);
     /// assert_eq!(t.t().reshape([1, -1])?, tensor![[1.0, 3.0, 2.0, 4.0]]);
+    /// assert_eq!(t.reshape((t.numel(), -1))?.dims(), [4, 1]);
     /// assert!(t.reshape([3, -1]).is_err());
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
     pub fn reshape(&self, shape: impl Into<NewShape>) -> Result<Tensor> {
-        let shape = self.resolved("reshape", &shape.into()).here()?;
+        let shape = self.resolved("reshape", shape.into()).here()?;
         self.reshaped("reshape", shape).here()
     }
 
@@ -126,7 +47,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn view(&self, shape: impl Into<NewShape>) -> Result<Tensor> {
-        let shape = self.resolved("view", &shape.into()).here()?;
+        let shape = self.resolved("view", shape.into()).here()?;
         match view_strides(self.dims(), self.strides(), &shape) {
             Some(strides) => Ok(self.relayout(shape, strides, self.layout.offset as isize)),
             None => refuse(TensorFacts::ViewNeedsCopy {
@@ -166,8 +87,8 @@ impl Tensor {
     }
 
     /// The target shape, refused where it does not fit.
-    fn resolved(&self, op: &'static str, shape: &NewShape) -> Result<Shape> {
-        let shape = shape.resolve(op, self.numel())?;
+    fn resolved(&self, op: &'static str, shape: NewShape) -> Result<Shape> {
+        let shape = shape.holding(op, self.numel())?;
         checked_len(op, &shape, self.dtype())?;
         Ok(shape)
     }
@@ -235,12 +156,20 @@ mod tests {
             t.reshape([4usize, 6]),
             t.reshape(&[4i64, 6][..]),
             t.reshape(vec![4isize, 6]),
+            t.reshape(&vec![4usize, 6]),
+            t.reshape(&[4i32, 6]),
             t.reshape(t.reshape([4, 6]).unwrap().shape()),
+            t.reshape((4, 6)),
+            t.reshape((4usize, -1)),
+            t.reshape((-1i64, t.dims()[0] * t.dims()[1])),
+            t.reshape([4, usize::MAX]),
         ] {
             assert_eq!(r.unwrap().dims(), [4, 6]);
         }
         assert_eq!(t.reshape(24).unwrap().dims(), [24]);
         assert_eq!(t.reshape([-1, 8]).unwrap().dims(), [3, 8]);
+        assert_eq!(t.view((2usize, -1, 2i32, t.dims()[1], 1isize, 1i64)).unwrap().dims(), [2, 2, 2, 3, 1, 1]);
+        assert_eq!(t.reshape((-1,)).unwrap().dims(), [24]);
         assert_eq!(tensor![7.0].reshape(()).unwrap().rank(), 0);
         assert_eq!(Tensor::scalar(7.0).reshape([1, -1, 1]).unwrap().dims(), [1, 1, 1]);
     }
@@ -261,7 +190,11 @@ mod tests {
         ] {
             assert!(refused!(t.reshape(&dims[..]), TensorFacts::ElementCount { .. }), "{dims:?}");
         }
-        assert!(refused!(t.reshape([usize::MAX, 2]), TensorFacts::ElementCount { .. }));
+        assert!(refused!(t.reshape([usize::MAX, usize::MAX]), TensorFacts::ElementCount { .. }));
+        assert!(refused!(t.reshape([usize::MAX - 1, 2]), TensorFacts::ElementCount { .. }));
+        assert!(refused!(t.reshape([i64::MAX, 2]), TensorFacts::ElementCount { .. }));
+        let e = t.reshape((5usize, -1)).unwrap_err().to_string();
+        assert!(e.starts_with("reshape: shape [5, -1] is invalid for 24 elements"), "{e}");
         assert!(refused!(tensor![].reshape([0, -1]), TensorFacts::ElementCount { .. }));
         assert!(refused!(tensor![].reshape([0, max, max]), TensorFacts::TooLarge { .. }));
         assert_eq!(tensor![].reshape([2, -1]).unwrap().dims(), [2, 0]);

@@ -186,7 +186,7 @@ mod tests {
         let mut t = tensor![1.0].expand([3]).unwrap();
         t.slice_assign(1, &Tensor::scalar(5.0f32)).unwrap();
         assert_eq!(t, tensor![1, 5, 1]);
-        let mut huge = tensor![1.0].expand([1 << 55]).unwrap();
+        let mut huge = tensor![1.0].expand([1usize << 55]).unwrap();
         assert!(refused!(huge.slice_assign(1, &Tensor::scalar(5.0f32)), TensorFacts::TooLarge { .. }));
         assert!(refused!(huge.copy_(&tensor![1.0]), TensorFacts::TooLarge { .. }));
     }

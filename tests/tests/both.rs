@@ -1,0 +1,221 @@
+//! `Tensor` and `Var` have the same methods with the same arguments, which give the same values: each call stands here once and
+//! is compiled for both.
+
+use foldback::graph::RequiresGrad;
+use foldback::prelude::*;
+use foldback::tensor::Shape;
+
+/// What a call gives, as tensors.
+trait Values {
+    fn values(self) -> Vec<Tensor>;
+}
+
+macro_rules! values {
+    ($($t:ty: |$v:ident| $values:expr;)*) => {$(
+        impl Values for $t {
+            fn values(self) -> Vec<Tensor> {
+                let $v = self;
+                $values
+            }
+        }
+    )*};
+}
+values! {
+    Tensor: |t| vec![t];
+    Var: |v| vec![v.value()];
+    bool: |b| vec![Tensor::from(vec![b])];
+    usize: |n| vec![Tensor::from(vec![n as i64])];
+    f64: |x| vec![Tensor::from(vec![x])];
+    f32: |x| vec![Tensor::from(vec![x])];
+    DType: |d| vec![Tensor::zeros_with(1, d)];
+    &Shape: |s| s.dims().values();
+    &[usize]: |s| vec![Tensor::from(s.iter().map(|&n| n as i64).collect::<Vec<_>>())];
+    Vec<f32>: |v| vec![Tensor::from(v)];
+}
+impl<T: Values> Values for Result<T> {
+    fn values(self) -> Vec<Tensor> {
+        self.unwrap().values()
+    }
+}
+impl<A: Values, B: Values> Values for (A, B) {
+    fn values(self) -> Vec<Tensor> {
+        [self.0.values(), self.1.values()].concat()
+    }
+}
+impl Values for Vec<Tensor> {
+    fn values(self) -> Vec<Tensor> {
+        self
+    }
+}
+impl Values for Vec<Var> {
+    fn values(self) -> Vec<Tensor> {
+        self.iter().map(Var::value).collect()
+    }
+}
+impl<T: Values, const N: usize> Values for [T; N] {
+    fn values(self) -> Vec<Tensor> {
+        self.into_iter().flat_map(Values::values).collect()
+    }
+}
+
+macro_rules! on_both {
+    ($($name:literal: |$x:ident, $y:ident, $m:ident| $call:expr;)*) => {
+        fn of_tensors(x: &Tensor, y: &Tensor, m: &Tensor) -> Vec<(&'static str, Vec<Tensor>)> {
+            vec![$(($name, { let ($x, $y, $m) = (x, y, m); let _ = ($y, $m); $call.values() })),*]
+        }
+        fn of_variables(x: &Var, y: &Var, m: &Var) -> Vec<(&'static str, Vec<Tensor>)> {
+            vec![$(($name, { let ($x, $y, $m) = (x, y, m); let _ = ($y, $m); $call.values() })),*]
+        }
+    };
+}
+
+// `x` is [2, 3], `y` [3], and `m` a matrix [3, 2].
+on_both! {
+    "add": |x, y, m| x.add(y);
+    "add by value": |x, y, m| x.add(y.clone());
+    "add a number": |x, y, m| x.add(2);
+    "add_with": |x, y, m| x.add_with(y, 0.5);
+    "sub": |x, y, m| x.sub(y);
+    "sub_with": |x, y, m| x.sub_with(y, 2);
+    "rsub": |x, y, m| x.rsub(1);
+    "mul": |x, y, m| x.mul(y);
+    "div": |x, y, m| x.div(y);
+    "div_floor": |x, y, m| x.div_floor(y);
+    "div_trunc": |x, y, m| x.div_trunc(y);
+    "rdiv": |x, y, m| x.rdiv(1.0);
+    "pow": |x, y, m| x.pow(2);
+    "rpow": |x, y, m| x.rpow(2.0);
+    "maximum": |x, y, m| x.maximum(y);
+    "minimum": |x, y, m| x.minimum(0.0);
+    "clamp": |x, y, m| x.clamp(-1.0, 1.0);
+    "clamp to tensors": |x, y, m| x.clamp(-1.0, y);
+    "clamp_min": |x, y, m| x.clamp_min(0.0);
+    "clamp_max": |x, y, m| x.clamp_max(y);
+    "where_cond": |x, y, m| x.gt(0.0).unwrap().where_cond(x, y);
+    "neg": |x, y, m| x.neg();
+    "abs": |x, y, m| x.abs();
+    "sign": |x, y, m| x.sign();
+    "square": |x, y, m| x.square();
+    "exp": |x, y, m| x.exp();
+    "expm1": |x, y, m| x.expm1();
+    "log": |x, y, m| x.abs().log();
+    "ln": |x, y, m| x.abs().ln();
+    "log1p": |x, y, m| x.abs().log1p();
+    "sqrt": |x, y, m| x.abs().sqrt();
+    "rsqrt": |x, y, m| x.abs().rsqrt();
+    "reciprocal": |x, y, m| x.reciprocal();
+    "sin": |x, y, m| x.sin();
+    "cos": |x, y, m| x.cos();
+    "tan": |x, y, m| x.tan();
+    "tanh": |x, y, m| x.tanh();
+    "sigmoid": |x, y, m| x.sigmoid();
+    "erf": |x, y, m| x.erf();
+    "relu": |x, y, m| x.relu();
+    "gelu": |x, y, m| x.gelu();
+    "gelu_tanh": |x, y, m| x.gelu_tanh();
+    "silu": |x, y, m| x.silu();
+    "softplus": |x, y, m| x.softplus();
+    "softplus_with": |x, y, m| x.softplus_with(2.0, 10.0);
+    "the twins of values": |x, y, m| [x.try_neg(), x.try_abs(), x.try_relu(), x.try_gelu(), x.try_t()];
+    "more twins": |x, y, m| [x.try_gelu_tanh(), x.try_silu(), x.try_softplus()];
+    "eq": |x, y, m| x.eq(y);
+    "ne": |x, y, m| x.ne(y);
+    "lt": |x, y, m| x.lt(y);
+    "le": |x, y, m| x.le(0);
+    "gt": |x, y, m| x.gt(y);
+    "ge": |x, y, m| x.ge(y);
+    "logical_and": |x, y, m| x.logical_and(y);
+    "logical_or": |x, y, m| x.logical_or(y);
+    "logical_xor": |x, y, m| x.logical_xor(y);
+    "logical_not": |x, y, m| x.logical_not();
+    "sum": |x, y, m| x.sum(..);
+    "sum over one": |x, y, m| x.sum(keep(1));
+    "mean": |x, y, m| x.mean([0, 1]);
+    "prod": |x, y, m| x.prod(-1);
+    "var": |x, y, m| x.var(1);
+    "var_with": |x, y, m| x.var_with(.., 0.0);
+    "std": |x, y, m| x.std(keep(..));
+    "std_with": |x, y, m| x.std_with(1, 0);
+    "amax": |x, y, m| x.amax(0);
+    "amin": |x, y, m| x.amin([0, 1]);
+    "max": |x, y, m| x.max(..);
+    "max over one": |x, y, m| x.max(1);
+    "min": |x, y, m| x.min(0);
+    "max_with_indices": |x, y, m| x.max_with_indices(1);
+    "min_with_indices": |x, y, m| x.min_with_indices(keep(0));
+    "argmax": |x, y, m| x.argmax(1);
+    "argmin": |x, y, m| x.argmin(..);
+    "any": |x, y, m| x.any(1);
+    "all": |x, y, m| x.all(..);
+    "logsumexp": |x, y, m| x.logsumexp(1);
+    "softmax": |x, y, m| x.softmax(-1);
+    "log_softmax": |x, y, m| x.log_softmax(0);
+    "sum_to_size": |x, y, m| x.sum_to_size([1, 3]);
+    "matmul": |x, y, m| x.matmul(m);
+    "matmul by value": |x, y, m| x.matmul(m.clone());
+    "mm": |x, y, m| x.mm(m);
+    "mv": |x, y, m| x.mv(y);
+    "bmm": |x, y, m| x.unsqueeze(0).unwrap().bmm(m.unsqueeze(0).unwrap());
+    "dot": |x, y, m| y.dot(y);
+    "reshape": |x, y, m| x.reshape((2, -1));
+    "view": |x, y, m| x.view([3, 2]);
+    "flatten": |x, y, m| x.flatten(0..);
+    "transpose": |x, y, m| x.transpose(0, -1);
+    "t": |x, y, m| x.t();
+    "permute": |x, y, m| x.permute([1, 0]);
+    "movedim": |x, y, m| x.movedim(0, 1);
+    "expand": |x, y, m| y.expand([2, 3]);
+    "expand_as": |x, y, m| y.expand_as(x);
+    "broadcast_to": |x, y, m| y.broadcast_to([4, 3]);
+    "squeeze": |x, y, m| y.unsqueeze(0).unwrap().squeeze(..);
+    "unsqueeze": |x, y, m| x.unsqueeze(-1);
+    "flip": |x, y, m| x.flip(1);
+    "narrow": |x, y, m| x.narrow(1, -2, 2);
+    "select": |x, y, m| x.select(1, -1);
+    "slice": |x, y, m| x.slice(s![.., 1..]);
+    "split": |x, y, m| x.split(2, 1);
+    "chunk": |x, y, m| x.chunk(2, -1);
+    "chunks": |x, y, m| x.chunks::<3>(1);
+    "unbind": |x, y, m| x.unbind(0);
+    "index_select": |x, y, m| x.index_select(1, tensor![2, 0; i64]);
+    "gather": |x, y, m| x.gather(1, tensor![[0], [2]; i64]);
+    "scatter_add": |x, y, m| y.scatter_add(0, tensor![0, 0, 1; i64], y);
+    "index_add": |x, y, m| y.index_add(0, tensor![0, 0, 1; i64], y);
+    "contiguous": |x, y, m| x.t().contiguous();
+    "to": |x, y, m| [x.to(DType::F64), x.float(), x.double(), x.long(), x.bool()];
+    "item": |x, y, m| x.sum(..).unwrap().item();
+    "item_as": |x, y, m| x.sum(..).unwrap().item_as::<f32>();
+    "to_vec": |x, y, m| x.to_vec::<f32>();
+    "zeros_like": |x, y, m| [x.zeros_like(), x.ones_like(), x.full_like(3)];
+    "shape": |x, y, m| x.shape();
+    "dims": |x, y, m| x.dims();
+    "size": |x, y, m| x.size(-1);
+    "sizes": |x, y, m| x.sizes::<2>();
+    "rank": |x, y, m| (x.rank(), x.numel());
+    "dtype": |x, y, m| x.dtype();
+    "operators": |x, y, m| [x + y, x - y, x * y, x / y, -x, x + 1.0, 2.0 * x, 1 - x];
+}
+
+#[test]
+fn tensors_and_variables_have_the_same_methods() {
+    let x = tensor![[1.5, -2.0, 0.5], [3.0, 0.25, -0.75]];
+    let (y, m) = (tensor![2.0, -1.0, 0.5], tensor![[1.0, 2.0], [0.5, -1.0], [3.0, 0.0]]);
+    let expected = of_tensors(&x, &y, &m);
+    let constants = of_variables(&(&x).into(), &(&y).into(), &(&m).into());
+    let tracked = of_variables(&x.requires_grad(), &y.requires_grad(), &m.requires_grad());
+    assert!(expected.len() > 100);
+    for ((a, b), c) in expected.iter().zip(&constants).zip(&tracked) {
+        assert_eq!(a, b);
+        assert_eq!(a, c);
+    }
+}
+
+/// What belongs to a type and not to a value: functions without `self`.
+#[test]
+fn functions_of_both_types() {
+    let (a, b) = (tensor![1.0, 2.0], tensor![3.0, 4.0]);
+    let (va, vb) = (a.requires_grad(), b.requires_grad());
+    assert_eq!(Tensor::cat([&a, &b], 0).unwrap(), Var::cat([&va, &vb], 0).unwrap().value());
+    assert_eq!(Tensor::stack([&a, &b], -1).unwrap(), Var::stack([&va, &vb], -1).unwrap().value());
+    assert_eq!(Tensor::cat(vec![a.clone(), b.clone()], 0).unwrap(), Var::cat(vec![va, vb], 0).unwrap().value());
+}
