@@ -61,10 +61,10 @@ impl<T: Values, const N: usize> Values for [T; N] {
 macro_rules! on_both {
     ($($name:literal: |$x:ident, $y:ident, $m:ident| $call:expr;)*) => {
         fn of_tensors(x: &Tensor, y: &Tensor, m: &Tensor) -> Vec<(&'static str, Vec<Tensor>)> {
-            vec![$(($name, { let ($x, $y, $m) = (x, y, m); let _ = ($y, $m); $call.values() })),*]
+            vec![$(($name, { let ($x, $y, $m) = (x, y, m); let _ = ($x, $y, $m); $call.values() })),*]
         }
         fn of_variables(x: &Var, y: &Var, m: &Var) -> Vec<(&'static str, Vec<Tensor>)> {
-            vec![$(($name, { let ($x, $y, $m) = (x, y, m); let _ = ($y, $m); $call.values() })),*]
+            vec![$(($name, { let ($x, $y, $m) = (x, y, m); let _ = ($x, $y, $m); $call.values() })),*]
         }
     };
 }
@@ -202,7 +202,7 @@ fn tensors_and_variables_have_the_same_methods() {
     let (y, m) = (tensor![2.0, -1.0, 0.5], tensor![[1.0, 2.0], [0.5, -1.0], [3.0, 0.0]]);
     let expected = of_tensors(&x, &y, &m);
     let constants = of_variables(&(&x).into(), &(&y).into(), &(&m).into());
-    let tracked = of_variables(&x.requires_grad(), &y.requires_grad(), &m.requires_grad());
+    let tracked = of_variables(&x.clone().requires_grad(), &y.clone().requires_grad(), &m.clone().requires_grad());
     assert!(expected.len() > 100);
     for ((a, b), c) in expected.iter().zip(&constants).zip(&tracked) {
         assert_eq!(a, b);
@@ -214,8 +214,11 @@ fn tensors_and_variables_have_the_same_methods() {
 #[test]
 fn functions_of_both_types() {
     let (a, b) = (tensor![1.0, 2.0], tensor![3.0, 4.0]);
-    let (va, vb) = (a.requires_grad(), b.requires_grad());
+    let (va, vb) = (a.clone().requires_grad(), b.clone().requires_grad());
     assert_eq!(Tensor::cat([&a, &b], 0).unwrap(), Var::cat([&va, &vb], 0).unwrap().value());
     assert_eq!(Tensor::stack([&a, &b], -1).unwrap(), Var::stack([&va, &vb], -1).unwrap().value());
-    assert_eq!(Tensor::cat(vec![a.clone(), b.clone()], 0).unwrap(), Var::cat(vec![va, vb], 0).unwrap().value());
+    assert_eq!(
+        Tensor::cat(vec![a.clone(), b.clone()], 0).unwrap(),
+        Var::cat(vec![va, vb], 0).unwrap().value()
+    );
 }

@@ -198,8 +198,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn var_with(&self, over: impl Into<Over>, correction: f64) -> Result<Tensor> {
-        self.spread("var", &over.into(), correction).here()
+    pub fn var_with(&self, over: impl Into<Over>, correction: impl Into<f64>) -> Result<Tensor> {
+        self.spread("var", &over.into(), correction.into()).here()
     }
 
     /// The variance, for an operation of that name.
@@ -240,8 +240,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn std_with(&self, over: impl Into<Over>, correction: f64) -> Result<Tensor> {
-        Ok(self.spread("std", &over.into(), correction).here()?.sqrt())
+    pub fn std_with(&self, over: impl Into<Over>, correction: impl Into<f64>) -> Result<Tensor> {
+        Ok(self.spread("std", &over.into(), correction.into()).here()?.sqrt())
     }
 
     /// The largest element over `axes`; NaN if there is one.

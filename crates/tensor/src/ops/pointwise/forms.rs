@@ -132,7 +132,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn softplus_with(&self, beta: f64, threshold: f64) -> Result<Tensor> {
+    pub fn softplus_with(&self, beta: impl Into<f64>, threshold: impl Into<f64>) -> Result<Tensor> {
+        let (beta, threshold) = (beta.into(), threshold.into());
         let arg = Arg::Tensor(self);
         apply(
             "softplus",
