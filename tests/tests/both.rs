@@ -170,6 +170,8 @@ on_both! {
     "squeeze": |x, y, m| y.unsqueeze(0).unwrap().squeeze(..);
     "unsqueeze": |x, y, m| x.unsqueeze(-1);
     "flip": |x, y, m| x.flip(1);
+    "tril": |x, y, m| (x.tril(), x.triu());
+    "tril_with": |x, y, m| (x.tril_with(-1), x.triu_with(1));
     "narrow": |x, y, m| x.narrow(1, -2, 2);
     "select": |x, y, m| x.select(1, -1);
     "slice": |x, y, m| x.slice(s![.., 1..]);
@@ -202,7 +204,8 @@ fn tensors_and_variables_have_the_same_methods() {
     let (y, m) = (tensor![2.0, -1.0, 0.5], tensor![[1.0, 2.0], [0.5, -1.0], [3.0, 0.0]]);
     let expected = of_tensors(&x, &y, &m);
     let constants = of_variables(&(&x).into(), &(&y).into(), &(&m).into());
-    let tracked = of_variables(&x.clone().requires_grad(), &y.clone().requires_grad(), &m.clone().requires_grad());
+    let tracked =
+        of_variables(&x.clone().requires_grad(), &y.clone().requires_grad(), &m.clone().requires_grad());
     assert!(expected.len() > 100);
     for ((a, b), c) in expected.iter().zip(&constants).zip(&tracked) {
         assert_eq!(a, b);

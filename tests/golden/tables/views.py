@@ -162,6 +162,13 @@ def cast():
         yield ok(input=V(2**53 + 1, -(2**53) - 1, 16777217, 2**62 + 1, 2**63 - 1, 0, -1, dtype="i64"), dtype=target, tags=["special"])
 
 
+TRIANGLE = [
+    ([2, 3, 4], (0,), (1,), (-1,), (5,), (-5,)),
+    ([4, 3], (0,), (2,), (-2,)),
+    ([0, 2], (0,)),
+    ([2, 0], (1,)),
+    ([1, 1], (0,), (1,), (-1,)),
+]
 T_ROWS = [([2, 3], ()), ([3], ()), ([], ()), ([0, 2], ()), ([1, 1], ())]
 OPS = [
     Op("expand", method("expand"), [views("size", EXPAND, BAD_EXPAND)]),
@@ -178,6 +185,8 @@ OPS = [
     Op("view", method("view"), [view_without_copy()]),
     Op("flatten", torch.flatten, [views("start_dim end_dim", FLATTEN, BAD_FLATTEN)]),
     Op("flip", torch.flip, [views("dims", FLIP, BAD_FLIP)]),
+    Op("tril", torch.tril, [views("diagonal", TRIANGLE, [([3], (0,)), ([], (0,))])]),
+    Op("triu", torch.triu, [views("diagonal", TRIANGLE, [([3], (0,)), ([], (0,))])]),
     Op("movedim", torch.movedim, [views("source destination", MOVEDIM, BAD_MOVEDIM)]),
     Op("to", method("to"), [cast()]),
 ]

@@ -22,6 +22,7 @@ pub(super) const TARGETS: &[Target] = targets! {
     "movedim" => |x, c| x.movedim(c.axes(), c.axes());
     "squeeze" => |x, c| x.squeeze(c.axes());
     "unsqueeze" => |x, c| x.unsqueeze(c.position());
+    "tril_with" => |x, c| x.tril_with(c.position() as i64);
     "flip" => |x, c| x.flip(c.axes());
     "reshape" => |x, c| x.reshape(c.new_shape());
     "view" => |x, c| x.view(c.new_shape());

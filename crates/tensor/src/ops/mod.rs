@@ -11,6 +11,7 @@ mod operators;
 mod pointwise;
 pub(crate) mod reduce;
 mod reduction;
+mod triangle;
 pub(crate) mod warning;
 
 pub use arg::{Arg, AsArg};

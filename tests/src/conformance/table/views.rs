@@ -50,6 +50,8 @@ pub(super) const ROWS: &[Operation] = &[
     }),
     operation!(Exact "unsqueeze", "input dim", |a| one(a.var("input")?.unsqueeze(a.int_of("dim")?))),
     operation!(Exact "flip", "input dims", |a| one(a.var("input")?.flip(a.ints_of("dims")?))),
+    operation!(Exact "tril", "input diagonal", |a| one(a.var("input")?.tril_with(a.int("diagonal")?.unwrap_or(0) as i64))),
+    operation!(Exact "triu", "input diagonal", |a| one(a.var("input")?.triu_with(a.int("diagonal")?.unwrap_or(0) as i64))),
     operation!(Exact "fliplr", "input", |a| one(a.var("input")?.flip(1))),
     operation!(Exact "flipud", "input", |a| {
         let x = a.var("input")?;
