@@ -84,6 +84,7 @@ on_both! {
     "div_trunc": |x, y, m| x.div_trunc(y);
     "rdiv": |x, y, m| x.rdiv(1.0);
     "pow": |x, y, m| x.pow(2);
+    "powi": |x, y, m| (x.powi(2), x.abs().powf(0.5));
     "rpow": |x, y, m| x.rpow(2.0);
     "maximum": |x, y, m| x.maximum(y);
     "minimum": |x, y, m| x.minimum(0.0);

@@ -84,12 +84,30 @@ pub trait RequiresGrad {
     /// assert!(x.is_leaf() && x.requires_grad());
     /// ```
     fn requires_grad(self) -> Var;
+
+    /// A variable with this value: a leaf, or a constant.
+    ///
+    /// # Panics
+    /// As [`requires_grad`](RequiresGrad::requires_grad), where it is to be a leaf.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// let x = foldback_tensor::tensor![1.0, 2.0];
+    /// assert!(x.requires_grad_(true).requires_grad());
+    /// assert!(!x.requires_grad_(false).requires_grad());
+    /// ```
+    fn requires_grad_(&self, on: bool) -> Var;
 }
 
 impl RequiresGrad for Tensor {
     #[track_caller]
     fn requires_grad(self) -> Var {
         or_panic(Var::leaf(self))
+    }
+
+    #[track_caller]
+    fn requires_grad_(&self, on: bool) -> Var {
+        if on { or_panic(Var::leaf(self.clone())) } else { Var::constant(self.clone()) }
     }
 }
 
@@ -113,6 +131,7 @@ impl Var {
     }
 
     /// A variable without history, which requires no gradient. The same as `Var::from(tensor)`.
+    #[doc(alias = "new")]
     pub fn constant(value: Tensor) -> Var {
         Var { kind: VarKind::Constant(value) }
     }
@@ -342,6 +361,7 @@ impl Var {
     /// let x = foldback_tensor::tensor![1.0].requires_grad();
     /// assert!(!x.detach().requires_grad());
     /// ```
+    #[doc(alias = "detach_")]
     pub fn detach(&self) -> Var {
         Var::constant(self.value())
     }

@@ -1,8 +1,8 @@
 //! The code that `#[forward]` writes.
 //!
 //! The function that the user wrote keeps its body under another name. The one that is called turns what it is given into
-//! variables, and adds the layer's path to errors. Both pass their caller's line on. A function of one variable is a
-//! `Layer`, too; its inherent method goes before that of the trait.
+//! variables, and adds the layer's path to errors. The operations inside belong to the lines of the user's function, unless it is
+//! `#[track_caller]`. A function of one variable is a `Layer`, too; its inherent method goes before that of the trait.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
@@ -95,11 +95,11 @@ fn called(own: &ImplItemFn, nn: &Path) -> Result<(TokenStream, Vec<Input>)> {
 /// The function that the user wrote.
 fn renamed(mut own: ImplItemFn) -> ImplItemFn {
     // What concerns its body; the rest is the other's.
-    let keeps =
-        |a: &Attribute| ["allow", "expect", "warn", "deny", "cfg"].iter().any(|name| a.path().is_ident(name));
+    let keeps = |a: &Attribute| {
+        ["allow", "expect", "warn", "deny", "cfg", "track_caller"].iter().any(|name| a.path().is_ident(name))
+    };
     own.attrs.retain(keeps);
     own.attrs.push(parse_quote!(#[doc(hidden)]));
-    own.attrs.push(parse_quote!(#[track_caller]));
     own.sig.ident = inner_name(&own);
     own.vis = syn::Visibility::Inherited;
     own

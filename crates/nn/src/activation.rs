@@ -16,7 +16,8 @@ macro_rules! activations {
             /// The function of each element.
             ///
             /// # Errors
-            /// `Graph` for types that the operation has no value for.
+            /// `DTypeUnsupported` for types that the operation has no value for.
+            #[track_caller]
             pub fn forward(&self, $x: &Var) -> Result<Var> {
                 $value
             }
@@ -128,6 +129,7 @@ impl Softplus {
     ///
     /// # Errors
     /// `DTypeUnsupported` for integers and `bool`.
+    #[track_caller]
     pub fn forward(&self, x: &Var) -> Result<Var> {
         x.softplus_with(self.beta, self.threshold)
     }

@@ -95,13 +95,15 @@ impl Dropout {
     ///
     /// # Errors
     /// `DType` for integers and `bool`, in training.
+    #[track_caller]
     pub fn forward(&self, x: &Var) -> Result<Var> {
         if !self.training || self.p == 0.0 {
             return Ok(x.clone());
         }
         if !x.dtype().is_float() {
             let expected = "a floating-point type";
-            return refuse(NnFacts::DType { op: "dropout", name: "the input", found: x.dtype(), expected });
+            return refuse(NnFacts::DType { op: "dropout", name: "the input", found: x.dtype(), expected })
+                .here();
         }
         if self.p == 1.0 {
             return x.mul(0.0);

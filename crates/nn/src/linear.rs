@@ -197,6 +197,7 @@ impl Linear {
     ///
     /// # Errors
     /// `Features` if the last axis of the input is not `in_features`; `MixedDTypes` if its type is not the weight's.
+    #[track_caller]
     pub fn forward(&self, input: &Var) -> Result<Var> {
         linear(input, &self.weight, self.bias.as_ref())
     }

@@ -107,6 +107,7 @@ impl Sequential {
     ///
     /// # Errors
     /// What a layer refuses, with its number.
+    #[track_caller]
     pub fn forward(&self, input: &Var) -> Result<Var> {
         let mut x = input.clone();
         for layer in &self.layers {

@@ -70,6 +70,7 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
+    #[doc(alias = "to_vec2")]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         self.expect_dtype("to_vec", "elements", T::DTYPE).here()?;
         expect_room("to_vec", self.shape(), T::DTYPE).here()?;

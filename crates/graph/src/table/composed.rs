@@ -1,7 +1,7 @@
 //! Methods of `Tensor` that rows are put together for, and those without a gradient.
 
 use foldback_tensor::kernel::StrictProduct;
-use foldback_tensor::{Axis, Element, Here, Over, Scalar, Tensor};
+use foldback_tensor::{Axis, Element, Here, Over, Scalar, Tensor, or_panic};
 
 use crate::error::Result;
 use crate::input::AsInput;
@@ -363,5 +363,32 @@ impl Var {
     #[track_caller]
     pub fn log(&self) -> Var {
         self.ln()
+    }
+
+    /// A whole power: [`Var::pow`] as Rust's own numbers spell it.
+    ///
+    /// # Panics
+    /// For a negative power of integers, and for `bool`.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![2.0, 3.0].requires_grad().powi(2).value(), tensor![4.0, 9.0]);
+    /// ```
+    #[track_caller]
+    pub fn powi(&self, power: i32) -> Var {
+        or_panic(self.pow(power))
+    }
+
+    /// A power of any kind: [`Var::pow`] as Rust's own numbers spell it.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![4.0, 9.0].requires_grad().powf(0.5).value(), tensor![2.0, 3.0]);
+    /// ```
+    #[track_caller]
+    pub fn powf(&self, power: f64) -> Var {
+        or_panic(self.pow(power))
     }
 }

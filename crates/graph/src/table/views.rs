@@ -467,11 +467,9 @@ impl Var {
     /// ```
     #[track_caller]
     pub fn try_t(&self) -> Result<Var> {
-        match self.rank() {
-            0 | 1 => Ok(self.clone()),
-            2 => self.transpose(0, 1),
-            _ => self.value_ref().try_t().map(Var::constant),
-        }
+        self.value_ref().try_t().here()?;
+        let axes: Vec<usize> = (0..self.rank()).rev().collect();
+        self.permute(axes).map_err(|e| e.named("t"))
     }
 
     /// The same elements seen in a larger shape: [`Var::expand`] to one that is known, without -1.

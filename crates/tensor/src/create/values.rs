@@ -37,6 +37,7 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
+    #[doc(alias = "new")]
     pub fn from_vec<T: Element>(values: Vec<T>, shape: impl Into<NewShape>) -> Result<Tensor> {
         let shape = shape_of("from_vec", values.len(), shape.into(), T::DTYPE).here()?;
         Ok(Tensor::from_storage(T::storage(values), shape))

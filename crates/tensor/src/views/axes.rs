@@ -72,6 +72,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1.0, 2.0], [3.0, 4.0]].t(), tensor![[1.0, 3.0], [2.0, 4.0]]);
     /// ```
     #[track_caller]
+    #[doc(alias = "T")]
     pub fn t(&self) -> Tensor {
         or_panic(self.try_t())
     }

@@ -26,6 +26,7 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
+    #[doc(alias = "i")]
     pub fn slice(&self, slices: impl Into<Slices>) -> Result<Tensor> {
         let parts = slices.into().resolve("slice", self.shape()).here()?;
         let (mut shape, mut strides): (Dims<usize>, Dims<isize>) = Default::default();

@@ -92,6 +92,31 @@ impl Tensor {
     pub fn log(&self) -> Tensor {
         self.ln()
     }
+
+    /// A whole power: [`Tensor::pow`] as Rust's own numbers spell it.
+    ///
+    /// # Panics
+    /// For a negative power of integers, and for `bool`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![2.0, 3.0].powi(2), tensor![4.0, 9.0]);
+    /// ```
+    #[track_caller]
+    pub fn powi(&self, power: i32) -> Tensor {
+        or_panic(self.pow(power))
+    }
+
+    /// A power of any kind: [`Tensor::pow`] as Rust's own numbers spell it.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![4.0, 9.0].powf(0.5), tensor![2.0, 3.0]);
+    /// ```
+    #[track_caller]
+    pub fn powf(&self, power: f64) -> Tensor {
+        or_panic(self.pow(power))
+    }
 }
 
 unary! {
