@@ -405,6 +405,22 @@ const COMPOSED: &[Composed] = &[
     ("broadcast_to", &[&[3]], Domain::Any, |x| x[0].broadcast_to([2, 3])),
     ("narrow", &[&[3, 4]], Domain::Any, |x| x[0].narrow(1, -3, 2)),
     ("select", &[&[3, 4]], Domain::Any, |x| x[0].select(1, -2)),
+    ("t", &[&[2, 3]], Domain::Any, |x| Ok(x[0].t())),
+    ("t of a vector", &[&[3]], Domain::Any, |x| Ok(x[0].t())),
+    ("split", &[&[3, 4]], Domain::Any, |x| x[0].split(3, 1).map(|parts| parts[0].clone() * 2.0)),
+    ("chunk", &[&[5, 2]], Domain::Any, |x| x[0].chunk(2, 0).map(|parts| parts[1].clone() * 2.0)),
+    ("chunks", &[&[2, 6]], Domain::Any, |x| {
+        let [a, b, c] = x[0].chunks(-1)?;
+        a.mul(&b)?.add(c)
+    }),
+    ("unbind", &[&[3, 2]], Domain::Any, |x| x[0].unbind(1).map(|parts| &parts[0] * &parts[1])),
+    ("expand_as", &[&[3], &[2, 3]], Domain::Any, |x| x[0].expand_as(&x[1])?.mul(&x[1])),
+    ("mm", &[&[2, 3], &[3, 2]], Domain::Any, |x| x[0].mm(&x[1])),
+    ("bmm", &[&[2, 2, 3], &[2, 3, 1]], Domain::Any, |x| x[0].bmm(&x[1])),
+    ("mv", &[&[2, 3], &[3]], Domain::Any, |x| x[0].mv(&x[1])),
+    ("dot", &[&[3], &[3]], Domain::Any, |x| x[0].dot(&x[1])),
+    ("powi", &[&[2, 3]], Domain::Any, |x| Ok(x[0].powi(3))),
+    ("log", &[&[2, 3]], Domain::Positive, |x| Ok(x[0].log())),
     ("slice_assign", &[&[3, 4], &[4]], Domain::Any, |x| {
         let mut whole = x[0].mul(2.0)?;
         whole.slice_assign(1, &x[1])?;
