@@ -44,7 +44,7 @@ pub use shape::{Pair, Shape, broadcast_shapes, can_broadcast};
 pub use stack::on_fresh_stack;
 pub use state::StateCell;
 pub use tensor::Tensor;
-pub use threads::{
-    GRAIN, ThreadPool, num_threads, set_num_threads, set_thread_modes, thread_modes, try_set_num_threads,
-};
+pub use threads::{GRAIN, ThreadPool, num_threads, set_num_threads, try_set_num_threads};
+#[doc(hidden)]
+pub use threads::{set_thread_modes, thread_modes};
 pub use views::{NewShape, NewSize, Position, Slice, SliceItem, Slices, broadcast_tensors};

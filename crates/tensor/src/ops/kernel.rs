@@ -16,9 +16,10 @@ pub use super::reduction::{ReducedShapes, evaluate, reduction};
 #[doc(hidden)]
 pub use crate::kernels::RowFormula;
 pub use crate::kernels::{
-    BlockKernel, Compare, Dual, Float, FloatKernel, FloatOps, Formula, GradientKernel, Lane, Num, NumFormula,
-    NumKernel, Real, Update, slope,
+    BlockKernel, Dual, FloatKernel, FloatOps, Formula, GradientKernel, Num, Real, Update, slope,
 };
+#[doc(hidden)]
+pub use crate::kernels::{Compare, Float, Lane, NumFormula, NumKernel};
 #[doc(hidden)]
 pub use crate::softmax::{LogSoftmaxGradient, SoftmaxGradient};
 pub use crate::softmax::{cross_entropy, cross_entropy_backward, log_softmax_backward, softmax_backward};
