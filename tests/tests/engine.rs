@@ -42,7 +42,7 @@ fn where_broadcasts_three_ways_to_second_order() {
     let cond = Tensor::arange(125).reshape([5, 5, 5]).unwrap().pow(2).unwrap();
     let cond = Var::from(cond.slice((.., 0..1, ..)).unwrap().gt(3000).unwrap());
     let x = Tensor::linspace_with(-1.0, 1.0, 25, DType::F64).reshape([5, 5, 1]).unwrap().requires_grad();
-    let number = Tensor::scalar(2.0).requires_grad();
+    let number = Tensor::from(2.0).requires_grad();
     let y = cond.where_cond(&(&x * &x * &x), &number).unwrap();
     assert_eq!(y.shape(), [5, 5, 5]);
     let total = y.sum(..).unwrap();
@@ -487,7 +487,7 @@ fn no_cycle_keeps_a_graph_alive() {
 
 #[test]
 fn grad_of_first_and_second_order_leaves_grad_untouched() {
-    let x = Tensor::scalar(0.7).requires_grad();
+    let x = Tensor::from(0.7).requires_grad();
     let y = x.sin() * &x;
     let first = grad_with(&y, &x, Backward::new().create_graph(true)).unwrap();
     let second = grad_with(&first, &x, Backward::new().create_graph(true)).unwrap();

@@ -289,7 +289,7 @@ fn functions_of_ones_own() {
     let y = Failing { forward: false, backward: || Ok(Var::from(tensor![1.0, 2.0])) };
     let y = y.call([&tensor![1.0, 2.0, 3.0].requires_grad()]).unwrap().sum(..).unwrap();
     here(y.backward());
-    let huge = Tensor::scalar(1.0).expand([1usize << 40]).unwrap().requires_grad();
+    let huge = Tensor::from(1.0).expand([1usize << 40]).unwrap().requires_grad();
     let e = here(huge.select(0, 0).unwrap().backward());
     assert!(refused!(Err::<(), _>(e), GraphFacts::Backward { .. }));
     here(huge.sum(..).unwrap().backward());

@@ -433,7 +433,7 @@ fn twenty_million_ones() {
 }
 
 fn tensor_of(v: f32) -> Tensor {
-    Tensor::scalar(v)
+    Tensor::from(v)
 }
 
 #[test]
@@ -784,7 +784,7 @@ fn products_of_small_shapes() {
 /// A number that stands still counts as often as it is seen, also where the count does not fit the element type.
 #[test]
 fn a_number_that_stands_still_counts() {
-    let still = |v: f32, n: usize| Tensor::scalar(v).expand([n]).unwrap();
+    let still = |v: f32, n: usize| Tensor::from(v).expand([n]).unwrap();
     let odd = (1 << 24) + 1;
     assert_eq!(still(-1.0, odd).prod(..).unwrap().item_as::<f32>().unwrap(), -1.0);
     assert_eq!(still(-1.0, odd - 1).prod(..).unwrap().item_as::<f32>().unwrap(), 1.0);
@@ -794,7 +794,7 @@ fn a_number_that_stands_still_counts() {
     // So often that going through them would never end.
     let ages = 1usize << 59;
     assert!(Tensor::scalar(true).expand([ages]).unwrap().all(..).unwrap().item_as::<bool>().unwrap());
-    assert_eq!(Tensor::scalar(-1i64).expand([ages]).unwrap().prod(..).unwrap().item_as::<i64>().unwrap(), 1);
+    assert_eq!(Tensor::from(-1i64).expand([ages]).unwrap().prod(..).unwrap().item_as::<i64>().unwrap(), 1);
     assert_eq!(still(2.5, ages).amax(..).unwrap().item_as::<f32>().unwrap(), 2.5);
     assert_eq!(still(0.5, ages).mean(..).unwrap().item_as::<f32>().unwrap(), 0.5);
 }

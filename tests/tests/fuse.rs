@@ -337,11 +337,11 @@ fn numbers_and_integers_take_the_type_of_the_others() {
     assert_eq!(f.call((&i, &x.gt(1.0).unwrap())).unwrap().value(), tensor![0.0, 3.0]);
     assert_eq!(f.call([2.0, 3.0]).unwrap().value(), Tensor::scalar(6.0f32));
     // A 0-d tensor does not widen one with axes.
-    let scale = Tensor::scalar(0.5f64).requires_grad();
+    let scale = Tensor::from(0.5f64).requires_grad();
     let y = f.sum((&tensor![1.0, 2.0], &scale), ..).unwrap();
     assert_eq!(y.dtype(), DType::F32);
     y.backward().unwrap();
-    assert_eq!(scale.grad(), Some(Tensor::scalar(3.0f64)));
+    assert_eq!(scale.grad(), Some(Tensor::from(3.0f64)));
     assert_eq!(f.call((&i, &scale)).unwrap().dtype(), DType::F64);
     let w = tensor![1.0, 2.0].requires_grad();
     f.sum((&w, &x), ..).unwrap().backward().unwrap();

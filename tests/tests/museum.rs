@@ -631,7 +631,7 @@ fn std_of_equal_values() {
     // one value has no deviation from the others
     let x = tensor![2.0; f64].requires_grad();
     let y = x.std(..).unwrap();
-    same(&y.value(), Tensor::scalar(NAN));
+    same(&y.value(), Tensor::from(NAN));
     y.backward().unwrap();
     same(&x.grad().unwrap(), tensor![NAN; f64]);
 }
@@ -664,7 +664,7 @@ fn logsumexp_of_nothing_but_minus_infinity() {
     let [g] = grads([rows()], |[x]| x.logsumexp(1));
     near(&g.slice(1..).unwrap(), tensor![[0.5, 0.5], [0.0, 1.0]; f64]);
     same(&g.slice(0).unwrap(), tensor![NAN, NAN; f64]);
-    near(&tensor![INF, 0.0; f64].logsumexp(0).unwrap(), Tensor::scalar(INF));
+    near(&tensor![INF, 0.0; f64].logsumexp(0).unwrap(), Tensor::from(INF));
 }
 
 // Reductions of nothing read past the end, divided by zero or lost their identity.
@@ -684,7 +684,7 @@ fn reductions_of_nothing() {
     for (reduce, identity) in reductions {
         let x = none();
         let y = reduce(&x, (..).into()).unwrap();
-        same(&y.value(), Tensor::scalar(identity));
+        same(&y.value(), Tensor::from(identity));
         y.backward().unwrap();
         assert_eq!(x.grad().unwrap().dims(), [0]);
         let x = shape();

@@ -109,7 +109,7 @@ fn expect_small(label: &str, vars: &[Var], run: impl Fn(&[Var]) -> Result<Var>, 
     let pass = || {
         let y = run(vars).expect("samples run");
         let seed =
-            seed.cloned().unwrap_or_else(|| Tensor::scalar(1.5).expand(y.shape()).expect("a number expands"));
+            seed.cloned().unwrap_or_else(|| Tensor::from(1.5).expand(y.shape()).expect("a number expands"));
         vars.iter().for_each(Var::zero_grad);
         let (peak, result) = peak_of(|| y.backward_with(&seed));
         result.expect("samples have gradients");

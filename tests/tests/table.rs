@@ -216,7 +216,7 @@ fn every_row_with_seeds_in_other_layouts() {
             };
         }
         // One number for the whole output, as the gradient of a sum is.
-        options = options.seed(Tensor::scalar(-1.7).expand(&shape).expect("a number expands to any shape"));
+        options = options.seed(Tensor::from(-1.7).expand(&shape).expect("a number expands to any shape"));
         report.both(&options, &case, &case.trackable());
     }
     report.finish(500);

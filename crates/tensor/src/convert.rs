@@ -5,6 +5,7 @@ use ndarray::{
 };
 
 use crate::create::expect_room;
+use crate::datum::Datum;
 use crate::dtype::{Element, Scalar, with_block};
 use crate::error::{Here, Result, TensorFacts, or_panic, refuse};
 use crate::shape::{Dims, Shape};
@@ -32,7 +33,7 @@ impl Tensor {
     /// The only element of a tensor that has one, cast to `T`.
     ///
     /// # Errors
-    /// `NotASingleElement`.
+    /// `NotASingleElement`; `Unfit` if the number is not in the range of `T`.
     ///
     /// ```
     /// use foldback_tensor::tensor;
@@ -41,8 +42,9 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn item_as<T: Element>(&self) -> Result<T> {
-        Ok(T::from_scalar(self.only().here()?))
+    pub fn item_as<T: Datum>(&self) -> Result<T> {
+        let element = T::Elem::from_scalar(self.only().here()?);
+        T::datum("item_as", element).here()
     }
 
     fn only(&self) -> Result<Scalar> {
@@ -60,26 +62,33 @@ impl Tensor {
     /// The elements in row-major order.
     ///
     /// # Errors
-    /// `DTypeMismatch` if the elements are not of type `T`; cast them with [`Tensor::to`] first. `TooLarge` if no memory can
-    /// hold as many elements as this view has.
+    /// `DTypeMismatch` if the elements are not of type `T` (for integers, not `i64`); cast them with [`Tensor::to`]
+    /// first. `Unfit` for an integer outside the range of `T`. `TooLarge` if no memory can hold as many elements as this view
+    /// has.
     ///
     /// ```
     /// use foldback_tensor::tensor;
     /// let t = tensor![[1.0, 2.0], [3.0, 4.0]].t();
     /// assert_eq!(t.to_vec::<f32>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// assert_eq!(tensor![1, 2; i64].to_vec::<u8>()?, [1, 2]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
     #[doc(alias = "to_vec2")]
-    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
-        self.expect_dtype("to_vec", "elements", T::DTYPE).here()?;
-        expect_room("to_vec", self.shape(), T::DTYPE).here()?;
-        if let Some(s) = self.as_slice::<T>() {
-            return Ok(s.to_vec());
+    pub fn to_vec<T: Datum>(&self) -> Result<Vec<T>> {
+        self.values_out("to_vec").here()
+    }
+
+    /// [`Tensor::to_vec`] in the name of another operation.
+    fn values_out<T: Datum>(&self, op: &'static str) -> Result<Vec<T>> {
+        self.expect_dtype(op, "elements", T::Elem::DTYPE)?;
+        expect_room(op, self.shape(), T::Elem::DTYPE)?;
+        if let Some(s) = self.as_slice::<T::Elem>() {
+            return T::data(op, s.to_vec());
         }
-        let mut values = vec![T::default(); self.numel()];
-        self.copy_into("to_vec", T::block_mut(&mut values)).here()?;
-        Ok(values)
+        let mut values = vec![T::Elem::default(); self.numel()];
+        self.copy_into(op, T::Elem::block_mut(&mut values))?;
+        T::data(op, values)
     }
 
     /// The elements as an ndarray view, without a copy, whatever the strides are (negative, or 0 where expanded).
@@ -136,21 +145,29 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn to_array<T: Element>(&self) -> Result<ArrayD<T>> {
-        self.expect_dtype("to_array", "elements", T::DTYPE).here()?;
-        let values = self.to_vec().map_err(|e| e.named("to_array")).here()?;
+    pub fn to_array<T: Datum>(&self) -> Result<ArrayD<T>> {
+        self.array_out("to_array").here()
+    }
+
+    fn array_out<T: Datum>(&self, op: &'static str) -> Result<ArrayD<T>> {
+        let values = self.values_out(op)?;
         Ok(ArrayD::from_shape_vec(IxDyn(self.dims()), values).expect("as many elements as the shape holds"))
     }
 }
 
-/// The array's own vector with the array's strides: no element is copied, whatever the layout.
+/// The array's own vector with the array's strides: no element is copied, whatever the layout (integers other than `i64`
+/// are converted to it).
+///
+/// # Panics
+/// For an integer that no `i64` holds.
 ///
 /// ```
-/// use foldback_tensor::{Tensor, tensor};
+/// use foldback_tensor::{Tensor, ndarray, tensor};
 /// let a = ndarray::array![[1.0f32, 2.0], [3.0, 4.0]];
 /// assert_eq!(Tensor::from(a.reversed_axes()), tensor![[1.0, 3.0], [2.0, 4.0]]);
 /// ```
-impl<T: Element, D: Dimension> From<ArrayBase<OwnedRepr<T>, D>> for Tensor {
+impl<T: Datum, D: Dimension> From<ArrayBase<OwnedRepr<T>, D>> for Tensor {
+    #[track_caller]
     fn from(array: ArrayBase<OwnedRepr<T>, D>) -> Tensor {
         let shape = Shape::from(array.shape());
         let strides = Dims::from_slice(array.strides());
@@ -160,13 +177,16 @@ impl<T: Element, D: Dimension> From<ArrayBase<OwnedRepr<T>, D>> for Tensor {
                 let whole = Tensor::from(values);
                 whole.with_layout(Layout::strided(shape, strides, offset, false))
             }
-            _ => Tensor::from_storage(T::storage(Vec::new()), shape),
+            _ => Tensor::from_storage(T::Elem::storage(Vec::new()), shape),
         }
     }
 }
 
-/// A row-major copy of the view. Panics if no memory can hold it, as of a broadcast view.
-impl<T: Element, D: Dimension> From<ArrayBase<ViewRepr<&T>, D>> for Tensor {
+/// A row-major copy of the view.
+///
+/// # Panics
+/// If no memory can hold it, as of a broadcast view; for an integer that no `i64` holds.
+impl<T: Datum, D: Dimension> From<ArrayBase<ViewRepr<&T>, D>> for Tensor {
     #[track_caller]
     fn from(view: ArrayBase<ViewRepr<&T>, D>) -> Tensor {
         copied(&view)
@@ -174,20 +194,25 @@ impl<T: Element, D: Dimension> From<ArrayBase<ViewRepr<&T>, D>> for Tensor {
 }
 
 /// A row-major copy of the array.
-impl<T: Element, D: Dimension> From<&ArrayBase<OwnedRepr<T>, D>> for Tensor {
+///
+/// # Panics
+/// For an integer that no `i64` holds.
+impl<T: Datum, D: Dimension> From<&ArrayBase<OwnedRepr<T>, D>> for Tensor {
+    #[track_caller]
     fn from(array: &ArrayBase<OwnedRepr<T>, D>) -> Tensor {
         copied(array)
     }
 }
 
 #[track_caller]
-fn copied<T: Element, S: Data<Elem = T>, D: Dimension>(array: &ArrayBase<S, D>) -> Tensor {
-    or_panic(expect_room("from", &Shape::from(array.shape()), T::DTYPE));
+fn copied<T: Datum, S: Data<Elem = T>, D: Dimension>(array: &ArrayBase<S, D>) -> Tensor {
+    let shape = Shape::from(array.shape());
+    or_panic(expect_room("from", &shape, T::Elem::DTYPE));
     let values: Vec<T> = match array.as_slice() {
         Some(s) => s.to_vec(),
         None => array.iter().copied().collect(),
     };
-    Tensor::from_storage(T::storage(values), Shape::from(array.shape()))
+    Tensor::from_storage(T::Elem::storage(or_panic(T::elements("from", values))), shape)
 }
 
 #[cfg(test)]
@@ -199,7 +224,7 @@ mod tests {
     #[test]
     fn item_casts() {
         assert_eq!(tensor![2.9].item_as::<i64>().unwrap(), 2);
-        assert!(Tensor::scalar(-1i64).item_as::<bool>().unwrap());
+        assert!(Tensor::from(-1i64).item_as::<bool>().unwrap());
         assert_eq!(Tensor::scalar(0.1f32).item_as::<f64>().unwrap(), 0.1f32 as f64);
         assert_eq!(tensor![i64::MAX; i64].item_as::<i64>().unwrap(), i64::MAX);
         assert_eq!(tensor![1, 2, 3].slice(1).unwrap().item_as::<f32>().unwrap(), 2.0);

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::datum::Datum;
+
 /// The element type of a [`Tensor`](crate::Tensor).
 ///
 /// The order is the order of promotion: a category to the right absorbs one to the left.
@@ -175,18 +177,8 @@ macro_rules! scalar_from_wide {
 }
 scalar_from_wide!(isize, u64, usize);
 
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for bool {}
-    impl Sealed for i64 {}
-    impl Sealed for f32 {}
-    impl Sealed for f64 {}
-}
-
 /// A Rust type that a tensor can hold: `bool`, `i64`, `f32` or `f64`.
-pub trait Element:
-    sealed::Sealed + Copy + Default + PartialEq + PartialOrd + fmt::Debug + Send + Sync + 'static
-{
+pub trait Element: Datum<Elem = Self> + Default + PartialEq + PartialOrd + fmt::Debug {
     /// The tag of this type.
     const DTYPE: DType;
     /// As a scalar.

@@ -208,9 +208,9 @@ mod tests {
     fn the_text_is_pytorchs() {
         let cases = [
             (Tensor::scalar(3.5f32), "tensor(3.5000)"),
-            (Tensor::scalar(3i64), "tensor(3)"),
+            (Tensor::from(3i64), "tensor(3)"),
             (Tensor::scalar(true), "tensor(True)"),
-            (Tensor::scalar(-2.0f64), "tensor(-2., dtype=f64)"),
+            (Tensor::from(-2.0f64), "tensor(-2., dtype=f64)"),
             (
                 tensor![[1, 2], [3, 4]],
                 "tensor([[1., 2.],\n\

@@ -5,6 +5,7 @@ mod buffer;
 mod close;
 mod convert;
 mod create;
+mod datum;
 mod dims;
 mod dtype;
 mod error;
@@ -24,15 +25,20 @@ mod tensor;
 mod threads;
 mod views;
 
+pub use ndarray;
+
 pub use axes::{Axes, Axis, Over, Span, keep};
 pub use buffer::{release_memory, set_pool_limit};
 pub use close::{Mismatch, Tolerance, compare_close};
 pub use create::Interval;
+pub use datum::Datum;
 pub use dtype::{Block, BlockMut, Category, DType, Element, Scalar};
 pub use error::{Error, Facts, Kind, Result, TensorFacts};
 #[doc(hidden)]
 pub use error::{Here, Place, counted, or_panic, refuse};
 pub use kernels::{Level, detected_level, force_level, level};
+#[doc(hidden)]
+pub use literal::Literal;
 pub use literal::NestedArray;
 pub use ops::{
     Arg, AsArg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, broadcast_warning, kernel,

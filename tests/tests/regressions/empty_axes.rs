@@ -29,7 +29,7 @@ fn tensors_are_reduced_over_all_axes() {
             assert_eq!(none.unwrap(), all.unwrap(), "{name}, keepdim {keep}");
         }
         // As text, since the variance of one number is NaN.
-        let of_one = |over| f(&Tensor::scalar(3.0), over).unwrap().to_string();
+        let of_one = |over| f(&Tensor::from(3.0), over).unwrap().to_string();
         assert_eq!(of_one(NONE.into()), of_one((..).into()), "{name} of a number");
     }
     assert!(tensor![].amax(NONE).is_err());

@@ -61,7 +61,7 @@ fn pointwise_operations_select() {
     both("relu", |x| x.try_relu(), &[0.0, 0.0, INF]);
     both("clamp_min", |x| x.clamp_min(0.0), &[0.0, 0.0, INF]);
     both("clamp_max", |x| x.clamp_max(0.0), &[INF, 0.0, 0.0]);
-    both("clamp_min, a tensor", |x| x.clamp_min(Tensor::scalar(0.0)), &[0.0, INF, INF]);
+    both("clamp_min, a tensor", |x| x.clamp_min(Tensor::from(0.0)), &[0.0, INF, INF]);
     both("maximum", |x| x.maximum(0.0), &[0.0, INF, INF]);
     both("minimum", |x| x.minimum(0.0), &[INF, INF, 0.0]);
     both("sign", |x| Ok(x.sign()), &[0.0; 3]);
@@ -74,7 +74,7 @@ fn pointwise_operations_select() {
     let five = &[-1.0, 0.0, 0.5, 1.0, 2.0];
     let clamp: Operation = |x| x.clamp(0.0, 1.0);
     check("clamp", clamp, five, &[0.0, 0.0, INF, 0.0, 0.0], &[0.0, 0.0, INF, 0.0, 0.0]);
-    let clamp: Operation = |x| x.clamp(Tensor::scalar(0.0), Tensor::scalar(1.0));
+    let clamp: Operation = |x| x.clamp(Tensor::from(0.0), Tensor::from(1.0));
     check("clamp by tensors", clamp, five, &[0.0, INF, INF, INF, 0.0], &[0.0, INF, INF, INF, 0.0]);
 }
 
@@ -99,7 +99,7 @@ fn products() {
 fn a_product_of_several_zeros() {
     let x = tensor![0.0, 3.0, 0.0; f64].requires_grad();
     let y = x.prod(..).unwrap();
-    y.backward_with(&Tensor::scalar(INF)).unwrap();
+    y.backward_with(&Tensor::from(INF)).unwrap();
     assert_eq!(x.grad(), Some(tensor![0.0, 0.0, 0.0; f64]));
 }
 

@@ -113,7 +113,7 @@ fn every_operation_of_a_tensor() {
 #[test]
 fn an_expanded_axis_is_searched_once() {
     let huge = Tensor::scalar(2.5f32).expand([1usize << 40]).unwrap();
-    assert_eq!(huge.argmax(0).unwrap(), Tensor::scalar(0i64));
+    assert_eq!(huge.argmax(0).unwrap(), Tensor::from(0i64));
     assert_eq!(huge.argmin(keep(..)).unwrap(), tensor![0; i64]);
     let (values, indices) = huge.max_with_indices(keep(-1)).unwrap();
     assert_eq!((values, indices), (tensor![2.5], tensor![0; i64]));
@@ -129,8 +129,8 @@ fn an_expanded_axis_is_searched_once() {
         assert_eq!(small.argmin(keep(axis)).unwrap(), small.contiguous().argmin(keep(axis)).unwrap());
     }
     assert_eq!(small.argmax(..).unwrap(), small.contiguous().argmax(..).unwrap());
-    let y = Tensor::scalar(1.0).expand([1usize << 40]).unwrap().requires_grad();
-    assert_eq!(y.max_with_indices(0).unwrap().1.value(), Tensor::scalar(0i64));
+    let y = Tensor::from(1.0).expand([1usize << 40]).unwrap().requires_grad();
+    assert_eq!(y.max_with_indices(0).unwrap().1.value(), Tensor::from(0i64));
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn rows_that_repeat_are_functions_of_one() {
     assert_eq!(y.narrow(0, 0, 1).unwrap(), tensor![[0.5, 0.5]]);
     let line = Tensor::scalar(1f32).expand([1usize << 40]).unwrap();
     assert_eq!(line.softmax(0).unwrap().select(0, 7).unwrap(), Tensor::scalar(2f32.powi(-40)));
-    assert_eq!(line.logsumexp(0).unwrap(), Tensor::scalar(1.0 + 40.0 * 2f32.ln()));
+    assert_eq!(line.logsumexp(0).unwrap(), Tensor::from(1.0 + 40.0 * 2f32.ln()));
     let g = kernel::log_softmax_backward(&line, &line.log_softmax(0).unwrap(), 0.into()).unwrap();
     assert!(g.select(0, 3).unwrap().item_as::<f32>().unwrap().abs() < 1e-5);
 }
@@ -251,7 +251,7 @@ fn every_operation_of_a_variable() {
 
 #[test]
 fn a_pass_whose_gradient_is_too_large_changes_nothing() {
-    let huge = Tensor::scalar(1.0).expand([1usize << 40]).unwrap().requires_grad();
+    let huge = Tensor::from(1.0).expand([1usize << 40]).unwrap().requires_grad();
     let small = tensor![2.0; f64].requires_grad();
     small.set_grad(Some(tensor![5.0; f64])).unwrap();
     let loss = || &huge.sum(..).unwrap() * &small.sum(..).unwrap();
@@ -292,9 +292,9 @@ impl Function for Clears {
 /// none when its turn comes, must store what the pass has for it.
 #[test]
 fn a_gradient_that_is_cleared_while_others_are_written() {
-    let huge = Tensor::scalar(1.0).expand([1usize << 40]).unwrap().requires_grad();
+    let huge = Tensor::from(1.0).expand([1usize << 40]).unwrap().requires_grad();
     let small = tensor![2.0].requires_grad();
-    let seed = Tensor::scalar(1.0).requires_grad();
+    let seed = Tensor::from(1.0).requires_grad();
     let recorded =
         |root: Var, seed: Var| root.backward_with(Backward::new().seeds(&[&seed]).create_graph(true));
     // Gradients with a history stay as they are: one is huge, and the other one's clears it.

@@ -297,7 +297,7 @@ impl Machine {
         }
         // The target is written where it lies. The other one is itself, a clone of it, or another slot's own handle.
         let other = (i == j).then(|| self.tensors[j].0.clone());
-        let mut target = std::mem::replace(&mut self.tensors[i].0, Tensor::scalar(0.0));
+        let mut target = std::mem::replace(&mut self.tensors[i].0, Tensor::from(0.0));
         let other = other.as_ref().unwrap_or(&self.tensors[j].0);
         let result = match &write {
             Write::Add => target.add_(other).map(|_| ()),

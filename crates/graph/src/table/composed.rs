@@ -1,7 +1,7 @@
 //! Methods of `Tensor` that rows are put together for, and those without a gradient.
 
 use foldback_tensor::kernel::StrictProduct;
-use foldback_tensor::{Axis, Element, Here, Over, Scalar, Tensor, or_panic};
+use foldback_tensor::{Axis, Datum, Here, Over, Scalar, Tensor, or_panic};
 
 use crate::error::Result;
 use crate::input::AsInput;
@@ -261,7 +261,7 @@ impl Var {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
-    pub fn item_as<T: Element>(&self) -> Result<T> {
+    pub fn item_as<T: Datum>(&self) -> Result<T> {
         self.value_ref().item_as().here()
     }
 
@@ -276,7 +276,7 @@ impl Var {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
-    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+    pub fn to_vec<T: Datum>(&self) -> Result<Vec<T>> {
         self.value_ref().to_vec().here()
     }
 

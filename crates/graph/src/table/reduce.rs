@@ -355,7 +355,7 @@ function! {
         check {
             "a matrix": [[3, 4] Any] |x| x[0].cross_entropy(&foldback_tensor::tensor![1, 3, 1; i64]);
             "three axes": [[2, 1, 3] Any] |x| x[0].cross_entropy(&foldback_tensor::tensor![[2], [0]; i64]);
-            "a row": [[5] Any] |x| x[0].cross_entropy(Tensor::scalar(2i64));
+            "a row": [[5] Any] |x| x[0].cross_entropy(Tensor::from(2i64));
             "nothing": [[0, 3] Any] |x| x[0].cross_entropy(Tensor::zeros_with([0], foldback_tensor::DType::I64));
         }
 

@@ -2,7 +2,8 @@
 
 use super::{checked_len, room};
 use crate::buffer::Storage;
-use crate::dtype::{DType, Element};
+use crate::datum::Datum;
+use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Here, Result, TensorFacts, or_panic, refuse};
 use crate::shape::{Dims, Shape};
 use crate::task::To;
@@ -11,22 +12,27 @@ use crate::views::NewShape;
 
 /// # From values
 impl Tensor {
-    /// A 0-d tensor that holds one number.
+    /// A 0-d tensor that holds one number: `bool` for a truth value, else `f32`. `Tensor::from` keeps the number's own type.
     ///
     /// ```
     /// use foldback_tensor::{DType, Tensor};
-    /// let t = Tensor::scalar(2.5f32);
+    /// let t = Tensor::scalar(2.5);
     /// assert_eq!((t.rank(), t.dtype()), (0, DType::F32));
+    /// assert_eq!(Tensor::from(2.5).dtype(), DType::F64);
     /// ```
-    #[track_caller]
-    pub fn scalar<T: Element>(value: T) -> Tensor {
-        Tensor::from_storage(T::storage(vec![value]), Shape::scalar())
+    pub fn scalar(value: impl Into<Scalar>) -> Tensor {
+        let storage = match value.into() {
+            Scalar::Bool(v) => bool::storage(vec![v]),
+            number => f32::storage(vec![number.to_f64() as f32]),
+        };
+        Tensor::from_storage(storage, Shape::scalar())
     }
 
-    /// The vector's elements in row-major order, without a copy. One size of the shape may be -1.
+    /// The vector's elements in row-major order, without a copy (integers other than `i64` are converted to it). One size of
+    /// the shape may be -1.
     ///
     /// # Errors
-    /// `ElementCount` if the shape does not hold exactly as many; `TooLarge`.
+    /// `ElementCount` if the shape does not hold exactly as many; `Unfit` for an integer that no `i64` holds; `TooLarge`.
     ///
     /// ```
     /// use foldback_tensor::{Tensor, tensor};
@@ -38,15 +44,15 @@ impl Tensor {
     /// ```
     #[track_caller]
     #[doc(alias = "new")]
-    pub fn from_vec<T: Element>(values: Vec<T>, shape: impl Into<NewShape>) -> Result<Tensor> {
-        let shape = shape_of("from_vec", values.len(), shape.into(), T::DTYPE).here()?;
-        Ok(Tensor::from_storage(T::storage(values), shape))
+    pub fn from_vec<T: Datum>(values: Vec<T>, shape: impl Into<NewShape>) -> Result<Tensor> {
+        let shape = shape_of("from_vec", values.len(), shape.into(), T::Elem::DTYPE).here()?;
+        Ok(Tensor::from_storage(T::Elem::storage(T::elements("from_vec", values).here()?), shape))
     }
 
     /// A copy of the elements, in row-major order. One size of the shape may be -1.
     ///
     /// # Errors
-    /// `ElementCount` if the shape does not hold exactly as many; `TooLarge`.
+    /// As [`Tensor::from_vec`].
     ///
     /// ```
     /// use foldback_tensor::Tensor;
@@ -55,10 +61,12 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn from_slice<T: Element>(values: &[T], shape: impl Into<NewShape>) -> Result<Tensor> {
-        let shape = shape_of("from_slice", values.len(), shape.into(), T::DTYPE).here()?;
-        let mut storage = room("from_slice", &shape, T::DTYPE).here()?;
-        T::slice_mut(storage.block_mut()).expect("storage of the same type").copy_from_slice(values);
+    pub fn from_slice<T: Datum>(values: &[T], shape: impl Into<NewShape>) -> Result<Tensor> {
+        const OP: &str = "from_slice";
+        let shape = shape_of(OP, values.len(), shape.into(), T::Elem::DTYPE).here()?;
+        let mut storage = room(OP, &shape, T::Elem::DTYPE).here()?;
+        let out = T::Elem::slice_mut(storage.block_mut()).expect("storage of the same type");
+        T::copy(OP, values, out).here()?;
         Ok(Tensor::from_storage(storage, shape))
     }
 
@@ -68,7 +76,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Rank` if there are not as many strides as sizes, `IndexOutOfRange` if an index of the shape would fall outside
-    /// the vector (the error names that place), `TooLarge`.
+    /// the vector (the error names that place), `Unfit` for an integer that no `i64` holds, `TooLarge`.
     ///
     /// ```
     /// use foldback_tensor::{Tensor, tensor};
@@ -77,7 +85,7 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn from_strided<T: Element>(
+    pub fn from_strided<T: Datum>(
         values: Vec<T>,
         shape: impl Into<Shape>,
         strides: &[isize],
@@ -93,10 +101,10 @@ impl Tensor {
             })
             .here();
         }
-        let n = checked_len(OP, &shape, T::DTYPE).here()?;
+        let n = checked_len(OP, &shape, T::Elem::DTYPE).here()?;
         let len = values.len();
         if n == 0 {
-            return Ok(Tensor::from_storage(Storage::scratch(T::DTYPE, 0), shape));
+            return Ok(Tensor::from_storage(Storage::scratch(T::Elem::DTYPE, 0), shape));
         }
         let (mut low, mut high) = (offset as i128, offset as i128);
         for (&size, &stride) in shape.iter().zip(strides) {
@@ -115,7 +123,8 @@ impl Tensor {
             .zip(strides)
             .map(|(&n, &s)| if n == 1 { s.clamp(-bound, bound) } else { s })
             .collect();
-        let whole = Tensor::from_storage(T::storage(values), Shape::from(len));
+        let values = T::elements(OP, values).here()?;
+        let whole = Tensor::from_storage(T::Elem::storage(values), Shape::from(len));
         Ok(whole.with_layout(Layout::strided(shape, strides, offset, true)))
     }
 
@@ -248,6 +257,14 @@ mod tests {
             Tensor::from_vec(Vec::<i64>::new(), [0, isize::MAX, 2]),
             TensorFacts::TooLarge { .. }
         ));
+    }
+
+    #[test]
+    fn a_single_number_is_f32_or_bool() {
+        assert_eq!((Tensor::scalar(3), Tensor::scalar(3i64)), (Tensor::from(3.0f32), Tensor::from(3.0f32)));
+        assert_eq!(Tensor::scalar(0.1), Tensor::from(0.1f32));
+        assert_eq!(Tensor::scalar(true), Tensor::from(true));
+        assert_eq!(Tensor::scalar(u64::MAX).item().unwrap(), 2f64.powi(64));
     }
 
     #[test]

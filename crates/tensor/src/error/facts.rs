@@ -113,6 +113,28 @@ pub enum TensorFacts {
         /// the name of another and its type
         b: (&'static str, DType),
     },
+    /// An integer outside the type it is wanted in.
+    #[error("{op}: {value} does not fit {to}: use {}", if *to == "i64" { "f64" } else { "i64" })]
+    Unfit {
+        /// the operation
+        op: &'static str,
+        /// the integer
+        value: i128,
+        /// the type
+        to: &'static str,
+    },
+    /// Rows of different lengths, which make no matrix.
+    #[error("{op}: row {row} has {}, row 0 has {expected}: all rows must have one length", counted(*found, "element"))]
+    Ragged {
+        /// the operation
+        op: &'static str,
+        /// the number of the first row that differs from row 0
+        row: usize,
+        /// how many elements it has
+        found: usize,
+        /// how many row 0 has
+        expected: usize,
+    },
     /// A result that does not fit the tensor it is to be written to.
     #[error(
         "{op}: result type {from} can't be cast to the desired output type {to}: use the form that makes a new tensor, or convert the output with to(DType::{from:?})"
@@ -328,6 +350,8 @@ impl TensorFacts {
             | DTypeUnsupported { op, .. }
             | DTypeMismatch { op, .. }
             | MixedDTypes { op, .. }
+            | Unfit { op, .. }
+            | Ragged { op, .. }
             | ResultCast { op, .. }
             | Alpha { op, .. }
             | ShapeMismatch { op, .. }
@@ -360,10 +384,10 @@ impl Facts for TensorFacts {
             ViewNeedsCopy { .. } | Matmul { .. } | EmptyReduction { .. } | NotASingleElement { .. } => {
                 Kind::Shape
             }
-            BroadcastRefused { .. } | ListShapes { .. } | Sizes { .. } => Kind::Shape,
+            BroadcastRefused { .. } | ListShapes { .. } | Sizes { .. } | Ragged { .. } => Kind::Shape,
             AxisOutOfRange { .. } | DuplicateAxis { .. } | EmptySpan { .. } => Kind::Axis,
             DTypeUnsupported { .. } | DTypeMismatch { .. } | MixedDTypes { .. } => Kind::DType,
-            ResultCast { .. } | Alpha { .. } => Kind::DType,
+            ResultCast { .. } | Alpha { .. } | Unfit { .. } => Kind::DType,
             IndexOutOfRange { .. } | Range { .. } => Kind::Index,
             NoTensors { .. } | Overlap { .. } | NegativePower { .. } | DivisionByZero { .. } => {
                 Kind::Argument

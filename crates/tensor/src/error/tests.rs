@@ -107,6 +107,8 @@ fn every_fact_has_a_kind_and_a_name() {
         (DTypeUnsupported { op, dtype: d }, Kind::DType),
         (DTypeMismatch { op, operand: "an index", expected: d, found: DType::F32 }, Kind::DType),
         (MixedDTypes { op, a: ("input", d), b: ("weight", DType::F32) }, Kind::DType),
+        (Unfit { op, value: 300, to: "u8" }, Kind::DType),
+        (Ragged { op, row: 1, found: 2, expected: 3 }, Kind::Shape),
         (ResultCast { op, from: DType::F32, to: d }, Kind::DType),
         (Alpha { op, alpha: Scalar::F64(0.5), dtype: d }, Kind::DType),
         (ShapeMismatch { op, expected: s(), found: s() }, Kind::Shape),

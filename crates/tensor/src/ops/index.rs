@@ -566,11 +566,11 @@ mod tests {
             assert_eq!(zeros.index_add(axis as isize, &i, &want).unwrap(), sums);
         }
         let x = numbers(&[3, 2]);
-        assert_eq!(x.index_select(0, Tensor::scalar(1i64)).unwrap(), tensor![[2, 3]; i64]);
+        assert_eq!(x.index_select(0, Tensor::from(1i64)).unwrap(), tensor![[2, 3]; i64]);
         assert_eq!(x.index_select(1, Tensor::zeros_with([0], DType::I64)).unwrap().dims(), [3, 0]);
         let truth = tensor![true, false; bool].index_select(0, &tensor![1, 0; i64]).unwrap();
         assert_eq!(truth, tensor![false, true; bool]);
-        assert_eq!(Tensor::scalar(5i64).index_select(0, &tensor![0; i64]).unwrap(), Tensor::scalar(5i64));
+        assert_eq!(Tensor::from(5i64).index_select(0, &tensor![0; i64]).unwrap(), Tensor::from(5i64));
     }
 
     #[test]

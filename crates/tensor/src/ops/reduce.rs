@@ -406,7 +406,7 @@ impl Tensor {
                 whole += at % size as i64 * step as i64;
                 at /= size as i64;
             }
-            index = Tensor::scalar(whole);
+            index = Tensor::from(whole);
         }
         Ok((value.unsqueeze_to(&kept.shape), index.unsqueeze_to(&kept.shape)))
     }

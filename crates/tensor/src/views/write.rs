@@ -151,7 +151,7 @@ mod tests {
         let mut t = Tensor::zeros_with([2, 3], DType::I64);
         t.slice_assign((.., 1..), &tensor![1.9, -2.9]).unwrap();
         assert_eq!(t, tensor![[0, 1, -2], [0, 1, -2]; i64]);
-        t.slice_assign(s![-1], &Tensor::scalar(7i64)).unwrap();
+        t.slice_assign(s![-1], &Tensor::from(7i64)).unwrap();
         assert_eq!(t, tensor![[0, 1, -2], [7, 7, 7]; i64]);
         t.slice_assign((0, 0), &Tensor::scalar(true)).unwrap();
         assert_eq!(t.select(0, 0).unwrap(), tensor![1, 1, -2; i64]);
