@@ -109,11 +109,18 @@ pub enum GraphFacts {
         /// which list
         what: &'static str,
     },
+    /// A hook on a variable that no gradient reaches.
+    #[error(
+        "register_hook: the variable does not require grad, so the hook would never run: it was made inside no_grad, detached, or of a tensor without requires_grad()"
+    )]
+    HookWithoutGrad,
     /// Inputs named by the call and by its options.
     #[error("grad_with: its inputs are the second argument; Backward::inputs is for backward_with")]
     InputsTwice,
     /// An input that the roots do not depend on.
-    #[error("input {index} appears not to have been used in the graph; allow_unused returns None for it")]
+    #[error(
+        "input {index} appears not to have been used in the graph; `Grad::new(..).allow_unused(true)` returns None for it"
+    )]
     Unused {
         /// which input
         index: usize,
@@ -201,7 +208,9 @@ impl Facts for GraphFacts {
             | Freed { .. }
             | NoGraph { .. }
             | OutputCount { .. } => Kind::Graph,
-            Unused { .. } | InputWithoutGrad { .. } | NotALeaf | LeafInPlace { .. } => Kind::Graph,
+            HookWithoutGrad | Unused { .. } | InputWithoutGrad { .. } | NotALeaf | LeafInPlace { .. } => {
+                Kind::Graph
+            }
             OnceDifferentiable { .. } | Updating { .. } => Kind::Graph,
         }
     }
@@ -241,6 +250,7 @@ mod tests {
             (OutputCount { op, expected: 1, found: 2 }, Kind::Graph),
             (Empty { what: "the list of roots" }, Kind::Argument),
             (InputsTwice, Kind::Argument),
+            (HookWithoutGrad, Kind::Graph),
             (Unused { index: 0 }, Kind::Graph),
             (InputWithoutGrad { index: 0 }, Kind::Graph),
             (DTypeWithoutGrad { dtype: DType::I64 }, Kind::DType),

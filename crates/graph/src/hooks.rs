@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use foldback_tensor::StateCell;
+use foldback_tensor::{StateCell, Tensor};
 
 use crate::dismantle::Rest;
 use crate::error::Result;
@@ -44,6 +44,11 @@ impl HookResult for () {
 impl HookResult for Var {
     fn replacement(self) -> Result<Option<Var>> {
         Ok(Some(self))
+    }
+}
+impl HookResult for Tensor {
+    fn replacement(self) -> Result<Option<Var>> {
+        Ok(Some(self.into()))
     }
 }
 impl HookResult for Option<Var> {

@@ -35,7 +35,7 @@ pub use error::GraphFacts;
 pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use function::{Function, FunctionContext};
 pub use fuse::{Fused, Operands};
-pub use hooks::HookHandle;
+pub use hooks::{HookHandle, HookResult};
 pub use input::{AsInput, AsOptionalInput, Input, Value};
 pub use mode::{enable_grad, is_grad_enabled, no_grad};
 pub use node::live_nodes;

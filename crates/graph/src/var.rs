@@ -324,7 +324,7 @@ impl Var {
     /// see [`HookResult`]. A pass in which a hook returns an error fails with that.
     ///
     /// Hooks run in the order of registration. A hook that captures its own variable keeps the graph alive for ever;
-    /// capture [`Var::downgrade`]'s handle instead. On a variable that requires no gradient it never runs. A hook that
+    /// capture [`Var::downgrade`]'s handle instead. [`HookHandle::remove`] takes it away again; without it the hook stays. A hook that
     /// returns a gradient of another shape or type makes the backward pass fail with `Assigned`. Of what it returns
     /// the value is taken at once: a leaf may be written later. Its history is ignored, unless the pass is recorded.
     ///
@@ -337,21 +337,26 @@ impl Var {
     /// a pass and its hooks run on a thread of their own: what the library keeps per thread goes along (recording, the
     /// number of threads, the default generator), what others keep does not.
     ///
+    /// # Errors
+    /// `HookWithoutGrad` on a variable that requires no gradient: the hook would never run.
+    ///
     /// ```
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let x = tensor![1.0].requires_grad();
-    /// x.register_hook(|g| g * 10.0);
+    /// let hook = x.register_hook(|g| g * 10.0)?;
     /// (&x * 2.0).backward()?;
     /// assert_eq!(x.grad(), Some(tensor![20.0]));
+    /// hook.remove();
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
+    #[track_caller]
     pub fn register_hook<R: HookResult>(
         &self,
         hook: impl Fn(&Var) -> R + Send + Sync + 'static,
-    ) -> Option<HookHandle> {
-        let edge = self.edge()?;
-        Some(Hooks::add(&edge.node, edge.nr, Arc::new(move |g| hook(g).replacement())))
+    ) -> Result<HookHandle> {
+        let Some(edge) = self.edge() else { return refuse(GraphFacts::HookWithoutGrad).here() };
+        Ok(Hooks::add(&edge.node, edge.nr, Arc::new(move |g| hook(g).replacement())))
     }
 
     /// The same value without its history: gradients stop here.

@@ -29,7 +29,7 @@ pub trait Layer: Module + CopyLayer + Send + Sync {
     /// Applies the layer to a variable or a tensor.
     ///
     /// # Errors
-    /// What the layer refuses; [`Error::Layer`](crate::Error::Layer) names the layer inside it that did.
+    /// What the layer refuses; [`Error::path`](crate::Error::path) names the layer inside it that did.
     #[track_caller]
     fn forward(&self, input: &dyn Value) -> Result<Var>;
 }

@@ -47,8 +47,7 @@ impl Machine {
             Action::Hook(input, factor) => {
                 let factor = *factor;
                 let hook = self.var(*input)?.register_hook(move |g| Some(g * factor));
-                hook.map(|_| vec![])
-                    .ok_or_else(|| Refusal::Library("a hook on an untracked variable".into()))?
+                hook.map(|_| vec![])?
             }
             Action::RetainGrad(input) => {
                 self.var(*input)?.retain_grad();

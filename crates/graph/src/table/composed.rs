@@ -250,7 +250,7 @@ impl Var {
         self.value_ref().item().here()
     }
 
-    /// The only element, in its own type.
+    /// The only element, cast to `T`.
     ///
     /// # Errors
     /// As [`Tensor::item_as`].

@@ -64,6 +64,10 @@ struct Inner {
 /// assert_eq!((e.kind(), e.to_string().as_str()), (Kind::Argument, "no such optimiser: adm"));
 /// assert_eq!(e.facts::<Unknown>().unwrap().0, "adm");
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`?` does not make an error of this library of `{Self}`",
+    note = "any other error goes by `.map_err(Error::other)?`"
+)]
 pub trait Facts: Display + Debug + Any + Send + Sync {
     /// What it is about.
     fn kind(&self) -> Kind;

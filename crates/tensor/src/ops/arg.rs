@@ -32,7 +32,7 @@ pub enum Arg<'a> {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no operand: a tensor or a number is expected",
-    note = "a variable stands beside variables: `Var::from(tensor)` makes one of a tensor"
+    note = "a method of a tensor gives a tensor: beside a variable, write `Var::from(&tensor).op(&variable)`"
 )]
 pub trait AsArg {
     /// The operand.
