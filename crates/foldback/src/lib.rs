@@ -149,7 +149,7 @@ pub use foldback_graph::fuse;
 pub use foldback_optim as optim;
 #[doc(inline)]
 pub use foldback_tensor as tensor;
-pub use foldback_tensor::{Error, Facts, Kind, Result, assert_close, tensor};
+pub use foldback_tensor::{Error, Facts, Kind, Result, assert_close, ndarray, tensor};
 
 /// Layers, losses and initialisers.
 pub mod nn {

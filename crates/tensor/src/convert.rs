@@ -1,7 +1,9 @@
 //! Values out of tensors, and ndarray arrays in and out.
 
+use std::cmp::Reverse;
+
 use ndarray::{
-    ArrayBase, ArrayD, ArrayViewD, Axis, Data, Dimension, IxDyn, OwnedRepr, ShapeBuilder, ViewRepr,
+    ArrayBase, ArrayD, ArrayViewD, Axis, Data, Dimension, IxDyn, OwnedRepr, ShapeBuilder, ViewRepr, s,
 };
 
 use crate::create::expect_room;
@@ -149,6 +151,50 @@ impl Tensor {
         self.array_out("to_array").here()
     }
 
+    /// The elements as an ndarray array that takes over the memory of this tensor: nothing is copied if nobody else holds
+    /// it and the elements fill one stretch of it, in whatever order of axes. Else a row-major copy, as
+    /// [`Tensor::to_array`] makes.
+    ///
+    /// # Errors
+    /// `DTypeMismatch` if the elements are not of type `T`; `TooLarge` if no memory can hold a copy that is needed.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let t = tensor![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];
+    /// let first = t.as_slice::<f32>().map(<[f32]>::as_ptr);
+    /// let a = t.into_array::<f32>()?;
+    /// assert_eq!(a, ndarray::array![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]].into_dyn());
+    /// assert_eq!(Some(a.as_ptr()), first);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn into_array<T: Element>(self) -> Result<ArrayD<T>> {
+        const OP: &str = "into_array";
+        self.expect_dtype(OP, "elements", T::DTYPE).here()?;
+        // From the widest stride to the narrowest: axes that fill a stretch of memory are row-major in that order.
+        let mut order: Dims<usize> = (0..self.rank()).collect();
+        order.sort_by_key(|&axis| Reverse(self.strides()[axis]));
+        let shape = Shape(order.iter().map(|&axis| self.dims()[axis]).collect());
+        let strides = order.iter().map(|&axis| self.strides()[axis]).collect();
+        let sorted = Layout::strided(shape, strides, self.layout.offset, false);
+        if !sorted.is_contiguous() {
+            return self.array_out(OP).here();
+        }
+        match self.storage.into_array::<T>() {
+            Ok(all) => {
+                let own = all.slice_move(s![sorted.offset..sorted.offset + sorted.shape.numel()]);
+                let own =
+                    own.into_shape_with_order(IxDyn(&sorted.shape)).expect("a stretch of as many elements");
+                let mut back: Dims<usize> = Dims::from_elem(0, order.len());
+                for (i, &axis) in order.iter().enumerate() {
+                    back[axis] = i;
+                }
+                Ok(own.permuted_axes(IxDyn(&back)))
+            }
+            Err(storage) => Tensor { storage, layout: self.layout }.array_out(OP).here(),
+        }
+    }
+
     fn array_out<T: Datum>(&self, op: &'static str) -> Result<ArrayD<T>> {
         let values = self.values_out(op)?;
         Ok(ArrayD::from_shape_vec(IxDyn(self.dims()), values).expect("as many elements as the shape holds"))
@@ -251,6 +297,42 @@ mod tests {
         assert!(refused!(
             tensor![1].expand([1usize << 55]).unwrap().to_array::<f32>(),
             TensorFacts::TooLarge { .. }
+        ));
+    }
+
+    #[test]
+    fn an_array_takes_over_the_memory_that_nobody_else_holds() {
+        let own = |t: Tensor| {
+            let (want, address) = (t.to_array::<f32>().unwrap(), t.as_array::<f32>().unwrap().as_ptr());
+            let a = t.into_array::<f32>().unwrap();
+            assert_eq!(a, want);
+            a.as_ptr() == address
+        };
+        for n in [4, 4000] {
+            // From a shelf or the pool, and from a vector.
+            let made = || [Tensor::randn((n, 6)), Tensor::from_vec(vec![1.5f32; n * 6], (n, 6)).unwrap()];
+            let stays = |view: &dyn Fn(Tensor) -> Tensor| made().into_iter().all(|t| own(view(t)));
+            let copied = |view: &dyn Fn(Tensor) -> Tensor| made().into_iter().all(|t| !own(view(t)));
+            assert!(stays(&|t| t));
+            assert!(stays(&|t| t.reshape((2, n / 2, 6)).unwrap().permute([2, 0, 1]).unwrap()));
+            assert!(stays(&|t| t.narrow(0, 1, 2).unwrap()));
+            assert!(copied(&|t| t.narrow(1, 1, 2).unwrap()));
+            assert!(copied(&|t| t.flip(0).unwrap()));
+            assert!(copied(&|t| t.select(0, 0).unwrap().expand([2, 6]).unwrap()));
+            for t in made() {
+                let held = t.clone();
+                assert!(!own(t) && own(held));
+            }
+        }
+        assert_eq!(Tensor::scalar(2.5).into_array::<f32>().unwrap(), arr0(2.5).into_dyn());
+        assert_eq!(Tensor::zeros([2, 0]).into_array::<f32>().unwrap().shape(), [2, 0]);
+        assert!(refused!(
+            tensor![1.0].into_array::<f64>(),
+            TensorFacts::DTypeMismatch { op: "into_array", .. }
+        ));
+        assert!(refused!(
+            tensor![1].expand([1usize << 55]).unwrap().into_array::<f32>(),
+            TensorFacts::TooLarge { op: "into_array", .. }
         ));
     }
 

@@ -196,6 +196,8 @@ pub trait Element: Datum<Elem = Self> + Default + PartialEq + PartialOrd + fmt::
     #[doc(hidden)]
     fn storage(values: Vec<Self>) -> crate::buffer::Storage;
     #[doc(hidden)]
+    fn buffer(storage: crate::buffer::Storage) -> Option<crate::buffer::Buffer<Self>>;
+    #[doc(hidden)]
     fn spare(values: Vec<Self>) -> crate::buffer::Spare;
     #[doc(hidden)]
     fn from_spare(spare: crate::buffer::Spare) -> Option<Vec<Self>>;
@@ -386,6 +388,9 @@ macro_rules! element {
             }
             fn storage(values: Vec<Self>) -> crate::buffer::Storage {
                 crate::buffer::Storage::$variant(values.into())
+            }
+            fn buffer(storage: crate::buffer::Storage) -> Option<crate::buffer::Buffer<Self>> {
+                if let crate::buffer::Storage::$variant(buffer) = storage { Some(buffer) } else { None }
             }
             fn spare(values: Vec<Self>) -> crate::buffer::Spare {
                 crate::buffer::Spare::$variant(values)

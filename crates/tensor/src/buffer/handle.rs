@@ -8,6 +8,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
+use ndarray::Array1;
+
 use super::{Buffer, Storage, epoch, is_pool_on};
 use crate::dtype::{Block, BlockMut, DType, Element};
 
@@ -137,6 +139,19 @@ impl Handle {
         match &self.0 {
             Held::One(_) => true,
             Held::Shared(arc) => Arc::strong_count(lives(arc)) == 1,
+        }
+    }
+
+    /// The elements as an array of their own, without a copy; the handle as it was if somebody else holds them, or if it is
+    /// a single number.
+    ///
+    /// # Panics
+    /// If the elements are of another type.
+    pub(crate) fn into_array<T: Element>(mut self) -> Result<Array1<T>, Handle> {
+        let Held::Shared(arc) = &mut self.0 else { return Err(self) };
+        match Arc::try_unwrap(arc.take().expect(LIVES)) {
+            Ok(storage) => Ok(T::buffer(storage).expect("the type was compared").into_array()),
+            Err(arc) => Err(Handle(Held::Shared(Some(arc)))),
         }
     }
 

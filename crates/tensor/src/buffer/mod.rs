@@ -9,7 +9,7 @@
 mod handle;
 mod pool;
 
-use ndarray::Array1;
+use ndarray::{Array1, s};
 
 pub(crate) use handle::{Handle, Room};
 #[allow(unreachable_pub, reason = "`Element` names it in a hidden method")]
@@ -49,6 +49,12 @@ impl<T: Element> Buffer<T> {
         let values = make(len, padding)?;
         let start = if padding > 0 { values.as_ptr().align_offset(ALIGNMENT).min(padding) } else { 0 };
         Some(Buffer { array: Array1::from_vec(values), start, len, bin: 0 })
+    }
+
+    /// The elements as an array of their own, where they lie. It keeps the padding, which nobody sees.
+    fn into_array(mut self) -> Array1<T> {
+        let array = std::mem::replace(&mut self.array, Array1::from_vec(Vec::new()));
+        array.slice_move(s![self.start..self.start + self.len])
     }
 
     pub(crate) fn as_slice(&self) -> &[T] {
