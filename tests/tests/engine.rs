@@ -472,7 +472,7 @@ fn no_cycle_keeps_a_graph_alive() {
     let first = grad_with(&z, &x, Backward::new().create_graph(true)).unwrap();
     let weak_first = first.downgrade();
     let handle = x.downgrade();
-    x.register_hook(move |g| handle.upgrade().map(|x| g + x.detach() * 0.0));
+    x.register_hook(move |g| handle.upgrade().map(|x| g + x.detach() * 0.0)).unwrap();
     drop((y, z));
     assert!(weak.upgrade().is_some(), "the gradient's graph still needs it");
     drop(first);
@@ -566,7 +566,7 @@ fn a_hook_that_changes_shape_or_dtype_is_an_error() {
     for wrong in [tensor![1.0, 2.0], tensor![1.0; f64]] {
         let x = leaf(&[1.0]);
         x.set_grad(Some(tensor![5.0])).unwrap();
-        x.register_hook(move |_| Some(Var::from(&wrong)));
+        x.register_hook(move |_| Some(Var::from(&wrong))).unwrap();
         assert!(refused!((&x * 2.0).backward(), GraphFacts::Assigned { .. }));
         assert_eq!(x.grad(), Some(tensor![5.0]));
     }
@@ -581,7 +581,8 @@ fn a_hook_may_itself_go_backward() {
     y.register_hook(move |_| {
         enable_grad(|| seen.square().backward()).unwrap();
         None
-    });
+    })
+    .unwrap();
     y.backward().unwrap();
     assert_eq!(inner.grad(), Some(tensor![10.0]));
     assert_eq!(x.grad(), Some(tensor![2.0]));

@@ -210,7 +210,8 @@ mod tests {
             assert!(enable_grad(|| g.mul(&inner).unwrap().requires_grad()));
             counted.fetch_add(1 + usize::from(recorded), Ordering::Relaxed);
             None
-        });
+        })
+        .unwrap();
         let y = x.square();
         let pass = |create_graph| {
             y.backward_with(Backward::new().retain_graph(true).create_graph(create_graph)).unwrap()

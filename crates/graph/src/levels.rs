@@ -95,7 +95,8 @@ mod tests {
                 places.lock().unwrap().push(std::ptr::from_ref(&here) as usize);
                 enable_grad(|| (&inner * 2.0).backward()).unwrap();
                 None
-            });
+            })
+            .unwrap();
         }
         let pass = || {
             LEFT.set(FURTHER);

@@ -25,7 +25,7 @@ fn passes(x: &Var, w: &Var, create: bool) -> [Var; 3] {
     let hooked = x * 1.0;
     hooked.retain_grad();
     let given = w.clone();
-    hooked.register_hook(move |_| Some(given.clone()));
+    hooked.register_hook(move |_| Some(given.clone())).unwrap();
     hooked.backward_with(Backward::new().create_graph(create)).unwrap();
     let between = x * 1.0;
     between.retain_grad();
@@ -41,11 +41,12 @@ fn a_leaf_handed_in_is_its_value() {
         x.register_hook({
             let w = w.clone();
             move |g| Some(g * 0.0 + &w)
-        });
+        })
+        .unwrap();
         let results = passes(&x, &w, create);
         let direct = tensor![1.0].requires_grad();
         let given = w.clone();
-        direct.register_hook(move |_| Some(given.clone()));
+        direct.register_hook(move |_| Some(given.clone())).unwrap();
         (&direct * 1.0).backward_with(Backward::new().create_graph(create)).unwrap();
         let by = &direct * 1.0;
         let caught = grad_with(&by, &direct, Backward::new().create_graph(create)).unwrap();
@@ -70,7 +71,7 @@ fn a_leaf_that_is_its_own_gradient_is_dropped() {
     let x = tensor![3.0].requires_grad();
     let handle = x.downgrade();
     let own = x.downgrade();
-    x.register_hook(move |_| own.upgrade());
+    x.register_hook(move |_| own.upgrade()).unwrap();
     (&x * 1.0).backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![3.0]));
     drop(x);

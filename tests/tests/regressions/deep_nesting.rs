@@ -24,14 +24,16 @@ fn nested_hooks(inmost: impl Fn() + Send + Sync + 'static) -> Var {
     x.register_hook(move |_| {
         inmost();
         None
-    });
+    })
+    .unwrap();
     for _ in 1..DEPTH {
         let inner = std::mem::replace(&mut x, leaf());
         x.register_hook(move |_| {
             assert!(!is_grad_enabled());
             enable_grad(|| (&inner * 2.0).backward()).unwrap();
             None
-        });
+        })
+        .unwrap();
     }
     x
 }
@@ -95,7 +97,8 @@ fn chain_of_hooks() -> Var {
         x.register_hook(move |_| {
             let _ = &inner;
             None
-        });
+        })
+        .unwrap();
     }
     x
 }

@@ -51,7 +51,8 @@ fn mined(token: &Arc<()>) -> Var {
         y.register_hook(move |_| {
             let _ = &token;
             None
-        });
+        })
+        .unwrap();
     }
     y
 }
