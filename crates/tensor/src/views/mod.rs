@@ -41,7 +41,7 @@ impl Tensor {
     /// let t = tensor![[1.0], [2.0]].expand([2, 3])?;
     /// assert_eq!(t, tensor![[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]);
     /// assert_eq!(t.strides(), [1, 0]);
-    /// assert_eq!(t.expand((4, -1, -1))?.dims(), [4, 2, 1]);
+    /// assert_eq!(t.expand((4, -1, -1))?.dims(), [4, 2, 3]);
     /// assert!(t.expand([3, 4]).is_err());
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
