@@ -193,7 +193,7 @@ fn every_method() -> Result<()> {
 /// Casts of operands are operations, too; a 0-d operand that would widen the others is cast.
 #[test]
 fn casts_on_the_way() -> Result<()> {
-    let (x, y) = (tensor![1.0, 2.0].requires_grad(), Tensor::scalar(3.0).requires_grad());
+    let (x, y) = (tensor![1.0, 2.0].requires_grad(), Tensor::from(3.0).requires_grad());
     let (z, line) = (fuse!(|x, y| x * y).call([&x, &y])?, line!());
     let edge = z.edge().expect("it is recorded");
     let cast = &edge.node.next_edges[1].as_ref().expect("it is tracked").node;

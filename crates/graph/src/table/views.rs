@@ -407,7 +407,7 @@ impl Var {
     /// ```
     #[track_caller]
     pub fn tril(&self) -> Var {
-        or_panic(self.tril_with(0))
+        or_panic(self.tril_with(0).map_err(|e| e.named("tril")))
     }
 
     /// The upper triangle of each matrix in the last two axes; zero below the main diagonal.
@@ -422,7 +422,7 @@ impl Var {
     /// ```
     #[track_caller]
     pub fn triu(&self) -> Var {
-        or_panic(self.triu_with(0))
+        or_panic(self.triu_with(0).map_err(|e| e.named("triu")))
     }
 
     /// Itself if it is contiguous, else a row-major copy.

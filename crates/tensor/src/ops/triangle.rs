@@ -31,7 +31,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn tril_with(&self, diagonal: i64) -> Result<Tensor> {
-        self.triangle("tril", diagonal, true).here()
+        self.triangle("tril_with", diagonal, true).here()
     }
 
     /// The upper triangle of each matrix in the last two axes; zero below the main diagonal.
@@ -60,7 +60,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn triu_with(&self, diagonal: i64) -> Result<Tensor> {
-        self.triangle("triu", diagonal, false).here()
+        self.triangle("triu_with", diagonal, false).here()
     }
 
     /// What lies on one side of a diagonal. Selected, not multiplied: NaN and infinities on the other side are gone.
@@ -113,6 +113,6 @@ mod tests {
         assert_eq!(whole.tril_with(i64::MAX).unwrap(), whole);
         assert_eq!(whole.triu_with(i64::MIN).unwrap(), whole);
         assert_eq!(whole.triu_with(i64::MAX).unwrap(), whole.zeros_like());
-        assert!(refused!(tensor![1.0].tril_with(0), super::TensorFacts::Rank { op: "tril", .. }));
+        assert!(refused!(tensor![1.0].tril_with(0), super::TensorFacts::Rank { op: "tril_with", .. }));
     }
 }
