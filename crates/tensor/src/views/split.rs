@@ -72,7 +72,7 @@ impl Tensor {
     pub fn chunks<const N: usize>(&self, axis: impl Into<Axis>) -> Result<[Tensor; N]> {
         let axis = self.shape().own_axis("chunks", axis).here()?;
         let total = self.dims()[axis];
-        if N == 0 || total % N != 0 {
+        if N == 0 || !total.is_multiple_of(N) {
             return refuse(TensorFacts::Parameter {
                 op: "chunks",
                 name: "the number of pieces",
