@@ -51,7 +51,7 @@ fn where_broadcasts_three_ways_to_second_order() {
     assert_eq!((gx.shape(), gn.shape()), (x.shape(), number.shape()));
     let taken = cond.value().to(DType::F64).sum(..).unwrap().item_as::<f64>().unwrap() * 5.0;
     assert_eq!(gn.value().item_as::<f64>().unwrap(), 125.0 - taken);
-    let second = grad(&gx.sum(..).unwrap(), &x).unwrap();
+    let second = grad(gx.sum(..).unwrap(), &x).unwrap();
     let per_row = cond.value().to(DType::F64).sum([1, 2]).unwrap();
     let want = x.value() * 6.0 * per_row.reshape([5, 1, 1]).unwrap();
     foldback_tensor::assert_close!(second.value(), want);

@@ -118,7 +118,7 @@ fn products_of_all_pairs_of_shapes() {
             (Ok(y), Some((shape, out, ga, gb))) => {
                 assert_eq!(y.value(), tensor(&out, &shape), "{}", what());
                 let seed = values(out.len(), 2);
-                y.backward_with(&tensor(&seed, &shape)).unwrap();
+                y.backward_with(tensor(&seed, &shape)).unwrap();
                 let grad = |v: &Var| v.grad().unwrap();
                 assert_eq!(grad(&va), tensor(&ga, sa), "{}", what());
                 assert_eq!(grad(&vb), tensor(&gb, sb), "{}", what());

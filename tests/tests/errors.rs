@@ -243,7 +243,7 @@ fn passes() {
     here(x.backward_with(&tensor![1.0]));
     here(backward([] as [Var; 0], Backward::new()));
     here(Grad::new(&[&constant], &[&x]).run());
-    here(grad(&x.sum(..).unwrap(), &[&constant]));
+    here(grad(x.sum(..).unwrap(), &[&constant]));
     here(value_and_grad(|x| Ok(x[0].clone()), &[&tensor![1.0, 2.0]]));
     here(value_and_grad(|x| Ok(x[0].clone()), &[&tensor![1; i64]]));
     let y = x.square().sum(..).unwrap();

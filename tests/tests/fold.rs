@@ -524,7 +524,7 @@ fn bits_do_not_depend_on_threads() {
                     t.sum_to_size([1, 1203]).unwrap(),
                     factors[0].matmul(&factors[1]).unwrap(),
                     batch[0].matmul(&batch[1]).unwrap(),
-                    factors[0].mv(&factors[0].select(0, 3).unwrap()).unwrap(),
+                    factors[0].mv(factors[0].select(0, 3).unwrap()).unwrap(),
                     t.argmax(..).unwrap(),
                     t.logsumexp(..).unwrap(),
                 ];

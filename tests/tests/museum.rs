@@ -201,9 +201,9 @@ fn check_across_batch(f: impl Fn(&Var, &Var) -> Result<Var>, w: Tensor) {
     for i in 0..3usize {
         let item = x.value().select(0, i + 1).unwrap().requires_grad();
         let alone = w.value().reshape(w.value().dims()[1..].to_vec()).unwrap().requires_grad();
-        f(&item, &alone).unwrap().backward_with(&seed.select(0, i).unwrap()).unwrap();
-        want_x.slice_assign(i + 1, &item.grad().unwrap()).unwrap();
-        want_w.add_(&alone.grad().unwrap()).unwrap();
+        f(&item, &alone).unwrap().backward_with(seed.select(0, i).unwrap()).unwrap();
+        want_x.slice_assign(i + 1, item.grad().unwrap()).unwrap();
+        want_w.add_(alone.grad().unwrap()).unwrap();
     }
     same(&x.grad().unwrap(), want_x);
     same(&w.grad().unwrap(), want_w);
@@ -237,7 +237,7 @@ fn two_leaves_and_one_buffer() {
     let seed = tensor![5.0, 6.0];
     (&a + &b).backward_with(&seed).unwrap();
     // a step that uses the gradient's memory, and one that writes into it
-    a.update_value(|v| v.sub_(&a.grad().unwrap()).map(|_| ())).unwrap();
+    a.update_value(|v| v.sub_(a.grad().unwrap()).map(|_| ())).unwrap();
     let mut clipped = a.grad().unwrap();
     a.set_grad(None).unwrap();
     clipped.mul_(0.0).unwrap();
@@ -329,8 +329,8 @@ fn an_expanded_seed() {
     same(&number, Tensor::scalar(3.0f32));
     // expanded along one axis only, straight into leaves
     let (p, q) = (Tensor::zeros([2, 3]).requires_grad(), Tensor::zeros([2, 3]).requires_grad());
-    (&p + &q).backward_with(&tensor![[1.0], [2.0]].expand([2, 3]).unwrap()).unwrap();
-    no_grad(|| p.update_value(|v| v.add_(&p.grad().unwrap()).map(|_| ()))).unwrap();
+    (&p + &q).backward_with(tensor![[1.0], [2.0]].expand([2, 3]).unwrap()).unwrap();
+    no_grad(|| p.update_value(|v| v.add_(p.grad().unwrap()).map(|_| ()))).unwrap();
     same(&p.value(), tensor![[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]);
     same(&q.grad().unwrap(), tensor![[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]);
 }
@@ -519,7 +519,7 @@ fn nan_in_the_other_branch() {
     let y = x.gt(0.0).unwrap().where_cond(x.pow(3.0).unwrap(), x.square()).unwrap();
     let first = Grad::new(&[&all(&y)], &[&x]).create_graph(true).run().unwrap().remove(0).unwrap();
     same(&first.value(), tensor![12.0, 0.0; f64]);
-    same(&grad(&all(&first), &[&x]).unwrap()[0].value(), tensor![12.0, 2.0; f64]);
+    same(&grad(all(&first), &[&x]).unwrap()[0].value(), tensor![12.0, 2.0; f64]);
 }
 
 // Every largest element got the whole gradient, or the first of all rows did.
@@ -546,7 +546,7 @@ fn products_of_zeros() {
         let x = x.requires_grad();
         let y = x.prod(..).unwrap();
         let first = grad_with(&y, &x, Backward::new().create_graph(true)).unwrap();
-        let second = grad(&all(&(&first * &weights)), &x).unwrap();
+        let second = grad(all(&(&first * &weights)), &x).unwrap();
         (first.value(), second.value())
     };
     let weights = tensor![1.0, 10.0, 100.0; f64];

@@ -31,14 +31,14 @@ fn broadcast_rules_on_the_classic_pairs() {
         (&[1], &[3, 1, 7], &[3, 1, 7]),
     ] {
         assert_eq!(broadcast_shapes(&[a, b]).unwrap(), *want);
-        assert_eq!(zeros(a).add(&zeros(b)).unwrap().dims(), want);
-        assert_eq!(zeros(b).add(&zeros(a)).unwrap().dims(), want);
+        assert_eq!(zeros(a).add(zeros(b)).unwrap().dims(), want);
+        assert_eq!(zeros(b).add(zeros(a)).unwrap().dims(), want);
     }
 }
 
 #[test]
 fn broadcast_refuses_sizes_that_differ() {
-    let error = zeros(&[5, 2, 4, 1]).add(&zeros(&[3, 1, 1])).unwrap_err().to_string();
+    let error = zeros(&[5, 2, 4, 1]).add(zeros(&[3, 1, 1])).unwrap_err().to_string();
     assert!(
         error.contains(
             "The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 1"
@@ -46,7 +46,7 @@ fn broadcast_refuses_sizes_that_differ() {
         "{error}"
     );
     assert!(!can_broadcast(&[5, 2, 4, 1], &[3, 1, 1]));
-    assert!(zeros(&[0]).add(&zeros(&[2, 2])).is_err());
+    assert!(zeros(&[0]).add(zeros(&[2, 2])).is_err());
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn broadcast_worked_example_of_four_axes() {
 fn in_place_keeps_the_shape() {
     let mut x = counted(&[5, 3, 4, 1]);
     let want = &x + &counted(&[3, 1, 1]);
-    x.add_(&counted(&[3, 1, 1])).unwrap();
+    x.add_(counted(&[3, 1, 1])).unwrap();
     assert_eq!(x.dims(), [5, 3, 4, 1]);
     assert_eq!(x, want);
 }
@@ -89,7 +89,7 @@ fn in_place_keeps_the_shape() {
 fn in_place_refuses_to_grow_and_changes_nothing() {
     let mut x = counted(&[1, 3, 1]);
     let before = x.clone();
-    let error = x.add_(&counted(&[3, 1, 7])).unwrap_err().to_string();
+    let error = x.add_(counted(&[3, 1, 7])).unwrap_err().to_string();
     let text =
         "The expanded size of the tensor (1) must match the existing size (7) at non-singleton dimension 2";
     assert!(error.contains(text), "{error}");
@@ -133,7 +133,7 @@ fn broadcast_warning_off_on_and_refusing() {
             assert!(messages[0].contains(part), "{part:?} is missing from {:?}", messages[0]);
         }
         // other sizes, or a number, are no such case
-        a.add(&counted(&[3])).unwrap();
+        a.add(counted(&[3])).unwrap();
         a.add(1.0).unwrap();
         assert!(said().is_empty());
         // a variable's operation names its own line, too

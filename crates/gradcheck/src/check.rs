@@ -246,11 +246,11 @@ impl Check {
         expect_f64(Argument::Output, output.dtype())?;
         for seed in &self.given {
             expect_f64(Argument::Seed, seed.dtype())?;
-            expect_shape(Argument::Seed, &output.shape(), seed.shape())?;
+            expect_shape(Argument::Seed, output.shape(), seed.shape())?;
             check(seed, random)?;
         }
         for _ in 0..self.seeds {
-            check(&noise(&output.shape(), random)?, random)?;
+            check(&noise(output.shape(), random)?, random)?;
         }
         Ok(())
     }
@@ -272,7 +272,7 @@ impl Check {
         let values = |points: &[Vec<f64>]| {
             let constants: Vec<Var> = inputs.moved(points)?.into_iter().map(Var::from).collect();
             let output = no_grad(|| f(&constants))?;
-            expect_shape(Argument::Output, seed.shape(), &output.shape())?;
+            expect_shape(Argument::Output, seed.shape(), output.shape())?;
             numbers(&output.value())
         };
         let problem = Problem { order: Order::First, arguments, values: &values, weights: numbers(seed)? };
@@ -292,7 +292,7 @@ impl Check {
         let mut noises = Vec::new();
         let mut weights = Vec::new();
         for g in &gradients {
-            let v = noise(&g.shape(), random)?;
+            let v = noise(g.shape(), random)?;
             weights.extend(numbers(&v)?);
             noises.push(Var::from(v));
         }
@@ -344,7 +344,7 @@ impl CheckedInputs<'_> {
         }
         let output = f(&vars)?;
         expect_f64(Argument::Output, output.dtype())?;
-        expect_shape(Argument::Output, &seed.shape(), &output.shape())?;
+        expect_shape(Argument::Output, seed.shape(), output.shape())?;
         let roots: &[&Var] = if output.requires_grad() { &[&output] } else { &[] };
         let by: Vec<&Var> = self.tracked.iter().map(|&i| &vars[i]).collect();
         let gradients = gradients_or_zeros(roots, &by, &[seed][..roots.len()], create_graph)?;

@@ -563,7 +563,7 @@ impl Var {
     #[track_caller]
     pub(crate) fn rebind(&mut self, op: &'static str, new: Var) -> Result<()> {
         if new.shape() != self.shape() {
-            return refuse(new.shape().expand_error(op, &self.shape()));
+            return refuse(new.shape().expand_error(op, self.shape()));
         }
         if new.dtype().category() > self.dtype().category() {
             return refuse(TensorFacts::ResultCast { op, from: new.dtype(), to: self.dtype() });

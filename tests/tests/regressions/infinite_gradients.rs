@@ -25,7 +25,7 @@ fn check(name: &str, f: Operation, x: &[f64], first: &[f64], seed: &[f64]) {
         if create {
             let g = grad_with(&y, &x, Backward::new().seed(&ones).create_graph(true)).unwrap();
             let second = if g.requires_grad() {
-                grad_with(&g, &ones, Backward::new().seed(&infinite(&g))).unwrap()
+                grad_with(&g, &ones, Backward::new().seed(infinite(&g))).unwrap()
             } else {
                 Var::from(Tensor::zeros_with(y.shape(), y.dtype()))
             };
@@ -99,7 +99,7 @@ fn products() {
 fn a_product_of_several_zeros() {
     let x = tensor![0.0, 3.0, 0.0; f64].requires_grad();
     let y = x.prod(..).unwrap();
-    y.backward_with(&Tensor::from(INF)).unwrap();
+    y.backward_with(Tensor::from(INF)).unwrap();
     assert_eq!(x.grad(), Some(tensor![0.0, 0.0, 0.0; f64]));
 }
 

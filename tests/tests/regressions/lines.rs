@@ -176,7 +176,7 @@ fn refused_broadcasting_names_the_line() {
     square.add_(&b).unwrap();
     assert!(fuse!(|x, y| x * y).call((&v, 2.0)).is_ok());
     assert!(fuse!(|x, y| x * y).call((&square, &b)).is_ok());
-    assert!(refused!(row.add(&row.t()), TensorFacts::BroadcastRefused { .. }));
+    assert!(refused!(row.add(row.t()), TensorFacts::BroadcastRefused { .. }));
 }
 
 #[test]

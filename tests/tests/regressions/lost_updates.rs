@@ -36,7 +36,7 @@ fn an_update_may_read_any_leaf_and_write_none_of_its_own() {
         assert_eq!(x.value(), tensor![2.0]);
         (&x * &y).backward()?;
         y.update_value(add_one)?;
-        t.add_(&x.grad().unwrap()).map(|_| ())
+        t.add_(x.grad().unwrap()).map(|_| ())
     })
     .unwrap();
     assert_eq!((x.value(), y.value()), (tensor![7.0], tensor![6.0]));

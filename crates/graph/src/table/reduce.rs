@@ -220,7 +220,7 @@ function! {
             Axes::All => share_among_largest(&unreduced(g, &r)?, a, &unreduced(y, &r)?),
             Axes::List(list) if list.len() == 1 => {
                 let first = a.value_ref().argmax(&over)?;
-                scatter_back(g, &Var::constant(first), &a.shape(), &over)
+                scatter_back(g, &Var::constant(first), a.shape(), &over)
             }
             Axes::List(_) => share_among_equals(&unreduced(g, &r)?, a, &unreduced(y, &r)?, &over),
         };
@@ -255,7 +255,7 @@ function! {
             Axes::All => share_among_largest(&unreduced(g, &r)?, a, &unreduced(y, &r)?),
             Axes::List(list) if list.len() == 1 => {
                 let first = a.value_ref().argmin(&over)?;
-                scatter_back(g, &Var::constant(first), &a.shape(), &over)
+                scatter_back(g, &Var::constant(first), a.shape(), &over)
             }
             Axes::List(_) => share_among_equals(&unreduced(g, &r)?, a, &unreduced(y, &r)?, &over),
         };
@@ -446,7 +446,7 @@ fn share_among_equals(g: &Var, a: &Var, y: &Var, over: &Over) -> Result<Var> {
 /// The gradient of the extreme of all elements, in equal shares.
 fn share_among_largest(g: &Var, a: &Var, y: &Var) -> Result<Var> {
     let (a, y) = (a.detach(), y.detach());
-    let nan = y.value().ne(&y.value())?.any(..)?.item_as()?;
+    let nan = y.value().ne(y.value())?.any(..)?.item_as()?;
     let mask = if nan { a.ne(&a)? } else { a.eq(&y)? };
     // Selected, not multiplied: an infinite gradient leaves the others at zero.
     mask.where_cond(&g.div(&mask.to(g.dtype()).sum(..)?)?, 0.0)

@@ -38,8 +38,8 @@ impl Classes {
             return refuse(NnFacts::DType { op: loss, name, found, expected: "i64" });
         }
         let shape = input.shape();
-        let axis = class_axis(&shape);
-        let fits = shape.rank() > 0 && *target.shape() == without_axis(&shape, axis as usize);
+        let axis = class_axis(shape);
+        let fits = shape.rank() > 0 && *target.shape() == without_axis(shape, axis as usize);
         if !fits {
             let (input, target) = (shape, target.shape().clone());
             return refuse(NnFacts::TargetShape {

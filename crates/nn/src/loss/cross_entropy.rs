@@ -101,7 +101,7 @@ impl CrossEntropyLoss {
     fn of_numbers(&self, input: &Var, target: &Tensor) -> Result<Var> {
         let ignored = self.ignore_index.unwrap_or(IGNORED);
         let classes = Classes::new(LOSS, input, target, self.weight.as_ref(), ignored)?;
-        let axis = class_axis(&input.shape());
+        let axis = class_axis(input.shape());
         if self.label_smoothing == 0.0 && axis as usize + 1 == input.shape().rank() {
             return classes.cross_entropy(input, self.reduction);
         }
@@ -132,7 +132,7 @@ impl CrossEntropyLoss {
             let target = "targets that are probabilities";
             return refuse(NnFacts::Unsupported { loss: LOSS, option: "ignore_index", target });
         }
-        let axis = class_axis(&shape);
+        let axis = class_axis(shape);
         let classes = shape[axis as usize];
         if let Some(w) = &self.weight {
             check_weights(LOSS, w, classes, input.dtype())?;

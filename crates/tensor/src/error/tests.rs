@@ -165,7 +165,7 @@ fn texts_have_a_cure() {
         "matmul: shapes cannot be multiplied ([1, 2] x [1, 2]): the last axis of the first has size 2, the axis of the second that it meets 1",
     );
     says(
-        x.matmul(&x.t().to(DType::F64)),
+        x.matmul(x.t().to(DType::F64)),
         "matmul: the left is f32, the right f64: they must have one dtype; convert one of them with to",
     );
     says(

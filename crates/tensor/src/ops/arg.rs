@@ -170,7 +170,7 @@ mod tests {
         let (x, y) = (tensor![2.0, 3.0], tensor![3.0, 3.0]);
         let sum = tensor![5.0, 6.0];
         let sums =
-            [x.add(&y), x.add(y.clone()), x.add(&&y), x.add(3), x.add(3usize), x.add(&3.0), x.add(y.arg())];
+            [x.add(&y), x.add(y.clone()), x.add(&y), x.add(3), x.add(3usize), x.add(3.0), x.add(y.arg())];
         assert!(sums.into_iter().all(|r| r.unwrap() == sum));
         assert_eq!(*x.clone().add_(y.clone()).unwrap(), sum);
         assert_eq!(x.add_with(y.clone(), 1).unwrap(), sum);

@@ -534,7 +534,7 @@ mod tests {
                 sums[to] += src.to_vec::<i64>().unwrap()[from];
             }
             for dtype in [DType::I64, DType::F32, DType::F64] {
-                let out = x.to(dtype).scatter_add(axis as isize, &i, &src.to(dtype)).unwrap();
+                let out = x.to(dtype).scatter_add(axis as isize, &i, src.to(dtype)).unwrap();
                 assert_eq!(out.dims(), shape);
                 assert_eq!(out.to(DType::I64).to_vec::<i64>().unwrap(), sums);
             }
@@ -609,8 +609,8 @@ mod tests {
             assert_eq!(e, TensorFacts::IndexOutOfRange { op: "gather", index: v, axis: 0, size: 3 });
             let list = Tensor::full_with([2], v, DType::I64);
             assert!(refused!(x.index_select(0, &list), TensorFacts::IndexOutOfRange { .. }));
-            assert!(refused!(x.scatter_add(0, outside(v), &i(&[1, 1])), TensorFacts::IndexOutOfRange { .. }));
-            assert!(refused!(x.index_add(0, &list, &i(&[2, 4])), TensorFacts::IndexOutOfRange { .. }));
+            assert!(refused!(x.scatter_add(0, outside(v), i(&[1, 1])), TensorFacts::IndexOutOfRange { .. }));
+            assert!(refused!(x.index_add(0, &list, i(&[2, 4])), TensorFacts::IndexOutOfRange { .. }));
         }
         assert!(refused!(x.gather(2, i(&[1, 1])), TensorFacts::AxisOutOfRange { .. }));
         assert!(refused!(x.gather(0, i(&[1])), TensorFacts::ShapeMismatch { .. }));
@@ -626,11 +626,11 @@ mod tests {
             TensorFacts::DTypeMismatch { .. }
         ));
         assert!(refused!(i(&[0, 4]).index_select(0, i(&[1])), TensorFacts::IndexOutOfRange { size: 0, .. }));
-        assert!(refused!(x.scatter_add(0, i(&[2, 2]), &i(&[1, 2])), TensorFacts::ShapeMismatch { .. }));
+        assert!(refused!(x.scatter_add(0, i(&[2, 2]), i(&[1, 2])), TensorFacts::ShapeMismatch { .. }));
         let float = Tensor::zeros([2, 2]);
         assert!(refused!(x.scatter_add(0, i(&[2, 2]), &float), TensorFacts::DTypeMismatch { .. }));
-        assert!(refused!(x.index_add(0, i(&[2]), &i(&[3, 4])), TensorFacts::ShapeMismatch { .. }));
-        assert!(refused!(x.index_add(0, i(&[2]), &i(&[2])), TensorFacts::ShapeMismatch { .. }));
+        assert!(refused!(x.index_add(0, i(&[2]), i(&[3, 4])), TensorFacts::ShapeMismatch { .. }));
+        assert!(refused!(x.index_add(0, i(&[2]), i(&[2])), TensorFacts::ShapeMismatch { .. }));
         let (number, one) = (i(&[]), i(&[1]));
         for (index, src) in [(&one, &number), (&number, &number), (&one, &one)] {
             assert_eq!(number.index_add(0, index, src).unwrap(), number);
@@ -638,6 +638,6 @@ mod tests {
             assert!(added.is_ok() == (src.rank() == 1), "a number is not added to a list");
         }
         assert!(x.gather(0, i(&[0, 9])).unwrap().dims() == [0, 9]);
-        assert_eq!(x.scatter_add(1, i(&[0, 1]), &i(&[0, 1])).unwrap(), x);
+        assert_eq!(x.scatter_add(1, i(&[0, 1]), i(&[0, 1])).unwrap(), x);
     }
 }

@@ -308,7 +308,7 @@ mod tests {
         // Every second element along the last axis.
         let stacked =
             Tensor::full_with(t.dims().iter().copied().chain([2]).collect::<Vec<_>>(), 1.0, t.dtype());
-        let pairs = stacked.mul(&t.unsqueeze(-1).unwrap()).unwrap().contiguous();
+        let pairs = stacked.mul(t.unsqueeze(-1).unwrap()).unwrap().contiguous();
         let (mut shape, mut strides) = (pairs.layout.shape.clone(), pairs.layout.strides.clone());
         shape.0.remove(pairs.rank() - 1);
         strides.remove(pairs.rank() - 1);
@@ -382,7 +382,7 @@ mod tests {
     fn expanded_axes_are_neither_copied_nor_computed_twice() {
         let a = numbers(&[3, 4], 1, DType::F64);
         let b = numbers(&[4, 2], 2, DType::F64);
-        let wide = a.expand([5, 3, 4]).unwrap().matmul(&b.expand([5, 4, 2]).unwrap()).unwrap();
+        let wide = a.expand([5, 3, 4]).unwrap().matmul(b.expand([5, 4, 2]).unwrap()).unwrap();
         assert_eq!(wide.strides(), [0, 2, 1]);
         assert_eq!(wide, a.matmul(&b).unwrap().expand([5, 3, 2]).unwrap());
         let a = numbers(&[3, 1], 1, DType::F32).expand([3, 40]).unwrap();
@@ -396,7 +396,7 @@ mod tests {
         for dtype in [DType::F32, DType::F64, DType::I64] {
             let long = |v: f64| Tensor::full_with([1], v, dtype).expand([K]).unwrap();
             let want = Tensor::full_with((), 6.0 * K as f64, dtype);
-            assert_eq!(long(2.0).dot(&long(3.0)).unwrap(), want);
+            assert_eq!(long(2.0).dot(long(3.0)).unwrap(), want);
             let (row, column) = (long(2.0).unsqueeze(0).unwrap(), long(3.0).unsqueeze(1).unwrap());
             assert_eq!(row.matmul(&column).unwrap(), want.reshape([1, 1]).unwrap());
             let batch = numbers(&[3, 2, 1], 1, dtype);
@@ -518,7 +518,7 @@ mod tests {
             values[n + 1] = f32::INFINITY;
             values[2 * n + 2] = f32::NAN;
             let a = Tensor::from_vec(values, [n, n]).unwrap();
-            let r = a.matmul(&Tensor::ones([n, 2])).unwrap().to_vec::<f32>().unwrap();
+            let r = a.matmul(Tensor::ones([n, 2])).unwrap().to_vec::<f32>().unwrap();
             assert!(
                 r[0] == n as f32
                     && r[2] == f32::INFINITY
@@ -623,12 +623,12 @@ mod tests {
             refused(&tall, &tall.transpose(0, 1).unwrap()).facts(),
             Some(TensorFacts::TooLarge { .. })
         ));
-        assert!(refused!(t(&[3]).mm(&t(&[3, 2])), TensorFacts::Rank { expected: "2", found: 1, .. }));
-        assert!(refused!(t(&[2, 3, 1]).bmm(&t(&[1, 1, 2])), TensorFacts::Matmul { .. }));
-        assert!(refused!(t(&[2, 3]).bmm(&t(&[3, 2])), TensorFacts::Rank { expected: "3", .. }));
-        assert!(refused!(t(&[2, 3]).mv(&t(&[3, 1])), TensorFacts::Rank { expected: "1", .. }));
-        assert!(refused!(t(&[2, 3]).dot(&t(&[3])), TensorFacts::Rank { expected: "1", .. }));
-        assert!(refused!(t(&[2]).dot(&t(&[3])), TensorFacts::Matmul { .. }));
+        assert!(refused!(t(&[3]).mm(t(&[3, 2])), TensorFacts::Rank { expected: "2", found: 1, .. }));
+        assert!(refused!(t(&[2, 3, 1]).bmm(t(&[1, 1, 2])), TensorFacts::Matmul { .. }));
+        assert!(refused!(t(&[2, 3]).bmm(t(&[3, 2])), TensorFacts::Rank { expected: "3", .. }));
+        assert!(refused!(t(&[2, 3]).mv(t(&[3, 1])), TensorFacts::Rank { expected: "1", .. }));
+        assert!(refused!(t(&[2, 3]).dot(t(&[3])), TensorFacts::Rank { expected: "1", .. }));
+        assert!(refused!(t(&[2]).dot(t(&[3])), TensorFacts::Matmul { .. }));
         let prior = Some(t(&[2, 2]));
         assert!(refused!(
             matmul_to("t", &t(&[2, 3]), &t(&[3, 4]), Target { prior, ..Target::of(&[2, 4].into()) }),

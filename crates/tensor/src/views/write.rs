@@ -151,9 +151,9 @@ mod tests {
         let mut t = Tensor::zeros_with([2, 3], DType::I64);
         t.slice_assign((.., 1..), &tensor![1.9, -2.9]).unwrap();
         assert_eq!(t, tensor![[0, 1, -2], [0, 1, -2]; i64]);
-        t.slice_assign(s![-1], &Tensor::from(7i64)).unwrap();
+        t.slice_assign(s![-1], Tensor::from(7i64)).unwrap();
         assert_eq!(t, tensor![[0, 1, -2], [7, 7, 7]; i64]);
-        t.slice_assign((0, 0), &Tensor::scalar(true)).unwrap();
+        t.slice_assign((0, 0), Tensor::scalar(true)).unwrap();
         assert_eq!(t.select(0, 0).unwrap(), tensor![1, 1, -2; i64]);
         t.slice_assign((), &tensor![[5], [6]]).unwrap();
         assert_eq!(t, tensor![[5, 5, 5], [6, 6, 6]; i64]);
@@ -172,7 +172,7 @@ mod tests {
     fn no_other_tensor_sees_a_write() {
         let mut t = tensor![1, 2, 3, 4];
         let (clone, view) = (t.clone(), t.narrow(0, 1, 2).unwrap());
-        t.slice_assign(2.., &t.slice(..2).unwrap()).unwrap();
+        t.slice_assign(2.., t.slice(..2).unwrap()).unwrap();
         assert_eq!((t, clone), (tensor![1, 2, 1, 2], tensor![1, 2, 3, 4]));
         assert_eq!(view, tensor![2, 3]);
         let mut column = tensor![[1, 2], [3, 4]].t();
@@ -184,10 +184,10 @@ mod tests {
     #[test]
     fn a_write_into_an_expanded_tensor_changes_one_place() {
         let mut t = tensor![1.0].expand([3]).unwrap();
-        t.slice_assign(1, &Tensor::scalar(5.0f32)).unwrap();
+        t.slice_assign(1, Tensor::scalar(5.0f32)).unwrap();
         assert_eq!(t, tensor![1, 5, 1]);
         let mut huge = tensor![1.0].expand([1usize << 55]).unwrap();
-        assert!(refused!(huge.slice_assign(1, &Tensor::scalar(5.0f32)), TensorFacts::TooLarge { .. }));
+        assert!(refused!(huge.slice_assign(1, Tensor::scalar(5.0f32)), TensorFacts::TooLarge { .. }));
         assert!(refused!(huge.copy_(&tensor![1.0]), TensorFacts::TooLarge { .. }));
     }
 
@@ -199,7 +199,7 @@ mod tests {
         assert!(refused!(t.slice_assign(2, &tensor![1]), TensorFacts::IndexOutOfRange { .. }));
         assert!(refused!(t.slice_assign((0, 0, 0), &tensor![1]), TensorFacts::Rank { .. }));
         assert!(refused!(t.slice_assign(s![..;0], &tensor![1]), TensorFacts::Range { .. }));
-        t.slice_assign(s![2..], &Tensor::scalar(0.0)).unwrap();
+        t.slice_assign(s![2..], Tensor::scalar(0.0)).unwrap();
         assert_eq!(t, tensor![[1, 2], [3, 4]]);
     }
 
@@ -212,7 +212,7 @@ mod tests {
         t.slice_assign((), &tensor![[[5]]]).unwrap();
         assert_eq!(t, tensor![5, 5, 5]);
         let mut empty = tensor![];
-        empty.slice_assign((), &Tensor::zeros([1, 0])).unwrap();
+        empty.slice_assign((), Tensor::zeros([1, 0])).unwrap();
     }
 
     #[test]
@@ -228,7 +228,7 @@ mod tests {
         t.copy_(&tensor![7, 8; i64]).unwrap();
         assert_eq!(t, tensor![[7, 8], [7, 8]]);
         let mut own = tensor![[1, 2], [3, 4]].t();
-        own.copy_(&own.clone().t()).unwrap();
+        own.copy_(own.clone().t()).unwrap();
         assert_eq!(own, tensor![[1, 2], [3, 4]]);
         assert!(refused!(t.copy_(&tensor![1, 2, 3]), TensorFacts::Expand { .. }));
         assert!(tensor![].fill_(1).dims() == [0] && tensor![].copy_(&tensor![1]).is_ok());

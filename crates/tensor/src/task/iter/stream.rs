@@ -90,13 +90,13 @@ mod tests {
         let row = a.narrow(0, 1, 1).unwrap();
         let column = a.narrow(1, 3, 1).unwrap();
         assert!(worth_streaming(a.numel() * 8, a.numel() * 8));
-        let all = || [a.add(&row), a.add(&column), a.add(&a), a.t().add(&a.t())];
+        let all = || [a.add(&row), a.add(&column), a.add(&a), a.t().add(a.t())];
         let found = ThreadPool::new(1).install(all).map(Result::unwrap);
         let parallel = ThreadPool::new(3).install(all).map(Result::unwrap);
         assert!(found == parallel);
         for i in [0, 1, 31, 32, 1000, 2048] {
             let a = a.narrow(0, i, 1).unwrap();
-            let want = [a.add(&row), a.add(&column.narrow(0, i, 1).unwrap()), a.add(&a)].map(Result::unwrap);
+            let want = [a.add(&row), a.add(column.narrow(0, i, 1).unwrap()), a.add(&a)].map(Result::unwrap);
             for (found, want) in found.iter().zip(&want) {
                 assert_eq!(found.narrow(0, i, 1).unwrap(), *want);
             }
