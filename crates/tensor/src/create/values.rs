@@ -160,8 +160,6 @@ impl Tensor {
         self.cast("to", dtype).here()
     }
 
-    /// [`Tensor::cast`] of a tensor that nobody needs as it was.
-    #[inline]
     /// Cast to `f32`.
     ///
     /// ```
@@ -206,6 +204,8 @@ impl Tensor {
         self.to(DType::Bool)
     }
 
+    /// [`Tensor::cast`] of a tensor that nobody needs as it was.
+    #[inline]
     pub(crate) fn into_type(self, op: &'static str, dtype: DType) -> Result<Tensor> {
         if self.dtype() == dtype { Ok(self) } else { self.cast(op, dtype) }
     }
