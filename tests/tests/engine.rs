@@ -804,3 +804,10 @@ fn operators_between_variables_tensors_and_numbers() {
 fn operators_panic_with_the_text_of_the_error() {
     let _ = leaf(&[1.0, 2.0]) * tensor![1.0, 2.0, 3.0];
 }
+
+/// A value's panic has the words of its twin's error, under the name that was called.
+#[test]
+#[should_panic(expected = "powi: integers to negative integer powers are not allowed")]
+fn values_panic_under_their_own_name() {
+    let _ = Var::from(tensor![2; i64]).powi(-1);
+}

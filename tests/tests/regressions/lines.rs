@@ -108,6 +108,40 @@ fn truth_values_have_no_difference_and_no_negative() {
     panics_here(|| -&v);
 }
 
+/// Methods of empty parentheses are values; what they refuse, they refuse at the caller's line. Their twins do not panic.
+#[test]
+fn values_panic_at_the_callers_line() {
+    let (b, cube) = (tensor![true, false], Tensor::zeros([1, 2, 3]));
+    let (vb, vcube) = (Var::from(&b), Var::from(&cube));
+    panics_here(|| b.neg());
+    panics_here(|| b.abs());
+    panics_here(|| b.relu());
+    panics_here(|| b.gelu());
+    panics_here(|| b.gelu_tanh());
+    panics_here(|| b.silu());
+    panics_here(|| b.softplus());
+    panics_here(|| cube.t());
+    panics_here(|| b.tril());
+    panics_here(|| b.triu());
+    panics_here(|| tensor![2; i64].powi(-1));
+    panics_here(|| vb.neg());
+    panics_here(|| vb.abs());
+    panics_here(|| vb.relu());
+    panics_here(|| vb.gelu());
+    panics_here(|| vb.gelu_tanh());
+    panics_here(|| vb.silu());
+    panics_here(|| vb.softplus());
+    panics_here(|| vcube.t());
+    panics_here(|| vb.tril());
+    panics_here(|| vb.triu());
+    panics_here(|| Var::from(tensor![2; i64]).powi(-1));
+    panics_here(|| b.requires_grad_(true));
+    refused_here(b.try_relu());
+    refused_here(cube.try_t());
+    refused_here(vb.try_softplus());
+    refused_here(vcube.try_t());
+}
+
 #[test]
 fn constructors_panic_at_the_callers_line() {
     let huge = 1usize << 62;

@@ -377,7 +377,7 @@ impl Var {
     /// ```
     #[track_caller]
     pub fn powi(&self, power: i32) -> Var {
-        or_panic(self.pow(power))
+        or_panic(self.pow(power).map_err(|e| e.named("powi")))
     }
 
     /// A power of any kind: [`Var::pow`] as Rust's own numbers spell it.
@@ -389,6 +389,6 @@ impl Var {
     /// ```
     #[track_caller]
     pub fn powf(&self, power: f64) -> Var {
-        or_panic(self.pow(power))
+        or_panic(self.pow(power).map_err(|e| e.named("powf")))
     }
 }

@@ -104,7 +104,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn powi(&self, power: i32) -> Tensor {
-        or_panic(self.pow(power))
+        or_panic(self.pow(power).map_err(|e| e.named("powi")))
     }
 
     /// A power of any kind: [`Tensor::pow`] as Rust's own numbers spell it.
@@ -115,7 +115,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn powf(&self, power: f64) -> Tensor {
-        or_panic(self.pow(power))
+        or_panic(self.pow(power).map_err(|e| e.named("powf")))
     }
 }
 
