@@ -336,7 +336,11 @@ fn losses_and_layers() {
     here(Linear::builder(1 << 40, 1 << 40).build());
     here(Init::xavier_normal(1.0).sample(3, DType::F32));
     here(Dropout::try_new(2.0));
+    here(Linear::try_new(1 << 40, 1 << 40));
     here(Dropout::new(0.5).forward(&integers));
+    let huge = Var::from(tensor![1.0].expand([1usize << 60]).unwrap());
+    here(Dropout::new(0.5).forward(&huge));
+    here(Dropout::new(0.5).seed(1).forward(&huge));
     here(GELU.forward(&integers));
     here(Softplus::new().forward(&integers));
     let behind: &dyn Layer = &layer;

@@ -110,7 +110,7 @@ impl Dropout {
         }
         let keep = 1.0 - self.p;
         let mut mask = match &self.generator {
-            Some(cell) => cell.update(|g| g.try_bernoulli_with(x.shape(), keep, x.dtype()))?,
+            Some(cell) => cell.update(|g| g.try_bernoulli_with(x.shape(), keep, x.dtype())).here()?,
             None => Tensor::try_bernoulli_with(x.shape(), keep, x.dtype())?,
         };
         mask.mul_(1.0 / keep)?;

@@ -76,11 +76,12 @@ impl Linear {
     /// [`Linear::new`] that returns an error instead of panicking.
     ///
     /// # Errors
-    /// `Graph` if the weight would be too large to address.
+    /// `TooLarge` if the weight would be too large to address.
     ///
     /// ```
     /// assert!(foldback_nn::Linear::try_new(1 << 40, 1 << 40).is_err());
     /// ```
+    #[track_caller]
     pub fn try_new(in_features: usize, out_features: usize) -> Result<Linear> {
         Linear::builder(in_features, out_features).build()
     }

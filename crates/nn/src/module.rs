@@ -98,7 +98,7 @@ pub trait Module {
     /// Clones that share the parameters see it, too. Variables without history, which are no leaves, stay as they are.
     ///
     /// # Errors
-    /// `Graph` when turning off the result of an operation; nothing is changed then.
+    /// `NotALeaf` when turning off the result of an operation; nothing is changed then.
     ///
     /// ```
     /// use foldback_nn::{Linear, Module};
