@@ -1,5 +1,5 @@
-//! `Tensor` and `Var` have the same methods with the same arguments, which give the same values: each call stands here once and
-//! is compiled for both.
+//! What `Tensor` and `Var` both have takes the same arguments and gives the same values: each call stands here once and is compiled for
+//! both.
 
 use foldback::graph::RequiresGrad;
 use foldback::prelude::*;
@@ -200,7 +200,7 @@ on_both! {
 }
 
 #[test]
-fn tensors_and_variables_have_the_same_methods() {
+fn calls_of_tensors_and_variables_agree() {
     let x = tensor![[1.5, -2.0, 0.5], [3.0, 0.25, -0.75]];
     let (y, m) = (tensor![2.0, -1.0, 0.5], tensor![[1.0, 2.0], [0.5, -1.0], [3.0, 0.0]]);
     let expected = of_tensors(&x, &y, &m);
