@@ -64,7 +64,7 @@ pub enum TensorFacts {
         start: usize,
     },
     /// A number of axes that does not fit the tensor.
-    #[error("{op}: expected {expected} {}, got {found}", if expected.ends_with('1') { "axis" } else { "axes" })]
+    #[error("{op}: expected {expected} {}, got {found}: {}", if expected.ends_with('1') { "axis" } else { "axes" }, ranked(op, expected))]
     Rank {
         /// the operation
         op: &'static str,
@@ -158,7 +158,7 @@ pub enum TensorFacts {
         dtype: DType,
     },
     /// Shapes that should be equal.
-    #[error("{op}: expected shape {expected}, found {found}")]
+    #[error("{op}: expected shape {expected}, found {found}: reshape or expand it to that")]
     ShapeMismatch {
         /// the operation
         op: &'static str,
@@ -190,7 +190,7 @@ pub enum TensorFacts {
         axis: Option<usize>,
     },
     /// A shape whose product is not the number of elements.
-    #[error("{op}: shape {shape} is invalid for {}", counted(*elements, "element"))]
+    #[error("{op}: shape {shape} is invalid for {}: its sizes must multiply to that; one of them may be -1", counted(*elements, "element"))]
     ElementCount {
         /// the operation
         op: &'static str,
@@ -214,7 +214,7 @@ pub enum TensorFacts {
         wanted: Shape,
     },
     /// An index outside its axis.
-    #[error("{op}: index {index} is out of bounds for axis {axis} of size {size}")]
+    #[error("{op}: index {index} is out of bounds for axis {axis} of size {size}{}", match size { 0 => String::new(), n => format!(": give one from -{n} to {}", n - 1) })]
     IndexOutOfRange {
         /// the operation
         op: &'static str,
@@ -226,7 +226,9 @@ pub enum TensorFacts {
         size: usize,
     },
     /// A range of an axis that is not inside it, or a step that is not positive.
-    #[error("{op}: range {start}..{end} with step {step} is not valid for axis {axis} of size {size}")]
+    #[error(
+        "{op}: range {start}..{end} with step {step} is not valid for axis {axis} of size {size}: ranges lie inside their axis, and steps are positive"
+    )]
     Range {
         /// the operation
         op: &'static str,
@@ -262,7 +264,7 @@ pub enum TensorFacts {
         shape: Shape,
     },
     /// A list of tensors that must not be empty.
-    #[error("{op}: expected at least one tensor")]
+    #[error("{op}: expected at least one tensor: the list is empty")]
     NoTensors {
         /// the operation
         op: &'static str,
@@ -403,6 +405,17 @@ fn instead(op: &str) -> &'static str {
     match op {
         "rand" | "randn" | "uniform" | "normal" | "bernoulli" | "arange" | "linspace" => "give DType::F32",
         _ => "use to(DType::F32)",
+    }
+}
+
+/// What helps where there are too few axes, or too many.
+fn ranked(op: &str, expected: &str) -> &'static str {
+    match op {
+        "t" => "transpose(-2, -1) exchanges the last two",
+        "mm" | "bmm" | "mv" | "dot" => "matmul takes any number of them",
+        "permute" | "movedim" => "name each axis once, in its new place",
+        _ if expected.starts_with("at most") => "leave some out, or add them to the tensor by unsqueeze",
+        _ => "unsqueeze adds one, squeeze, flatten and reshape take some away",
     }
 }
 
