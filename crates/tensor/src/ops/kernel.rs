@@ -7,7 +7,11 @@
 use smallvec::SmallVec;
 
 pub use super::formulas::Gelu;
+#[doc(hidden)]
+pub use super::index::aligned;
 pub use super::joint::{JointKernel, Target, fold_jointly};
+#[doc(hidden)]
+pub use super::mask::{expect_mask, selected};
 #[doc(hidden)]
 pub use super::matmul::StrictProduct;
 pub use super::matmul::{linear, matmul_to};

@@ -3,14 +3,17 @@
 pub(crate) mod arg;
 mod divide;
 pub(crate) mod formulas;
-mod index;
+pub(crate) mod index;
 mod join;
 mod joint;
+pub(crate) mod mask;
 mod matmul;
 mod operators;
+pub(crate) mod places;
 mod pointwise;
 pub(crate) mod reduce;
 mod reduction;
+mod scatter;
 mod triangle;
 pub(crate) mod warning;
 
