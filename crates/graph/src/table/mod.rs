@@ -20,8 +20,10 @@ mod index;
 mod linalg;
 mod list;
 mod macros;
+mod mask;
 mod reduce;
 mod samples;
+mod slices;
 mod softmax;
 mod views;
 
@@ -40,6 +42,7 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         list::ALL,
         reduce::ALL,
         views::ALL,
+        slices::ALL,
         linalg::ALL,
         index::ALL,
         index::JOINS,
