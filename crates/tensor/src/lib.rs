@@ -41,7 +41,7 @@ pub use kernels::{Level, detected_level, force_level, level};
 pub use literal::Literal;
 pub use literal::NestedArray;
 pub use ops::{
-    Arg, AsArg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, broadcast_warning, kernel,
+    Arg, AsArg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, Pad, Repeats, broadcast_warning, kernel,
     set_broadcast_warning,
 };
 pub use packed::Packed;
@@ -53,4 +53,4 @@ pub use tensor::Tensor;
 pub use threads::{GRAIN, ThreadPool, num_threads, set_num_threads, try_set_num_threads};
 #[doc(hidden)]
 pub use threads::{set_thread_modes, thread_modes};
-pub use views::{NewShape, NewSize, Position, Slice, SliceItem, Slices, broadcast_tensors};
+pub use views::{Amounts, NewShape, NewSize, Position, Slice, SliceItem, Slices, broadcast_tensors};

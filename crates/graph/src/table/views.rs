@@ -1,8 +1,6 @@
 //! Rows of views and casts.
 
-use foldback_tensor::{
-    Axes, Axis, DType, Here, NewShape, Position, Shape, Slice, SliceItem, Slices, Span, Tensor, or_panic,
-};
+use foldback_tensor::{Axes, Axis, DType, Here, NewShape, Shape, Span, or_panic};
 
 use super::macros::function;
 use crate::error::Result;

@@ -1,12 +1,14 @@
 //! Elements where a mask is true: filled, selected, and their places.
 
+use std::borrow::Cow;
+
 use crate::dtype::{BlockMut, DType};
 use crate::error::{Here, Result, TensorFacts, or_panic, refuse};
 use crate::shape::{Shape, broadcast_two};
 use crate::task::{self, WholeRule, expect_expands};
 use crate::tensor::Tensor;
 
-use super::arg::AsArg;
+use super::arg::{Arg, AsArg};
 use super::index::{own, reads};
 
 /// # Masks
@@ -26,7 +28,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn masked_fill(&self, mask: impl AsArg, value: impl AsArg) -> Result<Tensor> {
-        let (mask, value) = (mask.arg().tensor(DType::Bool), value.arg().tensor(self.dtype()));
+        let (mask, value) = (mask_of(mask.arg()), value.arg().tensor(self.dtype()));
         expect_mask("masked_fill", &mask, Some(&value)).here()?;
         let value = value.cast("masked_fill", self.dtype()).here()?;
         mask.where_cond(value, self).map_err(|e| e.named("masked_fill")).here()
@@ -47,7 +49,7 @@ impl Tensor {
     #[track_caller]
     pub fn masked_fill_(&mut self, mask: impl AsArg, value: impl AsArg) -> Result<&mut Tensor> {
         const OP: &str = "masked_fill_";
-        let mask = mask.arg().tensor(DType::Bool);
+        let mask = mask_of(mask.arg());
         expect_expands(OP, mask.dims(), self.dims()).here()?;
         if self.overlaps_itself() {
             let (shape, strides) = (self.shape().clone(), self.strides().to_vec());
@@ -72,7 +74,7 @@ impl Tensor {
     #[doc(alias = "boolean_mask")]
     pub fn masked_select(&self, mask: impl AsArg) -> Result<Tensor> {
         const OP: &str = "masked_select";
-        let (shape, places) = selected(self.shape(), &mask.arg().tensor(DType::Bool)).here()?;
+        let (shape, places) = selected(self.shape(), &mask_of(mask.arg())).here()?;
         let all = self.expanded(OP, shape).and_then(|t| t.reshape(-1));
         all.and_then(|t| t.index_select(0, places)).map_err(|e| e.named(OP)).here()
     }
@@ -108,6 +110,14 @@ impl Tensor {
     #[track_caller]
     pub fn try_nonzero(&self) -> Result<Tensor> {
         coordinates("nonzero", self).here()
+    }
+}
+
+/// A mask as a tensor; a number keeps its type, of which only `Bool` is one of masks.
+fn mask_of(mask: Arg<'_>) -> Cow<'_, Tensor> {
+    match mask {
+        Arg::Scalar(s) => mask.tensor(s.dtype()),
+        Arg::Tensor(_) => mask.tensor(DType::Bool),
     }
 }
 

@@ -172,3 +172,119 @@ impl WholeRule for PutAt {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Slices, TensorFacts, refused, s, tensor};
+
+    fn grid() -> Tensor {
+        Tensor::arange(120).reshape([2, 3, 4, 5]).unwrap()
+    }
+
+    /// Slices of a `[2, 3, 4, 5]`, and the shape of what they take in PyTorch.
+    fn cases() -> Vec<(Slices, Vec<usize>)> {
+        let (two, column) = (tensor![1, 0; i64], tensor![[0], [-1], [1]; i64]);
+        let (mask, wide) = (tensor![true, false, true], tensor![[true, true, false], [false, false, true]]);
+        vec![
+            (s![&two], vec![2, 3, 4, 5]),
+            (s![.., .., &column], vec![2, 3, 3, 1, 5]),
+            (s![&two, &column], vec![3, 2, 4, 5]),
+            (s![.., &two, &column, 1..], vec![2, 3, 2, 4]),
+            (s![.., &two, .., &column], vec![3, 2, 2, 4]),
+            (s![1, .., &two], vec![3, 2, 5]),
+            (s![&two, 1, &two], vec![2, 5]),
+            (s![&two, 1.., &two, -1], vec![2, 2]),
+            (s![1, &two, ..;2, &two], vec![2, 2]),
+            (s![.., &mask], vec![2, 2, 4, 5]),
+            (s![&two, &mask], vec![2, 4, 5]),
+            (s![&wide], vec![3, 4, 5]),
+            (s![&wide, &column, ..2], vec![3, 3, 2]),
+            (s![tensor![1, 1, 1; i64], .., .., tensor![4, 4, 4; i64]], vec![3, 3, 4]),
+            (s![0..0, &two], vec![0, 2, 4, 5]),
+            (s![.., Tensor::zeros_with([0, 2], DType::I64)], vec![2, 0, 2, 4, 5]),
+            (s![.., tensor![false, false, false]], vec![2, 0, 4, 5]),
+            (s![Tensor::from(-1i64), .., &two], vec![3, 2, 5]),
+        ]
+    }
+
+    #[test]
+    fn shapes_and_elements_in_any_layout() {
+        let x = grid();
+        for (slices, shape) in cases() {
+            let got = x.slice(slices.clone()).unwrap();
+            assert_eq!(got.dims(), shape, "{slices:?}");
+            for axis in 1..4 {
+                let turned = x.transpose(0, axis).unwrap().contiguous().transpose(0, axis).unwrap();
+                assert_eq!(turned.slice(slices.clone()).unwrap(), got);
+                assert_eq!(x.flip(axis).unwrap().contiguous().flip(axis).unwrap().slice(slices.clone()).unwrap(), got);
+            }
+        }
+        let (rows, columns) = (tensor![[1, 0], [1, 1]; i64], tensor![2, -2; i64]);
+        let picked = x.slice(s![1, &rows, ..;3, &columns]).unwrap();
+        let at = |i: usize, j: usize, k: usize| 60 + [[1, 0], [1, 1]][i][j] * 20 + k as i64 * 15 + [2, 3][j];
+        let want: Vec<i64> =
+            [0, 1].iter().flat_map(|&i| [0, 1].map(|j| [0, 1].map(|k| at(i, j, k)))).flatten().collect();
+        assert_eq!(picked.to_vec::<i64>().unwrap(), want);
+        let wide = tensor![[1.0], [2.0]].expand([2, 3]).unwrap();
+        assert_eq!(wide.slice(s![&columns.mul(0).unwrap(), &columns]).unwrap(), tensor![1.0, 1.0]);
+    }
+
+    /// Writing finds the places that reading finds, in row-major order.
+    #[test]
+    fn the_last_remains_and_all_are_added() {
+        for (slices, shape) in cases() {
+            let places = grid().slice(slices.clone()).unwrap().to_vec::<i64>().unwrap();
+            let values = Tensor::arange(places.len() as i64).add(1000).unwrap().reshape(shape).unwrap();
+            let (mut assigned, mut sums) = (grid().to_vec::<i64>().unwrap(), grid().to_vec::<i64>().unwrap());
+            for (i, &at) in places.iter().enumerate() {
+                assigned[at as usize] = 1000 + i as i64;
+                sums[at as usize] += 1000 + i as i64;
+            }
+            for own in [grid(), grid().transpose(1, 3).unwrap().contiguous().transpose(1, 3).unwrap()] {
+                let (mut x, before) = (own.clone(), own.clone());
+                x.slice_assign(slices.clone(), &values).unwrap();
+                assert_eq!(x.to_vec::<i64>().unwrap(), assigned, "{slices:?}");
+                x = own;
+                x.slice_add(slices.clone(), &values.float()).unwrap();
+                assert_eq!(x.to_vec::<i64>().unwrap(), sums, "{slices:?}");
+                assert_eq!(before, grid());
+            }
+        }
+        let mut t = tensor![false, true];
+        t.slice_add(tensor![0, 0; i64], tensor![true, false]).unwrap();
+        t.slice_add(1.., tensor![[false]]).unwrap();
+        assert_eq!(t, tensor![true, true]);
+        let mut n = tensor![i64::MAX; i64];
+        n.slice_add(.., 1).unwrap();
+        n.slice_add(tensor![0, 0; i64], -1).unwrap();
+        assert_eq!(n, tensor![i64::MAX - 1; i64]);
+    }
+
+    #[test]
+    fn what_is_refused_changes_nothing() {
+        let mut x = grid();
+        let outside = |index, axis, size| TensorFacts::IndexOutOfRange { op: "slice", index, axis, size };
+        assert_eq!(x.slice(s![.., tensor![0, 3; i64]]).unwrap_err(), outside(3, 1, 3));
+        assert_eq!(x.slice(s![1, .., tensor![[-5]; i64]]).unwrap_err(), outside(-5, 2, 4));
+        assert_eq!(x.slice(s![tensor![i64::MIN; i64]]).unwrap_err(), outside(i64::MIN, 0, 2));
+        assert_eq!(x.slice(s![Tensor::from(2i64)]).unwrap_err(), outside(2, 0, 2));
+        assert_eq!(Tensor::zeros([0, 2]).slice(tensor![0; i64]).unwrap_err(), outside(0, 0, 0));
+        let e = x.slice(tensor![true, false, true]).unwrap_err();
+        assert!(e.to_string().starts_with(
+            "slice: a mask of shape [3] does not fit a tensor of shape [2, 3, 4, 5] from axis 0 on: it must have the sizes"
+        ));
+        assert!(refused!(x.slice(s![.., tensor![true, true]]), TensorFacts::MaskShape { axis: 1, .. }));
+        assert!(refused!(x.slice(Tensor::from(true)), TensorFacts::MaskShape { .. }));
+        assert!(refused!(x.slice(tensor![1.0]), TensorFacts::DTypeMismatch { op: "slice", operand: "an index", .. }));
+        assert!(refused!(x.slice(tensor![]), TensorFacts::DTypeMismatch { .. }));
+        let (two, three) = (tensor![0, 1; i64], tensor![0, 1, 2; i64]);
+        assert!(refused!(x.slice(s![&two, &three]), TensorFacts::Broadcast { op: "slice", .. }));
+        assert!(refused!(x.slice(s![&two, &two, &two, &two, &two]), TensorFacts::Rank { found: 5, .. }));
+        assert!(refused!(x.slice_assign(&two, Tensor::zeros([3, 3, 4, 5])), TensorFacts::Expand { .. }));
+        assert!(refused!(x.slice_add(s![&two, 3], 0), TensorFacts::IndexOutOfRange { op: "slice_add", .. }));
+        let huge = Tensor::from(0i64).expand([1usize << 40]).unwrap();
+        assert!(refused!(x.slice(s![&huge.unsqueeze(1).unwrap(), &huge]), TensorFacts::TooLarge { .. }));
+        assert_eq!(x, grid());
+    }
+}
