@@ -53,4 +53,4 @@ pub use tensor::Tensor;
 pub use threads::{GRAIN, ThreadPool, num_threads, set_num_threads, try_set_num_threads};
 #[doc(hidden)]
 pub use threads::{set_thread_modes, thread_modes};
-pub use views::{Amounts, NewShape, NewSize, Position, Slice, SliceItem, Slices, broadcast_tensors};
+pub use views::{Amounts, NewShape, NewSize, Position, Slice, SliceItem, Slices, SplitSizes, broadcast_tensors};

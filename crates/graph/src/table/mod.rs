@@ -21,6 +21,7 @@ mod linalg;
 mod list;
 mod macros;
 mod mask;
+mod moves;
 mod reduce;
 mod samples;
 mod slices;
@@ -43,6 +44,7 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         reduce::ALL,
         views::ALL,
         slices::ALL,
+        moves::ALL,
         linalg::ALL,
         index::ALL,
         index::JOINS,

@@ -15,6 +15,7 @@ pub use amounts::Amounts;
 pub use diagonal::{embedding_shape, on_diagonal};
 pub use new_shape::{NewShape, NewSize};
 pub use slices::{Position, Slice, SliceItem, Slices};
+pub use split::SplitSizes;
 
 use std::borrow::Cow;
 
