@@ -20,8 +20,11 @@ mod index;
 mod linalg;
 mod list;
 mod macros;
+mod mask;
+mod moves;
 mod reduce;
 mod samples;
+mod slices;
 mod softmax;
 mod views;
 
@@ -40,6 +43,8 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         list::ALL,
         reduce::ALL,
         views::ALL,
+        slices::ALL,
+        moves::ALL,
         linalg::ALL,
         index::ALL,
         index::JOINS,

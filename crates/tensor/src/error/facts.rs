@@ -83,6 +83,20 @@ pub enum TensorFacts {
         /// the shape of the tensor
         shape: Shape,
     },
+    /// A mask of other sizes than the axes that it stands for.
+    #[error(
+        "{op}: a mask of shape {mask} does not fit a tensor of shape {shape} from axis {axis} on: it must have the sizes of its axes, at least one"
+    )]
+    MaskShape {
+        /// the operation
+        op: &'static str,
+        /// the shape of the mask
+        mask: Shape,
+        /// the first axis that it stands for
+        axis: usize,
+        /// the shape of the tensor
+        shape: Shape,
+    },
     /// An element type for which the operation has no meaning.
     #[error("{op}: not defined for {dtype}: {}", instead(op))]
     DTypeUnsupported {
@@ -363,6 +377,7 @@ impl TensorFacts {
             | IndexOutOfRange { op, .. }
             | Range { op, .. }
             | Matmul { op, .. }
+            | MaskShape { op, .. }
             | EmptyReduction { op, .. }
             | NoTensors { op }
             | Overlap { op, .. }
@@ -383,9 +398,11 @@ impl Facts for TensorFacts {
             Broadcast { .. } | Expand { .. } | Rank { .. } | ShapeMismatch { .. } | ElementCount { .. } => {
                 Kind::Shape
             }
-            ViewNeedsCopy { .. } | Matmul { .. } | EmptyReduction { .. } | NotASingleElement { .. } => {
-                Kind::Shape
-            }
+            ViewNeedsCopy { .. }
+            | MaskShape { .. }
+            | Matmul { .. }
+            | EmptyReduction { .. }
+            | NotASingleElement { .. } => Kind::Shape,
             BroadcastRefused { .. } | ListShapes { .. } | Sizes { .. } | Ragged { .. } => Kind::Shape,
             AxisOutOfRange { .. } | DuplicateAxis { .. } | EmptySpan { .. } => Kind::Axis,
             DTypeUnsupported { .. } | DTypeMismatch { .. } | MixedDTypes { .. } => Kind::DType,

@@ -29,7 +29,7 @@ pub use level::{Level, detected_level, force_level, level};
 pub(crate) use matmul::{BatchAxis, Matrix, Multiply, Product};
 pub(crate) use past_caches::Stream;
 pub use real::{FloatOps, Num, Real};
-pub(crate) use scatter::{add_rows, interleave, scatter_add, take_rows};
+pub(crate) use scatter::{Accumulate, add_rows, interleave, put_rows, scatter, take_rows};
 pub(crate) use simple::{IntPowKernel, LogicKernel, UnaryLogicKernel, WhereKernel};
 pub use softmax::RowFormula;
 
