@@ -43,8 +43,8 @@ pub use kernels::{Level, detected_level, force_level, level};
 pub use literal::Literal;
 pub use literal::NestedArray;
 pub use ops::{
-    Arg, AsArg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, broadcast_warning, kernel,
-    set_broadcast_warning,
+    Arg, AsArg, AsOptionalArg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, broadcast_warning,
+    kernel, set_broadcast_warning,
 };
 pub use packed::Packed;
 pub use random::{Generator, manual_seed};

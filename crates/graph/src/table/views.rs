@@ -6,6 +6,7 @@ use foldback_tensor::{
 
 use super::macros::function;
 use crate::error::Result;
+use crate::input::AsInput;
 use crate::var::Var;
 
 /// A tensor of zeros with `value` in the part that `slices` names.
@@ -344,7 +345,23 @@ impl Var {
     /// ```
     #[track_caller]
     pub fn to(&self, dtype: DType) -> Var {
-        if self.dtype() == dtype { self.clone() } else { or_panic(self.cast(dtype)) }
+        or_panic(self.try_to(dtype))
+    }
+
+    /// [`Var::to`] without a panic.
+    ///
+    /// # Errors
+    /// `TooLarge` if this is an expanded view that no memory can hold.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::{DType, tensor};
+    /// assert_eq!(tensor![1.0].requires_grad().try_to(DType::F64)?.dtype(), DType::F64);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn try_to(&self, dtype: DType) -> Result<Var> {
+        if self.dtype() == dtype { Ok(self.clone()) } else { self.cast(dtype).here() }
     }
 
     /// Cast to `f32`.
@@ -438,7 +455,23 @@ impl Var {
     /// ```
     #[track_caller]
     pub fn contiguous(&self) -> Var {
-        if self.value_ref().is_contiguous() { self.clone() } else { or_panic(self.laid_out()) }
+        or_panic(self.try_contiguous().map_err(|e| e.named("contiguous")))
+    }
+
+    /// [`Var::contiguous`] without a panic.
+    ///
+    /// # Errors
+    /// `TooLarge` if this is an expanded view that no memory can hold.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// let x = foldback_tensor::tensor![[1.0, 2.0], [3.0, 4.0]].requires_grad();
+    /// assert!(x.t().try_contiguous()?.value().is_contiguous());
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn try_contiguous(&self) -> Result<Var> {
+        if self.value_ref().is_contiguous() { Ok(self.clone()) } else { self.laid_out().here() }
     }
 
     /// The transposed matrix; vectors and numbers stay as they are.
@@ -546,11 +579,12 @@ impl Var {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
-    pub fn slice_assign(&mut self, slices: impl Into<Slices>, value: &Var) -> Result<()> {
+    pub fn slice_assign(&mut self, slices: impl Into<Slices>, value: impl AsInput) -> Result<&mut Var> {
         let slices = slices.into();
         let leaf = self.own_leaf();
         let _turn = self.turn_to_rebind("slice_assign", leaf.as_deref()).here()?;
         let new = self.with_part(value, slices).map_err(|e| e.named("slice_assign")).here()?;
-        self.rebind("slice_assign", new).here()
+        self.rebind("slice_assign", new).here()?;
+        Ok(self)
     }
 }

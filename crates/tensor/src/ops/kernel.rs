@@ -10,7 +10,7 @@ pub use super::formulas::Gelu;
 pub use super::joint::{JointKernel, Target, fold_jointly};
 #[doc(hidden)]
 pub use super::matmul::StrictProduct;
-pub use super::matmul::{linear, matmul_to};
+pub use super::matmul::matmul_to;
 pub use super::reduction::{ReducedShapes, evaluate, reduction};
 
 #[doc(hidden)]

@@ -14,7 +14,7 @@ mod reduction;
 mod triangle;
 pub(crate) mod warning;
 
-pub use arg::{Arg, AsArg};
+pub use arg::{Arg, AsArg, AsOptionalArg};
 pub(crate) use arg::{List, tensors_of};
 pub use index::Indices;
 pub use operators::Number;

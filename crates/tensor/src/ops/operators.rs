@@ -98,6 +98,15 @@ impl Neg for Tensor {
 
 impl Not for &Tensor {
     type Output = Tensor;
+    #[track_caller]
+    fn not(self) -> Tensor {
+        self.logical_not()
+    }
+}
+
+impl Not for Tensor {
+    type Output = Tensor;
+    #[track_caller]
     fn not(self) -> Tensor {
         self.logical_not()
     }
@@ -124,7 +133,7 @@ mod tests {
         c /= 3;
         assert_eq!(c, tensor![5.0, 23.0 / 3.0]);
         assert_eq!(a, tensor![6.0, 8.0]);
-        assert_eq!(!&a.gt(7.0).unwrap(), tensor![true, false; bool]);
+        assert_eq!(!a.gt(7.0).unwrap(), tensor![true, false; bool]);
     }
 
     #[test]
