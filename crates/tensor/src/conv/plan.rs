@@ -217,7 +217,17 @@ impl<'a> Sizes<'a> {
         let (input, output) =
             if transposed { (other, x.shape().clone()) } else { (x.shape().clone(), other) };
         let weight = w.shape().clone();
-        Ok(Convolution { op: self.op, items: self.items, groups, channels, rows, axes, input, weight, output })
+        Ok(Convolution {
+            op: self.op,
+            items: self.items,
+            groups,
+            channels,
+            rows,
+            axes,
+            input,
+            weight,
+            output,
+        })
     }
 }
 

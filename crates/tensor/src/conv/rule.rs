@@ -1,11 +1,9 @@
 //! A convolution's value and gradients as rules: which loops compute them, on which operands.
 
 use crate::create::expect_room_for;
-use crate::dtype::{Block, BlockMut, DType, Element};
+use crate::dtype::{Block, BlockMut};
 use crate::error::{Here, Result};
-use crate::kernels::conv::{
-    Convolved, Kernel, SlideProduct, WeightProduct, slide, weight_gradient,
-};
+use crate::kernels::conv::{Convolved, Kernel, SlideProduct, WeightProduct, slide, weight_gradient};
 use crate::kernels::{BatchAxis, Matrix, Product};
 use crate::task::{self, Read, WholeRule};
 use crate::tensor::Tensor;
@@ -128,14 +126,20 @@ impl Rule<'_> {
         };
         let weight = Kernel { data: weight, group_step, row_step, channel_step, sizes };
         let (items, groups) = (p.items, p.groups);
-        slide(&SlideProduct { items, groups, rows, channels, source, weight, bias, sizes: sizes_of, sweeps }, out);
+        slide(
+            &SlideProduct { items, groups, rows, channels, source, weight, bias, sizes: sizes_of, sweeps },
+            out,
+        );
     }
 
     fn weight<T: Convolved>(&self, gradient: &[T], source: &[T], out: &mut [T]) {
         let p = self.plan;
         let (sweeps, kernel) = (p.axes.each_ref().map(|a| a.forward()), p.axes.map(|a| a.kernel));
         let (items, groups, rows, channels) = (p.items, p.groups, p.rows, p.channels);
-        weight_gradient(&WeightProduct { items, groups, rows, channels, gradient, source, sweeps, kernel }, out);
+        weight_gradient(
+            &WeightProduct { items, groups, rows, channels, gradient, source, sweeps, kernel },
+            out,
+        );
     }
 
     /// Where every output meets one element of each channel: a product of matrices as they lie.
@@ -145,11 +149,8 @@ impl Rule<'_> {
         let (inner, outer) = (p.channels * places, p.rows * places);
         let weight = p.rows * p.channels;
         let own = |data, cols: usize| Matrix { data, start: 0, row_step: cols as isize, col_step: 1 };
-        let batch = |size: usize, a: usize, b: usize| BatchAxis {
-            size,
-            a_step: a as isize,
-            b_step: b as isize,
-        };
+        let batch =
+            |size: usize, a: usize, b: usize| BatchAxis { size, a_step: a as isize, b_step: b as isize };
         let scale = T::of_count(1);
         if let Way::Weight = self.way {
             let kept = [batch(p.groups, outer, inner)];

@@ -24,6 +24,8 @@ pub use crate::kernels::{Compare, Float, Lane, NumFormula, NumKernel};
 pub use crate::softmax::{LogSoftmaxGradient, SoftmaxGradient};
 pub use crate::softmax::{cross_entropy, cross_entropy_backward, log_softmax_backward, softmax_backward};
 
+#[doc(hidden)]
+pub use crate::conv::Convolution;
 use crate::dtype::DType;
 use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::UpdateKernel;

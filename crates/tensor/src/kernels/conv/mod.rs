@@ -19,7 +19,7 @@ mod weight;
 use std::marker::PhantomData;
 
 pub(crate) use product::{Kernel, SlideProduct, slide};
-pub(crate) use sweep::{ConvAxis, Sweep};
+pub(crate) use sweep::ConvAxis;
 pub(crate) use weight::{WeightProduct, weight_gradient};
 
 use super::lane::Float;
@@ -116,9 +116,14 @@ mod tests {
 
     #[test]
     fn tiles_cover_all_places_once() {
-        for (items, sizes, places) in
-            [(1, [1, 1], 1), (5, [3, 4], 30), (2, [7, 9], 20), (1, [1, 1000], 64), (3, [5, 40], 7), (0, [2, 2], 9)]
-        {
+        for (items, sizes, places) in [
+            (1, [1, 1], 1),
+            (5, [3, 4], 30),
+            (2, [7, 9], 20),
+            (1, [1, 1000], 64),
+            (3, [5, 40], 7),
+            (0, [2, 2], 9),
+        ] {
             let tiles = Tiles::new(items, sizes, places);
             let mut seen = vec![0; items * sizes[0] * sizes[1]];
             for tile in (0..tiles.len()).map(|i| tiles.get(i)) {

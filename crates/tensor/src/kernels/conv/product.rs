@@ -199,8 +199,7 @@ impl<'a, T: Convolved> Phase<'a, T> {
             for s in 0..strips.count() {
                 let places = (from..from + depth).map(|p| p / taps.len() * plane + taps[p % taps.len()]);
                 lay_out(form, strips.runs(s), sources.as_slice(), places, strip.as_mut_slice());
-                let to =
-                    Columns { out: results.as_mut_slice(), stride, col: s * form.span, add: part > 0 };
+                let to = Columns { out: results.as_mut_slice(), stride, col: s * form.span, add: part > 0 };
                 T::multiply_strip(form, left, strip.as_slice(), x.rows, depth, to);
             }
         }
@@ -233,7 +232,8 @@ impl<'a, T: Convolved> Phase<'a, T> {
             let bias = x.bias.map(|b| b[channel]);
             for (i, values) in line.chunks_exact(cols).take(tile.items * rows).enumerate() {
                 let plane = (tile.item + i / rows) * x.groups * x.rows + channel;
-                let at = (plane * x.sizes[0] + down.first + (tile.from[0] + i % rows) * down.step) * x.sizes[1];
+                let at =
+                    (plane * x.sizes[0] + down.first + (tile.from[0] + i % rows) * down.step) * x.sizes[1];
                 let first = at + across.first + tile.from[1] * across.step;
                 // SAFETY: every image, channel, sweep and place belongs to one tile of one group, and sweeps of one axis
                 // have other rows; along the other axis they are computed one after another.

@@ -65,7 +65,8 @@ impl ConvAxis {
         let stride = self.stride as isize;
         let far = |tap: usize| remainder as isize - self.place(tap);
         let meets = |tap: &usize| far(*tap).rem_euclid(stride) == 0;
-        let taps = (0..self.kernel).filter(meets).map(|t| Tap { number: t, place: far(t).div_euclid(stride) });
+        let taps =
+            (0..self.kernel).filter(meets).map(|t| Tap { number: t, place: far(t).div_euclid(stride) });
         let count = (self.input - remainder).div_ceil(self.stride);
         Sweep::new([count, remainder, self.stride], [self.output, 1], taps)
     }
@@ -224,9 +225,14 @@ mod tests {
     #[test]
     fn windows_show_what_the_definition_says() {
         let mut tried = 0;
-        for (input, kernel, stride, dilation, before) in
-            [(7, 3, 1, 1, 1), (9, 3, 2, 1, 0), (9, 3, 2, 2, 3), (5, 2, 3, 1, 0), (3, 5, 1, 1, 4), (4, 1, 2, 1, 0)]
-        {
+        for (input, kernel, stride, dilation, before) in [
+            (7, 3, 1, 1, 1),
+            (9, 3, 2, 1, 0),
+            (9, 3, 2, 2, 3),
+            (5, 2, 3, 1, 0),
+            (3, 5, 1, 1, 4),
+            (4, 1, 2, 1, 0),
+        ] {
             let output = (input + 2 * before - dilation * (kernel - 1) - 1) / stride + 1;
             let axis = ConvAxis { input, output, kernel, stride, dilation, before };
             let plane: Vec<i64> = (1..=(input * input) as i64).collect();

@@ -89,7 +89,8 @@ impl<'a, T: Convolved> Sums<'a, T> {
         let cuts = x.rows.div_ceil(high);
         let shared = Shared::new(sums.as_mut_slice());
         let tasks = self.parts * x.groups * cuts;
-        let work = x.rows * self.inner / cuts * (x.items * self.tiles.sizes[0] * self.tiles.sizes[1] / self.parts);
+        let work =
+            x.rows * self.inner / cuts * (x.items * self.tiles.sizes[0] * self.tiles.sizes[1] / self.parts);
         let grain = (PART / 4 / work.max(1)).max(1);
         split_work(tasks, grain, (), &|(), _| ((), ()), &|start, len, ()| {
             for task in start..start + len {
@@ -150,14 +151,7 @@ impl<'a, T: Convolved> Sums<'a, T> {
     }
 
     /// Adds the sum over a tile.
-    fn tile(
-        &self,
-        tile: &Tile,
-        group: usize,
-        (row, rows): (usize, usize),
-        sums: &mut [T],
-        add: &mut bool,
-    ) {
+    fn tile(&self, tile: &Tile, group: usize, (row, rows): (usize, usize), sums: &mut [T], add: &mut bool) {
         let (x, form) = (self.x, self.form);
         let window = Window::new(&self.lanes, tile.from, tile.count);
         let sources = self.gather(group, tile, &window);

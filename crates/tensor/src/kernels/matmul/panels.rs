@@ -56,7 +56,14 @@ pub(crate) trait Panels: Multiply {
 
     /// Writes, or adds, the product of the left operand and a strip to columns of `out` from `col` on, whose rows are
     /// `stride` apart.
-    fn multiply_strip(form: Form, left: &[Self], strip: &[Self], rows: usize, depth: usize, to: Columns<'_, Self>);
+    fn multiply_strip(
+        form: Form,
+        left: &[Self],
+        strip: &[Self],
+        rows: usize,
+        depth: usize,
+        to: Columns<'_, Self>,
+    );
 
     /// Copies a matrix to `out`, row after row.
     fn lay_rows(a: &Matrix<'_, Self>, rows: usize, cols: usize, out: &mut [Self]);
@@ -148,7 +155,7 @@ mod tests {
     #[test]
     fn strips_follow_the_definition() {
         let number = |i: usize| ((i * 37 + 5) % 17) as f64 - 8.0;
-        for (rows, depth, cols) in [(1, 1, 3), (5, 40, 20), (13, 33, 40), (30, DEPTH, 7)] {
+        for (rows, depth, cols) in [(1, 1, 3usize), (5, 40, 20), (13, 33, 40), (30, DEPTH, 7)] {
             let form = f64::form(rows);
             let data: Vec<f64> = (0..rows * depth).map(number).collect();
             let mut left = vec![0.0; form.room(rows, depth)];
