@@ -3,6 +3,7 @@
 mod axes;
 mod buffer;
 mod close;
+mod conv;
 mod convert;
 mod create;
 mod datum;
@@ -30,6 +31,7 @@ pub use ndarray;
 pub use axes::{Axes, Axis, Over, Span, keep};
 pub use buffer::{release_memory, set_pool_limit};
 pub use close::{Mismatch, Tolerance, compare_close};
+pub use conv::{Conv, Padding};
 pub use create::Interval;
 pub use datum::Datum;
 pub use dtype::{Block, BlockMut, Category, DType, Element, Scalar};

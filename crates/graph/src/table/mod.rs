@@ -14,6 +14,7 @@
 
 mod arithmetic;
 mod composed;
+mod conv;
 mod elementary;
 mod functions;
 mod index;
@@ -47,6 +48,7 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         moves::ALL,
         linalg::ALL,
         index::ALL,
+        conv::ALL,
         index::JOINS,
     ]
     .into_iter()

@@ -337,6 +337,16 @@ pub enum TensorFacts {
         /// its domain
         expected: &'static str,
     },
+    /// A window that does not slide over its input.
+    #[error("{op}: the input {input} {why}")]
+    Window {
+        /// the operation
+        op: &'static str,
+        /// the shape of the input
+        input: Shape,
+        /// what does not fit, and what to do
+        why: String,
+    },
     /// Broadcasting that the user has asked to refuse, see [`broadcast_warning`](crate::broadcast_warning).
     #[error(
         "{op}: shapes {a} and {b} differ but hold the same number of elements, and such broadcasting is refused here: give one of them the other's shape, or expand it if that is meant"
@@ -385,6 +395,7 @@ impl TensorFacts {
             | DivisionByZero { op }
             | TooLarge { op, .. }
             | Parameter { op, .. }
+            | Window { op, .. }
             | BroadcastRefused { op, .. } => *op = name,
             NotASingleElement { .. } => {}
         }
@@ -403,7 +414,9 @@ impl Facts for TensorFacts {
             | Matmul { .. }
             | EmptyReduction { .. }
             | NotASingleElement { .. } => Kind::Shape,
-            BroadcastRefused { .. } | ListShapes { .. } | Sizes { .. } | Ragged { .. } => Kind::Shape,
+            BroadcastRefused { .. } | ListShapes { .. } | Sizes { .. } | Ragged { .. } | Window { .. } => {
+                Kind::Shape
+            }
             AxisOutOfRange { .. } | DuplicateAxis { .. } | EmptySpan { .. } => Kind::Axis,
             DTypeUnsupported { .. } | DTypeMismatch { .. } | MixedDTypes { .. } => Kind::DType,
             ResultCast { .. } | Alpha { .. } | Unfit { .. } => Kind::DType,

@@ -24,6 +24,8 @@ pub trait Float:
     fn abs_(self) -> Self;
     #[doc(hidden)]
     fn is_nan_(self) -> bool;
+    #[doc(hidden)]
+    fn fused<const FMA: bool>(self, factor: Self, term: Self) -> Self;
 }
 macro_rules! float {
     ($t:ty) => {
@@ -39,6 +41,10 @@ macro_rules! float {
             #[inline(always)]
             fn is_nan_(self) -> bool {
                 self.is_nan()
+            }
+            #[inline(always)]
+            fn fused<const FMA: bool>(self, factor: $t, term: $t) -> $t {
+                if FMA { self.mul_add(factor, term) } else { self * factor + term }
             }
         }
     };

@@ -1,6 +1,7 @@
 //! Kernels: plain loops over contiguous typed blocks, compiled once per instruction-set level.
 
 mod cache;
+pub(crate) mod conv;
 pub(crate) mod doors;
 mod dual;
 mod elementary;

@@ -33,6 +33,8 @@ pub use crate::softmax::{LogSoftmaxGradient, SoftmaxGradient};
 pub use crate::softmax::{cross_entropy, cross_entropy_backward, log_softmax_backward, softmax_backward};
 
 #[doc(hidden)]
+pub use crate::conv::Convolution;
+#[doc(hidden)]
 pub use crate::views::{embedding_shape, on_diagonal};
 
 use crate::dtype::DType;
