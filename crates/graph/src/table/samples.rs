@@ -15,6 +15,8 @@ pub enum Domain {
     Positive,
     /// strictly between -1 and 1
     Unit,
+    /// above one
+    AboveOne,
     /// all different by far more than a difference step, in any arrangement
     Distinct,
     /// 0 or 1, as a condition; no derivative is taken

@@ -6,11 +6,13 @@
 
 use smallvec::SmallVec;
 
-pub use super::formulas::Gelu;
+pub use super::formulas::{Gelu, PRelu};
 pub use super::joint::{JointKernel, Target, fold_jointly};
 #[doc(hidden)]
 pub use super::matmul::StrictProduct;
 pub use super::matmul::{linear, matmul_to};
+#[doc(hidden)]
+pub use super::pointwise::prelu_weight;
 pub use super::reduction::{ReducedShapes, evaluate, reduction};
 
 #[doc(hidden)]
