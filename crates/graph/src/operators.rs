@@ -1,8 +1,11 @@
-//! `+ - * /` and their assigning forms for variables, tensors and numbers in every combination that makes sense.
+//! `+ - * /` and their assigning forms for variables, tensors and numbers in every combination that makes sense; `& | ^ !`,
+//! which have no gradient.
 //!
 //! Operators panic where the named method returns an error, with the same text, at the caller's line.
 
-use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
+use std::ops::{
+    Add, AddAssign, BitAnd, BitOr, BitXor, Div, DivAssign, Mul, MulAssign, Neg, Not, Sub, SubAssign,
+};
 
 use foldback_tensor::{Here, Scalar, Tensor, or_panic};
 
@@ -126,5 +129,41 @@ impl Neg for Var {
     #[track_caller]
     fn neg(self) -> Var {
         Var::neg(&self)
+    }
+}
+
+macro_rules! bits {
+    ($($trait:ident $f:ident $method:ident;)*) => {$(
+        bits!(@of $trait $f $method; Var, Var, &Var, &Tensor, bool, i64);
+        bits!(@of $trait $f $method; &Var, Var, &Var, &Tensor, bool, i64);
+    )*};
+    (@of $trait:ident $f:ident $method:ident; $l:ty, $($r:ty),*) => {$(
+        impl $trait<$r> for $l {
+            type Output = Var;
+            #[track_caller]
+            fn $f(self, other: $r) -> Var {
+                or_panic(self.$method(other))
+            }
+        }
+    )*};
+}
+bits! {
+    BitAnd bitand bitwise_and;
+    BitOr bitor bitwise_or;
+    BitXor bitxor bitwise_xor;
+}
+
+impl Not for &Var {
+    type Output = Var;
+    #[track_caller]
+    fn not(self) -> Var {
+        self.bitwise_not()
+    }
+}
+impl Not for Var {
+    type Output = Var;
+    #[track_caller]
+    fn not(self) -> Var {
+        self.bitwise_not()
     }
 }

@@ -22,6 +22,12 @@ where
     R::select(x.gt(R::lit(20.0)), x, x.exp().log1p()).tanh()
 }
 
+/// `x` below zero, and 0 above, whose exponential does not overflow. At zero it counts as constant: the second derivative there is 0.
+#[inline(always)]
+fn below_zero<R: Real>(x: R) -> R {
+    R::select(x.ge(R::lit(0.0)), R::lit(0.0), x)
+}
+
 pointwise! {
     in rows;
 
@@ -97,7 +103,7 @@ pointwise! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn elu_with(a; alpha: f64) -> Result = a.elu_with(alpha);
-        d a: |g, a| R::select(a.gt(R::lit(0.0)), g, g * (a.exp() * alpha));
+        d a: |g, a| R::select(a.gt(R::lit(0.0)), g, g * (below_zero(a).exp() * alpha));
         /// `x`, and `exp(x) - 1` below zero.
         ///
         /// # Errors
@@ -111,7 +117,7 @@ pointwise! {
     /// # Errors
     /// For integers and `bool`.
     pub fn selu, try_selu(a) -> Var = a.try_selu();
-        d a: |g, a| R::select(a.gt(R::lit(0.0)), g * SELU.0, g * (a.exp() * SELU.1));
+        d a: |g, a| R::select(a.gt(R::lit(0.0)), g * SELU.0, g * (below_zero(a).exp() * SELU.1));
         check(NonZero);
 
     /// `x`, and `alpha (exp(x / alpha) - 1)` below zero (Barron, 2017).
@@ -126,7 +132,7 @@ pointwise! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn celu_with(a; alpha: f64) -> Result = a.celu_with(alpha);
-        d a: |g, a| R::select(a.gt(R::lit(0.0)), g, g * (a / alpha).exp());
+        d a: |g, a| R::select(a.gt(R::lit(0.0)), g, g * (below_zero(a) / alpha).exp());
         /// `x`, and `exp(x) - 1` below zero.
         ///
         /// # Errors
@@ -187,7 +193,12 @@ pointwise! {
     /// # Errors
     /// For integers and `bool`.
     pub fn hardswish, try_hardswish(a) -> Var = a.try_hardswish();
-        d a: |g, a| R::select(a.le(R::lit(-3.0)), R::lit(0.0), R::select(a.ge(R::lit(3.0)), g, g * (a / 3.0 + 0.5)));
+        d a: |g, a| {
+            let curved = R::and(a.gt(R::lit(-3.0)), a.lt(R::lit(3.0)));
+            let flat = R::select(a.le(R::lit(-3.0)), R::lit(0.0), R::lit(f64::NAN));
+            let flat = R::select(a.ge(R::lit(3.0)), R::lit(1.0), flat);
+            g * R::select(curved, a / 3.0 + 0.5, flat)
+        };
         check(Any);
 
     /// `x tanh(softplus(x))` (Misra, 2020).

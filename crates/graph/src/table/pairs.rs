@@ -25,9 +25,12 @@ fn floored_quotient<R: Real>(a: R, b: R, remainder: R) -> R
 where
     f64: FloatOps<R>,
 {
-    let infinite = R::and(remainder.abs().eq(R::lit(f64::INFINITY)), a.abs().lt(R::lit(f64::INFINITY)));
-    let whole = R::select(infinite, R::lit(-1.0), ((a - remainder) / b).round());
-    R::select(b.eq(R::lit(0.0)), a / b, whole)
+    let infinity = R::lit(f64::INFINITY);
+    let finite = R::and(a.lt(infinity), a.gt(-infinity));
+    let other_sign = R::and(remainder.abs().eq(infinity), finite);
+    let whole = R::select(other_sign, R::lit(-1.0), ((-remainder + a) / b).round());
+    // By nothing the quotient is infinite, or NaN; rounded, it is no more than that to a second derivative.
+    R::select(b.eq(R::lit(0.0)), (a / b).round(), whole)
 }
 
 pointwise! {
@@ -101,8 +104,8 @@ pointwise! {
     /// # Errors
     /// If the shapes do not broadcast, or the types have no such operation.
     pub fn hypot(a, b | number) -> Result = a.hypot(b) => y;
-        d a: |g, a, y| g * (a / y);
-        d b: |g, b, y| g * (b / y);
+        d a: |g, a, y| g * a / y;
+        d b: |g, b, y| g * b / y;
         check(NonZero, NonZero | 0.5);
 
     /// `|self|` with the sign of `other`, with broadcasting. The gradient of `self` is 0 at 0, that of `other` everywhere.
@@ -155,7 +158,7 @@ pointwise! {
     /// # Errors
     /// If the shapes do not broadcast, or the types have no such operation.
     pub fn xlogy(a, b | number) -> Result = a.xlogy(b);
-        d a: |g, a, b| R::select(R::and(a.eq(R::lit(0.0)), b.le(R::lit(0.0))), R::lit(0.0), g * b.ln());
+        d a: |g, a, b| g * R::select(R::and(a.eq(R::lit(0.0)), b.le(R::lit(0.0))), R::lit(0.0), b.ln());
         d b: |g, a, b| g * (a / b);
         check(Any, Positive | 0.5);
 
@@ -243,13 +246,16 @@ pointwise! {
     pub fn addcdiv_with(a, b, c; value: Scalar) -> Result = a.addcdiv_with(b, c, value);
         d a = g;
         d b: |g, c| g * (value / c);
-        d c: |g, b, c| -g * (b * value / c / c);
+        d c: |g, b, c| -g * (b * value / (c * c));
         check(Any, Any, NonZero; 0.5);
 
     /// The rectifier with a weight that already broadcasts to its input.
     pub(crate) fn rectified(a, w) -> Result = evaluate("prelu", &FloatKernel(PRelu), &[a, w]);
         d a: |g, a, w| R::select(a.gt(R::lit(0.0)), g, g * w);
-        d w: |g, a| R::select(a.gt(R::lit(0.0)), R::lit(0.0), g * a);
+        d w: |g, a| {
+            let above = a.gt(R::lit(0.0));
+            R::select(above, R::lit(0.0), g * R::select(above, R::lit(0.0), a))
+        };
         check(NonZero, Any);
 }
 

@@ -58,6 +58,35 @@ macro_rules! binary {
     };
 }
 
+/// A function of one number and of settings, written over it.
+macro_rules! setting {
+    ($names:literal, $parameters:literal, |$t:ident, $a:ident| $body:expr) => {
+        operation!($names, concat!("input ", $parameters), |$a| {
+            let x = writable($a)?;
+            let mut $t = x.value();
+            $body;
+            Ok(vec![Var::from($t)])
+        })
+    };
+}
+
+/// A product or a quotient, added in place.
+macro_rules! products {
+    ($names:literal, $form:ident, $scaled:ident) => {
+        operation!($names, "input tensor1 tensor2 value", |a| {
+            let (mut x, b, c) = (a.var("input")?, a.var("tensor1")?, a.var("tensor2")?);
+            let mut own = x.value();
+            let tensors = (b.value(), c.value());
+            let (tensor, var) = match a.scalar("value")? {
+                Some(v) => (own.$scaled(&tensors.0, &tensors.1, v).map(drop), x.$scaled(&b, &c, v)),
+                None => (own.$form(&tensors.0, &tensors.1).map(drop), x.$form(&b, &c)),
+            };
+            same_outcome(&x, var, &own, tensor)?;
+            Ok(vec![x])
+        })
+    };
+}
+
 pub(super) const ROWS: &[Operation] = &[
     unary!("neg_ negative_", |t| t.neg_()),
     unary!("abs_ absolute_", |t| t.abs_()),
@@ -79,6 +108,63 @@ pub(super) const ROWS: &[Operation] = &[
     unary!("relu_", |t| t.relu_()),
     unary!("silu_", |t| t.silu_()),
     unary!("logical_not_", |t| t.logical_not_()),
+    unary!("exp2_", |t| t.exp2_()),
+    unary!("log2_", |t| t.log2_()),
+    unary!("log10_", |t| t.log10_()),
+    unary!("asin_ arcsin_", |t| t.asin_()),
+    unary!("acos_ arccos_", |t| t.acos_()),
+    unary!("atan_ arctan_", |t| t.atan_()),
+    unary!("sinh_", |t| t.sinh_()),
+    unary!("cosh_", |t| t.cosh_()),
+    unary!("asinh_ arcsinh_", |t| t.asinh_()),
+    unary!("acosh_ arccosh_", |t| t.acosh_()),
+    unary!("atanh_ arctanh_", |t| t.atanh_()),
+    unary!("erfc_", |t| t.erfc_()),
+    unary!("floor_", |t| t.floor_()),
+    unary!("ceil_", |t| t.ceil_()),
+    unary!("trunc_ fix_", |t| t.trunc_()),
+    unary!("frac_", |t| t.frac_()),
+    unary!("nan_to_num_", |t| t.nan_to_num_()),
+    unary!("selu_", |t| t.selu_()),
+    unary!("bitwise_not_", |t| t.bitwise_not_()),
+    setting!("round_", "decimals", |t, a| match a.int("decimals")? {
+        Some(places) => t.round_with_(places as i32)?,
+        None => t.round_()?,
+    }),
+    setting!("elu_", "alpha", |t, a| if a.has("alpha") {
+        t.elu_with_(a.float("alpha", 1.0)?)?
+    } else {
+        t.elu_()?
+    }),
+    setting!("celu_", "alpha", |t, a| if a.has("alpha") {
+        t.celu_with_(a.float("alpha", 1.0)?)?
+    } else {
+        t.celu_()?
+    }),
+    setting!("leaky_relu_", "negative_slope", |t, a| match a.has("negative_slope") {
+        true => t.leaky_relu_with_(a.float("negative_slope", 0.01)?)?,
+        false => t.leaky_relu_()?,
+    }),
+    setting!("hardtanh_", "min_val max_val", |t, a| match a.has("min_val") {
+        true => t.hardtanh_with_(a.float("min_val", -1.0)?, a.float("max_val", 1.0)?)?,
+        false => t.hardtanh_()?,
+    }),
+    binary!("atan2_ arctan2_", "other", atan2_),
+    binary!("hypot_", "other", hypot_),
+    binary!("copysign_", "other", copysign_),
+    binary!("xlogy_", "other", xlogy_),
+    binary!("remainder_", "other", remainder_),
+    binary!("fmod_", "other", fmod_),
+    binary!("bitwise_and_", "other", bitwise_and_),
+    binary!("bitwise_or_", "other", bitwise_or_),
+    binary!("bitwise_xor_", "other", bitwise_xor_),
+    operation!("lerp_", "input end weight", |a| {
+        let (mut x, end, weight) = (a.var("input")?, a.var("end")?, a.operand("weight")?);
+        x.lerp_(&end, weight.input())?;
+        Ok(vec![x])
+    }),
+    products!("addcmul_", addcmul_, addcmul_with_),
+    products!("addcdiv_", addcdiv_, addcdiv_with_),
     binary!("add_", "other", add_, add_with_),
     binary!("sub_ subtract_", "other", sub_, sub_with_),
     binary!("mul_ multiply_", "other", mul_),
@@ -132,7 +218,12 @@ fn written(
         Operand::Number(s) => on_tensor(&mut own, Arg::Scalar(*s)),
     };
     let var = on_var(x, other.input());
-    if var.is_ok() != tensor.is_ok() || (var.is_ok() && !same_bits(&own, &x.value())) {
+    same_outcome(x, var, &own, tensor)
+}
+
+/// A variable and its tensor were written with equal bits, or neither was.
+fn same_outcome(x: &Var, var: Result<()>, own: &Tensor, tensor: Result<()>) -> Read<()> {
+    if var.is_ok() != tensor.is_ok() || (var.is_ok() && !same_bits(own, &x.value())) {
         return Err(Refusal::Library(format!("the variable gives {var:?} and the tensor {tensor:?}")));
     }
     Ok(var?)
