@@ -1,7 +1,7 @@
 //! Methods of `Tensor` that rows are put together for, and those without a gradient.
 
 use foldback_tensor::kernel::StrictProduct;
-use foldback_tensor::{Axis, Datum, Here, Over, Scalar, Tensor, or_panic};
+use foldback_tensor::{Axis, Datum, Here, Over, Scalar, SplitSizes, Tensor, or_panic};
 
 use crate::error::Result;
 use crate::input::AsInput;
@@ -9,7 +9,7 @@ use crate::var::Var;
 
 /// # Pieces
 impl Var {
-    /// Pieces of `size` along an axis; the last one is smaller if `size` does not divide it. See [`Tensor::split`].
+    /// Pieces of one size along an axis, or of the sizes in a list. See [`Tensor::split`].
     ///
     /// # Errors
     /// As [`Tensor::split`].
@@ -24,9 +24,9 @@ impl Var {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
-    pub fn split(&self, size: usize, axis: impl Into<Axis>) -> Result<Vec<Var>> {
+    pub fn split(&self, sizes: impl Into<SplitSizes>, axis: impl Into<Axis>) -> Result<Vec<Var>> {
         let axis = axis.into();
-        let parts = self.value_ref().split(size, axis).here()?;
+        let parts = self.value_ref().split(sizes, axis).here()?;
         self.parts(&parts, axis).here()
     }
 

@@ -15,15 +15,19 @@
 mod activations;
 mod arithmetic;
 mod composed;
+mod conv;
 mod elementary;
 mod functions;
 mod index;
 mod linalg;
 mod list;
 mod macros;
+mod mask;
+mod moves;
 mod pairs;
 mod reduce;
 mod samples;
+mod slices;
 mod softmax;
 mod views;
 
@@ -44,8 +48,11 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         list::ALL,
         reduce::ALL,
         views::ALL,
+        slices::ALL,
+        moves::ALL,
         linalg::ALL,
         index::ALL,
+        conv::ALL,
         index::JOINS,
     ]
     .into_iter()

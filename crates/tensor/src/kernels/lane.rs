@@ -32,6 +32,8 @@ pub trait Float:
     fn round_(self) -> Self;
     #[doc(hidden)]
     fn trunc_(self) -> Self;
+    #[doc(hidden)]
+    fn fused<const FMA: bool>(self, factor: Self, term: Self) -> Self;
 }
 macro_rules! float {
     ($t:ty: $($whole:ident = $of:ident),*) => {
@@ -53,6 +55,10 @@ macro_rules! float {
             #[inline(always)]
             fn is_nan_(self) -> bool {
                 self.is_nan()
+            }
+            #[inline(always)]
+            fn fused<const FMA: bool>(self, factor: $t, term: $t) -> $t {
+                if FMA { self.mul_add(factor, term) } else { self * factor + term }
             }
         }
     };

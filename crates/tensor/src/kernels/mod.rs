@@ -1,6 +1,7 @@
 //! Kernels: plain loops over contiguous typed blocks, compiled once per instruction-set level.
 
 mod cache;
+pub(crate) mod conv;
 pub(crate) mod doors;
 mod dual;
 mod elementary;
@@ -29,7 +30,7 @@ pub use level::{Level, detected_level, force_level, level};
 pub(crate) use matmul::{BatchAxis, Matrix, Multiply, Product};
 pub(crate) use past_caches::Stream;
 pub use real::{FloatOps, Num, Real};
-pub(crate) use scatter::{add_rows, interleave, scatter_add, take_rows};
+pub(crate) use scatter::{Accumulate, add_rows, interleave, put_rows, scatter, take_rows};
 pub(crate) use simple::{
     BitKernel, CopysignKernel, IntPowKernel, LogicKernel, NotKernel, NumberKind, UnaryLogicKernel,
     WhereKernel,
