@@ -12,6 +12,7 @@
 //! are expressions over variables, for operations that a formula does not fit. Rows never undo broadcasting, never add
 //! up gradients and never check shapes: the engine does (`validate_outputs`).
 
+mod activations;
 mod arithmetic;
 mod composed;
 mod conv;
@@ -23,6 +24,7 @@ mod list;
 mod macros;
 mod mask;
 mod moves;
+mod pairs;
 mod reduce;
 mod samples;
 mod slices;
@@ -40,7 +42,9 @@ pub use samples::{Domain, InputSpec, OwnedSample, Row, Sample};
 pub fn rows() -> impl Iterator<Item = &'static Row> {
     [
         arithmetic::ALL,
+        pairs::ALL,
         elementary::ALL,
+        activations::ALL,
         list::ALL,
         reduce::ALL,
         views::ALL,

@@ -434,6 +434,7 @@ impl Facts for TensorFacts {
 fn instead(op: &str) -> &'static str {
     match op {
         "rand" | "randn" | "uniform" | "normal" | "bernoulli" | "arange" | "linspace" => "give DType::F32",
+        _ if op.starts_with("bitwise_") => "use to(DType::I64)",
         _ => "use to(DType::F32)",
     }
 }

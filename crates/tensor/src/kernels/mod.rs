@@ -31,7 +31,10 @@ pub(crate) use matmul::{BatchAxis, Matrix, Multiply, Product};
 pub(crate) use past_caches::Stream;
 pub use real::{FloatOps, Num, Real};
 pub(crate) use scatter::{Accumulate, add_rows, interleave, put_rows, scatter, take_rows};
-pub(crate) use simple::{IntPowKernel, LogicKernel, UnaryLogicKernel, WhereKernel};
+pub(crate) use simple::{
+    BitKernel, CopysignKernel, IntPowKernel, LogicKernel, NotKernel, NumberKind, UnaryLogicKernel,
+    WhereKernel,
+};
 pub use softmax::RowFormula;
 
 use crate::dtype::{Block, BlockMut};

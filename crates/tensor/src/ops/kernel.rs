@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 
-pub use super::formulas::Gelu;
+pub use super::formulas::{Gelu, PRelu};
 #[doc(hidden)]
 pub use super::index::aligned;
 pub use super::joint::{JointKernel, Target, fold_jointly};
@@ -17,6 +17,8 @@ pub use super::matmul::StrictProduct;
 pub use super::matmul::matmul_to;
 #[doc(hidden)]
 pub use super::pad::padding_sources;
+#[doc(hidden)]
+pub use super::pointwise::prelu_weight;
 pub use super::reduction::{ReducedShapes, evaluate, reduction};
 
 #[doc(hidden)]
