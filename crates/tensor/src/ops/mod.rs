@@ -11,6 +11,8 @@ mod operators;
 mod pointwise;
 pub(crate) mod reduce;
 mod reduction;
+mod scan;
+mod sort;
 mod triangle;
 pub(crate) mod warning;
 

@@ -42,7 +42,7 @@ impl Kept {
     }
 
     /// Refuses an empty reduction where the operation has no identity.
-    fn expect_elements(&self, op: &'static str, t: &Tensor) -> Result<()> {
+    pub(super) fn expect_elements(&self, op: &'static str, t: &Tensor) -> Result<()> {
         if self.count == 0 {
             refuse(TensorFacts::EmptyReduction { op, shape: t.shape().clone() })
         } else {
