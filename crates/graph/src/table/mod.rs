@@ -12,7 +12,9 @@
 //! are expressions over variables, for operations that a formula does not fit. Rows never undo broadcasting, never add
 //! up gradients and never check shapes: the engine does (`validate_outputs`).
 
+mod affine;
 mod arithmetic;
+mod classes;
 mod composed;
 mod elementary;
 mod functions;
@@ -20,8 +22,11 @@ mod index;
 mod linalg;
 mod list;
 mod macros;
+mod norm;
+mod order;
 mod reduce;
 mod samples;
+mod scan;
 mod softmax;
 mod views;
 
@@ -39,8 +44,12 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         elementary::ALL,
         list::ALL,
         reduce::ALL,
+        norm::ALL,
+        order::ALL,
+        scan::ALL,
         views::ALL,
         linalg::ALL,
+        affine::ALL,
         index::ALL,
         index::JOINS,
     ]
