@@ -49,7 +49,7 @@ function! {
     /// ```
     pub fn cumprod(a; axis: Axis) = a.cumprod(axis) => y;
         d a: |g, a, y| {
-            if a.rank() == 0 || a.numel() == 0 {
+            if a.rank() == 0 || a.numel() == 0 || a.value_ref().size(axis)? == 1 {
                 Ok(g.clone())
             } else if a.value_ref().all(..)?.item_as()? {
                 from_the_end(&g.mul(y)?, axis)?.div(a)
