@@ -151,6 +151,17 @@ on_both! {
     "logsumexp": |x, y, m| x.logsumexp(1);
     "softmax": |x, y, m| x.softmax(-1);
     "log_softmax": |x, y, m| x.log_softmax(0);
+    "var_mean": |x, y, m| (x.var_mean(1), x.var_mean_with(keep(..), 0));
+    "norm": |x, y, m| (x.norm(..), x.norm_with(keep(1), 1));
+    "count_nonzero": |x, y, m| x.count_nonzero(0);
+    "median": |x, y, m| (x.median(..), x.median_with_indices(keep(1)));
+    "sort": |x, y, m| (x.sort(-1), x.sort_with(0, true));
+    "argsort": |x, y, m| (x.argsort(1), x.argsort_with(-1, true));
+    "topk": |x, y, m| (x.topk(2, -1), x.topk_with(1, 0, false, true));
+    "cumsum": |x, y, m| (x.cumsum(0), x.cumprod(-1));
+    "one_hot": |x, y, m| x.argmax(1).unwrap().one_hot(3);
+    "bincount": |x, y, m| x.argmax(0).unwrap().bincount(4);
+    "bincount_with": |x, y, m| x.argmax(0).unwrap().bincount_with(0, y);
     "sum_to_size": |x, y, m| x.sum_to_size([1, 3]);
     "matmul": |x, y, m| x.matmul(m);
     "matmul by value": |x, y, m| x.matmul(m.clone());
@@ -158,6 +169,13 @@ on_both! {
     "mv": |x, y, m| x.mv(y);
     "bmm": |x, y, m| x.unsqueeze(0).unwrap().bmm(m.unsqueeze(0).unwrap());
     "dot": |x, y, m| y.dot(y);
+    "outer": |x, y, m| y.outer(y);
+    "addmm": |x, y, m| y.narrow(0, 0, 2).unwrap().addmm(x, m);
+    "addmm_with": |x, y, m| x.mm(m).unwrap().addmm_with(x, m, 0.5, 2);
+    "baddbmm": |x, y, m| y.narrow(0, 0, 1).unwrap().baddbmm(x.unsqueeze(0).unwrap(), m.unsqueeze(0).unwrap());
+    "baddbmm_with": |x, y, m| {
+        y.narrow(0, 0, 2).unwrap().baddbmm_with(x.unsqueeze(0).unwrap(), m.unsqueeze(0).unwrap(), 0, 1.5)
+    };
     "reshape": |x, y, m| x.reshape((2, -1));
     "view": |x, y, m| x.view([3, 2]);
     "flatten": |x, y, m| x.flatten(0..);
@@ -221,6 +239,11 @@ fn functions_of_both_types() {
     let (va, vb) = (a.clone().requires_grad(), b.clone().requires_grad());
     assert_eq!(Tensor::cat([&a, &b], 0).unwrap(), Var::cat([&va, &vb], 0).unwrap().value());
     assert_eq!(Tensor::stack([&a, &b], -1).unwrap(), Var::stack([&va, &vb], -1).unwrap().value());
+    assert_eq!(Tensor::einsum("i,j", [&a, &b]).unwrap(), Var::einsum("i,j", [&va, &vb]).unwrap().value());
+    assert_eq!(
+        Tensor::einsum("i,i", &[&a, &b]).unwrap(),
+        Var::einsum("i,i", vec![va.clone(), vb.clone()]).unwrap().value()
+    );
     assert_eq!(
         Tensor::cat(vec![a.clone(), b.clone()], 0).unwrap(),
         Var::cat(vec![va, vb], 0).unwrap().value()

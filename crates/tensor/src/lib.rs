@@ -46,6 +46,8 @@ pub use ops::{
     Arg, AsArg, AsOptionalArg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, Pad, Repeats,
     broadcast_warning, kernel, set_broadcast_warning,
 };
+#[doc(hidden)]
+pub use ops::{Contract, einsum, expect_vectors};
 pub use packed::Packed;
 pub use random::{Generator, manual_seed};
 pub use shape::{Pair, Shape, broadcast_shapes, can_broadcast};

@@ -13,7 +13,9 @@
 //! up gradients and never check shapes: the engine does (`validate_outputs`).
 
 mod activations;
+mod affine;
 mod arithmetic;
+mod classes;
 mod composed;
 mod conv;
 mod elementary;
@@ -24,9 +26,12 @@ mod list;
 mod macros;
 mod mask;
 mod moves;
+mod norm;
+mod order;
 mod pairs;
 mod reduce;
 mod samples;
+mod scan;
 mod slices;
 mod softmax;
 mod views;
@@ -47,10 +52,14 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         activations::ALL,
         list::ALL,
         reduce::ALL,
+        norm::ALL,
+        order::ALL,
+        scan::ALL,
         views::ALL,
         slices::ALL,
         moves::ALL,
         linalg::ALL,
+        affine::ALL,
         index::ALL,
         conv::ALL,
         index::JOINS,
