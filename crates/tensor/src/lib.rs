@@ -41,8 +41,8 @@ pub use kernels::{Level, detected_level, force_level, level};
 pub use literal::Literal;
 pub use literal::NestedArray;
 pub use ops::{
-    Arg, AsArg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, Pad, Repeats, broadcast_warning, kernel,
-    set_broadcast_warning,
+    Arg, AsArg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, Pad, Repeats, broadcast_warning,
+    kernel, set_broadcast_warning,
 };
 pub use packed::Packed;
 pub use random::{Generator, manual_seed};
@@ -53,4 +53,6 @@ pub use tensor::Tensor;
 pub use threads::{GRAIN, ThreadPool, num_threads, set_num_threads, try_set_num_threads};
 #[doc(hidden)]
 pub use threads::{set_thread_modes, thread_modes};
-pub use views::{Amounts, NewShape, NewSize, Position, Slice, SliceItem, Slices, SplitSizes, broadcast_tensors};
+pub use views::{
+    Amounts, NewShape, NewSize, Position, Slice, SliceItem, Slices, SplitSizes, broadcast_tensors,
+};

@@ -179,7 +179,12 @@ impl Var {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
-    pub fn scatter(&self, axis: impl Into<Axis>, index: impl Into<Indices>, source: impl AsInput) -> Result<Var> {
+    pub fn scatter(
+        &self,
+        axis: impl Into<Axis>,
+        index: impl Into<Indices>,
+        source: impl AsInput,
+    ) -> Result<Var> {
         let index = index.into();
         let scattered = match source.input() {
             Input::Scalar(s) => Tensor::full_with((), s, self.dtype())

@@ -209,7 +209,12 @@ impl Var {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
-    pub fn diag_embed_with(&self, offset: i64, first: impl Into<Axis>, second: impl Into<Axis>) -> Result<Var> {
+    pub fn diag_embed_with(
+        &self,
+        offset: i64,
+        first: impl Into<Axis>,
+        second: impl Into<Axis>,
+    ) -> Result<Var> {
         let (first, second) = (first.into(), second.into());
         let shape = embedding_shape(self.shape(), offset, first, second).here()?;
         self.with_diagonal(shape, offset, first, second).here()

@@ -396,9 +396,11 @@ impl Facts for TensorFacts {
             Broadcast { .. } | Expand { .. } | Rank { .. } | ShapeMismatch { .. } | ElementCount { .. } => {
                 Kind::Shape
             }
-            ViewNeedsCopy { .. } | MaskShape { .. } | Matmul { .. } | EmptyReduction { .. } | NotASingleElement { .. } => {
-                Kind::Shape
-            }
+            ViewNeedsCopy { .. }
+            | MaskShape { .. }
+            | Matmul { .. }
+            | EmptyReduction { .. }
+            | NotASingleElement { .. } => Kind::Shape,
             BroadcastRefused { .. } | ListShapes { .. } | Sizes { .. } | Ragged { .. } => Kind::Shape,
             AxisOutOfRange { .. } | DuplicateAxis { .. } | EmptySpan { .. } => Kind::Axis,
             DTypeUnsupported { .. } | DTypeMismatch { .. } | MixedDTypes { .. } => Kind::DType,

@@ -208,7 +208,10 @@ mod tests {
         assert_eq!(x.masked_fill(&both, 0).unwrap(), tensor![[0, 0, 0], [1, 2, 3]; i64]);
         assert_eq!(x.masked_fill(true, 5).unwrap(), tensor![5, 5, 5; i64]);
         let nan = tensor![f32::NAN, 1.0];
-        assert_eq!(nan.masked_fill(tensor![true, false], f32::INFINITY).unwrap(), tensor![f32::INFINITY, 1.0]);
+        assert_eq!(
+            nan.masked_fill(tensor![true, false], f32::INFINITY).unwrap(),
+            tensor![f32::INFINITY, 1.0]
+        );
         let mut y = x.clone();
         y.masked_fill_(&m, -1).unwrap().masked_fill_(false, 9).unwrap();
         assert_eq!((y, x), (tensor![-1, 2, -1; i64], tensor![1, 2, 3; i64]));
@@ -237,15 +240,27 @@ mod tests {
         assert_eq!(Tensor::zeros([2, 0]).nonzero().dims(), [0, 2]);
         let x = tensor![[[0, 1], [1, 0]], [[0, 0], [0, 1]]; i64];
         assert_eq!(x.nonzero(), tensor![[0, 0, 1], [0, 1, 0], [1, 1, 1]; i64]);
-        assert_eq!(x.transpose(1, 2).unwrap().contiguous().transpose(1, 2).unwrap().nonzero(), tensor![[0, 0, 1], [0, 1, 0], [1, 1, 1]; i64]);
+        assert_eq!(
+            x.transpose(1, 2).unwrap().contiguous().transpose(1, 2).unwrap().nonzero(),
+            tensor![[0, 0, 1], [0, 1, 0], [1, 1, 1]; i64]
+        );
     }
 
     #[test]
     fn what_is_refused() {
         let mut x = tensor![1.0, 2.0];
-        assert!(refused!(x.masked_fill(tensor![1, 0; i64], 0), TensorFacts::DTypeMismatch { operand: "a mask", .. }));
-        assert!(refused!(x.masked_fill(true, tensor![1.0]), TensorFacts::Parameter { op: "masked_fill", .. }));
-        assert!(refused!(x.masked_fill(tensor![true, true, false], 0), TensorFacts::Broadcast { op: "masked_fill", .. }));
+        assert!(refused!(
+            x.masked_fill(tensor![1, 0; i64], 0),
+            TensorFacts::DTypeMismatch { operand: "a mask", .. }
+        ));
+        assert!(refused!(
+            x.masked_fill(true, tensor![1.0]),
+            TensorFacts::Parameter { op: "masked_fill", .. }
+        ));
+        assert!(refused!(
+            x.masked_fill(tensor![true, true, false], 0),
+            TensorFacts::Broadcast { op: "masked_fill", .. }
+        ));
         let wide = tensor![[true], [true]];
         assert!(refused!(x.masked_fill_(wide, 0), TensorFacts::Expand { op: "masked_fill_", .. }));
         let mut view = x.expand([3, 2]).unwrap();

@@ -217,7 +217,10 @@ mod tests {
             for axis in 1..4 {
                 let turned = x.transpose(0, axis).unwrap().contiguous().transpose(0, axis).unwrap();
                 assert_eq!(turned.slice(slices.clone()).unwrap(), got);
-                assert_eq!(x.flip(axis).unwrap().contiguous().flip(axis).unwrap().slice(slices.clone()).unwrap(), got);
+                assert_eq!(
+                    x.flip(axis).unwrap().contiguous().flip(axis).unwrap().slice(slices.clone()).unwrap(),
+                    got
+                );
             }
         }
         let (rows, columns) = (tensor![[1, 0], [1, 1]; i64], tensor![2, -2; i64]);
@@ -276,7 +279,10 @@ mod tests {
         ));
         assert!(refused!(x.slice(s![.., tensor![true, true]]), TensorFacts::MaskShape { axis: 1, .. }));
         assert!(refused!(x.slice(Tensor::from(true)), TensorFacts::MaskShape { .. }));
-        assert!(refused!(x.slice(tensor![1.0]), TensorFacts::DTypeMismatch { op: "slice", operand: "an index", .. }));
+        assert!(refused!(
+            x.slice(tensor![1.0]),
+            TensorFacts::DTypeMismatch { op: "slice", operand: "an index", .. }
+        ));
         assert!(refused!(x.slice(tensor![]), TensorFacts::DTypeMismatch { .. }));
         let (two, three) = (tensor![0, 1; i64], tensor![0, 1, 2; i64]);
         assert!(refused!(x.slice(s![&two, &three]), TensorFacts::Broadcast { op: "slice", .. }));

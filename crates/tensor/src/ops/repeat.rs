@@ -302,7 +302,10 @@ mod tests {
     #[test]
     fn repeat_and_tile() {
         let x = tensor![[1, 2], [3, 4]; i64];
-        assert_eq!(x.repeat([2, 2]).unwrap(), tensor![[1, 2, 1, 2], [3, 4, 3, 4], [1, 2, 1, 2], [3, 4, 3, 4]; i64]);
+        assert_eq!(
+            x.repeat([2, 2]).unwrap(),
+            tensor![[1, 2, 1, 2], [3, 4, 3, 4], [1, 2, 1, 2], [3, 4, 3, 4]; i64]
+        );
         assert_eq!(x.repeat([3, 1, 1]).unwrap().dims(), [3, 2, 2]);
         assert_eq!(x.t().repeat([1, 2]).unwrap(), tensor![[1, 3, 1, 3], [2, 4, 2, 4]; i64]);
         assert_eq!(x.repeat([0, 2]).unwrap().dims(), [0, 4]);
@@ -313,7 +316,10 @@ mod tests {
         assert!(refused!(x.repeat(2), TensorFacts::Rank { op: "repeat", found: 1, .. }));
         for counts in [[1 << 62, 1 << 62], [usize::MAX, 1], [1 << 62, 0]] {
             let e = x.repeat(counts);
-            assert!(counts.contains(&0) || refused!(e, TensorFacts::TooLarge { op: "repeat", .. }), "{counts:?}");
+            assert!(
+                counts.contains(&0) || refused!(e, TensorFacts::TooLarge { op: "repeat", .. }),
+                "{counts:?}"
+            );
         }
         assert!(refused!(x.tile(1usize << 62), TensorFacts::TooLarge { op: "tile", .. }));
     }
@@ -332,7 +338,10 @@ mod tests {
         assert!(refused!(x.repeat_interleave(tensor![1, 1, 1; i64], 0), TensorFacts::ShapeMismatch { .. }));
         assert!(refused!(x.repeat_interleave(tensor![[1, 1]; i64], 0), TensorFacts::Rank { .. }));
         assert!(refused!(x.repeat_interleave(tensor![1.0, 1.0], 0), TensorFacts::DTypeMismatch { .. }));
-        assert!(refused!(x.repeat_interleave(1, 2), TensorFacts::AxisOutOfRange { op: "repeat_interleave", .. }));
+        assert!(refused!(
+            x.repeat_interleave(1, 2),
+            TensorFacts::AxisOutOfRange { op: "repeat_interleave", .. }
+        ));
         assert!(refused!(Tensor::scalar(1.0).repeat_interleave(1, 0), TensorFacts::AxisOutOfRange { .. }));
         for n in [i64::MAX, 1 << 60] {
             assert!(refused!(x.repeat_interleave(n, 0), TensorFacts::TooLarge { .. }));

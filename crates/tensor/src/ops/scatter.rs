@@ -38,7 +38,9 @@ impl Tensor {
     ) -> Result<Tensor> {
         let index = index.into().0;
         let src = match src.arg() {
-            Arg::Scalar(s) => Tensor::full_with((), s, self.dtype()).expanded("scatter", index.shape().clone()).here()?,
+            Arg::Scalar(s) => {
+                Tensor::full_with((), s, self.dtype()).expanded("scatter", index.shape().clone()).here()?
+            }
             Arg::Tensor(t) => t.clone(),
         };
         self.scatter_along("scatter", axis.into(), &index, &src, false).here()
@@ -207,7 +209,10 @@ mod tests {
         assert_eq!(x.scatter(0, &rows, 1.9).unwrap(), tensor![[0, 1, 0], [1, 0, 0]; i64]);
         assert_eq!(tensor![false, false].scatter(-1, &tensor![1; i64], true).unwrap(), tensor![false, true]);
         assert_eq!(x.t().scatter(0, &index.t(), &src.t()).unwrap(), x.scatter(1, &index, &src).unwrap().t());
-        assert_eq!(Tensor::from(1.5).scatter(0, &tensor![0; i64], &tensor![2.5; f64]).unwrap(), Tensor::from(2.5));
+        assert_eq!(
+            Tensor::from(1.5).scatter(0, &tensor![0; i64], &tensor![2.5; f64]).unwrap(),
+            Tensor::from(2.5)
+        );
         let none = Tensor::zeros_with([0, 9], DType::I64);
         assert_eq!(x.scatter(1, &none, 7).unwrap(), x);
     }

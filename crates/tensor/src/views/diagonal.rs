@@ -170,7 +170,8 @@ impl OnDiagonal {
         }
         let strides: Vec<usize> = self.strides.iter().map(|&s| s as usize).collect();
         let part = IxDyn(diagonal.dims()).strides(IxDyn(&strides));
-        let mut part = ArrayViewMutD::from_shape(part, &mut out[self.start..]).expect("a diagonal lies inside");
+        let mut part =
+            ArrayViewMutD::from_shape(part, &mut out[self.start..]).expect("a diagonal lies inside");
         part.assign(&diagonal.as_array::<T>().expect("the types agree"));
     }
 }
@@ -223,7 +224,10 @@ mod tests {
         assert_eq!(turned.diag_embed().diagonal_with(0, 1, 2).unwrap(), turned);
         assert!(refused!(x.diagonal_with(0, 1, -1), TensorFacts::DuplicateAxis { axis: 1, .. }));
         assert!(refused!(x.diagonal_with(0, 0, 2), TensorFacts::AxisOutOfRange { .. }));
-        assert!(refused!(x.diag_embed_with(0, 1, 1), TensorFacts::DuplicateAxis { op: "diag_embed_with", .. }));
+        assert!(refused!(
+            x.diag_embed_with(0, 1, 1),
+            TensorFacts::DuplicateAxis { op: "diag_embed_with", .. }
+        ));
         assert!(refused!(x.diag_embed_with(0, 3, 1), TensorFacts::AxisOutOfRange { .. }));
         assert!(refused!(Tensor::scalar(1.0).diag_embed_with(0, -2, -1), TensorFacts::AxisOutOfRange { .. }));
         assert!(refused!(Tensor::scalar(1.0).diag_embed_with(0, 0, 0), TensorFacts::DuplicateAxis { .. }));

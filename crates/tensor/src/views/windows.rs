@@ -54,7 +54,9 @@ mod tests {
     #[test]
     fn windows_of_an_inner_axis_and_of_any_layout() {
         let x = Tensor::arange(24).reshape([2, 4, 3]).unwrap();
-        for t in [x.clone(), x.flip(1).unwrap(), x.transpose(0, 2).unwrap().contiguous().transpose(0, 2).unwrap()] {
+        for t in
+            [x.clone(), x.flip(1).unwrap(), x.transpose(0, 2).unwrap().contiguous().transpose(0, 2).unwrap()]
+        {
             let w = t.unfold(1, 3, 1).unwrap();
             assert_eq!(w.dims(), [2, 2, 3, 3]);
             for i in 0..2 {

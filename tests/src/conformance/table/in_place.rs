@@ -88,6 +88,12 @@ pub(super) const ROWS: &[Operation] = &[
     binary!("pow_", "exponent", pow_),
     operation!("clamp_ clip_", "input min max", |a| clamp(a)),
     operation!(Exact "fill_", "input value", |a| fill(a)),
+    operation!(Exact "masked_fill_", "input mask value", |a| {
+        let (mut x, mask) = (a.var("input")?, a.var("mask")?);
+        let (m, value) = (mask.value(), a.operand("value")?);
+        written(&mut x, &value, |x, v| x.masked_fill_(&mask, v), |t, v| t.masked_fill_(&m, v).map(drop))?;
+        Ok(vec![x])
+    }),
     truth!("eq_", eq_),
     truth!("ne_ not_equal_", ne_),
     truth!("lt_ less_", lt_),

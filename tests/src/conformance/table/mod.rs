@@ -6,7 +6,9 @@
 mod in_place;
 mod index;
 mod linalg;
+mod moves;
 mod nn;
+mod places;
 mod pointwise;
 mod reduce;
 mod views;
@@ -42,8 +44,17 @@ impl Operation {
 /// The row of an operation, by any of its names.
 pub(crate) fn find(name: &str) -> Option<&'static Operation> {
     let name = name.strip_prefix("nn.functional.").unwrap_or(name);
-    let families =
-        [pointwise::ROWS, in_place::ROWS, reduce::ROWS, views::ROWS, index::ROWS, linalg::ROWS, nn::ROWS];
+    let families = [
+        pointwise::ROWS,
+        in_place::ROWS,
+        reduce::ROWS,
+        views::ROWS,
+        moves::ROWS,
+        index::ROWS,
+        places::ROWS,
+        linalg::ROWS,
+        nn::ROWS,
+    ];
     families.into_iter().flatten().find(|o| o.names.split(' ').any(|n| n == name))
 }
 
