@@ -6,8 +6,10 @@
 mod in_place;
 mod index;
 mod linalg;
+mod moves;
 mod nn;
 mod order;
+mod places;
 mod pointwise;
 mod reduce;
 mod views;
@@ -51,6 +53,8 @@ pub(crate) fn find(name: &str) -> Option<&'static Operation> {
         index::ROWS,
         linalg::ROWS,
         order::ROWS,
+        moves::ROWS,
+        places::ROWS,
         nn::ROWS,
     ];
     families.into_iter().flatten().find(|o| o.names.split(' ').any(|n| n == name))
