@@ -21,6 +21,7 @@ mod index;
 mod linalg;
 mod list;
 mod macros;
+mod pool;
 mod reduce;
 mod samples;
 mod softmax;
@@ -44,6 +45,7 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         linalg::ALL,
         index::ALL,
         conv::ALL,
+        pool::ALL,
         index::JOINS,
     ]
     .into_iter()

@@ -12,6 +12,7 @@ mod lane;
 mod level;
 mod matmul;
 mod past_caches;
+pub(crate) mod planes;
 mod real;
 mod scatter;
 mod simple;

@@ -29,6 +29,8 @@ pub use crate::conv::Convolution;
 use crate::dtype::DType;
 use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::UpdateKernel;
+#[doc(hidden)]
+pub use crate::pool::{Blended, Picked};
 use crate::shape::Shape;
 use crate::task::{self, Does, Read, Space, Task, To, expect_expands};
 use crate::tensor::Tensor;
