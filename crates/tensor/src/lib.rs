@@ -44,9 +44,11 @@ pub use kernels::{Level, detected_level, force_level, level};
 pub use literal::Literal;
 pub use literal::NestedArray;
 pub use ops::{
-    Arg, AsArg, AsOptionalArg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, broadcast_warning,
-    kernel, set_broadcast_warning,
+    Arg, AsArg, AsOptionalArg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, Pad, Repeats,
+    broadcast_warning, kernel, set_broadcast_warning,
 };
+#[doc(hidden)]
+pub use ops::{Contract, einsum, expect_vectors};
 pub use packed::Packed;
 pub use pool::{Factors, Interpolate, InterpolateMode, Pool};
 pub use random::{Generator, manual_seed};
@@ -57,4 +59,6 @@ pub use tensor::Tensor;
 pub use threads::{GRAIN, ThreadPool, num_threads, set_num_threads, try_set_num_threads};
 #[doc(hidden)]
 pub use threads::{set_thread_modes, thread_modes};
-pub use views::{NewShape, NewSize, Position, Slice, SliceItem, Slices, broadcast_tensors};
+pub use views::{
+    Amounts, NewShape, NewSize, Position, Slice, SliceItem, Slices, SplitSizes, broadcast_tensors,
+};

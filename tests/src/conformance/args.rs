@@ -164,6 +164,12 @@ impl Args {
         self.ints(name)?.ok_or_else(|| Refusal::Argument(format!("no `{name}`")))
     }
 
+    /// A list of whatever is not a tensor, which must be given.
+    pub(crate) fn items(&self, name: &str) -> Read<Vec<Value>> {
+        let list = self.read(name, "a list", |v| v.as_array().cloned())?;
+        list.ok_or_else(|| Refusal::Argument(format!("no `{name}`")))
+    }
+
     /// What a reduction folds: the axes `dim`, all of them if it is absent or null, and `keepdim`.
     pub(crate) fn over(&self) -> Read<Over> {
         let axes = self.ints("dim")?.map_or(Axes::from(..), Axes::from);

@@ -100,6 +100,19 @@ pub(super) const TARGETS: &[Target] = targets! {
     "argmin" => |c| c.tensor().argmin(c.over());
     "max" => |c| c.tensor().max_with_indices(Over::from(c.position()).with_keepdim(c.flag()));
     "min" => |c| c.tensor().min_with_indices(Over::from(c.position()).with_keepdim(c.flag()));
+    "var_mean" => |c| c.tensor().var_mean_with(c.over(), c.float());
+    "norm" => |c| c.tensor().norm_with(c.over(), c.float());
+    "count_nonzero" => |c| c.tensor().count_nonzero(c.over());
+    "median" => |c| c.tensor().median(c.over());
+    "median" => |c| c.tensor().median_with_indices(c.over());
+    "sort" => |c| c.tensor().sort_with(c.position(), c.flag());
+    "argsort" => |c| c.tensor().argsort_with(c.position(), c.flag());
+    "topk" => |c| c.tensor().topk_with(c.size(), c.position(), c.flag(), c.flag());
+    "cumsum" => |c| c.tensor().cumsum(c.position());
+    "cumprod" => |c| c.tensor().cumprod(c.position());
+    "one_hot" => |c| c.indices().one_hot(c.size());
+    "bincount" => |c| small(c.indices()).bincount(c.size());
+    "bincount" => |c| small(c.indices()).bincount_with(c.size(), c.tensor());
     "any" => |c| c.tensor().any(c.over());
     "all" => |c| c.tensor().all(c.over());
     "sum_to_size" => |c| c.tensor().sum_to_size(c.untouched_shape());
@@ -117,6 +130,10 @@ pub(super) const TARGETS: &[Target] = targets! {
     "bmm" => |c| c.tensor().bmm(c.tensor());
     "mv" => |c| c.tensor().mv(c.tensor());
     "dot" => |c| c.tensor().dot(c.tensor());
+    "outer" => |c| c.tensor().outer(c.tensor());
+    "addmm" => |c| c.tensor().addmm_with(c.tensor(), c.tensor(), c.scalar(), c.scalar());
+    "baddbmm" => |c| c.tensor().baddbmm_with(c.tensor(), c.tensor(), c.scalar(), c.scalar());
+    "einsum" => |c| Tensor::einsum(&c.equation(), (0..c.below(4)).map(|_| c.tensor()).collect::<Vec<_>>());
     "add" => |c| c.tensor().add(c.tensor());
     "add_with" => |c| c.tensor().add_with(c.tensor(), c.scalar());
     "sub" => |c| c.tensor().sub(c.tensor());
@@ -145,6 +162,12 @@ pub(super) const TARGETS: &[Target] = targets! {
     "as_array" => |c| c.tensor().as_array::<f64>().map(drop);
     "to_array" => |c| c.tensor().to_array::<i64>().map(drop);
 };
+
+/// Numbers that no memory holds as many of, or few enough: what lies between would only fill the memory.
+fn small(t: Tensor) -> Tensor {
+    let most = t.amax(..).and_then(|most| most.item_as::<i64>()).unwrap_or(0);
+    if (1 << 16..1 << 42).contains(&most) { t.clamp_max(9).expect("numbers have bounds") } else { t }
+}
 
 /// A list of tensors, rather of equal shapes, joined.
 fn joined(

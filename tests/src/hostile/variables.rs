@@ -40,6 +40,18 @@ pub(super) const TARGETS: &[Target] = targets! {
     "amin" => |x, c| x.amin(c.over());
     "max" => |x, c| x.max_with_indices(Over::from(c.position()).with_keepdim(c.flag())).map(|found| found.0);
     "min" => |x, c| x.min_with_indices(Over::from(c.position()).with_keepdim(c.flag())).map(|found| found.0);
+    "var_mean" => |x, c| x.var_mean_with(c.over(), c.float()).and_then(|(var, mean)| var.mul(mean));
+    "norm" => |x, c| x.norm_with(c.over(), c.float());
+    "median" => |x, c| x.median(c.over());
+    "median" => |x, c| x.median_with_indices(c.over()).map(|found| found.0);
+    "sort" => |x, c| x.sort_with(c.position(), c.flag()).map(|found| found.0);
+    "topk" => |x, c| x.topk_with(c.size(), c.position(), c.flag(), true).map(|found| found.0);
+    "cumsum" => |x, c| x.cumsum(c.position());
+    "cumprod" => |x, c| x.cumprod(c.position());
+    "outer" => |x, c| x.outer(other(c));
+    "addmm" => |x, c| x.addmm_with(other(c), other(c), c.scalar(), c.scalar());
+    "baddbmm" => |x, c| x.baddbmm_with(other(c), other(c), c.scalar(), c.scalar());
+    "einsum" => |x, c| Var::einsum(&c.equation(), [x.clone(), other(c)]);
     "sum_to_size" => |x, c| x.sum_to_size(c.untouched_shape());
     "softmax" => |x, c| x.softmax(c.position());
     "log_softmax" => |x, c| x.log_softmax(c.position());
@@ -97,7 +109,7 @@ fn written(x: &Var, write: impl FnOnce(&mut Var) -> Result<&mut Var>) -> Result<
 }
 
 /// The value of a result whose gradient reaches the leaf.
-fn backward(leaf: &Var, result: Result<Var>) -> Outcome {
+pub(super) fn backward(leaf: &Var, result: Result<Var>) -> Outcome {
     let y = result.map_err(|e| e.to_string())?;
     let mut results = vec![y.value()];
     if y.requires_grad() && y.numel() <= super::READ {

@@ -46,6 +46,9 @@ pub(super) fn expect_images(op: &'static str, x: &Tensor, axes: usize, channels:
     Ok(())
 }
 
+/// More padding than this is refused, so that places in it are numbers.
+const LARGEST: usize = 1 << 60;
+
 /// A window along one axis.
 #[derive(Clone, Copy)]
 pub(super) struct Slide {
@@ -73,6 +76,10 @@ pub(super) fn slides(
         let [a, b] = pair.get();
         if name != "padding" && (a == 0 || b == 0) {
             return refuse(TensorFacts::Parameter { op, name, value: value(), expected: "at least 1" });
+        }
+        if name == "padding" && a.max(b) > LARGEST {
+            let expected = "a size that memory has";
+            return refuse(TensorFacts::Parameter { op, name, value: value(), expected });
         }
         if axes == 1 && a != b {
             let expected = "one number, as there is one axis";
