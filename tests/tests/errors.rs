@@ -160,6 +160,41 @@ fn operations_of_tensors() {
 }
 
 #[test]
+fn operations_of_images() {
+    let x = Tensor::ones([1, 2, 4, 4]);
+    let (v, line) = (Var::from(&x), Tensor::ones([1, 2, 4]));
+    macro_rules! each {
+        ($($x:ident)*) => {$(
+            here($x.conv2d(&line));
+            here($x.conv2d_with(&x, Conv::new().bias(&x)));
+            here($x.conv1d(&line));
+            here($x.conv1d_with(&line, Conv::new()));
+            here($x.conv_transpose1d(&line));
+            here($x.conv_transpose1d_with(&line, Conv::new()));
+            here($x.conv_transpose2d(&line));
+            here($x.conv_transpose2d_with(&x, Conv::new().padding(9)));
+            here($x.max_pool1d(2));
+            here($x.max_pool1d_with(2, Pool::new()));
+            here($x.max_pool1d_with_indices(2, Pool::new()));
+            here($x.max_pool2d(5));
+            here($x.max_pool2d_with(5, Pool::new()));
+            here($x.max_pool2d_with_indices(5, Pool::new()));
+            here($x.avg_pool1d(2));
+            here($x.avg_pool1d_with(2, Pool::new()));
+            here($x.avg_pool2d(5));
+            here($x.avg_pool2d_with(5, Pool::new()));
+            here($x.adaptive_avg_pool1d(2));
+            here($x.squeeze(0).unwrap().select(0, 0).unwrap().adaptive_avg_pool2d(2));
+            here($x.interpolate(0));
+            here($x.interpolate_with(Interpolate::scale(0)));
+            here($x.pixel_shuffle(2));
+            here($x.pixel_unshuffle(3));
+        )*};
+    }
+    each!(x v);
+}
+
+#[test]
 fn values_that_go_in_and_out() {
     let (x, huge) = (tensor![1.0, 2.0], tensor![1.0].expand([1usize << 60]).unwrap());
     let mut g = Generator::new(0);

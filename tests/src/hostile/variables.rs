@@ -109,7 +109,7 @@ fn written(x: &Var, write: impl FnOnce(&mut Var) -> Result<&mut Var>) -> Result<
 }
 
 /// The value of a result whose gradient reaches the leaf.
-fn backward(leaf: &Var, result: Result<Var>) -> Outcome {
+pub(super) fn backward(leaf: &Var, result: Result<Var>) -> Outcome {
     let y = result.map_err(|e| e.to_string())?;
     let mut results = vec![y.value()];
     if y.requires_grad() && y.numel() <= super::READ {

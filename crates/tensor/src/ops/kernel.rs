@@ -42,6 +42,8 @@ pub use crate::views::{embedding_shape, on_diagonal};
 use crate::dtype::DType;
 use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::UpdateKernel;
+#[doc(hidden)]
+pub use crate::pool::{Blended, Picked};
 use crate::shape::Shape;
 use crate::task::{self, Does, Read, Space, Task, To, expect_expands};
 use crate::tensor::Tensor;

@@ -3,6 +3,7 @@
 //! A row reads `operation!("name alias", "parameter parameter", |a| ...)`; the function takes the named arguments and
 //! gives the outputs in PyTorch's order. An argument that is not among the parameters is unsupported by name.
 
+mod images;
 mod in_place;
 mod index;
 mod linalg;
@@ -56,6 +57,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Operation> {
         moves::ROWS,
         places::ROWS,
         nn::ROWS,
+        images::ROWS,
     ];
     families.into_iter().flatten().find(|o| o.names.split(' ').any(|n| n == name))
 }
