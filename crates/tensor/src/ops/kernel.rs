@@ -6,6 +6,8 @@
 
 use smallvec::SmallVec;
 
+#[doc(hidden)]
+pub use super::formulas::SELU;
 pub use super::formulas::{Gelu, PRelu};
 #[doc(hidden)]
 pub use super::index::aligned;
