@@ -28,8 +28,8 @@ from tables.samples import SEED
 
 TORCH_VERSION = "2.15.0"
 TABLES = [
-    "pointwise_one", "pointwise_two", "choice", "in_place", "reductions", "extremes", "products", "joining", "indexing",
-    "views", "softmax", "losses", "order", "norms", "labels",
+    "pointwise_one", "pointwise_two", "activations", "pairs", "choice", "in_place", "reductions", "extremes", "products",
+    "joining", "indexing", "views", "softmax", "losses", "order", "norms", "labels",
 ]  # fmt: skip
 TARGET = pathlib.Path(__file__).resolve().parent / "cases"
 

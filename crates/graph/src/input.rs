@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Deref;
 
-use foldback_tensor::{DType, Indices, Scalar, Tensor};
+use foldback_tensor::{DType, Indices, Scalar, SliceItem, Tensor};
 
 use crate::var::Var;
 
@@ -120,7 +120,7 @@ impl<T: Value + ?Sized> Value for &T {
     }
 }
 
-/// An operand that may be absent: `None`, an `Option` of a variable, a variable or a tensor.
+/// An operand that may be absent: `None`, `()`, an `Option` of a variable, a variable or a tensor.
 ///
 /// ```
 /// use foldback_tensor::tensor;
@@ -146,6 +146,7 @@ macro_rules! optional {
     )*};
 }
 optional! {
+    (): |_v| None;
     Option<&Var>: |v| v.map(Input::Var);
     &Option<Var>: |v| v.as_ref().map(Input::Var);
     Var: |v| Some(Input::Var(v));
@@ -236,5 +237,15 @@ impl From<&Var> for Indices {
 impl From<Var> for Indices {
     fn from(v: Var) -> Indices {
         Indices::from(v.value())
+    }
+}
+impl From<&Var> for SliceItem {
+    fn from(v: &Var) -> SliceItem {
+        SliceItem::from(v.value())
+    }
+}
+impl From<Var> for SliceItem {
+    fn from(v: Var) -> SliceItem {
+        SliceItem::from(v.value())
     }
 }

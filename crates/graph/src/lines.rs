@@ -60,7 +60,7 @@ operators! {
     quotients: /, /=;
 }
 
-fn after(mut v: Var, f: impl FnOnce(&mut Var) -> Result<()>) -> Result<Var> {
+fn after(mut v: Var, f: impl FnOnce(&mut Var) -> Result<&mut Var>) -> Result<Var> {
     f(&mut v)?;
     Ok(v)
 }
@@ -208,6 +208,11 @@ fn every_method() -> Result<()> {
     here(after(z(), |v| v.clamp_min_(&y))?);
     here(after(z(), |v| v.clamp_max_(&y))?);
     here(after(z(), |v| v.slice_assign(0, &r))?);
+    here(after(z(), |v| v.maximum_(&y))?);
+    here(after(z(), |v| v.exp_())?);
+    here(after(z(), |v| v.relu_())?);
+    here(after(z(), |v| v.square_())?);
+    here(after(z(), |v| v.copy_(&y))?);
     Ok(())
 }
 

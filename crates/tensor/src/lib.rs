@@ -3,6 +3,7 @@
 mod axes;
 mod buffer;
 mod close;
+mod conv;
 mod convert;
 mod create;
 mod datum;
@@ -30,6 +31,7 @@ pub use ndarray;
 pub use axes::{Axes, Axis, Over, Span, keep};
 pub use buffer::{release_memory, set_pool_limit};
 pub use close::{Mismatch, Tolerance, compare_close};
+pub use conv::{Conv, Padding};
 pub use create::Interval;
 pub use datum::Datum;
 pub use dtype::{Block, BlockMut, Category, DType, Element, Scalar};
@@ -41,8 +43,8 @@ pub use kernels::{Level, detected_level, force_level, level};
 pub use literal::Literal;
 pub use literal::NestedArray;
 pub use ops::{
-    Arg, AsArg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, broadcast_warning, kernel,
-    set_broadcast_warning,
+    Arg, AsArg, AsOptionalArg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, Pad, Repeats,
+    broadcast_warning, kernel, set_broadcast_warning,
 };
 #[doc(hidden)]
 pub use ops::{Contract, einsum, expect_vectors};
@@ -55,4 +57,6 @@ pub use tensor::Tensor;
 pub use threads::{GRAIN, ThreadPool, num_threads, set_num_threads, try_set_num_threads};
 #[doc(hidden)]
 pub use threads::{set_thread_modes, thread_modes};
-pub use views::{NewShape, NewSize, Position, Slice, SliceItem, Slices, broadcast_tensors};
+pub use views::{
+    Amounts, NewShape, NewSize, Position, Slice, SliceItem, Slices, SplitSizes, broadcast_tensors,
+};

@@ -74,12 +74,19 @@ pub(super) const TARGETS: &[Target] = targets! {
     "clamp_min" => |x, c| x.clamp_min(other(c));
     "where_cond" => |x, c| Var::from(c.tensor_of(DType::Bool)).where_cond(x, other(c));
     "softplus" => |x, c| x.softplus_with(c.float(), c.float());
-    "slice_assign" => |x, c| written(x, |y| y.slice_assign(c.slices(), &other(c)));
-    "slice_assign" => |x, c| no_grad(|| x.clone().slice_assign(c.slices(), &other(c))).map(|()| x.clone());
+    "slice_assign" => |x, c| written(x, |y| y.slice_assign(c.slices(), other(c)));
+    "slice_assign" => |x, c| no_grad(|| x.clone().slice_assign(c.slices(), other(c)).cloned());
     "add_" => |x, c| written(x, |y| y.add_(other(c)));
-    "add_" => |x, _c| { let mut y = x.clone(); y.add_(1.0).map(|()| y) };
+    "add_" => |x, _c| x.clone().add_(1.0).cloned();
     "mul_" => |x, c| written(x, |y| y.mul_(Input::Scalar(c.scalar())));
     "pow_" => |x, c| written(x, |y| y.pow_(other(c)));
+    "exp_" => |x, _c| written(x, |y| y.exp_());
+    "relu_" => |x, _c| written(x, |y| y.relu_());
+    "lt_" => |x, c| written(x, |y| y.lt_(other(c)));
+    "fill_" => |x, c| written(x, |y| y.fill_(other(c)));
+    "copy_" => |x, c| written(x, |y| y.copy_(other(c)));
+    "try_to" => |x, _c| x.try_to(DType::Bool);
+    "try_contiguous" => |x, _c| x.try_contiguous();
     "clamp_" => |x, c| written(x, |y| y.clamp_(other(c), Input::Scalar(c.scalar())));
 };
 
@@ -95,7 +102,7 @@ fn other(c: &mut Choices<'_>) -> Var {
 }
 
 /// A write over a result.
-fn written(x: &Var, write: impl FnOnce(&mut Var) -> Result<()>) -> Result<Var> {
+fn written(x: &Var, write: impl FnOnce(&mut Var) -> Result<&mut Var>) -> Result<Var> {
     let mut y = x.view(x.shape()).or_else(|_| x.reshape(x.shape()))?;
     write(&mut y)?;
     Ok(y)

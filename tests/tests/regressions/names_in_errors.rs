@@ -86,7 +86,7 @@ fn in_place_forms_of_variables() {
     }
     for own in [Var::from(tensor![1.0]), tensor![1.0].requires_grad(), tensor![1.0].requires_grad() * 2.0] {
         for (part, value) in [(5, tensor![1.0]), (0, tensor![1.0, 2.0, 3.0])] {
-            assert!(expect_name("slice_assign", own.clone().slice_assign(part, &value.into())));
+            assert!(expect_name("slice_assign", own.clone().slice_assign(part, &value)));
         }
     }
     assert!(expect_name("mul_", tensor![1.0].requires_grad().mul_(2.0)));

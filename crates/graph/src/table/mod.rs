@@ -12,21 +12,27 @@
 //! are expressions over variables, for operations that a formula does not fit. Rows never undo broadcasting, never add
 //! up gradients and never check shapes: the engine does (`validate_outputs`).
 
+mod activations;
 mod affine;
 mod arithmetic;
 mod classes;
 mod composed;
+mod conv;
 mod elementary;
 mod functions;
 mod index;
 mod linalg;
 mod list;
 mod macros;
+mod mask;
+mod moves;
 mod norm;
 mod order;
+mod pairs;
 mod reduce;
 mod samples;
 mod scan;
+mod slices;
 mod softmax;
 mod views;
 
@@ -41,16 +47,21 @@ pub use samples::{Domain, InputSpec, OwnedSample, Row, Sample};
 pub fn rows() -> impl Iterator<Item = &'static Row> {
     [
         arithmetic::ALL,
+        pairs::ALL,
         elementary::ALL,
+        activations::ALL,
         list::ALL,
         reduce::ALL,
         norm::ALL,
         order::ALL,
         scan::ALL,
         views::ALL,
+        slices::ALL,
+        moves::ALL,
         linalg::ALL,
         affine::ALL,
         index::ALL,
+        conv::ALL,
         index::JOINS,
     ]
     .into_iter()

@@ -333,6 +333,8 @@ function! {
             "a row": [[5] Any] |x| x[0].log_softmax(0);
         }
 
+    // A loss is a function of `nn`, which stands on this.
+    #[doc(hidden)]
     /// The cross-entropy of scores `[..., c]` and class numbers `[...]` (`i64`): `-log_softmax(scores)` at each row's
     /// class, without storing the logarithms of the others. One loss per row.
     ///

@@ -1,6 +1,7 @@
 //! Kernels: plain loops over contiguous typed blocks, compiled once per instruction-set level.
 
 mod cache;
+pub(crate) mod conv;
 pub(crate) mod doors;
 mod dual;
 mod elementary;
@@ -33,8 +34,11 @@ pub(crate) use order::{Wanted, order};
 pub(crate) use past_caches::Stream;
 pub use real::{FloatOps, Num, Real};
 pub(crate) use scan::scan;
-pub(crate) use scatter::{add_rows, interleave, scatter_add, take_rows};
-pub(crate) use simple::{IntPowKernel, LogicKernel, UnaryLogicKernel, WhereKernel};
+pub(crate) use scatter::{Accumulate, add_rows, interleave, put_rows, scatter, take_rows};
+pub(crate) use simple::{
+    BitKernel, CopysignKernel, IntPowKernel, LogicKernel, NotKernel, NumberKind, UnaryLogicKernel,
+    WhereKernel,
+};
 pub use softmax::RowFormula;
 
 use crate::dtype::{Block, BlockMut};

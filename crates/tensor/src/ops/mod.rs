@@ -6,27 +6,35 @@ mod classes;
 mod divide;
 mod einsum;
 pub(crate) mod formulas;
-mod index;
+pub(crate) mod index;
 mod join;
 mod joint;
+pub(crate) mod mask;
 mod matmul;
 mod norm;
 mod operators;
+mod pad;
+pub(crate) mod places;
 mod pointwise;
 pub(crate) mod reduce;
 mod reduction;
-mod scan;
-mod sort;
+mod repeat;
+mod scatter;
 mod triangle;
 pub(crate) mod warning;
 
+mod scan;
+mod sort;
+
 #[doc(hidden)]
 pub use affine::expect_vectors;
-pub use arg::{Arg, AsArg};
+pub use arg::{Arg, AsArg, AsOptionalArg};
 pub(crate) use arg::{List, tensors_of};
 #[doc(hidden)]
 pub use einsum::{Contract, einsum};
 pub use index::Indices;
 pub use operators::Number;
+pub use pad::Pad;
+pub use repeat::Repeats;
 pub use warning::{BroadcastWarning, BroadcastWarningGuard, broadcast_warning, set_broadcast_warning};
 pub mod kernel;
