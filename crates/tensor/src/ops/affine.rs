@@ -200,6 +200,6 @@ mod tests {
         );
         assert_eq!(v.narrow(0, 0, 0).unwrap().outer(&v).unwrap().dims(), [0, 2]);
         let huge = tensor![1.0].expand([1usize << 60]).unwrap();
-        assert_eq!(huge.outer(&v.narrow(0, 0, 0).unwrap()).unwrap().dims(), [1 << 60, 0]);
+        assert_eq!(huge.outer(v.narrow(0, 0, 0).unwrap()).unwrap().dims(), [1 << 60, 0]);
     }
 }
