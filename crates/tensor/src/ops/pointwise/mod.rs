@@ -7,3 +7,6 @@ mod unary;
 
 pub(crate) use binary::reversed;
 pub(super) use elementwise::{Elementwise, apply, apply_in_place};
+
+#[doc(hidden)]
+pub use elementwise::check_alpha;
