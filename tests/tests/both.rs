@@ -3,7 +3,7 @@
 
 use foldback::graph::RequiresGrad;
 use foldback::prelude::*;
-use foldback::tensor::Shape;
+use foldback::tensor::{Pad, Shape};
 
 /// What a call gives, as tensors.
 trait Values {
@@ -249,6 +249,28 @@ on_both! {
     "interpolate_with": |x, y, m| x.reshape([1, 1, 2, 3]).unwrap().interpolate_with(Interpolate::scale(2).mode(InterpolateMode::Bilinear));
     "pixel_shuffle": |x, y, m| x.expand([4, 2, 3]).unwrap().pixel_shuffle(2);
     "pixel_unshuffle": |x, y, m| x.unsqueeze(0).unwrap().pixel_unshuffle(1);
+    "index_add_with": |x, y, m| y.index_add_with(0, tensor![0, 0, 1; i64], y, 0.5);
+    "scatter": |x, y, m| y.scatter(0, tensor![0, 0, 1; i64], y);
+    "scatter a number": |x, y, m| y.scatter(0, tensor![0, 2; i64], 7);
+    "take_along_dim": |x, y, m| x.take_along_dim(x.argmax(keep(1)).unwrap(), 1);
+    "slice by tensors": |x, y, m| x.slice(s![tensor![1, 0; i64], tensor![[0], [-1]; i64]]);
+    "slice by one": |x, y, m| x.slice(s![.., x.argmax(1).unwrap()]);
+    "slice by a mask": |x, y, m| x.slice(x.gt(0).unwrap());
+    "slice_assign": |x, y, m| { let mut z = x * 1.0; z.slice_assign(s![.., tensor![2, 0; i64]], &y.narrow(0, 0, 2).unwrap()).unwrap(); z };
+    "slice_assign a number": |x, y, m| { let mut z = x * 1.0; z.slice_assign(x.gt(0).unwrap(), 0).unwrap(); z };
+    "slice_add": |x, y, m| { let mut z = x * 1.0; z.slice_add(tensor![1, 1; i64], y).unwrap(); z };
+    "masked_fill": |x, y, m| x.masked_fill(y.gt(0).unwrap(), -1);
+    "masked_fill_": |x, y, m| { let mut z = x * 1.0; z.masked_fill_(x.gt(0).unwrap(), f32::INFINITY).unwrap(); z };
+    "masked_select": |x, y, m| x.masked_select(x.gt(0).unwrap());
+    "nonzero": |x, y, m| (x.nonzero(), x.try_nonzero());
+    "roll": |x, y, m| [x.roll(1, 1), x.roll([1, -1], [0, 1]), x.roll(2, [] as [i32; 0])];
+    "diagonal": |x, y, m| (x.diagonal(), x.diagonal_with(1, 0, -1));
+    "diag_embed": |x, y, m| (y.diag_embed(), x.diag_embed_with(-1, 0, 1));
+    "pad": |x, y, m| [x.pad([1, 2]), x.pad_with([1, -1, 0, 1], 2.5), x.pad_with([1, 2], Pad::Reflect)];
+    "repeat": |x, y, m| [x.repeat([2, 1]), x.tile(2), x.repeat_interleave(2, 0)];
+    "repeat_interleave": |x, y, m| x.repeat_interleave(tensor![0, 2, 1; i64], -1);
+    "unfold": |x, y, m| x.unfold(1, 2, 1);
+    "split by sizes": |x, y, m| x.split([1, 2], 1);
     "contiguous": |x, y, m| x.t().contiguous();
     "to": |x, y, m| [x.to(DType::F64), x.float(), x.double(), x.long(), x.bool()];
     "item": |x, y, m| x.sum(..).unwrap().item();
@@ -291,6 +313,8 @@ fn functions_of_both_types() {
         Tensor::einsum("i,i", &[&a, &b]).unwrap(),
         Var::einsum("i,i", vec![va.clone(), vb.clone()]).unwrap().value()
     );
+    assert_eq!(Tensor::meshgrid([&a, &b]).unwrap(), Var::meshgrid([&va, &vb]).unwrap().values());
+    assert_eq!(Tensor::meshgrid_xy([&a, &b]).unwrap(), Var::meshgrid_xy([&va, &vb]).unwrap().values());
     assert_eq!(
         Tensor::cat(vec![a.clone(), b.clone()], 0).unwrap(),
         Var::cat(vec![va, vb], 0).unwrap().value()

@@ -15,7 +15,7 @@ use foldback::nn::{Dropout, GELU, Linear, Module, NnFacts, Sequential, Softplus,
 use foldback::optim::{Adam, AdamW};
 use foldback::prelude::*;
 use foldback::tensor::{
-    Generator, TensorFacts, broadcast_shapes, broadcast_tensors, refused, try_set_num_threads,
+    Generator, Pad, TensorFacts, broadcast_shapes, broadcast_tensors, refused, try_set_num_threads,
 };
 use foldback::{Error, Kind};
 
@@ -158,6 +158,28 @@ fn operations_of_tensors() {
     here(x.index_select(0, &i));
     here(x.scatter_add(2, &i, 1.0));
     here(x.index_add(0, &i, 1.0));
+    here(x.index_add_with(2, &i, 1.0, 2));
+    here(x.scatter(2, &i, 1.0));
+    here(x.take_along_dim(&i, 0));
+    here(x.slice(&odd));
+    here(own.slice_assign(&truth, 1));
+    here(own.slice_add(&i, 1));
+    here(x.masked_fill(&i, 1));
+    here(own.masked_fill_(&odd.gt(0).unwrap(), 1));
+    here(x.masked_select(&i));
+    here(tensor![1.0].expand([1usize << 60]).unwrap().try_nonzero());
+    here(x.roll(1, 2));
+    here(x.diagonal_with(0, 1, 1));
+    here(x.diag_embed_with(0, 1, 1));
+    here(x.pad(1));
+    here(x.pad_with([9, 9], Pad::Reflect));
+    here(x.repeat(2));
+    here(x.tile(1usize << 62));
+    here(x.repeat_interleave(2, 2));
+    here(x.unfold(0, 3, 1));
+    here(x.split([1], 0));
+    here(Tensor::meshgrid([&x]));
+    here(Tensor::meshgrid_xy([&x]));
     here(Tensor::cat(&[&x, &odd], 0));
     here(Tensor::stack(&[&x, &odd], 0));
     here(Tensor::stack([] as [Tensor; 0], 0));
@@ -326,6 +348,27 @@ fn operations_of_variables() {
     here(x.select(0, 7));
     here(x.gather(2, &i));
     here(x.index_add(0, &i, 1.0));
+    here(x.index_add_with(2, &i, 1.0, 2));
+    here(x.scatter(2, &i, 1.0));
+    here(x.scatter(2, &i, &odd));
+    here(x.take_along_dim(&i, 0));
+    here(x.slice(&odd));
+    here(y.slice_add(&i, 1));
+    here(x.masked_fill(&i, 1));
+    here(x.masked_fill(true, &odd));
+    here(y.masked_fill_(&odd.gt(0).unwrap(), 1));
+    here(x.masked_select(&i));
+    here(x.roll(1, 2));
+    here(x.diagonal_with(0, 1, 1));
+    here(x.diag_embed_with(0, 1, 1));
+    here(x.pad(1));
+    here(x.pad_with([9, 9], Pad::Reflect));
+    here(x.repeat(2));
+    here(x.tile(1usize << 62));
+    here(x.repeat_interleave(2, 2));
+    here(x.unfold(0, 3, 1));
+    here(Var::meshgrid([&x]));
+    here(Var::meshgrid_xy([&x]));
     here(Var::cat([&x, &odd], 0));
     here(Var::stack([&x, &odd], 0));
     here(y.add_(&odd));

@@ -24,6 +24,8 @@ pub use super::pointwise::prelu_weight;
 pub use super::reduction::{ReducedShapes, evaluate, reduction};
 
 #[doc(hidden)]
+pub use super::pointwise::check_alpha;
+#[doc(hidden)]
 pub use super::repeat::{Repetition, grids, repetition, tiling};
 #[doc(hidden)]
 pub use crate::kernels::RowFormula;

@@ -44,6 +44,9 @@ pub(super) const ROWS: &[Operation] = &[
         if matches!(&value, Operand::Var(v) if v.rank() > 0) {
             return Err(Refusal::Argument("a value of more than one element".into()));
         }
+        if x.rank() == 0 {
+            return Err(Refusal::Argument("a number, which has no axis here".into()));
+        }
         let slices = on_axis(&x, a.int_of("dim")?, a.var("index")?)?;
         assigned(&mut x, slices, &value, false)
     }),
