@@ -123,6 +123,9 @@ pub(crate) fn blend<T: Float>(x: &[T], blends: [&Blend; 2], out: &mut [T]) {
 pub(crate) fn spread<T: Float>(x: &[T], blends: [&Blend; 2], out: &mut [T]) {
     let [down, across] = blends;
     let (size, results) = (down.size * across.size, down.each.len() * across.each.len());
+    if results == 0 {
+        return out.fill(T::default());
+    }
     each_plane(out, size, size.max(results), &|number, out| {
         spread_plane(&x[number * results..][..results], blends, out);
     });
