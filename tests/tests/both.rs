@@ -3,7 +3,7 @@
 
 use foldback::graph::RequiresGrad;
 use foldback::prelude::*;
-use foldback::tensor::Shape;
+use foldback::tensor::{Pad, Shape};
 
 /// What a call gives, as tensors.
 trait Values {
@@ -178,6 +178,17 @@ on_both! {
     "logsumexp": |x, y, m| x.logsumexp(1);
     "softmax": |x, y, m| x.softmax(-1);
     "log_softmax": |x, y, m| x.log_softmax(0);
+    "var_mean": |x, y, m| (x.var_mean(1), x.var_mean_with(keep(..), 0));
+    "norm": |x, y, m| (x.norm(..), x.norm_with(keep(1), 1));
+    "count_nonzero": |x, y, m| x.count_nonzero(0);
+    "median": |x, y, m| (x.median(..), x.median_with_indices(keep(1)));
+    "sort": |x, y, m| (x.sort(-1), x.sort_with(0, true));
+    "argsort": |x, y, m| (x.argsort(1), x.argsort_with(-1, true));
+    "topk": |x, y, m| (x.topk(2, -1), x.topk_with(1, 0, false, true));
+    "cumsum": |x, y, m| (x.cumsum(0), x.cumprod(-1));
+    "one_hot": |x, y, m| x.argmax(1).unwrap().one_hot(3);
+    "bincount": |x, y, m| x.argmax(0).unwrap().bincount(4);
+    "bincount_with": |x, y, m| x.argmax(0).unwrap().bincount_with(0, y);
     "sum_to_size": |x, y, m| x.sum_to_size([1, 3]);
     "matmul": |x, y, m| x.matmul(m);
     "matmul by value": |x, y, m| x.matmul(m.clone());
@@ -185,6 +196,13 @@ on_both! {
     "mv": |x, y, m| x.mv(y);
     "bmm": |x, y, m| x.unsqueeze(0).unwrap().bmm(m.unsqueeze(0).unwrap());
     "dot": |x, y, m| y.dot(y);
+    "outer": |x, y, m| y.outer(y);
+    "addmm": |x, y, m| y.narrow(0, 0, 2).unwrap().addmm(x, m);
+    "addmm_with": |x, y, m| x.mm(m).unwrap().addmm_with(x, m, 0.5, 2);
+    "baddbmm": |x, y, m| y.narrow(0, 0, 1).unwrap().baddbmm(x.unsqueeze(0).unwrap(), m.unsqueeze(0).unwrap());
+    "baddbmm_with": |x, y, m| {
+        y.narrow(0, 0, 2).unwrap().baddbmm_with(x.unsqueeze(0).unwrap(), m.unsqueeze(0).unwrap(), 0, 1.5)
+    };
     "reshape": |x, y, m| x.reshape((2, -1));
     "view": |x, y, m| x.view([3, 2]);
     "flatten": |x, y, m| x.flatten(0..);
@@ -211,6 +229,48 @@ on_both! {
     "gather": |x, y, m| x.gather(1, tensor![[0], [2]; i64]);
     "scatter_add": |x, y, m| y.scatter_add(0, tensor![0, 0, 1; i64], y);
     "index_add": |x, y, m| y.index_add(0, tensor![0, 0, 1; i64], y);
+    "conv1d": |x, y, m| x.conv1d(m.reshape([1, 2, 3]).unwrap());
+    "conv1d_with": |x, y, m| x.conv1d_with(m.reshape([3, 2, 1]).unwrap(), Conv::new().bias(y).stride(2));
+    "conv2d": |x, y, m| x.unsqueeze(0).unwrap().conv2d(m.reshape([2, 1, 1, 3]).unwrap());
+    "conv2d_with": |x, y, m| x.unsqueeze(0).unwrap().conv2d_with(m.reshape([3, 1, 2, 1]).unwrap(), Conv::new().bias(y));
+    "conv_transpose1d": |x, y, m| x.conv_transpose1d(m.reshape([2, 1, 3]).unwrap());
+    "conv_transpose1d_with": |x, y, m| x.conv_transpose1d_with(m.reshape([2, 3, 1]).unwrap(), Conv::new().bias(y));
+    "conv_transpose2d": |x, y, m| x.unsqueeze(0).unwrap().conv_transpose2d(m.reshape([1, 1, 2, 3]).unwrap());
+    "conv_transpose2d_with": |x, y, m| x.unsqueeze(0).unwrap().conv_transpose2d_with(m.reshape([1, 3, 2, 1]).unwrap(), Conv::new().bias(y));
+    "max_pool1d": |x, y, m| (x.max_pool1d(2), x.max_pool1d_with(2, Pool::new().stride(1)));
+    "max_pool1d_with_indices": |x, y, m| x.max_pool1d_with_indices(2, Pool::new());
+    "max_pool2d": |x, y, m| (x.unsqueeze(0).unwrap().max_pool2d(2), x.unsqueeze(0).unwrap().max_pool2d_with((1, 3), Pool::new()));
+    "max_pool2d_with_indices": |x, y, m| x.unsqueeze(0).unwrap().max_pool2d_with_indices([2, 1], Pool::new());
+    "avg_pool1d": |x, y, m| (x.avg_pool1d(2), x.avg_pool1d_with(2, Pool::new().padding(1)));
+    "avg_pool2d": |x, y, m| (x.unsqueeze(0).unwrap().avg_pool2d(2), x.unsqueeze(0).unwrap().avg_pool2d_with(2, Pool::new().stride(1)));
+    "adaptive_avg_pool1d": |x, y, m| x.adaptive_avg_pool1d(2);
+    "adaptive_avg_pool2d": |x, y, m| x.unsqueeze(0).unwrap().adaptive_avg_pool2d((1, 2));
+    "interpolate": |x, y, m| x.reshape([1, 1, 2, 3]).unwrap().interpolate(4);
+    "interpolate_with": |x, y, m| x.reshape([1, 1, 2, 3]).unwrap().interpolate_with(Interpolate::scale(2).mode(InterpolateMode::Bilinear));
+    "pixel_shuffle": |x, y, m| x.expand([4, 2, 3]).unwrap().pixel_shuffle(2);
+    "pixel_unshuffle": |x, y, m| x.unsqueeze(0).unwrap().pixel_unshuffle(1);
+    "index_add_with": |x, y, m| y.index_add_with(0, tensor![0, 0, 1; i64], y, 0.5);
+    "scatter": |x, y, m| y.scatter(0, tensor![0, 0, 1; i64], y);
+    "scatter a number": |x, y, m| y.scatter(0, tensor![0, 2; i64], 7);
+    "take_along_dim": |x, y, m| x.take_along_dim(x.argmax(keep(1)).unwrap(), 1);
+    "slice by tensors": |x, y, m| x.slice(s![tensor![1, 0; i64], tensor![[0], [-1]; i64]]);
+    "slice by one": |x, y, m| x.slice(s![.., x.argmax(1).unwrap()]);
+    "slice by a mask": |x, y, m| x.slice(x.gt(0).unwrap());
+    "slice_assign": |x, y, m| { let mut z = x * 1.0; z.slice_assign(s![.., tensor![2, 0; i64]], &y.narrow(0, 0, 2).unwrap()).unwrap(); z };
+    "slice_assign a number": |x, y, m| { let mut z = x * 1.0; z.slice_assign(x.gt(0).unwrap(), 0).unwrap(); z };
+    "slice_add": |x, y, m| { let mut z = x * 1.0; z.slice_add(tensor![1, 1; i64], y).unwrap(); z };
+    "masked_fill": |x, y, m| x.masked_fill(y.gt(0).unwrap(), -1);
+    "masked_fill_": |x, y, m| { let mut z = x * 1.0; z.masked_fill_(x.gt(0).unwrap(), f32::INFINITY).unwrap(); z };
+    "masked_select": |x, y, m| x.masked_select(x.gt(0).unwrap());
+    "nonzero": |x, y, m| (x.nonzero(), x.try_nonzero());
+    "roll": |x, y, m| [x.roll(1, 1), x.roll([1, -1], [0, 1]), x.roll(2, [] as [i32; 0])];
+    "diagonal": |x, y, m| (x.diagonal(), x.diagonal_with(1, 0, -1));
+    "diag_embed": |x, y, m| (y.diag_embed(), x.diag_embed_with(-1, 0, 1));
+    "pad": |x, y, m| [x.pad([1, 2]), x.pad_with([1, -1, 0, 1], 2.5), x.pad_with([1, 2], Pad::Reflect)];
+    "repeat": |x, y, m| [x.repeat([2, 1]), x.tile(2), x.repeat_interleave(2, 0)];
+    "repeat_interleave": |x, y, m| x.repeat_interleave(tensor![0, 2, 1; i64], -1);
+    "unfold": |x, y, m| x.unfold(1, 2, 1);
+    "split by sizes": |x, y, m| x.split([1, 2], 1);
     "contiguous": |x, y, m| x.t().contiguous();
     "to": |x, y, m| [x.to(DType::F64), x.float(), x.double(), x.long(), x.bool()];
     "item": |x, y, m| x.sum(..).unwrap().item();
@@ -248,6 +308,13 @@ fn functions_of_both_types() {
     let (va, vb) = (a.clone().requires_grad(), b.clone().requires_grad());
     assert_eq!(Tensor::cat([&a, &b], 0).unwrap(), Var::cat([&va, &vb], 0).unwrap().value());
     assert_eq!(Tensor::stack([&a, &b], -1).unwrap(), Var::stack([&va, &vb], -1).unwrap().value());
+    assert_eq!(Tensor::einsum("i,j", [&a, &b]).unwrap(), Var::einsum("i,j", [&va, &vb]).unwrap().value());
+    assert_eq!(
+        Tensor::einsum("i,i", &[&a, &b]).unwrap(),
+        Var::einsum("i,i", vec![va.clone(), vb.clone()]).unwrap().value()
+    );
+    assert_eq!(Tensor::meshgrid([&a, &b]).unwrap(), Var::meshgrid([&va, &vb]).unwrap().values());
+    assert_eq!(Tensor::meshgrid_xy([&a, &b]).unwrap(), Var::meshgrid_xy([&va, &vb]).unwrap().values());
     assert_eq!(
         Tensor::cat(vec![a.clone(), b.clone()], 0).unwrap(),
         Var::cat(vec![va, vb], 0).unwrap().value()

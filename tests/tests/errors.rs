@@ -15,7 +15,7 @@ use foldback::nn::{Dropout, GELU, Linear, Module, NnFacts, Sequential, Softplus,
 use foldback::optim::{Adam, AdamW};
 use foldback::prelude::*;
 use foldback::tensor::{
-    Generator, TensorFacts, broadcast_shapes, broadcast_tensors, refused, try_set_num_threads,
+    Generator, Pad, TensorFacts, broadcast_shapes, broadcast_tensors, refused, try_set_num_threads,
 };
 use foldback::{Error, Kind};
 
@@ -114,6 +114,37 @@ fn operations_of_tensors() {
     here(x.min_with_indices(2));
     here(x.any(2));
     here(x.all(2));
+    here(x.var_mean(2));
+    here(x.var_mean_with(2, 0));
+    here(x.norm(2));
+    here(x.norm_with(2, 1));
+    here(x.count_nonzero(2));
+    here(x.median(2));
+    here(x.median_with_indices(2));
+    here(truth.median(..));
+    here(x.sort(2));
+    here(x.sort_with(2, true));
+    here(x.argsort(2));
+    here(x.argsort_with(2, true));
+    here(x.topk(7, 0));
+    here(x.topk_with(7, 0, true, true));
+    here(truth.topk(1, 0));
+    here(x.cumsum(2));
+    here(x.cumprod(2));
+    here(i.one_hot(1));
+    here(x.one_hot(1));
+    here(x.bincount(1));
+    here(i.bincount_with(1, &odd));
+    here(x.outer(&odd));
+    here(odd.addmm(&x, &x));
+    here(x.addmm(&odd, &x));
+    here(i.addmm_with(&x, &x, 1, 1));
+    here(odd.baddbmm(&x, &x));
+    here(odd.baddbmm_with(&x, &x, 0.5, 1));
+    here(Tensor::einsum("ij,jk", [&x]));
+    here(Tensor::einsum("ij,j", [&x, &odd]));
+    here(Tensor::einsum("ij,jk", [&x, &x.double()]));
+    here(Tensor::einsum("ij", [] as [Tensor; 0]));
     here(x.logsumexp(2));
     here(x.softmax(2));
     here(x.log_softmax(2));
@@ -127,6 +158,28 @@ fn operations_of_tensors() {
     here(x.index_select(0, &i));
     here(x.scatter_add(2, &i, 1.0));
     here(x.index_add(0, &i, 1.0));
+    here(x.index_add_with(2, &i, 1.0, 2));
+    here(x.scatter(2, &i, 1.0));
+    here(x.take_along_dim(&i, 0));
+    here(x.slice(&odd));
+    here(own.slice_assign(&truth, 1));
+    here(own.slice_add(&i, 1));
+    here(x.masked_fill(&i, 1));
+    here(own.masked_fill_(&odd.gt(0).unwrap(), 1));
+    here(x.masked_select(&i));
+    here(tensor![1.0].expand([1usize << 60]).unwrap().try_nonzero());
+    here(x.roll(1, 2));
+    here(x.diagonal_with(0, 1, 1));
+    here(x.diag_embed_with(0, 1, 1));
+    here(x.pad(1));
+    here(x.pad_with([9, 9], Pad::Reflect));
+    here(x.repeat(2));
+    here(x.tile(1usize << 62));
+    here(x.repeat_interleave(2, 2));
+    here(x.unfold(0, 3, 1));
+    here(x.split([1], 0));
+    here(Tensor::meshgrid([&x]));
+    here(Tensor::meshgrid_xy([&x]));
     here(Tensor::cat(&[&x, &odd], 0));
     here(Tensor::stack(&[&x, &odd], 0));
     here(Tensor::stack([] as [Tensor; 0], 0));
@@ -159,6 +212,41 @@ fn operations_of_tensors() {
     here(own.slice_assign(0, &odd));
     here(own.copy_(&odd));
     here(x.size(7));
+}
+
+#[test]
+fn operations_of_images() {
+    let x = Tensor::ones([1, 2, 4, 4]);
+    let (v, line) = (Var::from(&x), Tensor::ones([1, 2, 4]));
+    macro_rules! each {
+        ($($x:ident)*) => {$(
+            here($x.conv2d(&line));
+            here($x.conv2d_with(&x, Conv::new().bias(&x)));
+            here($x.conv1d(&line));
+            here($x.conv1d_with(&line, Conv::new()));
+            here($x.conv_transpose1d(&line));
+            here($x.conv_transpose1d_with(&line, Conv::new()));
+            here($x.conv_transpose2d(&line));
+            here($x.conv_transpose2d_with(&x, Conv::new().padding(9)));
+            here($x.max_pool1d(2));
+            here($x.max_pool1d_with(2, Pool::new()));
+            here($x.max_pool1d_with_indices(2, Pool::new()));
+            here($x.max_pool2d(5));
+            here($x.max_pool2d_with(5, Pool::new()));
+            here($x.max_pool2d_with_indices(5, Pool::new()));
+            here($x.avg_pool1d(2));
+            here($x.avg_pool1d_with(2, Pool::new()));
+            here($x.avg_pool2d(5));
+            here($x.avg_pool2d_with(5, Pool::new()));
+            here($x.adaptive_avg_pool1d(2));
+            here($x.squeeze(0).unwrap().select(0, 0).unwrap().adaptive_avg_pool2d(2));
+            here($x.interpolate(0));
+            here($x.interpolate_with(Interpolate::scale(0)));
+            here($x.pixel_shuffle(2));
+            here($x.pixel_unshuffle(3));
+        )*};
+    }
+    each!(x v);
 }
 
 #[test]
@@ -231,6 +319,28 @@ fn operations_of_variables() {
     here(x.softmax(2));
     here(x.linear(&odd, None));
     here(x.matmul(&odd));
+    here(x.var_mean(2));
+    here(x.norm(2));
+    here(x.norm_with(2, 1));
+    here(x.count_nonzero(2));
+    here(x.median(2));
+    here(x.median_with_indices(2));
+    here(x.sort(2));
+    here(x.sort_with(2, true));
+    here(x.argsort(2));
+    here(x.topk(7, 0));
+    here(x.cumsum(2));
+    here(x.cumprod(2));
+    here(i.one_hot(1));
+    here(x.bincount(1));
+    here(i.bincount_with(1, &odd));
+    here(x.outer(&odd));
+    here(odd.addmm(&x, &x));
+    here(odd.addmm_with(&x, &x, 0.5, 1));
+    here(odd.baddbmm(&x, &x));
+    here(odd.baddbmm_with(&x, &x, 0.5, 1));
+    here(Var::einsum("ij,jk", [&x]));
+    here(Var::einsum("ij,jk", [&x, &x.to(DType::F64)]));
     here(x.expand(3));
     here(x.broadcast_to(3));
     here(x.t().view(4));
@@ -238,6 +348,27 @@ fn operations_of_variables() {
     here(x.select(0, 7));
     here(x.gather(2, &i));
     here(x.index_add(0, &i, 1.0));
+    here(x.index_add_with(2, &i, 1.0, 2));
+    here(x.scatter(2, &i, 1.0));
+    here(x.scatter(2, &i, &odd));
+    here(x.take_along_dim(&i, 0));
+    here(x.slice(&odd));
+    here(y.slice_add(&i, 1));
+    here(x.masked_fill(&i, 1));
+    here(x.masked_fill(true, &odd));
+    here(y.masked_fill_(&odd.gt(0).unwrap(), 1));
+    here(x.masked_select(&i));
+    here(x.roll(1, 2));
+    here(x.diagonal_with(0, 1, 1));
+    here(x.diag_embed_with(0, 1, 1));
+    here(x.pad(1));
+    here(x.pad_with([9, 9], Pad::Reflect));
+    here(x.repeat(2));
+    here(x.tile(1usize << 62));
+    here(x.repeat_interleave(2, 2));
+    here(x.unfold(0, 3, 1));
+    here(Var::meshgrid([&x]));
+    here(Var::meshgrid_xy([&x]));
     here(Var::cat([&x, &odd], 0));
     here(Var::stack([&x, &odd], 0));
     here(y.add_(&odd));

@@ -108,6 +108,12 @@ fn expect_same_bits(dtype: DType, layout: Layout) -> usize {
             ("isfinite", a.isfinite()),
             ("integer &", &i & &j),
             ("argmax", a.argmax(0).unwrap()),
+            ("sort", a.sort(1).unwrap().0),
+            ("argsort", a.argsort(0).unwrap()),
+            ("median", t.median(0).unwrap()),
+            ("cumsum", t.cumsum(0).unwrap()),
+            ("cumprod", t.cumprod(1).unwrap()),
+            ("norm", t.norm_with(0, 1).unwrap()),
             ("all", a.ne(0.0).unwrap().all(1).unwrap()),
         ];
         for axes in [&[0usize][..], &[1], &[0, 1]] {

@@ -40,6 +40,18 @@ pub(super) const TARGETS: &[Target] = targets! {
     "amin" => |x, c| x.amin(c.over());
     "max" => |x, c| x.max_with_indices(Over::from(c.position()).with_keepdim(c.flag())).map(|found| found.0);
     "min" => |x, c| x.min_with_indices(Over::from(c.position()).with_keepdim(c.flag())).map(|found| found.0);
+    "var_mean" => |x, c| x.var_mean_with(c.over(), c.float()).and_then(|(var, mean)| var.mul(mean));
+    "norm" => |x, c| x.norm_with(c.over(), c.float());
+    "median" => |x, c| x.median(c.over());
+    "median" => |x, c| x.median_with_indices(c.over()).map(|found| found.0);
+    "sort" => |x, c| x.sort_with(c.position(), c.flag()).map(|found| found.0);
+    "topk" => |x, c| x.topk_with(c.size(), c.position(), c.flag(), true).map(|found| found.0);
+    "cumsum" => |x, c| x.cumsum(c.position());
+    "cumprod" => |x, c| x.cumprod(c.position());
+    "outer" => |x, c| x.outer(other(c));
+    "addmm" => |x, c| x.addmm_with(other(c), other(c), c.scalar(), c.scalar());
+    "baddbmm" => |x, c| x.baddbmm_with(other(c), other(c), c.scalar(), c.scalar());
+    "einsum" => |x, c| Var::einsum(&c.equation(), [x.clone(), other(c)]);
     "sum_to_size" => |x, c| x.sum_to_size(c.untouched_shape());
     "softmax" => |x, c| x.softmax(c.position());
     "log_softmax" => |x, c| x.log_softmax(c.position());
@@ -51,6 +63,23 @@ pub(super) const TARGETS: &[Target] = targets! {
     "index_select" => |x, c| x.index_select(c.position(), c.indices());
     "scatter_add" => |x, c| x.scatter_add(c.position(), c.indices(), other(c));
     "index_add" => |x, c| x.index_add(c.position(), c.indices(), other(c));
+    "scatter" => |x, c| x.scatter(c.position(), c.indices(), other(c));
+    "scatter" => |x, c| x.scatter(c.position(), c.indices(), Input::Scalar(c.scalar()));
+    "index_add_with" => |x, c| x.index_add_with(c.position(), c.indices(), other(c), c.scalar());
+    "take_along_dim" => |x, c| x.take_along_dim(c.indices(), c.position());
+    "masked_fill" => |x, c| x.masked_fill(c.same_shape(&x.value(), DType::Bool), Input::Scalar(c.scalar()));
+    "masked_fill" => |x, c| x.masked_fill(c.tensor_of(DType::Bool), other(c));
+    "masked_select" => |x, c| x.masked_select(c.same_shape(&x.value(), DType::Bool));
+    "roll" => |x, c| x.roll(c.amounts(), c.axes());
+    "diagonal_with" => |x, c| x.diagonal_with(c.integer(), c.position(), c.position());
+    "diag_embed_with" => |x, c| x.diag_embed_with(c.offset(), c.position(), c.position());
+    "pad_with" => |x, c| x.pad_with(c.widths(), c.pad());
+    "repeat" => |x, c| x.repeat(c.shape());
+    "tile" => |x, c| x.tile(c.shape());
+    "repeat_interleave" => |x, c| x.repeat_interleave(c.repeats(), c.position());
+    "unfold" => |x, c| x.unfold(c.position(), c.size(), c.size());
+    "slice_add" => |x, c| written(x, |y| y.slice_add(c.slices(), &other(c)));
+    "masked_fill_" => |x, c| written(x, |y| y.masked_fill_(c.tensor_of(DType::Bool), Input::Scalar(c.scalar())));
     "matmul" => |x, c| x.matmul(other(c));
     "linear" => |x, c| x.linear(other(c), if c.flag() { Some(x) } else { None });
     "add_with" => |x, c| x.add_with(other(c), c.scalar());
@@ -119,7 +148,7 @@ fn written(x: &Var, write: impl FnOnce(&mut Var) -> Result<&mut Var>) -> Result<
 }
 
 /// The value of a result whose gradient reaches the leaf.
-fn backward(leaf: &Var, result: Result<Var>) -> Outcome {
+pub(super) fn backward(leaf: &Var, result: Result<Var>) -> Outcome {
     let y = result.map_err(|e| e.to_string())?;
     let mut results = vec![y.value()];
     if y.requires_grad() && y.numel() <= super::READ {

@@ -13,7 +13,9 @@
 //! up gradients and never check shapes: the engine does (`validate_outputs`).
 
 mod activations;
+mod affine;
 mod arithmetic;
+mod classes;
 mod composed;
 mod conv;
 mod elementary;
@@ -24,9 +26,13 @@ mod list;
 mod macros;
 mod mask;
 mod moves;
+mod norm;
+mod order;
 mod pairs;
+mod pool;
 mod reduce;
 mod samples;
+mod scan;
 mod slices;
 mod softmax;
 mod views;
@@ -47,12 +53,17 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         activations::ALL,
         list::ALL,
         reduce::ALL,
+        norm::ALL,
+        order::ALL,
+        scan::ALL,
         views::ALL,
         slices::ALL,
         moves::ALL,
         linalg::ALL,
+        affine::ALL,
         index::ALL,
         conv::ALL,
+        pool::ALL,
         index::JOINS,
     ]
     .into_iter()

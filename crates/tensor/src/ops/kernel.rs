@@ -24,6 +24,8 @@ pub use super::pointwise::prelu_weight;
 pub use super::reduction::{ReducedShapes, evaluate, reduction};
 
 #[doc(hidden)]
+pub use super::pointwise::check_alpha;
+#[doc(hidden)]
 pub use super::repeat::{Repetition, grids, repetition, tiling};
 #[doc(hidden)]
 pub use crate::kernels::RowFormula;
@@ -44,6 +46,8 @@ pub use crate::views::{embedding_shape, on_diagonal};
 use crate::dtype::DType;
 use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::UpdateKernel;
+#[doc(hidden)]
+pub use crate::pool::{Blended, Picked};
 use crate::shape::Shape;
 use crate::task::{self, Does, Read, Space, Task, To, expect_expands};
 use crate::tensor::Tensor;

@@ -3,10 +3,14 @@
 //! A row reads `operation!("name alias", "parameter parameter", |a| ...)`; the function takes the named arguments and
 //! gives the outputs in PyTorch's order. An argument that is not among the parameters is unsupported by name.
 
+mod images;
 mod in_place;
 mod index;
 mod linalg;
+mod moves;
 mod nn;
+mod order;
+mod places;
 mod pointwise;
 mod reduce;
 mod views;
@@ -42,8 +46,19 @@ impl Operation {
 /// The row of an operation, by any of its names.
 pub(crate) fn find(name: &str) -> Option<&'static Operation> {
     let name = name.strip_prefix("nn.functional.").unwrap_or(name);
-    let families =
-        [pointwise::ROWS, in_place::ROWS, reduce::ROWS, views::ROWS, index::ROWS, linalg::ROWS, nn::ROWS];
+    let families = [
+        pointwise::ROWS,
+        in_place::ROWS,
+        reduce::ROWS,
+        views::ROWS,
+        index::ROWS,
+        linalg::ROWS,
+        order::ROWS,
+        moves::ROWS,
+        places::ROWS,
+        nn::ROWS,
+        images::ROWS,
+    ];
     families.into_iter().flatten().find(|o| o.names.split(' ').any(|n| n == name))
 }
 
