@@ -15,7 +15,7 @@ use foldback::nn::{Dropout, GELU, Linear, Module, NnFacts, Sequential, Softplus,
 use foldback::optim::{Adam, AdamW};
 use foldback::prelude::*;
 use foldback::tensor::{
-    Generator, TensorFacts, broadcast_shapes, broadcast_tensors, refused, try_set_num_threads,
+    Generator, Pad, TensorFacts, broadcast_shapes, broadcast_tensors, refused, try_set_num_threads,
 };
 use foldback::{Error, Kind};
 
@@ -56,6 +56,39 @@ fn operations_of_tensors() {
     here(i.clone().div_floor_(0));
     here(x.clamp(&odd, 1.0));
     here(own.clamp_(&odd, 1.0));
+    here(x.fmax(&odd));
+    here(x.fmin(&odd));
+    here(x.atan2(&odd));
+    here(own.atan2_(&odd));
+    here(i.hypot(&i));
+    here(x.copysign(&odd));
+    here(i.logaddexp(&i));
+    here(x.xlogy(&odd));
+    here(i.remainder(0));
+    here(i.clone().remainder_(0));
+    here(i.fmod(0));
+    here(x.bitwise_and(1));
+    here(x.bitwise_or(1));
+    here(x.bitwise_xor(1));
+    here(x.try_bitwise_not());
+    here(own.bitwise_not_());
+    here(x.lerp(&odd, 0.5));
+    here(i.clone().lerp_(1, 0.5));
+    here(truth.addcmul(&truth, &truth));
+    here(truth.addcmul_with(&truth, &truth, 1));
+    here(x.addcdiv(&i, &i));
+    here(own.addcdiv_with_(&i, &i, 1));
+    here(x.prelu(&odd));
+    here(i.try_elu());
+    here(i.elu_with(1));
+    here(x.celu_with(0));
+    here(i.leaky_relu_with(1));
+    here(x.hardtanh_with(1, 0));
+    here(own.hardtanh_with_(1, 0));
+    here(truth.try_floor());
+    here(truth.clone().round_());
+    here(i.round_with(1));
+    here(i.try_frac());
     here(x.where_cond(1.0, 2.0));
     here(truth.try_neg());
     here(truth.try_abs());
@@ -125,6 +158,28 @@ fn operations_of_tensors() {
     here(x.index_select(0, &i));
     here(x.scatter_add(2, &i, 1.0));
     here(x.index_add(0, &i, 1.0));
+    here(x.index_add_with(2, &i, 1.0, 2));
+    here(x.scatter(2, &i, 1.0));
+    here(x.take_along_dim(&i, 0));
+    here(x.slice(&odd));
+    here(own.slice_assign(&truth, 1));
+    here(own.slice_add(&i, 1));
+    here(x.masked_fill(&i, 1));
+    here(own.masked_fill_(&odd.gt(0).unwrap(), 1));
+    here(x.masked_select(&i));
+    here(tensor![1.0].expand([1usize << 60]).unwrap().try_nonzero());
+    here(x.roll(1, 2));
+    here(x.diagonal_with(0, 1, 1));
+    here(x.diag_embed_with(0, 1, 1));
+    here(x.pad(1));
+    here(x.pad_with([9, 9], Pad::Reflect));
+    here(x.repeat(2));
+    here(x.tile(1usize << 62));
+    here(x.repeat_interleave(2, 2));
+    here(x.unfold(0, 3, 1));
+    here(x.split([1], 0));
+    here(Tensor::meshgrid([&x]));
+    here(Tensor::meshgrid_xy([&x]));
     here(Tensor::cat(&[&x, &odd], 0));
     here(Tensor::stack(&[&x, &odd], 0));
     here(Tensor::stack([] as [Tensor; 0], 0));
@@ -157,6 +212,41 @@ fn operations_of_tensors() {
     here(own.slice_assign(0, &odd));
     here(own.copy_(&odd));
     here(x.size(7));
+}
+
+#[test]
+fn operations_of_images() {
+    let x = Tensor::ones([1, 2, 4, 4]);
+    let (v, line) = (Var::from(&x), Tensor::ones([1, 2, 4]));
+    macro_rules! each {
+        ($($x:ident)*) => {$(
+            here($x.conv2d(&line));
+            here($x.conv2d_with(&x, Conv::new().bias(&x)));
+            here($x.conv1d(&line));
+            here($x.conv1d_with(&line, Conv::new()));
+            here($x.conv_transpose1d(&line));
+            here($x.conv_transpose1d_with(&line, Conv::new()));
+            here($x.conv_transpose2d(&line));
+            here($x.conv_transpose2d_with(&x, Conv::new().padding(9)));
+            here($x.max_pool1d(2));
+            here($x.max_pool1d_with(2, Pool::new()));
+            here($x.max_pool1d_with_indices(2, Pool::new()));
+            here($x.max_pool2d(5));
+            here($x.max_pool2d_with(5, Pool::new()));
+            here($x.max_pool2d_with_indices(5, Pool::new()));
+            here($x.avg_pool1d(2));
+            here($x.avg_pool1d_with(2, Pool::new()));
+            here($x.avg_pool2d(5));
+            here($x.avg_pool2d_with(5, Pool::new()));
+            here($x.adaptive_avg_pool1d(2));
+            here($x.squeeze(0).unwrap().select(0, 0).unwrap().adaptive_avg_pool2d(2));
+            here($x.interpolate(0));
+            here($x.interpolate_with(Interpolate::scale(0)));
+            here($x.pixel_shuffle(2));
+            here($x.pixel_unshuffle(3));
+        )*};
+    }
+    each!(x v);
 }
 
 #[test]
@@ -207,6 +297,19 @@ fn operations_of_variables() {
     here(i.try_softplus());
     here(x.clamp_min(&odd));
     here(x.lt(&odd));
+    here(x.atan2(&odd));
+    here(i.remainder(0));
+    here(x.bitwise_and(1));
+    here(x.try_bitwise_not());
+    here(x.lerp(&odd, 0.5));
+    here(x.addcmul(&odd, 1.0));
+    here(x.addcdiv(&i, &i));
+    here(x.prelu(&odd));
+    here(x.celu_with(0));
+    here(x.hardtanh_with(1, 0));
+    here(i.try_frac());
+    here(i.nan_to_num_with(0, 0, 0).unwrap().round_with(0));
+    here(i.clone().hardtanh_with_(1, 0));
     here(x.sum(2));
     here(x.mean(2));
     here(x.var(2));
@@ -245,6 +348,27 @@ fn operations_of_variables() {
     here(x.select(0, 7));
     here(x.gather(2, &i));
     here(x.index_add(0, &i, 1.0));
+    here(x.index_add_with(2, &i, 1.0, 2));
+    here(x.scatter(2, &i, 1.0));
+    here(x.scatter(2, &i, &odd));
+    here(x.take_along_dim(&i, 0));
+    here(x.slice(&odd));
+    here(y.slice_add(&i, 1));
+    here(x.masked_fill(&i, 1));
+    here(x.masked_fill(true, &odd));
+    here(y.masked_fill_(&odd.gt(0).unwrap(), 1));
+    here(x.masked_select(&i));
+    here(x.roll(1, 2));
+    here(x.diagonal_with(0, 1, 1));
+    here(x.diag_embed_with(0, 1, 1));
+    here(x.pad(1));
+    here(x.pad_with([9, 9], Pad::Reflect));
+    here(x.repeat(2));
+    here(x.tile(1usize << 62));
+    here(x.repeat_interleave(2, 2));
+    here(x.unfold(0, 3, 1));
+    here(Var::meshgrid([&x]));
+    here(Var::meshgrid_xy([&x]));
     here(Var::cat([&x, &odd], 0));
     here(Var::stack([&x, &odd], 0));
     here(y.add_(&odd));

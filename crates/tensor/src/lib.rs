@@ -16,6 +16,7 @@ mod literal;
 mod math;
 mod ops;
 mod packed;
+mod pool;
 mod random;
 mod shape;
 mod softmax;
@@ -49,6 +50,7 @@ pub use ops::{
 #[doc(hidden)]
 pub use ops::{Contract, einsum, expect_vectors};
 pub use packed::Packed;
+pub use pool::{Factors, Interpolate, InterpolateMode, Pool};
 pub use random::{Generator, manual_seed};
 pub use shape::{Pair, Shape, broadcast_shapes, can_broadcast};
 pub use stack::on_fresh_stack;

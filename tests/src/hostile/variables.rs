@@ -63,6 +63,23 @@ pub(super) const TARGETS: &[Target] = targets! {
     "index_select" => |x, c| x.index_select(c.position(), c.indices());
     "scatter_add" => |x, c| x.scatter_add(c.position(), c.indices(), other(c));
     "index_add" => |x, c| x.index_add(c.position(), c.indices(), other(c));
+    "scatter" => |x, c| x.scatter(c.position(), c.indices(), other(c));
+    "scatter" => |x, c| x.scatter(c.position(), c.indices(), Input::Scalar(c.scalar()));
+    "index_add_with" => |x, c| x.index_add_with(c.position(), c.indices(), other(c), c.scalar());
+    "take_along_dim" => |x, c| x.take_along_dim(c.indices(), c.position());
+    "masked_fill" => |x, c| x.masked_fill(c.same_shape(&x.value(), DType::Bool), Input::Scalar(c.scalar()));
+    "masked_fill" => |x, c| x.masked_fill(c.tensor_of(DType::Bool), other(c));
+    "masked_select" => |x, c| x.masked_select(c.same_shape(&x.value(), DType::Bool));
+    "roll" => |x, c| x.roll(c.amounts(), c.axes());
+    "diagonal_with" => |x, c| x.diagonal_with(c.integer(), c.position(), c.position());
+    "diag_embed_with" => |x, c| x.diag_embed_with(c.offset(), c.position(), c.position());
+    "pad_with" => |x, c| x.pad_with(c.widths(), c.pad());
+    "repeat" => |x, c| x.repeat(c.shape());
+    "tile" => |x, c| x.tile(c.shape());
+    "repeat_interleave" => |x, c| x.repeat_interleave(c.repeats(), c.position());
+    "unfold" => |x, c| x.unfold(c.position(), c.size(), c.size());
+    "slice_add" => |x, c| written(x, |y| y.slice_add(c.slices(), &other(c)));
+    "masked_fill_" => |x, c| written(x, |y| y.masked_fill_(c.tensor_of(DType::Bool), Input::Scalar(c.scalar())));
     "matmul" => |x, c| x.matmul(other(c));
     "linear" => |x, c| x.linear(other(c), if c.flag() { Some(x) } else { None });
     "add_with" => |x, c| x.add_with(other(c), c.scalar());
@@ -72,6 +89,28 @@ pub(super) const TARGETS: &[Target] = targets! {
     "pow" => |x, c| x.pow(other(c));
     "clamp" => |x, c| x.clamp(other(c), Input::Scalar(c.scalar()));
     "clamp_min" => |x, c| x.clamp_min(other(c));
+    "fmax" => |x, c| x.fmax(other(c));
+    "atan2" => |x, c| x.atan2(other(c));
+    "hypot" => |x, c| x.hypot(Input::Scalar(c.scalar()));
+    "copysign" => |x, c| x.copysign(other(c));
+    "logaddexp" => |x, c| x.logaddexp(other(c));
+    "xlogy" => |x, c| x.xlogy(other(c));
+    "remainder" => |x, c| x.remainder(other(c));
+    "fmod" => |x, c| x.fmod(Input::Scalar(c.scalar()));
+    "bitwise_and" => |x, c| x.bitwise_and(other(c));
+    "lerp" => |x, c| x.lerp(other(c), other(c));
+    "addcmul" => |x, c| x.addcmul_with(other(c), other(c), c.scalar());
+    "addcdiv" => |x, c| x.addcdiv_with(other(c), other(c), c.scalar());
+    "prelu" => |x, c| x.prelu(other(c));
+    "elu" => |x, c| x.elu_with(c.float());
+    "celu" => |x, c| x.celu_with(c.float());
+    "leaky_relu" => |x, c| x.leaky_relu_with(c.float());
+    "hardtanh" => |x, c| x.hardtanh_with(c.float(), c.float());
+    "round" => |x, c| x.round_with(c.position() as i32);
+    "frac" => |x, c| x.try_frac();
+    "nan_to_num" => |x, c| x.nan_to_num_with(c.float(), c.float(), c.float());
+    "remainder_" => |x, c| written(x, |y| y.remainder_(other(c)));
+    "lerp_" => |x, c| written(x, |y| y.lerp_(other(c), Input::Scalar(c.scalar())));
     "where_cond" => |x, c| Var::from(c.tensor_of(DType::Bool)).where_cond(x, other(c));
     "softplus" => |x, c| x.softplus_with(c.float(), c.float());
     "slice_assign" => |x, c| written(x, |y| y.slice_assign(c.slices(), other(c)));
@@ -109,7 +148,7 @@ fn written(x: &Var, write: impl FnOnce(&mut Var) -> Result<&mut Var>) -> Result<
 }
 
 /// The value of a result whose gradient reaches the leaf.
-fn backward(leaf: &Var, result: Result<Var>) -> Outcome {
+pub(super) fn backward(leaf: &Var, result: Result<Var>) -> Outcome {
     let y = result.map_err(|e| e.to_string())?;
     let mut results = vec![y.value()];
     if y.requires_grad() && y.numel() <= super::READ {

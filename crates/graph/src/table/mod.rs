@@ -29,6 +29,7 @@ mod moves;
 mod norm;
 mod order;
 mod pairs;
+mod pool;
 mod reduce;
 mod samples;
 mod scan;
@@ -64,6 +65,7 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         affine::ALL,
         index::ALL,
         conv::ALL,
+        pool::ALL,
         index::JOINS,
     ]
     .into_iter()

@@ -213,7 +213,7 @@ fn what_does_not_fit_is_refused_with_a_cure() {
     says(x.conv_transpose2d_with(&t, Conv::new().padding(9)), &["must be 1 at least"]);
     says(x.conv_transpose2d_with(&t, Conv::new().groups(3)), &["groups must divide"]);
     says(x.conv_transpose2d(&w), &["takes 6"]);
-    for huge in [usize::MAX, 1 << 62, 1 << 61, 1 << 59] {
+    for huge in [usize::MAX, 1 << 62, 1 << 61, 1 << 58] {
         for conv in [Conv::new().padding(huge), Conv::new().dilation(huge)] {
             assert!(x.conv2d_with(&w, conv).is_err());
             assert!(x.conv_transpose2d_with(&t, conv).is_err());

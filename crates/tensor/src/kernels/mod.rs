@@ -13,6 +13,7 @@ mod level;
 mod matmul;
 mod order;
 mod past_caches;
+pub(crate) mod planes;
 mod real;
 mod scan;
 mod scatter;

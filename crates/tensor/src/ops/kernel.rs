@@ -6,6 +6,8 @@
 
 use smallvec::SmallVec;
 
+#[doc(hidden)]
+pub use super::formulas::SELU;
 pub use super::formulas::{Gelu, PRelu};
 #[doc(hidden)]
 pub use super::index::aligned;
@@ -21,6 +23,8 @@ pub use super::pad::padding_sources;
 pub use super::pointwise::prelu_weight;
 pub use super::reduction::{ReducedShapes, evaluate, reduction};
 
+#[doc(hidden)]
+pub use super::pointwise::check_alpha;
 #[doc(hidden)]
 pub use super::repeat::{Repetition, grids, repetition, tiling};
 #[doc(hidden)]
@@ -42,6 +46,8 @@ pub use crate::views::{embedding_shape, on_diagonal};
 use crate::dtype::DType;
 use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::UpdateKernel;
+#[doc(hidden)]
+pub use crate::pool::{Blended, Picked};
 use crate::shape::Shape;
 use crate::task::{self, Does, Read, Space, Task, To, expect_expands};
 use crate::tensor::Tensor;

@@ -178,6 +178,12 @@ pub(super) const ROWS: &[Operation] = &[
     operation!("clamp_ clip_", "input min max", |a| clamp(a)),
     binary!(Exact "fill_", "value", fill_),
     binary!(Exact "copy_", "src", copy_),
+    operation!(Exact "masked_fill_", "input mask value", |a| {
+        let (mut x, mask) = (a.var("input")?, a.var("mask")?);
+        let (m, value) = (mask.value(), a.operand("value")?);
+        written(&mut x, &value, |x, v| x.masked_fill_(&mask, v).map(drop), |t, v| t.masked_fill_(&m, v).map(drop))?;
+        Ok(vec![x])
+    }),
     binary!("eq_", "other", eq_),
     binary!("ne_ not_equal_", "other", ne_),
     binary!("lt_ less_", "other", lt_),

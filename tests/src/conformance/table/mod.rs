@@ -3,11 +3,14 @@
 //! A row reads `operation!("name alias", "parameter parameter", |a| ...)`; the function takes the named arguments and
 //! gives the outputs in PyTorch's order. An argument that is not among the parameters is unsupported by name.
 
+mod images;
 mod in_place;
 mod index;
 mod linalg;
+mod moves;
 mod nn;
 mod order;
+mod places;
 mod pointwise;
 mod reduce;
 mod views;
@@ -51,7 +54,10 @@ pub(crate) fn find(name: &str) -> Option<&'static Operation> {
         index::ROWS,
         linalg::ROWS,
         order::ROWS,
+        moves::ROWS,
+        places::ROWS,
         nn::ROWS,
+        images::ROWS,
     ];
     families.into_iter().flatten().find(|o| o.names.split(' ').any(|n| n == name))
 }

@@ -66,7 +66,7 @@ pub(super) const ROWS: &[Operation] = &[
     operation!(Exact "slice", "input dim start end step", |a| slice(a)),
     operation!(Exact "split", "tensor input split_size_or_sections split_size dim", |a| split(a)),
     operation!(Exact "chunk", "input chunks dim", |a| chunk(a)),
-    operation!(Exact "unbind", "input dim", |a| unbind(a)),
+    operation!(Exact "unbind", "input dim", |a| Ok(a.var("input")?.unbind(a.int("dim")?.unwrap_or(0))?)),
     operation!(Exact "to", "input dtype", |a| {
         let x = a.var("input")?;
         Ok(vec![a.dtype("dtype")?.map_or(x.clone(), |d| x.to(d))])
@@ -102,7 +102,7 @@ fn kept_sizes(x: &Var, sizes: Vec<isize>) -> Read<Vec<usize>> {
 }
 
 /// How an axis is written in a list of slices.
-fn on_axis(x: &Var, axis: isize, item: impl Into<SliceItem>) -> Read<Slices> {
+pub(super) fn on_axis(x: &Var, axis: isize, item: impl Into<SliceItem>) -> Read<Slices> {
     // An axis that does not exist is refused with the words of the library.
     let size = x.value();
     size.size(axis)?;
@@ -131,44 +131,13 @@ fn size_of(x: &Var, axis: isize) -> Read<usize> {
     Ok(x.value().size(axis)?)
 }
 
-/// Consecutive parts of an axis.
-fn parts(x: &Var, axis: isize, sizes: impl IntoIterator<Item = usize>) -> Outcome {
-    let mut start = 0;
-    all(sizes.into_iter().map(|n| {
-        start += n;
-        x.narrow(axis, start - n, n)
-    }))
-}
-
-/// Parts of equal size, the last of which may be shorter; one empty part of an empty axis.
-fn equal_parts(size: usize, each: usize) -> Vec<usize> {
-    if size == 0 {
-        return vec![0];
-    }
-    (0..size).step_by(each).map(|start| each.min(size - start)).collect()
-}
-
 fn split(a: &Args) -> Outcome {
     let x = a.var(if a.has("tensor") { "tensor" } else { "input" })?;
-    let (axis, by) = (
-        a.int("dim")?.unwrap_or(0),
-        if a.has("split_size") { "split_size" } else { "split_size_or_sections" },
-    );
-    let size = size_of(&x, axis)?;
+    let axis = a.int("dim")?.unwrap_or(0);
+    let by = if a.has("split_size") { "split_size" } else { "split_size_or_sections" };
     match a.int(by) {
-        // The tensor's own form decides what is refused.
-        Ok(Some(each)) => {
-            let each = usize::try_from(each).map_err(|_| Refusal::Argument("a negative size".into()))?;
-            x.value().split(each, axis)?;
-            parts(&x, axis, if each == 0 { vec![0] } else { equal_parts(size, each) })
-        }
-        _ => {
-            let list = sizes(a, by)?;
-            if list.iter().sum::<usize>() != size {
-                return Err(Refusal::Argument("the sizes do not add up to the axis".into()));
-            }
-            parts(&x, axis, list)
-        }
+        Ok(Some(each)) => Ok(x.split(each, axis)?),
+        _ => Ok(x.split(a.ints_of(by)?, axis)?),
     }
 }
 
@@ -176,13 +145,5 @@ fn chunk(a: &Args) -> Outcome {
     let (x, axis) = (a.var("input")?, a.int("dim")?.unwrap_or(0));
     let n =
         usize::try_from(a.int_of("chunks")?).map_err(|_| Refusal::Argument("a negative number".into()))?;
-    let sizes: Vec<usize> =
-        x.value().chunk(n, axis)?.iter().map(|part| part.size(axis)).collect::<Result<_, _>>()?;
-    parts(&x, axis, sizes)
-}
-
-fn unbind(a: &Args) -> Outcome {
-    let (x, axis) = (a.var("input")?, a.int("dim")?.unwrap_or(0));
-    let size = size_of(&x, axis)?;
-    all((0..size).map(|i| x.select(axis, i)))
+    Ok(x.chunk(n, axis)?)
 }
