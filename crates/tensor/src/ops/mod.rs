@@ -21,6 +21,7 @@ mod reduction;
 mod repeat;
 mod scatter;
 mod triangle;
+mod variance;
 pub(crate) mod warning;
 
 mod scan;
