@@ -451,10 +451,10 @@ type InPlace =
     (&'static str, fn(&mut Tensor, &Tensor) -> Result<(), Error>, fn(&mut Var, &Var) -> Result<(), Error>);
 
 const IN_PLACE: [InPlace; 4] = [
-    ("add", |a, b| a.add_(b).map(|_| ()), |a, b| a.add_(b)),
-    ("sub", |a, b| a.sub_(b).map(|_| ()), |a, b| a.sub_(b)),
-    ("mul", |a, b| a.mul_(b).map(|_| ()), |a, b| a.mul_(b)),
-    ("div", |a, b| a.div_(b).map(|_| ()), |a, b| a.div_(b)),
+    ("add", |a, b| a.add_(b).map(|_| ()), |a, b| a.add_(b).map(drop)),
+    ("sub", |a, b| a.sub_(b).map(|_| ()), |a, b| a.sub_(b).map(drop)),
+    ("mul", |a, b| a.mul_(b).map(|_| ()), |a, b| a.mul_(b).map(drop)),
+    ("div", |a, b| a.div_(b).map(|_| ()), |a, b| a.div_(b).map(drop)),
 ];
 
 #[test]

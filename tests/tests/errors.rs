@@ -56,6 +56,39 @@ fn operations_of_tensors() {
     here(i.clone().div_floor_(0));
     here(x.clamp(&odd, 1.0));
     here(own.clamp_(&odd, 1.0));
+    here(x.fmax(&odd));
+    here(x.fmin(&odd));
+    here(x.atan2(&odd));
+    here(own.atan2_(&odd));
+    here(i.hypot(&i));
+    here(x.copysign(&odd));
+    here(i.logaddexp(&i));
+    here(x.xlogy(&odd));
+    here(i.remainder(0));
+    here(i.clone().remainder_(0));
+    here(i.fmod(0));
+    here(x.bitwise_and(1));
+    here(x.bitwise_or(1));
+    here(x.bitwise_xor(1));
+    here(x.try_bitwise_not());
+    here(own.bitwise_not_());
+    here(x.lerp(&odd, 0.5));
+    here(i.clone().lerp_(1, 0.5));
+    here(truth.addcmul(&truth, &truth));
+    here(truth.addcmul_with(&truth, &truth, 1));
+    here(x.addcdiv(&i, &i));
+    here(own.addcdiv_with_(&i, &i, 1));
+    here(x.prelu(&odd));
+    here(i.try_elu());
+    here(i.elu_with(1));
+    here(x.celu_with(0));
+    here(i.leaky_relu_with(1));
+    here(x.hardtanh_with(1, 0));
+    here(own.hardtanh_with_(1, 0));
+    here(truth.try_floor());
+    here(truth.clone().round_());
+    here(i.round_with(1));
+    here(i.try_frac());
     here(x.where_cond(1.0, 2.0));
     here(truth.try_neg());
     here(truth.try_abs());
@@ -81,6 +114,37 @@ fn operations_of_tensors() {
     here(x.min_with_indices(2));
     here(x.any(2));
     here(x.all(2));
+    here(x.var_mean(2));
+    here(x.var_mean_with(2, 0));
+    here(x.norm(2));
+    here(x.norm_with(2, 1));
+    here(x.count_nonzero(2));
+    here(x.median(2));
+    here(x.median_with_indices(2));
+    here(truth.median(..));
+    here(x.sort(2));
+    here(x.sort_with(2, true));
+    here(x.argsort(2));
+    here(x.argsort_with(2, true));
+    here(x.topk(7, 0));
+    here(x.topk_with(7, 0, true, true));
+    here(truth.topk(1, 0));
+    here(x.cumsum(2));
+    here(x.cumprod(2));
+    here(i.one_hot(1));
+    here(x.one_hot(1));
+    here(x.bincount(1));
+    here(i.bincount_with(1, &odd));
+    here(x.outer(&odd));
+    here(odd.addmm(&x, &x));
+    here(x.addmm(&odd, &x));
+    here(i.addmm_with(&x, &x, 1, 1));
+    here(odd.baddbmm(&x, &x));
+    here(odd.baddbmm_with(&x, &x, 0.5, 1));
+    here(Tensor::einsum("ij,jk", [&x]));
+    here(Tensor::einsum("ij,j", [&x, &odd]));
+    here(Tensor::einsum("ij,jk", [&x, &x.double()]));
+    here(Tensor::einsum("ij", [] as [Tensor; 0]));
     here(x.logsumexp(2));
     here(x.softmax(2));
     here(x.log_softmax(2));
@@ -151,6 +215,41 @@ fn operations_of_tensors() {
 }
 
 #[test]
+fn operations_of_images() {
+    let x = Tensor::ones([1, 2, 4, 4]);
+    let (v, line) = (Var::from(&x), Tensor::ones([1, 2, 4]));
+    macro_rules! each {
+        ($($x:ident)*) => {$(
+            here($x.conv2d(&line));
+            here($x.conv2d_with(&x, Conv::new().bias(&x)));
+            here($x.conv1d(&line));
+            here($x.conv1d_with(&line, Conv::new()));
+            here($x.conv_transpose1d(&line));
+            here($x.conv_transpose1d_with(&line, Conv::new()));
+            here($x.conv_transpose2d(&line));
+            here($x.conv_transpose2d_with(&x, Conv::new().padding(9)));
+            here($x.max_pool1d(2));
+            here($x.max_pool1d_with(2, Pool::new()));
+            here($x.max_pool1d_with_indices(2, Pool::new()));
+            here($x.max_pool2d(5));
+            here($x.max_pool2d_with(5, Pool::new()));
+            here($x.max_pool2d_with_indices(5, Pool::new()));
+            here($x.avg_pool1d(2));
+            here($x.avg_pool1d_with(2, Pool::new()));
+            here($x.avg_pool2d(5));
+            here($x.avg_pool2d_with(5, Pool::new()));
+            here($x.adaptive_avg_pool1d(2));
+            here($x.squeeze(0).unwrap().select(0, 0).unwrap().adaptive_avg_pool2d(2));
+            here($x.interpolate(0));
+            here($x.interpolate_with(Interpolate::scale(0)));
+            here($x.pixel_shuffle(2));
+            here($x.pixel_unshuffle(3));
+        )*};
+    }
+    each!(x v);
+}
+
+#[test]
 fn values_that_go_in_and_out() {
     let (x, huge) = (tensor![1.0, 2.0], tensor![1.0].expand([1usize << 60]).unwrap());
     let mut g = Generator::new(0);
@@ -198,6 +297,19 @@ fn operations_of_variables() {
     here(i.try_softplus());
     here(x.clamp_min(&odd));
     here(x.lt(&odd));
+    here(x.atan2(&odd));
+    here(i.remainder(0));
+    here(x.bitwise_and(1));
+    here(x.try_bitwise_not());
+    here(x.lerp(&odd, 0.5));
+    here(x.addcmul(&odd, 1.0));
+    here(x.addcdiv(&i, &i));
+    here(x.prelu(&odd));
+    here(x.celu_with(0));
+    here(x.hardtanh_with(1, 0));
+    here(i.try_frac());
+    here(i.nan_to_num_with(0, 0, 0).unwrap().round_with(0));
+    here(i.clone().hardtanh_with_(1, 0));
     here(x.sum(2));
     here(x.mean(2));
     here(x.var(2));
@@ -207,6 +319,28 @@ fn operations_of_variables() {
     here(x.softmax(2));
     here(x.linear(&odd, None));
     here(x.matmul(&odd));
+    here(x.var_mean(2));
+    here(x.norm(2));
+    here(x.norm_with(2, 1));
+    here(x.count_nonzero(2));
+    here(x.median(2));
+    here(x.median_with_indices(2));
+    here(x.sort(2));
+    here(x.sort_with(2, true));
+    here(x.argsort(2));
+    here(x.topk(7, 0));
+    here(x.cumsum(2));
+    here(x.cumprod(2));
+    here(i.one_hot(1));
+    here(x.bincount(1));
+    here(i.bincount_with(1, &odd));
+    here(x.outer(&odd));
+    here(odd.addmm(&x, &x));
+    here(odd.addmm_with(&x, &x, 0.5, 1));
+    here(odd.baddbmm(&x, &x));
+    here(odd.baddbmm_with(&x, &x, 0.5, 1));
+    here(Var::einsum("ij,jk", [&x]));
+    here(Var::einsum("ij,jk", [&x, &x.to(DType::F64)]));
     here(x.expand(3));
     here(x.broadcast_to(3));
     here(x.t().view(4));
@@ -355,6 +489,43 @@ fn hooks() {
     assert_eq!(x.grad(), Some(tensor![2.0]), "what failed has left nothing");
     (&x * 20.0).backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![2.0]));
+    let refusals = [
+        here(Var::from(tensor![1.0]).register_hook(|_| ()).map(drop)),
+        here(Var::from(tensor![1.0]).retain_grad()),
+    ];
+    for (e, name) in refusals.iter().zip(["register_hook", "retain_grad"]) {
+        assert!(e.to_string().starts_with(&format!("{name}: the variable does not require grad")), "{e}");
+    }
+    x.retain_grad().unwrap();
+}
+
+/// What can be done about it stands behind the last colon.
+#[test]
+fn texts_end_with_the_cure() {
+    let (x, cube) = (tensor![[1.0, 2.0], [3.0, 4.0]], Tensor::zeros([2, 2, 2]));
+    let seeded = x.clone().requires_grad().sum(..).unwrap();
+    let no_parameters: [Var; 0] = [];
+    let texts = [
+        (here(cube.try_t()), "transpose(-2, -1) exchanges the last two"),
+        (here(tensor![1.0].tril_with(0)), "unsqueeze adds one, squeeze, flatten and reshape take some away"),
+        (here(cube.mm(&x)), "matmul takes any number of them"),
+        (here(x.permute([0])), "name each axis once, in its new place"),
+        (here(x.slice((0, 0, 0))), "leave some out, or add them to the tensor by unsqueeze"),
+        (here(x.reshape([-1, -1])), "one of them may be -1"),
+        (here(x.select(0, 5)), "give one from -2 to 1"),
+        (here(x.narrow(0, 1, 5)), "ranges lie inside their axis, and steps are positive"),
+        (
+            here(Var::leaf(x.clone()).unwrap().set_grad(Some(tensor![1.0]))),
+            "reshape it, or convert it with to",
+        ),
+        (here(seeded.backward_with(&tensor![1.0])), "a seed has the shape of its output"),
+        (here(Adam::try_new(no_parameters, 0.1)), "give those of a model, model.parameters()"),
+    ];
+    for (e, cure) in texts {
+        let text = e.to_string();
+        let words = text.split(" (at ").next().expect("a text has words");
+        assert!(words.ends_with(cure), "{text}");
+    }
 }
 
 #[test]

@@ -120,7 +120,7 @@ impl<T: Value + ?Sized> Value for &T {
     }
 }
 
-/// An operand that may be absent: `None`, an `Option` of a variable, a variable or a tensor.
+/// An operand that may be absent: `None`, `()`, an `Option` of a variable, a variable or a tensor.
 ///
 /// ```
 /// use foldback_tensor::tensor;
@@ -146,6 +146,7 @@ macro_rules! optional {
     )*};
 }
 optional! {
+    (): |_v| None;
     Option<&Var>: |v| v.map(Input::Var);
     &Option<Var>: |v| v.as_ref().map(Input::Var);
     Var: |v| Some(Input::Var(v));

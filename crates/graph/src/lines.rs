@@ -60,7 +60,7 @@ operators! {
     quotients: /, /=;
 }
 
-fn after(mut v: Var, f: impl FnOnce(&mut Var) -> Result<()>) -> Result<Var> {
+fn after(mut v: Var, f: impl FnOnce(&mut Var) -> Result<&mut Var>) -> Result<Var> {
     f(&mut v)?;
     Ok(v)
 }
@@ -140,6 +140,18 @@ fn every_method() -> Result<()> {
     here(x.min(..)?);
     here(x.max_with_indices(0)?.0);
     here(x.min_with_indices(0)?.0);
+    here(x.var_mean(0)?.0);
+    here(x.var_mean_with(0, 0)?.1);
+    here(x.norm(0)?);
+    here(x.norm_with(0, 1)?);
+    here(x.median(..)?);
+    here(x.median_with_indices(0)?.0);
+    here(x.sort(0)?.0);
+    here(x.sort_with(0, true)?.0);
+    here(x.topk(1, 0)?.0);
+    here(x.topk_with(1, 0, false, true)?.0);
+    here(x.cumsum(0)?);
+    here(x.cumprod(0)?);
     here(x.logsumexp(0)?);
     here(x.softmax(0)?);
     here(x.log_softmax(0)?);
@@ -169,6 +181,15 @@ fn every_method() -> Result<()> {
     here(Var::cat(&[&x, &y], 0)?);
     here(Var::stack(&[&x, &y], 0)?);
     here(x.matmul(&y)?);
+    here(r.outer(&r)?);
+    here(r.addmm(&x, &y)?);
+    here(r.addmm_with(&x, &y, 0.5, 2)?);
+    here(r.baddbmm(x.unsqueeze(0)?, y.unsqueeze(0)?)?);
+    here(r.baddbmm_with(x.unsqueeze(0)?, y.unsqueeze(0)?, 0.5, 2)?);
+    here(Var::einsum("ij->ji", [&x])?);
+    here(Var::einsum("ii", [&x])?);
+    here(Var::einsum("ij,kj->ik", [&x, &y])?);
+    here(Var::einsum("ij,ij->ji", [&x, &y])?);
     here(x.linear(&y, None)?);
     here(x.linear(&y, Some(&r))?);
     here(fuse!(|x| x * 2.0).call([&x])?);
@@ -187,6 +208,11 @@ fn every_method() -> Result<()> {
     here(after(z(), |v| v.clamp_min_(&y))?);
     here(after(z(), |v| v.clamp_max_(&y))?);
     here(after(z(), |v| v.slice_assign(0, &r))?);
+    here(after(z(), |v| v.maximum_(&y))?);
+    here(after(z(), |v| v.exp_())?);
+    here(after(z(), |v| v.relu_())?);
+    here(after(z(), |v| v.square_())?);
+    here(after(z(), |v| v.copy_(&y))?);
     Ok(())
 }
 

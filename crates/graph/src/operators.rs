@@ -1,12 +1,16 @@
-//! `+ - * /` and their assigning forms for variables, tensors and numbers in every combination that makes sense.
+//! `+ - * /` and their assigning forms for variables, tensors and numbers in every combination that makes sense; `& | ^ !`, which
+//! have no gradient.
 //!
 //! Operators panic where the named method returns an error, with the same text, at the caller's line.
 
-use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
+use std::ops::{
+    Add, AddAssign, BitAnd, BitAndAssign, BitOr, BitOrAssign, BitXor, BitXorAssign, Div, DivAssign, Mul,
+    MulAssign, Neg, Not, Sub, SubAssign,
+};
 
-use foldback_tensor::{Here, Scalar, Tensor, or_panic};
+use foldback_tensor::{Scalar, Tensor, or_panic};
 
-use crate::input::{AsInput, Input};
+use crate::input::Input;
 use crate::var::Var;
 
 /// A Rust number on the right of an operator. On the left, where a type has to be fixed, `f64` and `i32` work.
@@ -22,21 +26,6 @@ macro_rules! operator {
         operator!(@refs $trait $f; Var, Tensor, |a, b| Var::$f(a, b));
         operator!(@refs $trait $f; Tensor, Var, |a, b| Var::$f(&Var::from(a), b));
         operator!(@numbers $trait $f $reversed $assign $f_assign $f_; i32 f64);
-        impl Var {
-            #[doc = concat!("[`Var::", stringify!($f), "`] in place: the handle stands for the new value, whose shape and type are those of the old one.")]
-            ///
-            /// # Errors
-            /// `LeafInPlace` for a leaf that requires a gradient, outside [`no_grad`](crate::no_grad); also if the
-            /// result would have another shape or a higher category of type. Nothing is changed then.
-            #[track_caller]
-            pub fn $f_(&mut self, other: impl AsInput) -> crate::Result<()> {
-                let other = other.input();
-                let leaf = self.own_leaf();
-                let _turn = self.turn_to_rebind(stringify!($f_), leaf.as_deref()).here()?;
-                let new = Var::$f(self, other).map_err(|e| e.named(stringify!($f_))).here()?;
-                self.rebind(stringify!($f_), new).here()
-            }
-        }
         operator!(@assign $assign $f_assign $f_; &Var, |b| b);
         operator!(@assign $assign $f_assign $f_; Var, |b| &b);
         operator!(@assign $assign $f_assign $f_; &Tensor, |b| b);
@@ -62,7 +51,7 @@ macro_rules! operator {
         impl $assign<$r> for Var {
             #[track_caller]
             fn $f_assign(&mut self, $b: $r) {
-                or_panic(self.$f_($arg))
+                or_panic(self.$f_($arg));
             }
         }
     };
@@ -85,7 +74,7 @@ macro_rules! operator {
         impl<N: VarNumber> $assign<N> for Var {
             #[track_caller]
             fn $f_assign(&mut self, other: N) {
-                or_panic(self.$f_(Input::Scalar(other.into())))
+                or_panic(self.$f_(Input::Scalar(other.into())));
             }
         }
         $(
@@ -126,5 +115,51 @@ impl Neg for Var {
     #[track_caller]
     fn neg(self) -> Var {
         Var::neg(&self)
+    }
+}
+
+macro_rules! bits {
+    ($($trait:ident $f:ident $assign:ident $f_assign:ident $method:ident $method_:ident;)*) => {$(
+        bits!(@of $trait $f $method; Var, Var, &Var, &Tensor, bool, i64);
+        bits!(@of $trait $f $method; &Var, Var, &Var, &Tensor, bool, i64);
+        bits!(@assign $assign $f_assign $method_; Var, &Var, &Tensor, bool, i64);
+    )*};
+    (@of $trait:ident $f:ident $method:ident; $l:ty, $($r:ty),*) => {$(
+        impl $trait<$r> for $l {
+            type Output = Var;
+            #[track_caller]
+            fn $f(self, other: $r) -> Var {
+                or_panic(self.$method(other))
+            }
+        }
+    )*};
+    (@assign $assign:ident $f_assign:ident $method_:ident; $($r:ty),*) => {$(
+        impl $assign<$r> for Var {
+            #[track_caller]
+            fn $f_assign(&mut self, other: $r) {
+                or_panic(self.$method_(other));
+            }
+        }
+    )*};
+}
+bits! {
+    BitAnd bitand BitAndAssign bitand_assign bitwise_and bitwise_and_;
+    BitOr bitor BitOrAssign bitor_assign bitwise_or bitwise_or_;
+    BitXor bitxor BitXorAssign bitxor_assign bitwise_xor bitwise_xor_;
+}
+
+impl Not for &Var {
+    type Output = Var;
+    #[track_caller]
+    fn not(self) -> Var {
+        self.bitwise_not()
+    }
+}
+
+impl Not for Var {
+    type Output = Var;
+    #[track_caller]
+    fn not(self) -> Var {
+        self.bitwise_not()
     }
 }

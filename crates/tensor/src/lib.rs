@@ -3,6 +3,7 @@
 mod axes;
 mod buffer;
 mod close;
+mod conv;
 mod convert;
 mod create;
 mod datum;
@@ -15,6 +16,7 @@ mod literal;
 mod math;
 mod ops;
 mod packed;
+mod pool;
 mod random;
 mod shape;
 mod softmax;
@@ -30,6 +32,7 @@ pub use ndarray;
 pub use axes::{Axes, Axis, Over, Span, keep};
 pub use buffer::{release_memory, set_pool_limit};
 pub use close::{Mismatch, Tolerance, compare_close};
+pub use conv::{Conv, Padding};
 pub use create::Interval;
 pub use datum::Datum;
 pub use dtype::{Block, BlockMut, Category, DType, Element, Scalar};
@@ -41,10 +44,13 @@ pub use kernels::{Level, detected_level, force_level, level};
 pub use literal::Literal;
 pub use literal::NestedArray;
 pub use ops::{
-    Arg, AsArg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, Pad, Repeats, broadcast_warning,
-    kernel, set_broadcast_warning,
+    Arg, AsArg, AsOptionalArg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, Pad, Repeats,
+    broadcast_warning, kernel, set_broadcast_warning,
 };
+#[doc(hidden)]
+pub use ops::{Contract, einsum, expect_vectors};
 pub use packed::Packed;
+pub use pool::{Factors, Interpolate, InterpolateMode, Pool};
 pub use random::{Generator, manual_seed};
 pub use shape::{Pair, Shape, broadcast_shapes, can_broadcast};
 pub use stack::on_fresh_stack;

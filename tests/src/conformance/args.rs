@@ -151,6 +151,14 @@ impl Args {
         })
     }
 
+    /// Real numbers, one or a list of them, if given.
+    pub(crate) fn floats(&self, name: &str) -> Read<Option<Vec<f64>>> {
+        self.read(name, "real numbers", |v| match v {
+            Value::Array(list) => list.iter().map(Value::as_f64).collect(),
+            v => v.as_f64().map(|v| vec![v]),
+        })
+    }
+
     /// Whole numbers that must be given.
     pub(crate) fn ints_of(&self, name: &str) -> Read<Vec<isize>> {
         self.ints(name)?.ok_or_else(|| Refusal::Argument(format!("no `{name}`")))

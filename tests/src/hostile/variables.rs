@@ -40,6 +40,18 @@ pub(super) const TARGETS: &[Target] = targets! {
     "amin" => |x, c| x.amin(c.over());
     "max" => |x, c| x.max_with_indices(Over::from(c.position()).with_keepdim(c.flag())).map(|found| found.0);
     "min" => |x, c| x.min_with_indices(Over::from(c.position()).with_keepdim(c.flag())).map(|found| found.0);
+    "var_mean" => |x, c| x.var_mean_with(c.over(), c.float()).and_then(|(var, mean)| var.mul(mean));
+    "norm" => |x, c| x.norm_with(c.over(), c.float());
+    "median" => |x, c| x.median(c.over());
+    "median" => |x, c| x.median_with_indices(c.over()).map(|found| found.0);
+    "sort" => |x, c| x.sort_with(c.position(), c.flag()).map(|found| found.0);
+    "topk" => |x, c| x.topk_with(c.size(), c.position(), c.flag(), true).map(|found| found.0);
+    "cumsum" => |x, c| x.cumsum(c.position());
+    "cumprod" => |x, c| x.cumprod(c.position());
+    "outer" => |x, c| x.outer(other(c));
+    "addmm" => |x, c| x.addmm_with(other(c), other(c), c.scalar(), c.scalar());
+    "baddbmm" => |x, c| x.baddbmm_with(other(c), other(c), c.scalar(), c.scalar());
+    "einsum" => |x, c| Var::einsum(&c.equation(), [x.clone(), other(c)]);
     "sum_to_size" => |x, c| x.sum_to_size(c.untouched_shape());
     "softmax" => |x, c| x.softmax(c.position());
     "log_softmax" => |x, c| x.log_softmax(c.position());
@@ -77,14 +89,43 @@ pub(super) const TARGETS: &[Target] = targets! {
     "pow" => |x, c| x.pow(other(c));
     "clamp" => |x, c| x.clamp(other(c), Input::Scalar(c.scalar()));
     "clamp_min" => |x, c| x.clamp_min(other(c));
+    "fmax" => |x, c| x.fmax(other(c));
+    "atan2" => |x, c| x.atan2(other(c));
+    "hypot" => |x, c| x.hypot(Input::Scalar(c.scalar()));
+    "copysign" => |x, c| x.copysign(other(c));
+    "logaddexp" => |x, c| x.logaddexp(other(c));
+    "xlogy" => |x, c| x.xlogy(other(c));
+    "remainder" => |x, c| x.remainder(other(c));
+    "fmod" => |x, c| x.fmod(Input::Scalar(c.scalar()));
+    "bitwise_and" => |x, c| x.bitwise_and(other(c));
+    "lerp" => |x, c| x.lerp(other(c), other(c));
+    "addcmul" => |x, c| x.addcmul_with(other(c), other(c), c.scalar());
+    "addcdiv" => |x, c| x.addcdiv_with(other(c), other(c), c.scalar());
+    "prelu" => |x, c| x.prelu(other(c));
+    "elu" => |x, c| x.elu_with(c.float());
+    "celu" => |x, c| x.celu_with(c.float());
+    "leaky_relu" => |x, c| x.leaky_relu_with(c.float());
+    "hardtanh" => |x, c| x.hardtanh_with(c.float(), c.float());
+    "round" => |x, c| x.round_with(c.position() as i32);
+    "frac" => |x, c| x.try_frac();
+    "nan_to_num" => |x, c| x.nan_to_num_with(c.float(), c.float(), c.float());
+    "remainder_" => |x, c| written(x, |y| y.remainder_(other(c)));
+    "lerp_" => |x, c| written(x, |y| y.lerp_(other(c), Input::Scalar(c.scalar())));
     "where_cond" => |x, c| Var::from(c.tensor_of(DType::Bool)).where_cond(x, other(c));
     "softplus" => |x, c| x.softplus_with(c.float(), c.float());
-    "slice_assign" => |x, c| written(x, |y| y.slice_assign(c.slices(), &other(c)));
-    "slice_assign" => |x, c| no_grad(|| x.clone().slice_assign(c.slices(), &other(c))).map(|()| x.clone());
+    "slice_assign" => |x, c| written(x, |y| y.slice_assign(c.slices(), other(c)));
+    "slice_assign" => |x, c| no_grad(|| x.clone().slice_assign(c.slices(), other(c)).cloned());
     "add_" => |x, c| written(x, |y| y.add_(other(c)));
-    "add_" => |x, _c| { let mut y = x.clone(); y.add_(1.0).map(|()| y) };
+    "add_" => |x, _c| x.clone().add_(1.0).cloned();
     "mul_" => |x, c| written(x, |y| y.mul_(Input::Scalar(c.scalar())));
     "pow_" => |x, c| written(x, |y| y.pow_(other(c)));
+    "exp_" => |x, _c| written(x, |y| y.exp_());
+    "relu_" => |x, _c| written(x, |y| y.relu_());
+    "lt_" => |x, c| written(x, |y| y.lt_(other(c)));
+    "fill_" => |x, c| written(x, |y| y.fill_(other(c)));
+    "copy_" => |x, c| written(x, |y| y.copy_(other(c)));
+    "try_to" => |x, _c| x.try_to(DType::Bool);
+    "try_contiguous" => |x, _c| x.try_contiguous();
     "clamp_" => |x, c| written(x, |y| y.clamp_(other(c), Input::Scalar(c.scalar())));
 };
 
@@ -100,14 +141,14 @@ fn other(c: &mut Choices<'_>) -> Var {
 }
 
 /// A write over a result.
-fn written(x: &Var, write: impl FnOnce(&mut Var) -> Result<()>) -> Result<Var> {
+fn written(x: &Var, write: impl FnOnce(&mut Var) -> Result<&mut Var>) -> Result<Var> {
     let mut y = x.view(x.shape()).or_else(|_| x.reshape(x.shape()))?;
     write(&mut y)?;
     Ok(y)
 }
 
 /// The value of a result whose gradient reaches the leaf.
-fn backward(leaf: &Var, result: Result<Var>) -> Outcome {
+pub(super) fn backward(leaf: &Var, result: Result<Var>) -> Outcome {
     let y = result.map_err(|e| e.to_string())?;
     let mut results = vec![y.value()];
     if y.requires_grad() && y.numel() <= super::READ {

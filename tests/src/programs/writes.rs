@@ -14,6 +14,6 @@ pub(super) fn write(x: &mut Var, op: &str, a: &Args) -> Result<(), Refusal> {
         "pow_" => x.pow_(a.operand("exponent")?.input())?,
         "clamp_" => x.clamp_(a.operand("min")?.input(), a.operand("max")?.input())?,
         _ => return Err(Refusal::Unsupported(format!("operation {op}"))),
-    }
+    };
     Ok(())
 }

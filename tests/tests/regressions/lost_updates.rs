@@ -20,7 +20,7 @@ fn every_update_counts() {
                     match k % 3 {
                         0 => x.update_value(add_one).unwrap(),
                         1 => x.update_in_place(add_one).unwrap(),
-                        _ => no_grad(|| x.add_(1.0)).unwrap(),
+                        _ => no_grad(|| x.add_(1.0).map(drop)).unwrap(),
                     }
                 }
             });
@@ -45,7 +45,7 @@ fn an_update_may_read_any_leaf_and_write_none_of_its_own() {
         x.update_value(|_| x.update_value(add_one)),
         x.update_value(|_| x.update_in_place(add_one)),
         x.update_value(|_| same.set_value(tensor![1.0])),
-        x.update_value(|_| no_grad(|| x.clone().add_(1.0))),
+        x.update_value(|_| no_grad(|| x.clone().add_(1.0).map(drop))),
     ];
     for error in inner {
         assert!(refused!(error, GraphFacts::Updating { .. }), "{error:?}");

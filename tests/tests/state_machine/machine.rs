@@ -304,11 +304,8 @@ impl Machine {
             Write::Sub => target.sub_(other).map(|_| ()),
             Write::Mul => target.mul_(other).map(|_| ()),
             &Write::AddScaled(c) => target.add_with_(other, c).map(|_| ()),
-            Write::Assign(parts) => target.slice_assign(slices(parts), other),
-            &Write::Fill(c) => {
-                target.fill_(c);
-                Ok(())
-            }
+            Write::Assign(parts) => target.slice_assign(slices(parts), other).map(|_| ()),
+            &Write::Fill(c) => target.fill_(c).map(|_| ()),
             Write::Copy => target.copy_(other).map(|_| ()),
         };
         self.tensors[i].0 = target;
@@ -371,11 +368,11 @@ impl Machine {
         let other = self.vars[j].0.clone();
         let target = &mut self.vars[i].0;
         let mut run = || match &write {
-            Write::Add => target.add_(&other),
-            Write::Sub => target.sub_(&other),
-            Write::Mul => target.mul_(&other),
-            &Write::AddScaled(c) => target.add_with_(&other, c),
-            Write::Assign(parts) => target.slice_assign(slices(parts), &other),
+            Write::Add => target.add_(&other).map(|_| ()),
+            Write::Sub => target.sub_(&other).map(|_| ()),
+            Write::Mul => target.mul_(&other).map(|_| ()),
+            &Write::AddScaled(c) => target.add_with_(&other, c).map(|_| ()),
+            Write::Assign(parts) => target.slice_assign(slices(parts), &other).map(|_| ()),
             Write::Fill(_) | Write::Copy => Ok(()),
         };
         let result = if unrecorded { no_grad(run) } else { run() };

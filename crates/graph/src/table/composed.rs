@@ -230,6 +230,14 @@ without_gradient! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     all;
+    /// How many elements are not zero: an `i64` variable, which requires no gradient.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// assert_eq!(foldback_tensor::tensor![0.0, 3.0].requires_grad().count_nonzero(..)?.item()?, 1.0);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    count_nonzero;
 }
 
 /// # Values
@@ -314,6 +322,66 @@ impl Var {
     #[track_caller]
     pub fn full_like(&self, value: impl Into<Scalar>) -> Var {
         Var::constant(self.value_ref().full_like(value))
+    }
+
+    /// Every bit turned, of integers; whether elements are false, of truth values: a variable that requires no gradient.
+    ///
+    /// # Panics
+    /// For floats.
+    ///
+    /// ```
+    /// use foldback_graph::Var;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(Var::from(tensor![6, -1; i64]).bitwise_not().value(), tensor![-7, 0; i64]);
+    /// ```
+    #[track_caller]
+    pub fn bitwise_not(&self) -> Var {
+        or_panic(self.try_bitwise_not())
+    }
+
+    /// [`Self::bitwise_not`], with an error where that panics.
+    ///
+    /// # Errors
+    /// For floats.
+    #[track_caller]
+    pub fn try_bitwise_not(&self) -> Result<Var> {
+        self.value_ref().try_bitwise_not().map(Var::constant).here()
+    }
+
+    /// Whether elements are NaN: a `bool` variable, which requires no gradient.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![f32::NAN, 0.0].requires_grad().isnan().value(), tensor![true, false]);
+    /// ```
+    #[track_caller]
+    pub fn isnan(&self) -> Var {
+        Var::constant(self.value_ref().isnan())
+    }
+
+    /// Whether elements are infinite: a `bool` variable, which requires no gradient.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![f32::INFINITY, 0.0].requires_grad().isinf().value(), tensor![true, false]);
+    /// ```
+    #[track_caller]
+    pub fn isinf(&self) -> Var {
+        Var::constant(self.value_ref().isinf())
+    }
+
+    /// Whether elements are neither NaN nor infinite: a `bool` variable, which requires no gradient.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![f32::INFINITY, 0.0].requires_grad().isfinite().value(), tensor![false, true]);
+    /// ```
+    #[track_caller]
+    pub fn isfinite(&self) -> Var {
+        Var::constant(self.value_ref().isfinite())
     }
 
     /// Whether elements are false (zero): a `bool` variable, which requires no gradient.

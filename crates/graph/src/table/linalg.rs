@@ -1,14 +1,12 @@
 //! Rows of matrix products.
 
-use foldback_tensor::kernel;
-
 use super::macros::function;
 use crate::error::Result;
 use crate::var::Var;
 use crate::work::Work;
 
 /// The last two axes exchanged.
-fn adjoint(v: &Var) -> Result<Var> {
+pub(super) fn adjoint(v: &Var) -> Result<Var> {
     v.transpose(-2, -1)
 }
 
@@ -61,7 +59,7 @@ function! {
     /// assert_eq!(b.grad(), Some(tensor![1.0]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn linear(x, w, [b]) { let vector = w.rank() == 1; } = kernel::linear("linear", x, w, b);
+    pub fn linear(x, w, [b]) { let vector = w.rank() == 1; } = x.linear(w, b);
         d x: |g, w| input_gradient(g, w);
         d w: |g, x| if vector { vector_gradient(g, x) } else { weight_gradient(g, x) };
         d b = g;

@@ -46,11 +46,12 @@ impl Var {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
-    pub fn masked_fill_(&mut self, mask: impl AsInput, value: impl AsInput) -> Result<()> {
+    pub fn masked_fill_(&mut self, mask: impl AsInput, value: impl AsInput) -> Result<&mut Var> {
         let leaf = self.own_leaf();
         let _turn = self.turn_to_rebind("masked_fill_", leaf.as_deref()).here()?;
         let new = self.masked_fill(mask, value).map_err(|e| e.named("masked_fill_")).here()?;
-        self.rebind("masked_fill_", new).here()
+        self.rebind("masked_fill_", new).here()?;
+        Ok(self)
     }
 
     /// The elements where `mask` is true, as a vector; the two broadcast. See

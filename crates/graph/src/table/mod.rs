@@ -12,8 +12,12 @@
 //! are expressions over variables, for operations that a formula does not fit. Rows never undo broadcasting, never add
 //! up gradients and never check shapes: the engine does (`validate_outputs`).
 
+mod activations;
+mod affine;
 mod arithmetic;
+mod classes;
 mod composed;
+mod conv;
 mod elementary;
 mod functions;
 mod index;
@@ -22,8 +26,13 @@ mod list;
 mod macros;
 mod mask;
 mod moves;
+mod norm;
+mod order;
+mod pairs;
+mod pool;
 mod reduce;
 mod samples;
+mod scan;
 mod slices;
 mod softmax;
 mod views;
@@ -39,14 +48,22 @@ pub use samples::{Domain, InputSpec, OwnedSample, Row, Sample};
 pub fn rows() -> impl Iterator<Item = &'static Row> {
     [
         arithmetic::ALL,
+        pairs::ALL,
         elementary::ALL,
+        activations::ALL,
         list::ALL,
         reduce::ALL,
+        norm::ALL,
+        order::ALL,
+        scan::ALL,
         views::ALL,
         slices::ALL,
         moves::ALL,
         linalg::ALL,
+        affine::ALL,
         index::ALL,
+        conv::ALL,
+        pool::ALL,
         index::JOINS,
     ]
     .into_iter()

@@ -211,11 +211,11 @@ impl Var {
     #[track_caller]
     pub fn diag_embed_with(
         &self,
-        offset: i64,
+        offset: impl Into<i64>,
         first: impl Into<Axis>,
         second: impl Into<Axis>,
     ) -> Result<Var> {
-        let (first, second) = (first.into(), second.into());
+        let (offset, first, second) = (offset.into(), first.into(), second.into());
         let shape = embedding_shape(self.shape(), offset, first, second).here()?;
         self.with_diagonal(shape, offset, first, second).here()
     }

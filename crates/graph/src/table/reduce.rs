@@ -1,7 +1,7 @@
 //! Rows of reductions.
 
 use foldback_tensor::kernel::{self, ReducedShapes};
-use foldback_tensor::{Axes, Axis, Indices, Over, Shape, Tensor, keep};
+use foldback_tensor::{Axes, Axis, Here, Indices, Over, Shape, Tensor, keep};
 
 use super::functions::{product_of_others, scatter_back};
 use super::macros::function;
@@ -333,6 +333,8 @@ function! {
             "a row": [[5] Any] |x| x[0].log_softmax(0);
         }
 
+    // A loss is a function of `nn`, which stands on this.
+    #[doc(hidden)]
     /// The cross-entropy of scores `[..., c]` and class numbers `[...]` (`i64`): `-log_softmax(scores)` at each row's
     /// class, without storing the logarithms of the others. One loss per row.
     ///
@@ -432,7 +434,7 @@ function! {
 pub(super) use rows::ALL;
 
 /// A reduced value with the axes that a reduction dropped, as axes of size 1.
-fn unreduced(v: &Var, r: &ReducedShapes) -> Result<Var> {
+pub(super) fn unreduced(v: &Var, r: &ReducedShapes) -> Result<Var> {
     if *v.shape() == r.kept { Ok(v.clone()) } else { v.reshape(&r.kept) }
 }
 
@@ -444,7 +446,7 @@ fn share_among_equals(g: &Var, a: &Var, y: &Var, over: &Over) -> Result<Var> {
 }
 
 /// The gradient of the extreme of all elements, in equal shares.
-fn share_among_largest(g: &Var, a: &Var, y: &Var) -> Result<Var> {
+pub(super) fn share_among_largest(g: &Var, a: &Var, y: &Var) -> Result<Var> {
     let (a, y) = (a.detach(), y.detach());
     let nan = y.value().ne(y.value())?.any(..)?.item_as()?;
     let mask = if nan { a.ne(&a)? } else { a.eq(&y)? };
@@ -496,5 +498,41 @@ impl Var {
     #[track_caller]
     pub fn std(&self, over: impl Into<Over>) -> Result<Var> {
         self.std_with(over, 1.0)
+    }
+
+    /// The variance with Bessel's correction and the mean over `axes`: `(var, mean)`.
+    ///
+    /// # Errors
+    /// As [`Var::var_with`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let (var, mean) = tensor![1.0, 3.0].requires_grad().var_mean(..)?;
+    /// assert_eq!((var.item()?, mean.item()?), (2.0, 2.0));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn var_mean(&self, over: impl Into<Over>) -> Result<(Var, Var)> {
+        self.var_mean_with(over, 1.0)
+    }
+
+    /// [`Var::var_with`] and [`Var::mean`]: `(var, mean)`.
+    ///
+    /// # Errors
+    /// As [`Var::var_with`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let (var, mean) = tensor![1.0, 3.0].requires_grad().var_mean_with(.., 0)?;
+    /// assert_eq!((var.item()?, mean.item()?), (1.0, 2.0));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn var_mean_with(&self, over: impl Into<Over>, correction: impl Into<f64>) -> Result<(Var, Var)> {
+        let over = over.into();
+        let var = self.var_with(&over, correction).map_err(|e| e.named("var_mean")).here()?;
+        Ok((var, self.mean(over)?))
     }
 }

@@ -196,12 +196,13 @@ impl Var {
     #[doc(alias = "index_put")]
     #[doc(alias = "index_copy")]
     #[doc(alias = "index_fill")]
-    pub fn slice_assign(&mut self, slices: impl Into<Slices>, value: impl AsInput) -> Result<()> {
+    pub fn slice_assign(&mut self, slices: impl Into<Slices>, value: impl AsInput) -> Result<&mut Var> {
         let slices = slices.into();
         let leaf = self.own_leaf();
         let _turn = self.turn_to_rebind("slice_assign", leaf.as_deref()).here()?;
         let new = self.with_part(value, slices).map_err(|e| e.named("slice_assign")).here()?;
-        self.rebind("slice_assign", new).here()
+        self.rebind("slice_assign", new).here()?;
+        Ok(self)
     }
 
     /// Adds `value` to the part of this variable that `slices` names, where every element counts; see
@@ -222,11 +223,12 @@ impl Var {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
-    pub fn slice_add(&mut self, slices: impl Into<Slices>, value: impl AsInput) -> Result<()> {
+    pub fn slice_add(&mut self, slices: impl Into<Slices>, value: impl AsInput) -> Result<&mut Var> {
         let slices = slices.into();
         let leaf = self.own_leaf();
         let _turn = self.turn_to_rebind("slice_add", leaf.as_deref()).here()?;
         let new = self.with_sum(value, slices).map_err(|e| e.named("slice_add")).here()?;
-        self.rebind("slice_add", new).here()
+        self.rebind("slice_add", new).here()?;
+        Ok(self)
     }
 }

@@ -269,7 +269,23 @@ impl Var {
     /// ```
     #[track_caller]
     pub fn to(&self, dtype: DType) -> Var {
-        if self.dtype() == dtype { self.clone() } else { or_panic(self.cast(dtype)) }
+        or_panic(self.try_to(dtype))
+    }
+
+    /// [`Var::to`] without a panic.
+    ///
+    /// # Errors
+    /// `TooLarge` if this is an expanded view that no memory can hold.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::{DType, tensor};
+    /// assert_eq!(tensor![1.0].requires_grad().try_to(DType::F64)?.dtype(), DType::F64);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn try_to(&self, dtype: DType) -> Result<Var> {
+        if self.dtype() == dtype { Ok(self.clone()) } else { self.cast(dtype).here() }
     }
 
     /// Cast to `f32`.
@@ -363,7 +379,23 @@ impl Var {
     /// ```
     #[track_caller]
     pub fn contiguous(&self) -> Var {
-        if self.value_ref().is_contiguous() { self.clone() } else { or_panic(self.laid_out()) }
+        or_panic(self.try_contiguous().map_err(|e| e.named("contiguous")))
+    }
+
+    /// [`Var::contiguous`] without a panic.
+    ///
+    /// # Errors
+    /// `TooLarge` if this is an expanded view that no memory can hold.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// let x = foldback_tensor::tensor![[1.0, 2.0], [3.0, 4.0]].requires_grad();
+    /// assert!(x.t().try_contiguous()?.value().is_contiguous());
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn try_contiguous(&self) -> Result<Var> {
+        if self.value_ref().is_contiguous() { Ok(self.clone()) } else { self.laid_out().here() }
     }
 
     /// The transposed matrix; vectors and numbers stay as they are.

@@ -64,7 +64,7 @@ pub enum TensorFacts {
         start: usize,
     },
     /// A number of axes that does not fit the tensor.
-    #[error("{op}: expected {expected} {}, got {found}", if expected.ends_with('1') { "axis" } else { "axes" })]
+    #[error("{op}: expected {expected} {}, got {found}: {}", if expected.ends_with('1') { "axis" } else { "axes" }, ranked(op, expected))]
     Rank {
         /// the operation
         op: &'static str,
@@ -172,7 +172,7 @@ pub enum TensorFacts {
         dtype: DType,
     },
     /// Shapes that should be equal.
-    #[error("{op}: expected shape {expected}, found {found}")]
+    #[error("{op}: expected shape {expected}, found {found}: reshape or expand it to that")]
     ShapeMismatch {
         /// the operation
         op: &'static str,
@@ -204,7 +204,7 @@ pub enum TensorFacts {
         axis: Option<usize>,
     },
     /// A shape whose product is not the number of elements.
-    #[error("{op}: shape {shape} is invalid for {}", counted(*elements, "element"))]
+    #[error("{op}: shape {shape} is invalid for {}: its sizes must multiply to that; one of them may be -1", counted(*elements, "element"))]
     ElementCount {
         /// the operation
         op: &'static str,
@@ -228,7 +228,7 @@ pub enum TensorFacts {
         wanted: Shape,
     },
     /// An index outside its axis.
-    #[error("{op}: index {index} is out of bounds for axis {axis} of size {size}")]
+    #[error("{op}: index {index} is out of bounds for axis {axis} of size {size}{}", match size { 0 => String::new(), n => format!(": give one from -{n} to {}", n - 1) })]
     IndexOutOfRange {
         /// the operation
         op: &'static str,
@@ -240,7 +240,9 @@ pub enum TensorFacts {
         size: usize,
     },
     /// A range of an axis that is not inside it, or a step that is not positive.
-    #[error("{op}: range {start}..{end} with step {step} is not valid for axis {axis} of size {size}")]
+    #[error(
+        "{op}: range {start}..{end} with step {step} is not valid for axis {axis} of size {size}: ranges lie inside their axis, and steps are positive"
+    )]
     Range {
         /// the operation
         op: &'static str,
@@ -276,7 +278,7 @@ pub enum TensorFacts {
         shape: Shape,
     },
     /// A list of tensors that must not be empty.
-    #[error("{op}: expected at least one tensor")]
+    #[error("{op}: expected at least one tensor: the list is empty")]
     NoTensors {
         /// the operation
         op: &'static str,
@@ -335,6 +337,26 @@ pub enum TensorFacts {
         /// its domain
         expected: &'static str,
     },
+    /// A window that does not slide over its input.
+    #[error("{op}: the input {input} {why}")]
+    Window {
+        /// the operation
+        op: &'static str,
+        /// the shape of the input
+        input: Shape,
+        /// what does not fit, and what to do
+        why: String,
+    },
+    /// An equation of labels that does not fit its operands.
+    #[error("{op}: {equation:?}: {problem}")]
+    Equation {
+        /// the operation
+        op: &'static str,
+        /// the equation as given
+        equation: String,
+        /// what is wrong with it, and the cure
+        problem: String,
+    },
     /// Broadcasting that the user has asked to refuse, see [`broadcast_warning`](crate::broadcast_warning).
     #[error(
         "{op}: shapes {a} and {b} differ but hold the same number of elements, and such broadcasting is refused here: give one of them the other's shape, or expand it if that is meant"
@@ -383,6 +405,8 @@ impl TensorFacts {
             | DivisionByZero { op }
             | TooLarge { op, .. }
             | Parameter { op, .. }
+            | Window { op, .. }
+            | Equation { op, .. }
             | BroadcastRefused { op, .. } => *op = name,
             NotASingleElement { .. } => {}
         }
@@ -401,7 +425,9 @@ impl Facts for TensorFacts {
             | Matmul { .. }
             | EmptyReduction { .. }
             | NotASingleElement { .. } => Kind::Shape,
-            BroadcastRefused { .. } | ListShapes { .. } | Sizes { .. } | Ragged { .. } => Kind::Shape,
+            BroadcastRefused { .. } | ListShapes { .. } | Sizes { .. } | Ragged { .. } | Window { .. } => {
+                Kind::Shape
+            }
             AxisOutOfRange { .. } | DuplicateAxis { .. } | EmptySpan { .. } => Kind::Axis,
             DTypeUnsupported { .. } | DTypeMismatch { .. } | MixedDTypes { .. } => Kind::DType,
             ResultCast { .. } | Alpha { .. } | Unfit { .. } => Kind::DType,
@@ -409,7 +435,7 @@ impl Facts for TensorFacts {
             NoTensors { .. } | Overlap { .. } | NegativePower { .. } | DivisionByZero { .. } => {
                 Kind::Argument
             }
-            Parameter { .. } => Kind::Argument,
+            Parameter { .. } | Equation { .. } => Kind::Argument,
             TooLarge { .. } => Kind::Memory,
         }
     }
@@ -419,7 +445,19 @@ impl Facts for TensorFacts {
 fn instead(op: &str) -> &'static str {
     match op {
         "rand" | "randn" | "uniform" | "normal" | "bernoulli" | "arange" | "linspace" => "give DType::F32",
+        _ if op.starts_with("bitwise_") => "use to(DType::I64)",
         _ => "use to(DType::F32)",
+    }
+}
+
+/// What helps where there are too few axes, or too many.
+fn ranked(op: &str, expected: &str) -> &'static str {
+    match op {
+        "t" => "transpose(-2, -1) exchanges the last two",
+        "mm" | "bmm" | "mv" | "dot" => "matmul takes any number of them",
+        "permute" | "movedim" => "name each axis once, in its new place",
+        _ if expected.starts_with("at most") => "leave some out, or add them to the tensor by unsqueeze",
+        _ => "unsqueeze adds one, squeeze, flatten and reshape take some away",
     }
 }
 

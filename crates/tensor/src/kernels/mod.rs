@@ -1,6 +1,7 @@
 //! Kernels: plain loops over contiguous typed blocks, compiled once per instruction-set level.
 
 mod cache;
+pub(crate) mod conv;
 pub(crate) mod doors;
 mod dual;
 mod elementary;
@@ -10,8 +11,11 @@ mod gradients;
 mod lane;
 mod level;
 mod matmul;
+mod order;
 mod past_caches;
+pub(crate) mod planes;
 mod real;
+mod scan;
 mod scatter;
 mod simple;
 pub(crate) mod softmax;
@@ -27,10 +31,15 @@ pub use gradients::GradientKernel;
 pub use lane::{Float, Lane};
 pub use level::{Level, detected_level, force_level, level};
 pub(crate) use matmul::{BatchAxis, Matrix, Multiply, Product};
+pub(crate) use order::{Wanted, order};
 pub(crate) use past_caches::Stream;
 pub use real::{FloatOps, Num, Real};
+pub(crate) use scan::scan;
 pub(crate) use scatter::{Accumulate, add_rows, interleave, put_rows, scatter, take_rows};
-pub(crate) use simple::{IntPowKernel, LogicKernel, UnaryLogicKernel, WhereKernel};
+pub(crate) use simple::{
+    BitKernel, CopysignKernel, IntPowKernel, LogicKernel, NotKernel, NumberKind, UnaryLogicKernel,
+    WhereKernel,
+};
 pub use softmax::RowFormula;
 
 use crate::dtype::{Block, BlockMut};

@@ -69,6 +69,38 @@ macro_rules! numbers {
 }
 numbers!(bool, i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, f32, f64, Scalar);
 
+/// An operand that may be absent: `None`, `()`, a tensor, or an `Option` of one.
+///
+/// ```
+/// use foldback_tensor::tensor;
+/// let (x, w) = (tensor![1.0, 2.0], tensor![[3.0, 4.0]]);
+/// assert_eq!(x.linear(&w, None)?, tensor![11.0]);
+/// assert_eq!(x.linear(&w, &tensor![0.5])?, tensor![11.5]);
+/// # Ok::<(), foldback_tensor::Error>(())
+/// ```
+pub trait AsOptionalArg {
+    /// The operand, if there is one.
+    fn optional_arg(&self) -> Option<&Tensor>;
+}
+
+macro_rules! optional {
+    ($($t:ty: |$t_:ident| $arg:expr;)*) => {$(
+        impl AsOptionalArg for $t {
+            fn optional_arg(&self) -> Option<&Tensor> {
+                let $t_ = self;
+                $arg
+            }
+        }
+    )*};
+}
+optional! {
+    (): |_t| None;
+    Option<&Tensor>: |t| *t;
+    &Option<Tensor>: |t| t.as_ref();
+    Tensor: |t| Some(t);
+    &Tensor: |t| Some(t);
+}
+
 impl<'a> Arg<'a> {
     /// As a tensor; a number becomes a 0-d one of this type.
     pub(crate) fn tensor(self, dtype: DType) -> Cow<'a, Tensor> {

@@ -6,7 +6,9 @@
 
 use smallvec::SmallVec;
 
-pub use super::formulas::Gelu;
+#[doc(hidden)]
+pub use super::formulas::SELU;
+pub use super::formulas::{Gelu, PRelu};
 #[doc(hidden)]
 pub use super::index::aligned;
 pub use super::joint::{JointKernel, Target, fold_jointly};
@@ -14,9 +16,11 @@ pub use super::joint::{JointKernel, Target, fold_jointly};
 pub use super::mask::{expect_mask, selected};
 #[doc(hidden)]
 pub use super::matmul::StrictProduct;
-pub use super::matmul::{linear, matmul_to};
+pub use super::matmul::matmul_to;
 #[doc(hidden)]
 pub use super::pad::padding_sources;
+#[doc(hidden)]
+pub use super::pointwise::prelu_weight;
 pub use super::reduction::{ReducedShapes, evaluate, reduction};
 
 #[doc(hidden)]
@@ -35,11 +39,15 @@ pub use crate::softmax::{LogSoftmaxGradient, SoftmaxGradient};
 pub use crate::softmax::{cross_entropy, cross_entropy_backward, log_softmax_backward, softmax_backward};
 
 #[doc(hidden)]
+pub use crate::conv::Convolution;
+#[doc(hidden)]
 pub use crate::views::{embedding_shape, on_diagonal};
 
 use crate::dtype::DType;
 use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::UpdateKernel;
+#[doc(hidden)]
+pub use crate::pool::{Blended, Picked};
 use crate::shape::Shape;
 use crate::task::{self, Does, Read, Space, Task, To, expect_expands};
 use crate::tensor::Tensor;

@@ -1,6 +1,6 @@
 //! Matrix products: `matmul` with PyTorch's cases, its strict relatives, and products summed down to a shape.
 
-use super::arg::AsArg;
+use super::arg::{AsArg, AsOptionalArg};
 use super::joint::Target;
 use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::shape::{Dims, Shape};
@@ -124,25 +124,28 @@ pub fn matmul_to(op: &'static str, a: &Tensor, b: &Tensor, target: Target<'_>) -
     multiply(op, &Spec::new(op, a, b).here()?, &[a, b], Some(target)).here()
 }
 
-/// `x @ w^T + bias` over the last axis: `x` of shape `[.., in]`, `w` of shape `[out, in]` and a bias of shape `[out]`
-/// give `[.., out]`. A weight of shape `[in]` and a bias of shape `[]` give `[..]`.
-///
-/// The result starts as the bias, and the product is added to it where it is computed: no second pass. `w` is read as it
-/// lies.
-///
-/// # Errors
-/// As [`Tensor::matmul`]; `Rank` unless `w` has one or two axes, `ShapeMismatch` if the bias is not of shape `[out]` or
-/// `[]`, `MixedDTypes` if the type of the weight or the bias is not that of `x`.
-///
-/// ```
-/// use foldback_tensor::{kernel, tensor};
-/// let (x, w, b) = (tensor![[1.0, 2.0]], tensor![[1.0, 1.0], [0.0, 1.0]], tensor![0.5, -0.5]);
-/// assert_eq!(kernel::linear("linear", &x, &w, Some(&b))?, tensor![[3.5, 1.5]]);
-/// # Ok::<(), foldback_tensor::Error>(())
-/// ```
-#[track_caller]
-pub fn linear(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    affine(op, x, w, bias).here()
+impl Tensor {
+    /// `self @ weight^T + bias` over the last axis: an input of shape `[.., in]`, a weight of shape `[out, in]` and a bias of
+    /// shape `[out]` give `[.., out]`. A weight of shape `[in]` and a bias of shape `[]` give `[..]`.
+    ///
+    /// The result starts as the bias, and the product is added to it where it is computed: no second pass. The weight is
+    /// read as it lies.
+    ///
+    /// # Errors
+    /// As [`Tensor::matmul`]; `Rank` unless the weight has one or two axes, `ShapeMismatch` if the bias is not of shape
+    /// `[out]` or `[]`, `MixedDTypes` if the type of the weight or the bias is not that of the input.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let (x, w, b) = (tensor![[1.0, 2.0]], tensor![[1.0, 1.0], [0.0, 1.0]], tensor![0.5, -0.5]);
+    /// assert_eq!(x.linear(&w, &b)?, tensor![[3.5, 1.5]]);
+    /// assert_eq!(x.linear(&w, None)?, tensor![[3.0, 2.0]]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn linear(&self, weight: impl AsArg, bias: impl AsOptionalArg) -> Result<Tensor> {
+        affine("linear", self, &weight.arg().tensor(self.dtype()), bias.optional_arg()).here()
+    }
 }
 
 #[track_caller]
@@ -171,7 +174,7 @@ fn affine(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Re
     multiply(op, &spec, &[x, &w, bias], None)
 }
 
-/// [`linear`] of a weight with one axis: that of a matrix of one row, without the axis of its results.
+/// [`Tensor::linear`] of a weight with one axis: that of a matrix of one row, without the axis of its results.
 #[track_caller]
 fn vector_linear(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     if let Some(bias) = bias
@@ -184,7 +187,7 @@ fn vector_linear(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>
         });
     }
     let bias = bias.map(|b| b.unsqueeze(0)).transpose()?;
-    let columns = linear(op, x, &w.unsqueeze(0)?, bias.as_ref())?;
+    let columns = affine(op, x, &w.unsqueeze(0)?, bias.as_ref())?;
     let kept: Dims<bool> = (0..columns.rank()).map(|i| i + 1 < columns.rank()).collect();
     Ok(columns.keep_axes(&kept))
 }
@@ -409,7 +412,7 @@ mod tests {
         }
         let bias = tensor![1.0];
         let long = tensor![2.0].expand([1, K]).unwrap();
-        assert_eq!(linear("t", &long, &long, Some(&bias)).unwrap(), tensor![[1.0 + 4.0 * K as f32]]);
+        assert_eq!(long.linear(&long, &bias).unwrap(), tensor![[1.0 + 4.0 * K as f32]]);
     }
 
     #[test]
@@ -548,9 +551,9 @@ mod tests {
                 let want = product.add(&bias).unwrap();
                 for x in layouts(&x) {
                     for w in layouts(&w) {
-                        assert_eq!(linear("t", &x, &w, None).unwrap(), product, "{shape:?} to {out}");
+                        assert_eq!(x.linear(&w, None).unwrap(), product, "{shape:?} to {out}");
                         for bias in layouts(&bias) {
-                            let got = linear("t", &x, &w, Some(&bias)).unwrap();
+                            let got = x.linear(&w, &bias).unwrap();
                             assert_eq!(got, want, "{shape:?} to {out} in {dtype}");
                         }
                     }
@@ -560,12 +563,11 @@ mod tests {
         // An axis that the input is expanded over is computed once.
         let (x, w, bias) = (numbers(&[4, 3], 1, DType::F32), numbers(&[2, 3], 2, DType::F32), [1.0f32, 2.0]);
         let bias = Tensor::from_vec(bias.to_vec(), [2]).unwrap();
-        let wide = linear("t", &x.expand([5, 4, 3]).unwrap(), &w, Some(&bias)).unwrap();
+        let wide = x.expand([5, 4, 3]).unwrap().linear(&w, &bias).unwrap();
         assert_eq!(wide.strides(), [0, 2, 1]);
-        assert_eq!(wide, linear("t", &x, &w, Some(&bias)).unwrap().expand([5, 4, 2]).unwrap());
+        assert_eq!(wide, x.linear(&w, &bias).unwrap().expand([5, 4, 2]).unwrap());
         let t = |shape: &[usize]| Tensor::ones(shape);
-        let refused =
-            |x: &[usize], w: &[usize], b: &[usize]| linear("t", &t(x), &t(w), Some(&t(b))).unwrap_err();
+        let refused = |x: &[usize], w: &[usize], b: &[usize]| t(x).linear(t(w), t(b)).unwrap_err();
         assert!(matches!(
             refused(&[4, 3], &[1, 2, 3], &[2]).facts(),
             Some(TensorFacts::Rank { expected: "1 or 2", found: 3, .. })
@@ -579,11 +581,11 @@ mod tests {
         ));
         let double = t(&[2]).to(DType::F64);
         assert_eq!(
-            linear("t", &x, &w, Some(&double)).unwrap_err(),
-            TensorFacts::MixedDTypes { op: "t", a: ("input", DType::F32), b: ("bias", DType::F64) }
+            x.linear(&w, &double).unwrap_err(),
+            TensorFacts::MixedDTypes { op: "linear", a: ("input", DType::F32), b: ("bias", DType::F64) }
         );
         for w in [w.to(DType::F64), Tensor::ones_with([3], DType::F64)] {
-            let text = linear("linear", &x, &w, None).unwrap_err().with_location(None).to_string();
+            let text = x.linear(&w, None).unwrap_err().with_location(None).to_string();
             let cure = "they must have one dtype; convert one of them with to";
             assert_eq!(text, format!("linear: the input is f32, the weight f64: {cure}"));
         }
@@ -592,13 +594,13 @@ mod tests {
     #[test]
     fn a_linear_map_of_one_output_without_an_axis() {
         let (x, w) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![10.0, 1.0]);
-        assert_eq!(linear("t", &x, &w, None).unwrap(), tensor![12.0, 34.0]);
-        assert_eq!(linear("t", &x, &w, Some(&Tensor::scalar(0.5f32))).unwrap(), tensor![12.5, 34.5]);
-        let row = linear("t", &tensor![1.0, 2.0], &w, Some(&Tensor::scalar(0.5f32))).unwrap();
+        assert_eq!(x.linear(&w, None).unwrap(), tensor![12.0, 34.0]);
+        assert_eq!(x.linear(&w, Tensor::scalar(0.5f32)).unwrap(), tensor![12.5, 34.5]);
+        let row = tensor![1.0, 2.0].linear(&w, Tensor::scalar(0.5f32)).unwrap();
         assert_eq!(row, Tensor::scalar(12.5f32));
-        assert_eq!(linear("t", &Tensor::zeros([0, 5, 2]), &w, None).unwrap().dims(), [0, 5]);
-        assert!(refused!(linear("t", &x, &w, Some(&tensor![0.5])), TensorFacts::ShapeMismatch { .. }));
-        assert!(refused!(linear("t", &x, &Tensor::scalar(1.0f32), None), TensorFacts::Rank { .. }));
+        assert_eq!(Tensor::zeros([0, 5, 2]).linear(&w, None).unwrap().dims(), [0, 5]);
+        assert!(refused!(x.linear(&w, tensor![0.5]), TensorFacts::ShapeMismatch { .. }));
+        assert!(refused!(x.linear(Tensor::scalar(1.0f32), None), TensorFacts::Rank { .. }));
     }
 
     #[test]

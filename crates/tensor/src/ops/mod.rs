@@ -1,13 +1,17 @@
 //! The operations: each infers and refuses first (its meta step), then runs through the iterator.
 
+mod affine;
 pub(crate) mod arg;
+mod classes;
 mod divide;
+mod einsum;
 pub(crate) mod formulas;
 pub(crate) mod index;
 mod join;
 mod joint;
 pub(crate) mod mask;
 mod matmul;
+mod norm;
 mod operators;
 mod pad;
 pub(crate) mod places;
@@ -19,8 +23,15 @@ mod scatter;
 mod triangle;
 pub(crate) mod warning;
 
-pub use arg::{Arg, AsArg};
+mod scan;
+mod sort;
+
+#[doc(hidden)]
+pub use affine::expect_vectors;
+pub use arg::{Arg, AsArg, AsOptionalArg};
 pub(crate) use arg::{List, tensors_of};
+#[doc(hidden)]
+pub use einsum::{Contract, einsum};
 pub use index::Indices;
 pub use operators::Number;
 pub use pad::Pad;

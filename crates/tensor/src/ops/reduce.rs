@@ -42,7 +42,7 @@ impl Kept {
     }
 
     /// Refuses an empty reduction where the operation has no identity.
-    fn expect_elements(&self, op: &'static str, t: &Tensor) -> Result<()> {
+    pub(super) fn expect_elements(&self, op: &'static str, t: &Tensor) -> Result<()> {
         if self.count == 0 {
             refuse(TensorFacts::EmptyReduction { op, shape: t.shape().clone() })
         } else {
@@ -199,11 +199,11 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn var_with(&self, over: impl Into<Over>, correction: impl Into<f64>) -> Result<Tensor> {
-        self.spread("var", &over.into(), correction.into()).here()
+        Ok(self.spread("var", &over.into(), correction.into()).here()?.0)
     }
 
-    /// The variance, for an operation of that name.
-    fn spread(&self, op: &'static str, over: &Over, correction: f64) -> Result<Tensor> {
+    /// The variance, and the mean with all axes kept, for an operation of that name.
+    fn spread(&self, op: &'static str, over: &Over, correction: f64) -> Result<(Tensor, Tensor)> {
         expect_float(op, self)?;
         let kept = Kept::new(op, self, over)?;
         let mean = self.average(op, &keep(over))?;
@@ -211,7 +211,7 @@ impl Tensor {
         let operands = [Read::Tensor(self, dtype), Read::Tensor(&mean, dtype)];
         let sum =
             kept.fold(Reduce::Sum, Some(&FloatKernel(f::SquaredDifference)), &operands, self.shape(), dtype)?;
-        sum.div((kept.count as f64 - correction).max(0.0))
+        Ok((sum.div((kept.count as f64 - correction).max(0.0))?, mean))
     }
 
     /// The standard deviation over `axes`: the square root of [`Self::var`].
@@ -241,7 +241,46 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn std_with(&self, over: impl Into<Over>, correction: impl Into<f64>) -> Result<Tensor> {
-        Ok(self.spread("std", &over.into(), correction.into()).here()?.sqrt())
+        Ok(self.spread("std", &over.into(), correction.into()).here()?.0.sqrt())
+    }
+
+    /// The variance and the mean over `axes`: `(var, mean)`, as [`Self::var`] and [`Self::mean`].
+    ///
+    /// # Errors
+    /// As [`Self::var`].
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let (var, mean) = tensor![[1.0, 3.0], [2.0, 2.0]].var_mean(1)?;
+    /// assert_eq!((var, mean), (tensor![2.0, 0.0], tensor![2.0, 2.0]));
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn var_mean(&self, over: impl Into<Over>) -> Result<(Tensor, Tensor)> {
+        self.var_mean_with(over, 1.0)
+    }
+
+    /// [`Self::var_with`] and the mean over `axes`: `(var, mean)`.
+    ///
+    /// # Errors
+    /// As [`Self::var`].
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let (var, mean) = tensor![1.0, 3.0].var_mean_with(0, 0)?;
+    /// assert_eq!((var.item()?, mean.item()?), (1.0, 2.0));
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn var_mean_with(
+        &self,
+        over: impl Into<Over>,
+        correction: impl Into<f64>,
+    ) -> Result<(Tensor, Tensor)> {
+        let over = over.into();
+        let (var, mean) = self.spread("var_mean", &over, correction.into()).here()?;
+        let mean = mean.reshaped("var_mean", var.shape().clone()).here()?;
+        Ok((var, mean))
     }
 
     /// The largest element over `axes`; NaN if there is one.
@@ -487,10 +526,19 @@ impl Tensor {
     }
 
     fn truth(&self, op: &'static str, reduce: Reduce, over: &Over) -> Result<Tensor> {
-        let kept = Kept::of(op, self, over.listed(), over.keepdim())?;
-        let count =
-            kept.fold(reduce, Some(&Truth), &[Read::Tensor(self, DType::Bool)], self.shape(), DType::I64)?;
-        count.cast(op, DType::Bool)
+        self.true_ones(op, reduce, over.listed(), over.keepdim())?.cast(op, DType::Bool)
+    }
+
+    /// Truth values folded as the integers 0 and 1.
+    pub(super) fn true_ones(
+        &self,
+        op: &'static str,
+        reduce: Reduce,
+        axes: &Axes,
+        keepdim: bool,
+    ) -> Result<Tensor> {
+        let kept = Kept::of(op, self, axes, keepdim)?;
+        kept.fold(reduce, Some(&Truth), &[Read::Tensor(self, DType::Bool)], self.shape(), DType::I64)
     }
 
     /// Sums down to `shape`, from which this tensor could have been broadcast: leading axes and axes of size 1.

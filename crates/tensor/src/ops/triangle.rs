@@ -30,8 +30,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn tril_with(&self, diagonal: i64) -> Result<Tensor> {
-        self.triangle("tril_with", diagonal, true).here()
+    pub fn tril_with(&self, diagonal: impl Into<i64>) -> Result<Tensor> {
+        self.triangle("tril_with", diagonal.into(), true).here()
     }
 
     /// The upper triangle of each matrix in the last two axes; zero below the main diagonal.
@@ -59,8 +59,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn triu_with(&self, diagonal: i64) -> Result<Tensor> {
-        self.triangle("triu_with", diagonal, false).here()
+    pub fn triu_with(&self, diagonal: impl Into<i64>) -> Result<Tensor> {
+        self.triangle("triu_with", diagonal.into(), false).here()
     }
 
     /// What lies on one side of a diagonal. Selected, not multiplied: NaN and infinities on the other side are gone.

@@ -41,8 +41,13 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn diagonal_with(&self, offset: i64, a: impl Into<Axis>, b: impl Into<Axis>) -> Result<Tensor> {
-        self.diagonal_of("diagonal_with", offset, a.into(), b.into()).here()
+    pub fn diagonal_with(
+        &self,
+        offset: impl Into<i64>,
+        a: impl Into<Axis>,
+        b: impl Into<Axis>,
+    ) -> Result<Tensor> {
+        self.diagonal_of("diagonal_with", offset.into(), a.into(), b.into()).here()
     }
 
     fn diagonal_of(&self, op: &'static str, offset: i64, a: Axis, b: Axis) -> Result<Tensor> {
@@ -78,8 +83,13 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn diag_embed_with(&self, offset: i64, a: impl Into<Axis>, b: impl Into<Axis>) -> Result<Tensor> {
-        let (a, b) = (a.into(), b.into());
+    pub fn diag_embed_with(
+        &self,
+        offset: impl Into<i64>,
+        a: impl Into<Axis>,
+        b: impl Into<Axis>,
+    ) -> Result<Tensor> {
+        let (offset, a, b) = (offset.into(), a.into(), b.into());
         let shape = embedding_shape(self.shape(), offset, a, b).here()?;
         on_diagonal("diag_embed_with", self, &shape, offset, a, b).here()
     }

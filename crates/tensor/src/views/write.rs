@@ -3,8 +3,8 @@
 use ndarray::{ArrayViewMutD, Axis, IxDyn, Slice as AxisSlice};
 
 use super::slices::{Part, Slices};
-use crate::dtype::{BlockMut, Element, Scalar, with_block};
-use crate::error::{Here, Result, or_panic, refuse};
+use crate::dtype::{BlockMut, Element, with_block};
+use crate::error::{Here, Result, refuse};
 use crate::ops::places::Picked;
 use crate::ops::{Arg, AsArg};
 use crate::shape::{Dims, Shape};
@@ -39,8 +39,9 @@ impl Tensor {
     #[doc(alias = "index_copy")]
     #[doc(alias = "index_fill")]
     #[doc(alias = "setitem")]
-    pub fn slice_assign(&mut self, slices: impl Into<Slices>, value: impl AsArg) -> Result<()> {
-        self.put("slice_assign", &slices.into(), value.arg(), false).here()
+    pub fn slice_assign(&mut self, slices: impl Into<Slices>, value: impl AsArg) -> Result<&mut Tensor> {
+        self.put("slice_assign", &slices.into(), value.arg(), false).here()?;
+        Ok(self)
     }
 
     /// Adds `value` to a slice of this tensor, where every element counts: to a place that index tensors name more than once
@@ -60,8 +61,9 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn slice_add(&mut self, slices: impl Into<Slices>, value: impl AsArg) -> Result<()> {
-        self.put("slice_add", &slices.into(), value.arg(), true).here()
+    pub fn slice_add(&mut self, slices: impl Into<Slices>, value: impl AsArg) -> Result<&mut Tensor> {
+        self.put("slice_add", &slices.into(), value.arg(), true).here()?;
+        Ok(self)
     }
 
     /// Writes or adds a value to the places that slices name.
@@ -89,24 +91,30 @@ impl Tensor {
         task::change(Task { op, reads, space, does, to: &mut [To::Change(self)] })
     }
 
-    /// Overwrites every element with one value, cast to this dtype.
+    /// Overwrites every element with one value, a number or a tensor without axes, cast to this dtype.
     ///
-    /// # Panics
-    /// If this tensor is an expanded view too large to store; [`Tensor::copy_`] of a [`Tensor::scalar`] returns an
-    /// error instead.
+    /// # Errors
+    /// `Expand` if the value has axes, `TooLarge` if this is an expanded view that no memory can hold; nothing is written
+    /// then.
     ///
     /// ```
     /// use foldback_tensor::tensor;
     /// let mut t = tensor![1.0, 2.0];
-    /// t.fill_(7);
+    /// t.fill_(7)?;
     /// assert_eq!(t, tensor![7.0, 7.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn fill_(&mut self, value: impl Into<Scalar>) -> &mut Tensor {
-        let (shape, does) = (self.shape().clone(), Does::Fill(value.into()));
+    pub fn fill_(&mut self, value: impl AsArg) -> Result<&mut Tensor> {
+        let value = match value.arg() {
+            Arg::Scalar(s) => s,
+            Arg::Tensor(t) if t.rank() == 0 => t.scalar_at(t.layout.offset),
+            Arg::Tensor(t) => return refuse(t.shape().expand_error("fill_", &Shape::scalar())).here(),
+        };
+        let (shape, does) = (self.shape().clone(), Does::Fill(value));
         let (space, to) = (Space::Of(&shape), &mut [To::Over(self)]);
-        or_panic(task::change(Task { op: "fill_", reads: &[], space, does, to }));
-        self
+        task::change(Task { op: "fill_", reads: &[], space, does, to }).here()?;
+        Ok(self)
     }
 
     /// Overwrites the elements with another tensor's, which expand to this shape and are cast to this dtype.
@@ -256,9 +264,10 @@ mod tests {
     fn fill_and_copy() {
         let mut t = tensor![[1, 2], [3, 4]];
         let view = t.t();
-        t.fill_(0.5);
+        t.fill_(0.5).unwrap();
         assert_eq!(t, tensor![[0.5, 0.5], [0.5, 0.5]]);
-        t.fill_(1).fill_(2);
+        t.fill_(1).unwrap().fill_(tensor![2].squeeze(..).unwrap()).unwrap();
+        assert!(t.fill_(tensor![2]).is_err());
         assert_eq!((t.clone(), view.clone()), (tensor![[2, 2], [2, 2]], tensor![[1, 3], [2, 4]]));
         t.copy_(&view).unwrap();
         assert_eq!(t, view);
@@ -268,7 +277,7 @@ mod tests {
         own.copy_(own.clone().t()).unwrap();
         assert_eq!(own, tensor![[1, 2], [3, 4]]);
         assert!(refused!(t.copy_(&tensor![1, 2, 3]), TensorFacts::Expand { .. }));
-        assert!(tensor![].fill_(1).dims() == [0] && tensor![].copy_(&tensor![1]).is_ok());
+        assert!(tensor![].fill_(1).unwrap().dims() == [0] && tensor![].copy_(&tensor![1]).is_ok());
         let mut b = tensor![true; bool];
         assert_eq!(*b.copy_(&tensor![0.0]).unwrap(), tensor![false; bool]);
     }

@@ -2,7 +2,7 @@
 //! variable's form, which must give the same bits.
 
 use foldback_graph::{Input, Result, Var};
-use foldback_tensor::{Arg, Tensor};
+use foldback_tensor::{Arg, Scalar, Tensor};
 
 use super::{Operation, Outcome, operation};
 use crate::conformance::args::{Args, Operand, Read, Refusal};
@@ -10,27 +10,16 @@ use crate::conformance::close::same_bits;
 
 /// A function of one number, written over it.
 macro_rules! unary {
-    ($names:literal, |$t:ident| $body:expr) => {
-        operation!($names, "input", |a| {
-            let x = writable(a)?;
-            let mut $t = x.value();
-            $body?;
-            Ok(vec![Var::from($t)])
-        })
-    };
-}
-
-/// A function of two numbers without a gradient, written over the first.
-macro_rules! truth {
     ($names:literal, $form:ident) => {
-        operation!($names, "input other", |a| {
-            let (x, other) = (writable(a)?, a.operand("other")?);
-            let mut t = x.value();
-            match &other {
-                Operand::Var(v) => t.$form(&v.value())?,
-                Operand::Number(s) => t.$form(*s)?,
-            };
-            Ok(vec![Var::from(t)])
+        operation!($names, "input", |a| {
+            let mut x = a.var("input")?;
+            written(
+                &mut x,
+                &Operand::Number(Scalar::I64(0)),
+                |x, _| x.$form().map(drop),
+                |t, _| t.$form().map(drop),
+            )?;
+            Ok(vec![x])
         })
     };
 }
@@ -42,43 +31,143 @@ macro_rules! binary {
             let (mut x, other) = (a.var("input")?, a.operand($other)?);
             match a.scalar("alpha")? {
                 Some(alpha) => {
-                    written(&mut x, &other, |x, y| x.$scaled(y, alpha), |t, u| t.$scaled(u, alpha).map(drop))?
+                    written(&mut x, &other, |x, y| x.$scaled(y, alpha).map(drop), |t, u| t.$scaled(u, alpha).map(drop))?
                 }
-                None => written(&mut x, &other, |x, y| x.$form(y), |t, u| t.$form(u).map(drop))?,
+                None => written(&mut x, &other, |x, y| x.$form(y).map(drop), |t, u| t.$form(u).map(drop))?,
             }
             Ok(vec![x])
         })
     };
-    ($names:literal, $other:literal, $form:ident) => {
-        operation!($names, concat!("input ", $other), |a| {
+    ($names:literal, $other:literal, $form:ident) => { binary!(Each $names, $other, $form) };
+    ($precision:ident $names:literal, $other:literal, $form:ident) => {
+        operation!($precision $names, concat!("input ", $other), |a| {
             let (mut x, other) = (a.var("input")?, a.operand($other)?);
-            written(&mut x, &other, |x, y| x.$form(y), |t, u| t.$form(u).map(drop))?;
+            written(&mut x, &other, |x, y| x.$form(y).map(drop), |t, u| t.$form(u).map(drop))?;
+            Ok(vec![x])
+        })
+    };
+}
+
+/// A function of one number with settings, written over it; if none is given, the form without them.
+macro_rules! setting {
+    ($names:literal, $parameters:literal, $form:ident, |$x:ident, $a:ident| $with:expr) => {
+        operation!($names, concat!("input ", $parameters), |$a| {
+            let mut x = $a.var("input")?;
+            let given = $parameters.split(' ').any(|p| $a.has(p));
+            let nothing = Operand::Number(Scalar::I64(0));
+            if !given {
+                written(&mut x, &nothing, |x, _| x.$form().map(drop), |t, _| t.$form().map(drop))?;
+                return Ok(vec![x]);
+            }
+            let mut own = x.value();
+            let tensor = {
+                let $x = &mut own;
+                $with.map(drop)
+            };
+            let var = {
+                let $x = &mut x;
+                $with.map(drop)
+            };
+            agree(&x, &own, var, tensor)?;
+            Ok(vec![x])
+        })
+    };
+}
+
+/// A product or a quotient, added in place.
+macro_rules! products {
+    ($names:literal, $form:ident, $scaled:ident) => {
+        operation!($names, "input tensor1 tensor2 value", |a| {
+            let (mut x, b, c) = (a.var("input")?, a.var("tensor1")?, a.operand("tensor2")?);
+            match a.scalar("value")? {
+                Some(v) => written(
+                    &mut x,
+                    &c,
+                    |x, c| x.$scaled(&b, c, v).map(drop),
+                    |t, c| t.$scaled(&b.value(), c, v).map(drop),
+                )?,
+                None => written(
+                    &mut x,
+                    &c,
+                    |x, c| x.$form(&b, c).map(drop),
+                    |t, c| t.$form(&b.value(), c).map(drop),
+                )?,
+            }
             Ok(vec![x])
         })
     };
 }
 
 pub(super) const ROWS: &[Operation] = &[
-    unary!("neg_ negative_", |t| t.neg_()),
-    unary!("abs_ absolute_", |t| t.abs_()),
-    unary!("sign_", |t| t.sign_()),
-    unary!("square_", |t| t.square_()),
-    unary!("exp_", |t| t.exp_()),
-    unary!("expm1_", |t| t.expm1_()),
-    unary!("log_", |t| t.ln_()),
-    unary!("log1p_", |t| t.log1p_()),
-    unary!("sqrt_", |t| t.sqrt_()),
-    unary!("rsqrt_", |t| t.rsqrt_()),
-    unary!("reciprocal_", |t| t.reciprocal_()),
-    unary!("sin_", |t| t.sin_()),
-    unary!("cos_", |t| t.cos_()),
-    unary!("tan_", |t| t.tan_()),
-    unary!("tanh_", |t| t.tanh_()),
-    unary!("sigmoid_", |t| t.sigmoid_()),
-    unary!("erf_", |t| t.erf_()),
-    unary!("relu_", |t| t.relu_()),
-    unary!("silu_", |t| t.silu_()),
-    unary!("logical_not_", |t| t.logical_not_()),
+    unary!("neg_ negative_", neg_),
+    unary!("abs_ absolute_", abs_),
+    unary!("sign_", sign_),
+    unary!("square_", square_),
+    unary!("exp_", exp_),
+    unary!("expm1_", expm1_),
+    unary!("log_", ln_),
+    unary!("log1p_", log1p_),
+    unary!("sqrt_", sqrt_),
+    unary!("rsqrt_", rsqrt_),
+    unary!("reciprocal_", reciprocal_),
+    unary!("sin_", sin_),
+    unary!("cos_", cos_),
+    unary!("tan_", tan_),
+    unary!("tanh_", tanh_),
+    unary!("sigmoid_", sigmoid_),
+    unary!("erf_", erf_),
+    unary!("relu_", relu_),
+    unary!("silu_", silu_),
+    unary!("logical_not_", logical_not_),
+    unary!("exp2_", exp2_),
+    unary!("log2_", log2_),
+    unary!("log10_", log10_),
+    unary!("asin_ arcsin_", asin_),
+    unary!("acos_ arccos_", acos_),
+    unary!("atan_ arctan_", atan_),
+    unary!("sinh_", sinh_),
+    unary!("cosh_", cosh_),
+    unary!("asinh_ arcsinh_", asinh_),
+    unary!("acosh_ arccosh_", acosh_),
+    unary!("atanh_ arctanh_", atanh_),
+    unary!("erfc_", erfc_),
+    unary!("floor_", floor_),
+    unary!("ceil_", ceil_),
+    unary!("trunc_ fix_", trunc_),
+    unary!("frac_", frac_),
+    unary!("nan_to_num_", nan_to_num_),
+    unary!("selu_", selu_),
+    unary!("bitwise_not_", bitwise_not_),
+    setting!("round_", "decimals", round_, |x, a| x.round_with_(a.int_of("decimals")? as i32)),
+    setting!("elu_", "alpha", elu_, |x, a| x.elu_with_(a.float("alpha", 1.0)?)),
+    setting!("celu_", "alpha", celu_, |x, a| x.celu_with_(a.float("alpha", 1.0)?)),
+    setting!("leaky_relu_", "negative_slope", leaky_relu_, |x, a| {
+        x.leaky_relu_with_(a.float("negative_slope", 0.01)?)
+    }),
+    setting!("hardtanh_", "min_val max_val", hardtanh_, |x, a| {
+        x.hardtanh_with_(a.float("min_val", -1.0)?, a.float("max_val", 1.0)?)
+    }),
+    binary!("atan2_ arctan2_", "other", atan2_),
+    binary!("hypot_", "other", hypot_),
+    binary!("copysign_", "other", copysign_),
+    binary!("xlogy_", "other", xlogy_),
+    binary!("remainder_", "other", remainder_),
+    binary!("fmod_", "other", fmod_),
+    binary!("bitwise_and_", "other", bitwise_and_),
+    binary!("bitwise_or_", "other", bitwise_or_),
+    binary!("bitwise_xor_", "other", bitwise_xor_),
+    operation!("lerp_", "input end weight", |a| {
+        let (mut x, end, weight) = (a.var("input")?, a.var("end")?, a.operand("weight")?);
+        written(
+            &mut x,
+            &weight,
+            |x, w| x.lerp_(&end, w).map(drop),
+            |t, w| t.lerp_(&end.value(), w).map(drop),
+        )?;
+        Ok(vec![x])
+    }),
+    products!("addcmul_", addcmul_, addcmul_with_),
+    products!("addcdiv_", addcdiv_, addcdiv_with_),
     binary!("add_", "other", add_, add_with_),
     binary!("sub_ subtract_", "other", sub_, sub_with_),
     binary!("mul_ multiply_", "other", mul_),
@@ -87,39 +176,35 @@ pub(super) const ROWS: &[Operation] = &[
     binary!("floor_divide_", "other", div_floor_),
     binary!("pow_", "exponent", pow_),
     operation!("clamp_ clip_", "input min max", |a| clamp(a)),
-    operation!(Exact "fill_", "input value", |a| fill(a)),
+    binary!(Exact "fill_", "value", fill_),
+    binary!(Exact "copy_", "src", copy_),
     operation!(Exact "masked_fill_", "input mask value", |a| {
         let (mut x, mask) = (a.var("input")?, a.var("mask")?);
         let (m, value) = (mask.value(), a.operand("value")?);
-        written(&mut x, &value, |x, v| x.masked_fill_(&mask, v), |t, v| t.masked_fill_(&m, v).map(drop))?;
+        written(&mut x, &value, |x, v| x.masked_fill_(&mask, v).map(drop), |t, v| t.masked_fill_(&m, v).map(drop))?;
         Ok(vec![x])
     }),
-    truth!("eq_", eq_),
-    truth!("ne_ not_equal_", ne_),
-    truth!("lt_ less_", lt_),
-    truth!("le_ less_equal_", le_),
-    truth!("gt_ greater_", gt_),
-    truth!("ge_ greater_equal_", ge_),
-    truth!("logical_and_", logical_and_),
-    truth!("logical_or_", logical_or_),
-    truth!("logical_xor_", logical_xor_),
+    binary!("eq_", "other", eq_),
+    binary!("ne_ not_equal_", "other", ne_),
+    binary!("lt_ less_", "other", lt_),
+    binary!("le_ less_equal_", "other", le_),
+    binary!("gt_ greater_", "other", gt_),
+    binary!("ge_ greater_equal_", "other", ge_),
+    binary!("logical_and_", "other", logical_and_),
+    binary!("logical_or_", "other", logical_or_),
+    binary!("logical_xor_", "other", logical_xor_),
 ];
-
-/// The input, which must not be tracked: variables have no such form to write through.
-fn writable(a: &Args) -> Read<Var> {
-    let x = a.var("input")?;
-    if x.requires_grad() {
-        return Err(Refusal::Argument("a tracked variable is not written by this operation".into()));
-    }
-    Ok(x)
-}
 
 fn divide(a: &Args) -> Outcome {
     let (mut x, other) = (a.var("input")?, a.operand("other")?);
     match a.word("rounding_mode", "")?.as_str() {
-        "" => written(&mut x, &other, |x, y| x.div_(y), |t, u| t.div_(u).map(drop))?,
-        "floor" => written(&mut x, &other, |x, y| x.div_floor_(y), |t, u| t.div_floor_(u).map(drop))?,
-        "trunc" => written(&mut x, &other, |x, y| x.div_trunc_(y), |t, u| t.div_trunc_(u).map(drop))?,
+        "" => written(&mut x, &other, |x, y| x.div_(y).map(drop), |t, u| t.div_(u).map(drop))?,
+        "floor" => {
+            written(&mut x, &other, |x, y| x.div_floor_(y).map(drop), |t, u| t.div_floor_(u).map(drop))?
+        }
+        "trunc" => {
+            written(&mut x, &other, |x, y| x.div_trunc_(y).map(drop), |t, u| t.div_trunc_(u).map(drop))?
+        }
         other => return Err(Refusal::Argument(format!("`rounding_mode` = {other}"))),
     }
     Ok(vec![x])
@@ -138,7 +223,12 @@ fn written(
         Operand::Number(s) => on_tensor(&mut own, Arg::Scalar(*s)),
     };
     let var = on_var(x, other.input());
-    if var.is_ok() != tensor.is_ok() || (var.is_ok() && !same_bits(&own, &x.value())) {
+    agree(x, &own, var, tensor)
+}
+
+/// A variable and its tensor were written with equal bits, or neither was.
+fn agree(x: &Var, own: &Tensor, var: Result<()>, tensor: Result<()>) -> Read<()> {
+    if var.is_ok() != tensor.is_ok() || (var.is_ok() && !same_bits(own, &x.value())) {
         return Err(Refusal::Library(format!("the variable gives {var:?} and the tensor {tensor:?}")));
     }
     Ok(var?)
@@ -151,23 +241,6 @@ fn clamp(a: &Args) -> Outcome {
         (Some(lo), None) => x.clamp_min_(lo.input())?,
         (None, Some(hi)) => x.clamp_max_(hi.input())?,
         (None, None) => return Err(Refusal::Argument("clamp without a bound".into())),
-    }
+    };
     Ok(vec![x])
-}
-
-/// `fill_` with a number; a 0-d tensor is written into all of the input.
-fn fill(a: &Args) -> Outcome {
-    let mut x = writable(a)?;
-    match a.operand("value")? {
-        Operand::Number(s) => {
-            let mut t = x.value();
-            t.fill_(s);
-            Ok(vec![Var::from(t)])
-        }
-        Operand::Var(v) if v.rank() == 0 => {
-            x.slice_assign((), &v)?;
-            Ok(vec![x])
-        }
-        Operand::Var(_) => Err(Refusal::Argument("a value of more than one element".into())),
-    }
 }

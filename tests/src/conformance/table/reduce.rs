@@ -28,8 +28,16 @@ pub(super) const ROWS: &[Operation] = &[
     }),
     operation!(Sum "var", "input dim keepdim correction unbiased", |a| spread(a, |x, over, c| x.var_with(over, c))),
     operation!(Sum "std", "input dim keepdim correction unbiased", |a| spread(a, |x, over, c| x.std_with(over, c))),
-    operation!(Sum "var_mean", "input dim keepdim correction unbiased", |a| with_mean(a, spread(a, |x, over, c| x.var_with(over, c))?)),
+    operation!(Sum "var_mean", "input dim keepdim correction unbiased", |a| {
+        let (var, mean) = a.var("input")?.var_mean_with(a.over()?, correction(a)?)?;
+        Ok(vec![var, mean])
+    }),
     operation!(Sum "std_mean", "input dim keepdim correction unbiased", |a| with_mean(a, spread(a, |x, over, c| x.std_with(over, c))?)),
+    operation!(Sum "norm", "input p dim keepdim", |a| one(a.var("input")?.norm_with(a.over()?, order(a, "p")?))),
+    operation!(Sum "linalg.vector_norm", "x input ord dim keepdim", |a| {
+        one(a.var(if a.has("x") { "x" } else { "input" })?.norm_with(a.over()?, order(a, "ord")?))
+    }),
+    operation!("count_nonzero", "input dim", |a| one(a.var("input")?.count_nonzero(a.over()?))),
     operation!("any", "input dim keepdim", |a| plain(a.tensor("input")?.any(a.over()?))),
     operation!("all", "input dim keepdim", |a| plain(a.tensor("input")?.all(a.over()?))),
     operation!("argmax", "input dim keepdim", |a| one(a.var("input")?.argmax(a.over()?))),
@@ -57,8 +65,17 @@ pub(super) const ROWS: &[Operation] = &[
     }),
 ];
 
+/// The order of a norm; that of Frobenius is 2.
+fn order(a: &Args, name: &str) -> Read<f64> {
+    match a.word(name, "") {
+        Ok(word) if word == "fro" => Ok(2.0),
+        Ok(word) if word == "nuc" => Err(Refusal::Unsupported("form norm(p='nuc')".into())),
+        _ => a.float(name, 2.0),
+    }
+}
+
 /// The input, in the dtype asked for.
-fn cast(a: &Args) -> Read<Var> {
+pub(super) fn cast(a: &Args) -> Read<Var> {
     let x = a.var("input")?;
     Ok(match a.dtype("dtype")? {
         Some(dtype) => x.to(dtype),
@@ -67,22 +84,25 @@ fn cast(a: &Args) -> Read<Var> {
 }
 
 /// The result in the dtype asked for, which a sum of truth values has only afterwards.
-fn in_dtype(a: &Args, result: Result<Var>) -> Outcome {
+pub(super) fn in_dtype(a: &Args, result: Result<Var>) -> Outcome {
     let dtype = a.dtype("dtype")?;
     one(result.map(|y| dtype.map_or(y.clone(), |d| y.to(d))))
 }
 
 /// A variance or a standard deviation.
 fn spread(a: &Args, f: impl Fn(&Var, Over, f64) -> Result<Var>) -> Outcome {
+    one(f(&a.var("input")?, a.over()?, correction(a)?))
+}
+
+fn correction(a: &Args) -> Read<f64> {
     if a.ints("dim")?.is_some_and(|list| list.is_empty()) {
         // PyTorch's value is that over all axes, but its gradient is divided as if there were one element.
         return Err(Refusal::Unsupported("form var, std(dim=[])".into()));
     }
-    let correction = match a.has("unbiased") {
-        true => f64::from(u8::from(a.flag("unbiased", true)?)),
-        false => a.float("correction", 1.0)?,
-    };
-    one(f(&a.var("input")?, a.over()?, correction))
+    match a.has("unbiased") {
+        true => Ok(f64::from(u8::from(a.flag("unbiased", true)?))),
+        false => a.float("correction", 1.0),
+    }
 }
 
 fn with_mean(a: &Args, mut outputs: Vec<Var>) -> Outcome {
