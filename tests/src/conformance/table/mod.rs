@@ -96,8 +96,3 @@ use operation;
 fn one(result: foldback_tensor::Result<Var>) -> Outcome {
     result.map(|v| vec![v]).map_err(Into::into)
 }
-
-/// A call whose output has no gradient.
-fn plain(result: foldback_tensor::Result<foldback_tensor::Tensor>) -> Outcome {
-    one(result.map(Var::from))
-}

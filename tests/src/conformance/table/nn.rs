@@ -2,7 +2,7 @@
 
 use foldback_graph::Var;
 use foldback_nn::loss::{BCEWithLogitsLoss, CrossEntropyLoss, MSELoss, NLLLoss, Reduction};
-use foldback_nn::{Error, NnFacts, linear};
+use foldback_nn::{Error, NnFacts};
 use foldback_tensor::refused;
 
 use super::{Operation, Outcome, one, operation};
@@ -10,7 +10,7 @@ use crate::conformance::args::{Args, Read, Refusal};
 
 pub(super) const ROWS: &[Operation] = &[
     operation!(Sum "linear", "input weight bias", |a| {
-        one(linear(&a.var("input")?, &a.var("weight")?, a.maybe_var("bias")?.as_ref()))
+        one(a.var("input")?.linear(a.var("weight")?, &a.maybe_var("bias")?))
     }),
     operation!(Sum "mse_loss", "input target weight reduction", |a| {
         let mut loss = MSELoss::new().reduction(reduction(a)?);

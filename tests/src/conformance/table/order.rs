@@ -2,7 +2,6 @@
 
 use foldback_graph::Var;
 
-use super::reduce::{cast, in_dtype};
 use super::{Operation, Outcome, one, operation};
 use crate::conformance::args::{Args, Read, Refusal};
 
@@ -21,14 +20,8 @@ pub(super) const ROWS: &[Operation] = &[
         true => two(a.var("input")?.median_with_indices(a.over()?)),
         false => one(a.var("input")?.median(a.over()?)),
     }),
-    operation!(Sum "cumsum", "input dim dtype", |a| {
-        let axis = a.int_of("dim")?;
-        in_dtype(a, cast(a)?.cumsum(axis))
-    }),
-    operation!(Sum "cumprod", "input dim dtype", |a| {
-        let axis = a.int_of("dim")?;
-        in_dtype(a, cast(a)?.cumprod(axis))
-    }),
+    operation!(Sum "cumsum", "input dim", |a| one(a.var("input")?.cumsum(a.int_of("dim")?))),
+    operation!(Sum "cumprod", "input dim", |a| one(a.var("input")?.cumprod(a.int_of("dim")?))),
     operation!(Exact "one_hot", "input tensor num_classes", |a| {
         let classes = size(a, "num_classes")?;
         one(a.var(if a.has("tensor") { "tensor" } else { "input" })?.one_hot(classes))
