@@ -35,6 +35,7 @@ mod samples;
 mod scan;
 mod slices;
 mod softmax;
+mod variance;
 mod views;
 
 pub(crate) use samples::Samples;
@@ -53,6 +54,7 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         activations::ALL,
         list::ALL,
         reduce::ALL,
+        variance::ALL,
         norm::ALL,
         order::ALL,
         scan::ALL,

@@ -6,6 +6,7 @@ mod classes;
 mod divide;
 mod einsum;
 pub(crate) mod formulas;
+mod in_dtype;
 pub(crate) mod index;
 mod join;
 mod joint;
@@ -21,6 +22,7 @@ mod reduction;
 mod repeat;
 mod scatter;
 mod triangle;
+mod variance;
 pub(crate) mod warning;
 
 mod scan;

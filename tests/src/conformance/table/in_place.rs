@@ -162,7 +162,7 @@ pub(super) const ROWS: &[Operation] = &[
             &mut x,
             &weight,
             |x, w| x.lerp_(&end, w).map(drop),
-            |t, w| t.lerp_(&end.value(), w).map(drop),
+            |t, w| t.lerp_(end.value(), w).map(drop),
         )?;
         Ok(vec![x])
     }),
