@@ -109,6 +109,10 @@ def medians():
 
 def running(values=ANY):
     yield from along(values, dtypes=("i64", "bool"))
+    for dtype in ("f64", "f32", "i64"):
+        yield ok(input=T([2, 3], values=values, grad=dtype in FLOATS), dim=1, dtype=dtype)
+        yield ok(input=T([4], values=values, dtype="bool"), dim=0, dtype=dtype)
+        yield ok(input=T([4], values=values, dtype="i64"), dim=0, dtype=dtype)
 
 
 def sums():

@@ -80,6 +80,17 @@ def not_numbers():
     yield ok(input=V(1.0, nan, 2.0), tags=["special"])
 
 
+def wanted_dtype(dtypes=("f64", "f32", "i64", "bool")):
+    """A `dtype` converts before reducing; only a float one has a gradient."""
+    for dtype in dtypes:
+        grad = dtype in FLOATS
+        yield ok(input=T([2, 3], grad=grad), dtype=dtype)
+        yield ok(input=T([2, 3], "transposed", dtype="f32", grad=grad), dim=0, dtype=dtype)
+        yield ok(input=T([2, 3], dtype="i64"), dim=1, keepdim=True, dtype=dtype)
+        yield ok(input=T([4], dtype="bool"), dim=0, dtype=dtype)
+        yield ok(input=T([0, 2], grad=grad), dim=0, dtype=dtype)
+
+
 def empties(outcome=ok, axes=EMPTY):
     for shape, dims in axes:
         yield outcome(input=T(shape))
@@ -213,6 +224,7 @@ def sums():
     yield from kinds_of_numbers()
     yield from no_axes()
     yield from not_numbers()
+    yield from wanted_dtype()
     yield from bad_dims()
 
 
@@ -223,6 +235,8 @@ def means():
     yield from kinds_of_numbers(whole=refused)
     yield from no_axes()
     yield from not_numbers()
+    yield from wanted_dtype(FLOATS)
+    yield refused(input=T([2, 3]), dtype="i64")
     yield from bad_dims()
 
 
@@ -231,6 +245,7 @@ def products():
     yield from empties(axes=[([0], [0]), ([2, 0, 3], [0, 1]), ([0, 3], [0, 1])])
     yield from kinds_of_numbers(NONZERO)
     yield from factors()
+    yield from wanted_dtype()
     yield from bad_dims(several=False)
 
 

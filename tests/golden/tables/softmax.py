@@ -27,8 +27,14 @@ def softmax():
     yield ok(input=T([3, 37], dtype="f32"), dim=1)
     yield ok(input=T([3, 2], "transposed", dtype="f32"), dim=0)
     yield ok(input=T([2, 2], grad=False), dim=1)
+    for target in FLOATS:
+        for source in ("f64", "f32", "i64", "bool"):
+            yield ok(input=T([2, 3], dtype=source), dim=1, dtype=target)
+            yield ok(input=T([3, 2], "transposed", dtype=source), dim=0, dtype=target)
+    yield ok(input=T([2, 3]), dim=1, dtype=None)
     for dtype in ("i64", "bool"):
         yield refused(input=T([2, 3], dtype=dtype), dim=1)
+        yield refused(input=T([2, 3]), dim=1, dtype=dtype)
     for shape, dim in [([2, 3], 2), ([2, 3], -3), ([], 1)]:
         yield refused(input=T(shape), dim=dim)
 
