@@ -13,6 +13,7 @@ mod format;
 mod kernels;
 mod literal;
 mod math;
+mod norm;
 mod ops;
 mod packed;
 mod random;
@@ -40,6 +41,7 @@ pub use kernels::{Level, detected_level, force_level, level};
 #[doc(hidden)]
 pub use literal::Literal;
 pub use literal::NestedArray;
+pub use norm::Norm;
 pub use ops::{
     Arg, AsArg, AsOptionalArg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, broadcast_warning,
     kernel, set_broadcast_warning,

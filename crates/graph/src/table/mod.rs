@@ -20,6 +20,7 @@ mod index;
 mod linalg;
 mod list;
 mod macros;
+mod norm;
 mod reduce;
 mod samples;
 mod softmax;
@@ -43,6 +44,7 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         linalg::ALL,
         index::ALL,
         index::JOINS,
+        norm::ALL,
     ]
     .into_iter()
     .flatten()

@@ -10,6 +10,7 @@ mod gradients;
 mod lane;
 mod level;
 mod matmul;
+pub(crate) mod norm;
 mod past_caches;
 mod real;
 mod scatter;

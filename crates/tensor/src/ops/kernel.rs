@@ -21,6 +21,8 @@ pub use crate::kernels::{
 #[doc(hidden)]
 pub use crate::kernels::{Compare, Float, Lane, NumFormula, NumKernel};
 #[doc(hidden)]
+pub use crate::norm::Normalisation;
+#[doc(hidden)]
 pub use crate::softmax::{LogSoftmaxGradient, SoftmaxGradient};
 pub use crate::softmax::{cross_entropy, cross_entropy_backward, log_softmax_backward, softmax_backward};
 
