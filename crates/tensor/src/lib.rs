@@ -1,5 +1,6 @@
 //! Strided n-dimensional values and block kernels, those of gradients among them, with PyTorch's broadcasting; no graph.
 
+mod attention;
 mod axes;
 mod buffer;
 mod close;
@@ -26,6 +27,7 @@ mod tensor;
 mod threads;
 mod views;
 
+pub use attention::Attention;
 pub use ndarray;
 
 pub use axes::{Axes, Axis, Over, Span, keep};

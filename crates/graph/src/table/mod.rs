@@ -13,6 +13,7 @@
 //! up gradients and never check shapes: the engine does (`validate_outputs`).
 
 mod arithmetic;
+mod attention;
 mod composed;
 mod elementary;
 mod functions;
@@ -20,10 +21,11 @@ mod index;
 mod linalg;
 mod list;
 mod macros;
-mod norm;
+mod normalise;
 mod reduce;
 mod samples;
 mod softmax;
+mod together;
 mod views;
 
 pub(crate) use samples::Samples;
@@ -44,7 +46,10 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         linalg::ALL,
         index::ALL,
         index::JOINS,
-        norm::ALL,
+        normalise::ALL,
+        attention::ALL,
+        attention::GATES,
+        index::EMBEDDING,
     ]
     .into_iter()
     .flatten()

@@ -1,5 +1,6 @@
 //! Kernels: plain loops over contiguous typed blocks, compiled once per instruction-set level.
 
+pub(crate) mod attention;
 mod cache;
 pub(crate) mod doors;
 mod dual;

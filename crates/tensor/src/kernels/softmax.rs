@@ -80,7 +80,7 @@ fn fold_run<T: RowFloat>(x: &[T], start: T, combine: impl Fn(T, T) -> T) -> T {
 
 /// The largest element that is a number; -inf if there is none.
 #[inline(always)]
-fn largest<T: RowFloat>(x: &[T]) -> T {
+pub(super) fn largest<T: RowFloat>(x: &[T]) -> T {
     fold_run(x, T::of(f64::NEG_INFINITY), |a, b| if b > a { b } else { a })
 }
 

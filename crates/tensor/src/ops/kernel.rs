@@ -21,6 +21,8 @@ pub use crate::kernels::{
 #[doc(hidden)]
 pub use crate::kernels::{Compare, Float, Lane, NumFormula, NumKernel};
 #[doc(hidden)]
+pub use crate::attention::Attending;
+#[doc(hidden)]
 pub use crate::norm::Normalisation;
 #[doc(hidden)]
 pub use crate::softmax::{LogSoftmaxGradient, SoftmaxGradient};

@@ -2,7 +2,9 @@
 
 pub(crate) mod arg;
 mod divide;
+mod dropout;
 pub(crate) mod formulas;
+mod gate;
 mod index;
 mod join;
 mod joint;

@@ -1,8 +1,6 @@
 //! Rows of normalisation: one pass over the rows, or, where gradients are to be recorded, the same formulas over
 //! variables.
 
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use foldback_tensor::kernel::Normalisation;
@@ -11,12 +9,13 @@ use smallvec::SmallVec;
 
 use super::Row;
 use super::macros::function;
+use super::together::{self, Together};
 use crate::error::Result;
 use crate::input::{AsInput, AsOptionalInput};
 use crate::record::{Reads, record_one};
 use crate::rule::Slot;
 use crate::var::Var;
-use crate::work::{Context, Flow, Take, Work};
+use crate::work::{Context, Take};
 
 function! { @rows rows
     layer_norm {
@@ -369,7 +368,7 @@ fn record(
     })
 }
 
-/// What all gradients of a normalisation are made of, and those that have been computed.
+/// What the gradients of a normalisation are made of.
 struct Step {
     how: Arc<Normalisation>,
     statistics: Tensor,
@@ -380,7 +379,6 @@ struct Step {
     w: Option<Var>,
     /// whether the gradient of the elements is asked for, and one of a parameter
     wanted: (bool, bool),
-    done: RefCell<Option<[Tensor; 3]>>,
 }
 
 fn describe(
@@ -393,7 +391,7 @@ fn describe(
 ) -> Result<()> {
     let needs = |place: Option<usize>| place.is_some_and(|place| ctx.needs(place));
     let of_x = ctx.needs(0);
-    let step = Rc::new(Step {
+    let step = Step {
         how: how.clone(),
         statistics: statistics.clone(),
         known,
@@ -401,28 +399,20 @@ fn describe(
         x: (of_x || needs(weight)).then(|| ctx.value(Slot::Input(0))),
         w: if of_x { weight.map(|place| ctx.value(Slot::Input(place))) } else { None },
         wanted: (of_x, needs(weight) || needs(bias)),
-        done: RefCell::new(None),
-    });
-    for (which, place) in [Some(0), weight, bias].into_iter().enumerate() {
-        if let Some(place) = place.filter(|&place| ctx.needs(place)) {
-            let work =
-                Work::either(step.clone(), move |step| step.now(which), move |step| step.recorded(which));
-            take(Flow::to(place, work))?;
-        }
-    }
-    Ok(())
+    };
+    together::describe(ctx, take, step, [Some(0), weight, bias])
 }
 
 impl Step {
-    /// The gradient of the elements (0), of the weight (1) or of the bias (2): all are computed in one pass.
-    fn now(&self, which: usize) -> Result<Tensor> {
-        if self.done.borrow().is_none() {
-            *self.done.borrow_mut() = Some(self.all()?);
-        }
-        Ok(self.done.borrow().as_ref().expect("computed just now")[which].clone())
+    fn of_bias(&self) -> Result<Var> {
+        let g = self.g.reshape(&self.how.view)?;
+        g.sum_to_size(&self.how.affine)?.reshape(&self.how.parameter)
     }
+}
 
-    fn all(&self) -> Result<[Tensor; 3]> {
+/// The gradients of the elements (0), of the weight (1) and of the bias (2).
+impl Together<3> for Step {
+    fn now(&self) -> Result<[Tensor; 3]> {
         let g = self.g.value_ref();
         let Some(x) = &self.x else {
             let nothing = Tensor::zeros_with(0, g.dtype());
@@ -468,11 +458,6 @@ impl Step {
             slope = if how.centred { slope.sub(&mean)?.sub(&along)? } else { slope.sub(&along)? };
         }
         slope.mul(&r)?.reshape(own.shape())
-    }
-
-    fn of_bias(&self) -> Result<Var> {
-        let g = self.g.reshape(&self.how.view)?;
-        g.sum_to_size(&self.how.affine)?.reshape(&self.how.parameter)
     }
 }
 
