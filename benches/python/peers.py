@@ -86,6 +86,26 @@ def batch(mlp):
     return x, labels(mlp["batch"], 31, mlp["sizes"][-1])
 
 
+def affine(shape, salt):
+    bound = np.float32(1.0) / np.sqrt(np.float32(np.prod(shape[1:])))
+    return [values(shape, salt, -bound, bound), values(shape[:1], salt + 1, -bound, bound)]
+
+
+def language_model():
+    """The parameters in the order of `src/workloads/networks.rs`, the input and the target."""
+    parameters = [values((65, 64), 40, -1.0, 1.0), values((64, 64), 41, -1.0, 1.0)]
+    for salt in (42, 54):
+        for i, shape in enumerate([(64,), (64,), (192, 64), (64, 64), (256, 64), (64, 256)]):
+            parameters += affine(shape, salt + 2 * i)
+    parameters += affine((64,), 66) + affine((65, 64), 68)
+    return parameters, labels(1024, 70, 65).reshape(16, 64), labels(1024, 71, 65)
+
+
+def convolutions():
+    parameters = affine((8, 1, 3, 3), 80) + affine((16, 8, 3, 3), 82) + affine((10, 784), 84)
+    return parameters, values((64, 1, 28, 28), 86, -0.5, 1.0), labels(64, 87, 10)
+
+
 # The formulas that PyTorch and JAX write alike: the key, the inputs, the function, and whether gradients are wanted.
 def formulas(softmax_loss, cross_entropy, gelu, sigmoid, exp, tanh, sqrt):
     def norm(x, gamma, beta, weight):
@@ -219,33 +239,23 @@ def torch_jobs(compiled, threads):
 
         return Plain(run, checksums)
 
-    class Training(Job):
-        """`foreach` and a compiled step are PyTorch's ways of making the optimiser fast; the faster one counts."""
+    class Step(Job):
+        """A step of training. `fused` and a compiled step are PyTorch's ways of making the optimiser fast."""
 
-        def __init__(self, mlp):
+        def __init__(self, start, optimizer, loss, parameters=None):
             torch._dynamo.reset()
-            modules = []
-            self.start = list(layers(mlp["sizes"]))
-            for i, (w, b) in enumerate(self.start):
-                if i:
-                    modules.append(torch.nn.Tanh() if mlp["activation"] == "tanh" else torch.nn.ReLU())
-                modules.append(torch.nn.Linear(w.shape[1], w.shape[0]))
-            self.model = torch.nn.Sequential(*modules)
-            self.parameters = list(self.model.parameters())
-            if mlp["goal"] == "mse-sgd":
-                self.optimizer, loss = torch.optim.SGD(self.parameters, lr=0.05), F.mse_loss
-            else:
-                self.optimizer, loss = torch.optim.Adam(self.parameters, lr=1e-3, fused=not compiled), F.cross_entropy
-            self.input, self.target = map(torch.from_numpy, batch(mlp))
-            self.forward = wrap(lambda x, y: loss(self.model(x), y))
+            self.start = [torch.from_numpy(v) for v in start]
+            self.parameters = parameters or [v.clone().requires_grad_() for v in self.start]
+            self.optimizer = optimizer(self.parameters)
+            self.forward = wrap(lambda: loss(self.parameters))
             self.step = wrap(self.optimizer.step)
             self.begin()
 
         def begin(self):
             self.steps = 0
             with torch.no_grad():
-                for p, v in zip(self.parameters, (v for pair in self.start for v in pair)):
-                    p.copy_(torch.from_numpy(v))
+                for p, v in zip(self.parameters, self.start):
+                    p.copy_(v)
             for state in self.optimizer.state.values():
                 for v in state.values():
                     if torch.is_tensor(v):
@@ -258,7 +268,7 @@ def torch_jobs(compiled, threads):
         def run(self):
             self.steps += 1
             self.optimizer.zero_grad()
-            loss = self.forward(self.input, self.target)
+            loss = self.forward()
             loss.backward()
             self.step()
             return loss
@@ -267,6 +277,51 @@ def torch_jobs(compiled, threads):
             self.begin()
             sums = [checksum(self.run().detach().numpy()) for _ in range(STEPS_CHECKED)]
             return sums + [checksum(p.detach().numpy()) for p in self.parameters]
+
+    adam = lambda p: torch.optim.Adam(p, lr=1e-3, fused=not compiled)
+    adamw = lambda p: torch.optim.AdamW(p, lr=1e-3, fused=not compiled)
+
+    def training(mlp):
+        modules, start = [], list(layers(mlp["sizes"]))
+        for i, (w, b) in enumerate(start):
+            if i:
+                modules.append(torch.nn.Tanh() if mlp["activation"] == "tanh" else torch.nn.ReLU())
+            modules.append(torch.nn.Linear(w.shape[1], w.shape[0]))
+        model = torch.nn.Sequential(*modules)
+        x, y = map(torch.from_numpy, batch(mlp))
+        regression = mlp["goal"] == "mse-sgd"
+        measure_of, optimizer = (F.mse_loss, lambda p: torch.optim.SGD(p, lr=0.05)) if regression else (F.cross_entropy, adam)
+        loss = lambda _: measure_of(model(x), y)
+        return Step([v for pair in start for v in pair], optimizer, loss, list(model.parameters()))
+
+    def transformer():
+        start, ids, target = language_model()
+        ids, target = map(torch.from_numpy, (ids, target))
+
+        def loss(p):
+            x = F.embedding(ids, p[0]) + p[1]
+            heads = lambda v: v.reshape(16, 64, 4, 16).transpose(1, 2)
+            for i in (2, 14):
+                n1, c1, n2, c2, qkv, cq, out, co, wide, cw, narrow, cn = p[i : i + 12]
+                q, k, v = map(heads, F.linear(F.layer_norm(x, (64,), n1, c1), qkv, cq).chunk(3, -1))
+                y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+                x = x + F.linear(y.transpose(1, 2).reshape(16, 64, 64), out, co)
+                x = x + F.linear(F.gelu(F.linear(F.layer_norm(x, (64,), n2, c2), wide, cw)), narrow, cn)
+            scores = F.linear(F.layer_norm(x, (64,), p[26], p[27]), p[28], p[29])
+            return F.cross_entropy(scores.reshape(-1, 65), target)
+
+        return Step(start, adamw, loss)
+
+    def images():
+        start, x, target = convolutions()
+        x, target = map(torch.from_numpy, (x, target))
+
+        def loss(p):
+            h = F.max_pool2d(F.relu(F.conv2d(x, p[0], p[1], padding=1)), 2)
+            h = F.max_pool2d(F.relu(F.conv2d(h, p[2], p[3], padding=1)), 2)
+            return F.cross_entropy(F.linear(h.flatten(1), p[4], p[5]), target)
+
+        return Step(start, adam, loss)
 
     def chain(x):
         y = x * x
@@ -310,7 +365,8 @@ def torch_jobs(compiled, threads):
         return Plain(run, lambda: [checksum(run().detach().numpy()), checksum(x.grad.numpy())])
 
     jobs = {key: lambda key=key: formula(key) for key in table}
-    jobs |= {key: lambda mlp=mlp: Training(mlp) for key, mlp in MLPS.items()}
+    jobs |= {key: lambda mlp=mlp: training(mlp) for key, mlp in MLPS.items()}
+    jobs |= {"W13": transformer, "W14": images}
     if not compiled:  # a trace of so many operations does not compile in any useful time
         jobs |= {"W8-forward": forward_chain, "W8-backward": ChainBack, "W15": additions}
     return jobs, f"torch {torch.__version__}"

@@ -312,6 +312,43 @@ fn hooks() {
     assert_eq!(x.grad(), Some(tensor![2.0]), "what failed has left nothing");
     (&x * 20.0).backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![2.0]));
+    let refusals = [
+        here(Var::from(tensor![1.0]).register_hook(|_| ()).map(drop)),
+        here(Var::from(tensor![1.0]).retain_grad()),
+    ];
+    for (e, name) in refusals.iter().zip(["register_hook", "retain_grad"]) {
+        assert!(e.to_string().starts_with(&format!("{name}: the variable does not require grad")), "{e}");
+    }
+    x.retain_grad().unwrap();
+}
+
+/// What can be done about it stands behind the last colon.
+#[test]
+fn texts_end_with_the_cure() {
+    let (x, cube) = (tensor![[1.0, 2.0], [3.0, 4.0]], Tensor::zeros([2, 2, 2]));
+    let seeded = x.clone().requires_grad().sum(..).unwrap();
+    let no_parameters: [Var; 0] = [];
+    let texts = [
+        (here(cube.try_t()), "transpose(-2, -1) exchanges the last two"),
+        (here(tensor![1.0].tril_with(0)), "unsqueeze adds one, squeeze, flatten and reshape take some away"),
+        (here(cube.mm(&x)), "matmul takes any number of them"),
+        (here(x.permute([0])), "name each axis once, in its new place"),
+        (here(x.slice((0, 0, 0))), "leave some out, or add them to the tensor by unsqueeze"),
+        (here(x.reshape([-1, -1])), "one of them may be -1"),
+        (here(x.select(0, 5)), "give one from -2 to 1"),
+        (here(x.narrow(0, 1, 5)), "ranges lie inside their axis, and steps are positive"),
+        (
+            here(Var::leaf(x.clone()).unwrap().set_grad(Some(tensor![1.0]))),
+            "reshape it, or convert it with to",
+        ),
+        (here(seeded.backward_with(&tensor![1.0])), "a seed has the shape of its output"),
+        (here(Adam::try_new(no_parameters, 0.1)), "give those of a model, model.parameters()"),
+    ];
+    for (e, cure) in texts {
+        let text = e.to_string();
+        let words = text.split(" (at ").next().expect("a text has words");
+        assert!(words.ends_with(cure), "{text}");
+    }
 }
 
 #[test]

@@ -202,7 +202,7 @@ fn gradients_are_added_to_what_waits() {
                 let [x, w, m] = [0, 1, 2].map(|i| value(i).requires_grad());
                 // A variable that is no leaf, and whose gradient is looked at.
                 let y = x.mul(0.5)?;
-                y.retain_grad();
+                y.retain_grad().unwrap();
                 let loss = if fused {
                     let all = [f.sum([&y, &w], ..)?, g.sum((&y, &m, &w), ..)?];
                     all[0].add(&all[1])?.add(&h.call([&y])?.mean(..)?)?.add(&y.sum(..)?)?

@@ -116,25 +116,31 @@ impl Mlp {
 }
 
 pub(super) fn list() -> Vec<Workload> {
-    let of = |mlp: Mlp| {
-        Workload::new(mlp.key, mlp.title(), Unit::Step, mlp.work(), move || {
-            Ok(Training { trainer: Trainer::new(mlp)?, mlp, steps: 0 })
-        })
-    };
+    let of = |mlp: Mlp| workload(mlp.key, mlp.title(), mlp.work(), move || Trainer::of(mlp));
     MLPS.into_iter().map(of).collect()
 }
 
+/// A step of training, which starts anew every [`RESET_AFTER`] steps.
+pub(super) fn workload(
+    key: &'static str,
+    title: impl Into<String>,
+    work: Work,
+    make: impl Fn() -> Result<Trainer> + Clone + Send + Sync + 'static,
+) -> Workload {
+    Workload::new(key, title, Unit::Step, work, move || {
+        Ok(Training { trainer: make()?, make: make.clone(), steps: 0 })
+    })
+}
+
 /// A model in training.
-struct Trainer {
-    model: Sequential,
-    optimizer: Box<dyn Optimizer>,
-    input: Var,
-    target: Tensor,
-    goal: Goal,
+pub(super) struct Trainer {
+    pub(super) parameters: Vec<Var>,
+    pub(super) optimizer: Box<dyn Optimizer>,
+    pub(super) loss: Box<dyn Fn() -> Result<Var>>,
 }
 
 impl Trainer {
-    fn new(mlp: Mlp) -> Result<Trainer> {
+    fn of(mlp: Mlp) -> Result<Trainer> {
         let mut model = Sequential::new();
         for i in 0..mlp.layers() {
             if i > 0 {
@@ -147,37 +153,41 @@ impl Trainer {
             let (weight, bias) = (tensor(weight)?.requires_grad(), tensor(bias)?.requires_grad());
             model.push(Linear::from_parameters(weight, Some(bias))?);
         }
+        let parameters = model.parameters();
         let optimizer: Box<dyn Optimizer> = match mlp.goal {
-            Goal::MseSgd => Box::new(SGD::new(model.parameters(), mlp.learning_rate())),
-            Goal::CrossEntropyAdam => Box::new(Adam::new(model.parameters(), mlp.learning_rate())),
+            Goal::MseSgd => Box::new(SGD::new(&parameters, mlp.learning_rate())),
+            Goal::CrossEntropyAdam => Box::new(Adam::new(&parameters, mlp.learning_rate())),
         };
-        let target = match mlp.goal {
-            Goal::MseSgd => tensor(mlp.target())?,
-            Goal::CrossEntropyAdam => Tensor::from_vec(mlp.classes(), [mlp.batch])?,
+        let input = Var::from(tensor(mlp.input())?);
+        let loss: Box<dyn Fn() -> Result<Var>> = match mlp.goal {
+            Goal::MseSgd => {
+                let target = tensor(mlp.target())?;
+                Box::new(move || loss::mse_loss(model.forward(&input)?, &target))
+            }
+            Goal::CrossEntropyAdam => {
+                let target = Tensor::from_vec(mlp.classes(), [mlp.batch])?;
+                Box::new(move || loss::cross_entropy(model.forward(&input)?, &target))
+            }
         };
-        Ok(Trainer { model, optimizer, input: tensor(mlp.input())?.into(), target, goal: mlp.goal })
+        Ok(Trainer { parameters, optimizer, loss })
     }
 
-    fn step(&mut self) -> Result<Var> {
+    fn step(&self) -> Result<Var> {
         self.optimizer.zero_grad();
-        let output = self.model.forward(&self.input)?;
-        let loss = match self.goal {
-            Goal::MseSgd => loss::mse_loss(&output, &self.target)?,
-            Goal::CrossEntropyAdam => loss::cross_entropy(&output, &self.target)?,
-        };
+        let loss = (self.loss)()?;
         loss.backward()?;
         self.optimizer.step()?;
         Ok(loss)
     }
 }
 
-struct Training {
-    mlp: Mlp,
+struct Training<F> {
+    make: F,
     trainer: Trainer,
     steps: usize,
 }
 
-impl Job for Training {
+impl<F: Fn() -> Result<Trainer>> Job for Training<F> {
     fn run(&mut self) -> Result<()> {
         self.steps += 1;
         self.trainer.step()?;
@@ -185,18 +195,18 @@ impl Job for Training {
     }
     fn reset(&mut self) -> Result<()> {
         if self.steps >= RESET_AFTER {
-            self.trainer = Trainer::new(self.mlp)?;
+            self.trainer = (self.make)()?;
             self.steps = 0;
         }
         Ok(())
     }
     fn checksums(&mut self) -> Result<Vec<Checksum>> {
-        let mut trainer = Trainer::new(self.mlp)?;
+        let trainer = (self.make)()?;
         let mut sums = Vec::new();
         for _ in 0..STEPS_CHECKED {
             sums.push(Checksum::of_tensor(&trainer.step()?.value())?);
         }
-        for p in trainer.model.parameters() {
+        for p in &trainer.parameters {
             sums.push(Checksum::of_tensor(&p.value())?);
         }
         Ok(sums)

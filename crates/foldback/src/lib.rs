@@ -120,7 +120,7 @@
 //! }
 //! let e = run().unwrap_err();
 //! assert_eq!(e.kind(), foldback::Kind::Shape);
-//! assert!(e.to_string().starts_with("reshape: shape [3] is invalid for 2 elements (at "));
+//! assert!(e.to_string().starts_with("reshape: shape [3] is invalid for 2 elements: "));
 //! ```
 //!
 //! # Speed

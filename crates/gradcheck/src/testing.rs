@@ -28,6 +28,10 @@ pub fn fill(shape: impl Into<Shape>, domain: Domain, random: &mut Random) -> Ten
         Domain::Any => (0..n).map(|_| grid(random.uniform(-2.0, 2.0))).collect(),
         Domain::NonZero => (0..n).map(|_| grid(random.signed(0.5, 2.0))).collect(),
         Domain::Positive => (0..n).map(|_| grid(random.uniform(0.5, 2.0))).collect(),
+        Domain::NonInteger => {
+            (0..n).map(|_| (random.uniform(-9.0, 9.0)).floor() + random.uniform(0.1, 0.4)).collect()
+        }
+        Domain::AboveOne => (0..n).map(|_| grid(random.uniform(1.2, 3.0))).collect(),
         Domain::Unit => (0..n).map(|_| grid(random.uniform(-0.9, 0.9))).collect(),
         Domain::Truth => (0..n).map(|_| (random.next_u64() & 1) as f64).collect(),
         Domain::Distinct => {

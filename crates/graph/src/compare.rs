@@ -1,4 +1,4 @@
-//! Comparisons: they give `bool` variables without history.
+//! Comparisons, logic and bits: they give variables without history.
 
 use foldback_tensor::Here;
 
@@ -12,7 +12,7 @@ macro_rules! compare {
             $(#[$doc])*
             ///
             /// # Errors
-            /// If the shapes do not broadcast.
+            /// If the shapes do not broadcast, or the types have no such operation.
             #[track_caller]
             pub fn $name(&self, other: impl AsInput) -> Result<Var> {
                 let own = self.value_ref();
@@ -45,4 +45,10 @@ compare! {
     logical_or;
     /// Whether exactly one is true: a `bool` variable, which requires no gradient.
     logical_xor;
+    /// The bits that both integers have, or whether both truth values are true: a variable that requires no gradient.
+    bitwise_and;
+    /// The bits that either integer has, or whether either truth value is true: a variable that requires no gradient.
+    bitwise_or;
+    /// The bits in which two integers differ, or whether two truth values do: a variable that requires no gradient.
+    bitwise_xor;
 }

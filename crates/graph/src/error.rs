@@ -75,7 +75,7 @@ pub enum GraphFacts {
     },
     /// A seed of another shape than its root.
     #[error(
-        "Mismatch in shape: grad_output[{index}] has a shape of {seed} and output[{index}] has a shape of {output}"
+        "the seed of output {index} has shape {seed}, the output {output}: a seed has the shape of its output"
     )]
     SeedShape {
         /// which root
@@ -104,7 +104,7 @@ pub enum GraphFacts {
         found: usize,
     },
     /// An empty list of roots or inputs.
-    #[error("{what} must not be empty")]
+    #[error("{what} must not be empty: name at least one")]
     Empty {
         /// which list
         what: &'static str,
@@ -114,6 +114,11 @@ pub enum GraphFacts {
         "register_hook: the variable does not require grad, so the hook would never run: it was made inside no_grad, detached, or of a tensor without requires_grad()"
     )]
     HookWithoutGrad,
+    /// A gradient to be kept where none arrives.
+    #[error(
+        "retain_grad: the variable does not require grad, so no gradient will arrive: it was made inside no_grad, detached, or of a tensor without requires_grad()"
+    )]
+    RetainWithoutGrad,
     /// Inputs named by the call and by its options.
     #[error("grad_with: its inputs are the second argument; Backward::inputs is for backward_with")]
     InputsTwice,
@@ -152,7 +157,7 @@ pub enum GraphFacts {
     },
     /// A gradient, or a new value, that does not fit its variable.
     #[error(
-        "{what} must have shape {expected_shape} and dtype {expected_dtype}, found {found_shape} and {found_dtype}"
+        "{what} must have shape {expected_shape} and dtype {expected_dtype}, found {found_shape} and {found_dtype}: reshape it, or convert it with to"
     )]
     Assigned {
         /// what was assigned
@@ -208,9 +213,12 @@ impl Facts for GraphFacts {
             | Freed { .. }
             | NoGraph { .. }
             | OutputCount { .. } => Kind::Graph,
-            HookWithoutGrad | Unused { .. } | InputWithoutGrad { .. } | NotALeaf | LeafInPlace { .. } => {
-                Kind::Graph
-            }
+            HookWithoutGrad
+            | RetainWithoutGrad
+            | Unused { .. }
+            | InputWithoutGrad { .. }
+            | NotALeaf
+            | LeafInPlace { .. } => Kind::Graph,
             OnceDifferentiable { .. } | Updating { .. } => Kind::Graph,
         }
     }
@@ -251,6 +259,7 @@ mod tests {
             (Empty { what: "the list of roots" }, Kind::Argument),
             (InputsTwice, Kind::Argument),
             (HookWithoutGrad, Kind::Graph),
+            (RetainWithoutGrad, Kind::Graph),
             (Unused { index: 0 }, Kind::Graph),
             (InputWithoutGrad { index: 0 }, Kind::Graph),
             (DTypeWithoutGrad { dtype: DType::I64 }, Kind::DType),

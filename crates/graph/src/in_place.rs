@@ -50,6 +50,8 @@ macro_rules! in_place {
     };
     (@type input) => { impl AsInput };
     (@type number) => { impl Into<Scalar> };
+    (@type float) => { impl Into<f64> };
+    (@type places) => { impl Into<i32> };
 }
 
 in_place! {
@@ -76,6 +78,29 @@ in_place! {
     logical_and_ = logical_and(other: input), "[0.0, 2.0]"."logical_and_(true)" => "[0.0, 1.0]";
     logical_or_ = logical_or(other: input), "[0.0, 2.0]"."logical_or_(false)" => "[0.0, 1.0]";
     logical_xor_ = logical_xor(other: input), "[0.0, 2.0]"."logical_xor_(true)" => "[1.0, 0.0]";
+    bitwise_and_ = bitwise_and(other: input), "[6, 5; i64]"."bitwise_and_(3)" => "[2, 1; i64]";
+    bitwise_or_ = bitwise_or(other: input), "[6, 5; i64]"."bitwise_or_(3)" => "[7, 7; i64]";
+    bitwise_xor_ = bitwise_xor(other: input), "[6, 5; i64]"."bitwise_xor_(3)" => "[5, 6; i64]";
+    fmax_ = fmax(other: input), "[1.0, 3.0]"."fmax_(2)" => "[2.0, 3.0]";
+    fmin_ = fmin(other: input), "[1.0, 3.0]"."fmin_(2)" => "[1.0, 2.0]";
+    atan2_ = atan2(other: input), "[0.0, 1.0]"."atan2_(1)" => "[0.0, 0.785_398_2]";
+    hypot_ = hypot(other: input), "[3.0, 0.0]"."hypot_(4.0)" => "[5.0, 4.0]";
+    copysign_ = copysign(other: input), "[3.0, -2.0]"."copysign_(-1)" => "[-3.0, -2.0]";
+    logaddexp_ = logaddexp(other: input), "[1000.0]"."logaddexp_(0)" => "[1000.0]";
+    xlogy_ = xlogy(other: input), "[0.0, 2.0]"."xlogy_(1)" => "[0.0, 0.0]";
+    remainder_ = remainder(other: input), "[5.0, -5.0]"."remainder_(3)" => "[2.0, 1.0]";
+    fmod_ = fmod(other: input), "[5.0, -5.0]"."fmod_(3)" => "[2.0, -2.0]";
+    lerp_ = lerp(end: input, weight: input), "[1.0, 2.0]"."lerp_(5, 0.25)" => "[2.0, 2.75]";
+    addcmul_ = addcmul(a: input, b: input), "[1.0, 2.0]"."addcmul_(2.0, &tensor![3.0])" => "[7.0, 8.0]";
+    addcmul_with_ = addcmul_with(a: input, b: input, value: number), "[1.0, 2.0]"."addcmul_with_(2.0, 3.0, 0.5)" => "[4.0, 5.0]";
+    addcdiv_ = addcdiv(a: input, b: input), "[1.0, 2.0]"."addcdiv_(6.0, &tensor![3.0])" => "[3.0, 4.0]";
+    addcdiv_with_ = addcdiv_with(a: input, b: input, value: number), "[1.0, 2.0]"."addcdiv_with_(6.0, 3.0, 0.5)" => "[2.0, 3.0]";
+    elu_with_ = elu_with(alpha: float), "[1.0, -1000.0]"."elu_with_(2)" => "[1.0, -2.0]";
+    celu_with_ = celu_with(alpha: float), "[1.0, -1000.0]"."celu_with_(2)" => "[1.0, -2.0]";
+    leaky_relu_with_ = leaky_relu_with(slope: float), "[1.0, -2.0]"."leaky_relu_with_(0.5)" => "[1.0, -1.0]";
+    hardtanh_with_ = hardtanh_with(lo: float, hi: float), "[1.0, -3.0]"."hardtanh_with_(-2, 2)" => "[1.0, -2.0]";
+    round_with_ = round_with(decimals: places), "[0.125, 1.375]"."round_with_(2)" => "[0.12, 1.38]";
+    nan_to_num_with_ = nan_to_num_with(nan: float, posinf: float, neginf: float), "[f32::NAN, 1.0]"."nan_to_num_with_(2, 0, 0)" => "[2.0, 1.0]";
 }
 
 in_place! {
@@ -86,12 +111,29 @@ in_place! {
     gelu_tanh_ = gelu_tanh or try_gelu_tanh(), "[0.0]"."gelu_tanh_()" => "[0.0]";
     silu_ = silu or try_silu(), "[0.0]"."silu_()" => "[0.0]";
     softplus_ = softplus or try_softplus(), "[30.0]"."softplus_()" => "[30.0]";
+    elu_ = elu or try_elu(), "[1.0, -1000.0]"."elu_()" => "[1.0, -1.0]";
+    selu_ = selu or try_selu(), "[0.0, 1.0]"."selu_()" => "[0.0, 1.050_701]";
+    celu_ = celu or try_celu(), "[1.0, -1000.0]"."celu_()" => "[1.0, -1.0]";
+    leaky_relu_ = leaky_relu or try_leaky_relu(), "[1.0, -1.0]"."leaky_relu_()" => "[1.0, -0.01]";
+    hardtanh_ = hardtanh or try_hardtanh(), "[0.5, -3.0]"."hardtanh_()" => "[0.5, -1.0]";
+    hardsigmoid_ = hardsigmoid or try_hardsigmoid(), "[0.0, -4.0]"."hardsigmoid_()" => "[0.5, 0.0]";
+    hardswish_ = hardswish or try_hardswish(), "[3.0, -4.0]"."hardswish_()" => "[3.0, 0.0]";
+    mish_ = mish or try_mish(), "[0.0, 30.0]"."mish_()" => "[0.0, 30.0]";
+    logsigmoid_ = logsigmoid or try_logsigmoid(), "[-1000.0]"."logsigmoid_()" => "[-1000.0]";
+    softsign_ = softsign or try_softsign(), "[1.0, -3.0]"."softsign_()" => "[0.5, -0.75]";
+    floor_ = floor or try_floor(), "[1.5, -1.5]"."floor_()" => "[1.0, -2.0]";
+    ceil_ = ceil or try_ceil(), "[1.5, -1.5]"."ceil_()" => "[2.0, -1.0]";
+    round_ = round or try_round(), "[1.5, 2.5]"."round_()" => "[2.0, 2.0]";
+    trunc_ = trunc or try_trunc(), "[1.5, -1.5]"."trunc_()" => "[1.0, -1.0]";
+    frac_ = frac or try_frac(), "[1.5, -1.5]"."frac_()" => "[0.5, -0.5]";
+    bitwise_not_ = bitwise_not or try_bitwise_not(), "[6, -1; i64]"."bitwise_not_()" => "[-7, 0; i64]";
 }
 
 in_place! {
     sign_ = Ok(sign()), "[3.0, -2.0]"."sign_()" => "[1.0, -1.0]";
     square_ = Ok(square()), "[3.0, -2.0]"."square_()" => "[9.0, 4.0]";
     logical_not_ = Ok(logical_not()), "[0.0, 2.0]"."logical_not_()" => "[1.0, 0.0]";
+    nan_to_num_ = Ok(nan_to_num()), "[f32::NAN, 1.0]"."nan_to_num_()" => "[0.0, 1.0]";
 }
 
 macro_rules! elementary {

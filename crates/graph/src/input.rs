@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Deref;
 
-use foldback_tensor::{DType, Indices, Scalar, Tensor};
+use foldback_tensor::{DType, Indices, Scalar, SliceItem, Tensor};
 
 use crate::var::Var;
 
@@ -237,5 +237,15 @@ impl From<&Var> for Indices {
 impl From<Var> for Indices {
     fn from(v: Var) -> Indices {
         Indices::from(v.value())
+    }
+}
+impl From<&Var> for SliceItem {
+    fn from(v: &Var) -> SliceItem {
+        SliceItem::from(v.value())
+    }
+}
+impl From<Var> for SliceItem {
+    fn from(v: Var) -> SliceItem {
+        SliceItem::from(v.value())
     }
 }

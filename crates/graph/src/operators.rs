@@ -1,8 +1,12 @@
-//! `+ - * /` and their assigning forms for variables, tensors and numbers in every combination that makes sense.
+//! `+ - * /` and their assigning forms for variables, tensors and numbers in every combination that makes sense; `& | ^ !`, which
+//! have no gradient.
 //!
 //! Operators panic where the named method returns an error, with the same text, at the caller's line.
 
-use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Not, Sub, SubAssign};
+use std::ops::{
+    Add, AddAssign, BitAnd, BitAndAssign, BitOr, BitOrAssign, BitXor, BitXorAssign, Div, DivAssign, Mul,
+    MulAssign, Neg, Not, Sub, SubAssign,
+};
 
 use foldback_tensor::{Scalar, Tensor, or_panic};
 
@@ -114,11 +118,41 @@ impl Neg for Var {
     }
 }
 
+macro_rules! bits {
+    ($($trait:ident $f:ident $assign:ident $f_assign:ident $method:ident $method_:ident;)*) => {$(
+        bits!(@of $trait $f $method; Var, Var, &Var, &Tensor, bool, i64);
+        bits!(@of $trait $f $method; &Var, Var, &Var, &Tensor, bool, i64);
+        bits!(@assign $assign $f_assign $method_; Var, &Var, &Tensor, bool, i64);
+    )*};
+    (@of $trait:ident $f:ident $method:ident; $l:ty, $($r:ty),*) => {$(
+        impl $trait<$r> for $l {
+            type Output = Var;
+            #[track_caller]
+            fn $f(self, other: $r) -> Var {
+                or_panic(self.$method(other))
+            }
+        }
+    )*};
+    (@assign $assign:ident $f_assign:ident $method_:ident; $($r:ty),*) => {$(
+        impl $assign<$r> for Var {
+            #[track_caller]
+            fn $f_assign(&mut self, other: $r) {
+                or_panic(self.$method_(other));
+            }
+        }
+    )*};
+}
+bits! {
+    BitAnd bitand BitAndAssign bitand_assign bitwise_and bitwise_and_;
+    BitOr bitor BitOrAssign bitor_assign bitwise_or bitwise_or_;
+    BitXor bitxor BitXorAssign bitxor_assign bitwise_xor bitwise_xor_;
+}
+
 impl Not for &Var {
     type Output = Var;
     #[track_caller]
     fn not(self) -> Var {
-        self.logical_not()
+        self.bitwise_not()
     }
 }
 
@@ -126,6 +160,6 @@ impl Not for Var {
     type Output = Var;
     #[track_caller]
     fn not(self) -> Var {
-        self.logical_not()
+        self.bitwise_not()
     }
 }

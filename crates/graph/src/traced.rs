@@ -193,6 +193,13 @@ fn compare(a: Traced, b: Traced, f: impl FnOnce(&Var, &Var) -> Result<Var>) -> T
     TracedMask(keep(f(&as_var(a), &as_var(b))))
 }
 
+macro_rules! flat {
+    ($($name:ident),*) => {$(
+        fn $name(self) -> Traced {
+            unary(self, |v| Ok(Var::constant(v.value_ref().$name())), |n| Lane::<f64, false>(n).$name().0)
+        }
+    )*};
+}
 impl Num for Traced {
     type Mask = TracedMask;
     fn lit(v: f64) -> Traced {
@@ -222,9 +229,7 @@ impl Num for Traced {
     fn abs(self) -> Traced {
         unary(self, Var::try_abs, f64::abs)
     }
-    fn sign(self) -> Traced {
-        unary(self, |v| Ok(Var::constant(v.value_ref().sign())), |n| Lane::<f64, false>(n).sign().0)
-    }
+    flat!(sign, floor, ceil, round, trunc);
     fn maximum(self, o: Traced) -> Traced {
         keep(as_var(self).maximum(as_var(o)))
     }
@@ -360,6 +365,10 @@ mod tests {
                 is_nan: |x, y| R::select(x.is_nan(), y, x);
                 abs: |x, y| x.abs();
                 sign: |x, y| x.sign();
+                floor: |x, y| x.floor();
+                ceil: |x, y| x.ceil();
+                round: |x, y| x.round();
+                trunc: |x, y| x.trunc();
                 maximum: |x, y| x.maximum(y);
                 minimum: |x, y| x.minimum(y);
                 relu: |x, y| x.relu();

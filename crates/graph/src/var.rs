@@ -299,6 +299,9 @@ impl Var {
 
     /// Asks backward passes to leave a gradient here too, although this is not a leaf. Does nothing for leaves.
     ///
+    /// # Errors
+    /// `RetainWithoutGrad` if this does not require a gradient.
+    ///
     /// An in-place operation on this handle carries the wish over to the new value; hooks stay with the older one. The
     /// gradient is a value without history, unless the pass was recorded with
     /// [`Backward::create_graph`](crate::Backward::create_graph).
@@ -307,12 +310,21 @@ impl Var {
     /// use foldback_graph::RequiresGrad;
     /// use foldback_tensor::tensor;
     /// let y = tensor![3.0].requires_grad() * 2.0;
-    /// y.retain_grad();
+    /// y.retain_grad()?;
     /// y.square().backward()?;
     /// assert_eq!(y.grad(), Some(tensor![12.0]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn retain_grad(&self) {
+    #[track_caller]
+    pub fn retain_grad(&self) -> Result<()> {
+        if !self.requires_grad() {
+            return refuse(GraphFacts::RetainWithoutGrad).here();
+        }
+        self.keep_grad();
+        Ok(())
+    }
+
+    fn keep_grad(&self) {
         if let VarKind::Tracked(_, edge) = &self.kind
             && edge.node.as_leaf().is_none()
         {
@@ -578,7 +590,7 @@ impl Var {
         if let VarKind::Tracked(_, edge) = &self.kind
             && Hooks::retains(&edge.node, edge.nr)
         {
-            new.retain_grad();
+            new.keep_grad();
         }
         *self = new;
         Ok(())

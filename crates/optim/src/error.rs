@@ -30,13 +30,13 @@ pub enum OptimFacts {
         dampening: f64,
     },
     /// An empty list of parameters.
-    #[error("{optimizer}: the list of parameters is empty")]
+    #[error("{optimizer}: the list of parameters is empty: give those of a model, model.parameters()")]
     NoParameters {
         /// the optimiser
         optimizer: &'static str,
     },
     /// One variable given twice, which would be changed twice in each step.
-    #[error("{optimizer}: parameters {first} and {second} are the same variable")]
+    #[error("{optimizer}: parameters {first} and {second} are the same variable: give it once")]
     Duplicate {
         /// the optimiser
         optimizer: &'static str,

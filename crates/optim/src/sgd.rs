@@ -306,9 +306,12 @@ mod tests {
     fn parameters_that_cannot_be_optimised() {
         let w = tensor![1.0].requires_grad();
         let message = |vars: Vec<Var>| SGD::try_new(vars, 0.1).unwrap_err().with_location(None).to_string();
-        assert_eq!(message(vec![]), "SGD: the list of parameters is empty");
+        assert_eq!(
+            message(vec![]),
+            "SGD: the list of parameters is empty: give those of a model, model.parameters()"
+        );
         let twice = message(vec![w.clone(), tensor![1.0].requires_grad(), w.clone()]);
-        assert_eq!(twice, "SGD: parameters 0 and 2 are the same variable");
+        assert_eq!(twice, "SGD: parameters 0 and 2 are the same variable: give it once");
         assert_eq!(
             message(vec![w.clone(), &w * 2.0]),
             "SGD: parameter 1 is the result of an operation, not a leaf; give the leaf that it was made of, or detach() and requires_grad() it first"

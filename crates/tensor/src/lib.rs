@@ -4,6 +4,7 @@ mod attention;
 mod axes;
 mod buffer;
 mod close;
+mod conv;
 mod convert;
 mod create;
 mod datum;
@@ -33,6 +34,7 @@ pub use ndarray;
 pub use axes::{Axes, Axis, Over, Span, keep};
 pub use buffer::{release_memory, set_pool_limit};
 pub use close::{Mismatch, Tolerance, compare_close};
+pub use conv::{Conv, Padding};
 pub use create::Interval;
 pub use datum::Datum;
 pub use dtype::{Block, BlockMut, Category, DType, Element, Scalar};
@@ -45,8 +47,8 @@ pub use literal::Literal;
 pub use literal::NestedArray;
 pub use norm::Norm;
 pub use ops::{
-    Arg, AsArg, AsOptionalArg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, broadcast_warning,
-    kernel, set_broadcast_warning,
+    Arg, AsArg, AsOptionalArg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, Pad, Repeats,
+    broadcast_warning, kernel, set_broadcast_warning,
 };
 pub use packed::Packed;
 pub use random::{Generator, manual_seed};
@@ -57,4 +59,6 @@ pub use tensor::Tensor;
 pub use threads::{GRAIN, ThreadPool, num_threads, set_num_threads, try_set_num_threads};
 #[doc(hidden)]
 pub use threads::{set_thread_modes, thread_modes};
-pub use views::{NewShape, NewSize, Position, Slice, SliceItem, Slices, broadcast_tensors};
+pub use views::{
+    Amounts, NewShape, NewSize, Position, Slice, SliceItem, Slices, SplitSizes, broadcast_tensors,
+};

@@ -160,14 +160,15 @@ def run(op, written_inputs, args, draw_like=None, seeds=None, directions=None):
     if seeds is None:
         seeds = [draw_like(y) if y.requires_grad else None for y in outputs]
     seeds = [g if g is None else g.requires_grad_() for g in seeds]
-    grads = gradients(outputs, leaves, seeds, create_graph=True)
+    grads = gradients(outputs, leaves, seeds, create_graph=op.orders > 1)
+    result |= {"grad_outputs": [encode(g) for g in seeds], "grads": [encode(g) for g in grads]}
+    if op.orders == 1:
+        return result
     if directions is None:
         directions = [draw_like(g) if g is not None else None for g in grads]
     s = sum((g * v).sum() for g, v in zip(grads, directions) if g is not None)
     second = gradients([s], leaves + seeds, [torch.ones_like(s)])
     return result | {
-        "grad_outputs": [encode(g) for g in seeds],
-        "grads": [encode(g) for g in grads],
         "grad2": {
             "v": [encode(v) for v in directions],
             "grad_inputs": [encode(g) for g in second[: len(leaves)]],

@@ -6,7 +6,7 @@ PyTorch refuses to write into a leaf that requires a gradient, so the input is n
 from torch.nn import functional as F
 
 from .samples import (
-    ABOVE_MINUS_ONE, ANY, GRID, NONZERO, POSITIVE, Op, T, V, inf, method, nan, ok, refused,
+    ABOVE_MINUS_ONE, ABOVE_ONE, ANY, GRID, INSIDE, NONZERO, POSITIVE, Op, T, V, inf, method, nan, ok, refused,
 )  # fmt: skip
 
 SHAPES = [
@@ -60,6 +60,45 @@ def alpha():
 def bools(outcome=ok):
     yield outcome(input=V(0, 0, 1, 1, dtype="bool"), other=V(0, 1, 0, 1, dtype="bool"))
     yield refused(input=V(0, 1, dtype="bool"), other=V(0, 1, dtype="i64"))
+
+
+def few(right=ANY):
+    for a, b in [([2, 3], [2, 3]), ([2, 3], [3]), ([], []), ([0, 3], [1, 3])]:
+        yield ok(input=untracked(a), other=T(b, values=right))
+    yield ok(input=untracked([2, 3], "transposed"), other=T([2, 1], "expanded", right))
+    yield ok(input=untracked([2, 3], dtype="f32"), other=T([3], values=right))
+    yield ok(input=V(*GRID, grad=False), other=V(*GRID[::-1], grad=False), tags=["special"])
+    yield refused(input=untracked([3], dtype="i64"), other=T([3], values=right))
+    yield refused(input=untracked([3]), other=T([2, 3], values=right))
+    yield refused(input=T([3], grad=True), other=T([3], values=right))
+
+
+def numbers():
+    yield ok(input=untracked([2, 3], "strided"), other=1.5)
+    yield ok(input=untracked([2, 3]), other=2)
+    yield refused(input=untracked([3], dtype="i64"), other=1.5)
+
+
+def bits():
+    yield from integers()
+    yield ok(input=untracked([2, 2], dtype="bool"), other=untracked([2], dtype="bool"))
+    yield ok(input=untracked([4], dtype="i64"), other=untracked([4], dtype="bool"))
+    yield refused(input=untracked([4], dtype="bool"), other=untracked([4], dtype="i64"))
+    yield refused(input=untracked([2]), other=1)
+
+
+def three(second, third, **more):
+    for a, b, c in [([2, 3], [3], [2, 1]), ([2, 3], [], []), ([0], [1], [])]:
+        yield ok(**{"input": untracked(a), second: T(b, values=NONZERO), third: T(c, values=NONZERO)}, **more)
+    yield ok(**{"input": untracked([2, 3], "transposed", dtype="f32"), second: T([3], dtype="f32"), third: T([2, 1], values=NONZERO, dtype="f32")}, **more)
+    yield refused(**{"input": untracked([3]), second: T([2, 3]), third: T([3], values=NONZERO)}, **more)
+    yield refused(**{"input": untracked([3], dtype="i64"), second: T([3]), third: T([3], values=NONZERO)}, **more)
+    yield refused(**{"input": T([3], grad=True), second: T([3]), third: T([3], values=NONZERO)}, **more)
+
+
+def settings(**more):
+    yield ok(input=untracked([2, 3], "strided"), **more)
+    yield ok(input=untracked([5], dtype="f32"), **more)
 
 
 def rounding():
@@ -120,6 +159,9 @@ def fill():
 
 
 TWO = {
+    "atan2_": [few(NONZERO)], "hypot_": [few()], "copysign_": [few()], "xlogy_": [few(POSITIVE), numbers()],
+    "remainder_": [few(NONZERO), integers(values=NONZERO), numbers()], "fmod_": [few(NONZERO), integers(values=NONZERO), numbers()],
+    "bitwise_and_": [bits()], "bitwise_or_": [bits()], "bitwise_xor_": [bits()],
     "add_": [two(), alpha(), integers(), bools()],
     "sub_": [two(), alpha(), integers(), bools(refused)],
     "mul_": [two(), integers(), bools()],
@@ -132,6 +174,9 @@ ONE = {
     "exp_": one(), "expm1_": one(), "log_": one(POSITIVE), "log1p_": one(ABOVE_MINUS_ONE), "sqrt_": one(POSITIVE),
     "rsqrt_": one(POSITIVE), "reciprocal_": one(NONZERO), "sin_": one(), "cos_": one(), "tan_": one(), "tanh_": one(), "sigmoid_": one(), "erf_": one(),
     "logical_not_": one(keeps=BOTH, differentiable=False),
+    "exp2_": one(), "log2_": one(POSITIVE), "log10_": one(POSITIVE), "asin_": one(INSIDE), "acos_": one(INSIDE), "atan_": one(),
+    "sinh_": one(), "cosh_": one(), "asinh_": one(), "acosh_": one(ABOVE_ONE), "atanh_": one(INSIDE), "erfc_": one(),
+    "floor_": one(keeps=I64), "ceil_": one(keeps=I64), "trunc_": one(keeps=I64), "frac_": one(), "nan_to_num_": one(keeps=BOTH),
 }  # fmt: skip
 COMPARE = ["eq_", "ne_", "lt_", "le_", "gt_", "ge_"]
 LOGICAL = ["logical_and_", "logical_or_", "logical_xor_"]
@@ -141,6 +186,16 @@ OPS += [Op(name, method(name), [samples], mutates=True) for name, samples in ONE
 OPS += [Op(name, method(name), [truths([0.5, 2])], broadcasts=True, mutates=True) for name in COMPARE]
 OPS += [Op(name, method(name), [truths([])], broadcasts=True, mutates=True) for name in LOGICAL]
 OPS += [
+    Op("round_", method("round_"), [one(keeps=I64), settings(decimals=1), settings(decimals=-1)], mutates=True),
+    Op("lerp_", method("lerp_"), [three("end", "weight"), [ok(input=untracked([2, 3]), end=T([3]), weight=0.25)]], broadcasts=True, mutates=True),
+    Op("addcmul_", method("addcmul_"), [three("tensor1", "tensor2"), three("tensor1", "tensor2", value=0.5)], broadcasts=True, mutates=True),
+    Op("addcdiv_", method("addcdiv_"), [three("tensor1", "tensor2"), three("tensor1", "tensor2", value=0.5)], broadcasts=True, mutates=True),
+    Op("elu_", F.elu_, [one(), settings(alpha=0.5)], mutates=True),
+    Op("selu_", F.selu_, [one()], mutates=True),
+    Op("celu_", F.celu_, [one(), settings(alpha=0.5)], mutates=True),
+    Op("leaky_relu_", F.leaky_relu_, [one(), settings(negative_slope=0.5)], mutates=True),
+    Op("hardtanh_", F.hardtanh_, [one(keeps=I64), settings(min_val=-0.5, max_val=2)], mutates=True),
+    Op("bitwise_not_", method("bitwise_not_"), [[ok(input=untracked([2, 2], dtype="i64")), ok(input=untracked([3], dtype="bool")), refused(input=untracked([3]))]], mutates=True),
     Op("silu_", lambda input: F.silu(input, inplace=True), [one()], mutates=True),
     Op("clamp_", method("clamp_"), [clamp()], broadcasts=True, mutates=True),
     Op("fill_", method("fill_"), [fill()], mutates=True),

@@ -3,7 +3,9 @@
 import torch
 from torch.nn import functional as F
 
-from .samples import ABOVE_MINUS_ONE, NONZERO, POSITIVE, Op, T, V, inf, nan, ok, one_operand, refused, special
+from .samples import (
+    ABOVE_MINUS_ONE, ABOVE_ONE, INSIDE, NONZERO, POSITIVE, Op, T, V, inf, nan, ok, one_operand, refused, special,
+)  # fmt: skip
 
 KINK = [3.0, 3.5, -3.0, 2.0000000000000004]  # around the places where a function has a kink or changes its formula
 HUGE = [1e6, -1e6, 1e16, 1e22]  # far from zero, where sin and cos have to reduce their argument with care
@@ -57,6 +59,18 @@ OPS = [
     Op("sin", torch.sin, [one_operand(), edges(TINY + HUGE, [1e-3, 100.0, 1e6, -1e10])]),
     Op("cos", torch.cos, [one_operand(), edges(TINY + HUGE, [1e-3, 100.0, 1e6, -1e10])]),
     Op("tan", torch.tan, [one_operand(), edges(TINY + HUGE, [1e-3, 100.0, 1e6, -1e10])]),
+    Op("exp2", torch.exp2, [one_operand(), edges(TINY + [1023.5, 1024.5, -1074.0, -1076.0, 3.0, 0.5], [127.5, 128.5, -149.0, 3.0])]),
+    Op("log2", torch.log2, [one_operand(POSITIVE), edges([2.0, 0.5, 8.0, 1.0000000001, -3.0, 1e-300], [2.0, 0.5, 8.0, 1.0001])]),
+    Op("log10", torch.log10, [one_operand(POSITIVE), edges([2.0, 10.0, 1e22, 1.0000000001, -3.0, 1e-300], [2.0, 10.0, 1000.0, 1.0001])]),
+    Op("asin", torch.asin, [one_operand(INSIDE), edges(TINY + [0.5, 0.5000001, 0.999999, 1.5, -2.0], [0.5, 0.999, 1.5])]),
+    Op("acos", torch.acos, [one_operand(INSIDE), edges(TINY + [0.5, -0.5000001, -0.999999, 1.5, -2.0], [0.5, -0.999, 1.5])]),
+    Op("atan", torch.atan, [one_operand(), edges(TINY + [0.4142, 0.4143, 2.414, 2.415, 1e16], [0.4142, 2.415, 1e6])]),
+    Op("sinh", torch.sinh, [one_operand(), edges(TINY + TAILS + [710.25, 711.0], TINY + TAILS_F32)]),
+    Op("cosh", torch.cosh, [one_operand(), edges(TINY + TAILS + [710.25, 711.0], TINY + TAILS_F32)]),
+    Op("asinh", torch.asinh, [one_operand(), edges(TINY + [0.5, -0.5000001, 1e9], [0.5, 1e9])]),
+    Op("acosh", torch.acosh, [one_operand(ABOVE_ONE), edges([1.0000001, 1.5, 0.5, 1e9], [1.0001, 1.5, 0.5, 1e9])]),
+    Op("atanh", torch.atanh, [one_operand(INSIDE), edges(TINY + [0.5, -0.5000001, 0.999999, 1.5, -2.0], [0.5, 0.999, 1.5])]),
+    Op("erfc", torch.erfc, [one_operand(), edges(TINY + [0.46875, 0.5, -6.5, 2.0, 6.0, 26.5], TINY + [-4.5, 0.5, 2.0, 9.5])]),
     Op("tanh", torch.tanh, [one_operand(), edges(TINY + TAILS, TINY + TAILS_F32)]),
     Op("sigmoid", torch.sigmoid, [one_operand(), edges(TINY + TAILS, TAILS_F32)]),
     Op("relu", torch.relu, [one_operand(refuses=BOOL), edges(), INTEGERS]),

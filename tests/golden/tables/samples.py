@@ -41,6 +41,8 @@ ANY = Domain(eighths(-3, 3, without=(0,)), tuple(range(-6, 7)))
 POSITIVE = Domain(eighths(0.125, 5), tuple(range(1, 10)))
 NONZERO = Domain(eighths(-3, 3, without=(0, 0.125, -0.125)), tuple(n for n in range(-6, 7) if n))
 ABOVE_MINUS_ONE = Domain(eighths(-0.875, 4, without=(0,)), tuple(range(0, 7)))
+INSIDE = Domain(eighths(-0.875, 0.875, without=(0,)), (0,))
+ABOVE_ONE = Domain(eighths(1.125, 5), tuple(range(2, 9)))
 PROBABILITY = Domain(eighths(0, 1), (0, 1))
 SEED = Domain(eighths(-2, 2, without=(0,)), ())
 
@@ -128,6 +130,7 @@ class Op:
     groups: list = field(default_factory=list)
     broadcasts: bool = False  # its tensors are broadcast against each other
     mutates: bool = False  # it changes its `input`
+    orders: int = 2  # how often PyTorch can differentiate it
     operands: tuple = ("input", "other", "exponent", "src", "min", "max")  # inputs that take part in type promotion
 
     def samples(self):

@@ -50,7 +50,7 @@ impl Machine {
                 hook.map(|_| vec![])?
             }
             Action::RetainGrad(input) => {
-                self.var(*input)?.retain_grad();
+                self.var(*input)?.retain_grad()?;
                 vec![]
             }
             Action::ZeroGrad(input) => {

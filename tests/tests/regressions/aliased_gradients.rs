@@ -20,15 +20,15 @@ impl Function for Giving {
 /// Three ways to the gradient `w` of `x`, and of a result that retains it.
 fn passes(x: &Var, w: &Var, create: bool) -> [Var; 3] {
     let seeded = x * 1.0;
-    seeded.retain_grad();
+    seeded.retain_grad().unwrap();
     seeded.backward_with(Backward::new().seeds(&[w]).create_graph(create)).unwrap();
     let hooked = x * 1.0;
-    hooked.retain_grad();
+    hooked.retain_grad().unwrap();
     let given = w.clone();
     hooked.register_hook(move |_| Some(given.clone())).unwrap();
     hooked.backward_with(Backward::new().create_graph(create)).unwrap();
     let between = x * 1.0;
-    between.retain_grad();
+    between.retain_grad().unwrap();
     let given = Giving(w.clone()).call([&between]).unwrap();
     given.backward_with(Backward::new().create_graph(create)).unwrap();
     [seeded, hooked, between]

@@ -133,7 +133,7 @@ fn a_chain_of_recorded_gradients_is_dropped() {
         let bottom = y.downgrade();
         for _ in 0..DEPTH {
             let inner = std::mem::replace(&mut y, leaf() * 1.0);
-            y.retain_grad();
+            y.retain_grad().unwrap();
             y.backward_with(Backward::new().inputs(&[&y]).seeds(&[&inner]).create_graph(true)).unwrap();
         }
         drop(y);

@@ -89,7 +89,7 @@ impl Kept {
     fn new(dropped: impl Fn() + Send + Sync + Clone + 'static) -> Kept {
         let x = leaf();
         let y = &x * 1.0;
-        y.retain_grad();
+        y.retain_grad().unwrap();
         let seed = owning(Dropping(dropped), &leaf());
         y.backward_with(Backward::new().seeds(&[&seed]).create_graph(true)).unwrap();
         Kept { leaf: x, result: y }

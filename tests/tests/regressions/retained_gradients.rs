@@ -12,7 +12,7 @@ fn leaf() -> Var {
 fn grad_leaves_results_as_they_are() {
     let x = leaf();
     let y = &x * 2.0;
-    y.retain_grad();
+    y.retain_grad().unwrap();
     let z = y.square();
     Grad::new(&[&z], &[&x, &y]).retain_graph(true).run().unwrap();
     Grad::new(&[&z], &[&x]).create_graph(true).run().unwrap();
@@ -46,9 +46,9 @@ fn a_pass_limited_to_inputs_asks_for_no_later_gradient() {
 fn a_gradient_both_retained_and_asked_for_counts_once() {
     let x = leaf();
     let y = &x * 1.0;
-    y.retain_grad();
+    y.retain_grad().unwrap();
     let z = &y * 3.0;
-    z.retain_grad();
+    z.retain_grad().unwrap();
     z.backward_with(Backward::new().inputs(&[&y])).unwrap();
     assert_eq!((y.grad(), z.grad(), x.grad()), (Some(tensor![3.0]), Some(tensor![1.0]), None));
 }
@@ -57,7 +57,7 @@ fn a_gradient_both_retained_and_asked_for_counts_once() {
 fn a_root_that_does_not_lead_to_the_inputs_gets_nothing() {
     let (x, w) = (leaf(), leaf());
     let (y, z) = (&x * 2.0, &w * 2.0);
-    z.retain_grad();
+    z.retain_grad().unwrap();
     z.register_hook(|_| -> Option<Var> { panic!("a node that is not run has no hooks to run") }).unwrap();
     backward(&[&y, &z], Backward::new().inputs(&[&x])).unwrap();
     assert_eq!((x.grad(), w.grad(), z.grad()), (Some(tensor![2.0]), None, None));
@@ -67,7 +67,7 @@ fn a_root_that_does_not_lead_to_the_inputs_gets_nothing() {
 fn the_wish_follows_the_handle_through_an_in_place_operation() {
     let mut y = leaf() + 0.0;
     let (old, handle) = (y.clone(), y.clone());
-    y.retain_grad();
+    y.retain_grad().unwrap();
     handle.register_hook(|g| Some(g * 10.0)).unwrap();
     y.mul_(2.0).unwrap();
     y.add_(1.0).unwrap();
@@ -86,7 +86,7 @@ fn only_a_recorded_pass_that_leaves_gradients_makes_a_cycle() {
     let (x, w) = (leaf(), leaf().downgrade());
     assert!(w.upgrade().is_none());
     let y = x.square();
-    y.retain_grad();
+    y.retain_grad().unwrap();
     let handles = [x.downgrade(), y.downgrade()];
     let first = Grad::new(&[&y.square()], &[&x]).create_graph(true).run().unwrap();
     drop((x, y, first));
@@ -94,7 +94,7 @@ fn only_a_recorded_pass_that_leaves_gradients_makes_a_cycle() {
 
     let x = leaf();
     let y = x.square();
-    y.retain_grad();
+    y.retain_grad().unwrap();
     let handles = [x.downgrade(), y.downgrade()];
     y.square().backward_with(Backward::new().create_graph(true)).unwrap();
     drop((x, y));

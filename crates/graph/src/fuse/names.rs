@@ -91,7 +91,7 @@ impl Num for Names {
         Names::NONE
     }
     of_two!(lt, le, eq, maximum, minimum);
-    of_one!(abs, sign);
+    of_one!(abs, sign, floor, ceil, round, trunc);
     fn and(a: Names, b: Names) -> Names {
         a.and_of(b)
     }

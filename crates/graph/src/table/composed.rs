@@ -1,7 +1,7 @@
 //! Methods of `Tensor` that rows are put together for, and those without a gradient.
 
 use foldback_tensor::kernel::StrictProduct;
-use foldback_tensor::{Axis, Datum, Here, Over, Scalar, Tensor, or_panic};
+use foldback_tensor::{Axis, Datum, Here, Over, Scalar, SplitSizes, Tensor, or_panic};
 
 use crate::error::Result;
 use crate::input::AsInput;
@@ -9,7 +9,7 @@ use crate::var::Var;
 
 /// # Pieces
 impl Var {
-    /// Pieces of `size` along an axis; the last one is smaller if `size` does not divide it. See [`Tensor::split`].
+    /// Pieces of one size along an axis, or of the sizes in a list. See [`Tensor::split`].
     ///
     /// # Errors
     /// As [`Tensor::split`].
@@ -24,9 +24,9 @@ impl Var {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
-    pub fn split(&self, size: usize, axis: impl Into<Axis>) -> Result<Vec<Var>> {
+    pub fn split(&self, sizes: impl Into<SplitSizes>, axis: impl Into<Axis>) -> Result<Vec<Var>> {
         let axis = axis.into();
-        let parts = self.value_ref().split(size, axis).here()?;
+        let parts = self.value_ref().split(sizes, axis).here()?;
         self.parts(&parts, axis).here()
     }
 
@@ -314,6 +314,66 @@ impl Var {
     #[track_caller]
     pub fn full_like(&self, value: impl Into<Scalar>) -> Var {
         Var::constant(self.value_ref().full_like(value))
+    }
+
+    /// Every bit turned, of integers; whether elements are false, of truth values: a variable that requires no gradient.
+    ///
+    /// # Panics
+    /// For floats.
+    ///
+    /// ```
+    /// use foldback_graph::Var;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(Var::from(tensor![6, -1; i64]).bitwise_not().value(), tensor![-7, 0; i64]);
+    /// ```
+    #[track_caller]
+    pub fn bitwise_not(&self) -> Var {
+        or_panic(self.try_bitwise_not())
+    }
+
+    /// [`Self::bitwise_not`], with an error where that panics.
+    ///
+    /// # Errors
+    /// For floats.
+    #[track_caller]
+    pub fn try_bitwise_not(&self) -> Result<Var> {
+        self.value_ref().try_bitwise_not().map(Var::constant).here()
+    }
+
+    /// Whether elements are NaN: a `bool` variable, which requires no gradient.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![f32::NAN, 0.0].requires_grad().isnan().value(), tensor![true, false]);
+    /// ```
+    #[track_caller]
+    pub fn isnan(&self) -> Var {
+        Var::constant(self.value_ref().isnan())
+    }
+
+    /// Whether elements are infinite: a `bool` variable, which requires no gradient.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![f32::INFINITY, 0.0].requires_grad().isinf().value(), tensor![true, false]);
+    /// ```
+    #[track_caller]
+    pub fn isinf(&self) -> Var {
+        Var::constant(self.value_ref().isinf())
+    }
+
+    /// Whether elements are neither NaN nor infinite: a `bool` variable, which requires no gradient.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![f32::INFINITY, 0.0].requires_grad().isfinite().value(), tensor![false, true]);
+    /// ```
+    #[track_caller]
+    pub fn isfinite(&self) -> Var {
+        Var::constant(self.value_ref().isfinite())
     }
 
     /// Whether elements are false (zero): a `bool` variable, which requires no gradient.

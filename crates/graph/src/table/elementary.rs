@@ -10,7 +10,7 @@ const GELU_SCALE_TWICE: f64 = 1.595_769_121_605_730_8;
 /// The logistic function and its slope, both to the last digits for either sign, and so are the derivatives of this very
 /// formula. `1 - sigmoid(x)` has lost them all where x is large.
 #[inline(always)]
-fn logistic<R: Real>(x: R) -> (R, R)
+pub(super) fn logistic<R: Real>(x: R) -> (R, R)
 where
     f64: FloatOps<R>,
 {

@@ -1,9 +1,11 @@
 //! Rows of joining and indexing.
 
-use foldback_tensor::{Axis, Indices, Tensor};
+use foldback_tensor::kernel::aligned;
+use foldback_tensor::{Axis, DType, Here, Indices, Tensor};
 
 use super::macros::{function, function_of_list};
 use crate::error::Result;
+use crate::input::{AsInput, Input};
 use crate::var::Var;
 
 function! {
@@ -29,6 +31,18 @@ function! {
         check {
             "rows": [[3, 2] Any] |x| x[0].gather(0, &foldback_tensor::tensor![[2, 0], [2, 1]; i64]);
             "columns, repeated": [[2, 3] Any] |x| x[0].gather(1, &foldback_tensor::tensor![[1, 1], [0, 2]; i64]);
+        }
+
+    fn scattered(a; axis: Axis, index: Indices; source) {
+        let shape = source.shape().clone();
+    } = a.scatter(axis, &index, source);
+        d a: |g| g.scatter(axis, &index, 0.0);
+        d source: |g| last_scattered(g, axis, &index, &shape);
+        check {
+            "distinct": [[2, 3] Any, [2, 2] Any]
+                |x| x[0].scatter(1, &foldback_tensor::tensor![[1, 0], [0, 2]; i64], &x[1]);
+            "repeated": [[3] Any, [4] Any] |x| x[0].scatter(0, &foldback_tensor::tensor![2, 0, 2, 2; i64], &x[1]);
+            "longer source": [[3] Any, [4] Any] |x| x[0].scatter(0, &foldback_tensor::tensor![2, 0; i64], &x[1]);
         }
 
     /// Adds the elements of `source` to the places that `index` names along an axis; duplicates add up.
@@ -146,6 +160,72 @@ function_of_list! {
 
 pub(super) use joins::ALL as JOINS;
 pub(super) use rows::ALL;
+
+impl Var {
+    /// The elements of `source`, or a number, written to the places that `index` names along an axis; see
+    /// [`Tensor::scatter`]. Of several for one place the last remains, and only that has a gradient.
+    ///
+    /// # Errors
+    /// If index or source do not fit, or if no memory can hold the result (`TooLarge`).
+    ///
+    /// ```
+    /// use foldback_graph::{RequiresGrad, Var};
+    /// use foldback_tensor::tensor;
+    /// let source = tensor![1.0, 2.0].requires_grad();
+    /// let y = Var::from(tensor![0.0, 0.0]).scatter(0, &tensor![1, 1; i64], &source)?;
+    /// assert_eq!(y.value(), tensor![0.0, 2.0]);
+    /// y.sum(..)?.backward()?;
+    /// assert_eq!(source.grad(), Some(tensor![0.0, 1.0]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn scatter(
+        &self,
+        axis: impl Into<Axis>,
+        index: impl Into<Indices>,
+        source: impl AsInput,
+    ) -> Result<Var> {
+        let index = index.into();
+        let scattered = match source.input() {
+            Input::Scalar(s) => Tensor::full_with((), s, self.dtype())
+                .expand(index.shape())
+                .and_then(|numbers| self.scattered(axis, &index, numbers)),
+            source => self.scattered(axis, &index, source),
+        };
+        scattered.map_err(|e| e.named("scatter")).here()
+    }
+
+    /// Elements picked along one axis, where index and variable broadcast on all others; negative indices count from the end.
+    /// See [`Tensor::take_along_dim`].
+    ///
+    /// # Errors
+    /// As [`Tensor::take_along_dim`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![[1.0, 5.0], [4.0, 3.0]].requires_grad();
+    /// x.take_along_dim(tensor![[-1]; i64], 1)?.sum(..)?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![[0.0, 1.0], [0.0, 1.0]]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    #[doc(alias = "take_along_axis")]
+    pub fn take_along_dim(&self, index: impl Into<Indices>, axis: impl Into<Axis>) -> Result<Var> {
+        let axis = axis.into();
+        let (shape, index) = aligned(self.shape(), &index.into(), axis).here()?;
+        let wide = if shape == *self.shape() { Ok(self.clone()) } else { self.expand(shape) };
+        wide.and_then(|wide| wide.gather(axis, index)).map_err(|e| e.named("take_along_dim")).here()
+    }
+}
+
+/// The gradient of what was written to the places that `index` names: of several for one place, the last has it all.
+fn last_scattered(g: &Var, axis: Axis, index: &Indices, shape: &foldback_tensor::Shape) -> Result<Var> {
+    let order = Tensor::try_arange(0..index.numel())?.reshape(index.shape())?;
+    let last = Tensor::try_zeros_with(g.shape(), DType::I64)?.scatter(axis, index, &order)?;
+    let remains = Var::constant(last.gather(axis, index)?.eq(&order)?);
+    padded(&remains.where_cond(g.gather(axis, index)?, 0.0)?, shape)
+}
 
 /// Where the operands of a concatenation lie in its result.
 struct Parts {

@@ -12,18 +12,25 @@
 //! are expressions over variables, for operations that a formula does not fit. Rows never undo broadcasting, never add
 //! up gradients and never check shapes: the engine does (`validate_outputs`).
 
+mod activations;
 mod arithmetic;
 mod attention;
 mod composed;
+mod conv;
 mod elementary;
+mod embedding;
 mod functions;
 mod index;
 mod linalg;
 mod list;
 mod macros;
 mod normalise;
+mod mask;
+mod moves;
+mod pairs;
 mod reduce;
 mod samples;
+mod slices;
 mod softmax;
 mod together;
 mod views;
@@ -39,17 +46,22 @@ pub use samples::{Domain, InputSpec, OwnedSample, Row, Sample};
 pub fn rows() -> impl Iterator<Item = &'static Row> {
     [
         arithmetic::ALL,
+        pairs::ALL,
         elementary::ALL,
+        activations::ALL,
         list::ALL,
         reduce::ALL,
         views::ALL,
+        slices::ALL,
+        moves::ALL,
         linalg::ALL,
         index::ALL,
+        conv::ALL,
         index::JOINS,
         normalise::ALL,
         attention::ALL,
         attention::GATES,
-        index::EMBEDDING,
+        embedding::ALL,
     ]
     .into_iter()
     .flatten()

@@ -15,6 +15,10 @@ pub enum Domain {
     Positive,
     /// strictly between -1 and 1
     Unit,
+    /// above one
+    AboveOne,
+    /// away from whole numbers and from halves
+    NonInteger,
     /// all different by far more than a difference step, in any arrangement
     Distinct,
     /// 0 or 1, as a condition; no derivative is taken

@@ -1,41 +1,10 @@
-//! Rows of views, parts and casts.
+//! Rows of views and casts.
 
-use foldback_tensor::{
-    Axes, Axis, DType, Here, NewShape, Position, Shape, Slice, SliceItem, Slices, Span, Tensor, or_panic,
-};
+use foldback_tensor::{Axes, Axis, DType, Here, NewShape, Shape, Span, or_panic};
 
 use super::macros::function;
 use crate::error::Result;
-use crate::input::AsInput;
 use crate::var::Var;
-
-/// A tensor of zeros with `value` in the part that `slices` names.
-fn embedded(value: &Tensor, slices: &Slices, shape: &Shape) -> Result<Tensor> {
-    let mut whole = Tensor::try_zeros_with(shape, value.dtype())?;
-    whole.slice_assign(slices.clone(), value)?;
-    Ok(whole)
-}
-
-/// `whole` with `value` in the part that `slices` names.
-fn assigned(whole: &Tensor, value: &Tensor, slices: &Slices) -> Result<Tensor> {
-    let mut whole = whole.clone();
-    whole.slice_assign(slices.clone(), value)?;
-    Ok(whole)
-}
-
-/// `g` with axes of size 1 in front, where it has less than `rank`: a value that was assigned may have had them.
-fn with_rank(g: Var, rank: usize) -> Result<Var> {
-    (g.rank()..rank).try_fold(g, |g, _| g.unsqueeze(0))
-}
-
-/// The slices that take `item` on one axis and everything of the axes before it.
-fn on_axis(axis: Axis, rank: usize, item: impl Into<SliceItem>) -> Slices {
-    let axis = axis.get();
-    let axis = if axis < 0 { axis + rank as isize } else { axis };
-    let mut items: Vec<SliceItem> = (0..axis).map(|_| SliceItem::from(..)).collect();
-    items.push(item.into());
-    Slices::from(items)
-}
 
 fn inverse(axes: &Axes, rank: usize) -> Vec<usize> {
     let mut back = vec![0; rank];
@@ -264,51 +233,6 @@ function! {
             "a batch": [[2, 3, 2] Any] |x| x[0].triu_with(1);
         }
 
-    /// Part of the variable: one item per leading axis, a range (with a step) or an index; see [`Tensor::slice`].
-    ///
-    /// # Errors
-    /// If the slices do not fit.
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// let x = tensor![1.0, 2.0, 3.0].requires_grad();
-    /// x.slice(1..)?.sum(..)?.backward()?;
-    /// assert_eq!(x.grad(), Some(tensor![0.0, 1.0, 1.0]));
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    pub fn slice(a; slices: Slices) {
-        let slices: Slices = slices;
-        let own = a.shape().clone();
-    } = a.slice(slices.clone());
-        d a: |g| g.embed(slices.clone(), own.clone());
-        check {
-            "a row": [[2, 3] Any] |x| x[0].slice(1);
-            "a step": [[5] Any] |x| x[0].slice(Slice::new(0, 5, 2));
-            "both axes": [[3, 4] Any] |x| x[0].slice((1.., -1));
-        }
-
-    fn embed(a; slices: Slices, shape: Shape) = embedded(a, &slices, &shape);
-        d a: |g| g.slice(slices.clone());
-        check {
-            "a row": [[3] Any] |x| x[0].embed(1, [2, 3]);
-            "a step": [[3] Any] |x| x[0].embed(Slices::from(Slice::new(0, 5, 2)), [5]);
-        }
-
-    fn with_part(a, value; slices: Slices) {
-        let part = a.slice(slices.clone())?.shape().clone();
-        let dtype = a.dtype();
-        let rank = value.rank();
-    } = assigned(a, value, &slices);
-        d a: |g| g.with_part(Var::constant(Tensor::try_zeros_with(&part, dtype)?), slices.clone());
-        d value: |g| g.slice(slices.clone()).and_then(|g| with_rank(g, rank));
-        check {
-            "a row": [[3, 4] Any, [4] Any] |x| x[0].with_part(&x[1], Slices::from(1));
-            "broadcast": [[3, 4] Any, [1] Any] |x| x[0].with_part(&x[1], Slices::from((.., 1..3)));
-            "surplus axes": [[3] Any, [1, 1, 2] Any] |x| x[0].with_part(&x[1], Slices::from(1..));
-            "one of many axes": [[3] Any, [1, 1] Any] |x| x[0].with_part(&x[1], Slices::from(1));
-        }
-
     pub(crate) fn cast(a; dtype: DType) = a.try_to(dtype);
         // The engine casts it back.
         d a = g;
@@ -518,73 +442,5 @@ impl Var {
     #[track_caller]
     pub fn broadcast_to(&self, shape: impl Into<Shape>) -> Result<Var> {
         self.expand(shape.into()).map_err(|e| e.named("broadcast_to"))
-    }
-
-    /// `len` elements of one axis from `start` on, which may count from the end.
-    ///
-    /// # Errors
-    /// If the part is not inside the axis.
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 2.0, 3.0].requires_grad().narrow(0, 1, 2)?.value(), tensor![2.0, 3.0]);
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn narrow(&self, axis: impl Into<Axis>, start: impl Into<Position>, len: usize) -> Result<Var> {
-        let (axis, start) = (axis.into(), start.into());
-        self.value_ref().narrow(axis, start, len)?;
-        let size = self.value_ref().size(axis)? as isize;
-        let first = if start.get() < 0 { start.get() + size } else { start.get() };
-        self.slice(on_axis(axis, self.rank(), Slice::new(first, first + len as isize, 1)))
-    }
-
-    /// One element of an axis, which is dropped.
-    ///
-    /// # Errors
-    /// If the axis or the element does not exist.
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![[1.0, 2.0], [3.0, 4.0]].requires_grad().select(1, 0)?.value(), tensor![1.0, 3.0]);
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn select(&self, axis: impl Into<Axis>, index: impl Into<Position>) -> Result<Var> {
-        let (axis, index) = (axis.into(), index.into());
-        self.value_ref().select(axis, index)?;
-        self.slice(on_axis(axis, self.rank(), index.get()))
-    }
-
-    /// Writes `value` into the part of this variable that `slices` names; it broadcasts to the part's shape, and leading
-    /// axes of size 1 that the part does not have are dropped.
-    ///
-    /// A result of an operation is rebound to the new value, and the gradient of `value` has its own shape. A variable
-    /// without history becomes tracked if `value` is.
-    ///
-    /// # Errors
-    /// `LeafInPlace` for a leaf that requires a gradient, outside [`no_grad`](crate::no_grad); also if the slices
-    /// do not fit or the value does not broadcast. Nothing is changed then.
-    ///
-    /// ```
-    /// use foldback_graph::{RequiresGrad, Var};
-    /// use foldback_tensor::{DType, Tensor, tensor};
-    /// let v = tensor![5.0, 6.0].requires_grad();
-    /// let mut x = Var::from(Tensor::zeros([2, 2]));
-    /// x.slice_assign(1, &v)?;
-    /// x.sum(..)?.backward()?;
-    /// assert_eq!(v.grad(), Some(tensor![1.0, 1.0]));
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn slice_assign(&mut self, slices: impl Into<Slices>, value: impl AsInput) -> Result<&mut Var> {
-        let slices = slices.into();
-        let leaf = self.own_leaf();
-        let _turn = self.turn_to_rebind("slice_assign", leaf.as_deref()).here()?;
-        let new = self.with_part(value, slices).map_err(|e| e.named("slice_assign")).here()?;
-        self.rebind("slice_assign", new).here()?;
-        Ok(self)
     }
 }

@@ -64,7 +64,7 @@ pub enum TensorFacts {
         start: usize,
     },
     /// A number of axes that does not fit the tensor.
-    #[error("{op}: expected {expected} {}, got {found}", if expected.ends_with('1') { "axis" } else { "axes" })]
+    #[error("{op}: expected {expected} {}, got {found}: {}", if expected.ends_with('1') { "axis" } else { "axes" }, ranked(op, expected))]
     Rank {
         /// the operation
         op: &'static str,
@@ -80,6 +80,20 @@ pub enum TensorFacts {
         op: &'static str,
         /// how many names the pattern has
         expected: usize,
+        /// the shape of the tensor
+        shape: Shape,
+    },
+    /// A mask of other sizes than the axes that it stands for.
+    #[error(
+        "{op}: a mask of shape {mask} does not fit a tensor of shape {shape} from axis {axis} on: it must have the sizes of its axes, at least one"
+    )]
+    MaskShape {
+        /// the operation
+        op: &'static str,
+        /// the shape of the mask
+        mask: Shape,
+        /// the first axis that it stands for
+        axis: usize,
         /// the shape of the tensor
         shape: Shape,
     },
@@ -158,7 +172,7 @@ pub enum TensorFacts {
         dtype: DType,
     },
     /// Shapes that should be equal.
-    #[error("{op}: expected shape {expected}, found {found}")]
+    #[error("{op}: expected shape {expected}, found {found}: reshape or expand it to that")]
     ShapeMismatch {
         /// the operation
         op: &'static str,
@@ -190,7 +204,7 @@ pub enum TensorFacts {
         axis: Option<usize>,
     },
     /// A shape whose product is not the number of elements.
-    #[error("{op}: shape {shape} is invalid for {}", counted(*elements, "element"))]
+    #[error("{op}: shape {shape} is invalid for {}: its sizes must multiply to that; one of them may be -1", counted(*elements, "element"))]
     ElementCount {
         /// the operation
         op: &'static str,
@@ -214,7 +228,7 @@ pub enum TensorFacts {
         wanted: Shape,
     },
     /// An index outside its axis.
-    #[error("{op}: index {index} is out of bounds for axis {axis} of size {size}")]
+    #[error("{op}: index {index} is out of bounds for axis {axis} of size {size}{}", match size { 0 => String::new(), n => format!(": give one from -{n} to {}", n - 1) })]
     IndexOutOfRange {
         /// the operation
         op: &'static str,
@@ -226,7 +240,9 @@ pub enum TensorFacts {
         size: usize,
     },
     /// A range of an axis that is not inside it, or a step that is not positive.
-    #[error("{op}: range {start}..{end} with step {step} is not valid for axis {axis} of size {size}")]
+    #[error(
+        "{op}: range {start}..{end} with step {step} is not valid for axis {axis} of size {size}: ranges lie inside their axis, and steps are positive"
+    )]
     Range {
         /// the operation
         op: &'static str,
@@ -262,7 +278,7 @@ pub enum TensorFacts {
         shape: Shape,
     },
     /// A list of tensors that must not be empty.
-    #[error("{op}: expected at least one tensor")]
+    #[error("{op}: expected at least one tensor: the list is empty")]
     NoTensors {
         /// the operation
         op: &'static str,
@@ -321,6 +337,16 @@ pub enum TensorFacts {
         /// its domain
         expected: &'static str,
     },
+    /// A window that does not slide over its input.
+    #[error("{op}: the input {input} {why}")]
+    Window {
+        /// the operation
+        op: &'static str,
+        /// the shape of the input
+        input: Shape,
+        /// what does not fit, and what to do
+        why: String,
+    },
     /// Broadcasting that the user has asked to refuse, see [`broadcast_warning`](crate::broadcast_warning).
     #[error(
         "{op}: shapes {a} and {b} differ but hold the same number of elements, and such broadcasting is refused here: give one of them the other's shape, or expand it if that is meant"
@@ -361,6 +387,7 @@ impl TensorFacts {
             | IndexOutOfRange { op, .. }
             | Range { op, .. }
             | Matmul { op, .. }
+            | MaskShape { op, .. }
             | EmptyReduction { op, .. }
             | NoTensors { op }
             | Overlap { op, .. }
@@ -368,6 +395,7 @@ impl TensorFacts {
             | DivisionByZero { op }
             | TooLarge { op, .. }
             | Parameter { op, .. }
+            | Window { op, .. }
             | BroadcastRefused { op, .. } => *op = name,
             NotASingleElement { .. } => {}
         }
@@ -381,10 +409,14 @@ impl Facts for TensorFacts {
             Broadcast { .. } | Expand { .. } | Rank { .. } | ShapeMismatch { .. } | ElementCount { .. } => {
                 Kind::Shape
             }
-            ViewNeedsCopy { .. } | Matmul { .. } | EmptyReduction { .. } | NotASingleElement { .. } => {
+            ViewNeedsCopy { .. }
+            | MaskShape { .. }
+            | Matmul { .. }
+            | EmptyReduction { .. }
+            | NotASingleElement { .. } => Kind::Shape,
+            BroadcastRefused { .. } | ListShapes { .. } | Sizes { .. } | Ragged { .. } | Window { .. } => {
                 Kind::Shape
             }
-            BroadcastRefused { .. } | ListShapes { .. } | Sizes { .. } | Ragged { .. } => Kind::Shape,
             AxisOutOfRange { .. } | DuplicateAxis { .. } | EmptySpan { .. } => Kind::Axis,
             DTypeUnsupported { .. } | DTypeMismatch { .. } | MixedDTypes { .. } => Kind::DType,
             ResultCast { .. } | Alpha { .. } | Unfit { .. } => Kind::DType,
@@ -402,7 +434,19 @@ impl Facts for TensorFacts {
 fn instead(op: &str) -> &'static str {
     match op {
         "rand" | "randn" | "uniform" | "normal" | "bernoulli" | "arange" | "linspace" => "give DType::F32",
+        _ if op.starts_with("bitwise_") => "use to(DType::I64)",
         _ => "use to(DType::F32)",
+    }
+}
+
+/// What helps where there are too few axes, or too many.
+fn ranked(op: &str, expected: &str) -> &'static str {
+    match op {
+        "t" => "transpose(-2, -1) exchanges the last two",
+        "mm" | "bmm" | "mv" | "dot" => "matmul takes any number of them",
+        "permute" | "movedim" => "name each axis once, in its new place",
+        _ if expected.starts_with("at most") => "leave some out, or add them to the tensor by unsqueeze",
+        _ => "unsqueeze adds one, squeeze, flatten and reshape take some away",
     }
 }
 

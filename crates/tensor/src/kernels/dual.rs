@@ -172,6 +172,15 @@ with_number!(Sub, sub, |s, _| s);
 with_number!(Mul, mul, |s, c| s * c);
 with_number!(Div, div, |s, c| s / c);
 
+macro_rules! flat {
+    ($($name:ident),*) => {$(
+        #[inline(always)]
+        fn $name(self) -> Self {
+            // Zero whatever the slope was: a NaN does not get through, as in the table.
+            self.chain(self.value.$name(), || (), |_, ()| R::lit(0.0))
+        }
+    )*};
+}
 impl<R: Real, const K: usize> Num for Dual<R, K> {
     type Mask = R::Mask;
     #[inline(always)]
@@ -218,11 +227,7 @@ impl<R: Real, const K: usize> Num for Dual<R, K> {
     fn abs(self) -> Self {
         self.chain(self.value.abs(), || self.value.sign(), |s, f| s * f)
     }
-    #[inline(always)]
-    fn sign(self) -> Self {
-        // Zero whatever the slope was: a NaN does not get through, as in the table.
-        self.chain(self.value.sign(), || (), |_, ()| R::lit(0.0))
-    }
+    flat!(sign, floor, ceil, round, trunc);
     #[inline(always)]
     fn maximum(self, o: Self) -> Self {
         extreme(self, o, self.value.maximum(o.value), |a, b| a.lt(b))

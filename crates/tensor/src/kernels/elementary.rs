@@ -25,11 +25,20 @@ macro_rules! __elementary {
             /// e to the power of each element.
             exp exp_(x => y: |g, y| g * y, Any, 0.5 => 1.648_721_3);
 
+            /// 2 to the power of each element.
+            exp2 exp2_(x => y: |g, y| g * (y * std::f64::consts::LN_2), Any, 0.5 => 1.414_213_6);
+
             /// `exp(x) - 1`, accurate near 0.
             expm1 expm1_(x => y: |g, y| g * (y + 1.0), Any, 1e-10 => 1e-10);
 
             /// The natural logarithm; -inf at 0, NaN below.
             ln ln_(x => y: |g, x| g / x, Positive, 0.5 => -0.693_147_2);
+
+            /// The logarithm to base 2; -inf at 0, NaN below.
+            log2 log2_(x => y: |g, x| g / (x * std::f64::consts::LN_2), Positive, 0.125 => -3.0);
+
+            /// The logarithm to base 10; -inf at 0, NaN below.
+            log10 log10_(x => y: |g, x| g / (x * std::f64::consts::LN_10), Positive, 0.5 => -0.301_03);
 
             /// `ln(1 + x)`, accurate near 0.
             log1p log1p_(x => y: |g, x| g / (x + 1.0), Positive, 1e-10 => 1e-10);
@@ -52,14 +61,41 @@ macro_rules! __elementary {
             /// The tangent of an angle in radians.
             tan tan_(x => y: |g, y| g * (y * y + 1.0), Unit, 0.5 => 0.546_302_5);
 
+            /// The arc sine, between -pi/2 and pi/2; NaN beyond 1. Its gradient at 1 and -1 is infinite.
+            asin asin_(x => y: |g, x| g * (1.0 - x * x).rsqrt(), Unit, 0.5 => 0.523_598_8);
+
+            /// The arc cosine, between 0 and pi; NaN beyond 1. Its gradient at 1 and -1 is infinite.
+            acos acos_(x => y: |g, x| g * -(1.0 - x * x).rsqrt(), Unit, 0.5 => 1.047_197_6);
+
+            /// The arc tangent, between -pi/2 and pi/2; see [`atan2`](Self::atan2) for the angle of two coordinates.
+            atan atan_(x => y: |g, x| g / (x * x + 1.0), Any, 0.5 => 0.463_647_6);
+
+            /// The hyperbolic sine.
+            sinh sinh_(x => y: |g, x| g * x.cosh(), Any, 0.5 => 0.521_095_3);
+
+            /// The hyperbolic cosine.
+            cosh cosh_(x => y: |g, x| g * x.sinh(), Any, 0.5 => 1.127_626);
+
             /// The hyperbolic tangent.
             tanh tanh_(x => y: |g, y| g * (1.0 - y * y), Any, 0.5 => 0.462_117_16);
+
+            /// The inverse hyperbolic sine.
+            asinh asinh_(x => y: |g, x| g * (x * x + 1.0).rsqrt(), Any, 0.5 => 0.481_211_8);
+
+            /// The inverse hyperbolic cosine; NaN below 1. Its gradient at 1 is infinite.
+            acosh acosh_(x => y: |g, x| g * (x * x - 1.0).rsqrt(), AboveOne, 1.5 => 0.962_423_6);
+
+            /// The inverse hyperbolic tangent; infinite at 1 and -1, NaN beyond.
+            atanh atanh_(x => y: |g, x| g / (1.0 - x * x), Unit, 0.5 => 0.549_306_1);
 
             /// The logistic function `1 / (1 + exp(-x))`.
             sigmoid sigmoid_(x => y: |g, y| g * ((1.0 - y) * y), Any, 0.5 => 0.622_459_35);
 
             /// The error function.
             erf erf_(x => y: |g, x| g * ((-(x * x)).exp() * std::f64::consts::FRAC_2_SQRT_PI), Any, 0.5 => 0.520_499_9);
+
+            /// `1 - erf(x)`, accurate where that is small.
+            erfc erfc_(x => y: |g, x| g * ((-(x * x)).exp() * -std::f64::consts::FRAC_2_SQRT_PI), Any, 0.5 => 0.479_500_1);
         }
     };
 }

@@ -24,10 +24,26 @@ pub trait Float:
     fn abs_(self) -> Self;
     #[doc(hidden)]
     fn is_nan_(self) -> bool;
+    #[doc(hidden)]
+    fn floor_(self) -> Self;
+    #[doc(hidden)]
+    fn ceil_(self) -> Self;
+    #[doc(hidden)]
+    fn round_(self) -> Self;
+    #[doc(hidden)]
+    fn trunc_(self) -> Self;
+    #[doc(hidden)]
+    fn fused<const FMA: bool>(self, factor: Self, term: Self) -> Self;
 }
 macro_rules! float {
-    ($t:ty) => {
+    ($t:ty: $($whole:ident = $of:ident),*) => {
         impl Float for $t {
+            $(
+                #[inline(always)]
+                fn $whole(self) -> $t {
+                    self.$of()
+                }
+            )*
             #[inline(always)]
             fn of(v: f64) -> $t {
                 v as $t
@@ -40,11 +56,15 @@ macro_rules! float {
             fn is_nan_(self) -> bool {
                 self.is_nan()
             }
+            #[inline(always)]
+            fn fused<const FMA: bool>(self, factor: $t, term: $t) -> $t {
+                if FMA { self.mul_add(factor, term) } else { self * factor + term }
+            }
         }
     };
 }
-float!(f32);
-float!(f64);
+float!(f32: floor_ = floor, ceil_ = ceil, round_ = round_ties_even, trunc_ = trunc);
+float!(f64: floor_ = floor, ceil_ = ceil, round_ = round_ties_even, trunc_ = trunc);
 
 /// One lane of a floating-point block. `FMA` says whether fused multiply-add is an instruction here.
 #[derive(Clone, Copy, Debug)]
@@ -124,8 +144,17 @@ macro_rules! plain_masks {
     };
 }
 
+macro_rules! lane_whole {
+    ($($name:ident = $of:ident),*) => {$(
+        #[inline(always)]
+        fn $name(self) -> Self {
+            Lane(self.0.$of())
+        }
+    )*};
+}
 impl<T: Float, const FMA: bool> Num for Lane<T, FMA> {
     plain_masks!();
+    lane_whole!(floor = floor_, ceil = ceil_, round = round_, trunc = trunc_);
     #[inline(always)]
     fn lit(v: f64) -> Self {
         Lane(T::of(v))
@@ -197,8 +226,17 @@ impl Neg for Words {
         Words(self.0.wrapping_neg())
     }
 }
+macro_rules! words_whole {
+    ($($name:ident),*) => {$(
+        #[inline(always)]
+        fn $name(self) -> Words {
+            self
+        }
+    )*};
+}
 impl Num for Words {
     plain_masks!();
+    words_whole!(floor, ceil, round, trunc);
     #[inline(always)]
     fn lit(v: f64) -> Words {
         Words(v as i64)

@@ -2,6 +2,7 @@
 
 pub(crate) mod attention;
 mod cache;
+pub(crate) mod conv;
 pub(crate) mod doors;
 mod dual;
 mod elementary;
@@ -31,8 +32,11 @@ pub use level::{Level, detected_level, force_level, level};
 pub(crate) use matmul::{BatchAxis, Matrix, Multiply, Product};
 pub(crate) use past_caches::Stream;
 pub use real::{FloatOps, Num, Real};
-pub(crate) use scatter::{add_rows, interleave, scatter_add, take_rows};
-pub(crate) use simple::{IntPowKernel, LogicKernel, UnaryLogicKernel, WhereKernel};
+pub(crate) use scatter::{Accumulate, add_rows, interleave, put_rows, scatter, sum_rows, take_rows};
+pub(crate) use simple::{
+    BitKernel, CopysignKernel, IntPowKernel, LogicKernel, NotKernel, NumberKind, UnaryLogicKernel,
+    WhereKernel,
+};
 pub use softmax::RowFormula;
 
 use crate::dtype::{Block, BlockMut};

@@ -30,6 +30,14 @@ pub trait Num:
     fn abs(self) -> Self;
     /// -1, 0 or 1; 0 for NaN, as in PyTorch.
     fn sign(self) -> Self;
+    /// The largest whole number not above it.
+    fn floor(self) -> Self;
+    /// The smallest whole number not below it.
+    fn ceil(self) -> Self;
+    /// The nearest whole number, the even one of two.
+    fn round(self) -> Self;
+    /// The whole number next to it towards zero.
+    fn trunc(self) -> Self;
     /// The larger one; NaN if either is.
     fn maximum(self, o: Self) -> Self;
     /// The smaller one; NaN if either is.

@@ -57,6 +57,32 @@ pub(crate) fn take_rows<T: Element>(source: &[T], size: usize, len: usize, index
     });
 }
 
+/// Pieces that a sum of rows is cut into, at most.
+const PIECES: usize = 16;
+
+/// Rows of `len` elements added up, in order, to the rows that `index` names; `skipped` names none. All of `out` is written.
+///
+/// Every piece of the result looks at all indices and adds what is its own, so that no two threads write to a row and the
+/// order of a sum is that of the index.
+pub(crate) fn sum_rows<T: Accumulate>(out: &mut [T], len: usize, index: &[i64], skipped: i64, source: &[T]) {
+    if out.is_empty() {
+        return;
+    }
+    let rows = out.len() / len;
+    let grain = (GRAIN / len).max(rows.div_ceil(PIECES)).max(1);
+    split_work(rows, grain, out, &|o: &mut [T], at| o.split_at_mut(at * len), &|first, count, out| {
+        out.fill(T::default());
+        for (line, &i) in source.chunks_exact(len).zip(index) {
+            let row = (i as usize).wrapping_sub(first);
+            if row < count && i != skipped {
+                for (o, &v) in out[row * len..][..len].iter_mut().zip(line) {
+                    *o = T::plus(*o, v);
+                }
+            }
+        }
+    });
+}
+
 /// Adds rows of `len` elements to the rows that `index` names, in order: `out[o, index[i]] += source[o, i]`.
 pub(crate) fn add_rows<T: Accumulate>(out: &mut [T], size: usize, len: usize, index: &[i64], source: &[T]) {
     if len == 0 || source.is_empty() {
@@ -71,15 +97,32 @@ pub(crate) fn add_rows<T: Accumulate>(out: &mut [T], size: usize, len: usize, in
     }
 }
 
-/// Adds each element of `source` to the place in `out` that its position names, with the index along `axis` replaced by
-/// the one in `index`. Elements are visited in row-major order of `shape`, so that the sums have one order.
-pub(crate) fn scatter_add<T: Accumulate>(
+/// Puts rows of `len` elements to the places where they start, in order; `put` makes the new element of the old one and that
+/// of the source.
+pub(crate) fn put_rows<T: Element>(
+    out: &mut [T],
+    len: usize,
+    places: &[i64],
+    source: &[T],
+    put: impl Fn(T, T) -> T,
+) {
+    for (line, &at) in source.chunks_exact(len).zip(places) {
+        let target = &mut out[at as usize..][..len];
+        target.iter_mut().zip(line).for_each(|(o, &v)| *o = put(*o, v));
+    }
+}
+
+/// Puts each element of `source` to the place in `out` that its position names, with the index along `axis` replaced by
+/// the one in `index`: `put` makes the new element of the old one and that of the source. Elements are visited in row-major
+/// order of `shape`, so that sums have one order.
+pub(crate) fn scatter<T: Element>(
     out: &mut [T],
     strides: &[isize],
     axis: usize,
     shape: &[usize],
     index: &[i64],
     source: &[T],
+    put: impl Fn(T, T) -> T,
 ) {
     let Some((&last, outer)) = shape.split_last() else { return };
     if index.is_empty() {
@@ -93,7 +136,7 @@ pub(crate) fn scatter_add<T: Accumulate>(
         for (j, (&i, &v)) in index.iter().zip(source).enumerate() {
             let own = if axis == inner { 0 } else { j * strides[inner] as usize };
             let place = &mut out[base + own + i as usize * step];
-            *place = T::plus(*place, v);
+            *place = put(*place, v);
         }
         for d in (0..inner).rev() {
             at[d] += 1;
@@ -125,10 +168,12 @@ mod tests {
     #[test]
     fn scattering_visits_every_place_once() {
         let mut out = vec![0; 6];
-        scatter_add(&mut out, &[3, 1], 0, &[2, 3], &[0, 1, 0, 0, 0, 1], &[1i64, 2, 3, 10, 20, 30]);
+        scatter(&mut out, &[3, 1], 0, &[2, 3], &[0, 1, 0, 0, 0, 1], &[1i64, 2, 3, 10, 20, 30], i64::plus);
         assert_eq!(out, [11, 20, 3, 0, 2, 30]);
         let mut out = vec![0; 6];
-        scatter_add(&mut out, &[3, 1], 1, &[2, 2], &[2, 2, 0, 1], &[1i64, 2, 10, 20]);
+        scatter(&mut out, &[3, 1], 1, &[2, 2], &[2, 2, 0, 1], &[1i64, 2, 10, 20], i64::plus);
         assert_eq!(out, [0, 0, 3, 10, 20, 0]);
+        scatter(&mut out, &[3, 1], 1, &[1, 2], &[2, 2], &[7, 8], |_, new| new);
+        assert_eq!(out, [0, 0, 8, 10, 20, 0]);
     }
 }

@@ -48,6 +48,80 @@ impl BlockKernel for UnaryLogicKernel {
     }
 }
 
+/// A function of the bits of two integers.
+pub(crate) struct BitKernel<F>(pub(crate) F);
+
+impl<F: Fn(i64, i64) -> i64 + Send + Sync> BlockKernel for BitKernel<F> {
+    fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
+        let BlockMut::I64(out) = &mut outputs[0] else { unreachable!("bits are planned as i64") };
+        let [a, b]: [&[i64]; 2] = typed(inputs);
+        for ((o, &a), &b) in out.iter_mut().zip(a).zip(b) {
+            *o = (self.0)(a, b);
+        }
+    }
+}
+
+/// The bits of integers, negated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NotKernel;
+
+impl BlockKernel for NotKernel {
+    fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
+        let BlockMut::I64(out) = &mut outputs[0] else { unreachable!("bits are planned as i64") };
+        let [a]: [&[i64]; 1] = typed(inputs);
+        for (o, &a) in out.iter_mut().zip(a) {
+            *o = !a;
+        }
+    }
+}
+
+/// `|a|` with the sign of `b`, that of a zero or a NaN included.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CopysignKernel;
+
+impl BlockKernel for CopysignKernel {
+    fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
+        fn each<T: Copy>(out: &mut [T], [a, b]: [&[T]; 2], f: impl Fn(T, T) -> T) {
+            for ((o, &a), &b) in out.iter_mut().zip(a).zip(b) {
+                *o = f(a, b);
+            }
+        }
+        match &mut outputs[0] {
+            BlockMut::F32(out) => each(out, typed(inputs), f32::copysign),
+            BlockMut::F64(out) => each(out, typed(inputs), f64::copysign),
+            other => unreachable!("signs are planned as floats, not {:?}", other.dtype()),
+        }
+    }
+}
+
+/// Which kind of number a float is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NumberKind {
+    Nan,
+    Infinite,
+    Finite,
+}
+
+impl BlockKernel for NumberKind {
+    fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
+        fn each<T: Copy>(out: &mut [bool], x: &[T], f: impl Fn(T) -> bool) {
+            for (o, &x) in out.iter_mut().zip(x) {
+                *o = f(x);
+            }
+        }
+        let BlockMut::Bool(out) = &mut outputs[0] else { unreachable!("kinds are planned to give bool") };
+        match (inputs[0], self) {
+            (Block::F32(x), NumberKind::Nan) => each(out, x, f32::is_nan),
+            (Block::F32(x), NumberKind::Infinite) => each(out, x, f32::is_infinite),
+            (Block::F32(x), NumberKind::Finite) => each(out, x, f32::is_finite),
+            (Block::F64(x), NumberKind::Nan) => each(out, x, f64::is_nan),
+            (Block::F64(x), NumberKind::Infinite) => each(out, x, f64::is_infinite),
+            (Block::F64(x), NumberKind::Finite) => each(out, x, f64::is_finite),
+            (other, _) => unreachable!("kinds of numbers were planned for {}", other.dtype()),
+        }
+    }
+}
+
 /// Integer powers by squaring, wrapping; negative exponents give 0, or the sign that 1 and -1 have, as in PyTorch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IntPowKernel;

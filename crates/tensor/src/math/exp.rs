@@ -43,15 +43,16 @@ macro_rules! exponentials {
             }
 
             /// n with its offset in the low bits, n, and exp(r) - 1 with hardly any error from rounding r.
+            /// For the exponential of `x + x_low`.
             #[inline(always)]
-            fn reduce<const FMA: bool>(x: $T, offset: $T) -> ($Bits, $T, $T) {
+            fn reduce<const FMA: bool>(x: $T, x_low: $T, offset: $T) -> ($Bits, $T, $T) {
                 let magic = MAGIC + offset;
                 let shifted = fma::<FMA>(x, core::f64::consts::LOG2_E as $T, magic);
                 let n = shifted - magic;
                 // r = high - low; the difference is rounded for the polynomial only, so that its error stays
                 // small.
                 let high = fma::<FMA>(n, -LN2_HI, x);
-                let low = n * LN2_LO;
+                let low = n * LN2_LO - x_low;
                 let r = high - low;
                 let p = high + fma::<FMA>(r * r, poly::<FMA, _>(r, super::$p), -low);
                 (shifted.to_bits(), n, p)
@@ -78,21 +79,42 @@ macro_rules! exponentials {
 
             /// 2 to the power `high + low`, where `|low|` is at most about a unit in the last place of
             /// `high`.
-            #[allow(dead_code, reason = "only the power of f64 needs it")]
             #[inline(always)]
             pub(crate) fn exp2_of_sum<const FMA: bool>(high: $T, low: $T) -> $T {
                 let magic = MAGIC + 2.0 * BIAS;
-                let t = clamp(high, -1.1 * BIAS, 1.1 * BIAS);
+                let t = clamp(high, -1.2 * BIAS, 1.2 * BIAS);
                 let shifted = t + magic;
                 let low = if t == high { low } else { 0.0 };
                 let r = (t - (shifted - magic) + low) * core::f64::consts::LN_2 as $T;
                 raise::<FMA>(shifted.to_bits(), fma::<FMA>(r * r, poly::<FMA, _>(r, super::$p), r))
             }
 
+            /// 2 to the power `x`. Error under 1.1 ulp.
+            #[inline(always)]
+            pub(crate) fn exp2<const FMA: bool>(x: $T) -> $T {
+                exp2_of_sum::<FMA>(x, 0.0)
+            }
+
+            /// Half of e to the power `x >= 0`, which overflows later than the whole. Error under 0.9 ulp.
+            #[allow(dead_code, reason = "the functions of f32 are computed in f64")]
+            #[inline(always)]
+            pub(crate) fn half_exp<const FMA: bool>(x: $T) -> $T {
+                let (bits, _, p) = reduce::<FMA>(clamp(x, 0.0, $exp_high + 1.0), 0.0, 2.0 * BIAS - 1.0);
+                raise::<FMA>(bits, p)
+            }
+
+            /// e to the power `high + low`, for a small `low`. Error under 0.9 ulp.
+            #[allow(dead_code, reason = "the functions of f32 are computed in f64")]
+            #[inline(always)]
+            pub(crate) fn exp_of_sum<const FMA: bool>(high: $T, low: $T) -> $T {
+                let (bits, _, p) = reduce::<FMA>(clamp(high, $exp_low, $exp_high), low, 2.0 * BIAS);
+                raise::<FMA>(bits, p)
+            }
+
             /// e to the power `x`, minus 1. Error under 1.7 ulp.
             #[inline(always)]
             pub(crate) fn expm1<const FMA: bool>(x: $T) -> $T {
-                let (bits, n, p) = reduce::<FMA>(clamp(x, $expm1_low, $exp_high), BIAS);
+                let (bits, n, p) = reduce::<FMA>(clamp(x, $expm1_low, $exp_high), 0.0, BIAS);
                 // 2^n overflows for the largest n only; there half of it is used.
                 let top = n > BIAS;
                 let s = $T::from_bits(bits.wrapping_sub(if top { 1 } else { 0 }) << $mantissa);
@@ -104,7 +126,7 @@ macro_rules! exponentials {
             #[allow(dead_code, reason = "the functions of f32 divide polynomials instead")]
             #[inline(always)]
             pub(crate) fn exp_of_small<const FMA: bool>(x: $T) -> $T {
-                let (bits, _, p) = reduce::<FMA>(x, BIAS);
+                let (bits, _, p) = reduce::<FMA>(x, 0.0, BIAS);
                 let s = $T::from_bits(bits << $mantissa);
                 fma::<FMA>(p, s, s)
             }

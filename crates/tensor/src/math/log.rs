@@ -19,7 +19,7 @@ const L32: [f32; 9] = [
 
 /// With s = f / (2 + f), ln(1 + f) = 2 atanh(s) = 2s + s z L(z), z = s^2. Remez fit of L on [0, 0.0295]:
 /// relative error of atanh(s) under 2^-59.4.
-const L64: [f64; 7] = [
+pub(super) const L64: [f64; 7] = [
     0.6666666666666735,
     0.39999999999409364,
     0.2857142874368316,
@@ -31,9 +31,12 @@ const L64: [f64; 7] = [
 
 macro_rules! logarithms {
     ($T:ident, $Bits:ident, mantissa: $mantissa:expr, bias: $bias:expr, sqrt_half: $sqrt_half:expr, scale: $scale:expr,
-     to_float: $to_float:expr, series: $series:ident) => {
+     to_float: $to_float:expr, series: $series:ident, log10_2: $log10_2:expr) => {
         pub(super) mod $T {
             use super::super::$T::{LN2_HI, LN2_LO, fma, poly};
+
+            /// log10(2) in two parts, as ln 2.
+            const LOG10_2: ($T, $T) = $log10_2;
 
             const MANTISSA_MASK: $Bits = (1 << $mantissa) - 1;
 
@@ -58,18 +61,41 @@ macro_rules! logarithms {
                 $series!(FMA, k, f)
             }
 
-            /// Natural logarithm; -inf at 0 and not-a-number below. Error under 0.9 ulp.
+            /// A logarithm of x = 2^k (1 + f), made of k and f; -inf at 0 and not-a-number below.
             #[inline(always)]
-            pub(crate) fn ln<const FMA: bool>(x: $T) -> $T {
+            fn logarithm(x: $T, made: impl Fn($T, $T) -> $T) -> $T {
                 let tiny = x < $T::MIN_POSITIVE;
                 let (k, f) = exponent_and_fraction(if tiny { x * $scale } else { x });
-                let y = combine::<FMA>(k - if tiny { $mantissa as $T } else { 0.0 }, f);
+                let y = made(k - if tiny { $mantissa as $T } else { 0.0 }, f);
                 // In bits: positive and finite. In floats the compiler would turn the tests below into slower
                 // ones.
                 let regular = x.to_bits().wrapping_sub(1) < $T::INFINITY.to_bits() - 1;
                 let special = if x < 0.0 { $T::NAN } else { x };
                 let special = if x == 0.0 { -$T::INFINITY } else { special };
                 if regular { y } else { special }
+            }
+
+            /// Natural logarithm. Error under 0.9 ulp.
+            #[inline(always)]
+            pub(crate) fn ln<const FMA: bool>(x: $T) -> $T {
+                logarithm(x, |k, f| combine::<FMA>(k, f))
+            }
+
+            /// The logarithm to base 2. Error under 1.7 ulp; exact for powers of 2.
+            #[inline(always)]
+            pub(crate) fn log2<const FMA: bool>(x: $T) -> $T {
+                const LOG2_E: $T = core::f64::consts::LOG2_E as $T;
+                logarithm(x, |k, f| fma::<FMA>(combine::<FMA>(0.0, f), LOG2_E, k))
+            }
+
+            /// The logarithm to base 10. Error under 1.8 ulp.
+            #[inline(always)]
+            pub(crate) fn log10<const FMA: bool>(x: $T) -> $T {
+                const LOG10_E: $T = core::f64::consts::LOG10_E as $T;
+                logarithm(x, |k, f| {
+                    let rest = fma::<FMA>(k, LOG10_2.1, combine::<FMA>(0.0, f) * LOG10_E);
+                    fma::<FMA>(k, LOG10_2.0, rest)
+                })
             }
 
             /// ln(1 + x); -inf at -1 and not-a-number below. Error under 1.5 ulp.
@@ -121,6 +147,6 @@ fn u32_to_f32(k: u32) -> ::core::primitive::f32 {
 }
 
 logarithms!(f32, u32, mantissa: 23, bias: 127.0, sqrt_half: 0x3f35_04f3, scale: 8_388_608.0,
-    to_float: super::u32_to_f32, series: series32);
+    to_float: super::u32_to_f32, series: series32, log10_2: (0.301_025_4, 4.605_039e-6));
 logarithms!(f64, u64, mantissa: 52, bias: 1023.0, sqrt_half: 0x3fe6_a09e_667f_3bcd, scale: 4_503_599_627_370_496.0,
-    to_float: super::u64_to_f64, series: series64);
+    to_float: super::u64_to_f64, series: series64, log10_2: (0.301_029_995_607_677_85, 5.630_334_806_675_098e-11));

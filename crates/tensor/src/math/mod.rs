@@ -16,10 +16,13 @@
 //! arithmetic; each comment names the function that was fitted, the interval, and the error that remains
 //! after rounding the coefficients.
 
+mod arcs;
+mod area;
 mod erf;
 mod exp;
 mod hyperbolic;
 mod log;
+mod pairs;
 mod pow;
 mod roots;
 mod trig;
@@ -33,14 +36,14 @@ use crate::kernels::elementary;
 mod families {
     pub(super) mod f32 {
         pub(in crate::math) use crate::math::{
-            erf::f32::*, exp::f32::*, hyperbolic::f32::*, log::f32::*, pow::f32::*, roots::f32::*,
-            trig::f32::*,
+            arcs::f32::*, area::f32::*, erf::f32::*, exp::f32::*, hyperbolic::f32::*, log::f32::*,
+            pow::f32::*, roots::f32::*, trig::f32::*,
         };
     }
     pub(super) mod f64 {
         pub(in crate::math) use crate::math::{
-            erf::f64::*, exp::f64::*, hyperbolic::f64::*, log::f64::*, pow::f64::*, roots::f64::*,
-            trig::f64::*,
+            arcs::f64::*, area::f64::*, erf::f64::*, exp::f64::*, hyperbolic::f64::*, log::f64::*,
+            pow::f64::*, roots::f64::*, trig::f64::*,
         };
     }
 }
@@ -79,6 +82,20 @@ macro_rules! vec_math {
     };
 }
 elementary!(vec_math);
+
+/// Functions of single precision that are computed in double.
+macro_rules! in_double {
+    ($($name:ident)*) => {
+        pub(super) mod f32 {$(
+            /// As in double precision, rounded. Error under 0.51 ulp.
+            #[inline(always)]
+            pub(crate) fn $name<const FMA: bool>(x: f32) -> f32 {
+                super::f64::$name::<FMA>(x as f64) as f32
+            }
+        )*}
+    };
+}
+use in_double;
 
 /// What the families share, once per element type: the fused step, polynomials, and the split of ln 2.
 macro_rules! basics {

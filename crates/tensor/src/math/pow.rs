@@ -83,6 +83,7 @@ pub(super) mod f64 {
     use super::super::exp::f64::exp2_of_sum;
     use super::super::f64::{clamp, poly};
     use super::super::log::f64::exponent_and_fraction;
+    use super::super::pairs::{product, sum};
 
     /// From here on every f64 is an integer.
     const TWO_52: f64 = 4_503_599_627_370_496.0;
@@ -109,20 +110,6 @@ pub(super) mod f64 {
         if x == 1.0 || y == 0.0 { 1.0 } else { p }
     }
 
-    /// The product as a rounded number and what rounding took.
-    #[inline(always)]
-    fn product(a: f64, b: f64) -> (f64, f64) {
-        let p = a * b;
-        (p, a.mul_add(b, -p))
-    }
-
-    /// The sum as a rounded number and what rounding took, for `|a| >= |b|` or `a == 0`.
-    #[inline(always)]
-    fn sum(a: f64, b: f64) -> (f64, f64) {
-        let s = a + b;
-        (s, b - (s - a))
-    }
-
     /// log2(a) for finite `a > 0`, as a sum good to about 2^-64 of it.
     #[inline(always)]
     fn log2(a: f64) -> (f64, f64) {
@@ -135,19 +122,19 @@ pub(super) mod f64 {
         let inverse = 1.0 / d;
         let s = f * inverse;
         let s_low = (-s).mul_add(d_low, (-s).mul_add(d, f)) * inverse;
-        let (z, z_low) = product(s, s);
+        let (z, z_low) = product::<true>(s, s);
         let z_low = (2.0 * s).mul_add(s_low, z_low);
 
         // z (2/3 + z Q(z)), times s, plus 2s.
         let (c, c_low) = sum(TWO_THIRDS.0, z.mul_add(poly::<true, _>(z, super::Q), TWO_THIRDS.1));
-        let (w, w_low) = product(z, c);
+        let (w, w_low) = product::<true>(z, c);
         let w_low = z.mul_add(c_low, z_low.mul_add(c, w_low));
-        let (v, v_low) = product(s, w);
+        let (v, v_low) = product::<true>(s, w);
         let v_low = s.mul_add(w_low, s_low.mul_add(w, v_low));
         let (ln, ln_low) = sum(2.0 * s, v);
         let ln_low = ln_low + 2.0f64.mul_add(s_low, v_low);
 
-        let (g, g_low) = product(ln, LOG2_E.0);
+        let (g, g_low) = product::<true>(ln, LOG2_E.0);
         let g_low = ln.mul_add(LOG2_E.1, ln_low.mul_add(LOG2_E.0, g_low));
         let (log, log_low) = sum(k, g);
         (log, log_low + g_low)
@@ -165,7 +152,7 @@ pub(super) mod f64 {
         let (log, log_low) = log2(a);
         // Any logarithm that is not 0 overflows or underflows long before such exponents.
         let exponent = clamp(y, -1e300, 1e300);
-        let (t, t_low) = product(exponent, log);
+        let (t, t_low) = product::<true>(exponent, log);
         let size = exp2_of_sum::<true>(t, exponent.mul_add(log_low, t_low));
         let limit = if (a == 0.0) == (y < 0.0) { f64::INFINITY } else { 0.0 };
         let size = if a == 0.0 || a == f64::INFINITY { limit } else { size };

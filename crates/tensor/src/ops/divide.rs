@@ -1,4 +1,4 @@
-//! Division rounded to a whole number: downwards, or towards zero.
+//! Division rounded to a whole number, downwards or towards zero, and what remains of it.
 
 use super::arg::{Arg, AsArg, result_type};
 use super::pointwise::{Elementwise, apply, apply_in_place};
@@ -8,14 +8,16 @@ use crate::kernels::{BlockKernel, typed};
 use crate::task::common_shape;
 use crate::tensor::Tensor;
 
-/// Which whole number a quotient is rounded to.
+/// Which whole number a quotient is rounded to, and whether that or the remainder is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rounding {
     Floor,
     Trunc,
+    RemainderOfFloor,
+    RemainderOfTrunc,
 }
 
-/// A rounded quotient; integers are known not to be divided by zero.
+/// A rounded quotient or its remainder; integers are known not to be divided by zero.
 struct RoundedDivision(Rounding);
 
 impl BlockKernel for RoundedDivision {
@@ -32,6 +34,12 @@ impl BlockKernel for RoundedDivision {
             (BlockMut::F64(out), Rounding::Trunc) => each(out, typed(inputs), |a: f64, b| (a / b).trunc()),
             (BlockMut::I64(out), Rounding::Floor) => each(out, typed(inputs), floor::i64),
             (BlockMut::I64(out), Rounding::Trunc) => each(out, typed(inputs), i64::wrapping_div),
+            (BlockMut::F32(out), Rounding::RemainderOfFloor) => each(out, typed(inputs), remainder::f32),
+            (BlockMut::F64(out), Rounding::RemainderOfFloor) => each(out, typed(inputs), remainder::f64),
+            (BlockMut::F32(out), Rounding::RemainderOfTrunc) => each(out, typed(inputs), |a: f32, b| a % b),
+            (BlockMut::F64(out), Rounding::RemainderOfTrunc) => each(out, typed(inputs), |a: f64, b| a % b),
+            (BlockMut::I64(out), Rounding::RemainderOfFloor) => each(out, typed(inputs), remainder::i64),
+            (BlockMut::I64(out), Rounding::RemainderOfTrunc) => each(out, typed(inputs), i64::wrapping_rem),
             (BlockMut::Bool(_), _) => unreachable!("rounded division of truth values is refused"),
         }
     }
@@ -67,6 +75,25 @@ mod floor {
         let quotient = a.wrapping_div(b);
         if remainder != 0 && (remainder < 0) != (b < 0) { quotient - 1 } else { quotient }
     }
+}
+
+/// What division rounded downwards leaves, which has the sign of the divisor: Python's `%`.
+mod remainder {
+    macro_rules! signed {
+        ($t:ident, $zero:literal: |$a:ident, $b:ident| $truncated:expr) => {
+            pub(super) fn $t($a: $t, $b: $t) -> $t {
+                let remainder = $truncated;
+                if remainder != $zero && ($b < $zero) != (remainder < $zero) {
+                    remainder + $b
+                } else {
+                    remainder
+                }
+            }
+        };
+    }
+    signed!(f32, 0.0: |a, b| a % b);
+    signed!(f64, 0.0: |a, b| a % b);
+    signed!(i64, 0: |a, b| a.wrapping_rem(b));
 }
 
 fn plan(op: &'static str, args: &[Arg<'_>; 2], rounding: Rounding) -> Result<Elementwise> {
@@ -138,6 +165,32 @@ divisions! {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     div_trunc, div_trunc_, Trunc;
+
+    /// What [`Self::div_floor`] leaves, with broadcasting: it has the sign of `other`. Integers stay integers. Python's `%`.
+    ///
+    /// # Errors
+    /// `Broadcast` if the shapes do not fit together, `DivisionByZero` for integers, `DTypeUnsupported` for `bool`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![7.5, -7.5].remainder(2)?, tensor![1.5, 0.5]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[doc(alias = "mod")]
+    remainder, remainder_, RemainderOfFloor;
+
+    /// What [`Self::div_trunc`] leaves, with broadcasting: it has the sign of `self`. Integers stay integers. C's `%` and
+    /// `fmod`.
+    ///
+    /// # Errors
+    /// `Broadcast` if the shapes do not fit together, `DivisionByZero` for integers, `DTypeUnsupported` for `bool`.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(tensor![7.5, -7.5].fmod(2)?, tensor![1.5, -1.5]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    fmod, fmod_, RemainderOfTrunc;
 }
 
 #[cfg(test)]
@@ -155,6 +208,23 @@ mod tests {
         let nothing = Tensor::zeros_with([0], crate::DType::I64);
         assert_eq!(nothing.div_floor(&zero).unwrap(), nothing);
         assert!(refused!(tensor![true; bool].div_floor(true), TensorFacts::DTypeUnsupported { .. }));
+    }
+
+    #[test]
+    fn remainders_have_the_sign_of_the_divisor_or_of_the_dividend() {
+        let (a, b) = (tensor![7, -7, 7, -7, i64::MIN; i64], tensor![2, 2, -2, -2, -1; i64]);
+        assert_eq!(a.remainder(&b).unwrap(), tensor![1, 1, -1, -1, 0; i64]);
+        assert_eq!(a.fmod(&b).unwrap(), tensor![1, -1, 1, -1, 0; i64]);
+        for r in [a.remainder(0), a.fmod(&tensor![1, 0, 1, 1, 1; i64])] {
+            assert!(refused!(r, TensorFacts::DivisionByZero { .. }));
+        }
+        assert!(refused!(tensor![true].fmod(true), TensorFacts::DTypeUnsupported { op: "fmod", .. }));
+        let (x, inf) = (tensor![-2.5, 1.0; f64], f64::INFINITY);
+        assert_eq!(x.remainder(inf).unwrap(), tensor![inf, 1.0; f64]);
+        assert_eq!(x.fmod(inf).unwrap(), x);
+        assert!(x.remainder(0.0).unwrap().isnan().all(..).unwrap().item_as::<bool>().unwrap());
+        // 1 / 0.1 is 10 as a number, but 0.1 is a little more than a tenth.
+        assert!(tensor![1.0; f64].remainder(0.1).unwrap().item().unwrap() > 0.099);
     }
 
     #[test]

@@ -6,13 +6,26 @@
 
 use smallvec::SmallVec;
 
-pub use super::formulas::Gelu;
+pub use super::embedding::embedding_backward;
+#[doc(hidden)]
+pub use super::embedding::padding_row;
+pub use super::formulas::{Gelu, PRelu};
+#[doc(hidden)]
+pub use super::index::aligned;
 pub use super::joint::{JointKernel, Target, fold_jointly};
+#[doc(hidden)]
+pub use super::mask::{expect_mask, selected};
 #[doc(hidden)]
 pub use super::matmul::StrictProduct;
 pub use super::matmul::matmul_to;
+#[doc(hidden)]
+pub use super::pad::padding_sources;
+#[doc(hidden)]
+pub use super::pointwise::prelu_weight;
 pub use super::reduction::{ReducedShapes, evaluate, reduction};
 
+#[doc(hidden)]
+pub use super::repeat::{Repetition, grids, repetition, tiling};
 #[doc(hidden)]
 pub use crate::kernels::RowFormula;
 pub use crate::kernels::{
@@ -27,6 +40,11 @@ pub use crate::norm::Normalisation;
 #[doc(hidden)]
 pub use crate::softmax::{LogSoftmaxGradient, SoftmaxGradient};
 pub use crate::softmax::{cross_entropy, cross_entropy_backward, log_softmax_backward, softmax_backward};
+
+#[doc(hidden)]
+pub use crate::conv::Convolution;
+#[doc(hidden)]
+pub use crate::views::{embedding_shape, on_diagonal};
 
 use crate::dtype::DType;
 use crate::error::{Here, Result, TensorFacts, refuse};

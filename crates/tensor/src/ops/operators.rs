@@ -2,7 +2,7 @@
 //!
 //! Operators panic where the named method returns an error, with the same text, at the caller's line.
 
-use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Not, Sub, SubAssign};
+use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
 use super::arg::Arg;
 use super::pointwise::reversed;
@@ -96,22 +96,6 @@ impl Neg for Tensor {
     }
 }
 
-impl Not for &Tensor {
-    type Output = Tensor;
-    #[track_caller]
-    fn not(self) -> Tensor {
-        self.logical_not()
-    }
-}
-
-impl Not for Tensor {
-    type Output = Tensor;
-    #[track_caller]
-    fn not(self) -> Tensor {
-        self.logical_not()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use crate::tensor;
@@ -133,7 +117,6 @@ mod tests {
         c /= 3;
         assert_eq!(c, tensor![5.0, 23.0 / 3.0]);
         assert_eq!(a, tensor![6.0, 8.0]);
-        assert_eq!(!a.gt(7.0).unwrap(), tensor![true, false; bool]);
     }
 
     #[test]

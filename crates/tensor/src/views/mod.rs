@@ -1,15 +1,21 @@
 //! Views: other shapes and strides over the same buffer. No element is copied unless `reshape` has to.
 
+mod amounts;
 mod axes;
+mod diagonal;
 mod new_shape;
 mod reshape;
 mod slice;
 mod slices;
 mod split;
+mod windows;
 mod write;
 
+pub use amounts::Amounts;
+pub use diagonal::{embedding_shape, on_diagonal};
 pub use new_shape::{NewShape, NewSize};
 pub use slices::{Position, Slice, SliceItem, Slices};
+pub use split::SplitSizes;
 
 use std::borrow::Cow;
 

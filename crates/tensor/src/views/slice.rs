@@ -1,19 +1,23 @@
-//! Views of part of a tensor: `slice`, `narrow`, `select`.
+//! Part of a tensor: `slice`, `narrow`, `select`; views, unless index tensors pick.
 
 use super::slices::{Position, Slices, index_on};
 use crate::axes::Axis;
 use crate::error::{Here, Result, TensorFacts, refuse};
-use crate::shape::{Dims, Shape};
+use crate::ops::places::Picked;
 use crate::tensor::Tensor;
 
 /// # Slicing
 impl Tensor {
-    /// Part of the tensor: one item per leading axis, a range (with a step) or an index, which drops the axis.
+    /// Part of the tensor: one item per leading axis, a range (with a step), an index, which drops the axis, an index tensor
+    /// (`I64`), or a mask (`Bool`), which stands for as many axes as it has.
     ///
-    /// Negative positions count from the end, ranges stop at the ends of the axis, as in Python.
+    /// Negative positions and indices count from the end, ranges stop at the ends of the axis, as in Python. Index tensors and
+    /// masks broadcast together, a mask as the list of its true places. Their axes stand in the place of the axes that they
+    /// pick from if these are neighbours, else in front, as in PyTorch. Without them the result is a view.
     ///
     /// # Errors
-    /// `Rank` if there are more items than axes, `IndexOutOfRange`, and `Range` for a step that is not positive.
+    /// `Rank` if there are more items than axes, `IndexOutOfRange`, `Range` for a step that is not positive; for index tensors
+    /// `DTypeMismatch`, `Broadcast`, `MaskShape` for a mask of other sizes than its axes, `TooLarge`.
     ///
     /// ```
     /// use foldback_tensor::{s, tensor};
@@ -23,24 +27,30 @@ impl Tensor {
     /// assert_eq!(t.slice((0..1, 1..))?, tensor![[1, 2]]);
     /// assert_eq!(t.slice(s![.., ..;2])?, tensor![[0, 2], [3, 5]]);
     /// assert!(t.slice((.., 3)).is_err());
+    ///
+    /// let (rows, columns) = (tensor![1, 1, 0; i64], tensor![0, -1, 2; i64]);
+    /// assert_eq!(t.slice(s![&rows, &columns])?, tensor![3, 5, 2]);
+    /// assert_eq!(t.slice(s![.., &columns])?, tensor![[0, 2, 2], [3, 5, 5]]);
+    /// assert_eq!(t.slice(t.gt(2)?)?, tensor![3, 4, 5]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
     #[doc(alias = "i")]
+    #[doc(alias = "index")]
+    #[doc(alias = "getitem")]
     pub fn slice(&self, slices: impl Into<Slices>) -> Result<Tensor> {
-        let parts = slices.into().resolve("slice", self.shape()).here()?;
-        let (mut shape, mut strides): (Dims<usize>, Dims<isize>) = Default::default();
-        let mut offset = self.layout.offset as isize;
-        for (part, &stride) in parts.iter().zip(self.strides()) {
-            if part.len > 0 {
-                offset = offset.wrapping_add((part.start as isize).wrapping_mul(stride));
-            }
-            if !part.dropped {
-                shape.push(part.len);
-                strides.push(if part.len > 1 { stride.wrapping_mul(part.step as isize) } else { stride });
-            }
+        self.taken("slice", &slices.into()).here()
+    }
+
+    fn taken(&self, op: &'static str, slices: &Slices) -> Result<Tensor> {
+        let taken = slices.resolve(op, self.shape())?;
+        let (shape, strides) = taken.view(self.strides());
+        let offset = (self.layout.offset as isize).wrapping_add(taken.start(self.strides()));
+        let view = self.relayout(shape, strides, offset);
+        if taken.picks.is_empty() {
+            return Ok(view);
         }
-        Ok(self.relayout(Shape(shape), strides, offset))
+        Picked::of(op, view.dims(), &taken.picks_of_view())?.read(op, &view)
     }
 
     /// `len` elements of one axis from `start` on, which may count from the end.

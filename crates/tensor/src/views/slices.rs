@@ -1,11 +1,17 @@
-//! The argument of `slice`: ranges and indices as Python writes them, one per axis.
+//! The argument of `slice`: ranges, indices, index tensors and masks as Python writes them, one per axis.
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
 use smallvec::SmallVec;
 
+use crate::dtype::DType;
 use crate::error::{Result, TensorFacts, refuse};
-use crate::shape::Shape;
+use crate::ops::Indices;
+use crate::ops::index::wrapped;
+use crate::ops::mask::coordinates;
+use crate::ops::places::{Pick, Picked};
+use crate::shape::{Dims, Shape};
+use crate::tensor::Tensor;
 
 /// A position on an axis; a negative one counts from the end.
 ///
@@ -90,19 +96,21 @@ fn after(Position(last): Position) -> Option<isize> {
 }
 
 /// What `slice` does with one axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum SliceItem {
     /// keeps part of it
     Range(Slice),
     /// takes one element and drops the axis
     Index(Position),
+    /// takes the elements that an index tensor (`I64`) or a mask (`Bool`) names; a mask stands for as many axes as it has
+    Places(Box<Tensor>),
 }
 
 /// What `slice` does with the leading axes, one item for each; the axes after them are kept whole.
 ///
-/// Made from one item (a range, an index or a [`Slice`]), from a tuple of up to six, from an array or a `Vec` of items
-/// of one kind, and by the macro [`s!`](crate::s).
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Made from one item (a range, an index, a [`Slice`], an index tensor or a mask), from a tuple of up to six, from an array
+/// or a `Vec` of items of one kind, and by the macro [`s!`](crate::s).
+#[derive(Clone, Debug, PartialEq)]
 pub struct Slices(SmallVec<[SliceItem; 4]>);
 
 impl From<Slice> for SliceItem {
@@ -113,6 +121,27 @@ impl From<Slice> for SliceItem {
 impl From<RangeFull> for SliceItem {
     fn from(r: RangeFull) -> SliceItem {
         SliceItem::Range(r.into())
+    }
+}
+
+impl From<Indices> for SliceItem {
+    fn from(places: Indices) -> SliceItem {
+        SliceItem::Places(Box::new(places.0))
+    }
+}
+impl From<&Indices> for SliceItem {
+    fn from(places: &Indices) -> SliceItem {
+        SliceItem::from(places.clone())
+    }
+}
+impl From<Tensor> for SliceItem {
+    fn from(places: Tensor) -> SliceItem {
+        SliceItem::Places(Box::new(places))
+    }
+}
+impl From<&Tensor> for SliceItem {
+    fn from(places: &Tensor) -> SliceItem {
+        SliceItem::from(places.clone())
     }
 }
 
@@ -156,7 +185,7 @@ positions!(i32, i64, isize, usize);
 
 impl<I: Into<SliceItem>> From<I> for Slices {
     fn from(item: I) -> Slices {
-        Slices(SmallVec::from_slice(&[item.into()]))
+        Slices(SmallVec::from_iter([item.into()]))
     }
 }
 impl<I: Into<SliceItem>, const N: usize> From<[I; N]> for Slices {
@@ -179,7 +208,7 @@ macro_rules! tuples {
         impl<$($item: Into<SliceItem>),*> From<($($item,)*)> for Slices {
             #[allow(non_snake_case)]
             fn from(($($item,)*): ($($item,)*)) -> Slices {
-                Slices(SmallVec::from_slice(&[$($item.into()),*]))
+                Slices(SmallVec::from_iter([$($item.into()),*]))
             }
         }
     )*};
@@ -187,11 +216,13 @@ macro_rules! tuples {
 tuples! { (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) }
 
 /// The argument of [`Tensor::slice`](crate::Tensor::slice) in ndarray's manner: ranges and indices separated by commas, and after a semicolon
-/// the step of a range.
+/// the step of a range. Index tensors and masks stand among them, by reference or by value.
 ///
 /// ```
 /// use foldback_tensor::{s, tensor};
 /// let t = tensor![[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]];
+/// let rows = tensor![2, 0; i64];
+/// assert_eq!(t.slice(s![&rows, -1])?, tensor![11, 3]);
 /// assert_eq!(t.slice(s![.., 1])?, tensor![1, 5, 9]);
 /// assert_eq!(t.slice(s![..;2, 1..-1])?, tensor![[1, 2], [9, 10]]);
 /// assert_eq!(t.slice(s![-1])?, tensor![8, 9, 10, 11]);
@@ -216,32 +247,119 @@ macro_rules! s {
 }
 
 impl Slices {
-    /// Start, length and step per axis, and whether the axis is dropped.
+    /// Whether index tensors or masks are among the items, which may name a place more than once.
+    #[doc(hidden)]
+    pub fn has_places(&self) -> bool {
+        self.0.iter().any(|item| matches!(item, SliceItem::Places(_)))
+    }
+
+    /// What is taken of each axis.
     ///
     /// # Errors
-    /// `Rank` if there are more items than axes, `IndexOutOfRange`, and `Range` for a step that is not positive.
-    pub(super) fn resolve(&self, op: &'static str, shape: &Shape) -> Result<SmallVec<[Part; 4]>> {
-        if self.0.len() > shape.rank() {
-            return refuse(TensorFacts::Rank {
-                op,
-                expected: "at most one item for each of the tensor's",
-                found: self.0.len(),
-            });
+    /// `Rank` if there are more items than axes, `IndexOutOfRange`, `Range` for a step that is not positive, `DTypeMismatch`
+    /// for a tensor that is neither `I64` nor `Bool`, `MaskShape`, `TooLarge`.
+    pub(super) fn resolve(&self, op: &'static str, shape: &Shape) -> Result<Taken> {
+        let found = self.0.iter().map(SliceItem::width).sum();
+        if found > shape.rank() {
+            let expected = "at most one item for each of the tensor's";
+            return refuse(TensorFacts::Rank { op, expected, found });
         }
-        let part = |(axis, &size): (usize, &usize)| match self.0.get(axis) {
-            None => Ok(Part { start: 0, len: size, step: 1, dropped: false }),
-            Some(SliceItem::Range(s)) => {
-                let (start, len) = s.resolve(op, axis, size)?;
+        let mut taken = Taken { parts: SmallVec::new(), picks: Vec::new() };
+        for item in &self.0 {
+            item.resolve(op, shape, &mut taken)?;
+        }
+        taken.parts.extend(shape[found..].iter().map(|&size| Part::whole(size)));
+        Ok(taken)
+    }
+}
+
+impl SliceItem {
+    /// How many axes it stands for.
+    fn width(&self) -> usize {
+        match self {
+            SliceItem::Places(t) if t.dtype() == DType::Bool => t.rank(),
+            _ => 1,
+        }
+    }
+
+    /// Adds what is taken of the next axes.
+    fn resolve(&self, op: &'static str, shape: &Shape, taken: &mut Taken) -> Result<()> {
+        let axis = taken.parts.len();
+        match self {
+            SliceItem::Range(s) => {
+                let (start, len) = s.resolve(op, axis, shape[axis])?;
                 // A step past the end is never taken; 1 keeps the strides small.
                 let step = if len > 1 { s.step as usize } else { 1 };
-                Ok(Part { start, len, step, dropped: false })
+                taken.parts.push(Part { start, len, step, dropped: false });
             }
-            Some(SliceItem::Index(at)) => {
-                let start = index_on(op, *at, axis, size)?;
-                Ok(Part { start, len: 1, step: 1, dropped: true })
+            SliceItem::Index(at) => taken.parts.push(Part::one(index_on(op, *at, axis, shape[axis])?)),
+            SliceItem::Places(t) if t.dtype() == DType::Bool => return mask_on(op, t, shape, taken),
+            SliceItem::Places(t) if t.rank() == 0 && t.dtype() == DType::I64 => {
+                let at = Position::from(t.item_as::<i64>()?);
+                taken.parts.push(Part::one(index_on(op, at, axis, shape[axis])?));
             }
+            SliceItem::Places(t) => {
+                t.expect_dtype(op, "an index", DType::I64)?;
+                taken.picks.push((axis, wrapped(op, t, axis, shape[axis])?));
+                taken.parts.push(Part::whole(shape[axis]));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A mask as an index tensor for each of its axes.
+fn mask_on(op: &'static str, mask: &Tensor, shape: &Shape, taken: &mut Taken) -> Result<()> {
+    let axis = taken.parts.len();
+    if mask.rank() == 0 || shape[axis..axis + mask.rank()] != *mask.dims() {
+        return refuse(TensorFacts::MaskShape { op, mask: mask.shape().clone(), axis, shape: shape.clone() });
+    }
+    let places = coordinates(op, mask)?;
+    for (i, &size) in mask.dims().iter().enumerate() {
+        taken.picks.push((axis + i, places.select(1, i)?));
+        taken.parts.push(Part::whole(size));
+    }
+    Ok(())
+}
+
+/// What is taken of every axis.
+pub(super) struct Taken {
+    pub(super) parts: SmallVec<[Part; 4]>,
+    /// index tensors on axes that are taken whole
+    pub(super) picks: Vec<Pick>,
+}
+
+impl Taken {
+    /// The sizes of the parts, with the strides that they have in a tensor of these.
+    pub(super) fn view(&self, strides: &[isize]) -> (Shape, Dims<isize>) {
+        let kept = || self.parts.iter().zip(strides).filter(|(part, _)| !part.dropped);
+        let stride = |(part, &stride): (&Part, &isize)| match part.len {
+            0 | 1 => stride,
+            _ => stride.wrapping_mul(part.step as isize),
         };
-        shape.iter().enumerate().map(part).collect()
+        (Shape(kept().map(|(part, _)| part.len).collect()), kept().map(stride).collect())
+    }
+
+    /// Where the first element stands, in steps of these strides.
+    pub(super) fn start(&self, strides: &[isize]) -> isize {
+        let taken = self.parts.iter().zip(strides).filter(|(part, _)| part.len > 0);
+        taken.fold(0, |at, (part, &stride)| at.wrapping_add((part.start as isize).wrapping_mul(stride)))
+    }
+
+    /// The index tensors on the axes of the view, in which some have been dropped.
+    pub(super) fn picks_of_view(&self) -> Vec<Pick> {
+        let dropped = |axis: usize| self.parts[..axis].iter().filter(|part| part.dropped).count();
+        self.picks.iter().map(|(axis, index)| (axis - dropped(*axis), index.clone())).collect()
+    }
+
+    /// The shape of all that is taken.
+    pub(super) fn shape(&self, op: &'static str) -> Result<Shape> {
+        let strides: Dims<isize> = Dims::from_elem(0, self.parts.len());
+        let (view, _) = self.view(&strides);
+        if self.picks.is_empty() {
+            return Ok(view);
+        }
+        Ok(Picked::of(op, &view, &self.picks_of_view())?.shape().clone())
     }
 }
 
@@ -252,6 +370,16 @@ pub(super) struct Part {
     pub(super) len: usize,
     pub(super) step: usize,
     pub(super) dropped: bool,
+}
+
+impl Part {
+    fn whole(len: usize) -> Part {
+        Part { start: 0, len, step: 1, dropped: false }
+    }
+
+    fn one(start: usize) -> Part {
+        Part { start, len: 1, step: 1, dropped: true }
+    }
 }
 
 /// The index counted from the front.

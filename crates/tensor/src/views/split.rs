@@ -4,31 +4,93 @@ use crate::axes::Axis;
 use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::tensor::Tensor;
 
+/// How [`Tensor::split`] cuts an axis: into pieces of one size, or into pieces of the sizes in an array, a slice or a `Vec`.
+///
+/// Made from `i32`, `i64`, `isize` and `usize`. A negative size of all counts as 0, one in a list is one that no axis has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SplitSizes {
+    /// all of this size, but perhaps the last one
+    Equal(usize),
+    /// these sizes
+    List(Vec<usize>),
+}
+
+macro_rules! sizes {
+    ($($t:ty),*) => {$(
+        impl From<$t> for SplitSizes {
+            fn from(size: $t) -> SplitSizes {
+                SplitSizes::Equal(usize::try_from(size).unwrap_or(0))
+            }
+        }
+        impl From<&[$t]> for SplitSizes {
+            fn from(sizes: &[$t]) -> SplitSizes {
+                SplitSizes::List(sizes.iter().map(|&n| usize::try_from(n).unwrap_or(usize::MAX)).collect())
+            }
+        }
+        impl<const N: usize> From<[$t; N]> for SplitSizes {
+            fn from(sizes: [$t; N]) -> SplitSizes {
+                SplitSizes::from(&sizes[..])
+            }
+        }
+        impl From<Vec<$t>> for SplitSizes {
+            fn from(sizes: Vec<$t>) -> SplitSizes {
+                SplitSizes::from(&sizes[..])
+            }
+        }
+    )*};
+}
+sizes!(i32, i64, isize, usize);
+
 /// # Pieces
 impl Tensor {
-    /// Pieces of `size` along an axis; the last one is smaller if `size` does not divide it.
+    /// Pieces of one size along an axis, the last one smaller if that does not divide it; or pieces of the sizes in a list.
     ///
     /// An axis of size 0 gives one empty piece.
     ///
     /// # Errors
-    /// `AxisOutOfRange`, also for a 0-d tensor; `Parameter` for a size of 0 on an axis that is not empty; `TooLarge`
-    /// if the list of pieces is.
+    /// `AxisOutOfRange`, also for a 0-d tensor; `Parameter` for a size of 0 on an axis that is not empty, and for a list that
+    /// does not add up to the axis; `TooLarge` if the list of pieces is.
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// let parts = tensor![0, 1, 2, 3, 4].split(2, 0)?;
-    /// assert_eq!(parts, [tensor![0, 1], tensor![2, 3], tensor![4]]);
+    /// let x = tensor![0, 1, 2, 3, 4];
+    /// assert_eq!(x.split(2, 0)?, [tensor![0, 1], tensor![2, 3], tensor![4]]);
+    /// assert_eq!(x.split([1, 4], 0)?, [tensor![0], tensor![1, 2, 3, 4]]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn split(&self, size: usize, axis: impl Into<Axis>) -> Result<Vec<Tensor>> {
-        let axis = self.shape().own_axis("split", axis).here()?;
+    #[doc(alias = "split_with_sizes")]
+    pub fn split(&self, sizes: impl Into<SplitSizes>, axis: impl Into<Axis>) -> Result<Vec<Tensor>> {
+        let op = "split";
+        let axis = self.shape().own_axis(op, axis).here()?;
         let total = self.dims()[axis];
-        if size == 0 && total > 0 {
-            return refuse(positive("split", "size")).here();
+        let each = match sizes.into() {
+            SplitSizes::Equal(size) => size,
+            SplitSizes::List(sizes) => return self.listed(&sizes, axis).here(),
+        };
+        if each == 0 && total > 0 {
+            return refuse(positive(op, "size")).here();
         }
-        let count = if total == 0 { 1 } else { total.div_ceil(size) };
-        self.pieces("split", count, |i| self.part(axis, i * size, size.min(total - i * size))).here()
+        let count = if total == 0 { 1 } else { total.div_ceil(each) };
+        self.pieces(op, count, |i| self.part(axis, i * each, each.min(total - i * each))).here()
+    }
+
+    fn listed(&self, sizes: &[usize], axis: usize) -> Result<Vec<Tensor>> {
+        let total = self.dims()[axis];
+        if sizes.iter().try_fold(0usize, |sum, &size| sum.checked_add(size)) != Some(total) {
+            return refuse(TensorFacts::Parameter {
+                op: "split",
+                name: "sizes",
+                value: format!("{sizes:?} for an axis of size {total}"),
+                expected: "sizes that add up to the axis",
+            });
+        }
+        let mut start = 0;
+        let piece = |&size: &usize| {
+            start += size;
+            self.part(axis, start - size, size)
+        };
+        Ok(sizes.iter().map(piece).collect())
     }
 
     /// At most `n` pieces of equal size along an axis, of which the last may be smaller.
@@ -134,6 +196,13 @@ mod tests {
         assert_eq!(sizes(&t.split(usize::MAX, -1).unwrap()), [7]);
         assert_eq!(sizes(&tensor![].split(0, 0).unwrap()), [0]);
         assert_eq!(sizes(&tensor![].split(3, 0).unwrap()), [0]);
+        assert_eq!(sizes(&t.split([1, 0, 6], 1).unwrap()), [1, 0, 6]);
+        assert_eq!(t.split([2, 5], -1).unwrap()[1], t.narrow(1, 2, 5).unwrap());
+        assert!(tensor![].split(Vec::<usize>::new(), 0).unwrap().is_empty());
+        for list in [vec![3, 3], vec![8, -1], vec![], vec![i64::MAX, i64::MAX, 9]] {
+            assert!(refused!(t.split(list, 1), TensorFacts::Parameter { name: "sizes", .. }));
+        }
+        assert!(refused!(t.split(-1, 1), TensorFacts::Parameter { .. }));
         assert!(refused!(t.split(0, 1), TensorFacts::Parameter { .. }));
         assert!(refused!(t.split(1, 2), TensorFacts::AxisOutOfRange { .. }));
         assert!(refused!(Tensor::scalar(1.0).split(1, 0), TensorFacts::AxisOutOfRange { .. }));

@@ -5,6 +5,7 @@ use ndarray::{ArrayViewMutD, Axis, IxDyn, Slice as AxisSlice};
 use super::slices::{Part, Slices};
 use crate::dtype::{BlockMut, Element, with_block};
 use crate::error::{Here, Result, refuse};
+use crate::ops::places::Picked;
 use crate::ops::{Arg, AsArg};
 use crate::shape::{Dims, Shape};
 use crate::task::{self, Does, Read, Space, Task, To, WholeRule};
@@ -15,7 +16,8 @@ impl Tensor {
     /// Writes `value` into a slice of this tensor. The value expands to the slice's shape and is cast to this dtype; leading
     /// axes of size 1 that the slice does not have are dropped, as PyTorch's assignment does.
     ///
-    /// Other tensors that share the buffer do not see it.
+    /// Of several elements for a place that index tensors name more than once, the last in row-major order remains. Other
+    /// tensors that share the buffer do not see it.
     ///
     /// # Errors
     /// As [`Tensor::slice`]; `Expand` if the value does not expand to the slice's shape; `TooLarge` if this is an expanded
@@ -26,30 +28,67 @@ impl Tensor {
     /// let mut t = tensor![[0, 1, 2], [3, 4, 5]];
     /// t.slice_assign(s![.., ..;2], &tensor![[9], [8]])?;
     /// assert_eq!(t, tensor![[9, 1, 9], [8, 4, 8]]);
+    /// t.slice_assign(s![.., tensor![1, 1; i64]], tensor![6, 7])?;
+    /// assert_eq!(t, tensor![[9, 7, 9], [8, 7, 8]]);
+    /// t.slice_assign(t.gt(8)?, 0)?;
+    /// assert_eq!(t, tensor![[0, 7, 0], [8, 7, 8]]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
+    #[doc(alias = "index_put")]
+    #[doc(alias = "index_copy")]
+    #[doc(alias = "index_fill")]
+    #[doc(alias = "setitem")]
     pub fn slice_assign(&mut self, slices: impl Into<Slices>, value: impl AsArg) -> Result<&mut Tensor> {
-        const OP: &str = "slice_assign";
-        let parts = slices.into().resolve(OP, self.shape()).here()?;
-        let shape = Shape(parts.iter().filter(|p| !p.dropped).map(|p| p.len).collect());
-        let value = value
-            .arg()
-            .tensor(self.dtype())
-            .without_surplus_axes(OP, &shape)
-            .here()?
-            .expanded(OP, shape)
-            .here()?
-            .cast(OP, self.dtype())
-            .here()?;
+        self.put("slice_assign", &slices.into(), value.arg(), false).here()?;
+        Ok(self)
+    }
+
+    /// Adds `value` to a slice of this tensor, where every element counts: to a place that index tensors name more than once
+    /// several are added, in row-major order. The value expands and is cast as in [`Tensor::slice_assign`]; integers wrap,
+    /// truth values are or-ed.
+    ///
+    /// # Errors
+    /// As `slice_assign`.
+    ///
+    /// ```
+    /// use foldback_tensor::{s, tensor};
+    /// let mut t = tensor![0.0, 0.0, 0.0];
+    /// t.slice_add(tensor![2, 0, 2; i64], tensor![1.0, 10.0, 100.0])?;
+    /// assert_eq!(t, tensor![10.0, 0.0, 101.0]);
+    /// t.slice_add(s![1..], 5)?;
+    /// assert_eq!(t, tensor![10.0, 5.0, 106.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn slice_add(&mut self, slices: impl Into<Slices>, value: impl AsArg) -> Result<&mut Tensor> {
+        self.put("slice_add", &slices.into(), value.arg(), true).here()?;
+        Ok(self)
+    }
+
+    /// Writes or adds a value to the places that slices name.
+    fn put(&mut self, op: &'static str, slices: &Slices, value: Arg<'_>, add: bool) -> Result<()> {
+        let taken = slices.resolve(op, self.shape())?;
+        let shape = taken.shape(op)?;
+        let value = value.tensor(self.dtype()).without_surplus_axes(op, &shape)?;
+        let mut value = value.expanded(op, shape)?.cast(op, self.dtype())?;
         if value.numel() == 0 {
-            return Ok(self);
+            return Ok(());
+        }
+        if !taken.picks.is_empty() {
+            let whole = self.shape().row_major();
+            let (view, strides) = taken.view(&whole);
+            let picks = taken.picks_of_view();
+            let start = taken.start(&whole) as usize;
+            return Picked::of(op, &view, &picks)?.write(op, self, start, &strides, &value, add);
+        }
+        if add {
+            value = self.slice(slices.clone())?.add(&value)?;
         }
         let shape = self.shape().clone();
         let (reads, space) = (&[Read::Tensor(&value, value.dtype())], Space::Of(&shape));
-        let does = Does::Whole(&Assignment { shape: &shape, parts: &parts });
-        task::change(Task { op: OP, reads, space, does, to: &mut [To::Change(self)] }).here()?;
-        Ok(self)
+        let does = Does::Whole(&Assignment { shape: &shape, parts: &taken.parts });
+        task::change(Task { op, reads, space, does, to: &mut [To::Change(self)] })
     }
 
     /// Overwrites every element with one value, a number or a tensor without axes, cast to this dtype.

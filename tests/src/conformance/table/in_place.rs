@@ -48,6 +48,56 @@ macro_rules! binary {
     };
 }
 
+/// A function of one number with settings, written over it; if none is given, the form without them.
+macro_rules! setting {
+    ($names:literal, $parameters:literal, $form:ident, |$x:ident, $a:ident| $with:expr) => {
+        operation!($names, concat!("input ", $parameters), |$a| {
+            let mut x = $a.var("input")?;
+            let given = $parameters.split(' ').any(|p| $a.has(p));
+            let nothing = Operand::Number(Scalar::I64(0));
+            if !given {
+                written(&mut x, &nothing, |x, _| x.$form().map(drop), |t, _| t.$form().map(drop))?;
+                return Ok(vec![x]);
+            }
+            let mut own = x.value();
+            let tensor = {
+                let $x = &mut own;
+                $with.map(drop)
+            };
+            let var = {
+                let $x = &mut x;
+                $with.map(drop)
+            };
+            agree(&x, &own, var, tensor)?;
+            Ok(vec![x])
+        })
+    };
+}
+
+/// A product or a quotient, added in place.
+macro_rules! products {
+    ($names:literal, $form:ident, $scaled:ident) => {
+        operation!($names, "input tensor1 tensor2 value", |a| {
+            let (mut x, b, c) = (a.var("input")?, a.var("tensor1")?, a.operand("tensor2")?);
+            match a.scalar("value")? {
+                Some(v) => written(
+                    &mut x,
+                    &c,
+                    |x, c| x.$scaled(&b, c, v).map(drop),
+                    |t, c| t.$scaled(&b.value(), c, v).map(drop),
+                )?,
+                None => written(
+                    &mut x,
+                    &c,
+                    |x, c| x.$form(&b, c).map(drop),
+                    |t, c| t.$form(&b.value(), c).map(drop),
+                )?,
+            }
+            Ok(vec![x])
+        })
+    };
+}
+
 pub(super) const ROWS: &[Operation] = &[
     unary!("neg_ negative_", neg_),
     unary!("abs_ absolute_", abs_),
@@ -69,6 +119,55 @@ pub(super) const ROWS: &[Operation] = &[
     unary!("relu_", relu_),
     unary!("silu_", silu_),
     unary!("logical_not_", logical_not_),
+    unary!("exp2_", exp2_),
+    unary!("log2_", log2_),
+    unary!("log10_", log10_),
+    unary!("asin_ arcsin_", asin_),
+    unary!("acos_ arccos_", acos_),
+    unary!("atan_ arctan_", atan_),
+    unary!("sinh_", sinh_),
+    unary!("cosh_", cosh_),
+    unary!("asinh_ arcsinh_", asinh_),
+    unary!("acosh_ arccosh_", acosh_),
+    unary!("atanh_ arctanh_", atanh_),
+    unary!("erfc_", erfc_),
+    unary!("floor_", floor_),
+    unary!("ceil_", ceil_),
+    unary!("trunc_ fix_", trunc_),
+    unary!("frac_", frac_),
+    unary!("nan_to_num_", nan_to_num_),
+    unary!("selu_", selu_),
+    unary!("bitwise_not_", bitwise_not_),
+    setting!("round_", "decimals", round_, |x, a| x.round_with_(a.int_of("decimals")? as i32)),
+    setting!("elu_", "alpha", elu_, |x, a| x.elu_with_(a.float("alpha", 1.0)?)),
+    setting!("celu_", "alpha", celu_, |x, a| x.celu_with_(a.float("alpha", 1.0)?)),
+    setting!("leaky_relu_", "negative_slope", leaky_relu_, |x, a| {
+        x.leaky_relu_with_(a.float("negative_slope", 0.01)?)
+    }),
+    setting!("hardtanh_", "min_val max_val", hardtanh_, |x, a| {
+        x.hardtanh_with_(a.float("min_val", -1.0)?, a.float("max_val", 1.0)?)
+    }),
+    binary!("atan2_ arctan2_", "other", atan2_),
+    binary!("hypot_", "other", hypot_),
+    binary!("copysign_", "other", copysign_),
+    binary!("xlogy_", "other", xlogy_),
+    binary!("remainder_", "other", remainder_),
+    binary!("fmod_", "other", fmod_),
+    binary!("bitwise_and_", "other", bitwise_and_),
+    binary!("bitwise_or_", "other", bitwise_or_),
+    binary!("bitwise_xor_", "other", bitwise_xor_),
+    operation!("lerp_", "input end weight", |a| {
+        let (mut x, end, weight) = (a.var("input")?, a.var("end")?, a.operand("weight")?);
+        written(
+            &mut x,
+            &weight,
+            |x, w| x.lerp_(&end, w).map(drop),
+            |t, w| t.lerp_(&end.value(), w).map(drop),
+        )?;
+        Ok(vec![x])
+    }),
+    products!("addcmul_", addcmul_, addcmul_with_),
+    products!("addcdiv_", addcdiv_, addcdiv_with_),
     binary!("add_", "other", add_, add_with_),
     binary!("sub_ subtract_", "other", sub_, sub_with_),
     binary!("mul_ multiply_", "other", mul_),
@@ -118,7 +217,12 @@ fn written(
         Operand::Number(s) => on_tensor(&mut own, Arg::Scalar(*s)),
     };
     let var = on_var(x, other.input());
-    if var.is_ok() != tensor.is_ok() || (var.is_ok() && !same_bits(&own, &x.value())) {
+    agree(x, &own, var, tensor)
+}
+
+/// A variable and its tensor were written with equal bits, or neither was.
+fn agree(x: &Var, own: &Tensor, var: Result<()>, tensor: Result<()>) -> Read<()> {
+    if var.is_ok() != tensor.is_ok() || (var.is_ok() && !same_bits(own, &x.value())) {
         return Err(Refusal::Library(format!("the variable gives {var:?} and the tensor {tensor:?}")));
     }
     Ok(var?)

@@ -1,7 +1,7 @@
 //! Operations that work element by element.
 
 use foldback_graph::{Input, Result, Var};
-use foldback_tensor::{Scalar, Tensor};
+use foldback_tensor::{DType, Scalar, Tensor};
 
 use super::{Operation, Outcome, one, operation};
 use crate::conformance::args::{Args, Operand, Read, Refusal};
@@ -23,6 +23,32 @@ macro_rules! binary {
             let ($x, other) = (a.var("input")?, a.operand("other")?);
             let $y = other.input();
             one($body)
+        })
+    };
+}
+
+/// A function of two operands, the first of which may be a number under the name `self`.
+macro_rules! number_first {
+    ($names:literal, $f:ident) => {
+        operation!($names, "input self other", |a| match a.scalar("self")? {
+            Some(c) => {
+                let y = a.var("other")?;
+                one(beside(c, &y).$f(&y))
+            }
+            None => one(a.var("input")?.$f(a.operand("other")?.input())),
+        })
+    };
+}
+
+/// A product or a quotient that is added.
+macro_rules! products {
+    ($names:literal, $f:ident, $scaled:ident) => {
+        operation!($names, "input tensor1 tensor2 value", |a| {
+            let (x, b, c) = (a.var("input")?, a.var("tensor1")?, a.var("tensor2")?);
+            one(match a.scalar("value")? {
+                Some(value) => x.$scaled(&b, &c, value),
+                None => x.$f(&b, &c),
+            })
         })
     };
 }
@@ -81,8 +107,86 @@ pub(super) const ROWS: &[Operation] = &[
     unary!("relu", |x| x.try_relu()),
     unary!("silu", |x| x.try_silu()),
     unary!("logical_not", |x| Ok(Var::from(x.value().logical_not()))),
-    unary!("isnan", |x| x.ne(&x)),
-    unary!("softsign", |x| x.div(&x.abs().add(1.0)?)),
+    unary!("exp2 special.exp2", |x| Ok(x.exp2())),
+    unary!("log2", |x| Ok(x.log2())),
+    unary!("log10", |x| Ok(x.log10())),
+    unary!("asin arcsin", |x| Ok(x.asin())),
+    unary!("acos arccos", |x| Ok(x.acos())),
+    unary!("atan arctan", |x| Ok(x.atan())),
+    unary!("sinh", |x| Ok(x.sinh())),
+    unary!("cosh", |x| Ok(x.cosh())),
+    unary!("asinh arcsinh", |x| Ok(x.asinh())),
+    unary!("acosh arccosh", |x| Ok(x.acosh())),
+    unary!("atanh arctanh", |x| Ok(x.atanh())),
+    unary!("erfc special.erfc", |x| Ok(x.erfc())),
+    unary!("floor", |x| x.try_floor()),
+    unary!("ceil", |x| x.try_ceil()),
+    unary!("trunc fix", |x| x.try_trunc()),
+    unary!("frac", |x| x.try_frac()),
+    operation!("round special.round", "input decimals", |a| {
+        let x = a.var("input")?;
+        one(match a.int("decimals")? {
+            Some(places) => x.round_with(places as i32),
+            None => x.try_round(),
+        })
+    }),
+    operation!("nan_to_num", "input nan posinf neginf", |a| {
+        let x = a.var("input")?;
+        if !["nan", "posinf", "neginf"].iter().any(|p| a.has(p)) {
+            return one(Ok(x.nan_to_num()));
+        }
+        let most = if x.dtype() == DType::F32 { f32::MAX.into() } else { f64::MAX };
+        one(x.nan_to_num_with(a.float("nan", 0.0)?, a.float("posinf", most)?, a.float("neginf", -most)?))
+    }),
+    unary!("isnan", |x| Ok(x.isnan())),
+    unary!("isinf", |x| Ok(x.isinf())),
+    unary!("isfinite", |x| Ok(x.isfinite())),
+    unary!("bitwise_not", |x| x.try_bitwise_not()),
+    unary!("selu", |x| x.try_selu()),
+    unary!("hardsigmoid", |x| x.try_hardsigmoid()),
+    unary!("hardswish", |x| x.try_hardswish()),
+    unary!("mish", |x| x.try_mish()),
+    unary!("logsigmoid", |x| x.try_logsigmoid()),
+    unary!("softsign", |x| x.try_softsign()),
+    operation!("elu", "input alpha", |a| {
+        let x = a.var("input")?;
+        one(if a.has("alpha") { x.elu_with(a.float("alpha", 1.0)?) } else { x.try_elu() })
+    }),
+    operation!("celu", "input alpha", |a| {
+        let x = a.var("input")?;
+        one(if a.has("alpha") { x.celu_with(a.float("alpha", 1.0)?) } else { x.try_celu() })
+    }),
+    operation!("leaky_relu", "input negative_slope", |a| {
+        let x = a.var("input")?;
+        let slope = a.float("negative_slope", 0.01)?;
+        one(if a.has("negative_slope") { x.leaky_relu_with(slope) } else { x.try_leaky_relu() })
+    }),
+    operation!("hardtanh", "input min_val max_val", |a| {
+        let x = a.var("input")?;
+        if !a.has("min_val") && !a.has("max_val") {
+            return one(x.try_hardtanh());
+        }
+        one(x.hardtanh_with(a.float("min_val", -1.0)?, a.float("max_val", 1.0)?))
+    }),
+    operation!("prelu", "input weight", |a| one(a.var("input")?.prelu(a.var("weight")?))),
+    tensors!("fmax", |x, y| x.fmax(&y)),
+    tensors!("fmin", |x, y| x.fmin(&y)),
+    tensors!("atan2 arctan2", |x, y| x.atan2(&y)),
+    tensors!("hypot", |x, y| x.hypot(&y)),
+    tensors!("logaddexp", |x, y| x.logaddexp(&y)),
+    binary!("copysign", |x, y| x.copysign(y)),
+    binary!("fmod", |x, y| x.fmod(y)),
+    number_first!("remainder", remainder),
+    number_first!("xlogy special.xlogy", xlogy),
+    number_first!("bitwise_and", bitwise_and),
+    number_first!("bitwise_or", bitwise_or),
+    number_first!("bitwise_xor", bitwise_xor),
+    operation!("lerp", "input end weight", |a| {
+        let weight = a.operand("weight")?;
+        one(a.var("input")?.lerp(a.var("end")?, weight.input()))
+    }),
+    products!("addcmul", addcmul, addcmul_with),
+    products!("addcdiv", addcdiv, addcdiv_with),
     unary!("tanhshrink", |x| x.sub(x.tanh())),
     operation!("gelu", "input approximate", |a| match a.word("approximate", "none")?.as_str() {
         "none" => one(a.var("input")?.try_gelu()),

@@ -41,7 +41,7 @@ pub(super) trait MulAdd: Multiply + Float {
 }
 
 /// Inner positions that are computed before the next ones: a strip of so many fits in the first-level cache.
-const DEPTH: usize = 256;
+pub(crate) const DEPTH: usize = 256;
 
 /// Operands that spread over at most so many elements are read where they lie.
 const NEAR: usize = 16_384;
@@ -108,30 +108,30 @@ pub(super) fn blocked_at<T: MulAdd, const W: usize>(mut tile: Tile<'_, T>, level
 
 /// How far groups of `height` rows are laid out from one another: not a power of two, which would send all of them to
 /// the same few lines of the cache.
-fn apart(height: usize, depth: usize) -> usize {
+pub(super) fn apart(height: usize, depth: usize) -> usize {
     height * depth + 16
 }
 
 /// A strip of some columns of the right operand, and the rows that are multiplied with it.
-struct Strip<'a, T> {
-    m: usize,
-    depth: usize,
-    a: Matrix<'a, T>,
+pub(super) struct Strip<'a, T> {
+    pub(super) m: usize,
+    pub(super) depth: usize,
+    pub(super) a: Matrix<'a, T>,
     /// whether the rows of `a` were laid out in groups, one per block
-    grouped: bool,
+    pub(super) grouped: bool,
     /// rows of a block
-    height: usize,
-    b: Matrix<'a, T>,
-    width: usize,
+    pub(super) height: usize,
+    pub(super) b: Matrix<'a, T>,
+    pub(super) width: usize,
     /// whether the strip is two registers wide where one is usual
-    double: bool,
-    scale: T,
-    level: Level,
+    pub(super) double: bool,
+    pub(super) scale: T,
+    pub(super) level: Level,
 }
 
 impl<T: MulAdd> Strip<'_, T> {
     /// All rows of the result's columns from `col` on.
-    fn run(&self, out: &mut Out<'_, T>, col: usize, add: bool) {
+    pub(super) fn run(&self, out: &mut Out<'_, T>, col: usize, add: bool) {
         let height = self.height;
         assert!(out.rows == self.m && col + self.width <= out.cols);
         for line in [0, self.depth - 1] {

@@ -10,11 +10,14 @@
 mod block;
 mod float;
 mod pack;
+mod panels;
 mod passes;
 mod registers;
 mod vector;
 
 use std::marker::PhantomData;
+
+pub(crate) use panels::{Columns, DEPTH, Form, Panels};
 
 use crate::buffer::Room;
 use crate::dtype::Element;
@@ -303,7 +306,7 @@ impl<T: Multiply> Product<'_, T> {
 }
 
 /// A row-major matrix of `cols` columns.
-fn row_major<T>(data: &[T], cols: usize) -> Matrix<'_, T> {
+pub(crate) fn row_major<T>(data: &[T], cols: usize) -> Matrix<'_, T> {
     Matrix { data, start: 0, row_step: cols as isize, col_step: 1 }
 }
 

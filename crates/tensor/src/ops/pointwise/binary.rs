@@ -55,6 +55,8 @@ macro_rules! binary {
     };
 }
 
+pub(super) use binary;
+
 binary! {
     /// `self + other`, elementwise with broadcasting; logical or for two `bool` tensors.
     ///

@@ -59,6 +59,36 @@ macro_rules! unary {
     };
 }
 
+pub(super) use unary;
+
+/// Defines the new and the in-place form of a function of one tensor and of numbers.
+macro_rules! with_numbers {
+    ($($(#[$doc:meta])* $name:ident, $name_:ident($($p:ident: $t:ty),+) = |$op:ident, $a:ident| $plan:expr;)*) => {
+        impl Tensor {$(
+            $(#[$doc])*
+            #[track_caller]
+            pub fn $name(&self, $($p: impl Into<$t>),+) -> Result<Tensor> {
+                $(let $p: $t = $p.into();)+
+                let ($op, $a) = (stringify!($name), Arg::Tensor(self).meta());
+                apply($op, &$plan.here()?, &[Arg::Tensor(self)]).here()
+            }
+
+            #[doc = concat!("[`Self::", stringify!($name), "`] into this tensor.")]
+            ///
+            /// # Errors
+            /// As the new form; `ResultCast` if the result is of a higher category than this tensor. Nothing is changed then.
+            #[track_caller]
+            pub fn $name_(&mut self, $($p: impl Into<$t>),+) -> Result<&mut Tensor> {
+                $(let $p: $t = $p.into();)+
+                let ($op, $a) = (stringify!($name_), Arg::Tensor(self).meta());
+                apply_in_place($op, &$plan.here()?, self, &[]).here()?;
+                Ok(self)
+            }
+        )*}
+    };
+}
+pub(super) use with_numbers;
+
 macro_rules! elementary_methods {
     ($(
         $(#[$doc:meta])*

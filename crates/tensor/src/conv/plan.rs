@@ -1,0 +1,292 @@
+//! What a convolution decides before it computes: all sizes, and what does not fit.
+
+use crate::create::checked_len;
+use crate::dtype::DType;
+use crate::error::{Result, TensorFacts, refuse};
+use crate::kernels::conv::ConvAxis;
+use crate::shape::{Pair, Shape};
+use crate::tensor::Tensor;
+
+use super::options::{Conv, Padding};
+
+/// A convolution of given sizes: what its value, and the gradients of its input and its weight, are computed by, each of
+/// which is a derivative of the others. A transposed convolution is that of the input.
+#[doc(hidden)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Convolution {
+    pub(super) op: &'static str,
+    pub(super) items: usize,
+    pub(super) groups: usize,
+    /// of the input and of the output, in each group
+    pub(super) channels: usize,
+    pub(super) rows: usize,
+    pub(super) axes: [ConvAxis; 2],
+    pub(super) input: Shape,
+    pub(super) weight: Shape,
+    pub(super) output: Shape,
+}
+
+/// Sizes beyond this are refused, so that sums and products of a few of them are sizes, too.
+const LARGEST: u128 = 1 << 60;
+
+#[doc(hidden)]
+impl Convolution {
+    /// Of an input `[n, in, ..]` or `[in, ..]` by a weight `[out, in / groups, ..]`.
+    pub fn new(op: &'static str, x: &Tensor, w: &Tensor, axes: usize, conv: &Conv) -> Result<Convolution> {
+        let sizes = Sizes::of(op, [x, w], axes, conv)?;
+        if conv.output_padding != Pair::from(0) {
+            let value = format!("{:?}", conv.output_padding.get());
+            let expected = "0: only a transposed convolution has it";
+            return refuse(TensorFacts::Parameter { op, name: "output_padding", value, expected });
+        }
+        let (found, taken) = (sizes.channels, sizes.weight[1]);
+        if !sizes.weight[0].is_multiple_of(conv.groups) || taken.checked_mul(conv.groups) != Some(found) {
+            let why = format!(
+                "has {found} channels, and a weight {} with {} groups takes {}: groups must divide the weight's first size, and the second one is the input's channels divided by groups",
+                w.shape(),
+                conv.groups,
+                taken.saturating_mul(conv.groups)
+            );
+            return refuse(TensorFacts::Window { op, input: x.shape().clone(), why });
+        }
+        let each = |d: usize| sizes.axis(d, conv)?.forward(&sizes);
+        let axes = sizes.axes(each)?;
+        sizes.plan([x, w], conv.groups, [taken, sizes.weight[0] / conv.groups], axes, false)
+    }
+
+    /// Of the transposed convolution of an input `[n, in, ..]` or `[in, ..]` by a weight `[in, out / groups, ..]`.
+    pub fn transposed(
+        op: &'static str,
+        x: &Tensor,
+        w: &Tensor,
+        axes: usize,
+        conv: &Conv,
+    ) -> Result<Convolution> {
+        let sizes = Sizes::of(op, [x, w], axes, conv)?;
+        let (found, taken) = (sizes.channels, sizes.weight[0]);
+        if found != taken || !found.is_multiple_of(conv.groups) {
+            let why = format!(
+                "has {found} channels, and a weight {} with {} groups takes {taken}: the weight's first size is the input's channels, and groups must divide it",
+                w.shape(),
+                conv.groups
+            );
+            return refuse(TensorFacts::Window { op, input: x.shape().clone(), why });
+        }
+        let each = |d: usize| sizes.axis(d, conv)?.backward(&sizes, conv.output_padding.get()[d]);
+        let axes = sizes.axes(each)?;
+        sizes.plan([x, w], conv.groups, [sizes.weight[1], taken / conv.groups], axes, true)
+    }
+
+    /// Refuses an operand of another shape or type than was planned.
+    pub(super) fn expect(&self, t: &Tensor, shape: &Shape, dtype: DType) -> Result<()> {
+        if t.shape() != shape {
+            let (expected, found) = (shape.clone(), t.shape().clone());
+            return refuse(TensorFacts::ShapeMismatch { op: self.op, expected, found });
+        }
+        t.expect_dtype(self.op, "an operand", dtype)
+    }
+
+    /// The axes of the output that a bias is summed over.
+    pub fn bias_axes(&self) -> Vec<isize> {
+        let channel = self.output.rank() - self.axes_given() - 1;
+        (0..self.output.rank()).filter(|&d| d != channel).map(|d| d as isize).collect()
+    }
+
+    fn axes_given(&self) -> usize {
+        self.weight.rank() - 2
+    }
+
+    /// Whether every output meets one element of each channel, in the same place.
+    pub(super) fn is_plain(&self) -> bool {
+        self.axes.iter().all(ConvAxis::is_trivial)
+    }
+}
+
+/// The sizes that operands come with.
+struct Sizes<'a> {
+    op: &'static str,
+    input: &'a Shape,
+    weight: &'a Shape,
+    dtype: DType,
+    /// how many axes are convolved
+    count: usize,
+    items: usize,
+    channels: usize,
+}
+
+/// One axis, before its output is known.
+struct Axis {
+    input: usize,
+    kernel: usize,
+    stride: usize,
+    dilation: usize,
+    padding: Option<usize>,
+}
+
+impl<'a> Sizes<'a> {
+    fn of(op: &'static str, [x, w]: [&'a Tensor; 2], count: usize, conv: &Conv) -> Result<Sizes<'a>> {
+        let ranks = ["2 (without a batch) or 3", "3 (without a batch) or 4"];
+        if x.rank() != count + 1 && x.rank() != count + 2 {
+            return refuse(TensorFacts::Rank { op, expected: ranks[count - 1], found: x.rank() });
+        }
+        if w.rank() != count + 2 {
+            let expected = ["3 of the weight", "4 of the weight"][count - 1];
+            return refuse(TensorFacts::Rank { op, expected, found: w.rank() });
+        }
+        if x.dtype() != w.dtype() {
+            let (a, b) = (("input", x.dtype()), ("weight", w.dtype()));
+            return refuse(TensorFacts::MixedDTypes { op, a, b });
+        }
+        crate::ops::reduce::expect_float(op, x)?;
+        if conv.groups == 0 {
+            return refuse(positive(op, "groups", "0".into()));
+        }
+        for (name, pair) in [("stride", conv.stride), ("dilation", conv.dilation)] {
+            let [a, b] = pair.get();
+            if a == 0 || b == 0 {
+                return refuse(positive(op, name, format!("{:?}", pair.get())));
+            }
+        }
+        if count == 1 {
+            let padding = if let Padding::By(pair) = conv.padding { pair } else { 0.into() };
+            let given = [
+                ("stride", conv.stride),
+                ("dilation", conv.dilation),
+                ("padding", padding),
+                ("output_padding", conv.output_padding),
+            ];
+            for (name, pair) in given {
+                let [a, b] = pair.get();
+                if a != b {
+                    let (value, expected) = (format!("{:?}", pair.get()), "one number, as there is one axis");
+                    return refuse(TensorFacts::Parameter { op, name, value, expected });
+                }
+            }
+        }
+        let batched = x.rank() == count + 2;
+        let items = if batched { x.dims()[0] } else { 1 };
+        let channels = x.dims()[batched as usize];
+        Ok(Sizes { op, input: x.shape(), weight: w.shape(), dtype: x.dtype(), count, items, channels })
+    }
+
+    /// The axes that are convolved, behind one of size 1 if there is one only.
+    fn axes(&self, each: impl Fn(usize) -> Result<ConvAxis>) -> Result<[ConvAxis; 2]> {
+        let one = ConvAxis { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, before: 0 };
+        Ok(if self.count == 1 { [one, each(0)?] } else { [each(0)?, each(1)?] })
+    }
+
+    fn axis(&self, d: usize, conv: &Conv) -> Result<Axis> {
+        let op = self.op;
+        let input = self.input[self.input.rank() - self.count + d];
+        let kernel = self.weight[2 + d];
+        let (stride, dilation) = (conv.stride.get()[d], conv.dilation.get()[d]);
+        let padding = match conv.padding {
+            Padding::By(pair) => Some(pair.get()[d]),
+            Padding::Valid => Some(0),
+            Padding::Same => None,
+        };
+        if kernel == 0 {
+            let why = format!("meets a kernel without elements: the weight is {}", self.weight);
+            return refuse(TensorFacts::Window { op, input: self.input.clone(), why });
+        }
+        for (name, value) in [("stride", stride), ("dilation", dilation), ("padding", padding.unwrap_or(0))] {
+            if value as u128 > LARGEST {
+                let (value, expected) = (value.to_string(), "a size that memory has");
+                return refuse(TensorFacts::Parameter { op, name, value, expected });
+            }
+        }
+        Ok(Axis { input, kernel, stride, dilation, padding })
+    }
+
+    fn plan(
+        &self,
+        [x, w]: [&Tensor; 2],
+        groups: usize,
+        [channels, rows]: [usize; 2],
+        axes: [ConvAxis; 2],
+        transposed: bool,
+    ) -> Result<Convolution> {
+        let mut other = x.shape().clone();
+        let first = other.rank() - self.count;
+        other[first - 1] = groups.saturating_mul(if transposed { channels } else { rows });
+        for d in 0..self.count {
+            let axis = &axes[2 - self.count + d];
+            other[first + d] = if transposed { axis.input } else { axis.output };
+        }
+        checked_len(self.op, &other, self.dtype)?;
+        let (input, output) =
+            if transposed { (other, x.shape().clone()) } else { (x.shape().clone(), other) };
+        let weight = w.shape().clone();
+        Ok(Convolution {
+            op: self.op,
+            items: self.items,
+            groups,
+            channels,
+            rows,
+            axes,
+            input,
+            weight,
+            output,
+        })
+    }
+}
+
+impl Axis {
+    /// How far the kernel reaches: fits, as its factors were refused otherwise.
+    fn reach(&self) -> u128 {
+        self.dilation as u128 * (self.kernel as u128 - 1) + 1
+    }
+
+    fn forward(&self, sizes: &Sizes<'_>) -> Result<ConvAxis> {
+        let op = sizes.op;
+        let (reach, input) = (self.reach(), self.input as u128);
+        let (before, all) = match self.padding {
+            Some(n) => (n as u128, 2 * n as u128),
+            None if self.stride == 1 => ((reach - 1) / 2, reach - 1),
+            None => {
+                let (value, expected) = ("Same".into(), "numbers, or a stride of 1");
+                return refuse(TensorFacts::Parameter { op, name: "padding", value, expected });
+            }
+        };
+        let padded = input + all;
+        if reach > padded || padded > LARGEST {
+            let why = format!(
+                "has size {padded} on an axis with its padding, and the kernel reaches over {reach}: give more padding or a smaller kernel"
+            );
+            return refuse(TensorFacts::Window { op, input: sizes.input.clone(), why });
+        }
+        let output = (padded - reach) / self.stride as u128 + 1;
+        Ok(self.with(self.input, output as usize, before as usize))
+    }
+
+    fn backward(&self, sizes: &Sizes<'_>, more: usize) -> Result<ConvAxis> {
+        let op = sizes.op;
+        let Some(padding) = self.padding else {
+            let (value, expected) = ("Same".into(), "numbers: a transposed convolution has no other padding");
+            return refuse(TensorFacts::Parameter { op, name: "padding", value, expected });
+        };
+        if more >= self.stride && more >= self.dilation {
+            let (value, expected) = (more.to_string(), "less than the stride or the dilation");
+            return refuse(TensorFacts::Parameter { op, name: "output_padding", value, expected });
+        }
+        let input = self.input as i128;
+        let output = (input - 1) * self.stride as i128 + self.reach() as i128 + more as i128;
+        let output = output - 2 * padding as i128;
+        if input == 0 || output < 1 || output > LARGEST as i128 {
+            let why = format!("makes an output of size {output} on an axis, which must be 1 at least");
+            return refuse(TensorFacts::Window { op, input: sizes.input.clone(), why });
+        }
+        Ok(self.with(output as usize, self.input, padding))
+    }
+
+    fn with(&self, input: usize, output: usize, before: usize) -> ConvAxis {
+        let Axis { kernel, stride, dilation, .. } = *self;
+        // A kernel that stands in one place never moves.
+        let stride = if output == 1 { stride.min(input.max(1)) } else { stride };
+        ConvAxis { input, output, kernel, stride, dilation, before }
+    }
+}
+
+fn positive(op: &'static str, name: &'static str, value: String) -> TensorFacts {
+    TensorFacts::Parameter { op, name, value, expected: "at least 1" }
+}

@@ -1,0 +1,175 @@
+//! A convolution's value and gradients as rules: which loops compute them, on which operands.
+
+use crate::create::expect_room_for;
+use crate::dtype::{Block, BlockMut};
+use crate::error::{Here, Result};
+use crate::kernels::conv::{Convolved, Kernel, SlideProduct, WeightProduct, slide, weight_gradient};
+use crate::kernels::{BatchAxis, Matrix, Product};
+use crate::task::{self, Read, WholeRule};
+use crate::tensor::Tensor;
+
+use super::plan::Convolution;
+
+#[doc(hidden)]
+impl Convolution {
+    /// The output, given input and weight, plus a bias for each of its channels.
+    ///
+    /// # Errors
+    /// `ShapeMismatch`, `DTypeMismatch`, `TooLarge`.
+    #[track_caller]
+    pub fn output(&self, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+        self.expect(x, &self.input, x.dtype()).here()?;
+        self.make(Way::Output, [x, w], bias).here()
+    }
+
+    /// The gradient of the input, given those of the output and the weight; or a transposed convolution.
+    ///
+    /// # Errors
+    /// As [`Convolution::output`].
+    #[track_caller]
+    pub fn input(&self, g: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+        self.expect(g, &self.output, g.dtype()).here()?;
+        self.make(Way::Input, [g, w], bias).here()
+    }
+
+    /// The gradient of the weight, given that of the output and the input.
+    ///
+    /// # Errors
+    /// As [`Convolution::output`].
+    #[track_caller]
+    pub fn weight(&self, g: &Tensor, x: &Tensor) -> Result<Tensor> {
+        self.expect(g, &self.output, g.dtype()).here()?;
+        self.expect(x, &self.input, g.dtype()).here()?;
+        self.whole(Way::Weight, &[g, x]).here()
+    }
+
+    fn make(&self, way: Way, [a, w]: [&Tensor; 2], bias: Option<&Tensor>) -> Result<Tensor> {
+        self.expect(w, &self.weight, a.dtype())?;
+        let Some(bias) = bias else { return self.whole(way, &[a, w]) };
+        let rows = if let Way::Output = way { self.rows } else { self.channels };
+        self.expect(bias, &(self.groups * rows).into(), a.dtype())?;
+        self.whole(way, &[a, w, bias])
+    }
+
+    fn whole(&self, way: Way, operands: &[&Tensor]) -> Result<Tensor> {
+        let dtype = operands[0].dtype();
+        let mut laid = Vec::with_capacity(operands.len());
+        for t in operands {
+            laid.push(t.laid_out(self.op)?);
+        }
+        // What tasks lay out of a weight takes as much as it.
+        expect_room_for(self.op, &self.weight, self.weight.numel().saturating_mul(2), dtype)?;
+        let reads: Vec<Read<'_>> = laid.iter().map(|t| Read::Tensor(t, dtype)).collect();
+        let shape = match way {
+            Way::Output => &self.output,
+            Way::Input => &self.input,
+            Way::Weight => &self.weight,
+        };
+        task::whole(self.op, &Rule { plan: self, way }, &reads, shape, dtype)
+    }
+}
+
+/// Which of a convolution's three products.
+#[derive(Clone, Copy)]
+enum Way {
+    Output,
+    Input,
+    Weight,
+}
+
+struct Rule<'a> {
+    plan: &'a Convolution,
+    way: Way,
+}
+
+impl WholeRule for Rule<'_> {
+    fn run(&self, _: &'static str, reads: &[&Tensor], out: BlockMut<'_>) -> Result<()> {
+        let blocks: Vec<Block<'_>> = reads.iter().map(|t| t.as_block().expect("it is laid out")).collect();
+        match out {
+            BlockMut::F32(out) => self.typed(&blocks, out),
+            BlockMut::F64(out) => self.typed(&blocks, out),
+            other => unreachable!("the meta step refuses {:?}", other.dtype()),
+        }
+        Ok(())
+    }
+}
+
+impl Rule<'_> {
+    fn typed<T: Convolved>(&self, blocks: &[Block<'_>], out: &mut [T]) {
+        let slice = |i: usize| T::slice(blocks[i]).expect("the meta step compares the types");
+        let [a, b] = [0, 1].map(slice);
+        let bias = (blocks.len() > 2).then(|| slice(2));
+        if self.plan.is_plain() {
+            self.product(a, b, bias, out);
+        } else if let Way::Weight = self.way {
+            self.weight(a, b, out);
+        } else {
+            self.slide(a, b, bias, out);
+        }
+    }
+
+    fn slide<T: Convolved>(&self, source: &[T], weight: &[T], bias: Option<&[T]>, out: &mut [T]) {
+        let p = self.plan;
+        let sizes = p.axes.map(|a| a.kernel);
+        let taps = sizes[0] * sizes[1];
+        let [row, channel] = [p.channels * taps, taps];
+        let group_step = p.rows * row;
+        let (rows, channels, sizes_of, sweeps, [row_step, channel_step]) = match self.way {
+            Way::Output => {
+                let sweeps = p.axes.each_ref().map(|a| vec![a.forward()]);
+                (p.rows, p.channels, p.axes.map(|a| a.output), sweeps, [row, channel])
+            }
+            _ => {
+                let sweeps = p.axes.each_ref().map(|a| a.backward());
+                (p.channels, p.rows, p.axes.map(|a| a.input), sweeps, [channel, row])
+            }
+        };
+        let weight = Kernel { data: weight, group_step, row_step, channel_step, sizes };
+        let (items, groups) = (p.items, p.groups);
+        slide(
+            &SlideProduct { items, groups, rows, channels, source, weight, bias, sizes: sizes_of, sweeps },
+            out,
+        );
+    }
+
+    fn weight<T: Convolved>(&self, gradient: &[T], source: &[T], out: &mut [T]) {
+        let p = self.plan;
+        let (sweeps, kernel) = (p.axes.each_ref().map(|a| a.forward()), p.axes.map(|a| a.kernel));
+        let (items, groups, rows, channels) = (p.items, p.groups, p.rows, p.channels);
+        weight_gradient(
+            &WeightProduct { items, groups, rows, channels, gradient, source, sweeps, kernel },
+            out,
+        );
+    }
+
+    /// Where every output meets one element of each channel: a product of matrices as they lie.
+    fn product<T: Convolved>(&self, a: &[T], b: &[T], bias: Option<&[T]>, out: &mut [T]) {
+        let p = self.plan;
+        let places = p.axes[0].input * p.axes[1].input;
+        let (inner, outer) = (p.channels * places, p.rows * places);
+        let weight = p.rows * p.channels;
+        let own = |data, cols: usize| Matrix { data, start: 0, row_step: cols as isize, col_step: 1 };
+        let batch =
+            |size: usize, a: usize, b: usize| BatchAxis { size, a_step: a as isize, b_step: b as isize };
+        let scale = T::of_count(1);
+        if let Way::Weight = self.way {
+            let kept = [batch(p.groups, outer, inner)];
+            let summed = [batch(p.items, p.groups * outer, p.groups * inner)];
+            let (m, n, k) = (p.rows, p.channels, places);
+            let (a, b) = (own(a, places), own(b, places).transposed());
+            return Product { m, n, k, a, b, kept: &kept, summed: &summed, scale }.run(out, false);
+        }
+        let (m, k, step, w) = match self.way {
+            Way::Output => (p.rows, p.channels, inner, own(b, p.channels)),
+            _ => (p.channels, p.rows, outer, own(b, p.channels).transposed()),
+        };
+        let kept = [batch(p.items, 0, p.groups * step), batch(p.groups, weight, step)];
+        if let Some(bias) = bias
+            && places > 0
+        {
+            out.chunks_exact_mut(places).zip(bias.iter().cycle()).for_each(|(o, &b)| o.fill(b));
+        }
+        Product { m, n: places, k, a: w, b: own(a, places), kept: &kept, summed: &[], scale }
+            .run(out, bias.is_some());
+    }
+}

@@ -1,0 +1,142 @@
+//! Convolutions: sums over windows of sources, as products whose right operand is gathered tile by tile.
+//!
+//! Note [Convolutions]
+//! The results of a convolution are a product: a row for each result channel, a column for each place, and an inner
+//! position for each source channel and tap. The matrix of sources, in which an element of the input stands once per tap,
+//! is never stored: a task takes some hundred places, copies their sources into a window (Note [Sweeps]), and lays strips of
+//! the matrix out from there as the product comes to them (`product.rs`). The gradient of the kernel is the product of
+//! the same matrix from the other side (`weight.rs`). Where a group has one channel of each kind there is no product:
+//! every place is a sum over taps (`depthwise.rs`).
+//!
+//! The order of additions in a result depends on the sizes of the convolution alone, so it has the same bits for any
+//! number of threads.
+
+mod depthwise;
+mod product;
+mod sweep;
+mod weight;
+
+use std::marker::PhantomData;
+
+pub(crate) use product::{Kernel, SlideProduct, slide};
+pub(crate) use sweep::ConvAxis;
+pub(crate) use weight::{WeightProduct, weight_gradient};
+
+use super::lane::Float;
+use super::matmul::Panels;
+
+/// Numbers that are convolved.
+pub(crate) trait Convolved: Float + Panels {}
+impl<T: Float + Panels> Convolved for T {}
+
+/// A result that several tasks write, each its own places.
+struct Shared<'a, T> {
+    start: *mut T,
+    len: usize,
+    life: PhantomData<&'a mut [T]>,
+}
+
+// SAFETY: it stands for an exclusive borrow of its elements, and shared it only hands out parts through `part`, whose
+// callers see to it that they are apart.
+unsafe impl<T: Send> Sync for Shared<'_, T> {}
+
+impl<'a, T> Shared<'a, T> {
+    fn new(out: &'a mut [T]) -> Shared<'a, T> {
+        Shared { start: out.as_mut_ptr(), len: out.len(), life: PhantomData }
+    }
+
+    /// Some neighbouring elements.
+    ///
+    /// # Safety
+    /// No two parts that are used at the same time overlap.
+    #[allow(clippy::mut_from_ref, reason = "the caller sees to it that parts are apart")]
+    unsafe fn part(&self, start: usize, len: usize) -> &mut [T] {
+        assert!(start <= self.len && len <= self.len - start);
+        // SAFETY: it lies inside the result, by the assertion, and nobody else uses it, as promised by the caller.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(start), len) }
+    }
+}
+
+/// Results of some images, rows and columns: what a task computes.
+#[derive(Clone, Copy, Debug)]
+struct Tile {
+    item: usize,
+    items: usize,
+    from: [usize; 2],
+    count: [usize; 2],
+}
+
+impl Tile {
+    fn places(&self) -> usize {
+        self.items * self.count[0] * self.count[1]
+    }
+}
+
+/// How results are cut into tiles of about so many places: whole images, whole rows, or parts of a row.
+#[derive(Clone, Copy, Debug)]
+struct Tiles {
+    items: usize,
+    sizes: [usize; 2],
+    /// images, rows and columns of a tile
+    each: [usize; 3],
+    /// tiles along each
+    counts: [usize; 3],
+}
+
+impl Tiles {
+    fn new(items: usize, sizes: [usize; 2], places: usize) -> Tiles {
+        let [rows, cols] = sizes.map(|n| n.max(1));
+        // Of like sizes, so that no thread waits for the others long.
+        let even = |n: usize, most: usize| n.div_ceil(n.div_ceil(most.clamp(1, n)));
+        let each = [
+            even(items.max(1), places / rows.saturating_mul(cols)),
+            even(rows, places / cols),
+            even(cols, places),
+        ];
+        let counts = [items.div_ceil(each[0]), sizes[0].div_ceil(each[1]), sizes[1].div_ceil(each[2])];
+        Tiles { items, sizes, each, counts }
+    }
+
+    fn len(&self) -> usize {
+        self.counts.iter().product()
+    }
+
+    fn get(&self, number: usize) -> Tile {
+        let (rest, x) = (number / self.counts[2], number % self.counts[2]);
+        let (z, y) = (rest / self.counts[1], rest % self.counts[1]);
+        let (item, from) = (z * self.each[0], [y * self.each[1], x * self.each[2]]);
+        let count = [0, 1].map(|d| self.each[d + 1].min(self.sizes[d] - from[d]));
+        Tile { item, items: self.each[0].min(self.items - item), from, count }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_cover_all_places_once() {
+        for (items, sizes, places) in [
+            (1, [1, 1], 1),
+            (5, [3, 4], 30),
+            (2, [7, 9], 20),
+            (1, [1, 1000], 64),
+            (3, [5, 40], 7),
+            (0, [2, 2], 9),
+        ] {
+            let tiles = Tiles::new(items, sizes, places);
+            let mut seen = vec![0; items * sizes[0] * sizes[1]];
+            for tile in (0..tiles.len()).map(|i| tiles.get(i)) {
+                for i in 0..tile.places() {
+                    let (z, y, x) = (
+                        i / (tile.count[0] * tile.count[1]) + tile.item,
+                        i / tile.count[1] % tile.count[0] + tile.from[0],
+                        i % tile.count[1] + tile.from[1],
+                    );
+                    seen[(z * sizes[0] + y) * sizes[1] + x] += 1;
+                }
+            }
+            assert!(seen.iter().all(|&n| n == 1), "{items} of {sizes:?} by {places}");
+        }
+    }
+}

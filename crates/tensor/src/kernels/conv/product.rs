@@ -1,0 +1,329 @@
+//! Convolutions and their transposes as products: the sources of a tile are laid out strip by strip.
+
+use super::sweep::{Lanes, Sweep, Window};
+use super::{Convolved, Shared, Tile, Tiles};
+use crate::buffer::Room;
+use crate::kernels::matmul::{Columns, DEPTH, Form, row_major};
+use crate::threads::{num_threads, split_work};
+
+/// Results of `rows` channels in each of `groups` groups, of which each is a sum over `channels` source channels and the taps
+/// that the sweeps name.
+#[derive(Debug)]
+pub(crate) struct SlideProduct<'a, T> {
+    pub(crate) items: usize,
+    pub(crate) groups: usize,
+    pub(crate) rows: usize,
+    pub(crate) channels: usize,
+    /// `[items, groups, channels, ..]`
+    pub(crate) source: &'a [T],
+    pub(crate) weight: Kernel<'a, T>,
+    /// `[groups, rows]`
+    pub(crate) bias: Option<&'a [T]>,
+    /// the sizes of the results
+    pub(crate) sizes: [usize; 2],
+    /// the sweeps along both axes: all results are named by one pair of them
+    pub(crate) sweeps: [Vec<Sweep>; 2],
+}
+
+/// The numbers that sources are multiplied by, and how far they are from one another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kernel<'a, T> {
+    pub(crate) data: &'a [T],
+    pub(crate) group_step: usize,
+    pub(crate) row_step: usize,
+    pub(crate) channel_step: usize,
+    /// the kernel's sizes
+    pub(crate) sizes: [usize; 2],
+}
+
+/// Elements of a tile's results, and of its sources, at most: all of a task fits in the second-level cache.
+const TILE: usize = 1 << 16;
+
+/// Places of a tile, at least.
+const FEWEST: usize = 64;
+
+/// Multiplications of a task, at least.
+const TASK: usize = 1 << 20;
+
+/// Computes all results into `out`, `[items, groups, rows, ..]`.
+pub(crate) fn slide<T: Convolved>(x: &SlideProduct<'_, T>, out: &mut [T]) {
+    if out.is_empty() {
+        return;
+    }
+    if x.channels == 0 {
+        return x.fill(out);
+    }
+    if x.sweeps.iter().flatten().any(|sweep| sweep.taps.is_empty()) {
+        x.fill(out);
+    }
+    if x.rows == 1 && x.channels == 1 {
+        return super::depthwise::slide(x, out);
+    }
+    let out = Shared::new(out);
+    for sweeps in x.pairs() {
+        Phase::new(x, sweeps).run(&out);
+    }
+}
+
+impl<T: Convolved> SlideProduct<'_, T> {
+    /// The pairs of sweeps that meet any sources.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = [&Sweep; 2]> {
+        let [down, across] = self.sweeps.each_ref().map(|s| s.iter().filter(|s| !s.taps.is_empty()));
+        down.flat_map(move |y| across.clone().map(move |x| [y, x]))
+    }
+
+    /// Writes what there is without any source.
+    fn fill(&self, out: &mut [T]) {
+        let plane = self.sizes[0] * self.sizes[1];
+        for (i, out) in out.chunks_exact_mut(plane).enumerate() {
+            out.fill(self.bias.map_or(T::default(), |b| b[i % (self.groups * self.rows)]));
+        }
+    }
+}
+
+/// The results of one pair of sweeps.
+struct Phase<'a, T> {
+    x: &'a SlideProduct<'a, T>,
+    sweeps: [&'a Sweep; 2],
+    lanes: [Lanes; 2],
+    form: Form,
+    /// inner positions, and how many of them at a time
+    inner: usize,
+    depth: usize,
+    /// the kernel's numbers, laid out for all groups and parts of the inner index
+    left: Room<T>,
+}
+
+impl<'a, T: Convolved> Phase<'a, T> {
+    fn new(x: &'a SlideProduct<'a, T>, sweeps: [&'a Sweep; 2]) -> Phase<'a, T> {
+        let lanes = sweeps.map(Lanes::new);
+        let inner = x.channels * sweeps[0].taps.len() * sweeps[1].taps.len();
+        let depth = inner.div_ceil(inner.div_ceil(DEPTH));
+        let form = T::form(x.rows);
+        let mut phase = Phase { x, sweeps, lanes, form, inner, depth, left: Room::new(0) };
+        phase.left = phase.lay_kernel();
+        phase
+    }
+
+    fn parts(&self) -> usize {
+        self.inner.div_ceil(self.depth)
+    }
+
+    fn part(&self) -> usize {
+        self.form.room(self.x.rows, self.depth)
+    }
+
+    /// The kernel's numbers, a part after another.
+    fn lay_kernel(&self) -> Room<T> {
+        let (parts, part) = (self.parts(), self.part());
+        let mut left: Room<T> = Room::new(self.x.groups * parts * part);
+        let grain = (TASK / part).max(1);
+        split_work(
+            self.x.groups * parts,
+            grain,
+            left.as_mut_slice(),
+            &|o: &mut [T], at| o.split_at_mut(at * part),
+            &|start, _, out| {
+                for (i, out) in out.chunks_exact_mut(part).enumerate() {
+                    let (group, from) = ((start + i) / parts, (start + i) % parts * self.depth);
+                    self.lay_part(group, from, self.depth.min(self.inner - from), out);
+                }
+            },
+        );
+        left
+    }
+
+    /// One part of the kernel's numbers: `[rows, depth]`.
+    fn lay_part(&self, group: usize, from: usize, depth: usize, out: &mut [T]) {
+        let (x, w) = (self.x, self.x.weight);
+        let [down, across] = self.sweeps.map(|s| &s.taps);
+        let taps = down.len() * across.len();
+        let start = group * w.group_step;
+        if w.channel_step == taps {
+            // All taps, in order: as the kernel lies.
+            let all = row_major(w.data, w.row_step);
+            let a = crate::kernels::Matrix { start: start + from, ..all };
+            return T::lay_left(self.form, &a, x.rows, depth, out, 0, depth);
+        }
+        let mut numbers: Room<T> = Room::new(x.rows * depth);
+        for (row, line) in numbers.as_mut_slice().chunks_exact_mut(depth).enumerate() {
+            for (p, o) in (from..).zip(line) {
+                let (channel, tap) = (p / taps, p % taps);
+                let (y, x) = (down[tap / across.len()], across[tap % across.len()]);
+                let tap = y.number * w.sizes[1] + x.number;
+                *o = w.data[start + row * w.row_step + channel * w.channel_step + tap];
+            }
+        }
+        T::lay_left(self.form, &row_major(numbers.as_slice(), depth), x.rows, depth, out, 0, depth);
+    }
+
+    fn run(&self, out: &Shared<'_, T>) {
+        let (x, counts) = (self.x, self.sweeps.map(|s| s.count));
+        let most = (TILE / x.rows.max(x.channels)).max(FEWEST);
+        let work = |places: usize| places.saturating_mul(x.rows).saturating_mul(self.inner);
+        let mut places = most;
+        let mut tiles = Tiles::new(x.items, counts, places);
+        while num_threads() > 1
+            && tiles.len() * x.groups < 4 * num_threads()
+            && places > FEWEST
+            && work(places) > 2 * TASK
+        {
+            places /= 2;
+            tiles = Tiles::new(x.items, counts, places);
+        }
+        let grain = (TASK / work(places.min(counts[0] * counts[1] * x.items))).max(1);
+        split_work(tiles.len() * x.groups, grain, (), &|(), _| ((), ()), &|start, len, ()| {
+            for task in start..start + len {
+                // A group after another, so that its part of the kernel stays in the cache.
+                let (group, tile) = (task / tiles.len(), tiles.get(task % tiles.len()));
+                self.tile(group, &tile, out);
+            }
+        });
+    }
+
+    /// The results of one group in a tile.
+    fn tile(&self, group: usize, tile: &Tile, out: &Shared<'_, T>) {
+        let (x, form) = (self.x, self.form);
+        let window = Window::new(&self.lanes, tile.from, tile.count);
+        let plane = window.len();
+        let sources = self.gather(group, tile, &window);
+        let strips = Strips::new(form, tile, &window, x.channels * plane);
+        let stride = strips.count() * form.span;
+        let taps: Vec<usize> = window.taps().collect();
+        let mut results: Room<T> = Room::new(x.rows * stride);
+        let mut strip: Room<T> = Room::new(self.depth * form.span + form.run);
+        for part in 0..self.parts() {
+            let from = part * self.depth;
+            let depth = self.depth.min(self.inner - from);
+            let left = &self.left.as_slice()[(group * self.parts() + part) * self.part()..][..self.part()];
+            for s in 0..strips.count() {
+                let places = (from..from + depth).map(|p| p / taps.len() * plane + taps[p % taps.len()]);
+                lay_out(form, strips.runs(s), sources.as_slice(), places, strip.as_mut_slice());
+                let to = Columns { out: results.as_mut_slice(), stride, col: s * form.span, add: part > 0 };
+                T::multiply_strip(form, left, strip.as_slice(), x.rows, depth, to);
+            }
+        }
+        self.put(group, tile, results.as_slice(), stride, out);
+    }
+
+    /// The sources of a tile: a window for each image and channel.
+    fn gather(&self, group: usize, tile: &Tile, window: &Window<'_>) -> Room<T> {
+        let (x, plane) = (self.x, window.len());
+        // The last run that is copied may reach beyond its window.
+        let mut sources: Room<T> = Room::new(tile.items * x.channels * plane + self.form.run);
+        let size = self.sweeps[0].sources * self.sweeps[1].sources;
+        for (i, out) in
+            sources.as_mut_slice().chunks_exact_mut(plane).take(tile.items * x.channels).enumerate()
+        {
+            let (item, channel) = (tile.item + i / x.channels, i % x.channels);
+            let at = (item * x.groups + group) * x.channels + channel;
+            window.fill(&x.source[at * size..][..size], out);
+        }
+        sources
+    }
+
+    /// Writes the results of a tile to their places.
+    fn put(&self, group: usize, tile: &Tile, results: &[T], stride: usize, out: &Shared<'_, T>) {
+        let x = self.x;
+        let [down, across] = self.sweeps;
+        let [rows, cols] = tile.count;
+        for (row, line) in results.chunks_exact(stride).enumerate() {
+            let channel = group * x.rows + row;
+            let bias = x.bias.map(|b| b[channel]);
+            for (i, values) in line.chunks_exact(cols).take(tile.items * rows).enumerate() {
+                let plane = (tile.item + i / rows) * x.groups * x.rows + channel;
+                let at =
+                    (plane * x.sizes[0] + down.first + (tile.from[0] + i % rows) * down.step) * x.sizes[1];
+                let first = at + across.first + tile.from[1] * across.step;
+                // SAFETY: every image, channel, sweep and place belongs to one tile of one group, and sweeps of one axis
+                // have other rows; along the other axis they are computed one after another.
+                let to = unsafe { out.part(first, (cols - 1) * across.step + 1) };
+                place(values, bias, across.step, to);
+            }
+        }
+    }
+}
+
+/// Writes values with a step between them, plus a bias if there is one.
+fn place<T: Convolved>(values: &[T], bias: Option<T>, step: usize, to: &mut [T]) {
+    match (bias, step) {
+        (None, 1) => to.copy_from_slice(values),
+        (Some(b), 1) => to.iter_mut().zip(values).for_each(|(o, &v)| *o = v + b),
+        (None, _) => to.iter_mut().step_by(step).zip(values).for_each(|(o, &v)| *o = v),
+        (Some(b), _) => to.iter_mut().step_by(step).zip(values).for_each(|(o, &v)| *o = v + b),
+    }
+}
+
+/// The columns of a tile in strips: which runs of its windows they are, counted from where a tap begins.
+struct Strips {
+    /// where a run begins in the strip and in the window
+    runs: Vec<(usize, usize)>,
+    /// the first run of each strip, and the end of the last
+    starts: Vec<usize>,
+}
+
+impl Strips {
+    /// `apart` is from the windows of an image to those of the next.
+    fn new(form: Form, tile: &Tile, window: &Window<'_>, apart: usize) -> Strips {
+        let ([rows, cols], total) = (tile.count, tile.places());
+        let (mut runs, mut starts) = (Vec::with_capacity(total / form.run + total / cols + 1), Vec::new());
+        for first in (0..total).step_by(form.span) {
+            starts.push(runs.len());
+            let end = (first + form.span).min(total);
+            let mut place = first;
+            while place < end {
+                let (line, col) = (place / cols, place % cols);
+                let from = line / rows * apart + line % rows * window.pitch() + col;
+                let len = (cols - col).min(end - place);
+                runs.extend((0..len).step_by(form.run).map(|i| (place - first + i, from + i)));
+                place += len;
+            }
+        }
+        starts.push(runs.len());
+        Strips { runs, starts }
+    }
+
+    fn count(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Those of one strip.
+    fn runs(&self, strip: usize) -> &[(usize, usize)] {
+        &self.runs[self.starts[strip]..self.starts[strip + 1]]
+    }
+}
+
+/// Lays a strip out: a line for each of `places`, from which its runs are counted. Runs are copied at full length, and what
+/// one writes too much, the next one overwrites.
+pub(super) fn lay_out<T: Convolved>(
+    form: Form,
+    runs: &[(usize, usize)],
+    sources: &[T],
+    places: impl Iterator<Item = usize>,
+    out: &mut [T],
+) {
+    match form.run {
+        16 => lay_runs::<T, 16>(runs, sources, places, out, form.span),
+        8 => lay_runs::<T, 8>(runs, sources, places, out, form.span),
+        _ => unreachable!("a register holds eight or sixteen numbers"),
+    }
+}
+
+#[inline(always)]
+fn lay_runs<T: Copy, const N: usize>(
+    runs: &[(usize, usize)],
+    sources: &[T],
+    places: impl Iterator<Item = usize>,
+    out: &mut [T],
+    span: usize,
+) {
+    let mut line = 0;
+    for place in places {
+        let from = &sources[place..];
+        for &(to, at) in runs {
+            let run: &[T; N] = from[at..].first_chunk().expect("windows end with room for a run");
+            *out[line + to..].first_chunk_mut().expect("a strip ends with room for a run") = *run;
+        }
+        line += span;
+    }
+}

@@ -1,0 +1,183 @@
+//! Products whose right operand the caller lays out himself, strip by strip: convolutions, which gather it.
+//!
+//! The left operand is laid out in groups, the right one in strips of [`Form::span`] columns; see Note [Blocks]. A strip
+//! is at most [`DEPTH`] inner positions deep.
+
+use std::marker::PhantomData;
+
+use super::block::{MulAdd, Strip, apart};
+use super::pack::{pack, pack_groups};
+use super::registers::{HIGH, height};
+use super::{Matrix, Multiply, Out, row_major};
+use crate::kernels::level::{Level, level};
+
+pub(crate) use super::block::DEPTH;
+
+/// The blocks that a product is computed in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Form {
+    /// rows of a group
+    height: usize,
+    /// columns of a strip
+    pub(crate) span: usize,
+    /// elements that are copied at once, which divide a strip
+    pub(crate) run: usize,
+    level: Level,
+}
+
+impl Form {
+    /// Elements between a group of rows and the next, at this depth.
+    fn apart(self, depth: usize) -> usize {
+        apart(self.height, depth)
+    }
+
+    /// Elements that so many rows take, at this depth.
+    pub(crate) fn room(self, rows: usize, depth: usize) -> usize {
+        rows.div_ceil(self.height) * self.apart(depth)
+    }
+}
+
+/// Numbers that such products are made of.
+pub(crate) trait Panels: Multiply {
+    /// The blocks of a product of so many rows.
+    fn form(rows: usize) -> Form;
+
+    /// Lays out columns of the left operand, which is `depth` columns wide, from column `at` on. Columns are laid out
+    /// from the first to the last: each call may write some elements beyond its own.
+    fn lay_left(
+        form: Form,
+        a: &Matrix<'_, Self>,
+        rows: usize,
+        cols: usize,
+        out: &mut [Self],
+        at: usize,
+        depth: usize,
+    );
+
+    /// Writes, or adds, the product of the left operand and a strip to columns of `out` from `col` on, whose rows are
+    /// `stride` apart.
+    fn multiply_strip(
+        form: Form,
+        left: &[Self],
+        strip: &[Self],
+        rows: usize,
+        depth: usize,
+        to: Columns<'_, Self>,
+    );
+
+    /// Copies a matrix to `out`, row after row.
+    fn lay_rows(a: &Matrix<'_, Self>, rows: usize, cols: usize, out: &mut [Self]);
+}
+
+/// Where the product with a strip goes.
+pub(crate) struct Columns<'a, T> {
+    pub(crate) out: &'a mut [T],
+    pub(crate) stride: usize,
+    pub(crate) col: usize,
+    pub(crate) add: bool,
+}
+
+macro_rules! panels {
+    ($t:ty, $width:literal) => {
+        impl Panels for $t {
+            fn form(rows: usize) -> Form {
+                form_of($width, rows)
+            }
+            fn lay_left(
+                form: Form,
+                a: &Matrix<'_, $t>,
+                rows: usize,
+                cols: usize,
+                out: &mut [$t],
+                at: usize,
+                depth: usize,
+            ) {
+                let out = &mut out[at * form.height..];
+                pack_groups(a, rows, cols, out, (form.height, form.apart(depth)));
+            }
+            fn multiply_strip(
+                form: Form,
+                left: &[$t],
+                strip: &[$t],
+                rows: usize,
+                depth: usize,
+                to: Columns<'_, $t>,
+            ) {
+                multiply_strip(form, left, strip, rows, depth, to);
+            }
+            fn lay_rows(a: &Matrix<'_, $t>, rows: usize, cols: usize, out: &mut [$t]) {
+                pack(a, rows, cols, out, cols);
+            }
+        }
+    };
+}
+panels!(f32, 16);
+panels!(f64, 8);
+
+fn form_of(width: usize, rows: usize) -> Form {
+    let level = level();
+    let wide = level == Level::Avx512;
+    let height = if wide && rows > height(level) { HIGH } else { height(level) };
+    Form { height, span: if wide { 2 * width } else { width }, run: width, level }
+}
+
+fn multiply_strip<T: MulAdd>(
+    form: Form,
+    left: &[T],
+    strip: &[T],
+    rows: usize,
+    depth: usize,
+    to: Columns<'_, T>,
+) {
+    assert!(rows > 0 && depth > 0 && rows * to.stride <= to.out.len());
+    let a = row_major(left, form.height).transposed();
+    let strip = Strip {
+        m: rows,
+        depth,
+        a,
+        grouped: true,
+        height: form.height,
+        b: row_major(strip, form.span),
+        width: form.span,
+        double: form.span > form.run,
+        scale: T::of_count(1),
+        level: form.level,
+    };
+    let start = to.out.as_mut_ptr();
+    let mut out = Out { start, stride: to.stride, rows, cols: to.stride, life: PhantomData };
+    strip.run(&mut out, to.col, to.add);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strips_follow_the_definition() {
+        let number = |i: usize| ((i * 37 + 5) % 17) as f64 - 8.0;
+        for (rows, depth, cols) in [(1, 1, 3usize), (5, 40, 20), (13, 33, 40), (30, DEPTH, 7)] {
+            let form = f64::form(rows);
+            let data: Vec<f64> = (0..rows * depth).map(number).collect();
+            let mut left = vec![0.0; form.room(rows, depth)];
+            // In two pieces, as convolutions do.
+            let half = depth / 2;
+            let a = row_major(&data, depth);
+            f64::lay_left(form, &a, rows, half, &mut left, 0, depth);
+            f64::lay_left(form, &Matrix { start: half, ..a }, rows, depth - half, &mut left, half, depth);
+            let stride = cols.next_multiple_of(form.span);
+            let b = |p: usize, c: usize| number(p * 7 + c * 3);
+            let mut out = vec![3.0; rows * stride];
+            for col in (0..stride).step_by(form.span) {
+                let strip: Vec<f64> =
+                    (0..depth * form.span).map(|i| b(i / form.span, col + i % form.span)).collect();
+                let to = Columns { out: &mut out, stride, col, add: col > 0 };
+                f64::multiply_strip(form, &left, &strip, rows, depth, to);
+            }
+            for (i, o) in out.iter().enumerate() {
+                let (r, c) = (i / stride, i % stride);
+                let sum: f64 = (0..depth).map(|p| data[r * depth + p] * b(p, c)).sum();
+                assert_eq!(*o, sum + if c < form.span { 0.0 } else { 3.0 }, "{rows} x {depth} at {r}, {c}");
+            }
+        }
+    }
+}
