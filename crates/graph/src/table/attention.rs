@@ -131,12 +131,14 @@ impl Var {
             let [q, k, v, m] = [Some(self), Some(&*k), Some(&*v), mask].map(|v| v.cloned());
             let (q, k, v) = (q.expect("given"), k.expect("given"), v.expect("given"));
             let p = how.dropout_p;
-            let step = Step { g: Var::constant(Tensor::from(0.0)), q, k, v, mask: m, how, wanted: [false; 2] };
+            let step =
+                Step { g: Var::constant(Tensor::from(0.0)), q, k, v, mask: m, how, wanted: [false; 2] };
             let shares = step.shares().map_err(|e| e.named("scaled_dot_product_attention")).here()?;
             return shares.dropout(p).here()?.matmul(&step.v).here();
         }
         let y = how.forward(values.each_ref(), m.as_ref()).here()?;
-        let inputs: SmallVec<[&Var; 4]> = [Some(self), Some(&*k), Some(&*v), mask].into_iter().flatten().collect();
+        let inputs: SmallVec<[&Var; 4]> =
+            [Some(self), Some(&*k), Some(&*v), mask].into_iter().flatten().collect();
         let slots = [Slot::Input(0), Slot::Input(1), Slot::Input(2), Slot::Input(3)];
         let reads = Reads::All(&slots[..inputs.len()]);
         let masked = mask.is_some();

@@ -47,7 +47,11 @@ impl Attending {
         expect_float(OP, q)?;
         for (name, t) in [("key", k), ("value", v)] {
             if t.dtype() != q.dtype() {
-                return refuse(TensorFacts::MixedDTypes { op: OP, a: ("query", q.dtype()), b: (name, t.dtype()) });
+                return refuse(TensorFacts::MixedDTypes {
+                    op: OP,
+                    a: ("query", q.dtype()),
+                    b: (name, t.dtype()),
+                });
             }
         }
         for t in [q, k, v] {
@@ -77,9 +81,8 @@ impl Attending {
             }
             expect_expansion(OP, mask.shape(), &scores)?;
         }
-        let parameter = |name, value: String, expected| {
-            refuse(TensorFacts::Parameter { op: OP, name, value, expected })
-        };
+        let parameter =
+            |name, value: String, expected| refuse(TensorFacts::Parameter { op: OP, name, value, expected });
         if mask.is_some() && options.is_causal {
             return parameter("is_causal", "true".into(), "no mask beside it: put both into one mask");
         }

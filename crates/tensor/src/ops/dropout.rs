@@ -41,7 +41,8 @@ impl Tensor {
             return Ok(None);
         }
         let keep = 1.0 - p;
-        let mut mask = Tensor::try_bernoulli_with(self.shape(), keep, self.dtype()).map_err(|e| e.named(op))?;
+        let mut mask =
+            Tensor::try_bernoulli_with(self.shape(), keep, self.dtype()).map_err(|e| e.named(op))?;
         if p < 1.0 {
             mask.mul_(1.0 / keep)?;
         }

@@ -142,12 +142,14 @@ mod tests {
     #[test]
     fn rows_are_added_up_in_order_for_any_number_of_threads() {
         let (count, rows, width) = (3000, 700, 130);
-        let ids = Tensor::from_vec((0..count as i64).map(|i| i * i * 7 % rows as i64).collect(), count).unwrap();
+        let ids =
+            Tensor::from_vec((0..count as i64).map(|i| i * i * 7 % rows as i64).collect(), count).unwrap();
         let g = Tensor::arange_with(0..(count * width) as i64, 1, DType::F32).sin();
         let g = g.reshape([count, width]).unwrap();
         let want = Tensor::zeros([rows, width]).index_add(0, &ids, &g).unwrap();
         for threads in [1, 2, 5] {
-            let found = ThreadPool::new(threads).install(|| embedding_backward(&g, &ids, rows, None).unwrap());
+            let found =
+                ThreadPool::new(threads).install(|| embedding_backward(&g, &ids, rows, None).unwrap());
             assert_eq!(found, want);
         }
         let padded = embedding_backward(&g, &ids, rows, Some(7)).unwrap();
@@ -164,7 +166,10 @@ mod tests {
             let ids = Tensor::from(vec![outside]);
             let e = Tensor::embedding(&ids, &table).unwrap_err();
             assert!(e.to_string().starts_with("embedding: index"), "{e}");
-            assert!(refused!(embedding_backward(&tensor![[1.0]], &ids, 2, None), TensorFacts::IndexOutOfRange { .. }));
+            assert!(refused!(
+                embedding_backward(&tensor![[1.0]], &ids, 2, None),
+                TensorFacts::IndexOutOfRange { .. }
+            ));
         }
         for padding in [-3i64, 2, i64::MIN] {
             assert!(Tensor::embedding_with(tensor![0; i64], &table, padding).is_err());
@@ -172,6 +177,9 @@ mod tests {
         let none = Tensor::zeros_with([0, 3], DType::I64);
         assert_eq!(Tensor::embedding(&none, &table).unwrap().dims(), [0, 3, 1]);
         assert_eq!(Tensor::embedding(&none, Tensor::zeros([0, 2])).unwrap().dims(), [0, 3, 2]);
-        assert_eq!(embedding_backward(&Tensor::zeros([0, 2]), &Tensor::zeros_with(0, DType::I64), 3, None).unwrap(), Tensor::zeros([3, 2]));
+        assert_eq!(
+            embedding_backward(&Tensor::zeros([0, 2]), &Tensor::zeros_with(0, DType::I64), 3, None).unwrap(),
+            Tensor::zeros([3, 2])
+        );
     }
 }

@@ -42,17 +42,16 @@ impl Tensor {
         let size = self.dims()[axis];
         if !size.is_multiple_of(2) {
             let (name, value) = ("the size of the axis", size.to_string());
-            return refuse(TensorFacts::Parameter { op, name, value, expected: "an even number: two halves" });
+            return refuse(TensorFacts::Parameter {
+                op,
+                name,
+                value,
+                expected: "an even number: two halves",
+            });
         }
         let half = |k: usize| self.narrow(axis as isize, (k * (size / 2)) as isize, size / 2);
         let (a, b) = (half(0)?, half(1)?);
         let (shape, dtype): (&Shape, _) = (a.shape(), self.dtype());
-        task::map(
-            op,
-            &FloatKernel(Gated),
-            &[Read::Tensor(&a, dtype), Read::Tensor(&b, dtype)],
-            shape,
-            dtype,
-        )
+        task::map(op, &FloatKernel(Gated), &[Read::Tensor(&a, dtype), Read::Tensor(&b, dtype)], shape, dtype)
     }
 }

@@ -27,14 +27,14 @@ pub use super::reduction::{ReducedShapes, evaluate, reduction};
 #[doc(hidden)]
 pub use super::repeat::{Repetition, grids, repetition, tiling};
 #[doc(hidden)]
+pub use crate::attention::Attending;
+#[doc(hidden)]
 pub use crate::kernels::RowFormula;
 pub use crate::kernels::{
     BlockKernel, Dual, FloatKernel, FloatOps, Formula, GradientKernel, Num, Real, Update, slope,
 };
 #[doc(hidden)]
 pub use crate::kernels::{Compare, Float, Lane, NumFormula, NumKernel};
-#[doc(hidden)]
-pub use crate::attention::Attending;
 #[doc(hidden)]
 pub use crate::norm::Normalisation;
 #[doc(hidden)]
