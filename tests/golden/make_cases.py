@@ -29,7 +29,7 @@ from tables.samples import SEED
 TORCH_VERSION = "2.15.0"
 TABLES = [
     "pointwise_one", "pointwise_two", "activations", "pairs", "choice", "in_place", "reductions", "extremes", "products", "joining", "indexing",
-    "views", "softmax", "losses",
+    "views", "softmax", "losses", "norms", "attention",
 ]  # fmt: skip
 TARGET = pathlib.Path(__file__).resolve().parent / "cases"
 

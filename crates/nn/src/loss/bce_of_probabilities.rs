@@ -13,7 +13,10 @@ const LOSS: &str = "binary_cross_entropy";
 /// The least logarithm of a probability, and the least product of one and what is left to 1, as in PyTorch: losses and
 /// gradients stay finite.
 const LEAST_LOG: f64 = -100.0;
-const LEAST_PRODUCT: f64 = 1e-12;
+const LEAST_PRODUCT: f64 = 1e-12f32 as f64;
+
+/// What PyTorch adds to the factors of that product in the second derivative.
+const BESIDE_ZERO: f64 = 1e-12;
 
 /// The options of [`binary_cross_entropy`]. PyTorch's
 /// [`BCELoss`](https://docs.pytorch.org/docs/stable/generated/torch.nn.BCELoss.html).
@@ -190,7 +193,7 @@ impl Formula<3> for CurvatureOf {
     where
         f64: FloatOps<R>,
     {
-        let product = (x + LEAST_PRODUCT) * (1.0 - x + LEAST_PRODUCT);
+        let product = (x + BESIDE_ZERO) * (1.0 - x + BESIDE_ZERO);
         g * (x * x - 2.0 * x * y + y) / (product * product)
     }
 }
@@ -231,7 +234,7 @@ mod tests {
             BCELoss::new().reduction(Reduction::None).forward(&x, &tensor![1.0, 0.0, 0.0, 1.0; f64]).unwrap();
         assert_eq!(loss.value(), tensor![100.0, 100.0, 0.0, 0.0; f64]);
         loss.sum(..).unwrap().backward().unwrap();
-        assert_eq!(x.grad(), Some(tensor![-1e12, 1e12, 0.0, 0.0; f64]));
+        assert_eq!(x.grad().unwrap().float(), tensor![-1e12, 1e12, 0.0, 0.0]);
     }
 
     #[test]

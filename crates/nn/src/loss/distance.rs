@@ -145,7 +145,8 @@ impl SmoothL1Loss {
         if value == 0.0 {
             return self.reduction.apply(input.sub(target)?.try_abs()?);
         }
-        self.reduction.apply(Fused::new(op, Kinked::new(value, 1.0)).call((input, target))?)
+        let formula = Kinked { kink: value, half: value / 2.0, scale: 0.5 / value, slope: 1.0 };
+        self.reduction.apply(Fused::new(op, formula).call((input, target))?)
     }
 }
 
@@ -240,7 +241,8 @@ impl HuberLoss {
         if value.is_nan() || value <= 0.0 {
             return refuse(NnFacts::Parameter { op, name, value, expected: "a number above zero" });
         }
-        let mut losses = Fused::new(op, Kinked::new(value, value)).call((input, target))?;
+        let formula = Kinked { kink: value, half: value / 2.0, scale: 0.5, slope: value };
+        let mut losses = Fused::new(op, formula).call((input, target))?;
         if let Some(weight) = &self.weight {
             expect_weight(op, &losses, weight)?;
             losses = losses.mul(weight)?;
@@ -278,12 +280,6 @@ struct Kinked {
     scale: f64,
     slope: f64,
 }
-impl Kinked {
-    /// With this slope where the line begins, and beyond.
-    fn new(kink: f64, slope: f64) -> Kinked {
-        Kinked { kink, half: kink / 2.0, scale: slope / kink / 2.0, slope }
-    }
-}
 impl Formula<2> for Kinked {
     #[inline(always)]
     fn eval<R: Real>(&self, [x, y]: [R; 2]) -> R
@@ -291,9 +287,10 @@ impl Formula<2> for Kinked {
         f64: FloatOps<R>,
     {
         let d = x - y;
-        // NaN counts as near, where its slope is NaN, too.
+        let (near, far) = (d.abs().lt(R::lit(self.kink)), d.abs().ge(R::lit(self.kink)));
         let line = (d.abs() - R::lit(self.half)) * R::lit(self.slope);
-        R::select(d.abs().ge(R::lit(self.kink)), line, d * d * R::lit(self.scale))
+        // What is neither near nor far is NaN: so is its slope, and as in PyTorch it has no curvature.
+        R::select(near, d * d * R::lit(self.scale), R::select(far, line, d * R::lit(f64::NAN)))
     }
 }
 

@@ -75,7 +75,8 @@ impl Attending {
         let scores = [keyed.dims(), &[l, s]].concat().into();
         let batch = broadcast_two(OP, &keyed, batch_of(v.dims()))?;
         if let Some(mask) = mask {
-            if mask.dtype() != DType::Bool && mask.dtype() != q.dtype() {
+            // As in PyTorch: `F32` is taken beside `F64`, too.
+            if !matches!(mask.dtype(), DType::Bool | DType::F32) && mask.dtype() != q.dtype() {
                 let (a, b) = (("query", q.dtype()), ("mask", mask.dtype()));
                 return refuse(TensorFacts::MixedDTypes { op: OP, a, b });
             }
@@ -104,7 +105,7 @@ impl Attending {
             return self.with_dropout(operands, mask);
         }
         let ([l, _, _, v], dtype) = (self.sizes, operands[0].dtype());
-        let mask = mask.map(|m| self.with_rows(m)).transpose()?;
+        let mask = mask.map(|m| self.with_rows(m, dtype)).transpose()?;
         let reads: SmallVec<[Read<'_>; 4]> =
             operands.into_iter().chain(&mask).map(|t| Read::Tensor(t, t.dtype())).collect();
         task::whole(OP, &Forward(self), &reads, &self.shape(l, v), dtype)
@@ -121,7 +122,7 @@ impl Attending {
         mask: Option<&Tensor>,
     ) -> Result<[Tensor; 3]> {
         let ([l, s, e, width], dtype) = (self.sizes, q.dtype());
-        let mask = mask.map(|m| self.with_rows(m)).transpose()?;
+        let mask = mask.map(|m| self.with_rows(m, dtype)).transpose()?;
         let g = g.cast(OP, dtype)?;
         let reads: SmallVec<[Read<'_>; 5]> =
             [&g, q, k, v].into_iter().chain(&mask).map(|t| Read::Tensor(t, t.dtype())).collect();
@@ -157,15 +158,18 @@ impl Attending {
         [self.batch.dims(), &[rows, cols]].concat().into()
     }
 
-    /// The mask with rows that lie side by side.
-    fn with_rows(&self, mask: &Tensor) -> Result<Tensor> {
+    /// The mask with rows whose elements lie side by side, of truth values or of this type.
+    fn with_rows(&self, mask: &Tensor, dtype: DType) -> Result<Tensor> {
         let s = self.sizes[1];
         let mut shape = mask.shape().to_vec();
         while shape.len() < 2 {
             shape.insert(0, 1);
         }
         let last = shape.len() - 1;
-        let mask = mask.reshape(shape.as_slice())?;
+        let mut mask = mask.reshape(shape.as_slice())?;
+        if mask.dtype() != DType::Bool {
+            mask = mask.cast(OP, dtype)?;
+        }
         if shape[last] == s && (mask.strides()[last] == 1 || s == 1) {
             return Ok(mask);
         }

@@ -7,6 +7,7 @@ mod in_place;
 mod index;
 mod linalg;
 mod nn;
+mod norm;
 mod pointwise;
 mod reduce;
 mod views;
@@ -43,7 +44,7 @@ impl Operation {
 pub(crate) fn find(name: &str) -> Option<&'static Operation> {
     let name = name.strip_prefix("nn.functional.").unwrap_or(name);
     let families =
-        [pointwise::ROWS, in_place::ROWS, reduce::ROWS, views::ROWS, index::ROWS, linalg::ROWS, nn::ROWS];
+        [pointwise::ROWS, in_place::ROWS, reduce::ROWS, views::ROWS, index::ROWS, linalg::ROWS, nn::ROWS, norm::ROWS];
     families.into_iter().flatten().find(|o| o.names.split(' ').any(|n| n == name))
 }
 
