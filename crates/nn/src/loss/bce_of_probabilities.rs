@@ -145,7 +145,7 @@ impl Function for Slope {
         let (gg, g, x, y) = (ctx.grad(0), ctx.input(0), ctx.input(1), ctx.input(2));
         let both = gg.mul(&g).nowhere()?;
         let one = Var::from(Tensor::from(1.0)).to(x.dtype());
-        let of_grad = || Fused::new(LOSS, SlopeOf).call((&gg, &x, &y));
+        let of_grad = || Fused::new(LOSS, SecondOf).call((&gg, &x, &y));
         let of_input = || Fused::new(LOSS, CurvatureOf).call((&both, &x, &y));
         // The slope is linear in the label: its derivative is the slope at a label that is larger than `x` by 1.
         let of_target = || Fused::new(LOSS, SlopeOf).call((&both, &x, &x.add(&one)?));
@@ -181,6 +181,19 @@ impl Formula<3> for SlopeOf {
         f64: FloatOps<R>,
     {
         g * (x - y) / ((1.0 - x) * x).maximum(R::lit(LEAST_PRODUCT))
+    }
+}
+
+/// The same in the second derivative.
+#[derive(Clone, Copy)]
+struct SecondOf;
+impl Formula<3> for SecondOf {
+    #[inline(always)]
+    fn eval<R: Real>(&self, [g, x, y]: [R; 3]) -> R
+    where
+        f64: FloatOps<R>,
+    {
+        g * (x - y) / ((x + BESIDE_ZERO) * (1.0 - x + BESIDE_ZERO))
     }
 }
 

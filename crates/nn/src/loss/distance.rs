@@ -1,8 +1,8 @@
 //! Losses of the distance between input and target: absolute, and squared where it is small.
 
-use foldback_graph::{AsInput, Fused, Var};
-use foldback_tensor::kernel::{FloatOps, Formula, Real};
-use foldback_tensor::{Here, refuse};
+use foldback_graph::{AsInput, Function, FunctionContext, Fused, Var};
+use foldback_tensor::kernel::{self, FloatKernel, FloatOps, Formula, Real};
+use foldback_tensor::{Here, Tensor, refuse};
 
 use super::{Reduction, expect_float, expect_same_shape, expect_weight, weighted_mean};
 use crate::error::{NnFacts, Result};
@@ -145,8 +145,7 @@ impl SmoothL1Loss {
         if value == 0.0 {
             return self.reduction.apply(input.sub(target)?.try_abs()?);
         }
-        let formula = Kinked { kink: value, half: value / 2.0, scale: 0.5 / value, slope: 1.0 };
-        self.reduction.apply(Fused::new(op, formula).call((input, target))?)
+        self.reduction.apply(Kinked::new(op, value, 0.5 / value, 1.0).call([input, target])?)
     }
 }
 
@@ -241,8 +240,7 @@ impl HuberLoss {
         if value.is_nan() || value <= 0.0 {
             return refuse(NnFacts::Parameter { op, name, value, expected: "a number above zero" });
         }
-        let formula = Kinked { kink: value, half: value / 2.0, scale: 0.5, slope: value };
-        let mut losses = Fused::new(op, formula).call((input, target))?;
+        let mut losses = Kinked::new(op, value, 0.5, value).call([input, target])?;
         if let Some(weight) = &self.weight {
             expect_weight(op, &losses, weight)?;
             losses = losses.mul(weight)?;
@@ -275,11 +273,19 @@ pub fn huber_loss(input: impl AsInput, target: impl AsInput) -> Result<Var> {
 /// `scale d^2` for distances below the kink, `slope (d - half)` beyond.
 #[derive(Clone, Copy)]
 struct Kinked {
+    name: &'static str,
     kink: f64,
     half: f64,
     scale: f64,
     slope: f64,
 }
+
+impl Kinked {
+    fn new(name: &'static str, kink: f64, scale: f64, slope: f64) -> Kinked {
+        Kinked { name, kink, half: kink / 2.0, scale, slope }
+    }
+}
+
 impl Formula<2> for Kinked {
     #[inline(always)]
     fn eval<R: Real>(&self, [x, y]: [R; 2]) -> R
@@ -287,10 +293,45 @@ impl Formula<2> for Kinked {
         f64: FloatOps<R>,
     {
         let d = x - y;
-        let (near, far) = (d.abs().lt(R::lit(self.kink)), d.abs().ge(R::lit(self.kink)));
         let line = (d.abs() - R::lit(self.half)) * R::lit(self.slope);
-        // What is neither near nor far is NaN: so is its slope, and as in PyTorch it has no curvature.
-        R::select(near, d * d * R::lit(self.scale), R::select(far, line, d * R::lit(f64::NAN)))
+        R::select(d.abs().ge(R::lit(self.kink)), line, d * d * R::lit(self.scale))
+    }
+}
+
+impl Function for Kinked {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn forward(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+        Ok(vec![kernel::evaluate(self.name, &FloatKernel(*self), inputs)?])
+    }
+
+    fn saves_inputs(&self) -> bool {
+        true
+    }
+
+    fn backward(&self, ctx: &FunctionContext<'_>) -> Result<Vec<Option<Var>>> {
+        let (g, x, y) = (ctx.grad(0), ctx.input(0), ctx.input(1));
+        let of_input = Fused::new(self.name, Slope(*self)).call((&g, &x, &y)).nowhere()?;
+        let of_target = ctx.needs(1).then(|| of_input.neg());
+        Ok(vec![Some(of_input), of_target])
+    }
+}
+
+/// `g` times the derivative of [`Kinked`]. What is neither near nor far is NaN: so is its slope, and as in PyTorch it has no
+/// curvature.
+#[derive(Clone, Copy)]
+struct Slope(Kinked);
+impl Formula<3> for Slope {
+    #[inline(always)]
+    fn eval<R: Real>(&self, [g, x, y]: [R; 3]) -> R
+    where
+        f64: FloatOps<R>,
+    {
+        let (d, kink, scale) = (x - y, R::lit(self.0.kink), R::lit(self.0.scale));
+        let inside = R::select(d.abs().lt(kink), (d + d) * scale, d.abs());
+        g * R::select(d.abs().ge(kink), d.sign() * R::lit(self.0.slope), inside)
     }
 }
 
@@ -304,7 +345,7 @@ fn expect_operands(loss: &'static str, input: &Var, target: &Var) -> Result<()> 
 #[cfg(test)]
 mod tests {
     use foldback_graph::RequiresGrad;
-    use foldback_tensor::{Tensor, tensor};
+    use foldback_tensor::tensor;
 
     use super::*;
 

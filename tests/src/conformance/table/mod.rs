@@ -43,8 +43,16 @@ impl Operation {
 /// The row of an operation, by any of its names.
 pub(crate) fn find(name: &str) -> Option<&'static Operation> {
     let name = name.strip_prefix("nn.functional.").unwrap_or(name);
-    let families =
-        [pointwise::ROWS, in_place::ROWS, reduce::ROWS, views::ROWS, index::ROWS, linalg::ROWS, nn::ROWS, norm::ROWS];
+    let families = [
+        pointwise::ROWS,
+        in_place::ROWS,
+        reduce::ROWS,
+        views::ROWS,
+        index::ROWS,
+        linalg::ROWS,
+        nn::ROWS,
+        norm::ROWS,
+    ];
     families.into_iter().flatten().find(|o| o.names.split(' ').any(|n| n == name))
 }
 
