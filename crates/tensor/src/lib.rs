@@ -18,6 +18,7 @@ mod math;
 mod norm;
 mod ops;
 mod packed;
+mod pool;
 mod random;
 mod shape;
 mod softmax;
@@ -50,7 +51,10 @@ pub use ops::{
     Arg, AsArg, AsOptionalArg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, Pad, Repeats,
     broadcast_warning, kernel, set_broadcast_warning,
 };
+#[doc(hidden)]
+pub use ops::{Contract, einsum, expect_vectors};
 pub use packed::Packed;
+pub use pool::{Factors, Interpolate, InterpolateMode, Pool};
 pub use random::{Generator, manual_seed};
 pub use shape::{Pair, Shape, broadcast_shapes, can_broadcast};
 pub use stack::on_fresh_stack;

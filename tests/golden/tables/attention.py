@@ -40,6 +40,13 @@ def attention():
     yield heads(*plain, attn_mask=T([1, 3, 1]))
     hidden = T([3, 4], values=[0.0, -inf, 0.5, 0.0, -inf, -inf, -inf, -inf, 0.0, 0.0, -inf, 1.0], grad=False)
     yield heads(*plain, attn_mask=hidden)
+    shared = ([4, 2, 2], [2, 3, 2], [2, 3, 1])
+    yield heads(*shared, enable_gqa=True)
+    yield heads(*shared, enable_gqa=True, attn_mask=T([4, 2, 3]))
+    yield heads(*shared, enable_gqa=True, attn_mask=T([1, 1, 3]))
+    yield heads([2, 3, 2, 2], [2, 1, 2, 2], [2, 1, 2, 2], enable_gqa=True, is_causal=True)
+    yield no_heads([4, 2, 2], [3, 3, 2], [3, 3, 1], enable_gqa=True)
+    yield no_heads(*shared)
     for layout in ("transposed", "strided", "expanded", "offset"):
         yield ok(query=T([2, 3, 2], layout), key=T([2, 4, 2], layout), value=T([2, 4, 3], layout))
         yield ok(query=T([2, 3, 2]), key=T([2, 4, 2], layout), value=T([2, 4, 3]), attn_mask=T([3, 4], layout))

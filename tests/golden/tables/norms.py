@@ -1,119 +1,67 @@
-"""Normalisation: over the last axes, groups, instances and batches, with and without weights, every way that rows can lie."""
+"""Norms of any order, and how many elements are not zero."""
 
-from torch.nn import functional as F
+import torch
 
-from .samples import POSITIVE, Op, T, inf, nan, ok, refused
+from .reductions import AXES, bad_dims, empties, kinds_of_numbers, no_axes, not_numbers, over_axes, several_layouts
+from .samples import ANY, FLOATS, NONZERO, Op, T, V, inf, layouts, nan, ok, refused
 
-
-def with_weights(shape, parameter, bias=True, **named):
-    """Without weights, with either, with both. PyTorch has no second derivative of a bias without a weight."""
-    yield ok(input=T(shape), **named)
-    yield ok(input=T(shape), weight=T(parameter), **named)
-    if bias:
-        yield ok(input=T(shape), weight=T(parameter, grad=False), bias=T(parameter), **named)
-        yield ok(input=T(shape), weight=T(parameter), bias=T(parameter), eps=0.125, **named)
+ORDERS = [0, 0.5, 1, 1.5, 2, 2.5, 3, inf, -inf, -1, -1.5]
 
 
-def weights_that_do_not_fit(shape, parameter, other, **named):
-    yield refused(input=T(shape), weight=T(other), **named)
-    yield refused(input=T(shape), weight=T(parameter, dtype="f32"), **named)
-    yield refused(input=T(shape, dtype="f32"), weight=T(parameter), **named)
-    yield refused(input=T(shape, dtype="i64"), **named)
+def orders():
+    for p in ORDERS:
+        grad = None if p else False  # PyTorch's norm of order 0 has no gradient
+        yield ok(input=T([3], values=NONZERO, grad=grad), p=p)
+        yield ok(input=T([2, 3], "transposed", NONZERO, grad=grad), p=p, dim=0)
+        yield ok(input=T([2, 3, 2], values=NONZERO, grad=grad), p=p, dim=[0, -1], keepdim=True)
+        yield ok(input=T([2, 2], "strided", NONZERO, "f32", grad), p=p, dim=1)
+        yield ok(input=T([], values=[-2.0], grad=grad), p=p)
+        empty = refused if p < 0 or p == inf else ok
+        yield empty(input=T([0], grad=grad), p=p)
+        yield empty(input=T([2, 0], grad=grad), p=p, dim=1)
+        yield ok(input=T([2, 0], grad=grad), p=p, dim=0)
+    for tensor in layouts():
+        yield ok(input=tensor, p=3, dim=0)
 
 
-def last_axes(bias=True):
-    for shape, last in [([2, 3], [3]), ([2, 2, 3], [3]), ([2, 2, 3], [2, 3]), ([4], [4]), ([2, 1], [1]), ([1, 2, 1, 3], [1, 3])]:
-        yield from with_weights(shape, last, bias, normalized_shape=last)
-    for shape, last in [([0, 3], [3]), ([3, 0], [0]), ([2, 0, 3], [0, 3])]:
-        yield ok(input=T(shape), normalized_shape=last, weight=T(last))
-    for layout in ("transposed", "strided", "expanded", "offset"):
-        yield ok(input=T([2, 3, 4], layout), normalized_shape=[4], weight=T([4], "strided"))
-        yield ok(input=T([2, 3], layout), normalized_shape=[2, 3], weight=T([2, 3], layout))
-    yield ok(input=T([2, 3], grad=False), normalized_shape=[3], weight=T([3]))
-    yield ok(input=T([2, 3]), normalized_shape=[3], weight=T([3], grad=False))
-    yield ok(input=T([3, 70], dtype="f32"), normalized_shape=[70], weight=T([70], dtype="f32"))
-    yield ok(input=T([1, 4], values=[1e5, 1e5 + 1, 1e5 + 3, 1e5 - 2]), normalized_shape=[4], tags=["special"])
-    yield ok(input=T([2, 2], values=[nan, 1.0, 3.0, 5.0]), normalized_shape=[2], tags=["special"])
-    yield ok(input=T([2, 2], values=[inf, 1.0, 3.0, 5.0]), normalized_shape=[2], tags=["special"])
-    yield ok(input=T([2, 2], values=[2.0, 2.0, 0.0, 0.0]), normalized_shape=[2], tags=["ties"])
-    yield ok(input=T([2, 2]), normalized_shape=[2], eps=-1e6, tags=["special"])
-    yield refused(input=T([2, 3]), normalized_shape=[2])
-    yield refused(input=T([2, 3]), normalized_shape=[])
-    yield refused(input=T([3]), normalized_shape=[2, 3])
-    yield refused(input=T([2, 3]), normalized_shape=[3], weight=T([1]))
+def kinks():
+    """At 0, among ties, and with what is no number. (Fractions have an infinite or undefined slope at 0.)"""
+    for p in ORDERS:
+        for values in ([0.0, 0.0], [0.0, 2.0], [3.0, -3.0], [nan, 1.0], [inf, 1.0], [-inf, inf], [-0.0, 0.0, -1.0]):
+            yield ok(input=V(*values, grad=None if p else False), p=p, tags=["special", "ties"])
+        yield ok(input=T([2, 2], values=[0.0, 0.0, 3.0, 4.0], grad=None if p else False), p=p, dim=1, tags=["special"])
+    yield ok(input=V(0.0, 0.0, dtype="f32"), tags=["special"])
+    yield ok(input=T([], values=[0.0]), tags=["special"])
 
 
-def layers():
-    yield from weights_that_do_not_fit([2, 3], [3], [2], normalized_shape=[3])
+def norms():
+    yield from over_axes()
+    yield from several_layouts()
+    yield from kinds_of_numbers(whole=refused)
+    yield from orders()
+    yield from kinks()
+    yield from bad_dims()
 
 
-def groups():
-    for shape, count in [([2, 4, 3], 2), ([2, 4], 2), ([3, 2, 2, 2], 1), ([2, 3, 2], 3), ([1, 4, 1, 2], 2)]:
-        yield from with_weights(shape, [shape[1]], num_groups=count)
-    yield ok(input=T([0, 4, 2]), num_groups=2, weight=T([4]))
-    for layout in ("transposed", "strided", "expanded", "offset"):
-        yield ok(input=T([2, 4, 3], layout), num_groups=2, weight=T([4], "strided"), bias=T([4]))
-    yield ok(input=T([2, 4, 40], dtype="f32"), num_groups=2, weight=T([4], dtype="f32"))
-    yield ok(input=T([2, 2, 2], values=[nan, 1.0, 2.0, 4.0, 1.0, inf, 3.0, 5.0]), num_groups=2, tags=["special"])
-    for count in (3, 0, -1, 8):
-        yield refused(input=T([2, 4, 3]), num_groups=count)
-    for shape in ([4], [], [1, 4], [2, 4, 0], [2, 0, 3]):
-        yield refused(input=T(shape), num_groups=4)
-    yield from weights_that_do_not_fit([2, 4, 3], [4], [2], num_groups=2)
-
-
-def instances():
-    for shape in ([2, 3, 4], [1, 2, 3, 2], [2, 1, 2]):
-        yield from with_weights(shape, [shape[1]])
-    for shape in ([0, 2, 3], [2, 3, 0]):  # PyTorch has no gradient of nothing
-        yield ok(input=T(shape, grad=False))
-    for layout in ("transposed", "strided", "expanded", "offset"):
-        yield ok(input=T([2, 3, 4], layout), weight=T([3], "strided"), bias=T([3]))
-    yield ok(input=T([2, 2, 40], dtype="f32"), weight=T([2], dtype="f32"))
-    for shape in ([3], [2, 3], [2, 3, 1], [2, 3, 1, 1]):
-        yield refused(input=T(shape))
-    yield from weights_that_do_not_fit([2, 3, 4], [3], [2])
-
-
-def known(c, dtype="f64"):
-    return {"running_mean": T([c], dtype=dtype, grad=False), "running_var": T([c], values=POSITIVE, dtype=dtype, grad=False)}
-
-
-def batches():
-    for shape in ([3, 2], [2, 3, 4], [2, 2, 1, 3], [4, 1]):
-        yield from with_weights(shape, [shape[1]], **known(shape[1]))
-        yield from with_weights(shape, [shape[1]], training=True)
-    for shape in ([1, 2], [1, 2, 1]):
-        yield ok(input=T(shape), **known(2))
-        yield refused(input=T(shape), training=True)
-    yield ok(input=T([0, 2]), weight=T([2]), **known(2))
-    yield ok(input=T([0, 2]), training=True)
-    for layout in ("transposed", "strided", "expanded", "offset"):
-        yield ok(input=T([2, 3, 4], layout), weight=T([3], "strided"), **known(3))
-        yield ok(input=T([2, 3, 4], layout), weight=T([3], "strided"), bias=T([3]), training=True)
-    yield ok(input=T([20, 3], dtype="f32"), weight=T([3], dtype="f32"), training=True)
-    yield ok(input=T([2, 3], dtype="f32"), **known(3, "f32"))
-    yield ok(input=T([3, 2], values=[nan, 1.0, 2.0, 4.0, 1.0, 0.0]), training=True, tags=["special"])
-    yield ok(input=T([2, 1]), running_mean=T([1], values=[0.0], grad=False), running_var=T([1], values=[-1.0], grad=False), tags=["special"])
-    for training in (False, True):
-        for shape in ([3], []):
-            yield refused(input=T(shape), training=training, **(known(3) if not training else {}))
-        yield from weights_that_do_not_fit([3, 2], [2], [3], training=training, **(known(2) if not training else {}))
-        yield refused(input=T([3, 2]), training=training, eps=-1.0, **(known(2) if not training else {}))
-    yield refused(input=T([3, 2]), **known(3))
-    yield refused(input=T([3, 2]), **known(1))
-    yield refused(input=T([3, 2]), **known(2, "f32"))
-    yield refused(input=T([3, 2]), training=False)
-
-
-def batch_norm(input, running_mean=None, running_var=None, **named):
-    return F.batch_norm(input, running_mean, running_var, **named)
+def counts():
+    for shape, dims in AXES:
+        yield ok(input=T(shape, dtype="bool"))
+        for dim in dims:
+            yield ok(input=T(shape, dtype="bool"), dim=dim)
+    rows = [0.0, -0.0, 1.0, nan, 0.0, inf]
+    for dtype in FLOATS:
+        yield ok(input=T([2, 3], values=rows, dtype=dtype), dim=1, tags=["special"])
+        yield ok(input=T([3, 2], "transposed", rows, dtype), tags=["special"])
+    yield ok(input=V(0, 3, 0, dtype="i64"))
+    yield ok(input=T([2, 3], "strided", [0, 1, 2, 0, 0, 1], "i64"), dim=[0])
+    for shape, dim in [([0], 0), ([2, 0], 1), ([2, 0], 0)]:
+        yield ok(input=T(shape), dim=dim)
+    yield ok(input=T([0]))
+    yield ok(input=T([2, 3]), dim=[])
+    yield from bad_dims()
 
 
 OPS = [
-    Op("layer_norm", F.layer_norm, [last_axes(), layers()]),
-    Op("rms_norm", F.rms_norm, [last_axes(bias=False)]),
-    Op("group_norm", F.group_norm, [groups()]),
-    Op("instance_norm", F.instance_norm, [instances()]),
-    Op("batch_norm", batch_norm, [batches()]),
+    Op("norm", lambda input, p=2.0, dim=None, keepdim=False: torch.norm(input, p, dim, keepdim), [norms()]),
+    Op("count_nonzero", torch.count_nonzero, [counts()]),
 ]

@@ -1,4 +1,4 @@
-"""Products of matrices and vectors: matmul in every combination of ranks, and its strict relatives; linear."""
+"""Products of matrices and vectors: matmul in every combination of ranks, and its strict relatives; sums with products; linear."""
 
 import torch
 from torch.nn import functional as F
@@ -116,7 +116,56 @@ def linear():
     yield refused(input=T([2, 2, 3]), weight=T([3]), bias=T([2]))
 
 
+def outers():
+    for a, b in [([2], [3]), ([1], [1]), ([3], [1]), ([0], [3]), ([2], [0])]:
+        yield ok(input=T(a), vec2=T(b))
+    yield ok(input=T([4], "strided"), vec2=T([3], "expanded"))
+    yield ok(input=T([2], "offset", dtype="f32"), vec2=T([3], dtype="f32"))
+    for a, b in [("i64", "i64"), ("bool", "bool"), ("i64", "f64"), ("f32", "f64"), ("bool", "f32")]:
+        yield ok(input=T([2], dtype=a), vec2=T([3], dtype=b))
+    yield ok(input=T([2]), vec2=T([3], grad=False))
+    yield ok(input=V(0.0, nan, inf), vec2=V(1.0, 0.0), tags=["special"])
+    for a, b in [([], [3]), ([3], []), ([2, 2], [2]), ([2], [2, 1])]:
+        yield refused(input=T(a), vec2=T(b))
+
+
+def sums_with(first, second, batch):
+    """addmm and baddbmm: what is added broadcasts; `beta` and `alpha`, of which a `beta` of 0 ignores NaN."""
+
+    def case(own, a, b, outcome=ok, tags=(), **args):
+        return outcome(input=own, **{first: a, second: b}, **args, tags=tags)
+
+    a, b, shape = batch + [2, 3], batch + [3, 2], batch + [2, 2]
+    for own in [shape, [2, 2], [1, 2], [2, 1], [2], [1], []]:
+        yield case(T(own), T(a), T(b))
+        yield case(T(own), T(a), T(b), beta=0.5, alpha=-2)
+    for beta, alpha in [(0, 1), (2, 0.25), (1, 3), (-1, 1), (0, 0), (0.0, 1.5)]:
+        yield case(T(shape), T(a), T(b), beta=beta, alpha=alpha)
+    for layout in ("transposed", "strided", "expanded", "offset"):
+        yield case(T(shape, layout), T(a, layout), T(b, layout))
+        yield case(T([2], "strided"), T(a, layout), T(b), beta=2)
+    for m, k, n in [(0, 2, 3), (2, 0, 3), (2, 3, 0)]:
+        yield case(T([n]), T(batch + [m, k]), T(batch + [k, n]))
+        yield case(T(batch + [m, n]), T(batch + [m, k]), T(batch + [k, n]), beta=0.5)
+    yield case(T(shape, dtype="f32"), T(a, dtype="f32"), T(b, dtype="f32"), alpha=0.5)
+    for beta, alpha in [(1, 1), (2, 3), (0, -1), (0.6, 0.2), (1.5, -1.5)]:
+        yield case(T(shape, dtype="i64"), T(a, dtype="i64"), T(b, dtype="i64"), beta=beta, alpha=alpha)
+    for tracked in [(True, False, False), (False, True, False), (False, False, True)]:
+        yield case(*(T(s, grad=g) for s, g in zip((shape, a, b), tracked)))
+    unusual = T([2, 2], values=[nan, inf, -inf, 1.0])
+    yield case(unusual, T(a), T(b), beta=0, tags=["special"])
+    yield case(unusual, T(a), T(b), tags=["special"])
+    for own, x, y in [(shape, a, batch + [2, 2]), ([3], a, b), ([1] + shape, a, b), (shape, [3], b), (shape, [1] + a, b), (shape, a, [1] + b)]:
+        yield case(T(own), T(x), T(y), refused)
+    yield case(T(shape, dtype="f32"), T(a), T(b), refused)
+    yield case(T(shape), T(a), T(b, dtype="f32"), refused)
+    yield case(T(shape, dtype="bool"), T(a, dtype="bool"), T(b, dtype="bool"), refused)
+
+
 OPS = [
+    Op("outer", torch.outer, [outers()], operands=("input", "vec2")),
+    Op("addmm", torch.addmm, [sums_with("mat1", "mat2", [])]),
+    Op("baddbmm", torch.baddbmm, [sums_with("batch1", "batch2", [2])]),
     Op("matmul", torch.matmul, [matmul()]),
     Op("mm", torch.mm, [samples("mat2", MM, EMPTY_MM, BAD_MM)]),
     Op("bmm", torch.bmm, [samples("mat2", BMM, EMPTY_BMM, BAD_BMM)]),

@@ -1,4 +1,4 @@
-"""Reductions by adding, multiplying and asking: sum, mean, prod, logsumexp, var, std, any, all, and sum_to_size."""
+"""Reductions by adding, multiplying and asking: sum, mean, prod, logsumexp, var, std, var_mean, any, all, and sum_to_size."""
 
 import torch
 
@@ -259,6 +259,13 @@ def variances():
     yield from bad_dims()
 
 
+def both():
+    yield from over_axes(axes=AXES[:4])
+    yield from empties()
+    yield from spread()
+    yield from bad_dims()
+
+
 def truths():
     yield from over_axes()
     yield ok(input=T([40, 60], "transposed", dtype="bool"), dim=0)
@@ -278,6 +285,7 @@ OPS = [
     Op("logsumexp", torch.logsumexp, [log_sums()]),
     Op("var", torch.var, [variances()]),
     Op("std", torch.std, [variances()]),
+    Op("var_mean", torch.var_mean, [both()]),
     Op("any", torch.any, [truths()]),
     Op("all", torch.all, [truths()]),
     Op("sum_to_size", lambda input, size: input.sum_to_size(size), [sum_to_size()]),

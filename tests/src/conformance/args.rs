@@ -151,9 +151,23 @@ impl Args {
         })
     }
 
+    /// Real numbers, one or a list of them, if given.
+    pub(crate) fn floats(&self, name: &str) -> Read<Option<Vec<f64>>> {
+        self.read(name, "real numbers", |v| match v {
+            Value::Array(list) => list.iter().map(Value::as_f64).collect(),
+            v => v.as_f64().map(|v| vec![v]),
+        })
+    }
+
     /// Whole numbers that must be given.
     pub(crate) fn ints_of(&self, name: &str) -> Read<Vec<isize>> {
         self.ints(name)?.ok_or_else(|| Refusal::Argument(format!("no `{name}`")))
+    }
+
+    /// A list of whatever is not a tensor, which must be given.
+    pub(crate) fn items(&self, name: &str) -> Read<Vec<Value>> {
+        let list = self.read(name, "a list", |v| v.as_array().cloned())?;
+        list.ok_or_else(|| Refusal::Argument(format!("no `{name}`")))
     }
 
     /// What a reduction folds: the axes `dim`, all of them if it is absent or null, and `keepdim`.

@@ -5,6 +5,7 @@
 
 mod choices;
 mod creation;
+mod images;
 mod tensors;
 mod variables;
 
@@ -30,7 +31,7 @@ const READ: usize = 100_000;
 
 /// All functions.
 pub fn targets() -> Vec<&'static Target> {
-    [tensors::TARGETS, variables::TARGETS, creation::TARGETS].into_iter().flatten().collect()
+    [tensors::TARGETS, variables::TARGETS, creation::TARGETS, images::TARGETS].into_iter().flatten().collect()
 }
 
 /// Lets bytes choose a call, makes it, and says what is wrong with what it did.

@@ -100,6 +100,19 @@ pub(super) const TARGETS: &[Target] = targets! {
     "argmin" => |c| c.tensor().argmin(c.over());
     "max" => |c| c.tensor().max_with_indices(Over::from(c.position()).with_keepdim(c.flag()));
     "min" => |c| c.tensor().min_with_indices(Over::from(c.position()).with_keepdim(c.flag()));
+    "var_mean" => |c| c.tensor().var_mean_with(c.over(), c.float());
+    "norm" => |c| c.tensor().norm_with(c.over(), c.float());
+    "count_nonzero" => |c| c.tensor().count_nonzero(c.over());
+    "median" => |c| c.tensor().median(c.over());
+    "median" => |c| c.tensor().median_with_indices(c.over());
+    "sort" => |c| c.tensor().sort_with(c.position(), c.flag());
+    "argsort" => |c| c.tensor().argsort_with(c.position(), c.flag());
+    "topk" => |c| c.tensor().topk_with(c.size(), c.position(), c.flag(), c.flag());
+    "cumsum" => |c| c.tensor().cumsum(c.position());
+    "cumprod" => |c| c.tensor().cumprod(c.position());
+    "one_hot" => |c| c.indices().one_hot(c.size());
+    "bincount" => |c| small(c.indices()).bincount(c.size());
+    "bincount" => |c| small(c.indices()).bincount_with(c.size(), c.tensor());
     "any" => |c| c.tensor().any(c.over());
     "all" => |c| c.tensor().all(c.over());
     "sum_to_size" => |c| c.tensor().sum_to_size(c.untouched_shape());
@@ -112,11 +125,36 @@ pub(super) const TARGETS: &[Target] = targets! {
     "index_select" => |c| c.tensor().index_select(c.position(), c.indices());
     "scatter_add" => |c| { let t = c.tensor(); t.scatter_add(c.position(), c.indices(), c.same_shape(&t, t.dtype())) };
     "index_add" => |c| { let t = c.tensor(); t.index_add(c.position(), c.indices(), c.same_shape(&t, t.dtype())) };
+    "scatter" => |c| { let t = c.tensor(); t.scatter(c.position(), c.indices(), c.same_shape(&t, t.dtype())) };
+    "scatter" => |c| c.tensor().scatter(c.position(), c.indices(), c.scalar());
+    "index_add_with" => |c| { let t = c.tensor(); t.index_add_with(c.position(), c.indices(), c.same_shape(&t, t.dtype()), c.scalar()) };
+    "take_along_dim" => |c| c.tensor().take_along_dim(c.indices(), c.position());
+    "slice_add" => |c| written(c, |t, c| t.slice_add(c.slices(), c.tensor()).map(drop));
+    "masked_fill" => |c| { let t = c.tensor(); t.masked_fill(c.same_shape(&t, DType::Bool), c.scalar()) };
+    "masked_fill" => |c| c.tensor().masked_fill(c.tensor(), c.tensor());
+    "masked_fill_" => |c| written(c, |t, c| t.masked_fill_(c.same_shape(&t.clone(), DType::Bool), c.scalar()).map(drop));
+    "masked_select" => |c| { let t = c.tensor(); t.masked_select(c.same_shape(&t, DType::Bool)) };
+    "nonzero" => |c| c.tensor().try_nonzero();
+    "roll" => |c| c.tensor().roll(c.amounts(), c.axes());
+    "diagonal_with" => |c| c.tensor().diagonal_with(c.integer(), c.position(), c.position());
+    "diag_embed_with" => |c| c.tensor().diag_embed_with(c.offset(), c.position(), c.position());
+    "pad" => |c| c.tensor().pad(c.widths());
+    "pad_with" => |c| c.tensor().pad_with(c.widths(), c.pad());
+    "repeat" => |c| c.tensor().repeat(c.shape());
+    "tile" => |c| c.tensor().tile(c.shape());
+    "repeat_interleave" => |c| c.tensor().repeat_interleave(c.repeats(), c.position());
+    "unfold" => |c| c.tensor().unfold(c.position(), c.size(), c.size());
+    "split" => |c| c.tensor().split(c.new_shape(), c.position());
+    "meshgrid" => |c| Tensor::meshgrid([c.tensor(), c.tensor()]);
     "matmul" => |c| c.tensor().matmul(c.tensor());
     "mm" => |c| c.tensor().mm(c.tensor());
     "bmm" => |c| c.tensor().bmm(c.tensor());
     "mv" => |c| c.tensor().mv(c.tensor());
     "dot" => |c| c.tensor().dot(c.tensor());
+    "outer" => |c| c.tensor().outer(c.tensor());
+    "addmm" => |c| c.tensor().addmm_with(c.tensor(), c.tensor(), c.scalar(), c.scalar());
+    "baddbmm" => |c| c.tensor().baddbmm_with(c.tensor(), c.tensor(), c.scalar(), c.scalar());
+    "einsum" => |c| Tensor::einsum(&c.equation(), (0..c.below(4)).map(|_| c.tensor()).collect::<Vec<_>>());
     "add" => |c| c.tensor().add(c.tensor());
     "add_with" => |c| c.tensor().add_with(c.tensor(), c.scalar());
     "sub" => |c| c.tensor().sub(c.tensor());
@@ -128,6 +166,32 @@ pub(super) const TARGETS: &[Target] = targets! {
     "pow" => |c| c.tensor().pow(c.scalar());
     "rpow" => |c| c.tensor().rpow(c.scalar());
     "maximum" => |c| c.tensor().maximum(c.tensor());
+    "fmax" => |c| c.tensor().fmax(c.tensor());
+    "atan2" => |c| c.tensor().atan2(c.tensor());
+    "hypot" => |c| c.tensor().hypot(c.tensor());
+    "copysign" => |c| c.tensor().copysign(c.scalar());
+    "logaddexp" => |c| c.tensor().logaddexp(c.tensor());
+    "xlogy" => |c| c.tensor().xlogy(c.tensor());
+    "remainder" => |c| c.tensor().remainder(c.tensor());
+    "remainder" => |c| c.tensor().remainder(c.scalar());
+    "fmod" => |c| c.tensor().fmod(c.tensor());
+    "fmod" => |c| c.tensor().fmod(c.scalar());
+    "bitwise_and" => |c| c.tensor().bitwise_and(c.tensor());
+    "bitwise_or" => |c| c.tensor().bitwise_or(c.scalar());
+    "bitwise_not" => |c| c.tensor().try_bitwise_not();
+    "lerp" => |c| c.tensor().lerp(c.tensor(), c.tensor());
+    "lerp" => |c| c.tensor().lerp(c.scalar(), c.scalar());
+    "addcmul" => |c| c.tensor().addcmul_with(c.tensor(), c.tensor(), c.scalar());
+    "addcdiv" => |c| c.tensor().addcdiv_with(c.tensor(), c.tensor(), c.scalar());
+    "prelu" => |c| c.tensor().prelu(c.tensor());
+    "elu" => |c| c.tensor().elu_with(c.float());
+    "celu" => |c| c.tensor().celu_with(c.float());
+    "leaky_relu" => |c| c.tensor().leaky_relu_with(c.float());
+    "hardtanh" => |c| c.tensor().hardtanh_with(c.float(), c.float());
+    "round" => |c| c.tensor().round_with(c.position() as i32);
+    "floor" => |c| c.tensor().try_floor();
+    "frac" => |c| c.tensor().try_frac();
+    "nan_to_num" => |c| c.tensor().nan_to_num_with(c.float(), c.float(), c.float());
     "eq" => |c| c.tensor().eq(c.tensor());
     "clamp" => |c| c.tensor().clamp(c.tensor(), c.scalar());
     "clamp" => |c| c.tensor().clamp(c.scalar(), c.scalar());
@@ -137,6 +201,11 @@ pub(super) const TARGETS: &[Target] = targets! {
     "pow_" => |c| written(c, |t, c| t.pow_(c.tensor()).map(drop));
     "div_floor_" => |c| written(c, |t, c| t.div_floor_(c.tensor()).map(drop));
     "clamp_" => |c| written(c, |t, c| t.clamp_(c.tensor(), c.scalar()).map(drop));
+    "remainder_" => |c| written(c, |t, c| t.remainder_(c.tensor()).map(drop));
+    "bitwise_xor_" => |c| written(c, |t, c| t.bitwise_xor_(c.tensor()).map(drop));
+    "addcmul_" => |c| written(c, |t, c| t.addcmul_(c.tensor(), c.tensor()).map(drop));
+    "lerp_" => |c| written(c, |t, c| t.lerp_(c.tensor(), c.scalar()).map(drop));
+    "hardtanh_" => |c| written(c, |t, c| t.hardtanh_with_(c.float(), c.float()).map(drop));
     "exp_" => |c| written(c, |t, _| t.exp_().map(drop));
     "add_out" => |c| written(c, |t, c| c.tensor().add_out(c.tensor(), c.scalar(), t).map(drop));
     "softplus" => |c| c.tensor().softplus_with(c.float(), c.float());
@@ -145,6 +214,12 @@ pub(super) const TARGETS: &[Target] = targets! {
     "as_array" => |c| c.tensor().as_array::<f64>().map(drop);
     "to_array" => |c| c.tensor().to_array::<i64>().map(drop);
 };
+
+/// Numbers that no memory holds as many of, or few enough: what lies between would only fill the memory.
+fn small(t: Tensor) -> Tensor {
+    let most = t.amax(..).and_then(|most| most.item_as::<i64>()).unwrap_or(0);
+    if (1 << 16..1 << 42).contains(&most) { t.clamp_max(9).expect("numbers have bounds") } else { t }
+}
 
 /// A list of tensors, rather of equal shapes, joined.
 fn joined(

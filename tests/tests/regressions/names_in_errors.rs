@@ -112,6 +112,8 @@ fn forms_of_other_operations() {
     let column = window.unsqueeze(-1).unwrap();
     let w = Var::from(&column);
     assert!(expect_name("var", column.var(-1)) && expect_name("std", column.std(-1)));
+    assert!(expect_name("var_mean", column.var_mean(-1)) && expect_name("var_mean", w.var_mean(-1)));
+    assert!(expect_name("norm", column.norm(-1)) && expect_name("norm", w.norm_with(-1, 3)));
     assert!(expect_name("mean", column.mean(-1)) && expect_name("mean", w.mean(-1)));
     assert!(expect_name("var", w.var(-1)) && expect_name("std", w.std(-1)));
     assert!(

@@ -96,9 +96,19 @@ fn every_operation_of_a_tensor() {
         div_floor(&places()) of places(); div_trunc(&places()) of places();
         gather(0, &Tensor::zeros_with([N, 1], DType::I64).expand([N, N]).unwrap()) of row();
         matmul(y) of x; mm(y) of x; bmm(&y.unsqueeze(0).unwrap()) of x.unsqueeze(0).unwrap();
-        argmax(..) of window(); argmin(..) of window();
+        argmax(..) of window(); argmin(..) of window(); median(..) of window();
+        cumsum(0) of window(); cumprod(1) of window(); cumsum(0) of Tensor::from_strided(vec![true; 2 * N], [N, N], &[1, 1], 0).unwrap();
+        argsort(0) of window(); one_hot(N) of indices(&[N]);
+        outer(&tensor![1.0].expand([N]).unwrap().add(&row().squeeze(0).unwrap()).unwrap()) of x.squeeze(1).unwrap();
+        addmm(x, y) of tensor![1.0]; baddbmm(x.unsqueeze(0).unwrap(), y.unsqueeze(0).unwrap()) of tensor![1.0];
     });
     all_refused(vec![
+        ("sort", window().sort(0).map(|v| v.0)),
+        ("sort", window().sort_with(1, true).map(|v| v.0)),
+        ("topk", window().topk(2, 0).map(|v| v.0)),
+        ("median", window().median_with_indices(0).map(|v| v.0)),
+        ("einsum", Tensor::einsum("i,j", [x.squeeze(1).unwrap(), y.squeeze(0).unwrap()])),
+        ("einsum", Tensor::einsum("ik,kj", [x, y])),
         ("cat", Tensor::cat(&[&wide(), &wide()], 0)),
         ("cat", Tensor::cat(&[&wide(), &wide()], 1)),
         ("stack", Tensor::stack(&[&wide(), &wide()], 0)),

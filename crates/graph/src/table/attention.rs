@@ -1,7 +1,7 @@
 //! Rows of attention and of what goes with it: kernels that never store all scores, or, where gradients are to be
 //! recorded, compositions that do.
 
-use foldback_tensor::kernel::Attending;
+use foldback_tensor::kernel::{Attending, GroupedHeads};
 use foldback_tensor::{Attention, Axis, DType, Here, Tensor, keep};
 use smallvec::SmallVec;
 
@@ -29,6 +29,8 @@ function! { @rows rows
             |x| x[0].scaled_dot_product_attention_with(&x[1], &x[2], Attention::new().mask(&x[3]));
         "a masked row": [[2, 2] Any, [3, 2] Any, [3, 2] Any]
             |x| x[0].scaled_dot_product_attention_with(&x[1], &x[2], Attention::new().mask(&seen()));
+        "shared heads": [[4, 2, 2] Any, [2, 3, 2] Any, [2, 3, 1] Any, [4, 1, 3] Any]
+            |x| x[0].scaled_dot_product_attention_with(&x[1], &x[2], Attention::new().enable_gqa(true).mask(&x[3]));
         "no keys": [[2, 2] Any, [0, 2] Any, [0, 3] Any] |x| x[0].scaled_dot_product_attention(&x[1], &x[2]);
         "no queries": [[0, 2] Any, [3, 2] Any, [3, 2] Any] |x| x[0].scaled_dot_product_attention(&x[1], &x[2]);
         "no sizes": [[2, 0] Any, [3, 0] Any, [3, 2] Any] |x| x[0].scaled_dot_product_attention(&x[1], &x[2]);
@@ -124,6 +126,17 @@ impl Var {
         let (k, v) = (key.input().beside(self), value.input().beside(self));
         let mask = options.mask.optional_input().map(|m| m.beside(self));
         let mask = mask.as_deref();
+        if options.enable_gqa {
+            let shapes =
+                GroupedHeads::of([self.shape(), k.shape(), v.shape()], mask.map(Var::shape)).here()?;
+            let (q, k) = (self.reshape(&shapes.query).here()?, k.reshape(&shapes.key).here()?);
+            let v = v.reshape(&shapes.value).here()?;
+            let mask =
+                mask.zip(shapes.mask.as_ref()).map(|(m, shape)| m.reshape(shape)).transpose().here()?;
+            let options = options.enable_gqa(false).mask(mask.as_ref());
+            let y = q.scaled_dot_product_attention_with(k, v, options).here()?;
+            return y.reshape(shapes.result(y.shape())).here();
+        }
         let values = [self.value(), k.value(), v.value()];
         let m = mask.map(Var::value);
         let how = Attending::new(values.each_ref(), m.as_ref(), &options).here()?;

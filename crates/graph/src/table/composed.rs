@@ -230,6 +230,14 @@ without_gradient! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     all;
+    /// How many elements are not zero: an `i64` variable, which requires no gradient.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// assert_eq!(foldback_tensor::tensor![0.0, 3.0].requires_grad().count_nonzero(..)?.item()?, 1.0);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    count_nonzero;
 }
 
 /// # Values
@@ -452,3 +460,5 @@ impl Var {
         or_panic(self.pow(power).map_err(|e| e.named("powf")))
     }
 }
+
+foldback_tensor::__in_dtype!(Var, "foldback_graph");

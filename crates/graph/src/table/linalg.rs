@@ -6,7 +6,7 @@ use crate::var::Var;
 use crate::work::Work;
 
 /// The last two axes exchanged.
-fn adjoint(v: &Var) -> Result<Var> {
+pub(super) fn adjoint(v: &Var) -> Result<Var> {
     v.transpose(-2, -1)
 }
 

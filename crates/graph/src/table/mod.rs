@@ -13,10 +13,13 @@
 //! up gradients and never check shapes: the engine does (`validate_outputs`).
 
 mod activations;
+mod affine;
 mod arithmetic;
 mod attention;
+mod classes;
 mod composed;
 mod conv;
+mod direction;
 mod elementary;
 mod embedding;
 mod functions;
@@ -26,13 +29,18 @@ mod list;
 mod macros;
 mod mask;
 mod moves;
+mod norm;
 mod normalise;
+mod order;
 mod pairs;
+mod pool;
 mod reduce;
 mod samples;
+mod scan;
 mod slices;
 mod softmax;
 mod together;
+mod variance;
 mod views;
 
 pub(crate) use samples::Samples;
@@ -51,12 +59,18 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         activations::ALL,
         list::ALL,
         reduce::ALL,
+        variance::ALL,
+        norm::ALL,
+        order::ALL,
+        scan::ALL,
         views::ALL,
         slices::ALL,
         moves::ALL,
         linalg::ALL,
+        affine::ALL,
         index::ALL,
         conv::ALL,
+        pool::ALL,
         index::JOINS,
         normalise::ALL,
         attention::ALL,

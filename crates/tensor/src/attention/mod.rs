@@ -1,13 +1,16 @@
 //! Scaled dot-product attention, without the matrix of scores.
 
+mod grouped;
 mod options;
 mod run;
 
+pub use grouped::GroupedHeads;
 pub use options::Attention;
 pub use run::Attending;
 
 use crate::error::{Here, Result};
 use crate::ops::{AsArg, AsOptionalArg};
+use crate::shape::Shape;
 use crate::tensor::Tensor;
 
 /// # Attention
@@ -30,7 +33,7 @@ impl Tensor {
         self.scaled_dot_product_attention_with(key, value, Attention::new()).here()
     }
 
-    /// [`Self::scaled_dot_product_attention`] with a mask, another scale, causal, or with shares dropped. Leading axes
+    /// [`Self::scaled_dot_product_attention`] with a mask, another scale, causal, with shares dropped, or with heads of queries that share heads of keys (`enable_gqa`). Leading axes
     /// broadcast. A query that sees no key has the result 0, and gives none a gradient. The matrix of all scores is not stored,
     /// unless shares are dropped. (Vaswani and others, "Attention Is All You Need", 2017; PyTorch's
     /// [`scaled_dot_product_attention`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html).)
@@ -58,6 +61,18 @@ impl Tensor {
     ) -> Result<Tensor> {
         let [key, value] = [key.arg().tensor(self.dtype()), value.arg().tensor(self.dtype())];
         let mask = options.mask.optional_arg();
+        if options.enable_gqa {
+            let shapes =
+                GroupedHeads::of([self.shape(), key.shape(), value.shape()], mask.map(Tensor::shape))
+                    .here()?;
+            let part = |t: &Tensor, shape: &Shape| t.reshape(shape);
+            let (q, k) = (part(self, &shapes.query).here()?, part(&key, &shapes.key).here()?);
+            let v = part(&value, &shapes.value).here()?;
+            let mask = mask.zip(shapes.mask.as_ref()).map(|(m, shape)| part(m, shape)).transpose().here()?;
+            let options = options.enable_gqa(false).mask(mask.as_ref());
+            let y = q.scaled_dot_product_attention_with(k, v, options).here()?;
+            return y.reshape(shapes.result(y.shape())).here();
+        }
         let how = Attending::new([self, &key, &value], mask, &options).here()?;
         how.forward([self, &key, &value], mask).here()
     }

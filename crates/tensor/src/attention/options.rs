@@ -20,6 +20,8 @@ pub struct Attention<M = ()> {
     pub scale: Option<f64>,
     /// the probability that a share is dropped
     pub dropout_p: f64,
+    /// whether heads of queries share heads of keys and values
+    pub enable_gqa: bool,
 }
 
 impl Attention {
@@ -35,7 +37,8 @@ impl<M> Attention<M> {
     #[must_use]
     #[doc(alias = "attn_mask")]
     pub fn mask<T>(self, mask: T) -> Attention<T> {
-        Attention { mask, is_causal: self.is_causal, scale: self.scale, dropout_p: self.dropout_p }
+        let Attention { is_causal, scale, dropout_p, enable_gqa, .. } = self;
+        Attention { mask, is_causal, scale, dropout_p, enable_gqa }
     }
 
     /// Whether query number `i` sees keys up to number `i` only; not together with a mask.
@@ -56,6 +59,14 @@ impl<M> Attention<M> {
     #[must_use]
     pub fn dropout_p(mut self, p: impl Into<f64>) -> Attention<M> {
         self.dropout_p = p.into();
+        self
+    }
+
+    /// Whether keys and values `[.., heads, s, e]` may have fewer heads than queries, which they divide: neighbouring heads of
+    /// queries share one.
+    #[must_use]
+    pub fn enable_gqa(mut self, enable: bool) -> Attention<M> {
+        self.enable_gqa = enable;
         self
     }
 }

@@ -64,7 +64,7 @@ impl Convolution {
     ) -> Result<Convolution> {
         let sizes = Sizes::of(op, [x, w], axes, conv)?;
         let (found, taken) = (sizes.channels, sizes.weight[0]);
-        if found != taken || !found.is_multiple_of(conv.groups) {
+        if found != taken || sizes.weight[1] == 0 || !found.is_multiple_of(conv.groups) {
             let why = format!(
                 "has {found} channels, and a weight {} with {} groups takes {taken}: the weight's first size is the input's channels, and groups must divide it",
                 w.shape(),
@@ -137,9 +137,16 @@ impl<'a> Sizes<'a> {
             let (a, b) = (("input", x.dtype()), ("weight", w.dtype()));
             return refuse(TensorFacts::MixedDTypes { op, a, b });
         }
-        crate::ops::reduce::expect_float(op, x)?;
+        if x.dtype() == DType::Bool {
+            return refuse(TensorFacts::DTypeUnsupported { op, dtype: DType::Bool });
+        }
         if conv.groups == 0 {
             return refuse(positive(op, "groups", "0".into()));
+        }
+        if w.dims()[0] < conv.groups {
+            let why =
+                format!("meets a weight {} with fewer channels than groups: {}", w.shape(), conv.groups);
+            return refuse(TensorFacts::Window { op, input: x.shape().clone(), why });
         }
         for (name, pair) in [("stride", conv.stride), ("dilation", conv.dilation)] {
             let [a, b] = pair.get();
@@ -185,9 +192,12 @@ impl<'a> Sizes<'a> {
             Padding::Valid => Some(0),
             Padding::Same => None,
         };
+        let refused = |why: String| refuse(TensorFacts::Window { op, input: self.input.clone(), why });
+        if input == 0 {
+            return refused("has no elements on an axis that the kernel slides over".into());
+        }
         if kernel == 0 {
-            let why = format!("meets a kernel without elements: the weight is {}", self.weight);
-            return refuse(TensorFacts::Window { op, input: self.input.clone(), why });
+            return refused(format!("meets a kernel without elements: the weight is {}", self.weight));
         }
         for (name, value) in [("stride", stride), ("dilation", dilation), ("padding", padding.unwrap_or(0))] {
             if value as u128 > LARGEST {
@@ -272,7 +282,7 @@ impl Axis {
         let input = self.input as i128;
         let output = (input - 1) * self.stride as i128 + self.reach() as i128 + more as i128;
         let output = output - 2 * padding as i128;
-        if input == 0 || output < 1 || output > LARGEST as i128 {
+        if output < 1 || output > LARGEST as i128 {
             let why = format!("makes an output of size {output} on an axis, which must be 1 at least");
             return refuse(TensorFacts::Window { op, input: sizes.input.clone(), why });
         }

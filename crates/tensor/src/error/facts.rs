@@ -347,6 +347,16 @@ pub enum TensorFacts {
         /// what does not fit, and what to do
         why: String,
     },
+    /// An equation of labels that does not fit its operands.
+    #[error("{op}: {equation:?}: {problem}")]
+    Equation {
+        /// the operation
+        op: &'static str,
+        /// the equation as given
+        equation: String,
+        /// what is wrong with it, and the cure
+        problem: String,
+    },
     /// Broadcasting that the user has asked to refuse, see [`broadcast_warning`](crate::broadcast_warning).
     #[error(
         "{op}: shapes {a} and {b} differ but hold the same number of elements, and such broadcasting is refused here: give one of them the other's shape, or expand it if that is meant"
@@ -396,6 +406,7 @@ impl TensorFacts {
             | TooLarge { op, .. }
             | Parameter { op, .. }
             | Window { op, .. }
+            | Equation { op, .. }
             | BroadcastRefused { op, .. } => *op = name,
             NotASingleElement { .. } => {}
         }
@@ -424,7 +435,7 @@ impl Facts for TensorFacts {
             NoTensors { .. } | Overlap { .. } | NegativePower { .. } | DivisionByZero { .. } => {
                 Kind::Argument
             }
-            Parameter { .. } => Kind::Argument,
+            Parameter { .. } | Equation { .. } => Kind::Argument,
             TooLarge { .. } => Kind::Memory,
         }
     }

@@ -123,6 +123,7 @@ fn every_fact_has_a_kind_and_a_name() {
         (Overlap { op, shape: s(), strides: vec![0, 0] }, Kind::Argument),
         (NegativePower { op, exponent: -1 }, Kind::Argument),
         (DivisionByZero { op }, Kind::Argument),
+        (Equation { op, equation: String::new(), problem: String::new() }, Kind::Argument),
         (TooLarge { op, shape: s() }, Kind::Memory),
         (Parameter { op, name: "p", value: "2".into(), expected: "less" }, Kind::Argument),
         (BroadcastRefused { op, a: s(), b: s() }, Kind::Shape),

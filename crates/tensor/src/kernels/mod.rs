@@ -13,8 +13,11 @@ mod lane;
 mod level;
 mod matmul;
 pub(crate) mod norm;
+mod order;
 mod past_caches;
+pub(crate) mod planes;
 mod real;
+mod scan;
 mod scatter;
 mod simple;
 pub(crate) mod softmax;
@@ -30,8 +33,10 @@ pub use gradients::GradientKernel;
 pub use lane::{Float, Lane};
 pub use level::{Level, detected_level, force_level, level};
 pub(crate) use matmul::{BatchAxis, Matrix, Multiply, Product};
+pub(crate) use order::{Wanted, order};
 pub(crate) use past_caches::Stream;
 pub use real::{FloatOps, Num, Real};
+pub(crate) use scan::scan;
 pub(crate) use scatter::{Accumulate, add_rows, interleave, put_rows, scatter, sum_rows, take_rows};
 pub(crate) use simple::{
     BitKernel, CopysignKernel, IntPowKernel, LogicKernel, NotKernel, NumberKind, UnaryLogicKernel,

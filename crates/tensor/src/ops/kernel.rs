@@ -6,9 +6,13 @@
 
 use smallvec::SmallVec;
 
+#[doc(hidden)]
+pub use super::direction::{LEAST_LENGTH, LEAST_NORM, cosine_dtype};
 pub use super::embedding::embedding_backward;
 #[doc(hidden)]
 pub use super::embedding::padding_row;
+#[doc(hidden)]
+pub use super::formulas::SELU;
 pub use super::formulas::{Gelu, PRelu};
 #[doc(hidden)]
 pub use super::index::aligned;
@@ -25,9 +29,11 @@ pub use super::pointwise::prelu_weight;
 pub use super::reduction::{ReducedShapes, evaluate, reduction};
 
 #[doc(hidden)]
+pub use super::pointwise::check_alpha;
+#[doc(hidden)]
 pub use super::repeat::{Repetition, grids, repetition, tiling};
 #[doc(hidden)]
-pub use crate::attention::Attending;
+pub use crate::attention::{Attending, GroupedHeads};
 #[doc(hidden)]
 pub use crate::kernels::RowFormula;
 pub use crate::kernels::{
@@ -49,6 +55,8 @@ pub use crate::views::{embedding_shape, on_diagonal};
 use crate::dtype::DType;
 use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::UpdateKernel;
+#[doc(hidden)]
+pub use crate::pool::{Blended, Picked};
 use crate::shape::Shape;
 use crate::task::{self, Does, Read, Space, Task, To, expect_expands};
 use crate::tensor::Tensor;

@@ -1,16 +1,22 @@
 //! The operations: each infers and refuses first (its meta step), then runs through the iterator.
 
+mod affine;
 pub(crate) mod arg;
+mod classes;
+mod direction;
 mod divide;
 mod dropout;
+mod einsum;
 mod embedding;
 pub(crate) mod formulas;
 mod gate;
+mod in_dtype;
 pub(crate) mod index;
 mod join;
 mod joint;
 pub(crate) mod mask;
 mod matmul;
+mod norm;
 mod operators;
 mod pad;
 pub(crate) mod places;
@@ -20,10 +26,18 @@ mod reduction;
 mod repeat;
 mod scatter;
 mod triangle;
+mod variance;
 pub(crate) mod warning;
 
+mod scan;
+mod sort;
+
+#[doc(hidden)]
+pub use affine::expect_vectors;
 pub use arg::{Arg, AsArg, AsOptionalArg};
 pub(crate) use arg::{List, tensors_of};
+#[doc(hidden)]
+pub use einsum::{Contract, einsum};
 pub use index::Indices;
 pub use operators::Number;
 pub use pad::Pad;

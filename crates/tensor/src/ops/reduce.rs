@@ -1,11 +1,10 @@
 //! Reductions over any axes, all of them folds of a kernel's blocks.
 
-use super::formulas as f;
-use crate::axes::{Axes, Over, keep};
+use crate::axes::{Axes, Over};
 use crate::create::Sequence;
 use crate::dtype::{Block, BlockMut, DType, Element};
 use crate::error::{Here, Result, TensorFacts, refuse};
-use crate::kernels::{BlockKernel, FloatKernel};
+use crate::kernels::BlockKernel;
 use crate::shape::{Dims, Shape, expect_expansion};
 use crate::task::{self, Does, Read, Reduce, Space, Task, To};
 use crate::tensor::Tensor;
@@ -42,7 +41,7 @@ impl Kept {
     }
 
     /// Refuses an empty reduction where the operation has no identity.
-    fn expect_elements(&self, op: &'static str, t: &Tensor) -> Result<()> {
+    pub(super) fn expect_elements(&self, op: &'static str, t: &Tensor) -> Result<()> {
         if self.count == 0 {
             refuse(TensorFacts::EmptyReduction { op, shape: t.shape().clone() })
         } else {
@@ -164,84 +163,12 @@ impl Tensor {
     }
 
     /// The mean, for an operation of that name.
-    fn average(&self, op: &'static str, over: &Over) -> Result<Tensor> {
+    pub(super) fn average(&self, op: &'static str, over: &Over) -> Result<Tensor> {
         expect_float(op, self)?;
         let count = Kept::new(op, self, over)?.count;
         let sum = self.accumulate(op, Reduce::Sum, over)?;
         // Not in place: the sum may be compressed.
         sum.div(count as f64)
-    }
-
-    /// The variance over `axes` with Bessel's correction: divided by `n - 1`. NaN for a single element.
-    ///
-    /// # Errors
-    /// `AxisOutOfRange`, `DuplicateAxis`; `DTypeUnsupported` for integers and `bool`.
-    ///
-    /// ```
-    /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 2.0, 3.0, 6.0].var(..)?.item_as::<f32>()?, 14.0 / 3.0);
-    /// # Ok::<(), foldback_tensor::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn var(&self, over: impl Into<Over>) -> Result<Tensor> {
-        self.var_with(over, 1.0).here()
-    }
-
-    /// The variance over `axes`, divided by `max(0, n - correction)`.
-    ///
-    /// # Errors
-    /// As [`Self::var`].
-    ///
-    /// ```
-    /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 2.0, 3.0, 6.0].var_with(.., 0.0)?.item_as::<f32>()?, 3.5);
-    /// # Ok::<(), foldback_tensor::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn var_with(&self, over: impl Into<Over>, correction: impl Into<f64>) -> Result<Tensor> {
-        self.spread("var", &over.into(), correction.into()).here()
-    }
-
-    /// The variance, for an operation of that name.
-    fn spread(&self, op: &'static str, over: &Over, correction: f64) -> Result<Tensor> {
-        expect_float(op, self)?;
-        let kept = Kept::new(op, self, over)?;
-        let mean = self.average(op, &keep(over))?;
-        let dtype = self.dtype();
-        let operands = [Read::Tensor(self, dtype), Read::Tensor(&mean, dtype)];
-        let sum =
-            kept.fold(Reduce::Sum, Some(&FloatKernel(f::SquaredDifference)), &operands, self.shape(), dtype)?;
-        sum.div((kept.count as f64 - correction).max(0.0))
-    }
-
-    /// The standard deviation over `axes`: the square root of [`Self::var`].
-    ///
-    /// # Errors
-    /// As [`Self::var`].
-    ///
-    /// ```
-    /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 3.0, 5.0].std(..)?.item_as::<f32>()?, 2.0);
-    /// # Ok::<(), foldback_tensor::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn std(&self, over: impl Into<Over>) -> Result<Tensor> {
-        self.std_with(over, 1.0).here()
-    }
-
-    /// The square root of [`Self::var_with`].
-    ///
-    /// # Errors
-    /// As [`Self::var`].
-    ///
-    /// ```
-    /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 3.0].std_with(.., 0.0)?.item_as::<f32>()?, 1.0);
-    /// # Ok::<(), foldback_tensor::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn std_with(&self, over: impl Into<Over>, correction: impl Into<f64>) -> Result<Tensor> {
-        Ok(self.spread("std", &over.into(), correction.into()).here()?.sqrt())
     }
 
     /// The largest element over `axes`; NaN if there is one.
@@ -487,10 +414,19 @@ impl Tensor {
     }
 
     fn truth(&self, op: &'static str, reduce: Reduce, over: &Over) -> Result<Tensor> {
-        let kept = Kept::of(op, self, over.listed(), over.keepdim())?;
-        let count =
-            kept.fold(reduce, Some(&Truth), &[Read::Tensor(self, DType::Bool)], self.shape(), DType::I64)?;
-        count.cast(op, DType::Bool)
+        self.true_ones(op, reduce, over.listed(), over.keepdim())?.cast(op, DType::Bool)
+    }
+
+    /// Truth values folded as the integers 0 and 1.
+    pub(super) fn true_ones(
+        &self,
+        op: &'static str,
+        reduce: Reduce,
+        axes: &Axes,
+        keepdim: bool,
+    ) -> Result<Tensor> {
+        let kept = Kept::of(op, self, axes, keepdim)?;
+        kept.fold(reduce, Some(&Truth), &[Read::Tensor(self, DType::Bool)], self.shape(), DType::I64)
     }
 
     /// Sums down to `shape`, from which this tensor could have been broadcast: leading axes and axes of size 1.

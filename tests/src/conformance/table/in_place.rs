@@ -162,7 +162,7 @@ pub(super) const ROWS: &[Operation] = &[
             &mut x,
             &weight,
             |x, w| x.lerp_(&end, w).map(drop),
-            |t, w| t.lerp_(&end.value(), w).map(drop),
+            |t, w| t.lerp_(end.value(), w).map(drop),
         )?;
         Ok(vec![x])
     }),
@@ -176,8 +176,16 @@ pub(super) const ROWS: &[Operation] = &[
     binary!("floor_divide_", "other", div_floor_),
     binary!("pow_", "exponent", pow_),
     operation!("clamp_ clip_", "input min max", |a| clamp(a)),
+    binary!("clamp_min_", "min", clamp_min_),
+    binary!("clamp_max_", "max", clamp_max_),
     binary!(Exact "fill_", "value", fill_),
     binary!(Exact "copy_", "src", copy_),
+    operation!(Exact "masked_fill_", "input mask value", |a| {
+        let (mut x, mask) = (a.var("input")?, a.var("mask")?);
+        let (m, value) = (mask.value(), a.operand("value")?);
+        written(&mut x, &value, |x, v| x.masked_fill_(&mask, v).map(drop), |t, v| t.masked_fill_(&m, v).map(drop))?;
+        Ok(vec![x])
+    }),
     binary!("eq_", "other", eq_),
     binary!("ne_ not_equal_", "other", ne_),
     binary!("lt_ less_", "other", lt_),

@@ -3,11 +3,15 @@
 //! A row reads `operation!("name alias", "parameter parameter", |a| ...)`; the function takes the named arguments and
 //! gives the outputs in PyTorch's order. An argument that is not among the parameters is unsupported by name.
 
+mod images;
 mod in_place;
 mod index;
 mod linalg;
+mod moves;
 mod nn;
-mod norm;
+mod normalise;
+mod order;
+mod places;
 mod pointwise;
 mod reduce;
 mod views;
@@ -51,7 +55,12 @@ pub(crate) fn find(name: &str) -> Option<&'static Operation> {
         index::ROWS,
         linalg::ROWS,
         nn::ROWS,
-        norm::ROWS,
+        normalise::ROWS,
+        order::ROWS,
+        moves::ROWS,
+        places::ROWS,
+        nn::ROWS,
+        images::ROWS,
     ];
     families.into_iter().flatten().find(|o| o.names.split(' ').any(|n| n == name))
 }
@@ -89,9 +98,4 @@ use operation;
 /// A call with one output.
 fn one(result: foldback_tensor::Result<Var>) -> Outcome {
     result.map(|v| vec![v]).map_err(Into::into)
-}
-
-/// A call whose output has no gradient.
-fn plain(result: foldback_tensor::Result<foldback_tensor::Tensor>) -> Outcome {
-    one(result.map(Var::from))
 }

@@ -5,7 +5,7 @@ use foldback_nn::loss::{
     BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, NLLLoss, Reduction,
     SmoothL1Loss,
 };
-use foldback_nn::{Error, NnFacts, linear};
+use foldback_nn::{Error, NnFacts};
 use foldback_tensor::refused;
 
 use super::{Operation, Outcome, one, operation};
@@ -13,7 +13,7 @@ use crate::conformance::args::{Args, Read, Refusal};
 
 pub(super) const ROWS: &[Operation] = &[
     operation!(Sum "linear", "input weight bias", |a| {
-        one(linear(&a.var("input")?, &a.var("weight")?, a.maybe_var("bias")?.as_ref()))
+        one(a.var("input")?.linear(a.var("weight")?, &a.maybe_var("bias")?))
     }),
     operation!(Sum "mse_loss", "input target weight reduction", |a| {
         let mut loss = MSELoss::new().reduction(reduction(a)?);

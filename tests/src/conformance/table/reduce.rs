@@ -3,15 +3,15 @@
 use foldback_graph::{Result, Var};
 use foldback_tensor::Over;
 
-use super::{Operation, Outcome, one, operation, plain};
+use super::{Operation, Outcome, one, operation};
 use crate::conformance::args::{Args, Read, Refusal};
 
 /// A reduction over `dim`, which may be absent.
 macro_rules! over_axes {
     ($names:literal, |$x:ident, $over:ident| $body:expr) => {
-        operation!(Sum $names, "input dim keepdim dtype", |a| {
-            let ($x, $over) = (cast(a)?, a.over()?);
-            in_dtype(a, $body)
+        operation!(Sum $names, "input dim keepdim", |a| {
+            let ($x, $over) = (a.var("input")?, a.over()?);
+            one($body)
         })
     };
 }
@@ -28,10 +28,17 @@ pub(super) const ROWS: &[Operation] = &[
     }),
     operation!(Sum "var", "input dim keepdim correction unbiased", |a| spread(a, |x, over, c| x.var_with(over, c))),
     operation!(Sum "std", "input dim keepdim correction unbiased", |a| spread(a, |x, over, c| x.std_with(over, c))),
-    operation!(Sum "var_mean", "input dim keepdim correction unbiased", |a| with_mean(a, spread(a, |x, over, c| x.var_with(over, c))?)),
-    operation!(Sum "std_mean", "input dim keepdim correction unbiased", |a| with_mean(a, spread(a, |x, over, c| x.std_with(over, c))?)),
-    operation!("any", "input dim keepdim", |a| plain(a.tensor("input")?.any(a.over()?))),
-    operation!("all", "input dim keepdim", |a| plain(a.tensor("input")?.all(a.over()?))),
+    operation!(Sum "var_mean", "input dim keepdim correction unbiased", |a| {
+        let (var, mean) = a.var("input")?.var_mean_with(a.over()?, correction(a)?)?;
+        Ok(vec![var, mean])
+    }),
+    operation!(Sum "norm", "input p dim keepdim", |a| one(a.var("input")?.norm_with(a.over()?, order(a, "p")?))),
+    operation!(Sum "linalg.vector_norm", "x input ord dim keepdim", |a| {
+        one(a.var(if a.has("x") { "x" } else { "input" })?.norm_with(a.over()?, order(a, "ord")?))
+    }),
+    operation!("count_nonzero", "input dim", |a| one(a.var("input")?.count_nonzero(a.over()?))),
+    operation!("any", "input dim keepdim", |a| one(a.var("input")?.any(a.over()?))),
+    operation!("all", "input dim keepdim", |a| one(a.var("input")?.all(a.over()?))),
     operation!("argmax", "input dim keepdim", |a| one(a.var("input")?.argmax(a.over()?))),
     operation!("argmin", "input dim keepdim", |a| one(a.var("input")?.argmin(a.over()?))),
     operation!("max", "input dim keepdim other", |a| extreme(
@@ -46,48 +53,39 @@ pub(super) const ROWS: &[Operation] = &[
         |x, over| x.min(over),
         |x, y| x.minimum(y)
     )),
-    operation!(Sum "softmax special.softmax", "input dim dtype", |a| one(cast(a)?.softmax(a.int_of("dim")?))),
-    operation!(Sum "log_softmax special.log_softmax", "input dim dtype", |a| {
-        one(cast(a)?.log_softmax(a.int_of("dim")?))
+    operation!(Sum "softmax special.softmax", "input dim", |a| one(a.var("input")?.softmax(a.int_of("dim")?))),
+    operation!(Sum "log_softmax special.log_softmax", "input dim", |a| {
+        one(a.var("input")?.log_softmax(a.int_of("dim")?))
     }),
-    operation!(Sum "softmin", "input dim dtype", |a| one(cast(a)?.neg().softmax(a.int_of("dim")?))),
     operation!(Sum "sum_to_size", "input size", |a| {
         let size = super::views::sizes(a, "size")?;
         one(a.var("input")?.sum_to_size(size))
     }),
 ];
 
-/// The input, in the dtype asked for.
-fn cast(a: &Args) -> Read<Var> {
-    let x = a.var("input")?;
-    Ok(match a.dtype("dtype")? {
-        Some(dtype) => x.to(dtype),
-        None => x,
-    })
-}
-
-/// The result in the dtype asked for, which a sum of truth values has only afterwards.
-fn in_dtype(a: &Args, result: Result<Var>) -> Outcome {
-    let dtype = a.dtype("dtype")?;
-    one(result.map(|y| dtype.map_or(y.clone(), |d| y.to(d))))
+/// The order of a norm; that of Frobenius is 2.
+fn order(a: &Args, name: &str) -> Read<f64> {
+    match a.word(name, "") {
+        Ok(word) if word == "fro" => Ok(2.0),
+        Ok(word) if word == "nuc" => Err(Refusal::Unsupported("form norm(p='nuc')".into())),
+        _ => a.float(name, 2.0),
+    }
 }
 
 /// A variance or a standard deviation.
 fn spread(a: &Args, f: impl Fn(&Var, Over, f64) -> Result<Var>) -> Outcome {
+    one(f(&a.var("input")?, a.over()?, correction(a)?))
+}
+
+fn correction(a: &Args) -> Read<f64> {
     if a.ints("dim")?.is_some_and(|list| list.is_empty()) {
         // PyTorch's value is that over all axes, but its gradient is divided as if there were one element.
         return Err(Refusal::Unsupported("form var, std(dim=[])".into()));
     }
-    let correction = match a.has("unbiased") {
-        true => f64::from(u8::from(a.flag("unbiased", true)?)),
-        false => a.float("correction", 1.0)?,
-    };
-    one(f(&a.var("input")?, a.over()?, correction))
-}
-
-fn with_mean(a: &Args, mut outputs: Vec<Var>) -> Outcome {
-    outputs.push(a.var("input")?.mean(a.over()?)?);
-    Ok(outputs)
+    match a.has("unbiased") {
+        true => Ok(f64::from(u8::from(a.flag("unbiased", true)?))),
+        false => a.float("correction", 1.0),
+    }
 }
 
 /// `max` and `min`: of all elements, along an axis with the indices, or of two tensors.

@@ -45,8 +45,9 @@ pub(super) const ROWS: &[Operation] = &[
             Some(padding) => one(Var::embedding_with(ids, weight, padding as i64)),
         }
     }),
-    operation!(Sum "scaled_dot_product_attention", "query key value attn_mask dropout_p is_causal scale", |a| {
+    operation!(Sum "scaled_dot_product_attention", "query key value attn_mask dropout_p is_causal scale enable_gqa", |a| {
         let options = Attention::new().is_causal(a.flag("is_causal", false)?).dropout_p(a.float("dropout_p", 0.0)?);
+        let options = options.enable_gqa(a.flag("enable_gqa", false)?);
         let options = match a.scalar("scale")? {
             Some(scale) => options.scale(scale.to_f64()),
             None => options,
@@ -56,6 +57,14 @@ pub(super) const ROWS: &[Operation] = &[
             Some(mask) => q.scaled_dot_product_attention_with(k, v, options.mask(&mask)),
             None => q.scaled_dot_product_attention_with(k, v, options),
         })
+    }),
+    operation!(Sum "normalize", "input p dim eps", |a| {
+        let axis = a.int("dim")?.unwrap_or(1);
+        one(a.var("input")?.normalize_with(axis, a.float("p", 2.0)?, a.float("eps", 1e-12)?))
+    }),
+    operation!(Sum "cosine_similarity", "x1 x2 dim eps", |a| {
+        let axis = a.int("dim")?.unwrap_or(1);
+        one(a.var("x1")?.cosine_similarity_with(a.var("x2")?, axis, a.float("eps", 1e-8)?))
     }),
     operation!("glu", "input dim", |a| one(a.var("input")?.glu(a.int("dim")?.unwrap_or(-1)))),
 ];

@@ -1,0 +1,258 @@
+//! What pooling and interpolation decide before they compute: which elements meet in each result, and what does not fit.
+
+use crate::create::{expect_room, expect_room_for};
+use crate::dtype::DType;
+use crate::error::{Result, TensorFacts, refuse};
+use crate::kernels::planes::{Blend, Part, Windows};
+use crate::shape::{Pair, Shape};
+use crate::tensor::Tensor;
+
+use super::options::{Factors, Interpolate, InterpolateMode, New, Pool};
+
+/// The shapes of images and of what becomes of them.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Images {
+    pub(super) op: &'static str,
+    pub(super) input: Shape,
+    pub(super) output: Shape,
+}
+
+impl Images {
+    /// Of a tensor with an axis for channels, perhaps one for the batch, and `sizes.len()` more that get these sizes.
+    pub(super) fn new(op: &'static str, x: &Tensor, sizes: &[usize], dtype: DType) -> Result<Images> {
+        let input = x.shape().clone();
+        let mut output = input.clone();
+        let first = output.rank() - sizes.len();
+        output[first..].copy_from_slice(sizes);
+        // What is planned for each place along an axis takes as much as some elements.
+        let planned = sizes.iter().fold(0usize, |n, &size| n.saturating_add(size)).saturating_mul(12);
+        expect_room(op, &output, dtype)?;
+        expect_room_for(op, &output, planned, dtype)?;
+        Ok(Images { op, input, output })
+    }
+}
+
+/// Refuses a tensor that is no batch of images, nor one without a batch; or one of no elements in any image.
+pub(super) fn expect_images(op: &'static str, x: &Tensor, axes: usize, channels: bool) -> Result<()> {
+    if x.rank() != axes + 1 && x.rank() != axes + 2 {
+        let expected = ["2 (without a batch) or 3", "3 (without a batch) or 4"][axes - 1];
+        return refuse(TensorFacts::Rank { op, expected, found: x.rank() });
+    }
+    let first = if channels { x.rank() - axes - 1 } else { x.rank() - axes };
+    if x.dims()[first..].contains(&0) {
+        let why = "has no elements in an image: only a batch may be empty".into();
+        return refuse(TensorFacts::Window { op, input: x.shape().clone(), why });
+    }
+    Ok(())
+}
+
+/// More padding than this is refused, so that places in it are numbers.
+const LARGEST: usize = 1 << 60;
+
+/// A window along one axis.
+#[derive(Clone, Copy)]
+pub(super) struct Slide {
+    input: usize,
+    output: usize,
+    kernel: usize,
+    stride: usize,
+    padding: usize,
+    dilation: usize,
+}
+
+/// The windows along both axes; where there is one axis only, the first is of size 1.
+pub(super) fn slides(
+    op: &'static str,
+    x: &Tensor,
+    axes: usize,
+    kernel: Pair,
+    pool: &Pool,
+) -> Result<[Slide; 2]> {
+    let stride = pool.stride.unwrap_or(kernel);
+    let given =
+        [("kernel", kernel), ("stride", stride), ("padding", pool.padding), ("dilation", pool.dilation)];
+    for (name, pair) in given {
+        let value = || format!("{:?}", pair.get());
+        let [a, b] = pair.get();
+        if name != "padding" && (a == 0 || b == 0) {
+            return refuse(TensorFacts::Parameter { op, name, value: value(), expected: "at least 1" });
+        }
+        if name == "padding" && a.max(b) > LARGEST {
+            let expected = "a size that memory has";
+            return refuse(TensorFacts::Parameter { op, name, value: value(), expected });
+        }
+        if axes == 1 && a != b {
+            let expected = "one number, as there is one axis";
+            return refuse(TensorFacts::Parameter { op, name, value: value(), expected });
+        }
+    }
+    let each = |d: usize| {
+        let input = x.dims()[x.rank() - axes + d];
+        let [kernel, stride, padding, dilation] =
+            [kernel, stride, pool.padding, pool.dilation].map(|pair| pair.get()[d]);
+        let reach = dilation as u128 * (kernel as u128 - 1) + 1;
+        if 2 * padding as u128 > reach {
+            let (value, expected) = (padding.to_string(), "at most half of the window");
+            return refuse(TensorFacts::Parameter { op, name: "padding", value, expected });
+        }
+        let padded = input as u128 + 2 * padding as u128;
+        let more = if pool.ceil_mode { stride as u128 - 1 } else { 0 };
+        if reach > padded + more {
+            let why = format!(
+                "has size {padded} on an axis with its padding, and the window reaches over {reach}: give more padding or a smaller window"
+            );
+            return refuse(TensorFacts::Window { op, input: x.shape().clone(), why });
+        }
+        let mut output = ((padded + more - reach) / stride as u128) as usize + 1;
+        // The last window begins inside the input or in front of it.
+        if pool.ceil_mode && (output as u128 - 1) * stride as u128 >= input as u128 + padding as u128 {
+            output -= 1;
+        }
+        Ok(Slide { input, output, kernel, stride, padding, dilation })
+    };
+    let one = Slide { input: 1, output: 1, kernel: 1, stride: 1, padding: 0, dilation: 1 };
+    Ok(if axes == 1 { [one, each(0)?] } else { [each(0)?, each(1)?] })
+}
+
+/// The sizes of the results along the axes that there are.
+pub(super) fn sizes_of(slides: &[Slide; 2], axes: usize) -> Vec<usize> {
+    slides[2 - axes..].iter().map(|s| s.output).collect()
+}
+
+impl Slide {
+    /// Where each window begins and ends, of what lies in the padding only as far as it is padded. All fits: windows begin
+    /// inside the padded input.
+    fn each(&self) -> impl Iterator<Item = (isize, isize)> {
+        let padding = self.padding as isize;
+        (0..self.output).map(move |i| {
+            let start = (i * self.stride) as isize - padding;
+            let reach =
+                self.dilation.saturating_mul(self.kernel - 1).min(isize::MAX as usize / 4) as isize + 1;
+            (start, (start + reach).min(self.input as isize + padding))
+        })
+    }
+
+    /// The elements of each window.
+    pub(super) fn windows(&self, op: &'static str, x: &Tensor) -> Result<Windows> {
+        let (step, mut each) = (self.dilation, Vec::with_capacity(self.output));
+        for (start, end) in self.each() {
+            let first = if start < 0 { start.unsigned_abs().div_ceil(step) * step } else { 0 };
+            let start = (start + first as isize) as usize;
+            let end = end.min(self.input as isize) as usize;
+            if start >= end {
+                let why = "has a window with nothing but padding: give less dilation or less padding".into();
+                return refuse(TensorFacts::Window { op, input: x.shape().clone(), why });
+            }
+            each.push((start, (end - start).div_ceil(step)));
+        }
+        Ok(Windows { size: self.input, step, each })
+    }
+
+    /// The mean over each window, or its sum divided by a number.
+    pub(super) fn mean(&self, pool: &Pool, divisor: Option<usize>) -> Blend {
+        let each = self.each().map(|(start, end)| {
+            let (from, to) = (start.max(0) as usize, end.min(self.input as isize).max(0) as usize);
+            let count = to.saturating_sub(from);
+            let counted = if pool.count_include_pad { (end - start) as usize } else { count.max(1) };
+            sum_of(from, count, divisor.unwrap_or(counted))
+        });
+        Blend { size: self.input, each: each.collect() }
+    }
+}
+
+fn sum_of(from: usize, count: usize, divisor: usize) -> Part {
+    Part { from, count, weights: [1.0; 2], divisor: divisor as f64 }
+}
+
+/// Means over parts of an axis that are as equal as can be.
+pub(super) fn adaptive(input: usize, output: usize) -> Blend {
+    let at = |i: usize, up: usize| ((i as u128 * input as u128 + up as u128) / output as u128) as usize;
+    let each = (0..output).map(|i| {
+        let (from, to) = (at(i, 0), at(i + 1, output - 1));
+        sum_of(from, to - from, to - from)
+    });
+    Blend { size: input, each: each.collect() }
+}
+
+/// The elements that an axis of an interpolated image is made of, computed in the precision of its type, as PyTorch does.
+///
+/// Source: `compute_indices_weights` and `area_pixel_compute_source_index` in PyTorch's `aten/src/ATen/native/UpSample.h`.
+fn interpolated(
+    input: usize,
+    output: usize,
+    factor: Option<f64>,
+    options: &Interpolate,
+    dtype: DType,
+) -> Blend {
+    let rounded = |v: f64| if dtype == DType::F32 { v as f32 as f64 } else { v };
+    let ratio = match factor {
+        _ if options.align_corners && output > 1 => (input - 1) as f64 / (output - 1) as f64,
+        _ if options.align_corners => 0.0,
+        Some(factor) => 1.0 / factor,
+        None => input as f64 / output as f64,
+    };
+    let scale = rounded(ratio);
+    let each = (0..output).map(|i| {
+        let at = match options.mode {
+            // Its place is rounded down in single precision.
+            InterpolateMode::Nearest => rounded(scale * i as f64) as f32 as f64,
+            InterpolateMode::Bilinear if options.align_corners => rounded(scale * i as f64),
+            InterpolateMode::Bilinear => rounded(rounded(scale * rounded(i as f64 + 0.5)) - 0.5).max(0.0),
+        };
+        let from = (at as usize).min(input - 1);
+        let later = rounded(at - from as f64).clamp(0.0, 1.0);
+        match options.mode {
+            InterpolateMode::Nearest => sum_of(from, 1, 1),
+            InterpolateMode::Bilinear => {
+                Part { from, count: 2, weights: [rounded(1.0 - later), later], divisor: 1.0 }
+            }
+        }
+    });
+    Blend { size: input, each: each.collect() }
+}
+
+/// The blends of both axes of an interpolation.
+pub(super) fn interpolation(
+    op: &'static str,
+    x: &Tensor,
+    options: &Interpolate,
+) -> Result<(Images, [Blend; 2])> {
+    let axes = x.rank().saturating_sub(2);
+    if !(1..=2).contains(&axes) {
+        return refuse(TensorFacts::Rank { op, expected: "3 or 4", found: x.rank() });
+    }
+    expect_images(op, x, axes, true)?;
+    if axes == 1 && options.mode == InterpolateMode::Bilinear {
+        let (value, expected) = ("Bilinear".into(), "Nearest, as there is one axis");
+        return refuse(TensorFacts::Parameter { op, name: "mode", value, expected });
+    }
+    if options.align_corners && options.mode == InterpolateMode::Nearest {
+        let (value, expected) = ("true".into(), "false, or InterpolateMode::Bilinear");
+        return refuse(TensorFacts::Parameter { op, name: "align_corners", value, expected });
+    }
+    let own = [if axes == 1 { 1 } else { x.dims()[2] }, x.dims()[x.rank() - 1]];
+    let kept = |factor: f64| (!options.recompute_scale_factor).then_some(factor);
+    let mut sizes = [0, 1].map(|d| match options.to {
+        New::Sizes(pair) => (pair.get()[d], None),
+        New::Factors(Factors(f)) => ((own[d] as f64 * f[d]).floor() as usize, kept(f[d])),
+    });
+    if axes == 1 {
+        let pair = match options.to {
+            New::Sizes(pair) => pair.get().map(|n| n as f64),
+            New::Factors(Factors(f)) => f,
+        };
+        if pair[0] != pair[1] {
+            let (value, expected) = (format!("{pair:?}"), "one number, as there is one axis");
+            return refuse(TensorFacts::Parameter { op, name: "size", value, expected });
+        }
+        sizes[0] = (1, None);
+    }
+    let new = sizes.map(|(n, _)| n);
+    if new.contains(&0) {
+        let (value, expected) = (format!("{new:?}"), "sizes of 1 and more");
+        return refuse(TensorFacts::Parameter { op, name: "size", value, expected });
+    }
+    let images = Images::new(op, x, &new[2 - axes..], x.dtype())?;
+    let each = |d: usize| interpolated(own[d], sizes[d].0, sizes[d].1, options, x.dtype());
+    Ok((images, [each(0), each(1)]))
+}

@@ -1,0 +1,164 @@
+//! Convolutions, pooling, interpolation, pixels.
+
+use foldback_tensor::{Conv, Factors, Interpolate, InterpolateMode, Padding, Pair, Pool};
+
+use super::{Operation, Outcome, one, operation};
+use crate::conformance::args::{Args, Read, Refusal};
+
+macro_rules! convolution {
+    ($name:literal, $parameters:literal, $call:ident) => {
+        operation!(Sum $name, $parameters, |a| {
+            let (input, weight, options) = (a.var("input")?, a.var("weight")?, convolution(a)?);
+            match a.maybe_var("bias")? {
+                Some(bias) => one(input.$call(&weight, options.bias(bias))),
+                None => one(input.$call(&weight, options)),
+            }
+        })
+    };
+}
+
+macro_rules! largest {
+    ($name:literal, $call:ident, $with_indices:ident, $kernel:ident) => {
+        operation!(Exact $name, "input kernel_size stride padding dilation ceil_mode return_indices", |a| {
+            let (input, kernel, options) = (a.var("input")?, $kernel(a, "kernel_size")?, pool(a)?);
+            if a.flag("return_indices", false)? {
+                let (values, places) = input.$with_indices(kernel, options)?;
+                return Ok(vec![values, places]);
+            }
+            one(input.$call(kernel, options))
+        })
+    };
+}
+
+macro_rules! mean {
+    ($name:literal, $call:ident, $kernel:ident) => {
+        operation!(Sum $name, "input kernel_size stride padding ceil_mode count_include_pad divisor_override", |a| {
+            let mut options = pool(a)?.count_include_pad(a.flag("count_include_pad", true)?);
+            if let Some(divisor) = a.int("divisor_override")? {
+                options = options.divisor_override(natural("divisor_override", divisor)?);
+            }
+            one(a.var("input")?.$call($kernel(a, "kernel_size")?, options))
+        })
+    };
+}
+
+pub(super) const ROWS: &[Operation] = &[
+    convolution!("conv1d", "input weight bias stride padding dilation groups", conv1d_with),
+    convolution!("conv2d", "input weight bias stride padding dilation groups", conv2d_with),
+    convolution!(
+        "conv_transpose1d",
+        "input weight bias stride padding output_padding groups dilation",
+        conv_transpose1d_with
+    ),
+    convolution!(
+        "conv_transpose2d",
+        "input weight bias stride padding output_padding groups dilation",
+        conv_transpose2d_with
+    ),
+    largest!("max_pool1d", max_pool1d_with, max_pool1d_with_indices, single),
+    largest!("max_pool2d", max_pool2d_with, max_pool2d_with_indices, both),
+    mean!("avg_pool1d", avg_pool1d_with, single),
+    mean!("avg_pool2d", avg_pool2d_with, both),
+    operation!(Sum "adaptive_avg_pool1d", "input output_size", |a| {
+        one(a.var("input")?.adaptive_avg_pool1d(single(a, "output_size")?))
+    }),
+    operation!(Sum "adaptive_avg_pool2d", "input output_size", |a| {
+        one(a.var("input")?.adaptive_avg_pool2d(both(a, "output_size")?))
+    }),
+    operation!(Sum "interpolate", "input size scale_factor mode align_corners recompute_scale_factor", interpolated),
+    operation!(Exact "pixel_shuffle", "input upscale_factor", |a| {
+        one(a.var("input")?.pixel_shuffle(single(a, "upscale_factor")?))
+    }),
+    operation!(Exact "pixel_unshuffle", "input downscale_factor", |a| {
+        one(a.var("input")?.pixel_unshuffle(single(a, "downscale_factor")?))
+    }),
+];
+
+fn natural(name: &str, n: isize) -> Read<usize> {
+    usize::try_from(n).map_err(|_| Refusal::Argument(format!("`{name}` = {n}")))
+}
+
+/// A number, or one for each axis.
+fn pair(a: &Args, name: &str) -> Read<Option<Pair>> {
+    match a.ints(name)?.as_deref() {
+        None => Ok(None),
+        Some(&[both]) => Ok(Some(natural(name, both)?.into())),
+        Some(&[first, second]) => Ok(Some([natural(name, first)?, natural(name, second)?].into())),
+        Some(other) => Err(Refusal::Argument(format!("`{name}` = {other:?}"))),
+    }
+}
+
+fn both(a: &Args, name: &str) -> Read<Pair> {
+    pair(a, name)?.ok_or_else(|| Refusal::Argument(format!("no `{name}`")))
+}
+
+fn single(a: &Args, name: &str) -> Read<usize> {
+    match a.ints_of(name)?[..] {
+        [n] => natural(name, n),
+        ref other => Err(Refusal::Argument(format!("`{name}` = {other:?}"))),
+    }
+}
+
+fn convolution(a: &Args) -> Read<Conv> {
+    let mut options = Conv::new();
+    match a.word("padding", "") {
+        Ok(word) if word == "same" => options = options.padding(Padding::Same),
+        Ok(word) if word == "valid" => options = options.padding(Padding::Valid),
+        Ok(word) if !word.is_empty() => return Err(Refusal::Argument(format!("`padding` = {word}"))),
+        _ => {
+            if let Some(padding) = pair(a, "padding")? {
+                options = options.padding(padding);
+            }
+        }
+    }
+    if let Some(stride) = pair(a, "stride")? {
+        options = options.stride(stride);
+    }
+    if let Some(dilation) = pair(a, "dilation")? {
+        options = options.dilation(dilation);
+    }
+    if let Some(output_padding) = pair(a, "output_padding")? {
+        options = options.output_padding(output_padding);
+    }
+    if let Some(groups) = a.int("groups")? {
+        options = options.groups(natural("groups", groups)?);
+    }
+    Ok(options)
+}
+
+fn pool(a: &Args) -> Read<Pool> {
+    let mut options = Pool::new().ceil_mode(a.flag("ceil_mode", false)?);
+    if let Some(stride) = pair(a, "stride")? {
+        options = options.stride(stride);
+    }
+    if let Some(padding) = pair(a, "padding")? {
+        options = options.padding(padding);
+    }
+    if let Some(dilation) = pair(a, "dilation")? {
+        options = options.dilation(dilation);
+    }
+    Ok(options)
+}
+
+fn interpolated(a: &Args) -> Outcome {
+    let options = match pair(a, "size")? {
+        Some(size) => Interpolate::size(size),
+        None => Interpolate::scale(factors(a)?),
+    };
+    let mode = match a.word("mode", "nearest")?.as_str() {
+        "nearest" => InterpolateMode::Nearest,
+        "bilinear" => InterpolateMode::Bilinear,
+        other => return Err(Refusal::Unsupported(format!("interpolate(mode={other})"))),
+    };
+    let options = options.mode(mode).align_corners(a.flag("align_corners", false)?);
+    let recompute = a.flag("recompute_scale_factor", false)?;
+    one(a.var("input")?.interpolate_with(options.recompute_scale_factor(recompute)))
+}
+
+fn factors(a: &Args) -> Read<Factors> {
+    match a.floats("scale_factor")?.as_deref() {
+        Some(&[both]) => Ok(both.into()),
+        Some(&[first, second]) => Ok([first, second].into()),
+        other => Err(Refusal::Argument(format!("`scale_factor` = {other:?}"))),
+    }
+}

@@ -1,0 +1,82 @@
+//! Places named by index tensors and masks.
+
+use foldback_graph::Var;
+use foldback_tensor::{Slice, SliceItem, Slices};
+use serde_json::Value;
+
+use super::{Operation, Outcome, one, operation};
+use crate::conformance::args::{Args, Operand, Read, Refusal};
+
+pub(super) const ROWS: &[Operation] = &[
+    operation!(Exact "scatter", "input dim index src value", |a| {
+        let source = a.operand(if a.has("src") { "src" } else { "value" })?;
+        one(a.var("input")?.scatter(a.int_of("dim")?, a.var("index")?, source.input()))
+    }),
+    operation!(Exact "take_along_dim", "input indices dim", |a| {
+        one(a.var("input")?.take_along_dim(a.var("indices")?, a.int_of("dim")?))
+    }),
+    operation!(Exact "masked_fill", "input mask value", |a| {
+        one(a.var("input")?.masked_fill(a.var("mask")?, a.operand("value")?.input()))
+    }),
+    operation!(Exact "masked_select", "input mask", |a| one(a.var("input")?.masked_select(a.var("mask")?))),
+    operation!(Exact "nonzero argwhere", "input as_tuple", |a| {
+        if a.flag("as_tuple", false)? {
+            return Err(Refusal::Argument("a tuple of coordinates".into()));
+        }
+        one(a.var("input")?.try_nonzero())
+    }),
+    operation!(Exact "__getitem__ getitem", "input key tensors", |a| one(a.var("input")?.slice(key(a)?))),
+    operation!(Exact "__setitem__ setitem", "input key tensors value", |a| {
+        assigned(&a.var("input")?, key(a)?, &a.operand("value")?, false)
+    }),
+    operation!(Exact "index", "input indices indices_at", |a| one(a.var("input")?.slice(indices(a)?))),
+    operation!(Sum "index_put", "input indices indices_at values accumulate", |a| {
+        let (x, values) = (a.var("input")?, a.var("values")?);
+        if x.dtype() != values.dtype() {
+            return Err(Refusal::Argument("values of another dtype, which are cast here".into()));
+        }
+        assigned(&x, indices(a)?, &Operand::Var(values), a.flag("accumulate", false)?)
+    }),
+];
+
+/// Writes or adds to a part of a result that has the input's elements: a leaf, as inputs are, may not be written to.
+fn assigned(x: &Var, slices: Slices, value: &Operand, add: bool) -> Outcome {
+    let mut y = x.view(x.shape())?;
+    let written =
+        if add { y.slice_add(slices, value.input()) } else { y.slice_assign(slices, value.input()) };
+    written?;
+    Ok(vec![y])
+}
+
+/// What stands between brackets: numbers, `[start, stop, step]`, and the names of members of `tensors`.
+fn key(a: &Args) -> Read<Slices> {
+    let tensors = a.list("tensors")?;
+    let item = |value: &Value| match value {
+        Value::Number(n) => n.as_i64().map(SliceItem::from),
+        Value::Array(bounds) => {
+            let at = |i: usize| bounds.get(i).and_then(Value::as_i64);
+            let slice =
+                Slice::new(at(0).unwrap_or(0), at(1).unwrap_or(i64::MAX), at(2).unwrap_or(1) as isize);
+            Some(SliceItem::from(slice))
+        }
+        Value::String(name) => {
+            let number = name.strip_prefix("tensors[")?.strip_suffix(']')?.parse::<usize>().ok()?;
+            tensors.get(number).map(SliceItem::from)
+        }
+        _ => None,
+    };
+    let items: Option<Vec<SliceItem>> = a.items("key")?.iter().map(item).collect();
+    items.map(Slices::from).ok_or_else(|| Refusal::Argument("a key of another kind".into()))
+}
+
+/// Index tensors by their place in a list: that of `indices_at`, or their own.
+fn indices(a: &Args) -> Read<Slices> {
+    let tensors = a.list("indices")?;
+    let at = a.ints("indices_at")?.unwrap_or((0..tensors.len() as isize).collect());
+    let last = at.iter().copied().max().unwrap_or(-1);
+    let item = |axis: isize| match at.iter().position(|&own| own == axis) {
+        Some(i) => SliceItem::from(&tensors[i]),
+        None => SliceItem::from(..),
+    };
+    Ok(Slices::from((0..=last).map(item).collect::<Vec<_>>()))
+}
