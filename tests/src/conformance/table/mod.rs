@@ -9,6 +9,7 @@ mod index;
 mod linalg;
 mod moves;
 mod nn;
+mod normalise;
 mod order;
 mod places;
 mod pointwise;
@@ -53,6 +54,8 @@ pub(crate) fn find(name: &str) -> Option<&'static Operation> {
         views::ROWS,
         index::ROWS,
         linalg::ROWS,
+        nn::ROWS,
+        normalise::ROWS,
         order::ROWS,
         moves::ROWS,
         places::ROWS,
