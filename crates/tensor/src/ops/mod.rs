@@ -3,9 +3,13 @@
 mod affine;
 pub(crate) mod arg;
 mod classes;
+mod direction;
 mod divide;
+mod dropout;
 mod einsum;
+mod embedding;
 pub(crate) mod formulas;
+mod gate;
 mod in_dtype;
 pub(crate) mod index;
 mod join;

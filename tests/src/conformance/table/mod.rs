@@ -9,6 +9,7 @@ mod index;
 mod linalg;
 mod moves;
 mod nn;
+mod normalise;
 mod order;
 mod places;
 mod pointwise;
@@ -60,6 +61,8 @@ pub(super) fn rows() -> impl Iterator<Item = &'static Operation> {
         views::ROWS,
         index::ROWS,
         linalg::ROWS,
+        nn::ROWS,
+        normalise::ROWS,
         order::ROWS,
         moves::ROWS,
         places::ROWS,
