@@ -23,6 +23,7 @@ lines! {
     "torch.normal(0, 1, size)": Tensor::normal([3], 0.0, 1.0), Tensor::uniform([3], 0.0, 1.0); "the shape comes first"
     "torch.bernoulli(p)": Tensor::bernoulli([3], 0.5); "one probability for all"
     "torch.zeros_like(x)": x.zeros_like(), x.ones_like(), x.full_like(2); "no `rand_like`"
+    "F.dropout(x, 0.5)": x.dropout(0.5); "always drops; the layer `Dropout` knows the mode"
     "torch.manual_seed(0)": manual_seed(0); "other numbers than PyTorch's"
     "x.item(), x.tolist()": x.item(), x.item_as::<f32>(), x.to_vec::<f32>(); "`item()` is `f64`; `to_vec` has no axes"
     "x.shape, x.size(0), x.dim()": x.shape(), x.dims(), x.size(0), x.rank(), x.sizes::<2>(); "`let [n, d] = x.sizes()?`"

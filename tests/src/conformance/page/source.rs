@@ -29,8 +29,12 @@ pub(super) fn calls([text, file]: [&str; 2]) -> BTreeSet<String> {
 /// The first method or function of a call on the page, or the type whose setters it goes through.
 pub(super) fn key(call: &str) -> Option<&str> {
     let call = call.strip_prefix("loss::").unwrap_or(call);
-    let call = ["x.", "z.", "condition.", "Var::"].iter().find_map(|start| call.strip_prefix(start)).unwrap_or(call);
-    let name = &call[..call.find(|c: char| !is_name(c)).unwrap_or(call.len())];
+    let call = call.strip_prefix("Var::").unwrap_or(call);
+    let first = |text: &str| text.find(|c: char| !is_name(c)).unwrap_or(text.len());
+    let name = match call[first(call)..].strip_prefix('.') {
+        Some(method) => &method[..first(method)],
+        None => &call[..first(call)],
+    };
     name.starts_with(char::is_alphabetic).then_some(name)
 }
 
@@ -39,6 +43,8 @@ fn is_name(c: char) -> bool {
 }
 
 /// The names of methods, functions and types with constructors in a text; a free function is told apart.
+///
+/// The name that stands alone is a helper that is the whole call.
 fn names(text: &str) -> Vec<(String, bool)> {
     // A chain may be broken into lines.
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ").replace(" .", ".");
@@ -61,7 +67,7 @@ fn names(text: &str) -> Vec<(String, bool)> {
             }
         } else if after.starts_with("::new") {
             found.push((name.to_owned(), false));
-        } else if after.starts_with(['(', ',', ')']) {
+        } else if after.is_empty() || after.starts_with(['(', ',', ')']) {
             found.push((name.to_owned(), true));
         }
         at = end;

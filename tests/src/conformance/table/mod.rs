@@ -66,7 +66,6 @@ pub(super) fn rows() -> impl Iterator<Item = &'static Operation> {
         order::ROWS,
         moves::ROWS,
         places::ROWS,
-        nn::ROWS,
         images::ROWS,
     ];
     families.into_iter().flatten()
