@@ -230,30 +230,6 @@ impl<'a> Choices<'a> {
         }
     }
 
-    /// An equation of labels, which may fit something.
-    pub fn equation(&mut self) -> String {
-        const PARTS: [&str; 16] =
-            ["i", "j", "k", ",", "->", "...", "i", "j", ",", " ", "ii", "ij", "jk", ".", "1", "A"];
-        let equation = if self.hostile() {
-            (0..self.length() * 2).map(|_| self.one_of(&PARTS)).collect()
-        } else {
-            self.one_of(&[
-                "ij,jk",
-                "...,...->...",
-                "i,j",
-                "ii",
-                "...i,...i",
-                "ij",
-                "",
-                ",",
-                "i...->...",
-                "iij,jk,k",
-            ])
-            .to_owned()
-        };
-        self.tell(equation)
-    }
-
     /// An element type.
     pub fn dtype(&mut self) -> DType {
         let dtype = self.one_of(&[DType::F64, DType::F32, DType::I64, DType::Bool]);
