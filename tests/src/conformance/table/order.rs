@@ -2,6 +2,7 @@
 
 use foldback_graph::Var;
 
+use super::reduce::along;
 use super::{Operation, Outcome, one, operation};
 use crate::conformance::args::{Args, Read, Refusal};
 
@@ -20,8 +21,8 @@ pub(super) const ROWS: &[Operation] = &[
         true => two(a.var("input")?.median_with_indices(a.over()?)),
         false => one(a.var("input")?.median(a.over()?)),
     }),
-    operation!(Sum "cumsum", "input dim", |a| one(a.var("input")?.cumsum(a.int_of("dim")?))),
-    operation!(Sum "cumprod", "input dim", |a| one(a.var("input")?.cumprod(a.int_of("dim")?))),
+    along!("cumsum", cumsum, cumsum_with),
+    along!("cumprod", cumprod, cumprod_with),
     operation!(Exact "one_hot", "input tensor num_classes", |a| {
         let classes = size(a, "num_classes")?;
         one(a.var(if a.has("tensor") { "tensor" } else { "input" })?.one_hot(classes))

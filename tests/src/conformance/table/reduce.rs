@@ -8,18 +8,35 @@ use crate::conformance::args::{Args, Read, Refusal};
 
 /// A reduction over `dim`, which may be absent.
 macro_rules! over_axes {
-    ($names:literal, |$x:ident, $over:ident| $body:expr) => {
-        operation!(Sum $names, "input dim keepdim", |a| {
-            let ($x, $over) = (a.var("input")?, a.over()?);
-            one($body)
+    ($names:literal, $plain:ident, $in_dtype:ident) => {
+        operation!(Sum $names, "input dim keepdim dtype", |a| {
+            let (x, over) = (a.var("input")?, a.over()?);
+            one(match a.dtype("dtype")? {
+                Some(dtype) => x.$in_dtype(over, dtype),
+                None => x.$plain(over),
+            })
         })
     };
 }
 
+/// A function along `dim`.
+macro_rules! along {
+    ($names:literal, $plain:ident, $in_dtype:ident) => {
+        operation!(Sum $names, "input dim dtype", |a| {
+            let (x, axis) = (a.var("input")?, a.int_of("dim")?);
+            one(match a.dtype("dtype")? {
+                Some(dtype) => x.$in_dtype(axis, dtype),
+                None => x.$plain(axis),
+            })
+        })
+    };
+}
+pub(super) use along;
+
 pub(super) const ROWS: &[Operation] = &[
-    over_axes!("sum", |x, over| x.sum(over)),
-    over_axes!("mean", |x, over| x.mean(over)),
-    over_axes!("prod", |x, over| x.prod(over)),
+    over_axes!("sum", sum, sum_with),
+    over_axes!("mean", mean, mean_with),
+    over_axes!("prod", prod, prod_with),
     operation!("amax", "input dim keepdim", |a| one(a.var("input")?.amax(a.over()?))),
     operation!("amin", "input dim keepdim", |a| one(a.var("input")?.amin(a.over()?))),
     operation!(Sum "logsumexp special.logsumexp", "input dim keepdim", |a| {
@@ -53,10 +70,8 @@ pub(super) const ROWS: &[Operation] = &[
         |x, over| x.min(over),
         |x, y| x.minimum(y)
     )),
-    operation!(Sum "softmax special.softmax", "input dim", |a| one(a.var("input")?.softmax(a.int_of("dim")?))),
-    operation!(Sum "log_softmax special.log_softmax", "input dim", |a| {
-        one(a.var("input")?.log_softmax(a.int_of("dim")?))
-    }),
+    along!("softmax special.softmax", softmax, softmax_with),
+    along!("log_softmax special.log_softmax", log_softmax, log_softmax_with),
     operation!(Sum "sum_to_size", "input size", |a| {
         let size = super::views::sizes(a, "size")?;
         one(a.var("input")?.sum_to_size(size))
