@@ -48,8 +48,8 @@ pub(crate) fn weight_gradient<T: Convolved>(x: &WeightProduct<'_, T>, out: &mut 
     if taps * places == 0 {
         return out.fill(T::default());
     }
-    if x.rows == 1 && x.channels == 1 {
-        return super::depthwise::weight_gradient(x, out);
+    if x.channels <= super::few::FEW {
+        return super::few::weight_gradient(x, out);
     }
     Sums::new(x, taps, places).run(out);
 }
