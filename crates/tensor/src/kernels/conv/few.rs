@@ -247,39 +247,49 @@ fn dot_rows_body<const FMA: bool, T: Float, const R: usize>(
     b_pitch: usize,
     [rows, cols]: [usize; 2],
 ) -> [T; R] {
-    let mut sums = [[T::of(0.0); LANES]; R];
+    // Four sums in flight, of several matrices or of one.
+    let mut sums = [[T::of(0.0); LANES]; FEW];
     for i in 0..rows {
-        let b = &b[i * b_pitch..][..cols];
-        let (b_runs, b_rest) = b.as_chunks::<LANES>();
-        let (b_half, b_rest) = b_rest.as_chunks::<{ LANES / 2 }>();
-        for r in 0..R {
-            let (runs, rest) = a[r][i * a_pitch..][..cols].as_chunks::<LANES>();
-            let (half, rest) = rest.as_chunks::<{ LANES / 2 }>();
-            for (a, b) in runs.iter().zip(b_runs) {
+        let b = b[i * b_pitch..][..cols].as_chunks::<LANES>();
+        let a: [_; R] = std::array::from_fn(|r| a[r][i * a_pitch..][..cols].as_chunks::<LANES>());
+        for (k, b) in b.0.iter().enumerate() {
+            for r in 0..R {
+                let (run, sum) = (&a[r].0[k], &mut sums[if R == 1 { k % FEW } else { r }]);
                 for l in 0..LANES {
-                    sums[r][l] = a[l].fused::<FMA>(b[l], sums[r][l]);
+                    sum[l] = run[l].fused::<FMA>(b[l], sum[l]);
                 }
             }
-            for (a, b) in half.iter().zip(b_half) {
+        }
+        let half = b.1.as_chunks::<{ LANES / 2 }>();
+        for r in 0..R {
+            let (own, rest) = a[r].1.as_chunks::<{ LANES / 2 }>();
+            for (a, b) in own.iter().zip(half.0) {
                 for l in 0..LANES / 2 {
                     sums[r][l] = a[l].fused::<FMA>(b[l], sums[r][l]);
                 }
             }
-            for (l, (&a, &b)) in rest.iter().zip(b_rest).enumerate() {
+            for (l, (&a, &b)) in rest.iter().zip(half.1).enumerate() {
                 sums[r][l] = a.fused::<FMA>(b, sums[r][l]);
             }
         }
     }
+    if R == 1 {
+        for k in 1..FEW {
+            for l in 0..LANES {
+                sums[0][l] = sums[0][l] + sums[k][l];
+            }
+        }
+    }
     let mut totals = [T::of(0.0); R];
-    for r in 0..R {
+    for (total, sum) in totals.iter_mut().zip(&mut sums) {
         let mut width = LANES / 2;
         while width > 0 {
             for l in 0..width {
-                sums[r][l] = sums[r][l] + sums[r][l + width];
+                sum[l] = sum[l] + sum[l + width];
             }
             width /= 2;
         }
-        totals[r] = sums[r][0];
+        *total = sum[0];
     }
     totals
 }
