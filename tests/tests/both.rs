@@ -3,7 +3,7 @@
 
 use foldback::graph::RequiresGrad;
 use foldback::prelude::*;
-use foldback::tensor::Shape;
+use foldback::tensor::{Pad, Shape};
 
 /// What a call gives, as tensors.
 trait Values {
@@ -111,6 +111,30 @@ on_both! {
     "tanh": |x, y, m| x.tanh();
     "sigmoid": |x, y, m| x.sigmoid();
     "erf": |x, y, m| x.erf();
+    "exp2": |x, y, m| (x.exp2(), x.erfc());
+    "log2": |x, y, m| (x.abs().log2(), x.abs().log10());
+    "asin": |x, y, m| [x.sin().asin(), x.sin().acos(), x.atan(), x.tanh().atanh()];
+    "sinh": |x, y, m| [x.sinh(), x.cosh(), x.asinh(), x.cosh().acosh()];
+    "floor": |x, y, m| [x.floor(), x.ceil(), x.round(), x.trunc(), x.frac()];
+    "round_with": |x, y, m| x.round_with(-1);
+    "nan_to_num": |x, y, m| x.nan_to_num();
+    "nan_to_num_with": |x, y, m| x.nan_to_num_with(1, 2.0, -2.0);
+    "isnan": |x, y, m| [x.isnan(), x.isinf(), x.isfinite()];
+    "elu": |x, y, m| [x.elu(), x.selu(), x.celu(), x.leaky_relu(), x.hardtanh()];
+    "elu_with": |x, y, m| [x.elu_with(2), x.celu_with(0.5), x.leaky_relu_with(0.2), x.hardtanh_with(-0.5, 1)];
+    "hardsigmoid": |x, y, m| [x.hardsigmoid(), x.hardswish(), x.mish(), x.logsigmoid(), x.softsign()];
+    "prelu": |x, y, m| (x.prelu(y), x.prelu(0.25));
+    "fmax": |x, y, m| (x.fmax(y), x.fmin(0.5));
+    "atan2": |x, y, m| (x.atan2(y), x.hypot(y));
+    "copysign": |x, y, m| x.copysign(-1);
+    "logaddexp": |x, y, m| (x.logaddexp(y), x.xlogy(y.abs()));
+    "remainder": |x, y, m| (x.remainder(2), x.fmod(y));
+    "lerp": |x, y, m| (x.lerp(y, 0.25), x.lerp(y, x));
+    "addcmul": |x, y, m| (x.addcmul(y, x), x.addcmul_with(y, 2, 0.5));
+    "addcdiv": |x, y, m| (x.addcdiv(y, x), x.addcdiv_with(y, 2, 0.5));
+    "bitwise_and": |x, y, m| [x.long().bitwise_and(3), x.long().bitwise_or(1), x.long().bitwise_xor(y.long())];
+    "bitwise_not": |x, y, m| (x.long().bitwise_not(), x.bool().try_bitwise_not());
+    "bit operators": |x, y, m| [x.long() & 3, x.long() | &y.long(), x.bool() ^ true, !x.long(), !&x.bool()];
     "relu": |x, y, m| x.relu();
     "gelu": |x, y, m| x.gelu();
     "gelu_tanh": |x, y, m| x.gelu_tanh();
@@ -119,6 +143,9 @@ on_both! {
     "softplus_with": |x, y, m| x.softplus_with(2.0, 10.0);
     "the twins of values": |x, y, m| [x.try_neg(), x.try_abs(), x.try_relu(), x.try_gelu(), x.try_t()];
     "more twins": |x, y, m| [x.try_gelu_tanh(), x.try_silu(), x.try_softplus()];
+    "twins of roundings": |x, y, m| [x.try_floor(), x.try_ceil(), x.try_round(), x.try_trunc(), x.try_frac()];
+    "twins of activations": |x, y, m| [x.try_elu(), x.try_selu(), x.try_celu(), x.try_leaky_relu(), x.try_hardtanh()];
+    "and more of them": |x, y, m| [x.try_hardsigmoid(), x.try_hardswish(), x.try_mish(), x.try_logsigmoid(), x.try_softsign()];
     "eq": |x, y, m| x.eq(y);
     "ne": |x, y, m| x.ne(y);
     "lt": |x, y, m| x.lt(y);
@@ -222,6 +249,28 @@ on_both! {
     "interpolate_with": |x, y, m| x.reshape([1, 1, 2, 3]).unwrap().interpolate_with(Interpolate::scale(2).mode(InterpolateMode::Bilinear));
     "pixel_shuffle": |x, y, m| x.expand([4, 2, 3]).unwrap().pixel_shuffle(2);
     "pixel_unshuffle": |x, y, m| x.unsqueeze(0).unwrap().pixel_unshuffle(1);
+    "index_add_with": |x, y, m| y.index_add_with(0, tensor![0, 0, 1; i64], y, 0.5);
+    "scatter": |x, y, m| y.scatter(0, tensor![0, 0, 1; i64], y);
+    "scatter a number": |x, y, m| y.scatter(0, tensor![0, 2; i64], 7);
+    "take_along_dim": |x, y, m| x.take_along_dim(x.argmax(keep(1)).unwrap(), 1);
+    "slice by tensors": |x, y, m| x.slice(s![tensor![1, 0; i64], tensor![[0], [-1]; i64]]);
+    "slice by one": |x, y, m| x.slice(s![.., x.argmax(1).unwrap()]);
+    "slice by a mask": |x, y, m| x.slice(x.gt(0).unwrap());
+    "slice_assign": |x, y, m| { let mut z = x * 1.0; z.slice_assign(s![.., tensor![2, 0; i64]], y.narrow(0, 0, 2).unwrap()).unwrap(); z };
+    "slice_assign a number": |x, y, m| { let mut z = x * 1.0; z.slice_assign(x.gt(0).unwrap(), 0).unwrap(); z };
+    "slice_add": |x, y, m| { let mut z = x * 1.0; z.slice_add(tensor![1, 1; i64], y).unwrap(); z };
+    "masked_fill": |x, y, m| x.masked_fill(y.gt(0).unwrap(), -1);
+    "masked_fill_": |x, y, m| { let mut z = x * 1.0; z.masked_fill_(x.gt(0).unwrap(), f32::INFINITY).unwrap(); z };
+    "masked_select": |x, y, m| x.masked_select(x.gt(0).unwrap());
+    "nonzero": |x, y, m| (x.nonzero(), x.try_nonzero());
+    "roll": |x, y, m| [x.roll(1, 1), x.roll([1, -1], [0, 1]), x.roll(2, [] as [i32; 0])];
+    "diagonal": |x, y, m| (x.diagonal(), x.diagonal_with(1, 0, -1));
+    "diag_embed": |x, y, m| (y.diag_embed(), x.diag_embed_with(-1, 0, 1));
+    "pad": |x, y, m| [x.pad([1, 2]), x.pad_with([1, -1, 0, 1], 2.5), x.pad_with([1, 2], Pad::Reflect)];
+    "repeat": |x, y, m| [x.repeat([2, 1]), x.tile(2), x.repeat_interleave(2, 0)];
+    "repeat_interleave": |x, y, m| x.repeat_interleave(tensor![0, 2, 1; i64], -1);
+    "unfold": |x, y, m| x.unfold(1, 2, 1);
+    "split by sizes": |x, y, m| x.split([1, 2], 1);
     "contiguous": |x, y, m| x.t().contiguous();
     "to": |x, y, m| [x.to(DType::F64), x.float(), x.double(), x.long(), x.bool()];
     "item": |x, y, m| x.sum(..).unwrap().item();
@@ -264,6 +313,8 @@ fn functions_of_both_types() {
         Tensor::einsum("i,i", &[&a, &b]).unwrap(),
         Var::einsum("i,i", vec![va.clone(), vb.clone()]).unwrap().value()
     );
+    assert_eq!(Tensor::meshgrid([&a, &b]).unwrap(), Var::meshgrid([&va, &vb]).unwrap().values());
+    assert_eq!(Tensor::meshgrid_xy([&a, &b]).unwrap(), Var::meshgrid_xy([&va, &vb]).unwrap().values());
     assert_eq!(
         Tensor::cat(vec![a.clone(), b.clone()], 0).unwrap(),
         Var::cat(vec![va, vb], 0).unwrap().value()

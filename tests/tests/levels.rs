@@ -92,6 +92,21 @@ fn expect_same_bits(dtype: DType, layout: Layout) -> usize {
             ("fold to a column", fold(&[403, 1], None)),
             ("fold to a number", fold(&[], None)),
             ("fold onto a row", fold(&[211], Some(row.clone()))),
+            ("fmax", a.fmax(&b).unwrap()),
+            ("fmin", a.fmin(&b).unwrap()),
+            ("copysign", a.copysign(&b).unwrap()),
+            ("remainder", a.remainder(&b).unwrap()),
+            ("fmod", a.fmod(&b).unwrap()),
+            ("floor", a.floor()),
+            ("ceil", a.ceil()),
+            ("round", a.round()),
+            ("trunc", a.trunc()),
+            ("frac", a.frac()),
+            ("hardtanh", a.hardtanh()),
+            ("leaky_relu", a.leaky_relu()),
+            ("nan_to_num", a.nan_to_num()),
+            ("isfinite", a.isfinite()),
+            ("integer &", &i & &j),
             ("argmax", a.argmax(0).unwrap()),
             ("sort", a.sort(1).unwrap().0),
             ("argsort", a.argsort(0).unwrap()),
@@ -154,7 +169,7 @@ fn expect_same_products(dtype: DType, layout: Layout) -> usize {
 type Elementary = (&'static str, fn(&Tensor) -> Tensor, [f64; 2], Option<fn(f64) -> f64>);
 
 /// Bounds as documented in `crates/tensor/src/math`.
-const ELEMENTARY: [Elementary; 10] = [
+const ELEMENTARY: [Elementary; 22] = [
     ("exp", |x| x.exp(), [1.1, 1.1], Some(f64::exp)),
     ("expm1", |x| x.expm1(), [1.7, 1.7], Some(f64::exp_m1)),
     ("ln", |x| x.ln(), [0.9, 0.9], Some(f64::ln)),
@@ -165,6 +180,18 @@ const ELEMENTARY: [Elementary; 10] = [
     ("tanh", |x| x.tanh(), [1.6, 1.4], Some(f64::tanh)),
     ("sigmoid", |x| x.sigmoid(), [2.0, 2.0], None),
     ("erf", |x| x.erf(), [1.6, 2.2], None),
+    ("exp2", |x| x.exp2(), [1.1, 1.1], Some(f64::exp2)),
+    ("log2", |x| x.log2(), [1.7, 1.7], Some(f64::log2)),
+    ("log10", |x| x.log10(), [1.8, 1.8], Some(f64::log10)),
+    ("asin", |x| x.asin(), [0.51, 1.6], Some(f64::asin)),
+    ("acos", |x| x.acos(), [0.51, 1.3], Some(f64::acos)),
+    ("atan", |x| x.atan(), [0.51, 1.5], Some(f64::atan)),
+    ("sinh", |x| x.sinh(), [0.51, 1.6], Some(f64::sinh)),
+    ("cosh", |x| x.cosh(), [0.51, 1.3], Some(f64::cosh)),
+    ("asinh", |x| x.asinh(), [0.51, 1.5], None),
+    ("acosh", |x| x.acosh(), [0.51, 1.7], None),
+    ("atanh", |x| x.atanh(), [0.51, 1.7], None),
+    ("erfc", |x| x.erfc(), [0.51, 1.9], None),
 ];
 
 /// The unit in the last place of a number of a type.
@@ -240,7 +267,7 @@ fn expect_close_softmax(dtype: DType, layout: Layout) -> usize {
 /// registers or at the end: pieces of a tensor that begin and end anywhere come to what they are in the whole.
 fn expect_same_bits_everywhere(dtype: DType) -> usize {
     type Pointwise = (&'static str, fn(&Tensor, &Tensor) -> Tensor);
-    let arithmetic: [Pointwise; 21] = [
+    let arithmetic: [Pointwise; 37] = [
         ("+", |a, b| a + b),
         ("-", |a, b| a - b),
         ("*", |a, b| a * b),
@@ -262,6 +289,22 @@ fn expect_same_bits_everywhere(dtype: DType) -> usize {
         ("gelu_tanh", |a, _| a.gelu_tanh()),
         ("silu", |a, _| a.silu()),
         ("softplus", |a, _| a.softplus()),
+        ("fmax", |a, b| a.fmax(b).unwrap()),
+        ("atan2", |a, b| a.atan2(b).unwrap()),
+        ("hypot", |a, b| a.hypot(b).unwrap()),
+        ("copysign", |a, b| a.copysign(b).unwrap()),
+        ("logaddexp", |a, b| a.logaddexp(b).unwrap()),
+        ("xlogy", |a, b| a.xlogy(b).unwrap()),
+        ("remainder", |a, b| a.remainder(b).unwrap()),
+        ("lerp", |a, b| a.lerp(b, 0.3).unwrap()),
+        ("addcmul", |a, b| a.addcmul(b, a).unwrap()),
+        ("addcdiv", |a, b| a.addcdiv(b, a).unwrap()),
+        ("round", |a, _| a.round()),
+        ("elu", |a, _| a.elu()),
+        ("leaky_relu", |a, _| a.leaky_relu()),
+        ("hardswish", |a, _| a.hardswish()),
+        ("mish", |a, _| a.mish()),
+        ("logsigmoid", |a, _| a.logsigmoid()),
     ];
     const LENGTH: usize = 211;
     let (a, b) =

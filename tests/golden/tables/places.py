@@ -58,6 +58,9 @@ def index_add():
     yield ok(input=T([3]), dim=0, index=V(0, 0, dtype="i64"), source=T([2], grad=False))
     for dtype in ("f32", "i64"):
         yield ok(input=T([2, 3], dtype=dtype), dim=1, index=index([4], 3), source=T([2, 4], dtype=dtype))
+    yield ok(input=T([2, 3]), dim=0, index=V(1, 1, dtype="i64"), source=T([2, 3]), alpha=-0.5)
+    yield ok(input=T([2, 3], "transposed"), dim=1, index=V(1, 0, dtype="i64"), source=T([2, 2], "strided"), alpha=2)
+    yield ok(input=T([3], dtype="i64"), dim=0, index=V(1, 1, dtype="i64"), source=T([2], dtype="i64"), alpha=3)
     yield refused(input=T([3]), dim=0, index=V(3, dtype="i64"), source=T([1]))
     yield refused(input=T([3]), dim=0, index=V(-1, dtype="i64"), source=T([1]))
     yield refused(input=T([3]), dim=1, index=V(0, dtype="i64"), source=T([1]))

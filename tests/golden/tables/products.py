@@ -148,7 +148,7 @@ def sums_with(first, second, batch):
         yield case(T([n]), T(batch + [m, k]), T(batch + [k, n]))
         yield case(T(batch + [m, n]), T(batch + [m, k]), T(batch + [k, n]), beta=0.5)
     yield case(T(shape, dtype="f32"), T(a, dtype="f32"), T(b, dtype="f32"), alpha=0.5)
-    for beta, alpha in [(1, 1), (2, 3), (0, -1)]:
+    for beta, alpha in [(1, 1), (2, 3), (0, -1), (0.6, 0.2), (1.5, -1.5)]:
         yield case(T(shape, dtype="i64"), T(a, dtype="i64"), T(b, dtype="i64"), beta=beta, alpha=alpha)
     for tracked in [(True, False, False), (False, True, False), (False, False, True)]:
         yield case(*(T(s, grad=g) for s, g in zip((shape, a, b), tracked)))

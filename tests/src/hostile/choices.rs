@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::fmt::Debug;
 
-use foldback_tensor::{Axes, DType, Over, Scalar, Shape, Slice, SliceItem, Slices, Tensor};
+use foldback_tensor::{
+    Amounts, Axes, DType, Over, Pad, Repeats, Scalar, Shape, Slice, SliceItem, Slices, Tensor,
+};
 
 /// A source of arguments. When its bytes are used up, it chooses the first of everything.
 pub struct Choices<'a> {
@@ -152,7 +154,9 @@ impl<'a> Choices<'a> {
 
     fn slice_item(&mut self) -> SliceItem {
         let (a, b) = (self.whole(), self.whole());
-        match self.byte() % 8 {
+        match self.byte() % 10 {
+            8 => SliceItem::from(self.indices()),
+            9 => SliceItem::from(self.tensor_of(DType::Bool)),
             0 => SliceItem::from(..),
             1 => SliceItem::from(a),
             2 => SliceItem::from(a..b),
@@ -186,6 +190,44 @@ impl<'a> Choices<'a> {
             .to_owned()
         };
         self.tell(equation)
+    }
+
+    /// What `pad` puts around a tensor.
+    pub fn pad(&mut self) -> Pad {
+        match self.byte() % 4 {
+            0 => Pad::Reflect,
+            1 => Pad::Replicate,
+            2 => Pad::Circular,
+            _ => Pad::from(self.scalar()),
+        }
+    }
+
+    /// Signed numbers, one or several.
+    pub fn amounts(&mut self) -> Amounts {
+        let list = (0..self.one_of(&[1, 2, 4, 0, 3])).map(|_| self.whole()).collect::<Vec<_>>();
+        self.told.push_back(format!("amounts {list:?}"));
+        Amounts::from(list)
+    }
+
+    /// How much to add to the ends of axes: little, or what no memory holds.
+    pub fn widths(&mut self) -> Amounts {
+        let list = (0..self.one_of(&[2, 4, 0, 6, 3])).map(|_| self.offset()).collect::<Vec<_>>();
+        Amounts::from(list)
+    }
+
+    /// A distance that sizes grow by: a small one, or one that no memory holds.
+    pub fn offset(&mut self) -> i64 {
+        let n = self.whole() as i64;
+        let fits = n.unsigned_abs() <= 100 || n.unsigned_abs() >= NO_MEMORY as u64;
+        self.tell(if fits { n } else { 3 })
+    }
+
+    /// Counts of repetitions.
+    pub fn repeats(&mut self) -> Repeats {
+        match self.byte() % 2 {
+            0 => Repeats::from(self.size()),
+            _ => Repeats::from(self.indices().abs()),
+        }
     }
 
     /// An element type.

@@ -13,6 +13,7 @@ mod lost_updates;
 mod names_in_errors;
 mod numbers_beyond_f32;
 mod order_of_a_sum;
+mod pointwise_conventions;
 mod retained_gradients;
 mod saved_values;
 mod scattered_numbers;

@@ -1,6 +1,6 @@
 //! Rows of activations with kinks or settings of their own, of rounding, and of what replaces numbers that are none.
 
-use foldback_tensor::kernel::{FloatOps, Real};
+use foldback_tensor::kernel::{FloatOps, Real, SELU};
 
 use super::elementary::logistic;
 use super::macros::pointwise;
@@ -9,9 +9,6 @@ use crate::var::Var;
 
 /// The sixth part that PyTorch 2.15 multiplies with here: rounded to single precision, for doubles, too.
 const SIXTH: f64 = (1.0f32 / 6.0) as f64;
-
-/// The slope of [`Var::selu`] above zero, and its product with alpha.
-const SELU: (f64, f64) = (1.050_700_987_355_480_5, 1.758_099_340_847_376_6);
 
 /// `tanh(ln(1 + exp(x)))`, which is 1 to the last digit where the exponential could overflow.
 #[inline(always)]

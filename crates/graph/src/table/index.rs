@@ -1,7 +1,7 @@
 //! Rows of joining and indexing.
 
-use foldback_tensor::kernel::aligned;
-use foldback_tensor::{Axis, DType, Here, Indices, Tensor};
+use foldback_tensor::kernel::{aligned, check_alpha};
+use foldback_tensor::{Axis, DType, Here, Indices, Scalar, Tensor};
 
 use super::macros::{function, function_of_list};
 use crate::error::Result;
@@ -193,6 +193,35 @@ impl Var {
             source => self.scattered(axis, &index, source),
         };
         scattered.map_err(|e| e.named("scatter")).here()
+    }
+
+    /// [`Var::index_add`] of `source * alpha`; see [`Tensor::index_add_with`].
+    ///
+    /// # Errors
+    /// As [`Tensor::index_add_with`].
+    ///
+    /// ```
+    /// use foldback_graph::{RequiresGrad, Var};
+    /// use foldback_tensor::tensor;
+    /// let source = tensor![2.0].requires_grad();
+    /// let y = Var::from(tensor![1.0]).index_add_with(0, &tensor![0; i64], &source, 3)?;
+    /// y.backward()?;
+    /// assert_eq!((y.value(), source.grad()), (tensor![7.0], Some(tensor![3.0])));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn index_add_with(
+        &self,
+        axis: impl Into<Axis>,
+        index: impl Into<Indices>,
+        source: impl AsInput,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Var> {
+        let (op, alpha, source) = ("index_add_with", alpha.into(), source.input().beside(self));
+        check_alpha(op, alpha, self.dtype()).here()?;
+        // A scale may change the type of truth values only; what is not of this type is refused below.
+        let scaled = source.mul(alpha).map(|scaled| scaled.to(source.dtype()));
+        scaled.and_then(|scaled| self.index_add(axis, index, scaled)).map_err(|e| e.named(op)).here()
     }
 
     /// Elements picked along one axis, where index and variable broadcast on all others; negative indices count from the end.

@@ -149,7 +149,7 @@ impl Var {
         self.value_ref().argsort_with(axis, descending).map(Var::constant).here()
     }
 
-    /// The `k` largest elements along an axis, and their indices; see [`Tensor::topk`].
+    /// The `k` largest elements along an axis, and their indices; see [`Tensor::topk`](foldback_tensor::Tensor::topk).
     ///
     /// # Errors
     /// As [`Var::topk_with`].

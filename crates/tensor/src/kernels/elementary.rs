@@ -67,7 +67,7 @@ macro_rules! __elementary {
             /// The arc cosine, between 0 and pi; NaN beyond 1. Its gradient at 1 and -1 is infinite.
             acos acos_(x => y: |g, x| g * -(1.0 - x * x).rsqrt(), Unit, 0.5 => 1.047_197_6);
 
-            /// The arc tangent, between -pi/2 and pi/2; see [`atan2`](Self::atan2) for the angle of two coordinates.
+            /// The arc tangent, between -pi/2 and pi/2.
             atan atan_(x => y: |g, x| g / (x * x + 1.0), Any, 0.5 => 0.463_647_6);
 
             /// The hyperbolic sine.

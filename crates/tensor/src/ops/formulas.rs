@@ -21,8 +21,7 @@ macro_rules! real {
     )*};
 }
 
-#[cfg(test)]
-pub(super) use real;
+pub(crate) use real;
 
 /// Names a formula that integers have too.
 macro_rules! num {
@@ -120,6 +119,9 @@ macro_rules! functions {
     };
 }
 elementary!(functions);
+
+/// The slope of `selu` above zero, and its product with alpha.
+pub const SELU: (f64, f64) = (1.050_700_987_355_480_5, 1.758_099_340_847_376_6);
 
 /// 2 sqrt(2 / pi)
 const GELU_SCALE_TWICE: f64 = 1.595_769_121_605_730_8;

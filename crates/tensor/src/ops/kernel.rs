@@ -6,6 +6,13 @@
 
 use smallvec::SmallVec;
 
+#[doc(hidden)]
+pub use super::direction::{LEAST_LENGTH, LEAST_NORM, cosine_dtype};
+pub use super::embedding::embedding_backward;
+#[doc(hidden)]
+pub use super::embedding::padding_row;
+#[doc(hidden)]
+pub use super::formulas::SELU;
 pub use super::formulas::{Gelu, PRelu};
 #[doc(hidden)]
 pub use super::index::aligned;
@@ -22,7 +29,11 @@ pub use super::pointwise::prelu_weight;
 pub use super::reduction::{ReducedShapes, evaluate, reduction};
 
 #[doc(hidden)]
+pub use super::pointwise::check_alpha;
+#[doc(hidden)]
 pub use super::repeat::{Repetition, grids, repetition, tiling};
+#[doc(hidden)]
+pub use crate::attention::{Attending, GroupedHeads};
 #[doc(hidden)]
 pub use crate::kernels::RowFormula;
 pub use crate::kernels::{
@@ -30,6 +41,8 @@ pub use crate::kernels::{
 };
 #[doc(hidden)]
 pub use crate::kernels::{Compare, Float, Lane, NumFormula, NumKernel};
+#[doc(hidden)]
+pub use crate::norm::Normalisation;
 #[doc(hidden)]
 pub use crate::softmax::{LogSoftmaxGradient, SoftmaxGradient};
 pub use crate::softmax::{cross_entropy, cross_entropy_backward, log_softmax_backward, softmax_backward};

@@ -1,7 +1,7 @@
 //! Elements and rows put to the places that an index tensor names, or added there in order.
 
 use crate::axes::Axis;
-use crate::dtype::{BlockMut, DType};
+use crate::dtype::{BlockMut, DType, Scalar};
 use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::{Accumulate, add_rows, scatter};
 use crate::task::{self, WholeRule};
@@ -9,6 +9,7 @@ use crate::tensor::Tensor;
 
 use super::arg::{Arg, AsArg};
 use super::index::{Indices, expect_list, expect_places, expect_within, own, ranked, reads, scan, size_of};
+use super::pointwise::check_alpha;
 
 impl Tensor {
     /// This tensor with each element of `src` written to the place that `index` names along an axis:
@@ -122,6 +123,33 @@ impl Tensor {
         self.add_along(axis.into(), &index.into().0, &src.arg().tensor(self.dtype())).here()
     }
 
+    /// [`Tensor::index_add`] of `src * alpha`.
+    ///
+    /// # Errors
+    /// As there; `Alpha` for a fraction where the elements are integers.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![1.0, 1.0];
+    /// assert_eq!(x.index_add_with(0, &tensor![1, 1; i64], &tensor![2.0, 4.0], 0.5)?, tensor![1.0, 4.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn index_add_with(
+        &self,
+        axis: impl Into<Axis>,
+        index: impl Into<Indices>,
+        src: impl AsArg,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let (op, alpha, src) = ("index_add_with", alpha.into(), src.arg().tensor(self.dtype()));
+        check_alpha(op, alpha, self.dtype()).here()?;
+        src.expect_dtype(op, "a source", self.dtype()).here()?;
+        let scaled = src.mul(alpha).and_then(|scaled| scaled.cast(op, self.dtype()));
+        let sum = scaled.and_then(|scaled| self.add_along(axis.into(), &index.into().0, &scaled));
+        sum.map_err(|e| e.named(op)).here()
+    }
+
     fn add_along(&self, axis: Axis, index: &Tensor, src: &Tensor) -> Result<Tensor> {
         let op = "index_add";
         let axis = self.shape().axis(op, axis)?;
@@ -208,7 +236,7 @@ mod tests {
         assert_eq!(x.scatter(0, &rows, &src).unwrap(), tensor![[0, 2, 0], [1, 0, 0]; i64]);
         assert_eq!(x.scatter(0, &rows, 1.9).unwrap(), tensor![[0, 1, 0], [1, 0, 0]; i64]);
         assert_eq!(tensor![false, false].scatter(-1, &tensor![1; i64], true).unwrap(), tensor![false, true]);
-        assert_eq!(x.t().scatter(0, &index.t(), &src.t()).unwrap(), x.scatter(1, &index, &src).unwrap().t());
+        assert_eq!(x.t().scatter(0, index.t(), src.t()).unwrap(), x.scatter(1, &index, &src).unwrap().t());
         assert_eq!(
             Tensor::from(1.5).scatter(0, &tensor![0; i64], &tensor![2.5; f64]).unwrap(),
             Tensor::from(2.5)
@@ -218,11 +246,23 @@ mod tests {
     }
 
     #[test]
+    fn scaled_sources() {
+        let (x, i) = (tensor![1, 1; i64], tensor![0, 0; i64]);
+        assert_eq!(x.index_add_with(0, &i, tensor![2, 3; i64], -2).unwrap(), tensor![-9, 1; i64]);
+        let refused = x.index_add_with(0, &i, tensor![2, 3; i64], 0.5);
+        assert!(refused!(refused, TensorFacts::Alpha { op: "index_add_with", .. }));
+        let refused = x.index_add_with(0, &i, tensor![2.0, 3.0], 2);
+        assert!(refused!(refused, TensorFacts::DTypeMismatch { op: "index_add_with", .. }));
+        let truth = tensor![false, false].index_add_with(0, &i, tensor![true, true], true).unwrap();
+        assert_eq!(truth, tensor![true, false]);
+    }
+
+    #[test]
     fn scatter_refuses() {
         let x = tensor![[1.0, 2.0], [3.0, 4.0]];
         let i = tensor![[0, 1]; i64];
         assert!(refused!(x.scatter(2, &i, 0), TensorFacts::AxisOutOfRange { op: "scatter", .. }));
-        assert!(refused!(x.scatter(0, &i, &x.double()), TensorFacts::DTypeMismatch { op: "scatter", .. }));
+        assert!(refused!(x.scatter(0, &i, x.double()), TensorFacts::DTypeMismatch { op: "scatter", .. }));
         assert!(refused!(x.scatter(0, &x, 0), TensorFacts::DTypeMismatch { operand: "an index", .. }));
         assert!(refused!(x.scatter(0, &i, Tensor::scalar(0.0)), TensorFacts::ShapeMismatch { .. }));
         assert!(refused!(x.scatter(0, tensor![0; i64], 0), TensorFacts::ShapeMismatch { .. }));

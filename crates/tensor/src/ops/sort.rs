@@ -42,8 +42,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn sort_with(&self, axis: impl Into<Axis>, descending: bool) -> Result<(Tensor, Tensor)> {
-        let axis = axis.into();
+    pub fn sort_with(&self, axis: impl Into<Axis>, descending: impl Into<bool>) -> Result<(Tensor, Tensor)> {
+        let (axis, descending) = (axis.into(), descending.into());
         let places = self.places("sort", axis, None, Wanted::First { descending }).here()?;
         Ok((self.at_places("sort", axis, &places).here()?, places))
     }

@@ -12,7 +12,7 @@ use super::arg::{AsArg, List, tensors_of};
 use crate::axes::Axes;
 use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::tensor::Tensor;
-use crate::views::{NewShape, Slice, SliceItem, Slices};
+use crate::views::NewShape;
 
 /// What an [`einsum`](Tensor::einsum) is made of.
 #[doc(hidden)]
@@ -20,7 +20,7 @@ pub trait Contract: Clone {
     fn sizes_of(&self) -> &[usize];
     fn permuted(&self, axes: Axes) -> Result<Self>;
     fn reshaped_to(&self, shape: NewShape) -> Result<Self>;
-    fn sliced(&self, slices: Slices) -> Result<Self>;
+    fn on_diagonal(&self, axes: [usize; 2]) -> Result<Self>;
     fn summed(&self, axes: Axes) -> Result<Self>;
     fn times(&self, other: &Self) -> Result<Self>;
     fn matrix_product(&self, other: &Self) -> Result<Self>;
@@ -44,8 +44,8 @@ macro_rules! contract_by_methods {
                 self.reshape(shape)
             }
             #[track_caller]
-            fn sliced(&self, slices: $crate::Slices) -> $crate::Result<Self> {
-                self.slice(slices)
+            fn on_diagonal(&self, [a, b]: [usize; 2]) -> $crate::Result<Self> {
+                self.diagonal_with(0, a, b)
             }
             #[track_caller]
             fn summed(&self, axes: $crate::Axes) -> $crate::Result<Self> {
@@ -202,25 +202,17 @@ impl<T: Contract> Part<T> {
         places(&[*label], &self.labels).first().map_or(1, |&axis| self.value.sizes_of()[axis])
     }
 
-    /// Keeps the diagonal of axes with one label, the last of them.
+    /// Keeps the diagonal of axes with one label, as the last axis.
     #[track_caller]
     fn take_diagonals(&mut self) -> Result<()> {
-        while let Some(last) = (0..self.labels.len()).find(|&i| self.labels[..i].contains(&self.labels[i])) {
-            let first = places(&self.labels[last..=last], &self.labels)[0];
-            let n = self.value.sizes_of()[last];
-            // Both axes behind the others, as one, of which every n+1st element is on the diagonal.
-            let others = (0..self.labels.len()).filter(|&i| i != first && i != last);
-            let order: SmallVec<[usize; 6]> = others.chain([first, last]).collect();
-            let turned = self.value.in_order(&order)?;
-            let mut shape: SmallVec<[usize; 6]> =
-                turned.sizes_of()[..order.len() - 2].iter().copied().collect();
-            let rank = shape.len();
-            shape.push(product_of(&[n, n])?);
-            let flat = turned.in_shape(&shape)?;
-            let mut slices = vec![SliceItem::from(..); rank];
-            slices.push(SliceItem::from(Slice::from(..).step(n as isize + 1)));
-            self.value = flat.sliced(Slices::from(slices))?;
-            self.labels = order[..=rank].iter().map(|&i| self.labels[i]).collect();
+        while let Some(second) = (0..self.labels.len()).find(|&i| self.labels[..i].contains(&self.labels[i]))
+        {
+            let label = self.labels[second];
+            let first = places(&[label], &self.labels)[0];
+            self.value = self.value.on_diagonal([first, second])?;
+            self.labels.remove(second);
+            self.labels.remove(first);
+            self.labels.push(label);
         }
         Ok(())
     }

@@ -31,7 +31,7 @@ unary! {
     /// use foldback_tensor::{assert_close, tensor};
     /// assert_close!(tensor![2.0, -1.0].selu(), tensor![2.101_402, -1.111_330_7]);
     /// ```
-    selu, selu_, try_selu = |a| plan_float_only("selu", a, FloatKernel(f::Elu { above: SELU.0, below: SELU.1, inner: 1.0 }));
+    selu, selu_, try_selu = |a| plan_float_only("selu", a, FloatKernel(f::Elu { above: f::SELU.0, below: f::SELU.1, inner: 1.0 }));
 
     /// [`Self::elu`], which [`Self::celu_with`] stretches in another way than [`Self::elu_with`].
     ///
@@ -125,9 +125,6 @@ unary! {
         number => Elementwise::same(FloatKernel(f::Softsign), number.to_float()),
     };
 }
-
-/// The slope above zero, and its product with alpha.
-const SELU: (f64, f64) = (1.050_700_987_355_480_5, 1.758_099_340_847_376_6);
 
 with_numbers! {
     /// `x`, and `alpha (exp(x) - 1)` below zero.

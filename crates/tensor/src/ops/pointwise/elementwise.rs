@@ -95,7 +95,8 @@ pub(super) fn unsupported<T>(op: &'static str, dtype: DType) -> Result<T> {
 }
 
 /// Checks the scale of `add` and `sub` against the type of the result.
-pub(super) fn check_alpha(op: &'static str, alpha: Scalar, dtype: DType) -> Result<()> {
+#[doc(hidden)]
+pub fn check_alpha(op: &'static str, alpha: Scalar, dtype: DType) -> Result<()> {
     let fits = match alpha {
         Scalar::Bool(_) => dtype == DType::Bool,
         Scalar::I64(_) => true,

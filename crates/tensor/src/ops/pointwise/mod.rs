@@ -14,3 +14,6 @@ mod unary;
 pub(crate) use binary::reversed;
 pub(super) use elementwise::{Elementwise, apply, apply_in_place};
 pub use triples::prelu_weight;
+
+#[doc(hidden)]
+pub use elementwise::check_alpha;

@@ -204,7 +204,7 @@ mod tests {
             TensorFacts::MixedDTypes { op: "lerp", b: ("weight", DType::F32), .. }
         ));
         assert_eq!(a.lerp(&b, weight.sum(..).unwrap()).unwrap(), a.lerp(&b, 0.5).unwrap());
-        assert!(refused!(a.lerp(&b.float(), 0.5), TensorFacts::MixedDTypes { b: ("end", DType::F32), .. }));
+        assert!(refused!(a.lerp(b.float(), 0.5), TensorFacts::MixedDTypes { b: ("end", DType::F32), .. }));
         assert!(refused!(tensor![1; i64].lerp(2, 0.5), TensorFacts::DTypeUnsupported { .. }));
     }
 
@@ -244,7 +244,7 @@ mod tests {
         assert!(refused!(x.long().prelu(1), TensorFacts::DTypeUnsupported { op: "prelu", .. }));
         let number = x.sum(..).unwrap();
         assert!(number.prelu(&tensor![1.0, 2.0]).is_err());
-        assert!(tensor![1.0].prelu(&Tensor::zeros([0])).is_err());
-        assert_eq!(Tensor::zeros([2, 0]).prelu(&Tensor::zeros([0])).unwrap(), Tensor::zeros([2, 0]));
+        assert!(tensor![1.0].prelu(Tensor::zeros([0])).is_err());
+        assert_eq!(Tensor::zeros([2, 0]).prelu(Tensor::zeros([0])).unwrap(), Tensor::zeros([2, 0]));
     }
 }
