@@ -7,6 +7,7 @@ mod products;
 mod reductions;
 mod small_graphs;
 mod training;
+mod windows;
 
 use foldback::Result;
 use foldback::graph::Var;
@@ -106,6 +107,7 @@ pub fn all() -> Vec<Workload> {
     list.extend(products::list());
     list.extend(small_graphs::additions());
     list.extend(elementary::list());
+    list.extend(windows::list());
     list.sort_by_key(|w| number(w.key));
     list
 }
