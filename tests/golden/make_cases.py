@@ -30,7 +30,7 @@ TORCH_VERSION = "2.15.0"
 TABLES = [
     "pointwise_one", "pointwise_two", "activations", "pairs", "choice", "in_place", "reductions", "extremes", "products",
     "joining", "indexing", "places", "moves", "views", "softmax", "losses", "order", "norms", "labels",
-    "convolutions", "images",
+    "convolutions", "images", "normalisation", "attention",
 ]  # fmt: skip
 TARGET = pathlib.Path(__file__).resolve().parent / "cases"
 

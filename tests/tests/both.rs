@@ -256,7 +256,7 @@ on_both! {
     "slice by tensors": |x, y, m| x.slice(s![tensor![1, 0; i64], tensor![[0], [-1]; i64]]);
     "slice by one": |x, y, m| x.slice(s![.., x.argmax(1).unwrap()]);
     "slice by a mask": |x, y, m| x.slice(x.gt(0).unwrap());
-    "slice_assign": |x, y, m| { let mut z = x * 1.0; z.slice_assign(s![.., tensor![2, 0; i64]], &y.narrow(0, 0, 2).unwrap()).unwrap(); z };
+    "slice_assign": |x, y, m| { let mut z = x * 1.0; z.slice_assign(s![.., tensor![2, 0; i64]], y.narrow(0, 0, 2).unwrap()).unwrap(); z };
     "slice_assign a number": |x, y, m| { let mut z = x * 1.0; z.slice_assign(x.gt(0).unwrap(), 0).unwrap(); z };
     "slice_add": |x, y, m| { let mut z = x * 1.0; z.slice_add(tensor![1, 1; i64], y).unwrap(); z };
     "masked_fill": |x, y, m| x.masked_fill(y.gt(0).unwrap(), -1);

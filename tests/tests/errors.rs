@@ -165,7 +165,7 @@ fn operations_of_tensors() {
     here(own.slice_assign(&truth, 1));
     here(own.slice_add(&i, 1));
     here(x.masked_fill(&i, 1));
-    here(own.masked_fill_(&odd.gt(0).unwrap(), 1));
+    here(own.masked_fill_(odd.gt(0).unwrap(), 1));
     here(x.masked_select(&i));
     here(tensor![1.0].expand([1usize << 60]).unwrap().try_nonzero());
     here(x.roll(1, 2));
@@ -356,7 +356,7 @@ fn operations_of_variables() {
     here(y.slice_add(&i, 1));
     here(x.masked_fill(&i, 1));
     here(x.masked_fill(true, &odd));
-    here(y.masked_fill_(&odd.gt(0).unwrap(), 1));
+    here(y.masked_fill_(odd.gt(0).unwrap(), 1));
     here(x.masked_select(&i));
     here(x.roll(1, 2));
     here(x.diagonal_with(0, 1, 1));

@@ -123,7 +123,11 @@ impl Facts for NnFacts {
 
 /// The first of the types that are named.
 fn first_of(expected: &str) -> &'static str {
-    if expected.starts_with("i64") { "I64" } else { "F32" }
+    match expected {
+        e if e.starts_with("i64") => "I64",
+        e if e.starts_with("f64") => "F64",
+        _ => "F32",
+    }
 }
 
 /// How to make two shapes equal.

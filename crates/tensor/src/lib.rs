@@ -1,5 +1,6 @@
 //! Strided n-dimensional values and block kernels, those of gradients among them, with PyTorch's broadcasting; no graph.
 
+mod attention;
 mod axes;
 mod buffer;
 mod close;
@@ -14,6 +15,7 @@ mod format;
 mod kernels;
 mod literal;
 mod math;
+mod norm;
 mod ops;
 mod packed;
 mod pool;
@@ -27,6 +29,7 @@ mod tensor;
 mod threads;
 mod views;
 
+pub use attention::Attention;
 pub use ndarray;
 
 pub use axes::{Axes, Axis, Over, Span, keep};
@@ -43,6 +46,7 @@ pub use kernels::{Level, detected_level, force_level, level};
 #[doc(hidden)]
 pub use literal::Literal;
 pub use literal::NestedArray;
+pub use norm::Norm;
 pub use ops::{
     Arg, AsArg, AsOptionalArg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, Pad, Repeats,
     broadcast_warning, kernel, set_broadcast_warning,

@@ -2,7 +2,7 @@
 
 from torch.nn import functional as F
 
-from .samples import PROBABILITY, Op, T, V, below, inf, nan, ok, refused
+from .samples import POSITIVE, PROBABILITY, Op, T, V, below, inf, nan, ok, refused
 
 REDUCTIONS = ["mean", "sum", "none"]
 # Scores have their classes along axis 1, or along axis 0 when there is no batch; the target lacks that axis.
@@ -155,9 +155,95 @@ def bce():
     yield refused(input=T([3]), target=T([3]), pos_weight=T([2], grad=False))
 
 
+def distances(*options):
+    """Of a loss of the distance: every option with every reduction, equal operands, kinks."""
+    for shape in ([2, 3], [], [0], [2, 0], [2, 1, 2]):
+        for reduction in REDUCTIONS:
+            yield ok(input=T(shape), target=T(shape), reduction=reduction)
+    for option in options:
+        for reduction in REDUCTIONS:
+            yield ok(input=T([2, 3]), target=T([2, 3]), reduction=reduction, **option)
+    for layout in ("transposed", "strided", "expanded", "offset"):
+        yield ok(input=T([2, 3], layout), target=T([2, 3], "transposed"))
+        yield ok(input=T([2, 3]), target=T([2, 3], layout), reduction="none")
+    yield ok(input=T([2, 2]), target=T([2, 2], grad=False))
+    yield ok(input=T([2, 2], grad=False), target=T([2, 2]), reduction="sum")
+    yield ok(input=T([5], dtype="f32"), target=T([5], dtype="f32"))
+    yield ok(input=T([3], grad=False), target=T([3], dtype="i64"))
+    edges = V(-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, nan, inf, -inf)
+    yield ok(input=edges, target=V(*[0.0] * 10), reduction="none", tags=["special", "ties"])
+    yield ok(input=V(*[0.0] * 10), target=edges, reduction="none", tags=["special", "ties"])
+    for shape, target in [([3, 1], [3]), ([2, 3], [3])]:  # PyTorch warns and broadcasts
+        yield ok(input=T(shape), target=T(target), tags=["broadcast"])
+    yield refused(input=T([3]), target=T([2]))
+    yield refused(input=T([3]), target=T([3]), reduction="average")
+    yield refused(input=T([3], dtype="i64"), target=T([3], dtype="i64"))
+
+
+def weighted_distances():
+    for reduction in REDUCTIONS:
+        yield ok(input=T([2, 3]), target=T([2, 3]), weight=T([2, 3], values=PROBABILITY), reduction=reduction)
+    yield refused(input=T([2, 3]), target=T([2, 3]), weight=T([3]))
+
+
+def refused_option(name, *values):
+    for value in values:
+        yield refused(input=T([2]), target=T([2]), **{name: value})
+
+
+def bce_of_probabilities():
+    inside = [0.125, 0.25, 0.5, 0.75, 0.875, 0.0625]
+    for shape in ([2, 3], [6], [1, 6, 1]):
+        x, y = T(shape, values=inside), T(shape, values=PROBABILITY)
+        for reduction in REDUCTIONS:
+            yield ok(input=x, target=y, reduction=reduction)
+            yield ok(input=x, target=y, reduction=reduction, weight=T(shape[-1:], values=PROBABILITY, grad=False))
+    for layout in ("transposed", "strided", "offset"):
+        yield ok(input=T([2, 3], layout, inside), target=T([2, 3], layout, PROBABILITY))
+    for shape in ([0], [2, 0]):
+        yield ok(input=T(shape), target=T(shape), reduction="sum")
+    yield ok(input=T([], values=[0.25]), target=T([], values=[1.0]))
+    yield ok(input=T([6], values=inside, grad=False), target=T([6], values=PROBABILITY))
+    yield ok(input=T([6], values=inside, dtype="f32"), target=T([6], values=PROBABILITY, dtype="f32", grad=False))
+    yield ok(input=V(0.0, 1.0, 0.0, 1.0, 1e-30), target=V(1.0, 0.0, 0.0, 1.0, 1.0, grad=False), reduction="none", tags=["special"])
+    for outside in (1.5, -0.5, nan, inf):
+        yield refused(input=V(0.5, outside), target=V(0.5, 0.5))
+    yield refused(input=V(0.5, 0.5), target=V(0.5, 1.5))
+    yield refused(input=T([3], values=PROBABILITY), target=T([3, 1], values=PROBABILITY))
+    yield refused(input=V(0.5, 0.5), target=V(0, 1, dtype="i64"))
+    yield refused(input=V(0.5, 0.5), target=V(0.5, 0.5, dtype="f32"))
+    yield refused(input=V(0.5, 0.5), target=V(0.5, 0.5), reduction="average")
+    yield refused(input=V(0.5, 0.5), target=V(0.5, 0.5), weight=T([3], grad=False))
+
+
+def divergence():
+    for shape in ([2, 3], [], [0], [2, 1, 2]):
+        for reduction in REDUCTIONS:
+            yield ok(input=T(shape), target=T(shape, values=POSITIVE), reduction=reduction)
+            yield ok(input=T(shape), target=T(shape), reduction=reduction, log_target=True)
+    for layout in ("transposed", "strided", "expanded", "offset"):
+        yield ok(input=T([2, 3], layout), target=T([2, 3], "transposed", POSITIVE))
+        yield ok(input=T([2, 3]), target=T([2, 3], layout), log_target=True)
+    yield ok(input=T([5], dtype="f32"), target=T([5], values=POSITIVE, dtype="f32"))
+    yield ok(input=T([2, 2]), target=T([2, 2], values=POSITIVE, grad=False))
+    yield ok(input=T([2, 2], grad=False), target=T([2, 2], values=POSITIVE))
+    yield ok(input=V(-1.0, -inf, -inf, nan, -2.0), target=V(0.0, 0.5, 0.0, 1.0, 1.0, grad=False), reduction="none", tags=["special"])
+    yield ok(input=V(-1.0, -2.0, -inf), target=V(-inf, 0.0, -1.0, grad=False), reduction="none", log_target=True, tags=["special"])
+    yield ok(input=T([2, 3]), target=T([3], values=POSITIVE), tags=["broadcast"])
+    yield refused(input=T([3]), target=T([2]))
+    yield refused(input=T([3]), target=T([3], dtype="i64"))
+    yield refused(input=T([3], dtype="i64"), target=T([3]))
+    yield refused(input=T([3]), target=T([3]), reduction="average")
+
+
 OPS = [
     Op("cross_entropy", F.cross_entropy, [class_labels(), smoothing(), class_probabilities()]),
     Op("nll_loss", F.nll_loss, [class_labels(scores_layouts=False)]),
     Op("mse_loss", F.mse_loss, [mse()], operands=("input", "target")),
     Op("binary_cross_entropy_with_logits", F.binary_cross_entropy_with_logits, [bce()], operands=("input", "target")),
+    Op("l1_loss", F.l1_loss, [distances(), weighted_distances()], operands=("input", "target")),
+    Op("smooth_l1_loss", F.smooth_l1_loss, [distances({"beta": 0.5}, {"beta": 0.0}, {"beta": 4.0}), refused_option("beta", -1.0)], operands=("input", "target")),
+    Op("huber_loss", F.huber_loss, [distances({"delta": 0.5}, {"delta": 2.0}), weighted_distances(), refused_option("delta", 0.0, -1.0, nan)], operands=("input", "target")),
+    Op("binary_cross_entropy", F.binary_cross_entropy, [bce_of_probabilities()], operands=("input", "target")),
+    Op("kl_div", F.kl_div, [divergence()], operands=("input", "target")),
 ]

@@ -460,3 +460,5 @@ impl Var {
         or_panic(self.pow(power).map_err(|e| e.named("powf")))
     }
 }
+
+foldback_tensor::__in_dtype!(Var, "foldback_graph");

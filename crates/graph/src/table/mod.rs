@@ -15,10 +15,13 @@
 mod activations;
 mod affine;
 mod arithmetic;
+mod attention;
 mod classes;
 mod composed;
 mod conv;
+mod direction;
 mod elementary;
+mod embedding;
 mod functions;
 mod index;
 mod linalg;
@@ -27,6 +30,7 @@ mod macros;
 mod mask;
 mod moves;
 mod norm;
+mod normalise;
 mod order;
 mod pairs;
 mod pool;
@@ -35,6 +39,8 @@ mod samples;
 mod scan;
 mod slices;
 mod softmax;
+mod together;
+mod variance;
 mod views;
 
 pub(crate) use samples::Samples;
@@ -53,6 +59,7 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         activations::ALL,
         list::ALL,
         reduce::ALL,
+        variance::ALL,
         norm::ALL,
         order::ALL,
         scan::ALL,
@@ -65,6 +72,10 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         conv::ALL,
         pool::ALL,
         index::JOINS,
+        normalise::ALL,
+        attention::ALL,
+        attention::GATES,
+        embedding::ALL,
     ]
     .into_iter()
     .flatten()

@@ -193,7 +193,7 @@ function! {
         d a: |g| g.flip(&axes);
         check { "columns": [[2, 3] Any] |x| x[0].flip(1); }
 
-    /// The lower triangle of each matrix in the last two axes, up to a diagonal; see [`Tensor::tril_with`].
+    /// The lower triangle of each matrix in the last two axes, up to a diagonal; see [`Tensor::tril_with`](foldback_tensor::Tensor::tril_with).
     ///
     /// # Errors
     /// For fewer than two axes.
@@ -213,7 +213,7 @@ function! {
             "a batch": [[2, 3, 2] Any] |x| x[0].tril_with(-1);
         }
 
-    /// The upper triangle of each matrix in the last two axes, from a diagonal on; see [`Tensor::triu_with`].
+    /// The upper triangle of each matrix in the last two axes, from a diagonal on; see [`Tensor::triu_with`](foldback_tensor::Tensor::triu_with).
     ///
     /// # Errors
     /// For fewer than two axes.

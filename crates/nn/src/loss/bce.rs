@@ -171,7 +171,7 @@ impl Formula<4> for SlopeOf {
 }
 
 /// A weight seen in the input's shape, in the input's type.
-fn spread(weight: &Option<Tensor>, input: &Var) -> Result<Option<Tensor>> {
+pub(super) fn spread(weight: &Option<Tensor>, input: &Var) -> Result<Option<Tensor>> {
     let Some(w) = weight else { return Ok(None) };
     Ok(Some(w.to(input.dtype()).expand(input.shape())?))
 }

@@ -18,8 +18,11 @@
 //! is an error that says what to do.
 
 mod bce;
+mod bce_of_probabilities;
 mod classes;
 mod cross_entropy;
+mod distance;
+mod kl_div;
 mod mse;
 mod nll;
 
@@ -29,7 +32,10 @@ use crate::error::{NnFacts, Result};
 use foldback_tensor::refuse;
 
 pub use bce::{BCEWithLogitsLoss, binary_cross_entropy_with_logits};
+pub use bce_of_probabilities::{BCELoss, binary_cross_entropy};
 pub use cross_entropy::{CrossEntropyLoss, cross_entropy};
+pub use distance::{HuberLoss, L1Loss, SmoothL1Loss, huber_loss, l1_loss, smooth_l1_loss};
+pub use kl_div::{KLDivLoss, kl_div};
 pub use mse::{MSELoss, mse_loss};
 pub use nll::{NLLLoss, nll_loss};
 
@@ -68,4 +74,25 @@ fn expect_same_shape(loss: &'static str, input: &Var, target: &Var) -> Result<()
         return Ok(());
     }
     refuse(NnFacts::LossShapes { loss, input: input.shape().clone(), target: target.shape().clone() })
+}
+
+/// Refuses a weight of another shape than the losses.
+fn expect_weight(loss: &'static str, losses: &Var, weight: &Var) -> Result<()> {
+    if weight.shape() == losses.shape() {
+        return Ok(());
+    }
+    let (expected, found) = (losses.shape().to_string(), weight.shape().clone());
+    refuse(NnFacts::ParameterShape { op: loss, name: "a weight", expected, found })
+}
+
+/// Losses times their weights if there are any, reduced; a mean is divided by the sum of the weights.
+#[track_caller]
+fn weighted_mean(loss: &'static str, losses: Var, weight: Option<&Var>, reduction: Reduction) -> Result<Var> {
+    let Some(weight) = weight else { return reduction.apply(losses) };
+    expect_weight(loss, &losses, weight)?;
+    let losses = losses.mul(weight)?;
+    match reduction {
+        Reduction::Mean => losses.sum(..)?.div(&weight.sum(..)?),
+        other => other.apply(losses),
+    }
 }

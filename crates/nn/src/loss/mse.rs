@@ -2,9 +2,9 @@
 
 use foldback_graph::{AsInput, Var};
 
-use super::{Reduction, expect_float, expect_same_shape};
-use crate::error::{NnFacts, Result};
-use foldback_tensor::{Here, refuse};
+use super::{Reduction, expect_float, expect_same_shape, weighted_mean};
+use crate::error::Result;
+use foldback_tensor::Here;
 
 const LOSS: &str = "mse_loss";
 
@@ -60,21 +60,7 @@ impl MSELoss {
             expect_float(LOSS, "the input", input)?;
         }
         expect_same_shape(LOSS, input, &target)?;
-        let Some(weight) = &self.weight else { return self.reduction.apply(input.sub(&target)?.square()) };
-        if weight.shape() != input.shape() {
-            let (expected, found) = (input.shape().to_string(), weight.shape());
-            return refuse(NnFacts::ParameterShape {
-                op: LOSS,
-                name: "a weight",
-                expected,
-                found: found.clone(),
-            });
-        }
-        let losses = input.sub(&target)?.square().mul(weight)?;
-        match self.reduction {
-            Reduction::Mean => losses.sum(..)?.div(&weight.sum(..)?),
-            other => other.apply(losses),
-        }
+        weighted_mean(LOSS, input.sub(&target)?.square(), self.weight.as_ref(), self.reduction)
     }
 }
 

@@ -137,7 +137,9 @@ impl<'a> Sizes<'a> {
             let (a, b) = (("input", x.dtype()), ("weight", w.dtype()));
             return refuse(TensorFacts::MixedDTypes { op, a, b });
         }
-        crate::ops::reduce::expect_float(op, x)?;
+        if x.dtype() == DType::Bool {
+            return refuse(TensorFacts::DTypeUnsupported { op, dtype: DType::Bool });
+        }
         if conv.groups == 0 {
             return refuse(positive(op, "groups", "0".into()));
         }

@@ -1,9 +1,11 @@
 //! A convolution's value and gradients as rules: which loops compute them, on which operands.
 
 use crate::create::expect_room_for;
-use crate::dtype::{Block, BlockMut};
+use crate::dtype::{Block, BlockMut, Element};
 use crate::error::{Here, Result};
-use crate::kernels::conv::{Convolved, Kernel, SlideProduct, WeightProduct, slide, weight_gradient};
+use crate::kernels::conv::{
+    Convolved, Kernel, SlideProduct, WeightProduct, slide, slide_integers, weight_gradient,
+};
 use crate::kernels::{BatchAxis, Matrix, Product};
 use crate::task::{self, Read, WholeRule};
 use crate::tensor::Tensor;
@@ -88,6 +90,7 @@ impl WholeRule for Rule<'_> {
         match out {
             BlockMut::F32(out) => self.typed(&blocks, out),
             BlockMut::F64(out) => self.typed(&blocks, out),
+            BlockMut::I64(out) => self.integers(&blocks, out),
             other => unreachable!("the meta step refuses {:?}", other.dtype()),
         }
         Ok(())
@@ -96,25 +99,28 @@ impl WholeRule for Rule<'_> {
 
 impl Rule<'_> {
     fn typed<T: Convolved>(&self, blocks: &[Block<'_>], out: &mut [T]) {
-        let slice = |i: usize| T::slice(blocks[i]).expect("the meta step compares the types");
-        let [a, b] = [0, 1].map(slice);
-        let bias = (blocks.len() > 2).then(|| slice(2));
+        let (a, b, bias) = operands(blocks);
         if self.plan.is_plain() {
             self.product(a, b, bias, out);
         } else if let Way::Weight = self.way {
             self.weight(a, b, out);
         } else {
-            self.slide(a, b, bias, out);
+            slide(&self.job(a, b, bias), out);
         }
     }
 
-    fn slide<T: Convolved>(&self, source: &[T], weight: &[T], bias: Option<&[T]>, out: &mut [T]) {
+    /// Integers have no gradients, so that there is no weight's.
+    fn integers(&self, blocks: &[Block<'_>], out: &mut [i64]) {
+        let (a, b, bias) = operands(blocks);
+        slide_integers(&self.job(a, b, bias), out);
+    }
+
+    fn job<'a, T>(&self, source: &'a [T], weight: &'a [T], bias: Option<&'a [T]>) -> SlideProduct<'a, T> {
         let p = self.plan;
-        let sizes = p.axes.map(|a| a.kernel);
-        let taps = sizes[0] * sizes[1];
+        let kernel = p.axes.map(|a| a.kernel);
+        let taps = kernel[0] * kernel[1];
         let [row, channel] = [p.channels * taps, taps];
-        let group_step = p.rows * row;
-        let (rows, channels, sizes_of, sweeps, [row_step, channel_step]) = match self.way {
+        let (rows, channels, sizes, sweeps, [row_step, channel_step]) = match self.way {
             Way::Output => {
                 let sweeps = p.axes.each_ref().map(|a| vec![a.forward()]);
                 (p.rows, p.channels, p.axes.map(|a| a.output), sweeps, [row, channel])
@@ -124,12 +130,10 @@ impl Rule<'_> {
                 (p.channels, p.rows, p.axes.map(|a| a.input), sweeps, [channel, row])
             }
         };
-        let weight = Kernel { data: weight, group_step, row_step, channel_step, sizes };
+        let group_step = p.rows * row;
+        let weight = Kernel { data: weight, group_step, row_step, channel_step, sizes: kernel };
         let (items, groups) = (p.items, p.groups);
-        slide(
-            &SlideProduct { items, groups, rows, channels, source, weight, bias, sizes: sizes_of, sweeps },
-            out,
-        );
+        SlideProduct { items, groups, rows, channels, source, weight, bias, sizes, sweeps }
     }
 
     fn weight<T: Convolved>(&self, gradient: &[T], source: &[T], out: &mut [T]) {
@@ -172,4 +176,10 @@ impl Rule<'_> {
         Product { m, n: places, k, a: w, b: own(a, places), kept: &kept, summed: &[], scale }
             .run(out, bias.is_some());
     }
+}
+
+/// Two operands and perhaps a bias.
+fn operands<'a, T: Element>(blocks: &[Block<'a>]) -> (&'a [T], &'a [T], Option<&'a [T]>) {
+    let slice = |i: usize| T::slice(blocks[i]).expect("the meta step compares the types");
+    (slice(0), slice(1), (blocks.len() > 2).then(|| slice(2)))
 }

@@ -121,8 +121,15 @@ fn the_three_products_follow_their_definition() {
             same(fy, y, "the output");
             same(fx, dx, "the gradient of the input");
             same(fw, dw, "the gradient of the weight");
+            let [x, w, g, bias] = [&x, &w, &g, &bias].map(Tensor::long);
+            let whole = x.conv2d_with(&w, case.options().bias(&bias)).unwrap();
+            assert_eq!([whole, plan.input(&g, &w, None).unwrap()], all_but_last(all()).map(|t| t.long()));
         }
     }
+}
+
+fn all_but_last([y, x, _]: [Tensor; 3]) -> [Tensor; 2] {
+    [y, x]
 }
 
 #[test]
@@ -195,7 +202,7 @@ fn what_does_not_fit_is_refused_with_a_cure() {
     says(x.conv2d(Tensor::ones([6, 4, 6, 3])), &["reaches over 6", "smaller kernel"]);
     says(x.conv2d_with(&w, Conv::new().dilation(3)), &["reaches over 7"]);
     says(x.conv2d(w.double()), &["input is f32", "weight f64", "convert"]);
-    says(x.long().conv2d(w.long()), &["not defined for i64", "to(DType::F32)"]);
+    says(x.bool().conv2d(w.bool()), &["not defined for bool", "to(DType::F32)"]);
     says(x.conv2d_with(&w, Conv::new().stride(0)), &["stride", "at least 1"]);
     says(x.conv2d_with(&w, Conv::new().dilation((1, 0))), &["dilation"]);
     says(x.conv2d_with(&w, Conv::new().groups(0)), &["groups"]);

@@ -1,5 +1,6 @@
 //! Kernels: plain loops over contiguous typed blocks, compiled once per instruction-set level.
 
+pub(crate) mod attention;
 mod cache;
 pub(crate) mod conv;
 pub(crate) mod doors;
@@ -11,6 +12,7 @@ mod gradients;
 mod lane;
 mod level;
 mod matmul;
+pub(crate) mod norm;
 mod order;
 mod past_caches;
 pub(crate) mod planes;
@@ -37,7 +39,7 @@ pub(crate) use past_caches::Stream;
 pub use real::{FloatOps, Num, Real};
 pub(crate) use remainder::Remainder;
 pub(crate) use scan::scan;
-pub(crate) use scatter::{Accumulate, add_rows, interleave, put_rows, scatter, take_rows};
+pub(crate) use scatter::{Accumulate, add_rows, interleave, put_rows, scatter, sum_rows, take_rows};
 pub(crate) use simple::{
     BitKernel, CopysignKernel, IntPowKernel, LogicKernel, NotKernel, NumberKind, UnaryLogicKernel,
     WhereKernel,

@@ -55,17 +55,38 @@ pub(crate) fn order<T: Ordered>(source: &[T], n: usize, wanted: Wanted, out: &mu
     let count = out.len() / rows;
     let grain = (AT_ONCE / n).max(1);
     split_work(rows, grain, out, &|o: &mut [i64], at| o.split_at_mut(at * count), &|first, _, out| {
-        let mut keys: Vec<(u64, i64)> = Vec::with_capacity(n);
+        let mut keys: Vec<(u64, i64)> = Vec::with_capacity(n.min(count.saturating_mul(2)));
         for (row, out) in source[first * n..].chunks_exact(n).zip(out.chunks_exact_mut(count)) {
-            let flip = if let Wanted::First { descending: true } = wanted { u64::MAX } else { 0 };
             keys.clear();
-            keys.extend(row.iter().zip(0..).map(|(v, i)| (v.key() ^ flip, i)));
             match wanted {
-                Wanted::First { .. } => write_first(&mut keys, out),
-                Wanted::Middle => out[0] = middle(&mut keys),
+                Wanted::First { descending } => {
+                    let flip = if descending { u64::MAX } else { 0 };
+                    collect_first(row.iter().map(|v| v.key() ^ flip), count, &mut keys);
+                    write_first(&mut keys, out);
+                }
+                Wanted::Middle => {
+                    keys.extend(row.iter().map(|v| v.key()).zip(0..));
+                    out[0] = middle(&mut keys);
+                }
             }
         }
     });
+}
+
+/// Collects the `count` smallest keys with their places, and fewer than so many others. What comes behind as many that
+/// are no larger is passed over.
+fn collect_first(row: impl Iterator<Item = u64>, count: usize, keys: &mut Vec<(u64, i64)>) {
+    let mut limit = None;
+    for (key, place) in row.zip(0..) {
+        if limit.is_some_and(|limit| key >= limit) {
+            continue;
+        }
+        keys.push((key, place));
+        if keys.len() == 2 * count {
+            limit = Some(keys.select_nth_unstable(count - 1).1.0);
+            keys.truncate(count);
+        }
+    }
 }
 
 /// The places of the smallest keys, in their order.

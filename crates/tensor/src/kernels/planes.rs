@@ -119,10 +119,30 @@ pub(crate) fn blend<T: Float>(x: &[T], blends: [&Blend; 2], out: &mut [T]) {
     });
 }
 
+/// Means of integers, rounded toward zero, where all weights are 1; sums wrap.
+pub(crate) fn blend_integers(x: &[i64], [down, across]: [&Blend; 2], out: &mut [i64]) {
+    let (size, results) = (down.size * across.size, down.each.len() * across.each.len());
+    each_plane(out, results, size.max(results), &|number, out| {
+        let x = &x[number * size..][..size];
+        let pairs = down.each.iter().flat_map(|rows| across.each.iter().map(move |cols| (rows, cols)));
+        for ((rows, cols), o) in pairs.zip(out) {
+            let mut sum = 0i64;
+            for row in rows.from..rows.from + rows.count {
+                let line = &x[row * across.size + cols.from..][..cols.count];
+                sum = line.iter().fold(sum, |sum, &v| sum.wrapping_add(v));
+            }
+            *o = sum.wrapping_div((rows.divisor as i64).wrapping_mul(cols.divisor as i64).max(1));
+        }
+    });
+}
+
 /// The transpose of [`blend`]: each element is spread over those that it would be the sum of.
 pub(crate) fn spread<T: Float>(x: &[T], blends: [&Blend; 2], out: &mut [T]) {
     let [down, across] = blends;
     let (size, results) = (down.size * across.size, down.each.len() * across.each.len());
+    if results == 0 {
+        return out.fill(T::default());
+    }
     each_plane(out, size, size.max(results), &|number, out| {
         spread_plane(&x[number * results..][..results], blends, out);
     });

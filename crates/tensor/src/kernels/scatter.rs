@@ -57,6 +57,32 @@ pub(crate) fn take_rows<T: Element>(source: &[T], size: usize, len: usize, index
     });
 }
 
+/// Pieces that a sum of rows is cut into, at most.
+const PIECES: usize = 16;
+
+/// Rows of `len` elements added up, in order, to the rows that `index` names; `skipped` names none. All of `out` is written.
+///
+/// Every piece of the result looks at all indices and adds what is its own, so that no two threads write to a row and the
+/// order of a sum is that of the index.
+pub(crate) fn sum_rows<T: Accumulate>(out: &mut [T], len: usize, index: &[i64], skipped: i64, source: &[T]) {
+    if out.is_empty() {
+        return;
+    }
+    let rows = out.len() / len;
+    let grain = (GRAIN / len).max(rows.div_ceil(PIECES)).max(1);
+    split_work(rows, grain, out, &|o: &mut [T], at| o.split_at_mut(at * len), &|first, count, out| {
+        out.fill(T::default());
+        for (line, &i) in source.chunks_exact(len).zip(index) {
+            let row = (i as usize).wrapping_sub(first);
+            if row < count && i != skipped {
+                for (o, &v) in out[row * len..][..len].iter_mut().zip(line) {
+                    *o = T::plus(*o, v);
+                }
+            }
+        }
+    });
+}
+
 /// Adds rows of `len` elements to the rows that `index` names, in order: `out[o, index[i]] += source[o, i]`.
 pub(crate) fn add_rows<T: Accumulate>(out: &mut [T], size: usize, len: usize, index: &[i64], source: &[T]) {
     if len == 0 || source.is_empty() {

@@ -80,18 +80,18 @@ fn fold_run<T: RowFloat>(x: &[T], start: T, combine: impl Fn(T, T) -> T) -> T {
 
 /// The largest element that is a number; -inf if there is none.
 #[inline(always)]
-fn largest<T: RowFloat>(x: &[T]) -> T {
+pub(super) fn largest<T: RowFloat>(x: &[T]) -> T {
     fold_run(x, T::of(f64::NEG_INFINITY), |a, b| if b > a { b } else { a })
 }
 
 /// The sum of a run of elements, at most [`RUN`] of them, onto a wide one.
 #[inline(always)]
-fn add_run<T: RowFloat>(wide: <T::Sum as Reducer>::Acc, run: &[T]) -> <T::Sum as Reducer>::Acc {
+pub(super) fn add_run<T: RowFloat>(wide: <T::Sum as Reducer>::Acc, run: &[T]) -> <T::Sum as Reducer>::Acc {
     T::Sum::merge(wide, T::Sum::lift(fold_run(run, T::of(0.0), |a, b| a + b)))
 }
 
 /// An operand along one row.
-trait Line<T>: Copy {
+pub(super) trait Line<T>: Copy {
     fn at(self, i: usize) -> T;
     /// Itself, for a loop of `n` steps that needs no bounds checks.
     fn cut(self, n: usize) -> Self;
@@ -119,7 +119,7 @@ impl<T: RowFloat> Line<T> for &[T] {
 
 /// The same number all along a row.
 #[derive(Clone, Copy)]
-struct Repeated<T>(T);
+pub(super) struct Repeated<T>(pub(super) T);
 impl<T: RowFloat> Line<T> for Repeated<T> {
     #[inline(always)]
     fn at(self, _i: usize) -> T {

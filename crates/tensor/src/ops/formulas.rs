@@ -21,8 +21,7 @@ macro_rules! real {
     )*};
 }
 
-#[cfg(test)]
-pub(super) use real;
+pub(crate) use real;
 
 /// Names a formula that integers have too.
 macro_rules! num {

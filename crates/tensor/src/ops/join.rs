@@ -28,6 +28,7 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
+    #[doc(alias = "concatenate")]
     #[doc(alias = "concat")]
     pub fn cat(tensors: impl IntoIterator<Item: AsArg>, axis: impl Into<Axis>) -> Result<Tensor> {
         let list: List<_> = tensors.into_iter().collect();

@@ -7,6 +7,11 @@
 use smallvec::SmallVec;
 
 #[doc(hidden)]
+pub use super::direction::{LEAST_LENGTH, LEAST_NORM, cosine_dtype};
+pub use super::embedding::embedding_backward;
+#[doc(hidden)]
+pub use super::embedding::padding_row;
+#[doc(hidden)]
 pub use super::formulas::SELU;
 pub use super::formulas::{Gelu, PRelu};
 #[doc(hidden)]
@@ -28,12 +33,16 @@ pub use super::pointwise::check_alpha;
 #[doc(hidden)]
 pub use super::repeat::{Repetition, grids, repetition, tiling};
 #[doc(hidden)]
+pub use crate::attention::{Attending, GroupedHeads};
+#[doc(hidden)]
 pub use crate::kernels::RowFormula;
 pub use crate::kernels::{
     BlockKernel, Dual, FloatKernel, FloatOps, Formula, GradientKernel, Num, Real, Update, slope,
 };
 #[doc(hidden)]
 pub use crate::kernels::{Compare, Float, Lane, NumFormula, NumKernel};
+#[doc(hidden)]
+pub use crate::norm::Normalisation;
 #[doc(hidden)]
 pub use crate::softmax::{LogSoftmaxGradient, SoftmaxGradient};
 pub use crate::softmax::{cross_entropy, cross_entropy_backward, log_softmax_backward, softmax_backward};

@@ -3,9 +3,14 @@
 mod affine;
 pub(crate) mod arg;
 mod classes;
+mod direction;
 mod divide;
+mod dropout;
 mod einsum;
+mod embedding;
 pub(crate) mod formulas;
+mod gate;
+mod in_dtype;
 pub(crate) mod index;
 mod join;
 mod joint;
@@ -21,6 +26,7 @@ mod reduction;
 mod repeat;
 mod scatter;
 mod triangle;
+mod variance;
 pub(crate) mod warning;
 
 mod scan;

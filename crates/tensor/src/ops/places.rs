@@ -249,7 +249,7 @@ mod tests {
                 x.slice_assign(slices.clone(), &values).unwrap();
                 assert_eq!(x.to_vec::<i64>().unwrap(), assigned, "{slices:?}");
                 x = own;
-                x.slice_add(slices.clone(), &values.float()).unwrap();
+                x.slice_add(slices.clone(), values.float()).unwrap();
                 assert_eq!(x.to_vec::<i64>().unwrap(), sums, "{slices:?}");
                 assert_eq!(before, grid());
             }

@@ -378,7 +378,7 @@ mod tests {
         }
         assert_eq!(ij[2].slice((1, 0)).unwrap(), c);
         assert!(ij[0].shares_buffer_with(&a));
-        assert_eq!(Tensor::meshgrid_xy([&a]).unwrap(), [a.clone()]);
+        assert_eq!(Tensor::meshgrid_xy([&a]).unwrap(), std::slice::from_ref(&a));
         assert_eq!(Tensor::meshgrid([&tensor![], &a]).unwrap()[1].dims(), [0, 3]);
         assert!(refused!(Tensor::meshgrid([] as [Tensor; 0]), TensorFacts::NoTensors { op: "meshgrid" }));
         assert!(refused!(Tensor::meshgrid([&a, &c.long()]), TensorFacts::DTypeMismatch { .. }));

@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(x.scatter(0, &rows, &src).unwrap(), tensor![[0, 2, 0], [1, 0, 0]; i64]);
         assert_eq!(x.scatter(0, &rows, 1.9).unwrap(), tensor![[0, 1, 0], [1, 0, 0]; i64]);
         assert_eq!(tensor![false, false].scatter(-1, &tensor![1; i64], true).unwrap(), tensor![false, true]);
-        assert_eq!(x.t().scatter(0, &index.t(), &src.t()).unwrap(), x.scatter(1, &index, &src).unwrap().t());
+        assert_eq!(x.t().scatter(0, index.t(), src.t()).unwrap(), x.scatter(1, &index, &src).unwrap().t());
         assert_eq!(
             Tensor::from(1.5).scatter(0, &tensor![0; i64], &tensor![2.5; f64]).unwrap(),
             Tensor::from(2.5)
@@ -262,7 +262,7 @@ mod tests {
         let x = tensor![[1.0, 2.0], [3.0, 4.0]];
         let i = tensor![[0, 1]; i64];
         assert!(refused!(x.scatter(2, &i, 0), TensorFacts::AxisOutOfRange { op: "scatter", .. }));
-        assert!(refused!(x.scatter(0, &i, &x.double()), TensorFacts::DTypeMismatch { op: "scatter", .. }));
+        assert!(refused!(x.scatter(0, &i, x.double()), TensorFacts::DTypeMismatch { op: "scatter", .. }));
         assert!(refused!(x.scatter(0, &x, 0), TensorFacts::DTypeMismatch { operand: "an index", .. }));
         assert!(refused!(x.scatter(0, &i, Tensor::scalar(0.0)), TensorFacts::ShapeMismatch { .. }));
         assert!(refused!(x.scatter(0, tensor![0; i64], 0), TensorFacts::ShapeMismatch { .. }));

@@ -42,7 +42,9 @@ impl Blended {
     /// # Errors
     /// As [`Tensor::avg_pool2d_with`].
     pub fn means(op: &'static str, x: &Tensor, axes: usize, kernel: Pair, pool: &Pool) -> Result<Blended> {
-        expect_float(op, x)?;
+        if x.dtype() == DType::Bool {
+            return refuse(TensorFacts::DTypeUnsupported { op, dtype: DType::Bool });
+        }
         if pool.dilation != Pair::from(1) {
             let (value, expected) = (format!("{:?}", pool.dilation.get()), "1: a mean has no dilation");
             return refuse(TensorFacts::Parameter { op, name: "dilation", value, expected });
@@ -128,7 +130,7 @@ macro_rules! pools {
             }
 
             /// The mean over each window, which moves by its own size.
-            #[doc = concat!("An input ", $shape, " gives the same with smaller sizes, of the same type, `F32` or `F64`. See [`Tensor::", stringify!($max), "`] for an example.")]
+            #[doc = concat!("An input ", $shape, " gives the same with smaller sizes, of the same type, `F32`, `F64` or `I64` (rounded toward zero). See [`Tensor::", stringify!($max), "`] for an example.")]
             ///
             /// # Errors
             #[doc = concat!("As [`Tensor::", stringify!($avg_with), "`].")]
@@ -189,7 +191,8 @@ impl Tensor {
         Blended::adaptive("adaptive_avg_pool2d", self, 2, size.into()).and_then(|p| p.output(self)).here()
     }
 
-    /// Images `[n, c, h, w]` with other sizes, of the nearest elements. PyTorch's `torch.nn.functional.interpolate`.
+    /// Images `[n, c, h, w]`, or lines `[n, c, l]`, with other sizes, of the nearest elements. PyTorch's
+    /// `torch.nn.functional.interpolate`.
     ///
     /// # Errors
     /// As [`Tensor::interpolate_with`].

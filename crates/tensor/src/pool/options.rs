@@ -132,6 +132,7 @@ pub struct Interpolate {
     pub(super) to: New,
     pub(super) mode: InterpolateMode,
     pub(super) align_corners: bool,
+    pub(super) recompute_scale_factor: bool,
 }
 
 /// The new sizes, or what they are made of.
@@ -142,14 +143,19 @@ pub(super) enum New {
 }
 
 impl Interpolate {
+    fn new(to: New) -> Interpolate {
+        let mode = InterpolateMode::Nearest;
+        Interpolate { to, mode, align_corners: false, recompute_scale_factor: false }
+    }
+
     /// To these sizes, by the nearest element.
     pub fn size(size: impl Into<Pair>) -> Interpolate {
-        Interpolate { to: New::Sizes(size.into()), mode: InterpolateMode::Nearest, align_corners: false }
+        Interpolate::new(New::Sizes(size.into()))
     }
 
     /// So many times larger, rounded down, by the nearest element.
     pub fn scale(factor: impl Into<Factors>) -> Interpolate {
-        Interpolate { to: New::Factors(factor.into()), mode: InterpolateMode::Nearest, align_corners: false }
+        Interpolate::new(New::Factors(factor.into()))
     }
 
     /// What new elements are made of.
@@ -162,6 +168,12 @@ impl Interpolate {
     /// [`InterpolateMode::Bilinear`].
     pub fn align_corners(mut self, align_corners: bool) -> Interpolate {
         self.align_corners = align_corners;
+        self
+    }
+
+    /// Whether elements are taken by the factor that the rounded sizes have, and not by the one given.
+    pub fn recompute_scale_factor(mut self, recompute_scale_factor: bool) -> Interpolate {
+        self.recompute_scale_factor = recompute_scale_factor;
         self
     }
 }

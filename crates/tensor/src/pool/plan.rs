@@ -217,28 +217,42 @@ pub(super) fn interpolation(
     x: &Tensor,
     options: &Interpolate,
 ) -> Result<(Images, [Blend; 2])> {
-    let (found, expected) = (x.rank(), "4");
-    if found != 4 {
-        return refuse(TensorFacts::Rank { op, expected, found });
+    let axes = x.rank().saturating_sub(2);
+    if !(1..=2).contains(&axes) {
+        return refuse(TensorFacts::Rank { op, expected: "3 or 4", found: x.rank() });
     }
-    if x.dims()[1..].contains(&0) {
-        let why = "has no elements in an image: only a batch may be empty".into();
-        return refuse(TensorFacts::Window { op, input: x.shape().clone(), why });
+    expect_images(op, x, axes, true)?;
+    if axes == 1 && options.mode == InterpolateMode::Bilinear {
+        let (value, expected) = ("Bilinear".into(), "Nearest, as there is one axis");
+        return refuse(TensorFacts::Parameter { op, name: "mode", value, expected });
     }
     if options.align_corners && options.mode == InterpolateMode::Nearest {
         let (value, expected) = ("true".into(), "false, or InterpolateMode::Bilinear");
         return refuse(TensorFacts::Parameter { op, name: "align_corners", value, expected });
     }
-    let sizes = [0, 1].map(|d| match options.to {
+    let own = [if axes == 1 { 1 } else { x.dims()[2] }, x.dims()[x.rank() - 1]];
+    let kept = |factor: f64| (!options.recompute_scale_factor).then_some(factor);
+    let mut sizes = [0, 1].map(|d| match options.to {
         New::Sizes(pair) => (pair.get()[d], None),
-        New::Factors(Factors(f)) => ((x.dims()[2 + d] as f64 * f[d]).floor() as usize, Some(f[d])),
+        New::Factors(Factors(f)) => ((own[d] as f64 * f[d]).floor() as usize, kept(f[d])),
     });
+    if axes == 1 {
+        let pair = match options.to {
+            New::Sizes(pair) => pair.get().map(|n| n as f64),
+            New::Factors(Factors(f)) => f,
+        };
+        if pair[0] != pair[1] {
+            let (value, expected) = (format!("{pair:?}"), "one number, as there is one axis");
+            return refuse(TensorFacts::Parameter { op, name: "size", value, expected });
+        }
+        sizes[0] = (1, None);
+    }
     let new = sizes.map(|(n, _)| n);
     if new.contains(&0) {
         let (value, expected) = (format!("{new:?}"), "sizes of 1 and more");
         return refuse(TensorFacts::Parameter { op, name: "size", value, expected });
     }
-    let images = Images::new(op, x, &new, x.dtype())?;
-    let each = |d: usize| interpolated(x.dims()[2 + d], sizes[d].0, sizes[d].1, options, x.dtype());
+    let images = Images::new(op, x, &new[2 - axes..], x.dtype())?;
+    let each = |d: usize| interpolated(own[d], sizes[d].0, sizes[d].1, options, x.dtype());
     Ok((images, [each(0), each(1)]))
 }

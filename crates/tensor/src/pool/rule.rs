@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::dtype::{BlockMut, DType, Element};
 use crate::error::{Here, Result, TensorFacts, refuse};
-use crate::kernels::planes::{Blend, Windows, add_places, blend, places_of_largest, spread, take_places};
+use crate::kernels::planes::{
+    Blend, Windows, add_places, blend, blend_integers, places_of_largest, spread, take_places,
+};
 use crate::shape::Shape;
 use crate::task::{self, Read, WholeRule};
 use crate::tensor::Tensor;
@@ -118,6 +120,7 @@ impl WholeRule for Sums<'_> {
         match (out, self.1) {
             (BlockMut::F32(out), false) => blend::<f32>(own(reads[0]), blends, out),
             (BlockMut::F64(out), false) => blend::<f64>(own(reads[0]), blends, out),
+            (BlockMut::I64(out), false) => blend_integers(own(reads[0]), blends, out),
             (BlockMut::F32(out), true) => spread::<f32>(own(reads[0]), blends, out),
             (BlockMut::F64(out), true) => spread::<f64>(own(reads[0]), blends, out),
             (other, _) => unreachable!("the meta step refuses {:?}", other.dtype()),

@@ -86,6 +86,9 @@ fn padding_never_wins_and_the_first_of_equals_does() {
     assert!(y.item().unwrap().is_nan());
     assert_eq!(places, tensor![[3]; i64]);
     assert_eq!(tensor![[3, 7, 7]; i64].max_pool1d(3).unwrap(), tensor![[7]; i64]);
+    let x = tensor![[-3, -2, 9, 8]; i64];
+    assert_eq!(x.avg_pool1d(2).unwrap(), tensor![[-2, 8]; i64]);
+    assert_eq!(x.avg_pool1d_with(4, Pool::new().divisor_override(5)).unwrap(), tensor![[2]; i64]);
 }
 
 /// Whatever memory held before, a gradient is a sum over zeros: no part of it is overwritten, none left as it was.
@@ -134,6 +137,16 @@ fn images_between_their_elements() {
     assert_eq!(y, tensor![[[[0.0, 0.25, 0.75, 1.0], [2.0, 2.25, 2.75, 3.0]]]]);
     let y = x.interpolate_with(Interpolate::size((3, 3)).mode(InterpolateMode::Bilinear).align_corners(true));
     assert_eq!(y.unwrap(), tensor![[[[0.0, 0.5, 1.0], [1.0, 1.5, 2.0], [2.0, 2.5, 3.0]]]]);
+    let x = Tensor::ones([1, 1, 1, 3]).cumsum(-1).unwrap();
+    let wide = Interpolate::scale((1.0, 1.8)).mode(InterpolateMode::Bilinear);
+    let y = x.interpolate_with(wide).unwrap();
+    assert_eq!(y.dims(), [1, 1, 1, 5]);
+    assert_eq!(
+        x.interpolate_with(wide.recompute_scale_factor(true)).unwrap(),
+        x.interpolate_with(Interpolate::size((1, 5)).mode(InterpolateMode::Bilinear)).unwrap()
+    );
+    assert_ne!(x.interpolate_with(wide.recompute_scale_factor(true)).unwrap(), y);
+    assert_eq!(tensor![[[1.0, 2.0]]].interpolate(4).unwrap(), tensor![[[1.0, 1.0, 2.0, 2.0]]]);
     let signed = tensor![[[[-0.0, f32::INFINITY]]]].interpolate((2, 4)).unwrap().to_vec::<f32>().unwrap();
     assert!(signed[0].is_sign_negative() && signed[7] == f32::INFINITY);
 }
@@ -175,7 +188,7 @@ fn what_does_not_fit_is_refused_with_a_cure() {
     says(x.max_pool2d_with(2, Pool::new().dilation(0)), &["dilation", "at least 1"]);
     says(x.avg_pool2d_with(2, Pool::new().dilation(2)), &["dilation", "a mean has no"]);
     says(x.avg_pool2d_with(2, Pool::new().divisor_override(0)), &["divisor_override"]);
-    says(x.long().avg_pool2d(2), &["avg_pool2d", "not defined for i64", "to(DType::F32)"]);
+    says(x.bool().avg_pool2d(2), &["avg_pool2d", "not defined for bool", "to(DType::F32)"]);
     says(x.bool().max_pool2d(2), &["max_pool2d", "not defined for bool"]);
     says(x.select(0, 0).unwrap().select(0, 0).unwrap().max_pool2d(2), &["3 (without a batch) or 4"]);
     says(Tensor::ones([1, 0, 4, 4]).max_pool2d(2), &["only a batch may be empty"]);
@@ -190,7 +203,12 @@ fn what_does_not_fit_is_refused_with_a_cure() {
     says(x.interpolate_with(Interpolate::scale(-1)), &["size"]);
     says(x.interpolate_with(Interpolate::scale(1e30)), &["too large"]);
     says(x.interpolate_with(Interpolate::size(8).align_corners(true)), &["align_corners", "Bilinear"]);
-    says(x.select(0, 0).unwrap().interpolate(2), &["interpolate", "4 axes"]);
+    says(x.select(0, 0).unwrap().select(0, 0).unwrap().interpolate(2), &["interpolate", "3 or 4"]);
+    says(x.select(0, 0).unwrap().interpolate((2, 3)), &["interpolate", "one axis"]);
+    says(
+        x.select(0, 0).unwrap().interpolate_with(Interpolate::size(2).mode(InterpolateMode::Bilinear)),
+        &["Nearest"],
+    );
     says(x.pixel_shuffle(2), &["2 channels", "does not divide"]);
     says(x.pixel_shuffle(0), &["factor"]);
     says(x.pixel_shuffle(usize::MAX), &["does not divide"]);

@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 pub(crate) use iter::{BLOCK, Blocks, LANES, ROWS, RUN, Reduce, Reducer, Sum};
 pub(crate) use product::{Spec, batch_of, expect_one_dtype};
 pub(crate) use space::{common_shape, expect_expands};
-pub(crate) use whole::WholeRule;
+pub(crate) use whole::{SeveralRule, WholeRule};
 
 use crate::dtype::{BlockMut, DType, Scalar};
 use crate::error::Result;
@@ -79,6 +79,8 @@ pub(crate) enum Does<'a> {
     Draw(Law, Reserve<'a>),
     /// a rule that reads whole tensors and writes a whole result
     Whole(&'a dyn WholeRule),
+    /// the same with several results
+    Several(&'a dyn SeveralRule),
 }
 
 /// Where a result goes.
@@ -87,6 +89,8 @@ pub(crate) enum To<'a> {
     New(DType),
     /// a new row-major tensor of this type
     Dense(DType),
+    /// a new row-major tensor of this type and of a shape of its own
+    Shaped(&'a Shape, DType),
     /// a new tensor of this shape and type, of the axes that are kept and others of size 1: folded along all others
     Fold(Reduce, DType, &'a [bool], &'a Shape),
     /// the sum over the axes that this shape lacks or has with size 1, added to what is there
@@ -136,22 +140,26 @@ fn make_at_length(task: Task<'_, '_>) -> Result<Tensor> {
         Does::Same => blocks::make(op, None, reads, space, to),
         Does::Blocks(kernel) => blocks::make(op, Some(kernel), reads, space, to),
         Does::Product(spec) => product::make(op, spec, reads, to),
-        Does::Update(_) => unreachable!("an update makes no tensor"),
+        Does::Update(_) | Does::Several(_) => unreachable!("one tensor is made"),
         Does::Fill(_) | Does::Draw(..) | Does::Whole(_) => whole::make(op, &mut does, reads, space, to),
     }
 }
 
-/// Does a task that makes several tensors, each the sum of an output.
+/// Does a task that makes several tensors: each the sum of an output, or what a rule writes.
 ///
 /// # Errors
 /// As [`make`].
 #[track_caller]
 pub(crate) fn make_each(task: Task<'_, '_>) -> Result<SmallVec<[Tensor; 2]>> {
     let Task { op, reads, space, does, to } = task;
-    let (Does::Blocks(kernel), mut common) = (does, None) else {
-        unreachable!("kernels have several outputs")
-    };
-    blocks::make_each(op, kernel, reads, space.shape(op, reads, &mut common)?, to)
+    let mut common = None;
+    match does {
+        Does::Blocks(kernel) => {
+            blocks::make_each(op, kernel, reads, space.shape(op, reads, &mut common)?, to)
+        }
+        Does::Several(rule) => whole::make_each(op, rule, reads, to),
+        _ => unreachable!("kernels and rules have several outputs"),
+    }
 }
 
 /// Does a task that writes to what there is.
@@ -172,7 +180,7 @@ pub(crate) fn change(task: Task<'_, '_>) -> Result<()> {
         Does::Same => blocks::change(op, None, reads, space, to),
         Does::Blocks(kernel) => blocks::change(op, Some(kernel), reads, space, to),
         Does::Update(kernel) => blocks::update(op, kernel, reads, space, to),
-        Does::Product(_) => unreachable!("a product is a new tensor"),
+        Does::Product(_) | Does::Several(_) => unreachable!("products and several results are new tensors"),
         Does::Fill(_) | Does::Draw(..) | Does::Whole(_) => whole::change(op, &mut does, reads, to),
     }
 }
@@ -197,4 +205,18 @@ pub(crate) fn whole(
     dtype: DType,
 ) -> Result<Tensor> {
     make(Task { op, reads, space: Space::Of(shape), does: Does::Whole(rule), to: &mut [To::Dense(dtype)] })
+}
+
+/// Whole results of these shapes and one type, by a rule.
+pub(crate) fn several<const N: usize>(
+    op: &'static str,
+    rule: &dyn SeveralRule,
+    reads: &[Read<'_>],
+    shapes: [&Shape; N],
+    dtype: DType,
+) -> Result<[Tensor; N]> {
+    let mut to = shapes.map(|shape| To::Shaped(shape, dtype));
+    let (space, does) = (Space::Common, Does::Several(rule));
+    let made = make_each(Task { op, reads, space, does, to: &mut to })?;
+    Ok(made.into_iter().collect::<Vec<_>>().try_into().expect("a tensor for each shape"))
 }

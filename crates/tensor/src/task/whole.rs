@@ -17,6 +17,37 @@ pub(crate) trait WholeRule {
     fn run(&self, op: &'static str, reads: &[&Tensor], out: BlockMut<'_>) -> Result<()>;
 }
 
+/// A rule with several whole results.
+pub(crate) trait SeveralRule {
+    /// Writes all elements of all results. What depends on data is refused before anything is written.
+    fn run(&self, op: &'static str, reads: &[&Tensor], outs: SmallVec<[BlockMut<'_>; 2]>) -> Result<()>;
+}
+
+/// Makes several tensors and has all their elements written.
+pub(super) fn make_each(
+    op: &'static str,
+    rule: &dyn SeveralRule,
+    reads: &[Read<'_>],
+    to: &mut [To<'_>],
+) -> Result<SmallVec<[Tensor; 2]>> {
+    let mut made: SmallVec<[_; 2]> = SmallVec::new();
+    for place in to {
+        let To::Shaped(shape, dtype) = *place else { unreachable!("every result has a shape of its own") };
+        made.push((room(op, shape, dtype)?, shape.clone()));
+    }
+    rule.run(op, &tensors(reads), made.iter_mut().map(|(storage, _)| storage.block_mut()).collect())?;
+    Ok(made.into_iter().map(|(storage, shape)| Tensor::from_storage(storage, shape)).collect())
+}
+
+/// What a rule reads.
+fn tensors<'a>(reads: &[Read<'a>]) -> SmallVec<[&'a Tensor; 4]> {
+    let tensor = |read: &Read<'a>| match *read {
+        Read::Tensor(t, _) => t,
+        Read::Number(..) => unreachable!("rules read tensors"),
+    };
+    reads.iter().map(tensor).collect()
+}
+
 /// Makes a tensor and has all its elements written.
 pub(super) fn make(
     op: &'static str,
@@ -58,14 +89,7 @@ fn write(op: &'static str, does: &mut Does<'_>, reads: &[Read<'_>], out: BlockMu
         Does::Fill(value) => with_block!(BlockMut, out, s => fill(s, *value)),
         // Two elements per counter, which every type has.
         Does::Draw(law, reserve) => law.draw(reserve(out.len().div_ceil(2) as u64), out),
-        Does::Whole(rule) => {
-            let mut tensors: SmallVec<[&Tensor; 4]> = SmallVec::new();
-            for read in reads {
-                let Read::Tensor(t, _) = read else { unreachable!("rules read tensors") };
-                tensors.push(t);
-            }
-            rule.run(op, &tensors, out)?;
-        }
+        Does::Whole(rule) => rule.run(op, &tensors(reads), out)?,
         _ => unreachable!("the others go block by block"),
     }
     Ok(())

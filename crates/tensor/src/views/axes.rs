@@ -53,6 +53,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
+    #[doc(alias = "swapaxes")]
+    #[doc(alias = "swapdims")]
     pub fn transpose(&self, a: impl Into<Axis>, b: impl Into<Axis>) -> Result<Tensor> {
         let (a, b) = (self.shape().axis("transpose", a).here()?, self.shape().axis("transpose", b).here()?);
         let mut order: Dims<usize> = (0..self.rank()).collect();
@@ -108,6 +110,7 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
+    #[doc(alias = "moveaxis")]
     pub fn movedim(&self, source: impl Into<Axes>, destination: impl Into<Axes>) -> Result<Tensor> {
         // A single number has one axis to name, as everywhere, and nothing to move.
         let rank = self.rank().max(1);
@@ -166,6 +169,7 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
+    #[doc(alias = "expand_dims")]
     pub fn unsqueeze(&self, axis: impl Into<Axis>) -> Result<Tensor> {
         let at = axis_index("unsqueeze", axis.into(), self.rank() + 1, self.rank()).here()?;
         let (mut shape, mut strides) = (self.layout.shape.clone(), self.layout.strides.clone());
@@ -188,6 +192,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
+    #[doc(alias = "fliplr")]
+    #[doc(alias = "flipud")]
     pub fn flip(&self, axes: impl Into<Axes>) -> Result<Tensor> {
         let turned = axes.into().flags("flip", self.shape()).here()?;
         let mut layout = self.layout.clone();

@@ -75,6 +75,7 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
+    #[doc(alias = "ravel")]
     pub fn flatten(&self, span: impl Into<Span>) -> Result<Tensor> {
         let (first, last) = span.into().resolve("flatten", self.shape()).here()?;
         if self.rank() == 0 {

@@ -65,7 +65,7 @@ pub(super) const ROWS: &[Operation] = &[
     operation!(Sum "adaptive_avg_pool2d", "input output_size", |a| {
         one(a.var("input")?.adaptive_avg_pool2d(both(a, "output_size")?))
     }),
-    operation!(Sum "interpolate", "input size scale_factor mode align_corners", interpolated),
+    operation!(Sum "interpolate", "input size scale_factor mode align_corners recompute_scale_factor", interpolated),
     operation!(Exact "pixel_shuffle", "input upscale_factor", |a| {
         one(a.var("input")?.pixel_shuffle(single(a, "upscale_factor")?))
     }),
@@ -150,7 +150,9 @@ fn interpolated(a: &Args) -> Outcome {
         "bilinear" => InterpolateMode::Bilinear,
         other => return Err(Refusal::Unsupported(format!("interpolate(mode={other})"))),
     };
-    one(a.var("input")?.interpolate_with(options.mode(mode).align_corners(a.flag("align_corners", false)?)))
+    let options = options.mode(mode).align_corners(a.flag("align_corners", false)?);
+    let recompute = a.flag("recompute_scale_factor", false)?;
+    one(a.var("input")?.interpolate_with(options.recompute_scale_factor(recompute)))
 }
 
 fn factors(a: &Args) -> Read<Factors> {

@@ -176,6 +176,8 @@ pub(super) const ROWS: &[Operation] = &[
     binary!("floor_divide_", "other", div_floor_),
     binary!("pow_", "exponent", pow_),
     operation!("clamp_ clip_", "input min max", |a| clamp(a)),
+    binary!("clamp_min_", "min", clamp_min_),
+    binary!("clamp_max_", "max", clamp_max_),
     binary!(Exact "fill_", "value", fill_),
     binary!(Exact "copy_", "src", copy_),
     operation!(Exact "masked_fill_", "input mask value", |a| {

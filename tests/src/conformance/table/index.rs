@@ -9,6 +9,9 @@ pub(super) const ROWS: &[Operation] = &[
     operation!(Exact "cat concat concatenate", "tensors dim axis", |a| joined(a, |list, axis| Var::cat(list, axis))),
     operation!(Exact "stack", "tensors dim", |a| joined(a, |list, axis| Var::stack(list, axis))),
     operation!(Exact "gather", "input dim index sparse_grad", |a| {
+        if a.flag("sparse_grad", false)? {
+            return Err(Refusal::Argument("a sparse gradient".into()));
+        }
         one(a.var("input")?.gather(a.int_of("dim")?, &a.tensor("index")?))
     }),
     operation!(Exact "index_select", "input dim index", |a| {
@@ -18,7 +21,7 @@ pub(super) const ROWS: &[Operation] = &[
         one(a.var("input")?.scatter_add(a.int_of("dim")?, &a.tensor("index")?, &a.var("src")?))
     }),
     operation!(Sum "index_add", "input dim index source alpha", |a| {
-        let (x, index, source) = (a.var("input")?, a.var("index")?, a.var("source")?);
+        let (x, index, source) = (a.var("input")?, &a.tensor("index")?, a.var("source")?);
         match a.scalar("alpha")? {
             Some(alpha) => one(x.index_add_with(a.int_of("dim")?, index, source, alpha)),
             None => one(x.index_add(a.int_of("dim")?, index, source)),

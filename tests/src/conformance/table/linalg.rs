@@ -1,24 +1,17 @@
 //! Matrix products, and sums of products.
 
-use foldback_graph::{Result, Var};
-use foldback_tensor::{Scalar, Tensor};
+use foldback_graph::Var;
+use foldback_tensor::Scalar;
 
 use super::{Operation, one, operation};
 use crate::conformance::args::{Args, Read};
 
-/// The products of fixed ranks are refused by the tensor's own form and computed by `matmul`.
-macro_rules! product {
-    ($name:literal, $parameters:literal, $other:literal, $tensor:ident) => {
-        operation!(Sum $name, $parameters, |a| one(of_rank(&a.var("input")?, &a.var($other)?, |a, b| a.$tensor(b))?))
-    };
-}
-
 pub(super) const ROWS: &[Operation] = &[
     operation!(Sum "matmul linalg.matmul", "input other", |a| one(a.var("input")?.matmul(&a.var("other")?))),
-    product!("mm", "input mat2", "mat2", mm),
-    product!("bmm", "input mat2", "mat2", bmm),
-    product!("mv", "input vec", "vec", mv),
-    product!("dot", "input tensor", "tensor", dot),
+    operation!(Sum "mm", "input mat2", |a| one(a.var("input")?.mm(&a.var("mat2")?))),
+    operation!(Sum "bmm", "input mat2", |a| one(a.var("input")?.bmm(&a.var("mat2")?))),
+    operation!(Sum "mv", "input vec", |a| one(a.var("input")?.mv(&a.var("vec")?))),
+    operation!(Sum "dot", "input tensor", |a| one(a.var("input")?.dot(&a.var("tensor")?))),
     operation!(Sum "outer ger", "input vec2", |a| one(a.var("input")?.outer(&a.var("vec2")?))),
     operation!(Sum "addmm", "input mat1 mat2 beta alpha", |a| {
         let [own, x, y] = [a.var("input")?, a.var("mat1")?, a.var("mat2")?];
@@ -36,13 +29,4 @@ pub(super) const ROWS: &[Operation] = &[
 /// `beta` or `alpha`, which are 1 unless they are given.
 fn scale(a: &Args, name: &str) -> Read<Scalar> {
     Ok(a.scalar(name)?.unwrap_or(Scalar::I64(1)))
-}
-
-fn of_rank(
-    x: &Var,
-    y: &Var,
-    form: fn(&Tensor, &Tensor) -> foldback_tensor::Result<Tensor>,
-) -> Read<Result<Var>> {
-    form(&x.value(), &y.value())?;
-    Ok(x.matmul(y))
 }

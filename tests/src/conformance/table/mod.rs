@@ -9,6 +9,7 @@ mod index;
 mod linalg;
 mod moves;
 mod nn;
+mod normalise;
 mod order;
 mod places;
 mod pointwise;
@@ -53,6 +54,8 @@ pub(crate) fn find(name: &str) -> Option<&'static Operation> {
         views::ROWS,
         index::ROWS,
         linalg::ROWS,
+        nn::ROWS,
+        normalise::ROWS,
         order::ROWS,
         moves::ROWS,
         places::ROWS,
@@ -95,9 +98,4 @@ use operation;
 /// A call with one output.
 fn one(result: foldback_tensor::Result<Var>) -> Outcome {
     result.map(|v| vec![v]).map_err(Into::into)
-}
-
-/// A call whose output has no gradient.
-fn plain(result: foldback_tensor::Result<foldback_tensor::Tensor>) -> Outcome {
-    one(result.map(Var::from))
 }

@@ -1,8 +1,11 @@
 //! Layers and losses. Losses never broadcast, so that unequal shapes are refused by design.
 
 use foldback_graph::Var;
-use foldback_nn::loss::{BCEWithLogitsLoss, CrossEntropyLoss, MSELoss, NLLLoss, Reduction};
-use foldback_nn::{Error, NnFacts, linear};
+use foldback_nn::loss::{
+    BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, NLLLoss, Reduction,
+    SmoothL1Loss,
+};
+use foldback_nn::{Error, NnFacts};
 use foldback_tensor::refused;
 
 use super::{Operation, Outcome, one, operation};
@@ -10,12 +13,41 @@ use crate::conformance::args::{Args, Read, Refusal};
 
 pub(super) const ROWS: &[Operation] = &[
     operation!(Sum "linear", "input weight bias", |a| {
-        one(linear(&a.var("input")?, &a.var("weight")?, a.maybe_var("bias")?.as_ref()))
+        one(a.var("input")?.linear(a.var("weight")?, &a.maybe_var("bias")?))
     }),
     operation!(Sum "mse_loss", "input target weight reduction", |a| {
         let mut loss = MSELoss::new().reduction(reduction(a)?);
         if let Some(weight) = a.maybe_var("weight")? {
             loss = loss.weight(weight);
+        }
+        same_shapes(a, loss.forward(&a.var("input")?, &a.var("target")?))
+    }),
+    operation!(Sum "l1_loss", "input target weight reduction", |a| {
+        let mut loss = L1Loss::new().reduction(reduction(a)?);
+        if let Some(weight) = a.maybe_var("weight")? {
+            loss = loss.weight(weight);
+        }
+        same_shapes(a, loss.forward(&a.var("input")?, &a.var("target")?))
+    }),
+    operation!(Sum "smooth_l1_loss", "input target beta reduction", |a| {
+        let loss = SmoothL1Loss::new().beta(a.float("beta", 1.0)?).reduction(reduction(a)?);
+        same_shapes(a, loss.forward(&a.var("input")?, &a.var("target")?))
+    }),
+    operation!(Sum "huber_loss", "input target delta weight reduction", |a| {
+        let mut loss = HuberLoss::new().delta(a.float("delta", 1.0)?).reduction(reduction(a)?);
+        if let Some(weight) = a.maybe_var("weight")? {
+            loss = loss.weight(weight);
+        }
+        same_shapes(a, loss.forward(&a.var("input")?, &a.var("target")?))
+    }),
+    operation!(Sum "kl_div", "input target log_target reduction", |a| {
+        let loss = KLDivLoss::new().log_target(a.flag("log_target", false)?).reduction(reduction(a)?);
+        same_shapes(a, loss.forward(&a.var("input")?, &a.var("target")?))
+    }),
+    operation!(Sum "binary_cross_entropy", "input target weight reduction", |a| {
+        let mut loss = BCELoss::new().reduction(reduction(a)?);
+        if let Some(weight) = untracked(a, "weight")? {
+            loss = loss.weight(weight.value());
         }
         same_shapes(a, loss.forward(&a.var("input")?, &a.var("target")?))
     }),

@@ -2,7 +2,7 @@
 
 use foldback_graph::Var;
 
-use super::reduce::{cast, in_dtype};
+use super::reduce::along;
 use super::{Operation, Outcome, one, operation};
 use crate::conformance::args::{Args, Read, Refusal};
 
@@ -21,14 +21,8 @@ pub(super) const ROWS: &[Operation] = &[
         true => two(a.var("input")?.median_with_indices(a.over()?)),
         false => one(a.var("input")?.median(a.over()?)),
     }),
-    operation!(Sum "cumsum", "input dim dtype", |a| {
-        let axis = a.int_of("dim")?;
-        in_dtype(a, cast(a)?.cumsum(axis))
-    }),
-    operation!(Sum "cumprod", "input dim dtype", |a| {
-        let axis = a.int_of("dim")?;
-        in_dtype(a, cast(a)?.cumprod(axis))
-    }),
+    along!("cumsum", cumsum, cumsum_with),
+    along!("cumprod", cumprod, cumprod_with),
     operation!(Exact "one_hot", "input tensor num_classes", |a| {
         let classes = size(a, "num_classes")?;
         one(a.var(if a.has("tensor") { "tensor" } else { "input" })?.one_hot(classes))

@@ -4,7 +4,6 @@ use foldback_graph::Var;
 use foldback_tensor::{Slice, SliceItem, Slices};
 use serde_json::Value;
 
-use super::views::on_axis;
 use super::{Operation, Outcome, one, operation};
 use crate::conformance::args::{Args, Operand, Read, Refusal};
 
@@ -28,33 +27,21 @@ pub(super) const ROWS: &[Operation] = &[
     }),
     operation!(Exact "__getitem__ getitem", "input key tensors", |a| one(a.var("input")?.slice(key(a)?))),
     operation!(Exact "__setitem__ setitem", "input key tensors value", |a| {
-        let mut x = a.var("input")?;
-        assigned(&mut x, key(a)?, &a.operand("value")?, false)
+        assigned(&a.var("input")?, key(a)?, &a.operand("value")?, false)
     }),
     operation!(Exact "index", "input indices indices_at", |a| one(a.var("input")?.slice(indices(a)?))),
     operation!(Sum "index_put", "input indices indices_at values accumulate", |a| {
-        let (mut x, values) = (a.var("input")?, a.var("values")?);
+        let (x, values) = (a.var("input")?, a.var("values")?);
         if x.dtype() != values.dtype() {
             return Err(Refusal::Argument("values of another dtype, which are cast here".into()));
         }
-        assigned(&mut x, indices(a)?, &Operand::Var(values), a.flag("accumulate", false)?)
-    }),
-    operation!(Exact "index_fill", "input dim index value", |a| {
-        let (mut x, value) = (a.var("input")?, a.operand("value")?);
-        if matches!(&value, Operand::Var(v) if v.rank() > 0) {
-            return Err(Refusal::Argument("a value of more than one element".into()));
-        }
-        if x.rank() == 0 {
-            return Err(Refusal::Argument("a number, which has no axis here".into()));
-        }
-        let slices = on_axis(&x, a.int_of("dim")?, a.var("index")?)?;
-        assigned(&mut x, slices, &value, false)
+        assigned(&x, indices(a)?, &Operand::Var(values), a.flag("accumulate", false)?)
     }),
 ];
 
-/// Writes or adds to a part; into another handle than the leaf, which may not be written to.
-fn assigned(x: &mut Var, slices: Slices, value: &Operand, add: bool) -> Outcome {
-    let mut y = x.contiguous().reshape(x.shape())?;
+/// Writes or adds to a part of a result that has the input's elements: a leaf, as inputs are, may not be written to.
+fn assigned(x: &Var, slices: Slices, value: &Operand, add: bool) -> Outcome {
+    let mut y = x.view(x.shape())?;
     let written =
         if add { y.slice_add(slices, value.input()) } else { y.slice_assign(slices, value.input()) };
     written?;

@@ -1,7 +1,7 @@
 //! Operations that work element by element.
 
 use foldback_graph::{Input, Result, Var};
-use foldback_tensor::{DType, Scalar, Tensor};
+use foldback_tensor::{DType, Scalar};
 
 use super::{Operation, Outcome, one, operation};
 use crate::conformance::args::{Args, Operand, Read, Refusal};
@@ -23,19 +23,6 @@ macro_rules! binary {
             let ($x, other) = (a.var("input")?, a.operand("other")?);
             let $y = other.input();
             one($body)
-        })
-    };
-}
-
-/// A function of two operands, the first of which may be a number under the name `self`.
-macro_rules! number_first {
-    ($names:literal, $f:ident) => {
-        operation!($names, "input self other", |a| match a.scalar("self")? {
-            Some(c) => {
-                let y = a.var("other")?;
-                one(beside(c, &y).$f(&y))
-            }
-            None => one(a.var("input")?.$f(a.operand("other")?.input())),
         })
     };
 }
@@ -78,10 +65,10 @@ macro_rules! scaled {
     ($names:literal, $left:literal $f:ident $scaled:ident $right:literal, $reversed:expr) => {
         operation!($names, "input other alpha", |a| {
             reflected(a, $right)?;
-            if !a.has("alpha") {
-                return either(a, $left, $right, |x, y| x.$f(y), $reversed);
+            match a.scalar("alpha")? {
+                None => either(a, $left, $right, |x, y| x.$f(y), $reversed),
+                Some(alpha) => one(a.var($left)?.$scaled(a.operand($right)?.input(), alpha)),
             }
-            scaled(a, $left, $right, |x, y, c| x.$scaled(y, c))
         })
     };
 }
@@ -93,7 +80,7 @@ pub(super) const ROWS: &[Operation] = &[
     unary!("square", |x| Ok(x.square())),
     unary!("exp", |x| Ok(x.exp())),
     unary!("expm1 special.expm1", |x| Ok(x.expm1())),
-    unary!("log", |x| Ok(x.ln())),
+    unary!("log", |x| Ok(x.log())),
     unary!("log1p special.log1p", |x| Ok(x.log1p())),
     unary!("sqrt", |x| Ok(x.sqrt())),
     unary!("rsqrt", |x| Ok(x.rsqrt())),
@@ -106,7 +93,7 @@ pub(super) const ROWS: &[Operation] = &[
     unary!("erf special.erf", |x| Ok(x.erf())),
     unary!("relu", |x| x.try_relu()),
     unary!("silu", |x| x.try_silu()),
-    unary!("logical_not", |x| Ok(Var::from(x.value().logical_not()))),
+    unary!("logical_not", |x| Ok(x.logical_not())),
     unary!("exp2 special.exp2", |x| Ok(x.exp2())),
     unary!("log2", |x| Ok(x.log2())),
     unary!("log10", |x| Ok(x.log10())),
@@ -132,7 +119,7 @@ pub(super) const ROWS: &[Operation] = &[
     }),
     operation!("nan_to_num", "input nan posinf neginf", |a| {
         let x = a.var("input")?;
-        if !["nan", "posinf", "neginf"].iter().any(|p| a.has(p)) {
+        if !(a.has("nan") || a.has("posinf") || a.has("neginf")) {
             return one(Ok(x.nan_to_num()));
         }
         let most = if x.dtype() == DType::F32 { f32::MAX.into() } else { f64::MAX };
@@ -176,18 +163,17 @@ pub(super) const ROWS: &[Operation] = &[
     tensors!("logaddexp", |x, y| x.logaddexp(&y)),
     binary!("copysign", |x, y| x.copysign(y)),
     binary!("fmod", |x, y| x.fmod(y)),
-    number_first!("remainder", remainder),
-    number_first!("xlogy special.xlogy", xlogy),
-    number_first!("bitwise_and", bitwise_and),
-    number_first!("bitwise_or", bitwise_or),
-    number_first!("bitwise_xor", bitwise_xor),
+    binary!("remainder", |x, y| x.remainder(y)),
+    binary!("xlogy special.xlogy", |x, y| x.xlogy(y)),
+    binary!("bitwise_and", |x, y| x.bitwise_and(y)),
+    binary!("bitwise_or", |x, y| x.bitwise_or(y)),
+    binary!("bitwise_xor", |x, y| x.bitwise_xor(y)),
     operation!("lerp", "input end weight", |a| {
         let weight = a.operand("weight")?;
         one(a.var("input")?.lerp(a.var("end")?, weight.input()))
     }),
     products!("addcmul", addcmul, addcmul_with),
     products!("addcdiv", addcdiv, addcdiv_with),
-    unary!("tanhshrink", |x| x.sub(x.tanh())),
     operation!("gelu", "input approximate", |a| match a.word("approximate", "none")?.as_str() {
         "none" => one(a.var("input")?.try_gelu()),
         "tanh" => one(a.var("input")?.try_gelu_tanh()),
@@ -203,11 +189,11 @@ pub(super) const ROWS: &[Operation] = &[
     either!("mul multiply", "input" mul "other", |x, c| x.mul(Input::Scalar(c))),
     operation!("div divide", "input other rounding_mode", |a| match a.word("rounding_mode", "")?.as_str() {
         "" => either(a, "input", "other", |x, y| x.div(y), Var::rdiv),
-        "floor" => either(a, "input", "other", |x, y| x.div_floor(y), |x, c| beside(c, x).div_floor(x)),
-        "trunc" => either(a, "input", "other", |x, y| x.div_trunc(y), |x, c| beside(c, x).div_trunc(x)),
+        "floor" => one(a.var("input")?.div_floor(a.operand("other")?.input())),
+        "trunc" => one(a.var("input")?.div_trunc(a.operand("other")?.input())),
         other => Err(Refusal::Argument(format!("`rounding_mode` = {other}"))),
     }),
-    either!("floor_divide", "input" div_floor "other", |x, c| beside(c, x).div_floor(x)),
+    binary!("floor_divide", |x, y| x.div_floor(y)),
     either!("true_divide", "input" div "other", Var::rdiv),
     either!("__rdiv__", "other" div "input", Var::rdiv),
     operation!("pow", "input self exponent", |a| {
@@ -230,6 +216,8 @@ pub(super) const ROWS: &[Operation] = &[
         let (x, lo, hi) = (a.var("input")?, a.maybe_operand("min")?, a.maybe_operand("max")?);
         one(clamp(&x, lo, hi)?)
     }),
+    operation!("clamp_min", "input min", |a| one(a.var("input")?.clamp_min(a.operand("min")?.input()))),
+    operation!("clamp_max", "input max", |a| one(a.var("input")?.clamp_max(a.operand("max")?.input()))),
     operation!(Exact "where", "condition input other", |a| {
         let (condition, yes, no) = (a.var("condition")?, a.operand("input")?, a.operand("other")?);
         one(condition.where_cond(yes.input(), no.input()))
@@ -262,30 +250,6 @@ fn either(
     match (a.operand(left)?, a.operand(right)?) {
         (Operand::Var(x), y) => one(forward(&x, y.input())),
         (Operand::Number(c), Operand::Var(y)) => one(reversed(&y, c)),
-        (Operand::Number(c), y) if right == "other" => one(forward(&alone(c), y.input())),
         (Operand::Number(_), Operand::Number(_)) => Err(Refusal::Argument("two numbers".into())),
     }
-}
-
-/// `left + alpha right`, or minus.
-fn scaled(a: &Args, left: &str, right: &str, scaled: fn(&Var, Input<'_>, Scalar) -> Result<Var>) -> Outcome {
-    let alpha = a.scalar("alpha")?.unwrap_or(Scalar::I64(1));
-    match (a.operand(left)?, a.operand(right)?) {
-        (Operand::Var(x), y) => one(scaled(&x, y.input(), alpha)),
-        (Operand::Number(c), Operand::Var(y)) => one(scaled(&beside(c, &y), Input::Var(&y), alpha)),
-        (Operand::Number(c), y) if right == "other" => one(scaled(&alone(c), y.input(), alpha)),
-        (Operand::Number(_), Operand::Number(_)) => Err(Refusal::Argument("two numbers".into())),
-    }
-}
-
-/// A number on the left of a number: functions of PyTorch with the parameters `input` and `other` make a tensor of it.
-fn alone(number: Scalar) -> Var {
-    Var::from(Tensor::full_with((), number, number.dtype()))
-}
-
-/// A number on the left of a tensor, as a 0-d variable of the type that it has there.
-fn beside(number: Scalar, tensor: &Var) -> Var {
-    let own = number.dtype();
-    let dtype = if tensor.dtype().category() >= own.category() { tensor.dtype() } else { own };
-    Var::from(Tensor::full_with((), number, dtype))
 }

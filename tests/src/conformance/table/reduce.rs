@@ -3,23 +3,40 @@
 use foldback_graph::{Result, Var};
 use foldback_tensor::Over;
 
-use super::{Operation, Outcome, one, operation, plain};
+use super::{Operation, Outcome, one, operation};
 use crate::conformance::args::{Args, Read, Refusal};
 
 /// A reduction over `dim`, which may be absent.
 macro_rules! over_axes {
-    ($names:literal, |$x:ident, $over:ident| $body:expr) => {
+    ($names:literal, $plain:ident, $in_dtype:ident) => {
         operation!(Sum $names, "input dim keepdim dtype", |a| {
-            let ($x, $over) = (cast(a)?, a.over()?);
-            in_dtype(a, $body)
+            let (x, over) = (a.var("input")?, a.over()?);
+            one(match a.dtype("dtype")? {
+                Some(dtype) => x.$in_dtype(over, dtype),
+                None => x.$plain(over),
+            })
         })
     };
 }
 
+/// A function along `dim`.
+macro_rules! along {
+    ($names:literal, $plain:ident, $in_dtype:ident) => {
+        operation!(Sum $names, "input dim dtype", |a| {
+            let (x, axis) = (a.var("input")?, a.int_of("dim")?);
+            one(match a.dtype("dtype")? {
+                Some(dtype) => x.$in_dtype(axis, dtype),
+                None => x.$plain(axis),
+            })
+        })
+    };
+}
+pub(super) use along;
+
 pub(super) const ROWS: &[Operation] = &[
-    over_axes!("sum", |x, over| x.sum(over)),
-    over_axes!("mean", |x, over| x.mean(over)),
-    over_axes!("prod", |x, over| x.prod(over)),
+    over_axes!("sum", sum, sum_with),
+    over_axes!("mean", mean, mean_with),
+    over_axes!("prod", prod, prod_with),
     operation!("amax", "input dim keepdim", |a| one(a.var("input")?.amax(a.over()?))),
     operation!("amin", "input dim keepdim", |a| one(a.var("input")?.amin(a.over()?))),
     operation!(Sum "logsumexp special.logsumexp", "input dim keepdim", |a| {
@@ -32,14 +49,13 @@ pub(super) const ROWS: &[Operation] = &[
         let (var, mean) = a.var("input")?.var_mean_with(a.over()?, correction(a)?)?;
         Ok(vec![var, mean])
     }),
-    operation!(Sum "std_mean", "input dim keepdim correction unbiased", |a| with_mean(a, spread(a, |x, over, c| x.std_with(over, c))?)),
     operation!(Sum "norm", "input p dim keepdim", |a| one(a.var("input")?.norm_with(a.over()?, order(a, "p")?))),
     operation!(Sum "linalg.vector_norm", "x input ord dim keepdim", |a| {
         one(a.var(if a.has("x") { "x" } else { "input" })?.norm_with(a.over()?, order(a, "ord")?))
     }),
     operation!("count_nonzero", "input dim", |a| one(a.var("input")?.count_nonzero(a.over()?))),
-    operation!("any", "input dim keepdim", |a| plain(a.tensor("input")?.any(a.over()?))),
-    operation!("all", "input dim keepdim", |a| plain(a.tensor("input")?.all(a.over()?))),
+    operation!("any", "input dim keepdim", |a| one(a.var("input")?.any(a.over()?))),
+    operation!("all", "input dim keepdim", |a| one(a.var("input")?.all(a.over()?))),
     operation!("argmax", "input dim keepdim", |a| one(a.var("input")?.argmax(a.over()?))),
     operation!("argmin", "input dim keepdim", |a| one(a.var("input")?.argmin(a.over()?))),
     operation!("max", "input dim keepdim other", |a| extreme(
@@ -54,11 +70,8 @@ pub(super) const ROWS: &[Operation] = &[
         |x, over| x.min(over),
         |x, y| x.minimum(y)
     )),
-    operation!(Sum "softmax special.softmax", "input dim dtype", |a| one(cast(a)?.softmax(a.int_of("dim")?))),
-    operation!(Sum "log_softmax special.log_softmax", "input dim dtype", |a| {
-        one(cast(a)?.log_softmax(a.int_of("dim")?))
-    }),
-    operation!(Sum "softmin", "input dim dtype", |a| one(cast(a)?.neg().softmax(a.int_of("dim")?))),
+    along!("softmax special.softmax", softmax, softmax_with),
+    along!("log_softmax special.log_softmax", log_softmax, log_softmax_with),
     operation!(Sum "sum_to_size", "input size", |a| {
         let size = super::views::sizes(a, "size")?;
         one(a.var("input")?.sum_to_size(size))
@@ -72,21 +85,6 @@ fn order(a: &Args, name: &str) -> Read<f64> {
         Ok(word) if word == "nuc" => Err(Refusal::Unsupported("form norm(p='nuc')".into())),
         _ => a.float(name, 2.0),
     }
-}
-
-/// The input, in the dtype asked for.
-pub(super) fn cast(a: &Args) -> Read<Var> {
-    let x = a.var("input")?;
-    Ok(match a.dtype("dtype")? {
-        Some(dtype) => x.to(dtype),
-        None => x,
-    })
-}
-
-/// The result in the dtype asked for, which a sum of truth values has only afterwards.
-pub(super) fn in_dtype(a: &Args, result: Result<Var>) -> Outcome {
-    let dtype = a.dtype("dtype")?;
-    one(result.map(|y| dtype.map_or(y.clone(), |d| y.to(d))))
 }
 
 /// A variance or a standard deviation.
@@ -103,11 +101,6 @@ fn correction(a: &Args) -> Read<f64> {
         true => Ok(f64::from(u8::from(a.flag("unbiased", true)?))),
         false => a.float("correction", 1.0),
     }
-}
-
-fn with_mean(a: &Args, mut outputs: Vec<Var>) -> Outcome {
-    outputs.push(a.var("input")?.mean(a.over()?)?);
-    Ok(outputs)
 }
 
 /// `max` and `min`: of all elements, along an axis with the indices, or of two tensors.

@@ -1,29 +1,19 @@
 //! Views, parts and casts: the same elements in another shape, order or type.
 
 use foldback_graph::Var;
-use foldback_tensor::{Axes, Slice, SliceItem, Slices, broadcast_shapes};
+use foldback_tensor::{Axes, Slice, SliceItem, Slices};
 
 use super::{Operation, Outcome, one, operation};
 use crate::conformance::args::{Args, Read, Refusal};
 
 pub(super) const ROWS: &[Operation] = &[
     operation!(Exact "expand", "input size", |a| {
-        let x = a.var("input")?;
-        let size = kept_sizes(&x, a.ints_of("size")?)?;
-        one(x.expand(size))
+        one(a.var("input")?.expand(a.ints_of("size")?))
     }),
     operation!(Exact "broadcast_to", "input size", |a| {
-        let x = a.var("input")?;
-        let size = kept_sizes(&x, a.ints_of("size")?)?;
-        one(x.broadcast_to(size))
+        one(a.var("input")?.broadcast_to(sizes(a, "size")?))
     }),
-    operation!(Exact "expand_as", "input other", |a| one(a.var("input")?.expand(a.var("other")?.shape()))),
-    operation!(Exact "broadcast_tensors", "tensors", |a| {
-        let vars = a.list("tensors")?;
-        let shapes: Vec<_> = vars.iter().map(Var::shape).collect();
-        let common = broadcast_shapes(&shapes.iter().map(|s| s.dims()).collect::<Vec<_>>())?;
-        all(vars.iter().map(|v| v.expand(&common)))
-    }),
+    operation!(Exact "expand_as", "input other", |a| one(a.var("input")?.expand_as(a.var("other")?))),
     operation!(Exact "permute", "input dims", |a| one(a.var("input")?.permute(a.ints_of("dims")?))),
     operation!(Exact "transpose swapaxes swapdims", "input dim0 dim1 axis0 axis1", |a| {
         let (first, second) = if a.has("axis0") { ("axis0", "axis1") } else { ("dim0", "dim1") };
@@ -32,14 +22,17 @@ pub(super) const ROWS: &[Operation] = &[
     operation!(Exact "t", "input", |a| one(a.var("input")?.try_t())),
     operation!(Exact "mT", "input", |a| {
         let x = a.var("input")?;
-        if x.rank() == 0 { Ok(vec![x]) } else { one(x.transpose(-2, -1)) }
+        not_single(&x)?;
+        one(x.transpose(-2, -1))
     }),
     operation!(Exact "movedim moveaxis", "input source destination", |a| {
         one(a.var("input")?.movedim(a.ints_of("source")?, a.ints_of("destination")?))
     }),
     operation!(Exact "reshape", "input shape", |a| one(a.var("input")?.reshape(a.ints_of("shape")?))),
     operation!(Exact "reshape_as", "input other", |a| one(a.var("input")?.reshape(a.var("other")?.shape()))),
-    operation!(Exact "view", "input size", |a| one(a.var("input")?.view(a.ints_of("size")?))),
+    operation!(Exact "view", "input size shape", |a| {
+        one(a.var("input")?.view(a.ints_of(if a.has("shape") { "shape" } else { "size" })?))
+    }),
     operation!(Exact "view_as", "input other", |a| one(a.var("input")?.view(a.var("other")?.shape()))),
     operation!(Exact "ravel", "input", |a| one(a.var("input")?.flatten(..))),
     operation!(Exact "flatten", "input start_dim end_dim", |a| {
@@ -55,7 +48,7 @@ pub(super) const ROWS: &[Operation] = &[
     operation!(Exact "fliplr", "input", |a| one(a.var("input")?.flip(1))),
     operation!(Exact "flipud", "input", |a| {
         let x = a.var("input")?;
-        size_of(&x, 0)?;
+        not_single(&x)?;
         one(x.flip(0))
     }),
     operation!(Exact "narrow", "input dim start length", |a| {
@@ -71,10 +64,10 @@ pub(super) const ROWS: &[Operation] = &[
         let x = a.var("input")?;
         Ok(vec![a.dtype("dtype")?.map_or(x.clone(), |d| x.to(d))])
     }),
-    operation!(Exact "double", "input", |a| Ok(vec![a.var("input")?.to(foldback_tensor::DType::F64)])),
-    operation!(Exact "float", "input", |a| Ok(vec![a.var("input")?.to(foldback_tensor::DType::F32)])),
-    operation!(Exact "long", "input", |a| Ok(vec![a.var("input")?.to(foldback_tensor::DType::I64)])),
-    operation!(Exact "bool", "input", |a| Ok(vec![a.var("input")?.to(foldback_tensor::DType::Bool)])),
+    operation!(Exact "double", "input", |a| Ok(vec![a.var("input")?.double()])),
+    operation!(Exact "float", "input", |a| Ok(vec![a.var("input")?.float()])),
+    operation!(Exact "long", "input", |a| Ok(vec![a.var("input")?.long()])),
+    operation!(Exact "bool", "input", |a| Ok(vec![a.var("input")?.bool()])),
     operation!(Exact "contiguous clone", "input", |a| Ok(vec![a.var("input")?.contiguous()])),
 ];
 
@@ -84,31 +77,11 @@ pub(super) fn sizes(a: &Args, name: &str) -> Read<Vec<usize>> {
     sizes.map_err(|_| Refusal::Argument(format!("`{name}` holds a negative size")))
 }
 
-/// The outputs of several calls, or the first refusal.
-pub(super) fn all(results: impl Iterator<Item = foldback_graph::Result<Var>>) -> Outcome {
-    Ok(results.collect::<Result<Vec<Var>, _>>()?)
-}
-
-/// Sizes in which -1 keeps the axis as it is.
-fn kept_sizes(x: &Var, sizes: Vec<isize>) -> Read<Vec<usize>> {
-    let own = x.shape();
-    let new = sizes.len();
-    let size = |(i, n): (usize, isize)| match n {
-        -1 => (i + own.rank()).checked_sub(new).map(|i| own[i]),
-        n => usize::try_from(n).ok(),
-    };
-    let found: Option<Vec<usize>> = sizes.into_iter().enumerate().map(size).collect();
-    found.ok_or_else(|| Refusal::Argument("a size that names no axis".into()))
-}
-
 /// How an axis is written in a list of slices.
-pub(super) fn on_axis(x: &Var, axis: isize, item: impl Into<SliceItem>) -> Read<Slices> {
+fn on_axis(x: &Var, axis: isize, item: impl Into<SliceItem>) -> Read<Slices> {
+    not_single(x)?;
     // An axis that does not exist is refused with the words of the library.
-    let size = x.value();
-    size.size(axis)?;
-    if x.rank() == 0 {
-        return Err(Refusal::Argument("a slice of a single number".into()));
-    }
+    x.size(axis)?;
     let axis = if axis < 0 { axis + x.rank() as isize } else { axis };
     let mut items: Vec<SliceItem> = (0..axis).map(|_| SliceItem::from(..)).collect();
     items.push(item.into());
@@ -123,12 +96,9 @@ fn slice(a: &Args) -> Outcome {
     one(x.slice(on_axis(&x, a.int("dim")?.unwrap_or(0), slice)?))
 }
 
-/// The size of an axis that is to be cut into parts.
-fn size_of(x: &Var, axis: isize) -> Read<usize> {
-    if x.rank() == 0 {
-        return Err(Refusal::Argument("a single number has no axis to cut".into()));
-    }
-    Ok(x.value().size(axis)?)
+/// What PyTorch takes a single number for is another matter than what a call with axes does.
+fn not_single(x: &Var) -> Read<()> {
+    if x.rank() == 0 { Err(Refusal::Argument("a single number".into())) } else { Ok(()) }
 }
 
 fn split(a: &Args) -> Outcome {

@@ -12,12 +12,14 @@
 //! number of threads.
 
 mod depthwise;
+mod integers;
 mod product;
 mod sweep;
 mod weight;
 
 use std::marker::PhantomData;
 
+pub(crate) use integers::slide_integers;
 pub(crate) use product::{Kernel, SlideProduct, slide};
 pub(crate) use sweep::ConvAxis;
 pub(crate) use weight::{WeightProduct, weight_gradient};

@@ -65,7 +65,7 @@ pub(crate) fn slide<T: Convolved>(x: &SlideProduct<'_, T>, out: &mut [T]) {
     }
 }
 
-impl<T: Convolved> SlideProduct<'_, T> {
+impl<T: Copy + Default> SlideProduct<'_, T> {
     /// The pairs of sweeps that meet any sources.
     pub(super) fn pairs(&self) -> impl Iterator<Item = [&Sweep; 2]> {
         let [down, across] = self.sweeps.each_ref().map(|s| s.iter().filter(|s| !s.taps.is_empty()));

@@ -171,29 +171,11 @@ impl<T: Multiply> Product<'_, T> {
             return;
         }
         self.check();
-        let whole = Out {
-            start: out.as_mut_ptr(),
-            stride: self.n,
-            rows: items * self.m,
-            cols: self.n,
-            life: PhantomData,
-        };
         let (m, n, k) = (self.m, self.n, self.k);
         let vector = m.min(n) == 1;
         let task = if vector { VECTOR_TASK } else { TASK };
         if items == 1 && depth == 1 && m.saturating_mul(n).saturating_mul(k) <= task {
-            // `out` is not used again, and this is its only part.
-            return T::multiply(Tile {
-                m,
-                n,
-                k,
-                a: self.a,
-                b: self.b,
-                out: whole,
-                scale: self.scale,
-                add,
-                vector,
-            });
+            return self.as_one_tile(out, add);
         }
         let mut tiles = if vector { self.vector_tiles() } else { Tiles::new(m, n, k, TILES) };
         let tasks = items * tiles.count;
@@ -207,6 +189,27 @@ impl<T: Multiply> Product<'_, T> {
             return self.tiles(&tiles, items, 0, self.k, out, add);
         }
         self.in_parts(&tiles, items, parts, out, add);
+    }
+
+    /// Computes a single product on this thread, however large it is: what a task does that has more to do with the result.
+    ///
+    /// # Panics
+    /// As [`Product::run`], and for a batch.
+    pub(crate) fn run_here(&self, out: &mut [T], add: bool) {
+        assert!(self.kept.is_empty() && self.summed.is_empty() && out.len() == self.m * self.n);
+        if self.k > 0 && !out.is_empty() {
+            self.check();
+            self.as_one_tile(out, add);
+        } else if !add {
+            out.fill(T::default());
+        }
+    }
+
+    /// The product of operands that have been checked.
+    fn as_one_tile(&self, out: &mut [T], add: bool) {
+        let &Product { m, n, k, a, b, scale, .. } = self;
+        let out = Out { start: out.as_mut_ptr(), stride: n, rows: m, cols: n, life: PhantomData };
+        T::multiply(Tile { m, n, k, a, b, out, scale, add, vector: m.min(n) == 1 });
     }
 
     /// How a product with a vector is cut: so that the tasks read neighbouring memory.

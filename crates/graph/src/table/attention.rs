@@ -1,0 +1,258 @@
+//! Rows of attention and of what goes with it: kernels that never store all scores, or, where gradients are to be
+//! recorded, compositions that do.
+
+use foldback_tensor::kernel::{Attending, GroupedHeads};
+use foldback_tensor::{Attention, Axis, DType, Here, Tensor, keep};
+use smallvec::SmallVec;
+
+use super::macros::function;
+use super::together::{self, Together};
+use crate::error::Result;
+use crate::input::{AsInput, AsOptionalInput};
+use crate::record::{Reads, record_one};
+use crate::rule::Slot;
+use crate::var::Var;
+use crate::work::{Context, Take};
+
+function! { @rows rows
+    scaled_dot_product_attention {
+        "a head": [[3, 2] Any, [4, 2] Any, [4, 3] Any] |x| x[0].scaled_dot_product_attention(&x[1], &x[2]);
+        "heads": [[2, 2, 3, 2] Any, [2, 2, 2, 2] Any, [2, 2, 2, 1] Any]
+            |x| x[0].scaled_dot_product_attention(&x[1], &x[2]);
+        "broadcast heads": [[2, 1, 3, 2] Any, [2, 2, 2] Any, [2, 1, 2, 3] Any]
+            |x| x[0].scaled_dot_product_attention(&x[1], &x[2]);
+        "causal": [[3, 2] Any, [4, 2] Any, [4, 2] Any]
+            |x| x[0].scaled_dot_product_attention_with(&x[1], &x[2], Attention::new().is_causal(true).scale(0.7));
+        "an added mask": [[2, 3, 2] Any, [2, 4, 2] Any, [2, 4, 2] Any, [3, 4] Any]
+            |x| x[0].scaled_dot_product_attention_with(&x[1], &x[2], Attention::new().mask(&x[3]));
+        "a mask of keys": [[2, 3, 2] Any, [2, 4, 2] Any, [2, 4, 2] Any, [2, 1, 4] Any]
+            |x| x[0].scaled_dot_product_attention_with(&x[1], &x[2], Attention::new().mask(&x[3]));
+        "a masked row": [[2, 2] Any, [3, 2] Any, [3, 2] Any]
+            |x| x[0].scaled_dot_product_attention_with(&x[1], &x[2], Attention::new().mask(&seen()));
+        "shared heads": [[4, 2, 2] Any, [2, 3, 2] Any, [2, 3, 1] Any, [4, 1, 3] Any]
+            |x| x[0].scaled_dot_product_attention_with(&x[1], &x[2], Attention::new().enable_gqa(true).mask(&x[3]));
+        "no keys": [[2, 2] Any, [0, 2] Any, [0, 3] Any] |x| x[0].scaled_dot_product_attention(&x[1], &x[2]);
+        "no queries": [[0, 2] Any, [3, 2] Any, [3, 2] Any] |x| x[0].scaled_dot_product_attention(&x[1], &x[2]);
+        "no sizes": [[2, 0] Any, [3, 0] Any, [3, 2] Any] |x| x[0].scaled_dot_product_attention(&x[1], &x[2]);
+    }
+}
+
+function! {
+    in gates;
+
+    /// The first half along an axis times the sigmoid of the second; see [`Tensor::glu`].
+    ///
+    /// # Errors
+    /// As [`Tensor::glu`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![3.0, 0.0].requires_grad();
+    /// x.glu(0)?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![0.5, 0.75]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn glu(a; axis: Axis) = a.glu(axis);
+        d a: |g, a| gate_slopes(g, a, axis);
+        check {
+            "a row": [[4] Any] |x| x[0].glu(0);
+            "columns": [[3, 4] Any] |x| x[0].glu(-1);
+            "rows": [[4, 3] Any] |x| x[0].glu(0);
+            "nothing": [[2, 0] Any] |x| x[0].glu(1);
+        }
+}
+
+pub(super) use gates::ALL as GATES;
+pub(super) use rows::ALL;
+
+fn gate_slopes(g: &Var, a: &Var, axis: Axis) -> Result<Var> {
+    let [x, y] = a.chunks(axis)?;
+    let share = g.mul(y.sigmoid())?;
+    Var::cat([&share, &share.mul(y.neg().sigmoid())?.mul(&x)?], axis)
+}
+
+/// A mask with a row that sees nothing.
+fn seen() -> Tensor {
+    foldback_tensor::tensor![[true, false, true], [false, false, false]]
+}
+
+/// # Attention
+impl Var {
+    /// `softmax(q k^T / sqrt(e)) v` of queries (this variable), keys and values; see
+    /// [`Tensor::scaled_dot_product_attention`].
+    ///
+    /// # Errors
+    /// As [`Tensor::scaled_dot_product_attention_with`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let (q, k, v) = (tensor![[0.0]].requires_grad(), tensor![[1.0], [2.0]], tensor![[2.0], [4.0]]);
+    /// q.scaled_dot_product_attention(&k, &v)?.backward()?;
+    /// assert_eq!(q.grad(), Some(tensor![[0.5]]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    #[doc(alias = "sdpa")]
+    pub fn scaled_dot_product_attention(&self, key: impl AsInput, value: impl AsInput) -> Result<Var> {
+        self.scaled_dot_product_attention_with(key, value, Attention::new()).here()
+    }
+
+    /// [`Var::scaled_dot_product_attention`] with a mask, another scale, causal, or with shares dropped; see
+    /// [`Tensor::scaled_dot_product_attention_with`]. A mask of numbers has a gradient if it requires one.
+    ///
+    /// # Errors
+    /// As [`Tensor::scaled_dot_product_attention_with`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::{tensor, Attention};
+    /// let (x, v) = (tensor![[0.0], [0.0]], tensor![[2.0], [4.0]].requires_grad());
+    /// let options = Attention::new().mask(tensor![[true, false], [false, false]]);
+    /// let y = foldback_graph::Var::from(&x).scaled_dot_product_attention_with(&x, &v, options)?;
+    /// assert_eq!(y.value(), tensor![[2.0], [0.0]]);
+    /// y.sum(..)?.backward()?;
+    /// assert_eq!(v.grad(), Some(tensor![[1.0], [0.0]]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn scaled_dot_product_attention_with(
+        &self,
+        key: impl AsInput,
+        value: impl AsInput,
+        options: Attention<impl AsOptionalInput>,
+    ) -> Result<Var> {
+        let (k, v) = (key.input().beside(self), value.input().beside(self));
+        let mask = options.mask.optional_input().map(|m| m.beside(self));
+        let mask = mask.as_deref();
+        if options.enable_gqa {
+            let shapes =
+                GroupedHeads::of([self.shape(), k.shape(), v.shape()], mask.map(Var::shape)).here()?;
+            let (q, k) = (self.reshape(&shapes.query).here()?, k.reshape(&shapes.key).here()?);
+            let v = v.reshape(&shapes.value).here()?;
+            let mask =
+                mask.zip(shapes.mask.as_ref()).map(|(m, shape)| m.reshape(shape)).transpose().here()?;
+            let options = options.enable_gqa(false).mask(mask.as_ref());
+            let y = q.scaled_dot_product_attention_with(k, v, options).here()?;
+            return y.reshape(shapes.result(y.shape())).here();
+        }
+        let values = [self.value(), k.value(), v.value()];
+        let m = mask.map(Var::value);
+        let how = Attending::new(values.each_ref(), m.as_ref(), &options).here()?;
+        if how.dropout_p > 0.0 {
+            let [q, k, v, m] = [Some(self), Some(&*k), Some(&*v), mask].map(|v| v.cloned());
+            let (q, k, v) = (q.expect("given"), k.expect("given"), v.expect("given"));
+            let p = how.dropout_p;
+            let step =
+                Step { g: Var::constant(Tensor::from(0.0)), q, k, v, mask: m, how, wanted: [false; 2] };
+            let shares = step.shares().map_err(|e| e.named("scaled_dot_product_attention")).here()?;
+            return shares.dropout(p).here()?.matmul(&step.v).here();
+        }
+        let y = how.forward(values.each_ref(), m.as_ref()).here()?;
+        let inputs: SmallVec<[&Var; 4]> =
+            [Some(self), Some(&*k), Some(&*v), mask].into_iter().flatten().collect();
+        let slots = [Slot::Input(0), Slot::Input(1), Slot::Input(2), Slot::Input(3)];
+        let reads = Reads::All(&slots[..inputs.len()]);
+        let masked = mask.is_some();
+        Ok(record_one(&rows::scaled_dot_product_attention, &inputs, y, reads, move || {
+            Box::new(move |ctx: &Context<'_>, take: &mut Take<'_>| {
+                let place = masked.then_some(3);
+                let step = Step {
+                    g: ctx.grad(0),
+                    q: ctx.value(Slot::Input(0)),
+                    k: ctx.value(Slot::Input(1)),
+                    v: ctx.value(Slot::Input(2)),
+                    mask: masked.then(|| ctx.value(Slot::Input(3))),
+                    how: how.clone(),
+                    wanted: [(0..3).any(|i| ctx.needs(i)), place.is_some_and(|place| ctx.needs(place))],
+                };
+                together::describe(ctx, take, step, [Some(0), Some(1), Some(2), place])
+            })
+        }))
+    }
+
+    /// Zeros in place of elements with probability `p`, and the others times `1 / (1 - p)`; see [`Tensor::dropout`].
+    ///
+    /// # Errors
+    /// As [`Tensor::dropout`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::Tensor;
+    /// let x = Tensor::ones([100]).requires_grad();
+    /// let y = x.dropout(0.5)?;
+    /// y.sum(..)?.backward()?;
+    /// assert_eq!(x.grad(), Some(y.value()));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn dropout(&self, p: impl Into<f64>) -> Result<Var> {
+        match self.value_ref().dropout_mask(p.into()).here()? {
+            Some(mask) => self.mul(&mask).map_err(|e| e.named("dropout")).here(),
+            None => Ok(self.clone()),
+        }
+    }
+}
+
+/// What the gradients of attention are made of.
+struct Step {
+    g: Var,
+    q: Var,
+    k: Var,
+    v: Var,
+    mask: Option<Var>,
+    how: Attending,
+    /// whether a gradient of queries, keys or values is asked for, and that of the mask
+    wanted: [bool; 2],
+}
+
+impl Step {
+    /// The share of each key, zeros for a query that sees none.
+    fn shares(&self) -> Result<Var> {
+        let mut scores = self.q.matmul(self.k.transpose(-2, -1)?)?.mul(self.how.scale)?;
+        let causal = if self.how.causal { Some(Var::constant(self.how.causal_mask()?)) } else { None };
+        if let Some(mask) = causal.as_ref().or(self.mask.as_ref()) {
+            scores = match mask.dtype() {
+                DType::Bool => mask.where_cond(&scores, f64::NEG_INFINITY)?,
+                _ => scores.add(mask)?,
+            };
+        }
+        let unseen = scores.eq(f64::NEG_INFINITY)?.all(keep(-1))?;
+        unseen.where_cond(0.0, unseen.where_cond(0.0, &scores)?.softmax(-1)?)
+    }
+
+    /// The gradient of the masked scores.
+    fn slopes(&self, shares: &Var) -> Result<Var> {
+        let d = self.g.matmul(self.v.transpose(-2, -1)?)?;
+        shares.mul(d.sub(d.mul(shares)?.sum(keep(-1))?)?)
+    }
+}
+
+/// The gradients of queries, keys, values and the mask.
+impl Together<4> for Step {
+    fn now(&self) -> Result<[Tensor; 4]> {
+        let [q, k, v] = [&self.q, &self.k, &self.v].map(Var::value);
+        let mask = self.mask.as_ref().map(Var::value);
+        let nothing = || Tensor::zeros_with(0, q.dtype());
+        let [dq, dk, dv] = match self.wanted[0] {
+            true => self.how.backward(&self.g.value_ref(), [&q, &k, &v], mask.as_ref())?,
+            false => [(); 3].map(|()| nothing()),
+        };
+        let of_mask = match self.wanted[1] {
+            true => self.slopes(&self.shares()?)?.value(),
+            false => nothing(),
+        };
+        Ok([dq, dk, dv, of_mask])
+    }
+
+    fn recorded(&self, which: usize) -> Result<Var> {
+        let shares = self.shares()?;
+        match which {
+            0 => self.slopes(&shares)?.matmul(&self.k)?.mul(self.how.scale),
+            1 => self.slopes(&shares)?.transpose(-2, -1)?.matmul(&self.q)?.mul(self.how.scale),
+            2 => shares.transpose(-2, -1)?.matmul(&self.g),
+            _ => self.slopes(&shares),
+        }
+    }
+}

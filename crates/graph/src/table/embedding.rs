@@ -1,0 +1,95 @@
+//! The row of embeddings.
+
+use foldback_tensor::{Here, Indices, Tensor, kernel};
+use smallvec::smallvec;
+
+use super::macros::function;
+use crate::error::Result;
+use crate::input::AsInput;
+use crate::record::{Reads, record_one};
+use crate::var::Var;
+use crate::work::{Context, Flow, Take, Work};
+
+function! { @rows rows
+    embedding {
+        "repeated": [[4, 3] Any] |x| Var::embedding(foldback_tensor::tensor![[1, 3], [1, 0]; i64], &x[0]);
+        "a number": [[4, 3] Any] |x| Var::embedding(Tensor::from(2i64), &x[0]);
+        "a padding number": [[4, 3] Any]
+            |x| Var::embedding_with(foldback_tensor::tensor![1, 3, 2, 3; i64], &x[0], -1);
+        "nothing": [[4, 0] Any] |x| Var::embedding(foldback_tensor::tensor![1; i64], &x[0]);
+    }
+}
+
+pub(super) use rows::ALL;
+
+/// # Embedding
+impl Var {
+    /// The rows of a table `[n, d]` that numbers `[..]` (`i64`) name; see [`Tensor::embedding`].
+    ///
+    /// # Errors
+    /// As [`Tensor::embedding`].
+    ///
+    /// ```
+    /// use foldback_graph::{RequiresGrad, Var};
+    /// use foldback_tensor::tensor;
+    /// let table = tensor![[0.0], [1.0], [2.0]].requires_grad();
+    /// Var::embedding(tensor![2, 2; i64], &table)?.sum(..)?.backward()?;
+    /// assert_eq!(table.grad(), Some(tensor![[0.0], [0.0], [2.0]]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn embedding(ids: impl Into<Indices>, weight: impl AsInput) -> Result<Var> {
+        let (ids, weight) = (ids.into(), weight.to_var());
+        let rows = Tensor::embedding(&ids, &*weight.value_ref()).here()?;
+        Ok(looked_up(ids, &weight, rows, None))
+    }
+
+    /// [`Var::embedding`] in which one row, that of a padding number (negative ones count from the end), has no gradient.
+    ///
+    /// # Errors
+    /// As [`Tensor::embedding_with`].
+    ///
+    /// ```
+    /// use foldback_graph::{RequiresGrad, Var};
+    /// use foldback_tensor::tensor;
+    /// let table = tensor![[0.0], [1.0], [2.0]].requires_grad();
+    /// Var::embedding_with(tensor![2, 0; i64], &table, 0)?.sum(..)?.backward()?;
+    /// assert_eq!(table.grad(), Some(tensor![[0.0], [0.0], [1.0]]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn embedding_with(
+        ids: impl Into<Indices>,
+        weight: impl AsInput,
+        padding_idx: impl Into<i64>,
+    ) -> Result<Var> {
+        let (ids, weight) = (ids.into(), weight.to_var());
+        let padding = kernel::padding_row(&weight.value_ref(), padding_idx.into()).here()?;
+        let rows = Tensor::embedding(&ids, &*weight.value_ref()).here()?;
+        Ok(looked_up(ids, &weight, rows, Some(padding)))
+    }
+}
+
+#[track_caller]
+fn looked_up(ids: Indices, weight: &Var, rows: Tensor, padding: Option<i64>) -> Var {
+    let count = weight.shape().dims()[0];
+    record_one(&rows::embedding, &[weight], rows, Reads::All(&[]), move || {
+        Box::new(move |ctx: &Context<'_>, take: &mut Take<'_>| {
+            let work = Work::either(
+                (ctx.grad(0), ids.clone()),
+                move |(g, ids)| kernel::embedding_backward(&g.value_ref(), ids, count, padding),
+                move |(g, ids)| recorded(g, ids, count, padding),
+            );
+            take(Flow { inputs: smallvec![0], work })
+        })
+    })
+}
+
+fn recorded(g: &Var, ids: &Indices, count: usize, padding: Option<i64>) -> Result<Var> {
+    let width = g.size(-1)?;
+    let (flat, mut g) = (ids.reshape(-1)?, g.reshape([ids.numel(), width])?);
+    if let Some(padding) = padding {
+        g = Var::constant(flat.eq(padding)?.unsqueeze(-1)?).where_cond(0.0, &g)?;
+    }
+    Var::constant(Tensor::try_zeros_with([count, width], g.dtype())?).index_add(0, flat, g)
+}

@@ -1,0 +1,491 @@
+//! Rows of normalisation: one pass over the rows, or, where gradients are to be recorded, the same formulas over
+//! variables.
+
+use std::sync::Arc;
+
+use foldback_tensor::kernel::Normalisation;
+use foldback_tensor::{Axes, Here, Norm, Over, Shape, Tensor, keep, or_panic};
+use smallvec::SmallVec;
+
+use super::Row;
+use super::macros::function;
+use super::together::{self, Together};
+use crate::error::Result;
+use crate::input::{AsInput, AsOptionalInput};
+use crate::record::{Reads, record_one};
+use crate::rule::Slot;
+use crate::var::Var;
+use crate::work::{Context, Take};
+
+function! { @rows rows
+    layer_norm {
+        "a row": [[4] Any, [4] Any, [4] Any]
+            |x| x[0].layer_norm_with(4, Norm::new().weight(&x[1]).bias(&x[2]).eps(0.1));
+        "rows": [[2, 3, 4] Any, [4] Any, [4] Any]
+            |x| x[0].layer_norm_with(4, Norm::new().weight(&x[1]).bias(&x[2]).eps(0.1));
+        "two axes": [[2, 3, 4] Any, [3, 4] Any]
+            |x| x[0].layer_norm_with([3, 4], Norm::new().weight(&x[1]).eps(0.1));
+        "a bias": [[3, 4] Any, [4] Any] |x| x[0].layer_norm_with(4, Norm::new().bias(&x[1]).eps(0.1));
+        "nothing but x": [[3, 4] Any] |x| x[0].layer_norm_with(4, Norm::new().eps(0.1));
+        "no rows": [[0, 4] Any, [4] Any, [4] Any]
+            |x| x[0].layer_norm_with(4, Norm::new().weight(&x[1]).bias(&x[2]));
+        "empty rows": [[3, 0] Any, [0] Any] |x| x[0].layer_norm_with(0, Norm::new().weight(&x[1]));
+    }
+    rms_norm {
+        "rows": [[2, 3, 4] Any, [4] Any] |x| x[0].rms_norm_with(4, Norm::new().weight(&x[1]).eps(0.1));
+        "a bias": [[3, 4] Any, [4] Any, [4] Any]
+            |x| x[0].rms_norm_with(4, Norm::new().weight(&x[1]).bias(&x[2]).eps(0.1));
+        "nothing but x": [[3, 4] Any] |x| x[0].rms_norm_with(4, Norm::new().eps(0.1));
+        "empty rows": [[3, 0] Any] |x| x[0].rms_norm(0);
+    }
+    group_norm {
+        "groups": [[2, 4, 3] Any, [4] Any, [4] Any]
+            |x| x[0].group_norm_with(2, Norm::new().weight(&x[1]).bias(&x[2]).eps(0.1));
+        "no positions": [[3, 4] Any, [4] Any] |x| x[0].group_norm_with(2, Norm::new().weight(&x[1]).eps(0.1));
+        "nothing but x": [[2, 4, 1, 2] Any] |x| x[0].group_norm_with(4, Norm::new().eps(0.1));
+        "no examples": [[0, 4, 2] Any, [4] Any] |x| x[0].group_norm_with(2, Norm::new().weight(&x[1]));
+    }
+    instance_norm {
+        "channels": [[2, 2, 3] Any, [2] Any, [2] Any]
+            |x| x[0].instance_norm_with(Norm::new().weight(&x[1]).bias(&x[2]).eps(0.1));
+        "nothing but x": [[2, 2, 2, 2] Any] |x| x[0].instance_norm_with(Norm::new().eps(0.1));
+    }
+    batch_norm {
+        "examples": [[3, 2] Any, [2] Any, [2] Any]
+            |x| x[0].batch_norm_with(known(&x[0]), known(&x[0]), Norm::new().weight(&x[1]).bias(&x[2]).eps(0.1));
+        "positions": [[2, 2, 3] Any, [2] Any]
+            |x| x[0].batch_norm_with(known(&x[0]), known(&x[0]), Norm::new().weight(&x[1]));
+        "nothing but x": [[3, 2] Any] |x| x[0].batch_norm(known(&x[0]), known(&x[0]));
+        "tracked statistics": [[3, 2] Any, [2] Any, [2] Positive] |x| x[0].batch_norm(&x[1], &x[2]);
+        "no examples": [[0, 2] Any, [2] Any, [2] Any]
+            |x| x[0].batch_norm_with(known(&x[0]), known(&x[0]), Norm::new().weight(&x[1]).bias(&x[2]));
+    }
+    batch_norm_train {
+        "examples": [[4, 2] Any, [2] Any, [2] Any]
+            |x| Ok(x[0].batch_norm_train(Norm::new().weight(&x[1]).bias(&x[2]).eps(0.1))?.0);
+        "positions": [[2, 2, 3] Any, [2] Any]
+            |x| Ok(x[0].batch_norm_train(Norm::new().weight(&x[1]).eps(0.1))?.0);
+        "nothing but x": [[2, 2, 2, 1] Any] |x| Ok(x[0].batch_norm_train(Norm::new().eps(0.1))?.0);
+        "no examples": [[0, 2] Any, [2] Any] |x| Ok(x[0].batch_norm_train(Norm::new().weight(&x[1]))?.0);
+    }
+}
+
+pub(super) use rows::ALL;
+
+/// Statistics for samples.
+fn known(x: &Var) -> Tensor {
+    foldback_tensor::tensor![0.5, 1.5].to(x.dtype())
+}
+
+/// # Normalisation
+impl Var {
+    /// `(x - mean) / sqrt(var + 1e-5)` over the last axes, whose sizes are `shape`; see [`Tensor::layer_norm`].
+    ///
+    /// # Errors
+    /// As [`Tensor::layer_norm_with`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::{assert_close, tensor};
+    /// let y = tensor![[1.0, 3.0]].requires_grad().layer_norm(2)?;
+    /// assert_close!(y.value(), tensor![[-1.0, 1.0]], atol = 1e-4);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn layer_norm(&self, shape: impl Into<Shape>) -> Result<Var> {
+        self.layer_norm_with(shape, Norm::new()).here()
+    }
+
+    /// [`Var::layer_norm`] with a weight and a bias of that shape, and another `eps`; see [`Tensor::layer_norm_with`].
+    ///
+    /// # Errors
+    /// As [`Tensor::layer_norm_with`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::{assert_close, tensor, Norm};
+    /// let (x, w) = (tensor![[1.0, 3.0]].requires_grad(), tensor![2.0, 1.0].requires_grad());
+    /// x.layer_norm_with(2, Norm::new().weight(&w))?.sum(..)?.backward()?;
+    /// assert_close!(w.grad().unwrap(), tensor![-1.0, 1.0], atol = 1e-4);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn layer_norm_with(
+        &self,
+        shape: impl Into<Shape>,
+        options: Norm<impl AsOptionalInput, impl AsOptionalInput>,
+    ) -> Result<Var> {
+        let how = Normalisation::layer("layer_norm", &self.value_ref(), shape.into(), options.eps).here()?;
+        normalised(&rows::layer_norm, self, how, &options).here()
+    }
+
+    /// `x / sqrt(mean(x^2) + eps)` over the last axes, whose sizes are `shape`; see [`Tensor::rms_norm`].
+    ///
+    /// # Errors
+    /// As [`Tensor::layer_norm_with`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::{assert_close, tensor};
+    /// assert_close!(tensor![[1.0, -7.0]].requires_grad().rms_norm(2)?.value(), tensor![[0.2, -1.4]]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn rms_norm(&self, shape: impl Into<Shape>) -> Result<Var> {
+        self.rms_norm_with(shape, Norm::new()).here()
+    }
+
+    /// [`Var::rms_norm`] with a weight (and a bias) of that shape, and another `eps`; see [`Tensor::rms_norm_with`].
+    ///
+    /// # Errors
+    /// As [`Tensor::layer_norm_with`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::{assert_close, tensor, Norm};
+    /// let (x, w) = (tensor![[1.0, -7.0]].requires_grad(), tensor![5.0, 10.0].requires_grad());
+    /// x.rms_norm_with(2, Norm::new().weight(&w))?.sum(..)?.backward()?;
+    /// assert_close!(w.grad().unwrap(), tensor![0.2, -1.4]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn rms_norm_with(
+        &self,
+        shape: impl Into<Shape>,
+        options: Norm<impl AsOptionalInput, impl AsOptionalInput>,
+    ) -> Result<Var> {
+        let how = Normalisation::rms("rms_norm", &self.value_ref(), shape.into(), options.eps).here()?;
+        normalised(&rows::rms_norm, self, how, &options).here()
+    }
+
+    /// Channels in `groups` groups, each normalised with all positions in it; see [`Tensor::group_norm`].
+    ///
+    /// # Errors
+    /// As [`Tensor::group_norm_with`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::{assert_close, tensor};
+    /// let y = tensor![[1.0, 3.0, 5.0, 5.0]].requires_grad().group_norm(2)?;
+    /// assert_close!(y.value(), tensor![[-1.0, 1.0, 0.0, 0.0]], atol = 1e-4);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn group_norm(&self, groups: usize) -> Result<Var> {
+        self.group_norm_with(groups, Norm::new()).here()
+    }
+
+    /// [`Var::group_norm`] with a weight and a bias per channel, and another `eps`; see [`Tensor::group_norm_with`].
+    ///
+    /// # Errors
+    /// As [`Tensor::group_norm_with`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::{assert_close, tensor, Norm};
+    /// let (x, w) = (tensor![[1.0, 3.0]].requires_grad(), tensor![1.0, 1.0].requires_grad());
+    /// x.group_norm_with(1, Norm::new().weight(&w))?.sum(..)?.backward()?;
+    /// assert_close!(w.grad().unwrap(), tensor![-1.0, 1.0], atol = 1e-4);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn group_norm_with(
+        &self,
+        groups: usize,
+        options: Norm<impl AsOptionalInput, impl AsOptionalInput>,
+    ) -> Result<Var> {
+        let how = Normalisation::group("group_norm", &self.value_ref(), groups, options.eps).here()?;
+        normalised(&rows::group_norm, self, how, &options).here()
+    }
+
+    /// Every channel of every example normalised over its positions; see [`Tensor::instance_norm`].
+    ///
+    /// # Panics
+    /// Where [`Var::try_instance_norm`] returns an error.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::{assert_close, tensor};
+    /// let y = tensor![[[1.0, 3.0]]].requires_grad().instance_norm();
+    /// assert_close!(y.value(), tensor![[[-1.0, 1.0]]], atol = 1e-4);
+    /// ```
+    #[track_caller]
+    pub fn instance_norm(&self) -> Var {
+        or_panic(self.try_instance_norm())
+    }
+
+    /// [`Var::instance_norm`], with an error where that panics.
+    ///
+    /// # Errors
+    /// As [`Tensor::instance_norm_with`].
+    #[track_caller]
+    pub fn try_instance_norm(&self) -> Result<Var> {
+        self.instance_norm_with(Norm::new()).here()
+    }
+
+    /// [`Var::instance_norm`] with a weight and a bias per channel, and another `eps`; see [`Tensor::instance_norm_with`].
+    ///
+    /// # Errors
+    /// As [`Tensor::instance_norm_with`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::{assert_close, tensor, Norm};
+    /// let (x, w) = (tensor![[[1.0, 3.0]]].requires_grad(), tensor![3.0].requires_grad());
+    /// let y = x.instance_norm_with(Norm::new().weight(&w))?;
+    /// assert_close!(y.value(), tensor![[[-3.0, 3.0]]], atol = 1e-4);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn instance_norm_with(
+        &self,
+        options: Norm<impl AsOptionalInput, impl AsOptionalInput>,
+    ) -> Result<Var> {
+        let how = Normalisation::instance("instance_norm", &self.value_ref(), options.eps).here()?;
+        normalised(&rows::instance_norm, self, how, &options).here()
+    }
+
+    /// `(x - mean) / sqrt(var + 1e-5)` with statistics that are known, a number per channel; see [`Tensor::batch_norm`].
+    ///
+    /// # Errors
+    /// As [`Tensor::batch_norm_with`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::{assert_close, tensor};
+    /// let y = tensor![[1.0, 3.0]].requires_grad().batch_norm(tensor![0.0, 1.0], tensor![1.0, 4.0])?;
+    /// assert_close!(y.value(), tensor![[1.0, 1.0]], atol = 1e-4);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn batch_norm(&self, mean: impl AsInput, var: impl AsInput) -> Result<Var> {
+        self.batch_norm_with(mean, var, Norm::new()).here()
+    }
+
+    /// [`Var::batch_norm`] with a weight and a bias per channel, and another `eps`; see [`Tensor::batch_norm_with`].
+    ///
+    /// # Errors
+    /// As [`Tensor::batch_norm_with`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::{tensor, Norm};
+    /// let (x, b) = (tensor![[5.0], [3.0]].requires_grad(), tensor![1.0].requires_grad());
+    /// let y = x.batch_norm_with(tensor![1.0], tensor![4.0], Norm::new().bias(&b).eps(0.0))?;
+    /// assert_eq!(y.value(), tensor![[3.0], [2.0]]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn batch_norm_with(
+        &self,
+        mean: impl AsInput,
+        var: impl AsInput,
+        options: Norm<impl AsOptionalInput, impl AsOptionalInput>,
+    ) -> Result<Var> {
+        let how = Normalisation::batch("batch_norm", &self.value_ref(), options.eps).here()?;
+        let (mean, var) = (mean.input().beside(self), var.input().beside(self));
+        let statistics = how.known(&mean.value_ref(), &var.value_ref()).here()?;
+        let [w, b] = [options.weight.optional_input(), options.bias.optional_input()];
+        let [w, b] = [w, b].map(|p| p.map(|p| p.beside(self)));
+        if mean.requires_grad() || var.requires_grad() {
+            return with_tracked_statistics(&how, self, [&mean, &var], [w.as_deref(), b.as_deref()]).here();
+        }
+        let [wv, bv] = [&w, &b].map(|p| p.as_deref().map(Var::value));
+        let y = how.apply(&self.value_ref(), wv.as_ref(), bv.as_ref(), &statistics).here()?;
+        Ok(record(&rows::batch_norm, self, [w.as_deref(), b.as_deref()], y, (how, statistics, true)))
+    }
+
+    /// Every channel normalised over the batch and its positions, and what training keeps of the batch, without gradients: the
+    /// mean of each channel, and its variance with divisor `n - 1`; see [`Tensor::batch_norm_train`].
+    ///
+    /// # Errors
+    /// As [`Tensor::batch_norm_train`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::{tensor, Norm};
+    /// let x = tensor![[1.0], [3.0]].requires_grad();
+    /// let (y, mean, var) = x.batch_norm_train(Norm::new())?;
+    /// assert!(y.requires_grad() && !mean.requires_grad());
+    /// assert_eq!((mean.value(), var.value()), (tensor![2.0], tensor![2.0]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn batch_norm_train(
+        &self,
+        options: Norm<impl AsOptionalInput, impl AsOptionalInput>,
+    ) -> Result<(Var, Var, Var)> {
+        let x = self.value_ref();
+        let how = Normalisation::batch_train("batch_norm_train", &x, options.eps).here()?;
+        let [w, b] = [options.weight.optional_input(), options.bias.optional_input()];
+        let [w, b] = [w, b].map(|p| p.map(|p| p.beside(self)));
+        let [wv, bv] = [&w, &b].map(|p| p.as_deref().map(Var::value));
+        let (y, statistics) = how.forward(&x, wv.as_ref(), bv.as_ref()).here()?;
+        let (mean, var) = how.batch_statistics(&x, &statistics).here()?;
+        let parameters = [w.as_deref(), b.as_deref()];
+        let y = record(&rows::batch_norm_train, self, parameters, y, (how, statistics, false));
+        Ok((y, Var::constant(mean), Var::constant(var)))
+    }
+}
+
+/// Normalises with the statistics of the elements themselves.
+#[track_caller]
+fn normalised(
+    row: &'static Row,
+    x: &Var,
+    how: Normalisation,
+    options: &Norm<impl AsOptionalInput, impl AsOptionalInput>,
+) -> Result<Var> {
+    let [w, b] = [options.weight.optional_input(), options.bias.optional_input()];
+    let [w, b] = [w, b].map(|p| p.map(|p| p.beside(x)));
+    let [wv, bv] = [&w, &b].map(|p| p.as_deref().map(Var::value));
+    let (y, statistics) = how.forward(&x.value_ref(), wv.as_ref(), bv.as_ref())?;
+    Ok(record(row, x, [w.as_deref(), b.as_deref()], y, (how, statistics, false)))
+}
+
+/// The node of a normalised variable; `known` says whether the statistics are constants.
+#[track_caller]
+fn record(
+    row: &'static Row,
+    x: &Var,
+    [w, b]: [Option<&Var>; 2],
+    y: Tensor,
+    (how, statistics, known): (Normalisation, Tensor, bool),
+) -> Var {
+    let inputs: SmallVec<[&Var; 3]> = [Some(x), w, b].into_iter().flatten().collect();
+    // The places of weight and bias among the inputs.
+    let places = (w.map(|_| 1), b.map(|_| inputs.len() - 1));
+    let (of_x, of_w) = ([Slot::Input(0), Slot::Input(1)], [Slot::Input(0)]);
+    let all: [&[Slot]; 3] = match places {
+        (Some(_), _) => [&of_x, &of_w, &[]],
+        _ => [&of_w, &[], &[]],
+    };
+    record_one(row, &inputs, y, Reads::Each(&all[..inputs.len()]), move || {
+        let how = Arc::new(how);
+        Box::new(move |ctx: &Context<'_>, take: &mut Take<'_>| {
+            describe(ctx, take, &how, &statistics, places, known)
+        })
+    })
+}
+
+/// What the gradients of a normalisation are made of.
+struct Step {
+    how: Arc<Normalisation>,
+    statistics: Tensor,
+    known: bool,
+    g: Var,
+    /// needed for all gradients but the bias's
+    x: Option<Var>,
+    w: Option<Var>,
+    /// whether the gradient of the elements is asked for, and one of a parameter
+    wanted: (bool, bool),
+}
+
+fn describe(
+    ctx: &Context<'_>,
+    take: &mut Take<'_>,
+    how: &Arc<Normalisation>,
+    statistics: &Tensor,
+    (weight, bias): (Option<usize>, Option<usize>),
+    known: bool,
+) -> Result<()> {
+    let needs = |place: Option<usize>| place.is_some_and(|place| ctx.needs(place));
+    let of_x = ctx.needs(0);
+    let step = Step {
+        how: how.clone(),
+        statistics: statistics.clone(),
+        known,
+        g: ctx.grad(0),
+        x: (of_x || needs(weight)).then(|| ctx.value(Slot::Input(0))),
+        w: if of_x { weight.map(|place| ctx.value(Slot::Input(place))) } else { None },
+        wanted: (of_x, needs(weight) || needs(bias)),
+    };
+    together::describe(ctx, take, step, [Some(0), weight, bias])
+}
+
+impl Step {
+    fn of_bias(&self) -> Result<Var> {
+        let g = self.g.reshape(&self.how.view)?;
+        g.sum_to_size(&self.how.affine)?.reshape(&self.how.parameter)
+    }
+}
+
+/// The gradients of the elements (0), of the weight (1) and of the bias (2).
+impl Together<3> for Step {
+    fn now(&self) -> Result<[Tensor; 3]> {
+        let g = self.g.value_ref();
+        let Some(x) = &self.x else {
+            let nothing = Tensor::zeros_with(0, g.dtype());
+            return Ok([nothing.clone(), nothing, self.of_bias()?.value()]);
+        };
+        let (x, w) = (x.value_ref(), self.w.as_ref().map(Var::value));
+        match self.wanted {
+            (false, _) => {
+                let [dw, db] = self.how.slopes_of_parameters(&g, &x, &self.statistics)?;
+                Ok([db.clone(), dw, db])
+            }
+            _ if self.known => self.how.backward_known(&g, &x, w.as_ref(), &self.statistics),
+            (true, parameters) => self.how.backward(&g, &x, w.as_ref(), &self.statistics, parameters),
+        }
+    }
+
+    fn recorded(&self, which: usize) -> Result<Var> {
+        let (how, over) = (&self.how, over(&self.how));
+        let g = self.g.reshape(&how.view)?;
+        let Some(own) = self.x.as_ref().filter(|_| which < 2) else { return self.of_bias() };
+        let x = own.reshape(&how.view)?;
+        let (normal, r) = match self.known {
+            true => {
+                let [m, r] = how.moments(&self.statistics)?.map(Var::constant);
+                (x.sub(&m)?.mul(&r)?, r)
+            }
+            false => {
+                let c = if how.centred { x.sub(x.mean(&over)?)? } else { x };
+                let r = c.square().mean(&over)?.add(how.eps)?.rsqrt();
+                (c.mul(&r)?, r)
+            }
+        };
+        if which == 1 {
+            return g.mul(&normal)?.sum_to_size(&how.affine)?.reshape(&how.parameter);
+        }
+        let mut slope = match &self.w {
+            Some(w) => g.mul(w.reshape(&how.affine)?)?,
+            None => g,
+        };
+        if !self.known {
+            let along = normal.mul(slope.mul(&normal)?.mean(&over)?)?;
+            let mean = slope.mean(&over)?;
+            slope = if how.centred { slope.sub(&mean)?.sub(&along)? } else { slope.sub(&along)? };
+        }
+        slope.mul(&r)?.reshape(own.shape())
+    }
+}
+
+/// The axes that are normalised over.
+fn over(how: &Normalisation) -> Over {
+    keep(Axes::from(how.axes))
+}
+
+/// With statistics that have gradients of their own, which PyTorch refuses: operation by operation.
+#[track_caller]
+fn with_tracked_statistics(
+    how: &Normalisation,
+    x: &Var,
+    [mean, var]: [&Var; 2],
+    [w, b]: [Option<&Var>; 2],
+) -> Result<Var> {
+    // What does not fit is refused as it is where nothing is tracked.
+    let [wv, bv] = [w, b].map(|p| p.map(Var::value));
+    let statistics = how.known(&mean.value_ref(), &var.value_ref())?;
+    how.apply(&x.value_ref(), wv.as_ref(), bv.as_ref(), &statistics)?;
+    let spread = |p: &Var| p.reshape(&how.affine);
+    let view = x.reshape(&how.view)?;
+    let mut y = view.sub(spread(mean)?)?.mul(spread(var)?.add(how.eps)?.rsqrt())?;
+    if let Some(w) = w {
+        y = y.mul(spread(w)?)?;
+    }
+    if let Some(b) = b {
+        y = y.add(spread(b)?)?;
+    }
+    y.reshape(x.shape())
+}

@@ -1,0 +1,107 @@
+//! The Kullback-Leibler divergence.
+
+use foldback_graph::{AsInput, Var};
+use foldback_tensor::Here;
+
+use super::{Reduction, expect_float, expect_same_shape};
+use crate::error::Result;
+
+const LOSS: &str = "kl_div";
+
+/// The options of [`kl_div`]. PyTorch's
+/// [`KLDivLoss`](https://docs.pytorch.org/docs/stable/generated/torch.nn.KLDivLoss.html).
+///
+/// ```
+/// use foldback_nn::loss::{KLDivLoss, Reduction};
+/// use foldback_tensor::{assert_close, tensor};
+/// let (p, q) = (tensor![[0.5, 0.5]], tensor![[0.25, 0.75]]);
+/// let loss = KLDivLoss::new().log_target(true).reduction(Reduction::Sum);
+/// let found = loss.forward(&p.log(), &q.log())?.value();
+/// assert_close!(found, (&q * (&q / &p).log()).sum(..)?);
+/// # Ok::<(), foldback_nn::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct KLDivLoss {
+    log_target: bool,
+    reduction: Reduction,
+}
+
+impl KLDivLoss {
+    /// A target of probabilities, the mean over elements.
+    pub fn new() -> KLDivLoss {
+        KLDivLoss::default()
+    }
+
+    /// Whether the target holds logarithms of probabilities.
+    #[must_use]
+    pub fn log_target(mut self, log_target: bool) -> KLDivLoss {
+        self.log_target = log_target;
+        self
+    }
+
+    /// What becomes of the losses of single elements. The default is their mean, over all elements; the divergence of a
+    /// batch is the sum divided by its size.
+    #[must_use]
+    pub fn reduction(mut self, reduction: Reduction) -> KLDivLoss {
+        self.reduction = reduction;
+        self
+    }
+
+    /// `t (ln(t) - x)` for logarithms of probabilities `x` and probabilities `t`, or `exp(t) (t - x)` for logarithms `t`,
+    /// reduced. Any shape, the same for both. It is 0 where `t` is 0 and `x` finite.
+    ///
+    /// # Errors
+    /// `LossShapes` if the shapes differ, `DType` if one of the types is not a floating-point one.
+    #[track_caller]
+    pub fn forward(&self, input: impl AsInput, target: impl AsInput) -> Result<Var> {
+        self.of(&input.to_var(), &target.to_var()).here()
+    }
+
+    #[track_caller]
+    fn of(&self, input: &Var, target: &Var) -> Result<Var> {
+        expect_float(LOSS, "the input", input)?;
+        expect_float(LOSS, "the target", target)?;
+        expect_same_shape(LOSS, input, target)?;
+        self.reduction.apply(match self.log_target {
+            true => target.exp().mul(target.sub(input)?)?,
+            false => target.xlogy(target)?.sub(target.mul(input)?)?,
+        })
+    }
+}
+
+/// The mean of `t (ln(t) - x)` over elements, for logarithms of probabilities `x` and probabilities `t`. PyTorch's
+/// [`kl_div`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.kl_div.html), except that shapes which
+/// differ are an error, never broadcast. [`KLDivLoss`] has options.
+///
+/// # Errors
+/// As [`KLDivLoss::forward`].
+///
+/// ```
+/// use foldback_graph::RequiresGrad;
+/// use foldback_nn::loss::kl_div;
+/// use foldback_tensor::tensor;
+/// let x = tensor![-1.0, -2.0].requires_grad();
+/// kl_div(&x, &tensor![1.0, 0.0])?.backward()?;
+/// assert_eq!(x.grad(), Some(tensor![-0.5, 0.0]));
+/// # Ok::<(), foldback_nn::Error>(())
+/// ```
+#[track_caller]
+pub fn kl_div(input: impl AsInput, target: impl AsInput) -> Result<Var> {
+    KLDivLoss::new().forward(input, target)
+}
+
+#[cfg(test)]
+mod tests {
+    use foldback_tensor::tensor;
+
+    use super::*;
+
+    #[test]
+    fn refusals() {
+        let (x, whole) = (tensor![1.0, 2.0], tensor![1, 0; i64]);
+        assert!(kl_div(&x, tensor![[1.0], [2.0]]).unwrap_err().to_string().contains("do not broadcast"));
+        let e = kl_div(&x, &whole).unwrap_err().to_string();
+        assert!(e.contains("the target must be a floating-point type, found i64: use to(DType::F32)"), "{e}");
+        assert!(kl_div(&whole, &x).is_err());
+    }
+}

@@ -1,0 +1,214 @@
+//! The loops of normalisation over rows that lie one after another: a row is read several times, but only once from
+//! memory.
+//!
+//! The variance is taken of what the mean leaves, not as a difference of two large sums, and both have the layers of
+//! Note [The order of a sum].
+
+use super::doors::door;
+use super::lane::Lane;
+use super::level::{Level, level};
+use super::real::Real;
+use super::softmax::{Line, Repeated, RowFloat, add_run};
+use crate::task::{RUN, Reducer};
+
+/// How rows of `n` elements are normalised, and where their weights are.
+#[derive(Clone, Copy)]
+pub(crate) struct NormRows<'a, T> {
+    pub(crate) n: usize,
+    /// whether the mean is taken off
+    pub(crate) centred: bool,
+    pub(crate) eps: f64,
+    /// a factor for every line of a row, `lines` per row; empty if there are none
+    pub(crate) weight: &'a [T],
+    /// the same for what is added
+    pub(crate) bias: &'a [T],
+    /// lines of equal length that a row consists of
+    pub(crate) lines: usize,
+    /// rows until the weights begin again
+    pub(crate) groups: usize,
+}
+
+impl<T: RowFloat> NormRows<'_, T> {
+    /// The parameters of a row out of all of them; nothing out of nothing.
+    #[inline(always)]
+    fn of_row<'p>(&self, row: usize, all: &'p [T]) -> &'p [T] {
+        if all.is_empty() { all } else { &all[row % self.groups * self.lines..][..self.lines] }
+    }
+}
+
+/// `(x - m) r`
+#[inline(always)]
+fn standard<T: RowFloat>(x: T, [m, r]: [T; 2]) -> T {
+    (x - m) * r
+}
+
+/// The mean of a row, 0 if it is not taken off, and the reciprocal of its standard deviation.
+#[inline(always)]
+fn moments<const FMA: bool, T: RowFloat>(how: &NormRows<'_, T>, x: &[T], scratch: &mut [T; RUN]) -> [T; 2] {
+    let n = T::of(how.n as f64);
+    let m = if how.centred { Line::sum(x, x.len()) / n } else { T::of(0.0) };
+    let mut wide = T::Sum::START;
+    for run in x.chunks(RUN) {
+        let squares = &mut scratch[..run.len()];
+        for (square, &v) in squares.iter_mut().zip(run) {
+            *square = (v - m) * (v - m);
+        }
+        wide = add_run(wide, squares);
+    }
+    let variance = Lane::<T, FMA>(T::Sum::finish(wide) / n);
+    [m, (variance + how.eps).rsqrt().0]
+}
+
+#[inline(always)]
+fn write_line<T: RowFloat>(x: &[T], moments: [T; 2], w: impl Line<T>, b: impl Line<T>, out: &mut [T]) {
+    let n = out.len();
+    let (x, w, b) = (&x[..n], w.cut(n), b.cut(n));
+    for i in 0..n {
+        out[i] = standard(x[i], moments) * w.at(i) + b.at(i);
+    }
+}
+
+door! {
+    /// Rows normalised, the first of them being number `first`, and the moments of each.
+    pub(crate) fn norm_rows[T: RowFloat][T](how: &NormRows<'_, T>, first: usize, x: &[T], out: &mut [T], moments_of: &mut [[T; 2]]);
+    body norm_rows_body
+}
+#[inline(always)]
+fn norm_rows_body<const FMA: bool, T: RowFloat>(
+    how: &NormRows<'_, T>,
+    first: usize,
+    x: &[T],
+    out: &mut [T],
+    moments_of: &mut [[T; 2]],
+) {
+    let (n, scratch) = (how.n, &mut [T::of(0.0); RUN]);
+    let (one, zero) = (Repeated(T::of(1.0)), Repeated(T::of(0.0)));
+    for (row, ((x, out), pair)) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)).zip(moments_of).enumerate()
+    {
+        let found = moments::<FMA, T>(how, x, scratch);
+        *pair = found;
+        let (w, b) = (how.of_row(first + row, how.weight), how.of_row(first + row, how.bias));
+        match (w, b) {
+            ([], []) => write_line(x, found, one, zero, out),
+            (w, []) if how.lines == n => write_line(x, found, w, zero, out),
+            ([], b) if how.lines == n => write_line(x, found, one, b, out),
+            (w, b) if how.lines == n => write_line(x, found, w, b, out),
+            (w, b) => {
+                let size = n / how.lines;
+                for (line, (x, out)) in x.chunks_exact(size).zip(out.chunks_exact_mut(size)).enumerate() {
+                    let w = Repeated(w.get(line).copied().unwrap_or(one.0));
+                    let b = Repeated(b.get(line).copied().unwrap_or(zero.0));
+                    write_line(x, found, w, b, out);
+                }
+            }
+        }
+    }
+}
+
+/// Two sums over a row.
+type Sums<T> = [<<T as RowFloat>::Sum as Reducer>::Acc; 2];
+
+/// Adds `g w` and `g w` times the normalised elements to the sums of a row.
+#[inline(always)]
+fn add_line<T: RowFloat>(
+    g: &[T],
+    x: &[T],
+    moments: [T; 2],
+    w: impl Line<T>,
+    scratch: &mut [[T; RUN]; 2],
+    [s, t]: Sums<T>,
+) -> Sums<T> {
+    let n = g.len();
+    let (x, w, [a, b]) = (&x[..n], w.cut(n), scratch);
+    let (a, b) = (&mut a[..n], &mut b[..n]);
+    for i in 0..n {
+        a[i] = g[i] * w.at(i);
+        b[i] = a[i] * standard(x[i], moments);
+    }
+    [add_run(s, a), add_run(t, b)]
+}
+
+/// `r (g w - s - xhat t)`, with the means `s` and `t` of what [`add_line`] sums.
+#[inline(always)]
+fn write_slopes<T: RowFloat>(
+    g: &[T],
+    x: &[T],
+    moments: [T; 2],
+    w: impl Line<T>,
+    [s, t]: [T; 2],
+    out: &mut [T],
+) {
+    let n = out.len();
+    let (g, x, w) = (&g[..n], &x[..n], w.cut(n));
+    for i in 0..n {
+        out[i] = (g[i] * w.at(i) - s - standard(x[i], moments) * t) * moments[1];
+    }
+}
+
+door! {
+    /// The gradient of [`norm_rows`] for the elements, given that of the results, and, unless `sums` is empty, what is to be
+    /// added to those of the weights and behind them of the biases.
+    pub(crate) fn norm_rows_backward[T: RowFloat][T](how: &NormRows<'_, T>, first: usize, operands: [&[T]; 2], moments_of: &[[T; 2]], out: &mut [T], sums: &mut [T]);
+    body norm_rows_backward_body
+}
+#[inline(always)]
+fn norm_rows_backward_body<const FMA: bool, T: RowFloat>(
+    how: &NormRows<'_, T>,
+    first: usize,
+    [g, x]: [&[T]; 2],
+    moments_of: &[[T; 2]],
+    out: &mut [T],
+    sums: &mut [T],
+) {
+    let (n, size, scratch) = (how.n, how.n / how.lines, &mut [[T::of(0.0); RUN]; 2]);
+    let (of_weights, of_biases) = sums.split_at_mut(sums.len() / 2);
+    let rows = g.chunks_exact(n).zip(x.chunks_exact(n)).zip(out.chunks_exact_mut(n));
+    for (row, (((g, x), out), &found)) in rows.zip(moments_of).enumerate() {
+        let w = how.of_row(first + row, how.weight);
+        let each = |line: usize| Repeated(w.get(line).copied().unwrap_or(T::of(1.0)));
+        let mut both: Sums<T> = [T::Sum::START; 2];
+        // A row of weights, or a weight per line.
+        let per_element = how.lines == n && !w.is_empty();
+        let step = if per_element || w.is_empty() { n } else { size };
+        for (line, (g, x)) in g.chunks(step).zip(x.chunks(step)).enumerate() {
+            for (k, (g, x)) in g.chunks(RUN).zip(x.chunks(RUN)).enumerate() {
+                both = match per_element {
+                    true => add_line(g, x, found, &w[k * RUN..][..g.len()], scratch, both),
+                    false => add_line(g, x, found, each(line), scratch, both),
+                };
+            }
+        }
+        let mut means = both.map(|s| T::Sum::finish(s) / T::of(n as f64));
+        if !how.centred {
+            means[0] = T::of(0.0);
+        }
+        for (line, ((g, x), out)) in g.chunks(step).zip(x.chunks(step)).zip(out.chunks_mut(step)).enumerate()
+        {
+            match per_element {
+                true => write_slopes(g, x, found, w, means, out),
+                false => write_slopes(g, x, found, each(line), means, out),
+            }
+        }
+        if of_weights.is_empty() {
+            continue;
+        }
+        let start = (first + row) % how.groups * how.lines;
+        let (of_w, of_b) = (&mut of_weights[start..][..how.lines], &mut of_biases[start..][..how.lines]);
+        if how.lines == n {
+            let (g, x) = (&g[..n], &x[..n]);
+            for i in 0..n {
+                of_w[i] = of_w[i] + g[i] * standard(x[i], found);
+                of_b[i] = of_b[i] + g[i];
+            }
+        } else {
+            for (line, (g, x)) in g.chunks_exact(size).zip(x.chunks_exact(size)).enumerate() {
+                let mut both: Sums<T> = [T::Sum::START; 2];
+                for (g, x) in g.chunks(RUN).zip(x.chunks(RUN)) {
+                    both = add_line(g, x, found, Repeated(T::of(1.0)), scratch, both);
+                }
+                of_b[line] = of_b[line] + T::Sum::finish(both[0]);
+                of_w[line] = of_w[line] + T::Sum::finish(both[1]);
+            }
+        }
+    }
+}

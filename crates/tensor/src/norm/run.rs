@@ -1,0 +1,353 @@
+//! How elements are normalised: in rows where they lie so, one after another and each while it is in the cache, else by
+//! folds (Note [Rows or folds]).
+
+use smallvec::SmallVec;
+
+use super::formulas::*;
+use super::over::Normalisation;
+use crate::axes::{Axes, Over, keep};
+use crate::dtype::{BlockMut, DType, Scalar};
+use crate::error::Result;
+use crate::kernels::FloatKernel;
+use crate::kernels::norm::{NormRows, norm_rows, norm_rows_backward};
+use crate::kernels::softmax::RowFloat;
+use crate::ops::kernel::{JointKernel, Target, fold_jointly};
+use crate::task::{self, Read, SeveralRule};
+use crate::tensor::Tensor;
+use crate::threads::{GRAIN, split_work};
+
+/// Pieces of a batch whose gradients of weights are summed apart, at most: by sizes alone, so that the sums are the same for
+/// any number of threads.
+const PIECES: usize = 32;
+
+impl Normalisation {
+    /// The result, and the mean and the reciprocal of the standard deviation of each group, `[groups, 2]`.
+    ///
+    /// # Errors
+    /// `MixedDTypes` and `ShapeMismatch` for the parameters, `TooLarge`.
+    pub fn forward(
+        &self,
+        x: &Tensor,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+    ) -> Result<(Tensor, Tensor)> {
+        let Some(n) = self.row_length() else {
+            let statistics = self.statistics(x)?;
+            return Ok((self.apply(x, weight, bias, &statistics)?, statistics));
+        };
+        let own = self.laid_out(x)?;
+        let parameter = |name, p: Option<&Tensor>| self.flat(name, &own, p);
+        let (weight, bias) = (parameter("weight", weight)?, parameter("bias", bias)?);
+        let dtype = x.dtype();
+        let reads = [&own, &weight, &bias].map(|t| Read::Tensor(t, dtype));
+        let (rows, moments) = (own.shape(), [own.numel() / n, 2].into());
+        let [y, statistics] = task::several(self.op, &Rows(self, n), &reads, [rows, &moments], dtype)?;
+        Ok((y.reshape(x.shape())?, statistics))
+    }
+
+    /// The gradients of [`Normalisation::forward`] for the elements, the weight and the bias. Those of the parameters are
+    /// empty unless they are wanted.
+    ///
+    /// # Errors
+    /// `ShapeMismatch`, `MixedDTypes`, `TooLarge`.
+    pub fn backward(
+        &self,
+        g: &Tensor,
+        x: &Tensor,
+        weight: Option<&Tensor>,
+        statistics: &Tensor,
+        parameters: bool,
+    ) -> Result<[Tensor; 3]> {
+        let Some(n) = self.row_length() else {
+            return self.backward_by_folds(g, x, weight, statistics);
+        };
+        let (own, dtype) = (self.laid_out(x)?, x.dtype());
+        let (g, weight) = (self.laid_out(&g.cast(self.op, dtype)?)?, self.flat("weight", &own, weight)?);
+        let rows = own.numel() / n;
+        let piece = (GRAIN / n).max(1).max(rows.div_ceil(PIECES));
+        let count = self.parameter.numel();
+        let sums = [rows.div_ceil(piece), if parameters { 2 * count } else { 0 }].into();
+        let reads = [&g, &own, &weight, statistics].map(|t| Read::Tensor(t, dtype));
+        let rule = RowsBackward { how: self, n, piece };
+        let [dx, sums] = task::several(self.op, &rule, &reads, [own.shape(), &sums], dtype)?;
+        let (dx, sums) = (dx.reshape(x.shape())?, sums.sum(0)?);
+        let of = |start: usize| sums.narrow(0, start as isize, count)?.reshape(&self.parameter);
+        Ok(if parameters { [dx, of(0)?, of(count)?] } else { [dx, sums.clone(), sums] })
+    }
+
+    /// The gradient for the elements where the statistics are known.
+    ///
+    /// # Errors
+    /// `ShapeMismatch`, `MixedDTypes`, `TooLarge`.
+    pub fn backward_known(
+        &self,
+        g: &Tensor,
+        x: &Tensor,
+        weight: Option<&Tensor>,
+        statistics: &Tensor,
+    ) -> Result<[Tensor; 3]> {
+        let [_, r] = self.moments(statistics)?;
+        let (view, dtype) = (g.reshape(&self.view)?, x.dtype());
+        let w = weight.map(|w| self.parameter("weight", x, w)).transpose()?;
+        let reads = [Read::Tensor(&view, dtype), or(w.as_ref(), 1, dtype), Read::Tensor(&r, dtype)];
+        let dx = task::map(self.op, &FloatKernel(FixedSlope), &reads, &self.view, dtype)?;
+        let [dw, db] = self.slopes_of_parameters(g, x, statistics)?;
+        Ok([dx.reshape(x.shape())?, dw, db])
+    }
+
+    /// Statistics that are known, as [`Normalisation::forward`] gives them.
+    ///
+    /// # Errors
+    /// `ShapeMismatch`, `MixedDTypes`.
+    pub fn known(&self, mean: &Tensor, var: &Tensor) -> Result<Tensor> {
+        let dtype = mean.dtype();
+        let [mean, var] = [("mean", mean), ("var", var)].map(|(name, t)| self.parameter(name, mean, t));
+        self.pairs(&mean?, &var?, dtype)
+    }
+
+    /// The elements normalised with given statistics.
+    ///
+    /// # Errors
+    /// As [`Normalisation::forward`].
+    pub fn apply(
+        &self,
+        x: &Tensor,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        statistics: &Tensor,
+    ) -> Result<Tensor> {
+        if statistics.dtype() != x.dtype() {
+            let (a, b) = (("input", x.dtype()), ("mean", statistics.dtype()));
+            return crate::error::refuse(crate::TensorFacts::MixedDTypes { op: self.op, a, b });
+        }
+        let w = weight.map(|w| self.parameter("weight", x, w)).transpose()?;
+        let b = bias.map(|b| self.parameter("bias", x, b)).transpose()?;
+        let ([m, r], view, dtype) = (self.moments(statistics)?, x.reshape(&self.view)?, x.dtype());
+        let [x_, m, r] = [&view, &m, &r].map(|t| Read::Tensor(t, dtype));
+        let reads = [x_, m, r, or(w.as_ref(), 1, dtype), or(b.as_ref(), 0, dtype)];
+        task::map(self.op, &FloatKernel(Normalised), &reads, &self.view, dtype)?.reshape(x.shape())
+    }
+
+    /// The mean of each channel of a batch, and the variance with divisor `n - 1`.
+    ///
+    /// # Errors
+    /// `TooLarge`.
+    pub fn batch_statistics(&self, x: &Tensor, statistics: &Tensor) -> Result<(Tensor, Tensor)> {
+        let var = x.reshape(&self.view)?.var_with(Axes::from(self.axes), 1.0)?;
+        Ok((statistics.select(1, 0)?.contiguous(), var))
+    }
+
+    /// The length of a row, if what is normalised lies in rows that fit in a cache.
+    fn row_length(&self) -> Option<usize> {
+        let first = *self.axes.first()? as usize;
+        let n: usize = self.view[first..].iter().product();
+        let are_last = first + self.axes.len() == self.view.rank();
+        (are_last && (1..=GRAIN).contains(&n) && self.view.numel() > 0).then_some(n)
+    }
+
+    fn laid_out(&self, x: &Tensor) -> Result<Tensor> {
+        x.reshape(&self.view)?.laid_out(self.op)
+    }
+
+    /// A parameter in row-major order; an empty one if it is absent.
+    fn flat(&self, name: &'static str, x: &Tensor, p: Option<&Tensor>) -> Result<Tensor> {
+        match p {
+            Some(p) => self.parameter(name, x, p)?.laid_out(self.op),
+            None => Ok(Tensor::zeros_with(0, x.dtype())),
+        }
+    }
+
+    fn over(&self) -> Over {
+        keep(Axes::from(self.axes))
+    }
+
+    /// The statistics by folds.
+    fn statistics(&self, x: &Tensor) -> Result<Tensor> {
+        let (x, dtype) = (x.reshape(&self.view)?, x.dtype());
+        let zero = Read::Number(Scalar::I64(0), dtype);
+        if self.centred {
+            return self.pairs(&x.mean(self.over())?, &x.var_with(self.over(), 0.0)?, dtype);
+        }
+        let square = task::map(self.op, &FloatKernel(Square), &[Read::Tensor(&x, dtype)], x.shape(), dtype)?;
+        let var = square.mean(self.over())?;
+        let mean = task::map(self.op, &FloatKernel(BiasSlope), &[zero], var.shape(), dtype)?;
+        self.pairs(&mean, &var, dtype)
+    }
+
+    /// Means and variances side by side, the latter as reciprocals of standard deviations.
+    fn pairs(&self, mean: &Tensor, var: &Tensor, dtype: DType) -> Result<Tensor> {
+        let reads = [Read::Tensor(var, dtype), Read::Number(Scalar::F64(self.eps), dtype)];
+        let inverse = task::map(self.op, &FloatKernel(Inverse), &reads, var.shape(), dtype)?;
+        Tensor::stack([mean.flatten(..)?, inverse.flatten(..)?], 1)
+    }
+
+    /// Both columns of the statistics, in the view.
+    ///
+    /// # Errors
+    /// `TooLarge`.
+    pub fn moments(&self, statistics: &Tensor) -> Result<[Tensor; 2]> {
+        let mut kept: Vec<usize> = self.view.to_vec();
+        self.axes.iter().for_each(|&axis| kept[axis as usize] = 1);
+        Ok([
+            statistics.select(1, 0)?.reshape(kept.as_slice())?,
+            statistics.select(1, 1)?.reshape(kept.as_slice())?,
+        ])
+    }
+
+    /// The gradients of weight and bias alone.
+    ///
+    /// # Errors
+    /// `TooLarge`.
+    pub fn slopes_of_parameters(&self, g: &Tensor, x: &Tensor, statistics: &Tensor) -> Result<[Tensor; 2]> {
+        let [m, r] = self.moments(statistics)?;
+        let (g, x) = (g.reshape(&self.view)?, x.reshape(&self.view)?);
+        let both =
+            JointKernel(&[(&FloatKernel(WeightSlope), &[0, 1, 2, 3]), (&FloatKernel(BiasSlope), &[0])]);
+        let targets = [Target::of(&self.affine), Target::of(&self.affine)];
+        let sums = fold_jointly(self.op, &both, &[&g, &x, &m, &r], targets.into_iter().collect())?;
+        let [dw, db] = pair(sums);
+        Ok([dw.reshape(&self.parameter)?, db.reshape(&self.parameter)?])
+    }
+
+    fn backward_by_folds(
+        &self,
+        g: &Tensor,
+        x: &Tensor,
+        weight: Option<&Tensor>,
+        statistics: &Tensor,
+    ) -> Result<[Tensor; 3]> {
+        let (dtype, op) = (x.dtype(), self.op);
+        let [dw, db] = self.slopes_of_parameters(g, x, statistics)?;
+        let [m, r] = self.moments(statistics)?;
+        let (g, view) = (g.reshape(&self.view)?, x.reshape(&self.view)?);
+        let w = match weight {
+            Some(w) => self.parameter("weight", x, w)?,
+            None => Tensor::ones_with((), dtype),
+        };
+        let count = self.axes.iter().map(|&axis| self.view[axis as usize]).product::<usize>() as f64;
+        let sums = JointKernel(&[
+            (&FloatKernel(Weighted), &[0, 1]),
+            (&FloatKernel(WeightedAlong), &[0, 1, 2, 3, 4]),
+        ]);
+        let targets = [Target::of(m.shape()), Target::of(m.shape())];
+        let operands = [&g, &w, &view, &m, &r];
+        let [s, t] = pair(fold_jointly(op, &sums, &operands, targets.into_iter().collect())?);
+        let s = if self.centred { s.div(count)? } else { s.zeros_like() };
+        let t = t.div(count)?;
+        let reads = [&g, &w, &view, &m, &r, &s, &t].map(|t| Read::Tensor(t, dtype));
+        let dx = task::map(op, &FloatKernel(Slope), &reads, &self.view, dtype)?;
+        Ok([dx.reshape(x.shape())?, dw, db])
+    }
+}
+
+fn pair(mut list: SmallVec<[Tensor; 2]>) -> [Tensor; 2] {
+    let second = list.remove(1);
+    [list.remove(0), second]
+}
+
+/// A tensor, or a number in its place.
+fn or(t: Option<&Tensor>, number: i64, dtype: DType) -> Read<'_> {
+    t.map_or(Read::Number(Scalar::I64(number), dtype), |t| Read::Tensor(t, dtype))
+}
+
+/// The elements of what is read, which has been laid out.
+fn own<T: RowFloat>(t: &Tensor) -> &[T] {
+    t.as_slice().expect("types and layouts have been checked")
+}
+
+fn own_mut<T: RowFloat>(block: BlockMut<'_>) -> &mut [T] {
+    T::slice_mut(block).expect("the storage was made for this type")
+}
+
+/// Two results.
+fn both<'a>(outs: SmallVec<[BlockMut<'a>; 2]>) -> [BlockMut<'a>; 2] {
+    let mut outs = outs.into_iter();
+    [(); 2].map(|()| outs.next().expect("there are two results"))
+}
+
+impl Normalisation {
+    /// How the rows of a view are normalised.
+    fn rows<'a, T: RowFloat>(&self, n: usize, weight: &'a [T], bias: &'a [T]) -> NormRows<'a, T> {
+        let (lines, groups) = match *self.affine.dims() {
+            [groups, each, 1] => (each, groups),
+            _ => (n, 1),
+        };
+        NormRows { n, centred: self.centred, eps: self.eps, weight, bias, lines, groups }
+    }
+}
+
+/// Normalises rows of so many elements, given the weight and the bias.
+struct Rows<'a>(&'a Normalisation, usize);
+
+impl SeveralRule for Rows<'_> {
+    fn run(&self, _: &'static str, reads: &[&Tensor], outs: SmallVec<[BlockMut<'_>; 2]>) -> Result<()> {
+        fn run<T: RowFloat>(rule: &Rows<'_>, reads: &[&Tensor], [out, pairs]: [BlockMut<'_>; 2]) {
+            let (x, n, pairs) = (own::<T>(reads[0]), rule.1, own_mut::<T>(pairs).as_chunks_mut::<2>().0);
+            let how = rule.0.rows(n, own(reads[1]), own(reads[2]));
+            split_work(
+                pairs.len(),
+                (GRAIN / n).max(1),
+                (own_mut::<T>(out), pairs),
+                &|(out, pairs), at| {
+                    let ((a, b), (c, d)) = (out.split_at_mut(at * n), pairs.split_at_mut(at));
+                    ((a, c), (b, d))
+                },
+                &|first, rows, (out, pairs)| {
+                    norm_rows(&how, first, &x[first * n..][..rows * n], out, pairs);
+                },
+            );
+        }
+        match reads[0].dtype() {
+            DType::F64 => run::<f64>(self, reads, both(outs)),
+            _ => run::<f32>(self, reads, both(outs)),
+        }
+        Ok(())
+    }
+}
+
+/// The gradients of [`Rows`], in pieces of so many rows.
+struct RowsBackward<'a> {
+    how: &'a Normalisation,
+    n: usize,
+    piece: usize,
+}
+
+impl SeveralRule for RowsBackward<'_> {
+    fn run(&self, _: &'static str, reads: &[&Tensor], outs: SmallVec<[BlockMut<'_>; 2]>) -> Result<()> {
+        fn run<T: RowFloat>(rule: &RowsBackward<'_>, reads: &[&Tensor], [out, sums]: [BlockMut<'_>; 2]) {
+            let (n, piece) = (rule.n, rule.piece);
+            let [g, x] = [own::<T>(reads[0]), own(reads[1])];
+            let how = rule.how.rows(n, own(reads[2]), &[]);
+            let pairs = own::<T>(reads[3]).as_chunks::<2>().0;
+            let (out, sums) = (own_mut::<T>(out), own_mut::<T>(sums));
+            sums.fill(T::of(0.0));
+            let (rows, pieces) = (pairs.len(), pairs.len().div_ceil(piece));
+            let width = sums.len() / pieces;
+            split_work(
+                pieces,
+                1,
+                (out, sums),
+                &|(out, sums), at| {
+                    let cut = (at * piece * n).min(out.len());
+                    let ((a, b), (c, d)) = (out.split_at_mut(cut), sums.split_at_mut(at * width));
+                    ((a, c), (b, d))
+                },
+                &|first, count, (out, sums)| {
+                    for k in 0..count {
+                        let row = (first + k) * piece;
+                        let rows = piece.min(rows - row);
+                        let [g, x] = [g, x].map(|all| &all[row * n..][..rows * n]);
+                        let out = &mut out[k * piece * n..][..rows * n];
+                        let sums = &mut sums[k * width..][..width];
+                        norm_rows_backward(&how, row, [g, x], &pairs[row..][..rows], out, sums);
+                    }
+                },
+            );
+        }
+        match reads[0].dtype() {
+            DType::F64 => run::<f64>(self, reads, both(outs)),
+            _ => run::<f32>(self, reads, both(outs)),
+        }
+        Ok(())
+    }
+}
