@@ -1,0 +1,83 @@
+//! What a row of the table calls, read from its text.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// The methods and functions that a row calls, without `try_`: those of the arguments (`a.var(..)`) left out, those of the
+/// helpers in the row's file included.
+pub(super) fn calls([text, file]: [&str; 2]) -> BTreeSet<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package lies in the workspace");
+    let file = fs::read_to_string(root.join(file)).expect("the table is read where it was compiled");
+    let mut found = BTreeSet::new();
+    let mut helpers = BTreeSet::new();
+    let mut todo = vec![text.to_owned()];
+    while let Some(text) = todo.pop() {
+        for (call, is_free) in names(&text) {
+            if !is_free {
+                found.insert(call.strip_prefix("try_").unwrap_or(&call).to_owned());
+            } else if let Some(body) = body(&file, &call)
+                && helpers.insert(call)
+            {
+                todo.push(body.to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// The first method or function of a call on the page, or the type whose setters it goes through.
+pub(super) fn key(call: &str) -> Option<&str> {
+    let call = call.strip_prefix("loss::").unwrap_or(call);
+    let call = call.strip_prefix("Var::").unwrap_or(call);
+    let first = |text: &str| text.find(|c: char| !is_name(c)).unwrap_or(text.len());
+    let name = match call[first(call)..].strip_prefix('.') {
+        Some(method) => &method[..first(method)],
+        None => &call[..first(call)],
+    };
+    name.starts_with(char::is_alphabetic).then_some(name)
+}
+
+fn is_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// The names of methods, functions and types with constructors in a text; a free function is told apart.
+///
+/// The name that stands alone is a helper that is the whole call.
+fn names(text: &str) -> Vec<(String, bool)> {
+    // A chain may be broken into lines.
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ").replace(" .", ".");
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(start) = text[at..].find(is_name).map(|i| at + i) {
+        let end = text[start..].find(|c| !is_name(c)).map_or(text.len(), |i| start + i);
+        let (before, name, after) = (&text[..start], &text[start..end], &text[end..]);
+        let owner = |dots: usize| {
+            let before = &before[..before.len() - dots];
+            &before[before.rfind(|c| !is_name(c)).map_or(0, |i| i + 1)..]
+        };
+        if before.ends_with("::") {
+            if ["Var", "loss"].contains(&owner(2)) {
+                found.push((name.to_owned(), false));
+            }
+        } else if before.ends_with('.') && !before.ends_with("..") {
+            if owner(1) != "a" {
+                found.push((name.to_owned(), false));
+            }
+        } else if after.starts_with("::new") {
+            found.push((name.to_owned(), false));
+        } else if after.is_empty() || after.starts_with(['(', ',', ')']) {
+            found.push((name.to_owned(), true));
+        }
+        at = end;
+    }
+    found
+}
+
+/// The text of a function in a file.
+fn body<'a>(file: &'a str, name: &str) -> Option<&'a str> {
+    let start = [format!("fn {name}("), format!("fn {name}<")].iter().find_map(|head| file.find(head))?;
+    let body = &file[start..];
+    Some(&body[body.find('{')?..body.find("\n}\n").unwrap_or(body.len())])
+}
