@@ -189,6 +189,19 @@ on_both! {
     "one_hot": |x, y, m| x.argmax(1).unwrap().one_hot(3);
     "bincount": |x, y, m| x.argmax(0).unwrap().bincount(4);
     "bincount_with": |x, y, m| x.argmax(0).unwrap().bincount_with(0, y);
+    "layer_norm": |x, y, m| (x.layer_norm(3), x.layer_norm_with([3], Norm::new().weight(y).bias(y.clone()).eps(0)));
+    "rms_norm": |x, y, m| (x.rms_norm([2, 3]), x.rms_norm_with(3, Norm::new().weight(y)));
+    "group_norm": |x, y, m| (x.group_norm(1), x.group_norm_with(3, Norm::new().bias(y)));
+    "instance_norm": |x, y, m| x.unsqueeze(0).unwrap().instance_norm();
+    "instance_norm_with": |x, y, m| x.unsqueeze(0).unwrap().instance_norm_with(Norm::new().eps(1));
+    "batch_norm": |x, y, m| (x.batch_norm(y, y.abs()), x.batch_norm_with(y, y.abs(), Norm::new().weight(y)));
+    "scaled_dot_product_attention": |x, y, m| x.scaled_dot_product_attention(x, m.t());
+    "attention with a mask": |x, y, m| x.scaled_dot_product_attention_with(x, x, Attention::new().mask(x.matmul(m).unwrap().gt(0).unwrap()));
+    "causal attention": |x, y, m| x.scaled_dot_product_attention_with(x, x, Attention::new().is_causal(true).scale(1));
+    "glu": |x, y, m| x.glu(0);
+    "dropout": |x, y, m| (x.dropout(0), x.abs().dropout(1));
+    "normalize": |x, y, m| (x.normalize(-1), x.normalize_with(0, 1, 1e-12));
+    "cosine_similarity": |x, y, m| (x.cosine_similarity(y, 1), x.cosine_similarity_with(y, -1, 1e-8));
     "sum_to_size": |x, y, m| x.sum_to_size([1, 3]);
     "matmul": |x, y, m| x.matmul(m);
     "matmul by value": |x, y, m| x.matmul(m.clone());
@@ -313,6 +326,18 @@ fn functions_of_both_types() {
         Tensor::einsum("i,i", &[&a, &b]).unwrap(),
         Var::einsum("i,i", vec![va.clone(), vb.clone()]).unwrap().value()
     );
+    let (ids, table) = (tensor![1, 0; i64], tensor![[1.0], [2.0]]);
+    assert_eq!(
+        Tensor::embedding(&ids, &table).unwrap(),
+        Var::embedding(&ids, table.clone().requires_grad()).unwrap().value()
+    );
+    assert_eq!(
+        Tensor::embedding_with(&ids, &table, -1).unwrap(),
+        Var::embedding_with(Var::from(&ids), &table, -1).unwrap().value()
+    );
+    let (y, mean, var) = table.batch_norm_train(Norm::new().weight(tensor![2.0])).unwrap();
+    let found = table.clone().requires_grad().batch_norm_train(Norm::new().weight(tensor![2.0])).unwrap();
+    assert_eq!([y, mean, var], [found.0.value(), found.1.value(), found.2.value()]);
     assert_eq!(Tensor::meshgrid([&a, &b]).unwrap(), Var::meshgrid([&va, &vb]).unwrap().values());
     assert_eq!(Tensor::meshgrid_xy([&a, &b]).unwrap(), Var::meshgrid_xy([&va, &vb]).unwrap().values());
     assert_eq!(

@@ -1,6 +1,6 @@
 //! Functions of tensors that can refuse.
 
-use foldback_tensor::{DType, Over, Tensor, broadcast_shapes, broadcast_tensors};
+use foldback_tensor::{Attention, DType, Norm, Over, Tensor, broadcast_shapes, broadcast_tensors};
 
 use super::{Choices, Outcome, Target};
 
@@ -146,6 +146,20 @@ pub(super) const TARGETS: &[Target] = targets! {
     "unfold" => |c| c.tensor().unfold(c.position(), c.size(), c.size());
     "split" => |c| c.tensor().split(c.new_shape(), c.position());
     "meshgrid" => |c| Tensor::meshgrid([c.tensor(), c.tensor()]);
+    "layer_norm" => |c| c.tensor().layer_norm(c.untouched_shape());
+    "layer_norm" => |c| { let t = c.tensor(); let w = c.tensor(); t.layer_norm_with(w.shape(), Norm::new().weight(&w).bias(c.tensor()).eps(c.float())) };
+    "rms_norm" => |c| { let t = c.tensor(); t.rms_norm_with(c.shape(), Norm::new().weight(c.tensor()).eps(c.float())) };
+    "group_norm" => |c| c.tensor().group_norm_with(c.size(), Norm::new().eps(c.float()));
+    "instance_norm" => |c| c.tensor().try_instance_norm();
+    "batch_norm" => |c| c.tensor().batch_norm_with(c.tensor(), c.tensor(), Norm::new().bias(c.tensor()).eps(c.float()));
+    "batch_norm_train" => |c| c.tensor().batch_norm_train(Norm::new().eps(c.float())).map(|found| (found.0, found.1));
+    "scaled_dot_product_attention" => |c| attended(c);
+    "embedding" => |c| Tensor::embedding(c.indices(), c.tensor());
+    "embedding" => |c| Tensor::embedding_with(c.indices(), c.tensor(), c.integer());
+    "glu" => |c| c.tensor().glu(c.position());
+    "dropout" => |c| c.tensor().dropout(c.float());
+    "normalize" => |c| c.tensor().normalize_with(c.position(), c.float(), c.float());
+    "cosine_similarity" => |c| c.tensor().cosine_similarity_with(c.tensor(), c.position(), c.float());
     "matmul" => |c| c.tensor().matmul(c.tensor());
     "mm" => |c| c.tensor().mm(c.tensor());
     "bmm" => |c| c.tensor().bmm(c.tensor());
@@ -219,6 +233,15 @@ pub(super) const TARGETS: &[Target] = targets! {
 fn small(t: Tensor) -> Tensor {
     let most = t.amax(..).and_then(|most| most.item_as::<i64>()).unwrap_or(0);
     if (1 << 16..1 << 42).contains(&most) { t.clamp_max(9).expect("numbers have bounds") } else { t }
+}
+
+/// Attention of a tensor to itself, or to others.
+fn attended(c: &mut Choices<'_>) -> foldback_tensor::Result<Tensor> {
+    let q = c.tensor();
+    let (k, v) = (c.same_shape(&q, q.dtype()), c.same_shape(&q, q.dtype()));
+    let options = Attention::new().is_causal(c.flag()).enable_gqa(c.flag()).dropout_p(c.float());
+    let mask = if c.flag() { Some(c.tensor()) } else { None };
+    q.scaled_dot_product_attention_with(k, v, options.scale(c.float()).mask(mask.as_ref()))
 }
 
 /// A list of tensors, rather of equal shapes, joined.

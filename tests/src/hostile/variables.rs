@@ -1,7 +1,7 @@
 //! Functions of variables that can refuse. What succeeds is also sent backward, which must succeed as well.
 
 use foldback_graph::{Input, Result, Var, no_grad};
-use foldback_tensor::{DType, Over, Tensor};
+use foldback_tensor::{Attention, DType, Norm, Over, Tensor};
 
 use super::{Choices, Outcome, Target};
 
@@ -80,6 +80,21 @@ pub(super) const TARGETS: &[Target] = targets! {
     "unfold" => |x, c| x.unfold(c.position(), c.size(), c.size());
     "slice_add" => |x, c| written(x, |y| y.slice_add(c.slices(), other(c)));
     "masked_fill_" => |x, c| written(x, |y| y.masked_fill_(c.tensor_of(DType::Bool), Input::Scalar(c.scalar())));
+    "layer_norm" => |x, c| { let w = other(c); x.layer_norm_with(w.shape(), Norm::new().weight(&w).eps(c.float())) };
+    "rms_norm" => |x, c| x.rms_norm(c.shape());
+    "group_norm" => |x, c| x.group_norm_with(c.size(), Norm::new().weight(other(c)));
+    "instance_norm" => |x, c| x.instance_norm_with(Norm::new().bias(other(c)));
+    "batch_norm" => |x, c| x.batch_norm_with(other(c), other(c), Norm::new().weight(other(c)));
+    "batch_norm_train" => |x, c| x.batch_norm_train(Norm::new().eps(c.float())).map(|found| found.0);
+    "scaled_dot_product_attention" => |x, c| {
+        let options = Attention::new().is_causal(c.flag()).enable_gqa(c.flag()).dropout_p(c.float());
+        x.scaled_dot_product_attention_with(c.same_shape(&x.value(), x.dtype()), x, options.mask(&other(c)))
+    };
+    "embedding" => |x, c| Var::embedding_with(c.indices(), x, c.integer());
+    "glu" => |x, c| x.glu(c.position());
+    "dropout" => |x, c| x.dropout(c.float());
+    "normalize" => |x, c| x.normalize_with(c.position(), c.float(), c.float());
+    "cosine_similarity" => |x, c| x.cosine_similarity_with(other(c), c.position(), c.float());
     "matmul" => |x, c| x.matmul(other(c));
     "linear" => |x, c| x.linear(other(c), if c.flag() { Some(x) } else { None });
     "add_with" => |x, c| x.add_with(other(c), c.scalar());

@@ -98,7 +98,8 @@ fn cosine(x: &Var, y: &Var, axis: Axis, eps: f64) -> Result<Var> {
     let dtype = kernel::cosine_dtype(&x.value_ref(), &y.value_ref())?;
     let shape = foldback_tensor::broadcast_shapes(&[x.dims(), y.dims()])?;
     let unit = |v: &Var| {
-        let v = v.try_to(dtype)?.expand(&shape)?;
+        let v = if v.dtype().is_float() { v.clone() } else { v.try_to(dtype)? };
+        let v = v.expand(&shape)?;
         let norm = v.norm(keep(axis))?;
         let missing = norm.value_ref().rsub(eps)?.clamp_min(0.0)?;
         v.div(norm.add(&missing)?)

@@ -87,7 +87,9 @@ impl Tensor {
 
     fn cosine(&self, other: &Tensor, axis: Axis, eps: f64) -> Result<Tensor> {
         let dtype = cosine_dtype(self, other)?;
-        let both = broadcast_tensors([&self.try_to(dtype)?, &other.try_to(dtype)?])?;
+        // Each is divided in its own type, as in PyTorch; integers in the common one.
+        let own = |t: &Tensor| if t.dtype().is_float() { Ok(t.clone()) } else { t.try_to(dtype) };
+        let both = broadcast_tensors([own(self)?, own(other)?])?;
         let unit = |x: &Tensor| x.div(x.norm(keep(axis))?.clamp_min(eps)?);
         unit(&both[0])?.mul(unit(&both[1])?)?.sum(axis)
     }

@@ -48,6 +48,9 @@ pub(super) const ROWS: &[Operation] = &[
     operation!(Sum "scaled_dot_product_attention", "query key value attn_mask dropout_p is_causal scale enable_gqa", |a| {
         let options = Attention::new().is_causal(a.flag("is_causal", false)?).dropout_p(a.float("dropout_p", 0.0)?);
         let options = options.enable_gqa(a.flag("enable_gqa", false)?);
+        if (0.0..1.0).contains(&options.dropout_p) && options.dropout_p > 0.0 {
+            return Err(Refusal::Unsupported("by design: shares dropped by other random numbers".into()));
+        }
         let options = match a.scalar("scale")? {
             Some(scale) => options.scale(scale.to_f64()),
             None => options,
