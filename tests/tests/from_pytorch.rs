@@ -14,7 +14,9 @@ fn the_page_is_what_the_table_says() {
         fs::write(&path, &new).expect("the page can be written");
     } else if page != new {
         let differ = page.lines().zip(new.lines()).find(|(old, new)| old != new);
-        panic!("docs/src/from-pytorch.md is not what the table says: UPDATE_PAGES=1 cargo test -p tests --test from_pytorch\nwrites it anew; the first difference: {differ:#?}");
+        panic!(
+            "docs/src/from-pytorch.md is not what the table says: UPDATE_PAGES=1 cargo test -p tests --test from_pytorch\nwrites it anew; the first difference: {differ:#?}"
+        );
     }
     assert_eq!(found_after_all(&new), [] as [&str; 0], "said to be missing");
 }

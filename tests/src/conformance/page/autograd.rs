@@ -1,7 +1,7 @@
 //! Making and reading tensors, and gradients: what the replayer has no rows for.
 
-use foldback::prelude::*;
 use foldback::ndarray::ArrayD;
+use foldback::prelude::*;
 
 use super::lines;
 

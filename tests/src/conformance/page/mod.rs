@@ -110,9 +110,16 @@ fn signature(row: &Operation) -> String {
     text
 }
 
-/// A call as `stringify!` gives it may be broken into lines.
+/// A call, which `stringify!` breaks into lines if it is long.
 fn one_line(call: &str) -> String {
-    call.split_whitespace().collect::<Vec<_>>().join(" ").replace(" .", ".").replace("( ", "(").replace(" )", ")")
+    let mut text = String::new();
+    for line in call.lines().map(str::trim) {
+        if !(text.is_empty() || text.ends_with('(') || line.starts_with(['.', ')'])) {
+            text.push(' ');
+        }
+        text += line;
+    }
+    text
 }
 
 fn is_in_place(row: &Operation) -> bool {
@@ -127,7 +134,11 @@ fn in_place() -> String {
         let calls = calls(row.source).into_iter().filter(|call| call.ends_with('_'));
         let calls: Vec<String> = calls.map(|call| format!("`{call}`")).collect();
         let same = names == calls;
-        items.push(if same { names.join(" ") } else { format!("{} → {}", names.join(" "), calls.join(" ")) });
+        items.push(if same {
+            names.join(" ")
+        } else {
+            format!("{} → {}", names.join(" "), calls.join(" "))
+        });
     }
     items.sort();
     format!(
@@ -159,7 +170,8 @@ pub fn faults() -> Vec<String> {
             faults.push(format!("`{first}` lacks a line in tests/src/conformance/page: \"{first}\": its call; \"what differs, or nothing\""));
             continue;
         };
-        let made: BTreeSet<String> = calls(row.source).into_iter().filter(|c| operations.contains(c.as_str())).collect();
+        let made: BTreeSet<String> =
+            calls(row.source).into_iter().filter(|c| operations.contains(c.as_str())).collect();
         let told: BTreeSet<String> = keys(line).into_iter().map(str::to_owned).collect();
         if made.is_empty() {
             faults.push(format!("the row of `{first}` makes no call that a line of the page tells"));
@@ -171,7 +183,10 @@ pub fn faults() -> Vec<String> {
     let mut told = BTreeSet::new();
     for line in lines {
         if find(line.of).is_none_or(|row| row.names.split(' ').next() != Some(line.of)) {
-            faults.push(format!("the line of `{}` has no row of that first name in tests/src/conformance/table", line.of));
+            faults.push(format!(
+                "the line of `{}` has no row of that first name in tests/src/conformance/table",
+                line.of
+            ));
         }
         if !told.insert(line.of) {
             faults.push(format!("`{}` has two lines", line.of));

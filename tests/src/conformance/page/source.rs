@@ -42,9 +42,8 @@ fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The names of methods, functions and types with constructors in a text; a free function is told apart.
-///
-/// The name that stands alone is a helper that is the whole call.
+/// The names of methods, functions and types with constructors in a text, and of free functions, which are told apart. A
+/// row may be the name of one.
 fn names(text: &str) -> Vec<(String, bool)> {
     // A chain may be broken into lines.
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ").replace(" .", ".");
@@ -80,4 +79,44 @@ fn body<'a>(file: &'a str, name: &str) -> Option<&'a str> {
     let start = [format!("fn {name}("), format!("fn {name}<")].iter().find_map(|head| file.find(head))?;
     let body = &file[start..];
     Some(&body[body.find('{')?..body.find("\n}\n").unwrap_or(body.len())])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names in the text of a row, free functions left out.
+    fn called(text: &str) -> Vec<String> {
+        names(text).into_iter().filter(|(_, is_free)| !is_free).map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn the_calls_of_a_row_are_all_found() {
+        assert_eq!(
+            called("|a| one(a.var(\"input\")?.neg().softmax(a.int_of(\"dim\")?))"),
+            ["neg", "softmax"]
+        );
+        assert_eq!(called("|a| x\n    .to(dtype)\n    .sum(..)"), ["to", "sum"]);
+        assert_eq!(called("joined(a, Var::cat, |x| isize::max(0, x..y))"), ["cat"]);
+        assert_eq!(called("MSELoss::new().forward(&a.var(\"input\")?, t)"), ["MSELoss", "forward"]);
+        let here = concat!("tests/src/conformance/page/", "source.rs");
+        assert!(calls(["names", here]).contains("split_whitespace"));
+    }
+
+    #[test]
+    fn the_key_of_a_call_is_its_first_name() {
+        let calls = [
+            "x.sum(..)",
+            "Var::cat([&x, &y], 0)",
+            "loss::MSELoss::new().weight(w)",
+            "q.dot(&k)",
+            "loss::nll_loss(&x, &y)",
+            "&x + &y",
+            "1.0 - &x",
+        ];
+        assert_eq!(
+            calls.map(|c| key(c).unwrap_or("-")),
+            ["sum", "cat", "MSELoss", "dot", "nll_loss", "-", "-"]
+        );
+    }
 }
