@@ -99,7 +99,7 @@ fn every_operation_of_a_tensor() {
         argmax(..) of window(); argmin(..) of window(); median(..) of window();
         cumsum(0) of window(); cumprod(1) of window(); cumsum(0) of Tensor::from_strided(vec![true; 2 * N], [N, N], &[1, 1], 0).unwrap();
         argsort(0) of window(); one_hot(N) of indices(&[N]);
-        outer(&tensor![1.0].expand([N]).unwrap().add(&row().squeeze(0).unwrap()).unwrap()) of x.squeeze(1).unwrap();
+        outer(&tensor![1.0].expand([N]).unwrap().add(row().squeeze(0).unwrap()).unwrap()) of x.squeeze(1).unwrap();
         addmm(x, y) of tensor![1.0]; baddbmm(x.unsqueeze(0).unwrap(), y.unsqueeze(0).unwrap()) of tensor![1.0];
     });
     all_refused(vec![
