@@ -233,3 +233,20 @@ fn what_does_not_fit_is_refused_with_a_cure() {
     }
     assert_eq!(x.conv2d(w.double()).unwrap_err().kind(), Kind::DType);
 }
+
+/// What lies between the lines of a window is multiplied by zero, which must not make NaN of an infinity.
+#[test]
+fn infinities_stay_with_the_taps_that_meet_them() {
+    for (channels, rows, groups) in [(1, 1, 1), (2, 3, 1), (3, 3, 3), (8, 20, 1)] {
+        let mut x = numbers(&[1, channels, 3, 5], DType::F32);
+        x.slice_assign(crate::s![0, 0, 0, 0], f32::INFINITY).unwrap();
+        let g = Tensor::ones([1, rows, 3, 3]);
+        let w = Tensor::zeros([rows, channels / groups, 1, 3]);
+        let plan = Convolution::new("t", &x, &w, 2, &Conv::new().groups(groups)).unwrap();
+        let finite = plan.weight(&g, &x).unwrap().isfinite().to_vec::<bool>().unwrap();
+        // The first tap of the first channel, and no other.
+        let each = channels / groups * 3;
+        let meets = |i: usize| i.is_multiple_of(each) && (groups == 1 || i == 0);
+        assert_eq!(finite, (0..rows * each).map(|i| !meets(i)).collect::<Vec<_>>(), "{channels} to {rows}");
+    }
+}

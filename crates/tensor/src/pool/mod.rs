@@ -88,7 +88,7 @@ impl Blended {
 }
 
 macro_rules! pools {
-    ($($max:ident, $max_with:ident, $indices:ident, $avg:ident, $avg_with:ident, $kernel:ty, $axes:literal, $shape:literal, $example:literal;)*) => {
+    ($($max:ident, $max_with:ident, $indices:ident, $avg:ident, $avg_with:ident, $kernel:ty, $axes:literal, $shape:literal, $example:literal, $place:literal;)*) => {
         /// # Pooling
         impl Tensor {$(
             /// The largest element of each window, which moves by its own size.
@@ -102,7 +102,7 @@ macro_rules! pools {
             #[doc = $example]
             #[doc = concat!("assert_eq!(x.", stringify!($max), "(2)?.to_vec::<f32>()?, [4.0]);")]
             #[doc = concat!("assert_eq!(x.", stringify!($avg), "(2)?.to_vec::<f32>()?, [2.5]);")]
-            #[doc = concat!("assert_eq!(x.", stringify!($indices), "(2, Pool::new())?.1, tensor![3; i64].reshape(x.", stringify!($max), "(2)?.shape())?);")]
+            #[doc = concat!("assert_eq!(x.", stringify!($indices), "(2, Pool::new())?.1.to_vec::<i64>()?, [", $place, "]);")]
             /// # Ok::<(), foldback_tensor::Error>(())
             /// ```
             #[track_caller]
@@ -153,9 +153,9 @@ macro_rules! pools {
 
 pools! {
     max_pool1d, max_pool1d_with, max_pool1d_with_indices, avg_pool1d, avg_pool1d_with, usize, 1,
-    "`[n, c, l]` or `[c, l]`", "let x = tensor![[[1.0, 4.0]]];";
+    "`[n, c, l]` or `[c, l]`", "let x = tensor![[[1.0, 4.0]]];", 1;
     max_pool2d, max_pool2d_with, max_pool2d_with_indices, avg_pool2d, avg_pool2d_with, impl Into<Pair>, 2,
-    "`[n, c, h, w]` or `[c, h, w]`", "let x = tensor![[[1.0, 2.0], [3.0, 4.0]]];";
+    "`[n, c, h, w]` or `[c, h, w]`", "let x = tensor![[[1.0, 2.0], [3.0, 4.0]]];", 3;
 }
 
 /// # Images

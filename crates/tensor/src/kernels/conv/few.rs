@@ -7,6 +7,7 @@ use super::weight::WeightProduct;
 use super::{Convolved, Shared, Tile, Tiles};
 use crate::buffer::Room;
 use crate::kernels::doors::door;
+use crate::kernels::each;
 use crate::kernels::lane::Float;
 use crate::kernels::level::{Level, level};
 use crate::threads::split_work;
@@ -130,37 +131,63 @@ impl<'a> Pair<'a> {
     }
 
     /// Adds the gradients of a group's kernel that one image has: `[rows, channels, ..]`.
-    fn dots<T: Convolved>(&self, x: &WeightProduct<'_, T>, plane: usize, sums: &mut [T]) {
-        let cols = self.sweeps[1].count;
-        let size = self.sweeps[0].count * cols;
-        let taps = x.kernel[0] * x.kernel[1];
+    fn dots<T: Convolved, const R: usize>(&self, x: &WeightProduct<'_, T>, plane: usize, sums: &mut [T]) {
+        let kernel = x.kernel[0] * x.kernel[1];
         let tiles = self.tiles();
         for tile in (0..tiles.len()).map(|i| tiles.get(i)) {
             let window = Window::new(&self.lanes, tile.from, tile.count);
-            let sources = self.gather(x.source, plane, &window);
-            let first = tile.from[0] * cols + tile.from[1];
-            for channel in 0..self.channels {
-                for (place, tap) in window.taps().zip(self.taps(x.kernel[1])) {
-                    let b = &sources.as_slice()[channel * window.len() + place..];
-                    for row in (0..x.rows).step_by(FEW) {
-                        let live = FEW.min(x.rows - row);
-                        let at = |r: usize| (plane * x.rows + row + r) * size + first;
-                        let gradients = std::array::from_fn(|r| &x.gradient[at(r.min(live - 1))..]);
-                        let found = match live {
-                            1 => {
-                                [dot_rows::<T, 1>([gradients[0]], cols, b, window.pitch(), tile.count)[0];
-                                    FEW]
-                            }
-                            _ => dot_rows::<T, FEW>(gradients, cols, b, window.pitch(), tile.count),
-                        };
-                        for (r, found) in found.into_iter().enumerate().take(live) {
-                            let sum = &mut sums[((row + r) * self.channels + channel) * taps + tap];
+            let mut sources = self.gather(x.source, plane, &window);
+            let sources = sources.as_mut_slice();
+            let end = self.channels * window.len();
+            sources[end..].fill(T::default());
+            let places: Vec<(usize, usize)> = (0..self.channels)
+                .flat_map(|c| {
+                    let taps = window.taps().zip(self.taps(x.kernel[1]));
+                    taps.map(move |(place, tap)| (c * window.len() + place, c * kernel + tap))
+                })
+                .collect();
+            let [rows, cols] = tile.count;
+            let inside = &|i: usize| i / window.pitch() < rows && i % window.pitch() < cols;
+            for row in (0..x.rows).step_by(R) {
+                let live = R.min(x.rows - row);
+                let gradients = self.spaced::<T, R>(x, plane * x.rows + row, live, &tile, window.pitch());
+                let a = gradients.as_slice();
+                for places in places.chunks(FEW / R) {
+                    let found = dots::<T, R>(a, sources, places, inside);
+                    for (s, found) in found.into_iter().enumerate() {
+                        let (r, p) = (s / (FEW / R), s % (FEW / R));
+                        if r < live && p < places.len() {
+                            let sum = &mut sums[(row + r) * self.channels * kernel + places[p].1];
                             *sum = *sum + found;
                         }
                     }
                 }
             }
         }
+    }
+
+    /// The gradients of a tile, in lines as long as the window's: zeros lie between them, behind them, and where a row is
+    /// missing.
+    fn spaced<T: Convolved, const R: usize>(
+        &self,
+        x: &WeightProduct<'_, T>,
+        first: usize,
+        live: usize,
+        tile: &Tile,
+        pitch: usize,
+    ) -> Room<T> {
+        let ([rows, cols], across) = (tile.count, self.sweeps[1].count);
+        let size = self.sweeps[0].count * across;
+        let n = ((rows - 1) * pitch + cols).next_multiple_of(LANES);
+        let mut spaced: Room<T> = Room::new(R * n);
+        spaced.as_mut_slice().fill(T::default());
+        for (r, out) in spaced.as_mut_slice().chunks_exact_mut(n).enumerate().take(live) {
+            for (i, line) in out.chunks_mut(pitch).enumerate().take(rows) {
+                let at = (first + r) * size + (tile.from[0] + i) * across + tile.from[1];
+                line[..cols].copy_from_slice(&x.gradient[at..][..cols]);
+            }
+        }
+        spaced
     }
 }
 
@@ -185,7 +212,10 @@ pub(super) fn weight_gradient<T: Convolved>(x: &WeightProduct<'_, T>, out: &mut 
                 let (part, group) = ((start + i) / x.groups, (start + i) % x.groups);
                 sums.fill(T::default());
                 for item in part * x.items / parts..(part + 1) * x.items / parts {
-                    pair.dots(x, item * x.groups + group, sums);
+                    match x.rows {
+                        1 => pair.dots::<T, 1>(x, item * x.groups + group, sums),
+                        _ => pair.dots::<T, FEW>(x, item * x.groups + group, sums),
+                    }
                 }
             }
         },
@@ -231,90 +261,60 @@ fn sum_terms_body<const FMA: bool, T: Float, const R: usize>(
     }
 }
 
-door! {
-    /// The sums over rows and columns of the products of several matrices' elements, whose rows are so far apart, with those of
-    /// another.
-    fn dot_rows[T: Float, const R: usize][T, R](a: [&[T]; R], a_pitch: usize, b: &[T], b_pitch: usize, count: [usize; 2]) -> [T; R];
-    body dot_rows_body
-}
 /// Lanes of a sum.
 const LANES: usize = 16;
-#[inline(always)]
-fn dot_rows_body<const FMA: bool, T: Float, const R: usize>(
-    a: [&[T]; R],
-    a_pitch: usize,
-    b: &[T],
-    b_pitch: usize,
-    [rows, cols]: [usize; 2],
-) -> [T; R] {
-    // Four sums in flight: of several matrices, or of several rows of one.
-    let at_once = FEW / R;
-    let mut sums = [[T::of(0.0); LANES]; FEW];
-    let whole = rows - rows % at_once;
-    for first in (0..whole).step_by(at_once) {
-        let row = |s: usize| first + s % at_once;
-        let own = std::array::from_fn(|s| &a[s / at_once][row(s) * a_pitch..][..cols]);
-        let other = std::array::from_fn(|s| &b[row(s) * b_pitch..][..cols]);
-        add_dots::<FMA, T, FEW>(&mut sums, own, other);
+
+/// The sums of the products of `R` rows with what lies at one place after another: four together. Where a row is not
+/// `inside` it is zero.
+fn dots<T: Convolved, const R: usize>(
+    a: &[T],
+    sources: &[T],
+    places: &[(usize, usize)],
+    inside: &dyn Fn(usize) -> bool,
+) -> [T; FEW] {
+    let n = a.len() / R;
+    let rows: [&[T]; FEW] = each(a, |s| &a[s / (FEW / R) * n..][..n]);
+    let others: [&[T]; FEW] = each(a, |s| &sources[places[(s % (FEW / R)).min(places.len() - 1)].0..][..n]);
+    let mut sums = [T::default(); FEW];
+    dot_fours(rows, others, &mut sums);
+    for s in 0..FEW {
+        // Zero times infinity is no number, and must not come from what lies between the lines.
+        if sums[s].is_nan_() {
+            let terms = rows[s].iter().zip(others[s]).enumerate().filter(|(i, _)| inside(*i));
+            sums[s] = terms.fold(T::default(), |sum, (_, (&a, &b))| sum + a * b);
+        }
     }
-    for row in whole..rows {
-        let own = std::array::from_fn(|r| &a[r][row * a_pitch..][..cols]);
-        let mut more = [[T::of(0.0); LANES]; R];
-        add_dots::<FMA, T, R>(&mut more, own, [&b[row * b_pitch..][..cols]; R]);
-        for r in 0..R {
+    sums
+}
+
+door! {
+    /// The sums of the products of four pairs of rows, whose length is a multiple of [`LANES`].
+    fn dot_fours[T: Float][T](a: [&[T]; FEW], b: [&[T]; FEW], sums: &mut [T; FEW]);
+    body dot_fours_body
+}
+#[inline(always)]
+fn dot_fours_body<const FMA: bool, T: Float>(a: [&[T]; FEW], b: [&[T]; FEW], sums: &mut [T; FEW]) {
+    let (mut rows, mut others) = ([&[][..]; FEW], [&[][..]; FEW]);
+    let n = a[0].len() / LANES;
+    for s in 0..FEW {
+        (rows[s], others[s]) = (&a[s].as_chunks::<LANES>().0[..n], &b[s].as_chunks::<LANES>().0[..n]);
+    }
+    let mut lanes = [[T::of(0.0); LANES]; FEW];
+    for k in 0..n {
+        for s in 0..FEW {
             for l in 0..LANES {
-                sums[r * at_once][l] = sums[r * at_once][l] + more[r][l];
+                lanes[s][l] = rows[s][k][l].fused::<FMA>(others[s][k][l], lanes[s][l]);
             }
         }
     }
-    let mut totals = [T::of(0.0); R];
-    for (total, sums) in totals.iter_mut().zip(sums.chunks_exact_mut(at_once)) {
-        let sums = sums.as_flattened_mut();
-        let mut width = sums.len() / 2;
+    for s in 0..FEW {
+        let mut width = LANES / 2;
         while width > 0 {
             for l in 0..width {
-                sums[l] = sums[l] + sums[l + width];
+                lanes[s][l] = lanes[s][l] + lanes[s][l + width];
             }
             width /= 2;
         }
-        *total = sums[0];
-    }
-    totals
-}
-
-/// Adds the products of rows' elements, each pair of rows in lanes of its own. In a variable of its own the sums stay in
-/// registers.
-#[inline(always)]
-fn add_dots<const FMA: bool, T: Float, const N: usize>(
-    sums: &mut [[T; LANES]; N],
-    a: [&[T]; N],
-    b: [&[T]; N],
-) {
-    let cols = b[0].len();
-    let whole = cols - cols % LANES;
-    let mut own = *sums;
-    for at in (0..whole).step_by(LANES) {
-        for s in 0..N {
-            let (a, b): (&[T; LANES], &[T; LANES]) = (
-                a[s][at..].first_chunk().expect("rows are equally long"),
-                b[s][at..].first_chunk().expect("rows are equally long"),
-            );
-            for l in 0..LANES {
-                own[s][l] = a[l].fused::<FMA>(b[l], own[s][l]);
-            }
-        }
-    }
-    *sums = own;
-    for s in 0..N {
-        let (a, b) = (&a[s][whole..], &b[s][whole..]);
-        let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<{ LANES / 2 }>(), b.as_chunks::<{ LANES / 2 }>());
-        for (a, b) in a.iter().zip(b) {
-            for l in 0..LANES / 2 {
-                sums[s][l] = a[l].fused::<FMA>(b[l], sums[s][l]);
-            }
-        }
-        for (l, (&a, &b)) in a_rest.iter().zip(b_rest).enumerate() {
-            sums[s][l] = a.fused::<FMA>(b, sums[s][l]);
-        }
+        sums[s] = lanes[s][0];
     }
 }
