@@ -332,3 +332,18 @@ fn forms_that_cannot_fail_panic_with_the_text_of_the_error() {
         assert_eq!(text(f), format!("{name}: a tensor of shape [1048576, 1048576] is too large"));
     }
 }
+
+/// A single element seen 2^40 times.
+#[test]
+fn the_gradient_of_a_count_too_long_to_store() {
+    let x = Tensor::ones(1).expand([1usize << 40]).unwrap().requires_grad();
+    assert!(x.norm_with(0, 0).unwrap().backward().is_err_and(|e| is_too_large(&e)));
+}
+
+/// Values of no width: nothing is computed, yet a row of shares has more elements than memory could ever hold.
+#[test]
+fn attention_over_keys_beyond_memory() {
+    let x = Tensor::ones([1, 1]).expand([1usize << 62, 0]).unwrap().requires_grad();
+    let y = x.scaled_dot_product_attention(&x, &x).unwrap().sum(..).unwrap();
+    assert!(y.backward().is_err_and(|e| is_too_large(&e)));
+}

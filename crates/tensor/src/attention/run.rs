@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::Attention;
+use crate::create::checked_len;
 use crate::dtype::{BlockMut, DType, Element};
 use crate::error::{Result, TensorFacts, refuse};
 use crate::kernels::attention::{Heads, MaskRows, rows_at_once};
@@ -122,6 +123,8 @@ impl Attending {
         mask: Option<&Tensor>,
     ) -> Result<[Tensor; 3]> {
         let ([l, s, e, width], dtype) = (self.sizes, q.dtype());
+        // Shares and their slopes, of a row at least, stand side by side.
+        checked_len(OP, &[2, s].into(), dtype)?;
         let mask = mask.map(|m| self.with_rows(m, dtype)).transpose()?;
         let g = g.cast(OP, dtype)?;
         let reads: SmallVec<[Read<'_>; 5]> =

@@ -36,7 +36,7 @@ pub enum TensorFacts {
         dim: usize,
     },
     /// An axis that the tensor does not have.
-    #[error("{op}: Dimension out of range (expected to be in range of [-{limit}, {}], but got {axis}) for a tensor of rank {rank}", *limit as isize - 1)]
+    #[error("{op}: {}", axes_of(*axis, *limit, *rank))]
     AxisOutOfRange {
         /// the operation
         op: &'static str,
@@ -228,7 +228,7 @@ pub enum TensorFacts {
         wanted: Shape,
     },
     /// An index outside its axis.
-    #[error("{op}: index {index} is out of bounds for axis {axis} of size {size}{}", match size { 0 => String::new(), n => format!(": give one from -{n} to {}", n - 1) })]
+    #[error("{op}: index {index} is out of bounds for axis {axis} of size {size}{}", indices(op, *size))]
     IndexOutOfRange {
         /// the operation
         op: &'static str,
@@ -459,6 +459,26 @@ fn ranked(op: &str, expected: &str) -> &'static str {
         _ if expected.starts_with("at most") => "leave some out, or add them to the tensor by unsqueeze",
         _ => "unsqueeze adds one, squeeze, flatten and reshape take some away",
     }
+}
+
+/// Which indices there are: of parts, negative ones count from the end.
+fn indices(op: &str, size: usize) -> String {
+    let Some(last) = size.checked_sub(1) else { return ": it has no elements".into() };
+    let first = match op {
+        "select" | "slice" | "slice_assign" | "slice_add" | "take_along_dim" => -(size as i64),
+        _ => 0,
+    };
+    format!(": give one from {first} to {last}")
+}
+
+/// What is wrong with an axis, in PyTorch's words.
+fn axes_of(axis: isize, limit: usize, rank: usize) -> String {
+    let Some(last) = limit.checked_sub(1) else {
+        return format!("Dimension specified as {axis} but tensor has no dimensions: unsqueeze adds one");
+    };
+    format!(
+        "Dimension out of range (expected to be in range of [-{limit}, {last}], but got {axis}) for a tensor of rank {rank}"
+    )
 }
 
 /// `1 axis`, `2 axes`

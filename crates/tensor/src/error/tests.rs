@@ -10,6 +10,23 @@ fn refusal() -> Error {
 }
 
 #[test]
+fn the_cure_for_an_index_or_an_axis_is_one_that_the_operation_takes() {
+    let (x, i) = (Tensor::ones([4, 3]), tensor![-1; i64]);
+    let said = |e: Error| e.to_string();
+    assert!(said(Tensor::embedding(&i, &x).unwrap_err()).contains("give one from 0 to 3"));
+    assert!(said(i.one_hot(3).unwrap_err()).contains("give one from 0 to 2"));
+    assert!(said(i.bincount(3).unwrap_err()).contains("give one from 0 to 2"));
+    assert!(said(x.index_select(0, &i).unwrap_err()).contains("give one from 0 to 3"));
+    assert!(said(x.select(0, 4).unwrap_err()).contains("give one from -4 to 3"));
+    assert!(said(x.slice(tensor![4; i64]).unwrap_err()).contains("give one from -4 to 3"));
+    assert!(said(x.take_along_dim(tensor![[4]; i64], 0).unwrap_err()).contains("give one from -4 to 3"));
+    let single = Tensor::scalar(1.0);
+    assert!(
+        said(single.roll(1, 0).unwrap_err()).starts_with("roll: Dimension specified as 0 but tensor has no")
+    );
+}
+
+#[test]
 fn an_error_is_a_pointer_and_a_result_of_a_tensor_is_no_larger_than_a_tensor() {
     assert_eq!(size_of::<Error>(), 8);
     assert_eq!(size_of::<Result<()>>(), 8);

@@ -202,7 +202,8 @@ pub struct Repetition {
 #[doc(hidden)]
 pub fn repetition(op: &'static str, own: &Shape, counts: &Shape) -> Result<Repetition> {
     let Some(new) = counts.rank().checked_sub(own.rank()) else {
-        let expected = "a count for each of the tensor's, and perhaps more: tile takes fewer; for";
+        let expected =
+            "a count for each axis and perhaps more (tile takes fewer), so as many as the tensor has";
         return refuse(TensorFacts::Rank { op, expected, found: counts.rank() });
     };
     let size = |i: usize| if i < new { 1 } else { own[i - new] };
@@ -282,9 +283,13 @@ impl Repeats {
             return refuse(TensorFacts::Parameter { op, name: "repeats", value, expected });
         }
         let count = |i: usize| counts.get(i).or(counts.first()).map_or(0, |&n| n as usize);
-        let total = (0..size).fold(0usize, |sum, i| sum.saturating_add(count(i)));
+        let total = match &counts[..] {
+            [all] => size.saturating_mul(*all as usize),
+            each => each.iter().fold(0usize, |sum, &n| sum.saturating_add(n as usize)),
+        };
         crate::create::checked_len(op, &Shape::from(total), DType::I64)?;
-        let each = (0..size).flat_map(|i| std::iter::repeat_n(i as i64, count(i)));
+        let repeated = if total == 0 { 0 } else { size };
+        let each = (0..repeated).flat_map(|i| std::iter::repeat_n(i as i64, count(i)));
         let mut places = Vec::new();
         if places.try_reserve_exact(total).is_err() {
             return refuse(TensorFacts::TooLarge { op, shape: Shape::from(total) });
@@ -298,6 +303,17 @@ impl Repeats {
 mod tests {
     use super::*;
     use crate::{refused, tensor};
+
+    #[test]
+    fn an_axis_too_long_to_count_is_refused_at_once() {
+        let long = Tensor::ones(1).expand([1usize << 60]).unwrap();
+        assert!(refused!(
+            long.repeat_interleave(2, 0),
+            TensorFacts::TooLarge { op: "repeat_interleave", .. }
+        ));
+        assert_eq!(long.repeat_interleave(0, 0).unwrap().dims(), [0]);
+        assert_eq!(long.repeat_interleave(tensor![0; i64], 0).unwrap().dims(), [0]);
+    }
 
     #[test]
     fn repeat_and_tile() {
