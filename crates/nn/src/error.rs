@@ -43,7 +43,7 @@ pub enum NnFacts {
         target: Shape,
     },
     /// A target of classes that does not fit the scores.
-    #[error("{loss}: scores of shape {input} need {}, found a target of shape {target}", Targets(input, *probabilities))]
+    #[error("{loss}: scores of shape {input} need {}, found a target of shape {target}{}", Targets(input, *probabilities), if *probabilities { ": class numbers are i64 (tensor![1, 2; i64], or long())" } else { "" })]
     TargetShape {
         /// the loss
         loss: &'static str,

@@ -93,7 +93,7 @@ fn expect_probabilities(name: &'static str, v: &Var) -> Result<()> {
     if !outside.any(..)?.item_as::<bool>()? {
         return Ok(());
     }
-    let at = outside.flatten(..)?.argmax(0)?.item_as::<i64>()?;
+    let at = outside.long().flatten(..)?.argmax(0)?.item_as::<i64>()?;
     let value = values.flatten(..)?.select(0, at as isize)?.item()?;
     let expected = "between 0 and 1: for scores use binary_cross_entropy_with_logits";
     refuse(NnFacts::Parameter { op: LOSS, name, value, expected })
@@ -239,6 +239,14 @@ mod tests {
     use foldback_tensor::tensor;
 
     use super::*;
+
+    #[test]
+    fn what_is_no_probability_is_named() {
+        for x in [tensor![1.5, 0.5], tensor![f32::NAN, 0.5]] {
+            let e = binary_cross_entropy(&x, &tensor![1.0, 0.0]).unwrap_err().to_string();
+            assert!(e.starts_with("binary_cross_entropy: ") && e.contains("between 0 and 1"), "{e}");
+        }
+    }
 
     #[test]
     fn logarithms_are_bounded() {

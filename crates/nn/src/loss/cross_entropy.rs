@@ -214,7 +214,7 @@ mod tests {
         let plain = CrossEntropyLoss::new;
         assert_eq!(
             message(plain(), &tensor![[0.5, 0.5], [1.0, 0.0]]),
-            "cross_entropy: scores of shape [2, 3] need class probabilities of shape [2, 3], found a target of shape [2, 2]"
+            "cross_entropy: scores of shape [2, 3] need class probabilities of shape [2, 3], found a target of shape [2, 2]: class numbers are i64 (tensor![1, 2; i64], or long())"
         );
         assert!(message(plain(), &tensor![[0, 1, 2], [0, 1, 2]; i64]).contains("class numbers of shape [2]"));
         assert!(

@@ -172,7 +172,7 @@ pub enum TensorFacts {
         dtype: DType,
     },
     /// Shapes that should be equal.
-    #[error("{op}: expected shape {expected}, found {found}: reshape or expand it to that")]
+    #[error("{op}: expected shape {expected}, found {found}")]
     ShapeMismatch {
         /// the operation
         op: &'static str,
@@ -266,6 +266,19 @@ pub enum TensorFacts {
         a: Shape,
         /// the right shape
         b: Shape,
+    },
+    /// An input that has not as many features as a weight takes.
+    #[error(
+        "{op}: a weight of shape {weight} takes inputs of {} in their last axis, found {input}: transpose the weight, or flatten axes of the input into one",
+        weight.last().copied().unwrap_or(1)
+    )]
+    Features {
+        /// the operation
+        op: &'static str,
+        /// the shape of the input
+        input: Shape,
+        /// the shape of the weight, `[out, in]`
+        weight: Shape,
     },
     /// A reduction without an identity over an axis of size 0.
     #[error(
@@ -397,6 +410,7 @@ impl TensorFacts {
             | IndexOutOfRange { op, .. }
             | Range { op, .. }
             | Matmul { op, .. }
+            | Features { op, .. }
             | MaskShape { op, .. }
             | EmptyReduction { op, .. }
             | NoTensors { op }
@@ -423,6 +437,7 @@ impl Facts for TensorFacts {
             ViewNeedsCopy { .. }
             | MaskShape { .. }
             | Matmul { .. }
+            | Features { .. }
             | EmptyReduction { .. }
             | NotASingleElement { .. } => Kind::Shape,
             BroadcastRefused { .. } | ListShapes { .. } | Sizes { .. } | Ragged { .. } | Window { .. } => {

@@ -153,6 +153,9 @@ fn affine(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Re
     expect_one_dtype(op, ("input", x), ("weight", w))?;
     let w = match w.rank() {
         1 => return vector_linear(op, x, w, bias),
+        2 if x.rank() > 0 && x.dims().last() != w.dims().last() => {
+            return refuse(TensorFacts::Features { op, input: x.shape().clone(), weight: w.shape().clone() });
+        }
         2 => w.t(),
         found => return refuse(TensorFacts::Rank { op, expected: "1 or 2", found }),
     };
@@ -573,7 +576,14 @@ mod tests {
             Some(TensorFacts::Rank { expected: "1 or 2", found: 3, .. })
         ));
         assert!(matches!(refused(&[], &[2, 3], &[2]).facts(), Some(TensorFacts::Rank { found: 0, .. })));
-        assert!(matches!(refused(&[4, 3], &[2, 4], &[2]).facts(), Some(TensorFacts::Matmul { .. })));
+        assert!(matches!(refused(&[4, 3], &[2, 4], &[2]).facts(), Some(TensorFacts::Features { .. })));
+        let e = refused(&[4, 10], &[10, 5], &[5]).to_string();
+        assert!(
+            e.starts_with(
+                "linear: a weight of shape [10, 5] takes inputs of 5 in their last axis, found [4, 10]"
+            ),
+            "{e}"
+        );
         assert!(matches!(refused(&[4, 3], &[2, 3], &[3]).facts(), Some(TensorFacts::ShapeMismatch { .. })));
         assert!(matches!(
             refused(&[4, 3], &[2, 3], &[1, 2]).facts(),
