@@ -109,6 +109,7 @@ in_place! {
     relu_ = relu or try_relu(), "[1.0, -2.0]"."relu_()" => "[1.0, 0.0]";
     gelu_ = gelu or try_gelu(), "[0.0]"."gelu_()" => "[0.0]";
     gelu_tanh_ = gelu_tanh or try_gelu_tanh(), "[0.0]"."gelu_tanh_()" => "[0.0]";
+    sign_ = sign or try_sign(), "[3.0, -2.0]"."sign_()" => "[1.0, -1.0]";
     silu_ = silu or try_silu(), "[0.0]"."silu_()" => "[0.0]";
     softplus_ = softplus or try_softplus(), "[30.0]"."softplus_()" => "[30.0]";
     elu_ = elu or try_elu(), "[1.0, -1000.0]"."elu_()" => "[1.0, -1.0]";
@@ -130,7 +131,6 @@ in_place! {
 }
 
 in_place! {
-    sign_ = Ok(sign()), "[3.0, -2.0]"."sign_()" => "[1.0, -1.0]";
     square_ = Ok(square()), "[3.0, -2.0]"."square_()" => "[9.0, 4.0]";
     log_ = Ok(log()), "[1.0]"."log_()" => "[0.0]";
     logical_not_ = Ok(logical_not()), "[0.0, 2.0]"."logical_not_()" => "[1.0, 0.0]";

@@ -42,7 +42,7 @@ pointwise! {
         check(NonZero);
 
     /// -1, 0 or 1 by the sign. Its gradient is 0 everywhere.
-    pub fn sign(a) -> Var = a.sign();
+    pub fn sign, try_sign(a) -> Var = a.try_sign();
         d a = 0;
         check(NonZero);
 

@@ -52,19 +52,22 @@ fn norm_back(g: &Var, a: &Var, y: &Var, over: &Over, p: f64) -> Result<Var> {
     if p == 0.0 {
         return g.mul(Tensor::try_zeros_with(a.dims(), a.dtype())?);
     } else if p == 1.0 {
-        return g.mul(a.sign());
+        return g.mul(a.try_sign()?);
     } else if p == 2.0 {
         return g.mul(zeros(y, &a.div(y)?)?);
     } else if p.is_infinite() {
         let size = a.detach().try_abs()?;
         let mask = size.eq(y.detach())?.logical_or(size.ne(&size)?)?.to(g.dtype());
-        return a.sign().mul(g.div(mask.sum(keep(over))?)?.mul(mask)?);
+        return a.try_sign()?.mul(g.div(mask.sum(keep(over))?)?.mul(mask)?);
     } else if p < 1.0 {
-        let powers = zeros(a, &a.sign().mul(a.try_abs()?.pow(p - 1.0)?)?)?;
+        let powers = zeros(a, &a.try_sign()?.mul(a.try_abs()?.pow(p - 1.0)?)?)?;
         return powers.mul(g)?.mul(y.pow(1.0 - p)?);
     }
-    let powers =
-        if p < 2.0 { a.sign().mul(a.try_abs()?.pow(p - 1.0)?)? } else { a.mul(a.try_abs()?.pow(p - 2.0)?)? };
+    let powers = if p < 2.0 {
+        a.try_sign()?.mul(a.try_abs()?.pow(p - 1.0)?)?
+    } else {
+        a.mul(a.try_abs()?.pow(p - 2.0)?)?
+    };
     powers.mul(zeros(y, &g.div(y.pow(p - 1.0)?)?)?)
 }
 

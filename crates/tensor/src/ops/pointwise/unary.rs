@@ -197,7 +197,7 @@ unary! {
     /// use foldback_tensor::tensor;
     /// assert_eq!(tensor![3.0, 0.0, -2.0].sign(), tensor![1.0, 0.0, -1.0]);
     /// ```
-    sign, sign_ = |a| plan_num(&[a], NumKernel(f::Sign), IDENTITY);
+    sign, sign_, try_sign = |a| plan_num(&[a], NumKernel(f::Sign), IDENTITY);
 
     /// The square; an integer for `bool`.
     ///
