@@ -78,6 +78,10 @@ numbers!(bool, i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, f32, f64, Sca
 /// assert_eq!(x.linear(&w, &tensor![0.5])?, tensor![11.5]);
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no operand of a tensor's method",
+    note = "a method of a tensor gives a tensor: beside a variable, write `Var::from(&tensor).op(..)`"
+)]
 pub trait AsOptionalArg {
     /// The operand, if there is one.
     fn optional_arg(&self) -> Option<&Tensor>;

@@ -15,7 +15,7 @@ lines! {
     "var": x.var(1), x.var_with(1, 0); "the second number is `correction`; `unbiased=False` is 0"
     "std": x.std(1), x.std_with(1, 0); "the second number is `correction`; `unbiased=False` is 0"
     "var_mean": x.var_mean(1), x.var_mean_with(1, 0); "as `var`; no `std_mean`"
-    "norm": x.norm(..), x.norm_with(1, f64::INFINITY); "`p` is a number: `'fro'` is 2, there is no `'nuc'`; no `dtype`"
+    "norm": x.norm(..), x.norm_with(1, f64::INFINITY); "the first argument is the axes: `x.norm(1)` is along axis 1, and `p` is behind it; `p` is a number: `'fro'` is 2, there is no `'nuc'`; no `dtype`"
     "linalg.vector_norm": x.norm(..), x.norm_with(1, 3); "no `dtype`"
     "count_nonzero": x.count_nonzero(..), x.count_nonzero(keep(1)); ""
     "any": x.any(..), x.any(1); "as `sum`"
