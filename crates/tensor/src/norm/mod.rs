@@ -5,6 +5,8 @@ mod formulas;
 mod options;
 mod over;
 mod run;
+#[cfg(test)]
+mod tests;
 
 pub use options::Norm;
 pub use over::Normalisation;
