@@ -64,6 +64,7 @@ BATCH_B = lambda: values((1, 8, 64, 128), 16, -0.5, 1.0)
 SCORES = lambda: values((4096, 1024), 17, -3.0, 3.0)
 SCORE_LABELS = lambda: labels(4096, 18, 1024)
 ELEMENTS = lambda: values((4096, 1024), 19, -3.0, 3.0)
+IMAGES = lambda: values((32, 64, 56, 56), 90, -0.5, 1.0)
 EPSILON = 1e-5
 
 MLPS = {
@@ -107,7 +108,7 @@ def convolutions():
 
 
 # The formulas that PyTorch and JAX write alike: the key, the inputs, the function, and whether gradients are wanted.
-def formulas(softmax_loss, cross_entropy, gelu, sigmoid, exp, tanh, sqrt):
+def formulas(softmax_loss, cross_entropy, gelu, sigmoid, exp, tanh, sqrt, convolve, largest):
     def norm(x, gamma, beta, weight):
         centred = x - x.mean(0, keepdims=True)
         variance = (centred * centred).mean(0, keepdims=True)
@@ -133,6 +134,12 @@ def formulas(softmax_loss, cross_entropy, gelu, sigmoid, exp, tanh, sqrt):
     for n in (64, 256, 1024, 2048):
         factor = lambda salt, n=n: values((n, n), salt, -0.5, 1.0)
         table[f"W12-{n}"] = ([lambda f=factor: f(13), lambda f=factor: f(14)], lambda a, b: a @ b, 0)
+    for name, shape in {"3x3": (64, 64, 3, 3), "1x1": (64, 64, 1, 1), "depthwise": (64, 1, 3, 3)}.items():
+        kernel = lambda shape=shape: values(shape, 91, -0.1, 0.1)
+        y = lambda x, w, s=shape: convolve(x, w, s[2] // 2, 64 // s[1])
+        table[f"W18-{name}"] = ([IMAGES, kernel], y, 0)
+        table[f"W18-{name}-back"] = ([IMAGES, kernel], lambda x, w, y=y: (y(x, w) ** 2).sum(), 2)
+    table["W18-pool"] = ([IMAGES], largest, 0)
     for name, f in dict(exp=exp, tanh=tanh, gelu=gelu, sigmoid=sigmoid).items():
         table[f"W16-{name}"] = ([ELEMENTS], f, 0)
         table[f"W16-{name}-back"] = ([ELEMENTS], lambda x, f=f: f(x).sum(), 1)
@@ -213,6 +220,8 @@ def torch_jobs(compiled, threads):
         exp=torch.exp,
         tanh=torch.tanh,
         sqrt=torch.sqrt,
+        convolve=lambda x, w, padding, groups: F.conv2d(x, w, padding=padding, groups=groups),
+        largest=lambda x: F.max_pool2d(x, 2),
     )
 
     def formula(key):
@@ -398,6 +407,8 @@ def jax_jobs(threads):
         exp=jnp.exp,
         tanh=jnp.tanh,
         sqrt=jnp.sqrt,
+        convolve=lambda x, w, padding, groups: jax.lax.conv_general_dilated(x, w, (1, 1), [(padding, padding)] * 2, feature_group_count=groups),
+        largest=lambda x: jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID"),
     )
 
     def formula(key):

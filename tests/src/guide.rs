@@ -1,5 +1,8 @@
 //! The programs in the guide, run as documentation tests.
 
+#[doc = include_str!("../../docs/src/from-pytorch.md")]
+pub mod from_pytorch {}
+
 #[doc = include_str!("../../docs/src/guide/tensors.md")]
 pub mod tensors {}
 

@@ -2,10 +2,12 @@
 
 mod broadcasting;
 mod elementary;
+mod networks;
 mod products;
 mod reductions;
 mod small_graphs;
 mod training;
+mod windows;
 
 use foldback::Result;
 use foldback::graph::Var;
@@ -101,9 +103,11 @@ pub fn all() -> Vec<Workload> {
     list.extend(reductions::list());
     list.extend(small_graphs::chains());
     list.extend(training::list());
+    list.extend(networks::list());
     list.extend(products::list());
     list.extend(small_graphs::additions());
     list.extend(elementary::list());
+    list.extend(windows::list());
     list.sort_by_key(|w| number(w.key));
     list
 }
@@ -181,7 +185,7 @@ mod tests {
         sorted.dedup();
         assert_eq!(sorted.len(), keys.len());
         assert!(keys.is_sorted_by_key(|k| number(k)), "{keys:?}");
-        for n in [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 15, 16, 17] {
+        for n in 1..=17 {
             assert!(keys.iter().any(|k| number(k) == n), "W{n}");
         }
     }

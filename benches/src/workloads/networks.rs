@@ -1,7 +1,7 @@
 //! W13 and W14: one step of training a language model and a network of convolutions, written with functions.
 
 use foldback::Result;
-use foldback::graph::{Attention, Conv, Norm, Var};
+use foldback::graph::Var;
 use foldback::prelude::*;
 
 use super::training::{Trainer, workload};
@@ -94,7 +94,8 @@ struct LanguageModel {
 }
 
 impl LanguageModel {
-    const TITLE: &str = "training step of a language model: vocabulary 65, width 64, 4 heads, 2 layers, [16, 64], AdamW";
+    const TITLE: &str =
+        "training step of a language model: vocabulary 65, width 64, 4 heads, 2 layers, [16, 64], AdamW";
 
     /// Products forward, and twice that back.
     fn work() -> Work {
@@ -128,7 +129,8 @@ impl LanguageModel {
     fn trainer(self) -> Result<Trainer> {
         let affines = self.blocks.iter().flat_map(Block::affines).chain([&self.norm, &self.head]);
         let affines = affines.flat_map(|a| [&a.weight, &a.bias]);
-        let parameters: Vec<Var> = [&self.tokens, &self.positions].into_iter().chain(affines).cloned().collect();
+        let parameters: Vec<Var> =
+            [&self.tokens, &self.positions].into_iter().chain(affines).cloned().collect();
         let optimizer = Box::new(AdamW::new(&parameters, 1e-3));
         Ok(Trainer { parameters, optimizer, loss: Box::new(move || self.loss()) })
     }
@@ -143,7 +145,8 @@ struct Convolutions {
 }
 
 impl Convolutions {
-    const TITLE: &str = "training step of [64, 1, 28, 28]: conv 8, ReLU, pool, conv 16, ReLU, pool, linear, Adam";
+    const TITLE: &str =
+        "training step of [64, 1, 28, 28]: conv 8, ReLU, pool, conv 16, ReLU, pool, linear, Adam";
 
     /// Products forward, and twice that back; the images have no gradient.
     fn work() -> Work {

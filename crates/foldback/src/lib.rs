@@ -2,6 +2,8 @@
 //!
 //! The name is the central act: a gradient that was broadcast forward is *folded back* to the shape its input had.
 //!
+//! Names are PyTorch's; `docs/src/from-pytorch.md` in the repository lists them all, with ours and what differs.
+//!
 //! ```
 //! use foldback::prelude::*;
 //!

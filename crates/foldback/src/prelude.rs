@@ -7,6 +7,6 @@ pub use crate::nn::{
     forward, loss, sequential,
 };
 pub use crate::optim::{Adam, AdamW, Optimizer, SGD};
-pub use crate::tensor::{Attention, Conv, Interpolate, InterpolateMode, Norm, Padding, Pool};
+pub use crate::tensor::{Attention, Conv, Interpolate, InterpolateMode, Norm, Pad, Padding, Pool};
 pub use crate::tensor::{DType, Tensor, keep, manual_seed, s};
 pub use crate::{Error, Result, assert_close, fuse, tensor};

@@ -132,6 +132,7 @@ in_place! {
 in_place! {
     sign_ = Ok(sign()), "[3.0, -2.0]"."sign_()" => "[1.0, -1.0]";
     square_ = Ok(square()), "[3.0, -2.0]"."square_()" => "[9.0, 4.0]";
+    log_ = Ok(log()), "[1.0]"."log_()" => "[0.0]";
     logical_not_ = Ok(logical_not()), "[0.0, 2.0]"."logical_not_()" => "[1.0, 0.0]";
     nan_to_num_ = Ok(nan_to_num()), "[f32::NAN, 1.0]"."nan_to_num_()" => "[0.0, 1.0]";
 }

@@ -46,6 +46,17 @@ def clamp_tensors():
     yield refused(input=T([3]), min=T([3]), max=T([2, 2]))
 
 
+def one_bound(name, bounds):
+    """The forms with one bound, a number or a tensor; `clamp` has their values at length."""
+    for bound in bounds:
+        yield ok(input=V(*EDGES), **{name: bound}, tags=["special", "ties"])
+    yield ok(input=T([2, 3], "transposed"), **{name: T([3])})
+    yield ok(input=T([], "offset"), **{name: T([2], "strided")})
+    yield ok(input=T([4], dtype="f32"), **{name: 0.1})
+    yield ok(input=T([3], dtype="i64"), **{name: 0.5})
+    yield refused(input=T([3]), **{name: T([2])})
+
+
 def where():
     def truth(shape, layout="contiguous"):
         return T(shape, layout, dtype="bool")
@@ -112,6 +123,8 @@ def logical():
 
 OPS = [
     Op("clamp", torch.clamp, [clamp_numbers(), clamp_tensors()], broadcasts=True),
+    Op("clamp_min", torch.clamp_min, [one_bound("min", [-1, 0.5, nan])], broadcasts=True),
+    Op("clamp_max", torch.clamp_max, [one_bound("max", [1, -0.5, nan])], broadcasts=True),
     Op("where", lambda condition, input, other: torch.where(condition, input, other), [where()], broadcasts=True),
 ]
 OPS += [Op(name, getattr(torch, name), [comparison()], broadcasts=True) for name in ("eq", "ne", "lt", "le", "gt", "ge")]

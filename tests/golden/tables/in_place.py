@@ -135,6 +135,12 @@ def clamp():
     yield refused(input=T([3], grad=True), min=0)
 
 
+def one_bound(name):
+    yield ok(input=untracked([2, 3], "strided"), **{name: 0.25})
+    yield ok(input=untracked([2, 3]), **{name: T([3])})
+    yield refused(input=untracked([1]), **{name: T([3])})
+
+
 def truths(numbers):
     """The truth value is written in the input's own dtype."""
     yield ok(input=V(1.0, 2.0, 0.0, nan, inf, 0.0, -0.0, grad=False), other=V(1.0, 5.0, 3.0, nan, inf, -0.0, 1.0, grad=False), tags=["special"])
@@ -198,5 +204,7 @@ OPS += [
     Op("bitwise_not_", method("bitwise_not_"), [[ok(input=untracked([2, 2], dtype="i64")), ok(input=untracked([3], dtype="bool")), refused(input=untracked([3]))]], mutates=True),
     Op("silu_", lambda input: F.silu(input, inplace=True), [one()], mutates=True),
     Op("clamp_", method("clamp_"), [clamp()], broadcasts=True, mutates=True),
+    Op("clamp_min_", method("clamp_min_"), [one_bound("min")], broadcasts=True, mutates=True),
+    Op("clamp_max_", method("clamp_max_"), [one_bound("max")], broadcasts=True, mutates=True),
     Op("fill_", method("fill_"), [fill()], mutates=True),
 ]

@@ -23,7 +23,6 @@ def gather():
         yield ok(input=T([2, 3]), dim=0, index=index([2, 3], 2, layout))
         yield ok(input=T([2, 3], layout), dim=0, index=index([3, 2], 2, layout))
     yield ok(input=T([3]), dim=0, index=V(1, 1, 1, 0, dtype="i64"))
-    yield ok(input=T([3]), dim=0, index=V(2, 0, dtype="i64"), sparse_grad=False)
     yield ok(input=V(nan, inf, -0.0), dim=0, index=V(0, 1, 2, 0, dtype="i64"), tags=["special"])
     for dtype in ("f32", "i64", "bool"):
         yield ok(input=T([2, 3], dtype=dtype), dim=1, index=index([2, 2], 3))

@@ -260,20 +260,6 @@ def index_put():
     yield refused(input=T([3]), indices_at=[0], indices=[V(1, 0, dtype="i64")], values=T([3]), accumulate=True)
 
 
-def index_fill():
-    for shape, dim, picked in [([3], 0, [0, 2]), ([2, 3], 1, [2, 2]), ([2, 3], -2, [1]), ([2, 3, 2], 1, [0, -1]), ([3], 0, []), ([2, 0], 0, [1])]:
-        yield ok(input=T(shape), dim=dim, index=V(*picked, dtype="i64"), value=0.5)
-        yield ok(input=T(shape), dim=dim, index=V(*picked, dtype="i64"), value=T([], grad=-1 not in picked))  # its gradient takes no -1
-    for layout in ("transposed", "strided", "expanded", "offset"):
-        yield ok(input=T([2, 3], layout), dim=1, index=V(2, 0, dtype="i64"), value=-1)
-    yield ok(input=T([3], dtype="i64"), dim=0, index=V(1, dtype="i64"), value=1.5)
-    yield ok(input=T([2, 3], dtype="bool"), dim=0, index=V(1, dtype="i64"), value=1)
-    yield refused(input=T([3]), dim=0, index=V(3, dtype="i64"), value=1)
-    yield refused(input=T([3]), dim=0, index=V(-4, dtype="i64"), value=1)
-    yield refused(input=T([3]), dim=1, index=V(0, dtype="i64"), value=1)
-    yield refused(input=T([3]), dim=0, index=V(0.0), value=1)
-
-
 OPS = [
     Op("scatter", torch.scatter, [scatter()]),
     Op("index_add", torch.index_add, [index_add()]),
@@ -285,5 +271,4 @@ OPS = [
     Op("__getitem__", getitem, [key_samples()]),
     Op("__setitem__", setitem, [assignments()]),
     Op("index_put", lambda indices_at, indices, **named: torch.ops.aten.index_put(indices=indices_of(indices_at, indices), self=named.pop("input"), **named), [index_put()]),
-    Op("index_fill", torch.index_fill, [index_fill()]),
 ]

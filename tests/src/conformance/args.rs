@@ -63,6 +63,12 @@ impl Args {
         self.maybe_var(name)?.ok_or_else(|| Refusal::Argument(format!("no tensor `{name}`")))
     }
 
+    /// A tensor argument that is written: a result with its elements, since a leaf may not be.
+    pub(crate) fn written(&self, name: &str) -> Read<Var> {
+        let x = self.var(name)?;
+        Ok(x.view(x.shape())?)
+    }
+
     /// A tensor argument that may be absent or null.
     pub(crate) fn maybe_var(&self, name: &str) -> Read<Option<Var>> {
         if let Some((_, v)) = self.vars.iter().find(|(n, _)| n == name) {

@@ -8,6 +8,7 @@ pub(crate) mod build;
 pub(crate) mod case;
 pub(crate) mod close;
 mod command;
+pub mod page;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod run;

@@ -17,6 +17,7 @@ mod order;
 mod past_caches;
 pub(crate) mod planes;
 mod real;
+mod remainder;
 mod scan;
 mod scatter;
 mod simple;
@@ -36,6 +37,7 @@ pub(crate) use matmul::{BatchAxis, Matrix, Multiply, Product};
 pub(crate) use order::{Wanted, order};
 pub(crate) use past_caches::Stream;
 pub use real::{FloatOps, Num, Real};
+pub(crate) use remainder::Remainder;
 pub(crate) use scan::scan;
 pub(crate) use scatter::{Accumulate, add_rows, interleave, put_rows, scatter, sum_rows, take_rows};
 pub(crate) use simple::{

@@ -58,7 +58,7 @@ pub(super) mod f32 {
 
     /// 2^t in the range of f32, and far enough beyond to round to 0 or infinity.
     #[inline(always)]
-    fn exp2<const FMA: bool>(t: f64) -> f64 {
+    pub(in crate::math) fn exp2_wide<const FMA: bool>(t: f64) -> f64 {
         let t = clamp(t, -200.0, 200.0);
         let shifted = t + (MAGIC + 1023.0);
         let r = t - (shifted - (MAGIC + 1023.0));
@@ -73,7 +73,7 @@ pub(super) mod f32 {
     #[inline(always)]
     pub(crate) fn pow<const FMA: bool>(x: f32, y: f32) -> f32 {
         let (base, y) = (x as f64, y as f64);
-        let size = exp2::<FMA>(clamp(y, -HUGE, HUGE) * log2::<FMA>(base.abs()));
+        let size = exp2_wide::<FMA>(clamp(y, -HUGE, HUGE) * log2::<FMA>(base.abs()));
 
         super::f64::with_special_cases(base, y, size) as f32
     }

@@ -4,20 +4,18 @@ use super::arg::{Arg, AsArg, result_type};
 use super::pointwise::{Elementwise, apply, apply_in_place};
 use crate::dtype::{Block, BlockMut, DType};
 use crate::error::{Here, Result, TensorFacts, refuse};
-use crate::kernels::{BlockKernel, typed};
+use crate::kernels::{BlockKernel, Remainder, typed};
 use crate::task::common_shape;
 use crate::tensor::Tensor;
 
-/// Which whole number a quotient is rounded to, and whether that or the remainder is asked for.
+/// Which whole number a quotient is rounded to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rounding {
     Floor,
     Trunc,
-    RemainderOfFloor,
-    RemainderOfTrunc,
 }
 
-/// A rounded quotient or its remainder; integers are known not to be divided by zero.
+/// A rounded quotient; integers are known not to be divided by zero.
 struct RoundedDivision(Rounding);
 
 impl BlockKernel for RoundedDivision {
@@ -34,12 +32,6 @@ impl BlockKernel for RoundedDivision {
             (BlockMut::F64(out), Rounding::Trunc) => each(out, typed(inputs), |a: f64, b| (a / b).trunc()),
             (BlockMut::I64(out), Rounding::Floor) => each(out, typed(inputs), floor::i64),
             (BlockMut::I64(out), Rounding::Trunc) => each(out, typed(inputs), i64::wrapping_div),
-            (BlockMut::F32(out), Rounding::RemainderOfFloor) => each(out, typed(inputs), remainder::f32),
-            (BlockMut::F64(out), Rounding::RemainderOfFloor) => each(out, typed(inputs), remainder::f64),
-            (BlockMut::F32(out), Rounding::RemainderOfTrunc) => each(out, typed(inputs), |a: f32, b| a % b),
-            (BlockMut::F64(out), Rounding::RemainderOfTrunc) => each(out, typed(inputs), |a: f64, b| a % b),
-            (BlockMut::I64(out), Rounding::RemainderOfFloor) => each(out, typed(inputs), remainder::i64),
-            (BlockMut::I64(out), Rounding::RemainderOfTrunc) => each(out, typed(inputs), i64::wrapping_rem),
             (BlockMut::Bool(_), _) => unreachable!("rounded division of truth values is refused"),
         }
     }
@@ -77,26 +69,7 @@ mod floor {
     }
 }
 
-/// What division rounded downwards leaves, which has the sign of the divisor: Python's `%`.
-mod remainder {
-    macro_rules! signed {
-        ($t:ident, $zero:literal: |$a:ident, $b:ident| $truncated:expr) => {
-            pub(super) fn $t($a: $t, $b: $t) -> $t {
-                let remainder = $truncated;
-                if remainder != $zero && ($b < $zero) != (remainder < $zero) {
-                    remainder + $b
-                } else {
-                    remainder
-                }
-            }
-        };
-    }
-    signed!(f32, 0.0: |a, b| a % b);
-    signed!(f64, 0.0: |a, b| a % b);
-    signed!(i64, 0: |a, b| a.wrapping_rem(b));
-}
-
-fn plan(op: &'static str, args: &[Arg<'_>; 2], rounding: Rounding) -> Result<Elementwise> {
+fn plan(op: &'static str, args: &[Arg<'_>; 2], kernel: impl BlockKernel + 'static) -> Result<Elementwise> {
     let dtype = result_type(&args.each_ref().map(Arg::meta));
     if dtype == DType::Bool {
         return refuse(TensorFacts::DTypeUnsupported { op, dtype });
@@ -110,17 +83,17 @@ fn plan(op: &'static str, args: &[Arg<'_>; 2], rounding: Rounding) -> Result<Ele
             return refuse(TensorFacts::DivisionByZero { op });
         }
     }
-    Elementwise::same(RoundedDivision(rounding), dtype)
+    Elementwise::same(kernel, dtype)
 }
 
 macro_rules! divisions {
-    ($($(#[$doc:meta])* $name:ident, $name_:ident, $rounding:ident;)*) => {
+    ($($(#[$doc:meta])* $name:ident, $name_:ident, $kernel:expr;)*) => {
         impl Tensor {$(
             $(#[$doc])*
             #[track_caller]
             pub fn $name(&self, other: impl AsArg) -> Result<Tensor> {
                 let args = [Arg::Tensor(self), other.arg()];
-                apply(stringify!($name), &plan(stringify!($name), &args, Rounding::$rounding).here()?, &args).here()
+                apply(stringify!($name), &plan(stringify!($name), &args, $kernel).here()?, &args).here()
             }
 
             #[doc = concat!("[`Self::", stringify!($name), "`] into this tensor, whose shape and type stay as they are.")]
@@ -131,7 +104,7 @@ macro_rules! divisions {
             #[track_caller]
             pub fn $name_(&mut self, other: impl AsArg) -> Result<&mut Tensor> {
                 let other = other.arg();
-                let plan = plan(stringify!($name_), &[Arg::Tensor(self), other], Rounding::$rounding).here()?;
+                let plan = plan(stringify!($name_), &[Arg::Tensor(self), other], $kernel).here()?;
                 apply_in_place(stringify!($name_), &plan, self, &[other]).here()?;
                 Ok(self)
             }
@@ -151,7 +124,7 @@ divisions! {
     /// assert_eq!(tensor![7, -7; i64].div_floor(2)?, tensor![3, -4; i64]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    div_floor, div_floor_, Floor;
+    div_floor, div_floor_, RoundedDivision(Rounding::Floor);
 
     /// `self / other` rounded towards zero, with broadcasting; integers stay integers. PyTorch's
     /// `div(rounding_mode="trunc")`, C's `/`.
@@ -164,7 +137,7 @@ divisions! {
     /// assert_eq!(tensor![7, -7; i64].div_trunc(2)?, tensor![3, -3; i64]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    div_trunc, div_trunc_, Trunc;
+    div_trunc, div_trunc_, RoundedDivision(Rounding::Trunc);
 
     /// What [`Self::div_floor`] leaves, with broadcasting: it has the sign of `other`. Integers stay integers. Python's `%`.
     ///
@@ -177,7 +150,7 @@ divisions! {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[doc(alias = "mod")]
-    remainder, remainder_, RemainderOfFloor;
+    remainder, remainder_, Remainder::Floor;
 
     /// What [`Self::div_trunc`] leaves, with broadcasting: it has the sign of `self`. Integers stay integers. C's `%` and
     /// `fmod`.
@@ -190,7 +163,7 @@ divisions! {
     /// assert_eq!(tensor![7.5, -7.5].fmod(2)?, tensor![1.5, -1.5]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    fmod, fmod_, RemainderOfTrunc;
+    fmod, fmod_, Remainder::Trunc;
 }
 
 #[cfg(test)]

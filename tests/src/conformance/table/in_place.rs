@@ -105,7 +105,7 @@ pub(super) const ROWS: &[Operation] = &[
     unary!("square_", square_),
     unary!("exp_", exp_),
     unary!("expm1_", expm1_),
-    unary!("log_", ln_),
+    unary!("log_", log_),
     unary!("log1p_", log1p_),
     unary!("sqrt_", sqrt_),
     unary!("rsqrt_", rsqrt_),

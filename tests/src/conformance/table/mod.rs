@@ -28,13 +28,15 @@ pub(crate) type Outcome = Result<Vec<Var>, Refusal>;
 /// One row.
 pub(crate) struct Operation {
     /// PyTorch's names for it
-    names: &'static str,
+    pub(super) names: &'static str,
     /// PyTorch's names for its parameters
-    parameters: &'static str,
+    pub(super) parameters: &'static str,
     /// how closely its values must agree
     pub(crate) precision: Precision,
     /// the call
     pub(crate) call: fn(&Args) -> Outcome,
+    /// the call's text, and the file that it stands in
+    pub(super) source: [&'static str; 2],
 }
 
 impl Operation {
@@ -47,6 +49,11 @@ impl Operation {
 /// The row of an operation, by any of its names.
 pub(crate) fn find(name: &str) -> Option<&'static Operation> {
     let name = name.strip_prefix("nn.functional.").unwrap_or(name);
+    rows().find(|o| o.names.split(' ').any(|n| n == name))
+}
+
+/// All rows.
+pub(super) fn rows() -> impl Iterator<Item = &'static Operation> {
     let families = [
         pointwise::ROWS,
         in_place::ROWS,
@@ -59,10 +66,9 @@ pub(crate) fn find(name: &str) -> Option<&'static Operation> {
         order::ROWS,
         moves::ROWS,
         places::ROWS,
-        nn::ROWS,
         images::ROWS,
     ];
-    families.into_iter().flatten().find(|o| o.names.split(' ').any(|n| n == name))
+    families.into_iter().flatten()
 }
 
 /// Where only the second order differs by design, the name of the difference.
@@ -90,6 +96,7 @@ macro_rules! operation {
             parameters: $parameters,
             precision: $crate::conformance::close::Precision::$precision,
             call: $call,
+            source: [stringify!($call), file!()],
         }
     };
 }

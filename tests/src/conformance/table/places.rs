@@ -1,11 +1,10 @@
 //! Places named by index tensors and masks.
 
-use foldback_graph::Var;
 use foldback_tensor::{Slice, SliceItem, Slices};
 use serde_json::Value;
 
-use super::{Operation, Outcome, one, operation};
-use crate::conformance::args::{Args, Operand, Read, Refusal};
+use super::{Operation, one, operation};
+use crate::conformance::args::{Args, Read, Refusal};
 
 pub(super) const ROWS: &[Operation] = &[
     operation!(Exact "scatter", "input dim index src value", |a| {
@@ -27,26 +26,23 @@ pub(super) const ROWS: &[Operation] = &[
     }),
     operation!(Exact "__getitem__ getitem", "input key tensors", |a| one(a.var("input")?.slice(key(a)?))),
     operation!(Exact "__setitem__ setitem", "input key tensors value", |a| {
-        assigned(&a.var("input")?, key(a)?, &a.operand("value")?, false)
+        let mut x = a.written("input")?;
+        x.slice_assign(key(a)?, a.operand("value")?.input())?;
+        Ok(vec![x])
     }),
     operation!(Exact "index", "input indices indices_at", |a| one(a.var("input")?.slice(indices(a)?))),
     operation!(Sum "index_put", "input indices indices_at values accumulate", |a| {
-        let (x, values) = (a.var("input")?, a.var("values")?);
+        let (mut x, values) = (a.written("input")?, a.var("values")?);
         if x.dtype() != values.dtype() {
             return Err(Refusal::Argument("values of another dtype, which are cast here".into()));
         }
-        assigned(&x, indices(a)?, &Operand::Var(values), a.flag("accumulate", false)?)
+        match a.flag("accumulate", false)? {
+            true => x.slice_add(indices(a)?, values)?,
+            false => x.slice_assign(indices(a)?, values)?,
+        };
+        Ok(vec![x])
     }),
 ];
-
-/// Writes or adds to a part of a result that has the input's elements: a leaf, as inputs are, may not be written to.
-fn assigned(x: &Var, slices: Slices, value: &Operand, add: bool) -> Outcome {
-    let mut y = x.view(x.shape())?;
-    let written =
-        if add { y.slice_add(slices, value.input()) } else { y.slice_assign(slices, value.input()) };
-    written?;
-    Ok(vec![y])
-}
 
 /// What stands between brackets: numbers, `[start, stop, step]`, and the names of members of `tensors`.
 fn key(a: &Args) -> Read<Slices> {
@@ -73,7 +69,7 @@ fn key(a: &Args) -> Read<Slices> {
 fn indices(a: &Args) -> Read<Slices> {
     let tensors = a.list("indices")?;
     let at = a.ints("indices_at")?.unwrap_or((0..tensors.len() as isize).collect());
-    let last = at.iter().copied().max().unwrap_or(-1);
+    let last = at.iter().copied().fold(-1, isize::max);
     let item = |axis: isize| match at.iter().position(|&own| own == axis) {
         Some(i) => SliceItem::from(&tensors[i]),
         None => SliceItem::from(..),

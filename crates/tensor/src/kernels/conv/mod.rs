@@ -5,13 +5,13 @@
 //! position for each source channel and tap. The matrix of sources, in which an element of the input stands once per tap,
 //! is never stored: a task takes some hundred places, copies their sources into a window (Note [Sweeps]), and lays strips of
 //! the matrix out from there as the product comes to them (`product.rs`). The gradient of the kernel is the product of
-//! the same matrix from the other side (`weight.rs`). Where a group has one channel of each kind there is no product:
-//! every place is a sum over taps (`depthwise.rs`).
+//! the same matrix from the other side (`weight.rs`). Where channels are few there is no product: every place is a
+//! sum over taps (`few.rs`).
 //!
 //! The order of additions in a result depends on the sizes of the convolution alone, so it has the same bits for any
 //! number of threads.
 
-mod depthwise;
+mod few;
 mod integers;
 mod product;
 mod sweep;

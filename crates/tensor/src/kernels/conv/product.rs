@@ -1,5 +1,6 @@
 //! Convolutions and their transposes as products: the sources of a tile are laid out strip by strip.
 
+use super::few::FEW;
 use super::sweep::{Lanes, Sweep, Window};
 use super::{Convolved, Shared, Tile, Tiles};
 use crate::buffer::Room;
@@ -37,7 +38,7 @@ pub(crate) struct Kernel<'a, T> {
 }
 
 /// Elements of a tile's results, and of its sources, at most: all of a task fits in the second-level cache.
-const TILE: usize = 1 << 16;
+const TILE: usize = 1 << 17;
 
 /// Places of a tile, at least.
 const FEWEST: usize = 64;
@@ -56,12 +57,13 @@ pub(crate) fn slide<T: Convolved>(x: &SlideProduct<'_, T>, out: &mut [T]) {
     if x.sweeps.iter().flatten().any(|sweep| sweep.taps.is_empty()) {
         x.fill(out);
     }
-    if x.rows == 1 && x.channels == 1 {
-        return super::depthwise::slide(x, out);
-    }
     let out = Shared::new(out);
     for sweeps in x.pairs() {
-        Phase::new(x, sweeps).run(&out);
+        if x.rows <= FEW {
+            super::few::slide(x, sweeps, &out);
+        } else {
+            Phase::new(x, sweeps).run(&out);
+        }
     }
 }
 
@@ -245,7 +247,7 @@ impl<'a, T: Convolved> Phase<'a, T> {
 }
 
 /// Writes values with a step between them, plus a bias if there is one.
-fn place<T: Convolved>(values: &[T], bias: Option<T>, step: usize, to: &mut [T]) {
+pub(super) fn place<T: Convolved>(values: &[T], bias: Option<T>, step: usize, to: &mut [T]) {
     match (bias, step) {
         (None, 1) => to.copy_from_slice(values),
         (Some(b), 1) => to.iter_mut().zip(values).for_each(|(o, &v)| *o = v + b),

@@ -4,6 +4,7 @@
 //! The inner index runs over the places of all images. A line of the right operand holds the sources that one place meets;
 //! in windows whose channels are neighbours, those of a tap are a run. So the inner index of columns is (tap, channel) here.
 
+use super::few::FEW;
 use super::sweep::{Lanes, Sweep, Window};
 use super::{Convolved, Shared, Tile, Tiles};
 use crate::buffer::Room;
@@ -28,6 +29,9 @@ pub(crate) struct WeightProduct<'a, T> {
     pub(crate) kernel: [usize; 2],
 }
 
+/// Rows of a group up to which sources of few channels are summed as they lie: more rows pay for laying them out.
+const FEW_ROWS: usize = 16;
+
 /// Elements of a tile's sources, at most.
 const TILE: usize = 1 << 16;
 
@@ -48,8 +52,8 @@ pub(crate) fn weight_gradient<T: Convolved>(x: &WeightProduct<'_, T>, out: &mut 
     if taps * places == 0 {
         return out.fill(T::default());
     }
-    if x.rows == 1 && x.channels == 1 {
-        return super::depthwise::weight_gradient(x, out);
+    if x.channels <= FEW && x.rows <= FEW_ROWS {
+        return super::few::weight_gradient(x, out);
     }
     Sums::new(x, taps, places).run(out);
 }

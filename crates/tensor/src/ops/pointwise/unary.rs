@@ -123,6 +123,23 @@ impl Tensor {
         self.ln()
     }
 
+    /// The natural logarithm in place: [`Tensor::ln_`] under PyTorch's name.
+    ///
+    /// # Errors
+    /// `ResultCast` for integers and `bool`. Nothing is changed then.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let mut x = tensor![1.0];
+    /// x.log_()?;
+    /// assert_eq!(x, tensor![0.0]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn log_(&mut self) -> Result<&mut Tensor> {
+        self.ln_().map_err(|e| e.named("log_"))
+    }
+
     /// A whole power: [`Tensor::pow`] as Rust's own numbers spell it.
     ///
     /// # Panics
