@@ -112,7 +112,7 @@ fn heads_of_queries_share_heads_of_keys() {
     let grouped = q.scaled_dot_product_attention_with(&k, &v, Attention::new().enable_gqa(true)).unwrap();
     assert_eq!(grouped, q.scaled_dot_product_attention(twice(&k), twice(&v)).unwrap());
     let e = q.scaled_dot_product_attention_with(
-        &wave(&[3, 5, 2], 1.0, DType::F64),
+        wave(&[3, 5, 2], 1.0, DType::F64),
         &v,
         Attention::new().enable_gqa(true),
     );
@@ -129,7 +129,7 @@ fn what_does_not_fit_is_refused() {
     assert!(refused!(with(Attention::new().mask(&mask.long())), TensorFacts::MixedDTypes { .. }));
     assert!(refused!(with(Attention::new().mask(&Tensor::ones([3, 2]))), TensorFacts::Expand { .. }));
     assert!(refused!(x.long().scaled_dot_product_attention(&x, &x), TensorFacts::DTypeUnsupported { .. }));
-    assert!(refused!(x.scaled_dot_product_attention(&x.double(), &x), TensorFacts::MixedDTypes { .. }));
+    assert!(refused!(x.scaled_dot_product_attention(x.double(), &x), TensorFacts::MixedDTypes { .. }));
     assert!(refused!(
         x.scaled_dot_product_attention(Tensor::ones([2, 4]), &x),
         TensorFacts::ShapeMismatch { .. }

@@ -105,9 +105,8 @@ fn a_row_without_numbers_spoils_no_other() {
     let x = tensor![[f64::NAN, 1.0], [1.0, 3.0], [f64::INFINITY, 0.0]];
     let how = Normalisation::layer("layer_norm", &x, 2.into(), Some(0.0)).unwrap();
     let (y, statistics) = how.forward(&x, None, None).unwrap();
-    let [dx, ..] = how
-        .backward(&tensor![[1.0, 0.0]].expand([3, 2]).unwrap(), &x, None, &statistics, false)
-        .unwrap();
+    let [dx, ..] =
+        how.backward(&tensor![[1.0, 0.0]].expand([3, 2]).unwrap(), &x, None, &statistics, false).unwrap();
     for t in [y.clone(), dx] {
         assert!(t.isnan().to_vec::<bool>().unwrap().chunks(2).map(|row| row[0]).eq([true, false, true]));
     }
