@@ -54,6 +54,7 @@ fn operations_of_tensors() {
     here(x.div_floor(&odd));
     here(i.div_trunc(0));
     here(i.clone().div_floor_(0));
+    assert!(here(i.clone().log_()).to_string().starts_with("log_: "));
     here(x.clamp(&odd, 1.0));
     here(own.clamp_(&odd, 1.0));
     here(x.fmax(&odd));

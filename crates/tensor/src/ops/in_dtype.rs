@@ -9,13 +9,13 @@ use crate::tensor::Tensor;
 macro_rules! __in_dtype {
     ($own:ident, $crate_name:literal) => {
         $crate::__in_dtype! {@forms $own, $crate_name;
-            sum_with = sum(over: $crate::Over), "[1.5, 2.5]" ".sum_with(.., DType::I64)?" "[3]";
-            mean_with = mean(over: $crate::Over), "[1, 2; i64]" ".mean_with(.., DType::F32)?" "[1.5]";
-            prod_with = prod(over: $crate::Over), "[1.5, 2.5]" ".prod_with(.., DType::I64)?" "[2]";
-            cumsum_with = cumsum(axis: $crate::Axis), "[1.5, 2.5]" ".cumsum_with(0, DType::I64)?" "[1, 3]";
-            cumprod_with = cumprod(axis: $crate::Axis), "[1.5, 2.5]" ".cumprod_with(0, DType::I64)?" "[1, 2]";
-            softmax_with = softmax(axis: $crate::Axis), "[0, 0; i64]" ".softmax_with(0, DType::F32)?" "[0.5, 0.5]";
-            log_softmax_with = log_softmax(axis: $crate::Axis), "[0; i64]" ".log_softmax_with(0, DType::F32)?" "[0.0]";
+            sum_with = sum(over: $crate::Over), "[1.5, 2.5]" ".sum_with(.., DType::I64)?.to_vec::<i64>()?" "[3]";
+            mean_with = mean(over: $crate::Over), "[1, 2; i64]" ".mean_with(.., DType::F32)?.to_vec::<f32>()?" "[1.5]";
+            prod_with = prod(over: $crate::Over), "[1.5, 2.5]" ".prod_with(.., DType::I64)?.to_vec::<i64>()?" "[2]";
+            cumsum_with = cumsum(axis: $crate::Axis), "[1.5, 2.5]" ".cumsum_with(0, DType::I64)?.to_vec::<i64>()?" "[1, 3]";
+            cumprod_with = cumprod(axis: $crate::Axis), "[1.5, 2.5]" ".cumprod_with(0, DType::I64)?.to_vec::<i64>()?" "[1, 2]";
+            softmax_with = softmax(axis: $crate::Axis), "[0, 0; i64]" ".softmax_with(0, DType::F32)?.to_vec::<f32>()?" "[0.5, 0.5]";
+            log_softmax_with = log_softmax(axis: $crate::Axis), "[0; i64]" ".log_softmax_with(0, DType::F32)?.to_vec::<f32>()?" "[0.0]";
         }
     };
     (@forms $own:ident, $crate_name:literal; $(
@@ -31,7 +31,7 @@ macro_rules! __in_dtype {
             #[doc = concat!("use ", $crate_name, "::", stringify!($own), ";")]
             /// use foldback_tensor::{DType, tensor};
             #[doc = concat!("let x = ", stringify!($own), "::from(tensor!", $at, ");")]
-            #[doc = concat!("assert_eq!(x", $call, ".to_vec()?, ", $result, ");")]
+            #[doc = concat!("assert_eq!(x", $call, ", ", $result, ");")]
             /// # Ok::<(), foldback_tensor::Error>(())
             /// ```
             #[track_caller]

@@ -36,7 +36,7 @@ lines! {
     "requires_grad=True": x.requires_grad(); "makes a variable of a tensor; on a variable it is the question"
     "x.requires_grad_()": v.requires_grad_(true); ""
     "loss.backward()": v.backward(), v.backward_with(&seed), v.backward_with(Backward::new().retain_graph(true).create_graph(true)); "options are setters of `Backward`"
-    "x.grad": v.grad(), v.grad_var(); "`None` before the first pass; `grad_var` with its history"
+    "x.grad": v.grad(), v.grad_var(); "`grad_var` is the one with a history"
     "x.grad = None": v.zero_grad(), v.set_grad(None); ""
     "torch.autograd.grad(y, x)": grad(&v, &u), grad(&v, [&u, &w]), grad_with(&v, &u, Backward::new().create_graph(true)); "one gradient is a `Var`, those of an array an array; `allow_unused` is of `Grad`"
     "torch.no_grad()": no_grad(|| v.exp()), enable_grad(|| v.exp()); "takes a closure"

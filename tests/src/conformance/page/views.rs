@@ -54,7 +54,7 @@ lines! {
     "__getitem__": x.slice(s![1, .., ..;2]), x.slice(s![&ids, ..]), x.slice(&mask); "`x[1, :, ::2]`, `x[ids]`, `x[mask]`; `None` is `unsqueeze`"
     "__setitem__": z.slice_assign(s![0, ..], &y), z.slice_assign(&mask, 0); "the handle is rebound; a leaf that requires a gradient refuses"
     "index": x.slice(s![.., &ids]); ""
-    "index_put": z.slice_assign(s![&ids, ..], &y), z.slice_add(s![&ids, ..], &y); "in place, as `__setitem__`; `accumulate` is `slice_add`; not with values of another type"
+    "index_put": z.slice_assign(s![&ids, ..], &y), z.slice_add(s![&ids, ..], &y); "in place, as `__setitem__`; `accumulate` is `slice_add`; values of another type are cast"
     "roll": x.roll(1, 0), x.roll([1, 2], [0, 1]), x.roll(1, [] as [i32; 0]); "no `dims` is an empty array"
     "diagonal": x.diagonal(), x.diagonal_with(1, 0, 1); "all three or none"
     "diag_embed": x.diag_embed(), x.diag_embed_with(1, -2, -1); "all three or none"

@@ -247,49 +247,74 @@ fn dot_rows_body<const FMA: bool, T: Float, const R: usize>(
     b_pitch: usize,
     [rows, cols]: [usize; 2],
 ) -> [T; R] {
-    // Four sums in flight, of several matrices or of one.
+    // Four sums in flight: of several matrices, or of several rows of one.
+    let at_once = FEW / R;
     let mut sums = [[T::of(0.0); LANES]; FEW];
-    for i in 0..rows {
-        let b = b[i * b_pitch..][..cols].as_chunks::<LANES>();
-        let a: [_; R] = std::array::from_fn(|r| a[r][i * a_pitch..][..cols].as_chunks::<LANES>());
-        for (k, b) in b.0.iter().enumerate() {
-            for r in 0..R {
-                let (run, sum) = (&a[r].0[k], &mut sums[if R == 1 { k % FEW } else { r }]);
-                for l in 0..LANES {
-                    sum[l] = run[l].fused::<FMA>(b[l], sum[l]);
-                }
-            }
-        }
-        let half = b.1.as_chunks::<{ LANES / 2 }>();
-        for r in 0..R {
-            let (own, rest) = a[r].1.as_chunks::<{ LANES / 2 }>();
-            for (a, b) in own.iter().zip(half.0) {
-                for l in 0..LANES / 2 {
-                    sums[r][l] = a[l].fused::<FMA>(b[l], sums[r][l]);
-                }
-            }
-            for (l, (&a, &b)) in rest.iter().zip(half.1).enumerate() {
-                sums[r][l] = a.fused::<FMA>(b, sums[r][l]);
-            }
-        }
+    let whole = rows - rows % at_once;
+    for first in (0..whole).step_by(at_once) {
+        let row = |s: usize| first + s % at_once;
+        let own = std::array::from_fn(|s| &a[s / at_once][row(s) * a_pitch..][..cols]);
+        let other = std::array::from_fn(|s| &b[row(s) * b_pitch..][..cols]);
+        add_dots::<FMA, T, FEW>(&mut sums, own, other);
     }
-    if R == 1 {
-        for k in 1..FEW {
+    for row in whole..rows {
+        let own = std::array::from_fn(|r| &a[r][row * a_pitch..][..cols]);
+        let mut more = [[T::of(0.0); LANES]; R];
+        add_dots::<FMA, T, R>(&mut more, own, [&b[row * b_pitch..][..cols]; R]);
+        for r in 0..R {
             for l in 0..LANES {
-                sums[0][l] = sums[0][l] + sums[k][l];
+                sums[r * at_once][l] = sums[r * at_once][l] + more[r][l];
             }
         }
     }
     let mut totals = [T::of(0.0); R];
-    for (total, sum) in totals.iter_mut().zip(&mut sums) {
-        let mut width = LANES / 2;
+    for (total, sums) in totals.iter_mut().zip(sums.chunks_exact_mut(at_once)) {
+        let sums = sums.as_flattened_mut();
+        let mut width = sums.len() / 2;
         while width > 0 {
             for l in 0..width {
-                sum[l] = sum[l] + sum[l + width];
+                sums[l] = sums[l] + sums[l + width];
             }
             width /= 2;
         }
-        *total = sum[0];
+        *total = sums[0];
     }
     totals
+}
+
+/// Adds the products of rows' elements, each pair of rows in lanes of its own. In a variable of its own the sums stay in
+/// registers.
+#[inline(always)]
+fn add_dots<const FMA: bool, T: Float, const N: usize>(
+    sums: &mut [[T; LANES]; N],
+    a: [&[T]; N],
+    b: [&[T]; N],
+) {
+    let cols = b[0].len();
+    let whole = cols - cols % LANES;
+    let mut own = *sums;
+    for at in (0..whole).step_by(LANES) {
+        for s in 0..N {
+            let (a, b): (&[T; LANES], &[T; LANES]) = (
+                a[s][at..].first_chunk().expect("rows are equally long"),
+                b[s][at..].first_chunk().expect("rows are equally long"),
+            );
+            for l in 0..LANES {
+                own[s][l] = a[l].fused::<FMA>(b[l], own[s][l]);
+            }
+        }
+    }
+    *sums = own;
+    for s in 0..N {
+        let (a, b) = (&a[s][whole..], &b[s][whole..]);
+        let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<{ LANES / 2 }>(), b.as_chunks::<{ LANES / 2 }>());
+        for (a, b) in a.iter().zip(b) {
+            for l in 0..LANES / 2 {
+                sums[s][l] = a[l].fused::<FMA>(b[l], sums[s][l]);
+            }
+        }
+        for (l, (&a, &b)) in a_rest.iter().zip(b_rest).enumerate() {
+            sums[s][l] = a.fused::<FMA>(b, sums[s][l]);
+        }
+    }
 }
