@@ -30,6 +30,7 @@ mod macros;
 mod mask;
 mod moves;
 mod norm;
+mod normal_slopes;
 mod normalise;
 mod order;
 mod pairs;

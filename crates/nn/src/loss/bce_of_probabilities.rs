@@ -93,7 +93,7 @@ fn expect_probabilities(name: &'static str, v: &Var) -> Result<()> {
     if !outside.any(..)?.item_as::<bool>()? {
         return Ok(());
     }
-    let at = outside.long().flatten(..)?.argmax(0)?.item_as::<i64>()?;
+    let at = outside.flatten(..)?.long().argmax(0)?.item_as::<i64>()?;
     let value = values.flatten(..)?.select(0, at as isize)?.item()?;
     let expected = "between 0 and 1: for scores use binary_cross_entropy_with_logits";
     refuse(NnFacts::Parameter { op: LOSS, name, value, expected })

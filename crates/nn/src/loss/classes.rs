@@ -133,7 +133,8 @@ pub(super) fn check_weights(
     })
 }
 
-fn without_axis(shape: &Shape, axis: usize) -> Shape {
+/// A shape that lacks an axis.
+pub(super) fn without_axis(shape: &Shape, axis: usize) -> Shape {
     let mut dims = shape.to_vec();
     dims.remove(axis);
     dims.into()

@@ -3,7 +3,7 @@
 use foldback_graph::{AsInput, Var};
 use foldback_tensor::{DType, Here, Tensor, refuse};
 
-use super::classes::{Classes, check_weights, class_axis};
+use super::classes::{Classes, check_weights, class_axis, without_axis};
 use super::{Reduction, expect_float};
 use crate::error::{NnFacts, Result};
 
@@ -119,6 +119,11 @@ impl CrossEntropyLoss {
     #[track_caller]
     fn of_probabilities(&self, input: &Var, target: &Var) -> Result<Var> {
         let shape = input.shape();
+        if shape.rank() > 0 && *target.shape() == without_axis(shape, class_axis(shape) as usize) {
+            // Class numbers that were read as floats.
+            let (name, found) = ("class numbers", target.dtype());
+            return refuse(NnFacts::DType { op: LOSS, name, found, expected: "i64" });
+        }
         if shape.rank() == 0 || shape != target.shape() {
             let target = target.shape();
             return refuse(NnFacts::TargetShape {
@@ -233,6 +238,10 @@ mod tests {
         assert_eq!(e, "cross_entropy: ignore_index is not supported for targets that are probabilities");
         assert!(message(plain().weight(tensor![1.0]), &probabilities).contains("a weight of shape [3]"));
         assert!(message(plain().weight(tensor![1.0]), &tensor![0, 1; i64]).contains("a weight of shape [3]"));
+        assert_eq!(
+            message(plain(), &tensor![0.0, 1.0]),
+            "cross_entropy: class numbers must be i64, found f32: use to(DType::I64)"
+        );
         assert!(cross_entropy(&tensor![[1, 2]; i64], &tensor![0; i64]).is_err());
         assert!(cross_entropy(Tensor::scalar(1f32), Tensor::scalar(1f32)).is_err());
     }

@@ -3,6 +3,8 @@
 mod grouped;
 mod options;
 mod run;
+#[cfg(test)]
+mod tests;
 
 pub use grouped::GroupedHeads;
 pub use options::Attention;

@@ -6,7 +6,7 @@
 /// ```
 /// use foldback_tensor::{tensor, Attention};
 /// let (q, k, v) = (tensor![[1.0]], tensor![[1.0], [1.0]], tensor![[3.0], [5.0]]);
-/// let options = Attention::new().mask(&tensor![[false, true]]);
+/// let options = Attention::new().mask(tensor![[false, true]]);
 /// assert_eq!(q.scaled_dot_product_attention_with(&k, &v, options)?, tensor![[5.0]]);
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```

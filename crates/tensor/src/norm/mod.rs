@@ -5,6 +5,8 @@ mod formulas;
 mod options;
 mod over;
 mod run;
+#[cfg(test)]
+mod tests;
 
 pub use options::Norm;
 pub use over::Normalisation;
@@ -121,7 +123,7 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::{tensor, Norm};
-    /// let options = Norm::new().weight(&tensor![1.0, 10.0]).bias(&tensor![0.0, 1.0]).eps(0.0);
+    /// let options = Norm::new().weight(tensor![1.0, 10.0]).bias(tensor![0.0, 1.0]).eps(0.0);
     /// let y = tensor![[[1.0, 3.0], [3.0, 1.0]]].group_norm_with(1, options)?;
     /// assert_eq!(y, tensor![[[-1.0, 1.0], [11.0, -9.0]]]);
     /// # Ok::<(), foldback_tensor::Error>(())
@@ -210,7 +212,7 @@ impl Tensor {
     ///
     /// ```
     /// use foldback_tensor::{tensor, Norm};
-    /// let options = Norm::new().weight(&tensor![2.0]).bias(&tensor![1.0]).eps(0.0);
+    /// let options = Norm::new().weight(tensor![2.0]).bias(tensor![1.0]).eps(0.0);
     /// let y = tensor![[5.0], [3.0]].batch_norm_with(tensor![1.0], tensor![4.0], options)?;
     /// assert_eq!(y, tensor![[5.0], [3.0]]);
     /// # Ok::<(), foldback_tensor::Error>(())
