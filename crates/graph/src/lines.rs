@@ -237,6 +237,80 @@ fn leaves_of_value_and_grad() -> Result<()> {
     Ok(())
 }
 
+/// Operations whose rows are behind methods of their own.
+#[test]
+fn functions_of_images_rows_and_places() -> Result<()> {
+    use foldback_tensor::{Attention, Conv, Interpolate, Norm, Pad, Pool};
+    let leaf = |shape: &[usize]| Tensor::full_with(shape, 0.5, DType::F32).requires_grad();
+    let (x, w, b, v) = (leaf(&[2, 4, 6, 6]), leaf(&[4, 4, 3, 3]), leaf(&[4]), leaf(&[4, 4]));
+    here(x.conv2d(&w)?);
+    here(x.conv2d_with(&w, Conv::new().bias(&b).padding(1))?);
+    here(leaf(&[2, 4, 6]).conv1d(leaf(&[4, 4, 3]))?);
+    here(x.conv_transpose2d(&w)?);
+    here(x.max_pool2d(2)?);
+    here(x.max_pool2d_with(2, Pool::new().stride(1))?);
+    here(x.max_pool2d_with_indices(2, Pool::new())?.0);
+    here(x.avg_pool2d(2)?);
+    here(x.avg_pool2d_with(2, Pool::new().stride(1))?);
+    here(x.adaptive_avg_pool2d(2)?);
+    here(x.interpolate(3)?);
+    here(x.interpolate_with(Interpolate::size(3))?);
+    here(x.pixel_shuffle(2)?);
+    here(x.layer_norm(6)?);
+    here(x.layer_norm_with(6, Norm::new().weight(leaf(&[6])))?);
+    here(x.rms_norm(6)?);
+    here(x.group_norm(2)?);
+    here(x.group_norm_with(2, Norm::new().weight(&b).bias(&b))?);
+    here(x.instance_norm());
+    here(x.batch_norm(Tensor::zeros(4), Tensor::ones(4))?);
+    here(x.batch_norm_train(Norm::new())?.0);
+    here(Var::embedding(&tensor![0, 1; i64], &v)?);
+    here(x.scaled_dot_product_attention(&x, &x)?);
+    here(x.scaled_dot_product_attention_with(&x, &x, Attention::new().is_causal(true))?);
+    here(x.glu(1)?);
+    here(x.normalize(1)?);
+    here(x.cosine_similarity(&x, 1)?);
+    here(v.norm(..)?);
+    here(v.norm_with(1, 3)?);
+    here(v.std(..)?);
+    here(v.median(..)?);
+    here(v.cumsum(0)?);
+    here(v.cumprod(0)?);
+    here(v.sort(0)?.0);
+    here(v.topk(2, 0)?.0);
+    here(v.addmm(&v, &v)?);
+    here(b.outer(&b)?);
+    here(Var::einsum("ij,jk->ik", [&v, &v])?);
+    here(v.sum_with(.., DType::F64)?);
+    here(v.masked_fill(v.gt(0)?, 0)?);
+    here(v.masked_select(v.gt(0)?)?);
+    here(v.scatter(0, &tensor![[0, 1]; i64], 2.0)?);
+    here(v.take_along_dim(&tensor![[0, 1, 0, 1]; i64], 0)?);
+    here(v.roll(1, 0)?);
+    here(v.diagonal());
+    here(v.diag_embed());
+    here(v.pad([1, 1])?);
+    here(v.pad_with([1, 1], Pad::Reflect)?);
+    here(v.repeat([2, 2])?);
+    here(v.tile(2)?);
+    here(v.repeat_interleave(2, 0)?);
+    here(v.unfold(0, 2, 1)?);
+    here(v.slice(foldback_tensor::s![&tensor![0, 1; i64], ..])?);
+    here(Var::meshgrid([&b, &b])?.remove(0));
+    here(v.atan2(&v)?);
+    here(v.lerp(&v, 0.5)?);
+    here(v.addcmul(&v, &v)?);
+    here(v.elu_with(0.5)?);
+    here(v.nan_to_num());
+    here(v.prelu(&leaf(&[1]))?);
+    here(v.unbind(0)?.remove(1));
+    here(v.split(2, 0)?.remove(1));
+    here(v.chunk(2, 0)?.remove(1));
+    let [part, _] = v.narrow(0, 0, 2)?.chunks(0)?;
+    assert_eq!(recorded(&part).file(), file!());
+    Ok(())
+}
+
 /// A new row cannot be forgotten: each sample is run, and recorded with the line that it is written on, or, where a
 /// macro writes the call, with that of the table it stands in.
 #[test]
@@ -257,7 +331,9 @@ fn every_row() {
             let text = std::fs::read_to_string(root.join(at.file())).expect("the file of the table");
             let line = text.lines().nth(at.line() as usize - 1).expect("a line of that file");
             let tables = ["pointwise! {", "foldback_tensor::__elementary!(list);"];
-            let found = if row.is_pointwise() { tables.contains(&line) } else { line.contains("|x| ") };
+            // A sample stands on one line, or its call on a line of its own.
+            let sample = line.contains("|x| ") || line.trim_start().starts_with("x[0].");
+            let found = if row.is_pointwise() { tables.contains(&line) } else { sample };
             assert!(found, "{name} is recorded at {at}: {line}");
         }
     }

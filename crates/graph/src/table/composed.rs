@@ -5,6 +5,7 @@ use foldback_tensor::{Axis, Datum, Here, Over, Scalar, SplitSizes, Tensor, or_pa
 
 use crate::error::Result;
 use crate::input::AsInput;
+use crate::mode::{LineGuard, location};
 use crate::var::Var;
 
 /// # Pieces
@@ -83,6 +84,7 @@ impl Var {
     /// ```
     #[track_caller]
     pub fn unbind(&self, axis: impl Into<Axis>) -> Result<Vec<Var>> {
+        let _line = LineGuard::set(location());
         let axis = axis.into();
         let count = self.value_ref().unbind(axis).here()?.len();
         (0..count).map(|i| self.select(axis, i)).collect()

@@ -4,6 +4,7 @@ use foldback_tensor::{Axis, Here, keep, kernel};
 
 use crate::error::Result;
 use crate::input::AsInput;
+use crate::mode::{LineGuard, location};
 use crate::var::Var;
 
 /// # Directions
@@ -46,6 +47,7 @@ impl Var {
         p: impl Into<f64>,
         eps: impl Into<f64>,
     ) -> Result<Var> {
+        let _line = LineGuard::set(location());
         let norm = self.norm_with(keep(axis.into()), p).and_then(|n| n.clamp_min(eps.into()));
         norm.and_then(|n| self.div(n)).map_err(|e| e.named("normalize")).here()
     }
@@ -89,6 +91,7 @@ impl Var {
         axis: impl Into<Axis>,
         eps: impl Into<f64>,
     ) -> Result<Var> {
+        let _line = LineGuard::set(location());
         let other = other.input().beside(self);
         cosine(self, &other, axis.into(), eps.into()).map_err(|e| e.named("cosine_similarity")).here()
     }

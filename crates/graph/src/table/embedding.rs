@@ -14,8 +14,9 @@ function! { @rows rows
     embedding {
         "repeated": [[4, 3] Any] |x| Var::embedding(foldback_tensor::tensor![[1, 3], [1, 0]; i64], &x[0]);
         "a number": [[4, 3] Any] |x| Var::embedding(Tensor::from(2i64), &x[0]);
+        // A row that is looked up as padding has no gradient, whatever differences say: the golden cases have those.
         "a padding number": [[4, 3] Any]
-            |x| Var::embedding_with(foldback_tensor::tensor![1, 3, 2, 3; i64], &x[0], -1);
+            |x| Var::embedding_with(foldback_tensor::tensor![1, 2, 2; i64], &x[0], -1);
         "nothing": [[4, 0] Any] |x| Var::embedding(foldback_tensor::tensor![1; i64], &x[0]);
     }
 }

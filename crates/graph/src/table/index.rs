@@ -6,6 +6,7 @@ use foldback_tensor::{Axis, DType, Here, Indices, Scalar, Tensor};
 use super::macros::{function, function_of_list};
 use crate::error::Result;
 use crate::input::{AsInput, Input};
+use crate::mode::{LineGuard, location};
 use crate::var::Var;
 
 function! {
@@ -185,6 +186,7 @@ impl Var {
         index: impl Into<Indices>,
         source: impl AsInput,
     ) -> Result<Var> {
+        let _line = LineGuard::set(location());
         let index = index.into();
         let scattered = match source.input() {
             Input::Scalar(s) => Tensor::full_with((), s, self.dtype())
@@ -217,6 +219,7 @@ impl Var {
         source: impl AsInput,
         alpha: impl Into<Scalar>,
     ) -> Result<Var> {
+        let _line = LineGuard::set(location());
         let (op, alpha, source) = ("index_add_with", alpha.into(), source.input().beside(self));
         check_alpha(op, alpha, self.dtype()).here()?;
         // A scale may change the type of truth values only; what is not of this type is refused below.
@@ -241,6 +244,7 @@ impl Var {
     #[track_caller]
     #[doc(alias = "take_along_axis")]
     pub fn take_along_dim(&self, index: impl Into<Indices>, axis: impl Into<Axis>) -> Result<Var> {
+        let _line = LineGuard::set(location());
         let axis = axis.into();
         let (shape, index) = aligned(self.shape(), &index.into(), axis).here()?;
         let wide = if shape == *self.shape() { Ok(self.clone()) } else { self.expand(shape) };

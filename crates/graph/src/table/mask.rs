@@ -5,6 +5,7 @@ use foldback_tensor::{DType, Here, or_panic};
 
 use crate::error::Result;
 use crate::input::AsInput;
+use crate::mode::{LineGuard, location};
 use crate::var::Var;
 
 /// # Masks
@@ -71,6 +72,7 @@ impl Var {
     #[track_caller]
     #[doc(alias = "boolean_mask")]
     pub fn masked_select(&self, mask: impl AsInput) -> Result<Var> {
+        let _line = LineGuard::set(location());
         let mask = mask.input().into_var(DType::Bool);
         let (shape, places) = selected(self.shape(), &mask.value_ref()).here()?;
         let wide = if shape == *self.shape() { Ok(self.clone()) } else { self.expand(shape) };

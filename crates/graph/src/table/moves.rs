@@ -6,6 +6,7 @@ use foldback_tensor::{Amounts, Axes, Axis, Here, Pad, Repeats, Shape, Tensor, or
 use super::macros::function;
 use crate::error::Result;
 use crate::input::{AsInput, variables_of};
+use crate::mode::{LineGuard, location};
 use crate::var::Var;
 
 function! {
@@ -332,6 +333,7 @@ impl Var {
 
 #[track_caller]
 fn grids_of(op: &'static str, vectors: &[Var], xy: bool) -> Result<Vec<Var>> {
+    let _line = LineGuard::set(location());
     let values: Vec<Tensor> = vectors.iter().map(Var::value).collect();
     let (singles, shape) = grids(op, &values.iter().collect::<Vec<_>>(), xy)?;
     let each = vectors.iter().zip(singles);

@@ -159,6 +159,7 @@ pools! {
 
 /// # Images
 impl Var {
+    #[track_caller]
     fn largest(&self, op: &'static str, axes: usize, kernel: Pair, pool: &Pool) -> Result<(Var, Var)> {
         let plan = Picked::largest(op, &self.value_ref(), axes, kernel, pool)?;
         let places = Var::constant(plan.places());

@@ -37,7 +37,14 @@ macro_rules! __in_dtype {
             #[track_caller]
             pub fn $name(&self, $arg: impl Into<$ty>, dtype: $crate::DType) -> $crate::Result<$own> {
                 use $crate::Here as _;
-                let result = self.try_to(dtype).and_then(|x| x.$plain($arg)).and_then(|y| y.try_to(dtype));
+                // Not closures: what they recorded would have no line of the caller's.
+                let result = match self.try_to(dtype) {
+                    Ok(x) => match x.$plain($arg) {
+                        Ok(y) => y.try_to(dtype),
+                        refused => refused,
+                    },
+                    refused => refused,
+                };
                 result.map_err(|e| e.named(stringify!($name))).here()
             }
         )*}
