@@ -302,7 +302,7 @@ fn functions_of_images_rows_and_places() -> Result<()> {
     here(v.addcmul(&v, &v)?);
     here(v.elu_with(0.5)?);
     here(v.nan_to_num());
-    here(v.prelu(&leaf(&[1]))?);
+    here(v.prelu(leaf(&[1]))?);
     here(v.unbind(0)?.remove(1));
     here(v.split(2, 0)?.remove(1));
     here(v.chunk(2, 0)?.remove(1));
