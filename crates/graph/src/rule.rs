@@ -38,19 +38,26 @@ impl Gradient {
 }
 
 /// A formula of a row behind a pointer, for whichever numbers it is evaluated at.
-pub(crate) trait RuleFormula: Sync + std::fmt::Debug {
+pub(crate) trait RuleFormula: Sync {
     /// The loop over blocks of what the formula reads.
     fn run(&self, params: &[f64; 2], inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]);
+    /// The formula over what is being recorded.
+    fn traced(&self, params: &[f64; 2], x: &[Traced]) -> Traced;
+}
+
+impl dyn RuleFormula {
     /// Records it.
-    fn trace(&self, params: &[f64; 2], reads: &[&Var]) -> Result<Var>;
+    pub(crate) fn trace(&self, params: &[f64; 2], reads: &[&Var]) -> Result<Var> {
+        trace(reads, &|x| self.traced(params, x))
+    }
 }
 
 /// A formula made of a row's numbers and parameters.
 pub(crate) struct WrittenFormula<F, const N: usize>(pub(crate) fn([f64; 2]) -> F);
 
-impl<F, const N: usize> std::fmt::Debug for WrittenFormula<F, N> {
+impl std::fmt::Debug for dyn RuleFormula {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "a formula of {N}")
+        f.write_str("a formula")
     }
 }
 
@@ -59,9 +66,8 @@ impl<F: Formula<N>, const N: usize> RuleFormula for WrittenFormula<F, N> {
         FloatKernel((self.0)(*params)).run(inputs, outputs);
     }
 
-    fn trace(&self, params: &[f64; 2], reads: &[&Var]) -> Result<Var> {
-        let formula = (self.0)(*params);
-        trace(reads, &|x| formula.eval::<Traced>(std::array::from_fn(|i| x[i])))
+    fn traced(&self, params: &[f64; 2], x: &[Traced]) -> Traced {
+        (self.0)(*params).eval(*x.first_chunk().expect("a formula has its operands"))
     }
 }
 

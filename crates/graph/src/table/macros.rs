@@ -231,30 +231,36 @@ macro_rules! pointwise {
             &self $(, $b: impl $crate::AsInput)+ $(, $p: impl Into<$pt>)*
         ) -> $crate::Result<$crate::Var> {
             use foldback_tensor::Here as _;
-            $(let $p: $pt = $p.into();)*
-            let inputs = [$($b.input()),+];
-            pointwise!(@with_numbers [$($($number)?)*] [$a $($b)+] [$($p)*] $rows, $name, $value, self, inputs);
-            let beside = $crate::input::beside(self, &inputs);
-            let [$($b),+] = inputs.map(|input| input.into_var(beside));
-            $(let $b: &$crate::Var = &$b;)+
-            let values = [self.value_ref() $(, $b.value_ref())+];
-            let value = {
-                let [$a $(, $b)+] = values.each_ref().map(|v| &**v);
-                $value
+            // What a caller compiles is only what turns its arguments into ours.
+            #[track_caller]
+            fn operation(own: &$crate::Var, inputs: [$crate::Input<'_>; const { pointwise!(@count [$($b)+]) }] $(, $p: $pt)*) -> $crate::Result<$crate::Var> {
+                pointwise!(@with_numbers [$($($number)?)*] [$a $($b)+] [$($p)*] $rows, $name, $value, own, inputs);
+                let beside = $crate::input::beside(own, &inputs);
+                let [$($b),+] = inputs;
+                $(let $b: &$crate::Var = &$b.into_var(beside);)+
+                let values = [own.value_ref() $(, $b.value_ref())+];
+                let value = {
+                    let [$a $(, $b)+] = &values;
+                    let $a: &foldback_tensor::Tensor = $a;
+                    $(let $b: &foldback_tensor::Tensor = $b;)+
+                    $value?
+                };
+                Ok($crate::record::record_rule(&$rows::$name.vars, pointwise!(@array [$($p),*]), [own $(, $b)+], values, value))
             }
-            .here()?;
-            Ok($crate::record::record_rule(&$rows::$name.vars, pointwise!(@array [$($p),*]), [self $(, $b)+], values, value))
+            operation(self, [$($b.input()),+] $(, $p.into())*).here()
         }
     };
+
+    (@count [$($b:ident)+]) => { <[&str]>::len(&[$(stringify!($b)),+]) };
 
     // Where all operands but the first are numbers.
     (@with_numbers [] $($rest:tt)*) => {};
     (@with_numbers [$($number:ident)+] [$a:ident $($b:ident)+] [$($p:ident)*] $rows:ident, $name:ident, $value:expr,
         $own:expr, $inputs:expr) => {
         if let [$($crate::Input::Scalar($b)),+] = $inputs {
-            let own = $own.value_ref();
-            let value = { let $a: &foldback_tensor::Tensor = &own; $value }.here()?;
-            return Ok($crate::record::record_rule(&$rows::$name.number, pointwise!(@array [$($b),+ $(, $p)*]), [$own], [own], value));
+            let value_of_own = $own.value_ref();
+            let value = { let $a: &foldback_tensor::Tensor = &value_of_own; $value? };
+            return Ok($crate::record::record_rule(&$rows::$name.number, pointwise!(@array [$($b),+ $(, $p)*]), [$own], [value_of_own], value));
         }
     };
 

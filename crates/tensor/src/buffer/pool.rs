@@ -132,20 +132,27 @@ impl Pool {
 
     /// A vector with a capacity of `room` elements, or a little more.
     fn take<T: Element>(&self, room: usize) -> Option<Vec<T>> {
+        T::from_spare(self.find((T::DTYPE, room))?)
+    }
+
+    fn find(&self, (dtype, room): (DType, usize)) -> Option<Spare> {
         let mut held = self.lock();
-        let fitting = (T::DTYPE, room)..=(T::DTYPE, room.saturating_add(room / 4));
+        let fitting = (dtype, room)..=(dtype, room.saturating_add(room / 4));
         let (&class, bin) = held.bins.range_mut(fitting).next()?;
         let newest = bin.pop_back()?;
         if bin.is_empty() {
             held.bins.remove(&class);
         }
         held.bytes -= bytes_of(class);
-        T::from_spare(newest.spare)
+        Some(newest.spare)
     }
 
     /// Keeps a vector for later, instead of those that have waited longest if the pool is full.
     fn put<T: Element>(&self, values: Vec<T>) {
-        let class = (T::DTYPE, values.capacity());
+        self.keep((T::DTYPE, values.capacity()), T::spare(values));
+    }
+
+    fn keep(&self, class: (DType, usize), spare: Spare) {
         let bytes = bytes_of(class);
         // Small ones come from shelves: nobody would ever ask for them here.
         if bytes <= SMALL_BYTES {
@@ -160,7 +167,7 @@ impl Pool {
         let evicted = held.shrink(most);
         held.bytes += bytes;
         held.clock += 1;
-        let waiting = Waiting { since: held.clock, spare: T::spare(values) };
+        let waiting = Waiting { since: held.clock, spare };
         held.bins.entry(class).or_default().push_back(waiting);
         drop(held);
         drop(evicted);

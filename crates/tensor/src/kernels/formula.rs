@@ -2,7 +2,7 @@
 
 use super::lane::Float;
 use super::real::{FloatOps, Num, Real};
-use super::{BlockKernel, doors};
+use super::{BlockKernel, doors, each};
 use crate::dtype::{Block, BlockMut, DType, Element};
 
 /// A pointwise function of `N` real numbers, written once for every representation of them.
@@ -52,11 +52,7 @@ pub trait Update<const M: usize, const N: usize>: Copy + Send + Sync {
 /// The typed slices of all inputs, if each has type `T`.
 #[inline]
 pub(crate) fn typed<'a, T: Element, const N: usize>(inputs: &[Block<'a>]) -> [&'a [T]; N] {
-    let mut slices = [&[][..]; N];
-    for (slice, &input) in slices.iter_mut().zip(&inputs[..N]) {
-        *slice = T::slice(input).expect("the plan casts every input to the type of the kernel");
-    }
-    slices
+    each(&[][..], |k| T::slice(inputs[k]).expect("the plan casts every input to the type of the kernel"))
 }
 
 /// A [`Formula`] as a block kernel over `f32` or `f64`, whichever the output is.

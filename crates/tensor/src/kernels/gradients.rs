@@ -98,7 +98,7 @@ door! {
 /// Hands every output to the loop as an argument of its own: of arguments the compiler knows that they do not overlap,
 /// which it must for many outputs to be written in one vectorised loop.
 macro_rules! loops {
-    ($($name:ident: $($out:ident)+;)*) => {
+    ($($n:literal $name:ident: $($out:ident)+;)*) => {
         #[inline(always)]
         fn gradients_body<const FMA: bool, T: Float, F: Formula<N>, const N: usize>(
             f: &F,
@@ -108,10 +108,11 @@ macro_rules! loops {
         ) where
             f64: FloatOps<Lane<T, FMA>>,
         {
-            match &mut out[..] {
-                $([$($out),+] => $name::<FMA, T, F, N>(f, g, x, $($out),+),)*
-                _ => unreachable!("a formula has one to seven operands"),
-            }
+            // Of constant conditions only the branch that is taken is compiled.
+            $(if const { N == $n } {
+                let [$($out),+] = &mut out[..] else { unreachable!("there are as many as that") };
+                return $name::<FMA, T, F, N>(f, g, x, $($out),+);
+            })*
         }
         $(
             #[inline(always)]
@@ -141,13 +142,13 @@ macro_rules! loops {
     };
 }
 loops! {
-    gradients_1: a;
-    gradients_2: a b;
-    gradients_3: a b c;
-    gradients_4: a b c d;
-    gradients_5: a b c d e;
-    gradients_6: a b c d e h;
-    gradients_7: a b c d e h j;
+    1 gradients_1: a;
+    2 gradients_2: a b;
+    3 gradients_3: a b c;
+    4 gradients_4: a b c d;
+    5 gradients_5: a b c d e;
+    6 gradients_6: a b c d e h;
+    7 gradients_7: a b c d e h j;
 }
 
 #[cfg(test)]

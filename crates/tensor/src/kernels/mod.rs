@@ -49,12 +49,14 @@ pub use softmax::RowFormula;
 use crate::dtype::{Block, BlockMut};
 
 /// `[f(0), f(1), ...]`, as a plain loop over an array that held `start` before: `array::from_fn` is five functions to
-/// compile for each formula and level.
+/// compile for each formula and level, an iterator three.
 #[inline(always)]
 pub(crate) fn each<T: Copy, const N: usize>(start: T, f: impl Fn(usize) -> T) -> [T; N] {
     let mut all = [start; N];
-    for (k, v) in all.iter_mut().enumerate() {
-        *v = f(k);
+    let mut k = 0;
+    while k < N {
+        all[k] = f(k);
+        k += 1;
     }
     all
 }

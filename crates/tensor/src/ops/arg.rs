@@ -164,6 +164,15 @@ pub(crate) struct Meta {
     pub(crate) scalar: Option<Scalar>,
 }
 
+/// What type rules look at, of each of these.
+pub(crate) fn metas_of<const N: usize>(args: &[Arg<'_>; N]) -> [Meta; N] {
+    let mut metas = [Meta { dtype: DType::Bool, zero_dim: false, scalar: None }; N];
+    for (meta, arg) in metas.iter_mut().zip(args) {
+        *meta = arg.meta();
+    }
+    metas
+}
+
 /// The common type of several arguments, by PyTorch's rules: tensors with axes decide, unless a 0-d tensor (and after
 /// those a number) is of a higher category.
 ///

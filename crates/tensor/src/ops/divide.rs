@@ -1,6 +1,6 @@
 //! Division rounded to a whole number, downwards or towards zero, and what remains of it.
 
-use super::arg::{Arg, AsArg, result_type};
+use super::arg::{Arg, AsArg, metas_of, result_type};
 use super::pointwise::{Elementwise, apply, apply_in_place};
 use crate::dtype::{Block, BlockMut, DType};
 use crate::error::{Here, Result, TensorFacts, refuse};
@@ -70,11 +70,13 @@ mod floor {
 }
 
 fn plan(op: &'static str, args: &[Arg<'_>; 2], kernel: impl BlockKernel + 'static) -> Result<Elementwise> {
-    let dtype = result_type(&args.each_ref().map(Arg::meta));
+    let dtype = result_type(&metas_of(args));
     if dtype == DType::Bool {
         return refuse(TensorFacts::DTypeUnsupported { op, dtype });
     }
-    if dtype == DType::I64 && common_shape(op, &args.map(|a| a.read(dtype)), false)?.numel() > 0 {
+    if dtype == DType::I64
+        && common_shape(op, &[args[0].read(dtype), args[1].read(dtype)], false)?.numel() > 0
+    {
         let zero = match args[1] {
             Arg::Tensor(t) => t.eq(0).map_err(|e| e.named(op))?.any(..)?.item_as()?,
             Arg::Scalar(s) => s.to_i64() == 0,
@@ -88,12 +90,18 @@ fn plan(op: &'static str, args: &[Arg<'_>; 2], kernel: impl BlockKernel + 'stati
 
 macro_rules! divisions {
     ($($(#[$doc:meta])* $name:ident, $name_:ident, $kernel:expr;)*) => {
+        /// The meta steps, which no caller compiles again.
+        mod plans {
+            use super::*;
+            $(pub(super) fn $name(op: &'static str, args: &[Arg<'_>; 2]) -> Result<Elementwise> { plan(op, args, $kernel) })*
+        }
+
         impl Tensor {$(
             $(#[$doc])*
             #[track_caller]
             pub fn $name(&self, other: impl AsArg) -> Result<Tensor> {
                 let args = [Arg::Tensor(self), other.arg()];
-                apply(stringify!($name), &plan(stringify!($name), &args, $kernel).here()?, &args).here()
+                apply(stringify!($name), plans::$name(stringify!($name), &args), &args).here()
             }
 
             #[doc = concat!("[`Self::", stringify!($name), "`] into this tensor, whose shape and type stay as they are.")]
@@ -104,8 +112,8 @@ macro_rules! divisions {
             #[track_caller]
             pub fn $name_(&mut self, other: impl AsArg) -> Result<&mut Tensor> {
                 let other = other.arg();
-                let plan = plan(stringify!($name_), &[Arg::Tensor(self), other], $kernel).here()?;
-                apply_in_place(stringify!($name_), &plan, self, &[other]).here()?;
+                let plan = plans::$name(stringify!($name_), &[Arg::Tensor(self), other]);
+                apply_in_place(stringify!($name_), plan, self, &[other]).here()?;
                 Ok(self)
             }
         )*}

@@ -32,7 +32,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn softmax(&self, axis: impl Into<Axis>) -> Result<Tensor> {
-        along("softmax", &Softmax, [self, self], axis.into()).here()
+        softmax(self, axis.into()).here()
     }
 
     /// `ln(softmax(x))` along an axis, computed as `x - m - ln(sum(exp(x - m)))`, which stays finite where the share
@@ -48,7 +48,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn log_softmax(&self, axis: impl Into<Axis>) -> Result<Tensor> {
-        along("log_softmax", &LogSoftmax, [self, self], axis.into()).here()
+        log_softmax(self, axis.into()).here()
     }
 
     /// `ln(sum(exp(x)))` over `axes`, shifted by the largest element so that it neither overflows nor loses small terms.
@@ -68,17 +68,29 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn logsumexp(&self, over: impl Into<Over>) -> Result<Tensor> {
-        let (op, over) = ("logsumexp", over.into());
-        let kept = Kept::new(op, self, &keep(&over)).here()?;
-        let first = kept.flags.iter().position(|kept| !kept).unwrap_or(0);
-        let reduced = first..first + kept.flags[first..].iter().take_while(|kept| !**kept).count();
-        let operands = [self, self];
-        let y = match row_length(self, &reduced).filter(|&n| n == kept.count && self.dtype().is_float()) {
-            Some(n) => in_rows(op, &LogSumExp, operands, (n, reduced), &kept.shape).here()?,
-            None => in_folds(op, &LogSumExp, operands, &kept, self.dtype().to_float()).here()?,
-        };
-        Ok(if over.keepdim() { y } else { y.keep_axes(&kept.flags) })
+        logsumexp(self, &over.into()).here()
     }
+}
+
+fn softmax(x: &Tensor, axis: Axis) -> Result<Tensor> {
+    along("softmax", &Softmax, [x, x], axis)
+}
+
+fn log_softmax(x: &Tensor, axis: Axis) -> Result<Tensor> {
+    along("log_softmax", &LogSoftmax, [x, x], axis)
+}
+
+fn logsumexp(x: &Tensor, over: &Over) -> Result<Tensor> {
+    let op = "logsumexp";
+    let kept = Kept::new(op, x, &keep(over))?;
+    let first = kept.flags.iter().position(|kept| !kept).unwrap_or(0);
+    let reduced = first..first + kept.flags[first..].iter().take_while(|kept| !**kept).count();
+    let operands = [x, x];
+    let y = match row_length(x, &reduced).filter(|&n| n == kept.count && x.dtype().is_float()) {
+        Some(n) => in_rows(op, &LogSumExp, operands, (n, reduced), &kept.shape)?,
+        None => in_folds(op, &LogSumExp, operands, &kept, x.dtype().to_float())?,
+    };
+    Ok(if over.keepdim() { y } else { y.keep_axes(&kept.flags) })
 }
 
 /// The gradient of [`Tensor::softmax`], given that of its result and the result `y`: `y (g - sum(g y))`.

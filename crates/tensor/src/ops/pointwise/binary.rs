@@ -1,6 +1,6 @@
 //! Operations of two arguments, in their new and in-place forms.
 
-use super::super::arg::{Arg, AsArg};
+use super::super::arg::{Arg, AsArg, Meta, metas_of};
 use super::super::formulas as f;
 use super::elementwise::{
     AND, Elementwise, OR, XOR, apply, apply_in_place, plan_add, plan_compare, plan_num, plan_pow, plan_real,
@@ -14,7 +14,7 @@ use crate::tensor::Tensor;
 #[track_caller]
 pub(crate) fn reversed(op: &'static str, number: Scalar, other: &Tensor) -> Result<Tensor> {
     let args = [Arg::Scalar(number), Arg::Tensor(other)];
-    let metas = &args.map(|a| a.meta());
+    let metas = &metas_of(&args);
     let plan = match op {
         "radd" => plan_add(op, metas, Scalar::I64(1), 1.0),
         "rsub" => plan_add(op, metas, Scalar::I64(1), -1.0),
@@ -23,19 +23,23 @@ pub(crate) fn reversed(op: &'static str, number: Scalar, other: &Tensor) -> Resu
         "rpow" => plan_pow(op, metas),
         _ => unreachable!("operators are + - * / and the power"),
     };
-    apply(op, &plan?, &args)
+    apply(op, plan, &args)
 }
 
 /// Defines the new and the in-place form of an operation of two arguments.
 macro_rules! binary {
     ($($(#[$doc:meta])* $name:ident, $name_:ident = |$args:ident| $plan:expr;)*) => {
+        /// The meta steps, which no caller compiles again.
+        mod plans {
+            use super::*;
+            $(pub(super) fn $name($args: &[Meta; 2]) -> Result<Elementwise> { $plan })*
+        }
+
         impl Tensor {$(
             $(#[$doc])*
             #[track_caller]
             pub fn $name(&self, other: impl AsArg) -> Result<Tensor> {
-                let args = [Arg::Tensor(self), other.arg()];
-                let $args = &args.map(|a| a.meta());
-                apply(stringify!($name), &$plan.here()?, &args).here()
+                $crate::ops::pointwise::binary::of_two(stringify!($name), plans::$name, self, other.arg()).here()
             }
 
             #[doc = concat!("[`Self::", stringify!($name), "`] into this tensor, whose shape and type stay as they are.")]
@@ -45,14 +49,25 @@ macro_rules! binary {
             /// `ResultCast` if the result is of a higher category than this tensor. Nothing is changed then.
             #[track_caller]
             pub fn $name_(&mut self, other: impl AsArg) -> Result<&mut Tensor> {
-                let other = other.arg();
-                let $args = &[Arg::Tensor(self).meta(), other.meta()];
-                let plan = $plan.map_err(|e| e.named(stringify!($name_))).here()?;
-                apply_in_place(stringify!($name_), &plan, self, &[other]).here()?;
+                $crate::ops::pointwise::binary::of_two_in_place(stringify!($name_), plans::$name, self, other.arg()).here()?;
                 Ok(self)
             }
         )*}
     };
+}
+
+type Plan = fn(&[Meta; 2]) -> Result<Elementwise>;
+
+#[track_caller]
+pub(super) fn of_two(op: &'static str, plan: Plan, own: &Tensor, other: Arg<'_>) -> Result<Tensor> {
+    let args = [Arg::Tensor(own), other];
+    apply(op, plan(&metas_of(&args)), &args)
+}
+
+#[track_caller]
+pub(super) fn of_two_in_place(op: &'static str, plan: Plan, own: &mut Tensor, other: Arg<'_>) -> Result<()> {
+    let plan = plan(&metas_of(&[Arg::Tensor(own), other]));
+    apply_in_place(op, plan, own, &[other])
 }
 
 pub(super) use binary;

@@ -28,16 +28,13 @@ impl Elementwise {
     }
 }
 
-/// Applies an operation to broadcast arguments.
+/// Applies an operation to broadcast arguments, if its meta step allows it.
 #[track_caller]
-pub(in crate::ops) fn apply<const N: usize>(
-    op: &'static str,
-    plan: &Elementwise,
-    args: &[Arg<'_>; N],
-) -> Result<Tensor> {
+pub(in crate::ops) fn apply(op: &'static str, plan: Result<Elementwise>, args: &[Arg<'_>]) -> Result<Tensor> {
+    let plan = plan?;
     task::make_here(Task {
         op,
-        reads: &args.map(|a| a.read(plan.compute)),
+        reads: &reads_of(args, plan.compute),
         space: Space::Asked,
         does: Does::Blocks(&*plan.kernel),
         to: &mut [To::New(plan.out)],
@@ -46,12 +43,13 @@ pub(in crate::ops) fn apply<const N: usize>(
 
 /// Applies an operation to its first argument in place, whose shape and type stay what they are.
 #[track_caller]
-pub(in crate::ops) fn apply_in_place<const N: usize>(
+pub(in crate::ops) fn apply_in_place(
     op: &'static str,
-    plan: &Elementwise,
+    plan: Result<Elementwise>,
     out: &mut Tensor,
-    others: &[Arg<'_>; N],
+    others: &[Arg<'_>],
 ) -> Result<()> {
+    let plan = plan.map_err(|e| e.named(op))?;
     expect_castable(op, plan.out, out.dtype())?;
     expect_no_overlap(op, out)?;
     for a in others {
@@ -59,7 +57,7 @@ pub(in crate::ops) fn apply_in_place<const N: usize>(
         warning::check(op, out.dims(), a.shape())?;
     }
     let (shape, does) = (out.shape().clone(), Does::Blocks(&*plan.kernel));
-    let reads = others.map(|a| a.read(plan.compute));
+    let reads = reads_of(others, plan.compute);
     if plan.compute == out.dtype() && plan.out == out.dtype() {
         let space = Space::Of(&shape);
         task::change(Task { op, reads: &reads, space, does, to: &mut [To::Change(out)] })?;
@@ -67,10 +65,21 @@ pub(in crate::ops) fn apply_in_place<const N: usize>(
     }
     // The result has another type than its destination: compute it apart, and cast.
     let own = out.clone();
-    let mut all: SmallVec<[Read<'_>; 4]> = SmallVec::from_slice(&[Read::Tensor(&own, plan.compute)]);
-    all.extend(reads);
+    let mut all: Reads<'_> = SmallVec::from_slice(&[Read::Tensor(&own, plan.compute)]);
+    all.extend_from_slice(&reads);
     *out = task::map(op, &*plan.kernel, &all, &shape, plan.out)?.cast(op, own.dtype())?;
     Ok(())
+}
+
+type Reads<'a> = SmallVec<[Read<'a>; 4]>;
+
+/// The arguments as a task reads them.
+pub(super) fn reads_of<'a>(args: &[Arg<'a>], compute: DType) -> Reads<'a> {
+    let mut reads = Reads::new();
+    for a in args {
+        reads.push(a.read(compute));
+    }
+    reads
 }
 
 /// Refuses a result that an output of type `to` cannot hold: a higher category.

@@ -1,16 +1,16 @@
 //! Forms with more arguments: scales, bounds, conditions, and given outputs.
 
-use super::super::arg::{Arg, AsArg, result_type};
+use super::super::arg::{Arg, AsArg, Meta, metas_of, result_type};
 use super::super::formulas as f;
 use super::binary::reversed;
 use super::elementwise::{
     AND, Elementwise, apply, apply_in_place, expect_castable, expect_no_overlap, plan_add, plan_float_only,
-    plan_num, plan_real, unsupported,
+    plan_num, plan_real, reads_of, unsupported,
 };
 use crate::dtype::{DType, Scalar};
 use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::{FloatKernel, NumKernel, WhereKernel};
-use crate::task::{self, Does, Space, Task, To, common_shape};
+use crate::task::{self, Does, Read, Space, Task, To, common_shape};
 use crate::tensor::Tensor;
 
 impl Tensor {
@@ -28,9 +28,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn add_with(&self, other: impl AsArg, alpha: impl Into<Scalar>) -> Result<Tensor> {
-        let args = [Arg::Tensor(self), other.arg()];
-        apply("add_with", &plan_add("add_with", &args.map(|a| a.meta()), alpha.into(), 1.0).here()?, &args)
-            .here()
+        scaled("add_with", self, other.arg(), alpha.into(), 1.0).here()
     }
 
     /// `self - alpha * other`.
@@ -45,9 +43,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn sub_with(&self, other: impl AsArg, alpha: impl Into<Scalar>) -> Result<Tensor> {
-        let args = [Arg::Tensor(self), other.arg()];
-        apply("sub_with", &plan_add("sub_with", &args.map(|a| a.meta()), alpha.into(), -1.0).here()?, &args)
-            .here()
+        scaled("sub_with", self, other.arg(), alpha.into(), -1.0).here()
     }
 
     /// `number - self`.
@@ -101,10 +97,7 @@ impl Tensor {
     /// As [`Self::add_`] and [`Self::add_with`]. Nothing is changed then.
     #[track_caller]
     pub fn add_with_(&mut self, other: impl AsArg, alpha: impl Into<Scalar>) -> Result<&mut Tensor> {
-        let other = other.arg();
-        let plan =
-            plan_add("add_with_", &[Arg::Tensor(self).meta(), other.meta()], alpha.into(), 1.0).here()?;
-        apply_in_place("add_with_", &plan, self, &[other]).here()?;
+        scaled_("add_with_", self, other.arg(), alpha.into(), 1.0).here()?;
         Ok(self)
     }
 
@@ -114,10 +107,7 @@ impl Tensor {
     /// As [`Self::sub_`] and [`Self::add_with`]. Nothing is changed then.
     #[track_caller]
     pub fn sub_with_(&mut self, other: impl AsArg, alpha: impl Into<Scalar>) -> Result<&mut Tensor> {
-        let other = other.arg();
-        let plan =
-            plan_add("sub_with_", &[Arg::Tensor(self).meta(), other.meta()], alpha.into(), -1.0).here()?;
-        apply_in_place("sub_with_", &plan, self, &[other]).here()?;
+        scaled_("sub_with_", self, other.arg(), alpha.into(), -1.0).here()?;
         Ok(self)
     }
 
@@ -133,14 +123,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn softplus_with(&self, beta: impl Into<f64>, threshold: impl Into<f64>) -> Result<Tensor> {
-        let (beta, threshold) = (beta.into(), threshold.into());
-        let arg = Arg::Tensor(self);
-        apply(
-            "softplus",
-            &plan_float_only("softplus", arg.meta(), FloatKernel(f::Softplus { beta, threshold })).here()?,
-            &[arg],
-        )
-        .here()
+        softplus(self, beta.into(), threshold.into()).here()
     }
 
     /// `min(max(self, lo), hi)`, with broadcasting; where `lo > hi` the result is `hi`.
@@ -156,11 +139,7 @@ impl Tensor {
     #[track_caller]
     pub fn clamp(&self, lo: impl AsArg, hi: impl AsArg) -> Result<Tensor> {
         let args = [Arg::Tensor(self), lo.arg(), hi.arg()];
-        let dtype = result_type(&args.map(|a| a.meta()));
-        if dtype == DType::Bool {
-            return unsupported("clamp", dtype).here();
-        }
-        apply("clamp", &Elementwise::same(NumKernel(f::Clamp), dtype).here()?, &args).here()
+        apply("clamp", plan_clamp("clamp", &args), &args).here()
     }
 
     /// [`Self::clamp`] into this tensor.
@@ -170,12 +149,8 @@ impl Tensor {
     #[track_caller]
     pub fn clamp_(&mut self, lo: impl AsArg, hi: impl AsArg) -> Result<&mut Tensor> {
         let others = [lo.arg(), hi.arg()];
-        let dtype = result_type(&[Arg::Tensor(self).meta(), others[0].meta(), others[1].meta()]);
-        if dtype == DType::Bool {
-            return unsupported("clamp_", dtype).here();
-        }
-        let plan = Elementwise::same(NumKernel(f::Clamp), dtype).here()?;
-        apply_in_place("clamp_", &plan, self, &others).here()?;
+        let plan = plan_clamp("clamp_", &[Arg::Tensor(self), others[0], others[1]]);
+        apply_in_place("clamp_", plan, self, &others).here()?;
         Ok(self)
     }
 
@@ -192,19 +167,47 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn where_cond(&self, yes: impl AsArg, no: impl AsArg) -> Result<Tensor> {
-        const OP: &str = "where_cond";
-        self.expect_dtype(OP, "a condition", DType::Bool).here()?;
-        let args = [Arg::Tensor(self), yes.arg(), no.arg()];
-        let dtype = result_type(&[args[1].meta(), args[2].meta()]);
-        task::make(Task {
-            op: OP,
-            reads: &[args[0].read(DType::Bool), args[1].read(dtype), args[2].read(dtype)],
-            space: Space::Asked,
-            does: Does::Blocks(&WhereKernel),
-            to: &mut [To::New(dtype)],
-        })
-        .here()
+        choose(self, yes.arg(), no.arg()).here()
     }
+}
+
+#[track_caller]
+fn scaled(op: &'static str, own: &Tensor, other: Arg<'_>, alpha: Scalar, sign: f64) -> Result<Tensor> {
+    let args = [Arg::Tensor(own), other];
+    apply(op, plan_add(op, &metas_of(&args), alpha, sign), &args)
+}
+
+#[track_caller]
+fn scaled_(op: &'static str, own: &mut Tensor, other: Arg<'_>, alpha: Scalar, sign: f64) -> Result<()> {
+    let plan = plan_add(op, &metas_of(&[Arg::Tensor(own), other]), alpha, sign);
+    apply_in_place(op, plan, own, &[other])
+}
+
+#[track_caller]
+fn softplus(x: &Tensor, beta: f64, threshold: f64) -> Result<Tensor> {
+    let (x, kernel) = (Arg::Tensor(x), FloatKernel(f::Softplus { beta, threshold }));
+    apply("softplus", plan_float_only("softplus", x.meta(), kernel), &[x])
+}
+
+fn plan_clamp(op: &'static str, args: &[Arg<'_>; 3]) -> Result<Elementwise> {
+    match result_type(&metas_of(args)) {
+        DType::Bool => unsupported(op, DType::Bool),
+        dtype => Elementwise::same(NumKernel(f::Clamp), dtype),
+    }
+}
+
+#[track_caller]
+fn choose(condition: &Tensor, yes: Arg<'_>, no: Arg<'_>) -> Result<Tensor> {
+    const OP: &str = "where_cond";
+    condition.expect_dtype(OP, "a condition", DType::Bool)?;
+    let dtype = result_type(&metas_of(&[yes, no]));
+    task::make(Task {
+        op: OP,
+        reads: &[Read::Tensor(condition, DType::Bool), yes.read(dtype), no.read(dtype)],
+        space: Space::Asked,
+        does: Does::Blocks(&WhereKernel),
+        to: &mut [To::New(dtype)],
+    })
 }
 
 /// Defines the form that writes into a given tensor.
@@ -227,10 +230,11 @@ macro_rules! out_forms {
                 $($alpha: impl Into<Scalar>,)?
                 out: &mut Tensor,
             ) -> Result<()> {
-                $(let $alpha = $alpha.into();)?
+                fn plan($args: &[Meta] $(, $alpha: Scalar)?) -> Result<Elementwise> {
+                    $plan
+                }
                 let args = [Arg::Tensor(self), other.arg()];
-                let $args = &args.map(|a| a.meta());
-                apply_out(stringify!($name_out), &$plan.here()?, &args, out).here()
+                apply_out(stringify!($name_out), plan(&metas_of(&args) $(, $alpha.into())?), &args, out).here()
             }
         )*}
     };
@@ -245,8 +249,14 @@ out_forms! {
 
 /// Runs a planned operation into a tensor of the result's shape.
 #[track_caller]
-fn apply_out(op: &'static str, plan: &Elementwise, args: &[Arg<'_>; 2], out: &mut Tensor) -> Result<()> {
-    let reads = args.map(|a| a.read(plan.compute));
+fn apply_out(
+    op: &'static str,
+    plan: Result<Elementwise>,
+    args: &[Arg<'_>; 2],
+    out: &mut Tensor,
+) -> Result<()> {
+    let plan = plan?;
+    let reads = reads_of(args, plan.compute);
     let shape = common_shape(op, &reads, true)?;
     expect_castable(op, plan.out, out.dtype())?;
     if *out.shape() != shape {
@@ -254,7 +264,8 @@ fn apply_out(op: &'static str, plan: &Elementwise, args: &[Arg<'_>; 2], out: &mu
     }
     expect_no_overlap(op, out)?;
     if plan.out != out.dtype() {
-        *out = apply(op, plan, args)?.cast(op, out.dtype())?;
+        let dtype = out.dtype();
+        *out = apply(op, Ok(plan), args)?.cast(op, dtype)?;
         return Ok(());
     }
     let (space, does) = (Space::Of(&shape), Does::Blocks(&*plan.kernel));

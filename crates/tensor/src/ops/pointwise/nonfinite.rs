@@ -17,7 +17,7 @@ macro_rules! kinds {
             pub fn $name(&self) -> Tensor {
                 let (kernel, compute) = (Box::new(NumberKind::$kind), self.dtype().to_float());
                 let plan = Elementwise { kernel, compute, out: DType::Bool };
-                or_panic(apply(stringify!($name), &plan, &[Arg::Tensor(self)]))
+                or_panic(apply(stringify!($name), Ok(plan), &[Arg::Tensor(self)]))
             }
         )*}
     };

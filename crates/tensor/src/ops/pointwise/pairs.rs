@@ -1,9 +1,9 @@
 //! Functions of two numbers that are neither arithmetic nor comparisons.
 
-use super::super::arg::{Arg, AsArg, Meta, result_type};
+use super::super::arg::{AsArg, Meta, result_type};
 use super::super::formulas as f;
 use super::binary::binary;
-use super::elementwise::{AND, Elementwise, OR, apply, apply_in_place, plan_num, plan_real, unsupported};
+use super::elementwise::{AND, Elementwise, OR, plan_num, plan_real, unsupported};
 use crate::error::{Here, Result};
 use crate::kernels::{BlockKernel, CopysignKernel, FloatKernel, NumKernel};
 use crate::tensor::Tensor;

@@ -1,7 +1,7 @@
 //! Functions of three numbers: a point between two others, and products and quotients that are added. Beside them the rectifier
 //! with a weight, whose shape is that of a row.
 
-use super::super::arg::{Arg, AsArg, result_type};
+use super::super::arg::{Arg, AsArg, metas_of, result_type};
 use super::super::formulas as f;
 use super::elementwise::{Elementwise, apply, apply_in_place, unsupported};
 use crate::dtype::{DType, Scalar};
@@ -14,7 +14,7 @@ type Args<'a> = [Arg<'a>; 3];
 
 /// The types of the operands are equal; a number or a 0-d weight takes that of the others.
 fn plan_lerp(op: &'static str, args: &Args<'_>) -> Result<Elementwise> {
-    let [own, end, weight] = args.map(|a| a.meta());
+    let [own, end, weight] = metas_of(args);
     if !own.dtype.is_float() {
         return unsupported(op, own.dtype);
     }
@@ -28,7 +28,7 @@ fn plan_lerp(op: &'static str, args: &Args<'_>) -> Result<Elementwise> {
 }
 
 fn plan_addcmul(op: &'static str, args: &Args<'_>, value: Scalar) -> Result<Elementwise> {
-    match result_type(&args.map(|a| a.meta())) {
+    match result_type(&metas_of(args)) {
         DType::Bool => unsupported(op, DType::Bool),
         DType::I64 => Elementwise::same(f::AddMultipleOfProduct(value.to_i64()), DType::I64),
         float => Elementwise::same(FloatKernel(f::AddCMul { value: value.to_f64() }), float),
@@ -40,19 +40,24 @@ fn plan_addcdiv(op: &'static str, args: &Args<'_>, value: Scalar) -> Result<Elem
     if !quotient.is_float() {
         return unsupported(op, quotient);
     }
-    let dtype = result_type(&args.map(|a| a.meta()));
+    let dtype = result_type(&metas_of(args));
     Elementwise::same(FloatKernel(f::AddCDiv { value: value.to_f64() }), dtype)
 }
 
 macro_rules! triples {
     ($($(#[$doc:meta])* $name:ident, $name_:ident($b:ident, $c:ident $(; $p:ident)?) = |$op:ident, $args:ident| $plan:expr;)*) => {
+        /// The meta steps, which no caller compiles again.
+        mod plans {
+            use super::*;
+            $(pub(super) fn $name($op: &'static str, $args: &Args<'_> $(, $p: Scalar)?) -> Result<Elementwise> { $plan })*
+        }
+
         impl Tensor {$(
             $(#[$doc])*
             #[track_caller]
             pub fn $name(&self, $b: impl AsArg, $c: impl AsArg $(, $p: impl Into<Scalar>)?) -> Result<Tensor> {
-                $(let $p: Scalar = $p.into();)?
-                let ($op, $args) = (stringify!($name), &[Arg::Tensor(self), $b.arg(), $c.arg()]);
-                apply($op, &$plan.here()?, $args).here()
+                let args = [Arg::Tensor(self), $b.arg(), $c.arg()];
+                apply(stringify!($name), plans::$name(stringify!($name), &args $(, $p.into())?), &args).here()
             }
 
             #[doc = concat!("[`Self::", stringify!($name), "`] into this tensor, whose shape and type stay as they are.")]
@@ -62,13 +67,10 @@ macro_rules! triples {
             /// result is of a higher category than this tensor. Nothing is changed then.
             #[track_caller]
             pub fn $name_(&mut self, $b: impl AsArg, $c: impl AsArg $(, $p: impl Into<Scalar>)?) -> Result<&mut Tensor> {
-                $(let $p: Scalar = $p.into();)?
                 let others = [$b.arg(), $c.arg()];
-                let plan = {
-                    let ($op, $args) = (stringify!($name_), &[Arg::Tensor(self), others[0], others[1]]);
-                    $plan.here()?
-                };
-                apply_in_place(stringify!($name_), &plan, self, &others).here()?;
+                let args = [Arg::Tensor(self), others[0], others[1]];
+                let plan = plans::$name(stringify!($name_), &args $(, $p.into())?);
+                apply_in_place(stringify!($name_), plan, self, &others).here()?;
                 Ok(self)
             }
         )*}
@@ -154,11 +156,15 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn prelu(&self, weight: impl AsArg) -> Result<Tensor> {
-        let weight = weight.arg().tensor(self.dtype());
-        let weight = weight.reshape(prelu_weight(self, &weight).here()?).here()?;
-        let plan = Elementwise::same(FloatKernel(f::PRelu), self.dtype()).here()?;
-        apply("prelu", &plan, &[Arg::Tensor(self), Arg::Tensor(&weight)]).here()
+        prelu(self, weight.arg()).here()
     }
+}
+
+fn prelu(x: &Tensor, weight: Arg<'_>) -> Result<Tensor> {
+    let weight = weight.tensor(x.dtype());
+    let weight = weight.reshape(prelu_weight(x, &weight)?)?;
+    let plan = Elementwise::same(FloatKernel(f::PRelu), x.dtype());
+    apply("prelu", plan, &[Arg::Tensor(x), Arg::Tensor(&weight)])
 }
 
 /// The shape in which the weight of a rectifier broadcasts to its input.

@@ -18,7 +18,7 @@ macro_rules! unary {
         #[track_caller]
         pub fn $name(&self) -> Tensor {
             let $a = Arg::Tensor(self).meta();
-            or_panic($plan.and_then(|plan| apply(stringify!($name), &plan, &[Arg::Tensor(self)])))
+            or_panic(apply(stringify!($name), $plan, &[Arg::Tensor(self)]))
         }
     };
     (@method $(#[$doc:meta])* $name:ident $try:ident |$a:ident| $plan:expr) => {
@@ -35,7 +35,7 @@ macro_rules! unary {
         #[track_caller]
         pub fn $try(&self) -> Result<Tensor> {
             let $a = Arg::Tensor(self).meta();
-            apply(stringify!($name), &$plan.here()?, &[Arg::Tensor(self)]).here()
+            apply(stringify!($name), $plan, &[Arg::Tensor(self)]).here()
         }
     };
     ($($(#[$doc:meta])* $name:ident, $name_:ident $(, $try:ident)? = |$a:ident| $plan:expr;)*) => {
@@ -51,8 +51,7 @@ macro_rules! unary {
             #[track_caller]
             pub fn $name_(&mut self) -> Result<&mut Tensor> {
                 let $a = Arg::Tensor(self).meta();
-                let plan = $plan.map_err(|e| e.named(stringify!($name_))).here()?;
-                apply_in_place(stringify!($name_), &plan, self, &[]).here()?;
+                apply_in_place(stringify!($name_), $plan, self, &[]).here()?;
                 Ok(self)
             }
         )*}
@@ -64,13 +63,21 @@ pub(super) use unary;
 /// Defines the new and the in-place form of a function of one tensor and of numbers.
 macro_rules! with_numbers {
     ($($(#[$doc:meta])* $name:ident, $name_:ident($($p:ident: $t:ty),+) = |$op:ident, $a:ident| $plan:expr;)*) => {
+        /// The meta steps, which no caller compiles again.
+        mod plans {
+            use super::*;
+            $(pub(super) fn $name($op: &'static str, x: &Tensor, $($p: $t),+) -> Result<Elementwise> {
+                let $a = Arg::Tensor(x).meta();
+                $plan
+            })*
+        }
+
         impl Tensor {$(
             $(#[$doc])*
             #[track_caller]
             pub fn $name(&self, $($p: impl Into<$t>),+) -> Result<Tensor> {
-                $(let $p: $t = $p.into();)+
-                let ($op, $a) = (stringify!($name), Arg::Tensor(self).meta());
-                apply($op, &$plan.here()?, &[Arg::Tensor(self)]).here()
+                let plan = plans::$name(stringify!($name), self, $($p.into()),+);
+                apply(stringify!($name), plan, &[Arg::Tensor(self)]).here()
             }
 
             #[doc = concat!("[`Self::", stringify!($name), "`] into this tensor.")]
@@ -79,9 +86,8 @@ macro_rules! with_numbers {
             /// As the new form; `ResultCast` if the result is of a higher category than this tensor. Nothing is changed then.
             #[track_caller]
             pub fn $name_(&mut self, $($p: impl Into<$t>),+) -> Result<&mut Tensor> {
-                $(let $p: $t = $p.into();)+
-                let ($op, $a) = (stringify!($name_), Arg::Tensor(self).meta());
-                apply_in_place($op, &$plan.here()?, self, &[]).here()?;
+                let plan = plans::$name(stringify!($name_), self, $($p.into()),+);
+                apply_in_place(stringify!($name_), plan, self, &[]).here()?;
                 Ok(self)
             }
         )*}
