@@ -262,7 +262,7 @@ impl Slices {
         let found = self.0.iter().map(SliceItem::width).sum();
         if found > shape.rank() {
             let expected = "at most one item for each of the tensor's";
-            return refuse(TensorFacts::Rank { op, expected, found });
+            return refuse(TensorFacts::Rank { op, operand: "", expected, found });
         }
         let mut taken = Taken { parts: SmallVec::new(), picks: Vec::new() };
         for item in &self.0 {
