@@ -91,7 +91,7 @@ impl Shape {
     }
 
     /// The facts of an operation in which this shape should expand to `to` and does not: it names the last axis, counted in
-    /// the longer shape, on which the two disagree.
+    /// the longer shape, on which the two disagree, and the operand that has this shape, if that is not the tensor itself.
     ///
     /// ```
     /// use foldback_tensor::{Shape, TensorFacts};
