@@ -635,6 +635,10 @@ fn texts_name_the_argument() {
         here(loss::nll_loss(&of(&[2, 3]), &ids.unsqueeze(1).unwrap())),
         &["class numbers of shape [2]", "squeeze"],
     );
+    says(here(x.matmul(of(&[4]))), &["transpose(-2, -1) of the first would fit"]);
+    says(here(x.median([0, 1])), &["expected one or all axes, got 2: flatten makes one of several"]);
+    says(here(x.repeat(2)), &["got 1: tile takes fewer"]);
+    says(here(Tensor::from_strided(vec![1.0], 2, &[1], 0)), &["strides and offset lead beyond the values"]);
     says(here(x.mm(&image)), &["2 axes of the second, got 4"]);
     says(here(of(&[2, 4, 3]).bmm(of(&[3, 3, 5]))), &["first axes must be equal; matmul broadcasts"]);
     says(here(x.matmul(&x)), &["transpose(-2, -1) of the second would fit"]);

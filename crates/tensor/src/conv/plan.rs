@@ -43,7 +43,7 @@ impl Convolution {
         sizes.expect_divided(found, "channels", conv.groups)?;
         sizes.expect_divided(sizes.weight[0], "channels of the output", conv.groups)?;
         if taken.checked_mul(conv.groups) != Some(found) {
-            return sizes.refuse_channels(taken.saturating_mul(conv.groups), "second", found / conv.groups);
+            return sizes.refuse_channels(taken.saturating_mul(conv.groups), 1, found / conv.groups);
         }
         let each = |d: usize| sizes.axis(d, conv)?.forward(&sizes);
         let axes = sizes.axes(each)?;
@@ -61,12 +61,11 @@ impl Convolution {
         let sizes = Sizes::of(op, [x, w], axes, conv)?;
         let (found, taken) = (sizes.channels, sizes.weight[0]);
         if found != taken {
-            return sizes.refuse_channels(taken, "first", found);
+            return sizes.refuse_channels(taken, 0, found);
         }
         sizes.expect_divided(found, "channels", conv.groups)?;
         if sizes.weight[1] == 0 {
-            return sizes
-                .refuse_window(format!("meets a weight {} of no channels in its second axis", w.shape()));
+            return sizes.refuse_window(format!("meets a weight {} of no channels in its axis 1", w.shape()));
         }
         let each = |d: usize| sizes.axis(d, conv)?.backward(&sizes, conv.output_padding.get()[d]);
         let axes = sizes.axes(each)?;
@@ -154,7 +153,7 @@ impl<'a> Sizes<'a> {
         if w.dims()[0] < conv.groups {
             let (weight, groups) = (w.shape(), conv.groups);
             let why = format!(
-                "meets a weight {weight} with fewer channels in its first axis than {groups} groups: groups divide them"
+                "meets a weight {weight} with fewer channels in its axis 0 than {groups} groups: groups divide them"
             );
             return refuse(TensorFacts::Window { op, input: x.shape().clone(), why });
         }
@@ -201,17 +200,18 @@ impl<'a> Sizes<'a> {
     }
 
     /// Refuses an input of other channels than the weight takes, which has so many of them in one of its axes.
-    fn refuse_channels<T>(&self, taken: usize, axis: &str, fitting: usize) -> Result<T> {
+    fn refuse_channels<T>(&self, taken: usize, axis: usize, fitting: usize) -> Result<T> {
         let rank = self.input.rank();
+        let exchanged = self.weight[1 - axis] == fitting;
         let cure = match taken {
             1 if rank == self.count + 1 => "a batch of one channel is made by unsqueeze(1)".into(),
+            _ if exchanged && axis == 0 => "transpose(0, 1) of the weight would fit".into(),
             _ if self.input.last() == Some(&taken) => {
-                format!(
-                    "channels stand before the positions, movedim(-1, -{}) puts them there",
-                    self.count + 1
-                )
+                let place = self.count + 1;
+                format!("channels stand before the positions, movedim(-1, -{place}) puts them there")
             }
-            _ => format!("the {axis} axis of a weight for this input has size {fitting}"),
+            _ if exchanged => "transpose(0, 1) of the weight would fit".into(),
+            _ => format!("axis {axis} of a weight for this input has size {fitting}"),
         };
         let channels = rank - self.count - 1;
         self.refuse_window(format!(

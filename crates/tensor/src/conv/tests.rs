@@ -228,11 +228,12 @@ fn what_does_not_fit_is_refused_with_a_cure() {
     says(x.conv_transpose2d_with(&t, Conv::new().output_padding(1)), &["less than the stride"]);
     says(x.conv_transpose2d_with(&t, Conv::new().padding(9)), &["must be 1 at least"]);
     says(x.conv_transpose2d_with(&t, Conv::new().groups(3)), &["divide the 4 channels, and 3"]);
-    says(x.conv_transpose2d(&w), &["takes 6: the first axis of a weight for this input has size 4"]);
     says(
-        x.conv_transpose2d_with(Tensor::ones([4, 0, 3, 3]), Conv::new()),
-        &["no channels in its second axis"],
+        x.conv2d(Tensor::ones([6, 3, 3, 3])),
+        &["has 4 channels", "takes 3: axis 1 of a weight for this input has size 4"],
     );
+    says(x.conv_transpose2d(&w), &["takes 6: transpose(0, 1) of the weight would fit"]);
+    says(x.conv_transpose2d_with(Tensor::ones([4, 0, 3, 3]), Conv::new()), &["no channels in its axis 1"]);
     for huge in [usize::MAX, 1 << 62, 1 << 61, 1 << 58] {
         for conv in [Conv::new().padding(huge), Conv::new().dilation(huge)] {
             assert!(x.conv2d_with(&w, conv).is_err());

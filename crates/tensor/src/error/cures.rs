@@ -25,6 +25,9 @@ pub(super) fn ranked(op: &str, operand: &str, expected: &str) -> &'static str {
         "conv2d" if operand == "weight" => "its axes are [out, in / groups, height, width]",
         "conv_transpose1d" if operand == "weight" => "its axes are [in, out / groups, length]",
         "conv_transpose2d" if operand == "weight" => "its axes are [in, out / groups, height, width]",
+        "from_strided" => "give a stride for each axis",
+        "repeat" => "tile takes fewer",
+        _ if expected == "one or all" => "flatten makes one of several, `..` is all of them",
         "interpolate" => {
             "its axes are [batch, channels, length] or [batch, channels, height, width]; unsqueeze(0) adds one"
         }
@@ -43,6 +46,9 @@ pub(super) fn ranked(op: &str, operand: &str, expected: &str) -> &'static str {
 
 /// Which indices there are: of parts, negative ones count from the end.
 pub(super) fn indices(op: &str, size: usize) -> String {
+    if op == "from_strided" {
+        return ": strides and offset lead beyond the values; give more of those, or a smaller shape".into();
+    }
     let Some(last) = size.checked_sub(1) else { return ": it has no elements".into() };
     let first = match op {
         "select" | "slice" | "slice_assign" | "slice_add" | "take_along_dim" => -(size as i64),
@@ -72,7 +78,7 @@ pub(super) fn inner_sizes(a: &Shape, b: &Shape) -> String {
         (Some(columns), Some(rows)) if columns != rows => {
             format!(
                 ": the last axis of the first has size {columns}, the axis of the second that it meets {rows}{}",
-                if matrices_meet(a, b) { "; transpose(-2, -1) of the second would fit" } else { "" }
+                transposed(a, b)
             )
         }
         (Some(_), Some(_)) => ": their first axes must be equal; matmul broadcasts them".into(),
@@ -139,8 +145,17 @@ pub(super) fn fitting(operand: &str, expected: &Shape, found: &Shape) -> &'stati
     }
 }
 
-/// Whether the second of two shapes would be multiplied if its last two axes were exchanged.
-fn matrices_meet(a: &Shape, b: &Shape) -> bool {
-    let batch = |s: &'_ Shape| s.rank().saturating_sub(2);
-    b.rank() >= 2 && a.last() == b.last() && can_broadcast(&a[..batch(a)], &b[..batch(b)])
+/// Which of two matrices might be meant with its axes exchanged.
+fn transposed(a: &Shape, b: &Shape) -> &'static str {
+    let inner = |s: &Shape, back: usize| s.rank().checked_sub(back).map(|i| s[i]);
+    let batch = |s: &Shape| s.rank().saturating_sub(2);
+    if !can_broadcast(&a[..batch(a)], &b[..batch(b)]) {
+        ""
+    } else if b.rank() > 1 && inner(a, 1) == inner(b, 1) {
+        "; transpose(-2, -1) of the second would fit"
+    } else if a.rank() > 1 && inner(a, 2) == inner(b, b.rank().min(2)) {
+        "; transpose(-2, -1) of the first would fit"
+    } else {
+        ""
+    }
 }

@@ -208,8 +208,7 @@ pub struct Repetition {
 #[doc(hidden)]
 pub fn repetition(op: &'static str, own: &Shape, counts: &Shape) -> Result<Repetition> {
     let Some(new) = counts.rank().checked_sub(own.rank()) else {
-        let expected =
-            "a count for each axis and perhaps more (tile takes fewer), so as many as the tensor has";
+        let expected = "a count for each axis and perhaps more, so as many as the tensor has";
         return refuse(TensorFacts::Rank { op, operand: "", expected, found: counts.rank() });
     };
     let size = |i: usize| if i < new { 1 } else { own[i - new] };
