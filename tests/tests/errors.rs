@@ -627,12 +627,12 @@ fn texts_name_the_argument() {
     says(here(x.index_add(0, &ids, of(&[3, 3]))), &["the source must have shape [2, 3]"]);
     says(here(x.take_along_dim(&ids, 1)), &["the index must have shape"]);
     says(here(x.index_select(0, tensor![[0]; i64])), &["axis of the index, got 2: reshape(-1)"]);
-    says(here(Tensor::embedding(&of(&[9, 2]), &ids)), &["[9, 2] of f32 and [2] of i64", "exchange them"]);
+    says(here(Tensor::embedding(of(&[9, 2]), &ids)), &["[9, 2] of f32 and [2] of i64", "exchange them"]);
     says(here(Var::embedding(of(&[9, 2]), &ids)), &["exchange them"]);
-    says(here(Tensor::embedding(&ids, &of(&[4]))), &["2 axes of the table, got 1", "the second the table"]);
-    says(here(loss::cross_entropy(&ids, &of(&[2, 3]))), &["which stands before the target"]);
+    says(here(Tensor::embedding(&ids, of(&[4]))), &["2 axes of the table, got 1", "the second the table"]);
+    says(here(loss::cross_entropy(&ids, of(&[2, 3]))), &["which stands before the target"]);
     says(
-        here(loss::nll_loss(&of(&[2, 3]), &ids.unsqueeze(1).unwrap())),
+        here(loss::nll_loss(of(&[2, 3]), ids.unsqueeze(1).unwrap())),
         &["class numbers of shape [2]", "squeeze"],
     );
     says(here(x.matmul(of(&[4]))), &["transpose(-2, -1) of the first would fit"]);
@@ -642,7 +642,7 @@ fn texts_name_the_argument() {
     says(here(x.mm(&image)), &["2 axes of the second, got 4"]);
     says(here(of(&[2, 4, 3]).bmm(of(&[3, 3, 5]))), &["first axes must be equal; matmul broadcasts"]);
     says(here(x.matmul(&x)), &["transpose(-2, -1) of the second would fit"]);
-    says(here(of(&[7]).addmm(&x, &x.t())), &["the input [7] does not expand to [4, 4]"]);
+    says(here(of(&[7]).addmm(&x, x.t())), &["the input [7] does not expand to [4, 4]"]);
     says(
         here(x.add(of(&[4]))),
         &["cannot broadcast [4, 3] with [4]", "[4, 1] would fit, which unsqueeze(-1)"],
