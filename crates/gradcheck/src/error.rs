@@ -18,7 +18,7 @@ pub enum GradcheckFacts {
         dtype: DType,
     },
     /// The list of flags that say which inputs are tracked does not fit.
-    #[error("{flags} flags say which of {inputs} inputs are tracked")]
+    #[error("{flags} flags say which of {inputs} inputs are tracked: give one for each")]
     TrackedCount {
         /// the number of flags
         flags: usize,
@@ -26,7 +26,7 @@ pub enum GradcheckFacts {
         inputs: usize,
     },
     /// There is nothing to take a gradient of.
-    #[error("no input is tracked, so there is no gradient to check")]
+    #[error("no input is tracked, so there is no gradient to check: give an input, and true among the flags")]
     NothingTracked,
     /// Nothing would be compared: no random seeds are to be tried, and none was given.
     #[error("seeds(0) without a seed(..) compares nothing; ask for at least one random seed or give one")]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use foldback_tensor::{Here, Tensor, refuse};
 use smallvec::SmallVec;
 
-use crate::engine::{GraphTask, Options};
+use crate::engine::{GraphTask, Options, in_sum};
 use crate::error::{GraphFacts, Result};
 use crate::input::{AsInput, variables_of};
 use crate::node::Edge;
@@ -184,7 +184,7 @@ fn run(roots: &[&Var], how: Backward) -> Result<()> {
     }
     let seeds: Option<SmallVec<[&Var; 1]>> = how.seeds.as_ref().map(|seeds| seeds.iter().collect());
     plant(&mut task, &edges, roots, seeds.as_deref())?;
-    task.run().map(|_| ())
+    task.run(&edges).map(|_| ())
 }
 
 /// The gradients of `roots` with respect to `inputs`, as [`grad_with`], for several roots and for inputs that they may not depend
@@ -272,7 +272,7 @@ impl<'a> Grad<'a> {
         let mut task = GraphTask::new(self.options);
         task.limit_to(&roots, &inputs, false);
         plant(&mut task, &roots, self.roots, self.seeds)?;
-        let mut grads = task.run()?;
+        let mut grads = task.run(&roots)?;
         for (index, g) in grads.iter_mut().enumerate().filter(|g| g.1.is_none()) {
             if self.materialize {
                 let like = self.inputs[index];
@@ -405,8 +405,10 @@ pub fn value_and_grad(
     let value = f(&leaves)?;
     let inputs: Vec<&Var> = leaves.iter().collect();
     let grads = Grad::new(&[&value], &inputs).materialize_grads(true).run()?;
-    let dense = |g: Var| g.value().try_contiguous();
-    Ok((value.value(), grads.into_iter().flatten().map(dense).collect::<Result<_>>().here()?))
+    let (roots, edges) = (root_edges(&[&value])?, input_edges(&inputs)?);
+    let dense =
+        |(g, edge): (Var, &Edge)| g.value().try_contiguous().map_err(|e| in_sum(&roots, &edge.node, e));
+    Ok((value.value(), grads.into_iter().flatten().zip(&edges).map(dense).collect::<Result<_>>().here()?))
 }
 
 fn root_edges(roots: &[&Var]) -> Result<Vec<Edge>> {

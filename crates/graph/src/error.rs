@@ -11,7 +11,7 @@ pub(crate) use foldback_tensor::{Error, Result};
 pub enum GraphFacts {
     /// A gradient that cannot be folded to the shape of the input it belongs to.
     #[error(
-        "{op}: the gradient of input {input} has shape {found}, which is not compatible with the input's shape {expected} (recorded at {location})"
+        "{op}: the gradient of input {input} has shape {found}, which is not compatible with the input's shape {expected} (recorded at {location}): a gradient has its input's shape, or one that it broadcasts to"
     )]
     GradientShape {
         /// the operation
@@ -26,7 +26,7 @@ pub enum GraphFacts {
         location: &'static Location<'static>,
     },
     /// A gradient rule that returned another number of gradients than the operation has inputs.
-    #[error("{op}: returned {} for {} (recorded at {location})", counted(*found, "gradient"), counted(*expected, "input"))]
+    #[error("{op}: returned {} for {} (recorded at {location}): return one for each, or None", counted(*found, "gradient"), counted(*expected, "input"))]
     GradientCount {
         /// the operation
         op: &'static str,

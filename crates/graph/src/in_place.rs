@@ -198,7 +198,7 @@ impl Var {
             other => other.beside(self).to(self.dtype()),
         };
         if number && source.rank() != 0 {
-            return foldback_tensor::refuse(source.shape().expand_error(op, &().into()));
+            return foldback_tensor::refuse(source.shape().expand_error(op, "value", &().into()));
         }
         let new = source.expand(self.shape()).map_err(|e| e.named(op))?;
         self.rebind(op, new)?;

@@ -283,7 +283,8 @@ impl Var {
         if let Some(g) = &grad {
             expect_fit("grad", &node.metadata[0], g).here()?;
         }
-        let grad = grad.map(|g| g.try_contiguous().map(Var::constant)).transpose().here()?;
+        let dense = |g: Tensor| g.try_contiguous().map(Var::constant).map_err(|e| e.named("set_grad"));
+        let grad = grad.map(dense).transpose().here()?;
         drop(leaf(node).grad.replace(grad));
         Ok(())
     }
@@ -575,7 +576,7 @@ impl Var {
     #[track_caller]
     pub(crate) fn rebind(&mut self, op: &'static str, new: Var) -> Result<()> {
         if new.shape() != self.shape() {
-            return refuse(new.shape().expand_error(op, self.shape()));
+            return refuse(new.shape().expand_error(op, "", self.shape()));
         }
         if new.dtype().category() > self.dtype().category() {
             return refuse(TensorFacts::ResultCast { op, from: new.dtype(), to: self.dtype() });

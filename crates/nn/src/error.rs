@@ -43,7 +43,7 @@ pub enum NnFacts {
         target: Shape,
     },
     /// A target of classes that does not fit the scores.
-    #[error("{loss}: scores of shape {input} need {}, found a target of shape {target}{}", Targets(input, *probabilities), if *probabilities { ": class numbers are i64 (tensor![1, 2; i64], or long())" } else { "" })]
+    #[error("{loss}: scores of shape {input} need {}, found a target of shape {target}: {}", Targets(input, *probabilities), if *probabilities { "class numbers are i64 (tensor![1, 2; i64], or long())" } else { "there is one for each row of scores; squeeze and reshape make it so" })]
     TargetShape {
         /// the loss
         loss: &'static str,
@@ -55,7 +55,7 @@ pub enum NnFacts {
         probabilities: bool,
     },
     /// A class number that no class has.
-    #[error("{loss}: target {target} at index {index:?} is out of bounds for {classes} classes")]
+    #[error("{loss}: target {target} at index {index:?} is out of bounds for {classes} classes: give one from 0 to {}, or name it by ignore_index", classes.saturating_sub(1))]
     TargetOutOfRange {
         /// the loss
         loss: &'static str,
@@ -91,7 +91,7 @@ pub enum NnFacts {
         expected: &'static str,
     },
     /// An option that a loss cannot honour for this kind of target.
-    #[error("{loss}: {option} is not supported for {target}")]
+    #[error("{loss}: {option} is not supported for {target}: leave it out")]
     Unsupported {
         /// the loss
         loss: &'static str,
@@ -101,7 +101,9 @@ pub enum NnFacts {
         target: &'static str,
     },
     /// A shape without the axes that a fan is counted over.
-    #[error("init: fan in and fan out need at least 2 axes, found shape {shape}")]
+    #[error(
+        "init: fan in and fan out need at least 2 axes, found shape {shape}: give [out, in], or another initialisation"
+    )]
     Fan {
         /// the shape
         shape: Shape,

@@ -324,7 +324,10 @@ mod tests {
     fn refusals() {
         let init = Init::kaiming_uniform(Nonlinearity::Linear);
         let e = init.sample([3], DType::F32).unwrap_err().with_location(None).to_string();
-        assert_eq!(e, "init: fan in and fan out need at least 2 axes, found shape [3]");
+        assert_eq!(
+            e,
+            "init: fan in and fan out need at least 2 axes, found shape [3]: give [out, in], or another initialisation"
+        );
         assert!(Init::xavier_normal(1.0).sample((), DType::F32).is_err());
         assert!(init.sample([3, 3], DType::I64).is_err());
         assert!(Init::xavier_normal(-1.0).sample([3, 3], DType::F32).is_err());

@@ -52,7 +52,12 @@ impl Axes {
         let mut flags: Dims<bool> = Dims::from_elem(matches!(self, Axes::All), shape.rank());
         if let Axes::List(list) = self {
             if shape.rank() > 64 {
-                return refuse(TensorFacts::Rank { op, expected: "at most 64", found: shape.rank() });
+                return refuse(TensorFacts::Rank {
+                    op,
+                    operand: "",
+                    expected: "at most 64",
+                    found: shape.rank(),
+                });
             }
             for &a in list {
                 let i = shape.axis(op, a)?;

@@ -91,14 +91,14 @@ impl Shape {
     }
 
     /// The facts of an operation in which this shape should expand to `to` and does not: it names the last axis, counted in
-    /// the longer shape, on which the two disagree.
+    /// the longer shape, on which the two disagree, and the operand that has this shape, if that is not the tensor itself.
     ///
     /// ```
     /// use foldback_tensor::{Shape, TensorFacts};
-    /// let facts = Shape::from([2, 4]).expand_error("sum_to_size", &Shape::from([3, 4]));
+    /// let facts = Shape::from([2, 4]).expand_error("sum_to_size", "", &Shape::from([3, 4]));
     /// assert!(matches!(facts, TensorFacts::Expand { dim: 0, .. }));
     /// ```
-    pub fn expand_error(&self, op: &'static str, to: &Shape) -> TensorFacts {
+    pub fn expand_error(&self, op: &'static str, operand: &'static str, to: &Shape) -> TensorFacts {
         let rank = self.rank().max(to.rank());
         let size = |s: &Shape, d: usize| (d + s.rank()).checked_sub(rank).map(|i| s[i]);
         let clash = |d: &usize| match (size(self, *d), size(to, *d)) {
@@ -107,7 +107,7 @@ impl Shape {
             (None, _) => false,
         };
         let dim = (0..rank).rev().find(clash).unwrap_or(0);
-        TensorFacts::Expand { op, from: self.clone(), to: to.clone(), dim }
+        TensorFacts::Expand { op, operand, from: self.clone(), to: to.clone(), dim }
     }
 
     /// The index of an axis that may count from the end.
@@ -340,8 +340,16 @@ pub(crate) fn expands_to(from: &[usize], to: &[usize]) -> bool {
 }
 
 /// Refuses a shape that does not expand to `to`, naming the last axis, counted in the longer shape, on which they disagree.
-pub(crate) fn expect_expansion(op: &'static str, from: &Shape, to: &Shape) -> Result<()> {
-    if expands_to(from, to) { Ok(()) } else { refuse(from.expand_error(op, to)) }
+pub(crate) fn expect_expansion(
+    op: &'static str,
+    operand: &'static str,
+    from: &Shape,
+    to: &Shape,
+) -> Result<()> {
+    if expands_to(from, to) {
+        return Ok(());
+    }
+    refuse(from.expand_error(op, operand, to))
 }
 
 /// Shapes one above the other, aligned at the right, with a caret under the axis that disagrees.
@@ -411,7 +419,7 @@ mod tests {
     #[test]
     fn the_last_axis_that_does_not_expand_is_named() {
         let dim = |from: &[usize], to: &[usize]| {
-            let e = expect_expansion("t", &from.into(), &to.into()).err()?;
+            let e = expect_expansion("t", "", &from.into(), &to.into()).err()?;
             let Some(TensorFacts::Expand { dim, .. }) = e.facts() else { panic!("{e:#?}") };
             Some(*dim)
         };

@@ -4,7 +4,7 @@
 
 use foldback_graph::{Backward, Function, FunctionContext, Grad, RequiresGrad, Var, fuse, value_and_grad};
 use foldback_tensor::kernel::{self, FloatKernel, FloatOps, Formula, Real, Target};
-use foldback_tensor::{DType, Error, Result, Shape, Tensor, TensorFacts, keep, refused, tensor};
+use foldback_tensor::{Attention, DType, Error, Result, Shape, Tensor, TensorFacts, keep, refused, tensor};
 
 const N: usize = 1 << 20;
 
@@ -329,7 +329,12 @@ fn forms_that_cannot_fail_panic_with_the_text_of_the_error() {
         ("contiguous", || drop(Var::from(wide()).contiguous())),
         ("to", || drop(Var::from(window()).to(DType::F64))),
     ] {
-        assert_eq!(text(f), format!("{name}: a tensor of shape [1048576, 1048576] is too large"));
+        assert_eq!(
+            text(f),
+            format!(
+                "{name}: a tensor of shape [1048576, 1048576] is too large: no memory holds it; check its sizes, or work on parts of it"
+            )
+        );
     }
 }
 
@@ -346,4 +351,19 @@ fn attention_over_keys_beyond_memory() {
     let x = Tensor::ones([1, 1]).expand([1usize << 62, 0]).unwrap().requires_grad();
     let y = x.scaled_dot_product_attention(&x, &x).unwrap().sum(..).unwrap();
     assert!(y.backward().is_err_and(|e| is_too_large(&e)));
+}
+
+/// A row of shares that no memory holds is refused before any is computed.
+#[test]
+fn attention_whose_shares_no_memory_holds() {
+    let of = |shape: [usize; 2]| Tensor::ones([1, 1]).expand(shape).unwrap().requires_grad();
+    for (l, s, e) in [(1, 1 << 40, 1), (3, 1 << 45, 0), (1, 1 << 60, 1), (1 << 60, 1 << 60, 1)] {
+        let (q, k, v) =
+            (of([l, 1]).narrow(1, 0, e).unwrap(), of([s, 1]).narrow(1, 0, e).unwrap(), of([s, 1]));
+        for options in [Attention::new(), Attention::new().is_causal(true), Attention::new().dropout_p(0.5)] {
+            let refused = q.scaled_dot_product_attention_with(&k, &v, options).unwrap_err();
+            assert!(is_too_large(&refused), "{refused}");
+            assert!(refused.to_string().starts_with("scaled_dot_product_attention: "), "{refused}");
+        }
+    }
 }

@@ -1,6 +1,8 @@
 //! The last step of a gradient: folded to the shape of its input, cast to its type, added to what waits there. Nothing
 //! else in this crate does any of this for a gradient on its way.
 
+use std::collections::HashSet;
+
 use foldback_tensor::kernel::{self, BlockKernel, Target};
 use foldback_tensor::{Tensor, TensorFacts};
 use smallvec::SmallVec;
@@ -179,6 +181,28 @@ fn in_gradient(node: &Node, input: usize, source: Error) -> Error {
             GraphFacts::GradientShape { op, input, expected, found, location }.into()
         }
         _ => in_backward(node, source),
+    }
+}
+
+/// Says in which operation's gradient that of a leaf was refused, once it was summed: in the earliest of those that the leaf
+/// is an operand of, which came last.
+#[cold]
+pub(crate) fn in_sum(roots: &[Edge], leaf: &Node, source: Error) -> Error {
+    let (mut stack, mut seen): (Vec<&Node>, HashSet<u64>) =
+        (roots.iter().map(|e| &*e.node).collect(), HashSet::new());
+    let mut last: Option<&Node> = None;
+    while let Some(node) = stack.pop() {
+        for next in node.next_edges.iter().flatten().map(|e| &*e.node) {
+            if next.sequence == leaf.sequence && last.is_none_or(|last| node.sequence < last.sequence) {
+                last = Some(node);
+            } else if next.sequence > leaf.sequence && seen.insert(next.sequence) {
+                stack.push(next);
+            }
+        }
+    }
+    match last {
+        Some(node) => in_backward(node, source.named(node.name())),
+        None => source.named("backward").with_location(None),
     }
 }
 

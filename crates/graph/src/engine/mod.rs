@@ -13,8 +13,6 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use foldback_tensor::Here;
-
 use crate::error::Result;
 use crate::gradient::{add_in_place, dense};
 use crate::hooks::Hooks;
@@ -22,7 +20,7 @@ use crate::levels::deeper;
 use crate::mode::GradMode;
 use crate::node::{Edge, Node};
 use crate::var::{Var, VarKind, expect_fit};
-pub(crate) use deliver::in_function;
+pub(crate) use deliver::{in_function, in_sum};
 use queue::{Queue, Ready};
 
 /// How a backward pass is to run.
@@ -72,8 +70,8 @@ impl GraphTask {
         self.path = Some(Arc::new(nodes_towards(roots, &targets)));
     }
 
-    /// Runs all nodes, commits the gradients of leaves and returns what was caught.
-    pub(crate) fn run(mut self) -> Result<Vec<Option<Var>>> {
+    /// Runs all nodes from the roots, commits the gradients of leaves and returns what was caught.
+    pub(crate) fn run(mut self, roots: &[Edge]) -> Result<Vec<Option<Var>>> {
         deeper(move || {
             let _mode = GradMode::set(self.options.create_graph);
             while let Some(ready) = self.ready.pop() {
@@ -83,7 +81,7 @@ impl GraphTask {
             // gradient now, since another thread may take it away.
             for (node, _, grad) in &mut self.staged {
                 if node.as_leaf().is_some() {
-                    dense(grad).nowhere()?;
+                    dense(grad).map_err(|e| in_sum(roots, node, e))?;
                 }
             }
             for (node, nr, grad) in self.staged.drain(..) {

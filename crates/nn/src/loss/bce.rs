@@ -74,7 +74,7 @@ impl BCEWithLogitsLoss {
         expect_float(LOSS, "the input", input)?;
         expect_float(LOSS, "the target", &y)?;
         expect_same_shape(LOSS, input, &y)?;
-        let [weight, pos_weight] = [&self.weight, &self.pos_weight].map(|w| spread(w, input));
+        let [weight, pos_weight] = [&self.weight, &self.pos_weight].map(|w| spread(LOSS, w, input));
         let mut losses = Losses { pos_weight: pos_weight? }.call([input, &y])?;
         if let Some(w) = weight? {
             losses = losses.mul(&w)?;
@@ -171,9 +171,10 @@ impl Formula<4> for SlopeOf {
 }
 
 /// A weight seen in the input's shape, in the input's type.
-pub(super) fn spread(weight: &Option<Tensor>, input: &Var) -> Result<Option<Tensor>> {
+pub(super) fn spread(loss: &'static str, weight: &Option<Tensor>, input: &Var) -> Result<Option<Tensor>> {
     let Some(w) = weight else { return Ok(None) };
-    Ok(Some(w.to(input.dtype()).expand(input.shape())?))
+    let spread = w.to(input.dtype()).expand(input.shape()).map_err(|e| e.named(loss))?;
+    Ok(Some(spread))
 }
 
 /// The mean binary cross-entropy of scores `x` (before the sigmoid) for labels between 0 and 1. PyTorch's

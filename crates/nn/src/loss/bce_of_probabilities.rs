@@ -77,7 +77,7 @@ impl BCELoss {
         expect_same_shape(LOSS, input, y)?;
         expect_probabilities("an element of the input", input)?;
         expect_probabilities("an element of the target", y)?;
-        let weight = spread(&self.weight, input)?;
+        let weight = spread(LOSS, &self.weight, input)?;
         let mut losses = Losses.call([input, y])?;
         if let Some(w) = weight {
             losses = losses.mul(&w)?;

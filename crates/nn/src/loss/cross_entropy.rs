@@ -81,7 +81,7 @@ impl CrossEntropyLoss {
 
     #[track_caller]
     fn of(&self, input: &Var, target: Var) -> Result<Var> {
-        expect_float(LOSS, "the input", input)?;
+        expect_float(LOSS, "the input, which stands before the target,", input)?;
         let value = self.label_smoothing;
         if !(0.0..=1.0).contains(&value) {
             let expected = "between 0 and 1";
@@ -235,7 +235,10 @@ mod tests {
         }
         let probabilities = Tensor::zeros([2, 3]);
         let e = message(plain().ignore_index(1), &probabilities);
-        assert_eq!(e, "cross_entropy: ignore_index is not supported for targets that are probabilities");
+        assert_eq!(
+            e,
+            "cross_entropy: ignore_index is not supported for targets that are probabilities: leave it out"
+        );
         assert!(message(plain().weight(tensor![1.0]), &probabilities).contains("a weight of shape [3]"));
         assert!(message(plain().weight(tensor![1.0]), &tensor![0, 1; i64]).contains("a weight of shape [3]"));
         assert_eq!(

@@ -73,7 +73,7 @@ impl NLLLoss {
     #[track_caller]
     fn of(&self, input: &Var, target: Var) -> Result<Var> {
         const LOSS: &str = "nll_loss";
-        expect_float(LOSS, "the input", input)?;
+        expect_float(LOSS, "the input, which stands before the target,", input)?;
         let target = target.value();
         let classes = Classes::new(LOSS, input, &target, self.weight.as_ref(), self.ignore_index)?;
         classes.negative_log_likelihood(input, self.reduction)
@@ -118,10 +118,13 @@ mod tests {
         let e = message(log_p.clone(), &tensor![0, 1, 2; i64]);
         assert_eq!(
             e,
-            "nll_loss: scores of shape [2, 3] need class numbers of shape [2], found a target of shape [3]"
+            "nll_loss: scores of shape [2, 3] need class numbers of shape [2], found a target of shape [3]: there is one for each row of scores; squeeze and reshape make it so"
         );
         let e = message(log_p.clone(), &tensor![0, 3; i64]);
-        assert_eq!(e, "nll_loss: target 3 at index [1] is out of bounds for 3 classes");
+        assert_eq!(
+            e,
+            "nll_loss: target 3 at index [1] is out of bounds for 3 classes: give one from 0 to 2, or name it by ignore_index"
+        );
         assert!(message(log_p.clone(), &tensor![-1, 0; i64]).contains("target -1 at index [0]"));
         assert!(
             message(log_p.clone(), &tensor![0.0, 1.0])

@@ -23,17 +23,20 @@ impl GroupedHeads {
     /// `Rank` below 3, `Parameter` unless the heads of keys and values divide those of queries.
     pub fn of([q, k, v]: [&Shape; 3], mask: Option<&Shape>) -> Result<GroupedHeads> {
         let op = "scaled_dot_product_attention";
-        for shape in [q, k, v] {
+        for (operand, shape) in [("query", q), ("key", k), ("value", v)] {
             if shape.rank() < 3 {
                 let (expected, found) = ("at least 3", shape.rank());
-                return refuse(TensorFacts::Rank { op, expected, found });
+                return refuse(TensorFacts::Rank { op, operand, expected, found });
             }
         }
         let heads = |s: &Shape| s[s.rank() - 3];
         let (queries, shared) = (heads(q), heads(k));
         if heads(v) != shared || shared == 0 || !queries.is_multiple_of(shared) {
-            let (name, value) = ("enable_gqa", format!("{k} and {v} beside {q}"));
-            let expected = "as many heads of keys as of values, which divide those of queries";
+            let (name, value) = (
+                "enable_gqa",
+                format!("true of {queries} heads of queries, {shared} of keys and {} of values", heads(v)),
+            );
+            let expected = "as many heads of keys as of values, which divide those of queries; they are the third axis from the end";
             return refuse(TensorFacts::Parameter { op, name, value, expected });
         }
         let group = queries / shared;

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::Attention;
-use crate::create::checked_len;
+use crate::create::expect_room_for;
 use crate::dtype::{BlockMut, DType, Element};
 use crate::error::{Result, TensorFacts, refuse};
 use crate::kernels::attention::{Heads, MaskRows, rows_at_once};
@@ -55,22 +55,23 @@ impl Attending {
                 });
             }
         }
-        for t in [q, k, v] {
+        for (operand, t) in [("query", q), ("key", k), ("value", v)] {
             if t.rank() < 2 {
-                return refuse(TensorFacts::Rank { op: OP, expected: "at least 2", found: t.rank() });
+                let found = t.rank();
+                return refuse(TensorFacts::Rank { op: OP, operand, expected: "at least 2", found });
             }
         }
         let last = |t: &Tensor| [t.dims()[t.rank() - 2], t.dims()[t.rank() - 1]];
         let ([l, e], [s, key], [values, width]) = (last(q), last(k), last(v));
-        let mismatch = |t: &Tensor, expected: [usize; 2]| {
-            let expected = batch_of(t.dims()).iter().copied().chain(expected).collect::<Vec<_>>();
-            refuse(TensorFacts::ShapeMismatch { op: OP, expected: expected.into(), found: t.shape().clone() })
+        let mismatch = |operand, t: &Tensor, expected: [usize; 2]| {
+            let expected = [batch_of(t.dims()), &expected].concat().into();
+            refuse(TensorFacts::ShapeMismatch { op: OP, operand, expected, found: t.shape().clone() })
         };
         if e != key {
-            return mismatch(k, [s, e]);
+            return mismatch("key", k, [s, e]);
         }
         if s != values {
-            return mismatch(v, [s, width]);
+            return mismatch("value", v, [s, width]);
         }
         let keyed = broadcast_two(OP, batch_of(q.dims()), batch_of(k.dims()))?;
         let scores = [keyed.dims(), &[l, s]].concat().into();
@@ -81,7 +82,7 @@ impl Attending {
                 let (a, b) = (("query", q.dtype()), ("mask", mask.dtype()));
                 return refuse(TensorFacts::MixedDTypes { op: OP, a, b });
             }
-            expect_expansion(OP, mask.shape(), &scores)?;
+            expect_expansion(OP, "mask", mask.shape(), &scores)?;
         }
         let parameter =
             |name, value: String, expected| refuse(TensorFacts::Parameter { op: OP, name, value, expected });
@@ -103,9 +104,12 @@ impl Attending {
     /// `TooLarge`.
     pub fn forward(&self, operands: [&Tensor; 3], mask: Option<&Tensor>) -> Result<Tensor> {
         if self.dropout_p > 0.0 {
-            return self.with_dropout(operands, mask);
+            return self.with_dropout(operands, mask).map_err(|e| e.named(OP));
         }
         let ([l, _, _, v], dtype) = (self.sizes, operands[0].dtype());
+        if !self.shape(l, v).contains(&0) {
+            self.expect_shares(1, dtype)?;
+        }
         let mask = mask.map(|m| self.with_rows(m, dtype)).transpose()?;
         let reads: SmallVec<[Read<'_>; 4]> =
             operands.into_iter().chain(&mask).map(|t| Read::Tensor(t, t.dtype())).collect();
@@ -123,14 +127,22 @@ impl Attending {
         mask: Option<&Tensor>,
     ) -> Result<[Tensor; 3]> {
         let ([l, s, e, width], dtype) = (self.sizes, q.dtype());
-        // Shares and their slopes, of a row at least, stand side by side.
-        checked_len(OP, &[2, s].into(), dtype)?;
+        // Shares and their slopes stand side by side.
+        self.expect_shares(2, dtype)?;
         let mask = mask.map(|m| self.with_rows(m, dtype)).transpose()?;
         let g = g.cast(OP, dtype)?;
         let reads: SmallVec<[Read<'_>; 5]> =
             [&g, q, k, v].into_iter().chain(&mask).map(|t| Read::Tensor(t, t.dtype())).collect();
         let shapes = [self.shape(l, e), self.shape(s, e), self.shape(s, width)];
         task::several(OP, &Backward(self), &reads, shapes.each_ref(), dtype)
+    }
+
+    /// Refuses so many shares for each key of the rows that are worked on at once as no memory holds.
+    fn expect_shares(&self, each: usize, dtype: DType) -> Result<()> {
+        let [l, s, ..] = self.sizes;
+        let rows = rows_at_once(s).min(l);
+        // Memory that is kept to be used again is rounded up.
+        expect_room_for(OP, &[rows, s].into(), rows.saturating_mul(s).saturating_mul(2 * each), dtype)
     }
 
     /// The mask that shares of a causal query have; true where a key is seen.

@@ -40,14 +40,10 @@ impl Convolution {
             return refuse(TensorFacts::Parameter { op, name: "output_padding", value, expected });
         }
         let (found, taken) = (sizes.channels, sizes.weight[1]);
-        if !sizes.weight[0].is_multiple_of(conv.groups) || taken.checked_mul(conv.groups) != Some(found) {
-            let why = format!(
-                "has {found} channels, and a weight {} with {} groups takes {}: groups must divide the weight's first size, and the second one is the input's channels divided by groups",
-                w.shape(),
-                conv.groups,
-                taken.saturating_mul(conv.groups)
-            );
-            return refuse(TensorFacts::Window { op, input: x.shape().clone(), why });
+        sizes.expect_divided(found, "channels", conv.groups)?;
+        sizes.expect_divided(sizes.weight[0], "channels of the output", conv.groups)?;
+        if taken.checked_mul(conv.groups) != Some(found) {
+            return sizes.refuse_channels(taken.saturating_mul(conv.groups), 1, found / conv.groups);
         }
         let each = |d: usize| sizes.axis(d, conv)?.forward(&sizes);
         let axes = sizes.axes(each)?;
@@ -64,13 +60,12 @@ impl Convolution {
     ) -> Result<Convolution> {
         let sizes = Sizes::of(op, [x, w], axes, conv)?;
         let (found, taken) = (sizes.channels, sizes.weight[0]);
-        if found != taken || sizes.weight[1] == 0 || !found.is_multiple_of(conv.groups) {
-            let why = format!(
-                "has {found} channels, and a weight {} with {} groups takes {taken}: the weight's first size is the input's channels, and groups must divide it",
-                w.shape(),
-                conv.groups
-            );
-            return refuse(TensorFacts::Window { op, input: x.shape().clone(), why });
+        if found != taken {
+            return sizes.refuse_channels(taken, 0, found);
+        }
+        sizes.expect_divided(found, "channels", conv.groups)?;
+        if sizes.weight[1] == 0 {
+            return sizes.refuse_window(format!("meets a weight {} of no channels in its axis 1", w.shape()));
         }
         let each = |d: usize| sizes.axis(d, conv)?.backward(&sizes, conv.output_padding.get()[d]);
         let axes = sizes.axes(each)?;
@@ -78,12 +73,23 @@ impl Convolution {
     }
 
     /// Refuses an operand of another shape or type than was planned.
-    pub(super) fn expect(&self, t: &Tensor, shape: &Shape, dtype: DType) -> Result<()> {
+    pub(super) fn expect(
+        &self,
+        operand: &'static str,
+        t: &Tensor,
+        shape: &Shape,
+        dtype: DType,
+    ) -> Result<()> {
+        let op = self.op;
         if t.shape() != shape {
             let (expected, found) = (shape.clone(), t.shape().clone());
-            return refuse(TensorFacts::ShapeMismatch { op: self.op, expected, found });
+            return refuse(TensorFacts::ShapeMismatch { op, operand, expected, found });
         }
-        t.expect_dtype(self.op, "an operand", dtype)
+        if t.dtype() != dtype {
+            let (a, b) = (("input", dtype), (operand, t.dtype()));
+            return refuse(TensorFacts::MixedDTypes { op, a, b });
+        }
+        Ok(())
     }
 
     /// The axes of the output that a bias is summed over.
@@ -127,11 +133,12 @@ impl<'a> Sizes<'a> {
     fn of(op: &'static str, [x, w]: [&'a Tensor; 2], count: usize, conv: &Conv) -> Result<Sizes<'a>> {
         let ranks = ["2 (without a batch) or 3", "3 (without a batch) or 4"];
         if x.rank() != count + 1 && x.rank() != count + 2 {
-            return refuse(TensorFacts::Rank { op, expected: ranks[count - 1], found: x.rank() });
+            let (operand, expected) = ("input", ranks[count - 1]);
+            return refuse(TensorFacts::Rank { op, operand, expected, found: x.rank() });
         }
         if w.rank() != count + 2 {
-            let expected = ["3 of the weight", "4 of the weight"][count - 1];
-            return refuse(TensorFacts::Rank { op, expected, found: w.rank() });
+            let (operand, expected) = ("weight", ["3", "4"][count - 1]);
+            return refuse(TensorFacts::Rank { op, operand, expected, found: w.rank() });
         }
         if x.dtype() != w.dtype() {
             let (a, b) = (("input", x.dtype()), ("weight", w.dtype()));
@@ -144,8 +151,10 @@ impl<'a> Sizes<'a> {
             return refuse(positive(op, "groups", "0".into()));
         }
         if w.dims()[0] < conv.groups {
-            let why =
-                format!("meets a weight {} with fewer channels than groups: {}", w.shape(), conv.groups);
+            let (weight, groups) = (w.shape(), conv.groups);
+            let why = format!(
+                "meets a weight {weight} with fewer channels in its axis 0 than {groups} groups: groups divide them"
+            );
             return refuse(TensorFacts::Window { op, input: x.shape().clone(), why });
         }
         for (name, pair) in [("stride", conv.stride), ("dilation", conv.dilation)] {
@@ -176,6 +185,41 @@ impl<'a> Sizes<'a> {
         Ok(Sizes { op, input: x.shape(), weight: w.shape(), dtype: x.dtype(), count, items, channels })
     }
 
+    fn refuse_window<T>(&self, why: String) -> Result<T> {
+        refuse(TensorFacts::Window { op: self.op, input: self.input.clone(), why })
+    }
+
+    fn expect_divided(&self, channels: usize, what: &str, groups: usize) -> Result<()> {
+        if channels.is_multiple_of(groups) {
+            return Ok(());
+        }
+        let weight = self.weight;
+        self.refuse_window(format!(
+            "meets a weight {weight}: groups must divide the {channels} {what}, and {groups} does not"
+        ))
+    }
+
+    /// Refuses an input of other channels than the weight takes, which has so many of them in one of its axes.
+    fn refuse_channels<T>(&self, taken: usize, axis: usize, fitting: usize) -> Result<T> {
+        let rank = self.input.rank();
+        let exchanged = self.weight[1 - axis] == fitting;
+        let cure = match taken {
+            1 if rank == self.count + 1 => "a batch of one channel is made by unsqueeze(1)".into(),
+            _ if exchanged && axis == 0 => "transpose(0, 1) of the weight would fit".into(),
+            _ if self.input.last() == Some(&taken) => {
+                let place = self.count + 1;
+                format!("channels stand before the positions, movedim(-1, -{place}) puts them there")
+            }
+            _ if exchanged => "transpose(0, 1) of the weight would fit".into(),
+            _ => format!("axis {axis} of a weight for this input has size {fitting}"),
+        };
+        let channels = rank - self.count - 1;
+        self.refuse_window(format!(
+            "has {} channels, the size of its axis {channels}, and a weight {} takes {taken}: {cure}",
+            self.channels, self.weight
+        ))
+    }
+
     /// The axes that are convolved, behind one of size 1 if there is one only.
     fn axes(&self, each: impl Fn(usize) -> Result<ConvAxis>) -> Result<[ConvAxis; 2]> {
         let one = ConvAxis { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, before: 0 };
@@ -192,12 +236,12 @@ impl<'a> Sizes<'a> {
             Padding::Valid => Some(0),
             Padding::Same => None,
         };
-        let refused = |why: String| refuse(TensorFacts::Window { op, input: self.input.clone(), why });
         if input == 0 {
-            return refused("has no elements on an axis that the kernel slides over".into());
+            return self.refuse_window("has no elements on an axis that the kernel slides over".into());
         }
         if kernel == 0 {
-            return refused(format!("meets a kernel without elements: the weight is {}", self.weight));
+            return self
+                .refuse_window(format!("meets a kernel without elements: the weight is {}", self.weight));
         }
         for (name, value) in [("stride", stride), ("dilation", dilation), ("padding", padding.unwrap_or(0))] {
             if value as u128 > LARGEST {
@@ -263,7 +307,7 @@ impl Axis {
             let why = format!(
                 "has size {padded} on an axis with its padding, and the kernel reaches over {reach}: give more padding or a smaller kernel"
             );
-            return refuse(TensorFacts::Window { op, input: sizes.input.clone(), why });
+            return sizes.refuse_window(why);
         }
         let output = (padded - reach) / self.stride as u128 + 1;
         Ok(self.with(self.input, output as usize, before as usize))
@@ -284,7 +328,7 @@ impl Axis {
         let output = output - 2 * padding as i128;
         if output < 1 || output > LARGEST as i128 {
             let why = format!("makes an output of size {output} on an axis, which must be 1 at least");
-            return refuse(TensorFacts::Window { op, input: sizes.input.clone(), why });
+            return sizes.refuse_window(why);
         }
         Ok(self.with(output as usize, self.input, padding))
     }

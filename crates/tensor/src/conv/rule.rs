@@ -17,10 +17,10 @@ impl Convolution {
     /// The output, given input and weight, plus a bias for each of its channels.
     ///
     /// # Errors
-    /// `ShapeMismatch`, `DTypeMismatch`, `TooLarge`.
+    /// `ShapeMismatch`, `MixedDTypes`, `TooLarge`.
     #[track_caller]
     pub fn output(&self, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-        self.expect(x, &self.input, x.dtype()).here()?;
+        self.expect("input", x, &self.input, x.dtype()).here()?;
         self.make(Way::Output, [x, w], bias).here()
     }
 
@@ -30,7 +30,7 @@ impl Convolution {
     /// As [`Convolution::output`].
     #[track_caller]
     pub fn input(&self, g: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-        self.expect(g, &self.output, g.dtype()).here()?;
+        self.expect("gradient", g, &self.output, g.dtype()).here()?;
         self.make(Way::Input, [g, w], bias).here()
     }
 
@@ -40,16 +40,16 @@ impl Convolution {
     /// As [`Convolution::output`].
     #[track_caller]
     pub fn weight(&self, g: &Tensor, x: &Tensor) -> Result<Tensor> {
-        self.expect(g, &self.output, g.dtype()).here()?;
-        self.expect(x, &self.input, g.dtype()).here()?;
+        self.expect("gradient", g, &self.output, g.dtype()).here()?;
+        self.expect("input", x, &self.input, g.dtype()).here()?;
         self.whole(Way::Weight, &[g, x]).here()
     }
 
     fn make(&self, way: Way, [a, w]: [&Tensor; 2], bias: Option<&Tensor>) -> Result<Tensor> {
-        self.expect(w, &self.weight, a.dtype())?;
+        self.expect("weight", w, &self.weight, a.dtype())?;
         let Some(bias) = bias else { return self.whole(way, &[a, w]) };
         let rows = if let Way::Output = way { self.rows } else { self.channels };
-        self.expect(bias, &(self.groups * rows).into(), a.dtype())?;
+        self.expect("bias", bias, &(self.groups * rows).into(), a.dtype())?;
         self.whole(way, &[a, w, bias])
     }
 

@@ -197,8 +197,11 @@ fn what_does_not_fit_is_refused_with_a_cure() {
         let e = r.unwrap_err().to_string();
         assert!(words.iter().all(|word| e.contains(word)), "{e}");
     };
-    says(x.conv2d_with(&w, Conv::new().groups(4)), &["conv2d", "4 channels", "groups must divide"]);
-    says(x.conv2d_with(Tensor::ones([6, 1, 3, 3]), Conv::new().groups(4)), &["groups must divide"]);
+    says(
+        x.conv2d_with(&w, Conv::new().groups(4)),
+        &["conv2d", "divide the 6 channels of the output, and 4 does not"],
+    );
+    says(x.conv2d_with(Tensor::ones([6, 1, 3, 3]), Conv::new().groups(3)), &["divide the 4 channels, and 3"]);
     says(x.conv2d(Tensor::ones([6, 4, 6, 3])), &["reaches over 6", "smaller kernel"]);
     says(x.conv2d_with(&w, Conv::new().dilation(3)), &["reaches over 7"]);
     says(x.conv2d(w.double()), &["input is f32", "weight f64", "convert"]);
@@ -207,9 +210,15 @@ fn what_does_not_fit_is_refused_with_a_cure() {
     says(x.conv2d_with(&w, Conv::new().dilation((1, 0))), &["dilation"]);
     says(x.conv2d_with(&w, Conv::new().groups(0)), &["groups"]);
     says(x.conv2d_with(&w, Conv::new().output_padding(1)), &["output_padding", "transposed"]);
-    says(x.conv2d_with(&w, Conv::new().bias(&x)), &["expected shape [6]"]);
-    says(x.conv2d(Tensor::ones([6, 4, 3])), &["4 of the weight"]);
-    says(x.select(0, 0).unwrap().select(0, 0).unwrap().conv2d(&w), &["3 (without a batch) or 4"]);
+    says(x.conv2d_with(&w, Conv::new().bias(&x)), &["the bias must have shape [6], found [1, 4, 5, 5]"]);
+    says(
+        x.conv2d(Tensor::ones([6, 4, 3])),
+        &["4 axes of the weight, got 3", "[out, in / groups, height, width]"],
+    );
+    says(
+        x.select(0, 0).unwrap().select(0, 0).unwrap().conv2d(&w),
+        &["3 (without a batch) or 4 axes of the input, got 2", "unsqueeze(0)"],
+    );
     says(x.conv2d(Tensor::ones([6, 4, 0, 3])), &["without elements"]);
     says(
         x.select(0, 0).unwrap().conv1d_with(w.select(3, 0).unwrap(), Conv::new().stride((1, 2))),
@@ -218,8 +227,13 @@ fn what_does_not_fit_is_refused_with_a_cure() {
     let t = Tensor::ones([4, 2, 3, 3]);
     says(x.conv_transpose2d_with(&t, Conv::new().output_padding(1)), &["less than the stride"]);
     says(x.conv_transpose2d_with(&t, Conv::new().padding(9)), &["must be 1 at least"]);
-    says(x.conv_transpose2d_with(&t, Conv::new().groups(3)), &["groups must divide"]);
-    says(x.conv_transpose2d(&w), &["takes 6"]);
+    says(x.conv_transpose2d_with(&t, Conv::new().groups(3)), &["divide the 4 channels, and 3"]);
+    says(
+        x.conv2d(Tensor::ones([6, 3, 3, 3])),
+        &["has 4 channels", "takes 3: axis 1 of a weight for this input has size 4"],
+    );
+    says(x.conv_transpose2d(&w), &["takes 6: transpose(0, 1) of the weight would fit"]);
+    says(x.conv_transpose2d_with(Tensor::ones([4, 0, 3, 3]), Conv::new()), &["no channels in its axis 1"]);
     for huge in [usize::MAX, 1 << 62, 1 << 61, 1 << 58] {
         for conv in [Conv::new().padding(huge), Conv::new().dilation(huge)] {
             assert!(x.conv2d_with(&w, conv).is_err());

@@ -96,6 +96,7 @@ impl Tensor {
         if strides.len() != shape.rank() {
             return refuse(TensorFacts::Rank {
                 op: OP,
+                operand: "",
                 expected: "strides for exactly the shape's",
                 found: strides.len(),
             })

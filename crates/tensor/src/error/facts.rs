@@ -1,5 +1,6 @@
 //! What tensor operations refuse: one variant per kind of refusal, each holding the facts of the call.
 
+use super::cures::*;
 use super::{Facts, Kind, counted};
 use crate::dtype::{DType, Scalar};
 use crate::shape::{Aligned, Shape};
@@ -10,8 +11,8 @@ use crate::shape::{Aligned, Shape};
 pub enum TensorFacts {
     /// Two shapes that do not broadcast together.
     #[error(
-        "{op}: cannot broadcast {a} with {b}\n{}\n(The size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {dim})",
-        Aligned { a, b, dim: *dim }, size_at(a, b, *dim), size_at(b, a, *dim)
+        "{op}: cannot broadcast {a} with {b}\n{}\nThe size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {dim}: {}",
+        Aligned { a, b, dim: *dim }, size_at(a, b, *dim), size_at(b, a, *dim), broadcasting(op, a, b)
     )]
     Broadcast {
         /// the operation
@@ -24,10 +25,12 @@ pub enum TensorFacts {
         dim: usize,
     },
     /// A tensor that cannot be expanded to the shape it is wanted in; in-place operations never change a shape.
-    #[error("{op}: {}", why_not_expanded(from, to, *dim))]
+    #[error("{op}: {}", why_not_expanded(operand, from, to, *dim))]
     Expand {
         /// the operation
         op: &'static str,
+        /// what is to expand (`"mask"`); empty where there is one tensor only
+        operand: &'static str,
         /// the shape to expand
         from: Shape,
         /// the shape wanted
@@ -64,10 +67,12 @@ pub enum TensorFacts {
         start: usize,
     },
     /// A number of axes that does not fit the tensor.
-    #[error("{op}: expected {expected} {}, got {found}: {}", if expected.ends_with('1') { "axis" } else { "axes" }, ranked(op, expected))]
+    #[error("{op}: expected {expected} {}{}, got {found}: {}", if expected.ends_with('1') { "axis" } else { "axes" }, of(operand), ranked(op, operand, expected))]
     Rank {
         /// the operation
         op: &'static str,
+        /// whose they are (`"weight"`); empty where there is one tensor only
+        operand: &'static str,
         /// how many, in words (`"2"`, `"at least 1"`)
         expected: &'static str,
         /// how many there are
@@ -171,11 +176,16 @@ pub enum TensorFacts {
         /// the type of the result
         dtype: DType,
     },
-    /// Shapes that should be equal.
-    #[error("{op}: expected shape {expected}, found {found}")]
+    /// An operand of another shape than it must have.
+    #[error(
+        "{op}: the {operand} must have shape {expected}, found {found}: {}",
+        fitting(operand, expected, found)
+    )]
     ShapeMismatch {
         /// the operation
         op: &'static str,
+        /// what is of that shape (`"bias"`)
+        operand: &'static str,
         /// the shape wanted
         expected: Shape,
         /// the shape given
@@ -185,6 +195,7 @@ pub enum TensorFacts {
     #[error(
         "{op}: tensor {index} has shape {found}, tensor {first} has {expected}: {}",
         match axis {
+            _ if found.rank() != expected.rank() => "all must have as many axes: unsqueeze adds one".to_owned(),
             Some(axis) => format!("they must agree on every axis but {axis}"),
             None => "all must have one shape".to_owned(),
         }
@@ -325,7 +336,9 @@ pub enum TensorFacts {
         op: &'static str,
     },
     /// A shape too large to address, or to find memory for.
-    #[error("{op}: a tensor of shape {shape} is too large")]
+    #[error(
+        "{op}: a tensor of shape {shape} is too large: no memory holds it; check its sizes, or work on parts of it"
+    )]
     TooLarge {
         /// the operation
         op: &'static str,
@@ -454,79 +467,4 @@ impl Facts for TensorFacts {
             TooLarge { .. } => Kind::Memory,
         }
     }
-}
-
-/// What helps an operation that an element type does not have.
-fn instead(op: &str) -> &'static str {
-    match op {
-        "rand" | "randn" | "uniform" | "normal" | "bernoulli" | "arange" | "linspace" => "give DType::F32",
-        _ if op.starts_with("bitwise_") => "use to(DType::I64)",
-        _ => "use to(DType::F32)",
-    }
-}
-
-/// What helps where there are too few axes, or too many.
-fn ranked(op: &str, expected: &str) -> &'static str {
-    match op {
-        "t" => "transpose(-2, -1) exchanges the last two",
-        "mm" | "bmm" | "mv" | "dot" => "matmul takes any number of them",
-        "permute" | "movedim" => "name each axis once, in its new place",
-        _ if expected.starts_with("at most") => "leave some out, or add them to the tensor by unsqueeze",
-        _ => "unsqueeze adds one, squeeze, flatten and reshape take some away",
-    }
-}
-
-/// Which indices there are: of parts, negative ones count from the end.
-fn indices(op: &str, size: usize) -> String {
-    let Some(last) = size.checked_sub(1) else { return ": it has no elements".into() };
-    let first = match op {
-        "select" | "slice" | "slice_assign" | "slice_add" | "take_along_dim" => -(size as i64),
-        _ => 0,
-    };
-    format!(": give one from {first} to {last}")
-}
-
-/// What is wrong with an axis, in PyTorch's words.
-fn axes_of(axis: isize, limit: usize, rank: usize) -> String {
-    let Some(last) = limit.checked_sub(1) else {
-        return format!("Dimension specified as {axis} but tensor has no dimensions: unsqueeze adds one");
-    };
-    format!(
-        "Dimension out of range (expected to be in range of [-{limit}, {last}], but got {axis}) for a tensor of rank {rank}"
-    )
-}
-
-/// `1 axis`, `2 axes`
-fn axes(n: usize) -> String {
-    format!("{n} {}", if n == 1 { "axis" } else { "axes" })
-}
-
-/// The sizes of two matrices that should be equal.
-fn inner_sizes(a: &Shape, b: &Shape) -> String {
-    match (a.last(), b.get(b.rank().saturating_sub(2))) {
-        (Some(columns), Some(rows)) if columns != rows => {
-            format!(
-                ": the last axis of the first has size {columns}, the axis of the second that it meets {rows}"
-            )
-        }
-        _ => String::new(),
-    }
-}
-
-/// Why a tensor of shape `from` does not expand to `to`: it has an axis too many, or one of another size.
-fn why_not_expanded(from: &Shape, to: &Shape, dim: usize) -> String {
-    if dim < from.rank().saturating_sub(to.rank()) {
-        return format!("{from} has more axes than {to}, to which it should expand");
-    }
-    format!(
-        "The expanded size of the tensor ({}) must match the existing size ({}) at non-singleton dimension {dim}: {from} does not expand to {to}",
-        size_at(to, from, dim),
-        size_at(from, to, dim)
-    )
-}
-
-/// The size of `s` on axis `dim`, counted in the longer of the two shapes.
-fn size_at(s: &[usize], other: &[usize], dim: usize) -> usize {
-    let missing = other.len().saturating_sub(s.len());
-    if dim < missing { 1 } else { s[dim - missing] }
 }

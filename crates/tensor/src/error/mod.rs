@@ -6,6 +6,7 @@
 //! line is the user's. What runs a user's function (a pass with hooks, a check of gradients) keeps the line that the
 //! function's own operation has put there, and adds its own only where there is none ([`Here::or_here`]).
 
+mod cures;
 mod facts;
 mod line;
 mod place;

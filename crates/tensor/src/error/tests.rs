@@ -115,11 +115,11 @@ fn every_fact_has_a_kind_and_a_name() {
     use TensorFacts::*;
     let all = [
         (Broadcast { op, a: s(), b: Shape::from(2), dim: 1 }, Kind::Shape),
-        (Expand { op, from: s(), to: Shape::from(2), dim: 1 }, Kind::Shape),
+        (Expand { op, operand: "", from: s(), to: Shape::from(2), dim: 1 }, Kind::Shape),
         (AxisOutOfRange { op, axis: 3, limit: n, rank: n }, Kind::Axis),
         (DuplicateAxis { op, axis: n }, Kind::Axis),
         (EmptySpan { op, start: n }, Kind::Axis),
-        (Rank { op, expected: "2", found: n }, Kind::Shape),
+        (Rank { op, operand: "", expected: "2", found: n }, Kind::Shape),
         (Sizes { op, expected: n, shape: s() }, Kind::Shape),
         (DTypeUnsupported { op, dtype: d }, Kind::DType),
         (DTypeMismatch { op, operand: "an index", expected: d, found: DType::F32 }, Kind::DType),
@@ -128,7 +128,7 @@ fn every_fact_has_a_kind_and_a_name() {
         (Ragged { op, row: 1, found: 2, expected: 3 }, Kind::Shape),
         (ResultCast { op, from: DType::F32, to: d }, Kind::DType),
         (Alpha { op, alpha: Scalar::F64(0.5), dtype: d }, Kind::DType),
-        (ShapeMismatch { op, expected: s(), found: s() }, Kind::Shape),
+        (ShapeMismatch { op, operand: "bias", expected: s(), found: s() }, Kind::Shape),
         (ListShapes { op, index: 1, found: s(), first: 0, expected: s(), axis: None }, Kind::Shape),
         (ElementCount { op, shape: "[2]".into(), elements: n }, Kind::Shape),
         (ViewNeedsCopy { op, shape: s(), strides: vec![1, 2], wanted: s() }, Kind::Shape),
@@ -180,7 +180,7 @@ fn texts_have_a_cure() {
     says(x.gather(0, &x), "gather: expected an index of dtype i64, found f32: use to(DType::I64)");
     says(
         x.matmul(&x),
-        "matmul: shapes cannot be multiplied ([1, 2] x [1, 2]): the last axis of the first has size 2, the axis of the second that it meets 1",
+        "matmul: shapes cannot be multiplied ([1, 2] x [1, 2]): the last axis of the first has size 2, the axis of the second that it meets 1; transpose(-2, -1) of the second would fit",
     );
     says(
         x.matmul(x.t().to(DType::F64)),

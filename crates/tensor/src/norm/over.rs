@@ -50,7 +50,7 @@ impl Normalisation {
         let outer = x.rank().saturating_sub(shape.rank());
         if x.dims()[outer..] != *shape.dims() {
             let found = x.dims()[outer..].into();
-            return refuse(TensorFacts::ShapeMismatch { op, expected: shape, found });
+            return refuse(TensorFacts::ShapeMismatch { op, operand: "input's end", expected: shape, found });
         }
         let (rows, n) = (Shape::from(&x.dims()[..outer]).numel(), shape.numel());
         let (view, affine, eps) = ([rows, n].into(), n.into(), eps.unwrap_or(EPS));
@@ -74,13 +74,9 @@ impl Normalisation {
     pub fn group(op: &'static str, x: &Tensor, groups: usize, eps: Option<f64>) -> Result<Normalisation> {
         let [n, c, s] = channels(op, x)?;
         if groups == 0 || !c.is_multiple_of(groups) {
+            let (name, value) = ("groups", format!("{groups} for {c} channels"));
             let expected = "a number that divides the channels, the size of axis 1";
-            return refuse(TensorFacts::Parameter {
-                op,
-                name: "groups",
-                value: groups.to_string(),
-                expected,
-            });
+            return refuse(TensorFacts::Parameter { op, name, value, expected });
         }
         if c == 0 || s == 0 {
             return too_few(op, x, "at least one channel and one position");
@@ -98,7 +94,7 @@ impl Normalisation {
     pub fn instance(op: &'static str, x: &Tensor, eps: Option<f64>) -> Result<Normalisation> {
         let [n, c, s] = channels(op, x)?;
         if x.rank() < 3 {
-            return refuse(TensorFacts::Rank { op, expected: "at least 3", found: x.rank() });
+            return refuse(TensorFacts::Rank { op, operand: "", expected: "at least 3", found: x.rank() });
         }
         if s == 1 {
             return too_few(op, x, "more than one position");
@@ -151,7 +147,7 @@ impl Normalisation {
         }
         if *parameter.shape() != self.parameter {
             let (expected, found) = (self.parameter.clone(), parameter.shape().clone());
-            return refuse(TensorFacts::ShapeMismatch { op, expected, found });
+            return refuse(TensorFacts::ShapeMismatch { op, operand: name, expected, found });
         }
         parameter.reshape(&self.affine)
     }
@@ -162,7 +158,7 @@ fn channels(op: &'static str, x: &Tensor) -> Result<[usize; 3]> {
     expect_float(op, x)?;
     match *x.dims() {
         [n, c, ref positions @ ..] => Ok([n, c, Shape::from(positions).numel()]),
-        _ => refuse(TensorFacts::Rank { op, expected: "at least 2", found: x.rank() }),
+        _ => refuse(TensorFacts::Rank { op, operand: "", expected: "at least 2", found: x.rank() }),
     }
 }
 

@@ -101,6 +101,7 @@ impl Normalisation {
     /// `ShapeMismatch`, `MixedDTypes`.
     pub fn known(&self, mean: &Tensor, var: &Tensor) -> Result<Tensor> {
         let dtype = mean.dtype();
+        task::expect_one_dtype(self.op, ("mean", mean), ("var", var))?;
         let [mean, var] = [("mean", mean), ("var", var)].map(|(name, t)| self.parameter(name, mean, t));
         self.pairs(&mean?, &var?, dtype)
     }

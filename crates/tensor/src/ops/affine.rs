@@ -104,7 +104,7 @@ impl Tensor {
         let [beta, alpha] = scales.map(own);
         let mut shape: Shape = a.shape().clone();
         shape[a.rank() - 1] = b.dims()[b.rank() - 1];
-        expect_expansion(op, self.shape(), &shape)?;
+        expect_expansion(op, "input", self.shape(), &shape)?;
         let product = a.matmul(b).map_err(|e| e.named(op))?;
         let result = match beta.to_f64() {
             0.0 => product.mul(alpha),
@@ -137,7 +137,7 @@ impl Tensor {
 #[doc(hidden)]
 pub fn expect_vectors(op: &'static str, operands: [&Tensor; 2]) -> Result<()> {
     match operands.iter().find(|t| t.rank() != 1) {
-        Some(t) => refuse(TensorFacts::Rank { op, expected: "1", found: t.rank() }),
+        Some(t) => refuse(TensorFacts::Rank { op, operand: "two vectors", expected: "1", found: t.rank() }),
         None => Ok(()),
     }
 }

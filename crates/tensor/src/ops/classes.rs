@@ -77,13 +77,18 @@ impl Tensor {
         let op = "bincount";
         self.expect_dtype(op, "a list of numbers", DType::I64)?;
         if self.rank() != 1 {
-            return refuse(TensorFacts::Rank { op, expected: "1", found: self.rank() });
+            return refuse(TensorFacts::Rank {
+                op,
+                operand: "list of numbers",
+                expected: "1",
+                found: self.rank(),
+            });
         }
         let weights = match weights {
             None => Tensor::from(1i64).expand(self.shape())?,
             Some(w) if w.shape() != self.shape() => {
                 let (expected, found) = (self.shape().clone(), w.shape().clone());
-                return refuse(TensorFacts::ShapeMismatch { op, expected, found });
+                return refuse(TensorFacts::ShapeMismatch { op, operand: "weights", expected, found });
             }
             Some(w) => w.cast(op, if w.dtype() == DType::F32 { DType::F32 } else { DType::F64 })?,
         };

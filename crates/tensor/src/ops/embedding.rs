@@ -16,8 +16,8 @@ impl Tensor {
     /// The rows of a table `[n, d]` that numbers `[..]` (`I64`) name: `[.., d]`.
     ///
     /// # Errors
-    /// `DTypeMismatch` unless the numbers are `I64`, `Rank` unless the table has two axes, `IndexOutOfRange` for a number that
-    /// is negative or too large, `TooLarge`.
+    /// `DTypeMismatch` unless the numbers are `I64`, `Parameter` if table and numbers are exchanged, `Rank` unless the table has
+    /// two axes, `IndexOutOfRange` for a number that is negative or too large, `TooLarge`.
     ///
     /// ```
     /// use foldback_tensor::{tensor, Tensor};
@@ -71,11 +71,17 @@ pub fn padding_row(weight: &Tensor, index: i64) -> Result<i64> {
 fn table(weight: &Tensor) -> Result<[usize; 2]> {
     match *weight.dims() {
         [rows, width] => Ok([rows, width]),
-        _ => refuse(TensorFacts::Rank { op: OP, expected: "2", found: weight.rank() }),
+        _ => refuse(TensorFacts::Rank { op: OP, operand: "table", expected: "2", found: weight.rank() }),
     }
 }
 
 fn looked_up(ids: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    if ids.dtype() != DType::I64 && weight.dtype() == DType::I64 {
+        let (a, b) = (ids.shape(), weight.shape());
+        let value = format!("{a} of {} and {b} of {}", ids.dtype(), weight.dtype());
+        let expected = "the indices (i64) first, then the table [rows, width]: exchange them";
+        return refuse(TensorFacts::Parameter { op: OP, name: "arguments", value, expected });
+    }
     ids.expect_dtype(OP, "an index", DType::I64)?;
     let [_, width] = table(weight)?;
     let shape: Shape = [ids.dims(), &[width]].concat().into();
@@ -106,7 +112,7 @@ fn added_up(g: &Tensor, ids: &Tensor, rows: usize, padding: Option<i64>) -> Resu
     ids.expect_dtype(OP, "an index", DType::I64)?;
     let Some((&width, outer)) = g.dims().split_last().filter(|(_, outer)| **outer == *ids.dims()) else {
         let (expected, found) = (ids.shape().clone(), g.shape().clone());
-        return refuse(TensorFacts::ShapeMismatch { op: OP, expected, found });
+        return refuse(TensorFacts::ShapeMismatch { op: OP, operand: "gradient", expected, found });
     };
     debug_assert_eq!(outer.len(), ids.rank());
     let (g, ids) = (g.laid_out(OP)?, ids.laid_out(OP)?);

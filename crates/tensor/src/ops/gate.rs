@@ -36,7 +36,7 @@ impl Tensor {
         let op = "glu";
         expect_float(op, self)?;
         if self.rank() == 0 {
-            return refuse(TensorFacts::Rank { op, expected: "at least 1", found: 0 });
+            return refuse(TensorFacts::Rank { op, operand: "", expected: "at least 1", found: 0 });
         }
         let axis = self.shape().axis(op, axis)?;
         let size = self.dims()[axis];

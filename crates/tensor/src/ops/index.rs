@@ -96,6 +96,7 @@ impl Tensor {
         if self.rank() == 0 && index.numel() != 1 {
             return refuse(TensorFacts::ShapeMismatch {
                 op,
+                operand: "single index",
                 expected: Shape::from(1),
                 found: index.shape().clone(),
             });
@@ -206,7 +207,7 @@ pub fn aligned(shape: &Shape, index: &Indices, axis: Axis) -> Result<(Shape, Ten
     index.expect_dtype(TAKE, "an index", DType::I64)?;
     if index.rank() != shape.rank() {
         let (expected, found) = (shape.clone(), index.shape().clone());
-        return refuse(TensorFacts::ShapeMismatch { op: TAKE, expected, found });
+        return refuse(TensorFacts::ShapeMismatch { op: TAKE, operand: "index", expected, found });
     }
     let with = |s: &Shape, size: usize| {
         let mut s = s.clone();
@@ -254,7 +255,7 @@ pub(super) fn ranked(t: &Tensor) -> Shape {
 pub(super) fn expect_list(op: &'static str, index: &Tensor) -> Result<()> {
     index.expect_dtype(op, "an index", DType::I64)?;
     if index.rank() > 1 {
-        refuse(TensorFacts::Rank { op, expected: "at most 1", found: index.rank() })
+        refuse(TensorFacts::Rank { op, operand: "index", expected: "at most 1", found: index.rank() })
     } else {
         Ok(())
     }
@@ -268,12 +269,15 @@ pub(super) fn expect_within(op: &'static str, index: &Tensor, t: &Tensor, free: 
     if fits {
         return Ok(());
     }
-    if let Some(d) = free
-        && own.rank() == expected.rank()
-    {
-        expected[d] = own[d];
+    let Some(free) = free else {
+        // The index goes along no axis: `t` is what is taken at each of its places.
+        let (expected, found) = (own, t.shape().clone());
+        return refuse(TensorFacts::ShapeMismatch { op, operand: "source", expected, found });
+    };
+    if own.rank() == expected.rank() {
+        expected[free] = own[free];
     }
-    refuse(TensorFacts::ShapeMismatch { op, expected, found: index.shape().clone() })
+    refuse(TensorFacts::ShapeMismatch { op, operand: "index", expected, found: index.shape().clone() })
 }
 
 /// Refuses an index of more places than there is room for in a type, before they are read: where they share memory, that

@@ -74,7 +74,7 @@ fn join(op: &'static str, tensors: &[Cow<'_, Tensor>], axis: Axis) -> Result<Ten
         return refuse(TensorFacts::NoTensors { op });
     }
     if tensors.iter().any(|t| t.rank() == 0) {
-        return refuse(TensorFacts::Rank { op, expected: "at least 1", found: 0 });
+        return refuse(TensorFacts::Rank { op, operand: "", expected: "at least 1", found: 0 });
     }
     let dtype = tensors.iter().fold(DType::Bool, |d, t| d.promote(t.dtype()));
     let counts = |t: &Tensor| t.dims() != [0];

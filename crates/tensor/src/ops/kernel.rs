@@ -208,7 +208,7 @@ fn expect_states(
         s.expect_dtype(op, "a state", dtype)?;
         if s.shape() != shape {
             let (expected, found) = (shape.clone(), s.shape().clone());
-            return refuse(TensorFacts::ShapeMismatch { op, expected, found });
+            return refuse(TensorFacts::ShapeMismatch { op, operand: "state", expected, found });
         }
     }
     operands.iter().try_for_each(|t| expect_expands(op, t.dims(), shape))

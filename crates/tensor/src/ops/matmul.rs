@@ -157,7 +157,7 @@ fn affine(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Re
             return refuse(TensorFacts::Features { op, input: x.shape().clone(), weight: w.shape().clone() });
         }
         2 => w.t(),
-        found => return refuse(TensorFacts::Rank { op, expected: "1 or 2", found }),
+        found => return refuse(TensorFacts::Rank { op, operand: "weight", expected: "1 or 2", found }),
     };
     let spec = Spec::new(op, x, &w)?;
     let Some(bias) = bias else { return multiply(op, &spec, &[x, &w], None) };
@@ -165,6 +165,7 @@ fn affine(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Re
     if *bias.dims() != [spec.n] {
         return refuse(TensorFacts::ShapeMismatch {
             op,
+            operand: "bias",
             expected: [spec.n].into(),
             found: bias.shape().clone(),
         });
@@ -185,6 +186,7 @@ fn vector_linear(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>
     {
         return refuse(TensorFacts::ShapeMismatch {
             op,
+            operand: "bias",
             expected: Shape::scalar(),
             found: bias.shape().clone(),
         });
@@ -238,9 +240,9 @@ impl StrictProduct {
     /// Refuses operands of other ranks, and batches that differ in size.
     pub fn check(self, a: &Tensor, b: &Tensor) -> Result<()> {
         let op = self.op;
-        for (t, (rank, expected)) in [a, b].into_iter().zip(self.ranks) {
+        for ((t, operand), (rank, expected)) in [(a, "first"), (b, "second")].into_iter().zip(self.ranks) {
             if t.rank() != rank {
-                return refuse(TensorFacts::Rank { op, expected, found: t.rank() });
+                return refuse(TensorFacts::Rank { op, operand, expected, found: t.rank() });
             }
         }
         if a.rank() == 3 && a.dims()[0] != b.dims()[0] {

@@ -98,7 +98,7 @@ impl Tensor {
         let (mut from, mut to) = (vec![SliceItem::from(..); rest], vec![SliceItem::from(..); rest]);
         for (size, end) in shape[rest..].iter_mut().zip(ends) {
             let whole = end.size(*size).filter(|_| end.kept(*size));
-            let Some(whole) = whole else { return refuse(end.refusal(op)) };
+            let Some(whole) = whole else { return refuse(end.refusal(op, *size)) };
             let kept = |end: i64| end.min(0).unsigned_abs() as usize;
             from.push(SliceItem::from(kept(end.left)..*size - kept(end.right)));
             let start = end.left.max(0) as usize;
@@ -134,8 +134,8 @@ impl End {
     }
 
     #[cold]
-    fn refusal(self, op: &'static str) -> TensorFacts {
-        let value = format!("[{}, {}]", self.left, self.right);
+    fn refusal(self, op: &'static str, size: usize) -> TensorFacts {
+        let value = format!("[{}, {}] for an axis of size {size}", self.left, self.right);
         let expected = "no more taken away from an axis than it has";
         TensorFacts::Parameter { op, name: "widths", value, expected }
     }
@@ -148,7 +148,7 @@ fn ends(op: &'static str, shape: &Shape, widths: &Amounts) -> Result<Vec<End>> {
         return refuse(TensorFacts::Parameter {
             op,
             name: "widths",
-            value: format!("{widths:?}"),
+            value: format!("{widths:?} for the shape {shape}"),
             expected: "two numbers for each of the last axes, the last axis first",
         });
     }
@@ -171,7 +171,7 @@ pub fn padding_sources(
             op,
             name: "widths",
             value: format!("{widths:?} for the shape {shape}"),
-            expected: "the last one to three axes of a tensor that has one or two more: unsqueeze it",
+            expected: "two numbers for each padded axis, one to three, behind one or two that are not padded (batch and channels): unsqueeze(0) adds one",
         });
     }
     let circular = mode == Pad::Circular;
@@ -190,7 +190,7 @@ impl Pad {
     /// The place in an axis of every element of the padded one.
     fn source(self, op: &'static str, end: End, size: usize) -> Result<Tensor> {
         let whole = end.size(size).filter(|&whole| end.kept(size) && (whole > 0 || self == Pad::Circular));
-        let Some(whole) = whole else { return refuse(end.refusal(op)) };
+        let Some(whole) = whole else { return refuse(end.refusal(op, size)) };
         let added = end.left.max(end.right).max(0).unsigned_abs();
         let most = match self {
             Pad::Reflect => size as u64 - 1,
@@ -202,7 +202,7 @@ impl Pad {
                 Pad::Reflect => "less than the size of the axis",
                 _ => "at most the size of the axis",
             };
-            let value = format!("[{}, {}] for size {size}", end.left, end.right);
+            let value = format!("[{}, {}] for an axis of size {size}", end.left, end.right);
             return refuse(TensorFacts::Parameter { op, name: "widths", value, expected });
         }
         let (left, last) = (end.left, size as i64 - 1);

@@ -348,7 +348,7 @@ impl Tensor {
         if let Axes::List(list) = axes
             && list.len() != 1
         {
-            return refuse(TensorFacts::Rank { op, expected: "one or all", found: list.len() });
+            return refuse(TensorFacts::Rank { op, operand: "", expected: "one or all", found: list.len() });
         }
         if matches!(axes, Axes::All) && self.rank() != 1 {
             return self.arg_extreme_of_all(op, reduce, keepdim);
@@ -452,7 +452,7 @@ impl Tensor {
         if *self.shape() == target && (self.dtype() != DType::Bool || !target.is_empty()) {
             return Ok(self.clone());
         }
-        expect_expansion("sum_to_size", &target, self.shape()).here()?;
+        expect_expansion("sum_to_size", "target", &target, self.shape()).here()?;
         let dtype = self.dtype().to_accumulator();
         let (reads, space) = (&[Read::Tensor(self, dtype)], Space::Of(self.shape()));
         let to = &mut [To::Sum { shape: &target, dtype, prior: &mut None }];

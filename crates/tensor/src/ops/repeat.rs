@@ -104,7 +104,8 @@ impl Tensor {
         };
         if shifts.len() != axes.len() || shifts.is_empty() || shifts.contains(&i64::MIN) {
             // The gradient goes back by as many places, which i64::MIN does not.
-            let (value, expected) = (format!("{shifts:?}"), "one for each axis, above i64::MIN");
+            let (value, expected) =
+                (format!("{shifts:?} along {axes:?}"), "one for each axis, above i64::MIN");
             return refuse(TensorFacts::Parameter { op, name: "shifts", value, expected });
         }
         let mut out = self.clone();
@@ -170,7 +171,12 @@ pub fn grids(op: &'static str, vectors: &[&Tensor], xy: bool) -> Result<(Vec<Sha
     for v in vectors {
         v.expect_dtype(op, "every vector", first.dtype())?;
         if v.rank() > 1 {
-            return refuse(TensorFacts::Rank { op, expected: "at most 1", found: v.rank() });
+            return refuse(TensorFacts::Rank {
+                op,
+                operand: "vector",
+                expected: "at most 1",
+                found: v.rank(),
+            });
         }
     }
     let mut axes: Dims<usize> = (0..vectors.len()).collect();
@@ -202,9 +208,8 @@ pub struct Repetition {
 #[doc(hidden)]
 pub fn repetition(op: &'static str, own: &Shape, counts: &Shape) -> Result<Repetition> {
     let Some(new) = counts.rank().checked_sub(own.rank()) else {
-        let expected =
-            "a count for each axis and perhaps more (tile takes fewer), so as many as the tensor has";
-        return refuse(TensorFacts::Rank { op, expected, found: counts.rank() });
+        let expected = "a count for each axis and perhaps more, so as many as the tensor has";
+        return refuse(TensorFacts::Rank { op, operand: "", expected, found: counts.rank() });
     };
     let size = |i: usize| if i < new { 1 } else { own[i - new] };
     let pairs = |first: &dyn Fn(usize) -> usize| {
@@ -269,11 +274,16 @@ impl Repeats {
             Counts::Each(t) => {
                 t.expect_dtype(op, "a tensor of repeats", DType::I64)?;
                 if t.rank() > 1 {
-                    return refuse(TensorFacts::Rank { op, expected: "at most 1", found: t.rank() });
+                    return refuse(TensorFacts::Rank {
+                        op,
+                        operand: "tensor of repeats",
+                        expected: "at most 1",
+                        found: t.rank(),
+                    });
                 }
                 if t.numel() != size && t.numel() != 1 {
                     let (expected, found) = (Shape::from(size), t.shape().clone());
-                    return refuse(TensorFacts::ShapeMismatch { op, expected, found });
+                    return refuse(TensorFacts::ShapeMismatch { op, operand: "repeats", expected, found });
                 }
                 t.to_vec::<i64>()?
             }

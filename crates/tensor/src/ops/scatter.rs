@@ -158,7 +158,12 @@ impl Tensor {
         let mut expected = ranked(self);
         expected[axis] = index.numel();
         if ranked(src) != expected || (src.rank() == 0 && self.rank() > 0) {
-            return refuse(TensorFacts::ShapeMismatch { op, expected, found: src.shape().clone() });
+            return refuse(TensorFacts::ShapeMismatch {
+                op,
+                operand: "source",
+                expected,
+                found: src.shape().clone(),
+            });
         }
         task::whole(op, &IndexAdd(axis), &reads(&[self, index, src]), self.shape(), self.dtype())
     }

@@ -174,7 +174,12 @@ impl Tensor {
             Axes::All => (self.reshaped(op, self.numel().into())?, 0),
             Axes::List(list) if list.len() == 1 => (self.clone(), list[0]),
             Axes::List(list) => {
-                return refuse(TensorFacts::Rank { op, expected: "one or all", found: list.len() });
+                return refuse(TensorFacts::Rank {
+                    op,
+                    operand: "",
+                    expected: "one or all",
+                    found: list.len(),
+                });
             }
         };
         let places = rows.places(op, axis.into(), Some(1), Wanted::Middle)?;
@@ -188,8 +193,9 @@ impl Tensor {
         let n = self.dims().get(axis).copied().unwrap_or(1);
         let k = k.unwrap_or(n);
         if k > n {
-            let expected = "at most the size of the axis";
-            return refuse(TensorFacts::Parameter { op, name: "k", value: k.to_string(), expected });
+            let (value, expected) =
+                (format!("{k} for axis {axis} of size {n}"), "at most the size of the axis");
+            return refuse(TensorFacts::Parameter { op, name: "k", value, expected });
         }
         if self.rank() == 0 {
             return Ok(Tensor::from(0i64));

@@ -66,7 +66,7 @@ impl Tensor {
     /// What lies on one side of a diagonal. Selected, not multiplied: NaN and infinities on the other side are gone.
     fn triangle(&self, op: &'static str, diagonal: i64, lower: bool) -> Result<Tensor> {
         let &[.., rows, cols] = self.dims() else {
-            return refuse(TensorFacts::Rank { op, expected: "at least 2", found: self.rank() });
+            return refuse(TensorFacts::Rank { op, operand: "", expected: "at least 2", found: self.rank() });
         };
         let diagonal =
             diagonal.clamp(-i64::try_from(rows).unwrap_or(i64::MAX), i64::try_from(cols).unwrap_or(i64::MAX));

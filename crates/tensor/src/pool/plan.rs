@@ -36,7 +36,7 @@ impl Images {
 pub(super) fn expect_images(op: &'static str, x: &Tensor, axes: usize, channels: bool) -> Result<()> {
     if x.rank() != axes + 1 && x.rank() != axes + 2 {
         let expected = ["2 (without a batch) or 3", "3 (without a batch) or 4"][axes - 1];
-        return refuse(TensorFacts::Rank { op, expected, found: x.rank() });
+        return refuse(TensorFacts::Rank { op, operand: "", expected, found: x.rank() });
     }
     let first = if channels { x.rank() - axes - 1 } else { x.rank() - axes };
     if x.dims()[first..].contains(&0) {
@@ -219,7 +219,7 @@ pub(super) fn interpolation(
 ) -> Result<(Images, [Blend; 2])> {
     let axes = x.rank().saturating_sub(2);
     if !(1..=2).contains(&axes) {
-        return refuse(TensorFacts::Rank { op, expected: "3 or 4", found: x.rank() });
+        return refuse(TensorFacts::Rank { op, operand: "", expected: "3 or 4", found: x.rank() });
     }
     expect_images(op, x, axes, true)?;
     if axes == 1 && options.mode == InterpolateMode::Bilinear {

@@ -98,7 +98,7 @@ impl Images {
         let (op, x) = (self.op, operands[0]);
         if x.shape() != from {
             let (expected, found) = (from.clone(), x.shape().clone());
-            return refuse(TensorFacts::ShapeMismatch { op, expected, found });
+            return refuse(TensorFacts::ShapeMismatch { op, operand: "operand", expected, found });
         }
         let laid = x.laid_out(op)?;
         let mut reads = vec![Read::Tensor(&laid, x.dtype())];

@@ -22,7 +22,9 @@ impl Tensor {
         let (op, r) = ("pixel_shuffle", upscale_factor);
         let [c, h, w] = last_three(op, self, r).here()?;
         let Some(square) = r.checked_mul(r).filter(|square| c.is_multiple_of(*square)) else {
-            let why = format!("has {c} channels, which {r} * {r} does not divide");
+            let why = format!(
+                "has {c} channels, which {r} * {r} does not divide: it makes one channel of {r} * {r}"
+            );
             return refuse(TensorFacts::Window { op, input: self.shape().clone(), why }).here();
         };
         shuffled(op, self, [c / square, r, r, h, w], [0, 3, 1, 4, 2], [c / square, h * r, w * r]).here()
@@ -44,7 +46,7 @@ impl Tensor {
         let (op, r) = ("pixel_unshuffle", downscale_factor);
         let [c, h, w] = last_three(op, self, r).here()?;
         if !h.is_multiple_of(r) || !w.is_multiple_of(r) {
-            let why = format!("has sizes that {r} does not divide");
+            let why = format!("has pixels {h} * {w}, and {r} does not divide both: pad or narrow them");
             return refuse(TensorFacts::Window { op, input: self.shape().clone(), why }).here();
         }
         // All sizes but of an empty image are those of elements; of an empty one they may be anything.
@@ -55,7 +57,7 @@ impl Tensor {
 
 fn last_three(op: &'static str, x: &Tensor, r: usize) -> Result<[usize; 3]> {
     let Some((_, last)) = x.dims().split_last_chunk::<3>() else {
-        return refuse(TensorFacts::Rank { op, expected: "at least 3", found: x.rank() });
+        return refuse(TensorFacts::Rank { op, operand: "", expected: "at least 3", found: x.rank() });
     };
     if r == 0 {
         let (name, value) = ("factor", "0".into());

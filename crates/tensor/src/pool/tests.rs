@@ -212,7 +212,7 @@ fn what_does_not_fit_is_refused_with_a_cure() {
     says(x.pixel_shuffle(2), &["2 channels", "does not divide"]);
     says(x.pixel_shuffle(0), &["factor"]);
     says(x.pixel_shuffle(usize::MAX), &["does not divide"]);
-    says(x.pixel_unshuffle(3), &["3 does not divide"]);
+    says(x.pixel_unshuffle(3), &["4 * 4", "3 does not divide both"]);
     for huge in [usize::MAX, 1 << 63, 1 << 62, 1 << 42] {
         says(x.max_pool2d(huge), &["max_pool2d"]);
         says(x.max_pool2d_with(2, Pool::new().dilation(huge)), &["max_pool2d"]);

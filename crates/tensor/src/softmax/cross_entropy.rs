@@ -105,8 +105,8 @@ pub fn cross_entropy_backward(
     norms: &Tensor,
 ) -> Result<Tensor> {
     let (x, classes, n) = prepared(scores, classes).here()?;
-    expect_shape(OP, classes.dims(), g).here()?;
-    expect_shape(OP, &[classes.numel(), 2], norms).here()?;
+    expect_shape(OP, "gradient", classes.dims(), g).here()?;
+    expect_shape(OP, "norms", &[classes.numel(), 2], norms).here()?;
     let own = |t: &Tensor| t.cast(OP, x.dtype())?.laid_out(OP);
     let (g, norms) = (own(g).here()?, own(norms).here()?);
     let own = |t| Read::Tensor(t, x.dtype());
@@ -148,9 +148,9 @@ fn prepared(scores: &Tensor, classes: &Tensor) -> Result<(Tensor, Tensor, usize)
     expect_float(OP, scores)?;
     classes.expect_dtype(OP, "classes", DType::I64)?;
     let Some((&size, outer)) = scores.dims().split_last() else {
-        return refuse(TensorFacts::Rank { op: OP, expected: "at least 1", found: 0 });
+        return refuse(TensorFacts::Rank { op: OP, operand: "scores", expected: "at least 1", found: 0 });
     };
-    expect_shape(OP, outer, classes)?;
+    expect_shape(OP, "class numbers", outer, classes)?;
     let classes = classes.laid_out(OP)?;
     if let Some(&index) = typed::<i64>(&classes).iter().find(|&&c| c < 0 || c as u64 >= size as u64) {
         return refuse(TensorFacts::IndexOutOfRange { op: OP, index, axis: outer.len(), size });

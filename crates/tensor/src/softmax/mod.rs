@@ -130,7 +130,7 @@ pub fn log_softmax_backward(g: &Tensor, y: &Tensor, axis: Axis) -> Result<Tensor
 /// Evaluates a rule along one axis, in the type of its last operand.
 fn along(op: &'static str, rule: &dyn RowRule, [a, b]: [&Tensor; 2], axis: Axis) -> Result<Tensor> {
     expect_float(op, b)?;
-    expect_shape(op, b.dims(), a)?;
+    expect_shape(op, "gradient", b.dims(), a)?;
     let axis = b.shape().axis(op, axis)?;
     let axes = axis..b.rank().min(axis + 1);
     if let Some(n) = row_length(b, &axes) {
@@ -139,11 +139,16 @@ fn along(op: &'static str, rule: &dyn RowRule, [a, b]: [&Tensor; 2], axis: Axis)
     in_folds(op, rule, [a, b], &Kept::new(op, b, &keep(axis))?, b.dtype())
 }
 
-fn expect_shape(op: &'static str, expected: &[usize], found: &Tensor) -> Result<()> {
+fn expect_shape(op: &'static str, operand: &'static str, expected: &[usize], found: &Tensor) -> Result<()> {
     if found.dims() == expected {
         return Ok(());
     }
-    refuse(TensorFacts::ShapeMismatch { op, expected: expected.into(), found: found.shape().clone() })
+    refuse(TensorFacts::ShapeMismatch {
+        op,
+        operand,
+        expected: expected.into(),
+        found: found.shape().clone(),
+    })
 }
 
 #[cfg(test)]

@@ -177,9 +177,14 @@ fn reach(
     dtype: DType,
     prior: Option<Tensor>,
 ) -> Result<(Dims<bool>, Option<Tensor>)> {
-    expect_expansion(op, target, shape)?;
+    expect_expansion(op, "target", target, shape)?;
     if let Some(found) = prior.as_ref().map(|p| p.shape()).filter(|p| *p != target) {
-        return refuse(TensorFacts::ShapeMismatch { op, expected: target.clone(), found: found.clone() });
+        return refuse(TensorFacts::ShapeMismatch {
+            op,
+            operand: "prior",
+            expected: target.clone(),
+            found: found.clone(),
+        });
     }
     let missing = shape.rank() - target.rank();
     let is_kept = |i: usize| i >= missing && !(target[i - missing] == 1 && shape[i] != 1);

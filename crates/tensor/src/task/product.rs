@@ -27,7 +27,7 @@ impl Spec {
     pub(crate) fn new(op: &'static str, a: &Tensor, b: &Tensor) -> Result<Spec> {
         for t in [a, b] {
             if t.rank() == 0 {
-                return refuse(TensorFacts::Rank { op, expected: "at least 1", found: 0 });
+                return refuse(TensorFacts::Rank { op, operand: "", expected: "at least 1", found: 0 });
             }
         }
         expect_one_dtype(op, ("left", a), ("right", b))?;
@@ -133,6 +133,7 @@ impl Factors<'_> {
         {
             return refuse(TensorFacts::ShapeMismatch {
                 op,
+                operand: "prior",
                 expected: target.clone(),
                 found: p.shape().clone(),
             });

@@ -67,5 +67,5 @@ pub(crate) fn expect_expands(op: &'static str, from: &[usize], to: &[usize]) -> 
         return Err(broadcast_two(op, to, from).expect_err("a pair of sizes differs and neither is 1"));
     }
     // The destination is what would have to expand.
-    expect_expansion(op, &from.into(), &to.into())
+    expect_expansion(op, "", &from.into(), &to.into())
 }

@@ -27,6 +27,7 @@ impl Tensor {
         if order.len() != self.rank() {
             return refuse(TensorFacts::Rank {
                 op: "permute",
+                operand: "",
                 expected: "each of the tensor's",
                 found: order.len(),
             })
@@ -93,7 +94,7 @@ impl Tensor {
         match self.rank() {
             0 | 1 => Ok(self.clone()),
             2 => Ok(self.reordered(&[1, 0])),
-            found => refuse(TensorFacts::Rank { op: "t", expected: "at most 2", found }).here(),
+            found => refuse(TensorFacts::Rank { op: "t", operand: "", expected: "at most 2", found }).here(),
         }
     }
 
@@ -119,6 +120,7 @@ impl Tensor {
         if from.len() != to.len() {
             return refuse(TensorFacts::Rank {
                 op: "movedim",
+                operand: "",
                 expected: "as many destination as source",
                 found: to.len(),
             })

@@ -153,7 +153,12 @@ pub fn on_diagonal(
     let strides = shape.row_major();
     let (part, strides, start) = diagonal_in(op, shape, &strides, offset, a, b)?;
     if part != *diagonal.shape() {
-        return refuse(TensorFacts::ShapeMismatch { op, expected: part, found: diagonal.shape().clone() });
+        return refuse(TensorFacts::ShapeMismatch {
+            op,
+            operand: "diagonal",
+            expected: part,
+            found: diagonal.shape().clone(),
+        });
     }
     let rule = OnDiagonal { strides, start: start as usize };
     task::whole(op, &rule, &[Read::Tensor(diagonal, diagonal.dtype())], shape, diagonal.dtype())

@@ -91,7 +91,7 @@ impl Tensor {
         if *from == to {
             return Ok(self.clone());
         }
-        expect_expansion(op, from, &to)?;
+        expect_expansion(op, "", from, &to)?;
         checked_len(op, &to, self.dtype())?;
         let missing = to.rank() - from.rank();
         let strides = (0..to.rank())
@@ -167,7 +167,8 @@ mod tests {
         let e = tensor![1.0].expand(()).unwrap_err();
         assert!(matches!(e.facts(), Some(TensorFacts::Expand { dim: 0, .. })));
         assert!(
-            e.to_string().starts_with("expand: [1] has more axes than [], to which it should expand (at ")
+            e.to_string()
+                .starts_with("expand: [1] has more axes than [], to which it should expand: squeeze ")
         );
         let huge = isize::MAX as usize;
         assert!(refused!(tensor![1.0].expand([huge, 2]), TensorFacts::TooLarge { .. }));

@@ -144,6 +144,18 @@ mod tests {
     }
 
     #[test]
+    fn a_list_of_indices_in_the_macro_is_an_index_tensor() {
+        let (t, last) = (grid(), 3i64);
+        let rows = tensor![2, 0; i64];
+        assert_eq!(t.slice(s![0, [2, 0]]).unwrap(), t.slice(s![0, &rows]).unwrap());
+        assert_eq!(t.slice(s![.., [-1, 0,], [last, 1]]).unwrap(), tensor![[11, 1], [23, 13]; i64]);
+        // An expression that begins with one is an expression, and a list by itself has an index for each axis.
+        assert_eq!(t.slice(s![[0, 1].len() - 1, ..;2]).unwrap(), t.slice(s![1, ..;2]).unwrap());
+        assert_eq!(t.slice([1, 2]).unwrap(), t.slice(s![1, 2]).unwrap());
+        assert!(refused!(t.slice(s![[2]]), TensorFacts::IndexOutOfRange { index: 2, size: 2, .. }));
+    }
+
+    #[test]
     fn narrow_refuses_what_is_outside() {
         let t = grid();
         for (start, len) in

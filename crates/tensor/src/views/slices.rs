@@ -109,7 +109,7 @@ pub enum SliceItem {
 /// What `slice` does with the leading axes, one item for each; the axes after them are kept whole.
 ///
 /// Made from one item (a range, an index, a [`Slice`], an index tensor or a mask), from a tuple of up to six, from an array
-/// or a `Vec` of items of one kind, and by the macro [`s!`](crate::s).
+/// or a `Vec` of items of one kind, one for each axis, and by the macro [`s!`](crate::s).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slices(SmallVec<[SliceItem; 4]>);
 
@@ -216,13 +216,14 @@ macro_rules! tuples {
 tuples! { (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) }
 
 /// The argument of [`Tensor::slice`](crate::Tensor::slice) in ndarray's manner: ranges and indices separated by commas, and after a semicolon
-/// the step of a range. Index tensors and masks stand among them, by reference or by value.
+/// the step of a range. Index tensors and masks stand among them, by reference or by value, and lists of indices.
 ///
 /// ```
 /// use foldback_tensor::{s, tensor};
 /// let t = tensor![[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]];
 /// let rows = tensor![2, 0; i64];
 /// assert_eq!(t.slice(s![&rows, -1])?, tensor![11, 3]);
+/// assert_eq!(t.slice(s![[2, 0], -1])?, tensor![11, 3]);
 /// assert_eq!(t.slice(s![.., 1])?, tensor![1, 5, 9]);
 /// assert_eq!(t.slice(s![..;2, 1..-1])?, tensor![[1, 2], [9, 10]]);
 /// assert_eq!(t.slice(s![-1])?, tensor![8, 9, 10, 11]);
@@ -235,6 +236,9 @@ macro_rules! s {
         let items: [$crate::SliceItem; _] = [$($done),*];
         $crate::Slices::from(items)
     }};
+    (@items [$($done:expr),*] [$($index:expr),+ $(,)?] $(, $($rest:tt)*)?) => {
+        $crate::s!(@items [$($done,)* $crate::SliceItem::from($crate::tensor![$($index),+; i64])] $($($rest)*)?)
+    };
     (@items [$($done:expr),*] $range:expr; $step:expr $(, $($rest:tt)*)?) => {
         $crate::s!(@items [$($done,)* $crate::SliceItem::from($crate::Slice::from($range).step($step))] $($($rest)*)?)
     };
@@ -262,7 +266,7 @@ impl Slices {
         let found = self.0.iter().map(SliceItem::width).sum();
         if found > shape.rank() {
             let expected = "at most one item for each of the tensor's";
-            return refuse(TensorFacts::Rank { op, expected, found });
+            return refuse(TensorFacts::Rank { op, operand: "", expected, found });
         }
         let mut taken = Taken { parts: SmallVec::new(), picks: Vec::new() };
         for item in &self.0 {

@@ -69,7 +69,7 @@ impl Tensor {
             SplitSizes::List(sizes) => return self.listed(&sizes, axis).here(),
         };
         if each == 0 && total > 0 {
-            return refuse(positive(op, "size")).here();
+            return refuse(positive(op, "size", total)).here();
         }
         let count = if total == 0 { 1 } else { total.div_ceil(each) };
         self.pieces(op, count, |i| self.part(axis, i * each, each.min(total - i * each))).here()
@@ -111,7 +111,7 @@ impl Tensor {
         let axis = self.shape().own_axis("chunk", axis).here()?;
         let total = self.dims()[axis];
         if n == 0 {
-            return refuse(positive("chunk", "n")).here();
+            return refuse(positive("chunk", "n", total)).here();
         }
         let size = total.div_ceil(n);
         let count = if size == 0 { n } else { total.div_ceil(size) };
@@ -138,7 +138,7 @@ impl Tensor {
             return refuse(TensorFacts::Parameter {
                 op: "chunks",
                 name: "the number of pieces",
-                value: N.to_string(),
+                value: format!("{N} for an axis of size {total}"),
                 expected: "one that divides the axis; chunk has a smaller last piece",
             })
             .here();
@@ -175,8 +175,9 @@ impl Tensor {
     }
 }
 
-fn positive(op: &'static str, name: &'static str) -> TensorFacts {
-    TensorFacts::Parameter { op, name, value: "0".into(), expected: "a positive number" }
+fn positive(op: &'static str, name: &'static str, total: usize) -> TensorFacts {
+    let value = format!("0 for an axis of size {total}");
+    TensorFacts::Parameter { op, name, value, expected: "a positive number" }
 }
 
 #[cfg(test)]

@@ -29,7 +29,8 @@ impl Tensor {
                 0 => ("step", step, "a positive number"),
                 _ => ("size", size, "at most the size of the axis"),
             };
-            return refuse(TensorFacts::Parameter { op, name, value: value.to_string(), expected }).here();
+            let value = format!("{value} for an axis of size {total}");
+            return refuse(TensorFacts::Parameter { op, name, value, expected }).here();
         }
         let (mut shape, mut strides) = (self.shape().clone(), self.layout.strides.clone());
         let stride = strides.get(axis).copied().unwrap_or(1);

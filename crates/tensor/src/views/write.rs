@@ -109,7 +109,9 @@ impl Tensor {
         let value = match value.arg() {
             Arg::Scalar(s) => s,
             Arg::Tensor(t) if t.rank() == 0 => t.scalar_at(t.layout.offset),
-            Arg::Tensor(t) => return refuse(t.shape().expand_error("fill_", &Shape::scalar())).here(),
+            Arg::Tensor(t) => {
+                return refuse(t.shape().expand_error("fill_", "value", &Shape::scalar())).here();
+            }
         };
         let (shape, does) = (self.shape().clone(), Does::Fill(value));
         let (space, to) = (Space::Of(&shape), &mut [To::Over(self)]);
@@ -148,7 +150,7 @@ impl Tensor {
     fn without_surplus_axes(&self, op: &'static str, to: &Shape) -> Result<Tensor> {
         let surplus = self.rank().saturating_sub(to.rank());
         if self.dims()[..surplus].iter().any(|&size| size != 1) {
-            return refuse(self.shape().expand_error(op, to));
+            return refuse(self.shape().expand_error(op, "value", to));
         }
         if surplus == 0 {
             return Ok(self.clone());

@@ -260,7 +260,12 @@ fn apply_out(
     let shape = common_shape(op, &reads, true)?;
     expect_castable(op, plan.out, out.dtype())?;
     if *out.shape() != shape {
-        return refuse(TensorFacts::ShapeMismatch { op, expected: shape, found: out.shape().clone() });
+        return refuse(TensorFacts::ShapeMismatch {
+            op,
+            operand: "output",
+            expected: shape,
+            found: out.shape().clone(),
+        });
     }
     expect_no_overlap(op, out)?;
     if plan.out != out.dtype() {

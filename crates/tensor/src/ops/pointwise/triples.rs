@@ -180,7 +180,7 @@ pub fn prelu_weight(x: &Tensor, weight: &Tensor) -> Result<Shape> {
     }
     if weight.rank() > 1 {
         let found = weight.rank();
-        return refuse(TensorFacts::Rank { op: OP, expected: "0 or 1", found });
+        return refuse(TensorFacts::Rank { op: OP, operand: "weight", expected: "0 or 1", found });
     }
     if weight.numel() == 1 {
         return Ok(().into());
@@ -188,7 +188,7 @@ pub fn prelu_weight(x: &Tensor, weight: &Tensor) -> Result<Shape> {
     let channels = if x.rank() > 1 { x.dims()[1] } else { 1 };
     if weight.numel() != channels {
         let (expected, found) = ([channels].into(), weight.shape().clone());
-        return refuse(TensorFacts::ShapeMismatch { op: OP, expected, found });
+        return refuse(TensorFacts::ShapeMismatch { op: OP, operand: "weight", expected, found });
     }
     let mut sizes = vec![1; x.rank() - 1];
     sizes[0] = channels;
