@@ -35,7 +35,9 @@ pub use error::GraphFacts;
 pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use function::{Function, FunctionContext};
 pub use fuse::{Fused, Operands};
-pub use hooks::{HookHandle, HookResult};
+pub use hooks::{
+    GradFn, HookHandle, HookResult, queue_callback, register_any_grad_hook, register_multi_grad_hook,
+};
 pub use input::{AsInput, AsOptionalInput, Input, Value};
 pub use mode::{enable_grad, is_grad_enabled, no_grad};
 pub use node::live_nodes;

@@ -36,6 +36,9 @@ impl GraphTask {
     /// 5. the type is cast to the input's.
     #[inline]
     pub(super) fn deliver(&mut self, node: &Node, inputs: &[usize], job: Job<'_>) -> Result<()> {
+        if self.collected.is_some() {
+            return self.collect(node, inputs, job);
+        }
         match job {
             Job::Value(g) => {
                 let Some((edge, meta)) = place(node, inputs[0]) else { return Ok(()) };
@@ -79,6 +82,23 @@ impl GraphTask {
             },
         }
         Ok(())
+    }
+
+    /// Delivers to a queue of its own, for the node's post-hooks.
+    #[cold]
+    fn collect(&mut self, node: &Node, inputs: &[usize], job: Job<'_>) -> Result<()> {
+        let collected = self.collected.take();
+        let queue = std::mem::take(&mut self.ready);
+        let done = self.deliver(node, inputs, job);
+        let mut given = std::mem::replace(&mut self.ready, queue);
+        self.collected = collected;
+        for &input in inputs {
+            if let (Some((edge, _)), Some(collected)) = (place(node, input), &mut self.collected) {
+                let ready = given.get_mut(edge.node.sequence);
+                collected[input] = ready.and_then(|ready| ready.buffer[edge.nr as usize].take());
+            }
+        }
+        done
     }
 
     /// The gradients of several inputs, in one read of what they share.

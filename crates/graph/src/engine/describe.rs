@@ -64,6 +64,12 @@ impl GraphTask {
             Work::Pointwise(formula, reads) => {
                 let values: SmallVec<[Tensor; 4]> = reads.iter().map(Var::value).collect();
                 let values: SmallVec<[&Tensor; 4]> = values.iter().collect();
+                if self.collected.is_some() {
+                    // Two inputs may be one variable, and post-hooks see what each gets.
+                    let mut each = inputs.iter().map(std::slice::from_ref);
+                    let mut one = |i| self.deliver(node, i, Job::Kernel(&*formula.kernel(i), &values));
+                    return each.try_for_each(&mut one);
+                }
                 self.deliver(node, inputs, Job::Kernel(&*formula.kernel(inputs), &values))
             }
         }
@@ -94,6 +100,7 @@ impl GraphTask {
     ) -> Result<()> {
         let saved = node.unpack(self.options.retain_graph)?;
         if rule.gradients.len() > 1
+            && self.collected.is_none()
             && let Some(joint) = self.joint(node, rule, params, g, &saved)
         {
             let reads: SmallVec<[&Tensor; 4]> =

@@ -7,20 +7,22 @@
 
 mod deliver;
 mod describe;
+mod early;
+mod hooked;
 mod queue;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::error::Result;
 use crate::gradient::{add_in_place, dense};
-use crate::hooks::Hooks;
+use crate::hooks::{Callbacks, Gathering, Gradients, Hooks};
 use crate::levels::deeper;
 use crate::mode::GradMode;
 use crate::node::{Edge, Node};
-use crate::var::{Var, VarKind, expect_fit};
+use crate::var::Var;
 pub(crate) use deliver::{in_function, in_sum};
+use early::Early;
 use queue::{Queue, Ready};
 
 /// How a backward pass is to run.
@@ -43,6 +45,12 @@ pub(crate) struct GraphTask {
     caught: Vec<Option<Var>>,
     /// gradients of leaves and retained ones, written when everything has succeeded
     staged: Vec<(Arc<Node>, u32, Var)>,
+    /// what the running node has given its inputs so far, if it has post-hooks, which see it before they get it
+    collected: Option<Gradients>,
+    /// leaves that do not wait for the end; none until one of them is met
+    early: Option<Early>,
+    /// gradients met for hooks on several variables
+    gatherings: Vec<Gathering>,
 }
 
 impl GraphTask {
@@ -55,6 +63,9 @@ impl GraphTask {
             accumulate: true,
             caught: Vec::new(),
             staged: Vec::new(),
+            collected: None,
+            early: None,
+            gatherings: Vec::new(),
         }
     }
 
@@ -73,82 +84,68 @@ impl GraphTask {
     /// Runs all nodes from the roots, commits the gradients of leaves and returns what was caught.
     pub(crate) fn run(mut self, roots: &[Edge]) -> Result<Vec<Option<Var>>> {
         deeper(move || {
-            let _mode = GradMode::set(self.options.create_graph);
-            while let Some(ready) = self.ready.pop() {
-                self.evaluate(ready)?;
-            }
-            // What can fail comes before the first gradient changes, and while no cell is locked; also for a leaf that has a
-            // gradient now, since another thread may take it away.
-            for (node, _, grad) in &mut self.staged {
-                if node.as_leaf().is_some() {
-                    dense(grad).map_err(|e| in_sum(roots, node, e))?;
-                }
-            }
-            for (node, nr, grad) in self.staged.drain(..) {
-                match node.as_leaf() {
-                    Some(leaf) => drop(leaf.grad.update(|place| add_in_place(place, grad))),
-                    None => Hooks::store(&node, nr, grad),
-                }
-            }
+            let callbacks = Callbacks::open();
+            self.run_recorded(roots)?;
+            callbacks.run()?;
             Ok(self.caught)
         })
     }
 
+    /// The pass itself, in its own mode.
+    fn run_recorded(&mut self, roots: &[Edge]) -> Result<()> {
+        let _mode = GradMode::set(self.options.create_graph);
+        let watched = Hooks::are_watched_for();
+        while let Some(ready) = self.ready.pop() {
+            let node = watched.then(|| ready.node.clone());
+            self.evaluate(ready, roots)?;
+            if let Some(node) = node {
+                self.settle(&node, roots)?;
+            }
+        }
+        Gathering::complete(&mut self.gatherings, 0)?;
+        // What can fail comes before the first gradient changes, and while no cell is locked; also for a leaf that has a
+        // gradient now, since another thread may take it away.
+        for (node, _, grad) in &mut self.staged {
+            fit_for_leaf(node, grad, roots)?;
+        }
+        self.staged.drain(..).for_each(|(node, nr, grad)| write(&node, nr, grad));
+        Ok(())
+    }
+
     /// Hooks, captures, then the node's own function.
-    fn evaluate(&mut self, ready: Ready) -> Result<()> {
+    fn evaluate(&mut self, ready: Ready, roots: &[Edge]) -> Result<()> {
         let Ready { node, mut buffer } = ready;
         if self.path.as_ref().is_some_and(|p| !p.contains(&node.sequence)) {
             return Ok(());
         }
         if node.hooks.get().is_some() || !self.captures.is_empty() || node.as_leaf().is_some() {
-            self.visit(&node, &mut buffer)?;
+            self.visit(&node, &mut buffer, roots)?;
         }
         if !node.next_edges.iter().flatten().any(|edge| self.is_on_path(edge)) {
             return Ok(());
         }
-        self.call_function(&node, &buffer)
+        match node.hooks.get() {
+            Some(hooks) if hooks.are_on_node() => self.call_between_hooks(&node, hooks, buffer),
+            _ => self.call_function(&node, &buffer),
+        }
     }
 
     /// Whether an edge leads to a variable whose gradient is wanted.
     fn is_on_path(&self, edge: &Edge) -> bool {
         is_on_path(&self.path, edge)
     }
+}
 
-    /// Runs the hooks of a node, and keeps its gradients for the caller and for those who will look for them.
-    fn visit(&mut self, node: &Arc<Node>, buffer: &mut [Option<Var>]) -> Result<()> {
-        for (nr, slot) in buffer.iter_mut().enumerate() {
-            let Some(mut grad) = slot.take() else { continue };
-            let mut kept = node.as_leaf().is_some_and(|leaf| leaf.requires_grad.load(Ordering::Relaxed));
-            if let Some(hooks) = node.hooks.get() {
-                let (replaced, retain) = hooks.run(nr as u32, grad)?;
-                expect_fit("a gradient replaced by a hook", &node.metadata[nr], &replaced.value_ref())?;
-                (grad, kept) = (self.own(replaced), kept || retain);
-            }
-            let inputs = self.captures.get(&(node.sequence, nr as u32));
-            inputs.into_iter().flatten().for_each(|&i| self.caught[i] = Some(grad.clone()));
-            // A pass that is limited leaves gradients in the leaves that it is limited to.
-            kept &= self.path.is_none() || node.as_leaf().is_none();
-            let staged = self.accumulate && (kept || inputs.is_some());
-            // Nothing comes after a leaf.
-            if node.as_leaf().is_none() {
-                *slot = Some(grad.clone());
-            }
-            if staged {
-                self.staged.push((node.clone(), nr as u32, grad));
-            }
-        }
-        Ok(())
-    }
+/// Makes what is to be written what a leaf keeps; fails if no memory can hold that.
+fn fit_for_leaf(node: &Node, grad: &mut Var, roots: &[Edge]) -> Result<()> {
+    if node.as_leaf().is_some() { dense(grad).map_err(|e| in_sum(roots, node, e)) } else { Ok(()) }
+}
 
-    /// A gradient that was handed in, by a hook for instance, as a value of its own: it may be a leaf, which changes, or
-    /// have a history that nobody asked for.
-    #[inline]
-    fn own(&self, grad: Var) -> Var {
-        match &grad.kind {
-            VarKind::Constant(_) => grad,
-            _ if self.options.create_graph => grad.snapshot(),
-            _ => grad.detach(),
-        }
+/// Adds a gradient to that of a leaf, or to the one that a result retains.
+fn write(node: &Node, nr: u32, grad: Var) {
+    match node.as_leaf() {
+        Some(leaf) => drop(leaf.grad.update(|place| add_in_place(place, grad))),
+        None => Hooks::store(node, nr, grad),
     }
 }
 

@@ -22,6 +22,19 @@ impl Queue {
         self.first.take().or_else(|| self.others.pop_last().map(|(_, ready)| ready))
     }
 
+    /// Takes what waits for a node out of its turn.
+    pub(super) fn remove(&mut self, sequence: u64) -> Option<Ready> {
+        match &self.first {
+            Some(first) if first.node.sequence == sequence => self.first.take(),
+            _ => self.others.remove(&sequence),
+        }
+    }
+
+    /// All nodes that something waits for.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.first.iter().chain(self.others.values()).map(|ready| &ready.node)
+    }
+
     pub(super) fn get_mut(&mut self, sequence: u64) -> Option<&mut Ready> {
         match &mut self.first {
             Some(first) if first.node.sequence == sequence => Some(first),
@@ -52,5 +65,8 @@ impl Queue {
 /// The gradients that wait for a node, one per output.
 pub(super) struct Ready {
     pub(super) node: Arc<Node>,
-    pub(super) buffer: SmallVec<[Option<Var>; 1]>,
+    pub(super) buffer: Buffer,
 }
+
+/// A gradient for each output, where there is one.
+pub(super) type Buffer = SmallVec<[Option<Var>; 1]>;
