@@ -137,7 +137,7 @@ pub trait Function: Send + Sync + Sized + 'static {
 ///
 /// Asking for what there is not, or for what the function did not declare that it saves, is a mistake in the function:
 /// the accessors then panic at the line that asked, and the message names the operation, the line that recorded it and
-/// what to declare. A pass that ends so has changed no gradient.
+/// what to declare. A pass that ends so has failed.
 pub struct FunctionContext<'a> {
     inner: &'a Context<'a>,
 }

@@ -1,0 +1,85 @@
+//! Hooks on several variables, and callbacks at the end of a pass.
+
+use std::sync::Mutex;
+
+use foldback::graph::{
+    GraphFacts, is_grad_enabled, queue_callback, register_any_grad_hook, register_multi_grad_hook,
+};
+use foldback::prelude::*;
+
+use crate::{Log, leaf};
+
+#[test]
+fn hooks_on_several_variables_see_what_a_pass_computes() {
+    let log = Log::default();
+    let (p, q) = (leaf(2.0), leaf(5.0));
+    let (all, any) = (log.clone(), log.clone());
+    let h = &p * &q;
+    let handles = [
+        register_multi_grad_hook([&p, &h, &q], move |grads| all.note("all", grads)).unwrap(),
+        register_any_grad_hook([&p, &h, &q], move |g| any.note("any", &[Some(g.clone())])).unwrap(),
+    ];
+    (&h * 3.0).backward_with(Backward::new().retain_graph(true)).unwrap();
+    let mut seen = log.take();
+    assert_eq!(seen.remove(0), "any [3.0]");
+    assert_eq!(seen, ["all [15.0] [3.0] [6.0]"]);
+    (&p * 7.0).backward().unwrap();
+    assert_eq!(log.take(), ["any [7.0]", "all [7.0] - -"], "the others have no gradient in this pass");
+    let pass = grad_with(&h, &q, Backward::new().retain_graph(true)).unwrap();
+    assert_eq!(pass.value(), tensor![2.0]);
+    assert_eq!(log.take(), ["any [1.0]", "all - [1.0] [2.0]"], "also under grad()");
+    (&leaf(1.0) * 2.0).backward().unwrap();
+    handles.into_iter().for_each(|hook| hook.remove());
+    h.backward().unwrap();
+    assert!(log.take().is_empty());
+}
+
+/// They may change what another hook sees, and a hook may take another away.
+#[test]
+fn a_hook_that_is_removed_while_it_waits_does_not_run() {
+    let (p, q) = (leaf(2.0), leaf(5.0));
+    let h = &p * 3.0;
+    let never = |_: &[Option<Var>]| -> () { panic!("it has been removed") };
+    let handle = Mutex::new(Some(register_multi_grad_hook([&p, &h, &q], never).unwrap()));
+    p.register_hook(move |_| handle.lock().unwrap().take().map(|hook| hook.remove()).unwrap_or(())).unwrap();
+    h.backward().unwrap();
+    assert_eq!(p.grad(), Some(tensor![3.0]));
+}
+
+#[test]
+fn callbacks_run_at_the_end_of_the_pass_that_queued_them() {
+    let log = Log::default();
+    let (x, inner) = (leaf(3.0), leaf(1.0));
+    let (weak, weak_inner) = (x.downgrade(), inner.downgrade());
+    let note = {
+        let log = log.clone();
+        move |name: &'static str, of: &foldback::graph::WeakVar| {
+            let (log, of) = (log.clone(), of.upgrade().unwrap());
+            queue_callback(move || {
+                assert!(is_grad_enabled(), "the mode of who called backward");
+                log.note(name, &[of.grad_var()]);
+            })
+        }
+    };
+    let nested = note.clone();
+    inner.register_hook(move |_| nested("inner", &weak_inner)).unwrap();
+    x.register_hook(move |_| {
+        note("outer", &weak)?;
+        enable_grad(|| (&inner * 2.0).backward())?;
+        note("last", &weak)
+    })
+    .unwrap();
+    x.square().backward().unwrap();
+    assert_eq!(log.take(), ["inner [2.0]", "outer [6.0]", "last [6.0]"]);
+
+    assert!(matches!(queue_callback(|| ()).unwrap_err().facts(), Some(GraphFacts::NoPass)));
+    let y = leaf(1.0);
+    y.register_hook(|_| queue_callback(|| -> Result<()> { Err(Error::other("at the end")) })).unwrap();
+    assert_eq!((&y * 2.0).backward().unwrap_err().to_string(), "at the end");
+    assert_eq!(y.grad(), Some(tensor![2.0]), "gradients had been written");
+    let failing = leaf(1.0);
+    failing.register_hook(|_| queue_callback(|| -> () { panic!("not in a pass that fails") })).unwrap();
+    failing.register_hook(|_| -> Result<()> { Err(Error::other("no")) }).unwrap();
+    assert!((&failing * 2.0).backward().is_err());
+    leaf(1.0).square().backward().unwrap();
+}
