@@ -1,5 +1,6 @@
 //! Hooks on several variables, and callbacks at the end of a pass.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
 use foldback::graph::{
@@ -82,4 +83,40 @@ fn callbacks_run_at_the_end_of_the_pass_that_queued_them() {
     failing.register_hook(|_| -> Result<()> { Err(Error::other("no")) }).unwrap();
     assert!((&failing * 2.0).backward().is_err());
     leaf(1.0).square().backward().unwrap();
+}
+
+/// Something of a user's that cannot be dropped in peace.
+struct Bomb(&'static str);
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("{}", self.0);
+    }
+}
+
+/// Callbacks of a pass that does not get to them are dropped, whatever their `Drop` does, and the first panic is the one that
+/// comes out.
+#[test]
+fn callbacks_that_panic_when_they_are_dropped() {
+    let caught = |f: fn() -> Result<()>| {
+        let x = leaf(1.0);
+        x.register_hook(move |_| {
+            for name in ["one", "two"] {
+                let bomb = Bomb(name);
+                queue_callback(move || _ = &bomb)?;
+            }
+            f()
+        })
+        .unwrap();
+        let pass = AssertUnwindSafe(|| (&x * 2.0).backward());
+        let panic = catch_unwind(pass).unwrap_err();
+        assert!(queue_callback(|| ()).is_err(), "the pass has ended");
+        assert_eq!(x.grad(), None);
+        match panic.downcast_ref::<&str>() {
+            Some(text) => text.to_string(),
+            None => panic.downcast_ref::<String>().unwrap().clone(),
+        }
+    };
+    assert_eq!(caught(|| panic!("the hook's")), "the hook's");
+    let dropped = caught(|| Err(Error::other("the hook's")));
+    assert!(["one", "two"].contains(&&*dropped), "{dropped}");
 }

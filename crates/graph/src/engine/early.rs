@@ -62,5 +62,5 @@ impl GraphTask {
 }
 
 fn is_early(node: &Node) -> bool {
-    node.as_leaf().is_some() && node.hooks.get().is_some_and(|hooks| hooks.follow())
+    node.hooks.get().is_some_and(|hooks| hooks.follow())
 }

@@ -37,7 +37,7 @@ impl GraphTask {
             }
             match node.hooks.get() {
                 _ if !staged => {}
-                Some(hooks) if node.as_leaf().is_some() && hooks.are_on_node() => {
+                Some(hooks) if hooks.follow() => {
                     self.accumulate(node, hooks, grad, roots)?;
                 }
                 _ => self.staged.push((node.clone(), nr as u32, grad)),
@@ -46,26 +46,12 @@ impl GraphTask {
         Ok(())
     }
 
-    /// A leaf with hooks of its node: its gradient is written before those run that follow.
-    fn accumulate(&mut self, node: &Arc<Node>, hooks: &Hooks, grad: Var, roots: &[Edge]) -> Result<()> {
-        let mut grads = smallvec::smallvec![Some(grad)];
-        self.run_prehooks(node, hooks, &mut grads)?;
-        let Some(mut grad) = grads.pop().flatten() else { return Ok(()) };
-        if !hooks.follow() {
-            self.staged.push((node.clone(), 0, grad));
-            return Ok(());
-        }
-        let after = hooks.after();
+    /// Writes the gradient of a leaf that does not wait for the end of the pass, and runs the hooks that follow.
+    fn accumulate(&self, node: &Arc<Node>, hooks: &Hooks, mut grad: Var, roots: &[Edge]) -> Result<()> {
         super::fit_for_leaf(node, &mut grad, roots)?;
-        // Nobody else holds the gradient if nobody is to see it.
-        let seen: Gradients = if after.is_empty() { Vec::new() } else { vec![Some(grad.clone())] };
         super::write(node, 0, grad);
         let leaf = Var { kind: VarKind::Leaf(node.clone()) };
-        hooks.accumulated().iter().try_for_each(|hook| hook(&leaf))?;
-        after.iter().try_for_each(|hook| match hook(&[], &seen)? {
-            Some(new) => expect_count(node, "post-hook", 0, &new),
-            None => Ok(()),
-        })
+        hooks.accumulated().iter().try_for_each(|hook| hook(&leaf))
     }
 
     /// Runs a node's function between its pre-hooks and its post-hooks.

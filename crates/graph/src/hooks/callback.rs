@@ -1,6 +1,7 @@
 //! What is to be done when the running pass has ended.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::mem::ManuallyDrop;
 
@@ -8,39 +9,41 @@ use foldback_tensor::{Here, refuse};
 
 use super::HookResult;
 use super::result::looked;
+use crate::dismantle::{Rest, drop_all};
 use crate::error::{GraphFacts, Result};
 
-type Callback = Box<dyn FnOnce() -> Result<()>>;
+pub(crate) type Callback = Box<dyn FnOnce() -> Result<()>>;
+/// What a pass is to do, in this order.
+type Queued = VecDeque<Callback>;
 
 thread_local! {
     /// Whether a pass is running on this thread.
     static RUNNING: Cell<bool> = const { Cell::new(false) };
     /// What the innermost pass is to do at its end. A pass leaves it as it found it, so that it needs no destructor and is
     /// there until the very end of the thread.
-    static QUEUED: Cell<ManuallyDrop<Vec<Callback>>> = const { Cell::new(ManuallyDrop::new(Vec::new())) };
+    static QUEUED: Cell<ManuallyDrop<Queued>> = const { Cell::new(ManuallyDrop::new(Queued::new())) };
 }
 
 /// The callbacks of a pass, from its start to its end.
 pub(crate) struct Callbacks {
     /// those of the pass around it
-    outer: Vec<Callback>,
+    outer: Queued,
     nested: bool,
 }
 
 impl Callbacks {
     /// At the start of a pass.
     pub(crate) fn open() -> Callbacks {
-        Callbacks { outer: put(Vec::new()), nested: RUNNING.replace(true) }
+        Callbacks { outer: put(Queued::new()), nested: RUNNING.replace(true) }
     }
 
     /// Runs them, also those that they queue themselves.
     pub(crate) fn run(&self) -> Result<()> {
         loop {
-            let queued = put(Vec::new());
-            if queued.is_empty() {
-                return Ok(());
-            }
-            queued.into_iter().try_for_each(|callback| callback())?;
+            let mut queued = put(Queued::new());
+            let Some(callback) = queued.pop_front() else { return Ok(()) };
+            put(queued);
+            callback()?;
         }
     }
 }
@@ -48,12 +51,13 @@ impl Callbacks {
 impl Drop for Callbacks {
     fn drop(&mut self) {
         RUNNING.set(self.nested);
-        drop(put(std::mem::take(&mut self.outer)));
+        // Those of a pass that failed are a user's, whose `Drop` may panic while this thread does.
+        drop_all(put(std::mem::take(&mut self.outer)).into_iter().map(Rest::Callback));
     }
 }
 
 /// Exchanges the list of what is queued.
-fn put(list: Vec<Callback>) -> Vec<Callback> {
+fn put(list: Queued) -> Queued {
     ManuallyDrop::into_inner(QUEUED.replace(ManuallyDrop::new(list)))
 }
 
@@ -84,8 +88,8 @@ pub fn queue_callback<R: HookResult<Infallible>>(callback: impl FnOnce() -> R + 
     if !RUNNING.get() {
         return refuse(GraphFacts::NoPass).here();
     }
-    let mut queued = put(Vec::new());
-    queued.push(Box::new(move || looked(callback())));
+    let mut queued = put(Queued::new());
+    queued.push_back(Box::new(move || looked(callback())));
     put(queued);
     Ok(())
 }

@@ -23,8 +23,8 @@ use crate::error::Result;
 use crate::node::Node;
 use crate::var::Var;
 
-pub(crate) use callback::Callbacks;
 pub use callback::queue_callback;
+pub(crate) use callback::{Callback, Callbacks};
 pub use grad_fn::GradFn;
 pub use result::HookResult;
 use retained::Retained;
@@ -78,7 +78,8 @@ pub struct HookHandle {
 }
 
 impl HookHandle {
-    /// Takes the hook away. A pass that is running the hooks of the same variable at this moment may still run it.
+    /// Takes the hook away; does nothing if the graph is gone already. A pass that is running the hooks of the same variable at
+    /// this moment may still run it.
     pub fn remove(self) {
         for (node, id) in self.places {
             let Some(node) = node.upgrade() else { continue };
@@ -99,7 +100,7 @@ impl Hooks {
     }
 
     fn add(node: &Arc<Node>, hook: Hook) -> HookHandle {
-        if matches!(hook, Hook::OneOf(..) | Hook::After(_) | Hook::Accumulated(_)) {
+        if matches!(hook, Hook::OneOf(..) | Hook::Accumulated(_)) {
             WATCHED.store(true, Ordering::Relaxed);
         }
         let id = Hooks::of(node).update(|entries| {
@@ -126,14 +127,14 @@ impl Hooks {
         self.entries.update(|entries| entries.hooks.iter().any(|h| of(&h.1)))
     }
 
-    /// Whether there is more than hooks on outputs.
+    /// Whether there are pre-hooks or post-hooks.
     pub(crate) fn are_on_node(&self) -> bool {
-        self.any(|hook| !matches!(hook, Hook::Output(..) | Hook::OneOf(..)))
+        self.any(|hook| matches!(hook, Hook::Before(_) | Hook::After(_)))
     }
 
-    /// Whether any follow the node: on a leaf, they are why it does not wait for the end of the pass.
+    /// Whether any follow a leaf's gradient, which then does not wait for the end of the pass.
     pub(crate) fn follow(&self) -> bool {
-        self.any(|hook| matches!(hook, Hook::After(_) | Hook::Accumulated(_)))
+        self.any(|hook| matches!(hook, Hook::Accumulated(_)))
     }
 
     /// Runs the hooks of one output in order; tells whether the result is to be retained. `gather` takes what goes to a
