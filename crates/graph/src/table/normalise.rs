@@ -308,16 +308,64 @@ impl Var {
         &self,
         options: Norm<impl AsOptionalInput, impl AsOptionalInput>,
     ) -> Result<(Var, Var, Var)> {
-        let x = self.value_ref();
-        let how = Normalisation::batch_train("batch_norm_train", &x, options.eps).here()?;
-        let [w, b] = [options.weight.optional_input(), options.bias.optional_input()];
-        let [w, b] = [w, b].map(|p| p.map(|p| p.beside(self)));
-        let [wv, bv] = [&w, &b].map(|p| p.as_deref().map(Var::value));
-        let (y, statistics) = how.forward(&x, wv.as_ref(), bv.as_ref()).here()?;
-        let (mean, var) = how.batch_statistics(&x, &statistics).here()?;
-        let parameters = [w.as_deref(), b.as_deref()];
-        let y = record(&rows::batch_norm_train, self, parameters, y, (how, statistics, false));
-        Ok((y, Var::constant(mean), Var::constant(var)))
+        let how = Normalisation::batch_train("batch_norm_train", &self.value_ref(), options.eps).here()?;
+        trained(&rows::batch_norm_train, self, how, &options, None).here()
+    }
+
+    /// [`Var::batch_norm_train`] that goes on with running statistics, through which no gradient passes; see
+    /// [`Tensor::batch_norm_train_with`].
+    ///
+    /// # Errors
+    /// As [`Tensor::batch_norm_train_with`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::{tensor, Norm};
+    /// let x = tensor![[1.0], [3.0]].requires_grad();
+    /// let (y, mean, var) = x.batch_norm_train_with(tensor![0.0], tensor![1.0], 0.5, Norm::new())?;
+    /// assert!(y.requires_grad() && !mean.requires_grad());
+    /// assert_eq!((mean.value(), var.value()), (tensor![1.0], tensor![1.5]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn batch_norm_train_with(
+        &self,
+        mean: impl AsInput,
+        var: impl AsInput,
+        momentum: impl Into<f64>,
+        options: Norm<impl AsOptionalInput, impl AsOptionalInput>,
+    ) -> Result<(Var, Var, Var)> {
+        let how = Normalisation::batch_train("batch_norm_train", &self.value_ref(), options.eps).here()?;
+        let running = [mean.input().beside(self).value(), var.input().beside(self).value()];
+        trained(&rows::batch_norm_train, self, how, &options, Some((running, momentum.into()))).here()
+    }
+
+    /// [`Var::instance_norm_with`] that goes on with running statistics, through which no gradient passes; see
+    /// [`Tensor::instance_norm_train_with`].
+    ///
+    /// # Errors
+    /// As [`Tensor::instance_norm_train_with`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::{tensor, Norm};
+    /// let x = tensor![[[1.0, 3.0]], [[5.0, 5.0]]].requires_grad();
+    /// let (y, mean, var) = x.instance_norm_train_with(tensor![0.0], tensor![0.0], 1, Norm::new())?;
+    /// assert!(y.requires_grad() && !mean.requires_grad());
+    /// assert_eq!((mean.value(), var.value()), (tensor![3.5], tensor![1.0]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn instance_norm_train_with(
+        &self,
+        mean: impl AsInput,
+        var: impl AsInput,
+        momentum: impl Into<f64>,
+        options: Norm<impl AsOptionalInput, impl AsOptionalInput>,
+    ) -> Result<(Var, Var, Var)> {
+        let how = Normalisation::instance("instance_norm_train", &self.value_ref(), options.eps).here()?;
+        let running = [mean.input().beside(self).value(), var.input().beside(self).value()];
+        trained(&rows::instance_norm, self, how, &options, Some((running, momentum.into()))).here()
     }
 }
 
@@ -329,11 +377,38 @@ fn normalised(
     how: Normalisation,
     options: &Norm<impl AsOptionalInput, impl AsOptionalInput>,
 ) -> Result<Var> {
+    with_statistics(row, x, how, options, |_, _| Ok(())).map(|(y, ())| y)
+}
+
+/// The same, and the statistics found, or those that go on with running ones.
+#[track_caller]
+fn trained(
+    row: &'static Row,
+    x: &Var,
+    how: Normalisation,
+    options: &Norm<impl AsOptionalInput, impl AsOptionalInput>,
+    running: Option<([Tensor; 2], f64)>,
+) -> Result<(Var, Var, Var)> {
+    let running = running.as_ref().map(|([mean, var], momentum)| ([mean, var], *momentum));
+    let found = |how: &Normalisation, statistics: &Tensor| how.found(&x.value_ref(), statistics, running);
+    let (y, [mean, var]) = with_statistics(row, x, how, options, found)?;
+    Ok((y, Var::constant(mean), Var::constant(var)))
+}
+
+#[track_caller]
+fn with_statistics<T>(
+    row: &'static Row,
+    x: &Var,
+    how: Normalisation,
+    options: &Norm<impl AsOptionalInput, impl AsOptionalInput>,
+    found: impl FnOnce(&Normalisation, &Tensor) -> Result<T>,
+) -> Result<(Var, T)> {
     let [w, b] = [options.weight.optional_input(), options.bias.optional_input()];
     let [w, b] = [w, b].map(|p| p.map(|p| p.beside(x)));
     let [wv, bv] = [&w, &b].map(|p| p.as_deref().map(Var::value));
     let (y, statistics) = how.forward(&x.value_ref(), wv.as_ref(), bv.as_ref())?;
-    Ok(record(row, x, [w.as_deref(), b.as_deref()], y, (how, statistics, false)))
+    let found = found(&how, &statistics)?;
+    Ok((record(row, x, [w.as_deref(), b.as_deref()], y, (how, statistics, false)), found))
 }
 
 /// With statistics that have gradients of their own, which PyTorch refuses: operation by operation.

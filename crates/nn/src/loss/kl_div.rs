@@ -40,7 +40,7 @@ impl KLDivLoss {
     }
 
     /// What becomes of the losses of single elements. The default is their mean, over all elements; the divergence of a
-    /// batch is the sum divided by its size.
+    /// batch is [`Reduction::BatchMean`].
     #[must_use]
     pub fn reduction(mut self, reduction: Reduction) -> KLDivLoss {
         self.reduction = reduction;

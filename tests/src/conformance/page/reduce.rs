@@ -33,6 +33,6 @@ lines! {
     "median": x.median(..), x.median(1), x.median_with_indices(1); "along an axis PyTorch gives the pair: `median_with_indices`"
     "cumsum": x.cumsum(0), x.cumsum_with(0, DType::F64); ""
     "cumprod": x.cumprod(0), x.cumprod_with(0, DType::F64); ""
-    "one_hot": x.one_hot(10); "the number of classes is always written"
+    "one_hot": x.one_hot(10), x.one_hot(-1); "the number of classes is always written"
     "bincount": x.bincount(10), x.bincount_with(10, &weights); "`minlength` is always written"
 }
