@@ -52,10 +52,13 @@ impl Args {
         Args { vars, plain }
     }
 
-    /// The names given, with those of a list's members cut off: `tensors[0]` counts as `tensors`.
+    /// The names given, with those of a list's members cut off: `tensors[0]` counts as `tensors`. What is null is not given.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let base = |n: &'_ str| n.find('[').unwrap_or(n.len());
-        self.vars.iter().map(move |(n, _)| &n[..base(n)]).chain(self.plain.keys().map(String::as_str))
+        self.vars
+            .iter()
+            .map(move |(n, _)| &n[..base(n)])
+            .chain(self.plain.iter().filter(|(_, v)| !v.is_null()).map(|(name, _)| name.as_str()))
     }
 
     /// A tensor argument.

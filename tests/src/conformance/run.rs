@@ -7,6 +7,7 @@ use super::args::{Args, Refusal};
 use super::build;
 use super::case::{Case, Expected, Results, Second, TensorSpec};
 use super::close::{Precision, compare, compare_computed, is_zero, largest, same_bits};
+use super::page::is_left_out;
 use super::table::{self, Operation};
 
 /// What became of a case.
@@ -78,7 +79,7 @@ fn single(case: &Case) -> Result<Computed, Stop> {
     let named: Vec<(String, Var)> =
         case.inputs.iter().map(|i| i.name.clone()).zip(leaves.iter().cloned()).collect();
     let args = Args::new(named, case.args.clone());
-    if let Some(name) = args.names().find(|n| !operation.takes(n)) {
+    if let Some(name) = unknown(case, operation, &args) {
         return Err(Stop::Unsupported(format!("argument {}({name}=)", case.op)));
     }
     let outcome = (operation.call)(&args);
@@ -94,6 +95,12 @@ fn single(case: &Case) -> Result<Computed, Stop> {
         (Err(Refusal::Argument(text)), _) => Err(Stop::Unsupported(format!("form {}({text})", case.op))),
         (Ok(outputs), Expected::Results(results)) => check(case, operation, &leaves, &outputs, results),
     }
+}
+
+/// The first argument that the row does not take. One that is left out by design may be said to be off.
+fn unknown<'a>(case: &Case, operation: &Operation, args: &'a Args) -> Option<&'a str> {
+    let off = |name: &str| is_left_out(&case.op, name) && args.flag(name, true).is_ok_and(|on| !on);
+    args.names().find(|name| !operation.takes(name) && !off(name))
 }
 
 /// The inputs as variables, in their layouts.
@@ -299,7 +306,7 @@ pub fn result_dtypes(case: &str) -> Result<Vec<DType>, String> {
     })?;
     let named = case.inputs.iter().map(|i| i.name.clone()).zip(inputs).collect();
     let args = Args::new(named, case.args.clone());
-    if let Some(name) = args.names().find(|n| !operation.takes(n)) {
+    if let Some(name) = unknown(&case, operation, &args) {
         return Err(format!("unsupported argument {name}"));
     }
     match (operation.call)(&args) {

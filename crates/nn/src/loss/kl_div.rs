@@ -97,6 +97,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_mean_over_a_batch() {
+        let (x, p) = (tensor![[-1.0, -2.0], [-3.0, -1.0]], tensor![[0.5, 0.5], [1.0, 0.0]]);
+        let of =
+            |reduction, x, p| KLDivLoss::new().reduction(reduction).forward(x, p).unwrap().item().unwrap();
+        assert_eq!(of(Reduction::BatchMean, &x, &p), of(Reduction::Sum, &x, &p) / 2.0);
+        let (x, p) = (tensor![-1.0].squeeze(0).unwrap(), tensor![0.5].squeeze(0).unwrap());
+        assert_eq!(of(Reduction::BatchMean, &x, &p), of(Reduction::None, &x, &p));
+    }
+
+    #[test]
     fn refusals() {
         let (x, whole) = (tensor![1.0, 2.0], tensor![1, 0; i64]);
         assert!(kl_div(&x, tensor![[1.0], [2.0]]).unwrap_err().to_string().contains("do not broadcast"));

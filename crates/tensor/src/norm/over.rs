@@ -112,6 +112,7 @@ impl Normalisation {
     /// # Errors
     /// `DTypeUnsupported`, `Rank`, `Parameter`.
     pub fn batch(op: &'static str, x: &Tensor, eps: Option<f64>) -> Result<Normalisation> {
+        expect_float(op, x)?;
         let [n, c, s] = if *x.dims() == [0] { [0, 0, 1] } else { channels(op, x)? };
         let eps = eps.unwrap_or(EPS);
         if eps < 0.0 {

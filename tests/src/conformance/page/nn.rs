@@ -13,7 +13,7 @@ lines! {
     "group_norm": x.group_norm(4), x.group_norm_with(4, Norm::new().weight(&w).bias(&b)); "as `layer_norm`"
     "instance_norm": x.instance_norm(), x.instance_norm_with(Norm::new().weight(&w).bias(&b)), x.instance_norm_train_with(&q, &v, 0.1, Norm::new()), x.batch_norm_with(&q, &v, Norm::new()); "as `layer_norm`; running statistics as in `batch_norm`, `use_input_stats=False` is `batch_norm_with`"
     "batch_norm": x.batch_norm(&q, &v), x.batch_norm_with(&q, &v, Norm::new().weight(&w)), x.batch_norm_train(Norm::new().weight(&w)), x.batch_norm_train_with(&q, &v, 0.1, Norm::new()); "as `layer_norm`, after the running mean and variance; in training a triple comes back, with the batch's mean and unbiased variance, or with the running ones as they go on (the number is `momentum`), and no argument is changed"
-    "embedding": Var::embedding(&ids, &w), Var::embedding_with(&ids, &w, 0); "the last number is `padding_idx`; no `max_norm`, `scale_grad_by_freq`, `sparse`"
+    "embedding": Var::embedding(&ids, &w), Var::embedding_with(&ids, &w, 0); "the last number is `padding_idx`"
     "scaled_dot_product_attention": q.scaled_dot_product_attention(&k, &v), q.scaled_dot_product_attention_with(&k, &v, Attention::new().mask(&mask).scale(0.5)); "settings are setters of `Attention`; `attn_mask` is `mask`, `enable_gqa` among them"
     "normalize": x.normalize(1), x.normalize_with([0, 1], 2, 1e-12); "the axes are always written; then `p` and `eps`"
     "cosine_similarity": x.cosine_similarity(&y, 1), x.cosine_similarity_with(&y, 1, 1e-8); "the axis is always written; then `eps`"
