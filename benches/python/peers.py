@@ -3,147 +3,23 @@
     python peers.py RUNNER THREADS full|quick KEY...
 
 RUNNER is eager, eager-kept (the caller has set an allocator that keeps freed memory), compile or jax. The inputs are
-those of `src/inputs.rs`, by the same formula; the checksums are those of `src/checksum.rs`.
+those of `src/inputs.rs`, by the same formula; the checksums are those of `src/checksum.rs`. See `formulas.py`.
 """
 
 import json
 import os
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
+
+from formulas import EPSILON, MLPS, batch, checksum, convolutions, formulas, language_model, layers
 
 STEPS_CHECKED = 5
 RESET_AFTER = 200
 CHAIN_NODES = 20_000
 ADDITIONS = 1_000_000
-
-
-# ---- inputs and checksums -------------------------------------------------------------------------------------------
-
-
-def mixed(n, salt):
-    with np.errstate(over="ignore"):
-        h = np.arange(n, dtype=np.uint32) * np.uint32(2_654_435_761) + np.uint32(salt * 40_503)
-        h ^= h >> np.uint32(15)
-        h = h * np.uint32(2_246_822_519)
-        return h ^ (h >> np.uint32(13))
-
-
-def values(shape, salt, low, high):
-    n = int(np.prod(shape))
-    low, high = np.float32(low), np.float32(high)
-    unit = (mixed(n, salt) >> np.uint32(8)).astype(np.float32) / np.float32(1 << 24)
-    return (low + (high - low) * unit).reshape(shape)
-
-
-def labels(n, salt, classes):
-    return (mixed(n, salt) % np.uint32(classes)).astype(np.int64)
-
-
-def checksum(array):
-    v = np.asarray(array, dtype=np.float64).reshape(-1)
-    weights = (np.arange(v.size) * 7919 % 101) / 101.0
-    return [float(v.sum()), float((v * weights).sum()), float(np.abs(v).sum())]
-
-
-X = lambda: values((4096, 1024), 1, -0.5, 1.0)
-ROW = lambda: values((1024,), 2, 0.5, 1.5)
-COLUMN = lambda: values((4096, 1), 3, 0.5, 1.5)
-BIAS = lambda: values((1024,), 4, -0.5, 1.0)
-OUTER_COLUMN = lambda: values((2048, 1), 5, -0.5, 1.0)
-OUTER_ROW = lambda: values((1, 2048), 6, -0.5, 1.0)
-CUBE = lambda: values((64, 128, 256), 7, -0.5, 1.0)
-MIDDLE = lambda: values((1, 128, 1), 8, 0.5, 1.5)
-SAMPLES = lambda: values((4096, 256), 9, -0.5, 1.0)
-GAMMA = lambda: values((256,), 10, 0.5, 1.5)
-BETA = lambda: values((256,), 11, -0.5, 1.0)
-SAMPLE_WEIGHT = lambda: values((4096, 1), 12, -0.5, 1.0)
-BATCH_A = lambda: values((32, 1, 128, 64), 15, -0.5, 1.0)
-BATCH_B = lambda: values((1, 8, 64, 128), 16, -0.5, 1.0)
-SCORES = lambda: values((4096, 1024), 17, -3.0, 3.0)
-SCORE_LABELS = lambda: labels(4096, 18, 1024)
-ELEMENTS = lambda: values((4096, 1024), 19, -3.0, 3.0)
-IMAGES = lambda: values((32, 64, 56, 56), 90, -0.5, 1.0)
-EPSILON = 1e-5
-
-MLPS = {
-    "W9": dict(sizes=(2, 16, 16, 1), batch=16, activation="tanh", goal="mse-sgd"),
-    "W10": dict(sizes=(64, 128, 64, 10), batch=64, activation="relu", goal="cross-entropy-adam"),
-    "W11": dict(sizes=(784, 512, 256, 10), batch=128, activation="relu", goal="cross-entropy-adam"),
-}
-
-
-def layers(sizes):
-    for i, (n, m) in enumerate(zip(sizes, sizes[1:])):
-        bound = np.float32(1.0) / np.sqrt(np.float32(n))
-        yield values((m, n), 20 + 2 * i, -bound, bound), values((m,), 21 + 2 * i, -bound, bound)
-
-
-def batch(mlp):
-    x = values((mlp["batch"], mlp["sizes"][0]), 30, -0.5, 1.0)
-    if mlp["goal"] == "mse-sgd":
-        return x, values((mlp["batch"], mlp["sizes"][-1]), 31, -0.5, 1.0)
-    return x, labels(mlp["batch"], 31, mlp["sizes"][-1])
-
-
-def affine(shape, salt):
-    bound = np.float32(1.0) / np.sqrt(np.float32(np.prod(shape[1:])))
-    return [values(shape, salt, -bound, bound), values(shape[:1], salt + 1, -bound, bound)]
-
-
-def language_model():
-    """The parameters in the order of `src/workloads/networks.rs`, the input and the target."""
-    parameters = [values((65, 64), 40, -1.0, 1.0), values((64, 64), 41, -1.0, 1.0)]
-    for salt in (42, 54):
-        for i, shape in enumerate([(64,), (64,), (192, 64), (64, 64), (256, 64), (64, 256)]):
-            parameters += affine(shape, salt + 2 * i)
-    parameters += affine((64,), 66) + affine((65, 64), 68)
-    return parameters, labels(1024, 70, 65).reshape(16, 64), labels(1024, 71, 65)
-
-
-def convolutions():
-    parameters = affine((8, 1, 3, 3), 80) + affine((16, 8, 3, 3), 82) + affine((10, 784), 84)
-    return parameters, values((64, 1, 28, 28), 86, -0.5, 1.0), labels(64, 87, 10)
-
-
-# The formulas that PyTorch and JAX write alike: the key, the inputs, the function, and whether gradients are wanted.
-def formulas(softmax_loss, cross_entropy, gelu, sigmoid, exp, tanh, sqrt, convolve, largest):
-    def norm(x, gamma, beta, weight):
-        centred = x - x.mean(0, keepdims=True)
-        variance = (centred * centred).mean(0, keepdims=True)
-        return ((centred / sqrt(variance + EPSILON) * gamma + beta) * weight).sum()
-
-    table = {
-        "W1": ([X, ROW], lambda x, w: x + w, 0),
-        "W2": ([OUTER_COLUMN, OUTER_ROW], lambda a, b: a * b, 0),
-        "W3": ([X, ROW], lambda x, w: (x * w).sum(), 2),
-        "W4": ([X, COLUMN], lambda x, w: (x * w).sum(), 2),
-        "W5": ([CUBE, MIDDLE], lambda x, w: (x * w).sum(), 2),
-        "W5b": ([X, ROW, BIAS], lambda x, w, b: ((x * w + b) ** 2).sum(), 3),
-        "W6": ([SAMPLES, GAMMA, BETA, SAMPLE_WEIGHT], norm, 3),
-        "W7-columns": ([X], lambda x: x.sum(0), 0),
-        "W7-rows": ([X], lambda x: x.sum(1, keepdims=True), 0),
-        "W7-all": ([X], lambda x: x.sum(), 0),
-        "W7-middle": ([CUBE], lambda x: x.sum((0, 2), keepdims=True), 0),
-        "W12b": ([BATCH_A, BATCH_B], lambda a, b: (a @ b).sum(), 2),
-        "W12b-dense": ([BATCH_A, BATCH_B], lambda a, b: ((a @ b) ** 2).sum(), 2),
-        "W17-log_softmax": ([SCORES], softmax_loss, 1),
-        "W17-cross_entropy": ([SCORES, SCORE_LABELS], cross_entropy, 1),
-    }
-    for n in (64, 256, 1024, 2048):
-        factor = lambda salt, n=n: values((n, n), salt, -0.5, 1.0)
-        table[f"W12-{n}"] = ([lambda f=factor: f(13), lambda f=factor: f(14)], lambda a, b: a @ b, 0)
-    for name, shape in {"3x3": (64, 64, 3, 3), "1x1": (64, 64, 1, 1), "depthwise": (64, 1, 3, 3)}.items():
-        kernel = lambda shape=shape: values(shape, 91, -0.1, 0.1)
-        y = lambda x, w, s=shape: convolve(x, w, s[2] // 2, 64 // s[1])
-        table[f"W18-{name}"] = ([IMAGES, kernel], y, 0)
-        table[f"W18-{name}-back"] = ([IMAGES, kernel], lambda x, w, y=y: (y(x, w) ** 2).sum(), 2)
-    table["W18-pool"] = ([IMAGES], largest, 0)
-    for name, f in dict(exp=exp, tanh=tanh, gelu=gelu, sigmoid=sigmoid).items():
-        table[f"W16-{name}"] = ([ELEMENTS], f, 0)
-        table[f"W16-{name}-back"] = ([ELEMENTS], lambda x, f=f: f(x).sum(), 1)
-    return table
 
 
 # ---- measuring ------------------------------------------------------------------------------------------------------
@@ -212,7 +88,7 @@ def torch_jobs(compiled, threads):
 
     torch.set_num_threads(threads)
     wrap = (lambda f: torch.compile(f, dynamic=False)) if compiled else (lambda f: f)
-    table = formulas(
+    table = formulas(SimpleNamespace(
         softmax_loss=lambda x: F.log_softmax(x, 1).sum(),
         cross_entropy=F.cross_entropy,
         gelu=F.gelu,
@@ -220,9 +96,18 @@ def torch_jobs(compiled, threads):
         exp=torch.exp,
         tanh=torch.tanh,
         sqrt=torch.sqrt,
-        convolve=lambda x, w, padding, groups: F.conv2d(x, w, padding=padding, groups=groups),
-        largest=lambda x: F.max_pool2d(x, 2),
-    )
+        convolve=lambda x, w, stride, padding, groups: F.conv2d(x, w, None, stride, padding, groups=groups),
+        largest=F.max_pool2d,
+        average=lambda x: F.avg_pool2d(x, 2),
+        attention=lambda q, k, v, causal: F.scaled_dot_product_attention(q, k, v, is_causal=causal),
+        layer_norm=lambda x, w, b: F.layer_norm(x, w.shape, w, b),
+        rms_norm=lambda x, w: F.rms_norm(x, w.shape, w, EPSILON),
+        batch_norm_relu=lambda x, w, b: F.relu(F.batch_norm(x, None, None, w, b, training=True)),
+        group_norm=lambda x, w, b: F.group_norm(x, 8, w, b),
+        cumsum=torch.cumsum,
+        cumprod=lambda x: torch.cumprod(x, 1),
+        embedding=lambda table, ids: F.embedding(ids, table),
+    ))
 
     def formula(key):
         makers, function, leaves = table[key]
@@ -399,7 +284,29 @@ def jax_jobs(threads):
         mask = jnp.arange(x.shape[1])[None, :] == y[:, None]
         return -jnp.where(mask, jax.nn.log_softmax(x, axis=1), 0.0).sum() / x.shape[0]
 
-    table = formulas(
+    def normalise(x, axes):
+        centred = x - x.mean(axes, keepdims=True)
+        return centred / jnp.sqrt((centred * centred).mean(axes, keepdims=True) + EPSILON)
+
+    def attention(q, k, v, causal):
+        scores = jnp.einsum("bhqe,bhke->bhqk", q, k) / np.sqrt(np.float32(q.shape[-1]))
+        if causal:
+            scores = jnp.where(jnp.tril(jnp.ones(scores.shape[-2:], bool)), scores, -jnp.inf)
+        return jnp.einsum("bhqk,bhke->bhqe", jax.nn.softmax(scores, axis=-1), v)
+
+    def convolve(x, w, stride, padding, groups):
+        around = [(padding, padding)] * 2
+        return jax.lax.conv_general_dilated(x, w, (stride, stride), around, feature_group_count=groups)
+
+    def pool(x, start, f, size, stride, padding):
+        around = ((0, 0), (0, 0), (padding, padding), (padding, padding))
+        return jax.lax.reduce_window(x, start, f, (1, 1, size, size), (1, 1, stride, stride), around)
+
+    layer_norm = lambda x, w, b: normalise(x, -1) * w + b
+    largest = lambda x, size, stride, padding: pool(x, -jnp.inf, jax.lax.max, size, stride, padding)
+    per_channel = lambda x, w, b: x * w[:, None, None] + b[:, None, None]
+    in_groups = lambda x: normalise(x.reshape(x.shape[0], 8, -1), -1).reshape(x.shape)
+    table = formulas(SimpleNamespace(
         softmax_loss=lambda x: jax.nn.log_softmax(x, axis=1).sum(),
         cross_entropy=cross_entropy,
         gelu=lambda x: jax.nn.gelu(x, approximate=False),
@@ -407,9 +314,18 @@ def jax_jobs(threads):
         exp=jnp.exp,
         tanh=jnp.tanh,
         sqrt=jnp.sqrt,
-        convolve=lambda x, w, padding, groups: jax.lax.conv_general_dilated(x, w, (1, 1), [(padding, padding)] * 2, feature_group_count=groups),
-        largest=lambda x: jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID"),
-    )
+        convolve=convolve,
+        largest=largest,
+        average=lambda x: pool(x, 0.0, jax.lax.add, 2, 2, 0) / 4,
+        attention=attention,
+        layer_norm=layer_norm,
+        rms_norm=lambda x, w: x / jnp.sqrt((x * x).mean(-1, keepdims=True) + EPSILON) * w,
+        batch_norm_relu=lambda x, w, b: jax.nn.relu(per_channel(normalise(x, (0, 2, 3)), w, b)),
+        group_norm=lambda x, w, b: per_channel(in_groups(x), w, b),
+        cumsum=jnp.cumsum,
+        cumprod=lambda x: jnp.cumprod(x, 1),
+        embedding=lambda table, ids: table[ids],
+    ))
 
     def formula(key):
         makers, function, leaves = table[key]
@@ -425,42 +341,23 @@ def jax_jobs(threads):
 
         return Plain(lambda: jax.block_until_ready(f(*inputs)), checksums)
 
-    class Training(Job):
-        def __init__(self, mlp):
-            self.start = [jnp.asarray(v) for pair in layers(mlp["sizes"]) for v in pair]
-            x, y = map(jnp.asarray, batch(mlp))
-            activation = jnp.tanh if mlp["activation"] == "tanh" else jax.nn.relu
+    class Step(Job):
+        """A step of training, compiled as a whole with its optimiser."""
 
-            def loss_of(parameters):
-                h = x
-                for i in range(0, len(parameters), 2):
-                    h = h @ parameters[i].T + parameters[i + 1]
-                    if i + 2 < len(parameters):
-                        h = activation(h)
-                return ((h - y) ** 2).mean() if mlp["goal"] == "mse-sgd" else cross_entropy(h, y)
+        def __init__(self, start, loss_of, optimizer):
+            self.start = [jnp.asarray(v) for v in start]
 
-            def sgd(state):
-                t, parameters, m, v = state
-                loss, gradients = jax.value_and_grad(loss_of)(parameters)
-                return loss, (t, [p - 0.05 * g for p, g in zip(parameters, gradients)], m, v)
+            def step(state):
+                loss, gradients = jax.value_and_grad(loss_of)(state[1])
+                return loss, optimizer(gradients, *state)
 
-            def adam(state):
-                t, parameters, m, v = state
-                loss, gradients = jax.value_and_grad(loss_of)(parameters)
-                t = t + 1
-                m = [0.9 * a + 0.1 * g for a, g in zip(m, gradients)]
-                v = [0.999 * a + 0.001 * g * g for a, g in zip(v, gradients)]
-                scale, root = 1e-3 / (1 - 0.9**t), jnp.sqrt(1 - 0.999**t)
-                moved = [p - scale * a / (jnp.sqrt(b) / root + 1e-8) for p, a, b in zip(parameters, m, v)]
-                return loss, (t, moved, m, v)
-
-            self.step = jax.jit(sgd if mlp["goal"] == "mse-sgd" else adam, donate_argnums=0)
+            # What a step is given, it may overwrite.
+            self.step = jax.jit(step, donate_argnums=0)
             self.begin()
 
         def begin(self):
             self.steps = 0
             zeros = lambda: [jnp.zeros_like(p) for p in self.start]
-            # Copies, because a step is given its arguments for good.
             self.state = (jnp.float32(0), [p.copy() for p in self.start], zeros(), zeros())
 
         def reset(self):
@@ -478,8 +375,70 @@ def jax_jobs(threads):
             sums = [checksum(self.run()) for _ in range(STEPS_CHECKED)]
             return sums + [checksum(p) for p in self.state[1]]
 
+    def sgd(gradients, t, parameters, m, v):
+        return t, [p - 0.05 * g for p, g in zip(parameters, gradients)], m, v
+
+    def adam(gradients, t, parameters, m, v):
+        t = t + 1
+        m = [0.9 * a + 0.1 * g for a, g in zip(m, gradients)]
+        v = [0.999 * a + 0.001 * g * g for a, g in zip(v, gradients)]
+        scale, root = 1e-3 / (1 - 0.9**t), jnp.sqrt(1 - 0.999**t)
+        moved = [p - scale * a / (jnp.sqrt(b) / root + 1e-8) for p, a, b in zip(parameters, m, v)]
+        return t, moved, m, v
+
+    def adamw(gradients, t, parameters, m, v):
+        return adam(gradients, t, [p * (1 - 1e-3 * 0.01) for p in parameters], m, v)
+
+    def training(mlp):
+        x, y = map(jnp.asarray, batch(mlp))
+        activation = jnp.tanh if mlp["activation"] == "tanh" else jax.nn.relu
+        regression = mlp["goal"] == "mse-sgd"
+
+        def loss(p):
+            h = x
+            for i in range(0, len(p), 2):
+                h = h @ p[i].T + p[i + 1]
+                if i + 2 < len(p):
+                    h = activation(h)
+            return ((h - y) ** 2).mean() if regression else cross_entropy(h, y)
+
+        return Step([v for pair in layers(mlp["sizes"]) for v in pair], loss, sgd if regression else adam)
+
+    def transformer():
+        start, ids, target = language_model()
+        ids, target = map(jnp.asarray, (ids, target))
+        linear = lambda x, w, b: x @ w.T + b
+
+        def loss(p):
+            x = p[0][ids] + p[1]
+            heads = lambda v: v.reshape(16, 64, 4, 16).transpose(0, 2, 1, 3)
+            for i in (2, 14):
+                n1, c1, n2, c2, qkv, cq, out, co, wide, cw, narrow, cn = p[i : i + 12]
+                q, k, v = map(heads, jnp.split(linear(layer_norm(x, n1, c1), qkv, cq), 3, -1))
+                y = attention(q, k, v, True).transpose(0, 2, 1, 3).reshape(16, 64, 64)
+                x = x + linear(y, out, co)
+                wider = jax.nn.gelu(linear(layer_norm(x, n2, c2), wide, cw), approximate=False)
+                x = x + linear(wider, narrow, cn)
+            scores = linear(layer_norm(x, p[26], p[27]), p[28], p[29])
+            return cross_entropy(scores.reshape(-1, 65), target)
+
+        return Step(start, loss, adamw)
+
+    def images():
+        start, x, target = convolutions()
+        x, target = map(jnp.asarray, (x, target))
+
+        def loss(p):
+            h = x
+            for w, b in (p[0:2], p[2:4]):
+                h = largest(jax.nn.relu(convolve(h, w, 1, 1, 1) + b[:, None, None]), 2, 2, 0)
+            return cross_entropy(h.reshape(64, -1) @ p[4].T + p[5], target)
+
+        return Step(start, loss, adam)
+
     jobs = {key: lambda key=key: formula(key) for key in table}
-    jobs |= {key: lambda mlp=mlp: Training(mlp) for key, mlp in MLPS.items()}
+    jobs |= {key: lambda mlp=mlp: training(mlp) for key, mlp in MLPS.items()}
+    jobs |= {"W13": transformer, "W14": images}
     return jobs, f"jax {jax.__version__}"
 
 

@@ -80,6 +80,8 @@ pub const SCORES: Input<2> = Input::new([4096, 1024], 17, -3.0, 3.0);
 pub const SCORE_LABELS: u32 = 18;
 /// What elementary functions are applied to.
 pub const ELEMENTS: Input<2> = Input::new([4096, 1024], 19, -3.0, 3.0);
+/// Images that a network of convolutions has in its middle.
+pub const IMAGES: Input<4> = Input::new([32, 64, 56, 56], 90, -0.5, 1.0);
 /// The one-element tensor of the chains: `y * x + x` stays between 0.5 and 1.
 pub const CHAIN_START: f32 = 0.5;
 /// Operations of the chain of W8.

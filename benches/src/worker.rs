@@ -152,8 +152,10 @@ mod tests {
     #[test]
     fn values_do_not_depend_on_threads() {
         use foldback::tensor::ThreadPool;
-        for workload in workloads::all().iter().filter(|w| ["W2", "W5", "W7-middle", "W10"].contains(&w.key))
-        {
+        let layers =
+            ["W18-odd-back", "W18-overlap-back", "W19-odd-back", "W20-odd-back", "W21-odd", "W22-odd-back"];
+        let keys = ["W2", "W5", "W7-middle", "W10"].into_iter().chain(layers);
+        for workload in keys.map(|key| workloads::all().into_iter().find(|w| w.key == key).unwrap()) {
             let sums = |n| ThreadPool::new(n).install(|| workload.job().unwrap().checksums().unwrap());
             assert_eq!(sums(1), sums(3), "{}", workload.key);
         }

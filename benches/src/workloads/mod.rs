@@ -1,10 +1,14 @@
 //! What is measured: every workload by its key, with the work it stands for, and its job with Foldback.
 
+mod attention;
 mod broadcasting;
 mod elementary;
+mod lookups;
 mod networks;
+mod normalisation;
 mod products;
 mod reductions;
+mod scans;
 mod small_graphs;
 mod training;
 mod windows;
@@ -108,6 +112,10 @@ pub fn all() -> Vec<Workload> {
     list.extend(small_graphs::additions());
     list.extend(elementary::list());
     list.extend(windows::list());
+    list.extend(attention::list());
+    list.extend(normalisation::list());
+    list.extend(scans::list());
+    list.extend(lookups::list());
     list.sort_by_key(|w| number(w.key));
     list
 }
@@ -160,6 +168,37 @@ fn backward(leaves: Vec<Var>, f: impl Fn() -> Result<Var>) -> impl Job {
     Timed { run, check }
 }
 
+/// What [`both`] makes two workloads of: their keys, what is computed, and the least work of each.
+struct Both {
+    keys: [&'static str; 2],
+    title: String,
+    elements: usize,
+    work: [Work; 2],
+}
+
+/// A function of some tensors alone, and the sum of its squares with the gradients of all that are no integers: a plain
+/// sum would ask for gradients that all start from the same number.
+fn both<const N: usize>(
+    Both { keys: [key, back], title, elements, work: [once, with_gradients] }: Both,
+    inputs: impl Fn() -> Result<[Tensor; N]> + Copy + Send + Sync + 'static,
+    of_tensors: impl Fn(&[Tensor; N]) -> Result<Tensor> + Copy + Send + Sync + 'static,
+    of_vars: impl Fn(&[Var; N]) -> Result<Var> + Copy + Send + Sync + 'static,
+) -> [Workload; 2] {
+    let unit = Unit::Elements(elements);
+    let in_words = format!("{title}, the sum of its squares, and back");
+    [
+        Workload::new(key, title, unit, once, move || {
+            let inputs = inputs()?;
+            Ok(forward(move || of_tensors(&inputs)))
+        }),
+        Workload::new(back, in_words, unit, with_gradients, move || {
+            let inputs = inputs()?.map(|t| if t.dtype().is_float() { t.requires_grad() } else { t.into() });
+            let leaves = inputs.iter().filter(|v| v.requires_grad()).cloned().collect();
+            Ok(backward(leaves, move || of_vars(&inputs)?.square().sum(..)))
+        }),
+    ]
+}
+
 fn tensor<const N: usize>(input: Input<N>) -> Result<Tensor> {
     Tensor::from_vec(input.values(), input.shape)
 }
@@ -185,9 +224,30 @@ mod tests {
         sorted.dedup();
         assert_eq!(sorted.len(), keys.len());
         assert!(keys.is_sorted_by_key(|k| number(k)), "{keys:?}");
-        for n in 1..=17 {
+        for n in 1..=22 {
             assert!(keys.iter().any(|k| number(k) == n), "W{n}");
         }
+    }
+
+    /// Operations of layers are measured with and without gradients.
+    #[test]
+    fn layers_run_forward_and_back() {
+        let list = all();
+        let is_back = |w: &&Workload| w.key.ends_with("-back");
+        let (back, once): (Vec<_>, Vec<_>) = list.iter().filter(|w| number(w.key) >= 18).partition(is_back);
+        assert_eq!(back.len(), once.len());
+        for (back, once) in back.into_iter().zip(once) {
+            assert_eq!(back.key.strip_suffix("-back"), Some(once.key));
+        }
+    }
+
+    #[test]
+    fn integers_are_no_leaves() {
+        let list = all();
+        let sums = |key| list.iter().find(|w| w.key == key).unwrap().job().unwrap().checksums().unwrap();
+        assert_eq!(sums("W22-odd").len(), 1);
+        // The loss, and the gradient of the table.
+        assert_eq!(sums("W22-odd-back").len(), 2);
     }
 
     #[test]
