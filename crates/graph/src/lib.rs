@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod anomaly;
 mod backward;
 mod compare;
 mod dismantle;
@@ -30,6 +31,7 @@ mod turn;
 mod var;
 mod work;
 
+pub use anomaly::{detect_anomaly, is_anomaly_enabled, set_detect_anomaly};
 pub use backward::{Backward, Grad, GradInputs, backward, grad, grad_with, value_and_grad};
 pub use error::GraphFacts;
 pub use foldback_tensor::{Error, Facts, Kind, Result};

@@ -117,6 +117,11 @@ pub fn live_nodes() -> usize {
     (CREATED.load(Ordering::SeqCst) - dropped) as usize
 }
 
+/// The number that the next node will have, or a larger one.
+pub(crate) fn next_number() -> u64 {
+    CREATED.load(Ordering::Relaxed)
+}
+
 impl Node {
     pub(crate) fn new(
         kind: NodeKind,

@@ -13,12 +13,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::anomaly;
 use crate::error::Result;
 use crate::gradient::{add_in_place, dense};
 use crate::hooks::Hooks;
 use crate::levels::deeper;
 use crate::mode::GradMode;
-use crate::node::{Edge, Node};
+use crate::node::{Edge, Node, next_number};
 use crate::var::{Var, VarKind, expect_fit};
 pub(crate) use deliver::{in_function, in_sum};
 use queue::{Queue, Ready};
@@ -43,6 +44,8 @@ pub(crate) struct GraphTask {
     caught: Vec<Option<Var>>,
     /// gradients of leaves and retained ones, written when everything has succeeded
     staged: Vec<(Arc<Node>, u32, Var)>,
+    /// whether every gradient is looked at, see `anomaly`
+    looks: bool,
 }
 
 impl GraphTask {
@@ -55,6 +58,7 @@ impl GraphTask {
             accumulate: true,
             caught: Vec::new(),
             staged: Vec::new(),
+            looks: anomaly::is_anomaly_enabled(),
         }
     }
 
@@ -74,6 +78,9 @@ impl GraphTask {
     pub(crate) fn run(mut self, roots: &[Edge]) -> Result<Vec<Option<Var>>> {
         deeper(move || {
             let _mode = GradMode::set(self.options.create_graph);
+            if self.looks {
+                self.run_looking(roots)?;
+            }
             while let Some(ready) = self.ready.pop() {
                 self.evaluate(ready)?;
             }
@@ -92,6 +99,26 @@ impl GraphTask {
             }
             Ok(self.caught)
         })
+    }
+
+    /// Runs all nodes in anomaly mode.
+    fn run_looking(&mut self, roots: &[Edge]) -> Result<()> {
+        for root in roots {
+            if let Some(seed) = self.waiting_at(root) {
+                anomaly::expect_finite_given("the seed", &root.node, seed)?;
+            }
+        }
+        while let Some(ready) = self.ready.pop() {
+            let (node, first) = (ready.node.clone(), next_number());
+            self.evaluate(ready)?;
+            for (input, edge) in node.next_edges.iter().enumerate() {
+                if let Some(grad) = edge.as_ref().and_then(|edge| self.waiting_at(edge)) {
+                    anomaly::remember_origin(&node, first, grad);
+                    anomaly::expect_finite(&node, input, grad)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Hooks, captures, then the node's own function.
@@ -122,6 +149,9 @@ impl GraphTask {
             if let Some(hooks) = node.hooks.get() {
                 let (replaced, retain) = hooks.run(nr as u32, grad)?;
                 expect_fit("a gradient replaced by a hook", &node.metadata[nr], &replaced.value_ref())?;
+                if self.looks {
+                    anomaly::expect_finite_given("what a hook returned", node, &replaced)?;
+                }
                 (grad, kept) = (self.own(replaced), kept || retain);
             }
             let inputs = self.captures.get(&(node.sequence, nr as u32));
