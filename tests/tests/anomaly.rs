@@ -165,7 +165,7 @@ fn functions_of_ones_own_and_fused_expressions() {
         let e = pass(&y).unwrap_err();
         assert_eq!((facts(&e).0, facts(&e).1), ("gives", line));
         pass(&Gives(2.0).call([&x]).unwrap()).unwrap();
-        let (y, line) = (fuse!(|x| x.sqrt() * 2.0).call(&x).unwrap(), line!());
+        let (y, line) = (fuse!(|x| x.sqrt() * 2.0).call((&x,)).unwrap(), line!());
         let e = pass(&y).unwrap_err();
         assert_eq!(facts(&e).1, line);
     }
@@ -226,7 +226,11 @@ fn gradients(
     Some((leaves.iter().map(Var::grad).collect(), seed))
 }
 
-fn gradients_or(run: fn(&[Var]) -> Result<Var>, inputs: &[Tensor], seed: &Tensor) -> Result<Vec<Option<Tensor>>> {
+fn gradients_or(
+    run: fn(&[Var]) -> Result<Var>,
+    inputs: &[Tensor],
+    seed: &Tensor,
+) -> Result<Vec<Option<Tensor>>> {
     let leaves = leaves(inputs);
     run(&leaves)?.backward_with(seed)?;
     Ok(leaves.iter().map(Var::grad).collect())

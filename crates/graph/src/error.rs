@@ -75,6 +75,28 @@ pub enum GraphFacts {
         /// the source line that recorded the operation
         location: &'static Location<'static>,
     },
+    /// A checkpoint whose function does something else when it is run again.
+    #[error(
+        "checkpoint: run again for the backward pass, the function did not do what it did at first: {what} (recorded at {location}); it must depend on its inputs, on captured variables that stay as they are, and on random numbers alone"
+    )]
+    CheckpointChanged {
+        /// what is otherwise
+        what: String,
+        /// the source line of the checkpoint
+        location: &'static Location<'static>,
+    },
+    /// A graph that grows from step to step.
+    #[error(
+        "{op}: the graph behind its results grows from step to step, by now {} (recorded at {location}): something holds a result and so its history; hold a value instead, by detach(), value() or item_as()", counted(*nodes, "node")
+    )]
+    Growing {
+        /// the operation whose results are held
+        op: &'static str,
+        /// how many nodes they hold
+        nodes: usize,
+        /// the source line that recorded them
+        location: &'static Location<'static>,
+    },
     /// A second backward pass through a graph whose saved values are gone.
     #[error(
         "{op}: trying to go backward through the graph a second time (recorded at {location}); its saved values were freed by the first pass. Use retain_graph in the first pass"
@@ -240,6 +262,8 @@ impl Facts for GraphFacts {
             | GradientCount { .. }
             | NotFinite { .. }
             | GivenNotFinite { .. }
+            | CheckpointChanged { .. }
+            | Growing { .. }
             | Freed { .. }
             | NoGraph { .. }
             | OutputCount { .. } => Kind::Graph,
@@ -285,6 +309,8 @@ mod tests {
                 NotFinite { op, input: 0, found: "NaN".into(), location, derivative_of: String::new() },
                 Kind::Graph,
             ),
+            (CheckpointChanged { what: "its results are others".into(), location }, Kind::Graph),
+            (Growing { op, nodes: 2, location }, Kind::Graph),
             (GivenNotFinite { what: "the seed", op, found: "NaN".into(), location }, Kind::Graph),
             (NotScalar { shape: s() }, Kind::Shape),
             (NoGraph { index: 0 }, Kind::Graph),

@@ -71,7 +71,8 @@ impl GraphTask {
             self.captures.entry((edge.node.sequence, edge.nr)).or_default().push(i);
         }
         let targets: HashSet<u64> = inputs.iter().map(|e| e.node.sequence).collect();
-        self.path = Some(Arc::new(nodes_towards(roots, &targets)));
+        let lowest = targets.iter().min().copied().unwrap_or(u64::MAX);
+        self.path = Some(Arc::new(nodes_towards(roots, lowest, |number| targets.contains(&number))));
     }
 
     /// Runs all nodes from the roots, commits the gradients of leaves and returns what was caught.
@@ -186,9 +187,9 @@ fn is_on_path(path: &Option<Arc<HashSet<u64>>>, edge: &Edge) -> bool {
     path.as_ref().is_none_or(|p| p.contains(&edge.node.sequence))
 }
 
-/// The numbers of all nodes from which a target can be reached, targets included. Iterative, in linear time.
-fn nodes_towards(roots: &[Edge], targets: &HashSet<u64>) -> HashSet<u64> {
-    let lowest = targets.iter().min().copied().unwrap_or(u64::MAX);
+/// The numbers, from `lowest` on, of all nodes from which a target can be reached, targets included. Iterative, in
+/// linear time.
+fn nodes_towards(roots: &[Edge], lowest: u64, is_target: impl Fn(u64) -> bool) -> HashSet<u64> {
     let mut leads: HashSet<u64> = HashSet::new();
     let mut seen: HashSet<u64> = HashSet::new();
     // A node is pushed twice: to visit its inputs, and afterwards to look at what they found.
@@ -196,7 +197,8 @@ fn nodes_towards(roots: &[Edge], targets: &HashSet<u64>) -> HashSet<u64> {
     while let Some((node, visited)) = stack.pop() {
         let inputs = || node.next_edges.iter().flatten();
         if visited {
-            if targets.contains(&node.sequence) || inputs().any(|e| leads.contains(&e.node.sequence)) {
+            let leads_on = |number: u64| leads.contains(&number) || is_target(number);
+            if is_target(node.sequence) || inputs().any(|e| leads_on(e.node.sequence)) {
                 leads.insert(node.sequence);
             }
         } else if node.sequence >= lowest && seen.insert(node.sequence) {
