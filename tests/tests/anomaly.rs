@@ -49,7 +49,7 @@ fn an_infinity_is_reported_before_the_nan_it_becomes() {
     let scaled = &x * 0.0;
     let (logarithm, line) = (scaled.log(), line!());
     let e = detect_anomaly(|| logarithm.backward()).unwrap_err();
-    assert_eq!(facts(&e), ("log", line, 0, "infinity in 1 of 1 elements".into(), String::new()));
+    assert_eq!(facts(&e), ("ln", line, 0, "infinity in 1 of 1 elements".into(), String::new()));
 }
 
 #[test]

@@ -300,7 +300,7 @@ fn a_recompute_of_another_graph_is_an_error() {
         what
     };
     assert_eq!(other(|x| Ok(x.exp()), |x| Ok(x.sin())), "sin was recorded where exp was");
-    assert_eq!(other(|x| Ok(x.exp().exp()), |x| Ok(x.exp())), "1 operations were recorded where 2 were");
+    assert_eq!(other(|x| Ok(x.exp().exp()), |x| Ok(x.exp())), "it recorded 1 operation instead of 2");
     let shapes = "mul has or saves other shapes, or other operands";
     assert_eq!(other(|x| x.mul(tensor![2.0, 3.0]), |x| x.mul(tensor![[2.0, 3.0]])), shapes);
     assert_eq!(other(|x| x.mul(x), |x| x.mul(x.detach())), shapes);

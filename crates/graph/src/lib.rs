@@ -25,6 +25,7 @@ mod live;
 mod mode;
 mod node;
 mod operators;
+mod profile;
 mod record;
 mod rule;
 mod table;
@@ -46,6 +47,8 @@ pub use live::GraphWatch;
 pub use mode::{enable_grad, is_grad_enabled, no_grad};
 pub use node::live_nodes;
 pub use operators::VarNumber;
+#[cfg(feature = "profile")]
+pub use profile::{Profile, ProfileLine, profile};
 pub use table::{Domain, InputSpec, OwnedSample, Row, Sample, rows};
 pub use var::{RequiresGrad, Var, WeakVar};
 

@@ -107,6 +107,7 @@ fn apply(run: Run, inputs: Vec<Var>) -> Result<Vec<Var>> {
     if !is_grad_enabled() {
         return run(&inputs);
     }
+    let _span = crate::profile::forward("checkpoint");
     let operands: Vec<Var> = inputs.iter().map(Var::snapshot).collect();
     let (generator, first) = (get_rng_state(), next_number());
     let (outputs, draws) = record(|| run(&operands));

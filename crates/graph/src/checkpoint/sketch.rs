@@ -3,6 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use foldback_tensor::counted;
+
 use crate::node::Edge;
 use crate::var::Var;
 
@@ -40,6 +42,10 @@ impl Sketch {
     /// What is otherwise in a second run.
     pub(super) fn difference(&self, again: &Sketch) -> Option<String> {
         let (first, second) = (&self.operations, &again.operations);
+        if first.len() != second.len() {
+            let found = counted(second.len(), "operation");
+            return Some(format!("it recorded {found} instead of {}", first.len()));
+        }
         for (a, b) in first.iter().zip(second) {
             if a.0 != b.0 {
                 return Some(format!("{} was recorded where {} was", b.0, a.0));
@@ -48,11 +54,7 @@ impl Sketch {
                 return Some(format!("{} has or saves other shapes, or other operands", a.0));
             }
         }
-        match (first.len(), second.len()) {
-            (a, b) if a != b => Some(format!("{b} operations were recorded where {a} were")),
-            _ if self.outputs != again.outputs => Some("its results are others".into()),
-            _ => None,
-        }
+        (self.outputs != again.outputs).then(|| "its results are others".into())
     }
 }
 

@@ -20,6 +20,7 @@ use crate::hooks::Hooks;
 use crate::levels::deeper;
 use crate::mode::GradMode;
 use crate::node::{Edge, Node, next_number};
+use crate::profile;
 use crate::var::{Var, VarKind, expect_fit};
 pub(crate) use deliver::{in_function, in_sum};
 use queue::{Queue, Ready};
@@ -125,6 +126,7 @@ impl GraphTask {
     /// Hooks, captures, then the node's own function.
     fn evaluate(&mut self, ready: Ready) -> Result<()> {
         let Ready { node, mut buffer } = ready;
+        let _span = profile::backward(&node);
         if self.path.as_ref().is_some_and(|p| !p.contains(&node.sequence)) {
             return Ok(());
         }
