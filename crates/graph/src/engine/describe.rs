@@ -8,10 +8,10 @@ use foldback_tensor::{DType, GRAIN, Tensor};
 use smallvec::SmallVec;
 
 use super::deliver::{Job, in_backward};
-use super::{GraphTask, is_on_path};
+use super::{GraphTask, is_on_path, nodes_towards};
 use crate::error::Result;
 use crate::mode::LineGuard;
-use crate::node::{Node, NodeKind, Unpacked};
+use crate::node::{Edge, Node, NodeKind, Unpacked};
 use crate::rule::{Gradient, Rule, RuleKernel, Slot};
 use crate::var::{Var, VarKind};
 use crate::work::{Context, Describe, Flow, Mood, Work};
@@ -40,16 +40,36 @@ impl GraphTask {
     ) -> Result<()> {
         let _line = LineGuard::set(node.location);
         let values = node.unpack(self.options.retain_graph)?;
-        let path = self.path.clone();
+        let (path, mut onward) = (self.path.clone(), Vec::new());
         let wanted = |input: usize| {
             node.next_edges.get(input).and_then(Option::as_ref).is_some_and(|edge| is_on_path(&path, edge))
         };
         let ctx = Context { node, grads, values: &values, wanted: &wanted };
-        let mut take = |Flow { inputs, work }: Flow<'_>| match self.mood() {
-            Mood::Now => self.work(node, &inputs, work),
-            Mood::Recorded => self.record(node, &inputs, work),
+        let mut take = |Flow { inputs, work }: Flow<'_>| match (self.mood(), work) {
+            (_, Work::Onward(grads)) => {
+                onward = grads;
+                Ok(())
+            }
+            (Mood::Now, work) => self.work(node, &inputs, work),
+            (Mood::Recorded, work) => self.record(node, &inputs, work),
         };
-        function.describe(&ctx, &mut take).map_err(|e| in_backward(node, e))
+        function.describe(&ctx, &mut take).map_err(|e| in_backward(node, e))?;
+        drop(path);
+        if !onward.is_empty() {
+            self.go_on(node, onward);
+        }
+        Ok(())
+    }
+
+    /// Goes on in a graph that the node has recorded while it ran.
+    #[cold]
+    fn go_on(&mut self, node: &Node, grads: Vec<(Edge, Var)>) {
+        if let Some(path) = &mut self.path {
+            let roots: Vec<Edge> = grads.iter().map(|(edge, _)| edge.clone()).collect();
+            let new = nodes_towards(&roots, node.sequence + 1, |number| path.contains(&number));
+            Arc::make_mut(path).extend(new);
+        }
+        grads.iter().for_each(|(edge, g)| self.add(edge, g.clone()));
     }
 
     fn mood(&self) -> Mood {
@@ -58,6 +78,7 @@ impl GraphTask {
 
     fn work(&mut self, node: &Node, inputs: &[usize], work: Work<'_>) -> Result<()> {
         match work {
+            Work::Onward(_) => Ok(()),
             Work::Value(g) => self.deliver(node, inputs, Job::Value(g)),
             Work::Either(form) => self.deliver(node, inputs, Job::Value(form(Mood::Now)?)),
             Work::Product(a, b) => self.deliver(node, inputs, Job::Product(&a.value_ref(), &b.value_ref())),
@@ -71,6 +92,7 @@ impl GraphTask {
 
     fn record(&mut self, node: &Node, inputs: &[usize], work: Work<'_>) -> Result<()> {
         let g = match work {
+            Work::Onward(_) => return Ok(()),
             Work::Value(g) => g,
             Work::Either(form) => form(Mood::Recorded)?,
             Work::Product(a, b) => a.matmul(&b)?,
