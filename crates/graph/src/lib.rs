@@ -11,6 +11,7 @@ mod dismantle;
 mod engine;
 mod error;
 mod function;
+mod functional;
 mod fuse;
 mod gradient;
 mod hooks;
@@ -34,6 +35,7 @@ pub use backward::{Backward, Grad, GradInputs, backward, grad, grad_with, value_
 pub use error::GraphFacts;
 pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use function::{Function, FunctionContext};
+pub use functional::{Arguments, Outputs, hessian, hvp, jacfwd, jacobian, jvp, vhp, vjp};
 pub use fuse::{Fused, Operands};
 pub use hooks::{HookHandle, HookResult};
 pub use input::{AsInput, AsOptionalInput, Input, Value};
