@@ -131,7 +131,8 @@ pub(crate) fn blend_integers(x: &[i64], [down, across]: [&Blend; 2], out: &mut [
                 let line = &x[row * across.size + cols.from..][..cols.count];
                 sum = line.iter().fold(sum, |sum, &v| sum.wrapping_add(v));
             }
-            *o = sum.wrapping_div((rows.divisor as i64).wrapping_mul(cols.divisor as i64).max(1));
+            let divisor = (rows.divisor as i64).wrapping_mul(cols.divisor as i64);
+            *o = sum.wrapping_div(if divisor == 0 { 1 } else { divisor });
         }
     });
 }
