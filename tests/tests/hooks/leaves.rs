@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use foldback::graph::register_multi_grad_hook;
+use foldback::graph::{checkpoint, register_multi_grad_hook};
 use foldback::prelude::*;
 
 use crate::{Log, leaf};
@@ -123,4 +123,19 @@ fn a_step_inside_the_pass_equals_one_behind_it_bit_for_bit() {
     for adam in [false, true] {
         assert_eq!(trained(true, adam), trained(false, adam));
     }
+}
+
+/// A leaf that a checkpoint uses is done when the graph has run that the checkpoint records anew.
+#[test]
+fn leaves_that_checkpoints_use_wait_for_what_is_run_again() {
+    let log = Log::default();
+    let (x, w) = (leaf(2.0), leaf(3.0));
+    let note = log.clone();
+    w.register_post_accumulate_grad_hook(move |w| note.note("w", &[w.grad_var()])).unwrap();
+    let note = log.clone();
+    x.register_post_accumulate_grad_hook(move |x| note.note("x", &[x.grad_var()])).unwrap();
+    let weight = w.clone();
+    let h = checkpoint(move |x| x[0].mul(&weight)?.mul(&weight), [&x]).unwrap();
+    (h * &w).backward().unwrap();
+    assert_eq!(log.take(), ["w [54.0]", "x [27.0]"]);
 }

@@ -8,7 +8,7 @@ use foldback::graph::{
 };
 use foldback::prelude::*;
 
-use crate::{Log, leaf};
+use crate::{Log, leaf, times};
 
 #[test]
 fn hooks_on_several_variables_see_what_a_pass_computes() {
@@ -119,4 +119,37 @@ fn callbacks_that_panic_when_they_are_dropped() {
     assert_eq!(caught(|| panic!("the hook's")), "the hook's");
     let dropped = caught(|| Err(Error::other("the hook's")));
     assert!(["one", "two"].contains(&&*dropped), "{dropped}");
+}
+
+/// A pass with many gradients shows them to every hook one after another.
+#[test]
+fn hooks_in_a_batched_pass_see_one_gradient_after_another() {
+    let log = Log::default();
+    let x = leaf(2.0);
+    let y = x.square();
+    let operation = y.grad_fn().unwrap();
+    let (before, after, all) = (log.clone(), log.clone(), log.clone());
+    operation.register_prehook(move |grads| {
+        before.note("pre", grads);
+        times(grads, 10.0)
+    });
+    operation.register_hook(move |inputs, outputs| {
+        after.note("post", &[inputs, outputs].concat());
+        times(inputs, 100.0)
+    });
+    register_multi_grad_hook([&x, &y], move |grads| all.note("all", grads)).unwrap();
+    let seeds = Var::from(tensor![[1.0], [2.0]]);
+    let grads = Grad::new(&[&y], &[&x]).seeds(&[&seeds]).is_grads_batched(true).run().unwrap();
+    assert_eq!(grads[0].as_ref().unwrap().value(), tensor![[4000.0], [8000.0]]);
+    assert_eq!(
+        log.take(),
+        [
+            "pre [1.0]",
+            "pre [2.0]",
+            "post [40.0] [10.0]",
+            "post [80.0] [20.0]",
+            "all [4000.0] [1.0]",
+            "all [8000.0] [2.0]"
+        ]
+    );
 }

@@ -8,13 +8,14 @@ use foldback_tensor::{Tensor, TensorFacts};
 use smallvec::SmallVec;
 
 use super::GraphTask;
+use super::batch::fitted;
 use crate::error::{Error, GraphFacts, Result};
 use crate::gradient::{add_gradients, add_tensors};
 use crate::node::{Edge, InputMetadata, Node};
 use crate::var::{Var, VarKind};
 
 /// A gradient as it is to be computed, see Note [Described work]: what is left of `Work` once the pass has chosen.
-pub(super) enum Job<'a> {
+pub(crate) enum Job<'a> {
     Value(Var),
     /// a value that somebody else has, too
     Shared(&'a Tensor),
@@ -84,21 +85,15 @@ impl GraphTask {
         Ok(())
     }
 
-    /// Delivers to a queue of its own, for the node's post-hooks.
+    /// Keeps gradients for the node's post-hooks, each by itself: two inputs may be one variable.
     #[cold]
     fn collect(&mut self, node: &Node, inputs: &[usize], job: Job<'_>) -> Result<()> {
-        let collected = self.collected.take();
-        let queue = std::mem::take(&mut self.ready);
-        let done = self.deliver(node, inputs, job);
-        let mut given = std::mem::replace(&mut self.ready, queue);
-        self.collected = collected;
-        for &input in inputs {
-            if let (Some((edge, _)), Some(collected)) = (place(node, input), &mut self.collected) {
-                let ready = given.get_mut(edge.node.sequence);
-                collected[input] = ready.and_then(|ready| ready.buffer[edge.nr as usize].take());
+        for (&input, g) in inputs.iter().zip(fitted(node, inputs, job, None)?) {
+            if let Some(collected) = &mut self.collected {
+                collected[input] = Some(g);
             }
         }
-        done
+        Ok(())
     }
 
     /// The gradients of several inputs, in one read of what they share.
@@ -179,6 +174,11 @@ impl GraphTask {
         }
     }
 
+    /// What waits for an edge, to be looked at.
+    pub(super) fn waiting_at(&mut self, edge: &Edge) -> Option<&Var> {
+        self.ready.get_mut(edge.node.sequence)?.buffer[edge.nr as usize].as_ref()
+    }
+
     #[inline]
     fn slot(&mut self, edge: &Edge) -> &mut Option<Var> {
         &mut self.ready.entry(&edge.node).buffer[edge.nr as usize]
@@ -187,14 +187,14 @@ impl GraphTask {
 
 /// The edge that an input's gradient leaves by, and what it must look like.
 #[inline]
-fn place(node: &Node, input: usize) -> Option<(&Edge, &InputMetadata)> {
+pub(super) fn place(node: &Node, input: usize) -> Option<(&Edge, &InputMetadata)> {
     let edge = node.next_edges[input].as_ref()?;
     Some((edge, &edge.node.metadata[edge.nr as usize]))
 }
 
 /// Says in which operation's gradient something went wrong; a shape that cannot be folded is an error of its own.
 #[cold]
-fn in_gradient(node: &Node, input: usize, source: Error) -> Error {
+pub(super) fn in_gradient(node: &Node, input: usize, source: Error) -> Error {
     match source.facts() {
         Some(TensorFacts::Expand { from, to, .. }) => {
             let (op, expected, found, location) = (node.name(), from.clone(), to.clone(), node.location);
@@ -229,7 +229,7 @@ pub(crate) fn in_sum(roots: &[Edge], leaf: &Node, source: Error) -> Error {
 /// Says in which operation's gradient a tensor's operation was refused. That has no line of its own: it is the library's.
 /// Other errors stay as they are, a user's own among them.
 #[cold]
-pub(super) fn in_backward(node: &Node, source: Error) -> Error {
+pub(crate) fn in_backward(node: &Node, source: Error) -> Error {
     if source.facts::<TensorFacts>().is_some() {
         in_function(node, source).with_location(None)
     } else {

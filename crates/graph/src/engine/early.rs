@@ -2,9 +2,10 @@
 //!
 //! Note [Early leaves]
 //! A leaf is older than all that uses it, so by its number it comes last, and with it its gradient stays. One with hooks
-//! that follow is taken from the queue as soon as the first node has run that uses it, the one with the smallest number:
+//! that follow is taken from the queue as soon as the next node has a smaller number than the first node that uses the leaf:
 //! nothing else in the pass can contribute then. Which node that is, the pass looks up in the rest of the graph, for
-//! all such leaves at once, when it has met one of them.
+//! all such leaves at once, when it has met one of them. A checkpoint's edges lead to all that its graph uses, when that
+//! is recorded anew.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -27,15 +28,16 @@ impl GraphTask {
         {
             self.early = Some(self.first_uses(node));
         }
-        while let Some(early) = &mut self.early
-            && let Some((_, leaf)) = early.pop_if(|(first, _)| *first >= node.sequence)
-        {
+        // A checkpoint has nodes follow it that are newer than itself: the next node counts, not this one.
+        while let Some(early) = &mut self.early {
+            let next = self.ready.largest();
+            let Some((_, leaf)) = early.pop_if(|(first, _)| Some(*first) > next) else { break };
             // None, if it got no gradient.
             if let Some(ready) = self.ready.remove(leaf.sequence) {
                 self.evaluate(ready, roots)?;
             }
         }
-        Gathering::complete(&mut self.gatherings, node.sequence)
+        Gathering::complete(&mut self.gatherings, self.ready.largest())
     }
 
     /// The early leaves of what is still to run and of a node that has been. Iterative, in linear time.

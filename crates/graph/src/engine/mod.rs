@@ -5,6 +5,7 @@
 //! have received a gradient belongs to one that nothing outstanding can still contribute to: a map ordered by number
 //! is at once the queue and the place where gradients wait to be added up. No counting pass is needed.
 
+mod batch;
 mod deliver;
 mod describe;
 mod early;
@@ -14,14 +15,18 @@ mod queue;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::anomaly;
 use crate::error::Result;
 use crate::gradient::{add_in_place, dense};
 use crate::hooks::{Callbacks, Gathering, Gradients, Hooks};
 use crate::levels::deeper;
 use crate::mode::GradMode;
-use crate::node::{Edge, Node};
+use crate::node::{Edge, Node, next_number};
+use crate::profile;
 use crate::var::Var;
-pub(crate) use deliver::{in_function, in_sum};
+pub(crate) use batch::{aligned, leading};
+pub(crate) use deliver::{Job, in_backward, in_function, in_sum};
+pub(crate) use describe::{choose, record_formula};
 use early::Early;
 use queue::{Queue, Ready};
 
@@ -42,6 +47,8 @@ pub(crate) struct GraphTask {
     path: Option<Arc<HashSet<u64>>>,
     /// whether a captured leaf also gets its gradient (a `backward` limited to inputs) or not (`grad`)
     accumulate: bool,
+    /// how many gradients each value has, along a leading axis; such a pass captures what it computes
+    pub(crate) batch: Option<usize>,
     caught: Vec<Option<Var>>,
     /// gradients of leaves and retained ones, written when everything has succeeded
     staged: Vec<(Arc<Node>, u32, Var)>,
@@ -51,6 +58,8 @@ pub(crate) struct GraphTask {
     early: Option<Early>,
     /// gradients met for hooks on several variables
     gatherings: Vec<Gathering>,
+    /// whether every gradient is looked at, see `anomaly`
+    looks: bool,
 }
 
 impl GraphTask {
@@ -61,11 +70,13 @@ impl GraphTask {
             captures: HashMap::new(),
             path: None,
             accumulate: true,
+            batch: None,
             caught: Vec::new(),
             staged: Vec::new(),
             collected: None,
             early: None,
             gatherings: Vec::new(),
+            looks: anomaly::is_anomaly_enabled(),
         }
     }
 
@@ -78,7 +89,8 @@ impl GraphTask {
             self.captures.entry((edge.node.sequence, edge.nr)).or_default().push(i);
         }
         let targets: HashSet<u64> = inputs.iter().map(|e| e.node.sequence).collect();
-        self.path = Some(Arc::new(nodes_towards(roots, &targets)));
+        let lowest = targets.iter().min().copied().unwrap_or(u64::MAX);
+        self.path = Some(Arc::new(nodes_towards(roots, lowest, |number| targets.contains(&number))));
     }
 
     /// Runs all nodes from the roots, commits the gradients of leaves and returns what was caught.
@@ -94,15 +106,21 @@ impl GraphTask {
     /// The pass itself, in its own mode.
     fn run_recorded(&mut self, roots: &[Edge]) -> Result<()> {
         let _mode = GradMode::set(self.options.create_graph);
-        let watched = Hooks::are_watched_for();
-        while let Some(ready) = self.ready.pop() {
-            let node = watched.then(|| ready.node.clone());
-            self.evaluate(ready, roots)?;
-            if let Some(node) = node {
-                self.settle(&node, roots)?;
+        let looks = self.looks;
+        for root in roots.iter().filter(|_| looks) {
+            if let Some(seed) = self.waiting_at(root) {
+                anomaly::expect_finite_given("the seed", &root.node, seed)?;
             }
         }
-        Gathering::complete(&mut self.gatherings, 0)?;
+        let watched = looks || Hooks::are_watched_for();
+        while let Some(ready) = self.ready.pop() {
+            if watched {
+                self.evaluate_watched(ready, roots)?;
+            } else {
+                self.evaluate(ready, roots)?;
+            }
+        }
+        Gathering::complete(&mut self.gatherings, None)?;
         // What can fail comes before the first gradient changes, and while no cell is locked; also for a leaf that has a
         // gradient now, since another thread may take it away.
         for (node, _, grad) in &mut self.staged {
@@ -112,14 +130,34 @@ impl GraphTask {
         Ok(())
     }
 
+    /// Runs a node, and does what may be due afterwards: what it gave is looked at, in anomaly mode, and some leaves have all
+    /// of theirs.
+    #[cold]
+    fn evaluate_watched(&mut self, ready: Ready, roots: &[Edge]) -> Result<()> {
+        let (node, first, looks) = (ready.node.clone(), next_number(), self.looks);
+        self.evaluate(ready, roots)?;
+        for (input, edge) in node.next_edges.iter().enumerate().filter(|_| looks) {
+            if let Some(grad) = edge.as_ref().and_then(|edge| self.waiting_at(edge)) {
+                anomaly::remember_origin(&node, first, grad);
+                anomaly::expect_finite(&node, input, grad)?;
+            }
+        }
+        self.settle(&node, roots)
+    }
+
     /// Hooks, captures, then the node's own function.
     fn evaluate(&mut self, ready: Ready, roots: &[Edge]) -> Result<()> {
         let Ready { node, mut buffer } = ready;
+        let _span = profile::backward(&node);
         if self.path.as_ref().is_some_and(|p| !p.contains(&node.sequence)) {
             return Ok(());
         }
         if node.hooks.get().is_some() || !self.captures.is_empty() || node.as_leaf().is_some() {
             self.visit(&node, &mut buffer, roots)?;
+            // A pass with many gradients captures something at every node.
+            if let Some(count) = self.batch {
+                return self.call_batched(&node, buffer, count);
+            }
         }
         if !node.next_edges.iter().flatten().any(|edge| self.is_on_path(edge)) {
             return Ok(());
@@ -153,9 +191,9 @@ fn is_on_path(path: &Option<Arc<HashSet<u64>>>, edge: &Edge) -> bool {
     path.as_ref().is_none_or(|p| p.contains(&edge.node.sequence))
 }
 
-/// The numbers of all nodes from which a target can be reached, targets included. Iterative, in linear time.
-fn nodes_towards(roots: &[Edge], targets: &HashSet<u64>) -> HashSet<u64> {
-    let lowest = targets.iter().min().copied().unwrap_or(u64::MAX);
+/// The numbers, from `lowest` on, of all nodes from which a target can be reached, targets included. Iterative, in
+/// linear time.
+fn nodes_towards(roots: &[Edge], lowest: u64, is_target: impl Fn(u64) -> bool) -> HashSet<u64> {
     let mut leads: HashSet<u64> = HashSet::new();
     let mut seen: HashSet<u64> = HashSet::new();
     // A node is pushed twice: to visit its inputs, and afterwards to look at what they found.
@@ -163,7 +201,8 @@ fn nodes_towards(roots: &[Edge], targets: &HashSet<u64>) -> HashSet<u64> {
     while let Some((node, visited)) = stack.pop() {
         let inputs = || node.next_edges.iter().flatten();
         if visited {
-            if targets.contains(&node.sequence) || inputs().any(|e| leads.contains(&e.node.sequence)) {
+            let leads_on = |number: u64| leads.contains(&number) || is_target(number);
+            if is_target(node.sequence) || inputs().any(|e| leads_on(e.node.sequence)) {
                 leads.insert(node.sequence);
             }
         } else if node.sequence >= lowest && seen.insert(node.sequence) {

@@ -30,6 +30,15 @@ impl Queue {
         }
     }
 
+    /// The number of the node that is next.
+    #[inline]
+    pub(super) fn largest(&self) -> Option<u64> {
+        match &self.first {
+            Some(first) => Some(first.node.sequence),
+            None => self.others.last_key_value().map(|(&number, _)| number),
+        }
+    }
+
     /// All nodes that something waits for.
     pub(super) fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
         self.first.iter().chain(self.others.values()).map(|ready| &ready.node)
@@ -46,10 +55,7 @@ impl Queue {
     pub(super) fn entry(&mut self, node: &Arc<Node>) -> &mut Ready {
         let number = node.sequence;
         let new = || Ready { node: node.clone(), buffer: smallvec::smallvec![None; node.metadata.len()] };
-        let largest = match &self.first {
-            Some(first) => first.node.sequence,
-            None => self.others.last_key_value().map_or(0, |(&number, _)| number),
-        };
+        let largest = self.largest().unwrap_or(0);
         if number < largest || (number == largest && self.first.is_none() && !self.others.is_empty()) {
             return self.others.entry(number).or_insert_with(new);
         }

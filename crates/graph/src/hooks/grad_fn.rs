@@ -76,7 +76,8 @@ impl GradFn {
     /// folded to their shapes and `None` where none is asked for, and those of its outputs that they were computed from.
     /// It may return others in place of the inputs'; one for an input that is not tracked is ignored.
     ///
-    /// An input's gradient is what *this* operation gives it; other operations on the same variable may add theirs.
+    /// An input's gradient is what *this* operation gives it; other operations on the same variable may add theirs. A
+    /// [`checkpoint`](crate::checkpoint()) gives none itself: the operations do that it runs again.
     /// Errors are those of [`GradFn::register_prehook`].
     ///
     /// ```

@@ -13,11 +13,12 @@ mod several;
 mod variable;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use foldback_tensor::StateCell;
 use smallvec::SmallVec;
 
+use crate::anomaly::Origin;
 use crate::dismantle::Rest;
 use crate::error::Result;
 use crate::node::Node;
@@ -57,6 +58,8 @@ pub(crate) enum Hook {
 #[derive(Default)]
 pub(crate) struct Hooks {
     entries: StateCell<Entries>,
+    /// what the operation is part of the derivative of, as anomaly mode notes it
+    origin: OnceLock<Arc<Origin>>,
 }
 
 #[derive(Default)]
@@ -116,6 +119,15 @@ impl Hooks {
     /// asks once: in a process without such hooks, no node costs anything.
     pub(crate) fn are_watched_for() -> bool {
         WATCHED.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn origin(node: &Node) -> Option<Arc<Origin>> {
+        node.hooks.get()?.origin.get().cloned()
+    }
+
+    /// Notes where an operation comes from; tells whether that was unknown.
+    pub(crate) fn set_origin(node: &Node, origin: &Arc<Origin>) -> bool {
+        node.hooks.get_or_init(Default::default).origin.set(origin.clone()).is_ok()
     }
 
     /// The hooks of some kind, to be run when the list is no longer locked.

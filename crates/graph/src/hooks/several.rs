@@ -28,6 +28,8 @@ enum OnSeveral {
 /// What a pass has met of the gradients for such a hook.
 pub(crate) struct Gathering {
     hook: Weak<Several>,
+    /// which of many gradients along a leading axis
+    index: usize,
     /// none are kept where one is enough
     grads: Gradients,
     lowest: u64,
@@ -38,16 +40,17 @@ impl Gathering {
     pub(crate) fn meet(
         gatherings: &mut Vec<Gathering>,
         hook: &Arc<Several>,
-        place: usize,
+        (index, place): (usize, usize),
         grad: &Var,
     ) -> Result<()> {
-        let met = gatherings.iter().position(|g| std::ptr::eq(g.hook.as_ptr(), Arc::as_ptr(hook)));
+        let own = |g: &Gathering| g.index == index && std::ptr::eq(g.hook.as_ptr(), Arc::as_ptr(hook));
+        let met = gatherings.iter().position(own);
         let at = met.unwrap_or_else(|| {
             let grads = match hook.hook {
                 OnSeveral::All(_) => vec![None; hook.variables],
                 OnSeveral::Any(_) => Vec::new(),
             };
-            gatherings.push(Gathering { hook: Arc::downgrade(hook), grads, lowest: hook.lowest });
+            gatherings.push(Gathering { hook: Arc::downgrade(hook), index, grads, lowest: hook.lowest });
             gatherings.len() - 1
         });
         match &hook.hook {
@@ -63,9 +66,9 @@ impl Gathering {
         }
     }
 
-    /// Runs the hooks that nothing is to come for any more in a pass whose next node has a smaller number than this.
-    pub(crate) fn complete(gatherings: &mut Vec<Gathering>, number: u64) -> Result<()> {
-        while let Some(at) = gatherings.iter().position(|g| g.lowest >= number) {
+    /// Runs the hooks that nothing is to come for any more in a pass whose next node has this number.
+    pub(crate) fn complete(gatherings: &mut Vec<Gathering>, next: Option<u64>) -> Result<()> {
+        while let Some(at) = gatherings.iter().position(|g| Some(g.lowest) > next) {
             gatherings.remove(at).run()?;
         }
         Ok(())
