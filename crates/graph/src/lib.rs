@@ -28,6 +28,7 @@ mod table;
 mod traced;
 mod turn;
 mod var;
+mod view;
 mod work;
 
 pub use backward::{Backward, Grad, GradInputs, backward, grad, grad_with, value_and_grad};
@@ -42,6 +43,7 @@ pub use node::live_nodes;
 pub use operators::VarNumber;
 pub use table::{Domain, InputSpec, OwnedSample, Row, Sample, rows};
 pub use var::{RequiresGrad, Var, WeakVar};
+pub use view::{BackwardPlan, EdgeView, GraphView, Kept, NodeView, SavedView, Slot, Step, ValueView};
 
 #[doc(hidden)]
 pub use fuse::expansion as __fuse;

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use foldback_tensor::Tensor;
+use foldback_tensor::{Shape, Tensor};
 use foldback_tensor::kernel::BlockKernel;
 use smallvec::SmallVec;
 
@@ -56,6 +56,12 @@ pub(crate) type Take<'t> = dyn FnMut(Flow<'_>) -> Result<()> + 't;
 pub(crate) trait Describe: Send + Sync {
     /// Describes the gradients that are asked for, one after another.
     fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()>;
+
+    /// The shape that gradients have before they are folded, given that of the output: where all are formulas, element by
+    /// element. For plans, which describe nothing.
+    fn unfolded<'a>(&'a self, _output: &'a Shape) -> Option<&'a Shape> {
+        None
+    }
 }
 
 impl<F: Fn(&Context<'_>, &mut Take<'_>) -> Result<()> + Send + Sync> Describe for F {

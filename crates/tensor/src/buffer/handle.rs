@@ -25,6 +25,16 @@ const KEPT: usize = 256;
 #[derive(Clone)]
 pub(crate) struct Handle(Held);
 
+/// A storage as those see it who count memory: which one it is, how large, and how many handles there are on it.
+#[doc(hidden)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Holding {
+    /// its address, which no other storage has while it lives
+    pub storage: usize,
+    pub bytes: usize,
+    pub holders: usize,
+}
+
 #[derive(Clone)]
 enum Held {
     One(One),
@@ -153,6 +163,14 @@ impl Handle {
             Ok(storage) => Ok(T::buffer(storage).expect("the type was compared").into_array()),
             Err(arc) => Err(Handle(Held::Shared(Some(arc)))),
         }
+    }
+
+    /// The storage; none for a single number, which lies in the handle itself.
+    pub(crate) fn holding(&self) -> Option<Holding> {
+        let Held::Shared(arc) = &self.0 else { return None };
+        let arc = lives(arc);
+        let bytes = arc.len() * arc.dtype().size();
+        Some(Holding { storage: Arc::as_ptr(arc).addr(), bytes, holders: Arc::strong_count(arc) })
     }
 
     /// Whether two handles hold one storage; a single number is never shared.
