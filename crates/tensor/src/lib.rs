@@ -34,7 +34,7 @@ pub use ndarray;
 
 pub use axes::{Axes, Axis, Over, Span, keep};
 #[doc(hidden)]
-pub use buffer::Holding;
+pub use buffer::{Holding, storage_bytes};
 pub use buffer::{release_memory, set_pool_limit};
 pub use close::{Mismatch, Tolerance, compare_close};
 pub use conv::{Conv, Padding};

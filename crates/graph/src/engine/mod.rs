@@ -8,6 +8,8 @@
 mod deliver;
 mod describe;
 mod queue;
+#[cfg(test)]
+pub(crate) mod trace;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

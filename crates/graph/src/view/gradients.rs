@@ -79,3 +79,51 @@ fn batched(output: &Shape, own: &Shape) -> Shape {
     let batches = &output.dims()[..output.rank().saturating_sub(2)];
     Shape::from([batches, &own.dims()[matrix..]].concat())
 }
+
+#[cfg(test)]
+mod tests {
+    use foldback_tensor::{DType, Tensor};
+
+    use crate::engine::trace;
+    use crate::{Backward, Domain, RequiresGrad, Var, rows};
+
+    /// Numbers that every row takes: inside the domain, and all different.
+    fn input((shape, domain): &(Vec<usize>, Domain)) -> Var {
+        let count: usize = shape.iter().product();
+        let steps = Tensor::arange_with(0..count as i64, 1, DType::F64).reshape(shape.as_slice()).unwrap();
+        match domain {
+            Domain::Truth => Var::constant(steps.gt(0.5).unwrap()),
+            Domain::AboveOne => (steps * 0.01 + 1.2).requires_grad(),
+            _ => (steps * 0.01 + 0.2).requires_grad(),
+        }
+    }
+
+    /// Every sample of every row: what the view says of a gradient is what arrives.
+    #[test]
+    fn gradients_arrive_as_the_view_says() {
+        let (mut wrong, mut seen) = (Vec::new(), 0);
+        for row in rows() {
+            for sample in row.samples() {
+                let inputs: Vec<Var> = sample.inputs.iter().map(input).collect();
+                let y = (sample.run)(&inputs).unwrap();
+                // Of a sample of constants there is nothing to see.
+                let Ok(graph) = y.graph() else { continue };
+                trace::take();
+                y.backward_with(Backward::new().seed(y.value().ones_like())).unwrap();
+                for (sequence, input, shape) in trace::take() {
+                    let node = graph.nodes().iter().find(|n| n.sequence == sequence).unwrap();
+                    let Some(edge) = &node.edges[input] else { continue };
+                    seen += 1;
+                    if edge.gradient != shape {
+                        wrong.push(format!(
+                            "{} ({}), input {input}: {} in the view, {shape} on arrival",
+                            node.name, sample.label, edge.gradient
+                        ));
+                    }
+                }
+            }
+        }
+        assert!(seen > 1000, "{seen}");
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+}

@@ -1,12 +1,14 @@
 //! What a backward pass holds in memory, step by step: it is followed in bytes, without computing anything.
 //!
 //! Note [Counted bytes]
-//! What counts are elements of tensors: values of leaves and the gradients they have, what nodes keep, and gradients on
-//! their way, waiting or staged. Not counted are nodes themselves (some hundred bytes each), single numbers (which lie in
+//! What counts are storages of tensors, as large as they are allocated: values of leaves and the gradients they have, what
+//! nodes keep, and gradients on their way, waiting or staged. Not counted are nodes themselves (some hundred bytes each), single numbers (which lie in
 //! their handles), working memory inside an operation, and what the pool keeps for later. A gradient that is the same along an
 //! axis takes as much memory as its different elements.
 
 use std::collections::HashMap;
+
+use foldback_tensor::storage_bytes;
 
 use super::gradients::Way;
 use super::{EdgeView, GraphView, Kept, Step, ValueView};
@@ -85,9 +87,8 @@ pub(super) fn follow(graph: &GraphView) -> Course {
     Course { steps, leaves, peak }
 }
 
-/// A single number lies in its handle.
 fn bytes_of(value: &ValueView) -> usize {
-    if value.shape.numel() == 1 { 0 } else { value.bytes() }
+    storage_bytes(value.dtype, value.shape.numel())
 }
 
 impl Memory {

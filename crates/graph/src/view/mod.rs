@@ -102,7 +102,7 @@ pub struct SavedView {
     pub slot: Slot,
     /// its shape and type
     pub value: ValueView,
-    /// the bytes of its storage, which may be larger or smaller than the value; 0 for a single number, which is in the node
+    /// the bytes of its storage, of which the value may be a part; 0 for a single number, which is in the node
     pub bytes: usize,
     /// where these bytes are counted
     pub kept: Kept,
@@ -129,13 +129,6 @@ pub enum Kept {
     At(usize),
     /// nowhere: they are those of a leaf's value
     InLeaf(usize),
-}
-
-impl ValueView {
-    /// What its elements take up, in bytes.
-    pub fn bytes(&self) -> usize {
-        self.shape.numel() * self.dtype.size()
-    }
 }
 
 impl EdgeView {

@@ -74,6 +74,7 @@ impl BackwardPlan {
             Slot::Output(_) => "the result".to_owned(),
         };
         let kept = match saved.kept {
+            Kept::Here if saved.is_held => format!("{}, held outside the graph, too", bytes(saved.bytes)),
             Kept::Here => bytes(saved.bytes),
             Kept::At(node) => format!("counted at #{node}"),
             Kept::InLeaf(node) => leaf_name(&self.graph.nodes[node], node),

@@ -13,21 +13,21 @@ use crate::var::Var;
 /// Nothing is computed for it. `{}` and [`to_text`](BackwardPlan::to_text) show it as text, [`to_html`](BackwardPlan::to_html)
 /// as a page.
 ///
-/// The bytes are those of tensors' elements: values of leaves and the gradients they have, what the graph keeps, and gradients on
-/// their way. Working memory inside an operation, nodes themselves and what the memory pool holds are not counted. Of an
+/// The bytes are those of tensors' storages, which are up to an eighth larger than their elements: values of leaves and the
+/// gradients they have, what the graph keeps, and gradients on their way. Working memory inside an operation, nodes themselves and what the memory pool holds are not counted. Of an
 /// operation of one's own the plan supposes that its gradients have the shape of its first output, where the input can
 /// broadcast to that, and else that of the input.
 ///
 /// ```
 /// use foldback_graph::RequiresGrad;
 /// use foldback_tensor::{Tensor, tensor};
-/// let a = Tensor::ones([1000, 1]).requires_grad();
-/// let b = Tensor::ones([1, 1000]).requires_grad();
+/// let a = Tensor::ones([1024, 1]).requires_grad();
+/// let b = Tensor::ones([1, 1024]).requires_grad();
 /// let loss = (&a * &b).sum(..)?;
 /// let plan = loss.backward_plan()?;
 /// assert_eq!(plan.graph().folds().count(), 2);
 /// // Two leaves and their gradients: the matrix never exists on the way back.
-/// assert_eq!(plan.peak_bytes(), 4 * 4000);
+/// assert_eq!(plan.peak_bytes(), 4 * 4096);
 /// loss.backward()?;
 /// assert!(loss.backward_plan().is_err());
 /// # Ok::<(), foldback_graph::Error>(())

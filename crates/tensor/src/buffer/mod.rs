@@ -12,7 +12,7 @@ mod pool;
 use ndarray::{Array1, s};
 
 #[doc(hidden)]
-pub use handle::Holding;
+pub use handle::{Holding, storage_bytes};
 pub(crate) use handle::{Handle, Room};
 #[allow(unreachable_pub, reason = "`Element` names it in a hidden method")]
 pub use pool::Spare;
