@@ -37,6 +37,8 @@ impl GraphTask {
     /// 5. the type is cast to the input's.
     #[inline]
     pub(super) fn deliver(&mut self, node: &Node, inputs: &[usize], job: Job<'_>) -> Result<()> {
+        #[cfg(test)]
+        super::trace::note(node, inputs, &job);
         if self.collected.is_some() {
             return self.collect(node, inputs, job);
         }

@@ -11,6 +11,8 @@ mod describe;
 mod early;
 mod hooked;
 mod queue;
+#[cfg(test)]
+pub(crate) mod trace;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
