@@ -20,8 +20,10 @@ pub(crate) struct Several {
     lowest: u64,
 }
 
+type LookAtAll = dyn Fn(&[Option<Var>]) -> Result<()> + Send + Sync;
+
 enum OnSeveral {
-    All(Box<dyn Fn(&[Option<Var>]) -> Result<()> + Send + Sync>),
+    All(Box<LookAtAll>),
     Any(Box<Look>),
 }
 
