@@ -78,7 +78,7 @@ impl GraphTask {
 
     fn work(&mut self, node: &Node, inputs: &[usize], work: Work<'_>) -> Result<()> {
         match work {
-            Work::Onward(_) => Ok(()),
+            Work::Onward(_) => unreachable!("taken before the form is chosen"),
             Work::Value(g) => self.deliver(node, inputs, Job::Value(g)),
             Work::Either(form) => self.deliver(node, inputs, Job::Value(form(Mood::Now)?)),
             Work::Product(a, b) => self.deliver(node, inputs, Job::Product(&a.value_ref(), &b.value_ref())),
@@ -92,7 +92,7 @@ impl GraphTask {
 
     fn record(&mut self, node: &Node, inputs: &[usize], work: Work<'_>) -> Result<()> {
         let g = match work {
-            Work::Onward(_) => return Ok(()),
+            Work::Onward(_) => unreachable!("taken before the form is chosen"),
             Work::Value(g) => g,
             Work::Either(form) => form(Mood::Recorded)?,
             Work::Product(a, b) => a.matmul(&b)?,
