@@ -135,6 +135,17 @@ pub enum GraphFacts {
         /// the shape of the root
         output: Shape,
     },
+    /// Seeds that have no leading axis, where the options say that they have one.
+    #[error(
+        "is_grads_batched: every output needs a seed of shape [n, ..], one gradient after another: pass them with seeds"
+    )]
+    SeedsNotBatched,
+    /// A checkpoint on the way of a derivative in forward mode, which does not go on in a recomputed graph.
+    #[error(
+        "checkpoint: forward mode does not go through what is computed anew: take the derivative backward (backward, grad, vjp, jacobian), \
+         or without the checkpoint"
+    )]
+    Recomputed,
     /// Another number of seeds than roots.
     #[error("expected {}, one per output, got {found}", counted(*expected, "seed"))]
     SeedCount {
@@ -152,6 +163,68 @@ pub enum GraphFacts {
         expected: usize,
         /// how many there are
         found: usize,
+    },
+    /// An argument of a function to be differentiated that has no derivative.
+    #[error(
+        "{op}: argument {index} is of type {dtype}, which has no derivative: use to(DType::F32), or let the function capture it"
+    )]
+    ArgumentDType {
+        /// which derivative was asked for
+        op: &'static str,
+        /// which argument
+        index: usize,
+        /// its type
+        dtype: DType,
+    },
+    /// Another number of tangents or cotangents than there are values.
+    #[error("{op}: expected {}, one for each {what}, got {found}", counted(*expected, "direction"))]
+    DirectionCount {
+        /// which derivative was asked for
+        op: &'static str,
+        /// argument or output
+        what: &'static str,
+        /// how many there are
+        expected: usize,
+        /// how many were given
+        found: usize,
+    },
+    /// A tangent or cotangent of another shape, or of integers.
+    #[error(
+        "{op}: the direction of {what} {index} has shape {found} and type {dtype}, the {what} has shape {expected}: a direction has the same shape, and floating-point numbers"
+    )]
+    Direction {
+        /// which derivative was asked for
+        op: &'static str,
+        /// argument or output
+        what: &'static str,
+        /// which one
+        index: usize,
+        /// the shape of the value
+        expected: Shape,
+        /// the shape of its direction
+        found: Shape,
+        /// the type of its direction
+        dtype: DType,
+    },
+    /// A function that must return one number.
+    #[error(
+        "{op}: the function must return a single number, found {found}: reduce it, with sum(..) for instance"
+    )]
+    NotANumber {
+        /// which derivative was asked for
+        op: &'static str,
+        /// what it returns
+        found: String,
+    },
+    /// A forward derivative of a function that computes its gradients with tensors.
+    #[error(
+        "{op}: marked once-differentiable, so it has no forward derivative (recorded at {location}): let its backward compute with variables, or use vjp or jacobian"
+    )]
+    NoForward {
+        /// the operation
+        op: &'static str,
+        /// the source line that recorded the operation
+        location: &'static Location<'static>,
     },
     /// An empty list of roots or inputs.
     #[error("{what} must not be empty: name at least one")]
@@ -252,11 +325,16 @@ impl Facts for GraphFacts {
         use GraphFacts::*;
         match self {
             Backward { source, .. } => source.kind(),
-            NotScalar { .. } | SeedShape { .. } => Kind::Shape,
-            DTypeWithoutGrad { .. } => Kind::DType,
+            NotScalar { .. } | SeedShape { .. } | Direction { .. } | NotANumber { .. } => Kind::Shape,
+            DTypeWithoutGrad { .. } | ArgumentDType { .. } => Kind::DType,
             Assigned { expected_shape, found_shape, .. } if expected_shape == found_shape => Kind::DType,
             Assigned { .. } => Kind::Shape,
-            SeedCount { .. } | Empty { .. } | InputsTwice => Kind::Argument,
+            SeedCount { .. }
+            | SeedsNotBatched
+            | Recomputed
+            | DirectionCount { .. }
+            | Empty { .. }
+            | InputsTwice => Kind::Argument,
             TooDeep { .. } => Kind::Io,
             GradientShape { .. }
             | GradientCount { .. }
@@ -273,7 +351,7 @@ impl Facts for GraphFacts {
             | InputWithoutGrad { .. }
             | NotALeaf
             | LeafInPlace { .. } => Kind::Graph,
-            OnceDifferentiable { .. } | Updating { .. } => Kind::Graph,
+            OnceDifferentiable { .. } | NoForward { .. } | Updating { .. } => Kind::Graph,
         }
     }
 
@@ -317,6 +395,16 @@ mod tests {
             (SeedShape { index: 0, seed: s(), output: s() }, Kind::Shape),
             (SeedCount { expected: 1, found: 2 }, Kind::Argument),
             (OutputCount { op, expected: 1, found: 2 }, Kind::Graph),
+            (SeedsNotBatched, Kind::Argument),
+            (Recomputed, Kind::Argument),
+            (ArgumentDType { op, index: 0, dtype: DType::I64 }, Kind::DType),
+            (DirectionCount { op, what: "argument", expected: 1, found: 2 }, Kind::Argument),
+            (
+                Direction { op, what: "argument", index: 0, expected: s(), found: s(), dtype: DType::I64 },
+                Kind::Shape,
+            ),
+            (NotANumber { op, found: "2 outputs".into() }, Kind::Shape),
+            (NoForward { op, location }, Kind::Graph),
             (Empty { what: "the list of roots" }, Kind::Argument),
             (InputsTwice, Kind::Argument),
             (HookWithoutGrad, Kind::Graph),

@@ -58,6 +58,24 @@ pub(crate) type Take<'t> = dyn FnMut(Flow<'_>) -> Result<()> + 't;
 pub(crate) trait Describe: Send + Sync {
     /// Describes the gradients that are asked for, one after another.
     fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()>;
+
+    /// Whether it is right as well for gradients that all have a further leading axis, see Note [Leading axis].
+    fn leads(&self) -> bool {
+        false
+    }
+}
+
+/// A function that is right for gradients with a further leading axis.
+pub(crate) struct Leading<F>(pub(crate) F);
+
+impl<F: Describe> Describe for Leading<F> {
+    fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()> {
+        self.0.describe(ctx, take)
+    }
+
+    fn leads(&self) -> bool {
+        true
+    }
 }
 
 impl<F: Fn(&Context<'_>, &mut Take<'_>) -> Result<()> + Send + Sync> Describe for F {

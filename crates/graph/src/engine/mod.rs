@@ -5,6 +5,7 @@
 //! have received a gradient belongs to one that nothing outstanding can still contribute to: a map ordered by number
 //! is at once the queue and the place where gradients wait to be added up. No counting pass is needed.
 
+mod batch;
 mod deliver;
 mod describe;
 mod queue;
@@ -22,7 +23,9 @@ use crate::mode::GradMode;
 use crate::node::{Edge, Node, next_number};
 use crate::profile;
 use crate::var::{Var, VarKind, expect_fit};
-pub(crate) use deliver::{in_function, in_sum};
+pub(crate) use batch::{aligned, leading};
+pub(crate) use deliver::{Job, in_backward, in_function, in_sum};
+pub(crate) use describe::{choose, record_formula};
 use queue::{Queue, Ready};
 
 /// How a backward pass is to run.
@@ -42,6 +45,8 @@ pub(crate) struct GraphTask {
     path: Option<Arc<HashSet<u64>>>,
     /// whether a captured leaf also gets its gradient (a `backward` limited to inputs) or not (`grad`)
     accumulate: bool,
+    /// how many gradients each value has, along a leading axis; such a pass captures what it computes
+    pub(crate) batch: Option<usize>,
     caught: Vec<Option<Var>>,
     /// gradients of leaves and retained ones, written when everything has succeeded
     staged: Vec<(Arc<Node>, u32, Var)>,
@@ -57,6 +62,7 @@ impl GraphTask {
             captures: HashMap::new(),
             path: None,
             accumulate: true,
+            batch: None,
             caught: Vec::new(),
             staged: Vec::new(),
             looks: anomaly::is_anomaly_enabled(),
@@ -132,6 +138,10 @@ impl GraphTask {
         }
         if node.hooks.get().is_some() || !self.captures.is_empty() || node.as_leaf().is_some() {
             self.visit(&node, &mut buffer)?;
+            // Such a pass captures something at every node.
+            if let Some(count) = self.batch {
+                return self.call_batched(&node, &buffer, count);
+            }
         }
         if !node.next_edges.iter().flatten().any(|edge| self.is_on_path(edge)) {
             return Ok(());
@@ -149,7 +159,9 @@ impl GraphTask {
         for (nr, slot) in buffer.iter_mut().enumerate() {
             let Some(mut grad) = slot.take() else { continue };
             let mut kept = node.as_leaf().is_some_and(|leaf| leaf.requires_grad.load(Ordering::Relaxed));
-            if let Some(hooks) = node.hooks.get() {
+            if let Some(hooks) = node.hooks.get().filter(|_| self.batch.is_some()) {
+                grad = self.run_hooks_batched(node, hooks, nr as u32, &grad)?;
+            } else if let Some(hooks) = node.hooks.get() {
                 let (replaced, retain) = hooks.run(nr as u32, grad)?;
                 expect_fit("a gradient replaced by a hook", &node.metadata[nr], &replaced.value_ref())?;
                 if self.looks {

@@ -22,6 +22,10 @@ impl<D: Derived> Describe for FusedBackward<D> {
     fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()> {
         describe(&self.formula, self.reduced.as_ref(), ctx, take)
     }
+
+    fn leads(&self) -> bool {
+        self.reduced.is_none()
+    }
 }
 
 /// The gradients of all operands that are asked for, in one read of what they share.

@@ -336,7 +336,8 @@ pub(crate) use pointwise;
 /// ```
 /// `[c]` is an operand that may be absent; one behind the attributes comes last in a call. A caller may write whatever turns
 /// into an operand or an attribute. The block may bind names (shapes, resolved axes) that the gradients then use;
-/// they are kept with the node. `unless (condition)` in front of `=` is where the variable itself is the result. Behind `=>` stands the name of the output, or of several, with a name for the gradient
+/// they are kept with the node. `over leading axes;` behind the gradients says that they are right for gradients with a further leading axis,
+/// as what counts axes from the back is (Note [Leading axis]). `unless (condition)` in front of `=` is where the variable itself is the result. Behind `=>` stands the name of the output, or of several, with a name for the gradient
 /// of each that has one; the value is then a tuple of tensors.
 macro_rules! function {
     (in $rows:ident; $(
@@ -344,6 +345,7 @@ macro_rules! function {
         $vis:vis fn $name:ident($a:ident $(, $b:ident)* $(, [$c:ident])? $(; $($attr:ident: $ty:ty),+ $(; $last:ident)?)?)
             $({ $($before:stmt;)* })? $(unless ($itself:expr))? = $value:expr $(=> $y:tt)?;
         $(d $dx:ident $(= $plain:tt)? $(: |$($n:ident),+| $gradient:expr)?;)+
+        $(over $leads:ident axes;)?
         check { $($label:literal: [$([$($dim:literal),*] $domain:ident),+] |$arg:ident| $run:expr;)+ }
     )*) => {
         $crate::table::macros::function!(@rows $rows $($name { $($label: [$([$($dim),*] $domain),+] |$arg| $run;)+ })*);
@@ -378,11 +380,11 @@ macro_rules! function {
                         @reads [$a $($b)* $($($last)?)? $($c)?] [$($y)?] $([$dx ($($plain)?) [$($($n),+)?]])+
                     ));
                     function!(@record value, $($y)?, &$rows::$name, &inputs, reads, move || {
-                        Box::new(move |ctx: &$crate::work::Context<'_>, take: &mut $crate::work::Take<'_>| {
+                        Box::new(function!(@described [$($leads)?] move |ctx: &$crate::work::Context<'_>, take: &mut $crate::work::Take<'_>| {
                             function!(@flows ctx, take, [$a $($b)* $($($last)?)? $($c)?] [$($y)?]
                                 $([($($plain)?) [$($($n),+)?] ($($gradient)?)])+);
                             Ok(())
-                        })
+                        }))
                     })
                 }
                 operation(
@@ -425,6 +427,9 @@ macro_rules! function {
             pub(in crate::table) static ALL: &[&$crate::table::Row] = &[$(&$name),*];
         }
     };
+
+    (@described [] $gradients:expr) => { $gradients };
+    (@described [leading] $gradients:expr) => { $crate::work::Leading($gradients) };
 
     // One output is a variable, several are a tuple.
     (@vars $($y:ident)?) => { $crate::Var };
