@@ -33,6 +33,7 @@ mod table;
 mod traced;
 mod turn;
 mod var;
+mod view;
 mod work;
 
 pub use anomaly::{detect_anomaly, is_anomaly_enabled, set_detect_anomaly};
@@ -53,6 +54,7 @@ pub use operators::VarNumber;
 pub use profile::{Profile, ProfileLine, profile};
 pub use table::{Domain, InputSpec, OwnedSample, Row, Sample, rows};
 pub use var::{RequiresGrad, Var, WeakVar};
+pub use view::{BackwardPlan, EdgeView, GraphView, Kept, NodeView, SavedView, Slot, Step, ValueView};
 
 #[doc(hidden)]
 pub use fuse::expansion as __fuse;

@@ -170,6 +170,11 @@ impl Node {
         }
     }
 
+    /// What it keeps, for those who look.
+    pub(crate) fn saved(&self) -> Saved {
+        self.saved.read()
+    }
+
     pub(crate) fn as_leaf(&self) -> Option<&Leaf> {
         match &self.kind {
             NodeKind::AccumulateGrad(leaf) => Some(leaf),

@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use foldback_tensor::Tensor;
 use foldback_tensor::kernel::BlockKernel;
+use foldback_tensor::{Shape, Tensor};
 use smallvec::SmallVec;
 
 use crate::error::Result;
@@ -59,6 +59,12 @@ pub(crate) trait Describe: Send + Sync {
     /// Describes the gradients that are asked for, one after another.
     fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()>;
 
+    /// The shape that gradients have before they are folded, given that of the output: where all are formulas, element by
+    /// element. For plans, which describe nothing.
+    fn unfolded<'a>(&'a self, _output: &'a Shape) -> Option<&'a Shape> {
+        None
+    }
+
     /// Whether it is right as well for gradients that all have a further leading axis, see Note [Leading axis].
     fn leads(&self) -> bool {
         false
@@ -71,6 +77,10 @@ pub(crate) struct Leading<F>(pub(crate) F);
 impl<F: Describe> Describe for Leading<F> {
     fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()> {
         self.0.describe(ctx, take)
+    }
+
+    fn unfolded<'a>(&'a self, output: &'a Shape) -> Option<&'a Shape> {
+        self.0.unfolded(output)
     }
 
     fn leads(&self) -> bool {

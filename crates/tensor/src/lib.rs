@@ -33,6 +33,8 @@ pub use attention::Attention;
 pub use ndarray;
 
 pub use axes::{Along, Axes, Axis, Over, Span, keep};
+#[doc(hidden)]
+pub use buffer::{Holding, storage_bytes};
 pub use buffer::{release_memory, set_pool_limit};
 pub use close::{Mismatch, Tolerance, compare_close};
 pub use conv::{Conv, Padding};

@@ -55,7 +55,7 @@ impl Packed {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     pub fn storage(&self) -> (Option<usize>, usize) {
-        (self.storage.address(), self.storage.len() * self.storage.dtype().size())
+        (self.storage.holding().map(|h| h.storage), self.storage.len() * self.storage.dtype().size())
     }
 
     /// The tensor. `like` must be the shape that it was packed with.

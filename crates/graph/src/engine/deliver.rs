@@ -36,6 +36,8 @@ impl GraphTask {
     /// 5. the type is cast to the input's.
     #[inline]
     pub(super) fn deliver(&mut self, node: &Node, inputs: &[usize], job: Job<'_>) -> Result<()> {
+        #[cfg(test)]
+        super::trace::note(node, inputs, &job);
         match job {
             Job::Value(g) => {
                 let Some((edge, meta)) = place(node, inputs[0]) else { return Ok(()) };

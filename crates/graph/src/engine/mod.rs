@@ -9,6 +9,8 @@ mod batch;
 mod deliver;
 mod describe;
 mod queue;
+#[cfg(test)]
+pub(crate) mod trace;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The backward step of a fused operation: by duals over blocks, or by recorded duals for higher orders.
 
-use foldback_tensor::Tensor;
 use foldback_tensor::kernel::ReducedShapes;
+use foldback_tensor::{Shape, Tensor};
 use smallvec::SmallVec;
 
 use super::derived::{Derived, PerOperand};
@@ -25,6 +25,10 @@ impl<D: Derived> Describe for FusedBackward<D> {
 
     fn leads(&self) -> bool {
         self.reduced.is_none()
+    }
+
+    fn unfolded<'a>(&'a self, output: &'a Shape) -> Option<&'a Shape> {
+        Some(self.reduced.as_ref().map_or(output, |(reduction, _)| &reduction.full))
     }
 }
 
