@@ -236,3 +236,34 @@ fn fitted(node: &Node, inputs: &[usize], job: Job<'_>, batch: Option<usize>) -> 
     };
     gradients.map_err(|e| in_gradient(node, inputs[0], e))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use foldback_tensor::{Tensor, tensor};
+
+    use crate::engine::VISITED;
+    use crate::{Result, Var, jacobian};
+
+    fn visits(f: impl FnOnce()) -> usize {
+        let before = VISITED.get();
+        f();
+        VISITED.get() - before
+    }
+
+    #[test]
+    fn a_jacobian_of_many_outputs_visits_each_node_once() {
+        let w = Tensor::ones([40, 3]);
+        let f = |x: &Var| -> Result<Var> { x.linear(&w, None)?.tanh().softmax(0)?.cumsum(0)?.mul(2.0) };
+        for count in [1, 7, 40] {
+            let shape = Cell::new(0);
+            let once = visits(|| {
+                let j = jacobian(|x| f(x)?.narrow(0, 0, count), &tensor![0.1, 0.2, 0.3]).unwrap();
+                shape.set(j.shape().dims()[0]);
+            });
+            // The leaf, and six operations.
+            assert_eq!((shape.get(), once), (count, 7));
+        }
+    }
+}
