@@ -32,6 +32,8 @@ pub(crate) enum Work<'a> {
     Either(Box<dyn FnOnce(Mood) -> Result<Var> + 'a>),
     /// a formula over what it reads, with a gradient for each of the inputs
     Pointwise(&'a dyn Pointwise, &'a [Var]),
+    /// none: gradients of other variables, from which the pass goes on, see Note [Going on in a recomputed graph]
+    Onward(Vec<(Edge, Var)>),
 }
 
 /// Whether a pass is recorded.

@@ -55,7 +55,7 @@ pub use ops::{
 pub use ops::{Contract, einsum, expect_vectors};
 pub use packed::Packed;
 pub use pool::{AdaptiveSize, Factors, Interpolate, InterpolateMode, Pool};
-pub use random::{Generator, manual_seed};
+pub use random::{Generator, get_rng_state, manual_seed, set_rng_state};
 pub use shape::{Pair, Shape, broadcast_shapes, can_broadcast};
 pub use stack::on_fresh_stack;
 pub use state::StateCell;

@@ -159,6 +159,11 @@ impl GraphTask {
         }
     }
 
+    /// What waits for an edge, to be looked at.
+    pub(super) fn waiting_at(&mut self, edge: &Edge) -> Option<&Var> {
+        self.ready.get_mut(edge.node.sequence)?.buffer[edge.nr as usize].as_ref()
+    }
+
     #[inline]
     fn slot(&mut self, edge: &Edge) -> &mut Option<Var> {
         &mut self.ready.entry(&edge.node).buffer[edge.nr as usize]

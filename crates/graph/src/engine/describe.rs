@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use foldback_tensor::kernel::{BlockKernel, JointKernel};
-use foldback_tensor::{DType, GRAIN, Tensor};
+use foldback_tensor::{DType, GRAIN, Tensor, refuse};
 use smallvec::SmallVec;
 
 use super::deliver::{Job, in_backward};
-use super::{GraphTask, is_on_path};
-use crate::error::Result;
+use super::{GraphTask, is_on_path, nodes_towards};
+use crate::error::{GraphFacts, Result};
 use crate::mode::LineGuard;
-use crate::node::{Node, NodeKind, Unpacked};
+use crate::node::{Edge, Node, NodeKind, Unpacked};
 use crate::rule::{Gradient, Rule, RuleFormula, RuleKernel, Slot};
 use crate::var::{Var, VarKind};
 use crate::work::{Context, Describe, Flow, Mood, Work};
@@ -40,16 +40,36 @@ impl GraphTask {
     ) -> Result<()> {
         let _line = LineGuard::set(node.location);
         let values = node.unpack(self.options.retain_graph)?;
-        let path = self.path.clone();
+        let (path, mut onward) = (self.path.clone(), Vec::new());
         let wanted = |input: usize| {
             node.next_edges.get(input).and_then(Option::as_ref).is_some_and(|edge| is_on_path(&path, edge))
         };
         let ctx = Context { node, grads, values: &values, wanted: &wanted };
         let mood = self.mood();
-        let mut take = |Flow { inputs, work }: Flow<'_>| {
-            choose(mood, &inputs, work, |inputs, job| self.deliver(node, inputs, job))
+        let mut take = |Flow { inputs, work }: Flow<'_>| match work {
+            Work::Onward(grads) => {
+                onward = grads;
+                Ok(())
+            }
+            work => choose(mood, &inputs, work, |inputs, job| self.deliver(node, inputs, job)),
         };
-        function.describe(&ctx, &mut take).map_err(|e| in_backward(node, e))
+        function.describe(&ctx, &mut take).map_err(|e| in_backward(node, e))?;
+        drop(path);
+        if !onward.is_empty() {
+            self.go_on(node, onward);
+        }
+        Ok(())
+    }
+
+    /// Goes on in a graph that the node has recorded while it ran.
+    #[cold]
+    fn go_on(&mut self, node: &Node, grads: Vec<(Edge, Var)>) {
+        if let Some(path) = &mut self.path {
+            let roots: Vec<Edge> = grads.iter().map(|(edge, _)| edge.clone()).collect();
+            let new = nodes_towards(&roots, node.sequence + 1, |number| path.contains(&number));
+            Arc::make_mut(path).extend(new);
+        }
+        grads.iter().for_each(|(edge, g)| self.add(edge, g.clone()));
     }
 
     pub(super) fn mood(&self) -> Mood {
@@ -172,6 +192,7 @@ pub(crate) fn choose(
     mut take: impl FnMut(&[usize], Job<'_>) -> Result<()>,
 ) -> Result<()> {
     match (work, mood) {
+        (Work::Onward(_), _) => refuse(GraphFacts::Recomputed),
         (Work::Value(g), _) => take(inputs, Job::Value(g)),
         (Work::Either(form), mood) => take(inputs, Job::Value(form(mood)?)),
         (Work::Product(a, b), Mood::Now) => take(inputs, Job::Product(&a.value_ref(), &b.value_ref())),

@@ -191,6 +191,7 @@ macro_rules! pointwise {
         #[track_caller]
         $vis fn $name(&self $(, $p: impl Into<$pt>)*) -> $crate::Var {
             $(let $p: $pt = $p.into();)*
+            let _span = $crate::profile::forward(stringify!($name));
             let own = self.value_ref();
             let value = { let $a: &foldback_tensor::Tensor = &own; $value };
             $crate::record::record_rule(&$rows::$name.vars, pointwise!(@array [$($p),*]), [self], [own], value)
@@ -207,6 +208,7 @@ macro_rules! pointwise {
         #[track_caller]
         $vis fn $try(&self) -> $crate::Result<$crate::Var> {
             use foldback_tensor::Here as _;
+            let _span = $crate::profile::forward(stringify!($name));
             let own = self.value_ref();
             let value = { let $a: &foldback_tensor::Tensor = &own; $value }.here()?;
             Ok($crate::record::record_rule(&$rows::$name.vars, [0.0; 2], [self], [own], value))
@@ -218,6 +220,7 @@ macro_rules! pointwise {
         $vis fn $name(&self $(, $p: impl Into<$pt>)*) -> $crate::Result<$crate::Var> {
             use foldback_tensor::Here as _;
             $(let $p: $pt = $p.into();)*
+            let _span = $crate::profile::forward(stringify!($name));
             let own = self.value_ref();
             let value = { let $a: &foldback_tensor::Tensor = &own; $value }.here()?;
             Ok($crate::record::record_rule(&$rows::$name.vars, pointwise!(@array [$($p),*]), [self], [own], value))
@@ -234,6 +237,7 @@ macro_rules! pointwise {
             // What a caller compiles is only what turns its arguments into ours.
             #[track_caller]
             fn operation(own: &$crate::Var, inputs: [$crate::Input<'_>; const { pointwise!(@count [$($b)+]) }] $(, $p: $pt)*) -> $crate::Result<$crate::Var> {
+                let _span = $crate::profile::forward(stringify!($name));
                 pointwise!(@with_numbers [$($($number)?)*] [$a $($b)+] [$($p)*] $rows, $name, $value, own, inputs);
                 let beside = $crate::input::beside(own, &inputs);
                 let [$($b),+] = inputs;
@@ -272,6 +276,7 @@ macro_rules! pointwise {
         $vis fn $also(&self, number: impl Into<foldback_tensor::Scalar>) -> $crate::Result<$crate::Var> {
             use foldback_tensor::Here as _;
             let number = number.into();
+            let _span = $crate::profile::forward(stringify!($also));
             let own = self.value_ref();
             let value = {
                 let ($a, $b): (foldback_tensor::Scalar, &foldback_tensor::Tensor) = (number, &own);
@@ -359,7 +364,8 @@ macro_rules! function {
                     own: &$crate::Var $(, $b: &$crate::Var)* $($(, $last: &$crate::Var)?)? $(, $c: Option<&$crate::Var>)?
                     $($(, $attr: $ty)+)?
                 ) -> $crate::Result<function!(@vars $($y)?)> {
-                    let inputs: smallvec::SmallVec<[&$crate::Var; 4]> =
+                    let _span = $crate::profile::forward(stringify!($name));
+                let inputs: smallvec::SmallVec<[&$crate::Var; 4]> =
                         [Some(own) $(, Some($b))* $($(, Some($last))?)? $(, $c)?].into_iter().flatten().collect();
                     let $a = &*own.value_ref();
                     $(let $b = &*$b.value_ref();)*
@@ -495,6 +501,7 @@ macro_rules! function_of_list {
                 use foldback_tensor::Here as _;
                 #[track_caller]
                 fn operation(vars: &[$crate::Var] $($(, $attr: $ty)+)?) -> $crate::Result<$crate::Var> {
+                    let _span = $crate::profile::forward(stringify!($name));
                     let values: Vec<foldback_tensor::Tensor> = vars.iter().map(|v| v.value()).collect();
                     let $values: Vec<&foldback_tensor::Tensor> = values.iter().collect();
                     $($($before)*)?

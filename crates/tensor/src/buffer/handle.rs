@@ -155,6 +155,14 @@ impl Handle {
         }
     }
 
+    /// What tells a storage from others that are there now; none for a single number, which is never shared.
+    pub(crate) fn address(&self) -> Option<usize> {
+        match &self.0 {
+            Held::One(_) => None,
+            Held::Shared(arc) => Some(Arc::as_ptr(lives(arc)).cast::<()>().addr()),
+        }
+    }
+
     /// Whether two handles hold one storage; a single number is never shared.
     pub(crate) fn is_same(&self, other: &Handle) -> bool {
         match (&self.0, &other.0) {
