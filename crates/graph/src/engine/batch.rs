@@ -5,6 +5,7 @@
 //! what it reads broadcasts. So is a function that reads nothing of its gradient's axes from the front
 //! (`Describe::leads`). Any other function describes its gradients once for each of the `n`. A hook sees them one by one.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use foldback_tensor::kernel::{self, Target};
@@ -134,16 +135,16 @@ impl GraphTask {
         let values = node.unpack(self.options.retain_graph)?;
         let path = self.path.clone();
         let wanted = |input: usize| is_wanted(&path, node, input);
-        let mut found: Vec<Vec<Option<Var>>> = vec![vec![None; count]; node.next_edges.len()];
+        let mut found: Vec<Vec<Option<Var>>> = Vec::with_capacity(count);
         for index in 0..count {
             let one = |g: &Option<Var>| g.as_ref().map(|g| at(g, index)).transpose();
             let grads = grads.iter().map(one).collect::<Result<SmallVec<[Option<Var>; 1]>>>()?;
             let ctx = Context { node, grads: &grads, values: &values, wanted: &wanted };
+            let mut these = vec![None; node.next_edges.len()];
             let mut take = |Flow { inputs, work }: Flow<'_>| {
                 choose(self.mood(), &inputs, work, |inputs, job| {
                     for (&input, g) in inputs.iter().zip(fitted(node, inputs, job, None)?) {
-                        let place = &mut found[input][index];
-                        *place = Some(match place.take() {
+                        these[input] = Some(match these[input].take() {
                             Some(waiting) => add_gradients(waiting, g),
                             None => g,
                         });
@@ -152,15 +153,17 @@ impl GraphTask {
                 })
             };
             function.describe(&ctx, &mut take).map_err(|e| in_backward(node, e))?;
+            found.push(these);
         }
-        for (input, found) in found.into_iter().enumerate() {
+        for input in 0..node.next_edges.len() {
             let Some((edge, meta)) = place(node, input) else { continue };
-            if found.iter().all(Option::is_none) {
+            let list: Vec<Option<Var>> = found.iter_mut().map(|these| these[input].take()).collect();
+            if list.iter().all(Option::is_none) {
                 continue;
             }
             let zeros = || Tensor::try_zeros_with(&meta.shape, meta.dtype).map(Var::constant);
-            let found = found.into_iter().map(|g| g.map_or_else(zeros, Ok)).collect::<Result<Vec<_>>>()?;
-            self.add(edge, joined(&found)?);
+            let list = list.into_iter().map(|g| g.map_or_else(zeros, Ok)).collect::<Result<Vec<_>>>()?;
+            self.add(edge, joined(&list)?);
         }
         Ok(())
     }
@@ -188,7 +191,7 @@ impl GraphTask {
     }
 }
 
-fn is_wanted(path: &Option<Arc<std::collections::HashSet<u64>>>, node: &Node, input: usize) -> bool {
+fn is_wanted(path: &Option<Arc<HashSet<u64>>>, node: &Node, input: usize) -> bool {
     node.next_edges.get(input).and_then(Option::as_ref).is_some_and(|edge| super::is_on_path(path, edge))
 }
 
