@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use foldback_tensor::{Shape, Tensor};
 use foldback_tensor::kernel::BlockKernel;
+use foldback_tensor::{Shape, Tensor};
 use smallvec::SmallVec;
 
 use crate::error::Result;

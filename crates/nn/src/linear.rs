@@ -341,7 +341,7 @@ fn check_parameters(weight: &Var, bias: Option<&Var>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use foldback_graph::GraphFacts;
+    use foldback_graph::{GraphFacts, RequiresGrad};
     use foldback_tensor::{assert_close, manual_seed, tensor};
 
     use super::*;

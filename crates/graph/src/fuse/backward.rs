@@ -1,7 +1,7 @@
 //! The backward step of a fused operation: by duals over blocks, or by recorded duals for higher orders.
 
-use foldback_tensor::{Shape, Tensor};
 use foldback_tensor::kernel::ReducedShapes;
+use foldback_tensor::{Shape, Tensor};
 use smallvec::SmallVec;
 
 use super::derived::{Derived, PerOperand};

@@ -28,7 +28,8 @@ impl GraphView {
                 write!(dot, "  n{number} -> n{}", edge.node).expect("a string takes all");
                 if edge.is_fold() {
                     let label = format!("{} folded to {}\nover {}", edge.gradient, edge.input, edge.axes());
-                    write!(dot, " [label={}, color=\"#c2410c\"]", quoted(&label)).expect("a string takes all");
+                    write!(dot, " [label={}, color=\"#c2410c\"]", quoted(&label))
+                        .expect("a string takes all");
                 }
                 dot.push_str(";\n");
             }

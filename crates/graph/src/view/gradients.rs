@@ -26,9 +26,8 @@ pub(super) enum Way {
 /// The shape of an input's gradient before it is folded, and where it is. None for an input that has no gradient.
 pub(super) fn arrival(node: &Node, input: usize) -> Option<(Shape, Way)> {
     let output = &node.metadata[0].shape;
-    let shape = |input: usize| {
-        node.next_edges.get(input)?.as_ref().map(|e| &e.node.metadata[e.nr as usize].shape)
-    };
+    let shape =
+        |input: usize| node.next_edges.get(input)?.as_ref().map(|e| &e.node.metadata[e.nr as usize].shape);
     match &node.kind {
         NodeKind::AccumulateGrad(_) => None,
         NodeKind::Rule(rule, _) => {
@@ -61,9 +60,7 @@ fn of_function(name: &str, input: usize, output: &Shape, own: &Shape) -> (Shape,
         ("linear", 1) if own.rank() == 2 => {
             (joined(&output.dims()[..output.rank().saturating_sub(2)], own, 0), Way::Straight)
         }
-        ("linear", 1) => {
-            (joined(&output.dims()[..output.rank().saturating_sub(1)], own, 0), Way::Apart)
-        }
+        ("linear", 1) => (joined(&output.dims()[..output.rank().saturating_sub(1)], own, 0), Way::Apart),
         ("linear", 0) if own.rank() > 0 => (own.clone(), Way::Straight),
         ("sum" | "sum_to_size" | "permute" | "transpose" | "reshape" | "squeeze" | "unsqueeze", _) => {
             (own.clone(), Way::Shared)
@@ -71,7 +68,9 @@ fn of_function(name: &str, input: usize, output: &Shape, own: &Shape) -> (Shape,
         ("mean", _) => (own.clone(), Way::Alike),
         _ if rows().any(|row| row.name == name) => (own.clone(), Way::Apart),
         // An operation of a user's own: what it returns is not known, but it may leave the fold to the engine.
-        _ if broadcast_shapes(&[own, output]).is_ok_and(|shape| shape == *output) => (output.clone(), Way::Apart),
+        _ if broadcast_shapes(&[own, output]).is_ok_and(|shape| shape == *output) => {
+            (output.clone(), Way::Apart)
+        }
         _ => (own.clone(), Way::Apart),
     }
 }

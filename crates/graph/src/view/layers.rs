@@ -4,8 +4,8 @@
 //! operation that reads one belongs to its layer (`blocks.0.fc`), and so do operations of the same line beside it. What is left
 //! stands between two layers, and belongs to the module that contains both.
 
-use super::text::line;
 use super::GraphView;
+use super::text::line;
 
 /// For each node, the path of its layer; empty where nothing is known.
 pub(super) fn paths(graph: &GraphView) -> Vec<Vec<String>> {

@@ -64,7 +64,8 @@ pub(super) fn follow(graph: &GraphView) -> Course {
             None => {
                 for edge in node.edges.iter().flatten() {
                     let place = &mut waiting[edge.node][edge.output];
-                    *place = Some(memory.deliver(g, edge, &graph.nodes[edge.node].outputs[edge.output], *place));
+                    *place =
+                        Some(memory.deliver(g, edge, &graph.nodes[edge.node].outputs[edge.output], *place));
                 }
             }
         }

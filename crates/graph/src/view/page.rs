@@ -31,22 +31,26 @@ impl BackwardPlan {
     /// What the page shows, as an object of JavaScript.
     fn to_json(&self) -> String {
         let paths = paths(&self.graph);
-        let operations: Vec<String> = self.steps.iter().map(|step| {
-            let node = &self.graph.nodes[step.node];
-            let edges = node.edges.iter().enumerate();
-            let edges = edges.filter_map(|(i, e)| Some(self.edge(i, e.as_ref()?)));
-            object(&[
-                ("id", step.node.to_string()),
-                ("name", string(node.name)),
-                ("out", list(node.outputs.iter().map(|o| string(&o.to_string())))),
-                ("line", string(&line(node.location))),
-                ("path", list(paths[step.node].iter().map(|part| string(part)))),
-                ("kept", node.saved_bytes().to_string()),
-                ("saved", list(node.saved.iter().map(|s| self.saved(s)))),
-                ("edges", list(edges)),
-                ("live", list([step.saved, step.gradients].map(|n| n.to_string()))),
-            ])
-        }).collect();
+        let operations: Vec<String> = self
+            .steps
+            .iter()
+            .map(|step| {
+                let node = &self.graph.nodes[step.node];
+                let edges = node.edges.iter().enumerate();
+                let edges = edges.filter_map(|(i, e)| Some(self.edge(i, e.as_ref()?)));
+                object(&[
+                    ("id", step.node.to_string()),
+                    ("name", string(node.name)),
+                    ("out", list(node.outputs.iter().map(|o| string(&o.to_string())))),
+                    ("line", string(&line(node.location))),
+                    ("path", list(paths[step.node].iter().map(|part| string(part)))),
+                    ("kept", node.saved_bytes().to_string()),
+                    ("saved", list(node.saved.iter().map(|s| self.saved(s)))),
+                    ("edges", list(edges)),
+                    ("live", list([step.saved, step.gradients].map(|n| n.to_string()))),
+                ])
+            })
+            .collect();
         object(&[
             ("heading", string(&self.heading())),
             ("leaves", self.leaves.to_string()),

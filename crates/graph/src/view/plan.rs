@@ -95,7 +95,10 @@ impl BackwardPlan {
     /// Gives leaves names, such as those of [`named_parameters`](https://docs.rs/foldback-nn): texts and pages show them, and
     /// the page folds operations together by the layers that the names tell of. Others than leaves of this graph are passed over.
     #[must_use = "a plan is returned"]
-    pub fn named<V: AsRef<Var>>(mut self, names: impl IntoIterator<Item = (impl Into<String>, V)>) -> BackwardPlan {
+    pub fn named<V: AsRef<Var>>(
+        mut self,
+        names: impl IntoIterator<Item = (impl Into<String>, V)>,
+    ) -> BackwardPlan {
         self.graph = self.graph.named(names);
         self
     }

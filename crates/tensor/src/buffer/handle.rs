@@ -388,7 +388,9 @@ mod tests {
 
     #[test]
     fn the_bytes_of_a_storage_are_known_beforehand() {
-        for (len, bytes) in [(0, 0), (1, 0), (3, 12), (8, 32), (100, 416), (16_384, 65_536), (200_000, 851_968)] {
+        for (len, bytes) in
+            [(0, 0), (1, 0), (3, 12), (8, 32), (100, 416), (16_384, 65_536), (200_000, 851_968)]
+        {
             assert_eq!(storage_bytes(DType::F32, len), bytes, "{len}");
             let made = Handle::stale(DType::F32, len).unwrap();
             assert_eq!(made.holding().map_or(0, |h| h.bytes), bytes, "{len}");
