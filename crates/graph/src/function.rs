@@ -97,6 +97,7 @@ pub trait Function: Send + Sync + Sized + 'static {
     #[track_caller]
     fn apply<const N: usize>(self, inputs: impl IntoIterator<Item: AsInput>) -> Result<[Var; N]> {
         let inputs = variables_of(inputs);
+        let _span = crate::profile::forward(self.name());
         let inputs: Vec<&Var> = inputs.iter().collect();
         let values: Vec<Tensor> = inputs.iter().map(|v| v.value()).collect();
         let outputs = self.forward(&values.iter().collect::<Vec<_>>()).or_here()?;

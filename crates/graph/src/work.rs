@@ -32,6 +32,8 @@ pub(crate) enum Work<'a> {
     Either(Box<dyn FnOnce(Mood) -> Result<Var> + 'a>),
     /// a formula over what it reads, with a gradient for each of the inputs
     Pointwise(&'a dyn Pointwise, &'a [Var]),
+    /// none: gradients of other variables, from which the pass goes on, see Note [Going on in a recomputed graph]
+    Onward(Vec<(Edge, Var)>),
 }
 
 /// Whether a pass is recorded.
@@ -61,6 +63,28 @@ pub(crate) trait Describe: Send + Sync {
     /// element. For plans, which describe nothing.
     fn unfolded<'a>(&'a self, _output: &'a Shape) -> Option<&'a Shape> {
         None
+    }
+
+    /// Whether it is right as well for gradients that all have a further leading axis, see Note [Leading axis].
+    fn leads(&self) -> bool {
+        false
+    }
+}
+
+/// A function that is right for gradients with a further leading axis.
+pub(crate) struct Leading<F>(pub(crate) F);
+
+impl<F: Describe> Describe for Leading<F> {
+    fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()> {
+        self.0.describe(ctx, take)
+    }
+
+    fn unfolded<'a>(&'a self, output: &'a Shape) -> Option<&'a Shape> {
+        self.0.unfolded(output)
+    }
+
+    fn leads(&self) -> bool {
+        true
     }
 }
 

@@ -23,6 +23,10 @@ impl<D: Derived> Describe for FusedBackward<D> {
         describe(&self.formula, self.reduced.as_ref(), ctx, take)
     }
 
+    fn leads(&self) -> bool {
+        self.reduced.is_none()
+    }
+
     fn unfolded<'a>(&'a self, output: &'a Shape) -> Option<&'a Shape> {
         Some(self.reduced.as_ref().map_or(output, |(reduction, _)| &reduction.full))
     }
