@@ -9,11 +9,17 @@ pub mod tensors {}
 #[doc = include_str!("../../docs/src/guide/gradients.md")]
 pub mod gradients {}
 
+#[doc = include_str!("../../docs/src/guide/looking-at-graphs.md")]
+pub mod looking_at_graphs {}
+
 #[doc = include_str!("../../docs/src/guide/fusing.md")]
 pub mod fusing {}
 
 #[doc = include_str!("../../docs/src/guide/models.md")]
 pub mod models {}
+
+#[doc = include_str!("../../docs/src/guide/large-graphs.md")]
+pub mod large_graphs {}
 
 #[doc = include_str!("../../README.md")]
 pub mod readme {}

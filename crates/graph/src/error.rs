@@ -140,12 +140,6 @@ pub enum GraphFacts {
         "is_grads_batched: every output needs a seed of shape [n, ..], one gradient after another: pass them with seeds"
     )]
     SeedsNotBatched,
-    /// A recomputed graph on the way of a pass that cannot go on in one.
-    #[error(
-        "a checkpoint is computed anew by backward() and grad() of one gradient at a time: take derivatives of functions, and \
-         batched ones, without it"
-    )]
-    Recomputed,
     /// Another number of seeds than roots.
     #[error("expected {}, one per output, got {found}", counted(*expected, "seed"))]
     SeedCount {
@@ -359,12 +353,9 @@ impl Facts for GraphFacts {
             DTypeWithoutGrad { .. } | ArgumentDType { .. } => Kind::DType,
             Assigned { expected_shape, found_shape, .. } if expected_shape == found_shape => Kind::DType,
             Assigned { .. } => Kind::Shape,
-            SeedCount { .. }
-            | SeedsNotBatched
-            | Recomputed
-            | DirectionCount { .. }
-            | Empty { .. }
-            | InputsTwice => Kind::Argument,
+            SeedCount { .. } | SeedsNotBatched | DirectionCount { .. } | Empty { .. } | InputsTwice => {
+                Kind::Argument
+            }
             TooDeep { .. } => Kind::Io,
             GradientShape { .. }
             | GradientCount { .. }
@@ -424,7 +415,6 @@ mod tests {
             (SeedCount { expected: 1, found: 2 }, Kind::Argument),
             (OutputCount { op, expected: 1, found: 2 }, Kind::Graph),
             (SeedsNotBatched, Kind::Argument),
-            (Recomputed, Kind::Argument),
             (ArgumentDType { op, index: 0, dtype: DType::I64 }, Kind::DType),
             (DirectionCount { op, what: "argument", expected: 1, found: 2 }, Kind::Argument),
             (

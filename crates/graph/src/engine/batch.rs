@@ -5,6 +5,7 @@
 //! what it reads broadcasts. So is a function that reads nothing of its gradient's axes from the front
 //! (`Describe::leads`). Any other function describes its gradients once for each of the `n`. A hook sees them one by one.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use foldback_tensor::kernel::{self, Target};
@@ -22,7 +23,7 @@ use crate::mode::LineGuard;
 use crate::node::{Edge, InputMetadata, Node, NodeKind};
 use crate::rule::{Rule, RuleKernel};
 use crate::var::{Var, VarKind};
-use crate::work::{Context, Describe, Flow};
+use crate::work::{Context, Describe, Flow, Work};
 
 /// A shape behind a leading axis, if there is one.
 pub(crate) fn leading(batch: Option<usize>, shape: &Shape) -> Shape {
@@ -104,7 +105,7 @@ impl GraphTask {
         Ok(())
     }
 
-    /// A function that minds no leading axis. It has one output, which has received its gradients.
+    /// A function that minds no leading axis: of one output, which has received its gradients, or one that hands them on.
     fn function_batched(
         &mut self,
         node: &Arc<Node>,
@@ -113,14 +114,23 @@ impl GraphTask {
         count: usize,
     ) -> Result<()> {
         let values = node.unpack(self.options.retain_graph)?;
-        let path = self.path.clone();
+        let (path, mut onward) = (self.path.clone(), Vec::new());
         let wanted = |input: usize| is_wanted(&path, node, input);
         let ctx = Context { node, grads, values: &values, wanted: &wanted };
         let mood = self.mood();
-        let mut take = |Flow { inputs, work }: Flow<'_>| {
-            choose(mood, &inputs, work, |inputs, job| self.deliver_batched(node, inputs, job, count))
+        let mut take = |Flow { inputs, work }: Flow<'_>| match work {
+            Work::Onward(grads) => {
+                onward = grads;
+                Ok(())
+            }
+            work => choose(mood, &inputs, work, |inputs, job| self.deliver_batched(node, inputs, job, count)),
         };
-        function.describe(&ctx, &mut take).map_err(|e| in_backward(node, e))
+        function.describe(&ctx, &mut take).map_err(|e| in_backward(node, e))?;
+        drop(path);
+        if !onward.is_empty() {
+            self.go_on(node, onward);
+        }
+        Ok(())
     }
 
     /// Any other function, for each of its gradients.
@@ -134,16 +144,16 @@ impl GraphTask {
         let values = node.unpack(self.options.retain_graph)?;
         let path = self.path.clone();
         let wanted = |input: usize| is_wanted(&path, node, input);
-        let mut found: Vec<Vec<Option<Var>>> = vec![vec![None; count]; node.next_edges.len()];
+        let mut found: Vec<Vec<Option<Var>>> = Vec::with_capacity(count);
         for index in 0..count {
             let one = |g: &Option<Var>| g.as_ref().map(|g| at(g, index)).transpose();
             let grads = grads.iter().map(one).collect::<Result<SmallVec<[Option<Var>; 1]>>>()?;
             let ctx = Context { node, grads: &grads, values: &values, wanted: &wanted };
+            let mut these = vec![None; node.next_edges.len()];
             let mut take = |Flow { inputs, work }: Flow<'_>| {
                 choose(self.mood(), &inputs, work, |inputs, job| {
                     for (&input, g) in inputs.iter().zip(fitted(node, inputs, job, None)?) {
-                        let place = &mut found[input][index];
-                        *place = Some(match place.take() {
+                        these[input] = Some(match these[input].take() {
                             Some(waiting) => add_gradients(waiting, g),
                             None => g,
                         });
@@ -152,11 +162,12 @@ impl GraphTask {
                 })
             };
             function.describe(&ctx, &mut take).map_err(|e| in_backward(node, e))?;
+            found.push(these);
         }
-        for (input, found) in found.into_iter().enumerate() {
-            if let Some((edge, meta)) = place(node, input)
-                && let Some(g) = joined_with_zeros(found, meta)?
-            {
+        for input in 0..node.next_edges.len() {
+            let Some((edge, meta)) = place(node, input) else { continue };
+            let list = found.iter_mut().map(|these| these[input].take()).collect();
+            if let Some(g) = joined_with_zeros(list, meta)? {
                 self.land(input, edge, g);
             }
         }
@@ -201,7 +212,7 @@ impl GraphTask {
     }
 }
 
-fn is_wanted(path: &Option<Arc<std::collections::HashSet<u64>>>, node: &Node, input: usize) -> bool {
+fn is_wanted(path: &Option<Arc<HashSet<u64>>>, node: &Node, input: usize) -> bool {
     node.next_edges.get(input).and_then(Option::as_ref).is_some_and(|edge| super::is_on_path(path, edge))
 }
 
@@ -272,4 +283,35 @@ pub(super) fn fitted(
         }
     };
     gradients.map_err(|e| in_gradient(node, inputs[0], e))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use foldback_tensor::{Tensor, tensor};
+
+    use crate::engine::VISITED;
+    use crate::{Result, Var, jacobian};
+
+    fn visits(f: impl FnOnce()) -> usize {
+        let before = VISITED.get();
+        f();
+        VISITED.get() - before
+    }
+
+    #[test]
+    fn a_jacobian_of_many_outputs_visits_each_node_once() {
+        let w = Tensor::ones([40, 3]);
+        let f = |x: &Var| -> Result<Var> { x.linear(&w, None)?.tanh().softmax(0)?.cumsum(0)?.mul(2.0) };
+        for count in [1, 7, 40] {
+            let shape = Cell::new(0);
+            let once = visits(|| {
+                let j = jacobian(|x| f(x)?.narrow(0, 0, count), &tensor![0.1, 0.2, 0.3]).unwrap();
+                shape.set(j.shape().dims()[0]);
+            });
+            // The leaf, and six operations.
+            assert_eq!((shape.get(), once), (count, 7));
+        }
+    }
 }

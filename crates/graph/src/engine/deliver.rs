@@ -92,7 +92,11 @@ impl GraphTask {
     fn collect(&mut self, node: &Node, inputs: &[usize], job: Job<'_>) -> Result<()> {
         for (&input, g) in inputs.iter().zip(fitted(node, inputs, job, None)?) {
             if let Some(collected) = &mut self.collected {
-                collected[input] = Some(g);
+                let waiting = collected[input].take();
+                collected[input] = Some(match waiting {
+                    Some(waiting) => add_gradients(waiting, g),
+                    None => g,
+                });
             }
         }
         Ok(())

@@ -1,8 +1,11 @@
 //! Making and reading tensors, and gradients: what the replayer has no rows for.
 
-use foldback::graph::{register_any_grad_hook, register_multi_grad_hook};
+use foldback::graph::{
+    checkpoint, detect_anomaly, register_any_grad_hook, register_multi_grad_hook, set_detect_anomaly,
+};
 use foldback::ndarray::ArrayD;
 use foldback::prelude::*;
+use foldback::tensor::{Generator, get_rng_state, set_rng_state};
 
 use super::lines;
 
@@ -26,6 +29,7 @@ lines! {
     "torch.zeros_like(x)": x.zeros_like(), x.ones_like(), x.full_like(2); "no `rand_like`"
     "F.dropout(x, 0.5)": x.dropout(0.5); "always drops; the layer `Dropout` knows the mode"
     "torch.manual_seed(0)": manual_seed(0); "other numbers than PyTorch's"
+    "torch.get_rng_state()": get_rng_state(), set_rng_state(Generator::new(0)); "of this thread; `set_rng_state` hands out the old one"
     "x.item(), x.tolist()": x.item(), x.item_as::<f32>(), x.to_vec::<f32>(); "`item()` is `f64`; `to_vec` has no axes"
     "x.shape, x.size(0), x.dim()": x.shape(), x.dims(), x.size(0), x.rank(), x.sizes::<2>(); "`let [n, d] = x.sizes()?`"
     "x.numel(), x.dtype": x.numel(), x.dtype(); ""
@@ -40,8 +44,8 @@ lines! {
     "x.grad": v.grad(), v.grad_var(); "`grad_var` is the one with a history"
     "x.grad = None": v.zero_grad(), v.set_grad(None); ""
     "torch.autograd.grad(y, x)": grad(&v, &u), grad(&v, [&u, &w]), grad_with(&v, &u, Backward::new().create_graph(true)); "one gradient is a `Var`, those of an array an array; `allow_unused` is of `Grad`"
-    "torch.autograd.functional.jvp(f, x, v)": jvp(|a| a.square(), &y, &seed), vjp(|a| a.square(), &y, &seed), hvp(|a| a.square().sum(..), &y, &seed), vhp(|a| a.square().sum(..), &y, &seed); "several arguments are an array; `torch.func` has the first two as well"
-    "torch.autograd.functional.jacobian(f, x)": jacobian(|a| a.square(), &y), hessian(|a| a.square().sum(..), &y); "always vectorised; `torch.func.jacfwd` is `graph::jacfwd`"
+    "torch.autograd.functional.jvp(f, x, v)": jvp(|a| a.square(), &u, &y), vjp(|a| a.square(), &u, &y), hvp(|a| a.square().sum(..), &u, &y), vhp(|a| a.square().sum(..), &u, &y); "several arguments are an array; `torch.func` has the first two as well"
+    "torch.autograd.functional.jacobian(f, x)": jacobian(|a| a.square(), &u), hessian(|a| a.square().sum(..), &u); "always vectorised; `torch.func.jacfwd` is `graph::jacfwd`"
     "torch.no_grad()": no_grad(|| v.exp()), enable_grad(|| v.exp()); "takes a closure"
     "x.detach()": v.detach(); ""
     "x.retain_grad()": v.retain_grad(); ""
@@ -50,5 +54,7 @@ lines! {
     "x.grad_fn": v.grad_fn(); "`None` for leaves, too; has `register_prehook` and `register_hook`"
     "torch.autograd.graph.register_multi_grad_hook(xs, f)": register_multi_grad_hook([&u, &w], |_| ()), register_any_grad_hook([&u, &w], |_| ()); "the second is `mode=\"any\"`"
     "x.is_leaf": v.is_leaf(); ""
+    "torch.autograd.detect_anomaly()": detect_anomaly(|| v.backward()), set_detect_anomaly(false); "takes a closure; stops at infinities, too"
+    "torch.utils.checkpoint.checkpoint(f, x)": checkpoint(|x| x[0].mul(2.0), [&v]); "`f` takes a list, and is run again in the pass itself"
     "torch.autograd.gradcheck(f, x)": gradcheck(|x| x[0].sum(..), &[y.double()]), gradgradcheck(|x| x[0].sum(..), &[y.double()]); ""
 }
