@@ -15,7 +15,6 @@ use smallvec::SmallVec;
 use super::GraphTask;
 use super::deliver::{Job, in_backward, in_gradient, place};
 use super::describe::{choose, operand, record_formula};
-use super::queue::Buffer;
 use crate::error::Result;
 use crate::gradient::add_gradients;
 use crate::hooks::Hooks;
@@ -40,20 +39,9 @@ pub(crate) fn aligned(batch: Option<usize>, shape: &Shape, rank: usize) -> Shape
 }
 
 impl GraphTask {
-    /// Runs a node with `count` gradients for each of its outputs that has any, and its hooks.
+    /// Runs a node with `count` gradients for each of its outputs that has any.
     #[inline(never)]
-    pub(super) fn call_batched(&mut self, node: &Arc<Node>, grads: Buffer, count: usize) -> Result<()> {
-        if !node.next_edges.iter().flatten().any(|edge| self.is_on_path(edge)) {
-            return Ok(());
-        }
-        match node.hooks.get() {
-            Some(hooks) if hooks.are_on_node() => self.call_between_hooks(node, hooks, grads),
-            _ => self.run_batched(node, &grads, count),
-        }
-    }
-
-    /// Runs its function.
-    pub(super) fn run_batched(
+    pub(super) fn call_batched(
         &mut self,
         node: &Arc<Node>,
         grads: &[Option<Var>],

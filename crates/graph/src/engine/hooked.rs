@@ -84,6 +84,17 @@ impl GraphTask {
         hooks.accumulated().iter().try_for_each(|hook| hook(&leaf))
     }
 
+    /// Runs a node whose outputs have been looked at, with its own hooks, for however many gradients.
+    pub(super) fn call_visited(&mut self, node: &Arc<Node>, grads: Buffer) -> Result<()> {
+        if !node.next_edges.iter().flatten().any(|edge| self.is_on_path(edge)) {
+            return Ok(());
+        }
+        match node.hooks.get() {
+            Some(hooks) if hooks.are_on_node() => self.call_between_hooks(node, hooks, grads),
+            _ => self.call(node, &grads),
+        }
+    }
+
     /// Runs a node's function between its pre-hooks and its post-hooks.
     #[cold]
     pub(super) fn call_between_hooks(
@@ -124,7 +135,7 @@ impl GraphTask {
     /// Runs a node's function, for however many gradients.
     fn call(&mut self, node: &Arc<Node>, grads: &[Option<Var>]) -> Result<()> {
         match self.batch {
-            Some(count) => self.run_batched(node, grads, count),
+            Some(count) => self.call_batched(node, grads, count),
             None => self.call_function(node, grads),
         }
     }

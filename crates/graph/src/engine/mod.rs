@@ -154,6 +154,7 @@ impl GraphTask {
     }
 
     /// Hooks, captures, then the node's own function.
+    #[inline]
     fn evaluate(&mut self, ready: Ready, roots: &[Edge]) -> Result<()> {
         let Ready { node, mut buffer } = ready;
         let _span = profile::backward(&node);
@@ -164,18 +165,12 @@ impl GraphTask {
         VISITED.set(VISITED.get() + 1);
         if node.hooks.get().is_some() || !self.captures.is_empty() || node.as_leaf().is_some() {
             self.visit(&node, &mut buffer, roots)?;
-            // A pass with many gradients captures something at every node.
-            if let Some(count) = self.batch {
-                return self.call_batched(&node, buffer, count);
-            }
+            return self.call_visited(&node, buffer);
         }
         if !node.next_edges.iter().flatten().any(|edge| self.is_on_path(edge)) {
             return Ok(());
         }
-        match node.hooks.get() {
-            Some(hooks) if hooks.are_on_node() => self.call_between_hooks(&node, hooks, buffer),
-            _ => self.call_function(&node, &buffer),
-        }
+        self.call_function(&node, &buffer)
     }
 
     /// Whether an edge leads to a variable whose gradient is wanted.
