@@ -12,6 +12,9 @@ pub mod gradients {}
 #[doc = include_str!("../../docs/src/guide/fusing.md")]
 pub mod fusing {}
 
+#[doc = include_str!("../../docs/src/guide/own-operations.md")]
+pub mod own_operations {}
+
 #[doc = include_str!("../../docs/src/guide/models.md")]
 pub mod models {}
 

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use super::deliver::{Job, in_backward};
 use super::{GraphTask, is_on_path};
 use crate::error::Result;
+use crate::folded::{is_worth_it, record_folded};
 use crate::mode::LineGuard;
 use crate::node::{Node, NodeKind, Unpacked};
 use crate::rule::{Gradient, Rule, RuleKernel, Slot};
@@ -44,7 +45,8 @@ impl GraphTask {
         let wanted = |input: usize| {
             node.next_edges.get(input).and_then(Option::as_ref).is_some_and(|edge| is_on_path(&path, edge))
         };
-        let ctx = Context { node, grads, values: &values, wanted: &wanted };
+        let retain = self.options.retain_graph;
+        let ctx = Context { node, grads, values: &values, wanted: &wanted, retain };
         let mut take = |Flow { inputs, work }: Flow<'_>| match self.mood() {
             Mood::Now => self.work(node, &inputs, work),
             Mood::Recorded => self.record(node, &inputs, work),
@@ -75,7 +77,7 @@ impl GraphTask {
             Work::Either(form) => form(Mood::Recorded)?,
             Work::Product(a, b) => a.matmul(&b)?,
             Work::Pointwise(formula, reads) => {
-                for (&input, g) in inputs.iter().zip(formula.record(reads, inputs)?) {
+                for (&input, g) in inputs.iter().zip(formula.record(node, reads, inputs)?) {
                     self.deliver(node, &[input], Job::Value(g))?;
                 }
                 return Ok(());
@@ -158,7 +160,8 @@ impl GraphTask {
     ) -> Result<()> {
         let _line = LineGuard::set(node.location);
         let values = node.unpack(self.options.retain_graph)?;
-        let ctx = Context { node, grads, values: &values, wanted: &|_| true };
+        let retain = self.options.retain_graph;
+        let ctx = Context { node, grads, values: &values, wanted: &|_| true, retain };
         let dtype = node.metadata[0].dtype;
         for (input, (gradient, edge)) in rule.gradients.iter().zip(&node.next_edges).enumerate() {
             let (Some(edge), Some(gradient)) = (edge, gradient) else { continue };
@@ -174,7 +177,15 @@ impl GraphTask {
                     };
                     let reads: SmallVec<[Var; 4]> = gradient.reads.iter().map(read).collect();
                     let reads: SmallVec<[&Var; 4]> = reads.iter().collect();
-                    formula.trace(params, &reads).map_err(|e| in_backward(node, e))
+                    let (to, params) = (&edge.metadata().shape, *params);
+                    let trace = move |reads: &[&Var]| formula.trace(&params, reads);
+                    if is_worth_it(&node.metadata[0].shape, to) {
+                        let kernel = RuleKernel { formula, params: &params };
+                        record_folded(rule.name, &kernel, &reads, to, trace)
+                    } else {
+                        trace(&reads)
+                    }
+                    .map_err(|e| in_backward(node, e))
                 }
             };
             self.deliver(node, &[input], Job::Value(recorded?))?;
