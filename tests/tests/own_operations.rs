@@ -108,7 +108,7 @@ fn only_the_gradients_that_are_needed_are_asked_for() -> Result<()> {
         "picky",
         |[a, b]| a.mul(b),
         |ctx, [g]| {
-            assert!(ctx.needs(0) && !ctx.needs(1));
+            assert!(ctx.inputs() == 2 && ctx.needs(0) && !ctx.needs(1));
             // It is not even evaluated: its shape would not do.
             ctx.fold(1, fuse!(|g, t| g * t), (&g, &Tensor::ones([7, 1])))?;
             Ok((g.mul(ctx.input(1))?, ()))
@@ -528,7 +528,7 @@ fn a_chain_of_operations_is_recorded_run_and_dropped_on_a_small_stack() {
         let twice = Operation::new("same", |[x]: [&Tensor; 1]| x.clone(), |_, [g]| g);
         let x = tensor![1.0].requires_grad();
         let mut y = twice.call([&x]).unwrap();
-        for _ in 0..100_000 {
+        for _ in 0..if cfg!(debug_assertions) { 100_000 } else { 1_000_000 } {
             y = twice.call([&y]).unwrap();
         }
         y.backward().unwrap();

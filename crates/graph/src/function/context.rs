@@ -77,6 +77,11 @@ impl<S> FunctionContext<'_, S> {
         }
     }
 
+    /// How many inputs the operation has.
+    pub fn inputs(&self) -> usize {
+        self.parts.inner.inputs()
+    }
+
     /// Whether the gradient of an input is asked for.
     ///
     /// # Panics

@@ -1,5 +1,6 @@
 //! Making and reading tensors, and gradients: what the replayer has no rows for.
 
+use foldback::graph::Operation;
 use foldback::ndarray::ArrayD;
 use foldback::prelude::*;
 
@@ -44,5 +45,6 @@ lines! {
     "x.retain_grad()": v.retain_grad(); ""
     "x.register_hook(f)": v.register_hook(|g| g * 2.0); "a hook may return nothing, a gradient, an `Option` or a `Result`"
     "x.is_leaf": v.is_leaf(); ""
+    "torch.autograd.Function": Operation::new("exp", |[x]| x.exp(), |ctx, [g]| g * ctx.output()); "two closures and what they save, or the trait `Function`; see [Operations of one's own](guide/own-operations.md)"
     "torch.autograd.gradcheck(f, x)": gradcheck(|x| x[0].sum(..), &[y.double()]), gradgradcheck(|x| x[0].sum(..), &[y.double()]); ""
 }
