@@ -186,7 +186,7 @@ on_both! {
     "argsort": |x, y, m| (x.argsort(1), x.argsort_with(-1, true));
     "topk": |x, y, m| (x.topk(2, -1), x.topk_with(1, 0, false, true));
     "cumsum": |x, y, m| (x.cumsum(0), x.cumprod(-1));
-    "one_hot": |x, y, m| x.argmax(1).unwrap().one_hot(3);
+    "one_hot": |x, y, m| [x.argmax(1).unwrap().one_hot(3), x.argmax(1).unwrap().one_hot(-1)];
     "bincount": |x, y, m| x.argmax(0).unwrap().bincount(4);
     "bincount_with": |x, y, m| x.argmax(0).unwrap().bincount_with(0, y);
     "layer_norm": |x, y, m| (x.layer_norm(3), x.layer_norm_with([3], Norm::new().weight(y).bias(y.clone()).eps(0)));
@@ -257,7 +257,7 @@ on_both! {
     "avg_pool1d": |x, y, m| (x.avg_pool1d(2), x.avg_pool1d_with(2, Pool::new().padding(1)));
     "avg_pool2d": |x, y, m| (x.unsqueeze(0).unwrap().avg_pool2d(2), x.unsqueeze(0).unwrap().avg_pool2d_with(2, Pool::new().stride(1)));
     "adaptive_avg_pool1d": |x, y, m| x.adaptive_avg_pool1d(2);
-    "adaptive_avg_pool2d": |x, y, m| x.unsqueeze(0).unwrap().adaptive_avg_pool2d((1, 2));
+    "adaptive_avg_pool2d": |x, y, m| [x.unsqueeze(0).unwrap().adaptive_avg_pool2d((1, 2)), x.unsqueeze(0).unwrap().adaptive_avg_pool2d((1, None))];
     "interpolate": |x, y, m| x.reshape([1, 1, 2, 3]).unwrap().interpolate(4);
     "interpolate_with": |x, y, m| x.reshape([1, 1, 2, 3]).unwrap().interpolate_with(Interpolate::scale(2).mode(InterpolateMode::Bilinear));
     "pixel_shuffle": |x, y, m| x.expand([4, 2, 3]).unwrap().pixel_shuffle(2);
@@ -265,7 +265,7 @@ on_both! {
     "index_add_with": |x, y, m| y.index_add_with(0, tensor![0, 0, 1; i64], y, 0.5);
     "scatter": |x, y, m| y.scatter(0, tensor![0, 0, 1; i64], y);
     "scatter a number": |x, y, m| y.scatter(0, tensor![0, 2; i64], 7);
-    "take_along_dim": |x, y, m| x.take_along_dim(x.argmax(keep(1)).unwrap(), 1);
+    "take_along_dim": |x, y, m| [x.take_along_dim(x.argmax(keep(1)).unwrap(), 1), x.take_along_dim(x.argmax(..).unwrap(), ..)];
     "slice by tensors": |x, y, m| x.slice(s![tensor![1, 0; i64], tensor![[0], [-1]; i64]]);
     "slice by one": |x, y, m| x.slice(s![.., x.argmax(1).unwrap()]);
     "slice by a mask": |x, y, m| x.slice(x.gt(0).unwrap());
@@ -281,7 +281,7 @@ on_both! {
     "diag_embed": |x, y, m| (y.diag_embed(), x.diag_embed_with(-1, 0, 1));
     "pad": |x, y, m| [x.pad([1, 2]), x.pad_with([1, -1, 0, 1], 2.5), x.pad_with([1, 2], Pad::Reflect)];
     "repeat": |x, y, m| [x.repeat([2, 1]), x.tile(2), x.repeat_interleave(2, 0)];
-    "repeat_interleave": |x, y, m| x.repeat_interleave(tensor![0, 2, 1; i64], -1);
+    "repeat_interleave": |x, y, m| [x.repeat_interleave(tensor![0, 2, 1; i64], -1), x.repeat_interleave(2, ..)];
     "unfold": |x, y, m| x.unfold(1, 2, 1);
     "split by sizes": |x, y, m| x.split([1, 2], 1);
     "contiguous": |x, y, m| x.t().contiguous();
@@ -337,6 +337,14 @@ fn functions_of_both_types() {
     );
     let (y, mean, var) = table.batch_norm_train(Norm::new().weight(tensor![2.0])).unwrap();
     let found = table.clone().requires_grad().batch_norm_train(Norm::new().weight(tensor![2.0])).unwrap();
+    assert_eq!([y, mean, var], [found.0.value(), found.1.value(), found.2.value()]);
+    let (zero, one) = (tensor![0.0], tensor![1.0]);
+    let (y, mean, var) = table.batch_norm_train_with(&zero, &one, 0.1, Norm::new()).unwrap();
+    let found = table.clone().requires_grad().batch_norm_train_with(zero, one, 0.1, Norm::new()).unwrap();
+    assert_eq!([y, mean, var], [found.0.value(), found.1.value(), found.2.value()]);
+    let (lines, zero, one) = (tensor![[[1.0, 2.0]]], tensor![0.0], tensor![1.0]);
+    let (y, mean, var) = lines.instance_norm_train_with(&zero, &one, 0.1, Norm::new()).unwrap();
+    let found = lines.requires_grad().instance_norm_train_with(zero, one, 0.1, Norm::new()).unwrap();
     assert_eq!([y, mean, var], [found.0.value(), found.1.value(), found.2.value()]);
     assert_eq!(Tensor::meshgrid([&a, &b]).unwrap(), Var::meshgrid([&va, &vb]).unwrap().values());
     assert_eq!(Tensor::meshgrid_xy([&a, &b]).unwrap(), Var::meshgrid_xy([&va, &vb]).unwrap().values());

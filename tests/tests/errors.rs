@@ -166,6 +166,8 @@ fn operations_of_tensors() {
     here(x.batch_norm(&odd, &odd));
     here(x.batch_norm_with(&odd, &odd, Norm::new()));
     here(x.batch_norm_train(Norm::new().weight(&odd)));
+    here(x.batch_norm_train_with(&odd, &odd, 0.1, Norm::new()));
+    here(x.instance_norm_train_with(&odd, &odd, 0.1, Norm::new()));
     here(x.scaled_dot_product_attention(&odd, &odd));
     here(x.scaled_dot_product_attention_with(&x, &x, Attention::new().mask(&odd)));
     here(x.scaled_dot_product_attention_with(&x, &x, Attention::new().enable_gqa(true)));
@@ -184,6 +186,7 @@ fn operations_of_tensors() {
     here(x.index_add_with(2, &i, 1.0, 2));
     here(x.scatter(2, &i, 1.0));
     here(x.take_along_dim(&i, 0));
+    here(x.take_along_dim(tensor![9; i64], ..));
     here(x.slice(&odd));
     here(own.slice_assign(&truth, 1));
     here(own.slice_add(&i, 1));
@@ -199,6 +202,7 @@ fn operations_of_tensors() {
     here(x.repeat(2));
     here(x.tile(1usize << 62));
     here(x.repeat_interleave(2, 2));
+    here(x.repeat_interleave(-2, ..));
     here(x.unfold(0, 3, 1));
     here(x.split([1], 0));
     here(Tensor::meshgrid([&x]));
@@ -380,6 +384,8 @@ fn operations_of_variables() {
     here(x.batch_norm(&odd, &odd));
     here(x.batch_norm_with(&odd, &odd, Norm::new()));
     here(x.batch_norm_train(Norm::new().weight(&odd)));
+    here(x.batch_norm_train_with(&odd, &odd, 0.1, Norm::new()));
+    here(x.instance_norm_train_with(&odd, &odd, 0.1, Norm::new()));
     here(x.scaled_dot_product_attention(&odd, &odd));
     here(x.scaled_dot_product_attention_with(&x, &x, Attention::new().mask(&odd)));
     here(x.scaled_dot_product_attention_with(&x, &x, Attention::new().enable_gqa(true)));
@@ -397,6 +403,7 @@ fn operations_of_variables() {
     here(x.scatter(2, &i, 1.0));
     here(x.scatter(2, &i, &odd));
     here(x.take_along_dim(&i, 0));
+    here(x.take_along_dim(tensor![9; i64], ..));
     here(x.slice(&odd));
     here(y.slice_add(&i, 1));
     here(x.masked_fill(&i, 1));
@@ -411,6 +418,7 @@ fn operations_of_variables() {
     here(x.repeat(2));
     here(x.tile(1usize << 62));
     here(x.repeat_interleave(2, 2));
+    here(x.repeat_interleave(-2, ..));
     here(x.unfold(0, 3, 1));
     here(Var::meshgrid([&x]));
     here(Var::meshgrid_xy([&x]));

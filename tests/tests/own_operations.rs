@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use foldback::gradcheck::{gradcheck, gradgradcheck};
-use foldback::graph::{Function, FunctionContext, GraphFacts, Operation, Result, is_grad_enabled};
+use foldback::graph::{
+    Function, FunctionContext, GraphFacts, Operation, Result, hessian, is_grad_enabled, jacobian, jvp,
+};
 use foldback::prelude::*;
 use foldback::{Kind, fuse};
 
@@ -546,6 +548,30 @@ fn an_operation_makes_no_cycle() -> Result<()> {
     assert_eq!(slope.value(), tensor![12.0]);
     drop((x, slope));
     assert!(weak.upgrade().is_none());
+    Ok(())
+}
+
+/// Passes that run an operation's backward function several times, or for its transpose, keep what it saved until the end.
+#[test]
+fn jacobians_and_forward_derivatives_go_through_operations() -> Result<()> {
+    let saving = Operation::new("scaled", |[x]| Ok((x.mul(x)?, x.mul(2.0)?)), |ctx, [g]| g.mul(ctx.saved()));
+    for f in [
+        saving,
+        Operation::new(
+            "square",
+            |[x]| x.square(),
+            |ctx, [g]| ctx.fold(0, fuse!(|g, x| g * x * 2.0), [&g, &ctx.input(0)]),
+        )
+        .saves_inputs(),
+    ] {
+        let x = tensor![1.0, 3.0; f64];
+        assert_eq!(jacobian(|x| f.call([x]), &x)?.value(), tensor![[2.0, 0.0], [0.0, 6.0]; f64]);
+        let (_, tangent) = jvp(|x| f.call([x]), &x, &tensor![1.0, 10.0; f64])?;
+        assert_eq!(tangent.value(), tensor![2.0, 60.0; f64]);
+    }
+    let f = folding_mul();
+    let h = hessian(|x| f.call([x.clone(), x.reshape([2, 1])?])?.sum(..), &tensor![1.0, 3.0; f64])?;
+    assert_eq!(h.value(), tensor![[2.0, 2.0], [2.0, 2.0]; f64]);
     Ok(())
 }
 

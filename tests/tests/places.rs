@@ -66,6 +66,21 @@ fn the_gradient_of_repeat_keeps_the_axis() {
 }
 
 #[test]
+fn along_all_elements_as_a_row() {
+    let x = tensor![[1.0, 2.0], [3.0, 4.0]].t().requires_grad();
+    let y = x.repeat_interleave(tensor![0, 2, 1, 0; i64], ..).unwrap();
+    assert_eq!(y.value(), tensor![3.0, 3.0, 2.0]);
+    assert_eq!(weighted(Ok(y), [&x]), [tensor![[0.0, 3.0], [3.0, 0.0]]]);
+    let y = x.take_along_dim(tensor![[-1, 1], [1, 0]; i64].t(), ..).unwrap();
+    assert_eq!(y.value(), tensor![4.0, 3.0, 3.0, 1.0]);
+    assert_eq!(weighted(Ok(y), [&x]), [tensor![[4.0, 5.0], [0.0, 1.0]]]);
+    let e = x.take_along_dim(tensor![4; i64], ..).unwrap_err().to_string();
+    assert!(e.starts_with("take_along_dim: index 4 is out of bounds"), "{e}");
+    let e = x.repeat_interleave(-1, ..).unwrap_err().to_string();
+    assert!(e.starts_with("repeat_interleave: repeats = -1"), "{e}");
+}
+
+#[test]
 fn masks_of_what_is_not_contiguous() {
     let x = tensor![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]].requires_grad();
     let t = x.t();

@@ -1,7 +1,10 @@
 //! What most programs and the pages of the guide use: `use foldback::prelude::*;`.
 
 pub use crate::gradcheck::{Check, gradcheck, gradgradcheck};
-pub use crate::graph::{Backward, Grad, RequiresGrad, Var, enable_grad, grad, grad_with, no_grad};
+pub use crate::graph::{
+    Backward, Grad, RequiresGrad, Var, enable_grad, grad, grad_with, hessian, hvp, jacobian, jvp, no_grad,
+    vhp, vjp,
+};
 pub use crate::nn::{
     self, Dropout, GELU, GELUTanh, Layer, Linear, Module, ReLU, Sequential, SiLU, Sigmoid, Softplus, Tanh,
     forward, loss, sequential,

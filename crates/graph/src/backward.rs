@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use foldback_tensor::{Here, Tensor, refuse};
 use smallvec::SmallVec;
 
-use crate::engine::{GraphTask, Options, in_sum};
+use crate::engine::{GraphTask, Options, in_sum, leading};
 use crate::error::{GraphFacts, Result};
 use crate::input::{AsInput, variables_of};
 use crate::node::Edge;
@@ -209,6 +209,7 @@ pub struct Grad<'a> {
     options: Options,
     allow_unused: bool,
     materialize: bool,
+    batched: bool,
 }
 
 impl<'a> Grad<'a> {
@@ -221,6 +222,7 @@ impl<'a> Grad<'a> {
             options: Options::default(),
             allow_unused: false,
             materialize: false,
+            batched: false,
         }
     }
 
@@ -255,6 +257,25 @@ impl<'a> Grad<'a> {
         self
     }
 
+    /// Takes seeds with a leading axis, of shape `[n, ..]` for a root of shape `[..]`, and returns gradients with one: `n` passes
+    /// in one, which visits every node once. Operations of formulas, products among them, compute all `n` gradients at
+    /// once, others one after another. A hook sees one gradient after another.
+    ///
+    /// ```
+    /// use foldback_graph::{Grad, RequiresGrad, Var};
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![1.0, 2.0, 3.0].requires_grad();
+    /// let y = x.square();
+    /// let seeds = Var::from(tensor![[1.0, 0.0, 0.0], [1.0, 1.0, 1.0]]);
+    /// let grads = Grad::new(&[&y], &[&x]).seeds(&[&seeds]).is_grads_batched(true).run()?;
+    /// assert_eq!(grads[0].as_ref().unwrap().value(), tensor![[2.0, 0.0, 0.0], [2.0, 4.0, 6.0]]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn is_grads_batched(mut self, on: bool) -> Grad<'a> {
+        self.batched = on;
+        self
+    }
+
     /// Computes the gradients, one per input in order.
     ///
     /// # Errors
@@ -271,17 +292,28 @@ impl<'a> Grad<'a> {
         let inputs = input_edges(self.inputs)?;
         let mut task = GraphTask::new(self.options);
         task.limit_to(&roots, &inputs, false);
+        task.batch = if self.batched { Some(self.count()?) } else { None };
+        let batch = task.batch;
         plant(&mut task, &roots, self.roots, self.seeds)?;
         let mut grads = task.run(&roots)?;
         for (index, g) in grads.iter_mut().enumerate().filter(|g| g.1.is_none()) {
             if self.materialize {
                 let like = self.inputs[index];
-                *g = Some(Var::constant(Tensor::try_zeros_with(like.shape(), like.dtype()).nowhere()?));
+                let zeros = Tensor::try_zeros_with(leading(batch, like.shape()), like.dtype());
+                *g = Some(Var::constant(zeros.nowhere()?));
             } else if !self.allow_unused {
                 return refuse(GraphFacts::Unused { index });
             }
         }
         Ok(grads)
+    }
+
+    /// How many gradients come along the leading axis of the seeds.
+    fn count(&self) -> Result<usize> {
+        match self.seeds {
+            Some([seed, ..]) if seed.rank() > 0 => Ok(seed.shape().dims()[0]),
+            _ => refuse(GraphFacts::SeedsNotBatched),
+        }
     }
 }
 
@@ -433,6 +465,14 @@ fn input_edges(inputs: &[&Var]) -> Result<Vec<Edge>> {
         .collect()
 }
 
+/// Whether a seed has the shape of its root, behind the axis that all seeds share.
+fn has_shape(seed: &Var, batch: Option<usize>, root: &Var) -> bool {
+    match batch {
+        None => seed.shape() == root.shape(),
+        Some(_) => *seed.shape() == leading(batch, root.shape()),
+    }
+}
+
 /// Checks the seeds, makes the missing ones, and hands them to the task.
 fn plant(task: &mut GraphTask, edges: &[Edge], roots: &[&Var], seeds: Option<&[&Var]>) -> Result<()> {
     if let Some(seeds) = seeds
@@ -443,11 +483,11 @@ fn plant(task: &mut GraphTask, edges: &[Edge], roots: &[&Var], seeds: Option<&[&
     let mut planted = Vec::with_capacity(roots.len());
     for (index, root) in roots.iter().enumerate() {
         let seed = match seeds {
-            Some(seeds) if seeds[index].shape() != root.shape() => {
+            Some(seeds) if !has_shape(seeds[index], task.batch, root) => {
                 return refuse(GraphFacts::SeedShape {
                     index,
                     seed: seeds[index].shape().clone(),
-                    output: root.shape().clone(),
+                    output: leading(task.batch, root.shape()),
                 });
             }
             Some(seeds) if !seeds[index].dtype().is_float() => {

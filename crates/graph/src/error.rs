@@ -47,6 +47,56 @@ pub enum GraphFacts {
         /// what went wrong
         source: Error,
     },
+    /// A gradient that is NaN or infinite, in anomaly mode.
+    #[error(
+        "{op}: the gradient of input {input} holds {found} (recorded at {location}{derivative_of}); what arrived was finite: keep the operand away from where the derivative is not, by clamp, an epsilon or where in front of the operation"
+    )]
+    NotFinite {
+        /// the operation
+        op: &'static str,
+        /// which of its inputs
+        input: usize,
+        /// what the gradient holds
+        found: String,
+        /// the source line that recorded the operation
+        location: &'static Location<'static>,
+        /// the operations whose derivatives it is part of; empty if it is none
+        derivative_of: String,
+    },
+    /// A seed, or what a hook returned, that is NaN or infinite, in anomaly mode.
+    #[error("{op}: {what} holds {found} (the operation was recorded at {location}): hand in finite numbers")]
+    GivenNotFinite {
+        /// what was handed in
+        what: &'static str,
+        /// the operation whose result it is the gradient of
+        op: &'static str,
+        /// what the gradient holds
+        found: String,
+        /// the source line that recorded the operation
+        location: &'static Location<'static>,
+    },
+    /// A checkpoint whose function does something else when it is run again.
+    #[error(
+        "checkpoint: run again for the backward pass, the function did not do what it did at first: {what} (recorded at {location}); it must depend on its inputs, on captured variables that stay as they are, and on random numbers alone"
+    )]
+    CheckpointChanged {
+        /// what is otherwise
+        what: String,
+        /// the source line of the checkpoint
+        location: &'static Location<'static>,
+    },
+    /// A graph that grows from step to step.
+    #[error(
+        "{op}: the graph behind its results grows from step to step, by now {} (recorded at {location}): something holds a result and so its history; hold a value instead, by detach(), value() or item_as()", counted(*nodes, "node")
+    )]
+    Growing {
+        /// the operation whose results are held
+        op: &'static str,
+        /// how many nodes they hold
+        nodes: usize,
+        /// the source line that recorded them
+        location: &'static Location<'static>,
+    },
     /// A second backward pass through a graph whose saved values are gone.
     #[error(
         "{op}: trying to go backward through the graph a second time (recorded at {location}); its saved values were freed by the first pass. Use retain_graph in the first pass"
@@ -85,6 +135,17 @@ pub enum GraphFacts {
         /// the shape of the root
         output: Shape,
     },
+    /// Seeds that have no leading axis, where the options say that they have one.
+    #[error(
+        "is_grads_batched: every output needs a seed of shape [n, ..], one gradient after another: pass them with seeds"
+    )]
+    SeedsNotBatched,
+    /// A recomputed graph on the way of a pass that cannot go on in one.
+    #[error(
+        "a checkpoint is computed anew by backward() and grad() of one gradient at a time: take derivatives of functions, and \
+         batched ones, without it"
+    )]
+    Recomputed,
     /// Another number of seeds than roots.
     #[error("expected {}, one per output, got {found}", counted(*expected, "seed"))]
     SeedCount {
@@ -102,6 +163,68 @@ pub enum GraphFacts {
         expected: usize,
         /// how many there are
         found: usize,
+    },
+    /// An argument of a function to be differentiated that has no derivative.
+    #[error(
+        "{op}: argument {index} is of type {dtype}, which has no derivative: use to(DType::F32), or let the function capture it"
+    )]
+    ArgumentDType {
+        /// which derivative was asked for
+        op: &'static str,
+        /// which argument
+        index: usize,
+        /// its type
+        dtype: DType,
+    },
+    /// Another number of tangents or cotangents than there are values.
+    #[error("{op}: expected {}, one for each {what}, got {found}", counted(*expected, "direction"))]
+    DirectionCount {
+        /// which derivative was asked for
+        op: &'static str,
+        /// argument or output
+        what: &'static str,
+        /// how many there are
+        expected: usize,
+        /// how many were given
+        found: usize,
+    },
+    /// A tangent or cotangent of another shape, or of integers.
+    #[error(
+        "{op}: the direction of {what} {index} has shape {found} and type {dtype}, the {what} has shape {expected}: a direction has the same shape, and floating-point numbers"
+    )]
+    Direction {
+        /// which derivative was asked for
+        op: &'static str,
+        /// argument or output
+        what: &'static str,
+        /// which one
+        index: usize,
+        /// the shape of the value
+        expected: Shape,
+        /// the shape of its direction
+        found: Shape,
+        /// the type of its direction
+        dtype: DType,
+    },
+    /// A function that must return one number.
+    #[error(
+        "{op}: the function must return a single number, found {found}: reduce it, with sum(..) for instance"
+    )]
+    NotANumber {
+        /// which derivative was asked for
+        op: &'static str,
+        /// what it returns
+        found: String,
+    },
+    /// A forward derivative of a function that computes its gradients with tensors.
+    #[error(
+        "{op}: marked once-differentiable, so it has no forward derivative (recorded at {location}): let its backward compute with variables, or use vjp or jacobian"
+    )]
+    NoForward {
+        /// the operation
+        op: &'static str,
+        /// the source line that recorded the operation
+        location: &'static Location<'static>,
     },
     /// An empty list of roots or inputs.
     #[error("{what} must not be empty: name at least one")]
@@ -212,14 +335,23 @@ impl Facts for GraphFacts {
         use GraphFacts::*;
         match self {
             Backward { source, .. } => source.kind(),
-            NotScalar { .. } | SeedShape { .. } => Kind::Shape,
-            DTypeWithoutGrad { .. } => Kind::DType,
+            NotScalar { .. } | SeedShape { .. } | Direction { .. } | NotANumber { .. } => Kind::Shape,
+            DTypeWithoutGrad { .. } | ArgumentDType { .. } => Kind::DType,
             Assigned { expected_shape, found_shape, .. } if expected_shape == found_shape => Kind::DType,
             Assigned { .. } => Kind::Shape,
-            SeedCount { .. } | Empty { .. } | InputsTwice => Kind::Argument,
+            SeedCount { .. }
+            | SeedsNotBatched
+            | Recomputed
+            | DirectionCount { .. }
+            | Empty { .. }
+            | InputsTwice => Kind::Argument,
             TooDeep { .. } => Kind::Io,
             GradientShape { .. }
             | GradientCount { .. }
+            | NotFinite { .. }
+            | GivenNotFinite { .. }
+            | CheckpointChanged { .. }
+            | Growing { .. }
             | Freed { .. }
             | NoGraph { .. }
             | OutputCount { .. } => Kind::Graph,
@@ -229,7 +361,9 @@ impl Facts for GraphFacts {
             | InputWithoutGrad { .. }
             | NotALeaf
             | LeafInPlace { .. } => Kind::Graph,
-            OnceDifferentiable { .. } | NoDerivative { .. } | Updating { .. } => Kind::Graph,
+            OnceDifferentiable { .. } | NoDerivative { .. } | NoForward { .. } | Updating { .. } => {
+                Kind::Graph
+            }
         }
     }
 
@@ -261,11 +395,28 @@ mod tests {
             (GradientCount { op, expected: 1, found: 2, location }, Kind::Graph),
             (Backward { op, location, source: source() }, Kind::Argument),
             (Freed { op, location }, Kind::Graph),
+            (
+                NotFinite { op, input: 0, found: "NaN".into(), location, derivative_of: String::new() },
+                Kind::Graph,
+            ),
+            (CheckpointChanged { what: "its results are others".into(), location }, Kind::Graph),
+            (Growing { op, nodes: 2, location }, Kind::Graph),
+            (GivenNotFinite { what: "the seed", op, found: "NaN".into(), location }, Kind::Graph),
             (NotScalar { shape: s() }, Kind::Shape),
             (NoGraph { index: 0 }, Kind::Graph),
             (SeedShape { index: 0, seed: s(), output: s() }, Kind::Shape),
             (SeedCount { expected: 1, found: 2 }, Kind::Argument),
             (OutputCount { op, expected: 1, found: 2 }, Kind::Graph),
+            (SeedsNotBatched, Kind::Argument),
+            (Recomputed, Kind::Argument),
+            (ArgumentDType { op, index: 0, dtype: DType::I64 }, Kind::DType),
+            (DirectionCount { op, what: "argument", expected: 1, found: 2 }, Kind::Argument),
+            (
+                Direction { op, what: "argument", index: 0, expected: s(), found: s(), dtype: DType::I64 },
+                Kind::Shape,
+            ),
+            (NotANumber { op, found: "2 outputs".into() }, Kind::Shape),
+            (NoForward { op, location }, Kind::Graph),
             (Empty { what: "the list of roots" }, Kind::Argument),
             (InputsTwice, Kind::Argument),
             (HookWithoutGrad, Kind::Graph),

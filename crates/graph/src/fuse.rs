@@ -223,6 +223,7 @@ fn apply(
     reduce: Option<Reduced>,
     backward: &dyn Fn(Option<(ReducedShapes, bool)>) -> Box<dyn Describe>,
 ) -> Result<Var> {
+    let _span = crate::profile::forward(name);
     let vars = variables(inputs);
     let values: PerOperand<ValueRef<'_>> = vars.iter().map(Var::value_ref).collect();
     let values: PerOperand<&Tensor> = values.iter().map(|v| &**v).collect();
@@ -234,6 +235,7 @@ fn apply(
         }
     };
     if !is_grad_enabled() || !vars.iter().any(Var::requires_grad) {
+        crate::profile::results(std::slice::from_ref(&value));
         return Ok(Var::constant(value));
     }
     let tracked = vars.iter().zip(formula.made_of()).filter(|v| v.0.requires_grad());

@@ -1,9 +1,10 @@
 //! Hooks on gradients, and the gradients that non-leaf variables are asked to retain.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use foldback_tensor::{StateCell, Tensor};
 
+use crate::anomaly::Origin;
 use crate::dismantle::Rest;
 use crate::error::Result;
 use crate::gradient::add_in_place;
@@ -66,6 +67,8 @@ impl<R: HookResult> HookResult for Result<R> {
 #[derive(Default)]
 pub(crate) struct Hooks {
     entries: StateCell<Entries>,
+    /// what the operation is part of the derivative of, as anomaly mode notes it
+    origin: OnceLock<Arc<Origin>>,
 }
 
 #[derive(Default)]
@@ -135,6 +138,15 @@ impl Hooks {
             id
         });
         HookHandle { node: Arc::downgrade(node), id }
+    }
+
+    pub(crate) fn origin(node: &Node) -> Option<Arc<Origin>> {
+        node.hooks.get()?.origin.get().cloned()
+    }
+
+    /// Notes where an operation comes from; tells whether that was unknown.
+    pub(crate) fn set_origin(node: &Node, origin: &Arc<Origin>) -> bool {
+        node.hooks.get_or_init(Default::default).origin.set(origin.clone()).is_ok()
     }
 
     pub(crate) fn retain(node: &Node, nr: u32) {

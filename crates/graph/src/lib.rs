@@ -5,13 +5,16 @@
 
 #![forbid(unsafe_code)]
 
+mod anomaly;
 mod backward;
+mod checkpoint;
 mod compare;
 mod dismantle;
 mod engine;
 mod error;
 mod folded;
 mod function;
+mod functional;
 mod fuse;
 mod gradient;
 mod hooks;
@@ -20,29 +23,39 @@ mod input;
 mod levels;
 #[cfg(test)]
 mod lines;
+mod live;
 mod mode;
 mod node;
 mod operators;
+mod profile;
 mod record;
 mod rule;
 mod table;
 mod traced;
 mod turn;
 mod var;
+mod view;
 mod work;
 
+pub use anomaly::{detect_anomaly, is_anomaly_enabled, set_detect_anomaly};
 pub use backward::{Backward, Grad, GradInputs, backward, grad, grad_with, value_and_grad};
+pub use checkpoint::{checkpoint, checkpoint_several, draw_from};
 pub use error::GraphFacts;
 pub use foldback_tensor::{Error, Facts, Kind, Result};
-pub use function::{Function, FunctionContext, Gradients, Operation, Outputs};
+pub use function::{BackwardResult, ForwardResult, Function, FunctionContext, Operation};
+pub use functional::{Arguments, Outputs, hessian, hvp, jacfwd, jacobian, jvp, vhp, vjp};
 pub use fuse::{Fused, Operands};
 pub use hooks::{HookHandle, HookResult};
 pub use input::{AsInput, AsOptionalInput, Input, Value};
+pub use live::GraphWatch;
 pub use mode::{enable_grad, is_grad_enabled, no_grad};
 pub use node::live_nodes;
 pub use operators::VarNumber;
+#[cfg(feature = "profile")]
+pub use profile::{Profile, ProfileLine, profile};
 pub use table::{Domain, InputSpec, OwnedSample, Row, Sample, rows};
 pub use var::{RequiresGrad, Var, WeakVar};
+pub use view::{BackwardPlan, EdgeView, GraphView, Kept, NodeView, SavedView, Slot, Step, ValueView};
 
 #[doc(hidden)]
 pub use fuse::expansion as __fuse;

@@ -89,6 +89,11 @@ impl LineGuard {
     pub(crate) fn set(line: &'static Location<'static>) -> LineGuard {
         LineGuard { line: LINE.replace(Some(line)), modes: set_thread_modes(thread_modes() | INHERITS_LINE) }
     }
+
+    /// Operations belong to their own lines, although a node runs.
+    pub(crate) fn none() -> LineGuard {
+        LineGuard { line: LINE.get(), modes: set_thread_modes(thread_modes() & !INHERITS_LINE) }
+    }
 }
 impl Drop for LineGuard {
     fn drop(&mut self) {

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use crate::error::{GraphFacts, Result};
 use crate::hooks::Hooks;
+use crate::live::{is_watching, register};
 use crate::rule::{Rule, Slot};
 use crate::turn::Writer;
 use crate::var::Var;
@@ -125,6 +126,11 @@ pub fn live_nodes() -> usize {
     (CREATED.load(Ordering::SeqCst) - dropped) as usize
 }
 
+/// The number that the next node will have, or a larger one.
+pub(crate) fn next_number() -> u64 {
+    CREATED.load(Ordering::Relaxed)
+}
+
 impl Node {
     pub(crate) fn new(
         kind: NodeKind,
@@ -133,7 +139,7 @@ impl Node {
         saved: SavedValues,
         location: &'static Location<'static>,
     ) -> Arc<Node> {
-        Arc::new(Node {
+        let node = Arc::new(Node {
             sequence: CREATED.fetch_add(1, Ordering::Relaxed),
             kind,
             next_edges,
@@ -142,7 +148,11 @@ impl Node {
             saved: StateCell::new(Saved::Kept(saved)),
             location,
             hooks: OnceLock::new(),
-        })
+        });
+        if is_watching() {
+            register(&node);
+        }
+        node
     }
 
     /// The node at the leaf end of the graph.
@@ -173,11 +183,34 @@ impl Node {
         Some(&self.next_edges.get(input)?.as_ref()?.metadata().shape)
     }
 
+    /// What it keeps, for those who look.
+    pub(crate) fn saved(&self) -> Saved {
+        self.saved.read()
+    }
+
     pub(crate) fn as_leaf(&self) -> Option<&Leaf> {
         match &self.kind {
             NodeKind::AccumulateGrad(leaf) => Some(leaf),
             _ => None,
         }
+    }
+
+    /// Adds the shapes of what is saved, by place, to a digest.
+    pub(crate) fn hash_saved_shapes(&self, digest: &mut impl std::hash::Hasher) {
+        use std::hash::Hash;
+        let Some(like) = self.metadata.first() else { return };
+        self.saved.update(|saved| {
+            let Saved::Kept(values) = saved else { return };
+            values.iter().for_each(|v| v.as_ref().map(|v| &v.shape(&like.shape)[..]).hash(digest));
+        });
+    }
+
+    /// Which storages are saved, with their bytes; each as often as it is.
+    pub(crate) fn saved_storages(&self) -> Vec<(Option<usize>, usize)> {
+        self.saved.update(|saved| match saved {
+            Saved::Kept(values) => values.iter().flatten().map(|v| v.storage()).collect(),
+            Saved::Freed => Vec::new(),
+        })
     }
 
     /// The saved values: taken, or cloned if the graph is to be used again.

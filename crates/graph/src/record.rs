@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use crate::mode::{is_grad_enabled, location};
 use crate::node::{Edge, InputMetadata, Node, NodeKind, SavedValues};
+use crate::profile;
 use crate::rule::{Rule, Slot};
 use crate::table::Row;
 use crate::var::{ValueRef, Var};
@@ -26,6 +27,7 @@ pub(crate) fn record_rule<const N: usize>(
     values: [ValueRef<'_>; N],
     result: Tensor,
 ) -> Var {
+    profile::results(std::slice::from_ref(&result));
     if !is_grad_enabled() || !inputs.iter().any(|v| v.requires_grad()) || !result.dtype().is_float() {
         return Var::constant(result);
     }
@@ -117,6 +119,7 @@ pub(crate) fn record_one(
 /// The edges to the inputs, if there is something to record.
 #[inline(never)]
 fn edges(inputs: &[&Var], values: &[Tensor]) -> Option<Edges> {
+    profile::results(values);
     if !is_grad_enabled() || !values.iter().any(|v| v.dtype().is_float()) {
         return None;
     }

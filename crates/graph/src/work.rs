@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use foldback_tensor::Tensor;
 use foldback_tensor::kernel::BlockKernel;
+use foldback_tensor::{Shape, Tensor};
 use smallvec::SmallVec;
 
 use crate::error::Result;
@@ -32,6 +32,8 @@ pub(crate) enum Work<'a> {
     Either(Box<dyn FnOnce(Mood) -> Result<Var> + 'a>),
     /// a formula over what it reads, with a gradient for each of the inputs
     Pointwise(&'a dyn Pointwise, &'a [Var]),
+    /// none: gradients of other variables, from which the pass goes on, see Note [Going on in a recomputed graph]
+    Onward(Vec<(Edge, Var)>),
 }
 
 /// Whether a pass is recorded.
@@ -45,8 +47,8 @@ pub(crate) enum Mood {
 pub(crate) trait Pointwise {
     /// A kernel with an output for each of these inputs.
     fn kernel(&self, inputs: &[usize]) -> Box<dyn BlockKernel>;
-    /// The same gradients, recorded, for inputs of this node. They need not be folded.
-    fn record(&self, node: &Node, reads: &[Var], inputs: &[usize]) -> Result<SmallVec<[Var; 4]>>;
+    /// The same gradients, recorded; folded, where that is worth it, if the node is given that they are for.
+    fn record(&self, node: Option<&Node>, reads: &[Var], inputs: &[usize]) -> Result<SmallVec<[Var; 4]>>;
 }
 
 /// Takes what a backward function describes.
@@ -56,6 +58,34 @@ pub(crate) type Take<'t> = dyn FnMut(Flow<'_>) -> Result<()> + 't;
 pub(crate) trait Describe: Send + Sync {
     /// Describes the gradients that are asked for, one after another.
     fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()>;
+
+    /// The shape that gradients have before they are folded, given that of the output: where all are formulas, element by
+    /// element. For plans, which describe nothing.
+    fn unfolded<'a>(&'a self, _output: &'a Shape) -> Option<&'a Shape> {
+        None
+    }
+
+    /// Whether it is right as well for gradients that all have a further leading axis, see Note [Leading axis].
+    fn leads(&self) -> bool {
+        false
+    }
+}
+
+/// A function that is right for gradients with a further leading axis.
+pub(crate) struct Leading<F>(pub(crate) F);
+
+impl<F: Describe> Describe for Leading<F> {
+    fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()> {
+        self.0.describe(ctx, take)
+    }
+
+    fn unfolded<'a>(&'a self, output: &'a Shape) -> Option<&'a Shape> {
+        self.0.unfolded(output)
+    }
+
+    fn leads(&self) -> bool {
+        true
+    }
 }
 
 impl<F: Fn(&Context<'_>, &mut Take<'_>) -> Result<()> + Send + Sync> Describe for F {

@@ -1,6 +1,6 @@
 //! Dropout.
 
-use foldback_graph::Var;
+use foldback_graph::{Var, draw_from};
 use foldback_tensor::{Generator, Here, StateCell, Tensor, or_panic, refuse};
 
 use crate::copies::Copies;
@@ -110,7 +110,7 @@ impl Dropout {
         }
         let keep = 1.0 - self.p;
         let mut mask = match &self.generator {
-            Some(cell) => cell.update(|g| g.try_bernoulli_with(x.shape(), keep, x.dtype())).here()?,
+            Some(cell) => draw_from(cell, |g| g.try_bernoulli_with(x.shape(), keep, x.dtype())).here()?,
             None => Tensor::try_bernoulli_with(x.shape(), keep, x.dtype())?,
         };
         mask.mul_(1.0 / keep)?;

@@ -171,6 +171,34 @@ impl Span {
     }
 }
 
+/// One axis, or all elements in a row (`..`), which is what PyTorch does where no axis is given.
+///
+/// ```
+/// use foldback_tensor::tensor;
+/// let x = tensor![[1, 2], [3, 4]];
+/// assert_eq!(x.repeat_interleave(2, 1)?, tensor![[1, 1, 2, 2], [3, 3, 4, 4]]);
+/// assert_eq!(x.repeat_interleave(2, ..)?, tensor![1, 1, 2, 2, 3, 3, 4, 4]);
+/// # Ok::<(), foldback_tensor::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Along {
+    /// this axis
+    One(Axis),
+    /// the only axis of the flattened tensor
+    Row,
+}
+
+impl From<RangeFull> for Along {
+    fn from(_: RangeFull) -> Along {
+        Along::Row
+    }
+}
+impl<A: Into<Axis>> From<A> for Along {
+    fn from(axis: A) -> Along {
+        Along::One(axis.into())
+    }
+}
+
 /// What no `isize` holds is no axis of any tensor.
 fn signed<T: TryInto<isize>>(axis: T) -> isize {
     axis.try_into().unwrap_or(isize::MAX)

@@ -32,7 +32,9 @@ mod views;
 pub use attention::Attention;
 pub use ndarray;
 
-pub use axes::{Axes, Axis, Over, Span, keep};
+pub use axes::{Along, Axes, Axis, Over, Span, keep};
+#[doc(hidden)]
+pub use buffer::{Holding, storage_bytes};
 pub use buffer::{release_memory, set_pool_limit};
 pub use close::{Mismatch, Tolerance, compare_close};
 pub use conv::{Conv, Padding};
@@ -54,8 +56,8 @@ pub use ops::{
 #[doc(hidden)]
 pub use ops::{Contract, einsum, expect_vectors};
 pub use packed::Packed;
-pub use pool::{Factors, Interpolate, InterpolateMode, Pool};
-pub use random::{Generator, manual_seed};
+pub use pool::{AdaptiveSize, Factors, Interpolate, InterpolateMode, Pool};
+pub use random::{Generator, get_rng_state, manual_seed, set_rng_state};
 pub use shape::{Pair, Shape, broadcast_shapes, can_broadcast};
 pub use stack::on_fresh_stack;
 pub use state::StateCell;

@@ -31,6 +31,33 @@ impl Packed {
         Packed { storage, layout: if same { None } else { Some(Box::new(layout)) } }
     }
 
+    /// The shape, where `like` is the one that it was packed with.
+    ///
+    /// ```
+    /// use foldback_tensor::{Packed, Shape, tensor};
+    /// let like = Shape::from([2, 2]);
+    /// assert_eq!(Packed::new(tensor![1.0, 2.0], &like).shape(&like), &[2]);
+    /// ```
+    pub fn shape<'a>(&'a self, like: &'a Shape) -> &'a Shape {
+        self.layout.as_ref().map_or(like, |layout| &layout.shape)
+    }
+
+    /// Which storage it keeps alive, and how many bytes that has. A single number is its own: there is no storage that
+    /// somebody else could keep, too.
+    ///
+    /// ```
+    /// use foldback_tensor::{Packed, Shape, Tensor};
+    /// let t = Tensor::zeros([2, 3]);
+    /// let (row, like) = (t.narrow(0, 1, 1)?, Shape::from([3]));
+    /// let kept = Packed::new(row, &like).storage();
+    /// assert_eq!(kept.1, 24);
+    /// assert_eq!(kept, Packed::new(t, &like).storage());
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    pub fn storage(&self) -> (Option<usize>, usize) {
+        (self.storage.holding().map(|h| h.storage), self.storage.len() * self.storage.dtype().size())
+    }
+
     /// The tensor. `like` must be the shape that it was packed with.
     ///
     /// # Panics

@@ -54,6 +54,30 @@ pub fn manual_seed(seed: u64) {
     DEFAULT.with_borrow_mut(|g| *g = Generator::new(seed));
 }
 
+/// The generator behind `Tensor::rand` and its relatives on this thread, in its present state.
+///
+/// ```
+/// use foldback_tensor::{Tensor, get_rng_state, set_rng_state};
+/// let state = get_rng_state();
+/// let a = Tensor::randn([4]);
+/// set_rng_state(state);
+/// assert_eq!(Tensor::randn([4]), a);
+/// ```
+pub fn get_rng_state() -> Generator {
+    DEFAULT.with_borrow(Clone::clone)
+}
+
+/// Puts another generator in the place of this thread's, and hands out the old one; see [`get_rng_state`].
+///
+/// ```
+/// use foldback_tensor::{Generator, Tensor, set_rng_state};
+/// set_rng_state(Generator::new(7));
+/// assert_eq!(Tensor::rand([4]), Generator::new(7).rand([4]));
+/// ```
+pub fn set_rng_state(state: Generator) -> Generator {
+    DEFAULT.replace(state)
+}
+
 /// Randomness of the operating system, by way of the keys that every new hash map gets.
 fn os_seed() -> u64 {
     std::collections::hash_map::RandomState::new().build_hasher().finish()

@@ -1,7 +1,7 @@
 //! `Tensor`: a shape, strides and an offset over a shared buffer, with the semantics of a value.
 
 use crate::axes::Axis;
-use crate::buffer::Handle;
+use crate::buffer::{Handle, Holding};
 use crate::create::room;
 use crate::dtype::{Block, BlockMut, DType, Element};
 use crate::error::{Here, Result, TensorFacts, or_panic, refuse};
@@ -202,6 +202,12 @@ impl Tensor {
     /// share.
     pub fn shares_buffer_with(&self, other: &Tensor) -> bool {
         self.storage.is_same(&other.storage)
+    }
+
+    /// What it holds in memory; none if that is a single number.
+    #[doc(hidden)]
+    pub fn holding(&self) -> Option<Holding> {
+        self.storage.holding()
     }
 
     /// Itself if it is contiguous, else a row-major copy of its elements.

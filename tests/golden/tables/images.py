@@ -21,7 +21,7 @@ DILATED2D = [([1, 1, 5, 6], (2,), dict(dilation=2, stride=1)), ([1, 1, 6, 5], (3
 MEANS1D = [([1, 1, 5], (3,), dict(padding=1, stride=2, count_include_pad=False)), ([1, 1, 6], (3,), dict(padding=1, stride=3, ceil_mode=True))]
 MEANS2D = [
     ([1, 1, 5, 5], (3,), dict(padding=1, stride=2, count_include_pad=False)), ([1, 1, 4, 5], (3,), dict(padding=1, stride=2, ceil_mode=True, count_include_pad=False)),
-    ([1, 1, 4, 4], (2,), dict(divisor_override=3)), ([1, 1, 5, 5], ([3, 2],), dict(padding=1, ceil_mode=True, divisor_override=5)),
+    ([1, 1, 4, 4], (2,), dict(divisor_override=3)), ([1, 1, 4, 4], (2,), dict(divisor_override=-2, stride=[])), ([1, 1, 5, 5], ([3, 2],), dict(padding=1, ceil_mode=True, divisor_override=5)),
 ]  # fmt: skip
 BAD2D = [
     ([1, 1, 4, 4], (5,), {}), ([1, 1, 4, 4], (2,), dict(padding=2)), ([1, 1, 4, 4], (0,), {}), ([1, 1, 4, 4], (2,), dict(stride=0)), ([4, 4], (2,), {}),
@@ -61,6 +61,7 @@ def conventions(flat, extra={}):
 ADAPTIVE1D = [([1, 2, 5], 2), ([2, 6], 4), ([1, 1, 3], 5), ([0, 2, 4], 2), ([1, 2, 4], 1), ([1, 1, 4], [3])]
 ADAPTIVE2D = [
     ([1, 2, 5, 4], 2), ([2, 3, 5], [3, 4]), ([1, 1, 2, 3], [5, 2]), ([0, 1, 4, 4], 2), ([1, 2, 4, 4], 1), ([1, 1, 3, 7], [1, 7]),
+    ([1, 2, 3, 4], [None, 2]), ([2, 3, 5], [4, None]), ([1, 2, 2], [None, None]),
 ]  # fmt: skip
 
 

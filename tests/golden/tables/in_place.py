@@ -135,6 +135,12 @@ def clamp():
     yield refused(input=T([3], grad=True), min=0)
 
 
+def replacements():
+    yield from one(keeps=BOTH)
+    for given in (dict(nan=2.0), dict(posinf=1.0), dict(nan=0.5, posinf=3.0, neginf=-3.0)):
+        yield ok(input=V(nan, inf, -inf, 1.0, grad=False), **given, tags=["special"])
+
+
 def one_bound(name):
     yield ok(input=untracked([2, 3], "strided"), **{name: 0.25})
     yield ok(input=untracked([2, 3]), **{name: T([3])})
@@ -182,7 +188,7 @@ ONE = {
     "logical_not_": one(keeps=BOTH, differentiable=False),
     "exp2_": one(), "log2_": one(POSITIVE), "log10_": one(POSITIVE), "asin_": one(INSIDE), "acos_": one(INSIDE), "atan_": one(),
     "sinh_": one(), "cosh_": one(), "asinh_": one(), "acosh_": one(ABOVE_ONE), "atanh_": one(INSIDE), "erfc_": one(),
-    "floor_": one(keeps=I64), "ceil_": one(keeps=I64), "trunc_": one(keeps=I64), "frac_": one(), "nan_to_num_": one(keeps=BOTH),
+    "floor_": one(keeps=I64), "ceil_": one(keeps=I64), "trunc_": one(keeps=I64), "frac_": one(), "nan_to_num_": replacements(),
 }  # fmt: skip
 COMPARE = ["eq_", "ne_", "lt_", "le_", "gt_", "ge_"]
 LOGICAL = ["logical_and_", "logical_or_", "logical_xor_"]

@@ -221,6 +221,7 @@ def divergence():
         for reduction in REDUCTIONS:
             yield ok(input=T(shape), target=T(shape, values=POSITIVE), reduction=reduction)
             yield ok(input=T(shape), target=T(shape), reduction=reduction, log_target=True)
+        yield ok(input=T(shape), target=T(shape, values=POSITIVE), reduction="batchmean")
     for layout in ("transposed", "strided", "expanded", "offset"):
         yield ok(input=T([2, 3], layout), target=T([2, 3], "transposed", POSITIVE))
         yield ok(input=T([2, 3]), target=T([2, 3], layout), log_target=True)

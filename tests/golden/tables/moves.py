@@ -84,6 +84,8 @@ def pad():
     yield ok(input=T([2, 3]), pad=[4, 5], mode="replicate")
     yield ok(input=T([2, 3]), pad=[3, 1], mode="circular")
     yield ok(input=T([2, 3], dtype="bool"), pad=[1, 1], mode="circular")
+    yield ok(input=T([2, 3]), pad=[1, 1], mode="reflect", value=0)
+    yield refused(input=T([2, 3]), pad=[1, 1], mode="reflect", value=1)
     yield refused(input=T([2, 3], dtype="bool"), pad=[1, 1], mode="reflect")
     yield refused(input=T([2, 3], dtype="bool"), pad=[1, 1], mode="replicate")
     yield refused(input=T([2, 3]), pad=[3, 0], mode="reflect")
@@ -107,6 +109,10 @@ def repeat_interleave():
     yield ok(input=T([2, 3]), repeats=T([], values=[2], dtype="i64"), dim=1)
     for dtype in ("f32", "i64", "bool"):
         yield ok(input=T([2, 2], dtype=dtype), repeats=V(1, 2, dtype="i64"), dim=0)
+    for shape, repeats in [([2, 3], 2), ([], 3), ([0, 2], 2)]:
+        yield ok(input=T(shape), repeats=repeats)
+    yield ok(input=T([2, 2], "transposed"), repeats=V(1, 0, 2, 3, dtype="i64"), dim=None)
+    yield refused(input=T([2, 2]), repeats=V(1, 0, dtype="i64"))
     yield refused(input=T([2, 3]), repeats=-1, dim=0)
     yield refused(input=T([2, 3]), repeats=V(1, -2, dtype="i64"), dim=0)
     yield refused(input=T([2, 3]), repeats=V(1, 1, 1, dtype="i64"), dim=0)

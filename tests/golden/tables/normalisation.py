@@ -73,10 +73,33 @@ def instances():
     for shape in ([3], [2, 3], [2, 3, 1], [2, 3, 1, 1]):
         yield refused(input=T(shape))
     yield from weights_that_do_not_fit([2, 3, 4], [3], [2])
+    yield from with_running_statistics()
+    for shape in ([2, 3, 2], [2, 3], [2, 3, 1]):
+        yield ok(input=T(shape), weight=T([3]), use_input_stats=False, **known(3))
+    yield refused(input=T([2, 3, 2]), use_input_stats=False)
 
 
 def known(c, dtype="f64"):
     return {"running_mean": T([c], dtype=dtype, grad=False), "running_var": T([c], values=POSITIVE, dtype=dtype, grad=False)}
+
+
+def going_on(c, dtype="f64"):
+    """Running statistics, and how fast they change."""
+    for momentum in ({}, dict(momentum=0.5), dict(momentum=0.0), dict(momentum=1.0)):
+        yield known(c, dtype) | momentum
+
+
+def with_running_statistics(**named):
+    for running in going_on(2):
+        yield ok(input=T([3, 2, 2]), weight=T([2]), bias=T([2]), **running, **named)
+    for layout in ("transposed", "strided", "expanded"):
+        running = {"running_mean": T([2], layout, grad=False), "running_var": T([2], layout, POSITIVE, grad=False)}
+        yield ok(input=T([3, 2, 2], layout), **(running if layout != "expanded" else known(2)), **named)
+    yield ok(input=T([4, 2, 3], dtype="f32"), **known(2, "f32"), **named)
+    yield ok(input=T([2, 2, 0], grad=False), **known(2), **named)
+    yield ok(input=T([2, 1, 2], values=[nan, 1.0, 2.0, inf]), **known(1), **named, tags=["special"])
+    yield refused(input=T([3, 2, 2]), **known(3), **named)
+    yield refused(input=T([3, 2, 2]), running_mean=known(2)["running_mean"], **named)
 
 
 def batches():
@@ -104,6 +127,9 @@ def batches():
     yield refused(input=T([3, 2]), **known(1))
     yield refused(input=T([3, 2]), **known(2, "f32"))
     yield refused(input=T([3, 2]), training=False)
+    yield from with_running_statistics(training=True)
+    for training in (False, True):
+        yield ok(input=T([0], grad=False), training=training, **known(0))
 
 
 def directions():
@@ -112,6 +138,7 @@ def directions():
     yield ok(input=T([2, 3]))
     for p in (1.0, 3.0, 0.5, inf):
         yield ok(input=T([2, 3]), p=p)
+    yield ok(input=T([2, 3, 2]), dim=[0, -1])
     yield ok(input=T([2, 3]), eps=5.0)
     for layout in ("transposed", "strided", "expanded", "offset"):
         yield ok(input=T([2, 3], layout))

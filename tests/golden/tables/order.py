@@ -151,7 +151,11 @@ def classes():
         yield ok(input=T(shape, values=[1, 0, 3, 2][: len(shape) * 2 if shape == [2, 2] else max(sum(shape), 1) if 0 not in shape else 0], dtype="i64"), num_classes=n)
     yield ok(input=T([2, 3], "transposed", [0, 1, 2, 2, 1, 0], "i64"), num_classes=3)
     yield ok(input=V(0, 0, dtype="i64"), num_classes=1)
-    for value, n in [(3, 3), (-1, 3), (0, 0)]:
+    yield ok(input=T([2, 2], values=[1, 0, 3, 2], dtype="i64"), num_classes=-1)
+    yield ok(input=V(0, 2, dtype="i64"))
+    yield refused(input=T([0], dtype="i64"), num_classes=-1)
+    yield refused(input=V(-1, dtype="i64"))
+    for value, n in [(3, 3), (-1, 3), (0, 0), (1, -2)]:
         yield refused(input=V(value, dtype="i64"), num_classes=n)
     yield refused(input=V(1.0), num_classes=3)
     yield refused(input=V(1, dtype="bool"), num_classes=3)
@@ -182,6 +186,6 @@ OPS = [
     Op("median", torch.median, [medians()]),
     Op("cumsum", torch.cumsum, [sums()]),
     Op("cumprod", torch.cumprod, [products()]),
-    Op("one_hot", lambda input, num_classes: F.one_hot(input, num_classes), [classes()]),
+    Op("one_hot", lambda input, num_classes=-1: F.one_hot(input, num_classes), [classes()]),
     Op("bincount", torch.bincount, [bins()]),
 ]

@@ -4,6 +4,8 @@
 tensor among `tensors`. `index_put` has its index tensors by position; one that is left out takes the whole axis.
 """
 
+import math
+
 import torch
 
 from .indexing import index
@@ -44,6 +46,10 @@ def scatter():
     yield refused(input=T([2, 3]), dim=2, index=index([2, 3], 2), src=T([2, 3]))
     yield refused(input=T([3]), dim=0, index=index([2], 3), src=T([2], dtype="f32"))
     yield refused(input=T([3]), dim=0, index=V(1.0, 0.0), src=T([2]))
+    for dtype in ("f64", "i64"):  # PyTorch has no gradient of these
+        added = dict(dim=1, index=index([2, 2], 3), src=T([2, 2], dtype=dtype, grad=False))
+        yield ok(input=T([2, 3], dtype=dtype, grad=False), **added, reduce="add")
+    yield refused(input=T([2, 3]), **added, reduce="sum")
 
 
 def index_add():
@@ -82,6 +88,9 @@ def take_along_dim():
     yield ok(input=V(nan, -0.0, inf), indices=V(0, 1, 2, dtype="i64"), dim=0, tags=["special"])
     for dtype in ("f32", "i64", "bool"):
         yield ok(input=T([2, 3], dtype=dtype), indices=index([2, 2], 3), dim=1)
+    for shape, picked in [([2, 3], [2, 2]), ([2, 3], [4]), ([], []), ([4], [0, 3])]:
+        yield ok(input=T(shape), indices=index(picked, math.prod(shape)))
+    yield ok(input=T([2, 3], "offset"), indices=index([3, 2], 6, "offset"), dim=None)
     yield refused(input=T([2, 3]), indices=V(0, dtype="i64"), dim=1)
     yield refused(input=T([2, 3]), indices=index([3, 1], 3), dim=1)
     yield refused(input=T([2, 3]), indices=index([2, 1], 2), dim=2)

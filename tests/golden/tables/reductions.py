@@ -250,6 +250,7 @@ def products():
 
 
 def variances():
+    yield ok(input=T([2, 3], grad=False), dim=[])
     yield from over_axes()
     yield from several_layouts()
     yield from empties()

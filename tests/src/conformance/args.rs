@@ -1,7 +1,7 @@
 //! The arguments of a call, by PyTorch's parameter names.
 
 use foldback_graph::{Input, Var};
-use foldback_tensor::{Axes, DType, Over, Scalar, Tensor};
+use foldback_tensor::{Along, Axes, DType, Over, Scalar, Tensor};
 use serde_json::{Map, Value};
 
 use super::build;
@@ -52,10 +52,13 @@ impl Args {
         Args { vars, plain }
     }
 
-    /// The names given, with those of a list's members cut off: `tensors[0]` counts as `tensors`.
+    /// The names given, with those of a list's members cut off: `tensors[0]` counts as `tensors`. What is null is not given.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let base = |n: &'_ str| n.find('[').unwrap_or(n.len());
-        self.vars.iter().map(move |(n, _)| &n[..base(n)]).chain(self.plain.keys().map(String::as_str))
+        self.vars
+            .iter()
+            .map(move |(n, _)| &n[..base(n)])
+            .chain(self.plain.iter().filter(|(_, v)| !v.is_null()).map(|(name, _)| name.as_str()))
     }
 
     /// A tensor argument.
@@ -182,6 +185,11 @@ impl Args {
         Ok(Over::from(axes).with_keepdim(self.flag("keepdim", false)?))
     }
 
+    /// One axis `dim`, or all elements in a row if it is absent or null.
+    pub(crate) fn along(&self) -> Read<Along> {
+        Ok(self.int("dim")?.map_or(Along::from(..), Along::from))
+    }
+
     /// A dtype, if given.
     pub(crate) fn dtype(&self, name: &str) -> Read<Option<DType>> {
         let Some(word) = self.read(name, "a dtype", |v| v.as_str().map(str::to_owned))? else {
@@ -195,7 +203,7 @@ impl Args {
         self.value(name).is_some() || self.vars.iter().any(|(n, _)| n == name)
     }
 
-    fn value(&self, name: &str) -> Option<&Value> {
+    pub(super) fn value(&self, name: &str) -> Option<&Value> {
         self.plain.get(name).filter(|v| !v.is_null())
     }
 

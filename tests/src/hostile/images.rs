@@ -31,6 +31,7 @@ pub(super) const TARGETS: &[Target] = targets! {
     "avg_pool2d" => |x, c| x.avg_pool2d_with(pair(c), pool(c));
     "adaptive_avg_pool1d" => |x, c| x.adaptive_avg_pool1d(c.size());
     "adaptive_avg_pool2d" => |x, c| x.adaptive_avg_pool2d(pair(c));
+    "adaptive_avg_pool2d" => |x, c| x.adaptive_avg_pool2d((None, c.size()));
     "interpolate" => |x, c| x.interpolate_with(interpolate(c));
     "pixel_shuffle" => |x, c| x.pixel_shuffle(c.size());
     "pixel_unshuffle" => |x, c| x.pixel_unshuffle(c.size());

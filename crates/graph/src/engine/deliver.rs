@@ -14,7 +14,7 @@ use crate::node::{Edge, InputMetadata, Node};
 use crate::var::{Var, VarKind};
 
 /// A gradient as it is to be computed, see Note [Described work]: what is left of `Work` once the pass has chosen.
-pub(super) enum Job<'a> {
+pub(crate) enum Job<'a> {
     Value(Var),
     /// a value that somebody else has, too
     Shared(&'a Tensor),
@@ -36,6 +36,8 @@ impl GraphTask {
     /// 5. the type is cast to the input's.
     #[inline]
     pub(super) fn deliver(&mut self, node: &Node, inputs: &[usize], job: Job<'_>) -> Result<()> {
+        #[cfg(test)]
+        super::trace::note(node, inputs, &job);
         match job {
             Job::Value(g) => {
                 let Some((edge, meta)) = place(node, inputs[0]) else { return Ok(()) };
@@ -159,6 +161,11 @@ impl GraphTask {
         }
     }
 
+    /// What waits for an edge, to be looked at.
+    pub(super) fn waiting_at(&mut self, edge: &Edge) -> Option<&Var> {
+        self.ready.get_mut(edge.node.sequence)?.buffer[edge.nr as usize].as_ref()
+    }
+
     #[inline]
     fn slot(&mut self, edge: &Edge) -> &mut Option<Var> {
         &mut self.ready.entry(&edge.node).buffer[edge.nr as usize]
@@ -167,14 +174,14 @@ impl GraphTask {
 
 /// The edge that an input's gradient leaves by, and what it must look like.
 #[inline]
-fn place(node: &Node, input: usize) -> Option<(&Edge, &InputMetadata)> {
+pub(super) fn place(node: &Node, input: usize) -> Option<(&Edge, &InputMetadata)> {
     let edge = node.next_edges[input].as_ref()?;
     Some((edge, edge.metadata()))
 }
 
 /// Says in which operation's gradient something went wrong; a shape that cannot be folded is an error of its own.
 #[cold]
-fn in_gradient(node: &Node, input: usize, source: Error) -> Error {
+pub(super) fn in_gradient(node: &Node, input: usize, source: Error) -> Error {
     match source.facts() {
         Some(TensorFacts::Expand { from, to, .. }) => {
             let (op, expected, found, location) = (node.name(), from.clone(), to.clone(), node.location);
@@ -209,7 +216,7 @@ pub(crate) fn in_sum(roots: &[Edge], leaf: &Node, source: Error) -> Error {
 /// Says in which operation's gradient a tensor's operation was refused. That has no line of its own: it is the library's.
 /// Other errors stay as they are, a user's own among them.
 #[cold]
-pub(super) fn in_backward(node: &Node, source: Error) -> Error {
+pub(crate) fn in_backward(node: &Node, source: Error) -> Error {
     if source.facts::<TensorFacts>().is_some() {
         in_function(node, source).with_location(None)
     } else {

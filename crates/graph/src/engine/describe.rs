@@ -4,16 +4,16 @@
 use std::sync::Arc;
 
 use foldback_tensor::kernel::{BlockKernel, JointKernel};
-use foldback_tensor::{DType, GRAIN, Tensor};
+use foldback_tensor::{DType, GRAIN, Shape, Tensor, refuse};
 use smallvec::SmallVec;
 
 use super::deliver::{Job, in_backward};
-use super::{GraphTask, is_on_path};
-use crate::error::Result;
+use super::{GraphTask, is_on_path, nodes_towards};
+use crate::error::{GraphFacts, Result};
 use crate::folded::{is_worth_it, record_folded};
 use crate::mode::LineGuard;
-use crate::node::{Node, NodeKind, Unpacked};
-use crate::rule::{Gradient, Rule, RuleKernel, Slot};
+use crate::node::{Edge, Node, NodeKind, Unpacked};
+use crate::rule::{Gradient, Rule, RuleFormula, RuleKernel, Slot};
 use crate::var::{Var, VarKind};
 use crate::work::{Context, Describe, Flow, Mood, Work};
 
@@ -41,49 +41,41 @@ impl GraphTask {
     ) -> Result<()> {
         let _line = LineGuard::set(node.location);
         let values = node.unpack(self.options.retain_graph)?;
-        let path = self.path.clone();
+        let (path, mut onward) = (self.path.clone(), Vec::new());
         let wanted = |input: usize| {
             node.next_edges.get(input).and_then(Option::as_ref).is_some_and(|edge| is_on_path(&path, edge))
         };
         let retain = self.options.retain_graph;
         let ctx = Context { node, grads, values: &values, wanted: &wanted, retain };
-        let mut take = |Flow { inputs, work }: Flow<'_>| match self.mood() {
-            Mood::Now => self.work(node, &inputs, work),
-            Mood::Recorded => self.record(node, &inputs, work),
-        };
-        function.describe(&ctx, &mut take).map_err(|e| in_backward(node, e))
-    }
-
-    fn mood(&self) -> Mood {
-        if self.options.create_graph { Mood::Recorded } else { Mood::Now }
-    }
-
-    fn work(&mut self, node: &Node, inputs: &[usize], work: Work<'_>) -> Result<()> {
-        match work {
-            Work::Value(g) => self.deliver(node, inputs, Job::Value(g)),
-            Work::Either(form) => self.deliver(node, inputs, Job::Value(form(Mood::Now)?)),
-            Work::Product(a, b) => self.deliver(node, inputs, Job::Product(&a.value_ref(), &b.value_ref())),
-            Work::Pointwise(formula, reads) => {
-                let values: SmallVec<[Tensor; 4]> = reads.iter().map(Var::value).collect();
-                let values: SmallVec<[&Tensor; 4]> = values.iter().collect();
-                self.deliver(node, inputs, Job::Kernel(&*formula.kernel(inputs), &values))
+        let mood = self.mood();
+        let mut take = |Flow { inputs, work }: Flow<'_>| match work {
+            Work::Onward(grads) => {
+                onward = grads;
+                Ok(())
             }
+            work => choose(mood, Some(node), &inputs, work, |inputs, job| self.deliver(node, inputs, job)),
+        };
+        function.describe(&ctx, &mut take).map_err(|e| in_backward(node, e))?;
+        drop(path);
+        if !onward.is_empty() {
+            self.go_on(node, onward);
         }
+        Ok(())
     }
 
-    fn record(&mut self, node: &Node, inputs: &[usize], work: Work<'_>) -> Result<()> {
-        let g = match work {
-            Work::Value(g) => g,
-            Work::Either(form) => form(Mood::Recorded)?,
-            Work::Product(a, b) => a.matmul(&b)?,
-            Work::Pointwise(formula, reads) => {
-                for (&input, g) in inputs.iter().zip(formula.record(node, reads, inputs)?) {
-                    self.deliver(node, &[input], Job::Value(g))?;
-                }
-                return Ok(());
-            }
-        };
-        self.deliver(node, inputs, Job::Value(g))
+    /// Goes on in a graph that the node has recorded while it ran.
+    #[cold]
+    fn go_on(&mut self, node: &Node, grads: Vec<(Edge, Var)>) {
+        if let Some(path) = &mut self.path {
+            let roots: Vec<Edge> = grads.iter().map(|(edge, _)| edge.clone()).collect();
+            let new = nodes_towards(&roots, node.sequence + 1, |number| path.contains(&number));
+            Arc::make_mut(path).extend(new);
+        }
+        grads.iter().for_each(|(edge, g)| self.add(edge, g.clone()));
+    }
+
+    pub(super) fn mood(&self) -> Mood {
+        if self.options.create_graph { Mood::Recorded } else { Mood::Now }
     }
 
     /// Evaluates the formulas of a row: each straight into the shape of its input, or several of them together.
@@ -162,7 +154,6 @@ impl GraphTask {
         let values = node.unpack(self.options.retain_graph)?;
         let retain = self.options.retain_graph;
         let ctx = Context { node, grads, values: &values, wanted: &|_| true, retain };
-        let dtype = node.metadata[0].dtype;
         for (input, (gradient, edge)) in rule.gradients.iter().zip(&node.next_edges).enumerate() {
             let (Some(edge), Some(gradient)) = (edge, gradient) else { continue };
             if !self.is_on_path(edge) {
@@ -171,21 +162,9 @@ impl GraphTask {
             let recorded = match gradient.formula {
                 None => Ok(ctx.grad(0)),
                 Some(formula) => {
-                    let read = |slot: &Slot| match ctx.value(*slot) {
-                        v if v.dtype() == DType::Bool || v.dtype() == dtype => v,
-                        v => v.to(dtype),
-                    };
-                    let reads: SmallVec<[Var; 4]> = gradient.reads.iter().map(read).collect();
-                    let reads: SmallVec<[&Var; 4]> = reads.iter().collect();
-                    let (to, params) = (&edge.metadata().shape, *params);
-                    let trace = move |reads: &[&Var]| formula.trace(&params, reads);
-                    if is_worth_it(&node.metadata[0].shape, to) {
-                        let kernel = RuleKernel { formula, params: &params };
-                        record_folded(rule.name, &kernel, &reads, to, trace)
-                    } else {
-                        trace(&reads)
-                    }
-                    .map_err(|e| in_backward(node, e))
+                    let to =
+                        Some(&edge.metadata().shape).filter(|to| is_worth_it(&node.metadata[0].shape, to));
+                    record_formula(formula, params, gradient.reads, &ctx, to)
                 }
             };
             self.deliver(node, &[input], Job::Value(recorded?))?;
@@ -194,8 +173,60 @@ impl GraphTask {
     }
 }
 
+/// Records a formula of a row over what it reads, in the operation's type; folded to a shape if there is one.
+pub(crate) fn record_formula(
+    formula: &'static dyn RuleFormula,
+    params: &[f64; 2],
+    reads: &[Slot],
+    ctx: &Context<'_>,
+    to: Option<&Shape>,
+) -> Result<Var> {
+    let dtype = ctx.node.metadata[0].dtype;
+    let read = |slot: &Slot| match ctx.value(*slot) {
+        v if v.dtype() == DType::Bool || v.dtype() == dtype => v,
+        v => v.to(dtype),
+    };
+    let reads: SmallVec<[Var; 4]> = reads.iter().map(read).collect();
+    let reads: SmallVec<[&Var; 4]> = reads.iter().collect();
+    let own = *params;
+    let trace = move |reads: &[&Var]| formula.trace(&own, reads);
+    let kernel = RuleKernel { formula, params };
+    let recorded = match to {
+        Some(to) => record_folded(ctx.node.name(), &kernel, &reads, to, trace),
+        None => trace(&reads),
+    };
+    recorded.map_err(|e| in_backward(ctx.node, e))
+}
+
+/// Turns what is described into what is to be computed: in the form for now, or in the one that is recorded, which is always a
+/// value. That is folded for a node which is given, where that is worth it.
+pub(crate) fn choose(
+    mood: Mood,
+    node: Option<&Node>,
+    inputs: &[usize],
+    work: Work<'_>,
+    mut take: impl FnMut(&[usize], Job<'_>) -> Result<()>,
+) -> Result<()> {
+    match (work, mood) {
+        (Work::Onward(_), _) => refuse(GraphFacts::Recomputed),
+        (Work::Value(g), _) => take(inputs, Job::Value(g)),
+        (Work::Either(form), mood) => take(inputs, Job::Value(form(mood)?)),
+        (Work::Product(a, b), Mood::Now) => take(inputs, Job::Product(&a.value_ref(), &b.value_ref())),
+        (Work::Product(a, b), Mood::Recorded) => take(inputs, Job::Value(a.matmul(&b)?)),
+        (Work::Pointwise(formula, reads), Mood::Now) => {
+            let values: SmallVec<[Tensor; 4]> = reads.iter().map(Var::value).collect();
+            let values: SmallVec<[&Tensor; 4]> = values.iter().collect();
+            take(inputs, Job::Kernel(&*formula.kernel(inputs), &values))
+        }
+        (Work::Pointwise(formula, reads), Mood::Recorded) => {
+            let recorded = formula.record(node, reads, inputs)?;
+            inputs.iter().zip(recorded).try_for_each(|(&input, g)| take(&[input], Job::Value(g)))
+        }
+    }
+}
+
 /// What a formula reads, as a tensor.
-fn operand<'a>(slot: &Slot, g: &'a Tensor, saved: &'a Unpacked) -> &'a Tensor {
+pub(super) fn operand<'a>(slot: &Slot, g: &'a Tensor, saved: &'a Unpacked) -> &'a Tensor {
     match slot {
         Slot::Grad(_) => g,
         _ => saved.get(*slot).expect("a row saves what it names"),

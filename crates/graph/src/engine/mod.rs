@@ -5,22 +5,29 @@
 //! have received a gradient belongs to one that nothing outstanding can still contribute to: a map ordered by number
 //! is at once the queue and the place where gradients wait to be added up. No counting pass is needed.
 
+mod batch;
 mod deliver;
 mod describe;
 mod queue;
+#[cfg(test)]
+pub(crate) mod trace;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::anomaly;
 use crate::error::Result;
 use crate::gradient::{add_in_place, dense};
 use crate::hooks::Hooks;
 use crate::levels::deeper;
 use crate::mode::GradMode;
-use crate::node::{Edge, Node};
+use crate::node::{Edge, Node, next_number};
+use crate::profile;
 use crate::var::{Var, VarKind, expect_fit};
-pub(crate) use deliver::{in_function, in_sum};
+pub(crate) use batch::{aligned, leading};
+pub(crate) use deliver::{Job, in_backward, in_function, in_sum};
+pub(crate) use describe::{choose, record_formula};
 use queue::{Queue, Ready};
 
 /// How a backward pass is to run.
@@ -40,9 +47,13 @@ pub(crate) struct GraphTask {
     path: Option<Arc<HashSet<u64>>>,
     /// whether a captured leaf also gets its gradient (a `backward` limited to inputs) or not (`grad`)
     accumulate: bool,
+    /// how many gradients each value has, along a leading axis; such a pass captures what it computes
+    pub(crate) batch: Option<usize>,
     caught: Vec<Option<Var>>,
     /// gradients of leaves and retained ones, written when everything has succeeded
     staged: Vec<(Arc<Node>, u32, Var)>,
+    /// whether every gradient is looked at, see `anomaly`
+    looks: bool,
 }
 
 impl GraphTask {
@@ -53,8 +64,10 @@ impl GraphTask {
             captures: HashMap::new(),
             path: None,
             accumulate: true,
+            batch: None,
             caught: Vec::new(),
             staged: Vec::new(),
+            looks: anomaly::is_anomaly_enabled(),
         }
     }
 
@@ -67,13 +80,17 @@ impl GraphTask {
             self.captures.entry((edge.node.sequence, edge.nr)).or_default().push(i);
         }
         let targets: HashSet<u64> = inputs.iter().map(|e| e.node.sequence).collect();
-        self.path = Some(Arc::new(nodes_towards(roots, &targets)));
+        let lowest = targets.iter().min().copied().unwrap_or(u64::MAX);
+        self.path = Some(Arc::new(nodes_towards(roots, lowest, |number| targets.contains(&number))));
     }
 
     /// Runs all nodes from the roots, commits the gradients of leaves and returns what was caught.
     pub(crate) fn run(mut self, roots: &[Edge]) -> Result<Vec<Option<Var>>> {
         deeper(move || {
             let _mode = GradMode::set(self.options.create_graph);
+            if self.looks {
+                self.run_looking(roots)?;
+            }
             while let Some(ready) = self.ready.pop() {
                 self.evaluate(ready)?;
             }
@@ -94,14 +111,39 @@ impl GraphTask {
         })
     }
 
+    /// Runs all nodes in anomaly mode.
+    fn run_looking(&mut self, roots: &[Edge]) -> Result<()> {
+        for root in roots {
+            if let Some(seed) = self.waiting_at(root) {
+                anomaly::expect_finite_given("the seed", &root.node, seed)?;
+            }
+        }
+        while let Some(ready) = self.ready.pop() {
+            let (node, first) = (ready.node.clone(), next_number());
+            self.evaluate(ready)?;
+            for (input, edge) in node.next_edges.iter().enumerate() {
+                if let Some(grad) = edge.as_ref().and_then(|edge| self.waiting_at(edge)) {
+                    anomaly::remember_origin(&node, first, grad);
+                    anomaly::expect_finite(&node, input, grad)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Hooks, captures, then the node's own function.
     fn evaluate(&mut self, ready: Ready) -> Result<()> {
         let Ready { node, mut buffer } = ready;
+        let _span = profile::backward(&node);
         if self.path.as_ref().is_some_and(|p| !p.contains(&node.sequence)) {
             return Ok(());
         }
         if node.hooks.get().is_some() || !self.captures.is_empty() || node.as_leaf().is_some() {
             self.visit(&node, &mut buffer)?;
+            // Such a pass captures something at every node.
+            if let Some(count) = self.batch {
+                return self.call_batched(&node, &buffer, count);
+            }
         }
         if !node.next_edges.iter().flatten().any(|edge| self.is_on_path(edge)) {
             return Ok(());
@@ -119,9 +161,14 @@ impl GraphTask {
         for (nr, slot) in buffer.iter_mut().enumerate() {
             let Some(mut grad) = slot.take() else { continue };
             let mut kept = node.as_leaf().is_some_and(|leaf| leaf.requires_grad.load(Ordering::Relaxed));
-            if let Some(hooks) = node.hooks.get() {
+            if let Some(hooks) = node.hooks.get().filter(|_| self.batch.is_some()) {
+                grad = self.run_hooks_batched(node, hooks, nr as u32, &grad)?;
+            } else if let Some(hooks) = node.hooks.get() {
                 let (replaced, retain) = hooks.run(nr as u32, grad)?;
                 expect_fit("a gradient replaced by a hook", &node.metadata[nr], &replaced.value_ref())?;
+                if self.looks {
+                    anomaly::expect_finite_given("what a hook returned", node, &replaced)?;
+                }
                 (grad, kept) = (self.own(replaced), kept || retain);
             }
             let inputs = self.captures.get(&(node.sequence, nr as u32));
@@ -156,9 +203,9 @@ fn is_on_path(path: &Option<Arc<HashSet<u64>>>, edge: &Edge) -> bool {
     path.as_ref().is_none_or(|p| p.contains(&edge.node.sequence))
 }
 
-/// The numbers of all nodes from which a target can be reached, targets included. Iterative, in linear time.
-fn nodes_towards(roots: &[Edge], targets: &HashSet<u64>) -> HashSet<u64> {
-    let lowest = targets.iter().min().copied().unwrap_or(u64::MAX);
+/// The numbers, from `lowest` on, of all nodes from which a target can be reached, targets included. Iterative, in
+/// linear time.
+fn nodes_towards(roots: &[Edge], lowest: u64, is_target: impl Fn(u64) -> bool) -> HashSet<u64> {
     let mut leads: HashSet<u64> = HashSet::new();
     let mut seen: HashSet<u64> = HashSet::new();
     // A node is pushed twice: to visit its inputs, and afterwards to look at what they found.
@@ -166,7 +213,8 @@ fn nodes_towards(roots: &[Edge], targets: &HashSet<u64>) -> HashSet<u64> {
     while let Some((node, visited)) = stack.pop() {
         let inputs = || node.next_edges.iter().flatten();
         if visited {
-            if targets.contains(&node.sequence) || inputs().any(|e| leads.contains(&e.node.sequence)) {
+            let leads_on = |number: u64| leads.contains(&number) || is_target(number);
+            if is_target(node.sequence) || inputs().any(|e| leads_on(e.node.sequence)) {
                 leads.insert(node.sequence);
             }
         } else if node.sequence >= lowest && seen.insert(node.sequence) {

@@ -15,7 +15,7 @@ use crate::var::Var;
     message = "`{Self}` is not what a forward function returns",
     label = "expected a tensor, an array of tensors, `(outputs, saved)`, or a `Result` of one of these"
 )]
-pub trait Outputs<const M: usize> {
+pub trait ForwardResult<const M: usize> {
     /// What the caller of the operation gets: a variable, or an array of them.
     type Vars;
     /// What the backward function gets by [`FunctionContext::saved`](crate::FunctionContext::saved).
@@ -29,7 +29,7 @@ pub trait Outputs<const M: usize> {
     fn variables(outputs: [Var; M]) -> Self::Vars;
 }
 
-impl Outputs<1> for Tensor {
+impl ForwardResult<1> for Tensor {
     type Vars = Var;
     type Saved = ();
     fn outputs(self) -> Result<([Tensor; 1], ())> {
@@ -39,7 +39,7 @@ impl Outputs<1> for Tensor {
         output
     }
 }
-impl<const M: usize> Outputs<M> for [Tensor; M] {
+impl<const M: usize> ForwardResult<M> for [Tensor; M] {
     type Vars = [Var; M];
     type Saved = ();
     fn outputs(self) -> Result<([Tensor; M], ())> {
@@ -49,7 +49,7 @@ impl<const M: usize> Outputs<M> for [Tensor; M] {
         outputs
     }
 }
-impl<O: Outputs<M, Saved = ()>, S: Send + Sync + 'static, const M: usize> Outputs<M> for (O, S) {
+impl<O: ForwardResult<M, Saved = ()>, S: Send + Sync + 'static, const M: usize> ForwardResult<M> for (O, S) {
     type Vars = O::Vars;
     type Saved = S;
     fn outputs(self) -> Result<([Tensor; M], S)> {
@@ -59,7 +59,7 @@ impl<O: Outputs<M, Saved = ()>, S: Send + Sync + 'static, const M: usize> Output
         O::variables(outputs)
     }
 }
-impl<O: Outputs<M>, const M: usize> Outputs<M> for Result<O> {
+impl<O: ForwardResult<M>, const M: usize> ForwardResult<M> for Result<O> {
     type Vars = O::Vars;
     type Saved = O::Saved;
     fn outputs(self) -> Result<([Tensor; M], O::Saved)> {
@@ -78,7 +78,7 @@ impl<O: Outputs<M>, const M: usize> Outputs<M> for Result<O> {
     message = "`{Self}` is not what a backward function of {N} inputs returns",
     label = "expected a gradient per input: a `Var` for one, `[a, b]` or `(a, None)` for two, `()` for none, or a `Result`"
 )]
-pub trait Gradients<const N: usize> {
+pub trait BackwardResult<const N: usize> {
     /// One per input, where there is one.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ pub trait Gradients<const N: usize> {
 
 macro_rules! one {
     ($($t:ty),*) => {$(
-        impl Gradients<1> for $t {
+        impl BackwardResult<1> for $t {
             fn gradients(self) -> Result<Given> {
                 Ok(smallvec![self.replacement()?])
             }
@@ -97,29 +97,29 @@ macro_rules! one {
 }
 one!(Var, Tensor, Option<Var>);
 
-impl<const N: usize> Gradients<N> for () {
+impl<const N: usize> BackwardResult<N> for () {
     fn gradients(self) -> Result<Given> {
         Ok((0..N).map(|_| None).collect())
     }
 }
-impl<const N: usize> Gradients<N> for [Var; N] {
+impl<const N: usize> BackwardResult<N> for [Var; N] {
     fn gradients(self) -> Result<Given> {
         Ok(self.into_iter().map(Some).collect())
     }
 }
-impl<const N: usize> Gradients<N> for [Option<Var>; N] {
+impl<const N: usize> BackwardResult<N> for [Option<Var>; N] {
     fn gradients(self) -> Result<Given> {
         Ok(self.into_iter().collect())
     }
 }
-impl<G: Gradients<N>, const N: usize> Gradients<N> for Result<G> {
+impl<G: BackwardResult<N>, const N: usize> BackwardResult<N> for Result<G> {
     fn gradients(self) -> Result<Given> {
         self?.gradients()
     }
 }
 macro_rules! tuples {
     ($($n:literal: $($t:ident $at:tt),+;)*) => {$(
-        impl<$($t: HookResult),+> Gradients<$n> for ($($t,)+) {
+        impl<$($t: HookResult),+> BackwardResult<$n> for ($($t,)+) {
             fn gradients(self) -> Result<Given> {
                 Ok(smallvec![$(self.$at.replacement()?),+])
             }

@@ -9,7 +9,7 @@ use foldback_tensor::{Here, Tensor, refuse};
 use smallvec::SmallVec;
 
 pub use context::FunctionContext;
-pub use given::{Gradients, Outputs};
+pub use given::{BackwardResult, ForwardResult};
 pub use operation::Operation;
 
 use crate::error::{GraphFacts, Result};
@@ -109,6 +109,7 @@ pub trait Function: Send + Sync + Sized + 'static {
     #[track_caller]
     fn apply<const N: usize>(self, inputs: impl IntoIterator<Item: AsInput>) -> Result<[Var; N]> {
         let inputs = variables_of(inputs);
+        let _span = crate::profile::forward(self.name());
         let inputs: Vec<&Var> = inputs.iter().collect();
         let values: Vec<Tensor> = inputs.iter().map(|v| v.value()).collect();
         let outputs = self.forward(&values.iter().collect::<Vec<_>>()).or_here()?;

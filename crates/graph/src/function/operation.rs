@@ -7,7 +7,7 @@ use foldback_tensor::{Here, StateCell, Tensor};
 use smallvec::SmallVec;
 
 use super::context::FunctionContext;
-use super::given::{Gradients, Outputs};
+use super::given::{BackwardResult, ForwardResult};
 use super::own::{Backward, Declared, Parts, record};
 use crate::error::{GraphFacts, Result};
 use crate::fuse::Operands;
@@ -71,16 +71,16 @@ type Computed = (SmallVec<[Tensor; 1]>, Box<dyn Backward>);
 
 impl<const N: usize, V> Operation<N, V> {
     /// An operation of a forward function, which gets a tensor per input, and a backward function, which gets a gradient per
-    /// output (zeros if nothing depended on it). Errors and `Debug` output show the name. See [`Outputs`] and
-    /// [`Gradients`] for what they may return.
+    /// output (zeros if nothing depended on it). Errors and `Debug` output show the name. See [`ForwardResult`] and
+    /// [`BackwardResult`] for what they may return.
     pub fn new<O, G, const M: usize>(
         name: &'static str,
         forward: impl Fn([&Tensor; N]) -> O + Send + Sync + 'static,
         backward: impl Fn(&FunctionContext<'_, O::Saved>, [Var; M]) -> G + Send + Sync + 'static,
     ) -> Self
     where
-        O: Outputs<M, Vars = V>,
-        G: Gradients<N>,
+        O: ForwardResult<M, Vars = V>,
+        G: BackwardResult<N>,
     {
         let backward = Arc::new(backward);
         let forward = move |inputs: [&Tensor; N]| {
@@ -113,7 +113,7 @@ impl<const N: usize, V> Operation<N, V> {
         forward: impl Fn([&Tensor; N]) -> O + Send + Sync + 'static,
     ) -> Self
     where
-        O: Outputs<M, Vars = V>,
+        O: ForwardResult<M, Vars = V>,
     {
         let forward = move |inputs: [&Tensor; N]| {
             let (outputs, _) = forward(inputs).outputs()?;
@@ -159,6 +159,7 @@ impl<const N: usize, V> Operation<N, V> {
     #[track_caller]
     pub fn call(&self, inputs: impl Operands<N>) -> Result<V> {
         let inputs = variables_of(inputs.inputs());
+        let _span = crate::profile::forward(self.declared.name);
         let values: [Tensor; N] = array::from_fn(|k| inputs[k].value());
         let (outputs, backward) = (self.forward)(values.each_ref()).or_here()?;
         let inputs: SmallVec<[&Var; 4]> = inputs.iter().collect();
@@ -166,7 +167,7 @@ impl<const N: usize, V> Operation<N, V> {
     }
 }
 
-fn variables<O: Outputs<M>, const M: usize>(outputs: SmallVec<[Var; 1]>) -> O::Vars {
+fn variables<O: ForwardResult<M>, const M: usize>(outputs: SmallVec<[Var; 1]>) -> O::Vars {
     O::variables(outputs.into_vec().try_into().expect("an operation has all its outputs"))
 }
 

@@ -1,7 +1,7 @@
 //! The backward step of a fused operation: by duals over blocks, or by recorded duals for higher orders.
 
-use foldback_tensor::Tensor;
 use foldback_tensor::kernel::ReducedShapes;
+use foldback_tensor::{Shape, Tensor};
 use smallvec::SmallVec;
 
 use super::derived::{Derived, PerOperand};
@@ -21,6 +21,14 @@ pub(super) struct FusedBackward<D> {
 impl<D: Derived> Describe for FusedBackward<D> {
     fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()> {
         describe(&self.formula, self.reduced.as_ref(), ctx, take)
+    }
+
+    fn leads(&self) -> bool {
+        self.reduced.is_none()
+    }
+
+    fn unfolded<'a>(&'a self, output: &'a Shape) -> Option<&'a Shape> {
+        Some(self.reduced.as_ref().map_or(output, |(reduction, _)| &reduction.full))
     }
 }
 

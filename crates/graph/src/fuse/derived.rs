@@ -49,14 +49,14 @@ impl<F: Formula<N> + 'static, const N: usize> Pointwise for FloatKernel<F, N> {
         Box::new(GradientKernel::new(self.0, inputs))
     }
 
-    fn record(&self, node: &Node, reads: &[Var], inputs: &[usize]) -> Result<PerOperand<Var>> {
+    fn record(&self, node: Option<&Node>, reads: &[Var], inputs: &[usize]) -> Result<PerOperand<Var>> {
         let reads: PerOperand<&Var> = reads.iter().collect();
         let full = reads[0].shape();
-        let folded = |input: usize| node.input_shape(input).filter(|to| is_worth_it(full, to));
+        let folded = |input: usize| node?.input_shape(input).filter(|to| is_worth_it(full, to));
         if inputs.iter().all(|&k| folded(k).is_none()) {
             return record(self, &reads, inputs);
         }
-        let (formula, name) = (*self, node.name());
+        let (formula, name) = (*self, node.map_or("fuse", Node::name));
         let one = |&k: &usize| {
             let trace = move |reads: &[&Var]| Ok(record(&formula, reads, &[k])?.remove(0));
             match folded(k) {

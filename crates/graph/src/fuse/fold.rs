@@ -31,11 +31,11 @@ impl<F: Formula<N> + 'static, const N: usize> Pointwise for Fused<F, N> {
         Box::new(FloatKernel::<F, N>(self.formula))
     }
 
-    fn record(&self, node: &Node, reads: &[Var], inputs: &[usize]) -> Result<PerOperand<Var>> {
+    fn record(&self, node: Option<&Node>, reads: &[Var], inputs: &[usize]) -> Result<PerOperand<Var>> {
         let operands: PerOperand<Input<'_>> = reads.iter().map(Input::Var).collect();
         let shapes: PerOperand<&[usize]> = reads.iter().map(|v| v.dims()).collect();
         let full = broadcast_shapes(&shapes)?;
-        let input = node.input_shape(inputs[0]).unwrap_or(&full);
+        let input = node.and_then(|node| node.input_shape(inputs[0])).unwrap_or(&full);
         let axes = folded_axes(&full, input);
         if axes.is_empty() {
             return Ok(smallvec![self.run(&operands, None)?]);

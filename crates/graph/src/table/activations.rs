@@ -254,6 +254,7 @@ impl Var {
     ) -> Result<Var> {
         use foldback_tensor::Here as _;
         // The row has room for two numbers, and its gradient needs none.
+        let _span = crate::profile::forward("nan_to_num");
         let own = self.value_ref();
         let value = own.nan_to_num_with(nan, posinf, neginf).here()?;
         Ok(crate::record::record_rule(&rows::nan_to_num.vars, [0.0; 2], [self], [own], value))

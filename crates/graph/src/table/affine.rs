@@ -29,6 +29,7 @@ function! {
         d c: |g| scaled(g, beta);
         d a: |g, b| Ok::<_, crate::Error>(Work::Product(scaled(g, alpha)?, adjoint(b)?));
         d b: |g, a| Ok::<_, crate::Error>(Work::Product(adjoint(a)?, scaled(g, alpha)?));
+        over leading axes;
         check {
             "matrices": [[2, 2] Any, [2, 3] Any, [3, 2] Any] |x| x[0].addmm_with(&x[1], &x[2], 1, 1);
             "a row, scaled": [[4] Any, [2, 3] Any, [3, 4] Any] |x| x[0].addmm_with(&x[1], &x[2], 0.5, -2);
@@ -55,6 +56,7 @@ function! {
         d c: |g| scaled(g, beta);
         d a: |g, b| Ok::<_, crate::Error>(Work::Product(scaled(g, alpha)?, adjoint(b)?));
         d b: |g, a| Ok::<_, crate::Error>(Work::Product(adjoint(a)?, scaled(g, alpha)?));
+        over leading axes;
         check {
             "batches": [[2, 2, 2] Any, [2, 2, 3] Any, [2, 3, 2] Any] |x| x[0].baddbmm_with(&x[1], &x[2], 1, 1);
             "a column, scaled": [[2, 1] Any, [3, 2, 1] Any, [3, 1, 2] Any] |x| x[0].baddbmm_with(&x[1], &x[2], 2, 0.5);

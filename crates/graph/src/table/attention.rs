@@ -137,6 +137,7 @@ impl Var {
             let y = q.scaled_dot_product_attention_with(k, v, options).here()?;
             return y.reshape(shapes.result(y.shape())).here();
         }
+        let _span = crate::profile::forward("scaled_dot_product_attention");
         let values = [self.value(), k.value(), v.value()];
         let m = mask.map(Var::value);
         let how = Attending::new(values.each_ref(), m.as_ref(), &options).here()?;

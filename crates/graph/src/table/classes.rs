@@ -21,7 +21,7 @@ impl Var {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
-    pub fn one_hot(&self, classes: usize) -> Result<Var> {
+    pub fn one_hot(&self, classes: impl TryInto<i64>) -> Result<Var> {
         self.value_ref().one_hot(classes).map(Var::constant).here()
     }
 

@@ -1,6 +1,6 @@
 //! Directions: what is divided by its norm, composed of operations that have gradients.
 
-use foldback_tensor::{Axis, Here, keep, kernel};
+use foldback_tensor::{Axes, Axis, Here, keep, kernel};
 
 use crate::error::Result;
 use crate::input::AsInput;
@@ -9,7 +9,7 @@ use crate::var::Var;
 
 /// # Directions
 impl Var {
-    /// This variable divided by its Euclidean norm along an axis; see
+    /// This variable divided by its Euclidean norm along an axis, or several; see
     /// [`Tensor::normalize`](foldback_tensor::Tensor::normalize).
     ///
     /// # Errors
@@ -23,8 +23,8 @@ impl Var {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
-    pub fn normalize(&self, axis: impl Into<Axis>) -> Result<Var> {
-        self.normalize_with(axis, 2.0, kernel::LEAST_NORM).here()
+    pub fn normalize(&self, axes: impl Into<Axes>) -> Result<Var> {
+        self.normalize_with(axes, 2.0, kernel::LEAST_NORM).here()
     }
 
     /// [`Var::normalize`] by the `p`-norm, or by `eps` if the norm is smaller; see
@@ -43,12 +43,12 @@ impl Var {
     #[track_caller]
     pub fn normalize_with(
         &self,
-        axis: impl Into<Axis>,
+        axes: impl Into<Axes>,
         p: impl Into<f64>,
         eps: impl Into<f64>,
     ) -> Result<Var> {
         let _line = LineGuard::set(location());
-        let norm = self.norm_with(keep(axis.into()), p).and_then(|n| n.clamp_min(eps.into()));
+        let norm = self.norm_with(keep(axes.into()), p).and_then(|n| n.clamp_min(eps.into()));
         norm.and_then(|n| self.div(n)).map_err(|e| e.named("normalize")).here()
     }
 

@@ -41,6 +41,7 @@ impl Var {
     #[track_caller]
     pub fn embedding(ids: impl Into<Indices>, weight: impl AsInput) -> Result<Var> {
         let (ids, weight) = (ids.into(), weight.to_var());
+        let _span = crate::profile::forward("embedding");
         let rows = Tensor::embedding(&ids, &*weight.value_ref()).here()?;
         Ok(looked_up(ids, &weight, rows, None))
     }
@@ -66,6 +67,7 @@ impl Var {
     ) -> Result<Var> {
         let (ids, weight) = (ids.into(), weight.to_var());
         let padding = kernel::padding_row(&weight.value_ref(), padding_idx.into()).here()?;
+        let _span = crate::profile::forward("embedding");
         let rows = Tensor::embedding(&ids, &*weight.value_ref()).here()?;
         Ok(looked_up(ids, &weight, rows, Some(padding)))
     }

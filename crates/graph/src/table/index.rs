@@ -1,7 +1,7 @@
 //! Rows of joining and indexing.
 
 use foldback_tensor::kernel::{aligned, check_alpha};
-use foldback_tensor::{Axis, DType, Here, Indices, Scalar, Tensor};
+use foldback_tensor::{Along, Axis, DType, Here, Indices, Scalar, Tensor};
 
 use super::macros::{function, function_of_list};
 use crate::error::Result;
@@ -243,10 +243,13 @@ impl Var {
     /// ```
     #[track_caller]
     #[doc(alias = "take_along_axis")]
-    pub fn take_along_dim(&self, index: impl Into<Indices>, axis: impl Into<Axis>) -> Result<Var> {
-        let _line = LineGuard::set(location());
-        let axis = axis.into();
-        let (shape, index) = aligned(self.shape(), &index.into(), axis).here()?;
+    pub fn take_along_dim(&self, index: impl Into<Indices>, along: impl Into<Along>) -> Result<Var> {
+        let (_line, index) = (LineGuard::set(location()), index.into());
+        let Along::One(axis) = along.into() else {
+            let row = self.flatten(..).and_then(|row| row.take_along_dim(index.flatten(..)?, 0));
+            return row.map_err(|e| e.named("take_along_dim")).here();
+        };
+        let (shape, index) = aligned(self.shape(), &index, axis).here()?;
         let wide = if shape == *self.shape() { Ok(self.clone()) } else { self.expand(shape) };
         wide.and_then(|wide| wide.gather(axis, index)).map_err(|e| e.named("take_along_dim")).here()
     }

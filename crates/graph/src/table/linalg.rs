@@ -13,7 +13,7 @@ pub(super) fn adjoint(v: &Var) -> Result<Var> {
 /// The gradient of the weight of a linear map: `g^T @ x`, which the engine sums over leading axes.
 fn weight_gradient(g: &Var, x: &Var) -> Result<Work<'static>> {
     // A vector is one row.
-    if g.rank() == 1 {
+    if x.rank() == 1 {
         Ok(Work::Product(g.unsqueeze(-1)?, x.unsqueeze(0)?))
     } else {
         Ok(Work::Product(adjoint(g)?, x.clone()))
@@ -32,7 +32,7 @@ fn input_gradient(g: &Var, w: &Var) -> Result<Work<'static>> {
 /// The gradient of a weight that is a vector, which the engine sums over leading axes.
 fn vector_gradient(g: &Var, x: &Var) -> Result<Work<'static>> {
     match x.rank() {
-        1 => g.mul(x).map(Work::from),
+        1 => g.unsqueeze(-1)?.mul(x).map(Work::from),
         _ => adjoint(x)?.matmul(&g.unsqueeze(-1)?)?.squeeze(-1).map(Work::from),
     }
 }
@@ -63,6 +63,7 @@ function! {
         d x: |g, w| input_gradient(g, w);
         d w: |g, x| if vector { vector_gradient(g, x) } else { weight_gradient(g, x) };
         d b = g;
+        over leading axes;
         check {
             "row": [[3] Any, [2, 3] Any, [2] Any] |x| x[0].linear(&x[1], Some(&x[2]));
             "rows": [[4, 3] Any, [2, 3] Any, [2] Any] |x| x[0].linear(&x[1], Some(&x[2]));
@@ -100,7 +101,7 @@ function! {
         let ranks = (a.rank(), b.rank());
     } = a.matmul(b);
         d a: |g, b| match ranks {
-            (1, 1) => g.mul(b).map(Work::from),
+            (1, 1) => g.unsqueeze(-1)?.mul(b).map(Work::from),
             // [k] x [.., k, n]: every batch's row vector
             (1, _) => {
                 let columns = g.unsqueeze(-1)?;
@@ -111,11 +112,12 @@ function! {
             _ => Ok(Work::Product(g.clone(), adjoint(b)?)),
         };
         d b: |g, a| match ranks {
-            (1, 1) => g.mul(a).map(Work::from),
+            (1, 1) => g.unsqueeze(-1)?.mul(a).map(Work::from),
             (1, _) => a.unsqueeze(-1)?.mul(&g.unsqueeze(-2)?).map(Work::from),
             (_, 1) => adjoint(a)?.matmul(&g.unsqueeze(-1)?)?.squeeze(-1).map(Work::from),
             _ => Ok(Work::Product(adjoint(a)?, g.clone())),
         };
+        over leading axes;
         check {
             "vectors": [[3] Any, [3] Any] |x| x[0].matmul(&x[1]);
             "matrix, vector": [[2, 3] Any, [3] Any] |x| x[0].matmul(&x[1]);

@@ -191,6 +191,7 @@ macro_rules! pointwise {
         #[track_caller]
         $vis fn $name(&self $(, $p: impl Into<$pt>)*) -> $crate::Var {
             $(let $p: $pt = $p.into();)*
+            let _span = $crate::profile::forward(stringify!($name));
             let own = self.value_ref();
             let value = { let $a: &foldback_tensor::Tensor = &own; $value };
             $crate::record::record_rule(&$rows::$name.vars, pointwise!(@array [$($p),*]), [self], [own], value)
@@ -207,6 +208,7 @@ macro_rules! pointwise {
         #[track_caller]
         $vis fn $try(&self) -> $crate::Result<$crate::Var> {
             use foldback_tensor::Here as _;
+            let _span = $crate::profile::forward(stringify!($name));
             let own = self.value_ref();
             let value = { let $a: &foldback_tensor::Tensor = &own; $value }.here()?;
             Ok($crate::record::record_rule(&$rows::$name.vars, [0.0; 2], [self], [own], value))
@@ -218,6 +220,7 @@ macro_rules! pointwise {
         $vis fn $name(&self $(, $p: impl Into<$pt>)*) -> $crate::Result<$crate::Var> {
             use foldback_tensor::Here as _;
             $(let $p: $pt = $p.into();)*
+            let _span = $crate::profile::forward(stringify!($name));
             let own = self.value_ref();
             let value = { let $a: &foldback_tensor::Tensor = &own; $value }.here()?;
             Ok($crate::record::record_rule(&$rows::$name.vars, pointwise!(@array [$($p),*]), [self], [own], value))
@@ -234,6 +237,7 @@ macro_rules! pointwise {
             // What a caller compiles is only what turns its arguments into ours.
             #[track_caller]
             fn operation(own: &$crate::Var, inputs: [$crate::Input<'_>; const { pointwise!(@count [$($b)+]) }] $(, $p: $pt)*) -> $crate::Result<$crate::Var> {
+                let _span = $crate::profile::forward(stringify!($name));
                 pointwise!(@with_numbers [$($($number)?)*] [$a $($b)+] [$($p)*] $rows, $name, $value, own, inputs);
                 let beside = $crate::input::beside(own, &inputs);
                 let [$($b),+] = inputs;
@@ -272,6 +276,7 @@ macro_rules! pointwise {
         $vis fn $also(&self, number: impl Into<foldback_tensor::Scalar>) -> $crate::Result<$crate::Var> {
             use foldback_tensor::Here as _;
             let number = number.into();
+            let _span = $crate::profile::forward(stringify!($also));
             let own = self.value_ref();
             let value = {
                 let ($a, $b): (foldback_tensor::Scalar, &foldback_tensor::Tensor) = (number, &own);
@@ -331,7 +336,8 @@ pub(crate) use pointwise;
 /// ```
 /// `[c]` is an operand that may be absent; one behind the attributes comes last in a call. A caller may write whatever turns
 /// into an operand or an attribute. The block may bind names (shapes, resolved axes) that the gradients then use;
-/// they are kept with the node. `unless (condition)` in front of `=` is where the variable itself is the result. Behind `=>` stands the name of the output, or of several, with a name for the gradient
+/// they are kept with the node. `over leading axes;` behind the gradients says that they are right for gradients with a further leading axis,
+/// as what counts axes from the back is (Note [Leading axis]). `unless (condition)` in front of `=` is where the variable itself is the result. Behind `=>` stands the name of the output, or of several, with a name for the gradient
 /// of each that has one; the value is then a tuple of tensors.
 macro_rules! function {
     (in $rows:ident; $(
@@ -339,6 +345,7 @@ macro_rules! function {
         $vis:vis fn $name:ident($a:ident $(, $b:ident)* $(, [$c:ident])? $(; $($attr:ident: $ty:ty),+ $(; $last:ident)?)?)
             $({ $($before:stmt;)* })? $(unless ($itself:expr))? = $value:expr $(=> $y:tt)?;
         $(d $dx:ident $(= $plain:tt)? $(: |$($n:ident),+| $gradient:expr)?;)+
+        $(over $leads:ident axes;)?
         check { $($label:literal: [$([$($dim:literal),*] $domain:ident),+] |$arg:ident| $run:expr;)+ }
     )*) => {
         $crate::table::macros::function!(@rows $rows $($name { $($label: [$([$($dim),*] $domain),+] |$arg| $run;)+ })*);
@@ -357,7 +364,8 @@ macro_rules! function {
                     own: &$crate::Var $(, $b: &$crate::Var)* $($(, $last: &$crate::Var)?)? $(, $c: Option<&$crate::Var>)?
                     $($(, $attr: $ty)+)?
                 ) -> $crate::Result<function!(@vars $($y)?)> {
-                    let inputs: smallvec::SmallVec<[&$crate::Var; 4]> =
+                    let _span = $crate::profile::forward(stringify!($name));
+                let inputs: smallvec::SmallVec<[&$crate::Var; 4]> =
                         [Some(own) $(, Some($b))* $($(, Some($last))?)? $(, $c)?].into_iter().flatten().collect();
                     let $a = &*own.value_ref();
                     $(let $b = &*$b.value_ref();)*
@@ -372,11 +380,11 @@ macro_rules! function {
                         @reads [$a $($b)* $($($last)?)? $($c)?] [$($y)?] $([$dx ($($plain)?) [$($($n),+)?]])+
                     ));
                     function!(@record value, $($y)?, &$rows::$name, &inputs, reads, move || {
-                        Box::new(move |ctx: &$crate::work::Context<'_>, take: &mut $crate::work::Take<'_>| {
+                        Box::new(function!(@described [$($leads)?] move |ctx: &$crate::work::Context<'_>, take: &mut $crate::work::Take<'_>| {
                             function!(@flows ctx, take, [$a $($b)* $($($last)?)? $($c)?] [$($y)?]
                                 $([($($plain)?) [$($($n),+)?] ($($gradient)?)])+);
                             Ok(())
-                        })
+                        }))
                     })
                 }
                 operation(
@@ -419,6 +427,9 @@ macro_rules! function {
             pub(in crate::table) static ALL: &[&$crate::table::Row] = &[$(&$name),*];
         }
     };
+
+    (@described [] $gradients:expr) => { $gradients };
+    (@described [leading] $gradients:expr) => { $crate::work::Leading($gradients) };
 
     // One output is a variable, several are a tuple.
     (@vars $($y:ident)?) => { $crate::Var };
@@ -490,6 +501,7 @@ macro_rules! function_of_list {
                 use foldback_tensor::Here as _;
                 #[track_caller]
                 fn operation(vars: &[$crate::Var] $($(, $attr: $ty)+)?) -> $crate::Result<$crate::Var> {
+                    let _span = $crate::profile::forward(stringify!($name));
                     let values: Vec<foldback_tensor::Tensor> = vars.iter().map(|v| v.value()).collect();
                     let $values: Vec<&foldback_tensor::Tensor> = values.iter().collect();
                     $($($before)*)?

@@ -1,7 +1,7 @@
 //! Rows of diagonals, padding, windows, repetition, rolling and grids.
 
 use foldback_tensor::kernel::{embedding_shape, grids, on_diagonal, padding_sources, repetition, tiling};
-use foldback_tensor::{Amounts, Axes, Axis, Here, Pad, Repeats, Shape, Tensor, or_panic};
+use foldback_tensor::{Along, Amounts, Axes, Axis, Here, Pad, Repeats, Shape, Tensor, or_panic};
 
 use super::macros::function;
 use crate::error::Result;
@@ -290,8 +290,12 @@ impl Var {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
-    pub fn repeat_interleave(&self, repeats: impl Into<Repeats>, axis: impl Into<Axis>) -> Result<Var> {
-        let (repeats, axis) = (repeats.into(), axis.into());
+    pub fn repeat_interleave(&self, repeats: impl Into<Repeats>, along: impl Into<Along>) -> Result<Var> {
+        let (_line, repeats) = (LineGuard::set(location()), repeats.into());
+        let Along::One(axis) = along.into() else {
+            let row = self.flatten(..).and_then(|row| row.repeat_interleave(repeats, 0));
+            return row.map_err(|e| e.named("repeat_interleave")).here();
+        };
         let source = repeats.source(self.shape(), axis).here()?;
         self.index_select(axis, source).map_err(|e| e.named("repeat_interleave")).here()
     }

@@ -4,16 +4,83 @@
 use std::sync::Arc;
 
 use foldback_tensor::kernel::Normalisation;
-use foldback_tensor::{Axes, Over, Tensor, keep};
+use foldback_tensor::{Axes, Norm, Over, Tensor, keep};
 use smallvec::SmallVec;
 
 use super::Row;
 use super::together::{self, Together};
 use crate::error::Result;
+use crate::input::AsOptionalInput;
 use crate::record::{Reads, record_one};
 use crate::rule::Slot;
 use crate::var::Var;
 use crate::work::{Context, Take};
+
+/// Normalises with the statistics of the elements themselves.
+#[track_caller]
+pub(super) fn normalised(
+    row: &'static Row,
+    x: &Var,
+    how: Normalisation,
+    options: &Norm<impl AsOptionalInput, impl AsOptionalInput>,
+) -> Result<Var> {
+    with_statistics(row, x, how, options, |_, _| Ok(())).map(|(y, ())| y)
+}
+
+/// The same, and the statistics found, or those that go on with running ones.
+#[track_caller]
+pub(super) fn trained(
+    row: &'static Row,
+    x: &Var,
+    how: Normalisation,
+    options: &Norm<impl AsOptionalInput, impl AsOptionalInput>,
+    running: Option<([Tensor; 2], f64)>,
+) -> Result<(Var, Var, Var)> {
+    let running = running.as_ref().map(|([mean, var], momentum)| ([mean, var], *momentum));
+    let found = |how: &Normalisation, statistics: &Tensor| how.found(&x.value_ref(), statistics, running);
+    let (y, [mean, var]) = with_statistics(row, x, how, options, found)?;
+    Ok((y, Var::constant(mean), Var::constant(var)))
+}
+
+#[track_caller]
+fn with_statistics<T>(
+    row: &'static Row,
+    x: &Var,
+    how: Normalisation,
+    options: &Norm<impl AsOptionalInput, impl AsOptionalInput>,
+    found: impl FnOnce(&Normalisation, &Tensor) -> Result<T>,
+) -> Result<(Var, T)> {
+    let [w, b] = [options.weight.optional_input(), options.bias.optional_input()];
+    let [w, b] = [w, b].map(|p| p.map(|p| p.beside(x)));
+    let [wv, bv] = [&w, &b].map(|p| p.as_deref().map(Var::value));
+    let (y, statistics) = how.forward(&x.value_ref(), wv.as_ref(), bv.as_ref())?;
+    let found = found(&how, &statistics)?;
+    Ok((record(row, x, [w.as_deref(), b.as_deref()], y, (how, statistics, false)), found))
+}
+
+/// With statistics that have gradients of their own, which PyTorch refuses: operation by operation.
+#[track_caller]
+pub(super) fn with_tracked_statistics(
+    how: &Normalisation,
+    x: &Var,
+    [mean, var]: [&Var; 2],
+    [w, b]: [Option<&Var>; 2],
+) -> Result<Var> {
+    // What does not fit is refused as it is where nothing is tracked.
+    let [wv, bv] = [w, b].map(|p| p.map(Var::value));
+    let statistics = how.known(&mean.value_ref(), &var.value_ref())?;
+    how.apply(&x.value_ref(), wv.as_ref(), bv.as_ref(), &statistics)?;
+    let spread = |p: &Var| p.reshape(&how.affine);
+    let view = x.reshape(&how.view)?;
+    let mut y = view.sub(spread(mean)?)?.mul(spread(var)?.add(how.eps)?.rsqrt())?;
+    if let Some(w) = w {
+        y = y.mul(spread(w)?)?;
+    }
+    if let Some(b) = b {
+        y = y.add(spread(b)?)?;
+    }
+    y.reshape(x.shape())
+}
 
 /// The node of a normalised variable; `known` says whether the statistics are constants.
 #[track_caller]

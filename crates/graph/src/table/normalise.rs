@@ -3,9 +3,8 @@
 use foldback_tensor::kernel::Normalisation;
 use foldback_tensor::{Here, Norm, Shape, Tensor, or_panic};
 
-use super::Row;
 use super::macros::function;
-use super::normal_slopes::record;
+use super::normal_slopes::{normalised, record, trained, with_tracked_statistics};
 use crate::error::Result;
 use crate::input::{AsInput, AsOptionalInput};
 use crate::var::Var;
@@ -308,54 +307,63 @@ impl Var {
         &self,
         options: Norm<impl AsOptionalInput, impl AsOptionalInput>,
     ) -> Result<(Var, Var, Var)> {
-        let x = self.value_ref();
-        let how = Normalisation::batch_train("batch_norm_train", &x, options.eps).here()?;
-        let [w, b] = [options.weight.optional_input(), options.bias.optional_input()];
-        let [w, b] = [w, b].map(|p| p.map(|p| p.beside(self)));
-        let [wv, bv] = [&w, &b].map(|p| p.as_deref().map(Var::value));
-        let (y, statistics) = how.forward(&x, wv.as_ref(), bv.as_ref()).here()?;
-        let (mean, var) = how.batch_statistics(&x, &statistics).here()?;
-        let parameters = [w.as_deref(), b.as_deref()];
-        let y = record(&rows::batch_norm_train, self, parameters, y, (how, statistics, false));
-        Ok((y, Var::constant(mean), Var::constant(var)))
+        let how = Normalisation::batch_train("batch_norm_train", &self.value_ref(), options.eps).here()?;
+        trained(&rows::batch_norm_train, self, how, &options, None).here()
     }
-}
 
-/// Normalises with the statistics of the elements themselves.
-#[track_caller]
-fn normalised(
-    row: &'static Row,
-    x: &Var,
-    how: Normalisation,
-    options: &Norm<impl AsOptionalInput, impl AsOptionalInput>,
-) -> Result<Var> {
-    let [w, b] = [options.weight.optional_input(), options.bias.optional_input()];
-    let [w, b] = [w, b].map(|p| p.map(|p| p.beside(x)));
-    let [wv, bv] = [&w, &b].map(|p| p.as_deref().map(Var::value));
-    let (y, statistics) = how.forward(&x.value_ref(), wv.as_ref(), bv.as_ref())?;
-    Ok(record(row, x, [w.as_deref(), b.as_deref()], y, (how, statistics, false)))
-}
+    /// [`Var::batch_norm_train`] that goes on with running statistics, through which no gradient passes; see
+    /// [`Tensor::batch_norm_train_with`].
+    ///
+    /// # Errors
+    /// As [`Tensor::batch_norm_train_with`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::{tensor, Norm};
+    /// let x = tensor![[1.0], [3.0]].requires_grad();
+    /// let (y, mean, var) = x.batch_norm_train_with(tensor![0.0], tensor![1.0], 0.5, Norm::new())?;
+    /// assert!(y.requires_grad() && !mean.requires_grad());
+    /// assert_eq!((mean.value(), var.value()), (tensor![1.0], tensor![1.5]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn batch_norm_train_with(
+        &self,
+        mean: impl AsInput,
+        var: impl AsInput,
+        momentum: impl Into<f64>,
+        options: Norm<impl AsOptionalInput, impl AsOptionalInput>,
+    ) -> Result<(Var, Var, Var)> {
+        let how = Normalisation::batch_train("batch_norm_train", &self.value_ref(), options.eps).here()?;
+        let running = [mean.input().beside(self).value(), var.input().beside(self).value()];
+        trained(&rows::batch_norm_train, self, how, &options, Some((running, momentum.into()))).here()
+    }
 
-/// With statistics that have gradients of their own, which PyTorch refuses: operation by operation.
-#[track_caller]
-fn with_tracked_statistics(
-    how: &Normalisation,
-    x: &Var,
-    [mean, var]: [&Var; 2],
-    [w, b]: [Option<&Var>; 2],
-) -> Result<Var> {
-    // What does not fit is refused as it is where nothing is tracked.
-    let [wv, bv] = [w, b].map(|p| p.map(Var::value));
-    let statistics = how.known(&mean.value_ref(), &var.value_ref())?;
-    how.apply(&x.value_ref(), wv.as_ref(), bv.as_ref(), &statistics)?;
-    let spread = |p: &Var| p.reshape(&how.affine);
-    let view = x.reshape(&how.view)?;
-    let mut y = view.sub(spread(mean)?)?.mul(spread(var)?.add(how.eps)?.rsqrt())?;
-    if let Some(w) = w {
-        y = y.mul(spread(w)?)?;
+    /// [`Var::instance_norm_with`] that goes on with running statistics, through which no gradient passes; see
+    /// [`Tensor::instance_norm_train_with`].
+    ///
+    /// # Errors
+    /// As [`Tensor::instance_norm_train_with`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::{tensor, Norm};
+    /// let x = tensor![[[1.0, 3.0]], [[5.0, 5.0]]].requires_grad();
+    /// let (y, mean, var) = x.instance_norm_train_with(tensor![0.0], tensor![0.0], 1, Norm::new())?;
+    /// assert!(y.requires_grad() && !mean.requires_grad());
+    /// assert_eq!((mean.value(), var.value()), (tensor![3.5], tensor![1.0]));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn instance_norm_train_with(
+        &self,
+        mean: impl AsInput,
+        var: impl AsInput,
+        momentum: impl Into<f64>,
+        options: Norm<impl AsOptionalInput, impl AsOptionalInput>,
+    ) -> Result<(Var, Var, Var)> {
+        let how = Normalisation::instance("instance_norm_train", &self.value_ref(), options.eps).here()?;
+        let running = [mean.input().beside(self).value(), var.input().beside(self).value()];
+        trained(&rows::instance_norm, self, how, &options, Some((running, momentum.into()))).here()
     }
-    if let Some(b) = b {
-        y = y.add(spread(b)?)?;
-    }
-    y.reshape(x.shape())
 }

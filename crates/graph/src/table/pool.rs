@@ -1,7 +1,7 @@
 //! Rows of pooling, interpolation and the shuffling of pixels.
 
 use foldback_tensor::kernel::{Blended, Picked};
-use foldback_tensor::{Here, Interpolate, Pair, Pool};
+use foldback_tensor::{AdaptiveSize, Here, Interpolate, Pair, Pool};
 
 use super::macros::function;
 use crate::error::Result;
@@ -199,7 +199,7 @@ impl Var {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
-    pub fn adaptive_avg_pool2d(&self, size: impl Into<Pair>) -> Result<Var> {
+    pub fn adaptive_avg_pool2d(&self, size: impl Into<AdaptiveSize>) -> Result<Var> {
         self.blended(Blended::adaptive("adaptive_avg_pool2d", &self.value_ref(), 2, size.into()).here()?)
             .here()
     }

@@ -38,6 +38,7 @@ function! {
     pub fn expand(a; shape: NewShape) = a.expand(shape);
         // The engine folds it back.
         d a = g;
+        over leading axes;
         check {
             "rows": [[3] Any] |x| x[0].expand([2, 3]);
             "size 1": [[2, 1] Any] |x| x[0].expand([2, 3]);
@@ -208,6 +209,7 @@ function! {
     /// ```
     pub fn tril_with(a; diagonal: i64) = a.tril_with(diagonal);
         d a: |g| g.tril_with(diagonal);
+        over leading axes;
         check {
             "wide": [[2, 3] Any] |x| x[0].tril_with(0);
             "a batch": [[2, 3, 2] Any] |x| x[0].tril_with(-1);
@@ -228,6 +230,7 @@ function! {
     /// ```
     pub fn triu_with(a; diagonal: i64) = a.triu_with(diagonal);
         d a: |g| g.triu_with(diagonal);
+        over leading axes;
         check {
             "tall": [[3, 2] Any] |x| x[0].triu_with(0);
             "a batch": [[2, 3, 2] Any] |x| x[0].triu_with(1);
@@ -236,10 +239,12 @@ function! {
     pub(crate) fn cast(a; dtype: DType) = a.try_to(dtype);
         // The engine casts it back.
         d a = g;
+        over leading axes;
         check { "to itself": [[2, 3] Any] |x| x[0].cast(DType::F64); }
 
     fn laid_out(a) = a.try_contiguous();
         d a = g;
+        over leading axes;
         check { "plain": [[2, 3] Any] |x| x[0].laid_out(); }
 }
 

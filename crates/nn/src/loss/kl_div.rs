@@ -40,7 +40,7 @@ impl KLDivLoss {
     }
 
     /// What becomes of the losses of single elements. The default is their mean, over all elements; the divergence of a
-    /// batch is the sum divided by its size.
+    /// batch is [`Reduction::BatchMean`].
     #[must_use]
     pub fn reduction(mut self, reduction: Reduction) -> KLDivLoss {
         self.reduction = reduction;
@@ -95,6 +95,16 @@ mod tests {
     use foldback_tensor::tensor;
 
     use super::*;
+
+    #[test]
+    fn the_mean_over_a_batch() {
+        let (x, p) = (tensor![[-1.0, -2.0], [-3.0, -1.0]], tensor![[0.5, 0.5], [1.0, 0.0]]);
+        let of =
+            |reduction, x, p| KLDivLoss::new().reduction(reduction).forward(x, p).unwrap().item().unwrap();
+        assert_eq!(of(Reduction::BatchMean, &x, &p), of(Reduction::Sum, &x, &p) / 2.0);
+        let (x, p) = (tensor![-1.0].squeeze(0).unwrap(), tensor![0.5].squeeze(0).unwrap());
+        assert_eq!(of(Reduction::BatchMean, &x, &p), of(Reduction::None, &x, &p));
+    }
 
     #[test]
     fn refusals() {

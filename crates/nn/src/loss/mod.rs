@@ -47,6 +47,8 @@ pub enum Reduction {
     Mean,
     /// their sum
     Sum,
+    /// their sum divided by the size of the batch, the first axis; PyTorch has it for `kl_div`
+    BatchMean,
     /// nothing: the loss has one element per target
     None,
 }
@@ -57,7 +59,8 @@ impl Reduction {
         Ok(match self {
             Reduction::Mean => losses.mean(..)?,
             Reduction::Sum => losses.sum(..)?,
-            Reduction::None => losses,
+            Reduction::BatchMean if losses.rank() > 0 => losses.sum(..)?.div(losses.dims()[0] as f64)?,
+            Reduction::BatchMean | Reduction::None => losses,
         })
     }
 }

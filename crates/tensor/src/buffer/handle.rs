@@ -10,6 +10,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use ndarray::Array1;
 
+use super::pool::class_of;
 use super::{Buffer, Storage, epoch, is_pool_on};
 use crate::dtype::{Block, BlockMut, DType, Element};
 
@@ -24,6 +25,28 @@ const KEPT: usize = 256;
 /// while it is the only one.
 #[derive(Clone)]
 pub(crate) struct Handle(Held);
+
+/// A storage as those see it who count memory: which one it is, how large, and how many handles there are on it.
+#[doc(hidden)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Holding {
+    /// its address, which no other storage has while it lives
+    pub storage: usize,
+    pub bytes: usize,
+    pub holders: usize,
+}
+
+/// What a storage for so many elements takes up, up to an eighth more than they do; nothing for a single number.
+#[doc(hidden)]
+pub fn storage_bytes(dtype: DType, len: usize) -> usize {
+    let room = match bin_of(len, dtype.size()) {
+        _ if len == 1 => 0,
+        Some(bin) if len > 0 => room_of(bin),
+        Some(_) => 0,
+        None => class_of(len).unwrap_or(len),
+    };
+    room.saturating_mul(dtype.size())
+}
 
 #[derive(Clone)]
 enum Held {
@@ -153,6 +176,17 @@ impl Handle {
             Ok(storage) => Ok(T::buffer(storage).expect("the type was compared").into_array()),
             Err(arc) => Err(Handle(Held::Shared(Some(arc)))),
         }
+    }
+
+    /// The storage; none for a single number, which lies in the handle itself.
+    pub(crate) fn holding(&self) -> Option<Holding> {
+        let Held::Shared(arc) = &self.0 else { return None };
+        let arc = lives(arc);
+        let (dtype, len) = (arc.dtype(), arc.len());
+        // One that came in from outside has no room to spare.
+        let is_own = arc.bin() != 0 || arc.bytes() > len * dtype.size();
+        let bytes = if is_own { storage_bytes(dtype, len) } else { len * dtype.size() };
+        Some(Holding { storage: Arc::as_ptr(arc).addr(), bytes, holders: Arc::strong_count(arc) })
     }
 
     /// Whether two handles hold one storage; a single number is never shared.
@@ -350,6 +384,21 @@ mod tests {
         }
         assert_eq!(bin_of(SMALL_BYTES / 4 + 1, 4), None);
         assert_eq!(bin_of(usize::MAX / 2, 8), None);
+    }
+
+    #[test]
+    fn the_bytes_of_a_storage_are_known_beforehand() {
+        for (len, bytes) in
+            [(0, 0), (1, 0), (3, 12), (8, 32), (100, 416), (16_384, 65_536), (200_000, 851_968)]
+        {
+            assert_eq!(storage_bytes(DType::F32, len), bytes, "{len}");
+            let made = Handle::stale(DType::F32, len).unwrap();
+            assert_eq!(made.holding().map_or(0, |h| h.bytes), bytes, "{len}");
+            let more = made.clone();
+            assert!(len == 1 || more.holding().unwrap().holders == 2);
+        }
+        let from_outside = Handle::from(Storage::F32(vec![0.0; 100].into()));
+        assert_eq!(from_outside.holding().unwrap().bytes, 400);
     }
 
     #[test]

@@ -12,6 +12,8 @@ mod pool;
 use ndarray::{Array1, s};
 
 pub(crate) use handle::{Handle, Room};
+#[doc(hidden)]
+pub use handle::{Holding, storage_bytes};
 #[allow(unreachable_pub, reason = "`Element` names it in a hidden method")]
 pub use pool::Spare;
 pub(crate) use pool::has_room;

@@ -218,7 +218,7 @@ fn bytes_of((dtype, room): (DType, usize)) -> usize {
 }
 
 /// Rounds a length up by at most an eighth, so that near misses find each other's memory; `None` for what no vector holds.
-fn class_of(len: usize) -> Option<usize> {
+pub(super) fn class_of(len: usize) -> Option<usize> {
     let step = (len.checked_next_power_of_two()? / 16).max(1);
     len.div_ceil(step).checked_mul(step)
 }

@@ -1,7 +1,9 @@
 //! Images, plane by plane: the places of the largest elements of windows, and weighted sums along both axes.
 
+use std::ops::Range;
+
 use crate::dtype::Element;
-use crate::kernels::doors::door;
+use crate::kernels::doors::{door, lay_out};
 use crate::kernels::lane::Float;
 use crate::kernels::level::{Level, level};
 use crate::threads::{GRAIN, split_work};
@@ -34,6 +36,20 @@ fn each_plane<T: Element>(out: &mut [T], plane: usize, work: usize, f: &(dyn Fn(
     );
 }
 
+impl Windows {
+    /// Most windows are alike: these all have the same number of elements, and lie as far apart as the second number says.
+    fn alike(&self) -> (Range<usize>, usize) {
+        let longest = self.each.iter().map(|&(_, count)| count).max().unwrap_or(0);
+        let start = self.each.iter().position(|&(_, count)| count == longest).unwrap_or(0);
+        let Some([a, b]) = self.each.get(start..).and_then(<[_]>::first_chunk) else {
+            return (start..self.each.len(), 1);
+        };
+        let apart = b.0 - a.0;
+        let goes_on = |w: &[(usize, usize)]| w[1].1 == longest && w[1].0 - w[0].0 == apart;
+        (start..start + 1 + self.each[start..].windows(2).take_while(|w| goes_on(w)).count(), apart)
+    }
+}
+
 /// The place in its plane of the largest element of each window: the first among equals, or the last that is no number.
 pub(crate) fn places_of_largest<T: Element + PartialOrd>(
     x: &[T],
@@ -41,26 +57,66 @@ pub(crate) fn places_of_largest<T: Element + PartialOrd>(
     out: &mut [i64],
 ) {
     let (size, results) = (down.size * across.size, down.each.len() * across.each.len());
+    let (alike, apart) = across.alike();
     each_plane(out, results, 4 * results, &|number, out| {
         let x = &x[number * size..][..size];
+        let mut room = vec![T::default(); 2 * alike.len()];
+        let (largest, laid) = room.split_at_mut(alike.len());
         let lines = out.chunks_exact_mut(across.each.len());
         for (&(top, rows), line) in down.each.iter().zip(lines) {
-            for (&(left, cols), o) in across.each.iter().zip(line) {
-                let mut place = top * across.size + left;
-                let mut largest = x[place];
+            let starts = |i: usize, left: usize| (top + i * down.step) * across.size + left;
+            if let Some(&(left, cols)) = across.each.get(alike.start) {
+                for (i, j) in (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j))) {
+                    let at = starts(i, left) + j * across.step;
+                    lay_out(x, at as isize, [0, apart as isize], alike.len().max(1), laid, |v| v);
+                    let known = (i, j) != (0, 0);
+                    larger(laid, [at as i64, apart as i64], known, largest, &mut line[alike.clone()]);
+                }
+            }
+            let edges = (0..alike.start).chain(alike.end..across.each.len());
+            for o in edges {
+                let (left, cols) = across.each[o];
+                let mut place = starts(0, left);
                 for i in 0..rows {
-                    let row = (top + i * down.step) * across.size + left;
-                    for at in (row..).step_by(across.step).take(cols) {
-                        // Only what is no number differs from itself.
-                        if x[at] > largest || x[at].partial_cmp(&x[at]).is_none() {
-                            (place, largest) = (at, x[at]);
+                    for at in (starts(i, left)..).step_by(across.step).take(cols) {
+                        if is_larger(x[at], x[place]) {
+                            place = at;
                         }
                     }
                 }
-                *o = place as i64;
+                line[o] = place as i64;
             }
         }
     });
+}
+
+/// Whether an element takes the place of the largest so far. Only what is no number differs from itself.
+#[inline(always)]
+#[allow(clippy::eq_op, reason = "only what is no number differs from itself")]
+fn is_larger<T: PartialOrd + Copy>(v: T, largest: T) -> bool {
+    (v > largest) | (v != v)
+}
+
+door! {
+    /// Compares an element of each of many windows with the largest that is known of it, if one is; its place is the first of
+    /// `places` for the first window, and moves by the second from one to the next.
+    fn larger[T: Element + PartialOrd][T](x: &[T], places: [i64; 2], known: bool, largest: &mut [T], out: &mut [i64]);
+    body larger_body
+}
+#[inline(always)]
+fn larger_body<const FMA: bool, T: Element + PartialOrd>(
+    x: &[T],
+    [first, apart]: [i64; 2],
+    known: bool,
+    largest: &mut [T],
+    out: &mut [i64],
+) {
+    let mut place = first;
+    for ((&v, largest), o) in x.iter().zip(largest).zip(out) {
+        let takes = !known | is_larger(v, *largest);
+        (*largest, *o) = (if takes { v } else { *largest }, if takes { place } else { *o });
+        place += apart;
+    }
 }
 
 /// The elements of each plane at places in it.
@@ -131,7 +187,8 @@ pub(crate) fn blend_integers(x: &[i64], [down, across]: [&Blend; 2], out: &mut [
                 let line = &x[row * across.size + cols.from..][..cols.count];
                 sum = line.iter().fold(sum, |sum, &v| sum.wrapping_add(v));
             }
-            *o = sum.wrapping_div((rows.divisor as i64).wrapping_mul(cols.divisor as i64).max(1));
+            let divisor = (rows.divisor as i64).wrapping_mul(cols.divisor as i64);
+            *o = sum.wrapping_div(if divisor == 0 { 1 } else { divisor });
         }
     });
 }

@@ -164,7 +164,7 @@ impl Tensor {
     /// [`Self::instance_norm`] with a weight and a bias per channel, `[c]`, and another `eps` (1e-5). (Ulyanov, Vedaldi and
     /// Lempitsky, "Instance Normalization", 2016; PyTorch's
     /// [`instance_norm`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.instance_norm.html) without
-    /// running statistics.)
+    /// running statistics: with them it is [`Self::instance_norm_train_with`].)
     ///
     /// # Errors
     /// `DTypeUnsupported` unless this is `F32` or `F64`; `Rank` below 3; `Parameter` for a single position; `ShapeMismatch`
@@ -251,9 +251,58 @@ impl Tensor {
         options: Norm<impl AsOptionalArg, impl AsOptionalArg>,
     ) -> Result<(Tensor, Tensor, Tensor)> {
         let how = Normalisation::batch_train("batch_norm_train", self, options.eps).here()?;
-        let [weight, bias] = [options.weight.optional_arg(), options.bias.optional_arg()];
-        let (y, statistics) = how.forward(self, weight, bias).here()?;
-        let (mean, var) = how.batch_statistics(self, &statistics).here()?;
-        Ok((y, mean, var))
+        how.train(self, &options, None).here()
+    }
+
+    /// [`Self::batch_norm_train`] that goes on with running statistics, a mean and a variance per channel, `[c]` each: behind the
+    /// elements come `(1 - momentum) * running + momentum * found`, which PyTorch writes over its arguments.
+    ///
+    /// # Errors
+    /// As [`Self::batch_norm_train`]; `ShapeMismatch` and `MixedDTypes` for the running statistics.
+    ///
+    /// ```
+    /// use foldback_tensor::{tensor, Norm};
+    /// let (mean, var) = (tensor![0.0], tensor![1.0]);
+    /// let (_, mean, var) = tensor![[1.0], [3.0]].batch_norm_train_with(&mean, &var, 0.5, Norm::new())?;
+    /// assert_eq!((mean, var), (tensor![1.0], tensor![1.5]));
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn batch_norm_train_with(
+        &self,
+        mean: impl AsArg,
+        var: impl AsArg,
+        momentum: impl Into<f64>,
+        options: Norm<impl AsOptionalArg, impl AsOptionalArg>,
+    ) -> Result<(Tensor, Tensor, Tensor)> {
+        let how = Normalisation::batch_train("batch_norm_train", self, options.eps).here()?;
+        let [mean, var] = [mean.arg().tensor(self.dtype()), var.arg().tensor(self.dtype())];
+        how.train(self, &options, Some(([&mean, &var], momentum.into()))).here()
+    }
+
+    /// [`Self::instance_norm_with`] that goes on with running statistics, as [`Self::batch_norm_train_with`] does: those found are
+    /// the means over examples. To normalise with statistics that are known is [`Self::batch_norm_with`].
+    ///
+    /// # Errors
+    /// As [`Self::instance_norm_with`]; `ShapeMismatch` and `MixedDTypes` for the running statistics.
+    ///
+    /// ```
+    /// use foldback_tensor::{tensor, Norm};
+    /// let x = tensor![[[1.0, 3.0]], [[5.0, 5.0]]];
+    /// let (_, mean, var) = x.instance_norm_train_with(tensor![0.0], tensor![0.0], 1, Norm::new())?;
+    /// assert_eq!((mean, var), (tensor![3.5], tensor![1.0]));
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn instance_norm_train_with(
+        &self,
+        mean: impl AsArg,
+        var: impl AsArg,
+        momentum: impl Into<f64>,
+        options: Norm<impl AsOptionalArg, impl AsOptionalArg>,
+    ) -> Result<(Tensor, Tensor, Tensor)> {
+        let how = Normalisation::instance("instance_norm_train", self, options.eps).here()?;
+        let [mean, var] = [mean.arg().tensor(self.dtype()), var.arg().tensor(self.dtype())];
+        how.train(self, &options, Some(([&mean, &var], momentum.into()))).here()
     }
 }

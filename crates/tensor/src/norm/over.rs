@@ -102,12 +102,14 @@ impl Normalisation {
         Ok(grouped(op, [n, c, 1, s], eps))
     }
 
-    /// Over the batch and its positions, with statistics that are known.
+    /// Over the batch and its positions, with statistics that are known. A list of nothing is a batch of nothing without
+    /// channels, as in PyTorch.
     ///
     /// # Errors
     /// `DTypeUnsupported`, `Rank`, `Parameter`.
     pub fn batch(op: &'static str, x: &Tensor, eps: Option<f64>) -> Result<Normalisation> {
-        let [n, c, s] = channels(op, x)?;
+        expect_float(op, x)?;
+        let [n, c, s] = if *x.dims() == [0] { [0, 0, 1] } else { channels(op, x)? };
         let eps = eps.unwrap_or(EPS);
         if eps < 0.0 {
             let value = eps.to_string();
@@ -136,6 +138,18 @@ impl Normalisation {
         options: &Norm<impl AsOptionalArg, impl AsOptionalArg>,
     ) -> Result<Tensor> {
         Ok(self.forward(x, options.weight.optional_arg(), options.bias.optional_arg())?.0)
+    }
+
+    /// The result, and the statistics found, or those that go on with running ones.
+    pub(super) fn train(
+        &self,
+        x: &Tensor,
+        options: &Norm<impl AsOptionalArg, impl AsOptionalArg>,
+        running: Option<([&Tensor; 2], f64)>,
+    ) -> Result<(Tensor, Tensor, Tensor)> {
+        let (y, statistics) = self.forward(x, options.weight.optional_arg(), options.bias.optional_arg())?;
+        let [mean, var] = self.found(x, &statistics, running)?;
+        Ok((y, mean, var))
     }
 
     /// A parameter in the view, unless its shape or type is another one than it must be.

@@ -129,13 +129,33 @@ impl Normalisation {
         task::map(self.op, &FloatKernel(Normalised), &reads, &self.view, dtype)?.reshape(x.shape())
     }
 
-    /// The mean of each channel of a batch, and the variance with divisor `n - 1`.
+    /// The mean of each channel of a batch, and the variance with divisor `n - 1`; of instances the means of theirs. They are
+    /// added to running statistics, if there are any, with the weight `momentum`, unless nothing was found.
     ///
     /// # Errors
-    /// `TooLarge`.
-    pub fn batch_statistics(&self, x: &Tensor, statistics: &Tensor) -> Result<(Tensor, Tensor)> {
+    /// `ShapeMismatch` and `MixedDTypes` for the running statistics, `TooLarge`.
+    pub fn found(
+        &self,
+        x: &Tensor,
+        statistics: &Tensor,
+        running: Option<([&Tensor; 2], f64)>,
+    ) -> Result<[Tensor; 2]> {
         let var = x.reshape(&self.view)?.var_with(Axes::from(self.axes), 1.0)?;
-        Ok((statistics.select(1, 0)?.contiguous(), var))
+        let mean = statistics.select(1, 0)?.reshape(var.shape())?;
+        let per_channel =
+            |t: Tensor| if t.rank() > 1 { t.mean(0)?.reshape(&self.parameter) } else { Ok(t.contiguous()) };
+        let found = [per_channel(mean)?, per_channel(var)?];
+        let Some(([mean, var], momentum)) = running else { return Ok(found) };
+        let [new_mean, new_var] = found;
+        let nothing = self.axes.iter().any(|&axis| self.view[axis as usize] == 0);
+        let goes_on = |name, old: &Tensor, new: Tensor| {
+            self.parameter(name, x, old)?;
+            if nothing {
+                return Ok(old.clone());
+            }
+            old.mul(1.0 - momentum)?.add(new.mul(momentum)?)
+        };
+        Ok([goes_on("mean", mean, new_mean)?, goes_on("var", var, new_var)?])
     }
 
     /// The length of a row, if what is normalised lies in rows that fit in a cache.

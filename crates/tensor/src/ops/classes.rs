@@ -9,29 +9,44 @@ use crate::tensor::Tensor;
 /// # Class numbers
 impl Tensor {
     /// A row of `classes` zeros for each class number, with a one at its place: `[..]` of `I64` makes `[.., classes]` of
-    /// `I64`. The number of classes is always given: it is not guessed from the data.
+    /// `I64`. The number of classes is always written; -1 is one more than the largest number.
     ///
     /// # Errors
     /// `DTypeMismatch` unless the numbers are `I64`, `IndexOutOfRange` for one that is negative or too large, `TooLarge`;
-    /// `Parameter` for no classes.
+    /// `Parameter` for no classes, and for -1 beside no numbers.
     ///
     /// ```
     /// use foldback_tensor::tensor;
-    /// assert_eq!(tensor![2, 0; i64].one_hot(3)?, tensor![[0, 0, 1], [1, 0, 0]; i64]);
+    /// let x = tensor![2, 0; i64];
+    /// assert_eq!(x.one_hot(3)?, tensor![[0, 0, 1], [1, 0, 0]; i64]);
+    /// assert_eq!(x.one_hot(-1)?, x.one_hot(3)?);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn one_hot(&self, classes: usize) -> Result<Tensor> {
-        self.hot(classes).map_err(|e| e.named("one_hot")).here()
+    pub fn one_hot(&self, classes: impl TryInto<i64>) -> Result<Tensor> {
+        self.hot(classes.try_into().unwrap_or(i64::MAX)).map_err(|e| e.named("one_hot")).here()
     }
 
-    fn hot(&self, classes: usize) -> Result<Tensor> {
+    fn hot(&self, classes: i64) -> Result<Tensor> {
         let op = "one_hot";
         self.expect_dtype(op, "class numbers", DType::I64)?;
-        if classes == 0 {
-            let (value, expected) = ("0".to_owned(), "at least one class");
-            return refuse(TensorFacts::Parameter { op, name: "classes", value, expected });
-        }
+        let classes = match usize::try_from(classes) {
+            Ok(classes) if classes > 0 => classes,
+            // A negative class number is refused as an index.
+            Err(_) if classes == -1 && self.numel() > 0 => {
+                let largest: i64 = self.amax(..)?.item_as()?;
+                usize::try_from(largest).map_or(1, |n| n.saturating_add(1))
+            }
+            _ => {
+                let expected = "at least one class, or -1 beside class numbers, of which the largest counts";
+                return refuse(TensorFacts::Parameter {
+                    op,
+                    name: "classes",
+                    value: classes.to_string(),
+                    expected,
+                });
+            }
+        };
         let mut shape = self.shape().clone();
         shape.0.push(classes);
         let (axis, zeros) = (self.rank(), Tensor::try_zeros_with(shape, DType::I64)?);
@@ -127,7 +142,13 @@ mod tests {
             TensorFacts::IndexOutOfRange { op: "one_hot", index: -1, .. }
         ));
         assert!(refused!(tensor![1.0].one_hot(3), TensorFacts::DTypeMismatch { op: "one_hot", .. }));
-        assert!(refused!(tensor![1; i64].one_hot(0), TensorFacts::Parameter { op: "one_hot", .. }));
+        for classes in [0, -2] {
+            assert!(refused!(tensor![1; i64].one_hot(classes), TensorFacts::Parameter { op: "one_hot", .. }));
+        }
+        let none = Tensor::zeros_with([0], DType::I64);
+        assert!(refused!(none.one_hot(-1), TensorFacts::Parameter { op: "one_hot", .. }));
+        assert!(refused!(tensor![-1; i64].one_hot(-1), TensorFacts::IndexOutOfRange { index: -1, .. }));
+        assert!(refused!(tensor![i64::MAX; i64].one_hot(-1), TensorFacts::TooLarge { op: "one_hot", .. }));
         for classes in [1 << 60, usize::MAX] {
             assert!(refused!(tensor![1; i64].one_hot(classes), TensorFacts::TooLarge { op: "one_hot", .. }));
         }

@@ -2,7 +2,7 @@
 
 use super::arg::{AsArg, result_type};
 use super::reduce::expect_float;
-use crate::axes::{Axis, keep};
+use crate::axes::{Axes, Axis, keep};
 use crate::dtype::DType;
 use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::tensor::Tensor;
@@ -10,7 +10,7 @@ use crate::views::broadcast_tensors;
 
 /// # Directions
 impl Tensor {
-    /// This tensor divided by its Euclidean norm along an axis, or by 1e-12 if the norm is smaller.
+    /// This tensor divided by its Euclidean norm along an axis, or several, or by 1e-12 if the norm is smaller.
     ///
     /// # Errors
     /// As [`Self::normalize_with`].
@@ -21,8 +21,8 @@ impl Tensor {
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn normalize(&self, axis: impl Into<Axis>) -> Result<Tensor> {
-        self.normalize_with(axis, 2.0, LEAST_NORM).here()
+    pub fn normalize(&self, axes: impl Into<Axes>) -> Result<Tensor> {
+        self.normalize_with(axes, 2.0, LEAST_NORM).here()
     }
 
     /// [`Self::normalize`] by the `p`-norm (2), or by `eps` (1e-12) if the norm is smaller.
@@ -39,11 +39,11 @@ impl Tensor {
     #[track_caller]
     pub fn normalize_with(
         &self,
-        axis: impl Into<Axis>,
+        axes: impl Into<Axes>,
         p: impl Into<f64>,
         eps: impl Into<f64>,
     ) -> Result<Tensor> {
-        let norm = self.norm_with(keep(axis.into()), p).and_then(|n| n.clamp_min(eps.into()));
+        let norm = self.norm_with(keep(axes.into()), p).and_then(|n| n.clamp_min(eps.into()));
         norm.and_then(|n| self.div(n)).map_err(|e| e.named("normalize")).here()
     }
 

@@ -5,7 +5,7 @@
 
 use smallvec::SmallVec;
 
-use crate::axes::Axis;
+use crate::axes::{Along, Axis};
 use crate::create::{Sequence, checked_len, expect_room};
 use crate::dtype::{Block, BlockMut, DType, Element, with_block};
 use crate::error::{Here, Result, TensorFacts, refuse};
@@ -49,6 +49,7 @@ impl Tensor {
 
     /// Picks elements along one axis, where index and tensor broadcast against each other on all others: what
     /// `argmax` with `keep` gives is such an index. Negative indices count from the end. [`gather`](Self::gather) does neither.
+    /// Along `..` both are taken as rows of all their elements.
     ///
     /// # Errors
     /// `DTypeMismatch` unless the index is `I64`, `ShapeMismatch` if the ranks differ, `AxisOutOfRange`, also for a 0-d tensor,
@@ -59,13 +60,18 @@ impl Tensor {
     /// let x = tensor![[1.0, 5.0], [4.0, 3.0]];
     /// assert_eq!(x.take_along_dim(x.argmax(keep(1))?, 1)?, tensor![[5.0], [4.0]]);
     /// assert_eq!(x.take_along_dim(tensor![[-1]; i64], 1)?, tensor![[5.0], [3.0]]);
+    /// assert_eq!(x.take_along_dim(x.argmax(..)?, ..)?, tensor![5.0]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
     #[doc(alias = "take_along_axis")]
-    pub fn take_along_dim(&self, index: impl Into<Indices>, axis: impl Into<Axis>) -> Result<Tensor> {
-        let axis = axis.into();
-        let (shape, index) = aligned(self.shape(), &index.into(), axis).here()?;
+    pub fn take_along_dim(&self, index: impl Into<Indices>, along: impl Into<Along>) -> Result<Tensor> {
+        let index = index.into();
+        let Along::One(axis) = along.into() else {
+            let row = self.flatten(..).and_then(|row| row.take_along_dim(index.flatten(..)?, 0));
+            return row.map_err(|e| e.named(TAKE)).here();
+        };
+        let (shape, index) = aligned(self.shape(), &index, axis).here()?;
         let wide = self.expanded(TAKE, shape).here()?;
         wide.gather_along(axis, &index).map_err(|e| e.named(TAKE)).here()
     }

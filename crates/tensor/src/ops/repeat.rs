@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::axes::{Axes, Axis};
+use crate::axes::{Along, Axes, Axis};
 use crate::dtype::DType;
 use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::shape::{Dims, Shape};
@@ -51,7 +51,8 @@ impl Tensor {
         self.reshaped(op, single)?.expanded(op, wide)?.reshaped(op, shape)
     }
 
-    /// Every element of an axis repeated, one number of times for all or a number for each: `[a, b]` to `[a, a, b, b]`.
+    /// Every element of an axis repeated, one number of times for all or a number for each: `[a, b]` to `[a, a, b, b]`. Along
+    /// `..` it is every element of the tensor, and the result is a row.
     ///
     /// # Errors
     /// `AxisOutOfRange`, also for a 0-d tensor; `Parameter` for a negative number; `DTypeMismatch` for numbers that are not
@@ -62,11 +63,16 @@ impl Tensor {
     /// let x = tensor![[1, 2], [3, 4]];
     /// assert_eq!(x.repeat_interleave(2, 1)?, tensor![[1, 1, 2, 2], [3, 3, 4, 4]]);
     /// assert_eq!(x.repeat_interleave(tensor![0, 2; i64], 0)?, tensor![[3, 4], [3, 4]]);
+    /// assert_eq!(x.repeat_interleave(tensor![0, 2, 0, 1; i64], ..)?, tensor![2, 2, 4]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn repeat_interleave(&self, repeats: impl Into<Repeats>, axis: impl Into<Axis>) -> Result<Tensor> {
-        let (repeats, axis) = (repeats.into(), axis.into());
+    pub fn repeat_interleave(&self, repeats: impl Into<Repeats>, along: impl Into<Along>) -> Result<Tensor> {
+        let repeats = repeats.into();
+        let Along::One(axis) = along.into() else {
+            let row = self.flatten(..).and_then(|row| row.repeat_interleave(repeats, 0));
+            return row.map_err(|e| e.named(REPEAT_EACH)).here();
+        };
         let source = repeats.source(self.shape(), axis).here()?;
         self.index_select(axis, source).map_err(|e| e.named(REPEAT_EACH)).here()
     }

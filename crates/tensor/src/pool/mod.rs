@@ -7,7 +7,7 @@ mod shuffle;
 #[cfg(test)]
 mod tests;
 
-pub use options::{Factors, Interpolate, InterpolateMode, Pool};
+pub use options::{AdaptiveSize, Factors, Interpolate, InterpolateMode, Pool};
 pub use rule::{Blended, Picked};
 
 use crate::dtype::DType;
@@ -51,7 +51,7 @@ impl Blended {
         }
         if pool.divisor_override == Some(0) {
             let (name, value) = ("divisor_override", "0".into());
-            return refuse(TensorFacts::Parameter { op, name, value, expected: "at least 1" });
+            return refuse(TensorFacts::Parameter { op, name, value, expected: "another number" });
         }
         expect_images(op, x, axes, true)?;
         let slides = slides(op, x, axes, kernel, pool)?;
@@ -65,12 +65,13 @@ impl Blended {
     ///
     /// # Errors
     /// As [`Tensor::adaptive_avg_pool2d`].
-    pub fn adaptive(op: &'static str, x: &Tensor, axes: usize, sizes: Pair) -> Result<Blended> {
+    pub fn adaptive(op: &'static str, x: &Tensor, axes: usize, sizes: AdaptiveSize) -> Result<Blended> {
         expect_float(op, x)?;
         expect_images(op, x, axes, false)?;
-        let sizes = &sizes.get()[2 - axes..];
-        let images = Images::new(op, x, sizes, x.dtype())?;
         let own = &x.dims()[x.rank() - axes..];
+        let sizes: Vec<usize> =
+            sizes.0[2 - axes..].iter().zip(own).map(|(new, &own)| new.unwrap_or(own)).collect();
+        let images = Images::new(op, x, &sizes, x.dtype())?;
         let across = adaptive(own[axes - 1], sizes[axes - 1]);
         let down = if axes == 1 { adaptive(1, 1) } else { adaptive(own[0], sizes[0]) };
         Ok(Blended::new(images, [down, across]))
@@ -176,18 +177,20 @@ impl Tensor {
     }
 
     /// The means over a grid of this size, of parts of the last two axes that are as equal as can be: of an input
-    /// `[n, c, h, w]` or `[c, h, w]`, `F32` or `F64`.
+    /// `[n, c, h, w]` or `[c, h, w]`, `F32` or `F64`. A size may be `None`, for as many as there are.
     ///
     /// # Errors
     /// `Rank`, `DTypeUnsupported`, `Window` for an axis without elements, `TooLarge`.
     ///
     /// ```
     /// use foldback_tensor::Tensor;
-    /// assert_eq!(Tensor::ones([1, 3, 7, 5]).adaptive_avg_pool2d(1)?, Tensor::ones([1, 3, 1, 1]));
+    /// let x = Tensor::ones([1, 3, 7, 5]);
+    /// assert_eq!(x.adaptive_avg_pool2d(1)?, Tensor::ones([1, 3, 1, 1]));
+    /// assert_eq!(x.adaptive_avg_pool2d((2, None))?, Tensor::ones([1, 3, 2, 5]));
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn adaptive_avg_pool2d(&self, size: impl Into<Pair>) -> Result<Tensor> {
+    pub fn adaptive_avg_pool2d(&self, size: impl Into<AdaptiveSize>) -> Result<Tensor> {
         Blended::adaptive("adaptive_avg_pool2d", self, 2, size.into()).and_then(|p| p.output(self)).here()
     }
 

@@ -19,7 +19,7 @@ pub struct Pool {
     pub(super) dilation: Pair,
     pub(super) ceil_mode: bool,
     pub(super) count_include_pad: bool,
-    pub(super) divisor_override: Option<usize>,
+    pub(super) divisor_override: Option<i64>,
 }
 
 impl Pool {
@@ -66,8 +66,8 @@ impl Pool {
     }
 
     /// What the sum over a window is divided by, instead of the number of its elements.
-    pub fn divisor_override(mut self, divisor: usize) -> Pool {
-        self.divisor_override = Some(divisor);
+    pub fn divisor_override(mut self, divisor: impl TryInto<i64>) -> Pool {
+        self.divisor_override = Some(divisor.try_into().unwrap_or(i64::MAX));
         self
     }
 }
@@ -176,4 +176,44 @@ impl Interpolate {
         self.recompute_scale_factor = recompute_scale_factor;
         self
     }
+}
+
+/// How many parts adaptive pooling makes of both axes: a number for both, or one or `None` for each, which leaves it as it is.
+///
+/// ```
+/// use foldback_tensor::Tensor;
+/// let x = Tensor::ones([1, 3, 8, 6]);
+/// assert_eq!(x.adaptive_avg_pool2d((None, 2))?.dims(), [1, 3, 8, 2]);
+/// assert_eq!(x.adaptive_avg_pool2d([Some(4), None])?.dims(), [1, 3, 4, 6]);
+/// # Ok::<(), foldback_tensor::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdaptiveSize(pub(super) [Option<usize>; 2]);
+
+impl From<[Option<usize>; 2]> for AdaptiveSize {
+    fn from(sizes: [Option<usize>; 2]) -> AdaptiveSize {
+        AdaptiveSize(sizes)
+    }
+}
+impl From<Pair> for AdaptiveSize {
+    fn from(sizes: Pair) -> AdaptiveSize {
+        AdaptiveSize(sizes.get().map(Some))
+    }
+}
+macro_rules! from_sizes {
+    ($($t:ty: $sizes:pat => $both:expr;)*) => {$(
+        impl From<$t> for AdaptiveSize {
+            fn from($sizes: $t) -> AdaptiveSize {
+                AdaptiveSize::from($both)
+            }
+        }
+    )*};
+}
+from_sizes! {
+    usize: n => [Some(n), Some(n)];
+    [usize; 2]: sizes => sizes.map(Some);
+    (usize, usize): (h, w) => [Some(h), Some(w)];
+    (Option<usize>, usize): (h, w) => [h, Some(w)];
+    (usize, Option<usize>): (h, w) => [Some(h), w];
+    (Option<usize>, Option<usize>): (h, w) => [h, w];
 }

@@ -149,19 +149,19 @@ impl Slide {
     }
 
     /// The mean over each window, or its sum divided by a number.
-    pub(super) fn mean(&self, pool: &Pool, divisor: Option<usize>) -> Blend {
+    pub(super) fn mean(&self, pool: &Pool, divisor: Option<i64>) -> Blend {
         let each = self.each().map(|(start, end)| {
             let (from, to) = (start.max(0) as usize, end.min(self.input as isize).max(0) as usize);
             let count = to.saturating_sub(from);
             let counted = if pool.count_include_pad { (end - start) as usize } else { count.max(1) };
-            sum_of(from, count, divisor.unwrap_or(counted))
+            sum_of(from, count, divisor.map_or(counted as f64, |n| n as f64))
         });
         Blend { size: self.input, each: each.collect() }
     }
 }
 
-fn sum_of(from: usize, count: usize, divisor: usize) -> Part {
-    Part { from, count, weights: [1.0; 2], divisor: divisor as f64 }
+fn sum_of(from: usize, count: usize, divisor: f64) -> Part {
+    Part { from, count, weights: [1.0; 2], divisor }
 }
 
 /// Means over parts of an axis that are as equal as can be.
@@ -169,7 +169,7 @@ pub(super) fn adaptive(input: usize, output: usize) -> Blend {
     let at = |i: usize, up: usize| ((i as u128 * input as u128 + up as u128) / output as u128) as usize;
     let each = (0..output).map(|i| {
         let (from, to) = (at(i, 0), at(i + 1, output - 1));
-        sum_of(from, to - from, to - from)
+        sum_of(from, to - from, (to - from) as f64)
     });
     Blend { size: input, each: each.collect() }
 }
@@ -202,7 +202,7 @@ fn interpolated(
         let from = (at as usize).min(input - 1);
         let later = rounded(at - from as f64).clamp(0.0, 1.0);
         match options.mode {
-            InterpolateMode::Nearest => sum_of(from, 1, 1),
+            InterpolateMode::Nearest => sum_of(from, 1, 1.0),
             InterpolateMode::Bilinear => {
                 Part { from, count: 2, weights: [rounded(1.0 - later), later], divisor: 1.0 }
             }

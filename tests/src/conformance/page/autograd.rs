@@ -40,6 +40,8 @@ lines! {
     "x.grad": v.grad(), v.grad_var(); "`grad_var` is the one with a history"
     "x.grad = None": v.zero_grad(), v.set_grad(None); ""
     "torch.autograd.grad(y, x)": grad(&v, &u), grad(&v, [&u, &w]), grad_with(&v, &u, Backward::new().create_graph(true)); "one gradient is a `Var`, those of an array an array; `allow_unused` is of `Grad`"
+    "torch.autograd.functional.jvp(f, x, v)": jvp(|a| a.square(), &y, &seed), vjp(|a| a.square(), &y, &seed), hvp(|a| a.square().sum(..), &y, &seed), vhp(|a| a.square().sum(..), &y, &seed); "several arguments are an array; `torch.func` has the first two as well"
+    "torch.autograd.functional.jacobian(f, x)": jacobian(|a| a.square(), &y), hessian(|a| a.square().sum(..), &y); "always vectorised; `torch.func.jacfwd` is `graph::jacfwd`"
     "torch.no_grad()": no_grad(|| v.exp()), enable_grad(|| v.exp()); "takes a closure"
     "x.detach()": v.detach(); ""
     "x.retain_grad()": v.retain_grad(); ""

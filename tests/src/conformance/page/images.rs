@@ -15,8 +15,8 @@ lines! {
     "avg_pool1d": x.avg_pool1d(2), x.avg_pool1d_with(2, Pool::new().count_include_pad(false)); "as `max_pool2d`"
     "avg_pool2d": x.avg_pool2d(2), x.avg_pool2d_with(2, Pool::new().count_include_pad(false)); "as `max_pool2d`"
     "adaptive_avg_pool1d": x.adaptive_avg_pool1d(1); ""
-    "adaptive_avg_pool2d": x.adaptive_avg_pool2d([1, 1]); "no `None` for a size"
-    "interpolate": x.interpolate([8, 8]), x.interpolate_with(Interpolate::scale(2).mode(InterpolateMode::Bilinear).align_corners(true)); "images `[n, c, h, w]` and lines `[n, c, l]`; the modes `nearest` and `bilinear`; no `antialias`"
+    "adaptive_avg_pool2d": x.adaptive_avg_pool2d([1, 1]), x.adaptive_avg_pool2d((None, 1)); ""
+    "interpolate": x.interpolate([8, 8]), x.interpolate_with(Interpolate::scale(2).mode(InterpolateMode::Bilinear).align_corners(true)); "images `[n, c, h, w]` and lines `[n, c, l]`; the modes `nearest` and `bilinear`"
     "pixel_shuffle": x.pixel_shuffle(2); ""
     "pixel_unshuffle": x.pixel_unshuffle(2); ""
 }

@@ -6,6 +6,7 @@
 
 mod autograd;
 mod images;
+mod left_out;
 mod linalg;
 mod nn;
 mod pointwise;
@@ -15,6 +16,7 @@ mod views;
 
 use std::collections::BTreeSet;
 
+pub(super) use self::left_out::is_left_out;
 use self::source::{calls, key};
 use super::table::{Operation, find, rows};
 
@@ -83,6 +85,7 @@ pub fn renewed(page: &str) -> String {
         text += &table(section, |line| find(line.of).map_or(line.of.into(), signature));
     }
     text += &in_place();
+    text += &left_out::section();
     for section in OTHERS {
         text += &table(section, |line| format!("`{}`", line.of));
     }
@@ -154,7 +157,7 @@ pub fn faults() -> Vec<String> {
     let lines: Vec<&Line> = SECTIONS.iter().flat_map(|s| s.lines).collect();
     let keys = |line: &Line| line.here.iter().filter_map(|call| key(call)).collect::<BTreeSet<&str>>();
     let operations: BTreeSet<&str> = lines.iter().flat_map(|line| keys(line)).collect();
-    let mut faults = Vec::new();
+    let mut faults = left_out::faults();
     let mut seen = BTreeSet::new();
     for row in rows() {
         for name in row.names.split(' ') {

@@ -15,8 +15,8 @@ lines! {
     "var": x.var(1), x.var_with(1, 0); "the second number is `correction`; `unbiased=False` is 0"
     "std": x.std(1), x.std_with(1, 0); "the second number is `correction`; `unbiased=False` is 0"
     "var_mean": x.var_mean(1), x.var_mean_with(1, 0); "as `var`; no `std_mean`"
-    "norm": x.norm(..), x.norm_with(1, f64::INFINITY); "the first argument is the axes: `x.norm(1)` is along axis 1, and `p` is behind it; `p` is a number: `'fro'` is 2, there is no `'nuc'`; no `dtype`"
-    "linalg.vector_norm": x.norm(..), x.norm_with(1, 3); "no `dtype`"
+    "norm": x.norm(..), x.norm_with(1, f64::INFINITY); "the first argument is the axes: `x.norm(1)` is along axis 1, and `p` is behind it; `p` is a number: `'fro'` is 2, there is no `'nuc'`"
+    "linalg.vector_norm": x.norm(..), x.norm_with(1, 3); ""
     "count_nonzero": x.count_nonzero(..), x.count_nonzero(keep(1)); ""
     "any": x.any(..), x.any(1); "as `sum`"
     "all": x.all(..), x.all(1); "as `sum`"
@@ -33,6 +33,6 @@ lines! {
     "median": x.median(..), x.median(1), x.median_with_indices(1); "along an axis PyTorch gives the pair: `median_with_indices`"
     "cumsum": x.cumsum(0), x.cumsum_with(0, DType::F64); ""
     "cumprod": x.cumprod(0), x.cumprod_with(0, DType::F64); ""
-    "one_hot": x.one_hot(10); "the number of classes is always written"
+    "one_hot": x.one_hot(10), x.one_hot(-1); "the number of classes is always written"
     "bincount": x.bincount(10), x.bincount_with(10, &weights); "`minlength` is always written"
 }

@@ -1,6 +1,7 @@
 //! Convolutions, pooling, interpolation, pixels.
 
-use foldback_tensor::{Conv, Factors, Interpolate, InterpolateMode, Padding, Pair, Pool};
+use foldback_tensor::{AdaptiveSize, Conv, Factors, Interpolate, InterpolateMode, Padding, Pair, Pool};
+use serde_json::Value;
 
 use super::{Operation, Outcome, one, operation};
 use crate::conformance::args::{Args, Read, Refusal};
@@ -35,7 +36,7 @@ macro_rules! mean {
         operation!(Sum $name, "input kernel_size stride padding ceil_mode count_include_pad divisor_override", |a| {
             let mut options = pool(a)?.count_include_pad(a.flag("count_include_pad", true)?);
             if let Some(divisor) = a.int("divisor_override")? {
-                options = options.divisor_override(natural("divisor_override", divisor)?);
+                options = options.divisor_override(divisor as i64);
             }
             one(a.var("input")?.$call($kernel(a, "kernel_size")?, options))
         })
@@ -63,7 +64,7 @@ pub(super) const ROWS: &[Operation] = &[
         one(a.var("input")?.adaptive_avg_pool1d(single(a, "output_size")?))
     }),
     operation!(Sum "adaptive_avg_pool2d", "input output_size", |a| {
-        one(a.var("input")?.adaptive_avg_pool2d(both(a, "output_size")?))
+        one(a.var("input")?.adaptive_avg_pool2d(adaptive(a)?))
     }),
     operation!(Sum "interpolate", "input size scale_factor mode align_corners recompute_scale_factor", interpolated),
     operation!(Exact "pixel_shuffle", "input upscale_factor", |a| {
@@ -74,6 +75,19 @@ pub(super) const ROWS: &[Operation] = &[
     }),
 ];
 
+/// A size of the result, or one or null for each axis.
+fn adaptive(a: &Args) -> Read<AdaptiveSize> {
+    let refused = || Refusal::Argument("a size that is none".into());
+    let size = |v: &Value| match v {
+        Value::Null => Ok(None),
+        v => v.as_u64().map(|n| Some(n as usize)).ok_or_else(refused),
+    };
+    match a.value("output_size") {
+        Some(Value::Array(list)) if list.len() == 2 => Ok([size(&list[0])?, size(&list[1])?].into()),
+        _ => Ok(both(a, "output_size")?.into()),
+    }
+}
+
 fn natural(name: &str, n: isize) -> Read<usize> {
     usize::try_from(n).map_err(|_| Refusal::Argument(format!("`{name}` = {n}")))
 }
@@ -81,7 +95,8 @@ fn natural(name: &str, n: isize) -> Read<usize> {
 /// A number, or one for each axis.
 fn pair(a: &Args, name: &str) -> Read<Option<Pair>> {
     match a.ints(name)?.as_deref() {
-        None => Ok(None),
+        // An empty list is PyTorch's own default of a stride.
+        None | Some(&[]) => Ok(None),
         Some(&[both]) => Ok(Some(natural(name, both)?.into())),
         Some(&[first, second]) => Ok(Some([natural(name, first)?, natural(name, second)?].into())),
         Some(other) => Err(Refusal::Argument(format!("`{name}` = {other:?}"))),
@@ -141,7 +156,13 @@ fn pool(a: &Args) -> Read<Pool> {
 }
 
 fn interpolated(a: &Args) -> Outcome {
+    if a.var("input")?.rank() == 5 {
+        return Err(Refusal::Unsupported("by design: interpolate of volumes".into()));
+    }
     let options = match pair(a, "size")? {
+        Some(_) if a.has("scale_factor") => {
+            return Err(Refusal::Argument("`size` and `scale_factor`".into()));
+        }
         Some(size) => Interpolate::size(size),
         None => Interpolate::scale(factors(a)?),
     };

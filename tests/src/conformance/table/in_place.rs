@@ -4,6 +4,7 @@
 use foldback_graph::{Input, Result, Var};
 use foldback_tensor::{Arg, Scalar, Tensor};
 
+use super::pointwise::replaced;
 use super::{Operation, Outcome, operation};
 use crate::conformance::args::{Args, Operand, Read, Refusal};
 use crate::conformance::close::same_bits;
@@ -135,7 +136,10 @@ pub(super) const ROWS: &[Operation] = &[
     unary!("ceil_", ceil_),
     unary!("trunc_ fix_", trunc_),
     unary!("frac_", frac_),
-    unary!("nan_to_num_", nan_to_num_),
+    setting!("nan_to_num_", "nan posinf neginf", nan_to_num_, |x, a| {
+        let [nan, posinf, neginf] = replaced(a, x.dtype())?;
+        x.nan_to_num_with_(nan, posinf, neginf)
+    }),
     unary!("selu_", selu_),
     unary!("bitwise_not_", bitwise_not_),
     setting!("round_", "decimals", round_, |x, a| x.round_with_(a.int_of("decimals")? as i32)),

@@ -8,10 +8,7 @@ use crate::conformance::args::{Args, Refusal};
 pub(super) const ROWS: &[Operation] = &[
     operation!(Exact "cat concat concatenate", "tensors dim axis", |a| joined(a, |list, axis| Var::cat(list, axis))),
     operation!(Exact "stack", "tensors dim", |a| joined(a, |list, axis| Var::stack(list, axis))),
-    operation!(Exact "gather", "input dim index sparse_grad", |a| {
-        if a.flag("sparse_grad", false)? {
-            return Err(Refusal::Argument("a sparse gradient".into()));
-        }
+    operation!(Exact "gather", "input dim index", |a| {
         one(a.var("input")?.gather(a.int_of("dim")?, &a.tensor("index")?))
     }),
     operation!(Exact "index_select", "input dim index", |a| {

@@ -21,8 +21,9 @@ pub(super) const ROWS: &[Operation] = &[
         let [own, x, y] = [a.var("input")?, a.var("batch1")?, a.var("batch2")?];
         one(own.baddbmm_with(&x, &y, scale(a, "beta")?, scale(a, "alpha")?))
     }),
-    operation!(Sum "einsum", "equation operands", |a| {
-        one(Var::einsum(&a.word("equation", "")?, a.list("operands")?))
+    operation!(Sum "einsum", "equation operands tensors", |a| {
+        let operands = a.list(if a.has("tensors[0]") { "tensors" } else { "operands" })?;
+        one(Var::einsum(&a.word("equation", "")?, operands))
     }),
 ];
 

@@ -33,7 +33,7 @@ pub(super) const ROWS: &[Operation] = &[
             Ok(Some(each)) => Repeats::from(&each),
             _ => Repeats::from(a.int_of("repeats")?),
         };
-        one(a.var("input")?.repeat_interleave(repeats, a.int_of("dim")?))
+        one(a.var("input")?.repeat_interleave(repeats, a.along()?))
     }),
     operation!(Exact "unfold", "input dimension size step", |a| {
         let negative = || Refusal::Argument("a negative number".into());
@@ -61,7 +61,8 @@ fn axes(a: &Args, [first, second]: [isize; 2]) -> Read<[isize; 2]> {
 
 fn pad(a: &Args) -> Outcome {
     let (x, widths) = (a.var("input")?, a.ints_of("pad")?);
-    let value = a.scalar("value")?;
+    // Beside a mode that takes no value PyTorch's is 0.
+    let value = a.scalar("value")?.filter(|v| v.to_f64() != 0.0 || !a.has("mode"));
     let mode = match (a.word("mode", "constant")?.as_str(), value) {
         ("constant", None) => return one(x.pad(widths)),
         ("constant", Some(value)) => Pad::from(value),

@@ -41,7 +41,11 @@ pub(super) const ROWS: &[Operation] = &[
         same_shapes(a, loss.forward(&a.var("input")?, &a.var("target")?))
     }),
     operation!(Sum "kl_div", "input target log_target reduction", |a| {
-        let loss = KLDivLoss::new().log_target(a.flag("log_target", false)?).reduction(reduction(a)?);
+        let loss = KLDivLoss::new().log_target(a.flag("log_target", false)?);
+        let loss = loss.reduction(match a.word("reduction", "mean")?.as_str() {
+            "batchmean" => Reduction::BatchMean,
+            _ => reduction(a)?,
+        });
         same_shapes(a, loss.forward(&a.var("input")?, &a.var("target")?))
     }),
     operation!(Sum "binary_cross_entropy", "input target weight reduction", |a| {

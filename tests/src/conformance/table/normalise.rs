@@ -3,7 +3,7 @@
 use foldback_graph::Var;
 use foldback_tensor::{Attention, Norm};
 
-use super::{Operation, one, operation};
+use super::{Operation, Outcome, one, operation};
 use crate::conformance::args::{Args, Read, Refusal};
 
 pub(super) const ROWS: &[Operation] = &[
@@ -21,21 +21,26 @@ pub(super) const ROWS: &[Operation] = &[
         let groups = groups.map_err(|_| Refusal::Argument("a negative number of groups".into()))?;
         one(a.var("input")?.group_norm_with(groups, options.as_ref()))
     }),
-    operation!(Sum "instance_norm", "input weight bias use_input_stats momentum eps", |a| {
-        let options = affine(a)?;
-        if !a.flag("use_input_stats", true)? {
-            return Err(Refusal::Unsupported("form instance_norm(running statistics)".into()));
+    operation!(Sum "instance_norm", "input running_mean running_var weight bias use_input_stats momentum eps", |a| {
+        let (x, options) = (a.var("input")?, affine(a)?);
+        match (a.flag("use_input_stats", true)?, running(a)?) {
+            (true, None) => one(x.instance_norm_with(options.as_ref())),
+            (true, Some([mean, var])) => {
+                three(x.instance_norm_train_with(mean, var, a.float("momentum", 0.1)?, options.as_ref()))
+            }
+            (false, Some([mean, var])) => one(x.batch_norm_with(mean, var, options.as_ref())),
+            (false, None) => Err(Refusal::Argument("no statistics".into())),
         }
-        one(a.var("input")?.instance_norm_with(options.as_ref()))
     }),
     operation!(Sum "batch_norm", "input running_mean running_var weight bias training momentum eps", |a| {
         let (x, options) = (a.var("input")?, affine(a)?);
-        let statistics = (a.maybe_var("running_mean")?, a.maybe_var("running_var")?);
-        match (a.flag("training", false)?, statistics) {
-            (true, (None, None)) => one(x.batch_norm_train(options.as_ref()).map(|found| found.0)),
-            (true, _) => Err(Refusal::Unsupported("by design: running statistics are the layer's".into())),
-            (false, (Some(mean), Some(var))) => one(x.batch_norm_with(mean, var, options.as_ref())),
-            (false, _) => Err(Refusal::Argument("no statistics".into())),
+        match (a.flag("training", false)?, running(a)?) {
+            (true, None) => one(x.batch_norm_train(options.as_ref()).map(|found| found.0)),
+            (true, Some([mean, var])) => {
+                three(x.batch_norm_train_with(mean, var, a.float("momentum", 0.1)?, options.as_ref()))
+            }
+            (false, Some([mean, var])) => one(x.batch_norm_with(mean, var, options.as_ref())),
+            (false, None) => Err(Refusal::Argument("no statistics".into())),
         }
     }),
     operation!(Exact "embedding", "input weight padding_idx", |a| {
@@ -62,8 +67,8 @@ pub(super) const ROWS: &[Operation] = &[
         })
     }),
     operation!(Sum "normalize", "input p dim eps", |a| {
-        let axis = a.int("dim")?.unwrap_or(1);
-        one(a.var("input")?.normalize_with(axis, a.float("p", 2.0)?, a.float("eps", 1e-12)?))
+        let axes = a.ints("dim")?.unwrap_or(vec![1]);
+        one(a.var("input")?.normalize_with(axes, a.float("p", 2.0)?, a.float("eps", 1e-12)?))
     }),
     operation!(Sum "cosine_similarity", "x1 x2 dim eps", |a| {
         let axis = a.int("dim")?.unwrap_or(1);
@@ -84,6 +89,20 @@ impl Affine {
         let options = Norm::new().weight(self.0.as_ref()).bias(self.1.as_ref());
         self.2.map_or(options, |eps| options.eps(eps))
     }
+}
+
+/// Running statistics: both or none.
+fn running(a: &Args) -> Read<Option<[Var; 2]>> {
+    match (a.maybe_var("running_mean")?, a.maybe_var("running_var")?) {
+        (None, None) => Ok(None),
+        (Some(mean), Some(var)) => Ok(Some([mean, var])),
+        _ => Err(Refusal::Argument("one of the running statistics".into())),
+    }
+}
+
+/// A result, and the running statistics afterwards.
+fn three(result: foldback_graph::Result<(Var, Var, Var)>) -> Outcome {
+    result.map(|(y, mean, var)| vec![y, mean, var]).map_err(Into::into)
 }
 
 fn sizes(a: &Args) -> Read<Vec<usize>> {

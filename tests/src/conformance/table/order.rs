@@ -24,7 +24,7 @@ pub(super) const ROWS: &[Operation] = &[
     along!("cumsum", cumsum, cumsum_with),
     along!("cumprod", cumprod, cumprod_with),
     operation!(Exact "one_hot", "input tensor num_classes", |a| {
-        let classes = size(a, "num_classes")?;
+        let classes = a.int("num_classes")?.unwrap_or(-1);
         one(a.var(if a.has("tensor") { "tensor" } else { "input" })?.one_hot(classes))
     }),
     operation!(Sum "bincount", "input weights minlength", |a| {

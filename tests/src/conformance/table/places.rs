@@ -7,12 +7,17 @@ use super::{Operation, one, operation};
 use crate::conformance::args::{Args, Read, Refusal};
 
 pub(super) const ROWS: &[Operation] = &[
-    operation!(Exact "scatter", "input dim index src value", |a| {
+    operation!(Exact "scatter", "input dim index src value reduce", |a| {
         let source = a.operand(if a.has("src") { "src" } else { "value" })?;
-        one(a.var("input")?.scatter(a.int_of("dim")?, a.var("index")?, source.input()))
+        let (x, axis, index) = (a.var("input")?, a.int_of("dim")?, a.var("index")?);
+        one(match a.word("reduce", "")?.as_str() {
+            "" => x.scatter(axis, index, source.input()),
+            "add" if a.has("src") => x.scatter_add(axis, index, source.input()),
+            other => return Err(Refusal::Argument(format!("`reduce` = {other}"))),
+        })
     }),
     operation!(Exact "take_along_dim", "input indices dim", |a| {
-        one(a.var("input")?.take_along_dim(a.var("indices")?, a.int_of("dim")?))
+        one(a.var("input")?.take_along_dim(a.var("indices")?, a.along()?))
     }),
     operation!(Exact "masked_fill", "input mask value", |a| {
         one(a.var("input")?.masked_fill(a.var("mask")?, a.operand("value")?.input()))

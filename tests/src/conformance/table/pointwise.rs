@@ -122,8 +122,8 @@ pub(super) const ROWS: &[Operation] = &[
         if !(a.has("nan") || a.has("posinf") || a.has("neginf")) {
             return one(Ok(x.nan_to_num()));
         }
-        let most = if x.dtype() == DType::F32 { f32::MAX.into() } else { f64::MAX };
-        one(x.nan_to_num_with(a.float("nan", 0.0)?, a.float("posinf", most)?, a.float("neginf", -most)?))
+        let [nan, posinf, neginf] = replaced(a, x.dtype())?;
+        one(x.nan_to_num_with(nan, posinf, neginf))
     }),
     unary!("isnan", |x| Ok(x.isnan())),
     unary!("isinf", |x| Ok(x.isinf())),
@@ -227,6 +227,12 @@ pub(super) const ROWS: &[Operation] = &[
 /// An operation whose right side is `input` is a method of a tensor, which cannot be a number.
 fn reflected(a: &Args, right: &str) -> Read<()> {
     if right == "input" { a.var(right).map(drop) } else { Ok(()) }
+}
+
+/// What stands for NaN and the infinities: 0 and the largest numbers of the type unless they are given.
+pub(super) fn replaced(a: &Args, dtype: DType) -> Read<[f64; 3]> {
+    let most = if dtype == DType::F32 { f32::MAX.into() } else { f64::MAX };
+    Ok([a.float("nan", 0.0)?, a.float("posinf", most)?, a.float("neginf", -most)?])
 }
 
 /// A clamp with either bound, or both.

@@ -93,9 +93,9 @@ fn spread(a: &Args, f: impl Fn(&Var, Over, f64) -> Result<Var>) -> Outcome {
 }
 
 fn correction(a: &Args) -> Read<f64> {
-    if a.ints("dim")?.is_some_and(|list| list.is_empty()) {
+    if a.ints("dim")?.is_some_and(|list| list.is_empty()) && a.var("input")?.requires_grad() {
         // PyTorch's value is that over all axes, but its gradient is divided as if there were one element.
-        return Err(Refusal::Unsupported("form var, std(dim=[])".into()));
+        return Err(Refusal::Unsupported("by design: the gradient of var, std(dim=[])".into()));
     }
     match a.has("unbiased") {
         true => Ok(f64::from(u8::from(a.flag("unbiased", true)?))),

@@ -1,0 +1,109 @@
+//! The peak that a plan predicts is what a counting allocator sees.
+
+use std::sync::{Mutex, MutexGuard};
+
+use foldback::graph::BackwardPlan;
+use foldback::prelude::*;
+use foldback::tensor::set_pool_limit;
+use peak_alloc::PeakAlloc;
+
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
+
+/// The allocator counts for the whole process, so one test runs at a time. Without a pool, memory that is free goes back.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let guard = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    set_pool_limit(0);
+    guard
+}
+
+/// Compares the peak of a step's backward pass with what was planned for it. `step` returns the loss, and all else that
+/// it holds during the pass.
+fn compare<T>(what: &str, step: impl Fn() -> Result<(Var, T)>) -> Result<()> {
+    // Working memory that threads keep is there from the first step on.
+    step()?.0.backward()?;
+    let before = ALLOCATOR.current_usage();
+    let (loss, held) = step()?;
+    let plan: BackwardPlan = loss.backward_plan()?;
+    let planned = plan.peak_bytes();
+    drop(plan);
+    ALLOCATOR.reset_peak_usage();
+    loss.backward()?;
+    let found = ALLOCATOR.peak_usage() - before;
+    drop(held);
+    let ratio = planned as f64 / found as f64;
+    assert!((0.95..=1.05).contains(&ratio), "{what}: planned {planned} bytes, found {found}");
+    Ok(())
+}
+
+/// As the digits example: three layers, and a batch.
+#[test]
+fn digits() -> Result<()> {
+    let _alone = alone();
+    manual_seed(0);
+    for batch in [64, 1024] {
+        compare("digits", || {
+            let model =
+                sequential![Linear::new(64, 128), ReLU, Linear::new(128, 64), ReLU, Linear::new(64, 10)];
+            let images = Tensor::rand([batch, 64]);
+            let labels = Tensor::from_vec((0..batch as i64).map(|i| i % 10).collect::<Vec<_>>(), [batch])?;
+            let loss = loss::cross_entropy(model.forward(&images)?, &labels)?;
+            Ok((loss, (model, images, labels)))
+        })?;
+    }
+    Ok(())
+}
+
+/// Distances of all pairs of points, weighted: little goes in, much is in between.
+#[test]
+fn all_pairs() -> Result<()> {
+    let _alone = alone();
+    compare("pairs", || {
+        let a = Tensor::rand([300, 1, 8]).requires_grad();
+        let b = Tensor::rand([1, 200, 8]).requires_grad();
+        let scale = Tensor::rand([8]).requires_grad();
+        let pairs = ((&a - &b) * &scale).square().sum(-1)?;
+        let loss = ((-pairs).exp() + 1.0).log().mean(..)?;
+        Ok((loss, (a, b, scale)))
+    })
+}
+
+/// The result of the operation in between is still in use elsewhere.
+#[test]
+fn what_the_program_holds_is_not_freed() -> Result<()> {
+    let _alone = alone();
+    compare("held", || {
+        let x = Tensor::rand([1000, 100]).requires_grad();
+        let y = x.exp();
+        let z = y.sin();
+        let loss = z.square().sum(..)?;
+        Ok((loss, (x, y, z)))
+    })
+}
+
+/// A value that many read, with a gradient from each; and a leaf that has a gradient already.
+#[test]
+fn branches_and_a_second_gradient() -> Result<()> {
+    let _alone = alone();
+    compare("branches", || {
+        let x = Tensor::rand([500, 200]).requires_grad();
+        x.square().sum(..)?.backward()?;
+        let h = x.tanh();
+        let y = (&h * &h + h.exp() * x.sigmoid() + &h).mean(0)?;
+        let loss = y.softmax(0)?.square().sum(..)?;
+        drop(h);
+        Ok((loss, x))
+    })
+}
+
+/// The gradient of a sum is one number until a leaf keeps it.
+#[test]
+fn compressed_gradients() -> Result<()> {
+    let _alone = alone();
+    compare("compressed", || {
+        let x = Tensor::rand([400, 500]).requires_grad();
+        let loss = ((&x + 1.0) * 3.0).transpose(0, 1)?.sum(..)?;
+        Ok((loss, x))
+    })
+}

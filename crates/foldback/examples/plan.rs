@@ -1,0 +1,18 @@
+//! Shows what a backward pass will do, before it runs: `cargo run -p foldback --example plan > plan.html`, and open the page.
+
+mod data;
+
+use foldback::prelude::*;
+
+fn main() -> Result<()> {
+    manual_seed(0);
+    let (training, _) = data::load()?;
+    let (images, labels) = (training.images.narrow(0, 0, 64)?, training.labels.narrow(0, 0, 64)?);
+    let model = sequential![Linear::new(64, 128), ReLU, Linear::new(128, 64), ReLU, Linear::new(64, 10)];
+    let loss = loss::cross_entropy(model.forward(&images)?, &labels)?;
+
+    let plan = loss.backward_plan()?.named(model.named_parameters());
+    eprint!("{plan}");
+    println!("{}", plan.to_html());
+    Ok(())
+}

@@ -1,0 +1,205 @@
+//! Checkpoints: a stretch of a program that keeps its operands only, and is run again when its gradients are wanted.
+//!
+//! Note [Going on in a recomputed graph]
+//! A checkpoint is one node, whose edges lead to everything that its function's results depend on: operands, and variables
+//! that the function captured, which are found by looking at the graph of the first run before it is dropped. Backward, the node
+//! runs the function again and describes no gradients, but hands its own on to the results of the second run
+//! (`Work::Onward`). Their nodes have larger numbers than any that wait, so the pass runs them next, in the place where the
+//! plain graph's would have run, and what they send to operands is added to what waits there in the plain order. So there is
+//! no pass inside the pass: gradients have the same bits, nothing is written to a leaf that the pass would not write to,
+//! nesting takes no stack, and the time is linear.
+
+mod draws;
+mod sketch;
+
+use foldback_tensor::{Generator, Here, Packed, Tensor, get_rng_state, refuse, set_rng_state};
+use smallvec::SmallVec;
+
+use crate::error::{GraphFacts, Result};
+use crate::input::{AsInput, variables_of};
+use crate::mode::{LineGuard, enable_grad, is_grad_enabled, location};
+use crate::node::{Edge, InputMetadata, Node, NodeKind, SavedValues, next_number};
+use crate::rule::Slot;
+use crate::var::{Var, VarKind};
+use crate::work::{Context, Describe, Flow, Take, Work};
+pub use draws::draw_from;
+use draws::{record, replay};
+use sketch::Sketch;
+
+/// `f(inputs)`, of which nothing is kept but the inputs: a backward pass that comes to it runs `f` again
+/// (`torch.utils.checkpoint`).
+///
+/// Values and gradients have the same bits as without the checkpoint, at any order. Variables that `f` captures get their
+/// gradients, too: capture clones, which are handles. Checkpoints may be nested. `f` draws the same random numbers
+/// again: those of this thread's generator, and those that layers draw from generators of their own.
+///
+/// `f` is a function of its inputs, of captured variables and of random numbers: what it changes elsewhere it changes
+/// twice, or more often under `retain_graph`. It runs with recording on and draws for its own thread alone: what it hands to
+/// other threads draws anew.
+///
+/// # Errors
+/// What `f` returns, now or when it is run again; a backward pass fails with `CheckpointChanged` if `f` then records
+/// other operations, or saves values of other shapes, or if a leaf that it captured has been written meanwhile.
+///
+/// ```
+/// use foldback_graph::{RequiresGrad, checkpoint};
+/// use foldback_tensor::tensor;
+/// let (x, w) = (tensor![1.0, 2.0].requires_grad(), tensor![3.0].requires_grad());
+/// let weight = w.clone();
+/// let y = checkpoint(move |x| x[0].mul(&weight)?.exp().sum(..), [&x])?;
+/// y.backward()?;
+/// let plain = tensor![1.0, 2.0].requires_grad();
+/// plain.mul(3.0)?.exp().sum(..)?.backward()?;
+/// assert_eq!(x.grad(), plain.grad());
+/// assert!(w.grad().is_some());
+/// # Ok::<(), foldback_graph::Error>(())
+/// ```
+#[track_caller]
+pub fn checkpoint(
+    f: impl Fn(&[Var]) -> Result<Var> + Send + Sync + 'static,
+    inputs: impl IntoIterator<Item: AsInput>,
+) -> Result<Var> {
+    let run = Box::new(move |x: &[Var]| f(x).map(|y| vec![y]));
+    Ok(apply(run, variables_of(inputs)).or_here()?.remove(0))
+}
+
+/// [`checkpoint`] of a function with several results: `let [a, b] = checkpoint_several(f, [&x])?`.
+///
+/// # Errors
+/// As [`checkpoint`].
+///
+/// ```
+/// use foldback_graph::{RequiresGrad, checkpoint_several};
+/// use foldback_tensor::tensor;
+/// let x = tensor![1.0, 2.0].requires_grad();
+/// let [low, high] = checkpoint_several(|x| Ok([x[0].square(), x[0].exp()]), [&x])?;
+/// (low + high * 0.0).sum(..)?.backward()?;
+/// assert_eq!(x.grad(), Some(tensor![2.0, 4.0]));
+/// # Ok::<(), foldback_graph::Error>(())
+/// ```
+#[track_caller]
+pub fn checkpoint_several<const N: usize>(
+    f: impl Fn(&[Var]) -> Result<[Var; N]> + Send + Sync + 'static,
+    inputs: impl IntoIterator<Item: AsInput>,
+) -> Result<[Var; N]> {
+    let run = Box::new(move |x: &[Var]| f(x).map(Vec::from));
+    let outputs = apply(run, variables_of(inputs)).or_here()?;
+    Ok(outputs.try_into().expect("as many as the function has"))
+}
+
+type Run = Box<dyn Fn(&[Var]) -> Result<Vec<Var>> + Send + Sync>;
+
+/// The node's backward function: how to run the stretch again.
+struct Checkpoint {
+    run: Run,
+    /// this thread's generator before the first run
+    generator: Generator,
+    /// the states of other generators that were drawn from
+    draws: Vec<Generator>,
+    /// the graph of the first run
+    sketch: Sketch,
+    /// per operand, the input whose edge is its: the same variable may be given twice
+    twins: Vec<Option<usize>>,
+}
+
+#[track_caller]
+fn apply(run: Run, inputs: Vec<Var>) -> Result<Vec<Var>> {
+    if !is_grad_enabled() {
+        return run(&inputs);
+    }
+    let _span = crate::profile::forward("checkpoint");
+    let operands: Vec<Var> = inputs.iter().map(Var::snapshot).collect();
+    let (generator, first) = (get_rng_state(), next_number());
+    let (outputs, draws) = record(|| run(&operands));
+    let outputs = outputs?;
+    let (sketch, ends) = Sketch::of(&outputs, first);
+    if ends.is_empty() {
+        return Ok(outputs);
+    }
+    let (mut edges, mut twins): (SmallVec<[Option<Edge>; 2]>, _) = (SmallVec::new(), Vec::new());
+    for (i, operand) in operands.iter().enumerate() {
+        let edge = operand.edge();
+        let twin =
+            edge.as_ref().and_then(|e| edges.iter().position(|o| o.as_ref().is_some_and(|o| same(o, e))));
+        twins.push(twin.or(edge.is_some().then_some(i)));
+        edges.push(if twin.is_some() { None } else { edge });
+    }
+    for end in ends {
+        if !edges.iter().flatten().any(|e| same(e, &end)) {
+            edges.push(Some(end));
+        }
+    }
+    // Operands, and what captured leaves hold: of those, to see whether they change.
+    let like = outputs[0].shape().clone();
+    let captured = edges[operands.len()..].iter().flatten();
+    let values = operands.iter().map(|v| Some(v.value()));
+    let values = values.chain(captured.map(|e| e.node.as_leaf().map(|leaf| leaf.value.read())));
+    let saved: SavedValues = values.map(|t| t.map(|t| Packed::new(t, &like))).collect();
+    let metadata = outputs.iter().map(|v| InputMetadata::of(&v.value_ref())).collect();
+    let checkpoint = Box::new(Checkpoint { run, generator, draws, sketch, twins });
+    let node = Node::new(NodeKind::Function("checkpoint", checkpoint), edges, metadata, saved, location());
+    let result = |(nr, v): (usize, Var)| match v.requires_grad() {
+        true => Var::tracked(v.value(), node.clone(), nr as u32),
+        false => v,
+    };
+    Ok(outputs.into_iter().enumerate().map(result).collect())
+}
+
+pub(crate) fn same(a: &Edge, b: &Edge) -> bool {
+    a.node.sequence == b.node.sequence && a.nr == b.nr
+}
+
+impl Describe for Checkpoint {
+    fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()> {
+        let node = ctx.node;
+        let changed = |what: String| refuse(GraphFacts::CheckpointChanged { what, location: node.location });
+        for (place, edge) in node.next_edges.iter().enumerate().skip(self.twins.len()) {
+            let Some(leaf) = edge.as_ref().and_then(|e| e.node.as_leaf()) else { continue };
+            let (now, then) = (leaf.value.read(), ctx.values.get(Slot::Input(place)));
+            if then.is_some_and(|then| !is_unchanged(then, &now)) {
+                let what = format!("a leaf of shape {} that it captured has been written since", now.shape());
+                return changed(what);
+            }
+        }
+        let operands: Vec<Var> = (0..self.twins.len()).map(|i| self.operand(ctx, i)).collect();
+        let first = next_number();
+        let outputs = self.run_again(&operands)?;
+        let (sketch, _) = Sketch::of(&outputs, first);
+        if let Some(difference) = self.sketch.difference(&sketch) {
+            return changed(difference);
+        }
+        let arrived = outputs.iter().zip(ctx.grads);
+        let onward = arrived.filter_map(|(v, g)| Some((v.edge()?, g.clone()?))).collect();
+        take(Flow { inputs: SmallVec::new(), work: Work::Onward(onward) })
+    }
+}
+
+impl Checkpoint {
+    /// An operand as the first run saw it.
+    fn operand(&self, ctx: &Context<'_>, i: usize) -> Var {
+        let value = ctx.values.get(Slot::Input(i)).expect("a checkpoint keeps its operands").clone();
+        match self.twins[i].and_then(|twin| ctx.node.next_edges[twin].clone()) {
+            Some(edge) => Var { kind: VarKind::Tracked(value, edge) },
+            None => Var::constant(value),
+        }
+    }
+
+    /// Runs the function with recording on, lines of its own, and the random numbers of the first run.
+    fn run_again(&self, operands: &[Var]) -> Result<Vec<Var>> {
+        /// Puts the generator back, whatever happens.
+        struct Restore(Option<Generator>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                self.0.take().map(set_rng_state);
+            }
+        }
+        let _generator = Restore(Some(set_rng_state(self.generator.clone())));
+        let _lines = LineGuard::none();
+        replay(&self.draws, || enable_grad(|| (self.run)(operands)))
+    }
+}
+
+/// Whether a leaf holds what it held.
+fn is_unchanged(then: &Tensor, now: &Tensor) -> bool {
+    (then.shares_buffer_with(now) && then.strides() == now.strides()) || then == now
+}

@@ -1,0 +1,241 @@
+//! A pass with many gradients at once, along a leading axis: every node is visited once.
+//!
+//! Note [Leading axis]
+//! A gradient of shape `[.., 3]` is one of shape `[n, .., 3]` here. A row's formula is evaluated once, over all of them:
+//! what it reads broadcasts. So is a function that reads nothing of its gradient's axes from the front
+//! (`Describe::leads`). Any other function describes its gradients once for each of the `n`. A hook sees them one by one.
+
+use std::sync::Arc;
+
+use foldback_tensor::kernel::{self, Target};
+use foldback_tensor::{Shape, Tensor};
+use smallvec::SmallVec;
+
+use super::GraphTask;
+use super::deliver::{Job, in_backward, in_gradient, place};
+use super::describe::{choose, operand, record_formula};
+use crate::error::Result;
+use crate::gradient::add_gradients;
+use crate::hooks::Hooks;
+use crate::mode::LineGuard;
+use crate::node::{Node, NodeKind};
+use crate::rule::{Rule, RuleKernel};
+use crate::var::{Var, VarKind, expect_fit};
+use crate::work::{Context, Describe, Flow};
+
+/// A shape behind a leading axis, if there is one.
+pub(crate) fn leading(batch: Option<usize>, shape: &Shape) -> Shape {
+    aligned(batch, shape, shape.rank())
+}
+
+/// The same with axes of size 1 in between, so that it broadcasts with shapes of `rank` axes behind theirs.
+pub(crate) fn aligned(batch: Option<usize>, shape: &Shape, rank: usize) -> Shape {
+    let Some(count) = batch else { return shape.clone() };
+    let mut dims = vec![count];
+    dims.resize(1 + rank.saturating_sub(shape.rank()), 1);
+    dims.extend(shape.dims());
+    dims.into()
+}
+
+impl GraphTask {
+    /// Runs a node with `count` gradients for each of its outputs that has any.
+    #[inline(never)]
+    pub(super) fn call_batched(
+        &mut self,
+        node: &Arc<Node>,
+        grads: &[Option<Var>],
+        count: usize,
+    ) -> Result<()> {
+        if !node.next_edges.iter().flatten().any(|edge| self.is_on_path(edge)) {
+            return Ok(());
+        }
+        let _line = LineGuard::set(node.location);
+        match &node.kind {
+            NodeKind::Rule(rule, params) => self.rule_batched(node, rule, params, grads, count),
+            NodeKind::Function(_, function) if function.leads() => {
+                self.function_batched(node, &**function, grads, count)
+            }
+            NodeKind::Function(_, function) => self.function_repeated(node, &**function, grads, count),
+            NodeKind::AccumulateGrad(_) => Ok(()),
+        }
+    }
+
+    /// A row: each formula over all gradients, straight into the shape of its input.
+    fn rule_batched(
+        &mut self,
+        node: &Arc<Node>,
+        rule: &'static Rule,
+        params: &[f64; 2],
+        grads: &[Option<Var>],
+        count: usize,
+    ) -> Result<()> {
+        let Some(g) = &grads[0] else { return Ok(()) };
+        let values = node.unpack(self.options.retain_graph)?;
+        let retain = self.options.retain_graph;
+        let ctx = Context { node, grads, values: &values, wanted: &|_| true, retain };
+        for (input, (gradient, edge)) in rule.gradients.iter().zip(&node.next_edges).enumerate() {
+            let (Some(edge), Some(gradient)) = (edge, gradient) else { continue };
+            if !self.is_on_path(edge) {
+                continue;
+            }
+            match gradient.formula {
+                None => self.deliver_batched(node, &[input], Job::Value(g.clone()), count)?,
+                Some(formula) if self.options.create_graph => {
+                    let recorded = record_formula(formula, params, gradient.reads, &ctx, None)?;
+                    self.deliver_batched(node, &[input], Job::Value(recorded), count)?;
+                }
+                Some(formula) => {
+                    let g = g.value_ref();
+                    let reads: SmallVec<[&Tensor; 4]> =
+                        gradient.reads.iter().map(|slot| operand(slot, &g, &values)).collect();
+                    let job = Job::Kernel(&RuleKernel { formula, params }, &reads);
+                    self.deliver_batched(node, &[input], job, count)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A function that minds no leading axis. It has one output, which has received its gradients.
+    fn function_batched(
+        &mut self,
+        node: &Arc<Node>,
+        function: &dyn Describe,
+        grads: &[Option<Var>],
+        count: usize,
+    ) -> Result<()> {
+        let values = node.unpack(self.options.retain_graph)?;
+        let path = self.path.clone();
+        let wanted = |input: usize| is_wanted(&path, node, input);
+        let retain = self.options.retain_graph;
+        let ctx = Context { node, grads, values: &values, wanted: &wanted, retain };
+        let mood = self.mood();
+        let mut take = |Flow { inputs, work }: Flow<'_>| {
+            choose(mood, None, &inputs, work, |inputs, job| self.deliver_batched(node, inputs, job, count))
+        };
+        function.describe(&ctx, &mut take).map_err(|e| in_backward(node, e))
+    }
+
+    /// Any other function, for each of its gradients.
+    fn function_repeated(
+        &mut self,
+        node: &Arc<Node>,
+        function: &dyn Describe,
+        grads: &[Option<Var>],
+        count: usize,
+    ) -> Result<()> {
+        let values = node.unpack(self.options.retain_graph)?;
+        let path = self.path.clone();
+        let wanted = |input: usize| is_wanted(&path, node, input);
+        let mut found: Vec<Vec<Option<Var>>> = vec![vec![None; count]; node.next_edges.len()];
+        for index in 0..count {
+            let one = |g: &Option<Var>| g.as_ref().map(|g| at(g, index)).transpose();
+            let grads = grads.iter().map(one).collect::<Result<SmallVec<[Option<Var>; 1]>>>()?;
+            let retain = self.options.retain_graph || index + 1 < count;
+            let ctx = Context { node, grads: &grads, values: &values, wanted: &wanted, retain };
+            let mut take = |Flow { inputs, work }: Flow<'_>| {
+                choose(self.mood(), Some(node), &inputs, work, |inputs, job| {
+                    for (&input, g) in inputs.iter().zip(fitted(node, inputs, job, None)?) {
+                        let place = &mut found[input][index];
+                        *place = Some(match place.take() {
+                            Some(waiting) => add_gradients(waiting, g),
+                            None => g,
+                        });
+                    }
+                    Ok(())
+                })
+            };
+            function.describe(&ctx, &mut take).map_err(|e| in_backward(node, e))?;
+        }
+        for (input, found) in found.into_iter().enumerate() {
+            let Some((edge, meta)) = place(node, input) else { continue };
+            if found.iter().all(Option::is_none) {
+                continue;
+            }
+            let zeros = || Tensor::try_zeros_with(&meta.shape, meta.dtype).map(Var::constant);
+            let found = found.into_iter().map(|g| g.map_or_else(zeros, Ok)).collect::<Result<Vec<_>>>()?;
+            self.add(edge, joined(&found)?);
+        }
+        Ok(())
+    }
+
+    /// [`GraphTask::deliver`] of gradients with a leading axis.
+    fn deliver_batched(&mut self, node: &Node, inputs: &[usize], job: Job<'_>, count: usize) -> Result<()> {
+        for (&input, g) in inputs.iter().zip(fitted(node, inputs, job, Some(count))?) {
+            let Some((edge, meta)) = place(node, input) else { continue };
+            let shape = leading(Some(count), &meta.shape);
+            let g = if *g.shape() == shape { g } else { g.reshape(&shape)? };
+            self.add(edge, g);
+        }
+        Ok(())
+    }
+
+    /// The hooks of an output see one gradient after another.
+    pub(super) fn run_hooks_batched(&self, node: &Node, hooks: &Hooks, nr: u32, grad: &Var) -> Result<Var> {
+        let mut seen = Vec::new();
+        for index in 0..self.batch.unwrap_or(0) {
+            let (replaced, _) = hooks.run(nr, at(grad, index)?)?;
+            expect_fit("a gradient replaced by a hook", &node.metadata[nr as usize], &replaced.value_ref())?;
+            seen.push(self.own(replaced));
+        }
+        if seen.is_empty() { Ok(grad.clone()) } else { joined(&seen) }
+    }
+}
+
+fn is_wanted(path: &Option<Arc<std::collections::HashSet<u64>>>, node: &Node, input: usize) -> bool {
+    node.next_edges.get(input).and_then(Option::as_ref).is_some_and(|edge| super::is_on_path(path, edge))
+}
+
+/// One of the gradients along the leading axis.
+fn at(g: &Var, index: usize) -> Result<Var> {
+    match &g.kind {
+        VarKind::Constant(t) => Ok(Var::constant(t.select(0, index)?)),
+        _ => g.select(0, index),
+    }
+}
+
+/// Gradients along a new leading axis.
+fn joined(list: &[Var]) -> Result<Var> {
+    if list.iter().all(|g| matches!(g.kind, VarKind::Constant(_))) {
+        let values: Vec<Tensor> = list.iter().map(Var::value).collect();
+        return Ok(Var::constant(Tensor::stack(&values, 0)?));
+    }
+    Var::stack(list, 0)
+}
+
+/// Gradients in the shapes and types of their inputs; behind a leading axis, with axes of size 1 where they had more.
+fn fitted(node: &Node, inputs: &[usize], job: Job<'_>, batch: Option<usize>) -> Result<SmallVec<[Var; 2]>> {
+    // What is as large as its reads together has as many axes as the one with the most.
+    let rank = match &job {
+        Job::Value(g) => g.rank(),
+        Job::Shared(g) => g.rank(),
+        Job::Product(a, b) => a.rank().max(b.rank()),
+        Job::Kernel(_, reads) => reads.iter().map(|t| t.rank()).max().unwrap_or(0),
+    };
+    let rank = rank - usize::from(batch.is_some() && rank > 0);
+    let metas: SmallVec<[_; 2]> = inputs.iter().filter_map(|&i| place(node, i)).map(|p| p.1).collect();
+    let shapes: SmallVec<[Shape; 2]> = metas.iter().map(|m| aligned(batch, &m.shape, rank)).collect();
+    let target = |i: usize| Target { dtype: Some(metas[i].dtype), ..Target::of(&shapes[i]) };
+    if metas.len() < inputs.len() {
+        return Ok(SmallVec::new());
+    }
+    let one = |t: Result<Tensor>| Ok(smallvec::smallvec![Var::constant(t?)]);
+    let gradients = match job {
+        Job::Value(Var { kind: VarKind::Constant(t) }) => one(kernel::sum_onto("sum_to_size", &t, target(0))),
+        Job::Value(g) => {
+            let folded = if *g.shape() == shapes[0] { Ok(g) } else { g.sum_to_size(shapes[0].clone()) };
+            folded.and_then(|g| g.try_to(metas[0].dtype)).map(|g| smallvec::smallvec![g])
+        }
+        Job::Shared(t) => one(kernel::sum_onto("sum_to_size", t, target(0))),
+        Job::Product(a, b) => one(kernel::matmul_to("matmul", a, b, target(0))),
+        Job::Kernel(kernel, reads) if inputs.len() == 1 => {
+            one(kernel::fold_to(node.name(), kernel, reads, target(0)))
+        }
+        Job::Kernel(kernel, reads) => {
+            let targets = (0..inputs.len()).map(target).collect();
+            kernel::fold_jointly(node.name(), kernel, reads, targets)
+                .map(|sums| sums.into_iter().map(Var::constant).collect())
+        }
+    };
+    gradients.map_err(|e| in_gradient(node, inputs[0], e))
+}

@@ -1,0 +1,41 @@
+//! What arrives at `deliver`, for tests of those who say it beforehand.
+
+use std::cell::RefCell;
+
+use foldback_tensor::{Shape, Tensor, broadcast_shapes};
+
+use super::deliver::Job;
+use crate::node::Node;
+
+/// The node's number, the input, and the shape of its gradient before it is folded.
+pub(crate) type Arrival = (u64, usize, Shape);
+
+thread_local! {
+    static NOTES: RefCell<Vec<Arrival>> = const { RefCell::new(Vec::new()) };
+}
+
+pub(super) fn note(node: &Node, inputs: &[usize], job: &Job<'_>) {
+    let shape = match job {
+        Job::Value(g) => g.shape().clone(),
+        Job::Shared(g) => g.shape().clone(),
+        Job::Product(a, b) => {
+            // A vector stands for a row on the left, for a column on the right, and that axis is not in the product.
+            let batches = |t: &Tensor| t.dims()[..t.rank().saturating_sub(2)].to_vec();
+            let both = broadcast_shapes(&[&batches(a), &batches(b)]).unwrap();
+            let rows = a.dims().iter().rev().skip(1).take(1);
+            let columns = b.dims().iter().rev().take(usize::from(b.rank() > 1));
+            both.iter().chain(rows).chain(columns).copied().collect::<Vec<_>>().into()
+        }
+        Job::Kernel(_, reads) => {
+            let dims: Vec<&[usize]> = reads.iter().map(|t| t.dims()).collect();
+            broadcast_shapes(&dims).unwrap()
+        }
+    };
+    let arrivals = inputs.iter().map(|&input| (node.sequence, input, shape.clone()));
+    NOTES.with_borrow_mut(|notes| notes.extend(arrivals));
+}
+
+/// What has arrived on this thread since it was last asked.
+pub(crate) fn take() -> Vec<Arrival> {
+    NOTES.take()
+}

@@ -1,0 +1,176 @@
+//! A function that was called to be differentiated: its arguments, its outputs and what it recorded between them.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use foldback_tensor::{Here, Tensor, refuse};
+
+use super::arguments::{Arguments, Outputs};
+use super::forward::Forward;
+use crate::backward::Grad;
+use crate::error::{GraphFacts, Result};
+use crate::mode::{enable_grad, is_grad_enabled};
+use crate::node::Node;
+use crate::record::record_rule;
+use crate::rule::{Gradient, Rule};
+use crate::var::Var;
+
+/// A variable of its own for a value that has a history: derivatives for an argument are not those for the variable that was
+/// given, which the function may capture, too.
+static ARGUMENT: Rule = Rule { name: "argument", gradients: &[Some(Gradient::PASSES)] };
+
+/// A call of a function.
+pub(super) struct Call {
+    /// which derivative was asked for
+    op: &'static str,
+    pub(super) arguments: Vec<Var>,
+    pub(super) outputs: Vec<Var>,
+    /// what was recorded from the arguments to the outputs, in order
+    nodes: Vec<Arc<Node>>,
+    /// whether derivatives are recorded: they depend on something else that requires a gradient
+    pub(super) recorded: bool,
+}
+
+impl Call {
+    /// Calls the function, which records, with variables that stand for its arguments.
+    #[track_caller]
+    pub(super) fn new<I: Arguments, O: Outputs>(
+        op: &'static str,
+        f: impl FnOnce(&I::Of<Var>) -> O,
+        inputs: I,
+    ) -> Result<Call> {
+        let enabled = is_grad_enabled();
+        let mut arguments = Vec::new();
+        for (index, given) in inputs.into_vars().into_iter().enumerate() {
+            let dtype = given.dtype();
+            if !dtype.is_float() {
+                return refuse(GraphFacts::ArgumentDType { op, index, dtype }).here();
+            }
+            arguments.push(if enabled && given.requires_grad() {
+                let value = given.value();
+                record_rule(&ARGUMENT, [0.0; 2], [&given], [given.value_ref()], value)
+            } else {
+                Var::leaf(given.value())?
+            });
+        }
+        if arguments.is_empty() {
+            return refuse(GraphFacts::Empty { what: "the list of arguments" }).here();
+        }
+        let given = I::gather(arguments.clone());
+        let outputs = enable_grad(|| f(&given).into_vars())?;
+        let (nodes, beyond) = between(&outputs, &arguments);
+        Ok(Call { op, arguments, outputs, nodes, recorded: enabled && beyond })
+    }
+
+    /// The outputs, as the caller gets them.
+    pub(super) fn values(&self) -> Vec<Var> {
+        let value = |y: &Var| if self.recorded { y.clone() } else { y.detach() };
+        self.outputs.iter().map(value).collect()
+    }
+
+    /// The one output of a function of which second derivatives are wanted.
+    pub(super) fn number(&self) -> Result<&Var> {
+        match &self.outputs[..] {
+            [y] if y.numel() == 1 => Ok(y),
+            [y] => refuse(GraphFacts::NotANumber { op: self.op, found: format!("shape {}", y.shape()) }),
+            list => refuse(GraphFacts::NotANumber { op: self.op, found: format!("{} outputs", list.len()) }),
+        }
+    }
+
+    /// The gradients of some outputs with respect to the arguments, zeros where there are none.
+    pub(super) fn pull(&self, seeds: &[Var], batch: Option<usize>) -> Result<Vec<Var>> {
+        let all = self.outputs.iter().zip(seeds);
+        let (roots, seeds): (Vec<&Var>, Vec<&Var>) = all.filter(|(y, _)| y.requires_grad()).unzip();
+        pull(&roots, &seeds, &self.arguments, batch, self.recorded)
+    }
+
+    /// The gradients of the one output, recorded.
+    pub(super) fn gradients(&self) -> Result<Vec<Var>> {
+        let y = self.number()?;
+        if !y.requires_grad() {
+            return zeros(&self.arguments, None);
+        }
+        let arguments: Vec<&Var> = self.arguments.iter().collect();
+        let gradients = Grad::new(&[y], &arguments).create_graph(true).materialize_grads(true).pass()?;
+        Ok(gradients.into_iter().flatten().collect())
+    }
+
+    /// The derivatives of the outputs in a direction of the arguments, zeros where there are none.
+    pub(super) fn push(&self, tangents: Vec<Var>, batch: Option<usize>) -> Result<Vec<Var>> {
+        Forward { batch, recorded: self.recorded }.run(&self.nodes, &self.arguments, tangents, &self.outputs)
+    }
+
+    /// The same of the gradients: forward over reverse.
+    pub(super) fn push_gradients(&self, tangents: Vec<Var>, batch: Option<usize>) -> Result<Vec<Var>> {
+        let gradients = self.gradients()?;
+        let (nodes, _) = between(&gradients, &self.arguments);
+        Forward { batch, recorded: self.recorded }.run(&nodes, &self.arguments, tangents, &gradients)
+    }
+
+    /// Checks directions for arguments, and casts them.
+    pub(super) fn tangents(&self, v: Vec<Var>) -> Result<Vec<Var>> {
+        directions(self.op, "argument", &self.arguments, v)
+    }
+
+    /// Checks directions for outputs, and casts them.
+    pub(super) fn cotangents(&self, v: Vec<Var>) -> Result<Vec<Var>> {
+        directions(self.op, "output", &self.outputs, v)
+    }
+}
+
+/// The gradients of roots that have a history, zeros for what they do not depend on.
+pub(super) fn pull(
+    roots: &[&Var],
+    seeds: &[&Var],
+    inputs: &[Var],
+    batch: Option<usize>,
+    recorded: bool,
+) -> Result<Vec<Var>> {
+    if roots.is_empty() {
+        return zeros(inputs, batch);
+    }
+    let inputs: Vec<&Var> = inputs.iter().collect();
+    let pass = Grad::new(roots, &inputs).seeds(seeds).is_grads_batched(batch.is_some());
+    let gradients = pass.retain_graph(true).create_graph(recorded).materialize_grads(true).pass()?;
+    Ok(gradients.into_iter().flatten().collect())
+}
+
+/// Zeros for each of some values.
+pub(super) fn zeros(like: &[Var], batch: Option<usize>) -> Result<Vec<Var>> {
+    like.iter().map(|v| zero(v, batch)).collect()
+}
+
+pub(super) fn zero(like: &Var, batch: Option<usize>) -> Result<Var> {
+    let shape = crate::engine::leading(batch, like.shape());
+    Ok(Var::constant(Tensor::try_zeros_with(shape, like.dtype())?))
+}
+
+fn directions(op: &'static str, what: &'static str, values: &[Var], v: Vec<Var>) -> Result<Vec<Var>> {
+    if v.len() != values.len() {
+        return refuse(GraphFacts::DirectionCount { op, what, expected: values.len(), found: v.len() });
+    }
+    for (index, (v, value)) in v.iter().zip(values).enumerate() {
+        if v.shape() != value.shape() || !v.dtype().is_float() {
+            let (expected, found, dtype) = (value.shape().clone(), v.shape().clone(), v.dtype());
+            return refuse(GraphFacts::Direction { op, what, index, expected, found, dtype });
+        }
+    }
+    v.into_iter().zip(values).map(|(v, value)| v.try_to(value.dtype())).collect()
+}
+
+/// The nodes that some values come from, back to the arguments, in order; and whether anything recorded lies beyond.
+fn between(values: &[Var], arguments: &[Var]) -> (Vec<Arc<Node>>, bool) {
+    let lowest = arguments.iter().filter_map(Var::edge).map(|e| e.node.sequence).min().unwrap_or(0);
+    let (mut nodes, mut seen, mut beyond) = (Vec::new(), HashSet::new(), false);
+    let mut stack: Vec<Arc<Node>> = values.iter().filter_map(Var::edge).map(|e| e.node).collect();
+    while let Some(node) = stack.pop() {
+        if node.sequence < lowest {
+            beyond = true;
+        } else if seen.insert(node.sequence) {
+            stack.extend(node.next_edges.iter().flatten().map(|e| e.node.clone()));
+            nodes.push(node);
+        }
+    }
+    nodes.sort_unstable_by_key(|n| n.sequence);
+    (nodes, beyond)
+}

@@ -1,0 +1,215 @@
+//! Forward mode: the derivatives of everything that was recorded, in a direction of the arguments.
+//!
+//! Note [Forward mode]
+//! A gradient is linear in `g`, and a row's formula is pointwise: with the tangent of an input in the place of `g` it is what
+//! that input adds to the tangent of the output. A function's gradients are linear in `g`, too, but not pointwise. Recorded
+//! for any `g`, they are a graph whose own gradient for `g`, seeded with the tangents of the inputs, is the tangent of the
+//! output: of a linear map applied backward twice nothing is left but the map. Both are exact, of any order, and right for
+//! every node that has gradients which can be recorded. Nodes are taken in the order of their numbers, so that everything
+//! that a node depends on comes first.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use foldback_tensor::kernel::{self, Target};
+use foldback_tensor::{Shape, Tensor};
+use smallvec::SmallVec;
+
+use super::call::{pull, zero};
+use crate::engine::{Job, aligned, choose, in_backward, leading, record_formula};
+use crate::error::{Error, GraphFacts, Result};
+use crate::gradient::add_gradients;
+use crate::mode::{GradMode, LineGuard};
+use crate::node::{Edge, Node, NodeKind};
+use crate::rule::{Rule, RuleKernel, Slot};
+use crate::var::Var;
+use crate::work::{Context, Describe, Flow, Mood};
+
+/// How tangents are computed.
+pub(super) struct Forward {
+    /// how many there are of each value, along a leading axis
+    pub(super) batch: Option<usize>,
+    pub(super) recorded: bool,
+}
+
+/// The tangents of a node's inputs or outputs.
+type Tangents = SmallVec<[Option<Var>; 2]>;
+
+/// Tangents that were computed, each kept until its last reader has come.
+struct Waiting(HashMap<(u64, u32), (Option<Var>, usize)>);
+
+impl Waiting {
+    fn new(nodes: &[Arc<Node>], ends: &[Var]) -> Waiting {
+        let mut places: HashMap<(u64, u32), (Option<Var>, usize)> = HashMap::new();
+        let inside = nodes.iter().flat_map(|n| n.next_edges.iter().flatten().cloned());
+        for edge in inside.chain(ends.iter().filter_map(Var::edge)) {
+            places.entry((edge.node.sequence, edge.nr)).or_default().1 += 1;
+        }
+        Waiting(places)
+    }
+
+    fn put(&mut self, node: &Node, nr: usize, tangent: Option<Var>) {
+        if let Some(place) = self.0.get_mut(&(node.sequence, nr as u32)) {
+            place.0 = tangent;
+        }
+    }
+
+    fn take(&mut self, edge: &Edge) -> Option<Var> {
+        let (tangent, readers) = self.0.get_mut(&(edge.node.sequence, edge.nr))?;
+        *readers -= 1;
+        if *readers == 0 { tangent.take() } else { tangent.clone() }
+    }
+}
+
+impl Forward {
+    /// The tangents of some values, zeros where they do not depend on the arguments.
+    pub(super) fn run(
+        &self,
+        nodes: &[Arc<Node>],
+        arguments: &[Var],
+        tangents: Vec<Var>,
+        ends: &[Var],
+    ) -> Result<Vec<Var>> {
+        let _mode = GradMode::set(self.recorded);
+        let mut waiting = Waiting::new(nodes, ends);
+        for (argument, tangent) in arguments.iter().zip(tangents) {
+            let edge = argument.edge().expect("an argument requires a gradient");
+            let tangent = if self.recorded { tangent } else { tangent.detach() };
+            waiting.put(&edge.node, edge.nr as usize, Some(tangent));
+        }
+        for node in nodes {
+            let edges = node.next_edges.iter();
+            let inputs: Tangents = edges.map(|e| e.as_ref().and_then(|e| waiting.take(e))).collect();
+            if inputs.iter().all(Option::is_none) {
+                continue;
+            }
+            for (nr, tangent) in self.node(node, &inputs)?.into_iter().enumerate() {
+                waiting.put(node, nr, tangent);
+            }
+        }
+        let end = |y: &Var| match y.edge().and_then(|e| waiting.take(&e)) {
+            Some(tangent) => Ok(tangent),
+            None => zero(y, self.batch),
+        };
+        ends.iter().map(end).collect()
+    }
+
+    /// The tangents of a node's outputs.
+    fn node(&self, node: &Arc<Node>, inputs: &[Option<Var>]) -> Result<Tangents> {
+        let _line = LineGuard::set(node.location);
+        match &node.kind {
+            NodeKind::Rule(rule, params) => {
+                self.rule(node, rule, params, inputs).map(|t| smallvec::smallvec![t])
+            }
+            NodeKind::Function(_, function) => self.function(node, &**function, inputs),
+            NodeKind::AccumulateGrad(_) => Ok(Tangents::new()),
+        }
+        .map_err(|e| without_forward(node, in_backward(node, e)))
+    }
+
+    fn rule(
+        &self,
+        node: &Arc<Node>,
+        rule: &'static Rule,
+        params: &[f64; 2],
+        inputs: &[Option<Var>],
+    ) -> Result<Option<Var>> {
+        let (meta, values) = (&node.metadata[0], node.unpack(true)?);
+        let full = leading(self.batch, &meta.shape);
+        let mut sum: Option<Var> = None;
+        for (tangent, gradient) in inputs.iter().zip(rule.gradients) {
+            let (Some(tangent), Some(gradient)) = (tangent, gradient) else { continue };
+            let tangent = self.over(tangent, &full)?.try_to(meta.dtype)?;
+            let term = match gradient.formula {
+                None => tangent,
+                Some(formula) if self.recorded => {
+                    let grads = [Some(tangent)];
+                    let ctx =
+                        Context { node, grads: &grads, values: &values, wanted: &|_| true, retain: true };
+                    let term = record_formula(formula, params, gradient.reads, &ctx, None)?;
+                    if *term.shape() == full { term } else { term.expand(&full)? }
+                }
+                Some(formula) => {
+                    let g = tangent.value_ref();
+                    let read = |slot: &Slot| match slot {
+                        Slot::Grad(_) => &*g,
+                        _ => values.get(*slot).expect("a row saves what it names"),
+                    };
+                    let reads: SmallVec<[&Tensor; 4]> = gradient.reads.iter().map(read).collect();
+                    let target = Target { dtype: Some(meta.dtype), ..Target::of(&full) };
+                    let kernel = RuleKernel { formula, params };
+                    Var::constant(kernel::fold_to(node.name(), &kernel, &reads, target)?)
+                }
+            };
+            sum = Some(match sum {
+                None => term,
+                Some(sum) => add_gradients(sum, term),
+            });
+        }
+        Ok(sum)
+    }
+
+    fn function(
+        &self,
+        node: &Arc<Node>,
+        function: &dyn Describe,
+        inputs: &[Option<Var>],
+    ) -> Result<Tangents> {
+        // The gradients of any `g`, recorded.
+        let recording = GradMode::set(true);
+        let mut any: Vec<Option<Var>> = Vec::with_capacity(node.metadata.len());
+        for meta in &node.metadata {
+            let g = Tensor::zeros_with((), meta.dtype).expand(&meta.shape)?;
+            any.push(if meta.dtype.is_float() { Some(Var::leaf(g)?) } else { None });
+        }
+        let values = node.unpack(true)?;
+        let wanted = |input: usize| inputs.get(input).is_some_and(Option::is_some);
+        let ctx = Context { node, grads: &any, values: &values, wanted: &wanted, retain: true };
+        let (mut roots, mut of) = (Vec::new(), Vec::new());
+        let mut take = |Flow { inputs: to, work }: Flow<'_>| {
+            choose(Mood::Recorded, None, &to, work, |to, job| {
+                if let (Job::Value(root), true) = (job, wanted(to[0])) {
+                    roots.push(root);
+                    of.push(to[0]);
+                }
+                Ok(())
+            })
+        };
+        function.describe(&ctx, &mut take)?;
+        drop(recording);
+        // Their gradient for `g`.
+        let (mut from, mut seeds) = (Vec::new(), Vec::new());
+        for (root, input) in roots.iter().zip(of).filter(|(root, _)| root.requires_grad()) {
+            let tangent = inputs[input].as_ref().expect("only what is wanted was taken");
+            seeds.push(self.over(tangent, &leading(self.batch, root.shape()))?.try_to(root.dtype())?);
+            from.push(root);
+        }
+        let seeds: Vec<&Var> = seeds.iter().collect();
+        let leaves: Vec<Var> = any.iter().flatten().cloned().collect();
+        let mut found = pull(&from, &seeds, &leaves, self.batch, self.recorded)?.into_iter();
+        Ok(any.iter().map(|g| g.as_ref().and_then(|_| found.next())).collect())
+    }
+
+    /// A tangent over a shape that its value broadcast to.
+    fn over(&self, tangent: &Var, full: &Shape) -> Result<Var> {
+        if tangent.shape() == full {
+            return Ok(tangent.clone());
+        }
+        let Some(_) = self.batch else { return tangent.expand(full) };
+        let own = tangent.shape().dims()[1..].into();
+        let own = aligned(self.batch, &own, full.rank() - 1);
+        let tangent = if *tangent.shape() == own { tangent.clone() } else { tangent.reshape(&own)? };
+        if own == *full { Ok(tangent) } else { tangent.expand(full) }
+    }
+}
+
+/// Says what is missing where a function cannot be recorded.
+#[cold]
+fn without_forward(node: &Node, e: Error) -> Error {
+    match e.facts() {
+        Some(GraphFacts::OnceDifferentiable { op, location }) if *location == node.location => {
+            GraphFacts::NoForward { op, location }.into()
+        }
+        _ => e,
+    }
+}

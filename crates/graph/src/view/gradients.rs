@@ -1,0 +1,130 @@
+//! The shape that a gradient has on arrival, and the memory it is in, without computing it.
+//!
+//! A row of formulas says it all: its gradients have the output's shape and are folded as they are computed. Of a function
+//! row only its name is known to a node, so those whose gradients are folded, or lie in the memory of what came in, stand
+//! here by their names; a test compares this with what the engine meets when it runs every sample of every row.
+
+use foldback_tensor::{Shape, broadcast_shapes};
+
+use crate::node::{Node, NodeKind};
+use crate::rule::Slot;
+use crate::table::rows;
+
+/// Where a gradient is when it arrives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    /// in the memory of the gradient that came in
+    Shared,
+    /// in as much memory as the gradient that came in, which may be the same along an axis
+    Alike,
+    /// computed where it is to be, together with what waits there
+    Straight,
+    /// in memory of its own
+    Apart,
+}
+
+/// The shape of an input's gradient before it is folded, and where it is. None for an input that has no gradient.
+pub(super) fn arrival(node: &Node, input: usize) -> Option<(Shape, Way)> {
+    let output = &node.metadata[0].shape;
+    let shape =
+        |input: usize| node.next_edges.get(input)?.as_ref().map(|e| &e.node.metadata[e.nr as usize].shape);
+    match &node.kind {
+        NodeKind::AccumulateGrad(_) => None,
+        NodeKind::Rule(rule, _) => {
+            let gradient = rule.gradients.get(input)?.as_ref()?;
+            let own = |slot: &Slot| matches!(slot, Slot::Grad(_) | Slot::Number(_));
+            let way = match gradient.formula {
+                None => Way::Shared,
+                Some(_) if gradient.reads.iter().all(own) => Way::Alike,
+                Some(_) => Way::Straight,
+            };
+            Some((output.clone(), way))
+        }
+        NodeKind::Function(name, function) => Some(match function.unfolded(output) {
+            Some(unfolded) => (unfolded.clone(), Way::Straight),
+            None => of_function(name, input, output, shape(input)?),
+        }),
+    }
+}
+
+fn of_function(name: &str, input: usize, output: &Shape, own: &Shape) -> (Shape, Way) {
+    match (name, input) {
+        ("expand", _) | ("linear", 2) => (output.clone(), Way::Shared),
+        ("addmm_with" | "baddbmm_with", 0) => (output.clone(), Way::Alike),
+        ("matmul", _) => (batched(output, own), Way::Straight),
+        ("linear", 1) if own.rank() == 2 => {
+            let batches = &output.dims()[..output.rank().saturating_sub(2)];
+            (Shape::from([batches, own.dims()].concat()), Way::Straight)
+        }
+        ("linear", 1) => {
+            let batches = &output.dims()[..output.rank().saturating_sub(1)];
+            (Shape::from([batches, own.dims()].concat()), Way::Apart)
+        }
+        ("linear", 0) if own.rank() > 0 => (own.clone(), Way::Straight),
+        ("sum" | "sum_to_size" | "permute" | "transpose" | "reshape" | "squeeze" | "unsqueeze", _) => {
+            (own.clone(), Way::Shared)
+        }
+        ("mean", _) => (own.clone(), Way::Alike),
+        _ if rows().any(|row| row.name == name) => (own.clone(), Way::Apart),
+        // An operation of a user's own: what it returns is not known, but it may leave the fold to the engine.
+        _ if broadcast_shapes(&[own, output]).is_ok_and(|shape| shape == *output) => {
+            (output.clone(), Way::Apart)
+        }
+        _ => (own.clone(), Way::Apart),
+    }
+}
+
+/// The gradient of a factor of a product: its matrix for each batch of the result.
+fn batched(output: &Shape, own: &Shape) -> Shape {
+    let matrix = own.rank().saturating_sub(2);
+    let batches = &output.dims()[..output.rank().saturating_sub(2)];
+    Shape::from([batches, &own.dims()[matrix..]].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use foldback_tensor::{DType, Tensor};
+
+    use crate::engine::trace;
+    use crate::{Backward, Domain, RequiresGrad, Var, rows};
+
+    /// Numbers that every row takes: inside the domain, and all different.
+    fn input((shape, domain): &(Vec<usize>, Domain)) -> Var {
+        let count: usize = shape.iter().product();
+        let steps = Tensor::arange_with(0..count as i64, 1, DType::F64).reshape(shape.as_slice()).unwrap();
+        match domain {
+            Domain::Truth => Var::constant(steps.gt(0.5).unwrap()),
+            Domain::AboveOne => (steps * 0.01 + 1.2).requires_grad(),
+            _ => (steps * 0.01 + 0.2).requires_grad(),
+        }
+    }
+
+    /// Every sample of every row: what the view says of a gradient is what arrives.
+    #[test]
+    fn gradients_arrive_as_the_view_says() {
+        let (mut wrong, mut seen) = (Vec::new(), 0);
+        for row in rows() {
+            for sample in row.samples() {
+                let inputs: Vec<Var> = sample.inputs.iter().map(input).collect();
+                let y = (sample.run)(&inputs).unwrap();
+                // Of a sample of constants there is nothing to see.
+                let Ok(graph) = y.graph() else { continue };
+                trace::take();
+                y.backward_with(Backward::new().seed(y.value().ones_like())).unwrap();
+                for (sequence, input, shape) in trace::take() {
+                    let node = graph.nodes().iter().find(|n| n.sequence == sequence).unwrap();
+                    let Some(edge) = &node.edges[input] else { continue };
+                    seen += 1;
+                    if edge.gradient != shape {
+                        wrong.push(format!(
+                            "{} ({}), input {input}: {} in the view, {shape} on arrival",
+                            node.name, sample.label, edge.gradient
+                        ));
+                    }
+                }
+            }
+        }
+        assert!(seen > 1000, "{seen}");
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+}

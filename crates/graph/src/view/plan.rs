@@ -1,0 +1,124 @@
+//! `BackwardPlan`: what a backward pass will do, and what memory it will need, before it runs.
+
+use foldback_tensor::{Here, refuse};
+
+use super::GraphView;
+use super::memory::follow;
+use crate::error::{GraphFacts, Result};
+use crate::var::Var;
+
+/// What [`Var::backward`] will do: the graph with its nodes in the order in which they run, and the memory that each step
+/// takes.
+///
+/// Nothing is computed for it. `{}` and [`to_text`](BackwardPlan::to_text) show it as text, [`to_html`](BackwardPlan::to_html)
+/// as a page.
+///
+/// The bytes are those of tensors' storages, which are up to an eighth larger than their elements: values of leaves and the
+/// gradients they have, what the graph keeps, and gradients on their way. Working memory inside an operation, nodes themselves and what the memory pool holds are not counted. Of an
+/// operation of one's own the plan supposes that its gradients have the shape of its first output, where the input can
+/// broadcast to that, and else that of the input.
+///
+/// ```
+/// use foldback_graph::RequiresGrad;
+/// use foldback_tensor::{Tensor, tensor};
+/// let a = Tensor::ones([1024, 1]).requires_grad();
+/// let b = Tensor::ones([1, 1024]).requires_grad();
+/// let loss = (&a * &b).sum(..)?;
+/// let plan = loss.backward_plan()?;
+/// assert_eq!(plan.graph().folds().count(), 2);
+/// // Two leaves and their gradients: the matrix never exists on the way back.
+/// assert_eq!(plan.peak_bytes(), 4 * 4096);
+/// loss.backward()?;
+/// assert!(loss.backward_plan().is_err());
+/// # Ok::<(), foldback_graph::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct BackwardPlan {
+    pub(super) graph: GraphView,
+    pub(super) steps: Vec<Step>,
+    pub(super) leaves: usize,
+    peak: usize,
+}
+
+/// A node that runs, and what is held in memory then, beside the values of leaves. In bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// the node's number
+    pub node: usize,
+    /// what the graph still keeps
+    pub saved: usize,
+    /// gradients, at the most: what came in, what goes out and what waits elsewhere
+    pub gradients: usize,
+}
+
+/// # Looking at graphs
+impl Var {
+    /// What [`Var::backward`] would do, without doing it: nodes in their order, folds, what is kept, and the peak in memory.
+    ///
+    /// A variable of more than one element is planned with a seed of its shape.
+    ///
+    /// # Errors
+    /// `NoGraph` if nothing was recorded, `Freed` if a pass has freed what the graph kept.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let (x, w) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[0.5, 0.5]].requires_grad());
+    /// let plan = (&w * &x).sum(..)?.backward_plan()?.named([("w", &w)]);
+    /// assert_eq!(plan.to_text(), "\
+    /// backward plan: 2 operations, 1 leaf; 1 fold; keeps 16 B; peak 32 B
+    /// #0 sum -> f32 []
+    ///     input 0: to #1
+    /// #1 mul -> f32 [2, 2], keeps 16 B
+    ///     input 0: to #2 w, [2, 2] folded to [1, 2] over axis 0
+    /// #2 leaf w: f32 [1, 2]
+    /// ");
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn backward_plan(&self) -> Result<BackwardPlan> {
+        let graph = self.graph()?;
+        if let Some(node) = graph.nodes.iter().find(|n| n.is_freed) {
+            return refuse(GraphFacts::Freed { op: node.name, location: node.location }).here();
+        }
+        Ok(BackwardPlan::of(graph))
+    }
+}
+
+impl BackwardPlan {
+    fn of(graph: GraphView) -> BackwardPlan {
+        let course = follow(&graph);
+        BackwardPlan { graph, steps: course.steps, leaves: course.leaves, peak: course.peak }
+    }
+
+    /// Gives leaves names, such as those of [`named_parameters`](https://docs.rs/foldback-nn): texts and pages show them, and
+    /// the page folds operations together by the layers that the names tell of. Others than leaves of this graph are passed over.
+    #[must_use = "a plan is returned"]
+    pub fn named<V: AsRef<Var>>(
+        mut self,
+        names: impl IntoIterator<Item = (impl Into<String>, V)>,
+    ) -> BackwardPlan {
+        self.graph = self.graph.named(names);
+        self
+    }
+
+    /// The graph: nodes in the order in which they run, with shapes, folds, lines and what they keep.
+    pub fn graph(&self) -> &GraphView {
+        &self.graph
+    }
+
+    /// The operations that run, in order.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// The bytes of leaves: of their values, and of the gradients that they already have.
+    pub fn leaf_bytes(&self) -> usize {
+        self.leaves
+    }
+
+    /// The most bytes of tensors held at once: of leaves, of what the graph keeps, and of gradients.
+    pub fn peak_bytes(&self) -> usize {
+        self.peak
+    }
+}
