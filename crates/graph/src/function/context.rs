@@ -13,7 +13,7 @@ use crate::rule::Slot;
 use crate::var::Var;
 use crate::work::Flow;
 
-/// What a [`Function`]'s backward sees.
+/// What the backward function of an operation of one's own sees.
 ///
 /// Asking for what there is not, or for what the function did not declare that it saves, is a mistake in the function:
 /// the accessors then panic at the line that asked, and the message names the operation, the line that recorded it and
@@ -49,14 +49,14 @@ impl<S> FunctionContext<'_, S> {
     /// A saved input.
     ///
     /// # Panics
-    /// If [`Function::saves_inputs`] is false, or there is no such input.
+    /// If the operation does not declare `saves_inputs`, or there is no such input.
     #[track_caller]
     pub fn input(&self, index: usize) -> Var {
         self.expect_input("input", index);
         match self.parts.inner.saved(Slot::Input(index)) {
             Some(v) => v,
             None => self.refuse(format_args!(
-                "input({index}): the inputs were not saved; let Function::saves_inputs return true"
+                "input({index}): the inputs were not saved; declare saves_inputs, of the Operation or the Function"
             )),
         }
     }
@@ -64,7 +64,7 @@ impl<S> FunctionContext<'_, S> {
     /// The saved first output.
     ///
     /// # Panics
-    /// If [`Function::saves_output`] is false.
+    /// If the operation does not declare `saves_output`.
     #[track_caller]
     pub fn output(&self) -> Var {
         match self.parts.inner.saved(Slot::Output(0)) {
@@ -72,7 +72,7 @@ impl<S> FunctionContext<'_, S> {
             Some(v) if self.parts.declared.non_differentiable.contains(&0) => v.detach(),
             Some(v) => v,
             None => self.refuse(format_args!(
-                "output(): the output was not saved; let Function::saves_output return true"
+                "output(): the output was not saved; declare saves_output, of the Operation or the Function"
             )),
         }
     }
