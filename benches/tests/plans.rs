@@ -26,7 +26,7 @@ fn compare<T>(what: &str, step: impl Fn() -> Result<(Var, T)>) -> Result<()> {
     let before = ALLOCATOR.current_usage();
     let (loss, held) = step()?;
     let plan: BackwardPlan = loss.backward_plan()?;
-    let planned = plan.peak_bytes();
+    let planned = plan.peak_bytes() + plan.graph().node_bytes();
     drop(plan);
     ALLOCATOR.reset_peak_usage();
     loss.backward()?;

@@ -9,6 +9,9 @@ pub mod tensors {}
 #[doc = include_str!("../../docs/src/guide/gradients.md")]
 pub mod gradients {}
 
+#[doc = include_str!("../../docs/src/guide/looking-at-graphs.md")]
+pub mod looking_at_graphs {}
+
 #[doc = include_str!("../../docs/src/guide/fusing.md")]
 pub mod fusing {}
 

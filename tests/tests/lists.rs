@@ -64,6 +64,7 @@ const VARIABLES_ONLY: &[(&str, &[&str])] = &[
             "zero_grad",
         ],
     ),
+    ("looking at graphs", &["backward_plan", "graph"]),
     ("the value behind it", &["set_value", "update_value", "value"]),
 ];
 

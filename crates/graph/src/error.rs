@@ -140,12 +140,6 @@ pub enum GraphFacts {
         "is_grads_batched: every output needs a seed of shape [n, ..], one gradient after another: pass them with seeds"
     )]
     SeedsNotBatched,
-    /// A checkpoint on the way of a derivative in forward mode, which does not go on in a recomputed graph.
-    #[error(
-        "checkpoint: forward mode does not go through what is computed anew: take the derivative backward (backward, grad, vjp, jacobian), \
-         or without the checkpoint"
-    )]
-    Recomputed,
     /// Another number of seeds than roots.
     #[error("expected {}, one per output, got {found}", counted(*expected, "seed"))]
     SeedCount {
@@ -329,12 +323,9 @@ impl Facts for GraphFacts {
             DTypeWithoutGrad { .. } | ArgumentDType { .. } => Kind::DType,
             Assigned { expected_shape, found_shape, .. } if expected_shape == found_shape => Kind::DType,
             Assigned { .. } => Kind::Shape,
-            SeedCount { .. }
-            | SeedsNotBatched
-            | Recomputed
-            | DirectionCount { .. }
-            | Empty { .. }
-            | InputsTwice => Kind::Argument,
+            SeedCount { .. } | SeedsNotBatched | DirectionCount { .. } | Empty { .. } | InputsTwice => {
+                Kind::Argument
+            }
             TooDeep { .. } => Kind::Io,
             GradientShape { .. }
             | GradientCount { .. }
@@ -396,7 +387,6 @@ mod tests {
             (SeedCount { expected: 1, found: 2 }, Kind::Argument),
             (OutputCount { op, expected: 1, found: 2 }, Kind::Graph),
             (SeedsNotBatched, Kind::Argument),
-            (Recomputed, Kind::Argument),
             (ArgumentDType { op, index: 0, dtype: DType::I64 }, Kind::DType),
             (DirectionCount { op, what: "argument", expected: 1, found: 2 }, Kind::Argument),
             (

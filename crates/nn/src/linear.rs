@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use foldback_graph::{RequiresGrad, Var};
+use foldback_graph::Var;
 use foldback_tensor::{DType, Generator, Here, Tensor, or_panic, refuse};
 
 use crate::copies::Copies;
@@ -259,7 +259,10 @@ impl<'a> LinearBuilder<'a> {
         let bound = if in_features == 0 { 0.0 } else { 1.0 / (in_features as f64).sqrt() };
         let weight = sample(init, &shape).here()?;
         let bias = bias.then(|| sample(Init::uniform(-bound, bound), &[out_features])).transpose().here()?;
-        let bias = bias.map(RequiresGrad::requires_grad);
+        let bias = match bias {
+            Some(bias) => Some(Var::leaf(bias)?),
+            None => None,
+        };
         Ok(Linear { weight: Var::leaf(weight)?, bias, init })
     }
 }
@@ -338,7 +341,7 @@ fn check_parameters(weight: &Var, bias: Option<&Var>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use foldback_graph::GraphFacts;
+    use foldback_graph::{GraphFacts, RequiresGrad};
     use foldback_tensor::{assert_close, manual_seed, tensor};
 
     use super::*;
@@ -355,6 +358,15 @@ mod tests {
         assert_close!(w.grad().unwrap(), tensor![[3.0, 0.0], [3.0, 0.0], [3.0, 0.0]; f64]);
         assert_close!(b.grad().unwrap(), tensor![2.0, 2.0, 2.0; f64]);
         assert_close!(x.grad().unwrap(), tensor![[9.0, 12.0], [9.0, 12.0]; f64]);
+    }
+
+    #[test]
+    fn parameters_belong_to_the_line_that_makes_the_layer() {
+        let (layer, line) = (Linear::new(3, 2), line!());
+        let graph = layer.forward(&Tensor::zeros([1, 3])).unwrap().graph().unwrap();
+        let leaves: Vec<_> = graph.nodes().iter().filter(|n| n.is_leaf()).map(|n| n.location).collect();
+        assert_eq!(leaves.len(), 2);
+        assert!(leaves.iter().all(|l| l.file() == file!() && l.line() == line), "{leaves:?}");
     }
 
     #[test]

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use foldback_tensor::kernel::{BlockKernel, JointKernel};
-use foldback_tensor::{DType, GRAIN, Tensor, refuse};
+use foldback_tensor::{DType, GRAIN, Tensor};
 use smallvec::SmallVec;
 
 use super::deliver::{Job, in_backward};
 use super::{GraphTask, is_on_path, nodes_towards};
-use crate::error::{GraphFacts, Result};
+use crate::error::Result;
 use crate::mode::LineGuard;
 use crate::node::{Edge, Node, NodeKind, Unpacked};
 use crate::rule::{Gradient, Rule, RuleFormula, RuleKernel, Slot};
@@ -192,7 +192,7 @@ pub(crate) fn choose(
     mut take: impl FnMut(&[usize], Job<'_>) -> Result<()>,
 ) -> Result<()> {
     match (work, mood) {
-        (Work::Onward(_), _) => refuse(GraphFacts::Recomputed),
+        (Work::Onward(_), _) => unreachable!("whoever runs a node takes what goes on elsewhere"),
         (Work::Value(g), _) => take(inputs, Job::Value(g)),
         (Work::Either(form), mood) => take(inputs, Job::Value(form(mood)?)),
         (Work::Product(a, b), Mood::Now) => take(inputs, Job::Product(&a.value_ref(), &b.value_ref())),

@@ -9,7 +9,7 @@ use foldback_tensor::{Holding, Tensor};
 
 use super::gradients::arrival;
 use super::{EdgeView, GraphView, Kept, LeafView, NodeView, SavedView, Slot, ValueView};
-use crate::node::{InputMetadata, Node, Saved};
+use crate::node::{InputMetadata, Leaf, Node, NodeKind, Saved};
 
 /// The graph behind a node.
 pub(super) fn collect(root: &Arc<Node>) -> GraphView {
@@ -30,6 +30,7 @@ pub(super) fn collect(root: &Arc<Node>) -> GraphView {
         is_freed: matches!(node.saved(), Saved::Freed),
         location: node.location,
         sequence: node.sequence,
+        own_bytes: own_bytes(node),
         leaf: leaf.as_ref().map(|value| leaf_view(node, value)),
     });
     GraphView { nodes: views.collect() }
@@ -67,6 +68,16 @@ fn edge_view(node: &Node, input: usize, numbers: &HashMap<u64, usize>) -> Option
     let (gradient, way) = arrival(node, input)?;
     let (output, meta) = (edge.nr as usize, &edge.node.metadata[edge.nr as usize]);
     Some(EdgeView { node: numbers[&edge.node.sequence], output, gradient, input: meta.shape.clone(), way })
+}
+
+/// A node with its counts, and what is in a box of its own.
+fn own_bytes(node: &Node) -> usize {
+    let boxed = match &node.kind {
+        NodeKind::Rule(..) => 0,
+        NodeKind::Function(_, function) => size_of_val(&**function),
+        NodeKind::AccumulateGrad(_) => size_of::<Leaf>(),
+    };
+    size_of::<Node>() + 2 * size_of::<usize>() + boxed
 }
 
 fn leaf_view(node: &Node, value: &Tensor) -> LeafView {

@@ -61,6 +61,8 @@ pub struct NodeView {
     pub location: &'static Location<'static>,
     /// the node's number in this process
     sequence: u64,
+    /// what the node itself takes up, in bytes
+    own_bytes: usize,
     leaf: Option<LeafView>,
 }
 
@@ -167,6 +169,21 @@ impl GraphView {
     /// The bytes that the graph keeps for its backward pass, beside the values of leaves.
     pub fn saved_bytes(&self) -> usize {
         self.nodes.iter().map(NodeView::saved_bytes).sum()
+    }
+
+    /// The bytes of the nodes themselves, without the tensors that they keep: some hundred for each.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// let mut y = foldback_tensor::tensor![1.0].requires_grad();
+    /// for _ in 0..1000 {
+    ///     y = y * 2.0;
+    /// }
+    /// assert!((200_000..400_000).contains(&y.graph()?.node_bytes()));
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    pub fn node_bytes(&self) -> usize {
+        self.nodes.iter().map(|n| n.own_bytes).sum()
     }
 
     /// Gives leaves names, for texts, such as those of a model's `named_parameters`. Others than leaves of this graph are

@@ -14,7 +14,8 @@ use crate::var::Var;
 /// as a page.
 ///
 /// The bytes are those of tensors' storages, which are up to an eighth larger than their elements: values of leaves and the
-/// gradients they have, what the graph keeps, and gradients on their way. Working memory inside an operation, nodes themselves and what the memory pool holds are not counted. Of an
+/// gradients they have, what the graph keeps, and gradients on their way. Nodes themselves are counted apart ([`GraphView::node_bytes`]); working memory
+/// inside an operation and what the memory pool holds are not counted. Of an
 /// operation of one's own the plan supposes that its gradients have the shape of its first output, where the input can
 /// broadcast to that, and else that of the input.
 ///

@@ -22,10 +22,15 @@ pub(super) fn bytes(n: usize) -> String {
 
 /// A line of a program, without what belongs to one machine: of an absolute path the last two parts.
 pub(super) fn line(location: &Location<'_>) -> String {
-    let file = location.file().replace('\\', "/");
+    format!("{}:{}", short(location.file()), location.line())
+}
+
+fn short(file: &str) -> String {
+    let file = file.replace('\\', "/");
     let is_absolute = file.starts_with('/') || file.as_bytes().get(1) == Some(&b':');
-    let start = if is_absolute { file.rmatch_indices('/').nth(1).map_or(0, |(at, _)| at + 1) } else { 0 };
-    format!("{}:{}", &file[start..], location.line())
+    let kept = if file.matches('/').count() > 1 { 1 } else { 0 };
+    let start = if is_absolute { file.rmatch_indices('/').nth(kept).map_or(0, |(at, _)| at + 1) } else { 0 };
+    file[start..].to_owned()
 }
 
 impl fmt::Display for ValueView {
@@ -156,5 +161,30 @@ impl BackwardPlan {
 impl fmt::Display for BackwardPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text(true))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_read_easily() {
+        let texts = [0, 28, 1023, 1024, 2560, 1 << 20, (1 << 20) - 1, 5 << 30].map(bytes);
+        assert_eq!(texts, ["0 B", "28 B", "1023 B", "1 KiB", "2.5 KiB", "1 MiB", "1.0 MiB", "5 GiB"]);
+    }
+
+    #[test]
+    fn no_path_of_a_machine_is_shown() {
+        for (file, shown) in [
+            ("src/main.rs", "src/main.rs"),
+            ("/home/me/net/src/main.rs", "src/main.rs"),
+            ("C:\\net\\src\\main.rs", "src/main.rs"),
+            ("crates\\a\\src\\lib.rs", "crates/a/src/lib.rs"),
+            ("/main.rs", "main.rs"),
+            ("", ""),
+        ] {
+            assert_eq!(short(file), shown);
+        }
     }
 }

@@ -1,0 +1,160 @@
+//! Views of graphs and plans of backward passes: what they say is what happens.
+
+use std::sync::{Arc, Mutex};
+
+use foldback::graph::{Function, FunctionContext, GraphFacts, Kept};
+use foldback::prelude::*;
+
+#[test]
+fn a_plan_lists_nodes_in_the_order_in_which_they_run() -> Result<()> {
+    let x = Tensor::rand([4, 3]).requires_grad();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let seen = |v: Var, name: &'static str| -> Result<Var> {
+        let order = order.clone();
+        v.register_hook(move |_| order.lock().unwrap().push(name))?;
+        Ok(v)
+    };
+    let a = seen(x.exp(), "exp")?;
+    let b = seen(x.sin(), "sin")?;
+    let c = seen(&a * &b, "mul")?;
+    let d = seen(a.tanh(), "tanh")?;
+    let loss = seen((c + d).sum(..)?, "sum")?;
+    let plan = loss.backward_plan()?;
+    let nodes = plan.graph().nodes();
+    let planned: Vec<&str> =
+        plan.steps().iter().map(|s| nodes[s.node].name).filter(|n| *n != "add").collect();
+    loss.backward()?;
+    assert_eq!(planned, *order.lock().unwrap());
+    Ok(())
+}
+
+#[test]
+fn texts_of_equal_graphs_are_equal() -> Result<()> {
+    let text = || -> Result<String> {
+        let (a, b) = (Tensor::ones([8, 1]).requires_grad(), Tensor::ones([1, 4]).requires_grad());
+        let y = &a * &b;
+        let loss = (&y + y.exp()).mean(..)?;
+        Ok(loss.backward_plan()?.named([("a", &a), ("b", &b)]).to_text())
+    };
+    let first = text()?;
+    assert_eq!(first, text()?);
+    assert_eq!(
+        first,
+        "\
+backward plan: 4 operations, 2 leaves; 2 folds; keeps 128 B; peak 304 B
+#0 mean -> f32 []
+    input 0: to #1
+#1 add -> f32 [8, 4]
+    input 0: to #3
+    input 1: to #2
+#2 exp -> f32 [8, 4], keeps 128 B
+    input 0: to #3
+#3 mul -> f32 [8, 4]
+    input 0: to #5 a, [8, 4] folded to [8, 1] over axis 1
+    input 1: to #4 b, [8, 4] folded to [1, 4] over axis 0
+#4 leaf b: f32 [1, 4]
+#5 leaf a: f32 [8, 1]
+"
+    );
+    Ok(())
+}
+
+#[test]
+fn lines_are_those_of_the_program() -> Result<()> {
+    let x = tensor![1.0, 2.0].requires_grad();
+    let (y, line) = (x.exp(), line!());
+    assert!(y.graph()?.to_string().contains(&format!("(at tests/tests/plans.rs:{line})")));
+    Ok(())
+}
+
+#[test]
+fn a_storage_is_counted_once() -> Result<()> {
+    let x = Tensor::ones([8]).requires_grad();
+    let y = x.exp(); // keeps its result
+    let z = (&y * &y.sin()).sum(..)?; // keeps it, too, and so does sin
+    let graph = z.graph()?;
+    assert_eq!(graph.saved_bytes(), 2 * 32);
+    let [_, mul, sin, exp, _] = graph.nodes() else { panic!("{graph}") };
+    assert_eq!((exp.saved[0].kept, sin.saved[0].kept), (Kept::Here, Kept::At(3)));
+    assert!(exp.saved[0].is_held && !mul.saved[1].is_held);
+    assert_eq!(x.square().graph()?.nodes()[0].saved[0].kept, Kept::InLeaf(1));
+    Ok(())
+}
+
+#[test]
+fn views_keep_no_graph_alive() -> Result<()> {
+    let y = Tensor::ones([8]).requires_grad().exp();
+    let (plan, graph, weak) = (y.backward_plan()?, y.graph()?, y.downgrade());
+    drop(y);
+    assert!(weak.upgrade().is_none());
+    assert_eq!((plan.steps().len(), graph.nodes().len()), (1, 2));
+    Ok(())
+}
+
+#[test]
+fn what_cannot_run_has_no_plan() -> Result<()> {
+    let x = tensor![1.0, 2.0].requires_grad();
+    let e = x.detach().backward_plan().unwrap_err();
+    assert!(matches!(e.facts(), Some(GraphFacts::NoGraph { index: 0 })));
+    let y = x.exp().sum(..)?;
+    y.backward()?;
+    let e = y.backward_plan().unwrap_err();
+    assert!(matches!(e.facts(), Some(GraphFacts::Freed { op: "exp", .. })), "{e}");
+    assert_eq!(e.location().map(|l| l.file()), Some(file!()));
+    assert!(y.graph()?.to_text().contains("#1 exp -> f32 [2], freed"));
+    Ok(())
+}
+
+/// A name that would end a string, a script and a line.
+struct Hostile;
+
+impl Function for Hostile {
+    fn name(&self) -> &'static str {
+        "\"</script><b>\\\n\u{2028}"
+    }
+    fn forward(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+        Ok(vec![inputs[0].clone()])
+    }
+    fn backward(&self, ctx: &FunctionContext<'_>) -> Result<Vec<Option<Var>>> {
+        Ok(vec![Some(ctx.grad(0))])
+    }
+}
+
+#[test]
+fn a_page_is_whole_and_loads_nothing() -> Result<()> {
+    let x = tensor![[1.0], [2.0]].requires_grad();
+    let y = Hostile.call([&x])?;
+    let plan = (&y * tensor![1.0, 2.0, 3.0]).sum(..)?.backward_plan()?.named([("</style>\"x", &x)]);
+    let page = plan.to_html();
+    let start = page.find("const plan = ").unwrap() + "const plan = ".len();
+    let data = page[start..].lines().next().unwrap().strip_suffix(';').unwrap();
+    let data: serde_json::Value = serde_json::from_str(data).unwrap();
+    assert_eq!(data["peak"], plan.peak_bytes());
+    assert_eq!(data["operations"][1]["edges"][0]["axes"], serde_json::json!([1]));
+    assert_eq!(data["operations"][2]["name"], Hostile.name());
+    assert_eq!(data["operations"][2]["edges"][0]["leaf"], "</style>\"x");
+    assert_eq!(page.matches("</script>").count(), 1);
+    // The one address is the name of a language.
+    assert_eq!(page.matches("http").count(), page.matches("http://www.w3.org/2000/svg").count());
+    assert!(!page.contains(" src=") && !page.contains("<link") && !page.contains("@import"));
+    assert!(!plan.to_dot().contains("\"\"</script>"));
+    Ok(())
+}
+
+/// In linear time, and without recursion.
+#[test]
+fn a_chain_of_100_000_nodes_has_a_plan() -> Result<()> {
+    let small = std::thread::Builder::new().stack_size(256 << 10);
+    let run = || -> Result<usize> {
+        let x = tensor![1.0].requires_grad();
+        let mut y = x.exp();
+        for _ in 0..50_000 {
+            y = y * 1.5 + &x;
+        }
+        let plan = y.backward_plan()?;
+        assert!(plan.to_text().lines().count() > 100_000);
+        Ok(plan.steps().len())
+    };
+    assert_eq!(small.spawn(run)?.join().unwrap()?, 100_001);
+    Ok(())
+}
