@@ -18,5 +18,8 @@ pub mod fusing {}
 #[doc = include_str!("../../docs/src/guide/models.md")]
 pub mod models {}
 
+#[doc = include_str!("../../docs/src/guide/large-graphs.md")]
+pub mod large_graphs {}
+
 #[doc = include_str!("../../README.md")]
 pub mod readme {}

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use foldback::prelude::*;
-use foldback_graph::{GraphFacts, checkpoint, checkpoint_several, detect_anomaly, live_nodes};
+use foldback_graph::{GraphFacts, checkpoint, checkpoint_several, detect_anomaly, jvp, live_nodes};
 use foldback_tensor::{set_num_threads, set_pool_limit};
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
@@ -177,6 +177,30 @@ fn derivatives_of_higher_order() {
         &[tensor![0.5, -1.0; f64], tensor![[2.0], [0.3]; f64]],
     )
     .unwrap();
+}
+
+/// In one pass with many gradients: the function runs again once.
+#[test]
+fn jacobians() {
+    let _turn = alone();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let rows = |wrapped: bool| {
+        let (x, w) = (tensor![0.5, -1.0, 2.0].requires_grad(), tensor![1.5, 0.2, 1.0].requires_grad());
+        let (weight, counted) = (w.clone(), calls.clone());
+        let f = move |x: &[Var]| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            x[0].mul(&weight)?.tanh().softmax(0)?.mul(&x[0])
+        };
+        let y = if wrapped { checkpoint(f, [&x]) } else { f(&[x.clone()]) }.unwrap();
+        let seeds = Var::from(Tensor::eye(3));
+        let found = Grad::new(&[&y], &[&x, &w]).seeds(&[&seeds]).is_grads_batched(true).run().unwrap();
+        found.into_iter().flatten().map(|g| bits(g.value())).collect::<Vec<_>>()
+    };
+    assert_eq!(rows(false), rows(true));
+    assert_eq!(calls.load(Ordering::Relaxed), 3);
+    let through = |x: &Var| checkpoint(|x| x[0].square().sum(..), [x]);
+    let e = jvp(through, &tensor![1.0, 2.0], &tensor![1.0, 0.0]).unwrap_err();
+    assert!(matches!(e.facts(), Some(GraphFacts::Recomputed)), "{e}");
 }
 
 #[test]

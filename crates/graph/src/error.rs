@@ -140,10 +140,10 @@ pub enum GraphFacts {
         "is_grads_batched: every output needs a seed of shape [n, ..], one gradient after another: pass them with seeds"
     )]
     SeedsNotBatched,
-    /// A recomputed graph on the way of a pass that cannot go on in one.
+    /// A checkpoint on the way of a derivative in forward mode, which does not go on in a recomputed graph.
     #[error(
-        "a checkpoint is computed anew by backward() and grad() of one gradient at a time: take derivatives of functions, and \
-         batched ones, without it"
+        "checkpoint: forward mode does not go through what is computed anew: take the derivative backward (backward, grad, vjp, jacobian), \
+         or without the checkpoint"
     )]
     Recomputed,
     /// Another number of seeds than roots.

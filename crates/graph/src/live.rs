@@ -92,12 +92,13 @@ impl GraphWatch {
     }
 
     /// How many bytes the storages have that these operations keep for backward passes: each storage once, also one that
-    /// somebody else holds, too, such as a parameter's value.
+    /// somebody else holds, too, such as a parameter's value. Single numbers have none: they are
+    /// in the nodes.
     pub fn saved_bytes(&self) -> usize {
         let (mut seen, mut bytes) = (HashSet::new(), 0);
-        for (address, size) in self.alive().iter().flat_map(|node| node.saved_storages()) {
-            if address.is_none_or(|address| seen.insert(address)) {
-                bytes += size;
+        for held in self.alive().iter().flat_map(|node| node.saved_storages()) {
+            if seen.insert(held.storage) {
+                bytes += held.bytes;
             }
         }
         bytes

@@ -4,7 +4,7 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use foldback_tensor::{DType, Packed, Shape, StateCell, Tensor, refuse};
+use foldback_tensor::{DType, Holding, Packed, Shape, StateCell, Tensor, refuse};
 use smallvec::SmallVec;
 
 use crate::error::{GraphFacts, Result};
@@ -192,10 +192,10 @@ impl Node {
         });
     }
 
-    /// Which storages are saved, with their bytes; each as often as it is.
-    pub(crate) fn saved_storages(&self) -> Vec<(Option<usize>, usize)> {
+    /// The storages that are saved, each as often as it is.
+    pub(crate) fn saved_storages(&self) -> Vec<Holding> {
         self.saved.update(|saved| match saved {
-            Saved::Kept(values) => values.iter().flatten().map(|v| v.storage()).collect(),
+            Saved::Kept(values) => values.iter().flatten().filter_map(Packed::holding).collect(),
             Saved::Freed => Vec::new(),
         })
     }

@@ -1,6 +1,6 @@
 //! `Packed`: a tensor put away small, for graphs that keep very many.
 
-use crate::buffer::Handle;
+use crate::buffer::{Handle, Holding};
 use crate::shape::Shape;
 use crate::tensor::{Layout, Tensor};
 
@@ -42,20 +42,10 @@ impl Packed {
         self.layout.as_ref().map_or(like, |layout| &layout.shape)
     }
 
-    /// Which storage it keeps alive, and how many bytes that has. A single number is its own: there is no storage that
-    /// somebody else could keep, too.
-    ///
-    /// ```
-    /// use foldback_tensor::{Packed, Shape, Tensor};
-    /// let t = Tensor::zeros([2, 3]);
-    /// let (row, like) = (t.narrow(0, 1, 1)?, Shape::from([3]));
-    /// let kept = Packed::new(row, &like).storage();
-    /// assert_eq!(kept.1, 24);
-    /// assert_eq!(kept, Packed::new(t, &like).storage());
-    /// # Ok::<(), foldback_tensor::Error>(())
-    /// ```
-    pub fn storage(&self) -> (Option<usize>, usize) {
-        (self.storage.holding().map(|h| h.storage), self.storage.len() * self.storage.dtype().size())
+    /// What it holds in memory; none if that is a single number.
+    #[doc(hidden)]
+    pub fn holding(&self) -> Option<Holding> {
+        self.storage.holding()
     }
 
     /// The tensor. `like` must be the shape that it was packed with.

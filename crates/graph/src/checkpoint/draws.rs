@@ -50,7 +50,8 @@ pub(super) fn replay<R>(states: &[Generator], f: impl FnOnce() -> R) -> R {
 }
 
 /// Draws random numbers from a generator in a cell, for layers that have one of their own: the same ones when a
-/// [`checkpoint`](crate::checkpoint) that this is part of is run again.
+/// [`checkpoint`](crate::checkpoint) that this is part of is run again. The cell is locked while `draw` runs, as in
+/// [`StateCell::update`].
 ///
 /// ```
 /// use foldback_graph::draw_from;

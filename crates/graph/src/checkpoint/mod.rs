@@ -172,6 +172,11 @@ impl Describe for Checkpoint {
         let onward = arrived.filter_map(|(v, g)| Some((v.edge()?, g.clone()?))).collect();
         take(Flow { inputs: SmallVec::new(), work: Work::Onward(onward) })
     }
+
+    /// What arrives is handed on as it is.
+    fn leads(&self) -> bool {
+        true
+    }
 }
 
 impl Checkpoint {

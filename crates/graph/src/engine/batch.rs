@@ -21,7 +21,7 @@ use crate::mode::LineGuard;
 use crate::node::{Node, NodeKind};
 use crate::rule::{Rule, RuleKernel};
 use crate::var::{Var, VarKind, expect_fit};
-use crate::work::{Context, Describe, Flow};
+use crate::work::{Context, Describe, Flow, Work};
 
 /// A shape behind a leading axis, if there is one.
 pub(crate) fn leading(batch: Option<usize>, shape: &Shape) -> Shape {
@@ -95,7 +95,7 @@ impl GraphTask {
         Ok(())
     }
 
-    /// A function that minds no leading axis. It has one output, which has received its gradients.
+    /// A function that minds no leading axis: of one output, which has received its gradients, or one that hands them on.
     fn function_batched(
         &mut self,
         node: &Arc<Node>,
@@ -107,11 +107,18 @@ impl GraphTask {
         let path = self.path.clone();
         let wanted = |input: usize| is_wanted(&path, node, input);
         let ctx = Context { node, grads, values: &values, wanted: &wanted };
-        let mood = self.mood();
-        let mut take = |Flow { inputs, work }: Flow<'_>| {
-            choose(mood, &inputs, work, |inputs, job| self.deliver_batched(node, inputs, job, count))
+        let (mood, mut onward) = (self.mood(), Vec::new());
+        let mut take = |Flow { inputs, work }: Flow<'_>| match work {
+            Work::Onward(grads) => {
+                onward = grads;
+                Ok(())
+            }
+            work => choose(mood, &inputs, work, |inputs, job| self.deliver_batched(node, inputs, job, count)),
         };
-        function.describe(&ctx, &mut take).map_err(|e| in_backward(node, e))
+        function.describe(&ctx, &mut take).map_err(|e| in_backward(node, e))?;
+        drop(path);
+        self.go_on(node, onward);
+        Ok(())
     }
 
     /// Any other function, for each of its gradients.

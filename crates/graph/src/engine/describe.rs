@@ -63,7 +63,7 @@ impl GraphTask {
 
     /// Goes on in a graph that the node has recorded while it ran.
     #[cold]
-    fn go_on(&mut self, node: &Node, grads: Vec<(Edge, Var)>) {
+    pub(super) fn go_on(&mut self, node: &Node, grads: Vec<(Edge, Var)>) {
         if let Some(path) = &mut self.path {
             let roots: Vec<Edge> = grads.iter().map(|(edge, _)| edge.clone()).collect();
             let new = nodes_towards(&roots, node.sequence + 1, |number| path.contains(&number));

@@ -25,14 +25,15 @@ impl Function for Twice {
 fn calls_and_bytes_of_every_kind_of_operation() {
     let x = Tensor::ones([4, 8]).requires_grad();
     let (done, p) = profile(|| {
-        let y = Twice.call([&x])?.matmul(x.t()?)?.exp().mul(2.0)?.relu();
+        let y = Twice.call([&x])?.matmul(x.t())?.exp().mul(2.0)?.relu();
         fuse!(|y| y * y).sum((&y,), ..)?.add(no_grad(|| x.sum(..))?)?.backward()
     });
     done.unwrap();
     assert_eq!(line(&p, "twice"), (1, 1, 128));
     assert_eq!(line(&p, "matmul"), (1, 1, 64));
     assert_eq!(line(&p, "exp"), (1, 1, 64));
-    assert_eq!(line(&p, "mul"), (1, 1, 64));
+    // The backward pass of `twice` has one, too, of 128 bytes.
+    assert_eq!(line(&p, "mul"), (2, 1, 64 + 128));
     assert_eq!(line(&p, "relu"), (1, 1, 64));
     assert_eq!(line(&p, "sum"), (1, 0, 4));
     assert_eq!(line(&p, "AccumulateGrad").1, 1);
@@ -85,13 +86,15 @@ fn only_inside_and_restored_by_a_panic() {
 /// No row is left out, and its node runs under the same name.
 #[test]
 fn every_row_of_the_table() {
+    let mut missing = Vec::new();
     for row in rows() {
         let Some(sample) = row.samples().into_iter().next() else { continue };
         let inputs: Vec<Var> =
             sample.inputs.iter().map(|(shape, _)| Tensor::full(&shape[..], 0.5).requires_grad()).collect();
         let (made, p) = profile(|| (sample.run)(&inputs));
-        if made.is_ok() {
-            assert!(p.events.iter().any(|e| e.op == row.name), "{}:\n{p}", row.name);
+        if made.is_ok() && !p.events.iter().any(|e| e.op == row.name) {
+            missing.push(row.name);
         }
     }
+    assert_eq!(missing, [""; 0]);
 }

@@ -50,6 +50,7 @@ fn with_statistics<T>(
     options: &Norm<impl AsOptionalInput, impl AsOptionalInput>,
     found: impl FnOnce(&Normalisation, &Tensor) -> Result<T>,
 ) -> Result<(Var, T)> {
+    let _span = crate::profile::forward(row.name);
     let [w, b] = [options.weight.optional_input(), options.bias.optional_input()];
     let [w, b] = [w, b].map(|p| p.map(|p| p.beside(x)));
     let [wv, bv] = [&w, &b].map(|p| p.as_deref().map(Var::value));

@@ -283,6 +283,7 @@ impl Var {
             return with_tracked_statistics(&how, self, [&mean, &var], [w.as_deref(), b.as_deref()]).here();
         }
         let [wv, bv] = [&w, &b].map(|p| p.as_deref().map(Var::value));
+        let _span = crate::profile::forward("batch_norm");
         let y = how.apply(&self.value_ref(), wv.as_ref(), bv.as_ref(), &statistics).here()?;
         Ok(record(&rows::batch_norm, self, [w.as_deref(), b.as_deref()], y, (how, statistics, true)))
     }

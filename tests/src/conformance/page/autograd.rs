@@ -1,7 +1,9 @@
 //! Making and reading tensors, and gradients: what the replayer has no rows for.
 
+use foldback::graph::{checkpoint, detect_anomaly, set_detect_anomaly};
 use foldback::ndarray::ArrayD;
 use foldback::prelude::*;
+use foldback::tensor::{Generator, get_rng_state, set_rng_state};
 
 use super::lines;
 
@@ -25,6 +27,7 @@ lines! {
     "torch.zeros_like(x)": x.zeros_like(), x.ones_like(), x.full_like(2); "no `rand_like`"
     "F.dropout(x, 0.5)": x.dropout(0.5); "always drops; the layer `Dropout` knows the mode"
     "torch.manual_seed(0)": manual_seed(0); "other numbers than PyTorch's"
+    "torch.get_rng_state()": get_rng_state(), set_rng_state(Generator::new(0)); "of this thread; `set_rng_state` hands out the old one"
     "x.item(), x.tolist()": x.item(), x.item_as::<f32>(), x.to_vec::<f32>(); "`item()` is `f64`; `to_vec` has no axes"
     "x.shape, x.size(0), x.dim()": x.shape(), x.dims(), x.size(0), x.rank(), x.sizes::<2>(); "`let [n, d] = x.sizes()?`"
     "x.numel(), x.dtype": x.numel(), x.dtype(); ""
@@ -46,5 +49,7 @@ lines! {
     "x.retain_grad()": v.retain_grad(); ""
     "x.register_hook(f)": v.register_hook(|g| g * 2.0); "a hook may return nothing, a gradient, an `Option` or a `Result`"
     "x.is_leaf": v.is_leaf(); ""
+    "torch.autograd.detect_anomaly()": detect_anomaly(|| v.backward()), set_detect_anomaly(false); "takes a closure; stops at infinities, too"
+    "torch.utils.checkpoint.checkpoint(f, x)": checkpoint(|x| x[0].mul(2.0), [&v]); "`f` takes a list, and is run again in the pass itself"
     "torch.autograd.gradcheck(f, x)": gradcheck(|x| x[0].sum(..), &[y.double()]), gradgradcheck(|x| x[0].sum(..), &[y.double()]); ""
 }
