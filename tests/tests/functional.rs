@@ -1,6 +1,6 @@
 //! Derivatives of functions: against PyTorch's (`tests/golden/make_functional.py`), against each other, and where they are refused.
 
-use foldback::graph::{Function, FunctionContext, Outputs, Result, jacfwd};
+use foldback::graph::{Function, FunctionContext, Outputs, Result, checkpoint, checkpoint_several, jacfwd};
 use foldback::prelude::*;
 use serde_json::Value;
 
@@ -411,4 +411,36 @@ fn a_deep_graph_has_forward_derivatives_too() {
     let run = move || jvp(deep, &tensor![1.0; f64], &tensor![2.0; f64]).unwrap().1.value();
     let small = std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap();
     assert_eq!(small.join().unwrap(), tensor![200_002.0; f64]);
+}
+
+#[test]
+fn checkpoints_have_forward_and_batched_derivatives_too() {
+    let (x, w) = (tensor![0.3, -0.7, 1.1; f64], tensor![0.5, -1.0, 0.2; f64].requires_grad());
+    let plain = |x: &Var| -> Result<Var> { (x.square().mul(&w)?.softmax(0)? * x.exp()).cumsum(0) };
+    let captured = w.clone();
+    let kept = move |x: &Var| -> Result<Var> {
+        let inner = captured.clone();
+        // Nested, the same variable twice, an output that is an operand, and one that is saved downstream.
+        let [a, b] = checkpoint_several(
+            move |x| {
+                let w = inner.clone();
+                let product = checkpoint(move |x| x[0].mul(&x[1])?.mul(&w), [&x[0], &x[1]])?;
+                Ok([product.softmax(0)?, x[0].clone()])
+            },
+            [x, x],
+        )?;
+        (a * b.exp()).cumsum(0)
+    };
+    let v = tensor![1.0, 0.5, -2.0; f64];
+    let number = |f: &dyn Fn(&Var) -> Result<Var>, x: &Var| f(x)?.square().sum(..);
+    let close = |a: Var, b: Var| assert_close!(a.value(), b.value(), rtol = 1e-12, atol = 1e-14);
+    close(jvp(&kept, &x, &v).unwrap().1, jvp(plain, &x, &v).unwrap().1);
+    close(jacobian(&kept, &x).unwrap(), jacobian(plain, &x).unwrap());
+    close(jacfwd(&kept, &x).unwrap(), jacfwd(plain, &x).unwrap());
+    let (h, expected) = (hessian(|x| number(&kept, x), &x), hessian(|x| number(&plain, x), &x));
+    close(h.unwrap(), expected.unwrap());
+    close(hvp(|x| number(&kept, x), &x, &v).unwrap().1, vhp(|x| number(&plain, x), &x, &v).unwrap().1);
+    let slope =
+        |f: &dyn Fn(&Var) -> Result<Var>| grad(jvp(f, &x, &v).unwrap().1.sum(..).unwrap(), &w).unwrap();
+    close(slope(&kept), slope(&plain));
 }

@@ -140,12 +140,6 @@ pub enum GraphFacts {
         "is_grads_batched: every output needs a seed of shape [n, ..], one gradient after another: pass them with seeds"
     )]
     SeedsNotBatched,
-    /// A checkpoint on the way of a derivative in forward mode, which does not go on in a recomputed graph.
-    #[error(
-        "checkpoint: forward mode does not go through what is computed anew: take the derivative backward (backward, grad, vjp, jacobian), \
-         or without the checkpoint"
-    )]
-    Recomputed,
     /// Another number of seeds than roots.
     #[error("expected {}, one per output, got {found}", counted(*expected, "seed"))]
     SeedCount {
@@ -302,6 +296,16 @@ pub enum GraphFacts {
         /// the source line that recorded the operation
         location: &'static Location<'static>,
     },
+    /// A backward pass that reached an operation of one's own which has no backward function.
+    #[error(
+        "{op}: it has no derivative (recorded at {location}): give it a backward function, detach() what it is applied to, or mark its output as non_differentiable"
+    )]
+    NoDerivative {
+        /// the operation
+        op: &'static str,
+        /// the source line that recorded the operation
+        location: &'static Location<'static>,
+    },
     /// A leaf's value written by the very function that is updating it.
     #[error(
         "{op}: the leaf is being updated by a function that this call comes from; change the tensor that the function was given"
@@ -329,12 +333,9 @@ impl Facts for GraphFacts {
             DTypeWithoutGrad { .. } | ArgumentDType { .. } => Kind::DType,
             Assigned { expected_shape, found_shape, .. } if expected_shape == found_shape => Kind::DType,
             Assigned { .. } => Kind::Shape,
-            SeedCount { .. }
-            | SeedsNotBatched
-            | Recomputed
-            | DirectionCount { .. }
-            | Empty { .. }
-            | InputsTwice => Kind::Argument,
+            SeedCount { .. } | SeedsNotBatched | DirectionCount { .. } | Empty { .. } | InputsTwice => {
+                Kind::Argument
+            }
             TooDeep { .. } => Kind::Io,
             GradientShape { .. }
             | GradientCount { .. }
@@ -351,7 +352,9 @@ impl Facts for GraphFacts {
             | InputWithoutGrad { .. }
             | NotALeaf
             | LeafInPlace { .. } => Kind::Graph,
-            OnceDifferentiable { .. } | NoForward { .. } | Updating { .. } => Kind::Graph,
+            OnceDifferentiable { .. } | NoDerivative { .. } | NoForward { .. } | Updating { .. } => {
+                Kind::Graph
+            }
         }
     }
 
@@ -396,7 +399,6 @@ mod tests {
             (SeedCount { expected: 1, found: 2 }, Kind::Argument),
             (OutputCount { op, expected: 1, found: 2 }, Kind::Graph),
             (SeedsNotBatched, Kind::Argument),
-            (Recomputed, Kind::Argument),
             (ArgumentDType { op, index: 0, dtype: DType::I64 }, Kind::DType),
             (DirectionCount { op, what: "argument", expected: 1, found: 2 }, Kind::Argument),
             (
@@ -417,6 +419,7 @@ mod tests {
             (assigned(Shape::from(3), DType::F32), Kind::Shape),
             (assigned(s(), DType::F64), Kind::DType),
             (OnceDifferentiable { op, location }, Kind::Graph),
+            (NoDerivative { op, location }, Kind::Graph),
             (Updating { op }, Kind::Graph),
             (TooDeep { source: std::io::Error::other("no thread") }, Kind::Io),
         ];

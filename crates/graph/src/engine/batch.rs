@@ -5,6 +5,7 @@
 //! what it reads broadcasts. So is a function that reads nothing of its gradient's axes from the front
 //! (`Describe::leads`). Any other function describes its gradients once for each of the `n`. A hook sees them one by one.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use foldback_tensor::kernel::{self, Target};
@@ -71,7 +72,8 @@ impl GraphTask {
     ) -> Result<()> {
         let Some(g) = &grads[0] else { return Ok(()) };
         let values = node.unpack(self.options.retain_graph)?;
-        let ctx = Context { node, grads, values: &values, wanted: &|_| true };
+        let retain = self.options.retain_graph;
+        let ctx = Context { node, grads, values: &values, wanted: &|_| true, retain };
         for (input, (gradient, edge)) in rule.gradients.iter().zip(&node.next_edges).enumerate() {
             let (Some(edge), Some(gradient)) = (edge, gradient) else { continue };
             if !self.is_on_path(edge) {
@@ -80,7 +82,7 @@ impl GraphTask {
             match gradient.formula {
                 None => self.deliver_batched(node, &[input], Job::Value(g.clone()), count)?,
                 Some(formula) if self.options.create_graph => {
-                    let recorded = record_formula(formula, params, gradient.reads, &ctx)?;
+                    let recorded = record_formula(formula, params, gradient.reads, &ctx, None)?;
                     self.deliver_batched(node, &[input], Job::Value(recorded), count)?;
                 }
                 Some(formula) => {
@@ -104,20 +106,25 @@ impl GraphTask {
         count: usize,
     ) -> Result<()> {
         let values = node.unpack(self.options.retain_graph)?;
-        let path = self.path.clone();
+        let (path, mut onward) = (self.path.clone(), Vec::new());
         let wanted = |input: usize| is_wanted(&path, node, input);
-        let ctx = Context { node, grads, values: &values, wanted: &wanted };
-        let (mood, mut onward) = (self.mood(), Vec::new());
+        let retain = self.options.retain_graph;
+        let ctx = Context { node, grads, values: &values, wanted: &wanted, retain };
+        let mood = self.mood();
         let mut take = |Flow { inputs, work }: Flow<'_>| match work {
             Work::Onward(grads) => {
                 onward = grads;
                 Ok(())
             }
-            work => choose(mood, &inputs, work, |inputs, job| self.deliver_batched(node, inputs, job, count)),
+            work => choose(mood, None, &inputs, work, |inputs, job| {
+                self.deliver_batched(node, inputs, job, count)
+            }),
         };
         function.describe(&ctx, &mut take).map_err(|e| in_backward(node, e))?;
         drop(path);
-        self.go_on(node, onward);
+        if !onward.is_empty() {
+            self.go_on(node, onward);
+        }
         Ok(())
     }
 
@@ -132,16 +139,17 @@ impl GraphTask {
         let values = node.unpack(self.options.retain_graph)?;
         let path = self.path.clone();
         let wanted = |input: usize| is_wanted(&path, node, input);
-        let mut found: Vec<Vec<Option<Var>>> = vec![vec![None; count]; node.next_edges.len()];
+        let mut found: Vec<Vec<Option<Var>>> = Vec::with_capacity(count);
         for index in 0..count {
             let one = |g: &Option<Var>| g.as_ref().map(|g| at(g, index)).transpose();
             let grads = grads.iter().map(one).collect::<Result<SmallVec<[Option<Var>; 1]>>>()?;
-            let ctx = Context { node, grads: &grads, values: &values, wanted: &wanted };
+            let retain = self.options.retain_graph || index + 1 < count;
+            let ctx = Context { node, grads: &grads, values: &values, wanted: &wanted, retain };
+            let mut these = vec![None; node.next_edges.len()];
             let mut take = |Flow { inputs, work }: Flow<'_>| {
-                choose(self.mood(), &inputs, work, |inputs, job| {
+                choose(self.mood(), Some(node), &inputs, work, |inputs, job| {
                     for (&input, g) in inputs.iter().zip(fitted(node, inputs, job, None)?) {
-                        let place = &mut found[input][index];
-                        *place = Some(match place.take() {
+                        these[input] = Some(match these[input].take() {
                             Some(waiting) => add_gradients(waiting, g),
                             None => g,
                         });
@@ -150,15 +158,17 @@ impl GraphTask {
                 })
             };
             function.describe(&ctx, &mut take).map_err(|e| in_backward(node, e))?;
+            found.push(these);
         }
-        for (input, found) in found.into_iter().enumerate() {
+        for input in 0..node.next_edges.len() {
             let Some((edge, meta)) = place(node, input) else { continue };
-            if found.iter().all(Option::is_none) {
+            let list: Vec<Option<Var>> = found.iter_mut().map(|these| these[input].take()).collect();
+            if list.iter().all(Option::is_none) {
                 continue;
             }
             let zeros = || Tensor::try_zeros_with(&meta.shape, meta.dtype).map(Var::constant);
-            let found = found.into_iter().map(|g| g.map_or_else(zeros, Ok)).collect::<Result<Vec<_>>>()?;
-            self.add(edge, joined(&found)?);
+            let list = list.into_iter().map(|g| g.map_or_else(zeros, Ok)).collect::<Result<Vec<_>>>()?;
+            self.add(edge, joined(&list)?);
         }
         Ok(())
     }
@@ -186,7 +196,7 @@ impl GraphTask {
     }
 }
 
-fn is_wanted(path: &Option<Arc<std::collections::HashSet<u64>>>, node: &Node, input: usize) -> bool {
+fn is_wanted(path: &Option<Arc<HashSet<u64>>>, node: &Node, input: usize) -> bool {
     node.next_edges.get(input).and_then(Option::as_ref).is_some_and(|edge| super::is_on_path(path, edge))
 }
 
@@ -242,4 +252,35 @@ fn fitted(node: &Node, inputs: &[usize], job: Job<'_>, batch: Option<usize>) -> 
         }
     };
     gradients.map_err(|e| in_gradient(node, inputs[0], e))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use foldback_tensor::{Tensor, tensor};
+
+    use crate::engine::VISITED;
+    use crate::{Result, Var, jacobian};
+
+    fn visits(f: impl FnOnce()) -> usize {
+        let before = VISITED.get();
+        f();
+        VISITED.get() - before
+    }
+
+    #[test]
+    fn a_jacobian_of_many_outputs_visits_each_node_once() {
+        let w = Tensor::ones([40, 3]);
+        let f = |x: &Var| -> Result<Var> { x.linear(&w, None)?.tanh().softmax(0)?.cumsum(0)?.mul(2.0) };
+        for count in [1, 7, 40] {
+            let shape = Cell::new(0);
+            let once = visits(|| {
+                let j = jacobian(|x| f(x)?.narrow(0, 0, count), &tensor![0.1, 0.2, 0.3]).unwrap();
+                shape.set(j.shape().dims()[0]);
+            });
+            // The leaf, and six operations.
+            assert_eq!((shape.get(), once), (count, 7));
+        }
+    }
 }

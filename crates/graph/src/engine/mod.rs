@@ -37,6 +37,12 @@ pub(crate) struct Options {
     pub(crate) create_graph: bool,
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How many nodes passes of this thread have visited.
+    pub(crate) static VISITED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// One backward pass.
 pub(crate) struct GraphTask {
     pub(crate) options: Options,
@@ -138,6 +144,8 @@ impl GraphTask {
         if self.path.as_ref().is_some_and(|p| !p.contains(&node.sequence)) {
             return Ok(());
         }
+        #[cfg(test)]
+        VISITED.set(VISITED.get() + 1);
         if node.hooks.get().is_some() || !self.captures.is_empty() || node.as_leaf().is_some() {
             self.visit(&node, &mut buffer)?;
             // Such a pass captures something at every node.

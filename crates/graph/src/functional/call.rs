@@ -10,7 +10,7 @@ use super::forward::Forward;
 use crate::backward::Grad;
 use crate::error::{GraphFacts, Result};
 use crate::mode::{enable_grad, is_grad_enabled};
-use crate::node::Node;
+use crate::node::{Edge, Node};
 use crate::record::record_rule;
 use crate::rule::{Gradient, Rule};
 use crate::var::Var;
@@ -25,6 +25,8 @@ pub(super) struct Call {
     op: &'static str,
     pub(super) arguments: Vec<Var>,
     pub(super) outputs: Vec<Var>,
+    /// the smallest number of an argument's node
+    lowest: u64,
     /// what was recorded from the arguments to the outputs, in order
     nodes: Vec<Arc<Node>>,
     /// whether derivatives are recorded: they depend on something else that requires a gradient
@@ -58,8 +60,9 @@ impl Call {
         }
         let given = I::gather(arguments.clone());
         let outputs = enable_grad(|| f(&given).into_vars())?;
-        let (nodes, beyond) = between(&outputs, &arguments);
-        Ok(Call { op, arguments, outputs, nodes, recorded: enabled && beyond })
+        let lowest = arguments.iter().filter_map(Var::edge).map(|e| e.node.sequence).min().unwrap_or(0);
+        let (nodes, beyond) = between(&edges(&outputs), lowest);
+        Ok(Call { op, arguments, outputs, lowest, nodes, recorded: enabled && beyond })
     }
 
     /// The outputs, as the caller gets them.
@@ -97,14 +100,26 @@ impl Call {
 
     /// The derivatives of the outputs in a direction of the arguments, zeros where there are none.
     pub(super) fn push(&self, tangents: Vec<Var>, batch: Option<usize>) -> Result<Vec<Var>> {
-        Forward { batch, recorded: self.recorded }.run(&self.nodes, &self.arguments, tangents, &self.outputs)
+        self.push_to(&self.outputs, &self.nodes, tangents, batch)
     }
 
     /// The same of the gradients: forward over reverse.
     pub(super) fn push_gradients(&self, tangents: Vec<Var>, batch: Option<usize>) -> Result<Vec<Var>> {
         let gradients = self.gradients()?;
-        let (nodes, _) = between(&gradients, &self.arguments);
-        Forward { batch, recorded: self.recorded }.run(&nodes, &self.arguments, tangents, &gradients)
+        let (nodes, _) = between(&edges(&gradients), self.lowest);
+        self.push_to(&gradients, &nodes, tangents, batch)
+    }
+
+    fn push_to(
+        &self,
+        values: &[Var],
+        nodes: &[Arc<Node>],
+        tangents: Vec<Var>,
+        batch: Option<usize>,
+    ) -> Result<Vec<Var>> {
+        let starts = self.arguments.iter().filter_map(Var::edge).zip(tangents).collect();
+        let found = Forward { batch, recorded: self.recorded }.run(nodes, starts, &edges(values))?;
+        found.into_iter().zip(values).map(|(t, y)| t.map_or_else(|| zero(y, batch), Ok)).collect()
     }
 
     /// Checks directions for arguments, and casts them.
@@ -136,11 +151,11 @@ pub(super) fn pull(
 }
 
 /// Zeros for each of some values.
-pub(super) fn zeros(like: &[Var], batch: Option<usize>) -> Result<Vec<Var>> {
+fn zeros(like: &[Var], batch: Option<usize>) -> Result<Vec<Var>> {
     like.iter().map(|v| zero(v, batch)).collect()
 }
 
-pub(super) fn zero(like: &Var, batch: Option<usize>) -> Result<Var> {
+fn zero(like: &Var, batch: Option<usize>) -> Result<Var> {
     let shape = crate::engine::leading(batch, like.shape());
     Ok(Var::constant(Tensor::try_zeros_with(shape, like.dtype())?))
 }
@@ -158,11 +173,15 @@ fn directions(op: &'static str, what: &'static str, values: &[Var], v: Vec<Var>)
     v.into_iter().zip(values).map(|(v, value)| v.try_to(value.dtype())).collect()
 }
 
-/// The nodes that some values come from, back to the arguments, in order; and whether anything recorded lies beyond.
-fn between(values: &[Var], arguments: &[Var]) -> (Vec<Arc<Node>>, bool) {
-    let lowest = arguments.iter().filter_map(Var::edge).map(|e| e.node.sequence).min().unwrap_or(0);
+fn edges(values: &[Var]) -> Vec<Option<Edge>> {
+    values.iter().map(Var::edge).collect()
+}
+
+/// The nodes that some values come from, in order, back to the one with the number `lowest`; and whether anything lies
+/// beyond.
+pub(super) fn between(ends: &[Option<Edge>], lowest: u64) -> (Vec<Arc<Node>>, bool) {
     let (mut nodes, mut seen, mut beyond) = (Vec::new(), HashSet::new(), false);
-    let mut stack: Vec<Arc<Node>> = values.iter().filter_map(Var::edge).map(|e| e.node).collect();
+    let mut stack: Vec<Arc<Node>> = ends.iter().flatten().map(|e| e.node.clone()).collect();
     while let Some(node) = stack.pop() {
         if node.sequence < lowest {
             beyond = true;

@@ -15,15 +15,15 @@ use foldback_tensor::kernel::{self, Target};
 use foldback_tensor::{Shape, Tensor};
 use smallvec::SmallVec;
 
-use super::call::{pull, zero};
+use super::call::{between, pull};
 use crate::engine::{Job, aligned, choose, in_backward, leading, record_formula};
 use crate::error::{Error, GraphFacts, Result};
 use crate::gradient::add_gradients;
 use crate::mode::{GradMode, LineGuard};
-use crate::node::{Edge, Node, NodeKind};
+use crate::node::{Edge, Node, NodeKind, next_number};
 use crate::rule::{Rule, RuleKernel, Slot};
 use crate::var::Var;
-use crate::work::{Context, Describe, Flow, Mood};
+use crate::work::{Context, Describe, Flow, Mood, Work};
 
 /// How tangents are computed.
 pub(super) struct Forward {
@@ -39,10 +39,10 @@ type Tangents = SmallVec<[Option<Var>; 2]>;
 struct Waiting(HashMap<(u64, u32), (Option<Var>, usize)>);
 
 impl Waiting {
-    fn new(nodes: &[Arc<Node>], ends: &[Var]) -> Waiting {
+    fn new(nodes: &[Arc<Node>], ends: &[Option<Edge>]) -> Waiting {
         let mut places: HashMap<(u64, u32), (Option<Var>, usize)> = HashMap::new();
         let inside = nodes.iter().flat_map(|n| n.next_edges.iter().flatten().cloned());
-        for edge in inside.chain(ends.iter().filter_map(Var::edge)) {
+        for edge in inside.chain(ends.iter().flatten().cloned()) {
             places.entry((edge.node.sequence, edge.nr)).or_default().1 += 1;
         }
         Waiting(places)
@@ -62,18 +62,16 @@ impl Waiting {
 }
 
 impl Forward {
-    /// The tangents of some values, zeros where they do not depend on the arguments.
+    /// The tangents of some values, made of those at which the nodes start; none where nothing leads to a value.
     pub(super) fn run(
         &self,
         nodes: &[Arc<Node>],
-        arguments: &[Var],
-        tangents: Vec<Var>,
-        ends: &[Var],
-    ) -> Result<Vec<Var>> {
+        starts: Vec<(Edge, Var)>,
+        ends: &[Option<Edge>],
+    ) -> Result<Vec<Option<Var>>> {
         let _mode = GradMode::set(self.recorded);
         let mut waiting = Waiting::new(nodes, ends);
-        for (argument, tangent) in arguments.iter().zip(tangents) {
-            let edge = argument.edge().expect("an argument requires a gradient");
+        for (edge, tangent) in starts {
             let tangent = if self.recorded { tangent } else { tangent.detach() };
             waiting.put(&edge.node, edge.nr as usize, Some(tangent));
         }
@@ -87,11 +85,7 @@ impl Forward {
                 waiting.put(node, nr, tangent);
             }
         }
-        let end = |y: &Var| match y.edge().and_then(|e| waiting.take(&e)) {
-            Some(tangent) => Ok(tangent),
-            None => zero(y, self.batch),
-        };
-        ends.iter().map(end).collect()
+        Ok(ends.iter().map(|end| end.as_ref().and_then(|e| waiting.take(e))).collect())
     }
 
     /// The tangents of a node's outputs.
@@ -124,8 +118,9 @@ impl Forward {
                 None => tangent,
                 Some(formula) if self.recorded => {
                     let grads = [Some(tangent)];
-                    let ctx = Context { node, grads: &grads, values: &values, wanted: &|_| true };
-                    let term = record_formula(formula, params, gradient.reads, &ctx)?;
+                    let ctx =
+                        Context { node, grads: &grads, values: &values, wanted: &|_| true, retain: true };
+                    let term = record_formula(formula, params, gradient.reads, &ctx, None)?;
                     if *term.shape() == full { term } else { term.expand(&full)? }
                 }
                 Some(formula) => {
@@ -163,19 +158,27 @@ impl Forward {
         }
         let values = node.unpack(true)?;
         let wanted = |input: usize| inputs.get(input).is_some_and(Option::is_some);
-        let ctx = Context { node, grads: &any, values: &values, wanted: &wanted };
+        let ctx = Context { node, grads: &any, values: &values, wanted: &wanted, retain: true };
         let (mut roots, mut of) = (Vec::new(), Vec::new());
-        let mut take = |Flow { inputs: to, work }: Flow<'_>| {
-            choose(Mood::Recorded, &to, work, |to, job| {
+        let (mut onward, first) = (None, next_number());
+        let mut take = |Flow { inputs: to, work }: Flow<'_>| match work {
+            Work::Onward(grads) => {
+                onward = Some(grads);
+                Ok(())
+            }
+            work => choose(Mood::Recorded, None, &to, work, |to, job| {
                 if let (Job::Value(root), true) = (job, wanted(to[0])) {
                     roots.push(root);
                     of.push(to[0]);
                 }
                 Ok(())
-            })
+            }),
         };
         function.describe(&ctx, &mut take)?;
         drop(recording);
+        if let Some(onward) = onward {
+            return self.recomputed(node, first, inputs, &any, &onward);
+        }
         // Their gradient for `g`.
         let (mut from, mut seeds) = (Vec::new(), Vec::new());
         for (root, input) in roots.iter().zip(of).filter(|(root, _)| root.requires_grad()) {
@@ -187,6 +190,27 @@ impl Forward {
         let leaves: Vec<Var> = any.iter().flatten().cloned().collect();
         let mut found = pull(&from, &seeds, &leaves, self.batch, self.recorded)?.into_iter();
         Ok(any.iter().map(|g| g.as_ref().and_then(|_| found.next())).collect())
+    }
+
+    /// The tangents of the outputs of a node that recorded anew what it stands for, from the number `first` on.
+    fn recomputed(
+        &self,
+        node: &Node,
+        first: u64,
+        inputs: &[Option<Var>],
+        any: &[Option<Var>],
+        onward: &[(Edge, Var)],
+    ) -> Result<Tangents> {
+        // What came for an output's gradient is the output.
+        let end = |g: &Option<Var>| {
+            let of = |(_, given): &&(Edge, Var)| g.as_ref().is_some_and(|g| given.is_same(g));
+            onward.iter().find(of).map(|(edge, _)| edge.clone())
+        };
+        let ends: Vec<Option<Edge>> = any.iter().map(end).collect();
+        let edges = node.next_edges.iter().zip(inputs);
+        let starts = edges.filter_map(|(edge, t)| Some((edge.clone()?, t.clone()?))).collect();
+        let (nodes, _) = between(&ends, first);
+        Ok(self.run(&nodes, starts, &ends)?.into())
     }
 
     /// A tangent over a shape that its value broadcast to.

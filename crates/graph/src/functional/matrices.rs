@@ -101,7 +101,7 @@ fn rows(call: &Call) -> Result<Vec<Vec<Var>>> {
     let mut rows = Vec::with_capacity(call.outputs.len());
     for y in &call.outputs {
         let part = |(g, x): (&Var, &Var)| {
-            g.narrow(0, start as isize, y.numel())?.reshape(&joined(y.shape(), x.shape()))
+            g.narrow(0, start as isize, y.numel())?.reshape(joined(y.shape(), x.shape()))
         };
         rows.push(gradients.iter().zip(&call.arguments).map(part).collect::<Result<Vec<_>>>()?);
         start += y.numel();
@@ -115,7 +115,7 @@ fn columns(tangents: &Var, arguments: &[Var]) -> Result<Vec<Var>> {
     let of: Shape = tangents.shape().dims()[1..].into();
     for x in arguments {
         let part = tangents.narrow(0, start as isize, x.numel())?.movedim(0, -1)?;
-        parts.push(part.reshape(&joined(&of, x.shape()))?);
+        parts.push(part.reshape(joined(&of, x.shape()))?);
         start += x.numel();
     }
     Ok(parts)
@@ -135,7 +135,7 @@ fn identities(values: &[Var]) -> Result<(usize, Vec<Var>)> {
     for v in values {
         let own = Tensor::arange(start as i64..(start + v.numel()) as i64);
         let ones = all.eq(&own)?.try_to(v.dtype())?;
-        seeds.push(Var::constant(ones.reshape(&joined(&[count].into(), v.shape()))?));
+        seeds.push(Var::constant(ones.reshape(joined(&[count].into(), v.shape()))?));
         start += v.numel();
     }
     Ok((count, seeds))

@@ -54,7 +54,7 @@ pub fn vjp<I: Arguments, O: Outputs>(
 /// # Errors
 /// What `f` returns; `ArgumentDType` for an argument of integers or `bool`; `DirectionCount` and `Direction` for a `v` that does
 /// not match the arguments; `NoForward` for a [`Function`](crate::Function) that is
-/// [`once_differentiable`](crate::Function::once_differentiable); `Recomputed` for a [`checkpoint`](crate::checkpoint).
+/// [`once_differentiable`](crate::Function::once_differentiable).
 ///
 /// ```
 /// use foldback_graph::jvp;

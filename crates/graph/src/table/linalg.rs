@@ -32,9 +32,15 @@ fn input_gradient(g: &Var, w: &Var) -> Result<Work<'static>> {
 /// The gradient of a weight that is a vector, which the engine sums over leading axes.
 fn vector_gradient(g: &Var, x: &Var) -> Result<Work<'static>> {
     match x.rank() {
-        1 => g.unsqueeze(-1)?.mul(x).map(Work::from),
+        1 => times_number(g, x),
         _ => adjoint(x)?.matmul(&g.unsqueeze(-1)?)?.squeeze(-1).map(Work::from),
     }
+}
+
+/// A vector times the gradient of a product of vectors, which is a number, or one for each along leading axes.
+fn times_number(g: &Var, x: &Var) -> Result<Work<'static>> {
+    let product = if g.rank() == 0 { g.mul(x) } else { g.unsqueeze(-1)?.mul(x) };
+    product.map(Work::from)
 }
 
 function! {
@@ -101,7 +107,7 @@ function! {
         let ranks = (a.rank(), b.rank());
     } = a.matmul(b);
         d a: |g, b| match ranks {
-            (1, 1) => g.unsqueeze(-1)?.mul(b).map(Work::from),
+            (1, 1) => times_number(g, b),
             // [k] x [.., k, n]: every batch's row vector
             (1, _) => {
                 let columns = g.unsqueeze(-1)?;
@@ -112,7 +118,7 @@ function! {
             _ => Ok(Work::Product(g.clone(), adjoint(b)?)),
         };
         d b: |g, a| match ranks {
-            (1, 1) => g.unsqueeze(-1)?.mul(a).map(Work::from),
+            (1, 1) => times_number(g, a),
             (1, _) => a.unsqueeze(-1)?.mul(&g.unsqueeze(-2)?).map(Work::from),
             (_, 1) => adjoint(a)?.matmul(&g.unsqueeze(-1)?)?.squeeze(-1).map(Work::from),
             _ => Ok(Work::Product(adjoint(a)?, g.clone())),

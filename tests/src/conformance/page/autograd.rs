@@ -1,6 +1,6 @@
 //! Making and reading tensors, and gradients: what the replayer has no rows for.
 
-use foldback::graph::{checkpoint, detect_anomaly, set_detect_anomaly};
+use foldback::graph::{Operation, checkpoint, detect_anomaly, set_detect_anomaly};
 use foldback::ndarray::ArrayD;
 use foldback::prelude::*;
 use foldback::tensor::{Generator, get_rng_state, set_rng_state};
@@ -42,8 +42,8 @@ lines! {
     "x.grad": v.grad(), v.grad_var(); "`grad_var` is the one with a history"
     "x.grad = None": v.zero_grad(), v.set_grad(None); ""
     "torch.autograd.grad(y, x)": grad(&v, &u), grad(&v, [&u, &w]), grad_with(&v, &u, Backward::new().create_graph(true)); "one gradient is a `Var`, those of an array an array; `allow_unused` is of `Grad`"
-    "torch.autograd.functional.jvp(f, x, v)": jvp(|a| a.square(), &y, &seed), vjp(|a| a.square(), &y, &seed), hvp(|a| a.square().sum(..), &y, &seed), vhp(|a| a.square().sum(..), &y, &seed); "several arguments are an array; `torch.func` has the first two as well"
-    "torch.autograd.functional.jacobian(f, x)": jacobian(|a| a.square(), &y), hessian(|a| a.square().sum(..), &y); "always vectorised; `torch.func.jacfwd` is `graph::jacfwd`"
+    "torch.autograd.functional.jvp(f, x, v)": jvp(|a| a.square(), &u, &y), vjp(|a| a.square(), &u, &y), hvp(|a| a.square().sum(..), &u, &y), vhp(|a| a.square().sum(..), &u, &y); "several arguments are an array; `torch.func` has the first two as well"
+    "torch.autograd.functional.jacobian(f, x)": jacobian(|a| a.square(), &u), hessian(|a| a.square().sum(..), &u); "always vectorised; `torch.func.jacfwd` is `graph::jacfwd`"
     "torch.no_grad()": no_grad(|| v.exp()), enable_grad(|| v.exp()); "takes a closure"
     "x.detach()": v.detach(); ""
     "x.retain_grad()": v.retain_grad(); ""
@@ -51,5 +51,6 @@ lines! {
     "x.is_leaf": v.is_leaf(); ""
     "torch.autograd.detect_anomaly()": detect_anomaly(|| v.backward()), set_detect_anomaly(false); "takes a closure; stops at infinities, too"
     "torch.utils.checkpoint.checkpoint(f, x)": checkpoint(|x| x[0].mul(2.0), [&v]); "`f` takes a list, and is run again in the pass itself"
+    "torch.autograd.Function": Operation::new("exp", |[x]| x.exp(), |ctx, [g]| g * ctx.output()); "two closures and what they save, or the trait `Function`; see [Operations of one's own](guide/own-operations.md)"
     "torch.autograd.gradcheck(f, x)": gradcheck(|x| x[0].sum(..), &[y.double()]), gradgradcheck(|x| x[0].sum(..), &[y.double()]); ""
 }
