@@ -1,6 +1,6 @@
 //! What gradients cost in memory beyond what they are made of, counted at the allocator.
 
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use foldback::prelude::*;
 use foldback::tensor::release_memory;
@@ -77,5 +77,52 @@ fn a_small_graph_is_given_back() -> Result<()> {
     }
     // The test runner's own thread may hold a little; a graph that stayed would be hundreds of kilobytes.
     assert!(ALLOCATOR.current_usage() < before + (16 << 10));
+    Ok(())
+}
+
+/// A step inside the pass frees each gradient before the next one is there: what lives at once is that of one layer, where
+/// a step behind the pass has all of them. Both end with the same bits.
+#[test]
+fn steps_inside_a_pass_keep_no_gradients() -> Result<()> {
+    let _alone = alone();
+    const LAYERS: usize = 8;
+    const WEIGHT: usize = 256 * 256 * size_of::<f32>();
+    let train = |inside: bool| -> Result<(usize, Vec<Tensor>)> {
+        release_memory();
+        manual_seed(0);
+        let x = Tensor::randn([4, 256]);
+        let weights: Vec<Var> =
+            (0..LAYERS).map(|_| (Tensor::randn([256, 256]) * 0.06).requires_grad()).collect();
+        let steps: Vec<Arc<SGD>> = weights.iter().map(|w| Arc::new(SGD::new([w], 0.1))).collect();
+        let step = |sgd: &SGD| -> Result<()> {
+            sgd.step()?;
+            sgd.zero_grad();
+            // What is freed goes to the pool, whose memory would count.
+            release_memory();
+            Ok(())
+        };
+        for (w, sgd) in weights.iter().zip(&steps).filter(|_| inside) {
+            let sgd = Arc::downgrade(sgd);
+            w.register_post_accumulate_grad_hook(move |_| sgd.upgrade().map_or(Ok(()), |sgd| step(&sgd)))?;
+        }
+        let mut h = Var::from(x);
+        for w in &weights {
+            h = h.matmul(w)?.tanh();
+        }
+        let loss = h.square().mean(..)?;
+        drop(h);
+        let peak = extra(|| {
+            loss.backward().expect("a number");
+            if !inside {
+                steps.iter().for_each(|sgd| step(sgd).expect("a step"));
+            }
+        });
+        Ok((peak, weights.iter().map(Var::value).collect()))
+    };
+    let (behind, expected) = train(false)?;
+    let (inside, values) = train(true)?;
+    assert_eq!(values, expected);
+    assert!(behind >= (LAYERS - 1) * WEIGHT, "gradients live at once: {behind} bytes");
+    assert!(inside <= 2 * WEIGHT, "the pass took {inside} bytes, a gradient is {WEIGHT}");
     Ok(())
 }

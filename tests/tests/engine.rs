@@ -707,54 +707,6 @@ fn an_untaken_branch_leaks_no_nan() {
     assert_eq!(x.grad(), Some(tensor![0.0, 0.25]));
 }
 
-// Threads
-
-#[test]
-fn independent_graphs_in_many_threads() {
-    std::thread::scope(|s| {
-        for k in 1..=8 {
-            s.spawn(move || {
-                for _ in 0..50 {
-                    let x = leaf(&[k as f32]);
-                    x.square().backward().unwrap();
-                    assert_eq!(x.grad().unwrap().item_as::<f32>().unwrap(), 2.0 * k as f32);
-                }
-            });
-        }
-    });
-}
-
-#[test]
-fn ten_threads_that_add_to_one_leaf() {
-    let x = leaf(&[1.0]);
-    std::thread::scope(|s| {
-        for _ in 0..10 {
-            s.spawn(|| (0..100).for_each(|_| (&x * 3.0).backward().unwrap()));
-        }
-    });
-    assert_eq!(x.grad(), Some(tensor![3000.0]));
-}
-
-#[test]
-fn a_shared_graph_without_retain_graph_serves_one() {
-    let x = leaf(&[2.0]);
-    let y = x.square();
-    let won = AtomicUsize::new(0);
-    std::thread::scope(|s| {
-        for _ in 0..4 {
-            s.spawn(|| match y.backward() {
-                Ok(()) => {
-                    won.fetch_add(1, Ordering::SeqCst);
-                }
-                Err(e) => assert!(matches!(e.facts(), Some(GraphFacts::Freed { .. }))),
-            });
-        }
-    });
-    let won = won.load(Ordering::SeqCst);
-    assert!(won >= 1);
-    assert_eq!(x.grad().unwrap().item_as::<f32>().unwrap(), 4.0 * won as f32);
-}
-
 // Operators
 
 #[test]

@@ -14,7 +14,8 @@ use crate::var::Var;
 impl Var {
     /// Computes the gradients of all leaves that this single number depends on, and adds them to what is there.
     ///
-    /// The graph's saved values are freed. A pass that fails leaves every gradient unchanged.
+    /// The graph's saved values are freed. A pass that fails leaves every gradient unchanged, but those
+    /// of leaves that [`Var::register_post_accumulate_grad_hook`] was called on.
     ///
     /// # Errors
     /// `NotScalar` if this holds more than one element, `NoGraph` if nothing tracked led to it, `Freed` on a second

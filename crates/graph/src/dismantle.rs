@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 
-use crate::hooks::Hook;
+use crate::hooks::{Callback, Hook};
 use crate::node::{DROPPED, Node, NodeKind};
 use crate::rule::NOTHING;
 use crate::var::{Var, VarKind};
@@ -19,6 +19,7 @@ pub(crate) enum Rest {
     Node(#[expect(dead_code)] Arc<Node>),
     Function(#[expect(dead_code)] Box<dyn Describe>),
     Hook(#[expect(dead_code)] Hook),
+    Callback(#[expect(dead_code)] Callback),
     Gradient(#[expect(dead_code)] Var),
 }
 
@@ -81,6 +82,14 @@ impl Node {
 
 fn has_history(grad: &Option<Var>) -> bool {
     grad.as_ref().is_some_and(|g| !matches!(g.kind, VarKind::Constant(_)))
+}
+
+/// Drops what may own nodes or be a user's, as the parts of a node are dropped.
+pub(crate) fn drop_all(rests: impl ExactSizeIterator<Item = Rest>) {
+    if rests.len() > 0 {
+        REST.with_borrow_mut(|list| list.extend(rests));
+        drain();
+    }
 }
 
 /// Works the list off, unless somebody further out on this stack does so already.

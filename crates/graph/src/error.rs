@@ -228,9 +228,39 @@ pub enum GraphFacts {
     },
     /// A hook on a variable that no gradient reaches.
     #[error(
-        "register_hook: the variable does not require grad, so the hook would never run: it was made inside no_grad, detached, or of a tensor without requires_grad()"
+        "{op}: the variable does not require grad, so the hook would never run: it was made inside no_grad, detached, or of a tensor without requires_grad()"
     )]
-    HookWithoutGrad,
+    HookWithoutGrad {
+        /// what was asked
+        op: &'static str,
+    },
+    /// A hook for leaves on the result of an operation.
+    #[error(
+        "{op}: only for leaves, in which gradients accumulate; register_hook is for results of operations"
+    )]
+    HookOnResult {
+        /// what was asked
+        op: &'static str,
+    },
+    /// A hook on a node that returned another number of gradients than it saw.
+    #[error("{op}: a {hook} returned {}, and saw {expected} (recorded at {location}): return one for each, or None", counted(*found, "gradient"))]
+    HookGradients {
+        /// the operation
+        op: &'static str,
+        /// which of its hooks
+        hook: &'static str,
+        /// how many there are
+        expected: usize,
+        /// how many came
+        found: usize,
+        /// the source line that recorded the operation
+        location: &'static Location<'static>,
+    },
+    /// A callback for the end of a pass where there is none.
+    #[error(
+        "queue_callback: no backward pass is running on this thread; call it from a hook or a Function's backward"
+    )]
+    NoPass,
     /// A gradient to be kept where none arrives.
     #[error(
         "retain_grad: the variable does not require grad, so no gradient will arrive: it was made inside no_grad, detached, or of a tensor without requires_grad()"
@@ -346,12 +376,10 @@ impl Facts for GraphFacts {
             | Freed { .. }
             | NoGraph { .. }
             | OutputCount { .. } => Kind::Graph,
-            HookWithoutGrad
-            | RetainWithoutGrad
-            | Unused { .. }
-            | InputWithoutGrad { .. }
-            | NotALeaf
-            | LeafInPlace { .. } => Kind::Graph,
+            HookGradients { .. } | HookOnResult { .. } | HookWithoutGrad { .. } | NoPass => Kind::Graph,
+            RetainWithoutGrad | Unused { .. } | InputWithoutGrad { .. } | NotALeaf | LeafInPlace { .. } => {
+                Kind::Graph
+            }
             OnceDifferentiable { .. } | NoDerivative { .. } | NoForward { .. } | Updating { .. } => {
                 Kind::Graph
             }
@@ -409,7 +437,10 @@ mod tests {
             (NoForward { op, location }, Kind::Graph),
             (Empty { what: "the list of roots" }, Kind::Argument),
             (InputsTwice, Kind::Argument),
-            (HookWithoutGrad, Kind::Graph),
+            (HookWithoutGrad { op }, Kind::Graph),
+            (HookOnResult { op }, Kind::Graph),
+            (HookGradients { op, hook: "pre-hook", expected: 1, found: 2, location }, Kind::Graph),
+            (NoPass, Kind::Graph),
             (RetainWithoutGrad, Kind::Graph),
             (Unused { index: 0 }, Kind::Graph),
             (InputWithoutGrad { index: 0 }, Kind::Graph),

@@ -45,7 +45,9 @@ pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use function::{BackwardResult, ForwardResult, Function, FunctionContext, Operation};
 pub use functional::{Arguments, Outputs, hessian, hvp, jacfwd, jacobian, jvp, vhp, vjp};
 pub use fuse::{Fused, Operands};
-pub use hooks::{HookHandle, HookResult};
+pub use hooks::{
+    GradFn, HookHandle, HookResult, queue_callback, register_any_grad_hook, register_multi_grad_hook,
+};
 pub use input::{AsInput, AsOptionalInput, Input, Value};
 pub use live::GraphWatch;
 pub use mode::{enable_grad, is_grad_enabled, no_grad};

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use foldback_tensor::{DType, Here, Shape, Tensor, TensorFacts, or_panic, refuse};
 
 use crate::error::{GraphFacts, Result};
-use crate::hooks::{HookHandle, HookResult, Hooks};
+use crate::hooks::Hooks;
 use crate::mode::is_grad_enabled;
 use crate::node::{Edge, InputMetadata, Leaf, Node};
 use crate::turn::Turn;
@@ -296,80 +296,6 @@ impl Var {
             VarKind::Tracked(_, edge) => Hooks::clear_retained(&edge.node, edge.nr),
             VarKind::Constant(_) => {}
         }
-    }
-
-    /// Asks backward passes to leave a gradient here too, although this is not a leaf. Does nothing for leaves.
-    ///
-    /// # Errors
-    /// `RetainWithoutGrad` if this does not require a gradient.
-    ///
-    /// An in-place operation on this handle carries the wish over to the new value; hooks stay with the older one. The
-    /// gradient is a value without history, unless the pass was recorded with
-    /// [`Backward::create_graph`](crate::Backward::create_graph).
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// let y = tensor![3.0].requires_grad() * 2.0;
-    /// y.retain_grad()?;
-    /// y.square().backward()?;
-    /// assert_eq!(y.grad(), Some(tensor![12.0]));
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn retain_grad(&self) -> Result<()> {
-        if !self.requires_grad() {
-            return refuse(GraphFacts::RetainWithoutGrad).here();
-        }
-        self.keep_grad();
-        Ok(())
-    }
-
-    fn keep_grad(&self) {
-        if let VarKind::Tracked(_, edge) = &self.kind
-            && edge.node.as_leaf().is_none()
-        {
-            Hooks::retain(&edge.node, edge.nr);
-        }
-    }
-
-    /// Registers a function that sees this variable's gradient in every backward pass and may replace it: by what it returns,
-    /// see [`HookResult`]. A pass in which a hook returns an error fails with that.
-    ///
-    /// Hooks run in the order of registration. A hook that captures its own variable keeps the graph alive for ever;
-    /// capture [`Var::downgrade`]'s handle instead. [`HookHandle::remove`] takes it away again; without it the hook stays. A hook that
-    /// returns a gradient of another shape or type makes the backward pass fail with `Assigned`. Of what it returns
-    /// the value is taken at once: a leaf may be written later. Its history is ignored, unless the pass is recorded.
-    ///
-    /// Operations in a hook record only where the pass itself is recorded
-    /// ([`Backward::create_graph`](crate::Backward::create_graph)), whatever the mode of the thread that started it;
-    /// [`enable_grad`](crate::enable_grad) inside the hook switches recording on, which a graph that the hook itself goes
-    /// backward through needs.
-    ///
-    /// A hook may itself start a backward pass. Where passes are nested deeply, each in a hook or a function of another,
-    /// a pass and its hooks run on a thread of their own: what the library keeps per thread goes along (recording, the
-    /// number of threads, the default generator), what others keep does not.
-    ///
-    /// # Errors
-    /// `HookWithoutGrad` on a variable that requires no gradient: the hook would never run.
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// let x = tensor![1.0].requires_grad();
-    /// let hook = x.register_hook(|g| g * 10.0)?;
-    /// (&x * 2.0).backward()?;
-    /// assert_eq!(x.grad(), Some(tensor![20.0]));
-    /// hook.remove();
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn register_hook<R: HookResult>(
-        &self,
-        hook: impl Fn(&Var) -> R + Send + Sync + 'static,
-    ) -> Result<HookHandle> {
-        let Some(edge) = self.edge() else { return refuse(GraphFacts::HookWithoutGrad).here() };
-        Ok(Hooks::add(&edge.node, edge.nr, Arc::new(move |g| hook(g).replacement())))
     }
 
     /// The same value without its history: gradients stop here.

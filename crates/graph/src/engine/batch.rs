@@ -15,13 +15,14 @@ use smallvec::SmallVec;
 use super::GraphTask;
 use super::deliver::{Job, in_backward, in_gradient, place};
 use super::describe::{choose, operand, record_formula};
+use super::queue::Buffer;
 use crate::error::Result;
 use crate::gradient::add_gradients;
 use crate::hooks::Hooks;
 use crate::mode::LineGuard;
-use crate::node::{Node, NodeKind};
+use crate::node::{Edge, InputMetadata, Node, NodeKind};
 use crate::rule::{Rule, RuleKernel};
-use crate::var::{Var, VarKind, expect_fit};
+use crate::var::{Var, VarKind};
 use crate::work::{Context, Describe, Flow, Work};
 
 /// A shape behind a leading axis, if there is one.
@@ -39,17 +40,25 @@ pub(crate) fn aligned(batch: Option<usize>, shape: &Shape, rank: usize) -> Shape
 }
 
 impl GraphTask {
-    /// Runs a node with `count` gradients for each of its outputs that has any.
+    /// Runs a node with `count` gradients for each of its outputs that has any, and its hooks.
     #[inline(never)]
-    pub(super) fn call_batched(
+    pub(super) fn call_batched(&mut self, node: &Arc<Node>, grads: Buffer, count: usize) -> Result<()> {
+        if !node.next_edges.iter().flatten().any(|edge| self.is_on_path(edge)) {
+            return Ok(());
+        }
+        match node.hooks.get() {
+            Some(hooks) if hooks.are_on_node() => self.call_between_hooks(node, hooks, grads),
+            _ => self.run_batched(node, &grads, count),
+        }
+    }
+
+    /// Runs its function.
+    pub(super) fn run_batched(
         &mut self,
         node: &Arc<Node>,
         grads: &[Option<Var>],
         count: usize,
     ) -> Result<()> {
-        if !node.next_edges.iter().flatten().any(|edge| self.is_on_path(edge)) {
-            return Ok(());
-        }
         let _line = LineGuard::set(node.location);
         match &node.kind {
             NodeKind::Rule(rule, params) => self.rule_batched(node, rule, params, grads, count),
@@ -162,15 +171,20 @@ impl GraphTask {
         }
         for input in 0..node.next_edges.len() {
             let Some((edge, meta)) = place(node, input) else { continue };
-            let list: Vec<Option<Var>> = found.iter_mut().map(|these| these[input].take()).collect();
-            if list.iter().all(Option::is_none) {
-                continue;
+            let list = found.iter_mut().map(|these| these[input].take()).collect();
+            if let Some(g) = joined_with_zeros(list, meta)? {
+                self.land(input, edge, g);
             }
-            let zeros = || Tensor::try_zeros_with(&meta.shape, meta.dtype).map(Var::constant);
-            let list = list.into_iter().map(|g| g.map_or_else(zeros, Ok)).collect::<Result<Vec<_>>>()?;
-            self.add(edge, joined(&list)?);
         }
         Ok(())
+    }
+
+    /// Adds a gradient to what waits for an edge, or keeps it for the node's post-hooks.
+    fn land(&mut self, input: usize, edge: &Edge, g: Var) {
+        match &mut self.collected {
+            Some(collected) => collected[input] = Some(g),
+            None => self.add(edge, g),
+        }
     }
 
     /// [`GraphTask::deliver`] of gradients with a leading axis.
@@ -179,20 +193,27 @@ impl GraphTask {
             let Some((edge, meta)) = place(node, input) else { continue };
             let shape = leading(Some(count), &meta.shape);
             let g = if *g.shape() == shape { g } else { g.reshape(&shape)? };
-            self.add(edge, g);
+            self.land(input, edge, g);
         }
         Ok(())
     }
 
     /// The hooks of an output see one gradient after another.
-    pub(super) fn run_hooks_batched(&self, node: &Node, hooks: &Hooks, nr: u32, grad: &Var) -> Result<Var> {
-        let mut seen = Vec::new();
-        for index in 0..self.batch.unwrap_or(0) {
-            let (replaced, _) = hooks.run(nr, at(grad, index)?)?;
-            expect_fit("a gradient replaced by a hook", &node.metadata[nr as usize], &replaced.value_ref())?;
-            seen.push(self.own(replaced));
+    pub(super) fn run_hooks_batched(
+        &mut self,
+        node: &Node,
+        hooks: &Hooks,
+        nr: u32,
+        grad: &Var,
+        count: usize,
+    ) -> Result<(Var, bool)> {
+        let (mut seen, mut retained) = (Vec::new(), false);
+        for index in 0..count {
+            let (replaced, retain) = self.run_hooks(node, hooks, nr, at(grad, index)?, index)?;
+            retained |= retain;
+            seen.push(replaced);
         }
-        if seen.is_empty() { Ok(grad.clone()) } else { joined(&seen) }
+        Ok((if seen.is_empty() { grad.clone() } else { joined(&seen)? }, retained))
     }
 }
 
@@ -201,7 +222,7 @@ fn is_wanted(path: &Option<Arc<HashSet<u64>>>, node: &Node, input: usize) -> boo
 }
 
 /// One of the gradients along the leading axis.
-fn at(g: &Var, index: usize) -> Result<Var> {
+pub(super) fn at(g: &Var, index: usize) -> Result<Var> {
     match &g.kind {
         VarKind::Constant(t) => Ok(Var::constant(t.select(0, index)?)),
         _ => g.select(0, index),
@@ -217,8 +238,23 @@ fn joined(list: &[Var]) -> Result<Var> {
     Var::stack(list, 0)
 }
 
+/// The same with zeros for those that are missing; none if all are.
+pub(super) fn joined_with_zeros(list: Vec<Option<Var>>, meta: &InputMetadata) -> Result<Option<Var>> {
+    if list.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let zeros = || Tensor::try_zeros_with(&meta.shape, meta.dtype).map(Var::constant);
+    let list = list.into_iter().map(|g| g.map_or_else(zeros, Ok)).collect::<Result<Vec<_>>>()?;
+    joined(&list).map(Some)
+}
+
 /// Gradients in the shapes and types of their inputs; behind a leading axis, with axes of size 1 where they had more.
-fn fitted(node: &Node, inputs: &[usize], job: Job<'_>, batch: Option<usize>) -> Result<SmallVec<[Var; 2]>> {
+pub(super) fn fitted(
+    node: &Node,
+    inputs: &[usize],
+    job: Job<'_>,
+    batch: Option<usize>,
+) -> Result<SmallVec<[Var; 2]>> {
     // What is as large as its reads together has as many axes as the one with the most.
     let rank = match &job {
         Job::Value(g) => g.rank(),

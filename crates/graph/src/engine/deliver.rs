@@ -8,6 +8,7 @@ use foldback_tensor::{Tensor, TensorFacts};
 use smallvec::SmallVec;
 
 use super::GraphTask;
+use super::batch::fitted;
 use crate::error::{Error, GraphFacts, Result};
 use crate::gradient::{add_gradients, add_tensors};
 use crate::node::{Edge, InputMetadata, Node};
@@ -38,6 +39,9 @@ impl GraphTask {
     pub(super) fn deliver(&mut self, node: &Node, inputs: &[usize], job: Job<'_>) -> Result<()> {
         #[cfg(test)]
         super::trace::note(node, inputs, &job);
+        if self.collected.is_some() {
+            return self.collect(node, inputs, job);
+        }
         match job {
             Job::Value(g) => {
                 let Some((edge, meta)) = place(node, inputs[0]) else { return Ok(()) };
@@ -79,6 +83,21 @@ impl GraphTask {
                 }
                 _ => self.deliver_jointly(node, inputs, kernel, reads)?,
             },
+        }
+        Ok(())
+    }
+
+    /// Keeps gradients for the node's post-hooks, each by itself: two inputs may be one variable.
+    #[cold]
+    fn collect(&mut self, node: &Node, inputs: &[usize], job: Job<'_>) -> Result<()> {
+        for (&input, g) in inputs.iter().zip(fitted(node, inputs, job, None)?) {
+            if let Some(collected) = &mut self.collected {
+                let waiting = collected[input].take();
+                collected[input] = Some(match waiting {
+                    Some(waiting) => add_gradients(waiting, g),
+                    None => g,
+                });
+            }
         }
         Ok(())
     }

@@ -8,26 +8,28 @@
 mod batch;
 mod deliver;
 mod describe;
+mod early;
+mod hooked;
 mod queue;
 #[cfg(test)]
 pub(crate) mod trace;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::anomaly;
 use crate::error::Result;
 use crate::gradient::{add_in_place, dense};
-use crate::hooks::Hooks;
+use crate::hooks::{Callbacks, Gathering, Gradients, Hooks};
 use crate::levels::deeper;
 use crate::mode::GradMode;
 use crate::node::{Edge, Node, next_number};
 use crate::profile;
-use crate::var::{Var, VarKind, expect_fit};
+use crate::var::Var;
 pub(crate) use batch::{aligned, leading};
 pub(crate) use deliver::{Job, in_backward, in_function, in_sum};
 pub(crate) use describe::{choose, record_formula};
+use early::Early;
 use queue::{Queue, Ready};
 
 /// How a backward pass is to run.
@@ -58,6 +60,12 @@ pub(crate) struct GraphTask {
     caught: Vec<Option<Var>>,
     /// gradients of leaves and retained ones, written when everything has succeeded
     staged: Vec<(Arc<Node>, u32, Var)>,
+    /// what the running node has given its inputs so far, if it has post-hooks, which see it before they get it
+    collected: Option<Gradients>,
+    /// leaves that do not wait for the end; none until one of them is met
+    early: Option<Early>,
+    /// gradients met for hooks on several variables
+    gatherings: Vec<Gathering>,
     /// whether every gradient is looked at, see `anomaly`
     looks: bool,
 }
@@ -73,6 +81,9 @@ impl GraphTask {
             batch: None,
             caught: Vec::new(),
             staged: Vec::new(),
+            collected: None,
+            early: None,
+            gatherings: Vec::new(),
             looks: anomaly::is_anomaly_enabled(),
         }
     }
@@ -93,52 +104,57 @@ impl GraphTask {
     /// Runs all nodes from the roots, commits the gradients of leaves and returns what was caught.
     pub(crate) fn run(mut self, roots: &[Edge]) -> Result<Vec<Option<Var>>> {
         deeper(move || {
-            let _mode = GradMode::set(self.options.create_graph);
-            if self.looks {
-                self.run_looking(roots)?;
-            }
-            while let Some(ready) = self.ready.pop() {
-                self.evaluate(ready)?;
-            }
-            // What can fail comes before the first gradient changes, and while no cell is locked; also for a leaf that has a
-            // gradient now, since another thread may take it away.
-            for (node, _, grad) in &mut self.staged {
-                if node.as_leaf().is_some() {
-                    dense(grad).map_err(|e| in_sum(roots, node, e))?;
-                }
-            }
-            for (node, nr, grad) in self.staged.drain(..) {
-                match node.as_leaf() {
-                    Some(leaf) => drop(leaf.grad.update(|place| add_in_place(place, grad))),
-                    None => Hooks::store(&node, nr, grad),
-                }
-            }
+            let callbacks = Callbacks::open();
+            self.run_recorded(roots)?;
+            callbacks.run()?;
             Ok(self.caught)
         })
     }
 
-    /// Runs all nodes in anomaly mode.
-    fn run_looking(&mut self, roots: &[Edge]) -> Result<()> {
-        for root in roots {
+    /// The pass itself, in its own mode.
+    fn run_recorded(&mut self, roots: &[Edge]) -> Result<()> {
+        let _mode = GradMode::set(self.options.create_graph);
+        let looks = self.looks;
+        for root in roots.iter().filter(|_| looks) {
             if let Some(seed) = self.waiting_at(root) {
                 anomaly::expect_finite_given("the seed", &root.node, seed)?;
             }
         }
+        let watched = looks || Hooks::are_watched_for();
         while let Some(ready) = self.ready.pop() {
-            let (node, first) = (ready.node.clone(), next_number());
-            self.evaluate(ready)?;
-            for (input, edge) in node.next_edges.iter().enumerate() {
-                if let Some(grad) = edge.as_ref().and_then(|edge| self.waiting_at(edge)) {
-                    anomaly::remember_origin(&node, first, grad);
-                    anomaly::expect_finite(&node, input, grad)?;
-                }
+            if watched {
+                self.evaluate_watched(ready, roots)?;
+            } else {
+                self.evaluate(ready, roots)?;
             }
         }
+        Gathering::complete(&mut self.gatherings, None)?;
+        // What can fail comes before the first gradient changes, and while no cell is locked; also for a leaf that has a
+        // gradient now, since another thread may take it away.
+        for (node, _, grad) in &mut self.staged {
+            fit_for_leaf(node, grad, roots)?;
+        }
+        self.staged.drain(..).for_each(|(node, nr, grad)| write(&node, nr, grad));
         Ok(())
     }
 
+    /// Runs a node, and does what may be due afterwards: what it gave is looked at, in anomaly mode, and some leaves have all
+    /// of theirs.
+    #[cold]
+    fn evaluate_watched(&mut self, ready: Ready, roots: &[Edge]) -> Result<()> {
+        let (node, first, looks) = (ready.node.clone(), next_number(), self.looks);
+        self.evaluate(ready, roots)?;
+        for (input, edge) in node.next_edges.iter().enumerate().filter(|_| looks) {
+            if let Some(grad) = edge.as_ref().and_then(|edge| self.waiting_at(edge)) {
+                anomaly::remember_origin(&node, first, grad);
+                anomaly::expect_finite(&node, input, grad)?;
+            }
+        }
+        self.settle(&node, roots)
+    }
+
     /// Hooks, captures, then the node's own function.
-    fn evaluate(&mut self, ready: Ready) -> Result<()> {
+    fn evaluate(&mut self, ready: Ready, roots: &[Edge]) -> Result<()> {
         let Ready { node, mut buffer } = ready;
         let _span = profile::backward(&node);
         if self.path.as_ref().is_some_and(|p| !p.contains(&node.sequence)) {
@@ -147,63 +163,37 @@ impl GraphTask {
         #[cfg(test)]
         VISITED.set(VISITED.get() + 1);
         if node.hooks.get().is_some() || !self.captures.is_empty() || node.as_leaf().is_some() {
-            self.visit(&node, &mut buffer)?;
-            // Such a pass captures something at every node.
+            self.visit(&node, &mut buffer, roots)?;
+            // A pass with many gradients captures something at every node.
             if let Some(count) = self.batch {
-                return self.call_batched(&node, &buffer, count);
+                return self.call_batched(&node, buffer, count);
             }
         }
         if !node.next_edges.iter().flatten().any(|edge| self.is_on_path(edge)) {
             return Ok(());
         }
-        self.call_function(&node, &buffer)
+        match node.hooks.get() {
+            Some(hooks) if hooks.are_on_node() => self.call_between_hooks(&node, hooks, buffer),
+            _ => self.call_function(&node, &buffer),
+        }
     }
 
     /// Whether an edge leads to a variable whose gradient is wanted.
     fn is_on_path(&self, edge: &Edge) -> bool {
         is_on_path(&self.path, edge)
     }
+}
 
-    /// Runs the hooks of a node, and keeps its gradients for the caller and for those who will look for them.
-    fn visit(&mut self, node: &Arc<Node>, buffer: &mut [Option<Var>]) -> Result<()> {
-        for (nr, slot) in buffer.iter_mut().enumerate() {
-            let Some(mut grad) = slot.take() else { continue };
-            let mut kept = node.as_leaf().is_some_and(|leaf| leaf.requires_grad.load(Ordering::Relaxed));
-            if let Some(hooks) = node.hooks.get().filter(|_| self.batch.is_some()) {
-                grad = self.run_hooks_batched(node, hooks, nr as u32, &grad)?;
-            } else if let Some(hooks) = node.hooks.get() {
-                let (replaced, retain) = hooks.run(nr as u32, grad)?;
-                expect_fit("a gradient replaced by a hook", &node.metadata[nr], &replaced.value_ref())?;
-                if self.looks {
-                    anomaly::expect_finite_given("what a hook returned", node, &replaced)?;
-                }
-                (grad, kept) = (self.own(replaced), kept || retain);
-            }
-            let inputs = self.captures.get(&(node.sequence, nr as u32));
-            inputs.into_iter().flatten().for_each(|&i| self.caught[i] = Some(grad.clone()));
-            // A pass that is limited leaves gradients in the leaves that it is limited to.
-            kept &= self.path.is_none() || node.as_leaf().is_none();
-            let staged = self.accumulate && (kept || inputs.is_some());
-            // Nothing comes after a leaf.
-            if node.as_leaf().is_none() {
-                *slot = Some(grad.clone());
-            }
-            if staged {
-                self.staged.push((node.clone(), nr as u32, grad));
-            }
-        }
-        Ok(())
-    }
+/// Makes what is to be written what a leaf keeps; fails if no memory can hold that.
+fn fit_for_leaf(node: &Node, grad: &mut Var, roots: &[Edge]) -> Result<()> {
+    if node.as_leaf().is_some() { dense(grad).map_err(|e| in_sum(roots, node, e)) } else { Ok(()) }
+}
 
-    /// A gradient that was handed in, by a hook for instance, as a value of its own: it may be a leaf, which changes, or
-    /// have a history that nobody asked for.
-    #[inline]
-    fn own(&self, grad: Var) -> Var {
-        match &grad.kind {
-            VarKind::Constant(_) => grad,
-            _ if self.options.create_graph => grad.snapshot(),
-            _ => grad.detach(),
-        }
+/// Adds a gradient to that of a leaf, or to the one that a result retains.
+fn write(node: &Node, nr: u32, grad: Var) {
+    match node.as_leaf() {
+        Some(leaf) => drop(leaf.grad.update(|place| add_in_place(place, grad))),
+        None => Hooks::store(node, nr, grad),
     }
 }
 

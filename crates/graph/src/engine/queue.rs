@@ -22,6 +22,28 @@ impl Queue {
         self.first.take().or_else(|| self.others.pop_last().map(|(_, ready)| ready))
     }
 
+    /// Takes what waits for a node out of its turn.
+    pub(super) fn remove(&mut self, sequence: u64) -> Option<Ready> {
+        match &self.first {
+            Some(first) if first.node.sequence == sequence => self.first.take(),
+            _ => self.others.remove(&sequence),
+        }
+    }
+
+    /// The number of the node that is next.
+    #[inline]
+    pub(super) fn largest(&self) -> Option<u64> {
+        match &self.first {
+            Some(first) => Some(first.node.sequence),
+            None => self.others.last_key_value().map(|(&number, _)| number),
+        }
+    }
+
+    /// All nodes that something waits for.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.first.iter().chain(self.others.values()).map(|ready| &ready.node)
+    }
+
     pub(super) fn get_mut(&mut self, sequence: u64) -> Option<&mut Ready> {
         match &mut self.first {
             Some(first) if first.node.sequence == sequence => Some(first),
@@ -33,10 +55,7 @@ impl Queue {
     pub(super) fn entry(&mut self, node: &Arc<Node>) -> &mut Ready {
         let number = node.sequence;
         let new = || Ready { node: node.clone(), buffer: smallvec::smallvec![None; node.metadata.len()] };
-        let largest = match &self.first {
-            Some(first) => first.node.sequence,
-            None => self.others.last_key_value().map_or(0, |(&number, _)| number),
-        };
+        let largest = self.largest().unwrap_or(0);
         if number < largest || (number == largest && self.first.is_none() && !self.others.is_empty()) {
             return self.others.entry(number).or_insert_with(new);
         }
@@ -52,5 +71,8 @@ impl Queue {
 /// The gradients that wait for a node, one per output.
 pub(super) struct Ready {
     pub(super) node: Arc<Node>,
-    pub(super) buffer: SmallVec<[Option<Var>; 1]>,
+    pub(super) buffer: Buffer,
 }
+
+/// A gradient for each output, where there is one.
+pub(super) type Buffer = SmallVec<[Option<Var>; 1]>;

@@ -17,7 +17,7 @@ use crate::work::Flow;
 ///
 /// Asking for what there is not, or for what the function did not declare that it saves, is a mistake in the function:
 /// the accessors then panic at the line that asked, and the message names the operation, the line that recorded it and
-/// what to declare. A pass that ends so has changed no gradient.
+/// what to declare. A pass that ends so has failed.
 ///
 /// `S` is what the forward function of an [`Operation`](crate::Operation) keeps beside inputs and outputs.
 pub struct FunctionContext<'a, S = ()> {

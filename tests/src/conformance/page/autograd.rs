@@ -1,6 +1,9 @@
 //! Making and reading tensors, and gradients: what the replayer has no rows for.
 
-use foldback::graph::{Operation, checkpoint, detect_anomaly, set_detect_anomaly};
+use foldback::graph::{
+    Operation, checkpoint, detect_anomaly, register_any_grad_hook, register_multi_grad_hook,
+    set_detect_anomaly,
+};
 use foldback::ndarray::ArrayD;
 use foldback::prelude::*;
 use foldback::tensor::{Generator, get_rng_state, set_rng_state};
@@ -48,6 +51,9 @@ lines! {
     "x.detach()": v.detach(); ""
     "x.retain_grad()": v.retain_grad(); ""
     "x.register_hook(f)": v.register_hook(|g| g * 2.0); "a hook may return nothing, a gradient, an `Option` or a `Result`"
+    "x.register_post_accumulate_grad_hook(f)": v.register_post_accumulate_grad_hook(|v| v.zero_grad()); "a step inside the pass; other leaves stay as they are if the pass fails"
+    "x.grad_fn": v.grad_fn(); "`None` for leaves, too; has `register_prehook` and `register_hook`"
+    "torch.autograd.graph.register_multi_grad_hook(xs, f)": register_multi_grad_hook([&u, &w], |_| ()), register_any_grad_hook([&u, &w], |_| ()); "the second is `mode=\"any\"`"
     "x.is_leaf": v.is_leaf(); ""
     "torch.autograd.detect_anomaly()": detect_anomaly(|| v.backward()), set_detect_anomaly(false); "takes a closure; stops at infinities, too"
     "torch.utils.checkpoint.checkpoint(f, x)": checkpoint(|x| x[0].mul(2.0), [&v]); "`f` takes a list, and is run again in the pass itself"

@@ -1,0 +1,63 @@
+//! The gradients that variables keep which are not leaves.
+
+use super::{Entries, Hooks};
+use crate::gradient::add_in_place;
+use crate::node::Node;
+use crate::var::Var;
+
+/// The gradient that an output keeps.
+pub(super) struct Retained {
+    nr: u32,
+    /// whether every pass is to leave one here, or one pass was told to
+    always: bool,
+    pub(super) grad: Option<Var>,
+}
+
+impl Entries {
+    fn retained(&mut self, nr: u32) -> &mut Retained {
+        let found = self.retained.iter().position(|r| r.nr == nr);
+        let at = found.unwrap_or_else(|| {
+            self.retained.push(Retained { nr, always: false, grad: None });
+            self.retained.len() - 1
+        });
+        &mut self.retained[at]
+    }
+
+    /// Whether every pass is to leave a gradient at an output.
+    pub(super) fn retains(&self, nr: u32) -> bool {
+        self.retained.iter().any(|r| r.nr == nr && r.always)
+    }
+}
+
+impl Hooks {
+    pub(crate) fn retain(node: &Node, nr: u32) {
+        Hooks::of(node).update(|entries| entries.retained(nr).always = true);
+    }
+
+    /// Whether every pass is to leave a gradient at an output.
+    pub(crate) fn retains(node: &Node, nr: u32) -> bool {
+        node.hooks.get().is_some_and(|h| h.entries.update(|entries| entries.retains(nr)))
+    }
+
+    /// The retained gradient of an output; the outer option says whether there is one, or there will be.
+    pub(crate) fn retained(node: &Node, nr: u32) -> Option<Option<Var>> {
+        node.hooks.get()?.entries.update(|entries| {
+            let retained = entries.retained.iter().find(|r| r.nr == nr)?;
+            (retained.always || retained.grad.is_some()).then(|| retained.grad.clone())
+        })
+    }
+
+    pub(crate) fn clear_retained(node: &Node, nr: u32) {
+        if let Some(hooks) = node.hooks.get() {
+            let take = |entries: &mut Entries| {
+                entries.retained.iter_mut().find(|r| r.nr == nr).and_then(|r| r.grad.take())
+            };
+            drop(hooks.entries.update(take));
+        }
+    }
+
+    /// Stores a retained gradient, or adds it to the one that is there.
+    pub(crate) fn store(node: &Node, nr: u32, grad: Var) {
+        drop(Hooks::of(node).update(|entries| add_in_place(&mut entries.retained(nr).grad, grad)));
+    }
+}
