@@ -15,6 +15,9 @@ pub mod looking_at_graphs {}
 #[doc = include_str!("../../docs/src/guide/fusing.md")]
 pub mod fusing {}
 
+#[doc = include_str!("../../docs/src/guide/own-operations.md")]
+pub mod own_operations {}
+
 #[doc = include_str!("../../docs/src/guide/models.md")]
 pub mod models {}
 

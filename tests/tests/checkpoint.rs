@@ -164,7 +164,7 @@ fn derivatives_of_higher_order() {
         let (x, w) = (tensor![0.7].requires_grad(), tensor![1.3].requires_grad());
         let weight = w.clone();
         let f = move |x: &[Var]| x[0].mul(&weight)?.sin().mul(&x[0]);
-        let y = if wrapped { checkpoint(f, [&x]) } else { f(&[x.clone()]) }.unwrap();
+        let y = if wrapped { checkpoint(f, [&x]) } else { f(std::slice::from_ref(&x)) }.unwrap();
         let record = || Backward::new().create_graph(true);
         let first = grad_with(&y, &x, record()).unwrap();
         let [second, mixed] = grad_with(&first, [&x, &w], record()).unwrap();
@@ -191,7 +191,7 @@ fn jacobians() {
             counted.fetch_add(1, Ordering::Relaxed);
             x[0].mul(&weight)?.tanh().softmax(0)?.mul(&x[0])
         };
-        let y = if wrapped { checkpoint(f, [&x]) } else { f(&[x.clone()]) }.unwrap();
+        let y = if wrapped { checkpoint(f, [&x]) } else { f(std::slice::from_ref(&x)) }.unwrap();
         let seeds = Var::from(Tensor::eye(3));
         let found = Grad::new(&[&y], &[&x, &w]).seeds(&[&seeds]).is_grads_batched(true).run().unwrap();
         found.into_iter().flatten().map(|g| bits(g.value())).collect::<Vec<_>>()
@@ -222,7 +222,7 @@ fn nested() {
             let y = if wrapped { checkpoint(move |x| a(x), [&middle])? } else { a(&[middle])? };
             y.mul(Tensor::rand(16))?.tanh().sum(..)
         };
-        let y = if wrapped { checkpoint(outer, [&x]) } else { outer(&[x.clone()]) }.unwrap();
+        let y = if wrapped { checkpoint(outer, [&x]) } else { outer(std::slice::from_ref(&x)) }.unwrap();
         let after = (Tensor::rand(2), dropout.forward(&Tensor::ones(16)).unwrap().value());
         y.backward().unwrap();
         let drawn = (Tensor::rand(2), dropout.forward(&Tensor::ones(16)).unwrap().value());
@@ -240,7 +240,7 @@ fn the_same_random_numbers_again() {
         let x = Tensor::ones(64).requires_grad();
         let layer = dropout.clone();
         let f = move |x: &[Var]| layer.forward(&layer.forward(&x[0].exp())?);
-        let y = if wrapped { checkpoint(f, [&x]) } else { f(&[x.clone()]) }.unwrap();
+        let y = if wrapped { checkpoint(f, [&x]) } else { f(std::slice::from_ref(&x)) }.unwrap();
         let between = dropout.forward(&Tensor::ones(8)).unwrap().value();
         // In another thread, whose generator is another.
         std::thread::scope(|s| s.spawn(|| y.sum(..).unwrap().backward().unwrap()).join().unwrap());

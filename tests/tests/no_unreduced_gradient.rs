@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once};
 
 use foldback_gradcheck::testing::{Random, fill};
-use foldback_graph::{Domain, RequiresGrad, Result, Row, Var, rows};
+use foldback_graph::{Backward, Domain, Operation, RequiresGrad, Result, Row, Var, grad_with, rows};
 use foldback_tensor::{DType, Tensor, keep, set_num_threads, set_pool_limit, tensor};
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
@@ -122,6 +122,20 @@ fn expect_small(label: &str, vars: &[Var], run: impl Fn(&[Var]) -> Result<Var>, 
     assert!(peak <= allowed, "{label}: {peak} bytes at the peak where {allowed} are enough");
 }
 
+/// The same of a recorded pass, and of the pass through its gradients that nothing unreduced is needed for.
+fn expect_small_recorded(label: &str, vars: &[Var], run: impl Fn(&[Var]) -> Result<Var>) {
+    let y = run(vars).expect("samples run");
+    let seed = Tensor::from(1.5).expand(y.shape()).expect("a number expands");
+    let how = || Backward::new().seed(&seed).create_graph(true);
+    let tracked: Vec<&Var> = vars.iter().filter(|v| v.requires_grad()).collect();
+    let pass = || peak_of(|| grad_with(&y, &tracked, how()).expect("samples have gradients"));
+    pass();
+    let (peak, gradients) = pass();
+    let results: usize = gradients.iter().map(|g| g.numel() * 8).sum();
+    let allowed = 2 * stored(results) + SCRATCH;
+    assert!(peak <= allowed, "{label}, recorded: {peak} bytes at the peak where {allowed} are enough");
+}
+
 #[test]
 fn pointwise_gradients_are_folded_as_they_are_computed() {
     let _turn = alone();
@@ -136,6 +150,7 @@ fn pointwise_gradients_are_folded_as_they_are_computed() {
         } else {
             expect_small(&format!("{}, seed expanded", row.name), &vars, run, None);
             expect_small(&format!("{}, seed dense", row.name), &vars, run, Some(&dense));
+            expect_small_recorded(row.name, &vars, run);
         }
         measured += 1;
     }
@@ -154,11 +169,36 @@ fn fused_operations_are_folded_as_they_are_computed() {
     let dense = fill([N, N], Domain::Any, &mut Random::new(9));
     expect_small("fused, seed expanded", &vars, |v| f.call([&v[0], &v[1]]), None);
     expect_small("fused, seed dense", &vars, |v| f.call([&v[0], &v[1]]), Some(&dense));
+    expect_small_recorded("fused", &vars, |v| f.call([&v[0], &v[1]]));
     expect_small("fused sum", &vars, |v| f.sum([&v[0], &v[1]], ..), None);
     expect_small("fused mean", &vars, |v| f.mean([&v[0], &v[1]], keep(0)), None);
     let (forward, y) = peak_of(|| f.mean([&vars[0], &vars[1]], 1));
     let results = y.expect("the shapes broadcast").numel() * 8;
     assert!(forward <= 2 * stored(results) + SCRATCH && SCRATCH < UNREDUCED, "{forward} bytes forward");
+}
+
+/// The gradients of an operation of a user's own that describes them, in a recorded pass as well.
+#[test]
+fn described_gradients_are_folded_as_they_are_computed() {
+    let _turn = alone();
+    let op = Operation::new(
+        "my_mul",
+        |[a, b]| a.mul(b),
+        |ctx, [g]| {
+            ctx.fold(0, foldback::fuse!(|g, b| g * b), [&g, &ctx.input(1)])?;
+            ctx.fold(1, foldback::fuse!(|g, a| g * a), [&g, &ctx.input(0)])
+        },
+    )
+    .saves_inputs();
+    let vars = [
+        fill([1, N], Domain::Any, &mut Random::new(7)).requires_grad(),
+        fill([N, 1], Domain::Any, &mut Random::new(8)).requires_grad(),
+    ];
+    let dense = fill([N, N], Domain::Any, &mut Random::new(9));
+    let run = |v: &[Var]| op.call([&v[0], &v[1]]);
+    expect_small("described, seed expanded", &vars, run, None);
+    expect_small("described, seed dense", &vars, run, Some(&dense));
+    expect_small_recorded("described", &vars, run);
 }
 
 /// Partial sums are made so that threads can share a fold; they must not grow to the size of what is folded.

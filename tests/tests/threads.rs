@@ -109,7 +109,7 @@ fn a_fork_and_a_join_in_the_middle_of_a_graph() {
     let gradients = |threads: bool| {
         manual_seed(2);
         let x = Tensor::randn([16, 16]).requires_grad();
-        let h = x.matmul(&data.t()).unwrap().tanh();
+        let h = x.matmul(data.t()).unwrap().tanh();
         let (h, x, data) = (&h, &x, &data);
         let branch = move |k: i32| (h * f64::from(k)).sin().matmul(data).unwrap() + x;
         let branches: Vec<Var> = if threads {
@@ -217,7 +217,8 @@ fn a_panic_in_a_hook_or_a_function_poisons_nothing() {
         };
         assert_eq!(x.grad(), left, "{what}");
         assert_eq!(w.grad(), (what == "callback").then(|| tensor![32.0]), "{what}");
-        (x.zero_grad(), w.zero_grad());
+        x.zero_grad();
+        w.zero_grad();
         bad.store(0, Ordering::SeqCst);
         pass();
         assert_eq!((x.grad(), w.grad()), (Some(tensor![3.0]), Some(tensor![2.0])), "{what}");

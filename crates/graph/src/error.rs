@@ -326,6 +326,16 @@ pub enum GraphFacts {
         /// the source line that recorded the operation
         location: &'static Location<'static>,
     },
+    /// A backward pass that reached an operation of one's own which has no backward function.
+    #[error(
+        "{op}: it has no derivative (recorded at {location}): give it a backward function, detach() what it is applied to, or mark its output as non_differentiable"
+    )]
+    NoDerivative {
+        /// the operation
+        op: &'static str,
+        /// the source line that recorded the operation
+        location: &'static Location<'static>,
+    },
     /// A leaf's value written by the very function that is updating it.
     #[error(
         "{op}: the leaf is being updated by a function that this call comes from; change the tensor that the function was given"
@@ -370,7 +380,9 @@ impl Facts for GraphFacts {
             RetainWithoutGrad | Unused { .. } | InputWithoutGrad { .. } | NotALeaf | LeafInPlace { .. } => {
                 Kind::Graph
             }
-            OnceDifferentiable { .. } | NoForward { .. } | Updating { .. } => Kind::Graph,
+            OnceDifferentiable { .. } | NoDerivative { .. } | NoForward { .. } | Updating { .. } => {
+                Kind::Graph
+            }
         }
     }
 
@@ -438,6 +450,7 @@ mod tests {
             (assigned(Shape::from(3), DType::F32), Kind::Shape),
             (assigned(s(), DType::F64), Kind::DType),
             (OnceDifferentiable { op, location }, Kind::Graph),
+            (NoDerivative { op, location }, Kind::Graph),
             (Updating { op }, Kind::Graph),
             (TooDeep { source: std::io::Error::other("no thread") }, Kind::Io),
         ];

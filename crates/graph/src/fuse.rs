@@ -7,6 +7,7 @@
 
 mod backward;
 mod derived;
+mod fold;
 mod names;
 mod operands;
 

@@ -12,6 +12,7 @@ mod compare;
 mod dismantle;
 mod engine;
 mod error;
+mod folded;
 mod function;
 mod functional;
 mod fuse;
@@ -41,7 +42,7 @@ pub use backward::{Backward, Grad, GradInputs, backward, grad, grad_with, value_
 pub use checkpoint::{checkpoint, checkpoint_several, draw_from};
 pub use error::GraphFacts;
 pub use foldback_tensor::{Error, Facts, Kind, Result};
-pub use function::{Function, FunctionContext};
+pub use function::{BackwardResult, ForwardResult, Function, FunctionContext, Operation};
 pub use functional::{Arguments, Outputs, hessian, hvp, jacfwd, jacobian, jvp, vhp, vjp};
 pub use fuse::{Fused, Operands};
 pub use hooks::{

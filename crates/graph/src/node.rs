@@ -22,6 +22,14 @@ pub(crate) struct Edge {
     pub(crate) nr: u32,
 }
 
+impl Edge {
+    /// What the gradient that leaves by it must look like.
+    #[inline]
+    pub(crate) fn metadata(&self) -> &InputMetadata {
+        &self.node.metadata[self.nr as usize]
+    }
+}
+
 /// What a node knows of each gradient it accepts: the shape and type of the value it produced.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct InputMetadata {
@@ -168,6 +176,11 @@ impl Node {
             NodeKind::Function(name, _) => name,
             NodeKind::AccumulateGrad(_) => "AccumulateGrad",
         }
+    }
+
+    /// The shape of an input, if its gradient leaves by an edge.
+    pub(crate) fn input_shape(&self, input: usize) -> Option<&Shape> {
+        Some(&self.next_edges.get(input)?.as_ref()?.metadata().shape)
     }
 
     /// What it keeps, for those who look.

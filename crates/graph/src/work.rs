@@ -47,8 +47,8 @@ pub(crate) enum Mood {
 pub(crate) trait Pointwise {
     /// A kernel with an output for each of these inputs.
     fn kernel(&self, inputs: &[usize]) -> Box<dyn BlockKernel>;
-    /// The same gradients, recorded.
-    fn record(&self, reads: &[Var], inputs: &[usize]) -> Result<SmallVec<[Var; 4]>>;
+    /// The same gradients, recorded; folded, where that is worth it, if the node is given that they are for.
+    fn record(&self, node: Option<&Node>, reads: &[Var], inputs: &[usize]) -> Result<SmallVec<[Var; 4]>>;
 }
 
 /// Takes what a backward function describes.
@@ -126,6 +126,8 @@ pub(crate) struct Context<'a> {
     pub(crate) grads: &'a [Option<Var>],
     pub(crate) values: &'a Unpacked,
     pub(crate) wanted: &'a dyn Fn(usize) -> bool,
+    /// whether what was saved is needed again
+    pub(crate) retain: bool,
 }
 
 impl Context<'_> {

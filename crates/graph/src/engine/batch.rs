@@ -69,7 +69,8 @@ impl GraphTask {
     ) -> Result<()> {
         let Some(g) = &grads[0] else { return Ok(()) };
         let values = node.unpack(self.options.retain_graph)?;
-        let ctx = Context { node, grads, values: &values, wanted: &|_| true };
+        let retain = self.options.retain_graph;
+        let ctx = Context { node, grads, values: &values, wanted: &|_| true, retain };
         for (input, (gradient, edge)) in rule.gradients.iter().zip(&node.next_edges).enumerate() {
             let (Some(edge), Some(gradient)) = (edge, gradient) else { continue };
             if !self.is_on_path(edge) {
@@ -78,7 +79,7 @@ impl GraphTask {
             match gradient.formula {
                 None => self.deliver_batched(node, &[input], Job::Value(g.clone()), count)?,
                 Some(formula) if self.options.create_graph => {
-                    let recorded = record_formula(formula, params, gradient.reads, &ctx)?;
+                    let recorded = record_formula(formula, params, gradient.reads, &ctx, None)?;
                     self.deliver_batched(node, &[input], Job::Value(recorded), count)?;
                 }
                 Some(formula) => {
@@ -104,14 +105,17 @@ impl GraphTask {
         let values = node.unpack(self.options.retain_graph)?;
         let (path, mut onward) = (self.path.clone(), Vec::new());
         let wanted = |input: usize| is_wanted(&path, node, input);
-        let ctx = Context { node, grads, values: &values, wanted: &wanted };
+        let retain = self.options.retain_graph;
+        let ctx = Context { node, grads, values: &values, wanted: &wanted, retain };
         let mood = self.mood();
         let mut take = |Flow { inputs, work }: Flow<'_>| match work {
             Work::Onward(grads) => {
                 onward = grads;
                 Ok(())
             }
-            work => choose(mood, &inputs, work, |inputs, job| self.deliver_batched(node, inputs, job, count)),
+            work => choose(mood, None, &inputs, work, |inputs, job| {
+                self.deliver_batched(node, inputs, job, count)
+            }),
         };
         function.describe(&ctx, &mut take).map_err(|e| in_backward(node, e))?;
         drop(path);
@@ -136,10 +140,11 @@ impl GraphTask {
         for index in 0..count {
             let one = |g: &Option<Var>| g.as_ref().map(|g| at(g, index)).transpose();
             let grads = grads.iter().map(one).collect::<Result<SmallVec<[Option<Var>; 1]>>>()?;
-            let ctx = Context { node, grads: &grads, values: &values, wanted: &wanted };
+            let retain = self.options.retain_graph || index + 1 < count;
+            let ctx = Context { node, grads: &grads, values: &values, wanted: &wanted, retain };
             let mut these = vec![None; node.next_edges.len()];
             let mut take = |Flow { inputs, work }: Flow<'_>| {
-                choose(self.mood(), &inputs, work, |inputs, job| {
+                choose(self.mood(), Some(node), &inputs, work, |inputs, job| {
                     for (&input, g) in inputs.iter().zip(fitted(node, inputs, job, None)?) {
                         these[input] = Some(match these[input].take() {
                             Some(waiting) => add_gradients(waiting, g),

@@ -195,7 +195,7 @@ impl GraphTask {
 #[inline]
 pub(super) fn place(node: &Node, input: usize) -> Option<(&Edge, &InputMetadata)> {
     let edge = node.next_edges[input].as_ref()?;
-    Some((edge, &edge.node.metadata[edge.nr as usize]))
+    Some((edge, edge.metadata()))
 }
 
 /// Says in which operation's gradient something went wrong; a shape that cannot be folded is an error of its own.

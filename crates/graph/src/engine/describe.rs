@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use foldback_tensor::kernel::{BlockKernel, JointKernel};
-use foldback_tensor::{DType, GRAIN, Tensor};
+use foldback_tensor::{DType, GRAIN, Shape, Tensor};
 use smallvec::SmallVec;
 
 use super::deliver::{Job, in_backward};
 use super::{GraphTask, is_on_path, nodes_towards};
 use crate::error::Result;
+use crate::folded::{is_worth_it, record_folded};
 use crate::mode::LineGuard;
 use crate::node::{Edge, Node, NodeKind, Unpacked};
 use crate::rule::{Gradient, Rule, RuleFormula, RuleKernel, Slot};
@@ -44,14 +45,15 @@ impl GraphTask {
         let wanted = |input: usize| {
             node.next_edges.get(input).and_then(Option::as_ref).is_some_and(|edge| is_on_path(&path, edge))
         };
-        let ctx = Context { node, grads, values: &values, wanted: &wanted };
+        let retain = self.options.retain_graph;
+        let ctx = Context { node, grads, values: &values, wanted: &wanted, retain };
         let mood = self.mood();
         let mut take = |Flow { inputs, work }: Flow<'_>| match work {
             Work::Onward(grads) => {
                 onward = grads;
                 Ok(())
             }
-            work => choose(mood, &inputs, work, |inputs, job| self.deliver(node, inputs, job)),
+            work => choose(mood, Some(node), &inputs, work, |inputs, job| self.deliver(node, inputs, job)),
         };
         function.describe(&ctx, &mut take).map_err(|e| in_backward(node, e))?;
         drop(path);
@@ -150,7 +152,8 @@ impl GraphTask {
     ) -> Result<()> {
         let _line = LineGuard::set(node.location);
         let values = node.unpack(self.options.retain_graph)?;
-        let ctx = Context { node, grads, values: &values, wanted: &|_| true };
+        let retain = self.options.retain_graph;
+        let ctx = Context { node, grads, values: &values, wanted: &|_| true, retain };
         for (input, (gradient, edge)) in rule.gradients.iter().zip(&node.next_edges).enumerate() {
             let (Some(edge), Some(gradient)) = (edge, gradient) else { continue };
             if !self.is_on_path(edge) {
@@ -158,7 +161,11 @@ impl GraphTask {
             }
             let recorded = match gradient.formula {
                 None => Ok(ctx.grad(0)),
-                Some(formula) => record_formula(formula, params, gradient.reads, &ctx),
+                Some(formula) => {
+                    let to =
+                        Some(&edge.metadata().shape).filter(|to| is_worth_it(&node.metadata[0].shape, to));
+                    record_formula(formula, params, gradient.reads, &ctx, to)
+                }
             };
             self.deliver(node, &[input], Job::Value(recorded?))?;
         }
@@ -166,12 +173,13 @@ impl GraphTask {
     }
 }
 
-/// Records a formula of a row over what it reads, in the operation's type.
+/// Records a formula of a row over what it reads, in the operation's type; folded to a shape if there is one.
 pub(crate) fn record_formula(
     formula: &'static dyn RuleFormula,
     params: &[f64; 2],
     reads: &[Slot],
     ctx: &Context<'_>,
+    to: Option<&Shape>,
 ) -> Result<Var> {
     let dtype = ctx.node.metadata[0].dtype;
     let read = |slot: &Slot| match ctx.value(*slot) {
@@ -180,13 +188,21 @@ pub(crate) fn record_formula(
     };
     let reads: SmallVec<[Var; 4]> = reads.iter().map(read).collect();
     let reads: SmallVec<[&Var; 4]> = reads.iter().collect();
-    formula.trace(params, &reads).map_err(|e| in_backward(ctx.node, e))
+    let own = *params;
+    let trace = move |reads: &[&Var]| formula.trace(&own, reads);
+    let kernel = RuleKernel { formula, params };
+    let recorded = match to {
+        Some(to) => record_folded(ctx.node.name(), &kernel, &reads, to, trace),
+        None => trace(&reads),
+    };
+    recorded.map_err(|e| in_backward(ctx.node, e))
 }
 
 /// Turns what is described into what is to be computed: in the form for now, or in the one that is recorded, which is always a
-/// value.
+/// value. That is folded for a node which is given, where that is worth it.
 pub(crate) fn choose(
     mood: Mood,
+    node: Option<&Node>,
     inputs: &[usize],
     work: Work<'_>,
     mut take: impl FnMut(&[usize], Job<'_>) -> Result<()>,
@@ -203,7 +219,7 @@ pub(crate) fn choose(
             take(inputs, Job::Kernel(&*formula.kernel(inputs), &values))
         }
         (Work::Pointwise(formula, reads), Mood::Recorded) => {
-            let recorded = formula.record(reads, inputs)?;
+            let recorded = formula.record(node, reads, inputs)?;
             inputs.iter().zip(recorded).try_for_each(|(&input, g)| take(&[input], Job::Value(g)))
         }
     }

@@ -118,8 +118,9 @@ impl Forward {
                 None => tangent,
                 Some(formula) if self.recorded => {
                     let grads = [Some(tangent)];
-                    let ctx = Context { node, grads: &grads, values: &values, wanted: &|_| true };
-                    let term = record_formula(formula, params, gradient.reads, &ctx)?;
+                    let ctx =
+                        Context { node, grads: &grads, values: &values, wanted: &|_| true, retain: true };
+                    let term = record_formula(formula, params, gradient.reads, &ctx, None)?;
                     if *term.shape() == full { term } else { term.expand(&full)? }
                 }
                 Some(formula) => {
@@ -157,7 +158,7 @@ impl Forward {
         }
         let values = node.unpack(true)?;
         let wanted = |input: usize| inputs.get(input).is_some_and(Option::is_some);
-        let ctx = Context { node, grads: &any, values: &values, wanted: &wanted };
+        let ctx = Context { node, grads: &any, values: &values, wanted: &wanted, retain: true };
         let (mut roots, mut of) = (Vec::new(), Vec::new());
         let (mut onward, first) = (None, next_number());
         let mut take = |Flow { inputs: to, work }: Flow<'_>| match work {
@@ -165,7 +166,7 @@ impl Forward {
                 onward = Some(grads);
                 Ok(())
             }
-            work => choose(Mood::Recorded, &to, work, |to, job| {
+            work => choose(Mood::Recorded, None, &to, work, |to, job| {
                 if let (Job::Value(root), true) = (job, wanted(to[0])) {
                     roots.push(root);
                     of.push(to[0]);

@@ -64,10 +64,10 @@ fn unreduced(g: Var, reduced: Option<&(ReducedShapes, bool)>) -> Result<Var> {
 }
 
 /// The gradients as recorded values, unreduced, computed in the operation's type as in the kernel.
-pub(super) fn record(formula: &dyn Derived, reads: &[Var], inputs: &[usize]) -> Result<PerOperand<Var>> {
+pub(super) fn record(formula: &dyn Derived, reads: &[&Var], inputs: &[usize]) -> Result<PerOperand<Var>> {
     let dtype = reads[0].dtype();
     let reads: PerOperand<Var> =
-        reads.iter().map(|v| if v.dtype() == dtype { v.clone() } else { v.to(dtype) }).collect();
+        reads.iter().map(|&v| if v.dtype() == dtype { v.clone() } else { v.to(dtype) }).collect();
     let reads: SmallVec<[&Var; 8]> = reads.iter().collect();
     let slopes = trace_many(&reads, &|x| {
         let slopes = formula.slopes_of(x, inputs);

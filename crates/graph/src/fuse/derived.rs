@@ -8,6 +8,8 @@ use smallvec::SmallVec;
 use super::backward::record;
 use super::names::Names;
 use crate::error::Result;
+use crate::folded::{is_worth_it, record_folded};
+use crate::node::Node;
 use crate::traced::Traced;
 use crate::var::Var;
 use crate::work::Pointwise;
@@ -47,8 +49,22 @@ impl<F: Formula<N> + 'static, const N: usize> Pointwise for FloatKernel<F, N> {
         Box::new(GradientKernel::new(self.0, inputs))
     }
 
-    fn record(&self, reads: &[Var], inputs: &[usize]) -> Result<PerOperand<Var>> {
-        record(self, reads, inputs)
+    fn record(&self, node: Option<&Node>, reads: &[Var], inputs: &[usize]) -> Result<PerOperand<Var>> {
+        let reads: PerOperand<&Var> = reads.iter().collect();
+        let full = reads[0].shape();
+        let folded = |input: usize| node?.input_shape(input).filter(|to| is_worth_it(full, to));
+        if inputs.iter().all(|&k| folded(k).is_none()) {
+            return record(self, &reads, inputs);
+        }
+        let (formula, name) = (*self, node.map_or("fuse", Node::name));
+        let one = |&k: &usize| {
+            let trace = move |reads: &[&Var]| Ok(record(&formula, reads, &[k])?.remove(0));
+            match folded(k) {
+                Some(to) => record_folded(name, &*self.kernel(&[k]), &reads, to, trace),
+                None => trace(&reads),
+            }
+        };
+        inputs.iter().map(one).collect()
     }
 }
 

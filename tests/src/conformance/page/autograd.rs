@@ -1,7 +1,8 @@
 //! Making and reading tensors, and gradients: what the replayer has no rows for.
 
 use foldback::graph::{
-    checkpoint, detect_anomaly, register_any_grad_hook, register_multi_grad_hook, set_detect_anomaly,
+    Operation, checkpoint, detect_anomaly, register_any_grad_hook, register_multi_grad_hook,
+    set_detect_anomaly,
 };
 use foldback::ndarray::ArrayD;
 use foldback::prelude::*;
@@ -56,5 +57,6 @@ lines! {
     "x.is_leaf": v.is_leaf(); ""
     "torch.autograd.detect_anomaly()": detect_anomaly(|| v.backward()), set_detect_anomaly(false); "takes a closure; stops at infinities, too"
     "torch.utils.checkpoint.checkpoint(f, x)": checkpoint(|x| x[0].mul(2.0), [&v]); "`f` takes a list, and is run again in the pass itself"
+    "torch.autograd.Function": Operation::new("exp", |[x]| x.exp(), |ctx, [g]| g * ctx.output()); "two closures and what they save, or the trait `Function`; see [Operations of one's own](guide/own-operations.md)"
     "torch.autograd.gradcheck(f, x)": gradcheck(|x| x[0].sum(..), &[y.double()]), gradgradcheck(|x| x[0].sum(..), &[y.double()]); ""
 }
