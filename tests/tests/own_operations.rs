@@ -456,10 +456,10 @@ fn described_gradients_are_those_that_are_given() -> Result<()> {
         let second = grad(first[0].square().sum(..).unwrap() + first[1].sum(..).unwrap(), &x).unwrap();
         (grad(scalar(&x, &op).unwrap(), &x).unwrap(), first, second)
     });
-    for k in 0..2 {
+    for (k, x) in x.iter().enumerate() {
         let [a, b] = [&results[0], &results[1]].map(|r| [r.0[k].value(), r.1[k].value(), r.2[k].value()]);
         for (a, b) in a.iter().zip(&b) {
-            assert_eq!(a.dims(), x[k].dims());
+            assert_eq!(a.dims(), x.dims());
             assert_close!(a, b);
         }
     }

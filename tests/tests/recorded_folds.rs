@@ -35,7 +35,7 @@ fn derivatives(x: &[Var], f: impl Fn(&[Var]) -> Result<Var>) -> Result<Vec<Tenso
         root = Var::from(tensor![0.0; f64]);
         for g in grads.into_iter().flatten() {
             all.push(g.value());
-            root = root + g.mul(fill(g.dims().to_vec(), Domain::Any, &mut random))?.sum(..)?;
+            root += g.mul(fill(g.dims().to_vec(), Domain::Any, &mut random))?.sum(..)?;
         }
         root = root.sum(..)?;
     }
@@ -73,7 +73,7 @@ fn what_a_gradient_reads_may_depend_on_what_else_it_reads() -> Result<()> {
         let wide = x[0].expand([N, N])?;
         wide.mul(x[0].transpose(0, 1)?.exp().expand([N, N])?)?.pow(&wide)
     };
-    for (a, b) in derivatives(&[x.clone()], f)?.iter().zip(&derivatives(&[x], unfolded)?) {
+    for (a, b) in derivatives(std::slice::from_ref(&x), f)?.iter().zip(&derivatives(&[x], unfolded)?) {
         assert_close!(a, b, rtol = 1e-9);
     }
     Ok(())

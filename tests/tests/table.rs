@@ -296,7 +296,7 @@ fn pass_by_pass(case: &Case, v: &[Tensor]) -> Result<(Vec<Tensor>, Tensor)> {
     let shape = |x: &Tensor| [y.shape().dims(), x.shape().dims()].concat();
     let whole = |(rows, x): (Vec<Tensor>, &Tensor)| match rows.is_empty() {
         true => Ok(Tensor::zeros_with(shape(x), x.dtype())),
-        false => Tensor::stack(&rows, 0)?.reshape(&shape(x)),
+        false => Tensor::stack(&rows, 0)?.reshape(shape(x)),
     };
     let jacobian = rows.into_iter().zip(&given).map(whole).collect::<Result<_>>()?;
     Ok((jacobian, Tensor::from_vec(product, y.shape())?))
@@ -346,7 +346,7 @@ fn every_row_forward_over_reverse_as_reverse_over_reverse() {
                 for (part, v) in row.iter().zip(&v) {
                     let part = part.value().reshape((f.numel(), v.numel())).map_err(text)?;
                     let one = part.matmul(v.flatten(..).map_err(text)?).map_err(text)?;
-                    product = product + one.reshape(f.shape()).map_err(text)?;
+                    product += one.reshape(f.shape()).map_err(text)?;
                 }
                 agree_to("hessian", &product, &b.value(), 1e-12)?;
             }
