@@ -1,37 +1,15 @@
 //! Checkpoints: the bits of the plain program, its random numbers, its memory, and what is refused.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use foldback::prelude::*;
 use foldback_graph::{GraphFacts, checkpoint, checkpoint_several, detect_anomaly, jvp, live_nodes};
 use foldback_tensor::{set_num_threads, set_pool_limit};
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-/// The system's allocator, counting bytes in use and their maximum.
-struct Counting;
-
-// SAFETY: every call is handed to `System` with the arguments it came with; counting touches atomics only and neither
-// allocates nor panics.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let live = LIVE.fetch_add(layout.size(), Ordering::SeqCst) + layout.size();
-        PEAK.fetch_max(live, Ordering::SeqCst);
-        // SAFETY: the caller's promises about `layout` are those that `System` asks for.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Ordering::SeqCst);
-        // SAFETY: `memory` came from `System`, as all memory here does, with this layout.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
+use peak_alloc::PeakAlloc;
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 /// One test at a time: some count bytes.
 fn alone() -> MutexGuard<'static, ()> {
@@ -114,11 +92,11 @@ fn the_peak_of_a_long_chain_falls() {
     let _turn = alone();
     let peak = |checkpointed| {
         let calls = Arc::default();
-        let before = LIVE.load(Ordering::SeqCst);
-        PEAK.store(before, Ordering::SeqCst);
+        let before = ALLOCATOR.current_usage();
+        ALLOCATOR.reset_peak_usage();
         let (loss, _leaves) = chain(40, 512, checkpointed, &calls);
         loss.backward().unwrap();
-        PEAK.load(Ordering::SeqCst) - before
+        ALLOCATOR.peak_usage() - before
     };
     let (plain, less) = (peak(false), peak(true));
     // A block saves three values and its operand; a checkpoint the operand.

@@ -3,47 +3,15 @@
 //!
 //! A process of its own, because the allocator is the whole process's.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once};
 
 use foldback_gradcheck::testing::{Random, fill};
 use foldback_graph::{Backward, Domain, Operation, RequiresGrad, Result, Row, Var, grad_with, rows};
 use foldback_tensor::{DType, Tensor, keep, set_num_threads, set_pool_limit, tensor};
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-/// The system's allocator, counting bytes in use and their maximum.
-struct Counting;
-
-fn more(bytes: usize) {
-    let live = LIVE.fetch_add(bytes, Ordering::SeqCst) + bytes;
-    PEAK.fetch_max(live, Ordering::SeqCst);
-}
-
-// SAFETY: every call is handed to `System` with the arguments it came with; counting touches atomics only and neither
-// allocates nor panics.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        more(layout.size());
-        // SAFETY: the caller's promises about `layout` are those that `System` asks for.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        more(layout.size());
-        // SAFETY: as above.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Ordering::SeqCst);
-        // SAFETY: `memory` came from `System`, as all memory here does, with this layout.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
+use peak_alloc::PeakAlloc;
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 /// One measurement at a time; the pool would keep dropped buffers alive, so it is off.
 fn alone() -> MutexGuard<'static, ()> {
@@ -56,15 +24,15 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn live() -> usize {
-    LIVE.load(Ordering::SeqCst)
+    ALLOCATOR.current_usage()
 }
 
 /// How many bytes more than before were in use at once while `f` ran.
 fn peak_of<R>(f: impl FnOnce() -> R) -> (usize, R) {
     let before = live();
-    PEAK.store(before, Ordering::SeqCst);
+    ALLOCATOR.reset_peak_usage();
     let result = f();
-    (PEAK.load(Ordering::SeqCst) - before, result)
+    (ALLOCATOR.peak_usage() - before, result)
 }
 
 /// The rows of a broadcast pair; an unreduced `f64` gradient has 512 * 512 * 8 bytes = 2 MiB.

@@ -5,16 +5,15 @@
 //! what it reads broadcasts. So is a function that reads nothing of its gradient's axes from the front
 //! (`Describe::leads`). Any other function describes its gradients once for each of the `n`. A hook sees them one by one.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use foldback_tensor::kernel::{self, Target};
 use foldback_tensor::{Shape, Tensor};
 use smallvec::SmallVec;
 
-use super::GraphTask;
 use super::deliver::{Job, in_backward, in_gradient, place};
-use super::describe::{choose, operand, record_formula};
+use super::describe::{choose, operand};
+use super::{GraphTask, is_wanted};
 use crate::error::Result;
 use crate::gradient::add_gradients;
 use crate::hooks::Hooks;
@@ -22,7 +21,7 @@ use crate::mode::LineGuard;
 use crate::node::{Edge, InputMetadata, Node, NodeKind};
 use crate::rule::{Rule, RuleKernel};
 use crate::var::{Var, VarKind};
-use crate::work::{Context, Describe, Flow, Work};
+use crate::work::{Context, Describe, Flow};
 
 /// A shape behind a leading axis, if there is one.
 pub(crate) fn leading(batch: Option<usize>, shape: &Shape) -> Shape {
@@ -48,13 +47,17 @@ impl GraphTask {
         count: usize,
     ) -> Result<()> {
         let _line = LineGuard::set(node.location);
-        match &node.kind {
-            NodeKind::Rule(rule, params) => self.rule_batched(node, rule, params, grads, count),
-            NodeKind::Function(_, function) if function.leads() => {
-                self.function_batched(node, &**function, grads, count)
+        match (&node.kind, &grads[0]) {
+            // Of one output, which has received its gradients, or one that hands them on.
+            (NodeKind::Function(_, function), _) if function.leads() => {
+                self.run_function(node, &**function, grads)
             }
-            NodeKind::Function(_, function) => self.function_repeated(node, &**function, grads, count),
-            NodeKind::AccumulateGrad(_) => Ok(()),
+            (NodeKind::Function(_, function), _) => self.function_repeated(node, &**function, grads, count),
+            (NodeKind::Rule(rule, params), Some(_)) if self.options.create_graph => {
+                self.record_rule(node, rule, params, grads)
+            }
+            (NodeKind::Rule(rule, params), Some(g)) => self.rule_batched(node, rule, params, g, count),
+            (NodeKind::Rule(..), None) | (NodeKind::AccumulateGrad(_), _) => Ok(()),
         }
     }
 
@@ -64,63 +67,28 @@ impl GraphTask {
         node: &Arc<Node>,
         rule: &'static Rule,
         params: &[f64; 2],
-        grads: &[Option<Var>],
+        g: &Var,
         count: usize,
     ) -> Result<()> {
-        let Some(g) = &grads[0] else { return Ok(()) };
         let values = node.unpack(self.options.retain_graph)?;
-        let retain = self.options.retain_graph;
-        let ctx = Context { node, grads, values: &values, wanted: &|_| true, retain };
         for (input, (gradient, edge)) in rule.gradients.iter().zip(&node.next_edges).enumerate() {
             let (Some(edge), Some(gradient)) = (edge, gradient) else { continue };
             if !self.is_on_path(edge) {
                 continue;
             }
-            match gradient.formula {
-                None => self.deliver_batched(node, &[input], Job::Value(g.clone()), count)?,
-                Some(formula) if self.options.create_graph => {
-                    let recorded = record_formula(formula, params, gradient.reads, &ctx, None)?;
-                    self.deliver_batched(node, &[input], Job::Value(recorded), count)?;
-                }
-                Some(formula) => {
-                    let g = g.value_ref();
-                    let reads: SmallVec<[&Tensor; 4]> =
-                        gradient.reads.iter().map(|slot| operand(slot, &g, &values)).collect();
-                    let job = Job::Kernel(&RuleKernel { formula, params }, &reads);
-                    self.deliver_batched(node, &[input], job, count)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// A function that minds no leading axis: of one output, which has received its gradients, or one that hands them on.
-    fn function_batched(
-        &mut self,
-        node: &Arc<Node>,
-        function: &dyn Describe,
-        grads: &[Option<Var>],
-        count: usize,
-    ) -> Result<()> {
-        let values = node.unpack(self.options.retain_graph)?;
-        let (path, mut onward) = (self.path.clone(), Vec::new());
-        let wanted = |input: usize| is_wanted(&path, node, input);
-        let retain = self.options.retain_graph;
-        let ctx = Context { node, grads, values: &values, wanted: &wanted, retain };
-        let mood = self.mood();
-        let mut take = |Flow { inputs, work }: Flow<'_>| match work {
-            Work::Onward(grads) => {
-                onward = grads;
-                Ok(())
-            }
-            work => choose(mood, None, &inputs, work, |inputs, job| {
-                self.deliver_batched(node, inputs, job, count)
-            }),
-        };
-        function.describe(&ctx, &mut take).map_err(|e| in_backward(node, e))?;
-        drop(path);
-        if !onward.is_empty() {
-            self.go_on(node, onward);
+            let Some(formula) = gradient.formula else {
+                self.deliver_batched(node, &[input], Job::Value(g.clone()), count)?;
+                continue;
+            };
+            let g = g.value_ref();
+            let reads: SmallVec<[&Tensor; 4]> =
+                gradient.reads.iter().map(|slot| operand(slot, &g, &values)).collect();
+            self.deliver_batched(
+                node,
+                &[input],
+                Job::Kernel(&RuleKernel { formula, params }, &reads),
+                count,
+            )?;
         }
         Ok(())
     }
@@ -176,7 +144,13 @@ impl GraphTask {
     }
 
     /// [`GraphTask::deliver`] of gradients with a leading axis.
-    fn deliver_batched(&mut self, node: &Node, inputs: &[usize], job: Job<'_>, count: usize) -> Result<()> {
+    pub(super) fn deliver_batched(
+        &mut self,
+        node: &Node,
+        inputs: &[usize],
+        job: Job<'_>,
+        count: usize,
+    ) -> Result<()> {
         for (&input, g) in inputs.iter().zip(fitted(node, inputs, job, Some(count))?) {
             let Some((edge, meta)) = place(node, input) else { continue };
             let shape = leading(Some(count), &meta.shape);
@@ -203,10 +177,6 @@ impl GraphTask {
         }
         Ok((if seen.is_empty() { grad.clone() } else { joined(&seen)? }, retained))
     }
-}
-
-fn is_wanted(path: &Option<Arc<HashSet<u64>>>, node: &Node, input: usize) -> bool {
-    node.next_edges.get(input).and_then(Option::as_ref).is_some_and(|edge| super::is_on_path(path, edge))
 }
 
 /// One of the gradients along the leading axis.

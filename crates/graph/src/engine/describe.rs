@@ -8,7 +8,7 @@ use foldback_tensor::{DType, GRAIN, Shape, Tensor};
 use smallvec::SmallVec;
 
 use super::deliver::{Job, in_backward};
-use super::{GraphTask, is_on_path, nodes_towards};
+use super::{GraphTask, is_wanted, nodes_towards};
 use crate::error::Result;
 use crate::folded::{is_worth_it, record_folded};
 use crate::mode::LineGuard;
@@ -33,7 +33,8 @@ impl GraphTask {
         }
     }
 
-    fn run_function(
+    /// A function's gradients, each described once.
+    pub(super) fn run_function(
         &mut self,
         node: &Arc<Node>,
         function: &dyn Describe,
@@ -42,18 +43,17 @@ impl GraphTask {
         let _line = LineGuard::set(node.location);
         let values = node.unpack(self.options.retain_graph)?;
         let (path, mut onward) = (self.path.clone(), Vec::new());
-        let wanted = |input: usize| {
-            node.next_edges.get(input).and_then(Option::as_ref).is_some_and(|edge| is_on_path(&path, edge))
-        };
+        let wanted = |input: usize| is_wanted(&path, node, input);
         let retain = self.options.retain_graph;
         let ctx = Context { node, grads, values: &values, wanted: &wanted, retain };
-        let mood = self.mood();
+        // What is folded as it is recorded has no leading axis.
+        let (mood, folding) = (self.mood(), self.batch.is_none().then_some(&**node));
         let mut take = |Flow { inputs, work }: Flow<'_>| match work {
             Work::Onward(grads) => {
                 onward = grads;
                 Ok(())
             }
-            work => choose(mood, Some(node), &inputs, work, |inputs, job| self.deliver(node, inputs, job)),
+            work => choose(mood, folding, &inputs, work, |inputs, job| self.hand_on(node, inputs, job)),
         };
         function.describe(&ctx, &mut take).map_err(|e| in_backward(node, e))?;
         drop(path);
@@ -63,9 +63,17 @@ impl GraphTask {
         Ok(())
     }
 
+    /// [`GraphTask::deliver`], or its form for many gradients at once.
+    fn hand_on(&mut self, node: &Node, inputs: &[usize], job: Job<'_>) -> Result<()> {
+        match self.batch {
+            Some(count) => self.deliver_batched(node, inputs, job, count),
+            None => self.deliver(node, inputs, job),
+        }
+    }
+
     /// Goes on in a graph that the node has recorded while it ran.
     #[cold]
-    pub(super) fn go_on(&mut self, node: &Node, grads: Vec<(Edge, Var)>) {
+    fn go_on(&mut self, node: &Node, grads: Vec<(Edge, Var)>) {
         if let Some(path) = &mut self.path {
             let roots: Vec<Edge> = grads.iter().map(|(edge, _)| edge.clone()).collect();
             let new = nodes_towards(&roots, node.sequence + 1, |number| path.contains(&number));
@@ -143,7 +151,7 @@ impl GraphTask {
     }
 
     /// Records the formulas of a row, computed in the operation's type as the kernels are.
-    fn record_rule(
+    pub(super) fn record_rule(
         &mut self,
         node: &Arc<Node>,
         rule: &'static Rule,
@@ -162,12 +170,12 @@ impl GraphTask {
             let recorded = match gradient.formula {
                 None => Ok(ctx.grad(0)),
                 Some(formula) => {
-                    let to =
-                        Some(&edge.metadata().shape).filter(|to| is_worth_it(&node.metadata[0].shape, to));
+                    let to = Some(&edge.metadata().shape)
+                        .filter(|to| self.batch.is_none() && is_worth_it(&node.metadata[0].shape, to));
                     record_formula(formula, params, gradient.reads, &ctx, to)
                 }
             };
-            self.deliver(node, &[input], Job::Value(recorded?))?;
+            self.hand_on(node, &[input], Job::Value(recorded?))?;
         }
         Ok(())
     }

@@ -192,8 +192,14 @@ fn write(node: &Node, nr: u32, grad: Var) {
     }
 }
 
+/// Whether a pass that is limited to this path goes along an edge.
 fn is_on_path(path: &Option<Arc<HashSet<u64>>>, edge: &Edge) -> bool {
     path.as_ref().is_none_or(|p| p.contains(&edge.node.sequence))
+}
+
+/// Whether it goes along that of an input.
+fn is_wanted(path: &Option<Arc<HashSet<u64>>>, node: &Node, input: usize) -> bool {
+    node.next_edges.get(input).and_then(Option::as_ref).is_some_and(|edge| is_on_path(path, edge))
 }
 
 /// The numbers, from `lowest` on, of all nodes from which a target can be reached, targets included. Iterative, in
