@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use foldback_tensor::{Here, Tensor, refuse};
 use smallvec::SmallVec;
 
-use crate::engine::{GraphTask, Options, in_sum, leading};
+use crate::engine::{GraphTask, Options, in_sum};
 use crate::error::{GraphFacts, Result};
 use crate::input::{AsInput, variables_of};
+use crate::lead::Lead;
 use crate::node::Edge;
 use crate::var::Var;
 
@@ -300,7 +301,7 @@ impl<'a> Grad<'a> {
         for (index, g) in grads.iter_mut().enumerate().filter(|g| g.1.is_none()) {
             if self.materialize {
                 let like = self.inputs[index];
-                let zeros = Tensor::try_zeros_with(leading(batch, like.shape()), like.dtype());
+                let zeros = Tensor::try_zeros_with(Lead(batch).shape(like.shape()), like.dtype());
                 *g = Some(Var::constant(zeros.nowhere()?));
             } else if !self.allow_unused {
                 return refuse(GraphFacts::Unused { index });
@@ -470,7 +471,7 @@ fn input_edges(inputs: &[&Var]) -> Result<Vec<Edge>> {
 fn has_shape(seed: &Var, batch: Option<usize>, root: &Var) -> bool {
     match batch {
         None => seed.shape() == root.shape(),
-        Some(_) => *seed.shape() == leading(batch, root.shape()),
+        Some(_) => *seed.shape() == Lead(batch).shape(root.shape()),
     }
 }
 
@@ -488,7 +489,7 @@ fn plant(task: &mut GraphTask, edges: &[Edge], roots: &[&Var], seeds: Option<&[&
                 return refuse(GraphFacts::SeedShape {
                     index,
                     seed: seeds[index].shape().clone(),
-                    output: leading(task.batch, root.shape()),
+                    output: Lead(task.batch).shape(root.shape()),
                 });
             }
             Some(seeds) if !seeds[index].dtype().is_float() => {

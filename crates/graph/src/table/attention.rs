@@ -9,6 +9,7 @@ use super::macros::function;
 use super::together::{self, Together};
 use crate::error::Result;
 use crate::input::{AsInput, AsOptionalInput};
+use crate::lead::Lead;
 use crate::record::{Reads, record_one};
 use crate::rule::Slot;
 use crate::var::Var;
@@ -54,7 +55,9 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn glu(a; axis: Axis) = a.glu(axis);
-        d a: |g, a| gate_slopes(g, a, axis);
+        d a: |g, a| gate_slopes(g, a, axis, n);
+        t: |t, a| gate_tangent(t, a, axis, n);
+        over leading axes (n);
         check {
             "a row": [[4] Any] |x| x[0].glu(0);
             "columns": [[3, 4] Any] |x| x[0].glu(-1);
@@ -66,10 +69,15 @@ function! {
 pub(super) use gates::ALL as GATES;
 pub(super) use rows::ALL;
 
-fn gate_slopes(g: &Var, a: &Var, axis: Axis) -> Result<Var> {
+fn gate_slopes(g: &Var, a: &Var, axis: Axis, n: Lead) -> Result<Var> {
     let [x, y] = a.chunks(axis)?;
     let share = g.mul(y.sigmoid())?;
-    Var::cat([&share, &share.mul(y.neg().sigmoid())?.mul(&x)?], axis)
+    Var::cat([&share, &share.mul(y.neg().sigmoid())?.mul(&x)?], n.axis(axis))
+}
+
+fn gate_tangent(t: &Var, a: &Var, axis: Axis, n: Lead) -> Result<Var> {
+    let ([x, y], [dx, dy]) = (a.chunks(axis)?, t.chunks(n.axis(axis))?);
+    y.sigmoid().mul(dx.add(dy.mul(y.neg().sigmoid())?.mul(&x)?)?)
 }
 
 /// A mask with a row that sees nothing.

@@ -25,7 +25,9 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn cumsum(a; axis: Axis) = a.cumsum(axis);
-        d a: |g| from_the_end(g, axis);
+        d a: |g| from_the_end(g, n.axis(axis));
+        t: |t| t.cumsum(n.axis(axis));
+        over leading axes (n);
         check {
             "rows": [[3, 2] Any] |x| x[0].cumsum(0);
             "columns": [[2, 3] Any] |x| x[0].cumsum(-1);
@@ -47,7 +49,7 @@ function! {
     /// assert_eq!(x.grad(), Some(tensor![1.0, 8.0, 0.0]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn cumprod(a; axis: Axis) = a.cumprod(axis) => y;
+    pub fn cumprod(a; axis: Axis) { let axis = from_the_back(axis, a.rank()); } = a.cumprod(axis) => y;
         d a: |g, a, y| {
             if a.rank() == 0 || a.numel() == 0 || a.value_ref().size(axis)? == 1 {
                 Ok(g.clone())
@@ -57,6 +59,7 @@ function! {
                 running_product_back(g, a, y, axis)
             }
         };
+        over leading axes;
         check {
             "rows": [[3, 2] NonZero] |x| x[0].cumprod(0);
             "columns": [[2, 5] NonZero] |x| x[0].cumprod(-1);
@@ -68,6 +71,15 @@ function! {
 }
 
 pub(super) use rows::ALL;
+
+/// An axis by its number from the back, which is the same behind a leading axis.
+fn from_the_back(axis: Axis, rank: usize) -> Axis {
+    match axis.get() {
+        // What is no axis is refused by the operation, by the number that was given.
+        number if (0..rank as isize).contains(&number) => Axis::from(number - rank as isize),
+        _ => axis,
+    }
+}
 
 /// Running sums from the end of an axis.
 fn from_the_end(g: &Var, axis: Axis) -> Result<Var> {
