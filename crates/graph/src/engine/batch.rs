@@ -88,6 +88,8 @@ impl GraphTask {
         grads: &[Option<Var>],
         count: usize,
     ) -> Result<()> {
+        #[cfg(test)]
+        super::trace::note_long_way("batched", node);
         let values = node.unpack(self.options.retain_graph)?;
         let path = self.path.clone();
         let wanted = |input: usize| is_wanted(&path, node, input);

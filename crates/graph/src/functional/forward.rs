@@ -12,10 +12,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldback_tensor::kernel::{self, Target};
-use foldback_tensor::{Shape, Tensor};
+use foldback_tensor::Tensor;
 use smallvec::SmallVec;
 
 use super::call::{between, pull};
+#[cfg(test)]
+use crate::engine::trace;
 use crate::engine::{Job, choose, in_backward, record_formula};
 use crate::error::{Error, GraphFacts, Result};
 use crate::gradient::add_gradients;
@@ -114,7 +116,7 @@ impl Forward {
         let mut sum: Option<Var> = None;
         for (tangent, gradient) in inputs.iter().zip(rule.gradients) {
             let (Some(tangent), Some(gradient)) = (tangent, gradient) else { continue };
-            let tangent = self.over(tangent, &full)?.try_to(meta.dtype)?;
+            let tangent = self.lead.over(tangent, &full)?.try_to(meta.dtype)?;
             let term = match gradient.formula {
                 None => tangent,
                 Some(formula) if self.recorded => {
@@ -152,6 +154,8 @@ impl Forward {
         if function.pushes() && (self.lead.0.is_none() || function.leads()) {
             return self.described(node, function, inputs);
         }
+        #[cfg(test)]
+        trace::note_long_way("forward", node);
         // The gradients of any `g`, recorded.
         let recording = GradMode::set(true);
         let mut any: Vec<Option<Var>> = Vec::with_capacity(node.metadata.len());
@@ -186,7 +190,7 @@ impl Forward {
         let (mut from, mut seeds) = (Vec::new(), Vec::new());
         for (root, input) in roots.iter().zip(of).filter(|(root, _)| root.requires_grad()) {
             let tangent = inputs[input].as_ref().expect("only what is wanted was taken");
-            seeds.push(self.over(tangent, &self.lead.shape(root.shape()))?.try_to(root.dtype())?);
+            seeds.push(self.lead.over(tangent, &self.lead.shape(root.shape()))?.try_to(root.dtype())?);
             from.push(root);
         }
         let seeds: Vec<&Var> = seeds.iter().collect();
@@ -214,7 +218,7 @@ impl Forward {
                     Job::Product(a, b) => Var::constant(a.matmul(b)?),
                     Job::Shared(_) | Job::Kernel(..) => unreachable!("formulas have no tangents of their own"),
                 };
-                let term = self.over(&term, &full)?.try_to(node.metadata[0].dtype)?;
+                let term = self.lead.over(&term, &full)?.try_to(node.metadata[0].dtype)?;
                 sum = Some(match sum.take() {
                     None => term,
                     Some(sum) => add_gradients(sum, term),
@@ -257,18 +261,6 @@ impl Forward {
         let starts = edges.filter_map(|(edge, t)| Some((edge.clone()?, t.clone()?))).collect();
         let (nodes, _) = between(&ends, first);
         Ok(self.run(&nodes, starts, &ends)?.into())
-    }
-
-    /// A tangent over a shape that its value broadcast to.
-    fn over(&self, tangent: &Var, full: &Shape) -> Result<Var> {
-        if tangent.shape() == full {
-            return Ok(tangent.clone());
-        }
-        let Some(_) = self.lead.0 else { return tangent.expand(full) };
-        let own = tangent.shape().dims()[1..].into();
-        let own = self.lead.aligned(&own, full.rank() - 1);
-        let tangent = if *tangent.shape() == own { tangent.clone() } else { tangent.reshape(&own)? };
-        if own == *full { Ok(tangent) } else { tangent.expand(full) }
     }
 }
 

@@ -64,7 +64,7 @@ fn by_tangent(a: &Var, t: &Var, rank: usize, n: Lead) -> Result<Var> {
 }
 
 /// Matrices behind a leading axis which stands in front of all batches of a factor of `rank` axes.
-fn beside(t: &Var, rank: usize, n: Lead) -> Result<Var> {
+pub(super) fn beside(t: &Var, rank: usize, n: Lead) -> Result<Var> {
     match n.0 {
         Some(_) if t.rank() <= rank => t.reshape(n.aligned(&t.dims()[1..].into(), rank)),
         _ => Ok(t.clone()),
