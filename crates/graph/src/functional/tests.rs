@@ -1,4 +1,4 @@
-//! Which rows of the table say what a tangent adds and what many gradients are at once: all but a few, which stand here.
+//! Every row of the table says what a tangent adds, and describes many gradients at once; where it does not stands here.
 
 use foldback_tensor::{Attention, Conv, DType, Norm, Tensor, assert_close, keep, tensor};
 
@@ -36,17 +36,13 @@ fn samples() -> Vec<(String, usize, Vec<Tensor>, impl Fn(&Vec<Var>) -> Result<Va
     .collect()
 }
 
-/// A running product of elements of which some are zero has no short rule.
-const TWICE_BACKWARD: [&str; 1] = ["cumprod"];
-
 #[test]
-fn all_rows_but_one_have_a_forward_rule() {
+fn every_row_has_a_forward_rule() {
     take_long_ways();
     for (name, _, inputs, f) in samples() {
         jvp(&f, inputs.clone(), inputs.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
     }
-    let found: Vec<&str> = take_long_ways().into_iter().map(|(_, name)| name).collect();
-    assert_eq!(found, TWICE_BACKWARD);
+    assert_eq!(take_long_ways(), [].into());
 }
 
 /// A number has no axes that one could stand in front of; places that stand apart come first in a result.
