@@ -11,6 +11,7 @@ use crate::input::{AsInput, variables_of};
 use crate::lead::Lead;
 use crate::node::Edge;
 use crate::var::Var;
+use crate::view::BackwardPlan;
 
 impl Var {
     /// Computes the gradients of all leaves that this single number depends on, and adds them to what is there.
@@ -178,15 +179,28 @@ fn run(roots: &[&Var], how: Backward) -> Result<()> {
             "backward with create_graph makes variables and their gradients own each other, so that neither is freed until zero_grad() is called on them; grad_with makes no such cycle"
         );
     }
-    let edges = root_edges(roots)?;
-    let mut task = GraphTask::new(how.options);
-    if let Some(inputs) = &how.inputs {
-        let inputs: Vec<&Var> = inputs.iter().collect();
-        task.limit_to(&edges, &input_edges(&inputs)?, true);
-    }
-    let seeds: Option<SmallVec<[&Var; 1]>> = how.seeds.as_ref().map(|seeds| seeds.iter().collect());
-    plant(&mut task, &edges, roots, seeds.as_deref())?;
+    let (task, edges) = how.task(roots)?;
     task.run(&edges).map(|_| ())
+}
+
+impl Backward {
+    /// The pass that these options ask for, and where it starts.
+    pub(crate) fn task(&self, roots: &[&Var]) -> Result<(GraphTask, Vec<Edge>)> {
+        let edges = root_edges(roots)?;
+        let mut task = GraphTask::new(self.options);
+        if let Some(inputs) = &self.inputs {
+            let inputs: Vec<&Var> = inputs.iter().collect();
+            task.limit_to(&edges, &input_edges(&inputs)?, true);
+        }
+        let seeds: Option<SmallVec<[&Var; 1]>> = self.seeds.as_ref().map(|seeds| seeds.iter().collect());
+        plant(&mut task, &edges, roots, seeds.as_deref())?;
+        Ok((task, edges))
+    }
+
+    /// The seeds that were given.
+    pub(crate) fn given_seeds(&self) -> Option<&[Var]> {
+        self.seeds.as_deref()
+    }
 }
 
 /// The gradients of `roots` with respect to `inputs`, as [`grad_with`], for several roots and for inputs that they may not depend
@@ -290,13 +304,8 @@ impl<'a> Grad<'a> {
     /// [`Grad::run`] for those who put a line of their own on what is refused.
     #[doc(hidden)]
     pub fn pass(self) -> Result<Vec<Option<Var>>> {
-        let roots = root_edges(self.roots)?;
-        let inputs = input_edges(self.inputs)?;
-        let mut task = GraphTask::new(self.options);
-        task.limit_to(&roots, &inputs, false);
-        task.batch = if self.batched { Some(self.count()?) } else { None };
+        let (task, roots) = self.task()?;
         let batch = task.batch;
-        plant(&mut task, &roots, self.roots, self.seeds)?;
         let mut grads = task.run(&roots)?;
         for (index, g) in grads.iter_mut().enumerate().filter(|g| g.1.is_none()) {
             if self.materialize {
@@ -308,6 +317,37 @@ impl<'a> Grad<'a> {
             }
         }
         Ok(grads)
+    }
+
+    /// What [`Grad::run`] would do, without doing it, see [`BackwardPlan`](crate::BackwardPlan).
+    ///
+    /// # Errors
+    /// As [`Grad::run`], as far as it can be known before.
+    ///
+    /// ```
+    /// use foldback_graph::{Grad, RequiresGrad};
+    /// use foldback_tensor::{Tensor, tensor};
+    /// let (x, w) = (Tensor::ones([1024]).requires_grad(), Tensor::ones([1024]).requires_grad());
+    /// let y = x.exp().mul(&w)?.sum(..)?;
+    /// let plan = Grad::new(&[&y], &[&w]).plan()?;
+    /// // `exp` is not on the way to `w`.
+    /// assert_eq!(plan.steps().len(), 2);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn plan(self) -> Result<BackwardPlan> {
+        let (task, roots) = self.task().or_here()?;
+        let seeds = self.seeds.map(|seeds| seeds.iter().map(|&seed| seed.clone()).collect::<Vec<_>>());
+        BackwardPlan::of(&task, &roots, seeds.as_deref()).or_here()
+    }
+
+    fn task(&self) -> Result<(GraphTask, Vec<Edge>)> {
+        let (roots, inputs) = (root_edges(self.roots)?, input_edges(self.inputs)?);
+        let mut task = GraphTask::new(self.options);
+        task.limit_to(&roots, &inputs, false);
+        task.batch = if self.batched { Some(self.count()?) } else { None };
+        plant(&mut task, &roots, self.roots, self.seeds)?;
+        Ok((task, roots))
     }
 
     /// How many gradients come along the leading axis of the seeds.
