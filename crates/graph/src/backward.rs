@@ -274,8 +274,8 @@ impl<'a> Grad<'a> {
     }
 
     /// Takes seeds with a leading axis, of shape `[n, ..]` for a root of shape `[..]`, and returns gradients with one: `n` passes
-    /// in one, which visits every node once. Operations of formulas, products among them, compute all `n` gradients at
-    /// once, others one after another. A hook sees one gradient after another.
+    /// in one, which visits every node once. Operations of the library compute all `n` gradients at once, a user's own one
+    /// after another. A hook sees one gradient after another.
     ///
     /// ```
     /// use foldback_graph::{Grad, RequiresGrad, Var};

@@ -164,8 +164,7 @@ impl GraphTask {
         let values = node.unpack(self.options.retain_graph)?;
         let retain = self.options.retain_graph;
         let lead = Lead(self.batch);
-        let ctx =
-            Context { node, grads, values: &values, wanted: &|_| true, retain, lead, tangents: None };
+        let ctx = Context { node, grads, values: &values, wanted: &|_| true, retain, lead, tangents: None };
         for (input, (gradient, edge)) in rule.gradients.iter().zip(&node.next_edges).enumerate() {
             let (Some(edge), Some(gradient)) = (edge, gradient) else { continue };
             if !self.is_on_path(edge) {

@@ -119,7 +119,8 @@ impl Call {
         batch: Option<usize>,
     ) -> Result<Vec<Var>> {
         let starts = self.arguments.iter().filter_map(Var::edge).zip(tangents).collect();
-        let found = Forward { lead: Lead(batch), recorded: self.recorded }.run(nodes, starts, &edges(values))?;
+        let found =
+            Forward { lead: Lead(batch), recorded: self.recorded }.run(nodes, starts, &edges(values))?;
         found.into_iter().zip(values).map(|(t, y)| t.map_or_else(|| zero(y, batch), Ok)).collect()
     }
 

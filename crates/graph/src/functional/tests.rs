@@ -13,7 +13,8 @@ fn samples() -> Vec<(String, usize, Vec<Tensor>, impl Fn(&Vec<Var>) -> Result<Va
         let condition = |d: &Domain| row.is_pointwise() && *d == Domain::Truth;
         let inputs = sample.inputs.iter().map(|(shape, domain)| {
             let count: usize = shape.iter().product();
-            let steps = Tensor::arange_with(0..count as i64, 1, DType::F64).reshape(shape.as_slice()).unwrap();
+            let steps =
+                Tensor::arange_with(0..count as i64, 1, DType::F64).reshape(shape.as_slice()).unwrap();
             match domain {
                 Domain::Truth if condition(domain) => steps.gt(0.5).unwrap(),
                 Domain::AboveOne => steps * 0.01 + 1.2,

@@ -5,8 +5,8 @@ use foldback_tensor::kernel::{Attending, GroupedHeads};
 use foldback_tensor::{Attention, Axis, DType, Here, Tensor, keep};
 use smallvec::SmallVec;
 
+use super::function_rows::function;
 use super::linalg::beside;
-use super::macros::function;
 use super::together::{self, Together};
 use crate::error::Result;
 use crate::input::{AsInput, AsOptionalInput};
@@ -154,8 +154,16 @@ impl Var {
             let [q, k, v, m] = [Some(self), Some(&*k), Some(&*v), mask].map(|v| v.cloned());
             let (q, k, v) = (q.expect("given"), k.expect("given"), v.expect("given"));
             let p = how.dropout_p;
-            let step =
-                Step { g: Var::constant(Tensor::from(0.0)), q, k, v, mask: m, how, wanted: [false; 2], n: Lead(None) };
+            let step = Step {
+                g: Var::constant(Tensor::from(0.0)),
+                q,
+                k,
+                v,
+                mask: m,
+                how,
+                wanted: [false; 2],
+                n: Lead(None),
+            };
             let shares = step.shares().map_err(|e| e.named("scaled_dot_product_attention")).here()?;
             return shares.dropout(p).here()?.matmul(&step.v).here();
         }

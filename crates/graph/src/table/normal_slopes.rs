@@ -138,7 +138,8 @@ fn describe(
     let x = (of_x || needs(weight)).then(|| saved(0));
     let w = if of_x { weight.map(saved) } else { None };
     if ctx.tangents.is_some() {
-        let of = |place: Option<usize>| place.filter(|&place| ctx.needs(place)).map(|place| ctx.tangent(place));
+        let of =
+            |place: Option<usize>| place.filter(|&place| ctx.needs(place)).map(|place| ctx.tangent(place));
         let push = Push { how, statistics, known, x, w, n: ctx.lead };
         return take(Flow::to(0, push.tangent([of(Some(0)), of(weight), of(bias)], &ctx.full())?));
     }

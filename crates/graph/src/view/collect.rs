@@ -83,10 +83,7 @@ fn own_bytes(node: &Node) -> usize {
 fn leaf_view(node: &Node, value: &Tensor) -> LeafView {
     let bytes = |t: &Tensor| t.holding().map_or(0, |h| h.bytes);
     let leaf = node.as_leaf().expect("it has a leaf's value");
-    LeafView {
-        value: bytes(value),
-        grad: leaf.grad.read().map(|g| bytes(&g.value())),
-    }
+    LeafView { value: bytes(value), grad: leaf.grad.read().map(|g| bytes(&g.value())) }
 }
 
 /// Who keeps which storage.

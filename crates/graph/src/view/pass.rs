@@ -45,9 +45,7 @@ impl Pass {
         };
         for (number, node) in nodes.iter().enumerate() {
             for nr in 0..node.metadata.len() {
-                if task.captures.contains_key(&(node.sequence, nr as u32))
-                    || is_kept(task, node, nr as u32)
-                {
+                if task.captures.contains_key(&(node.sequence, nr as u32)) || is_kept(task, node, nr as u32) {
                     pass.stays.insert((number, nr));
                 }
             }
