@@ -516,13 +516,13 @@ fn grad_of_results_repeatedly() {
 fn an_unused_input_is_an_error_none_or_zeros() {
     let (x, unused) = (leaf(&[2.0]), leaf(&[1.0, 1.0]));
     let y = x.square();
-    let run = |g: Grad<'_>| g.retain_graph(true).run();
+    let run = |g: Grad| g.retain_graph(true).run();
     assert!(refused!(run(Grad::new(&[&y], &[&x, &unused])), GraphFacts::Unused { index: 1 }));
     let g = run(Grad::new(&[&y], &[&x, &unused]).allow_unused(true)).unwrap();
     assert!(g[1].is_none());
     let g = run(Grad::new(&[&y], &[&x, &unused]).materialize_grads(true)).unwrap();
     assert_eq!(g[1].as_ref().unwrap().value(), tensor![0.0, 0.0]);
-    assert!(refused!(Grad::new(&[&y], &[]).run(), GraphFacts::Empty { .. }));
+    assert!(refused!(Grad::new(&y, [&x; 0]).run(), GraphFacts::Empty { .. }));
     assert!(refused!(Grad::new(&[&y], &[&x.detach()]).run(), GraphFacts::InputWithoutGrad { .. }));
 }
 

@@ -67,7 +67,7 @@ pub enum GraphFacts {
     #[error("{op}: {what} holds {found} (the operation was recorded at {location}): hand in finite numbers")]
     GivenNotFinite {
         /// what was handed in
-        what: &'static str,
+        what: String,
         /// the operation whose result it is the gradient of
         op: &'static str,
         /// what the gradient holds
@@ -243,12 +243,14 @@ pub enum GraphFacts {
         op: &'static str,
     },
     /// A hook on a node that returned another number of gradients than it saw.
-    #[error("{op}: a {hook} returned {}, and saw {expected} (recorded at {location}): return one for each, or None", counted(*found, "gradient"))]
+    #[error("{op}: the {hook} registered at {registered} returned {}, and saw {expected} (the operation was recorded at {location}): return one for each, or None", counted(*found, "gradient"))]
     HookGradients {
         /// the operation
         op: &'static str,
         /// which of its hooks
         hook: &'static str,
+        /// the source line that registered it
+        registered: &'static Location<'static>,
         /// how many there are
         expected: usize,
         /// how many came
@@ -291,9 +293,14 @@ pub enum GraphFacts {
         /// the type
         dtype: DType,
     },
-    /// `requires_grad_(false)` on the result of an operation.
-    #[error("requires_grad can only be changed on leaf variables; use detach() for a value without history")]
-    NotALeaf,
+    /// What only a leaf can be asked for, of the result of an operation or of a value without history.
+    #[error(
+        "{op}: only for leaf variables, those that requires_grad() makes; detach() gives the value of a result without its history"
+    )]
+    NotALeaf {
+        /// what was asked
+        op: &'static str,
+    },
     /// An in-place operation on a leaf that requires a gradient.
     #[error(
         "{op}: a leaf variable that requires grad is being used in an in-place operation; do it inside no_grad"
@@ -308,7 +315,7 @@ pub enum GraphFacts {
     )]
     Assigned {
         /// what was assigned
-        what: &'static str,
+        what: String,
         /// the shape of the variable
         expected_shape: Shape,
         /// the type of the variable
@@ -377,9 +384,11 @@ impl Facts for GraphFacts {
             | NoGraph { .. }
             | OutputCount { .. } => Kind::Graph,
             HookGradients { .. } | HookOnResult { .. } | HookWithoutGrad { .. } | NoPass => Kind::Graph,
-            RetainWithoutGrad | Unused { .. } | InputWithoutGrad { .. } | NotALeaf | LeafInPlace { .. } => {
-                Kind::Graph
-            }
+            RetainWithoutGrad
+            | Unused { .. }
+            | InputWithoutGrad { .. }
+            | NotALeaf { .. }
+            | LeafInPlace { .. } => Kind::Graph,
             OnceDifferentiable { .. } | NoDerivative { .. } | NoForward { .. } | Updating { .. } => {
                 Kind::Graph
             }
@@ -402,7 +411,7 @@ mod tests {
         use GraphFacts::*;
         let (op, location, s) = ("mul", Location::caller(), || Shape::from(2));
         let assigned = |expected_shape, expected_dtype| Assigned {
-            what: "grad",
+            what: "grad".into(),
             expected_shape,
             expected_dtype,
             found_shape: s(),
@@ -420,7 +429,7 @@ mod tests {
             ),
             (CheckpointChanged { what: "its results are others".into(), location }, Kind::Graph),
             (Growing { op, nodes: 2, location }, Kind::Graph),
-            (GivenNotFinite { what: "the seed", op, found: "NaN".into(), location }, Kind::Graph),
+            (GivenNotFinite { what: "the seed".into(), op, found: "NaN".into(), location }, Kind::Graph),
             (NotScalar { shape: s() }, Kind::Shape),
             (NoGraph { index: 0 }, Kind::Graph),
             (SeedShape { index: 0, seed: s(), output: s() }, Kind::Shape),
@@ -439,13 +448,16 @@ mod tests {
             (InputsTwice, Kind::Argument),
             (HookWithoutGrad { op }, Kind::Graph),
             (HookOnResult { op }, Kind::Graph),
-            (HookGradients { op, hook: "pre-hook", expected: 1, found: 2, location }, Kind::Graph),
+            (
+                HookGradients { op, hook: "pre-hook", registered: location, expected: 1, found: 2, location },
+                Kind::Graph,
+            ),
             (NoPass, Kind::Graph),
             (RetainWithoutGrad, Kind::Graph),
             (Unused { index: 0 }, Kind::Graph),
             (InputWithoutGrad { index: 0 }, Kind::Graph),
             (DTypeWithoutGrad { dtype: DType::I64 }, Kind::DType),
-            (NotALeaf, Kind::Graph),
+            (NotALeaf { op }, Kind::Graph),
             (LeafInPlace { op }, Kind::Graph),
             (assigned(Shape::from(3), DType::F32), Kind::Shape),
             (assigned(s(), DType::F64), Kind::DType),

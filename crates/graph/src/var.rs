@@ -1,6 +1,6 @@
 //! `Var`: a handle on a value in a graph.
 
-use std::fmt;
+use std::fmt::{self, Display};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -232,7 +232,7 @@ impl Var {
             VarKind::Constant(t) if on => *self = Var::leaf(t.clone())?,
             VarKind::Constant(_) => {}
             VarKind::Tracked(..) if on => {}
-            VarKind::Tracked(..) => return refuse(GraphFacts::NotALeaf).here(),
+            VarKind::Tracked(..) => return refuse(GraphFacts::NotALeaf { op: "requires_grad_" }).here(),
         }
         Ok(())
     }
@@ -279,7 +279,9 @@ impl Var {
     /// ```
     #[track_caller]
     pub fn set_grad(&self, grad: Option<Tensor>) -> Result<()> {
-        let VarKind::Leaf(node) = &self.kind else { return refuse(GraphFacts::NotALeaf).here() };
+        let VarKind::Leaf(node) = &self.kind else {
+            return refuse(GraphFacts::NotALeaf { op: "set_grad" }).here();
+        };
         if let Some(g) = &grad {
             expect_fit("grad", &node.metadata[0], g).here()?;
         }
@@ -388,7 +390,7 @@ impl Var {
                 expect_fit("value", &InputMetadata::of(t), &value).here()?;
                 *t = value;
             }
-            VarKind::Tracked(..) => return refuse(GraphFacts::NotALeaf).here(),
+            VarKind::Tracked(..) => return refuse(GraphFacts::NotALeaf { op: "set_value" }).here(),
         }
         Ok(())
     }
@@ -416,7 +418,9 @@ impl Var {
     /// ```
     #[track_caller]
     pub fn update_value(&self, f: impl FnOnce(&mut Tensor) -> Result<()>) -> Result<()> {
-        let VarKind::Leaf(node) = &self.kind else { return refuse(GraphFacts::NotALeaf).here() };
+        let VarKind::Leaf(node) = &self.kind else {
+            return refuse(GraphFacts::NotALeaf { op: "update_value" }).here();
+        };
         let _turn = leaf(node).writer.turn("update_value").here()?;
         let mut value = self.value();
         f(&mut value)?;
@@ -429,7 +433,9 @@ impl Var {
     /// operation, which succeeds or changes nothing, and which keeps shape and type.
     #[doc(hidden)]
     pub fn update_in_place(&self, f: impl FnOnce(&mut Tensor) -> Result<()>) -> Result<()> {
-        let VarKind::Leaf(node) = &self.kind else { return refuse(GraphFacts::NotALeaf).here() };
+        let VarKind::Leaf(node) = &self.kind else {
+            return refuse(GraphFacts::NotALeaf { op: "update_in_place" }).here();
+        };
         let _turn = leaf(node).writer.turn("update_in_place")?;
         leaf(node).value.update(|value| {
             f(value)?;
@@ -528,12 +534,12 @@ fn leaf(node: &Node) -> &Leaf {
     node.as_leaf().expect("a leaf variable's node is a leaf")
 }
 
-pub(crate) fn expect_fit(what: &'static str, meta: &InputMetadata, t: &Tensor) -> Result<()> {
+pub(crate) fn expect_fit(what: impl Display, meta: &InputMetadata, t: &Tensor) -> Result<()> {
     if meta.shape == *t.shape() && meta.dtype == t.dtype() {
         return Ok(());
     }
     refuse(GraphFacts::Assigned {
-        what,
+        what: what.to_string(),
         expected_shape: meta.shape.clone(),
         expected_dtype: meta.dtype,
         found_shape: t.shape().clone(),
