@@ -40,7 +40,7 @@ mod work;
 
 pub use anomaly::{detect_anomaly, is_anomaly_enabled, set_detect_anomaly};
 pub use backward::{Backward, Variables, backward};
-pub use checkpoint::{checkpoint, checkpoint_several, draw_from};
+pub use checkpoint::{checkpoint, draw_from};
 pub use error::GraphFacts;
 pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use function::{BackwardResult, ForwardResult, Function, FunctionContext, Operation};
