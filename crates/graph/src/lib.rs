@@ -16,6 +16,7 @@ mod folded;
 mod function;
 mod functional;
 mod fuse;
+mod grad;
 mod gradient;
 mod hooks;
 mod in_place;
@@ -38,13 +39,14 @@ mod view;
 mod work;
 
 pub use anomaly::{detect_anomaly, is_anomaly_enabled, set_detect_anomaly};
-pub use backward::{Backward, Grad, GradInputs, backward, grad, grad_with, value_and_grad};
-pub use checkpoint::{checkpoint, checkpoint_several, draw_from};
+pub use backward::{Backward, Variables, backward};
+pub use checkpoint::{checkpoint, draw_from};
 pub use error::GraphFacts;
 pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use function::{BackwardResult, ForwardResult, Function, FunctionContext, Operation};
 pub use functional::{Arguments, Outputs, hessian, hvp, jacfwd, jacobian, jvp, vhp, vjp};
 pub use fuse::{Fused, Operands};
+pub use grad::{Grad, GradInputs, grad, grad_with, value_and_grad};
 pub use hooks::{
     GradFn, HookHandle, HookResult, queue_callback, register_any_grad_hook, register_multi_grad_hook,
 };

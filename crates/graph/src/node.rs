@@ -1,6 +1,6 @@
 //! Nodes, edges and metadata: what the graph is made of.
 
-use std::panic::Location;
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -98,6 +98,11 @@ pub(crate) struct Node {
     pub(crate) location: &'static Location<'static>,
     pub(crate) hooks: OnceLock<Box<Hooks>>,
 }
+
+// Whatever panics in a pass or in a function of a user's, nodes are left whole: their cells are written as a whole, and no lock
+// stays taken. So `catch_unwind(|| loss.backward())` needs no assertion by its caller.
+impl UnwindSafe for Node {}
+impl RefUnwindSafe for Node {}
 
 /// What all clones of a leaf variable share.
 pub(crate) struct Leaf {

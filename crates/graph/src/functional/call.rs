@@ -7,8 +7,8 @@ use foldback_tensor::{Here, Tensor, refuse};
 
 use super::arguments::{Arguments, Outputs};
 use super::forward::Forward;
-use crate::backward::Grad;
 use crate::error::{GraphFacts, Result};
+use crate::grad::Grad;
 use crate::mode::{enable_grad, is_grad_enabled};
 use crate::node::{Edge, Node};
 use crate::record::record_rule;
