@@ -21,6 +21,7 @@ mod gradient;
 mod hooks;
 mod in_place;
 mod input;
+mod lead;
 mod levels;
 #[cfg(test)]
 mod lines;

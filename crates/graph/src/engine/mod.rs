@@ -26,7 +26,6 @@ use crate::mode::GradMode;
 use crate::node::{Edge, Node, next_number};
 use crate::profile;
 use crate::var::Var;
-pub(crate) use batch::{aligned, leading};
 pub(crate) use deliver::{Job, in_backward, in_function, in_sum};
 pub(crate) use describe::{choose, record_formula};
 use early::Early;

@@ -9,6 +9,7 @@ use super::arguments::{Arguments, Outputs};
 use super::forward::Forward;
 use crate::error::{GraphFacts, Result};
 use crate::grad::Grad;
+use crate::lead::Lead;
 use crate::mode::{enable_grad, is_grad_enabled};
 use crate::node::{Edge, Node};
 use crate::record::record_rule;
@@ -118,7 +119,8 @@ impl Call {
         batch: Option<usize>,
     ) -> Result<Vec<Var>> {
         let starts = self.arguments.iter().filter_map(Var::edge).zip(tangents).collect();
-        let found = Forward { batch, recorded: self.recorded }.run(nodes, starts, &edges(values))?;
+        let found =
+            Forward { lead: Lead(batch), recorded: self.recorded }.run(nodes, starts, &edges(values))?;
         found.into_iter().zip(values).map(|(t, y)| t.map_or_else(|| zero(y, batch), Ok)).collect()
     }
 
@@ -156,7 +158,7 @@ fn zeros(like: &[Var], batch: Option<usize>) -> Result<Vec<Var>> {
 }
 
 fn zero(like: &Var, batch: Option<usize>) -> Result<Var> {
-    let shape = crate::engine::leading(batch, like.shape());
+    let shape = Lead(batch).shape(like.shape());
     Ok(Var::constant(Tensor::try_zeros_with(shape, like.dtype())?))
 }
 
