@@ -7,6 +7,7 @@
 
 mod anomaly;
 mod backward;
+mod budget;
 mod checkpoint;
 mod compare;
 mod dismantle;
@@ -39,6 +40,7 @@ mod work;
 
 pub use anomaly::{detect_anomaly, is_anomaly_enabled, set_detect_anomaly};
 pub use backward::{Backward, Grad, GradInputs, backward, grad, grad_with, value_and_grad};
+pub use budget::{SavedBudget, saved_budget};
 pub use checkpoint::{checkpoint, checkpoint_several, draw_from};
 pub use error::GraphFacts;
 pub use foldback_tensor::{Error, Facts, Kind, Result};

@@ -8,6 +8,7 @@
 //! every node that has gradients which can be recorded. Nodes are taken in the order of their numbers, so that everything
 //! that a node depends on comes first.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use foldback_tensor::{Shape, Tensor};
 use smallvec::SmallVec;
 
 use super::call::{between, pull};
+use crate::budget::Recomputed;
 use crate::engine::{Job, aligned, choose, in_backward, leading, record_formula};
 use crate::error::{Error, GraphFacts, Result};
 use crate::gradient::add_gradients;
@@ -30,6 +32,8 @@ pub(super) struct Forward {
     /// how many there are of each value, along a leading axis
     pub(super) batch: Option<usize>,
     pub(super) recorded: bool,
+    /// saved values that were given up: all of them stay, since they are needed in the order in which they are made
+    pub(super) again: RefCell<Recomputed>,
 }
 
 /// The tangents of a node's inputs or outputs.
@@ -108,7 +112,7 @@ impl Forward {
         params: &[f64; 2],
         inputs: &[Option<Var>],
     ) -> Result<Option<Var>> {
-        let (meta, values) = (&node.metadata[0], node.unpack(true)?);
+        let (meta, values) = (&node.metadata[0], node.unpack(true, &mut self.again.borrow_mut())?);
         let full = leading(self.batch, &meta.shape);
         let mut sum: Option<Var> = None;
         for (tangent, gradient) in inputs.iter().zip(rule.gradients) {
@@ -156,7 +160,7 @@ impl Forward {
             let g = Tensor::zeros_with((), meta.dtype).expand(&meta.shape)?;
             any.push(if meta.dtype.is_float() { Some(Var::leaf(g)?) } else { None });
         }
-        let values = node.unpack(true)?;
+        let values = node.unpack(true, &mut self.again.borrow_mut())?;
         let wanted = |input: usize| inputs.get(input).is_some_and(Option::is_some);
         let ctx = Context { node, grads: &any, values: &values, wanted: &wanted, retain: true };
         let (mut roots, mut of) = (Vec::new(), Vec::new());
