@@ -7,6 +7,7 @@
 
 mod anomaly;
 mod backward;
+mod budget;
 mod checkpoint;
 mod compare;
 mod dismantle;
@@ -41,6 +42,7 @@ mod work;
 
 pub use anomaly::{detect_anomaly, is_anomaly_enabled, set_detect_anomaly};
 pub use backward::{Backward, Variables, backward};
+pub use budget::{SavedBudget, saved_budget};
 pub use checkpoint::{checkpoint, draw_from};
 pub use error::GraphFacts;
 pub use foldback_tensor::{Error, Facts, Kind, Result};

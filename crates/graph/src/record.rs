@@ -5,8 +5,9 @@ use std::sync::Arc;
 use foldback_tensor::{Packed, Tensor};
 use smallvec::SmallVec;
 
-use crate::mode::{is_grad_enabled, location};
-use crate::node::{Edge, InputMetadata, Node, NodeKind, SavedValues};
+use crate::budget::{recipe, within_budget};
+use crate::mode::{is_budgeted, is_grad_enabled, location};
+use crate::node::{Edge, InputMetadata, Node, NodeKind, Saved, SavedValues};
 use crate::profile;
 use crate::rule::{Rule, Slot};
 use crate::table::Row;
@@ -39,6 +40,10 @@ pub(crate) fn record_rule<const N: usize>(
         }
         next_edges.push(edge);
     }
+    let mut how = None;
+    if is_budgeted() {
+        how = recipe(rule, params, &inputs, &values.each_ref().map(|v| &**v), saves, &result);
+    }
     let mut saved = SavedValues::new();
     if saves != 0 {
         for (place, v) in values.into_iter().enumerate() {
@@ -54,6 +59,10 @@ pub(crate) fn record_rule<const N: usize>(
     }
     let mut metadata = SmallVec::new();
     metadata.push(InputMetadata::of(&result));
+    let mut saved = Saved::Kept(saved);
+    if is_budgeted() {
+        saved = within_budget(&next_edges, &metadata, std::slice::from_ref(&result), saved, how);
+    }
     let node = Node::new(NodeKind::Rule(rule, params), next_edges, metadata, saved, location());
     Var::tracked(result, node, 0)
 }
@@ -149,6 +158,10 @@ fn node_of(
     }
     let mut metadata = SmallVec::with_capacity(values.len());
     values.iter().for_each(|v| metadata.push(InputMetadata::of(v)));
+    let mut saved = Saved::Kept(saved);
+    if is_budgeted() {
+        saved = within_budget(&edges, &metadata, values, saved, None);
+    }
     Node::new(NodeKind::Function(name, function), edges, metadata, saved, location())
 }
 

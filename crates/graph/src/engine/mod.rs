@@ -18,6 +18,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::anomaly;
+use crate::budget::Recomputed;
 use crate::error::Result;
 use crate::gradient::{add_in_place, dense};
 use crate::hooks::{Callbacks, Gathering, Gradients, Hooks};
@@ -65,6 +66,8 @@ pub(crate) struct GraphTask {
     early: Option<Early>,
     /// gradients met for hooks on several variables
     gatherings: Vec<Gathering>,
+    /// saved values that were given up
+    again: Recomputed,
     /// whether every gradient is looked at, see `anomaly`
     looks: bool,
 }
@@ -83,6 +86,7 @@ impl GraphTask {
             collected: None,
             early: None,
             gatherings: Vec::new(),
+            again: Recomputed::default(),
             looks: anomaly::is_anomaly_enabled(),
         }
     }
