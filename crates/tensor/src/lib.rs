@@ -15,6 +15,7 @@ mod format;
 mod kernels;
 mod literal;
 mod math;
+mod meant;
 mod norm;
 mod ops;
 mod packed;

@@ -27,7 +27,8 @@ impl Packed {
     #[inline]
     pub fn new(t: Tensor, like: &Shape) -> Packed {
         let Tensor { storage, layout } = t;
-        let same = layout.offset == 0 && !layout.expanded && layout.shape == *like && layout.is_contiguous();
+        let plain = layout.offset == 0 && !layout.expanded && layout.meant.is_none();
+        let same = plain && layout.shape == *like && layout.is_contiguous();
         Packed { storage, layout: if same { None } else { Some(Box::new(layout)) } }
     }
 

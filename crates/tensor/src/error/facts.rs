@@ -3,6 +3,7 @@
 use super::cures::*;
 use super::{Facts, Kind, counted};
 use crate::dtype::{DType, Scalar};
+use crate::ops::doubt::{Doubt, Origins};
 use crate::shape::{Aligned, Shape};
 
 /// Why a tensor operation was refused. Nothing has been changed when one is returned.
@@ -384,9 +385,7 @@ pub enum TensorFacts {
         problem: String,
     },
     /// Broadcasting that the user has asked to refuse, see [`broadcast_warning`](crate::broadcast_warning).
-    #[error(
-        "{op}: shapes {a} and {b} differ but hold the same number of elements, and such broadcasting is refused here: give one of them the other's shape, or expand it if that is meant"
-    )]
+    #[error("{}", Doubt::BothGrow.text(op, [a, b], origins))]
     BroadcastRefused {
         /// the operation
         op: &'static str,
@@ -394,6 +393,8 @@ pub enum TensorFacts {
         a: Shape,
         /// the second shape
         b: Shape,
+        /// where the operands of these shapes were recorded, if they were
+        origins: Origins,
     },
 }
 

@@ -143,7 +143,7 @@ fn every_fact_has_a_kind_and_a_name() {
         (Equation { op, equation: String::new(), problem: String::new() }, Kind::Argument),
         (TooLarge { op, shape: s() }, Kind::Memory),
         (Parameter { op, name: "p", value: "2".into(), expected: "less" }, Kind::Argument),
-        (BroadcastRefused { op, a: s(), b: s() }, Kind::Shape),
+        (BroadcastRefused { op, a: s(), b: s(), origins: [None; 2] }, Kind::Shape),
     ];
     for (facts, kind) in all {
         let e = Error::from(facts);

@@ -5,6 +5,7 @@ pub(crate) mod arg;
 mod classes;
 mod direction;
 mod divide;
+pub(crate) mod doubt;
 mod dropout;
 mod einsum;
 mod embedding;

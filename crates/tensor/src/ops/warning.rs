@@ -1,22 +1,36 @@
-//! The warning about broadcasting that was once a mistake: two shapes that differ but hold as many elements.
+//! The warning about broadcasts that nobody meant: its levels, for the process and for a scope.
 
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use smallvec::SmallVec;
+
+use super::doubt::Doubt;
 use crate::error::{Result, TensorFacts, refuse};
+use crate::meant::Meant;
 use crate::shape::Shape;
 
-/// What happens when two tensors broadcast that differ in shape but hold the same number of elements,
-/// such as `[4, 1]` and `[4]`, which make `[4, 4]`.
+/// What happens when two tensors broadcast that nobody may have meant to: two that hold the same number of elements and both
+/// grow, such as `[4, 1]` and `[4]`, which make `[4, 4]`.
+///
+/// It is no such case if an axis of size 1 that grows was made on purpose: by `unsqueeze`, by [`keep`](crate::keep), or by a 1 that is
+/// written in `reshape`, `view` or `expand`. A tensor remembers that, and so do its views and what is computed from it element
+/// by element. A size that came with the data, or that follows from -1 or from another tensor's shape, was not made on purpose.
+///
+/// All pointwise operations look, of tensors and of variables, in place and fused; so do selections by masks, and
+/// products for their batches. Operations that a backward pass runs do not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BroadcastWarning {
     /// Nothing; the default.
     Off = 0,
-    /// A warning through the `log` facade with both shapes and the source line.
+    /// A warning through the `log` facade with both shapes, the source line and the cure.
     Warn = 1,
     /// The operation returns an error, see [`TensorFacts::BroadcastRefused`].
     Refuse = 2,
+    /// As `Warn`, and also where a shorter shape fits two places of a longer one because sizes coincide: `[6]` in `[6, 8, 6]`,
+    /// of which it gets the last axis. Square matrices are warned of, too: for looking for an error, not for every day.
+    Debug = 3,
 }
 
 static PROCESS: AtomicU8 = AtomicU8::new(0);
@@ -80,28 +94,39 @@ impl Drop for BroadcastWarningGuard {
     }
 }
 
-/// Warns or refuses if the setting in force says so.
+/// An operand: its sizes, and which axes of size 1 are meant.
+pub(crate) type Operand<'a> = (&'a [usize], Meant);
+
+/// Warns of operands that nobody may have meant to broadcast, or refuses them, if the setting in force says so. They are listed only
+/// then.
 #[track_caller]
-pub(crate) fn check(op: &'static str, a: &[usize], b: &[usize]) -> Result<()> {
-    if a == b || a.is_empty() || b.is_empty() {
-        return Ok(());
-    }
+pub(crate) fn check<'a>(
+    op: &'static str,
+    operands: impl FnOnce() -> SmallVec<[Operand<'a>; 4]>,
+) -> Result<()> {
     let level = SCOPE.get().unwrap_or(match PROCESS.load(Ordering::Relaxed) {
         0 => BroadcastWarning::Off,
         1 => BroadcastWarning::Warn,
-        _ => BroadcastWarning::Refuse,
+        2 => BroadcastWarning::Refuse,
+        _ => BroadcastWarning::Debug,
     });
-    if level == BroadcastWarning::Off || a.iter().product::<usize>() != b.iter().product::<usize>() {
-        return Ok(());
+    if level == BroadcastWarning::Off { Ok(()) } else { look(op, level, &operands()) }
+}
+
+#[cold]
+#[track_caller]
+fn look(op: &'static str, level: BroadcastWarning, operands: &[Operand<'_>]) -> Result<()> {
+    for (i, &a) in operands.iter().enumerate() {
+        for &b in &operands[i + 1..] {
+            let Some(doubt) = Doubt::about(a, b, level == BroadcastWarning::Debug) else { continue };
+            let [a, b] = [a.0, b.0].map(Shape::from);
+            if level == BroadcastWarning::Refuse {
+                return refuse(TensorFacts::BroadcastRefused { op, a, b, origins: [None; 2] });
+            }
+            log::warn!("{} (at {})", doubt.text(op, [&a, &b], &[None; 2]), Location::caller());
+            return Ok(());
+        }
     }
-    let (a, b) = (Shape::from(a), Shape::from(b));
-    if level == BroadcastWarning::Refuse {
-        return refuse(TensorFacts::BroadcastRefused { op, a, b });
-    }
-    log::warn!(
-        "{op}: {a} and {b} do not have the same shape, but are broadcastable, and have the same number of elements ({})",
-        Location::caller()
-    );
     Ok(())
 }
 
