@@ -55,7 +55,7 @@ pub use ops::{
     broadcast_warning, kernel, set_broadcast_warning,
 };
 #[doc(hidden)]
-pub use ops::{Contract, einsum, expect_vectors};
+pub use ops::{Contract, DOUBTED, einsum, expect_vectors, take_doubted};
 pub use packed::Packed;
 pub use pool::{AdaptiveSize, Factors, Interpolate, InterpolateMode, Pool};
 pub use random::{Generator, get_rng_state, manual_seed, set_rng_state};

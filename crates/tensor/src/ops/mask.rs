@@ -10,7 +10,7 @@ use crate::tensor::Tensor;
 
 use super::arg::{Arg, AsArg};
 use super::index::{own, reads};
-use super::warning;
+use super::warning::expect_meant;
 
 /// # Masks
 impl Tensor {
@@ -144,7 +144,7 @@ pub fn selected(from: &Tensor, mask: &Tensor) -> Result<(Shape, Tensor)> {
     let op = "masked_select";
     expect_mask(op, mask, None)?;
     let common = broadcast_two(op, from.dims(), mask.dims())?;
-    warning::check(op, || [from, mask].map(|t| (t.dims(), t.meant())).into_iter().collect())?;
+    expect_meant(op, from, mask)?;
     let places = true_places(op, &mask.expanded(op, common.clone())?)?;
     Ok((common, places))
 }

@@ -44,4 +44,6 @@ pub use operators::Number;
 pub use pad::Pad;
 pub use repeat::Repeats;
 pub use warning::{BroadcastWarning, BroadcastWarningGuard, broadcast_warning, set_broadcast_warning};
+#[doc(hidden)]
+pub use warning::{DOUBTED, take_doubted};
 pub mod kernel;

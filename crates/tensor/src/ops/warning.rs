@@ -10,6 +10,8 @@ use super::doubt::Doubt;
 use crate::error::{Result, TensorFacts, refuse};
 use crate::meant::Meant;
 use crate::shape::Shape;
+use crate::tensor::Tensor;
+use crate::threads::{set_thread_modes, thread_modes};
 
 /// What happens when two tensors broadcast that nobody may have meant to: two that hold the same number of elements and both
 /// grow, such as `[4, 1]` and `[4]`, which make `[4, 4]`.
@@ -94,6 +96,24 @@ impl Drop for BroadcastWarningGuard {
     }
 }
 
+/// A warning: the operation, the shapes and the line.
+type Said = (&'static str, [Shape; 2], &'static Location<'static>);
+
+thread_local! {
+    /// The last warning of this thread.
+    static DOUBT: Cell<Option<Said>> = const { Cell::new(None) };
+}
+
+/// The mode of a thread that has been warned: a graph adds what it knows of the operands, and ends the mode.
+#[doc(hidden)]
+pub const DOUBTED: u32 = 1 << 31;
+
+/// The last warning of this thread, for once.
+#[doc(hidden)]
+pub fn take_doubted() -> Option<Said> {
+    DOUBT.take()
+}
+
 /// An operand: its sizes, and which axes of size 1 are meant.
 pub(crate) type Operand<'a> = (&'a [usize], Meant);
 
@@ -113,6 +133,13 @@ pub(crate) fn check<'a>(
     if level == BroadcastWarning::Off { Ok(()) } else { look(op, level, &operands()) }
 }
 
+/// The same for two tensors whose broadcasting is done by other means.
+#[doc(hidden)]
+#[track_caller]
+pub fn expect_meant(op: &'static str, a: &Tensor, b: &Tensor) -> Result<()> {
+    check(op, || [a, b].map(|t| (t.dims(), t.meant())).into_iter().collect())
+}
+
 #[cold]
 #[track_caller]
 fn look(op: &'static str, level: BroadcastWarning, operands: &[Operand<'_>]) -> Result<()> {
@@ -124,6 +151,8 @@ fn look(op: &'static str, level: BroadcastWarning, operands: &[Operand<'_>]) -> 
                 return refuse(TensorFacts::BroadcastRefused { op, a, b, origins: [None; 2] });
             }
             log::warn!("{} (at {})", doubt.text(op, [&a, &b], &[None; 2]), Location::caller());
+            DOUBT.set(Some((op, [a, b], Location::caller())));
+            set_thread_modes(thread_modes() | DOUBTED);
             return Ok(());
         }
     }
