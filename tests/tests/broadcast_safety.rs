@@ -156,3 +156,76 @@ fn gradients_of_what_is_meant_are_never_refused() {
         result.sum(..).unwrap().backward_with(backward).unwrap_or_else(|e| panic!("{what}: {e}"));
     }
 }
+
+/// The layers and losses that there are, at sizes that coincide, trained for a step.
+#[test]
+fn no_layer_and_no_loss_broadcasts_what_nobody_meant() -> Result<()> {
+    use nn::loss;
+    let _guard = broadcast_warning(BroadcastWarning::Refuse);
+    for n in [1, 2, 4] {
+        let model = nn::Sequential::new()
+            .then(nn::Linear::new(n, n))
+            .then(nn::ReLU)
+            .then(nn::Linear::new(n, n))
+            .then(nn::GELU)
+            .then(nn::GELUTanh)
+            .then(nn::SiLU)
+            .then(nn::Softplus::new())
+            .then(nn::Sigmoid)
+            .then(nn::Tanh)
+            .then(nn::Dropout::new(0.5))
+            .then(nn::Linear::new(n, 1));
+        let adam = Adam::new(model.parameters(), 0.1);
+        let (x, target) = (data(&[n, n]), Tensor::full([n, 1], 0.5));
+        let out = model.forward(&x)?;
+        for loss in [
+            loss::mse_loss(&out, &target)?,
+            loss::l1_loss(&out, &target)?,
+            loss::huber_loss(&out, &target)?,
+            loss::smooth_l1_loss(&out, &target)?,
+            loss::binary_cross_entropy_with_logits(&out, &target)?,
+            loss::binary_cross_entropy(&out.sigmoid(), &target)?,
+            loss::kl_div(&out.sigmoid().ln(), &target)?,
+            loss::cross_entropy(&model.forward(&data(&[n, n]))?, &Tensor::zeros_with([n], DType::I64))?,
+            loss::BCEWithLogitsLoss::new().pos_weight(Tensor::ones([1])).forward(&out, &target)?,
+        ] {
+            loss.backward_with(Backward::new().retain_graph(true))?;
+            adam.step()?;
+        }
+    }
+    Ok(())
+}
+
+/// Functions that broadcast inside: statistics over axes, weights, masks, rows of images.
+#[test]
+fn no_function_of_rows_or_images_broadcasts_what_nobody_meant() -> Result<()> {
+    let _guard = broadcast_warning(BroadcastWarning::Refuse);
+    for n in [2, 4] {
+        let (x, w, b) = (data(&[n, n, n, n]), data(&[n, n, 1, 1]), data(&[n]));
+        let rows = data(&[n, n]);
+        for y in [
+            x.conv2d_with(&w, Conv::new().bias(&b))?,
+            x.layer_norm_with(n, Norm::new().weight(&b).bias(&b))?,
+            x.group_norm_with(1, Norm::new().weight(&b).bias(&b))?,
+            x.instance_norm(),
+            x.batch_norm_train(Norm::new().weight(&b))?.0,
+            x.scaled_dot_product_attention_with(&x, &x, Attention::new().is_causal(true))?,
+            rows.softmax(1)?,
+            rows.log_softmax(0)?,
+            rows.normalize(1)?,
+            rows.cosine_similarity(&rows, 1)?,
+            rows.var(keep(1))?,
+            rows.std(0)?,
+            rows.prelu(data(&[1]))?,
+            rows.addmm(&rows, &rows)?,
+            b.outer(&b)?,
+            Var::einsum("i,j->ij", [&b, &b])?,
+            rows.masked_fill(rows.gt(0.0)?, 0.0)?,
+            rows.tril(),
+            rows.cumsum(0)?,
+        ] {
+            y.sum(..)?.backward()?;
+        }
+    }
+    Ok(())
+}

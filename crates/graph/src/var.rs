@@ -542,6 +542,11 @@ pub(crate) fn expect_fit(what: &'static str, meta: &InputMetadata, t: &Tensor) -
 }
 
 /// For lists of variables, which may hold them or refer to them.
+impl AsRef<Shape> for Var {
+    fn as_ref(&self) -> &Shape {
+        self.shape()
+    }
+}
 impl AsRef<Var> for Var {
     fn as_ref(&self) -> &Var {
         self

@@ -16,6 +16,7 @@ mod kernels;
 mod literal;
 mod math;
 mod meant;
+mod named_axes;
 mod norm;
 mod ops;
 mod packed;
@@ -49,6 +50,7 @@ pub use kernels::{Level, detected_level, force_level, level};
 #[doc(hidden)]
 pub use literal::Literal;
 pub use literal::NestedArray;
+pub use named_axes::NamedAxes;
 pub use norm::Norm;
 pub use ops::{
     Arg, AsArg, AsOptionalArg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, Pad, Repeats,

@@ -4,7 +4,8 @@ use crate::buffer::{Handle, Holding};
 use crate::shape::Shape;
 use crate::tensor::{Layout, Tensor};
 
-/// A tensor that is kept for later, in 24 bytes if it is row-major and of a shape that its keeper remembers anyway.
+/// A tensor that is kept for later, in 24 bytes if it is row-major, of a shape that its keeper remembers anyway, and without an
+/// axis that was made on purpose.
 ///
 /// What a graph saves for its backward pass is mostly of the shape of an operation's result.
 ///
