@@ -326,6 +326,11 @@ fn leaf(node: &Node) -> &Leaf {
 }
 
 /// For lists of variables, which may hold them or refer to them.
+impl AsRef<Shape> for Var {
+    fn as_ref(&self) -> &Shape {
+        self.shape()
+    }
+}
 impl AsRef<Var> for Var {
     fn as_ref(&self) -> &Var {
         self
