@@ -5,6 +5,8 @@ use std::fmt;
 pub(crate) use foldback_tensor::Result;
 use foldback_tensor::{DType, Facts, Kind, Shape};
 
+use crate::diagnosis::Explanation;
+
 /// What a check found.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -71,7 +73,8 @@ pub enum GradcheckFacts {
     },
     /// The backward pass and the differences disagree; of all disagreements, the worst.
     #[error(
-        "the {order}-order gradient of {argument} {place} is {analytical} by the backward pass and {numerical} by differences (tolerance {tolerance:.1e})"
+        "the {order}-order gradient of {argument}{} {place} is {analytical} by the backward pass and {numerical} by differences (tolerance {tolerance:.1e}): {explanation}",
+        called(explanation)
     )]
     Gradient {
         /// which derivative
@@ -86,7 +89,34 @@ pub enum GradcheckFacts {
         numerical: f64,
         /// how far they may be apart
         tolerance: f64,
+        /// what is wrong, as far as it can be told
+        explanation: Box<Explanation>,
     },
+    /// The function has a kink or a jump within a step of the inputs: no gradient can be confirmed there, nor refuted.
+    #[error(
+        "there is a kink or a jump within {step:.1e} of {argument} {place}: to either side the {order}-order slopes are {before} and {after}, and the gradient there is {analytical}; check at other values, or let Check::resample choose some"
+    )]
+    Kink {
+        /// which derivative
+        order: Order,
+        /// what was varied
+        argument: Argument,
+        /// one element or a direction
+        place: Place,
+        /// the step of the differences
+        step: f64,
+        /// the slope before the point
+        before: f64,
+        /// the slope behind it
+        after: f64,
+        /// by the backward pass
+        analytical: f64,
+    },
+}
+
+/// The name of a parameter, in brackets.
+fn called(explanation: &Explanation) -> String {
+    explanation.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default()
 }
 
 impl Facts for GradcheckFacts {
@@ -96,7 +126,7 @@ impl Facts for GradcheckFacts {
             DType { .. } => Kind::DType,
             TrackedCount { .. } | NothingTracked | NoSeeds | Parameter { .. } => Kind::Argument,
             Shape { .. } => Kind::Shape,
-            GradientForm { .. } | Gradient { .. } => Kind::Gradcheck,
+            GradientForm { .. } | Gradient { .. } | Kink { .. } => Kind::Gradcheck,
         }
     }
 }
@@ -168,6 +198,7 @@ mod tests {
     use foldback_tensor::Error;
 
     use super::*;
+    use crate::diagnosis::{Diagnosis, Region};
 
     #[test]
     fn every_fact_has_a_kind() {
@@ -189,6 +220,23 @@ mod tests {
             analytical: 1.0,
             numerical: 2.0,
             tolerance: 1e-6,
+            explanation: Box::new(Explanation {
+                diagnosis: Diagnosis::SignFlipped,
+                wrong: 1,
+                of: 2,
+                region: Region::Negative,
+                operation: None,
+                name: Some("weight".into()),
+            }),
+        };
+        let kink = Kink {
+            order,
+            argument,
+            place: Place::Direction,
+            step: 1e-6,
+            before: 0.0,
+            after: 1.0,
+            analytical: 0.0,
         };
         let all = [
             (DType { argument, dtype: f64 }, Kind::DType),
@@ -199,6 +247,7 @@ mod tests {
             (Shape { argument, expected: s(), found: s() }, Kind::Shape),
             (form, Kind::Gradcheck),
             (gradient, Kind::Gradcheck),
+            (kink, Kind::Gradcheck),
         ];
         for (facts, kind) in all {
             let e = Error::from(facts.clone());

@@ -36,12 +36,20 @@
 
 #![forbid(unsafe_code)]
 
+mod bisect;
 mod check;
 mod compare;
+mod diagnosis;
 mod error;
+mod explain;
+mod hypotheses;
 mod random;
+mod region;
+mod seeds;
+mod target;
 pub mod testing;
 
 pub use check::{Check, gradcheck, gradgradcheck};
+pub use diagnosis::{Diagnosis, Explanation, Region, Size, WrongOperation};
 pub use error::{Argument, GradcheckFacts, Order, Place};
 pub use foldback_tensor::{Error, Facts, Kind, Result};

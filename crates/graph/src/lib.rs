@@ -29,6 +29,7 @@ mod node;
 mod operators;
 mod profile;
 mod record;
+mod recorded;
 mod rule;
 mod table;
 mod traced;
@@ -55,6 +56,7 @@ pub use node::live_nodes;
 pub use operators::VarNumber;
 #[cfg(feature = "profile")]
 pub use profile::{Profile, ProfileLine, profile};
+pub use recorded::{Recorded, recorded};
 pub use table::{Domain, InputSpec, OwnedSample, Row, Sample, rows};
 pub use var::{RequiresGrad, Var, WeakVar};
 pub use view::{BackwardPlan, EdgeView, GraphView, Kept, NodeView, SavedView, Slot, Step, ValueView};

@@ -132,14 +132,14 @@ pub(crate) fn next_number() -> u64 {
 }
 
 impl Node {
-    pub(crate) fn new(
+    fn new(
         kind: NodeKind,
         next_edges: SmallVec<[Option<Edge>; 2]>,
         metadata: SmallVec<[InputMetadata; 1]>,
         saved: SavedValues,
         location: &'static Location<'static>,
     ) -> Arc<Node> {
-        let node = Arc::new(Node {
+        Arc::new(Node {
             sequence: CREATED.fetch_add(1, Ordering::Relaxed),
             kind,
             next_edges,
@@ -148,9 +148,22 @@ impl Node {
             saved: StateCell::new(Saved::Kept(saved)),
             location,
             hooks: OnceLock::new(),
-        });
+        })
+    }
+
+    /// A node for what an operation computed, which is noted if anybody watches.
+    pub(crate) fn of_results(
+        kind: NodeKind,
+        next_edges: SmallVec<[Option<Edge>; 2]>,
+        values: &[Tensor],
+        saved: SavedValues,
+        location: &'static Location<'static>,
+    ) -> Arc<Node> {
+        let mut metadata = SmallVec::with_capacity(values.len());
+        values.iter().for_each(|v| metadata.push(InputMetadata::of(v)));
+        let node = Node::new(kind, next_edges, metadata, saved, location);
         if is_watching() {
-            register(&node);
+            register(&node, values);
         }
         node
     }

@@ -6,7 +6,7 @@ use foldback_tensor::{Packed, Tensor};
 use smallvec::SmallVec;
 
 use crate::mode::{is_grad_enabled, location};
-use crate::node::{Edge, InputMetadata, Node, NodeKind, SavedValues};
+use crate::node::{Edge, Node, NodeKind, SavedValues};
 use crate::profile;
 use crate::rule::{Rule, Slot};
 use crate::table::Row;
@@ -52,9 +52,8 @@ pub(crate) fn record_rule<const N: usize>(
             saved.push(Some(Packed::new(result.clone(), result.shape())));
         }
     }
-    let mut metadata = SmallVec::new();
-    metadata.push(InputMetadata::of(&result));
-    let node = Node::new(NodeKind::Rule(rule, params), next_edges, metadata, saved, location());
+    let kind = NodeKind::Rule(rule, params);
+    let node = Node::of_results(kind, next_edges, std::slice::from_ref(&result), saved, location());
     Var::tracked(result, node, 0)
 }
 
@@ -147,9 +146,7 @@ fn node_of(
             }
         }
     }
-    let mut metadata = SmallVec::with_capacity(values.len());
-    values.iter().for_each(|v| metadata.push(InputMetadata::of(v)));
-    Node::new(NodeKind::Function(name, function), edges, metadata, saved, location())
+    Node::of_results(NodeKind::Function(name, function), edges, values, saved, location())
 }
 
 /// Puts a value in its place, if it is not there yet.

@@ -1,0 +1,223 @@
+//! What is differentiated: a user's function, or its gradients, as a function of some arguments.
+
+use foldback_graph::{Grad, Outputs, Var, no_grad};
+use foldback_tensor::{DType, Here, Shape, Tensor, refuse};
+
+use crate::error::{Argument, GradcheckFacts, Order, Result};
+use crate::random::Random;
+
+/// A user's function with where it is to be checked.
+pub(crate) struct Subject<'a> {
+    pub(crate) call: &'a dyn Fn(&[Var]) -> Result<Vec<Var>>,
+    /// the caller's own leaves, written to in the place of variables made anew
+    pub(crate) leaves: Option<&'a [Var]>,
+    pub(crate) tensors: Vec<Tensor>,
+    /// which of them are varied
+    pub(crate) tracked: Vec<usize>,
+}
+
+/// Variables, and what was computed of them.
+pub(crate) struct Run {
+    pub(crate) leaves: Vec<Var>,
+    pub(crate) outputs: Vec<Var>,
+}
+
+/// A function of arguments at a point, with a gradient that is said to be its.
+pub(crate) trait Target {
+    fn order(&self) -> Order;
+    /// The arguments, as they were given.
+    fn arguments(&self) -> Vec<(Argument, Tensor)>;
+    /// Computes the outputs at other values of the arguments, recorded or not.
+    fn run(&self, points: &[Tensor], is_recorded: bool) -> Result<Run>;
+    /// Whether gradients are taken by passes that are recorded.
+    fn creates_graph(&self) -> bool;
+}
+
+/// The function itself, by the inputs that are tracked.
+pub(crate) struct First<'a> {
+    pub(crate) subject: &'a Subject<'a>,
+    pub(crate) creates_graph: bool,
+}
+
+/// Its gradients, by the inputs and by the seeds.
+pub(crate) struct Second<'a> {
+    pub(crate) subject: &'a Subject<'a>,
+    pub(crate) seeds: &'a [Tensor],
+}
+
+impl Subject<'_> {
+    /// Variables for the inputs with other values for those that are tracked, and what the function makes of them.
+    fn run(&self, points: &[Tensor], is_recorded: bool) -> Result<Run> {
+        let mut vars: Vec<Var> = self.tensors.iter().map(Var::from).collect();
+        for (&i, point) in self.tracked.iter().zip(points) {
+            match self.leaves {
+                Some(leaves) => {
+                    leaves[i].update_value(|value| {
+                        *value = point.clone();
+                        Ok(())
+                    })?;
+                    vars[i] = leaves[i].clone();
+                }
+                None if is_recorded => vars[i] = Var::leaf(point.clone()).nowhere()?,
+                None => vars[i] = Var::from(point),
+            }
+        }
+        let outputs = if is_recorded { (self.call)(&vars) } else { no_grad(|| (self.call)(&vars)) }?;
+        let leaves = self.tracked.iter().map(|&i| vars[i].clone()).collect();
+        Ok(Run { leaves, outputs: differentiable(outputs)? })
+    }
+
+    pub(crate) fn points(&self) -> Vec<Tensor> {
+        self.tracked.iter().map(|&i| self.tensors[i].clone()).collect()
+    }
+
+    /// The shapes of the outputs.
+    pub(crate) fn shapes(&self) -> Result<Vec<Shape>> {
+        Ok(self.run(&self.points(), false)?.outputs.iter().map(|y| y.shape().clone()).collect())
+    }
+
+    fn arguments(&self) -> Vec<(Argument, Tensor)> {
+        self.tracked.iter().map(|&i| (Argument::Input(i), self.tensors[i].clone())).collect()
+    }
+}
+
+impl Target for First<'_> {
+    fn order(&self) -> Order {
+        Order::First
+    }
+
+    fn arguments(&self) -> Vec<(Argument, Tensor)> {
+        self.subject.arguments()
+    }
+
+    fn run(&self, points: &[Tensor], is_recorded: bool) -> Result<Run> {
+        self.subject.run(points, is_recorded)
+    }
+
+    fn creates_graph(&self) -> bool {
+        self.creates_graph
+    }
+}
+
+impl Target for Second<'_> {
+    fn order(&self) -> Order {
+        Order::Second
+    }
+
+    fn arguments(&self) -> Vec<(Argument, Tensor)> {
+        let seeds = self.seeds.iter().map(|s| (Argument::Seed, s.clone()));
+        self.subject.arguments().into_iter().chain(seeds).collect()
+    }
+
+    fn run(&self, points: &[Tensor], is_recorded: bool) -> Result<Run> {
+        let (points, seeds) = points.split_at(self.subject.tracked.len());
+        let Run { mut leaves, outputs } = self.subject.run(points, true)?;
+        expect_shapes(self.seeds.iter().map(Tensor::shape), &outputs)?;
+        let mut seed_vars: Vec<Var> = seeds.iter().map(Var::from).collect();
+        if is_recorded {
+            seed_vars = seeds.iter().map(|s| Var::leaf(s.clone()).nowhere()).collect::<Result<_>>()?;
+        }
+        let gradients = gradients_or_zeros(&outputs, &leaves, &seed_vars, is_recorded)?;
+        leaves.append(&mut seed_vars);
+        Ok(Run { leaves, outputs: gradients })
+    }
+
+    fn creates_graph(&self) -> bool {
+        false
+    }
+}
+
+/// The elements of all outputs at other values of the arguments.
+pub(crate) fn values(target: &dyn Target, points: &[Vec<f64>], shapes: &[&Shape]) -> Result<Vec<f64>> {
+    let shaped = points.iter().zip(target.arguments());
+    let points: Vec<Tensor> =
+        shaped.map(|(p, (_, like))| from_numbers(p.clone(), like.shape())).collect::<Result<_>>()?;
+    let run = target.run(&points, false)?;
+    expect_shapes(shapes.iter().copied(), &run.outputs)?;
+    let mut all = Vec::new();
+    for y in &run.outputs {
+        all.extend(numbers(&y.value())?);
+    }
+    Ok(all)
+}
+
+/// The gradients by a backward pass from some weights of the outputs.
+pub(crate) fn gradients(target: &dyn Target, points: &[Tensor], weights: &[Tensor]) -> Result<Vec<Tensor>> {
+    let Run { leaves, outputs } = target.run(points, true)?;
+    expect_shapes(weights.iter().map(Tensor::shape), &outputs)?;
+    let weights: Vec<Var> = weights.iter().map(Var::from).collect();
+    let found = gradients_or_zeros(&outputs, &leaves, &weights, target.creates_graph())?;
+    for ((argument, point), g) in target.arguments().iter().zip(&found) {
+        if g.shape() != point.shape() || g.dtype() != point.dtype() {
+            return refuse(GradcheckFacts::GradientForm {
+                order: target.order(),
+                argument: *argument,
+                expected: point.shape().clone(),
+                expected_dtype: point.dtype(),
+                found: g.shape().clone(),
+                found_dtype: g.dtype(),
+            });
+        }
+    }
+    Ok(found.iter().map(Var::value).collect())
+}
+
+/// The gradients of what was recorded; zeros where nothing was.
+pub(crate) fn gradients_or_zeros(
+    roots: &[Var],
+    by: &[Var],
+    seeds: &[Var],
+    create_graph: bool,
+) -> Result<Vec<Var>> {
+    let recorded = roots.iter().zip(seeds).filter(|(root, _)| root.requires_grad());
+    let (roots, seeds): (Vec<&Var>, Vec<&Var>) = recorded.unzip();
+    if roots.is_empty() {
+        return Ok(by.iter().map(|v| Var::from(Tensor::zeros_with(v.shape(), v.dtype()))).collect());
+    }
+    let by: Vec<&Var> = by.iter().collect();
+    let pass = Grad::new(&roots, &by).seeds(&seeds).create_graph(create_graph).materialize_grads(true);
+    Ok(pass.pass()?.into_iter().flatten().collect())
+}
+
+/// The outputs that have a gradient; integers and truth values beside them have none.
+fn differentiable(outputs: Vec<Var>) -> Result<Vec<Var>> {
+    let floats: Vec<Var> = outputs.iter().filter(|y| y.dtype().is_float()).cloned().collect();
+    let looked_at = if floats.is_empty() { &outputs } else { &floats };
+    for y in looked_at {
+        expect_f64(Argument::Output, y.dtype())?;
+    }
+    Ok(floats)
+}
+
+/// A user's function with all outputs in a list.
+pub(crate) fn listed<O: Outputs>(f: impl Fn(&[Var]) -> Result<O>) -> impl Fn(&[Var]) -> Result<Vec<Var>> {
+    move |x| f(x)?.into_vars()
+}
+
+/// Numbers of either sign, away from zero.
+pub(crate) fn noise(shape: &Shape, random: &mut Random) -> Result<Tensor> {
+    from_numbers((0..shape.numel()).map(|_| random.signed(0.5, 1.5)).collect(), shape)
+}
+
+pub(crate) fn numbers(t: &Tensor) -> Result<Vec<f64>> {
+    t.to_vec::<f64>().nowhere()
+}
+
+pub(crate) fn from_numbers(values: Vec<f64>, shape: &Shape) -> Result<Tensor> {
+    Tensor::from_vec(values, shape).nowhere()
+}
+
+pub(crate) fn expect_f64(argument: Argument, dtype: DType) -> Result<()> {
+    if dtype == DType::F64 { Ok(()) } else { refuse(GradcheckFacts::DType { argument, dtype }) }
+}
+
+pub(crate) fn expect_shape(argument: Argument, expected: &Shape, found: &Shape) -> Result<()> {
+    if expected == found {
+        return Ok(());
+    }
+    refuse(GradcheckFacts::Shape { argument, expected: expected.clone(), found: found.clone() })
+}
+
+fn expect_shapes<'a>(expected: impl Iterator<Item = &'a Shape>, outputs: &[Var]) -> Result<()> {
+    expected.zip(outputs).try_for_each(|(e, y)| expect_shape(Argument::Output, e, y.shape()))
+}
