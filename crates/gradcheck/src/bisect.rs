@@ -13,7 +13,7 @@ use foldback_tensor::{DType, Tensor};
 use crate::compare::{Finding, Problem, moved};
 use crate::diagnosis::WrongOperation;
 use crate::error::Result;
-use crate::target::{from_numbers, gradients_or_zeros};
+use crate::target::{from_numbers, gradients_or_zeros, numbers};
 
 /// The gradients of an operation's inputs and of its outputs, as a pass had them.
 type Passed = (Vec<Option<Tensor>>, Vec<Option<Tensor>>);
@@ -33,7 +33,7 @@ pub(crate) fn wrong_operation(
         let points = moved(&problem.start, &finding.direction, sign * step);
         let shaped = points.into_iter().zip(&problem.arguments);
         let points: Vec<Tensor> =
-            shaped.map(|(p, (_, t))| Ok(from_numbers(p, t.shape())?.to(t.dtype()))).collect::<Result<_>>()?;
+            shaped.map(|(p, (_, t))| from_numbers(p, t.shape())).collect::<Result<_>>()?;
         Ok(operations(&points)?.1)
     };
     let (above, below) = (shifted(1.0)?, shifted(-1.0)?);
@@ -100,7 +100,7 @@ fn report(operation: &Recorded, others: usize) -> WrongOperation {
 /// Whether what came in was finite, and what goes out is not.
 fn makes_non_finite(passed: &Option<Passed>) -> bool {
     let is_finite = |grads: &[Option<Tensor>]| {
-        grads.iter().flatten().all(|g| floats(g).is_ok_and(|g| g.iter().all(|v| v.is_finite())))
+        grads.iter().flatten().all(|g| numbers(g).is_ok_and(|g| g.iter().all(|v| v.is_finite())))
     };
     passed.as_ref().is_some_and(|(inputs, outputs)| is_finite(outputs) && !is_finite(inputs))
 }
@@ -121,15 +121,11 @@ fn weighted(
     let (mut sum, mut size) = (0.0, 0.0);
     for ((g, a), b) in gradients.iter().zip(above).zip(below) {
         let Some(g) = g else { continue };
-        for ((g, a), b) in floats(g)?.iter().zip(floats(a)?).zip(floats(b)?) {
+        for ((g, a), b) in numbers(g)?.iter().zip(numbers(a)?).zip(numbers(b)?) {
             let part = if a == b { 0.0 } else { g * (a - b) / (2.0 * step) };
             sum += part;
             size += if a == b { 0.0 } else { part.abs() + (g * a).abs() };
         }
     }
     Ok((sum, size))
-}
-
-fn floats(t: &Tensor) -> Result<Vec<f64>> {
-    t.to(DType::F64).to_vec::<f64>()
 }

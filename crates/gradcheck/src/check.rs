@@ -1,43 +1,8 @@
-//! The checks and their options.
+//! The options of a check.
 
-use foldback_graph::{Outputs, Var};
-use foldback_tensor::{Here, Tensor, refuse};
+use foldback_tensor::Tensor;
 
-use crate::compare::Precision;
-use crate::error::{Argument, GradcheckFacts, Order, Result};
-use crate::seeds::Plan;
-use crate::target::{Subject, expect_f64, listed};
-
-/// Compares the gradients of `f` with differences of its values, as [`Check::gradcheck`] without options.
-///
-/// # Errors
-/// As [`Check::gradcheck`].
-///
-/// ```
-/// use foldback_tensor::tensor;
-/// foldback_gradcheck::gradcheck(|x| x[0].matmul(&x[1]), &[tensor![[1, 2]; f64], tensor![3, 4; f64]])?;
-/// # Ok::<(), foldback_gradcheck::Error>(())
-/// ```
-#[track_caller]
-pub fn gradcheck<O: Outputs>(f: impl Fn(&[Var]) -> Result<O>, inputs: &[Tensor]) -> Result<()> {
-    Check::new().gradcheck(f, inputs)
-}
-
-/// Compares the second derivatives of `f` with differences of its gradients, as [`Check::gradgradcheck`] without
-/// options.
-///
-/// # Errors
-/// As [`Check::gradgradcheck`].
-///
-/// ```
-/// use foldback_tensor::tensor;
-/// foldback_gradcheck::gradgradcheck(|x| Ok(x[0].sin()), &[tensor![1, 2; f64]])?;
-/// # Ok::<(), foldback_gradcheck::Error>(())
-/// ```
-#[track_caller]
-pub fn gradgradcheck<O: Outputs>(f: impl Fn(&[Var]) -> Result<O>, inputs: &[Tensor]) -> Result<()> {
-    Check::new().gradgradcheck(f, inputs)
-}
+use crate::modes::Modes;
 
 /// The options of a check.
 ///
@@ -76,25 +41,29 @@ pub fn gradgradcheck<O: Outputs>(f: impl Fn(&[Var]) -> Result<O>, inputs: &[Tens
 #[derive(Clone, Debug)]
 #[must_use = "a check runs when gradcheck() or gradgradcheck() is called"]
 pub struct Check {
-    step: f64,
-    tolerance: f64,
-    elements: usize,
-    seeds: usize,
-    given: Vec<Tensor>,
-    tracked: Option<Vec<bool>>,
-    resample: bool,
+    pub(crate) step: f64,
+    pub(crate) tolerance: Option<f64>,
+    pub(crate) elements: usize,
+    pub(crate) seeds: usize,
+    pub(crate) given: Vec<Tensor>,
+    pub(crate) tracked: Option<Vec<bool>>,
+    pub(crate) resample: bool,
+    pub(crate) single: bool,
+    pub(crate) modes: Modes,
 }
 
 impl Default for Check {
     fn default() -> Check {
         Check {
             step: f64::EPSILON.cbrt(),
-            tolerance: 1e-7,
+            tolerance: None,
             elements: 64,
             seeds: 2,
             given: Vec::new(),
             tracked: None,
             resample: false,
+            single: false,
+            modes: Modes::default(),
         }
     }
 }
@@ -114,7 +83,7 @@ impl Check {
     /// How far gradient and difference may be apart, relative to `1 + sum |s f| + sum |grad d|`. Finite, or
     /// every gradient would pass.
     pub fn tolerance(mut self, tolerance: f64) -> Check {
-        self.tolerance = tolerance;
+        self.tolerance = Some(tolerance);
         self
     }
 
@@ -152,6 +121,70 @@ impl Check {
         self
     }
 
+    /// Takes inputs of `f32`, too: their gradients are computed in `f32`, the differences at the same values in `f64`, where all
+    /// inputs are `f64`. `f` must follow the type of its inputs.
+    ///
+    /// Differences in `f32` would be right to two digits. Against exact ones, what is wrong with the gradient is the rounding of
+    /// its own computation, 6e-8 a step; the default tolerance is then 1e-4, which leaves room for a thousand. It finds
+    /// wrong signs and factors; for a gradient's digits check it in `f64`.
+    ///
+    /// ```
+    /// use foldback_gradcheck::Check;
+    /// use foldback_tensor::tensor;
+    /// Check::new().single_precision(true).gradcheck(|x| x[0].softmax(0), &[tensor![0.5, -1.0, 2.0]])?;
+    /// # Ok::<(), foldback_gradcheck::Error>(())
+    /// ```
+    pub fn single_precision(mut self, on: bool) -> Check {
+        self.single = on;
+        self
+    }
+
+    /// Compares forward mode with the backward pass, too, along a random direction of all tracked inputs.
+    ///
+    /// ```
+    /// use foldback_gradcheck::Check;
+    /// use foldback_tensor::tensor;
+    /// Check::new().check_forward_ad(true).gradcheck(|x| x[0].cumprod(0), &[tensor![1, 2; f64]])?;
+    /// # Ok::<(), foldback_gradcheck::Error>(())
+    /// ```
+    pub fn check_forward_ad(mut self, on: bool) -> Check {
+        self.modes.forward = on;
+        self
+    }
+
+    /// Compares a pass with several seeds at once with one pass for each, too.
+    ///
+    /// ```
+    /// use foldback_gradcheck::Check;
+    /// use foldback_tensor::tensor;
+    /// Check::new().check_batched_grad(true).gradcheck(|x| x[0].cumprod(0), &[tensor![1, 2; f64]])?;
+    /// # Ok::<(), foldback_gradcheck::Error>(())
+    /// ```
+    pub fn check_batched_grad(mut self, on: bool) -> Check {
+        self.modes.batched = on;
+        self
+    }
+
+    /// Varies inputs along random directions only, one for each input and seed and one for all inputs together: two evaluations
+    /// each, whatever the number of elements. The same as `elements(0)`.
+    ///
+    /// A fault whose largest element is `m` times the tolerance (which grows with the sums it is relative to) stays below it
+    /// along one direction with probability of at most `2 / m`: that element's part of the sum is spread evenly over as many
+    /// tolerances, whatever the others add. It does so for all of `n` seeds with at most `(2 / m)^n`. Which of the elements are wrong is
+    /// found out all the same, if there are no more than 512.
+    ///
+    /// ```
+    /// use foldback_gradcheck::Check;
+    /// use foldback_tensor::Tensor;
+    /// use foldback_tensor::DType;
+    /// let x = Tensor::full_with([100, 100], 0.5, DType::F64);
+    /// Check::new().fast_mode().gradcheck(|x| x[0].matmul(&x[0]), &[x])?;
+    /// # Ok::<(), foldback_gradcheck::Error>(())
+    /// ```
+    pub fn fast_mode(self) -> Check {
+        self.elements(0)
+    }
+
     /// Goes on at other values near the given ones where the function has a kink or a jump: up to eight times, each element
     /// another one of its sign, at least 0.02 away from zero. What is found is then a fault at these values; if there is
     /// a kink in each try, that is reported.
@@ -168,97 +201,5 @@ impl Check {
     pub fn resample(mut self, on: bool) -> Check {
         self.resample = on;
         self
-    }
-
-    /// Compares the gradients of `f` with differences of its values.
-    ///
-    /// `f` returns a variable, an array or a `Vec` of them; results of integers or truth values among several are passed over.
-    /// The backward pass sees the inputs in the layout they are given in; the differences are taken at contiguous
-    /// copies.
-    ///
-    /// # Errors
-    /// `Gradient` with the worst disagreement and what it looks like, see [`Diagnosis`](crate::Diagnosis); `Kink` where the
-    /// function is not smooth; `GradientForm` if a gradient's shape or type is not its input's;
-    /// `DType` if a tracked input or the output is not `f64`; `NothingTracked`, `TrackedCount` and `Shape` if
-    /// options, inputs and output do not fit; `NoSeeds` and `Parameter` if nothing would be compared, or in vain;
-    /// What `f` and the backward pass return comes as it is.
-    ///
-    /// ```
-    /// use foldback_gradcheck::{Argument, Check, GradcheckFacts};
-    /// use foldback_tensor::tensor;
-    /// let e = Check::new().gradcheck(|x| Ok(x[0].exp()), &[tensor![1.0, 2.0]]).unwrap_err();
-    /// assert!(matches!(e.facts(), Some(GradcheckFacts::DType { argument: Argument::Input(0), .. })));
-    /// ```
-    #[track_caller]
-    pub fn gradcheck<O: Outputs>(&self, f: impl Fn(&[Var]) -> Result<O>, inputs: &[Tensor]) -> Result<()> {
-        self.check_inputs(Order::First, &listed(f), inputs).or_here()
-    }
-
-    /// Compares the gradients of the gradients of `f` with differences of the gradients.
-    ///
-    /// The gradients as they are when the pass is recorded (`create_graph`) are compared with differences of `f`, too.
-    ///
-    /// # Errors
-    /// As [`Check::gradcheck`].
-    ///
-    /// ```
-    /// use foldback_gradcheck::Check;
-    /// use foldback_tensor::tensor;
-    /// Check::new().gradgradcheck(|x| x[0].softmax(0)?.mul(&x[1]), &[tensor![1, 2; f64], tensor![3; f64]])?;
-    /// # Ok::<(), foldback_gradcheck::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn gradgradcheck<O: Outputs>(
-        &self,
-        f: impl Fn(&[Var]) -> Result<O>,
-        inputs: &[Tensor],
-    ) -> Result<()> {
-        self.check_inputs(Order::Second, &listed(f), inputs).or_here()
-    }
-
-    fn check_inputs(
-        &self,
-        order: Order,
-        f: &dyn Fn(&[Var]) -> Result<Vec<Var>>,
-        inputs: &[Tensor],
-    ) -> Result<()> {
-        let plan = self.plan()?;
-        let tracked = self.varied(inputs)?;
-        let mut subject = Subject { call: f, leaves: None, tensors: inputs.to_vec(), tracked };
-        plan.check(order, &mut subject)
-    }
-
-    /// What is to be tried, once the options are seen to make sense.
-    fn plan(&self) -> Result<Plan<'_>> {
-        if self.seeds == 0 && self.given.is_empty() {
-            return refuse(GradcheckFacts::NoSeeds);
-        }
-        let option = |name, value, expected| refuse(GradcheckFacts::Parameter { name, value, expected });
-        if !(self.tolerance >= 0.0 && self.tolerance.is_finite()) {
-            return option("tolerance", self.tolerance, "finite and not negative");
-        }
-        if !(self.step > 0.0 && self.step.is_finite()) {
-            return option("step", self.step, "finite and positive");
-        }
-        let precision = Precision { step: self.step, tolerance: self.tolerance, elements: self.elements };
-        Ok(Plan { precision, seeds: self.seeds, given: &self.given, resample: self.resample })
-    }
-
-    /// The numbers of the inputs that are varied.
-    fn varied(&self, tensors: &[Tensor]) -> Result<Vec<usize>> {
-        let has_floats = tensors.iter().any(|t| t.dtype().is_float());
-        let by_type = || tensors.iter().map(|t| t.dtype().is_float() || !has_floats).collect();
-        let flags: Vec<bool> = self.tracked.clone().unwrap_or_else(by_type);
-        if flags.len() != tensors.len() {
-            return refuse(GradcheckFacts::TrackedCount { flags: flags.len(), inputs: tensors.len() });
-        }
-        let tracked: Vec<usize> = (0..tensors.len()).filter(|&i| flags[i]).collect();
-        if tracked.is_empty() {
-            return refuse(GradcheckFacts::NothingTracked);
-        }
-        for &i in &tracked {
-            expect_f64(Argument::Input(i), tensors[i].dtype())?;
-        }
-        Ok(tracked)
     }
 }

@@ -12,7 +12,9 @@ use crate::diagnosis::Explanation;
 #[non_exhaustive]
 pub enum GradcheckFacts {
     /// Differences need `f64`.
-    #[error("{argument} has dtype {dtype}; differences are meaningful in f64 only, convert it with to")]
+    #[error(
+        "{argument} has dtype {dtype}; differences are meaningful in f64 only: convert it with to(DType::F64), or, for a function that takes either type, ask for Check::single_precision"
+    )]
     DType {
         /// what has the wrong type
         argument: Argument,
@@ -112,6 +114,50 @@ pub enum GradcheckFacts {
         /// by the backward pass
         analytical: f64,
     },
+    /// Another way to compute derivatives gives other numbers.
+    #[error(
+        "the {order}-order derivative by {argument} {place} is {found} by {mode} and {expected} by a backward pass (tolerance {tolerance:.1e})"
+    )]
+    Mode {
+        /// which way
+        mode: Mode,
+        /// which derivative
+        order: Order,
+        /// what was varied
+        argument: Argument,
+        /// one element or a direction
+        place: Place,
+        /// what it gives
+        found: f64,
+        /// what a backward pass gives
+        expected: f64,
+        /// how far they may be apart
+        tolerance: f64,
+    },
+    /// Parameters have no forward mode here: they are not arguments of the function.
+    #[error(
+        "check_forward_ad needs a function of its inputs: give the parameters as inputs, and use gradcheck"
+    )]
+    ForwardOfParameters,
+}
+
+/// Another way to compute a derivative, which should give the numbers of a backward pass.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Mode {
+    /// forward mode
+    Forward,
+    /// one pass for several seeds
+    Batched,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mode::Forward => "forward mode",
+            Mode::Batched => "a pass with several seeds at once",
+        })
+    }
 }
 
 /// The name of a parameter, in brackets.
@@ -124,9 +170,11 @@ impl Facts for GradcheckFacts {
         use GradcheckFacts::*;
         match self {
             DType { .. } => Kind::DType,
-            TrackedCount { .. } | NothingTracked | NoSeeds | Parameter { .. } => Kind::Argument,
+            TrackedCount { .. } | NothingTracked | NoSeeds | Parameter { .. } | ForwardOfParameters => {
+                Kind::Argument
+            }
             Shape { .. } => Kind::Shape,
-            GradientForm { .. } | Gradient { .. } | Kink { .. } => Kind::Gradcheck,
+            GradientForm { .. } | Gradient { .. } | Kink { .. } | Mode { .. } => Kind::Gradcheck,
         }
     }
 }
@@ -238,7 +286,18 @@ mod tests {
             after: 1.0,
             analytical: 0.0,
         };
+        let mode = Mode {
+            mode: super::Mode::Batched,
+            order,
+            argument,
+            place: Place::Direction,
+            found: 1.0,
+            expected: 2.0,
+            tolerance: 1e-9,
+        };
         let all = [
+            (mode, Kind::Gradcheck),
+            (ForwardOfParameters, Kind::Argument),
             (DType { argument, dtype: f64 }, Kind::DType),
             (TrackedCount { flags: 1, inputs: 2 }, Kind::Argument),
             (NothingTracked, Kind::Argument),

@@ -6,10 +6,11 @@ use foldback_tensor::Tensor;
 use crate::bisect::wrong_operation;
 use crate::compare::{Finding, Findings, Problem, moved, unravel};
 use crate::diagnosis::{Diagnosis, Explanation, Region};
-use crate::error::{GradcheckFacts, Place, Result};
+use crate::error::{Argument, GradcheckFacts, Place, Result};
 use crate::hypotheses::{Evidence, flat};
 use crate::random::Random;
-use crate::target::{gradients, values};
+use crate::region::region;
+use crate::target::{gradients, numbers, values};
 
 /// What is to be said of some findings; nothing if there are none.
 pub(crate) fn judge(
@@ -33,7 +34,10 @@ pub(crate) fn judge(
     Ok(Some(report(problem, finding, explanation)))
 }
 
-fn report(problem: &Problem<'_>, finding: Finding, explanation: Explanation) -> GradcheckFacts {
+fn report(problem: &Problem<'_>, finding: Finding, mut explanation: Explanation) -> GradcheckFacts {
+    if let Argument::Input(i) = finding.argument {
+        explanation.name = problem.target.subject().names.get(i).cloned();
+    }
     let Finding { argument, place, analytical, numerical, tolerance, .. } = finding;
     let (order, explanation) = (problem.order(), Box::new(explanation));
     GradcheckFacts::Gradient { order, argument, place, analytical, numerical, tolerance, explanation }
@@ -105,7 +109,7 @@ fn explain(
         tolerance: evidence.tolerance(trial, k, worst),
         sides: None,
     };
-    let region = crate::region::region(&problem.start[k], point.dims(), &wrong, &evidence.right(k, &wrong));
+    let place = region(&problem.start[k], point.dims(), &wrong, &evidence.right(k, &wrong));
     let mut diagnosis = evidence.diagnose(k, &wrong)?;
     if depends_on_layout(problem, weights, &worst)? {
         diagnosis = Diagnosis::DependsOnLayout;
@@ -114,7 +118,7 @@ fn explain(
         return Ok((finding, plain(diagnosis)));
     }
     let (wrong, of) = (wrong.len(), point.numel());
-    Ok((worst, Explanation { wrong, of, region, ..plain(diagnosis) }))
+    Ok((worst, Explanation { wrong, of, region: place, ..plain(diagnosis) }))
 }
 
 /// Whether the gradient along a finding's direction is right for contiguous arguments and seeds.
@@ -128,7 +132,7 @@ fn depends_on_layout(problem: &Problem<'_>, weights: &[Tensor], finding: &Findin
     let found = gradients(problem.target, &points.map(plain).collect::<Vec<_>>(), &weights)?;
     let mut sum = 0.0;
     for ((g, d), x) in found.iter().zip(&finding.direction).zip(&problem.start) {
-        let parts = crate::target::numbers(g)?.into_iter().zip(d).zip(x);
+        let parts = numbers(g)?.into_iter().zip(d).zip(x);
         let is_element = matches!(finding.place, Place::Element(_));
         sum +=
             parts.map(|((g, d), x)| if is_element { g * d } else { g * d * x.abs().max(1.0) }).sum::<f64>();

@@ -1,14 +1,15 @@
 //! A check as it runs: seed after seed, and at other values where there are kinks.
 
-use foldback_tensor::{Tensor, refuse};
+use foldback_tensor::{DType, Shape, Tensor, refuse};
 
 use crate::compare::{Precision, Problem};
 use crate::error::{Argument, GradcheckFacts, Order, Result};
 use crate::explain::judge;
 use crate::hypotheses::flat;
+use crate::modes::Modes;
 use crate::random::Random;
 use crate::target::{
-    First, Second, Subject, expect_f64, expect_shape, from_numbers, gradients, noise, numbers,
+    First, Second, Subject, expect_dtype, expect_shape, from_numbers, gradients, noise, numbers,
 };
 
 /// How often other values are tried.
@@ -22,6 +23,7 @@ pub(crate) struct Plan<'a> {
     /// and which others, for the first output
     pub(crate) given: &'a [Tensor],
     pub(crate) resample: bool,
+    pub(crate) modes: Modes,
 }
 
 impl Plan<'_> {
@@ -53,13 +55,15 @@ impl Plan<'_> {
         subject: &Subject<'_>,
         random: &mut Random,
     ) -> Result<Option<GradcheckFacts>> {
-        let shapes = subject.shapes()?;
+        let outputs = subject.outputs()?;
+        let shapes: Vec<Shape> = outputs.iter().map(|(shape, _)| shape.clone()).collect();
         let first = First { subject, creates_graph: order == Order::Second };
         let problem = Problem::new(&first, shapes.clone(), self.precision)?;
         for which in 0..self.given.len() + self.seeds {
-            let mut seeds = shapes.iter().map(|s| noise(s, random)).collect::<Result<Vec<Tensor>>>()?;
+            let seed = |(shape, dtype): &(Shape, DType)| Ok(noise(shape, random)?.to(*dtype));
+            let mut seeds = outputs.iter().map(seed).collect::<Result<Vec<Tensor>>>()?;
             if let (Some(given), Some(seed)) = (self.given.get(which), seeds.first_mut()) {
-                expect_f64(Argument::Seed, given.dtype())?;
+                expect_dtype(Argument::Seed, seed.dtype(), given.dtype())?;
                 expect_shape(Argument::Seed, seed.shape(), given.shape())?;
                 *seed = given.clone();
             }
@@ -89,7 +93,8 @@ impl Plan<'_> {
         let found = gradients(problem.target, &points, weights)?;
         let found = found.iter().map(numbers).collect::<Result<Vec<_>>>()?;
         let findings = problem.solve(&flat(weights)?, &found, random)?;
-        judge(problem, weights, &findings, random)
+        let wrong = judge(problem, weights, &findings, random)?;
+        if wrong.is_some() { Ok(wrong) } else { self.modes.compare(problem, weights, &found, random) }
     }
 }
 

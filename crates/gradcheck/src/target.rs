@@ -14,12 +14,44 @@ pub(crate) struct Subject<'a> {
     pub(crate) tensors: Vec<Tensor>,
     /// which of them are varied
     pub(crate) tracked: Vec<usize>,
+    /// what they are called, if anything
+    pub(crate) names: Vec<String>,
+    /// whether gradients are those of `f32` inputs; differences are taken in `f64` all the same
+    pub(crate) is_single: bool,
 }
 
 /// Variables, and what was computed of them.
 pub(crate) struct Run {
     pub(crate) leaves: Vec<Var>,
     pub(crate) outputs: Vec<Var>,
+}
+
+/// The values of leaves, which have them again when this is dropped, whatever happened in between.
+pub(crate) struct Kept<'a> {
+    leaves: &'a [Var],
+    pub(crate) values: Vec<Tensor>,
+}
+
+impl Kept<'_> {
+    pub(crate) fn of(leaves: &[Var]) -> Kept<'_> {
+        Kept { leaves, values: leaves.iter().map(Var::value).collect() }
+    }
+}
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        for (leaf, value) in self.leaves.iter().zip(&self.values) {
+            // What is no leaf was not written to.
+            let _ = write(leaf, value);
+        }
+    }
+}
+
+fn write(leaf: &Var, value: &Tensor) -> Result<()> {
+    leaf.update_value(|old| {
+        *old = value.clone();
+        Ok(())
+    })
 }
 
 /// A function of arguments at a point, with a gradient that is said to be its.
@@ -31,6 +63,8 @@ pub(crate) trait Target {
     fn run(&self, points: &[Tensor], is_recorded: bool) -> Result<Run>;
     /// Whether gradients are taken by passes that are recorded.
     fn creates_graph(&self) -> bool;
+    /// The function that it is made of.
+    fn subject(&self) -> &Subject<'_>;
 }
 
 /// The function itself, by the inputs that are tracked.
@@ -48,14 +82,12 @@ pub(crate) struct Second<'a> {
 impl Subject<'_> {
     /// Variables for the inputs with other values for those that are tracked, and what the function makes of them.
     fn run(&self, points: &[Tensor], is_recorded: bool) -> Result<Run> {
-        let mut vars: Vec<Var> = self.tensors.iter().map(Var::from).collect();
+        let in_f64 = points.iter().all(|t| t.dtype() == DType::F64);
+        let mut vars = self.constants(in_f64);
         for (&i, point) in self.tracked.iter().zip(points) {
             match self.leaves {
                 Some(leaves) => {
-                    leaves[i].update_value(|value| {
-                        *value = point.clone();
-                        Ok(())
-                    })?;
+                    write(&leaves[i], point)?;
                     vars[i] = leaves[i].clone();
                 }
                 None if is_recorded => vars[i] = Var::leaf(point.clone()).nowhere()?,
@@ -64,16 +96,38 @@ impl Subject<'_> {
         }
         let outputs = if is_recorded { (self.call)(&vars) } else { no_grad(|| (self.call)(&vars)) }?;
         let leaves = self.tracked.iter().map(|&i| vars[i].clone()).collect();
-        Ok(Run { leaves, outputs: differentiable(outputs)? })
+        Ok(Run { leaves, outputs: self.differentiable(outputs, in_f64)? })
+    }
+
+    /// The inputs as constants: all numbers in `f64` where differences of `f32` functions are taken.
+    pub(crate) fn constants(&self, in_f64: bool) -> Vec<Var> {
+        let widened = |t: &Tensor| match self.is_single && in_f64 && t.dtype().is_float() {
+            true => Var::from(t.to(DType::F64)),
+            false => Var::from(t),
+        };
+        self.tensors.iter().map(widened).collect()
+    }
+
+    /// The outputs that have a gradient; integers and truth values beside them have none.
+    pub(crate) fn differentiable(&self, outputs: Vec<Var>, in_f64: bool) -> Result<Vec<Var>> {
+        let floats: Vec<Var> = outputs.iter().filter(|y| y.dtype().is_float()).cloned().collect();
+        let looked_at = if floats.is_empty() { &outputs } else { &floats };
+        for y in looked_at {
+            if in_f64 || !y.dtype().is_float() {
+                expect_f64(Argument::Output, y.dtype())?;
+            }
+        }
+        Ok(floats)
     }
 
     pub(crate) fn points(&self) -> Vec<Tensor> {
         self.tracked.iter().map(|&i| self.tensors[i].clone()).collect()
     }
 
-    /// The shapes of the outputs.
-    pub(crate) fn shapes(&self) -> Result<Vec<Shape>> {
-        Ok(self.run(&self.points(), false)?.outputs.iter().map(|y| y.shape().clone()).collect())
+    /// The shapes and types of the outputs.
+    pub(crate) fn outputs(&self) -> Result<Vec<(Shape, DType)>> {
+        let outputs = self.run(&self.points(), false)?.outputs;
+        Ok(outputs.iter().map(|y| (y.shape().clone(), y.dtype())).collect())
     }
 
     fn arguments(&self) -> Vec<(Argument, Tensor)> {
@@ -96,6 +150,10 @@ impl Target for First<'_> {
 
     fn creates_graph(&self) -> bool {
         self.creates_graph
+    }
+
+    fn subject(&self) -> &Subject<'_> {
+        self.subject
     }
 }
 
@@ -124,6 +182,10 @@ impl Target for Second<'_> {
 
     fn creates_graph(&self) -> bool {
         false
+    }
+
+    fn subject(&self) -> &Subject<'_> {
+        self.subject
     }
 }
 
@@ -170,23 +232,14 @@ pub(crate) fn gradients_or_zeros(
     create_graph: bool,
 ) -> Result<Vec<Var>> {
     let recorded = roots.iter().zip(seeds).filter(|(root, _)| root.requires_grad());
-    let (roots, seeds): (Vec<&Var>, Vec<&Var>) = recorded.unzip();
+    let (roots, seeds): (Vec<&Var>, Vec<Var>) = recorded.map(|(r, s)| (r, s.to(r.dtype()))).unzip();
+    let seeds: Vec<&Var> = seeds.iter().collect();
     if roots.is_empty() {
         return Ok(by.iter().map(|v| Var::from(Tensor::zeros_with(v.shape(), v.dtype()))).collect());
     }
     let by: Vec<&Var> = by.iter().collect();
     let pass = Grad::new(&roots, &by).seeds(&seeds).create_graph(create_graph).materialize_grads(true);
     Ok(pass.pass()?.into_iter().flatten().collect())
-}
-
-/// The outputs that have a gradient; integers and truth values beside them have none.
-fn differentiable(outputs: Vec<Var>) -> Result<Vec<Var>> {
-    let floats: Vec<Var> = outputs.iter().filter(|y| y.dtype().is_float()).cloned().collect();
-    let looked_at = if floats.is_empty() { &outputs } else { &floats };
-    for y in looked_at {
-        expect_f64(Argument::Output, y.dtype())?;
-    }
-    Ok(floats)
 }
 
 /// A user's function with all outputs in a list.
@@ -200,7 +253,7 @@ pub(crate) fn noise(shape: &Shape, random: &mut Random) -> Result<Tensor> {
 }
 
 pub(crate) fn numbers(t: &Tensor) -> Result<Vec<f64>> {
-    t.to_vec::<f64>().nowhere()
+    t.to(DType::F64).to_vec::<f64>().nowhere()
 }
 
 pub(crate) fn from_numbers(values: Vec<f64>, shape: &Shape) -> Result<Tensor> {
@@ -208,7 +261,11 @@ pub(crate) fn from_numbers(values: Vec<f64>, shape: &Shape) -> Result<Tensor> {
 }
 
 pub(crate) fn expect_f64(argument: Argument, dtype: DType) -> Result<()> {
-    if dtype == DType::F64 { Ok(()) } else { refuse(GradcheckFacts::DType { argument, dtype }) }
+    expect_dtype(argument, DType::F64, dtype)
+}
+
+pub(crate) fn expect_dtype(argument: Argument, expected: DType, dtype: DType) -> Result<()> {
+    if dtype == expected { Ok(()) } else { refuse(GradcheckFacts::DType { argument, dtype }) }
 }
 
 pub(crate) fn expect_shape(argument: Argument, expected: &Shape, found: &Shape) -> Result<()> {
