@@ -42,12 +42,14 @@ mod compare;
 mod diagnosis;
 mod doors;
 mod error;
+mod expected;
 mod explain;
 mod hypotheses;
 mod modes;
 mod random;
 mod region;
 mod seeds;
+mod snapshot;
 mod target;
 pub mod testing;
 

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use foldback_tensor::{DType, Here, Shape, Tensor, TensorFacts, or_panic, refuse};
+use foldback_tensor::{Compared, DType, Here, Shape, Tensor, TensorFacts, or_panic, refuse};
 
 use crate::error::{GraphFacts, Result};
 use crate::hooks::Hooks;
@@ -542,6 +542,12 @@ pub(crate) fn expect_fit(what: &'static str, meta: &InputMetadata, t: &Tensor) -
 }
 
 /// For lists of variables, which may hold them or refer to them.
+impl Compared for Var {
+    fn compared(&self) -> Tensor {
+        self.value()
+    }
+}
+
 impl AsRef<Var> for Var {
     fn as_ref(&self) -> &Var {
         self

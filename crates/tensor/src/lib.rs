@@ -15,6 +15,7 @@ mod format;
 mod kernels;
 mod literal;
 mod math;
+mod mismatch;
 mod norm;
 mod ops;
 mod packed;
@@ -30,13 +31,14 @@ mod threads;
 mod views;
 
 pub use attention::Attention;
+pub use mismatch::Mismatch;
 pub use ndarray;
 
 pub use axes::{Along, Axes, Axis, Over, Span, keep};
 #[doc(hidden)]
 pub use buffer::{Holding, storage_bytes};
 pub use buffer::{release_memory, set_pool_limit};
-pub use close::{Mismatch, Tolerance, compare_close};
+pub use close::{Compared, Tolerance, compare_close};
 pub use conv::{Conv, Padding};
 pub use create::Interval;
 pub use datum::Datum;
