@@ -31,8 +31,13 @@
 //!     }
 //! }
 //! let wrong = gradcheck(|x| Ok(Square.call([&x[0]])?), &[tensor![1.0, 2.0; f64]]);
-//! assert!(matches!(wrong.unwrap_err().facts(), Some(GradcheckFacts::Gradient { .. })));
+//! let e = wrong.unwrap_err();
+//! assert!(e.to_string().contains("it is 1/2 of what it should be"));
+//! assert!(matches!(e.facts(), Some(GradcheckFacts::Gradient { .. })));
 //! ```
+//!
+//! What is wrong is said in words ([`Diagnosis`]), with the elements ([`Region`]) and the recorded operation
+//! ([`WrongOperation`]). For gradients that a test states there is [`assert_grads!`].
 
 #![forbid(unsafe_code)]
 
