@@ -165,7 +165,7 @@ impl Saved {
 }
 
 impl Node {
-    pub(crate) fn new(
+    fn new(
         kind: NodeKind,
         next_edges: SmallVec<[Option<Edge>; 2]>,
         metadata: SmallVec<[InputMetadata; 1]>,
@@ -173,7 +173,7 @@ impl Node {
         location: &'static Location<'static>,
     ) -> Arc<Node> {
         let saved = saved.into();
-        let node = Arc::new(Node {
+        Arc::new(Node {
             sequence: CREATED.fetch_add(1, Ordering::Relaxed),
             kind,
             next_edges,
@@ -182,9 +182,22 @@ impl Node {
             saved: StateCell::new(saved),
             location,
             hooks: OnceLock::new(),
-        });
+        })
+    }
+
+    /// A node for what an operation computed, which is noted if anybody watches.
+    pub(crate) fn of_results(
+        kind: NodeKind,
+        next_edges: SmallVec<[Option<Edge>; 2]>,
+        values: &[Tensor],
+        saved: impl Into<Saved>,
+        location: &'static Location<'static>,
+    ) -> Arc<Node> {
+        let mut metadata = SmallVec::with_capacity(values.len());
+        values.iter().for_each(|v| metadata.push(InputMetadata::of(v)));
+        let node = Node::new(kind, next_edges, metadata, saved, location);
         if is_watching() {
-            register(&node);
+            register(&node, values);
         }
         node
     }

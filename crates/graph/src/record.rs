@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::budget::{recipe, within_budget};
 use crate::mode::{is_budgeted, location};
-use crate::node::{Edge, InputMetadata, Node, NodeKind, Saved, SavedValues};
+use crate::node::{Edge, Node, NodeKind, Saved, SavedValues};
 use crate::origins::is_recording;
 use crate::profile;
 use crate::rule::{Rule, Slot};
@@ -58,13 +58,12 @@ pub(crate) fn record_rule<const N: usize>(
             saved.push(Some(Packed::new(result.clone(), result.shape())));
         }
     }
-    let mut metadata = SmallVec::new();
-    metadata.push(InputMetadata::of(&result));
     let mut saved = Saved::Kept(saved);
     if is_budgeted() {
-        saved = within_budget(&next_edges, &metadata, std::slice::from_ref(&result), saved, how);
+        saved = within_budget(&next_edges, std::slice::from_ref(&result), saved, how);
     }
-    let node = Node::new(NodeKind::Rule(rule, params), next_edges, metadata, saved, location());
+    let kind = NodeKind::Rule(rule, params);
+    let node = Node::of_results(kind, next_edges, std::slice::from_ref(&result), saved, location());
     Var::tracked(result, node, 0)
 }
 
@@ -158,13 +157,11 @@ fn node_of(
             }
         }
     }
-    let mut metadata = SmallVec::with_capacity(values.len());
-    values.iter().for_each(|v| metadata.push(InputMetadata::of(v)));
     let mut saved = Saved::Kept(saved);
     if is_budgeted() {
-        saved = within_budget(&edges, &metadata, values, saved, None);
+        saved = within_budget(&edges, values, saved, None);
     }
-    Node::new(NodeKind::Function(name, function), edges, metadata, saved, location())
+    Node::of_results(NodeKind::Function(name, function), edges, values, saved, location())
 }
 
 /// Puts a value in its place, if it is not there yet.
