@@ -136,7 +136,7 @@ fn limited_to_inputs() -> Result<()> {
         compare_passes("limited", || {
             let (y, leaves) = network()?;
             let loss = y.square().mean(..)?;
-            let options = Backward::new().inputs([&leaves[input]]);
+            let options = Backward::new().inputs(&leaves[input]);
             let (plan, nodes) = (loss.backward_plan_with(options.clone())?, loss.graph()?.node_bytes());
             drop(y);
             Ok((plan, nodes, move || loss.backward_with(options).map(|()| (loss, leaves))))
@@ -177,7 +177,7 @@ fn gradients_that_are_returned() -> Result<()> {
     compare_passes("returned", || {
         let (y, [x, a, b, c]) = network()?;
         let loss = y.square().mean(..)?;
-        let plan = Grad::new(&[&loss], &[&a, &x]).plan()?;
+        let plan = Grad::new(&loss, [&a, &x]).plan()?;
         let nodes = loss.graph()?.node_bytes();
         drop(y);
         Ok((plan, nodes, move || grad(&loss, [&a, &x]).map(|grads| (loss, grads, x, a, b, c))))
@@ -223,11 +223,11 @@ fn batched_passes() -> Result<()> {
     compare_passes("batched", || {
         let w = ((Tensor::rand([60, 50]) - 0.5) * 0.1).requires_grad();
         let y = Var::from(Tensor::rand([40, 60])).matmul(&w)?.tanh().sum(0)?;
-        let seeds = Var::from(Tensor::eye(50));
-        let plan = Grad::new(&[&y], &[&w]).seeds(&[&seeds]).is_grads_batched(true).plan()?;
+        let seeds = Tensor::eye(50);
+        let plan = Grad::new(&y, &w).seed(&seeds).is_grads_batched(true).plan()?;
         let nodes = y.graph()?.node_bytes();
         Ok((plan, nodes, move || {
-            let found = Grad::new(&[&y], &[&w]).seeds(&[&seeds]).is_grads_batched(true).run()?;
+            let found = Grad::new(&y, &w).seed(&seeds).is_grads_batched(true).run()?;
             Ok((found, seeds, y, w))
         }))
     })

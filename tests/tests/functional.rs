@@ -1,6 +1,6 @@
 //! Derivatives of functions: against PyTorch's (`tests/golden/make_functional.py`), against each other, and where they are refused.
 
-use foldback::graph::{Function, FunctionContext, Outputs, Result, checkpoint, checkpoint_several, jacfwd};
+use foldback::graph::{Function, FunctionContext, Outputs, Result, checkpoint, jacfwd};
 use foldback::prelude::*;
 use serde_json::Value;
 
@@ -404,9 +404,7 @@ fn per_sample_gradients_come_in_one_batched_pass() {
     let labels = tensor![0, 1, 1; i64];
     let all = losses.forward(model.forward(&x).unwrap(), &labels).unwrap();
     let parameters = model.parameters();
-    let inputs: Vec<&Var> = parameters.iter().collect();
-    let (roots, seeds) = ([&all], [&Var::from(Tensor::eye(3))]);
-    let pass = Grad::new(&roots, &inputs).seeds(&seeds).is_grads_batched(true);
+    let pass = Grad::new(&all, &parameters).seed(Tensor::eye(3)).is_grads_batched(true);
     let found = pass.retain_graph(true).run().unwrap();
     for i in 0..3 {
         let one = all.select(0, i).unwrap();
@@ -512,11 +510,11 @@ fn checkpoints_have_forward_and_batched_derivatives_too() {
     let kept = move |x: &Var| -> Result<Var> {
         let inner = captured.clone();
         // Nested, the same variable twice, an output that is an operand, and one that is saved downstream.
-        let [a, b] = checkpoint_several(
-            move |x| {
+        let [a, b] = checkpoint(
+            move |[x, same]| {
                 let w = inner.clone();
-                let product = checkpoint(move |x| x[0].mul(&x[1])?.mul(&w), [&x[0], &x[1]])?;
-                Ok([product.softmax(0)?, x[0].clone()])
+                let product = checkpoint(move |[x, same]| x.mul(same)?.mul(&w), [x, same])?;
+                Ok([product.softmax(0)?, x.clone()])
             },
             [x, x],
         )?;

@@ -120,10 +120,10 @@ fn a_plan_is_refused_where_the_pass_would_be() -> Result<()> {
     assert!(matches!(e.facts(), Some(GraphFacts::SeedShape { index: 0, .. })), "{e}");
     refused(Backward::new().seeds([&x, &x]));
     refused(Backward::new().seed(&x).inputs(Vec::<&Var>::new()));
-    refused(Backward::new().seed(&x).inputs([&tensor![1.0].into()] as [&Var; 1]));
+    refused(Backward::new().seed(&x).inputs(Var::from(tensor![1.0])));
     assert!(backward_plan(Vec::<&Var>::new(), Backward::new()).is_err());
     // What the roots do not depend on is known when the pass has run.
-    assert_eq!(y.backward_plan_with(Backward::new().inputs([&w]))?.steps().len(), 0);
+    assert_eq!(y.backward_plan_with(Backward::new().inputs(&w))?.steps().len(), 0);
     Ok(())
 }
 
@@ -132,7 +132,7 @@ fn a_limited_plan_shows_what_runs_and_counts_what_is_kept() -> Result<()> {
     let (x, w) = (Tensor::ones([8, 1]).requires_grad(), Tensor::ones([8, 4]).requires_grad());
     let y = x.exp();
     let loss = (&y * &w).sum(..)?;
-    let plan = loss.backward_plan_with(Backward::new().inputs([&w]))?.named([("w", &w), ("x", &x)]);
+    let plan = loss.backward_plan_with(Backward::new().inputs(&w))?.named([("w", &w), ("x", &x)]);
     assert_eq!(
         plan.to_text(),
         "\
@@ -147,9 +147,9 @@ backward plan: 2 operations, 1 leaf; 0 folds; keeps 32 B; peak 320 B
     // Both leaves, what `exp` and `mul` keep, and the gradient.
     assert_eq!((plan.leaf_bytes(), plan.steps()[1].saved), (32 + 128, 32));
     // A result may be what the gradient is for, and then nothing behind it runs.
-    let plan = loss.backward_plan_with(Backward::new().inputs([&y]))?;
+    let plan = loss.backward_plan_with(Backward::new().inputs(&y))?;
     assert_eq!(plan.steps().len(), 2);
-    loss.backward_with(Backward::new().inputs([&y]))?;
+    loss.backward_with(Backward::new().inputs(&y))?;
     assert!(y.grad().is_some() && x.grad().is_none());
     Ok(())
 }

@@ -58,7 +58,7 @@ impl GraphTask {
         g: &Var,
         count: usize,
     ) -> Result<()> {
-        let values = node.unpack(self.options.retain_graph)?;
+        let values = node.unpack(self.options.retain_graph, &mut self.again)?;
         for (input, (gradient, edge)) in rule.gradients.iter().zip(&node.next_edges).enumerate() {
             let (Some(edge), Some(gradient)) = (edge, gradient) else { continue };
             if !self.is_on_path(edge) {
@@ -91,7 +91,7 @@ impl GraphTask {
     ) -> Result<()> {
         #[cfg(test)]
         super::trace::note_long_way("batched", node);
-        let values = node.unpack(self.options.retain_graph)?;
+        let values = node.unpack(self.options.retain_graph, &mut self.again)?;
         let path = self.path.clone();
         let wanted = |input: usize| is_wanted(&path, node, input);
         let mut found: Vec<Vec<Option<Var>>> = Vec::with_capacity(count);

@@ -42,7 +42,7 @@ impl GraphTask {
         grads: &[Option<Var>],
     ) -> Result<()> {
         let _line = LineGuard::set(node.location);
-        let values = node.unpack(self.options.retain_graph)?;
+        let values = node.unpack(self.options.retain_graph, &mut self.again)?;
         let (path, mut onward) = (self.path.clone(), Vec::new());
         let wanted = |input: usize| is_wanted(&path, node, input);
         let retain = self.options.retain_graph;
@@ -96,7 +96,7 @@ impl GraphTask {
         params: &[f64; 2],
         g: &Tensor,
     ) -> Result<()> {
-        let saved = node.unpack(self.options.retain_graph)?;
+        let saved = node.unpack(self.options.retain_graph, &mut self.again)?;
         if rule.gradients.len() > 1
             && let Some(joint) = self.joint(node, rule, params, g, &saved)
         {
@@ -161,7 +161,7 @@ impl GraphTask {
         grads: &[Option<Var>],
     ) -> Result<()> {
         let _line = LineGuard::set(node.location);
-        let values = node.unpack(self.options.retain_graph)?;
+        let values = node.unpack(self.options.retain_graph, &mut self.again)?;
         let retain = self.options.retain_graph;
         let lead = Lead(self.batch);
         let ctx = Context { node, grads, values: &values, wanted: &|_| true, retain, lead, tangents: None };

@@ -9,6 +9,7 @@
 //! which can be recorded. Nodes are taken in the order of their numbers, so that everything that a node depends on comes
 //! first.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use foldback_tensor::kernel::{self, Target};
 use smallvec::SmallVec;
 
 use super::call::{between, pull};
+use crate::budget::Recomputed;
 #[cfg(test)]
 use crate::engine::trace;
 use crate::engine::{Job, choose, in_backward, record_formula};
@@ -34,6 +36,8 @@ pub(super) struct Forward {
     /// the axis along which there are many of each value
     pub(super) lead: Lead,
     pub(super) recorded: bool,
+    /// saved values that were given up: all of them stay, since they are needed in the order in which they are made
+    pub(super) again: RefCell<Recomputed>,
 }
 
 /// The tangents of a node's inputs or outputs.
@@ -112,7 +116,7 @@ impl Forward {
         params: &[f64; 2],
         inputs: &[Option<Var>],
     ) -> Result<Option<Var>> {
-        let (meta, values) = (&node.metadata[0], node.unpack(true)?);
+        let (meta, values) = (&node.metadata[0], node.unpack(true, &mut self.again.borrow_mut())?);
         let full = self.lead.shape(&meta.shape);
         let mut sum: Option<Var> = None;
         for (tangent, gradient) in inputs.iter().zip(rule.gradients) {
@@ -164,7 +168,7 @@ impl Forward {
             let g = Tensor::zeros_with((), meta.dtype).expand(&meta.shape)?;
             any.push(if meta.dtype.is_float() { Some(Var::leaf(g)?) } else { None });
         }
-        let values = node.unpack(true)?;
+        let values = node.unpack(true, &mut self.again.borrow_mut())?;
         let wanted = |input: usize| inputs.get(input).is_some_and(Option::is_some);
         let ctx = Context { lead: Lead(None), ..self.context(node, &any, &values, &wanted) };
         let (mut roots, mut of) = (Vec::new(), Vec::new());
@@ -207,7 +211,7 @@ impl Forward {
         function: &dyn Describe,
         inputs: &[Option<Var>],
     ) -> Result<Tangents> {
-        let values = node.unpack(true)?;
+        let values = node.unpack(true, &mut self.again.borrow_mut())?;
         let wanted = |input: usize| inputs.get(input).is_some_and(Option::is_some);
         let ctx = Context { tangents: Some(inputs), ..self.context(node, &[], &values, &wanted) };
         let (full, mut sum) = (ctx.full(), None::<Var>);

@@ -56,7 +56,7 @@ macro_rules! function {
                     $(if $itself {
                         return Ok(own.clone());
                     })?
-                    let value: function!(@values $($y)?) = $value?;
+                    let value: function!(@values $($y)?) = $value.map_err(|e| $crate::origins::with_origins(e, &inputs))?;
                     let reads = $crate::record::Reads::Each(function!(
                         @reads [$a $($b)* $($($last)?)? $($c)?] [$($y)?] $([$dx ($($plain)?) [$($($n),+)?]])+
                     ));

@@ -78,11 +78,13 @@ macro_rules! pointwise {
                         name: stringify!($name),
                         gradients: pointwise!(@rule [$a $($b)*] [$($y)?] [$($($p),+)?]
                             $([$dx ($($plain)?) [$($($n),+)?] ($($formula)?)])+),
+                        value: pointwise!(@value [$($try)?] $ret, [$a $($b)*] [] [$($($p: $pt),+)?] $value),
                     },
                     number: $crate::rule::Rule {
                         name: stringify!($name),
                         gradients: pointwise!(@number [$($($number)?)*] [$a $($b)*] [$($y)?] [$($($p),+)?]
                             [$([$($nn),+] [$($($np),+)?] $nf)?] $([$dx ($($plain)?) [$($($n),+)?] ($($formula)?)])+),
+                        value: pointwise!(@number_value [$($($number)?)*] $ret, [$a] [$($b)*] [$($($p: $pt),+)?] $value),
                     },
                     left: pointwise!(@left [$($also [$($form)+])?] [$a $($b)*] [$($y)?]
                         $([$dx ($($plain)?) [$($($n),+)?] ($($formula)?)])+),
@@ -105,6 +107,22 @@ macro_rules! pointwise {
         )*}
     };
 
+    // The result as a function of operands and numbers, in their order.
+    (@number_value [] $($rest:tt)*) => { $crate::rule::NONE.value };
+    (@number_value [$($number:ident)+] $($rest:tt)*) => { pointwise!(@value [] $($rest)*) };
+    (@value $try:tt $ret:ident, [$($x:ident)+] [$($c:ident)*] [$($p:ident: $pt:ty),*] $value:expr) => {{
+        fn value(x: &[&foldback_tensor::Tensor], numbers: &[f64; 2]) -> $crate::Result<foldback_tensor::Tensor> {
+            let (operands, numbers) = (&mut x.iter(), &mut numbers.iter());
+            $(let $x: &foldback_tensor::Tensor = operands.next().expect("a rule is given its operands");)+
+            $(let $c = foldback_tensor::Scalar::F64(*numbers.next().expect("a rule has two numbers"));)*
+            $(let $p: $pt = $crate::rule::RuleNumber::of(*numbers.next().expect("a rule has two numbers"));)*
+            pointwise!(@tried $try $ret, $value)
+        }
+        value
+    }};
+    (@tried [] Var, $value:expr) => { Ok($value) };
+    (@tried $try:tt $ret:ident, $value:expr) => { Ok($value?) };
+
     // One formula per input.
     (@rule $xs:tt $ys:tt $ps:tt $([$dx:ident $plain:tt $n:tt $f:tt])+) => {{
         const { $crate::rule::Slot::expect_inputs($crate::table::macros::slots!($xs [] $ys [$($dx),+])) };
@@ -121,6 +139,7 @@ macro_rules! pointwise {
         $crate::rule::Rule {
             name: stringify!($also),
             gradients: &[pointwise!(@gradient [$b] [$a] $ys [] $db)],
+            value: pointwise!(@value [] Result, [$b] [$a] [] $value),
         }
     };
     (@left [$also:ident [left $value:expr; d $dx:ident: |$($n:ident),+; $($np:ident),+| $f:expr]] [$a:ident $b:ident]
@@ -128,6 +147,7 @@ macro_rules! pointwise {
         $crate::rule::Rule {
             name: stringify!($also),
             gradients: &[pointwise!(@formula [$b] [] $ys [$($np),+] [$($n),+] $f)],
+            value: pointwise!(@value [] Result, [$b] [$a] [] $value),
         }
     };
     (@left $($none:tt)*) => { $crate::rule::NONE };
@@ -247,8 +267,9 @@ macro_rules! pointwise {
                     let [$a $(, $b)+] = &values;
                     let $a: &foldback_tensor::Tensor = $a;
                     $(let $b: &foldback_tensor::Tensor = $b;)+
-                    $value?
+                    $value
                 };
+                let value = value.map_err(|e| $crate::origins::with_origins(e, &[own $(, $b)+]))?;
                 Ok($crate::record::record_rule(&$rows::$name.vars, pointwise!(@array [$($p),*]), [own $(, $b)+], values, value))
             }
             operation(self, [$($b.input()),+] $(, $p.into())*).here()

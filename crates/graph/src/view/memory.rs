@@ -2,7 +2,7 @@
 //!
 //! Note [Counted bytes]
 //! What counts are storages of tensors, as large as they are allocated: values of leaves and the gradients they have, what
-//! nodes keep, and gradients on their way, waiting or staged. Not counted are nodes themselves (some hundred bytes each), single numbers (which lie in
+//! nodes keep, what is computed again within a budget, and gradients on their way, waiting or staged. Not counted are nodes themselves (some hundred bytes each), single numbers (which lie in
 //! their handles), working memory inside an operation, and what the pool keeps for later. A gradient that is the same along an
 //! axis takes as much memory as its different elements.
 
@@ -65,12 +65,16 @@ pub(super) fn follow(graph: &GraphView, pass: &Pass, saved: usize) -> Course {
         // A function reads zeros in the place of what did not arrive, which take no memory.
         let first = arrived.iter().flatten().next().copied();
         if let Some(g) = first.filter(|_| runs) {
+            let before = memory.live;
             for edge in node.edges.iter().flatten() {
                 let place = &mut waiting[edge.node][edge.output];
                 let input = &graph.nodes[edge.node].outputs[edge.output];
                 *place = Some(memory.deliver(g, edge, input, *place));
             }
-            steps.push(Step { node: number, saved: saved.bytes, gradients: memory.take_most() });
+            let gradients = memory.take_most();
+            // Values are computed again before the first gradient is.
+            let again = node.again.then.max((before + node.again.most).saturating_sub(gradients));
+            steps.push(Step { node: number, saved: saved.bytes, again, gradients });
             saved.free(graph, number);
         }
         arrived.into_iter().flatten().for_each(|g| memory.release(g));
@@ -87,7 +91,7 @@ pub(super) fn follow(graph: &GraphView, pass: &Pass, saved: usize) -> Course {
             memory.dense(g, &graph.nodes[number].outputs[0]);
         }
     }
-    let held = steps.iter().map(|s| s.saved + s.gradients).max().unwrap_or(0);
+    let held = steps.iter().map(|s| s.saved + s.again + s.gradients).max().unwrap_or(0);
     Course { steps, peak: held.max(saved.bytes + memory.take_most()) }
 }
 

@@ -8,7 +8,7 @@ use super::GraphView;
 use super::collect::{collect, reachable};
 use super::memory::follow;
 use super::pass::Pass;
-use crate::backward::Backward;
+use crate::backward::{Backward, Variables};
 use crate::engine::GraphTask;
 use crate::error::{GraphFacts, Result};
 use crate::node::{Edge, Node};
@@ -55,6 +55,8 @@ pub struct Step {
     pub node: usize,
     /// what the graph still keeps
     pub saved: usize,
+    /// what is computed again, since it was given up within a [`saved_budget`](crate::saved_budget)
+    pub again: usize,
     /// gradients, at the most: what came in, what goes out and what waits elsewhere
     pub gradients: usize,
 }
@@ -85,7 +87,7 @@ impl Var {
     /// ```
     #[track_caller]
     pub fn backward_plan(&self) -> Result<BackwardPlan> {
-        backward_plan([self], Backward::new())
+        backward_plan(self, Backward::new())
     }
 
     /// What [`Var::backward_with`] would do with the same options, without doing it, see [`backward_plan`].
@@ -99,12 +101,12 @@ impl Var {
     /// let (x, w) = (Tensor::ones([1024]).requires_grad(), Tensor::ones([1024]).requires_grad());
     /// let y = x.exp().mul(&w)?.sum(..)?;
     /// assert_eq!(y.backward_plan()?.steps().len(), 3);
-    /// assert_eq!(y.backward_plan_with(Backward::new().inputs([&w]))?.steps().len(), 2);
+    /// assert_eq!(y.backward_plan_with(Backward::new().inputs(&w))?.steps().len(), 2);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     #[track_caller]
     pub fn backward_plan_with(&self, options: impl Into<Backward>) -> Result<BackwardPlan> {
-        backward_plan([self], options)
+        backward_plan(self, options)
     }
 }
 
@@ -127,24 +129,18 @@ impl Var {
 /// # Ok::<(), foldback_graph::Error>(())
 /// ```
 #[track_caller]
-pub fn backward_plan(
-    roots: impl IntoIterator<Item: AsRef<Var>>,
-    options: impl Into<Backward>,
-) -> Result<BackwardPlan> {
-    let roots: Vec<_> = roots.into_iter().collect();
-    let roots: Vec<&Var> = roots.iter().map(AsRef::as_ref).collect();
-    let options = options.into();
-    let plan = || match options.given_seeds() {
-        Some(seeds) => {
-            let (task, edges) = options.task(&roots)?;
-            BackwardPlan::of(&task, &edges, Some(seeds))
-        }
-        None => {
-            let any = |y: &&Var| Tensor::zeros_with((), y.dtype()).expand(y.shape());
-            let any = roots.iter().map(any).collect::<Result<Vec<_>>>()?;
-            let (task, edges) = options.clone().seeds(any).task(&roots)?;
-            BackwardPlan::of(&task, &edges, None)
-        }
+pub fn backward_plan(roots: impl Variables, options: impl Into<Backward>) -> Result<BackwardPlan> {
+    let (roots, options) = (roots.variables(), options.into());
+    let plan = || {
+        let any = |y: &Var| Tensor::zeros_with((), y.dtype()).expand(y.shape());
+        let (task, edges) = match options.seeds {
+            Some(_) => options.task(&roots)?,
+            None => {
+                let any = roots.iter().map(any).collect::<Result<Vec<_>>>()?;
+                options.clone().seeds(any).task(&roots)?
+            }
+        };
+        BackwardPlan::of(&task, &edges, options.seeds.as_deref())
     };
     plan().or_here()
 }
