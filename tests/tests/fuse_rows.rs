@@ -54,7 +54,7 @@ fn evaluate(f: Operation<'_>, seed: f64, orders: usize) -> Vec<(String, Vec<f64>
         let seeds = [&seed];
         let roots = [of];
         let inputs = [&x, &y];
-        let grad = Grad::new(&roots, &inputs)
+        let grad = Grad::new(roots, inputs)
             .seeds(&seeds)
             .allow_unused(true)
             .retain_graph(true)

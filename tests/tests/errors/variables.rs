@@ -174,7 +174,7 @@ fn passes() {
     here(constant.backward());
     here(x.backward_with(&tensor![1.0]));
     here(backward([] as [Var; 0], Backward::new()));
-    here(Grad::new(&[&constant], &[&x]).run());
+    here(Grad::new([&constant], [&x]).run());
     here(grad(x.sum(..).unwrap(), &[&constant]));
     here(value_and_grad(|x| Ok(x[0].clone()), &[&tensor![1.0, 2.0]]));
     here(value_and_grad(|x| Ok(x[0].clone()), &[&tensor![1; i64]]));
@@ -236,7 +236,7 @@ fn functions_of_ones_own() {
     assert!(e.to_string().starts_with("sum: in the backward pass"), "{e}");
     let e = here(huge.set_grad(Some(huge.value())));
     assert!(e.to_string().starts_with("set_grad: a tensor of shape"), "{e}");
-    here(Grad::new(&[&x.square()], &[&huge]).materialize_grads(true).run());
+    here(Grad::new([&x.square()], [&huge]).materialize_grads(true).run());
     let y = Failing { forward: false, backward: || Err(Error::other("mine")) }.call([&x]).unwrap();
     let e = y.backward().unwrap_err();
     assert_eq!((e.to_string().as_str(), line(&e)), ("mine", None));

@@ -15,7 +15,7 @@ fn nan_in_the_other_branch() {
     // second order through both branches
     let x = tensor![2.0, 0.0; f64].requires_grad();
     let y = x.gt(0.0).unwrap().where_cond(x.pow(3.0).unwrap(), x.square()).unwrap();
-    let first = Grad::new(&[&all(&y)], &[&x]).create_graph(true).run().unwrap().remove(0).unwrap();
+    let first = Grad::new([&all(&y)], [&x]).create_graph(true).run().unwrap().remove(0).unwrap();
     same(&first.value(), tensor![12.0, 0.0; f64]);
     same(&grad(all(&first), &[&x]).unwrap()[0].value(), tensor![12.0, 2.0; f64]);
 }

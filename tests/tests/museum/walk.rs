@@ -44,7 +44,7 @@ fn untracked_branches_do_not_block() {
     let y = &mid * 3.0 + &out * 1.0;
     assert_eq!(grad(&y, &[&y]).unwrap()[0].value(), tensor![1.0]);
     let y = (&mid * 3.0) * &x;
-    let g = Grad::new(&[&y], &[&mid]).run().unwrap();
+    let g = Grad::new([&y], [&mid]).run().unwrap();
     assert_eq!(g[0].as_ref().unwrap().value(), tensor![6.0]);
     assert_eq!(x.grad(), None);
 }
@@ -116,10 +116,10 @@ fn a_long_chain_to_one_input() {
             y = &y + &w;
         }
         assert_eq!(
-            Grad::new(&[&y], &[&w]).retain_graph(true).run().unwrap()[0].as_ref().unwrap().value(),
+            Grad::new([&y], [&w]).retain_graph(true).run().unwrap()[0].as_ref().unwrap().value(),
             tensor![3e5; f64]
         );
-        y.backward_with(Backward::new().inputs(&[&x])).unwrap();
+        y.backward_with(Backward::new().inputs([&x])).unwrap();
         assert_eq!((x.grad(), w.grad()), (Some(tensor![1.0; f64]), None));
     };
     std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
@@ -168,7 +168,7 @@ fn concurrent_passes_share_leaves() {
             scope.spawn(move || {
                 for _ in 0..100 {
                     let y = (x * w + w * w) * k;
-                    backward(&[&all(&y)], Backward::new().retain_graph(true)).unwrap();
+                    backward([&all(&y)], Backward::new().retain_graph(true)).unwrap();
                 }
             });
         }

@@ -59,7 +59,7 @@ fn a_gradient_that_does_not_fit_names_both_shapes_operation_input_and_line() -> 
         for recorded in [false, true] {
             let line = line!() + 1;
             let y = op.call([&a, &b])?;
-            let e = Grad::new(&[&y], &[&b]).create_graph(recorded).run().unwrap_err();
+            let e = Grad::new([&y], [&b]).create_graph(recorded).run().unwrap_err();
             let Some(GraphFacts::GradientShape { op: "wrong", input: 1, expected, found, location }) =
                 e.facts()
             else {
