@@ -319,10 +319,7 @@ fn bad_input_is_refused_with_the_operation_and_the_cure() {
     assert_eq!(own_error(|_| Err::<Var, _>(Error::other("mine"))), "mine");
     let (v, y) = (x.requires_grad_(true), &x.requires_grad_(true).exp());
     let seeds = Var::from(tensor![1.0, 1.0]);
-    refused(
-        Grad::new([y], [&v]).is_grads_batched(true).run(),
-        "is_grads_batched: every output needs a seed",
-    );
+    refused(Grad::new([y], [&v]).is_grads_batched(true).run(), "is_grads_batched: every output needs a seed");
     let (roots, inputs, seeds) = ([y], [&v], [&seeds]);
     refused(
         Grad::new(roots, inputs).seeds(&seeds).is_grads_batched(true).run(),
