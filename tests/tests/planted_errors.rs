@@ -345,7 +345,8 @@ fn what_cannot_be_checked_is_refused() {
     let found = gradcheck(f, &[tensor![1.0, 2.0]]).unwrap_err();
     assert_eq!(
         found.with_location(None).to_string(),
-        "input 0 has dtype f32; differences are meaningful in f64 only, convert it with to"
+        "input 0 has dtype f32; differences are meaningful in f64 only: convert it with to(DType::F64), or, for a function \
+         that takes either type, ask for Check::single_precision"
     );
     assert!(refused!(gradgradcheck(f, &[tensor![1; i64]]), GradcheckFacts::DType { dtype: DType::I64, .. }));
     let narrowed = gradcheck(|x| Ok(x[0].to(DType::F32)), &[matrix()]);

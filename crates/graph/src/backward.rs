@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use foldback_tensor::{Here, Tensor, refuse};
 use smallvec::{SmallVec, smallvec};
 
-use crate::engine::{GraphTask, Options, leading};
+use crate::engine::{GraphTask, Options};
 use crate::error::{GraphFacts, Result};
 use crate::input::{AsInput, variables_of};
+use crate::lead::Lead;
 use crate::node::Edge;
 use crate::var::Var;
 
@@ -246,7 +247,7 @@ pub(crate) fn input_edges(inputs: &[Var]) -> Result<Vec<Edge>> {
 fn has_shape(seed: &Var, batch: Option<usize>, root: &Var) -> bool {
     match batch {
         None => seed.shape() == root.shape(),
-        Some(_) => *seed.shape() == leading(batch, root.shape()),
+        Some(_) => *seed.shape() == Lead(batch).shape(root.shape()),
     }
 }
 
@@ -269,7 +270,7 @@ pub(crate) fn plant(
                 return refuse(GraphFacts::SeedShape {
                     index,
                     seed: seeds[index].shape().clone(),
-                    output: leading(task.batch, root.shape()),
+                    output: Lead(task.batch).shape(root.shape()),
                 });
             }
             Some(seeds) if !seeds[index].dtype().is_float() => {

@@ -4,9 +4,10 @@ use foldback_tensor::{Here, Tensor, refuse};
 use smallvec::SmallVec;
 
 use crate::backward::{Backward, Variables, input_edges, plant, root_edges};
-use crate::engine::{GraphTask, Options, in_sum, leading};
+use crate::engine::{GraphTask, Options, in_sum};
 use crate::error::{GraphFacts, Result};
 use crate::input::{AsInput, variables_of};
+use crate::lead::Lead;
 use crate::node::Edge;
 use crate::var::Var;
 
@@ -127,7 +128,7 @@ impl Grad {
         for (index, g) in grads.iter_mut().enumerate().filter(|g| g.1.is_none()) {
             if self.materialize {
                 let like = &self.inputs[index];
-                let zeros = Tensor::try_zeros_with(leading(batch, like.shape()), like.dtype());
+                let zeros = Tensor::try_zeros_with(Lead(batch).shape(like.shape()), like.dtype());
                 *g = Some(Var::constant(zeros.nowhere()?));
             } else if !self.allow_unused {
                 return refuse(GraphFacts::Unused { index });

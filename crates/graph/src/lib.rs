@@ -7,6 +7,7 @@
 
 mod anomaly;
 mod backward;
+mod budget;
 mod checkpoint;
 mod compare;
 mod dismantle;
@@ -21,6 +22,7 @@ mod gradient;
 mod hooks;
 mod in_place;
 mod input;
+mod lead;
 mod levels;
 #[cfg(test)]
 mod lines;
@@ -28,8 +30,10 @@ mod live;
 mod mode;
 mod node;
 mod operators;
+mod origins;
 mod profile;
 mod record;
+mod recorded;
 mod rule;
 mod table;
 mod traced;
@@ -40,6 +44,7 @@ mod work;
 
 pub use anomaly::{detect_anomaly, is_anomaly_enabled, set_detect_anomaly};
 pub use backward::{Backward, Variables, backward};
+pub use budget::{SavedBudget, saved_budget};
 pub use checkpoint::{checkpoint, draw_from};
 pub use error::GraphFacts;
 pub use foldback_tensor::{Error, Facts, Kind, Result};
@@ -57,6 +62,7 @@ pub use node::live_nodes;
 pub use operators::VarNumber;
 #[cfg(feature = "profile")]
 pub use profile::{Profile, ProfileLine, profile};
+pub use recorded::{Recorded, recorded};
 pub use table::{Domain, InputSpec, OwnedSample, Row, Sample, rows};
 pub use var::{RequiresGrad, Var, WeakVar};
 pub use view::{BackwardPlan, EdgeView, GraphView, Kept, NodeView, SavedView, Slot, Step, ValueView};

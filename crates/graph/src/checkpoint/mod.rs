@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 use crate::error::{GraphFacts, Result};
 use crate::functional::{Arguments, Outputs};
 use crate::mode::{LineGuard, enable_grad, is_grad_enabled, location};
-use crate::node::{Edge, InputMetadata, Node, NodeKind, SavedValues, next_number};
+use crate::node::{Edge, Node, NodeKind, SavedValues, next_number};
 use crate::rule::Slot;
 use crate::var::{Var, VarKind};
 use crate::work::{Context, Describe, Flow, Take, Work};
@@ -127,9 +127,10 @@ fn apply(run: Run, inputs: Vec<Var>) -> Result<Vec<Var>> {
     let values = operands.iter().map(|v| Some(v.value()));
     let values = values.chain(captured.map(|e| e.node.as_leaf().map(|leaf| leaf.value.read())));
     let saved: SavedValues = values.map(|t| t.map(|t| Packed::new(t, &like))).collect();
-    let metadata = outputs.iter().map(|v| InputMetadata::of(&v.value_ref())).collect();
+    let results: SmallVec<[Tensor; 1]> = outputs.iter().map(Var::value).collect();
     let checkpoint = Box::new(Checkpoint { run, generator, draws, sketch, twins });
-    let node = Node::new(NodeKind::Function("checkpoint", checkpoint), edges, metadata, saved, location());
+    let kind = NodeKind::Function("checkpoint", checkpoint);
+    let node = Node::of_results(kind, edges, &results, saved, location());
     let result = |(nr, v): (usize, Var)| match v.requires_grad() {
         true => Var::tracked(v.value(), node.clone(), nr as u32),
         false => v,

@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use foldback_tensor::{DType, Here, Shape, Tensor, or_panic, refuse};
+use foldback_tensor::{Compared, DType, Here, Shape, Tensor, or_panic, refuse};
 
 use crate::error::{GraphFacts, Result};
 use crate::node::{Edge, Leaf, Node};
@@ -323,6 +323,18 @@ impl Var {
 
 fn leaf(node: &Node) -> &Leaf {
     node.as_leaf().expect("a leaf variable's node is a leaf")
+}
+
+impl AsRef<Shape> for Var {
+    fn as_ref(&self) -> &Shape {
+        self.shape()
+    }
+}
+
+impl Compared for Var {
+    fn compared(&self) -> Tensor {
+        self.value()
+    }
 }
 
 /// For lists of variables, which may hold them or refer to them.
