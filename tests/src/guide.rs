@@ -21,6 +21,9 @@ pub mod fusing {}
 #[doc = include_str!("../../docs/src/guide/own-operations.md")]
 pub mod own_operations {}
 
+#[doc = include_str!("../../docs/src/guide/testing.md")]
+pub mod testing {}
+
 #[doc = include_str!("../../docs/src/guide/models.md")]
 pub mod models {}
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use foldback_tensor::{Packed, Tensor};
 use smallvec::SmallVec;
 
-use crate::mode::location;
-use crate::node::{Edge, InputMetadata, Node, NodeKind, SavedValues};
+use crate::budget::{recipe, within_budget};
+use crate::mode::{is_budgeted, location};
+use crate::node::{Edge, Node, NodeKind, Saved, SavedValues};
 use crate::origins::is_recording;
 use crate::profile;
 use crate::rule::{Rule, Slot};
@@ -40,6 +41,10 @@ pub(crate) fn record_rule<const N: usize>(
         }
         next_edges.push(edge);
     }
+    let mut how = None;
+    if is_budgeted() {
+        how = recipe(rule, params, &inputs, &values.each_ref().map(|v| &**v), saves, &result);
+    }
     let mut saved = SavedValues::new();
     if saves != 0 {
         for (place, v) in values.into_iter().enumerate() {
@@ -53,9 +58,12 @@ pub(crate) fn record_rule<const N: usize>(
             saved.push(Some(Packed::new(result.clone(), result.shape())));
         }
     }
-    let mut metadata = SmallVec::new();
-    metadata.push(InputMetadata::of(&result));
-    let node = Node::new(NodeKind::Rule(rule, params), next_edges, metadata, saved, location());
+    let mut saved = Saved::Kept(saved);
+    if is_budgeted() {
+        saved = within_budget(&next_edges, std::slice::from_ref(&result), saved, how);
+    }
+    let kind = NodeKind::Rule(rule, params);
+    let node = Node::of_results(kind, next_edges, std::slice::from_ref(&result), saved, location());
     Var::tracked(result, node, 0)
 }
 
@@ -149,9 +157,11 @@ fn node_of(
             }
         }
     }
-    let mut metadata = SmallVec::with_capacity(values.len());
-    values.iter().for_each(|v| metadata.push(InputMetadata::of(v)));
-    Node::new(NodeKind::Function(name, function), edges, metadata, saved, location())
+    let mut saved = Saved::Kept(saved);
+    if is_budgeted() {
+        saved = within_budget(&edges, values, saved, None);
+    }
+    Node::of_results(NodeKind::Function(name, function), edges, values, saved, location())
 }
 
 /// Puts a value in its place, if it is not there yet.

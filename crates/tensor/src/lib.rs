@@ -16,6 +16,7 @@ mod kernels;
 mod literal;
 mod math;
 mod meant;
+mod mismatch;
 mod named_axes;
 mod norm;
 mod ops;
@@ -32,13 +33,14 @@ mod threads;
 mod views;
 
 pub use attention::Attention;
+pub use mismatch::Mismatch;
 pub use ndarray;
 
 pub use axes::{Along, Axes, Axis, Over, Span, keep};
 #[doc(hidden)]
 pub use buffer::{Holding, storage_bytes};
 pub use buffer::{release_memory, set_pool_limit};
-pub use close::{Mismatch, Tolerance, compare_close};
+pub use close::{Compared, Tolerance, compare_close};
 pub use conv::{Conv, Padding};
 pub use create::Interval;
 pub use datum::Datum;
