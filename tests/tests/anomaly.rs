@@ -97,18 +97,20 @@ fn a_seed_and_a_hook_are_told_from_operations() {
     let _turn = alone();
     let x = tensor![1.0].requires_grad();
     let given = |e: &Error| match e.facts() {
-        Some(GraphFacts::GivenNotFinite { what, op, .. }) => (*what, *op),
+        Some(GraphFacts::GivenNotFinite { what, op, .. }) => (what.clone(), *op),
         _ => panic!("{e}"),
     };
     let e = detect_anomaly(|| (&x * 2.0).backward_with(tensor![f32::NAN])).unwrap_err();
-    assert_eq!(given(&e), ("the seed", "mul"));
+    assert_eq!(given(&e), ("the seed".to_string(), "mul"));
     let y = x.exp();
-    y.register_hook(|g| g * f32::INFINITY).unwrap();
+    let (_, line) = (y.register_hook(|g| g * f32::INFINITY).unwrap(), line!());
+    let what =
+        |line: u32, column: u32| format!("what the hook registered at {}:{line}:{column} returned", file!());
     let e = detect_anomaly(|| (&y * 2.0).backward()).unwrap_err();
-    assert_eq!(given(&e), ("what a hook returned", "exp"));
-    x.register_hook(|g| g * f32::NAN).unwrap();
+    assert_eq!(given(&e), (what(line, 24), "exp"));
+    let (_, line) = (x.register_hook(|g| g * f32::NAN).unwrap(), line!());
     let e = detect_anomaly(|| (&x * 2.0).backward()).unwrap_err();
-    assert_eq!(given(&e), ("what a hook returned", "AccumulateGrad"));
+    assert_eq!(given(&e), (what(line, 24), "AccumulateGrad"));
     assert_eq!(x.grad(), None);
 }
 

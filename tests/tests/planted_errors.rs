@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use foldback_gradcheck::{Argument, Check, Error, GradcheckFacts, Order, Place, gradcheck, gradgradcheck};
-use foldback_graph::{Function, FunctionContext, GraphFacts, Result, Var};
+use foldback_graph::{Function, FunctionContext, GraphFacts, RequiresGrad, Result, Var};
 use foldback_tensor::{DType, Tensor, refused, tensor};
 
 type Forward = fn(&[&Tensor]) -> foldback_tensor::Result<Tensor>;
@@ -397,4 +397,17 @@ fn a_check_that_compares_nothing_or_in_vain_is_refused() {
         Check::new().seeds(0).seed(seed).gradcheck(&wrong, &x),
         GradcheckFacts::Gradient { .. }
     ));
+}
+
+/// Gradients that are there, or that a check has computed before, are none of its business.
+#[test]
+fn a_check_leaves_captured_leaves_as_they_are_and_may_be_repeated() {
+    let w = tensor![2.0, 3.0, 4.0; f64].requires_grad();
+    w.set_grad(Some(tensor![7.0, 8.0, 9.0; f64])).unwrap();
+    let product = |x: &[Var]| x[0].mul(&w).unwrap();
+    for _ in 0..2 {
+        gradcheck(|x| Ok(product(x).sin()), &[matrix()]).unwrap();
+        gradgradcheck(|x| Ok(product(x).sin()), &[matrix()]).unwrap();
+        assert_eq!(w.grad(), Some(tensor![7.0, 8.0, 9.0; f64]));
+    }
 }

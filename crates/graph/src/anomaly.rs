@@ -1,5 +1,6 @@
 //! Anomaly mode: a backward pass that stops at the first gradient that is not finite, and says where it came from.
 
+use std::fmt::Display;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -108,10 +109,11 @@ pub(crate) fn expect_finite(node: &Node, input: usize, grad: &Var) -> Result<()>
 }
 
 /// Refuses a gradient that was handed in.
-pub(crate) fn expect_finite_given(what: &'static str, node: &Node, grad: &Var) -> Result<()> {
+pub(crate) fn expect_finite_given(what: impl Display, node: &Node, grad: &Var) -> Result<()> {
     match found(&grad.value_ref()) {
         Some(found) => {
-            refuse(GraphFacts::GivenNotFinite { what, op: node.name(), found, location: node.location })
+            let (what, op, location) = (what.to_string(), node.name(), node.location);
+            refuse(GraphFacts::GivenNotFinite { what, op, found, location })
         }
         None => Ok(()),
     }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use foldback_tensor::{Packed, Tensor};
 use smallvec::SmallVec;
 
-use crate::mode::{is_grad_enabled, location};
-use crate::node::{Edge, Node, NodeKind, SavedValues};
+use crate::budget::{recipe, within_budget};
+use crate::mode::{is_budgeted, is_grad_enabled, location};
+use crate::node::{Edge, Node, NodeKind, Saved, SavedValues};
 use crate::profile;
 use crate::rule::{Rule, Slot};
 use crate::table::Row;
@@ -39,6 +40,10 @@ pub(crate) fn record_rule<const N: usize>(
         }
         next_edges.push(edge);
     }
+    let mut how = None;
+    if is_budgeted() {
+        how = recipe(rule, params, &inputs, &values.each_ref().map(|v| &**v), saves, &result);
+    }
     let mut saved = SavedValues::new();
     if saves != 0 {
         for (place, v) in values.into_iter().enumerate() {
@@ -52,8 +57,12 @@ pub(crate) fn record_rule<const N: usize>(
             saved.push(Some(Packed::new(result.clone(), result.shape())));
         }
     }
-    let kind = NodeKind::Rule(rule, params);
-    let node = Node::of_results(kind, next_edges, std::slice::from_ref(&result), saved, location());
+    let (kind, results) = (NodeKind::Rule(rule, params), std::slice::from_ref(&result));
+    let mut saved = Saved::Kept(saved);
+    if is_budgeted() {
+        saved = within_budget(&next_edges, results, saved, how);
+    }
+    let node = Node::of_results(kind, next_edges, results, saved, location());
     Var::tracked(result, node, 0)
 }
 
@@ -145,6 +154,10 @@ fn node_of(
                 list.iter().for_each(|&slot| save(&mut saved, slot, inputs, values));
             }
         }
+    }
+    let mut saved = Saved::Kept(saved);
+    if is_budgeted() {
+        saved = within_budget(&edges, values, saved, None);
     }
     Node::of_results(NodeKind::Function(name, function), edges, values, saved, location())
 }

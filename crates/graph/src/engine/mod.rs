@@ -18,6 +18,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::anomaly;
+use crate::budget::Recomputed;
 use crate::error::Result;
 use crate::gradient::{add_in_place, dense};
 use crate::hooks::{Callbacks, Gathering, Gradients, Hooks};
@@ -26,7 +27,6 @@ use crate::mode::GradMode;
 use crate::node::{Edge, Node, next_number};
 use crate::profile;
 use crate::var::Var;
-pub(crate) use batch::{aligned, leading};
 pub(crate) use deliver::{Job, in_backward, in_function, in_sum};
 pub(crate) use describe::{choose, record_formula};
 use early::Early;
@@ -66,6 +66,8 @@ pub(crate) struct GraphTask {
     early: Option<Early>,
     /// gradients met for hooks on several variables
     gatherings: Vec<Gathering>,
+    /// saved values that were given up
+    again: Recomputed,
     /// whether every gradient is looked at, see `anomaly`
     looks: bool,
 }
@@ -84,6 +86,7 @@ impl GraphTask {
             collected: None,
             early: None,
             gatherings: Vec::new(),
+            again: Recomputed::default(),
             looks: anomaly::is_anomaly_enabled(),
         }
     }

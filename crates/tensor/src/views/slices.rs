@@ -257,6 +257,26 @@ impl Slices {
         self.0.iter().any(|item| matches!(item, SliceItem::Places(_)))
     }
 
+    /// Whether index tensors or masks stand apart, with a range between them: what they pick then comes first.
+    #[doc(hidden)]
+    pub fn are_apart(&self) -> bool {
+        let kept = self.0.iter().filter(|item| match item {
+            SliceItem::Range(_) => true,
+            SliceItem::Index(_) => false,
+            SliceItem::Places(t) => t.rank() > 0,
+        });
+        let picks: Vec<bool> = kept.map(|item| matches!(item, SliceItem::Places(_))).collect();
+        let [first, last] = [picks.iter().position(|p| *p), picks.iter().rposition(|p| *p)];
+        first.zip(last).is_some_and(|(first, last)| picks[first..last].contains(&false))
+    }
+
+    /// The same behind another item, for an axis in front.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn behind(&self, first: SliceItem) -> Slices {
+        Slices(std::iter::once(first).chain(self.0.iter().cloned()).collect())
+    }
+
     /// What is taken of each axis.
     ///
     /// # Errors
