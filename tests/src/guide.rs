@@ -6,6 +6,9 @@ pub mod from_pytorch {}
 #[doc = include_str!("../../docs/src/guide/tensors.md")]
 pub mod tensors {}
 
+#[doc = include_str!("../../docs/src/guide/broadcasting.md")]
+pub mod broadcasting {}
+
 #[doc = include_str!("../../docs/src/guide/gradients.md")]
 pub mod gradients {}
 

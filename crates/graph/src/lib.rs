@@ -30,6 +30,7 @@ mod live;
 mod mode;
 mod node;
 mod operators;
+mod origins;
 mod profile;
 mod record;
 mod recording;

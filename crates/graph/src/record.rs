@@ -6,8 +6,9 @@ use foldback_tensor::{Packed, Tensor};
 use smallvec::SmallVec;
 
 use crate::budget::{recipe, within_budget};
-use crate::mode::{is_budgeted, is_grad_enabled, location};
+use crate::mode::{is_budgeted, location};
 use crate::node::{Edge, Node, NodeKind, Saved, SavedValues};
+use crate::origins::is_recording;
 use crate::profile;
 use crate::rule::{Rule, Slot};
 use crate::table::Row;
@@ -29,7 +30,7 @@ pub(crate) fn record_rule<const N: usize>(
     result: Tensor,
 ) -> Var {
     profile::results(std::slice::from_ref(&result));
-    if !is_grad_enabled() || !inputs.iter().any(|v| v.requires_grad()) || !result.dtype().is_float() {
+    if !is_recording(&inputs) || !inputs.iter().any(|v| v.requires_grad()) || !result.dtype().is_float() {
         return Var::constant(result);
     }
     let (mut next_edges, mut saves) = (Edges::new(), 0);
@@ -57,12 +58,12 @@ pub(crate) fn record_rule<const N: usize>(
             saved.push(Some(Packed::new(result.clone(), result.shape())));
         }
     }
-    let (kind, results) = (NodeKind::Rule(rule, params), std::slice::from_ref(&result));
     let mut saved = Saved::Kept(saved);
     if is_budgeted() {
-        saved = within_budget(&next_edges, results, saved, how);
+        saved = within_budget(&next_edges, std::slice::from_ref(&result), saved, how);
     }
-    let node = Node::of_results(kind, next_edges, results, saved, location());
+    let kind = NodeKind::Rule(rule, params);
+    let node = Node::of_results(kind, next_edges, std::slice::from_ref(&result), saved, location());
     Var::tracked(result, node, 0)
 }
 
@@ -126,9 +127,10 @@ pub(crate) fn record_one(
 
 /// The edges to the inputs, if there is something to record.
 #[inline(never)]
+#[track_caller]
 fn edges(inputs: &[&Var], values: &[Tensor]) -> Option<Edges> {
     profile::results(values);
-    if !is_grad_enabled() || !values.iter().any(|v| v.dtype().is_float()) {
+    if !is_recording(inputs) || !values.iter().any(|v| v.dtype().is_float()) {
         return None;
     }
     let mut edges = Edges::with_capacity(inputs.len());

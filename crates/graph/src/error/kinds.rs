@@ -69,7 +69,14 @@ mod tests {
             (Backward { op, location, source: source() }, Kind::Argument),
             (Freed { op, location }, Kind::Graph),
             (
-                NotFinite { op, input: 0, found: "NaN".into(), location, derivative_of: String::new() },
+                NotFinite {
+                    op,
+                    input: 0,
+                    found: "NaN".into(),
+                    location,
+                    derivative_of: String::new(),
+                    not_taken: false,
+                },
                 Kind::Graph,
             ),
             (CheckpointChanged { what: "its results are others".into(), location }, Kind::Graph),

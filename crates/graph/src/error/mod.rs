@@ -51,7 +51,8 @@ pub enum GraphFacts {
     },
     /// A gradient that is NaN or infinite, in anomaly mode.
     #[error(
-        "{op}: the gradient of input {input} holds {found} (recorded at {location}{derivative_of}); what arrived was finite: keep the operand away from where the derivative is not, by clamp, an epsilon or where in front of the operation"
+        "{op}: the gradient of input {input} holds {found} (recorded at {location}{derivative_of}); what arrived was finite{}: keep the operand away from where the derivative is not, by clamp, an epsilon or where in front of the operation",
+        if *not_taken { ", and 0 at these elements, since where_cond or a mask does not take them, but 0 times infinity is NaN: Var::safe_where keeps them out. Or else" } else { "" }
     )]
     NotFinite {
         /// the operation
@@ -64,6 +65,8 @@ pub enum GraphFacts {
         location: &'static Location<'static>,
         /// the operations whose derivatives it is part of; empty if it is none
         derivative_of: String,
+        /// whether it is so only where a choice between branches, such as `where_cond`, takes nothing
+        not_taken: bool,
     },
     /// A seed, or what a hook returned, that is NaN or infinite, in anomaly mode.
     #[error("{op}: {what} holds {found} (the operation was recorded at {location}): hand in finite numbers")]

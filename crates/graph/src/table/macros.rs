@@ -267,8 +267,9 @@ macro_rules! pointwise {
                     let [$a $(, $b)+] = &values;
                     let $a: &foldback_tensor::Tensor = $a;
                     $(let $b: &foldback_tensor::Tensor = $b;)+
-                    $value?
+                    $value
                 };
+                let value = value.map_err(|e| $crate::origins::with_origins(e, &[own $(, $b)+]))?;
                 Ok($crate::record::record_rule(&$rows::$name.vars, pointwise!(@array [$($p),*]), [own $(, $b)+], values, value))
             }
             operation(self, [$($b.input()),+] $(, $p.into())*).here()
@@ -396,7 +397,7 @@ macro_rules! function {
                     $(if $itself {
                         return Ok(own.clone());
                     })?
-                    let value: function!(@values $($y)?) = $value?;
+                    let value: function!(@values $($y)?) = $value.map_err(|e| $crate::origins::with_origins(e, &inputs))?;
                     let reads = $crate::record::Reads::Each(function!(
                         @reads [$a $($b)* $($($last)?)? $($c)?] [$($y)?] $([$dx ($($plain)?) [$($($n),+)?]])+
                     ));

@@ -325,6 +325,12 @@ fn leaf(node: &Node) -> &Leaf {
     node.as_leaf().expect("a leaf variable's node is a leaf")
 }
 
+impl AsRef<Shape> for Var {
+    fn as_ref(&self) -> &Shape {
+        self.shape()
+    }
+}
+
 impl Compared for Var {
     fn compared(&self) -> Tensor {
         self.value()

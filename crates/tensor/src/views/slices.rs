@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use crate::dtype::DType;
 use crate::error::{Result, TensorFacts, refuse};
+use crate::meant::Meant;
 use crate::ops::Indices;
 use crate::ops::index::wrapped;
 use crate::ops::mask::coordinates;
@@ -362,6 +363,12 @@ impl Taken {
             _ => stride.wrapping_mul(part.step as isize),
         };
         (Shape(kept().map(|(part, _)| part.len).collect()), kept().map(stride).collect())
+    }
+
+    /// Which axes of the view are meant, where these ones of the tensor are.
+    pub(super) fn meant(&self, of: Meant) -> Meant {
+        let kept: Dims<usize> = (0..self.parts.len()).filter(|&i| !self.parts[i].dropped).collect();
+        of.reordered(self.parts.len(), &kept)
     }
 
     /// Where the first element stands, in steps of these strides.
