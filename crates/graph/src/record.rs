@@ -1,4 +1,4 @@
-//! Recording: turning a computed value into a variable with a node behind it.
+//! RecordMode: turning a computed value into a variable with a node behind it.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use foldback_tensor::{Packed, Tensor};
 use smallvec::SmallVec;
 
 use crate::budget::{recipe, within_budget};
-use crate::mode::{is_budgeted, is_grad_enabled, location};
+use crate::mode::{RecordMode, is_grad_enabled, location};
 use crate::node::{Edge, InputMetadata, Node, NodeKind, Saved, SavedValues};
 use crate::profile;
 use crate::rule::{Rule, Slot};
@@ -29,7 +29,8 @@ pub(crate) fn record_rule<const N: usize>(
     result: Tensor,
 ) -> Var {
     profile::results(std::slice::from_ref(&result));
-    if !is_grad_enabled() || !inputs.iter().any(|v| v.requires_grad()) || !result.dtype().is_float() {
+    let how = RecordMode::now();
+    if how == RecordMode::Off || !inputs.iter().any(|v| v.requires_grad()) || !result.dtype().is_float() {
         return Var::constant(result);
     }
     let (mut next_edges, mut saves) = (Edges::new(), 0);
@@ -40,9 +41,9 @@ pub(crate) fn record_rule<const N: usize>(
         }
         next_edges.push(edge);
     }
-    let mut how = None;
-    if is_budgeted() {
-        how = recipe(rule, params, &inputs, &values.each_ref().map(|v| &**v), saves, &result);
+    let mut again = None;
+    if how == RecordMode::Budgeted {
+        again = recipe(rule, params, &inputs, &values.each_ref().map(|v| &**v), saves, &result);
     }
     let mut saved = SavedValues::new();
     if saves != 0 {
@@ -60,8 +61,8 @@ pub(crate) fn record_rule<const N: usize>(
     let mut metadata = SmallVec::new();
     metadata.push(InputMetadata::of(&result));
     let mut saved = Saved::Kept(saved);
-    if is_budgeted() {
-        saved = within_budget(&next_edges, &metadata, std::slice::from_ref(&result), saved, how);
+    if how == RecordMode::Budgeted {
+        saved = within_budget(&next_edges, &metadata, std::slice::from_ref(&result), saved, again);
     }
     let node = Node::new(NodeKind::Rule(rule, params), next_edges, metadata, saved, location());
     Var::tracked(result, node, 0)
@@ -159,7 +160,7 @@ fn node_of(
     let mut metadata = SmallVec::with_capacity(values.len());
     values.iter().for_each(|v| metadata.push(InputMetadata::of(v)));
     let mut saved = Saved::Kept(saved);
-    if is_budgeted() {
+    if RecordMode::now() == RecordMode::Budgeted {
         saved = within_budget(&edges, &metadata, values, saved, None);
     }
     Node::new(NodeKind::Function(name, function), edges, metadata, saved, location())
