@@ -73,24 +73,10 @@ impl Drop for GradMode {
     }
 }
 
-/// How operations on tracked variables record here and now.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RecordMode {
-    Off,
-    Plain,
-    /// within a budget
-    Budgeted,
-}
-
-impl RecordMode {
-    #[inline]
-    pub(crate) fn now() -> RecordMode {
-        match thread_modes() & (NO_GRAD | BUDGETED) {
-            0 => RecordMode::Plain,
-            BUDGETED => RecordMode::Budgeted,
-            _ => RecordMode::Off,
-        }
-    }
+/// Whether operations record within a budget here and now.
+#[inline]
+pub(crate) fn is_budgeted() -> bool {
+    thread_modes() & BUDGETED != 0
 }
 
 /// Has operations record within a budget, until it is dropped.

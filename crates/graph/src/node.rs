@@ -1,6 +1,6 @@
 //! Nodes, edges and metadata: what the graph is made of.
 
-use std::panic::Location;
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -103,6 +103,11 @@ pub(crate) struct Node {
     pub(crate) hooks: OnceLock<Box<Hooks>>,
 }
 
+// Whatever panics in a pass or in a function of a user's, nodes are left whole: their cells are written as a whole, and no lock
+// stays taken. So `catch_unwind(|| loss.backward())` needs no assertion by its caller.
+impl UnwindSafe for Node {}
+impl RefUnwindSafe for Node {}
+
 /// What all clones of a leaf variable share.
 pub(crate) struct Leaf {
     /// read by anybody, written by whoever holds `writer`
@@ -160,7 +165,7 @@ impl Saved {
 }
 
 impl Node {
-    pub(crate) fn new(
+    fn new(
         kind: NodeKind,
         next_edges: SmallVec<[Option<Edge>; 2]>,
         metadata: SmallVec<[InputMetadata; 1]>,
@@ -168,7 +173,7 @@ impl Node {
         location: &'static Location<'static>,
     ) -> Arc<Node> {
         let saved = saved.into();
-        let node = Arc::new(Node {
+        Arc::new(Node {
             sequence: CREATED.fetch_add(1, Ordering::Relaxed),
             kind,
             next_edges,
@@ -177,9 +182,22 @@ impl Node {
             saved: StateCell::new(saved),
             location,
             hooks: OnceLock::new(),
-        });
+        })
+    }
+
+    /// A node for what an operation computed, which is noted if anybody watches.
+    pub(crate) fn of_results(
+        kind: NodeKind,
+        next_edges: SmallVec<[Option<Edge>; 2]>,
+        values: &[Tensor],
+        saved: impl Into<Saved>,
+        location: &'static Location<'static>,
+    ) -> Arc<Node> {
+        let mut metadata = SmallVec::with_capacity(values.len());
+        values.iter().for_each(|v| metadata.push(InputMetadata::of(v)));
+        let node = Node::new(kind, next_edges, metadata, saved, location);
         if is_watching() {
-            register(&node);
+            register(&node, values);
         }
         node
     }

@@ -190,6 +190,23 @@ impl Slot {
         }
     }
 
+    /// Refuses a tangent that reads what the gradient beside it does not, which is all that is saved.
+    pub(crate) const fn expect_among(slots: &[Slot], saved: &[Slot]) {
+        let mut i = 0;
+        while i < slots.len() {
+            let (mut found, mut k) = (false, 0);
+            while k < saved.len() {
+                found |= match (slots[i], saved[k]) {
+                    (Slot::Input(a), Slot::Input(b)) | (Slot::Output(a), Slot::Output(b)) => a == b,
+                    _ => false,
+                };
+                k += 1;
+            }
+            assert!(found, "a row's tangent reads nothing but what the gradient of the same input does");
+            i += 1;
+        }
+    }
+
     /// The place of this among the operands of a formula that reads these. A number has none.
     pub(crate) const fn position(self, slots: &[Slot]) -> usize {
         if self.is_number() {

@@ -10,7 +10,7 @@ use super::made::{Keeper, Made, MadeOf, Recipe};
 use super::recomputed::Recomputed;
 use super::{Scope, current};
 use crate::error::Result;
-use crate::node::{Edge, InputMetadata, Saved};
+use crate::node::{Edge, Saved};
 use crate::rule::Rule;
 use crate::var::{Var, VarKind};
 
@@ -73,14 +73,13 @@ fn made_by(edge: &Edge, shape: &Shape) -> Option<Arc<Made>> {
 #[cold]
 pub(crate) fn within_budget(
     edges: &[Option<Edge>],
-    metadata: &[InputMetadata],
     results: &[Tensor],
     saved: Saved,
     recipe: Option<Box<Recipe>>,
 ) -> Saved {
     let Some(scope) = current() else { return saved };
     let Saved::Kept(saved) = saved else { return saved };
-    let (like, mut recipe) = (&metadata[0].shape, recipe.map(|r| *r));
+    let (like, mut recipe) = (results[0].shape(), recipe.map(|r| *r));
     let made = |t: &Tensor| {
         let bytes = t.holding().map_or(0, |h| h.bytes);
         Made::new(t.shape().clone(), bytes, recipe.take(), &scope.account)

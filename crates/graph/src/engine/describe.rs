@@ -11,6 +11,7 @@ use super::deliver::{Job, in_backward};
 use super::{GraphTask, is_wanted, nodes_towards};
 use crate::error::Result;
 use crate::folded::{is_worth_it, record_folded};
+use crate::lead::Lead;
 use crate::mode::LineGuard;
 use crate::node::{Edge, Node, NodeKind, Unpacked};
 use crate::rule::{Gradient, Rule, RuleFormula, RuleKernel, Slot};
@@ -45,7 +46,8 @@ impl GraphTask {
         let (path, mut onward) = (self.path.clone(), Vec::new());
         let wanted = |input: usize| is_wanted(&path, node, input);
         let retain = self.options.retain_graph;
-        let ctx = Context { node, grads, values: &values, wanted: &wanted, retain };
+        let lead = Lead(self.batch);
+        let ctx = Context { node, grads, values: &values, wanted: &wanted, retain, lead, tangents: None };
         // What is folded as it is recorded has no leading axis.
         let (mood, folding) = (self.mood(), self.batch.is_none().then_some(&**node));
         let mut take = |Flow { inputs, work }: Flow<'_>| match work {
@@ -161,7 +163,8 @@ impl GraphTask {
         let _line = LineGuard::set(node.location);
         let values = node.unpack(self.options.retain_graph, &mut self.again)?;
         let retain = self.options.retain_graph;
-        let ctx = Context { node, grads, values: &values, wanted: &|_| true, retain };
+        let lead = Lead(self.batch);
+        let ctx = Context { node, grads, values: &values, wanted: &|_| true, retain, lead, tangents: None };
         for (input, (gradient, edge)) in rule.gradients.iter().zip(&node.next_edges).enumerate() {
             let (Some(edge), Some(gradient)) = (edge, gradient) else { continue };
             if !self.is_on_path(edge) {

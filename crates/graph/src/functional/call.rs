@@ -8,8 +8,9 @@ use foldback_tensor::{Here, Tensor, refuse};
 
 use super::arguments::{Arguments, Outputs};
 use super::forward::Forward;
-use crate::backward::Grad;
 use crate::error::{GraphFacts, Result};
+use crate::grad::Grad;
+use crate::lead::Lead;
 use crate::mode::{enable_grad, is_grad_enabled};
 use crate::node::{Edge, Node};
 use crate::record::record_rule;
@@ -120,7 +121,7 @@ impl Call {
         batch: Option<usize>,
     ) -> Result<Vec<Var>> {
         let starts = self.arguments.iter().filter_map(Var::edge).zip(tangents).collect();
-        let forward = Forward { batch, recorded: self.recorded, again: RefCell::default() };
+        let forward = Forward { lead: Lead(batch), recorded: self.recorded, again: RefCell::default() };
         let found = forward.run(nodes, starts, &edges(values))?;
         found.into_iter().zip(values).map(|(t, y)| t.map_or_else(|| zero(y, batch), Ok)).collect()
     }
@@ -159,7 +160,7 @@ fn zeros(like: &[Var], batch: Option<usize>) -> Result<Vec<Var>> {
 }
 
 fn zero(like: &Var, batch: Option<usize>) -> Result<Var> {
-    let shape = crate::engine::leading(batch, like.shape());
+    let shape = Lead(batch).shape(like.shape());
     Ok(Var::constant(Tensor::try_zeros_with(shape, like.dtype())?))
 }
 
