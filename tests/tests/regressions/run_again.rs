@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use foldback::graph::{GraphFacts, checkpoint};
+use foldback::graph::{GraphFacts, checkpoint, checkpoint_several};
 use foldback::prelude::*;
+use foldback::tensor::Generator;
 use proptest::prelude::*;
 
 /// `x` times a captured leaf, in a checkpoint that runs again after the leaf was written.
@@ -59,6 +60,32 @@ fn an_operand_that_no_result_depends_on_is_off_the_path() {
     assert!(grad_with(&result, &unused, kept()).is_err());
     y.backward().unwrap();
     assert_eq!((seen.load(Ordering::Relaxed), unused.grad()), (1, Some(tensor![4.0])));
+}
+
+/// An operand that is also a result, and a result that is there twice, get their gradients one by one.
+#[test]
+fn sums_over_results_that_are_one_variable_have_the_plain_order() {
+    let run = |wrapped: bool, seed: u64| -> Result<Vec<u64>> {
+        let mut numbers = Generator::new(seed);
+        let mut next = || numbers.rand([7]).to(DType::F64).exp();
+        let (x, w) = (next().requires_grad(), next().requires_grad());
+        let h = &x * next();
+        let weight = w.clone();
+        let body = move |x: &[Var]| {
+            let y = x[0].mul(&weight)?.sin();
+            Ok([y.clone(), x[0].clone(), weight.clone(), y])
+        };
+        let [a, b, c, d] =
+            if wrapped { checkpoint_several(body, [&h])? } else { body(std::slice::from_ref(&h))? };
+        let uses = [&d, &b, &a, &h, &d, &c, &b, &a, &w, &h, &c];
+        let sum =
+            uses.into_iter().try_fold(Var::from(Tensor::zeros([7])), |sum, v| sum.add(v.mul(next())?))?;
+        sum.sum(..)?.backward()?;
+        Ok([x.grad().unwrap(), w.grad().unwrap()].iter().flat_map(bits).collect())
+    };
+    for seed in 0..20 {
+        assert_eq!(run(false, seed).unwrap(), run(true, seed).unwrap());
+    }
 }
 
 /// A step of a random program: what is done, and with which earlier values.

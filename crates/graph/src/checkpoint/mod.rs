@@ -154,11 +154,15 @@ fn apply(run: Run, inputs: Vec<Var>) -> Result<Vec<Var>> {
     let metadata = outputs.iter().map(|v| InputMetadata::of(&v.value_ref())).collect();
     let checkpoint = Box::new(Checkpoint { run, generator, draws, sketch, operands: places });
     let node = Node::new(NodeKind::Function("checkpoint", checkpoint), edges, metadata, saved, location());
-    let result = |(nr, v): (usize, Var)| match v.requires_grad() {
-        true => Var::tracked(v.value(), node.clone(), nr as u32),
-        false => v,
+    // What was not recorded inside, an operand for instance, and what is there twice, is as it is without a checkpoint.
+    let inner: Vec<Option<Edge>> =
+        outputs.iter().map(|v| v.edge().filter(|e| e.node.sequence >= first)).collect();
+    let result = |v: Var| {
+        let Some(edge) = v.edge().filter(|e| e.node.sequence >= first) else { return v };
+        let nr = inner.iter().position(|e| e.as_ref().is_some_and(|e| same(e, &edge)));
+        Var::tracked(v.value(), node.clone(), nr.unwrap_or(0) as u32)
     };
-    Ok(outputs.into_iter().enumerate().map(result).collect())
+    Ok(outputs.into_iter().map(result).collect())
 }
 
 pub(crate) fn same(a: &Edge, b: &Edge) -> bool {
