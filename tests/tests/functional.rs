@@ -313,6 +313,12 @@ fn bad_input_is_refused_with_the_operation_and_the_cure() {
         "the list of arguments must not be empty",
     );
     refused(jacobian(|x| x.reshape([3]), &x), "reshape: shape [3] is invalid");
+    let vast = Tensor::zeros([1]).expand([1usize << 40]).unwrap();
+    refused(jacobian(|x| x.clone(), &vast), "jacobian: a tensor of shape [1099511627776] is too large");
+    refused(jacfwd(|x| x.narrow(0, 0, 1), &vast), "jacfwd: a tensor of shape [1099511627776] is too large");
+    refused(hessian(|x| x.narrow(0, 0, 1), &vast), "hessian: a tensor of shape [1099511627776] is too large");
+    let vast = Tensor::zeros([1]).expand([1usize << 60]).unwrap();
+    refused(jacfwd(|x: &[Var; 17]| x[0].narrow(0, 0, 1), [&vast; 17]), "is too large");
     fn own_error<O: Outputs>(f: impl FnOnce(&Var) -> O) -> String {
         jacfwd(f, &tensor![1.0]).map(|_| ()).unwrap_err().to_string()
     }

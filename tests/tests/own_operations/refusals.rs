@@ -143,3 +143,10 @@ fn asking_for_what_was_not_saved_panics_with_the_cure() {
         "{message}"
     );
 }
+
+#[test]
+fn an_output_that_there_is_not_cannot_be_marked() {
+    let mark = || Operation::new("one", |[x]| x.exp(), |_, [g]| g).non_differentiable(1);
+    let panic = catch_unwind(AssertUnwindSafe(mark)).unwrap_err();
+    assert_eq!(*panic.downcast::<String>().unwrap(), "one: non_differentiable(1): there is 1 output");
+}

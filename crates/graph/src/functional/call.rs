@@ -25,7 +25,7 @@ static ARGUMENT: Rule =
 /// A call of a function.
 pub(super) struct Call {
     /// which derivative was asked for
-    op: &'static str,
+    pub(super) op: &'static str,
     pub(super) arguments: Vec<Var>,
     pub(super) outputs: Vec<Var>,
     /// the smallest number of an argument's node
@@ -159,7 +159,7 @@ fn zeros(like: &[Var], batch: Option<usize>) -> Result<Vec<Var>> {
 
 fn zero(like: &Var, batch: Option<usize>) -> Result<Var> {
     let shape = Lead(batch).shape(like.shape());
-    Ok(Var::constant(Tensor::try_zeros_with(shape, like.dtype())?))
+    Tensor::try_zeros_with(shape, like.dtype()).nowhere().map(Var::constant)
 }
 
 fn directions(op: &'static str, what: &'static str, values: &[Var], v: Vec<Var>) -> Result<Vec<Var>> {
