@@ -9,6 +9,7 @@ use std::ops::BitOr;
 
 use crate::shape::{Dims, Shape};
 use crate::task::Read;
+use crate::tensor::Tensor;
 
 /// A bit for each axis, counted from the last one, as shapes are aligned. Set for axes of size 1 only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,6 +108,21 @@ impl Meant {
     }
 }
 
+impl Tensor {
+    /// The axes of size 1 that were made on purpose.
+    #[inline]
+    pub(crate) fn meant(&self) -> Meant {
+        self.layout.meant
+    }
+
+    /// With these axes of size 1 made on purpose.
+    #[inline]
+    pub(crate) fn with_meant(mut self, meant: Meant) -> Tensor {
+        self.layout.meant = meant;
+        self
+    }
+}
+
 impl BitOr for Meant {
     type Output = Meant;
     #[inline]
@@ -124,7 +140,8 @@ impl std::ops::BitAnd for Meant {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Tensor, keep, s, tensor};
+    use super::*;
+    use crate::{keep, s, tensor};
 
     /// The axes that are meant, counted from the front.
     fn meant(t: &Tensor) -> Vec<usize> {
