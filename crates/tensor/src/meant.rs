@@ -32,6 +32,15 @@ impl Meant {
         reads.iter().fold(Meant::NONE, |all, read| all | read.meant())
     }
 
+    /// The same for a result of this shape, to which a tensor of one element gives no axes.
+    pub(crate) fn carried(reads: &[Read<'_>], shape: &Shape) -> Meant {
+        if Meant::all_of(reads).is_none() {
+            return Meant::NONE;
+        }
+        let has_axes = |read: &&Read<'_>| shape.numel() == 1 || read.shape().iter().any(|&size| size != 1);
+        reads.iter().filter(has_axes).fold(Meant::NONE, |all, read| all | read.meant()).within(shape)
+    }
+
     #[inline]
     pub(crate) fn is_none(self) -> bool {
         self.0 == 0
@@ -235,6 +244,11 @@ mod tests {
         ] {
             assert_eq!(meant(&result.unwrap()), axes);
         }
+    }
+
+    #[test]
+    fn a_layout_has_room_for_it() {
+        assert_eq!(std::mem::size_of::<crate::tensor::Layout>(), 2 * std::mem::size_of::<Shape>() + 16);
     }
 
     #[test]
