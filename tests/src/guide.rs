@@ -6,6 +6,9 @@ pub mod from_pytorch {}
 #[doc = include_str!("../../docs/src/guide/tensors.md")]
 pub mod tensors {}
 
+#[doc = include_str!("../../docs/src/guide/broadcasting.md")]
+pub mod broadcasting {}
+
 #[doc = include_str!("../../docs/src/guide/gradients.md")]
 pub mod gradients {}
 
@@ -17,6 +20,9 @@ pub mod fusing {}
 
 #[doc = include_str!("../../docs/src/guide/own-operations.md")]
 pub mod own_operations {}
+
+#[doc = include_str!("../../docs/src/guide/testing.md")]
+pub mod testing {}
 
 #[doc = include_str!("../../docs/src/guide/models.md")]
 pub mod models {}

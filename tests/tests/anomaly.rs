@@ -19,7 +19,7 @@ fn alone() -> MutexGuard<'static, ()> {
 /// Operation, line and the rest of what an error says was not finite.
 fn facts(e: &Error) -> (&'static str, u32, usize, String, String) {
     match e.facts() {
-        Some(GraphFacts::NotFinite { op, input, found, location, derivative_of }) => {
+        Some(GraphFacts::NotFinite { op, input, found, location, derivative_of, .. }) => {
             (op, location.line(), *input, found.clone(), derivative_of.clone())
         }
         _ => panic!("not an anomaly: {e}"),
@@ -50,6 +50,30 @@ fn an_infinity_is_reported_before_the_nan_it_becomes() {
     let (logarithm, line) = (scaled.log(), line!());
     let e = detect_anomaly(|| logarithm.backward()).unwrap_err();
     assert_eq!(facts(&e), ("ln", line, 0, "infinity in 1 of 1 elements".into(), String::new()));
+}
+
+/// The hint is given behind a choice, where nothing arrived, and nowhere else.
+#[test]
+fn a_branch_that_is_not_taken_is_named_with_its_cure() {
+    let _turn = alone();
+    let x = tensor![0.0, 4.0].requires_grad();
+    let chosen = |y: Var| x.gt(0.0)?.where_cond(y, 0.0);
+    for (hinted, loss) in [
+        (true, chosen(x.sqrt())),
+        (true, chosen(x.sqrt() * 2.0 + 1.0)),
+        (true, x.sqrt().masked_fill(x.le(0.0).unwrap(), 0.0)),
+        (false, Ok(x.sqrt() * 0.0)),
+        (false, chosen(x.sqrt()).and_then(|y| y.add(&x.sqrt()))),
+        (false, x.ge(0.0).and_then(|taken| taken.where_cond(x.sqrt(), 0.0))),
+    ] {
+        let loss = loss.unwrap().sum(..).unwrap();
+        let text = detect_anomaly(|| loss.backward()).unwrap_err().to_string();
+        assert!(text.starts_with("sqrt: the gradient of input 0 holds "), "{text}");
+        assert_eq!(text.contains("Var::safe_where keeps them out"), hinted, "{text}");
+    }
+    let safe = Var::safe_where(x.gt(0.0).unwrap(), [&x], |[x]| Ok(x.sqrt()), |[x]| Ok(x * 0.0)).unwrap();
+    detect_anomaly(|| safe.sum(..).unwrap().backward()).unwrap();
+    assert_eq!(x.grad(), Some(tensor![0.0, 0.25]));
 }
 
 #[test]
@@ -97,18 +121,20 @@ fn a_seed_and_a_hook_are_told_from_operations() {
     let _turn = alone();
     let x = tensor![1.0].requires_grad();
     let given = |e: &Error| match e.facts() {
-        Some(GraphFacts::GivenNotFinite { what, op, .. }) => (*what, *op),
+        Some(GraphFacts::GivenNotFinite { what, op, .. }) => (what.clone(), *op),
         _ => panic!("{e}"),
     };
     let e = detect_anomaly(|| (&x * 2.0).backward_with(tensor![f32::NAN])).unwrap_err();
-    assert_eq!(given(&e), ("the seed", "mul"));
+    assert_eq!(given(&e), ("the seed".to_string(), "mul"));
     let y = x.exp();
-    y.register_hook(|g| g * f32::INFINITY).unwrap();
+    let (_, line) = (y.register_hook(|g| g * f32::INFINITY).unwrap(), line!());
+    let what =
+        |line: u32, column: u32| format!("what the hook registered at {}:{line}:{column} returned", file!());
     let e = detect_anomaly(|| (&y * 2.0).backward()).unwrap_err();
-    assert_eq!(given(&e), ("what a hook returned", "exp"));
-    x.register_hook(|g| g * f32::NAN).unwrap();
+    assert_eq!(given(&e), (what(line, 24), "exp"));
+    let (_, line) = (x.register_hook(|g| g * f32::NAN).unwrap(), line!());
     let e = detect_anomaly(|| (&x * 2.0).backward()).unwrap_err();
-    assert_eq!(given(&e), ("what a hook returned", "AccumulateGrad"));
+    assert_eq!(given(&e), (what(line, 24), "AccumulateGrad"));
     assert_eq!(x.grad(), None);
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use foldback::prelude::*;
-use foldback_graph::{GraphFacts, checkpoint, checkpoint_several, detect_anomaly, jvp, live_nodes};
+use foldback_graph::{GraphFacts, checkpoint, detect_anomaly, jvp, live_nodes};
 use foldback_tensor::{set_num_threads, set_pool_limit};
 use peak_alloc::PeakAlloc;
 
@@ -38,12 +38,12 @@ fn chain(blocks: usize, rows: usize, checkpointed: bool, calls: &Arc<AtomicUsize
     let mut h = leaves[0].clone();
     for w in &leaves[1..] {
         let (weight, counted) = (w.clone(), calls.clone());
-        let f = move |x: &[Var]| {
+        let f = move |x: &Var| {
             counted.fetch_add(1, Ordering::Relaxed);
-            let turned = x[0].matmul(&weight)?.tanh();
-            x[0].add(turned.mul(x[0].sigmoid())?)
+            let turned = x.matmul(&weight)?.tanh();
+            x.add(turned.mul(x.sigmoid())?)
         };
-        h = if checkpointed { checkpoint(f, [&h]).unwrap() } else { f(&[h]).unwrap() };
+        h = if checkpointed { checkpoint(f, &h).unwrap() } else { f(&h).unwrap() };
     }
     (h.square().mean(..).unwrap(), leaves)
 }
@@ -69,7 +69,7 @@ fn sums_of_gradients_have_the_plain_order() {
         manual_seed(1);
         let x = Tensor::randn(64).requires_grad();
         let before = x.sin();
-        let f = |x: &[Var]| x[0].exp().add(x[0].mul(&x[1])?)?.mul(&x[0]);
+        let f = |[x, before]: &[Var; 2]| x.exp().add(x.mul(before)?)?.mul(x);
         let y = if wrapped { checkpoint(f, [&x, &before]) } else { f(&[x.clone(), before.clone()]) }.unwrap();
         (y * x.cos() + &before + x.tanh()).sum(..).unwrap().backward().unwrap();
         bits(x.grad().unwrap())
@@ -123,12 +123,12 @@ fn under_grad_what_is_off_the_path_is_not_run() {
     let (x, w) = (tensor![1.0].requires_grad(), tensor![2.0].requires_grad());
     let ran = Arc::new(AtomicBool::new(false));
     let (weight, flag) = (w.clone(), ran.clone());
-    let f = move |x: &[Var]| {
+    let f = move |x: &Var| {
         let (side, flag) = (weight.exp(), flag.clone());
         side.register_hook(move |_| flag.store(true, Ordering::Relaxed))?;
-        x[0].mul(side)
+        x.mul(side)
     };
-    let y = checkpoint(f, [&x]).unwrap();
+    let y = checkpoint(f, &x).unwrap();
     assert_eq!(grad_with(&y, &x, Backward::new().retain_graph(true)).unwrap().value(), w.value().exp());
     assert!(!ran.load(Ordering::Relaxed));
     grad(&y, &w).unwrap();
@@ -141,8 +141,8 @@ fn derivatives_of_higher_order() {
     let third = |wrapped: bool| {
         let (x, w) = (tensor![0.7].requires_grad(), tensor![1.3].requires_grad());
         let weight = w.clone();
-        let f = move |x: &[Var]| x[0].mul(&weight)?.sin().mul(&x[0]);
-        let y = if wrapped { checkpoint(f, [&x]) } else { f(std::slice::from_ref(&x)) }.unwrap();
+        let f = move |x: &Var| x.mul(&weight)?.sin().mul(x);
+        let y = if wrapped { checkpoint(f, &x) } else { f(&x) }.unwrap();
         let record = || Backward::new().create_graph(true);
         let first = grad_with(&y, &x, record()).unwrap();
         let [second, mixed] = grad_with(&first, [&x, &w], record()).unwrap();
@@ -151,7 +151,7 @@ fn derivatives_of_higher_order() {
     };
     assert_eq!(third(false), third(true));
     foldback_gradcheck::gradgradcheck(
-        |x| checkpoint(|x| x[0].mul(&x[1])?.tanh().sum(..), [&x[0], &x[1]]),
+        |x| checkpoint(|[a, b]| a.mul(b)?.tanh().sum(..), [&x[0], &x[1]]),
         &[tensor![0.5, -1.0; f64], tensor![[2.0], [0.3]; f64]],
     )
     .unwrap();
@@ -165,18 +165,18 @@ fn jacobians() {
     let rows = |wrapped: bool| {
         let (x, w) = (tensor![0.5, -1.0, 2.0].requires_grad(), tensor![1.5, 0.2, 1.0].requires_grad());
         let (weight, counted) = (w.clone(), calls.clone());
-        let f = move |x: &[Var]| {
+        let f = move |x: &Var| {
             counted.fetch_add(1, Ordering::Relaxed);
-            x[0].mul(&weight)?.tanh().softmax(0)?.mul(&x[0])
+            x.mul(&weight)?.tanh().softmax(0)?.mul(x)
         };
-        let y = if wrapped { checkpoint(f, [&x]) } else { f(std::slice::from_ref(&x)) }.unwrap();
+        let y = if wrapped { checkpoint(f, &x) } else { f(&x) }.unwrap();
         let seeds = Var::from(Tensor::eye(3));
         let found = Grad::new(&[&y], &[&x, &w]).seeds(&[&seeds]).is_grads_batched(true).run().unwrap();
         found.into_iter().flatten().map(|g| bits(g.value())).collect::<Vec<_>>()
     };
     assert_eq!(rows(false), rows(true));
     assert_eq!(calls.load(Ordering::Relaxed), 3);
-    let through = |x: &Var| checkpoint(|x| x[0].square().sum(..), [x]);
+    let through = |x: &Var| checkpoint(|x| x.square().sum(..), x);
     let (y, slope) = jvp(through, &tensor![1.0, 2.0], &tensor![1.0, 0.5]).unwrap();
     assert_eq!((y.value(), slope.value()), (tensor![5.0].sum(..).unwrap(), tensor![4.0].sum(..).unwrap()));
 }
@@ -189,18 +189,18 @@ fn nested() {
         let dropout = Arc::new(Dropout::new(0.5).seed(9));
         let (x, w) = (Tensor::randn(16).requires_grad(), Tensor::randn(16).requires_grad());
         let (weight, own) = (w.clone(), dropout.clone());
-        let inner = move |x: &[Var]| {
-            let dropped = own.forward(&x[0].mul(&weight)?)?;
+        let inner = move |x: &Var| {
+            let dropped = own.forward(&x.mul(&weight)?)?;
             dropped.mul(Tensor::rand(16))
         };
         let inner = Arc::new(inner);
-        let outer = move |x: &[Var]| {
+        let outer = move |x: &Var| {
             let (a, noise) = (inner.clone(), Tensor::rand(16));
-            let middle = x[0].exp().mul(&noise)?;
-            let y = if wrapped { checkpoint(move |x| a(x), [&middle])? } else { a(&[middle])? };
+            let middle = x.exp().mul(&noise)?;
+            let y = if wrapped { checkpoint(move |x| a(x), &middle)? } else { a(&middle)? };
             y.mul(Tensor::rand(16))?.tanh().sum(..)
         };
-        let y = if wrapped { checkpoint(outer, [&x]) } else { outer(std::slice::from_ref(&x)) }.unwrap();
+        let y = if wrapped { checkpoint(outer, &x) } else { outer(&x) }.unwrap();
         let after = (Tensor::rand(2), dropout.forward(&Tensor::ones(16)).unwrap().value());
         y.backward().unwrap();
         let drawn = (Tensor::rand(2), dropout.forward(&Tensor::ones(16)).unwrap().value());
@@ -217,8 +217,8 @@ fn the_same_random_numbers_again() {
         let dropout = Arc::new(if seeded { Dropout::new(0.5).seed(1) } else { Dropout::new(0.5) });
         let x = Tensor::ones(64).requires_grad();
         let layer = dropout.clone();
-        let f = move |x: &[Var]| layer.forward(&layer.forward(&x[0].exp())?);
-        let y = if wrapped { checkpoint(f, [&x]) } else { f(std::slice::from_ref(&x)) }.unwrap();
+        let f = move |x: &Var| layer.forward(&layer.forward(&x.exp())?);
+        let y = if wrapped { checkpoint(f, &x) } else { f(&x) }.unwrap();
         let between = dropout.forward(&Tensor::ones(8)).unwrap().value();
         // In another thread, whose generator is another.
         std::thread::scope(|s| s.spawn(|| y.sum(..).unwrap().backward().unwrap()).join().unwrap());
@@ -233,8 +233,8 @@ fn the_same_random_numbers_again() {
 fn several_results_one_of_them_unused_one_an_input_one_constant() {
     let _turn = alone();
     let x = tensor![2.0, 3.0].requires_grad();
-    let f = |x: &[Var]| Ok([x[0].square(), x[0].clone(), x[0].detach(), x[0].exp()]);
-    let [square, same, constant, unused] = checkpoint_several(f, [&x]).unwrap();
+    let f = |x: &Var| Ok([x.square(), x.clone(), x.detach(), x.exp()]);
+    let [square, same, constant, unused] = checkpoint(f, &x).unwrap();
     assert!(unused.requires_grad() && !constant.requires_grad());
     (square * &constant + same).sum(..).unwrap().backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![9.0, 19.0]));
@@ -244,13 +244,13 @@ fn several_results_one_of_them_unused_one_an_input_one_constant() {
 fn operands_given_twice_numbers_and_without_gradients() {
     let _turn = alone();
     let x = tensor![2.0, 3.0].requires_grad();
-    let f = |x: &[Var]| x[0].mul(&x[1])?.mul(&x[2]);
+    let f = |[a, b, c]: &[Var; 3]| a.mul(b)?.mul(c);
     let y = checkpoint(f, [&x, &x, &Var::from(tensor![1.0, 10.0])]).unwrap();
     y.sum(..).unwrap().backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![4.0, 60.0]));
-    let constant = checkpoint(|x| Ok(x[0].exp()), [&x.detach()]).unwrap();
+    let constant = checkpoint(|x| x.exp(), &x.detach()).unwrap();
     assert!(!constant.requires_grad());
-    let quiet = no_grad(|| checkpoint(|x| Ok(x[0].exp()), [&x])).unwrap();
+    let quiet = no_grad(|| checkpoint(|x| x.exp(), &x)).unwrap();
     assert!(!quiet.requires_grad());
 }
 
@@ -263,7 +263,7 @@ fn captured_results_get_their_gradients_and_hooks_run_once_on_the_sum() {
     let list = seen.clone();
     h.register_hook(move |g| list.lock().unwrap().push(g.value())).unwrap();
     let captured = h.clone();
-    let y = checkpoint(move |x| x[0].mul(&captured), [&x]).unwrap();
+    let y = checkpoint(move |x| x.mul(&captured), &x).unwrap();
     (y + &h).backward().unwrap();
     assert_eq!(*seen.lock().unwrap(), [tensor![3.0]]);
     assert_eq!(x.grad(), Some(tensor![16.0]));
@@ -273,7 +273,7 @@ fn captured_results_get_their_gradients_and_hooks_run_once_on_the_sum() {
 fn twice_with_retain_graph_and_an_error_without() {
     let _turn = alone();
     let x = tensor![2.0].requires_grad();
-    let y = checkpoint(|x| Ok(x[0].square()), [&x]).unwrap();
+    let y = checkpoint(|x| x.square(), &x).unwrap();
     y.backward_with(Backward::new().retain_graph(true)).unwrap();
     y.backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![8.0]));
@@ -296,8 +296,8 @@ fn a_recompute_of_another_graph_is_an_error() {
     let other = |f: fn(&Var) -> Result<Var>, g: fn(&Var) -> Result<Var>| {
         let x = tensor![[1.0, 2.0]].requires_grad();
         let again = AtomicBool::new(false);
-        let f = move |x: &[Var]| if again.swap(true, Ordering::Relaxed) { g(&x[0]) } else { f(&x[0]) };
-        let what = changed(&checkpoint(f, [&x]).unwrap().sum(..).unwrap());
+        let f = move |x: &Var| if again.swap(true, Ordering::Relaxed) { g(x) } else { f(x) };
+        let what = changed(&checkpoint(f, &x).unwrap().sum(..).unwrap());
         assert_eq!(x.grad(), None);
         what
     };
@@ -323,12 +323,12 @@ fn a_captured_leaf_that_was_written_is_an_error() {
     let _turn = alone();
     let (x, mut w) = (tensor![1.0].requires_grad(), tensor![2.0].requires_grad());
     let weight = w.clone();
-    let y = checkpoint(move |x| x[0].mul(&weight), [&x]).unwrap();
+    let y = checkpoint(move |x| x.mul(&weight), &x).unwrap();
     w.set_value(tensor![3.0]).unwrap();
     assert_eq!(changed(&y), "a leaf of shape [1] that it captured has been written since");
     // An operand is a value of its own.
     let mut x = tensor![1.0].requires_grad();
-    let y = checkpoint(|x| Ok(x[0].square()), [&x]).unwrap();
+    let y = checkpoint(|x| x.square(), &x).unwrap();
     x.set_value(tensor![5.0]).unwrap();
     y.backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![2.0]));
@@ -341,12 +341,12 @@ fn an_error_or_a_panic_in_the_second_run_poisons_nothing() {
     let x = tensor![1.0].requires_grad();
     let mode = Arc::new(AtomicUsize::new(0));
     let told = mode.clone();
-    let f = move |x: &[Var]| match told.load(Ordering::Relaxed) {
+    let f = move |x: &Var| match told.load(Ordering::Relaxed) {
         1 => Err(Error::other("no")),
         2 => panic!("no"),
-        _ => x[0].mul(Tensor::rand(1)),
+        _ => x.mul(Tensor::rand(1)),
     };
-    let y = checkpoint(f, [&x]).unwrap();
+    let y = checkpoint(f, &x).unwrap();
     let state = foldback_tensor::get_rng_state();
     let keep = || Backward::new().retain_graph(true);
     mode.store(1, Ordering::Relaxed);
@@ -376,8 +376,8 @@ fn no_node_outlives_its_variables() {
 fn anomalies_and_errors_name_lines_inside() {
     let _turn = alone();
     let x = tensor![0.0].requires_grad();
-    let (f, line) = (|x: &[Var]| Ok(x[0].sqrt()), line!());
-    let y = checkpoint(f, [&x]).unwrap();
+    let (f, line) = (|x: &Var| Ok(x.sqrt()), line!());
+    let y = checkpoint(f, &x).unwrap();
     let e = detect_anomaly(|| y.backward()).unwrap_err();
     match e.facts() {
         Some(GraphFacts::NotFinite { op: "sqrt", location, .. }) => assert_eq!(location.line(), line),
@@ -391,14 +391,14 @@ fn a_chain_of_100000_checkpoints_and_12_inside_each_other() {
     let x = tensor![1.0].requires_grad();
     let mut h = x.clone();
     for _ in 0..100_000 {
-        h = checkpoint(|x| x[0].add(1.0), [&h]).unwrap();
+        h = checkpoint(|x| x.add(1.0), &h).unwrap();
     }
     grad(&h, &x).unwrap();
     drop(h);
     fn deep(x: &Var, left: usize) -> Result<Var> {
         match left {
             0 => Ok(x.exp()),
-            _ => checkpoint(move |x| deep(&x[0], left - 1), [x]),
+            _ => checkpoint(move |x| deep(x, left - 1), x),
         }
     }
     let y = deep(&x, 12).unwrap();

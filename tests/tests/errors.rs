@@ -770,7 +770,7 @@ fn checks_of_gradients() {
     let inside = line!() + 1;
     let e = gradcheck(|x| x[0].sum(7), &x).unwrap_err();
     assert_eq!(e.location().unwrap().line(), inside);
-    let e = gradcheck(|_| Err(Error::other("mine")), &x).unwrap_err();
+    let e = gradcheck(|_| Err::<Var, _>(Error::other("mine")), &x).unwrap_err();
     assert_eq!(e.to_string(), "mine");
 }
 

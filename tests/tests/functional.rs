@@ -1,6 +1,6 @@
 //! Derivatives of functions: against PyTorch's (`tests/golden/make_functional.py`), against each other, and where they are refused.
 
-use foldback::graph::{Function, FunctionContext, Outputs, Result, checkpoint, checkpoint_several, jacfwd};
+use foldback::graph::{Function, FunctionContext, Outputs, Result, checkpoint, jacfwd};
 use foldback::prelude::*;
 use serde_json::Value;
 
@@ -427,11 +427,11 @@ fn checkpoints_have_forward_and_batched_derivatives_too() {
     let kept = move |x: &Var| -> Result<Var> {
         let inner = captured.clone();
         // Nested, the same variable twice, an output that is an operand, and one that is saved downstream.
-        let [a, b] = checkpoint_several(
-            move |x| {
+        let [a, b] = checkpoint(
+            move |[x, same]| {
                 let w = inner.clone();
-                let product = checkpoint(move |x| x[0].mul(&x[1])?.mul(&w), [&x[0], &x[1]])?;
-                Ok([product.softmax(0)?, x[0].clone()])
+                let product = checkpoint(move |[x, same]| x.mul(same)?.mul(&w), [x, same])?;
+                Ok([product.softmax(0)?, x.clone()])
             },
             [x, x],
         )?;

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use foldback_gradcheck::{Argument, Check, Error, GradcheckFacts, Order, Place, gradcheck, gradgradcheck};
-use foldback_graph::{Function, FunctionContext, GraphFacts, Result, Var};
+use foldback_graph::{Function, FunctionContext, GraphFacts, RequiresGrad, Result, Var};
 use foldback_tensor::{DType, Tensor, refused, tensor};
 
 type Forward = fn(&[&Tensor]) -> foldback_tensor::Result<Tensor>;
@@ -345,7 +345,8 @@ fn what_cannot_be_checked_is_refused() {
     let found = gradcheck(f, &[tensor![1.0, 2.0]]).unwrap_err();
     assert_eq!(
         found.with_location(None).to_string(),
-        "input 0 has dtype f32; differences are meaningful in f64 only, convert it with to"
+        "input 0 has dtype f32; differences are meaningful in f64 only: convert it with to(DType::F64), or, for a function \
+         that takes either type, ask for Check::single_precision"
     );
     assert!(refused!(gradgradcheck(f, &[tensor![1; i64]]), GradcheckFacts::DType { dtype: DType::I64, .. }));
     let narrowed = gradcheck(|x| Ok(x[0].to(DType::F32)), &[matrix()]);
@@ -396,4 +397,17 @@ fn a_check_that_compares_nothing_or_in_vain_is_refused() {
         Check::new().seeds(0).seed(seed).gradcheck(&wrong, &x),
         GradcheckFacts::Gradient { .. }
     ));
+}
+
+/// Gradients that are there, or that a check has computed before, are none of its business.
+#[test]
+fn a_check_leaves_captured_leaves_as_they_are_and_may_be_repeated() {
+    let w = tensor![2.0, 3.0, 4.0; f64].requires_grad();
+    w.set_grad(Some(tensor![7.0, 8.0, 9.0; f64])).unwrap();
+    let product = |x: &[Var]| x[0].mul(&w).unwrap();
+    for _ in 0..2 {
+        gradcheck(|x| Ok(product(x).sin()), &[matrix()]).unwrap();
+        gradgradcheck(|x| Ok(product(x).sin()), &[matrix()]).unwrap();
+        assert_eq!(w.grad(), Some(tensor![7.0, 8.0, 9.0; f64]));
+    }
 }

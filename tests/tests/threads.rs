@@ -1,6 +1,6 @@
 //! Threads: graphs of their own, leaves and graphs in common, forks in the middle of a graph, and panics in what is a user's.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -224,6 +224,19 @@ fn a_panic_in_a_hook_or_a_function_poisons_nothing() {
         assert_eq!((x.grad(), w.grad()), (Some(tensor![3.0]), Some(tensor![2.0])), "{what}");
     }
     std::panic::set_hook(quiet);
+}
+
+/// Who catches panics need not assert that variables, layers and optimisers are whole afterwards.
+#[test]
+fn what_owns_variables_is_unwind_safe() {
+    fn expect_safe<T: UnwindSafe + RefUnwindSafe>() {}
+    expect_safe::<Var>();
+    expect_safe::<Backward>();
+    expect_safe::<foldback::graph::GradFn>();
+    expect_safe::<Linear>();
+    expect_safe::<Adam>();
+    let y = tensor![1.0].requires_grad().exp();
+    assert!(catch_unwind(|| y.backward()).is_ok_and(|done| done.is_ok()));
 }
 
 #[test]

@@ -144,6 +144,7 @@ pub mod prelude;
 
 #[doc(inline)]
 pub use foldback_gradcheck as gradcheck;
+pub use foldback_gradcheck::assert_grads;
 #[doc(inline)]
 pub use foldback_graph as graph;
 pub use foldback_graph::fuse;

@@ -12,4 +12,4 @@ pub use crate::nn::{
 pub use crate::optim::{Adam, AdamW, Optimizer, SGD};
 pub use crate::tensor::{Attention, Conv, Interpolate, InterpolateMode, Norm, Pad, Padding, Pool};
 pub use crate::tensor::{DType, Tensor, keep, manual_seed, s};
-pub use crate::{Error, Result, assert_close, fuse, tensor};
+pub use crate::{Error, Result, assert_close, assert_grads, fuse, tensor};

@@ -5,12 +5,16 @@ use std::fmt;
 pub(crate) use foldback_tensor::Result;
 use foldback_tensor::{DType, Facts, Kind, Shape};
 
+use crate::diagnosis::Explanation;
+
 /// What a check found.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GradcheckFacts {
     /// Differences need `f64`.
-    #[error("{argument} has dtype {dtype}; differences are meaningful in f64 only, convert it with to")]
+    #[error(
+        "{argument} has dtype {dtype}; differences are meaningful in f64 only: convert it with to(DType::F64), or, for a function that takes either type, ask for Check::single_precision"
+    )]
     DType {
         /// what has the wrong type
         argument: Argument,
@@ -71,7 +75,8 @@ pub enum GradcheckFacts {
     },
     /// The backward pass and the differences disagree; of all disagreements, the worst.
     #[error(
-        "the {order}-order gradient of {argument} {place} is {analytical} by the backward pass and {numerical} by differences (tolerance {tolerance:.1e})"
+        "the {order}-order gradient of {argument}{} {place} is {analytical} by the backward pass and {numerical} by differences (tolerance {tolerance:.1e}): {explanation}",
+        called(explanation)
     )]
     Gradient {
         /// which derivative
@@ -86,7 +91,78 @@ pub enum GradcheckFacts {
         numerical: f64,
         /// how far they may be apart
         tolerance: f64,
+        /// what is wrong, as far as it can be told
+        explanation: Box<Explanation>,
     },
+    /// The function has a kink or a jump within a step of the inputs: no gradient can be confirmed there, nor refuted.
+    #[error(
+        "there is a kink or a jump within {step:.1e} of {argument} {place}: to either side the {order}-order slopes are {before} and {after}, and the gradient there is {analytical}; check at other values, or let Check::resample choose some"
+    )]
+    Kink {
+        /// which derivative
+        order: Order,
+        /// what was varied
+        argument: Argument,
+        /// one element or a direction
+        place: Place,
+        /// the step of the differences
+        step: f64,
+        /// the slope before the point
+        before: f64,
+        /// the slope behind it
+        after: f64,
+        /// by the backward pass
+        analytical: f64,
+    },
+    /// Another way to compute derivatives gives other numbers.
+    #[error(
+        "the {order}-order derivative by {argument} {place} is {found} by {mode} and {expected} by a backward pass (tolerance {tolerance:.1e})"
+    )]
+    Mode {
+        /// which way
+        mode: Mode,
+        /// which derivative
+        order: Order,
+        /// what was varied
+        argument: Argument,
+        /// one element or a direction
+        place: Place,
+        /// what it gives
+        found: f64,
+        /// what a backward pass gives
+        expected: f64,
+        /// how far they may be apart
+        tolerance: f64,
+    },
+    /// Parameters have no forward mode here: they are not arguments of the function.
+    #[error(
+        "check_forward_ad needs a function of its inputs: give the parameters as inputs, and use gradcheck"
+    )]
+    ForwardOfParameters,
+}
+
+/// Another way to compute a derivative, which should give the numbers of a backward pass.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Mode {
+    /// forward mode
+    Forward,
+    /// one pass for several seeds
+    Batched,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mode::Forward => "forward mode",
+            Mode::Batched => "a pass with several seeds at once",
+        })
+    }
+}
+
+/// The name of a parameter, in brackets.
+fn called(explanation: &Explanation) -> String {
+    explanation.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default()
 }
 
 impl Facts for GradcheckFacts {
@@ -94,9 +170,11 @@ impl Facts for GradcheckFacts {
         use GradcheckFacts::*;
         match self {
             DType { .. } => Kind::DType,
-            TrackedCount { .. } | NothingTracked | NoSeeds | Parameter { .. } => Kind::Argument,
+            TrackedCount { .. } | NothingTracked | NoSeeds | Parameter { .. } | ForwardOfParameters => {
+                Kind::Argument
+            }
             Shape { .. } => Kind::Shape,
-            GradientForm { .. } | Gradient { .. } => Kind::Gradcheck,
+            GradientForm { .. } | Gradient { .. } | Kink { .. } | Mode { .. } => Kind::Gradcheck,
         }
     }
 }
@@ -168,6 +246,7 @@ mod tests {
     use foldback_tensor::Error;
 
     use super::*;
+    use crate::diagnosis::{Diagnosis, Region};
 
     #[test]
     fn every_fact_has_a_kind() {
@@ -189,8 +268,36 @@ mod tests {
             analytical: 1.0,
             numerical: 2.0,
             tolerance: 1e-6,
+            explanation: Box::new(Explanation {
+                diagnosis: Diagnosis::SignFlipped,
+                wrong: 1,
+                of: 2,
+                region: Region::Negative,
+                operation: None,
+                name: Some("weight".into()),
+            }),
+        };
+        let kink = Kink {
+            order,
+            argument,
+            place: Place::Direction,
+            step: 1e-6,
+            before: 0.0,
+            after: 1.0,
+            analytical: 0.0,
+        };
+        let mode = Mode {
+            mode: super::Mode::Batched,
+            order,
+            argument,
+            place: Place::Direction,
+            found: 1.0,
+            expected: 2.0,
+            tolerance: 1e-9,
         };
         let all = [
+            (mode, Kind::Gradcheck),
+            (ForwardOfParameters, Kind::Argument),
             (DType { argument, dtype: f64 }, Kind::DType),
             (TrackedCount { flags: 1, inputs: 2 }, Kind::Argument),
             (NothingTracked, Kind::Argument),
@@ -199,6 +306,7 @@ mod tests {
             (Shape { argument, expected: s(), found: s() }, Kind::Shape),
             (form, Kind::Gradcheck),
             (gradient, Kind::Gradcheck),
+            (kink, Kind::Gradcheck),
         ];
         for (facts, kind) in all {
             let e = Error::from(facts.clone());

@@ -31,17 +31,35 @@
 //!     }
 //! }
 //! let wrong = gradcheck(|x| Ok(Square.call([&x[0]])?), &[tensor![1.0, 2.0; f64]]);
-//! assert!(matches!(wrong.unwrap_err().facts(), Some(GradcheckFacts::Gradient { .. })));
+//! let e = wrong.unwrap_err();
+//! assert!(e.to_string().contains("it is 1/2 of what it should be"));
+//! assert!(matches!(e.facts(), Some(GradcheckFacts::Gradient { .. })));
 //! ```
+//!
+//! What is wrong is said in words ([`Diagnosis`]), with the elements ([`Region`]) and the recorded operation
+//! ([`WrongOperation`]). For gradients that a test states there is [`assert_grads!`].
 
 #![forbid(unsafe_code)]
 
+mod bisect;
 mod check;
 mod compare;
+mod diagnosis;
+mod doors;
 mod error;
+mod expected;
+mod explain;
+mod hypotheses;
+mod modes;
 mod random;
+mod region;
+mod seeds;
+mod snapshot;
+mod target;
 pub mod testing;
 
-pub use check::{Check, gradcheck, gradgradcheck};
-pub use error::{Argument, GradcheckFacts, Order, Place};
+pub use check::Check;
+pub use diagnosis::{Diagnosis, Explanation, Region, Size, WrongOperation};
+pub use doors::{gradcheck, gradgradcheck};
+pub use error::{Argument, GradcheckFacts, Mode, Order, Place};
 pub use foldback_tensor::{Error, Facts, Kind, Result};

@@ -1,9 +1,14 @@
-//! Inputs for tests: values by domain, and the same values in other layouts.
+//! For tests: values by domain and in other layouts, gradients against stated ones, text for snapshots.
 
 use foldback_graph::Domain;
 use foldback_tensor::{Category, DType, Result, Shape, Slice, SliceItem, Slices, Tensor, or_panic};
 
+pub use crate::expected::check_grads;
+#[doc(hidden)]
+pub use crate::expected::variable;
 pub use crate::random::Random;
+pub use crate::snapshot::snapshot;
+pub use foldback_tensor::Tolerance;
 
 /// Fills a tensor with `f64` numbers of a domain.
 ///

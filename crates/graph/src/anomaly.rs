@@ -1,5 +1,6 @@
 //! Anomaly mode: a backward pass that stops at the first gradient that is not finite, and says where it came from.
 
+use std::fmt::Display;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -95,8 +96,8 @@ pub(crate) fn remember_origin(node: &Node, first: u64, grad: &Var) {
     }
 }
 
-/// Refuses a gradient of an operation's input.
-pub(crate) fn expect_finite(node: &Node, input: usize, grad: &Var) -> Result<()> {
+/// Refuses a gradient of an operation's input; `arrived` is what the operation's result got, if that lies behind a choice.
+pub(crate) fn expect_finite(node: &Node, input: usize, grad: &Var, arrived: Option<&Var>) -> Result<()> {
     let Some(found) = found(&grad.value_ref()) else { return Ok(()) };
     let mut derivative_of = String::new();
     let mut origin = Hooks::origin(node);
@@ -104,14 +105,23 @@ pub(crate) fn expect_finite(node: &Node, input: usize, grad: &Var) -> Result<()>
         derivative_of += &format!(", in the derivative of {} recorded at {}", o.op, o.location);
         origin = o.of.clone();
     }
-    refuse(GraphFacts::NotFinite { op: node.name(), input, found, location: node.location, derivative_of })
+    let not_taken = arrived.is_some_and(|arrived| is_not_taken(&grad.value_ref(), &arrived.value_ref()));
+    let (op, location) = (node.name(), node.location);
+    refuse(GraphFacts::NotFinite { op, input, found, location, derivative_of, not_taken })
+}
+
+/// Whether a gradient is not finite where nothing arrived, and only there.
+fn is_not_taken(grad: &Tensor, arrived: &Tensor) -> bool {
+    let wild = || grad.isfinite().logical_not().logical_and(arrived.ne(0)?)?.any(..)?.item_as::<bool>();
+    grad.shape() == arrived.shape() && wild().is_ok_and(|wild| !wild)
 }
 
 /// Refuses a gradient that was handed in.
-pub(crate) fn expect_finite_given(what: &'static str, node: &Node, grad: &Var) -> Result<()> {
+pub(crate) fn expect_finite_given(what: impl Display, node: &Node, grad: &Var) -> Result<()> {
     match found(&grad.value_ref()) {
         Some(found) => {
-            refuse(GraphFacts::GivenNotFinite { what, op: node.name(), found, location: node.location })
+            let (what, op, location) = (what.to_string(), node.name(), node.location);
+            refuse(GraphFacts::GivenNotFinite { what, op, found, location })
         }
         None => Ok(()),
     }

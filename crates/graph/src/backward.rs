@@ -1,13 +1,14 @@
-//! Asking for gradients: `backward`, `grad`, and what they can be told.
+//! Passes that leave gradients in variables, what all passes can be told, and where they start.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use foldback_tensor::{Here, Tensor, refuse};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
-use crate::engine::{GraphTask, Options, in_sum, leading};
+use crate::engine::{GraphTask, Options};
 use crate::error::{GraphFacts, Result};
 use crate::input::{AsInput, variables_of};
+use crate::lead::Lead;
 use crate::node::Edge;
 use crate::var::Var;
 
@@ -32,7 +33,7 @@ impl Var {
     /// ```
     #[track_caller]
     pub fn backward(&self) -> Result<()> {
-        backward([self], Backward::new())
+        backward(self, Backward::new())
     }
 
     /// [`Var::backward`] with options, or from a root of any shape with a seed: the gradient of the root.
@@ -52,7 +53,7 @@ impl Var {
     /// ```
     #[track_caller]
     pub fn backward_with(&self, options: impl Into<Backward>) -> Result<()> {
-        backward([self], options)
+        backward(self, options)
     }
 }
 
@@ -72,9 +73,9 @@ impl Var {
 #[must_use = "options do nothing by themselves"]
 #[derive(Clone, Debug, Default)]
 pub struct Backward {
-    seeds: Option<Vec<Var>>,
-    inputs: Option<Vec<Var>>,
-    options: Options,
+    pub(crate) seeds: Option<Vec<Var>>,
+    pub(crate) inputs: Option<Vec<Var>>,
+    pub(crate) options: Options,
 }
 
 impl Backward {
@@ -96,8 +97,8 @@ impl Backward {
 
     /// Leaves gradients in these variables only, leaves or not, and in those on the way to them that
     /// [`Var::retain_grad`] was called on; nodes that do not lead to them are not run, nor are their hooks.
-    pub fn inputs(mut self, inputs: impl IntoIterator<Item: AsRef<Var>>) -> Backward {
-        self.inputs = Some(inputs.into_iter().map(|v| v.as_ref().clone()).collect());
+    pub fn inputs(mut self, inputs: impl Variables) -> Backward {
+        self.inputs = Some(inputs.variables().into_vec());
         self
     }
 
@@ -164,13 +165,47 @@ a_seed_alone!(&Tensor, Tensor, &Var, Var);
 /// # Ok::<(), foldback_graph::Error>(())
 /// ```
 #[track_caller]
-pub fn backward(roots: impl IntoIterator<Item: AsRef<Var>>, options: impl Into<Backward>) -> Result<()> {
-    let roots: Vec<_> = roots.into_iter().collect();
-    let roots: SmallVec<[&Var; 1]> = roots.iter().map(AsRef::as_ref).collect();
-    run(&roots, options.into()).or_here()
+pub fn backward(roots: impl Variables, options: impl Into<Backward>) -> Result<()> {
+    run(&roots.variables(), options.into()).or_here()
 }
 
-fn run(roots: &[&Var], how: Backward) -> Result<()> {
+/// The variables that a pass is asked about: one, or an array, a list or an iterator of them.
+///
+/// ```
+/// use foldback_graph::{Backward, RequiresGrad, backward};
+/// use foldback_tensor::tensor;
+/// let (x, y) = (tensor![2.0].requires_grad(), tensor![3.0].requires_grad());
+/// backward(&x * &y, Backward::new().inputs(&x))?;
+/// backward([x.square(), &x * &y], Backward::new().inputs([&x, &y]))?;
+/// assert_eq!((x.grad(), y.grad()), (Some(tensor![10.0]), Some(tensor![2.0])));
+/// # Ok::<(), foldback_graph::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a variable nor a list of variables",
+    label = "expected `&x`, `[&a, &b]`, `&list` or an iterator"
+)]
+pub trait Variables {
+    /// Handles on them.
+    fn variables(self) -> SmallVec<[Var; 1]>;
+}
+
+impl Variables for &Var {
+    fn variables(self) -> SmallVec<[Var; 1]> {
+        smallvec![self.clone()]
+    }
+}
+impl Variables for Var {
+    fn variables(self) -> SmallVec<[Var; 1]> {
+        smallvec![self]
+    }
+}
+impl<I: IntoIterator<Item: AsRef<Var>>> Variables for I {
+    fn variables(self) -> SmallVec<[Var; 1]> {
+        self.into_iter().map(|v| v.as_ref().clone()).collect()
+    }
+}
+
+fn run(roots: &[Var], how: Backward) -> Result<()> {
     static WARNED: AtomicBool = AtomicBool::new(false);
     if how.options.create_graph && !WARNED.swap(true, Ordering::Relaxed) {
         log::warn!(
@@ -180,271 +215,13 @@ fn run(roots: &[&Var], how: Backward) -> Result<()> {
     let edges = root_edges(roots)?;
     let mut task = GraphTask::new(how.options);
     if let Some(inputs) = &how.inputs {
-        let inputs: Vec<&Var> = inputs.iter().collect();
-        task.limit_to(&edges, &input_edges(&inputs)?, true);
+        task.limit_to(&edges, &input_edges(inputs)?, true);
     }
-    let seeds: Option<SmallVec<[&Var; 1]>> = how.seeds.as_ref().map(|seeds| seeds.iter().collect());
-    plant(&mut task, &edges, roots, seeds.as_deref())?;
+    plant(&mut task, &edges, roots, how.seeds.as_deref())?;
     task.run(&edges).map(|_| ())
 }
 
-/// The gradients of `roots` with respect to `inputs`, as [`grad_with`], for several roots and for inputs that they may not depend
-/// on; no variable's `grad` changes, not even where [`Var::retain_grad`] was called.
-///
-/// ```
-/// use foldback_graph::{Grad, RequiresGrad};
-/// use foldback_tensor::tensor;
-/// let x = tensor![3.0].requires_grad();
-/// let y = x.square() * &x;
-/// let other = tensor![1.0].requires_grad();
-/// let grads = Grad::new(&[&y], &[&x, &other]).allow_unused(true).run()?;
-/// assert_eq!(grads[0].as_ref().unwrap().value(), tensor![27.0]);
-/// assert!(grads[1].is_none());
-/// # Ok::<(), foldback_graph::Error>(())
-/// ```
-#[must_use = "gradients are computed when run() is called"]
-pub struct Grad<'a> {
-    roots: &'a [&'a Var],
-    inputs: &'a [&'a Var],
-    seeds: Option<&'a [&'a Var]>,
-    options: Options,
-    allow_unused: bool,
-    materialize: bool,
-    batched: bool,
-}
-
-impl<'a> Grad<'a> {
-    /// The gradients of these roots with respect to these inputs.
-    pub fn new(roots: &'a [&'a Var], inputs: &'a [&'a Var]) -> Grad<'a> {
-        Grad {
-            roots,
-            inputs,
-            seeds: None,
-            options: Options::default(),
-            allow_unused: false,
-            materialize: false,
-            batched: false,
-        }
-    }
-
-    /// The gradient of each root. Without seeds every root must hold a single element.
-    pub fn seeds(mut self, seeds: &'a [&'a Var]) -> Grad<'a> {
-        self.seeds = Some(seeds);
-        self
-    }
-
-    /// Keeps the saved values, so that another pass can follow.
-    pub fn retain_graph(mut self, on: bool) -> Grad<'a> {
-        self.options.retain_graph = on;
-        self
-    }
-
-    /// Records the pass itself, so that gradients have gradients. Keeps the graph, too.
-    pub fn create_graph(mut self, on: bool) -> Grad<'a> {
-        self.options.create_graph = on;
-        self.options.retain_graph |= on;
-        self
-    }
-
-    /// Returns `None` for an input that the roots do not depend on, instead of an error.
-    pub fn allow_unused(mut self, on: bool) -> Grad<'a> {
-        self.allow_unused = on;
-        self
-    }
-
-    /// Returns zeros for an input that the roots do not depend on.
-    pub fn materialize_grads(mut self, on: bool) -> Grad<'a> {
-        self.materialize = on;
-        self
-    }
-
-    /// Takes seeds with a leading axis, of shape `[n, ..]` for a root of shape `[..]`, and returns gradients with one: `n` passes
-    /// in one, which visits every node once. Operations of formulas, products among them, compute all `n` gradients at
-    /// once, others one after another. A hook sees one gradient after another.
-    ///
-    /// ```
-    /// use foldback_graph::{Grad, RequiresGrad, Var};
-    /// use foldback_tensor::tensor;
-    /// let x = tensor![1.0, 2.0, 3.0].requires_grad();
-    /// let y = x.square();
-    /// let seeds = Var::from(tensor![[1.0, 0.0, 0.0], [1.0, 1.0, 1.0]]);
-    /// let grads = Grad::new(&[&y], &[&x]).seeds(&[&seeds]).is_grads_batched(true).run()?;
-    /// assert_eq!(grads[0].as_ref().unwrap().value(), tensor![[2.0, 0.0, 0.0], [2.0, 4.0, 6.0]]);
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    pub fn is_grads_batched(mut self, on: bool) -> Grad<'a> {
-        self.batched = on;
-        self
-    }
-
-    /// Computes the gradients, one per input in order.
-    ///
-    /// # Errors
-    /// As [`backward`](crate::backward); `Unused` for an input that the roots do not depend on, unless allowed.
-    #[track_caller]
-    pub fn run(self) -> Result<Vec<Option<Var>>> {
-        self.pass().or_here()
-    }
-
-    /// [`Grad::run`] for those who put a line of their own on what is refused.
-    #[doc(hidden)]
-    pub fn pass(self) -> Result<Vec<Option<Var>>> {
-        let roots = root_edges(self.roots)?;
-        let inputs = input_edges(self.inputs)?;
-        let mut task = GraphTask::new(self.options);
-        task.limit_to(&roots, &inputs, false);
-        task.batch = if self.batched { Some(self.count()?) } else { None };
-        let batch = task.batch;
-        plant(&mut task, &roots, self.roots, self.seeds)?;
-        let mut grads = task.run(&roots)?;
-        for (index, g) in grads.iter_mut().enumerate().filter(|g| g.1.is_none()) {
-            if self.materialize {
-                let like = self.inputs[index];
-                let zeros = Tensor::try_zeros_with(leading(batch, like.shape()), like.dtype());
-                *g = Some(Var::constant(zeros.nowhere()?));
-            } else if !self.allow_unused {
-                return refuse(GraphFacts::Unused { index });
-            }
-        }
-        Ok(grads)
-    }
-
-    /// How many gradients come along the leading axis of the seeds.
-    fn count(&self) -> Result<usize> {
-        match self.seeds {
-            Some([seed, ..]) if seed.rank() > 0 => Ok(seed.shape().dims()[0]),
-            _ => refuse(GraphFacts::SeedsNotBatched),
-        }
-    }
-}
-
-/// What gradients are asked for with respect to: `&x` gives a `Var`, `[&a, &b]` a `[Var; 2]`, and `&parameters` a `Vec<Var>`.
-pub trait GradInputs {
-    /// One gradient for each.
-    type Grads;
-    /// The variables.
-    fn variables(&self) -> Vec<&Var>;
-    /// As many gradients, in the same order, as the caller wants to have them.
-    fn gather(grads: Vec<Var>) -> Self::Grads;
-}
-
-impl GradInputs for &Var {
-    type Grads = Var;
-    fn variables(&self) -> Vec<&Var> {
-        vec![self]
-    }
-    fn gather(mut grads: Vec<Var>) -> Var {
-        grads.pop().expect("a gradient for each input")
-    }
-}
-macro_rules! several_inputs {
-    ($([$($generics:tt)*] $t:ty => $grads:ty, $gather:expr;)*) => {$(
-        impl<$($generics)*> GradInputs for $t {
-            type Grads = $grads;
-            fn variables(&self) -> Vec<&Var> {
-                self.iter().map(AsRef::as_ref).collect()
-            }
-            fn gather(grads: Vec<Var>) -> $grads {
-                $gather(grads)
-            }
-        }
-    )*};
-}
-fn gather_array<const N: usize>(grads: Vec<Var>) -> [Var; N] {
-    grads.try_into().expect("a gradient for each input")
-}
-several_inputs! {
-    [V: AsRef<Var>, const N: usize] [V; N] => [Var; N], gather_array;
-    [V: AsRef<Var>, const N: usize] &[V; N] => [Var; N], gather_array;
-    [V: AsRef<Var>] &[V] => Vec<Var>, std::convert::identity;
-    [V: AsRef<Var>] &Vec<V> => Vec<Var>, std::convert::identity;
-    [V: AsRef<Var>] Vec<V> => Vec<Var>, std::convert::identity;
-}
-
-/// The gradients of a single number with respect to `inputs`; no variable's `grad` changes.
-///
-/// # Errors
-/// As [`Grad::run`].
-///
-/// ```
-/// use foldback_graph::{RequiresGrad, grad};
-/// use foldback_tensor::tensor;
-/// let (a, b) = (tensor![2.0].requires_grad(), tensor![5.0].requires_grad());
-/// let [da, db] = grad(&a * &b, [&a, &b])?;
-/// assert_eq!((da.value(), db.value()), (tensor![5.0], tensor![2.0]));
-/// assert_eq!(grad(&a.square(), &a)?.value(), tensor![4.0]);
-/// # Ok::<(), foldback_graph::Error>(())
-/// ```
-#[track_caller]
-pub fn grad<I: GradInputs>(root: impl AsRef<Var>, inputs: I) -> Result<I::Grads> {
-    grad_with(root, inputs, Backward::new())
-}
-
-/// [`grad`] with options: a seed for a root of any shape, `create_graph` for gradients that have gradients. An input that the
-/// root does not depend on is an error; [`Grad`] allows it.
-///
-/// # Errors
-/// As [`Grad::run`]; `InputsTwice` if the options name inputs, too.
-///
-/// ```
-/// use foldback_graph::{Backward, RequiresGrad, grad, grad_with};
-/// use foldback_tensor::tensor;
-/// let x = tensor![3.0].requires_grad();
-/// let slope = grad_with(&x.pow(3)?, &x, Backward::new().create_graph(true))?;
-/// assert_eq!(slope.value(), tensor![27.0]);
-/// assert_eq!(grad(&slope, &x)?.value(), tensor![18.0]);
-/// # Ok::<(), foldback_graph::Error>(())
-/// ```
-#[track_caller]
-pub fn grad_with<I: GradInputs>(
-    root: impl AsRef<Var>,
-    inputs: I,
-    options: impl Into<Backward>,
-) -> Result<I::Grads> {
-    let how = options.into();
-    if how.inputs.is_some() {
-        return refuse(GraphFacts::InputsTwice).here();
-    }
-    let vars = inputs.variables();
-    let seeds: Option<Vec<&Var>> = how.seeds.as_ref().map(|seeds| seeds.iter().collect());
-    let roots = [root.as_ref()];
-    let mut grad = Grad::new(&roots, &vars);
-    (grad.seeds, grad.options) = (seeds.as_deref(), how.options);
-    Ok(I::gather(grad.run()?.into_iter().flatten().collect()))
-}
-
-/// A function's value and its gradients at some tensors: `f` gets a leaf for each, and returns a single number.
-///
-/// # Errors
-/// What `f` returns, and as [`Var::backward`].
-///
-/// ```
-/// use foldback_graph::value_and_grad;
-/// use foldback_tensor::tensor;
-/// let (value, grads) = value_and_grad(|v| v[0].square().sum(..), &[&tensor![1.0, 2.0]])?;
-/// assert_eq!(value.item_as::<f32>()?, 5.0);
-/// assert_eq!(grads, [tensor![2.0, 4.0]]);
-/// # Ok::<(), foldback_graph::Error>(())
-/// ```
-#[track_caller]
-pub fn value_and_grad(
-    f: impl FnOnce(&[Var]) -> Result<Var>,
-    inputs: &[&Tensor],
-) -> Result<(Tensor, Vec<Tensor>)> {
-    let mut leaves = Vec::with_capacity(inputs.len());
-    for &t in inputs {
-        leaves.push(Var::leaf(t.clone())?);
-    }
-    let value = f(&leaves)?;
-    let inputs: Vec<&Var> = leaves.iter().collect();
-    let grads = Grad::new(&[&value], &inputs).materialize_grads(true).run()?;
-    let (roots, edges) = (root_edges(&[&value])?, input_edges(&inputs)?);
-    let dense =
-        |(g, edge): (Var, &Edge)| g.value().try_contiguous().map_err(|e| in_sum(&roots, &edge.node, e));
-    Ok((value.value(), grads.into_iter().flatten().zip(&edges).map(dense).collect::<Result<_>>().here()?))
-}
-
-fn root_edges(roots: &[&Var]) -> Result<Vec<Edge>> {
+pub(crate) fn root_edges(roots: &[Var]) -> Result<Vec<Edge>> {
     if roots.is_empty() {
         return refuse(GraphFacts::Empty { what: "the list of roots" });
     }
@@ -455,7 +232,7 @@ fn root_edges(roots: &[&Var]) -> Result<Vec<Edge>> {
         .collect()
 }
 
-fn input_edges(inputs: &[&Var]) -> Result<Vec<Edge>> {
+pub(crate) fn input_edges(inputs: &[Var]) -> Result<Vec<Edge>> {
     if inputs.is_empty() {
         return refuse(GraphFacts::Empty { what: "the list of inputs" });
     }
@@ -470,12 +247,17 @@ fn input_edges(inputs: &[&Var]) -> Result<Vec<Edge>> {
 fn has_shape(seed: &Var, batch: Option<usize>, root: &Var) -> bool {
     match batch {
         None => seed.shape() == root.shape(),
-        Some(_) => *seed.shape() == leading(batch, root.shape()),
+        Some(_) => *seed.shape() == Lead(batch).shape(root.shape()),
     }
 }
 
 /// Checks the seeds, makes the missing ones, and hands them to the task.
-fn plant(task: &mut GraphTask, edges: &[Edge], roots: &[&Var], seeds: Option<&[&Var]>) -> Result<()> {
+pub(crate) fn plant(
+    task: &mut GraphTask,
+    edges: &[Edge],
+    roots: &[Var],
+    seeds: Option<&[Var]>,
+) -> Result<()> {
     if let Some(seeds) = seeds
         && seeds.len() != roots.len()
     {
@@ -484,11 +266,11 @@ fn plant(task: &mut GraphTask, edges: &[Edge], roots: &[&Var], seeds: Option<&[&
     let mut planted = Vec::with_capacity(roots.len());
     for (index, root) in roots.iter().enumerate() {
         let seed = match seeds {
-            Some(seeds) if !has_shape(seeds[index], task.batch, root) => {
+            Some(seeds) if !has_shape(&seeds[index], task.batch, root) => {
                 return refuse(GraphFacts::SeedShape {
                     index,
                     seed: seeds[index].shape().clone(),
-                    output: leading(task.batch, root.shape()),
+                    output: Lead(task.batch).shape(root.shape()),
                 });
             }
             Some(seeds) if !seeds[index].dtype().is_float() => {

@@ -11,8 +11,8 @@ use foldback_tensor::kernel::{self, BlockKernel, Target};
 use foldback_tensor::{GRAIN, Shape};
 use smallvec::{SmallVec, smallvec};
 
-use crate::backward::Grad;
 use crate::error::Result;
+use crate::grad::Grad;
 use crate::mode::{enable_grad, is_grad_enabled};
 use crate::record::{Reads, record_own};
 use crate::rule::Slot;

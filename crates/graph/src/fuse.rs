@@ -22,6 +22,7 @@ pub use operands::Operands;
 use crate::error::Result;
 use crate::input::Input;
 use crate::mode::is_grad_enabled;
+use crate::origins::with_origins;
 use crate::record::{Reads, record_own};
 use crate::rule::Slot;
 use crate::var::{ValueRef, Var};
@@ -227,13 +228,12 @@ fn apply(
     let vars = variables(inputs);
     let values: PerOperand<ValueRef<'_>> = vars.iter().map(Var::value_ref).collect();
     let values: PerOperand<&Tensor> = values.iter().map(|v| &**v).collect();
-    let (value, reduced) = match reduce {
-        None => (kernel::evaluate(name, formula.value(), &values)?, None),
-        Some(reduce) => {
-            let (value, reduction) = reduced_value(name, formula, &values, &reduce)?;
-            (value, Some((reduction, reduce.mean)))
-        }
+    let made = match reduce {
+        None => kernel::evaluate(name, formula.value(), &values).map(|value| (value, None)),
+        Some(reduce) => reduced_value(name, formula, &values, &reduce)
+            .map(|(value, reduction)| (value, Some((reduction, reduce.mean)))),
     };
+    let (value, reduced) = made.map_err(|e| with_origins(e, &vars.iter().collect::<PerOperand<&Var>>()))?;
     if !is_grad_enabled() || !vars.iter().any(Var::requires_grad) {
         crate::profile::results(std::slice::from_ref(&value));
         return Ok(Var::constant(value));

@@ -9,6 +9,7 @@ use std::cell::Cell;
 
 use foldback_tensor::{on_fresh_stack, refuse};
 
+use crate::budget::{Inside, current};
 use crate::error::{GraphFacts, Result};
 use crate::mode::{LineGuard, inherited_location};
 
@@ -38,10 +39,11 @@ pub(crate) fn deeper<R: Send>(pass: impl FnOnce() -> Result<R> + Send) -> Result
         let _level = Nested;
         return pass();
     }
-    let line = inherited_location();
+    let (line, scope) = (inherited_location(), current());
     let there = || {
         LEFT.set(FURTHER);
         let _line = line.map(LineGuard::set);
+        let _scope = scope.map(Inside::of);
         pass()
     };
     on_fresh_stack(STACK, there).unwrap_or_else(|e| refuse(GraphFacts::TooDeep { source: e }))

@@ -7,6 +7,7 @@
 
 mod anomaly;
 mod backward;
+mod budget;
 mod checkpoint;
 mod compare;
 mod dismantle;
@@ -16,10 +17,12 @@ mod folded;
 mod function;
 mod functional;
 mod fuse;
+mod grad;
 mod gradient;
 mod hooks;
 mod in_place;
 mod input;
+mod lead;
 mod levels;
 #[cfg(test)]
 mod lines;
@@ -27,8 +30,10 @@ mod live;
 mod mode;
 mod node;
 mod operators;
+mod origins;
 mod profile;
 mod record;
+mod recorded;
 mod rule;
 mod table;
 mod traced;
@@ -38,13 +43,15 @@ mod view;
 mod work;
 
 pub use anomaly::{detect_anomaly, is_anomaly_enabled, set_detect_anomaly};
-pub use backward::{Backward, Grad, GradInputs, backward, grad, grad_with, value_and_grad};
-pub use checkpoint::{checkpoint, checkpoint_several, draw_from};
+pub use backward::{Backward, Variables, backward};
+pub use budget::{SavedBudget, saved_budget};
+pub use checkpoint::{checkpoint, draw_from};
 pub use error::GraphFacts;
 pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use function::{BackwardResult, ForwardResult, Function, FunctionContext, Operation};
 pub use functional::{Arguments, Outputs, hessian, hvp, jacfwd, jacobian, jvp, vhp, vjp};
 pub use fuse::{Fused, Operands};
+pub use grad::{Grad, GradInputs, grad, grad_with, value_and_grad};
 pub use hooks::{
     GradFn, HookHandle, HookResult, queue_callback, register_any_grad_hook, register_multi_grad_hook,
 };
@@ -55,6 +62,7 @@ pub use node::live_nodes;
 pub use operators::VarNumber;
 #[cfg(feature = "profile")]
 pub use profile::{Profile, ProfileLine, profile};
+pub use recorded::{Recorded, recorded};
 pub use table::{Domain, InputSpec, OwnedSample, Row, Sample, rows};
 pub use var::{RequiresGrad, Var, WeakVar};
 pub use view::{BackwardPlan, EdgeView, GraphView, Kept, NodeView, SavedView, Slot, Step, ValueView};

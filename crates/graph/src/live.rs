@@ -5,10 +5,11 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use foldback_tensor::{Here, StateCell, refuse};
+use foldback_tensor::{Here, StateCell, Tensor, refuse};
 
 use crate::error::{GraphFacts, Result};
 use crate::node::{Node, next_number};
+use crate::recorded::keep;
 
 /// On a line of its own: it is read for every node, and beside it nothing is written.
 #[repr(align(128))]
@@ -30,8 +31,28 @@ pub(crate) fn is_watching() -> bool {
     WATCHES.0.load(Ordering::Relaxed) != 0
 }
 
+/// Holds as long as somebody watches what is recorded.
+#[derive(Debug)]
+pub(crate) struct Watching(());
+
+impl Watching {
+    pub(crate) fn start() -> Watching {
+        WATCHES.0.fetch_add(1, Ordering::Relaxed);
+        Watching(())
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        if WATCHES.0.fetch_sub(1, Ordering::Relaxed) == 1 {
+            drop(NODES.replace(List { nodes: Vec::new(), room: 0 }));
+        }
+    }
+}
+
 #[cold]
-pub(crate) fn register(node: &Arc<Node>) {
+pub(crate) fn register(node: &Arc<Node>, values: &[Tensor]) {
+    keep(node, values);
     NODES.update(|list| {
         if list.nodes.len() >= list.room {
             list.nodes.retain(|n| n.strong_count() > 0);
@@ -61,6 +82,7 @@ pub(crate) fn register(node: &Arc<Node>) {
 /// ```
 #[derive(Debug)]
 pub struct GraphWatch {
+    _watching: Watching,
     /// the number of the first node that counts
     first: u64,
     /// per line that recorded what is held: how many nodes that holds, and in how many steps these have become more
@@ -82,8 +104,7 @@ impl Default for GraphWatch {
 impl GraphWatch {
     /// A watch, from now on and until it is dropped.
     pub fn new() -> GraphWatch {
-        WATCHES.0.fetch_add(1, Ordering::Relaxed);
-        GraphWatch { first: next_number(), held: HashMap::new() }
+        GraphWatch { _watching: Watching::start(), first: next_number(), held: HashMap::new() }
     }
 
     /// How many operations have been recorded since and still live.
@@ -147,14 +168,6 @@ impl GraphWatch {
     fn alive(&self) -> Vec<Arc<Node>> {
         let all = NODES.update(|list| list.nodes.iter().filter_map(Weak::upgrade).collect::<Vec<_>>());
         all.into_iter().filter(|n| n.sequence >= self.first && n.as_leaf().is_none()).collect()
-    }
-}
-
-impl Drop for GraphWatch {
-    fn drop(&mut self) {
-        if WATCHES.0.fetch_sub(1, Ordering::Relaxed) == 1 {
-            drop(NODES.replace(List { nodes: Vec::new(), room: 0 }));
-        }
     }
 }
 

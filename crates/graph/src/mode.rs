@@ -10,6 +10,9 @@ const NO_GRAD: u32 = 1;
 /// Operations belong to the line of the node that is running, see [`inherited_location`].
 const INHERITS_LINE: u32 = 2;
 
+/// Operations record within a budget, see `budget`.
+const BUDGETED: u32 = 4;
+
 /// Whether operations on tracked variables record here and now.
 ///
 /// ```
@@ -65,6 +68,27 @@ impl GradMode {
 }
 
 impl Drop for GradMode {
+    fn drop(&mut self) {
+        set_thread_modes(self.0);
+    }
+}
+
+/// Whether operations record within a budget here and now.
+#[inline]
+pub(crate) fn is_budgeted() -> bool {
+    thread_modes() & BUDGETED != 0
+}
+
+/// Has operations record within a budget, until it is dropped.
+pub(crate) struct BudgetMode(u32);
+
+impl BudgetMode {
+    pub(crate) fn set() -> BudgetMode {
+        BudgetMode(set_thread_modes(thread_modes() | BUDGETED))
+    }
+}
+
+impl Drop for BudgetMode {
     fn drop(&mut self) {
         set_thread_modes(self.0);
     }

@@ -1,12 +1,14 @@
 //! Nodes, edges and metadata: what the graph is made of.
 
-use std::panic::Location;
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use foldback_tensor::{DType, Holding, Packed, Shape, StateCell, Tensor, refuse};
 use smallvec::SmallVec;
 
+use crate::budget::{Budgeted, KeptValue, Recomputed};
+use crate::engine::in_backward;
 use crate::error::{GraphFacts, Result};
 use crate::hooks::Hooks;
 use crate::live::{is_watching, register};
@@ -65,6 +67,8 @@ pub(crate) type SavedValues = SmallVec<[Option<Packed>; 2]>;
 #[derive(Clone)]
 pub(crate) enum Saved {
     Kept(SavedValues),
+    /// kept, or to be computed again
+    Budgeted(Arc<Budgeted>),
     /// gone, after a pass that did not retain the graph
     Freed,
 }
@@ -99,6 +103,11 @@ pub(crate) struct Node {
     pub(crate) hooks: OnceLock<Box<Hooks>>,
 }
 
+// Whatever panics in a pass or in a function of a user's, nodes are left whole: their cells are written as a whole, and no lock
+// stays taken. So `catch_unwind(|| loss.backward())` needs no assertion by its caller.
+impl UnwindSafe for Node {}
+impl RefUnwindSafe for Node {}
+
 /// What all clones of a leaf variable share.
 pub(crate) struct Leaf {
     /// read by anybody, written by whoever holds `writer`
@@ -131,26 +140,64 @@ pub(crate) fn next_number() -> u64 {
     CREATED.load(Ordering::Relaxed)
 }
 
+impl From<SavedValues> for Saved {
+    #[inline]
+    fn from(values: SavedValues) -> Saved {
+        Saved::Kept(values)
+    }
+}
+
+impl Saved {
+    #[inline]
+    fn is_empty(&self) -> bool {
+        matches!(self, Saved::Kept(values) if values.is_empty())
+    }
+
+    /// Takes what is kept for a pass after which nothing is.
+    #[inline]
+    fn take(&mut self) -> Saved {
+        let after = match self {
+            Saved::Budgeted(b) if b.saves_nothing() => Saved::Kept(SavedValues::new()),
+            _ => Saved::Freed,
+        };
+        std::mem::replace(self, after)
+    }
+}
+
 impl Node {
-    pub(crate) fn new(
+    fn new(
         kind: NodeKind,
         next_edges: SmallVec<[Option<Edge>; 2]>,
         metadata: SmallVec<[InputMetadata; 1]>,
-        saved: SavedValues,
+        saved: impl Into<Saved>,
         location: &'static Location<'static>,
     ) -> Arc<Node> {
-        let node = Arc::new(Node {
+        let saved = saved.into();
+        Arc::new(Node {
             sequence: CREATED.fetch_add(1, Ordering::Relaxed),
             kind,
             next_edges,
             metadata,
             saves: !saved.is_empty(),
-            saved: StateCell::new(Saved::Kept(saved)),
+            saved: StateCell::new(saved),
             location,
             hooks: OnceLock::new(),
-        });
+        })
+    }
+
+    /// A node for what an operation computed, which is noted if anybody watches.
+    pub(crate) fn of_results(
+        kind: NodeKind,
+        next_edges: SmallVec<[Option<Edge>; 2]>,
+        values: &[Tensor],
+        saved: impl Into<Saved>,
+        location: &'static Location<'static>,
+    ) -> Arc<Node> {
+        let mut metadata = SmallVec::with_capacity(values.len());
+        values.iter().for_each(|v| metadata.push(InputMetadata::of(v)));
+        let node = Node::new(kind, next_edges, metadata, saved, location);
         if is_watching() {
-            register(&node);
+            register(&node, values);
         }
         node
     }
@@ -166,7 +213,7 @@ impl Node {
             requires_grad: AtomicBool::new(true),
         };
         let kind = NodeKind::AccumulateGrad(Box::new(leaf));
-        Node::new(kind, SmallVec::new(), metadata, SmallVec::new(), Location::caller())
+        Node::new(kind, SmallVec::new(), metadata, SavedValues::new(), Location::caller())
     }
 
     /// The operation's name, as messages and `Debug` output show it.
@@ -183,9 +230,30 @@ impl Node {
         Some(&self.next_edges.get(input)?.as_ref()?.metadata().shape)
     }
 
+    /// Whether a pass has freed what it kept.
+    pub(crate) fn is_freed(&self) -> bool {
+        self.saved.update(|saved| matches!(saved, Saved::Freed))
+    }
+
+    /// What it keeps within a budget.
+    pub(crate) fn budgeted(&self) -> Option<Arc<Budgeted>> {
+        self.saved.update(|saved| match saved {
+            Saved::Budgeted(b) => Some(b.clone()),
+            _ => None,
+        })
+    }
+
     /// What it keeps, for those who look.
-    pub(crate) fn saved(&self) -> Saved {
-        self.saved.read()
+    pub(crate) fn kept(&self) -> Vec<KeptValue> {
+        let kept = |(place, packed): (usize, Option<Packed>)| {
+            let tensor = packed?.unpack(&self.metadata[0].shape);
+            Some(KeptValue { place, tensor, handle: None })
+        };
+        match self.saved.read() {
+            Saved::Kept(values) => values.into_iter().enumerate().filter_map(kept).collect(),
+            Saved::Budgeted(b) => b.kept(self.next_edges.len()),
+            Saved::Freed => Vec::new(),
+        }
     }
 
     pub(crate) fn as_leaf(&self) -> Option<&Leaf> {
@@ -199,29 +267,29 @@ impl Node {
     pub(crate) fn hash_saved_shapes(&self, digest: &mut impl std::hash::Hasher) {
         use std::hash::Hash;
         let Some(like) = self.metadata.first() else { return };
-        self.saved.update(|saved| {
-            let Saved::Kept(values) = saved else { return };
-            values.iter().for_each(|v| v.as_ref().map(|v| &v.shape(&like.shape)[..]).hash(digest));
+        self.saved.update(|saved| match saved {
+            Saved::Kept(values) => {
+                values.iter().for_each(|v| v.as_ref().map(|v| &v.shape(&like.shape)[..]).hash(digest));
+            }
+            Saved::Budgeted(b) => b.shapes().for_each(|shape| shape.map(|s| &s[..]).hash(digest)),
+            Saved::Freed => {}
         });
     }
 
     /// The storages that are saved, each as often as it is.
     pub(crate) fn saved_storages(&self) -> Vec<Holding> {
-        self.saved.update(|saved| match saved {
-            Saved::Kept(values) => values.iter().flatten().filter_map(Packed::holding).collect(),
-            Saved::Freed => Vec::new(),
-        })
+        self.kept().iter().filter_map(|kept| kept.tensor.holding()).collect()
     }
 
-    /// The saved values: taken, or cloned if the graph is to be used again.
-    pub(crate) fn unpack(&self, retain: bool) -> Result<Unpacked> {
+    /// The saved values: taken, or cloned if the graph is to be used again. What a budget gave up is computed.
+    pub(crate) fn unpack(&self, retain: bool, again: &mut Recomputed) -> Result<Unpacked> {
         let mut unpacked = Unpacked { inputs: self.next_edges.len(), values: SmallVec::new() };
         if !self.saves {
             return Ok(unpacked);
         }
-        let saved = if retain { self.saved.read() } else { self.saved.replace(Saved::Freed) };
+        let saved = if retain { self.saved.read() } else { self.saved.update(Saved::take) };
         let Saved::Kept(mut packed) = saved else {
-            return refuse(GraphFacts::Freed { op: self.name(), location: self.location });
+            return self.unpack_budgeted(saved, again);
         };
         for p in &mut packed {
             match p.take() {
@@ -230,6 +298,16 @@ impl Node {
             }
         }
         Ok(unpacked)
+    }
+
+    #[cold]
+    fn unpack_budgeted(&self, saved: Saved, again: &mut Recomputed) -> Result<Unpacked> {
+        let Saved::Budgeted(budgeted) = saved else {
+            return refuse(GraphFacts::Freed { op: self.name(), location: self.location });
+        };
+        budgeted.come_to(again);
+        let values = budgeted.unpack(again).map_err(|e| in_backward(self, e))?;
+        Ok(Unpacked { inputs: self.next_edges.len(), values })
     }
 }
 

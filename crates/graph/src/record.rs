@@ -5,8 +5,10 @@ use std::sync::Arc;
 use foldback_tensor::{Packed, Tensor};
 use smallvec::SmallVec;
 
-use crate::mode::{is_grad_enabled, location};
-use crate::node::{Edge, InputMetadata, Node, NodeKind, SavedValues};
+use crate::budget::{recipe, within_budget};
+use crate::mode::{is_budgeted, location};
+use crate::node::{Edge, Node, NodeKind, Saved, SavedValues};
+use crate::origins::is_recording;
 use crate::profile;
 use crate::rule::{Rule, Slot};
 use crate::table::Row;
@@ -28,7 +30,7 @@ pub(crate) fn record_rule<const N: usize>(
     result: Tensor,
 ) -> Var {
     profile::results(std::slice::from_ref(&result));
-    if !is_grad_enabled() || !inputs.iter().any(|v| v.requires_grad()) || !result.dtype().is_float() {
+    if !is_recording(&inputs) || !inputs.iter().any(|v| v.requires_grad()) || !result.dtype().is_float() {
         return Var::constant(result);
     }
     let (mut next_edges, mut saves) = (Edges::new(), 0);
@@ -38,6 +40,10 @@ pub(crate) fn record_rule<const N: usize>(
             saves |= gradient.as_ref().map_or(0, |g| g.saves);
         }
         next_edges.push(edge);
+    }
+    let mut how = None;
+    if is_budgeted() {
+        how = recipe(rule, params, &inputs, &values.each_ref().map(|v| &**v), saves, &result);
     }
     let mut saved = SavedValues::new();
     if saves != 0 {
@@ -52,9 +58,12 @@ pub(crate) fn record_rule<const N: usize>(
             saved.push(Some(Packed::new(result.clone(), result.shape())));
         }
     }
-    let mut metadata = SmallVec::new();
-    metadata.push(InputMetadata::of(&result));
-    let node = Node::new(NodeKind::Rule(rule, params), next_edges, metadata, saved, location());
+    let mut saved = Saved::Kept(saved);
+    if is_budgeted() {
+        saved = within_budget(&next_edges, std::slice::from_ref(&result), saved, how);
+    }
+    let kind = NodeKind::Rule(rule, params);
+    let node = Node::of_results(kind, next_edges, std::slice::from_ref(&result), saved, location());
     Var::tracked(result, node, 0)
 }
 
@@ -118,9 +127,10 @@ pub(crate) fn record_one(
 
 /// The edges to the inputs, if there is something to record.
 #[inline(never)]
+#[track_caller]
 fn edges(inputs: &[&Var], values: &[Tensor]) -> Option<Edges> {
     profile::results(values);
-    if !is_grad_enabled() || !values.iter().any(|v| v.dtype().is_float()) {
+    if !is_recording(inputs) || !values.iter().any(|v| v.dtype().is_float()) {
         return None;
     }
     let mut edges = Edges::with_capacity(inputs.len());
@@ -147,9 +157,11 @@ fn node_of(
             }
         }
     }
-    let mut metadata = SmallVec::with_capacity(values.len());
-    values.iter().for_each(|v| metadata.push(InputMetadata::of(v)));
-    Node::new(NodeKind::Function(name, function), edges, metadata, saved, location())
+    let mut saved = Saved::Kept(saved);
+    if is_budgeted() {
+        saved = within_budget(&edges, values, saved, None);
+    }
+    Node::of_results(NodeKind::Function(name, function), edges, values, saved, location())
 }
 
 /// Puts a value in its place, if it is not there yet.

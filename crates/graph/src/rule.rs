@@ -1,7 +1,7 @@
 //! Rules: the gradients of a row of pointwise formulas, as a node and the engine see them.
 
 use foldback_tensor::kernel::{BlockKernel, FloatKernel, Formula};
-use foldback_tensor::{Block, BlockMut};
+use foldback_tensor::{Block, BlockMut, Scalar, Tensor};
 
 use crate::error::Result;
 use crate::traced::{Traced, trace};
@@ -13,10 +13,19 @@ pub(crate) struct Rule {
     pub(crate) name: &'static str,
     /// one per input, in order; none for an input that has no gradient, such as a condition
     pub(crate) gradients: &'static [Option<Gradient>],
+    /// the operation's result, made of its operands and its numbers: the row's own expression, for those who want it again
+    pub(crate) value: RuleValue,
 }
 
+/// A result as a function of operands and numbers.
+pub(crate) type RuleValue = fn(&[&Tensor], &[f64; 2]) -> Result<Tensor>;
+
 /// A form that a row does not have.
-pub(crate) const NONE: Rule = Rule { name: "nothing", gradients: &[] };
+pub(crate) const NONE: Rule = Rule {
+    name: "nothing",
+    gradients: &[],
+    value: |_, _| unreachable!("a form that no row has has no result"),
+};
 
 /// A rule without inputs, for nodes that are being taken apart.
 pub(crate) static NOTHING: Rule = NONE;
@@ -68,6 +77,29 @@ impl<F: Formula<N>, const N: usize> RuleFormula for WrittenFormula<F, N> {
 
     fn traced(&self, params: &[f64; 2], x: &[Traced]) -> Traced {
         (self.0)(*params).eval(*x.first_chunk().expect("a formula has its operands"))
+    }
+}
+
+/// What a number of a rule is to its row: the numbers of rules are all `f64`.
+pub(crate) trait RuleNumber {
+    fn of(number: f64) -> Self;
+}
+
+impl RuleNumber for f64 {
+    fn of(number: f64) -> f64 {
+        number
+    }
+}
+
+impl RuleNumber for i32 {
+    fn of(number: f64) -> i32 {
+        number as i32
+    }
+}
+
+impl RuleNumber for Scalar {
+    fn of(number: f64) -> Scalar {
+        Scalar::F64(number)
     }
 }
 
@@ -154,6 +186,23 @@ impl Slot {
         while i < slots.len() {
             let in_order = matches!(slots[i], Slot::Input(k) if k == i);
             assert!(in_order, "a row's gradients stand in the order of its inputs");
+            i += 1;
+        }
+    }
+
+    /// Refuses a tangent that reads what the gradient beside it does not, which is all that is saved.
+    pub(crate) const fn expect_among(slots: &[Slot], saved: &[Slot]) {
+        let mut i = 0;
+        while i < slots.len() {
+            let (mut found, mut k) = (false, 0);
+            while k < saved.len() {
+                found |= match (slots[i], saved[k]) {
+                    (Slot::Input(a), Slot::Input(b)) | (Slot::Output(a), Slot::Output(b)) => a == b,
+                    _ => false,
+                };
+                k += 1;
+            }
+            assert!(found, "a row's tangent reads nothing but what the gradient of the same input does");
             i += 1;
         }
     }

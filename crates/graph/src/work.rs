@@ -8,10 +8,11 @@
 use std::sync::Arc;
 
 use foldback_tensor::kernel::BlockKernel;
-use foldback_tensor::{Shape, Tensor};
+use foldback_tensor::{DType, Shape, Tensor};
 use smallvec::SmallVec;
 
 use crate::error::Result;
+use crate::lead::Lead;
 use crate::node::{Edge, Node, Unpacked};
 use crate::rule::Slot;
 use crate::var::{Var, VarKind};
@@ -65,26 +66,39 @@ pub(crate) trait Describe: Send + Sync {
         None
     }
 
-    /// Whether it is right as well for gradients that all have a further leading axis, see Note [Leading axis].
+    /// Whether it is right as well for gradients, and tangents, that all have a further leading axis, see Note [Leading axis].
     fn leads(&self) -> bool {
+        false
+    }
+
+    /// Whether it describes tangents, too: where the context has some, what each input adds to that of the first output.
+    fn pushes(&self) -> bool {
         false
     }
 }
 
-/// A function that is right for gradients with a further leading axis.
-pub(crate) struct Leading<F>(pub(crate) F);
+/// A function, and what it is good for beside gradients.
+pub(crate) struct Able<F> {
+    pub(crate) leads: bool,
+    pub(crate) pushes: bool,
+    pub(crate) function: F,
+}
 
-impl<F: Describe> Describe for Leading<F> {
+impl<F: Describe> Describe for Able<F> {
     fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()> {
-        self.0.describe(ctx, take)
+        self.function.describe(ctx, take)
     }
 
     fn unfolded<'a>(&'a self, output: &'a Shape) -> Option<&'a Shape> {
-        self.0.unfolded(output)
+        self.function.unfolded(output)
     }
 
     fn leads(&self) -> bool {
-        true
+        self.leads
+    }
+
+    fn pushes(&self) -> bool {
+        self.pushes
     }
 }
 
@@ -128,12 +142,32 @@ pub(crate) struct Context<'a> {
     pub(crate) wanted: &'a dyn Fn(usize) -> bool,
     /// whether what was saved is needed again
     pub(crate) retain: bool,
+    /// the axis in front of all gradients or tangents, if there is one
+    pub(crate) lead: Lead,
+    /// the tangents of the inputs, where those of the output are asked for, and no gradients
+    pub(crate) tangents: Option<&'a [Option<Var>]>,
 }
 
 impl Context<'_> {
     /// Whether the gradient of an input is asked for.
     pub(crate) fn needs(&self, input: usize) -> bool {
         (self.wanted)(input)
+    }
+
+    /// The tangent of an input that has one.
+    pub(crate) fn tangent(&self, input: usize) -> Var {
+        let given = self.tangents.and_then(|tangents| tangents[input].clone());
+        given.expect("a tangent that is not there is asked for by nobody")
+    }
+
+    /// The shape of the first output's tangent.
+    pub(crate) fn full(&self) -> Shape {
+        self.lead.shape(&self.node.metadata[0].shape)
+    }
+
+    fn zeros(&self, shape: &Shape, dtype: DType) -> Var {
+        let zero = Tensor::zeros_with((), dtype).expand(self.lead.shape(shape));
+        Var::constant(zero.expect("a number expands to any shape"))
     }
 
     /// How many inputs the operation has.
@@ -153,10 +187,7 @@ impl Context<'_> {
     /// The gradient of an output: zeros, in one element's memory, if nothing depended on it.
     pub(crate) fn grad(&self, output: usize) -> Var {
         let meta = &self.node.metadata[output];
-        self.grads[output].clone().unwrap_or_else(|| {
-            let zero = Tensor::zeros_with((), meta.dtype).expand(&meta.shape);
-            Var::constant(zero.expect("a number expands to any shape"))
-        })
+        self.grads[output].clone().unwrap_or_else(|| self.zeros(&meta.shape, meta.dtype))
     }
 
     /// A saved value with its history: an input's edge, or, for an output, the node itself.

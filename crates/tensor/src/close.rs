@@ -1,10 +1,9 @@
 //! Comparing whole tensors: `==`, the traits of `approx`, and `assert_close!`.
 
-use std::fmt;
-
 use approx::{AbsDiffEq, RelativeEq, UlpsEq};
 
 use crate::dtype::{DType, Element, Scalar, with_block};
+use crate::mismatch::{Mismatch, Place, Worst};
 use crate::shape::Dims;
 use crate::tensor::Tensor;
 
@@ -140,9 +139,9 @@ impl UlpsEq for Tensor {
 ///
 /// The defaults are those of `torch.testing.assert_close`: `rtol` 1.3e-6 and `atol` 1e-5 for `f32`, 1e-7 and 1e-7 for
 /// `f64`, and 0 for integers and truth values. Equal infinities are close; NaNs are only with `equal_nan = true`. The
-/// message names the worst element: its index and both values.
+/// message names the worst element, and shows up to eight that are not close in columns.
 ///
-/// The second tensor is the expected one. Both may be given by value or by reference.
+/// The second one is expected. Both may be tensors or variables, by value or by reference.
 ///
 /// ```
 /// use foldback_tensor::{assert_close, tensor};
@@ -163,8 +162,8 @@ macro_rules! assert_close {
         let mut tolerance = $crate::Tolerance::default();
         $($crate::assert_close!(@set tolerance, $name, $value);)*
         if let ::core::result::Result::Err(mismatch) = $crate::compare_close(
-            ::core::borrow::Borrow::<$crate::Tensor>::borrow(&$a),
-            ::core::borrow::Borrow::<$crate::Tensor>::borrow(&$b),
+            &$crate::Compared::compared(&$a),
+            &$crate::Compared::compared(&$b),
             &tolerance,
         ) {
             ::core::panic!("assert_close!({}, {}): {mismatch}", ::core::stringify!($a), ::core::stringify!($b));
@@ -203,17 +202,32 @@ impl Tolerance {
     }
 }
 
-/// Why two tensors are not close; its text is the message of [`assert_close!`](crate::assert_close).
-#[derive(Clone, Debug, PartialEq)]
-pub struct Mismatch(String);
+/// What has a tensor to be compared: a tensor itself, or a variable.
+///
+/// ```
+/// use foldback_tensor::{Compared, tensor};
+/// assert_eq!((&tensor![1.0]).compared(), tensor![1.0]);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no tensor to be compared",
+    label = "expected a tensor or a variable"
+)]
+pub trait Compared {
+    /// The tensor, which shares its elements.
+    fn compared(&self) -> Tensor;
+}
 
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+impl Compared for Tensor {
+    fn compared(&self) -> Tensor {
+        self.clone()
     }
 }
 
-impl std::error::Error for Mismatch {}
+impl<T: Compared + ?Sized> Compared for &T {
+    fn compared(&self) -> Tensor {
+        (**self).compared()
+    }
+}
 
 /// What [`assert_close!`](crate::assert_close) asserts.
 ///
@@ -227,33 +241,28 @@ impl std::error::Error for Mismatch {}
 /// ```
 pub fn compare_close(actual: &Tensor, expected: &Tensor, tolerance: &Tolerance) -> Result<(), Mismatch> {
     if actual.shape() != expected.shape() {
-        return Err(Mismatch(format!("shapes differ: {} and {}", actual.shape(), expected.shape())));
+        return Err(Mismatch::new(format!("shapes differ: {} and {}", actual.shape(), expected.shape())));
     }
     if actual.dtype() != expected.dtype() {
-        return Err(Mismatch(format!("dtypes differ: {} and {}", actual.dtype(), expected.dtype())));
+        return Err(Mismatch::new(format!("dtypes differ: {} and {}", actual.dtype(), expected.dtype())));
     }
     let (atol, rtol) = tolerance.of(actual.dtype());
-    let (mut at, mut wrong) = (0usize, 0usize);
-    let mut worst: Option<(f64, usize, Scalar, Scalar)> = None;
+    let (mut at, mut worst) = (0usize, Worst::default());
     let pairs = once(actual, expected);
     all_pairs(&pairs, &mut |a, b| {
         if let Some(difference) = excess(a, b, atol, rtol, tolerance.equal_nan) {
-            wrong += 1;
-            if worst.is_none_or(|(d, ..)| difference > d) {
-                worst = Some((difference, at, a, b));
-            }
+            worst.add(Place { difference, at, actual: a, expected: b });
         }
         at += 1;
         true
     });
-    let Some((difference, at, a, b)) = worst else { return Ok(()) };
-    let (index, total) = (index_of(at, pairs[0].dims()), actual.numel());
-    let wrong = wrong * (total / pairs[0].numel());
-    let (a, b) = (number(a, actual.dtype()), number(b, actual.dtype()));
-    Err(Mismatch(format!(
-        "{wrong} of {total} elements are not close (atol = {atol:?}, rtol = {rtol:?})\n    \
-         worst at index {index:?}: {a} against the expected {b}, difference {difference:?}"
-    )))
+    if worst.wrong == 0 {
+        return Ok(());
+    }
+    let total = actual.numel();
+    let wrong = worst.wrong * (total / pairs[0].numel());
+    let heading = format!("{wrong} of {total} elements are not close (atol = {atol:?}, rtol = {rtol:?})");
+    Err(worst.mismatch(heading, pairs[0].dims(), actual.dtype()))
 }
 
 /// The distance between two elements that are not close. Beside a NaN or an infinity it is infinite.
@@ -270,24 +279,6 @@ fn excess(a: Scalar, b: Scalar, atol: f64, rtol: f64, equal_nan: bool) -> Option
         (difference > atol + rtol * y.abs() || rtol.is_nan() || atol.is_nan()).then_some(difference)
     } else {
         Some(f64::INFINITY)
-    }
-}
-
-/// The index of the element at a row-major position.
-fn index_of(mut at: usize, dims: &[usize]) -> Vec<usize> {
-    let mut index = vec![0; dims.len()];
-    for (i, &size) in index.iter_mut().zip(dims).rev() {
-        *i = at % size;
-        at /= size;
-    }
-    index
-}
-
-/// With the digits that tell it from its neighbours in its own type.
-fn number(v: Scalar, dtype: DType) -> String {
-    match v {
-        Scalar::F64(v) if dtype == DType::F32 => format!("{:?}", v as f32),
-        v => v.to_string(),
     }
 }
 
@@ -394,7 +385,10 @@ mod tests {
     #[test]
     #[should_panic(
         expected = "assert_close!(a, b): 2 of 4 elements are not close (atol = 1e-5, rtol = 1.3e-6)\n    \
-                               worst at index [1, 0]: 3.0 against the expected 3.7, difference 0.7000000476837158"
+                               worst at index [1, 0]: 3.0 against the expected 3.7, difference 0.7000000476837158\n        \
+                               index   actual  expected  difference\n        \
+                               [0, 1]     2.0       2.1  0.09999990463256836\n        \
+                               [1, 0]     3.0       3.7  0.7000000476837158  <- worst"
     )]
     fn the_message_names_the_worst_element() {
         let (a, b) = (tensor![[1, 2], [3, 4]], tensor![[1.0, 2.1], [3.7, 4.0]]);

@@ -15,6 +15,9 @@ mod format;
 mod kernels;
 mod literal;
 mod math;
+mod meant;
+mod mismatch;
+mod named_axes;
 mod norm;
 mod ops;
 mod packed;
@@ -30,13 +33,14 @@ mod threads;
 mod views;
 
 pub use attention::Attention;
+pub use mismatch::Mismatch;
 pub use ndarray;
 
 pub use axes::{Along, Axes, Axis, Over, Span, keep};
 #[doc(hidden)]
 pub use buffer::{Holding, storage_bytes};
 pub use buffer::{release_memory, set_pool_limit};
-pub use close::{Mismatch, Tolerance, compare_close};
+pub use close::{Compared, Tolerance, compare_close};
 pub use conv::{Conv, Padding};
 pub use create::Interval;
 pub use datum::Datum;
@@ -48,13 +52,14 @@ pub use kernels::{Level, detected_level, force_level, level};
 #[doc(hidden)]
 pub use literal::Literal;
 pub use literal::NestedArray;
+pub use named_axes::NamedAxes;
 pub use norm::Norm;
 pub use ops::{
     Arg, AsArg, AsOptionalArg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, Pad, Repeats,
     broadcast_warning, kernel, set_broadcast_warning,
 };
 #[doc(hidden)]
-pub use ops::{Contract, einsum, expect_vectors};
+pub use ops::{Contract, DOUBTED, einsum, expect_vectors, take_doubted};
 pub use packed::Packed;
 pub use pool::{AdaptiveSize, Factors, Interpolate, InterpolateMode, Pool};
 pub use random::{Generator, get_rng_state, manual_seed, set_rng_state};

@@ -4,7 +4,8 @@ use crate::buffer::{Handle, Holding};
 use crate::shape::Shape;
 use crate::tensor::{Layout, Tensor};
 
-/// A tensor that is kept for later, in 24 bytes if it is row-major and of a shape that its keeper remembers anyway.
+/// A tensor that is kept for later, in 24 bytes if it is row-major, of a shape that its keeper remembers anyway, and without an
+/// axis that was made on purpose.
 ///
 /// What a graph saves for its backward pass is mostly of the shape of an operation's result.
 ///
@@ -27,7 +28,8 @@ impl Packed {
     #[inline]
     pub fn new(t: Tensor, like: &Shape) -> Packed {
         let Tensor { storage, layout } = t;
-        let same = layout.offset == 0 && !layout.expanded && layout.shape == *like && layout.is_contiguous();
+        let plain = layout.offset == 0 && !layout.expanded && layout.meant.is_none();
+        let same = plain && layout.shape == *like && layout.is_contiguous();
         Packed { storage, layout: if same { None } else { Some(Box::new(layout)) } }
     }
 

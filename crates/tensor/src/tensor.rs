@@ -5,6 +5,7 @@ use crate::buffer::{Handle, Holding};
 use crate::create::room;
 use crate::dtype::{Block, BlockMut, DType, Element};
 use crate::error::{Here, Result, TensorFacts, or_panic, refuse};
+use crate::meant::Meant;
 use crate::shape::{Dims, Shape};
 use crate::task::{self, Does, Read, Space, Task, To};
 
@@ -38,6 +39,8 @@ pub(crate) struct Layout {
     /// Whether somebody asked for elements to share a place in memory. A result that is compressed looks the same,
     /// but owns its elements: writing to it gives each its own place.
     pub(crate) expanded: bool,
+    /// Which axes of size 1 were made on purpose, see Note [Axes that are meant].
+    pub(crate) meant: Meant,
     /// Whether elements lie one after another in row-major order: asked so often that the constructors look once.
     contiguous: bool,
 }
@@ -46,13 +49,13 @@ impl Layout {
     #[inline]
     pub(crate) fn row_major(shape: Shape) -> Layout {
         let strides = shape.row_major();
-        Layout { shape, strides, offset: 0, expanded: false, contiguous: true }
+        Layout { shape, strides, offset: 0, expanded: false, meant: Meant::NONE, contiguous: true }
     }
 
     /// Any strides. Sizes and strides of a layout are not changed afterwards.
     pub(crate) fn strided(shape: Shape, strides: Dims<isize>, offset: usize, expanded: bool) -> Layout {
         let contiguous = is_row_major(&shape, &strides);
-        Layout { shape, strides, offset, expanded, contiguous }
+        Layout { shape, strides, offset, expanded, meant: Meant::NONE, contiguous }
     }
 
     /// Row-major over the axes that are not still, with stride 0 on those.
@@ -108,6 +111,19 @@ impl Tensor {
         let storage = storage.into();
         debug_assert_eq!(storage.len(), shape.numel());
         Tensor { storage, layout: Layout::row_major(shape) }
+    }
+
+    /// The axes of size 1 that were made on purpose.
+    #[inline]
+    pub(crate) fn meant(&self) -> Meant {
+        self.layout.meant
+    }
+
+    /// With these axes of size 1 made on purpose.
+    #[inline]
+    pub(crate) fn with_meant(mut self, meant: Meant) -> Tensor {
+        self.layout.meant = meant;
+        self
     }
 
     /// Another view of the same buffer.
@@ -341,7 +357,9 @@ impl Tensor {
         let keep = |i: &usize| kept[*i];
         let strides = (0..kept.len()).filter(keep).map(|i| l.strides[i]).collect();
         let shape = Shape((0..kept.len()).filter(keep).map(|i| l.shape[i]).collect());
-        self.layout = Layout::strided(shape, strides, l.offset, l.expanded);
+        let axes: Dims<usize> = (0..kept.len()).filter(keep).collect();
+        let meant = l.meant.reordered(kept.len(), &axes);
+        self.layout = Layout { meant, ..Layout::strided(shape, strides, l.offset, l.expanded) };
         self
     }
 

@@ -135,7 +135,7 @@ fn leaves_that_checkpoints_use_wait_for_what_is_run_again() {
     let note = log.clone();
     x.register_post_accumulate_grad_hook(move |x| note.note("x", &[x.grad_var()])).unwrap();
     let weight = w.clone();
-    let h = checkpoint(move |x| x[0].mul(&weight)?.mul(&weight), [&x]).unwrap();
+    let h = checkpoint(move |x| x.mul(&weight)?.mul(&weight), &x).unwrap();
     (h * &w).backward().unwrap();
     assert_eq!(log.take(), ["w [54.0]", "x [27.0]"]);
 }

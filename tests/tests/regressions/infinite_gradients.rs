@@ -125,7 +125,7 @@ fn binary_cross_entropy_multiplies_once() {
                     loss = loss.pos_weight(tensor![p; f64]);
                 }
                 let losses = loss.forward(&x, &y).unwrap();
-                let found = Grad::new(&[&losses], &[&x, &y]).seeds(&[&g.clone().into()]).run().unwrap();
+                let found = Grad::new(&[&losses], &[&x, &y]).seeds([&g]).run().unwrap();
                 for (found, want) in found.into_iter().zip([of_input, of_target]) {
                     let found = found.unwrap().value();
                     let both = format!("{x}, {y}, {p:?}, {g}: {found} instead of {want}");

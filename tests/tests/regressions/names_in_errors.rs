@@ -170,3 +170,19 @@ fn the_advice_of_an_overlap_can_be_followed() {
     assert!(e.contains("use the form that makes a new tensor") && e.contains("try_contiguous()"), "{e}");
     assert!(huge.add(1.0).is_ok() && huge.try_contiguous().is_err());
 }
+
+/// It spoke of `requires_grad`, whatever was asked.
+#[test]
+fn what_only_leaves_can_be_asked_for_names_what_was_asked() {
+    let mut y = tensor![1.0].requires_grad().exp();
+    for (op, e) in [
+        ("set_grad", y.set_grad(Some(tensor![1.0])).unwrap_err()),
+        ("set_value", y.set_value(tensor![1.0]).unwrap_err()),
+        ("update_value", y.update_value(|_| Ok(())).unwrap_err()),
+        ("requires_grad_", y.requires_grad_(false).unwrap_err()),
+    ] {
+        let text = e.to_string();
+        assert!(text.starts_with(&format!("{op}: only for leaf variables")), "{text}");
+        assert_eq!(e.location().map(|l| l.file()), Some(file!()));
+    }
+}

@@ -12,13 +12,13 @@
 mod draws;
 mod sketch;
 
-use foldback_tensor::{Generator, Here, Packed, get_rng_state, refuse, set_rng_state};
+use foldback_tensor::{Generator, Here, Packed, Tensor, get_rng_state, refuse, set_rng_state};
 use smallvec::SmallVec;
 
 use crate::error::{GraphFacts, Result};
-use crate::input::{AsInput, variables_of};
+use crate::functional::{Arguments, Outputs};
 use crate::mode::{LineGuard, enable_grad, is_grad_enabled, location};
-use crate::node::{Edge, InputMetadata, Node, NodeKind, SavedValues, next_number};
+use crate::node::{Edge, Node, NodeKind, SavedValues, next_number};
 use crate::rule::Slot;
 use crate::var::{Var, VarKind};
 use crate::work::{Context, Describe, Flow, Take, Work};
@@ -35,6 +35,9 @@ use sketch::Sketch;
 /// get their gradients, too: capture clones, which are handles. Checkpoints may be nested. `f` draws the same random
 /// numbers again: those of this thread's generator, and those that layers draw from generators of their own.
 ///
+/// `f` gets the inputs as variables, arranged as they are ([`Arguments`]), and returns a variable, an array or a `Vec` of
+/// them, or a `Result` of that ([`Outputs`]).
+///
 /// `f` is a function of its inputs, of captured variables and of random numbers: what it changes elsewhere it changes
 /// twice, or more often under `retain_graph`. It runs with recording on and draws for its own thread alone: what it hands to
 /// other threads draws anew.
@@ -48,48 +51,37 @@ use sketch::Sketch;
 /// use foldback_tensor::tensor;
 /// let (x, w) = (tensor![1.0, 2.0].requires_grad(), tensor![3.0].requires_grad());
 /// let weight = w.clone();
-/// let y = checkpoint(move |x| x[0].mul(&weight)?.exp().sum(..), [&x])?;
+/// let y = checkpoint(move |x| x.mul(&weight)?.exp().sum(..), &x)?;
 /// y.backward()?;
 /// let plain = tensor![1.0, 2.0].requires_grad();
 /// plain.mul(3.0)?.exp().sum(..)?.backward()?;
 /// assert_eq!(x.grad(), plain.grad());
 /// assert!(w.grad().is_some());
+///
+/// let [product, quotient] = checkpoint(|[x, w]| Ok([x.mul(w)?, x.div(w)?]), [&x, &w])?;
+/// assert_eq!((product.value(), quotient.value()), (x.value() * 3.0, x.value() / 3.0));
 /// # Ok::<(), foldback_graph::Error>(())
 /// ```
 #[track_caller]
-pub fn checkpoint(
-    f: impl Fn(&[Var]) -> Result<Var> + Send + Sync + 'static,
-    inputs: impl IntoIterator<Item: AsInput>,
-) -> Result<Var> {
-    let run = Box::new(move |x: &[Var]| f(x).map(|y| vec![y]));
-    Ok(apply(run, variables_of(inputs)).or_here()?.remove(0))
-}
-
-/// [`checkpoint`] of a function with several results: `let [a, b] = checkpoint_several(f, [&x])?`.
-///
-/// # Errors
-/// As [`checkpoint`].
-///
-/// ```
-/// use foldback_graph::{RequiresGrad, checkpoint_several};
-/// use foldback_tensor::tensor;
-/// let x = tensor![1.0, 2.0].requires_grad();
-/// let [low, high] = checkpoint_several(|x| Ok([x[0].square(), x[0].exp()]), [&x])?;
-/// (low + high * 0.0).sum(..)?.backward()?;
-/// assert_eq!(x.grad(), Some(tensor![2.0, 4.0]));
-/// # Ok::<(), foldback_graph::Error>(())
-/// ```
-#[track_caller]
-pub fn checkpoint_several<const N: usize>(
-    f: impl Fn(&[Var]) -> Result<[Var; N]> + Send + Sync + 'static,
-    inputs: impl IntoIterator<Item: AsInput>,
-) -> Result<[Var; N]> {
-    let run = Box::new(move |x: &[Var]| f(x).map(Vec::from));
-    let outputs = apply(run, variables_of(inputs)).or_here()?;
-    Ok(outputs.try_into().expect("as many as the function has"))
+pub fn checkpoint<A: Arguments, O: Outputs + 'static>(
+    f: impl Fn(&A::Of<Var>) -> O + Send + Sync + 'static,
+    inputs: A,
+) -> Result<O::Of<Var>>
+where
+    A::Of<Var>: 'static,
+{
+    apply(listed(f, A::gather), inputs.into_vars()).or_here().map(O::gather)
 }
 
 type Run = Box<dyn Fn(&[Var]) -> Result<Vec<Var>> + Send + Sync>;
+
+/// A function of lists.
+fn listed<T: 'static, O: Outputs + 'static>(
+    f: impl Fn(&T) -> O + Send + Sync + 'static,
+    arrange: fn(Vec<Var>) -> T,
+) -> Run {
+    Box::new(move |x| f(&arrange(x.to_vec())).into_vars())
+}
 
 /// The node's backward function: how to run the stretch again.
 struct Checkpoint {
@@ -151,9 +143,10 @@ fn apply(run: Run, inputs: Vec<Var>) -> Result<Vec<Var>> {
     let values = operands.iter().map(|v| Some(v.value()));
     let values = values.chain(captured.map(|e| e.node.as_leaf().map(|leaf| leaf.value.read())));
     let saved: SavedValues = values.map(|t| t.map(|t| Packed::new(t, &like))).collect();
-    let metadata = outputs.iter().map(|v| InputMetadata::of(&v.value_ref())).collect();
+    let results: SmallVec<[Tensor; 1]> = outputs.iter().map(Var::value).collect();
     let checkpoint = Box::new(Checkpoint { run, generator, draws, sketch, operands: places });
-    let node = Node::new(NodeKind::Function("checkpoint", checkpoint), edges, metadata, saved, location());
+    let kind = NodeKind::Function("checkpoint", checkpoint);
+    let node = Node::of_results(kind, edges, &results, saved, location());
     // What was not recorded inside, an operand for instance, and what is there twice, is as it is without a checkpoint.
     let inner: Vec<Option<Edge>> =
         outputs.iter().map(|v| v.edge().filter(|e| e.node.sequence >= first)).collect();

@@ -17,25 +17,12 @@ use super::{GraphTask, is_wanted};
 use crate::error::Result;
 use crate::gradient::add_gradients;
 use crate::hooks::Hooks;
+use crate::lead::Lead;
 use crate::mode::LineGuard;
 use crate::node::{Edge, InputMetadata, Node, NodeKind};
 use crate::rule::{Rule, RuleKernel};
 use crate::var::{Var, VarKind};
 use crate::work::{Context, Describe, Flow};
-
-/// A shape behind a leading axis, if there is one.
-pub(crate) fn leading(batch: Option<usize>, shape: &Shape) -> Shape {
-    aligned(batch, shape, shape.rank())
-}
-
-/// The same with axes of size 1 in between, so that it broadcasts with shapes of `rank` axes behind theirs.
-pub(crate) fn aligned(batch: Option<usize>, shape: &Shape, rank: usize) -> Shape {
-    let Some(count) = batch else { return shape.clone() };
-    let mut dims = vec![count];
-    dims.resize(1 + rank.saturating_sub(shape.rank()), 1);
-    dims.extend(shape.dims());
-    dims.into()
-}
 
 impl GraphTask {
     /// Runs a node with `count` gradients for each of its outputs that has any.
@@ -70,7 +57,7 @@ impl GraphTask {
         g: &Var,
         count: usize,
     ) -> Result<()> {
-        let values = node.unpack(self.options.retain_graph)?;
+        let values = node.unpack(self.options.retain_graph, &mut self.again)?;
         for (input, (gradient, edge)) in rule.gradients.iter().zip(&node.next_edges).enumerate() {
             let (Some(edge), Some(gradient)) = (edge, gradient) else { continue };
             if !self.is_on_path(edge) {
@@ -101,7 +88,9 @@ impl GraphTask {
         grads: &[Option<Var>],
         count: usize,
     ) -> Result<()> {
-        let values = node.unpack(self.options.retain_graph)?;
+        #[cfg(test)]
+        super::trace::note_long_way("batched", node);
+        let values = node.unpack(self.options.retain_graph, &mut self.again)?;
         let path = self.path.clone();
         let wanted = |input: usize| is_wanted(&path, node, input);
         let mut found: Vec<Vec<Option<Var>>> = Vec::with_capacity(count);
@@ -109,7 +98,15 @@ impl GraphTask {
             let one = |g: &Option<Var>| g.as_ref().map(|g| at(g, index)).transpose();
             let grads = grads.iter().map(one).collect::<Result<SmallVec<[Option<Var>; 1]>>>()?;
             let retain = self.options.retain_graph || index + 1 < count;
-            let ctx = Context { node, grads: &grads, values: &values, wanted: &wanted, retain };
+            let ctx = Context {
+                node,
+                grads: &grads,
+                values: &values,
+                wanted: &wanted,
+                retain,
+                lead: Lead(None),
+                tangents: None,
+            };
             let mut these = vec![None; node.next_edges.len()];
             let mut take = |Flow { inputs, work }: Flow<'_>| {
                 choose(self.mood(), Some(node), &inputs, work, |inputs, job| {
@@ -153,7 +150,7 @@ impl GraphTask {
     ) -> Result<()> {
         for (&input, g) in inputs.iter().zip(fitted(node, inputs, job, Some(count))?) {
             let Some((edge, meta)) = place(node, input) else { continue };
-            let shape = leading(Some(count), &meta.shape);
+            let shape = Lead(Some(count)).shape(&meta.shape);
             let g = if *g.shape() == shape { g } else { g.reshape(&shape)? };
             self.land(input, edge, g);
         }
@@ -222,7 +219,7 @@ pub(super) fn fitted(
     };
     let rank = rank - usize::from(batch.is_some() && rank > 0);
     let metas: SmallVec<[_; 2]> = inputs.iter().filter_map(|&i| place(node, i)).map(|p| p.1).collect();
-    let shapes: SmallVec<[Shape; 2]> = metas.iter().map(|m| aligned(batch, &m.shape, rank)).collect();
+    let shapes: SmallVec<[Shape; 2]> = metas.iter().map(|m| Lead(batch).aligned(&m.shape, rank)).collect();
     let target = |i: usize| Target { dtype: Some(metas[i].dtype), ..Target::of(&shapes[i]) };
     if metas.len() < inputs.len() {
         return Ok(SmallVec::new());

@@ -11,6 +11,7 @@ use super::deliver::{Job, in_backward};
 use super::{GraphTask, is_wanted, nodes_towards};
 use crate::error::Result;
 use crate::folded::{is_worth_it, record_folded};
+use crate::lead::Lead;
 use crate::mode::LineGuard;
 use crate::node::{Edge, Node, NodeKind, Unpacked};
 use crate::rule::{Gradient, Rule, RuleFormula, RuleKernel, Slot};
@@ -41,11 +42,12 @@ impl GraphTask {
         grads: &[Option<Var>],
     ) -> Result<()> {
         let _line = LineGuard::set(node.location);
-        let values = node.unpack(self.options.retain_graph)?;
+        let values = node.unpack(self.options.retain_graph, &mut self.again)?;
         let (path, mut onward) = (self.path.clone(), Vec::new());
         let wanted = |input: usize| is_wanted(&path, node, input);
         let retain = self.options.retain_graph;
-        let ctx = Context { node, grads, values: &values, wanted: &wanted, retain };
+        let lead = Lead(self.batch);
+        let ctx = Context { node, grads, values: &values, wanted: &wanted, retain, lead, tangents: None };
         // What is folded as it is recorded has no leading axis.
         let (mood, folding) = (self.mood(), self.batch.is_none().then_some(&**node));
         let mut take = |Flow { inputs, work }: Flow<'_>| match work {
@@ -94,7 +96,7 @@ impl GraphTask {
         params: &[f64; 2],
         g: &Tensor,
     ) -> Result<()> {
-        let saved = node.unpack(self.options.retain_graph)?;
+        let saved = node.unpack(self.options.retain_graph, &mut self.again)?;
         if rule.gradients.len() > 1
             && let Some(joint) = self.joint(node, rule, params, g, &saved)
         {
@@ -159,9 +161,10 @@ impl GraphTask {
         grads: &[Option<Var>],
     ) -> Result<()> {
         let _line = LineGuard::set(node.location);
-        let values = node.unpack(self.options.retain_graph)?;
+        let values = node.unpack(self.options.retain_graph, &mut self.again)?;
         let retain = self.options.retain_graph;
-        let ctx = Context { node, grads, values: &values, wanted: &|_| true, retain };
+        let lead = Lead(self.batch);
+        let ctx = Context { node, grads, values: &values, wanted: &|_| true, retain, lead, tangents: None };
         for (input, (gradient, edge)) in rule.gradients.iter().zip(&node.next_edges).enumerate() {
             let (Some(edge), Some(gradient)) = (edge, gradient) else { continue };
             if !self.is_on_path(edge) {

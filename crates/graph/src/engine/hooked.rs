@@ -11,11 +11,10 @@ use super::GraphTask;
 use super::batch::{at, joined_with_zeros};
 use super::deliver::place;
 use super::queue::Buffer;
-use crate::anomaly;
 use crate::error::{GraphFacts, Result};
-use crate::hooks::{Gathering, Gradients, Hooks};
+use crate::hooks::{Gathering, Gradients, Hooks, Registered};
 use crate::node::{Edge, InputMetadata, Node};
-use crate::var::{Var, VarKind, expect_fit};
+use crate::var::{Var, VarKind};
 
 impl GraphTask {
     /// Runs the hooks of a node's outputs, and keeps its gradients.
@@ -63,17 +62,8 @@ impl GraphTask {
         index: usize,
     ) -> Result<(Var, bool)> {
         let gather = |hook: &_, place, g: &_| Gathering::meet(&mut self.gatherings, hook, (index, place), g);
-        let (replaced, retain) = hooks.run(nr, grad, gather)?;
-        Ok((self.fitting(node, &node.metadata[nr as usize], replaced)?, retain))
-    }
-
-    /// What a hook returned, as the pass goes on with it.
-    fn fitting(&self, node: &Node, meta: &InputMetadata, new: Var) -> Result<Var> {
-        expect_fit("a gradient replaced by a hook", meta, &new.value_ref())?;
-        if self.looks {
-            anomaly::expect_finite_given("what a hook returned", node, &new)?;
-        }
-        Ok(self.own(new))
+        let (replaced, retain) = hooks.run(node, nr, grad, self.looks, gather)?;
+        Ok((self.own(replaced), retain))
     }
 
     /// Writes the gradient of a leaf that does not wait for the end of the pass, and runs the hooks that follow.
@@ -104,8 +94,10 @@ impl GraphTask {
         mut grads: Buffer,
     ) -> Result<()> {
         for hook in hooks.before() {
-            let (grads, of) = (&mut grads, |nr: usize| Some(&node.metadata[nr]));
-            self.replace(node, "pre-hook", grads, of, |grads, index| hook(&one_of(grads, index)?))?;
+            let of = |nr: usize| Some(&node.metadata[nr]);
+            self.replace(node, ("pre-hook", &hook), &mut grads, of, |grads, index| {
+                (hook.f)(&one_of(grads, index)?)
+            })?;
         }
         if grads.iter().all(Option::is_none) {
             return Ok(());
@@ -120,8 +112,8 @@ impl GraphTask {
         done?;
         for hook in after {
             let of = |input: usize| place(node, input).map(|(_, meta)| meta);
-            self.replace(node, "post-hook", &mut inputs, of, |inputs, index| {
-                hook(&one_of(inputs, index)?, &one_of(&grads, index)?)
+            self.replace(node, ("post-hook", &hook), &mut inputs, of, |inputs, index| {
+                (hook.f)(&one_of(inputs, index)?, &one_of(&grads, index)?)
             })?;
         }
         for (edge, grad) in node.next_edges.iter().zip(inputs) {
@@ -142,29 +134,35 @@ impl GraphTask {
 
     /// Puts what a hook of the node returns in the place of what it saw: once, or for each of many gradients. What has no
     /// place to go is left out.
-    fn replace<'m>(
+    fn replace<'m, F: ?Sized>(
         &self,
         node: &Node,
-        name: &'static str,
+        (name, hook): (&'static str, &Registered<F>),
         grads: &mut [Option<Var>],
         of: impl Fn(usize) -> Option<&'m InputMetadata>,
-        hook: impl Fn(&[Option<Var>], Option<usize>) -> Result<Option<Gradients>>,
+        run: impl Fn(&[Option<Var>], Option<usize>) -> Result<Option<Gradients>>,
     ) -> Result<()> {
         let (mut lists, mut changed) = (Vec::new(), false);
         for index in 0..self.batch.unwrap_or(1) {
             let index = self.batch.map(|_| index);
-            lists.push(match hook(grads, index)? {
+            lists.push(match run(grads, index)? {
                 None => one_of(grads, index)?.to_vec(),
                 Some(new) => {
                     changed = true;
                     if new.len() != grads.len() {
-                        let (op, hook, location) = (node.name(), name, node.location);
-                        let (expected, found) = (grads.len(), new.len());
-                        return refuse(GraphFacts::HookGradients { op, hook, expected, found, location });
+                        return refuse(GraphFacts::HookGradients {
+                            op: node.name(),
+                            hook: name,
+                            registered: hook.line,
+                            expected: grads.len(),
+                            found: new.len(),
+                            location: node.location,
+                        });
                     }
-                    let fit = |(nr, g): (usize, Option<Var>)| match (g, of(nr)) {
-                        (Some(g), Some(meta)) => self.fitting(node, meta, g).map(Some),
-                        _ => Ok(None),
+                    let fit = |(nr, g): (usize, Option<Var>)| {
+                        let (Some(g), Some(meta)) = (g, of(nr)) else { return Ok(None) };
+                        hook.expect_fit(node, meta, &g, self.looks)?;
+                        Ok(Some(self.own(g)))
                     };
                     new.into_iter().enumerate().map(fit).collect::<Result<_>>()?
                 }

@@ -18,6 +18,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::anomaly;
+use crate::budget::Recomputed;
 use crate::error::Result;
 use crate::gradient::{add_in_place, dense};
 use crate::hooks::{Callbacks, Gathering, Gradients, Hooks};
@@ -26,7 +27,6 @@ use crate::mode::GradMode;
 use crate::node::{Edge, Node, next_number};
 use crate::profile;
 use crate::var::Var;
-pub(crate) use batch::{aligned, leading};
 pub(crate) use deliver::{Job, in_backward, in_function, in_sum};
 pub(crate) use describe::{choose, record_formula};
 use early::Early;
@@ -66,8 +66,12 @@ pub(crate) struct GraphTask {
     early: Option<Early>,
     /// gradients met for hooks on several variables
     gatherings: Vec<Gathering>,
+    /// saved values that were given up
+    again: Recomputed,
     /// whether every gradient is looked at, see `anomaly`
     looks: bool,
+    /// nodes behind a choice between branches, where gradients are looked at
+    chosen: HashSet<u64>,
 }
 
 impl GraphTask {
@@ -84,7 +88,9 @@ impl GraphTask {
             collected: None,
             early: None,
             gatherings: Vec::new(),
+            again: Recomputed::default(),
             looks: anomaly::is_anomaly_enabled(),
+            chosen: HashSet::new(),
         }
     }
 
@@ -143,14 +149,24 @@ impl GraphTask {
     #[cold]
     fn evaluate_watched(&mut self, ready: Ready, roots: &[Edge]) -> Result<()> {
         let (node, first, looks) = (ready.node.clone(), next_number(), self.looks);
+        let arrived = if looks { self.arriving(&ready) } else { None };
         self.evaluate(ready, roots)?;
         for (input, edge) in node.next_edges.iter().enumerate().filter(|_| looks) {
             if let Some(grad) = edge.as_ref().and_then(|edge| self.waiting_at(edge)) {
                 anomaly::remember_origin(&node, first, grad);
-                anomaly::expect_finite(&node, input, grad)?;
+                anomaly::expect_finite(&node, input, grad, arrived.as_ref())?;
             }
         }
         self.settle(&node, roots)
+    }
+
+    /// The gradient that arrives at a node behind a choice; what it hands on goes behind it, too.
+    fn arriving(&mut self, ready: &Ready) -> Option<Var> {
+        let behind = self.chosen.contains(&ready.node.sequence);
+        if behind || ready.node.name() == "where_cond" {
+            self.chosen.extend(ready.node.next_edges.iter().flatten().map(|edge| edge.node.sequence));
+        }
+        ready.buffer.first().cloned().flatten().filter(|_| behind)
     }
 
     /// Hooks, captures, then the node's own function.

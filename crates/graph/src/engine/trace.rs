@@ -1,6 +1,7 @@
 //! What arrives at `deliver`, for tests of those who say it beforehand.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 use foldback_tensor::{Shape, Tensor, broadcast_shapes};
 
@@ -38,4 +39,18 @@ pub(super) fn note(node: &Node, inputs: &[usize], job: &Job<'_>) {
 /// What has arrived on this thread since it was last asked.
 pub(crate) fn take() -> Vec<Arrival> {
     NOTES.take()
+}
+
+thread_local! {
+    static LONG_WAYS: RefCell<BTreeSet<(&'static str, &'static str)>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+/// Notes that a node has no rule for tangents, or none for gradients with a leading axis.
+pub(crate) fn note_long_way(what: &'static str, node: &Node) {
+    LONG_WAYS.with_borrow_mut(|ways| ways.insert((what, node.name())));
+}
+
+/// The names of such nodes that have run in this thread.
+pub(crate) fn take_long_ways() -> BTreeSet<(&'static str, &'static str)> {
+    LONG_WAYS.take()
 }

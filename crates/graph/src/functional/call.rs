@@ -1,5 +1,6 @@
 //! A function that was called to be differentiated: its arguments, its outputs and what it recorded between them.
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -7,8 +8,9 @@ use foldback_tensor::{Here, Tensor, refuse};
 
 use super::arguments::{Arguments, Outputs};
 use super::forward::Forward;
-use crate::backward::Grad;
 use crate::error::{GraphFacts, Result};
+use crate::grad::Grad;
+use crate::lead::Lead;
 use crate::mode::{enable_grad, is_grad_enabled};
 use crate::node::{Edge, Node};
 use crate::record::record_rule;
@@ -17,7 +19,8 @@ use crate::var::Var;
 
 /// A variable of its own for a value that has a history: derivatives for an argument are not those for the variable that was
 /// given, which the function may capture, too.
-static ARGUMENT: Rule = Rule { name: "argument", gradients: &[Some(Gradient::PASSES)] };
+static ARGUMENT: Rule =
+    Rule { name: "argument", gradients: &[Some(Gradient::PASSES)], value: |x, _| Ok(x[0].clone()) };
 
 /// A call of a function.
 pub(super) struct Call {
@@ -118,7 +121,8 @@ impl Call {
         batch: Option<usize>,
     ) -> Result<Vec<Var>> {
         let starts = self.arguments.iter().filter_map(Var::edge).zip(tangents).collect();
-        let found = Forward { batch, recorded: self.recorded }.run(nodes, starts, &edges(values))?;
+        let forward = Forward { lead: Lead(batch), recorded: self.recorded, again: RefCell::default() };
+        let found = forward.run(nodes, starts, &edges(values))?;
         found.into_iter().zip(values).map(|(t, y)| t.map_or_else(|| zero(y, batch), Ok)).collect()
     }
 
@@ -156,7 +160,7 @@ fn zeros(like: &[Var], batch: Option<usize>) -> Result<Vec<Var>> {
 }
 
 fn zero(like: &Var, batch: Option<usize>) -> Result<Var> {
-    let shape = crate::engine::leading(batch, like.shape());
+    let shape = Lead(batch).shape(like.shape());
     Tensor::try_zeros_with(shape, like.dtype()).nowhere().map(Var::constant)
 }
 

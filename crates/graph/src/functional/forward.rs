@@ -8,28 +8,35 @@
 //! every node that has gradients which can be recorded. Nodes are taken in the order of their numbers, so that everything
 //! that a node depends on comes first.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldback_tensor::Tensor;
 use foldback_tensor::kernel::{self, Target};
-use foldback_tensor::{Shape, Tensor};
 use smallvec::SmallVec;
 
 use super::call::{between, pull};
-use crate::engine::{Job, aligned, choose, in_backward, leading, record_formula};
+use crate::budget::Recomputed;
+#[cfg(test)]
+use crate::engine::trace;
+use crate::engine::{Job, choose, in_backward, record_formula};
 use crate::error::{Error, GraphFacts, Result};
 use crate::gradient::add_gradients;
+use crate::lead::Lead;
 use crate::mode::{GradMode, LineGuard};
-use crate::node::{Edge, Node, NodeKind, next_number};
+use crate::node::{Edge, Node, NodeKind, Unpacked, next_number};
 use crate::rule::{Rule, RuleKernel, Slot};
 use crate::var::Var;
 use crate::work::{Context, Describe, Flow, Mood, Work};
 
 /// How tangents are computed.
 pub(super) struct Forward {
-    /// how many there are of each value, along a leading axis
-    pub(super) batch: Option<usize>,
+    /// the axis along which there are many of each value
+    pub(super) lead: Lead,
     pub(super) recorded: bool,
+    /// saved values that were given up: all of them stay, since they are needed in the order in which they are made
+    pub(super) again: RefCell<Recomputed>,
 }
 
 /// The tangents of a node's inputs or outputs.
@@ -108,18 +115,17 @@ impl Forward {
         params: &[f64; 2],
         inputs: &[Option<Var>],
     ) -> Result<Option<Var>> {
-        let (meta, values) = (&node.metadata[0], node.unpack(true)?);
-        let full = leading(self.batch, &meta.shape);
+        let (meta, values) = (&node.metadata[0], node.unpack(true, &mut self.again.borrow_mut())?);
+        let full = self.lead.shape(&meta.shape);
         let mut sum: Option<Var> = None;
         for (tangent, gradient) in inputs.iter().zip(rule.gradients) {
             let (Some(tangent), Some(gradient)) = (tangent, gradient) else { continue };
-            let tangent = self.over(tangent, &full)?.try_to(meta.dtype)?;
+            let tangent = self.lead.over(tangent, &full)?.try_to(meta.dtype)?;
             let term = match gradient.formula {
                 None => tangent,
                 Some(formula) if self.recorded => {
                     let grads = [Some(tangent)];
-                    let ctx =
-                        Context { node, grads: &grads, values: &values, wanted: &|_| true, retain: true };
+                    let ctx = self.context(node, &grads, &values, &|_| true);
                     let term = record_formula(formula, params, gradient.reads, &ctx, None)?;
                     if *term.shape() == full { term } else { term.expand(&full)? }
                 }
@@ -149,6 +155,11 @@ impl Forward {
         function: &dyn Describe,
         inputs: &[Option<Var>],
     ) -> Result<Tangents> {
+        if function.pushes() && (self.lead.0.is_none() || function.leads()) {
+            return self.described(node, function, inputs);
+        }
+        #[cfg(test)]
+        trace::note_long_way("forward", node);
         // The gradients of any `g`, recorded.
         let recording = GradMode::set(true);
         let mut any: Vec<Option<Var>> = Vec::with_capacity(node.metadata.len());
@@ -156,9 +167,9 @@ impl Forward {
             let g = Tensor::zeros_with((), meta.dtype).expand(&meta.shape)?;
             any.push(if meta.dtype.is_float() { Some(Var::leaf(g)?) } else { None });
         }
-        let values = node.unpack(true)?;
+        let values = node.unpack(true, &mut self.again.borrow_mut())?;
         let wanted = |input: usize| inputs.get(input).is_some_and(Option::is_some);
-        let ctx = Context { node, grads: &any, values: &values, wanted: &wanted, retain: true };
+        let ctx = Context { lead: Lead(None), ..self.context(node, &any, &values, &wanted) };
         let (mut roots, mut of) = (Vec::new(), Vec::new());
         let (mut onward, first) = (None, next_number());
         let mut take = |Flow { inputs: to, work }: Flow<'_>| match work {
@@ -183,13 +194,58 @@ impl Forward {
         let (mut from, mut seeds) = (Vec::new(), Vec::new());
         for (root, input) in roots.iter().zip(of).filter(|(root, _)| root.requires_grad()) {
             let tangent = inputs[input].as_ref().expect("only what is wanted was taken");
-            seeds.push(self.over(tangent, &leading(self.batch, root.shape()))?.try_to(root.dtype())?);
+            seeds.push(self.lead.over(tangent, &self.lead.shape(root.shape()))?.try_to(root.dtype())?);
             from.push(root);
         }
         let seeds: Vec<&Var> = seeds.iter().collect();
         let leaves: Vec<Var> = any.iter().flatten().cloned().collect();
-        let mut found = pull(&from, &seeds, &leaves, self.batch, self.recorded)?.into_iter();
+        let mut found = pull(&from, &seeds, &leaves, self.lead.0, self.recorded)?.into_iter();
         Ok(any.iter().map(|g| g.as_ref().and_then(|_| found.next())).collect())
+    }
+
+    /// The tangent of the output of a function that has a rule for it: the sum of what each input adds.
+    fn described(
+        &self,
+        node: &Arc<Node>,
+        function: &dyn Describe,
+        inputs: &[Option<Var>],
+    ) -> Result<Tangents> {
+        let values = node.unpack(true, &mut self.again.borrow_mut())?;
+        let wanted = |input: usize| inputs.get(input).is_some_and(Option::is_some);
+        let ctx = Context { tangents: Some(inputs), ..self.context(node, &[], &values, &wanted) };
+        let (full, mut sum) = (ctx.full(), None::<Var>);
+        let mood = if self.recorded { Mood::Recorded } else { Mood::Now };
+        let mut take = |Flow { inputs: to, work }: Flow<'_>| {
+            choose(mood, None, &to, work, |_, job| {
+                let term = match job {
+                    Job::Value(term) => term,
+                    Job::Product(a, b) => Var::constant(a.matmul(b)?),
+                    Job::Shared(_) | Job::Kernel(..) => {
+                        unreachable!("formulas have no tangents of their own")
+                    }
+                };
+                let term = self.lead.over(&term, &full)?.try_to(node.metadata[0].dtype)?;
+                sum = Some(match sum.take() {
+                    None => term,
+                    Some(sum) => add_gradients(sum, term),
+                });
+                Ok(())
+            })
+        };
+        function.describe(&ctx, &mut take)?;
+        let mut tangents = Tangents::from_elem(None, node.metadata.len());
+        tangents[0] = sum;
+        Ok(tangents)
+    }
+
+    fn context<'a>(
+        &self,
+        node: &'a Arc<Node>,
+        grads: &'a [Option<Var>],
+        values: &'a Unpacked,
+        wanted: &'a dyn Fn(usize) -> bool,
+    ) -> Context<'a> {
+        Context { node, grads, values, wanted, retain: true, lead: self.lead, tangents: None }
     }
 
     /// The tangents of the outputs of a node that recorded anew what it stands for, from the number `first` on.
@@ -211,18 +267,6 @@ impl Forward {
         let starts = edges.filter_map(|(edge, t)| Some((edge.clone()?, t.clone()?))).collect();
         let (nodes, _) = between(&ends, first);
         Ok(self.run(&nodes, starts, &ends)?.into())
-    }
-
-    /// A tangent over a shape that its value broadcast to.
-    fn over(&self, tangent: &Var, full: &Shape) -> Result<Var> {
-        if tangent.shape() == full {
-            return Ok(tangent.clone());
-        }
-        let Some(_) = self.batch else { return tangent.expand(full) };
-        let own = tangent.shape().dims()[1..].into();
-        let own = aligned(self.batch, &own, full.rank() - 1);
-        let tangent = if *tangent.shape() == own { tangent.clone() } else { tangent.reshape(&own)? };
-        if own == *full { Ok(tangent) } else { tangent.expand(full) }
     }
 }
 

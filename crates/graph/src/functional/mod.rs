@@ -4,6 +4,8 @@ mod arguments;
 mod call;
 mod forward;
 mod matrices;
+#[cfg(test)]
+mod tests;
 
 use foldback_tensor::Here;
 

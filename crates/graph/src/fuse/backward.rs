@@ -1,15 +1,16 @@
 //! The backward step of a fused operation: by duals over blocks, or by recorded duals for higher orders.
 
-use foldback_tensor::kernel::ReducedShapes;
+use foldback_tensor::kernel::{self, ReducedShapes, Target};
 use foldback_tensor::{Shape, Tensor};
 use smallvec::SmallVec;
 
 use super::derived::{Derived, PerOperand};
 use crate::error::Result;
+use crate::lead::Lead;
 use crate::rule::Slot;
 use crate::traced::trace_many;
 use crate::var::Var;
-use crate::work::{Context, Describe, Flow, Take, Work};
+use crate::work::{Context, Describe, Flow, Mood, Take, Work};
 
 /// A fused operation as its node remembers it.
 pub(super) struct FusedBackward<D> {
@@ -24,7 +25,11 @@ impl<D: Derived> Describe for FusedBackward<D> {
     }
 
     fn leads(&self) -> bool {
-        self.reduced.is_none()
+        true
+    }
+
+    fn pushes(&self) -> bool {
+        true
     }
 
     fn unfolded<'a>(&'a self, output: &'a Shape) -> Option<&'a Shape> {
@@ -45,20 +50,66 @@ fn describe(
     if inputs.is_empty() {
         return Ok(());
     }
-    let g = unreduced(ctx.grad(0), reduced)?;
+    if ctx.tangents.is_some() {
+        return inputs.into_iter().try_for_each(|k| push(formula, reduced, ctx, take, k));
+    }
+    let reads = reads(ctx, unreduced(ctx.grad(0), reduced, ctx.lead)?, used.len());
+    take(Flow { inputs, work: Work::Pointwise(formula, &reads) })
+}
+
+/// What an operand adds to the tangent of the result: its gradient, with its tangent in the place of `g`, reduced.
+fn push(
+    formula: &dyn Derived,
+    reduced: Option<&(ReducedShapes, bool)>,
+    ctx: &Context<'_>,
+    take: &mut Take<'_>,
+    k: usize,
+) -> Result<()> {
+    let (n, full, output) = (ctx.lead, ctx.full(), &ctx.node.metadata[0]);
+    let (whole, kept) = match reduced {
+        Some((reduction, _)) => (n.shape(&reduction.full), n.shape(&reduction.kept)),
+        None => (full.clone(), full.clone()),
+    };
+    let tangent = n.over(&ctx.tangent(k).try_to(output.dtype)?, &whole)?;
+    let reads = reads(ctx, tangent, formula.made_of().len());
+    let evaluate = |mood| {
+        let sum = match mood {
+            Mood::Now => {
+                let values: SmallVec<[Tensor; 4]> = reads.iter().map(Var::value).collect();
+                let values: SmallVec<[&Tensor; 4]> = values.iter().collect();
+                let target = Target { dtype: Some(output.dtype), ..Target::of(&kept) };
+                Var::constant(kernel::fold_to(ctx.node.name(), &*formula.kernel(&[k]), &values, target)?)
+            }
+            Mood::Recorded => {
+                let reads: SmallVec<[&Var; 8]> = reads.iter().collect();
+                record(formula, &reads, &[k])?.remove(0).sum_to_size(&kept)?
+            }
+        };
+        match reduced {
+            Some((reduction, true)) => sum.reshape(&full)?.div(reduction.count as f64),
+            Some(_) => sum.reshape(&full),
+            None => Ok(sum),
+        }
+    };
+    take(Flow::to(k, Work::Either(Box::new(evaluate))))
+}
+
+/// What the formula of a gradient reads: `g`, and the operands.
+fn reads(ctx: &Context<'_>, g: Var, operands: usize) -> SmallVec<[Var; 4]> {
     // What was not saved is not read by any gradient that is used; something has to stand in its place.
     let nothing = || Var::constant(Tensor::zeros_with((), g.dtype()));
     let mut reads: SmallVec<[Var; 4]> = SmallVec::new();
     reads.push(g.clone());
-    reads.extend((0..used.len()).map(|k| ctx.saved(Slot::Input(k)).unwrap_or_else(nothing)));
-    take(Flow { inputs, work: Work::Pointwise(formula, &reads) })
+    reads.extend((0..operands).map(|k| ctx.saved(Slot::Input(k)).unwrap_or_else(nothing)));
+    reads
 }
 
 /// The gradient of the formula's result before it was reduced: expanded, which takes no memory.
-fn unreduced(g: Var, reduced: Option<&(ReducedShapes, bool)>) -> Result<Var> {
+fn unreduced(g: Var, reduced: Option<&(ReducedShapes, bool)>, n: Lead) -> Result<Var> {
     let Some((reduction, mean)) = reduced else { return Ok(g) };
-    let g = if *g.shape() == reduction.kept { g } else { g.reshape(&reduction.kept)? };
-    let g = g.expand(&reduction.full)?;
+    let kept = n.shape(&reduction.kept);
+    let g = if *g.shape() == kept { g } else { g.reshape(kept)? };
+    let g = g.expand(n.shape(&reduction.full))?;
     // Expanded before it is divided: nothing is divided by zero when there are no elements.
     if *mean { g.div(reduction.count as f64) } else { Ok(g) }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::{Gradients, Hook, HookHandle, HookResult, Hooks};
+use super::{Gradients, Hook, HookHandle, HookResult, Hooks, Registered};
 use crate::node::Node;
 use crate::var::{Var, VarKind};
 
@@ -65,11 +65,13 @@ impl GradFn {
     /// assert_eq!(x.grad(), Some(tensor![40.0]));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
+    #[track_caller]
     pub fn register_prehook<R: HookResult<Gradients>>(
         &self,
         hook: impl Fn(&[Option<Var>]) -> R + Send + Sync + 'static,
     ) -> HookHandle {
-        Hooks::add(&self.node, Hook::Before(Arc::new(move |outputs| hook(outputs).replacement())))
+        let f = Arc::new(move |outputs: &[Option<Var>]| hook(outputs).replacement());
+        Hooks::add(&self.node, Hook::Before(Registered { f, line: Location::caller() }))
     }
 
     /// Registers a function that runs after the operation's gradients have been computed: it sees those of its inputs,
@@ -93,12 +95,13 @@ impl GradFn {
     /// assert_eq!((x.grad(), b.grad()), (None, Some(tensor![5.0])));
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
+    #[track_caller]
     pub fn register_hook<R: HookResult<Gradients>>(
         &self,
         hook: impl Fn(&[Option<Var>], &[Option<Var>]) -> R + Send + Sync + 'static,
     ) -> HookHandle {
-        let hook = move |inputs: &[Option<Var>], outputs: &[Option<Var>]| hook(inputs, outputs).replacement();
-        Hooks::add(&self.node, Hook::After(Arc::new(hook)))
+        let f = move |inputs: &[Option<Var>], outputs: &[Option<Var>]| hook(inputs, outputs).replacement();
+        Hooks::add(&self.node, Hook::After(Registered { f: Arc::new(f), line: Location::caller() }))
     }
 }
 

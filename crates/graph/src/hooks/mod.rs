@@ -13,17 +13,18 @@ mod several;
 mod variable;
 
 use std::collections::BTreeMap;
+use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use foldback_tensor::StateCell;
 use smallvec::SmallVec;
 
-use crate::anomaly::Origin;
+use crate::anomaly::{Origin, expect_finite_given};
 use crate::dismantle::Rest;
 use crate::error::Result;
-use crate::node::Node;
-use crate::var::Var;
+use crate::node::{InputMetadata, Node};
+use crate::var::{Var, expect_fit};
 
 pub use callback::queue_callback;
 pub(crate) use callback::{Callback, Callbacks};
@@ -40,17 +41,39 @@ type Before = dyn Fn(&[Option<Var>]) -> Result<Option<Gradients>> + Send + Sync;
 type After = dyn Fn(&[Option<Var>], &[Option<Var>]) -> Result<Option<Gradients>> + Send + Sync;
 type Look = dyn Fn(&Var) -> Result<()> + Send + Sync;
 
+/// A user's function that may replace what it sees, and the line that registered it.
+pub(crate) struct Registered<F: ?Sized> {
+    pub(crate) f: Arc<F>,
+    pub(crate) line: &'static Location<'static>,
+}
+
+// By hand: the function itself need not be `Clone`.
+impl<F: ?Sized> Clone for Registered<F> {
+    fn clone(&self) -> Registered<F> {
+        Registered { f: self.f.clone(), line: self.line }
+    }
+}
+
+impl<F: ?Sized> Registered<F> {
+    /// What it returned has to have the shape and the type of what it saw, and to be finite if the pass looks at that.
+    pub(crate) fn expect_fit(&self, node: &Node, meta: &InputMetadata, new: &Var, looks: bool) -> Result<()> {
+        let what = format_args!("what the hook registered at {} returned", self.line);
+        expect_fit(what, meta, &new.value_ref())?;
+        if looks { expect_finite_given(what, node, new) } else { Ok(()) }
+    }
+}
+
 /// A user's function, and when it runs.
 #[derive(Clone)]
 pub(crate) enum Hook {
     /// on the gradient of an output, which it may replace
-    Output(u32, Arc<Replace>),
+    Output(u32, Registered<Replace>),
     /// the same gradient as one of several, by its place among them
     OneOf(u32, Arc<Several>, usize),
     /// before the node, on the gradients of its outputs
-    Before(Arc<Before>),
+    Before(Registered<Before>),
     /// after the node, on the gradients of its inputs and of its outputs
-    After(Arc<After>),
+    After(Registered<After>),
     /// on a leaf whose gradient has been written
     Accumulated(Arc<Look>),
 }
@@ -147,11 +170,13 @@ impl Hooks {
     }
 
     /// Runs the hooks of one output in order; tells whether the result is to be retained. `gather` takes what goes to a
-    /// hook on several variables.
+    /// hook on several variables; `looks` is whether the pass looks at what is not finite.
     pub(crate) fn run(
         &self,
+        node: &Node,
         nr: u32,
         mut grad: Var,
+        looks: bool,
         mut gather: impl FnMut(&Arc<Several>, usize, &Var) -> Result<()>,
     ) -> Result<(Var, bool)> {
         let of_output = |hook: &Hook| match hook {
@@ -160,7 +185,12 @@ impl Hooks {
         };
         for hook in self.pick(of_output) {
             match hook {
-                Hook::Output(_, replace) => grad = replace(&grad)?.unwrap_or(grad),
+                Hook::Output(_, replace) => {
+                    if let Some(new) = (replace.f)(&grad)? {
+                        replace.expect_fit(node, &node.metadata[nr as usize], &new, looks)?;
+                        grad = new;
+                    }
+                }
                 Hook::OneOf(_, several, place) => gather(&several, place, &grad)?,
                 _ => {}
             }
@@ -168,11 +198,11 @@ impl Hooks {
         Ok((grad, self.entries.update(|entries| entries.retains(nr))))
     }
 
-    pub(crate) fn before(&self) -> Vec<Arc<Before>> {
+    pub(crate) fn before(&self) -> Vec<Registered<Before>> {
         self.pick(|hook| if let Hook::Before(f) = hook { Some(f.clone()) } else { None })
     }
 
-    pub(crate) fn after(&self) -> Vec<Arc<After>> {
+    pub(crate) fn after(&self) -> Vec<Registered<After>> {
         self.pick(|hook| if let Hook::After(f) = hook { Some(f.clone()) } else { None })
     }
 

@@ -25,6 +25,11 @@ use crate::var::Var;
 /// assert_eq!((&x * 30.0).backward().unwrap_err().to_string(), "it explodes");
 /// # Ok::<(), foldback_graph::Error>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not what this hook may return",
+    label = "a hook on a variable returns nothing or a gradient, one on a `GradFn` nothing or a `Vec<Option<Var>>`, others nothing",
+    note = "an `Option` of a gradient and a `Result` of any of these will do, too"
+)]
 pub trait HookResult<G = Var> {
     /// What replaces what was seen, if anything does.
     ///

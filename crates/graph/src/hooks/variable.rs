@@ -1,12 +1,13 @@
 //! What a variable can be asked for in backward passes to come: to keep its gradient, and to show it to hooks.
 
 use std::convert::Infallible;
+use std::panic::Location;
 use std::sync::Arc;
 
 use foldback_tensor::{Here, refuse};
 
 use super::result::looked;
-use super::{Hook, HookHandle, HookResult, Hooks};
+use super::{Hook, HookHandle, HookResult, Hooks, Registered};
 use crate::error::{GraphFacts, Result};
 use crate::var::{Var, VarKind};
 
@@ -51,7 +52,8 @@ impl Var {
     ///
     /// Hooks run in the order of registration. A hook that captures its own variable keeps the graph alive for ever;
     /// capture [`Var::downgrade`]'s handle instead. [`HookHandle::remove`] takes it away again; without it the hook stays. A hook that
-    /// returns a gradient of another shape or type makes the backward pass fail with `Assigned`. Of what it returns
+    /// returns a gradient of another shape or type makes the backward pass fail with `Assigned`, which names the line of this
+    /// call. Of what it returns
     /// the value is taken at once: a leaf may be written later. Its history is ignored, unless the pass is recorded.
     ///
     /// Operations in a hook record only where the pass itself is recorded
@@ -84,7 +86,8 @@ impl Var {
         let Some(edge) = self.edge() else {
             return refuse(GraphFacts::HookWithoutGrad { op: "register_hook" }).here();
         };
-        Ok(Hooks::add(&edge.node, Hook::Output(edge.nr, Arc::new(move |g| hook(g).replacement()))))
+        let (f, line) = (Arc::new(move |g: &Var| hook(g).replacement()), Location::caller());
+        Ok(Hooks::add(&edge.node, Hook::Output(edge.nr, Registered { f, line })))
     }
 
     /// Registers a function that runs in every backward pass that leaves a gradient in this leaf, right after it has been

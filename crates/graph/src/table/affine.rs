@@ -27,8 +27,11 @@ function! {
     /// ```
     pub fn addmm_with(c, a, b; beta: Scalar, alpha: Scalar) = c.addmm_with(a, b, beta, alpha);
         d c: |g| scaled(g, beta);
+        t: |t| scaled(t, beta);
         d a: |g, b| Ok::<_, crate::Error>(Work::Product(scaled(g, alpha)?, adjoint(b)?));
+        t: |t, b| scaled(t, alpha)?.matmul(b);
         d b: |g, a| Ok::<_, crate::Error>(Work::Product(adjoint(a)?, scaled(g, alpha)?));
+        t: |t, a| a.matmul(scaled(t, alpha)?);
         over leading axes;
         check {
             "matrices": [[2, 2] Any, [2, 3] Any, [3, 2] Any] |x| x[0].addmm_with(&x[1], &x[2], 1, 1);
@@ -54,8 +57,11 @@ function! {
     /// ```
     pub fn baddbmm_with(c, a, b; beta: Scalar, alpha: Scalar) = c.baddbmm_with(a, b, beta, alpha);
         d c: |g| scaled(g, beta);
+        t: |t| scaled(t, beta);
         d a: |g, b| Ok::<_, crate::Error>(Work::Product(scaled(g, alpha)?, adjoint(b)?));
+        t: |t, b| scaled(t, alpha)?.matmul(b);
         d b: |g, a| Ok::<_, crate::Error>(Work::Product(adjoint(a)?, scaled(g, alpha)?));
+        t: |t, a| a.matmul(scaled(t, alpha)?);
         over leading axes;
         check {
             "batches": [[2, 2, 2] Any, [2, 2, 3] Any, [2, 3, 2] Any] |x| x[0].baddbmm_with(&x[1], &x[2], 1, 1);

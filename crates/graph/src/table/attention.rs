@@ -5,14 +5,16 @@ use foldback_tensor::kernel::{Attending, GroupedHeads};
 use foldback_tensor::{Attention, Axis, DType, Here, Tensor, keep};
 use smallvec::SmallVec;
 
+use super::linalg::beside;
 use super::macros::function;
 use super::together::{self, Together};
 use crate::error::Result;
 use crate::input::{AsInput, AsOptionalInput};
+use crate::lead::Lead;
 use crate::record::{Reads, record_one};
 use crate::rule::Slot;
 use crate::var::Var;
-use crate::work::{Context, Take};
+use crate::work::{Able, Context, Flow, Take};
 
 function! { @rows rows
     scaled_dot_product_attention {
@@ -54,7 +56,9 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn glu(a; axis: Axis) = a.glu(axis);
-        d a: |g, a| gate_slopes(g, a, axis);
+        d a: |g, a| gate_slopes(g, a, axis, n);
+        t: |t, a| gate_tangent(t, a, axis, n);
+        over leading axes (n);
         check {
             "a row": [[4] Any] |x| x[0].glu(0);
             "columns": [[3, 4] Any] |x| x[0].glu(-1);
@@ -66,10 +70,15 @@ function! {
 pub(super) use gates::ALL as GATES;
 pub(super) use rows::ALL;
 
-fn gate_slopes(g: &Var, a: &Var, axis: Axis) -> Result<Var> {
+fn gate_slopes(g: &Var, a: &Var, axis: Axis, n: Lead) -> Result<Var> {
     let [x, y] = a.chunks(axis)?;
     let share = g.mul(y.sigmoid())?;
-    Var::cat([&share, &share.mul(y.neg().sigmoid())?.mul(&x)?], axis)
+    Var::cat([&share, &share.mul(y.neg().sigmoid())?.mul(&x)?], n.axis(axis))
+}
+
+fn gate_tangent(t: &Var, a: &Var, axis: Axis, n: Lead) -> Result<Var> {
+    let ([x, y], [dx, dy]) = (a.chunks(axis)?, t.chunks(n.axis(axis))?);
+    y.sigmoid().mul(dx.add(dy.mul(y.neg().sigmoid())?.mul(&x)?)?)
 }
 
 /// A mask with a row that sees nothing.
@@ -145,8 +154,16 @@ impl Var {
             let [q, k, v, m] = [Some(self), Some(&*k), Some(&*v), mask].map(|v| v.cloned());
             let (q, k, v) = (q.expect("given"), k.expect("given"), v.expect("given"));
             let p = how.dropout_p;
-            let step =
-                Step { g: Var::constant(Tensor::from(0.0)), q, k, v, mask: m, how, wanted: [false; 2] };
+            let step = Step {
+                g: Var::constant(Tensor::from(0.0)),
+                q,
+                k,
+                v,
+                mask: m,
+                how,
+                wanted: [false; 2],
+                n: Lead(None),
+            };
             let shares = step.shares().map_err(|e| e.named("scaled_dot_product_attention")).here()?;
             return shares.dropout(p).here()?.matmul(&step.v).here();
         }
@@ -157,19 +174,24 @@ impl Var {
         let reads = Reads::All(&slots[..inputs.len()]);
         let masked = mask.is_some();
         Ok(record_one(&rows::scaled_dot_product_attention, &inputs, y, reads, move || {
-            Box::new(move |ctx: &Context<'_>, take: &mut Take<'_>| {
+            let function = move |ctx: &Context<'_>, take: &mut Take<'_>| {
                 let place = masked.then_some(3);
                 let step = Step {
-                    g: ctx.grad(0),
+                    g: if ctx.tangents.is_some() { Var::constant(Tensor::from(0.0)) } else { ctx.grad(0) },
                     q: ctx.value(Slot::Input(0)),
                     k: ctx.value(Slot::Input(1)),
                     v: ctx.value(Slot::Input(2)),
                     mask: masked.then(|| ctx.value(Slot::Input(3))),
                     how: how.clone(),
                     wanted: [(0..3).any(|i| ctx.needs(i)), place.is_some_and(|place| ctx.needs(place))],
+                    n: ctx.lead,
                 };
-                together::describe(ctx, take, step, [Some(0), Some(1), Some(2), place])
-            })
+                match ctx.tangents {
+                    Some(tangents) => take(Flow::to(0, step.tangent(tangents, ctx.full().rank())?)),
+                    None => together::describe(ctx, take, step, [Some(0), Some(1), Some(2), place]),
+                }
+            };
+            Box::new(Able { leads: true, pushes: true, function })
         }))
     }
 
@@ -206,6 +228,7 @@ struct Step {
     how: Attending,
     /// whether a gradient of queries, keys or values is asked for, and that of the mask
     wanted: [bool; 2],
+    n: Lead,
 }
 
 impl Step {
@@ -225,14 +248,64 @@ impl Step {
 
     /// The gradient of the masked scores.
     fn slopes(&self, shares: &Var) -> Result<Var> {
-        let d = self.g.matmul(self.v.transpose(-2, -1)?)?;
-        shares.mul(d.sub(d.mul(shares)?.sum(keep(-1))?)?)
+        through_shares(&self.g.matmul(self.v.transpose(-2, -1)?)?, shares)
+    }
+
+    /// The gradient of an operand, given those of the scores.
+    fn of_slopes(&self, which: usize, shares: &Var, slopes: &Var) -> Result<Var> {
+        match which {
+            0 => slopes.matmul(&self.k)?.mul(self.how.scale),
+            1 => slopes.transpose(-2, -1)?.matmul(&self.q)?.mul(self.how.scale),
+            2 => shares.transpose(-2, -1)?.matmul(&self.g),
+            _ => Ok(slopes.clone()),
+        }
+    }
+
+    /// The tangent of the result, which has `rank` axes, given those of queries, keys, values and the mask.
+    fn tangent(&self, tangents: &[Option<Var>], rank: usize) -> Result<Var> {
+        let (shares, n) = (self.shares()?, self.n);
+        let of = |i: usize| tangents.get(i)?.as_ref().map(|t| beside(t, rank - n.axes(), n));
+        let [dq, dk, dv, dm] = [of(0), of(1), of(2), of(3)].map(Option::transpose);
+        let terms = [
+            dq?.map(|t| t.matmul(self.k.transpose(-2, -1)?)?.mul(self.how.scale)),
+            dk?.map(|t| self.q.matmul(t.transpose(-2, -1)?)?.mul(self.how.scale)),
+            dm?.map(Ok),
+        ];
+        let through_scores = match sum_of(terms)? {
+            Some(scores) => Some(through_shares(&scores, &shares)?.matmul(&self.v)),
+            None => None,
+        };
+        let sum = sum_of([through_scores, dv?.map(|t| shares.matmul(t))])?;
+        Ok(sum.expect("some operand has a tangent"))
     }
 }
 
 /// The gradients of queries, keys, values and the mask.
+/// What the softmax that made the shares makes of gradients or of tangents: its Jacobian is symmetric.
+fn through_shares(v: &Var, shares: &Var) -> Result<Var> {
+    shares.mul(v.sub(v.mul(shares)?.sum(keep(-1))?)?)
+}
+
+fn sum_of(terms: impl IntoIterator<Item = Option<Result<Var>>>) -> Result<Option<Var>> {
+    terms.into_iter().flatten().try_fold(None, |sum: Option<Var>, term| match sum {
+        Some(sum) => sum.add(term?).map(Some),
+        None => term.map(Some),
+    })
+}
+
 impl Together<4> for Step {
     fn now(&self) -> Result<[Tensor; 4]> {
+        if self.n.0.is_some() {
+            // The kernels have no leading axis.
+            let shares = self.shares()?;
+            let slopes = self.slopes(&shares)?;
+            let of = |which: usize, wanted: bool| match wanted {
+                true => self.of_slopes(which, &shares, &slopes).map(|g| g.value()),
+                false => Ok(Tensor::zeros_with(0, shares.dtype())),
+            };
+            let [operands, mask] = self.wanted;
+            return Ok([of(0, operands)?, of(1, operands)?, of(2, operands)?, of(3, mask)?]);
+        }
         let [q, k, v] = [&self.q, &self.k, &self.v].map(Var::value);
         let mask = self.mask.as_ref().map(Var::value);
         let nothing = || Tensor::zeros_with(0, q.dtype());
@@ -249,11 +322,8 @@ impl Together<4> for Step {
 
     fn recorded(&self, which: usize) -> Result<Var> {
         let shares = self.shares()?;
-        match which {
-            0 => self.slopes(&shares)?.matmul(&self.k)?.mul(self.how.scale),
-            1 => self.slopes(&shares)?.transpose(-2, -1)?.matmul(&self.q)?.mul(self.how.scale),
-            2 => shares.transpose(-2, -1)?.matmul(&self.g),
-            _ => self.slopes(&shares),
-        }
+        // Values have none to do with the slopes.
+        let slopes = if which == 2 { shares.clone() } else { self.slopes(&shares)? };
+        self.of_slopes(which, &shares, &slopes)
     }
 }

@@ -1,14 +1,15 @@
 //! The row of embeddings.
 
-use foldback_tensor::{Here, Indices, Tensor, kernel};
+use foldback_tensor::{Here, Indices, Shape, Tensor, kernel};
 use smallvec::smallvec;
 
 use super::macros::function;
 use crate::error::Result;
 use crate::input::AsInput;
+use crate::lead::Lead;
 use crate::record::{Reads, record_one};
 use crate::var::Var;
-use crate::work::{Context, Flow, Take, Work};
+use crate::work::{Able, Context, Flow, Take, Work};
 
 function! { @rows rows
     embedding {
@@ -77,22 +78,41 @@ impl Var {
 fn looked_up(ids: Indices, weight: &Var, rows: Tensor, padding: Option<i64>) -> Var {
     let count = weight.shape().dims()[0];
     record_one(&rows::embedding, &[weight], rows, Reads::All(&[]), move || {
-        Box::new(move |ctx: &Context<'_>, take: &mut Take<'_>| {
+        let function = move |ctx: &Context<'_>, take: &mut Take<'_>| {
+            let n = ctx.lead;
+            if ctx.tangents.is_some() {
+                return take(Flow::to(0, tangent(&ctx.tangent(0), &ids, padding, &ctx.full(), n)?));
+            }
             let work = Work::either(
                 (ctx.grad(0), ids.clone()),
-                move |(g, ids)| kernel::embedding_backward(&g.value_ref(), ids, count, padding),
-                move |(g, ids)| recorded(g, ids, count, padding),
+                move |(g, ids)| match n.0 {
+                    None => kernel::embedding_backward(&g.value_ref(), ids, count, padding),
+                    Some(_) => recorded(g, ids, count, padding, n).map(|g| g.value()),
+                },
+                move |(g, ids)| recorded(g, ids, count, padding, n),
             );
             take(Flow { inputs: smallvec![0], work })
-        })
+        };
+        Box::new(Able { leads: true, pushes: true, function })
     })
 }
 
-fn recorded(g: &Var, ids: &Indices, count: usize, padding: Option<i64>) -> Result<Var> {
+fn recorded(g: &Var, ids: &Indices, count: usize, padding: Option<i64>, n: Lead) -> Result<Var> {
     let width = g.size(-1)?;
-    let (flat, mut g) = (ids.reshape(-1)?, g.reshape([ids.numel(), width])?);
-    if let Some(padding) = padding {
-        g = Var::constant(flat.eq(padding)?.unsqueeze(-1)?).where_cond(0.0, &g)?;
+    let (flat, g) = (ids.reshape(-1)?, g.reshape(n.shape(&[ids.numel(), width].into()))?);
+    let whole = Tensor::try_zeros_with(n.shape(&[count, width].into()), g.dtype())?;
+    Var::constant(whole).index_add(n.axes(), &flat, without_padding(&g, &flat, padding)?)
+}
+
+/// The tangent of the table's rows that are looked up: a row of padding has none.
+fn tangent(t: &Var, ids: &Indices, padding: Option<i64>, full: &Shape, n: Lead) -> Result<Var> {
+    let flat = ids.reshape(-1)?;
+    without_padding(&t.index_select(n.axes(), &flat)?, &flat, padding)?.reshape(full)
+}
+
+fn without_padding(rows: &Var, ids: &Tensor, padding: Option<i64>) -> Result<Var> {
+    match padding {
+        Some(padding) => Var::constant(ids.eq(padding)?.unsqueeze(-1)?).where_cond(0.0, rows),
+        None => Ok(rows.clone()),
     }
-    Var::constant(Tensor::try_zeros_with([count, width], g.dtype())?).index_add(0, flat, g)
 }

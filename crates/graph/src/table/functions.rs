@@ -1,27 +1,47 @@
 //! Helpers of the function rows: gradients that take more than a line.
 
 use foldback_tensor::kernel::ReducedShapes;
-use foldback_tensor::{Axes, Over, Shape, Tensor};
+use foldback_tensor::{Axes, Axis, Indices, Over, Shape, Tensor};
 
 use crate::error::Result;
+use crate::lead::Lead;
 use crate::var::Var;
 
 /// Sends the gradients of picked elements back to where they were picked from.
-pub(crate) fn scatter_back(g: &Var, index: &Var, shape: &Shape, over: &Over) -> Result<Var> {
+pub(crate) fn scatter_back(g: &Var, index: &Var, shape: &Shape, over: &Over, n: Lead) -> Result<Var> {
     if shape.rank() == 0 {
         return Ok(g.clone());
     }
-    let zeros = Var::constant(Tensor::try_zeros_with(shape, g.dtype())?);
+    let (shape, index) = (n.shape(shape), n.index(&Indices::from(index.value()))?);
+    let zeros = Var::constant(Tensor::try_zeros_with(&shape, g.dtype())?);
     let Axes::List(axes) = over.axes() else {
         // The index counts through all elements.
-        let places = zeros.flatten(..)?.scatter_add(0, index.flatten(..)?, g.flatten(..)?)?;
-        return places.reshape(shape);
+        let one = n.shape(&[1].into());
+        let all = zeros.flatten(n.axes() as isize..)?;
+        return all.scatter_add(-1, index.reshape(&one)?, g.reshape(&one)?)?.reshape(&shape);
     };
-    let axis = axes[0];
+    let axis = n.axis(Axis::from(axes[0]));
     if over.keepdim() {
         return zeros.scatter_add(axis, index, g);
     }
     zeros.scatter_add(axis, index.unsqueeze(axis)?, g.unsqueeze(axis)?)
+}
+
+/// The tangents of picked elements: of those that they were picked from.
+pub(crate) fn gather_along(t: &Var, index: &Var, over: &Over, n: Lead) -> Result<Var> {
+    if t.rank() == n.axes() {
+        return Ok(t.clone());
+    }
+    let index = n.index(&Indices::from(index.value()))?;
+    let Axes::List(axes) = over.axes() else {
+        let all = t.flatten(n.axes() as isize..)?;
+        return all.gather(-1, index.reshape(n.shape(&[1].into()))?)?.reshape(index.shape());
+    };
+    let axis = n.axis(Axis::from(axes[0]));
+    if over.keepdim() {
+        return t.gather(axis, index);
+    }
+    t.gather(axis, index.unsqueeze(axis)?)?.squeeze(axis)
 }
 
 /// For every element, the product of all others that are folded into the same result.

@@ -1,11 +1,12 @@
 //! Rows of joining and indexing.
 
 use foldback_tensor::kernel::{aligned, check_alpha};
-use foldback_tensor::{Along, Axis, DType, Here, Indices, Scalar, Tensor};
+use foldback_tensor::{Along, Axis, DType, Here, Indices, Scalar, Shape, Tensor};
 
 use super::macros::{function, function_of_list};
 use crate::error::Result;
 use crate::input::{AsInput, Input};
+use crate::lead::Lead;
 use crate::mode::{LineGuard, location};
 use crate::var::Var;
 
@@ -28,7 +29,9 @@ function! {
     pub fn gather(a; axis: Axis, index: Indices) {
         let shape = a.shape().clone();
     } = a.gather(axis, &index);
-        d a: |g| Var::constant(Tensor::try_zeros_with(&shape, g.dtype())?).scatter_add(axis, &index, g);
+        d a: |g| nothing(g, &shape, n)?.scatter_add(n.axis(axis), n.index(&index)?, g);
+        t: |t| t.gather(n.axis(axis), n.index(&index)?);
+        over leading axes (n);
         check {
             "rows": [[3, 2] Any] |x| x[0].gather(0, &foldback_tensor::tensor![[2, 0], [2, 1]; i64]);
             "columns, repeated": [[2, 3] Any] |x| x[0].gather(1, &foldback_tensor::tensor![[1, 1], [0, 2]; i64]);
@@ -37,8 +40,11 @@ function! {
     fn scattered(a; axis: Axis, index: Indices; source) {
         let shape = source.shape().clone();
     } = a.scatter(axis, &index, source);
-        d a: |g| g.scatter(axis, &index, 0.0);
-        d source: |g| last_scattered(g, axis, &index, &shape);
+        d a: |g| g.scatter(n.axis(axis), n.index(&index)?, 0.0);
+        t: |t| t.scatter(n.axis(axis), n.index(&index)?, 0.0);
+        d source: |g| last_scattered(g, n.axis(axis), &n.index(&index)?, &n.shape(&shape));
+        t: |t; full| nothing(t, full, Lead(None))?.scatter(n.axis(axis), n.index(&index)?, t);
+        over leading axes (n);
         check {
             "distinct": [[2, 3] Any, [2, 2] Any]
                 |x| x[0].scatter(1, &foldback_tensor::tensor![[1, 0], [0, 2]; i64], &x[1]);
@@ -63,7 +69,10 @@ function! {
         let shape = source.shape().clone();
     } = a.scatter_add(axis, &index, source);
         d a = g;
-        d source: |g| padded(&g.gather(axis, &index)?, &shape);
+        t = t;
+        d source: |g| padded(&g.gather(n.axis(axis), n.index(&index)?)?, &n.shape(&shape));
+        t: |t; full| nothing(t, full, Lead(None))?.scatter_add(n.axis(axis), n.index(&index)?, t);
+        over leading axes (n);
         check {
             "repeated": [[2, 3] Any, [2, 2] Any]
                 |x| x[0].scatter_add(1, &foldback_tensor::tensor![[1, 1], [0, 2]; i64], &x[1]);
@@ -85,7 +94,9 @@ function! {
     pub fn index_select(a; axis: Axis, index: Indices) {
         let shape = a.shape().clone();
     } = a.index_select(axis, &index);
-        d a: |g| Var::constant(Tensor::try_zeros_with(&shape, g.dtype())?).index_add(axis, &index, g);
+        d a: |g| nothing(g, &shape, n)?.index_add(n.axis(axis), &index, g);
+        t: |t| t.index_select(n.axis(axis), &index);
+        over leading axes (n);
         check {
             "rows": [[3, 2] Any] |x| x[0].index_select(0, &foldback_tensor::tensor![2, 0, 2; i64]);
             "columns": [[2, 3] Any] |x| x[0].index_select(-1, &foldback_tensor::tensor![1; i64]);
@@ -108,7 +119,10 @@ function! {
         let shape = source.shape().clone();
     } = a.index_add(axis, &index, source);
         d a = g;
-        d source: |g| picked(g, axis, &index, &shape);
+        t = t;
+        d source: |g| picked(g, n.axis(axis), &index, &n.shape(&shape));
+        t: |t; full| nothing(t, full, Lead(None))?.index_add(n.axis(axis), &index, with_axes(t, full.rank())?);
+        over leading axes (n);
         check {
             "repeated rows": [[3, 2] Any, [3, 2] Any]
                 |x| x[0].index_add(0, &foldback_tensor::tensor![2, 0, 2; i64], &x[1]);
@@ -131,7 +145,9 @@ function_of_list! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn cat(values; axis: Axis) { let parts = parts(&values, axis)?; } = Tensor::cat(&values, axis);
-        d each: |g, i| parts.of(g, i);
+        d each: |g, i| parts.of(g, i, n);
+        t: |t; full| parts.joined(t, full, n);
+        over leading axes (n);
         check {
             "rows": [[2, 3] Any, [1, 3] Any, [0, 3] Any] |x| Var::cat(&[&x[0], &x[1], &x[2]], 0);
             "columns": [[2, 3] Any, [2, 1] Any] |x| Var::cat(&[&x[0], &x[1]], -1);
@@ -152,7 +168,12 @@ function_of_list! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn stack(values; axis: Axis) = Tensor::stack(&values, axis);
-        d each: |g, i| g.select(axis, i as isize);
+        d each: |g, i| g.select(n.axis(axis), i as isize);
+        t: |t; full| {
+            let part = nothing_beside(t, full)?.select(n.axis(axis), 0)?;
+            Var::stack(t.iter().map(|t| t.as_ref().unwrap_or(&part)), n.axis(axis))
+        };
+        over leading axes (n);
         check {
             "middle": [[2, 3] Any, [2, 3] Any] |x| Var::stack(&[&x[0], &x[1]], 1);
             "last": [[2] Any, [2] Any] |x| Var::stack(&[&x[0], &x[1], &x[0]], -1);
@@ -255,8 +276,24 @@ impl Var {
     }
 }
 
+/// Zeros of a shape, in the type of `like`.
+fn nothing(like: &Var, shape: &Shape, n: Lead) -> Result<Var> {
+    Ok(Var::constant(Tensor::try_zeros_with(n.shape(shape), like.dtype())?))
+}
+
+/// Zeros beside tangents, of which there is one: in one element's memory.
+fn nothing_beside(tangents: &[Option<Var>], full: &Shape) -> Result<Var> {
+    let dtype = tangents.iter().flatten().next().map_or(DType::F32, Var::dtype);
+    Ok(Var::constant(Tensor::zeros_with((), dtype).expand(full)?))
+}
+
+/// A number as a vector, where it is written into one.
+fn with_axes(v: &Var, rank: usize) -> Result<Var> {
+    if v.rank() < rank { v.unsqueeze(-1) } else { Ok(v.clone()) }
+}
+
 /// The gradient of what was written to the places that `index` names: of several for one place, the last has it all.
-fn last_scattered(g: &Var, axis: Axis, index: &Indices, shape: &foldback_tensor::Shape) -> Result<Var> {
+fn last_scattered(g: &Var, axis: Axis, index: &Indices, shape: &Shape) -> Result<Var> {
     let order = Tensor::try_arange(0..index.numel())?.reshape(index.shape())?;
     let last = Tensor::try_zeros_with(g.shape(), DType::I64)?.scatter(axis, index, &order)?;
     let remains = Var::constant(last.gather(axis, index)?.eq(&order)?);
@@ -289,23 +326,36 @@ fn parts(values: &[&Tensor], axis: Axis) -> Result<Parts> {
 
 impl Parts {
     /// The gradient of one operand, given that of the whole.
-    fn of(&self, g: &Var, i: usize) -> Result<Var> {
+    fn of(&self, g: &Var, i: usize, n: Lead) -> Result<Var> {
         match self.places[i] {
-            Some((start, size)) => g.narrow(self.axis, start as isize, size),
-            None => Ok(Var::constant(Tensor::zeros_with([0], g.dtype()))),
+            Some((start, size)) => g.narrow(n.axis(self.axis), start as isize, size),
+            None => nothing(g, &[0].into(), n),
         }
+    }
+
+    fn joined(&self, tangents: &[Option<Var>], full: &Shape, n: Lead) -> Result<Var> {
+        let (axis, nothing) = (n.axis(self.axis), nothing_beside(tangents, full)?);
+        let mut list = Vec::with_capacity(tangents.len());
+        for (tangent, place) in tangents.iter().zip(&self.places) {
+            let Some((start, size)) = *place else { continue };
+            list.push(match tangent {
+                Some(tangent) => tangent.clone(),
+                None => nothing.narrow(axis, start as isize, size)?,
+            });
+        }
+        Var::cat(list, axis)
     }
 }
 
 /// The gradient of what was added to the places that `index` names; a single number has one place.
-fn picked(g: &Var, axis: Axis, index: &Indices, shape: &foldback_tensor::Shape) -> Result<Var> {
+fn picked(g: &Var, axis: Axis, index: &Indices, shape: &Shape) -> Result<Var> {
     let places = if g.rank() == 0 { g.reshape(1)? } else { g.clone() };
     padded(&places.index_select(axis, index)?, shape)
 }
 
 /// A gradient for the leading part of a larger source: zero for the rest. One without elements may have any rank, and
 /// a single number counts as a vector of one.
-fn padded(g: &Var, shape: &foldback_tensor::Shape) -> Result<Var> {
+fn padded(g: &Var, shape: &Shape) -> Result<Var> {
     if *g.shape() == *shape {
         return Ok(g.clone());
     }

@@ -2,6 +2,7 @@
 
 use super::macros::function;
 use crate::error::Result;
+use crate::lead::Lead;
 use crate::var::Var;
 use crate::work::Work;
 
@@ -43,6 +44,33 @@ fn times_number(g: &Var, x: &Var) -> Result<Work<'static>> {
     product.map(Work::from)
 }
 
+/// The tangent of a left factor, which has `rank` axes, by the right one.
+fn tangent_by(t: &Var, b: &Var, rank: usize, n: Lead) -> Result<Var> {
+    match (rank, b.rank()) {
+        (_, 1) => t.matmul(b),
+        (1, right) => beside(&t.unsqueeze(-2)?, right, n)?.matmul(b)?.squeeze(-2),
+        (_, right) => beside(t, right, n)?.matmul(b),
+    }
+}
+
+/// The left factor by the tangent of the right one, which has `rank` axes.
+fn by_tangent(a: &Var, t: &Var, rank: usize, n: Lead) -> Result<Var> {
+    match (a.rank(), rank) {
+        (1, 1) => t.matmul(a),
+        (1, _) => a.matmul(t),
+        (left, 1) => a.matmul(beside(&t.unsqueeze(-1)?, left, n)?)?.squeeze(-1),
+        (left, _) => a.matmul(beside(t, left, n)?),
+    }
+}
+
+/// Matrices behind a leading axis which stands in front of all batches of a factor of `rank` axes.
+pub(super) fn beside(t: &Var, rank: usize, n: Lead) -> Result<Var> {
+    match n.0 {
+        Some(_) if t.rank() <= rank => t.reshape(n.aligned(&t.dims()[1..].into(), rank)),
+        _ => Ok(t.clone()),
+    }
+}
+
 function! {
     in rows;
 
@@ -67,9 +95,12 @@ function! {
     /// ```
     pub fn linear(x, w, [b]) { let vector = w.rank() == 1; } = x.linear(w, b);
         d x: |g, w| input_gradient(g, w);
+        t: |t, w| t.linear(w, ());
         d w: |g, x| if vector { vector_gradient(g, x) } else { weight_gradient(g, x) };
+        t: |t, x| if vector { by_tangent(x, t, 1, n) } else { by_tangent(x, &adjoint(t)?, 2, n) };
         d b = g;
-        over leading axes;
+        t = t;
+        over leading axes (n);
         check {
             "row": [[3] Any, [2, 3] Any, [2] Any] |x| x[0].linear(&x[1], Some(&x[2]));
             "rows": [[4, 3] Any, [2, 3] Any, [2] Any] |x| x[0].linear(&x[1], Some(&x[2]));
@@ -117,13 +148,15 @@ function! {
             (_, 1) => g.unsqueeze(-1)?.mul(b).map(Work::from),
             _ => Ok(Work::Product(g.clone(), adjoint(b)?)),
         };
+        t: |t, b| tangent_by(t, b, ranks.0, n);
         d b: |g, a| match ranks {
             (1, 1) => times_number(g, a),
             (1, _) => a.unsqueeze(-1)?.mul(&g.unsqueeze(-2)?).map(Work::from),
             (_, 1) => adjoint(a)?.matmul(&g.unsqueeze(-1)?)?.squeeze(-1).map(Work::from),
             _ => Ok(Work::Product(adjoint(a)?, g.clone())),
         };
-        over leading axes;
+        t: |t, a| by_tangent(a, t, ranks.1, n);
+        over leading axes (n);
         check {
             "vectors": [[3] Any, [3] Any] |x| x[0].matmul(&x[1]);
             "matrix, vector": [[2, 3] Any, [3] Any] |x| x[0].matmul(&x[1]);

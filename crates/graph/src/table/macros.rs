@@ -78,11 +78,13 @@ macro_rules! pointwise {
                         name: stringify!($name),
                         gradients: pointwise!(@rule [$a $($b)*] [$($y)?] [$($($p),+)?]
                             $([$dx ($($plain)?) [$($($n),+)?] ($($formula)?)])+),
+                        value: pointwise!(@value [$($try)?] $ret, [$a $($b)*] [] [$($($p: $pt),+)?] $value),
                     },
                     number: $crate::rule::Rule {
                         name: stringify!($name),
                         gradients: pointwise!(@number [$($($number)?)*] [$a $($b)*] [$($y)?] [$($($p),+)?]
                             [$([$($nn),+] [$($($np),+)?] $nf)?] $([$dx ($($plain)?) [$($($n),+)?] ($($formula)?)])+),
+                        value: pointwise!(@number_value [$($($number)?)*] $ret, [$a] [$($b)*] [$($($p: $pt),+)?] $value),
                     },
                     left: pointwise!(@left [$($also [$($form)+])?] [$a $($b)*] [$($y)?]
                         $([$dx ($($plain)?) [$($($n),+)?] ($($formula)?)])+),
@@ -105,6 +107,22 @@ macro_rules! pointwise {
         )*}
     };
 
+    // The result as a function of operands and numbers, in their order.
+    (@number_value [] $($rest:tt)*) => { $crate::rule::NONE.value };
+    (@number_value [$($number:ident)+] $($rest:tt)*) => { pointwise!(@value [] $($rest)*) };
+    (@value $try:tt $ret:ident, [$($x:ident)+] [$($c:ident)*] [$($p:ident: $pt:ty),*] $value:expr) => {{
+        fn value(x: &[&foldback_tensor::Tensor], numbers: &[f64; 2]) -> $crate::Result<foldback_tensor::Tensor> {
+            let (operands, numbers) = (&mut x.iter(), &mut numbers.iter());
+            $(let $x: &foldback_tensor::Tensor = operands.next().expect("a rule is given its operands");)+
+            $(let $c = foldback_tensor::Scalar::F64(*numbers.next().expect("a rule has two numbers"));)*
+            $(let $p: $pt = $crate::rule::RuleNumber::of(*numbers.next().expect("a rule has two numbers"));)*
+            pointwise!(@tried $try $ret, $value)
+        }
+        value
+    }};
+    (@tried [] Var, $value:expr) => { Ok($value) };
+    (@tried $try:tt $ret:ident, $value:expr) => { Ok($value?) };
+
     // One formula per input.
     (@rule $xs:tt $ys:tt $ps:tt $([$dx:ident $plain:tt $n:tt $f:tt])+) => {{
         const { $crate::rule::Slot::expect_inputs($crate::table::macros::slots!($xs [] $ys [$($dx),+])) };
@@ -121,6 +139,7 @@ macro_rules! pointwise {
         $crate::rule::Rule {
             name: stringify!($also),
             gradients: &[pointwise!(@gradient [$b] [$a] $ys [] $db)],
+            value: pointwise!(@value [] Result, [$b] [$a] [] $value),
         }
     };
     (@left [$also:ident [left $value:expr; d $dx:ident: |$($n:ident),+; $($np:ident),+| $f:expr]] [$a:ident $b:ident]
@@ -128,6 +147,7 @@ macro_rules! pointwise {
         $crate::rule::Rule {
             name: stringify!($also),
             gradients: &[pointwise!(@formula [$b] [] $ys [$($np),+] [$($n),+] $f)],
+            value: pointwise!(@value [] Result, [$b] [$a] [] $value),
         }
     };
     (@left $($none:tt)*) => { $crate::rule::NONE };
@@ -247,8 +267,9 @@ macro_rules! pointwise {
                     let [$a $(, $b)+] = &values;
                     let $a: &foldback_tensor::Tensor = $a;
                     $(let $b: &foldback_tensor::Tensor = $b;)+
-                    $value?
+                    $value
                 };
+                let value = value.map_err(|e| $crate::origins::with_origins(e, &[own $(, $b)+]))?;
                 Ok($crate::record::record_rule(&$rows::$name.vars, pointwise!(@array [$($p),*]), [own $(, $b)+], values, value))
             }
             operation(self, [$($b.input()),+] $(, $p.into())*).here()
@@ -344,8 +365,9 @@ macro_rules! function {
         $(#[$doc:meta])*
         $vis:vis fn $name:ident($a:ident $(, $b:ident)* $(, [$c:ident])? $(; $($attr:ident: $ty:ty),+ $(; $last:ident)?)?)
             $({ $($before:stmt;)* })? $(unless ($itself:expr))? = $value:expr $(=> $y:tt)?;
-        $(d $dx:ident $(= $plain:tt)? $(: |$($n:ident),+| $gradient:expr)?;)+
-        $(over $leads:ident axes;)?
+        $(d $dx:ident $(= $plain:tt)? $(: |$($n:ident),+| $gradient:expr)?;
+            $(t $(= $same:tt)? $(: |$t:ident $(, $tn:ident)* $(; $full:ident)?| $tangent:expr)?;)?)+
+        $(over $leads:ident axes $(($lead:ident $(if $when:expr)?))?;)?
         check { $($label:literal: [$([$($dim:literal),*] $domain:ident),+] |$arg:ident| $run:expr;)+ }
     )*) => {
         $crate::table::macros::function!(@rows $rows $($name { $($label: [$([$($dim),*] $domain),+] |$arg| $run;)+ })*);
@@ -375,16 +397,25 @@ macro_rules! function {
                     $(if $itself {
                         return Ok(own.clone());
                     })?
-                    let value: function!(@values $($y)?) = $value?;
+                    let value: function!(@values $($y)?) = $value.map_err(|e| $crate::origins::with_origins(e, &inputs))?;
                     let reads = $crate::record::Reads::Each(function!(
                         @reads [$a $($b)* $($($last)?)? $($c)?] [$($y)?] $([$dx ($($plain)?) [$($($n),+)?]])+
                     ));
                     function!(@record value, $($y)?, &$rows::$name, &inputs, reads, move || {
-                        Box::new(function!(@described [$($leads)?] move |ctx: &$crate::work::Context<'_>, take: &mut $crate::work::Take<'_>| {
+                        let leads = function!(@leads $a [$($leads $($lead $(if $when)?)?)?]);
+                        let pushes = true $(&& function!(@pushes $([$($same)?] [$($t)?])?))+;
+                        let function = move |ctx: &$crate::work::Context<'_>, take: &mut $crate::work::Take<'_>| {
+                            $($(let $lead = ctx.lead;)?)?
+                            if ctx.tangents.is_some() {
+                                function!(@tangents ctx, take, [$a $($b)* $($($last)?)? $($c)?] [$($y)?]
+                                    $([[$($($n),+)?] $(($($same)?) [$($t $($tn)*)?] [$($($full)?)?] ($($tangent)?))?])+);
+                                return Ok(());
+                            }
                             function!(@flows ctx, take, [$a $($b)* $($($last)?)? $($c)?] [$($y)?]
                                 $([($($plain)?) [$($($n),+)?] ($($gradient)?)])+);
                             Ok(())
-                        }))
+                        };
+                        Box::new($crate::work::Able { leads, pushes, function })
                     })
                 }
                 operation(
@@ -428,8 +459,13 @@ macro_rules! function {
         }
     };
 
-    (@described [] $gradients:expr) => { $gradients };
-    (@described [leading] $gradients:expr) => { $crate::work::Leading($gradients) };
+    // A number has no axes that one could stand in front of.
+    (@leads $a:ident []) => { false };
+    (@leads $a:ident [leading]) => { true };
+    (@leads $a:ident [leading $lead:ident]) => { $a.rank() > 0 };
+    (@leads $a:ident [leading $lead:ident if $when:expr]) => { $a.rank() > 0 && $when };
+    (@pushes) => { false };
+    (@pushes $($rule:tt)+) => { true };
 
     // One output is a variable, several are a tuple.
     (@vars $($y:ident)?) => { $crate::Var };
@@ -467,6 +503,33 @@ macro_rules! function {
         let _ = input;
     };
 
+    // What an input adds to the tangent of the output reads its own tangent, and what its gradient reads.
+    (@tangents $ctx:ident, $take:ident, $xs:tt $ys:tt $([$n:tt $($tangent:tt)*])+) => {
+        let mut input = 0;
+        $(
+            function!(@tangent $ctx, $take, input, $xs $ys $n $($tangent)*);
+            input += 1;
+        )+
+        let _ = input;
+    };
+    (@tangent $ctx:ident, $take:ident, $input:ident, $xs:tt $ys:tt $n:tt) => {};
+    (@tangent $ctx:ident, $take:ident, $input:ident, $xs:tt $ys:tt $n:tt (t) [] [] ()) => {
+        if $ctx.needs($input) {
+            $take($crate::work::Flow::to($input, $ctx.tangent($input)))?;
+        }
+    };
+    (@tangent $ctx:ident, $take:ident, $input:ident, $xs:tt $ys:tt $n:tt () [$t:ident $($tn:ident)*] [$($full:ident)?]
+        ($tangent:expr)) => {
+        if $ctx.needs($input) {
+            const { $crate::rule::Slot::expect_among($crate::table::macros::slots!($xs [] $ys [$($tn),*]),
+                $crate::table::macros::slots!($xs [] $ys $n)) };
+            let $t = &$ctx.tangent($input);
+            $(let $tn = &$ctx.value($crate::table::macros::slots!($xs [] $ys [$tn])[0]);)*
+            $(let $full = &$ctx.full();)?
+            $take($crate::work::Flow::to($input, $tangent?))?;
+        }
+    };
+
     (@work $ctx:ident, $xs:tt $ys:tt (g) [] ()) => { $ctx.grad(0) };
     (@work $ctx:ident, $xs:tt $ys:tt () [$($n:ident),+] ($gradient:expr)) => {{
         $(let $n = &$ctx.value($crate::table::macros::slots!($xs [] $ys [$n])[0]);)+
@@ -488,6 +551,8 @@ macro_rules! function_of_list {
         $(#[$doc:meta])*
         $vis:vis fn $name:ident($values:ident $(; $($attr:ident: $ty:ty),+)?) $({ $($before:stmt;)* })? = $value:expr;
         d each: |$g:ident, $i:ident| $gradient:expr;
+        t: |$t:ident; $full:ident| $tangent:expr;
+        over leading axes ($lead:ident);
         check { $($label:literal: [$([$($dim:literal),*] $domain:ident),+] |$arg:ident| $run:expr;)+ }
     )*) => {
         $crate::table::macros::function!(@rows $rows $($name { $($label: [$([$($dim),*] $domain),+] |$arg| $run;)+ })*);
@@ -509,13 +574,19 @@ macro_rules! function_of_list {
                     let vars: Vec<&$crate::Var> = vars.iter().collect();
                     let reads = $crate::record::Reads::All(&[]);
                     let mut made = $crate::record::record_function(&$rows::$name, &vars, value, reads, move || {
-                        Box::new(move |ctx: &$crate::work::Context<'_>, take: &mut $crate::work::Take<'_>| {
+                        let function = move |ctx: &$crate::work::Context<'_>, take: &mut $crate::work::Take<'_>| {
+                            let $lead = ctx.lead;
+                            if let Some($t) = ctx.tangents {
+                                let $full = &ctx.full();
+                                return take($crate::work::Flow::to(0, $tangent?));
+                            }
                             let $g = &ctx.grad(0);
                             for $i in (0..ctx.inputs()).filter(|&i| ctx.needs(i)) {
                                 take($crate::work::Flow::to($i, $gradient?))?;
                             }
                             Ok(())
-                        })
+                        };
+                        Box::new($crate::work::Able { leads: true, pushes: true, function })
                     });
                     Ok(made.remove(0))
                 }

@@ -74,7 +74,7 @@ impl Var {
     pub fn masked_select(&self, mask: impl AsInput) -> Result<Var> {
         let _line = LineGuard::set(location());
         let mask = mask.input().into_var(DType::Bool);
-        let (shape, places) = selected(self.shape(), &mask.value_ref()).here()?;
+        let (shape, places) = selected(&self.value_ref(), &mask.value_ref()).here()?;
         let wide = if shape == *self.shape() { Ok(self.clone()) } else { self.expand(shape) };
         let picked = wide.and_then(|wide| wide.reshape(-1)).and_then(|all| all.index_select(0, places));
         picked.map_err(|e| e.named("masked_select")).here()

@@ -36,6 +36,7 @@ mod order;
 mod pairs;
 mod pool;
 mod reduce;
+mod safe_where;
 mod samples;
 mod scan;
 mod slices;

@@ -6,6 +6,7 @@ use foldback_tensor::{Along, Amounts, Axes, Axis, Here, Pad, Repeats, Shape, Ten
 use super::macros::function;
 use crate::error::Result;
 use crate::input::{AsInput, variables_of};
+use crate::lead::Lead;
 use crate::mode::{LineGuard, location};
 use crate::var::Var;
 
@@ -28,7 +29,9 @@ function! {
     pub fn diagonal_with(a; offset: i64, first: Axis, second: Axis) {
         let own = a.shape().clone();
     } = a.diagonal_with(offset, first, second);
-        d a: |g| g.with_diagonal(own.clone(), offset, first, second);
+        d a: |g| g.with_diagonal(n.shape(&own), offset, n.axis(first), n.axis(second));
+        t: |t| t.diagonal_with(offset, n.axis(first), n.axis(second));
+        over leading axes (n);
         check {
             "above": [[3, 4] Any] |x| x[0].diagonal_with(1, 0, 1);
             "a batch, below": [[2, 4, 3] Any] |x| x[0].diagonal_with(-1, -2, -1);
@@ -37,7 +40,9 @@ function! {
 
     fn with_diagonal(a; shape: Shape, offset: i64, first: Axis, second: Axis)
         = on_diagonal("diag_embed_with", a, &shape, offset, first, second);
-        d a: |g| g.diagonal_with(offset, first, second);
+        d a: |g| g.diagonal_with(offset, n.axis(first), n.axis(second));
+        t: |t; full| t.with_diagonal(full, offset, n.axis(first), n.axis(second));
+        over leading axes (n);
         check {
             "embedded": [[3] Any] |x| x[0].diag_embed_with(-1, 0, 1);
             "a batch": [[2, 3] Any] |x| x[0].diag_embed_with(1, 2, 0);
@@ -62,7 +67,12 @@ function! {
         let mode: Pad = mode;
         let own = a.shape().clone();
     } = a.pad_with(&widths, mode);
-        d a: |g| unpadded(g, &own, &widths, mode);
+        d a: |g| unpadded(g, &own, &widths, mode, n);
+        t: |t; full| match mode {
+            Pad::Constant(_) => t.pad(&widths),
+            _ => first_axes_joined(t, n)?.pad_with(&widths, mode)?.reshape(full),
+        };
+        over leading axes (n);
         check {
             "zeros": [[2, 3] Any] |x| x[0].pad_with([1, 2, 0, 1], 0);
             "cut": [[2, 3] Any] |x| x[0].pad_with([-1, 2], 1.5);
@@ -74,7 +84,9 @@ function! {
     fn windows(a; axis: Axis, size: usize, step: usize) {
         let own = a.shape().clone();
     } = a.unfold(axis, size, step);
-        d a: |g| overlapped(g, &own, axis, size, step);
+        d a: |g| overlapped(g, &n.shape(&own), n.axis(axis), size, step);
+        t: |t| t.windows(n.axis(axis), size, step);
+        over leading axes (n);
         check {
             "overlapping": [[6] Any] |x| x[0].unfold(0, 3, 1);
             "an inner axis": [[2, 5, 2] Any] |x| x[0].unfold(1, 2, 2);
@@ -100,7 +112,9 @@ function! {
         let steps = repetition("repeat", &own, &counts)?;
     } = a.repeat(&counts);
         // Each repetition is an axis of its own, which is summed.
-        d a: |g| g.reshape(&steps.wide)?.sum_to_size(&steps.single)?.reshape(&own);
+        d a: |g| g.reshape(n.shape(&steps.wide))?.sum_to_size(n.shape(&steps.single))?.reshape(n.shape(&own));
+        t: |t; full| t.reshape(n.shape(&steps.single))?.expand(n.shape(&steps.wide))?.reshape(full);
+        over leading axes (n);
         check {
             "rows": [[2, 3] Any] |x| x[0].repeat([2, 1]);
             "both and new": [[2, 3] Any] |x| x[0].repeat([2, 1, 3]);
@@ -124,9 +138,11 @@ function! {
     pub fn roll(a; shifts: Amounts, axes: Axes) {
         let shifts: Amounts = shifts;
         let axes: Axes = axes;
-        let back: Vec<i64> = shifts.as_slice().iter().map(|n| n.saturating_neg()).collect();
+        let back = Amounts::from(shifts.as_slice().iter().map(|n| n.saturating_neg()).collect::<Vec<_>>());
     } = a.roll(&shifts, &axes);
-        d a: |g| g.roll(back.clone(), &axes);
+        d a: |g| rolled(g, &back, &axes, n);
+        t: |t| rolled(t, &shifts, &axes, n);
+        over leading axes (n);
         check {
             "two": [[2, 3, 2] Any] |x| x[0].roll([1, -2], [0, 1]);
             "twice the same": [[3, 2] Any] |x| x[0].roll([1, 1], [0, 0]);
@@ -136,16 +152,31 @@ function! {
 
 pub(super) use rows::ALL;
 
+/// Elements that have moved around; in the order of a row, if no axes are given.
+fn rolled(v: &Var, shifts: &Amounts, axes: &Axes, n: Lead) -> Result<Var> {
+    match (n.0, axes) {
+        (Some(count), Axes::List(list)) if list.is_empty() => {
+            v.reshape((count, v.numel() / count.max(1)))?.roll(shifts, 1)?.reshape(v.shape())
+        }
+        _ => v.roll(shifts, n.list(axes, v.rank() - n.axes())),
+    }
+}
+
+/// The leading axis and the one behind it as one.
+fn first_axes_joined(v: &Var, n: Lead) -> Result<Var> {
+    if n.0.is_some() { v.flatten(0..=1) } else { Ok(v.clone()) }
+}
+
 /// The gradient of what was padded: without what was added to constants, added up at the places that elements came from.
-fn unpadded(g: &Var, own: &Shape, widths: &Amounts, mode: Pad) -> Result<Var> {
+fn unpadded(g: &Var, own: &Shape, widths: &Amounts, mode: Pad, n: Lead) -> Result<Var> {
     if let Pad::Constant(_) = mode {
         return g.pad(widths.as_slice().iter().map(|n| -n).collect::<Vec<_>>());
     }
     let sources = padding_sources("pad_with", own, g.dtype(), widths, mode)?;
     sources.into_iter().rev().try_fold(g.clone(), |g, (axis, source)| {
-        let mut shape = g.shape().clone();
-        shape[axis] = own[axis];
-        Var::constant(Tensor::try_zeros_with(shape, g.dtype())?).index_add(axis, source, g)
+        let (mut shape, place) = (g.shape().clone(), axis + n.axes());
+        shape[place] = own[axis];
+        Var::constant(Tensor::try_zeros_with(shape, g.dtype())?).index_add(place, source, g)
     })
 }
 

@@ -3,8 +3,9 @@
 use foldback_tensor::{Over, Tensor, keep, kernel};
 
 use super::macros::function;
-use super::reduce::unreduced;
+use super::reduce::{reduced, unreduced};
 use crate::error::Result;
+use crate::lead::Lead;
 use crate::var::Var;
 
 function! {
@@ -29,7 +30,9 @@ function! {
     pub fn norm_with(a; over: Over, p: f64) {
         let r = kernel::reduction("norm", &[a], over.axes())?;
     } = a.norm_with(&over, p) => y;
-        d a: |g, a, y| norm_back(&unreduced(g, &r)?, a, &unreduced(y, &r)?, &over, p);
+        d a: |g, a, y| norm_back(&unreduced(g, &r, n)?, a, &unreduced(y, &r, Lead(None))?, &over, p);
+        t: |t, a, y; full| reduced(&norm_back(t, a, &unreduced(y, &r, Lead(None))?, &over, p)?, &r, full, n);
+        over leading axes (n);
         check {
             "rows, 2": [[3, 2] NonZero] |x| x[0].norm_with(0, 2.0);
             "all, kept, 2": [[2, 3] NonZero] |x| x[0].norm_with(keep(..), 2.0);

@@ -4,17 +4,18 @@
 use std::sync::Arc;
 
 use foldback_tensor::kernel::Normalisation;
-use foldback_tensor::{Axes, Norm, Over, Tensor, keep};
+use foldback_tensor::{Axes, Norm, Over, Shape, Tensor, keep};
 use smallvec::SmallVec;
 
 use super::Row;
 use super::together::{self, Together};
 use crate::error::Result;
 use crate::input::AsOptionalInput;
+use crate::lead::Lead;
 use crate::record::{Reads, record_one};
 use crate::rule::Slot;
 use crate::var::Var;
-use crate::work::{Context, Take};
+use crate::work::{Able, Context, Flow, Take};
 
 /// Normalises with the statistics of the elements themselves.
 #[track_caller]
@@ -102,9 +103,10 @@ pub(super) fn record(
     };
     record_one(row, &inputs, y, Reads::Each(&all[..inputs.len()]), move || {
         let how = Arc::new(how);
-        Box::new(move |ctx: &Context<'_>, take: &mut Take<'_>| {
+        let function = move |ctx: &Context<'_>, take: &mut Take<'_>| {
             describe(ctx, take, &how, &statistics, places, known)
-        })
+        };
+        Box::new(Able { leads: true, pushes: true, function })
     })
 }
 
@@ -119,6 +121,7 @@ struct Step {
     w: Option<Var>,
     /// whether the gradient of the elements is asked for, and one of a parameter
     wanted: (bool, bool),
+    n: Lead,
 }
 
 fn describe(
@@ -131,28 +134,50 @@ fn describe(
 ) -> Result<()> {
     let needs = |place: Option<usize>| place.is_some_and(|place| ctx.needs(place));
     let of_x = ctx.needs(0);
+    let saved = |place: usize| ctx.value(Slot::Input(place));
+    let x = (of_x || needs(weight)).then(|| saved(0));
+    let w = if of_x { weight.map(saved) } else { None };
+    if ctx.tangents.is_some() {
+        let of =
+            |place: Option<usize>| place.filter(|&place| ctx.needs(place)).map(|place| ctx.tangent(place));
+        let push = Push { how, statistics, known, x, w, n: ctx.lead };
+        return take(Flow::to(0, push.tangent([of(Some(0)), of(weight), of(bias)], &ctx.full())?));
+    }
     let step = Step {
         how: how.clone(),
         statistics: statistics.clone(),
         known,
         g: ctx.grad(0),
-        x: (of_x || needs(weight)).then(|| ctx.value(Slot::Input(0))),
-        w: if of_x { weight.map(|place| ctx.value(Slot::Input(place))) } else { None },
+        x,
+        w,
         wanted: (of_x, needs(weight) || needs(bias)),
+        n: ctx.lead,
     };
     together::describe(ctx, take, step, [Some(0), weight, bias])
 }
 
 impl Step {
     fn of_bias(&self) -> Result<Var> {
-        let g = self.g.reshape(&self.how.view)?;
-        g.sum_to_size(&self.how.affine)?.reshape(&self.how.parameter)
+        self.of_parameter(self.g.reshape(self.n.shape(&self.how.view))?)
+    }
+
+    fn of_parameter(&self, g: Var) -> Result<Var> {
+        g.sum_to_size(affine(&self.how, self.n))?.reshape(self.n.shape(&self.how.parameter))
     }
 }
 
 /// The gradients of the elements (0), of the weight (1) and of the bias (2).
 impl Together<3> for Step {
     fn now(&self) -> Result<[Tensor; 3]> {
+        if self.n.0.is_some() {
+            // The kernels have no leading axis.
+            let of = |which: usize, wanted: bool| match wanted {
+                true => self.recorded(which).map(|g| g.value()),
+                false => Ok(Tensor::zeros_with(0, self.g.dtype())),
+            };
+            let (of_x, parameters) = self.wanted;
+            return Ok([of(0, of_x)?, of(1, parameters)?, of(2, parameters)?]);
+        }
         let g = self.g.value_ref();
         let Some(x) = &self.x else {
             let nothing = Tensor::zeros_with(0, g.dtype());
@@ -170,38 +195,89 @@ impl Together<3> for Step {
     }
 
     fn recorded(&self, which: usize) -> Result<Var> {
-        let (how, over) = (&self.how, over(&self.how));
-        let g = self.g.reshape(&how.view)?;
+        let (how, n) = (&self.how, self.n);
         let Some(own) = self.x.as_ref().filter(|_| which < 2) else { return self.of_bias() };
-        let x = own.reshape(&how.view)?;
-        let (normal, r) = match self.known {
-            true => {
-                let [m, r] = how.moments(&self.statistics)?.map(Var::constant);
-                (x.sub(&m)?.mul(&r)?, r)
-            }
-            false => {
-                let c = if how.centred { x.sub(x.mean(&over)?)? } else { x };
-                let r = c.square().mean(&over)?.add(how.eps)?.rsqrt();
-                (c.mul(&r)?, r)
-            }
-        };
+        let g = self.g.reshape(n.shape(&how.view))?;
+        let (normal, r) = normal(how, own, &self.statistics, self.known)?;
         if which == 1 {
-            return g.mul(&normal)?.sum_to_size(&how.affine)?.reshape(&how.parameter);
+            return self.of_parameter(g.mul(&normal)?);
         }
-        let mut slope = match &self.w {
+        let slope = match &self.w {
             Some(w) => g.mul(w.reshape(&how.affine)?)?,
             None => g,
         };
-        if !self.known {
-            let along = normal.mul(slope.mul(&normal)?.mean(&over)?)?;
-            let mean = slope.mean(&over)?;
-            slope = if how.centred { slope.sub(&mean)?.sub(&along)? } else { slope.sub(&along)? };
-        }
-        slope.mul(&r)?.reshape(own.shape())
+        through(how, slope, [&normal, &r], self.known, n)?.reshape(n.shape(own.shape()))
     }
 }
 
+/// What tangents are made of.
+struct Push<'a> {
+    how: &'a Normalisation,
+    statistics: &'a Tensor,
+    known: bool,
+    x: Option<Var>,
+    w: Option<Var>,
+    n: Lead,
+}
+
+impl Push<'_> {
+    /// The tangent of the result, given those of the operand, the weight and the bias.
+    fn tangent(&self, [dx, dw, db]: [Option<Var>; 3], full: &Shape) -> Result<Var> {
+        let (how, n) = (self.how, self.n);
+        let in_view = |t: Var| t.reshape(affine(how, n))?.expand(n.shape(&how.view));
+        let mut sum = db.map(in_view).transpose()?;
+        let mut add = |term: Var| -> Result<()> {
+            sum = Some(sum.take().map_or_else(|| Ok(term.clone()), |sum| sum.add(&term))?);
+            Ok(())
+        };
+        if let Some(x) = &self.x {
+            let (normal, r) = normal(how, x, self.statistics, self.known)?;
+            if let Some(dw) = dw {
+                add(in_view(dw)?.mul(&normal)?)?;
+            }
+            if let Some(dx) = dx {
+                let term = through(how, dx.reshape(n.shape(&how.view))?, [&normal, &r], self.known, n)?;
+                add(match &self.w {
+                    Some(w) => term.mul(w.reshape(&how.affine)?)?,
+                    None => term,
+                })?;
+            }
+        }
+        sum.expect("some operand has a tangent").reshape(full)
+    }
+}
+
+/// The normalised elements in the view, and what their distances from the mean were multiplied by.
+fn normal(how: &Normalisation, x: &Var, statistics: &Tensor, known: bool) -> Result<(Var, Var)> {
+    let x = x.reshape(&how.view)?;
+    if known {
+        let [m, r] = how.moments(statistics)?.map(Var::constant);
+        return Ok((x.sub(&m)?.mul(&r)?, r));
+    }
+    let over = over(how, Lead(None));
+    let c = if how.centred { x.sub(x.mean(&over)?)? } else { x };
+    let r = c.square().mean(&over)?.add(how.eps)?.rsqrt();
+    Ok((c.mul(&r)?, r))
+}
+
+/// What the Jacobian of the normalised elements makes of a gradient or of a tangent: it is symmetric.
+fn through(how: &Normalisation, v: Var, [normal, r]: [&Var; 2], known: bool, n: Lead) -> Result<Var> {
+    if known {
+        return v.mul(r);
+    }
+    let over = over(how, n);
+    let along = normal.mul(v.mul(normal)?.mean(&over)?)?;
+    let mean = v.mean(&over)?;
+    let rest = if how.centred { v.sub(&mean)?.sub(&along)? } else { v.sub(&along)? };
+    rest.mul(r)
+}
+
 /// The axes that are normalised over.
-fn over(how: &Normalisation) -> Over {
-    keep(Axes::from(how.axes))
+fn over(how: &Normalisation, n: Lead) -> Over {
+    keep(n.list(&Axes::from(how.axes), how.view.rank()))
+}
+
+/// The shape of weights in the view, behind a leading axis.
+fn affine(how: &Normalisation, n: Lead) -> Shape {
+    n.aligned(&how.affine, how.view.rank())
 }

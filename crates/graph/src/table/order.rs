@@ -2,10 +2,11 @@
 
 use foldback_tensor::{Axes, Axis, Here, Over, keep, kernel};
 
-use super::functions::scatter_back;
+use super::functions::{gather_along, scatter_back};
 use super::macros::function;
-use super::reduce::{share_among_largest, unreduced};
+use super::reduce::{reduced, share_among_largest, unreduced};
 use crate::error::Result;
+use crate::lead::Lead;
 use crate::var::Var;
 
 function! {
@@ -29,7 +30,9 @@ function! {
     /// ```
     pub fn sort_with(a; axis: Axis, descending: bool) { let shape = a.shape().clone(); }
         = a.sort_with(axis, descending) => (y: g, indices);
-        d a: |g, indices| scatter_back(g, indices, &shape, &keep(axis));
+        d a: |g, indices| scatter_back(g, indices, &shape, &keep(axis), n);
+        t: |t, indices| gather_along(t, indices, &keep(axis), n);
+        over leading axes (n);
         check {
             "rows": [[3, 2] Distinct] |x| Ok(x[0].sort_with(0, false)?.0);
             "columns, descending": [[2, 3] Distinct] |x| Ok(x[0].sort_with(-1, true)?.0);
@@ -58,12 +61,20 @@ function! {
         let r = kernel::reduction("median", &[a], over.axes())?;
     } = a.median(&over) => y;
         d a: |g, a, y| match over.axes() {
-            Axes::All => share_among_largest(&unreduced(g, &r)?, a, &unreduced(y, &r)?),
+            Axes::All => share_among_largest(&unreduced(g, &r, n)?, a, &unreduced(y, &r, Lead(None))?),
             Axes::List(_) => {
                 let (_, place) = a.value_ref().median_with_indices(&over)?;
-                scatter_back(g, &Var::constant(place), a.shape(), &over)
+                scatter_back(g, &Var::constant(place), a.shape(), &over, n)
             }
         };
+        t: |t, a, y; full| match over.axes() {
+            Axes::All => reduced(&share_among_largest(t, a, &unreduced(y, &r, Lead(None))?)?, &r, full, n),
+            Axes::List(_) => {
+                let (_, place) = a.value_ref().median_with_indices(&over)?;
+                gather_along(t, &Var::constant(place), &over, n)
+            }
+        };
+        over leading axes (n);
         check {
             "all": [[2, 3] Distinct] |x| x[0].median(..);
             "all, kept": [[2, 3] Distinct] |x| x[0].median(keep(..));
@@ -89,7 +100,9 @@ function! {
     /// ```
     pub fn median_with_indices(a; over: Over) { let shape = a.shape().clone(); }
         = a.median_with_indices(&over) => (y: g, indices);
-        d a: |g, indices| scatter_back(g, indices, &shape, &over);
+        d a: |g, indices| scatter_back(g, indices, &shape, &over, n);
+        t: |t, indices| gather_along(t, indices, &over, n);
+        over leading axes (n);
         check {
             "rows": [[3, 2] Distinct] |x| Ok(x[0].median_with_indices(0)?.0);
             "all, kept": [[2, 2] Distinct] |x| Ok(x[0].median_with_indices(keep(..))?.0);

@@ -5,6 +5,7 @@ use foldback_tensor::{AdaptiveSize, Here, Interpolate, Pair, Pool};
 
 use super::macros::function;
 use crate::error::Result;
+use crate::lead::Lead;
 use crate::var::Var;
 
 function! {
@@ -12,7 +13,9 @@ function! {
 
     /// Weighted sums along both axes of images.
     fn blended(x; plan: Blended) = plan.output(x);
-        d x: |g| g.blended_input(plan.clone());
+        d x: |g| g.blended_input(blended_behind(&plan, n));
+        t: |t| t.blended(blended_behind(&plan, n));
+        over leading axes (n);
         check {
             "means": [[2, 2, 4, 5] Any] |x| x[0].avg_pool2d(2);
             "padded means": [[1, 2, 5, 4] Any] |x| x[0].avg_pool2d_with(3, Pool::new().stride(2).padding(1).ceil_mode(true));
@@ -27,7 +30,9 @@ function! {
 
     /// The transpose of the above.
     fn blended_input(y; plan: Blended) = plan.input(y);
-        d y: |g| g.blended(plan.clone());
+        d y: |g| g.blended(blended_behind(&plan, n));
+        t: |t| t.blended_input(blended_behind(&plan, n));
+        over leading axes (n);
         check {
             "means": [[1, 2, 2, 2] Any] |x| {
                 let images = foldback_tensor::Tensor::zeros_with([1, 2, 5, 5], x[0].dtype());
@@ -37,7 +42,9 @@ function! {
 
     /// The largest elements of windows, at places that are known.
     fn picked(x; plan: Picked) = plan.output(x);
-        d x: |g| g.picked_input(plan.clone());
+        d x: |g| g.picked_input(picked_behind(&plan, n)?);
+        t: |t| t.picked(picked_behind(&plan, n)?);
+        over leading axes (n);
         check {
             "windows": [[2, 2, 4, 5] Distinct] |x| x[0].max_pool2d(2);
             "overlapping, padded": [[1, 2, 5, 4] Distinct] |x| x[0].max_pool2d_with(3, Pool::new().stride(1).padding(1));
@@ -49,7 +56,9 @@ function! {
 
     /// The transpose of the above.
     fn picked_input(y; plan: Picked) = plan.input(y);
-        d y: |g| g.picked(plan.clone());
+        d y: |g| g.picked(picked_behind(&plan, n)?);
+        t: |t| t.picked_input(picked_behind(&plan, n)?);
+        over leading axes (n);
         check {
             "windows": [[1, 2, 2, 2] Any] |x| {
                 let images = foldback_tensor::Tensor::zeros_with([1, 2, 4, 4], x[0].dtype());
@@ -60,6 +69,8 @@ function! {
     /// Channels as pixels.
     fn shuffled(x; factor: Factor) = x.pixel_shuffle(factor.0);
         d x: |g| g.unshuffled(factor);
+        t: |t| t.shuffled(factor);
+        over leading axes;
         check {
             "images": [[2, 8, 2, 3] Any] |x| x[0].pixel_shuffle(2);
             "no batch": [[9, 1, 2] Any] |x| x[0].pixel_shuffle(3);
@@ -69,6 +80,8 @@ function! {
     /// Pixels as channels.
     fn unshuffled(x; factor: Factor) = x.pixel_unshuffle(factor.0);
         d x: |g| g.shuffled(factor);
+        t: |t| t.unshuffled(factor);
+        over leading axes;
         check {
             "images": [[2, 2, 4, 6] Any] |x| x[0].pixel_unshuffle(2);
             "two batches": [[2, 1, 1, 3, 3] Any] |x| x[0].pixel_unshuffle(3);
@@ -76,6 +89,14 @@ function! {
 }
 
 pub(super) use rows::ALL;
+
+fn blended_behind(plan: &Blended, n: Lead) -> Blended {
+    n.0.map_or_else(|| plan.clone(), |count| plan.behind(count))
+}
+
+fn picked_behind(plan: &Picked, n: Lead) -> Result<Picked> {
+    n.0.map_or_else(|| Ok(plan.clone()), |count| plan.behind(count))
+}
 
 /// How many times larger an image becomes.
 #[derive(Clone, Copy)]

@@ -3,10 +3,11 @@
 use foldback_tensor::kernel::{self, ReducedShapes};
 use foldback_tensor::{Axes, Axis, Indices, Over, Shape, Tensor, keep};
 
-use super::functions::{product_of_others, scatter_back};
+use super::functions::{gather_along, product_of_others, scatter_back};
 use super::macros::function;
 use super::softmax::{cross_entropy_backward, in_rows, share_by_exponential};
 use crate::error::Result;
+use crate::lead::Lead;
 use crate::var::Var;
 use crate::work::Work;
 
@@ -30,7 +31,9 @@ function! {
     pub fn sum(a; over: Over) {
         let r = kernel::reduction("sum", &[a], over.axes())?;
     } = a.sum(&over);
-        d a: |g| unreduced(g, &r)?.expand(&r.full);
+        d a: |g| unreduced(g, &r, n)?.expand(n.shape(&r.full));
+        t: |t; full| reduced(t, &r, full, n);
+        over leading axes (n);
         check {
             "rows": [[2, 3] Any] |x| x[0].sum(0);
             "columns, kept": [[2, 3] Any] |x| x[0].sum(keep(-1));
@@ -59,8 +62,11 @@ function! {
         // Divided before it is expanded; where there are no elements, not at all.
         d a: |g| {
             let share = if r.count == 0 { g.clone() } else { g.div(r.count as f64)? };
-            unreduced(&share, &r)?.expand(&r.full)
+            unreduced(&share, &r, n)?.expand(n.shape(&r.full))
         };
+        // Of no elements the mean is no number.
+        t: |t; full| reduced(t, &r, full, n)?.div(r.count as f64);
+        over leading axes (n);
         check {
             "rows": [[2, 3] Any] |x| x[0].mean(0);
             "columns, kept": [[2, 3] Any] |x| x[0].mean(keep(1));
@@ -84,21 +90,26 @@ function! {
         let r = kernel::reduction("prod", &[a], over.axes())?;
     } = a.prod(&over) => y;
         d a: |g, a, y| {
-            let g = unreduced(g, &r)?;
+            let g = unreduced(g, &r, n)?;
             let zeros: i64 = a.value_ref().eq(0.0)?.sum(..)?.item_as()?;
             if a.rank() == 0 {
                 Ok(Work::from(g))
             } else if zeros == 0 {
-                g.mul(&unreduced(y, &r)?.div(a)?).map(Work::from)
+                g.mul(&unreduced(y, &r, Lead(None))?.div(a)?).map(Work::from)
             } else if zeros > 1 && *over.axes() == Axes::All {
                 // As in PyTorch, whatever comes in.
                 let r = r.clone();
-                let nothing = |[_, a]: &[Var; 2]| Tensor::zeros_with((), a.dtype()).expand(a.shape());
+                let nothing = move |[_, a]: &[Var; 2]| Tensor::zeros_with((), a.dtype()).expand(n.shape(a.shape()));
                 Ok(Work::either([g, a.clone()], nothing, move |[g, a]| g.mul(&product_of_others(a, &r)?)))
             } else {
                 g.mul(&product_of_others(a, &r)?).map(Work::from)
             }
         };
+        t: |t, a; full| match a.rank() {
+            0 => Ok(t.clone()),
+            _ => reduced(&t.mul(product_of_others(a, &r)?)?, &r, full, n),
+        };
+        over leading axes (n);
         check {
             "rows": [[2, 3] Any] |x| x[0].prod(0);
             "columns, kept": [[2, 3] NonZero] |x| x[0].prod(keep(1));
@@ -124,7 +135,9 @@ function! {
     pub fn amax(a; over: Over) {
         let r = kernel::reduction("amax", &[a], over.axes())?;
     } = a.amax(&over) => y;
-        d a: |g, a, y| share_among_equals(&unreduced(g, &r)?, a, &unreduced(y, &r)?, &over);
+        d a: |g, a, y| share_among_equals(&unreduced(g, &r, n)?, a, &unreduced(y, &r, Lead(None))?, &over);
+        t: |t, a, y; full| reduced(&share_among_equals(t, a, &unreduced(y, &r, Lead(None))?, &over)?, &r, full, n);
+        over leading axes (n);
         check {
             "rows": [[3, 2] Distinct] |x| x[0].amax(0);
             "all, kept": [[2, 3] Distinct] |x| x[0].amax(keep(..));
@@ -146,7 +159,9 @@ function! {
     pub fn amin(a; over: Over) {
         let r = kernel::reduction("amin", &[a], over.axes())?;
     } = a.amin(&over) => y;
-        d a: |g, a, y| share_among_equals(&unreduced(g, &r)?, a, &unreduced(y, &r)?, &over);
+        d a: |g, a, y| share_among_equals(&unreduced(g, &r, n)?, a, &unreduced(y, &r, Lead(None))?, &over);
+        t: |t, a, y; full| reduced(&share_among_equals(t, a, &unreduced(y, &r, Lead(None))?, &over)?, &r, full, n);
+        over leading axes (n);
         check {
             "rows": [[3, 2] Distinct] |x| x[0].amin(0);
             "all, kept": [[2, 3] Distinct] |x| x[0].amin(keep(..));
@@ -171,13 +186,27 @@ function! {
     /// ```
     pub fn max(a; over: Over) { let r = kernel::reduction("max", &[a], over.axes())?; } = a.max(&over) => y;
         d a: |g, a, y| match over.axes() {
-            Axes::All => share_among_largest(&unreduced(g, &r)?, a, &unreduced(y, &r)?),
+            Axes::All => share_among_largest(&unreduced(g, &r, n)?, a, &unreduced(y, &r, Lead(None))?),
             Axes::List(list) if list.len() == 1 => {
                 let first = a.value_ref().argmax(&over)?;
-                scatter_back(g, &Var::constant(first), a.shape(), &over)
+                scatter_back(g, &Var::constant(first), a.shape(), &over, n)
             }
-            Axes::List(_) => share_among_equals(&unreduced(g, &r)?, a, &unreduced(y, &r)?, &over),
+            Axes::List(_) => {
+                share_among_equals(&unreduced(g, &r, n)?, a, &unreduced(y, &r, Lead(None))?, &over)
+            }
         };
+        t: |t, a, y; full| match over.axes() {
+            Axes::All => reduced(&share_among_largest(t, a, &unreduced(y, &r, Lead(None))?)?, &r, full, n),
+            Axes::List(list) if list.len() == 1 => {
+                let first = a.value_ref().argmax(&over)?;
+                gather_along(t, &Var::constant(first), &over, n)
+            }
+            Axes::List(_) => {
+                let shares = share_among_equals(t, a, &unreduced(y, &r, Lead(None))?, &over)?;
+                reduced(&shares, &r, full, n)
+            }
+        };
+        over leading axes (n);
         check {
             "all": [[2, 3] Distinct] |x| x[0].max(..);
             "all, kept": [[2, 3] Distinct] |x| x[0].max(keep(..));
@@ -206,13 +235,27 @@ function! {
     /// ```
     pub fn min(a; over: Over) { let r = kernel::reduction("min", &[a], over.axes())?; } = a.min(&over) => y;
         d a: |g, a, y| match over.axes() {
-            Axes::All => share_among_largest(&unreduced(g, &r)?, a, &unreduced(y, &r)?),
+            Axes::All => share_among_largest(&unreduced(g, &r, n)?, a, &unreduced(y, &r, Lead(None))?),
             Axes::List(list) if list.len() == 1 => {
                 let first = a.value_ref().argmin(&over)?;
-                scatter_back(g, &Var::constant(first), a.shape(), &over)
+                scatter_back(g, &Var::constant(first), a.shape(), &over, n)
             }
-            Axes::List(_) => share_among_equals(&unreduced(g, &r)?, a, &unreduced(y, &r)?, &over),
+            Axes::List(_) => {
+                share_among_equals(&unreduced(g, &r, n)?, a, &unreduced(y, &r, Lead(None))?, &over)
+            }
         };
+        t: |t, a, y; full| match over.axes() {
+            Axes::All => reduced(&share_among_largest(t, a, &unreduced(y, &r, Lead(None))?)?, &r, full, n),
+            Axes::List(list) if list.len() == 1 => {
+                let first = a.value_ref().argmin(&over)?;
+                gather_along(t, &Var::constant(first), &over, n)
+            }
+            Axes::List(_) => {
+                let shares = share_among_equals(t, a, &unreduced(y, &r, Lead(None))?, &over)?;
+                reduced(&shares, &r, full, n)
+            }
+        };
+        over leading axes (n);
         check {
             "all": [[2, 3] Distinct] |x| x[0].min(..);
             "all, kept": [[2, 3] Distinct] |x| x[0].min(keep(..));
@@ -238,10 +281,9 @@ function! {
     pub fn logsumexp(a; over: Over) {
         let r = kernel::reduction("logsumexp", &[a], over.axes())?;
     } = a.logsumexp(&over) => y;
-        d a: |g, a, y| {
-            let y = unreduced(y, &r)?;
-            share_by_exponential(&unreduced(g, &r)?, a, &y)
-        };
+        d a: |g, a, y| share_by_exponential(&unreduced(g, &r, n)?, a, &unreduced(y, &r, Lead(None))?);
+        t: |t, a, y; full| reduced(&a.sub(unreduced(y, &r, Lead(None))?)?.exp().mul(t)?, &r, full, n);
+        over leading axes (n);
         check {
             "rows": [[3, 2] Any] |x| x[0].logsumexp(0);
             "all, kept": [[2, 3] Any] |x| x[0].logsumexp(keep(..));
@@ -260,7 +302,10 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn softmax(a; axis: Axis) = a.softmax(axis) => y;
-        d a: |g, y| in_rows(kernel::softmax_backward, kernel::SoftmaxGradient, [g, y], axis);
+        d a: |g, y| in_rows(kernel::softmax_backward, kernel::SoftmaxGradient, [g, y], n.axis(axis));
+        // The Jacobian is symmetric.
+        t: |t, y| in_rows(kernel::softmax_backward, kernel::SoftmaxGradient, [t, y], n.axis(axis));
+        over leading axes (n);
         check {
             "rows": [[3, 2] Any] |x| x[0].softmax(0);
             "columns": [[2, 3] Any] |x| x[0].softmax(-1);
@@ -280,7 +325,9 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn log_softmax(a; axis: Axis) = a.log_softmax(axis) => y;
-        d a: |g, y| in_rows(kernel::log_softmax_backward, kernel::LogSoftmaxGradient, [g, y], axis);
+        d a: |g, y| in_rows(kernel::log_softmax_backward, kernel::LogSoftmaxGradient, [g, y], n.axis(axis));
+        t: |t, y| t.sub(t.mul(y.exp())?.sum(keep(n.axis(axis)))?);
+        over leading axes (n);
         check {
             "rows": [[3, 2] Any] |x| x[0].log_softmax(0);
             "columns": [[2, 3] Any] |x| x[0].log_softmax(-1);
@@ -307,7 +354,12 @@ function! {
     pub fn cross_entropy(a; classes: Indices) {
         let (losses, norms) = kernel::cross_entropy(a, &classes)?;
     } = Ok::<_, crate::Error>(losses);
-        d a: |g, a| cross_entropy_backward(g, a, &classes, &norms);
+        d a: |g, a| cross_entropy_backward(g, a, &classes, &norms, n);
+        t: |t, a| {
+            let picked = t.gather(-1, n.index(&classes)?.unsqueeze(-1)?)?.squeeze(-1)?;
+            a.softmax(-1)?.mul(t)?.sum(-1)?.sub(picked)
+        };
+        over leading axes (n);
         check {
             "a matrix": [[3, 4] Any] |x| x[0].cross_entropy(&foldback_tensor::tensor![1, 3, 1; i64]);
             "three axes": [[2, 1, 3] Any] |x| x[0].cross_entropy(&foldback_tensor::tensor![[2], [0]; i64]);
@@ -330,7 +382,9 @@ function! {
     pub fn sum_to_size(a; shape: Shape) {
         let own = a.shape().clone();
     } unless (own == shape && a.dtype().is_float()) = a.sum_to_size(&shape);
-        d a: |g| g.expand(&own);
+        d a: |g| g.reshape(n.aligned(&shape, own.rank()))?.expand(n.shape(&own));
+        t: |t; full| t.sum_to_size(n.aligned(&shape, own.rank()))?.reshape(full);
+        over leading axes (n);
         check {
             "leading": [[2, 3] Any] |x| x[0].sum_to_size([3]);
             "size 1": [[2, 3] Any] |x| x[0].sum_to_size([2, 1]);
@@ -356,7 +410,9 @@ function! {
     /// ```
     pub fn max_with_indices(a; over: Over) { let shape = a.shape().clone(); }
         = a.max_with_indices(&over) => (y: g, indices);
-        d a: |g, indices| scatter_back(g, indices, &shape, &over);
+        d a: |g, indices| scatter_back(g, indices, &shape, &over, n);
+        t: |t, indices| gather_along(t, indices, &over, n);
+        over leading axes (n);
         check {
             "rows": [[3, 2] Distinct] |x| Ok(x[0].max_with_indices(0)?.0);
             "columns, kept": [[2, 3] Distinct] |x| Ok(x[0].max_with_indices(keep(-1))?.0);
@@ -377,7 +433,9 @@ function! {
     /// ```
     pub fn min_with_indices(a; over: Over) { let shape = a.shape().clone(); }
         = a.min_with_indices(&over) => (y: g, indices);
-        d a: |g, indices| scatter_back(g, indices, &shape, &over);
+        d a: |g, indices| scatter_back(g, indices, &shape, &over, n);
+        t: |t, indices| gather_along(t, indices, &over, n);
+        over leading axes (n);
         check {
             "rows": [[3, 2] Distinct] |x| Ok(x[0].min_with_indices(0)?.0);
             "columns, kept": [[2, 3] Distinct] |x| Ok(x[0].min_with_indices(keep(-1))?.0);
@@ -387,9 +445,17 @@ function! {
 
 pub(super) use rows::ALL;
 
-/// A reduced value with the axes that a reduction dropped, as axes of size 1.
-pub(super) fn unreduced(v: &Var, r: &ReducedShapes) -> Result<Var> {
-    if *v.shape() == r.kept { Ok(v.clone()) } else { v.reshape(&r.kept) }
+/// What was reduced, with its axes as axes of size 1.
+pub(super) fn unreduced(v: &Var, r: &ReducedShapes, n: Lead) -> Result<Var> {
+    match n.0 {
+        None if *v.shape() == r.kept => Ok(v.clone()),
+        _ => v.reshape(n.shape(&r.kept)),
+    }
+}
+
+/// The sum of tangents over what was reduced.
+pub(super) fn reduced(t: &Var, r: &ReducedShapes, full: &Shape, n: Lead) -> Result<Var> {
+    t.sum_to_size(n.shape(&r.kept))?.reshape(full)
 }
 
 /// The gradient of an extreme: equal elements get equal parts.

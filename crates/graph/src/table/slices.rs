@@ -5,6 +5,7 @@ use foldback_tensor::{Axis, DType, Here, Position, Shape, Slice, SliceItem, Slic
 use super::macros::function;
 use crate::error::Result;
 use crate::input::AsInput;
+use crate::lead::Lead;
 use crate::var::Var;
 
 /// A tensor of zeros with `value` in the part that `slices` names, added up where that names a place more than once.
@@ -33,7 +34,7 @@ fn added(whole: &Tensor, value: &Tensor, slices: &Slices) -> Result<Tensor> {
 }
 
 /// The gradient of a value that was assigned to a part: where several elements went to one place, the last has it all.
-fn remaining(g: &Var, slices: &Slices, rank: usize) -> Result<Var> {
+fn remaining(g: &Var, slices: &Slices, rank: usize, n: Lead) -> Result<Var> {
     let mut part = g.slice(slices.clone())?;
     if slices.has_places() && part.numel() > 0 {
         let order = Tensor::try_arange(0..part.numel())?.reshape(part.shape())?;
@@ -41,12 +42,29 @@ fn remaining(g: &Var, slices: &Slices, rank: usize) -> Result<Var> {
         last.slice_assign(slices.clone(), &order)?;
         part = Var::constant(last.slice(slices.clone())?.eq(&order)?).where_cond(part, 0.0)?;
     }
-    with_rank(part, rank)
+    with_rank(part, rank, n)
 }
 
 /// `g` with axes of size 1 in front, where it has less than `rank`: a value that was assigned may have had them.
-fn with_rank(g: Var, rank: usize) -> Result<Var> {
-    (g.rank()..rank).try_fold(g, |g, _| g.unsqueeze(0))
+fn with_rank(g: Var, rank: usize, n: Lead) -> Result<Var> {
+    (g.rank()..rank + n.axes()).try_fold(g, |g, _| g.unsqueeze(n.axes()))
+}
+
+/// What stands around a part that is zero.
+fn without_part(v: &Var, slices: Slices) -> Result<Var> {
+    v.with_part(Var::constant(Tensor::zeros_with((), v.dtype())), slices)
+}
+
+/// The tangent of a value that is written into a part, in a shape that broadcasts to that behind the leading axis; and zeros
+/// for the whole.
+fn in_nothing(t: &Var, rank: usize, slices: &Slices, full: &Shape, n: Lead) -> Result<(Var, Var)> {
+    let whole = Tensor::try_zeros_with(full, t.dtype())?;
+    let own = Shape::from(&t.dims()[n.axes()..]);
+    let axes = whole.slice(slices.clone())?.rank() - n.axes();
+    // Surplus axes in front have size 1.
+    let own = Shape::from(&own.dims()[rank.saturating_sub(axes)..]);
+    let part = if n.0.is_some() { t.reshape(n.aligned(&own, axes))? } else { t.clone() };
+    Ok((part, Var::constant(whole)))
 }
 
 /// The slices that take `item` on one axis and everything of the axes before it.
@@ -80,7 +98,9 @@ function! {
         let slices: Slices = slices;
         let own = a.shape().clone();
     } = a.slice(slices.clone());
-        d a: |g| g.embed(slices.clone(), own.clone());
+        d a: |g| g.embed(n.part(&slices), n.shape(&own));
+        t: |t| t.slice(n.part(&slices));
+        over leading axes (n if !slices.are_apart());
         check {
             "a row": [[2, 3] Any] |x| x[0].slice(1);
             "a step": [[5] Any] |x| x[0].slice(Slice::new(0, 5, 2));
@@ -92,7 +112,9 @@ function! {
         }
 
     fn embed(a; slices: Slices, shape: Shape) = embedded(a, &slices, &shape);
-        d a: |g| g.slice(slices.clone());
+        d a: |g| g.slice(n.part(&slices));
+        t: |t; full| t.embed(n.part(&slices), full);
+        over leading axes (n if !slices.are_apart());
         check {
             "a row": [[3] Any] |x| x[0].embed(1, [2, 3]);
             "a step": [[3] Any] |x| x[0].embed(Slices::from(Slice::new(0, 5, 2)), [5]);
@@ -103,8 +125,14 @@ function! {
         let slices: Slices = slices;
         let rank = value.rank();
     } = assigned(a, value, &slices);
-        d a: |g| g.with_part(Var::constant(Tensor::zeros_with((), g.dtype())), slices.clone());
-        d value: |g| remaining(g, &slices, rank);
+        d a: |g| without_part(g, n.part(&slices));
+        t: |t| without_part(t, n.part(&slices));
+        d value: |g| remaining(g, &n.part(&slices), rank, n);
+        t: |t; full| {
+            let (part, whole) = in_nothing(t, rank, &n.part(&slices), full, n)?;
+            whole.with_part(part, n.part(&slices))
+        };
+        over leading axes (n if !slices.are_apart());
         check {
             "a row": [[3, 4] Any, [4] Any] |x| x[0].with_part(&x[1], Slices::from(1));
             "broadcast": [[3, 4] Any, [1] Any] |x| x[0].with_part(&x[1], Slices::from((.., 1..3)));
@@ -121,7 +149,13 @@ function! {
         let rank = value.rank();
     } = added(a, value, &slices);
         d a = g;
-        d value: |g| g.slice(slices.clone()).and_then(|g| with_rank(g, rank));
+        t = t;
+        d value: |g| g.slice(n.part(&slices)).and_then(|g| with_rank(g, rank, n));
+        t: |t; full| {
+            let (part, whole) = in_nothing(t, rank, &n.part(&slices), full, n)?;
+            whole.with_sum(part, n.part(&slices))
+        };
+        over leading axes (n if !slices.are_apart());
         check {
             "a part": [[3, 4] Any, [1, 2] Any] |x| x[0].with_sum(&x[1], Slices::from((.., 1..3)));
             "repeated rows": [[3, 2] Any, [4, 2] Any] |x| x[0].with_sum(&x[1], tensor![2, 0, 2, 2; i64]);

@@ -5,6 +5,7 @@ use foldback_tensor::kernel::{self, FloatKernel, Formula, Real, RowFormula};
 use foldback_tensor::{Axis, Tensor, keep};
 
 use crate::error::Result;
+use crate::lead::Lead;
 use crate::traced::trace;
 use crate::var::Var;
 use crate::work::Work;
@@ -43,7 +44,10 @@ pub(super) fn in_rows(
 ) -> Result<Work<'static>> {
     Ok(Work::either(
         [g.clone(), y.clone()],
-        move |[g, y]| now(&g.value_ref(), &y.value_ref(), axis),
+        move |[g, y]| match y.shape() == g.shape() {
+            true => now(&g.value_ref(), &y.value_ref(), axis),
+            false => now(&g.value_ref(), &y.value_ref().expand(g.shape())?, axis),
+        },
         move |[g, y]| {
             let term = trace(&[g, y], &|x| formula.term(x[0], x[1]))?;
             let sum = term.sum(keep(axis))?;
@@ -58,15 +62,19 @@ pub(super) fn cross_entropy_backward(
     scores: &Var,
     classes: &Tensor,
     norms: &Tensor,
+    n: Lead,
 ) -> Result<Work<'static>> {
     Ok(Work::either(
         (g.clone(), scores.clone(), classes.clone(), norms.clone()),
-        |(g, x, classes, norms)| {
-            kernel::cross_entropy_backward(&g.value_ref(), &x.value_ref(), classes, norms)
+        move |(g, x, classes, norms)| match n.0 {
+            None => kernel::cross_entropy_backward(&g.value_ref(), &x.value_ref(), classes, norms),
+            Some(_) => softmax_less_one(g, x, classes, n).map(|g| g.value()),
         },
-        |(g, scores, classes, _)| {
-            let (g, classes) = (g.unsqueeze(-1)?, classes.unsqueeze(-1)?);
-            scores.softmax(-1)?.mul(&g)?.scatter_add(-1, classes, g.neg())
-        },
+        move |(g, scores, classes, _)| softmax_less_one(g, scores, classes, n),
     ))
+}
+
+fn softmax_less_one(g: &Var, scores: &Var, classes: &Tensor, n: Lead) -> Result<Var> {
+    let (g, classes) = (g.unsqueeze(-1)?, n.index(&classes.into())?.unsqueeze(-1)?);
+    scores.softmax(-1)?.mul(&g)?.scatter_add(-1, classes, g.neg())
 }

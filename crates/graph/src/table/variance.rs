@@ -4,7 +4,7 @@ use foldback_tensor::kernel::{self, ReducedShapes};
 use foldback_tensor::{Axes, Here, Over, Tensor, keep};
 
 use super::macros::function;
-use super::reduce::unreduced;
+use super::reduce::{reduced, unreduced};
 use crate::error::Result;
 use crate::var::Var;
 
@@ -26,7 +26,9 @@ function! {
     pub fn var_with(a; over: Over, correction: f64) {
         let r = kernel::reduction("var", &[a], over.axes())?;
     } = a.var_with(&over, correction);
-        d a: |g, a| spread_back(&unreduced(g, &r)?, a, &r, &over, correction);
+        d a: |g, a| spread_back(&unreduced(g, &r, n)?, a, &r, &over, correction);
+        t: |t, a; full| reduced(&spread_back(t, a, &r, &over, correction)?, &r, full, n);
+        over leading axes (n);
         check {
             "rows": [[3, 2] Any] |x| x[0].var_with(0, 1.0);
             "all, without correction": [[2, 3] Any] |x| x[0].var_with(keep(..), 0.0);
@@ -49,9 +51,10 @@ function! {
         let r = kernel::reduction("std", &[a], over.axes())?;
     } = a.std_with(&over, correction) => y;
         d a: |g, a, y| {
-            let root = y.eq(0.0)?.where_cond(0.0, &g.div(&y.mul(2.0)?)?)?;
-            spread_back(&unreduced(&root, &r)?, a, &r, &over, correction)
+            spread_back(&unreduced(&of_root(g, y)?, &r, n)?, a, &r, &over, correction)
         };
+        t: |t, a, y; full| of_root(&reduced(&spread_back(t, a, &r, &over, correction)?, &r, full, n)?, y);
+        over leading axes (n);
         check {
             "rows": [[3, 2] Distinct] |x| x[0].std_with(0, 1.0);
             "all, kept": [[2, 3] Distinct] |x| x[0].std_with(keep(..), 0.0);
@@ -71,6 +74,11 @@ fn spread_back(g: &Var, a: &Var, r: &ReducedShapes, over: &Over, correction: f64
         return g.mul(&own.eq(&own.mean(keep(over))?)?.where_cond(f64::NAN, &infinite)?);
     }
     g.mul(2.0 / freedom)?.mul(&a.sub(&a.mean(keep(over))?)?)
+}
+
+/// The gradient of a variance, given that of its root `y`, and as well the tangent of the root.
+fn of_root(g: &Var, y: &Var) -> Result<Var> {
+    y.eq(0.0)?.where_cond(0.0, &g.div(&y.mul(2.0)?)?)
 }
 
 impl Var {

@@ -6,15 +6,9 @@ use super::macros::function;
 use crate::error::Result;
 use crate::var::Var;
 
-fn inverse(axes: &Axes, rank: usize) -> Vec<usize> {
-    let mut back = vec![0; rank];
-    if let Axes::List(list) = axes {
-        for (to, &from) in list.iter().enumerate() {
-            back[(if from < 0 { from + rank as isize } else { from }) as usize] = to;
-        }
-    } else {
-        back = (0..rank).collect();
-    }
+fn inverse(order: &[usize]) -> Vec<usize> {
+    let mut back = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(to, &from)| back[from] = to);
     back
 }
 
@@ -36,8 +30,9 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn expand(a; shape: NewShape) = a.expand(shape);
-        // The engine folds it back.
+        // The engine folds it back, and expands a tangent.
         d a = g;
+        t = t;
         over leading axes;
         check {
             "rows": [[3] Any] |x| x[0].expand([2, 3]);
@@ -62,7 +57,9 @@ function! {
     pub fn permute(a; axes: Axes) {
         let back = inverse_checked(&axes, a.rank());
     } = a.permute(&axes);
-        d a: |g| g.permute(back.clone());
+        d a: |g| g.permute(n.order(&back));
+        t: |t| t.permute(n.order(&inverse(&back)));
+        over leading axes (n);
         check {
             "three": [[2, 3, 4] Any] |x| x[0].permute([2, 0, 1]);
             "negative": [[2, 3] Any] |x| x[0].permute([-1, 0]);
@@ -81,7 +78,9 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn transpose(a; first: Axis, second: Axis) = a.transpose(first, second);
-        d a: |g| g.transpose(first, second);
+        d a: |g| g.transpose(n.axis(first), n.axis(second));
+        t: |t| t.transpose(n.axis(first), n.axis(second));
+        over leading axes (n);
         check { "outer": [[2, 3, 4] Any] |x| x[0].transpose(0, -1); }
 
     /// Axes moved to other places.
@@ -95,9 +94,11 @@ function! {
     /// assert_eq!(tensor![[1.0, 2.0]].requires_grad().movedim(0, 1)?.value(), tensor![[1.0], [2.0]]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn movedim(a; source: Axes, destination: Axes) {
-    } = a.movedim(&source, &destination);
-        d a: |g| g.movedim(&destination, &source);
+    pub fn movedim(a; source: Axes, destination: Axes) { let rank = a.rank(); }
+        = a.movedim(&source, &destination);
+        d a: |g| g.movedim(n.list(&destination, rank), n.list(&source, rank));
+        t: |t| t.movedim(n.list(&source, rank), n.list(&destination, rank));
+        over leading axes (n);
         check { "first to last": [[2, 3, 4] Any] |x| x[0].movedim(0, -1); }
 
     /// The same elements in another shape; one size may be -1.
@@ -112,7 +113,9 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn reshape(a; shape: NewShape) { let own = a.shape().clone(); } = a.reshape(shape);
-        d a: |g| g.reshape(&own);
+        d a: |g| g.reshape(n.shape(&own));
+        t: |t; full| t.reshape(full);
+        over leading axes (n);
         check {
             "flat": [[2, 3] Any] |x| x[0].reshape([6]);
             "with -1": [[2, 3] Any] |x| x[0].reshape([3, -1]);
@@ -131,7 +134,9 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn view(a; shape: NewShape) { let own = a.shape().clone(); } = a.view(shape);
-        d a: |g| g.reshape(&own);
+        d a: |g| g.reshape(n.shape(&own));
+        t: |t; full| t.reshape(full);
+        over leading axes (n);
         check { "split": [[6] Any] |x| x[0].view([2, 3]); }
 
     /// The axes `start ..= end` as one.
@@ -146,7 +151,9 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn flatten(a; span: Span) { let own = a.shape().clone(); } = a.flatten(span);
-        d a: |g| g.reshape(&own);
+        d a: |g| g.reshape(n.shape(&own));
+        t: |t; full| t.reshape(full);
+        over leading axes (n);
         check { "last two": [[2, 3, 2] Any] |x| x[0].flatten(1..); }
 
     /// Without those of `axes` that have size 1 (`..` for all).
@@ -161,7 +168,9 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn squeeze(a; axes: Axes) { let own = a.shape().clone(); } = a.squeeze(axes);
-        d a: |g| g.reshape(&own);
+        d a: |g| g.reshape(n.shape(&own));
+        t: |t; full| t.reshape(full);
+        over leading axes (n);
         check { "all": [[1, 3, 1] Any] |x| x[0].squeeze(..); }
 
     /// With a new axis of size 1 at `axis`.
@@ -176,7 +185,9 @@ function! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn unsqueeze(a; axis: Axis) { let own = a.shape().clone(); } = a.unsqueeze(axis);
-        d a: |g| g.reshape(&own);
+        d a: |g| g.reshape(n.shape(&own));
+        t: |t; full| t.reshape(full);
+        over leading axes (n);
         check { "middle": [[2, 3] Any] |x| x[0].unsqueeze(1); }
 
     /// The elements in reverse order along `axes`.
@@ -190,8 +201,10 @@ function! {
     /// assert_eq!(tensor![1.0, 2.0].requires_grad().flip(0)?.value(), tensor![2.0, 1.0]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn flip(a; axes: Axes) = a.flip(&axes);
-        d a: |g| g.flip(&axes);
+    pub fn flip(a; axes: Axes) { let rank = a.rank(); } = a.flip(&axes);
+        d a: |g| g.flip(n.list(&axes, rank));
+        t: |t| t.flip(n.list(&axes, rank));
+        over leading axes (n);
         check { "columns": [[2, 3] Any] |x| x[0].flip(1); }
 
     /// The lower triangle of each matrix in the last two axes, up to a diagonal; see [`Tensor::tril_with`](foldback_tensor::Tensor::tril_with).
@@ -209,6 +222,7 @@ function! {
     /// ```
     pub fn tril_with(a; diagonal: i64) = a.tril_with(diagonal);
         d a: |g| g.tril_with(diagonal);
+        t: |t| t.tril_with(diagonal);
         over leading axes;
         check {
             "wide": [[2, 3] Any] |x| x[0].tril_with(0);
@@ -230,6 +244,7 @@ function! {
     /// ```
     pub fn triu_with(a; diagonal: i64) = a.triu_with(diagonal);
         d a: |g| g.triu_with(diagonal);
+        t: |t| t.triu_with(diagonal);
         over leading axes;
         check {
             "tall": [[3, 2] Any] |x| x[0].triu_with(0);
@@ -237,13 +252,15 @@ function! {
         }
 
     pub(crate) fn cast(a; dtype: DType) = a.try_to(dtype);
-        // The engine casts it back.
+        // The engine casts it back, and a tangent.
         d a = g;
+        t = t;
         over leading axes;
         check { "to itself": [[2, 3] Any] |x| x[0].cast(DType::F64); }
 
     fn laid_out(a) = a.try_contiguous();
         d a = g;
+        t = t;
         over leading axes;
         check { "plain": [[2, 3] Any] |x| x[0].laid_out(); }
 }
@@ -257,7 +274,11 @@ fn inverse_checked(axes: &Axes, rank: usize) -> Vec<usize> {
         Axes::List(list) if list.iter().any(|&a| !(-(rank as isize)..rank as isize).contains(&a)) => {
             Vec::new()
         }
-        _ => inverse(axes, rank),
+        Axes::List(list) => {
+            let from_front = |&a: &isize| (if a < 0 { a + rank as isize } else { a }) as usize;
+            inverse(&list.iter().map(from_front).collect::<Vec<_>>())
+        }
+        Axes::All => (0..rank).collect(),
     }
 }
 

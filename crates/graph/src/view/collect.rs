@@ -7,27 +7,30 @@ use std::sync::atomic::Ordering;
 
 use foldback_tensor::{Holding, Tensor};
 
+use super::again::again;
 use super::gradients::arrival;
 use super::{EdgeView, GraphView, Kept, LeafView, NodeView, SavedView, Slot, ValueView};
-use crate::node::{InputMetadata, Leaf, Node, NodeKind, Saved};
+use crate::budget::KeptValue;
+use crate::node::{InputMetadata, Leaf, Node, NodeKind};
 
 /// The graph behind a node.
 pub(super) fn collect(root: &Arc<Node>) -> GraphView {
     let nodes = reachable(root);
     let numbers: HashMap<u64, usize> = nodes.iter().enumerate().map(|(i, n)| (n.sequence, i)).collect();
     // Clones of all that is held, until everything has been counted.
-    let saved: Vec<Vec<(Slot, Tensor)>> = nodes.iter().map(|n| saved_of(n)).collect();
+    let saved: Vec<Vec<KeptValue>> = nodes.iter().map(|n| n.kept()).collect();
     let leaves: Vec<Option<Tensor>> =
         nodes.iter().map(|n| n.as_leaf().map(|leaf| leaf.value.read())).collect();
     let storages = Storages::of(&saved, &leaves);
-    let views = nodes.iter().zip(saved.iter().zip(&leaves)).enumerate();
-    let views = views.map(|(number, (node, (saved, leaf)))| NodeView {
+    let views = nodes.iter().zip(saved.iter().zip(&leaves)).zip(again(&nodes)).enumerate();
+    let views = views.map(|(number, ((node, (saved, leaf)), again))| NodeView {
         name: node.name(),
         label: None,
         outputs: node.metadata.iter().map(ValueView::from).collect(),
         edges: (0..node.next_edges.len()).map(|input| edge_view(node, input, &numbers)).collect(),
-        saved: saved.iter().map(|(slot, t)| storages.view(number, *slot, t)).collect(),
-        is_freed: matches!(node.saved(), Saved::Freed),
+        saved: saved.iter().map(|kept| storages.view(number, slot(node, kept.place), &kept.tensor)).collect(),
+        again,
+        is_freed: node.is_freed(),
         location: node.location,
         sequence: node.sequence,
         own_bytes: own_bytes(node),
@@ -55,12 +58,9 @@ impl From<&InputMetadata> for ValueView {
     }
 }
 
-fn saved_of(node: &Node) -> Vec<(Slot, Tensor)> {
-    let Saved::Kept(values) = node.saved() else { return Vec::new() };
+fn slot(node: &Node, place: usize) -> Slot {
     let inputs = node.next_edges.len();
-    let slot = |place: usize| if place < inputs { Slot::Input(place) } else { Slot::Output(place - inputs) };
-    let values = values.into_iter().enumerate();
-    values.filter_map(|(place, v)| Some((slot(place), v?.unpack(&node.metadata[0].shape)))).collect()
+    if place < inputs { Slot::Input(place) } else { Slot::Output(place - inputs) }
 }
 
 fn edge_view(node: &Node, input: usize, numbers: &HashMap<u64, usize>) -> Option<EdgeView> {
@@ -91,27 +91,35 @@ fn leaf_view(node: &Node, value: &Tensor) -> LeafView {
 }
 
 /// Who keeps which storage.
-struct Storages {
-    /// how often the clones hold it, and where it is counted: the number of a node, and whether that is a leaf
-    counted: HashMap<usize, (usize, usize, bool)>,
+struct Storages(HashMap<usize, Holders>);
+
+/// Who has a storage, besides those outside the graph.
+struct Holders {
+    clones: usize,
+    /// of the graph's own, of which several nodes may have one in common
+    handles: usize,
+    /// where it is counted: the number of a node, and whether that is a leaf
+    at: (usize, bool),
 }
 
 impl Storages {
-    fn of(saved: &[Vec<(Slot, Tensor)>], leaves: &[Option<Tensor>]) -> Storages {
-        let mut counted = HashMap::new();
-        let mut count = |number: usize, t: &Tensor, is_leaf: bool| {
+    fn of(saved: &[Vec<KeptValue>], leaves: &[Option<Tensor>]) -> Storages {
+        let (mut storages, mut common) = (HashMap::new(), HashSet::new());
+        let mut count = |at: (usize, bool), t: &Tensor, handle: Option<u64>| {
             if let Some(Holding { storage, .. }) = t.holding() {
-                let entry = counted.entry(storage).or_insert((0, number, is_leaf));
-                *entry = (entry.0 + 1, number, is_leaf);
+                let holders = storages.entry(storage).or_insert(Holders { clones: 0, handles: 0, at });
+                holders.clones += 1;
+                holders.handles += usize::from(handle.is_none_or(|h| common.insert(h)));
+                holders.at = at;
             }
         };
         for (number, saved) in saved.iter().enumerate() {
-            saved.iter().for_each(|(_, t)| count(number, t, false));
+            saved.iter().for_each(|kept| count((number, false), &kept.tensor, kept.handle));
         }
         for (number, leaf) in leaves.iter().enumerate() {
-            leaf.iter().for_each(|t| count(number, t, true));
+            leaf.iter().for_each(|t| count((number, true), t, None));
         }
-        Storages { counted }
+        Storages(storages)
     }
 
     fn view(&self, number: usize, slot: Slot, t: &Tensor) -> SavedView {
@@ -119,13 +127,13 @@ impl Storages {
         let Some(Holding { storage, bytes, holders }) = t.holding() else {
             return SavedView { slot, value, bytes: 0, kept: Kept::Here, is_held: false, storage: None };
         };
-        let (clones, at, is_leaf) = self.counted[&storage];
-        let kept = match at {
-            _ if is_leaf => Kept::InLeaf(at),
-            at if at == number => Kept::Here,
-            at => Kept::At(at),
+        let known = &self.0[&storage];
+        let kept = match known.at {
+            (at, true) => Kept::InLeaf(at),
+            (at, _) if at == number => Kept::Here,
+            (at, _) => Kept::At(at),
         };
-        // The graph holds it as often as the clones do.
-        SavedView { slot, value, bytes, kept, is_held: holders > 2 * clones, storage: Some(storage) }
+        let is_held = holders > known.clones + known.handles;
+        SavedView { slot, value, bytes, kept, is_held, storage: Some(storage) }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Note [Counted bytes]
 //! What counts are storages of tensors, as large as they are allocated: values of leaves and the gradients they have, what
-//! nodes keep, and gradients on their way, waiting or staged. Not counted are nodes themselves (some hundred bytes each), single numbers (which lie in
+//! nodes keep, what is computed again within a budget, and gradients on their way, waiting or staged. Not counted are nodes themselves (some hundred bytes each), single numbers (which lie in
 //! their handles), working memory inside an operation, and what the pool keeps for later. A gradient that is the same along an
 //! axis takes as much memory as its different elements.
 
@@ -58,6 +58,7 @@ pub(super) fn follow(graph: &GraphView) -> Course {
         let arrived = std::mem::take(&mut waiting[number]);
         // A function reads zeros in the place of what did not arrive, which take no memory.
         let Some(g) = arrived.iter().flatten().next().copied() else { continue };
+        let before = memory.live;
         match node.leaf {
             Some(leaf) if leaf.requires_grad => staged.push((number, g)),
             Some(_) => memory.release(g),
@@ -69,7 +70,10 @@ pub(super) fn follow(graph: &GraphView) -> Course {
                 }
             }
         }
-        let step = Step { node: number, saved: saved.bytes, gradients: memory.take_most() };
+        let gradients = memory.take_most();
+        // Values are computed again before the first gradient is.
+        let again = node.again.then.max((before + node.again.most).saturating_sub(gradients));
+        let step = Step { node: number, saved: saved.bytes, again, gradients };
         if node.leaf.is_none() {
             steps.push(step);
             arrived.into_iter().flatten().for_each(|g| memory.release(g));
@@ -83,7 +87,7 @@ pub(super) fn follow(graph: &GraphView) -> Course {
             memory.release(g);
         }
     }
-    let held = steps.iter().map(|s| s.saved + s.gradients).max().unwrap_or(0);
+    let held = steps.iter().map(|s| s.saved + s.again + s.gradients).max().unwrap_or(0);
     let peak = leaves + held.max(saved.bytes + memory.take_most());
     Course { steps, leaves, peak }
 }

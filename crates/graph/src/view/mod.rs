@@ -1,5 +1,6 @@
 //! A read-only view of a graph: one family of types for all who look at one, be it a hook, a plan, a text or a page.
 
+mod again;
 mod collect;
 mod dot;
 mod gradients;
@@ -61,6 +62,8 @@ pub struct NodeView {
     pub location: &'static Location<'static>,
     /// the node's number in this process
     sequence: u64,
+    /// what is computed again for it within a budget
+    again: again::Again,
     /// what the node itself takes up, in bytes
     own_bytes: usize,
     leaf: Option<LeafView>,

@@ -48,6 +48,8 @@ pub struct Step {
     pub node: usize,
     /// what the graph still keeps
     pub saved: usize,
+    /// what is computed again, since it was given up within a [`saved_budget`](crate::saved_budget)
+    pub again: usize,
     /// gradients, at the most: what came in, what goes out and what waits elsewhere
     pub gradients: usize,
 }

@@ -171,8 +171,10 @@ impl Formula<4> for SlopeOf {
 }
 
 /// A weight seen in the input's shape, in the input's type.
+#[track_caller]
 pub(super) fn spread(loss: &'static str, weight: &Option<Tensor>, input: &Var) -> Result<Option<Tensor>> {
     let Some(w) = weight else { return Ok(None) };
+    kernel::expect_meant(loss, &input.value(), w)?;
     let spread = w.to(input.dtype()).expand(input.shape()).map_err(|e| e.named(loss))?;
     Ok(Some(spread))
 }

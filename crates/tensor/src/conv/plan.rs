@@ -94,8 +94,54 @@ impl Convolution {
 
     /// The axes of the output that a bias is summed over.
     pub fn bias_axes(&self) -> Vec<isize> {
-        let channel = self.output.rank() - self.axes_given() - 1;
+        let channel = self.channel_axis();
         (0..self.output.rank()).filter(|&d| d != channel).map(|d| d as isize).collect()
+    }
+
+    /// The shapes of input, weight and output.
+    pub fn shapes(&self) -> [&Shape; 3] {
+        [&self.input, &self.weight, &self.output]
+    }
+
+    /// In how many groups channels are apart from each other.
+    pub fn groups(&self) -> usize {
+        self.groups
+    }
+
+    /// The axis of input and output where their channels are.
+    pub fn channel_axis(&self) -> usize {
+        self.output.rank() - self.axes_given() - 1
+    }
+
+    /// Of `count` times as many items, of which there is an axis then.
+    #[must_use]
+    pub fn of_items(mut self, count: usize) -> Convolution {
+        let first = self.channel_axis();
+        self.items = self.items.saturating_mul(count);
+        for shape in [&mut self.input, &mut self.output] {
+            *shape = [&[self.items], &shape.dims()[first..]].concat().into();
+        }
+        self
+    }
+
+    /// Of `count` times as many channels of the output in each group.
+    #[must_use]
+    pub fn of_rows(mut self, count: usize) -> Convolution {
+        let axis = self.channel_axis();
+        for size in [&mut self.rows, &mut self.weight[0], &mut self.output[axis]] {
+            *size = size.saturating_mul(count);
+        }
+        self
+    }
+
+    /// Of `count` times as many channels of the input in each group.
+    #[must_use]
+    pub fn of_channels(mut self, count: usize) -> Convolution {
+        let axis = self.channel_axis();
+        for size in [&mut self.channels, &mut self.weight[1], &mut self.input[axis]] {
+            *size = size.saturating_mul(count);
+        }
+        self
     }
 
     fn axes_given(&self) -> usize {

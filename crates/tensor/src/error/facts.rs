@@ -1,8 +1,11 @@
 //! What tensor operations refuse: one variant per kind of refusal, each holding the facts of the call.
 
+use std::panic::Location;
+
 use super::cures::*;
 use super::{Facts, Kind, counted};
 use crate::dtype::{DType, Scalar};
+use crate::ops::doubt::{Doubt, Origins};
 use crate::shape::{Aligned, Shape};
 
 /// Why a tensor operation was refused. Nothing has been changed when one is returned.
@@ -363,6 +366,40 @@ pub enum TensorFacts {
         /// its domain
         expected: &'static str,
     },
+    /// Names for another number of axes than there are, see [`NamedAxes`](crate::NamedAxes).
+    #[error(
+        "{op}: expected {} [{names}], found the shape {shape}: name each axis, or reshape",
+        if names.contains(',') || names.is_empty() { "the axes" } else { "the axis" }
+    )]
+    NamedRank {
+        /// the operation
+        op: &'static str,
+        /// the names
+        names: String,
+        /// the shape
+        shape: Shape,
+    },
+    /// Two axes of one name that differ in size, see [`NamedAxes`](crate::NamedAxes).
+    #[error(
+        "{op}: axis {axis} of {shape}, {name}, has size {}, but size {expected} in {seen_in} (at {seen_at}): one of the two is not what its name says",
+        shape[*axis]
+    )]
+    NamedSize {
+        /// the operation
+        op: &'static str,
+        /// the name
+        name: &'static str,
+        /// the axis
+        axis: usize,
+        /// the shape that it belongs to
+        shape: Shape,
+        /// the size that an axis of this name had
+        expected: usize,
+        /// the shape that one belongs to
+        seen_in: Shape,
+        /// the line that named it
+        seen_at: &'static Location<'static>,
+    },
     /// A window that does not slide over its input.
     #[error("{op}: the input {input} {why}")]
     Window {
@@ -384,9 +421,7 @@ pub enum TensorFacts {
         problem: String,
     },
     /// Broadcasting that the user has asked to refuse, see [`broadcast_warning`](crate::broadcast_warning).
-    #[error(
-        "{op}: shapes {a} and {b} differ but hold the same number of elements, and such broadcasting is refused here: give one of them the other's shape, or expand it if that is meant"
-    )]
+    #[error("{}", Doubt::BothGrow.text(op, [a, b], origins))]
     BroadcastRefused {
         /// the operation
         op: &'static str,
@@ -394,6 +429,8 @@ pub enum TensorFacts {
         a: Shape,
         /// the second shape
         b: Shape,
+        /// where the operands of these shapes were recorded, if they were
+        origins: Origins,
     },
 }
 
@@ -433,6 +470,8 @@ impl TensorFacts {
             | TooLarge { op, .. }
             | Parameter { op, .. }
             | Window { op, .. }
+            | NamedRank { op, .. }
+            | NamedSize { op, .. }
             | Equation { op, .. }
             | BroadcastRefused { op, .. } => *op = name,
             NotASingleElement { .. } => {}
@@ -456,6 +495,7 @@ impl Facts for TensorFacts {
             BroadcastRefused { .. } | ListShapes { .. } | Sizes { .. } | Ragged { .. } | Window { .. } => {
                 Kind::Shape
             }
+            NamedRank { .. } | NamedSize { .. } => Kind::Shape,
             AxisOutOfRange { .. } | DuplicateAxis { .. } | EmptySpan { .. } => Kind::Axis,
             DTypeUnsupported { .. } | DTypeMismatch { .. } | MixedDTypes { .. } => Kind::DType,
             ResultCast { .. } | Alpha { .. } | Unfit { .. } => Kind::DType,

@@ -10,11 +10,11 @@ use super::matmul::{Matrix, Multiply, Product};
 use super::real::Real;
 use super::softmax::{Line, RowFloat, add_run, largest};
 use crate::buffer::Room;
-use crate::task::{RUN, Reducer};
+use crate::task::{LANES, RUN, Reducer};
 
 /// Scores that are at hand at a time, and rows that they belong to, at most.
 const SCORES: usize = 1 << 15;
-const ROWS: usize = 96;
+const ROWS: usize = 128;
 
 /// What rows of scores are masked with.
 #[derive(Clone, Copy)]
@@ -53,7 +53,8 @@ pub(crate) fn rows_at_once(s: usize) -> usize {
 }
 
 impl<'a, T: RowFloat + Multiply> Heads<'a, T> {
-    /// Shares of the values for queries `first .. first + rows`, in `scores`; how many keys have one.
+    /// Shares of the values for queries `first .. first + rows`, in `scores`, behind which there is room for [`LANES`] more;
+    /// how many keys have one.
     fn shares(&self, first: usize, rows: usize, scores: &mut [T]) -> usize {
         let cols = if self.causal { self.s.min(first + rows) } else { self.s };
         let a = below(self.queries, first);
@@ -67,14 +68,14 @@ impl<'a, T: RowFloat + Multiply> Heads<'a, T> {
             MaskRows::Added(m) => MaskRows::Added(&m[start..]),
         };
         let causal_from = if self.causal { first } else { usize::MAX };
-        share_rows(&mut scores[..rows * cols], cols, mask, self.mask_step, causal_from);
+        share_rows(scores, [rows, cols], mask, self.mask_step, causal_from);
         cols
     }
 
     /// The results of queries `first .. first + rows`.
     pub(crate) fn attend(&self, first: usize, rows: usize, out: &mut [T]) {
         let step = rows_at_once(self.s);
-        let mut room = Room::new(step.min(rows) * self.s);
+        let mut room = Room::new(step.min(rows) * self.s + LANES);
         let scores = room.as_mut_slice();
         for from in (0..rows).step_by(step) {
             let m = step.min(rows - from);
@@ -88,8 +89,9 @@ impl<'a, T: RowFloat + Multiply> Heads<'a, T> {
     /// The gradients for `rows` queries, and for all keys and values, given that of the results.
     pub(crate) fn backward(&self, g: Matrix<'a, T>, rows: usize, [dq, dk, dv]: [&mut [T]; 3]) {
         let step = rows_at_once(self.s);
-        let mut room = Room::new(2 * step.min(rows) * self.s);
-        let (shares, slopes) = room.as_mut_slice().split_at_mut(step.min(rows) * self.s);
+        let most = step.min(rows) * self.s;
+        let mut room = Room::new(2 * most + LANES);
+        let (slopes, shares) = room.as_mut_slice().split_at_mut(most);
         dk.fill(T::of(0.0));
         dv.fill(T::of(0.0));
         for first in (0..rows).step_by(step) {
@@ -124,22 +126,27 @@ fn below<T>(m: Matrix<'_, T>, row: usize) -> Matrix<'_, T> {
 door! {
     /// Makes shares of masked scores: `exp(x - m) / sum(exp(x - m))` along each row, and zeros in a row of nothing but -inf.
     /// Of row number `i` only the first `causal_from + i + 1` count.
-    fn share_rows[T: RowFloat][T](scores: &mut [T], cols: usize, mask: MaskRows<'_, T>, mask_step: usize, causal_from: usize);
+    ///
+    /// A row is as long as whole lanes while it is worked on: what lies behind it, [`LANES`] elements at least, is put aside.
+    fn share_rows[T: RowFloat][T](scores: &mut [T], sizes: [usize; 2], mask: MaskRows<'_, T>, mask_step: usize, causal_from: usize);
     body share_rows_body
 }
 #[inline(always)]
 fn share_rows_body<const FMA: bool, T: RowFloat>(
     scores: &mut [T],
-    cols: usize,
+    [rows, cols]: [usize; 2],
     mask: MaskRows<'_, T>,
     mask_step: usize,
     causal_from: usize,
 ) {
     let none = T::of(f64::NEG_INFINITY);
-    for (row, scores) in scores.chunks_exact_mut(cols).enumerate() {
+    for row in 0..rows {
+        let scores = &mut scores[row * cols..];
         let live = causal_from.saturating_add(row + 1).min(cols);
-        let (x, beyond) = scores.split_at_mut(live);
-        beyond.fill(T::of(0.0));
+        let x = &mut scores[..live.next_multiple_of(LANES)];
+        let mut aside = [none; LANES];
+        let aside = &mut aside[..x.len() - live];
+        aside.swap_with_slice(&mut x[live..]);
         match mask {
             MaskRows::None => {}
             MaskRows::Truth(m) => {
@@ -158,16 +165,18 @@ fn share_rows_body<const FMA: bool, T: RowFloat>(
         let m = largest(x);
         if m == none && x.iter().all(|&v| v == none) {
             x.fill(T::of(0.0));
-            continue;
+        } else {
+            let m = Lane::<T, FMA>(m);
+            for v in x.iter_mut() {
+                *v = (Lane::<T, FMA>(*v) - m).exp().0;
+            }
+            let share = T::of(1.0) / Line::sum(&*x, live);
+            for v in x.iter_mut() {
+                *v = *v * share;
+            }
         }
-        let m = Lane::<T, FMA>(m);
-        for v in x.iter_mut() {
-            *v = (Lane::<T, FMA>(*v) - m).exp().0;
-        }
-        let share = T::of(1.0) / Line::sum(&*x, live);
-        for v in x.iter_mut() {
-            *v = *v * share;
-        }
+        x[live..].copy_from_slice(aside);
+        scores[live..cols].fill(T::of(0.0));
     }
 }
 

@@ -1,6 +1,8 @@
 //! Running sums and products along an axis, in blocks of rows that are the same for any number of threads.
 
 use crate::dtype::Element;
+use crate::kernels::doors::door;
+use crate::kernels::level::{Level, level};
 use crate::threads::{GRAIN, num_threads, split_work};
 
 /// Numbers that are folded as they come, in a wider type: that of the accumulators of a sum.
@@ -47,8 +49,9 @@ const LEAST_ROWS: usize = 64;
 /// Folds the rows of matrices of `rows` rows of `len` elements: `out[o, i] = source[o, 0] + .. + source[o, i]`, or the
 /// product.
 ///
-/// A matrix is cut into blocks of rows. What a row folds to is what all blocks before its own come to, and what the rows
-/// of its block do up to it; so a block can start as soon as those before it have been folded, by whatever thread.
+/// A matrix is cut into blocks of rows. What a row sums to is what all blocks before its own come to, and what the rows
+/// of its block do up to it; so a block can start as soon as those before it have been summed, by whatever thread.
+/// Products are taken one by one: that of a block alone could overflow where those before it are 0.
 pub(crate) fn scan<T: Running, const PRODUCT: bool>(source: &[T], rows: usize, len: usize, out: &mut [T]) {
     if out.is_empty() {
         return;
@@ -59,7 +62,7 @@ pub(crate) fn scan<T: Running, const PRODUCT: bool>(source: &[T], rows: usize, l
     // Pieces are blocks of all matrices, of which the last one of a matrix may be lower.
     let start = |piece: usize| piece / blocks * matrix + piece % blocks * height * len;
     let carries =
-        (blocks > 1 && num_threads() > 1).then(|| carries::<T, PRODUCT>(source, [matrix, height * len], len));
+        (!PRODUCT && blocks > 1 && num_threads() > 1).then(|| carries(source, [matrix, height * len], len));
     let grain = if carries.is_some() { 1 } else { (GRAIN / matrix).max(1) * blocks };
     split_work(
         count * blocks,
@@ -86,14 +89,10 @@ pub(crate) fn scan<T: Running, const PRODUCT: bool>(source: &[T], rows: usize, l
     );
 }
 
-/// What all rows before each block of a matrix come to.
-fn carries<T: Running, const PRODUCT: bool>(
-    source: &[T],
-    [matrix, block]: [usize; 2],
-    len: usize,
-) -> Vec<T::Wide> {
+/// What all rows before each block of a matrix add up to.
+fn carries<T: Running>(source: &[T], [matrix, block]: [usize; 2], len: usize) -> Vec<T::Wide> {
     let blocks = matrix.div_ceil(block);
-    let mut all = vec![T::start::<PRODUCT>(); source.len() / matrix * blocks * len];
+    let mut all = vec![T::start::<false>(); source.len() / matrix * blocks * len];
     let pieces = all.len() / len;
     split_work(
         pieces,
@@ -104,15 +103,15 @@ fn carries<T: Running, const PRODUCT: bool>(
             for (piece, total) in (first..).zip(totals.chunks_exact_mut(len)) {
                 let from = piece / blocks * matrix + piece % blocks * block;
                 let rest = &source[from..piece / blocks * matrix + matrix];
-                total_of_rows::<T, PRODUCT>(&rest[..block.min(rest.len())], total);
+                sum_of_rows(&rest[..block.min(rest.len())], total);
             }
         },
     );
     for matrix in all.chunks_exact_mut(blocks * len) {
-        let mut before = vec![T::start::<PRODUCT>(); len];
+        let mut before = vec![T::start::<false>(); len];
         for block in matrix.chunks_exact_mut(len) {
             for (b, total) in before.iter_mut().zip(block) {
-                let next = T::fold::<PRODUCT>(*b, *total);
+                let next = T::fold::<false>(*b, *total);
                 *total = std::mem::replace(b, next);
             }
         }
@@ -123,36 +122,95 @@ fn carries<T: Running, const PRODUCT: bool>(
 /// Folds the rows of a block, which follow what `carry` has come to, and adds them to it.
 fn fold_rows<T: Running, const PRODUCT: bool>(source: &[T], carry: &mut [T::Wide], out: &mut [T]) {
     let fold = T::fold::<PRODUCT>;
-    if let [carry] = carry {
-        let mut own = T::start::<PRODUCT>();
-        for (o, &x) in out.iter_mut().zip(source) {
-            own = fold(own, x.wide());
-            *o = T::narrow(fold(*carry, own));
+    match carry {
+        [carry] if PRODUCT => {
+            for (o, &x) in out.iter_mut().zip(source) {
+                *carry = fold(*carry, x.wide());
+                *o = T::narrow(*carry);
+            }
         }
-        *carry = fold(*carry, own);
-        return;
-    }
-    let mut own = vec![T::start::<PRODUCT>(); carry.len()];
-    for (line, out) in source.chunks_exact(carry.len()).zip(out.chunks_exact_mut(carry.len())) {
-        for (((o, &x), own), &carry) in out.iter_mut().zip(line).zip(&mut own).zip(&*carry) {
-            *own = fold(*own, x.wide());
-            *o = T::narrow(fold(carry, *own));
+        [carry] => *carry = fold(*carry, sum_line(source, *carry, out)),
+        _ if PRODUCT => {
+            for (line, out) in source.chunks_exact(carry.len()).zip(out.chunks_exact_mut(carry.len())) {
+                for ((o, &x), carry) in out.iter_mut().zip(line).zip(&mut *carry) {
+                    *carry = fold(*carry, x.wide());
+                    *o = T::narrow(*carry);
+                }
+            }
         }
-    }
-    for (carry, own) in carry.iter_mut().zip(own) {
-        *carry = fold(*carry, own);
+        _ => {
+            let mut own = vec![T::start::<PRODUCT>(); carry.len()];
+            for (line, out) in source.chunks_exact(carry.len()).zip(out.chunks_exact_mut(carry.len())) {
+                for (((o, &x), own), &carry) in out.iter_mut().zip(line).zip(&mut own).zip(&*carry) {
+                    *own = fold(*own, x.wide());
+                    *o = T::narrow(fold(carry, *own));
+                }
+            }
+            for (carry, own) in carry.iter_mut().zip(own) {
+                *carry = fold(*carry, own);
+            }
+        }
     }
 }
 
-/// What the rows of a block come to, in the order of [`fold_rows`].
-fn total_of_rows<T: Running, const PRODUCT: bool>(source: &[T], total: &mut [T::Wide]) {
+/// What the rows of a block add up to, in the order of [`fold_rows`].
+fn sum_of_rows<T: Running>(source: &[T], total: &mut [T::Wide]) {
+    let fold = T::fold::<false>;
     if let [total] = total {
-        *total = source.iter().fold(*total, |t, &x| T::fold::<PRODUCT>(t, x.wide()));
+        let (groups, rest) = source.as_chunks::<GROUP>();
+        for group in groups {
+            *total = fold(*total, group_sums(group)[GROUP - 1]);
+        }
+        *total = rest.iter().fold(*total, |t, &x| fold(t, x.wide()));
         return;
     }
     for line in source.chunks_exact(total.len()) {
         for (t, &x) in total.iter_mut().zip(line) {
-            *t = T::fold::<PRODUCT>(*t, x.wide());
+            *t = fold(*t, x.wide());
         }
     }
+}
+
+/// Elements that are summed among themselves before they are added to what comes before them: the next ones need not wait for
+/// each of them.
+const GROUP: usize = 8;
+
+/// The running sums of a group, in as many steps as it takes to double one element to all of them.
+#[inline(always)]
+fn group_sums<T: Running>(group: &[T; GROUP]) -> [T::Wide; GROUP] {
+    let mut sums = [T::start::<false>(); GROUP];
+    for i in 0..GROUP {
+        sums[i] = group[i].wide();
+    }
+    for apart in [1, 2, 4] {
+        let before = sums;
+        for i in apart..GROUP {
+            sums[i] = T::fold::<false>(before[i - apart], before[i]);
+        }
+    }
+    sums
+}
+
+door! {
+    /// The running sums of a line, which follows what `carry` has come to; what the line adds up to.
+    fn sum_line[T: Running][T](source: &[T], carry: T::Wide, out: &mut [T]) -> T::Wide;
+    body sum_line_body
+}
+#[inline(always)]
+fn sum_line_body<const FMA: bool, T: Running>(source: &[T], carry: T::Wide, out: &mut [T]) -> T::Wide {
+    let mut own = T::start::<false>();
+    let (groups, rest) = source.as_chunks::<GROUP>();
+    let (outs, last) = out.as_chunks_mut::<GROUP>();
+    for (group, out) in groups.iter().zip(outs) {
+        let (before, sums) = (T::fold::<false>(carry, own), group_sums(group));
+        for i in 0..GROUP {
+            out[i] = T::narrow(T::fold::<false>(before, sums[i]));
+        }
+        own = T::fold::<false>(own, sums[GROUP - 1]);
+    }
+    for (o, &x) in last.iter_mut().zip(rest) {
+        own = T::fold::<false>(own, x.wide());
+        *o = T::narrow(T::fold::<false>(carry, own));
+    }
+    own
 }

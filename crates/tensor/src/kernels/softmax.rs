@@ -58,17 +58,23 @@ fn fold_run<T: RowFloat>(x: &[T], start: T, combine: impl Fn(T, T) -> T) -> T {
         }
         return all;
     }
-    let mut lanes = [start; LANES];
-    let (chunks, rest) = x.as_chunks::<LANES>();
+    fold_lanes::<T, LANES>(x, start, combine)
+}
+
+/// Folds by lanes, and then over them.
+#[inline(always)]
+fn fold_lanes<T: RowFloat, const L: usize>(x: &[T], start: T, combine: impl Fn(T, T) -> T) -> T {
+    let mut lanes = [start; L];
+    let (chunks, rest) = x.as_chunks::<L>();
     for c in chunks {
-        for k in 0..LANES {
+        for k in 0..L {
             lanes[k] = combine(lanes[k], c[k]);
         }
     }
     for (lane, &v) in lanes.iter_mut().zip(rest) {
         *lane = combine(*lane, v);
     }
-    let mut width = LANES / 2;
+    let mut width = L / 2;
     while width > 0 {
         for k in 0..width {
             lanes[k] = combine(lanes[k], lanes[k + width]);
@@ -81,7 +87,9 @@ fn fold_run<T: RowFloat>(x: &[T], start: T, combine: impl Fn(T, T) -> T) -> T {
 /// The largest element that is a number; -inf if there is none.
 #[inline(always)]
 pub(super) fn largest<T: RowFloat>(x: &[T]) -> T {
-    fold_run(x, T::of(f64::NEG_INFINITY), |a, b| if b > a { b } else { a })
+    let (start, larger) = (T::of(f64::NEG_INFINITY), |a, b| if b > a { b } else { a });
+    // The order does not matter: fewer lanes, where a row does not fill them all.
+    if x.len() < LANES { fold_lanes::<T, 8>(x, start, larger) } else { fold_run(x, start, larger) }
 }
 
 /// The sum of a run of elements, at most [`RUN`] of them, onto a wide one.

@@ -71,8 +71,12 @@ macro_rules! exponentials {
             /// when the result is, so it is applied as two halves.
             #[inline(always)]
             fn raise<const FMA: bool>(bits: $Bits, p: $T) -> $T {
-                let half = (bits & (4 * $bias as $Bits + 3)) >> 1;
-                let first = $T::from_bits(half << $mantissa);
+                let exponent = bits & (4 * $bias as $Bits + 3);
+                let half = exponent >> 1;
+                // What rounds to 0 is 0 from here on: a product that underflows takes many times as long, and a row that
+                // is masked with -inf is full of them.
+                let vanishes = exponent < $bias as $Bits - $mantissa;
+                let first = $T::from_bits(if vanishes { 0 } else { half << $mantissa });
                 let second = $T::from_bits(bits.wrapping_sub(half) << $mantissa);
                 fma::<FMA>(p, first, first) * second
             }

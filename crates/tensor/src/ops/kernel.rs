@@ -33,6 +33,8 @@ pub use super::pointwise::check_alpha;
 #[doc(hidden)]
 pub use super::repeat::{Repetition, grids, repetition, tiling};
 #[doc(hidden)]
+pub use super::warning::expect_meant;
+#[doc(hidden)]
 pub use crate::attention::{Attending, GroupedHeads};
 #[doc(hidden)]
 pub use crate::kernels::RowFormula;

@@ -10,6 +10,7 @@ use crate::tensor::Tensor;
 
 use super::arg::{Arg, AsArg};
 use super::index::{own, reads};
+use super::warning::expect_meant;
 
 /// # Masks
 impl Tensor {
@@ -74,7 +75,7 @@ impl Tensor {
     #[doc(alias = "boolean_mask")]
     pub fn masked_select(&self, mask: impl AsArg) -> Result<Tensor> {
         const OP: &str = "masked_select";
-        let (shape, places) = selected(self.shape(), &mask_of(mask.arg())).here()?;
+        let (shape, places) = selected(self, &mask_of(mask.arg())).here()?;
         let all = self.expanded(OP, shape).and_then(|t| t.reshape(-1));
         all.and_then(|t| t.index_select(0, places)).map_err(|e| e.named(OP)).here()
     }
@@ -136,12 +137,14 @@ pub fn expect_mask(op: &'static str, mask: &Tensor, value: Option<&Tensor>) -> R
     }
 }
 
-/// What [`Tensor::masked_select`] takes of a tensor of this shape: the shape that it expands to, and the places there.
+/// What [`Tensor::masked_select`] takes of a tensor: the shape that it expands to, and the places there.
 #[doc(hidden)]
-pub fn selected(shape: &Shape, mask: &Tensor) -> Result<(Shape, Tensor)> {
+#[track_caller]
+pub fn selected(from: &Tensor, mask: &Tensor) -> Result<(Shape, Tensor)> {
     let op = "masked_select";
     expect_mask(op, mask, None)?;
-    let common = broadcast_two(op, shape, mask.dims())?;
+    let common = broadcast_two(op, from.dims(), mask.dims())?;
+    expect_meant(op, from, mask)?;
     let places = true_places(op, &mask.expanded(op, common.clone())?)?;
     Ok((common, places))
 }

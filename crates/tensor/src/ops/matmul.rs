@@ -2,7 +2,9 @@
 
 use super::arg::{AsArg, AsOptionalArg};
 use super::joint::Target;
+use super::warning;
 use crate::error::{Here, Result, TensorFacts, refuse};
+use crate::meant::Meant;
 use crate::shape::{Dims, Shape};
 use crate::task::{self, Does, Read, Space, Spec, Task, batch_of, expect_one_dtype};
 use crate::tensor::Tensor;
@@ -200,7 +202,12 @@ fn vector_linear(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>
 /// The product of two tensors.
 #[track_caller]
 fn product(op: &'static str, a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    multiply(op, &Spec::new(op, a, b)?, &[a, b], None)
+    let spec = Spec::new(op, a, b)?;
+    let batches = [a, b].map(|t| (batch_of(t.dims()), t.meant().without_last(2)));
+    if batches[0].0 != batches[1].0 {
+        warning::check(op, || batches.into_iter().collect())?;
+    }
+    multiply(op, &spec, &[a, b], None)
 }
 
 /// The product of the first two, whose rows start as the third if there is one; as it is, or for a target.
@@ -213,13 +220,18 @@ fn multiply<const N: usize>(
 ) -> Result<Tensor> {
     let dtype = factors[0].dtype();
     let mut target = target.unwrap_or(Target::of(&spec.shape));
-    task::make(Task {
+    let made = task::make(Task {
         op,
         reads: &factors.map(|t| Read::Tensor(t, dtype)),
         space: Space::Of(&spec.shape),
         does: Does::Product(spec),
         to: &mut [target.place(dtype)],
-    })
+    })?;
+    let [a, b] = [factors[0].meant(), factors[1].meant()];
+    if (a | b).is_none() || factors.iter().any(|t| t.rank() < 2) || *made.shape() != spec.shape {
+        return Ok(made);
+    }
+    Ok(made.with_meant(Meant::of_product(a, b, &spec.shape)))
 }
 
 /// A product that says which ranks its operands have, and broadcasts nothing.

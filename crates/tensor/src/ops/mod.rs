@@ -5,6 +5,7 @@ pub(crate) mod arg;
 mod classes;
 mod direction;
 mod divide;
+pub(crate) mod doubt;
 mod dropout;
 mod einsum;
 mod embedding;
@@ -43,4 +44,6 @@ pub use operators::Number;
 pub use pad::Pad;
 pub use repeat::Repeats;
 pub use warning::{BroadcastWarning, BroadcastWarningGuard, broadcast_warning, set_broadcast_warning};
+#[doc(hidden)]
+pub use warning::{DOUBTED, take_doubted};
 pub mod kernel;

@@ -5,6 +5,7 @@ use crate::create::Sequence;
 use crate::dtype::{Block, BlockMut, DType, Element};
 use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::BlockKernel;
+use crate::meant::Meant;
 use crate::shape::{Dims, Shape, expect_expansion};
 use crate::task::{self, Does, Read, Reduce, Space, Task, To};
 use crate::tensor::Tensor;
@@ -47,6 +48,12 @@ impl Kept {
         } else {
             Ok(())
         }
+    }
+
+    /// A result that has no axes, or none of the reduced ones, in its shape.
+    pub(crate) fn shaped(&self, op: &'static str, result: Tensor) -> Result<Tensor> {
+        let meant = Meant::NONE.folded(&self.flags, self.shape.rank());
+        Ok(result.reshaped(op, self.shape.clone())?.with_meant(meant))
     }
 
     /// Folds a kernel (or the only operand) and gives the result its shape.
@@ -335,7 +342,7 @@ impl Tensor {
             }
             index = Tensor::from(whole);
         }
-        Ok((value.unsqueeze_to(&kept.shape), index.unsqueeze_to(&kept.shape)))
+        Ok((kept.shaped(op, value)?, kept.shaped(op, index)?))
     }
 
     /// The extreme values and their first indices; two folds, the second over the indices where the value is met.

@@ -120,6 +120,17 @@ mod tests {
         }
     }
 
+    /// What a piece multiplies to alone, infinity, is never multiplied with the zero before it.
+    #[test]
+    fn a_zero_stays_a_zero_however_much_follows() {
+        for columns in [1, 2] {
+            let x = Tensor::arange(0..100_000).minimum(2).unwrap().double().reshape([-1, 1]).unwrap();
+            let x = x.expand([100_000, columns]).unwrap();
+            let zeros = Tensor::zeros_with(x.shape(), DType::F64);
+            assert!(x.cumprod(0).unwrap() == zeros, "{columns}");
+        }
+    }
+
     trait Small {
         fn remainder_of_five(&self) -> Tensor;
     }

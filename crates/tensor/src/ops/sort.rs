@@ -184,7 +184,7 @@ impl Tensor {
         };
         let places = rows.places(op, axis.into(), Some(1), Wanted::Middle)?;
         let values = rows.at_places(op, axis.into(), &places)?;
-        Ok((values.reshaped(op, kept.shape.clone())?, places.reshaped(op, kept.shape)?))
+        Ok((kept.shaped(op, values)?, kept.shaped(op, places)?))
     }
 
     /// The places of the `k` elements wanted along an axis, of all if no number is given.

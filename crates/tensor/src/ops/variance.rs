@@ -116,7 +116,7 @@ impl Tensor {
     ) -> Result<(Tensor, Tensor)> {
         let over = over.into();
         let (var, mean) = self.spread("var_mean", &over, correction.into()).here()?;
-        let mean = mean.reshaped("var_mean", var.shape().clone()).here()?;
+        let mean = mean.reshaped("var_mean", var.shape().clone()).here()?.with_meant(var.meant());
         Ok((var, mean))
     }
 }

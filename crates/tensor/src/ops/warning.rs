@@ -1,22 +1,38 @@
-//! The warning about broadcasting that was once a mistake: two shapes that differ but hold as many elements.
+//! The warning about broadcasts that nobody meant: its levels, for the process and for a scope.
 
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::error::{Result, TensorFacts, refuse};
-use crate::shape::Shape;
+use smallvec::SmallVec;
 
-/// What happens when two tensors broadcast that differ in shape but hold the same number of elements,
-/// such as `[4, 1]` and `[4]`, which make `[4, 4]`.
+use super::doubt::Doubt;
+use crate::error::{Result, TensorFacts, refuse};
+use crate::meant::Meant;
+use crate::shape::Shape;
+use crate::tensor::Tensor;
+use crate::threads::{set_thread_modes, thread_modes};
+
+/// What happens when two tensors broadcast that nobody may have meant to: two that hold the same number of elements and both
+/// grow, such as `[4, 1]` and `[4]`, which make `[4, 4]`.
+///
+/// It is no such case if an axis of size 1 that grows was made on purpose: by `unsqueeze`, by [`keep`](crate::keep), or by a 1 that is
+/// written in `reshape`, `view` or `expand`. A tensor remembers that, and so do its views and what is computed from it element
+/// by element. A size that came with the data, or that follows from -1 or from another tensor's shape, was not made on purpose.
+///
+/// All pointwise operations look, of tensors and of variables, in place and fused; so do selections by masks, and
+/// products for their batches. Operations that a backward pass runs do not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BroadcastWarning {
     /// Nothing; the default.
     Off = 0,
-    /// A warning through the `log` facade with both shapes and the source line.
+    /// A warning through the `log` facade with both shapes, the source line and the cure.
     Warn = 1,
     /// The operation returns an error, see [`TensorFacts::BroadcastRefused`].
     Refuse = 2,
+    /// As `Warn`, and also where a shorter shape fits two places of a longer one because sizes coincide: `[6]` in `[6, 8, 6]`,
+    /// of which it gets the last axis. Square matrices are warned of, too: for looking for an error, not for every day.
+    Debug = 3,
 }
 
 static PROCESS: AtomicU8 = AtomicU8::new(0);
@@ -80,28 +96,66 @@ impl Drop for BroadcastWarningGuard {
     }
 }
 
-/// Warns or refuses if the setting in force says so.
+/// A warning: the operation, the shapes and the line.
+type Said = (&'static str, [Shape; 2], &'static Location<'static>);
+
+thread_local! {
+    /// The last warning of this thread.
+    static DOUBT: Cell<Option<Said>> = const { Cell::new(None) };
+}
+
+/// The mode of a thread that has been warned: a graph adds what it knows of the operands, and ends the mode.
+#[doc(hidden)]
+pub const DOUBTED: u32 = 1 << 31;
+
+/// The last warning of this thread, for once.
+#[doc(hidden)]
+pub fn take_doubted() -> Option<Said> {
+    DOUBT.take()
+}
+
+/// An operand: its sizes, and which axes of size 1 are meant.
+pub(crate) type Operand<'a> = (&'a [usize], Meant);
+
+/// Warns of operands that nobody may have meant to broadcast, or refuses them, if the setting in force says so. They are listed only
+/// then.
 #[track_caller]
-pub(crate) fn check(op: &'static str, a: &[usize], b: &[usize]) -> Result<()> {
-    if a == b || a.is_empty() || b.is_empty() {
-        return Ok(());
-    }
+pub(crate) fn check<'a>(
+    op: &'static str,
+    operands: impl FnOnce() -> SmallVec<[Operand<'a>; 4]>,
+) -> Result<()> {
     let level = SCOPE.get().unwrap_or(match PROCESS.load(Ordering::Relaxed) {
         0 => BroadcastWarning::Off,
         1 => BroadcastWarning::Warn,
-        _ => BroadcastWarning::Refuse,
+        2 => BroadcastWarning::Refuse,
+        _ => BroadcastWarning::Debug,
     });
-    if level == BroadcastWarning::Off || a.iter().product::<usize>() != b.iter().product::<usize>() {
-        return Ok(());
+    if level == BroadcastWarning::Off { Ok(()) } else { look(op, level, &operands()) }
+}
+
+/// The same for two tensors whose broadcasting is done by other means.
+#[doc(hidden)]
+#[track_caller]
+pub fn expect_meant(op: &'static str, a: &Tensor, b: &Tensor) -> Result<()> {
+    check(op, || [a, b].map(|t| (t.dims(), t.meant())).into_iter().collect())
+}
+
+#[cold]
+#[track_caller]
+fn look(op: &'static str, level: BroadcastWarning, operands: &[Operand<'_>]) -> Result<()> {
+    for (i, &a) in operands.iter().enumerate() {
+        for &b in &operands[i + 1..] {
+            let Some(doubt) = Doubt::about(a, b, level == BroadcastWarning::Debug) else { continue };
+            let [a, b] = [a.0, b.0].map(Shape::from);
+            if level == BroadcastWarning::Refuse {
+                return refuse(TensorFacts::BroadcastRefused { op, a, b, origins: [None; 2] });
+            }
+            log::warn!("{} (at {})", doubt.text(op, [&a, &b], &[None; 2]), Location::caller());
+            DOUBT.set(Some((op, [a, b], Location::caller())));
+            set_thread_modes(thread_modes() | DOUBTED);
+            return Ok(());
+        }
     }
-    let (a, b) = (Shape::from(a), Shape::from(b));
-    if level == BroadcastWarning::Refuse {
-        return refuse(TensorFacts::BroadcastRefused { op, a, b });
-    }
-    log::warn!(
-        "{op}: {a} and {b} do not have the same shape, but are broadcastable, and have the same number of elements ({})",
-        Location::caller()
-    );
     Ok(())
 }
 

@@ -30,6 +30,12 @@ impl Images {
         expect_room_for(op, &output, planned, dtype)?;
         Ok(Images { op, input, output })
     }
+
+    /// `count` times as many, along an axis in front.
+    pub(super) fn behind(&self, count: usize) -> Images {
+        let [input, output] = [&self.input, &self.output].map(|s| [&[count], s.dims()].concat().into());
+        Images { op: self.op, input, output }
+    }
 }
 
 /// Refuses a tensor that is no batch of images, nor one without a batch; or one of no elements in any image.

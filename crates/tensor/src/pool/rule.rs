@@ -36,6 +36,12 @@ impl Blended {
         Blended { images, blends: Arc::new(blends) }
     }
 
+    /// The same of `count` times as many images, along an axis in front.
+    #[must_use]
+    pub fn behind(&self, count: usize) -> Blended {
+        Blended { images: self.images.behind(count), blends: self.blends.clone() }
+    }
+
     /// The images that become of these.
     ///
     /// # Errors
@@ -64,6 +70,17 @@ impl Picked {
         let laid = x.laid_out(op)?;
         let places = task::whole(op, &rule, &[Read::Tensor(&laid, x.dtype())], &images.output, DType::I64)?;
         Ok(Picked { images, axes, places })
+    }
+
+    /// The same places in `count` times as many images, along an axis in front.
+    ///
+    /// # Errors
+    /// `TooLarge`.
+    #[track_caller]
+    pub fn behind(&self, count: usize) -> Result<Picked> {
+        let images = self.images.behind(count);
+        let places = self.places.expand(&images.output).and_then(|places| places.try_contiguous()).here()?;
+        Ok(Picked { images, axes: self.axes, places })
     }
 
     /// Where the largest elements lie: their places in the flat image.

@@ -90,7 +90,7 @@ fn logsumexp(x: &Tensor, over: &Over) -> Result<Tensor> {
         Some(n) => in_rows(op, &LogSumExp, operands, (n, reduced), &kept.shape)?,
         None => in_folds(op, &LogSumExp, operands, &kept, x.dtype().to_float())?,
     };
-    Ok(if over.keepdim() { y } else { y.keep_axes(&kept.flags) })
+    if over.keepdim() { kept.shaped(op, y) } else { Ok(y.keep_axes(&kept.flags)) }
 }
 
 /// The gradient of [`Tensor::softmax`], given that of its result and the result `y`: `y (g - sum(g y))`.

@@ -8,6 +8,7 @@ use crate::create::room;
 use crate::dtype::DType;
 use crate::error::{Result, TensorFacts, refuse};
 use crate::kernels::BlockKernel;
+use crate::meant::Meant;
 use crate::shape::{Dims, Shape, expect_expansion};
 use crate::tensor::Tensor;
 use crate::threads::GRAIN;
@@ -41,18 +42,22 @@ pub(super) fn make(
     space: &Shape,
     to: &mut [To<'_>],
 ) -> Result<Tensor> {
+    let meant = Meant::all_of(reads);
     let mut cells = Cells::new();
     let operands = operands(reads, &mut cells);
     match to {
-        [To::New(dtype)] => iter::map(op, kernel, &operands, space.clone(), *dtype),
+        [To::New(dtype)] => {
+            Ok(iter::map(op, kernel, &operands, space.clone(), *dtype)?.with_meant(meant.within(space)))
+        }
         [To::Dense(dtype)] => {
             let mut storage = room(op, space, *dtype)?;
             iter::write(kernel, &operands, space, storage.block_mut());
-            Ok(Tensor::from_storage(storage, space.clone()))
+            Ok(Tensor::from_storage(storage, space.clone()).with_meant(meant.within(space)))
         }
         [To::Fold(reduce, dtype, kept, shape)] => {
             let fold = Fold { op, reduce: *reduce, dtype: *dtype };
-            Ok(iter::fold(fold, kernel, &operands, space, kept, None)?.unsqueeze_to(shape))
+            let folded = iter::fold(fold, kernel, &operands, space, kept, None)?.unsqueeze_to(shape);
+            Ok(folded.with_meant(meant.within(space).folded(kept, shape.rank())))
         }
         [To::Sum { shape, dtype, prior }] => sum(op, kernel, &operands, space, shape, *dtype, prior.take()),
         _ => unreachable!("one new tensor is made"),
@@ -137,7 +142,9 @@ fn sum(
         }
     }
     let fold = Fold { op, reduce: Reduce::Sum, dtype: own };
-    iter::fold(fold, kernel, operands, space, &kept, prior)?.unsqueeze_to(target).into_type(op, dtype)
+    let sum = iter::fold(fold, kernel, operands, space, &kept, prior)?.unsqueeze_to(target);
+    let meant = Meant::NONE.folded(&kept[space.rank() - target.rank()..], target.rank());
+    sum.with_meant(meant).into_type(op, dtype)
 }
 
 /// The sums of a kernel's outputs, each down to a shape of its own; dense if there are several.

@@ -9,6 +9,7 @@ use crate::buffer::{Handle, Storage};
 use crate::dtype::{Block, BlockMut, DType};
 use crate::error::Result;
 use crate::kernels::{BlockKernel, doors};
+use crate::meant::Meant;
 use crate::shape::Shape;
 use crate::tensor::{Layout, Tensor};
 use crate::threads::GRAIN;
@@ -31,11 +32,13 @@ pub(super) fn alike(task: &mut Task<'_, '_>) -> Option<Result<Tensor>> {
         return None;
     }
     let mut blocks = [Block::Bool(&[]); FEW];
+    let mut meant = Meant::NONE;
     for (block, read) in blocks.iter_mut().zip(task.reads) {
         let Read::Tensor(t, want) = *read else { return None };
         if !lies_like(t, shape, want) {
             return None;
         }
+        meant = meant | t.layout.meant;
         *block = t.storage.block().range(t.layout.offset, n);
     }
     let blocks = &blocks[..task.reads.len()];
@@ -43,7 +46,7 @@ pub(super) fn alike(task: &mut Task<'_, '_>) -> Option<Result<Tensor>> {
         ([To::New(dtype)], Some(kernel)) => {
             let mut storage = Storage::scratch(*dtype, n);
             kernel.run(blocks, &mut [storage.block_mut()]);
-            Some(Ok(Tensor { storage, layout: Layout::row_major(shape.clone()) }))
+            Some(Ok(Tensor { storage, layout: Layout::row_major(shape.clone()) }.with_meant(meant)))
         }
         ([To::Sum { shape: target, dtype, prior }], _) if *target == shape && dtype == own => {
             if prior.as_ref().is_some_and(|prior| !lies_like(prior, shape, *dtype)) {
@@ -82,7 +85,8 @@ pub(super) fn with_numbers(
     let blocks = blocks(None, reads, shape.numel(), &mut held);
     let mut storage = Storage::scratch(dtype, shape.numel());
     kernel.run(&blocks, &mut [storage.block_mut()]);
-    Some(Tensor { storage, layout: Layout::row_major(shape.clone()) })
+    let meant = Meant::all_of(reads);
+    Some(Tensor { storage, layout: Layout::row_major(shape.clone()) }.with_meant(meant))
 }
 
 /// A kernel over a tensor of a block at most that nobody else holds, and others that lie like it, or numbers; in its

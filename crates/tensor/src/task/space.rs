@@ -4,6 +4,7 @@ use super::{Read, Space};
 use crate::create::checked_len;
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::meant::Meant;
 use crate::ops::warning;
 use crate::shape::{Shape, broadcast_two, expands_to, expect_expansion};
 
@@ -12,6 +13,19 @@ impl<'a> Read<'a> {
         match self {
             Read::Tensor(t, _) => t.dims(),
             Read::Number(..) => &[],
+        }
+    }
+
+    /// What a warning looks at.
+    pub(crate) fn operand(&self) -> warning::Operand<'a> {
+        (self.shape(), self.meant())
+    }
+
+    /// The axes of size 1 that are meant.
+    pub(crate) fn meant(&self) -> Meant {
+        match self {
+            Read::Tensor(t, _) => t.meant(),
+            Read::Number(..) => Meant::NONE,
         }
     }
 }
@@ -39,14 +53,15 @@ impl<'a> Space<'a> {
 
 /// The common shape of what is read; `asked` if a user has brought it together, see [`Space::Asked`].
 #[track_caller]
-pub(crate) fn common_shape(op: &'static str, reads: &[Read<'_>], asked: bool) -> Result<Shape> {
+pub(crate) fn common_shape(op: &'static str, reads: &[Read<'_>], mut asked: bool) -> Result<Shape> {
     let mut shape = reads.first().map_or_else(Shape::scalar, |r| r.shape().into());
     for r in reads.iter().skip(1) {
         // A single number without axes changes no shape.
         if !r.shape().is_empty() && r.shape() != &shape[..] {
             let next = broadcast_two(op, &shape, r.shape())?;
             if asked {
-                warning::check(op, &shape, r.shape())?;
+                warning::check(op, || reads.iter().map(Read::operand).collect())?;
+                asked = false;
             }
             // Whoever makes a tensor of it asks again for its own type.
             checked_len(op, &next, DType::Bool)?;

@@ -40,7 +40,7 @@ impl Tensor {
         let l = &self.layout;
         let shape = Shape(order.iter().map(|&i| l.shape[i]).collect());
         let strides = order.iter().map(|&i| l.strides[i]).collect();
-        self.relayout(shape, strides, l.offset as isize)
+        self.relayout(shape, strides, l.offset as isize).with_meant(l.meant.reordered(self.rank(), order))
     }
 
     /// Two axes exchanged.
@@ -178,7 +178,8 @@ impl Tensor {
         let step = shape.get(at).map_or(1, |&size| strides[at].saturating_mul(size as isize));
         shape.0.insert(at, 1);
         strides.insert(at, step);
-        Ok(self.relayout(shape, strides, self.layout.offset as isize))
+        let meant = self.meant().inserted(self.rank() - at);
+        Ok(self.relayout(shape, strides, self.layout.offset as isize).with_meant(meant))
     }
 
     /// The elements in reverse order along the given axes.
@@ -206,7 +207,7 @@ impl Tensor {
                 layout.strides[i] = layout.strides[i].wrapping_neg();
             }
         }
-        Ok(self.relayout(layout.shape, layout.strides, offset))
+        Ok(self.relayout(layout.shape, layout.strides, offset).with_meant(self.meant()))
     }
 }
 

@@ -21,6 +21,7 @@ use std::borrow::Cow;
 
 use crate::create::checked_len;
 use crate::error::{Here, Result};
+use crate::meant::Meant;
 use crate::ops::{AsArg, List, tensors_of};
 use crate::shape::{Dims, Shape, broadcast_two, expect_expansion};
 use crate::tensor::{Layout, Tensor};
@@ -99,6 +100,8 @@ impl Tensor {
             .collect();
         let mut view = self.relayout(to, strides, self.layout.offset as isize);
         view.layout.expanded = true;
+        let written = Meant::of(view.rank(), |i| i < missing);
+        view.layout.meant = (self.meant() | written).within(view.shape());
         Ok(view)
     }
 }

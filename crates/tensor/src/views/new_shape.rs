@@ -1,6 +1,7 @@
 //! `NewShape`: a shape in which -1 has a meaning, as callers write it.
 
 use crate::error::{Result, TensorFacts, refuse};
+use crate::meant::Meant;
 use crate::shape::{Dims, Shape};
 
 /// A shape for elements that there already are, in which -1 stands for a size that follows from them: one in `reshape`,
@@ -19,8 +20,12 @@ use crate::shape::{Dims, Shape};
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
 // A negative number as its two's complement, which is no size of any tensor, so that a shape becomes this as it is.
-#[derive(Clone, PartialEq, Eq)]
-pub struct NewShape(Dims<usize>);
+#[derive(Clone)]
+pub struct NewShape {
+    sizes: Dims<usize>,
+    /// whether the sizes are those of a [`Shape`], so that nobody has written them here
+    is_copy: bool,
+}
 
 /// What -1 is.
 const OPEN: usize = usize::MAX;
@@ -30,9 +35,14 @@ fn is_negative(size: usize) -> bool {
 }
 
 impl NewShape {
+    /// Which axes have a 1 that is written here: they are meant.
+    pub(crate) fn written_ones(&self) -> Meant {
+        if self.is_copy { Meant::NONE } else { Meant::of(self.sizes.len(), |axis| self.sizes[axis] == 1) }
+    }
+
     /// The shape for so many elements: one size may be open.
     pub(crate) fn holding(self, op: &'static str, elements: usize) -> Result<Shape> {
-        let mut shape = Shape(self.0);
+        let mut shape = Shape(self.sizes);
         let open = shape.iter().position(|&s| s == OPEN);
         if let Some(open) = open {
             shape[open] = 1;
@@ -43,17 +53,21 @@ impl NewShape {
             if let Some(open) = open {
                 shape[open] = OPEN;
             }
-            return refuse(TensorFacts::ElementCount { op, shape: NewShape(shape.0).to_string(), elements });
+            return refuse(TensorFacts::ElementCount {
+                op,
+                shape: NewShape::from(shape).to_string(),
+                elements,
+            });
         }
         Ok(shape)
     }
 
     /// The shape for a tensor of another to be expanded to: an open size is that of the tensor's own axis.
     pub(crate) fn expanding(self, op: &'static str, own: &Shape) -> Result<Shape> {
-        if !self.0.iter().any(|&s| is_negative(s)) {
-            return Ok(Shape(self.0));
+        if !self.sizes.iter().any(|&s| is_negative(s)) {
+            return Ok(Shape(self.sizes));
         }
-        let mut shape = Shape(self.0.clone());
+        let mut shape = Shape(self.sizes.clone());
         let rank = shape.rank();
         for (i, size) in shape.iter_mut().enumerate().filter(|(_, size)| is_negative(**size)) {
             let axis = (i + own.rank()).checked_sub(rank);
@@ -73,9 +87,17 @@ impl NewShape {
     }
 }
 
+impl PartialEq for NewShape {
+    /// Whether the sizes are the same.
+    fn eq(&self, other: &NewShape) -> bool {
+        self.sizes[..] == other.sizes[..]
+    }
+}
+impl Eq for NewShape {}
+
 impl std::fmt::Display for NewShape {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|&s| s as isize)).finish()
+        f.debug_list().entries(self.sizes.iter().map(|&s| s as isize)).finish()
     }
 }
 impl std::fmt::Debug for NewShape {
@@ -86,17 +108,17 @@ impl std::fmt::Debug for NewShape {
 
 impl From<()> for NewShape {
     fn from(_: ()) -> NewShape {
-        NewShape(Dims::new())
+        NewShape { sizes: Dims::new(), is_copy: false }
     }
 }
 impl From<&Shape> for NewShape {
     fn from(shape: &Shape) -> NewShape {
-        NewShape(shape.0.clone())
+        NewShape::from(shape.clone())
     }
 }
 impl From<Shape> for NewShape {
     fn from(shape: Shape) -> NewShape {
-        NewShape(shape.0)
+        NewShape { sizes: shape.0, is_copy: true }
     }
 }
 
@@ -142,7 +164,7 @@ impl<S: NewSize, const N: usize> From<&[S; N]> for NewShape {
 }
 impl<S: NewSize> From<&[S]> for NewShape {
     fn from(sizes: &[S]) -> NewShape {
-        NewShape(sizes.iter().map(|n| n.size()).collect())
+        NewShape { sizes: sizes.iter().map(|n| n.size()).collect(), is_copy: false }
     }
 }
 impl<S: NewSize> From<&Vec<S>> for NewShape {
@@ -160,7 +182,7 @@ macro_rules! from_tuples {
     ($($($s:ident $x:ident)+;)*) => {$(
         impl<$($s: NewSize),+> From<($($s,)+)> for NewShape {
             fn from(($($x,)+): ($($s,)+)) -> NewShape {
-                NewShape(Dims::from_slice(&[$($x.size()),+]))
+                NewShape::from(&[$($x.size()),+])
             }
         }
     )*};

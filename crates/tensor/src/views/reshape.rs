@@ -4,6 +4,7 @@ use super::new_shape::NewShape;
 use crate::axes::Span;
 use crate::create::checked_len;
 use crate::error::{Here, Result, TensorFacts, refuse};
+use crate::meant::Meant;
 use crate::shape::{Dims, Shape};
 use crate::tensor::Tensor;
 
@@ -29,8 +30,8 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn reshape(&self, shape: impl Into<NewShape>) -> Result<Tensor> {
-        let shape = self.resolved("reshape", shape.into()).here()?;
-        self.reshaped("reshape", shape).here()
+        let (shape, written) = self.resolved("reshape", shape.into()).here()?;
+        Ok(self.reshaped("reshape", shape).here()?.with_meant(written))
     }
 
     /// The elements under another shape, never copied; one size may be -1.
@@ -47,9 +48,11 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn view(&self, shape: impl Into<NewShape>) -> Result<Tensor> {
-        let shape = self.resolved("view", shape.into()).here()?;
+        let (shape, written) = self.resolved("view", shape.into()).here()?;
         match view_strides(self.dims(), self.strides(), &shape) {
-            Some(strides) => Ok(self.relayout(shape, strides, self.layout.offset as isize)),
+            Some(strides) => {
+                Ok(self.relayout(shape, strides, self.layout.offset as isize).with_meant(written))
+            }
             None => refuse(TensorFacts::ViewNeedsCopy {
                 op: "view",
                 shape: self.shape().clone(),
@@ -87,11 +90,13 @@ impl Tensor {
         self.reshaped("flatten", Shape(dims)).here()
     }
 
-    /// The target shape, refused where it does not fit.
-    fn resolved(&self, op: &'static str, shape: NewShape) -> Result<Shape> {
+    /// The target shape, refused where it does not fit, and which of its axes are meant.
+    fn resolved(&self, op: &'static str, shape: NewShape) -> Result<(Shape, Meant)> {
+        let written = shape.written_ones();
         let shape = shape.holding(op, self.numel())?;
         checked_len(op, &shape, self.dtype())?;
-        Ok(shape)
+        let meant = if shape == *self.shape() { written | self.meant() } else { written };
+        Ok((shape, meant))
     }
 
     /// `reshape` to a shape that is known to hold as many elements.

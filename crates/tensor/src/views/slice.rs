@@ -46,7 +46,7 @@ impl Tensor {
         let taken = slices.resolve(op, self.shape())?;
         let (shape, strides) = taken.view(self.strides());
         let offset = (self.layout.offset as isize).wrapping_add(taken.start(self.strides()));
-        let view = self.relayout(shape, strides, offset);
+        let view = self.relayout(shape, strides, offset).with_meant(taken.meant(self.meant()));
         if taken.picks.is_empty() {
             return Ok(view);
         }
@@ -86,7 +86,8 @@ impl Tensor {
         let mut layout = self.layout.clone();
         let step = if len > 0 { (start as isize).wrapping_mul(layout.strides[axis]) } else { 0 };
         layout.shape[axis] = len;
-        self.relayout(layout.shape, layout.strides, (layout.offset as isize).wrapping_add(step))
+        let offset = (layout.offset as isize).wrapping_add(step);
+        self.relayout(layout.shape, layout.strides, offset).with_meant(self.meant())
     }
 
     /// One element of an axis, which is dropped.
@@ -113,7 +114,9 @@ impl Tensor {
         let mut layout = self.layout.clone();
         layout.shape.0.remove(axis);
         let step = (at as isize).wrapping_mul(layout.strides.remove(axis));
-        self.relayout(layout.shape, layout.strides, (layout.offset as isize).wrapping_add(step))
+        let offset = (layout.offset as isize).wrapping_add(step);
+        let meant = self.meant().removed(self.rank() - 1 - axis);
+        self.relayout(layout.shape, layout.strides, offset).with_meant(meant)
     }
 }
 

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use crate::dtype::DType;
 use crate::error::{Result, TensorFacts, refuse};
+use crate::meant::Meant;
 use crate::ops::Indices;
 use crate::ops::index::wrapped;
 use crate::ops::mask::coordinates;
@@ -257,6 +258,26 @@ impl Slices {
         self.0.iter().any(|item| matches!(item, SliceItem::Places(_)))
     }
 
+    /// Whether index tensors or masks stand apart, with a range between them: what they pick then comes first.
+    #[doc(hidden)]
+    pub fn are_apart(&self) -> bool {
+        let kept = self.0.iter().filter(|item| match item {
+            SliceItem::Range(_) => true,
+            SliceItem::Index(_) => false,
+            SliceItem::Places(t) => t.rank() > 0,
+        });
+        let picks: Vec<bool> = kept.map(|item| matches!(item, SliceItem::Places(_))).collect();
+        let [first, last] = [picks.iter().position(|p| *p), picks.iter().rposition(|p| *p)];
+        first.zip(last).is_some_and(|(first, last)| picks[first..last].contains(&false))
+    }
+
+    /// The same behind another item, for an axis in front.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn behind(&self, first: SliceItem) -> Slices {
+        Slices(std::iter::once(first).chain(self.0.iter().cloned()).collect())
+    }
+
     /// What is taken of each axis.
     ///
     /// # Errors
@@ -342,6 +363,12 @@ impl Taken {
             _ => stride.wrapping_mul(part.step as isize),
         };
         (Shape(kept().map(|(part, _)| part.len).collect()), kept().map(stride).collect())
+    }
+
+    /// Which axes of the view are meant, where these ones of the tensor are.
+    pub(super) fn meant(&self, of: Meant) -> Meant {
+        let kept: Dims<usize> = (0..self.parts.len()).filter(|&i| !self.parts[i].dropped).collect();
+        of.reordered(self.parts.len(), &kept)
     }
 
     /// Where the first element stands, in steps of these strides.

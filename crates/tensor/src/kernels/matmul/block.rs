@@ -4,8 +4,9 @@
 //! A tile is computed strip by strip: `W` columns of the right operand, a few hundred inner positions deep, stay in the
 //! first-level cache while all rows of the left operand pass by. Where such a strip does not lie side by side it is laid
 //! out first, by shuffles if the operand is transposed; so all layouts run at one speed. Of a strip's results a few rows
-//! are kept in registers while the inner index runs. With enough columns it pays to lay out the rows of the left operand
-//! too, in groups as high as such a block: one pointer leads to all of them, and blocks can be higher and wider.
+//! are kept in registers while the inner index runs, two registers of each where there are enough of them: one alone
+//! would wait for its loads. With enough columns it pays to lay out the rows of the left operand too, in groups as high
+//! as such a block: one pointer leads to all of them, and blocks can be higher.
 
 use std::marker::PhantomData;
 
@@ -58,7 +59,8 @@ pub(super) fn blocked<T: MulAdd, const W: usize>(tile: Tile<'_, T>) {
 pub(super) fn blocked_at<T: MulAdd, const W: usize>(mut tile: Tile<'_, T>, level: Level) {
     let (m, n, k) = (tile.m, tile.n, tile.k);
     let large = level == Level::Avx512 && m > height(level) && n >= LARGE.0 && k >= LARGE.1;
-    let (height, span) = if large { (HIGH, 2 * W) } else { (height(level), W) };
+    let height = if large { HIGH } else { height(level) };
+    let span = if level == Level::Avx512 { 2 * W } else { W };
     let spread = |step: isize| k.saturating_mul(step.unsigned_abs());
     let near = m <= 2 * height || spread(tile.b.row_step) <= NEAR;
     let as_it_lies = tile.b.col_step == 1 && near;

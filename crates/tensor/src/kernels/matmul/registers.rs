@@ -185,6 +185,12 @@ macro_rules! block_of {
                         _ => $avx512::<4, 2, true>(x),
                     },
                     #[cfg(target_arch = "x86_64")]
+                    (Level::Avx512, _) if x.double => match x.live {
+                        5.. => $avx512::<8, 2, false>(x),
+                        2.. => $avx512::<4, 2, false>(x),
+                        _ => $avx512::<1, 2, false>(x),
+                    },
+                    #[cfg(target_arch = "x86_64")]
                     (Level::Avx512, 9..) => $avx512::<12, 1, true>(x),
                     #[cfg(target_arch = "x86_64")]
                     (Level::Avx512, 5..) if x.grouped => $avx512::<8, 1, true>(x),

@@ -54,7 +54,10 @@ pub(in crate::ops) fn apply_in_place(
     expect_no_overlap(op, out)?;
     for a in others {
         expect_expands(op, a.shape(), out.shape())?;
-        warning::check(op, out.dims(), a.shape())?;
+        if a.shape() != out.dims() {
+            let operands = [Read::Tensor(out, out.dtype()), a.read(plan.compute)];
+            warning::check(op, || operands.iter().map(Read::operand).collect())?;
+        }
     }
     let (shape, does) = (out.shape().clone(), Does::Blocks(&*plan.kernel));
     let reads = reads_of(others, plan.compute);

@@ -1,8 +1,10 @@
 //! What recording and going backward refuse; each variant holds the facts.
 
+mod kinds;
+
 use std::panic::Location;
 
-use foldback_tensor::{DType, Facts, Kind, Shape, counted};
+use foldback_tensor::{DType, Shape, counted};
 pub(crate) use foldback_tensor::{Error, Result};
 
 /// Why an operation or a backward pass was refused.
@@ -49,7 +51,8 @@ pub enum GraphFacts {
     },
     /// A gradient that is NaN or infinite, in anomaly mode.
     #[error(
-        "{op}: the gradient of input {input} holds {found} (recorded at {location}{derivative_of}); what arrived was finite: keep the operand away from where the derivative is not, by clamp, an epsilon or where in front of the operation"
+        "{op}: the gradient of input {input} holds {found} (recorded at {location}{derivative_of}); what arrived was finite{}: keep the operand away from where the derivative is not, by clamp, an epsilon or where in front of the operation",
+        if *not_taken { ", and 0 at these elements, since where_cond or a mask does not take them, but 0 times infinity is NaN: Var::safe_where keeps them out. Or else" } else { "" }
     )]
     NotFinite {
         /// the operation
@@ -62,12 +65,14 @@ pub enum GraphFacts {
         location: &'static Location<'static>,
         /// the operations whose derivatives it is part of; empty if it is none
         derivative_of: String,
+        /// whether it is so only where a choice between branches, such as `where_cond`, takes nothing
+        not_taken: bool,
     },
     /// A seed, or what a hook returned, that is NaN or infinite, in anomaly mode.
     #[error("{op}: {what} holds {found} (the operation was recorded at {location}): hand in finite numbers")]
     GivenNotFinite {
         /// what was handed in
-        what: &'static str,
+        what: String,
         /// the operation whose result it is the gradient of
         op: &'static str,
         /// what the gradient holds
@@ -243,12 +248,14 @@ pub enum GraphFacts {
         op: &'static str,
     },
     /// A hook on a node that returned another number of gradients than it saw.
-    #[error("{op}: a {hook} returned {}, and saw {expected} (recorded at {location}): return one for each, or None", counted(*found, "gradient"))]
+    #[error("{op}: the {hook} registered at {registered} returned {}, and saw {expected} (the operation was recorded at {location}): return one for each, or None", counted(*found, "gradient"))]
     HookGradients {
         /// the operation
         op: &'static str,
         /// which of its hooks
         hook: &'static str,
+        /// the source line that registered it
+        registered: &'static Location<'static>,
         /// how many there are
         expected: usize,
         /// how many came
@@ -291,9 +298,14 @@ pub enum GraphFacts {
         /// the type
         dtype: DType,
     },
-    /// `requires_grad_(false)` on the result of an operation.
-    #[error("requires_grad can only be changed on leaf variables; use detach() for a value without history")]
-    NotALeaf,
+    /// What only a leaf can be asked for, of the result of an operation or of a value without history.
+    #[error(
+        "{op}: only for leaf variables, those that requires_grad() makes; detach() gives the value of a result without its history"
+    )]
+    NotALeaf {
+        /// what was asked
+        op: &'static str,
+    },
     /// An in-place operation on a leaf that requires a gradient.
     #[error(
         "{op}: a leaf variable that requires grad is being used in an in-place operation; do it inside no_grad"
@@ -308,7 +320,7 @@ pub enum GraphFacts {
     )]
     Assigned {
         /// what was assigned
-        what: &'static str,
+        what: String,
         /// the shape of the variable
         expected_shape: Shape,
         /// the type of the variable
@@ -352,114 +364,4 @@ pub enum GraphFacts {
         /// what the operating system says
         source: std::io::Error,
     },
-}
-
-impl Facts for GraphFacts {
-    fn kind(&self) -> Kind {
-        use GraphFacts::*;
-        match self {
-            Backward { source, .. } => source.kind(),
-            NotScalar { .. } | SeedShape { .. } | Direction { .. } | NotANumber { .. } => Kind::Shape,
-            DTypeWithoutGrad { .. } | ArgumentDType { .. } => Kind::DType,
-            Assigned { expected_shape, found_shape, .. } if expected_shape == found_shape => Kind::DType,
-            Assigned { .. } => Kind::Shape,
-            SeedCount { .. } | SeedsNotBatched | DirectionCount { .. } | Empty { .. } | InputsTwice => {
-                Kind::Argument
-            }
-            TooDeep { .. } => Kind::Io,
-            GradientShape { .. }
-            | GradientCount { .. }
-            | NotFinite { .. }
-            | GivenNotFinite { .. }
-            | CheckpointChanged { .. }
-            | Growing { .. }
-            | Freed { .. }
-            | NoGraph { .. }
-            | OutputCount { .. } => Kind::Graph,
-            HookGradients { .. } | HookOnResult { .. } | HookWithoutGrad { .. } | NoPass => Kind::Graph,
-            RetainWithoutGrad | Unused { .. } | InputWithoutGrad { .. } | NotALeaf | LeafInPlace { .. } => {
-                Kind::Graph
-            }
-            OnceDifferentiable { .. } | NoDerivative { .. } | NoForward { .. } | Updating { .. } => {
-                Kind::Graph
-            }
-        }
-    }
-
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        std::error::Error::source(self)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use foldback_tensor::TensorFacts;
-
-    use super::*;
-
-    #[test]
-    fn every_fact_has_a_kind() {
-        use GraphFacts::*;
-        let (op, location, s) = ("mul", Location::caller(), || Shape::from(2));
-        let assigned = |expected_shape, expected_dtype| Assigned {
-            what: "grad",
-            expected_shape,
-            expected_dtype,
-            found_shape: s(),
-            found_dtype: DType::F32,
-        };
-        let source = || Error::from(TensorFacts::NoTensors { op });
-        let all = [
-            (GradientShape { op, input: 0, expected: s(), found: s(), location }, Kind::Graph),
-            (GradientCount { op, expected: 1, found: 2, location }, Kind::Graph),
-            (Backward { op, location, source: source() }, Kind::Argument),
-            (Freed { op, location }, Kind::Graph),
-            (
-                NotFinite { op, input: 0, found: "NaN".into(), location, derivative_of: String::new() },
-                Kind::Graph,
-            ),
-            (CheckpointChanged { what: "its results are others".into(), location }, Kind::Graph),
-            (Growing { op, nodes: 2, location }, Kind::Graph),
-            (GivenNotFinite { what: "the seed", op, found: "NaN".into(), location }, Kind::Graph),
-            (NotScalar { shape: s() }, Kind::Shape),
-            (NoGraph { index: 0 }, Kind::Graph),
-            (SeedShape { index: 0, seed: s(), output: s() }, Kind::Shape),
-            (SeedCount { expected: 1, found: 2 }, Kind::Argument),
-            (OutputCount { op, expected: 1, found: 2 }, Kind::Graph),
-            (SeedsNotBatched, Kind::Argument),
-            (ArgumentDType { op, index: 0, dtype: DType::I64 }, Kind::DType),
-            (DirectionCount { op, what: "argument", expected: 1, found: 2 }, Kind::Argument),
-            (
-                Direction { op, what: "argument", index: 0, expected: s(), found: s(), dtype: DType::I64 },
-                Kind::Shape,
-            ),
-            (NotANumber { op, found: "2 outputs".into() }, Kind::Shape),
-            (NoForward { op, location }, Kind::Graph),
-            (Empty { what: "the list of roots" }, Kind::Argument),
-            (InputsTwice, Kind::Argument),
-            (HookWithoutGrad { op }, Kind::Graph),
-            (HookOnResult { op }, Kind::Graph),
-            (HookGradients { op, hook: "pre-hook", expected: 1, found: 2, location }, Kind::Graph),
-            (NoPass, Kind::Graph),
-            (RetainWithoutGrad, Kind::Graph),
-            (Unused { index: 0 }, Kind::Graph),
-            (InputWithoutGrad { index: 0 }, Kind::Graph),
-            (DTypeWithoutGrad { dtype: DType::I64 }, Kind::DType),
-            (NotALeaf, Kind::Graph),
-            (LeafInPlace { op }, Kind::Graph),
-            (assigned(Shape::from(3), DType::F32), Kind::Shape),
-            (assigned(s(), DType::F64), Kind::DType),
-            (OnceDifferentiable { op, location }, Kind::Graph),
-            (NoDerivative { op, location }, Kind::Graph),
-            (Updating { op }, Kind::Graph),
-            (TooDeep { source: std::io::Error::other("no thread") }, Kind::Io),
-        ];
-        for (facts, kind) in all {
-            let e = Error::from(facts);
-            assert_eq!(e.kind(), kind, "{e}");
-        }
-        let e = Error::from(Backward { op, location, source: source() });
-        let inner = std::error::Error::source(&e).and_then(|e| e.downcast_ref::<Error>());
-        assert_eq!(*inner.expect("it has a source"), TensorFacts::NoTensors { op });
-    }
 }

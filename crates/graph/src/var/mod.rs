@@ -1,17 +1,21 @@
 //! `Var`: a handle on a value in a graph.
 
+mod received;
+mod weak;
+mod write;
+
 use std::fmt;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use foldback_tensor::{DType, Here, Shape, Tensor, TensorFacts, or_panic, refuse};
+use foldback_tensor::{Compared, DType, Here, Shape, Tensor, or_panic, refuse};
 
 use crate::error::{GraphFacts, Result};
-use crate::hooks::Hooks;
-use crate::mode::is_grad_enabled;
-use crate::node::{Edge, InputMetadata, Leaf, Node};
-use crate::turn::Turn;
+use crate::node::{Edge, Leaf, Node};
+
+pub use weak::WeakVar;
+pub(crate) use write::expect_fit;
 
 /// A value that operations record themselves on: a tensor, and perhaps the node that made it.
 ///
@@ -232,70 +236,9 @@ impl Var {
             VarKind::Constant(t) if on => *self = Var::leaf(t.clone())?,
             VarKind::Constant(_) => {}
             VarKind::Tracked(..) if on => {}
-            VarKind::Tracked(..) => return refuse(GraphFacts::NotALeaf).here(),
+            VarKind::Tracked(..) => return refuse(GraphFacts::NotALeaf { op: "requires_grad_" }).here(),
         }
         Ok(())
-    }
-
-    /// The gradient that backward passes have left here, `None` before the first.
-    ///
-    /// Dense and row-major for a leaf. A variable that an operation made has one only after [`Var::retain_grad`];
-    /// asking it without is answered with `None` and one warning through the `log` facade.
-    pub fn grad(&self) -> Option<Tensor> {
-        self.grad_var().map(|g| g.value())
-    }
-
-    /// The gradient as a variable: after a backward pass with `create_graph` it has a history of its own.
-    pub fn grad_var(&self) -> Option<Var> {
-        match &self.kind {
-            VarKind::Constant(_) => None,
-            VarKind::Leaf(node) => leaf(node).grad.read(),
-            VarKind::Tracked(_, edge) => Hooks::retained(&edge.node, edge.nr).unwrap_or_else(|| {
-                static WARNED: AtomicBool = AtomicBool::new(false);
-                if !WARNED.swap(true, Ordering::Relaxed) {
-                    log::warn!(
-                        "the grad of a variable that is not a leaf ({}) is being read; it is None unless retain_grad() was called",
-                        edge.node.name()
-                    )
-                }
-                None
-            }),
-        }
-    }
-
-    /// Sets or removes the gradient of a leaf.
-    ///
-    /// # Errors
-    /// `NotALeaf` if it has none to set; `Assigned` if the gradient has another shape or type than the variable; also if
-    /// it is an expanded view that no memory can hold.
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// let x = tensor![1.0, 2.0].requires_grad();
-    /// x.set_grad(Some(tensor![0.5, 0.5]))?;
-    /// assert!(x.set_grad(Some(tensor![0.5])).is_err());
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn set_grad(&self, grad: Option<Tensor>) -> Result<()> {
-        let VarKind::Leaf(node) = &self.kind else { return refuse(GraphFacts::NotALeaf).here() };
-        if let Some(g) = &grad {
-            expect_fit("grad", &node.metadata[0], g).here()?;
-        }
-        let dense = |g: Tensor| g.try_contiguous().map(Var::constant).map_err(|e| e.named("set_grad"));
-        let grad = grad.map(dense).transpose().here()?;
-        drop(leaf(node).grad.replace(grad));
-        Ok(())
-    }
-
-    /// Forgets the gradient, so that the next backward pass starts afresh.
-    pub fn zero_grad(&self) {
-        match &self.kind {
-            VarKind::Leaf(node) => drop(leaf(node).grad.replace(None)),
-            VarKind::Tracked(_, edge) => Hooks::clear_retained(&edge.node, edge.nr),
-            VarKind::Constant(_) => {}
-        }
     }
 
     /// The same value without its history: gradients stop here.
@@ -343,108 +286,6 @@ impl Var {
         }
     }
 
-    /// A handle that does not keep the graph alive.
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// let y = foldback_tensor::tensor![1.0].requires_grad() * 2.0;
-    /// let weak = y.downgrade();
-    /// assert!(weak.upgrade().is_some());
-    /// drop(y);
-    /// assert!(weak.upgrade().is_none());
-    /// ```
-    pub fn downgrade(&self) -> WeakVar {
-        WeakVar(match &self.kind {
-            VarKind::Constant(t) => WeakKind::Constant(t.clone()),
-            VarKind::Leaf(node) => WeakKind::Leaf(Arc::downgrade(node)),
-            VarKind::Tracked(t, edge) => WeakKind::Tracked(t.clone(), Arc::downgrade(&edge.node), edge.nr),
-        })
-    }
-
-    /// Writes a new value into a leaf (all its clones see it) or replaces a value without history. Operations
-    /// recorded before keep the value that they saw.
-    ///
-    /// # Errors
-    /// `Assigned` if shape or type differ; `NotALeaf` for the result of an operation; `Updating` inside the function of
-    /// [`Var::update_value`] on the same leaf.
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// let mut x = tensor![1.0].requires_grad();
-    /// x.set_value(tensor![5.0])?;
-    /// assert_eq!(x.value(), tensor![5.0]);
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn set_value(&mut self, value: Tensor) -> Result<()> {
-        match &mut self.kind {
-            VarKind::Leaf(node) => {
-                expect_fit("value", &node.metadata[0], &value).here()?;
-                let _turn = leaf(node).writer.turn("set_value").here()?;
-                drop(leaf(node).value.replace(value));
-            }
-            VarKind::Constant(t) => {
-                expect_fit("value", &InputMetadata::of(t), &value).here()?;
-                *t = value;
-            }
-            VarKind::Tracked(..) => return refuse(GraphFacts::NotALeaf).here(),
-        }
-        Ok(())
-    }
-
-    /// Changes a leaf's value by a function. If `f` fails, panics, or leaves another shape or type behind, the old
-    /// value stays.
-    ///
-    /// No update is lost: while `f` runs, other threads that write to the leaf wait, and those that read it see the old
-    /// value. So does `f` itself, which may read this and any other leaf. Two functions that update two leaves, each the
-    /// other's inside its own, would wait for each other.
-    ///
-    /// # Errors
-    /// `NotALeaf` for anything but a leaf, `Assigned` if shape or type changed, `Updating` if `f` writes to the leaf by
-    /// another way, and whatever `f` returns.
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// let x = tensor![1.0].requires_grad();
-    /// x.update_value(|t| t.add_(1.0).map(|_| ()))?;
-    /// assert_eq!(x.value(), tensor![2.0]);
-    /// assert!(x.update_value(|t| { *t = tensor![1.0, 2.0]; Ok(()) }).is_err());
-    /// assert_eq!(x.value(), tensor![2.0]);
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn update_value(&self, f: impl FnOnce(&mut Tensor) -> Result<()>) -> Result<()> {
-        let VarKind::Leaf(node) = &self.kind else { return refuse(GraphFacts::NotALeaf).here() };
-        let _turn = leaf(node).writer.turn("update_value").here()?;
-        let mut value = self.value();
-        f(&mut value)?;
-        expect_fit("value", &node.metadata[0], &value).here()?;
-        drop(leaf(node).value.replace(value));
-        Ok(())
-    }
-
-    /// [`Var::update_value`] without the copy that keeping the old value costs, for optimisers: `f` is one tensor
-    /// operation, which succeeds or changes nothing, and which keeps shape and type.
-    #[doc(hidden)]
-    pub fn update_in_place(&self, f: impl FnOnce(&mut Tensor) -> Result<()>) -> Result<()> {
-        let VarKind::Leaf(node) = &self.kind else { return refuse(GraphFacts::NotALeaf).here() };
-        let _turn = leaf(node).writer.turn("update_in_place")?;
-        leaf(node).value.update(|value| {
-            f(value)?;
-            debug_assert!(expect_fit("value", &node.metadata[0], value).is_ok());
-            Ok(())
-        })
-    }
-
-    /// Refuses a leaf that this thread is updating, for optimisers, which find out before they change any.
-    #[doc(hidden)]
-    pub fn expect_not_updating(&self, op: &'static str) -> Result<()> {
-        let VarKind::Leaf(node) = &self.kind else { return Ok(()) };
-        leaf(node).writer.expect_other(op).map(|_| ())
-    }
-
     /// Whether two handles stand for one variable: the same leaf, or the same output of the same operation. A variable
     /// without history is a value, and the same as none.
     pub fn is_same(&self, other: &Var) -> bool {
@@ -478,67 +319,22 @@ impl Var {
     pub(crate) fn own_leaf(&self) -> Option<Arc<Node>> {
         if let VarKind::Leaf(node) = &self.kind { Some(node.clone()) } else { None }
     }
-
-    /// Refuses in-place operations on what they cannot be done to; a leaf is written to by one thread at a time.
-    pub(crate) fn turn_to_rebind<'a>(
-        &self,
-        op: &'static str,
-        leaf: Option<&'a Node>,
-    ) -> Result<Option<Turn<'a>>> {
-        let tracking_leaf = matches!(self.kind, VarKind::Leaf(_)) && self.requires_grad();
-        if tracking_leaf && is_grad_enabled() {
-            return refuse(GraphFacts::LeafInPlace { op });
-        }
-        let own = self.value();
-        if own.overlaps_itself() {
-            let (shape, strides) = (own.shape().clone(), own.strides().to_vec());
-            return refuse(TensorFacts::Overlap { op, shape, strides });
-        }
-        leaf.map(|node| self::leaf(node).writer.turn(op)).transpose()
-    }
-
-    /// Rebinds this handle to the result of an in-place operation, which must have its shape; the type stays.
-    // Not given a closure that makes the result: what it recorded would have no line of the caller's.
-    #[track_caller]
-    pub(crate) fn rebind(&mut self, op: &'static str, new: Var) -> Result<()> {
-        if new.shape() != self.shape() {
-            return refuse(new.shape().expand_error(op, "", self.shape()));
-        }
-        if new.dtype().category() > self.dtype().category() {
-            return refuse(TensorFacts::ResultCast { op, from: new.dtype(), to: self.dtype() });
-        }
-        let new = new.to(self.dtype());
-        if let VarKind::Leaf(node) = &self.kind
-            && !new.requires_grad()
-        {
-            drop(leaf(node).value.replace(new.value()));
-            return Ok(());
-        }
-        if let VarKind::Tracked(_, edge) = &self.kind
-            && Hooks::retains(&edge.node, edge.nr)
-        {
-            new.keep_grad();
-        }
-        *self = new;
-        Ok(())
-    }
 }
 
 fn leaf(node: &Node) -> &Leaf {
     node.as_leaf().expect("a leaf variable's node is a leaf")
 }
 
-pub(crate) fn expect_fit(what: &'static str, meta: &InputMetadata, t: &Tensor) -> Result<()> {
-    if meta.shape == *t.shape() && meta.dtype == t.dtype() {
-        return Ok(());
+impl AsRef<Shape> for Var {
+    fn as_ref(&self) -> &Shape {
+        self.shape()
     }
-    refuse(GraphFacts::Assigned {
-        what,
-        expected_shape: meta.shape.clone(),
-        expected_dtype: meta.dtype,
-        found_shape: t.shape().clone(),
-        found_dtype: t.dtype(),
-    })
+}
+
+impl Compared for Var {
+    fn compared(&self) -> Tensor {
+        self.value()
+    }
 }
 
 /// For lists of variables, which may hold them or refer to them.
@@ -575,33 +371,5 @@ impl fmt::Debug for Var {
 impl fmt::Display for Var {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
-    }
-}
-
-/// A handle on a variable that does not keep its graph alive, see [`Var::downgrade`].
-#[derive(Clone)]
-pub struct WeakVar(WeakKind);
-
-#[derive(Clone)]
-enum WeakKind {
-    Constant(Tensor),
-    Leaf(Weak<Node>),
-    Tracked(Tensor, Weak<Node>, u32),
-}
-
-impl WeakVar {
-    /// The variable, if something else still keeps it alive.
-    pub fn upgrade(&self) -> Option<Var> {
-        match &self.0 {
-            WeakKind::Constant(t) => Some(Var::constant(t.clone())),
-            WeakKind::Leaf(node) => Some(Var { kind: VarKind::Leaf(node.upgrade()?) }),
-            WeakKind::Tracked(t, node, nr) => Some(Var::tracked(t.clone(), node.upgrade()?, *nr)),
-        }
-    }
-}
-
-impl fmt::Debug for WeakVar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("WeakVar")
     }
 }

@@ -1,0 +1,103 @@
+//! What a function records, with the values it went through: for those who look at derivatives one operation at a time.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use foldback_tensor::Tensor;
+
+use crate::hooks::GradFn;
+use crate::live::Watching;
+use crate::node::{Edge, Node};
+
+type Kept = Vec<(Arc<Node>, Vec<Tensor>)>;
+
+thread_local! {
+    /// What was recorded in this thread since somebody asked; none if nobody did.
+    static KEPT: RefCell<Option<Kept>> = const { RefCell::new(None) };
+}
+
+/// Notes an operation, if this thread's are asked for.
+pub(crate) fn keep(node: &Arc<Node>, values: &[Tensor]) {
+    KEPT.with_borrow_mut(|kept| kept.iter_mut().for_each(|kept| kept.push((node.clone(), values.to_vec()))));
+}
+
+/// An operation that [`recorded`] saw, with the values it was recorded with.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// the operation: its name, its line, its hooks
+    pub grad_fn: GradFn,
+    /// the values of its inputs; none for one that is not tracked, or that was recorded earlier
+    pub inputs: Vec<Option<Tensor>>,
+    /// its results
+    pub outputs: Vec<Tensor>,
+}
+
+/// Runs `f`, and returns every operation that it recorded in this thread, in order, with the values of inputs and results.
+///
+/// What `f` computes from constants is not recorded, and so not among them. The list keeps graph and values alive. Calls may be nested:
+/// what an inner one returns is not in the outer one's list.
+///
+/// ```
+/// use foldback_graph::{RequiresGrad, recorded};
+/// use foldback_tensor::tensor;
+/// let x = tensor![1.0, 2.0].requires_grad();
+/// let (_, operations) = recorded(|| (&x * 3.0).square());
+/// let [mul, square] = &operations[..] else { panic!() };
+/// assert_eq!((mul.grad_fn.name(), square.grad_fn.name()), ("mul", "square"));
+/// assert_eq!(square.inputs, [Some(tensor![3.0, 6.0])]);
+/// assert_eq!(square.outputs, [tensor![9.0, 36.0]]);
+/// ```
+pub fn recorded<R>(f: impl FnOnce() -> R) -> (R, Vec<Recorded>) {
+    let _watching = Watching::start();
+    let outer = Outer(KEPT.replace(Some(Kept::new())));
+    let result = f();
+    let kept = KEPT.replace(None).unwrap_or_default();
+    drop(outer);
+    let numbers: HashMap<u64, usize> = kept.iter().enumerate().map(|(i, k)| (k.0.sequence, i)).collect();
+    let value = |edge: &Edge| match edge.node.as_leaf() {
+        Some(leaf) => Some(leaf.value.read()),
+        None => Some(kept[*numbers.get(&edge.node.sequence)?].1[edge.nr as usize].clone()),
+    };
+    let operations = kept.iter().map(|(node, outputs)| Recorded {
+        grad_fn: GradFn { node: node.clone() },
+        inputs: node.next_edges.iter().map(|e| value(e.as_ref()?)).collect(),
+        outputs: outputs.clone(),
+    });
+    (result, operations.collect())
+}
+
+/// Puts the list of whoever asked before back in its place, even after a panic.
+struct Outer(Option<Kept>);
+
+impl Drop for Outer {
+    fn drop(&mut self) {
+        drop(KEPT.replace(self.0.take()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use foldback_tensor::tensor;
+
+    use super::*;
+    use crate::RequiresGrad;
+
+    #[test]
+    fn an_inner_list_is_apart_and_a_panic_leaves_none() {
+        let x = tensor![1.0].requires_grad();
+        let ((_, inner), outer) = recorded(|| {
+            let y = x.exp();
+            recorded(|| (y * 2.0).sqrt())
+        });
+        let names = |list: &[Recorded]| list.iter().map(|r| r.grad_fn.name()).collect::<Vec<_>>();
+        assert_eq!((names(&outer), names(&inner)), (vec!["exp"], vec!["mul", "sqrt"]));
+        // The product's input was recorded before.
+        assert_eq!(inner[0].inputs[0], None);
+        let fails = || recorded(|| panic!("on purpose"));
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(fails)).is_err());
+        assert!(KEPT.with_borrow(Option::is_none));
+        let _ = x.exp();
+        assert!(KEPT.with_borrow(Option::is_none));
+    }
+}

@@ -1,0 +1,159 @@
+//! New values for variables that are there.
+
+use std::fmt::Display;
+
+use foldback_tensor::{Here, Tensor, TensorFacts, refuse};
+
+use super::{Var, VarKind, leaf};
+use crate::error::{GraphFacts, Result};
+use crate::hooks::Hooks;
+use crate::mode::is_grad_enabled;
+use crate::node::{InputMetadata, Node};
+use crate::turn::Turn;
+
+impl Var {
+    /// Writes a new value into a leaf (all its clones see it) or replaces a value without history. Operations
+    /// recorded before keep the value that they saw.
+    ///
+    /// # Errors
+    /// `Assigned` if shape or type differ; `NotALeaf` for the result of an operation; `Updating` inside the function of
+    /// [`Var::update_value`] on the same leaf.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let mut x = tensor![1.0].requires_grad();
+    /// x.set_value(tensor![5.0])?;
+    /// assert_eq!(x.value(), tensor![5.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn set_value(&mut self, value: Tensor) -> Result<()> {
+        match &mut self.kind {
+            VarKind::Leaf(node) => {
+                expect_fit("value", &node.metadata[0], &value).here()?;
+                let _turn = leaf(node).writer.turn("set_value").here()?;
+                drop(leaf(node).value.replace(value));
+            }
+            VarKind::Constant(t) => {
+                expect_fit("value", &InputMetadata::of(t), &value).here()?;
+                *t = value;
+            }
+            VarKind::Tracked(..) => return refuse(GraphFacts::NotALeaf { op: "set_value" }).here(),
+        }
+        Ok(())
+    }
+
+    /// Changes a leaf's value by a function. If `f` fails, panics, or leaves another shape or type behind, the old
+    /// value stays.
+    ///
+    /// No update is lost: while `f` runs, other threads that write to the leaf wait, and those that read it see the old
+    /// value. So does `f` itself, which may read this and any other leaf. Two functions that update two leaves, each the
+    /// other's inside its own, would wait for each other.
+    ///
+    /// # Errors
+    /// `NotALeaf` for anything but a leaf, `Assigned` if shape or type changed, `Updating` if `f` writes to the leaf by
+    /// another way, and whatever `f` returns.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![1.0].requires_grad();
+    /// x.update_value(|t| t.add_(1.0).map(|_| ()))?;
+    /// assert_eq!(x.value(), tensor![2.0]);
+    /// assert!(x.update_value(|t| { *t = tensor![1.0, 2.0]; Ok(()) }).is_err());
+    /// assert_eq!(x.value(), tensor![2.0]);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn update_value(&self, f: impl FnOnce(&mut Tensor) -> Result<()>) -> Result<()> {
+        let VarKind::Leaf(node) = &self.kind else {
+            return refuse(GraphFacts::NotALeaf { op: "update_value" }).here();
+        };
+        let _turn = leaf(node).writer.turn("update_value").here()?;
+        let mut value = self.value();
+        f(&mut value)?;
+        expect_fit("value", &node.metadata[0], &value).here()?;
+        drop(leaf(node).value.replace(value));
+        Ok(())
+    }
+
+    /// [`Var::update_value`] without the copy that keeping the old value costs, for optimisers: `f` is one tensor
+    /// operation, which succeeds or changes nothing, and which keeps shape and type.
+    #[doc(hidden)]
+    pub fn update_in_place(&self, f: impl FnOnce(&mut Tensor) -> Result<()>) -> Result<()> {
+        let VarKind::Leaf(node) = &self.kind else {
+            return refuse(GraphFacts::NotALeaf { op: "update_in_place" }).here();
+        };
+        let _turn = leaf(node).writer.turn("update_in_place")?;
+        leaf(node).value.update(|value| {
+            f(value)?;
+            debug_assert!(expect_fit("value", &node.metadata[0], value).is_ok());
+            Ok(())
+        })
+    }
+
+    /// Refuses a leaf that this thread is updating, for optimisers, which find out before they change any.
+    #[doc(hidden)]
+    pub fn expect_not_updating(&self, op: &'static str) -> Result<()> {
+        let VarKind::Leaf(node) = &self.kind else { return Ok(()) };
+        leaf(node).writer.expect_other(op).map(|_| ())
+    }
+
+    /// Refuses in-place operations on what they cannot be done to; a leaf is written to by one thread at a time.
+    pub(crate) fn turn_to_rebind<'a>(
+        &self,
+        op: &'static str,
+        leaf: Option<&'a Node>,
+    ) -> Result<Option<Turn<'a>>> {
+        let tracking_leaf = matches!(self.kind, VarKind::Leaf(_)) && self.requires_grad();
+        if tracking_leaf && is_grad_enabled() {
+            return refuse(GraphFacts::LeafInPlace { op });
+        }
+        let own = self.value();
+        if own.overlaps_itself() {
+            let (shape, strides) = (own.shape().clone(), own.strides().to_vec());
+            return refuse(TensorFacts::Overlap { op, shape, strides });
+        }
+        leaf.map(|node| self::leaf(node).writer.turn(op)).transpose()
+    }
+
+    /// Rebinds this handle to the result of an in-place operation, which must have its shape; the type stays.
+    // Not given a closure that makes the result: what it recorded would have no line of the caller's.
+    #[track_caller]
+    pub(crate) fn rebind(&mut self, op: &'static str, new: Var) -> Result<()> {
+        if new.shape() != self.shape() {
+            return refuse(new.shape().expand_error(op, "", self.shape()));
+        }
+        if new.dtype().category() > self.dtype().category() {
+            return refuse(TensorFacts::ResultCast { op, from: new.dtype(), to: self.dtype() });
+        }
+        let new = new.to(self.dtype());
+        if let VarKind::Leaf(node) = &self.kind
+            && !new.requires_grad()
+        {
+            drop(leaf(node).value.replace(new.value()));
+            return Ok(());
+        }
+        if let VarKind::Tracked(_, edge) = &self.kind
+            && Hooks::retains(&edge.node, edge.nr)
+        {
+            new.keep_grad();
+        }
+        *self = new;
+        Ok(())
+    }
+}
+
+pub(crate) fn expect_fit(what: impl Display, meta: &InputMetadata, t: &Tensor) -> Result<()> {
+    if meta.shape == *t.shape() && meta.dtype == t.dtype() {
+        return Ok(());
+    }
+    refuse(GraphFacts::Assigned {
+        what: what.to_string(),
+        expected_shape: meta.shape.clone(),
+        expected_dtype: meta.dtype,
+        found_shape: t.shape().clone(),
+        found_dtype: t.dtype(),
+    })
+}

@@ -1,0 +1,248 @@
+//! Which axes of size 1 somebody made on purpose: what tells a broadcast that was meant from one that nobody meant.
+//!
+//! Note [Axes that are meant]
+//! An axis is meant where the program says so: `unsqueeze`, `keep`, a 1 written in `reshape`, `view` or `expand`. Views carry
+//! it with the axis, and so do results that have the axis from an operand: pointwise ones, casts, copies, folds that keep the axis, rows and
+//! columns of products. Sizes that came with the data, and those that follow from -1 or from another tensor's shape, are not meant.
+
+use std::ops::BitOr;
+
+use crate::shape::{Dims, Shape};
+use crate::task::Read;
+
+/// A bit for each axis, counted from the last one, as shapes are aligned. Set for axes of size 1 only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Meant(u32);
+
+/// Axes that have a bit; all others count as meant.
+const BITS: usize = u32::BITS as usize;
+
+impl Meant {
+    pub(crate) const NONE: Meant = Meant(0);
+
+    /// The axes of a tensor of this rank, counted from the front, for which `is` says so.
+    pub(crate) fn of(rank: usize, is: impl Fn(usize) -> bool) -> Meant {
+        let bit = |back: usize| u32::from(is(rank - 1 - back)) << back;
+        Meant((0..rank.min(BITS)).map(bit).fold(0, BitOr::bitor))
+    }
+
+    /// The axes that are meant in anything that is read.
+    #[inline]
+    pub(crate) fn all_of(reads: &[Read<'_>]) -> Meant {
+        reads.iter().fold(Meant::NONE, |all, read| all | read.meant())
+    }
+
+    #[inline]
+    pub(crate) fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether the axis of size 1 with so many axes behind it is meant.
+    pub(crate) fn has(self, back: usize) -> bool {
+        back >= BITS || self.0 >> back & 1 != 0
+    }
+
+    /// Those that have size 1 in this shape, too.
+    pub(crate) fn within(self, shape: &Shape) -> Meant {
+        if self.is_none() {
+            return self;
+        }
+        self & Meant::of(shape.rank(), |axis| shape[axis] == 1)
+    }
+
+    /// Those of a tensor whose axes are these ones of a tensor of this rank, counted from the front.
+    pub(crate) fn reordered(self, rank: usize, axes: &[usize]) -> Meant {
+        if self.is_none() {
+            return self;
+        }
+        Meant::of(axes.len(), |axis| self.has(rank - 1 - axes[axis]))
+    }
+
+    /// Those of a tensor with one more axis, which is meant, with so many axes behind it.
+    pub(crate) fn inserted(self, back: usize) -> Meant {
+        if back >= BITS {
+            return self;
+        }
+        let behind = (1u32 << back) - 1;
+        Meant((self.0 & behind) | (1 << back) | ((self.0 & !behind) << 1))
+    }
+
+    /// Those of a tensor without the axis that has so many axes behind it.
+    pub(crate) fn removed(self, back: usize) -> Meant {
+        if back >= BITS {
+            return self;
+        }
+        let behind = (1u32 << back) - 1;
+        Meant((self.0 & behind) | ((self.0 >> 1) & !behind))
+    }
+
+    /// Those of the axes in front of the last ones.
+    pub(crate) fn without_last(self, axes: usize) -> Meant {
+        Meant(self.0.checked_shr(axes as u32).unwrap_or(0))
+    }
+
+    /// Those of a fold that keeps these axes, with all axes or without those that it folds; the latter are meant if they stay.
+    pub(crate) fn folded(self, kept: &[bool], rank: usize) -> Meant {
+        if rank == kept.len() {
+            return self | Meant::of(rank, |axis| !kept[axis]);
+        }
+        let axes: Dims<usize> = (0..kept.len()).filter(|&axis| kept[axis]).collect();
+        self.reordered(kept.len(), &axes)
+    }
+
+    /// Those of a product whose operands have these: the rows of the left one, the columns of the right one, the batches of both.
+    pub(crate) fn of_product(a: Meant, b: Meant, shape: &Shape) -> Meant {
+        const COLUMNS: u32 = 0b01;
+        const ROWS: u32 = 0b10;
+        Meant((a.0 & !COLUMNS) | (b.0 & !ROWS)).within(shape)
+    }
+}
+
+impl BitOr for Meant {
+    type Output = Meant;
+    #[inline]
+    fn bitor(self, other: Meant) -> Meant {
+        Meant(self.0 | other.0)
+    }
+}
+
+impl std::ops::BitAnd for Meant {
+    type Output = Meant;
+    fn bitand(self, other: Meant) -> Meant {
+        Meant(self.0 & other.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Tensor, keep, s, tensor};
+
+    /// The axes that are meant, counted from the front.
+    fn meant(t: &Tensor) -> Vec<usize> {
+        (0..t.rank()).filter(|&axis| t.meant().has(t.rank() - 1 - axis)).collect()
+    }
+
+    /// `[2, 1, 3, 1]`, of which the first 1 was made on purpose and the second came with the data.
+    fn made() -> Tensor {
+        Tensor::zeros([2, 3, 1]).unsqueeze(1).unwrap()
+    }
+
+    #[test]
+    fn axes_are_meant_where_a_program_says_so() {
+        let row = tensor![1.0, 2.0, 3.0];
+        for (t, axes) in [
+            (row.unsqueeze(0), vec![0]),
+            (row.unsqueeze(-1), vec![1]),
+            (row.reshape([3, 1]), vec![1]),
+            (row.view((1, -1, 1)), vec![0, 2]),
+            (row.expand([1, 2, 3]), vec![0]),
+            (row.sum(keep(0)), vec![0]),
+            (row.sum_to_size([1]), vec![0]),
+            (Tensor::zeros([3, 2]).mean(keep(1)), vec![1]),
+            (Tensor::zeros([3, 2]).amax(keep(0)), vec![0]),
+            (Tensor::zeros([3, 2]).max_with_indices(keep(1)).map(|m| m.0), vec![1]),
+            (Tensor::zeros([3, 2]).max_with_indices(keep(1)).map(|m| m.1), vec![1]),
+            (Tensor::zeros([3, 2]).argmin(keep(..)), vec![0, 1]),
+            (Tensor::zeros([3, 2]).logsumexp(keep(1)), vec![1]),
+            (Tensor::zeros([3, 2]).median(keep(1)), vec![1]),
+            (Tensor::zeros([3, 2]).std(keep(1)), vec![1]),
+            (Tensor::zeros([3, 2]).var_mean(keep(1)).map(|m| m.1), vec![1]),
+            (Tensor::zeros([3, 2]).prod(keep(1)), vec![1]),
+            (Tensor::zeros([3, 2]).any(keep(1)), vec![1]),
+            (Tensor::zeros([3, 2]).norm(keep(1)), vec![1]),
+        ] {
+            assert_eq!(meant(&t.unwrap()), axes);
+        }
+    }
+
+    #[test]
+    fn sizes_that_came_with_the_data_are_not() {
+        let column = Tensor::zeros([3, 1]);
+        let row = tensor![1.0, 2.0, 3.0];
+        for t in [
+            Ok(column.clone()),
+            row.reshape((3, -1)),
+            row.reshape(column.shape()),
+            Ok(column.t()),
+            Tensor::zeros([3, 2]).slice(s![.., 0..1]),
+            Tensor::zeros([3, 2]).narrow(1, 0, 1),
+            Tensor::zeros([3, 2]).matmul(Tensor::zeros([2, 1])),
+            Tensor::zeros([3, 2]).linear(Tensor::zeros([1, 2]), None),
+            column.sum(keep(0)).unwrap().sum(0),
+            column.exp().add(1.0),
+        ] {
+            assert_eq!(meant(&t.unwrap()), [0usize; 0]);
+        }
+    }
+
+    #[test]
+    fn views_carry_it_with_the_axis() {
+        let t = made();
+        for (view, axes) in [
+            (Ok(t.clone()), vec![1]),
+            (t.permute([1, 3, 0, 2]), vec![0]),
+            (t.transpose(1, 3), vec![3]),
+            (t.movedim(1, -1), vec![3]),
+            (t.squeeze(3), vec![1]),
+            (t.squeeze(1), vec![]),
+            (t.unsqueeze(0), vec![0, 2]),
+            (t.unsqueeze(2), vec![1, 2]),
+            (t.unsqueeze(-1), vec![1, 4]),
+            (t.flip(..), vec![1]),
+            (t.slice(s![0]), vec![0]),
+            (t.slice(s![.., .., 1..]), vec![1]),
+            (t.select(3, 0), vec![1]),
+            (t.select(1, 0), vec![]),
+            (t.narrow(2, 0, 2), vec![1]),
+            (t.expand([2, 4, 3, 1]), vec![]),
+            (t.expand([2, 1, 3, 5]), vec![1]),
+            (t.reshape(t.shape()), vec![1]),
+            (Ok(t.transpose(0, 2).unwrap().contiguous()), vec![1]),
+            (Ok(t.to(crate::DType::F64)), vec![1]),
+        ] {
+            assert_eq!(meant(&view.unwrap()), axes);
+        }
+        let parts = t.split(1, 0).unwrap();
+        assert_eq!(meant(&parts[0]), [1]);
+        assert_eq!(meant(&t.unbind(0).unwrap()[0]), [0]);
+    }
+
+    #[test]
+    fn what_is_computed_from_it_carries_it() {
+        let (t, plain) = (made(), Tensor::zeros([2, 1, 3, 1]));
+        let large = Tensor::zeros([40, 1, 50, 1]).squeeze(1).unwrap().unsqueeze(1).unwrap();
+        let mut changed = t.clone();
+        changed.add_(&plain).unwrap();
+        for (result, axes) in [
+            (Ok(t.neg()), vec![1]),
+            (t.add(1.0), vec![1]),
+            (t.add(&plain), vec![1]),
+            (plain.mul(&t), vec![1]),
+            (t.mul(Tensor::zeros([2, 5, 3, 1])), vec![]),
+            (t.mul(Tensor::zeros([2, 1, 3, 4])), vec![1]),
+            (t.lt(&plain), vec![1]),
+            (t.lt(&plain).unwrap().where_cond(&plain, 0.0), vec![1]),
+            (large.exp().sub(&large), vec![1]),
+            (t.sum(3), vec![1]),
+            (t.sum(0), vec![0]),
+            (t.sum(keep(2)), vec![1, 2]),
+            (Ok(changed), vec![1]),
+            // the batch and the rows of a product are those of its operands, what is summed over is gone
+            (t.matmul(Tensor::zeros([1, 4])), vec![1]),
+            (tensor![1.0, 2.0].unsqueeze(0).unwrap().matmul(Tensor::zeros([2, 4])), vec![0]),
+            (Tensor::zeros([4, 2]).matmul(tensor![1.0, 2.0].unsqueeze(1).unwrap()), vec![1]),
+            (tensor![1.0, 2.0].unsqueeze(1).unwrap().matmul(Tensor::zeros([1, 1])), vec![]),
+        ] {
+            assert_eq!(meant(&result.unwrap()), axes);
+        }
+    }
+
+    #[test]
+    fn axes_without_a_bit_count_as_meant() {
+        let many = Tensor::zeros(vec![1; 40]);
+        assert_eq!(meant(&many), (0..8).collect::<Vec<_>>());
+        assert_eq!(meant(&many.unsqueeze(0).unwrap()), (0..9).collect::<Vec<_>>());
+        assert_eq!(meant(&many.unsqueeze(-1).unwrap()), [(0..9).collect::<Vec<_>>(), vec![40]].concat());
+        assert_eq!(meant(&many.unsqueeze(-1).unwrap().select(0, 0).unwrap())[8], 39);
+    }
+}

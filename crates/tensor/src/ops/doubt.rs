@@ -1,0 +1,194 @@
+//! Which broadcasts nobody may have meant, and what is said of them.
+
+use std::fmt::Write;
+use std::panic::Location;
+
+use super::warning::Operand;
+use crate::shape::{Shape, can_broadcast};
+
+/// Where two operands were recorded, if they were.
+pub(crate) type Origins = [Option<&'static Location<'static>>; 2];
+
+/// Why a broadcast may not have been meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// both operands grow, hold as many elements, and nobody made an axis that grows
+    BothGrow,
+    /// the shorter shape could stand elsewhere in the longer one
+    FitsTwice,
+}
+
+impl Doubt {
+    /// What is doubtful about these operands, which broadcast; `places` if a coincidence of sizes is, too.
+    pub(crate) fn about(a: Operand<'_>, b: Operand<'_>, places: bool) -> Option<Doubt> {
+        if a.0 == b.0 || !can_broadcast(a.0, b.0) {
+            return None;
+        }
+        if both_grow_alike(a, b) {
+            return Some(Doubt::BothGrow);
+        }
+        let (short, long) = if a.0.len() < b.0.len() { (a.0, b.0) } else { (b.0, a.0) };
+        (places && fits_twice(short, long)).then_some(Doubt::FitsTwice)
+    }
+
+    /// The words for it, with what to do.
+    pub(crate) fn text(self, op: &str, [a, b]: [&Shape; 2], origins: &Origins) -> String {
+        let mut text = match self {
+            Doubt::BothGrow => format!(
+                "{op}: {a} and {b} hold the same number of elements, and both grow when they are broadcast, although \
+                 nobody made an axis of size 1 on purpose: {}if it is meant, say so where the axis is made, by \
+                 unsqueeze, keep or a 1 in reshape",
+                mistake(a, b)
+            ),
+            Doubt::FitsTwice => {
+                let (short, long) = if a.rank() < b.rank() { (a, b) } else { (b, a) };
+                format!(
+                    "{op}: {short} fits more than one place in {long}, because sizes coincide, and belongs to the last \
+                     axes: unsqueeze it, so that each of its axes stands under its own"
+                )
+            }
+        };
+        for (shape, origin) in [a, b].into_iter().zip(origins) {
+            if let Some(at) = origin {
+                write!(text, "; {shape} is from {at}").expect("a string takes any text");
+            }
+        }
+        text
+    }
+}
+
+/// What to do if it is a mistake.
+fn mistake(a: &Shape, b: &Shape) -> String {
+    let squeezed = |from: &Shape, to: &Shape| {
+        (0..from.rank()).find(|&axis| {
+            let mut rest = from.clone();
+            rest.0.remove(axis) == 1 && rest == *to
+        })
+    };
+    if let Some(axis) = squeezed(a, b) {
+        format!("if it is a mistake, squeeze({axis}) the first; ")
+    } else if let Some(axis) = squeezed(b, a) {
+        format!("if it is a mistake, squeeze({axis}) the second; ")
+    } else {
+        "if it is a mistake, reshape one to the shape of the other; ".to_owned()
+    }
+}
+
+/// Whether both grow from as many elements, and no axis that does was made on purpose.
+fn both_grow_alike(a: Operand<'_>, b: Operand<'_>) -> bool {
+    let count = |(dims, _): Operand<'_>| Shape::from(dims).numel();
+    let size = |(dims, _): Operand<'_>, back: usize| dims.len().checked_sub(back + 1).map(|axis| dims[axis]);
+    let (mut grown, mut meant) = ([false; 2], false);
+    for back in 0..a.0.len().max(b.0.len()) {
+        for (i, (own, other)) in [(a, b), (b, a)].into_iter().enumerate() {
+            let one = size(own, back);
+            if one.unwrap_or(1) == 1 && size(other, back).is_some_and(|n| n != 1) {
+                grown[i] = true;
+                meant |= one.is_some() && own.1.has(back);
+            }
+        }
+    }
+    grown == [true; 2] && !meant && count(a) == count(b)
+}
+
+/// Whether the sizes of the shorter shape are found in this order in more than one place of the longer one. A shape
+/// with an axis of size 1 has been placed.
+fn fits_twice(short: &[usize], long: &[usize]) -> bool {
+    if short.len() == long.len() || short.contains(&1) {
+        return false;
+    }
+    // How many ways there are to find the first sizes of the shorter shape in what has been looked at of the longer one.
+    let mut ways = vec![0usize; short.len() + 1];
+    ways[0] = 1;
+    for size in long {
+        for i in (0..short.len()).rev() {
+            if short[i] == *size {
+                ways[i + 1] = ways[i + 1].saturating_add(ways[i]);
+            }
+        }
+    }
+    ways[short.len()] > 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meant::Meant;
+
+    fn about(a: &[usize], b: &[usize]) -> Option<Doubt> {
+        let [there, back] =
+            [(a, b), (b, a)].map(|(a, b)| Doubt::about((a, Meant::NONE), (b, Meant::NONE), true));
+        assert_eq!(there, back, "{a:?} {b:?}");
+        there
+    }
+
+    #[test]
+    fn both_grow_from_as_many_elements() {
+        for (a, b) in [
+            (&[4, 1][..], &[4][..]),
+            (&[4, 1], &[1, 4]),
+            (&[2, 3, 1], &[2, 1, 3]),
+            (&[2, 1, 8, 8], &[2, 1, 1, 8, 8]),
+            (&[6, 1], &[2, 3, 1, 1]),
+            (&[0, 1], &[0]),
+        ] {
+            let expected = can_broadcast(a, b).then_some(Doubt::BothGrow);
+            assert_eq!(about(a, b), expected, "{a:?} {b:?}");
+        }
+        for (a, b) in [
+            (&[4, 1][..], &[3][..]),
+            (&[4], &[1, 4]),
+            (&[4, 1], &[4, 1]),
+            (&[4, 1], &[4, 4]),
+            (&[4, 1], &[1]),
+            (&[], &[1]),
+            (&[4, 1], &[5, 1, 4]),
+        ] {
+            assert_eq!(about(a, b), None, "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn an_axis_that_was_made_on_purpose_settles_it_if_it_grows() {
+        let plain = |dims: &'static [usize]| (dims, Meant::NONE);
+        let made = |dims: &'static [usize], axis: usize| (dims, Meant::of(dims.len(), |i| i == axis));
+        assert_eq!(Doubt::about(made(&[4, 1], 1), plain(&[4]), true), None);
+        assert_eq!(Doubt::about(plain(&[1, 4]), made(&[4, 1], 1), true), None);
+        assert_eq!(Doubt::about(made(&[1, 4, 1], 0), plain(&[4]), true), Some(Doubt::BothGrow));
+    }
+
+    #[test]
+    fn a_shorter_shape_fits_twice_where_sizes_coincide() {
+        for (short, long) in
+            [(&[6][..], &[6, 8, 6][..]), (&[8], &[32, 8, 8]), (&[4], &[4, 4]), (&[4, 4], &[4, 2, 4, 4])]
+        {
+            assert_eq!(about(short, long), Some(Doubt::FitsTwice), "{short:?} {long:?}");
+            let long = (long, Meant::NONE);
+            assert_eq!(Doubt::about((short, Meant::NONE), long, false), None);
+        }
+        for (short, long) in
+            [(&[8][..], &[5, 6, 8][..]), (&[4, 4], &[2, 4, 4]), (&[1, 4], &[2, 4, 4]), (&[1], &[4, 4])]
+        {
+            assert_eq!(about(short, long), None, "{short:?} {long:?}");
+        }
+    }
+
+    #[test]
+    fn the_words_name_both_shapes_and_the_cure() {
+        let say =
+            |doubt: Doubt, a: &[usize], b: &[usize]| doubt.text("sub", [&a.into(), &b.into()], &[None; 2]);
+        assert_eq!(
+            say(Doubt::BothGrow, &[4, 1], &[4]),
+            "sub: [4, 1] and [4] hold the same number of elements, and both grow when they are broadcast, although \
+             nobody made an axis of size 1 on purpose: if it is a mistake, squeeze(1) the first; if it is meant, say so \
+             where the axis is made, by unsqueeze, keep or a 1 in reshape"
+        );
+        assert!(say(Doubt::BothGrow, &[4], &[4, 1]).contains("squeeze(1) the second"));
+        assert!(say(Doubt::BothGrow, &[4, 1], &[1, 4]).contains("reshape one to the shape of the other"));
+        assert_eq!(
+            say(Doubt::FitsTwice, &[6, 8, 6], &[6]),
+            "sub: [6] fits more than one place in [6, 8, 6], because sizes coincide, and belongs to the last axes: \
+             unsqueeze it, so that each of its axes stands under its own"
+        );
+    }
+}

@@ -1,0 +1,231 @@
+//! Broadcasts that were meant pass under `BroadcastWarning::Refuse`, those that nobody meant do not: programs as people write them.
+
+use foldback::prelude::*;
+use foldback::tensor::{BroadcastWarning, broadcast_warning};
+use foldback::{fuse, nn};
+use foldback_tensor::refused;
+
+fn data(shape: &[usize]) -> Var {
+    Tensor::full(shape, 0.5).requires_grad()
+}
+
+type Program = fn() -> Result<Var>;
+
+/// What each of these programs means is what it does.
+const MEANT: &[(&str, Program)] = &[
+    ("anchor sizes: each ratio with each scale", || {
+        let (ratios, scales) = (data(&[3]), data(&[3]));
+        ratios.unsqueeze(1)?.mul(&scales.unsqueeze(0)?)
+    }),
+    ("which labels are equal", || {
+        let labels = data(&[8]).reshape([-1, 1])?;
+        labels.eq(&labels.t()).map(Var::from)
+    }),
+    ("distances between points, in place of a loop", || {
+        let x = data(&[5, 3]);
+        x.unsqueeze(0)?.sub(&x.unsqueeze(1)?)?.square().sum(2)
+    }),
+    ("distances from squared norms", || {
+        let x = data(&[6, 3]);
+        let norms = x.square().sum(keep(1))?;
+        norms.add(&norms.t())?.sub(&(x.matmul(&x.t())? * 2.0))
+    }),
+    ("squared norms of both sides, one of them kept as a column", || {
+        let (x, y) = (data(&[6, 3]), data(&[6, 3]));
+        x.square().sum(keep(1))?.add(&y.square().sum(1)?)
+    }),
+    ("each value against each other, scaled on the way", || {
+        let x = data(&[9]);
+        ((x.unsqueeze(1)? * 2.0).exp() / 3.0).sub(&x)
+    }),
+    ("quantiles: targets against estimates", || {
+        let (target, current) = (data(&[4, 7]), data(&[4, 7]));
+        target.unsqueeze(1)?.sub(&current.unsqueeze(2)?)?.abs().mean(..)
+    }),
+    ("a row and a column of positions, reshaped", || {
+        let steps = Tensor::arange_with(0..6, 1, DType::F32);
+        Ok(Var::from(steps.reshape([6, 1])?.mul(steps.view([1, 6])?)?))
+    }),
+    ("a selection by a triangle", || {
+        let steps = Tensor::arange(5);
+        let causal = steps.unsqueeze(1)?.ge(steps.unsqueeze(0)?)?;
+        Ok(Var::from(causal.where_cond(1.0, 0.0)?))
+    }),
+    ("heads and batches of a product", || {
+        let (q, k) = (data(&[3, 2, 4]), data(&[3, 4, 2]));
+        q.unsqueeze(1)?.matmul(&k.unsqueeze(0)?)
+    }),
+    ("fused: each with each", || {
+        let x = data(&[4]);
+        fuse!(|a, b| (a - b) * (a - b)).call([&x.unsqueeze(1)?, &x])
+    }),
+    ("a mean that is kept, taken away", || {
+        let x = data(&[4, 4]);
+        x.sub(&x.mean(keep(1))?)
+    }),
+    ("a row of biases, a column of gates, a number", || {
+        data(&[4, 3]).add(&data(&[3]))?.mul(&data(&[4, 1]))?.mul(&data(&[1]))
+    }),
+    ("a row of features for each sample of a column", || data(&[5]).mul(&data(&[8, 1]))),
+    ("the same elements with a leading axis", || data(&[1, 4]).add(&data(&[4]))),
+    ("added in place, over the batch", || {
+        let mut scores = data(&[2, 3, 4, 4]).detach();
+        Ok(scores.add_(&data(&[4, 4]).unsqueeze(0)?)?.clone())
+    }),
+];
+
+/// What each of these programs does is a square where a list was meant.
+const UNMEANT: &[(&str, Program)] = &[
+    ("outputs of a layer against a list of targets", || {
+        let layer = nn::Linear::new(3, 1);
+        layer.forward(&data(&[8, 3]))?.sub(&data(&[8]))?.square().mean(..)
+    }),
+    ("a list of targets against outputs", || data(&[8]).sub(&data(&[8, 3]).matmul(&data(&[3, 1]))?)),
+    ("a weight per sample that came as a column", || data(&[6, 1]).mul(&data(&[6]))),
+    ("counting hits", || Ok(Var::from(data(&[7, 1]).eq(&data(&[7]))?.sum(..)?))),
+    ("a mask that came as a list", || data(&[6, 1]).masked_select(data(&[6]).gt(0.0)?)),
+    ("a ratio of probabilities", || data(&[5, 1]).sub(&data(&[5]))?.exp().mean(..)),
+    ("a row of one table against a column of another", || data(&[6, 1]).sub(&data(&[1, 6]))),
+    ("a column that was cut out", || data(&[6, 4]).narrow(1, 0, 1)?.sub(&data(&[6]))),
+    ("a column whose width followed from the number of elements", || {
+        data(&[6]).reshape((6, -1))?.sub(&data(&[6]))
+    }),
+    ("a choice by a column of labels", || Var::from(data(&[4, 1]).gt(0.0)?).where_cond(&data(&[4]), 0.0)),
+    ("a mixture whose weight has an axis more", || data(&[4]).lerp(&data(&[4]), &data(&[4, 1]))),
+    ("a product of two added", || data(&[4]).addcmul(&data(&[4, 1]), 2.0)),
+    ("fused", || fuse!(|p, t| (p - t) * (p - t)).mean([&data(&[4, 1]), &data(&[4])], ..)),
+    ("an image with an axis too many", || data(&[2, 1, 4, 4]).mul(&data(&[2, 1, 1, 4, 4]))),
+    ("batches of a product", || data(&[3, 1, 2, 4]).matmul(&data(&[3, 4, 2]))),
+    ("a cut-off", || data(&[4, 1]).clamp(&data(&[4]), 9.0)),
+];
+
+#[test]
+fn what_is_meant_passes() {
+    let _guard = broadcast_warning(BroadcastWarning::Refuse);
+    for (what, program) in MEANT {
+        program().unwrap_or_else(|e| panic!("{what}: {e}"));
+    }
+}
+
+#[test]
+fn what_nobody_meant_is_refused() {
+    for (what, program) in UNMEANT {
+        program().unwrap_or_else(|e| panic!("{what}: {e}"));
+        let _guard = broadcast_warning(BroadcastWarning::Refuse);
+        let result = program();
+        assert!(
+            refused!(result, foldback_tensor::TensorFacts::BroadcastRefused { .. }),
+            "{what}: {result:?}"
+        );
+    }
+}
+
+/// Losses compare shapes at every level, and excuse nothing.
+#[test]
+fn losses_refuse_shapes_that_differ() {
+    use nn::loss::*;
+    let (column, list) = (data(&[4, 1]), data(&[4]));
+    let meant = list.unsqueeze(1).unwrap();
+    let losses: [fn(&Var, &Var) -> Result<Var>; 7] = [
+        |a, b| mse_loss(a, b),
+        |a, b| l1_loss(a, b),
+        |a, b| smooth_l1_loss(a, b),
+        |a, b| huber_loss(a, b),
+        |a, b| binary_cross_entropy(a, b),
+        |a, b| binary_cross_entropy_with_logits(a, b),
+        |a, b| kl_div(a, b),
+    ];
+    for loss in losses {
+        assert!(loss(&list, &list).is_ok());
+        for other in [&column, &meant, &data(&[1])] {
+            assert!(loss(other, &list).is_err() && loss(&list, other).is_err());
+        }
+    }
+}
+
+/// A backward pass, and one through it, broadcast as their formulas do.
+#[test]
+fn gradients_of_what_is_meant_are_never_refused() {
+    let _guard = broadcast_warning(BroadcastWarning::Refuse);
+    for (what, program) in MEANT {
+        let result = program().unwrap();
+        if !result.requires_grad() {
+            continue;
+        }
+        let backward = Backward::new().create_graph(true);
+        result.sum(..).unwrap().backward_with(backward).unwrap_or_else(|e| panic!("{what}: {e}"));
+    }
+}
+
+/// The layers and losses that there are, at sizes that coincide, trained for a step.
+#[test]
+fn no_layer_and_no_loss_broadcasts_what_nobody_meant() -> Result<()> {
+    use nn::loss;
+    let _guard = broadcast_warning(BroadcastWarning::Refuse);
+    for n in [1, 2, 4] {
+        let model = nn::Sequential::new()
+            .then(nn::Linear::new(n, n))
+            .then(nn::ReLU)
+            .then(nn::Linear::new(n, n))
+            .then(nn::GELU)
+            .then(nn::GELUTanh)
+            .then(nn::SiLU)
+            .then(nn::Softplus::new())
+            .then(nn::Sigmoid)
+            .then(nn::Tanh)
+            .then(nn::Dropout::new(0.5))
+            .then(nn::Linear::new(n, 1));
+        let adam = Adam::new(model.parameters(), 0.1);
+        let (x, target) = (data(&[n, n]), Tensor::full([n, 1], 0.5));
+        let out = model.forward(&x)?;
+        for loss in [
+            loss::mse_loss(&out, &target)?,
+            loss::l1_loss(&out, &target)?,
+            loss::huber_loss(&out, &target)?,
+            loss::smooth_l1_loss(&out, &target)?,
+            loss::binary_cross_entropy_with_logits(&out, &target)?,
+            loss::binary_cross_entropy(&out.sigmoid(), &target)?,
+            loss::kl_div(&out.sigmoid().ln(), &target)?,
+            loss::cross_entropy(&model.forward(&data(&[n, n]))?, &Tensor::zeros_with([n], DType::I64))?,
+            loss::BCEWithLogitsLoss::new().pos_weight(Tensor::ones([1])).forward(&out, &target)?,
+        ] {
+            loss.backward_with(Backward::new().retain_graph(true))?;
+            adam.step()?;
+        }
+    }
+    Ok(())
+}
+
+/// Functions that broadcast inside: statistics over axes, weights, masks, rows of images.
+#[test]
+fn no_function_of_rows_or_images_broadcasts_what_nobody_meant() -> Result<()> {
+    let _guard = broadcast_warning(BroadcastWarning::Refuse);
+    for n in [2, 4] {
+        let (x, w, b) = (data(&[n, n, n, n]), data(&[n, n, 1, 1]), data(&[n]));
+        let rows = data(&[n, n]);
+        for y in [
+            x.conv2d_with(&w, Conv::new().bias(&b))?,
+            x.layer_norm_with(n, Norm::new().weight(&b).bias(&b))?,
+            x.group_norm_with(1, Norm::new().weight(&b).bias(&b))?,
+            x.instance_norm(),
+            x.batch_norm_train(Norm::new().weight(&b))?.0,
+            x.scaled_dot_product_attention_with(&x, &x, Attention::new().is_causal(true))?,
+            rows.softmax(1)?,
+            rows.log_softmax(0)?,
+            rows.normalize(1)?,
+            rows.cosine_similarity(&rows, 1)?,
+            rows.var(keep(1))?,
+            rows.std(0)?,
+            rows.prelu(data(&[1]))?,
+            rows.addmm(&rows, &rows)?,
+            b.outer(&b)?,
+            Var::einsum("i,j->ij", [&b, &b])?,
+            rows.masked_fill(rows.gt(0.0)?, 0.0)?,
+            rows.tril(),
+            rows.cumsum(0)?,
+        ] {
+            y.sum(..)?.backward()?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! What further passes add, and how long graphs live.
+
+use foldback_graph::{Backward, GraphFacts, Kind, grad, grad_with};
+use foldback_tensor::tensor;
+
+use crate::leaf;
+
+#[test]
+fn a_second_backward_adds() {
+    let x = leaf(&[2.0]);
+    x.square().backward().unwrap();
+    let first = x.grad().unwrap();
+    x.square().backward().unwrap();
+    assert_eq!(x.grad(), Some(tensor![8.0]));
+    assert_eq!(first, tensor![4.0], "what was read before is a value");
+}
+
+#[test]
+fn under_create_graph_a_second_backward_adds_out_of_place() {
+    let x = leaf(&[2.0]);
+    let recorded = || x.pow(3).unwrap().backward_with(Backward::new().create_graph(true)).unwrap();
+    recorded();
+    let first = x.grad_var().unwrap();
+    recorded();
+    let both = x.grad_var().unwrap();
+    x.zero_grad();
+    assert_eq!((first.value(), both.value()), (tensor![12.0], tensor![24.0]));
+    assert_eq!(grad(&first, &x).unwrap().value(), tensor![12.0], "the first still has its own history");
+    assert_eq!(grad(&both, &x).unwrap_err().kind(), Kind::Graph, "whose saved values are gone now");
+}
+
+#[test]
+fn backward_twice_needs_retain_graph_where_values_were_saved() {
+    let x = leaf(&[2.0]);
+    let y = x.square();
+    y.backward().unwrap();
+    let error = y.backward().unwrap_err();
+    assert!(matches!(error.facts(), Some(GraphFacts::Freed { .. })));
+    assert!(error.to_string().contains("retain_graph"), "{error}");
+    let z = &x + 1.0;
+    z.backward().unwrap();
+    z.backward().unwrap();
+    let y = x.square();
+    y.backward_with(Backward::new().retain_graph(true)).unwrap();
+    y.backward().unwrap();
+    assert_eq!(x.grad(), Some(tensor![14.0]));
+}
+
+#[test]
+fn no_cycle_keeps_a_graph_alive() {
+    let x = leaf(&[0.5]);
+    let y = x.tanh();
+    let weak = y.downgrade();
+    let z = y.exp();
+    let first = grad_with(&z, &x, Backward::new().create_graph(true)).unwrap();
+    let weak_first = first.downgrade();
+    let handle = x.downgrade();
+    x.register_hook(move |g| handle.upgrade().map(|x| g + x.detach() * 0.0)).unwrap();
+    drop((y, z));
+    assert!(weak.upgrade().is_some(), "the gradient's graph still needs it");
+    drop(first);
+    assert!(weak.upgrade().is_none() && weak_first.upgrade().is_none());
+    let weak_leaf = x.downgrade();
+    drop(x);
+    assert!(weak_leaf.upgrade().is_none());
+}
