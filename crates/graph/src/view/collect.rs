@@ -20,7 +20,7 @@ pub(super) fn collect(nodes: &[Arc<Node>]) -> GraphView {
     let leaves: Vec<Option<Tensor>> =
         nodes.iter().map(|n| n.as_leaf().map(|leaf| leaf.value.read())).collect();
     let storages = Storages::of(&saved, &leaves);
-    let views = nodes.iter().zip(saved.iter().zip(&leaves)).zip(again(&nodes)).enumerate();
+    let views = nodes.iter().zip(saved.iter().zip(&leaves)).zip(again(nodes)).enumerate();
     let views = views.map(|(number, ((node, (saved, leaf)), again))| NodeView {
         name: node.name(),
         label: None,
