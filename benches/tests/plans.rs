@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-use foldback::graph::{BackwardPlan, saved_budget};
+use foldback::graph::{BackwardPlan, backward, backward_plan, saved_budget};
 use foldback::prelude::*;
 use foldback::tensor::set_pool_limit;
 use peak_alloc::PeakAlloc;
@@ -21,15 +21,27 @@ fn alone() -> MutexGuard<'static, ()> {
 /// Compares the peak of a step's backward pass with what was planned for it. `step` returns the loss, and all else that
 /// it holds during the pass.
 fn compare<T>(what: &str, step: impl Fn() -> Result<(Var, T)>) -> Result<()> {
+    let step = || step().map(|(loss, held)| (loss.clone(), (loss, held)));
+    compare_passes(what, || {
+        let (loss, held) = step()?;
+        let nodes = loss.graph()?.node_bytes();
+        Ok((loss.backward_plan()?, nodes, move || loss.backward().map(|()| held)))
+    })
+}
+
+/// The same of any pass: `prepare` returns its plan, the bytes of all nodes, and the pass itself, which holds what is held.
+fn compare_passes<T, F: FnOnce() -> Result<T>>(
+    what: &str,
+    prepare: impl Fn() -> Result<(BackwardPlan, usize, F)>,
+) -> Result<()> {
     // Working memory that threads keep is there from the first step on.
-    step()?.0.backward()?;
+    prepare()?.2()?;
     let before = ALLOCATOR.current_usage();
-    let (loss, held) = step()?;
-    let plan: BackwardPlan = loss.backward_plan()?;
-    let planned = plan.peak_bytes() + plan.graph().node_bytes();
+    let (plan, nodes, pass) = prepare()?;
+    let planned = plan.peak_bytes() + nodes;
     drop(plan);
     ALLOCATOR.reset_peak_usage();
-    loss.backward()?;
+    let held = pass()?;
     let found = ALLOCATOR.peak_usage() - before;
     drop(held);
     let ratio = planned as f64 / found as f64;
@@ -153,4 +165,117 @@ fn a_budget_beside_products() -> Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// A small network with folds, and its leaves. Without products, which need memory while they work.
+fn network() -> Result<(Var, [Var; 4])> {
+    let rand = |shape: [usize; 2]| (Tensor::rand(shape) - 0.5).requires_grad();
+    let leaves = [rand([500, 300]), rand([1, 300]), rand([500, 1]), rand([500, 300])];
+    let [x, a, b, c] = &leaves;
+    let y = (((x * a).tanh() + b).sigmoid() * c).softmax(-1)?;
+    Ok((y, leaves))
+}
+
+#[test]
+fn limited_to_inputs() -> Result<()> {
+    let _alone = alone();
+    for input in 0..4 {
+        compare_passes("limited", || {
+            let (y, leaves) = network()?;
+            let loss = y.square().mean(..)?;
+            let options = Backward::new().inputs(&leaves[input]);
+            let (plan, nodes) = (loss.backward_plan_with(options.clone())?, loss.graph()?.node_bytes());
+            drop(y);
+            Ok((plan, nodes, move || loss.backward_with(options).map(|()| (loss, leaves))))
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_graph_that_is_kept() -> Result<()> {
+    let _alone = alone();
+    compare_passes("kept", || {
+        let (y, leaves) = network()?;
+        let options = Backward::new().retain_graph(true).seed(y.ones_like().contiguous());
+        let (plan, nodes) = (y.backward_plan_with(options.clone())?, y.graph()?.node_bytes());
+        Ok((plan, nodes, move || y.backward_with(options).map(|()| (y, leaves))))
+    })
+}
+
+#[test]
+fn several_roots_with_seeds() -> Result<()> {
+    let _alone = alone();
+    compare_passes("roots", || {
+        let (y, leaves) = network()?;
+        let roots = [y.exp(), y.square().sum(1)?, y];
+        let seeds = roots.each_ref().map(|y| (Tensor::rand(y.shape()) + 1.0).into());
+        let seeds: [Var; 3] = seeds;
+        let options = Backward::new().seeds(&seeds);
+        let plan = backward_plan(&roots, options.clone())?;
+        let nodes = roots[0].graph()?.node_bytes();
+        Ok((plan, nodes, move || backward(&roots, options).map(|()| (roots, seeds, leaves))))
+    })
+}
+
+#[test]
+fn gradients_that_are_returned() -> Result<()> {
+    let _alone = alone();
+    compare_passes("returned", || {
+        let (y, [x, a, b, c]) = network()?;
+        let loss = y.square().mean(..)?;
+        let plan = Grad::new(&loss, [&a, &x]).plan()?;
+        let nodes = loss.graph()?.node_bytes();
+        drop(y);
+        Ok((plan, nodes, move || grad(&loss, [&a, &x]).map(|grads| (loss, grads, x, a, b, c))))
+    })
+}
+
+/// A step in the hook of each leaf, after which its gradient goes.
+#[test]
+fn leaves_that_are_let_go_early() -> Result<()> {
+    let _alone = alone();
+    compare_passes("early", || {
+        let mut y = Var::from(Tensor::rand([300, 300]));
+        let mut leaves = Vec::new();
+        for _ in 0..6 {
+            let w = ((Tensor::rand([300, 300]) - 0.5) * 0.1).requires_grad();
+            w.register_post_accumulate_grad_hook(|w: &Var| w.zero_grad())?;
+            y = (y * &w).tanh();
+            leaves.push(w);
+        }
+        let loss = y.square().mean(..)?;
+        drop(y);
+        let (plan, nodes) = (loss.backward_plan()?, loss.graph()?.node_bytes());
+        Ok((plan, nodes, move || loss.backward().map(|()| (loss, leaves))))
+    })
+}
+
+/// A gradient in between that is looked at afterwards.
+#[test]
+fn gradients_that_results_keep() -> Result<()> {
+    let _alone = alone();
+    compare("retained", || {
+        let (y, leaves) = network()?;
+        y.retain_grad()?;
+        let loss = y.exp().tanh().square().mean(..)?;
+        Ok((loss, (y, leaves)))
+    })
+}
+
+/// Many gradients at once, along a leading axis.
+#[test]
+fn batched_passes() -> Result<()> {
+    let _alone = alone();
+    compare_passes("batched", || {
+        let w = ((Tensor::rand([60, 50]) - 0.5) * 0.1).requires_grad();
+        let y = Var::from(Tensor::rand([40, 60])).matmul(&w)?.tanh().sum(0)?;
+        let seeds = Tensor::eye(50);
+        let plan = Grad::new(&y, &w).seed(&seeds).is_grads_batched(true).plan()?;
+        let nodes = y.graph()?.node_bytes();
+        Ok((plan, nodes, move || {
+            let found = Grad::new(&y, &w).seed(&seeds).is_grads_batched(true).run()?;
+            Ok((found, seeds, y, w))
+        }))
+    })
 }

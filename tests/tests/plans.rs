@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use foldback::graph::{Function, FunctionContext, GraphFacts, Kept};
+use foldback::graph::{Function, FunctionContext, GraphFacts, Kept, backward_plan};
 use foldback::prelude::*;
 
 #[test]
@@ -102,6 +102,68 @@ fn what_cannot_run_has_no_plan() -> Result<()> {
     assert!(matches!(e.facts(), Some(GraphFacts::Freed { op: "exp", .. })), "{e}");
     assert_eq!(e.location().map(|l| l.file()), Some(file!()));
     assert!(y.graph()?.to_text().contains("#1 exp -> f32 [2], freed"));
+    Ok(())
+}
+
+#[test]
+fn a_plan_is_refused_where_the_pass_would_be() -> Result<()> {
+    let (x, w) = (tensor![1.0, 2.0].requires_grad(), tensor![3.0].requires_grad());
+    let y = x.exp();
+    let refused = |options: Backward| {
+        let planned = y.backward_plan_with(options.clone()).unwrap_err();
+        let run = y.backward_with(options).unwrap_err();
+        assert_eq!(planned.to_string().split(" (at ").next(), run.to_string().split(" (at ").next());
+        assert_eq!(planned.location().map(|l| l.file()), Some(file!()));
+        planned
+    };
+    let e = refused(Backward::new().seed(tensor![1.0]));
+    assert!(matches!(e.facts(), Some(GraphFacts::SeedShape { index: 0, .. })), "{e}");
+    refused(Backward::new().seeds([&x, &x]));
+    refused(Backward::new().seed(&x).inputs(Vec::<&Var>::new()));
+    refused(Backward::new().seed(&x).inputs(Var::from(tensor![1.0])));
+    assert!(backward_plan(Vec::<&Var>::new(), Backward::new()).is_err());
+    // What the roots do not depend on is known when the pass has run.
+    assert_eq!(y.backward_plan_with(Backward::new().inputs(&w))?.steps().len(), 0);
+    Ok(())
+}
+
+#[test]
+fn a_limited_plan_shows_what_runs_and_counts_what_is_kept() -> Result<()> {
+    let (x, w) = (Tensor::ones([8, 1]).requires_grad(), Tensor::ones([8, 4]).requires_grad());
+    let y = x.exp();
+    let loss = (&y * &w).sum(..)?;
+    let plan = loss.backward_plan_with(Backward::new().inputs(&w))?.named([("w", &w), ("x", &x)]);
+    assert_eq!(
+        plan.to_text(),
+        "\
+backward plan: 2 operations, 1 leaf; 0 folds; keeps 32 B; peak 320 B
+#0 sum -> f32 []
+    input 0: to #1
+#1 mul -> f32 [8, 4], keeps 32 B
+    input 1: to #2 w
+#2 leaf w: f32 [8, 4]
+"
+    );
+    // Both leaves, what `exp` and `mul` keep, and the gradient.
+    assert_eq!((plan.leaf_bytes(), plan.steps()[1].saved), (32 + 128, 32));
+    // A result may be what the gradient is for, and then nothing behind it runs.
+    let plan = loss.backward_plan_with(Backward::new().inputs(&y))?;
+    assert_eq!(plan.steps().len(), 2);
+    loss.backward_with(Backward::new().inputs(&y))?;
+    assert!(y.grad().is_some() && x.grad().is_none());
+    Ok(())
+}
+
+#[test]
+fn a_plan_of_several_roots_lists_what_each_needs_once() -> Result<()> {
+    let x = Tensor::ones([8]).requires_grad();
+    let h = x.exp();
+    let roots = [h.square().sum(..)?, h.sin().sum(..)?, h.tanh().sum(..)?];
+    let plan = backward_plan(&roots, Backward::new().retain_graph(true))?;
+    assert_eq!(plan.steps().len(), 7);
+    assert!(plan.steps().iter().all(|s| s.saved == plan.graph().saved_bytes()));
+    let freed = backward_plan(&roots, Backward::new())?;
+    assert!(freed.steps()[6].saved < freed.graph().saved_bytes());
     Ok(())
 }
 

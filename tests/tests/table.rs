@@ -256,15 +256,20 @@ fn the_same_variable_twice() {
 impl Case {
     /// The operation as a function of the inputs that can be differentiated, and these.
     fn differentiable(&self) -> (impl Fn(&Vec<Var>) -> Result<Var>, Vec<Tensor>) {
-        let (run, all, trackable) = (self.run, self.inputs.clone(), self.trackable());
-        let given = all.iter().zip(&trackable).filter(|t| *t.1).map(|t| t.0.clone()).collect();
+        self.differentiable_in(self.trackable())
+    }
+
+    /// The same of some inputs, where the others are constants.
+    fn differentiable_in(&self, tracked: Vec<bool>) -> (impl Fn(&Vec<Var>) -> Result<Var>, Vec<Tensor>) {
+        let (run, all) = (self.run, self.inputs.clone());
+        let given = all.iter().zip(&tracked).filter(|t| *t.1).map(|t| t.0.clone()).collect();
         let f = move |x: &Vec<Var>| {
             let mut x = x.iter();
             let input = |(t, &tracked): (&Tensor, &bool)| match tracked {
                 true => x.next().expect("an argument for each input").clone(),
                 false => t.into(),
             };
-            run(&all.iter().zip(&trackable).map(input).collect::<Vec<Var>>())
+            run(&all.iter().zip(&tracked).map(input).collect::<Vec<Var>>())
         };
         (f, given)
     }
@@ -323,6 +328,36 @@ fn every_row_forward_and_batched_as_backward() {
             Ok(())
         };
         report.check(&case.name, compare());
+    }
+    report.finish(200);
+}
+
+/// What an input adds to a tangent, beside others that are constants or have none, and what all add together.
+#[test]
+fn every_row_forward_for_every_choice_of_inputs() {
+    let mut report = Report::default();
+    let text = |e: foldback_tensor::Error| e.to_string();
+    for case in cases().iter().filter(|c| c.trackable().iter().filter(|t| **t).count() > 1) {
+        let (f, given) = case.differentiable();
+        let v = directions(&given);
+        for chosen in subsets(&vec![true; given.len()]) {
+            let compare = || -> Result<(), String> {
+                let part = |(v, &chosen): (&Tensor, &bool)| if chosen { v.clone() } else { v.zeros_like() };
+                let parts: Vec<Tensor> = v.iter().zip(&chosen).map(part).collect();
+                let (_, expected) = jvp(&f, given.clone(), parts).map_err(text)?;
+                let mut flags = chosen.iter();
+                let tracked = case
+                    .trackable()
+                    .iter()
+                    .map(|&t| t && *flags.next().expect("a choice for each"))
+                    .collect();
+                let (of_some, some) = case.differentiable_in(tracked);
+                let own = v.iter().zip(&chosen).filter(|c| *c.1).map(|c| c.0.clone()).collect::<Vec<_>>();
+                let (_, found) = jvp(&of_some, some, own).map_err(text)?;
+                agree("jvp", &found.value(), &expected.value())
+            };
+            report.check(format!("{}, {chosen:?}", case.name), compare());
+        }
     }
     report.finish(200);
 }

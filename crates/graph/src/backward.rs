@@ -212,13 +212,21 @@ fn run(roots: &[Var], how: Backward) -> Result<()> {
             "backward with create_graph makes variables and their gradients own each other, so that neither is freed until zero_grad() is called on them; grad_with makes no such cycle"
         );
     }
-    let edges = root_edges(roots)?;
-    let mut task = GraphTask::new(how.options);
-    if let Some(inputs) = &how.inputs {
-        task.limit_to(&edges, &input_edges(inputs)?, true);
-    }
-    plant(&mut task, &edges, roots, how.seeds.as_deref())?;
+    let (task, edges) = how.task(roots)?;
     task.run(&edges).map(|_| ())
+}
+
+impl Backward {
+    /// The pass that these options ask for, and where it starts.
+    pub(crate) fn task(&self, roots: &[Var]) -> Result<(GraphTask, Vec<Edge>)> {
+        let edges = root_edges(roots)?;
+        let mut task = GraphTask::new(self.options);
+        if let Some(inputs) = &self.inputs {
+            task.limit_to(&edges, &input_edges(inputs)?, true);
+        }
+        plant(&mut task, &edges, roots, self.seeds.as_deref())?;
+        Ok((task, edges))
+    }
 }
 
 pub(crate) fn root_edges(roots: &[Var]) -> Result<Vec<Edge>> {

@@ -10,6 +10,7 @@ use crate::input::{AsInput, variables_of};
 use crate::lead::Lead;
 use crate::node::Edge;
 use crate::var::Var;
+use crate::view::BackwardPlan;
 
 /// The gradients of `roots` with respect to `inputs`, as [`grad_with`], for several roots and for inputs that they may not depend
 /// on; no variable's `grad` changes, not even where [`Var::retain_grad`] was called.
@@ -87,8 +88,8 @@ impl Grad {
     }
 
     /// Takes seeds with a leading axis, of shape `[n, ..]` for a root of shape `[..]`, and returns gradients with one: `n` passes
-    /// in one, which visits every node once. Operations of formulas, products among them, compute all `n` gradients at
-    /// once, others one after another. A hook sees one gradient after another.
+    /// in one, which visits every node once. Operations of the library compute all `n` gradients at once, a user's own one
+    /// after another. A hook sees one gradient after another.
     ///
     /// ```
     /// use foldback_graph::{Grad, RequiresGrad};
@@ -117,13 +118,8 @@ impl Grad {
     /// [`Grad::run`] for those who put a line of their own on what is refused.
     #[doc(hidden)]
     pub fn pass(self) -> Result<Vec<Option<Var>>> {
-        let roots = root_edges(&self.roots)?;
-        let inputs = input_edges(&self.inputs)?;
-        let mut task = GraphTask::new(self.options);
-        task.limit_to(&roots, &inputs, false);
-        task.batch = if self.batched { Some(self.count()?) } else { None };
+        let (task, roots) = self.task()?;
         let batch = task.batch;
-        plant(&mut task, &roots, &self.roots, self.seeds.as_deref())?;
         let mut grads = task.run(&roots)?;
         for (index, g) in grads.iter_mut().enumerate().filter(|g| g.1.is_none()) {
             if self.materialize {
@@ -135,6 +131,36 @@ impl Grad {
             }
         }
         Ok(grads)
+    }
+
+    /// What [`Grad::run`] would do, without doing it.
+    ///
+    /// # Errors
+    /// As [`Grad::run`], as far as it can be known before.
+    ///
+    /// ```
+    /// use foldback_graph::{Grad, RequiresGrad};
+    /// use foldback_tensor::Tensor;
+    /// let (x, w) = (Tensor::ones([1024]).requires_grad(), Tensor::ones([1024]).requires_grad());
+    /// let y = x.exp().mul(&w)?.sum(..)?;
+    /// // `exp` is not on the way to `w`.
+    /// assert_eq!(Grad::new(&y, &w).plan()?.steps().len(), 2);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn plan(self) -> Result<BackwardPlan> {
+        let plan =
+            self.task().and_then(|(task, roots)| BackwardPlan::of(&task, &roots, self.seeds.as_deref()));
+        plan.or_here()
+    }
+
+    fn task(&self) -> Result<(GraphTask, Vec<Edge>)> {
+        let (roots, inputs) = (root_edges(&self.roots)?, input_edges(&self.inputs)?);
+        let mut task = GraphTask::new(self.options);
+        task.limit_to(&roots, &inputs, false);
+        task.batch = if self.batched { Some(self.count()?) } else { None };
+        plant(&mut task, &roots, &self.roots, self.seeds.as_deref())?;
+        Ok((task, roots))
     }
 
     /// How many gradients come along the leading axis of the seeds.

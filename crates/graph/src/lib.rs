@@ -65,7 +65,9 @@ pub use profile::{Profile, ProfileLine, profile};
 pub use recording::{Recorded, recorded};
 pub use table::{Domain, InputSpec, OwnedSample, Row, Sample, rows};
 pub use var::{RequiresGrad, Var, WeakVar};
-pub use view::{BackwardPlan, EdgeView, GraphView, Kept, NodeView, SavedView, Slot, Step, ValueView};
+pub use view::{
+    BackwardPlan, EdgeView, GraphView, Kept, NodeView, SavedView, Slot, Step, ValueView, backward_plan,
+};
 
 #[doc(hidden)]
 pub use fuse::expansion as __fuse;

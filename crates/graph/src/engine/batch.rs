@@ -2,8 +2,9 @@
 //!
 //! Note [Leading axis]
 //! A gradient of shape `[.., 3]` is one of shape `[n, .., 3]` here. A row's formula is evaluated once, over all of them:
-//! what it reads broadcasts. So is a function that reads nothing of its gradient's axes from the front
-//! (`Describe::leads`). Any other function describes its gradients once for each of the `n`. A hook sees them one by one.
+//! what it reads broadcasts. So is a function that says it is right for them (`Describe::leads`): it counts axes from the
+//! back, or has them moved (`Lead`). Any other function, such as a user's, describes its gradients once for each of the `n`.
+//! A hook sees them one by one.
 
 use std::sync::Arc;
 

@@ -50,11 +50,11 @@ pub(crate) struct GraphTask {
     pub(crate) options: Options,
     ready: Queue,
     /// where gradients are to be caught: node number and output, to the index of the caller's input
-    captures: HashMap<(u64, u32), Vec<usize>>,
+    pub(crate) captures: HashMap<(u64, u32), Vec<usize>>,
     /// the nodes that lead to a captured one; all, if there is nothing to capture
-    path: Option<Arc<HashSet<u64>>>,
+    pub(crate) path: Option<Arc<HashSet<u64>>>,
     /// whether a captured leaf also gets its gradient (a `backward` limited to inputs) or not (`grad`)
-    accumulate: bool,
+    pub(crate) accumulate: bool,
     /// how many gradients each value has, along a leading axis; such a pass captures what it computes
     pub(crate) batch: Option<usize>,
     caught: Vec<Option<Var>>,

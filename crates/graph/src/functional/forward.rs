@@ -2,11 +2,12 @@
 //!
 //! Note [Forward mode]
 //! A gradient is linear in `g`, and a row's formula is pointwise: with the tangent of an input in the place of `g` it is what
-//! that input adds to the tangent of the output. A function's gradients are linear in `g`, too, but not pointwise. Recorded
-//! for any `g`, they are a graph whose own gradient for `g`, seeded with the tangents of the inputs, is the tangent of the
-//! output: of a linear map applied backward twice nothing is left but the map. Both are exact, of any order, and right for
-//! every node that has gradients which can be recorded. Nodes are taken in the order of their numbers, so that everything
-//! that a node depends on comes first.
+//! that input adds to the tangent of the output. A function row says what that is (`Describe::pushes`). The gradients of a
+//! user's function are linear in `g`, too, but nothing else is known of them. Recorded for any `g`, they are a graph whose own
+//! gradient for `g`, seeded with the tangents of the inputs, is the tangent of the output: of a linear map applied backward
+//! twice nothing is left but the map. All are exact, of any order, and the last is right for every node that has gradients
+//! which can be recorded. Nodes are taken in the order of their numbers, so that everything that a node depends on comes
+//! first.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

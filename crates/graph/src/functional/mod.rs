@@ -50,7 +50,7 @@ pub fn vjp<I: Arguments, O: Outputs>(
 /// A function's value at `inputs`, and its Jacobian there times `v`: the derivative in the direction `v`, by forward mode.
 ///
 /// `v` has the shapes of the arguments, the result those of the outputs; zeros for an output that depends on no argument. It
-/// is exact: no differences are taken. A row of formulas costs one pass for each operand that has a tangent; any other operation two
+/// is exact: no differences are taken. An operation costs about as much as its gradients do; one of a user's own two
 /// of its backward passes. Hooks are not called. Calls may be nested, in each other and in the other functions of this family.
 ///
 /// # Errors

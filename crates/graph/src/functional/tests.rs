@@ -6,8 +6,11 @@ use crate::engine::VISITED;
 use crate::engine::trace::take_long_ways;
 use crate::{Domain, RequiresGrad, Result, Var, hessian, jacfwd, jacobian, jvp, rows};
 
-/// Every sample of every row, as a function of its inputs that can be differentiated.
-fn samples() -> Vec<(String, usize, Vec<Tensor>, impl Fn(&Vec<Var>) -> Result<Var>)> {
+/// A name, the fewest axes of an input, the inputs that can be differentiated, and the operation as a function of these.
+type Case<F> = (String, usize, Vec<Tensor>, F);
+
+/// Every sample of every row.
+fn samples() -> Vec<Case<impl Fn(&Vec<Var>) -> Result<Var>>> {
     let all = rows().flat_map(|row| row.samples().into_iter().map(move |sample| (row, sample)));
     all.map(|(row, sample)| {
         let condition = |d: &Domain| row.is_pointwise() && *d == Domain::Truth;

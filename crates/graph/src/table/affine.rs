@@ -2,8 +2,8 @@
 
 use foldback_tensor::{Here, Scalar, expect_vectors};
 
+use super::function_rows::function;
 use super::linalg::adjoint;
-use super::macros::function;
 use crate::error::Result;
 use crate::input::{AsInput, variables_of};
 use crate::var::Var;

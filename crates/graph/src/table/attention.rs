@@ -5,8 +5,8 @@ use foldback_tensor::kernel::{Attending, GroupedHeads};
 use foldback_tensor::{Attention, Axis, DType, Here, Tensor, keep};
 use smallvec::SmallVec;
 
+use super::function_rows::function;
 use super::linalg::beside;
-use super::macros::function;
 use super::together::{self, Together};
 use crate::error::Result;
 use crate::input::{AsInput, AsOptionalInput};

@@ -3,7 +3,7 @@
 use foldback_tensor::kernel::Convolution;
 use foldback_tensor::{Conv, Here, Shape};
 
-use super::macros::function;
+use super::function_rows::function;
 use crate::error::Result;
 use crate::input::{AsInput, AsOptionalInput};
 use crate::lead::Lead;

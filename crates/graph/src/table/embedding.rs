@@ -3,7 +3,7 @@
 use foldback_tensor::{Here, Indices, Shape, Tensor, kernel};
 use smallvec::smallvec;
 
-use super::macros::function;
+use super::function_rows::function;
 use crate::error::Result;
 use crate::input::AsInput;
 use crate::lead::Lead;

@@ -3,7 +3,7 @@
 use foldback_tensor::kernel::{aligned, check_alpha};
 use foldback_tensor::{Along, Axis, DType, Here, Indices, Scalar, Shape, Tensor};
 
-use super::macros::{function, function_of_list};
+use super::function_rows::{function, function_of_list};
 use crate::error::Result;
 use crate::input::{AsInput, Input};
 use crate::lead::Lead;

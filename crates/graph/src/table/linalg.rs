@@ -1,6 +1,6 @@
 //! Rows of matrix products.
 
-use super::macros::function;
+use super::function_rows::function;
 use crate::error::Result;
 use crate::lead::Lead;
 use crate::var::Var;

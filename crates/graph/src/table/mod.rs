@@ -22,6 +22,7 @@ mod conv;
 mod direction;
 mod elementary;
 mod embedding;
+mod function_rows;
 mod functions;
 mod index;
 mod linalg;
@@ -61,6 +62,7 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         activations::ALL,
         list::ALL,
         reduce::ALL,
+        softmax::ALL,
         variance::ALL,
         norm::ALL,
         order::ALL,

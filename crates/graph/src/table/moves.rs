@@ -3,7 +3,7 @@
 use foldback_tensor::kernel::{embedding_shape, grids, on_diagonal, padding_sources, repetition, tiling};
 use foldback_tensor::{Along, Amounts, Axes, Axis, Here, Pad, Repeats, Shape, Tensor, or_panic};
 
-use super::macros::function;
+use super::function_rows::function;
 use crate::error::Result;
 use crate::input::{AsInput, variables_of};
 use crate::lead::Lead;

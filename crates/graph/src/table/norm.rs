@@ -2,7 +2,7 @@
 
 use foldback_tensor::{Over, Tensor, keep, kernel};
 
-use super::macros::function;
+use super::function_rows::function;
 use super::reduce::{reduced, unreduced};
 use crate::error::Result;
 use crate::lead::Lead;

@@ -3,7 +3,7 @@
 use foldback_tensor::kernel::Normalisation;
 use foldback_tensor::{Here, Norm, Shape, Tensor, or_panic};
 
-use super::macros::function;
+use super::function_rows::function;
 use super::normal_slopes::{normalised, record, trained, with_tracked_statistics};
 use crate::error::Result;
 use crate::input::{AsInput, AsOptionalInput};

@@ -2,8 +2,8 @@
 
 use foldback_tensor::{Axes, Axis, Here, Over, keep, kernel};
 
+use super::function_rows::function;
 use super::functions::{gather_along, scatter_back};
-use super::macros::function;
 use super::reduce::{reduced, share_among_largest, unreduced};
 use crate::error::Result;
 use crate::lead::Lead;

@@ -3,7 +3,7 @@
 use foldback_tensor::kernel::{Blended, Picked};
 use foldback_tensor::{AdaptiveSize, Here, Interpolate, Pair, Pool};
 
-use super::macros::function;
+use super::function_rows::function;
 use crate::error::Result;
 use crate::lead::Lead;
 use crate::var::Var;

@@ -1,11 +1,10 @@
 //! Rows of reductions.
 
 use foldback_tensor::kernel::{self, ReducedShapes};
-use foldback_tensor::{Axes, Axis, Indices, Over, Shape, Tensor, keep};
+use foldback_tensor::{Axes, Over, Shape, Tensor, keep};
 
+use super::function_rows::function;
 use super::functions::{gather_along, product_of_others, scatter_back};
-use super::macros::function;
-use super::softmax::{cross_entropy_backward, in_rows, share_by_exponential};
 use crate::error::Result;
 use crate::lead::Lead;
 use crate::var::Var;
@@ -263,108 +262,6 @@ function! {
             "columns, kept": [[2, 3] Distinct] |x| x[0].min(keep(-1));
             "two of three": [[2, 3, 2] Distinct] |x| x[0].min([0, 2]);
             "a number": [[] Any] |x| x[0].min(0);
-        }
-
-    /// `ln(sum(exp(x)))` over `axes`, without overflow.
-    ///
-    /// # Errors
-    /// If an axis does not exist or is named twice.
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// let x = tensor![1000.0, 1000.0].requires_grad();
-    /// x.logsumexp(..)?.backward()?;
-    /// foldback_tensor::assert_close!(x.grad().unwrap(), tensor![0.5, 0.5], atol = 1e-4);
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    pub fn logsumexp(a; over: Over) {
-        let r = kernel::reduction("logsumexp", &[a], over.axes())?;
-    } = a.logsumexp(&over) => y;
-        d a: |g, a, y| share_by_exponential(&unreduced(g, &r, n)?, a, &unreduced(y, &r, Lead(None))?);
-        t: |t, a, y; full| reduced(&a.sub(unreduced(y, &r, Lead(None))?)?.exp().mul(t)?, &r, full, n);
-        over leading axes (n);
-        check {
-            "rows": [[3, 2] Any] |x| x[0].logsumexp(0);
-            "all, kept": [[2, 3] Any] |x| x[0].logsumexp(keep(..));
-        }
-
-    /// Softmax along an axis: `exp(x) / sum(exp(x))`, without overflow.
-    ///
-    /// # Errors
-    /// If the axis does not exist, and for integers and `bool`.
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// let x = tensor![1.0, 1.0].requires_grad();
-    /// assert_eq!(x.softmax(0)?.value(), tensor![0.5, 0.5]);
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    pub fn softmax(a; axis: Axis) = a.softmax(axis) => y;
-        d a: |g, y| in_rows(kernel::softmax_backward, kernel::SoftmaxGradient, [g, y], n.axis(axis));
-        // The Jacobian is symmetric.
-        t: |t, y| in_rows(kernel::softmax_backward, kernel::SoftmaxGradient, [t, y], n.axis(axis));
-        over leading axes (n);
-        check {
-            "rows": [[3, 2] Any] |x| x[0].softmax(0);
-            "columns": [[2, 3] Any] |x| x[0].softmax(-1);
-            "a row": [[5] Any] |x| x[0].softmax(0);
-        }
-
-    /// The logarithm of [`Var::softmax`], computed as `x - logsumexp(x)`.
-    ///
-    /// # Errors
-    /// If the axis does not exist, and for integers and `bool`.
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// let x = tensor![0.0, f32::NEG_INFINITY].requires_grad();
-    /// assert_eq!(x.log_softmax(0)?.value(), tensor![0.0, f32::NEG_INFINITY]);
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    pub fn log_softmax(a; axis: Axis) = a.log_softmax(axis) => y;
-        d a: |g, y| in_rows(kernel::log_softmax_backward, kernel::LogSoftmaxGradient, [g, y], n.axis(axis));
-        t: |t, y| t.sub(t.mul(y.exp())?.sum(keep(n.axis(axis)))?);
-        over leading axes (n);
-        check {
-            "rows": [[3, 2] Any] |x| x[0].log_softmax(0);
-            "columns": [[2, 3] Any] |x| x[0].log_softmax(-1);
-            "a row": [[5] Any] |x| x[0].log_softmax(0);
-        }
-
-    // A loss is a function of `nn`, which stands on this.
-    #[doc(hidden)]
-    /// The cross-entropy of scores `[..., c]` and class numbers `[...]` (`i64`): `-log_softmax(scores)` at each row's
-    /// class, without storing the logarithms of the others. One loss per row.
-    ///
-    /// # Errors
-    /// If the scores are not of a floating-point type, the classes do not fit, or no memory can hold what is expanded
-    /// (`TooLarge`).
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// let scores = tensor![[0.0, 0.0]].requires_grad();
-    /// scores.cross_entropy(&tensor![1; i64])?.backward()?;
-    /// foldback_tensor::assert_close!(scores.grad().unwrap(), tensor![[0.5, -0.5]]);
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    pub fn cross_entropy(a; classes: Indices) {
-        let (losses, norms) = kernel::cross_entropy(a, &classes)?;
-    } = Ok::<_, crate::Error>(losses);
-        d a: |g, a| cross_entropy_backward(g, a, &classes, &norms, n);
-        t: |t, a| {
-            let picked = t.gather(-1, n.index(&classes)?.unsqueeze(-1)?)?.squeeze(-1)?;
-            a.softmax(-1)?.mul(t)?.sum(-1)?.sub(picked)
-        };
-        over leading axes (n);
-        check {
-            "a matrix": [[3, 4] Any] |x| x[0].cross_entropy(&foldback_tensor::tensor![1, 3, 1; i64]);
-            "three axes": [[2, 1, 3] Any] |x| x[0].cross_entropy(&foldback_tensor::tensor![[2], [0]; i64]);
-            "a row": [[5] Any] |x| x[0].cross_entropy(Tensor::from(2i64));
-            "nothing": [[0, 3] Any] |x| x[0].cross_entropy(Tensor::zeros_with([0], foldback_tensor::DType::I64));
         }
 
     /// Sums down to `shape`, from which this could have been broadcast: leading axes and axes of size 1.

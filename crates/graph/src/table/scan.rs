@@ -2,7 +2,7 @@
 
 use foldback_tensor::{Axis, Tensor};
 
-use super::macros::function;
+use super::function_rows::function;
 use crate::error::Result;
 use crate::var::Var;
 

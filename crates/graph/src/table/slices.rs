@@ -2,7 +2,7 @@
 
 use foldback_tensor::{Axis, DType, Here, Position, Shape, Slice, SliceItem, Slices, Tensor, s, tensor};
 
-use super::macros::function;
+use super::function_rows::function;
 use crate::error::Result;
 use crate::input::AsInput;
 use crate::lead::Lead;

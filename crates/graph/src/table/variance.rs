@@ -3,7 +3,7 @@
 use foldback_tensor::kernel::{self, ReducedShapes};
 use foldback_tensor::{Axes, Here, Over, Tensor, keep};
 
-use super::macros::function;
+use super::function_rows::function;
 use super::reduce::{reduced, unreduced};
 use crate::error::Result;
 use crate::var::Var;

@@ -2,7 +2,7 @@
 
 use foldback_tensor::{Axes, Axis, DType, Here, NewShape, Shape, Span, or_panic};
 
-use super::macros::function;
+use super::function_rows::function;
 use crate::error::Result;
 use crate::var::Var;
 

@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use foldback_tensor::{Holding, Tensor};
 
@@ -11,11 +10,10 @@ use super::again::again;
 use super::gradients::arrival;
 use super::{EdgeView, GraphView, Kept, LeafView, NodeView, SavedView, Slot, ValueView};
 use crate::budget::KeptValue;
-use crate::node::{InputMetadata, Leaf, Node, NodeKind};
+use crate::node::{Edge, InputMetadata, Leaf, Node, NodeKind};
 
-/// The graph behind a node.
-pub(super) fn collect(root: &Arc<Node>) -> GraphView {
-    let nodes = reachable(root);
+/// A view of some nodes, which are in the order of the pass; edges to others are left out.
+pub(super) fn collect(nodes: &[Arc<Node>]) -> GraphView {
     let numbers: HashMap<u64, usize> = nodes.iter().enumerate().map(|(i, n)| (n.sequence, i)).collect();
     // Clones of all that is held, until everything has been counted.
     let saved: Vec<Vec<KeptValue>> = nodes.iter().map(|n| n.kept()).collect();
@@ -39,10 +37,11 @@ pub(super) fn collect(root: &Arc<Node>) -> GraphView {
     GraphView { nodes: views.collect() }
 }
 
-/// All nodes that lead to one, in the order of the backward pass. Iterative, in linear time.
-fn reachable(root: &Arc<Node>) -> Vec<Arc<Node>> {
-    let (mut found, mut seen) = (vec![root.clone()], HashSet::from([root.sequence]));
-    let mut next = 0;
+/// All nodes that lead to some, in the order of the backward pass. Iterative, in linear time.
+pub(super) fn reachable(roots: &[Edge]) -> Vec<Arc<Node>> {
+    let mut seen = HashSet::new();
+    let roots = roots.iter().map(|e| &e.node).filter(|n| seen.insert(n.sequence));
+    let (mut found, mut next): (Vec<Arc<Node>>, usize) = (roots.cloned().collect(), 0);
     while let Some(node) = found.get(next).cloned() {
         let inputs = node.next_edges.iter().flatten().map(|e| &e.node);
         found.extend(inputs.filter(|n| seen.insert(n.sequence)).cloned());
@@ -67,7 +66,8 @@ fn edge_view(node: &Node, input: usize, numbers: &HashMap<u64, usize>) -> Option
     let edge = node.next_edges[input].as_ref()?;
     let (gradient, way) = arrival(node, input)?;
     let (output, meta) = (edge.nr as usize, &edge.node.metadata[edge.nr as usize]);
-    Some(EdgeView { node: numbers[&edge.node.sequence], output, gradient, input: meta.shape.clone(), way })
+    let node = *numbers.get(&edge.node.sequence)?;
+    Some(EdgeView { node, output, gradient, input: meta.shape.clone(), way })
 }
 
 /// A node with its counts, and what is in a box of its own.
@@ -83,11 +83,7 @@ fn own_bytes(node: &Node) -> usize {
 fn leaf_view(node: &Node, value: &Tensor) -> LeafView {
     let bytes = |t: &Tensor| t.holding().map_or(0, |h| h.bytes);
     let leaf = node.as_leaf().expect("it has a leaf's value");
-    LeafView {
-        value: bytes(value),
-        grad: leaf.grad.read().map(|g| bytes(&g.value())),
-        requires_grad: leaf.requires_grad.load(Ordering::Relaxed),
-    }
+    LeafView { value: bytes(value), grad: leaf.grad.read().map(|g| bytes(&g.value())) }
 }
 
 /// Who keeps which storage.

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use foldback_tensor::storage_bytes;
 
 use super::gradients::Way;
+use super::pass::Pass;
 use super::{EdgeView, GraphView, Kept, Step, ValueView};
 
 /// A gradient: its memory, and whether every element has its own place there.
@@ -28,75 +29,116 @@ struct Buffer {
 /// The memory of a pass.
 struct Memory {
     buffers: Vec<Buffer>,
+    /// how many gradients each value has
+    count: usize,
     /// bytes of all gradients now, and the most since it was last asked
     live: usize,
     most: usize,
 }
 
-/// What a pass from the first node holds.
+/// What a pass holds beside the values of leaves and the gradients that they had.
 pub(super) struct Course {
     pub(super) steps: Vec<Step>,
-    /// bytes of leaves: of their values, and of the gradients that they have
-    pub(super) leaves: usize,
     pub(super) peak: usize,
 }
 
-/// Follows a pass.
-pub(super) fn follow(graph: &GraphView) -> Course {
-    let leaves = graph.nodes.iter().filter_map(|n| n.leaf);
-    let leaves = leaves.map(|leaf| leaf.value + leaf.grad.unwrap_or(0)).sum();
-    let mut saved = Saved::of(graph);
-    let mut memory = Memory { buffers: Vec::new(), live: 0, most: 0 };
+/// Follows a pass through a graph which, with what does not run, has saved so many bytes.
+pub(super) fn follow(graph: &GraphView, pass: &Pass, saved: usize) -> Course {
+    let mut saved = Saved::of(graph, saved, pass.retains);
+    let mut memory = Memory { buffers: Vec::new(), count: pass.count, live: 0, most: 0 };
     let mut waiting: Vec<Vec<Option<Gradient>>> =
         graph.nodes.iter().map(|n| vec![None; n.outputs.len()]).collect();
-    let mut staged = Vec::new();
-    let mut steps = Vec::new();
-    if let Some(root) = graph.nodes.first() {
-        waiting[0][0] = Some(memory.new_gradient(bytes_of(&root.outputs[0])));
+    for &((node, output), given) in &pass.seeds {
+        let seed = memory.seed(&graph.nodes[node].outputs[output], given);
+        let place = &mut waiting[node][output];
+        *place = Some(memory.add(seed, *place, &graph.nodes[node].outputs[output]));
     }
+    let (mut staged, mut steps) = (Vec::new(), Vec::new());
     for (number, node) in graph.nodes.iter().enumerate() {
         let arrived = std::mem::take(&mut waiting[number]);
-        // A function reads zeros in the place of what did not arrive, which take no memory.
-        let Some(g) = arrived.iter().flatten().next().copied() else { continue };
-        let before = memory.live;
-        match node.leaf {
-            Some(leaf) if leaf.requires_grad => staged.push((number, g)),
-            Some(_) => memory.release(g),
-            None => {
-                for edge in node.edges.iter().flatten() {
-                    let place = &mut waiting[edge.node][edge.output];
-                    *place =
-                        Some(memory.deliver(g, edge, &graph.nodes[edge.node].outputs[edge.output], *place));
-                }
+        for (output, g) in arrived.iter().enumerate() {
+            if let Some(g) = g.filter(|_| pass.stays.contains(&(number, output))) {
+                staged.push((number, memory.hold(g)));
             }
         }
-        let gradients = memory.take_most();
-        // Values are computed again before the first gradient is.
-        let again = node.again.then.max((before + node.again.most).saturating_sub(gradients));
-        let step = Step { node: number, saved: saved.bytes, again, gradients };
-        if node.leaf.is_none() {
-            steps.push(step);
-            arrived.into_iter().flatten().for_each(|g| memory.release(g));
+        let runs = node.edges.iter().any(Option::is_some);
+        // A function reads zeros in the place of what did not arrive, which take no memory.
+        let first = arrived.iter().flatten().next().copied();
+        if let Some(g) = first.filter(|_| runs) {
+            let before = memory.live;
+            for edge in node.edges.iter().flatten() {
+                let place = &mut waiting[edge.node][edge.output];
+                let input = &graph.nodes[edge.node].outputs[edge.output];
+                *place = Some(memory.deliver(g, edge, input, *place));
+            }
+            let gradients = memory.take_most();
+            // Values are computed again before the first gradient is.
+            let again = node.again.then.max((before + node.again.most).saturating_sub(gradients));
+            steps.push(Step { node: number, saved: saved.bytes, again, gradients });
+            saved.free(graph, number);
         }
-        saved.free(graph, number);
+        arrived.into_iter().flatten().for_each(|g| memory.release(g));
+        for &leaf in pass.early.get(&number).into_iter().flatten() {
+            if let Some(g) = waiting[leaf].first_mut().and_then(Option::take) {
+                let g = memory.dense(g, &graph.nodes[leaf].outputs[0]);
+                memory.release(g);
+            }
+        }
     }
     // Leaves keep gradients dense; those that have one add it to theirs.
-    for (number, g) in staged {
-        if !g.is_dense {
-            memory.new_gradient(bytes_of(&graph.nodes[number].outputs[0]));
-            memory.release(g);
+    for (number, g) in staged.into_iter().filter(|(number, _)| graph.nodes[*number].is_leaf()) {
+        if pass.accumulates {
+            memory.dense(g, &graph.nodes[number].outputs[0]);
         }
     }
     let held = steps.iter().map(|s| s.saved + s.again + s.gradients).max().unwrap_or(0);
-    let peak = leaves + held.max(saved.bytes + memory.take_most());
-    Course { steps, leaves, peak }
-}
-
-fn bytes_of(value: &ValueView) -> usize {
-    storage_bytes(value.dtype, value.shape.numel())
+    Course { steps, peak: held.max(saved.bytes + memory.take_most()) }
 }
 
 impl Memory {
+    /// The bytes of gradients of a value.
+    fn bytes_of(&self, value: &ValueView) -> usize {
+        storage_bytes(value.dtype, value.shape.numel().saturating_mul(self.count))
+    }
+
+    /// A seed: one that was given stays where it is.
+    fn seed(&mut self, root: &ValueView, given: Option<usize>) -> Gradient {
+        let bytes = self.bytes_of(root);
+        match given {
+            Some(given) => {
+                let seed = self.new_gradient(given);
+                self.hold(Gradient { is_dense: given >= bytes, ..seed })
+            }
+            None => self.new_gradient(bytes),
+        }
+    }
+
+    /// Somebody else has it, too.
+    fn hold(&mut self, g: Gradient) -> Gradient {
+        self.buffers[g.buffer].holders += 1;
+        g
+    }
+
+    /// What waits, with a gradient that is as it is to be.
+    fn add(&mut self, g: Gradient, waits: Option<Gradient>, value: &ValueView) -> Gradient {
+        if waits.is_none() {
+            return g;
+        }
+        let sum = self.sum(waits, self.bytes_of(value));
+        self.release(g);
+        sum
+    }
+
+    /// As a leaf keeps it.
+    fn dense(&mut self, g: Gradient, leaf: &ValueView) -> Gradient {
+        if g.is_dense {
+            return g;
+        }
+        let dense = self.new_gradient(self.bytes_of(leaf));
+        self.release(g);
+        dense
+    }
+
     fn new_gradient(&mut self, bytes: usize) -> Gradient {
         self.buffers.push(Buffer { bytes, holders: 1 });
         self.live += bytes;
@@ -124,20 +166,17 @@ impl Memory {
         input: &ValueView,
         waits: Option<Gradient>,
     ) -> Gradient {
-        let bytes = bytes_of(input);
+        let bytes = self.bytes_of(input);
         let arriving = ValueView { shape: edge.gradient.clone(), dtype: input.dtype };
         let new = match edge.way {
             Way::Straight => return self.sum(waits, bytes),
             Way::Alike if edge.is_fold() => return self.sum(waits, bytes),
-            Way::Shared => {
-                self.buffers[g.buffer].holders += 1;
-                g
-            }
+            Way::Shared => self.hold(g),
             Way::Alike => {
-                let bytes = self.buffers[g.buffer].bytes.min(bytes_of(&arriving));
+                let bytes = self.buffers[g.buffer].bytes.min(self.bytes_of(&arriving));
                 Gradient { is_dense: g.is_dense, ..self.new_gradient(bytes) }
             }
-            Way::Apart => self.new_gradient(bytes_of(&arriving)),
+            Way::Apart => self.new_gradient(self.bytes_of(&arriving)),
         };
         let new = Gradient { is_dense: new.is_dense && self.fills(new, &arriving), ..new };
         if !edge.is_fold() && waits.is_none() {
@@ -150,7 +189,7 @@ impl Memory {
 
     /// Whether every element of a value has its own place in a gradient's memory.
     fn fills(&self, g: Gradient, value: &ValueView) -> bool {
-        self.buffers[g.buffer].bytes >= bytes_of(value)
+        self.buffers[g.buffer].bytes >= self.bytes_of(value)
     }
 
     /// A sum with what waits: in its memory, if nobody else has it.
@@ -170,17 +209,19 @@ impl Memory {
 /// The bytes that the graph still keeps.
 struct Saved {
     bytes: usize,
+    /// whether nothing is freed
+    retains: bool,
     /// by storage, how many values keep it
     keepers: HashMap<usize, usize>,
 }
 
 impl Saved {
-    fn of(graph: &GraphView) -> Saved {
+    fn of(graph: &GraphView, bytes: usize, retains: bool) -> Saved {
         let mut keepers = HashMap::new();
         for storage in graph.nodes.iter().flat_map(|n| &n.saved).filter_map(|s| s.storage) {
             *keepers.entry(storage).or_insert(0) += 1;
         }
-        Saved { bytes: graph.saved_bytes(), keepers }
+        Saved { bytes, retains, keepers }
     }
 
     /// Frees what a node kept, and nobody else does.
@@ -188,7 +229,7 @@ impl Saved {
         for saved in &graph.nodes[node].saved {
             let Some(keepers) = saved.storage.and_then(|s| self.keepers.get_mut(&s)) else { continue };
             *keepers -= 1;
-            if *keepers == 0 && !saved.is_held && !matches!(saved.kept, Kept::InLeaf(_)) {
+            if *keepers == 0 && !self.retains && !saved.is_held && !matches!(saved.kept, Kept::InLeaf(_)) {
                 self.bytes -= saved.bytes;
             }
         }

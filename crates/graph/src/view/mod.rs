@@ -7,6 +7,7 @@ mod gradients;
 mod layers;
 mod memory;
 mod page;
+mod pass;
 mod plan;
 mod text;
 
@@ -14,7 +15,7 @@ use std::panic::Location;
 
 use foldback_tensor::{DType, Here, Shape};
 
-pub use plan::{BackwardPlan, Step};
+pub use plan::{BackwardPlan, Step, backward_plan};
 
 use crate::error::{GraphFacts, Result};
 use crate::var::Var;
@@ -74,7 +75,6 @@ pub struct NodeView {
 struct LeafView {
     value: usize,
     grad: Option<usize>,
-    requires_grad: bool,
 }
 
 /// Shape and type of a value.
@@ -174,6 +174,11 @@ impl GraphView {
         self.nodes.iter().map(NodeView::saved_bytes).sum()
     }
 
+    /// The bytes of leaves: of their values, and of the gradients that they have.
+    fn leaf_bytes(&self) -> usize {
+        self.nodes.iter().filter_map(|n| n.leaf).map(|leaf| leaf.value + leaf.grad.unwrap_or(0)).sum()
+    }
+
     /// The bytes of the nodes themselves, without the tensors that they keep: some hundred for each.
     ///
     /// ```
@@ -247,7 +252,7 @@ impl Var {
     #[track_caller]
     pub fn graph(&self) -> Result<GraphView> {
         match self.edge() {
-            Some(edge) => Ok(collect::collect(&edge.node)),
+            Some(edge) => Ok(collect::collect(&collect::reachable(&[edge]))),
             None => Err(GraphFacts::NoGraph { index: 0 }.into()).here(),
         }
     }

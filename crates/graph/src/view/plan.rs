@@ -1,13 +1,20 @@
 //! `BackwardPlan`: what a backward pass will do, and what memory it will need, before it runs.
 
-use foldback_tensor::{Here, refuse};
+use std::sync::Arc;
+
+use foldback_tensor::{Here, Tensor, refuse};
 
 use super::GraphView;
+use super::collect::{collect, reachable};
 use super::memory::follow;
+use super::pass::Pass;
+use crate::backward::{Backward, Variables};
+use crate::engine::GraphTask;
 use crate::error::{GraphFacts, Result};
+use crate::node::{Edge, Node};
 use crate::var::Var;
 
-/// What [`Var::backward`] will do: the graph with its nodes in the order in which they run, and the memory that each step
+/// What a backward pass will do: the graph with its nodes in the order in which they run, and the memory that each step
 /// takes.
 ///
 /// Nothing is computed for it. `{}` and [`to_text`](BackwardPlan::to_text) show it as text, [`to_html`](BackwardPlan::to_html)
@@ -80,18 +87,79 @@ impl Var {
     /// ```
     #[track_caller]
     pub fn backward_plan(&self) -> Result<BackwardPlan> {
-        let graph = self.graph()?;
-        if let Some(node) = graph.nodes.iter().find(|n| n.is_freed) {
-            return refuse(GraphFacts::Freed { op: node.name, location: node.location }).here();
-        }
-        Ok(BackwardPlan::of(graph))
+        backward_plan(self, Backward::new())
+    }
+
+    /// What [`Var::backward_with`] would do with the same options, without doing it, see [`backward_plan`].
+    ///
+    /// # Errors
+    /// As [`backward_plan`].
+    ///
+    /// ```
+    /// use foldback_graph::{Backward, RequiresGrad};
+    /// use foldback_tensor::Tensor;
+    /// let (x, w) = (Tensor::ones([1024]).requires_grad(), Tensor::ones([1024]).requires_grad());
+    /// let y = x.exp().mul(&w)?.sum(..)?;
+    /// assert_eq!(y.backward_plan()?.steps().len(), 3);
+    /// assert_eq!(y.backward_plan_with(Backward::new().inputs(&w))?.steps().len(), 2);
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn backward_plan_with(&self, options: impl Into<Backward>) -> Result<BackwardPlan> {
+        backward_plan(self, options)
     }
 }
 
+/// What [`backward`](crate::backward) would do with the same roots and options, without doing it.
+///
+/// Without seeds, a root of more than one element is planned with one of its shape. A pass that is limited to inputs runs what leads to them;
+/// the rest of the graph is kept, and counted. With `retain_graph` nothing is freed; what a pass with `create_graph` records is
+/// not counted. A leaf with hooks that follow its gradient gets it as soon as the last operation that uses the leaf has run; the plan supposes
+/// that the hooks let it go, as a step of an optimiser with `zero_grad` does.
+///
+/// # Errors
+/// As [`backward`](crate::backward), as far as it can be known before: `NoGraph`, `Freed`, `SeedShape`, `Empty` and the like.
+///
+/// ```
+/// use foldback_graph::{Backward, RequiresGrad, backward_plan};
+/// use foldback_tensor::Tensor;
+/// let x = Tensor::ones([1024]).requires_grad();
+/// let plan = backward_plan([x.exp(), x.square()], Backward::new().retain_graph(true))?;
+/// assert_eq!((plan.steps().len(), plan.leaf_bytes()), (2, 4096));
+/// # Ok::<(), foldback_graph::Error>(())
+/// ```
+#[track_caller]
+pub fn backward_plan(roots: impl Variables, options: impl Into<Backward>) -> Result<BackwardPlan> {
+    let (roots, options) = (roots.variables(), options.into());
+    let plan = || {
+        let any = |y: &Var| Tensor::zeros_with((), y.dtype()).expand(y.shape());
+        let (task, edges) = match options.seeds {
+            Some(_) => options.task(&roots)?,
+            None => {
+                let any = roots.iter().map(any).collect::<Result<Vec<_>>>()?;
+                options.clone().seeds(any).task(&roots)?
+            }
+        };
+        BackwardPlan::of(&task, &edges, options.seeds.as_deref())
+    };
+    plan().or_here()
+}
+
 impl BackwardPlan {
-    fn of(graph: GraphView) -> BackwardPlan {
-        let course = follow(&graph);
-        BackwardPlan { graph, steps: course.steps, leaves: course.leaves, peak: course.peak }
+    /// The plan of a pass from some roots, with the seeds that were given.
+    pub(crate) fn of(task: &GraphTask, roots: &[Edge], seeds: Option<&[Var]>) -> Result<BackwardPlan> {
+        let all = reachable(roots);
+        let on_way = |node: &&Arc<Node>| task.path.as_ref().is_none_or(|path| path.contains(&node.sequence));
+        let nodes: Vec<Arc<Node>> = all.iter().filter(on_way).cloned().collect();
+        let graph = collect(&nodes);
+        if let Some(node) = graph.nodes.iter().find(|n| n.is_freed) {
+            return refuse(GraphFacts::Freed { op: node.name, location: node.location });
+        }
+        let whole = if nodes.len() == all.len() { None } else { Some(collect(&all)) };
+        let whole = whole.as_ref().unwrap_or(&graph);
+        let (leaves, saved) = (whole.leaf_bytes(), whole.saved_bytes());
+        let course = follow(&graph, &Pass::of(task, &nodes, roots, seeds), saved);
+        Ok(BackwardPlan { graph, steps: course.steps, leaves, peak: leaves + course.peak })
     }
 
     /// Gives leaves names, such as those of [`named_parameters`](https://docs.rs/foldback-nn): texts and pages show them, and
@@ -105,7 +173,7 @@ impl BackwardPlan {
         self
     }
 
-    /// The graph: nodes in the order in which they run, with shapes, folds, lines and what they keep.
+    /// The graph, as far as it runs: nodes in their order, with shapes, folds, lines and what they keep.
     pub fn graph(&self) -> &GraphView {
         &self.graph
     }
