@@ -153,6 +153,8 @@ fn a_chain_of_100_000_nodes_has_a_plan() -> Result<()> {
         }
         let plan = y.backward_plan()?;
         assert!(plan.to_text().lines().count() > 100_000);
+        // Of no operation the layer is known, and nobody looks for it in all the others.
+        assert!(plan.to_html().len() > 10_000_000);
         Ok(plan.steps().len())
     };
     assert_eq!(small.spawn(run)?.join().unwrap()?, 100_001);

@@ -23,6 +23,19 @@ impl PartialEq for Tensor {
     }
 }
 
+impl Tensor {
+    /// Whether two tensors hold the same bits, in one shape and type: a NaN is itself, and -0.0 is not 0.0. Where both are
+    /// one view of one buffer, nothing is read.
+    #[doc(hidden)]
+    pub fn has_bits_of(&self, other: &Tensor) -> bool {
+        let in_one_place = self.shares_buffer_with(other)
+            && self.layout.offset == other.layout.offset
+            && self.strides() == other.strides()
+            && self.shape() == other.shape();
+        in_one_place || close_pairs(self, other, |x, y| x.to_bits() == y.to_bits())
+    }
+}
+
 /// Equality of contiguous elements, of the type that the first argument only names.
 fn same_slices<T: Element>(_: &[T], a: &Tensor, b: &Tensor) -> Option<bool> {
     Some(a.as_slice::<T>()? == b.as_slice::<T>()?)
@@ -275,6 +288,20 @@ mod tests {
 
     use super::{Tolerance, compare_close};
     use crate::{DType, Tensor, tensor};
+
+    #[test]
+    fn equality_of_bits() {
+        let t = tensor![0.0, f32::NAN, 0.0, -0.0, 1.0];
+        let part = |start: isize, len: usize| t.narrow(0, start, len).unwrap();
+        assert!(part(1, 1).has_bits_of(&tensor![f32::NAN]) && part(0, 2).has_bits_of(&part(0, 2)));
+        assert!(part(0, 1).has_bits_of(&part(2, 1)) && !part(2, 1).has_bits_of(&part(3, 1)));
+        assert!(!part(0, 2).has_bits_of(&part(3, 2)) && !part(0, 2).has_bits_of(&part(0, 1)));
+        assert!(
+            !tensor![1.0].has_bits_of(&tensor![1.0; f64]) && !tensor![1; i64].has_bits_of(&tensor![2; i64])
+        );
+        let number = |v: f64| Tensor::full((), v);
+        assert!(number(f64::NAN).has_bits_of(&number(f64::NAN)) && !number(0.0).has_bits_of(&number(-0.0)));
+    }
 
     #[test]
     fn equality_of_whole_tensors() {

@@ -319,6 +319,22 @@ fn hooks_of_every_kind_go_backward_to_a_depth_of_2000() {
     operation.backward().unwrap();
 }
 
+/// Each is found by its number.
+#[test]
+fn a_hundred_thousand_hooks_on_one_variable_are_taken_away_again() {
+    let y = leaf(1.0) * 2.0;
+    let calls = Arc::new(Mutex::new(0));
+    let hook = |_| {
+        let calls = calls.clone();
+        y.register_hook(move |_| *calls.lock().unwrap() += 1).unwrap()
+    };
+    let mut handles: Vec<_> = (0..100_000).map(hook).collect();
+    let late = handles.split_off(50_000);
+    late.into_iter().rev().chain(handles.drain(1..)).for_each(|handle| handle.remove());
+    y.backward().unwrap();
+    assert_eq!(*calls.lock().unwrap(), 1);
+}
+
 #[test]
 fn hooks_keep_no_graph_alive() {
     let (x, w) = (leaf(1.0), leaf(2.0));

@@ -15,6 +15,7 @@ mod numbers_beyond_f32;
 mod order_of_a_sum;
 mod pointwise_conventions;
 mod retained_gradients;
+mod run_again;
 mod saved_values;
 mod scattered_numbers;
 mod stolen_task;

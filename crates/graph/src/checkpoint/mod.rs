@@ -29,9 +29,11 @@ use sketch::Sketch;
 /// `f(inputs)`, of which nothing is kept but the inputs: a backward pass that comes to it runs `f` again
 /// (`torch.utils.checkpoint`).
 ///
-/// Values and gradients have the same bits as without the checkpoint, at any order. Variables that `f` captures get their
-/// gradients, too: capture clones, which are handles. Checkpoints may be nested. `f` draws the same random numbers
-/// again: those of this thread's generator, and those that layers draw from generators of their own.
+/// Values and gradients have the same bits as without the checkpoint. Those of gradients of gradients are right, too, but
+/// may be summed in another order: what a recorded pass reads was computed again, and leads to the operands past the
+/// results of the first run, so hooks on these do not see that part in a pass of second order. Variables that `f` captures
+/// get their gradients, too: capture clones, which are handles. Checkpoints may be nested. `f` draws the same random
+/// numbers again: those of this thread's generator, and those that layers draw from generators of their own.
 ///
 /// `f` gets the inputs as variables, arranged as they are ([`Arguments`]), and returns a variable, an array or a `Vec` of
 /// them, or a `Result` of that ([`Outputs`]).
@@ -90,8 +92,17 @@ struct Checkpoint {
     draws: Vec<Generator>,
     /// the graph of the first run
     sketch: Sketch,
-    /// per operand, the input whose edge is its: the same variable may be given twice
-    twins: Vec<Option<usize>>,
+    operands: Vec<Operand>,
+}
+
+/// Where an operand's gradient goes.
+enum Operand {
+    /// nowhere: it requires none
+    Constant,
+    /// nowhere, since no result depends on it, though the function may ask it for one
+    Unused,
+    /// along the edge of this input: the same variable may be given twice
+    Input(usize),
 }
 
 #[track_caller]
@@ -108,13 +119,18 @@ fn apply(run: Run, inputs: Vec<Var>) -> Result<Vec<Var>> {
     if ends.is_empty() {
         return Ok(outputs);
     }
-    let (mut edges, mut twins): (SmallVec<[Option<Edge>; 2]>, _) = (SmallVec::new(), Vec::new());
+    let (mut edges, mut places): (SmallVec<[Option<Edge>; 2]>, _) = (SmallVec::new(), Vec::new());
     for (i, operand) in operands.iter().enumerate() {
-        let edge = operand.edge();
-        let twin =
-            edge.as_ref().and_then(|e| edges.iter().position(|o| o.as_ref().is_some_and(|o| same(o, e))));
-        twins.push(twin.or(edge.is_some().then_some(i)));
-        edges.push(if twin.is_some() { None } else { edge });
+        let own = operand.edge();
+        let is_own = |e: &Edge| own.as_ref().is_some_and(|own| same(own, e));
+        let twin = edges.iter().position(|e| e.as_ref().is_some_and(is_own));
+        let end = ends.iter().find(|e| is_own(e));
+        places.push(match end {
+            Some(_) => Operand::Input(twin.unwrap_or(i)),
+            None if own.is_some() => Operand::Unused,
+            None => Operand::Constant,
+        });
+        edges.push(if twin.is_some() { None } else { end.cloned() });
     }
     for end in ends {
         if !edges.iter().flatten().any(|e| same(e, &end)) {
@@ -128,14 +144,18 @@ fn apply(run: Run, inputs: Vec<Var>) -> Result<Vec<Var>> {
     let values = values.chain(captured.map(|e| e.node.as_leaf().map(|leaf| leaf.value.read())));
     let saved: SavedValues = values.map(|t| t.map(|t| Packed::new(t, &like))).collect();
     let results: SmallVec<[Tensor; 1]> = outputs.iter().map(Var::value).collect();
-    let checkpoint = Box::new(Checkpoint { run, generator, draws, sketch, twins });
+    let checkpoint = Box::new(Checkpoint { run, generator, draws, sketch, operands: places });
     let kind = NodeKind::Function("checkpoint", checkpoint);
     let node = Node::of_results(kind, edges, &results, saved, location());
-    let result = |(nr, v): (usize, Var)| match v.requires_grad() {
-        true => Var::tracked(v.value(), node.clone(), nr as u32),
-        false => v,
+    // What was not recorded inside, an operand for instance, and what is there twice, is as it is without a checkpoint.
+    let inner: Vec<Option<Edge>> =
+        outputs.iter().map(|v| v.edge().filter(|e| e.node.sequence >= first)).collect();
+    let result = |v: Var| {
+        let Some(edge) = v.edge().filter(|e| e.node.sequence >= first) else { return v };
+        let nr = inner.iter().position(|e| e.as_ref().is_some_and(|e| same(e, &edge)));
+        Var::tracked(v.value(), node.clone(), nr.unwrap_or(0) as u32)
     };
-    Ok(outputs.into_iter().enumerate().map(result).collect())
+    Ok(outputs.into_iter().map(result).collect())
 }
 
 pub(crate) fn same(a: &Edge, b: &Edge) -> bool {
@@ -146,15 +166,16 @@ impl Describe for Checkpoint {
     fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()> {
         let node = ctx.node;
         let changed = |what: String| refuse(GraphFacts::CheckpointChanged { what, location: node.location });
-        for (place, edge) in node.next_edges.iter().enumerate().skip(self.twins.len()) {
+        for (place, edge) in node.next_edges.iter().enumerate().skip(self.operands.len()) {
             let Some(leaf) = edge.as_ref().and_then(|e| e.node.as_leaf()) else { continue };
             let (now, then) = (leaf.value.read(), ctx.values.get(Slot::Input(place)));
-            if then.is_some_and(|then| !is_unchanged(then, &now)) {
+            if then.is_some_and(|then| !then.has_bits_of(&now)) {
                 let what = format!("a leaf of shape {} that it captured has been written since", now.shape());
                 return changed(what);
             }
         }
-        let operands: Vec<Var> = (0..self.twins.len()).map(|i| self.operand(ctx, i)).collect();
+        let operands =
+            (0..self.operands.len()).map(|i| self.operand(ctx, i)).collect::<Result<Vec<Var>>>()?;
         let first = next_number();
         let outputs = self.run_again(&operands)?;
         let (sketch, _) = Sketch::of(&outputs, first);
@@ -174,11 +195,15 @@ impl Describe for Checkpoint {
 
 impl Checkpoint {
     /// An operand as the first run saw it.
-    fn operand(&self, ctx: &Context<'_>, i: usize) -> Var {
+    fn operand(&self, ctx: &Context<'_>, i: usize) -> Result<Var> {
         let value = ctx.values.get(Slot::Input(i)).expect("a checkpoint keeps its operands").clone();
-        match self.twins[i].and_then(|twin| ctx.node.next_edges[twin].clone()) {
-            Some(edge) => Var { kind: VarKind::Tracked(value, edge) },
-            None => Var::constant(value),
+        match self.operands[i] {
+            Operand::Constant => Ok(Var::constant(value)),
+            Operand::Unused => Var::leaf(value),
+            Operand::Input(place) => {
+                let edge = ctx.node.next_edges[place].clone().expect("an input that is tracked has an edge");
+                Ok(Var { kind: VarKind::Tracked(value, edge) })
+            }
         }
     }
 
@@ -195,9 +220,4 @@ impl Checkpoint {
         let _lines = LineGuard::none();
         replay(&self.draws, || enable_grad(|| (self.run)(operands)))
     }
-}
-
-/// Whether a leaf holds what it held.
-fn is_unchanged(then: &Tensor, now: &Tensor) -> bool {
-    (then.shares_buffer_with(now) && then.strides() == now.strides()) || then == now
 }

@@ -173,6 +173,6 @@ impl<S> FunctionContext<'_, S> {
 }
 
 /// `is 1 input`, `are 2 inputs`
-fn are(count: usize, what: &str) -> String {
+pub(super) fn are(count: usize, what: &str) -> String {
     format!("{} {}", if count == 1 { "is" } else { "are" }, counted(count, what))
 }

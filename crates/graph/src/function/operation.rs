@@ -6,7 +6,7 @@ use std::{array, fmt};
 use foldback_tensor::{Here, StateCell, Tensor};
 use smallvec::SmallVec;
 
-use super::context::FunctionContext;
+use super::context::{FunctionContext, are};
 use super::given::{BackwardResult, ForwardResult};
 use super::own::{Backward, Declared, Parts, record};
 use crate::error::{GraphFacts, Result};
@@ -59,6 +59,7 @@ use crate::work::Context;
 /// ```
 pub struct Operation<const N: usize, V = Var> {
     declared: Declared,
+    outputs: usize,
     forward: Arc<Forward<N>>,
     variables: fn(SmallVec<[Var; 1]>) -> V,
 }
@@ -93,7 +94,7 @@ impl<const N: usize, V> Operation<N, V> {
             };
             Ok((SmallVec::from_iter(outputs), Box::new(run) as Box<dyn Backward>))
         };
-        Operation { declared: Declared::new(name), forward: Arc::new(forward), variables: variables::<O, M> }
+        Operation::of::<O, M>(name, Arc::new(forward))
     }
 
     /// An operation that has no derivative. A backward pass that reaches it is refused with its name; one that does not
@@ -120,7 +121,14 @@ impl<const N: usize, V> Operation<N, V> {
             let run = |parts: Parts<'_>| parts.context(&()).no_derivative();
             Ok((SmallVec::from_iter(outputs), Box::new(run) as Box<dyn Backward>))
         };
-        Operation { declared: Declared::new(name), forward: Arc::new(forward), variables: variables::<O, M> }
+        Operation::of::<O, M>(name, Arc::new(forward))
+    }
+
+    fn of<O: ForwardResult<M, Vars = V>, const M: usize>(
+        name: &'static str,
+        forward: Arc<Forward<N>>,
+    ) -> Self {
+        Operation { declared: Declared::new(name), outputs: M, forward, variables: variables::<O, M> }
     }
 
     /// Lets the backward function read the inputs, by [`FunctionContext::input`]; they are kept until it has run.
@@ -146,8 +154,19 @@ impl<const N: usize, V> Operation<N, V> {
     }
 
     /// Says of an output that it has no derivative though it is of a floating-point type. It never requires a gradient.
+    ///
+    /// # Panics
+    /// If there is no such output.
     #[must_use]
+    #[track_caller]
     pub fn non_differentiable(mut self, output: usize) -> Self {
+        if output >= self.outputs {
+            panic!(
+                "{}: non_differentiable({output}): there {}",
+                self.declared.name,
+                are(self.outputs, "output")
+            );
+        }
         self.declared.non_differentiable.push(output);
         self
     }
@@ -174,7 +193,7 @@ fn variables<O: ForwardResult<M>, const M: usize>(outputs: SmallVec<[Var; 1]>) -
 impl<const N: usize, V> Clone for Operation<N, V> {
     fn clone(&self) -> Self {
         let (declared, forward) = (self.declared.clone(), self.forward.clone());
-        Operation { declared, forward, variables: self.variables }
+        Operation { declared, forward, ..*self }
     }
 }
 

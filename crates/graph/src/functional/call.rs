@@ -25,7 +25,7 @@ static ARGUMENT: Rule =
 /// A call of a function.
 pub(super) struct Call {
     /// which derivative was asked for
-    op: &'static str,
+    pub(super) op: &'static str,
     pub(super) arguments: Vec<Var>,
     pub(super) outputs: Vec<Var>,
     /// the smallest number of an argument's node
@@ -96,8 +96,7 @@ impl Call {
         if !y.requires_grad() {
             return zeros(&self.arguments, None);
         }
-        let arguments: Vec<&Var> = self.arguments.iter().collect();
-        let gradients = Grad::new(&[y], &arguments).create_graph(true).materialize_grads(true).pass()?;
+        let gradients = Grad::new(y, &self.arguments).create_graph(true).materialize_grads(true).pass()?;
         Ok(gradients.into_iter().flatten().collect())
     }
 
@@ -148,8 +147,7 @@ pub(super) fn pull(
     if roots.is_empty() {
         return zeros(inputs, batch);
     }
-    let inputs: Vec<&Var> = inputs.iter().collect();
-    let pass = Grad::new(roots, &inputs).seeds(seeds).is_grads_batched(batch.is_some());
+    let pass = Grad::new(roots, inputs).seeds(seeds).is_grads_batched(batch.is_some());
     let gradients = pass.retain_graph(true).create_graph(recorded).materialize_grads(true).pass()?;
     Ok(gradients.into_iter().flatten().collect())
 }
@@ -161,7 +159,7 @@ fn zeros(like: &[Var], batch: Option<usize>) -> Result<Vec<Var>> {
 
 fn zero(like: &Var, batch: Option<usize>) -> Result<Var> {
     let shape = Lead(batch).shape(like.shape());
-    Ok(Var::constant(Tensor::try_zeros_with(shape, like.dtype())?))
+    Tensor::try_zeros_with(shape, like.dtype()).nowhere().map(Var::constant)
 }
 
 fn directions(op: &'static str, what: &'static str, values: &[Var], v: Vec<Var>) -> Result<Vec<Var>> {

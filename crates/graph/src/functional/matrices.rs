@@ -55,7 +55,7 @@ pub fn jacfwd<I: Arguments, O: Outputs>(
     inputs: I,
 ) -> Result<O::Of<I::Of<Var>>> {
     let call = Call::new("jacfwd", f, inputs).or_here()?;
-    let columns = identities(&call.arguments).and_then(|(count, tangents)| {
+    let columns = identities(call.op, &call.arguments).and_then(|(count, tangents)| {
         let tangents = call.push(tangents, Some(count))?;
         tangents.iter().map(|t| columns(t, &call.arguments)).collect::<Result<Vec<_>>>()
     });
@@ -86,7 +86,7 @@ pub fn hessian<I: Arguments, O: Outputs>(
     inputs: I,
 ) -> Result<I::Of<I::Of<Var>>> {
     let call = Call::new("hessian", f, inputs).or_here()?;
-    let columns = identities(&call.arguments).and_then(|(count, tangents)| {
+    let columns = identities(call.op, &call.arguments).and_then(|(count, tangents)| {
         let tangents = call.push_gradients(tangents, Some(count))?;
         tangents.iter().map(|t| columns(t, &call.arguments)).collect::<Result<Vec<_>>>()
     });
@@ -95,7 +95,7 @@ pub fn hessian<I: Arguments, O: Outputs>(
 
 /// For each output and each argument, the gradients of the output's elements.
 fn rows(call: &Call) -> Result<Vec<Vec<Var>>> {
-    let (count, seeds) = identities(&call.outputs)?;
+    let (count, seeds) = identities(call.op, &call.outputs)?;
     let gradients = call.pull(&seeds, Some(count))?;
     let mut start = 0;
     let mut rows = Vec::with_capacity(call.outputs.len());
@@ -103,7 +103,8 @@ fn rows(call: &Call) -> Result<Vec<Vec<Var>>> {
         let part = |(g, x): (&Var, &Var)| {
             g.narrow(0, start as isize, y.numel())?.reshape(joined(y.shape(), x.shape()))
         };
-        rows.push(gradients.iter().zip(&call.arguments).map(part).collect::<Result<Vec<_>>>()?);
+        let parts = gradients.iter().zip(&call.arguments).map(part);
+        rows.push(parts.collect::<Result<Vec<_>>>().nowhere()?);
         start += y.numel();
     }
     Ok(rows)
@@ -114,8 +115,9 @@ fn columns(tangents: &Var, arguments: &[Var]) -> Result<Vec<Var>> {
     let (mut start, mut parts) = (0, Vec::with_capacity(arguments.len()));
     let of: Shape = tangents.shape().dims()[1..].into();
     for x in arguments {
-        let part = tangents.narrow(0, start as isize, x.numel())?.movedim(0, -1)?;
-        parts.push(part.reshape(joined(&of, x.shape()))?);
+        let part =
+            || tangents.narrow(0, start as isize, x.numel())?.movedim(0, -1)?.reshape(joined(&of, x.shape()));
+        parts.push(part().nowhere()?);
         start += x.numel();
     }
     Ok(parts)
@@ -128,15 +130,20 @@ fn joined(a: &Shape, b: &Shape) -> Shape {
 }
 
 /// For each value a direction for each element of all of them, one after another: ones at its own elements, one at a time.
-fn identities(values: &[Var]) -> Result<(usize, Vec<Var>)> {
-    let count: usize = values.iter().map(Var::numel).sum();
-    let all = Tensor::arange(0..count as i64).reshape([count, 1])?;
-    let (mut start, mut seeds) = (0, Vec::with_capacity(values.len()));
-    for v in values {
-        let own = Tensor::arange(start as i64..(start + v.numel()) as i64);
-        let ones = all.eq(&own)?.try_to(v.dtype())?;
-        seeds.push(Var::constant(ones.reshape(joined(&[count].into(), v.shape()))?));
-        start += v.numel();
-    }
-    Ok((count, seeds))
+fn identities(op: &'static str, values: &[Var]) -> Result<(usize, Vec<Var>)> {
+    // A count that no integer holds is refused as any that no memory holds.
+    let count = values.iter().fold(0, |sum: usize, v| sum.saturating_add(v.numel()));
+    let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+    let all = || {
+        let all = Tensor::try_arange(0..number(count))?.reshape([count, 1])?;
+        let (mut start, mut seeds) = (0, Vec::with_capacity(values.len()));
+        for v in values {
+            let own = Tensor::try_arange(number(start)..number(start + v.numel()))?;
+            let ones = all.eq(&own)?.try_to(v.dtype())?;
+            seeds.push(Var::constant(ones.reshape(joined(&[count].into(), v.shape()))?));
+            start += v.numel();
+        }
+        Ok((count, seeds))
+    };
+    all().nowhere().map_err(|e| e.named(op))
 }

@@ -12,6 +12,7 @@ mod retained;
 mod several;
 mod variable;
 
+use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -88,8 +89,8 @@ pub(crate) struct Hooks {
 #[derive(Default)]
 struct Entries {
     next_id: u64,
-    /// in the order of registration
-    hooks: Vec<(u64, Hook)>,
+    /// by their numbers, in the order of registration
+    hooks: BTreeMap<u64, Hook>,
     retained: Vec<Retained>,
 }
 
@@ -110,11 +111,7 @@ impl HookHandle {
         for (node, id) in self.places {
             let Some(node) = node.upgrade() else { continue };
             // A hook may own variables and be dropped with them: not while the list is locked.
-            let taken = Hooks::of(&node).update(|entries| {
-                let at = entries.hooks.iter().position(|h| h.0 == id)?;
-                Some(entries.hooks.remove(at))
-            });
-            drop(taken);
+            drop(Hooks::of(&node).update(|entries| entries.hooks.remove(&id)));
         }
     }
 }
@@ -132,7 +129,7 @@ impl Hooks {
         let id = Hooks::of(node).update(|entries| {
             let id = entries.next_id;
             entries.next_id += 1;
-            entries.hooks.push((id, hook));
+            entries.hooks.insert(id, hook);
             id
         });
         HookHandle { places: smallvec::smallvec![(Arc::downgrade(node), id)] }
@@ -155,11 +152,11 @@ impl Hooks {
 
     /// The hooks of some kind, to be run when the list is no longer locked.
     fn pick<T>(&self, pick: impl FnMut(&Hook) -> Option<T>) -> Vec<T> {
-        self.entries.update(|entries| entries.hooks.iter().map(|h| &h.1).filter_map(pick).collect())
+        self.entries.update(|entries| entries.hooks.values().filter_map(pick).collect())
     }
 
     fn any(&self, of: impl Fn(&Hook) -> bool) -> bool {
-        self.entries.update(|entries| entries.hooks.iter().any(|h| of(&h.1)))
+        self.entries.update(|entries| entries.hooks.values().any(of))
     }
 
     /// Whether there are pre-hooks or post-hooks.
@@ -216,7 +213,7 @@ impl Hooks {
     /// Moves the hooks and the gradients to the list of what is to be dropped.
     pub(crate) fn give_up(self, list: &mut impl Extend<Rest>) {
         let entries = self.entries.into_inner();
-        list.extend(entries.hooks.into_iter().map(|h| Rest::Hook(h.1)));
+        list.extend(entries.hooks.into_values().map(Rest::Hook));
         list.extend(entries.retained.into_iter().filter_map(|r| r.grad).map(Rest::Gradient));
     }
 }

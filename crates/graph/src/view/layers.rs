@@ -23,13 +23,16 @@ pub(super) fn paths(graph: &GraphView) -> Vec<Vec<String>> {
             known[i] = known[i - 1].clone();
         }
     }
-    let mut paths = vec![Vec::new(); graph.nodes.len()];
+    // What is left is between the nearest that are known.
+    let (mut after, mut next) = (vec![None; known.len()], None);
+    for i in (0..known.len()).rev() {
+        next = known[i].as_ref().or(next);
+        after[i] = next;
+    }
+    let (mut paths, mut before) = (vec![Vec::new(); graph.nodes.len()], None);
     for (i, &node) in operations.iter().enumerate() {
-        paths[node] = known[i].clone().unwrap_or_else(|| {
-            let before = known[..i].iter().rev().flatten().next();
-            let after = known[i..].iter().flatten().next();
-            before.zip(after).map_or_else(Vec::new, |(a, b)| common(a, b))
-        });
+        before = known[i].as_ref().or(before);
+        paths[node] = before.zip(after[i]).map_or_else(Vec::new, |(a, b)| common(a, b));
     }
     paths
 }
