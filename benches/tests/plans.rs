@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-use foldback::graph::BackwardPlan;
+use foldback::graph::{BackwardPlan, saved_budget};
 use foldback::prelude::*;
 use foldback::tensor::set_pool_limit;
 use peak_alloc::PeakAlloc;
@@ -106,4 +106,51 @@ fn compressed_gradients() -> Result<()> {
         let loss = ((&x + 1.0) * 3.0).transpose(0, 1)?.sum(..)?;
         Ok((loss, x))
     })
+}
+
+/// Deep and pointwise, with operands that are broadcast: a budget lessens what the graph keeps, and the peak of the pass, which
+/// computes it again; and the plan knows.
+#[test]
+fn a_budget_lessens_the_peak() -> Result<()> {
+    let _alone = alone();
+    const BYTES: usize = 256 * 256 * size_of::<f32>();
+    let program = |depth: usize| -> Result<(Var, (Var, Var))> {
+        let a = Tensor::rand([256, 1]).requires_grad();
+        let b = Tensor::rand([1, 256]).requires_grad();
+        let mut y = &a + &b;
+        for _ in 0..depth {
+            y = (y * &a).tanh() + &b;
+        }
+        Ok((y.square().mean(..)?, (a, b)))
+    };
+    let mut peaks = Vec::new();
+    for budget in [usize::MAX, 16 * BYTES, 0] {
+        let step = || saved_budget(budget, || program(64)).0;
+        compare("budget", step)?;
+        peaks.push(step()?.0.backward_plan()?.peak_bytes() / BYTES);
+    }
+    // Two values for each of 64 steps; then what is kept and one stretch; then two square roots of all that is computed.
+    assert!(peaks[0] >= 128 && peaks[1] <= 50 && peaks[2] <= 40, "{peaks:?}");
+    Ok(())
+}
+
+/// What is given up is made of a product's result, which stays.
+#[test]
+fn a_budget_beside_products() -> Result<()> {
+    let _alone = alone();
+    for budget in [0, 1 << 18, usize::MAX] {
+        compare("products", || {
+            let (result, _) = saved_budget(budget, || {
+                let x = Tensor::rand([128, 128]).requires_grad();
+                let mut h = x.sin();
+                for _ in 0..6 {
+                    let z = h.matmul(&x)?;
+                    h = z.mul(&z.sigmoid())?.tanh() + &h;
+                }
+                Ok((h.square().mean(..)?, x))
+            });
+            result
+        })?;
+    }
+    Ok(())
 }

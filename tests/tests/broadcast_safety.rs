@@ -1,5 +1,6 @@
 //! Broadcasts that were meant pass under `BroadcastWarning::Refuse`, those that nobody meant do not: programs as people write them.
 
+use foldback::graph::{Domain, rows};
 use foldback::prelude::*;
 use foldback::tensor::{BroadcastWarning, broadcast_warning};
 use foldback::{fuse, nn};
@@ -45,6 +46,10 @@ const MEANT: &[(&str, Program)] = &[
     ("a row and a column of positions, reshaped", || {
         let steps = Tensor::arange_with(0..6, 1, DType::F32);
         Ok(Var::from(steps.reshape([6, 1])?.mul(steps.view([1, 6])?)?))
+    }),
+    ("rows and columns picked by two index tensors", || {
+        let (rows, columns) = (Tensor::zeros_with([2, 1], DType::I64), Tensor::zeros_with([2], DType::I64));
+        data(&[3, 4]).slice(s![&rows, &columns])
     }),
     ("a selection by a triangle", || {
         let steps = Tensor::arange(5);
@@ -226,6 +231,84 @@ fn no_function_of_rows_or_images_broadcasts_what_nobody_meant() -> Result<()> {
         ] {
             y.sum(..)?.backward()?;
         }
+    }
+    Ok(())
+}
+
+/// Each row of the derivative table, at first and second order: what a program may compute, its gradients may.
+#[test]
+fn no_gradient_of_the_table_is_refused() {
+    let (mut ran, mut failures) = (0, Vec::new());
+    for row in rows() {
+        for sample in row.samples() {
+            let input = |(shape, domain): &(Vec<usize>, Domain)| match domain {
+                Domain::Truth if row.is_pointwise() => Var::from(Tensor::zeros_with(&shape[..], DType::Bool)),
+                _ => Tensor::full_with(&shape[..], 0.5, DType::F64).requires_grad(),
+            };
+            let inputs: Vec<Var> = sample.inputs.iter().map(input).collect();
+            let leaves: Vec<&Var> = inputs.iter().filter(|v| v.requires_grad()).collect();
+            let _guard = broadcast_warning(BroadcastWarning::Refuse);
+            let Ok(result) = (sample.run)(&inputs) else { continue };
+            if !result.requires_grad() {
+                continue;
+            }
+            let root = result.sum(..).unwrap();
+            let first = Grad::new(&[&root], &leaves).allow_unused(true).create_graph(true).run();
+            let label = || format!("{} ({})", row.name, sample.label);
+            failures.extend(first.as_ref().err().map(|e| format!("{}: {e}", label())));
+            let grads = first.unwrap_or_default().into_iter().flatten();
+            for slope in grads.filter(|g| g.requires_grad()) {
+                let passed =
+                    slope.square().sum(..).and_then(|v| v.backward_with(Backward::new().retain_graph(true)));
+                failures.extend(passed.err().map(|e| format!("{}, again: {e}", label())));
+            }
+            ran += 1;
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(ran > 300, "{ran}");
+}
+
+/// What comes out of a computation has no axis that was made on purpose, unless it has it from an operand.
+#[test]
+fn columns_that_are_computed_are_not_meant() -> Result<()> {
+    let (list, column, table) = (data(&[4]), data(&[4, 1]), data(&[4, 3]));
+    let ids = Tensor::zeros_with([4], DType::I64);
+    for (what, column) in [
+        ("matmul", table.matmul(&data(&[3, 1]))?),
+        ("linear", table.linear(&data(&[1, 3]), &data(&[1]))?),
+        ("addmm", data(&[1]).addmm(&table, &data(&[3, 1]))?),
+        ("einsum", Var::einsum("ij,jk->ik", [&table, &data(&[3, 1])])?),
+        ("embedding", Var::embedding(&ids, &data(&[5, 1]))?),
+        ("softmax", column.softmax(0)?),
+        ("layer_norm", column.layer_norm_with([4, 1], Norm::new())?),
+        ("group_norm", data(&[4, 2, 3]).group_norm(1)?.narrow(1, 0, 1)?.select(2, 0)?),
+        ("cat", Var::cat(&[&column.narrow(0, 0, 2)?, &column.narrow(0, 2, 2)?], 0)?),
+        ("chunk", data(&[4, 2]).chunk(2, 1)?.remove(0)),
+        ("index_select", data(&[6, 1]).index_select(0, &ids)?),
+        ("gather", table.gather(1, &Tensor::zeros_with([4, 1], DType::I64))?),
+        ("repeat", data(&[2, 1]).repeat([2, 1])?),
+        ("roll", column.roll(1, 0)?),
+        ("centred", column.sub(&column.mean(keep(..))?)?),
+        ("scaled", column.div(&column.std(keep(0))?)?),
+        ("sigmoid", column.sigmoid()),
+        ("prelu", column.prelu(data(&[1]))?),
+        ("fused", fuse!(|x| x * 2.0).call([&column])?),
+        ("fused sum", fuse!(|x| x * 2.0).sum([&data(&[4, 1, 3])], 2)?),
+    ] {
+        assert_eq!(column.dims(), [4, 1], "{what}");
+        let _guard = broadcast_warning(BroadcastWarning::Refuse);
+        assert!(column.sub(&list).is_err(), "{what}");
+    }
+    for (what, kept) in [
+        ("fused sum", fuse!(|x| x * 2.0).sum([&table], keep(1))?),
+        ("fused mean", fuse!(|x| x * 2.0).mean([&table], keep(1))?),
+        ("norm", table.norm(keep(1))?),
+        ("logsumexp", table.logsumexp(keep(1))?),
+        ("max", table.max_with_indices(keep(1))?.0),
+    ] {
+        let _guard = broadcast_warning(BroadcastWarning::Refuse);
+        assert!(kept.sub(&list).is_ok(), "{what}");
     }
     Ok(())
 }

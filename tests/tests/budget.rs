@@ -165,6 +165,20 @@ fn every_row_makes_its_result_again() -> Result<()> {
     Ok(())
 }
 
+/// Integers that are no `f64`, which the numbers of a rule are.
+#[test]
+fn integers_beyond_f64_have_the_same_bits() -> Result<()> {
+    for n in [(1i64 << 60) + (1 << 36) + 1, (1 << 53) + 1, -(1 << 60) - (1 << 36) - 1, 1 << 53] {
+        let run = |budget: usize| -> Result<Option<Tensor>> {
+            let x = Tensor::linspace(0.1, 0.9, 64).requires_grad();
+            saved_budget(budget, || x.mul(n)?.square().mul(1e-30)?.sum(..)).0?.backward()?;
+            Ok(x.grad())
+        };
+        assert_eq!(run(0)?, run(1 << 20)?, "{n}");
+    }
+    Ok(())
+}
+
 /// Passes with many gradients, forward mode, and both.
 #[test]
 fn derivatives_of_functions_have_the_same_bits() -> Result<()> {

@@ -171,7 +171,7 @@ fn jacobians() {
         };
         let y = if wrapped { checkpoint(f, &x) } else { f(&x) }.unwrap();
         let seeds = Var::from(Tensor::eye(3));
-        let found = Grad::new(&[&y], &[&x, &w]).seeds(&[&seeds]).is_grads_batched(true).run().unwrap();
+        let found = Grad::new([&y], [&x, &w]).seeds(&[&seeds]).is_grads_batched(true).run().unwrap();
         found.into_iter().flatten().map(|g| bits(g.value())).collect::<Vec<_>>()
     };
     assert_eq!(rows(false), rows(true));
@@ -248,7 +248,7 @@ fn operands_given_twice_numbers_and_without_gradients() {
     let y = checkpoint(f, [&x, &x, &Var::from(tensor![1.0, 10.0])]).unwrap();
     y.sum(..).unwrap().backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![4.0, 60.0]));
-    let constant = checkpoint(|x| x.exp(), &x.detach()).unwrap();
+    let constant = checkpoint(|x| x.exp(), x.detach()).unwrap();
     assert!(!constant.requires_grad());
     let quiet = no_grad(|| checkpoint(|x| x.exp(), &x)).unwrap();
     assert!(!quiet.requires_grad());

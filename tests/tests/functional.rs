@@ -325,13 +325,10 @@ fn bad_input_is_refused_with_the_operation_and_the_cure() {
     assert_eq!(own_error(|_| Err::<Var, _>(Error::other("mine"))), "mine");
     let (v, y) = (x.requires_grad_(true), &x.requires_grad_(true).exp());
     let seeds = Var::from(tensor![1.0, 1.0]);
-    refused(
-        Grad::new(&[y], &[&v]).is_grads_batched(true).run(),
-        "is_grads_batched: every output needs a seed",
-    );
+    refused(Grad::new([y], [&v]).is_grads_batched(true).run(), "is_grads_batched: every output needs a seed");
     let (roots, inputs, seeds) = ([y], [&v], [&seeds]);
     refused(
-        Grad::new(&roots, &inputs).seeds(&seeds).is_grads_batched(true).run(),
+        Grad::new(roots, inputs).seeds(&seeds).is_grads_batched(true).run(),
         "the seed of output 0 has shape [2], the output [2, 2]",
     );
 }
@@ -361,7 +358,7 @@ fn batched_seeds_give_what_each_gives_and_hooks_see_one_at_a_time() {
     .unwrap();
     let seeds = tensor![[1.0, 0.0], [0.5, -3.0], [0.0, 0.0]; f64];
     let (roots, inputs, batch) = ([&z], [&x, &w], [&Var::from(&seeds)]);
-    let pass = || Grad::new(&roots, &inputs).retain_graph(true);
+    let pass = || Grad::new(roots, inputs).retain_graph(true);
     let together = pass().seeds(&batch).is_grads_batched(true).run().unwrap();
     assert_eq!(seen.lock().unwrap()[..], [[2, 2], [2, 2], [2, 2]]);
     for i in 0..3 {
@@ -374,7 +371,7 @@ fn batched_seeds_give_what_each_gives_and_hooks_see_one_at_a_time() {
     }
     assert_eq!((x.grad(), w.grad()), (None, None));
     let other = tensor![1.0].requires_grad();
-    let unused = Grad::new(&roots, &[&other])
+    let unused = Grad::new(roots, [&other])
         .seeds(&batch)
         .is_grads_batched(true)
         .materialize_grads(true)

@@ -289,7 +289,7 @@ fn recorded_gradients_have_the_same_values() {
             let vars = leaves(&values, 7);
             let y = op.fused([&vars[0], &vars[1], &vars[2]], None).unwrap().sum(..).unwrap();
             let inputs: Vec<&Var> = vars.iter().collect();
-            let recorded = Grad::new(&[&y], &inputs).create_graph(true).run().unwrap();
+            let recorded = Grad::new([&y], &inputs).create_graph(true).run().unwrap();
             for (k, (a, b)) in recorded.iter().zip(grad(&y, &inputs).unwrap()).enumerate() {
                 let (a, b) = (a.as_ref().expect("tracked").value(), b.value());
                 assert!(close(&a, &b, 1e-12), "{name} {shapes:?}: gradient {k}: {a} and {b}");

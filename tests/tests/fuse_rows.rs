@@ -54,11 +54,8 @@ fn evaluate(f: Operation<'_>, seed: f64, orders: usize) -> Vec<(String, Vec<f64>
         let seeds = [&seed];
         let roots = [of];
         let inputs = [&x, &y];
-        let grad = Grad::new(&roots, &inputs)
-            .seeds(&seeds)
-            .allow_unused(true)
-            .retain_graph(true)
-            .create_graph(create);
+        let grad =
+            Grad::new(roots, inputs).seeds(&seeds).allow_unused(true).retain_graph(true).create_graph(create);
         grad.run().expect("the operation has gradients")
     };
     let names = ["x", "y"];

@@ -245,7 +245,7 @@ fn expect_close(dtype: DType, layout: Layout) -> usize {
 }
 
 /// A softmax is an exponential (1.1 ulp, 2.2u) of a difference (u, which moves it by u |x - max|), divided (u) by a sum
-/// (67u, see `fold.rs`, and of terms that are off by as much as the numerator): 2 (2.2 + 5) + 68 u for differences up
+/// (67u, see `fold`, and of terms that are off by as much as the numerator): 2 (2.2 + 5) + 68 u for differences up
 /// to 5, so that two levels are apart by less than 166u relatively.
 fn expect_close_softmax(dtype: DType, layout: Layout) -> usize {
     let x = finite(&[120, 301], layout, dtype, 9);

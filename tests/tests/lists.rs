@@ -62,6 +62,7 @@ const VARIABLES_ONLY: &[(&str, &[&str])] = &[
             "register_hook",
             "register_post_accumulate_grad_hook",
             "retain_grad",
+            "safe_where",
             "set_grad",
             "zero_grad",
         ],

@@ -31,7 +31,7 @@ fn derivatives(x: &[Var], f: impl Fn(&[Var]) -> Result<Var>) -> Result<Vec<Tenso
         if !root.requires_grad() {
             break;
         }
-        let grads = Grad::new(&[&root], &leaves).create_graph(true).materialize_grads(true).run()?;
+        let grads = Grad::new([&root], &leaves).create_graph(true).materialize_grads(true).run()?;
         root = Var::from(tensor![0.0; f64]);
         for g in grads.into_iter().flatten() {
             all.push(g.value());

@@ -139,7 +139,7 @@ fn value_and_grads(case: &Case, tracked: &[bool], seed: Option<&Tensor>) -> Resu
     let y = (case.run)(&vars)?;
     let leaves: Vec<&Var> = vars.iter().zip(tracked).filter(|v| *v.1).map(|v| v.0).collect();
     let seed = seed.cloned().unwrap_or_else(|| Tensor::ones_with(y.shape(), y.dtype()));
-    let grads = Grad::new(&[&y], &leaves).seeds(&[&Var::from(seed)]).materialize_grads(true).run()?;
+    let grads = Grad::new([&y], &leaves).seeds(&[&Var::from(seed)]).materialize_grads(true).run()?;
     Ok((y.value(), grads.into_iter().flatten().map(|g| g.value()).collect()))
 }
 
@@ -286,7 +286,7 @@ fn pass_by_pass(case: &Case, v: &[Tensor]) -> Result<(Vec<Tensor>, Tensor)> {
     for i in 0..count {
         let seed = Var::from(Tensor::arange(0..count).eq(i)?.to(y.dtype()).reshape(y.shape())?);
         let (roots, seeds, mut sum) = ([&y], [&seed], 0.0);
-        let pass = Grad::new(&roots, &inputs).seeds(&seeds).retain_graph(true).materialize_grads(true);
+        let pass = Grad::new(roots, &inputs).seeds(&seeds).retain_graph(true).materialize_grads(true);
         for ((rows, g), v) in rows.iter_mut().zip(pass.run()?.into_iter().flatten()).zip(v) {
             sum += (g.value() * v).sum(..)?.item_as::<f64>()?;
             rows.push(g.value());

@@ -145,6 +145,8 @@ pub mod prelude;
 #[doc(inline)]
 pub use foldback_gradcheck as gradcheck;
 pub use foldback_gradcheck::assert_grads;
+#[cfg(feature = "proptest")]
+pub use foldback_gradcheck::check_broadcast_op;
 #[doc(inline)]
 pub use foldback_graph as graph;
 pub use foldback_graph::fuse;

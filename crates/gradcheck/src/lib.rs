@@ -55,6 +55,8 @@ mod random;
 mod region;
 mod seeds;
 mod snapshot;
+#[cfg(feature = "proptest")]
+pub mod strategies;
 mod target;
 pub mod testing;
 

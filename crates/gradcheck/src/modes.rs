@@ -108,7 +108,8 @@ fn batched(
         let (together, shape) = (numbers(&g.value())?, problem.arguments[k].1.shape());
         let expected = found[k].iter().chain(&alone[k]);
         let size = expected.clone().fold(1.0f64, |m, v| m.max(v.abs()));
-        let differs = |(_, (g, e)): &(usize, (&f64, &f64))| !((*g - *e).abs() <= rounding(problem) * size);
+        let limit = rounding(problem) * size;
+        let differs = |(_, (g, e)): &(usize, (&f64, &f64))| (*g - *e).abs() > limit || (*g - *e).is_nan();
         if let Some((at, (&found, &expected))) = together.iter().zip(expected).enumerate().find(differs) {
             return Ok(Some(GradcheckFacts::Mode {
                 mode: Mode::Batched,
@@ -117,7 +118,7 @@ fn batched(
                 place: element(at, shape),
                 found,
                 expected,
-                tolerance: rounding(problem) * size,
+                tolerance: limit,
             }));
         }
     }

@@ -57,7 +57,7 @@ impl Var {
     }
 }
 
-/// Options of a backward pass: for [`Var::backward_with`], [`backward`](crate::backward) and [`grad_with`]. A seed alone is
+/// Options of a backward pass: for [`Var::backward_with`], [`backward`](crate::backward) and [`grad_with`](crate::grad_with). A seed alone is
 /// one, too.
 ///
 /// ```
@@ -112,7 +112,7 @@ impl Backward {
     ///
     /// A variable that is left such a gradient owns it, and its history mostly owns the variable: neither is ever freed,
     /// until [`Var::zero_grad`] on each such variable breaks the cycle. The first such pass warns through the `log` facade.
-    /// [`grad_with`] returns gradients instead of leaving them anywhere, and makes no cycle.
+    /// [`grad_with`](crate::grad_with) returns gradients instead of leaving them anywhere, and makes no cycle.
     ///
     /// ```
     /// use foldback_graph::{Backward, RequiresGrad, grad_with, live_nodes};

@@ -60,7 +60,7 @@ fn depends_on(trace: &dyn Fn(&[&Var]) -> Result<Var>, reads: &[&Var]) -> Result<
         return Ok(reads.iter().map(|_| false).collect());
     }
     let seed = Var::constant(Tensor::zeros_with(y.shape(), y.dtype()));
-    let grads = Grad::new(&[&y], &leaves).seeds(&[&seed]).allow_unused(true).pass()?;
+    let grads = Grad::new(&y, &leaves).seed(&seed).allow_unused(true).pass()?;
     let mut grads = grads.into_iter();
     let found = |v: &&Var| v.requires_grad() && grads.next().flatten().is_some();
     Ok(empties.iter().map(found).collect())
@@ -82,8 +82,7 @@ fn describe(trace: &dyn Fn(&[&Var]) -> Result<Var>, ctx: &Context<'_>, take: &mu
         }
         let seed = g.expand(y.shape())?;
         let inputs: SmallVec<[&Var; 4]> = wanted.iter().map(|&k| reads[k]).collect();
-        let (roots, seeds) = ([&y], [&seed]);
-        Grad::new(&roots, &inputs).seeds(&seeds).create_graph(recorded).allow_unused(true).pass()
+        Grad::new(&y, &inputs).seed(&seed).create_graph(recorded).allow_unused(true).pass()
     })?;
     let given = wanted.into_iter().zip(gradients);
     given.filter_map(|(k, g)| Some(Flow::to(k, g?))).try_for_each(take)

@@ -258,7 +258,7 @@ pub fn value_and_grad(
     }
     let value = f(&leaves)?;
     let grads = Grad::new(&value, &leaves).materialize_grads(true).run()?;
-    let (roots, edges) = (root_edges(&[value.clone()])?, input_edges(&leaves)?);
+    let (roots, edges) = (root_edges(std::slice::from_ref(&value))?, input_edges(&leaves)?);
     let dense =
         |(g, edge): (Var, &Edge)| g.value().try_contiguous().map_err(|e| in_sum(&roots, &edge.node, e));
     Ok((value.value(), grads.into_iter().flatten().zip(&edges).map(dense).collect::<Result<_>>().here()?))

@@ -33,7 +33,7 @@ mod operators;
 mod origins;
 mod profile;
 mod record;
-mod recorded;
+mod recording;
 mod rule;
 mod table;
 mod traced;
@@ -62,7 +62,7 @@ pub use node::live_nodes;
 pub use operators::VarNumber;
 #[cfg(feature = "profile")]
 pub use profile::{Profile, ProfileLine, profile};
-pub use recorded::{Recorded, recorded};
+pub use recording::{Recorded, recorded};
 pub use table::{Domain, InputSpec, OwnedSample, Row, Sample, rows};
 pub use var::{RequiresGrad, Var, WeakVar};
 pub use view::{BackwardPlan, EdgeView, GraphView, Kept, NodeView, SavedView, Slot, Step, ValueView};

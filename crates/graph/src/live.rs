@@ -9,7 +9,7 @@ use foldback_tensor::{Here, StateCell, Tensor, refuse};
 
 use crate::error::{GraphFacts, Result};
 use crate::node::{Node, next_number};
-use crate::recorded::keep;
+use crate::recording::keep;
 
 /// On a line of its own: it is read for every node, and beside it nothing is written.
 #[repr(align(128))]

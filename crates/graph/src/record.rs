@@ -41,9 +41,9 @@ pub(crate) fn record_rule<const N: usize>(
         }
         next_edges.push(edge);
     }
-    let mut how = None;
-    if is_budgeted() {
-        how = recipe(rule, params, &inputs, &values.each_ref().map(|v| &**v), saves, &result);
+    let (budgeted, mut again) = (is_budgeted(), None);
+    if budgeted {
+        again = recipe(rule, params, &inputs, &values.each_ref().map(|v| &**v), saves, &result);
     }
     let mut saved = SavedValues::new();
     if saves != 0 {
@@ -59,8 +59,8 @@ pub(crate) fn record_rule<const N: usize>(
         }
     }
     let mut saved = Saved::Kept(saved);
-    if is_budgeted() {
-        saved = within_budget(&next_edges, std::slice::from_ref(&result), saved, how);
+    if budgeted {
+        saved = within_budget(&next_edges, std::slice::from_ref(&result), saved, again);
     }
     let kind = NodeKind::Rule(rule, params);
     let node = Node::of_results(kind, next_edges, std::slice::from_ref(&result), saved, location());

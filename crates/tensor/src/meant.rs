@@ -9,6 +9,7 @@ use std::ops::BitOr;
 
 use crate::shape::{Dims, Shape};
 use crate::task::Read;
+use crate::tensor::Tensor;
 
 /// A bit for each axis, counted from the last one, as shapes are aligned. Set for axes of size 1 only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +31,15 @@ impl Meant {
     #[inline]
     pub(crate) fn all_of(reads: &[Read<'_>]) -> Meant {
         reads.iter().fold(Meant::NONE, |all, read| all | read.meant())
+    }
+
+    /// The same for a result of this shape, to which a tensor of one element gives no axes.
+    pub(crate) fn carried(reads: &[Read<'_>], shape: &Shape) -> Meant {
+        if Meant::all_of(reads).is_none() {
+            return Meant::NONE;
+        }
+        let has_axes = |read: &&Read<'_>| shape.numel() == 1 || read.shape().iter().any(|&size| size != 1);
+        reads.iter().filter(has_axes).fold(Meant::NONE, |all, read| all | read.meant()).within(shape)
     }
 
     #[inline]
@@ -98,6 +108,21 @@ impl Meant {
     }
 }
 
+impl Tensor {
+    /// The axes of size 1 that were made on purpose.
+    #[inline]
+    pub(crate) fn meant(&self) -> Meant {
+        self.layout.meant
+    }
+
+    /// With these axes of size 1 made on purpose.
+    #[inline]
+    pub(crate) fn with_meant(mut self, meant: Meant) -> Tensor {
+        self.layout.meant = meant;
+        self
+    }
+}
+
 impl BitOr for Meant {
     type Output = Meant;
     #[inline]
@@ -115,7 +140,8 @@ impl std::ops::BitAnd for Meant {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Tensor, keep, s, tensor};
+    use super::*;
+    use crate::{keep, s, tensor};
 
     /// The axes that are meant, counted from the front.
     fn meant(t: &Tensor) -> Vec<usize> {
@@ -235,6 +261,11 @@ mod tests {
         ] {
             assert_eq!(meant(&result.unwrap()), axes);
         }
+    }
+
+    #[test]
+    fn a_layout_has_room_for_it() {
+        assert_eq!(std::mem::size_of::<crate::tensor::Layout>(), 2 * std::mem::size_of::<Shape>() + 16);
     }
 
     #[test]

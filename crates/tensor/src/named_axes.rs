@@ -120,23 +120,23 @@ mod tests {
     #[test]
     fn a_name_has_one_size() {
         let mut axes = NamedAxes::new();
-        assert_eq!(axes.expect(&Tensor::zeros([2, 3]), ["a", "b"]).unwrap(), [2, 3]);
-        assert_eq!(axes.expect(&Tensor::zeros([3, 5, 2]), ["b", "c", "a"]).unwrap(), [3, 5, 2]);
-        assert_eq!(axes.expect(&Tensor::zeros(()), []).unwrap(), [0usize; 0]);
-        assert_eq!(axes.expect(&Tensor::zeros([9, 9]), ["_", "_"]).unwrap(), [9, 9]);
-        let e = axes.expect(&Tensor::zeros([3, 4]), ["b", "c"]);
+        assert_eq!(axes.expect(Tensor::zeros([2, 3]), ["a", "b"]).unwrap(), [2, 3]);
+        assert_eq!(axes.expect(Tensor::zeros([3, 5, 2]), ["b", "c", "a"]).unwrap(), [3, 5, 2]);
+        assert_eq!(axes.expect(Tensor::zeros(()), []).unwrap(), [0usize; 0]);
+        assert_eq!(axes.expect(Tensor::zeros([9, 9]), ["_", "_"]).unwrap(), [9, 9]);
+        let e = axes.expect(Tensor::zeros([3, 4]), ["b", "c"]);
         assert!(refused!(
             e,
             TensorFacts::NamedSize { name: "c", axis: 1, expected: 5, seen_at, .. } if seen_at.file() == file!()
         ));
         assert_eq!(e.unwrap_err().location().map(|at| at.file()), Some(file!()));
-        assert!(refused!(axes.expect(&Tensor::zeros([3]), ["b", "c"]), TensorFacts::NamedRank { .. }));
+        assert!(refused!(axes.expect(Tensor::zeros([3]), ["b", "c"]), TensorFacts::NamedRank { .. }));
     }
 
     #[test]
     fn a_refused_shape_leaves_no_names() {
         let mut axes = NamedAxes::new();
-        assert!(axes.expect(&Tensor::zeros([2, 3, 4]), ["a", "b", "a"]).is_err());
-        assert!(axes.expect(&Tensor::zeros([7, 8]), ["a", "b"]).is_ok());
+        assert!(axes.expect(Tensor::zeros([2, 3, 4]), ["a", "b", "a"]).is_err());
+        assert!(axes.expect(Tensor::zeros([7, 8]), ["a", "b"]).is_ok());
     }
 }

@@ -113,19 +113,6 @@ impl Tensor {
         Tensor { storage, layout: Layout::row_major(shape) }
     }
 
-    /// The axes of size 1 that were made on purpose.
-    #[inline]
-    pub(crate) fn meant(&self) -> Meant {
-        self.layout.meant
-    }
-
-    /// With these axes of size 1 made on purpose.
-    #[inline]
-    pub(crate) fn with_meant(mut self, meant: Meant) -> Tensor {
-        self.layout.meant = meant;
-        self
-    }
-
     /// Another view of the same buffer.
     pub(crate) fn with_layout(&self, layout: Layout) -> Tensor {
         Tensor { storage: self.storage.clone(), layout }

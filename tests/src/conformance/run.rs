@@ -232,7 +232,7 @@ fn second_order(
     let found = match sum.filter(Var::requires_grad) {
         // Zeros stand for "does not depend on it"; the graph is kept for the first-order pass to come.
         Some(s) => {
-            let grads = Grad::new(&[&s], &all).materialize_grads(true).retain_graph(true).run();
+            let grads = Grad::new([&s], &all).materialize_grads(true).retain_graph(true).run();
             grads.map_err(|e| format!("second order: {e}"))?
         }
         None => all.iter().map(|v| Some(Var::from(v.value().zeros_like()))).collect(),

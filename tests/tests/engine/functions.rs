@@ -53,7 +53,7 @@ impl Function for Once {
 fn a_once_differentiable_function_refuses_a_second_derivative() {
     let x = leaf(&[1.0]);
     let y = Once.call([&x]).unwrap();
-    let second = Grad::new(&[&y], &[&x]).create_graph(true).run();
+    let second = Grad::new([&y], [&x]).create_graph(true).run();
     assert!(refused!(second, GraphFacts::OnceDifferentiable { .. }));
     Once.call([&x]).unwrap().backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![2.0]));

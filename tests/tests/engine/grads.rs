@@ -25,7 +25,7 @@ fn grad_of_results_repeatedly() {
     let y = x.square();
     let z = y.square();
     for _ in 0..2 {
-        let g = Grad::new(&[&z], &[&y, &x]).retain_graph(true).run().unwrap();
+        let g = Grad::new([&z], [&y, &x]).retain_graph(true).run().unwrap();
         assert_eq!(g[0].as_ref().unwrap().value(), tensor![8.0]);
         assert_eq!(g[1].as_ref().unwrap().value(), tensor![32.0]);
     }
@@ -61,7 +61,7 @@ fn a_stack_of_slices_keeps_its_graph() {
 #[test]
 fn the_second_derivative_of_a_quotient_whose_numerator_depends_on_x() {
     let x = tensor![0.5, 2.0; f64].requires_grad();
-    let y = x.exp().div(&x.square()).unwrap(); // (e^x / x^2)'' = e^x (x^2 - 4x + 6) / x^4
+    let y = x.exp().div(x.square()).unwrap(); // (e^x / x^2)'' = e^x (x^2 - 4x + 6) / x^4
     let slope = grad_with(y.sum(..).unwrap(), &x, Backward::new().create_graph(true)).unwrap();
     let second = grad(slope.sum(..).unwrap(), &x).unwrap().value();
     let v = x.value();
@@ -74,13 +74,13 @@ fn an_unused_input_is_an_error_none_or_zeros() {
     let (x, unused) = (leaf(&[2.0]), leaf(&[1.0, 1.0]));
     let y = x.square();
     let run = |g: Grad| g.retain_graph(true).run();
-    assert!(refused!(run(Grad::new(&[&y], &[&x, &unused])), GraphFacts::Unused { index: 1 }));
-    let g = run(Grad::new(&[&y], &[&x, &unused]).allow_unused(true)).unwrap();
+    assert!(refused!(run(Grad::new([&y], [&x, &unused])), GraphFacts::Unused { index: 1 }));
+    let g = run(Grad::new([&y], [&x, &unused]).allow_unused(true)).unwrap();
     assert!(g[1].is_none());
-    let g = run(Grad::new(&[&y], &[&x, &unused]).materialize_grads(true)).unwrap();
+    let g = run(Grad::new([&y], [&x, &unused]).materialize_grads(true)).unwrap();
     assert_eq!(g[1].as_ref().unwrap().value(), tensor![0.0, 0.0]);
     assert!(refused!(Grad::new(&y, [&x; 0]).run(), GraphFacts::Empty { .. }));
-    assert!(refused!(Grad::new(&[&y], &[&x.detach()]).run(), GraphFacts::InputWithoutGrad { .. }));
+    assert!(refused!(Grad::new([&y], [&x.detach()]).run(), GraphFacts::InputWithoutGrad { .. }));
 }
 
 #[test]

@@ -19,12 +19,12 @@ fn a_root_without_history_is_an_error() {
 fn several_roots_all_count() {
     let x = leaf(&[2.0]);
     let y = x.square();
-    backward(&[&y, &y], Backward::new()).unwrap();
+    backward([&y, &y], Backward::new()).unwrap();
     assert_eq!(x.grad(), Some(tensor![8.0]), "the same root twice doubles");
     x.zero_grad();
     let y = x.square();
     let z = &y * 3.0;
-    backward(&[&y, &z], Backward::new().seeds(&[&Var::from(tensor![10.0]), &Var::from(tensor![1.0])]))
+    backward([&y, &z], Backward::new().seeds(&[&Var::from(tensor![10.0]), &Var::from(tensor![1.0])]))
         .unwrap();
     assert_eq!(x.grad(), Some(tensor![52.0]), "a root that another depends on");
     assert!(refused!(z.backward_with(Backward::new().seeds([] as [Var; 0])), GraphFacts::SeedCount { .. }));
@@ -36,7 +36,7 @@ fn backward_limited_to_inputs() {
     let (x, w, unused) = (leaf(&[2.0]), leaf(&[5.0]), leaf(&[1.0]));
     let y = &x * &w;
     let z = y.square();
-    z.backward_with(Backward::new().inputs(&[&x, &y, &unused])).unwrap();
+    z.backward_with(Backward::new().inputs([&x, &y, &unused])).unwrap();
     assert_eq!(x.grad(), Some(tensor![100.0]));
     assert_eq!(y.grad(), Some(tensor![20.0]), "results get a gradient, too");
     assert_eq!(w.grad(), None);

@@ -31,7 +31,7 @@ fn where_broadcasts_three_ways_to_second_order() {
     let y = cond.where_cond(&(&x * &x * &x), &number).unwrap();
     assert_eq!(y.shape(), [5, 5, 5]);
     let total = y.sum(..).unwrap();
-    let first = Grad::new(&[&total], &[&x, &number]).create_graph(true).run().unwrap();
+    let first = Grad::new([&total], [&x, &number]).create_graph(true).run().unwrap();
     let (gx, gn) = (first[0].clone().unwrap(), first[1].clone().unwrap());
     assert_eq!((gx.shape(), gn.shape()), (x.shape(), number.shape()));
     let taken = cond.value().to(DType::F64).sum(..).unwrap().item_as::<f64>().unwrap() * 5.0;

@@ -139,7 +139,7 @@ fn hooks_in_a_batched_pass_see_one_gradient_after_another() {
     });
     register_multi_grad_hook([&x, &y], move |grads| all.note("all", grads)).unwrap();
     let seeds = Var::from(tensor![[1.0], [2.0]]);
-    let grads = Grad::new(&[&y], &[&x]).seeds(&[&seeds]).is_grads_batched(true).run().unwrap();
+    let grads = Grad::new([&y], [&x]).seeds(&[&seeds]).is_grads_batched(true).run().unwrap();
     assert_eq!(grads[0].as_ref().unwrap().value(), tensor![[4000.0], [8000.0]]);
     assert_eq!(
         log.take(),

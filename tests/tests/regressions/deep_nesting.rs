@@ -134,7 +134,7 @@ fn a_chain_of_recorded_gradients_is_dropped() {
         for _ in 0..DEPTH {
             let inner = std::mem::replace(&mut y, leaf() * 1.0);
             y.retain_grad().unwrap();
-            y.backward_with(Backward::new().inputs(&[&y]).seeds(&[&inner]).create_graph(true)).unwrap();
+            y.backward_with(Backward::new().inputs([&y]).seeds(&[&inner]).create_graph(true)).unwrap();
         }
         drop(y);
         assert!(bottom.upgrade().is_none());

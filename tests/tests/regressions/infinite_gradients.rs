@@ -31,7 +31,7 @@ fn check(name: &str, f: Operation, x: &[f64], first: &[f64], seed: &[f64]) {
             };
             assert!(same(&second.value(), seed), "{name}, second order: {second} instead of {seed:?}");
         }
-        let g = Grad::new(&[&y], &[&x]).seeds(&[&infinite(&y)]).create_graph(create).run();
+        let g = Grad::new([&y], [&x]).seeds(&[&infinite(&y)]).create_graph(create).run();
         let g = g.unwrap().remove(0).unwrap();
         assert!(same(&g.value(), first), "{name}: {g} instead of {first:?}");
     }
@@ -125,7 +125,7 @@ fn binary_cross_entropy_multiplies_once() {
                     loss = loss.pos_weight(tensor![p; f64]);
                 }
                 let losses = loss.forward(&x, &y).unwrap();
-                let found = Grad::new(&[&losses], &[&x, &y]).seeds([&g]).run().unwrap();
+                let found = Grad::new([&losses], [&x, &y]).seeds([&g]).run().unwrap();
                 for (found, want) in found.into_iter().zip([of_input, of_target]) {
                     let found = found.unwrap().value();
                     let both = format!("{x}, {y}, {p:?}, {g}: {found} instead of {want}");

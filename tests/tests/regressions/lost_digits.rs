@@ -11,7 +11,7 @@ fn derivatives(f: Function, x: &Tensor) -> [Vec<f64>; 3] {
     let x = x.clone().requires_grad();
     let y = f(&x).unwrap();
     let ones = Var::from(x.value().ones_like());
-    let pass = |y: &Var| Grad::new(&[y], &[&x]).seeds(&[&ones]).create_graph(true).run().unwrap().remove(0);
+    let pass = |y: &Var| Grad::new([y], [&x]).seeds(&[&ones]).create_graph(true).run().unwrap().remove(0);
     let first = pass(&y).expect("y depends on x");
     let second = pass(&first).expect("and so does its derivative");
     [&y, &first, &second].map(|v| v.value().to(DType::F64).to_vec::<f64>().unwrap())

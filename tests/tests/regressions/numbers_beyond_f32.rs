@@ -12,7 +12,7 @@ fn the_gradient_of_a_power_of_a_number_that_no_f32_holds() {
             let y = x.rpow(number).unwrap();
             let seed = Var::from(tensor![1.0]);
             let (roots, inputs, seeds) = ([&y], [&x], [&seed]);
-            let pass = Grad::new(&roots, &inputs).seeds(&seeds).create_graph(create_graph);
+            let pass = Grad::new(roots, inputs).seeds(&seeds).create_graph(create_graph);
             let g = pass.run().unwrap().remove(0).unwrap();
             assert_close!(g.value(), tensor![slope], rtol = 1e-6);
         }

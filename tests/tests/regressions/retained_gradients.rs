@@ -14,8 +14,8 @@ fn grad_leaves_results_as_they_are() {
     let y = &x * 2.0;
     y.retain_grad().unwrap();
     let z = y.square();
-    Grad::new(&[&z], &[&x, &y]).retain_graph(true).run().unwrap();
-    Grad::new(&[&z], &[&x]).create_graph(true).run().unwrap();
+    Grad::new([&z], [&x, &y]).retain_graph(true).run().unwrap();
+    Grad::new([&z], [&x]).create_graph(true).run().unwrap();
     assert_eq!(y.grad(), None);
     grad(&z, &[&x]).unwrap();
     assert_eq!((x.grad(), y.grad()), (None, None));
@@ -26,7 +26,7 @@ fn a_pass_limited_to_inputs_asks_for_no_later_gradient() {
     let x = leaf();
     let y = &x * 1.0;
     let z = &y * 1.0;
-    let limited = || z.backward_with(Backward::new().inputs(&[&y, &y]).retain_graph(true)).unwrap();
+    let limited = || z.backward_with(Backward::new().inputs([&y, &y]).retain_graph(true)).unwrap();
     limited();
     assert_eq!(y.grad(), Some(tensor![1.0]));
     y.zero_grad();
@@ -37,7 +37,7 @@ fn a_pass_limited_to_inputs_asks_for_no_later_gradient() {
     assert_eq!(y.grad(), Some(tensor![2.0]));
     y.zero_grad();
     // nor does one that fails
-    assert!(z.backward_with(Backward::new().inputs(&[&y, &Var::from(tensor![1.0])])).is_err());
+    assert!(z.backward_with(Backward::new().inputs([&y, &Var::from(tensor![1.0])])).is_err());
     z.backward().unwrap();
     assert_eq!(y.grad(), None);
 }
@@ -49,7 +49,7 @@ fn a_gradient_both_retained_and_asked_for_counts_once() {
     y.retain_grad().unwrap();
     let z = &y * 3.0;
     z.retain_grad().unwrap();
-    z.backward_with(Backward::new().inputs(&[&y])).unwrap();
+    z.backward_with(Backward::new().inputs([&y])).unwrap();
     assert_eq!((y.grad(), z.grad(), x.grad()), (Some(tensor![3.0]), Some(tensor![1.0]), None));
 }
 
@@ -59,7 +59,7 @@ fn a_root_that_does_not_lead_to_the_inputs_gets_nothing() {
     let (y, z) = (&x * 2.0, &w * 2.0);
     z.retain_grad().unwrap();
     z.register_hook(|_| -> Option<Var> { panic!("a node that is not run has no hooks to run") }).unwrap();
-    backward(&[&y, &z], Backward::new().inputs(&[&x])).unwrap();
+    backward([&y, &z], Backward::new().inputs([&x])).unwrap();
     assert_eq!((x.grad(), w.grad(), z.grad()), (Some(tensor![2.0]), None, None));
 }
 
@@ -88,7 +88,7 @@ fn only_a_recorded_pass_that_leaves_gradients_makes_a_cycle() {
     let y = x.square();
     y.retain_grad().unwrap();
     let handles = [x.downgrade(), y.downgrade()];
-    let first = Grad::new(&[&y.square()], &[&x]).create_graph(true).run().unwrap();
+    let first = Grad::new([&y.square()], [&x]).create_graph(true).run().unwrap();
     drop((x, y, first));
     assert!(handles.iter().all(|h| h.upgrade().is_none()));
 

@@ -266,11 +266,11 @@ fn a_pass_whose_gradient_is_too_large_changes_nothing() {
     small.set_grad(Some(tensor![5.0; f64])).unwrap();
     let loss = || &huge.sum(..).unwrap() * &small.sum(..).unwrap();
     assert!(loss().backward().is_err_and(|e| is_too_large(&e)));
-    assert!(loss().backward_with(Backward::new().inputs(&[&small, &huge])).is_err_and(|e| is_too_large(&e)));
+    assert!(loss().backward_with(Backward::new().inputs([&small, &huge])).is_err_and(|e| is_too_large(&e)));
     assert_eq!((small.grad(), huge.grad()), (Some(tensor![5.0; f64]), None));
     let expanded = tensor![1.0; f64].expand([1usize << 40]).unwrap();
     assert!(huge.set_grad(Some(expanded.clone())).is_err_and(|e| is_too_large(&e)));
-    let materialised = Grad::new(&[&small.square()], &[&huge]).materialize_grads(true).run();
+    let materialised = Grad::new([&small.square()], [&huge]).materialize_grads(true).run();
     assert!(materialised.is_err_and(|e| is_too_large(&e)));
     assert!(value_and_grad(|v| v[0].sum(..), &[&expanded]).is_err_and(|e| is_too_large(&e)));
     assert!(huge.select(0, 0).unwrap().backward().is_err_and(|e| is_too_large(&e)));

@@ -33,6 +33,12 @@ impl Account {
         t.holding().is_some_and(|h| self.0.update(|book| book.storages.contains_key(&h.storage)))
     }
 
+    /// Whether a tensor's storage is kept more than once: by a view of it, for instance.
+    pub(super) fn keeps_twice(&self, t: &Tensor) -> bool {
+        t.holding()
+            .is_some_and(|h| self.0.update(|book| book.storages.get(&h.storage).is_some_and(|s| s.1 > 1)))
+    }
+
     pub(super) fn add_given_up(&self, bytes: usize) {
         self.0.update(|book| {
             book.given_up += bytes;

@@ -127,6 +127,10 @@ impl Made {
                 stack.extend(made.made_of());
             }
         }
+        // It would be computed again for nothing.
+        if self.kept().is_none_or(|t| self.account.keeps_twice(&t)) {
+            return false;
+        }
         // Another thread's pass may free what was there.
         if self.recipe.is_none() || !bases.iter().all(|made| made.need()) {
             return false;

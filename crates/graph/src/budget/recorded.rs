@@ -29,7 +29,7 @@ enum KeptPlace {
 /// So much smaller than a result, a value is kept to compute that from.
 const SMALL: usize = 16;
 
-/// Numbers up to here are what they were before they became `f64`.
+/// Integers below this are what they were before they became `f64`.
 const EXACT: f64 = (1u64 << 53) as f64;
 
 /// How to compute the result of a row of formulas; none if that would keep what is not kept anyway. `saves` are the places
@@ -44,24 +44,20 @@ pub(crate) fn recipe(
     result: &Tensor,
 ) -> Option<Box<Recipe>> {
     let scope = current()?;
-    if numbers.iter().any(|n| n.is_finite() && n.abs() > EXACT) {
+    if numbers.iter().any(|n| n.is_finite() && n.abs() >= EXACT) {
         return None;
     }
     let bytes = |t: &Tensor| t.holding().map_or(0, |h| h.bytes);
     let counted = |t: &Tensor| MadeOf::Base(Deposit::new(t.clone(), &scope.account));
-    let source = |(place, (v, t)): (usize, (&&Var, &&Tensor))| {
-        if bytes(t) * SMALL <= bytes(result) {
-            return Some(counted(t));
+    let source = |(place, (v, t)): (usize, (&&Var, &&Tensor))| match (&v.kind, v.edge()) {
+        (VarKind::Leaf(_), _) => Some(MadeOf::Base(Deposit::uncounted((*t).clone()))),
+        (_, Some(edge)) if edge.node.as_leaf().is_some() => {
+            Some(MadeOf::Base(Deposit::uncounted((*t).clone())))
         }
-        match (&v.kind, v.edge()) {
-            (VarKind::Leaf(_), _) => Some(MadeOf::Base(Deposit::uncounted((*t).clone()))),
-            (_, Some(edge)) if edge.node.as_leaf().is_some() => {
-                Some(MadeOf::Base(Deposit::uncounted((*t).clone())))
-            }
-            (_, Some(edge)) if let Some(made) = made_by(&edge, t.shape()) => Some(MadeOf::Made(made)),
-            _ if saves >> place & 1 != 0 || scope.account.keeps(t) => Some(counted(t)),
-            _ => None,
-        }
+        _ if bytes(t) * SMALL <= bytes(result) => Some(counted(t)),
+        (_, Some(edge)) if let Some(made) = made_by(&edge, t.shape()) => Some(MadeOf::Made(made)),
+        _ if saves >> place & 1 != 0 || scope.account.keeps(t) => Some(counted(t)),
+        _ => None,
     };
     let sources = inputs.iter().zip(values).enumerate().map(source).collect::<Option<_>>()?;
     Some(Box::new(Recipe { value: rule.value, numbers, sources }))

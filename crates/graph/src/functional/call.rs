@@ -96,8 +96,7 @@ impl Call {
         if !y.requires_grad() {
             return zeros(&self.arguments, None);
         }
-        let arguments: Vec<&Var> = self.arguments.iter().collect();
-        let gradients = Grad::new(&[y], &arguments).create_graph(true).materialize_grads(true).pass()?;
+        let gradients = Grad::new(y, &self.arguments).create_graph(true).materialize_grads(true).pass()?;
         Ok(gradients.into_iter().flatten().collect())
     }
 
@@ -148,8 +147,7 @@ pub(super) fn pull(
     if roots.is_empty() {
         return zeros(inputs, batch);
     }
-    let inputs: Vec<&Var> = inputs.iter().collect();
-    let pass = Grad::new(roots, &inputs).seeds(seeds).is_grads_batched(batch.is_some());
+    let pass = Grad::new(roots, inputs).seeds(seeds).is_grads_batched(batch.is_some());
     let gradients = pass.retain_graph(true).create_graph(recorded).materialize_grads(true).pass()?;
     Ok(gradients.into_iter().flatten().collect())
 }

@@ -244,7 +244,7 @@ pointwise! {
     /// `yes` where this `bool` variable is true, else `no`; all three broadcast. PyTorch's `where`.
     ///
     /// A branch that is not taken gets a gradient of 0, even if it is NaN itself. What it was computed from may still get NaN, which
-    /// is 0 times an infinite derivative: [`Var::safe_where`] keeps that out.
+    /// is 0 times an infinite derivative: [`Var::safe_where`](crate::Var::safe_where) keeps that out.
     ///
     /// # Errors
     /// If this is not `bool` or the shapes do not broadcast.

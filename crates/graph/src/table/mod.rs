@@ -5,7 +5,7 @@
 //! come the method of [`Var`], the node, the double backward and the checks; nothing else needs to be written.
 //!
 //! *Naming is saving.* A gradient may use only what its `|...|` names: `g`, the inputs, the output (the name behind
-//! `=>`). What is named is kept alive until the backward pass, and nothing else is.
+//! `=>`). What is named is kept alive until the backward pass, or made again within a budget (`budget`); nothing else is.
 //!
 //! A *pointwise* row's gradients are formulas over [`Real`](foldback_tensor::kernel::Real). The engine runs them as one
 //! fused pass, straight into the shape of the input; under `create_graph` it records them. A *function* row's gradients

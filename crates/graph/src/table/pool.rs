@@ -41,9 +41,9 @@ function! {
         }
 
     /// The largest elements of windows, at places that are known.
-    fn picked(x; plan: Picked) = plan.output(x);
-        d x: |g| g.picked_input(picked_behind(&plan, n)?);
-        t: |t| t.picked(picked_behind(&plan, n)?);
+    fn max_pool(x; plan: Picked) = plan.output(x);
+        d x: |g| g.max_pool_input(picked_behind(&plan, n)?);
+        t: |t| t.max_pool(picked_behind(&plan, n)?);
         over leading axes (n);
         check {
             "windows": [[2, 2, 4, 5] Distinct] |x| x[0].max_pool2d(2);
@@ -55,14 +55,14 @@ function! {
         }
 
     /// The transpose of the above.
-    fn picked_input(y; plan: Picked) = plan.input(y);
-        d y: |g| g.picked(picked_behind(&plan, n)?);
-        t: |t| t.picked_input(picked_behind(&plan, n)?);
+    fn max_pool_input(y; plan: Picked) = plan.input(y);
+        d y: |g| g.max_pool(picked_behind(&plan, n)?);
+        t: |t| t.max_pool_input(picked_behind(&plan, n)?);
         over leading axes (n);
         check {
             "windows": [[1, 2, 2, 2] Any] |x| {
                 let images = foldback_tensor::Tensor::zeros_with([1, 2, 4, 4], x[0].dtype());
-                x[0].picked_input(Picked::largest("max_pool2d", &images, 2, 3.into(), &Pool::new().stride(1))?)
+                x[0].max_pool_input(Picked::largest("max_pool2d", &images, 2, 3.into(), &Pool::new().stride(1))?)
             };
         }
 
@@ -184,7 +184,7 @@ impl Var {
     fn largest(&self, op: &'static str, axes: usize, kernel: Pair, pool: &Pool) -> Result<(Var, Var)> {
         let plan = Picked::largest(op, &self.value_ref(), axes, kernel, pool)?;
         let places = Var::constant(plan.places());
-        Ok((self.picked(plan)?, places))
+        Ok((self.max_pool(plan)?, places))
     }
 
     /// See [`Tensor::adaptive_avg_pool1d`](foldback_tensor::Tensor::adaptive_avg_pool1d).

@@ -10,6 +10,7 @@ use crate::kernels::attention::{Heads, MaskRows, rows_at_once};
 use crate::kernels::softmax::RowFloat;
 use crate::kernels::{Matrix, Multiply};
 use crate::ops::reduce::expect_float;
+use crate::ops::warning;
 use crate::shape::{Shape, broadcast_two, expect_expansion};
 use crate::task::{self, Read, SeveralRule, WholeRule, batch_of};
 use crate::tensor::Tensor;
@@ -73,6 +74,8 @@ impl Attending {
         if s != values {
             return mismatch("value", v, [s, width]);
         }
+        let batches = [q, k, v].map(|t| (batch_of(t.dims()), t.meant().without_last(2)));
+        warning::check(OP, || batches.into_iter().collect())?;
         let keyed = broadcast_two(OP, batch_of(q.dims()), batch_of(k.dims()))?;
         let scores = [keyed.dims(), &[l, s]].concat().into();
         let batch = broadcast_two(OP, &keyed, batch_of(v.dims()))?;

@@ -5,11 +5,12 @@ use smallvec::SmallVec;
 use crate::create::checked_len;
 use crate::dtype::{BlockMut, DType, with_block};
 use crate::error::Result;
-use crate::kernels::{Accumulate, put_rows};
+use crate::kernels::{Accumulate, NumKernel, put_rows};
 use crate::shape::{Dims, Shape, broadcast_two};
 use crate::task::{self, Does, Read, Space, Task, To, WholeRule};
 use crate::tensor::Tensor;
 
+use super::formulas::Add;
 use super::index::{own, pick_at, reads, sequence_along};
 
 /// An index tensor and the axis of a view that it picks from. Its indices count from the front and exist.
@@ -65,7 +66,7 @@ impl<'a> Picked<'a> {
         for (axis, index) in self.picks {
             let term = index.mul(strides[*axis] as i64)?;
             sum = Some(match sum {
-                Some(sum) => sum.add(term)?,
+                Some(sum) => sum_of(op, &sum, &term)?,
                 None => term,
             });
         }
@@ -126,7 +127,7 @@ impl<'a> Picked<'a> {
         let (axes, len) = self.runs(strides);
         let mut terms = self.terms(op, strides, axes)?.into_iter();
         let first = terms.next().expect("the index tensors make a term").add(start)?;
-        let sum = terms.try_fold(first, |sum, term| sum.add(term))?;
+        let sum = terms.try_fold(first, |sum, term| sum_of(op, &sum, &term))?;
         let outer = Shape(Dims::from_slice(&self.shape[..self.shape.rank() - axes]));
         let places = sum.expanded(op, outer)?.laid_out(op)?;
         let (value, shape) = (value.laid_out(op)?, target.shape().clone());
@@ -171,6 +172,12 @@ impl WholeRule for PutAt {
         add!(Bool: bool, I64: i64, F32: f32, F64: f64);
         Ok(())
     }
+}
+
+/// The sum of two places; index tensors broadcast as they are.
+fn sum_of(op: &'static str, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let (reads, does) = (&[a, b].map(|t| Read::Tensor(t, DType::I64)), Does::Blocks(&NumKernel(Add)));
+    task::make(Task { op, reads, space: Space::Common, does, to: &mut [To::New(DType::I64)] })
 }
 
 #[cfg(test)]

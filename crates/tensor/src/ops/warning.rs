@@ -20,8 +20,8 @@ use crate::threads::{set_thread_modes, thread_modes};
 /// written in `reshape`, `view` or `expand`. A tensor remembers that, and so do its views and what is computed from it element
 /// by element. A size that came with the data, or that follows from -1 or from another tensor's shape, was not made on purpose.
 ///
-/// All pointwise operations look, of tensors and of variables, in place and fused; so do selections by masks, and
-/// products for their batches. Operations that a backward pass runs do not.
+/// All pointwise operations look, of tensors and of variables, in place and fused; so do selections by masks,
+/// and products and attention for their batches. Gradients of this library's operations do not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BroadcastWarning {
     /// Nothing; the default.

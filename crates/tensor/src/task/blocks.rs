@@ -42,22 +42,20 @@ pub(super) fn make(
     space: &Shape,
     to: &mut [To<'_>],
 ) -> Result<Tensor> {
-    let meant = Meant::all_of(reads);
+    let meant = Meant::carried(reads, space);
     let mut cells = Cells::new();
     let operands = operands(reads, &mut cells);
     match to {
-        [To::New(dtype)] => {
-            Ok(iter::map(op, kernel, &operands, space.clone(), *dtype)?.with_meant(meant.within(space)))
-        }
+        [To::New(dtype)] => Ok(iter::map(op, kernel, &operands, space.clone(), *dtype)?.with_meant(meant)),
         [To::Dense(dtype)] => {
             let mut storage = room(op, space, *dtype)?;
             iter::write(kernel, &operands, space, storage.block_mut());
-            Ok(Tensor::from_storage(storage, space.clone()).with_meant(meant.within(space)))
+            Ok(Tensor::from_storage(storage, space.clone()).with_meant(meant))
         }
         [To::Fold(reduce, dtype, kept, shape)] => {
             let fold = Fold { op, reduce: *reduce, dtype: *dtype };
             let folded = iter::fold(fold, kernel, &operands, space, kept, None)?.unsqueeze_to(shape);
-            Ok(folded.with_meant(meant.within(space).folded(kept, shape.rank())))
+            Ok(folded.with_meant(meant.folded(kept, shape.rank())))
         }
         [To::Sum { shape, dtype, prior }] => sum(op, kernel, &operands, space, shape, *dtype, prior.take()),
         _ => unreachable!("one new tensor is made"),

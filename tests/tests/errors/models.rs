@@ -1,0 +1,117 @@
+//! Losses, layers, models, optimisers and checks of gradients.
+
+use foldback::Error;
+use foldback::gradcheck::Check;
+use foldback::graph::{GraphFacts, RequiresGrad};
+use foldback::nn::init::Init;
+use foldback::nn::loss::{BCEWithLogitsLoss, CrossEntropyLoss, MSELoss, NLLLoss};
+use foldback::nn::{Dropout, GELU, Linear, Module, Sequential, Softplus, linear};
+use foldback::optim::{Adam, AdamW};
+use foldback::prelude::*;
+use foldback::tensor::refused;
+
+use crate::{here, line_ending};
+
+#[test]
+fn losses_and_layers() {
+    let (x, labels) = (tensor![[1.0, 2.0]].requires_grad(), tensor![1; i64]);
+    let odd = tensor![1.0, 2.0, 3.0];
+    here(loss::mse_loss(&x, &odd));
+    here(loss::binary_cross_entropy_with_logits(&x, &odd));
+    here(loss::binary_cross_entropy(&x, &odd));
+    here(loss::binary_cross_entropy(&x, &x));
+    here(loss::l1_loss(&x, &odd));
+    here(loss::smooth_l1_loss(&x, &odd));
+    here(loss::huber_loss(&x, &odd));
+    here(loss::kl_div(&x, &odd));
+    here(loss::SmoothL1Loss::new().beta(-1.0).forward(&x, &x));
+    here(loss::HuberLoss::new().weight(odd.clone()).forward(&x, &x));
+    here(loss::nll_loss(&x, &odd));
+    here(loss::cross_entropy(&x, &odd));
+    here(MSELoss::new().forward(&x, &odd));
+    here(BCEWithLogitsLoss::new().pos_weight(odd.clone()).forward(&x, &x));
+    here(NLLLoss::new().weight(odd.clone()).forward(&x, &labels));
+    here(CrossEntropyLoss::new().label_smoothing(2.0).forward(&x, &labels));
+    here(loss::cross_entropy(&x, &tensor![7; i64]));
+    let layer = Linear::new(3, 2);
+    let integers = Var::from(tensor![[1, 2]; i64]);
+    here(layer.forward(&x));
+    here(linear(&x, &x, Some(&x)));
+    here(linear(&integers, &x, None));
+    here(Linear::from_parameters(Var::from(odd.clone()), None));
+    here(Linear::builder(1 << 40, 1 << 40).build());
+    here(Init::xavier_normal(1.0).sample(3, DType::F32));
+    here(Dropout::try_new(2.0));
+    here(Linear::try_new(1 << 40, 1 << 40));
+    here(Dropout::new(0.5).forward(&integers));
+    let huge = Var::from(tensor![1.0].expand([1usize << 60]).unwrap());
+    here(Dropout::new(0.5).forward(&huge));
+    here(Dropout::new(0.5).seed(1).forward(&huge));
+    here(GELU.forward(&integers));
+    here(Softplus::new().forward(&integers));
+    let behind: &dyn Layer = &layer;
+    here(behind.forward(&x));
+    let e = here(Sequential::new().then(Linear::new(2, 8)).then(Linear::new(4, 1)).forward(&x));
+    assert_eq!(e.path(), "1");
+}
+
+#[derive(Module)]
+struct Block {
+    fc: Linear,
+}
+
+#[forward]
+impl Block {
+    fn forward(&self, x: &Var) -> Result<Var> {
+        let y = self.fc.forward(x)?; // the line of the layer
+        y.sum(7) // the line of the sum
+    }
+}
+
+/// The line of an operation in a user's `forward` stays, however deep the model is; the path says which model it was.
+#[test]
+fn lines_inside_a_model() {
+    let layer = line_ending(include_str!("models.rs"), "// the line of the layer");
+    for (width, line, path) in [(3, layer, "1.fc"), (2, layer + 1, "1")] {
+        let block = || Block { fc: Linear::new(width, 2) };
+        let x = tensor![[1.0, 2.0]].requires_grad();
+        let e = block().forward(&x).unwrap_err();
+        assert_eq!((e.location().unwrap().file(), e.location().unwrap().line()), (file!(), line), "{e}");
+        let e = Sequential::new().then(Linear::new(2, 2)).then(block()).forward(&x).unwrap_err();
+        assert_eq!((e.path(), e.location().unwrap().line()), (path, line), "{e}");
+        assert!(e.to_string().starts_with(&format!("{path}: ")), "{e}");
+    }
+}
+
+#[test]
+fn optimisers() {
+    let x = tensor![1.0].requires_grad();
+    here(SGD::try_new([x.clone()], -1.0));
+    here(SGD::try_new([] as [Var; 0], 0.1));
+    here(Adam::try_new([x.clone(), x.clone()], 0.1));
+    here(AdamW::try_new([&x * 2.0], 0.1));
+    let sgd = SGD::new([x.clone()], 0.1);
+    here(sgd.set_lr(-1.0));
+    let behind: &dyn Optimizer = &sgd;
+    here(behind.set_lr(-1.0));
+    x.update_value(|_| {
+        let e = here(sgd.step());
+        assert!(refused!(Err::<(), _>(e), GraphFacts::Updating { .. }));
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn checks_of_gradients() {
+    let x = [tensor![1.0, 2.0; f64]];
+    here(gradcheck(|x| Ok(x[0].exp()), &[tensor![1.0]]));
+    here(gradgradcheck(|x| Ok(x[0].exp()), &[]));
+    here(Check::new().step(-1.0).gradcheck(|x| Ok(x[0].exp()), &x));
+    here(gradcheck(|x| Ok(x[0].detach()), &x));
+    let inside = line!() + 1;
+    let e = gradcheck(|x| x[0].sum(7), &x).unwrap_err();
+    assert_eq!(e.location().unwrap().line(), inside);
+    let e = gradcheck(|_| Err::<Var, _>(Error::other("mine")), &x).unwrap_err();
+    assert_eq!(e.to_string(), "mine");
+}
