@@ -157,7 +157,7 @@ fn a_budget_beside_products() -> Result<()> {
                 let mut h = x.sin();
                 for _ in 0..6 {
                     let z = h.matmul(&x)?;
-                    h = z.mul(&z.sigmoid())?.tanh() + &h;
+                    h = z.mul(z.sigmoid())?.tanh() + &h;
                 }
                 Ok((h.square().mean(..)?, x))
             });

@@ -21,8 +21,8 @@ const PROGRAMS: &[(&str, Program)] = &[
     ("a chain", |x, _| x.exp().sin().tanh().sigmoid().sqrt().sum(..)),
     ("broadcast operands", |x, b| (x.unsqueeze(0)? - b.unsqueeze(1)?).square().tanh().mean(..)),
     ("a value that its operand's saver follows", |x, w| {
-        let h = x.matmul(&w.square())?;
-        h.mul(&h.sigmoid())?.tanh().sum(..)
+        let h = x.matmul(w.square())?;
+        h.mul(h.sigmoid())?.tanh().sum(..)
     }),
     ("branches", |x, w| {
         let h = x.tanh();
@@ -103,7 +103,7 @@ fn a_graph_that_is_retained_can_be_used_again() -> Result<()> {
 #[test]
 fn second_derivatives_have_the_same_bits() -> Result<()> {
     compare(|x, w, y| {
-        let first = Grad::new(&[&y], &[x, w]).create_graph(true).allow_unused(true).pass()?;
+        let first = Grad::new([&y], [x, w]).create_graph(true).allow_unused(true).pass()?;
         let norm = first
             .iter()
             .flatten()
@@ -185,8 +185,8 @@ fn derivatives_of_functions_have_the_same_bits() -> Result<()> {
     let f = |x: &Var| -> Result<Var> { (x.exp() * x.sin()).tanh().cumsum(0)?.sigmoid().mul(x) };
     let x = Tensor::linspace(0.1, 0.9, 5);
     let all = |x: &Tensor| -> Result<Vec<Tensor>> {
-        let (y, tangent) = jvp(f, x, &x.ones_like())?;
-        Ok(vec![jacobian(f, x)?, hessian(|x| f(x)?.sum(..), x)?, y, tangent].iter().map(Var::value).collect())
+        let (y, tangent) = jvp(f, x, x.ones_like())?;
+        Ok([jacobian(f, x)?, hessian(|x| f(x)?.sum(..), x)?, y, tangent].iter().map(Var::value).collect())
     };
     let plain = all(&x)?;
     for budget in [0, 30, 50] {

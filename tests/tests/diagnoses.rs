@@ -64,7 +64,8 @@ fn a_sign() {
     let (found, text) = of_one(|x| x.cos(), |ctx, g| g * ctx.input(0).sin(), matrix());
     assert_eq!(found.diagnosis, Diagnosis::SignFlipped);
     assert_eq!((found.wrong, found.of, found.region), (6, 6, Region::Everywhere));
-    assert!(text.contains("its sign is flipped; wrong everywhere, in 6 of 6 elements; the gradient of planted is wrong, recorded at tests/tests/diagnoses.rs:"), "{text}");
+    let words = "its sign is flipped; wrong everywhere, in 6 of 6 elements; the gradient of planted is wrong, recorded at ";
+    assert!(text.contains(words), "{text}");
 }
 
 #[test]

@@ -248,19 +248,10 @@ mod tests {
     use super::*;
     use crate::diagnosis::{Diagnosis, Region};
 
-    #[test]
-    fn every_fact_has_a_kind() {
+    /// What gradients may disagree with.
+    fn disagreements() -> [GradcheckFacts; 3] {
         use GradcheckFacts::*;
-        let (order, argument, s, f64) =
-            (Order::First, Argument::Input(0), || [2].into(), foldback_tensor::DType::F64);
-        let form = GradientForm {
-            order,
-            argument,
-            expected: s(),
-            expected_dtype: f64,
-            found: s(),
-            found_dtype: foldback_tensor::DType::F32,
-        };
+        let (order, argument) = (Order::First, Argument::Input(0));
         let gradient = Gradient {
             order,
             argument,
@@ -295,8 +286,23 @@ mod tests {
             expected: 2.0,
             tolerance: 1e-9,
         };
+        [gradient, kink, mode]
+    }
+
+    #[test]
+    fn every_fact_has_a_kind() {
+        use GradcheckFacts::*;
+        let (order, argument, s, f64) =
+            (Order::First, Argument::Input(0), || [2].into(), foldback_tensor::DType::F64);
+        let form = GradientForm {
+            order,
+            argument,
+            expected: s(),
+            expected_dtype: f64,
+            found: s(),
+            found_dtype: foldback_tensor::DType::F32,
+        };
         let all = [
-            (mode, Kind::Gradcheck),
             (ForwardOfParameters, Kind::Argument),
             (DType { argument, dtype: f64 }, Kind::DType),
             (TrackedCount { flags: 1, inputs: 2 }, Kind::Argument),
@@ -305,10 +311,9 @@ mod tests {
             (Parameter { name: "step", value: -1.0, expected: "positive" }, Kind::Argument),
             (Shape { argument, expected: s(), found: s() }, Kind::Shape),
             (form, Kind::Gradcheck),
-            (gradient, Kind::Gradcheck),
-            (kink, Kind::Gradcheck),
         ];
-        for (facts, kind) in all {
+        let disagreements = disagreements().map(|facts| (facts, Kind::Gradcheck));
+        for (facts, kind) in all.into_iter().chain(disagreements) {
             let e = Error::from(facts.clone());
             assert_eq!(e.kind(), kind, "{e}");
             assert_eq!(e, facts);

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use foldback::graph::{GraphFacts, checkpoint, checkpoint_several};
+use foldback::graph::{GraphFacts, checkpoint};
 use foldback::prelude::*;
 use foldback::tensor::Generator;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 fn written(before: Tensor, after: Tensor) -> Result<Option<Tensor>> {
     let (x, mut w) = (tensor![1.0, 2.0].requires_grad(), before.requires_grad());
     let captured = w.clone();
-    let y = checkpoint(move |x| x[0].mul(captured.reciprocal())?.sum(..), [&x])?;
+    let y = checkpoint(move |x: &Var| x.mul(captured.reciprocal())?.sum(..), &x)?;
     w.set_value(after)?;
     y.backward()?;
     Ok(x.grad())
@@ -41,10 +41,10 @@ fn a_leaf_of_nan_is_itself_and_zero_is_not_its_negative() {
 #[test]
 fn an_operand_that_no_result_depends_on_is_off_the_path() {
     let (x, unused) = (tensor![1.0].requires_grad(), tensor![2.0].requires_grad());
-    let asked = |x: &[Var]| {
+    let asked = |x: &[Var; 2]| {
         assert!(x[1].requires_grad(), "in every run");
         let _ = x[1].exp();
-        Ok(x[0].exp())
+        x[0].exp()
     };
     let result = checkpoint(asked, [&x, &unused]).unwrap();
     let seen = Arc::new(AtomicUsize::new(0));
@@ -71,12 +71,11 @@ fn sums_over_results_that_are_one_variable_have_the_plain_order() {
         let (x, w) = (next().requires_grad(), next().requires_grad());
         let h = &x * next();
         let weight = w.clone();
-        let body = move |x: &[Var]| {
-            let y = x[0].mul(&weight)?.sin();
-            Ok([y.clone(), x[0].clone(), weight.clone(), y])
+        let body = move |x: &Var| -> Result<[Var; 4]> {
+            let y = x.mul(&weight)?.sin();
+            Ok([y.clone(), x.clone(), weight.clone(), y])
         };
-        let [a, b, c, d] =
-            if wrapped { checkpoint_several(body, [&h])? } else { body(std::slice::from_ref(&h))? };
+        let [a, b, c, d] = if wrapped { checkpoint(body, &h)? } else { body(&h)? };
         let uses = [&d, &b, &a, &h, &d, &c, &b, &a, &w, &h, &c];
         let sum =
             uses.into_iter().try_fold(Var::from(Tensor::zeros([7])), |sum, v| sum.add(v.mul(next())?))?;
@@ -118,12 +117,13 @@ fn gradients(steps: &[Step], stretch: (usize, usize), captured: bool, wrapped: b
     run(&steps[..start], &mut values)?;
     let (given, own) = values.split_at(if captured { 1 } else { values.len() });
     let (own, inside) = (own.to_vec(), inside.to_vec());
-    let body = move |x: &[Var]| {
-        let mut all = [x, &own[..]].concat();
+    let given = given.to_vec();
+    let body = move |x: &Vec<Var>| -> Result<Var> {
+        let mut all = [&x[..], &own[..]].concat();
         run(&inside, &mut all)?;
         Ok(all.pop().unwrap())
     };
-    let result = if wrapped { checkpoint(body, given)? } else { body(given)? };
+    let result = if wrapped { checkpoint(body, given)? } else { body(&given)? };
     values.push(result);
     let log = Arc::new(Mutex::new(Vec::new()));
     for (at, v) in values.iter().enumerate().skip(2).filter(|(_, v)| v.requires_grad()) {
