@@ -133,7 +133,7 @@ fn gradients(steps: &[Step], stretch: (usize, usize), captured: bool, wrapped: b
     run(behind, &mut values)?;
     let y = values[values.len() - 1].sum(..)?;
     let inputs = [&leaves[0], &leaves[1]];
-    let first = Grad::new(&[&y], &inputs).create_graph(true).materialize_grads(true).run()?;
+    let first = Grad::new([&y], inputs).create_graph(true).materialize_grads(true).run()?;
     let first: Vec<Var> = first.into_iter().flatten().collect();
     let hooks = std::mem::take(&mut *log.lock().unwrap());
     let (z, values) = (first[0].square().sum(..)? + first[1].sin().sum(..)?, |g: &Var| g.value());
@@ -141,7 +141,7 @@ fn gradients(steps: &[Step], stretch: (usize, usize), captured: bool, wrapped: b
     if !z.requires_grad() {
         return Ok((hooks, firsts, Vec::new()));
     }
-    let second = Grad::new(&[&z], &inputs).materialize_grads(true).run()?;
+    let second = Grad::new([&z], inputs).materialize_grads(true).run()?;
     log.lock().unwrap().clear();
     Ok((hooks, firsts, second.iter().flatten().map(values).collect()))
 }
