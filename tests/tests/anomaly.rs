@@ -63,7 +63,7 @@ fn a_branch_that_is_not_taken_is_named_with_its_cure() {
         (true, chosen(x.sqrt() * 2.0 + 1.0)),
         (true, x.sqrt().masked_fill(x.le(0.0).unwrap(), 0.0)),
         (false, Ok(x.sqrt() * 0.0)),
-        (false, chosen(x.sqrt()).and_then(|y| y.add(&x.sqrt()))),
+        (false, chosen(x.sqrt()).and_then(|y| y.add(x.sqrt()))),
         (false, x.ge(0.0).and_then(|taken| taken.where_cond(x.sqrt(), 0.0))),
     ] {
         let loss = loss.unwrap().sum(..).unwrap();

@@ -58,14 +58,14 @@ fn variables_are_warned_of_with_the_lines_of_their_operands() {
     listening();
     let _guard = broadcast_warning(BroadcastWarning::Warn);
     let (x, first) = (Tensor::zeros([4, 3]).requires_grad(), line!());
-    let (column, second) = (x.matmul(&Tensor::zeros([3, 1])).unwrap(), line!());
+    let (column, second) = (x.matmul(Tensor::zeros([3, 1])).unwrap(), line!());
     let (list, third) = (Tensor::zeros([4]).requires_grad(), line!());
     assert!(first < second && said().is_empty());
     for (op, program) in [
         ("sub", &(|| column.sub(&list)) as &dyn Fn() -> Result<Var>),
         ("fused", &|| fuse!(|a, b| a * b).call([&column, &list])),
         ("masked_select", &|| column.masked_select(list.gt(-1.0)?)),
-        ("where_cond", &|| Var::from(column.gt(0.0)?).where_cond(&list, 0.0)),
+        ("where_cond", &|| column.gt(0.0)?.where_cond(&list, 0.0)),
     ] {
         program().unwrap();
         let texts = said();
@@ -76,10 +76,10 @@ fn variables_are_warned_of_with_the_lines_of_their_operands() {
         }
     }
     // Without a graph nothing is known of the operands, and a warning of values says nothing of a later operation's.
-    no_grad(|| column.detach().sub(&list.detach())).unwrap();
+    no_grad(|| column.detach().sub(list.detach())).unwrap();
     assert_eq!(said().len(), 1);
     column.value().sub(list.value()).unwrap();
-    column.mul(&list.unsqueeze(0).unwrap()).unwrap();
+    column.mul(list.unsqueeze(0).unwrap()).unwrap();
     assert_eq!(said().len(), 1);
 }
 
@@ -147,7 +147,7 @@ fn weights_of_losses_are_looked_at_for_debugging() {
     listening();
     let loss = nn::loss::BCEWithLogitsLoss::new().weight(Tensor::ones([2]));
     let run =
-        |shape: &[usize]| loss.forward(&Tensor::zeros(shape), &Tensor::zeros(shape)).map(|_| said().len());
+        |shape: &[usize]| loss.forward(Tensor::zeros(shape), Tensor::zeros(shape)).map(|_| said().len());
     let _guard = broadcast_warning(BroadcastWarning::Debug);
     assert_eq!((run(&[4, 2]).unwrap(), run(&[4, 2, 2]).unwrap()), (0, 1));
     let _guard = broadcast_warning(BroadcastWarning::Warn);
