@@ -47,6 +47,9 @@ pub(crate) const DEPTH: usize = 256;
 /// Operands that spread over at most so many elements are read where they lie.
 const NEAR: usize = 16_384;
 
+/// Blocks that are computed aside at a time.
+const ASIDE: usize = 8;
+
 /// Columns and inner positions from which on laying out the rows of the left operand pays for higher, wider blocks.
 const LARGE: (usize, usize) = (96, 32);
 
@@ -70,7 +73,11 @@ pub(super) fn blocked_at<T: MulAdd, const W: usize>(mut tile: Tile<'_, T>, level
     let mut groups: Option<Room<T>> = grouped.then(|| Room::new(m.div_ceil(height) * apart(height, deepest)));
     // Strips of long rows are laid out all at once: that reads each row from front to back.
     let strips = large && !as_it_lies && tile.b.col_step == 1;
-    let panel_room = if strips { n.div_ceil(span) * apart(span, deepest) } else { span * deepest };
+    let panel_room = if strips {
+        n.div_ceil(span) * apart(span, deepest)
+    } else {
+        n.next_multiple_of(W).min(span) * deepest
+    };
     let mut panel: Option<Room<T>> = None;
     for from in (0..k).step_by(DEPTH) {
         let depth = (k - from).min(DEPTH);
@@ -175,16 +182,23 @@ impl<T: MulAdd> Strip<'_, T> {
         }
     }
 
-    /// [`Strip::run`] for the last columns, fewer than the strip is wide: computed aside.
+    /// [`Strip::run`] for the last columns, fewer than the strip is wide: computed aside, some rows at a time.
     fn run_part(&self, out: &mut Out<'_, T>, col: usize, add: bool) {
-        let width = self.width;
-        let mut aside: Room<T> = Room::new(self.m * width);
-        let start = aside.as_mut_slice().as_mut_ptr();
-        let mut whole = Out { start, stride: width, rows: self.m, cols: width, life: PhantomData };
-        self.run(&mut whole, 0, false);
-        for (i, line) in aside.as_slice().chunks_exact(width).enumerate() {
-            for (o, &s) in out.row(i)[col..].iter_mut().zip(line) {
-                *o = if add { T::plus(*o, s) } else { s };
+        let (width, most) = (self.width, ASIDE * self.height);
+        let mut aside: Room<T> = Room::new(self.m.min(most) * width);
+        for row in (0..self.m).step_by(most) {
+            let m = (self.m - row).min(most);
+            let a = match self.grouped {
+                true => self.a.moved((row / self.height * apart(self.height, self.depth)) as isize, 0, 0),
+                false => self.a.moved(0, row, 0),
+            };
+            let start = aside.as_mut_slice().as_mut_ptr();
+            let mut whole = Out { start, stride: width, rows: m, cols: width, life: PhantomData };
+            Strip { m, a, ..*self }.run(&mut whole, 0, false);
+            for (i, line) in aside.as_slice().chunks_exact(width).take(m).enumerate() {
+                for (o, &s) in out.row(row + i)[col..].iter_mut().zip(line) {
+                    *o = if add { T::plus(*o, s) } else { s };
+                }
             }
         }
     }
