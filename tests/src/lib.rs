@@ -9,3 +9,4 @@ pub mod optimisers;
 pub mod oracle;
 pub mod programs;
 pub mod steal;
+mod training;

@@ -143,6 +143,8 @@ extern crate self as foldback;
 pub mod prelude;
 
 #[doc(inline)]
+pub use foldback_data as data;
+#[doc(inline)]
 pub use foldback_gradcheck as gradcheck;
 pub use foldback_gradcheck::assert_grads;
 #[cfg(feature = "proptest")]
@@ -155,6 +157,8 @@ pub use foldback_optim as optim;
 #[doc(inline)]
 pub use foldback_tensor as tensor;
 pub use foldback_tensor::{Error, Facts, Kind, Result, assert_close, ndarray, tensor};
+#[doc(inline)]
+pub use foldback_train as train;
 
 /// Layers, losses and initialisers.
 pub mod nn {

@@ -2,6 +2,7 @@
 
 use foldback_graph::Var;
 
+use crate::buffer::Buffer;
 use crate::module::Module;
 
 /// A copy of a module in the making: it knows what stands for each variable in the copy.
@@ -28,8 +29,15 @@ use crate::module::Module;
 /// ```
 #[derive(Debug)]
 pub struct Copies {
-    /// The variables so far and their copies; none if the copy shares them.
-    own: Option<Vec<(Var, Var)>>,
+    /// None if the copy shares them.
+    own: Option<Pairs>,
+}
+
+/// The variables and buffers so far, each with its copy.
+#[derive(Debug, Default)]
+struct Pairs {
+    vars: Vec<(Var, Var)>,
+    buffers: Vec<(Buffer, Buffer)>,
 }
 
 impl Copies {
@@ -40,7 +48,7 @@ impl Copies {
 
     /// Variables become others.
     pub(crate) fn deep() -> Copies {
-        Copies { own: Some(Vec::new()) }
+        Copies { own: Some(Pairs::default()) }
     }
 
     /// The copy of a part: a variable or a module.
@@ -55,12 +63,23 @@ impl Copies {
 
     /// What stands for this variable in the copy; the same at every place where it stands.
     pub(crate) fn var(&mut self, var: &Var) -> Var {
-        let Some(pairs) = &mut self.own else { return var.clone() };
-        if let Some((_, copy)) = pairs.iter().find(|(old, _)| old.is_same(var)) {
+        let Some(own) = &mut self.own else { return var.clone() };
+        if let Some((_, copy)) = own.vars.iter().find(|(old, _)| old.is_same(var)) {
             return copy.clone();
         }
         let copy = var.deep_copy();
-        pairs.push((var.clone(), copy.clone()));
+        own.vars.push((var.clone(), copy.clone()));
+        copy
+    }
+
+    /// What stands for this buffer in the copy.
+    pub(crate) fn buffer(&mut self, buffer: &Buffer) -> Buffer {
+        let Some(own) = &mut self.own else { return buffer.clone() };
+        if let Some((_, copy)) = own.buffers.iter().find(|(old, _)| old.is_same(buffer)) {
+            return copy.clone();
+        }
+        let copy = Buffer::new(buffer.value()).persistent(buffer.is_persistent());
+        own.buffers.push((buffer.clone(), copy.clone()));
         copy
     }
 }

@@ -37,6 +37,7 @@
 extern crate self as foldback_nn;
 
 mod activation;
+mod buffer;
 mod copies;
 mod dropout;
 mod error;
@@ -49,6 +50,7 @@ mod module;
 mod sequential;
 
 pub use activation::{GELU, GELUTanh, ReLU, SiLU, Sigmoid, Softplus, Tanh};
+pub use buffer::Buffer;
 pub use copies::Copies;
 pub use dropout::Dropout;
 pub use error::NnFacts;
@@ -63,6 +65,7 @@ pub use sequential::Sequential;
 ///
 /// The fields are
 /// - parameters: a [`Var`];
+/// - buffers: a [`Buffer`];
 /// - modules: [`Linear`], another struct that derives this, `Box<dyn Layer>`, ...;
 /// - `Vec`, `Option`, arrays and boxes of these, whose elements are named `layers.0`, `layers.1`, ...;
 /// - settings: numbers, `bool`, `char`, strings and `PhantomData` are left alone; a field of any other type that holds no

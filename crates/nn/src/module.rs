@@ -2,6 +2,7 @@
 
 use foldback_graph::Var;
 
+use crate::buffer::Buffer;
 use crate::copies::Copies;
 use crate::error::Result;
 use crate::layer_path::{LayerId, id_of};
@@ -78,6 +79,22 @@ pub trait Module {
         self.named_parameters().into_iter().map(|(_, var)| var).collect()
     }
 
+    /// The buffers with their paths, such as `norm.running_mean`, in the order of the fields; one that stands in several
+    /// places once.
+    ///
+    /// They are handles on the model's own.
+    fn named_buffers(&self) -> Vec<(String, Buffer)> {
+        let mut found: Vec<(String, Buffer)> = Vec::new();
+        self.visit(&mut Visitor::new(&mut |path, seen| {
+            if let Seen::Buffer(buffer) = seen
+                && !found.iter().any(|(_, other)| other.is_same(buffer))
+            {
+                found.push((path.to_owned(), buffer.clone()));
+            }
+        }));
+        found
+    }
+
     /// How many numbers the parameters hold together.
     fn num_parameters(&self) -> usize {
         self.named_parameters().iter().map(|(_, var)| var.numel()).sum()
@@ -134,6 +151,7 @@ pub trait Module {
 /// What a visitor is shown.
 pub(crate) enum Seen<'a> {
     Parameter(&'a Var),
+    Buffer(&'a Buffer),
     Layer(LayerId),
 }
 
@@ -170,6 +188,10 @@ impl<'a> Visitor<'a> {
     /// Says that the visitor stands at a layer, so that errors which happen in it can be given its path.
     pub fn layer<T: Module>(&mut self, layer: &T) {
         (self.see)(&self.path, Seen::Layer(id_of(layer)));
+    }
+
+    pub(crate) fn buffer(&mut self, buffer: &Buffer) {
+        (self.see)(&self.path, Seen::Buffer(buffer));
     }
 
     /// Leads the visitor through a part of this name.

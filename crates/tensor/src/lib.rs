@@ -27,6 +27,7 @@ mod shape;
 mod softmax;
 mod stack;
 mod state;
+mod state_dict;
 mod task;
 mod tensor;
 mod threads;
@@ -66,6 +67,7 @@ pub use random::{Generator, get_rng_state, manual_seed, set_rng_state};
 pub use shape::{Pair, Shape, broadcast_shapes, can_broadcast};
 pub use stack::on_fresh_stack;
 pub use state::StateCell;
+pub use state_dict::StateDict;
 pub use tensor::Tensor;
 pub use threads::{GRAIN, ThreadPool, num_threads, set_num_threads, try_set_num_threads};
 #[doc(hidden)]

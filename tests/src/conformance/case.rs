@@ -63,16 +63,20 @@ pub(crate) struct InputSpec {
 impl Case {
     /// Reads one line; the error says what is missing.
     pub(crate) fn parse(line: &str) -> Result<Case, String> {
-        let value: Value = serde_json::from_str(line).map_err(|e| e.to_string())?;
-        let inputs = array(&value, "inputs")?.iter().map(input).collect::<Result<_, _>>()?;
+        Case::new(&serde_json::from_str(line).map_err(|e| e.to_string())?)
+    }
+
+    /// Takes a line apart.
+    pub(crate) fn new(value: &Value) -> Result<Case, String> {
+        let inputs = array(value, "inputs")?.iter().map(input).collect::<Result<_, _>>()?;
         let expected = match value.get("error") {
             Some(text) => Expected::Error(text.as_str().unwrap_or_default().to_owned()),
-            None => Expected::Results(Box::new(results(&value)?)),
+            None => Expected::Results(Box::new(results(value)?)),
         };
         Ok(Case {
-            op: text(&value, "op")?,
+            op: text(value, "op")?,
             id: value.get("id").and_then(Value::as_i64).unwrap_or(-1),
-            tags: array(&value, "tags").unwrap_or(&vec![]).iter().filter_map(owned).collect(),
+            tags: array(value, "tags").unwrap_or(&vec![]).iter().filter_map(owned).collect(),
             inputs,
             args: value.get("args").and_then(Value::as_object).cloned().unwrap_or_default(),
             expected,

@@ -10,10 +10,12 @@ use std::thread;
 use std::time::Duration;
 
 use flate2::read::MultiGzDecoder;
+use serde_json::Value;
 
 use super::case::Case;
 use super::report::Report;
 use super::run::{Verdict, run};
+use crate::training::{self, TrainingCase};
 
 /// A case that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -48,16 +50,45 @@ fn is_golden(path: &Path) -> bool {
 /// # Errors
 /// If a file cannot be read.
 pub fn replay(files: &[PathBuf]) -> io::Result<Report> {
-    judge_lines(files, Case::parse, run, |case| {
-        (case.op.clone(), format!("{}#{}", case.op, case.id), case.is_special())
-    })
+    judge_lines(files, Line::parse, Line::run, Line::about)
+}
+
+/// A line of a golden file: a case of an operation, or of training.
+enum Line {
+    Operation(Case),
+    Training(TrainingCase),
+}
+
+impl Line {
+    fn parse(line: &str, folder: &Path) -> Result<Line, String> {
+        let value: Value = serde_json::from_str(line).map_err(|e| e.to_string())?;
+        if value.get("kind").is_some() {
+            return TrainingCase::new(value, folder).map(Line::Training);
+        }
+        Case::new(&value).map(Line::Operation)
+    }
+
+    fn run(&self) -> Verdict {
+        match self {
+            Line::Operation(case) => run(case),
+            Line::Training(case) => training::run(case),
+        }
+    }
+
+    fn about(&self) -> (String, String, bool) {
+        let (name, id, special) = match self {
+            Line::Operation(case) => (case.op.clone(), case.id, case.is_special()),
+            Line::Training(case) => (case.name(), case.id, case.is_special()),
+        };
+        (name.clone(), format!("{name}#{id}"), special)
+    }
 }
 
 /// Runs what stands in each line of some files: `parse` reads it, `run` judges it, and `about` gives the name that it
 /// is counted under, what it is called in a failure, and whether it is about a special point.
 pub(crate) fn judge_lines<C: Send + 'static>(
     files: &[PathBuf],
-    parse: fn(&str) -> Result<C, String>,
+    parse: fn(&str, &Path) -> Result<C, String>,
     run: fn(&C) -> Verdict,
     about: fn(&C) -> (String, String, bool),
 ) -> io::Result<Report> {
@@ -71,7 +102,7 @@ pub(crate) fn judge_lines<C: Send + 'static>(
             if line.trim().is_empty() {
                 continue;
             }
-            match parse(&line) {
+            match parse(&line, path.parent().unwrap_or(Path::new(""))) {
                 Ok(case) => {
                     let (kind, called, special) = about(&case);
                     let place = format!("{called} ({name}:{})", number + 1);

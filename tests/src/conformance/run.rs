@@ -21,7 +21,7 @@ pub(crate) enum Verdict {
 }
 
 /// Why a case did not pass.
-enum Stop {
+pub(crate) enum Stop {
     Failed(String),
     Unsupported(String),
 }

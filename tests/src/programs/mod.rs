@@ -21,7 +21,10 @@ use program::Program;
 /// # Errors
 /// If a file cannot be read.
 pub fn replay_programs(files: &[PathBuf]) -> io::Result<Report> {
-    judge_lines(files, Program::parse, run::run, |p| {
-        (p.tags.join(", "), format!("program {}", p.id), p.is_special())
-    })
+    judge_lines(
+        files,
+        |line, _| Program::parse(line),
+        run::run,
+        |p| (p.tags.join(", "), format!("program {}", p.id), p.is_special()),
+    )
 }

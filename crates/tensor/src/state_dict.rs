@@ -1,0 +1,150 @@
+//! `StateDict`: tensors by name, in order.
+
+use std::fmt;
+
+use crate::Tensor;
+
+/// Tensors by name, in the order in which they were put in: what a model, an optimiser, a schedule or a loader keeps.
+///
+/// Settings stand in it as tensors of no axes. Clones share the elements until one is written to.
+///
+/// ```
+/// use foldback_tensor::{StateDict, tensor};
+/// let mut state = StateDict::new();
+/// state.insert("weight", tensor![[1.0, 2.0]]);
+/// state.insert("bias", tensor![0.5]);
+/// assert_eq!(state.get("bias"), Some(&tensor![0.5]));
+/// assert_eq!(state.names().collect::<Vec<_>>(), ["weight", "bias"]);
+/// ```
+#[derive(Clone, Default, PartialEq)]
+pub struct StateDict {
+    entries: Vec<(String, Tensor)>,
+}
+
+impl StateDict {
+    /// One without entries.
+    pub fn new() -> StateDict {
+        StateDict::default()
+    }
+
+    /// Puts a tensor in, and returns the one that had this name: the new one stands at its place then.
+    pub fn insert(&mut self, name: impl Into<String>, value: Tensor) -> Option<Tensor> {
+        let name = name.into();
+        match self.entries.iter_mut().find(|(own, _)| *own == name) {
+            Some((_, place)) => Some(std::mem::replace(place, value)),
+            None => {
+                self.entries.push((name, value));
+                None
+            }
+        }
+    }
+
+    /// Puts all entries of another in, with `prefix.` before their names.
+    ///
+    /// ```
+    /// use foldback_tensor::{StateDict, tensor};
+    /// let part = StateDict::from_iter([("weight", tensor![1.0])]);
+    /// let mut whole = StateDict::new();
+    /// whole.insert_all("encoder", part.clone());
+    /// assert_eq!(whole.names().next(), Some("encoder.weight"));
+    /// assert_eq!(whole.part("encoder"), part);
+    /// ```
+    pub fn insert_all(&mut self, prefix: &str, part: StateDict) {
+        for (name, value) in part.entries {
+            self.insert(format!("{prefix}.{name}"), value);
+        }
+    }
+
+    /// The entries whose names begin with `prefix.`, without it.
+    #[must_use]
+    pub fn part(&self, prefix: &str) -> StateDict {
+        let below = |name: &str| name.strip_prefix(prefix)?.strip_prefix('.').map(str::to_owned);
+        let entries = self.entries.iter().filter_map(|(name, value)| Some((below(name)?, value.clone())));
+        StateDict { entries: entries.collect() }
+    }
+
+    /// The tensor of this name.
+    pub fn get(&self, name: &str) -> Option<&Tensor> {
+        self.entries.iter().find(|(own, _)| own == name).map(|(_, value)| value)
+    }
+
+    /// Takes the tensor of this name out.
+    pub fn remove(&mut self, name: &str) -> Option<Tensor> {
+        let at = self.entries.iter().position(|(own, _)| own == name)?;
+        Some(self.entries.remove(at).1)
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The names in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// The entries in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
+        self.entries.iter().map(|(name, value)| (name.as_str(), value))
+    }
+}
+
+impl<N: Into<String>> FromIterator<(N, Tensor)> for StateDict {
+    /// The last of several entries of one name is kept, at the place of the first.
+    fn from_iter<I: IntoIterator<Item = (N, Tensor)>>(entries: I) -> StateDict {
+        let mut all = StateDict::new();
+        for (name, value) in entries {
+            all.insert(name, value);
+        }
+        all
+    }
+}
+
+impl IntoIterator for StateDict {
+    type Item = (String, Tensor);
+    type IntoIter = std::vec::IntoIter<(String, Tensor)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries.into_iter()
+    }
+}
+
+impl fmt::Debug for StateDict {
+    /// Names, types and shapes, not the numbers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |t: &Tensor| format!("{} {}", t.dtype(), t.shape());
+        f.debug_map().entries(self.iter().map(|(name, value)| (name, shown(value)))).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor;
+
+    #[test]
+    fn entries_keep_their_places() {
+        let mut state = StateDict::from_iter([("a", tensor![1.0]), ("b", tensor![2.0]), ("a", tensor![3.0])]);
+        assert_eq!(state.iter().collect::<Vec<_>>(), [("a", &tensor![3.0]), ("b", &tensor![2.0])]);
+        assert_eq!(state.insert("b", tensor![4; i64]), Some(tensor![2.0]));
+        assert_eq!((state.len(), state.is_empty()), (2, false));
+        assert_eq!(state.remove("a"), Some(tensor![3.0]));
+        assert_eq!(state.remove("a"), None);
+        assert_eq!(format!("{state:?}"), r#"{"b": "i64 [1]"}"#);
+        assert_eq!(state.into_iter().collect::<Vec<_>>(), [("b".to_owned(), tensor![4; i64])]);
+    }
+
+    #[test]
+    fn parts_end_at_dots() {
+        let names = ["l1.weight", "l10.weight", "l1", "l1.a.b"];
+        let state: StateDict = names.into_iter().map(|name| (name, tensor![0.0])).collect();
+        assert_eq!(state.part("l1").names().collect::<Vec<_>>(), ["weight", "a.b"]);
+        assert!(state.part("l").is_empty());
+    }
+}

@@ -1,0 +1,5 @@
+//! What joins models, optimisers and data: checkpoints of whole runs, averages of models, loops, logs.
+
+#![forbid(unsafe_code)]
+
+pub use foldback_tensor::{Error, Facts, Kind, Result};

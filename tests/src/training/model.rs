@@ -1,0 +1,1 @@
+//! Models as cases write them, made of layers by PyTorch's names.
