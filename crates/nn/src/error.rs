@@ -121,6 +121,16 @@ pub enum NnFacts {
         /// the names there are
         names: Vec<String>,
     },
+    /// A shape that is none of a matrix.
+    #[error("{op}: a matrix has {expected}, found shape {found}: use another initialisation")]
+    MatrixShape {
+        /// the initialisation
+        op: &'static str,
+        /// the axes wanted
+        expected: &'static str,
+        /// the shape
+        found: Shape,
+    },
     /// A shape without the axes that a fan is counted over.
     #[error(
         "init: fan in and fan out need at least 2 axes, found shape {shape}: give [out, in], or another initialisation"
@@ -135,7 +145,7 @@ impl Facts for NnFacts {
     fn kind(&self) -> Kind {
         use NnFacts::*;
         match self {
-            Features { .. } | ParameterShape { .. } | Fan { .. } => Kind::Shape,
+            Features { .. } | ParameterShape { .. } | Fan { .. } | MatrixShape { .. } => Kind::Shape,
             LossShapes { .. } | TargetShape { .. } => Kind::Shape,
             TargetOutOfRange { .. } => Kind::Index,
             DType { .. } => Kind::DType,
@@ -218,6 +228,7 @@ mod tests {
             (Unsupported { loss, option: "ignore_index", target: "probabilities" }, Kind::Argument),
             (StateDict { report: LoadReport::default() }, Kind::Argument),
             (NoSuchName { op, pattern: "*.b".into(), names: vec!["bias".into()] }, Kind::Argument),
+            (MatrixShape { op: "eye", expected: "2 axes", found: s() }, Kind::Shape),
             (Fan { shape: s() }, Kind::Shape),
         ];
         for (facts, kind) in all {
