@@ -3,6 +3,8 @@
 use foldback_tensor::{DType, Facts, Kind, Shape};
 pub(crate) use foldback_tensor::{Error, Result};
 
+use crate::state::{Listed, LoadReport};
+
 /// Why a layer or a loss was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -100,6 +102,35 @@ pub enum NnFacts {
         /// the kind of target
         target: &'static str,
     },
+    /// A state dict that does not fit the module it was loaded into.
+    #[error("load_state_dict: {report}")]
+    StateDict {
+        /// what is missing, unexpected or misshapen
+        report: LoadReport,
+    },
+    /// A pattern that is no parameter's name.
+    #[error(
+        "{op}: {pattern:?} matches none of the names {}: `*` stands for any run of characters",
+        Listed(names)
+    )]
+    NoSuchName {
+        /// the operation
+        op: &'static str,
+        /// the pattern
+        pattern: String,
+        /// the names there are
+        names: Vec<String>,
+    },
+    /// A shape that is none of a matrix.
+    #[error("{op}: a matrix has {expected}, found shape {found}: use another initialisation")]
+    MatrixShape {
+        /// the initialisation
+        op: &'static str,
+        /// the axes wanted
+        expected: &'static str,
+        /// the shape
+        found: Shape,
+    },
     /// A shape without the axes that a fan is counted over.
     #[error(
         "init: fan in and fan out need at least 2 axes, found shape {shape}: give [out, in], or another initialisation"
@@ -114,11 +145,11 @@ impl Facts for NnFacts {
     fn kind(&self) -> Kind {
         use NnFacts::*;
         match self {
-            Features { .. } | ParameterShape { .. } | Fan { .. } => Kind::Shape,
+            Features { .. } | ParameterShape { .. } | Fan { .. } | MatrixShape { .. } => Kind::Shape,
             LossShapes { .. } | TargetShape { .. } => Kind::Shape,
             TargetOutOfRange { .. } => Kind::Index,
             DType { .. } => Kind::DType,
-            Parameter { .. } | Unsupported { .. } => Kind::Argument,
+            Parameter { .. } | Unsupported { .. } | StateDict { .. } | NoSuchName { .. } => Kind::Argument,
         }
     }
 }
@@ -195,6 +226,9 @@ mod tests {
             ),
             (Parameter { op, name: "p", value: 2.0, expected: "less" }, Kind::Argument),
             (Unsupported { loss, option: "ignore_index", target: "probabilities" }, Kind::Argument),
+            (StateDict { report: LoadReport::default() }, Kind::Argument),
+            (NoSuchName { op, pattern: "*.b".into(), names: vec!["bias".into()] }, Kind::Argument),
+            (MatrixShape { op: "eye", expected: "2 axes", found: s() }, Kind::Shape),
             (Fan { shape: s() }, Kind::Shape),
         ];
         for (facts, kind) in all {
