@@ -3,6 +3,8 @@
 use foldback_tensor::{DType, Facts, Kind, Shape};
 pub(crate) use foldback_tensor::{Error, Result};
 
+use crate::state::{Listed, LoadReport};
+
 /// Why a layer or a loss was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -100,6 +102,25 @@ pub enum NnFacts {
         /// the kind of target
         target: &'static str,
     },
+    /// A state dict that does not fit the module it was loaded into.
+    #[error("load_state_dict: {report}")]
+    StateDict {
+        /// what is missing, unexpected or misshapen
+        report: LoadReport,
+    },
+    /// A pattern that is no parameter's name.
+    #[error(
+        "{op}: {pattern:?} matches none of the names {}: `*` stands for any run of characters",
+        Listed(names)
+    )]
+    NoSuchName {
+        /// the operation
+        op: &'static str,
+        /// the pattern
+        pattern: String,
+        /// the names there are
+        names: Vec<String>,
+    },
     /// A shape without the axes that a fan is counted over.
     #[error(
         "init: fan in and fan out need at least 2 axes, found shape {shape}: give [out, in], or another initialisation"
@@ -118,7 +139,7 @@ impl Facts for NnFacts {
             LossShapes { .. } | TargetShape { .. } => Kind::Shape,
             TargetOutOfRange { .. } => Kind::Index,
             DType { .. } => Kind::DType,
-            Parameter { .. } | Unsupported { .. } => Kind::Argument,
+            Parameter { .. } | Unsupported { .. } | StateDict { .. } | NoSuchName { .. } => Kind::Argument,
         }
     }
 }
@@ -195,6 +216,8 @@ mod tests {
             ),
             (Parameter { op, name: "p", value: 2.0, expected: "less" }, Kind::Argument),
             (Unsupported { loss, option: "ignore_index", target: "probabilities" }, Kind::Argument),
+            (StateDict { report: LoadReport::default() }, Kind::Argument),
+            (NoSuchName { op, pattern: "*.b".into(), names: vec!["bias".into()] }, Kind::Argument),
             (Fan { shape: s() }, Kind::Shape),
         ];
         for (facts, kind) in all {

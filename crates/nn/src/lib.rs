@@ -50,6 +50,7 @@ mod linear;
 pub mod loss;
 mod module;
 mod sequential;
+mod state;
 
 pub use activation::{GELU, GELUTanh, ReLU, SiLU, Sigmoid, Softplus, Tanh};
 pub use buffer::Buffer;
@@ -64,6 +65,7 @@ pub use layer::Layer;
 pub use linear::{Linear, LinearBuilder, linear};
 pub use module::{Module, Visitor};
 pub use sequential::Sequential;
+pub use state::{LoadReport, Mismatched};
 
 /// Makes a module of a struct: finds the parameters in its fields.
 ///
