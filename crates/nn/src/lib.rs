@@ -41,6 +41,8 @@ mod buffer;
 mod copies;
 mod dropout;
 mod error;
+#[cfg(feature = "safetensors")]
+mod files;
 pub mod init;
 mod layer;
 mod layer_path;
@@ -55,6 +57,8 @@ pub use buffer::Buffer;
 pub use copies::Copies;
 pub use dropout::Dropout;
 pub use error::NnFacts;
+#[cfg(feature = "safetensors")]
+pub use files::{FileFacts, safetensors, write_atomically};
 pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use init::Init;
 pub use layer::Layer;
