@@ -145,7 +145,7 @@ pub fn expect_meant(op: &'static str, a: &Tensor, b: &Tensor) -> Result<()> {
 fn look(op: &'static str, level: BroadcastWarning, operands: &[Operand<'_>]) -> Result<()> {
     for (i, &a) in operands.iter().enumerate() {
         for &b in &operands[i + 1..] {
-            let Some(doubt) = Doubt::about(a, b, level == BroadcastWarning::Debug) else { continue };
+            let Some(doubt) = Doubt::about(op, a, b, level == BroadcastWarning::Debug) else { continue };
             let [a, b] = [a.0, b.0].map(Shape::from);
             if level == BroadcastWarning::Refuse {
                 return refuse(TensorFacts::BroadcastRefused { op, a, b, origins: [None; 2] });
