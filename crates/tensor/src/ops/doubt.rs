@@ -70,20 +70,30 @@ fn mistake(a: &Shape, b: &Shape) -> String {
         format!("if it is a mistake, squeeze({axis}) the first; ")
     } else if let Some(axis) = squeezed(b, a) {
         format!("if it is a mistake, squeeze({axis}) the second; ")
-    } else {
+    } else if a.numel() == b.numel() {
         "if it is a mistake, reshape one to the shape of the other; ".to_owned()
+    } else {
+        String::new()
     }
 }
 
 /// Operations for which a kept axis against a list is no idiom. Sums of squared norms are one: `|x|^2 + |y|^2` for all pairs.
 const TAKES_ELEMENTS_TOGETHER: [&str; 3] = ["sub", "mul", "div"];
 
+/// Whether these operands are all pairs of two lists and say so: both grow, by axes that were written, each of them.
+pub(crate) fn are_pairs(a: Operand<'_>, b: Operand<'_>) -> bool {
+    let growth = Growth::of(a, b);
+    can_broadcast(a.0, b.0) && growth.both && growth.all_written
+}
+
 /// How two operands grow when they are broadcast.
 struct Growth {
     both: bool,
     /// an axis that grows was written
     written: bool,
-    /// an axis that grows was kept by a reduction
+    /// each of them was
+    all_written: bool,
+    /// an axis that grows was kept by a reduction, or written
     kept: bool,
     same_rank: bool,
     same_count: bool,
@@ -92,20 +102,23 @@ struct Growth {
 impl Growth {
     fn of(a: Operand<'_>, b: Operand<'_>) -> Growth {
         let count = |(dims, _): Operand<'_>| Shape::from(dims).numel();
-        let size = |(dims, _): Operand<'_>, back: usize| dims.len().checked_sub(back + 1).map(|axis| dims[axis]);
-        let (mut grown, mut written, mut kept) = ([false; 2], false, false);
+        let size =
+            |(dims, _): Operand<'_>, back: usize| dims.len().checked_sub(back + 1).map(|axis| dims[axis]);
+        let (mut grown, mut written, mut all_written, mut kept) = ([false; 2], false, true, false);
         for back in 0..a.0.len().max(b.0.len()) {
             for (i, (own, other)) in [(a, b), (b, a)].into_iter().enumerate() {
                 let one = size(own, back);
                 if one.unwrap_or(1) == 1 && size(other, back).is_some_and(|n| n != 1) {
                     grown[i] = true;
-                    written |= one.is_some() && own.1.has_written(back);
+                    let is_written = one.is_some() && own.1.has_written(back);
+                    written |= is_written;
+                    all_written &= is_written;
                     kept |= one.is_some() && own.1.has(back);
                 }
             }
         }
         let (same_rank, same_count) = (a.0.len() == b.0.len(), count(a) == count(b));
-        Growth { both: grown == [true; 2], written, kept, same_rank, same_count }
+        Growth { both: grown == [true; 2], written, all_written, kept, same_rank, same_count }
     }
 
     /// Whether nobody may have meant it. A kept axis goes with what has as many axes, and with a list only where `lists` are not
@@ -183,6 +196,25 @@ mod tests {
     }
 
     #[test]
+    fn pairs_say_so_on_both_sides() {
+        let of = |dims: &'static [usize], written: &'static [usize]| {
+            (dims, Meant::written(dims.len(), |i| written.contains(&i)))
+        };
+        assert!(are_pairs(of(&[3, 4, 1], &[2]), of(&[3, 1, 4], &[1])));
+        assert!(are_pairs(of(&[3, 1], &[1]), of(&[1, 4], &[0])));
+        for (a, b) in [
+            (of(&[3, 1], &[1]), of(&[1, 4], &[])),
+            (of(&[3, 1], &[1]), of(&[4], &[])),
+            (of(&[3, 1], &[1]), of(&[3, 4], &[])),
+            (of(&[3, 1], &[1]), of(&[3, 1], &[1])),
+            (of(&[3, 1, 2], &[1]), of(&[1, 4, 5], &[0])),
+            ((&[3, 1], Meant::kept(2, |i| i == 1)), of(&[1, 3], &[0])),
+        ] {
+            assert!(!are_pairs(a, b) && !are_pairs(b, a), "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
     fn a_kept_axis_goes_with_what_has_as_many_axes() {
         let plain = |dims: &'static [usize]| (dims, Meant::NONE);
         let kept = (&[4, 1][..], Meant::kept(2, |i| i == 1));
@@ -201,7 +233,8 @@ mod tests {
     #[test]
     fn other_counts_are_doubtful_to_the_strict_where_ranks_are_equal() {
         let plain = |dims: &'static [usize]| (dims, Meant::NONE);
-        for (a, b, is) in [(&[3, 1][..], &[1, 4][..], true), (&[3, 1], &[4], false), (&[2, 1, 3], &[1, 5, 1], true)]
+        for (a, b, is) in
+            [(&[3, 1][..], &[1, 4][..], true), (&[3, 1], &[4], false), (&[2, 1, 3], &[1, 5, 1], true)]
         {
             assert_eq!(Doubt::about("sub", plain(a), plain(b), false), None);
             assert_eq!(Doubt::about("sub", plain(a), plain(b), true), is.then_some(Doubt::BothGrow));
