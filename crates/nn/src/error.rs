@@ -31,7 +31,7 @@ pub enum NnFacts {
         /// the shape given
         found: Shape,
     },
-    /// A target that is not of the input's shape. Losses never broadcast.
+    /// A target that is not of the input's shape. Losses do not broadcast, but for pairs that say so on both sides.
     #[error(
         "{loss}: the input has shape {input} and the target {target}; losses do not broadcast: {}",
         Advice(input, target)
