@@ -192,16 +192,11 @@ impl Facts for NnFacts {
         use NnFacts::*;
         match self {
             Features { .. } | ParameterShape { .. } | Fan { .. } | MatrixShape { .. } => Kind::Shape,
-            LossShapes { .. } | TargetShape { .. } => Kind::Shape,
+            InputRank { .. } | InputShape { .. } | LossShapes { .. } | TargetShape { .. } => Kind::Shape,
             TargetOutOfRange { .. } => Kind::Index,
             DType { .. } => Kind::DType,
             Parameter { .. } | Unsupported { .. } | StateDict { .. } | NoSuchName { .. } => Kind::Argument,
-            Features { .. } | ParameterShape { .. } | Fan { .. } => Kind::Shape,
-            InputRank { .. } | InputShape { .. } => Kind::Shape,
-            LossShapes { .. } | TargetShape { .. } => Kind::Shape,
-            TargetOutOfRange { .. } => Kind::Index,
-            DType { .. } => Kind::DType,
-            Parameter { .. } | Unsupported { .. } | Choice { .. } | Lengths { .. } => Kind::Argument,
+            Choice { .. } | Lengths { .. } => Kind::Argument,
         }
     }
 }
