@@ -52,6 +52,7 @@ pub mod loss;
 mod module;
 mod sequential;
 mod state;
+mod summary;
 
 pub use activation::{GELU, GELUTanh, ReLU, SiLU, Sigmoid, Softplus, Tanh};
 pub use buffer::Buffer;
@@ -68,6 +69,7 @@ pub use linear::{Linear, LinearBuilder, linear};
 pub use module::{Module, Visitor};
 pub use sequential::Sequential;
 pub use state::{LoadReport, Mismatched};
+pub use summary::{LayerSummary, Summary};
 
 /// Makes a module of a struct: finds the parameters in its fields.
 ///
@@ -185,3 +187,5 @@ pub use foldback_graph::{Value, Var};
 pub use foldback_nn_derive::{FacadeModule, facade_forward};
 #[doc(hidden)]
 pub use layer_path::in_layer;
+#[doc(hidden)]
+pub use summary::{HasShapes, NoShapes, Returned, enter, leave};
