@@ -4,6 +4,9 @@
 //! called if it is no function of one variable.
 
 mod basic;
+mod curves;
+mod images;
+mod normal;
 
 use foldback_graph::{RequiresGrad, Var, no_grad};
 use foldback_nn::{Buffer, Copies, Layer, Module, Sequential, Visitor};
@@ -33,18 +36,21 @@ pub(crate) type Results = Read<Vec<Option<Var>>>;
 
 /// A module with a call of PyTorch's arguments, tensors and plain ones.
 pub(crate) trait Called: Module {
-    fn call(&self, args: &Args) -> Results;
+    fn call(&self, name: &str, args: &Args) -> Results;
     fn copy_called(&self, copies: &mut Copies) -> Box<dyn Called>;
 }
 
 /// A module and how it is called.
 struct With<M> {
     module: M,
+    /// PyTorch's names for what its call takes
+    inputs: &'static str,
     call: fn(&M, &Args) -> Results,
 }
 
 impl<M: Module + 'static> Called for With<M> {
-    fn call(&self, args: &Args) -> Results {
+    fn call(&self, name: &str, args: &Args) -> Results {
+        expect_known(name, self.inputs, args)?;
         (self.call)(&self.module, args)
     }
     fn copy_called(&self, copies: &mut Copies) -> Box<dyn Called> {
@@ -60,7 +66,7 @@ impl<M: Module> Module for With<M> {
         self.module.set_training(training);
     }
     fn copy_parts(&self, copies: &mut Copies) -> Self {
-        With { module: copies.part(&self.module), call: self.call }
+        With { module: copies.part(&self.module), inputs: self.inputs, call: self.call }
     }
 }
 
@@ -108,7 +114,7 @@ pub(crate) struct Row {
     pub(crate) new: fn(&Args, DType) -> Read<Model>,
 }
 
-/// A row; without a call it is a function of one variable, `input`.
+/// A row; without a call it is a function of one variable, `input`. Before a call stand the names of what it takes.
 macro_rules! row {
     ($name:literal, $keywords:literal, |$a:pat_param, $dtype:pat_param| $new:expr) => {
         $crate::training::model::Row {
@@ -117,19 +123,23 @@ macro_rules! row {
             new: |$a, $dtype| Ok($crate::training::model::Model::Layer(Box::new($new))),
         }
     };
-    ($name:literal, $keywords:literal, |$a:pat_param, $dtype:pat_param| $new:expr, $call:expr) => {
+    ($name:literal, $keywords:literal, |$a:pat_param, $dtype:pat_param| $new:expr, $inputs:literal, $call:expr) => {
         $crate::training::model::Row {
             name: $name,
             keywords: $keywords,
-            new: |$a, $dtype| Ok($crate::training::model::called($new, $call)),
+            new: |$a, $dtype| Ok($crate::training::model::called($new, $inputs, $call)),
         }
     };
 }
 pub(crate) use row;
 
 /// What the macro writes for a layer with a call of its own.
-pub(crate) fn called<M: Module + 'static>(module: M, call: fn(&M, &Args) -> Results) -> Model {
-    Model::Called(Box::new(With { module, call }))
+pub(crate) fn called<M: Module + 'static>(
+    module: M,
+    inputs: &'static str,
+    call: fn(&M, &Args) -> Results,
+) -> Model {
+    Model::Called(Box::new(With { module, inputs, call }))
 }
 
 /// One result.
@@ -138,7 +148,7 @@ pub(crate) fn one(result: foldback_tensor::Result<Var>) -> Results {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    [basic::ROWS].into_iter().flatten()
+    [basic::ROWS, curves::ROWS, images::ROWS, normal::ROWS].into_iter().flatten()
 }
 
 /// The model of a case: `{"layer", "args"}`, `{"sequential"}`, `{"list"}` or `{"module"}`, with parameters of one type.
@@ -241,7 +251,7 @@ impl Model {
                 expect_known(name, "input", args)?;
                 one(layer.forward(&args.var("input")?))
             }
-            Model::Called(module) => module.call(args),
+            Model::Called(module) => module.call(name, args),
             _ => Err(Refusal::Unsupported(format!("form call of {name}"))),
         }
     }
