@@ -58,7 +58,8 @@ impl Drawn for Bilinear {
 
     #[track_caller]
     fn draw(&mut self, source: &mut Source<'_>) -> Result<()> {
-        let (law, shape) = (bound(self.in1_features), [self.out_features, self.in1_features, self.in2_features]);
+        let (law, shape) =
+            (bound(self.in1_features), [self.out_features, self.in1_features, self.in2_features]);
         if self.in1_features == 0 {
             let (op, name, expected) = ("bilinear", "in1_features", "1 or more");
             return refuse(NnFacts::Parameter { op, name, value: 0.0, expected });
@@ -94,8 +95,6 @@ impl Bilinear {
 fn leading(x: &Var, width: usize) -> Result<&[usize]> {
     match x.dims().split_last() {
         Some((&last, lead)) if last == width => Ok(lead),
-        _ => {
-            refuse(NnFacts::Features { op: "bilinear", expected: width, found: x.shape().clone() }).here()
-        }
+        _ => refuse(NnFacts::Features { op: "bilinear", expected: width, found: x.shape().clone() }).here(),
     }
 }

@@ -13,10 +13,19 @@ use crate::conformance::args::{Args, Read, Refusal};
 
 pub(super) const ROWS: &[Row] = &[
     row!("Linear", "in_features out_features bias", |a, dtype| linear(a, dtype)?),
-    row!("Bilinear", "in1_features in2_features out_features bias", |a, dtype| {
-        let sizes = [size(a, "in1_features")?, size(a, "in2_features")?, size(a, "out_features")?];
-        Bilinear::builder(sizes[0], sizes[1], sizes[2]).bias(a.flag("bias", true)?).dtype(dtype).build()?
-    }, "input1 input2", |layer, a| one(layer.forward(&a.var("input1")?, &a.var("input2")?))),
+    row!(
+        "Bilinear",
+        "in1_features in2_features out_features bias",
+        |a, dtype| {
+            let sizes = [size(a, "in1_features")?, size(a, "in2_features")?, size(a, "out_features")?];
+            Bilinear::builder(sizes[0], sizes[1], sizes[2])
+                .bias(a.flag("bias", true)?)
+                .dtype(dtype)
+                .build()?
+        },
+        "input1 input2",
+        |layer, a| one(layer.forward(&a.var("input1")?, &a.var("input2")?))
+    ),
     row!("Embedding", "num_embeddings embedding_dim padding_idx", |a, dtype| embedding(a, dtype)?),
     row!("Dropout", "p", |a, _| Dropout::try_new(a.float("p", 0.5)?)?),
     row!("Dropout1d", "p", |a, _| Dropout1d::try_new(a.float("p", 0.5)?)?),
@@ -28,13 +37,23 @@ pub(super) const ROWS: &[Row] = &[
     row!("Unflatten", "dim unflattened_size", |a, _| {
         Unflatten::new(a.int_of("dim")?, a.ints_of("unflattened_size")?)
     }),
-    row!("CosineSimilarity", "dim eps", |a, _| {
-        CosineSimilarity::new().dim(a.int("dim")?.unwrap_or(1)).eps(a.float("eps", 1e-8)?)
-    }, "x1 x2", |layer, a| one(layer.forward(&a.var("x1")?, &a.var("x2")?))),
-    row!("PairwiseDistance", "p eps keepdim", |a, _| {
-        let layer = PairwiseDistance::new().p(a.float("p", 2.0)?).eps(a.float("eps", 1e-6)?);
-        layer.keepdim(a.flag("keepdim", false)?)
-    }, "x1 x2", |layer, a| one(layer.forward(&a.var("x1")?, &a.var("x2")?))),
+    row!(
+        "CosineSimilarity",
+        "dim eps",
+        |a, _| { CosineSimilarity::new().dim(a.int("dim")?.unwrap_or(1)).eps(a.float("eps", 1e-8)?) },
+        "x1 x2",
+        |layer, a| one(layer.forward(&a.var("x1")?, &a.var("x2")?))
+    ),
+    row!(
+        "PairwiseDistance",
+        "p eps keepdim",
+        |a, _| {
+            let layer = PairwiseDistance::new().p(a.float("p", 2.0)?).eps(a.float("eps", 1e-6)?);
+            layer.keepdim(a.flag("keepdim", false)?)
+        },
+        "x1 x2",
+        |layer, a| one(layer.forward(&a.var("x1")?, &a.var("x2")?))
+    ),
 ];
 
 /// A whole number that is not negative.
@@ -60,7 +79,8 @@ pub(super) fn tied(
     shared: Var,
     dtype: DType,
 ) -> Read<Option<Model>> {
-    let row = ROWS.iter().find(|row| row.name == name).ok_or_else(|| Refusal::Unsupported("form of tie".into()))?;
+    let row =
+        ROWS.iter().find(|row| row.name == name).ok_or_else(|| Refusal::Unsupported("form of tie".into()))?;
     let a = arguments(row.name, row.keywords, keywords)?;
     Ok(match (name, parameter) {
         ("Linear", "weight") => {

@@ -3,8 +3,8 @@
 use foldback_nn::{
     AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d, CircularPad1d, CircularPad2d, ConstantPad1d,
     ConstantPad2d, Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, MaxPool1d, MaxPool2d, PixelShuffle,
-    PixelUnshuffle, ReflectionPad1d, ReflectionPad2d, ReplicationPad1d, ReplicationPad2d, Upsample, ZeroPad1d,
-    ZeroPad2d,
+    PixelUnshuffle, ReflectionPad1d, ReflectionPad2d, ReplicationPad1d, ReplicationPad2d, Upsample,
+    ZeroPad1d, ZeroPad2d,
 };
 use foldback_tensor::{InterpolateMode, Pad, Padding, Pair};
 
@@ -87,8 +87,14 @@ pub(super) const ROWS: &[Row] = &[
     row!("Upsample", "size scale_factor mode align_corners recompute_scale_factor", |a, _| upsample(a)?),
     row!("ZeroPad1d", "padding", |a, _| ZeroPad1d::new(a.ints_of("padding")?)),
     row!("ZeroPad2d", "padding", |a, _| ZeroPad2d::new(a.ints_of("padding")?)),
-    row!("ConstantPad1d", "padding value", |a, _| ConstantPad1d::new(a.ints_of("padding")?, a.float("value", 0.0)?)),
-    row!("ConstantPad2d", "padding value", |a, _| ConstantPad2d::new(a.ints_of("padding")?, a.float("value", 0.0)?)),
+    row!("ConstantPad1d", "padding value", |a, _| ConstantPad1d::new(
+        a.ints_of("padding")?,
+        a.float("value", 0.0)?
+    )),
+    row!("ConstantPad2d", "padding value", |a, _| ConstantPad2d::new(
+        a.ints_of("padding")?,
+        a.float("value", 0.0)?
+    )),
     row!("ReflectionPad1d", "padding", |a, _| ReflectionPad1d::new(a.ints_of("padding")?)),
     row!("ReflectionPad2d", "padding", |a, _| ReflectionPad2d::new(a.ints_of("padding")?)),
     row!("ReplicationPad1d", "padding", |a, _| ReplicationPad1d::new(a.ints_of("padding")?)),
@@ -131,7 +137,9 @@ fn mode(a: &Args, name: &str) -> Read<Option<Pad>> {
 
 fn upsample(a: &Args) -> Read<Upsample> {
     let layer = match pair(a, "size")? {
-        Some(_) if a.has("scale_factor") => return Err(Refusal::Argument("`size` and `scale_factor`".into())),
+        Some(_) if a.has("scale_factor") => {
+            return Err(Refusal::Argument("`size` and `scale_factor`".into()));
+        }
         Some(size) => Upsample::size(size),
         None => Upsample::scale(factors(a)?),
     };

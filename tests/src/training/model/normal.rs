@@ -1,8 +1,6 @@
 //! Layers that normalise.
 
-use foldback_nn::{
-    BatchNorm1d, BatchNorm2d, GroupNorm, InstanceNorm1d, InstanceNorm2d, LayerNorm, RMSNorm,
-};
+use foldback_nn::{BatchNorm1d, BatchNorm2d, GroupNorm, InstanceNorm1d, InstanceNorm2d, LayerNorm, RMSNorm};
 
 use super::basic::size;
 use super::{Row, row};
