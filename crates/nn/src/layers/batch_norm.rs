@@ -3,7 +3,7 @@
 use foldback_graph::Var;
 use foldback_tensor::{DType, Here, Norm, Tensor, refuse};
 
-use super::making::{Drawn, Source, clear, expect_float, fill_with, has, making};
+use super::making::{Drawing, Drawn, clear, expect_float, fill_with, has, making};
 use super::training::Training;
 use crate::buffer::Buffer;
 use crate::error::{NnFacts, Result};
@@ -83,7 +83,7 @@ macro_rules! statistics {
             }
 
             #[track_caller]
-            fn draw(&mut self, _: &mut Source<'_>) -> Result<()> {
+            fn draw(&mut self, _: &mut Drawing<'_>) -> Result<()> {
                 expect_float($op, self.dtype)?;
                 has(&mut self.weight, self.affine);
                 has(&mut self.bias, self.affine);
@@ -109,13 +109,13 @@ macro_rules! statistics {
             /// The normalised input, of its shape. In training the running statistics move on.
             ///
             /// # Errors
-            /// `Input` for another number of axes; if the channels are not the layer's, the types differ, or there is only one
+            /// `InputShape` for another number of axes; if the channels are not the layer's, the types differ, or there is only one
             /// number to take the statistics of.
             #[track_caller]
             pub fn forward(&self, input: &Var) -> Result<Var> {
                 if !matches!(input.rank(), $ranks) {
                     let expected = $shapes.into();
-                    return refuse(NnFacts::Input { op: $op, expected, found: input.shape().clone() }).here();
+                    return refuse(NnFacts::InputShape { op: $op, name: "an input", expected, found: input.shape().clone() }).here();
                 }
                 let running = self.running_mean.as_ref().zip(self.running_var.as_ref());
                 let options = Norm::new().weight(self.weight.as_ref()).bias(self.bias.as_ref()).eps(self.eps);

@@ -46,13 +46,13 @@ macro_rules! channels {
             /// The input with some channels dropped; itself after [`Module::eval`].
             ///
             /// # Errors
-            /// `Input` for another number of axes; `DType` for integers and `bool`, in training.
+            /// `InputShape` for another number of axes; `DType` for integers and `bool`, in training.
             #[track_caller]
             pub fn forward(&self, x: &Var) -> Result<Var> {
                 let $rank = x.rank();
                 if !matches!($rank, $ranks) {
                     let expected = $shapes.into();
-                    return refuse(NnFacts::Input { op: $op, expected, found: x.shape().clone() }).here();
+                    return refuse(NnFacts::InputShape { op: $op, name: "an input", expected, found: x.shape().clone() }).here();
                 }
                 let behind: usize = $behind;
                 if !self.each.is_training() || self.each.p() == 0.0 {

@@ -226,7 +226,7 @@ curves! {
     Softmax2d() {} |_own, x| {
         if !matches!(x.rank(), 3 | 4) {
             let expected = "[n, c, h, w] or [c, h, w]".into();
-            return refuse(NnFacts::Input { op: "softmax2d", expected, found: x.shape().clone() }).here();
+            return refuse(NnFacts::InputShape { op: "softmax2d", name: "an input", expected, found: x.shape().clone() }).here();
         }
         x.softmax(-3)
     };

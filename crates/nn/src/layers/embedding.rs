@@ -3,7 +3,7 @@
 use foldback_graph::Var;
 use foldback_tensor::{DType, Here, refuse};
 
-use super::making::{Drawn, Source, blank, is_blank, making};
+use super::making::{Drawing, Drawn, blank, is_blank, making};
 use crate::error::{NnFacts, Result};
 use crate::init::Init;
 use crate::{Module, forward};
@@ -94,7 +94,7 @@ impl Drawn for Embedding {
     }
 
     #[track_caller]
-    fn draw(&mut self, source: &mut Source<'_>) -> Result<()> {
+    fn draw(&mut self, drawing: &mut Drawing<'_>) -> Result<()> {
         let row = match self.padding_idx {
             None => None,
             Some(row) => Some(row_of(row, self.num_embeddings)?),
@@ -103,7 +103,7 @@ impl Drawn for Embedding {
             return Ok(());
         }
         let shape = [self.num_embeddings, self.embedding_dim];
-        let mut table = source.sample(&shape, Init::normal(0.0, 1.0), self.dtype)?;
+        let mut table = drawing.sample(&shape, Init::normal(0.0, 1.0), self.dtype)?;
         if let Some(row) = row {
             table.slice_assign(row, 0)?;
         }

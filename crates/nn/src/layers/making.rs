@@ -43,7 +43,7 @@ impl<'a, L: Drawn> LayerBuilder<'a, L> {
     /// What the layer's `try_new` refuses, and settings that do not fit together.
     #[track_caller]
     pub fn build(mut self) -> Result<L> {
-        self.layer.draw(&mut Source { generator: self.generator }).here()?;
+        self.layer.draw(&mut Drawing { generator: self.generator }).here()?;
         Ok(self.layer)
     }
 }
@@ -61,13 +61,13 @@ pub trait Drawn {
     fn clear(&mut self);
 
     /// Checks the settings and draws the parameters that are blank.
-    fn draw(&mut self, source: &mut Source<'_>) -> Result<()>;
+    fn draw(&mut self, drawing: &mut Drawing<'_>) -> Result<()>;
 
     /// Draws all parameters anew from this thread's generator.
     #[track_caller]
     fn redraw(&mut self) -> Result<()> {
         self.clear();
-        self.draw(&mut Source { generator: None })
+        self.draw(&mut Drawing { generator: None })
     }
 }
 
@@ -88,14 +88,14 @@ pub(super) fn clear<'a>(parameters: impl IntoIterator<Item = &'a mut Option<Var>
 /// Where fresh parameters come from.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Source<'a> {
+pub struct Drawing<'a> {
     generator: Option<&'a mut Generator>,
 }
 
-impl Source<'_> {
+impl Drawing<'_> {
     /// This thread's generator.
-    pub(super) fn thread() -> Source<'static> {
-        Source { generator: None }
+    pub(super) fn thread() -> Drawing<'static> {
+        Drawing { generator: None }
     }
 
     /// Draws a parameter, if it is there and blank.
@@ -203,8 +203,8 @@ macro_rules! making {
                 pub fn $anew(mut self, $anew: $anew_ty) -> $layer {
                     let $this = &mut self;
                     $change;
-                    let source = &mut $crate::layers::making::Source::thread();
-                    foldback_tensor::or_panic($crate::layers::making::Drawn::draw(&mut self, source));
+                    let drawing = &mut $crate::layers::making::Drawing::thread();
+                    foldback_tensor::or_panic($crate::layers::making::Drawn::draw(&mut self, drawing));
                     self
                 }
             )*

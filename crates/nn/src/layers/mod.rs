@@ -15,6 +15,7 @@ mod norm;
 mod pad;
 mod pool;
 mod prelu;
+mod recurrent;
 mod sequential;
 mod shape;
 mod training;
@@ -34,5 +35,9 @@ pub use norm::{GroupNorm, LayerNorm, RMSNorm};
 pub use pad::*;
 pub use pool::*;
 pub use prelu::PReLU;
+pub use recurrent::{
+    GRU, GRUCell, LSTM, LSTMCell, RNN, RNNCell, Recurrent, RecurrentBuilder, RecurrentCell,
+    RecurrentCellBuilder, State, kinds,
+};
 pub use sequential::Sequential;
 pub use shape::{Flatten, Identity, PixelShuffle, PixelUnshuffle, Unflatten, Upsample};

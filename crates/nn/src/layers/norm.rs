@@ -3,7 +3,7 @@
 use foldback_graph::Var;
 use foldback_tensor::{DType, Norm, Shape, refuse};
 
-use super::making::{Drawn, Source, clear, expect_float, fill_with, has, making};
+use super::making::{Drawing, Drawn, clear, expect_float, fill_with, has, making};
 use crate::error::{NnFacts, Result};
 use crate::{Module, forward};
 
@@ -65,7 +65,7 @@ impl Drawn for LayerNorm {
     }
 
     #[track_caller]
-    fn draw(&mut self, _: &mut Source<'_>) -> Result<()> {
+    fn draw(&mut self, _: &mut Drawing<'_>) -> Result<()> {
         expect_float("layer_norm", self.dtype)?;
         has(&mut self.weight, self.elementwise_affine);
         has(&mut self.bias, self.elementwise_affine && self.with_bias);
@@ -137,7 +137,7 @@ impl Drawn for RMSNorm {
     }
 
     #[track_caller]
-    fn draw(&mut self, _: &mut Source<'_>) -> Result<()> {
+    fn draw(&mut self, _: &mut Drawing<'_>) -> Result<()> {
         expect_float("rms_norm", self.dtype)?;
         has(&mut self.weight, self.elementwise_affine);
         fill_with(&mut self.weight, &self.normalized_shape, 1.0, self.dtype)
@@ -212,7 +212,7 @@ impl Drawn for GroupNorm {
     }
 
     #[track_caller]
-    fn draw(&mut self, _: &mut Source<'_>) -> Result<()> {
+    fn draw(&mut self, _: &mut Drawing<'_>) -> Result<()> {
         let op = "group_norm";
         expect_float(op, self.dtype)?;
         if self.num_groups == 0 || self.num_channels % self.num_groups != 0 {
@@ -236,7 +236,12 @@ impl GroupNorm {
     pub fn forward(&self, input: &Var) -> Result<Var> {
         if input.rank() < 2 || input.dims()[1] != self.num_channels {
             let expected = format!("[n, {}, ..]", self.num_channels);
-            return refuse(NnFacts::Input { op: "group_norm", expected, found: input.shape().clone() });
+            return refuse(NnFacts::InputShape {
+                op: "group_norm",
+                name: "an input",
+                expected,
+                found: input.shape().clone(),
+            });
         }
         let options = Norm::new().weight(&self.weight).bias(&self.bias).eps(self.eps);
         input.group_norm_with(self.num_groups, options)

@@ -103,7 +103,7 @@ impl Unflatten {
     /// The input with several axes of one.
     ///
     /// # Errors
-    /// `Input` if it does not have this axis, or the sizes do not multiply to its size.
+    /// `InputShape` if it does not have this axis, or the sizes do not multiply to its size.
     #[track_caller]
     pub fn forward(&self, x: &Var) -> Result<Var> {
         let sizes = self.sizes.as_slice();
@@ -111,7 +111,13 @@ impl Unflatten {
         let axis = usize::try_from(at).ok().filter(|&axis| axis < x.rank());
         let Some((axis, sizes)) = axis.and_then(|axis| Some((axis, parts(sizes, x.dims()[axis])?))) else {
             let expected = format!("whose axis {} is the product of {sizes:?}", self.axis);
-            return refuse(NnFacts::Input { op: "unflatten", expected, found: x.shape().clone() }).here();
+            return refuse(NnFacts::InputShape {
+                op: "unflatten",
+                name: "an input",
+                expected,
+                found: x.shape().clone(),
+            })
+            .here();
         };
         x.reshape([&x.dims()[..axis], &sizes, &x.dims()[axis + 1..]].concat())
     }
