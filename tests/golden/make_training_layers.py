@@ -7,38 +7,19 @@ Writes:  training/layers.jsonl.gz beside this file
 Inputs and weights are drawn by Python's own generator with a fixed seed; small shapes, so that a case fits a screen.
 """
 
-import gzip
-import json
 import math
-import pathlib
 import random
 
 import torch
 
-torch.set_num_threads(1)
-DTYPES = {"f64": torch.float64, "f32": torch.float32}
-NAMES = {torch.float64: "f64", torch.float32: "f32", torch.int64: "i64", torch.bool: "bool"}
+from training_lines import DTYPES, draw_with, seed_with, tensor, write_lines
+
 rng = random.Random(20)
 lines = []
 
 
-def number(v):
-    if isinstance(v, float) and not math.isfinite(v):
-        return "nan" if math.isnan(v) else ("inf" if v > 0 else "-inf")
-    return v
-
-
-def tensor(t):
-    data = t.detach().reshape(-1).tolist()
-    if t.dtype == torch.float32:
-        # The shortest text that gives the same number.
-        data = [float(str(torch.tensor(v).numpy())) if math.isfinite(v) else v for v in data]
-    return {"shape": list(t.shape), "dtype": NAMES[t.dtype], "data": [number(v) if t.dtype != torch.bool else int(v) for v in data]}
-
-
 def draw(shape, low=-2.0, high=2.0):
-    count = math.prod(shape)
-    return torch.tensor([round(rng.uniform(low, high), 3) for _ in range(count)], dtype=torch.float64).reshape(shape)
+    return draw_with(rng, shape, low, high)
 
 
 def prepare(layer, dtype):
@@ -90,7 +71,7 @@ def case(layer, args, inputs, dtype="f64", mode="train", tags=(), warmup=0, name
         return
     line["outputs"] = [tensor(y)]
     if y.requires_grad:
-        seed = torch.tensor([rng.randint(-16, 16) / 8 for _ in range(y.numel())], dtype=torch.float64).reshape(y.shape).to(y.dtype)
+        seed = seed_with(rng, y)
         y.backward(seed)
         line["grad_outputs"] = [tensor(seed)]
         line["grads"] = {
@@ -301,7 +282,4 @@ def distances():
 
 for family in (linear_and_embeddings, convolutions, normalisation, dropouts, pools, shapes, activations, distances):
     family()
-out = pathlib.Path(__file__).parent / "training" / "layers.jsonl.gz"
-text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
-out.write_bytes(gzip.compress(text.encode(), mtime=0))
-print(len(lines), "cases,", out.stat().st_size, "bytes")
+write_lines("layers", lines)

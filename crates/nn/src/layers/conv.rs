@@ -123,7 +123,8 @@ macro_rules! convolution {
                     return input.$call(&self.weight, options);
                 }
                 let [kernel, dilation] = [self.kernel_size, self.dilation].map(|$kernel| $sizes.to_vec());
-                if self.padding == Padding::Same && self.stride != 1usize.into() {
+                let one: $stored = 1usize.into();
+                if self.padding == Padding::Same && self.stride != one {
                     let (name, expected) = ("padding", "numbers, or a stride of 1");
                     return refuse(NnFacts::Parameter { op: $op, name, value: f64::NAN, expected }).here();
                 }
