@@ -7,17 +7,12 @@ Writes:  training/state_dict.jsonl.gz and training/init.jsonl.gz beside this fil
 The laws are those of PyTorch's sources, written down here; each is tested on PyTorch's own draws before it is written.
 """
 
-import gzip
-import json
 import math
-from pathlib import Path
 
 import torch
 from torch import nn
 
-torch.set_num_threads(1)
-HERE = Path(__file__).resolve().parent
-DTYPES = {torch.float32: "f32", torch.int64: "i64"}
+from training_lines import NAMES, write_lines
 
 
 def layer(name, **args):
@@ -174,7 +169,7 @@ def state_cases():
             "tags": [],
             "named_parameters": shapes(module.named_parameters()),
             "named_buffers": shapes(module.named_buffers()),
-            "state_dict": [[name, list(t.shape), DTYPES[t.dtype]] for name, t in module.state_dict().items()],
+            "state_dict": [[name, list(t.shape), NAMES[t.dtype]] for name, t in module.state_dict().items()],
             "count": sum(p.numel() for p in module.parameters()),
         }
         yield about
@@ -329,14 +324,5 @@ def init_cases():
         yield {"kind": "init", "function": function, "args": args, "shape": shape, "tags": [], **about}
 
 
-def write(name, cases):
-    lines = [json.dumps({"id": i, **case}, separators=(",", ":")) for i, case in enumerate(cases)]
-    folder = HERE / "training"
-    folder.mkdir(exist_ok=True)
-    with open(folder / name, "wb") as file, gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
-        packed.write(("\n".join(lines) + "\n").encode())
-    print(f"{name}: {len(lines)} cases")
-
-
-write("state_dict.jsonl.gz", state_cases())
-write("init.jsonl.gz", init_cases())
+write_lines("state_dict", [{"id": i, **case} for i, case in enumerate(state_cases())])
+write_lines("init", [{"id": i, **case} for i, case in enumerate(init_cases())])
