@@ -192,7 +192,7 @@ impl Places {
                 layers.push(Place { id, line });
             }
             Seen::Parameter(var) => parameters.push((path.to_owned(), var.clone())),
-            Seen::Buffer(_) => {}
+            _ => {}
         }));
         for Place { line, .. } in &mut layers {
             let mut own: Vec<&Var> = Vec::new();
