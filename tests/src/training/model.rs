@@ -4,6 +4,7 @@
 //! called if it is no function of one variable.
 
 mod basic;
+mod recurrent;
 
 use foldback_graph::{RequiresGrad, Var, no_grad};
 use foldback_nn::{Buffer, Copies, Layer, Module, Sequential, Visitor};
@@ -138,7 +139,7 @@ pub(crate) fn one(result: foldback_tensor::Result<Var>) -> Results {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    [basic::ROWS].into_iter().flatten()
+    [basic::ROWS, recurrent::ROWS].into_iter().flatten()
 }
 
 /// The model of a case: `{"layer", "args"}`, `{"sequential"}`, `{"list"}` or `{"module"}`, with parameters of one type.
