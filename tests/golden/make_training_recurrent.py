@@ -200,6 +200,95 @@ def recurrent(kind):
         net(draw(4, 2, I), args={"proj_size": H}, refused="new")
 
 
+def mask(*shape, keep=None):
+    """True in about a third of the places, nowhere along `keep`."""
+    m = torch.rand(shape, generator=generator) < 0.35
+    if keep is not None:
+        m.select(-1, keep).fill_(False)
+    return m
+
+
+def causal(n):
+    return torch.ones(n, n, dtype=torch.bool).triu(1)
+
+
+INF = float("-inf")
+
+
+def attention():
+    """Attention of several heads."""
+    base = {"embed_dim": 4, "num_heads": 2}
+    first = {**base, "batch_first": True}
+    quiet = {"need_weights": False}
+
+    def mha(inputs, more=(), args=base, **keywords):
+        case("MultiheadAttention", args, [*zip(("query", "key", "value"), inputs), *more], **keywords)
+
+    three = lambda k=4, v=4, **o: (draw(3, 2, 4, **o), draw(4, 2, k, **o), draw(4, 2, v, **o))
+    itself = lambda *shape: (draw(*shape), "query", "query")
+    for forward in ({}, quiet, {"average_attn_weights": False}):
+        mha(three(), forward=forward)
+        mha(itself(3, 2, 4), forward=forward)
+        mha((draw(3, 4), draw(5, 4), draw(5, 4)), forward=forward)
+        mha((draw(2, 3, 4), draw(2, 5, 4), "key"), args=first, forward=forward)
+        mha(three(3, 5), args={**base, "kdim": 3, "vdim": 5}, forward=forward)
+        mha(three(), args={**base, "bias": False}, forward=forward)
+        mha(three(dtype=torch.float32), dtype=torch.float32, forward=forward)
+        mha(three(), args={**base, "add_bias_kv": True}, forward=forward, tags=["rare"])
+        mha(three(), args={**base, "add_zero_attn": True}, forward=forward, tags=["rare"])
+        mha(three(), args={**base, "dropout": 0.5}, mode="eval", forward=forward)
+        if "average_attn_weights" in forward:
+            continue
+        key, some, all_ = mask(2, 4, keep=1), mask(3, 4, keep=0), mask(4, 3, 4, keep=2)
+        added = draw(3, 4)
+        masks = [
+            [("key_padding_mask", key)],
+            [("attn_mask", some)],
+            [("attn_mask", all_)],
+            [("attn_mask", added)],
+            [("attn_mask", draw(4, 3, 4))],
+            [("key_padding_mask", key), ("attn_mask", some)],
+            [("key_padding_mask", torch.zeros(2, 4, dtype=torch.float64).masked_fill(key, INF)), ("attn_mask", added)],
+            [("key_padding_mask", key), ("attn_mask", added)],
+            [("key_padding_mask", key), ("attn_mask", draw(4, 3, 4))],
+        ]
+        for more in masks:
+            mha(three(), more, forward=forward)
+        mha((draw(3, 4), draw(4, 4), draw(4, 4)), [("key_padding_mask", mask(4, keep=1))], forward=forward)
+        mha((draw(3, 4), draw(4, 4), draw(4, 4)), [("attn_mask", mask(2, 3, 4, keep=1))], forward=forward)
+        mha(itself(2, 3, 4), [("attn_mask", causal(3))], first, forward={**forward, "is_causal": True})
+        mha(itself(2, 3, 4), [("attn_mask", causal(3)), ("key_padding_mask", mask(2, 3, keep=0))], first,
+            forward={**forward, "is_causal": True})
+        for rare in ({"add_bias_kv": True}, {"add_zero_attn": True}, {"add_bias_kv": True, "add_zero_attn": True}):
+            mha(three(), masks[0], {**base, **rare}, forward=forward, tags=["rare"])
+            mha(three(), masks[1], {**base, **rare}, forward=forward, tags=["rare"])
+        unseen = torch.tensor([[False, False, True, False], [True] * 4, [False] * 4])
+        mha(three(), [("attn_mask", unseen)], forward=forward, tags=["nan"])
+    mha(three(3, 4), args={**base, "kdim": 3, "add_bias_kv": True}, tags=["rare"])
+    for bad in ({"num_heads": 3}, {"num_heads": 0}, {"embed_dim": 0}):
+        mha(three(), args={**base, **bad}, refused="new")
+    for q, k, v in (
+        (draw(3, 2, 5), draw(4, 2, 4), draw(4, 2, 4)),
+        (draw(3, 2, 4), draw(4, 2, 5), draw(4, 2, 5)),
+        (draw(3, 2, 4), draw(4, 2, 4), draw(5, 2, 4)),
+        (draw(3, 2, 4), draw(4, 3, 4), draw(4, 3, 4)),
+        (draw(3, 4), draw(4, 2, 4), draw(4, 2, 4)),
+        (draw(4), draw(4), draw(4)),
+        (draw(3, 2, 4), draw(4, 2, 4, dtype=torch.float32), draw(4, 2, 4)),
+    ):
+        mha((q, k, v), refused="forward")
+    for more in (
+        [("attn_mask", mask(4, 3))],
+        [("attn_mask", mask(2, 3, 4))],
+        [("attn_mask", mask(4))],
+        [("key_padding_mask", mask(4, 2))],
+        [("key_padding_mask", mask(4))],
+        [("attn_mask", torch.zeros(3, 4, dtype=torch.int64))],
+    ):
+        mha(three(), more, refused="forward")
+    mha(itself(3, 2, 4), forward={**quiet, "is_causal": True}, refused="forward")
+
+
 def main():
     version = torch.__version__.split("+")[0]
     if version != TORCH_VERSION:
@@ -208,6 +297,7 @@ def main():
     warnings.simplefilter("ignore")
     for kind in ("RNN", "LSTM", "GRU"):
         recurrent(kind)
+    attention()
     text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in CASES)
     TARGET.parent.mkdir(exist_ok=True)
     TARGET.write_bytes(gzip.compress(text.encode(), 9, mtime=0))

@@ -134,6 +134,18 @@ pub enum NnFacts {
         /// how many steps the input has
         steps: usize,
     },
+    /// Something that does not stand alone.
+    #[error("{op}: {option} is not enough for {target}: {cure}")]
+    Needs {
+        /// the operation
+        op: &'static str,
+        /// what is given
+        option: &'static str,
+        /// what it is given for
+        target: &'static str,
+        /// what to do
+        cure: &'static str,
+    },
     /// A choice among names that a layer does not offer.
     #[error("{op}: {name} = {found} is not offered: expected {expected}")]
     Choice {
@@ -165,7 +177,9 @@ impl Facts for NnFacts {
             LossShapes { .. } | TargetShape { .. } => Kind::Shape,
             TargetOutOfRange { .. } => Kind::Index,
             DType { .. } => Kind::DType,
-            Parameter { .. } | Unsupported { .. } | Choice { .. } | Lengths { .. } => Kind::Argument,
+            Parameter { .. } | Unsupported { .. } | Choice { .. } | Lengths { .. } | Needs { .. } => {
+                Kind::Argument
+            }
         }
     }
 }
@@ -245,6 +259,7 @@ mod tests {
             (InputRank { op, expected: [2, 3], found: s() }, Kind::Shape),
             (InputShape { op, name: "h_0", expected: "[3]".into(), found: s() }, Kind::Shape),
             (Lengths { op, lengths: vec![0], rows: None, steps: 2 }, Kind::Argument),
+            (Needs { op, option: "a", target: "b", cure: "c" }, Kind::Argument),
             (Choice { op, name: "a", found: "b".into(), expected: "c" }, Kind::Argument),
             (Fan { shape: s() }, Kind::Shape),
         ];

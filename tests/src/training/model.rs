@@ -3,6 +3,7 @@
 //! The layers stand in tables, a row each: PyTorch's name, the keywords of its constructor, how it is made from these, and how it is
 //! called if it is no function of one variable.
 
+mod attention;
 mod basic;
 mod recurrent;
 
@@ -139,7 +140,7 @@ pub(crate) fn one(result: foldback_tensor::Result<Var>) -> Results {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    [basic::ROWS, recurrent::ROWS].into_iter().flatten()
+    [attention::ROWS, basic::ROWS, recurrent::ROWS].into_iter().flatten()
 }
 
 /// The model of a case: `{"layer", "args"}`, `{"sequential"}`, `{"list"}` or `{"module"}`, with parameters of one type.
