@@ -191,6 +191,9 @@ impl<K: Kind> Recurrent<K> {
             None => None,
             Some(lengths) => Some(Lengths::new(K::LAYER, lengths, [steps, rows], alone).here()?),
         };
+        if let Some(lengths) = &lengths {
+            x = lengths.cut(&x)?;
+        }
         let mut states = self.first_states(state, rows, alone, x.dtype()).here()?;
         let directions = self.directions();
         let mut last: Vec<Vec<Var>> = vec![Vec::new(); K::State::NAMES.len()];
