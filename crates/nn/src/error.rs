@@ -17,6 +17,16 @@ pub enum NnFacts {
         /// the shape of the input
         found: Shape,
     },
+    /// An input of a shape that its layer cannot take.
+    #[error("{op}: expected an input of shape {expected}, found {found}")]
+    Input {
+        /// the operation
+        op: &'static str,
+        /// the shapes wanted, with words for free sizes
+        expected: String,
+        /// the shape of the input
+        found: Shape,
+    },
     /// A parameter of a shape that its layer cannot have.
     #[error("{op}: expected {name} of shape {expected}, found {found}")]
     ParameterShape {
@@ -100,16 +110,6 @@ pub enum NnFacts {
         /// the kind of target
         target: &'static str,
     },
-    /// An input of another number of axes than the layer takes.
-    #[error("{op}: expected an input of {} axes, or {} with a batch, found shape {found}", expected[0], expected[1])]
-    InputRank {
-        /// the operation
-        op: &'static str,
-        /// the number of axes without and with a batch
-        expected: [usize; 2],
-        /// the shape of the input
-        found: Shape,
-    },
     /// An input of a shape that does not fit the layer, or the other inputs.
     #[error("{op}: expected {name} of shape {expected}, found {found}")]
     InputShape {
@@ -173,7 +173,7 @@ impl Facts for NnFacts {
         use NnFacts::*;
         match self {
             Features { .. } | ParameterShape { .. } | Fan { .. } => Kind::Shape,
-            InputRank { .. } | InputShape { .. } => Kind::Shape,
+            Input { .. } | InputShape { .. } => Kind::Shape,
             LossShapes { .. } | TargetShape { .. } => Kind::Shape,
             TargetOutOfRange { .. } => Kind::Index,
             DType { .. } => Kind::DType,
@@ -241,6 +241,7 @@ mod tests {
         let (op, loss, s) = ("linear", "mse_loss", || Shape::from(2));
         let all = [
             (Features { op, expected: 3, found: s() }, Kind::Shape),
+            (Input { op, expected: "[n, c]".into(), found: s() }, Kind::Shape),
             (ParameterShape { op, name: "a bias", expected: "[3]".into(), found: s() }, Kind::Shape),
             (LossShapes { loss, input: s(), target: Shape::from(3) }, Kind::Shape),
             (TargetShape { loss, input: s(), target: s(), probabilities: false }, Kind::Shape),
@@ -256,7 +257,6 @@ mod tests {
             ),
             (Parameter { op, name: "p", value: 2.0, expected: "less" }, Kind::Argument),
             (Unsupported { loss, option: "ignore_index", target: "probabilities" }, Kind::Argument),
-            (InputRank { op, expected: [2, 3], found: s() }, Kind::Shape),
             (InputShape { op, name: "h_0", expected: "[3]".into(), found: s() }, Kind::Shape),
             (Lengths { op, lengths: vec![0], rows: None, steps: 2 }, Kind::Argument),
             (Needs { op, option: "a", target: "b", cure: "c" }, Kind::Argument),

@@ -36,32 +36,24 @@
 // The macros' paths, for this crate's own layers.
 extern crate self as foldback_nn;
 
-mod activation;
 mod buffer;
 mod copies;
-mod dropout;
 mod error;
 pub mod init;
 mod layer;
 mod layer_path;
 mod layers;
-mod linear;
 pub mod loss;
 mod module;
-mod sequential;
 
-pub use activation::{GELU, GELUTanh, ReLU, SiLU, Sigmoid, Softplus, Tanh};
 pub use buffer::Buffer;
 pub use copies::Copies;
-pub use dropout::Dropout;
 pub use error::NnFacts;
 pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use init::Init;
 pub use layer::Layer;
 pub use layers::*;
-pub use linear::{Linear, LinearBuilder, linear};
 pub use module::{Module, Visitor};
-pub use sequential::Sequential;
 
 /// Makes a module of a struct: finds the parameters in its fields.
 ///

@@ -5,6 +5,9 @@
 
 mod attention;
 mod basic;
+mod curves;
+mod images;
+mod normal;
 mod recurrent;
 
 use foldback_graph::{RequiresGrad, Var, no_grad};
@@ -35,18 +38,21 @@ pub(crate) type Results = Read<Vec<Option<Var>>>;
 
 /// A module with a call of PyTorch's arguments, tensors and plain ones.
 pub(crate) trait Called: Module {
-    fn call(&self, args: &Args) -> Results;
+    fn call(&self, name: &str, args: &Args) -> Results;
     fn copy_called(&self, copies: &mut Copies) -> Box<dyn Called>;
 }
 
 /// A module and how it is called.
 struct With<M> {
     module: M,
+    /// PyTorch's names for what its call takes
+    inputs: &'static str,
     call: fn(&M, &Args) -> Results,
 }
 
 impl<M: Module + 'static> Called for With<M> {
-    fn call(&self, args: &Args) -> Results {
+    fn call(&self, name: &str, args: &Args) -> Results {
+        expect_known(name, self.inputs, args)?;
         (self.call)(&self.module, args)
     }
     fn copy_called(&self, copies: &mut Copies) -> Box<dyn Called> {
@@ -62,7 +68,7 @@ impl<M: Module> Module for With<M> {
         self.module.set_training(training);
     }
     fn copy_parts(&self, copies: &mut Copies) -> Self {
-        With { module: copies.part(&self.module), call: self.call }
+        With { module: copies.part(&self.module), inputs: self.inputs, call: self.call }
     }
 }
 
@@ -110,7 +116,7 @@ pub(crate) struct Row {
     pub(crate) new: fn(&Args, DType) -> Read<Model>,
 }
 
-/// A row; without a call it is a function of one variable, `input`.
+/// A row; without a call it is a function of one variable, `input`. Before a call stand the names of what it takes.
 macro_rules! row {
     ($name:literal, $keywords:literal, |$a:pat_param, $dtype:pat_param| $new:expr) => {
         $crate::training::model::Row {
@@ -119,19 +125,23 @@ macro_rules! row {
             new: |$a, $dtype| Ok($crate::training::model::Model::Layer(Box::new($new))),
         }
     };
-    ($name:literal, $keywords:literal, |$a:pat_param, $dtype:pat_param| $new:expr, $call:expr) => {
+    ($name:literal, $keywords:literal, |$a:pat_param, $dtype:pat_param| $new:expr, $inputs:literal, $call:expr) => {
         $crate::training::model::Row {
             name: $name,
             keywords: $keywords,
-            new: |$a, $dtype| Ok($crate::training::model::called($new, $call)),
+            new: |$a, $dtype| Ok($crate::training::model::called($new, $inputs, $call)),
         }
     };
 }
 pub(crate) use row;
 
 /// What the macro writes for a layer with a call of its own.
-pub(crate) fn called<M: Module + 'static>(module: M, call: fn(&M, &Args) -> Results) -> Model {
-    Model::Called(Box::new(With { module, call }))
+pub(crate) fn called<M: Module + 'static>(
+    module: M,
+    inputs: &'static str,
+    call: fn(&M, &Args) -> Results,
+) -> Model {
+    Model::Called(Box::new(With { module, inputs, call }))
 }
 
 /// One result.
@@ -140,7 +150,9 @@ pub(crate) fn one(result: foldback_tensor::Result<Var>) -> Results {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    [attention::ROWS, basic::ROWS, recurrent::ROWS].into_iter().flatten()
+    [attention::ROWS, basic::ROWS, curves::ROWS, images::ROWS, normal::ROWS, recurrent::ROWS]
+        .into_iter()
+        .flatten()
 }
 
 /// The model of a case: `{"layer", "args"}`, `{"sequential"}`, `{"list"}` or `{"module"}`, with parameters of one type.
@@ -243,7 +255,7 @@ impl Model {
                 expect_known(name, "input", args)?;
                 one(layer.forward(&args.var("input")?))
             }
-            Model::Called(module) => module.call(args),
+            Model::Called(module) => module.call(name, args),
             _ => Err(Refusal::Unsupported(format!("form call of {name}"))),
         }
     }

@@ -334,7 +334,8 @@ impl MultiheadAttention {
 
     fn check(&self, [q, k, v]: [&Var; 3]) -> Result<()> {
         if !(2..=3).contains(&q.rank()) {
-            return refuse(NnFacts::InputRank { op: OP, expected: [2, 3], found: q.shape().clone() });
+            let expected = format!("[l, {e}], or [l, n, {e}] with a batch", e = self.embed_dim());
+            return refuse(NnFacts::Input { op: OP, expected, found: q.shape().clone() });
         }
         let options = &self.options;
         if q.dims().last() != Some(&options.embed_dim) {
@@ -375,7 +376,7 @@ impl MultiheadAttention {
     /// before the last projection.
     ///
     /// # Errors
-    /// `InputRank`, `Features` or `InputShape` if inputs or masks do not fit; `Needs` for `is_causal` without a mask; `DType` and
+    /// `Input`, `Features` or `InputShape` if inputs or masks do not fit; `Needs` for `is_causal` without a mask; `DType` and
     /// `MixedDTypes` for types that are not the weights'.
     #[track_caller]
     pub fn forward(&self, query: &Var, key: &Var, value: &Var, masks: AttentionMasks) -> Result<Var> {

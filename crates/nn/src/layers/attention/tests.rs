@@ -137,7 +137,7 @@ fn refusals_say_what_and_how() {
     let head = "multihead_attention: expected ";
     assert_eq!(
         of(&[4], k, k, none()),
-        format!("{head}an input of 2 axes, or 3 with a batch, found shape [4]")
+        format!("{head}an input of shape [l, 4], or [l, n, 4] with a batch, found [4]")
     );
     assert_eq!(of(&[3, 2, 5], k, k, none()), format!("{head}an input of shape [.., 4], found [3, 2, 5]"));
     assert_eq!(of(q, &[5, 1, 4], k, none()), format!("{head}a key of shape [5, 2, 4], found [5, 1, 4]"));

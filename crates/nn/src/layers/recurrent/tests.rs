@@ -165,8 +165,11 @@ fn refusals_say_what_and_how() {
     let lstm = LSTM::new(3, 4);
     let of = |shape: &[usize]| text(lstm.forward(&Tensor::ones(shape), None).unwrap_err());
     assert_eq!(of(&[5, 2, 4]), "lstm: expected an input of shape [.., 3], found [5, 2, 4]");
-    assert_eq!(of(&[3]), "lstm: expected an input of 2 axes, or 3 with a batch, found shape [3]");
-    assert_eq!(of(&[0, 2, 3]), "lstm: expected the input of shape at least one step, found [0, 2, 3]");
+    assert_eq!(of(&[3]), "lstm: expected an input of shape [t, 3], or [t, n, 3] with a batch, found [3]");
+    assert_eq!(
+        of(&[0, 2, 3]),
+        "lstm: expected an input of shape [t, ..] of at least one step, found [0, 2, 3]"
+    );
     let x = Tensor::ones([5, 2, 3]);
     let state = (Var::from(Tensor::ones([1, 2, 4])), Var::from(Tensor::ones([1, 2, 3])));
     let e = lstm.forward(&x, Some(&state)).unwrap_err();
