@@ -59,7 +59,7 @@ def written(t):
 def layer_of(model, dtype):
     """A layer of its name and keywords; keywords may be layers."""
     args = {k: layer_of(v, dtype) if isinstance(v, dict) else v for k, v in model["args"].items()}
-    takes_dtype = model["layer"] not in ("TransformerEncoder", "TransformerDecoder")
+    takes_dtype = model["layer"] not in ("TransformerEncoder", "TransformerDecoder", "SiLU")
     return getattr(nn, model["layer"])(**args, **({"dtype": dtype} if takes_dtype else {}))
 
 
@@ -289,6 +289,64 @@ def attention():
     mha(itself(3, 2, 4), forward={**quiet, "is_causal": True}, refused="forward")
 
 
+def transformers():
+    """Layers of encoders and of decoders, and stacks of them."""
+    base = {"d_model": 4, "nhead": 2, "dim_feedforward": 3, "dropout": 0.0}
+    variants = (
+        {},
+        {"norm_first": True},
+        {"activation": "gelu", "batch_first": True},
+        {"bias": False, "norm_first": True, "layer_norm_eps": 1e-2},
+        {"activation": "gelu", "bias": False},
+        {"activation": {"layer": "SiLU", "args": {}}},
+    )
+    deep = {"layer": "LayerNorm", "args": {"normalized_shape": 4}}
+
+    def stack(kind, n, args, norm=None):
+        layer = {"layer": f"Transformer{kind}Layer", "args": args}
+        return {f"{kind.lower()}_layer": layer, "num_layers": n, **({"norm": norm} if norm else {})}
+
+    encode = lambda args, x, more=(), **o: case("TransformerEncoderLayer", args, [("src", x), *more], **o)
+    decode = lambda args, x, m, more=(), **o: case(
+        "TransformerDecoderLayer", args, [("tgt", x), ("memory", m), *more], **o
+    )
+    for variant in variants:
+        args = {**base, **variant}
+        encode(args, draw(3, 2, 4))
+        decode(args, *((draw(2, 3, 4), draw(2, 5, 4)) if "batch_first" in args else (draw(3, 2, 4), draw(5, 2, 4))))
+    first = {**base, "batch_first": True}
+    encode(base, draw(3, 4))
+    encode({**base, "dropout": 0.3}, draw(3, 2, 4), mode="eval")
+    encode(base, draw(3, 2, 4, dtype=torch.float32), dtype=torch.float32)
+    encode(first, draw(2, 3, 4), [("src_mask", causal(3))], forward={"is_causal": True})
+    encode(first, draw(2, 3, 4), [("src_mask", causal(3)), ("src_key_padding_mask", mask(2, 3, keep=0))])
+    encode(first, draw(2, 3, 4), [("src_key_padding_mask", mask(2, 3, keep=1))])
+    encode(base, draw(3, 2, 4), [("src_mask", draw(3, 3))])
+    encode(base, draw(3, 2, 5), refused="forward")
+    encode(base, draw(4), refused="forward")
+    encode(base, draw(3, 2, 4), [("src_mask", mask(2, 3))], refused="forward")
+    for bad in ({"nhead": 3}, {"activation": "tanh"}):
+        encode({**base, **bad}, draw(3, 2, 4), refused="new")
+        decode({**base, **bad}, draw(3, 2, 4), draw(5, 2, 4), refused="new")
+    decode(base, draw(3, 4), draw(5, 4))
+    decode({**base, "dropout": 0.3}, draw(3, 2, 4), draw(5, 2, 4), mode="eval")
+    decode(base, draw(3, 2, 4, dtype=torch.float32), draw(5, 2, 4, dtype=torch.float32), dtype=torch.float32)
+    decode(first, draw(2, 3, 4), draw(2, 5, 4), [("tgt_mask", causal(3))], forward={"tgt_is_causal": True})
+    paddings = [("tgt_key_padding_mask", mask(2, 3, keep=0)), ("memory_key_padding_mask", mask(2, 5, keep=1))]
+    decode(first, draw(2, 3, 4), draw(2, 5, 4), [("tgt_mask", causal(3)), *paddings])
+    decode(base, draw(3, 2, 4), draw(5, 2, 4), [("memory_mask", mask(3, 5, keep=2))])
+    decode(base, draw(3, 2, 4), draw(5, 3, 4), refused="forward")
+    decode(base, draw(3, 2, 4), draw(5, 2, 3), refused="forward")
+    case("TransformerEncoder", stack("Encoder", 2, base), [("src", draw(3, 2, 4))])
+    case("TransformerEncoder", stack("Encoder", 2, {**first, "norm_first": True}, deep),
+         [("src", draw(2, 3, 4)), ("mask", causal(3)), ("src_key_padding_mask", mask(2, 3, keep=0))])
+    case("TransformerEncoder", stack("Encoder", 1, first, deep), [("src", draw(2, 3, 4)), ("mask", causal(3))],
+         forward={"is_causal": True})
+    case("TransformerDecoder", stack("Decoder", 2, base), [("tgt", draw(3, 2, 4)), ("memory", draw(5, 2, 4))])
+    case("TransformerDecoder", stack("Decoder", 2, {**first, "norm_first": True}, deep),
+         [("tgt", draw(2, 3, 4)), ("memory", draw(2, 5, 4)), ("tgt_mask", causal(3)), *paddings])
+
+
 def main():
     version = torch.__version__.split("+")[0]
     if version != TORCH_VERSION:
@@ -298,6 +356,7 @@ def main():
     for kind in ("RNN", "LSTM", "GRU"):
         recurrent(kind)
     attention()
+    transformers()
     text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in CASES)
     TARGET.parent.mkdir(exist_ok=True)
     TARGET.write_bytes(gzip.compress(text.encode(), 9, mtime=0))

@@ -125,7 +125,7 @@ macro_rules! row {
             new: |$a, $dtype| Ok($crate::training::model::Model::Layer(Box::new($new))),
         }
     };
-    ($name:literal, $keywords:literal, |$a:pat_param, $dtype:pat_param| $new:expr, $inputs:literal, $call:expr) => {
+    ($name:literal, $keywords:literal, |$a:pat_param, $dtype:pat_param| $new:expr, $inputs:expr, $call:expr) => {
         $crate::training::model::Row {
             name: $name,
             keywords: $keywords,

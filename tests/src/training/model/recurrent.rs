@@ -7,7 +7,7 @@ use foldback_nn::{Recurrent, RecurrentBuilder, RecurrentCell, RecurrentCellBuild
 use foldback_tensor::DType;
 
 use super::basic::size;
-use super::{Results, Row, expect_known, row};
+use super::{Results, Row, row};
 use crate::conformance::args::{Args, Read, Refusal};
 
 pub(super) const ROWS: &[Row] = &[
@@ -15,36 +15,42 @@ pub(super) const ROWS: &[Row] = &[
         "RNN",
         "input_size hidden_size num_layers nonlinearity bias batch_first dropout bidirectional",
         |a, dtype| network::<Elman>(a, dtype)?.nonlinearity(nonlinearity(a)?).build()?,
+        "input h_0 c_0 lengths",
         call_network
     ),
     row!(
         "LSTM",
         "input_size hidden_size num_layers bias batch_first dropout bidirectional proj_size",
         |a, dtype| network::<LongShortTerm>(a, dtype)?.proj_size(size_or(a, "proj_size", 0)?).build()?,
+        "input h_0 c_0 lengths",
         call_network
     ),
     row!(
         "GRU",
         "input_size hidden_size num_layers bias batch_first dropout bidirectional",
         |a, dtype| network::<GatedUnit>(a, dtype)?.build()?,
+        "input h_0 c_0 lengths",
         call_network
     ),
     row!(
         "RNNCell",
         "input_size hidden_size bias nonlinearity",
         |a, dtype| cell::<Elman>(a, dtype)?.nonlinearity(nonlinearity(a)?).build()?,
+        "input h_0 c_0",
         call_cell
     ),
     row!(
         "LSTMCell",
         "input_size hidden_size bias",
         |a, dtype| cell::<LongShortTerm>(a, dtype)?.build()?,
+        "input h_0 c_0",
         call_cell
     ),
     row!(
         "GRUCell",
         "input_size hidden_size bias",
         |a, dtype| cell::<GatedUnit>(a, dtype)?.build()?,
+        "input h_0 c_0",
         call_cell
     ),
 ];
@@ -91,7 +97,6 @@ fn parts(state: &impl State) -> impl Iterator<Item = Option<Var>> {
 }
 
 fn call_network<K: Kind>(network: &Recurrent<K>, a: &Args) -> Results {
-    expect_known(K::LAYER, "input h_0 c_0 lengths", a)?;
     let (input, state) = (a.var("input")?, state(a)?);
     let (y, last) = match a.ints("lengths")? {
         None => network.forward(&input, state.as_ref())?,
@@ -104,6 +109,5 @@ fn call_network<K: Kind>(network: &Recurrent<K>, a: &Args) -> Results {
 }
 
 fn call_cell<K: Kind>(cell: &RecurrentCell<K>, a: &Args) -> Results {
-    expect_known(K::CELL, "input h_0 c_0", a)?;
     Ok(parts(&cell.forward(&a.var("input")?, state(a)?.as_ref())?).collect())
 }
