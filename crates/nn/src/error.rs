@@ -3,6 +3,8 @@
 use foldback_tensor::{DType, Facts, Kind, Shape};
 pub(crate) use foldback_tensor::{Error, Result};
 
+use crate::state::{Listed, LoadReport};
+
 /// Why a layer or a loss was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -39,7 +41,7 @@ pub enum NnFacts {
         /// the shape given
         found: Shape,
     },
-    /// A target that is not of the input's shape. Losses never broadcast.
+    /// A target that is not of the input's shape. Losses do not broadcast, but for pairs that say so on both sides.
     #[error(
         "{loss}: the input has shape {input} and the target {target}; losses do not broadcast: {}",
         Advice(input, target)
@@ -110,6 +112,48 @@ pub enum NnFacts {
         /// the kind of target
         target: &'static str,
     },
+<<<<<<< HEAD
+=======
+    /// A state dict that does not fit the module it was loaded into.
+    #[error("load_state_dict: {report}")]
+    StateDict {
+        /// what is missing, unexpected or misshapen
+        report: LoadReport,
+    },
+    /// A pattern that is no parameter's name.
+    #[error(
+        "{op}: {pattern:?} matches none of the names {}: `*` stands for any run of characters",
+        Listed(names)
+    )]
+    NoSuchName {
+        /// the operation
+        op: &'static str,
+        /// the pattern
+        pattern: String,
+        /// the names there are
+        names: Vec<String>,
+    },
+    /// A shape that is none of a matrix.
+    #[error("{op}: a matrix has {expected}, found shape {found}: use another initialisation")]
+    MatrixShape {
+        /// the initialisation
+        op: &'static str,
+        /// the axes wanted
+        expected: &'static str,
+        /// the shape
+        found: Shape,
+    },
+    /// An input of another number of axes than the layer takes.
+    #[error("{op}: expected an input of {} axes, or {} with a batch, found shape {found}", expected[0], expected[1])]
+    InputRank {
+        /// the operation
+        op: &'static str,
+        /// the number of axes without and with a batch
+        expected: [usize; 2],
+        /// the shape of the input
+        found: Shape,
+    },
+>>>>>>> main
     /// An input of a shape that does not fit the layer, or the other inputs.
     #[error("{op}: expected {name} of shape {expected}, found {found}")]
     InputShape {
@@ -172,6 +216,7 @@ impl Facts for NnFacts {
     fn kind(&self) -> Kind {
         use NnFacts::*;
         match self {
+<<<<<<< HEAD
             Features { .. } | ParameterShape { .. } | Fan { .. } => Kind::Shape,
             Input { .. } | InputShape { .. } => Kind::Shape,
             LossShapes { .. } | TargetShape { .. } => Kind::Shape,
@@ -180,6 +225,14 @@ impl Facts for NnFacts {
             Parameter { .. } | Unsupported { .. } | Choice { .. } | Lengths { .. } | Needs { .. } => {
                 Kind::Argument
             }
+=======
+            Features { .. } | ParameterShape { .. } | Fan { .. } | MatrixShape { .. } => Kind::Shape,
+            InputRank { .. } | InputShape { .. } | LossShapes { .. } | TargetShape { .. } => Kind::Shape,
+            TargetOutOfRange { .. } => Kind::Index,
+            DType { .. } => Kind::DType,
+            Parameter { .. } | Unsupported { .. } | StateDict { .. } | NoSuchName { .. } => Kind::Argument,
+            Choice { .. } | Lengths { .. } => Kind::Argument,
+>>>>>>> main
         }
     }
 }
@@ -257,6 +310,13 @@ mod tests {
             ),
             (Parameter { op, name: "p", value: 2.0, expected: "less" }, Kind::Argument),
             (Unsupported { loss, option: "ignore_index", target: "probabilities" }, Kind::Argument),
+<<<<<<< HEAD
+=======
+            (StateDict { report: LoadReport::default() }, Kind::Argument),
+            (NoSuchName { op, pattern: "*.b".into(), names: vec!["bias".into()] }, Kind::Argument),
+            (MatrixShape { op: "eye", expected: "2 axes", found: s() }, Kind::Shape),
+            (InputRank { op, expected: [2, 3], found: s() }, Kind::Shape),
+>>>>>>> main
             (InputShape { op, name: "h_0", expected: "[3]".into(), found: s() }, Kind::Shape),
             (Lengths { op, lengths: vec![0], rows: None, steps: 2 }, Kind::Argument),
             (Needs { op, option: "a", target: "b", cure: "c" }, Kind::Argument),

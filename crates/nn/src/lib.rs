@@ -39,21 +39,27 @@ extern crate self as foldback_nn;
 mod buffer;
 mod copies;
 mod error;
+#[cfg(feature = "safetensors")]
+mod files;
 pub mod init;
 mod layer;
 mod layer_path;
 mod layers;
 pub mod loss;
 mod module;
+mod state;
 
 pub use buffer::Buffer;
 pub use copies::Copies;
 pub use error::NnFacts;
+#[cfg(feature = "safetensors")]
+pub use files::{FileFacts, safetensors, write_atomically};
 pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use init::Init;
 pub use layer::Layer;
 pub use layers::*;
 pub use module::{Module, Visitor};
+pub use state::{LoadReport, Mismatched};
 
 /// Makes a module of a struct: finds the parameters in its fields.
 ///
