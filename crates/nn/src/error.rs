@@ -112,8 +112,6 @@ pub enum NnFacts {
         /// the kind of target
         target: &'static str,
     },
-<<<<<<< HEAD
-=======
     /// A state dict that does not fit the module it was loaded into.
     #[error("load_state_dict: {report}")]
     StateDict {
@@ -143,17 +141,6 @@ pub enum NnFacts {
         /// the shape
         found: Shape,
     },
-    /// An input of another number of axes than the layer takes.
-    #[error("{op}: expected an input of {} axes, or {} with a batch, found shape {found}", expected[0], expected[1])]
-    InputRank {
-        /// the operation
-        op: &'static str,
-        /// the number of axes without and with a batch
-        expected: [usize; 2],
-        /// the shape of the input
-        found: Shape,
-    },
->>>>>>> main
     /// An input of a shape that does not fit the layer, or the other inputs.
     #[error("{op}: expected {name} of shape {expected}, found {found}")]
     InputShape {
@@ -216,23 +203,12 @@ impl Facts for NnFacts {
     fn kind(&self) -> Kind {
         use NnFacts::*;
         match self {
-<<<<<<< HEAD
-            Features { .. } | ParameterShape { .. } | Fan { .. } => Kind::Shape,
-            Input { .. } | InputShape { .. } => Kind::Shape,
-            LossShapes { .. } | TargetShape { .. } => Kind::Shape,
-            TargetOutOfRange { .. } => Kind::Index,
-            DType { .. } => Kind::DType,
-            Parameter { .. } | Unsupported { .. } | Choice { .. } | Lengths { .. } | Needs { .. } => {
-                Kind::Argument
-            }
-=======
             Features { .. } | ParameterShape { .. } | Fan { .. } | MatrixShape { .. } => Kind::Shape,
-            InputRank { .. } | InputShape { .. } | LossShapes { .. } | TargetShape { .. } => Kind::Shape,
+            Input { .. } | InputShape { .. } | LossShapes { .. } | TargetShape { .. } => Kind::Shape,
             TargetOutOfRange { .. } => Kind::Index,
             DType { .. } => Kind::DType,
             Parameter { .. } | Unsupported { .. } | StateDict { .. } | NoSuchName { .. } => Kind::Argument,
-            Choice { .. } | Lengths { .. } => Kind::Argument,
->>>>>>> main
+            Choice { .. } | Lengths { .. } | Needs { .. } => Kind::Argument,
         }
     }
 }
@@ -310,13 +286,9 @@ mod tests {
             ),
             (Parameter { op, name: "p", value: 2.0, expected: "less" }, Kind::Argument),
             (Unsupported { loss, option: "ignore_index", target: "probabilities" }, Kind::Argument),
-<<<<<<< HEAD
-=======
             (StateDict { report: LoadReport::default() }, Kind::Argument),
             (NoSuchName { op, pattern: "*.b".into(), names: vec!["bias".into()] }, Kind::Argument),
             (MatrixShape { op: "eye", expected: "2 axes", found: s() }, Kind::Shape),
-            (InputRank { op, expected: [2, 3], found: s() }, Kind::Shape),
->>>>>>> main
             (InputShape { op, name: "h_0", expected: "[3]".into(), found: s() }, Kind::Shape),
             (Lengths { op, lengths: vec![0], rows: None, steps: 2 }, Kind::Argument),
             (Needs { op, option: "a", target: "b", cure: "c" }, Kind::Argument),
