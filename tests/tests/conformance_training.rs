@@ -11,6 +11,7 @@ const PASSED: &[(&str, usize, usize)] = &[
     ("init.jsonl.gz", 133, 0),
     ("layers.jsonl.gz", 609, 33),
     ("losses.jsonl.gz", 292, 0),
+    ("recurrent.jsonl.gz", 257, 21),
     ("state_dict.jsonl.gz", 140, 0),
 ];
 

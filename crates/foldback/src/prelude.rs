@@ -6,8 +6,9 @@ pub use crate::graph::{
     vhp, vjp,
 };
 pub use crate::nn::{
-    self, Dropout, GELU, GELUTanh, Layer, Linear, Module, ReLU, Sequential, SiLU, Sigmoid, Softplus, Tanh,
-    forward, loss, sequential,
+    self, AttentionMasks, Dropout, GELU, GELUTanh, GRU, GRUCell, LSTM, LSTMCell, Layer, Linear, Module,
+    MultiheadAttention, RNN, RNNCell, ReLU, Sequential, SiLU, Sigmoid, Softplus, Tanh, TransformerDecoder,
+    TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer, forward, loss, sequential,
 };
 pub use crate::optim::{Adam, AdamW, Optimizer, SGD};
 pub use crate::tensor::{Attention, Conv, Interpolate, InterpolateMode, Norm, Pad, Padding, Pool};
