@@ -1,5 +1,8 @@
 //! `Module`: what holds parameters, and what one can do with all of them.
 
+#[cfg(feature = "safetensors")]
+use std::path::Path;
+
 use foldback_graph::Var;
 use foldback_tensor::{Here, StateDict, name_matches, refuse};
 
@@ -173,6 +176,72 @@ pub trait Module {
     #[track_caller]
     fn load_state_dict_with(&mut self, state: &StateDict, strict: bool) -> Result<LoadReport> {
         state::load(self, state, strict).here()
+    }
+
+    /// Writes [`Module::state_dict`] to a safetensors file, which PyTorch reads: whole or not at all, see
+    /// [`safetensors::save_file`](crate::safetensors::save_file). Behind the feature `safetensors`.
+    ///
+    /// # Errors
+    /// As [`safetensors::save_file`](crate::safetensors::save_file).
+    ///
+    /// ```
+    /// use foldback_nn::{Linear, Module};
+    /// let path = std::env::temp_dir().join(format!("foldback-linear-{}.safetensors", std::process::id()));
+    /// let layer = Linear::new(3, 2);
+    /// layer.save(&path)?;
+    /// let mut other = Linear::new(3, 2);
+    /// other.load(&path)?;
+    /// assert_eq!(other.weight.value(), layer.weight.value());
+    /// # std::fs::remove_file(path)?;
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    #[cfg(feature = "safetensors")]
+    #[track_caller]
+    fn save(&self, path: impl AsRef<Path>) -> Result<()>
+    where
+        Self: Sized,
+    {
+        crate::files::save_module(path.as_ref(), &self.state_dict()).here()
+    }
+
+    /// Writes the tensors of a safetensors file into the parameters and buffers of these names: all of them, or none if
+    /// they do not fit. Behind the feature `safetensors`.
+    ///
+    /// # Errors
+    /// As [`Module::load_with`], strict.
+    #[cfg(feature = "safetensors")]
+    #[track_caller]
+    fn load(&mut self, path: impl AsRef<Path>) -> Result<()>
+    where
+        Self: Sized,
+    {
+        self.load_with(path, true).here().map(drop)
+    }
+
+    /// [`Module::load`] that, if not strict, leaves out names that only one of both has, and reports them. Behind the feature
+    /// `safetensors`.
+    ///
+    /// # Errors
+    /// As [`safetensors::load_file`](crate::safetensors::load_file); [`FileFacts::Contents`](crate::FileFacts::Contents), with
+    /// the words of [`Module::load_state_dict_with`], if it refuses the tensors. Nothing is changed then.
+    ///
+    /// ```
+    /// use foldback_nn::{Linear, Module};
+    /// let path = std::env::temp_dir().join(format!("foldback-part-{}.safetensors", std::process::id()));
+    /// Linear::new(3, 2).bias(false).save(&path)?;
+    /// let mut layer = Linear::new(3, 2);
+    /// assert!(layer.load(&path).unwrap_err().to_string().contains("missing: bias"));
+    /// assert_eq!(layer.load_with(&path, false)?.missing, ["bias"]);
+    /// # std::fs::remove_file(path)?;
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    #[cfg(feature = "safetensors")]
+    #[track_caller]
+    fn load_with(&mut self, path: impl AsRef<Path>, strict: bool) -> Result<LoadReport>
+    where
+        Self: Sized,
+    {
+        crate::files::load_module(path.as_ref(), &mut |state| self.load_state_dict_with(state, strict)).here()
     }
 
     /// Forgets the gradients of all parameters.

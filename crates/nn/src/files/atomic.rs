@@ -6,13 +6,14 @@
 //! writer holds a lock on its temporary file, which the system lifts when the process ends in whatever way: one that can be
 //! locked is a dead writer's, and the next writer of the same file removes it.
 
+use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use foldback_tensor::Here;
+use foldback_tensor::{Error, Here, Kind};
 
 use super::error::from_io;
 use crate::error::Result;
@@ -39,10 +40,7 @@ use crate::error::Result;
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
 #[track_caller]
-pub fn write_atomically(
-    path: impl AsRef<Path>,
-    write: impl Fn(&mut dyn Write) -> Result<()>,
-) -> Result<()> {
+pub fn write_atomically(path: impl AsRef<Path>, write: impl Fn(&mut dyn Write) -> Result<()>) -> Result<()> {
     write_file("write_atomically", path.as_ref(), &write).or_here()
 }
 
@@ -66,7 +64,7 @@ pub(super) fn write_file(
     loop {
         let (temporary, file) = Temporary::new(folder, name).map_err(failed)?;
         let mut out = BufWriter::with_capacity(1 << 16, &file);
-        write(&mut out)?;
+        write(&mut out).map_err(|e| about_file(op, path, e))?;
         out.flush().and_then(|()| file.sync_all()).map_err(failed)?;
         drop(out);
         match fs::rename(&temporary.0, &target) {
@@ -75,6 +73,14 @@ pub(super) fn write_file(
             done => done.and_then(|()| sync_folder(folder)).map_err(failed)?,
         }
         return Ok(());
+    }
+}
+
+/// An error of the disk gets the path; any other stays as it is.
+fn about_file(op: &'static str, path: &Path, error: Error) -> Error {
+    match error.source().and_then(|source| source.downcast_ref::<io::Error>()) {
+        Some(of_disk) if error.kind() == Kind::Io => from_io(op, path, of_disk),
+        _ => error,
     }
 }
 

@@ -12,9 +12,22 @@ use std::path::Path;
 
 pub use atomic::write_atomically;
 pub use error::FileFacts;
+use foldback_tensor::StateDict;
 
 use crate::error::Result;
 use error::from_io;
+
+/// Writes the state of a module.
+pub(crate) fn save_module(path: &Path, state: &StateDict) -> Result<()> {
+    safetensors::write_file("save", path, state, Some(&safetensors::usual()))
+}
+
+/// Reads a file and hands its tensors to a module.
+pub(crate) fn load_module<R>(path: &Path, load: &mut dyn FnMut(&StateDict) -> Result<R>) -> Result<R> {
+    let op = "load";
+    let (state, _) = safetensors::read_file(op, path)?;
+    load(&state).map_err(|e| FileFacts::contents(op, path.display().to_string(), e))
+}
 
 /// The bytes of a regular file; a pipe or a device might never end.
 pub(crate) fn read(op: &'static str, path: &Path) -> Result<Vec<u8>> {

@@ -42,7 +42,7 @@ use crate::error::Result;
 const LONGEST_HEADER: usize = 100_000_000;
 
 /// What PyTorch's libraries write, and some of them want to find.
-fn usual() -> Metadata {
+pub(super) fn usual() -> Metadata {
     Metadata::from([("format".to_owned(), "pt".to_owned())])
 }
 
@@ -93,7 +93,7 @@ pub fn save_with(state: &StateDict, metadata: Option<&Metadata>) -> Result<Vec<u
 /// ```
 #[track_caller]
 pub fn save_file(state: &StateDict, path: impl AsRef<Path>) -> Result<()> {
-    save_file_with(state, path, Some(&usual())).here()
+    write_file("save_file", path.as_ref(), state, Some(&usual())).here()
 }
 
 /// [`save_file`] with metadata of one's own, or none.
@@ -102,8 +102,17 @@ pub fn save_file(state: &StateDict, path: impl AsRef<Path>) -> Result<()> {
 /// As [`save_file`].
 #[track_caller]
 pub fn save_file_with(state: &StateDict, path: impl AsRef<Path>, metadata: Option<&Metadata>) -> Result<()> {
-    let op = "save_file";
-    atomic::write_file(op, path.as_ref(), &|out| save_to(op, state, metadata, out)).here()
+    write_file("save_file", path.as_ref(), state, metadata).here()
+}
+
+/// [`save_file_with`] in the name of another operation.
+pub(super) fn write_file(
+    op: &'static str,
+    path: &Path,
+    state: &StateDict,
+    metadata: Option<&Metadata>,
+) -> Result<()> {
+    atomic::write_file(op, path, &|out| save_to(op, state, metadata, out))
 }
 
 /// The tensors of a file, given its bytes, in the order of its header.
@@ -139,9 +148,13 @@ pub fn load_file(path: impl AsRef<Path>) -> Result<StateDict> {
 /// As [`load_file`].
 #[track_caller]
 pub fn load_file_with_metadata(path: impl AsRef<Path>) -> Result<(StateDict, Option<Metadata>)> {
-    let (op, path) = ("load_file", path.as_ref());
-    let bytes = read(op, path).here()?;
-    parse(op, &bytes).map_err(|facts| facts.in_file(path).into()).here()
+    read_file("load_file", path.as_ref()).here()
+}
+
+/// [`load_file_with_metadata`] in the name of another operation.
+pub(super) fn read_file(op: &'static str, path: &Path) -> Result<(StateDict, Option<Metadata>)> {
+    let bytes = read(op, path)?;
+    parse(op, &bytes).map_err(|facts| facts.in_file(path).into())
 }
 
 /// Writes a file to anything.
