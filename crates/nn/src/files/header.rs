@@ -18,7 +18,7 @@ pub type Metadata = BTreeMap<String, String>;
 pub(super) const METADATA: &str = "__metadata__";
 
 /// More tensors than any model has in a file, and few enough to be held in memory before their elements are seen.
-pub(super) const MOST_ENTRIES: usize = 1 << 16;
+pub(super) const MOST_ENTRIES: usize = 1 << 15;
 
 /// More axes than PyTorch's tensors have.
 pub(super) const MOST_AXES: usize = 64;

@@ -22,7 +22,7 @@
 //! | any other | refused by name |
 //!
 //! Whatever is wrong with a file is an error and loads nothing: also what other readers let pass, a name that comes
-//! twice, a header that does not begin with `{`, a byte other than 0 and 1 in a `BOOL`. A file has at most 65536 tensors of at
+//! twice, a header that does not begin with `{`, a byte other than 0 and 1 in a `BOOL`. A file has at most 32768 tensors of at
 //! most 64 axes, and a header of at most 100 MB.
 
 use std::io::Write;
