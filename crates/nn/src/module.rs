@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use foldback_graph::Var;
-use foldback_tensor::{Here, StateDict, name_matches, refuse};
+use foldback_tensor::{Generator, Here, StateCell, StateDict, name_matches, refuse};
 
 use crate::buffer::Buffer;
 use crate::copies::Copies;
@@ -244,6 +244,33 @@ pub trait Module {
         crate::files::load_module(path.as_ref(), &mut |state| self.load_state_dict_with(state, strict)).here()
     }
 
+    /// Where the layers' own generators of random numbers stand, such as those of [`Dropout::seed`](crate::Dropout::seed): for
+    /// a layer at `drop` the tensor `drop.generator`, see [`Generator::get_state`]. Not among the weights: a checkpoint of a run keeps it.
+    ///
+    /// ```
+    /// use foldback_nn::{Dropout, Module};
+    /// use foldback_tensor::Tensor;
+    /// let (a, mut b) = (Dropout::new(0.5).seed(1), Dropout::new(0.5).seed(2));
+    /// let x = Tensor::ones([64]);
+    /// a.forward(&x)?;
+    /// b.load_generator_states(&a.generator_states())?;
+    /// assert_eq!(a.forward(&x)?.value(), b.forward(&x)?.value());
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    fn generator_states(&self) -> StateDict {
+        state::generator_states(self)
+    }
+
+    /// Lets the layers' own generators go on where [`Module::generator_states`] says.
+    ///
+    /// # Errors
+    /// `StateDict`, with the report, for names that are missing or unexpected and for what is no state of a generator. Nothing
+    /// is changed then.
+    #[track_caller]
+    fn load_generator_states(&mut self, states: &StateDict) -> Result<()> {
+        state::load_generator_states(self, states).here()
+    }
+
     /// Forgets the gradients of all parameters.
     fn zero_grad(&self) {
         self.visit(&mut Visitor::new(&mut |_, seen| {
@@ -329,6 +356,7 @@ fn require_grad(mut leaves: Vec<Var>, on: bool) -> Result<()> {
 pub(crate) enum Seen<'a> {
     Parameter(&'a Var),
     Buffer(&'a Buffer),
+    Generator(&'a StateCell<Generator>),
     Layer(LayerId),
 }
 
@@ -373,6 +401,11 @@ impl<'a> Visitor<'a> {
 
     pub(crate) fn buffer(&mut self, buffer: &Buffer) {
         (self.see)(&self.path, Seen::Buffer(buffer));
+    }
+
+    /// Shows a layer's own generator of random numbers, so that checkpoints keep its state.
+    pub fn generator(&mut self, generator: &StateCell<Generator>) {
+        (self.see)(&self.path, Seen::Generator(generator));
     }
 
     /// Leads the visitor through a part of this name.

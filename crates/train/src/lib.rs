@@ -2,4 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "safetensors")]
+mod checkpoint;
+
+#[cfg(feature = "safetensors")]
+pub use checkpoint::{ByLoader, ByModule, ByOptimizer, ByValue, Checkpoint, Checkpoints, Saved, Stateful};
 pub use foldback_tensor::{Error, Facts, Kind, Result};

@@ -82,6 +82,13 @@ impl Facts for FileFacts {
 }
 
 impl FileFacts {
+    /// An error of the operating system about a file.
+    #[doc(hidden)]
+    pub fn io(op: &'static str, path: &Path, error: &std::io::Error) -> FileFacts {
+        let path = path.display().to_string();
+        FileFacts::Io { op, path, kind: error.kind(), error: error.to_string() }
+    }
+
     /// An error of loading what stands at some place.
     #[doc(hidden)]
     pub fn contents(op: &'static str, place: String, error: Error) -> Error {
@@ -96,12 +103,6 @@ impl FileFacts {
         }
         self
     }
-}
-
-/// An error of the operating system about a file.
-pub(crate) fn from_io(op: &'static str, path: &Path, error: &std::io::Error) -> Error {
-    let path = path.display().to_string();
-    Error::from(FileFacts::Io { op, path, kind: error.kind(), error: error.to_string() })
 }
 
 fn place(path: &str) -> String {
@@ -141,7 +142,7 @@ mod tests {
             (Kind::File, "load: a/b: load: a/b: it is cut: save again".into())
         );
         assert_eq!(FileFacts::Unwritable { op, problem: path() }.kind(), Kind::Argument);
-        let missing = from_io(op, Path::new("a/b"), &std::io::ErrorKind::NotFound.into());
+        let missing = FileFacts::io(op, Path::new("a/b"), &std::io::ErrorKind::NotFound.into());
         assert_eq!(missing.kind(), Kind::Io);
         assert!(missing.to_string().ends_with("check the path, and make its folder first"), "{missing}");
     }

@@ -117,6 +117,9 @@ from_map!(Entry, "an object with dtype, shape and data_offsets", |map| {
         }
     }
     let dtype = dtype.ok_or_else(|| A::Error::missing_field("dtype"))?;
+    if dtype.len() > 32 {
+        return Err(A::Error::custom("no dtype has so long a name"));
+    }
     Ok(Entry(TensorInfo {
         dtype: Dtype::deserialize(dtype.as_str().into_deserializer())?,
         shape: shape.ok_or_else(|| A::Error::missing_field("shape"))?,

@@ -35,14 +35,15 @@ use serde::ser::SerializeMap;
 
 pub use super::header::Metadata;
 use super::header::{Header, METADATA, MOST_AXES, MOST_ENTRIES, shortened};
-use super::{FileFacts, atomic, elements, read};
+use super::{FileFacts, atomic, elements, read_bytes};
 use crate::error::Result;
 
 /// The longest header, as in the reader of Python.
 const LONGEST_HEADER: usize = 100_000_000;
 
 /// What PyTorch's libraries write, and some of them want to find.
-pub(super) fn usual() -> Metadata {
+#[doc(hidden)]
+pub fn usual() -> Metadata {
     Metadata::from([("format".to_owned(), "pt".to_owned())])
 }
 
@@ -112,7 +113,7 @@ pub(super) fn write_file(
     state: &StateDict,
     metadata: Option<&Metadata>,
 ) -> Result<()> {
-    atomic::write_file(op, path, &|out| save_to(op, state, metadata, out))
+    atomic::write_named(op, path, &|out| save_to(op, state, metadata, out))
 }
 
 /// The tensors of a file, given its bytes, in the order of its header.
@@ -153,8 +154,13 @@ pub fn load_file_with_metadata(path: impl AsRef<Path>) -> Result<(StateDict, Opt
 
 /// [`load_file_with_metadata`] in the name of another operation.
 pub(super) fn read_file(op: &'static str, path: &Path) -> Result<(StateDict, Option<Metadata>)> {
-    let bytes = read(op, path)?;
-    parse(op, &bytes).map_err(|facts| facts.in_file(path).into())
+    from_file(op, path, &read_bytes(op, path)?)
+}
+
+/// The tensors of a file whose bytes have been read.
+#[doc(hidden)]
+pub fn from_file(op: &'static str, path: &Path, bytes: &[u8]) -> Result<(StateDict, Option<Metadata>)> {
+    parse(op, bytes).map_err(|facts| facts.in_file(path).into())
 }
 
 /// Writes a file to anything.
@@ -247,7 +253,10 @@ fn parse(op: &'static str, bytes: &[u8]) -> Result<(StateDict, Option<Metadata>)
         match elements::read(info.dtype, &info.shape, part) {
             Some(Ok(tensor)) => Ok((name, tensor)),
             Some(Err(problem)) => Err(malformed(WRONG, format!("tensor {}: {problem}", shortened(&name)))),
-            None => Err(FileFacts::DType { op, path: String::new(), name, dtype: info.dtype.to_string() }),
+            None => {
+                let (name, dtype) = (name.chars().take(100).collect(), info.dtype.to_string());
+                Err(FileFacts::DType { op, path: String::new(), name, dtype })
+            }
         }
     };
     let tensors: StateDict = names.into_iter().map(tensor).collect::<Result<_, _>>()?;
