@@ -144,6 +144,10 @@ fn killed_runs_end_as_unbroken_ones() -> Result<()> {
             run.resume(&kept(&folder))?;
             assert_eq!(run.step, STEPS);
             assert_eq!(run.state(), unbroken.state());
+            // What the killed ones had no time to remove goes when the next one is saved: the last two and the best stay.
+            let again = Checkpoint::open(kept(&folder).last()?.expect("the last step").path)?;
+            kept(&folder).save_with(STEPS as u64, losses[STEPS - 1], &again)?;
+            assert_eq!(std::fs::read_dir(&folder)?.count(), 3);
             std::fs::remove_dir_all(&folder)?;
             reached = 0;
         }
@@ -158,8 +162,6 @@ fn check(folder: &Path, losses: &[f64]) -> Result<u64> {
         Checkpoint::open(&saved.path)?;
         assert_eq!(saved.metric, Some(losses[saved.step as usize - 1]), "step {}", saved.step);
     }
-    // The last two, the best, and one that was to be removed.
-    assert!(all.len() <= 4, "{all:?}");
     let temporary = std::fs::read_dir(folder).map_or(0, |all| all.count()) - all.len();
     assert!(temporary <= 1, "{temporary} leftovers");
     Ok(all.last().map_or(0, |saved| saved.step))
