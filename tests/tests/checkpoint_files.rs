@@ -121,7 +121,7 @@ fn killed_runs_end_as_unbroken_ones() -> Result<()> {
         Ok(())
     })?;
 
-    let kills = std::env::var("FOLDBACK_KILLS").map_or(15, |n| n.parse().expect("a number of kills"));
+    let kills = std::env::var("FOLDBACK_KILLS").map_or(50, |n| n.parse().expect("a number of kills"));
     let folder: PathBuf = std::env::temp_dir().join(format!("foldback-killed-{}", std::process::id()));
     let mut moments = Generator::new(6);
     let (mut done, mut ended, mut reached) = (0, 0, 0);
