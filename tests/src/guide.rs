@@ -27,6 +27,9 @@ pub mod testing {}
 #[doc = include_str!("../../docs/src/guide/models.md")]
 pub mod models {}
 
+#[doc = include_str!("../../docs/src/guide/saving.md")]
+pub mod saving {}
+
 #[doc = include_str!("../../docs/src/guide/large-graphs.md")]
 pub mod large_graphs {}
 
