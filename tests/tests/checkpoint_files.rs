@@ -126,13 +126,13 @@ fn killed_runs_end_as_unbroken_ones() -> Result<()> {
     let mut moments = Generator::new(6);
     let (mut done, mut ended, mut reached) = (0, 0, 0);
     while done < kills || ended == 0 {
+        let moment = moments.rand(()).item()?;
         let mut child = start(&folder);
         if done < kills {
-            let moment = moments.rand(()).item()?;
             std::thread::sleep(Duration::from_secs_f64(0.01 + 0.15 * moment));
-            child.kill()?;
+            child.kill().unwrap();
         }
-        let finished = child.wait()?.success();
+        let finished = child.wait().unwrap().success();
         done += usize::from(!finished);
         // Whenever it was killed: what was saved is whole, the latest step is there, and its loss is the unbroken run's.
         let now = check(&folder, &losses)?;
