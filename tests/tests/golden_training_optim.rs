@@ -8,7 +8,7 @@ use tests::conformance::replay;
 #[test]
 fn training_is_pytorchs() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/training");
-    let counts = [("optimizer", 145, 0)];
+    let counts = [("optimizer", 145, 0), ("schedule", 104, 10), ("clip", 62, 18)];
     for (name, passed, special) in counts {
         let report = replay(&[folder.join(format!("{name}.jsonl.gz"))]).expect("the cases are committed");
         let total = report.total();

@@ -8,9 +8,8 @@ use foldback_graph::{RequiresGrad, Var};
 use foldback_tensor::{DType, Error, Tensor};
 use serde_json::{Map, Value};
 
-use super::judge::written;
+use super::judge::{list, number, written};
 use super::{Judge, TrainingCase};
-use crate::conformance::build;
 use crate::conformance::case::text;
 use crate::conformance::close::same_bits;
 use crate::conformance::run::Stop;
@@ -85,7 +84,7 @@ pub(super) fn make<P: AsParameter + Clone>(
     let Some((_, usual)) = RATES.iter().find(|(own, _)| *own == name) else {
         return Err(Stop::Unsupported(format!("optimizer {name}")).into());
     };
-    let lr = args.get("lr").map_or(Ok(*usual), |v| float("lr", v))?;
+    let lr = args.get("lr").map_or(Ok(*usual), |v| number(v))?;
     let all: Vec<P> = groups.iter().flat_map(|(list, _)| list.iter().cloned()).collect();
     let options = keywords(name, args)?;
     macro_rules! made {
@@ -120,47 +119,42 @@ pub(super) fn make<P: AsParameter + Clone>(
     }
 }
 
-fn float(key: &str, value: &Value) -> Result<f64, Stop> {
-    let number = build::number(value).ok_or_else(|| Stop::Failed(format!("{key}: {value} is no number")))?;
-    Ok(number.to_f64())
-}
-
 /// PyTorch's keywords as ours, one by one.
 fn keywords(name: &str, args: &Map<String, Value>) -> Result<Group, Stop> {
     let mut group = Group::new();
     for (key, value) in args {
-        let number = || float(key, value);
+        let float = || number(value);
         let flag = || value.as_bool().ok_or_else(|| Stop::Failed(format!("{key}: {value} is no flag")));
         let count = || match value.as_u64() {
             Some(n) => Ok(n as usize),
             None => Err(Stop::Failed(format!("{key}: {value} is no count"))),
         };
         let pair = || match value.as_array().map(Vec::as_slice) {
-            Some([a, b]) => Ok((float(key, a)?, float(key, b)?)),
+            Some([a, b]) => Ok((number(a)?, number(b)?)),
             _ => Err(Stop::Failed(format!("{key}: {value} is no pair"))),
         };
         group = match key.as_str() {
-            "lr" => group.lr(number()?),
-            "momentum" => group.momentum(number()?),
-            "dampening" => group.dampening(number()?),
-            "weight_decay" => group.weight_decay(number()?),
+            "lr" => group.lr(float()?),
+            "momentum" => group.momentum(float()?),
+            "dampening" => group.dampening(float()?),
+            "weight_decay" => group.weight_decay(float()?),
             "nesterov" => group.nesterov(flag()?),
             "maximize" => group.maximize(flag()?),
-            "eps" => group.eps(number()?),
+            "eps" => group.eps(float()?),
             "amsgrad" => group.amsgrad(flag()?),
-            "momentum_decay" => group.momentum_decay(number()?),
+            "momentum_decay" => group.momentum_decay(float()?),
             "decoupled_weight_decay" => group.decoupled_weight_decay(flag()?),
-            "lr_decay" => group.lr_decay(number()?),
-            "initial_accumulator_value" => group.initial_accumulator_value(number()?),
-            "alpha" => group.alpha(number()?),
+            "lr_decay" => group.lr_decay(float()?),
+            "initial_accumulator_value" => group.initial_accumulator_value(float()?),
+            "alpha" => group.alpha(float()?),
             "centered" => group.centered(flag()?),
-            "rho" => group.rho(number()?),
-            "lambd" => group.lambd(number()?),
-            "t0" => group.t0(number()?),
+            "rho" => group.rho(float()?),
+            "lambd" => group.lambd(float()?),
+            "t0" => group.t0(float()?),
             "max_iter" => group.max_iter(count()?),
             "max_eval" => group.max_eval(count()?),
-            "tolerance_grad" => group.tolerance_grad(number()?),
-            "tolerance_change" => group.tolerance_change(number()?),
+            "tolerance_grad" => group.tolerance_grad(float()?),
+            "tolerance_change" => group.tolerance_change(float()?),
             "history_size" => group.history_size(count()?),
             "line_search_fn" if value.is_null() => group,
             "line_search_fn" if value == "strong_wolfe" => group.strong_wolfe(true),
@@ -182,10 +176,6 @@ fn keywords(name: &str, args: &Map<String, Value>) -> Result<Group, Stop> {
     Ok(group)
 }
 
-fn list<'a>(value: &'a Value, what: &str) -> Result<&'a Vec<Value>, Stop> {
-    value.as_array().ok_or_else(|| Stop::Failed(format!("{what} is no list")))
-}
-
 /// Where the gradients of a step come from.
 enum Source {
     /// a row for each step, over and over
@@ -202,14 +192,14 @@ struct Run {
 
 impl Run {
     fn new(case: &TrainingCase) -> Result<Run, NotMade> {
-        let params = list(case.get("params")?, "params")?.iter().map(written);
+        let params = list(case.get("params")?)?.iter().map(written);
         let vars = params.map(|t| Ok(t?.requires_grad())).collect::<Result<Vec<Var>, Stop>>()?;
         let mut groups: Groups<Var> = Vec::new();
-        for group in list(case.get("groups")?, "groups")? {
+        for group in list(case.get("groups")?)? {
             let mut own = group.as_object().cloned().unwrap_or_default();
             let indices = own.remove("params").ok_or_else(|| "a group without params".to_owned())?;
             let of = |i: &Value| i.as_u64().and_then(|i| vars.get(i as usize).cloned());
-            let list: Option<Vec<Var>> = list(&indices, "params")?.iter().map(of).collect();
+            let list: Option<Vec<Var>> = list(&indices)?.iter().map(of).collect();
             groups.push((list.ok_or_else(|| "no such parameter".to_owned())?, own));
         }
         let made = make(&text(&case.body, "name")?, &case.args(), &groups)?;
@@ -217,8 +207,7 @@ impl Run {
         let source = match (grads.get("cycle").or_else(|| grads.get("steps")), grads.get("objective")) {
             (Some(rows), _) => {
                 let maybe = |v: &Value| if v.is_null() { Ok(None) } else { written(v).map(Some) };
-                let rows =
-                    list(rows, "rows")?.iter().map(|row| list(row, "a row")?.iter().map(maybe).collect());
+                let rows = list(rows)?.iter().map(|row| list(row)?.iter().map(maybe).collect());
                 Source::Rows(rows.collect::<Result<_, Stop>>()?)
             }
             (None, Some(objective)) => Source::Objective(objective.clone()),
@@ -312,14 +301,13 @@ pub(super) fn replay(case: &TrainingCase, judge: &mut Judge) -> Result<(), Stop>
         (Ok(run), false) => run,
     };
     let record: Vec<usize> =
-        list(case.get("record")?, "record")?.iter().filter_map(|v| v.as_u64().map(|v| v as usize)).collect();
+        list(case.get("record")?)?.iter().filter_map(|v| v.as_u64().map(|v| v as usize)).collect();
     let last = *record.last().ok_or_else(|| "nothing is recorded".to_owned())?;
     // Goes on from a saved state behind the first recorded step.
     let mut again: Option<Run> = None;
     for step in 1..=last {
         if let Some(rates) = case.body.get("set_lr").and_then(|all| all.get(step.to_string())) {
-            let rates =
-                list(rates, "rates")?.iter().map(|v| float("set_lr", v)).collect::<Result<Vec<_>, _>>()?;
+            let rates = list(rates)?.iter().map(|v| number(v)).collect::<Result<Vec<_>, _>>()?;
             for run in [Some(&run), again.as_ref()].into_iter().flatten() {
                 run.made.get().set_lrs(&rates).map_err(|e| e.to_string())?;
             }
@@ -330,7 +318,7 @@ pub(super) fn replay(case: &TrainingCase, judge: &mut Judge) -> Result<(), Stop>
         }
         if record.contains(&step) {
             let expected = case.get("after")?.get(step.to_string()).ok_or_else(|| "no `after`".to_owned())?;
-            for (i, (var, expected)) in run.vars.iter().zip(list(expected, "after")?).enumerate() {
+            for (i, (var, expected)) in run.vars.iter().zip(list(expected)?).enumerate() {
                 judge.tensor(&format!("parameter {i} after step {step}"), &var.value(), expected)?;
             }
             if let Some(again) = &again {
