@@ -6,7 +6,7 @@ use foldback_tensor::kernel::{self, FloatOps, Real, Update};
 use crate::error::Result;
 use crate::optimizer::optimizer;
 use crate::seen::Seen;
-use crate::shared::{Kept, zeros_once};
+use crate::shared::Kept;
 
 optimizer! {
     /// Adagrad (Duchi, Hazan and Singer, 2011), by the formulas of PyTorch's

@@ -29,8 +29,11 @@ mod adam;
 mod adamax;
 mod adamw;
 mod asgd;
+mod clip;
 mod error;
 mod group;
+mod lbfgs;
+mod line_search;
 mod lion;
 mod nadam;
 mod optimizer;
@@ -38,6 +41,7 @@ mod radam;
 mod rmsprop;
 mod rprop;
 mod saved;
+mod schedule;
 mod seen;
 mod setting;
 mod settings;
@@ -50,14 +54,21 @@ pub use adam::Adam;
 pub use adamax::Adamax;
 pub use adamw::AdamW;
 pub use asgd::ASGD;
+pub use clip::{clip_grad_norm_, clip_grad_norm_with_, clip_grad_value_};
 pub use error::OptimFacts;
 pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use group::{AsParameter, Group, Members};
+pub use lbfgs::LBFGS;
 pub use lion::Lion;
 pub use nadam::NAdam;
 pub use radam::RAdam;
 pub use rmsprop::RMSprop;
 pub use rprop::Rprop;
+pub use schedule::{
+    Anneal, ChainedScheduler, ConstantLR, CosineAnnealingLR, CosineAnnealingWarmRestarts, CyclicLR,
+    CyclicMode, ExponentialLR, LambdaLR, LinearLR, MultiStepLR, MultiplicativeLR, OneCycleLR, PerGroup,
+    Plateau, PolynomialLR, ReduceLROnPlateau, Schedule, SequentialLR, StepLR, Threshold,
+};
 pub use settings::Settings;
 pub use sgd::SGD;
 

@@ -30,7 +30,7 @@ optimizer! {
     /// let optimizer = NAdam::new([&w], 0.1);
     /// w.square().backward()?;
     /// optimizer.step()?;
-    /// assert_close!(w.value(), tensor![0.869_25]);
+    /// assert_close!(w.value(), tensor![0.894_354_9]);
     /// # Ok::<(), foldback_optim::Error>(())
     /// ```
     NAdam, "NAdam", Options;

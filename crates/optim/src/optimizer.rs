@@ -93,18 +93,21 @@ macro_rules! optimizer {
                 #[doc = $help]
                 ///
                 /// # Panics
-                /// Where `try_with` returns an error.
+                /// If it is outside its domain, as `try_with` says.
                 #[must_use]
                 #[track_caller]
                 pub fn $setter(self, $($field: $ty),+) -> $name {
-                    foldback_tensor::or_panic(self.try_with($crate::Group::new().$setter($($field),+)))
+                    let settings = $crate::Group::new().$setter($($field),+);
+                    foldback_tensor::or_panic(self.shared.settings.set_for_all(&settings, |_| Ok(())));
+                    self
                 }
             )*
 
             /// Settings that may be refused: what the setters do, and an error instead of a panic. Groups keep what is their own.
             ///
             /// # Errors
-            /// `Setting` if there is no such setting, `Parameter` if a value is outside its domain. Nothing is changed then.
+            /// `Setting` if there is no such setting, `Parameter` if a value is outside its domain; what does not go together,
+            /// which setters one by one leave to the step. Nothing is changed then.
             ///
             /// ```
             /// use foldback_graph::RequiresGrad;
@@ -117,7 +120,7 @@ macro_rules! optimizer {
             #[track_caller]
             pub fn try_with(self, settings: $crate::Group) -> $crate::Result<$name> {
                 use foldback_tensor::Here;
-                self.shared.settings.set_for_all(&settings).here()?;
+                self.shared.settings.set_for_all(&settings, ALGORITHM.check).here()?;
                 Ok(self)
             }
 

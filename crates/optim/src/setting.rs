@@ -26,6 +26,8 @@ pub(crate) enum Domain {
     Growing,
     /// a whole number from 1
     Count,
+    /// a whole number from 0
+    CountOrNone,
     /// 0 or 1
     Flag,
 }
@@ -42,13 +44,14 @@ impl Domain {
                 Domain::Growing => v > 1.0,
                 // Beyond this not every whole number is an f64.
                 Domain::Count => v >= 1.0 && v.fract() == 0.0 && v <= 2f64.powi(53),
+                Domain::CountOrNone => v == 0.0 || Domain::Count.has(v),
                 Domain::Flag => v == 0.0 || v == 1.0,
             }
     }
 
     /// Whether its values are whole numbers.
     pub(crate) fn is_whole(self) -> bool {
-        matches!(self, Domain::Count | Domain::Flag)
+        matches!(self, Domain::Count | Domain::CountOrNone | Domain::Flag)
     }
 
     pub(crate) fn text(self) -> &'static str {
@@ -60,6 +63,7 @@ impl Domain {
             Domain::Shrinking => "a number between 0 and 1",
             Domain::Growing => "a finite number above 1",
             Domain::Count => "a whole number from 1",
+            Domain::CountOrNone => "a whole number from 0",
             Domain::Flag => "0 or 1",
         }
     }
@@ -135,6 +139,7 @@ mod tests {
             (Domain::Shrinking, "000100000"),
             (Domain::Growing, "000001100"),
             (Domain::Count, "000010100"),
+            (Domain::CountOrNone, "001010100"),
             (Domain::Flag, "001010000"),
         ];
         for (domain, expected) in expected {

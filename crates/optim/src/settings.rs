@@ -61,10 +61,6 @@ impl Settings {
         Settings { optimizer, table, cell: Arc::new(StateCell::new(Arc::new(groups))) }
     }
 
-    pub(crate) fn table(&self) -> &'static [Setting] {
-        self.table
-    }
-
     /// All of them as they are now.
     pub(crate) fn read(&self) -> Arc<Groups> {
         self.cell.read()
@@ -147,15 +143,20 @@ impl Settings {
         each.collect()
     }
 
-    /// Gives all groups settings, except where they have their own.
-    pub(crate) fn set_for_all(&self, group: &Group) -> Result<()> {
+    /// Gives all groups settings, except where they have their own, unless `check` refuses what comes out.
+    pub(crate) fn set_for_all(&self, group: &Group, check: fn(&[f64]) -> Result<()>) -> Result<()> {
         let settings = self.checked(group)?;
         self.change(|groups| {
-            for (at, number) in settings {
-                for values in groups.each.iter_mut().filter(|values| !values.own[at]) {
-                    values.numbers[at] = number;
+            let mut each = groups.each.clone();
+            for values in &mut each {
+                for &(at, number) in &settings {
+                    if !values.own[at] {
+                        values.numbers[at] = number;
+                    }
                 }
+                check(&values.numbers)?;
             }
+            groups.each = each;
             Ok(())
         })
     }

@@ -63,7 +63,7 @@ impl Shared {
         }
         let optimizer = algorithm.name;
         let settings = Settings::new(optimizer, algorithm.settings, vars.len());
-        settings.set_for_all(&Group::new().lr(lr))?;
+        settings.set_for_all(&Group::new().lr(lr), |_| Ok(()))?;
         if vars.is_empty() {
             return refuse(OptimFacts::NoParameters { optimizer });
         }
