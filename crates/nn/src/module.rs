@@ -155,7 +155,7 @@ pub trait Module {
     ///
     /// Whoever shares the variables sees the new values: clones, optimisers. Gradients and moments stay as they are.
     /// Numbers are converted to the type that the module has: floating-point ones are rounded, others must be kept by
-    /// it. Of the tensors for one variable with several names the last is kept.
+    /// it. A tensor of shape `[1]` fits a parameter without axes. Of the tensors for one variable with several names the last is kept.
     ///
     /// # Errors
     /// `StateDict`, with the report, if a shape differs or a number cannot be converted, and if strict also for names
