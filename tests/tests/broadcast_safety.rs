@@ -73,6 +73,18 @@ const MEANT: &[(&str, Program)] = &[
     }),
     ("a row of features for each sample of a column", || data(&[5]).mul(data(&[8, 1]))),
     ("the same elements with a leading axis", || data(&[1, 4]).add(data(&[4]))),
+    ("quantiles: the loss of each estimate for each target", || {
+        let (target, current) = (data(&[4, 7]), data(&[4, 7]));
+        nn::loss::smooth_l1_loss(&target.unsqueeze(1)?, &current.unsqueeze(2)?)
+    }),
+    ("fused: distances from squared norms", || {
+        let x = data(&[6, 3]);
+        fuse!(|a, b| a + b).call([&x.square().sum(keep(1))?, &x.square().sum(1)?])
+    }),
+    ("a step of two axes for each sample", || {
+        let x = data(&[4, 5]);
+        x.sub(&x.amax(keep(1))?)?.exp().div(&x.sub(&x.amax(keep(1))?)?.exp().sum(keep(1))?)
+    }),
     ("added in place, over the batch", || {
         let mut scores = data(&[2, 3, 4, 4]).detach();
         Ok(scores.add_(&data(&[4, 4]).unsqueeze(0)?)?.clone())
@@ -101,6 +113,14 @@ const UNMEANT: &[(&str, Program)] = &[
     ("fused", || fuse!(|p, t| (p - t) * (p - t)).mean([&data(&[4, 1]), &data(&[4])], ..)),
     ("an image with an axis too many", || data(&[2, 1, 4, 4]).mul(data(&[2, 1, 1, 4, 4]))),
     ("batches of a product", || data(&[3, 1, 2, 4]).matmul(data(&[3, 4, 2]))),
+    ("a mean by weights, kept on one side", || {
+        let (x, w) = (data(&[3, 5]), data(&[3, 5]));
+        x.mul(&w)?.sum(keep(1))?.div(&w.sum(1)?)
+    }),
+    ("a ratio of densities that were summed, kept on one side", || {
+        data(&[5, 2]).sum(keep(1))?.sub(data(&[5]))?.exp().mean(..)
+    }),
+    ("a kept score that is weighted", || data(&[5, 2]).amax(keep(1))?.mul(data(&[5]))),
     ("a cut-off", || data(&[4, 1]).clamp(data(&[4]), 9.0)),
 ];
 
@@ -125,7 +145,7 @@ fn what_nobody_meant_is_refused() {
     }
 }
 
-/// Losses compare shapes at every level, and excuse nothing.
+/// Losses compare shapes at every level, and one side cannot excuse it.
 #[test]
 fn losses_refuse_shapes_that_differ() {
     use nn::loss::*;
@@ -145,6 +165,42 @@ fn losses_refuse_shapes_that_differ() {
         for other in [&column, &meant, &data(&[1])] {
             assert!(loss(other, &list).is_err() && loss(&list, other).is_err());
         }
+    }
+}
+
+/// All pairs of two lists, both of which say so: the loss of what `expand` makes of them, forward and backward.
+#[test]
+fn losses_take_pairs_that_say_so() {
+    use nn::loss::*;
+    let losses: [fn(&Var, &Var) -> Result<Var>; 7] = [
+        |a, b| mse_loss(a, b),
+        |a, b| l1_loss(a, b),
+        |a, b| smooth_l1_loss(a, b),
+        |a, b| huber_loss(a, b),
+        |a, b| binary_cross_entropy(a, b),
+        |a, b| binary_cross_entropy_with_logits(a, b),
+        |a, b| kl_div(a, b),
+    ];
+    let of = |values: Tensor| values.requires_grad();
+    for loss in losses {
+        let (a, b) = (of(tensor![0.1, 0.5, 0.8]), of(tensor![0.2, 0.9]));
+        let pairs = [a.unsqueeze(0).unwrap(), b.unsqueeze(1).unwrap()];
+        let found = loss(&pairs[0], &pairs[1]).unwrap();
+        let [wide, high] = pairs.each_ref().map(|v| v.expand([2, 3]).unwrap());
+        let expected = loss(&wide, &high).unwrap();
+        assert_eq!(found.value(), expected.value());
+        let slopes = |root: &Var| {
+            let grads = Grad::new([root], [&a, &b]).run().unwrap();
+            grads.into_iter().map(|g| g.unwrap().value()).collect::<Vec<_>>()
+        };
+        assert_eq!(slopes(&found), slopes(&expected));
+        // One of the two did not say so.
+        let [row, column] = [of(tensor![[0.1, 0.5]]), of(tensor![[0.2], [0.9]])];
+        assert!(
+            loss(&row, &pairs[1]).is_err()
+                && loss(&pairs[0], &column).is_err()
+                && loss(&row, &column).is_err()
+        );
     }
 }
 
@@ -308,7 +364,8 @@ fn columns_that_are_computed_are_not_meant() -> Result<()> {
         ("max", table.max_with_indices(keep(1))?.0),
     ] {
         let _guard = broadcast_warning(BroadcastWarning::Refuse);
-        assert!(kept.sub(&list).is_ok(), "{what}");
+        assert!(kept.sub(kept.t()).is_ok() && kept.add(&list).is_ok(), "{what}");
+        assert!(kept.sub(&list).is_err(), "{what}");
     }
     Ok(())
 }

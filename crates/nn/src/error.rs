@@ -3,6 +3,8 @@
 use foldback_tensor::{DType, Facts, Kind, Shape};
 pub(crate) use foldback_tensor::{Error, Result};
 
+use crate::state::{Listed, LoadReport};
+
 /// Why a layer or a loss was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -29,7 +31,7 @@ pub enum NnFacts {
         /// the shape given
         found: Shape,
     },
-    /// A target that is not of the input's shape. Losses never broadcast.
+    /// A target that is not of the input's shape. Losses do not broadcast, but for pairs that say so on both sides.
     #[error(
         "{loss}: the input has shape {input} and the target {target}; losses do not broadcast: {}",
         Advice(input, target)
@@ -100,6 +102,81 @@ pub enum NnFacts {
         /// the kind of target
         target: &'static str,
     },
+    /// A state dict that does not fit the module it was loaded into.
+    #[error("load_state_dict: {report}")]
+    StateDict {
+        /// what is missing, unexpected or misshapen
+        report: LoadReport,
+    },
+    /// A pattern that is no parameter's name.
+    #[error(
+        "{op}: {pattern:?} matches none of the names {}: `*` stands for any run of characters",
+        Listed(names)
+    )]
+    NoSuchName {
+        /// the operation
+        op: &'static str,
+        /// the pattern
+        pattern: String,
+        /// the names there are
+        names: Vec<String>,
+    },
+    /// A shape that is none of a matrix.
+    #[error("{op}: a matrix has {expected}, found shape {found}: use another initialisation")]
+    MatrixShape {
+        /// the initialisation
+        op: &'static str,
+        /// the axes wanted
+        expected: &'static str,
+        /// the shape
+        found: Shape,
+    },
+    /// An input of another number of axes than the layer takes.
+    #[error("{op}: expected an input of {} axes, or {} with a batch, found shape {found}", expected[0], expected[1])]
+    InputRank {
+        /// the operation
+        op: &'static str,
+        /// the number of axes without and with a batch
+        expected: [usize; 2],
+        /// the shape of the input
+        found: Shape,
+    },
+    /// An input of a shape that does not fit the layer, or the other inputs.
+    #[error("{op}: expected {name} of shape {expected}, found {found}")]
+    InputShape {
+        /// the operation
+        op: &'static str,
+        /// the input
+        name: &'static str,
+        /// the shape wanted, with words for free sizes
+        expected: String,
+        /// the shape given
+        found: Shape,
+    },
+    /// Lengths that are not those of a batch of sequences.
+    #[error("{op}: lengths {lengths:?} do not fit: {}", match rows { Some(rows) => format!("expected {rows} of them, each from 1 to {steps}"), None => "an input without a batch has one length, its own: leave them out".to_owned() })]
+    Lengths {
+        /// the operation
+        op: &'static str,
+        /// the lengths
+        lengths: Vec<usize>,
+        /// how many sequences the batch has, if there is one
+        rows: Option<usize>,
+        /// how many steps the input has
+        steps: usize,
+    },
+    /// A choice among names that a layer does not offer.
+    #[error("{op}: {name} = {found} is not offered: expected {expected}")]
+    Choice {
+        /// the operation
+        op: &'static str,
+        /// the parameter
+        name: &'static str,
+        /// what was chosen
+        found: String,
+        /// what may be
+        expected: &'static str,
+    },
     /// A shape without the axes that a fan is counted over.
     #[error(
         "init: fan in and fan out need at least 2 axes, found shape {shape}: give [out, in], or another initialisation"
@@ -114,11 +191,12 @@ impl Facts for NnFacts {
     fn kind(&self) -> Kind {
         use NnFacts::*;
         match self {
-            Features { .. } | ParameterShape { .. } | Fan { .. } => Kind::Shape,
-            LossShapes { .. } | TargetShape { .. } => Kind::Shape,
+            Features { .. } | ParameterShape { .. } | Fan { .. } | MatrixShape { .. } => Kind::Shape,
+            InputRank { .. } | InputShape { .. } | LossShapes { .. } | TargetShape { .. } => Kind::Shape,
             TargetOutOfRange { .. } => Kind::Index,
             DType { .. } => Kind::DType,
-            Parameter { .. } | Unsupported { .. } => Kind::Argument,
+            Parameter { .. } | Unsupported { .. } | StateDict { .. } | NoSuchName { .. } => Kind::Argument,
+            Choice { .. } | Lengths { .. } => Kind::Argument,
         }
     }
 }
@@ -195,6 +273,13 @@ mod tests {
             ),
             (Parameter { op, name: "p", value: 2.0, expected: "less" }, Kind::Argument),
             (Unsupported { loss, option: "ignore_index", target: "probabilities" }, Kind::Argument),
+            (StateDict { report: LoadReport::default() }, Kind::Argument),
+            (NoSuchName { op, pattern: "*.b".into(), names: vec!["bias".into()] }, Kind::Argument),
+            (MatrixShape { op: "eye", expected: "2 axes", found: s() }, Kind::Shape),
+            (InputRank { op, expected: [2, 3], found: s() }, Kind::Shape),
+            (InputShape { op, name: "h_0", expected: "[3]".into(), found: s() }, Kind::Shape),
+            (Lengths { op, lengths: vec![0], rows: None, steps: 2 }, Kind::Argument),
+            (Choice { op, name: "a", found: "b".into(), expected: "c" }, Kind::Argument),
             (Fan { shape: s() }, Kind::Shape),
         ];
         for (facts, kind) in all {

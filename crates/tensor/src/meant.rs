@@ -4,6 +4,7 @@
 //! An axis is meant where the program says so: `unsqueeze`, `keep`, a 1 written in `reshape`, `view` or `expand`. Views carry
 //! it with the axis, and so do results that have the axis from an operand: pointwise ones, casts, copies, folds that keep the axis, rows and
 //! columns of products. Sizes that came with the data, and those that follow from -1 or from another tensor's shape, are not meant.
+//! An axis that a reduction kept is known from those that were written: it goes with what was reduced, not with what lacks an axis.
 
 use std::ops::BitOr;
 
@@ -11,20 +12,41 @@ use crate::shape::{Dims, Shape};
 use crate::task::Read;
 use crate::tensor::Tensor;
 
-/// A bit for each axis, counted from the last one, as shapes are aligned. Set for axes of size 1 only.
+/// Two bits for each axis, counted from the last one, as shapes are aligned: [`KEPT`] and [`WRITTEN`]. Set for axes of size 1 only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Meant(u32);
 
-/// Axes that have a bit; all others count as meant.
-const BITS: usize = u32::BITS as usize;
+/// By a reduction that keeps its axes.
+const KEPT: u32 = 0b01;
+/// By `unsqueeze`, or by a 1 in a shape.
+const WRITTEN: u32 = 0b10;
+const EITHER: u32 = KEPT | WRITTEN;
+
+/// Axes that have their bits; all others count as written.
+const AXES: usize = u32::BITS as usize / 2;
 
 impl Meant {
     pub(crate) const NONE: Meant = Meant(0);
 
-    /// The axes of a tensor of this rank, counted from the front, for which `is` says so.
-    pub(crate) fn of(rank: usize, is: impl Fn(usize) -> bool) -> Meant {
-        let bit = |back: usize| u32::from(is(rank - 1 - back)) << back;
-        Meant((0..rank.min(BITS)).map(bit).fold(0, BitOr::bitor))
+    /// The axes of a tensor of this rank, counted from the front, with these bits.
+    fn by_axis(rank: usize, bits: impl Fn(usize) -> u32) -> Meant {
+        let placed = |back: usize| bits(rank - 1 - back) << (2 * back);
+        Meant((0..rank.min(AXES)).map(placed).fold(0, BitOr::bitor))
+    }
+
+    /// The axes of a tensor of this rank, counted from the front, that somebody wrote.
+    pub(crate) fn written(rank: usize, is: impl Fn(usize) -> bool) -> Meant {
+        Meant::by_axis(rank, |axis| if is(axis) { WRITTEN } else { 0 })
+    }
+
+    /// The axes of a tensor of this rank, counted from the front, that a reduction kept.
+    pub(crate) fn kept(rank: usize, is: impl Fn(usize) -> bool) -> Meant {
+        Meant::by_axis(rank, |axis| if is(axis) { KEPT } else { 0 })
+    }
+
+    /// The bits of the axis with so many axes behind it.
+    fn bits(self, back: usize) -> u32 {
+        if back < AXES { self.0 >> (2 * back) & EITHER } else { WRITTEN }
     }
 
     /// The axes that are meant in anything that is read.
@@ -49,7 +71,12 @@ impl Meant {
 
     /// Whether the axis of size 1 with so many axes behind it is meant.
     pub(crate) fn has(self, back: usize) -> bool {
-        back >= BITS || self.0 >> back & 1 != 0
+        self.bits(back) != 0
+    }
+
+    /// Whether it was written, not only kept.
+    pub(crate) fn has_written(self, back: usize) -> bool {
+        self.bits(back) & WRITTEN != 0
     }
 
     /// Those that have size 1 in this shape, too.
@@ -57,7 +84,7 @@ impl Meant {
         if self.is_none() {
             return self;
         }
-        self & Meant::of(shape.rank(), |axis| shape[axis] == 1)
+        self & Meant::by_axis(shape.rank(), |axis| if shape[axis] == 1 { EITHER } else { 0 })
     }
 
     /// Those of a tensor whose axes are these ones of a tensor of this rank, counted from the front.
@@ -65,36 +92,36 @@ impl Meant {
         if self.is_none() {
             return self;
         }
-        Meant::of(axes.len(), |axis| self.has(rank - 1 - axes[axis]))
+        Meant::by_axis(axes.len(), |axis| self.bits(rank - 1 - axes[axis]))
     }
 
-    /// Those of a tensor with one more axis, which is meant, with so many axes behind it.
+    /// Those of a tensor with one more axis, which is written, with so many axes behind it.
     pub(crate) fn inserted(self, back: usize) -> Meant {
-        if back >= BITS {
+        if back >= AXES {
             return self;
         }
-        let behind = (1u32 << back) - 1;
-        Meant((self.0 & behind) | (1 << back) | ((self.0 & !behind) << 1))
+        let behind = (1u32 << (2 * back)) - 1;
+        Meant((self.0 & behind) | (WRITTEN << (2 * back)) | ((self.0 & !behind) << 2))
     }
 
     /// Those of a tensor without the axis that has so many axes behind it.
     pub(crate) fn removed(self, back: usize) -> Meant {
-        if back >= BITS {
+        if back >= AXES {
             return self;
         }
-        let behind = (1u32 << back) - 1;
-        Meant((self.0 & behind) | ((self.0 >> 1) & !behind))
+        let behind = (1u32 << (2 * back)) - 1;
+        Meant((self.0 & behind) | ((self.0 >> 2) & !behind))
     }
 
     /// Those of the axes in front of the last ones.
     pub(crate) fn without_last(self, axes: usize) -> Meant {
-        Meant(self.0.checked_shr(axes as u32).unwrap_or(0))
+        Meant(self.0.checked_shr(2 * axes as u32).unwrap_or(0))
     }
 
     /// Those of a fold that keeps these axes, with all axes or without those that it folds; the latter are meant if they stay.
     pub(crate) fn folded(self, kept: &[bool], rank: usize) -> Meant {
         if rank == kept.len() {
-            return self | Meant::of(rank, |axis| !kept[axis]);
+            return self | Meant::kept(rank, |axis| !kept[axis]);
         }
         let axes: Dims<usize> = (0..kept.len()).filter(|&axis| kept[axis]).collect();
         self.reordered(kept.len(), &axes)
@@ -102,8 +129,8 @@ impl Meant {
 
     /// Those of a product whose operands have these: the rows of the left one, the columns of the right one, the batches of both.
     pub(crate) fn of_product(a: Meant, b: Meant, shape: &Shape) -> Meant {
-        const COLUMNS: u32 = 0b01;
-        const ROWS: u32 = 0b10;
+        const COLUMNS: u32 = EITHER;
+        const ROWS: u32 = EITHER << 2;
         Meant((a.0 & !COLUMNS) | (b.0 & !ROWS)).within(shape)
     }
 }
@@ -264,6 +291,27 @@ mod tests {
     }
 
     #[test]
+    fn what_was_kept_is_known_from_what_was_written() {
+        let written = |t: &Tensor| {
+            (0..t.rank()).filter(|&axis| t.meant().has_written(t.rank() - 1 - axis)).collect::<Vec<_>>()
+        };
+        let kept = Tensor::zeros([3, 2]).sum(keep(1)).unwrap();
+        assert_eq!((meant(&kept), written(&kept)), (vec![1], vec![]));
+        for (t, axes) in [
+            (kept.unsqueeze(0), vec![0]),
+            (kept.unsqueeze(-1), vec![2]),
+            (kept.t().unsqueeze(1), vec![1]),
+            (kept.reshape([3, 1]), vec![1]),
+            (kept.add(kept.unsqueeze(0).unwrap().select(0, 0).unwrap()), vec![]),
+            (kept.add(Tensor::zeros(3).unsqueeze(1).unwrap()), vec![1]),
+        ] {
+            let t = t.unwrap();
+            assert_eq!(written(&t), axes, "{:?}", t.dims());
+        }
+        assert_eq!(written(&made().sum(keep(0)).unwrap()), [1]);
+    }
+
+    #[test]
     fn a_layout_has_room_for_it() {
         assert_eq!(std::mem::size_of::<crate::tensor::Layout>(), 2 * std::mem::size_of::<Shape>() + 16);
     }
@@ -271,9 +319,9 @@ mod tests {
     #[test]
     fn axes_without_a_bit_count_as_meant() {
         let many = Tensor::zeros(vec![1; 40]);
-        assert_eq!(meant(&many), (0..8).collect::<Vec<_>>());
-        assert_eq!(meant(&many.unsqueeze(0).unwrap()), (0..9).collect::<Vec<_>>());
-        assert_eq!(meant(&many.unsqueeze(-1).unwrap()), [(0..9).collect::<Vec<_>>(), vec![40]].concat());
-        assert_eq!(meant(&many.unsqueeze(-1).unwrap().select(0, 0).unwrap())[8], 39);
+        assert_eq!(meant(&many), (0..24).collect::<Vec<_>>());
+        assert_eq!(meant(&many.unsqueeze(0).unwrap()), (0..25).collect::<Vec<_>>());
+        assert_eq!(meant(&many.unsqueeze(-1).unwrap()), [(0..25).collect::<Vec<_>>(), vec![40]].concat());
+        assert_eq!(meant(&many.unsqueeze(-1).unwrap().select(0, 0).unwrap())[24], 39);
     }
 }

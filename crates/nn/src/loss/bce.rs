@@ -4,7 +4,7 @@ use foldback_graph::{AsInput, Function, FunctionContext, Fused, Var};
 use foldback_tensor::kernel::{self, FloatKernel, FloatOps, Formula, Real};
 use foldback_tensor::{DType, Here, Tensor};
 
-use super::{Reduction, expect_float, expect_same_shape};
+use super::{Reduction, expect_float, in_one_shape};
 use crate::error::Result;
 
 const LOSS: &str = "binary_cross_entropy_with_logits";
@@ -59,7 +59,7 @@ impl BCEWithLogitsLoss {
     }
 
     /// `(1 - y) x + (1 + (pos_weight - 1) y) softplus(-x)` for scores `x` and labels `y` between 0 and 1, weighted and
-    /// reduced. Any shape, the same for both.
+    /// reduced. Any shape, the same for both, or all pairs.
     ///
     /// # Errors
     /// `LossShapes` if the shapes differ, `DType` if one of the types is not a floating-point one, `Expand` if a weight
@@ -73,9 +73,9 @@ impl BCEWithLogitsLoss {
     fn of(&self, input: &Var, y: Var) -> Result<Var> {
         expect_float(LOSS, "the input", input)?;
         expect_float(LOSS, "the target", &y)?;
-        expect_same_shape(LOSS, input, &y)?;
+        let [input, y] = &in_one_shape(LOSS, input, &y)?;
         let [weight, pos_weight] = [&self.weight, &self.pos_weight].map(|w| spread(LOSS, w, input));
-        let mut losses = Losses { pos_weight: pos_weight? }.call([input, &y])?;
+        let mut losses = Losses { pos_weight: pos_weight? }.call([&**input, y])?;
         if let Some(w) = weight? {
             losses = losses.mul(&w)?;
         }

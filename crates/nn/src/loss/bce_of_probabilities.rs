@@ -5,7 +5,7 @@ use foldback_tensor::kernel::{self, FloatKernel, FloatOps, Formula, Real};
 use foldback_tensor::{Here, Tensor, refuse};
 
 use super::bce::spread;
-use super::{Reduction, expect_float, expect_same_shape};
+use super::{Reduction, expect_float, in_one_shape};
 use crate::error::{NnFacts, Result};
 
 const LOSS: &str = "binary_cross_entropy";
@@ -74,11 +74,11 @@ impl BCELoss {
             let expected = if input.dtype() == foldback_tensor::DType::F32 { "f32" } else { "f64" };
             return refuse(NnFacts::DType { op: LOSS, name, found, expected });
         }
-        expect_same_shape(LOSS, input, y)?;
+        let [input, y] = &in_one_shape(LOSS, input, y)?;
         expect_probabilities("an element of the input", input)?;
         expect_probabilities("an element of the target", y)?;
         let weight = spread(LOSS, &self.weight, input)?;
-        let mut losses = Losses.call([input, y])?;
+        let mut losses = Losses.call([&**input, y])?;
         if let Some(w) = weight {
             losses = losses.mul(&w)?;
         }

@@ -1,10 +1,12 @@
 //! Losses of the distance between input and target: absolute, and squared where it is small.
 
+use std::borrow::Cow;
+
 use foldback_graph::{AsInput, Function, FunctionContext, Fused, Var};
 use foldback_tensor::kernel::{self, FloatKernel, FloatOps, Formula, Real};
 use foldback_tensor::{Here, Tensor, refuse};
 
-use super::{Reduction, expect_float, expect_same_shape, expect_weight, weighted_mean};
+use super::{Reduction, expect_float, expect_weight, in_one_shape, weighted_mean};
 use crate::error::{NnFacts, Result};
 
 /// The options of [`l1_loss`]. PyTorch's
@@ -43,7 +45,7 @@ impl L1Loss {
         self
     }
 
-    /// `|input - target|`, reduced. Any shape, the same for both. The gradient is 0 where they are equal.
+    /// `|input - target|`, reduced. Any shape, the same for both, or all pairs. The gradient is 0 where they are equal.
     ///
     /// # Errors
     /// `LossShapes` if the shapes differ, `ParameterShape` if that of the weight does, `DType` if neither input nor
@@ -55,15 +57,15 @@ impl L1Loss {
 
     #[track_caller]
     fn of(&self, input: &Var, target: &Var) -> Result<Var> {
-        expect_operands("l1_loss", input, target)?;
-        let losses = input.sub(target)?.try_abs()?;
+        let [input, target] = operands("l1_loss", input, target)?;
+        let losses = input.sub(&*target)?.try_abs()?;
         weighted_mean("l1_loss", losses, self.weight.as_ref(), self.reduction)
     }
 }
 
 /// The mean of `|input - target|`. PyTorch's
 /// [`l1_loss`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.l1_loss.html), except that shapes which
-/// differ are an error, never broadcast. [`L1Loss`] has options.
+/// differ are an error, but for pairs, see [`loss`](crate::loss). [`L1Loss`] has options.
 ///
 /// # Errors
 /// As [`L1Loss::forward`].
@@ -125,7 +127,8 @@ impl SmoothL1Loss {
         self
     }
 
-    /// `d^2 / (2 beta)` for distances `d` below `beta`, `d - beta / 2` for others, reduced. Any shape, the same for both.
+    /// `d^2 / (2 beta)` for distances `d` below `beta`, `d - beta / 2` for others, reduced. Any shape, the same for both,
+    /// or all pairs.
     ///
     /// # Errors
     /// `LossShapes` if the shapes differ, `DType` if neither input nor target is of a floating-point type, `Parameter` for
@@ -138,20 +141,20 @@ impl SmoothL1Loss {
     #[track_caller]
     fn of(&self, input: &Var, target: &Var) -> Result<Var> {
         let (op, name, value) = ("smooth_l1_loss", "beta", self.beta);
-        expect_operands(op, input, target)?;
+        let [input, target] = &operands(op, input, target)?;
         if value < 0.0 {
             return refuse(NnFacts::Parameter { op, name, value, expected: "zero or more" });
         }
         if value == 0.0 {
-            return self.reduction.apply(input.sub(target)?.try_abs()?);
+            return self.reduction.apply(input.sub(&**target)?.try_abs()?);
         }
-        self.reduction.apply(Kinked::new(op, value, 0.5 / value, 1.0).call([input, target])?)
+        self.reduction.apply(Kinked::new(op, value, 0.5 / value, 1.0).call([&**input, target])?)
     }
 }
 
 /// The mean of squares of small distances, and of large distances themselves. PyTorch's
 /// [`smooth_l1_loss`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.smooth_l1_loss.html), except that
-/// shapes which differ are an error, never broadcast. [`SmoothL1Loss`] has options.
+/// shapes which differ are an error, but for pairs, see [`loss`](crate::loss). [`SmoothL1Loss`] has options.
 ///
 /// # Errors
 /// As [`SmoothL1Loss::forward`].
@@ -223,7 +226,8 @@ impl HuberLoss {
         self
     }
 
-    /// `d^2 / 2` for distances `d` up to `delta`, `delta (d - delta / 2)` for others, reduced. Any shape, the same for both.
+    /// `d^2 / 2` for distances `d` up to `delta`, `delta (d - delta / 2)` for others, reduced. Any shape, the same for
+    /// both, or all pairs.
     ///
     /// # Errors
     /// `LossShapes` if the shapes differ, `ParameterShape` if that of the weight does, `DType` if neither input nor target
@@ -236,11 +240,11 @@ impl HuberLoss {
     #[track_caller]
     fn of(&self, input: &Var, target: &Var) -> Result<Var> {
         let (op, name, value) = ("huber_loss", "delta", self.delta);
-        expect_operands(op, input, target)?;
+        let [input, target] = &operands(op, input, target)?;
         if value.is_nan() || value <= 0.0 {
             return refuse(NnFacts::Parameter { op, name, value, expected: "a number above zero" });
         }
-        let mut losses = Kinked::new(op, value, 0.5, value).call([input, target])?;
+        let mut losses = Kinked::new(op, value, 0.5, value).call([&**input, target])?;
         if let Some(weight) = &self.weight {
             expect_weight(op, &losses, weight)?;
             losses = losses.mul(weight)?;
@@ -251,7 +255,7 @@ impl HuberLoss {
 
 /// The mean of half the squares of small distances, which goes on as a line. PyTorch's
 /// [`huber_loss`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.huber_loss.html), except that shapes
-/// which differ are an error, never broadcast. [`HuberLoss`] has options.
+/// which differ are an error, but for pairs, see [`loss`](crate::loss). [`HuberLoss`] has options.
 ///
 /// # Errors
 /// As [`HuberLoss::forward`].
@@ -335,11 +339,12 @@ impl Formula<3> for Slope {
     }
 }
 
-fn expect_operands(loss: &'static str, input: &Var, target: &Var) -> Result<()> {
+#[track_caller]
+fn operands<'a>(loss: &'static str, input: &'a Var, target: &'a Var) -> Result<[Cow<'a, Var>; 2]> {
     if !target.dtype().is_float() {
         expect_float(loss, "the input", input)?;
     }
-    expect_same_shape(loss, input, target)
+    in_one_shape(loss, input, target)
 }
 
 #[cfg(test)]

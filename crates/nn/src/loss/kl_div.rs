@@ -3,7 +3,7 @@
 use foldback_graph::{AsInput, Var};
 use foldback_tensor::Here;
 
-use super::{Reduction, expect_float, expect_same_shape};
+use super::{Reduction, expect_float, in_one_shape};
 use crate::error::Result;
 
 const LOSS: &str = "kl_div";
@@ -48,7 +48,7 @@ impl KLDivLoss {
     }
 
     /// `t (ln(t) - x)` for logarithms of probabilities `x` and probabilities `t`, or `exp(t) (t - x)` for logarithms `t`,
-    /// reduced. Any shape, the same for both. It is 0 where `t` is 0 and `x` finite.
+    /// reduced. Any shape, the same for both, or all pairs. It is 0 where `t` is 0 and `x` finite.
     ///
     /// # Errors
     /// `LossShapes` if the shapes differ, `DType` if one of the types is not a floating-point one.
@@ -61,17 +61,17 @@ impl KLDivLoss {
     fn of(&self, input: &Var, target: &Var) -> Result<Var> {
         expect_float(LOSS, "the input", input)?;
         expect_float(LOSS, "the target", target)?;
-        expect_same_shape(LOSS, input, target)?;
+        let [input, target] = &in_one_shape(LOSS, input, target)?;
         self.reduction.apply(match self.log_target {
-            true => target.exp().mul(target.sub(input)?)?,
-            false => target.xlogy(target)?.sub(target.mul(input)?)?,
+            true => target.exp().mul(target.sub(&**input)?)?,
+            false => target.xlogy(&**target)?.sub(target.mul(&**input)?)?,
         })
     }
 }
 
 /// The mean of `t (ln(t) - x)` over elements, for logarithms of probabilities `x` and probabilities `t`. PyTorch's
 /// [`kl_div`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.kl_div.html), except that shapes which
-/// differ are an error, never broadcast. [`KLDivLoss`] has options.
+/// differ are an error, but for pairs, see [`loss`](crate::loss). [`KLDivLoss`] has options.
 ///
 /// # Errors
 /// As [`KLDivLoss::forward`].

@@ -15,7 +15,16 @@
 //! ```
 //!
 //! Losses refuse shapes that differ. `[n, 1]` against `[n]` would broadcast to `[n, n]` and train on nonsense; here it
-//! is an error that says what to do.
+//! is an error that says what to do. A loss of all pairs says that it is one, on both sides:
+//!
+//! ```
+//! use foldback_nn::loss::smooth_l1_loss;
+//! use foldback_tensor::Tensor;
+//! let (estimates, targets) = (Tensor::zeros([8, 5]), Tensor::ones([8, 5]));
+//! let loss = smooth_l1_loss(estimates.unsqueeze(2)?, targets.unsqueeze(1)?)?; // [8, 5, 1], [8, 1, 5]
+//! assert_eq!(loss.item()?, 0.5);
+//! # Ok::<(), foldback_nn::Error>(())
+//! ```
 
 mod bce;
 mod bce_of_probabilities;
@@ -26,10 +35,12 @@ mod kl_div;
 mod mse;
 mod nll;
 
+use std::borrow::Cow;
+
 use foldback_graph::Var;
 
 use crate::error::{NnFacts, Result};
-use foldback_tensor::refuse;
+use foldback_tensor::{broadcast_shapes, kernel, refuse};
 
 pub use bce::{BCEWithLogitsLoss, binary_cross_entropy_with_logits};
 pub use bce_of_probabilities::{BCELoss, binary_cross_entropy};
@@ -72,9 +83,15 @@ fn expect_float(op: &'static str, name: &'static str, v: &Var) -> Result<()> {
     refuse(NnFacts::DType { op, name, found: v.dtype(), expected: "a floating-point type" })
 }
 
-fn expect_same_shape(loss: &'static str, input: &Var, target: &Var) -> Result<()> {
+/// Input and target in one shape: their own, or that of all pairs if both have an axis for it that was made on purpose.
+#[track_caller]
+fn in_one_shape<'a>(loss: &'static str, input: &'a Var, target: &'a Var) -> Result<[Cow<'a, Var>; 2]> {
     if input.shape() == target.shape() {
-        return Ok(());
+        return Ok([Cow::Borrowed(input), Cow::Borrowed(target)]);
+    }
+    if kernel::are_pairs(&input.value(), &target.value()) {
+        let shape = &broadcast_shapes(&[input.dims(), target.dims()])?;
+        return Ok([Cow::Owned(input.expand(shape)?), Cow::Owned(target.expand(shape)?)]);
     }
     refuse(NnFacts::LossShapes { loss, input: input.shape().clone(), target: target.shape().clone() })
 }

@@ -2,7 +2,7 @@
 
 use foldback_graph::{AsInput, Var};
 
-use super::{Reduction, expect_float, expect_same_shape, weighted_mean};
+use super::{Reduction, expect_float, in_one_shape, weighted_mean};
 use crate::error::Result;
 use foldback_tensor::Here;
 
@@ -44,7 +44,7 @@ impl MSELoss {
         self
     }
 
-    /// `(input - target)^2`, reduced. Any shape, the same for both.
+    /// `(input - target)^2`, reduced. Any shape, the same for both, or all pairs.
     ///
     /// # Errors
     /// `LossShapes` if the shapes differ, `ParameterShape` if that of the weight does, `DType` if neither input nor
@@ -59,14 +59,14 @@ impl MSELoss {
         if !target.dtype().is_float() {
             expect_float(LOSS, "the input", input)?;
         }
-        expect_same_shape(LOSS, input, &target)?;
-        weighted_mean(LOSS, input.sub(&target)?.square(), self.weight.as_ref(), self.reduction)
+        let [input, target] = in_one_shape(LOSS, input, &target)?;
+        weighted_mean(LOSS, input.sub(&*target)?.square(), self.weight.as_ref(), self.reduction)
     }
 }
 
 /// The mean of `(input - target)^2`. PyTorch's
 /// [`mse_loss`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.mse_loss.html), except that shapes
-/// which differ are an error, never broadcast. [`MSELoss`] has options.
+/// which differ are an error, but for pairs, see [`loss`](crate::loss). [`MSELoss`] has options.
 ///
 /// # Errors
 /// As [`MSELoss::forward`].

@@ -12,32 +12,33 @@ pub(crate) type Origins = [Option<&'static Location<'static>>; 2];
 /// Why a broadcast may not have been meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doubt {
-    /// both operands grow, hold as many elements, and nobody made an axis that grows
+    /// both operands grow, and nobody made an axis for it
     BothGrow,
     /// the shorter shape could stand elsewhere in the longer one
     FitsTwice,
 }
 
 impl Doubt {
-    /// What is doubtful about these operands, which broadcast; `places` if a coincidence of sizes is, too.
-    pub(crate) fn about(a: Operand<'_>, b: Operand<'_>, places: bool) -> Option<Doubt> {
+    /// What is doubtful about these operands of an operation, which broadcast; to the strict, anything that may be.
+    pub(crate) fn about(op: &str, a: Operand<'_>, b: Operand<'_>, strict: bool) -> Option<Doubt> {
         if a.0 == b.0 || !can_broadcast(a.0, b.0) {
             return None;
         }
-        if both_grow_alike(a, b) {
+        let growth = Growth::of(a, b);
+        if growth.is_doubtful(strict || TAKES_ELEMENTS_TOGETHER.contains(&op.trim_end_matches('_')), strict) {
             return Some(Doubt::BothGrow);
         }
         let (short, long) = if a.0.len() < b.0.len() { (a.0, b.0) } else { (b.0, a.0) };
-        (places && fits_twice(short, long)).then_some(Doubt::FitsTwice)
+        (strict && fits_twice(short, long)).then_some(Doubt::FitsTwice)
     }
 
     /// The words for it, with what to do.
     pub(crate) fn text(self, op: &str, [a, b]: [&Shape; 2], origins: &Origins) -> String {
         let mut text = match self {
             Doubt::BothGrow => format!(
-                "{op}: {a} and {b} hold the same number of elements, and both grow when they are broadcast, although \
-                 nobody made an axis of size 1 on purpose: {}if it is meant, say so where the axis is made, by \
-                 unsqueeze, keep or a 1 in reshape",
+                "{op}: {a} and {b} {}both grow when they are broadcast, although no axis of size 1 was made for that: \
+                 {}if it is meant, say so where the axis is made, by unsqueeze or a 1 in reshape",
+                if a.numel() == b.numel() { "hold the same number of elements, and " } else { "" },
                 mistake(a, b)
             ),
             Doubt::FitsTwice => {
@@ -69,26 +70,63 @@ fn mistake(a: &Shape, b: &Shape) -> String {
         format!("if it is a mistake, squeeze({axis}) the first; ")
     } else if let Some(axis) = squeezed(b, a) {
         format!("if it is a mistake, squeeze({axis}) the second; ")
-    } else {
+    } else if a.numel() == b.numel() {
         "if it is a mistake, reshape one to the shape of the other; ".to_owned()
+    } else {
+        String::new()
     }
 }
 
-/// Whether both grow from as many elements, and no axis that does was made on purpose.
-fn both_grow_alike(a: Operand<'_>, b: Operand<'_>) -> bool {
-    let count = |(dims, _): Operand<'_>| Shape::from(dims).numel();
-    let size = |(dims, _): Operand<'_>, back: usize| dims.len().checked_sub(back + 1).map(|axis| dims[axis]);
-    let (mut grown, mut meant) = ([false; 2], false);
-    for back in 0..a.0.len().max(b.0.len()) {
-        for (i, (own, other)) in [(a, b), (b, a)].into_iter().enumerate() {
-            let one = size(own, back);
-            if one.unwrap_or(1) == 1 && size(other, back).is_some_and(|n| n != 1) {
-                grown[i] = true;
-                meant |= one.is_some() && own.1.has(back);
+/// Operations for which a kept axis against a list is no idiom. Sums of squared norms are one: `|x|^2 + |y|^2` for all pairs.
+const TAKES_ELEMENTS_TOGETHER: [&str; 3] = ["sub", "mul", "div"];
+
+/// Whether these operands are all pairs of two lists and say so: both grow, by axes that were written, each of them.
+pub(crate) fn are_pairs(a: Operand<'_>, b: Operand<'_>) -> bool {
+    let growth = Growth::of(a, b);
+    can_broadcast(a.0, b.0) && growth.both && growth.all_written
+}
+
+/// How two operands grow when they are broadcast.
+struct Growth {
+    both: bool,
+    /// an axis that grows was written
+    written: bool,
+    /// each of them was
+    all_written: bool,
+    /// an axis that grows was kept by a reduction, or written
+    kept: bool,
+    same_rank: bool,
+    same_count: bool,
+}
+
+impl Growth {
+    fn of(a: Operand<'_>, b: Operand<'_>) -> Growth {
+        let count = |(dims, _): Operand<'_>| Shape::from(dims).numel();
+        let size =
+            |(dims, _): Operand<'_>, back: usize| dims.len().checked_sub(back + 1).map(|axis| dims[axis]);
+        let (mut grown, mut written, mut all_written, mut kept) = ([false; 2], false, true, false);
+        for back in 0..a.0.len().max(b.0.len()) {
+            for (i, (own, other)) in [(a, b), (b, a)].into_iter().enumerate() {
+                let one = size(own, back);
+                if one.unwrap_or(1) == 1 && size(other, back).is_some_and(|n| n != 1) {
+                    grown[i] = true;
+                    let is_written = one.is_some() && own.1.has_written(back);
+                    written |= is_written;
+                    all_written &= is_written;
+                    kept |= one.is_some() && own.1.has(back);
+                }
             }
         }
+        let (same_rank, same_count) = (a.0.len() == b.0.len(), count(a) == count(b));
+        Growth { both: grown == [true; 2], written, all_written, kept, same_rank, same_count }
     }
-    grown == [true; 2] && !meant && count(a) == count(b)
+
+    /// Whether nobody may have meant it. A kept axis goes with what has as many axes, and with a list only where `lists` are not
+    /// asked about. Without a coincidence of counts it takes equal ranks, and somebody strict.
+    fn is_doubtful(&self, lists: bool, strict: bool) -> bool {
+        let excused = self.written || self.kept && (self.same_rank || !lists);
+        self.both && !excused && (self.same_count || strict && self.same_rank)
+    }
 }
 
 /// Whether the sizes of the shorter shape are found in this order in more than one place of the longer one. A shape
@@ -117,7 +155,7 @@ mod tests {
 
     fn about(a: &[usize], b: &[usize]) -> Option<Doubt> {
         let [there, back] =
-            [(a, b), (b, a)].map(|(a, b)| Doubt::about((a, Meant::NONE), (b, Meant::NONE), true));
+            [(a, b), (b, a)].map(|(a, b)| Doubt::about("max", (a, Meant::NONE), (b, Meant::NONE), true));
         assert_eq!(there, back, "{a:?} {b:?}");
         there
     }
@@ -151,10 +189,56 @@ mod tests {
     #[test]
     fn an_axis_that_was_made_on_purpose_settles_it_if_it_grows() {
         let plain = |dims: &'static [usize]| (dims, Meant::NONE);
-        let made = |dims: &'static [usize], axis: usize| (dims, Meant::of(dims.len(), |i| i == axis));
-        assert_eq!(Doubt::about(made(&[4, 1], 1), plain(&[4]), true), None);
-        assert_eq!(Doubt::about(plain(&[1, 4]), made(&[4, 1], 1), true), None);
-        assert_eq!(Doubt::about(made(&[1, 4, 1], 0), plain(&[4]), true), Some(Doubt::BothGrow));
+        let made = |dims: &'static [usize], axis: usize| (dims, Meant::written(dims.len(), |i| i == axis));
+        assert_eq!(Doubt::about("sub", made(&[4, 1], 1), plain(&[4]), true), None);
+        assert_eq!(Doubt::about("sub", plain(&[1, 4]), made(&[4, 1], 1), true), None);
+        assert_eq!(Doubt::about("sub", made(&[1, 4, 1], 0), plain(&[4]), true), Some(Doubt::BothGrow));
+    }
+
+    #[test]
+    fn pairs_say_so_on_both_sides() {
+        let of = |dims: &'static [usize], written: &'static [usize]| {
+            (dims, Meant::written(dims.len(), |i| written.contains(&i)))
+        };
+        assert!(are_pairs(of(&[3, 4, 1], &[2]), of(&[3, 1, 4], &[1])));
+        assert!(are_pairs(of(&[3, 1], &[1]), of(&[1, 4], &[0])));
+        for (a, b) in [
+            (of(&[3, 1], &[1]), of(&[1, 4], &[])),
+            (of(&[3, 1], &[1]), of(&[4], &[])),
+            (of(&[3, 1], &[1]), of(&[3, 4], &[])),
+            (of(&[3, 1], &[1]), of(&[3, 1], &[1])),
+            (of(&[3, 1, 2], &[1]), of(&[1, 4, 5], &[0])),
+            ((&[3, 1], Meant::kept(2, |i| i == 1)), of(&[1, 3], &[0])),
+        ] {
+            assert!(!are_pairs(a, b) && !are_pairs(b, a), "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn a_kept_axis_goes_with_what_has_as_many_axes() {
+        let plain = |dims: &'static [usize]| (dims, Meant::NONE);
+        let kept = (&[4, 1][..], Meant::kept(2, |i| i == 1));
+        for strict in [false, true] {
+            for op in ["sub", "mul", "div", "sub_", "add", "max", "fuse (here)"] {
+                assert_eq!(Doubt::about(op, kept, plain(&[1, 4]), strict), None, "{op}");
+                let doubtful = strict || ["sub", "mul", "div", "sub_"].contains(&op);
+                let expected = doubtful.then_some(Doubt::BothGrow);
+                assert_eq!(Doubt::about(op, kept, plain(&[4]), strict), expected, "{op}");
+                assert_eq!(Doubt::about(op, plain(&[4]), kept, strict), expected, "{op}");
+                assert_eq!(Doubt::about(op, kept, plain(&[5]), strict), None, "{op}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_counts_are_doubtful_to_the_strict_where_ranks_are_equal() {
+        let plain = |dims: &'static [usize]| (dims, Meant::NONE);
+        for (a, b, is) in
+            [(&[3, 1][..], &[1, 4][..], true), (&[3, 1], &[4], false), (&[2, 1, 3], &[1, 5, 1], true)]
+        {
+            assert_eq!(Doubt::about("sub", plain(a), plain(b), false), None);
+            assert_eq!(Doubt::about("sub", plain(a), plain(b), true), is.then_some(Doubt::BothGrow));
+        }
     }
 
     #[test]
@@ -164,7 +248,7 @@ mod tests {
         {
             assert_eq!(about(short, long), Some(Doubt::FitsTwice), "{short:?} {long:?}");
             let long = (long, Meant::NONE);
-            assert_eq!(Doubt::about((short, Meant::NONE), long, false), None);
+            assert_eq!(Doubt::about("mul", (short, Meant::NONE), long, false), None);
         }
         for (short, long) in
             [(&[8][..], &[5, 6, 8][..]), (&[4, 4], &[2, 4, 4]), (&[1, 4], &[2, 4, 4]), (&[1], &[4, 4])]
@@ -179,10 +263,11 @@ mod tests {
             |doubt: Doubt, a: &[usize], b: &[usize]| doubt.text("sub", [&a.into(), &b.into()], &[None; 2]);
         assert_eq!(
             say(Doubt::BothGrow, &[4, 1], &[4]),
-            "sub: [4, 1] and [4] hold the same number of elements, and both grow when they are broadcast, although \
-             nobody made an axis of size 1 on purpose: if it is a mistake, squeeze(1) the first; if it is meant, say so \
-             where the axis is made, by unsqueeze, keep or a 1 in reshape"
+            "sub: [4, 1] and [4] hold the same number of elements, and both grow when they are broadcast, although no \
+             axis of size 1 was made for that: if it is a mistake, squeeze(1) the first; if it is meant, say so where \
+             the axis is made, by unsqueeze or a 1 in reshape"
         );
+        assert!(say(Doubt::BothGrow, &[3, 1], &[1, 4]).starts_with("sub: [3, 1] and [1, 4] both grow when"));
         assert!(say(Doubt::BothGrow, &[4], &[4, 1]).contains("squeeze(1) the second"));
         assert!(say(Doubt::BothGrow, &[4, 1], &[1, 4]).contains("reshape one to the shape of the other"));
         assert_eq!(

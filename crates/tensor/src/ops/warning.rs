@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use smallvec::SmallVec;
 
-use super::doubt::Doubt;
+use super::doubt::{self, Doubt};
 use crate::error::{Result, TensorFacts, refuse};
 use crate::meant::Meant;
 use crate::shape::Shape;
@@ -19,6 +19,8 @@ use crate::threads::{set_thread_modes, thread_modes};
 /// It is no such case if an axis of size 1 that grows was made on purpose: by `unsqueeze`, by [`keep`](crate::keep), or by a 1 that is
 /// written in `reshape`, `view` or `expand`. A tensor remembers that, and so do its views and what is computed from it element
 /// by element. A size that came with the data, or that follows from -1 or from another tensor's shape, was not made on purpose.
+/// An axis that a reduction kept goes with what has as many axes: it does not count in a difference, a product or a quotient with a
+/// shape that lacks an axis.
 ///
 /// All pointwise operations look, of tensors and of variables, in place and fused; so do selections by masks,
 /// and products and attention for their batches. Gradients of this library's operations do not.
@@ -31,7 +33,8 @@ pub enum BroadcastWarning {
     /// The operation returns an error, see [`TensorFacts::BroadcastRefused`].
     Refuse = 2,
     /// As `Warn`, and also where a shorter shape fits two places of a longer one because sizes coincide: `[6]` in `[6, 8, 6]`,
-    /// of which it gets the last axis. Square matrices are warned of, too: for looking for an error, not for every day.
+    /// of which it gets the last axis; where both grow from different counts, such as `[3, 1]` and `[1, 4]`; and where a kept axis
+    /// meets a list in any operation. Square matrices and grids are warned of, too: for looking for an error, not for every day.
     Debug = 3,
 }
 
@@ -140,12 +143,18 @@ pub fn expect_meant(op: &'static str, a: &Tensor, b: &Tensor) -> Result<()> {
     check(op, || [a, b].map(|t| (t.dims(), t.meant())).into_iter().collect())
 }
 
+/// Whether two tensors of different shapes are all pairs of two lists, each of which has got its axis on purpose.
+#[doc(hidden)]
+pub fn are_pairs(a: &Tensor, b: &Tensor) -> bool {
+    doubt::are_pairs((a.dims(), a.meant()), (b.dims(), b.meant()))
+}
+
 #[cold]
 #[track_caller]
 fn look(op: &'static str, level: BroadcastWarning, operands: &[Operand<'_>]) -> Result<()> {
     for (i, &a) in operands.iter().enumerate() {
         for &b in &operands[i + 1..] {
-            let Some(doubt) = Doubt::about(a, b, level == BroadcastWarning::Debug) else { continue };
+            let Some(doubt) = Doubt::about(op, a, b, level == BroadcastWarning::Debug) else { continue };
             let [a, b] = [a.0, b.0].map(Shape::from);
             if level == BroadcastWarning::Refuse {
                 return refuse(TensorFacts::BroadcastRefused { op, a, b, origins: [None; 2] });

@@ -100,7 +100,7 @@ impl Tensor {
             .collect();
         let mut view = self.relayout(to, strides, self.layout.offset as isize);
         view.layout.expanded = true;
-        let written = Meant::of(view.rank(), |i| i < missing);
+        let written = Meant::written(view.rank(), |i| i < missing);
         view.layout.meant = (self.meant() | written).within(view.shape());
         Ok(view)
     }

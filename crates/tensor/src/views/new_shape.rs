@@ -37,7 +37,11 @@ fn is_negative(size: usize) -> bool {
 impl NewShape {
     /// Which axes have a 1 that is written here: they are meant.
     pub(crate) fn written_ones(&self) -> Meant {
-        if self.is_copy { Meant::NONE } else { Meant::of(self.sizes.len(), |axis| self.sizes[axis] == 1) }
+        if self.is_copy {
+            Meant::NONE
+        } else {
+            Meant::written(self.sizes.len(), |axis| self.sizes[axis] == 1)
+        }
     }
 
     /// The shape for so many elements: one size may be open.
