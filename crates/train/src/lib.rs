@@ -2,4 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+mod error;
+pub mod metrics;
+
+pub use error::TrainFacts;
 pub use foldback_tensor::{Error, Facts, Kind, Result};

@@ -7,6 +7,7 @@ use crate::error::Result;
 /// The types of numbers in files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stored {
+    #[cfg(feature = "npy")]
     Bool,
     U8,
     I8,
@@ -42,7 +43,9 @@ impl Stored {
     /// How many bytes a number has.
     pub(super) fn width(self) -> usize {
         match self {
-            Stored::Bool | Stored::U8 | Stored::I8 => 1,
+            Stored::U8 | Stored::I8 => 1,
+            #[cfg(feature = "npy")]
+            Stored::Bool => 1,
             Stored::I16 => 2,
             Stored::I32 | Stored::F32 => 4,
             Stored::F64 => 8,
@@ -58,6 +61,7 @@ impl Stored {
     /// The type that holds all its numbers.
     pub(super) fn natural(self) -> DType {
         match self {
+            #[cfg(feature = "npy")]
             Stored::Bool => DType::Bool,
             Stored::F32 => DType::F32,
             Stored::F64 => DType::F64,
@@ -68,7 +72,9 @@ impl Stored {
     /// The numbers as a tensor of this type and shape. The first byte of each is its most significant one if `big`.
     pub(super) fn tensor(self, bytes: &[u8], big: bool, shape: &[usize], dtype: DType) -> Result<Tensor> {
         match self {
-            Stored::Bool | Stored::U8 => cast!(bytes, big, shape, dtype, u8),
+            Stored::U8 => cast!(bytes, big, shape, dtype, u8),
+            #[cfg(feature = "npy")]
+            Stored::Bool => cast!(bytes, big, shape, dtype, u8),
             Stored::I8 => cast!(bytes, big, shape, dtype, i8),
             Stored::I16 => cast!(bytes, big, shape, dtype, i16),
             Stored::I32 => cast!(bytes, big, shape, dtype, i32),
