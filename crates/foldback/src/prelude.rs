@@ -1,5 +1,6 @@
 //! What most programs and the pages of the guide use: `use foldback::prelude::*;`.
 
+pub use crate::data::{DataLoader, Dataset, TensorDataset, random_split};
 pub use crate::gradcheck::{Check, gradcheck, gradgradcheck};
 pub use crate::graph::{
     Backward, Grad, RequiresGrad, Var, enable_grad, grad, grad_with, hessian, hvp, jacobian, jvp, no_grad,

@@ -7,4 +7,23 @@ mod checkpoint;
 
 #[cfg(feature = "safetensors")]
 pub use checkpoint::{ByLoader, ByModule, ByOptimizer, ByValue, Checkpoint, Checkpoints, Saved, Stateful};
+
+mod early_stopping;
+mod error;
+mod fit;
+mod log;
+pub mod metrics;
+#[cfg(feature = "plots")]
+mod plots;
+#[cfg(feature = "progress")]
+mod progress;
+
+pub use early_stopping::EarlyStopping;
+pub use error::TrainFacts;
+pub use fit::{BatchReport, EpochReport, Fit, History};
 pub use foldback_tensor::{Error, Facts, Kind, Result};
+pub use log::{CsvLog, JsonLinesLog, Log};
+#[cfg(feature = "plots")]
+pub use plots::{plot_curves, plot_decision_boundary};
+#[cfg(feature = "progress")]
+pub use progress::Progress;
