@@ -4,10 +4,6 @@
 
 #[cfg(feature = "safetensors")]
 mod checkpoint;
-
-#[cfg(feature = "safetensors")]
-pub use checkpoint::{ByLoader, ByModule, ByOptimizer, ByValue, Checkpoint, Checkpoints, Saved, Stateful};
-
 mod early_stopping;
 mod error;
 mod fit;
@@ -18,6 +14,10 @@ mod plots;
 #[cfg(feature = "progress")]
 mod progress;
 
+#[cfg(feature = "safetensors")]
+pub use checkpoint::{
+    ByLoader, ByModule, ByOptimizer, BySchedule, ByValue, Checkpoint, Checkpoints, Saved, Stateful,
+};
 pub use early_stopping::EarlyStopping;
 pub use error::TrainFacts;
 pub use fit::{BatchReport, EpochReport, Fit, History};

@@ -13,18 +13,17 @@ use foldback_tensor::{Error, Here, Kind, Result, StateDict, Tensor, or_panic, re
 
 pub use folder::{Checkpoints, Saved};
 use sealed::Sealing;
-pub use stateful::{ByLoader, ByModule, ByOptimizer, ByValue, Stateful};
+pub use stateful::{ByLoader, ByModule, ByOptimizer, BySchedule, ByValue, Stateful};
 
 /// Says what a file is, and what is in it.
 const FORMAT: &str = "foldback.checkpoint";
 const ENTRY: &str = "entry.";
 
-/// The state of a whole run under names of one's own: models, optimisers, loaders, generators, numbers, texts.
+/// The state of a whole run under names of one's own: models, optimisers, schedules, loaders, generators, numbers, texts.
 ///
 /// What can stand in it is [`Stateful`]. The file is a safetensors file, in which the tensors of the entry `model` have names like
 /// `model.l1.weight`, with a checksum over all of it. It is written whole or not at all
-/// ([`write_atomically`](foldback_nn::write_atomically)): a run that is killed at any moment finds its last checkpoint. An optimiser, a loader and the generators
-/// of random numbers then go on with the same bits.
+/// ([`write_atomically`](foldback_nn::write_atomically)): a run that is killed at any moment finds its last checkpoint. An optimiser, a schedule, a loader and the generators of random numbers then go on with the same bits.
 ///
 /// Behind the feature `safetensors`.
 ///

@@ -2,12 +2,12 @@
 
 use foldback_data::{Collate, DataLoader, Dataset};
 use foldback_nn::{FileFacts, Module};
-use foldback_optim::Optimizer;
+use foldback_optim::{Optimizer, Schedule};
 use foldback_tensor::{Generator, Result, StateDict, Tensor, refuse};
 
 /// What has a state that can be saved and loaded again, all or nothing.
 ///
-/// `K` says by what it has one, and is never written: modules, optimisers, loaders and plain values each have an
+/// `K` says by what it has one, and is never written: modules, optimisers, schedules, loaders and plain values each have an
 /// implementation for all of their kind, and these could overlap without it. A type of one's own implements
 /// `Stateful<()>`:
 ///
@@ -43,7 +43,7 @@ use foldback_tensor::{Generator, Result, StateDict, Tensor, refuse};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no state that a checkpoint can hold",
-    note = "modules, optimisers, loaders, generators, tensors, numbers, `bool` and `String` have; implement `Stateful<()>` for a type of your own"
+    note = "modules, optimisers, schedules, loaders, generators, tensors, numbers, `bool` and `String` have; implement `Stateful<()>` for a type of your own"
 )]
 pub trait Stateful<K> {
     /// What it is, for errors: an entry of one kind is not loaded into another.
@@ -66,6 +66,10 @@ pub enum ByModule {}
 /// Of optimisers: settings, moments, steps.
 #[derive(Debug)]
 pub enum ByOptimizer {}
+
+/// Of schedules: the step, and the rates of the optimiser.
+#[derive(Debug)]
+pub enum BySchedule {}
 
 /// Of loaders: the position in an epoch.
 #[derive(Debug)]
@@ -100,9 +104,23 @@ impl<M: Module> Stateful<ByModule> for M {
     }
 }
 
-impl<O: Optimizer> Stateful<ByOptimizer> for O {
+impl<O: Optimizer + ?Sized> Stateful<ByOptimizer> for O {
     fn kind(&self) -> &'static str {
         "optimizer"
+    }
+
+    fn state(&self) -> StateDict {
+        self.state_dict()
+    }
+
+    fn load_state(&mut self, state: &StateDict) -> Result<()> {
+        self.load_state_dict(state)
+    }
+}
+
+impl<S: Schedule + ?Sized> Stateful<BySchedule> for S {
+    fn kind(&self) -> &'static str {
+        "schedule"
     }
 
     fn state(&self) -> StateDict {

@@ -2,7 +2,7 @@ use std::fs;
 
 use foldback_data::DataLoader;
 use foldback_nn::{Buffer, Dropout, Linear, Module, Sequential, sequential};
-use foldback_optim::{Adam, Optimizer, SGD};
+use foldback_optim::{Adam, Optimizer, SGD, Schedule, StepLR};
 use foldback_tensor::{Generator, tensor};
 
 use super::*;
@@ -155,7 +155,7 @@ fn modules_keep_their_generators_and_buffers() {
 }
 
 #[test]
-fn optimisers_and_loaders_go_on() {
+fn optimisers_schedules_and_loaders_go_on() {
     let loader = || DataLoader::new((0..10).collect::<Vec<i64>>(), 3).shuffle(true).seed(4);
     let layer = Linear::new(2, 1);
     let adam = Adam::new(layer.parameters(), 0.1);
@@ -165,10 +165,20 @@ fn optimisers_and_loaders_go_on() {
     let mut epoch = batches.iter();
     epoch.next().unwrap().unwrap();
 
-    let c = through_a_file(&Checkpoint::new().put("adam", &adam).put("loader", &batches));
+    let mut schedule = StepLR::new(&adam, 2).gamma(0.5);
+    schedule.step(&adam).unwrap();
+
+    let run = Checkpoint::new().put("adam", &adam).put("schedule", &schedule).put("loader", &batches);
+    let c = through_a_file(&run);
     let (mut adam_again, mut loader_again) = (Adam::new(layer.parameters(), 1.0), loader());
+    let mut schedule_again = StepLR::new(&adam_again, 2).gamma(0.5);
     c.get("adam", &mut adam_again).unwrap();
+    c.get("schedule", &mut schedule_again).unwrap();
+    schedule_again.step(&adam_again).unwrap();
+    assert_eq!(adam_again.lr(), 0.05);
+    assert_eq!(adam.lr(), 0.1);
     c.get("loader", &mut loader_again).unwrap();
+    schedule.step(&adam).unwrap();
     assert_eq!(adam_again.state_dict(), adam.state_dict());
     assert_eq!(loader_again.iter().next().unwrap().unwrap(), epoch.next().unwrap().unwrap());
 
