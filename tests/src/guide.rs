@@ -29,6 +29,8 @@ pub mod models {}
 
 #[doc = include_str!("../../docs/src/guide/sequences.md")]
 pub mod sequences {}
+#[doc = include_str!("../../docs/src/guide/saving.md")]
+pub mod saving {}
 
 #[doc = include_str!("../../docs/src/guide/large-graphs.md")]
 pub mod large_graphs {}

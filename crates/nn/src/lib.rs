@@ -55,6 +55,9 @@ pub use copies::Copies;
 pub use error::NnFacts;
 #[cfg(feature = "safetensors")]
 pub use files::{FileFacts, safetensors, write_atomically};
+#[cfg(feature = "safetensors")]
+#[doc(hidden)]
+pub use files::{read_bytes, remove_leftovers, write_named};
 pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use init::Init;
 pub use layer::Layer;

@@ -103,7 +103,7 @@ activations! {
     /// ```
     /// use foldback_nn::LogSigmoid;
     /// use foldback_tensor::tensor;
-    /// assert_eq!(LogSigmoid.forward(&tensor![100.0])?.value(), tensor![0.0]);
+    /// assert_eq!(LogSigmoid.forward(&tensor![200.0])?.value(), tensor![0.0]);
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
     LogSigmoid: |x| x.try_logsigmoid();

@@ -1,6 +1,6 @@
 //! Tables of vectors.
 
-use foldback_graph::Var;
+use foldback_graph::{AsInput, Var};
 use foldback_tensor::{DType, Here, refuse};
 
 use super::making::{Drawing, Drawn, blank, is_blank, making};
@@ -71,8 +71,8 @@ impl Embedding {
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
     #[track_caller]
-    pub fn from_pretrained(weight: impl Into<Var>) -> Result<Embedding> {
-        let mut weight = weight.into();
+    pub fn from_pretrained(weight: impl AsInput) -> Result<Embedding> {
+        let mut weight = weight.to_var();
         let [num_embeddings, embedding_dim] = *weight.dims() else {
             let (op, name, expected) = ("embedding", "a weight", "[count, width]".into());
             return refuse(NnFacts::ParameterShape { op, name, expected, found: weight.shape().clone() })
@@ -134,5 +134,45 @@ impl Embedding {
             None => Var::embedding(ids, &self.weight),
             Some(padding) => Var::embedding_with(ids, &self.weight, padding),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use foldback_graph::RequiresGrad;
+    use foldback_tensor::tensor;
+
+    use super::*;
+    use crate::Module;
+
+    #[test]
+    fn padding_has_no_gradient() {
+        let layer = Embedding::new(3, 2).padding_idx(-1).dtype(DType::F64);
+        layer.forward(&tensor![2, 0, 2; i64]).unwrap().sum(..).unwrap().backward().unwrap();
+        assert_eq!(layer.weight.grad().unwrap(), tensor![[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]; f64]);
+        assert_eq!(layer.weight.value().select(0, 2).unwrap(), tensor![0.0, 0.0; f64]);
+        assert!(layer.padding_idx(None).weight.value().select(0, 2).unwrap() != tensor![0.0, 0.0; f64]);
+    }
+
+    /// A frozen table is found by name, saved and copied as any other.
+    #[test]
+    fn a_pretrained_table() {
+        let table = tensor![[1.0], [2.0]];
+        let frozen = Embedding::from_pretrained(&table).unwrap();
+        assert_eq!(frozen.state_dict().get("weight"), Some(&table));
+        let mut thawed = frozen.clone();
+        thawed.requires_grad_(true).unwrap();
+        assert!(frozen.weight.requires_grad());
+        let shared = table.requires_grad();
+        assert!(Embedding::from_pretrained(&shared).unwrap().weight.is_same(&shared));
+        assert!(Embedding::from_pretrained(tensor![1.0]).is_err());
+    }
+
+    #[test]
+    fn numbers_are_whole_and_in_the_table() {
+        let layer = Embedding::new(3, 2);
+        assert!(layer.forward(&tensor![3; i64]).is_err());
+        assert!(layer.forward(&tensor![-1; i64]).is_err());
+        assert!(layer.forward(&tensor![1.0]).is_err());
     }
 }
