@@ -2,4 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod averaged;
+
+pub use averaged::{AverageFacts, AveragedModel};
 pub use foldback_tensor::{Error, Facts, Kind, Result};
