@@ -36,10 +36,8 @@
 // The macros' paths, for this crate's own layers.
 extern crate self as foldback_nn;
 
-mod activation;
 mod buffer;
 mod copies;
-mod dropout;
 mod error;
 #[cfg(feature = "safetensors")]
 mod files;
@@ -47,16 +45,12 @@ pub mod init;
 mod layer;
 mod layer_path;
 mod layers;
-mod linear;
 pub mod loss;
 mod module;
-mod sequential;
 mod state;
 
-pub use activation::{GELU, GELUTanh, ReLU, SiLU, Sigmoid, Softplus, Tanh};
 pub use buffer::Buffer;
 pub use copies::Copies;
-pub use dropout::Dropout;
 pub use error::NnFacts;
 #[cfg(feature = "safetensors")]
 pub use files::{FileFacts, safetensors, write_atomically};
@@ -64,9 +58,7 @@ pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use init::Init;
 pub use layer::Layer;
 pub use layers::*;
-pub use linear::{Linear, LinearBuilder, linear};
 pub use module::{Module, Visitor};
-pub use sequential::Sequential;
 pub use state::{LoadReport, Mismatched};
 
 /// Makes a module of a struct: finds the parameters in its fields.

@@ -39,10 +39,7 @@ use crate::error::Result;
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
 #[track_caller]
-pub fn write_atomically(
-    path: impl AsRef<Path>,
-    write: impl Fn(&mut dyn Write) -> Result<()>,
-) -> Result<()> {
+pub fn write_atomically(path: impl AsRef<Path>, write: impl Fn(&mut dyn Write) -> Result<()>) -> Result<()> {
     write_file("write_atomically", path.as_ref(), &write).or_here()
 }
 

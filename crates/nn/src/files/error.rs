@@ -106,7 +106,8 @@ mod tests {
     #[test]
     fn every_fact_has_a_kind_and_a_cure() {
         let (op, path) = ("load", String::new);
-        let malformed = FileFacts::Malformed { op, path: path(), problem: "it is cut".into(), cure: "save again" };
+        let malformed =
+            FileFacts::Malformed { op, path: path(), problem: "it is cut".into(), cure: "save again" };
         assert_eq!(malformed.to_string(), "load: it is cut: save again");
         assert_eq!(malformed.kind(), Kind::File);
         let named = malformed.in_file(Path::new("a/b"));
