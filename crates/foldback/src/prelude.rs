@@ -1,6 +1,6 @@
 //! What most programs and the pages of the guide use: `use foldback::prelude::*;`.
 
-pub use crate::data::{DataLoader, Dataset, TensorDataset, random_split};
+pub use crate::data::{DataLoader, Dataset, Normaliser, TensorDataset, random_split};
 pub use crate::gradcheck::{Check, gradcheck, gradgradcheck};
 pub use crate::graph::{
     Backward, Grad, RequiresGrad, Var, enable_grad, grad, grad_with, hessian, hvp, jacobian, jvp, no_grad,
@@ -22,6 +22,5 @@ pub use crate::nn::{
 pub use crate::optim::{Adam, AdamW, Optimizer, SGD};
 pub use crate::tensor::{Attention, Conv, Interpolate, InterpolateMode, Norm, Pad, Padding, Pool};
 pub use crate::tensor::{DType, Tensor, keep, manual_seed, s};
-#[cfg(feature = "safetensors")]
-pub use crate::train::{Checkpoint, Checkpoints};
+    #[cfg(feature = "safetensors")] pub use crate::train::{Checkpoint, Checkpoints};, Fit};, pub use crate::train::{EarlyStopping,
 pub use crate::{Error, Result, assert_close, assert_grads, fuse, tensor};
