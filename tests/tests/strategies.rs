@@ -11,7 +11,7 @@ use foldback_gradcheck::strategies::{
     shapes, tensors,
 };
 use foldback_graph::{Operation, Result, Var, fuse};
-use foldback_tensor::{Error, Shape, Tensor};
+use foldback_tensor::{BroadcastWarning, Error, Shape, Tensor, broadcast_warning};
 
 #[test]
 fn right_operations_pass() {
@@ -25,6 +25,16 @@ fn right_operations_pass() {
         c in TRUTH, a in ANY, b in DISTINCT
     );
     check_broadcast_op!(|a: &Var, b: &Var| fuse!(|a, b| (a - b).square() / b).call((a, b)), |a, b| (a - b).powi(2) / b, a in ANY, b in ABOVE_ONE);
+}
+
+/// Each broadcast is meant there, `[4, 1]` with `[4]` among them.
+#[test]
+fn a_scope_that_refuses_broadcasts_does_not_reach_it() {
+    let _guard = broadcast_warning(BroadcastWarning::Refuse);
+    let list = || Tensor::zeros([4, 1]).mul(Tensor::zeros([4]));
+    let product = |a: &Var, b: &Var| list().and_then(|_| a.mul(b));
+    check_broadcast_op!(product, |a, b| a * b, a in ANY, b in ANY);
+    assert!(list().is_err());
 }
 
 /// What is said of an operation of two operands whose gradients, or values, have an error.

@@ -1,7 +1,7 @@
 //! A whole property test of an operation that broadcasts: its values, its gradients, every broadcast, every layout.
 
 use foldback_graph::{Domain, Outputs, Var};
-use foldback_tensor::{Error, Shape, Tensor, Tolerance, compare_close};
+use foldback_tensor::{BroadcastWarning, Error, Shape, Tensor, Tolerance, broadcast_warning, compare_close};
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRng, TestRunner};
 
 use super::inputs::inputs_in;
@@ -23,7 +23,7 @@ const CASES: u32 = 48;
 ///
 /// The operation takes a reference to a variable for each operand. The closure says what one element of the result is, given one
 /// element of each operand as `f64`, and `in` says what numbers an operand may hold: one of [`domains`](crate::strategies::domains).
-/// Needs the feature `proptest`.
+/// All broadcasts are meant here: [`BroadcastWarning`](foldback_tensor::BroadcastWarning) is off meanwhile. Needs the feature `proptest`.
 ///
 /// ```
 /// use foldback_gradcheck::check_broadcast_op;
@@ -79,6 +79,8 @@ pub fn check_broadcast_op<const N: usize, O: Outputs>(
     value: impl Fn([f64; N]) -> f64,
     domains: [Domain; N],
 ) -> Result<()> {
+    // All broadcasts are meant here.
+    let _guard = broadcast_warning(BroadcastWarning::Off);
     let check = |x: &[Tensor]| {
         check_one::<N, O>(&op, &value, &domains, x)
             .map_err(|e| Error::other(format!("for {}: {e}", shown(x))))
