@@ -81,6 +81,12 @@ const MEANT: &[(&str, Program)] = &[
         let x = data(&[6, 3]);
         fuse!(|a, b| a + b).call([&x.square().sum(keep(1))?, &x.square().sum(1)?])
     }),
+    ("fused: a matrix times a row, and a column", || {
+        fuse!(|x, w, b| (x * w + b).square()).call([&data(&[2, 2]), &data(&[2]), &data(&[2, 1])])
+    }),
+    ("a choice for each pair, between a column and a row", || {
+        data(&[4, 4]).gt(0.0)?.where_cond(data(&[4, 1]), data(&[4]))
+    }),
     ("a step of two axes for each sample", || {
         let x = data(&[4, 5]);
         x.sub(&x.amax(keep(1))?)?.exp().div(&x.sub(&x.amax(keep(1))?)?.exp().sum(keep(1))?)

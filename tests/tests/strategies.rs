@@ -35,6 +35,7 @@ fn a_scope_that_refuses_broadcasts_does_not_reach_it() {
     let product = |a: &Var, b: &Var| list().and_then(|_| a.mul(b));
     check_broadcast_op!(product, |a, b| a * b, a in ANY, b in ANY);
     assert!(list().is_err());
+    proptest!(|(x in broadcasting_inputs(2, ANY))| prop_assert!(x[0].mul(&x[1]).is_ok()));
 }
 
 /// What is said of an operation of two operands whose gradients, or values, have an error.

@@ -178,7 +178,12 @@ pub fn are_pairs(a: &Tensor, b: &Tensor) -> bool {
 #[track_caller]
 fn look(op: &'static str, level: BroadcastWarning, operands: &[Operand<'_>]) -> Result<()> {
     for (i, &a) in operands.iter().enumerate() {
-        for &b in &operands[i + 1..] {
+        for (j, &b) in operands.iter().enumerate().skip(i + 1) {
+            // What one operand holds anyway is no shape that two of them made.
+            let others = operands.iter().enumerate().filter(|&(k, _)| k != i && k != j);
+            if doubt::is_held(a, b, others.map(|(_, &c)| c)) {
+                continue;
+            }
             let Some(doubt) = Doubt::about(op, a, b, level == BroadcastWarning::Debug) else { continue };
             let [a, b] = [a.0, b.0].map(Shape::from);
             if level == BroadcastWarning::Refuse {
