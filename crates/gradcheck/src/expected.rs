@@ -1,7 +1,7 @@
 //! Gradients against numbers that a test states: `assert_grads!`.
 
 use foldback_graph::{Arguments, Grad, Outputs, Var};
-use foldback_tensor::{Compared, Error, Here, Tensor, Tolerance, compare_close};
+use foldback_tensor::{Compared, Error, Here, Tensor, Tolerance, compare_close, counted};
 
 use crate::error::Result;
 
@@ -57,7 +57,7 @@ pub fn variable(x: &impl foldback_graph::AsInput) -> Var {
 /// what the input is called.
 ///
 /// # Errors
-/// The first gradient that differs, what `f` returns, and what a backward pass refuses.
+/// The first gradient that differs, another number of expected gradients than of inputs, what `f` returns, and what a backward pass refuses.
 ///
 /// ```
 /// use foldback_gradcheck::testing::{Tolerance, check_grads};
@@ -72,8 +72,12 @@ pub fn check_grads<I: Arguments, O: Outputs>(
     expected: &[(&str, &dyn Compared)],
     tolerance: &Tolerance,
 ) -> Result<()> {
-    let leaves: Vec<Var> =
-        inputs.into_vars().iter().map(|x| Var::leaf(x.value()).nowhere()).collect::<Result<_>>()?;
+    let inputs = inputs.into_vars();
+    if inputs.len() != expected.len() {
+        let counts = (counted(expected.len(), "expected gradient"), counted(inputs.len(), "input"));
+        return Err(Error::other(format!("{} for {}: give one for each", counts.0, counts.1)));
+    }
+    let leaves: Vec<Var> = inputs.iter().map(|x| Var::leaf(x.value()).nowhere()).collect::<Result<_>>()?;
     let outputs = f(&I::gather(leaves.clone())).into_vars()?;
     let roots: Vec<&Var> = outputs.iter().filter(|y| y.requires_grad()).collect();
     let seeds: Vec<Var> = roots.iter().map(|y| Var::from(Tensor::ones_with(y.shape(), y.dtype()))).collect();
