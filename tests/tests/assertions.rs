@@ -34,6 +34,9 @@ fn gradients_are_those_of_the_sum_of_all_outputs() {
     // What was recorded before is not gone through, and a leaf keeps its own gradient.
     let leaf = tensor![2.0].requires_grad();
     assert_grads!(|x| x.square(), leaf => tensor![4.0]; atol = 0.0, rtol = 0.0);
+    assert_grads!(|x| x.square(), leaf => tensor![4.0], atol = 0.0, rtol = 0.0);
+    assert_grads!(|[x, y]| x.mul(y), leaf => tensor![2.0], &leaf => tensor![2.0], rtol = 1e-3);
+    assert_grads!(|[x, y]| x.mul(y), leaf => tensor![2.0], leaf => tensor![2.0],);
     assert_eq!(leaf.grad(), None);
 }
 
