@@ -82,6 +82,8 @@ def case(layer, args, inputs, dtype="f64", mode="train", tags=(), warmup=0, name
         line["grad_outputs"] = [None]
         line["grads"] = None
     line["state_after"] = {k: tensor(b) for k, b in module.named_buffers()}
+    if "max_norm" in args:
+        line["state_after"]["weight"] = tensor(module.weight)
     lines.append(line)
 
 
@@ -111,6 +113,11 @@ def linear_and_embeddings():
         case("Embedding", table | args, [torch.tensor(ids, dtype=torch.int64)])
     case("Embedding", table | {"padding_idx": 0}, [torch.tensor([0, 1])], dtype="f32")
     case("Embedding", table, [[2]])
+    for args in ({"max_norm": 0.8}, {"max_norm": 1.0, "norm_type": 1.0}, {"max_norm": 9.0}, {"scale_grad_by_freq": True}, {"scale_grad_by_freq": True, "padding_idx": 2},
+                 {"max_norm": 0.5, "padding_idx": 0, "scale_grad_by_freq": True}):
+        case("Embedding", table | args, [torch.tensor([[2, 0], [2, 5], [2, 2]])])
+        case("Embedding", table | args, [torch.tensor([1, 1, 4])], dtype="f32")
+    case("Embedding", table | {"max_norm": 0.5}, [torch.tensor([6])])
 
 
 def convolutions():

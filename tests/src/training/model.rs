@@ -199,7 +199,9 @@ fn zeros(shape: &[Value], dtype: DType) -> Read<Tensor> {
 }
 
 /// A layer by its name and keywords.
-pub(crate) fn build_layer(name: &str, keywords: Map<String, Value>, dtype: DType) -> Read<Model> {
+pub(crate) fn build_layer(name: &str, mut keywords: Map<String, Value>, dtype: DType) -> Read<Model> {
+    // Layers give new values; only writing over the input is something that they lack.
+    keywords.retain(|keyword, value| keyword != "inplace" || *value != Value::Bool(false));
     let row =
         rows().find(|row| row.name == name).ok_or_else(|| Refusal::Unsupported(format!("layer {name}")))?;
     (row.new)(&arguments(row.name, row.keywords, keywords)?, dtype)

@@ -259,3 +259,41 @@ statistics! {
     InstanceNorm2d("instance_norm2d", 3 | 4, "[n, c, h, w] or [c, h, w]", over_examples::<4>, counts false);
     affine false, tracks false
 }
+
+#[cfg(test)]
+mod tests {
+    use foldback_tensor::tensor;
+
+    use super::*;
+    use crate::Module;
+
+    /// A call that is refused leaves the statistics as they were.
+    #[test]
+    fn a_refused_call_changes_nothing() {
+        let layer = BatchNorm1d::new(2);
+        let state = || layer.named_buffers().into_iter().map(|(_, b)| b.value()).collect::<Vec<_>>();
+        let before = state();
+        assert!(layer.forward(&tensor![[1.0, 2.0]]).is_err());
+        assert!(layer.forward(&tensor![[1.0], [2.0]]).is_err());
+        assert!(layer.forward(&tensor![1.0, 2.0]).is_err());
+        assert_eq!(state(), before);
+        layer.forward(&tensor![[1.0, 2.0], [3.0, 4.0]]).unwrap();
+        assert_eq!(state()[2], tensor![1; i64].squeeze(0).unwrap());
+    }
+
+    #[test]
+    fn the_rank_is_named() {
+        let e = BatchNorm2d::new(2).forward(&Tensor::ones([2, 2])).unwrap_err().with_location(None);
+        assert_eq!(e.to_string(), "batch_norm2d: expected an input of shape [n, c, h, w], found [2, 2]");
+    }
+
+    /// The mean over all batches, whatever their number.
+    #[test]
+    fn without_a_momentum() {
+        let layer = BatchNorm1d::new(1).momentum(None);
+        for x in [tensor![[0.0], [2.0]], tensor![[4.0], [6.0]]] {
+            layer.forward(&x).unwrap();
+        }
+        assert_eq!(layer.running_mean.unwrap().value(), tensor![3.0]);
+    }
+}

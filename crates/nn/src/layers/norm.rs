@@ -215,7 +215,7 @@ impl Drawn for GroupNorm {
     fn draw(&mut self, _: &mut Drawing<'_>) -> Result<()> {
         let op = "group_norm";
         expect_float(op, self.dtype)?;
-        if self.num_groups == 0 || self.num_channels % self.num_groups != 0 {
+        if self.num_groups == 0 || !self.num_channels.is_multiple_of(self.num_groups) {
             let (name, expected) = ("num_groups", "a divisor of num_channels");
             return refuse(NnFacts::Parameter { op, name, value: self.num_groups as f64, expected });
         }
