@@ -145,7 +145,7 @@ def convolutions():
     back = {"in_channels": 4, "out_channels": 2, "kernel_size": 3}
     settings = [{}, {"bias": False}, {"stride": 2}, {"padding": 1}, {"stride": 3, "output_padding": 2}, {"dilation": 2}, {"groups": 2},
                 {"stride": 2, "padding": 1, "output_padding": 1, "groups": 2, "bias": False}]
-    refused = [{"groups": 3}, {"output_padding": 1}, {"stride": 2, "output_padding": 2}, {"stride": 0}]
+    refused = [{"groups": 3}, {"output_padding": 1}, {"stride": 2, "output_padding": 2}, {"stride": 0}, {"padding_mode": "reflect"}, {"padding_mode": "zeros"}]
     for args in settings + refused:
         case("ConvTranspose1d", back | args, [[2, 4, 3]])
         case("ConvTranspose2d", back | args, [[2, 4, 3, 2]])
@@ -174,8 +174,9 @@ def normalisation():
                         ({"num_groups": 1}, [2, 4, 3]), ({"num_groups": 3}, [2, 4, 3]), ({}, [2, 6, 3]), ({}, [4])]:
         case("GroupNorm", groups | args, [shape])
     case("GroupNorm", groups, [[2, 4, 3]], dtype="f32")
+    case("GroupNorm", groups | {"bias": False}, [[2, 4, 3]])
     options = [{}, {"momentum": 0.5}, {"momentum": None}, {"eps": 0.1}, {"affine": False}, {"track_running_stats": False}, {"affine": True}, {"track_running_stats": True},
-               {"affine": True, "track_running_stats": True, "momentum": 0.3}, {"track_running_stats": True, "momentum": None}]
+               {"affine": True, "track_running_stats": True, "momentum": 0.3}, {"track_running_stats": True, "momentum": None}, {"affine": True, "bias": False}]
     batch = [("BatchNorm1d", [[5, 3], [4, 3, 2]], [[3], [2, 3, 2, 2], [5, 4], [1, 3], [1, 3, 1]]),
              ("BatchNorm2d", [[3, 3, 2, 2]], [[3, 2, 2], [2, 4, 2, 2], [1, 3, 1, 1], [2, 3]]),
              ("InstanceNorm1d", [[2, 3, 4], [3, 4]], [[3], [2, 3, 1], [2, 3, 2, 2]]),

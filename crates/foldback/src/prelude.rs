@@ -1,5 +1,6 @@
 //! What most programs and the pages of the guide use: `use foldback::prelude::*;`.
 
+pub use crate::data::{DataLoader, Dataset, Normaliser, TensorDataset, random_split};
 pub use crate::gradcheck::{Check, gradcheck, gradgradcheck};
 pub use crate::graph::{
     Backward, Grad, RequiresGrad, Var, enable_grad, grad, grad_with, hessian, hvp, jacobian, jvp, no_grad,
@@ -21,4 +22,7 @@ pub use crate::nn::{
 pub use crate::optim::{Adam, AdamW, Optimizer, SGD};
 pub use crate::tensor::{Attention, Conv, Interpolate, InterpolateMode, Norm, Pad, Padding, Pool};
 pub use crate::tensor::{DType, Tensor, keep, manual_seed, s};
+#[cfg(feature = "safetensors")]
+pub use crate::train::{Checkpoint, Checkpoints};
+pub use crate::train::{EarlyStopping, Fit};
 pub use crate::{Error, Result, assert_close, assert_grads, fuse, tensor};

@@ -55,6 +55,9 @@ pub use copies::Copies;
 pub use error::NnFacts;
 #[cfg(feature = "safetensors")]
 pub use files::{FileFacts, safetensors, write_atomically};
+#[cfg(feature = "safetensors")]
+#[doc(hidden)]
+pub use files::{read_bytes, remove_leftovers, write_named};
 pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use init::Init;
 pub use layer::Layer;
@@ -148,7 +151,7 @@ pub use foldback_nn_derive::Module;
 /// let (y, _) = model.forward(&Tensor::ones([1, 3]), &Tensor::ones([1, 4]), Some(&tensor![0.0, 1.0]))?;
 /// assert_eq!(y.shape(), [1, 2]);
 /// let e = model.forward(&y, &Tensor::ones([1, 4]), None).unwrap_err();
-/// assert!(e.to_string().starts_with("left: linear: expected an input of shape [.., 3], found [1, 2] (at "));
+/// assert!(e.to_string().starts_with("left: linear: expected an input of shape [.., 3], found [1, 2]: "));
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
 ///

@@ -3,8 +3,9 @@
 use foldback_tensor::{DType, Tensor};
 use serde_json::Value;
 
+use super::TrainingCase;
 use crate::conformance::build;
-use crate::conformance::case::{TensorSpec, tensor};
+use crate::conformance::case::{TensorSpec, tensor, text};
 use crate::conformance::close::same_bits;
 use crate::conformance::run::Stop;
 
@@ -119,8 +120,7 @@ fn flatten(value: &Value, all: &mut Vec<f64>) -> Result<(), Stop> {
     if let Some(list) = value.as_array() {
         return list.iter().try_for_each(|v| flatten(v, all));
     }
-    let number = build::number(value).ok_or_else(|| format!("{value} is no number"))?;
-    all.push(number.to_f64());
+    all.push(number(value)?);
     Ok(())
 }
 
@@ -128,4 +128,19 @@ fn flatten(value: &Value, all: &mut Vec<f64>) -> Result<(), Stop> {
 pub(crate) fn written(value: &Value) -> Result<Tensor, Stop> {
     let spec: TensorSpec = tensor(value)?;
     build::dense(&spec).map_err(Stop::Unsupported)
+}
+
+/// The element type of a case.
+pub(crate) fn dtype(case: &TrainingCase) -> Result<DType, Stop> {
+    let name = text(&case.body, "dtype")?;
+    build::dtype(&name).ok_or_else(|| Stop::Unsupported(format!("dtype {name}")))
+}
+
+/// A number, or one of the words that stand for those that JSON lacks.
+pub(crate) fn number(value: &Value) -> Result<f64, Stop> {
+    Ok(build::number(value).ok_or_else(|| format!("{value} is no number"))?.to_f64())
+}
+
+pub(crate) fn list(value: &Value) -> Result<&Vec<Value>, Stop> {
+    Ok(value.as_array().ok_or_else(|| format!("{value} is no list"))?)
 }

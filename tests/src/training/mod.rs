@@ -25,6 +25,7 @@ use crate::conformance::case::text;
 use crate::conformance::run::{Stop, Verdict};
 
 pub(crate) use judge::Judge;
+pub use safetensors::rewrite_to;
 
 /// One line with a `kind`.
 #[derive(Clone)]

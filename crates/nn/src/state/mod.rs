@@ -1,5 +1,6 @@
 //! What a module keeps, by name: `state_dict` and loading it again, all or nothing.
 
+mod generators;
 mod report;
 
 use std::collections::{HashMap, HashSet};
@@ -11,6 +12,7 @@ use crate::buffer::Buffer;
 use crate::error::{NnFacts, Result};
 use crate::module::{Module, Seen, Visitor};
 
+pub(crate) use generators::{generator_states, load_generator_states};
 pub(crate) use report::Listed;
 pub use report::{LoadReport, Mismatched};
 

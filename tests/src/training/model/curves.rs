@@ -8,7 +8,7 @@ use foldback_nn::{
 
 use super::basic::size;
 use super::{Model, Row, row};
-use crate::conformance::args::Refusal;
+use crate::conformance::args::{Args, Read, Refusal};
 
 pub(super) const ROWS: &[Row] = &[
     row!("ReLU", "", |_, _| ReLU),
@@ -50,9 +50,9 @@ pub(super) const ROWS: &[Row] = &[
         Threshold::new(a.float("threshold", 0.0)?, a.float("value", 0.0)?)
     }),
     row!("GLU", "dim", |a, _| GLU::new().dim(a.int("dim")?.unwrap_or(-1))),
-    row!("Softmax", "dim", |a, _| Softmax::new(a.int_of("dim")?)),
-    row!("Softmin", "dim", |a, _| Softmin::new(a.int_of("dim")?)),
-    row!("LogSoftmax", "dim", |a, _| LogSoftmax::new(a.int_of("dim")?)),
+    row!("Softmax", "dim", |a, _| Softmax::new(axis(a)?)),
+    row!("Softmin", "dim", |a, _| Softmin::new(axis(a)?)),
+    row!("LogSoftmax", "dim", |a, _| LogSoftmax::new(axis(a)?)),
     row!("Softmax2d", "", |_, _| Softmax2d::new()),
     row!("RReLU", "lower upper", |a, _| {
         let layer = RReLU::new().lower(a.float("lower", 1.0 / 8.0)?).upper(a.float("upper", 1.0 / 3.0)?);
@@ -63,3 +63,8 @@ pub(super) const ROWS: &[Row] = &[
         PReLU::builder().num_parameters(count).init(a.float("init", 0.25)?).dtype(dtype).build()?
     }),
 ];
+
+/// PyTorch guesses an axis that is not given, and warns.
+fn axis(a: &Args) -> Read<isize> {
+    a.int("dim")?.ok_or_else(|| Refusal::Unsupported("softmax(dim=None)".into()))
+}
