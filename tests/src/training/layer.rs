@@ -2,7 +2,7 @@
 
 use foldback_graph::{Backward, Var, backward, no_grad};
 use foldback_nn::Module;
-use foldback_tensor::DType;
+use foldback_tensor::{DType, Tensor, get_rng_state, set_rng_state};
 use serde_json::{Map, Value};
 
 use super::model::{Model, build_layer};
@@ -10,6 +10,7 @@ use super::{Judge, TrainingCase};
 use crate::conformance::args::{Args, Refusal};
 use crate::conformance::build;
 use crate::conformance::case::{array, input, text};
+use crate::conformance::close::same_bits;
 use crate::conformance::run::Stop;
 
 use super::judge::written;
@@ -32,13 +33,46 @@ pub(super) fn replay(case: &TrainingCase, judge: &mut Judge) -> Result<(), Stop>
         no_grad(|| model.call(&name, &args)).map_err(stop)?;
     }
     let forward = case.body.get("forward").and_then(Value::as_object).cloned().unwrap_or_default();
-    let results = model.call(&name, &Args::new(inputs.named.clone(), forward));
+    let args = Args::new(inputs.named.clone(), forward);
+    let from_file = if case.is_refused() { None } else { Some(through_file(case, &name, &model, &args)?) };
+    let results = model.call(&name, &args);
     if case.is_refused() {
         return if refused(&results)? { Ok(()) } else { Err(Stop::Failed("is not refused".into())) };
     }
     let results = results.map_err(stop)?;
+    let same = |a: &Option<Var>, b: &Option<Tensor>| match (a, b) {
+        (Some(a), Some(b)) => same_bits(&a.value(), b),
+        (a, b) => a.is_none() && b.is_none(),
+    };
+    if from_file.is_some_and(|other| {
+        other.len() != results.len() || !results.iter().zip(&other).all(|(a, b)| same(a, b))
+    }) {
+        return Err(Stop::Failed(
+            "a layer that was loaded from the file of this one has other results".into(),
+        ));
+    }
     compare(case, judge, &results, &inputs, &model.named_parameters())?;
     state_after(case, judge, &model)
+}
+
+/// What a fresh layer computes into which the file of this one has been loaded.
+fn through_file(
+    case: &TrainingCase,
+    name: &str,
+    model: &Model,
+    args: &Args,
+) -> Result<Vec<Option<Tensor>>, Stop> {
+    let file = format!("foldback-layer-{}-{:?}.safetensors", std::process::id(), std::thread::current().id());
+    let path = std::env::temp_dir().join(file);
+    let mut fresh = build_layer(name, case.args(), dtype(case)?).map_err(stop)?;
+    let loaded = model.save(&path).and_then(|()| Module::load(&mut fresh, &path));
+    let _ = std::fs::remove_file(&path);
+    loaded.map_err(|e| e.to_string())?;
+    fresh.set_training(text(&case.body, "mode")? == "train");
+    let generator = get_rng_state();
+    let results = no_grad(|| fresh.call(name, args));
+    set_rng_state(generator);
+    Ok(results.map_err(stop)?.into_iter().map(|result| result.map(|var| var.value())).collect())
 }
 
 /// The inputs of a call.
