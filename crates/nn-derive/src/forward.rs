@@ -85,9 +85,9 @@ fn called(own: &ImplItemFn, nn: &Path) -> Result<(TokenStream, Vec<Input>)> {
         #(#attrs)*
         #vis #sig {
             #(#variables)*
-            let asked = #nn::enter(&*self);
+            let __asked = #nn::enter(&*self);
             let result = self.#inner(#(#passed),*);
-            if asked {
+            if __asked {
                 use #nn::NoShapes as _;
                 #nn::leave(#nn::Returned(&result).shapes());
             }

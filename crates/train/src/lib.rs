@@ -21,6 +21,9 @@ pub use checkpoint::{
 pub use early_stopping::EarlyStopping;
 pub use error::TrainFacts;
 pub use fit::{BatchReport, EpochReport, Fit, History};
+mod averaged;
+
+pub use averaged::{AverageFacts, AveragedModel};
 pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use log::{CsvLog, JsonLinesLog, Log};
 #[cfg(feature = "plots")]

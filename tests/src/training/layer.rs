@@ -1,8 +1,8 @@
 //! Layers: values, gradients and buffers, in training and in use.
 
 use foldback_graph::{Backward, Var, backward, no_grad};
-use foldback_nn::Module;
-use foldback_tensor::{DType, Tensor, get_rng_state, set_rng_state};
+use foldback_nn::{Module, safetensors};
+use foldback_tensor::DType;
 use serde_json::{Map, Value};
 
 use super::model::{Model, build_layer};
@@ -26,53 +26,37 @@ pub(super) fn replay(case: &TrainingCase, judge: &mut Judge) -> Result<(), Stop>
     if text(&case.body, "when").as_deref() != Ok("new") {
         model.load(case.get("state")?)?;
     }
-    model.set_training(text(&case.body, "mode")? == "train");
+    model.set_training(is_training(case)?);
     let inputs = inputs(case)?;
     for warm in case.body.get("warmup").and_then(Value::as_array).into_iter().flatten() {
         let args = Args::new(vec![(inputs.named[0].0.clone(), written(warm)?.into())], Map::new());
         no_grad(|| model.call(&name, &args)).map_err(stop)?;
     }
+    let saved = safetensors::save(&model.state_dict()).map_err(|e| format!("save: {e}"))?;
     let forward = case.body.get("forward").and_then(Value::as_object).cloned().unwrap_or_default();
     let args = Args::new(inputs.named.clone(), forward);
-    let from_file = if case.is_refused() { None } else { Some(through_file(case, &name, &model, &args)?) };
     let results = model.call(&name, &args);
     if case.is_refused() {
         return if refused(&results)? { Ok(()) } else { Err(Stop::Failed("is not refused".into())) };
     }
     let results = results.map_err(stop)?;
-    let same = |a: &Option<Var>, b: &Option<Tensor>| match (a, b) {
-        (Some(a), Some(b)) => same_bits(&a.value(), b),
-        (a, b) => a.is_none() && b.is_none(),
-    };
-    if from_file.is_some_and(|other| {
-        other.len() != results.len() || !results.iter().zip(&other).all(|(a, b)| same(a, b))
-    }) {
-        return Err(Stop::Failed(
-            "a layer that was loaded from the file of this one has other results".into(),
-        ));
-    }
     compare(case, judge, &results, &inputs, &model.named_parameters())?;
-    state_after(case, judge, &model)
+    state_after(case, judge, &model)?;
+    let mut fresh = build_layer(&name, case.args(), dtype(case)?).map_err(stop)?;
+    let state = safetensors::load(&saved).map_err(|e| format!("load: {e}"))?;
+    fresh.load_state_dict(&state).map_err(|e| format!("load: {e}"))?;
+    fresh.set_training(is_training(case)?);
+    let again = fresh.call(&name, &args).map_err(stop)?;
+    let values = |all: &[Option<Var>]| all.iter().flatten().map(Var::value).collect::<Vec<_>>();
+    if values(&results).iter().zip(&values(&again)).all(|(a, b)| same_bits(a, b)) {
+        return Ok(());
+    }
+    Err(Stop::Failed("another layer that has loaded its file gives other bits".into()))
 }
 
-/// What a fresh layer computes into which the file of this one has been loaded.
-fn through_file(
-    case: &TrainingCase,
-    name: &str,
-    model: &Model,
-    args: &Args,
-) -> Result<Vec<Option<Tensor>>, Stop> {
-    let file = format!("foldback-layer-{}-{:?}.safetensors", std::process::id(), std::thread::current().id());
-    let path = std::env::temp_dir().join(file);
-    let mut fresh = build_layer(name, case.args(), dtype(case)?).map_err(stop)?;
-    let loaded = model.save(&path).and_then(|()| Module::load(&mut fresh, &path));
-    let _ = std::fs::remove_file(&path);
-    loaded.map_err(|e| e.to_string())?;
-    fresh.set_training(text(&case.body, "mode")? == "train");
-    let generator = get_rng_state();
-    let results = no_grad(|| fresh.call(name, args));
-    set_rng_state(generator);
-    Ok(results.map_err(stop)?.into_iter().map(|result| result.map(|var| var.value())).collect())
+/// Whether the layer is in training.
+fn is_training(case: &TrainingCase) -> Result<bool, Stop> {
+    Ok(text(&case.body, "mode")? == "train")
 }
 
 /// The inputs of a call.

@@ -163,7 +163,7 @@ impl Metric for R2Score {
 /// ```
 /// use foldback_tensor::tensor;
 /// use foldback_train::metrics::r2_score;
-/// assert_eq!(r2_score(&tensor![1.0, 2.0, 3.0], &tensor![1.0, 2.0, 5.0])?, 1.0 - 4.0 / (26.0 / 3.0));
+/// assert_eq!(r2_score(&tensor![0.0, 2.0, 2.0], &tensor![0.0, 2.0, 4.0])?, 0.5);
 /// # Ok::<(), foldback_train::Error>(())
 /// ```
 #[track_caller]
