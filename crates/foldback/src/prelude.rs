@@ -22,5 +22,7 @@ pub use crate::nn::{
 pub use crate::optim::{Adam, AdamW, Optimizer, SGD};
 pub use crate::tensor::{Attention, Conv, Interpolate, InterpolateMode, Norm, Pad, Padding, Pool};
 pub use crate::tensor::{DType, Tensor, keep, manual_seed, s};
-    #[cfg(feature = "safetensors")] pub use crate::train::{Checkpoint, Checkpoints};, Fit};, pub use crate::train::{EarlyStopping,
+#[cfg(feature = "safetensors")]
+pub use crate::train::{Checkpoint, Checkpoints};
+pub use crate::train::{EarlyStopping, Fit};
 pub use crate::{Error, Result, assert_close, assert_grads, fuse, tensor};
