@@ -151,7 +151,7 @@ pub use foldback_nn_derive::Module;
 /// let (y, _) = model.forward(&Tensor::ones([1, 3]), &Tensor::ones([1, 4]), Some(&tensor![0.0, 1.0]))?;
 /// assert_eq!(y.shape(), [1, 2]);
 /// let e = model.forward(&y, &Tensor::ones([1, 4]), None).unwrap_err();
-/// assert!(e.to_string().starts_with("left: linear: expected an input of shape [.., 3], found [1, 2] (at "));
+/// assert!(e.to_string().starts_with("left: linear: expected an input of shape [.., 3], found [1, 2]: "));
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
 ///

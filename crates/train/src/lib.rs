@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod averaged;
 #[cfg(feature = "safetensors")]
 mod checkpoint;
 mod early_stopping;
@@ -14,6 +15,7 @@ mod plots;
 #[cfg(feature = "progress")]
 mod progress;
 
+pub use averaged::{AverageFacts, AveragedModel};
 #[cfg(feature = "safetensors")]
 pub use checkpoint::{
     ByLoader, ByModule, ByOptimizer, BySchedule, ByValue, Checkpoint, Checkpoints, Saved, Stateful,
@@ -21,9 +23,6 @@ pub use checkpoint::{
 pub use early_stopping::EarlyStopping;
 pub use error::TrainFacts;
 pub use fit::{BatchReport, EpochReport, Fit, History};
-mod averaged;
-
-pub use averaged::{AverageFacts, AveragedModel};
 pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use log::{CsvLog, JsonLinesLog, Log};
 #[cfg(feature = "plots")]
