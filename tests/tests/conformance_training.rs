@@ -7,7 +7,13 @@ use std::sync::Mutex;
 use tests::conformance::{files, replay};
 
 /// Each file of `golden/training`: how many cases pass, and how many of these are about special points.
-const PASSED: &[(&str, usize, usize)] = &[("layers.jsonl.gz", 635, 33), ("losses.jsonl.gz", 312, 0)];
+const PASSED: &[(&str, usize, usize)] = &[
+    ("init.jsonl.gz", 133, 0),
+    ("layers.jsonl.gz", 635, 33),
+    ("losses.jsonl.gz", 312, 0),
+    ("recurrent.jsonl.gz", 257, 21),
+    ("state_dict.jsonl.gz", 140, 0),
+];
 
 /// What is skipped, and nothing else is.
 const SKIPPED: &[(&str, usize)] = &[];

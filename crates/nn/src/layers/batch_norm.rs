@@ -102,7 +102,9 @@ macro_rules! statistics {
                     let (mean, var) = (full(0.0)?, full(1.0)?);
                     self.running_mean = Some(Buffer::new(mean));
                     self.running_var = Some(Buffer::new(var));
-                    self.num_batches_tracked = Some(Buffer::new(Tensor::zeros_with((), DType::I64)));
+                    // Files that are older than it lack it.
+                        let count = Buffer::new(Tensor::zeros_with((), DType::I64)).optional(true);
+                        self.num_batches_tracked = Some(count);
                 }
                 Ok(())
             }
