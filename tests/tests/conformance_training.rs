@@ -10,7 +10,7 @@ use tests::conformance::{files, replay};
 const PASSED: &[(&str, usize, usize)] = &[
     ("init.jsonl.gz", 133, 0),
     ("layers.jsonl.gz", 635, 33),
-    ("losses.jsonl.gz", 292, 0),
+    ("losses.jsonl.gz", 312, 0),
     ("recurrent.jsonl.gz", 257, 21),
     ("safetensors.jsonl.gz", 118, 5),
     ("state_dict.jsonl.gz", 140, 0),

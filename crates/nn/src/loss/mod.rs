@@ -31,6 +31,7 @@ mod bce_of_probabilities;
 mod classes;
 mod classes_by_margin;
 mod cross_entropy;
+mod ctc;
 mod distance;
 mod kl_div;
 mod likelihood;
@@ -53,6 +54,7 @@ pub use classes_by_margin::{
     multilabel_margin_loss, multilabel_soft_margin_loss,
 };
 pub use cross_entropy::{CrossEntropyLoss, cross_entropy};
+pub use ctc::{CTCLoss, ctc_loss};
 pub use distance::{HuberLoss, L1Loss, SmoothL1Loss, huber_loss, l1_loss, smooth_l1_loss};
 pub use kl_div::{KLDivLoss, kl_div};
 pub use likelihood::{GaussianNLLLoss, PoissonNLLLoss, gaussian_nll_loss, poisson_nll_loss};
