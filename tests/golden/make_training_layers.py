@@ -7,38 +7,19 @@ Writes:  training/layers.jsonl.gz beside this file
 Inputs and weights are drawn by Python's own generator with a fixed seed; small shapes, so that a case fits a screen.
 """
 
-import gzip
-import json
 import math
-import pathlib
 import random
 
 import torch
 
-torch.set_num_threads(1)
-DTYPES = {"f64": torch.float64, "f32": torch.float32}
-NAMES = {torch.float64: "f64", torch.float32: "f32", torch.int64: "i64", torch.bool: "bool"}
+from training_lines import DTYPES, draw_with, seed_with, tensor, write_lines
+
 rng = random.Random(20)
 lines = []
 
 
-def number(v):
-    if isinstance(v, float) and not math.isfinite(v):
-        return "nan" if math.isnan(v) else ("inf" if v > 0 else "-inf")
-    return v
-
-
-def tensor(t):
-    data = t.detach().reshape(-1).tolist()
-    if t.dtype == torch.float32:
-        # The shortest text that gives the same number.
-        data = [float(str(torch.tensor(v).numpy())) if math.isfinite(v) else v for v in data]
-    return {"shape": list(t.shape), "dtype": NAMES[t.dtype], "data": [number(v) if t.dtype != torch.bool else int(v) for v in data]}
-
-
 def draw(shape, low=-2.0, high=2.0):
-    count = math.prod(shape)
-    return torch.tensor([round(rng.uniform(low, high), 3) for _ in range(count)], dtype=torch.float64).reshape(shape)
+    return draw_with(rng, shape, low, high)
 
 
 def prepare(layer, dtype):
@@ -90,7 +71,7 @@ def case(layer, args, inputs, dtype="f64", mode="train", tags=(), warmup=0, name
         return
     line["outputs"] = [tensor(y)]
     if y.requires_grad:
-        seed = torch.tensor([rng.randint(-16, 16) / 8 for _ in range(y.numel())], dtype=torch.float64).reshape(y.shape).to(y.dtype)
+        seed = seed_with(rng, y)
         y.backward(seed)
         line["grad_outputs"] = [tensor(seed)]
         line["grads"] = {
@@ -101,6 +82,8 @@ def case(layer, args, inputs, dtype="f64", mode="train", tags=(), warmup=0, name
         line["grad_outputs"] = [None]
         line["grads"] = None
     line["state_after"] = {k: tensor(b) for k, b in module.named_buffers()}
+    if "max_norm" in args:
+        line["state_after"]["weight"] = tensor(module.weight)
     lines.append(line)
 
 
@@ -130,6 +113,11 @@ def linear_and_embeddings():
         case("Embedding", table | args, [torch.tensor(ids, dtype=torch.int64)])
     case("Embedding", table | {"padding_idx": 0}, [torch.tensor([0, 1])], dtype="f32")
     case("Embedding", table, [[2]])
+    for args in ({"max_norm": 0.8}, {"max_norm": 1.0, "norm_type": 1.0}, {"max_norm": 9.0}, {"scale_grad_by_freq": True}, {"scale_grad_by_freq": True, "padding_idx": 2},
+                 {"max_norm": 0.5, "padding_idx": 0, "scale_grad_by_freq": True}):
+        case("Embedding", table | args, [torch.tensor([[2, 0], [2, 5], [2, 2]])])
+        case("Embedding", table | args, [torch.tensor([1, 1, 4])], dtype="f32")
+    case("Embedding", table | {"max_norm": 0.5}, [torch.tensor([6])])
 
 
 def convolutions():
@@ -157,7 +145,7 @@ def convolutions():
     back = {"in_channels": 4, "out_channels": 2, "kernel_size": 3}
     settings = [{}, {"bias": False}, {"stride": 2}, {"padding": 1}, {"stride": 3, "output_padding": 2}, {"dilation": 2}, {"groups": 2},
                 {"stride": 2, "padding": 1, "output_padding": 1, "groups": 2, "bias": False}]
-    refused = [{"groups": 3}, {"output_padding": 1}, {"stride": 2, "output_padding": 2}, {"stride": 0}]
+    refused = [{"groups": 3}, {"output_padding": 1}, {"stride": 2, "output_padding": 2}, {"stride": 0}, {"padding_mode": "reflect"}, {"padding_mode": "zeros"}]
     for args in settings + refused:
         case("ConvTranspose1d", back | args, [[2, 4, 3]])
         case("ConvTranspose2d", back | args, [[2, 4, 3, 2]])
@@ -186,8 +174,9 @@ def normalisation():
                         ({"num_groups": 1}, [2, 4, 3]), ({"num_groups": 3}, [2, 4, 3]), ({}, [2, 6, 3]), ({}, [4])]:
         case("GroupNorm", groups | args, [shape])
     case("GroupNorm", groups, [[2, 4, 3]], dtype="f32")
+    case("GroupNorm", groups | {"bias": False}, [[2, 4, 3]])
     options = [{}, {"momentum": 0.5}, {"momentum": None}, {"eps": 0.1}, {"affine": False}, {"track_running_stats": False}, {"affine": True}, {"track_running_stats": True},
-               {"affine": True, "track_running_stats": True, "momentum": 0.3}, {"track_running_stats": True, "momentum": None}]
+               {"affine": True, "track_running_stats": True, "momentum": 0.3}, {"track_running_stats": True, "momentum": None}, {"affine": True, "bias": False}]
     batch = [("BatchNorm1d", [[5, 3], [4, 3, 2]], [[3], [2, 3, 2, 2], [5, 4], [1, 3], [1, 3, 1]]),
              ("BatchNorm2d", [[3, 3, 2, 2]], [[3, 2, 2], [2, 4, 2, 2], [1, 3, 1, 1], [2, 3]]),
              ("InstanceNorm1d", [[2, 3, 4], [3, 4]], [[3], [2, 3, 1], [2, 3, 2, 2]]),
@@ -301,7 +290,4 @@ def distances():
 
 for family in (linear_and_embeddings, convolutions, normalisation, dropouts, pools, shapes, activations, distances):
     family()
-out = pathlib.Path(__file__).parent / "training" / "layers.jsonl.gz"
-text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
-out.write_bytes(gzip.compress(text.encode(), mtime=0))
-print(len(lines), "cases,", out.stat().st_size, "bytes")
+write_lines("layers", lines)

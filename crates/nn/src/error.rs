@@ -10,7 +10,13 @@ use crate::state::{Listed, LoadReport};
 #[non_exhaustive]
 pub enum NnFacts {
     /// An input whose last axis is not what the layer was made for.
-    #[error("{op}: expected an input of shape [.., {expected}], found {found}")]
+    #[error(
+        "{op}: expected an input of shape [.., {expected}], found {found}: the last axis holds the features; {}",
+        match found.last() {
+            Some(features) => format!("make the layer for {features}, or transpose or reshape the input"),
+            None => "unsqueeze gives it one".to_owned(),
+        }
+    )]
     Features {
         /// the operation
         op: &'static str,

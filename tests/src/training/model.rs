@@ -10,9 +10,9 @@ mod images;
 mod normal;
 mod recurrent;
 
-use foldback_graph::{RequiresGrad, Var, no_grad};
+use foldback_graph::{RequiresGrad, Var};
 use foldback_nn::{Buffer, Copies, Layer, Module, Sequential, Visitor};
-use foldback_tensor::{DType, Tensor};
+use foldback_tensor::{DType, StateDict, Tensor};
 use serde_json::{Map, Value};
 
 use super::judge::written;
@@ -199,7 +199,9 @@ fn zeros(shape: &[Value], dtype: DType) -> Read<Tensor> {
 }
 
 /// A layer by its name and keywords.
-pub(crate) fn build_layer(name: &str, keywords: Map<String, Value>, dtype: DType) -> Read<Model> {
+pub(crate) fn build_layer(name: &str, mut keywords: Map<String, Value>, dtype: DType) -> Read<Model> {
+    // Layers give new values; only writing over the input is something that they lack.
+    keywords.retain(|keyword, value| keyword != "inplace" || *value != Value::Bool(false));
     let row =
         rows().find(|row| row.name == name).ok_or_else(|| Refusal::Unsupported(format!("layer {name}")))?;
     (row.new)(&arguments(row.name, row.keywords, keywords)?, dtype)
@@ -260,27 +262,12 @@ impl Model {
         }
     }
 
-    /// Writes the state of a case into the model: every name must be in both.
-    pub(crate) fn load(&self, state: &Value) -> Result<(), Stop> {
-        let state = state.as_object().cloned().unwrap_or_default();
-        let (mut parameters, buffers) = (self.named_parameters(), self.named_buffers());
-        let persistent = buffers.iter().filter(|(_, buffer)| buffer.is_persistent());
-        let own = parameters.iter().map(|(name, _)| name).chain(persistent.map(|(name, _)| name));
-        let (own, given): (Vec<&String>, Vec<&String>) = (own.collect(), state.keys().collect());
-        if own.len() != given.len() || given.iter().any(|name| !own.contains(name)) {
-            return Err(Stop::Failed(format!("the state has {given:?}, the model {own:?}")));
+    /// Loads the state of a case: every name must be in both.
+    pub(crate) fn load(&mut self, state: &Value) -> Result<(), Stop> {
+        let mut all = StateDict::new();
+        for (name, value) in state.as_object().into_iter().flatten() {
+            all.insert(name, written(value)?);
         }
-        for (name, parameter) in &mut parameters {
-            let value = written(&state[name.as_str()])?;
-            no_grad(|| parameter.set_value(value)).map_err(|e| format!("{name}: {e}"))?;
-        }
-        for (name, buffer) in buffers.iter().filter(|(_, buffer)| buffer.is_persistent()) {
-            let (old, value) = (buffer.value(), written(&state[name.as_str()])?);
-            if (old.dims(), old.dtype()) != (value.dims(), value.dtype()) {
-                return Err(Stop::Failed(format!("{name}: is {old:?}, the state has {value:?}")));
-            }
-            buffer.set(value);
-        }
-        Ok(())
+        self.load_state_dict(&all).map_err(|e| Stop::Failed(e.to_string()))
     }
 }

@@ -103,7 +103,7 @@ activations! {
     /// ```
     /// use foldback_nn::LogSigmoid;
     /// use foldback_tensor::tensor;
-    /// assert_eq!(LogSigmoid.forward(&tensor![100.0])?.value(), tensor![0.0]);
+    /// assert_eq!(LogSigmoid.forward(&tensor![200.0])?.value(), tensor![0.0]);
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
     LogSigmoid: |x| x.try_logsigmoid();
@@ -151,7 +151,7 @@ activations! {
     /// assert_eq!(Tanhshrink.forward(&tensor![0.0])?.value(), tensor![0.0]);
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
-    Tanhshrink: |x| x.sub(&x.tanh());
+    Tanhshrink: |x| x.sub(x.tanh());
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use foldback_graph::Var;
 use foldback_tensor::{DType, Here, Norm, Tensor, refuse};
 
-use super::making::{Drawn, Source, clear, expect_float, fill_with, has, making};
+use super::making::{Drawing, Drawn, clear, expect_float, fill_with, has, making};
 use super::training::Training;
 use crate::buffer::Buffer;
 use crate::error::{NnFacts, Result};
@@ -39,6 +39,7 @@ macro_rules! statistics {
             #[module(skip)]
             momentum: Option<f64>,
             affine: bool,
+            with_bias: bool,
             track_running_stats: bool,
             training: Training,
             #[module(skip)]
@@ -56,6 +57,7 @@ macro_rules! statistics {
                 eps: 1e-5,
                 momentum: Some(0.1),
                 affine: $affine,
+                with_bias: true,
                 track_running_stats: $tracks,
                 training: Training::new(),
                 dtype: DType::F32,
@@ -70,6 +72,8 @@ macro_rules! statistics {
             anew {
                 #[doc = concat!("Whether there are a weight and a bias. The default is `", $affine, "`. What was not there is made.")]
                 affine: bool, |layer| layer.affine = affine;
+                /// Whether there is a bias where there is a weight. The default is yes. One that was not there is made.
+                bias: bool, |layer| layer.with_bias = bias;
                 #[doc = concat!("Whether there are running statistics, which are used after [`Module::eval`]. The default is `", $tracks, "`.")]
                 track_running_stats: bool, |layer| layer.track_running_stats = track_running_stats;
             }
@@ -83,10 +87,10 @@ macro_rules! statistics {
             }
 
             #[track_caller]
-            fn draw(&mut self, _: &mut Source<'_>) -> Result<()> {
+            fn draw(&mut self, _: &mut Drawing<'_>) -> Result<()> {
                 expect_float($op, self.dtype)?;
                 has(&mut self.weight, self.affine);
-                has(&mut self.bias, self.affine);
+                has(&mut self.bias, self.affine && self.with_bias);
                 fill_with(&mut self.weight, &self.num_features.into(), 1.0, self.dtype)?;
                 fill_with(&mut self.bias, &self.num_features.into(), 0.0, self.dtype)?;
                 if !self.track_running_stats {
@@ -98,7 +102,9 @@ macro_rules! statistics {
                     let (mean, var) = (full(0.0)?, full(1.0)?);
                     self.running_mean = Some(Buffer::new(mean));
                     self.running_var = Some(Buffer::new(var));
-                    self.num_batches_tracked = Some(Buffer::new(Tensor::zeros_with((), DType::I64)));
+                    // Files that are older than it lack it.
+                        let count = Buffer::new(Tensor::zeros_with((), DType::I64)).optional(true);
+                        self.num_batches_tracked = Some(count);
                 }
                 Ok(())
             }
@@ -109,13 +115,13 @@ macro_rules! statistics {
             /// The normalised input, of its shape. In training the running statistics move on.
             ///
             /// # Errors
-            /// `Input` for another number of axes; if the channels are not the layer's, the types differ, or there is only one
+            /// `InputShape` for another number of axes; if the channels are not the layer's, the types differ, or there is only one
             /// number to take the statistics of.
             #[track_caller]
             pub fn forward(&self, input: &Var) -> Result<Var> {
                 if !matches!(input.rank(), $ranks) {
                     let expected = $shapes.into();
-                    return refuse(NnFacts::Input { op: $op, expected, found: input.shape().clone() }).here();
+                    return refuse(NnFacts::InputShape { op: $op, name: "an input", expected, found: input.shape().clone() }).here();
                 }
                 let running = self.running_mean.as_ref().zip(self.running_var.as_ref());
                 let options = Norm::new().weight(self.weight.as_ref()).bias(self.bias.as_ref()).eps(self.eps);
@@ -256,4 +262,42 @@ statistics! {
     /// ```
     InstanceNorm2d("instance_norm2d", 3 | 4, "[n, c, h, w] or [c, h, w]", over_examples::<4>, counts false);
     affine false, tracks false
+}
+
+#[cfg(test)]
+mod tests {
+    use foldback_tensor::tensor;
+
+    use super::*;
+    use crate::Module;
+
+    /// A call that is refused leaves the statistics as they were.
+    #[test]
+    fn a_refused_call_changes_nothing() {
+        let layer = BatchNorm1d::new(2);
+        let state = || layer.named_buffers().into_iter().map(|(_, b)| b.value()).collect::<Vec<_>>();
+        let before = state();
+        assert!(layer.forward(&tensor![[1.0, 2.0]]).is_err());
+        assert!(layer.forward(&tensor![[1.0], [2.0]]).is_err());
+        assert!(layer.forward(&tensor![1.0, 2.0]).is_err());
+        assert_eq!(state(), before);
+        layer.forward(&tensor![[1.0, 2.0], [3.0, 4.0]]).unwrap();
+        assert_eq!(state()[2], tensor![1; i64].squeeze(0).unwrap());
+    }
+
+    #[test]
+    fn the_rank_is_named() {
+        let e = BatchNorm2d::new(2).forward(&Tensor::ones([2, 2])).unwrap_err().with_location(None);
+        assert_eq!(e.to_string(), "batch_norm2d: expected an input of shape [n, c, h, w], found [2, 2]");
+    }
+
+    /// The mean over all batches, whatever their number.
+    #[test]
+    fn without_a_momentum() {
+        let layer = BatchNorm1d::new(1).momentum(None);
+        for x in [tensor![[0.0], [2.0]], tensor![[4.0], [6.0]]] {
+            layer.forward(&x).unwrap();
+        }
+        assert_eq!(layer.running_mean.unwrap().value(), tensor![3.0]);
+    }
 }

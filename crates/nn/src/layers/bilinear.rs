@@ -3,7 +3,7 @@
 use foldback_graph::Var;
 use foldback_tensor::{DType, Here, refuse};
 
-use super::making::{Drawn, Source, blank, bound, clear, has, making};
+use super::making::{Drawing, Drawn, blank, bound, clear, has, making};
 use crate::error::{NnFacts, Result};
 use crate::{Module, forward};
 
@@ -57,15 +57,15 @@ impl Drawn for Bilinear {
     }
 
     #[track_caller]
-    fn draw(&mut self, source: &mut Source<'_>) -> Result<()> {
+    fn draw(&mut self, drawing: &mut Drawing<'_>) -> Result<()> {
         let (law, shape) =
             (bound(self.in1_features), [self.out_features, self.in1_features, self.in2_features]);
         if self.in1_features == 0 {
             let (op, name, expected) = ("bilinear", "in1_features", "1 or more");
             return refuse(NnFacts::Parameter { op, name, value: 0.0, expected });
         }
-        source.fill(&mut self.weight, &shape, law, self.dtype)?;
-        source.fill(self.bias.as_mut(), &[self.out_features], law, self.dtype)
+        drawing.fill(&mut self.weight, &shape, law, self.dtype)?;
+        drawing.fill(self.bias.as_mut(), &[self.out_features], law, self.dtype)
     }
 }
 
@@ -74,13 +74,19 @@ impl Bilinear {
     /// `[.., in1]` and `[.., in2]` to `[.., out]`.
     ///
     /// # Errors
-    /// `Input` if a last axis is not what the layer was made for or the other axes differ; if the types differ.
+    /// `InputShape` if a last axis is not what the layer was made for or the other axes differ; if the types differ.
     #[track_caller]
     pub fn forward(&self, input1: &Var, input2: &Var) -> Result<Var> {
         let (lead, other) = (leading(input1, self.in1_features)?, leading(input2, self.in2_features)?);
         if lead != other {
             let expected = format!("{:?}", [lead, &[self.in2_features]].concat());
-            return refuse(NnFacts::Input { op: "bilinear", expected, found: input2.shape().clone() }).here();
+            return refuse(NnFacts::InputShape {
+                op: "bilinear",
+                name: "an input",
+                expected,
+                found: input2.shape().clone(),
+            })
+            .here();
         }
         let [a, b] = [(input1, self.in1_features), (input2, self.in2_features)]
             .map(|(x, width)| x.reshape([lead.iter().product(), width]));

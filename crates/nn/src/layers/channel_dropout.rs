@@ -46,13 +46,13 @@ macro_rules! channels {
             /// The input with some channels dropped; itself after [`Module::eval`].
             ///
             /// # Errors
-            /// `Input` for another number of axes; `DType` for integers and `bool`, in training.
+            /// `InputShape` for another number of axes; `DType` for integers and `bool`, in training.
             #[track_caller]
             pub fn forward(&self, x: &Var) -> Result<Var> {
                 let $rank = x.rank();
                 if !matches!($rank, $ranks) {
                     let expected = $shapes.into();
-                    return refuse(NnFacts::Input { op: $op, expected, found: x.shape().clone() }).here();
+                    return refuse(NnFacts::InputShape { op: $op, name: "an input", expected, found: x.shape().clone() }).here();
                 }
                 let behind: usize = $behind;
                 if !self.each.is_training() || self.each.p() == 0.0 {
@@ -90,4 +90,43 @@ channels! {
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
     Dropout2d("dropout2d", 3 | 4, "[n, c, h, w] or [n, c, l]", |rank| rank - 2);
+}
+
+#[cfg(test)]
+mod tests {
+    use foldback_graph::RequiresGrad;
+
+    use super::*;
+
+    /// Whole channels go, about as many as asked for, and the gradient goes with them.
+    #[test]
+    fn drops_whole_channels() {
+        let x = Tensor::ones([40, 50, 2, 2]).requires_grad();
+        let y = Dropout2d::new(0.25).seed(3).forward(&x).unwrap();
+        let channels = y.value().amax([2, 3]).unwrap();
+        assert_eq!(channels, y.value().amin([2, 3]).unwrap());
+        let values: Vec<f32> = channels.to_vec().unwrap();
+        let dropped = values.iter().filter(|&&v| v == 0.0).count() as f64 / 2000.0;
+        // 4 standard errors of a share of 2000
+        assert!((dropped - 0.25).abs() < 4.0 * (0.25f64 * 0.75 / 2000.0).sqrt(), "{dropped}");
+        assert!(values.iter().all(|&v| v == 0.0 || (v - 4.0 / 3.0).abs() < 1e-6));
+        y.sum(..).unwrap().backward().unwrap();
+        assert_eq!(x.grad().unwrap(), y.value());
+        assert_eq!(
+            Dropout1d::new(1.0).forward(&x.narrow(3, 0, 1).unwrap().squeeze(3).unwrap()).unwrap().value(),
+            Tensor::zeros([40, 50, 2])
+        );
+    }
+
+    #[test]
+    fn refusals() {
+        assert!(Dropout1d::try_new(1.5).is_err() && Dropout2d::try_new(f64::NAN).is_err());
+        let e = Dropout1d::new(0.5).forward(&Tensor::ones(3)).unwrap_err().with_location(None).to_string();
+        assert_eq!(e, "dropout1d: expected an input of shape [n, c, l] or [c, l], found [3]");
+        let mut layer = Dropout2d::new(0.5);
+        layer.eval();
+        assert!(
+            layer.forward(&Tensor::ones([1, 2, 3, 4])).is_ok() && layer.forward(&Tensor::ones(3)).is_err()
+        );
+    }
 }

@@ -3,7 +3,7 @@
 use foldback_graph::Var;
 use foldback_tensor::{Conv, DType, Here, Pad, Padding, Pair, refuse};
 
-use super::making::{Drawn, Source, blank, bound, clear, has, making};
+use super::making::{Drawing, Drawn, blank, bound, clear, has, making};
 use crate::error::{NnFacts, Result};
 use crate::init::{Init, Nonlinearity, fans};
 use crate::{Module, forward};
@@ -20,7 +20,7 @@ fn expect_groups(op: &'static str, groups: usize, channels: [usize; 2]) -> Resul
 /// Weight and bias of PyTorch's convolutions: both uniform, within one over the root of what goes into an output.
 #[track_caller]
 fn draw(
-    source: &mut Source<'_>,
+    drawing: &mut Drawing<'_>,
     weight: &mut Var,
     bias: Option<&mut Var>,
     shape: &[usize],
@@ -28,8 +28,8 @@ fn draw(
     dtype: DType,
 ) -> Result<()> {
     let (fan, _) = fans(&shape.into())?;
-    source.fill(weight, shape, Init::kaiming_uniform(Nonlinearity::LeakyReLU(5f64.sqrt())), dtype)?;
-    source.fill(bias, &[out], bound(fan), dtype)
+    drawing.fill(weight, shape, Init::kaiming_uniform(Nonlinearity::LeakyReLU(5f64.sqrt())), dtype)?;
+    drawing.fill(bias, &[out], bound(fan), dtype)
 }
 
 macro_rules! convolution {
@@ -101,11 +101,11 @@ macro_rules! convolution {
             }
 
             #[track_caller]
-            fn draw(&mut self, source: &mut Source<'_>) -> Result<()> {
+            fn draw(&mut self, drawing: &mut Drawing<'_>) -> Result<()> {
                 expect_groups($op, self.groups, [self.in_channels, self.out_channels])?;
                 let $kernel = self.kernel_size;
                 let shape = [&[self.out_channels, self.in_channels / self.groups][..], &$sizes].concat();
-                draw(source, &mut self.weight, self.bias.as_mut(), &shape, self.out_channels, self.dtype)
+                draw(drawing, &mut self.weight, self.bias.as_mut(), &shape, self.out_channels, self.dtype)
             }
         }
 
@@ -123,7 +123,8 @@ macro_rules! convolution {
                     return input.$call(&self.weight, options);
                 }
                 let [kernel, dilation] = [self.kernel_size, self.dilation].map(|$kernel| $sizes.to_vec());
-                if self.padding == Padding::Same && self.stride != 1usize.into() {
+                let one: $stored = 1usize.into();
+                if self.padding == Padding::Same && self.stride != one {
                     let (name, expected) = ("padding", "numbers, or a stride of 1");
                     return refuse(NnFacts::Parameter { op: $op, name, value: f64::NAN, expected }).here();
                 }
@@ -251,11 +252,11 @@ macro_rules! transposed {
             }
 
             #[track_caller]
-            fn draw(&mut self, source: &mut Source<'_>) -> Result<()> {
+            fn draw(&mut self, drawing: &mut Drawing<'_>) -> Result<()> {
                 expect_groups($op, self.groups, [self.in_channels, self.out_channels])?;
                 let $kernel = self.kernel_size;
                 let shape = [&[self.in_channels, self.out_channels / self.groups][..], &$sizes].concat();
-                draw(source, &mut self.weight, self.bias.as_mut(), &shape, self.out_channels, self.dtype)
+                draw(drawing, &mut self.weight, self.bias.as_mut(), &shape, self.out_channels, self.dtype)
             }
         }
 

@@ -9,6 +9,14 @@ use crate::init::Init;
 use crate::{Module, forward};
 
 macro_rules! curves {
+    (@default $layer:ident($($arg:ident),+)) => {};
+    (@default $layer:ident()) => {
+        impl Default for $layer {
+            fn default() -> $layer {
+                $layer::new()
+            }
+        }
+    };
     ($(
         $(#[$doc:meta])*
         $layer:ident($($arg:ident: $arg_ty:ty),*) { $($(#[$set_doc:meta])* $set:ident: $set_ty:ty = $default:expr;)* }
@@ -23,7 +31,6 @@ macro_rules! curves {
 
         impl $layer {
             /// With PyTorch's defaults.
-            #[expect(clippy::new_without_default, reason = "some need arguments")]
             pub fn new($($arg: $arg_ty),*) -> $layer {
                 $layer { $($arg,)* $($set: $default,)* }
             }
@@ -37,6 +44,8 @@ macro_rules! curves {
                 }
             )*
         }
+
+        curves!(@default $layer($($arg),*));
 
         #[forward]
         impl $layer {
@@ -226,7 +235,7 @@ curves! {
     Softmax2d() {} |_own, x| {
         if !matches!(x.rank(), 3 | 4) {
             let expected = "[n, c, h, w] or [c, h, w]".into();
-            return refuse(NnFacts::Input { op: "softmax2d", expected, found: x.shape().clone() }).here();
+            return refuse(NnFacts::InputShape { op: "softmax2d", name: "an input", expected, found: x.shape().clone() }).here();
         }
         x.softmax(-3)
     };
@@ -305,4 +314,38 @@ fn expect_float(op: &'static str, x: &Var) -> Result<()> {
     }
     let (name, expected) = ("the input", "a floating-point type");
     refuse(NnFacts::DType { op, name, found: x.dtype(), expected }).here()
+}
+
+#[cfg(test)]
+mod tests {
+    use foldback_graph::RequiresGrad;
+    use foldback_tensor::{Tensor, tensor};
+
+    use super::*;
+
+    /// Slopes are drawn between the bounds in training, for each element, and the gradient is that slope.
+    #[test]
+    fn rrelu_draws_slopes() {
+        let x = Tensor::full([1000], -1.0).requires_grad();
+        let y = RReLU::new().lower(0.2).upper(0.4).forward(&x).unwrap();
+        let slopes: Vec<f32> = y.value().neg().to_vec().unwrap();
+        assert!(slopes.iter().all(|s| (0.2..=0.4).contains(s)));
+        let (min, max) = slopes.iter().fold((1f32, 0f32), |(a, b), &v| (a.min(v), b.max(v)));
+        assert!(min < 0.21 && max > 0.39, "{min} {max}");
+        y.sum(..).unwrap().backward().unwrap();
+        assert_eq!(x.grad().unwrap(), y.value().neg());
+        let positive = tensor![1.0, 2.0];
+        assert_eq!(RReLU::new().forward(&positive).unwrap().value(), positive);
+        assert!(RReLU::new().lower(0.5).upper(0.1).forward(&positive).is_err());
+    }
+
+    #[test]
+    fn settings_outside_their_domain() {
+        let x = tensor![1.0];
+        assert!(Hardtanh::new().min_val(2.0).forward(&x).is_err());
+        assert!(Softshrink::new().lambd(-1.0).forward(&x).is_err());
+        assert!(Softmax2d::new().forward(&x).is_err());
+        assert!(Hardshrink::new().forward(&tensor![1; i64]).is_err());
+        assert!(RReLU::new().forward(&tensor![1; i64]).is_err());
+    }
 }

@@ -43,7 +43,7 @@ impl<'a, L: Drawn> LayerBuilder<'a, L> {
     /// What the layer's `try_new` refuses, and settings that do not fit together.
     #[track_caller]
     pub fn build(mut self) -> Result<L> {
-        self.layer.draw(&mut Source { generator: self.generator }).here()?;
+        self.layer.draw(&mut Drawing { generator: self.generator }).here()?;
         Ok(self.layer)
     }
 }
@@ -61,13 +61,13 @@ pub trait Drawn {
     fn clear(&mut self);
 
     /// Checks the settings and draws the parameters that are blank.
-    fn draw(&mut self, source: &mut Source<'_>) -> Result<()>;
+    fn draw(&mut self, drawing: &mut Drawing<'_>) -> Result<()>;
 
     /// Draws all parameters anew from this thread's generator.
     #[track_caller]
     fn redraw(&mut self) -> Result<()> {
         self.clear();
-        self.draw(&mut Source { generator: None })
+        self.draw(&mut Drawing { generator: None })
     }
 }
 
@@ -88,14 +88,14 @@ pub(super) fn clear<'a>(parameters: impl IntoIterator<Item = &'a mut Option<Var>
 /// Where fresh parameters come from.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Source<'a> {
+pub struct Drawing<'a> {
     generator: Option<&'a mut Generator>,
 }
 
-impl Source<'_> {
+impl Drawing<'_> {
     /// This thread's generator.
-    pub(super) fn thread() -> Source<'static> {
-        Source { generator: None }
+    pub(super) fn thread() -> Drawing<'static> {
+        Drawing { generator: None }
     }
 
     /// Draws a parameter, if it is there and blank.
@@ -203,8 +203,8 @@ macro_rules! making {
                 pub fn $anew(mut self, $anew: $anew_ty) -> $layer {
                     let $this = &mut self;
                     $change;
-                    let source = &mut $crate::layers::making::Source::thread();
-                    foldback_tensor::or_panic($crate::layers::making::Drawn::draw(&mut self, source));
+                    let drawing = &mut $crate::layers::making::Drawing::thread();
+                    foldback_tensor::or_panic($crate::layers::making::Drawn::draw(&mut self, drawing));
                     self
                 }
             )*
@@ -258,3 +258,115 @@ macro_rules! making {
     };
 }
 pub(super) use making;
+
+#[cfg(test)]
+mod tests {
+    use foldback_tensor::manual_seed;
+
+    use super::*;
+    use crate::{BatchNorm1d, Bilinear, Conv2d, Embedding, GroupNorm, LayerNorm, Module, PReLU, RMSNorm};
+
+    /// What a setter changes is drawn anew, the rest is kept.
+    #[test]
+    fn setters_draw_what_they_change() {
+        let layer = Conv2d::new(4, 6, 3);
+        let first = layer.clone();
+        let layer = layer.stride(2).padding(1).bias(false);
+        assert!(layer.weight.is_same(&first.weight) && layer.bias.is_none());
+        let layer = layer.bias(true);
+        assert!(layer.weight.is_same(&first.weight));
+        assert!(!layer.bias.as_ref().unwrap().is_same(first.bias.as_ref().unwrap()));
+        let layer = layer.groups(2);
+        assert_eq!(layer.weight.shape(), [6, 2, 3, 3]);
+        let layer = layer.dtype(DType::F64);
+        assert_eq!((layer.weight.dtype(), layer.bias.unwrap().dtype()), (DType::F64, DType::F64));
+        // A layer that others hold keeps its own.
+        assert_eq!((first.weight.shape().dims(), first.weight.dtype()), (&[6, 4, 3, 3][..], DType::F32));
+    }
+
+    #[test]
+    fn a_builder_makes_what_the_setters_make() {
+        manual_seed(5);
+        let by_setters = Conv2d::new(4, 6, 3).groups(2);
+        manual_seed(5);
+        let _ = Conv2d::new(4, 6, 3);
+        let built = Conv2d::builder(4, 6, 3).groups(2).build().unwrap();
+        assert_eq!(built.weight.value(), by_setters.weight.value());
+        assert_eq!(format!("{built:?}"), format!("{by_setters:?}"));
+        let from = |seed| {
+            let mut generator = Generator::new(seed);
+            Embedding::builder(3, 2).generator(&mut generator).build().unwrap().weight.value()
+        };
+        assert_eq!(from(1), from(1));
+        assert_ne!(from(1), from(2));
+    }
+
+    #[test]
+    fn what_a_builder_refuses() {
+        let text = |e: crate::Error| e.with_location(None).to_string();
+        let e = Conv2d::builder(4, 6, 3).groups(5).build().unwrap_err();
+        assert_eq!(
+            text(e),
+            "conv2d: groups = 5 is not valid: expected a divisor of in_channels and of out_channels"
+        );
+        let e = GroupNorm::try_new(0, 6).unwrap_err();
+        assert_eq!(text(e), "group_norm: num_groups = 0 is not valid: expected a divisor of num_channels");
+        let e = Embedding::builder(3, 2).padding_idx(3).build().unwrap_err();
+        assert_eq!(text(e), "embedding: padding_idx = 3 is not valid: expected the number of a row");
+        assert!(Embedding::builder(3, 2).padding_idx(-3).build().is_ok());
+        assert!(Conv2d::try_new(usize::MAX, 2, 3).is_err());
+        assert!(LayerNorm::try_new([usize::MAX, 2]).is_err());
+        assert!(Bilinear::try_new(0, 2, 2).is_err());
+        let whole = DType::I64;
+        assert!(LayerNorm::builder(2).dtype(whole).build().is_err());
+        assert!(RMSNorm::builder(2).elementwise_affine(false).dtype(whole).build().is_err());
+        assert!(BatchNorm1d::builder(2).affine(false).dtype(whole).build().is_err());
+        assert!(Embedding::builder(2, 2).dtype(whole).build().is_err());
+        assert!(PReLU::builder().dtype(DType::Bool).build().is_err());
+    }
+
+    #[test]
+    #[should_panic(expected = "conv2d: groups = 3 is not valid")]
+    fn a_setter_panics_with_the_words_of_the_error() {
+        let _ = Conv2d::new(4, 6, 3).groups(3);
+    }
+
+    #[test]
+    fn parameters_that_are_switched_off_and_on() {
+        let names = |m: &dyn Module| -> Vec<String> {
+            let parameters = m.named_parameters().into_iter().map(|(name, _)| name);
+            parameters.chain(m.named_buffers().into_iter().map(|(name, _)| name)).collect()
+        };
+        let layer = LayerNorm::new(2).bias(false);
+        assert_eq!(names(&layer), ["weight"]);
+        assert!(names(&layer.clone().elementwise_affine(false)).is_empty());
+        assert_eq!(names(&layer.elementwise_affine(false).elementwise_affine(true)), ["weight"]);
+        let layer = BatchNorm1d::new(2).affine(false);
+        assert_eq!(names(&layer), ["running_mean", "running_var", "num_batches_tracked"]);
+        let layer = layer.track_running_stats(false);
+        assert!(names(&layer).is_empty());
+        let layer = layer.affine(true).track_running_stats(true).dtype(DType::F64);
+        assert_eq!(names(&layer).len(), 5);
+        assert_eq!(layer.running_var.unwrap().value(), Tensor::ones_with(2, DType::F64));
+    }
+
+    #[test]
+    fn clones_share_and_copies_do_not() {
+        let layer = BatchNorm1d::new(2);
+        let (clone, mut copy) = (layer.clone(), layer.deep_copy());
+        layer.forward(&foldback_tensor::tensor![[1.0, 2.0], [3.0, 6.0]]).unwrap();
+        let mean = |layer: &BatchNorm1d| layer.running_mean.as_ref().unwrap().value();
+        assert_eq!(mean(&clone), mean(&layer));
+        assert_eq!(mean(&copy), Tensor::zeros(2));
+        copy.eval();
+        assert_eq!(copy.forward(&Tensor::ones([1, 2])).unwrap().shape(), [1, 2]);
+        // The others are in training, where one example has no variance.
+        assert!(clone.forward(&Tensor::ones([1, 2])).is_err());
+    }
+
+    #[test]
+    fn shown_by_settings() {
+        let text = format!("{:?}", Embedding::new(3, 2));
+        assert_eq!(text, "Embedding { num_embeddings: 3, embedding_dim: 2, padding_idx: None, dtype: F32 }");
+    }
+}

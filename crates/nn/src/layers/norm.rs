@@ -3,7 +3,7 @@
 use foldback_graph::Var;
 use foldback_tensor::{DType, Norm, Shape, refuse};
 
-use super::making::{Drawn, Source, clear, expect_float, fill_with, has, making};
+use super::making::{Drawing, Drawn, clear, expect_float, fill_with, has, making};
 use crate::error::{NnFacts, Result};
 use crate::{Module, forward};
 
@@ -65,7 +65,7 @@ impl Drawn for LayerNorm {
     }
 
     #[track_caller]
-    fn draw(&mut self, _: &mut Source<'_>) -> Result<()> {
+    fn draw(&mut self, _: &mut Drawing<'_>) -> Result<()> {
         expect_float("layer_norm", self.dtype)?;
         has(&mut self.weight, self.elementwise_affine);
         has(&mut self.bias, self.elementwise_affine && self.with_bias);
@@ -137,7 +137,7 @@ impl Drawn for RMSNorm {
     }
 
     #[track_caller]
-    fn draw(&mut self, _: &mut Source<'_>) -> Result<()> {
+    fn draw(&mut self, _: &mut Drawing<'_>) -> Result<()> {
         expect_float("rms_norm", self.dtype)?;
         has(&mut self.weight, self.elementwise_affine);
         fill_with(&mut self.weight, &self.normalized_shape, 1.0, self.dtype)
@@ -181,6 +181,7 @@ pub struct GroupNorm {
     num_channels: usize,
     eps: f64,
     affine: bool,
+    with_bias: bool,
     #[module(skip)]
     dtype: DType,
 }
@@ -193,6 +194,7 @@ making! {
         num_channels,
         eps: 1e-5,
         affine: true,
+        with_bias: true,
         dtype: DType::F32,
     };
     shown { num_groups num_channels affine dtype }
@@ -203,6 +205,8 @@ making! {
     anew {
         /// Whether there are a weight and a bias. The default is yes. What was not there is made.
         affine: bool, |layer| layer.affine = affine;
+        /// Whether there is a bias beside the weight. The default is yes. One that was not there is made.
+        bias: bool, |layer| layer.with_bias = bias;
     }
 }
 
@@ -212,15 +216,15 @@ impl Drawn for GroupNorm {
     }
 
     #[track_caller]
-    fn draw(&mut self, _: &mut Source<'_>) -> Result<()> {
+    fn draw(&mut self, _: &mut Drawing<'_>) -> Result<()> {
         let op = "group_norm";
         expect_float(op, self.dtype)?;
-        if self.num_groups == 0 || self.num_channels % self.num_groups != 0 {
+        if self.num_groups == 0 || !self.num_channels.is_multiple_of(self.num_groups) {
             let (name, expected) = ("num_groups", "a divisor of num_channels");
             return refuse(NnFacts::Parameter { op, name, value: self.num_groups as f64, expected });
         }
         has(&mut self.weight, self.affine);
-        has(&mut self.bias, self.affine);
+        has(&mut self.bias, self.affine && self.with_bias);
         fill_with(&mut self.weight, &self.num_channels.into(), 1.0, self.dtype)?;
         fill_with(&mut self.bias, &self.num_channels.into(), 0.0, self.dtype)
     }
@@ -236,7 +240,12 @@ impl GroupNorm {
     pub fn forward(&self, input: &Var) -> Result<Var> {
         if input.rank() < 2 || input.dims()[1] != self.num_channels {
             let expected = format!("[n, {}, ..]", self.num_channels);
-            return refuse(NnFacts::Input { op: "group_norm", expected, found: input.shape().clone() });
+            return refuse(NnFacts::InputShape {
+                op: "group_norm",
+                name: "an input",
+                expected,
+                found: input.shape().clone(),
+            });
         }
         let options = Norm::new().weight(&self.weight).bias(&self.bias).eps(self.eps);
         input.group_norm_with(self.num_groups, options)

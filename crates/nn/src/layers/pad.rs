@@ -30,7 +30,7 @@ macro_rules! pads {
             /// The input with more at its ends.
             ///
             /// # Errors
-            /// `Input` for another number of axes; for padding that is neither one number nor one for each end, or that the input is
+            /// `InputShape` for another number of axes; for padding that is neither one number nor one for each end, or that the input is
             /// too small for.
             #[track_caller]
             pub fn forward(&self, x: &Var) -> Result<Var> {
@@ -44,7 +44,13 @@ macro_rules! pads {
 fn padded(op: &'static str, x: &Var, axes: usize, fits: bool, padding: &Amounts, mode: Pad) -> Result<Var> {
     if !fits {
         let expected = if axes == 1 { "[n, c, l] or [c, l]" } else { "[n, c, h, w] or [c, h, w]" };
-        return refuse(NnFacts::Input { op, expected: expected.into(), found: x.shape().clone() }).here();
+        return refuse(NnFacts::InputShape {
+            op,
+            name: "an input",
+            expected: expected.into(),
+            found: x.shape().clone(),
+        })
+        .here();
     }
     match padding.as_slice() {
         [all] => x.pad_with(vec![*all; 2 * axes], mode),

@@ -3,7 +3,7 @@
 use foldback_graph::Var;
 use foldback_tensor::DType;
 
-use super::making::{Drawn, Source, blank, expect_float, making};
+use super::making::{Drawing, Drawn, blank, expect_float, making};
 use crate::error::Result;
 use crate::init::Init;
 use crate::{Module, forward};
@@ -60,9 +60,9 @@ impl Drawn for PReLU {
     }
 
     #[track_caller]
-    fn draw(&mut self, source: &mut Source<'_>) -> Result<()> {
+    fn draw(&mut self, drawing: &mut Drawing<'_>) -> Result<()> {
         expect_float("prelu", self.dtype)?;
-        source.fill(&mut self.weight, &[self.num_parameters], Init::normal(self.init, 0.0), self.dtype)
+        drawing.fill(&mut self.weight, &[self.num_parameters], Init::constant(self.init), self.dtype)
     }
 }
 

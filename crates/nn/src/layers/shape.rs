@@ -72,7 +72,7 @@ impl Flatten {
     /// If it does not have these axes.
     #[track_caller]
     pub fn forward(&self, x: &Var) -> Result<Var> {
-        x.flatten(self.span.clone())
+        x.flatten(self.span)
     }
 }
 
@@ -103,7 +103,7 @@ impl Unflatten {
     /// The input with several axes of one.
     ///
     /// # Errors
-    /// `Input` if it does not have this axis, or the sizes do not multiply to its size.
+    /// `InputShape` if it does not have this axis, or the sizes do not multiply to its size.
     #[track_caller]
     pub fn forward(&self, x: &Var) -> Result<Var> {
         let sizes = self.sizes.as_slice();
@@ -111,7 +111,13 @@ impl Unflatten {
         let axis = usize::try_from(at).ok().filter(|&axis| axis < x.rank());
         let Some((axis, sizes)) = axis.and_then(|axis| Some((axis, parts(sizes, x.dims()[axis])?))) else {
             let expected = format!("whose axis {} is the product of {sizes:?}", self.axis);
-            return refuse(NnFacts::Input { op: "unflatten", expected, found: x.shape().clone() }).here();
+            return refuse(NnFacts::InputShape {
+                op: "unflatten",
+                name: "an input",
+                expected,
+                found: x.shape().clone(),
+            })
+            .here();
         };
         x.reshape([&x.dims()[..axis], &sizes, &x.dims()[axis + 1..]].concat())
     }
@@ -237,4 +243,28 @@ factors! {
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
     PixelUnshuffle(pixel_unshuffle, downscale_factor);
+}
+
+#[cfg(test)]
+mod tests {
+    use foldback_tensor::Tensor;
+
+    use super::*;
+
+    #[test]
+    fn unflatten_refuses_what_does_not_multiply() {
+        let x = Tensor::ones([2, 6]);
+        for sizes in
+            [vec![4, -1], vec![-1, -1], vec![0, -1], vec![2, 2], vec![-2, -3], vec![], vec![i64::MAX, 2]]
+        {
+            assert!(Unflatten::new(1, sizes.clone()).forward(&x).is_err(), "{sizes:?}");
+        }
+        let e = Unflatten::new(-3, [2]).forward(&x).unwrap_err().with_location(None).to_string();
+        assert_eq!(
+            e,
+            "unflatten: expected an input of shape whose axis -3 is the product of [2], found [2, 6]"
+        );
+        assert_eq!(Unflatten::new(-1, [2, -1]).forward(&x).unwrap().shape(), [2, 2, 3]);
+        assert_eq!(Unflatten::new(0, [-1]).forward(&Tensor::ones([0, 3])).unwrap().shape(), [0, 3]);
+    }
 }
