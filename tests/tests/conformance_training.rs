@@ -7,7 +7,15 @@ use std::sync::Mutex;
 use tests::conformance::{files, replay};
 
 /// Each file of `golden/training`: how many cases pass, and how many of these are about special points.
-const PASSED: &[(&str, usize, usize)] = &[("layers.jsonl.gz", 609, 33), ("losses.jsonl.gz", 292, 0)];
+const PASSED: &[(&str, usize, usize)] = &[
+    ("clip.jsonl.gz", 62, 18),
+    ("ema.jsonl.gz", 38, 0),
+    ("layers.jsonl.gz", 609, 33),
+    ("loss_curve.jsonl.gz", 20, 0),
+    ("losses.jsonl.gz", 292, 0),
+    ("optimizer.jsonl.gz", 145, 0),
+    ("schedule.jsonl.gz", 104, 10),
+];
 
 /// What is skipped, and nothing else is.
 const SKIPPED: &[(&str, usize)] = &[];
