@@ -27,6 +27,9 @@ pub mod testing {}
 #[doc = include_str!("../../docs/src/guide/models.md")]
 pub mod models {}
 
+#[doc = include_str!("../../docs/src/guide/training.md")]
+pub mod training {}
+
 #[doc = include_str!("../../docs/src/guide/large-graphs.md")]
 pub mod large_graphs {}
 

@@ -6,17 +6,24 @@ pub use crate::graph::{
     vhp, vjp,
 };
 pub use crate::nn::{
-    self, AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d, BatchNorm1d, BatchNorm2d, Bilinear, CELU,
-    CircularPad1d, CircularPad2d, ConstantPad1d, ConstantPad2d, Conv1d, Conv2d, ConvTranspose1d,
-    ConvTranspose2d, CosineSimilarity, Dropout, Dropout1d, Dropout2d, ELU, Embedding, Flatten, GELU, GELUTanh,
-    GLU, GroupNorm, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, Identity, InstanceNorm1d, InstanceNorm2d,
-    Layer, LayerNorm, LeakyReLU, Linear, LogSigmoid, LogSoftmax, MaxPool1d, MaxPool2d, Mish, Module, PReLU,
-    PairwiseDistance, PixelShuffle, PixelUnshuffle, RMSNorm, RReLU, ReLU, ReLU6, ReflectionPad1d,
-    ReflectionPad2d, ReplicationPad1d, ReplicationPad2d, SELU, Sequential, SiLU, Sigmoid, Softmax, Softmax2d,
-    Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold, Unflatten, Upsample, ZeroPad1d,
-    ZeroPad2d, forward, loss, sequential,
+    self, AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d, BatchNorm1d, BatchNorm2d, Bilinear,
+    CELU, CircularPad1d, CircularPad2d, ConstantPad1d, ConstantPad2d, Conv1d, Conv2d, ConvTranspose1d,
+    ConvTranspose2d, CosineSimilarity, Dropout, Dropout1d, Dropout2d, ELU, Embedding, Flatten, GELU,
+    GELUTanh, GLU, GroupNorm, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, Identity, InstanceNorm1d,
+    InstanceNorm2d, Layer, LayerNorm, LeakyReLU, Linear, LogSigmoid, LogSoftmax, MaxPool1d, MaxPool2d, Mish,
+    Module, PReLU, PairwiseDistance, PixelShuffle, PixelUnshuffle, RMSNorm, RReLU, ReLU, ReLU6,
+    ReflectionPad1d, ReflectionPad2d, ReplicationPad1d, ReplicationPad2d, SELU, Sequential, SiLU, Sigmoid,
+    Softmax, Softmax2d, Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold, Unflatten,
+    Upsample, ZeroPad1d, ZeroPad2d, forward, loss, sequential,
 };
-pub use crate::optim::{Adam, AdamW, Optimizer, SGD};
+pub use crate::optim::{
+    ASGD, Adadelta, Adagrad, Adam, AdamW, Adamax, ChainedScheduler, ConstantLR, CosineAnnealingLR,
+    CosineAnnealingWarmRestarts, CyclicLR, ExponentialLR, Group, LBFGS, LambdaLR, LinearLR, Lion,
+    MultiStepLR, MultiplicativeLR, NAdam, OneCycleLR, Optimizer, PolynomialLR, RAdam, RMSprop,
+    ReduceLROnPlateau, Rprop, SGD, Schedule, SequentialLR, StepLR, clip_grad_norm_, clip_grad_norm_with_,
+    clip_grad_value_,
+};
 pub use crate::tensor::{Attention, Conv, Interpolate, InterpolateMode, Norm, Pad, Padding, Pool};
 pub use crate::tensor::{DType, Tensor, keep, manual_seed, s};
+pub use crate::train::AveragedModel;
 pub use crate::{Error, Result, assert_close, assert_grads, fuse, tensor};
