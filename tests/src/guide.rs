@@ -27,6 +27,10 @@ pub mod testing {}
 #[doc = include_str!("../../docs/src/guide/models.md")]
 pub mod models {}
 
+#[doc = include_str!("../../docs/src/guide/sequences.md")]
+pub mod sequences {}
+#[doc = include_str!("../../docs/src/guide/saving.md")]
+pub mod saving {}
 #[doc = include_str!("../../docs/src/guide/data.md")]
 pub mod data {}
 

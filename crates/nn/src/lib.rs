@@ -36,10 +36,8 @@
 // The macros' paths, for this crate's own layers.
 extern crate self as foldback_nn;
 
-mod activation;
 mod buffer;
 mod copies;
-mod dropout;
 mod error;
 #[cfg(feature = "safetensors")]
 mod files;
@@ -47,27 +45,26 @@ pub mod init;
 mod layer;
 mod layer_path;
 mod layers;
-mod linear;
 pub mod loss;
 mod module;
-mod sequential;
 mod state;
+mod summary;
 
-pub use activation::{GELU, GELUTanh, ReLU, SiLU, Sigmoid, Softplus, Tanh};
 pub use buffer::Buffer;
 pub use copies::Copies;
-pub use dropout::Dropout;
 pub use error::NnFacts;
 #[cfg(feature = "safetensors")]
 pub use files::{FileFacts, safetensors, write_atomically};
+#[cfg(feature = "safetensors")]
+#[doc(hidden)]
+pub use files::{read_bytes, remove_leftovers, write_named};
 pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use init::Init;
 pub use layer::Layer;
 pub use layers::*;
-pub use linear::{Linear, LinearBuilder, linear};
 pub use module::{Module, Visitor};
-pub use sequential::Sequential;
 pub use state::{LoadReport, Mismatched};
+pub use summary::{LayerSummary, Summary};
 
 /// Makes a module of a struct: finds the parameters in its fields.
 ///
@@ -154,7 +151,7 @@ pub use foldback_nn_derive::Module;
 /// let (y, _) = model.forward(&Tensor::ones([1, 3]), &Tensor::ones([1, 4]), Some(&tensor![0.0, 1.0]))?;
 /// assert_eq!(y.shape(), [1, 2]);
 /// let e = model.forward(&y, &Tensor::ones([1, 4]), None).unwrap_err();
-/// assert!(e.to_string().starts_with("left: linear: expected an input of shape [.., 3], found [1, 2] (at "));
+/// assert!(e.to_string().starts_with("left: linear: expected an input of shape [.., 3], found [1, 2]: "));
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
 ///
@@ -185,3 +182,5 @@ pub use foldback_graph::{Value, Var};
 pub use foldback_nn_derive::{FacadeModule, facade_forward};
 #[doc(hidden)]
 pub use layer_path::in_layer;
+#[doc(hidden)]
+pub use summary::{HasShapes, NoShapes, Returned, enter, leave};

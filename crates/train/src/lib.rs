@@ -2,6 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+mod averaged;
+#[cfg(feature = "safetensors")]
+mod checkpoint;
 mod early_stopping;
 mod error;
 mod fit;
@@ -12,6 +15,11 @@ mod plots;
 #[cfg(feature = "progress")]
 mod progress;
 
+pub use averaged::{AverageFacts, AveragedModel};
+#[cfg(feature = "safetensors")]
+pub use checkpoint::{
+    ByLoader, ByModule, ByOptimizer, BySchedule, ByValue, Checkpoint, Checkpoints, Saved, Stateful,
+};
 pub use early_stopping::EarlyStopping;
 pub use error::TrainFacts;
 pub use fit::{BatchReport, EpochReport, Fit, History};

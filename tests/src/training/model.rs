@@ -3,11 +3,16 @@
 //! The layers stand in tables, a row each: PyTorch's name, the keywords of its constructor, how it is made from these, and how it is
 //! called if it is no function of one variable.
 
+mod attention;
 mod basic;
+mod curves;
+mod images;
+mod normal;
+mod recurrent;
 
-use foldback_graph::{RequiresGrad, Var, no_grad};
+use foldback_graph::{RequiresGrad, Var};
 use foldback_nn::{Buffer, Copies, Layer, Module, Sequential, Visitor};
-use foldback_tensor::{DType, Tensor};
+use foldback_tensor::{DType, StateDict, Tensor};
 use serde_json::{Map, Value};
 
 use super::judge::written;
@@ -33,18 +38,21 @@ pub(crate) type Results = Read<Vec<Option<Var>>>;
 
 /// A module with a call of PyTorch's arguments, tensors and plain ones.
 pub(crate) trait Called: Module {
-    fn call(&self, args: &Args) -> Results;
+    fn call(&self, name: &str, args: &Args) -> Results;
     fn copy_called(&self, copies: &mut Copies) -> Box<dyn Called>;
 }
 
 /// A module and how it is called.
 struct With<M> {
     module: M,
+    /// PyTorch's names for what its call takes
+    inputs: &'static str,
     call: fn(&M, &Args) -> Results,
 }
 
 impl<M: Module + 'static> Called for With<M> {
-    fn call(&self, args: &Args) -> Results {
+    fn call(&self, name: &str, args: &Args) -> Results {
+        expect_known(name, self.inputs, args)?;
         (self.call)(&self.module, args)
     }
     fn copy_called(&self, copies: &mut Copies) -> Box<dyn Called> {
@@ -60,7 +68,7 @@ impl<M: Module> Module for With<M> {
         self.module.set_training(training);
     }
     fn copy_parts(&self, copies: &mut Copies) -> Self {
-        With { module: copies.part(&self.module), call: self.call }
+        With { module: copies.part(&self.module), inputs: self.inputs, call: self.call }
     }
 }
 
@@ -108,7 +116,7 @@ pub(crate) struct Row {
     pub(crate) new: fn(&Args, DType) -> Read<Model>,
 }
 
-/// A row; without a call it is a function of one variable, `input`.
+/// A row; without a call it is a function of one variable, `input`. Before a call stand the names of what it takes.
 macro_rules! row {
     ($name:literal, $keywords:literal, |$a:pat_param, $dtype:pat_param| $new:expr) => {
         $crate::training::model::Row {
@@ -117,19 +125,23 @@ macro_rules! row {
             new: |$a, $dtype| Ok($crate::training::model::Model::Layer(Box::new($new))),
         }
     };
-    ($name:literal, $keywords:literal, |$a:pat_param, $dtype:pat_param| $new:expr, $call:expr) => {
+    ($name:literal, $keywords:literal, |$a:pat_param, $dtype:pat_param| $new:expr, $inputs:expr, $call:expr) => {
         $crate::training::model::Row {
             name: $name,
             keywords: $keywords,
-            new: |$a, $dtype| Ok($crate::training::model::called($new, $call)),
+            new: |$a, $dtype| Ok($crate::training::model::called($new, $inputs, $call)),
         }
     };
 }
 pub(crate) use row;
 
 /// What the macro writes for a layer with a call of its own.
-pub(crate) fn called<M: Module + 'static>(module: M, call: fn(&M, &Args) -> Results) -> Model {
-    Model::Called(Box::new(With { module, call }))
+pub(crate) fn called<M: Module + 'static>(
+    module: M,
+    inputs: &'static str,
+    call: fn(&M, &Args) -> Results,
+) -> Model {
+    Model::Called(Box::new(With { module, inputs, call }))
 }
 
 /// One result.
@@ -138,7 +150,9 @@ pub(crate) fn one(result: foldback_tensor::Result<Var>) -> Results {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    [basic::ROWS].into_iter().flatten()
+    [attention::ROWS, basic::ROWS, curves::ROWS, images::ROWS, normal::ROWS, recurrent::ROWS]
+        .into_iter()
+        .flatten()
 }
 
 /// The model of a case: `{"layer", "args"}`, `{"sequential"}`, `{"list"}` or `{"module"}`, with parameters of one type.
@@ -185,7 +199,9 @@ fn zeros(shape: &[Value], dtype: DType) -> Read<Tensor> {
 }
 
 /// A layer by its name and keywords.
-pub(crate) fn build_layer(name: &str, keywords: Map<String, Value>, dtype: DType) -> Read<Model> {
+pub(crate) fn build_layer(name: &str, mut keywords: Map<String, Value>, dtype: DType) -> Read<Model> {
+    // Layers give new values; only writing over the input is something that they lack.
+    keywords.retain(|keyword, value| keyword != "inplace" || *value != Value::Bool(false));
     let row =
         rows().find(|row| row.name == name).ok_or_else(|| Refusal::Unsupported(format!("layer {name}")))?;
     (row.new)(&arguments(row.name, row.keywords, keywords)?, dtype)
@@ -241,32 +257,17 @@ impl Model {
                 expect_known(name, "input", args)?;
                 one(layer.forward(&args.var("input")?))
             }
-            Model::Called(module) => module.call(args),
+            Model::Called(module) => module.call(name, args),
             _ => Err(Refusal::Unsupported(format!("form call of {name}"))),
         }
     }
 
-    /// Writes the state of a case into the model: every name must be in both.
-    pub(crate) fn load(&self, state: &Value) -> Result<(), Stop> {
-        let state = state.as_object().cloned().unwrap_or_default();
-        let (mut parameters, buffers) = (self.named_parameters(), self.named_buffers());
-        let persistent = buffers.iter().filter(|(_, buffer)| buffer.is_persistent());
-        let own = parameters.iter().map(|(name, _)| name).chain(persistent.map(|(name, _)| name));
-        let (own, given): (Vec<&String>, Vec<&String>) = (own.collect(), state.keys().collect());
-        if own.len() != given.len() || given.iter().any(|name| !own.contains(name)) {
-            return Err(Stop::Failed(format!("the state has {given:?}, the model {own:?}")));
+    /// Loads the state of a case: every name must be in both.
+    pub(crate) fn load(&mut self, state: &Value) -> Result<(), Stop> {
+        let mut all = StateDict::new();
+        for (name, value) in state.as_object().into_iter().flatten() {
+            all.insert(name, written(value)?);
         }
-        for (name, parameter) in &mut parameters {
-            let value = written(&state[name.as_str()])?;
-            no_grad(|| parameter.set_value(value)).map_err(|e| format!("{name}: {e}"))?;
-        }
-        for (name, buffer) in buffers.iter().filter(|(_, buffer)| buffer.is_persistent()) {
-            let (old, value) = (buffer.value(), written(&state[name.as_str()])?);
-            if (old.dims(), old.dtype()) != (value.dims(), value.dtype()) {
-                return Err(Stop::Failed(format!("{name}: is {old:?}, the state has {value:?}")));
-            }
-            buffer.set(value);
-        }
-        Ok(())
+        self.load_state_dict(&all).map_err(|e| Stop::Failed(e.to_string()))
     }
 }
