@@ -40,12 +40,13 @@ use crate::module::{Module, Visitor};
 pub struct Buffer {
     cell: Arc<StateCell<Tensor>>,
     persistent: bool,
+    optional: bool,
 }
 
 impl Buffer {
     /// A buffer with this value, which is saved with the weights.
     pub fn new(value: impl Into<Tensor>) -> Buffer {
-        Buffer { cell: Arc::new(StateCell::new(value.into())), persistent: true }
+        Buffer { cell: Arc::new(StateCell::new(value.into())), persistent: true, optional: false }
     }
 
     /// Whether it is saved with the weights. One that can be computed again need not be.
@@ -60,6 +61,28 @@ impl Buffer {
         self.persistent
     }
 
+    /// Whether a state dict may lack it even where loading is strict, as files do that are older than the buffer. It keeps
+    /// its value then.
+    ///
+    /// ```
+    /// use foldback_nn::{Buffer, Module};
+    /// use foldback_tensor::{StateDict, tensor};
+    /// let mut parts = vec![Buffer::new(tensor![1.0]), Buffer::new(tensor![0; i64]).optional(true)];
+    /// parts.load_state_dict(&StateDict::from_iter([("0", tensor![2.0])]))?;
+    /// assert_eq!(parts[1].value(), tensor![0; i64]);
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    #[must_use]
+    pub fn optional(mut self, optional: bool) -> Buffer {
+        self.optional = optional;
+        self
+    }
+
+    /// Whether a state dict may lack it.
+    pub fn is_optional(&self) -> bool {
+        self.optional
+    }
+
     /// Its value now.
     pub fn value(&self) -> Tensor {
         self.cell.read()
@@ -70,6 +93,11 @@ impl Buffer {
         drop(self.cell.replace(value.into()));
     }
 
+    /// Another one with the same value.
+    pub(crate) fn own(&self) -> Buffer {
+        Buffer { cell: Arc::new(StateCell::new(self.value())), ..*self }
+    }
+
     /// Whether both are handles on the same buffer.
     pub fn is_same(&self, other: &Buffer) -> bool {
         Arc::ptr_eq(&self.cell, &other.cell)
@@ -78,7 +106,11 @@ impl Buffer {
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Buffer").field("value", &self.value()).field("persistent", &self.persistent).finish()
+        f.debug_struct("Buffer")
+            .field("value", &self.value())
+            .field("persistent", &self.persistent)
+            .field("optional", &self.optional)
+            .finish()
     }
 }
 
@@ -100,12 +132,12 @@ mod tests {
 
     #[test]
     fn clones_share_and_copies_do_not() {
-        let own = Buffer::new(tensor![1.0]).persistent(false);
+        let own = Buffer::new(tensor![1.0]).persistent(false).optional(true);
         let (clone, copy) = (own.clone(), own.deep_copy());
         own.set(tensor![2.0]);
         assert_eq!(clone.value(), tensor![2.0]);
         assert_eq!(copy.value(), tensor![1.0]);
-        assert!(own.is_same(&clone) && !own.is_same(&copy) && !copy.is_persistent());
+        assert!(own.is_same(&clone) && !own.is_same(&copy) && !copy.is_persistent() && copy.is_optional());
         // One that stands in two places is one in the copy, too.
         let [a, b] = [own.clone(), own].deep_copy();
         assert!(a.is_same(&b));

@@ -78,7 +78,7 @@ impl Copies {
         if let Some((_, copy)) = own.buffers.iter().find(|(old, _)| old.is_same(buffer)) {
             return copy.clone();
         }
-        let copy = Buffer::new(buffer.value()).persistent(buffer.is_persistent());
+        let copy = buffer.own();
         own.buffers.push((buffer.clone(), copy.clone()));
         copy
     }

@@ -3,6 +3,8 @@
 use foldback_tensor::{DType, Facts, Kind, Shape};
 pub(crate) use foldback_tensor::{Error, Result};
 
+use crate::state::{Listed, LoadReport};
+
 /// Why a layer or a loss was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -20,6 +22,16 @@ pub enum NnFacts {
         op: &'static str,
         /// the size wanted of the last axis
         expected: usize,
+        /// the shape of the input
+        found: Shape,
+    },
+    /// An input of a shape that its layer cannot take.
+    #[error("{op}: expected an input of shape {expected}, found {found}")]
+    Input {
+        /// the operation
+        op: &'static str,
+        /// the shapes wanted, with words for free sizes
+        expected: String,
         /// the shape of the input
         found: Shape,
     },
@@ -106,6 +118,83 @@ pub enum NnFacts {
         /// the kind of target
         target: &'static str,
     },
+    /// A state dict that does not fit the module it was loaded into.
+    #[error("load_state_dict: {report}")]
+    StateDict {
+        /// what is missing, unexpected or misshapen
+        report: LoadReport,
+    },
+    /// A pattern that is no parameter's name.
+    #[error(
+        "{op}: {pattern:?} matches none of the names {}: `*` stands for any run of characters",
+        Listed(names)
+    )]
+    NoSuchName {
+        /// the operation
+        op: &'static str,
+        /// the pattern
+        pattern: String,
+        /// the names there are
+        names: Vec<String>,
+    },
+    /// A shape that is none of a matrix.
+    #[error("{op}: a matrix has {expected}, found shape {found}: use another initialisation")]
+    MatrixShape {
+        /// the initialisation
+        op: &'static str,
+        /// the axes wanted
+        expected: &'static str,
+        /// the shape
+        found: Shape,
+    },
+    /// An input of a shape that does not fit the layer, or the other inputs.
+    #[error("{op}: expected {name} of shape {expected}, found {found}")]
+    InputShape {
+        /// the operation
+        op: &'static str,
+        /// the input
+        name: &'static str,
+        /// the shape wanted, with words for free sizes
+        expected: String,
+        /// the shape given
+        found: Shape,
+    },
+    /// Lengths that are not those of a batch of sequences.
+    #[error("{op}: lengths {lengths:?} do not fit: {}", match rows { Some(rows) => format!("expected {rows} of them, each from 1 to {steps}"), None => "an input without a batch has one length, its own: leave them out".to_owned() })]
+    Lengths {
+        /// the operation
+        op: &'static str,
+        /// the lengths
+        lengths: Vec<usize>,
+        /// how many sequences the batch has, if there is one
+        rows: Option<usize>,
+        /// how many steps the input has
+        steps: usize,
+    },
+    /// Something that does not stand alone.
+    #[error("{op}: {option} is not enough for {target}: {cure}")]
+    Needs {
+        /// the operation
+        op: &'static str,
+        /// what is given
+        option: &'static str,
+        /// what it is given for
+        target: &'static str,
+        /// what to do
+        cure: &'static str,
+    },
+    /// A choice among names that a layer does not offer.
+    #[error("{op}: {name} = {found} is not offered: expected {expected}")]
+    Choice {
+        /// the operation
+        op: &'static str,
+        /// the parameter
+        name: &'static str,
+        /// what was chosen
+        found: String,
+        /// what may be
+        expected: &'static str,
+    },
     /// A shape without the axes that a fan is counted over.
     #[error(
         "init: fan in and fan out need at least 2 axes, found shape {shape}: give [out, in], or another initialisation"
@@ -120,11 +209,12 @@ impl Facts for NnFacts {
     fn kind(&self) -> Kind {
         use NnFacts::*;
         match self {
-            Features { .. } | ParameterShape { .. } | Fan { .. } => Kind::Shape,
-            LossShapes { .. } | TargetShape { .. } => Kind::Shape,
+            Features { .. } | ParameterShape { .. } | Fan { .. } | MatrixShape { .. } => Kind::Shape,
+            Input { .. } | InputShape { .. } | LossShapes { .. } | TargetShape { .. } => Kind::Shape,
             TargetOutOfRange { .. } => Kind::Index,
             DType { .. } => Kind::DType,
-            Parameter { .. } | Unsupported { .. } => Kind::Argument,
+            Parameter { .. } | Unsupported { .. } | StateDict { .. } | NoSuchName { .. } => Kind::Argument,
+            Choice { .. } | Lengths { .. } | Needs { .. } => Kind::Argument,
         }
     }
 }
@@ -186,6 +276,7 @@ mod tests {
         let (op, loss, s) = ("linear", "mse_loss", || Shape::from(2));
         let all = [
             (Features { op, expected: 3, found: s() }, Kind::Shape),
+            (Input { op, expected: "[n, c]".into(), found: s() }, Kind::Shape),
             (ParameterShape { op, name: "a bias", expected: "[3]".into(), found: s() }, Kind::Shape),
             (LossShapes { loss, input: s(), target: Shape::from(3) }, Kind::Shape),
             (TargetShape { loss, input: s(), target: s(), probabilities: false }, Kind::Shape),
@@ -201,6 +292,13 @@ mod tests {
             ),
             (Parameter { op, name: "p", value: 2.0, expected: "less" }, Kind::Argument),
             (Unsupported { loss, option: "ignore_index", target: "probabilities" }, Kind::Argument),
+            (StateDict { report: LoadReport::default() }, Kind::Argument),
+            (NoSuchName { op, pattern: "*.b".into(), names: vec!["bias".into()] }, Kind::Argument),
+            (MatrixShape { op: "eye", expected: "2 axes", found: s() }, Kind::Shape),
+            (InputShape { op, name: "h_0", expected: "[3]".into(), found: s() }, Kind::Shape),
+            (Lengths { op, lengths: vec![0], rows: None, steps: 2 }, Kind::Argument),
+            (Needs { op, option: "a", target: "b", cure: "c" }, Kind::Argument),
+            (Choice { op, name: "a", found: "b".into(), expected: "c" }, Kind::Argument),
             (Fan { shape: s() }, Kind::Shape),
         ];
         for (facts, kind) in all {

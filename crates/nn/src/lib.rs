@@ -36,30 +36,35 @@
 // The macros' paths, for this crate's own layers.
 extern crate self as foldback_nn;
 
-mod activation;
 mod buffer;
 mod copies;
-mod dropout;
 mod error;
+#[cfg(feature = "safetensors")]
+mod files;
 pub mod init;
 mod layer;
 mod layer_path;
-mod linear;
+mod layers;
 pub mod loss;
 mod module;
-mod sequential;
+mod state;
+mod summary;
 
-pub use activation::{GELU, GELUTanh, ReLU, SiLU, Sigmoid, Softplus, Tanh};
 pub use buffer::Buffer;
 pub use copies::Copies;
-pub use dropout::Dropout;
 pub use error::NnFacts;
+#[cfg(feature = "safetensors")]
+pub use files::{FileFacts, safetensors, write_atomically};
+#[cfg(feature = "safetensors")]
+#[doc(hidden)]
+pub use files::{read_bytes, remove_leftovers, write_named};
 pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use init::Init;
 pub use layer::Layer;
-pub use linear::{Linear, LinearBuilder, linear};
+pub use layers::*;
 pub use module::{Module, Visitor};
-pub use sequential::Sequential;
+pub use state::{LoadReport, Mismatched};
+pub use summary::{LayerSummary, Summary};
 
 /// Makes a module of a struct: finds the parameters in its fields.
 ///
@@ -177,3 +182,5 @@ pub use foldback_graph::{Value, Var};
 pub use foldback_nn_derive::{FacadeModule, facade_forward};
 #[doc(hidden)]
 pub use layer_path::in_layer;
+#[doc(hidden)]
+pub use summary::{HasShapes, NoShapes, Returned, enter, leave};

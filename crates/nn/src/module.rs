@@ -1,11 +1,16 @@
 //! `Module`: what holds parameters, and what one can do with all of them.
 
+#[cfg(feature = "safetensors")]
+use std::path::Path;
+
 use foldback_graph::Var;
+use foldback_tensor::{Generator, Here, StateCell, StateDict, name_matches, refuse};
 
 use crate::buffer::Buffer;
 use crate::copies::Copies;
-use crate::error::Result;
+use crate::error::{NnFacts, Result};
 use crate::layer_path::{LayerId, id_of};
+use crate::state::{self, LoadReport};
 
 /// Something that holds parameters: a variable, a layer, a model, or a collection of these.
 ///
@@ -61,9 +66,25 @@ pub trait Module {
     ///
     /// A variable that stands in several places is listed once, at the first.
     fn named_parameters(&self) -> Vec<(String, Var)> {
+        self.named_parameters_matching("*")
+    }
+
+    /// Those of [`Module::named_parameters`] whose names match a pattern, in which `*` stands for any run of characters,
+    /// dots too ([`name_matches`]).
+    ///
+    /// A variable that stands in several places is listed at the first of its names that matches.
+    ///
+    /// ```
+    /// use foldback_nn::{Linear, Module, sequential};
+    /// let model = sequential![Linear::new(3, 2), Linear::new(2, 1)];
+    /// let biases = model.named_parameters_matching("*.bias");
+    /// assert_eq!(biases.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["0.bias", "1.bias"]);
+    /// ```
+    fn named_parameters_matching(&self, pattern: &str) -> Vec<(String, Var)> {
         let mut found: Vec<(String, Var)> = Vec::new();
         self.visit(&mut Visitor::new(&mut |path, seen| {
             if let Seen::Parameter(var) = seen
+                && name_matches(pattern, path)
                 && !found.iter().any(|(_, other)| other.is_same(var))
             {
                 found.push((path.to_owned(), var.clone()));
@@ -100,6 +121,156 @@ pub trait Module {
         self.named_parameters().iter().map(|(_, var)| var.numel()).sum()
     }
 
+    /// The parameters and the persistent buffers by their paths, in the order of the fields: what is saved of a module.
+    ///
+    /// What stands in several places stands under each of its names, as in PyTorch. Only leaves are parameters here; what
+    /// a program computes, or fixes without history, it makes again by itself. The tensors are the values of now: what is
+    /// written to the module later does not change them, and nothing is copied before that.
+    ///
+    /// ```
+    /// use foldback_nn::{Linear, Module};
+    /// let (layer, other) = (Linear::new(3, 2), &mut Linear::new(3, 2));
+    /// let state = layer.state_dict();
+    /// assert_eq!(state.names().collect::<Vec<_>>(), ["weight", "bias"]);
+    /// other.load_state_dict(&state)?;
+    /// assert_eq!(other.weight.value(), layer.weight.value());
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    fn state_dict(&self) -> StateDict {
+        state::state_dict(self)
+    }
+
+    /// Writes the tensors of a state dict into the parameters and buffers of these names: all of them, or none if they do
+    /// not fit. [`Module::load_state_dict_with`] and `strict`.
+    ///
+    /// # Errors
+    /// As [`Module::load_state_dict_with`].
+    #[track_caller]
+    fn load_state_dict(&mut self, state: &StateDict) -> Result<()> {
+        self.load_state_dict_with(state, true).map(drop)
+    }
+
+    /// Writes the tensors of a state dict into the parameters and buffers of these names. If not strict, names that only
+    /// one of both has are left out, and reported.
+    ///
+    /// Whoever shares the variables sees the new values: clones, optimisers. Gradients and moments stay as they are.
+    /// Numbers are converted to the type that the module has: floating-point ones are rounded, others must be kept by
+    /// it. A tensor of shape `[1]` fits a parameter without axes. Of the tensors for one variable with several names the last is kept.
+    ///
+    /// # Errors
+    /// `StateDict`, with the report, if a shape differs or a number cannot be converted, and if strict also for names
+    /// that are missing or unexpected; `Updating` inside [`Var::update_value`] on a parameter. Nothing is changed then.
+    ///
+    /// ```
+    /// use foldback_nn::{Linear, Module};
+    /// use foldback_tensor::{StateDict, Tensor};
+    /// let mut layer = Linear::new(3, 2);
+    /// let state = StateDict::from_iter([("weight", Tensor::ones([2, 3])), ("scale", Tensor::ones(()))]);
+    /// let e = layer.load_state_dict(&state).unwrap_err();
+    /// assert!(e.to_string().starts_with("load_state_dict: missing: bias; unexpected: scale: "));
+    /// let report = layer.load_state_dict_with(&state, false)?;
+    /// assert_eq!((report.missing, report.unexpected), (vec!["bias".into()], vec!["scale".into()]));
+    /// assert_eq!(layer.weight.value(), Tensor::ones([2, 3]));
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    #[track_caller]
+    fn load_state_dict_with(&mut self, state: &StateDict, strict: bool) -> Result<LoadReport> {
+        state::load(self, state, strict).here()
+    }
+
+    /// Writes [`Module::state_dict`] to a safetensors file, which PyTorch reads: whole or not at all, see
+    /// [`safetensors::save_file`](crate::safetensors::save_file). Behind the feature `safetensors`.
+    ///
+    /// # Errors
+    /// As [`safetensors::save_file`](crate::safetensors::save_file).
+    ///
+    /// ```
+    /// use foldback_nn::{Linear, Module};
+    /// let path = std::env::temp_dir().join(format!("foldback-linear-{}.safetensors", std::process::id()));
+    /// let layer = Linear::new(3, 2);
+    /// layer.save(&path)?;
+    /// let mut other = Linear::new(3, 2);
+    /// other.load(&path)?;
+    /// assert_eq!(other.weight.value(), layer.weight.value());
+    /// # std::fs::remove_file(path)?;
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    #[cfg(feature = "safetensors")]
+    #[track_caller]
+    fn save(&self, path: impl AsRef<Path>) -> Result<()>
+    where
+        Self: Sized,
+    {
+        crate::files::save_module(path.as_ref(), &self.state_dict()).here()
+    }
+
+    /// Writes the tensors of a safetensors file into the parameters and buffers of these names: all of them, or none if
+    /// they do not fit. Behind the feature `safetensors`.
+    ///
+    /// # Errors
+    /// As [`Module::load_with`], strict.
+    #[cfg(feature = "safetensors")]
+    #[track_caller]
+    fn load(&mut self, path: impl AsRef<Path>) -> Result<()>
+    where
+        Self: Sized,
+    {
+        self.load_with(path, true).here().map(drop)
+    }
+
+    /// [`Module::load`] that, if not strict, leaves out names that only one of both has, and reports them. Behind the feature
+    /// `safetensors`.
+    ///
+    /// # Errors
+    /// As [`safetensors::load_file`](crate::safetensors::load_file); [`FileFacts::Contents`](crate::FileFacts::Contents), with
+    /// the words of [`Module::load_state_dict_with`], if it refuses the tensors. Nothing is changed then.
+    ///
+    /// ```
+    /// use foldback_nn::{Linear, Module};
+    /// let path = std::env::temp_dir().join(format!("foldback-part-{}.safetensors", std::process::id()));
+    /// Linear::new(3, 2).bias(false).save(&path)?;
+    /// let mut layer = Linear::new(3, 2);
+    /// assert!(layer.load(&path).unwrap_err().to_string().contains("missing: bias"));
+    /// assert_eq!(layer.load_with(&path, false)?.missing, ["bias"]);
+    /// # std::fs::remove_file(path)?;
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    #[cfg(feature = "safetensors")]
+    #[track_caller]
+    fn load_with(&mut self, path: impl AsRef<Path>, strict: bool) -> Result<LoadReport>
+    where
+        Self: Sized,
+    {
+        crate::files::load_module(path.as_ref(), &mut |state| self.load_state_dict_with(state, strict)).here()
+    }
+
+    /// Where the layers' own generators of random numbers stand, such as those of [`Dropout::seed`](crate::Dropout::seed): for
+    /// a layer at `drop` the tensor `drop.generator`, see [`Generator::get_state`]. Not among the weights: a checkpoint of a run keeps it.
+    ///
+    /// ```
+    /// use foldback_nn::{Dropout, Module};
+    /// use foldback_tensor::Tensor;
+    /// let (a, mut b) = (Dropout::new(0.5).seed(1), Dropout::new(0.5).seed(2));
+    /// let x = Tensor::ones([64]);
+    /// a.forward(&x)?;
+    /// b.load_generator_states(&a.generator_states())?;
+    /// assert_eq!(a.forward(&x)?.value(), b.forward(&x)?.value());
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    fn generator_states(&self) -> StateDict {
+        state::generator_states(self)
+    }
+
+    /// Lets the layers' own generators go on where [`Module::generator_states`] says.
+    ///
+    /// # Errors
+    /// `StateDict`, with the report, for names that are missing or unexpected and for what is no state of a generator. Nothing
+    /// is changed then.
+    #[track_caller]
+    fn load_generator_states(&mut self, states: &StateDict) -> Result<()> {
+        state::load_generator_states(self, states).here()
+    }
+
     /// Forgets the gradients of all parameters.
     fn zero_grad(&self) {
         self.visit(&mut Visitor::new(&mut |_, seen| {
@@ -126,15 +297,35 @@ pub trait Module {
     /// ```
     #[track_caller]
     fn requires_grad_(&mut self, on: bool) -> Result<()> {
-        let mut leaves = self.parameters();
-        // A variable without history is not even the same as itself.
-        leaves.retain(|var| var.is_same(var));
-        // Those that may be refused come first.
-        leaves.sort_by_key(Var::is_leaf);
-        for var in &mut leaves {
-            var.requires_grad_(on)?;
+        require_grad(self.parameters(), on)
+    }
+
+    /// [`Module::requires_grad_`] for the parameters whose names match a pattern, in which `*` stands for any run of
+    /// characters, dots too.
+    ///
+    /// A variable with several names is meant by each of them.
+    ///
+    /// # Errors
+    /// `NoSuchName`, which lists the names, if there is none that matches; else as [`Module::requires_grad_`].
+    ///
+    /// ```
+    /// use foldback_nn::{Linear, Module, sequential};
+    /// let mut model = sequential![Linear::new(3, 2), Linear::new(2, 1)];
+    /// model.requires_grad_matching("0.*", false)?;
+    /// let learning: Vec<bool> = model.parameters().iter().map(|p| p.requires_grad()).collect();
+    /// assert_eq!(learning, [false, false, true, true]);
+    /// assert!(model.requires_grad_matching("encoder.*", false).is_err());
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    #[track_caller]
+    fn requires_grad_matching(&mut self, pattern: &str, on: bool) -> Result<()> {
+        let found = self.named_parameters_matching(pattern);
+        if found.is_empty() {
+            let names = self.named_parameters().into_iter().map(|(name, _)| name).collect();
+            let (op, pattern) = ("requires_grad_matching", pattern.to_owned());
+            return refuse(NnFacts::NoSuchName { op, pattern, names }).here();
         }
-        Ok(())
+        require_grad(found.into_iter().map(|(_, var)| var).collect(), on)
     }
 
     /// Switches to training: `set_training(true)`. Layers are made in this state.
@@ -148,10 +339,24 @@ pub trait Module {
     }
 }
 
+/// Turns gradients on or off for all of these, or for none.
+#[track_caller]
+fn require_grad(mut leaves: Vec<Var>, on: bool) -> Result<()> {
+    // A variable without history is not even the same as itself.
+    leaves.retain(|var| var.is_same(var));
+    // Those that may be refused come first.
+    leaves.sort_by_key(Var::is_leaf);
+    for var in &mut leaves {
+        var.requires_grad_(on)?;
+    }
+    Ok(())
+}
+
 /// What a visitor is shown.
 pub(crate) enum Seen<'a> {
     Parameter(&'a Var),
     Buffer(&'a Buffer),
+    Generator(&'a StateCell<Generator>),
     Layer(LayerId),
 }
 
@@ -190,8 +395,17 @@ impl<'a> Visitor<'a> {
         (self.see)(&self.path, Seen::Layer(id_of(layer)));
     }
 
+    pub(crate) fn parameter(&mut self, parameter: &Var) {
+        (self.see)(&self.path, Seen::Parameter(parameter));
+    }
+
     pub(crate) fn buffer(&mut self, buffer: &Buffer) {
         (self.see)(&self.path, Seen::Buffer(buffer));
+    }
+
+    /// Shows a layer's own generator of random numbers, so that checkpoints keep its state.
+    pub fn generator(&mut self, generator: &StateCell<Generator>) {
+        (self.see)(&self.path, Seen::Generator(generator));
     }
 
     /// Leads the visitor through a part of this name.
@@ -206,58 +420,6 @@ impl<'a> Visitor<'a> {
     }
 }
 
-impl Module for Var {
-    fn visit(&self, visitor: &mut Visitor<'_>) {
-        (visitor.see)(&visitor.path, Seen::Parameter(self));
-    }
-    fn set_training(&mut self, _: bool) {}
-    fn copy_parts(&self, copies: &mut Copies) -> Self {
-        copies.var(self)
-    }
-}
-
-impl<T: Module> Module for Option<T> {
-    fn visit(&self, visitor: &mut Visitor<'_>) {
-        self.iter().for_each(|part| part.visit(visitor));
-    }
-    fn set_training(&mut self, training: bool) {
-        self.iter_mut().for_each(|part| part.set_training(training));
-    }
-    fn copy_parts(&self, copies: &mut Copies) -> Self {
-        self.as_ref().map(|part| part.copy_parts(copies))
-    }
-}
-
-/// Leads a visitor through the parts of a list, which are named by their numbers.
-fn visit_list<T: Module>(list: &[T], visitor: &mut Visitor<'_>) {
-    for (i, part) in list.iter().enumerate() {
-        visitor.part(&i.to_string(), part);
-    }
-}
-
-impl<T: Module> Module for Vec<T> {
-    fn visit(&self, visitor: &mut Visitor<'_>) {
-        visit_list(self, visitor);
-    }
-    fn set_training(&mut self, training: bool) {
-        self.iter_mut().for_each(|part| part.set_training(training));
-    }
-    fn copy_parts(&self, copies: &mut Copies) -> Self {
-        self.iter().map(|part| part.copy_parts(copies)).collect()
-    }
-}
-
-impl<T: Module, const N: usize> Module for [T; N] {
-    fn visit(&self, visitor: &mut Visitor<'_>) {
-        visit_list(self, visitor);
-    }
-    fn set_training(&mut self, training: bool) {
-        self.iter_mut().for_each(|part| part.set_training(training));
-    }
-    fn copy_parts(&self, copies: &mut Copies) -> Self {
-        std::array::from_fn(|i| self[i].copy_parts(copies))
-    }
-}
-
+mod parts;
 #[cfg(test)]
 mod tests;

@@ -1,36 +1,12 @@
-//! Adam and AdamW.
+//! Adam, and the step that it shares with AdamW.
 
-use std::sync::Arc;
-
-use foldback_graph::Var;
+use foldback_tensor::Tensor;
 use foldback_tensor::kernel::{self, FloatOps, Real, Update};
-use foldback_tensor::{Here, Tensor, or_panic};
 
-use crate::Optimizer;
-use crate::error::{LR, Result, check, check_not_negative};
-use crate::sgd::decayed;
-use crate::shared::{Shared, Together, zeros_once};
-
-/// What the setters set.
-#[derive(Clone, Copy, Debug)]
-struct Settings {
-    lr: f64,
-    betas: (f64, f64),
-    eps: f64,
-    weight_decay: f64,
-    amsgrad: bool,
-}
-
-impl Together for Settings {}
-
-/// What is kept for a parameter.
-#[derive(Clone, Debug, Default)]
-struct Moments {
-    steps: i32,
-    first: Option<Tensor>,
-    second: Option<Tensor>,
-    largest: Option<Tensor>,
-}
+use crate::error::Result;
+use crate::optimizer::optimizer;
+use crate::seen::{Seen, mean, mean_square};
+use crate::shared::{Kept, zeros_once};
 
 /// The step of one parameter, with the factors that all its elements share.
 ///
@@ -40,11 +16,8 @@ struct Moments {
 /// p = p - rate / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
 /// ```
 #[derive(Clone, Copy)]
-struct AdamStep {
-    /// what the parameter is multiplied with first: 1 minus AdamW's decay
-    shrink: f64,
-    /// Adam's decay
-    decay: f64,
+pub(crate) struct AdamStep {
+    seen: Seen,
     betas: (f64, f64),
     eps: f64,
     /// `rate / (1 - beta1^t)`
@@ -54,24 +27,40 @@ struct AdamStep {
 }
 
 impl AdamStep {
-    fn new(o: &Settings, decoupled: bool, t: i32) -> AdamStep {
+    pub(crate) fn new(seen: Seen, lr: f64, betas: (f64, f64), eps: f64, kept: &Kept) -> AdamStep {
+        let t = kept.next_step();
         AdamStep {
-            shrink: if decoupled { 1.0 - o.lr * o.weight_decay } else { 1.0 },
-            decay: if decoupled { 0.0 } else { o.weight_decay },
-            betas: o.betas,
-            eps: o.eps,
-            rate: o.lr / (1.0 - o.betas.0.powi(t)),
-            correction: (1.0 - o.betas.1.powi(t)).sqrt(),
+            seen,
+            betas,
+            eps,
+            rate: lr / (1.0 - betas.0.powf(t)),
+            correction: (1.0 - betas.1.powf(t)).sqrt(),
+        }
+    }
+
+    pub(crate) fn take(
+        self,
+        name: &'static str,
+        amsgrad: bool,
+        p: &mut Tensor,
+        kept: &mut Kept,
+        g: &Tensor,
+    ) -> Result<()> {
+        let [m, v, largest, ..] = &mut kept.tensors;
+        let (m, v) = (zeros_once(m, g), zeros_once(v, g));
+        if amsgrad {
+            kernel::update(name, self, [p, m, v, zeros_once(largest, g)], [g])
+        } else {
+            kernel::update(name, self, [p, m, v], [g])
         }
     }
 
     /// The parameter before the step, and its moments after it.
     #[inline(always)]
     fn moments<R: Real>(&self, p: R, m: R, v: R, g: R) -> [R; 3] {
-        let p = p * self.shrink;
-        let g = decayed(g, p, self.decay);
+        let [p, g] = self.seen.see(p, g);
         let (b1, b2) = self.betas;
-        [p, m + (g - m) * (1.0 - b1), v * b2 + g * g * (1.0 - b2)]
+        [p, mean(m, g, b1), mean_square(v, g, b2)]
     }
 
     #[inline(always)]
@@ -104,146 +93,7 @@ impl Update<4, 1> for AdamStep {
     }
 }
 
-/// One optimiser under two names, which differ in what becomes of the weight decay.
-macro_rules! adam {
-    ($(#[$doc:meta])* $name:ident, $text:literal, decoupled: $decoupled:literal, weight_decay: $weight_decay:literal) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug)]
-        pub struct $name {
-            shared: Arc<Shared<Settings, Moments>>,
-        }
-
-        impl $name {
-            /// An optimiser of these parameters with a learning rate; betas 0.9 and 0.999, eps 1e-8, no AMSGrad, and
-            #[doc = concat!("a weight decay of ", $weight_decay, ".")]
-            ///
-            /// # Panics
-            #[doc = concat!("Where [`", $text, "::try_new`] returns an error.")]
-            ///
-            /// ```
-            /// use foldback_graph::RequiresGrad;
-            #[doc = concat!("use foldback_optim::", $text, ";")]
-            /// let w = foldback_tensor::tensor![1.0].requires_grad();
-            #[doc = concat!("let adam = ", $text, "::new([w], 1e-3).betas(0.9, 0.99).eps(1e-6).amsgrad(true);")]
-            /// ```
-            #[track_caller]
-            pub fn new(parameters: impl IntoIterator<Item: AsRef<Var>>, lr: f64) -> $name {
-                or_panic($name::try_new(parameters, lr))
-            }
-
-            #[doc = concat!("[`", $text, "::new`] that returns an error instead of panicking.")]
-            ///
-            /// # Errors
-            /// `Parameter` if the learning rate is negative or not finite; `NoParameters`, `Duplicate`, `NotALeaf`.
-            ///
-            /// ```
-            /// let nothing: [foldback_graph::Var; 0] = [];
-            #[doc = concat!("assert!(foldback_optim::", $text, "::try_new(nothing, 1e-3).is_err());")]
-            /// ```
-            #[track_caller]
-            pub fn try_new(parameters: impl IntoIterator<Item: AsRef<Var>>, lr: f64) -> Result<$name> {
-                check_not_negative($text, LR, lr).here()?;
-                let settings = Settings {
-                    lr,
-                    betas: (0.9, 0.999),
-                    eps: 1e-8,
-                    weight_decay: $weight_decay,
-                    amsgrad: false,
-                };
-                Ok($name { shared: Shared::new($text, parameters, settings).here()? })
-            }
-
-            /// How much of the first and of the second moment is kept in each step. The default is 0.9 and 0.999.
-            ///
-            /// # Panics
-            /// If one is not in `[0, 1)`.
-            #[must_use]
-            #[track_caller]
-            pub fn betas(self, first: f64, second: f64) -> $name {
-                or_panic(check_beta($text, "the first beta", first));
-                or_panic(check_beta($text, "the second beta", second));
-                self.with(|o| o.betas = (first, second))
-            }
-
-            /// What is added to the divisor. The default is 1e-8.
-            ///
-            /// # Panics
-            /// If it is negative or not finite.
-            #[must_use]
-            #[track_caller]
-            pub fn eps(self, eps: f64) -> $name {
-                or_panic(check_not_negative($text, "eps", eps));
-                self.with(|o| o.eps = eps)
-            }
-
-            #[doc = concat!("The weight decay; the default is ", $weight_decay, ".")]
-            ///
-            /// # Panics
-            /// If it is negative or not finite.
-            #[must_use]
-            #[track_caller]
-            pub fn weight_decay(self, weight_decay: f64) -> $name {
-                or_panic(check_not_negative($text, "weight_decay", weight_decay));
-                self.with(|o| o.weight_decay = weight_decay)
-            }
-
-            /// Whether the largest second moment so far is used (Reddi, Kale and Kumar, "On the convergence of Adam
-            /// and beyond", 2018). The default is no.
-            #[must_use]
-            pub fn amsgrad(self, amsgrad: bool) -> $name {
-                self.with(|o| o.amsgrad = amsgrad)
-            }
-
-            fn with(self, set: impl FnOnce(&mut Settings)) -> $name {
-                self.shared.settings.update(set);
-                self
-            }
-        }
-
-        impl Optimizer for $name {
-            #[track_caller]
-            fn step(&self) -> Result<()> {
-                // Parameters have mostly seen as many steps as one another, and then share the powers of the betas.
-                let mut last: Option<(i32, AdamStep)> = None;
-                self.shared.step(|o, p, state, g| {
-                    let t = state.steps.saturating_add(1);
-                    let step = match last {
-                        Some((same, step)) if same == t => step,
-                        _ => AdamStep::new(o, $decoupled, t),
-                    };
-                    last = Some((t, step));
-                    let (m, v) = (zeros_once(&mut state.first, g), zeros_once(&mut state.second, g));
-                    if o.amsgrad {
-                        let largest = zeros_once(&mut state.largest, g);
-                        kernel::update($text, step, [p, m, v, largest], [g])?;
-                    } else {
-                        kernel::update($text, step, [p, m, v], [g])?;
-                    }
-                    state.steps = t;
-                    Ok(())
-                })
-                .here()
-            }
-
-            fn parameters(&self) -> &[Var] {
-                self.shared.vars()
-            }
-
-            fn lr(&self) -> f64 {
-                self.shared.settings.read().lr
-            }
-
-            #[track_caller]
-            fn set_lr(&self, lr: f64) -> Result<()> {
-                check_not_negative($text, LR, lr).here()?;
-                self.shared.settings.update(|o| o.lr = lr);
-                Ok(())
-            }
-        }
-    };
-}
-
-adam! {
+optimizer! {
     /// Adam (Kingma and Ba, 2015), by the formulas of PyTorch's
     /// [`Adam`](https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html). Weight decay is added to the
     /// gradient. A clone is a handle on the same optimiser, and what a setter sets holds for all of them.
@@ -259,41 +109,38 @@ adam! {
     /// assert_close!(w.value(), tensor![0.9, 1.9]); // the first step is as long as the learning rate
     /// # Ok::<(), foldback_optim::Error>(())
     /// ```
-    Adam, "Adam", decoupled: false, weight_decay: 0.0
-}
-
-adam! {
-    /// Adam with decoupled weight decay (Loshchilov and Hutter, 2019), by the formulas of PyTorch's
-    /// [`AdamW`](https://docs.pytorch.org/docs/stable/generated/torch.optim.AdamW.html): the parameter first shrinks by
-    /// learning rate times weight decay. A clone is a handle on the same optimiser, and what a setter sets holds for all
-    /// of them.
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_optim::{AdamW, Optimizer};
-    /// use foldback_tensor::{assert_close, tensor};
-    /// let w = tensor![1.0].requires_grad();
-    /// let adam = AdamW::new([&w], 0.1).weight_decay(0.5);
-    /// w.square().backward()?;
-    /// adam.step()?;
-    /// assert_close!(w.value(), tensor![0.95 - 0.1]);
-    /// # Ok::<(), foldback_optim::Error>(())
-    /// ```
-    AdamW, "AdamW", decoupled: true, weight_decay: 0.01
-}
-
-/// Refuses a share that leaves nothing for what is new.
-fn check_beta(optimizer: &'static str, name: &'static str, beta: f64) -> Result<()> {
-    check((0.0..1.0).contains(&beta), optimizer, name, beta, "a number from 0 to less than 1")
+    Adam, "Adam", Options;
+    settings {
+        "How much of the first and of the second moment is kept in each step. The default is 0.9 and 0.999."
+        betas(beta1: f64 = 0.9 in Share, beta2: f64 = 0.999 in Share);
+        "What is added to the divisor. The default is 1e-8."
+        eps(eps: f64 = 1e-8 in NotNegative);
+        "This times the parameter is added to its gradient. The default is 0."
+        weight_decay(weight_decay: f64 = 0.0 in NotNegative);
+        "Whether the largest second moment so far is used (Reddi, Kale and Kumar, \"On the convergence of Adam and beyond\", 2018). The default is no."
+        amsgrad(amsgrad: bool = false in Flag);
+        "Whether steps go up instead of down. The default is no."
+        maximize(maximize: bool = false in Flag);
+        "Whether weight decay passes the gradient by, as in [`AdamW`](crate::AdamW). The default is no."
+        decoupled_weight_decay(decoupled_weight_decay: bool = false in Flag);
+    }
+    keeps ["exp_avg", "exp_avg_sq", "max_exp_avg_sq"] [];
+    by_parameter: true;
+    check: |_| Ok(());
+    step: |o: Options, p, kept: &mut _, g| {
+        let seen = Seen::decoupled(o.maximize, o.weight_decay, o.decoupled_weight_decay, o.lr);
+        AdamStep::new(seen, o.lr, (o.beta1, o.beta2), o.eps, kept).take("Adam", o.amsgrad, p, kept, g)
+    };
 }
 
 #[cfg(test)]
 mod tests {
-    use foldback_graph::RequiresGrad;
+    use foldback_graph::{RequiresGrad, Var};
     use foldback_tensor::{assert_close, tensor};
 
     use super::*;
     use crate::tests::panic_text;
+    use crate::{AdamW, Optimizer};
 
     /// Kingma and Ba's algorithm 1, number by number.
     #[test]
@@ -392,7 +239,7 @@ mod tests {
         let adam = Adam::new([&w], 0.1).amsgrad(true);
         w.set_grad(Some(w.value())).unwrap();
         let addresses = || {
-            let Moments { first, second, largest, .. } = adam.shared.states[0].read();
+            let [first, second, largest, ..] = adam.shared.states[0].read().tensors;
             [first, second, largest].map(|t| t.unwrap().as_slice::<f32>().unwrap().as_ptr().addr())
         };
         adam.step().unwrap();

@@ -1,7 +1,7 @@
 //! What optimisers refuse; each variant holds the facts.
 
 pub(crate) use foldback_tensor::Result;
-use foldback_tensor::{DType, Facts, Kind, Shape, refuse};
+use foldback_tensor::{DType, Facts, Kind, Shape};
 
 /// Why an optimiser or a step was refused. Nothing has been changed when one is returned.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -18,6 +18,50 @@ pub enum OptimFacts {
         value: f64,
         /// its domain
         expected: &'static str,
+    },
+    /// A setting that an optimiser does not have.
+    #[error("{optimizer}: there is no setting {name}: it has {known}")]
+    Setting {
+        /// the optimiser
+        optimizer: &'static str,
+        /// the name
+        name: String,
+        /// the names of those that it has
+        known: String,
+    },
+    /// Numbers by group, of another length than there are groups.
+    #[error("{optimizer}: expected one number for each of {expected} groups, found {found}")]
+    Groups {
+        /// the optimiser or the schedule
+        optimizer: &'static str,
+        /// how many groups there are
+        expected: usize,
+        /// how many numbers came
+        found: usize,
+    },
+    /// A group without parameters, or with those of others.
+    #[error("{optimizer}: a group of parameters: {problem}")]
+    Members {
+        /// the optimiser
+        optimizer: &'static str,
+        /// what is wrong, and what to do
+        problem: String,
+    },
+    /// What does not go together, or an order of calls that has no meaning.
+    #[error("{of}: {problem}")]
+    Refused {
+        /// the optimiser, the schedule or the function
+        of: &'static str,
+        /// what is wrong, and what to do
+        problem: String,
+    },
+    /// A saved state that does not fit.
+    #[error("{of}: load_state_dict: {problem}")]
+    State {
+        /// the optimiser or the schedule
+        of: &'static str,
+        /// what is wrong, and what to do
+        problem: String,
     },
     /// Nesterov's step without momentum, or with dampening.
     #[error("{optimizer}: nesterov needs momentum above 0 and dampening 0, found {momentum} and {dampening}")]
@@ -79,31 +123,15 @@ impl Facts for OptimFacts {
     fn kind(&self) -> Kind {
         use OptimFacts::*;
         match self {
-            Parameter { .. } | Nesterov { .. } | NoParameters { .. } | Duplicate { .. } => Kind::Argument,
+            Parameter { .. } | Setting { .. } | Groups { .. } | Members { .. } | Refused { .. } => {
+                Kind::Argument
+            }
+            State { .. } | Nesterov { .. } | NoParameters { .. } | Duplicate { .. } => Kind::Argument,
             NotALeaf { .. } => Kind::Graph,
             Gradient { shape, grad_shape, .. } if shape == grad_shape => Kind::DType,
             Gradient { .. } => Kind::Shape,
         }
     }
-}
-
-/// How a text calls the learning rate.
-pub(crate) const LR: &str = "the learning rate";
-
-/// Refuses a setting unless it holds.
-pub(crate) fn check(
-    holds: bool,
-    optimizer: &'static str,
-    name: &'static str,
-    value: f64,
-    expected: &'static str,
-) -> Result<()> {
-    if holds { Ok(()) } else { refuse(OptimFacts::Parameter { optimizer, name, value, expected }) }
-}
-
-/// Refuses a setting that is negative or not finite.
-pub(crate) fn check_not_negative(optimizer: &'static str, name: &'static str, value: f64) -> Result<()> {
-    check(value >= 0.0 && value.is_finite(), optimizer, name, value, "a finite number that is not negative")
 }
 
 #[cfg(test)]
@@ -126,6 +154,11 @@ mod tests {
         };
         let all = [
             (Parameter { optimizer, name: "momentum", value: -1.0, expected: "more" }, Kind::Argument),
+            (Setting { optimizer, name: "rho".into(), known: "lr".into() }, Kind::Argument),
+            (Groups { optimizer, expected: 1, found: 2 }, Kind::Argument),
+            (Members { optimizer, problem: "none".into() }, Kind::Argument),
+            (Refused { of: optimizer, problem: "no".into() }, Kind::Argument),
+            (State { of: optimizer, problem: "no".into() }, Kind::Argument),
             (Nesterov { optimizer, momentum: 0.0, dampening: 1.0 }, Kind::Argument),
             (NoParameters { optimizer }, Kind::Argument),
             (Duplicate { optimizer, first: 0, second: 1 }, Kind::Argument),

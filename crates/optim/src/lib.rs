@@ -23,24 +23,64 @@
 
 #![forbid(unsafe_code)]
 
+mod adadelta;
+mod adagrad;
 mod adam;
+mod adamax;
+mod adamw;
+mod asgd;
+mod clip;
 mod error;
+mod group;
+mod lbfgs;
+mod line_search;
+mod lion;
+mod nadam;
+mod optimizer;
+mod radam;
+mod rmsprop;
+mod rprop;
+mod saved;
+mod schedule;
+mod seen;
+mod setting;
+mod settings;
 mod sgd;
 mod shared;
 
-pub use adam::{Adam, AdamW};
+pub use adadelta::Adadelta;
+pub use adagrad::Adagrad;
+pub use adam::Adam;
+pub use adamax::Adamax;
+pub use adamw::AdamW;
+pub use asgd::ASGD;
+pub use clip::{clip_grad_norm_, clip_grad_norm_with_, clip_grad_value_};
 pub use error::OptimFacts;
 pub use foldback_tensor::{Error, Facts, Kind, Result};
+pub use group::{AsParameter, Group, Members};
+pub use lbfgs::LBFGS;
+pub use lion::Lion;
+pub use nadam::NAdam;
+pub use radam::RAdam;
+pub use rmsprop::RMSprop;
+pub use rprop::Rprop;
+pub use schedule::{
+    Anneal, ChainedScheduler, ConstantLR, CosineAnnealingLR, CosineAnnealingWarmRestarts, CyclicLR,
+    CyclicMode, ExponentialLR, LambdaLR, LinearLR, MultiStepLR, MultiplicativeLR, OneCycleLR, PerGroup,
+    Plateau, PolynomialLR, ReduceLROnPlateau, Schedule, SequentialLR, StepLR, Threshold,
+};
+pub use settings::Settings;
 pub use sgd::SGD;
 
 use foldback_graph::Var;
+use foldback_tensor::StateDict;
 
 /// Something that improves parameters step by step.
 ///
 /// All of it goes by a shared reference, and a clone of an optimiser is a handle on the same one, as clones of a parameter
 /// are. So a closure may hold an optimiser whose learning rate is changed outside.
 ///
-/// The other settings are methods of each optimiser that follow its `new`.
+/// The other settings are methods of each optimiser that follow its `new`. The trait is for the optimisers of this crate.
 ///
 /// ```
 /// use foldback_graph::RequiresGrad;
@@ -73,15 +113,63 @@ pub trait Optimizer: Send + Sync {
     /// The parameters, in the order in which they were given.
     fn parameters(&self) -> &[Var];
 
-    /// The length of steps.
-    fn lr(&self) -> f64;
+    /// The settings, group by group: a handle, which also changes them.
+    fn settings(&self) -> &Settings;
 
-    /// Changes the length of steps from now on.
+    /// Everything that the next steps depend on, except the parameters: settings by group (`groups.0.lr`), and what is kept
+    /// for each parameter (`state.0.exp_avg`), under PyTorch's names. Later steps leave it as it is.
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_optim::{Optimizer, SGD};
+    /// use foldback_tensor::tensor;
+    /// let w = tensor![1.0].requires_grad();
+    /// let sgd = SGD::new([&w], 0.1).momentum(0.9);
+    /// w.square().backward()?;
+    /// sgd.step()?;
+    /// let again = SGD::new([&w], 1.0);
+    /// again.load_state_dict(&sgd.state_dict())?; // goes on where `sgd` was
+    /// assert_eq!(again.lr(), 0.1);
+    /// assert_eq!(again.state_dict().get("state.0.momentum_buffer"), Some(&tensor![2.0]));
+    /// # Ok::<(), foldback_optim::Error>(())
+    /// ```
+    fn state_dict(&self) -> StateDict;
+
+    /// Takes a saved state over, settings included: an optimiser of the same kind, with the same groups of as many
+    /// parameters, then goes on as the one that was saved, bit for bit.
+    ///
+    /// # Errors
+    /// `State` if something is missing, left over, outside its domain, or of another shape or type. Nothing is changed then.
+    #[track_caller]
+    fn load_state_dict(&self, state: &StateDict) -> Result<()>;
+
+    /// The length of steps: of the first group, where there are several.
+    fn lr(&self) -> f64 {
+        self.lrs()[0]
+    }
+
+    /// The length of steps in each group.
+    fn lrs(&self) -> Vec<f64> {
+        self.settings().get("lr").expect("every optimiser has a learning rate")
+    }
+
+    /// Changes the length of steps from now on, in all groups.
     ///
     /// # Errors
     /// `Parameter` if it is negative or not finite.
     #[track_caller]
-    fn set_lr(&self, lr: f64) -> Result<()>;
+    fn set_lr(&self, lr: f64) -> Result<()> {
+        self.set_lrs(&vec![lr; self.settings().num_groups()])
+    }
+
+    /// Changes the length of steps from now on, group by group.
+    ///
+    /// # Errors
+    /// `Parameter` if one is negative or not finite; `Groups` if there are more or fewer than groups.
+    #[track_caller]
+    fn set_lrs(&self, lrs: &[f64]) -> Result<()> {
+        self.settings().set("lr", lrs)
+    }
 
     /// Forgets the gradients of the parameters, so that the next backward pass starts afresh.
     fn zero_grad(&self) {

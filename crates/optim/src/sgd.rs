@@ -1,183 +1,79 @@
 //! Stochastic gradient descent.
 
-use std::sync::Arc;
-
-use foldback_graph::Var;
 use foldback_tensor::kernel::{self, FloatOps, Real, Update};
-use foldback_tensor::{Here, Tensor, or_panic, refuse};
+use foldback_tensor::{Tensor, refuse};
 
-use crate::Optimizer;
-use crate::error::{LR, OptimFacts, Result, check_not_negative};
-use crate::shared::{Shared, Together, zeros_once};
+use crate::error::{OptimFacts, Result};
+use crate::optimizer::optimizer;
+use crate::seen::Seen;
+use crate::shared::{Kept, zeros_once};
 
-const NAME: &str = "SGD";
-
-/// What the setters set.
-#[derive(Clone, Copy, Debug)]
-struct Settings {
-    lr: f64,
-    momentum: f64,
-    dampening: f64,
-    weight_decay: f64,
-    nesterov: bool,
-}
-
-impl Together for Settings {
-    fn check(&self) -> Result<()> {
-        let Settings { momentum, dampening, nesterov, .. } = *self;
-        if nesterov && (momentum == 0.0 || dampening != 0.0) {
-            return refuse(OptimFacts::Nesterov { optimizer: NAME, momentum, dampening });
-        }
-        Ok(())
-    }
-}
-
-/// Stochastic gradient descent with momentum, Nesterov's variant and weight decay, by the formulas of PyTorch's
-/// [`SGD`](https://docs.pytorch.org/docs/stable/generated/torch.optim.SGD.html):
-///
-/// ```text
-/// g = gradient + weight_decay * p
-/// b = momentum * b + (1 - dampening) * g      (b = g in the first step)
-/// p = p - lr * b                              (nesterov: g + momentum * b)
-/// ```
-///
-/// A clone is a handle on the same optimiser, and what a setter sets holds for all of them.
-///
-/// ```
-/// use foldback_graph::RequiresGrad;
-/// use foldback_optim::{Optimizer, SGD};
-/// use foldback_tensor::tensor;
-/// let w = tensor![1.0, 2.0].requires_grad();
-/// let sgd = SGD::new([&w], 0.5);
-/// w.sum(..)?.backward()?;
-/// sgd.step()?;
-/// assert_eq!(w.value(), tensor![0.5, 1.5]);
-/// # Ok::<(), foldback_optim::Error>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct SGD {
-    shared: Arc<Shared<Settings, Option<Tensor>>>,
-}
-
-impl SGD {
-    /// An optimiser of these parameters with a learning rate, and no momentum, dampening or weight decay.
+optimizer! {
+    /// Stochastic gradient descent with momentum, Nesterov's variant and weight decay, by the formulas of PyTorch's
+    /// [`SGD`](https://docs.pytorch.org/docs/stable/generated/torch.optim.SGD.html):
     ///
-    /// # Panics
-    /// Where [`SGD::try_new`] returns an error.
+    /// ```text
+    /// g = gradient + weight_decay * p
+    /// b = momentum * b + (1 - dampening) * g      (b = g in the first step)
+    /// p = p - lr * b                              (nesterov: g + momentum * b)
+    /// ```
+    ///
+    /// A clone is a handle on the same optimiser, and what a setter sets holds for all of them.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
-    /// use foldback_optim::SGD;
-    /// let w = foldback_tensor::tensor![1.0].requires_grad();
-    /// let sgd = SGD::new([w], 0.1).momentum(0.9).nesterov(true).weight_decay(1e-4);
+    /// use foldback_optim::{Optimizer, SGD};
+    /// use foldback_tensor::tensor;
+    /// let w = tensor![1.0, 2.0].requires_grad();
+    /// let sgd = SGD::new([&w], 0.5);
+    /// w.sum(..)?.backward()?;
+    /// sgd.step()?;
+    /// assert_eq!(w.value(), tensor![0.5, 1.5]);
+    /// # Ok::<(), foldback_optim::Error>(())
     /// ```
-    #[track_caller]
-    pub fn new(parameters: impl IntoIterator<Item: AsRef<Var>>, lr: f64) -> SGD {
-        or_panic(SGD::try_new(parameters, lr))
+    SGD, "SGD", Options;
+    settings {
+        "How much of the last step is kept. The default is 0."
+        momentum(momentum: f64 = 0.0 in NotNegative);
+        "How much of a gradient is kept out of the momentum, from the second step on. The default is 0."
+        dampening(dampening: f64 = 0.0 in NotNegative);
+        "This times the parameter is added to its gradient. The default is 0."
+        weight_decay(weight_decay: f64 = 0.0 in NotNegative);
+        "Whether steps look ahead along the momentum, which must not be 0 then; dampening must. The setters may come in any order: a step refuses what does not go together."
+        nesterov(nesterov: bool = false in Flag);
+        "Whether steps go up instead of down. The default is no."
+        maximize(maximize: bool = false in Flag);
     }
-
-    /// [`SGD::new`] that returns an error instead of panicking.
-    ///
-    /// # Errors
-    /// `Parameter` if the learning rate is negative or not finite; `NoParameters`, `Duplicate`, `NotALeaf`.
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// let w = foldback_tensor::tensor![1.0].requires_grad();
-    /// assert!(foldback_optim::SGD::try_new([&w, &w], 0.1).is_err());
-    /// ```
-    #[track_caller]
-    pub fn try_new(parameters: impl IntoIterator<Item: AsRef<Var>>, lr: f64) -> Result<SGD> {
-        check_not_negative(NAME, LR, lr).here()?;
-        let settings = Settings { lr, momentum: 0.0, dampening: 0.0, weight_decay: 0.0, nesterov: false };
-        Ok(SGD { shared: Shared::new(NAME, parameters, settings).here()? })
-    }
-
-    /// How much of the last step is kept. The default is 0.
-    ///
-    /// # Panics
-    /// If it is negative or not finite.
-    #[must_use]
-    #[track_caller]
-    pub fn momentum(self, momentum: f64) -> SGD {
-        or_panic(check_not_negative(NAME, "momentum", momentum));
-        self.with(|o| o.momentum = momentum)
-    }
-
-    /// How much of a gradient is kept out of the momentum, from the second step on. The default is 0.
-    ///
-    /// # Panics
-    /// If it is negative or not finite.
-    #[must_use]
-    #[track_caller]
-    pub fn dampening(self, dampening: f64) -> SGD {
-        or_panic(check_not_negative(NAME, "dampening", dampening));
-        self.with(|o| o.dampening = dampening)
-    }
-
-    /// This times the parameter is added to its gradient. The default is 0.
-    ///
-    /// # Panics
-    /// If it is negative or not finite.
-    #[must_use]
-    #[track_caller]
-    pub fn weight_decay(self, weight_decay: f64) -> SGD {
-        or_panic(check_not_negative(NAME, "weight_decay", weight_decay));
-        self.with(|o| o.weight_decay = weight_decay)
-    }
-
-    /// Whether steps look ahead along the momentum, which must not be 0 then; dampening must. The setters may come in any
-    /// order: a step refuses what does not go together.
-    #[must_use]
-    pub fn nesterov(self, nesterov: bool) -> SGD {
-        self.with(|o| o.nesterov = nesterov)
-    }
-
-    fn with(self, set: impl FnOnce(&mut Settings)) -> SGD {
-        self.shared.settings.update(set);
-        self
-    }
+    keeps ["momentum_buffer"] [];
+    by_parameter: true;
+    check: check;
+    step: step;
 }
 
-impl Optimizer for SGD {
-    #[track_caller]
-    fn step(&self) -> Result<()> {
-        self.shared
-            .step(|o, p, state, g| {
-                if o.momentum == 0.0 {
-                    let plain = Plain { rate: o.lr, decay: o.weight_decay };
-                    return kernel::update(NAME, plain, [p], [g]);
-                }
-                let kept = if state.is_some() { o.momentum } else { 0.0 };
-                let taken = if state.is_some() { 1.0 - o.dampening } else { 1.0 };
-                let (momentum, nesterov) = (o.momentum, o.nesterov);
-                let formula = Momentum { rate: o.lr, decay: o.weight_decay, momentum, kept, taken, nesterov };
-                kernel::update(NAME, formula, [&mut *p, zeros_once(state, g)], [g])
-            })
-            .here()
+fn check(Options { momentum, dampening, nesterov, .. }: Options) -> Result<()> {
+    if nesterov && (momentum == 0.0 || dampening != 0.0) {
+        return refuse(OptimFacts::Nesterov { optimizer: "SGD", momentum, dampening });
     }
+    Ok(())
+}
 
-    fn parameters(&self) -> &[Var] {
-        self.shared.vars()
+fn step(o: Options, p: &mut Tensor, kept: &mut Kept, g: &Tensor) -> Result<()> {
+    let seen = Seen::new(o.maximize, o.weight_decay);
+    if o.momentum == 0.0 {
+        return kernel::update("SGD", Plain { rate: o.lr, seen }, [p], [g]);
     }
-
-    fn lr(&self) -> f64 {
-        self.shared.settings.read().lr
-    }
-
-    #[track_caller]
-    fn set_lr(&self, lr: f64) -> Result<()> {
-        check_not_negative(NAME, LR, lr).here()?;
-        self.shared.settings.update(|o| o.lr = lr);
-        Ok(())
-    }
+    let buffer = &mut kept.tensors[0];
+    let (before, taken) = if buffer.is_some() { (o.momentum, 1.0 - o.dampening) } else { (0.0, 1.0) };
+    let formula =
+        Momentum { rate: o.lr, seen, momentum: o.momentum, kept: before, taken, nesterov: o.nesterov };
+    kernel::update("SGD", formula, [p, zeros_once(buffer, g)], [g])
 }
 
 /// The step without momentum.
 #[derive(Clone, Copy)]
 struct Plain {
     rate: f64,
-    decay: f64,
+    seen: Seen,
 }
 
 impl Update<1, 1> for Plain {
@@ -186,7 +82,8 @@ impl Update<1, 1> for Plain {
     where
         f64: FloatOps<R>,
     {
-        [p - decayed(g, p, self.decay) * self.rate]
+        let [p, g] = self.seen.see(p, g);
+        [p - g * self.rate]
     }
 }
 
@@ -194,7 +91,7 @@ impl Update<1, 1> for Plain {
 #[derive(Clone, Copy)]
 struct Momentum {
     rate: f64,
-    decay: f64,
+    seen: Seen,
     momentum: f64,
     kept: f64,
     taken: f64,
@@ -207,25 +104,20 @@ impl Update<2, 1> for Momentum {
     where
         f64: FloatOps<R>,
     {
-        let g = decayed(g, p, self.decay);
+        let [p, g] = self.seen.see(p, g);
         let b = b * self.kept + g * self.taken;
         let step = if self.nesterov { g + b * self.momentum } else { b };
         [p - step * self.rate, b]
     }
 }
 
-/// The gradient with weight decay; without it, untouched by a parameter that is not finite.
-#[inline(always)]
-pub(crate) fn decayed<R: Real>(g: R, p: R, decay: f64) -> R {
-    if decay == 0.0 { g } else { g + p * decay }
-}
-
 #[cfg(test)]
 mod tests {
-    use foldback_graph::RequiresGrad;
+    use foldback_graph::{RequiresGrad, Var};
     use foldback_tensor::{assert_close, tensor};
 
     use super::*;
+    use crate::Optimizer;
     use crate::tests::panic_text;
 
     /// Values after each of five steps with the gradient 1, from 0.

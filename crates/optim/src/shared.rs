@@ -4,36 +4,66 @@ use std::fmt;
 use std::sync::Arc;
 
 use foldback_graph::Var;
-use foldback_tensor::{StateCell, Tensor, refuse};
+use foldback_tensor::{StateCell, Tensor, name_matches, refuse};
 
 use crate::error::{OptimFacts, Result};
+use crate::group::{AsParameter, Group, Members};
+use crate::setting::Setting;
+use crate::settings::Settings;
 
-/// Settings that may not go together, whatever the order of their setters was: a step asks before it changes anything.
-pub(crate) trait Together: Copy {
-    /// Refuses settings that contradict each other.
-    fn check(&self) -> Result<()> {
-        Ok(())
-    }
+/// An optimiser as data: what it can be told, what it keeps for a parameter, and its step.
+#[derive(Debug)]
+pub(crate) struct Algorithm {
+    pub(crate) name: &'static str,
+    pub(crate) settings: &'static [Setting],
+    /// the names of the tensors that are kept
+    pub(crate) tensors: &'static [&'static str],
+    /// the numbers that are kept, and what they start with
+    pub(crate) numbers: &'static [(&'static str, f64)],
+    /// refuses settings that contradict each other, whatever the order of their setters was: a step asks before it
+    /// changes anything
+    pub(crate) check: fn(&[f64]) -> Result<()>,
+    /// changes a value and what is kept for it, given the settings and the gradient
+    pub(crate) step: fn(&[f64], &mut Tensor, &mut Kept, &Tensor) -> Result<()>,
+    /// whether its parameters may be in several groups, and its state has the shapes of its parameters
+    pub(crate) by_parameter: bool,
+}
+
+/// What is kept for a parameter.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kept {
+    /// steps that it has seen
+    pub(crate) steps: i64,
+    pub(crate) tensors: [Option<Tensor>; 5],
+    pub(crate) numbers: [f64; 4],
 }
 
 /// Parameters in order, what the optimiser keeps for each once it has been changed, and its settings.
-pub(crate) struct Shared<O, S> {
-    optimizer: &'static str,
+pub(crate) struct Shared {
+    pub(crate) algorithm: &'static Algorithm,
     vars: Vec<Var>,
-    pub(crate) states: Vec<StateCell<S>>,
-    pub(crate) settings: StateCell<O>,
+    names: Vec<Option<String>>,
+    pub(crate) states: Vec<StateCell<Kept>>,
+    pub(crate) settings: Settings,
     /// Room for the gradients of a step; whoever has it takes a step, and others wait. Empty between steps: a gradient
     /// that is held here could not be written in place by the next backward pass.
-    room: StateCell<Vec<Option<Tensor>>>,
+    pub(crate) room: StateCell<Vec<Option<Tensor>>>,
 }
 
-impl<O: Together, S: Default> Shared<O, S> {
+impl Shared {
     pub(crate) fn new(
-        optimizer: &'static str,
-        vars: impl IntoIterator<Item: AsRef<Var>>,
-        settings: O,
-    ) -> Result<Arc<Shared<O, S>>> {
-        let vars: Vec<Var> = vars.into_iter().map(|var| var.as_ref().clone()).collect();
+        algorithm: &'static Algorithm,
+        parameters: impl IntoIterator<Item: AsParameter>,
+        lr: f64,
+    ) -> Result<Arc<Shared>> {
+        let (mut vars, mut names): (Vec<Var>, Vec<_>) = (Vec::new(), Vec::new());
+        for parameter in parameters {
+            names.push(parameter.name().map(str::to_owned));
+            vars.push(parameter.var().clone());
+        }
+        let optimizer = algorithm.name;
+        let settings = Settings::new(optimizer, algorithm.settings, vars.len());
+        settings.set_for_all(&Group::new().lr(lr), |_| Ok(()))?;
         if vars.is_empty() {
             return refuse(OptimFacts::NoParameters { optimizer });
         }
@@ -45,36 +75,81 @@ impl<O: Together, S: Default> Shared<O, S> {
                 return refuse(OptimFacts::Duplicate { optimizer, first, second });
             }
         }
-        let states = vars.iter().map(|_| StateCell::default()).collect();
+        let states = vars.iter().map(|_| StateCell::new(algorithm.fresh())).collect();
         let room = StateCell::new(Vec::with_capacity(vars.len()));
-        Ok(Arc::new(Shared { optimizer, vars, states, settings: StateCell::new(settings), room }))
+        Ok(Arc::new(Shared { algorithm, vars, names, states, settings, room }))
     }
 
     pub(crate) fn vars(&self) -> &[Var] {
         &self.vars
     }
 
-    /// Calls `update` with the settings, and the value, the state and the gradient of every parameter that has one, see
-    /// Note [A step].
-    pub(crate) fn step(
-        &self,
-        mut update: impl FnMut(&O, &mut Tensor, &mut S, &Tensor) -> Result<()>,
-    ) -> Result<()> {
+    /// Makes some parameters a group with settings of its own.
+    pub(crate) fn group(&self, members: Members, group: &Group) -> Result<()> {
+        let optimizer = self.algorithm.name;
+        let refused = |problem: String| refuse(OptimFacts::Members { optimizer, problem });
+        if !self.algorithm.by_parameter {
+            return refused("all parameters are one group here: give settings to all of them".into());
+        }
+        let groups = self.settings.read();
+        let is_free = |i: &usize| groups.has_rest && groups.of[*i] == 0;
+        let found: Vec<usize> = match &members {
+            Members::Matching(_) if self.names.iter().all(Option::is_none) => {
+                let cure = "a pattern needs names: give model.named_parameters() to the optimiser";
+                return refused(cure.into());
+            }
+            Members::Matching(pattern) => {
+                let matches = |i: &usize| self.names[*i].as_ref().is_some_and(|n| name_matches(pattern, n));
+                (0..self.vars.len()).filter(matches).filter(is_free).collect()
+            }
+            Members::These(list) => {
+                let mut found = Vec::with_capacity(list.len());
+                for (at, var) in list.iter().enumerate() {
+                    match self.vars.iter().position(|own| own.is_same(var)) {
+                        None => return refused(format!("number {at} is not a parameter of the optimiser")),
+                        Some(i) if !is_free(&i) || found.contains(&i) => {
+                            return refused(format!("number {at} is in a group already"));
+                        }
+                        Some(i) => found.push(i),
+                    }
+                }
+                found
+            }
+        };
+        match members {
+            Members::Matching(pattern) if found.is_empty() => {
+                let names: Vec<&str> = self.names.iter().flatten().map(String::as_str).collect();
+                refused(format!(
+                    "no parameter that is in no group yet matches {pattern:?}: the names are {}",
+                    names.join(", ")
+                ))
+            }
+            _ if found.is_empty() => refused("the list is empty".into()),
+            _ => self.settings.split(&found, group),
+        }
+    }
+
+    /// Changes the value and the state of every parameter that has a gradient, see Note [A step].
+    pub(crate) fn step(&self) -> Result<()> {
         // Before the room is taken: who has it may be waiting for this very thread to finish its update.
-        self.vars.iter().try_for_each(|var| var.expect_not_updating(self.optimizer))?;
+        self.expect_not_updating()?;
         self.room.update(|grads| {
-            let settings = self.settings.read();
-            settings.check()?;
+            let groups = self.settings.read();
+            groups.each.iter().try_for_each(|values| (self.algorithm.check)(&values.numbers))?;
             // A step that has panicked may have left some.
             grads.clear();
             grads.extend(self.vars.iter().map(Var::grad));
             let done = self.check(grads).and_then(|()| {
-                for ((var, state), grad) in self.vars.iter().zip(&self.states).zip(&*grads) {
-                    if let Some(g) = grad {
-                        var.update_in_place(|value| {
-                            state.update(|state| update(&settings, value, state, g))
-                        })?;
-                    }
+                for (i, grad) in grads.iter().enumerate() {
+                    let Some(g) = grad else { continue };
+                    let numbers = &groups.each[groups.of[i]].numbers;
+                    self.vars[i].update_in_place(|value| {
+                        self.states[i].update(|kept| {
+                            (self.algorithm.step)(numbers, value, kept, g)?;
+                            kept.steps = kept.steps.saturating_add(1);
+                            Ok(())
+                        })
+                    })?;
                 }
                 Ok(())
             });
@@ -83,13 +158,18 @@ impl<O: Together, S: Default> Shared<O, S> {
         })
     }
 
+    /// Refuses to wait for what this very thread is doing.
+    pub(crate) fn expect_not_updating(&self) -> Result<()> {
+        self.vars.iter().try_for_each(|var| var.expect_not_updating(self.algorithm.name))
+    }
+
     /// Refuses gradients that do not fit their parameters.
-    fn check(&self, grads: &[Option<Tensor>]) -> Result<()> {
+    pub(crate) fn check(&self, grads: &[Option<Tensor>]) -> Result<()> {
         for (index, (var, grad)) in self.vars.iter().zip(grads).enumerate() {
             let Some(g) = grad else { continue };
             if *g.shape() != *var.shape() || g.dtype() != var.dtype() {
                 return refuse(OptimFacts::Gradient {
-                    optimizer: self.optimizer,
+                    optimizer: self.algorithm.name,
                     index,
                     shape: var.shape().clone(),
                     dtype: var.dtype(),
@@ -102,11 +182,29 @@ impl<O: Together, S: Default> Shared<O, S> {
     }
 }
 
-impl<O: Clone + fmt::Debug, S: Clone + fmt::Debug> fmt::Debug for Shared<O, S> {
+impl Kept {
+    /// The number of the step to be taken, from 1.
+    pub(crate) fn next_step(&self) -> f64 {
+        self.steps as f64 + 1.0
+    }
+}
+
+impl Algorithm {
+    /// What is kept for a parameter that has seen no step.
+    pub(crate) fn fresh(&self) -> Kept {
+        let mut kept = Kept::default();
+        for (place, (_, start)) in kept.numbers.iter_mut().zip(self.numbers) {
+            *place = *start;
+        }
+        kept
+    }
+}
+
+impl fmt::Debug for Shared {
     /// Waits for no step: the room stays out of it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct(self.optimizer);
-        shown.field("parameters", &self.vars).field("settings", &self.settings.read());
+        let mut shown = f.debug_struct(self.algorithm.name);
+        shown.field("parameters", &self.vars).field("groups", &self.settings);
         shown.field("states", &self.states).finish()
     }
 }

@@ -18,6 +18,7 @@ mod math;
 mod meant;
 mod mismatch;
 mod named_axes;
+mod names;
 mod norm;
 mod ops;
 mod packed;
@@ -54,6 +55,7 @@ pub use kernels::{Level, detected_level, force_level, level};
 pub use literal::Literal;
 pub use literal::NestedArray;
 pub use named_axes::NamedAxes;
+pub use names::name_matches;
 pub use norm::Norm;
 pub use ops::{
     Arg, AsArg, AsOptionalArg, BroadcastWarning, BroadcastWarningGuard, Indices, Number, Pad, Repeats,

@@ -102,6 +102,42 @@ impl Generator {
         self.seed
     }
 
+    /// Where it stands, to be kept in a file: the seed and the place in its sequence, an `i64` tensor of shape `[2]`.
+    ///
+    /// ```
+    /// use foldback_tensor::Generator;
+    /// let mut a = Generator::new(7);
+    /// a.rand([3]);
+    /// let mut b = Generator::new(0);
+    /// b.set_state(&a.get_state())?;
+    /// assert_eq!(a.rand([4]), b.rand([4]));
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    pub fn get_state(&self) -> Tensor {
+        // The bits: both are below 2^64, and i64 is what integers are here.
+        or_panic(Tensor::from_vec(vec![self.seed as i64, self.next as i64], 2))
+    }
+
+    /// Goes on where another stood, as [`Generator::get_state`] has it.
+    ///
+    /// # Errors
+    /// `DTypeMismatch` unless the state is `i64`, `ShapeMismatch` unless its shape is `[2]`; nothing is changed then.
+    #[track_caller]
+    pub fn set_state(&mut self, state: &Tensor) -> Result<()> {
+        let op = "set_state";
+        if state.dtype() != DType::I64 {
+            let (expected, found) = (DType::I64, state.dtype());
+            return refuse(TensorFacts::DTypeMismatch { op, operand: "the state", expected, found }).here();
+        }
+        let [2] = state.dims() else {
+            let (expected, found) = (2.into(), state.shape().clone());
+            return refuse(TensorFacts::ShapeMismatch { op, operand: "state", expected, found }).here();
+        };
+        let words = state.to_vec::<i64>()?;
+        *self = Generator { seed: words[0] as u64, next: words[1] as u64 };
+        Ok(())
+    }
+
     /// The next `blocks` counters.
     fn reserve(&mut self, blocks: u64) -> Counters {
         let start = self.next;
@@ -773,6 +809,20 @@ mod tests {
         assert_eq!(Tensor::rand_with([4], DType::F64), b);
         let other = std::thread::spawn(|| Tensor::rand_with([4], DType::F64)).join().unwrap();
         assert_ne!(other, Tensor::rand_with([4], DType::F64));
+    }
+
+    #[test]
+    fn states_are_kept_and_others_refused() {
+        let mut g = Generator { seed: u64::MAX, next: u64::MAX - 5 };
+        let mut other = Generator::new(0);
+        other.set_state(&g.get_state()).unwrap();
+        assert_eq!(other, g);
+        assert_eq!(other.rand([3]), g.rand([3]));
+        let kept = g.clone();
+        for bad in [Tensor::zeros(2), Tensor::zeros_with(3, DType::I64), Tensor::zeros_with((), DType::I64)] {
+            assert!(g.set_state(&bad).unwrap_err().to_string().starts_with("set_state: "));
+            assert_eq!(g, kept);
+        }
     }
 
     #[test]

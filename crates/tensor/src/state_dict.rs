@@ -1,5 +1,6 @@
 //! `StateDict`: tensors by name, in order.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use crate::Tensor;
@@ -98,9 +99,18 @@ impl StateDict {
 impl<N: Into<String>> FromIterator<(N, Tensor)> for StateDict {
     /// The last of several entries of one name is kept, at the place of the first.
     fn from_iter<I: IntoIterator<Item = (N, Tensor)>>(entries: I) -> StateDict {
+        // Places by name: a file may have many thousands of entries, and a search for each would take seconds.
+        let mut places: HashMap<String, usize> = HashMap::new();
         let mut all = StateDict::new();
         for (name, value) in entries {
-            all.insert(name, value);
+            let name = name.into();
+            match places.get(&name) {
+                Some(&at) => all.entries[at].1 = value,
+                None => {
+                    places.insert(name.clone(), all.len());
+                    all.entries.push((name, value));
+                }
+            }
         }
         all
     }

@@ -19,7 +19,7 @@ fn gradients_that_are_known() {
 #[test]
 fn what_it_records() -> Result<()> {
     let y = damped(&tensor![[1.0], [2.0]].requires_grad(), &tensor![0.0, 1.0].requires_grad())?;
-    assert_eq!(snapshot(&y), "f32 [2, 2]\n1 0.367879\n2 0.735759\n");
+    assert_eq!(snapshot(&y), "f32 [2, 2]\n1.00000 0.367879\n2.00000 0.735759\n");
     assert!(y.graph()?.to_text().contains("damped -> f32 [2, 2]"));
     Ok(())
 }

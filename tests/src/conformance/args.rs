@@ -203,7 +203,13 @@ impl Args {
         self.value(name).is_some() || self.vars.iter().any(|(n, _)| n == name)
     }
 
-    pub(super) fn value(&self, name: &str) -> Option<&Value> {
+    /// Whether null is given, which says something where the default is something else.
+    pub(crate) fn is_null(&self, name: &str) -> bool {
+        self.plain.get(name).is_some_and(Value::is_null)
+    }
+
+    /// A plain argument as it is written, unless it is null.
+    pub(crate) fn value(&self, name: &str) -> Option<&Value> {
         self.plain.get(name).filter(|v| !v.is_null())
     }
 

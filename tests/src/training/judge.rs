@@ -3,8 +3,9 @@
 use foldback_tensor::{DType, Tensor};
 use serde_json::Value;
 
+use super::TrainingCase;
 use crate::conformance::build;
-use crate::conformance::case::{TensorSpec, tensor};
+use crate::conformance::case::{TensorSpec, tensor, text};
 use crate::conformance::close::same_bits;
 use crate::conformance::run::Stop;
 
@@ -12,6 +13,8 @@ use crate::conformance::run::Stop;
 #[derive(Default)]
 pub(crate) struct Judge {
     computed: Vec<(String, Tensor)>,
+    /// what is printed and not judged
+    remarks: Vec<String>,
 }
 
 impl Judge {
@@ -71,6 +74,16 @@ impl Judge {
         self.computed.push((name.to_owned(), found.clone()));
     }
 
+    /// Notes what is printed and not judged.
+    pub(crate) fn remark(&mut self, text: String) {
+        self.remarks.push(text);
+    }
+
+    /// What is printed.
+    pub(crate) fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
     /// The first thing that another run computed differently.
     pub(crate) fn other_bits(&self, again: &Judge) -> Option<&str> {
         if self.computed.len() != again.computed.len() {
@@ -107,8 +120,7 @@ fn flatten(value: &Value, all: &mut Vec<f64>) -> Result<(), Stop> {
     if let Some(list) = value.as_array() {
         return list.iter().try_for_each(|v| flatten(v, all));
     }
-    let number = build::number(value).ok_or_else(|| format!("{value} is no number"))?;
-    all.push(number.to_f64());
+    all.push(number(value)?);
     Ok(())
 }
 
@@ -116,4 +128,19 @@ fn flatten(value: &Value, all: &mut Vec<f64>) -> Result<(), Stop> {
 pub(crate) fn written(value: &Value) -> Result<Tensor, Stop> {
     let spec: TensorSpec = tensor(value)?;
     build::dense(&spec).map_err(Stop::Unsupported)
+}
+
+/// The element type of a case.
+pub(crate) fn dtype(case: &TrainingCase) -> Result<DType, Stop> {
+    let name = text(&case.body, "dtype")?;
+    build::dtype(&name).ok_or_else(|| Stop::Unsupported(format!("dtype {name}")))
+}
+
+/// A number, or one of the words that stand for those that JSON lacks.
+pub(crate) fn number(value: &Value) -> Result<f64, Stop> {
+    Ok(build::number(value).ok_or_else(|| format!("{value} is no number"))?.to_f64())
+}
+
+pub(crate) fn list(value: &Value) -> Result<&Vec<Value>, Stop> {
+    Ok(value.as_array().ok_or_else(|| format!("{value} is no list"))?)
 }

@@ -29,11 +29,15 @@
 mod bce;
 mod bce_of_probabilities;
 mod classes;
+mod classes_by_margin;
 mod cross_entropy;
 mod distance;
 mod kl_div;
+mod likelihood;
+mod margins;
 mod mse;
 mod nll;
+mod options;
 
 use std::borrow::Cow;
 
@@ -44,9 +48,18 @@ use foldback_tensor::{broadcast_shapes, kernel, refuse};
 
 pub use bce::{BCEWithLogitsLoss, binary_cross_entropy_with_logits};
 pub use bce_of_probabilities::{BCELoss, binary_cross_entropy};
+pub use classes_by_margin::{
+    MultiLabelMarginLoss, MultiLabelSoftMarginLoss, MultiMarginLoss, multi_margin_loss,
+    multilabel_margin_loss, multilabel_soft_margin_loss,
+};
 pub use cross_entropy::{CrossEntropyLoss, cross_entropy};
 pub use distance::{HuberLoss, L1Loss, SmoothL1Loss, huber_loss, l1_loss, smooth_l1_loss};
 pub use kl_div::{KLDivLoss, kl_div};
+pub use likelihood::{GaussianNLLLoss, PoissonNLLLoss, gaussian_nll_loss, poisson_nll_loss};
+pub use margins::{
+    CosineEmbeddingLoss, HingeEmbeddingLoss, MarginRankingLoss, SoftMarginLoss, TripletMarginLoss,
+    cosine_embedding_loss, hinge_embedding_loss, margin_ranking_loss, soft_margin_loss, triplet_margin_loss,
+};
 pub use mse::{MSELoss, mse_loss};
 pub use nll::{NLLLoss, nll_loss};
 
@@ -81,6 +94,14 @@ fn expect_float(op: &'static str, name: &'static str, v: &Var) -> Result<()> {
         return Ok(());
     }
     refuse(NnFacts::DType { op, name, found: v.dtype(), expected: "a floating-point type" })
+}
+
+/// Refuses inputs of other shapes than the first.
+fn expect_same_shape(loss: &'static str, input: &Var, target: &Var) -> Result<()> {
+    if input.shape() == target.shape() {
+        return Ok(());
+    }
+    refuse(NnFacts::LossShapes { loss, input: input.shape().clone(), target: target.shape().clone() })
 }
 
 /// Input and target in one shape: their own, or that of all pairs if both have an axis for it that was made on purpose.

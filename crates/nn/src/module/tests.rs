@@ -135,6 +135,36 @@ fn a_module_is_frozen_as_a_whole_or_not_at_all() {
     assert!(model.scale.requires_grad());
 }
 
+#[test]
+fn parameters_by_pattern() {
+    let mut model = outer();
+    let names = |pattern: &str| {
+        let found = model.named_parameters_matching(pattern).into_iter();
+        found.map(|(name, _)| name).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(names("*.bias"), "inner.l1.bias inner.type.bias list.0.bias list.1.bias boxed.1.bias");
+    assert_eq!(names("inner.*weight"), "inner.l1.weight inner.type.weight");
+    // By its second name, too, and only once.
+    assert_eq!(
+        (names("tied").as_str(), names("*e*d*").as_str()),
+        ("tied", "boxed.1.weight boxed.1.bias tied")
+    );
+    assert_eq!(names("nothing"), "");
+    model.requires_grad_matching("tied", false).unwrap();
+    model.requires_grad_matching("list.*", false).unwrap();
+    let frozen = model.named_parameters().into_iter().filter(|(_, p)| !p.requires_grad());
+    let frozen: Vec<String> = frozen.map(|(name, _)| name).collect();
+    assert_eq!(frozen, ["scale", "list.0.weight", "list.0.bias", "list.1.weight", "list.1.bias"]);
+    model.requires_grad_matching("*", true).unwrap();
+    assert!(model.parameters().iter().all(Var::requires_grad));
+    let e = Linear::new(2, 1).requires_grad_matching("fc.*", false).unwrap_err();
+    assert_eq!(e.location().unwrap().file(), file!());
+    assert_eq!(
+        e.with_location(None).to_string(),
+        r#"requires_grad_matching: "fc.*" matches none of the names weight, bias: `*` stands for any run of characters"#
+    );
+}
+
 /// Several inputs, an option, a tuple out.
 #[derive(Module)]
 struct Two {

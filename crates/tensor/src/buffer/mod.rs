@@ -7,6 +7,7 @@
 //! needs, is asked for by [`Storage::scratch`], which panics instead.
 
 mod handle;
+mod huge;
 mod pool;
 
 use ndarray::{Array1, s};

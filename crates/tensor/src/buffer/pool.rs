@@ -77,6 +77,7 @@ pub(super) fn take<T: Element>(len: usize, padding: usize, zero: bool) -> Option
         return None;
     }
     let mut values = vec![T::default(); room];
+    super::huge::ask(&values);
     values.truncate(len);
     Some(values)
 }

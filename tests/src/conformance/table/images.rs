@@ -76,7 +76,7 @@ pub(super) const ROWS: &[Operation] = &[
 ];
 
 /// A size of the result, or one or null for each axis.
-fn adaptive(a: &Args) -> Read<AdaptiveSize> {
+pub(crate) fn adaptive(a: &Args) -> Read<AdaptiveSize> {
     let refused = || Refusal::Argument("a size that is none".into());
     let size = |v: &Value| match v {
         Value::Null => Ok(None),
@@ -93,7 +93,7 @@ fn natural(name: &str, n: isize) -> Read<usize> {
 }
 
 /// A number, or one for each axis.
-fn pair(a: &Args, name: &str) -> Read<Option<Pair>> {
+pub(crate) fn pair(a: &Args, name: &str) -> Read<Option<Pair>> {
     match a.ints(name)?.as_deref() {
         // An empty list is PyTorch's own default of a stride.
         None | Some(&[]) => Ok(None),
@@ -103,11 +103,11 @@ fn pair(a: &Args, name: &str) -> Read<Option<Pair>> {
     }
 }
 
-fn both(a: &Args, name: &str) -> Read<Pair> {
+pub(crate) fn both(a: &Args, name: &str) -> Read<Pair> {
     pair(a, name)?.ok_or_else(|| Refusal::Argument(format!("no `{name}`")))
 }
 
-fn single(a: &Args, name: &str) -> Read<usize> {
+pub(crate) fn single(a: &Args, name: &str) -> Read<usize> {
     match a.ints_of(name)?[..] {
         [n] => natural(name, n),
         ref other => Err(Refusal::Argument(format!("`{name}` = {other:?}"))),
@@ -176,7 +176,7 @@ fn interpolated(a: &Args) -> Outcome {
     one(a.var("input")?.interpolate_with(options.recompute_scale_factor(recompute)))
 }
 
-fn factors(a: &Args) -> Read<Factors> {
+pub(crate) fn factors(a: &Args) -> Read<Factors> {
     match a.floats("scale_factor")?.as_deref() {
         Some(&[both]) => Ok(both.into()),
         Some(&[first, second]) => Ok([first, second].into()),

@@ -3,7 +3,7 @@
 //! A row reads `operation!("name alias", "parameter parameter", |a| ...)`; the function takes the named arguments and
 //! gives the outputs in PyTorch's order. An argument that is not among the parameters is unsupported by name.
 
-mod images;
+pub(crate) mod images;
 mod in_place;
 mod index;
 mod linalg;

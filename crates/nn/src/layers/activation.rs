@@ -80,59 +80,78 @@ activations! {
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
     GELUTanh: |x| x.try_gelu_tanh();
-}
-
-/// `ln(1 + exp(beta x)) / beta`, see [`Var::softplus_with`].
-///
-/// ```
-/// use foldback_nn::Softplus;
-/// use foldback_tensor::tensor;
-/// assert_eq!(Softplus::new().forward(&tensor![30.0])?.value(), tensor![30.0]);
-/// # Ok::<(), foldback_nn::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Module)]
-pub struct Softplus {
-    beta: f64,
-    threshold: f64,
-}
-
-impl Softplus {
-    /// `beta` 1 and `threshold` 20, as in PyTorch.
-    pub fn new() -> Softplus {
-        Softplus { beta: 1.0, threshold: 20.0 }
-    }
-
-    /// The steepness. The default is 1.
-    #[must_use]
-    pub fn beta(mut self, beta: f64) -> Softplus {
-        self.beta = beta;
-        self
-    }
-
-    /// The value of `beta x` above which the function is taken to be `x` itself. The default is 20.
-    #[must_use]
-    pub fn threshold(mut self, threshold: f64) -> Softplus {
-        self.threshold = threshold;
-        self
-    }
-}
-
-impl Default for Softplus {
-    fn default() -> Softplus {
-        Softplus::new()
-    }
-}
-
-#[forward]
-impl Softplus {
-    /// The function of each element.
+    /// The scaled exponential linear unit, see [`Var::selu`].
     ///
-    /// # Errors
-    /// `DTypeUnsupported` for integers and `bool`.
-    #[track_caller]
-    pub fn forward(&self, x: &Var) -> Result<Var> {
-        x.softplus_with(self.beta, self.threshold)
-    }
+    /// ```
+    /// use foldback_nn::SELU;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(SELU.forward(&tensor![0.0])?.value(), tensor![0.0]);
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    SELU: |x| x.try_selu();
+    /// `x tanh(ln(1 + exp(x)))`, see [`Var::mish`].
+    ///
+    /// ```
+    /// use foldback_nn::Mish;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(Mish.forward(&tensor![0.0])?.value(), tensor![0.0]);
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    Mish: |x| x.try_mish();
+    /// `-ln(1 + exp(-x))`, see [`Var::logsigmoid`].
+    ///
+    /// ```
+    /// use foldback_nn::LogSigmoid;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(LogSigmoid.forward(&tensor![200.0])?.value(), tensor![0.0]);
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    LogSigmoid: |x| x.try_logsigmoid();
+    /// `x / (1 + |x|)`, see [`Var::softsign`].
+    ///
+    /// ```
+    /// use foldback_nn::Softsign;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(Softsign.forward(&tensor![1.0])?.value(), tensor![0.5]);
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    Softsign: |x| x.try_softsign();
+    /// `x / 6 + 1 / 2` between 0 and 1, see [`Var::hardsigmoid`].
+    ///
+    /// ```
+    /// use foldback_nn::Hardsigmoid;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(Hardsigmoid.forward(&tensor![-4.0, 0.0])?.value(), tensor![0.0, 0.5]);
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    Hardsigmoid: |x| x.try_hardsigmoid();
+    /// `x hardsigmoid(x)`, see [`Var::hardswish`].
+    ///
+    /// ```
+    /// use foldback_nn::Hardswish;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(Hardswish.forward(&tensor![-4.0, 4.0])?.value(), tensor![0.0, 4.0]);
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    Hardswish: |x| x.try_hardswish();
+    /// `x` between 0 and 6, see [`Var::hardtanh_with`].
+    ///
+    /// ```
+    /// use foldback_nn::ReLU6;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(ReLU6.forward(&tensor![-1.0, 2.0, 8.0])?.value(), tensor![0.0, 2.0, 6.0]);
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    ReLU6: |x| x.hardtanh_with(0, 6);
+    /// `x - tanh(x)`.
+    ///
+    /// ```
+    /// use foldback_nn::Tanhshrink;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(Tanhshrink.forward(&tensor![0.0])?.value(), tensor![0.0]);
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    Tanhshrink: |x| x.sub(x.tanh());
 }
 
 #[cfg(test)]
@@ -140,7 +159,7 @@ mod tests {
     use foldback_tensor::{Tensor, assert_close, tensor};
 
     use super::*;
-    use crate::Layer;
+    use crate::{Layer, Softplus};
 
     fn at(layer: &dyn Layer, x: &Tensor) -> Tensor {
         layer.forward(x).unwrap().value()

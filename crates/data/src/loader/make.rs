@@ -1,0 +1,50 @@
+//! How one batch is made, wherever that happens.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use foldback_tensor::refuse;
+
+use super::BatchOf;
+use super::position::{InPlace, generator};
+use crate::collate::Collate;
+use crate::dataset::Dataset;
+use crate::error::{DataFacts, Result};
+
+/// An epoch: its items in their order, in batches of a size.
+pub(super) struct Plan<D> {
+    pub set: Arc<D>,
+    pub order: Vec<usize>,
+    pub batch_size: usize,
+    pub batches: usize,
+    pub seed: u64,
+    pub epoch: u64,
+}
+
+impl<D: Dataset<Item: Collate>> Plan<D> {
+    /// A batch, or why there is none. The dataset draws random numbers of a generator that belongs to the batch.
+    pub(super) fn make(&self, batch: usize) -> Result<BatchOf<D>> {
+        let first = batch * self.batch_size;
+        let indices = &self.order[first..self.order.len().min(first.saturating_add(self.batch_size))];
+        let _of_the_batch = InPlace::of(generator(&[self.seed, self.epoch, 1 + batch as u64]));
+        match catch_unwind(AssertUnwindSafe(|| self.set.batch(indices))) {
+            Ok(made) => made,
+            Err(panic) => refuse(DataFacts::Panicked { batch, message: message(panic) }),
+        }
+    }
+}
+
+/// What a panic said. A payload of another type is not dropped, as that might panic again.
+fn message(panic: Box<dyn Any + Send>) -> String {
+    match panic.downcast::<String>() {
+        Ok(text) => *text,
+        Err(panic) => match panic.downcast::<&'static str>() {
+            Ok(text) => (*text).to_owned(),
+            Err(other) => {
+                std::mem::forget(other);
+                "no text".to_owned()
+            }
+        },
+    }
+}

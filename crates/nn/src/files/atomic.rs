@@ -1,0 +1,153 @@
+//! Files that appear whole or not at all, whatever happens while they are written.
+//!
+//! Note [Whole files]
+//! The bytes go to a temporary file in the same folder, which is synchronised with the disk and then renamed: a reader finds
+//! the old file or the new one, and so does a program that starts after this one was killed or the machine lost its power. A
+//! writer holds a lock on its temporary file, which the system lifts when the process ends in whatever way: one that can be
+//! locked is a dead writer's, and the next writer of the same file removes it.
+
+use std::error::Error as _;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use foldback_tensor::{Error, Here, Kind};
+
+use super::error::FileFacts;
+use crate::error::Result;
+
+/// Writes a file whole or not at all: what stood at the path stays until every byte of the new file is on the disk.
+///
+/// What `write` writes goes to a temporary file in the same folder, `.name.*.tmp`, which then takes the name of the file. One that a
+/// killed program has left there is removed by the next one that writes the same file. `write` is called again if somebody has
+/// removed the temporary file meanwhile.
+///
+/// # Errors
+/// Of kind `Io`, with the path, as the operating system says; whatever `write` returns.
+///
+/// ```
+/// use foldback_nn::write_atomically;
+/// let path = std::env::temp_dir().join(format!("foldback-atomic-{}.txt", std::process::id()));
+/// write_atomically(&path, |out| Ok(out.write_all(b"whole")?))?;
+/// assert!(write_atomically(&path, |out| {
+///     out.write_all(b"ha")?;
+///     Err(foldback_nn::Error::other("half of it"))
+/// }).is_err());
+/// assert_eq!(std::fs::read(&path)?, b"whole");
+/// # std::fs::remove_file(path)?;
+/// # Ok::<(), foldback_nn::Error>(())
+/// ```
+#[track_caller]
+pub fn write_atomically(path: impl AsRef<Path>, write: impl Fn(&mut dyn Write) -> Result<()>) -> Result<()> {
+    write_named("write_atomically", path.as_ref(), &write).or_here()
+}
+
+/// [`write_atomically`] in the name of another operation.
+#[doc(hidden)]
+pub fn write_named(
+    op: &'static str,
+    path: &Path,
+    write: &dyn Fn(&mut dyn Write) -> Result<()>,
+) -> Result<()> {
+    let failed = |e: io::Error| Error::from(FileFacts::io(op, path, &e));
+    // A link stays one: the file behind it is replaced.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let Some(name) = target.file_name() else {
+        return Err(failed(io::Error::new(ErrorKind::InvalidInput, "this names no file")));
+    };
+    let folder = match target.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    remove_leftovers(folder, &prefix(name));
+    loop {
+        let (temporary, file) = Temporary::new(folder, name).map_err(failed)?;
+        let mut out = BufWriter::with_capacity(1 << 16, &file);
+        write(&mut out).map_err(|e| about_file(op, path, e))?;
+        out.flush().and_then(|()| file.sync_all()).map_err(failed)?;
+        drop(out);
+        match fs::rename(&temporary.0, &target) {
+            // Between its making and its locking somebody took it for a leftover.
+            Err(e) if e.kind() == ErrorKind::NotFound && folder.exists() => continue,
+            done => done.and_then(|()| sync_folder(folder)).map_err(failed)?,
+        }
+        return Ok(());
+    }
+}
+
+/// An error of the disk gets the path; any other stays as it is.
+fn about_file(op: &'static str, path: &Path, error: Error) -> Error {
+    match error.source().and_then(|source| source.downcast_ref::<io::Error>()) {
+        Some(of_disk) if error.kind() == Kind::Io => FileFacts::io(op, path, of_disk).into(),
+        _ => error,
+    }
+}
+
+/// A file that goes away with this, unless it has another name by then.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(folder: &Path, name: &OsStr) -> io::Result<(Temporary, File)> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let mut own = prefix(name);
+            own.push(format!("{}-{}.tmp", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+            let path = folder.join(own);
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Ok(file) => {
+                    // Where files cannot be locked, leftovers stay.
+                    let _ = file.try_lock();
+                    return Ok((Temporary(path), file));
+                }
+                // Of another process that had this number, or on another machine.
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// How the names of temporary files of this file begin.
+fn prefix(name: &OsStr) -> OsString {
+    let mut prefix = OsString::from(".");
+    prefix.push(name);
+    prefix.push(".");
+    prefix
+}
+
+/// Removes temporary files of dead writers whose names begin so. A folder that cannot be looked through is left as it is.
+#[doc(hidden)]
+pub fn remove_leftovers(folder: &Path, prefix: &OsStr) {
+    let is_ours = |found: &OsStr| {
+        let found = found.as_encoded_bytes();
+        found.starts_with(prefix.as_encoded_bytes()) && found.ends_with(b".tmp")
+    };
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if is_ours(&entry.file_name())
+            && let Ok(file) = OpenOptions::new().write(true).open(entry.path())
+            && file.try_lock().is_ok()
+        {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// The new name reaches the disk with the folder.
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Folders cannot be opened as files elsewhere.
+#[cfg(not(unix))]
+fn sync_folder(_: &Path) -> io::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! Negative log-likelihoods of counts and of numbers with a spread.
+
+use std::f64::consts::TAU;
+
+use foldback_graph::Var;
+use foldback_tensor::refuse;
+
+use super::options::losses;
+use super::{expect_float, expect_same_shape};
+use crate::error::{NnFacts, Result};
+
+losses! {
+    /// The negative log-likelihood of counts by Poisson's law. PyTorch's
+    /// [`PoissonNLLLoss`](https://docs.pytorch.org/docs/stable/generated/torch.nn.PoissonNLLLoss.html).
+    ///
+    /// ```
+    /// use foldback_nn::loss::PoissonNLLLoss;
+    /// use foldback_tensor::tensor;
+    /// assert_eq!(PoissonNLLLoss::new().forward(&tensor![0.0], &tensor![3.0])?.item()?, 1.0);
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    PoissonNLLLoss {
+        /// Whether the input is the logarithm of the rate. The default is yes.
+        log_input: bool = true;
+        /// Whether the part that depends on the target alone is added, by Stirling's formula. The default is no.
+        full: bool = false;
+        /// What is added to a rate before its logarithm. The default is 1e-8.
+        eps: f64 = 1e-8;
+    }
+    /// `exp(input) - target input`, or `input - target ln(input + eps)` of a rate itself, reduced. Any shape, the same for both.
+    ///
+    /// # Errors
+    /// `LossShapes` if the shapes differ, `DType` if the input is not of a floating-point type.
+    fn poisson_nll_loss(input, target) |own| {
+        expect_float("poisson_nll_loss", "the input", input)?;
+        expect_same_shape("poisson_nll_loss", input, target)?;
+        let losses = match own.log_input {
+            true => input.exp().sub(&target.mul(input)?)?,
+            false => input.sub(&target.mul(input.add(own.eps)?.log())?)?,
+        };
+        if own.full { losses.add(&stirling(target)?) } else { Ok(losses) }
+    };
+    /// The negative log-likelihood of numbers by a normal law whose variance is known or learned. PyTorch's
+    /// [`GaussianNLLLoss`](https://docs.pytorch.org/docs/stable/generated/torch.nn.GaussianNLLLoss.html).
+    ///
+    /// ```
+    /// use foldback_nn::loss::GaussianNLLLoss;
+    /// use foldback_tensor::tensor;
+    /// let loss = GaussianNLLLoss::new().forward(&tensor![3.0], &tensor![1.0], &tensor![1.0])?;
+    /// assert_eq!(loss.item()?, 2.0);
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    GaussianNLLLoss {
+        /// Whether the constant `ln(2 pi) / 2` is added. The default is no.
+        full: bool = false;
+        /// The least variance, above 0. The default is 1e-6.
+        eps: f64 = 1e-6;
+    }
+    /// `(ln(var) + (input - target)^2 / var) / 2`, reduced. Input and target have the same shape; the variance has it, too, or a last axis of
+    /// size 1, or none. A variance below `eps` counts as that, and gets a gradient as if it were not.
+    ///
+    /// # Errors
+    /// `LossShapes` if the shapes differ, `ParameterShape` if that of the variance does not fit, `Parameter` if a variance is negative or
+    /// `eps` not above 0, `DType` if the input is not of a floating-point type.
+    fn gaussian_nll_loss(input, target, var) |own| {
+        let op = "gaussian_nll_loss";
+        expect_float(op, "the input", input)?;
+        expect_same_shape(op, input, target)?;
+        if own.eps.is_nan() || own.eps <= 0.0 {
+            let (name, expected) = ("eps", "a number above zero");
+            return refuse(NnFacts::Parameter { op, name, value: own.eps, expected });
+        }
+        let var = one_for_each(op, input, var)?;
+        if var.value().lt(0)?.any(..)?.item_as::<bool>()? {
+            let (name, value, expected) = ("a variance", var.value().amin(..)?.item()?, "0 or more");
+            return refuse(NnFacts::Parameter { op, name, value, expected });
+        }
+        let clamped = var.value().clamp_min(own.eps)?.sub(var.value())?;
+        let var = var.add(&clamped)?;
+        let losses = input.sub(target)?.square().div(&var)?.add(var.log())?.mul(0.5)?;
+        if own.full { losses.add(0.5 * TAU.ln()) } else { Ok(losses) }
+    };
+}
+
+/// `ln(target!)` by Stirling's formula, and 0 up to 1.
+#[track_caller]
+fn stirling(target: &Var) -> Result<Var> {
+    let roots = target.mul(TAU)?.log().mul(0.5)?;
+    target.mul(target.log())?.sub(target)?.add(&roots)?.masked_fill(&target.le(1)?, 0.0)
+}
+
+/// A variance that broadcasts to the input: it has its shape, or one number for each row.
+fn one_for_each(op: &'static str, input: &Var, var: &Var) -> Result<Var> {
+    let (dims, found) = (input.dims(), var.dims());
+    let rows = dims.split_last().map(|(_, rows)| rows);
+    match rows {
+        _ if found == dims => Ok(var.clone()),
+        Some(rows) if found == rows => var.unsqueeze(-1),
+        Some(rows) if found.split_last() == Some((&1, rows)) => Ok(var.clone()),
+        _ => {
+            let (name, expected) = ("a variance", format!("{dims:?}"));
+            refuse(NnFacts::ParameterShape { op, name, expected, found: var.shape().clone() })
+        }
+    }
+}

@@ -1,0 +1,293 @@
+"""What PyTorch's layers compute, in the format of docs/src/golden-cases.md.
+
+Run:     python tests/golden/make_training_layers.py
+Needs:   PyTorch 2.15.0 on the CPU
+Writes:  training/layers.jsonl.gz beside this file
+
+Inputs and weights are drawn by Python's own generator with a fixed seed; small shapes, so that a case fits a screen.
+"""
+
+import math
+import random
+
+import torch
+
+from training_lines import DTYPES, draw_with, seed_with, tensor, write_lines
+
+rng = random.Random(20)
+lines = []
+
+
+def draw(shape, low=-2.0, high=2.0):
+    return draw_with(rng, shape, low, high)
+
+
+def prepare(layer, dtype):
+    layer.to(DTYPES[dtype])
+    with torch.no_grad():
+        for name, p in layer.named_parameters():
+            p.copy_(draw(tuple(p.shape), -1.0, 1.0))
+        for name, b in layer.named_buffers():
+            if b.dtype.is_floating_point:
+                b.copy_(draw(tuple(b.shape), 0.3, 2.0))
+            elif name.endswith("num_batches_tracked"):
+                b.fill_(rng.randint(0, 3))
+
+
+def build_input(spec, dtype):
+    if isinstance(spec, torch.Tensor):
+        return spec.clone().to(DTYPES[dtype]) if spec.dtype.is_floating_point else spec.clone()
+    return draw(tuple(spec)).to(DTYPES[dtype])
+
+
+def case(layer, args, inputs, dtype="f64", mode="train", tags=(), warmup=0, names=("input",), grad=True):
+    """One line; `inputs` are shapes or tensors, by `names`."""
+    line = {"kind": "layer", "id": len(lines), "layer": layer, "args": args, "dtype": dtype, "mode": mode, "tags": list(tags)}
+    try:
+        with_lists = {k: tuple(v) if isinstance(v, list) else v for k, v in args.items()}
+        module = getattr(torch.nn, layer)(**with_lists)
+    except Exception as e:
+        line |= {"state": {}, "inputs": written(names, [build_input(s, dtype) for s in inputs])}
+        finish_error(line, e, "new")
+        return
+    prepare(module, dtype)
+    line["state"] = {k: tensor(v) for k, v in module.state_dict().items()}
+    module.train(mode == "train")
+    leaves = []
+    for spec in inputs:
+        x = build_input(spec, dtype)
+        leaves.append(x.requires_grad_(True) if x.dtype.is_floating_point and grad else x)
+    line["inputs"] = written(names, leaves)
+    if warmup:
+        warm = [build_input(inputs[0], dtype) for _ in range(warmup)]
+        with torch.no_grad():
+            for x in warm:
+                module(x)
+        line["warmup"] = [tensor(x) for x in warm]
+    try:
+        y = module(*leaves)
+    except Exception as e:
+        finish_error(line, e, "forward")
+        return
+    line["outputs"] = [tensor(y)]
+    if y.requires_grad:
+        seed = seed_with(rng, y)
+        y.backward(seed)
+        line["grad_outputs"] = [tensor(seed)]
+        line["grads"] = {
+            "inputs": [tensor(x.grad) if x.grad is not None else None for x in leaves],
+            "parameters": {k: tensor(p.grad) if p.grad is not None else None for k, p in module.named_parameters()},
+        }
+    else:
+        line["grad_outputs"] = [None]
+        line["grads"] = None
+    line["state_after"] = {k: tensor(b) for k, b in module.named_buffers()}
+    if "max_norm" in args:
+        line["state_after"]["weight"] = tensor(module.weight)
+    lines.append(line)
+
+
+def finish_error(line, e, when):
+    line["tags"].append("error")
+    lines.append(line | {"error": str(e)[:200] or type(e).__name__, "error_type": type(e).__name__, "when": when})
+
+
+def written(names, tensors):
+    return [{"name": n} | tensor(t) | {"requires_grad": t.requires_grad} for n, t in zip(names, tensors)]
+
+
+def linear_and_embeddings():
+    for args, shape in [({}, [4, 5]), ({"bias": False}, [4, 5]), ({}, [5]), ({}, [2, 3, 5]), ({}, [0, 5]), ({}, [4, 4])]:
+        case("Linear", {"in_features": 5, "out_features": 3} | args, [shape])
+    case("Linear", {"in_features": 5, "out_features": 3}, [[4, 5]], dtype="f32")
+    two = ("input1", "input2")
+    sizes = {"in1_features": 3, "in2_features": 4, "out_features": 2}
+    for args, shapes in [({}, [[5, 3], [5, 4]]), ({"bias": False}, [[5, 3], [5, 4]]), ({}, [[2, 3, 3], [2, 3, 4]]), ({}, [[3], [4]]),
+                         ({}, [[5, 3], [4, 4]]), ({}, [[5, 4], [5, 4]])]:
+        case("Bilinear", sizes | args, shapes, names=two)
+    case("Bilinear", sizes, [[5, 3], [5, 4]], names=two, dtype="f32")
+    case("Bilinear", sizes | {"in1_features": 0}, [[5, 0], [5, 4]], names=two)
+    table = {"num_embeddings": 6, "embedding_dim": 3}
+    for args, ids in [({}, [0, 5, 2, 2]), ({}, [[1, 2], [2, 0]]), ({"padding_idx": 2}, [2, 0, 2, 5]), ({"padding_idx": -1}, [5, 1]),
+                      ({}, [6]), ({}, [-1]), ({"padding_idx": 6}, [0]), ({"padding_idx": -7}, [0]), ({}, 3), ({}, [])]:
+        case("Embedding", table | args, [torch.tensor(ids, dtype=torch.int64)])
+    case("Embedding", table | {"padding_idx": 0}, [torch.tensor([0, 1])], dtype="f32")
+    case("Embedding", table, [[2]])
+    for args in ({"max_norm": 0.8}, {"max_norm": 1.0, "norm_type": 1.0}, {"max_norm": 9.0}, {"scale_grad_by_freq": True}, {"scale_grad_by_freq": True, "padding_idx": 2},
+                 {"max_norm": 0.5, "padding_idx": 0, "scale_grad_by_freq": True}):
+        case("Embedding", table | args, [torch.tensor([[2, 0], [2, 5], [2, 2]])])
+        case("Embedding", table | args, [torch.tensor([1, 1, 4])], dtype="f32")
+    case("Embedding", table | {"max_norm": 0.5}, [torch.tensor([6])])
+
+
+def convolutions():
+    one = {"in_channels": 2, "out_channels": 4, "kernel_size": 3}
+    settings = [{}, {"bias": False}, {"stride": 2}, {"padding": 1}, {"dilation": 2}, {"groups": 2}, {"padding": "same"}, {"padding": "valid"},
+                {"stride": 2, "padding": 2, "dilation": 2, "groups": 2, "bias": False}]
+    modes = [{"padding": 1, "padding_mode": m} for m in ("zeros", "reflect", "replicate", "circular")]
+    modes += [{"padding": "same", "padding_mode": "reflect", "kernel_size": 4}, {"padding": "same", "dilation": 2, "padding_mode": "circular"},
+              {"padding": "same", "kernel_size": 2}]
+    refused = [{"groups": 3}, {"groups": 0}, {"padding": "same", "stride": 2}, {"padding": "same", "stride": 2, "padding_mode": "reflect"},
+               {"padding_mode": "mirror"}, {"stride": 0}, {"kernel_size": 9}, {"dilation": 0}, {"padding": "full"}]
+    for args in settings + modes + refused:
+        case("Conv1d", one | args, [[2, 2, 7]])
+    case("Conv1d", one | {"padding": 4, "padding_mode": "reflect"}, [[2, 2, 4]])
+    for shape in ([2, 7], [2, 3, 7], [7], [1, 2, 2, 7], [0, 2, 7]):
+        case("Conv1d", one, [shape])
+    case("Conv1d", one, [[2, 2, 7]], dtype="f32")
+    pairs = [{"kernel_size": [3, 2]}, {"kernel_size": [1, 3], "padding": [0, 1]}, {"stride": [2, 1]}, {"dilation": [1, 2], "padding": [1, 2]},
+             {"padding": [2, 1], "padding_mode": "reflect"}, {"padding": "same", "kernel_size": [2, 3], "padding_mode": "replicate"}]
+    for args in settings + modes + refused + pairs:
+        case("Conv2d", one | args, [[2, 2, 6, 5]])
+    for shape in ([2, 5, 5], [2, 3, 5, 5], [5, 5], [2, 7]):
+        case("Conv2d", one, [shape])
+    case("Conv2d", one | {"padding": 1}, [[1, 2, 4, 4]], dtype="f32")
+    back = {"in_channels": 4, "out_channels": 2, "kernel_size": 3}
+    settings = [{}, {"bias": False}, {"stride": 2}, {"padding": 1}, {"stride": 3, "output_padding": 2}, {"dilation": 2}, {"groups": 2},
+                {"stride": 2, "padding": 1, "output_padding": 1, "groups": 2, "bias": False}]
+    refused = [{"groups": 3}, {"output_padding": 1}, {"stride": 2, "output_padding": 2}, {"stride": 0}, {"padding_mode": "reflect"}, {"padding_mode": "zeros"}]
+    for args in settings + refused:
+        case("ConvTranspose1d", back | args, [[2, 4, 3]])
+        case("ConvTranspose2d", back | args, [[2, 4, 3, 2]])
+    for args in [{"kernel_size": [2, 3], "stride": [1, 2]}, {"stride": [2, 3], "output_padding": [1, 2]}, {"padding": [0, 1]}]:
+        case("ConvTranspose2d", back | args, [[1, 4, 3, 2]])
+    for shape in ([4, 3], [2, 3, 3], [3]):
+        case("ConvTranspose1d", back, [shape])
+    for shape in ([4, 3, 3], [2, 3, 3, 3], [3, 3]):
+        case("ConvTranspose2d", back, [shape])
+    case("ConvTranspose2d", back, [[1, 4, 2, 2]], dtype="f32")
+
+
+def normalisation():
+    for args, shape in [({"normalized_shape": 4}, [3, 4]), ({"normalized_shape": [2, 3]}, [4, 2, 3]), ({"normalized_shape": [4], "eps": 0.1}, [2, 3, 4]),
+                        ({"normalized_shape": 4, "elementwise_affine": False}, [3, 4]), ({"normalized_shape": 4, "bias": False}, [3, 4]),
+                        ({"normalized_shape": 4, "elementwise_affine": False, "bias": False}, [3, 4]), ({"normalized_shape": 4}, [4]),
+                        ({"normalized_shape": 4}, [3, 5]), ({"normalized_shape": [3, 4]}, [4]), ({"normalized_shape": 4}, [0, 4])]:
+        case("LayerNorm", args, [shape])
+        if "bias" not in args:
+            case("RMSNorm", args, [shape])
+    case("LayerNorm", {"normalized_shape": 5}, [[3, 5]], dtype="f32")
+    case("RMSNorm", {"normalized_shape": 5}, [[3, 5]], dtype="f32")
+    case("RMSNorm", {"normalized_shape": 5, "eps": None}, [[3, 5]])
+    groups = {"num_groups": 2, "num_channels": 4}
+    for args, shape in [({}, [3, 4]), ({}, [2, 4, 3]), ({}, [2, 4, 2, 3]), ({"eps": 0.1}, [2, 4, 3]), ({"affine": False}, [2, 4, 3]), ({"num_groups": 4}, [2, 4, 3]),
+                        ({"num_groups": 1}, [2, 4, 3]), ({"num_groups": 3}, [2, 4, 3]), ({}, [2, 6, 3]), ({}, [4])]:
+        case("GroupNorm", groups | args, [shape])
+    case("GroupNorm", groups, [[2, 4, 3]], dtype="f32")
+    case("GroupNorm", groups | {"bias": False}, [[2, 4, 3]])
+    options = [{}, {"momentum": 0.5}, {"momentum": None}, {"eps": 0.1}, {"affine": False}, {"track_running_stats": False}, {"affine": True}, {"track_running_stats": True},
+               {"affine": True, "track_running_stats": True, "momentum": 0.3}, {"track_running_stats": True, "momentum": None}, {"affine": True, "bias": False}]
+    batch = [("BatchNorm1d", [[5, 3], [4, 3, 2]], [[3], [2, 3, 2, 2], [5, 4], [1, 3], [1, 3, 1]]),
+             ("BatchNorm2d", [[3, 3, 2, 2]], [[3, 2, 2], [2, 4, 2, 2], [1, 3, 1, 1], [2, 3]]),
+             ("InstanceNorm1d", [[2, 3, 4], [3, 4]], [[3], [2, 3, 1], [2, 3, 2, 2]]),
+             ("InstanceNorm2d", [[2, 3, 2, 3], [3, 2, 3]], [[3, 3], [2, 3, 1, 1]])]
+    for layer, shapes, refused in batch:
+        for i, args in enumerate(options):
+            for mode in ("train", "eval"):
+                case(layer, {"num_features": 3} | args, [shapes[i % len(shapes)]], mode=mode, warmup=i % 3)
+        for shape in shapes:
+            for mode in ("train", "eval"):
+                case(layer, {"num_features": 3}, [shape], mode=mode, dtype="f32")
+                case(layer, {"num_features": 3}, [shape], mode=mode)
+        for shape in refused:
+            for args in ({}, {"affine": True, "track_running_stats": True}):
+                case(layer, {"num_features": 3} | args, [shape])
+        case(layer, {"num_features": 3, "affine": True}, [[2] + [4] + shapes[0][2:]])
+        case(layer, {"num_features": 3, "affine": False}, [[2] + [4] + shapes[0][2:]])
+
+
+def dropouts():
+    for layer, shape in [("Dropout", [3, 4]), ("Dropout1d", [2, 3, 4]), ("Dropout1d", [3, 4]), ("Dropout2d", [2, 3, 2, 2]), ("Dropout2d", [2, 3, 4])]:
+        for p, mode in [(0.0, "train"), (1.0, "train"), (0.5, "eval")]:
+            case(layer, {"p": p}, [shape], mode=mode)
+        case(layer, {}, [shape], mode="eval")
+        for p in (-0.1, 1.5):
+            case(layer, {"p": p}, [shape])
+    case("Dropout1d", {}, [[2, 3, 4, 5]])
+
+
+def pools():
+    for n, layer in [(1, "Pool1d"), (2, "Pool2d")]:
+        shape = [2, 2] + [7, 6][:n]
+        for args in [{"kernel_size": 2}, {"kernel_size": 3, "stride": 1}, {"kernel_size": 3, "padding": 1}, {"kernel_size": 2, "ceil_mode": True}, {"kernel_size": 9},
+                     {"kernel_size": 2, "padding": 2}, {"kernel_size": 2, "stride": 0}, {"kernel_size": 0}]:
+            case("Max" + layer, args, [shape])
+            case("Avg" + layer, args, [shape])
+        case("Max" + layer, {"kernel_size": 2, "dilation": 2, "stride": 1}, [shape])
+        case("Avg" + layer, {"kernel_size": 3, "padding": 1, "count_include_pad": False}, [shape])
+        case("Max" + layer, {"kernel_size": 2}, [shape[1:]])
+        case("Avg" + layer, {"kernel_size": 2}, [shape[1:]], dtype="f32")
+        case("Max" + layer, {"kernel_size": 2}, [shape[2:]])
+        for size in (1, 3, 9):
+            case("AdaptiveAvg" + layer, {"output_size": size}, [shape])
+    case("MaxPool2d", {"kernel_size": [2, 3], "stride": [1, 2], "padding": [1, 0]}, [[2, 2, 5, 6]])
+    case("AvgPool2d", {"kernel_size": [2, 3], "divisor_override": 5}, [[2, 2, 5, 6]])
+    case("AdaptiveAvgPool2d", {"output_size": [None, 2]}, [[2, 2, 5, 6]])
+    case("AdaptiveAvgPool2d", {"output_size": [2, 3]}, [[2, 5, 6]])
+    case("MaxPool2d", {"kernel_size": 2}, [torch.tensor([[[[1.0, 1.0], [1.0, 0.0]]]])], tags=["ties"])
+
+
+def shapes():
+    case("Identity", {}, [[2, 3]])
+    for args, shape in [({}, [2, 3, 4]), ({"start_dim": 0}, [2, 3]), ({"start_dim": 1, "end_dim": 2}, [2, 3, 2, 2]), ({}, [3]), ({"start_dim": -2}, [2, 3, 4]), ({"start_dim": 4}, [2, 3])]:
+        case("Flatten", args, [shape])
+    for sizes, dim, shape in [([2, 3], 1, [4, 6]), ([3, -1], -1, [4, 6]), ([6], 1, [2, 6]), ([4, 2], 1, [2, 6]), ([-1, -1], 1, [2, 6]), ([4, -1], 1, [2, 6]), ([2, 3], 2, [2, 6])]:
+        case("Unflatten", {"dim": dim, "unflattened_size": sizes}, [shape])
+    for args, shape in [({"scale_factor": 2}, [1, 2, 3]), ({"scale_factor": 2}, [1, 2, 3, 2]), ({"size": [4, 5]}, [1, 2, 3, 2]), ({"scale_factor": 1.5}, [1, 2, 4, 3]),
+                        ({"scale_factor": 2, "mode": "bilinear"}, [1, 2, 3, 2]), ({"size": [5, 4], "mode": "bilinear", "align_corners": True}, [1, 2, 3, 2]),
+                        ({"scale_factor": 1.7, "mode": "bilinear", "recompute_scale_factor": True}, [1, 2, 3, 4]), ({"scale_factor": [2, 3]}, [1, 1, 2, 2]),
+                        ({"scale_factor": 2, "mode": "bilinear"}, [1, 2, 3]), ({"scale_factor": 2, "align_corners": True}, [1, 2, 3, 2]), ({"scale_factor": 2}, [3, 2])]:
+        case("Upsample", args, [shape])
+    case("PixelShuffle", {"upscale_factor": 2}, [[1, 8, 2, 3]])
+    case("PixelShuffle", {"upscale_factor": 2}, [[1, 6, 2, 3]])
+    case("PixelUnshuffle", {"downscale_factor": 2}, [[1, 2, 4, 6]])
+    case("PixelUnshuffle", {"downscale_factor": 2}, [[1, 2, 3, 6]])
+    for kind in ("Zero", "Constant", "Reflection", "Replication", "Circular"):
+        more = {"value": 3.5} if kind == "Constant" else {}
+        for padding, shape in [(1, [2, 3, 4]), ([2, 1], [2, 3, 4]), ([0, 2], [3, 4]), ([-1, 1], [2, 3, 4]), (5, [2, 3, 4])]:
+            case(kind + "Pad1d", {"padding": padding} | more, [shape])
+        for padding, shape in [(1, [2, 3, 4, 3]), ([2, 1, 0, 1], [2, 3, 4, 3]), ([1, 1, 1, 1], [3, 4, 3]), (6, [2, 3, 4, 3])]:
+            case(kind + "Pad2d", {"padding": padding} | more, [shape])
+        case(kind + "Pad1d", {"padding": 1} | more, [[2, 3, 4]], dtype="f32")
+
+
+def activations():
+    settings = {
+        "ReLU": [{}], "ReLU6": [{}], "SELU": [{}], "SiLU": [{}], "Mish": [{}], "Hardsigmoid": [{}], "Hardswish": [{}], "Tanh": [{}], "Sigmoid": [{}],
+        "LogSigmoid": [{}], "Softsign": [{}], "Tanhshrink": [{}], "GELU": [{}, {"approximate": "tanh"}, {"approximate": "none"}],
+        "Softplus": [{}, {"beta": 2.0}, {"beta": 3.0, "threshold": 2.0}], "ELU": [{}, {"alpha": 0.5}], "CELU": [{}, {"alpha": 0.5}],
+        "LeakyReLU": [{}, {"negative_slope": 0.3}], "Hardtanh": [{}, {"min_val": -0.3, "max_val": 1.2}, {"min_val": 1.0, "max_val": 0.0}], "Hardshrink": [{}, {"lambd": 1.1}, {"lambd": -0.5}],
+        "Softshrink": [{}, {"lambd": 1.1}, {"lambd": -0.5}], "Threshold": [{"threshold": 0.4, "value": 7.0}], "GLU": [{}, {"dim": 0}],
+        "Softmax": [{"dim": 0}, {"dim": -1}, {"dim": 2}], "Softmin": [{"dim": 1}], "LogSoftmax": [{"dim": 0}, {"dim": -1}],
+        "RReLU": [{}, {"lower": 0.1, "upper": 0.9}, {"lower": 0.5, "upper": 0.1}], "PReLU": [{}, {"num_parameters": 4}, {"num_parameters": 3}, {"init": 0.5}],
+    }
+    for layer, all_args in settings.items():
+        for args in all_args:
+            case(layer, args, [[6, 4]], mode="eval")
+            if layer != "RReLU":
+                case(layer, args, [[6, 4]], dtype="f32")
+        # What PyTorch's slopes of these are at NaN depends on where the element stands in the tensor.
+        if layer in ("ELU", "SELU", "CELU", "Hardswish", "Hardtanh", "ReLU6"):
+            continue
+        case(layer, settings[layer][0], [torch.tensor([[math.nan, math.inf], [-math.inf, 1.0]], dtype=torch.float64)], mode="eval", tags=["nan"])
+    case("Softmax2d", {}, [[2, 3, 2, 2]])
+    case("Softmax2d", {}, [[3, 2, 2]])
+    case("Softmax2d", {}, [[3, 2]])
+    case("GLU", {}, [[3, 5]])
+    kinks = torch.tensor([-0.5, 0.5, 0.0, -1.0, 1.0, 3.0, -3.0, 6.0], dtype=torch.float64)
+    for layer in ("ReLU", "ReLU6", "Hardtanh", "Hardshrink", "Softshrink", "LeakyReLU", "ELU", "Hardsigmoid", "Hardswish", "PReLU"):
+        case(layer, {}, [kinks], tags=["ties"])
+    case("Threshold", {"threshold": 0.5, "value": 2.0}, [kinks], tags=["ties"])
+
+
+def distances():
+    two = ("x1", "x2")
+    for args, shapes in [({}, [[3, 4], [3, 4]]), ({"dim": 0}, [[3, 4], [3, 4]]), ({"dim": -1, "eps": 0.5}, [[2, 3, 4], [2, 3, 4]]), ({}, [[3, 4], [1, 4]]), ({}, [[3, 4], [3, 5]])]:
+        case("CosineSimilarity", args, shapes, names=two)
+    for args, shapes in [({}, [[3, 4], [3, 4]]), ({"p": 1.0}, [[3, 4], [3, 4]]), ({"p": 3.0, "keepdim": True}, [[3, 4], [3, 4]]), ({"eps": 0.1}, [[4], [4]]), ({}, [[3, 4], [3, 5]])]:
+        case("PairwiseDistance", args, shapes, names=two)
+
+
+for family in (linear_and_embeddings, convolutions, normalisation, dropouts, pools, shapes, activations, distances):
+    family()
+write_lines("layers", lines)

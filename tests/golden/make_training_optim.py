@@ -1,0 +1,468 @@
+"""What PyTorch's optimisers, schedules, clipping, averages and small trainings do, step by step.
+
+Run:     python tests/golden/make_training_optim.py
+Needs:   PyTorch 2.15.0 on the CPU
+Writes:  training/optimizer.jsonl.gz, schedule.jsonl.gz, clip.jsonl.gz, ema.jsonl.gz, loss_curve.jsonl.gz beside this file
+
+A case is one line; docs/src/golden-cases.md says what stands in it.
+"""
+
+import copy
+import fnmatch
+import gzip
+import json
+import math
+import pathlib
+import random
+
+import torch
+
+TORCH_VERSION = "2.15.0"
+HERE = pathlib.Path(__file__).resolve().parent / "training"
+DTYPES = {"f64": torch.float64, "f32": torch.float32}
+draw = random.Random(15)
+
+
+def number(v):
+    return v if isinstance(v, int) or math.isfinite(v) else ("nan" if v != v else "inf" if v > 0 else "-inf")
+
+
+def shortest(v, dtype):
+    """The shortest text of the same number in its type."""
+    if dtype is not torch.float32 or not math.isfinite(v):
+        return number(v)
+    for digits in range(1, 10):
+        short = float(f"{v:.{digits}g}")
+        if torch.tensor(short, dtype=torch.float32).item() == v:
+            return short
+    return v
+
+
+def written(t):
+    if t is None:
+        return None
+    name = {torch.float64: "f64", torch.float32: "f32", torch.int64: "i64"}[t.dtype]
+    data = [shortest(v, t.dtype) for v in t.detach().flatten().tolist()]
+    return {"shape": list(t.shape), "dtype": name, "data": data}
+
+
+def values(shape, dtype, low=-2.0, high=2.0):
+    n = math.prod(shape)
+    return torch.tensor([round(draw.uniform(low, high), 3) for _ in range(n)], dtype=DTYPES[dtype]).reshape(shape)
+
+
+class Lion(torch.optim.Optimizer):
+    """The paper's algorithm, word by word."""
+
+    def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0, maximize=False):
+        if lr < 0 or not 0 <= betas[0] < 1 or not 0 <= betas[1] < 1 or weight_decay < 0:
+            raise ValueError("outside the domain")
+        super().__init__(params, dict(lr=lr, betas=betas, weight_decay=weight_decay, maximize=maximize))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            b1, b2 = group["betas"]
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                g = -p.grad if group["maximize"] else p.grad
+                m = self.state[p].setdefault("m", torch.zeros_like(p))
+                c = b1 * m + (1 - b1) * g
+                p.sub_(group["lr"] * (c.sign() + group["weight_decay"] * p))
+                m.copy_(b2 * m + (1 - b2) * g)
+
+
+def optimizer_class(name):
+    return Lion if name == "Lion" else getattr(torch.optim, name)
+
+
+# ---- optimizer -----------------------------------------------------------------------------------------------------
+
+ADAM = [
+    {},
+    {"betas": [0.8, 0.95], "eps": 1e-3},
+    {"weight_decay": 0.1},
+    {"amsgrad": True},
+    {"amsgrad": True, "weight_decay": 0.05, "maximize": True},
+    {"betas": [0.0, 0.0]},
+]
+RUNS = {
+    "SGD": [
+        {},
+        {"momentum": 0.9},
+        {"momentum": 0.9, "dampening": 0.25, "weight_decay": 0.1},
+        {"momentum": 0.8, "nesterov": True, "weight_decay": 0.05},
+        {"weight_decay": 0.2, "maximize": True},
+    ],
+    "Adam": ADAM + [{"weight_decay": 0.1, "decoupled_weight_decay": True}],
+    "AdamW": ADAM,
+    "NAdam": [
+        {},
+        {"momentum_decay": 0.05, "betas": [0.8, 0.9]},
+        {"weight_decay": 0.1},
+        {"weight_decay": 0.1, "decoupled_weight_decay": True, "maximize": True},
+    ],
+    "RAdam": [
+        {},
+        {"betas": [0.8, 0.9], "eps": 1e-4},
+        {"weight_decay": 0.1},
+        {"weight_decay": 0.1, "decoupled_weight_decay": True, "maximize": True},
+    ],
+    "Adagrad": [
+        {},
+        {"lr_decay": 0.1, "weight_decay": 0.05},
+        {"initial_accumulator_value": 0.5, "eps": 1e-3, "maximize": True},
+    ],
+    "RMSprop": [
+        {},
+        {"alpha": 0.9, "eps": 1e-4, "weight_decay": 0.1},
+        {"momentum": 0.5},
+        {"centered": True},
+        {"centered": True, "momentum": 0.5, "maximize": True},
+    ],
+    "Lion": [{}, {"betas": [0.8, 0.95], "weight_decay": 0.1}, {"maximize": True}],
+    "Adadelta": [{}, {"rho": 0.5, "eps": 1e-3}, {"weight_decay": 0.1, "maximize": True}],
+    "Adamax": [{}, {"betas": [0.8, 0.9], "eps": 1e-3}, {"weight_decay": 0.1, "maximize": True}],
+    "Rprop": [{}, {"etas": [0.4, 1.5], "step_sizes": [1e-3, 0.5]}, {"maximize": True}],
+    "ASGD": [{}, {"lambd": 0.05, "alpha": 0.5, "t0": 20.0, "weight_decay": 0.05}, {"maximize": True}],
+}
+REFUSED = {
+    "SGD": [{"momentum": -0.5}, {"weight_decay": -0.1}, {"nesterov": True}],
+    "Adam": [{"betas": [1.0, 0.9]}, {"betas": [0.9, -0.1]}, {"eps": -1.0}],
+    "AdamW": [{"weight_decay": -0.1}],
+    "NAdam": [{"momentum_decay": -0.1}],
+    "RAdam": [{"betas": [0.5, 1.5]}],
+    "Adagrad": [{"lr_decay": -1.0}, {"initial_accumulator_value": -1.0}],
+    "RMSprop": [{"alpha": -0.1}, {"momentum": -0.1}],
+    "Lion": [{"betas": [1.0, 0.5]}],
+    "Adadelta": [{"rho": 1.5}],
+    "Adamax": [{"eps": -1.0}],
+    "Rprop": [{"etas": [1.5, 1.2]}],
+    "ASGD": [{"lambd": -1.0}],
+}
+RATES = {"SGD": 0.05, "Lion": 0.01, "Adadelta": 0.5, "Adagrad": 0.1, "Adam": 0.03}
+
+
+def optimizer_case(name, args, dtype, groups, shapes, tags=(), nulls=False, set_lr=None, rows=7):
+    case = {"kind": "optimizer", "name": name, "args": args, "dtype": dtype, "tags": list(tags), "groups": groups}
+    params = [values(s, dtype) for s in shapes]
+    cycle = [[values(s, dtype, -1.5, 1.5) for s in shapes] for _ in range(rows)]
+    if nulls:
+        cycle[0][1] = cycle[3][1] = cycle[4][0] = None
+    case["params"] = [written(p) for p in params]
+    case["grads"] = {"cycle": [[written(g) for g in row] for row in cycle]}
+    case["record"] = [1, 2, 10, 200]
+    if set_lr:
+        case["set_lr"] = set_lr
+    params = [p.clone().requires_grad_() for p in params]
+    listed = [{**{k: v for k, v in g.items() if k != "params"}, "params": [params[i] for i in g["params"]]} for g in groups]
+    try:
+        opt = optimizer_class(name)(listed, **args)
+    except ValueError as e:
+        return {**case, "tags": [*tags, "error"], "error": str(e), "error_type": "ValueError"}
+    case["after"] = {}
+    for step in range(1, 201):
+        if set_lr and str(step) in set_lr:
+            for group, lr in zip(opt.param_groups, set_lr[str(step)]):
+                group["lr"] = lr
+        for p, g in zip(params, cycle[(step - 1) % rows]):
+            p.grad = None if g is None else g.clone()
+        opt.step()
+        if step in case["record"]:
+            case["after"][str(step)] = [written(p) for p in params]
+    return case
+
+
+def objective(spec, x):
+    kind, t = spec["id"], spec["_tensors"]
+    if kind == "quadratic":
+        return 0.5 * x @ t["A"] @ x - t["b"] @ x
+    if kind == "rosenbrock":
+        return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+    if kind == "logistic":
+        return torch.nn.functional.softplus(-t["y"] * (t["X"] @ x)).mean() + 0.5 * spec["l2"] * x @ x
+    return (0.25 * (x - t["c"]) ** 4 + 0.5 * (x - t["c"]) ** 2).sum()
+
+
+def objective_spec(kind, n):
+    if kind == "quadratic":
+        m = values((n, n), "f64", -1, 1)
+        tensors = {"A": m @ m.T + torch.eye(n, dtype=torch.float64), "b": values((n,), "f64")}
+        spec = {}
+    elif kind == "logistic":
+        tensors = {"X": values((8, n), "f64"), "y": torch.tensor([1.0, -1.0] * 4, dtype=torch.float64)}
+        spec = {"l2": 0.1}
+    elif kind == "quartic":
+        tensors, spec = {"c": values((n,), "f64")}, {}
+    else:
+        tensors, spec = {}, {}
+    return {"id": kind, **spec, "_tensors": tensors}
+
+
+def lbfgs_case(args, kind, shapes, record):
+    spec = objective_spec(kind, sum(math.prod(s) for s in shapes))
+    params = [values(s, "f64") for s in shapes]
+    case = {"kind": "optimizer", "name": "LBFGS", "args": args, "dtype": "f64", "tags": []}
+    case["groups"] = [{"params": list(range(len(shapes)))}]
+    case["params"] = [written(p) for p in params]
+    shown = {k: v for k, v in spec.items() if k != "_tensors"}
+    case["grads"] = {"objective": {**shown, **{k: written(v) for k, v in spec["_tensors"].items()}}}
+    case["record"] = record
+    params = [p.clone().requires_grad_() for p in params]
+    opt = torch.optim.LBFGS(params, **args)
+    case["after"], case["losses"], case["evals"] = {}, [], []
+    for step in range(1, record[-1] + 1):
+        calls = 0
+
+        def closure():
+            nonlocal calls
+            calls += 1
+            opt.zero_grad()
+            loss = objective(spec, torch.cat([p.flatten() for p in params]))
+            loss.backward()
+            return loss
+
+        case["losses"].append(opt.step(closure).item())
+        case["evals"].append(calls)
+        if step in record:
+            case["after"][str(step)] = [written(p) for p in params]
+    return case
+
+
+def optimizers():
+    two, three = [(3, 2), (4,)], [(2, 3), (4,), ()]
+    for name, runs in RUNS.items():
+        lr = {"lr": RATES.get(name, 0.02)}
+        for args in runs:
+            yield optimizer_case(name, {**lr, **args}, "f64", [{"params": [0, 1]}], two, nulls=args != {})
+        yield optimizer_case(name, {**lr, **runs[1]}, "f32", [{"params": [0, 1]}], two)
+        yield optimizer_case(name, {}, "f64", [{"params": [0, 1]}], two)
+        # Groups in another order than the parameters, with settings of their own, and rates that change.
+        own = dict(lr=0.1, maximize=True)
+        yield optimizer_case(name, lr, "f64", [{"params": [2, 0]}, {"params": [1], **own}], three,
+                             set_lr={"3": [0.05, 0.01], "11": [0.0, 0.02]})
+        own = {k: v for k, v in runs[2].items() if k != "initial_accumulator_value"}
+        yield optimizer_case(name, lr, "f64", [{"params": [0], **own}, {"params": [1, 2], "lr": 0.01}], three)
+        for args in [{"lr": -0.1}] + REFUSED[name]:
+            yield optimizer_case(name, {**lr, **args}, "f64", [{"params": [0, 1]}], two, rows=1)
+    for kind in ["quadratic", "rosenbrock", "logistic", "quartic"]:
+        for args in [
+            {"lr": 0.1},
+            {"line_search_fn": "strong_wolfe"},
+            {"lr": 0.3, "max_iter": 5, "history_size": 3, "tolerance_grad": 1e-5},
+            {"lr": 0.5, "max_iter": 7, "max_eval": 9, "line_search_fn": "strong_wolfe", "tolerance_change": 1e-7},
+        ]:
+            if kind == "rosenbrock" and "line_search_fn" not in args:
+                args = {**args, "lr": 1e-3}
+            yield lbfgs_case(args, kind, [(4,)] if kind != "quartic" else [(2, 2), ()], [1, 2])
+    yield {**optimizer_case("LBFGS", {}, "f64", [{"params": [0]}, {"params": [1], "lr": 0.1}], two, rows=1)}
+    yield optimizer_case("LBFGS", {"lr": -1.0}, "f64", [{"params": [0, 1]}], two, rows=1)
+
+
+# ---- schedule ------------------------------------------------------------------------------------------------------
+
+LAMBDAS = {
+    "power": lambda o: lambda e: o["base"] ** e,
+    "warmup": lambda o: lambda e: min(1, (e + 1) / o["steps"]),
+    "inverse_sqrt": lambda o: lambda e: 1 / math.sqrt(e + 1),
+    "polynomial": lambda o: lambda e: (1 - min(e, o["total"]) / o["total"]) ** o["power"],
+    "staircase": lambda o: lambda e: o["factor"] ** (e // o["every"]),
+}
+
+
+def scheduler(name, args, opt):
+    args = copy.deepcopy(args)
+    if "schedulers" in args:
+        parts = [scheduler(p["name"], p["args"], opt) for p in args.pop("schedulers")]
+        if name == "SequentialLR":
+            return torch.optim.lr_scheduler.SequentialLR(opt, parts, **args)
+        return torch.optim.lr_scheduler.ChainedScheduler(parts, opt)
+    if "lr_lambda" in args:
+        make = lambda o: LAMBDAS[o["f"]](o)
+        of = args["lr_lambda"]
+        args["lr_lambda"] = [make(o) for o in of] if isinstance(of, list) else make(of)
+    return getattr(torch.optim.lr_scheduler, name)(opt, **args)
+
+
+def schedule_case(name, args, steps=24, base_lrs=(0.1,), optimizer=None, tags=(), metrics=None, epochs=None, set_lr=None):
+    case = {"kind": "schedule", "name": name, "args": args, "base_lrs": list(base_lrs), "steps": steps}
+    case |= {"tags": list(tags), "dtype": "f64"}
+    case |= {k: v for k, v in [("optimizer", optimizer), ("metrics", metrics), ("epochs", epochs), ("set_lr", set_lr)] if v}
+    optimizer = optimizer or {"name": "SGD", "args": {}}
+    groups = [{"params": [torch.zeros(1, requires_grad=True)], "lr": lr} for lr in base_lrs]
+    opt = optimizer_class(optimizer["name"])(groups, **optimizer["args"])
+    cycles = name in ("OneCycleLR", "CyclicLR") and args.get("cycle_momentum", True)
+    momentum = lambda: [g["betas"][0] if "betas" in g else g["momentum"] for g in opt.param_groups]
+    lrs, momenta, refused = [], [], {}
+    try:
+        sched = scheduler(name, args, opt)
+        note = lambda: (lrs.append([g["lr"] for g in opt.param_groups]), cycles and momenta.append(momentum()))
+        note()
+        for k in range(1, steps + 1):
+            for group, lr in zip(opt.param_groups, (set_lr or {}).get(str(k), [])):
+                group["lr"] = lr
+            opt.step()
+            extra = [metrics[k - 1]] if metrics else [epochs[k - 1]] if epochs else []
+            sched.step(*extra)
+            note()
+    except (ValueError, ZeroDivisionError) as e:
+        refused = {"error": str(e), "error_type": type(e).__name__, "error_at": len(lrs)}
+        case["tags"].append("error")
+    return case | ({"lrs": lrs} if lrs else {}) | ({"momenta": momenta} if momenta else {}) | refused
+
+
+def schedules():
+    part = lambda name, **args: {"name": name, "args": args}
+    plain = [
+        ("StepLR", [{"step_size": 5}, {"step_size": 3, "gamma": 0.5}, {"step_size": 1, "gamma": 0.9}]),
+        ("MultiStepLR", [{"milestones": [3, 8]}, {"milestones": [8, 3, 3], "gamma": 0.5}, {"milestones": [0, 2], "gamma": 0.3}]),
+        ("ConstantLR", [{}, {"factor": 0.5, "total_iters": 3}, {"factor": 1.0}, {"total_iters": 0}]),
+        ("LinearLR", [{}, {"start_factor": 0.1, "total_iters": 7}, {"start_factor": 1.0, "end_factor": 0.2}, {"total_iters": 0}]),
+        ("ExponentialLR", [{"gamma": 0.9}, {"gamma": 1.1}]),
+        ("PolynomialLR", [{}, {"total_iters": 10, "power": 2.0}, {"total_iters": 8, "power": 0.5}, {"total_iters": 0}]),
+        ("CosineAnnealingLR", [{"T_max": 10}, {"T_max": 7, "eta_min": 0.01}, {"T_max": 1}, {"T_max": 30}]),
+        ("CosineAnnealingWarmRestarts", [{"T_0": 5}, {"T_0": 3, "T_mult": 2, "eta_min": 0.01}, {"T_0": 1, "T_mult": 3}]),
+        ("LambdaLR", [{"lr_lambda": {"f": "power", "base": 0.95}}, {"lr_lambda": {"f": "warmup", "steps": 6}},
+                      {"lr_lambda": {"f": "inverse_sqrt"}}, {"lr_lambda": {"f": "polynomial", "total": 10, "power": 2.0}},
+                      {"lr_lambda": {"f": "staircase", "factor": 0.5, "every": 4}}]),
+        ("MultiplicativeLR", [{"lr_lambda": {"f": "power", "base": 0.99}}, {"lr_lambda": {"f": "inverse_sqrt"}}]),
+        ("CyclicLR", [{"base_lr": 0.01, "max_lr": 0.1, "step_size_up": 4, "cycle_momentum": False},
+                      {"base_lr": 0.02, "max_lr": 0.2, "step_size_up": 3, "step_size_down": 5, "mode": "triangular2"},
+                      {"base_lr": 0.02, "max_lr": 0.2, "step_size_up": 4, "mode": "exp_range", "gamma": 0.95,
+                       "base_momentum": 0.7, "max_momentum": 0.97}]),
+        ("OneCycleLR", [{"max_lr": 1.0, "total_steps": 25}, {"max_lr": 1.0, "total_steps": 30, "three_phase": True},
+                        {"max_lr": 0.5, "total_steps": 25, "anneal_strategy": "linear", "pct_start": 0.45},
+                        {"max_lr": 0.5, "total_steps": 26, "div_factor": 10.0, "final_div_factor": 50.0, "base_momentum": 0.5,
+                         "max_momentum": 0.9},
+                        {"max_lr": 0.5, "total_steps": 26, "cycle_momentum": False}]),
+    ]
+    for name, all_args in plain:
+        for args in all_args:
+            yield schedule_case(name, args, base_lrs=[0.1] if name != "LambdaLR" else [0.1, 0.02])
+        yield schedule_case(name, all_args[0], base_lrs=[0.1, 0.03, 0.5])
+        if name not in ("OneCycleLR", "CyclicLR"):
+            yield schedule_case(name, all_args[0], tags=["external"], set_lr={"3": [0.7], "9": [0.02]})
+    adam = {"name": "AdamW", "args": {"betas": [0.8, 0.95]}}
+    yield schedule_case("OneCycleLR", {"max_lr": [1.0, 0.1], "total_steps": 25, "max_momentum": [0.95, 0.9]},
+                        base_lrs=[0.1, 0.2], optimizer=adam)
+    yield schedule_case("CyclicLR", {"base_lr": [0.01, 0.02], "max_lr": [0.1, 0.3], "step_size_up": 5}, base_lrs=[0.1, 0.2], optimizer=adam)
+    yield schedule_case("LambdaLR", {"lr_lambda": [{"f": "power", "base": 0.9}, {"f": "warmup", "steps": 5}]}, base_lrs=[0.1, 0.2])
+    yield schedule_case("MultiplicativeLR", {"lr_lambda": [{"f": "power", "base": 0.9}, {"f": "inverse_sqrt"}]}, base_lrs=[0.1, 0.2])
+    for args in [{"T_0": 4}, {"T_0": 2, "T_mult": 2, "eta_min": 0.01}]:
+        epochs = [round(0.37 * k, 2) for k in range(1, 25)]
+        yield schedule_case("CosineAnnealingWarmRestarts", args, epochs=epochs, tags=["fractional"])
+    metrics = [1.0, 0.9, 0.8, 0.8, 0.79999, 0.8, 0.81, 0.7] + [0.7] * 7 + [0.6] * 5
+    for args in [{"patience": 2}, {"patience": 1, "factor": 0.5, "cooldown": 2}, {"patience": 0, "min_lr": 0.02},
+                 {"patience": 1, "threshold": 0.05, "threshold_mode": "abs"}, {"patience": 1, "mode": "max"},
+                 {"patience": 0, "mode": "max", "threshold_mode": "abs", "eps": 0.005},
+                 {"patience": 2, "threshold": 0.1}]:
+        yield schedule_case("ReduceLROnPlateau", args, steps=20, metrics=metrics)
+    yield schedule_case("ReduceLROnPlateau", {"patience": 1, "min_lr": [0.01, 0.001]}, steps=20, metrics=metrics, base_lrs=[0.1, 0.2])
+    sequences = [
+        ([part("LinearLR", start_factor=0.1, total_iters=5), part("CosineAnnealingLR", T_max=15)], [5]),
+        ([part("ConstantLR", factor=0.2, total_iters=4), part("ExponentialLR", gamma=0.9)], [4]),
+        ([part("StepLR", step_size=3), part("PolynomialLR", total_iters=6), part("MultiStepLR", milestones=[2, 4])], [6, 12]),
+        ([part("LambdaLR", lr_lambda={"f": "warmup", "steps": 5}), part("CosineAnnealingWarmRestarts", T_0=4)], [5]),
+        ([part("ExponentialLR", gamma=0.9), part("LinearLR", start_factor=0.5), part("ConstantLR")], [3, 9]),
+        ([part("ConstantLR"), part("MultiplicativeLR", lr_lambda={"f": "power", "base": 0.99})], [4]),
+        ([part("LinearLR"), part("OneCycleLR", max_lr=1.0, total_steps=30, cycle_momentum=False)], [5]),
+        ([part("StepLR", step_size=2)], []),
+    ]
+    for schedulers, milestones in sequences:
+        yield schedule_case("SequentialLR", {"schedulers": schedulers, "milestones": milestones}, base_lrs=[0.1, 0.4])
+    chains = [
+        [part("LinearLR", start_factor=0.1, total_iters=5), part("ExponentialLR", gamma=0.9)],
+        [part("ConstantLR"), part("StepLR", step_size=4), part("CosineAnnealingLR", T_max=12)],
+    ]
+    for schedulers in chains:
+        yield schedule_case("ChainedScheduler", {"schedulers": schedulers}, base_lrs=[0.1, 0.4])
+    inner = {"name": "ChainedScheduler", "args": {"schedulers": [part("ConstantLR", total_iters=3), part("ExponentialLR", gamma=0.9)]}}
+    yield schedule_case("SequentialLR", {"schedulers": [inner, part("StepLR", step_size=4)], "milestones": [6]})
+    refused = [
+        ("OneCycleLR", {"max_lr": 1.0, "total_steps": 5}),
+        ("OneCycleLR", {"max_lr": 1.0, "total_steps": 0}),
+        ("OneCycleLR", {"max_lr": 1.0, "total_steps": 5, "pct_start": 1.5}),
+        ("OneCycleLR", {"max_lr": [1.0, 2.0], "total_steps": 5}),
+        ("LinearLR", {"start_factor": 0.0}),
+        ("LinearLR", {"end_factor": 1.5}),
+        ("ConstantLR", {"factor": 1.5}),
+        ("ConstantLR", {"factor": 0.0, "total_iters": 3}),
+        ("CosineAnnealingWarmRestarts", {"T_0": 0}),
+        ("CosineAnnealingWarmRestarts", {"T_0": 2, "T_mult": 0}),
+        ("SequentialLR", {"schedulers": [part("StepLR", step_size=2)], "milestones": [3]}),
+        ("SequentialLR", {"schedulers": [], "milestones": []}),
+        ("ChainedScheduler", {"schedulers": []}),
+        ("LambdaLR", {"lr_lambda": [{"f": "inverse_sqrt"}, {"f": "inverse_sqrt"}, {"f": "inverse_sqrt"}]}),
+        ("CyclicLR", {"base_lr": [0.1, 0.2], "max_lr": 1.0}),
+    ]
+    for name, args in refused:
+        if name != "LambdaLR":
+            yield schedule_case(name, args, steps=7)
+    yield schedule_case("ReduceLROnPlateau", {"factor": 1.0}, steps=1, metrics=[1.0])
+
+
+# ---- clip ----------------------------------------------------------------------------------------------------------
+
+def clip_case(f, args, grads, dtype, tags=()):
+    case = {"kind": "clip", "f": f, "args": {k: number(v) if isinstance(v, float) else v for k, v in args.items()}, "dtype": dtype, "tags": list(tags)}
+    case["grads"] = [written(g) for g in grads]
+    params = [torch.zeros((2,) if g is None else g.shape, dtype=DTYPES[dtype], requires_grad=True) for g in grads]
+    for p, g in zip(params, grads):
+        p.grad = None if g is None else g.clone()
+    try:
+        returned = getattr(torch.nn.utils, f)(params, **args)
+        case["returns"] = None if returned is None else number(returned.item())
+    except RuntimeError as e:
+        case |= {"error": str(e), "error_type": "RuntimeError", "tags": [*tags, "error"]}
+    return case | {"after": [written(p.grad) for p in params]}
+
+
+def clips():
+    shapes = [(3, 2), (4,), ()]
+    grads = lambda dtype: [values(s, dtype) for s in shapes]
+    for dtype in DTYPES:
+        for p in [2.0, 1.0, 3.0, 0.5, math.inf, -math.inf, 0.0]:
+            for most in [0.5, 100.0]:
+                yield clip_case("clip_grad_norm_", {"max_norm": most, "norm_type": p}, grads(dtype), dtype)
+        yield clip_case("clip_grad_norm_", {"max_norm": 1.0}, [None, values((3,), dtype)], dtype)
+        yield clip_case("clip_grad_norm_", {"max_norm": 1.0}, [None, None], dtype)
+        yield clip_case("clip_grad_norm_", {"max_norm": 1.0}, [torch.zeros((2,), dtype=DTYPES[dtype])], dtype)
+        yield clip_case("clip_grad_norm_", {"max_norm": 0.0}, grads(dtype), dtype)
+        for bad in [math.nan, math.inf, -math.inf]:
+            for strict in [False, True]:
+                g = grads(dtype)
+                g[1][2] = bad
+                args = {"max_norm": 1.0, "error_if_nonfinite": strict}
+                yield clip_case("clip_grad_norm_", args, g, dtype, ["nonfinite"])
+            yield clip_case("clip_grad_value_", {"clip_value": 1.0}, g, dtype, ["nonfinite"])
+        for most in [0.5, 100.0, 0.0]:
+            yield clip_case("clip_grad_value_", {"clip_value": most}, grads(dtype), dtype)
+        yield clip_case("clip_grad_value_", {"clip_value": 1.0}, [None, values((3,), dtype)], dtype)
+
+
+# ---- files ---------------------------------------------------------------------------------------------------------
+
+def write(name, cases):
+    HERE.mkdir(exist_ok=True)
+    lines = []
+    for i, case in enumerate(cases):
+        case = {"kind": case.pop("kind"), "id": i, **case}
+        lines.append(json.dumps(case, allow_nan=False))
+    data = gzip.compress(("\n".join(lines) + "\n").encode(), 9, mtime=0)
+    (HERE / name).write_bytes(data)
+    print(f"{name}: {len(lines)} cases, {len(data)} bytes")
+
+
+def main():
+    version = torch.__version__.split("+")[0]
+    if version != TORCH_VERSION:
+        raise SystemExit(f"these cases are PyTorch {TORCH_VERSION}'s; here is {version}")
+    torch.set_num_threads(1)
+    write("optimizer.jsonl.gz", optimizers())
+    write("schedule.jsonl.gz", schedules())
+    write("clip.jsonl.gz", clips())
+
+
+if __name__ == "__main__":
+    main()
