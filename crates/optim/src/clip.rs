@@ -7,8 +7,8 @@ use foldback_tensor::{Here, Tensor, refuse};
 use crate::error::{OptimFacts, Result};
 use crate::group::AsParameter;
 
-/// Makes all gradients together no longer than `max_norm`: each is multiplied with `max_norm / (norm + 1e-6)` if that is less than
-/// 1. Returns the norm before. PyTorch's
+/// Makes all gradients together no longer than `max_norm`: each is multiplied with `max_norm / (norm + 1e-6)` if that is below
+/// one. Returns the norm before. PyTorch's
 /// [`clip_grad_norm_`](https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html).
 ///
 /// The norm is that of all gradients in one row; parameters without one do not count, and 0 is the norm of none. One that is
@@ -191,7 +191,7 @@ mod tests {
         let address = || w.grad().unwrap().as_slice::<f32>().unwrap().as_ptr().addr();
         let before = address();
         assert_eq!(clip_grad_norm_([("w", &w)], 32.0).unwrap(), 64.0);
-        clip_grad_value_(&vec![w.clone()], 0.25).unwrap();
+        clip_grad_value_(vec![w.clone()], 0.25).unwrap();
         assert_eq!((address(), w.grad().unwrap()), (before, Tensor::full([64, 64], 0.25)));
         // A handle that somebody has keeps its values.
         let held = w.grad().unwrap();

@@ -5,8 +5,8 @@
 use foldback::prelude::*;
 use foldback::tensor::StateDict;
 
-/// Goes on from the checkpoint of this program, if it was asked for and there is one: how many steps were taken, and the
-/// state of the loader.
+/// Goes on from the checkpoint of this program, if it was asked for and there is one: how many steps were taken, and what
+/// else the program keeps.
 pub(crate) fn start<M: Module, O: Optimizer>(
     model: &mut M,
     optimizer: &mut O,
@@ -22,10 +22,10 @@ pub(crate) fn keep<M: Module, O: Optimizer>(
     model: &M,
     optimizer: &O,
     steps: usize,
-    loader: StateDict,
+    rest: StateDict,
 ) -> Result<()> {
     match file() {
-        Some(path) => to_file(&path, model, optimizer, steps, loader),
+        Some(path) => to_file(&path, model, optimizer, steps, rest),
         None => Ok(()),
     }
 }
@@ -51,16 +51,16 @@ fn from_file<M: Module, O: Optimizer>(
     if !path.exists() {
         return Ok(None);
     }
-    let (mut steps, mut loader, mut rng) = (0usize, StateDict::new(), get_rng_state());
+    let (mut steps, mut rest, mut rng) = (0usize, StateDict::new(), get_rng_state());
     let c = Checkpoint::open(path)?;
     c.get("model", model)?;
     c.get("optimizer", optimizer)?;
     c.get("steps", &mut steps)?;
-    c.get("loader", &mut loader)?;
+    c.get("rest", &mut rest)?;
     c.get("rng", &mut rng)?;
     set_rng_state(rng);
     println!("goes on after {steps} from {}", path.display());
-    Ok(Some((steps, loader)))
+    Ok(Some((steps, rest)))
 }
 
 #[cfg(feature = "safetensors")]
@@ -69,13 +69,13 @@ fn to_file<M: Module, O: Optimizer>(
     model: &M,
     optimizer: &O,
     steps: usize,
-    loader: StateDict,
+    rest: StateDict,
 ) -> Result<()> {
     Checkpoint::new()
         .put("model", model)
         .put("optimizer", optimizer)
         .put("steps", &steps)
-        .put("loader", &loader)
+        .put("rest", &rest)
         .put("rng", &foldback::tensor::get_rng_state())
         .save(path)
 }

@@ -6,6 +6,7 @@ use super::*;
 use crate::Layer;
 
 const MAX: usize = usize::MAX;
+const ONE: isize = 1;
 
 /// Settings that no program means: an error, no panic and no overflow.
 #[test]
@@ -47,7 +48,7 @@ fn senseless_calls_are_refused() {
         Box::new(PixelShuffle::new(MAX)),
         Box::new(PixelShuffle::new(0)),
         Box::new(PixelUnshuffle::new(0)),
-        Box::new(Flatten::over(3..1)),
+        Box::new(Flatten::over(3..ONE)),
         Box::new(Flatten::over(9..)),
         Box::new(Unflatten::new(isize::MIN, [1])),
         Box::new(Unflatten::new(1, [i64::MIN, 2])),
