@@ -113,7 +113,10 @@ fn an_encoder_with_a_decoder() {
     }
     model.decoder[1].memory = Linear::new(3, 4);
     let e = model.forward(&source, &target).unwrap_err().with_location(None).to_string();
-    assert_eq!(e, "decoder.1.memory: linear: expected an input of shape [.., 3], found [2, 4, 4]");
+    assert!(
+        e.starts_with("decoder.1.memory: linear: expected an input of shape [.., 3], found [2, 4, 4]"),
+        "{e}"
+    );
 }
 
 #[test]
