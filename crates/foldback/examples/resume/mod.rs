@@ -7,7 +7,7 @@ use foldback::tensor::StateDict;
 
 /// Goes on from the checkpoint of this program, if it was asked for and there is one: how many steps were taken, and the
 /// state of the loader.
-pub fn start<M: Module, O: Optimizer>(
+pub(crate) fn start<M: Module, O: Optimizer>(
     model: &mut M,
     optimizer: &mut O,
 ) -> Result<Option<(usize, StateDict)>> {
@@ -18,7 +18,7 @@ pub fn start<M: Module, O: Optimizer>(
 }
 
 /// Writes the checkpoint of this program, if it was asked for.
-pub fn keep<M: Module, O: Optimizer>(
+pub(crate) fn keep<M: Module, O: Optimizer>(
     model: &M,
     optimizer: &O,
     steps: usize,
