@@ -251,6 +251,8 @@ fn what_no_file_can_hold_is_refused() {
     let one = || tensor![1.0];
     let many: Vec<(String, Tensor)> = (0..70_000).map(|i| (i.to_string(), one())).collect();
     let deep = one().reshape(vec![1; 65]).unwrap();
+    let wide = StateDict::from_iter([("wide", one().expand([1usize << 60]).unwrap())]);
+    assert!(save(&wide).is_err() && sequential![Linear::new(1, 1)].save("").is_err());
     for (state, text) in [
         (StateDict::from_iter([("__metadata__", one())]), "save: no tensor can have the name __metadata__"),
         (StateDict::from_iter([("deep", deep)]), "save: \"deep\" has more than 64 axes: reshape it"),

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use ::safetensors::Dtype;
 use foldback_tensor::{DType, Tensor};
 
+use crate::error::Result;
+
 /// How a file names this type.
 pub(super) fn dtype_of(dtype: DType) -> Dtype {
     match dtype {
@@ -16,15 +18,16 @@ pub(super) fn dtype_of(dtype: DType) -> Dtype {
 }
 
 /// Writes the elements of a tensor.
-pub(super) fn write(tensor: &Tensor, out: &mut dyn Write) -> io::Result<()> {
-    let rows = tensor.contiguous();
+pub(super) fn write(tensor: &Tensor, out: &mut dyn Write) -> Result<()> {
+    let rows = tensor.try_contiguous()?;
     let bytes = |slice: &[bool]| slice.iter().map(|&v| v as u8).collect();
-    match tensor.dtype() {
+    let written = match tensor.dtype() {
         DType::Bool => in_pieces(rows.as_slice(), out, bytes),
         DType::I64 => in_pieces(rows.as_slice(), out, |s: &[i64]| joined(s, |v| v.to_le_bytes())),
         DType::F32 => in_pieces(rows.as_slice(), out, |s: &[f32]| joined(s, |v| v.to_le_bytes())),
         DType::F64 => in_pieces(rows.as_slice(), out, |s: &[f64]| joined(s, |v| v.to_le_bytes())),
-    }
+    };
+    Ok(written?)
 }
 
 /// Converts a stretch of elements at a time, so that a large tensor needs no second one.

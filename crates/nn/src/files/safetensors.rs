@@ -50,7 +50,8 @@ pub fn usual() -> Metadata {
 /// The bytes of a file of these tensors, with the metadata `{"format": "pt"}`.
 ///
 /// # Errors
-/// `Unwritable` for a tensor of the name `__metadata__`, and beyond the limits of a file.
+/// `Unwritable` for a tensor of the name `__metadata__`, and beyond the limits of a file; `TooLarge` for an expanded view that no
+/// memory can hold.
 #[track_caller]
 pub fn save(state: &StateDict) -> Result<Vec<u8>> {
     save_with(state, Some(&usual())).here()
