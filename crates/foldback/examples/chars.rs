@@ -1,14 +1,14 @@
 //! Learns to write as Shakespeare did, letter by letter: `cargo run --release -p foldback --example chars`.
 //!
 //! A transformer of two layers reads 64 characters of three plays and says after each which comes next. It prints the
-//! bits per character on the last tenth of the text, which it has not seen, and a sample of its own.
+//! bits per character on the last tenth of the text, which it has not seen, and a sample of its own. The same program in PyTorch,
+//! `tests/golden/make_chars.py`, reaches 2.93 bits (seed 0).
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::time::Instant;
 
 use flate2::read::GzDecoder;
-use foldback::nn::{Embedding, LayerNorm};
 use foldback::prelude::*;
 
 const STEPS: usize = 64;
