@@ -1,12 +1,16 @@
 //! Learns to read handwritten digits: `cargo run --release -p foldback --example digits`.
+//!
+//! With `--resume` (and `--features safetensors`) it may be stopped, and goes on from its last checkpoint.
 
 mod data;
+mod resume;
 
 use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
 use data::Digits;
 use foldback::prelude::*;
+use foldback::train::metrics::accuracy;
 
 const EPOCHS: usize = 30;
 const BATCH: usize = 64;
@@ -34,44 +38,41 @@ impl Network {
 }
 
 /// The share of images whose best score is that of the right digit.
-fn accuracy(model: &Network, digits: &Digits) -> Result<f64> {
-    let scores = no_grad(|| model.forward(&digits.images))?.value();
-    let right = scores.argmax(1)?.eq(&digits.labels)?;
-    right.to(DType::F64).mean(..)?.item()
-}
-
-/// One pass over the shuffled training images; returns the mean loss.
-fn train(model: &Network, adam: &Adam, digits: &Digits) -> Result<f64> {
-    let order = Tensor::randperm(digits.labels.numel());
-    let batches = order.split(BATCH, 0)?;
-    let mut total = 0.0;
-    for rows in &batches {
-        let images = digits.images.index_select(0, rows)?;
-        let labels = digits.labels.index_select(0, rows)?;
-        adam.zero_grad();
-        let loss = loss::cross_entropy(model.forward(&images)?, &labels)?;
-        loss.backward()?;
-        adam.step()?;
-        total += f64::from(loss.value().item_as::<f32>()?);
-    }
-    Ok(total / batches.len() as f64)
+fn share_read(model: &Network, digits: &Digits) -> Result<f64> {
+    accuracy(&no_grad(|| model.forward(&digits.images))?, &digits.labels)
 }
 
 fn main() -> Result<()> {
     manual_seed(0);
     let (training, test) = data::load()?;
-    let model = Network::new();
-    let adam = Adam::new(model.parameters(), LEARNING_RATE);
+    let set = TensorDataset::new([training.images.clone(), training.labels.clone()]);
+    let loader = DataLoader::new(set, BATCH).shuffle(true);
+    let mut model = Network::new();
+    let mut adam = Adam::new(model.parameters(), LEARNING_RATE);
 
     // On a terminal one line is rewritten; elsewhere each epoch has its own.
     let mut out = std::io::stdout();
     let (start, end) = if out.is_terminal() { ("\r", "\x1b[K") } else { ("", "\n") };
     let clock = Instant::now();
-    for epoch in 1..=EPOCHS {
-        let loss = train(&model, &adam, &training)?;
-        let accuracy = accuracy(&model, &training)?;
-        write!(out, "{start}epoch {epoch}/{EPOCHS}, loss {loss:.4}, training accuracy {accuracy:.4}{end}")?;
+    let mut taken = 0;
+    if let Some((epochs, position)) = resume::start(&mut model, &mut adam)? {
+        loader.load_state_dict(&position)?;
+        taken = epochs;
+    }
+    for epoch in taken + 1..=EPOCHS {
+        let mut total = 0.0;
+        for batch in &loader {
+            let [images, labels] = batch?;
+            adam.zero_grad();
+            let loss = loss::cross_entropy(model.forward(&images)?, &labels)?;
+            loss.backward()?;
+            adam.step()?;
+            total += loss.item()?;
+        }
+        let (loss, read) = (total / loader.len() as f64, share_read(&model, &training)?);
+        write!(out, "{start}epoch {epoch}/{EPOCHS}, loss {loss:.4}, training accuracy {read:.4}{end}")?;
         out.flush()?;
+        resume::keep(&model, &adam, epoch, loader.state_dict())?;
     }
     if out.is_terminal() {
         writeln!(out)?;
@@ -82,6 +83,6 @@ fn main() -> Result<()> {
         model.num_parameters(),
         clock.elapsed().as_secs_f64()
     )?;
-    writeln!(out, "test accuracy: {:.4}", accuracy(&model, &test)?)?;
+    writeln!(out, "test accuracy: {:.4}", share_read(&model, &test)?)?;
     Ok(())
 }
