@@ -2,7 +2,8 @@
 //!
 //! A transformer of two layers reads 64 characters of three plays and says after each which comes next. It prints the
 //! bits per character on the last tenth of the text, which it has not seen, and a sample of its own. With `--resume` (and
-//! `--features safetensors`) it may be stopped, and goes on from its last checkpoint.
+//! `--features safetensors`) it may be stopped, and goes on from its last checkpoint. The same program in PyTorch,
+//! `tests/golden/make_chars.py`, reaches 2.93 bits (seed 0).
 
 mod resume;
 
@@ -11,7 +12,6 @@ use std::io::{Read, Write};
 use std::time::Instant;
 
 use flate2::read::GzDecoder;
-use foldback::nn::{Embedding, LayerNorm};
 use foldback::prelude::*;
 use foldback::tensor::StateDict;
 
