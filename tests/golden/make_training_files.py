@@ -2,12 +2,13 @@
 
 Run:     python tests/golden/make_training_files.py
 Needs:   PyTorch 2.15.0 on the CPU, safetensors 0.8.0
-Writes:  training/safetensors.jsonl beside this file, and the files that it names under training/safetensors
+Writes:  training/safetensors.jsonl.gz beside this file, and the files that it names under training/safetensors
 
 A good file is written by safetensors.torch or, where that writes no such file, by hand; PyTorch reads it back before it is
 noted. A malformed one is a small good one with one thing changed.
 """
 
+import gzip
 import json
 import math
 import pathlib
@@ -60,6 +61,8 @@ def good(name, tensors, metadata=None, raw=None, **model):
     else:
         path.write_bytes(raw)
     loaded = load_file(path)
+    with safetensors.safe_open(path, "pt") as file:
+        assert file.metadata() == metadata
     assert loaded.keys() == tensors.keys()
     for key, t in tensors.items():
         assert loaded[key].dtype == t.dtype and loaded[key].shape == t.shape
@@ -121,7 +124,9 @@ def good_files():
     good("mixed", {"a": r(3), "b": torch.tensor([True]), "c": torch.tensor(7), "d": r(1, dtype=torch.float64), "e": torch.zeros(0).half()})
     good("no_tensors", {})
     good("names", {"": r(1), "layers.0.weight": r(1), "größe": r(1), "模型 🙂": r(1), 'quote"\\\n\t': r(1), "_metadata_": r(1)})
-    good("metadata", {"x": r(2)}, {"format": "pt", "epoch": "3", "empty": "", "quote": "\"\\\n\t/", "unicode": "größe 模型 🙂"})
+    # By hand: the package writes several texts in an order of its own every time.
+    texts = {"format": "pt", "epoch": "3", "empty": "", "quote": "\"\\\n\t/", "unicode": "größe 模型 🙂"}
+    good("metadata", {"x": torch.tensor([1.5, -2.0])}, texts, raw=packed({"__metadata__": texts, **ONE}, TWO))
     two = {"x": torch.tensor([1.5, -2.0])}
     good("padded", two, raw=packed(json.dumps(ONE) + " " * 37, TWO))
     good("spaced", two, raw=packed(json.dumps(ONE, indent=2) + "\n\n", TWO))
@@ -210,7 +215,8 @@ def main():
     good_files()
     models()
     bad_files()
-    (HERE / "safetensors.jsonl").write_text("\n".join(lines) + "\n")
+    text = "\n".join(lines) + "\n"
+    (HERE / "safetensors.jsonl.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
     print(len(lines), "files")
 
 

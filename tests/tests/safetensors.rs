@@ -1,7 +1,6 @@
-//! Safetensors files against PyTorch's, against the reader of the crate `safetensors`, and under thousands of mutations.
+//! Safetensors files in models, against the reader of the crate `safetensors`, and under thousands of mutations.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use foldback::nn::safetensors::{
     Metadata, load, load_file, load_with_metadata, save, save_file, save_file_with, save_with,
@@ -11,7 +10,6 @@ use foldback::prelude::*;
 use foldback::tensor::{Generator, StateDict};
 use foldback::{Error, Kind};
 use safetensors::SafeTensors;
-use tests::conformance::{files, replay};
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/training")
@@ -42,23 +40,8 @@ impl Drop for Folder {
     }
 }
 
-/// The replayer counts the nodes of the whole process, so one test runs at a time.
-static ALONE: Mutex<()> = Mutex::new(());
-
-#[test]
-fn pytorchs_files_are_read_and_malformed_ones_refused() {
-    let _alone = ALONE.lock();
-    let report = replay(&files(&[golden().join("safetensors.jsonl")]).unwrap()).unwrap();
-    let total = report.total();
-    assert_eq!(total.failed, 0, "{report}");
-    let skipped: Vec<&str> = report.unsupported.keys().map(String::as_str).collect();
-    assert_eq!(skipped, ["dtype i16", "dtype i32", "dtype i8", "dtype u8"]);
-    assert_eq!((total.passed, total.special_passed), (118, 5));
-}
-
 #[test]
 fn weights_of_pytorch_go_into_a_model() -> Result<()> {
-    let _alone = ALONE.lock();
     let path = golden().join("safetensors/model_mlp.safetensors");
     let mut model = sequential![Linear::new(4, 5), ReLU, Linear::new(5, 3), Tanh, Linear::new(3, 2)];
     let adam = Adam::new(model.parameters(), 0.1);

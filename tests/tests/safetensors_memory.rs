@@ -1,6 +1,4 @@
-//! Hostile safetensors files take little memory and little time, whatever their headers promise.
-
-use std::time::{Duration, Instant};
+//! Hostile safetensors files take little memory, whatever their headers promise.
 
 use foldback::nn::safetensors::load;
 use peak_alloc::PeakAlloc;
@@ -21,7 +19,7 @@ fn entries(count: usize, entry: impl Fn(usize) -> String) -> String {
 }
 
 #[test]
-fn memory_and_time_are_bounded() {
+fn memory_is_bounded() {
     let empty = r#"{"dtype":"F32","shape":[0],"data_offsets":[0,0]}"#;
     let texts = entries(300_000, |i| format!(r#""{i}":"""#));
     let ones = vec!["1"; 4_000_000].join(",");
@@ -81,14 +79,11 @@ fn memory_and_time_are_bounded() {
     for (name, bytes, loads) in cases {
         let before = MEMORY.current_usage();
         MEMORY.reset_peak_usage();
-        let start = Instant::now();
         let loaded = load(&bytes);
-        let (took, peak) = (start.elapsed(), MEMORY.peak_usage().saturating_sub(before));
+        let peak = MEMORY.peak_usage().saturating_sub(before);
         assert_eq!(loaded.is_ok(), loads, "{name}: {:?}", loaded.map(|s| s.len()));
         // The bytes themselves are the caller's here; a reader of files has them, too.
         let peak = peak + bytes.len();
         assert!(peak <= 4 * bytes.len() + (16 << 20), "{name}: {peak} bytes for a file of {}", bytes.len());
-        assert!(took < Duration::from_secs(if loads { 20 } else { 10 }), "{name}: {took:?}");
-        println!("{name}: {:.2} x file + {} KiB, {took:?}", peak as f64 / bytes.len() as f64, peak >> 10);
     }
 }

@@ -1,7 +1,10 @@
 //! Learns to write as Shakespeare did, letter by letter: `cargo run --release -p foldback --example chars`.
 //!
 //! A transformer of two layers reads 64 characters of three plays and says after each which comes next. It prints the
-//! bits per character on the last tenth of the text, which it has not seen, and a sample of its own.
+//! bits per character on the last tenth of the text, which it has not seen, and a sample of its own. With `--resume` (and
+//! `--features safetensors`) it may be stopped, and goes on from its last checkpoint.
+
+mod resume;
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -10,6 +13,7 @@ use std::time::Instant;
 use flate2::read::GzDecoder;
 use foldback::nn::{Embedding, LayerNorm};
 use foldback::prelude::*;
+use foldback::tensor::StateDict;
 
 const STEPS: usize = 64;
 const BATCH: usize = 32;
@@ -114,14 +118,15 @@ fn main() -> Result<()> {
     manual_seed(seed);
     let Text { alphabet, training, test } = load()?;
     let windows = training.unfold(0, STEPS + 1, 1)?;
-    let model = Writer::new(alphabet.len());
-    let adam = AdamW::new(model.parameters(), RATE).weight_decay(0.01);
+    let mut model = Writer::new(alphabet.len());
+    let mut adam = AdamW::new(model.parameters(), RATE).weight_decay(0.01);
     let mut out = std::io::stdout();
     writeln!(out, "{} parameters, {} characters for training", model.num_parameters(), training.numel())?;
 
     let clock = Instant::now();
     let mut sum = 0.0;
-    for update in 0..UPDATES {
+    let taken = resume::start(&mut model, &mut adam)?.map_or(0, |(updates, _)| updates);
+    for update in taken..UPDATES {
         adam.set_lr(rate(update))?;
         adam.zero_grad();
         let starts = Tensor::randint(0..windows.dims()[0] as i64, [BATCH]);
@@ -132,6 +137,7 @@ fn main() -> Result<()> {
         if (update + 1) % 100 == 0 {
             writeln!(out, "update {}/{UPDATES}, {:.3} bits per character", update + 1, sum / 100.0)?;
             sum = 0.0;
+            resume::keep(&model, &adam, update + 1, StateDict::new())?;
         }
     }
     let seconds = clock.elapsed().as_secs_f64();
