@@ -56,6 +56,8 @@ def run(seed):
         loss = cost(model, windows[torch.randint(0, len(windows), (BATCH,))])
         loss.backward()
         adam.step()
+        if (update + 1) % 100 == 0:
+            print(f"update {update + 1}/{UPDATES}, {loss.item() / math.log(2):.3f} bits per character", flush=True)
     seconds = time.time() - clock
     with torch.no_grad():
         bits = cost(model, ids[cut:].unfold(0, STEPS + 1, STEPS)).item() / math.log(2)
@@ -64,6 +66,5 @@ def run(seed):
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(2)
     results = [run(int(seed)) for seed in sys.argv[1:] or range(3)]
     print(f"mean: {sum(results) / len(results):.3f}")

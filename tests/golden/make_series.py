@@ -46,6 +46,5 @@ def run(seed):
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(2)
     results = [run(int(seed)) for seed in sys.argv[1:] or range(3)]
     print(f"mean: {sum(results) / len(results):.2f}")

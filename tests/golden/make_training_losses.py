@@ -149,6 +149,28 @@ def margins():
     case("SoftMarginLoss", {}, {"input": draw(3, 4), "target": signs(3, 5)})
 
 
-for family in (distances, probabilities, classes, margins):
+def sequences():
+    def inputs(steps, targets, input_lengths, target_lengths, classes=4, batch=None):
+        n = len(input_lengths) if batch is None else batch
+        shape = (steps, n, classes) if n else (steps, classes)
+        log_p = draw(*shape).log_softmax(-1)
+        return {"log_probs": log_p, "targets": targets, "input_lengths": torch.tensor(input_lengths), "target_lengths": torch.tensor(target_lengths)}
+
+    padded = ids(1, 2, 2, 3, 3, 0, 2, 0, 0).reshape(3, 3)
+    lengths = dict(input_lengths=[6, 5, 3], target_lengths=[3, 2, 1])
+    reductions("CTCLoss", {}, inputs(6, padded, **lengths))
+    reductions("CTCLoss", {"blank": 3}, inputs(6, ids(1, 2, 2, 0, 1, 0).reshape(2, 3), [6, 4], [3, 2]))
+    case("CTCLoss", {}, inputs(6, ids(1, 2, 2, 3, 3, 2), **lengths))
+    case("CTCLoss", {"reduction": "none"}, inputs(4, padded, [4, 4, 4], [3, 0, 1]))
+    for reduction in ("mean", "sum", "none"):
+        case("CTCLoss", {"reduction": reduction, "zero_infinity": True}, inputs(3, padded, [3, 2, 3], [3, 2, 1]))
+        case("CTCLoss", {"reduction": reduction}, inputs(5, ids(1, 1, 2), 5, 3, batch=0))
+    case("CTCLoss", {"blank": 4}, inputs(6, padded, **lengths))
+    case("CTCLoss", {}, inputs(6, padded, [7, 5, 3], [3, 2, 1]))
+    case("CTCLoss", {}, inputs(6, padded, [6, 5, 3], [4, 2, 1]))
+    case("CTCLoss", {}, inputs(6, padded, [6, 5], [3, 2, 1], batch=3))
+
+
+for family in (distances, probabilities, classes, margins, sequences):
     family()
 write_lines("losses", lines)

@@ -2,53 +2,30 @@
 
 Run:     python tests/golden/make_training_optim.py
 Needs:   PyTorch 2.15.0 on the CPU
-Writes:  training/optimizer.jsonl.gz, schedule.jsonl.gz, clip.jsonl.gz, ema.jsonl.gz, loss_curve.jsonl.gz beside this file
+Writes:  training/optimizer.jsonl.gz, schedule, clip, ema and loss_curve beside this file
 
 A case is one line; docs/src/golden-cases.md says what stands in it.
 """
 
 import copy
 import fnmatch
-import gzip
 import json
 import math
-import pathlib
 import random
 
 import torch
 
-TORCH_VERSION = "2.15.0"
-HERE = pathlib.Path(__file__).resolve().parent / "training"
-DTYPES = {"f64": torch.float64, "f32": torch.float32}
+from training_lines import DTYPES, draw_with, number, tensor, write_lines
+
 draw = random.Random(15)
 
 
-def number(v):
-    return v if isinstance(v, int) or math.isfinite(v) else ("nan" if v != v else "inf" if v > 0 else "-inf")
-
-
-def shortest(v, dtype):
-    """The shortest text of the same number in its type."""
-    if dtype is not torch.float32 or not math.isfinite(v):
-        return number(v)
-    for digits in range(1, 10):
-        short = float(f"{v:.{digits}g}")
-        if torch.tensor(short, dtype=torch.float32).item() == v:
-            return short
-    return v
-
-
 def written(t):
-    if t is None:
-        return None
-    name = {torch.float64: "f64", torch.float32: "f32", torch.int64: "i64"}[t.dtype]
-    data = [shortest(v, t.dtype) for v in t.detach().flatten().tolist()]
-    return {"shape": list(t.shape), "dtype": name, "data": data}
+    return None if t is None else tensor(t)
 
 
 def values(shape, dtype, low=-2.0, high=2.0):
-    n = math.prod(shape)
-    return torch.tensor([round(draw.uniform(low, high), 3) for _ in range(n)], dtype=DTYPES[dtype]).reshape(shape)
+    return draw_with(draw, shape, low, high).to(DTYPES[dtype])
 
 
 class Lion(torch.optim.Optimizer):
@@ -441,28 +418,142 @@ def clips():
         yield clip_case("clip_grad_value_", {"clip_value": 1.0}, [None, values((3,), dtype)], dtype)
 
 
+# ---- ema -----------------------------------------------------------------------------------------------------------
+
+def linear(i, o, **more):
+    return {"layer": "Linear", "args": {"in_features": i, "out_features": o, **more}}
+
+
+def layer(name, **args):
+    return {"layer": name, "args": args}
+
+
+def build(model):
+    if "layer" in model:
+        return getattr(torch.nn, model["layer"])(**model["args"])
+    return torch.nn.Sequential(*[build(part) for part in model["sequential"]])
+
+
+def state_of(module):
+    return {name: written(t) for name, t in module.state_dict().items()}
+
+
+def randomise(module, dtype):
+    """Other weights, statistics and counts."""
+    module.to(DTYPES[dtype])
+    with torch.no_grad():
+        for name, t in module.state_dict().items():
+            if t.dtype == torch.int64:
+                t.fill_(draw.randint(0, 9))
+            else:
+                t.copy_(values(tuple(t.shape), dtype, 0.1 if name.endswith("running_var") else -1.0, 1.0))
+
+
+def ema_case(model, args, dtype):
+    module = build(model)
+    randomise(module, dtype)
+    case = {"kind": "ema", "args": args, "model": model, "dtype": dtype, "tags": [], "start": state_of(module)}
+    decay = args.get("decay")
+    avg_fn = {} if decay is None else {"multi_avg_fn": torch.optim.swa_utils.get_ema_multi_avg_fn(decay)}
+    averaged = torch.optim.swa_utils.AveragedModel(module, use_buffers=args.get("use_buffers", False), **avg_fn)
+    case |= {"states": [], "record": [1, 2, 5], "after": {"0": state_of(averaged.module)}}
+    for step in range(1, 6):
+        randomise(module, dtype)
+        case["states"].append(state_of(module))
+        averaged.update_parameters(module)
+        if step in case["record"]:
+            case["after"][str(step)] = state_of(averaged.module)
+    return case
+
+
+def emas():
+    deep = {"sequential": [linear(2, 3), layer("Tanh"), linear(3, 2)]}
+    norm = {"sequential": [linear(2, 3), layer("BatchNorm1d", num_features=3, track_running_stats=True), linear(3, 1)]}
+    for dtype in DTYPES:
+        for model in [linear(3, 2), deep, norm]:
+            for args in [{}, {"decay": 0.999}, {"decay": 0.9}, {"decay": 0.3}, {"decay": 0.0}, {"decay": 1.0}]:
+                yield ema_case(model, args, dtype)
+    # The count of batches is an integer, which PyTorch's running mean refuses to average.
+    norm = {"sequential": [linear(2, 3), layer("InstanceNorm1d", num_features=3, track_running_stats=True)]}
+    for decay in [0.9, 0.3]:
+        case = ema_case(norm, {"decay": decay, "use_buffers": True}, "f64")
+        yield case
+
+
+# ---- loss_curve ----------------------------------------------------------------------------------------------------
+
+def loss_curve_case(model, loss, optimizer, schedule=None, clip=None, dtype="f64", steps=50):
+    module = build(model)
+    randomise(module, dtype)
+    x = values((10, 2), dtype)
+    classes = loss["loss"] in ("CrossEntropyLoss", "NLLLoss")
+    target = torch.tensor([draw.randint(0, 2) for _ in range(10)]) if classes else values((10, 3), dtype)
+    case = {"kind": "loss_curve", "model": model, "loss": loss, "optimizer": optimizer, "schedule": schedule, "clip": clip}
+    case |= {"dtype": dtype, "tags": [], "steps": steps, "state": state_of(module), "input": written(x), "target": written(target)}
+    groups, taken = [], set()
+    for own in optimizer.get("groups", []):
+        found = [n for n, _ in module.named_parameters()
+                 if n not in taken and any(fnmatch.fnmatchcase(n, pattern) for pattern in own["names"])]
+        taken |= set(found)
+        options = {k: v for k, v in own.items() if k != "names"}
+        groups.append({"params": [p for n, p in module.named_parameters() if n in found], **options})
+    rest = [p for n, p in module.named_parameters() if n not in taken]
+    groups = ([{"params": rest}] if rest else []) + groups
+    opt = optimizer_class(optimizer["name"])(groups, **optimizer["args"])
+    sched = scheduler(schedule["name"], schedule["args"], opt) if schedule else None
+    criterion = getattr(torch.nn, loss["loss"])(**loss["args"])
+    losses, lrs, norms = [], [], []
+    for _ in range(steps):
+        opt.zero_grad()
+        value = criterion(module(x), target)
+        value.backward()
+        if clip:
+            norms.append(torch.nn.utils.clip_grad_norm_(module.parameters(), **clip).item())
+        losses.append(value.item())
+        lrs.append([g["lr"] for g in opt.param_groups])
+        opt.step()
+        if sched:
+            sched.step()
+    return case | {"losses": losses, "lrs": lrs, "norms": norms, "state_after": state_of(module)}
+
+
+def loss_curves():
+    mlp = {"sequential": [linear(2, 6), layer("Tanh"), linear(6, 5), layer("ReLU"), linear(5, 3)]}
+    smooth = {"sequential": [linear(2, 6), layer("Tanh"), linear(6, 3)]}
+    entropy, squares = {"loss": "CrossEntropyLoss", "args": {}}, {"loss": "MSELoss", "args": {}}
+    own = [{"names": ["*.bias"], "weight_decay": 0.0, "lr": 0.05}]
+    optimizer = lambda name, groups=None, **args: {"name": name, "args": args} | ({"groups": groups} if groups else {})
+    schedule = lambda name, **args: {"name": name, "args": args}
+    warm = {"schedulers": [schedule("LinearLR", start_factor=0.1, total_iters=5), schedule("CosineAnnealingLR", T_max=45)]}
+    runs = [
+        (optimizer("SGD", lr=0.1), None, None),
+        (optimizer("SGD", own, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01), schedule("StepLR", step_size=10), {"max_norm": 0.5}),
+        (optimizer("Adam", lr=0.02), schedule("ExponentialLR", gamma=0.95), None),
+        (optimizer("AdamW", own, lr=0.02, weight_decay=0.1), schedule("SequentialLR", milestones=[5], **warm), {"max_norm": 0.2}),
+        (optimizer("AdamW", [{"names": ["0.*", "*.bias"], "lr": 0.01}], lr=0.02), schedule("OneCycleLR", max_lr=0.05, total_steps=50), None),
+        (optimizer("NAdam", lr=0.02), None, {"max_norm": 1.0, "norm_type": 1.0}),
+        (optimizer("RAdam", lr=0.02), None, None),
+        (optimizer("RMSprop", lr=0.01, momentum=0.5), schedule("CyclicLR", base_lr=0.001, max_lr=0.02, step_size_up=7), None),
+        (optimizer("Adagrad", lr=0.1), None, None),
+    ]
+    for optim, sched, clip in runs:
+        yield loss_curve_case(smooth, entropy, optim, sched, clip)
+        yield loss_curve_case(mlp, squares, optim, sched, clip)
+    yield loss_curve_case(smooth, squares, *runs[3], dtype="f32", steps=20)
+    yield loss_curve_case(smooth, entropy, *runs[1], dtype="f32", steps=20)
+
+
 # ---- files ---------------------------------------------------------------------------------------------------------
 
 def write(name, cases):
-    HERE.mkdir(exist_ok=True)
-    lines = []
-    for i, case in enumerate(cases):
-        case = {"kind": case.pop("kind"), "id": i, **case}
-        lines.append(json.dumps(case, allow_nan=False))
-    data = gzip.compress(("\n".join(lines) + "\n").encode(), 9, mtime=0)
-    (HERE / name).write_bytes(data)
-    print(f"{name}: {len(lines)} cases, {len(data)} bytes")
-
-
-def main():
-    version = torch.__version__.split("+")[0]
-    if version != TORCH_VERSION:
-        raise SystemExit(f"these cases are PyTorch {TORCH_VERSION}'s; here is {version}")
-    torch.set_num_threads(1)
-    write("optimizer.jsonl.gz", optimizers())
-    write("schedule.jsonl.gz", schedules())
-    write("clip.jsonl.gz", clips())
+    lines = [{"kind": case.pop("kind"), "id": i, **case} for i, case in enumerate(cases)]
+    json.dumps(lines, allow_nan=False)
+    write_lines(name, lines)
 
 
 if __name__ == "__main__":
-    main()
+    write("optimizer", optimizers())
+    write("schedule", schedules())
+    write("clip", clips())
+    write("ema", emas())
+    write("loss_curve", loss_curves())

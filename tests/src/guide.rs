@@ -36,6 +36,8 @@ pub mod data {}
 
 #[doc = include_str!("../../docs/src/guide/watching.md")]
 pub mod watching {}
+#[doc = include_str!("../../docs/src/guide/training.md")]
+pub mod training {}
 
 #[doc = include_str!("../../docs/src/guide/large-graphs.md")]
 pub mod large_graphs {}

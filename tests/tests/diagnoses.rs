@@ -342,35 +342,6 @@ fn an_incoming_gradient_that_is_squared_or_added_to() {
     assert!(text.contains("for twice the seed it is not twice as large"), "{text}");
 }
 
-/// What a function jumps between may be whole numbers, and a gradient may be one: neither says that something computes in `f32`.
-#[test]
-fn few_digits_are_not_those_of_f32() {
-    let e = gradcheck(|x| Ok(x[0].round()), &[tensor![0.5; f64]]).unwrap_err();
-    assert!(matches!(e.facts(), Some(GradcheckFacts::Kink { .. })), "{e}");
-    let (found, text) = alone(|x| x.mul(1.000001).unwrap(), |_, g| Ok(g / g), matrix());
-    assert!(!matches!(found.diagnosis, Diagnosis::SinglePrecision { .. }), "{text}");
-}
-
-/// No operation is accused where there is nothing to compare with.
-#[test]
-fn a_value_that_is_not_finite_beside_the_point() {
-    let pow = |x: &[Var]| x[0].pow(&x[1]);
-    let of_both = [tensor![0.0, 1.0; f64], tensor![2.0, 3.0; f64]];
-    for found in [
-        gradcheck(|x| Ok(x[0].sqrt()), &[tensor![0.0, 1.0; f64]]),
-        gradcheck(pow, &of_both),
-        gradcheck(|x| Ok(x[0].square()), &[tensor![1e200; f64]]),
-        gradcheck(|x| Ok(x[0].sin()), &[tensor![f64::NAN, 1.0; f64]]),
-    ] {
-        let (found, text) = explained(found);
-        assert_eq!((found.diagnosis, found.operation), (Diagnosis::ValueNonFinite, None), "{text}");
-        assert!(text.contains("the function's value is not finite there or close by"), "{text}");
-    }
-    // A gradient that is no number is found, at a kink, too.
-    let (found, text) = explained(gradcheck(|x| x[0].hypot(0.0), &[tensor![0.0, 1.0; f64]]));
-    assert_eq!((found.diagnosis, found.wrong), (Diagnosis::NonFinite, 1), "{text}");
-}
-
 #[test]
 fn no_simple_fault() {
     let (found, text) = alone(|x| x.sin(), |ctx, g| Ok(g * ctx.input(0).cos().square()), matrix());

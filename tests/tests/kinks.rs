@@ -1,6 +1,8 @@
-//! Points within reach of a kink, a tie or a jump: neither accused nor passed, and resampled on request.
+//! Points within reach of a kink, a tie, a jump or the end of a domain: neither accused nor passed, and resampled on request.
 
-use foldback_gradcheck::{Argument, Check, GradcheckFacts, Order, Place, gradcheck, gradgradcheck};
+use foldback_gradcheck::{
+    Argument, Check, Diagnosis, Explanation, GradcheckFacts, Order, Place, gradcheck, gradgradcheck,
+};
 use foldback_graph::{Operation, Result, Var};
 use foldback_tensor::{Tensor, tensor};
 
@@ -12,6 +14,16 @@ fn kink(found: Result<()>) -> (Order, Argument, Place, f64, f64) {
         panic!("found something else: {e}")
     };
     (*order, *argument, place.clone(), *before, *after)
+}
+
+/// What is said of a gradient that is not confirmed.
+#[track_caller]
+fn explained(found: Result<()>) -> Explanation {
+    let e = found.expect_err("there is nothing to confirm it by");
+    let Some(GradcheckFacts::Gradient { explanation, .. }) = e.facts() else {
+        panic!("found something else: {e}")
+    };
+    (**explanation).clone()
 }
 
 #[test]
@@ -126,4 +138,37 @@ fn the_message_says_what_to_do() {
     let e = gradcheck(|x| Ok(x[0].relu()), &[tensor![0.0; f64]]).unwrap_err().with_location(None).to_string();
     assert!(e.starts_with("there is a kink or a jump within 6.1e-6 of input 0 "), "{e}");
     assert!(e.ends_with("check at other values, or let Check::resample choose some"), "{e}");
+}
+
+/// What a function jumps between may be whole numbers, and a gradient may be one: neither says that something computes in `f32`.
+#[test]
+fn few_digits_are_not_those_of_f32() {
+    let e = gradcheck(|x| Ok(x[0].round()), &[tensor![0.5; f64]]).unwrap_err();
+    assert!(matches!(e.facts(), Some(GradcheckFacts::Kink { .. })), "{e}");
+    let op = Operation::new("one", |[x]| x.mul(1.000001), |_, [g]| &g / &g);
+    let found = explained(gradcheck(|x| op.call([&x[0]]), &[tensor![0.3, 1.0; f64]]));
+    assert!(!matches!(found.diagnosis, Diagnosis::SinglePrecision { .. }), "{found}");
+}
+
+/// No operation is accused where there is nothing to compare with.
+#[test]
+fn a_value_that_is_not_finite_beside_the_point() {
+    let pow = |x: &[Var]| x[0].pow(&x[1]);
+    let of_both = [tensor![0.0, 1.0; f64], tensor![2.0, 3.0; f64]];
+    for found in [
+        gradcheck(|x| Ok(x[0].sqrt()), &[tensor![0.0, 1.0; f64]]),
+        gradcheck(pow, &of_both),
+        gradcheck(|x| Ok(x[0].square()), &[tensor![1e200; f64]]),
+        gradcheck(|x| Ok(x[0].sin()), &[tensor![f64::NAN, 1.0; f64]]),
+    ] {
+        let found = explained(found);
+        assert_eq!((&found.diagnosis, found.operation), (&Diagnosis::ValueNonFinite, None), "{found}");
+        assert!(
+            found.to_string().contains("the function's value is not finite there or close by"),
+            "{found}"
+        );
+    }
+    // A gradient that is no number is found, at a kink, too.
+    let found = explained(gradcheck(|x| x[0].hypot(0.0), &[tensor![0.0, 1.0; f64]]));
+    assert_eq!((&found.diagnosis, found.wrong), (&Diagnosis::NonFinite, 1), "{found}");
 }

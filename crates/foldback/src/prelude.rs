@@ -19,10 +19,16 @@ pub use crate::nn::{
     TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer, Unflatten, Upsample, ZeroPad1d,
     ZeroPad2d, forward, loss, sequential,
 };
-pub use crate::optim::{Adam, AdamW, Optimizer, SGD};
+pub use crate::optim::{
+    ASGD, Adadelta, Adagrad, Adam, AdamW, Adamax, ChainedScheduler, ConstantLR, CosineAnnealingLR,
+    CosineAnnealingWarmRestarts, CyclicLR, ExponentialLR, Group, LBFGS, LambdaLR, LinearLR, Lion,
+    MultiStepLR, MultiplicativeLR, NAdam, OneCycleLR, Optimizer, PolynomialLR, RAdam, RMSprop,
+    ReduceLROnPlateau, Rprop, SGD, Schedule, SequentialLR, StepLR, clip_grad_norm_, clip_grad_norm_with_,
+    clip_grad_value_,
+};
 pub use crate::tensor::{Attention, Conv, Interpolate, InterpolateMode, Norm, Pad, Padding, Pool};
 pub use crate::tensor::{DType, Tensor, keep, manual_seed, s};
+pub use crate::train::{AveragedModel, EarlyStopping, Fit};
 #[cfg(feature = "safetensors")]
 pub use crate::train::{Checkpoint, Checkpoints};
-pub use crate::train::{EarlyStopping, Fit};
 pub use crate::{Error, Result, assert_close, assert_grads, fuse, tensor};

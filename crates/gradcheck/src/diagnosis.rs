@@ -183,7 +183,9 @@ fn write_factor(f: &mut fmt::Formatter<'_>, factor: f64, size: Option<&Size>) ->
     } else {
         write!(f, "it is {factor} times what it should be")?;
     }
-    size.map_or(Ok(()), |size| write!(f, " ({size})"))
+    // Much has size 2, and many a formula a factor of 2.
+    let also = if factor.abs() == 2.0 || inverse.abs() == 2.0 { "2 is also " } else { "" };
+    size.map_or(Ok(()), |size| write!(f, " ({also}{size})"))
 }
 
 /// Which elements of an input are wrong.

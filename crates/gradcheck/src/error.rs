@@ -13,7 +13,7 @@ use crate::diagnosis::Explanation;
 pub enum GradcheckFacts {
     /// Differences need `f64`.
     #[error(
-        "{argument} has dtype {dtype}; differences are meaningful in f64 only: convert it with to(DType::F64), or, for a function that takes either type, ask for Check::single_precision"
+        "{argument} has dtype {dtype}; differences are meaningful in f64 only: convert it with to(DType::F64) (tensor![..; f64] makes one), or, for a function that takes either type, ask for Check::single_precision"
     )]
     DType {
         /// what has the wrong type

@@ -165,6 +165,7 @@ impl Saved {
 }
 
 impl Node {
+    #[inline]
     fn new(
         kind: NodeKind,
         next_edges: SmallVec<[Option<Edge>; 2]>,
@@ -186,6 +187,7 @@ impl Node {
     }
 
     /// A node for what an operation computed, which is noted if anybody watches.
+    #[inline]
     pub(crate) fn of_results(
         kind: NodeKind,
         next_edges: SmallVec<[Option<Edge>; 2]>,
@@ -193,8 +195,10 @@ impl Node {
         saved: impl Into<Saved>,
         location: &'static Location<'static>,
     ) -> Arc<Node> {
-        let mut metadata = SmallVec::with_capacity(values.len());
-        values.iter().for_each(|v| metadata.push(InputMetadata::of(v)));
+        let metadata = match values {
+            [value] => smallvec::smallvec![InputMetadata::of(value)],
+            values => values.iter().map(InputMetadata::of).collect(),
+        };
         let node = Node::new(kind, next_edges, metadata, saved, location);
         if is_watching() {
             register(&node, values);

@@ -27,23 +27,21 @@ fn origin(shape: &Shape, inputs: &[&Var]) -> Option<&'static Location<'static>> 
 #[inline]
 #[track_caller]
 pub(crate) fn is_recording(inputs: &[&Var]) -> bool {
-    thread_modes() & DOUBTED == 0 && is_grad_enabled() || after_doubts(inputs)
+    if thread_modes() & DOUBTED == 0 { is_grad_enabled() } else { after_doubts(inputs) }
 }
 
 #[cold]
 #[inline(never)]
 #[track_caller]
 fn after_doubts(inputs: &[&Var]) -> bool {
-    if thread_modes() & DOUBTED != 0 {
-        set_thread_modes(thread_modes() & !DOUBTED);
-        let here = Location::caller();
-        // A warning of another line is one of values alone.
-        if let Some((op, shapes, _)) = take_doubted().filter(|doubted| doubted.2 == here) {
-            let lines = shapes.iter().filter_map(|s| Some(format!("{s} is from {}", origin(s, inputs)?)));
-            let lines: Vec<String> = lines.collect();
-            if !lines.is_empty() {
-                log::warn!("{op}: {}", lines.join("; "));
-            }
+    set_thread_modes(thread_modes() & !DOUBTED);
+    let here = Location::caller();
+    // A warning of another line is one of values alone.
+    if let Some((op, shapes, _)) = take_doubted().filter(|doubted| doubted.2 == here) {
+        let lines = shapes.iter().filter_map(|s| Some(format!("{s} is from {}", origin(s, inputs)?)));
+        let lines: Vec<String> = lines.collect();
+        if !lines.is_empty() {
+            log::warn!("{op}: {}", lines.join("; "));
         }
     }
     is_grad_enabled()

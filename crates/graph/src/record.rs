@@ -58,10 +58,10 @@ pub(crate) fn record_rule<const N: usize>(
             saved.push(Some(Packed::new(result.clone(), result.shape())));
         }
     }
-    let mut saved = Saved::Kept(saved);
-    if budgeted {
-        saved = within_budget(&next_edges, std::slice::from_ref(&result), saved, again);
-    }
+    let saved = match budgeted {
+        true => within_budget(&next_edges, std::slice::from_ref(&result), saved, again),
+        false => Saved::Kept(saved),
+    };
     let kind = NodeKind::Rule(rule, params);
     let node = Node::of_results(kind, next_edges, std::slice::from_ref(&result), saved, location());
     Var::tracked(result, node, 0)
@@ -157,10 +157,10 @@ fn node_of(
             }
         }
     }
-    let mut saved = Saved::Kept(saved);
-    if is_budgeted() {
-        saved = within_budget(&edges, values, saved, None);
-    }
+    let saved = match is_budgeted() {
+        true => within_budget(&edges, values, saved, None),
+        false => Saved::Kept(saved),
+    };
     Node::of_results(NodeKind::Function(name, function), edges, values, saved, location())
 }
 

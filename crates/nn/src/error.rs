@@ -73,7 +73,7 @@ pub enum NnFacts {
         probabilities: bool,
     },
     /// A class number that no class has.
-    #[error("{loss}: target {target} at index {index:?} is out of bounds for {classes} classes: give one from 0 to {}, or name it by ignore_index", classes.saturating_sub(1))]
+    #[error("{loss}: target {target} at index {index:?} is out of bounds for {classes} classes: give one from 0 to {}{}", classes.saturating_sub(1), if ["cross_entropy", "nll_loss"].contains(loss) { ", or name it by ignore_index" } else { "" })]
     TargetOutOfRange {
         /// the loss
         loss: &'static str,

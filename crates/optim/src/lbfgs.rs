@@ -6,7 +6,7 @@ use foldback_tensor::{Here, Tensor, refuse};
 use crate::error::{OptimFacts, Result};
 use crate::line_search::{Point, strong_wolfe};
 use crate::optimizer::optimizer;
-use crate::shared::Kept;
+use crate::shared::{Kept, expect_own_step};
 
 optimizer! {
     /// The limited-memory method of Broyden, Fletcher, Goldfarb and Shanno (Nocedal and Wright, "Numerical optimization",
@@ -53,12 +53,7 @@ optimizer! {
     keeps ["d", "prev_flat_grad", "old_dirs", "old_stps"] ["t" = 0.0, "H_diag" = 1.0, "prev_loss" = 0.0, "func_evals" = 0.0];
     by_parameter: false;
     check: |_| Ok(());
-    step: |_, _: &mut Tensor, _: &mut Kept, _: &Tensor| {
-        refuse(OptimFacts::Refused {
-            of: "LBFGS",
-            problem: "a step computes the loss several times: use step_with(|| ..)".into(),
-        })
-    };
+    step: |_, _: &mut Tensor, _: &mut Kept, _: &Tensor| expect_own_step("LBFGS");
 }
 
 impl LBFGS {

@@ -65,9 +65,9 @@ pub use radam::RAdam;
 pub use rmsprop::RMSprop;
 pub use rprop::Rprop;
 pub use schedule::{
-    Anneal, ChainedScheduler, ConstantLR, CosineAnnealingLR, CosineAnnealingWarmRestarts, CyclicLR,
+    AnnealStrategy, ChainedScheduler, ConstantLR, CosineAnnealingLR, CosineAnnealingWarmRestarts, CyclicLR,
     CyclicMode, ExponentialLR, LambdaLR, LinearLR, MultiStepLR, MultiplicativeLR, OneCycleLR, PerGroup,
-    Plateau, PolynomialLR, ReduceLROnPlateau, Schedule, SequentialLR, StepLR, Threshold,
+    PlateauMode, PolynomialLR, ReduceLROnPlateau, Schedule, SequentialLR, StepLR, ThresholdMode,
 };
 pub use settings::Settings;
 pub use sgd::SGD;
@@ -179,6 +179,9 @@ pub trait Optimizer: Send + Sync {
 
 #[cfg(test)]
 mod tests {
+    mod groups;
+    mod schedules;
+
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     /// The text that a function panics with.

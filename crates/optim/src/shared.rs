@@ -133,6 +133,9 @@ impl Shared {
     pub(crate) fn step(&self) -> Result<()> {
         // Before the room is taken: who has it may be waiting for this very thread to finish its update.
         self.expect_not_updating()?;
+        if !self.algorithm.by_parameter {
+            return expect_own_step(self.algorithm.name);
+        }
         self.room.update(|grads| {
             let groups = self.settings.read();
             groups.each.iter().try_for_each(|values| (self.algorithm.check)(&values.numbers))?;
@@ -207,6 +210,12 @@ impl fmt::Debug for Shared {
         shown.field("parameters", &self.vars).field("groups", &self.settings);
         shown.field("states", &self.states).finish()
     }
+}
+
+/// Refuses the plain step of an optimiser that computes the loss by itself.
+pub(crate) fn expect_own_step(of: &'static str) -> Result<()> {
+    let problem = "a step computes the loss several times: use step_with(|| ..)".to_owned();
+    refuse(OptimFacts::Refused { of, problem })
 }
 
 /// A state tensor of a parameter, made of zeros when it is first needed.

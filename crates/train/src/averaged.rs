@@ -3,7 +3,7 @@
 use foldback_graph::{Value, Var};
 use foldback_nn::{Buffer, Layer, Module};
 use foldback_tensor::kernel::{self, FloatOps, Real, Update};
-use foldback_tensor::{Error, Facts, Here, Kind, Result, Tensor, or_panic, refuse};
+use foldback_tensor::{Facts, Here, Kind, Result, Tensor, or_panic, refuse};
 
 /// Why an average was refused. Nothing has been changed when one is returned.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -108,8 +108,8 @@ impl<M: Module> AveragedModel<M> {
         Ok(AveragedModel { decay: Some(decay), ..AveragedModel::new(model) })
     }
 
-    /// Whether floating-point buffers, such as running means, are averaged as the weights are. The default is no: all buffers
-    /// are those of the model.
+    /// Whether buffers, such as running means, are averaged as the weights are. The default is no: they are those of the
+    /// model. Whole numbers are rounded towards 0, or those of the model in a running mean, which they have none of.
     #[must_use]
     pub fn use_buffers(mut self, use_buffers: bool) -> AveragedModel<M> {
         self.use_buffers = use_buffers;
@@ -148,12 +148,17 @@ impl<M: Module> AveragedModel<M> {
         }
         for ((_, own), (_, new)) in own_buffers.iter().zip(&new_buffers) {
             let new = new.value();
-            if !self.use_buffers || !new.dtype().is_float() {
-                own.set(new);
-                continue;
-            }
             let mut value = own.value();
-            mean(&mut value, &new, towards)?;
+            match self.decay {
+                _ if !self.use_buffers => value = new,
+                _ if new.dtype().is_float() => mean(&mut value, &new, towards)?,
+                // As PyTorch does: in f32, and rounded towards 0.
+                Some(_) => {
+                    let part = new.float().mul(towards)?;
+                    value = value.float().mul(1.0 - towards)?.add(&part)?.to(new.dtype());
+                }
+                None => value = new,
+            }
             own.set(value);
         }
         self.n_averaged.set(Tensor::from(n as i64 + 1));
@@ -220,7 +225,7 @@ impl Update<1, 1> for Towards {
 #[cfg(test)]
 mod tests {
     use foldback_nn::{Linear, sequential};
-    use foldback_tensor::tensor;
+    use foldback_tensor::{Error, tensor};
 
     use super::*;
 
@@ -249,7 +254,8 @@ mod tests {
             let Counted { weight, mean, count } = &averaged.module;
             assert_eq!(weight.value(), tensor![2.0; f64]);
             assert_eq!(mean.value(), tensor![expected; f64]);
-            assert_eq!(count.value(), Tensor::from(4i64));
+            // 3.5, rounded towards 0
+            assert_eq!(count.value(), Tensor::from(if use_buffers { 3i64 } else { 4 }));
         }
     }
 

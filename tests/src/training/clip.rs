@@ -5,7 +5,8 @@ use foldback_graph::{RequiresGrad, Var};
 use foldback_tensor::Tensor;
 use serde_json::Value;
 
-use super::judge::{dtype, list, number, written};
+use super::judge::{list, number, written};
+use super::layer::dtype;
 use super::{Judge, TrainingCase};
 use crate::conformance::case::text;
 use crate::conformance::run::Stop;

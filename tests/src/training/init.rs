@@ -182,10 +182,8 @@ fn follows(draws: &[Tensor], law: &Value) -> Result<(), String> {
     let of = |key: &str| number(key)?.ok_or_else(|| format!("no `{key}`"));
     match text(law, "law")?.as_str() {
         "constant" => {
-            let value = match number("value")? {
-                Some(value) => value,
-                None => of("mean")?,
-            };
+            let value = [number("value")?, number("mean")?, number("low")?].into_iter().flatten().next();
+            let value = value.ok_or_else(|| "no `value`".to_owned())?;
             all_are(&values, as_held(value, draws[0].dtype()))
         }
         "eye" => {

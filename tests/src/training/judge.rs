@@ -3,9 +3,8 @@
 use foldback_tensor::{DType, Tensor};
 use serde_json::Value;
 
-use super::TrainingCase;
 use crate::conformance::build;
-use crate::conformance::case::{TensorSpec, tensor, text};
+use crate::conformance::case::{TensorSpec, tensor};
 use crate::conformance::close::same_bits;
 use crate::conformance::run::Stop;
 
@@ -128,12 +127,6 @@ fn flatten(value: &Value, all: &mut Vec<f64>) -> Result<(), Stop> {
 pub(crate) fn written(value: &Value) -> Result<Tensor, Stop> {
     let spec: TensorSpec = tensor(value)?;
     build::dense(&spec).map_err(Stop::Unsupported)
-}
-
-/// The element type of a case.
-pub(crate) fn dtype(case: &TrainingCase) -> Result<DType, Stop> {
-    let name = text(&case.body, "dtype")?;
-    build::dtype(&name).ok_or_else(|| Stop::Unsupported(format!("dtype {name}")))
 }
 
 /// A number, or one of the words that stand for those that JSON lacks.

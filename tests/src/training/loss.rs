@@ -90,6 +90,7 @@ const ROWS: &[Row] = &[
     loss!(MultiLabelMarginLoss {}(input, target)),
     loss!(MultiLabelSoftMarginLoss { weight = tensor } (input, target)),
     loss!(PoissonNLLLoss { log_input = flag, full = flag, eps } (log_input, target)),
+    loss!(CTCLoss { blank = count, zero_infinity = flag } (log_probs, targets, input_lengths, target_lengths)),
     loss!(GaussianNLLLoss { full = flag, eps } (input, target, var)),
 ];
 
@@ -109,6 +110,11 @@ fn float(a: &Args, name: &str) -> Read<Option<f64>> {
 
 fn int(a: &Args, name: &str) -> Read<Option<i64>> {
     Ok(a.int(name)?.map(|number| number as i64))
+}
+
+fn count(a: &Args, name: &str) -> Read<Option<usize>> {
+    let number = a.int(name)?.map(usize::try_from).transpose();
+    number.map_err(|_| Refusal::Argument(format!("`{name}` is negative")))
 }
 
 fn flag(a: &Args, name: &str) -> Read<Option<bool>> {

@@ -1,9 +1,10 @@
 //! Schedules of learning rates.
 
 use foldback::optim::{
-    Anneal, ChainedScheduler, ConstantLR, CosineAnnealingLR, CosineAnnealingWarmRestarts, CyclicLR,
+    AnnealStrategy, ChainedScheduler, ConstantLR, CosineAnnealingLR, CosineAnnealingWarmRestarts, CyclicLR,
     CyclicMode, ExponentialLR, LambdaLR, LinearLR, MultiStepLR, MultiplicativeLR, OneCycleLR, Optimizer,
-    PerGroup, Plateau, PolynomialLR, ReduceLROnPlateau, Result, Schedule, SequentialLR, StepLR, Threshold,
+    PerGroup, PlateauMode, PolynomialLR, ReduceLROnPlateau, Result, Schedule, SequentialLR, StepLR,
+    ThresholdMode,
 };
 use foldback_graph::{RequiresGrad, Var};
 use foldback_tensor::{DType, Error, Tensor};
@@ -199,7 +200,7 @@ pub(super) fn schedule(
                 None => count(&k.need("epochs")?)? * count(&k.need("steps_per_epoch")?)?,
             };
             let mut s = OneCycleLR::try_new(optimizer, max, total)?;
-            let ways = [("cos", Anneal::Cos), ("linear", Anneal::Linear)];
+            let ways = [("cos", AnnealStrategy::Cos), ("linear", AnnealStrategy::Linear)];
             Box::new(set!(s: "pct_start" try_pct_start(number);
                 "anneal_strategy" try_anneal_strategy(|v| word(v, &ways));
                 "cycle_momentum" try_cycle_momentum(flag); "base_momentum" try_base_momentum(per_group);
@@ -208,8 +209,8 @@ pub(super) fn schedule(
         }
         "ReduceLROnPlateau" => {
             let mut s = ReduceLROnPlateau::try_new(optimizer)?;
-            let modes = [("min", Plateau::Min), ("max", Plateau::Max)];
-            let thresholds = [("rel", Threshold::Rel), ("abs", Threshold::Abs)];
+            let modes = [("min", PlateauMode::Min), ("max", PlateauMode::Max)];
+            let thresholds = [("rel", ThresholdMode::Rel), ("abs", ThresholdMode::Abs)];
             return Ok(Course::Plateau(
                 set!(s: "mode" try_mode(|v| word(v, &modes)); "factor" try_factor(number);
                 "patience" try_patience(count); "threshold" try_threshold(number);

@@ -10,7 +10,7 @@ use super::made::{Keeper, Made, MadeOf, Recipe};
 use super::recomputed::Recomputed;
 use super::{Scope, current};
 use crate::error::Result;
-use crate::node::{Edge, Saved};
+use crate::node::{Edge, Saved, SavedValues};
 use crate::rule::Rule;
 use crate::var::{Var, VarKind};
 
@@ -74,11 +74,10 @@ fn made_by(edge: &Edge, shape: &Shape) -> Option<Arc<Made>> {
 pub(crate) fn within_budget(
     edges: &[Option<Edge>],
     results: &[Tensor],
-    saved: Saved,
+    saved: SavedValues,
     recipe: Option<Box<Recipe>>,
 ) -> Saved {
-    let Some(scope) = current() else { return saved };
-    let Saved::Kept(saved) = saved else { return saved };
+    let Some(scope) = current() else { return Saved::Kept(saved) };
     let (like, mut recipe) = (results[0].shape(), recipe.map(|r| *r));
     let made = |t: &Tensor| {
         let bytes = t.holding().map_or(0, |h| h.bytes);

@@ -211,6 +211,7 @@ pub(crate) fn record_formula(
 
 /// Turns what is described into what is to be computed: in the form for now, or in the one that is recorded, which is always a
 /// value. That is folded for a node which is given, where that is worth it.
+#[inline]
 pub(crate) fn choose(
     mood: Mood,
     node: Option<&Node>,

@@ -366,7 +366,6 @@ mod tests {
 
     #[test]
     fn shown_by_settings() {
-        let text = format!("{:?}", Embedding::new(3, 2));
-        assert_eq!(text, "Embedding { num_embeddings: 3, embedding_dim: 2, padding_idx: None, dtype: F32 }");
+        assert_eq!(format!("{:?}", PReLU::new()), "PReLU { num_parameters: 1, init: 0.25, dtype: F32 }");
     }
 }

@@ -48,3 +48,6 @@ pub use transformer::{
     TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
     TransformerLayerBuilder,
 };
+
+#[cfg(test)]
+mod tests;

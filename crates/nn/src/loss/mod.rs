@@ -15,7 +15,8 @@
 //! ```
 //!
 //! Losses refuse shapes that differ. `[n, 1]` against `[n]` would broadcast to `[n, n]` and train on nonsense; here it
-//! is an error that says what to do. A loss of all pairs says that it is one, on both sides:
+//! is an error that says what to do. [`mse_loss`], [`l1_loss`], [`smooth_l1_loss`], [`huber_loss`], [`kl_div`] and the two of binary
+//! cross-entropy take all pairs, if both sides say so by an axis that was written:
 //!
 //! ```
 //! use foldback_nn::loss::smooth_l1_loss;
@@ -31,6 +32,7 @@ mod bce_of_probabilities;
 mod classes;
 mod classes_by_margin;
 mod cross_entropy;
+mod ctc;
 mod distance;
 mod kl_div;
 mod likelihood;
@@ -53,6 +55,7 @@ pub use classes_by_margin::{
     multilabel_margin_loss, multilabel_soft_margin_loss,
 };
 pub use cross_entropy::{CrossEntropyLoss, cross_entropy};
+pub use ctc::{CTCLoss, ctc_loss};
 pub use distance::{HuberLoss, L1Loss, SmoothL1Loss, huber_loss, l1_loss, smooth_l1_loss};
 pub use kl_div::{KLDivLoss, kl_div};
 pub use likelihood::{GaussianNLLLoss, PoissonNLLLoss, gaussian_nll_loss, poisson_nll_loss};
@@ -107,14 +110,12 @@ fn expect_same_shape(loss: &'static str, input: &Var, target: &Var) -> Result<()
 /// Input and target in one shape: their own, or that of all pairs if both have an axis for it that was made on purpose.
 #[track_caller]
 fn in_one_shape<'a>(loss: &'static str, input: &'a Var, target: &'a Var) -> Result<[Cow<'a, Var>; 2]> {
-    if input.shape() == target.shape() {
-        return Ok([Cow::Borrowed(input), Cow::Borrowed(target)]);
-    }
-    if kernel::are_pairs(&input.value(), &target.value()) {
+    if input.shape() != target.shape() && kernel::are_pairs(&input.value(), &target.value()) {
         let shape = &broadcast_shapes(&[input.dims(), target.dims()])?;
         return Ok([Cow::Owned(input.expand(shape)?), Cow::Owned(target.expand(shape)?)]);
     }
-    refuse(NnFacts::LossShapes { loss, input: input.shape().clone(), target: target.shape().clone() })
+    expect_same_shape(loss, input, target)?;
+    Ok([Cow::Borrowed(input), Cow::Borrowed(target)])
 }
 
 /// Refuses a weight of another shape than the losses.

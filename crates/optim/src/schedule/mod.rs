@@ -20,8 +20,8 @@ pub use cosine::{CosineAnnealingLR, CosineAnnealingWarmRestarts};
 pub use course::PerGroup;
 pub use cyclic::{CyclicLR, CyclicMode};
 pub use lambda::{LambdaLR, MultiplicativeLR};
-pub use one_cycle::{Anneal, OneCycleLR};
-pub use plateau::{Plateau, ReduceLROnPlateau, Threshold};
+pub use one_cycle::{AnnealStrategy, OneCycleLR};
+pub use plateau::{PlateauMode, ReduceLROnPlateau, ThresholdMode};
 pub use simple::{ConstantLR, ExponentialLR, LinearLR, MultiStepLR, PolynomialLR, StepLR};
 
 use foldback_tensor::StateDict;

@@ -7,18 +7,18 @@ use crate::error::Result;
 
 /// How a rate goes from one value to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Anneal {
+pub enum AnnealStrategy {
     /// in half a cosine
     Cos,
     /// in a line
     Linear,
 }
 
-impl Anneal {
+impl AnnealStrategy {
     fn between(self, from: f64, to: f64, share: f64) -> f64 {
         match self {
-            Anneal::Cos => to + (from - to) / 2.0 * ((PI * share).cos() + 1.0),
-            Anneal::Linear => (to - from) * share + from,
+            AnnealStrategy::Cos => to + (from - to) / 2.0 * ((PI * share).cos() + 1.0),
+            AnnealStrategy::Linear => (to - from) * share + from,
         }
     }
 }
@@ -44,7 +44,7 @@ schedule! {
         "The share of the cycle in which the rates rise. The default is 0.3."
         pct_start / try_pct_start(f64 => f64 = 0.3);
         "The way from one rate to another. The default is a cosine."
-        anneal_strategy / try_anneal_strategy(Anneal => Anneal = Anneal::Cos);
+        anneal_strategy / try_anneal_strategy(AnnealStrategy => AnnealStrategy = AnnealStrategy::Cos);
         "Whether the momentum changes, too. The default is yes; a step refuses an optimiser without one."
         cycle_momentum / try_cycle_momentum(bool => bool = true);
         "The momentum where the rates are highest. The default is 0.85."

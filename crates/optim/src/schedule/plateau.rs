@@ -9,7 +9,7 @@ use crate::saved::Reader;
 
 /// Which metrics are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plateau {
+pub enum PlateauMode {
     /// smaller ones, such as losses
     Min,
     /// larger ones, such as accuracies
@@ -18,7 +18,7 @@ pub enum Plateau {
 
 /// How a threshold is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Threshold {
+pub enum ThresholdMode {
     /// as a share of the best metric
     Rel,
     /// as a difference from it
@@ -54,7 +54,7 @@ schedule! {
     ReduceLROnPlateau, "ReduceLROnPlateau"();
     settings {
         "Which metrics are better. The default is smaller ones."
-        mode / try_mode(Plateau => Plateau = Plateau::Min);
+        mode / try_mode(PlateauMode => PlateauMode = PlateauMode::Min);
         "The factor, less than 1. The default is 0.1."
         factor / try_factor(f64 => f64 = 0.1);
         "How many steps without improvement are borne. The default is 10."
@@ -62,7 +62,7 @@ schedule! {
         "By how much a metric must be better to count as an improvement. The default is 1e-4."
         threshold / try_threshold(f64 => f64 = 1e-4);
         "How the threshold is meant. The default is as a share of the best metric."
-        threshold_mode / try_threshold_mode(Threshold => Threshold = Threshold::Rel);
+        threshold_mode / try_threshold_mode(ThresholdMode => ThresholdMode = ThresholdMode::Rel);
         "How many steps behind a fall do not count. The default is 0."
         cooldown / try_cooldown(usize => usize = 0usize);
         "The lowest rate. The default is 0."
@@ -92,8 +92,8 @@ impl ReduceLROnPlateau {
         }
         course.expect_at_start()?;
         self.seen.best = match self.mode {
-            Plateau::Min => f64::INFINITY,
-            Plateau::Max => f64::NEG_INFINITY,
+            PlateauMode::Min => f64::INFINITY,
+            PlateauMode::Max => f64::NEG_INFINITY,
         };
         Ok(())
     }
@@ -136,10 +136,10 @@ impl ReduceLROnPlateau {
     fn is_better(&self, metric: f64) -> bool {
         let (best, by) = (self.seen.best, self.threshold);
         match (self.mode, self.threshold_mode) {
-            (Plateau::Min, Threshold::Rel) => metric < best * (1.0 - by),
-            (Plateau::Min, Threshold::Abs) => metric < best - by,
-            (Plateau::Max, Threshold::Rel) => metric > best * (by + 1.0),
-            (Plateau::Max, Threshold::Abs) => metric > best + by,
+            (PlateauMode::Min, ThresholdMode::Rel) => metric < best * (1.0 - by),
+            (PlateauMode::Min, ThresholdMode::Abs) => metric < best - by,
+            (PlateauMode::Max, ThresholdMode::Rel) => metric > best * (by + 1.0),
+            (PlateauMode::Max, ThresholdMode::Abs) => metric > best + by,
         }
     }
 

@@ -152,11 +152,13 @@ thread_local! {
 ///
 /// A thread that waits in a parallel section of ours runs nobody else's task meanwhile, which would see this thread's
 /// switches.
+#[inline]
 pub fn thread_modes() -> u32 {
     MODES.get()
 }
 
 /// Sets the word that [`thread_modes`] reads, and returns what it was.
+#[inline]
 pub fn set_thread_modes(modes: u32) -> u32 {
     MODES.replace(modes)
 }

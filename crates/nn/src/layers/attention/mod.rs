@@ -1,5 +1,6 @@
 //! Attention of several heads, with PyTorch's weights and masks.
 
+mod heads;
 mod layer;
 mod masks;
 mod options;

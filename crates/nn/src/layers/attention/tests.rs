@@ -139,7 +139,11 @@ fn refusals_say_what_and_how() {
         of(&[4], k, k, none()),
         format!("{head}an input of shape [l, 4], or [l, n, 4] with a batch, found [4]")
     );
-    assert_eq!(of(&[3, 2, 5], k, k, none()), format!("{head}an input of shape [.., 4], found [3, 2, 5]"));
+    let cure = "the last axis holds the features; make the layer for 5, or transpose or reshape the input";
+    assert_eq!(
+        of(&[3, 2, 5], k, k, none()),
+        format!("{head}an input of shape [.., 4], found [3, 2, 5]: {cure}")
+    );
     assert_eq!(of(q, &[5, 1, 4], k, none()), format!("{head}a key of shape [5, 2, 4], found [5, 1, 4]"));
     assert_eq!(of(q, k, &[4, 2, 4], none()), format!("{head}a value of shape [5, 2, 4], found [4, 2, 4]"));
     assert_eq!(of(q, &[5], k, none()), format!("{head}a key of shape [5, 2, 4], found [5]"));

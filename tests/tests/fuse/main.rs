@@ -1,14 +1,15 @@
 //! `fuse!` beside the same expression in plain operators: values and gradients over shapes, layouts, types, tracked
 //! subsets, repeated operands and reductions; differences at first and second order; what is saved; errors; threads.
 
-use std::sync::Mutex;
+mod bits;
+mod waiting;
 
 use foldback::gradcheck::testing::{Layout, Random, fill};
 use foldback::gradcheck::{Check, gradcheck, gradgradcheck};
 use foldback::graph::{Domain, Fused, Grad, GraphFacts, Operands, Result, grad, grad_with};
 use foldback::prelude::*;
 use foldback::tensor::kernel::{FloatOps, Formula, Real};
-use foldback::tensor::{Axes, Level, Over, Shape, ThreadPool, detected_level, force_level};
+use foldback::tensor::{Axes, Over, Shape};
 
 /// Shapes of three operands that broadcast.
 const SHAPES: &[[&[usize]; 3]] = &[
@@ -186,59 +187,6 @@ fn one_variable_may_stand_in_several_places() {
     assert_eq!(x.grad(), Some(tensor![6.0, -8.0, 1.0; f64]));
 }
 
-/// Several operations read one variable: what the later ones have found is in the slot when the earlier ones add to it.
-#[test]
-fn gradients_are_added_to_what_waits() {
-    let f = fuse!(|x, w| (x * w).tanh());
-    let g = fuse!(|x, m, w| (x - m).square() * w);
-    let h = fuse!(|x| x.exp());
-    for (rows, cols) in [(3, 5), (70, 700)] {
-        let shapes = [vec![rows, cols], vec![cols], vec![rows, 1]];
-        for wide in [DType::F32, DType::F64] {
-            let dtypes = [DType::F64, DType::F64, wide];
-            let value =
-                |i: usize| fill(&shapes[i][..], Domain::Any, &mut Random::new(i as u64)).to(dtypes[i]);
-            let gradients = |fused: bool| -> Result<Vec<Tensor>> {
-                let [x, w, m] = [0, 1, 2].map(|i| value(i).requires_grad());
-                // A variable that is no leaf, and whose gradient is looked at.
-                let y = x.mul(0.5)?;
-                y.retain_grad().unwrap();
-                let loss = if fused {
-                    let all = [f.sum([&y, &w], ..)?, g.sum((&y, &m, &w), ..)?];
-                    all[0].add(&all[1])?.add(&h.call([&y])?.mean(..)?)?.add(&y.sum(..)?)?
-                } else {
-                    let all = [y.mul(&w)?.tanh(), y.sub(&m)?.square().mul(&w)?];
-                    let sums = all[0].sum(..)?.add(&all[1].sum(..)?)?;
-                    sums.add(&y.exp().mean(..)?)?.add(&y.sum(..)?)?
-                };
-                // Twice, so that the leaves add up as well.
-                loss.backward_with(foldback::graph::Backward::new().retain_graph(true))?;
-                loss.backward()?;
-                Ok([&x, &w, &m, &y].map(|v| v.grad().expect("all are reached")).into())
-            };
-            let (fused, plain) = (gradients(true).unwrap(), gradients(false).unwrap());
-            for (i, (a, b)) in fused.iter().zip(&plain).enumerate() {
-                assert_eq!((a.shape(), a.dtype()), (b.shape(), b.dtype()), "input {i}");
-                let rtol = if a.dtype() == DType::F32 { 1e-5 } else { 1e-11 };
-                assert!(close(a, b, rtol), "input {i} of {rows} x {cols}: {a} instead of {b}");
-            }
-        }
-    }
-}
-
-/// One that fails has taken what waited; the pass fails, and no gradient is left behind or lost.
-#[test]
-fn a_failed_pass_leaves_the_gradients_as_they_were() {
-    let f = fuse!(|x, w| x * w);
-    let (x, w) = (tensor![1.0, 2.0].requires_grad(), tensor![3.0, 4.0].requires_grad());
-    f.sum([&x, &w], ..).unwrap().backward().unwrap();
-    let y = f.call([&x, &w]).unwrap();
-    y.register_hook(|_| Some(Var::from(tensor![1.0, 2.0, 3.0]))).unwrap();
-    let loss = y.sum(..).unwrap().add(f.sum([&x, &w], ..).unwrap()).unwrap();
-    assert!(loss.backward().is_err());
-    assert_eq!((x.grad(), w.grad()), (Some(tensor![3.0, 4.0]), Some(tensor![1.0, 2.0])));
-}
-
 #[test]
 fn differences_agree_at_first_and_second_order() {
     let random = &mut Random::new(11);
@@ -392,7 +340,7 @@ fn errors_name_the_formula_and_the_call() {
     assert!(f.mean((&x, 2.0), [0, 0]).is_err());
     // The node belongs to the line of the call.
     let y = f.call((&x, 2.0)).unwrap();
-    let here = format!("fuse.rs:{}:", line!() - 1);
+    let here = format!("{}:{}:", file!(), line!() - 1);
     y.backward_with(&tensor![[1.0, 1.0]]).unwrap();
     let e = y.backward_with(&tensor![[1.0, 1.0]]).unwrap_err().to_string();
     assert!(e.contains(&here), "{e}");
@@ -405,51 +353,4 @@ fn nothing_is_recorded_where_nothing_is_tracked() {
     assert!(!f.call((&tensor![1.0], 2.0)).unwrap().requires_grad());
     assert!(!no_grad(|| f.call([&x, &x])).unwrap().requires_grad());
     assert!(!f.sum([&x.detach(), &x.detach()], ..).unwrap().requires_grad());
-}
-
-/// Value and all gradients of a reduction of an operation of three operands that cross.
-fn bits(values: &[Tensor; 3]) -> Vec<Tensor> {
-    let f = fuse!(|x, w, b| (x * w + b).tanh() * x);
-    let x = values.clone().map(|t| t.requires_grad());
-    let y = f.mean([&x[0], &x[1], &x[2]], 1).unwrap();
-    y.sum(..).unwrap().backward().unwrap();
-    let mut all = vec![y.value()];
-    all.extend(x.iter().map(|x| x.grad().expect("tracked")));
-    all
-}
-
-fn crossed(dtype: DType) -> [Tensor; 3] {
-    let mut random = Random::new(3);
-    [&[300, 700][..], &[700], &[300, 1]].map(|s| fill(s, Domain::Any, &mut random).to(dtype))
-}
-
-/// The level belongs to the process: bits are not compared while another test changes it.
-static LEVEL: Mutex<()> = Mutex::new(());
-
-#[test]
-fn any_number_of_threads_gives_the_same_bits() {
-    let _level = LEVEL.lock();
-    for dtype in [DType::F32, DType::F64] {
-        let values = crossed(dtype);
-        let serial = ThreadPool::new(1).install(|| bits(&values));
-        for threads in [2, 8] {
-            let parallel = ThreadPool::new(threads).install(|| bits(&values));
-            assert!(serial.iter().zip(&parallel).all(|(a, b)| a == b), "{threads} threads, {dtype}");
-        }
-    }
-}
-
-#[test]
-fn every_level_agrees() {
-    let _level = LEVEL.lock();
-    for (dtype, rtol) in [(DType::F32, 1e-5), (DType::F64, 1e-13)] {
-        let values = crossed(dtype);
-        let best = bits(&values);
-        for level in [Level::Baseline, Level::Avx2] {
-            force_level(level);
-            let found = bits(&values);
-            force_level(detected_level());
-            assert!(best.iter().zip(&found).all(|(a, b)| close(a, b, rtol)), "{level:?}, {dtype}");
-        }
-    }
 }
