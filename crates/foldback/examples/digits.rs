@@ -1,43 +1,54 @@
 //! Learns to read handwritten digits: `cargo run --release -p foldback --example digits`.
-//! It reads 98.6 % of the test's images right; the same network in PyTorch 98.3 to 99.2 % with five seeds.
 //!
 //! With `--resume` (and `--features safetensors`) it may be stopped, and goes on from its last checkpoint.
 
 mod data;
 mod resume;
 
+use std::f64::consts::PI;
 use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
 use data::Digits;
 use foldback::prelude::*;
-use foldback::tensor::StateDict;
 use foldback::train::metrics::accuracy;
 
-const EPOCHS: usize = 30;
+const EPOCHS: usize = 20;
 const BATCH: usize = 64;
-const LEARNING_RATE: f64 = 6e-3;
+const LEARNING_RATE: f64 = 4e-3;
+/// The mean of five seeds of the same network, trained alike (`tests/golden/digits_cnn.py`).
+const PYTORCH: f64 = 0.9883;
 
-/// Three convolutions and a linear layer: images of 8 by 8 pixels to 10 scores.
-fn network() -> Sequential {
-    sequential![
-        Unflatten::new(1, [1, 8, 8]), // [n, 64] -> [n, 1, 8, 8]
-        Conv2d::new(1, 16, 3).padding(1),
-        ReLU,
-        Conv2d::new(16, 32, 3).padding(1),
-        ReLU,
-        MaxPool2d::new(2), // -> [n, 32, 4, 4]
-        Conv2d::new(32, 32, 3).padding(1),
-        ReLU,
-        MaxPool2d::new(2), // -> [n, 32, 2, 2]
-        Flatten::new(),
-        Dropout::new(0.25),
-        Linear::new(128, 10),
-    ]
+/// A network of two convolutions: 8 by 8 pixels to 10 scores.
+#[derive(Module)]
+struct Network {
+    layers: Sequential,
+}
+
+#[forward]
+impl Network {
+    fn new() -> Network {
+        let layers = sequential![
+            Conv2d::new(1, 16, 3).padding(1),
+            ReLU,
+            Conv2d::new(16, 32, 3).padding(1),
+            ReLU,
+            MaxPool2d::new(2),
+            Flatten::new(),
+            Dropout::new(0.25),
+            Linear::new(512, 10),
+        ];
+        Network { layers }
+    }
+
+    fn forward(&self, x: &Var) -> Result<Var> {
+        self.layers.forward(&x.reshape((-1, 1, 8, 8))?)
+    }
 }
 
 /// The share of images whose best score is that of the right digit.
-fn share_read(model: &Sequential, digits: &Digits) -> Result<f64> {
+fn share_read(model: &mut Network, digits: &Digits) -> Result<f64> {
+    model.eval();
     accuracy(&no_grad(|| model.forward(&digits.images))?, &digits.labels)
 }
 
@@ -46,40 +57,36 @@ fn main() -> Result<()> {
     let (training, test) = data::load()?;
     let set = TensorDataset::new([training.images.clone(), training.labels.clone()]);
     let loader = DataLoader::new(set, BATCH).shuffle(true);
-    let mut model = network();
-    let mut adam = AdamW::new(model.parameters(), LEARNING_RATE);
-    let mut schedule = OneCycleLR::new(&adam, LEARNING_RATE, EPOCHS * loader.len());
+    let mut model = Network::new();
+    let mut adam = Adam::new(model.parameters(), LEARNING_RATE);
 
     // On a terminal one line is rewritten; elsewhere each epoch has its own.
     let mut out = std::io::stdout();
     let (start, end) = if out.is_terminal() { ("\r", "\x1b[K") } else { ("", "\n") };
     let clock = Instant::now();
     let mut taken = 0;
-    if let Some((epochs, rest)) = resume::start(&mut model, &mut adam)? {
-        loader.load_state_dict(&rest.part("loader"))?;
-        schedule.load_state_dict(&rest.part("schedule"))?;
+    if let Some((epochs, position)) = resume::start(&mut model, &mut adam)? {
+        loader.load_state_dict(&position)?;
         taken = epochs;
     }
     for epoch in taken + 1..=EPOCHS {
-        let mut total = 0.0;
         model.train();
+        // Half a cosine, as `CosineAnnealingLR`: it follows from the epoch, so that a resumed run needs to know no more.
+        let share = (epoch - 1) as f64 / EPOCHS as f64;
+        adam.set_lr(LEARNING_RATE * 0.5 * (1.0 + (PI * share).cos()))?;
+        let mut total = 0.0;
         for batch in &loader {
             let [images, labels] = batch?;
             adam.zero_grad();
             let loss = loss::cross_entropy(model.forward(&images)?, &labels)?;
             loss.backward()?;
             adam.step()?;
-            schedule.step(&adam)?;
             total += loss.item()?;
         }
-        model.eval();
-        let (loss, read) = (total / loader.len() as f64, share_read(&model, &training)?);
+        let (loss, read) = (total / loader.len() as f64, share_read(&mut model, &training)?);
         write!(out, "{start}epoch {epoch}/{EPOCHS}, loss {loss:.4}, training accuracy {read:.4}{end}")?;
         out.flush()?;
-        let mut rest = StateDict::new();
-        rest.insert_all("loader", loader.state_dict());
-        rest.insert_all("schedule", schedule.state_dict());
-        resume::keep(&model, &adam, epoch, rest)?;
+        resume::keep(&model, &adam, epoch, loader.state_dict())?;
     }
     if out.is_terminal() {
         writeln!(out)?;
@@ -90,6 +97,6 @@ fn main() -> Result<()> {
         model.num_parameters(),
         clock.elapsed().as_secs_f64()
     )?;
-    writeln!(out, "test accuracy: {:.4}", share_read(&model, &test)?)?;
+    writeln!(out, "test accuracy: {:.4} (PyTorch: {PYTORCH:.4})", share_read(&mut model, &test)?)?;
     Ok(())
 }
