@@ -82,6 +82,8 @@ def case(layer, args, inputs, dtype="f64", mode="train", tags=(), warmup=0, name
         line["grad_outputs"] = [None]
         line["grads"] = None
     line["state_after"] = {k: tensor(b) for k, b in module.named_buffers()}
+    if "max_norm" in args:
+        line["state_after"]["weight"] = tensor(module.weight)
     lines.append(line)
 
 
@@ -111,6 +113,11 @@ def linear_and_embeddings():
         case("Embedding", table | args, [torch.tensor(ids, dtype=torch.int64)])
     case("Embedding", table | {"padding_idx": 0}, [torch.tensor([0, 1])], dtype="f32")
     case("Embedding", table, [[2]])
+    for args in ({"max_norm": 0.8}, {"max_norm": 1.0, "norm_type": 1.0}, {"max_norm": 9.0}, {"scale_grad_by_freq": True}, {"scale_grad_by_freq": True, "padding_idx": 2},
+                 {"max_norm": 0.5, "padding_idx": 0, "scale_grad_by_freq": True}):
+        case("Embedding", table | args, [torch.tensor([[2, 0], [2, 5], [2, 2]])])
+        case("Embedding", table | args, [torch.tensor([1, 1, 4])], dtype="f32")
+    case("Embedding", table | {"max_norm": 0.5}, [torch.tensor([6])])
 
 
 def convolutions():
@@ -138,7 +145,7 @@ def convolutions():
     back = {"in_channels": 4, "out_channels": 2, "kernel_size": 3}
     settings = [{}, {"bias": False}, {"stride": 2}, {"padding": 1}, {"stride": 3, "output_padding": 2}, {"dilation": 2}, {"groups": 2},
                 {"stride": 2, "padding": 1, "output_padding": 1, "groups": 2, "bias": False}]
-    refused = [{"groups": 3}, {"output_padding": 1}, {"stride": 2, "output_padding": 2}, {"stride": 0}]
+    refused = [{"groups": 3}, {"output_padding": 1}, {"stride": 2, "output_padding": 2}, {"stride": 0}, {"padding_mode": "reflect"}, {"padding_mode": "zeros"}]
     for args in settings + refused:
         case("ConvTranspose1d", back | args, [[2, 4, 3]])
         case("ConvTranspose2d", back | args, [[2, 4, 3, 2]])
@@ -167,8 +174,9 @@ def normalisation():
                         ({"num_groups": 1}, [2, 4, 3]), ({"num_groups": 3}, [2, 4, 3]), ({}, [2, 6, 3]), ({}, [4])]:
         case("GroupNorm", groups | args, [shape])
     case("GroupNorm", groups, [[2, 4, 3]], dtype="f32")
+    case("GroupNorm", groups | {"bias": False}, [[2, 4, 3]])
     options = [{}, {"momentum": 0.5}, {"momentum": None}, {"eps": 0.1}, {"affine": False}, {"track_running_stats": False}, {"affine": True}, {"track_running_stats": True},
-               {"affine": True, "track_running_stats": True, "momentum": 0.3}, {"track_running_stats": True, "momentum": None}]
+               {"affine": True, "track_running_stats": True, "momentum": 0.3}, {"track_running_stats": True, "momentum": None}, {"affine": True, "bias": False}]
     batch = [("BatchNorm1d", [[5, 3], [4, 3, 2]], [[3], [2, 3, 2, 2], [5, 4], [1, 3], [1, 3, 1]]),
              ("BatchNorm2d", [[3, 3, 2, 2]], [[3, 2, 2], [2, 4, 2, 2], [1, 3, 1, 1], [2, 3]]),
              ("InstanceNorm1d", [[2, 3, 4], [3, 4]], [[3], [2, 3, 1], [2, 3, 2, 2]]),

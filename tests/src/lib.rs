@@ -10,3 +10,5 @@ pub mod oracle;
 pub mod programs;
 pub mod steal;
 mod training;
+
+pub use training::rewrite_to;

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use foldback::gradcheck::testing::check_grads;
 use foldback::prelude::*;
 
 /// The message of a panic.
@@ -33,6 +34,9 @@ fn gradients_are_those_of_the_sum_of_all_outputs() {
     // What was recorded before is not gone through, and a leaf keeps its own gradient.
     let leaf = tensor![2.0].requires_grad();
     assert_grads!(|x| x.square(), leaf => tensor![4.0]; atol = 0.0, rtol = 0.0);
+    assert_grads!(|x| x.square(), leaf => tensor![4.0], atol = 0.0, rtol = 0.0);
+    assert_grads!(|[x, y]| x.mul(y), leaf => tensor![2.0], &leaf => tensor![2.0], rtol = 1e-3);
+    assert_grads!(|[x, y]| x.mul(y), leaf => tensor![2.0], leaf => tensor![2.0],);
     assert_eq!(leaf.grad(), None);
 }
 
@@ -50,6 +54,9 @@ fn a_wrong_gradient_is_shown_in_columns() {
                    \n        [1]       4.0       4.5  0.5\
                    \n        [2]       6.0      10.0  4.0  <- worst";
     assert!(e.ends_with(columns), "{e}");
+    let e =
+        check_grads(|[x, y]: &[Var; 2]| x.mul(y), [&x, &y], &[("x", &y)], &Default::default()).unwrap_err();
+    assert_eq!(e.to_string(), "1 expected gradient for 2 inputs: give one for each");
     let e = message(|| assert_grads!(|x| x.matmul(tensor![[1.0]]), x => tensor![1.0]));
     assert!(e.starts_with("assert_grads!: matmul: "), "{e}");
     let e = message(|| assert_grads!(|x| x.square(), x => tensor![[2.0, 4.0, 6.0]]));

@@ -1,6 +1,6 @@
 //! Broadcasts that were meant pass under `BroadcastWarning::Refuse`, those that nobody meant do not: programs as people write them.
 
-use foldback::graph::{Domain, rows};
+use foldback::graph::{Domain, checkpoint, rows};
 use foldback::prelude::*;
 use foldback::tensor::{BroadcastWarning, broadcast_warning};
 use foldback::{fuse, nn};
@@ -80,6 +80,12 @@ const MEANT: &[(&str, Program)] = &[
     ("fused: distances from squared norms", || {
         let x = data(&[6, 3]);
         fuse!(|a, b| a + b).call([&x.square().sum(keep(1))?, &x.square().sum(1)?])
+    }),
+    ("fused: a matrix times a row, and a column", || {
+        fuse!(|x, w, b| (x * w + b).square()).call([&data(&[2, 2]), &data(&[2]), &data(&[2, 1])])
+    }),
+    ("a choice for each pair, between a column and a row", || {
+        data(&[4, 4]).gt(0.0)?.where_cond(data(&[4, 1]), data(&[4]))
     }),
     ("a step of two axes for each sample", || {
         let x = data(&[4, 5]);
@@ -218,6 +224,17 @@ fn gradients_of_what_is_meant_are_never_refused() {
     }
 }
 
+/// What a checkpoint runs again has been looked at.
+#[test]
+fn a_checkpoint_is_run_again_as_it_was() -> Result<()> {
+    let (column, list) = (data(&[4, 1]), data(&[4]));
+    let y = checkpoint(|[a, b]: &[Var; 2]| a.mul(b)?.sin().sum(..), [&column, &list])?;
+    let _guard = broadcast_warning(BroadcastWarning::Refuse);
+    y.backward()?;
+    assert_eq!(list.grad().unwrap().dims(), [4]);
+    Ok(())
+}
+
 /// The layers and losses that there are, at sizes that coincide, trained for a step.
 #[test]
 fn no_layer_and_no_loss_broadcasts_what_nobody_meant() -> Result<()> {
@@ -311,6 +328,12 @@ fn no_gradient_of_the_table_is_refused() {
             let root = result.sum(..).unwrap();
             let first = Grad::new([&root], &leaves).allow_unused(true).create_graph(true).run();
             let label = || format!("{} ({})", row.name, sample.label);
+            // Several seeds at once: an axis more, which nobody has written.
+            let seeds = Tensor::ones_with([&[2], result.dims()].concat(), result.dtype());
+            let batched =
+                Grad::new([&result], &leaves).seeds([&seeds]).is_grads_batched(true).allow_unused(true);
+            failures
+                .extend(batched.retain_graph(true).run().err().map(|e| format!("{}, batched: {e}", label())));
             failures.extend(first.as_ref().err().map(|e| format!("{}: {e}", label())));
             let grads = first.unwrap_or_default().into_iter().flatten();
             for slope in grads.filter(|g| g.requires_grad()) {

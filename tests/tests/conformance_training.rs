@@ -10,11 +10,14 @@ use tests::conformance::{files, replay};
 const PASSED: &[(&str, usize, usize)] = &[
     ("clip.jsonl.gz", 62, 18),
     ("ema.jsonl.gz", 38, 0),
-    ("layers.jsonl.gz", 609, 33),
+    ("init.jsonl.gz", 133, 0),
+    ("layers.jsonl.gz", 635, 33),
     ("loss_curve.jsonl.gz", 20, 0),
     ("losses.jsonl.gz", 292, 0),
     ("optimizer.jsonl.gz", 145, 0),
+    ("recurrent.jsonl.gz", 257, 21),
     ("schedule.jsonl.gz", 104, 10),
+    ("state_dict.jsonl.gz", 140, 0),
 ];
 
 /// What is skipped, and nothing else is.
@@ -42,4 +45,85 @@ fn golden_cases_of_training_pass() {
     assert_eq!(passed, expected);
     let expected: BTreeMap<String, usize> = SKIPPED.iter().map(|&(name, n)| (name.to_owned(), n)).collect();
     assert_eq!(skipped, expected);
+}
+
+/// How many cases of a file with this text pass, fail and are skipped.
+fn replayed(text: &str) -> (usize, usize, usize) {
+    let path = std::env::temp_dir().join(format!("planted-training-{}.jsonl", std::process::id()));
+    std::fs::write(&path, text).expect("the folder for temporary files can be written");
+    let total = replay(std::slice::from_ref(&path)).expect("the file was just written").total();
+    std::fs::remove_file(&path).expect("the file was just read");
+    (total.passed, total.failed, total.skipped)
+}
+
+/// Plants that turn a case which passes into one that fails or is skipped.
+fn plants(line: &str, plants: &[(&str, &str, (usize, usize, usize))]) {
+    let _alone = ALONE.lock();
+    let line = line.replace('\n', " ");
+    assert_eq!(replayed(&line), (1, 0, 0));
+    for (from, to, expected) in plants {
+        assert!(line.contains(from), "{from}");
+        assert_eq!(replayed(&line.replace(from, to)), *expected, "{from} -> {to}");
+    }
+}
+
+#[test]
+fn planted_faults_of_layers_are_found() {
+    let line = r#"{"kind":"layer","id":1,"layer":"BatchNorm1d","args":{"num_features":1,"eps":0.0,"momentum":0.5},"dtype":"f64",
+        "mode":"train","tags":[],"state":{"weight":{"shape":[1],"dtype":"f64","data":[2.0]},"bias":{"shape":[1],"dtype":"f64","data":[1.0]},
+        "running_mean":{"shape":[1],"dtype":"f64","data":[0.0]},"running_var":{"shape":[1],"dtype":"f64","data":[1.0]},
+        "num_batches_tracked":{"shape":[],"dtype":"i64","data":[0]}},
+        "inputs":[{"name":"input","shape":[2,1],"dtype":"f64","data":[1.0,3.0],"requires_grad":true}],
+        "warmup":[{"shape":[2,1],"dtype":"f64","data":[0.0,2.0]}],
+        "outputs":[{"shape":[2,1],"dtype":"f64","data":[-1.0,3.0]}],"grad_outputs":[{"shape":[2,1],"dtype":"f64","data":[1.0,0.5]}],
+        "grads":{"inputs":[{"shape":[2,1],"dtype":"f64","data":[0.0,0.0]}],"parameters":{"weight":{"shape":[1],"dtype":"f64","data":[-0.5]},
+        "bias":{"shape":[1],"dtype":"f64","data":[1.5]}}},
+        "state_after":{"running_mean":{"shape":[1],"dtype":"f64","data":[1.25]},"running_var":{"shape":[1],"dtype":"f64","data":[1.75]},
+        "num_batches_tracked":{"shape":[],"dtype":"i64","data":[2]}}}"#;
+    plants(
+        line,
+        &[
+            ("[-1.0,3.0]", "[-1.0,3.00000001]", (0, 1, 0)),
+            (r#""outputs":[{"shape":[2,1]"#, r#""outputs":[{"shape":[1,2]"#, (0, 1, 0)),
+            ("[0.0,0.0]", "[0.0,1e-9]", (0, 1, 0)),
+            ("[-0.5]", "[0.5]", (0, 1, 0)),
+            ("[1.25]", "[1.0]", (0, 1, 0)),
+            (
+                r#"{"shape":[],"dtype":"i64","data":[2]}"#,
+                r#"{"shape":[],"dtype":"i64","data":[1]}"#,
+                (0, 1, 0),
+            ),
+            (r#""mode":"train""#, r#""mode":"eval""#, (0, 1, 0)),
+            (r#""momentum":0.5"#, r#""momentum":null"#, (0, 1, 0)),
+            (r#""bias":{"shape":[1],"dtype":"f64","data":[1.0]},"#, "", (0, 1, 0)),
+            (r#""num_features":1"#, r#""num_features":2"#, (0, 1, 0)),
+            (r#""outputs""#, r#""error":"refused","outputs""#, (0, 1, 0)),
+            ("BatchNorm1d", "BatchNorm9d", (0, 0, 1)),
+            (r#""eps":0.0"#, r#""mystery":0.0"#, (0, 0, 1)),
+            (r#""mode""#, r#""forward":{"mystery":1},"mode""#, (0, 0, 1)),
+            (r#"0.5},"dtype":"f64""#, r#"0.5},"dtype":"f16""#, (0, 0, 1)),
+        ],
+    );
+}
+
+#[test]
+fn planted_faults_of_losses_are_found() {
+    let line = r#"{"kind":"loss","id":1,"loss":"HuberLoss","args":{"delta":1.0,"reduction":"sum"},"dtype":"f64","tags":[],
+        "inputs":[{"name":"input","shape":[2],"dtype":"f64","data":[0.5,3.0],"requires_grad":true},
+        {"name":"target","shape":[2],"dtype":"f64","data":[0.0,0.0],"requires_grad":false}],
+        "outputs":[{"shape":[],"dtype":"f64","data":[2.625]}],"grad_outputs":[{"shape":[],"dtype":"f64","data":[2.0]}],
+        "grads":{"inputs":[{"shape":[2],"dtype":"f64","data":[1.0,2.0]},null],"parameters":{}}}"#;
+    plants(
+        line,
+        &[
+            ("2.625", "2.626", (0, 1, 0)),
+            ("[1.0,2.0]", "[1.0,1.0]", (0, 1, 0)),
+            (r#""delta":1.0"#, r#""delta":2.0"#, (0, 1, 0)),
+            (r#""reduction":"sum""#, r#""reduction":"mean""#, (0, 1, 0)),
+            (r#""reduction":"sum""#, r#""reduction":"most""#, (0, 1, 0)),
+            (r#""delta":1.0"#, r#""mystery":1.0"#, (0, 0, 1)),
+            ("HuberLoss", "MysteryLoss", (0, 0, 1)),
+            (r#""name":"target""#, r#""name":"aim""#, (0, 0, 1)),
+        ],
+    );
 }

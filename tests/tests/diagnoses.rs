@@ -310,10 +310,77 @@ fn a_second_order_that_is_missing() {
 }
 
 #[test]
+fn zeros_that_are_not() {
+    let (found, text) = of_one(|x| x.relu(), |_, g| g.clone(), matrix());
+    assert_eq!((found.diagnosis, found.region), (Diagnosis::Unwanted, Region::Negative), "{text}");
+    assert!(
+        text.contains("it should be zero there, and is not; wrong only where the input is negative"),
+        "{text}"
+    );
+    let (found, text) = alone(|x| x.floor(), |_, g| Ok(g.clone()), matrix());
+    assert_eq!((found.diagnosis, found.wrong), (Diagnosis::Unwanted, 6), "{text}");
+}
+
+#[test]
+fn elements_in_other_places() {
+    let roll = Operation::new("planted", |[x]| x.roll(1, 0), |_, [g]| g.roll(1, 0));
+    let (found, text) = explained(gradcheck(|x| roll.call([&x[0]]), &[row()]));
+    assert_eq!(found.diagnosis, Diagnosis::Rearranged, "{text}");
+    let flat = Operation::new("planted", |[x]| x.reshape([3, 2]), |_, [g]| g.t().reshape([2, 3]));
+    let (found, text) = explained(gradcheck(|x| flat.call([&x[0]]), &[matrix()]));
+    assert_eq!((found.diagnosis, found.wrong), (Diagnosis::Rearranged, 4), "{text}");
+    assert!(text.contains("it has the right elements in the wrong places"), "{text}");
+}
+
+#[test]
+fn an_incoming_gradient_that_is_squared_or_added_to() {
+    let (found, text) = of_one(|x| x.sin(), |ctx, g| g * g * ctx.input(0).cos(), matrix());
+    assert_eq!(found.diagnosis, Diagnosis::NotProportional, "{text}");
+    // A constant that was added is not one any more after the operation before it.
+    let (found, text) = of_one(|x| x.sin(), |ctx, g| g * ctx.input(0).cos() + ctx.input(0), matrix());
+    assert_eq!(found.diagnosis, Diagnosis::NotProportional, "{text}");
+    assert!(text.contains("for twice the seed it is not twice as large"), "{text}");
+}
+
+/// What a function jumps between may be whole numbers, and a gradient may be one: neither says that something computes in `f32`.
+#[test]
+fn few_digits_are_not_those_of_f32() {
+    let e = gradcheck(|x| Ok(x[0].round()), &[tensor![0.5; f64]]).unwrap_err();
+    assert!(matches!(e.facts(), Some(GradcheckFacts::Kink { .. })), "{e}");
+    let (found, text) = alone(|x| x.mul(1.000001).unwrap(), |_, g| Ok(g / g), matrix());
+    assert!(!matches!(found.diagnosis, Diagnosis::SinglePrecision { .. }), "{text}");
+}
+
+/// No operation is accused where there is nothing to compare with.
+#[test]
+fn a_value_that_is_not_finite_beside_the_point() {
+    let pow = |x: &[Var]| x[0].pow(&x[1]);
+    let of_both = [tensor![0.0, 1.0; f64], tensor![2.0, 3.0; f64]];
+    for found in [
+        gradcheck(|x| Ok(x[0].sqrt()), &[tensor![0.0, 1.0; f64]]),
+        gradcheck(pow, &of_both),
+        gradcheck(|x| Ok(x[0].square()), &[tensor![1e200; f64]]),
+        gradcheck(|x| Ok(x[0].sin()), &[tensor![f64::NAN, 1.0; f64]]),
+    ] {
+        let (found, text) = explained(found);
+        assert_eq!((found.diagnosis, found.operation), (Diagnosis::ValueNonFinite, None), "{text}");
+        assert!(text.contains("the function's value is not finite there or close by"), "{text}");
+    }
+    // A gradient that is no number is found, at a kink, too.
+    let (found, text) = explained(gradcheck(|x| x[0].hypot(0.0), &[tensor![0.0, 1.0; f64]]));
+    assert_eq!((found.diagnosis, found.wrong), (Diagnosis::NonFinite, 1), "{text}");
+}
+
+#[test]
 fn no_simple_fault() {
     let (found, text) = alone(|x| x.sin(), |ctx, g| Ok(g * ctx.input(0).cos().square()), matrix());
     assert_eq!(found.diagnosis, Diagnosis::Unexplained, "{text}");
-    assert!(found.operation.is_some() && text.contains("no simple fault explains it"), "{text}");
+    assert!(found.operation.is_some() && text.contains("no simple fault explains it; wrong"), "{text}");
+    // With others around it there is something to be done.
+    let (found, text) = of_one(|x| x.sin(), |ctx, g| g * ctx.input(0).cos().square(), matrix());
+    assert_eq!(found.operation.map(|operation| operation.recorded), Some(3), "{text}");
+    let words = "no simple fault explains it in the gradient of the whole: a check of the operation alone may say more";
+    assert!(text.contains(words), "{text}");
 }
 
 #[test]

@@ -48,6 +48,36 @@ fn jumps_and_second_derivatives() {
     assert_eq!(kink(gradgradcheck(huber, &[tensor![0.0, 1.0; f64]])).0, Order::Second);
 }
 
+/// The differences to either side agree, and are the steeper, the shorter the step.
+#[test]
+fn jumps_by_as_much_to_either_side() {
+    kink(gradcheck(|x| Ok(x[0].sign()), &[tensor![0.0, 1.0; f64]]));
+    kink(gradgradcheck(|x| Ok(x[0].abs() * &x[0]), &[tensor![0.0; f64]]));
+    kink(gradcheck(|x| x[0].normalize(0), &[tensor![0.0, 0.0; f64]]));
+    // A value that is large and does not change is no jump.
+    let wrong = Operation::new("large", |[x]| x.mul(0.0)?.add(1e9), |_, [g]| g);
+    let e = gradcheck(|x| wrong.call([&x[0]]), &[tensor![0.3, 1.0; f64]]).unwrap_err();
+    assert!(matches!(e.facts(), Some(GradcheckFacts::Gradient { .. })), "{e}");
+    let wrong = Operation::new("large", |[x]| x.add(1e9)?.sub(x), |_, [g]| g);
+    let e = gradcheck(|x| wrong.call([&x[0]]), &[tensor![0.3, 1.0; f64]]).unwrap_err();
+    assert!(matches!(e.facts(), Some(GradcheckFacts::Gradient { .. })), "{e}");
+}
+
+/// A step of a third of what the function needs to change by as much as it holds.
+#[test]
+fn steep_functions_are_smooth() {
+    for x in [1e-3, 3e-5, 1e-5] {
+        let x = [tensor![x, 1.0; f64]];
+        for f in [|x: &Var| x.log(), |x: &Var| x.sqrt(), |x: &Var| x.reciprocal()] {
+            gradcheck(|x| Ok(f(&x[0])), &x).expect("it is right");
+            gradgradcheck(|x| Ok(f(&x[0])), &x).expect("it is right");
+        }
+        let wrong = Operation::new("log", |[x]| x.log(), |ctx, [g]| g / ctx.input(0) * 1.0001).saves_inputs();
+        let e = gradcheck(|x| wrong.call([&x[0]]), &x).unwrap_err();
+        assert!(matches!(e.facts(), Some(GradcheckFacts::Gradient { .. })), "{e}");
+    }
+}
+
 #[test]
 fn many_elements_of_which_one_is_at_a_kink() {
     let mut values: Vec<f64> = (0..500).map(|i| f64::from(i) * 0.01 - 2.003).collect();

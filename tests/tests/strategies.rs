@@ -11,7 +11,7 @@ use foldback_gradcheck::strategies::{
     shapes, tensors,
 };
 use foldback_graph::{Operation, Result, Var, fuse};
-use foldback_tensor::{Error, Shape, Tensor};
+use foldback_tensor::{BroadcastWarning, Error, Shape, Tensor, broadcast_warning};
 
 #[test]
 fn right_operations_pass() {
@@ -25,6 +25,30 @@ fn right_operations_pass() {
         c in TRUTH, a in ANY, b in DISTINCT
     );
     check_broadcast_op!(|a: &Var, b: &Var| fuse!(|a, b| (a - b).square() / b).call((a, b)), |a, b| (a - b).powi(2) / b, a in ANY, b in ABOVE_ONE);
+}
+
+/// Operands that happen to tie have values, and no gradient; operands that are chosen are not varied.
+#[test]
+fn kinks_are_passed_over() {
+    check_broadcast_op!(|a: &Var, b: &Var| a.maximum(b), |a, b| a.max(b), a in ANY, b in ANY);
+    check_broadcast_op!(|a: &Var, b: &Var| Ok::<Var, Error>(a.sub(b)?.abs()), |a, b| (a - b).abs(), a in ANY, b in ANY);
+    check_broadcast_op!(|a: &Var, b: &Var| a.mul(b), |a, b| a * b, a in TRUTH, b in TRUTH);
+    let text =
+        check(|[a, b]| a.maximum(b), |[a, b]| if a == b { 0.0 } else { a.max(b) }, [ANY, ANY]).unwrap_err();
+    assert!(text.to_string().contains("its values are wrong"), "{text}");
+    let text = check(|[x]| Ok::<Var, Error>(x.log()), |[x]| x.ln(), [ANY]).unwrap_err().to_string();
+    assert!(text.contains("the function's value is not finite there or close by"), "{text}");
+}
+
+/// Each broadcast is meant there, `[4, 1]` with `[4]` among them.
+#[test]
+fn a_scope_that_refuses_broadcasts_does_not_reach_it() {
+    let _guard = broadcast_warning(BroadcastWarning::Refuse);
+    let list = || Tensor::zeros([4, 1]).mul(Tensor::zeros([4]));
+    let product = |a: &Var, b: &Var| list().and_then(|_| a.mul(b));
+    check_broadcast_op!(product, |a, b| a * b, a in ANY, b in ANY);
+    assert!(list().is_err());
+    proptest!(|(x in broadcasting_inputs(2, ANY))| prop_assert!(x[0].mul(&x[1]).is_ok()));
 }
 
 /// What is said of an operation of two operands whose gradients, or values, have an error.

@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use foldback::prelude::*;
+use foldback::tensor::{BroadcastWarning, broadcast_warning};
 
 #[path = "../../crates/foldback/examples/data/mod.rs"]
 mod data;
@@ -52,6 +53,8 @@ fn layer(number: u64, inputs: usize, outputs: usize, dtype: DType) -> Result<Lin
 }
 
 fn losses(dtype: DType) -> Result<Vec<f64>> {
+    // A model that says what it means never meets a refusal.
+    let _guard = broadcast_warning(BroadcastWarning::Refuse);
     let (digits, _) = data::load()?;
     let images = digits.images.to(dtype);
     let model = Network {

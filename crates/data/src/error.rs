@@ -51,9 +51,11 @@ pub enum DataFacts {
         /// what the panic said
         message: String,
     },
-    /// A position that does not belong to a loader.
-    #[error("data loader: the entry `{entry}` is {found}, expected {expected}")]
+    /// A state that does not belong to what it is loaded into.
+    #[error("{op}: the entry `{entry}` is {found}, expected {expected}")]
     State {
+        /// what it is loaded into
+        op: &'static str,
         /// the name of the entry
         entry: &'static str,
         /// what it is
@@ -119,7 +121,7 @@ mod tests {
             (Items { op, index: 1, found: 2, expected: 3 }, Kind::Shape),
             (Index { op, index: 1, len: 1 }, Kind::Index),
             (Panicked { batch: 0, message: text() }, Kind::User),
-            (State { entry: "epoch", found: text(), expected: text() }, Kind::Argument),
+            (State { op, entry: "epoch", found: text(), expected: text() }, Kind::Argument),
             (File { file: text(), what: text() }, Kind::File),
         ];
         for (facts, kind) in all {

@@ -89,7 +89,7 @@
 //! let model = sequential![Linear::new(2, 8), ReLU, Linear::new(4, 1)];
 //! let e = model.forward(&tensor![[1.0, 2.0]]).unwrap_err();
 //! assert_eq!(e.path(), "2");
-//! assert!(e.to_string().starts_with("2: linear: expected an input of shape [.., 4], found [1, 8] (at "));
+//! assert!(e.to_string().starts_with("2: linear: expected an input of shape [.., 4], found [1, 8]: "));
 //! ```
 //!
 //! # Checking gradients

@@ -1,20 +1,23 @@
 //! What most programs and the pages of the guide use: `use foldback::prelude::*;`.
 
+pub use crate::data::{DataLoader, Dataset, Normaliser, TensorDataset, random_split};
 pub use crate::gradcheck::{Check, gradcheck, gradgradcheck};
 pub use crate::graph::{
     Backward, Grad, RequiresGrad, Var, enable_grad, grad, grad_with, hessian, hvp, jacobian, jvp, no_grad,
     vhp, vjp,
 };
 pub use crate::nn::{
-    self, AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d, BatchNorm1d, BatchNorm2d, Bilinear,
-    CELU, CircularPad1d, CircularPad2d, ConstantPad1d, ConstantPad2d, Conv1d, Conv2d, ConvTranspose1d,
-    ConvTranspose2d, CosineSimilarity, Dropout, Dropout1d, Dropout2d, ELU, Embedding, Flatten, GELU,
-    GELUTanh, GLU, GroupNorm, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, Identity, InstanceNorm1d,
-    InstanceNorm2d, Layer, LayerNorm, LeakyReLU, Linear, LogSigmoid, LogSoftmax, MaxPool1d, MaxPool2d, Mish,
-    Module, PReLU, PairwiseDistance, PixelShuffle, PixelUnshuffle, RMSNorm, RReLU, ReLU, ReLU6,
-    ReflectionPad1d, ReflectionPad2d, ReplicationPad1d, ReplicationPad2d, SELU, Sequential, SiLU, Sigmoid,
-    Softmax, Softmax2d, Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold, Unflatten,
-    Upsample, ZeroPad1d, ZeroPad2d, forward, loss, sequential,
+    self, AdaptiveAvgPool1d, AdaptiveAvgPool2d, AttentionMasks, AvgPool1d, AvgPool2d, BatchNorm1d,
+    BatchNorm2d, Bilinear, CELU, CircularPad1d, CircularPad2d, ConstantPad1d, ConstantPad2d, Conv1d, Conv2d,
+    ConvTranspose1d, ConvTranspose2d, CosineSimilarity, Dropout, Dropout1d, Dropout2d, ELU, Embedding,
+    Flatten, GELU, GELUTanh, GLU, GRU, GRUCell, GroupNorm, Hardshrink, Hardsigmoid, Hardswish, Hardtanh,
+    Identity, InstanceNorm1d, InstanceNorm2d, LSTM, LSTMCell, Layer, LayerNorm, LeakyReLU, Linear,
+    LogSigmoid, LogSoftmax, MaxPool1d, MaxPool2d, Mish, Module, MultiheadAttention, PReLU, PairwiseDistance,
+    PixelShuffle, PixelUnshuffle, RMSNorm, RNN, RNNCell, RReLU, ReLU, ReLU6, ReflectionPad1d,
+    ReflectionPad2d, ReplicationPad1d, ReplicationPad2d, SELU, Sequential, SiLU, Sigmoid, Softmax, Softmax2d,
+    Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold, TransformerDecoder,
+    TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer, Unflatten, Upsample, ZeroPad1d,
+    ZeroPad2d, forward, loss, sequential,
 };
 pub use crate::optim::{
     ASGD, Adadelta, Adagrad, Adam, AdamW, Adamax, ChainedScheduler, ConstantLR, CosineAnnealingLR,
@@ -26,4 +29,7 @@ pub use crate::optim::{
 pub use crate::tensor::{Attention, Conv, Interpolate, InterpolateMode, Norm, Pad, Padding, Pool};
 pub use crate::tensor::{DType, Tensor, keep, manual_seed, s};
 pub use crate::train::AveragedModel;
+#[cfg(feature = "safetensors")]
+pub use crate::train::{Checkpoint, Checkpoints};
+pub use crate::train::{EarlyStopping, Fit};
 pub use crate::{Error, Result, assert_close, assert_grads, fuse, tensor};

@@ -48,7 +48,7 @@ pub(crate) fn wrong_operation(
         gradients_or_zeros(&run.outputs, &run.leaves, &weights, problem.target.creates_graph())
     })?;
     if let Some(at) = passed.iter().rposition(makes_non_finite) {
-        return Ok(Some(report(&here[at], 0)));
+        return Ok(Some(report(&here[at], 0, here.len())));
     }
     let mut wrong = Vec::new();
     let total = (finding.analytical - finding.numerical).abs();
@@ -63,7 +63,7 @@ pub(crate) fn wrong_operation(
             wrong.push(at);
         }
     }
-    Ok(wrong.first().map(|&at| report(&here[at], wrong.len() - 1)))
+    Ok(wrong.first().map(|&at| report(&here[at], wrong.len() - 1, here.len())))
 }
 
 /// Notes what a pass computes at each operation; none where it does not come to it.
@@ -88,11 +88,12 @@ fn pass(operations: &[Recorded], run: impl FnOnce() -> Result<Vec<Var>>) -> Resu
     Ok(notes.lock().map(|mut notes| std::mem::take(&mut *notes)).unwrap_or_default())
 }
 
-fn report(operation: &Recorded, others: usize) -> WrongOperation {
+fn report(operation: &Recorded, others: usize, recorded: usize) -> WrongOperation {
     WrongOperation {
         name: operation.grad_fn.name(),
         location: operation.grad_fn.location(),
         others,
+        recorded,
         has_constants: operation.inputs.iter().any(Option::is_none),
     }
 }

@@ -60,7 +60,8 @@ pub(crate) struct Findings {
 /// A kink that parts the slopes on either side by less, of the size of what is compared, is not looked for.
 const VISIBLE: f64 = 1e-4;
 
-/// How many times shorter the shortest step is: longer than what is lost to rounding.
+/// How many times shorter the shorter steps are; the shortest is longer than what is lost to rounding.
+const FINE: f64 = 16.0;
 const FINEST: f64 = 256.0;
 
 /// A slope of the weighted sum along a direction.
@@ -69,6 +70,8 @@ struct Slope {
     numerical: f64,
     /// what it is relative to
     size: f64,
+    /// the part of that which is the values'
+    values: f64,
     /// by how much the slopes on either side differ, output for output
     gap: f64,
 }
@@ -76,6 +79,19 @@ struct Slope {
 impl Slope {
     fn error(&self) -> f64 {
         (self.analytical - self.numerical).abs()
+    }
+
+    /// Whether the function jumps by as much to either side, as a sign does at 0: the slope is the steeper, the shorter the step.
+    fn jumps_since(&self, wide: &Slope) -> bool {
+        let steep = self.numerical.abs();
+        steep > VISIBLE * (1.0 + self.values) && steep > wide.numerical.abs() * FINEST / 8.0
+    }
+
+    /// What is left of the error where the difference is carried on to a step of nothing, from one of a step that was so many
+    /// times longer: both are wrong by the square of their step (Richardson, "The approximate arithmetical solution by finite
+    /// differences", 1911). It is what tells a steep function, such as a logarithm near 0, from a wrong gradient.
+    fn beyond(&self, longer: &Slope, times: f64) -> f64 {
+        (self.analytical - self.numerical - (self.numerical - longer.numerical) / (times * times - 1.0)).abs()
     }
 }
 
@@ -198,52 +214,45 @@ impl<'a> Problem<'a> {
             direction: Vec::new(),
         };
         let mut excess = wide.error() / tolerance;
-        if excess > 1.0 || wide.gap > VISIBLE * wide.size {
-            let (fine, finest) = (at(step / 16.0)?.1, at(step / FINEST)?.1);
-            if self.is_kink(&wide, &finest, tolerance) {
+        let agrees = excess <= 1.0 && wide.gap <= VISIBLE * wide.size;
+        if !agrees && !wide.analytical.is_nan() {
+            let (fine, finest) = (at(step / FINE)?.1, at(step / FINEST)?.1);
+            let errors = [fine.error(), finest.error(), finest.beyond(&fine, FINEST / FINE)];
+            let left = errors.into_iter().fold(f64::NAN, f64::min);
+            if finest.jumps_since(&wide) && left > tolerance || is_kink(&wide, &finest, left, tolerance) {
                 finding.sides = Some((
                     self.side(&sides.below, &sides, weights, -scale),
                     self.side(&sides.above, &sides, weights, scale),
                 ));
             }
-            excess = excess.min(fine.error() / tolerance).min(finest.error() / tolerance);
+            // What is not finite beside the point may be so closer by: the smaller of a number and NaN is the number.
+            excess = excess.min(left / tolerance);
         }
         finding.direction = direction;
-        Ok((if wide.error().is_nan() { f64::INFINITY } else { excess }, finding))
+        Ok((if excess.is_nan() { f64::INFINITY } else { excess }, finding))
     }
 
     /// The slope along a direction by gradients and by differences.
     fn slope(&self, sides: &Sides, weights: &[f64], gradients: &[Vec<f64>], direction: &[Vec<f64>]) -> Slope {
-        let (mut numerical, mut magnitude) = (0.0, 0.0);
+        let (mut numerical, mut values) = (0.0, 0.0);
         for ((slope, a), w) in sides.slopes().zip(&sides.above).zip(weights) {
             // What does not change contributes neither to the difference nor to its rounding.
             if slope != 0.0 {
                 numerical += w * slope;
-                magnitude += (w * a).abs();
+                values += (w * a).abs();
             }
         }
-        let mut analytical = 0.0;
+        let (mut analytical, mut size) = (0.0, 1.0 + values);
         let gone = sides.ahead.iter().zip(&sides.behind).zip(gradients.iter().zip(direction));
         for ((ahead, behind), (gradient, direction)) in gone {
             for (i, g) in gradient.iter().enumerate().filter(|&(i, _)| direction[i] != 0.0) {
                 // The distance that was gone, not the one that was meant: x + h is rounded.
                 let part = g * ((ahead[i] - behind[i]) / (2.0 * sides.step));
                 analytical += part;
-                magnitude += part.abs();
+                size += part.abs();
             }
         }
-        Slope { analytical, numerical, size: 1.0 + magnitude, gap: self.gap(sides, weights) }
-    }
-
-    /// Whether the sides are apart by a kink or a jump: as much at the finest step as at the widest, or enough to explain an
-    /// error there and not as curvature would.
-    fn is_kink(&self, wide: &Slope, finest: &Slope, tolerance: f64) -> bool {
-        let error = wide.error();
-        let matters = wide.gap > VISIBLE * wide.size || error > tolerance && wide.gap >= 1.9 * error;
-        let explains = finest.error() > tolerance && finest.gap >= 1.9 * finest.error();
-        let curvature = wide.gap / FINEST;
-        matters
-            && (finest.gap > wide.gap / 4.0 || explains && (finest.gap - curvature).abs() > curvature / 4.0)
+        Slope { analytical, numerical, size, values, gap: self.gap(sides, weights) }
     }
 
     /// The slope of the weighted sum on one side.
@@ -261,14 +270,25 @@ impl<'a> Problem<'a> {
     /// Whether there is a kink along a direction that a gradient of the size of the outputs would show.
     pub(crate) fn is_rough(&self, sides: &Sides, direction: &[Vec<f64>]) -> Result<bool> {
         let (weights, none) = (vec![1.0; self.here.len()], self.still());
-        let wide = Slope { numerical: 0.0, ..self.slope(sides, &weights, &none, direction) };
-        if wide.gap <= VISIBLE * wide.size {
+        let wide = self.slope(sides, &weights, &none, direction);
+        if wide.gap <= VISIBLE * wide.size && wide.numerical.abs() <= wide.size {
             return Ok(false);
         }
         let finest = self.sides(direction, sides.step / FINEST)?;
-        let finest = Slope { numerical: 0.0, ..self.slope(&finest, &weights, &none, direction) };
-        Ok(self.is_kink(&wide, &finest, 0.0))
+        let finest = self.slope(&finest, &weights, &none, direction);
+        // There is no gradient to be wrong.
+        Ok(finest.jumps_since(&wide) || is_kink(&Slope { numerical: 0.0, ..wide }, &finest, 0.0, 0.0))
     }
+}
+
+/// Whether the sides are apart by a kink or a jump: as much at the finest step as at the widest, or enough to explain the
+/// error that is left there and not as curvature would.
+fn is_kink(wide: &Slope, finest: &Slope, left: f64, tolerance: f64) -> bool {
+    let error = wide.error();
+    let matters = wide.gap > VISIBLE * wide.size || error > tolerance && wide.gap >= 1.9 * error;
+    let explains = left > tolerance && finest.gap >= 1.9 * left;
+    let curvature = wide.gap / FINEST;
+    matters && (finest.gap > wide.gap / 4.0 || explains && (finest.gap - curvature).abs() > curvature / 4.0)
 }
 
 impl Findings {

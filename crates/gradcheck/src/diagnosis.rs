@@ -31,10 +31,14 @@ pub enum Diagnosis {
     Missing,
     /// the second derivative is zero where it should not be
     SecondOrderMissing,
+    /// it is not zero where it should be
+    Unwanted,
     /// the same number was added everywhere
     ConstantAdded(f64),
     /// it is the same whatever gradient comes in
     IncomingIgnored,
+    /// it is not in proportion to the gradient that comes in
+    NotProportional,
     /// it is NaN or infinite
     NonFinite,
     /// the function itself is not finite, so that there is nothing to compare with
@@ -61,6 +65,8 @@ pub enum Diagnosis {
         /// the axis
         axis: usize,
     },
+    /// it has the right elements in other places
+    Rearranged,
     /// it was summed over an axis that the input has
     OverReduced {
         /// the axis of the input
@@ -129,12 +135,16 @@ impl fmt::Display for Diagnosis {
                 "it is zero: the second order is missing, as where a backward function detaches or reads a value that \
                  was kept as a constant",
             ),
+            Unwanted => f.write_str("it should be zero there, and is not"),
             ConstantAdded(c) => write!(f, "{c} was added to it everywhere"),
             IncomingIgnored => f.write_str(
                 "it ignores the incoming gradient: it is the same for every seed, and should be proportional to it",
             ),
+            NotProportional => f.write_str(
+                "it is not proportional to the incoming gradient: for twice the seed it is not twice as large",
+            ),
             NonFinite => f.write_str("it is not finite"),
-            ValueNonFinite => f.write_str("the function's value is not finite there, so no gradient can be confirmed"),
+            ValueNonFinite => f.write_str("the function's value is not finite there or close by, so no gradient can be confirmed"),
             SinglePrecision { of_value } => write!(
                 f,
                 "{} has only the digits of f32: something on the way computes in f32",
@@ -148,6 +158,7 @@ impl fmt::Display for Diagnosis {
             }
             Transposed { axes: (a, b) } => write!(f, "it is transposed: axes {a} and {b} are swapped"),
             Flipped { axis } => write!(f, "it runs backwards along axis {axis}"),
+            Rearranged => f.write_str("it has the right elements in the wrong places"),
             OverReduced { axis } => write!(f, "it is summed over axis {axis}, which the input has itself"),
             Unreduced { axis, index } => write!(
                 f,
@@ -223,6 +234,8 @@ pub struct WrongOperation {
     pub location: &'static Location<'static>,
     /// how many other recorded operations are wrong, too
     pub others: usize,
+    /// how many operations were recorded in all
+    pub recorded: usize,
     /// whether one of its inputs is not tracked, so that a value may have been detached before it
     pub has_constants: bool,
 }
@@ -277,6 +290,11 @@ pub struct Explanation {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.diagnosis)?;
+        if let (Diagnosis::Unexplained, Some(WrongOperation { recorded: 2.., .. })) =
+            (&self.diagnosis, &self.operation)
+        {
+            f.write_str(" in the gradient of the whole: a check of the operation alone may say more")?;
+        }
         if self.wrong > 0 {
             write!(f, "; wrong {}, in {} of {}", self.region, self.wrong, counted(self.of, "element"))?;
         }

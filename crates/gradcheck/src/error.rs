@@ -46,7 +46,10 @@ pub enum GradcheckFacts {
         expected: &'static str,
     },
     /// A seed does not have the shape of the output, or the output changes its shape near the inputs.
-    #[error("{argument} has shape {found} where {expected} was expected")]
+    #[error(
+        "{argument} has shape {found} where {expected} was expected: {}",
+        if *argument == Argument::Seed { "a seed has the shape of the output" } else { "the function's shapes must not change with its inputs' values" }
+    )]
     Shape {
         /// what has the wrong shape
         argument: Argument,

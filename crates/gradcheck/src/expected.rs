@@ -1,7 +1,7 @@
 //! Gradients against numbers that a test states: `assert_grads!`.
 
 use foldback_graph::{Arguments, Grad, Outputs, Var};
-use foldback_tensor::{Compared, Error, Here, Tensor, Tolerance, compare_close};
+use foldback_tensor::{Compared, Error, Here, Tensor, Tolerance, compare_close, counted};
 
 use crate::error::Result;
 
@@ -9,7 +9,7 @@ use crate::error::Result;
 /// wants them: those of the sum of all that it returns, at the inputs left of each `=>`.
 ///
 /// The function takes a variable, or an array of them for several inputs, and returns a variable, several, or a `Result`. Inputs are
-/// tensors, variables or numbers, and expected gradients tensors or variables. Tolerances (`atol`, `rtol`) follow a semicolon. The
+/// tensors, variables or numbers, and expected gradients tensors or variables. Tolerances (`atol`, `rtol`) come last. The
 /// message names the input, and shows the elements that differ in columns.
 ///
 /// ```
@@ -18,7 +18,7 @@ use crate::error::Result;
 /// let (a, b) = (tensor![1.0, 2.0, 3.0], tensor![10.0]);
 /// assert_grads!(|x| x.square(), &a => tensor![2.0, 4.0, 6.0]);
 /// assert_grads!(|[a, b]| a.mul(b), &a => tensor![10.0, 10.0, 10.0], &b => tensor![6.0]);
-/// assert_grads!(|x| x.sigmoid(), &b => tensor![4.5e-5]; atol = 1e-6);
+/// assert_grads!(|x| x.sigmoid(), &b => tensor![4.5e-5], atol = 1e-6);
 /// ```
 ///
 /// ```should_panic
@@ -28,15 +28,28 @@ use crate::error::Result;
 /// ```
 #[macro_export]
 macro_rules! assert_grads {
-    ($f:expr, $x:expr => $expected:expr $(; $($name:ident = $value:expr),* $(,)?)?) => {
-        $crate::assert_grads!(@check $f, &$x, [$x => $expected], $($($name = $value),*)?)
+    // The pairs, one after another, up to the tolerances.
+    (@read $f:expr, [$($pairs:tt)*] $name:ident = $($options:tt)*) => {
+        $crate::assert_grads!(@check $f, [$($pairs)*] $name = $($options)*)
     };
-    ($f:expr, $($x:expr => $expected:expr),+ $(,)? $(; $($name:ident = $value:expr),* $(,)?)?) => {
+    (@read $f:expr, [$($pairs:tt)*] $x:expr => $expected:expr, $($rest:tt)*) => {
+        $crate::assert_grads!(@read $f, [$($pairs)* ($x => $expected)] $($rest)*)
+    };
+    (@read $f:expr, [$($pairs:tt)*] $x:expr => $expected:expr $(; $($options:tt)*)?) => {
+        $crate::assert_grads!(@check $f, [$($pairs)* ($x => $expected)] $($($options)*)?)
+    };
+    (@read $f:expr, [$($pairs:tt)*] $(; $($options:tt)*)?) => {
+        $crate::assert_grads!(@check $f, [$($pairs)*] $($($options)*)?)
+    };
+    (@check $f:expr, [($x:expr => $expected:expr)] $($name:ident = $value:expr),* $(,)?) => {
+        $crate::assert_grads!(@run $f, &$x, [$x => $expected], $($name = $value),*)
+    };
+    (@check $f:expr, [$(($x:expr => $expected:expr))+] $($name:ident = $value:expr),* $(,)?) => {
         $crate::assert_grads!(
-            @check $f, [$($crate::testing::variable(&$x)),+], [$($x => $expected),+], $($($name = $value),*)?
+            @run $f, [$($crate::testing::variable(&$x)),+], [$($x => $expected),+], $($name = $value),*
         )
     };
-    (@check $f:expr, $inputs:expr, [$($x:expr => $expected:expr),+], $($name:ident = $value:expr),*) => {{
+    (@run $f:expr, $inputs:expr, [$($x:expr => $expected:expr),+], $($name:ident = $value:expr),*) => {{
         #[allow(unused_mut)]
         let mut tolerance = $crate::testing::Tolerance::default();
         $(tolerance.$name = ::core::option::Option::Some($value);)*
@@ -45,6 +58,9 @@ macro_rules! assert_grads {
             ::core::panic!("assert_grads!: {e}");
         }
     }};
+    ($f:expr, $($pairs:tt)+) => {
+        $crate::assert_grads!(@read $f, [] $($pairs)+)
+    };
 }
 
 /// A variable for an input, so that those of an array have one type.
@@ -57,7 +73,7 @@ pub fn variable(x: &impl foldback_graph::AsInput) -> Var {
 /// what the input is called.
 ///
 /// # Errors
-/// The first gradient that differs, what `f` returns, and what a backward pass refuses.
+/// The first gradient that differs, another number of expected gradients than of inputs, what `f` returns, and what a backward pass refuses.
 ///
 /// ```
 /// use foldback_gradcheck::testing::{Tolerance, check_grads};
@@ -72,8 +88,12 @@ pub fn check_grads<I: Arguments, O: Outputs>(
     expected: &[(&str, &dyn Compared)],
     tolerance: &Tolerance,
 ) -> Result<()> {
-    let leaves: Vec<Var> =
-        inputs.into_vars().iter().map(|x| Var::leaf(x.value()).nowhere()).collect::<Result<_>>()?;
+    let inputs = inputs.into_vars();
+    if inputs.len() != expected.len() {
+        let counts = (counted(expected.len(), "expected gradient"), counted(inputs.len(), "input"));
+        return Err(Error::other(format!("{} for {}: give one for each", counts.0, counts.1)));
+    }
+    let leaves: Vec<Var> = inputs.iter().map(|x| Var::leaf(x.value()).nowhere()).collect::<Result<_>>()?;
     let outputs = f(&I::gather(leaves.clone())).into_vars()?;
     let roots: Vec<&Var> = outputs.iter().filter(|y| y.requires_grad()).collect();
     let seeds: Vec<Var> = roots.iter().map(|y| Var::from(Tensor::ones_with(y.shape(), y.dtype()))).collect();

@@ -28,9 +28,15 @@ pub(crate) fn judge(
         let (order, step) = (problem.order(), problem.precision.step);
         return Ok(Some(GradcheckFacts::Kink { order, argument, place, step, before, after, analytical }));
     }
+    let overflows = !finding.analytical.is_finite() && problem.here.iter().any(|v| !v.is_finite());
+    if overflows || !finding.numerical.is_finite() {
+        return Ok(Some(report(problem, finding.clone(), plain(Diagnosis::ValueNonFinite))));
+    }
     let (finding, mut explanation) = explain(problem, weights, finding.clone(), random)?;
-    // It is asked for a wrong function, which may fail in ways of its own: the disagreement is what counts then.
-    explanation.operation = wrong_operation(problem, weights, &finding).unwrap_or_default();
+    if explanation.diagnosis != Diagnosis::ValueNonFinite {
+        // It is asked for a wrong function, which may fail in ways of its own: the disagreement is what counts then.
+        explanation.operation = wrong_operation(problem, weights, &finding).unwrap_or_default();
+    }
     Ok(Some(report(problem, finding, explanation)))
 }
 
@@ -65,10 +71,21 @@ fn unfit(problem: &Problem<'_>, weights: &[Tensor]) -> Result<Option<Diagnosis>>
     let nearby = values(problem.target, &moved(&problem.start, &odd, problem.precision.step), &shapes)?;
     let changed = |(a, b): &(&f64, &f64)| a != b;
     let mut moved = nearby.iter().zip(&problem.here).filter(changed).map(|(a, _)| *a).peekable();
-    if moved.peek().is_some() && moved.all(|v| v == f64::from(v as f32)) {
+    if moved.peek().is_some() && are_of_f32(moved) {
         return Ok(Some(Diagnosis::SinglePrecision { of_value: true }));
     }
     Ok(None)
+}
+
+/// Whether numbers have the digits of `f32`, and all of them: whole numbers, which a function may jump between, have few.
+pub(crate) fn are_of_f32(numbers: impl Iterator<Item = f64>) -> bool {
+    const LAST: u32 = 0xfff;
+    let (mut all, mut long) = (true, false);
+    for v in numbers {
+        all &= v == f64::from(v as f32);
+        long |= (v as f32).to_bits() & LAST != 0;
+    }
+    all && long
 }
 
 /// What is wrong with the argument of a finding, or with the one that is most wrong; and its worst element.

@@ -5,6 +5,7 @@ use foldback_tensor::{Shape, Tensor};
 use crate::compare::{Problem, unravel};
 use crate::diagnosis::{Diagnosis, Size};
 use crate::error::{Argument, Order, Result};
+use crate::explain::are_of_f32;
 use crate::random::Random;
 use crate::target::{from_numbers, gradients, noise, numbers};
 
@@ -26,6 +27,7 @@ pub(crate) struct Evidence<'a> {
 
 /// What a seed gives, per argument.
 pub(crate) struct Trial {
+    seeds: Vec<Tensor>,
     weights: Vec<f64>,
     pub(crate) gradients: Vec<Vec<f64>>,
     pub(crate) truth: Vec<Vec<f64>>,
@@ -67,13 +69,13 @@ impl<'a> Evidence<'a> {
         Ok(Some(evidence))
     }
 
-    fn trial(&self, weights: &[Tensor]) -> Result<Trial> {
+    fn trial(&self, seeds: &[Tensor]) -> Result<Trial> {
         let points: Vec<Tensor> = self.problem.arguments.iter().map(|(_, t)| t.clone()).collect();
-        let found = gradients(self.problem.target, &points, weights)?;
-        let weights = flat(weights)?;
+        let found = gradients(self.problem.target, &points, seeds)?;
+        let weights = flat(seeds)?;
         let gradients = found.iter().map(numbers).collect::<Result<_>>()?;
         let truth = self.jacobian.iter().map(|columns| pull(columns, &weights)).collect();
-        Ok(Trial { weights, gradients, truth })
+        Ok(Trial { seeds: seeds.to_vec(), weights, gradients, truth })
     }
 
     fn dims(&self, k: usize) -> &[usize] {
@@ -96,8 +98,11 @@ impl<'a> Evidence<'a> {
 
     /// The elements of an argument that are wrong for some seed.
     pub(crate) fn wrong(&self, k: usize) -> Vec<usize> {
-        let is_wrong =
-            |&e: &usize| !self.rough[k][e] && self.trials.iter().any(|trial| self.excess(trial, k, e) > 1.0);
+        // At a kink no gradient is wrong, except one that is no number.
+        let is_wrong = |&e: &usize| {
+            let excess = |trial| !self.rough[k][e] && self.excess(trial, k, e) > 1.0;
+            self.trials.iter().any(|trial| excess(trial) || !trial.gradients[k][e].is_finite())
+        };
         (0..self.jacobian[k].len()).filter(is_wrong).collect()
     }
 
@@ -128,8 +133,37 @@ impl<'a> Evidence<'a> {
         let arranged = self.arranged(k, &all).or_else(|| self.reduced(k, &all));
         match arranged.or_else(|| self.exchanged(k, &all)) {
             Some(diagnosis) => Ok(diagnosis),
-            None => Ok(self.elsewhere(k, &all)?.unwrap_or(Diagnosis::Unexplained)),
+            None => match self.elsewhere(k, &all)? {
+                Some(diagnosis) => Ok(diagnosis),
+                None if !self.is_proportional(k)? => Ok(Diagnosis::NotProportional),
+                None if self.is_rearranged(k, &all) => Ok(Diagnosis::Rearranged),
+                None => Ok(Diagnosis::Unexplained),
+            },
         }
+    }
+
+    /// Whether twice the seed gives twice the gradient.
+    fn is_proportional(&self, k: usize) -> Result<bool> {
+        let trial = &self.trials[0];
+        let twice = self.trial(&trial.seeds.iter().map(|w| w.mul(2.0)).collect::<Result<Vec<_>>>()?)?;
+        let pairs = || twice.gradients[k].iter().zip(&trial.gradients[k]);
+        let scale = pairs().fold(0.0f64, |m, (g, _)| m.max(g.abs()));
+        Ok(pairs().all(|(twice, once)| (twice - 2.0 * once).abs() <= 1e-5 * scale))
+    }
+
+    /// Whether the gradient has the elements of the right one, in another order.
+    fn is_rearranged(&self, k: usize, all: &[usize]) -> bool {
+        let sorted = |values: &[f64]| {
+            let mut values: Vec<f64> = all.iter().map(|&e| values[e]).collect();
+            values.sort_by(f64::total_cmp);
+            values
+        };
+        all.len() > 1
+            && self.trials.iter().all(|trial| {
+                let (found, truth) = (sorted(&trial.gradients[k]), sorted(&trial.truth[k]));
+                let scale = truth.iter().fold(0.0f64, |m, v| m.max(v.abs()));
+                found.iter().zip(&truth).all(|(f, t)| (f - t).abs() <= 1e-5 * scale)
+            })
     }
 
     /// Faults of single elements.
@@ -146,9 +180,12 @@ impl<'a> Evidence<'a> {
             let second = self.problem.order() == Order::Second;
             return Some(if second { Diagnosis::SecondOrderMissing } else { Diagnosis::Missing });
         }
-        if pairs().all(|(found, truth)| {
-            found == f64::from(found as f32) && (found - truth).abs() < 1e-5 * truth.abs()
-        }) {
+        if pairs().all(|(_, truth)| truth == 0.0) {
+            return Some(Diagnosis::Unwanted);
+        }
+        if pairs().all(|(found, truth)| (found - truth).abs() < 1e-5 * truth.abs())
+            && are_of_f32(pairs().map(|(found, _)| found))
+        {
             return Some(Diagnosis::SinglePrecision { of_value: false });
         }
         let (found, truth) = pairs().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))?;

@@ -62,6 +62,8 @@ pub use node::live_nodes;
 pub use operators::VarNumber;
 #[cfg(feature = "profile")]
 pub use profile::{Profile, ProfileLine, profile};
+#[doc(hidden)]
+pub use recording::recorded_so_far;
 pub use recording::{Recorded, recorded};
 pub use table::{Domain, InputSpec, OwnedSample, Row, Sample, rows};
 pub use var::{RequiresGrad, Var, WeakVar};

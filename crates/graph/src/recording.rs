@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use foldback_tensor::Tensor;
+use foldback_tensor::{Holding, Tensor};
 
 use crate::hooks::GradFn;
 use crate::live::Watching;
@@ -31,6 +31,15 @@ pub struct Recorded {
     pub inputs: Vec<Option<Tensor>>,
     /// its results
     pub outputs: Vec<Tensor>,
+    /// the storages that it keeps for a backward pass, each as often as it does
+    #[doc(hidden)]
+    pub saved: Vec<Holding>,
+}
+
+/// How many operations [`recorded`] has seen so far in this thread; none while nobody asks.
+#[doc(hidden)]
+pub fn recorded_so_far() -> usize {
+    KEPT.with_borrow(|kept| kept.as_ref().map_or(0, Vec::len))
 }
 
 /// Runs `f`, and returns every operation that it recorded in this thread, in order, with the values of inputs and results.
@@ -63,6 +72,7 @@ pub fn recorded<R>(f: impl FnOnce() -> R) -> (R, Vec<Recorded>) {
         grad_fn: GradFn { node: node.clone() },
         inputs: node.next_edges.iter().map(|e| value(e.as_ref()?)).collect(),
         outputs: outputs.clone(),
+        saved: node.saved_storages(),
     });
     (result, operations.collect())
 }
@@ -88,8 +98,12 @@ mod tests {
         let x = tensor![1.0].requires_grad();
         let ((_, inner), outer) = recorded(|| {
             let y = x.exp();
+            assert_eq!(recorded_so_far(), 1);
             recorded(|| (y * 2.0).sqrt())
         });
+        assert_eq!(recorded_so_far(), 0);
+        // A product with a number keeps nothing, a root its result, of which a single number lies in the node.
+        assert_eq!(recorded(|| (tensor![1.0, 2.0].requires_grad() * 2.0).sqrt()).1[1].saved.len(), 1);
         let names = |list: &[Recorded]| list.iter().map(|r| r.grad_fn.name()).collect::<Vec<_>>();
         assert_eq!((names(&outer), names(&inner)), (vec!["exp"], vec!["mul", "sqrt"]));
         // The product's input was recorded before.

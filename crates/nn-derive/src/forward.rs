@@ -1,7 +1,7 @@
 //! The code that `#[forward]` writes.
 //!
 //! The function that the user wrote keeps its body under another name. The one that is called turns what it is given into
-//! variables, and adds the layer's path to errors. The operations inside belong to the lines of the user's function, unless it is
+//! variables, tells a summary that the layer was called, and adds the layer's path to errors. The operations inside belong to the lines of the user's function, unless it is
 //! `#[track_caller]`. A function of one variable is a `Layer`, too; its inherent method goes before that of the trait.
 
 use proc_macro2::TokenStream;
@@ -85,7 +85,12 @@ fn called(own: &ImplItemFn, nn: &Path) -> Result<(TokenStream, Vec<Input>)> {
         #(#attrs)*
         #vis #sig {
             #(#variables)*
+            let __asked = #nn::enter(&*self);
             let result = self.#inner(#(#passed),*);
+            if __asked {
+                use #nn::NoShapes as _;
+                #nn::leave(#nn::Returned(&result).shapes());
+            }
             #placed
         }
     };

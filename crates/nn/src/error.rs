@@ -10,12 +10,28 @@ use crate::state::{Listed, LoadReport};
 #[non_exhaustive]
 pub enum NnFacts {
     /// An input whose last axis is not what the layer was made for.
-    #[error("{op}: expected an input of shape [.., {expected}], found {found}")]
+    #[error(
+        "{op}: expected an input of shape [.., {expected}], found {found}: the last axis holds the features; {}",
+        match found.last() {
+            Some(features) => format!("make the layer for {features}, or transpose or reshape the input"),
+            None => "unsqueeze gives it one".to_owned(),
+        }
+    )]
     Features {
         /// the operation
         op: &'static str,
         /// the size wanted of the last axis
         expected: usize,
+        /// the shape of the input
+        found: Shape,
+    },
+    /// An input of a shape that its layer cannot take.
+    #[error("{op}: expected an input of shape {expected}, found {found}")]
+    Input {
+        /// the operation
+        op: &'static str,
+        /// the shapes wanted, with words for free sizes
+        expected: String,
         /// the shape of the input
         found: Shape,
     },
@@ -131,16 +147,6 @@ pub enum NnFacts {
         /// the shape
         found: Shape,
     },
-    /// An input of another number of axes than the layer takes.
-    #[error("{op}: expected an input of {} axes, or {} with a batch, found shape {found}", expected[0], expected[1])]
-    InputRank {
-        /// the operation
-        op: &'static str,
-        /// the number of axes without and with a batch
-        expected: [usize; 2],
-        /// the shape of the input
-        found: Shape,
-    },
     /// An input of a shape that does not fit the layer, or the other inputs.
     #[error("{op}: expected {name} of shape {expected}, found {found}")]
     InputShape {
@@ -164,6 +170,18 @@ pub enum NnFacts {
         rows: Option<usize>,
         /// how many steps the input has
         steps: usize,
+    },
+    /// Something that does not stand alone.
+    #[error("{op}: {option} is not enough for {target}: {cure}")]
+    Needs {
+        /// the operation
+        op: &'static str,
+        /// what is given
+        option: &'static str,
+        /// what it is given for
+        target: &'static str,
+        /// what to do
+        cure: &'static str,
     },
     /// A choice among names that a layer does not offer.
     #[error("{op}: {name} = {found} is not offered: expected {expected}")]
@@ -192,11 +210,11 @@ impl Facts for NnFacts {
         use NnFacts::*;
         match self {
             Features { .. } | ParameterShape { .. } | Fan { .. } | MatrixShape { .. } => Kind::Shape,
-            InputRank { .. } | InputShape { .. } | LossShapes { .. } | TargetShape { .. } => Kind::Shape,
+            Input { .. } | InputShape { .. } | LossShapes { .. } | TargetShape { .. } => Kind::Shape,
             TargetOutOfRange { .. } => Kind::Index,
             DType { .. } => Kind::DType,
             Parameter { .. } | Unsupported { .. } | StateDict { .. } | NoSuchName { .. } => Kind::Argument,
-            Choice { .. } | Lengths { .. } => Kind::Argument,
+            Choice { .. } | Lengths { .. } | Needs { .. } => Kind::Argument,
         }
     }
 }
@@ -258,6 +276,7 @@ mod tests {
         let (op, loss, s) = ("linear", "mse_loss", || Shape::from(2));
         let all = [
             (Features { op, expected: 3, found: s() }, Kind::Shape),
+            (Input { op, expected: "[n, c]".into(), found: s() }, Kind::Shape),
             (ParameterShape { op, name: "a bias", expected: "[3]".into(), found: s() }, Kind::Shape),
             (LossShapes { loss, input: s(), target: Shape::from(3) }, Kind::Shape),
             (TargetShape { loss, input: s(), target: s(), probabilities: false }, Kind::Shape),
@@ -276,9 +295,9 @@ mod tests {
             (StateDict { report: LoadReport::default() }, Kind::Argument),
             (NoSuchName { op, pattern: "*.b".into(), names: vec!["bias".into()] }, Kind::Argument),
             (MatrixShape { op: "eye", expected: "2 axes", found: s() }, Kind::Shape),
-            (InputRank { op, expected: [2, 3], found: s() }, Kind::Shape),
             (InputShape { op, name: "h_0", expected: "[3]".into(), found: s() }, Kind::Shape),
             (Lengths { op, lengths: vec![0], rows: None, steps: 2 }, Kind::Argument),
+            (Needs { op, option: "a", target: "b", cure: "c" }, Kind::Argument),
             (Choice { op, name: "a", found: "b".into(), expected: "c" }, Kind::Argument),
             (Fan { shape: s() }, Kind::Shape),
         ];

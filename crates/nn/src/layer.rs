@@ -5,6 +5,7 @@ use foldback_graph::{Value, Var};
 use crate::copies::Copies;
 use crate::error::Result;
 use crate::module::{Module, Visitor};
+use crate::summary::Summary;
 
 /// A module of one variable: what stands in a [`Sequential`](crate::Sequential), a `Box<dyn Layer>` or behind `impl Layer`.
 ///
@@ -32,6 +33,34 @@ pub trait Layer: Module + CopyLayer + Send + Sync {
     /// What the layer refuses; [`Error::path`](crate::Error::path) names the layer inside it that did.
     #[track_caller]
     fn forward(&self, input: &dyn Value) -> Result<Var>;
+
+    /// What each layer does with this input: shapes, parameters, products, bytes kept, as a table by `{}`.
+    ///
+    /// Nothing is changed, as copies are called, see [`Summary::of`]; a layer that differs between training and use is
+    /// called as it is.
+    ///
+    /// # Errors
+    /// What the layer refuses.
+    ///
+    /// ```
+    /// use foldback_nn::{Layer, Linear};
+    /// use foldback_tensor::Tensor;
+    /// let summary = Linear::new(3, 2).summary(&Tensor::ones([5, 3]))?;
+    /// assert_eq!(summary.to_string(), "\
+    /// layer    type    output  parameters  FLOPs  keeps
+    /// (model)  Linear  [5, 2]           8     60   60 B
+    /// 8 parameters, 8 of them trainable; 60 FLOPs; keeps 60 B for the backward pass");
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    #[track_caller]
+    fn summary(&self, input: &dyn Value) -> Result<Summary>
+    where
+        Self: Sized,
+    {
+        let input = input.as_var();
+        let leaf = if input.dtype().is_float() { Var::leaf(input.value())? } else { Var::clone(&input) };
+        Summary::of_two(self, |layer| layer.forward(&*input), |layer| layer.forward(&leaf))
+    }
 }
 
 /// [`Module::copy_parts`] of a layer behind a box.

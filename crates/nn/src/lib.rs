@@ -48,18 +48,23 @@ mod layers;
 pub mod loss;
 mod module;
 mod state;
+mod summary;
 
 pub use buffer::Buffer;
 pub use copies::Copies;
 pub use error::NnFacts;
 #[cfg(feature = "safetensors")]
 pub use files::{FileFacts, safetensors, write_atomically};
+#[cfg(feature = "safetensors")]
+#[doc(hidden)]
+pub use files::{read_bytes, remove_leftovers, write_named};
 pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use init::Init;
 pub use layer::Layer;
 pub use layers::*;
 pub use module::{Module, Visitor};
 pub use state::{LoadReport, Mismatched};
+pub use summary::{LayerSummary, Summary};
 
 /// Makes a module of a struct: finds the parameters in its fields.
 ///
@@ -146,7 +151,7 @@ pub use foldback_nn_derive::Module;
 /// let (y, _) = model.forward(&Tensor::ones([1, 3]), &Tensor::ones([1, 4]), Some(&tensor![0.0, 1.0]))?;
 /// assert_eq!(y.shape(), [1, 2]);
 /// let e = model.forward(&y, &Tensor::ones([1, 4]), None).unwrap_err();
-/// assert!(e.to_string().starts_with("left: linear: expected an input of shape [.., 3], found [1, 2] (at "));
+/// assert!(e.to_string().starts_with("left: linear: expected an input of shape [.., 3], found [1, 2]: "));
 /// # Ok::<(), foldback_nn::Error>(())
 /// ```
 ///
@@ -177,3 +182,5 @@ pub use foldback_graph::{Value, Var};
 pub use foldback_nn_derive::{FacadeModule, facade_forward};
 #[doc(hidden)]
 pub use layer_path::in_layer;
+#[doc(hidden)]
+pub use summary::{HasShapes, NoShapes, Returned, enter, leave};

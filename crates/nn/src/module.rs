@@ -1,7 +1,10 @@
 //! `Module`: what holds parameters, and what one can do with all of them.
 
+#[cfg(feature = "safetensors")]
+use std::path::Path;
+
 use foldback_graph::Var;
-use foldback_tensor::{Here, StateDict, name_matches, refuse};
+use foldback_tensor::{Generator, Here, StateCell, StateDict, name_matches, refuse};
 
 use crate::buffer::Buffer;
 use crate::copies::Copies;
@@ -152,7 +155,7 @@ pub trait Module {
     ///
     /// Whoever shares the variables sees the new values: clones, optimisers. Gradients and moments stay as they are.
     /// Numbers are converted to the type that the module has: floating-point ones are rounded, others must be kept by
-    /// it. Of the tensors for one variable with several names the last is kept.
+    /// it. A tensor of shape `[1]` fits a parameter without axes. Of the tensors for one variable with several names the last is kept.
     ///
     /// # Errors
     /// `StateDict`, with the report, if a shape differs or a number cannot be converted, and if strict also for names
@@ -173,6 +176,99 @@ pub trait Module {
     #[track_caller]
     fn load_state_dict_with(&mut self, state: &StateDict, strict: bool) -> Result<LoadReport> {
         state::load(self, state, strict).here()
+    }
+
+    /// Writes [`Module::state_dict`] to a safetensors file, which PyTorch reads: whole or not at all, see
+    /// [`safetensors::save_file`](crate::safetensors::save_file). Behind the feature `safetensors`.
+    ///
+    /// # Errors
+    /// As [`safetensors::save_file`](crate::safetensors::save_file).
+    ///
+    /// ```
+    /// use foldback_nn::{Linear, Module};
+    /// let path = std::env::temp_dir().join(format!("foldback-linear-{}.safetensors", std::process::id()));
+    /// let layer = Linear::new(3, 2);
+    /// layer.save(&path)?;
+    /// let mut other = Linear::new(3, 2);
+    /// other.load(&path)?;
+    /// assert_eq!(other.weight.value(), layer.weight.value());
+    /// # std::fs::remove_file(path)?;
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    #[cfg(feature = "safetensors")]
+    #[track_caller]
+    fn save(&self, path: impl AsRef<Path>) -> Result<()>
+    where
+        Self: Sized,
+    {
+        crate::files::save_module(path.as_ref(), &self.state_dict()).here()
+    }
+
+    /// Writes the tensors of a safetensors file into the parameters and buffers of these names: all of them, or none if
+    /// they do not fit. Behind the feature `safetensors`.
+    ///
+    /// # Errors
+    /// As [`Module::load_with`], strict.
+    #[cfg(feature = "safetensors")]
+    #[track_caller]
+    fn load(&mut self, path: impl AsRef<Path>) -> Result<()>
+    where
+        Self: Sized,
+    {
+        self.load_with(path, true).here().map(drop)
+    }
+
+    /// [`Module::load`] that, if not strict, leaves out names that only one of both has, and reports them. Behind the feature
+    /// `safetensors`.
+    ///
+    /// # Errors
+    /// As [`safetensors::load_file`](crate::safetensors::load_file); [`FileFacts::Contents`](crate::FileFacts::Contents), with
+    /// the words of [`Module::load_state_dict_with`], if it refuses the tensors. Nothing is changed then.
+    ///
+    /// ```
+    /// use foldback_nn::{Linear, Module};
+    /// let path = std::env::temp_dir().join(format!("foldback-part-{}.safetensors", std::process::id()));
+    /// Linear::new(3, 2).bias(false).save(&path)?;
+    /// let mut layer = Linear::new(3, 2);
+    /// assert!(layer.load(&path).unwrap_err().to_string().contains("missing: bias"));
+    /// assert_eq!(layer.load_with(&path, false)?.missing, ["bias"]);
+    /// # std::fs::remove_file(path)?;
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    #[cfg(feature = "safetensors")]
+    #[track_caller]
+    fn load_with(&mut self, path: impl AsRef<Path>, strict: bool) -> Result<LoadReport>
+    where
+        Self: Sized,
+    {
+        crate::files::load_module(path.as_ref(), &mut |state| self.load_state_dict_with(state, strict)).here()
+    }
+
+    /// Where the layers' own generators of random numbers stand, such as those of [`Dropout::seed`](crate::Dropout::seed): for
+    /// a layer at `drop` the tensor `drop.generator`, see [`Generator::get_state`]. Not among the weights: a checkpoint of a run keeps it.
+    ///
+    /// ```
+    /// use foldback_nn::{Dropout, Module};
+    /// use foldback_tensor::Tensor;
+    /// let (a, mut b) = (Dropout::new(0.5).seed(1), Dropout::new(0.5).seed(2));
+    /// let x = Tensor::ones([64]);
+    /// a.forward(&x)?;
+    /// b.load_generator_states(&a.generator_states())?;
+    /// assert_eq!(a.forward(&x)?.value(), b.forward(&x)?.value());
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    fn generator_states(&self) -> StateDict {
+        state::generator_states(self)
+    }
+
+    /// Lets the layers' own generators go on where [`Module::generator_states`] says.
+    ///
+    /// # Errors
+    /// `StateDict`, with the report, for names that are missing or unexpected and for what is no state of a generator. Nothing
+    /// is changed then.
+    #[track_caller]
+    fn load_generator_states(&mut self, states: &StateDict) -> Result<()> {
+        state::load_generator_states(self, states).here()
     }
 
     /// Forgets the gradients of all parameters.
@@ -260,6 +356,7 @@ fn require_grad(mut leaves: Vec<Var>, on: bool) -> Result<()> {
 pub(crate) enum Seen<'a> {
     Parameter(&'a Var),
     Buffer(&'a Buffer),
+    Generator(&'a StateCell<Generator>),
     Layer(LayerId),
 }
 
@@ -304,6 +401,11 @@ impl<'a> Visitor<'a> {
 
     pub(crate) fn buffer(&mut self, buffer: &Buffer) {
         (self.see)(&self.path, Seen::Buffer(buffer));
+    }
+
+    /// Shows a layer's own generator of random numbers, so that checkpoints keep its state.
+    pub fn generator(&mut self, generator: &StateCell<Generator>) {
+        (self.see)(&self.path, Seen::Generator(generator));
     }
 
     /// Leads the visitor through a part of this name.

@@ -6,5 +6,5 @@ use tests::conformance::command;
 use tests::programs::replay_programs;
 
 fn main() -> ExitCode {
-    command("programs", replay_programs)
+    command("programs", std::env::args_os().skip(1), replay_programs)
 }

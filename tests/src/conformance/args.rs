@@ -208,7 +208,8 @@ impl Args {
         self.plain.get(name).is_some_and(Value::is_null)
     }
 
-    pub(super) fn value(&self, name: &str) -> Option<&Value> {
+    /// A plain argument as it is written, unless it is null.
+    pub(crate) fn value(&self, name: &str) -> Option<&Value> {
         self.plain.get(name).filter(|v| !v.is_null())
     }
 

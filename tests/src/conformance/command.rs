@@ -1,5 +1,6 @@
 //! The command line of a replayer.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,8 +9,12 @@ use super::replay::files;
 use super::report::Report;
 
 /// Replays the files and folders that are named as arguments and prints the report; a failure fails the command.
-pub fn command(name: &str, replay: fn(&[PathBuf]) -> io::Result<Report>) -> ExitCode {
-    let paths: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+pub fn command(
+    name: &str,
+    args: impl IntoIterator<Item = OsString>,
+    replay: fn(&[PathBuf]) -> io::Result<Report>,
+) -> ExitCode {
+    let paths: Vec<PathBuf> = args.into_iter().map(PathBuf::from).collect();
     if paths.is_empty() {
         eprintln!("usage: {name} DIR_OR_FILE...");
         return ExitCode::from(2);

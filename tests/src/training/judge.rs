@@ -12,6 +12,8 @@ use crate::conformance::run::Stop;
 #[derive(Default)]
 pub(crate) struct Judge {
     computed: Vec<(String, Tensor)>,
+    /// what is printed and not judged
+    remarks: Vec<String>,
 }
 
 impl Judge {
@@ -69,6 +71,16 @@ impl Judge {
     /// Notes a tensor that is compared with nothing but its own second run.
     pub(crate) fn note(&mut self, name: &str, found: &Tensor) {
         self.computed.push((name.to_owned(), found.clone()));
+    }
+
+    /// Notes what is printed and not judged.
+    pub(crate) fn remark(&mut self, text: String) {
+        self.remarks.push(text);
+    }
+
+    /// What is printed.
+    pub(crate) fn remarks(&self) -> &[String] {
+        &self.remarks
     }
 
     /// The first thing that another run computed differently.

@@ -1,7 +1,7 @@
 //! Layers: values, gradients and buffers, in training and in use.
 
 use foldback_graph::{Backward, Var, backward, no_grad};
-use foldback_nn::Module;
+use foldback_nn::{Module, safetensors};
 use foldback_tensor::DType;
 use serde_json::{Map, Value};
 
@@ -10,6 +10,7 @@ use super::{Judge, TrainingCase};
 use crate::conformance::args::{Args, Refusal};
 use crate::conformance::build;
 use crate::conformance::case::{array, input, text};
+use crate::conformance::close::same_bits;
 use crate::conformance::run::Stop;
 
 use super::judge::written;
@@ -25,20 +26,37 @@ pub(super) fn replay(case: &TrainingCase, judge: &mut Judge) -> Result<(), Stop>
     if text(&case.body, "when").as_deref() != Ok("new") {
         model.load(case.get("state")?)?;
     }
-    model.set_training(text(&case.body, "mode")? == "train");
+    model.set_training(is_training(case)?);
     let inputs = inputs(case)?;
     for warm in case.body.get("warmup").and_then(Value::as_array).into_iter().flatten() {
         let args = Args::new(vec![(inputs.named[0].0.clone(), written(warm)?.into())], Map::new());
         no_grad(|| model.call(&name, &args)).map_err(stop)?;
     }
+    let saved = safetensors::save(&model.state_dict()).map_err(|e| format!("save: {e}"))?;
     let forward = case.body.get("forward").and_then(Value::as_object).cloned().unwrap_or_default();
-    let results = model.call(&name, &Args::new(inputs.named.clone(), forward));
+    let args = Args::new(inputs.named.clone(), forward);
+    let results = model.call(&name, &args);
     if case.is_refused() {
         return if refused(&results)? { Ok(()) } else { Err(Stop::Failed("is not refused".into())) };
     }
     let results = results.map_err(stop)?;
     compare(case, judge, &results, &inputs, &model.named_parameters())?;
-    state_after(case, judge, &model)
+    state_after(case, judge, &model)?;
+    let mut fresh = build_layer(&name, case.args(), dtype(case)?).map_err(stop)?;
+    let state = safetensors::load(&saved).map_err(|e| format!("load: {e}"))?;
+    fresh.load_state_dict(&state).map_err(|e| format!("load: {e}"))?;
+    fresh.set_training(is_training(case)?);
+    let again = fresh.call(&name, &args).map_err(stop)?;
+    let values = |all: &[Option<Var>]| all.iter().flatten().map(Var::value).collect::<Vec<_>>();
+    if values(&results).iter().zip(&values(&again)).all(|(a, b)| same_bits(a, b)) {
+        return Ok(());
+    }
+    Err(Stop::Failed("another layer that has loaded its file gives other bits".into()))
+}
+
+/// Whether the layer is in training.
+fn is_training(case: &TrainingCase) -> Result<bool, Stop> {
+    Ok(text(&case.body, "mode")? == "train")
 }
 
 /// The inputs of a call.

@@ -29,6 +29,10 @@ pub(crate) fn call(name: &str, keywords: Map<String, Value>, inputs: Vec<(String
     let row = ROWS.iter().find(|row| row.name == name);
     let row = row.ok_or_else(|| Refusal::Unsupported(format!("loss {name}")))?;
     let options = arguments(name, row.keywords, keywords)?;
+    // PyTorch's name for the input of this loss is that of an option; it is also written as those of all others.
+    let plain =
+        |input: String| if name == "PoissonNLLLoss" && input == "input" { "log_input".into() } else { input };
+    let inputs = inputs.into_iter().map(|(input, var)| (plain(input), var)).collect();
     let inputs = Args::new(inputs, Map::new());
     expect_known(name, row.inputs, &inputs)?;
     (row.call)(&options, &inputs)
@@ -85,7 +89,7 @@ const ROWS: &[Row] = &[
     loss!(MultiMarginLoss { p, margin, weight = tensor } (input, target)),
     loss!(MultiLabelMarginLoss {}(input, target)),
     loss!(MultiLabelSoftMarginLoss { weight = tensor } (input, target)),
-    loss!(PoissonNLLLoss { log_input = flag, full = flag, eps } (input, target)),
+    loss!(PoissonNLLLoss { log_input = flag, full = flag, eps } (log_input, target)),
     loss!(GaussianNLLLoss { full = flag, eps } (input, target, var)),
 ];
 

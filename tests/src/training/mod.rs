@@ -25,6 +25,7 @@ use crate::conformance::case::text;
 use crate::conformance::run::{Stop, Verdict};
 
 pub(crate) use judge::Judge;
+pub use safetensors::rewrite_to;
 
 /// One line with a `kind`.
 #[derive(Clone)]
@@ -121,6 +122,7 @@ pub(crate) fn run(case: &TrainingCase) -> Verdict {
     if let Some(name) = once.other_bits(&again) {
         return Verdict::Failed(format!("{name} has other bits when run again"));
     }
+    once.remarks().iter().for_each(|text| println!("{} {}: {text}", case.name(), case.id));
     drop((once, again));
     match live_nodes() {
         after if after == before => Verdict::Passed,

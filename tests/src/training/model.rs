@@ -3,10 +3,12 @@
 //! The layers stand in tables, a row each: PyTorch's name, the keywords of its constructor, how it is made from these, and how it is
 //! called if it is no function of one variable.
 
+mod attention;
 mod basic;
 mod curves;
 mod images;
 mod normal;
+mod recurrent;
 
 use foldback_graph::{RequiresGrad, Var};
 use foldback_nn::{Buffer, Copies, Layer, Module, Sequential, Visitor};
@@ -123,7 +125,7 @@ macro_rules! row {
             new: |$a, $dtype| Ok($crate::training::model::Model::Layer(Box::new($new))),
         }
     };
-    ($name:literal, $keywords:literal, |$a:pat_param, $dtype:pat_param| $new:expr, $inputs:literal, $call:expr) => {
+    ($name:literal, $keywords:literal, |$a:pat_param, $dtype:pat_param| $new:expr, $inputs:expr, $call:expr) => {
         $crate::training::model::Row {
             name: $name,
             keywords: $keywords,
@@ -148,7 +150,9 @@ pub(crate) fn one(result: foldback_tensor::Result<Var>) -> Results {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    [basic::ROWS, curves::ROWS, images::ROWS, normal::ROWS].into_iter().flatten()
+    [attention::ROWS, basic::ROWS, curves::ROWS, images::ROWS, normal::ROWS, recurrent::ROWS]
+        .into_iter()
+        .flatten()
 }
 
 /// The model of a case: `{"layer", "args"}`, `{"sequential"}`, `{"list"}` or `{"module"}`, with parameters of one type.
@@ -195,7 +199,9 @@ fn zeros(shape: &[Value], dtype: DType) -> Read<Tensor> {
 }
 
 /// A layer by its name and keywords.
-pub(crate) fn build_layer(name: &str, keywords: Map<String, Value>, dtype: DType) -> Read<Model> {
+pub(crate) fn build_layer(name: &str, mut keywords: Map<String, Value>, dtype: DType) -> Read<Model> {
+    // Layers give new values; only writing over the input is something that they lack.
+    keywords.retain(|keyword, value| keyword != "inplace" || *value != Value::Bool(false));
     let row =
         rows().find(|row| row.name == name).ok_or_else(|| Refusal::Unsupported(format!("layer {name}")))?;
     (row.new)(&arguments(row.name, row.keywords, keywords)?, dtype)

@@ -3,6 +3,7 @@
 //! A public method that forgets its line has none, or one of the library's; each is called here once. The operations of
 //! `regressions/names_in_errors.rs` and `regressions/too_large.rs` are checked there as well.
 
+mod messages;
 mod models;
 mod tensors;
 mod texts;

@@ -98,7 +98,7 @@ fn read(state: &StateDict, entry: &'static str) -> Result<i64> {
 }
 
 fn wrong<T>(entry: &'static str, found: impl ToString, expected: String) -> Result<T> {
-    refuse(DataFacts::State { entry, found: found.to_string(), expected })
+    refuse(DataFacts::State { op: super::OP, entry, found: found.to_string(), expected })
 }
 
 /// The generator of a part of a run. Parts are numbered by any numbers; `splitmix64` of Steele, Lea and Flood ("Fast

@@ -67,7 +67,8 @@ pub fn layouts() -> impl Strategy<Value = Layout> {
     proptest::sample::select(&Layout::ALL[..])
 }
 
-/// `n` tensors of numbers of a domain, in any layouts, whose shapes broadcast with each other.
+/// `n` tensors of numbers of a domain, in any layouts, whose shapes broadcast with each other. Their axes of size 1 count as made on
+/// purpose, so that [`BroadcastWarning`](foldback_tensor::BroadcastWarning) says nothing.
 ///
 /// ```
 /// use foldback_gradcheck::strategies::{broadcasting_inputs, domains::ANY, proptest::prelude::*};
@@ -90,9 +91,12 @@ pub(super) fn inputs_in(domains: &[Domain]) -> impl Strategy<Value = Vec<Tensor>
     })
 }
 
-/// A tensor of numbers that begin again when there are no more; row-major where it has no such layout.
+/// A tensor of numbers that begin again when there are no more; row-major where it has no such layout. Its axes of size 1 are
+/// made on purpose: to broadcast.
 fn made(shape: &Shape, layout: Layout, values: &[f64]) -> Tensor {
     let elements = values.iter().copied().cycle().take(shape.numel()).collect::<Vec<f64>>();
     let x = or_panic(Tensor::from_vec(elements, shape));
-    layout.apply(&x).unwrap_or(x)
+    let x = layout.apply(&x).unwrap_or(x);
+    let ones = (0..x.rank() as isize).filter(|&axis| x.dims()[axis as usize] == 1);
+    ones.fold(x.clone(), |x, axis| or_panic(x.squeeze(axis).and_then(|x| x.unsqueeze(axis))))
 }

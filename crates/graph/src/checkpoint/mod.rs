@@ -12,7 +12,10 @@
 mod draws;
 mod sketch;
 
-use foldback_tensor::{Generator, Here, Packed, Tensor, get_rng_state, refuse, set_rng_state};
+use foldback_tensor::{
+    BroadcastWarning, Generator, Here, Packed, Tensor, broadcast_warning, get_rng_state, refuse,
+    set_rng_state,
+};
 use smallvec::SmallVec;
 
 use crate::error::{GraphFacts, Result};
@@ -218,6 +221,8 @@ impl Checkpoint {
         }
         let _generator = Restore(Some(set_rng_state(self.generator.clone())));
         let _lines = LineGuard::none();
+        // What it broadcasts has been looked at, by the level that was in force.
+        let _meant = broadcast_warning(BroadcastWarning::Off);
         replay(&self.draws, || enable_grad(|| (self.run)(operands)))
     }
 }

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use foldback_tensor::kernel::{self, Target};
-use foldback_tensor::{Shape, Tensor};
+use foldback_tensor::{BroadcastWarning, Shape, Tensor, broadcast_warning};
 use smallvec::SmallVec;
 
 use super::deliver::{Job, in_backward, in_gradient, place};
@@ -35,13 +35,17 @@ impl GraphTask {
         count: usize,
     ) -> Result<()> {
         let _line = LineGuard::set(node.location);
+        // The axis of the gradients stands before all others, and they broadcast against what has none.
+        let meant = || broadcast_warning(BroadcastWarning::Off);
         match (&node.kind, &grads[0]) {
             // Of one output, which has received its gradients, or one that hands them on.
             (NodeKind::Function(_, function), _) if function.leads() => {
+                let _guard = meant();
                 self.run_function(node, &**function, grads)
             }
             (NodeKind::Function(_, function), _) => self.function_repeated(node, &**function, grads, count),
             (NodeKind::Rule(rule, params), Some(_)) if self.options.create_graph => {
+                let _guard = meant();
                 self.record_rule(node, rule, params, grads)
             }
             (NodeKind::Rule(rule, params), Some(g)) => self.rule_batched(node, rule, params, g, count),

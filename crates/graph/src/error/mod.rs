@@ -114,7 +114,7 @@ pub enum GraphFacts {
     },
     /// `backward` on something other than a single number, without a seed.
     #[error(
-        "grad can be implicitly created only for scalar outputs: this one has shape {shape}; pass a seed with backward_with"
+        "grad can be implicitly created only for scalar outputs: this one has shape {shape}; reduce it, with sum(..) or mean(..), or pass a seed with backward_with"
     )]
     NotScalar {
         /// the shape of the root

@@ -6,15 +6,16 @@
 //! writer holds a lock on its temporary file, which the system lifts when the process ends in whatever way: one that can be
 //! locked is a dead writer's, and the next writer of the same file removes it.
 
+use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use foldback_tensor::Here;
+use foldback_tensor::{Error, Here, Kind};
 
-use super::error::from_io;
+use super::error::FileFacts;
 use crate::error::Result;
 
 /// Writes a file whole or not at all: what stood at the path stays until every byte of the new file is on the disk.
@@ -40,16 +41,17 @@ use crate::error::Result;
 /// ```
 #[track_caller]
 pub fn write_atomically(path: impl AsRef<Path>, write: impl Fn(&mut dyn Write) -> Result<()>) -> Result<()> {
-    write_file("write_atomically", path.as_ref(), &write).or_here()
+    write_named("write_atomically", path.as_ref(), &write).or_here()
 }
 
 /// [`write_atomically`] in the name of another operation.
-pub(super) fn write_file(
+#[doc(hidden)]
+pub fn write_named(
     op: &'static str,
     path: &Path,
     write: &dyn Fn(&mut dyn Write) -> Result<()>,
 ) -> Result<()> {
-    let failed = |e: io::Error| from_io(op, path, &e);
+    let failed = |e: io::Error| Error::from(FileFacts::io(op, path, &e));
     // A link stays one: the file behind it is replaced.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let Some(name) = target.file_name() else {
@@ -59,11 +61,11 @@ pub(super) fn write_file(
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    remove_leftovers(folder, name);
+    remove_leftovers(folder, &prefix(name));
     loop {
         let (temporary, file) = Temporary::new(folder, name).map_err(failed)?;
         let mut out = BufWriter::with_capacity(1 << 16, &file);
-        write(&mut out)?;
+        write(&mut out).map_err(|e| about_file(op, path, e))?;
         out.flush().and_then(|()| file.sync_all()).map_err(failed)?;
         drop(out);
         match fs::rename(&temporary.0, &target) {
@@ -72,6 +74,14 @@ pub(super) fn write_file(
             done => done.and_then(|()| sync_folder(folder)).map_err(failed)?,
         }
         return Ok(());
+    }
+}
+
+/// An error of the disk gets the path; any other stays as it is.
+fn about_file(op: &'static str, path: &Path, error: Error) -> Error {
+    match error.source().and_then(|source| source.downcast_ref::<io::Error>()) {
+        Some(of_disk) if error.kind() == Kind::Io => FileFacts::io(op, path, of_disk).into(),
+        _ => error,
     }
 }
 
@@ -113,9 +123,9 @@ fn prefix(name: &OsStr) -> OsString {
     prefix
 }
 
-/// Removes temporary files of dead writers. A folder that cannot be looked through is left as it is.
-fn remove_leftovers(folder: &Path, name: &OsStr) {
-    let prefix = prefix(name);
+/// Removes temporary files of dead writers whose names begin so. A folder that cannot be looked through is left as it is.
+#[doc(hidden)]
+pub fn remove_leftovers(folder: &Path, prefix: &OsStr) {
     let is_ours = |found: &OsStr| {
         let found = found.as_encoded_bytes();
         found.starts_with(prefix.as_encoded_bytes()) && found.ends_with(b".tmp")

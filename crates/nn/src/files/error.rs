@@ -47,6 +47,18 @@ pub enum FileFacts {
         /// its type, as the file names it
         dtype: String,
     },
+    /// Tensors that are not those of what they should be loaded into.
+    #[error("{op}: {place}: {error}")]
+    Contents {
+        /// the operation
+        op: &'static str,
+        /// the file, or the entry of a file
+        place: String,
+        /// what the error is about that loading gave
+        kind: Kind,
+        /// its words
+        error: String,
+    },
     /// Something that no such file can hold.
     #[error("{op}: {problem}")]
     Unwritable {
@@ -63,12 +75,27 @@ impl Facts for FileFacts {
         match self {
             Io { .. } => Kind::Io,
             Malformed { .. } | DType { .. } => Kind::File,
+            Contents { kind, .. } => *kind,
             Unwritable { .. } => Kind::Argument,
         }
     }
 }
 
 impl FileFacts {
+    /// An error of the operating system about a file.
+    #[doc(hidden)]
+    pub fn io(op: &'static str, path: &Path, error: &std::io::Error) -> FileFacts {
+        let path = path.display().to_string();
+        FileFacts::Io { op, path, kind: error.kind(), error: error.to_string() }
+    }
+
+    /// An error of loading what stands at some place.
+    #[doc(hidden)]
+    pub fn contents(op: &'static str, place: String, error: Error) -> Error {
+        let (kind, error) = (error.kind(), error.with_location(None).to_string());
+        Error::from(FileFacts::Contents { op, place, kind, error })
+    }
+
     /// The same facts about a file.
     pub(crate) fn in_file(mut self, file: &Path) -> FileFacts {
         if let FileFacts::Malformed { path, .. } | FileFacts::DType { path, .. } = &mut self {
@@ -76,12 +103,6 @@ impl FileFacts {
         }
         self
     }
-}
-
-/// An error of the operating system about a file.
-pub(crate) fn from_io(op: &'static str, path: &Path, error: &std::io::Error) -> Error {
-    let path = path.display().to_string();
-    Error::from(FileFacts::Io { op, path, kind: error.kind(), error: error.to_string() })
 }
 
 fn place(path: &str) -> String {
@@ -115,8 +136,13 @@ mod tests {
         let dtype = FileFacts::DType { op, path: path(), name: "x".into(), dtype: "I32".into() };
         assert_eq!(dtype.kind(), Kind::File);
         assert!(dtype.to_string().starts_with("load: tensor \"x\" has dtype I32, "));
+        let contents = FileFacts::contents(op, "a/b".into(), named.into());
+        assert_eq!(
+            (contents.kind(), contents.to_string()),
+            (Kind::File, "load: a/b: load: a/b: it is cut: save again".into())
+        );
         assert_eq!(FileFacts::Unwritable { op, problem: path() }.kind(), Kind::Argument);
-        let missing = from_io(op, Path::new("a/b"), &std::io::ErrorKind::NotFound.into());
+        let missing = FileFacts::io(op, Path::new("a/b"), &std::io::ErrorKind::NotFound.into());
         assert_eq!(missing.kind(), Kind::Io);
         assert!(missing.to_string().ends_with("check the path, and make its folder first"), "{missing}");
     }

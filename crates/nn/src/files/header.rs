@@ -18,7 +18,7 @@ pub type Metadata = BTreeMap<String, String>;
 pub(super) const METADATA: &str = "__metadata__";
 
 /// More tensors than any model has in a file, and few enough to be held in memory before their elements are seen.
-pub(super) const MOST_ENTRIES: usize = 1 << 16;
+pub(super) const MOST_ENTRIES: usize = 1 << 15;
 
 /// More axes than PyTorch's tensors have.
 pub(super) const MOST_AXES: usize = 64;
@@ -117,6 +117,9 @@ from_map!(Entry, "an object with dtype, shape and data_offsets", |map| {
         }
     }
     let dtype = dtype.ok_or_else(|| A::Error::missing_field("dtype"))?;
+    if dtype.len() > 32 {
+        return Err(A::Error::custom("no dtype has so long a name"));
+    }
     Ok(Entry(TensorInfo {
         dtype: Dtype::deserialize(dtype.as_str().into_deserializer())?,
         shape: shape.ok_or_else(|| A::Error::missing_field("shape"))?,

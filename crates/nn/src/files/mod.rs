@@ -10,14 +10,27 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-pub use atomic::write_atomically;
+pub use atomic::{remove_leftovers, write_atomically, write_named};
 pub use error::FileFacts;
+use foldback_tensor::StateDict;
 
 use crate::error::Result;
-use error::from_io;
+
+/// Writes the state of a module.
+pub(crate) fn save_module(path: &Path, state: &StateDict) -> Result<()> {
+    safetensors::write_file("save", path, state, Some(&safetensors::usual()))
+}
+
+/// Reads a file and hands its tensors to a module.
+pub(crate) fn load_module<R>(path: &Path, load: &mut dyn FnMut(&StateDict) -> Result<R>) -> Result<R> {
+    let op = "load";
+    let (state, _) = safetensors::read_file(op, path)?;
+    load(&state).map_err(|e| FileFacts::contents(op, path.display().to_string(), e))
+}
 
 /// The bytes of a regular file; a pipe or a device might never end.
-pub(crate) fn read(op: &'static str, path: &Path) -> Result<Vec<u8>> {
+#[doc(hidden)]
+pub fn read_bytes(op: &'static str, path: &Path) -> Result<Vec<u8>> {
     let bytes = || {
         let file = File::open(path)?;
         let about = file.metadata()?;
@@ -30,5 +43,5 @@ pub(crate) fn read(op: &'static str, path: &Path) -> Result<Vec<u8>> {
         file.take(about.len()).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    bytes().map_err(|e| from_io(op, path, &e))
+    bytes().map_err(|e| FileFacts::io(op, path, &e).into())
 }

@@ -22,7 +22,7 @@
 //! | any other | refused by name |
 //!
 //! Whatever is wrong with a file is an error and loads nothing: also what other readers let pass, a name that comes
-//! twice, a header that does not begin with `{`, a byte other than 0 and 1 in a `BOOL`. A file has at most 65536 tensors of at
+//! twice, a header that does not begin with `{`, a byte other than 0 and 1 in a `BOOL`. A file has at most 32768 tensors of at
 //! most 64 axes, and a header of at most 100 MB.
 
 use std::io::Write;
@@ -35,14 +35,15 @@ use serde::ser::SerializeMap;
 
 pub use super::header::Metadata;
 use super::header::{Header, METADATA, MOST_AXES, MOST_ENTRIES, shortened};
-use super::{FileFacts, atomic, elements, read};
+use super::{FileFacts, atomic, elements, read_bytes};
 use crate::error::Result;
 
 /// The longest header, as in the reader of Python.
 const LONGEST_HEADER: usize = 100_000_000;
 
 /// What PyTorch's libraries write, and some of them want to find.
-fn usual() -> Metadata {
+#[doc(hidden)]
+pub fn usual() -> Metadata {
     Metadata::from([("format".to_owned(), "pt".to_owned())])
 }
 
@@ -93,7 +94,7 @@ pub fn save_with(state: &StateDict, metadata: Option<&Metadata>) -> Result<Vec<u
 /// ```
 #[track_caller]
 pub fn save_file(state: &StateDict, path: impl AsRef<Path>) -> Result<()> {
-    save_file_with(state, path, Some(&usual())).here()
+    write_file("save_file", path.as_ref(), state, Some(&usual())).here()
 }
 
 /// [`save_file`] with metadata of one's own, or none.
@@ -102,8 +103,17 @@ pub fn save_file(state: &StateDict, path: impl AsRef<Path>) -> Result<()> {
 /// As [`save_file`].
 #[track_caller]
 pub fn save_file_with(state: &StateDict, path: impl AsRef<Path>, metadata: Option<&Metadata>) -> Result<()> {
-    let op = "save_file";
-    atomic::write_file(op, path.as_ref(), &|out| save_to(op, state, metadata, out)).here()
+    write_file("save_file", path.as_ref(), state, metadata).here()
+}
+
+/// [`save_file_with`] in the name of another operation.
+pub(super) fn write_file(
+    op: &'static str,
+    path: &Path,
+    state: &StateDict,
+    metadata: Option<&Metadata>,
+) -> Result<()> {
+    atomic::write_named(op, path, &|out| save_to(op, state, metadata, out))
 }
 
 /// The tensors of a file, given its bytes, in the order of its header.
@@ -139,9 +149,18 @@ pub fn load_file(path: impl AsRef<Path>) -> Result<StateDict> {
 /// As [`load_file`].
 #[track_caller]
 pub fn load_file_with_metadata(path: impl AsRef<Path>) -> Result<(StateDict, Option<Metadata>)> {
-    let (op, path) = ("load_file", path.as_ref());
-    let bytes = read(op, path).here()?;
-    parse(op, &bytes).map_err(|facts| facts.in_file(path).into()).here()
+    read_file("load_file", path.as_ref()).here()
+}
+
+/// [`load_file_with_metadata`] in the name of another operation.
+pub(super) fn read_file(op: &'static str, path: &Path) -> Result<(StateDict, Option<Metadata>)> {
+    from_file(op, path, &read_bytes(op, path)?)
+}
+
+/// The tensors of a file whose bytes have been read.
+#[doc(hidden)]
+pub fn from_file(op: &'static str, path: &Path, bytes: &[u8]) -> Result<(StateDict, Option<Metadata>)> {
+    parse(op, bytes).map_err(|facts| facts.in_file(path).into())
 }
 
 /// Writes a file to anything.
@@ -234,7 +253,10 @@ fn parse(op: &'static str, bytes: &[u8]) -> Result<(StateDict, Option<Metadata>)
         match elements::read(info.dtype, &info.shape, part) {
             Some(Ok(tensor)) => Ok((name, tensor)),
             Some(Err(problem)) => Err(malformed(WRONG, format!("tensor {}: {problem}", shortened(&name)))),
-            None => Err(FileFacts::DType { op, path: String::new(), name, dtype: info.dtype.to_string() }),
+            None => {
+                let (name, dtype) = (name.chars().take(100).collect(), info.dtype.to_string());
+                Err(FileFacts::DType { op, path: String::new(), name, dtype })
+            }
         }
     };
     let tensors: StateDict = names.into_iter().map(tensor).collect::<Result<_, _>>()?;

@@ -151,7 +151,7 @@ activations! {
     /// assert_eq!(Tanhshrink.forward(&tensor![0.0])?.value(), tensor![0.0]);
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
-    Tanhshrink: |x| x.sub(&x.tanh());
+    Tanhshrink: |x| x.sub(x.tanh());
 }
 
 #[cfg(test)]

@@ -39,6 +39,7 @@ macro_rules! statistics {
             #[module(skip)]
             momentum: Option<f64>,
             affine: bool,
+            with_bias: bool,
             track_running_stats: bool,
             training: Training,
             #[module(skip)]
@@ -56,6 +57,7 @@ macro_rules! statistics {
                 eps: 1e-5,
                 momentum: Some(0.1),
                 affine: $affine,
+                with_bias: true,
                 track_running_stats: $tracks,
                 training: Training::new(),
                 dtype: DType::F32,
@@ -70,6 +72,8 @@ macro_rules! statistics {
             anew {
                 #[doc = concat!("Whether there are a weight and a bias. The default is `", $affine, "`. What was not there is made.")]
                 affine: bool, |layer| layer.affine = affine;
+                /// Whether there is a bias where there is a weight. The default is yes. One that was not there is made.
+                bias: bool, |layer| layer.with_bias = bias;
                 #[doc = concat!("Whether there are running statistics, which are used after [`Module::eval`]. The default is `", $tracks, "`.")]
                 track_running_stats: bool, |layer| layer.track_running_stats = track_running_stats;
             }
@@ -86,7 +90,7 @@ macro_rules! statistics {
             fn draw(&mut self, _: &mut Drawing<'_>) -> Result<()> {
                 expect_float($op, self.dtype)?;
                 has(&mut self.weight, self.affine);
-                has(&mut self.bias, self.affine);
+                has(&mut self.bias, self.affine && self.with_bias);
                 fill_with(&mut self.weight, &self.num_features.into(), 1.0, self.dtype)?;
                 fill_with(&mut self.bias, &self.num_features.into(), 0.0, self.dtype)?;
                 if !self.track_running_stats {
@@ -98,7 +102,9 @@ macro_rules! statistics {
                     let (mean, var) = (full(0.0)?, full(1.0)?);
                     self.running_mean = Some(Buffer::new(mean));
                     self.running_var = Some(Buffer::new(var));
-                    self.num_batches_tracked = Some(Buffer::new(Tensor::zeros_with((), DType::I64)));
+                    // Files that are older than it lack it.
+                        let count = Buffer::new(Tensor::zeros_with((), DType::I64)).optional(true);
+                        self.num_batches_tracked = Some(count);
                 }
                 Ok(())
             }

@@ -9,6 +9,14 @@ use crate::init::Init;
 use crate::{Module, forward};
 
 macro_rules! curves {
+    (@default $layer:ident($($arg:ident),+)) => {};
+    (@default $layer:ident()) => {
+        impl Default for $layer {
+            fn default() -> $layer {
+                $layer::new()
+            }
+        }
+    };
     ($(
         $(#[$doc:meta])*
         $layer:ident($($arg:ident: $arg_ty:ty),*) { $($(#[$set_doc:meta])* $set:ident: $set_ty:ty = $default:expr;)* }
@@ -23,7 +31,6 @@ macro_rules! curves {
 
         impl $layer {
             /// With PyTorch's defaults.
-            #[expect(clippy::new_without_default, reason = "some need arguments")]
             pub fn new($($arg: $arg_ty),*) -> $layer {
                 $layer { $($arg,)* $($set: $default,)* }
             }
@@ -37,6 +44,8 @@ macro_rules! curves {
                 }
             )*
         }
+
+        curves!(@default $layer($($arg),*));
 
         #[forward]
         impl $layer {

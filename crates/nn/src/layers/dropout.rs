@@ -129,6 +129,9 @@ impl Clone for Dropout {
 impl Module for Dropout {
     fn visit(&self, visitor: &mut Visitor<'_>) {
         visitor.layer(self);
+        if let Some(generator) = &self.generator {
+            visitor.generator(generator);
+        }
     }
     fn set_training(&mut self, training: bool) {
         self.training = training;

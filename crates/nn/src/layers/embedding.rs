@@ -1,7 +1,7 @@
 //! Tables of vectors.
 
-use foldback_graph::{AsInput, Var};
-use foldback_tensor::{DType, Here, refuse};
+use foldback_graph::{AsInput, Var, no_grad};
+use foldback_tensor::{DType, Here, Tensor, keep, refuse};
 
 use super::making::{Drawing, Drawn, blank, is_blank, making};
 use crate::error::{NnFacts, Result};
@@ -32,6 +32,10 @@ pub struct Embedding {
     #[module(skip)]
     padding_idx: Option<i64>,
     #[module(skip)]
+    max_norm: Option<f64>,
+    norm_type: f64,
+    scale_grad_by_freq: bool,
+    #[module(skip)]
     dtype: DType,
 }
 
@@ -41,10 +45,21 @@ making! {
         num_embeddings,
         embedding_dim,
         padding_idx: None,
+        max_norm: None,
+        norm_type: 2.0,
+        scale_grad_by_freq: false,
         dtype: DType::F32,
     };
     shown { num_embeddings embedding_dim padding_idx dtype }
-    keep {}
+    keep {
+        /// The largest norm of a vector: a longer one is shortened, in the table, when it is looked up. The default, also `None`, is that
+        /// there is none.
+        max_norm: impl Into<Option<f64>>;
+        /// Which norm that is. The default is 2.
+        norm_type: f64;
+        /// Whether a vector's gradient is divided by how often it is looked up in a call. The default is no.
+        scale_grad_by_freq: bool;
+    }
     anew {
         /// The number whose vector starts as zeros and gets no gradient; a negative one counts from the end. The default, also
         /// `None`, is that there is none. The table is drawn anew.
@@ -84,7 +99,9 @@ impl Embedding {
             weight.requires_grad_(false)?;
         }
         let dtype = weight.dtype();
-        Ok(Embedding { weight, num_embeddings, embedding_dim, padding_idx: None, dtype })
+        let mut layer = Embedding::builder(num_embeddings, embedding_dim).dtype(dtype).layer;
+        layer.weight = weight;
+        Ok(layer)
     }
 }
 
@@ -127,13 +144,42 @@ impl Embedding {
     /// The vector of each number: `[..]` of `i64` to `[.., width]`.
     ///
     /// # Errors
-    /// If the numbers are not `i64`, or one of them has no vector.
+    /// If the numbers are not `i64`, or one of them has no vector; with `max_norm` also if the table is the result of an operation.
     #[track_caller]
     pub fn forward(&self, ids: &Var) -> Result<Var> {
-        match self.padding_idx {
-            None => Var::embedding(ids, &self.weight),
-            Some(padding) => Var::embedding_with(ids, &self.weight, padding),
+        if let Some(max_norm) = self.max_norm {
+            self.shorten(&ids.value(), max_norm)?;
         }
+        let rows = match self.padding_idx {
+            None => Var::embedding(ids, &self.weight)?,
+            Some(padding) => Var::embedding_with(ids, &self.weight, padding)?,
+        };
+        if !self.scale_grad_by_freq {
+            return Ok(rows);
+        }
+        let flat = ids.value().reshape(-1)?;
+        let shares =
+            flat.bincount(self.num_embeddings)?.index_select(0, &flat)?.to(rows.dtype()).reciprocal();
+        let (fixed, shares) = (rows.detach(), shares.reshape(ids.shape())?.unsqueeze(-1)?);
+        // The value as it is, with a share of the gradient.
+        fixed.add(&rows.sub(&fixed)?.mul(&shares)?)
+    }
+}
+
+impl Embedding {
+    /// Shortens the vectors of these numbers in the table, as PyTorch does: to the norm times `|v| / (|v| + 1e-7)`.
+    #[track_caller]
+    fn shorten(&self, ids: &Tensor, max_norm: f64) -> Result<()> {
+        let (flat, mut table) = (ids.reshape(-1)?, self.weight.value());
+        let rows = Tensor::embedding(&flat, &table)?;
+        let norms = rows.norm_with(keep(1), self.norm_type)?;
+        let long = norms.gt(max_norm)?;
+        if !long.any(..)?.item_as::<bool>()? {
+            return Ok(());
+        }
+        let factors = long.where_cond(norms.add(1e-7)?.rdiv(max_norm)?, 1.0)?;
+        table.slice_assign(&flat, rows.mul(&factors)?)?;
+        no_grad(|| self.weight.clone().set_value(table))
     }
 }
 

@@ -466,7 +466,11 @@ mod tests {
     fn refusals() {
         let layer = Linear::new(3, 2);
         let e = layer.forward(&tensor![[1.0, 2.0]]).unwrap_err().with_location(None).to_string();
-        assert_eq!(e, "linear: expected an input of shape [.., 3], found [1, 2]");
+        assert_eq!(
+            e,
+            "linear: expected an input of shape [.., 3], found [1, 2]: the last axis holds the features; make the \
+         layer for 2, or transpose or reshape the input"
+        );
         assert!(layer.forward(&Tensor::scalar(1.0f32)).is_err());
         assert!(layer.forward(&tensor![1.0, 2.0, 3.0; f64]).is_err());
         assert!(Linear::builder(2, 2).dtype(DType::I64).build().is_err());

@@ -1,6 +1,7 @@
 //! Layers, a file for each family.
 
 mod activation;
+mod attention;
 mod batch_norm;
 mod bilinear;
 mod channel_dropout;
@@ -19,8 +20,10 @@ mod recurrent;
 mod sequential;
 mod shape;
 mod training;
+mod transformer;
 
 pub use activation::*;
+pub use attention::{AttentionMasks, MultiheadAttention, MultiheadAttentionBuilder};
 pub use batch_norm::{BatchNorm1d, BatchNorm2d, InstanceNorm1d, InstanceNorm2d};
 pub use bilinear::Bilinear;
 pub use channel_dropout::{Dropout1d, Dropout2d};
@@ -41,3 +44,7 @@ pub use recurrent::{
 };
 pub use sequential::Sequential;
 pub use shape::{Flatten, Identity, PixelShuffle, PixelUnshuffle, Unflatten, Upsample};
+pub use transformer::{
+    TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
+    TransformerLayerBuilder,
+};

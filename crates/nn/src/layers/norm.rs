@@ -181,6 +181,7 @@ pub struct GroupNorm {
     num_channels: usize,
     eps: f64,
     affine: bool,
+    with_bias: bool,
     #[module(skip)]
     dtype: DType,
 }
@@ -193,6 +194,7 @@ making! {
         num_channels,
         eps: 1e-5,
         affine: true,
+        with_bias: true,
         dtype: DType::F32,
     };
     shown { num_groups num_channels affine dtype }
@@ -203,6 +205,8 @@ making! {
     anew {
         /// Whether there are a weight and a bias. The default is yes. What was not there is made.
         affine: bool, |layer| layer.affine = affine;
+        /// Whether there is a bias beside the weight. The default is yes. One that was not there is made.
+        bias: bool, |layer| layer.with_bias = bias;
     }
 }
 
@@ -215,12 +219,12 @@ impl Drawn for GroupNorm {
     fn draw(&mut self, _: &mut Drawing<'_>) -> Result<()> {
         let op = "group_norm";
         expect_float(op, self.dtype)?;
-        if self.num_groups == 0 || self.num_channels % self.num_groups != 0 {
+        if self.num_groups == 0 || !self.num_channels.is_multiple_of(self.num_groups) {
             let (name, expected) = ("num_groups", "a divisor of num_channels");
             return refuse(NnFacts::Parameter { op, name, value: self.num_groups as f64, expected });
         }
         has(&mut self.weight, self.affine);
-        has(&mut self.bias, self.affine);
+        has(&mut self.bias, self.affine && self.with_bias);
         fill_with(&mut self.weight, &self.num_channels.into(), 1.0, self.dtype)?;
         fill_with(&mut self.bias, &self.num_channels.into(), 0.0, self.dtype)
     }

@@ -176,7 +176,7 @@ mod tests {
         let inner = Sequential::new().then(Linear::new(2, 3)).then(ReLU).then(Linear::new(4, 2));
         let model = Sequential::new().then(Linear::new(2, 2)).then(inner);
         let e = model.forward(&tensor![1.0, 2.0]).unwrap_err();
-        assert!(e.to_string().starts_with("1.2: linear: expected an input of shape [.., 4], found [3] (at "));
+        assert!(e.to_string().starts_with("1.2: linear: expected an input of shape [.., 4], found [3]: "));
         assert_eq!(e.path(), "1.2");
         assert!(matches!(e.facts(), Some(NnFacts::Features { expected: 4, .. })));
         assert_eq!(model.parameters().len(), 6);

@@ -72,7 +72,7 @@ impl Flatten {
     /// If it does not have these axes.
     #[track_caller]
     pub fn forward(&self, x: &Var) -> Result<Var> {
-        x.flatten(self.span.clone())
+        x.flatten(self.span)
     }
 }
 

@@ -36,7 +36,7 @@ losses! {
         expect_same_shape("poisson_nll_loss", input, target)?;
         let losses = match own.log_input {
             true => input.exp().sub(&target.mul(input)?)?,
-            false => input.sub(&target.mul(&input.add(own.eps)?.log())?)?,
+            false => input.sub(&target.mul(input.add(own.eps)?.log())?)?,
         };
         if own.full { losses.add(&stirling(target)?) } else { Ok(losses) }
     };
@@ -77,7 +77,7 @@ losses! {
         }
         let clamped = var.value().clamp_min(own.eps)?.sub(var.value())?;
         let var = var.add(&clamped)?;
-        let losses = input.sub(target)?.square().div(&var)?.add(&var.log())?.mul(0.5)?;
+        let losses = input.sub(target)?.square().div(&var)?.add(var.log())?.mul(0.5)?;
         if own.full { losses.add(0.5 * TAU.ln()) } else { Ok(losses) }
     };
 }
@@ -86,7 +86,7 @@ losses! {
 #[track_caller]
 fn stirling(target: &Var) -> Result<Var> {
     let roots = target.mul(TAU)?.log().mul(0.5)?;
-    target.mul(&target.log())?.sub(target)?.add(&roots)?.masked_fill(&target.le(1)?, 0.0)
+    target.mul(target.log())?.sub(target)?.add(&roots)?.masked_fill(&target.le(1)?, 0.0)
 }
 
 /// A variance that broadcasts to the input: it has its shape, or one number for each row.

@@ -205,10 +205,18 @@ fn several_inputs() {
     right.backward().unwrap();
     assert_eq!(b.grad(), Some(model.right.weight.value().squeeze(0).unwrap()));
     let e = model.forward(&b, &b, None).unwrap_err().with_location(None).to_string();
-    assert_eq!(e, "left: linear: expected an input of shape [.., 2], found [3]");
+    assert_eq!(
+        e,
+        "left: linear: expected an input of shape [.., 2], found [3]: the last axis holds the features; make the \
+         layer for 3, or transpose or reshape the input"
+    );
     let layer: Box<dyn Layer> = Box::new(OfTwo { two: model });
     let e = layer.forward(&a).unwrap_err().with_location(None).to_string();
-    assert_eq!(e, "two.right: linear: expected an input of shape [.., 3], found [2]");
+    assert_eq!(
+        e,
+        "two.right: linear: expected an input of shape [.., 3], found [2]: the last axis holds the features; make the \
+         layer for 2, or transpose or reshape the input"
+    );
 }
 
 /// A variable, a tensor, and both behind references.
@@ -233,12 +241,24 @@ fn message(model: &Outer<Linear, 2>) -> String {
 fn errors_name_the_layer() {
     let mut model = outer();
     model.list[1] = Linear::new(7, 5);
-    assert_eq!(message(&model), "list.1: linear: expected an input of shape [.., 7], found [1, 4]");
+    assert_eq!(
+        message(&model),
+        "list.1: linear: expected an input of shape [.., 7], found [1, 4]: the last axis holds the features; make the \
+         layer for 4, or transpose or reshape the input"
+    );
     model.inner.r#type = Linear::new(2, 4);
-    assert_eq!(message(&model), "inner.type: linear: expected an input of shape [.., 2], found [1, 3]");
+    assert_eq!(
+        message(&model),
+        "inner.type: linear: expected an input of shape [.., 2], found [1, 3]: the last axis holds the features; make the \
+         layer for 3, or transpose or reshape the input"
+    );
     let mut model = outer();
     model.boxed = Box::new(sequential![ReLU, Linear::new(9, 1)]);
-    assert_eq!(message(&model), "boxed.1: linear: expected an input of shape [.., 9], found [1, 5]");
+    assert_eq!(
+        message(&model),
+        "boxed.1: linear: expected an input of shape [.., 9], found [1, 5]: the last axis holds the features; make the \
+         layer for 5, or transpose or reshape the input"
+    );
     // An operation of the model's own function.
     let mut model = outer();
     model.scale = tensor![1.0, 2.0, 3.0].requires_grad();
@@ -272,7 +292,11 @@ impl Holder {
 fn unnamed_layers_are_named_by_their_module() {
     let model = Holder { spot: OnTheSpot { unused: Linear::new(1, 1) } };
     let e = model.forward(&tensor![[1.0, 2.0]]).unwrap_err().with_location(None).to_string();
-    assert_eq!(e, "spot: linear: expected an input of shape [.., 50], found [1, 2]");
+    assert_eq!(
+        e,
+        "spot: linear: expected an input of shape [.., 50], found [1, 2]: the last axis holds the features; make the \
+         layer for 2, or transpose or reshape the input"
+    );
 }
 
 #[derive(Module)]

@@ -1,5 +1,6 @@
 //! What a module keeps, by name: `state_dict` and loading it again, all or nothing.
 
+mod generators;
 mod report;
 
 use std::collections::{HashMap, HashSet};
@@ -11,6 +12,7 @@ use crate::buffer::Buffer;
 use crate::error::{NnFacts, Result};
 use crate::module::{Module, Seen, Visitor};
 
+pub(crate) use generators::{generator_states, load_generator_states};
 pub(crate) use report::Listed;
 pub use report::{LoadReport, Mismatched};
 
@@ -98,11 +100,13 @@ pub(crate) fn load<M: Module + ?Sized>(module: &M, state: &StateDict, strict: bo
 }
 
 /// A tensor as a parameter or a buffer of this shape and type can hold it: compact, converted between floating-point types by
-/// rounding, between others only if no number changes.
+/// rounding, between others only if no number changes. A list of one number may stand for a number without axes, as it does in old
+/// files.
 fn fitted(found: &Tensor, shape: &Shape, dtype: DType) -> Result<Option<Tensor>> {
-    if found.shape() != shape {
+    if found.shape() != shape && !(shape.rank() == 0 && found.dims() == [1]) {
         return Ok(None);
     }
+    let found = &found.reshape(shape)?;
     let value = found.to(dtype);
     let keeps = found.dtype() == dtype || (found.dtype().is_float() && dtype.is_float());
     Ok((keeps || value.to(found.dtype()) == *found).then(|| value.contiguous()))

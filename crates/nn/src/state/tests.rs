@@ -125,6 +125,13 @@ fn numbers_are_converted_or_refused() {
     assert_eq!(loaded, [tensor![3; i64], tensor![0.1]]);
     let loaded = load(tensor![true], tensor![5; i64]).unwrap();
     assert_eq!(loaded, [tensor![1; i64], tensor![5.0]]);
+    // A list of one number stands for the number, and nothing else does.
+    let mut number = Buffer::new(Tensor::scalar(2.0));
+    number.load_state_dict(&StateDict::from_iter([("", tensor![3.0])])).unwrap();
+    assert_eq!(number.value(), Tensor::scalar(3.0));
+    for other in [tensor![1.0, 2.0], tensor![[1.0]]] {
+        assert!(number.load_state_dict(&StateDict::from_iter([("", other)])).is_err());
+    }
     for (first, second) in [
         (tensor![0.5], tensor![1.0]),
         (tensor![f32::NAN], tensor![1.0]),

@@ -1,5 +1,6 @@
 //! The other half of a text: what helps, and what follows from the facts.
 
+use crate::dtype::DType;
 use crate::shape::{Shape, can_broadcast, expands_to};
 
 /// What helps an operation that an element type does not have.
@@ -142,6 +143,16 @@ pub(super) fn fitting(operand: &str, expected: &Shape, found: &Shape) -> &'stati
         "weight" | "bias" | "mean" | "var" => "there is a number for each channel or feature",
         "weights" | "repeats" => "there is one for each element",
         _ => "no other shape fits",
+    }
+}
+
+/// How to give two operands one element type: whole numbers become those with a fraction.
+pub(super) fn one_dtype(a: (&str, DType), b: (&str, DType)) -> String {
+    let converted = |of: (&str, DType), to: DType| format!("convert the {} with to(DType::{to:?})", of.0);
+    match (a.1.is_float(), b.1.is_float()) {
+        (false, true) => converted(a, b.1),
+        (true, false) => converted(b, a.1),
+        _ => format!("{}, or {}", converted(a, b.1), converted(b, a.1).replacen("convert ", "", 1)),
     }
 }
 

@@ -126,7 +126,7 @@ pub enum TensorFacts {
         found: DType,
     },
     /// Operands whose element types should be equal.
-    #[error("{op}: the {} is {}, the {} {}: they must have one dtype; convert one of them with to", a.0, a.1, b.0, b.1)]
+    #[error("{op}: the {} is {}, the {} {}: they must have one dtype; {}", a.0, a.1, b.0, b.1, one_dtype(*a, *b))]
     MixedDTypes {
         /// the operation
         op: &'static str,

@@ -197,7 +197,8 @@ fn texts_have_a_cure() {
     );
     says(
         x.matmul(x.t().to(DType::F64)),
-        "matmul: the left is f32, the right f64: they must have one dtype; convert one of them with to",
+        "matmul: the left is f32, the right f64: they must have one dtype; convert the left with \
+         to(DType::F64), or the right with to(DType::F32)",
     );
     says(
         i.add_with(&i, 0.5),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::panic::Location;
 
 use super::warning::Operand;
-use crate::shape::{Shape, can_broadcast};
+use crate::shape::{Shape, broadcast_shapes, can_broadcast, expands_to};
 
 /// Where two operands were recorded, if they were.
 pub(crate) type Origins = [Option<&'static Location<'static>>; 2];
@@ -79,6 +79,16 @@ fn mistake(a: &Shape, b: &Shape) -> String {
 
 /// Operations for which a kept axis against a list is no idiom. Sums of squared norms are one: `|x|^2 + |y|^2` for all pairs.
 const TAKES_ELEMENTS_TOGETHER: [&str; 3] = ["sub", "mul", "div"];
+
+/// Whether one of the other operands has all sizes that these two make together.
+pub(crate) fn is_held<'a>(
+    a: Operand<'_>,
+    b: Operand<'_>,
+    mut others: impl Iterator<Item = Operand<'a>>,
+) -> bool {
+    let Ok(together) = broadcast_shapes(&[a.0, b.0]) else { return false };
+    others.any(|c| expands_to(&together, c.0))
+}
 
 /// Whether these operands are all pairs of two lists and say so: both grow, by axes that were written, each of them.
 pub(crate) fn are_pairs(a: Operand<'_>, b: Operand<'_>) -> bool {
@@ -193,6 +203,16 @@ mod tests {
         assert_eq!(Doubt::about("sub", made(&[4, 1], 1), plain(&[4]), true), None);
         assert_eq!(Doubt::about("sub", plain(&[1, 4]), made(&[4, 1], 1), true), None);
         assert_eq!(Doubt::about("sub", made(&[1, 4, 1], 0), plain(&[4]), true), Some(Doubt::BothGrow));
+    }
+
+    #[test]
+    fn a_shape_that_another_operand_has_is_not_made_by_two() {
+        let plain = |dims: &'static [usize]| (dims, Meant::NONE);
+        let held = |others: &[&'static [usize]]| {
+            is_held(plain(&[4, 1]), plain(&[4]), others.iter().map(|dims| plain(dims)))
+        };
+        assert!(held(&[&[], &[4, 4]]) && held(&[&[2, 4, 4]]));
+        assert!(!held(&[]) && !held(&[&[4], &[4, 1], &[1, 4]]));
     }
 
     #[test]

@@ -610,7 +610,7 @@ mod tests {
         );
         for w in [w.to(DType::F64), Tensor::ones_with([3], DType::F64)] {
             let text = x.linear(&w, None).unwrap_err().with_location(None).to_string();
-            let cure = "they must have one dtype; convert one of them with to";
+            let cure = "they must have one dtype; convert the input with to(DType::F64), or the weight with to(DType::F32)";
             assert_eq!(text, format!("linear: the input is f32, the weight f64: {cure}"));
         }
     }

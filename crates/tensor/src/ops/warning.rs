@@ -38,7 +38,10 @@ pub enum BroadcastWarning {
     Debug = 3,
 }
 
-static PROCESS: AtomicU8 = AtomicU8::new(0);
+static PROCESS: AtomicU8 = AtomicU8::new(UNSET);
+
+/// The process has no setting yet: the environment says.
+const UNSET: u8 = u8::MAX;
 
 thread_local! {
     /// The setting of the last of this thread's guards.
@@ -48,6 +51,9 @@ thread_local! {
 }
 
 /// Sets the behaviour for the whole process, wherever no scoped guard says otherwise.
+///
+/// Before it is called, the environment variable `FOLDBACK_BROADCAST_WARNING` counts: `off`, `warn`, `refuse` or `debug`. In the `[env]` of a
+/// project's `.cargo/config.toml` it is a default for all of its tests.
 ///
 /// ```
 /// use foldback_tensor::{BroadcastWarning, set_broadcast_warning};
@@ -127,13 +133,32 @@ pub(crate) fn check<'a>(
     op: &'static str,
     operands: impl FnOnce() -> SmallVec<[Operand<'a>; 4]>,
 ) -> Result<()> {
-    let level = SCOPE.get().unwrap_or(match PROCESS.load(Ordering::Relaxed) {
+    let level = SCOPE.get().unwrap_or_else(|| match PROCESS.load(Ordering::Relaxed) {
         0 => BroadcastWarning::Off,
         1 => BroadcastWarning::Warn,
         2 => BroadcastWarning::Refuse,
-        _ => BroadcastWarning::Debug,
+        3 => BroadcastWarning::Debug,
+        _ => of_environment(),
     });
     if level == BroadcastWarning::Off { Ok(()) } else { look(op, level, &operands()) }
+}
+
+/// What the environment says, noted for the process unless somebody was faster.
+#[cold]
+fn of_environment() -> BroadcastWarning {
+    const NAME: &str = "FOLDBACK_BROADCAST_WARNING";
+    let level = match std::env::var(NAME).as_deref() {
+        Err(_) | Ok("off") => BroadcastWarning::Off,
+        Ok("warn") => BroadcastWarning::Warn,
+        Ok("refuse") => BroadcastWarning::Refuse,
+        Ok("debug") => BroadcastWarning::Debug,
+        Ok(other) => {
+            log::warn!("{NAME} is {other:?}, which is none of off, warn, refuse and debug: it is ignored");
+            BroadcastWarning::Off
+        }
+    };
+    let _ = PROCESS.compare_exchange(UNSET, level as u8, Ordering::Relaxed, Ordering::Relaxed);
+    level
 }
 
 /// The same for two tensors whose broadcasting is done by other means.
@@ -153,7 +178,12 @@ pub fn are_pairs(a: &Tensor, b: &Tensor) -> bool {
 #[track_caller]
 fn look(op: &'static str, level: BroadcastWarning, operands: &[Operand<'_>]) -> Result<()> {
     for (i, &a) in operands.iter().enumerate() {
-        for &b in &operands[i + 1..] {
+        for (j, &b) in operands.iter().enumerate().skip(i + 1) {
+            // What one operand holds anyway is no shape that two of them made.
+            let others = operands.iter().enumerate().filter(|&(k, _)| k != i && k != j);
+            if doubt::is_held(a, b, others.map(|(_, &c)| c)) {
+                continue;
+            }
             let Some(doubt) = Doubt::about(op, a, b, level == BroadcastWarning::Debug) else { continue };
             let [a, b] = [a.0, b.0].map(Shape::from);
             if level == BroadcastWarning::Refuse {

@@ -26,7 +26,11 @@ pub(super) const ROWS: &[Row] = &[
         "input1 input2",
         |layer, a| one(layer.forward(&a.var("input1")?, &a.var("input2")?))
     ),
-    row!("Embedding", "num_embeddings embedding_dim padding_idx", |a, dtype| embedding(a, dtype)?),
+    row!(
+        "Embedding",
+        "num_embeddings embedding_dim padding_idx max_norm norm_type scale_grad_by_freq",
+        |a, dtype| embedding(a, dtype)?
+    ),
     row!("Dropout", "p", |a, _| Dropout::try_new(a.float("p", 0.5)?)?),
     row!("Dropout1d", "p", |a, _| Dropout1d::try_new(a.float("p", 0.5)?)?),
     row!("Dropout2d", "p", |a, _| Dropout2d::try_new(a.float("p", 0.5)?)?),
@@ -40,7 +44,7 @@ pub(super) const ROWS: &[Row] = &[
     row!(
         "CosineSimilarity",
         "dim eps",
-        |a, _| { CosineSimilarity::new().dim(a.int("dim")?.unwrap_or(1)).eps(a.float("eps", 1e-8)?) },
+        |a, _| CosineSimilarity::new().dim(a.int("dim")?.unwrap_or(1)).eps(a.float("eps", 1e-8)?),
         "x1 x2",
         |layer, a| one(layer.forward(&a.var("x1")?, &a.var("x2")?))
     ),
@@ -68,7 +72,11 @@ fn linear(a: &Args, dtype: DType) -> Read<Linear> {
 
 fn embedding(a: &Args, dtype: DType) -> Read<Embedding> {
     let builder = Embedding::builder(size(a, "num_embeddings")?, size(a, "embedding_dim")?);
-    Ok(builder.padding_idx(a.int("padding_idx")?.map(|row| row as i64)).dtype(dtype).build()?)
+    let builder = builder.padding_idx(a.int("padding_idx")?.map(|row| row as i64)).dtype(dtype);
+    let builder = builder
+        .max_norm(a.scalar("max_norm")?.map(|norm| norm.to_f64()))
+        .norm_type(a.float("norm_type", 2.0)?);
+    Ok(builder.scale_grad_by_freq(a.flag("scale_grad_by_freq", false)?).build()?)
 }
 
 /// A layer of which one parameter is another's, if it can be made here.

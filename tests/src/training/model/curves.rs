@@ -11,13 +11,13 @@ use super::{Model, Row, row};
 use crate::conformance::args::{Args, Read, Refusal};
 
 pub(super) const ROWS: &[Row] = &[
-    row!("ReLU", "inplace", |a, _| new_value(a, ReLU)?),
-    row!("ReLU6", "inplace", |a, _| new_value(a, ReLU6)?),
-    row!("SELU", "inplace", |a, _| new_value(a, SELU)?),
-    row!("SiLU", "inplace", |a, _| new_value(a, SiLU)?),
-    row!("Mish", "inplace", |a, _| new_value(a, Mish)?),
-    row!("Hardsigmoid", "inplace", |a, _| new_value(a, Hardsigmoid)?),
-    row!("Hardswish", "inplace", |a, _| new_value(a, Hardswish)?),
+    row!("ReLU", "", |_, _| ReLU),
+    row!("ReLU6", "", |_, _| ReLU6),
+    row!("SELU", "", |_, _| SELU),
+    row!("SiLU", "", |_, _| SiLU),
+    row!("Mish", "", |_, _| Mish),
+    row!("Hardsigmoid", "", |_, _| Hardsigmoid),
+    row!("Hardswish", "", |_, _| Hardswish),
     row!("Tanh", "", |_, _| Tanh),
     row!("Sigmoid", "", |_, _| Sigmoid),
     row!("LogSigmoid", "", |_, _| LogSigmoid),
@@ -35,28 +35,28 @@ pub(super) const ROWS: &[Row] = &[
     row!("Softplus", "beta threshold", |a, _| {
         Softplus::new().beta(a.float("beta", 1.0)?).threshold(a.float("threshold", 20.0)?)
     }),
-    row!("ELU", "alpha inplace", |a, _| new_value(a, ELU::new().alpha(a.float("alpha", 1.0)?))?),
-    row!("CELU", "alpha inplace", |a, _| new_value(a, CELU::new().alpha(a.float("alpha", 1.0)?))?),
-    row!("LeakyReLU", "negative_slope inplace", |a, _| {
-        new_value(a, LeakyReLU::new().negative_slope(a.float("negative_slope", 0.01)?))?
+    row!("ELU", "alpha", |a, _| ELU::new().alpha(a.float("alpha", 1.0)?)),
+    row!("CELU", "alpha", |a, _| CELU::new().alpha(a.float("alpha", 1.0)?)),
+    row!("LeakyReLU", "negative_slope", |a, _| {
+        LeakyReLU::new().negative_slope(a.float("negative_slope", 0.01)?)
     }),
-    row!("Hardtanh", "min_val max_val inplace", |a, _| {
+    row!("Hardtanh", "min_val max_val", |a, _| {
         let layer = Hardtanh::new().min_val(a.float("min_val", -1.0)?).max_val(a.float("max_val", 1.0)?);
-        new_value(a, layer)?
+        layer
     }),
     row!("Hardshrink", "lambd", |a, _| Hardshrink::new().lambd(a.float("lambd", 0.5)?)),
     row!("Softshrink", "lambd", |a, _| Softshrink::new().lambd(a.float("lambd", 0.5)?)),
-    row!("Threshold", "threshold value inplace", |a, _| {
-        new_value(a, Threshold::new(a.float("threshold", 0.0)?, a.float("value", 0.0)?))?
+    row!("Threshold", "threshold value", |a, _| {
+        Threshold::new(a.float("threshold", 0.0)?, a.float("value", 0.0)?)
     }),
     row!("GLU", "dim", |a, _| GLU::new().dim(a.int("dim")?.unwrap_or(-1))),
-    row!("Softmax", "dim", |a, _| Softmax::new(a.int_of("dim")?)),
-    row!("Softmin", "dim", |a, _| Softmin::new(a.int_of("dim")?)),
-    row!("LogSoftmax", "dim", |a, _| LogSoftmax::new(a.int_of("dim")?)),
+    row!("Softmax", "dim", |a, _| Softmax::new(axis(a)?)),
+    row!("Softmin", "dim", |a, _| Softmin::new(axis(a)?)),
+    row!("LogSoftmax", "dim", |a, _| LogSoftmax::new(axis(a)?)),
     row!("Softmax2d", "", |_, _| Softmax2d::new()),
-    row!("RReLU", "lower upper inplace", |a, _| {
+    row!("RReLU", "lower upper", |a, _| {
         let layer = RReLU::new().lower(a.float("lower", 1.0 / 8.0)?).upper(a.float("upper", 1.0 / 3.0)?);
-        new_value(a, layer)?
+        layer
     }),
     row!("PReLU", "num_parameters init", |a, dtype| {
         let count = if a.has("num_parameters") { size(a, "num_parameters")? } else { 1 };
@@ -64,7 +64,7 @@ pub(super) const ROWS: &[Row] = &[
     }),
 ];
 
-/// A layer gives a new value; one that writes over its input is not here.
-fn new_value<L>(a: &Args, layer: L) -> Read<L> {
-    if a.flag("inplace", false)? { Err(Refusal::Unsupported("layer(inplace)".into())) } else { Ok(layer) }
+/// PyTorch guesses an axis that is not given, and warns.
+fn axis(a: &Args) -> Read<isize> {
+    a.int("dim")?.ok_or_else(|| Refusal::Unsupported("softmax(dim=None)".into()))
 }

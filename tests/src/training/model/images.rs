@@ -42,11 +42,14 @@ macro_rules! transposed {
     ($name:literal, $layer:ident, $kernel:ident, $step:ident) => {
         row!(
             $name,
-            "in_channels out_channels kernel_size stride padding output_padding groups bias dilation",
+            "in_channels out_channels kernel_size stride padding output_padding groups bias dilation padding_mode",
             |a, dtype| {
                 let layer =
                     $layer::builder(size(a, "in_channels")?, size(a, "out_channels")?, $kernel(a, "kernel_size")?);
                 set!(layer, a: stride $step dilation $step padding $step output_padding $step groups count);
+                let Some(Pad::Constant(_)) = mode(a, "padding_mode")? else {
+                    return Err(Refusal::Argument("only zeros".into()));
+                };
                 layer.bias(a.flag("bias", true)?).dtype(dtype).build()?
             }
         )

@@ -8,9 +8,10 @@ use crate::conformance::args::{Args, Read, Refusal};
 
 macro_rules! statistics {
     ($name:literal, $layer:ident, $default:literal) => {
-        row!($name, "num_features eps momentum affine track_running_stats", |a, dtype| {
+        row!($name, "num_features eps momentum affine track_running_stats bias", |a, dtype| {
             let layer = $layer::builder(size(a, "num_features")?).eps(a.float("eps", 1e-5)?);
             let layer = layer.momentum(momentum(a)?).affine(a.flag("affine", $default)?).dtype(dtype);
+            let layer = layer.bias(a.flag("bias", true)?);
             layer.track_running_stats(a.flag("track_running_stats", $default)?).build()?
         })
     };
@@ -25,8 +26,9 @@ pub(super) const ROWS: &[Row] = &[
         let layer = RMSNorm::builder(sizes(a)?).eps(a.scalar("eps")?.map(|eps| eps.to_f64()));
         layer.elementwise_affine(a.flag("elementwise_affine", true)?).dtype(dtype).build()?
     }),
-    row!("GroupNorm", "num_groups num_channels eps affine", |a, dtype| {
+    row!("GroupNorm", "num_groups num_channels eps affine bias", |a, dtype| {
         let layer = GroupNorm::builder(size(a, "num_groups")?, size(a, "num_channels")?);
+        let layer = layer.bias(a.flag("bias", true)?);
         layer.eps(a.float("eps", 1e-5)?).affine(a.flag("affine", true)?).dtype(dtype).build()?
     }),
     statistics!("BatchNorm1d", BatchNorm1d, true),

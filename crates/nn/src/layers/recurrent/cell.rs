@@ -174,7 +174,7 @@ impl<K: Kind> RecurrentCell<K> {
     /// with zeros.
     ///
     /// # Errors
-    /// `InputRank` or `Features` if the input does not fit, `InputShape` if the state does not; `DType` and `MixedDTypes` for
+    /// `Input` or `Features` if the input does not fit, `InputShape` if the state does not; `DType` and `MixedDTypes` for
     /// types that are not the weights'.
     #[track_caller]
     pub fn forward(&self, input: &Var, state: Option<&K::State>) -> Result<K::State> {
@@ -211,7 +211,13 @@ pub(super) fn check_input<K: Kind>(
     cell: &RecurrentCell<K>,
 ) -> Result<()> {
     if x.rank() != rank {
-        return refuse(NnFacts::InputRank { op, expected: [rank - 1, rank], found: given.clone() });
+        let size = cell.input_size();
+        let expected = if rank == 2 {
+            format!("[{size}], or [n, {size}] with a batch")
+        } else {
+            format!("[t, {size}], or [t, n, {size}] with a batch")
+        };
+        return refuse(NnFacts::Input { op, expected, found: given.clone() });
     }
     if x.dims()[rank - 1] != cell.input_size() {
         return refuse(NnFacts::Features { op, expected: cell.input_size(), found: given.clone() });

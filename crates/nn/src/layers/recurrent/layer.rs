@@ -184,13 +184,16 @@ impl<K: Kind> Recurrent<K> {
         }
         let [steps, rows] = [x.dims()[0], x.dims()[1]];
         if steps == 0 {
-            let (op, name, expected) = (K::LAYER, "the input", "at least one step".to_owned());
-            return refuse(NnFacts::InputShape { op, name, expected, found: input.shape().clone() }).here();
+            let (op, expected) = (K::LAYER, "[t, ..] of at least one step".to_owned());
+            return refuse(NnFacts::Input { op, expected, found: input.shape().clone() }).here();
         }
         let lengths = match lengths {
             None => None,
             Some(lengths) => Some(Lengths::new(K::LAYER, lengths, [steps, rows], alone).here()?),
         };
+        if let Some(lengths) = &lengths {
+            x = lengths.cut(&x)?;
+        }
         let mut states = self.first_states(state, rows, alone, x.dtype()).here()?;
         let directions = self.directions();
         let mut last: Vec<Vec<Var>> = vec![Vec::new(); K::State::NAMES.len()];
@@ -285,7 +288,7 @@ impl<K: Kind> Recurrent<K> {
     /// The outputs of the last layer, and the last state. Without a state it begins with zeros.
     ///
     /// # Errors
-    /// `InputRank` or `Features` if the input does not fit, `InputShape` if the state does not or the input has no step;
+    /// `Input` or `Features` if the input does not fit or has no step, `InputShape` if the state does not;
     /// `DType` for types that are not the weights'.
     #[track_caller]
     pub fn forward(&self, input: &Var, state: Option<&K::State>) -> Result<(Var, K::State)> {

@@ -12,8 +12,8 @@ use crate::error::{NnFacts, Result};
 pub(super) struct Lengths {
     /// the steps that all of them have
     shortest: usize,
-    /// for each step from there on, which sequences have it: `[n, 1]`
-    later: Vec<Tensor>,
+    /// which sequences have which step: `[t, n, 1]`
+    has: Tensor,
 }
 
 impl Lengths {
@@ -23,27 +23,28 @@ impl Lengths {
         [steps, rows]: [usize; 2],
         alone: bool,
     ) -> Result<Lengths> {
-        let fit = lengths.iter().all(|&l| (1..=steps).contains(&l));
+        let fit = lengths.iter().all(|&length| (1..=steps).contains(&length));
         if alone || lengths.len() != rows || !fit {
-            return refuse(NnFacts::Lengths {
-                op,
-                lengths: lengths.to_vec(),
-                rows: (!alone).then_some(rows),
-                steps,
-            });
+            let (lengths, rows) = (lengths.to_vec(), (!alone).then_some(rows));
+            return refuse(NnFacts::Lengths { op, lengths, rows, steps });
         }
-        let shortest = lengths.iter().copied().min().unwrap_or(steps);
-        let mut later = Vec::new();
-        for step in shortest..steps {
-            let has: Vec<bool> = lengths.iter().map(|&l| step < l).collect();
-            later.push(Tensor::from_vec(has, [rows, 1])?);
-        }
-        Ok(Lengths { shortest, later })
+        let has = (0..steps).flat_map(|step| lengths.iter().map(move |&length| step < length));
+        let has = Tensor::from_vec(has.collect(), [steps, rows, 1])?;
+        Ok(Lengths { shortest: lengths.iter().copied().min().unwrap_or(steps), has })
     }
 
-    /// Which sequences have a step; none if all have it.
-    fn at(&self, step: usize) -> Option<&Tensor> {
-        self.later.get(step.checked_sub(self.shortest)?)
+    /// Inputs with zeros behind the ends, so that whatever stands there is never computed with.
+    #[track_caller]
+    pub(super) fn cut(&self, x: &Var) -> Result<Var> {
+        Var::from(&self.has).where_cond(x, 0.0)
+    }
+
+    /// Which sequences have a step, `[n, 1]`; none if all have it.
+    fn at(&self, step: usize) -> Result<Option<Var>> {
+        if step < self.shortest {
+            return Ok(None);
+        }
+        Ok(Some(self.has.select(0, step)?.into()))
     }
 }
 
@@ -68,12 +69,15 @@ pub(super) fn run<K: Kind>(
         let step = if back { steps - 1 - i } else { i };
         let gates: Vec<Var> = inputs.iter().map(|part| part[step].clone()).collect();
         let next = cell.kind.step(cell, &gates, &state, &w)?;
-        let Some(has) = lengths.and_then(|lengths| lengths.at(step)) else {
+        let has = match lengths {
+            Some(lengths) => lengths.at(step)?,
+            None => None,
+        };
+        let Some(has) = has else {
             outputs.push(next.parts()[0].clone());
             state = next;
             continue;
         };
-        let has = Var::from(has);
         outputs.push(has.where_cond(next.parts()[0], 0.0)?);
         let mut parts = Vec::new();
         for (new, old) in next.parts().into_iter().zip(state.parts()) {

@@ -2,6 +2,8 @@
 
 use foldback_graph::Var;
 
+use crate::summary::HasShapes;
+
 /// The state of a recurrent network: a variable `h`, or a pair `(h, c)` for an LSTM.
 ///
 /// ```
@@ -10,7 +12,7 @@ use foldback_graph::Var;
 /// let state = (Var::from(tensor![1.0]), Var::from(tensor![2.0]));
 /// assert_eq!(state.parts().len(), 2);
 /// ```
-pub trait State: Clone + sealed::Sealed {
+pub trait State: Clone + HasShapes + sealed::Sealed {
     /// What its parts are called.
     const NAMES: &'static [&'static str];
 

@@ -1,0 +1,307 @@
+//! `Fit`: the training loop, for those who do not want to write it.
+
+mod alarm;
+mod report;
+
+use std::time::Instant;
+
+use foldback_data::{BatchOf, Collate, DataLoader, Dataset};
+use foldback_graph::{Var, no_grad};
+use foldback_nn::Module;
+use foldback_optim::Optimizer;
+use foldback_tensor::{Here, StateDict, get_rng_state};
+
+use crate::early_stopping::EarlyStopping;
+use crate::error::Result;
+use crate::log::Log;
+#[cfg(feature = "progress")]
+use crate::progress::Progress;
+use alarm::{Alarms, Place};
+pub use report::{BatchReport, EpochReport, History};
+
+type Evaluate<'a, M> = Box<dyn FnMut(&M) -> Result<f64> + 'a>;
+type BeforeStep<'a, M> = Box<dyn FnMut(&M) -> Result<()> + 'a>;
+type OnBatch<'a> = Box<dyn FnMut(&BatchReport) -> Result<()> + 'a>;
+type OnEpoch<'a, M> = Box<dyn FnMut(&M, &EpochReport) -> Result<()> + 'a>;
+
+/// A training loop: epochs over a loader, with what a run usually needs around the steps.
+///
+/// A step is what one writes by hand: gradients are forgotten, the loss is computed in training mode and taken backward,
+/// [`Fit::before_step`] runs, and the optimiser takes its step. A loss that is not finite ends the run with an error before
+/// the step, and says which operation it came from.
+///
+/// ```
+/// use foldback_data::{DataLoader, TensorDataset};
+/// use foldback_nn::{Linear, loss};
+/// use foldback_optim::Adam;
+/// use foldback_nn::Module;
+/// use foldback_tensor::{Tensor, manual_seed};
+/// use foldback_train::Fit;
+/// manual_seed(0);
+/// let x = Tensor::randn([64, 3]);
+/// let y = x.sum(1)?.unsqueeze(1)?;
+/// let loader = DataLoader::new(TensorDataset::new([x.clone(), y.clone()]), 16).shuffle(true);
+/// let mut model = Linear::new(3, 1);
+/// let adam = Adam::new(model.parameters(), 0.05);
+///
+/// let history = Fit::new(&mut model, &adam)
+///     .epochs(30)
+///     .minimize("error", |model| loss::mse_loss(model.forward(&x)?, &y)?.item())
+///     .early_stopping(5)
+///     .keep_best(true)
+///     .run(&loader, |model, [x, y]| loss::mse_loss(model.forward(x)?, y))?;
+/// assert!(history.epochs.last().unwrap().loss < 0.1);
+/// # Ok::<(), foldback_train::Error>(())
+/// ```
+pub struct Fit<'a, M, O: ?Sized> {
+    model: &'a mut M,
+    optimizer: &'a O,
+    epochs: usize,
+    evaluate: Option<(String, Evaluate<'a, M>)>,
+    /// what says which epoch is the best; without patience it never stops
+    stopping: EarlyStopping,
+    keep_best: bool,
+    alarms: Alarms,
+    before_step: Option<BeforeStep<'a, M>>,
+    on_batch: Option<OnBatch<'a>>,
+    on_epoch: Option<OnEpoch<'a, M>>,
+    logs: Vec<Box<dyn Log + 'a>>,
+    #[cfg(feature = "progress")]
+    progress: bool,
+}
+
+impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
+    /// A loop of one epoch, which does nothing but train.
+    pub fn new(model: &'a mut M, optimizer: &'a O) -> Fit<'a, M, O> {
+        Fit {
+            model,
+            optimizer,
+            epochs: 1,
+            evaluate: None,
+            stopping: EarlyStopping::new(usize::MAX),
+            keep_best: false,
+            alarms: Alarms::default(),
+            before_step: None,
+            on_batch: None,
+            on_epoch: None,
+            logs: Vec::new(),
+            #[cfg(feature = "progress")]
+            progress: false,
+        }
+    }
+
+    /// How many epochs there are at most. The default is 1.
+    #[must_use]
+    pub fn epochs(mut self, epochs: usize) -> Self {
+        self.epochs = epochs;
+        self
+    }
+
+    /// Measures the model after each epoch, in evaluation mode and without recording; smaller is better. The last of `minimize` and
+    /// `maximize` holds. Without one, the best epoch is that of the smallest training loss.
+    #[must_use]
+    pub fn minimize(self, name: &str, evaluate: impl FnMut(&M) -> Result<f64> + 'a) -> Self {
+        self.measure(name, Box::new(evaluate), false)
+    }
+
+    /// [`Fit::minimize`] of a measure of which more is better.
+    #[must_use]
+    pub fn maximize(self, name: &str, evaluate: impl FnMut(&M) -> Result<f64> + 'a) -> Self {
+        self.measure(name, Box::new(evaluate), true)
+    }
+
+    fn measure(mut self, name: &str, evaluate: Evaluate<'a, M>, maximize: bool) -> Self {
+        self.evaluate = Some((name.to_owned(), evaluate));
+        self.stopping = self.stopping.maximize(maximize);
+        self
+    }
+
+    /// Stops after so many epochs in a row that were no better than the best one before; see [`EarlyStopping`].
+    #[must_use]
+    pub fn early_stopping(mut self, patience: usize) -> Self {
+        self.stopping = self.stopping.patience(patience);
+        self
+    }
+
+    /// How much better an epoch has to be to count. The default is 0.
+    #[must_use]
+    pub fn min_delta(mut self, min_delta: f64) -> Self {
+        self.stopping = self.stopping.min_delta(min_delta);
+        self
+    }
+
+    /// Whether the model is that of the best epoch in the end, and not that of the last one. The default is false.
+    #[must_use]
+    pub fn keep_best(mut self, keep_best: bool) -> Self {
+        self.keep_best = keep_best;
+        self
+    }
+
+    /// Measures the norm of all gradients together before each step, and ends the run with an error where it is above the limit or not
+    /// finite; an infinite limit is one for gradients that are not finite alone.
+    #[must_use]
+    pub fn gradient_limit(mut self, limit: f64) -> Self {
+        self.alarms.limit = Some(limit);
+        self
+    }
+
+    /// Runs between the backward pass and each step: the place to clip gradients.
+    #[must_use]
+    pub fn before_step(mut self, f: impl FnMut(&M) -> Result<()> + 'a) -> Self {
+        self.before_step = Some(Box::new(f));
+        self
+    }
+
+    /// Runs after each step.
+    #[must_use]
+    pub fn on_batch(mut self, f: impl FnMut(&BatchReport) -> Result<()> + 'a) -> Self {
+        self.on_batch = Some(Box::new(f));
+        self
+    }
+
+    /// Runs after each epoch: the place for schedules and checkpoints. [`EpochReport::stop`] ends the run.
+    #[must_use]
+    pub fn on_epoch(mut self, f: impl FnMut(&M, &EpochReport) -> Result<()> + 'a) -> Self {
+        self.on_epoch = Some(Box::new(f));
+        self
+    }
+
+    /// Writes each epoch to a log; several are possible.
+    #[must_use]
+    pub fn log(mut self, log: impl Log + 'a) -> Self {
+        self.logs.push(Box::new(log));
+        self
+    }
+
+    /// Whether the state of the run is shown on standard error, see [`Progress`]. The default is false.
+    #[cfg(feature = "progress")]
+    #[must_use]
+    pub fn progress(mut self, progress: bool) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// Runs. `loss` computes the loss of a batch. Afterwards the model is in evaluation mode.
+    ///
+    /// # Errors
+    /// `Alarm` for a loss or a gradient that is not finite or too large, with what it came from; whatever the data, the
+    /// model, or one of the functions return. The model is as the last step has left it, in the mode of that moment.
+    #[track_caller]
+    pub fn run<D>(
+        mut self,
+        loader: &DataLoader<D>,
+        mut loss: impl FnMut(&M, &BatchOf<D>) -> Result<Var>,
+    ) -> Result<History>
+    where
+        D: Dataset<Item: Collate>,
+    {
+        let mut history = History::default();
+        let mut kept: Option<StateDict> = None;
+        for epoch in 0..self.epochs {
+            let mut report = self.epoch(epoch, loader, &mut loss).or_here()?;
+            let over = self.judge(&mut report).or_here()?;
+            if report.is_best {
+                history.best = Some(epoch);
+                kept = self.keep_best.then(|| self.model.state_dict());
+            }
+            self.tell(&report).or_here()?;
+            let over = over || report.is_stopped();
+            history.epochs.push(report);
+            if over {
+                break;
+            }
+        }
+        self.model.eval();
+        if let Some(state) = kept {
+            self.model.load_state_dict(&state).or_here()?;
+        }
+        Ok(history)
+    }
+
+    /// One pass over the data.
+    fn epoch<D: Dataset<Item: Collate>>(
+        &mut self,
+        epoch: usize,
+        loader: &DataLoader<D>,
+        loss: &mut impl FnMut(&M, &BatchOf<D>) -> Result<Var>,
+    ) -> Result<EpochReport> {
+        let clock = Instant::now();
+        self.model.train();
+        let mut report = EpochReport::new(epoch, self.optimizer.lr());
+        let batches = loader.iter();
+        #[cfg(feature = "progress")]
+        let mut bar =
+            self.progress.then(|| Progress::new(batches.len()).title(format!("epoch {}", epoch + 1)));
+        for (batch, data) in batches.enumerate() {
+            let data = data?;
+            let step = self.step(Place { epoch, batch }, &data, loss)?;
+            report.add(&step);
+            if let Some(f) = &mut self.on_batch {
+                f(&step)?;
+            }
+            #[cfg(feature = "progress")]
+            if let Some(bar) = &mut bar {
+                bar.tick(format_args!("loss {:.4}", report.loss));
+            }
+        }
+        #[cfg(feature = "progress")]
+        if let Some(bar) = bar {
+            bar.finish();
+        }
+        report.seconds = clock.elapsed().as_secs_f64();
+        Ok(report)
+    }
+
+    fn step<B>(
+        &mut self,
+        place: Place,
+        data: &B,
+        loss: &mut impl FnMut(&M, &B) -> Result<Var>,
+    ) -> Result<BatchReport> {
+        // For an alarm: what the step draws is drawn again.
+        let drawn_from = get_rng_state();
+        self.optimizer.zero_grad();
+        let value = loss(self.model, data)?;
+        let number = value.item()?;
+        if number.is_finite() {
+            value.backward()?;
+        }
+        let measured = self.alarms.measure(&*self.model, number)?;
+        if let Some(alarm) = measured.alarm {
+            drop(value);
+            return alarm.raise(place, &*self.model, drawn_from, || loss(self.model, data));
+        }
+        if let Some(f) = &mut self.before_step {
+            f(self.model)?;
+        }
+        self.optimizer.step()?;
+        Ok(BatchReport { epoch: place.epoch, batch: place.batch, loss: number, gradient_norm: measured.norm })
+    }
+
+    /// Evaluates an epoch; true if it should be the last one.
+    fn judge(&mut self, report: &mut EpochReport) -> Result<bool> {
+        if let Some((_, evaluate)) = &mut self.evaluate {
+            self.model.eval();
+            report.value = Some(no_grad(|| evaluate(self.model))?);
+        }
+        let over = self.stopping.update(report.value.unwrap_or(report.loss));
+        report.is_best = self.stopping.is_best();
+        Ok(over)
+    }
+
+    fn tell(&mut self, report: &EpochReport) -> Result<()> {
+        let mut row = vec![("loss", report.loss), ("lr", report.lr), ("seconds", report.seconds)];
+        row.extend(report.gradient_norm.map(|norm| ("gradient_norm", norm)));
+        row.extend(self.evaluate.as_ref().zip(report.value).map(|((name, _), value)| (name.as_str(), value)));
+        for log in &mut self.logs {
+            log.log(report.epoch as u64, &row)?;
+        }
+        match &mut self.on_epoch {
+            Some(f) => f(self.model, report),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+//! Runs of small models: what is measured, kept, told and refused.
+
+use std::cell::RefCell;
+
+use foldback_data::TensorDataset;
+use foldback_nn::{Dropout, Linear, loss, sequential};
+use foldback_optim::{Adam, SGD};
+use foldback_tensor::{Error, Kind, Tensor, manual_seed, refused, tensor};
+
+use super::*;
+use crate::TrainFacts;
+
+fn data() -> (Tensor, Tensor) {
+    manual_seed(0);
+    let x = Tensor::randn([40, 3]);
+    let y = x.sum(1).unwrap().unsqueeze(1).unwrap();
+    (x, y)
+}
+
+fn loader() -> DataLoader<TensorDataset<2>> {
+    let (x, y) = data();
+    DataLoader::new(TensorDataset::new([x, y]), 16).shuffle(true).seed(1)
+}
+
+fn model() -> Linear {
+    manual_seed(3);
+    Linear::new(3, 1)
+}
+
+fn mse(model: &Linear, [x, y]: &[Tensor; 2]) -> Result<Var> {
+    loss::mse_loss(model.forward(x)?, y)
+}
+
+#[test]
+fn a_run_is_the_loop_by_hand() {
+    let by_hand = model();
+    let sgd = SGD::new(by_hand.parameters(), 0.1);
+    let mut means = Vec::new();
+    let batches = loader();
+    for _ in 0..3 {
+        let mut losses = Vec::new();
+        for batch in &batches {
+            sgd.zero_grad();
+            let loss = mse(&by_hand, &batch.unwrap()).unwrap();
+            loss.backward().unwrap();
+            sgd.step().unwrap();
+            losses.push(loss.item().unwrap());
+        }
+        means.push(losses.iter().sum::<f64>() / 3.0);
+    }
+    let mut fitted = model();
+    let sgd = SGD::new(fitted.parameters(), 0.1);
+    let history = Fit::new(&mut fitted, &sgd).epochs(3).gradient_limit(1e9).run(&loader(), mse).unwrap();
+    assert_eq!(fitted.state_dict(), by_hand.state_dict());
+    for (found, expected) in history.losses().iter().zip(&means) {
+        assert!((found - expected).abs() < 1e-12);
+    }
+    let last = &history.epochs[2];
+    assert_eq!((last.epoch, last.batches, last.lr, last.value), (2, 3, 0.1, None));
+    assert!(last.gradient_norm.is_some_and(|n| n > 0.0) && history.best == Some(2));
+}
+
+#[test]
+fn callbacks_run_where_they_should() {
+    let (told, mut fitted) = (RefCell::new(Vec::new()), sequential![Linear::new(3, 1), Dropout::new(0.5)]);
+    let adam = Adam::new(fitted.parameters(), 0.1);
+    let tell = |text: String| told.borrow_mut().push(text);
+    let history = Fit::new(&mut fitted, &adam)
+        .epochs(9)
+        .before_step(|model| {
+            assert!(model.parameters()[0].grad().is_some());
+            Ok(tell("before".into()))
+        })
+        .on_batch(|b| Ok(tell(format!("batch {}.{}", b.epoch, b.batch))))
+        .maximize("accuracy", |model| {
+            // Evaluation: nothing is dropped, nothing recorded.
+            let once = model.forward(&tensor![[1.0, 2.0, 3.0]])?;
+            assert!(
+                !once.requires_grad() && once.value() == model.forward(&tensor![[1.0, 2.0, 3.0]])?.value()
+            );
+            tell("evaluate".into());
+            Ok(0.25)
+        })
+        .on_epoch(|_, e| {
+            tell(format!("epoch {} {:?} {}", e.epoch, e.value, e.is_best));
+            if e.epoch == 1 {
+                e.stop();
+            }
+            Ok(())
+        })
+        .run(&loader(), |model, [x, y]| loss::mse_loss(model.forward(x)?, y))
+        .unwrap();
+    let epoch = |e: usize, best: bool| {
+        let batches = (0..3).flat_map(|b| ["before".into(), format!("batch {e}.{b}")]);
+        batches.chain(["evaluate".into(), format!("epoch {e} Some(0.25) {best}")]).collect::<Vec<String>>()
+    };
+    assert_eq!(told.into_inner(), [epoch(0, true), epoch(1, false)].concat());
+    assert_eq!((history.values(), history.best), (vec![0.25, 0.25], Some(0)));
+}
+
+#[test]
+fn the_best_model_is_kept_and_the_run_ends_early() {
+    let values = [0.5, 0.4, 0.7, 0.6, 0.65, 0.9];
+    for keep in [false, true] {
+        let mut seen = Vec::new();
+        let mut fitted = model();
+        let sgd = SGD::new(fitted.parameters(), 0.05);
+        let mut next = values.iter();
+        let history = Fit::new(&mut fitted, &sgd)
+            .epochs(6)
+            .maximize("accuracy", |model: &Linear| {
+                seen.push(model.weight.value());
+                Ok(*next.next().unwrap())
+            })
+            .early_stopping(2)
+            .min_delta(0.01)
+            .keep_best(keep)
+            .run(&loader(), mse)
+            .unwrap();
+        assert_eq!((history.values(), history.best), (values[..5].to_vec(), Some(2)));
+        assert_eq!(fitted.weight.value(), seen[if keep { 2 } else { 4 }]);
+    }
+}
+
+#[derive(Default)]
+struct Kept(Vec<(u64, Vec<String>)>);
+
+impl Log for &RefCell<Kept> {
+    fn log(&mut self, step: u64, values: &[(&str, f64)]) -> Result<()> {
+        self.borrow_mut().0.push((step, values.iter().map(|v| v.0.to_owned()).collect()));
+        Ok(())
+    }
+}
+
+#[test]
+fn every_epoch_is_logged() {
+    let (kept, mut fitted) = (RefCell::new(Kept::default()), model());
+    let sgd = SGD::new(fitted.parameters(), 0.05);
+    let fit =
+        Fit::new(&mut fitted, &sgd).epochs(2).gradient_limit(f64::INFINITY).minimize("error", |_| Ok(1.0));
+    fit.log(&kept).log(&kept).run(&loader(), mse).unwrap();
+    let names: Vec<String> = ["loss", "lr", "seconds", "gradient_norm", "error"].map(str::to_owned).into();
+    let expected = [0, 0, 1, 1].map(|epoch| (epoch, names.clone()));
+    assert_eq!(kept.into_inner().0, expected);
+}
+
+fn alarm(result: Result<History>) -> (String, Error) {
+    let e = result.unwrap_err();
+    assert_eq!(e.kind(), Kind::Graph, "{e}");
+    assert!(e.location().is_some_and(|at| at.file() == file!()), "{e}");
+    let Some(TrainFacts::Alarm { cause, .. }) = e.facts() else { panic!("{e}") };
+    (cause.clone(), e)
+}
+
+#[test]
+fn a_loss_that_is_not_finite_is_traced_to_its_operation() {
+    let mut fitted = model();
+    let before = fitted.state_dict();
+    let sgd = SGD::new(fitted.parameters(), 0.1);
+    let (mut line, mut batch) = (0, 0);
+    let result = Fit::new(&mut fitted, &sgd).run(&loader(), |model, [x, _]| {
+        batch += 1;
+        line = line!() + 1;
+        let y = model.forward(x)?.square().neg().log();
+        y.relu().mean(..)
+    });
+    let (cause, e) = alarm(result);
+    assert_eq!(cause, format!("it comes from the result of ln, recorded at {}:{line}:50", file!()));
+    assert!(e.to_string().starts_with("fit: the loss is NaN in batch 0 of epoch 0: "), "{e}");
+    assert_eq!((fitted.state_dict(), batch), (before, 2));
+    assert!(fitted.parameters().iter().all(|p| p.grad().is_none()));
+}
+
+#[test]
+fn a_gradient_that_is_not_finite_is_traced_to_its_operation() {
+    // The square root of 0 has an infinite slope, and the loss is finite.
+    let of_zero = |model: &Linear, [x, _]: &[Tensor; 2]| (model.forward(x)? * 0.0).sqrt().mean(..);
+    let mut fitted = model();
+    let sgd = SGD::new(fitted.parameters(), 0.1);
+    let (cause, e) = alarm(Fit::new(&mut fitted, &sgd).gradient_limit(f64::INFINITY).run(&loader(), of_zero));
+    assert!(cause.starts_with("sqrt: the gradient of input 0 holds inf"), "{cause}");
+    assert!(e.to_string().starts_with("fit: the norm of the gradients is NaN in batch 0"), "{e}");
+    // Without the limit it is found in the next step, in the parameters.
+    let (cause, _) = alarm(Fit::new(&mut fitted, &sgd).run(&loader(), of_zero));
+    assert!(cause.starts_with("the parameter weight is not finite already"), "{cause}");
+}
+
+#[test]
+fn gradients_above_the_limit_end_the_run_before_the_step() {
+    let mut fitted = model();
+    let before = fitted.state_dict();
+    let sgd = SGD::new(fitted.parameters(), 0.1);
+    let (cause, _) = alarm(Fit::new(&mut fitted, &sgd).gradient_limit(1e-6).run(&loader(), mse));
+    assert!(cause.starts_with("the limit is 0.000001: clip"), "{cause}");
+    assert_eq!(fitted.state_dict(), before);
+}
+
+#[test]
+fn errors_of_all_who_take_part_end_the_run() {
+    fn refuse<T>() -> Result<T> {
+        Err(Error::other("no more"))
+    }
+    let mut fitted = model();
+    let sgd = SGD::new(fitted.parameters(), 0.1);
+    let text = |r: Result<History>| assert_eq!(r.unwrap_err().to_string(), "no more");
+    text(Fit::new(&mut fitted, &sgd).run(&loader(), |_, _| refuse()));
+    text(Fit::new(&mut fitted, &sgd).before_step(|_| refuse()).run(&loader(), mse));
+    text(Fit::new(&mut fitted, &sgd).on_batch(|_| refuse()).run(&loader(), mse));
+    text(Fit::new(&mut fitted, &sgd).on_epoch(|_, _| refuse()).run(&loader(), mse));
+    text(Fit::new(&mut fitted, &sgd).minimize("x", |_| refuse()).run(&loader(), mse));
+    let broken = DataLoader::new(vec![1.0f32], 1).sampler(foldback_data::StratifiedSampler::new([0, 0]));
+    let r = Fit::new(&mut fitted, &sgd).run(&broken, |_, _| panic!("there is no batch"));
+    assert!(refused!(r, foldback_data::DataFacts::Parameter { .. }));
+    let history = Fit::new(&mut fitted, &sgd).epochs(0).run(&loader(), mse).unwrap();
+    assert_eq!(history, History::default());
+}

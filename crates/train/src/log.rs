@@ -1,0 +1,272 @@
+//! Logs: rows of named numbers in files that other programs read.
+
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+
+use foldback_tensor::{Error, Here, refuse};
+
+use crate::error::{Result, TrainFacts};
+
+/// Where the numbers of a run go.
+pub trait Log {
+    /// Writes a row: a step or an epoch, and numbers by name.
+    ///
+    /// # Errors
+    /// Whatever the system says about writing; `Columns` where a file has columns, and these are others.
+    fn log(&mut self, step: u64, values: &[(&str, f64)]) -> Result<()>;
+}
+
+/// A file and its name. Each row is written as a whole and at once: what was logged is there if the program is killed.
+#[derive(Debug)]
+struct Rows {
+    name: String,
+    file: File,
+}
+
+impl Rows {
+    #[track_caller]
+    fn open(path: &Path, options: &OpenOptions) -> Result<Rows> {
+        let name = path.display().to_string();
+        match options.open(path) {
+            Ok(file) => Ok(Rows { name, file }),
+            Err(e) => Err(failed(&name, e)),
+        }
+    }
+
+    #[track_caller]
+    fn write(&mut self, row: &str) -> Result<()> {
+        self.file.write_all(row.as_bytes()).map_err(|e| failed(&self.name, e))
+    }
+}
+
+/// What the operating system says about a file, with its name.
+#[track_caller]
+fn failed(file: &str, error: std::io::Error) -> Error {
+    Error::from(std::io::Error::new(error.kind(), format!("{file}: {error}")))
+}
+
+fn anew() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    options
+}
+
+fn further() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    options
+}
+
+/// A log as CSV: `step` and the names of the first row as columns; each later row has the same names in the same order.
+///
+/// ```
+/// use foldback_train::{CsvLog, Log};
+/// let path = std::env::temp_dir().join(format!("run-{}.csv", std::process::id()));
+/// let mut log = CsvLog::create(&path)?;
+/// log.log(0, &[("loss", 0.5), ("accuracy", 0.25)])?;
+/// log.log(1, &[("loss", 1e-7), ("accuracy", f64::NAN)])?;
+/// assert_eq!(std::fs::read_to_string(&path)?, "step,loss,accuracy\n0,0.5,0.25\n1,1e-7,NaN\n");
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), foldback_train::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct CsvLog {
+    rows: Rows,
+    /// the first line, once there is one
+    columns: Option<String>,
+}
+
+impl CsvLog {
+    /// A new file, in the place of one of this name.
+    ///
+    /// # Errors
+    /// Whatever the system says about making it.
+    #[track_caller]
+    pub fn create(path: impl AsRef<Path>) -> Result<CsvLog> {
+        Ok(CsvLog { rows: Rows::open(path.as_ref(), &anew())?, columns: None })
+    }
+
+    /// Goes on with a file, as a resumed run does; makes one if there is none.
+    ///
+    /// # Errors
+    /// Whatever the system says about reading and writing it.
+    #[track_caller]
+    pub fn append(path: impl AsRef<Path>) -> Result<CsvLog> {
+        let rows = Rows::open(path.as_ref(), &further())?;
+        let mut first = String::new();
+        let read = File::open(path.as_ref()).and_then(|file| BufReader::new(file).read_line(&mut first));
+        read.map_err(|e| failed(&rows.name, e))?;
+        let columns = (!first.is_empty()).then(|| first.trim_end_matches(['\r', '\n']).to_owned());
+        Ok(CsvLog { rows, columns })
+    }
+}
+
+impl Log for CsvLog {
+    #[track_caller]
+    fn log(&mut self, step: u64, values: &[(&str, f64)]) -> Result<()> {
+        let mut found = "step".to_owned();
+        values.iter().for_each(|(name, _)| found = format!("{found},{}", csv_text(name)));
+        let mut row = match &self.columns {
+            None => format!("{found}\n"),
+            Some(columns) if *columns == found => String::new(),
+            Some(columns) => {
+                let (file, columns) = (self.rows.name.clone(), columns.clone());
+                return refuse(TrainFacts::Columns { file, columns, found }).here();
+            }
+        };
+        row += &step.to_string();
+        for (_, value) in values {
+            let _ = write!(row, ",{value:?}");
+        }
+        row.push('\n');
+        self.rows.write(&row)?;
+        self.columns = Some(found);
+        Ok(())
+    }
+}
+
+/// A text as a field: in quotes where it would be read as something else. A line's end becomes a space, as a name has none.
+fn csv_text(text: &str) -> String {
+    let text = text.replace(['\r', '\n'], " ");
+    if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+}
+
+/// A log as lines of JSON: an object for each row, with `step` and the names. JSON has no word for what is no number: there
+/// the texts `"nan"`, `"inf"` and `"-inf"` stand.
+///
+/// ```
+/// use foldback_train::{JsonLinesLog, Log};
+/// let path = std::env::temp_dir().join(format!("run-{}.jsonl", std::process::id()));
+/// let mut log = JsonLinesLog::create(&path)?;
+/// log.log(0, &[("loss", 0.5)])?;
+/// log.log(1, &[("loss", f64::NAN), ("rate \"a\"", 1.0)])?;
+/// let expected = "{\"step\":0,\"loss\":0.5}\n{\"step\":1,\"loss\":\"nan\",\"rate \\\"a\\\"\":1.0}\n";
+/// assert_eq!(std::fs::read_to_string(&path)?, expected);
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), foldback_train::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct JsonLinesLog {
+    rows: Rows,
+}
+
+impl JsonLinesLog {
+    /// A new file, in the place of one of this name.
+    ///
+    /// # Errors
+    /// Whatever the system says about making it.
+    #[track_caller]
+    pub fn create(path: impl AsRef<Path>) -> Result<JsonLinesLog> {
+        Ok(JsonLinesLog { rows: Rows::open(path.as_ref(), &anew())? })
+    }
+
+    /// Goes on with a file, as a resumed run does; makes one if there is none.
+    ///
+    /// # Errors
+    /// Whatever the system says about opening it.
+    #[track_caller]
+    pub fn append(path: impl AsRef<Path>) -> Result<JsonLinesLog> {
+        Ok(JsonLinesLog { rows: Rows::open(path.as_ref(), &further())? })
+    }
+}
+
+impl Log for JsonLinesLog {
+    #[track_caller]
+    fn log(&mut self, step: u64, values: &[(&str, f64)]) -> Result<()> {
+        let mut row = format!("{{\"step\":{step}");
+        for (name, value) in values {
+            let _ = match value {
+                v if v.is_finite() => write!(row, ",{}:{v:?}", json_text(name)),
+                v if v.is_nan() => write!(row, ",{}:\"nan\"", json_text(name)),
+                v => write!(row, ",{}:\"{v}\"", json_text(name)),
+            };
+        }
+        row.push_str("}\n");
+        self.rows.write(&row)
+    }
+}
+
+/// A text in quotes (RFC 8259, section 7).
+fn json_text(text: &str) -> String {
+    let mut quoted = "\"".to_owned();
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c < ' ' => quoted += &format!("\\u{:04x}", u32::from(c)),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use foldback_tensor::{Kind, refused};
+
+    use super::*;
+
+    struct Temporary(PathBuf);
+
+    impl Temporary {
+        fn new(name: &str) -> Temporary {
+            Temporary(std::env::temp_dir().join(format!("foldback-{}-{name}", std::process::id())))
+        }
+        fn text(&self) -> String {
+            std::fs::read_to_string(&self.0).unwrap()
+        }
+    }
+
+    impl Drop for Temporary {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    #[test]
+    fn csv_keeps_its_columns_over_a_resumed_run() {
+        let file = Temporary::new("log.csv");
+        let mut log = CsvLog::append(&file.0).unwrap();
+        log.log(3, &[("a, \"b\"", 0.1), ("c\nd", f64::NEG_INFINITY)]).unwrap();
+        drop(log);
+        let mut log = CsvLog::append(&file.0).unwrap();
+        log.log(4, &[("a, \"b\"", 1e300), ("c\nd", -0.0)]).unwrap();
+        let text = "step,\"a, \"\"b\"\"\",c d\n3,0.1,-inf\n4,1e300,-0.0\n";
+        assert_eq!(file.text(), text);
+        let e = log.log(5, &[("a", 1.0)]).unwrap_err();
+        assert!(matches!(e.facts(), Some(TrainFacts::Columns { .. })), "{e}");
+        assert!(e.location().is_some_and(|at| at.file() == file!()));
+        assert_eq!(file.text(), text);
+        CsvLog::create(&file.0).unwrap().log(0, &[]).unwrap();
+        assert_eq!(file.text(), "step\n0\n");
+        assert!(refused!(CsvLog::append(&file.0).unwrap().log(1, &[("x", 0.0)]), TrainFacts::Columns { .. }));
+    }
+
+    #[test]
+    fn json_texts_are_escaped() {
+        let file = Temporary::new("log.jsonl");
+        JsonLinesLog::create(&file.0).unwrap().log(1, &[("é\t\"\\", 1e-9)]).unwrap();
+        JsonLinesLog::append(&file.0)
+            .unwrap()
+            .log(2, &[("x", f64::INFINITY), ("y", f64::NEG_INFINITY)])
+            .unwrap();
+        let expected = "{\"step\":1,\"é\\u0009\\\"\\\\\":1e-9}\n{\"step\":2,\"x\":\"inf\",\"y\":\"-inf\"}\n";
+        assert_eq!(file.text(), expected);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_named() {
+        for e in [
+            CsvLog::create("no/such/a").err(),
+            CsvLog::append("no/such/a").err(),
+            JsonLinesLog::create("no/such/a").err(),
+        ] {
+            let e = e.unwrap();
+            assert!(e.kind() == Kind::Io && e.to_string().starts_with("no/such/a: "), "{e}");
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Pictures of runs: loss curves and decision boundaries, as SVG.
+
+use std::error::Error as StdError;
+use std::path::Path;
+
+use foldback_tensor::{DType, Here, Tensor, refuse};
+use plotters::prelude::*;
+
+use crate::error::{Result, TrainFacts, check};
+
+const SIZE: (u32, u32) = (640, 420);
+/// How many fields a decision boundary is drawn with, along each axis.
+const FIELDS: usize = 100;
+
+type Drawn = std::result::Result<(), Box<dyn StdError + Send + Sync>>;
+
+/// Draws curves over epochs or steps, one for each name, into an `.svg` file. What is not finite leaves a gap.
+///
+/// # Errors
+/// `Parameter` if there is no finite number, or the name does not end in `.svg`; `Picture` if the file cannot be written.
+///
+/// ```
+/// use foldback_train::plot_curves;
+/// let path = std::env::temp_dir().join(format!("loss-{}.svg", std::process::id()));
+/// plot_curves(&path, "loss", &[("training", &[0.9, 0.5, 0.3]), ("validation", &[1.0, 0.7, 0.6])])?;
+/// assert!(std::fs::read_to_string(&path)?.contains("validation"));
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), foldback_train::Error>(())
+/// ```
+#[track_caller]
+pub fn plot_curves(path: impl AsRef<Path>, title: &str, curves: &[(&str, &[f64])]) -> Result<()> {
+    const OP: &str = "plot_curves";
+    let path = path.as_ref();
+    expect_svg(OP, path).here()?;
+    let finite = || curves.iter().flat_map(|(_, curve)| curve.iter().copied()).filter(|v| v.is_finite());
+    check(finite().next().is_some(), OP, "curves", "[]", "at least one finite number").here()?;
+    let range = room(finite());
+    let longest = curves.iter().map(|(_, curve)| curve.len()).max().unwrap_or(0);
+    save(path, || {
+        let area = SVGBackend::new(path, SIZE).into_drawing_area();
+        area.fill(&WHITE)?;
+        let mut chart = ChartBuilder::on(&area)
+            .caption(title, ("sans-serif", 20))
+            .margin(10)
+            .x_label_area_size(30)
+            .y_label_area_size(50)
+            .build_cartesian_2d(0.0..(longest.max(2) - 1) as f64, range)?;
+        chart.configure_mesh().light_line_style(WHITE).draw()?;
+        for (i, (name, curve)) in curves.iter().enumerate() {
+            let colour = Palette99::pick(i).to_rgba();
+            let points: Vec<(f64, f64)> =
+                curve.iter().enumerate().map(|(x, &y)| (x as f64, tame(y))).collect();
+            let mut label = Some(*name);
+            for stretch in points.split(|(_, y)| !y.is_finite()).filter(|s| !s.is_empty()) {
+                let line =
+                    chart.draw_series(LineSeries::new(stretch.iter().copied(), colour.stroke_width(2)))?;
+                if let Some(name) = label.take() {
+                    line.label(name).legend(move |(x, y)| {
+                        PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2))
+                    });
+                }
+            }
+        }
+        chart
+            .configure_series_labels()
+            .background_style(WHITE.mix(0.8))
+            .border_style(BLACK.mix(0.3))
+            .draw()?;
+        Ok(area.present()?)
+    })
+    .here()
+}
+
+/// Draws what a classifier of two features says everywhere around its data, and the data, into an `.svg` file.
+///
+/// `points` are `[n, 2]`, `labels` `[n]` class numbers; `classify` takes `[m, 2]` of the points' type and returns `[m]` class
+/// numbers.
+///
+/// # Errors
+/// `Parameter` if shapes or types are others, there is no point, one is not finite, a class number is negative, or the
+/// name does not end in `.svg`; what `classify` returns; `Picture` if the file cannot be written.
+///
+/// ```
+/// use foldback_tensor::tensor;
+/// use foldback_train::plot_decision_boundary;
+/// let path = std::env::temp_dir().join(format!("boundary-{}.svg", std::process::id()));
+/// let (x, labels) = (tensor![[0.0, 0.0], [1.0, 1.0]], tensor![0, 1; i64]);
+/// plot_decision_boundary(&path, &x, &labels, |x| Ok(x.sum(1)?.gt(1.0)?.long()))?;
+/// assert!(std::fs::read_to_string(&path)?.starts_with("<svg"));
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), foldback_train::Error>(())
+/// ```
+#[track_caller]
+pub fn plot_decision_boundary(
+    path: impl AsRef<Path>,
+    points: &Tensor,
+    labels: &Tensor,
+    classify: impl FnOnce(&Tensor) -> Result<Tensor>,
+) -> Result<()> {
+    const OP: &str = "plot_decision_boundary";
+    let path = path.as_ref();
+    expect_svg(OP, path).here()?;
+    let n = labels.numel();
+    let fits = n > 0 && *points.dims() == [n, 2] && *labels.dims() == [n];
+    check(fits, OP, "points", points.shape(), format!("[{n}, 2], two numbers for each of the labels, [n]"))
+        .here()?;
+    let flat = points.to(DType::F64).to_vec::<f64>().here()?;
+    check(flat.iter().all(|v| v.is_finite()), OP, "points", "NaN or infinity", "finite numbers").here()?;
+    let labels = class_vec(OP, "labels", labels, n).here()?;
+    let flat: Vec<f64> = flat.into_iter().map(tame).collect();
+    let [xs, ys] = [0, 1].map(|axis| room(flat.iter().skip(axis).step_by(2).copied()));
+    let middle =
+        |r: &std::ops::Range<f64>, i: usize| r.start + (r.end - r.start) * (i as f64 + 0.5) / FIELDS as f64;
+    let field = |i: usize| [middle(&xs, i % FIELDS), middle(&ys, i / FIELDS)];
+    let grid: Vec<f64> = (0..FIELDS * FIELDS).flat_map(field).collect();
+    let grid = Tensor::from_vec(grid, [FIELDS * FIELDS, 2]).here()?.to(points.dtype());
+    let classes = class_vec(OP, "what classify returned", &classify(&grid)?, FIELDS * FIELDS).here()?;
+    save(path, || {
+        let area = SVGBackend::new(path, SIZE).into_drawing_area();
+        area.fill(&WHITE)?;
+        let mut chart = ChartBuilder::on(&area)
+            .margin(10)
+            .x_label_area_size(30)
+            .y_label_area_size(50)
+            .build_cartesian_2d(xs.clone(), ys.clone())?;
+        let [w, h] = [&xs, &ys].map(|r| (r.end - r.start) / FIELDS as f64);
+        // Neighbours of one class in a row are one rectangle.
+        let rows = classes.chunks(FIELDS).enumerate().flat_map(|(row, classes)| {
+            let mut from = 0;
+            classes
+                .chunk_by(|a, b| a == b)
+                .map(move |run| {
+                    from += run.len();
+                    (row, from - run.len(), from, run[0])
+                })
+                .collect::<Vec<_>>()
+        });
+        chart.draw_series(rows.map(|(row, from, to, class)| {
+            let at = |x: usize, y: usize| (xs.start + w * x as f64, ys.start + h * y as f64);
+            Rectangle::new([at(from, row), at(to, row + 1)], Palette99::pick(class).mix(0.3).filled())
+        }))?;
+        chart.configure_mesh().disable_mesh().draw()?;
+        let dots = flat.chunks(2).zip(&labels);
+        chart.draw_series(
+            dots.map(|(p, &class)| Circle::new((p[0], p[1]), 3, Palette99::pick(class).filled())),
+        )?;
+        Ok(area.present()?)
+    })
+    .here()
+}
+
+fn class_vec(op: &'static str, name: &'static str, classes: &Tensor, n: usize) -> Result<Vec<usize>> {
+    let found = format!("{} {}", classes.dtype(), classes.shape());
+    let fits = matches!(classes.dtype(), DType::I64 | DType::Bool) && *classes.dims() == [n];
+    check(fits, op, name, found, format!("class numbers, i64 [{n}]: x.argmax(1)"))?;
+    let classes = classes.long().to_vec::<i64>()?;
+    let number = |c: i64| {
+        usize::try_from(c).or_else(|_| check(false, op, name, c, "class numbers from 0 on").map(|()| 0))
+    };
+    classes.into_iter().map(number).collect()
+}
+
+/// A number that is drawn at the edge if it is so large that the width of a range would not be a number. NaN and infinities stay.
+fn tame(value: f64) -> f64 {
+    if value.is_finite() { value.clamp(-1e300, 1e300) } else { value }
+}
+
+/// From the smallest to the largest, and a little more on both sides.
+fn room(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
+    let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
+    let (low, high) = (tame(low), tame(high));
+    let more = 0.05 * (high - low);
+    let more = if more > 1e-12 * low.abs().max(high.abs()) { more } else { low.abs().max(1.0) * 0.1 };
+    low - more..high + more
+}
+
+fn expect_svg(op: &'static str, path: &Path) -> Result<()> {
+    let is_svg = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("svg"));
+    check(
+        is_svg,
+        op,
+        "the file",
+        path.display(),
+        "a name that ends in .svg: other formats need a font to be drawn with",
+    )
+}
+
+fn save(path: &Path, draw: impl FnOnce() -> Drawn) -> Result<()> {
+    // The drawing tells of a file that it cannot write when it is dropped, by a panic; this asks first.
+    let file = path.display().to_string();
+    if let Err(e) = std::fs::File::create(path) {
+        return Err(std::io::Error::new(e.kind(), format!("{file}: {e}")).into());
+    }
+    match draw() {
+        Ok(()) => Ok(()),
+        Err(e) => refuse(TrainFacts::Picture { file, what: format!("it cannot be drawn: {e}") }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use foldback_tensor::{Kind, refused, tensor};
+
+    use super::*;
+
+    struct Picture(PathBuf);
+
+    impl Picture {
+        fn new(name: &str) -> Picture {
+            Picture(std::env::temp_dir().join(format!("foldback-{}-{name}.svg", std::process::id())))
+        }
+        fn text(&self) -> String {
+            std::fs::read_to_string(&self.0).unwrap()
+        }
+    }
+
+    impl Drop for Picture {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    #[test]
+    fn curves_have_names_and_gaps() {
+        let picture = Picture::new("curves");
+        let curve = [1.0, 0.5, f64::NAN, 0.4, 0.3, f64::INFINITY];
+        plot_curves(&picture.0, "a < b", &[("one & two", &curve), ("flat", &[0.2, 0.2])]).unwrap();
+        let text = picture.text();
+        assert!(
+            text.contains("a &lt; b") && text.contains("one &amp; two") && text.contains("flat"),
+            "{text}"
+        );
+        assert!(text.matches("<polyline").count() >= 3, "two stretches and a line");
+        for values in [&[3.0][..], &[1e308, -1e308], &[1e-320], &[0.0, 0.0], &[1e16, 1e16 + 2.0]] {
+            plot_curves(&picture.0, "", &[("x", values)]).unwrap();
+            assert!(!picture.text().contains("NaN"), "{values:?}");
+        }
+    }
+
+    #[test]
+    fn boundaries_show_what_the_classifier_says() {
+        let picture = Picture::new("boundary");
+        let (x, labels) = (tensor![[0.0, 0.0], [1.0, 2.0], [0.5, 0.5]; f64], tensor![0, 2, 1; i64]);
+        let left_or_right = |x: &Tensor| {
+            assert_eq!((x.dims(), x.dtype()), (&[10_000, 2][..], DType::F64));
+            Ok(x.select(1, 0)?.gt(0.5)?.long())
+        };
+        plot_decision_boundary(&picture.0, &x, &labels, left_or_right).unwrap();
+        let text = picture.text();
+        // Two rectangles in each row besides the background, and the points.
+        assert_eq!(text.matches("<rect").count(), 201);
+        assert_eq!(text.matches("<circle").count(), 3);
+    }
+
+    #[test]
+    fn what_cannot_be_drawn_is_refused() {
+        let picture = Picture::new("none");
+        let (x, labels) = (tensor![[0.0, 0.0]], tensor![0; i64]);
+        assert!(refused!(plot_curves(&picture.0, "", &[("x", &[f64::NAN])]), TrainFacts::Parameter { .. }));
+        assert!(plot_curves("a.png", "", &[("x", &[1.0])]).unwrap_err().to_string().contains("ends in .svg"));
+        let e = plot_curves("no/such/a.svg", "", &[("x", &[1.0])]).unwrap_err();
+        assert!(e.kind() == Kind::Io && e.to_string().starts_with("no/such/a.svg: "), "{e}");
+        let zeros = |x: &Tensor| x.select(1, 0)?.mul(0.0).map(|x| x.long());
+        for (x, labels) in [
+            (tensor![[f32::NAN, 0.0]], labels.clone()),
+            (tensor![0.0, 0.0], labels.clone()),
+            (x.clone(), tensor![-1; i64]),
+            (x.clone(), tensor![0.5]),
+        ] {
+            let e = plot_decision_boundary(&picture.0, &x, &labels, zeros).unwrap_err();
+            assert!(matches!(e.facts(), Some(TrainFacts::Parameter { .. })), "{e}");
+        }
+        assert!(plot_decision_boundary(&picture.0, &x, &labels, |x| Ok(x.clone())).is_err());
+        assert!(plot_decision_boundary(&picture.0, &x, &labels, |_| tensor![1.0].sum(3)).is_err());
+    }
+}
