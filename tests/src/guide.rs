@@ -29,13 +29,16 @@ pub mod models {}
 
 #[doc = include_str!("../../docs/src/guide/sequences.md")]
 pub mod sequences {}
+
 #[doc = include_str!("../../docs/src/guide/saving.md")]
 pub mod saving {}
+
 #[doc = include_str!("../../docs/src/guide/data.md")]
 pub mod data {}
 
 #[doc = include_str!("../../docs/src/guide/watching.md")]
 pub mod watching {}
+
 #[doc = include_str!("../../docs/src/guide/training.md")]
 pub mod training {}
 
