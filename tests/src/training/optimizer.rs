@@ -14,17 +14,17 @@ use crate::conformance::case::text;
 use crate::conformance::close::same_bits;
 use crate::conformance::run::Stop;
 
-/// An optimiser made from what a case says.
+/// An optimiser made from what a case says: one whose step is plain, or one that takes a closure.
 pub(super) enum Made {
     Plain(Box<dyn Optimizer>),
-    LBFGS(LBFGS),
+    Closure(LBFGS),
 }
 
 impl Made {
     pub(super) fn get(&self) -> &dyn Optimizer {
         match self {
             Made::Plain(optimizer) => &**optimizer,
-            Made::LBFGS(optimizer) => optimizer,
+            Made::Closure(optimizer) => optimizer,
         }
     }
 }
@@ -84,7 +84,7 @@ pub(super) fn make<P: AsParameter + Clone>(
     let Some((_, usual)) = RATES.iter().find(|(own, _)| *own == name) else {
         return Err(Stop::Unsupported(format!("optimizer {name}")).into());
     };
-    let lr = args.get("lr").map_or(Ok(*usual), |v| number(v))?;
+    let lr = args.get("lr").map_or(Ok(*usual), number)?;
     let all: Vec<P> = groups.iter().flat_map(|(list, _)| list.iter().cloned()).collect();
     let options = keywords(name, args)?;
     macro_rules! made {
@@ -114,7 +114,7 @@ pub(super) fn make<P: AsParameter + Clone>(
         "Adamax" => made!(Adamax),
         "Rprop" => made!(Rprop),
         "ASGD" => made!(ASGD),
-        "LBFGS" => made!(LBFGS, Made::LBFGS),
+        "LBFGS" => made!(LBFGS, Made::Closure),
         _ => Err(Stop::Unsupported(format!("optimizer {name}")).into()),
     }
 }
@@ -234,7 +234,7 @@ impl Run {
                     Ok(loss)
                 };
                 let loss = match &self.made {
-                    Made::LBFGS(lbfgs) => lbfgs.step_with(closure),
+                    Made::Closure(lbfgs) => lbfgs.step_with(closure),
                     Made::Plain(plain) => closure().and_then(|loss| plain.step().map(|()| loss)),
                 };
                 self.losses.push(loss.and_then(|l| l.item()).map_err(|e| e.to_string())?);
@@ -307,7 +307,7 @@ pub(super) fn replay(case: &TrainingCase, judge: &mut Judge) -> Result<(), Stop>
     let mut again: Option<Run> = None;
     for step in 1..=last {
         if let Some(rates) = case.body.get("set_lr").and_then(|all| all.get(step.to_string())) {
-            let rates = list(rates)?.iter().map(|v| number(v)).collect::<Result<Vec<_>, _>>()?;
+            let rates = list(rates)?.iter().map(number).collect::<Result<Vec<_>, _>>()?;
             for run in [Some(&run), again.as_ref()].into_iter().flatten() {
                 run.made.get().set_lrs(&rates).map_err(|e| e.to_string())?;
             }

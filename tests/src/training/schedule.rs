@@ -267,8 +267,11 @@ fn optimizer(case: &TrainingCase) -> Result<Made, NotMade> {
     make(&name, &args, &groups.collect::<Groups<Var>>())
 }
 
-/// The rates and momenta behind every step; `resumed` goes on from a saved state half-way.
-fn run(case: &TrainingCase, resumed: bool) -> Result<(Vec<Vec<f64>>, Vec<f64>), (usize, NotMade)> {
+/// The rates and the momenta behind every step.
+type Taken = (Vec<Vec<f64>>, Vec<f64>);
+
+/// Runs the schedule; `resumed` goes on from a saved state half-way.
+fn run(case: &TrainingCase, resumed: bool) -> Result<Taken, (usize, NotMade)> {
     let at = |k: usize| move |e: NotMade| (k, e);
     let fresh = || {
         let made = optimizer(case)?;

@@ -41,8 +41,7 @@ pub(super) const ROWS: &[Row] = &[
         LeakyReLU::new().negative_slope(a.float("negative_slope", 0.01)?)
     }),
     row!("Hardtanh", "min_val max_val", |a, _| {
-        let layer = Hardtanh::new().min_val(a.float("min_val", -1.0)?).max_val(a.float("max_val", 1.0)?);
-        layer
+        Hardtanh::new().min_val(a.float("min_val", -1.0)?).max_val(a.float("max_val", 1.0)?)
     }),
     row!("Hardshrink", "lambd", |a, _| Hardshrink::new().lambd(a.float("lambd", 0.5)?)),
     row!("Softshrink", "lambd", |a, _| Softshrink::new().lambd(a.float("lambd", 0.5)?)),
@@ -55,8 +54,7 @@ pub(super) const ROWS: &[Row] = &[
     row!("LogSoftmax", "dim", |a, _| LogSoftmax::new(axis(a)?)),
     row!("Softmax2d", "", |_, _| Softmax2d::new()),
     row!("RReLU", "lower upper", |a, _| {
-        let layer = RReLU::new().lower(a.float("lower", 1.0 / 8.0)?).upper(a.float("upper", 1.0 / 3.0)?);
-        layer
+        RReLU::new().lower(a.float("lower", 1.0 / 8.0)?).upper(a.float("upper", 1.0 / 3.0)?)
     }),
     row!("PReLU", "num_parameters init", |a, dtype| {
         let count = if a.has("num_parameters") { size(a, "num_parameters")? } else { 1 };
