@@ -33,7 +33,7 @@ fn golden_cases_of_training_pass() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/training");
     let (mut passed, mut skipped) = (Vec::new(), BTreeMap::new());
     for file in files(&[folder]).expect("the cases are committed") {
-        let report = replay(&[file.clone()]).expect("the cases can be read");
+        let report = replay(std::slice::from_ref(&file)).expect("the cases can be read");
         let total = report.total();
         assert_eq!(total.failed, 0, "{report}");
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -44,8 +44,8 @@ fn a_check_that_compares_nothing_or_in_vain_is_refused() {
     let x = [matrix()];
     let refused = |check: Check| {
         let text = |e: foldback_gradcheck::Error| e.with_location(None).to_string();
-        let first = text(check.gradcheck(&wrong, &x).expect_err("it cannot pass"));
-        assert_eq!(text(check.gradgradcheck(&wrong, &x).expect_err("nor can it")), first);
+        let first = text(check.gradcheck(wrong, &x).expect_err("it cannot pass"));
+        assert_eq!(text(check.gradgradcheck(wrong, &x).expect_err("nor can it")), first);
         first
     };
     let none = refused(Check::new().seeds(0));
@@ -64,7 +64,7 @@ fn a_check_that_compares_nothing_or_in_vain_is_refused() {
     // A seed that is given is enough.
     let seed = Tensor::ones_with([2, 3], DType::F64);
     assert!(refused!(
-        Check::new().seeds(0).seed(seed).gradcheck(&wrong, &x),
+        Check::new().seeds(0).seed(seed).gradcheck(wrong, &x),
         GradcheckFacts::Gradient { .. }
     ));
 }

@@ -174,7 +174,7 @@ fn state_goes_in_and_comes_out() {
     // The gradient goes through the state, or ends where it is detached.
     let passed = |state: &Memory| {
         let (y, _) = model.forward(&x.narrow(0, 2, 4).unwrap(), Some(state)).unwrap();
-        grad(&y.sum(..).unwrap(), &model.network.parameters()).unwrap()
+        grad(y.sum(..).unwrap(), &model.network.parameters()).unwrap()
     };
     let (through, ended) = (passed(&state), passed(&(state.0.detach(), state.1.detach())));
     assert!(through.iter().zip(&ended).any(|(a, b)| a.value() != b.value()));

@@ -1,8 +1,9 @@
 //! Forecasts sunspots: `cargo run --release -p foldback --example series`.
 //!
 //! An LSTM reads the monthly numbers of sunspots since 1749 and says after each month how many there will be a year later. It
-//! learns from the months up to 1949 and is tested on those from 1950 to 2008, which it has not seen. The same program in PyTorch,
-//! `tests/golden/make_series.py`, is off by 29.9 sunspots (the mean of seeds 0, 1 and 2).
+//! learns from the months up to 1949 and is tested on those from 1950 to 2008, which it has not seen. It is off by
+//! 28.6 sunspots with seed 0; the same program in PyTorch, `tests/golden/make_series.py`, by 29.9 (the mean of seeds 0, 1 and 2), and whoever says
+//! that the month will be as it was a year before by 39.8.
 
 use std::time::Instant;
 

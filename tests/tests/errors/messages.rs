@@ -27,7 +27,7 @@ fn tensors() -> Vec<String> {
     said! {
         x.add(&y);
         x.add(of(&[4]));
-        v.clone().add(&Var::from(of(&[5])));
+        v.clone().add(Var::from(of(&[5])));
         of(&[3]).add_(&x);
         of(&[2, 3]).copy_(of(&[3, 2]));
         x.expand([2, 3]);
