@@ -63,10 +63,7 @@ fn a_check_that_compares_nothing_or_in_vain_is_refused() {
     }
     // A seed that is given is enough.
     let seed = Tensor::ones_with([2, 3], DType::F64);
-    assert!(refused!(
-        Check::new().seeds(0).seed(seed).gradcheck(wrong, &x),
-        GradcheckFacts::Gradient { .. }
-    ));
+    assert!(refused!(Check::new().seeds(0).seed(seed).gradcheck(wrong, &x), GradcheckFacts::Gradient { .. }));
 }
 
 /// Gradients that are there, or that a check has computed before, are none of its business.
