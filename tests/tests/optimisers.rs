@@ -1,99 +1,8 @@
-//! The optimisers against PyTorch's, step by step (`tests/golden/make_optim.py`).
+//! Optimisers as handles on parameters: where they write, who shares them, and in which threads. Their steps are compared with
+//! PyTorch's by the golden cases of training.
 
 use foldback::prelude::*;
-use serde_json::Value;
 use tests::optimisers::every_optimiser;
-
-fn golden() -> Value {
-    serde_json::from_str(include_str!("../golden/optim.json")).expect("a JSON file")
-}
-
-fn numbers(v: &Value) -> Vec<f64> {
-    v.as_array().expect("a list").iter().map(|x| x.as_f64().expect("a number")).collect()
-}
-
-fn tensor_of(values: &Value, shape: &Value, dtype: DType) -> Tensor {
-    let shape: Vec<usize> = numbers(shape).iter().map(|&n| n as usize).collect();
-    Tensor::from_vec(numbers(values), shape).expect("as many values as the shape has").to(dtype)
-}
-
-fn optimiser(run: &Value, parameters: &[Var]) -> Box<dyn Optimizer> {
-    let options = &run["options"];
-    let number = |name: &str| options[name].as_f64();
-    let flag = |name: &str| options[name].as_bool() == Some(true);
-    let rate = number("lr").expect("every run has a learning rate");
-    macro_rules! adam {
-        ($name:ident) => {{
-            let mut adam = $name::new(parameters, rate).amsgrad(flag("amsgrad"));
-            if options["betas"].is_array() {
-                let betas = numbers(&options["betas"]);
-                adam = adam.betas(betas[0], betas[1]);
-            }
-            if let Some(eps) = number("eps") {
-                adam = adam.eps(eps);
-            }
-            if let Some(decay) = number("weight_decay") {
-                adam = adam.weight_decay(decay);
-            }
-            Box::new(adam)
-        }};
-    }
-    match run["name"].as_str() {
-        Some("Adam") => adam!(Adam),
-        Some("AdamW") => adam!(AdamW),
-        Some("SGD") => Box::new(
-            SGD::new(parameters, rate)
-                .momentum(number("momentum").unwrap_or(0.0))
-                .dampening(number("dampening").unwrap_or(0.0))
-                .weight_decay(number("weight_decay").unwrap_or(0.0))
-                .nesterov(flag("nesterov")),
-        ),
-        other => panic!("no optimiser {other:?}"),
-    }
-}
-
-fn replay(dtype: DType, tolerance: f64) {
-    let file = golden();
-    let shapes = file["shapes"].as_array().unwrap();
-    for run in file["runs"].as_array().unwrap() {
-        let parameters: Vec<Var> = (0..shapes.len())
-            .map(|i| tensor_of(&file["start"][i], &shapes[i], dtype).requires_grad())
-            .collect();
-        let optimiser = optimiser(run, &parameters);
-        for (step, grads) in file["gradients"].as_array().unwrap().iter().enumerate() {
-            if file["lr_halved_before_step"].as_u64() == Some(step as u64) {
-                optimiser.set_lr(optimiser.lr() / 2.0).unwrap();
-            }
-            optimiser.zero_grad();
-            for (i, p) in parameters.iter().enumerate() {
-                if !grads[i].is_null() {
-                    p.set_grad(Some(tensor_of(&grads[i], &shapes[i], dtype))).unwrap();
-                }
-            }
-            optimiser.step().unwrap();
-            for (i, p) in parameters.iter().enumerate() {
-                let expected = tensor_of(&run["steps"][step][i], &shapes[i], dtype);
-                let tolerance =
-                    tensor::Tolerance { atol: Some(tolerance), rtol: Some(tolerance), equal_nan: false };
-                if let Err(e) = tensor::compare_close(&p.value(), &expected, &tolerance) {
-                    panic!("{} {}, step {step}, parameter {i}: {e}", run["name"], run["options"]);
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn steps_are_pytorchs_in_f64() {
-    // The formulas are evaluated in the same order; what differs is the rounding of fused operations.
-    replay(DType::F64, 1e-12);
-}
-
-#[test]
-fn steps_are_pytorchs_in_f32() {
-    // Adam's quotients carry the relative error of f32 (6e-8) through seven steps.
-    replay(DType::F32, 2e-6);
-}
 
 /// A parameter's buffer is written where it lies, whatever the optimiser.
 #[test]
@@ -215,5 +124,34 @@ fn expanded_parameters_are_stepped() {
         assert_eq!(signs.narrow(0, 0, 1).unwrap(), tensor![-1.0]);
         assert_eq!(signs.narrow(0, 2, 1).unwrap(), tensor![1.0]);
         assert_eq!(w.value().strides(), [1]);
+    }
+}
+
+/// A batch in parts has the bits of the whole one, where its sums are exact.
+#[test]
+fn gradients_of_parts_add_up() {
+    let x = Tensor::arange(0..32).double().reshape([16, 2]).unwrap();
+    let y = Tensor::arange(0..16).double().reshape([16, 1]).unwrap();
+    for make in every_optimiser() {
+        let after = |parts: i64| {
+            let (w, b) = (tensor![[0.5], [-0.25]; f64].requires_grad(), tensor![0.125; f64].requires_grad());
+            let optimiser = make(vec![w.clone(), b.clone()]);
+            for _ in 0..2 {
+                optimiser.zero_grad();
+                let split = |t: &Tensor| t.split((16 / parts) as usize, 0).unwrap();
+                for (x, y) in split(&x).iter().zip(&split(&y)) {
+                    let residual = Var::from(x).matmul(&w).unwrap() + &b - y;
+                    (residual.square().sum(..).unwrap() / 16.0).backward().unwrap();
+                }
+                optimiser.step().unwrap();
+                // Dyadic again, so that the next sums are exact, too.
+                for v in [&w, &b] {
+                    let rounded = (v.value() * 64.0).round() / 64.0;
+                    v.update_value(|value| Ok(*value = rounded)).unwrap();
+                }
+            }
+            (w.value(), b.value())
+        };
+        assert_eq!(after(1), after(4));
     }
 }
