@@ -147,7 +147,11 @@ fn gradients_of_parts_add_up() {
                 // Dyadic again, so that the next sums are exact, too.
                 for v in [&w, &b] {
                     let rounded = (v.value() * 64.0).round() / 64.0;
-                    v.update_value(|value| Ok(*value = rounded)).unwrap();
+                    v.update_value(|value| {
+                        *value = rounded;
+                        Ok(())
+                    })
+                    .unwrap();
                 }
             }
             (w.value(), b.value())
