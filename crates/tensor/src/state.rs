@@ -64,8 +64,10 @@ impl<T> StateCell<T> {
         f(&mut self.lock())
     }
 
+    /// The value, locked: for a step that changes the values of several cells as one, see Note [Locks].
+    #[doc(hidden)]
     #[inline]
-    fn lock(&self) -> MutexGuard<'_, T> {
+    pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

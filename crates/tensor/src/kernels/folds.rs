@@ -53,12 +53,32 @@ pub(crate) fn fold_lines_body<const FMA: bool, R: Reducer>(
         debug_assert!(table.is_run());
         (table.cols, table.rows) = (table.cols * table.rows, 1);
     }
+    if step == 1 && table.is_run() && table.cols <= leaf {
+        match table.cols {
+            2 => return fold_short_lines::<R, 2>(wide, table.run()),
+            3 => return fold_short_lines::<R, 3>(wide, table.run()),
+            4 => return fold_short_lines::<R, 4>(wide, table.run()),
+            5 => return fold_short_lines::<R, 5>(wide, table.run()),
+            6 => return fold_short_lines::<R, 6>(wide, table.run()),
+            7 => return fold_short_lines::<R, 7>(wide, table.run()),
+            8 => return fold_short_lines::<R, 8>(wide, table.run()),
+            _ => {}
+        }
+    }
     for i in 0..table.rows {
         let mut acc = wide[i * step];
         for run in table.row(i).chunks(leaf) {
             acc = R::merge(acc, R::lift(fold_run::<R>(run)));
         }
         wide[i * step] = acc;
+    }
+}
+
+/// Rows of a few elements, each into the next accumulator.
+#[inline(always)]
+fn fold_short_lines<R: Reducer, const N: usize>(wide: &mut [R::Acc], run: &[R::T]) {
+    for (acc, row) in wide.iter_mut().zip(run.as_chunks::<N>().0) {
+        *acc = R::merge(*acc, R::lift(fold_run::<R>(row)));
     }
 }
 

@@ -112,13 +112,9 @@ impl<C: Compare> BlockKernel for CompareKernel<C> {
 
 /// An [`Update`] as a block kernel whose outputs hold the state before and after.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct UpdateKernel<F, const M: usize, const N: usize>(F);
+pub struct UpdateKernel<F, const M: usize, const N: usize>(pub F);
 
 impl<F: Update<M, N>, const M: usize, const N: usize> UpdateKernel<F, M, N> {
-    pub(crate) fn new(formula: F) -> Self {
-        UpdateKernel(formula)
-    }
-
     fn typed_run<T: Float>(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
         let mut states = outputs.iter_mut();
         let state: [&mut [T]; M] = std::array::from_fn(|_| {
@@ -137,5 +133,9 @@ impl<F: Update<M, N>, const M: usize, const N: usize> BlockKernel for UpdateKern
             DType::F64 => self.typed_run::<f64>(inputs, outputs),
             other => unreachable!("an update was planned for {other}"),
         }
+    }
+
+    fn arity(&self) -> Option<(usize, usize)> {
+        Some((N, M))
     }
 }

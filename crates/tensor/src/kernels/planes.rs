@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use crate::dtype::Element;
-use crate::kernels::doors::{door, lay_out};
+use crate::kernels::doors::door;
 use crate::kernels::lane::Float;
+use crate::kernels::lay_out::lay_out;
 use crate::kernels::level::{Level, level};
 use crate::threads::{GRAIN, split_work};
 

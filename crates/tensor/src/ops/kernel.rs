@@ -39,7 +39,7 @@ pub use crate::attention::{Attending, GroupedHeads};
 #[doc(hidden)]
 pub use crate::kernels::RowFormula;
 pub use crate::kernels::{
-    BlockKernel, Dual, FloatKernel, FloatOps, Formula, GradientKernel, Num, Real, Update, slope,
+    BlockKernel, Dual, FloatKernel, FloatOps, Formula, GradientKernel, Num, Real, Update, UpdateKernel, slope,
 };
 #[doc(hidden)]
 pub use crate::kernels::{Compare, Float, Lane, NumFormula, NumKernel};
@@ -56,11 +56,10 @@ pub use crate::views::{embedding_shape, on_diagonal};
 
 use crate::dtype::DType;
 use crate::error::{Here, Result, TensorFacts, refuse};
-use crate::kernels::UpdateKernel;
 #[doc(hidden)]
 pub use crate::pool::{Blended, Picked};
-use crate::shape::Shape;
-use crate::task::{self, Does, Read, Space, Task, To, expect_expands};
+pub use crate::task::Updates;
+use crate::task::{self, Does, Read, Space, Task};
 use crate::tensor::Tensor;
 
 /// Evaluates a kernel over broadcast operands and sums the result down to a target, adding its prior if it has one.
@@ -154,7 +153,7 @@ pub fn sum_onto(op: &'static str, t: &Tensor, mut target: Target<'_>) -> Result<
 ///
 /// # Errors
 /// `ShapeMismatch`, `DTypeMismatch` or `DTypeUnsupported` if the state is not of one shape and one floating-point
-/// type; `Expand` if an operand does not broadcast to it. Nothing is changed then.
+/// type; `Broadcast` or `Expand` if an operand does not broadcast to it; `TooLarge`. Nothing is changed then.
 ///
 /// ```
 /// use foldback_tensor::{kernel::{self, FloatOps, Real, Update}, tensor};
@@ -179,45 +178,15 @@ pub fn update<F: Update<M, N>, const M: usize, const N: usize>(
     state: [&mut Tensor; M],
     operands: [&Tensor; N],
 ) -> Result<()> {
-    let (shape, dtype) = match state.first() {
-        Some(first) => (first.shape().clone(), first.dtype()),
-        None => return Ok(()),
-    };
-    expect_states(op, &state.each_ref().map(|s| &**s), &operands, &shape, dtype).here()?;
-    let kernel = UpdateKernel::<F, M, N>::new(formula);
-    task::change(Task {
-        op,
-        reads: &operands.map(|t| Read::Tensor(t, dtype)),
-        space: Space::Of(&shape),
-        does: Does::Update(&kernel),
-        to: &mut state.map(To::Change),
-    })
-    .here()
-}
-
-/// Refuses what a formula cannot update: states of several shapes or types, and operands that do not broadcast to them.
-fn expect_states(
-    op: &'static str,
-    states: &[&Tensor],
-    operands: &[&Tensor],
-    shape: &Shape,
-    dtype: DType,
-) -> Result<()> {
-    if !dtype.is_float() {
-        return refuse(TensorFacts::DTypeUnsupported { op, dtype });
-    }
-    for s in states {
-        s.expect_dtype(op, "a state", dtype)?;
-        if s.shape() != shape {
-            let (expected, found) = (shape.clone(), s.shape().clone());
-            return refuse(TensorFacts::ShapeMismatch { op, operand: "state", expected, found });
-        }
-    }
-    operands.iter().try_for_each(|t| expect_expands(op, t.dims(), shape))
+    let kernel = UpdateKernel(formula);
+    let mut one = Updates::with_capacity(op, 1);
+    one.push(&kernel, state, operands).here()?;
+    one.run();
+    Ok(())
 }
 
 /// Refuses what a kernel that knows its arity cannot be given.
-pub(super) fn expect_arity(
+pub(crate) fn expect_arity(
     op: &'static str,
     kernel: &dyn BlockKernel,
     operands: usize,
@@ -262,6 +231,7 @@ mod tests {
     use super::super::formulas::real;
     use super::*;
     use crate::kernels::{FloatOps, Formula, Real};
+    use crate::shape::Shape;
     use crate::{refused, tensor};
 
     real! {

@@ -76,7 +76,7 @@ pub(super) fn change(
         [To::Change(out)] => {
             out.make_writable(op)?;
             let kernel = kernel.expect("what is changed in place is changed by a kernel");
-            iter::change(&OverItself(kernel), &mut [&mut **out], &operands, space);
+            iter::change(&OverItself(kernel), out, &operands, space);
         }
         [To::Over(out)] => {
             out.make_room(op)?;
@@ -88,25 +88,6 @@ pub(super) fn change(
         }
         _ => unreachable!("one tensor or block is written to"),
     }
-    Ok(())
-}
-
-/// Runs a kernel that changes several tensors of one shape.
-pub(super) fn update(
-    op: &'static str,
-    kernel: &dyn BlockKernel,
-    reads: &[Read<'_>],
-    space: &Shape,
-    to: &mut [To<'_>],
-) -> Result<()> {
-    let mut state: SmallVec<[&mut Tensor; 3]> = SmallVec::new();
-    for place in to {
-        let To::Change(t) = place else { unreachable!("an update changes tensors in place") };
-        t.make_writable(op)?;
-        state.push(t);
-    }
-    let mut cells = Cells::new();
-    iter::change(kernel, &mut state, &operands(reads, &mut cells), space);
     Ok(())
 }
 
@@ -128,13 +109,13 @@ fn sum(
             (Some(kernel), Some(sum)) => {
                 sum.make_writable(op)?;
                 if space.numel() <= GRAIN && iter::lie_like(operands, target) {
-                    iter::change(&Onto(kernel), &mut [sum], operands, space);
+                    iter::change(&Onto(kernel), sum, operands, space);
                     return prior.expect("borrowed just now").into_type(op, dtype);
                 }
             }
             (None, Some(sum)) => {
                 sum.make_writable(op)?;
-                iter::change(&Addition, &mut [sum], operands, space);
+                iter::change(&Addition, sum, operands, space);
                 return prior.expect("borrowed just now").into_type(op, dtype);
             }
         }

@@ -4,8 +4,8 @@
 //! A task says completely what is read (each tensor or number, with its view, and the type it is wanted in), over which
 //! shape, what is done, and where the results go. An operation's meta step infers types, refuses, and builds its task;
 //! what is left to infer, the common shape of what is read, is found here. What a task leaves says who does it: [`make`] one
-//! new tensor, [`make_each`] several, [`change`] none. The iterator, the products and the rules have
-//! no other caller: `iter` and `product` are private to this module, and a test below reads the sources for places that
+//! new tensor, [`make_each`] several, [`change`] none; [`Updates`] are many changes in place, done as one. The iterator, the
+//! products and the rules have no other caller: `iter` and `product` are private to this module, and a test below reads the sources for places that
 //! write to a storage without a task. What passes the door while a task runs is a part of that task: a rule may compute
 //! with tensors, and what is written in place is copied first if somebody else holds it.
 
@@ -16,6 +16,7 @@ mod short;
 mod space;
 #[cfg(test)]
 mod tests;
+mod updates;
 mod whole;
 
 use smallvec::SmallVec;
@@ -23,6 +24,7 @@ use smallvec::SmallVec;
 pub(crate) use iter::{BLOCK, Blocks, LANES, ROWS, RUN, Reduce, Reducer, Sum};
 pub(crate) use product::{Spec, batch_of, expect_one_dtype};
 pub(crate) use space::{common_shape, expect_expands};
+pub use updates::Updates;
 pub(crate) use whole::{SeveralRule, WholeRule};
 
 use crate::dtype::{BlockMut, DType, Scalar};
@@ -69,8 +71,6 @@ pub(crate) enum Does<'a> {
     Same,
     /// a kernel, block by block; what is changed in place is its first operand
     Blocks(&'a dyn BlockKernel),
-    /// a kernel whose outputs hold what it changes
-    Update(&'a dyn BlockKernel),
     /// a product of the first two, each row of which starts as the third if there is one
     Product(&'a Spec),
     /// one value everywhere
@@ -140,7 +140,7 @@ fn make_at_length(task: Task<'_, '_>) -> Result<Tensor> {
         Does::Same => blocks::make(op, None, reads, space, to),
         Does::Blocks(kernel) => blocks::make(op, Some(kernel), reads, space, to),
         Does::Product(spec) => product::make(op, spec, reads, to),
-        Does::Update(_) | Does::Several(_) => unreachable!("one tensor is made"),
+        Does::Several(_) => unreachable!("one tensor is made"),
         Does::Fill(_) | Does::Draw(..) | Does::Whole(_) => whole::make(op, &mut does, reads, space, to),
     }
 }
@@ -179,7 +179,6 @@ pub(crate) fn change(task: Task<'_, '_>) -> Result<()> {
     match does {
         Does::Same => blocks::change(op, None, reads, space, to),
         Does::Blocks(kernel) => blocks::change(op, Some(kernel), reads, space, to),
-        Does::Update(kernel) => blocks::update(op, kernel, reads, space, to),
         Does::Product(_) | Does::Several(_) => unreachable!("products and several results are new tensors"),
         Does::Fill(_) | Does::Draw(..) | Does::Whole(_) => whole::change(op, &mut does, reads, to),
     }

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::Operand;
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{Block, BlockMut, Element, with_block};
-use crate::kernels::doors;
+use crate::kernels::lay_out::lay_out as lay_out_elements;
 
 /// Elements of a block: what fits in the first-level cache a few times over.
 pub(crate) const BLOCK: usize = 1024;
@@ -143,5 +143,5 @@ pub(crate) fn lay_out(op: &Operand<'_>, place: &BlockPlace, out: BlockMut<'_>) {
 /// The loops of `lay_out`, at the level of the processor.
 #[inline(always)]
 fn gather<S: Element, D: Element>(src: &[S], place: &BlockPlace, out: &mut [D], convert: impl Fn(S) -> D) {
-    doors::lay_out(src, place.start, [place.row_step, place.col_step], place.cols, out, convert);
+    lay_out_elements(src, place.start, [place.row_step, place.col_step], place.cols, out, convert);
 }

@@ -21,13 +21,19 @@ pub(super) fn applies(operands: &[Operand<'_>], shape: &[usize]) -> bool {
     lie_like(operands, shape) && (shape.iter().all(|&n| n == 1) || operands.iter().any(|o| !o.is_single()))
 }
 
-/// Runs a kernel over flat operands. Each of `outs` has the elements of the result, row-major.
+/// Runs a kernel over flat operands, from an element of the result on. Each of `outs` has its elements from there,
+/// row-major.
 #[inline]
-pub(super) fn run(kernel: &dyn BlockKernel, operands: &[Operand<'_>], outs: &mut [BlockMut<'_>]) {
+pub(super) fn run(
+    kernel: &dyn BlockKernel,
+    operands: &[Operand<'_>],
+    first: usize,
+    outs: &mut [BlockMut<'_>],
+) {
     let n = outs[0].len();
-    if n == 1 || !operands.iter().any(Operand::is_single) {
+    if (n == 1 && first == 0) || !operands.iter().any(Operand::is_single) {
         let mut blocks: SmallVec<[Block<'_>; 4]> = SmallVec::new();
-        operands.iter().for_each(|o| blocks.push(o.data.range(o.offset, n)));
+        operands.iter().for_each(|o| blocks.push(o.data.range(o.offset + first, n)));
         return kernel.run(&blocks, outs);
     }
     let repeated = repeat_singles(operands, n.min(BLOCK));
@@ -35,7 +41,7 @@ pub(super) fn run(kernel: &dyn BlockKernel, operands: &[Operand<'_>], outs: &mut
         let len = BLOCK.min(n - start);
         let mut pieces: SmallVec<[BlockMut<'_>; 3]> = SmallVec::new();
         outs.iter_mut().for_each(|out| pieces.push(out.range(start, len)));
-        kernel.run(&blocks(operands, &repeated, start, len), &mut pieces);
+        kernel.run(&blocks(operands, &repeated, first + start, len), &mut pieces);
     }
 }
 

@@ -48,11 +48,10 @@ pub(crate) fn fold(
         prior.make_writable(fold.op)?;
     }
     let result = Shape(shape.iter().zip(kept).filter(|k| *k.1).map(|k| *k.0).collect());
-    if fold.reduce == Reduce::Sum
-        && let Some(table) = SmallTable::new(shape, kept)
+    if let Some(table) = SmallTable::new(shape, kept)
         && operands_fit(kernel, operands, shape)
     {
-        return Ok(table.sum(kernel, operands, result, fold.dtype, prior));
+        return Ok(table.fold(fold, kernel, operands, result, prior));
     }
     let goal = Goal { output: 0, kept: Dims::from_slice(kept), prior };
     let kernel = kernel.map(|kernel| (kernel, 1));
@@ -60,7 +59,7 @@ pub(crate) fn fold(
     Ok(results.pop().expect("a result for the goal"))
 }
 
-/// A small shape seen as a table of rows and columns, one of which is reduced: no plan, no parts.
+/// A small shape seen as a table of rows and columns, one of which is reduced: no plan, no parts. If nothing is, a column.
 struct SmallTable {
     rows: usize,
     cols: usize,
@@ -91,7 +90,7 @@ impl SmallTable {
             return None;
         }
         let (rows, cols, by_row) = match (first?, last) {
-            (true, None) => return None,
+            (true, None) => (outer, 1, true),
             (true, _) => (outer, inner, true),
             (false, None) => (1, outer, true),
             (false, _) => (outer, inner, false),
@@ -102,36 +101,37 @@ impl SmallTable {
         (!parts_of_rows || innermost == cols).then_some(SmallTable { rows, cols, by_row, leaf })
     }
 
-    /// The sums, onto `prior`, which is writable, if there is one. The operands fit, see [`operands_fit`].
-    fn sum(
+    /// The results, onto `prior`, which is writable, if there is one. The operands fit, see [`operands_fit`].
+    fn fold(
         &self,
+        Fold { reduce, dtype, .. }: Fold,
         kernel: Option<&dyn BlockKernel>,
         operands: &[Operand<'_>],
         result: Shape,
-        dtype: DType,
         prior: Option<Tensor>,
     ) -> Tensor {
         let n = self.rows * self.cols;
         let mut computed = Storage::scratch(dtype, if kernel.is_some() { n } else { 0 });
         let data: Block<'_> = match kernel {
             Some(kernel) => {
-                flat::run(kernel, operands, &mut [computed.block_mut()]);
+                flat::run(kernel, operands, 0, &mut [computed.block_mut()]);
                 computed.block()
             }
             None => operands[0].data.range(operands[0].offset, n),
         };
         let onto = prior.is_some();
-        let sums = if self.by_row { self.rows } else { self.cols };
-        let mut sum = prior.unwrap_or_else(|| Tensor::from_storage(Storage::scratch(dtype, sums), result));
-        let folding = folding(Reduce::Sum, dtype);
-        let mut wide = folding.start(sums);
+        let count = if self.by_row { self.rows } else { self.cols };
+        let mut folded =
+            prior.unwrap_or_else(|| Tensor::from_storage(Storage::scratch(dtype, count), result));
+        let folding = folding(reduce, dtype);
+        let mut wide = folding.start(count);
         let table = Table { data, start: 0, rows: self.rows, step: self.cols as isize, cols: self.cols };
         match self.leaf {
             FirstSums::Run(leaf) => folding.lines(wide.all(), 1, table, leaf),
             FirstSums::Rows { rows, abreast } => folding.columns(wide.all(), table, rows, abreast),
         }
-        folding.finish(&wide, 1, sum.block_mut(), onto);
-        sum
+        folding.finish(&wide, 1, folded.block_mut(), onto);
+        folded
     }
 }
 

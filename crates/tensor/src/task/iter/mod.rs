@@ -24,8 +24,10 @@ mod planes;
 mod reducer;
 mod rows;
 mod sink;
+mod squares;
 mod stream;
 mod stretch;
+mod update;
 mod walk;
 mod wide;
 
@@ -37,6 +39,7 @@ pub(crate) use order::{LANES, ROWS, RUN};
 pub(super) use over::{Addition, Onto, OverItself};
 pub(crate) use reducer::{Reducer, Sum};
 pub(super) use sink::{Goal, fold_each};
+pub(super) use update::{Job, update_all};
 pub(super) use walk::{change, map, write};
 
 use crate::dtype::{Block, DType, Scalar};

@@ -19,7 +19,8 @@
 //!    over them. What is left at the end of a row or group is a leaf of its own.
 //! 4. Large folds are divided into *segments*: chunks of reduced axes, outermost first, of a power of two in size, if
 //!    more parts are wanted than the kept axes before them give: at most `MAX_PARTS`, of `GRAIN` elements each, and of
-//!    `MIN_DEPTH` elements for each accumulator. There are none where strips of kept results give more parts.
+//!    `MIN_DEPTH` elements for each accumulator. There are none where strips of kept results, each of `STRIP` elements that
+//!    lie together, give more parts.
 //! 5. Leaves are added to their segment's accumulator in their order, segments are merged in theirs.
 //!
 //! A walk that serves several targets is taken only if it obeys the order of each.
@@ -49,7 +50,7 @@ pub(crate) const MAX_PARTS: usize = 64;
 /// Elements walked per accumulator that segments hold beside each other.
 const MIN_DEPTH: usize = 128;
 
-/// Neighbouring results that stay together where a narrower strip would waste the cache lines it touches.
+/// Neighbouring elements that stay together where a narrower strip would waste the cache lines it touches.
 pub(crate) const STRIP: usize = 1024;
 
 /// What is folded in the element type.
@@ -202,13 +203,16 @@ fn segments(axes: &[usize], sizes: &[usize], kept: &dyn Fn(usize) -> bool) -> Sm
     if strips(axes, sizes, kept).min(want) > parts { whole } else { chunks }
 }
 
-/// Into how many parts the results alone can be cut.
+/// Into how many parts the results alone can be cut, if each reads at least [`STRIP`] elements that lie together.
 fn strips(axes: &[usize], sizes: &[usize], kept: &dyn Fn(usize) -> bool) -> usize {
-    let part = |(place, &a): (usize, &usize)| match place + 1 == axes.len() {
-        true => sizes[a].div_ceil(STRIP),
-        false => sizes[a],
-    };
-    axes.iter().enumerate().filter(|(_, a)| kept(**a)).map(part).product()
+    let (mut strips, mut inner) = (1usize, 1usize);
+    for &axis in axes.iter().rev() {
+        if kept(axis) {
+            strips = strips.saturating_mul(sizes[axis].div_ceil(STRIP.div_ceil(inner)));
+        }
+        inner = inner.saturating_mul(sizes[axis]);
+    }
+    strips
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ impl Outcome {
         let sum = Tensor { storage: self.tensor.storage, layout: self.layout };
         let Some(mut prior) = self.later else { return sum };
         let shape = prior.shape().clone();
-        change(&Addition, &mut [&mut prior], &[Operand::new(&sum, sum.dtype())], &shape);
+        change(&Addition, &mut prior, &[Operand::new(&sum, sum.dtype())], &shape);
         prior
     }
 }

@@ -7,7 +7,8 @@ use super::counter::Counter;
 use super::plan::{Axis, Plan};
 use super::rows::{are_long, write_rows};
 use super::stream::{BlockWriter, bytes_read, worth_streaming};
-use super::{Operand, flat};
+use super::update::{Job, update_all};
+use super::{Operand, flat, squares};
 use crate::buffer::Storage;
 use crate::create::{checked_len, room, room_for};
 use crate::dtype::{Block, BlockMut, DType};
@@ -34,7 +35,7 @@ pub(crate) fn map(
     if let Some(kernel) = kernel {
         if n <= GRAIN && flat::applies(operands, &shape) {
             let mut storage = room_for(op, &shape, n, dtype)?;
-            flat::run(kernel, operands, &mut [storage.block_mut()]);
+            flat::run(kernel, operands, 0, &mut [storage.block_mut()]);
             return Ok(Tensor::from_storage(storage, shape));
         }
         if operands.iter().all(|o| o.is_direct(&shape)) {
@@ -64,7 +65,7 @@ pub(crate) fn write(
     }
     match kernel {
         Some(kernel) if n <= GRAIN && flat::applies(operands, shape) => {
-            return flat::run(kernel, operands, std::slice::from_mut(&mut out));
+            return flat::run(kernel, operands, 0, std::slice::from_mut(&mut out));
         }
         Some(kernel) if operands.iter().all(|o| o.is_direct(shape)) => {
             return run_direct(kernel, operands, out, n);
@@ -95,23 +96,30 @@ fn run(kernel: Option<&dyn BlockKernel>, axes: &[Axis], operands: &[Operand<'_>]
     let Some(kernel) = kernel else { return lay_out_all(axes, operands, out) };
     let (n, dtype) = (out.len(), out.dtype());
     let streamed = worth_streaming(bytes_read(axes, operands), n * dtype.size());
-    split_work(n, GRAIN, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, mut out| {
+    let across = squares::across(axes, operands);
+    let grain = across.map_or(GRAIN, |along| squares::grain(axes, along));
+    split_work(n, grain, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, mut out| {
         let mut writer = BlockWriter::new(kernel, dtype, streamed);
-        if are_long(axes) {
+        if across.is_none() && are_long(axes) {
             return write_rows(axes, operands, start, &mut writer, out);
         }
-        let mut scratch = Scratch::new(operands.len(), len);
-        for_each_block(axes, operands, start, len, |at, count, places| {
-            let blocks = scratch.blocks(operands, places);
-            writer.write(&blocks, out.range(at - start, count));
+        for_each_block(axes, operands, across, (start, len), &mut |at, count, blocks| {
+            writer.write(blocks, out.range(at - start, count));
         });
     });
 }
 
 /// Walks the axes and writes the elements of the only operand in order, in the type they are wanted in.
 fn lay_out_all(axes: &[Axis], operand: &[Operand<'_>], out: BlockMut<'_>) {
-    split_work(out.len(), GRAIN, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, mut out| {
-        for_each_block(axes, operand, start, len, |at, count, places| {
+    let across = squares::across(axes, operand);
+    let grain = across.map_or(GRAIN, |along| squares::grain(axes, along));
+    split_work(out.len(), grain, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, mut out| {
+        if let Some(along) = across {
+            return squares::for_each(axes, operand, along, (start, len), &mut |at, count, blocks| {
+                blocks[0].copy_to(out.range(at - start, count));
+            });
+        }
+        for_each_place(axes, operand, start, len, |at, count, places| {
             let place = &places[0];
             if is_in_place(&operand[0], place) {
                 let run = operand[0].data.range((operand[0].offset as isize + place.start) as usize, count);
@@ -123,8 +131,33 @@ fn lay_out_all(axes: &[Axis], operand: &[Operand<'_>], out: BlockMut<'_>) {
     });
 }
 
+/// Calls `f` with the position, the size and the operands' blocks, for every block of `start .. start + len`; by squares if they are to be made
+/// along an axis, but for what is no whole step of it.
+pub(super) fn for_each_block(
+    axes: &[Axis],
+    operands: &[Operand<'_>],
+    across: Option<usize>,
+    (start, len): (usize, usize),
+    f: &mut dyn FnMut(usize, usize, &[Block<'_>]),
+) {
+    let mut scratch = Scratch::new(operands.len(), len);
+    let mut others = |start, len, f: &mut dyn FnMut(usize, usize, &[Block<'_>])| {
+        for_each_place(axes, operands, start, len, |at, count, places| {
+            f(at, count, &scratch.blocks(operands, places))
+        });
+    };
+    let Some(along) = across else { return others(start, len, f) };
+    let (end, unit) = (start + len, squares::unit(axes, along));
+    let (from, to) = (start.next_multiple_of(unit).min(end), end / unit * unit);
+    others(start, from - start, f);
+    if from < to {
+        squares::for_each(axes, operands, along, (from, to - from), f);
+    }
+    others(to.max(from), end - to.max(from), f);
+}
+
 /// Calls `f` with the position, the size and the operands' places of every block of `start .. start + len`.
-fn for_each_block(
+fn for_each_place(
     axes: &[Axis],
     operands: &[Operand<'_>],
     start: usize,
@@ -155,37 +188,19 @@ fn for_each_block(
     }
 }
 
-/// The blocks of the tensors that one update changes.
-type States<'a> = SmallVec<[BlockMut<'a>; 3]>;
-
-fn split_all<'a>(states: States<'a>, at: usize) -> (States<'a>, States<'a>) {
-    states.into_iter().map(|b| b.split_at(at)).unzip()
-}
-
-/// Runs a kernel whose outputs hold what it changes: writable tensors of one shape, which every operand broadcasts to.
+/// Runs a kernel whose output holds what it changes: a writable tensor of a shape which every operand broadcasts to.
 pub(crate) fn change(
     kernel: &dyn BlockKernel,
-    state: &mut [&mut Tensor],
+    state: &mut Tensor,
     operands: &[Operand<'_>],
     shape: &[usize],
 ) {
-    let mut blocks: States<'_> = SmallVec::new();
-    state.iter_mut().for_each(|s| blocks.push(s.block_mut()));
-    let n = blocks.first().map_or(0, |s| s.len());
+    let n = state.numel();
     if n == 0 {
         return;
     }
     if n <= GRAIN && flat::lie_like(operands, shape) {
-        return flat::run(kernel, operands, &mut blocks);
+        return flat::run(kernel, operands, 0, &mut [state.block_mut()]);
     }
-    let plan = Plan::new(shape, operands, false);
-    split_work(n, GRAIN, blocks, &split_all, &|start, len, mut state: States<'_>| {
-        let mut scratch = Scratch::new(operands.len(), len);
-        for_each_block(&plan.axes, operands, start, len, |at, count, places| {
-            let inputs = scratch.blocks(operands, places);
-            let mut outs: SmallVec<[BlockMut<'_>; 3]> =
-                state.iter_mut().map(|s| s.range(at - start, count)).collect();
-            kernel.run(&inputs, &mut outs);
-        });
-    });
+    update_all(&mut [Job::new(kernel, [state], operands.iter().copied().collect(), shape)]);
 }

@@ -3,11 +3,14 @@
 //!
 //! Sums over a row have the layers of Note [The order of a sum].
 
+mod short;
+
 use super::doors::door;
 use super::lane::{Float, Lane};
 use super::level::{Level, level};
 use super::real::Real;
 use crate::task::{LANES, RUN, Reducer, Sum};
+use short::{SHORT, norms_of_short_rows, spread, write_short_rows};
 
 /// A function of rows: what is summed over a row, and what the result is, given the sum. Said once for every
 /// representation of the numbers, and for rows in the cache as for folds over whole tensors (Note [Rows or folds]).
@@ -208,12 +211,15 @@ fn write_rows_body<const FMA: bool, T: RowFloat, F: RowFormula>(
     out: &mut [T],
 ) {
     if F::TRAITS.per_row {
-        let scratch = &mut [T::of(0.0); RUN];
-        for (o, a) in out.iter_mut().zip(a.chunks_exact(n)) {
-            let [m, s] = norms::<FMA, T, F>(f, a, scratch);
-            *o = f.result(m, m, m, s).0;
-        }
-    } else if F::TRAITS.shifted {
+        return for_norms::<FMA, T, F, T>(f, a, n, out, |f, m, s| {
+            let [m, s] = [m, s].map(Lane::<T, FMA>);
+            f.result(m, m, m, s).0
+        });
+    }
+    if n <= SHORT {
+        return write_short_rows::<FMA, T, F>(f, a, b, n, out);
+    }
+    if F::TRAITS.shifted {
         for (out, a) in out.chunks_exact_mut(n).zip(a.chunks_exact(n)) {
             write_row::<FMA, T, F>(f, (a, Repeated(largest(a))), out);
         }
@@ -224,6 +230,33 @@ fn write_rows_body<const FMA: bool, T: RowFloat, F: RowFormula>(
     } else {
         for ((out, &a), b) in out.chunks_exact_mut(n).zip(a).zip(b.chunks_exact(n)) {
             write_row::<FMA, T, F>(f, (Repeated(a), b), out);
+        }
+    }
+}
+
+/// Something made of the largest element of each row and the sum of its terms.
+#[inline(always)]
+fn for_norms<const FMA: bool, T: RowFloat, F: RowFormula, D>(
+    f: &F,
+    x: &[T],
+    n: usize,
+    out: &mut [D],
+    make: impl Fn(&F, T, T) -> D,
+) {
+    let [shifts, terms, largest_of, sums] = &mut [[T::of(0.0); RUN]; 4];
+    if n > SHORT {
+        for (o, x) in out.iter_mut().zip(x.chunks_exact(n)) {
+            let [m, s] = norms::<FMA, T, F>(f, x, terms);
+            *o = make(f, m.0, s.0);
+        }
+        return;
+    }
+    let at_once = RUN / n;
+    for (out, x) in out.chunks_mut(at_once).zip(x.chunks(at_once * n)) {
+        let (largest_of, sums) = (&mut largest_of[..out.len()], &mut sums[..out.len()]);
+        norms_of_short_rows::<FMA, T, F>(f, x, n, [largest_of, sums], [shifts, terms]);
+        for (o, (&m, &s)) in out.iter_mut().zip(largest_of.iter().zip(sums.iter())) {
+            *o = make(f, m, s);
         }
     }
 }
@@ -240,10 +273,7 @@ fn norms_of_rows_body<const FMA: bool, T: RowFloat, F: RowFormula>(
     n: usize,
     pairs: &mut [[T; 2]],
 ) {
-    let scratch = &mut [T::of(0.0); RUN];
-    for (x, pair) in x.chunks_exact(n).zip(pairs) {
-        *pair = norms::<FMA, T, F>(f, x, scratch).map(|v| v.0);
-    }
+    for_norms::<FMA, T, F, [T; 2]>(f, x, n, pairs, |_, m, s| [m, s]);
 }
 
 /// The negated result of an element of a row, given what [`norms_of_rows`] has for it. It takes no product: the same at
@@ -268,13 +298,34 @@ fn losses_backward_body<const FMA: bool, T: RowFloat, F: RowFormula>(
     n: usize,
     out: &mut [T],
 ) {
-    let rows = x.chunks_exact(n).zip(out.chunks_exact_mut(n));
-    for ((((x, out), &g), &class), &[m, s]) in rows.zip(g).zip(classes).zip(pairs) {
-        for (o, &v) in out.iter_mut().zip(x) {
-            let v = Lane::<T, FMA>(v);
-            *o = f.result(v, Lane(m), v, Lane(s)).exp().0 * g;
+    // Several short rows at once, as above.
+    let [shifts, sums, scales] = &mut [[T::of(0.0); RUN]; 3];
+    let at_once = (RUN / n).max(1);
+    for (block, (x, out)) in x.chunks(at_once * n).zip(out.chunks_mut(at_once * n)).enumerate() {
+        let (start, rows) = (block * at_once, x.len() / n);
+        let (g, classes, pairs) = (&g[start..][..rows], &classes[start..][..rows], &pairs[start..][..rows]);
+        if n <= SHORT {
+            spread(g, n, scales);
+            for (row, &[m, s]) in pairs.iter().enumerate() {
+                shifts[row * n..][..n].fill(m);
+                sums[row * n..][..n].fill(s);
+            }
+            let (m, s, g) = (&shifts[..x.len()], &sums[..x.len()], &scales[..x.len()]);
+            let out = &mut out[..x.len()];
+            for i in 0..x.len() {
+                let v = Lane::<T, FMA>(x[i]);
+                out[i] = f.result(v, Lane(m[i]), v, Lane(s[i])).exp().0 * g[i];
+            }
+        } else {
+            let [m, s] = pairs[0].map(Lane::<T, FMA>);
+            for (o, &v) in out.iter_mut().zip(x) {
+                let v = Lane::<T, FMA>(v);
+                *o = f.result(v, m, v, s).exp().0 * g[0];
+            }
         }
-        out[class as usize] = out[class as usize] - g;
+        for ((out, &class), &g) in out.chunks_exact_mut(n).zip(classes).zip(g) {
+            out[class as usize] = out[class as usize] - g;
+        }
     }
 }
 

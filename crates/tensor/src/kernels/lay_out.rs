@@ -1,0 +1,174 @@
+//! The door of laying out: elements that lie at some steps, one after another and in another type.
+
+use super::doors::door;
+use super::each;
+use super::level::{Level, level};
+use crate::dtype::Element;
+
+door! {
+    /// Lays out rows of `cols` elements, with a step from row to row and one within a row, one after another.
+    pub(crate) fn lay_out[S: Element, D: Element, C: Fn(S) -> D][S, D, C](src: &[S], start: isize, steps: [isize; 2], cols: usize, out: &mut [D], convert: C);
+    body lay_out_body
+}
+/// Short rows, runs beside each other, repeats, and any other stride.
+#[inline(always)]
+fn lay_out_body<const FMA: bool, S: Element, D: Element, C: Fn(S) -> D>(
+    src: &[S],
+    start: isize,
+    steps: [isize; 2],
+    cols: usize,
+    out: &mut [D],
+    convert: C,
+) {
+    let [row_step, col_step] = steps;
+    match cols {
+        _ if row_step == 1 && col_step > 1 && out.len() >= 8 * cols => {
+            return lay_out_across(src, start as usize, col_step as usize, cols, out, convert);
+        }
+        2 => return lay_out_short::<S, D, C, 2>(src, start, steps, out, convert),
+        3 => return lay_out_short::<S, D, C, 3>(src, start, steps, out, convert),
+        4 => return lay_out_short::<S, D, C, 4>(src, start, steps, out, convert),
+        5 => return lay_out_short::<S, D, C, 5>(src, start, steps, out, convert),
+        6 => return lay_out_short::<S, D, C, 6>(src, start, steps, out, convert),
+        7 => return lay_out_short::<S, D, C, 7>(src, start, steps, out, convert),
+        8 => return lay_out_short::<S, D, C, 8>(src, start, steps, out, convert),
+        _ => {}
+    }
+    for (r, row) in out.chunks_exact_mut(cols).enumerate() {
+        let start = start + r as isize * row_step;
+        match col_step {
+            1 => lay_out_run(&src[start as usize..start as usize + cols], row, &convert),
+            0 => row.fill(convert(src[start as usize])),
+            -1 => {
+                let run = &src[(start + 1) as usize - cols..=start as usize];
+                for (o, &v) in row.iter_mut().zip(run.iter().rev()) {
+                    *o = convert(v);
+                }
+            }
+            2 => {
+                let (pairs, last) = src[start as usize..][..2 * cols - 1].as_chunks::<2>();
+                for (o, pair) in row.iter_mut().zip(pairs) {
+                    *o = convert(pair[0]);
+                }
+                row[cols - 1] = convert(last[0]);
+            }
+            step if step > 0 => {
+                for (o, &v) in row.iter_mut().zip(src[start as usize..].iter().step_by(step as usize)) {
+                    *o = convert(v);
+                }
+            }
+            step => {
+                let mut at = start;
+                for o in row {
+                    *o = convert(src[at as usize]);
+                    at += step;
+                }
+            }
+        }
+    }
+}
+
+/// Elements one after another: a row is often shorter than what a call to copy it costs.
+#[inline(always)]
+fn lay_out_run<S: Element, D: Element>(run: &[S], row: &mut [D], convert: &impl Fn(S) -> D) {
+    let (pieces, rest) = run.as_chunks::<8>();
+    let (to_pieces, to_rest) = row.as_chunks_mut::<8>();
+    for (o, piece) in to_pieces.iter_mut().zip(pieces) {
+        *o = each(o[0], |k| convert(piece[k]));
+    }
+    for (o, &v) in to_rest.iter_mut().zip(rest) {
+        *o = convert(v);
+    }
+}
+
+/// Rows of a few elements, whatever the steps: a loop without a loop in it.
+#[inline(always)]
+fn lay_out_short<S: Element, D: Element, C: Fn(S) -> D, const N: usize>(
+    src: &[S],
+    mut start: isize,
+    [row_step, col_step]: [isize; 2],
+    out: &mut [D],
+    convert: C,
+) {
+    let rows = out.as_chunks_mut::<N>().0;
+    if row_step == 1 && col_step == 0 {
+        for (row, &v) in rows.iter_mut().zip(&src[start as usize..]) {
+            *row = [convert(v); N];
+        }
+        return;
+    }
+    for row in rows {
+        if col_step == 1 {
+            let run = &src[start as usize..][..N];
+            *row = each(row[0], |k| convert(run[k]));
+        } else {
+            *row = each(row[0], |k| convert(src[(start + k as isize * col_step) as usize]));
+        }
+        start += row_step;
+    }
+}
+
+/// Columns that each lie one after another, `step` apart: squares of them, so that both sides are gone along in order.
+#[inline(always)]
+fn lay_out_across<S: Element, D: Element, C: Fn(S) -> D>(
+    src: &[S],
+    start: usize,
+    step: usize,
+    cols: usize,
+    out: &mut [D],
+    convert: C,
+) {
+    const N: usize = 4;
+    let rows = out.len() / cols;
+    let whole = cols / N * N;
+    for c in (0..whole).step_by(N) {
+        let runs: [&[S]; N] = each(&[][..], |k| &src[start + (c + k) * step..][..rows]);
+        let mut r = 0;
+        while r + N <= rows {
+            let square: [&[S]; N] = each(&[][..], |k| &runs[k][r..r + N]);
+            for i in 0..N {
+                let to = &mut out[(r + i) * cols + c..][..N];
+                for k in 0..N {
+                    to[k] = convert(square[k][i]);
+                }
+            }
+            r += N;
+        }
+        while r < rows {
+            for k in 0..N {
+                out[r * cols + c + k] = convert(runs[k][r]);
+            }
+            r += 1;
+        }
+    }
+    for c in whole..cols {
+        let run = &src[start + c * step..][..rows];
+        for (row, &v) in out.chunks_exact_mut(cols).zip(run) {
+            row[c] = convert(v);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows and steps of every kind, against one element after another.
+    #[test]
+    fn every_step_is_laid_out() {
+        let src: Vec<f32> = (0..8000).map(|i| i as f32).collect();
+        for cols in [1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 33, 64] {
+            for rows in [1, 2, 5, 8, 31] {
+                for row_step in [-5, -1, 0, 1, 2, 70] {
+                    for col_step in [-3, -2, -1, 0, 1, 2, 3, 33] {
+                        let at = |r: usize, c: usize| 2500 + r as isize * row_step + c as isize * col_step;
+                        let mut out = vec![0.0f64; rows * cols];
+                        lay_out(&src, 2500, [row_step, col_step], cols, &mut out, |v: f32| f64::from(v));
+                        let whole = (0..rows * cols).all(|i| out[i] == at(i / cols, i % cols) as f64);
+                        assert!(whole, "{rows} by {cols}, steps {row_step} and {col_step}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The walk over operands that lie across: what steps far along the innermost axis and lies in order along another one is laid
+//! out by squares, so that each line of memory is read once and whole.
+
+use smallvec::SmallVec;
+
+use super::Operand;
+use super::block::{BLOCK, BlockPlace, Scratch, lay_out};
+use super::counter::{Counter, Step};
+use super::plan::Axis;
+use crate::buffer::{Handle, Storage};
+use crate::dtype::Block;
+use crate::threads::GRAIN;
+
+/// Rows of a square: what is read at a time of an operand that lies across, a line of memory or two.
+const HEIGHT: usize = 16;
+/// Columns of a square: what is written at a time. Narrow ones leave memory waiting: at 3,168 by 3,168 `f32` rows of 32 took
+/// twice the time of rows of 256, and each row costs a call of the kernel.
+const WIDTH: usize = BLOCK;
+
+/// The axis along which an operand lies in order that does not along the innermost one, if squares are to be made of the two.
+/// Of few columns a block has as many rows as a square.
+pub(super) fn across(axes: &[Axis], operands: &[Operand<'_>]) -> Option<usize> {
+    let (inner, outer) = axes.split_last()?;
+    if inner.size <= BLOCK / HEIGHT {
+        return None;
+    }
+    let lies_along = |axis: &Axis| (0..operands.len()).any(|k| axis.steps[k] == 1 && inner.steps[k] > 1);
+    outer.iter().position(|axis| axis.size >= 8 && lies_along(axis))
+}
+
+/// How many elements belong together at least where the work is shared: whole rows of squares.
+pub(super) fn grain(axes: &[Axis], along: usize) -> usize {
+    let unit = HEIGHT * unit(axes, along);
+    unit.saturating_mul((GRAIN / unit).max(1))
+}
+
+/// Elements of one step along an axis.
+pub(super) fn unit(axes: &[Axis], along: usize) -> usize {
+    axes[along + 1..].iter().map(|a| a.size).product()
+}
+
+/// Calls `f` with the position, the size and the operands' blocks, by squares of the axis `along` and the innermost one. The range is one of
+/// whole steps of that axis.
+pub(super) fn for_each(
+    axes: &[Axis],
+    operands: &[Operand<'_>],
+    along: usize,
+    (start, len): (usize, usize),
+    f: &mut dyn FnMut(usize, usize, &[Block<'_>]),
+) {
+    let (inner, unit) = (&axes[axes.len() - 1], unit(axes, along));
+    let (tall, middle) = (&axes[along], &axes[along + 1..axes.len() - 1]);
+    let width = inner.size.div_ceil(inner.size.div_ceil(WIDTH));
+    let is_across = |k: usize| tall.steps[k] == 1 && inner.steps[k] > 1;
+    let mut squares: SmallVec<[Option<Handle>; 4]> = operands
+        .iter()
+        .enumerate()
+        .map(|(k, op)| is_across(k).then(|| Storage::scratch(op.want, HEIGHT * width)))
+        .collect();
+    let mut scratch = Scratch::new(operands.len(), BLOCK);
+    let between = middle.iter().map(|a| a.size).product();
+    let mut rows = Counter::new(&axes[..=along], operands.len(), start / unit, (start + len) / unit);
+    while let Some(Step { cols: height, .. }) = rows.step(HEIGHT, 0) {
+        let mut planes = Counter::new(middle, operands.len(), 0, between);
+        for plane in 0..between {
+            for col in (0..inner.size).step_by(width) {
+                let cols = width.min(inner.size - col);
+                let place = |k: usize, row: usize, count: usize| BlockPlace {
+                    start: rows_at(&rows, &planes, k)
+                        + row as isize * tall.steps[k]
+                        + col as isize * inner.steps[k],
+                    rows: count,
+                    row_step: if count > 1 { tall.steps[k] } else { 0 },
+                    cols,
+                    col_step: inner.steps[k],
+                };
+                for (k, (op, square)) in operands.iter().zip(&mut squares).enumerate() {
+                    if let Some(square) = square {
+                        lay_out(op, &place(k, 0, height), square.block_mut().range(0, height * cols));
+                    }
+                }
+                let laid: SmallVec<[Operand<'_>; 4]> =
+                    operands.iter().zip(&squares).map(|(op, square)| laid_out(op, square)).collect();
+                let at = rows.at * unit + plane * inner.size + col;
+                // Rows of the result follow each other where nothing is between them.
+                let group = if cols == unit { BLOCK / cols } else { 1 };
+                for row in (0..height).step_by(group) {
+                    let count = group.min(height - row);
+                    let places: SmallVec<[BlockPlace; 4]> = (0..operands.len())
+                        .map(|k| match squares[k] {
+                            Some(_) => in_square(row, count, cols),
+                            None => place(k, row, count),
+                        })
+                        .collect();
+                    f(at + row * unit, count * cols, &scratch.blocks(&laid, &places));
+                }
+            }
+            planes.advance(Step { rows: 1, cols: 1 });
+        }
+        rows.advance(Step { rows: 1, cols: height });
+    }
+}
+
+/// How far an operand is from its start.
+fn rows_at(rows: &Counter<'_>, planes: &Counter<'_>, k: usize) -> isize {
+    rows.offsets[k] + planes.offsets[k]
+}
+
+/// An operand as it lies in its square, if it has one.
+fn laid_out<'a>(op: &Operand<'a>, square: &'a Option<Handle>) -> Operand<'a> {
+    match square {
+        Some(square) => Operand { data: square.block(), offset: 0, ..*op },
+        None => *op,
+    }
+}
+
+/// Rows of a square.
+fn in_square(row: usize, rows: usize, cols: usize) -> BlockPlace {
+    let row_step = if rows > 1 { cols as isize } else { 0 };
+    BlockPlace { start: (row * cols) as isize, rows, row_step, cols, col_step: 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DType, Tensor, ThreadPool, tensor};
+
+    fn counted(shape: &[usize]) -> Tensor {
+        let n: usize = shape.iter().product();
+        Tensor::from_vec((0..n).map(|i| (i % 8191) as f32).collect::<Vec<_>>(), shape).unwrap()
+    }
+
+    /// The elements of a view in row-major order, one by one from the buffer.
+    fn elements(t: &Tensor) -> Vec<f32> {
+        let Block::F32(data) = t.storage.block() else { panic!("counted tensors are f32") };
+        let mut index = vec![0usize; t.rank()];
+        (0..t.numel())
+            .map(|_| {
+                let at: isize = index.iter().zip(t.strides()).map(|(&i, &s)| i as isize * s).sum();
+                for (i, &n) in index.iter_mut().zip(t.dims()).rev() {
+                    *i += 1;
+                    if *i < n {
+                        break;
+                    }
+                    *i = 0;
+                }
+                data[(t.layout.offset as isize + at) as usize]
+            })
+            .collect()
+    }
+
+    /// Views whose innermost axis lies across memory, around the sizes of squares and of pieces of work.
+    fn views() -> Vec<Tensor> {
+        let mut views = Vec::new();
+        for (rows, cols) in
+            [(7, 70), (8, 65), (15, 257), (17, 1024), (33, 1025), (100, 300), (260, 700), (2100, 66)]
+        {
+            views.push(counted(&[rows, cols]).t());
+            views.push(counted(&[cols, rows]).t());
+        }
+        let cube = counted(&[70, 9, 80]);
+        for axes in [[2, 1, 0], [1, 2, 0], [2, 0, 1], [0, 2, 1], [1, 0, 2]] {
+            views.push(cube.permute(axes.map(|a| a as isize)).unwrap());
+        }
+        let wide = counted(&[70, 90]).narrow(1, 3, 80).unwrap();
+        views.extend([wide.t(), wide.t().flip(0).unwrap(), wide.flip(1).unwrap().t()]);
+        views.push(counted(&[3, 70, 33]).transpose(0, 2).unwrap());
+        views.push(counted(&[50, 70, 7, 7]).permute([0, 2, 3, 1]).unwrap());
+        views
+    }
+
+    #[test]
+    fn what_lies_across_comes_out_in_order() {
+        for view in views() {
+            let expected = elements(&view);
+            let shape = view.dims();
+            let beside = counted(shape);
+            let row = counted(&shape[shape.len() - 1..]);
+            let column = counted(&shape[..1]).reshape([shape[0] as isize]).unwrap();
+            let mut tall = vec![shape[0]];
+            tall.resize(shape.len(), 1);
+            let column = column.reshape(&tall[..]).unwrap();
+            let all = || {
+                let mut changed = beside.clone();
+                changed.add_(&view).unwrap();
+                [
+                    view.contiguous(),
+                    view.to(DType::F64).to(DType::F32),
+                    view.mul(2.0).unwrap(),
+                    view.add(&beside).unwrap(),
+                    view.add(&row).unwrap(),
+                    column.add(&view).unwrap(),
+                    view.add(&view).unwrap(),
+                    changed,
+                ]
+            };
+            let results = ThreadPool::new(1).install(all);
+            let of = |i: usize| elements(&results[i]);
+            let sum = |other: &Tensor| {
+                let other = elements(&other.expand(shape).unwrap());
+                expected.iter().zip(other).map(|(a, b)| a + b).collect::<Vec<_>>()
+            };
+            let twice: Vec<f32> = expected.iter().map(|v| v * 2.0).collect();
+            let what = format!("{shape:?} {:?}", view.strides());
+            assert!(of(0) == expected && of(1) == expected, "{what}");
+            assert!(of(2) == twice && of(6) == twice, "{what}");
+            assert!(of(3) == sum(&beside) && of(7) == of(3), "{what}");
+            assert!(of(4) == sum(&row) && of(5) == sum(&column), "{what}");
+            for threads in [2, 8] {
+                assert!(ThreadPool::new(threads).install(all) == results, "{threads} threads, {what}");
+            }
+        }
+    }
+
+    #[test]
+    fn squares_are_made_only_where_memory_is_gone_through_twice() {
+        let along = |t: &Tensor| {
+            let operands = [Operand::new(t, DType::F32)];
+            across(&super::super::plan::Plan::new(t.dims(), &operands, false).axes, &operands)
+        };
+        assert_eq!(along(&counted(&[70, 50]).t()), Some(0));
+        assert_eq!(along(&counted(&[70, 50])), None);
+        assert_eq!(along(&counted(&[50, 70]).t()), None);
+        assert_eq!(along(&counted(&[70, 3]).t()), None);
+        assert_eq!(along(&counted(&[2, 70, 80]).permute([1, 0, 2]).unwrap()), None);
+        assert_eq!(along(&tensor![1.0]), None);
+        // Whole rows of squares are shared, whatever their width.
+        let t = counted(&[2000, 40]).t();
+        let operands = [Operand::new(&t, DType::F32)];
+        let axes = super::super::plan::Plan::new(t.dims(), &operands, false).axes;
+        assert!(grain(&axes, 0) > GRAIN / 2 && grain(&axes, 0).is_multiple_of(HEIGHT * 2000));
+    }
+}
