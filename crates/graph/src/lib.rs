@@ -67,6 +67,8 @@ pub use recording::recorded_so_far;
 pub use recording::{Recorded, recorded};
 pub use table::{Domain, InputSpec, OwnedSample, Row, Sample, rows};
 pub use var::{RequiresGrad, Var, WeakVar};
+#[doc(hidden)]
+pub use var::{Writing, write_together};
 pub use view::{
     BackwardPlan, EdgeView, GraphView, Kept, NodeView, SavedView, Slot, Step, ValueView, backward_plan,
 };

@@ -1,7 +1,7 @@
 //! The turn of those who write a leaf: one thread at a time, also while it runs a user's function.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use foldback_tensor::refuse;
 
@@ -28,9 +28,22 @@ impl Writer {
     /// A function that is updating the leaf and writes to it by another way would wait for itself: an error.
     pub(crate) fn turn(&self, op: &'static str) -> Result<Turn<'_>> {
         let own = self.expect_other(op)?;
-        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(self.taken(own, self.turn.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// The right to write, if nobody has it: for those who have others already, see Note [Several turns].
+    pub(crate) fn try_turn(&self, op: &'static str) -> Result<Option<Turn<'_>>> {
+        let own = self.expect_other(op)?;
+        Ok(match self.turn.try_lock() {
+            Ok(turn) => Some(self.taken(own, turn)),
+            Err(TryLockError::Poisoned(turn)) => Some(self.taken(own, turn.into_inner())),
+            Err(TryLockError::WouldBlock) => None,
+        })
+    }
+
+    fn taken<'a>(&'a self, own: usize, turn: MutexGuard<'a, ()>) -> Turn<'a> {
         self.thread.store(own, Ordering::Relaxed);
-        Ok(Turn { writer: self, _turn: turn })
+        Turn { writer: self, _turn: turn }
     }
 
     /// Refuses a thread whose turn it is already; hands out its number.

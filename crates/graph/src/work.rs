@@ -1,14 +1,14 @@
 //! What a backward function sees, and how it describes the gradients of its inputs. The engine does the work.
 //!
 //! Note [Described work]
-//! A gradient is a value, a product of matrices, a kernel that serves one input or several, or a pair of forms of which
-//! one is for now and one is to be recorded. Whoever describes it does not know whether the pass is recorded, what the
+//! A gradient is a value, zeros but for a part, a product of matrices, a kernel that serves one input or several, or a pair of
+//! forms of which one is for now and one is to be recorded. Whoever describes it does not know whether the pass is recorded, what the
 //! input's shape and type are, nor what waits there already: `deliver` (`engine/deliver.rs`) does.
 
 use std::sync::Arc;
 
 use foldback_tensor::kernel::BlockKernel;
-use foldback_tensor::{DType, Shape, Tensor};
+use foldback_tensor::{DType, Shape, Slices, Tensor};
 use smallvec::SmallVec;
 
 use crate::error::Result;
@@ -17,9 +17,10 @@ use crate::node::{Edge, Node, Unpacked};
 use crate::rule::Slot;
 use crate::var::{Var, VarKind};
 
-/// The gradients of some inputs, mostly of one.
+/// The gradients of some inputs, mostly of one; or, where tangents are asked for, a part of the sum that is that of an output.
 pub(crate) struct Flow<'a> {
-    pub(crate) inputs: SmallVec<[usize; 2]>,
+    /// the inputs, or the output
+    pub(crate) to: SmallVec<[usize; 2]>,
     pub(crate) work: Work<'a>,
 }
 
@@ -27,6 +28,8 @@ pub(crate) struct Flow<'a> {
 pub(crate) enum Work<'a> {
     /// a value, for one input
     Value(Var),
+    /// zeros but for a part, for one input
+    Part(Part),
     /// a matrix product, for one input
     Product(Var, Var),
     /// a value that is computed in another way if it is to be recorded
@@ -35,6 +38,28 @@ pub(crate) enum Work<'a> {
     Pointwise(&'a dyn Pointwise, &'a [Var]),
     /// none: gradients of other variables, from which the pass goes on, see Note [Going on in a recomputed graph]
     Onward(Vec<(Edge, Var)>),
+}
+
+/// What stands in a part of a tensor that is zero elsewhere.
+pub(crate) struct Part {
+    pub(crate) value: Var,
+    pub(crate) slices: Slices,
+    /// the shape of the whole
+    pub(crate) shape: Shape,
+}
+
+impl Part {
+    /// The whole tensor.
+    pub(crate) fn whole(&self) -> Result<Var> {
+        self.value.embed(self.slices.clone(), self.shape.clone())
+    }
+
+    /// The sum with another of its shape and type, in the memory of that if nobody else holds it: nothing but the part is
+    /// visited.
+    pub(crate) fn added_to(&self, mut other: Tensor) -> Result<Tensor> {
+        other.slice_add(self.slices.clone(), &*self.value.value_ref())?;
+        Ok(other)
+    }
 }
 
 /// Whether a pass is recorded.
@@ -71,7 +96,7 @@ pub(crate) trait Describe: Send + Sync {
         false
     }
 
-    /// Whether it describes tangents, too: where the context has some, what each input adds to that of the first output.
+    /// Whether it describes tangents, too: where the context has some, what each input adds to those of the outputs.
     fn pushes(&self) -> bool {
         false
     }
@@ -109,8 +134,8 @@ impl<F: Fn(&Context<'_>, &mut Take<'_>) -> Result<()> + Send + Sync> Describe fo
 }
 
 impl<'a> Flow<'a> {
-    pub(crate) fn to(input: usize, work: impl Into<Work<'a>>) -> Flow<'a> {
-        Flow { inputs: smallvec::smallvec![input], work: work.into() }
+    pub(crate) fn to(place: usize, work: impl Into<Work<'a>>) -> Flow<'a> {
+        Flow { to: smallvec::smallvec![place], work: work.into() }
     }
 }
 

@@ -187,7 +187,7 @@ impl Describe for Checkpoint {
         }
         let arrived = outputs.iter().zip(ctx.grads);
         let onward = arrived.filter_map(|(v, g)| Some((v.edge()?, g.clone()?))).collect();
-        take(Flow { inputs: SmallVec::new(), work: Work::Onward(onward) })
+        take(Flow { to: SmallVec::new(), work: Work::Onward(onward) })
     }
 
     /// What arrives is handed on as it is.

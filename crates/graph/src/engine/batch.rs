@@ -113,8 +113,8 @@ impl GraphTask {
                 tangents: None,
             };
             let mut these = vec![None; node.next_edges.len()];
-            let mut take = |Flow { inputs, work }: Flow<'_>| {
-                choose(self.mood(), Some(node), &inputs, work, |inputs, job| {
+            let mut take = |Flow { to, work }: Flow<'_>| {
+                choose(self.mood(), Some(node), &to, work, |inputs, job| {
                     for (&input, g) in inputs.iter().zip(fitted(node, inputs, job, None)?) {
                         these[input] = Some(match these[input].take() {
                             Some(waiting) => add_gradients(waiting, g),
@@ -153,6 +153,9 @@ impl GraphTask {
         job: Job<'_>,
         count: usize,
     ) -> Result<()> {
+        if let (Job::Part(part), None) = (&job, &self.collected) {
+            return self.add_part(node, inputs[0], part);
+        }
         for (&input, g) in inputs.iter().zip(fitted(node, inputs, job, Some(count))?) {
             let Some((edge, meta)) = place(node, input) else { continue };
             let shape = Lead(Some(count)).shape(&meta.shape);
@@ -219,6 +222,7 @@ pub(super) fn fitted(
     let rank = match &job {
         Job::Value(g) => g.rank(),
         Job::Shared(g) => g.rank(),
+        Job::Part(part) => part.shape.rank(),
         Job::Product(a, b) => a.rank().max(b.rank()),
         Job::Kernel(_, reads) => reads.iter().map(|t| t.rank()).max().unwrap_or(0),
     };
@@ -237,6 +241,7 @@ pub(super) fn fitted(
             folded.and_then(|g| g.try_to(metas[0].dtype)).map(|g| smallvec::smallvec![g])
         }
         Job::Shared(t) => one(kernel::sum_onto("sum_to_size", t, target(0))),
+        Job::Part(part) => part.whole().map(|g| smallvec::smallvec![g]),
         Job::Product(a, b) => one(kernel::matmul_to("matmul", a, b, target(0))),
         Job::Kernel(kernel, reads) if inputs.len() == 1 => {
             one(kernel::fold_to(node.name(), kernel, reads, target(0)))

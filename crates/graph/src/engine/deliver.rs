@@ -13,12 +13,15 @@ use crate::error::{Error, GraphFacts, Result};
 use crate::gradient::{add_gradients, add_tensors};
 use crate::node::{Edge, InputMetadata, Node};
 use crate::var::{Var, VarKind};
+use crate::work::Part;
 
 /// A gradient as it is to be computed, see Note [Described work]: what is left of `Work` once the pass has chosen.
 pub(crate) enum Job<'a> {
     Value(Var),
     /// a value that somebody else has, too
     Shared(&'a Tensor),
+    /// zeros but for a part
+    Part(&'a Part),
     /// a matrix product
     Product(&'a Tensor, &'a Tensor),
     /// a kernel over what it reads, with an output per input
@@ -33,8 +36,9 @@ impl GraphTask {
     /// 2. one whose shape the input could have broadcast to is summed down to it, in one pass onto what waits if the type
     ///    is the input's;
     /// 3. a product or a kernel is evaluated straight into the wanted shape, together with what waits;
-    /// 4. anything else is an error;
-    /// 5. the type is cast to the input's.
+    /// 4. what is zero but for a part is added to that part of what waits;
+    /// 5. anything else is an error;
+    /// 6. the type is cast to the input's.
     #[inline]
     pub(super) fn deliver(&mut self, node: &Node, inputs: &[usize], job: Job<'_>) -> Result<()> {
         #[cfg(test)]
@@ -68,6 +72,7 @@ impl GraphTask {
                     self.fit(edge, meta, g).map_err(|e| in_gradient(node, inputs[0], e))?;
                 }
             }
+            Job::Part(part) => self.add_part(node, inputs[0], part)?,
             Job::Product(a, b) => {
                 let Some((edge, meta)) = place(node, inputs[0]) else { return Ok(()) };
                 let sum = kernel::matmul_to("matmul", a, b, self.target(edge, meta))
@@ -83,6 +88,16 @@ impl GraphTask {
                 }
                 _ => self.deliver_jointly(node, inputs, kernel, reads)?,
             },
+        }
+        Ok(())
+    }
+
+    /// Adds what is zero but for a part to what waits, if anything does: the rest of that is not touched.
+    pub(super) fn add_part(&mut self, node: &Node, input: usize, part: &Part) -> Result<()> {
+        let Some((edge, _)) = place(node, input) else { return Ok(()) };
+        match self.waiting(edge) {
+            Some(waiting) => self.put(edge, part.added_to(waiting)?),
+            None => self.add(edge, part.whole()?),
         }
         Ok(())
     }

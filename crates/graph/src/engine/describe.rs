@@ -50,12 +50,12 @@ impl GraphTask {
         let ctx = Context { node, grads, values: &values, wanted: &wanted, retain, lead, tangents: None };
         // What is folded as it is recorded has no leading axis.
         let (mood, folding) = (self.mood(), self.batch.is_none().then_some(&**node));
-        let mut take = |Flow { inputs, work }: Flow<'_>| match work {
+        let mut take = |Flow { to, work }: Flow<'_>| match work {
             Work::Onward(grads) => {
                 onward = grads;
                 Ok(())
             }
-            work => choose(mood, folding, &inputs, work, |inputs, job| self.hand_on(node, inputs, job)),
+            work => choose(mood, folding, &to, work, |inputs, job| self.hand_on(node, inputs, job)),
         };
         function.describe(&ctx, &mut take).map_err(|e| in_backward(node, e))?;
         drop(path);
@@ -223,6 +223,8 @@ pub(crate) fn choose(
         (Work::Onward(_), _) => unreachable!("whoever runs a node takes what goes on elsewhere"),
         (Work::Value(g), _) => take(inputs, Job::Value(g)),
         (Work::Either(form), mood) => take(inputs, Job::Value(form(mood)?)),
+        (Work::Part(part), Mood::Now) => take(inputs, Job::Part(&part)),
+        (Work::Part(part), Mood::Recorded) => take(inputs, Job::Value(part.whole()?)),
         (Work::Product(a, b), Mood::Now) => take(inputs, Job::Product(&a.value_ref(), &b.value_ref())),
         (Work::Product(a, b), Mood::Recorded) => take(inputs, Job::Value(a.matmul(&b)?)),
         (Work::Pointwise(formula, reads), Mood::Now) => {

@@ -19,6 +19,7 @@ pub(super) fn note(node: &Node, inputs: &[usize], job: &Job<'_>) {
     let shape = match job {
         Job::Value(g) => g.shape().clone(),
         Job::Shared(g) => g.shape().clone(),
+        Job::Part(part) => part.shape.clone(),
         Job::Product(a, b) => {
             // A vector stands for a row on the left, for a column on the right, and that axis is not in the product.
             let batches = |t: &Tensor| t.dims()[..t.rank().saturating_sub(2)].to_vec();

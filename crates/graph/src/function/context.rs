@@ -138,8 +138,7 @@ impl<S> FunctionContext<'_, S> {
         if !self.needs(input) {
             return Ok(());
         }
-        formula
-            .describe(&operands.inputs(), |work| (self.parts.take)(Flow { inputs: smallvec![input], work }))
+        formula.describe(&operands.inputs(), |work| (self.parts.take)(Flow { to: smallvec![input], work }))
     }
 
     /// What the backward function of an operation without a derivative returns.

@@ -173,7 +173,7 @@ impl Forward {
         let ctx = Context { lead: Lead(None), ..self.context(node, &any, &values, &wanted) };
         let (mut roots, mut of) = (Vec::new(), Vec::new());
         let (mut onward, first) = (None, next_number());
-        let mut take = |Flow { inputs: to, work }: Flow<'_>| match work {
+        let mut take = |Flow { to, work }: Flow<'_>| match work {
             Work::Onward(grads) => {
                 onward = Some(grads);
                 Ok(())
@@ -204,7 +204,7 @@ impl Forward {
         Ok(any.iter().map(|g| g.as_ref().and_then(|_| found.next())).collect())
     }
 
-    /// The tangent of the output of a function that has a rule for it: the sum of what each input adds.
+    /// The tangents of the outputs of a function that has a rule for them: the sums of what each input adds.
     fn described(
         &self,
         node: &Arc<Node>,
@@ -214,19 +214,20 @@ impl Forward {
         let values = node.unpack(true, &mut self.again.borrow_mut())?;
         let wanted = |input: usize| inputs.get(input).is_some_and(Option::is_some);
         let ctx = Context { tangents: Some(inputs), ..self.context(node, &[], &values, &wanted) };
-        let (full, mut sum) = (ctx.full(), None::<Var>);
+        let mut sums = Tangents::from_elem(None, node.metadata.len());
         let mood = if self.recorded { Mood::Recorded } else { Mood::Now };
-        let mut take = |Flow { inputs: to, work }: Flow<'_>| {
-            choose(mood, None, &to, work, |_, job| {
+        let mut take = |Flow { to, work }: Flow<'_>| {
+            choose(mood, None, &to, work, |to, job| {
                 let term = match job {
                     Job::Value(term) => term,
                     Job::Product(a, b) => Var::constant(a.matmul(b)?),
-                    Job::Shared(_) | Job::Kernel(..) => {
-                        unreachable!("formulas have no tangents of their own")
+                    Job::Shared(_) | Job::Part(_) | Job::Kernel(..) => {
+                        unreachable!("formulas have no tangents of their own, nor have parts")
                     }
                 };
-                let term = self.lead.over(&term, &full)?.try_to(node.metadata[0].dtype)?;
-                sum = Some(match sum.take() {
+                let (meta, sum) = (&node.metadata[to[0]], &mut sums[to[0]]);
+                let term = self.lead.over(&term, &self.lead.shape(&meta.shape))?.try_to(meta.dtype)?;
+                *sum = Some(match sum.take() {
                     None => term,
                     Some(sum) => add_gradients(sum, term),
                 });
@@ -234,9 +235,7 @@ impl Forward {
             })
         };
         function.describe(&ctx, &mut take)?;
-        let mut tangents = Tangents::from_elem(None, node.metadata.len());
-        tangents[0] = sum;
-        Ok(tangents)
+        Ok(sums)
     }
 
     fn context<'a>(

@@ -54,7 +54,7 @@ fn describe(
         return inputs.into_iter().try_for_each(|k| push(formula, reduced, ctx, take, k));
     }
     let reads = reads(ctx, unreduced(ctx.grad(0), reduced, ctx.lead)?, used.len());
-    take(Flow { inputs, work: Work::Pointwise(formula, &reads) })
+    take(Flow { to: inputs, work: Work::Pointwise(formula, &reads) })
 }
 
 /// What an operand adds to the tangent of the result: its gradient, with its tangent in the place of `g`, reduced.
@@ -91,7 +91,7 @@ fn push(
             None => Ok(sum),
         }
     };
-    take(Flow::to(k, Work::Either(Box::new(evaluate))))
+    take(Flow::to(0, Work::Either(Box::new(evaluate))))
 }
 
 /// What the formula of a gradient reads: `g`, and the operands.

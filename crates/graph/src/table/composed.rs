@@ -1,108 +1,14 @@
 //! Methods of `Tensor` that rows are put together for, and those without a gradient.
 
 use foldback_tensor::kernel::StrictProduct;
-use foldback_tensor::{Axis, Datum, Here, Over, Scalar, SplitSizes, Tensor, or_panic};
+use foldback_tensor::{Axis, Datum, Here, Over, Scalar, or_panic};
 
 use crate::error::Result;
 use crate::input::AsInput;
-use crate::mode::{LineGuard, location};
 use crate::var::Var;
 
-/// # Pieces
+/// # Shapes
 impl Var {
-    /// Pieces of one size along an axis, or of the sizes in a list. See [`Tensor::split`].
-    ///
-    /// # Errors
-    /// As [`Tensor::split`].
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// let x = tensor![1.0, 2.0, 3.0].requires_grad();
-    /// let parts = x.split(2, 0)?;
-    /// parts[1].sum(..)?.backward()?;
-    /// assert_eq!(x.grad(), Some(tensor![0.0, 0.0, 1.0]));
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn split(&self, sizes: impl Into<SplitSizes>, axis: impl Into<Axis>) -> Result<Vec<Var>> {
-        let axis = axis.into();
-        let parts = self.value_ref().split(sizes, axis).here()?;
-        self.parts(&parts, axis).here()
-    }
-
-    /// At most `n` pieces of equal size along an axis, of which the last may be smaller. See [`Tensor::chunk`].
-    ///
-    /// # Errors
-    /// As [`Tensor::chunk`].
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// let parts = tensor![1.0, 2.0, 3.0].requires_grad().chunk(2, 0)?;
-    /// assert_eq!(parts[0].value(), tensor![1.0, 2.0]);
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn chunk(&self, n: usize, axis: impl Into<Axis>) -> Result<Vec<Var>> {
-        let axis = axis.into();
-        let parts = self.value_ref().chunk(n, axis).here()?;
-        self.parts(&parts, axis).here()
-    }
-
-    /// Exactly `N` pieces of equal size along an axis: `let [q, k, v] = x.chunks(-1)?`. See [`Tensor::chunks`].
-    ///
-    /// # Errors
-    /// As [`Tensor::chunks`].
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// let [a, b] = tensor![1.0, 2.0].requires_grad().chunks(0)?;
-    /// assert_eq!((a.value(), b.value()), (tensor![1.0], tensor![2.0]));
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn chunks<const N: usize>(&self, axis: impl Into<Axis>) -> Result<[Var; N]> {
-        let axis = axis.into();
-        let parts: [Tensor; N] = self.value_ref().chunks(axis).here()?;
-        let vars = self.parts(&parts, axis).here()?;
-        Ok(vars.try_into().expect("a variable for each piece"))
-    }
-
-    /// Every element of an axis as a variable without that axis.
-    ///
-    /// # Errors
-    /// As [`Tensor::unbind`].
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// let columns = tensor![[1.0, 2.0], [3.0, 4.0]].requires_grad().unbind(1)?;
-    /// assert_eq!(columns[1].value(), tensor![2.0, 4.0]);
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn unbind(&self, axis: impl Into<Axis>) -> Result<Vec<Var>> {
-        let _line = LineGuard::set(location());
-        let axis = axis.into();
-        let count = self.value_ref().unbind(axis).here()?.len();
-        (0..count).map(|i| self.select(axis, i)).collect()
-    }
-
-    /// The parts of an axis that have the sizes of these, one behind another.
-    #[track_caller]
-    fn parts(&self, like: &[Tensor], axis: Axis) -> Result<Vec<Var>> {
-        let mut parts = Vec::with_capacity(like.len());
-        let mut start = 0;
-        for part in like {
-            let size = part.size(axis)?;
-            parts.push(self.narrow(axis, start, size)?);
-            start += size;
-        }
-        Ok(parts)
-    }
-
     /// Expands to the shape of another variable or tensor.
     ///
     /// # Errors
@@ -128,7 +34,7 @@ macro_rules! products {
             $(#[$doc])*
             ///
             /// # Errors
-            #[doc = concat!("As [`Tensor::", stringify!($name), "`].")]
+            #[doc = concat!("As [`Tensor::", stringify!($name), "`](foldback_tensor::Tensor::", stringify!($name), ").")]
             #[track_caller]
             pub fn $name(&self, other: impl AsInput) -> Result<Var> {
                 let other = other.to_var();
@@ -190,7 +96,7 @@ macro_rules! without_gradient {
             $(#[$doc])*
             ///
             /// # Errors
-            #[doc = concat!("As [`Tensor::", stringify!($name), "`].")]
+            #[doc = concat!("As [`Tensor::", stringify!($name), "`](foldback_tensor::Tensor::", stringify!($name), ").")]
             #[track_caller]
             pub fn $name(&self, over: impl Into<Over>) -> Result<Var> {
                 self.value_ref().$name(over).map(Var::constant).here()
@@ -247,7 +153,7 @@ impl Var {
     /// The only element, as an `f64`.
     ///
     /// # Errors
-    /// As [`Tensor::item`].
+    /// As [`Tensor::item`](foldback_tensor::Tensor::item).
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -263,7 +169,7 @@ impl Var {
     /// The only element, cast to `T`.
     ///
     /// # Errors
-    /// As [`Tensor::item_as`].
+    /// As [`Tensor::item_as`](foldback_tensor::Tensor::item_as).
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -278,7 +184,7 @@ impl Var {
     /// All elements in row-major order, in their own type.
     ///
     /// # Errors
-    /// As [`Tensor::to_vec`].
+    /// As [`Tensor::to_vec`](foldback_tensor::Tensor::to_vec).
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -411,7 +317,7 @@ impl Var {
     /// The size of one axis; negative axes count from the end.
     ///
     /// # Errors
-    /// As [`Tensor::size`].
+    /// As [`Tensor::size`](foldback_tensor::Tensor::size).
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;

@@ -1,7 +1,6 @@
 //! The row of embeddings.
 
 use foldback_tensor::{Here, Indices, Shape, Tensor, kernel};
-use smallvec::smallvec;
 
 use super::function_rows::function;
 use crate::error::Result;
@@ -91,7 +90,7 @@ fn looked_up(ids: Indices, weight: &Var, rows: Tensor, padding: Option<i64>) -> 
                 },
                 move |(g, ids)| recorded(g, ids, count, padding, n),
             );
-            take(Flow { inputs: smallvec![0], work })
+            take(Flow::to(0, work))
         };
         Box::new(Able { leads: true, pushes: true, function })
     })

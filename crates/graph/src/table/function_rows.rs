@@ -174,7 +174,7 @@ macro_rules! function {
     (@tangent $ctx:ident, $take:ident, $input:ident, $xs:tt $ys:tt $n:tt) => {};
     (@tangent $ctx:ident, $take:ident, $input:ident, $xs:tt $ys:tt $n:tt (t) [] [] ()) => {
         if $ctx.needs($input) {
-            $take($crate::work::Flow::to($input, $ctx.tangent($input)))?;
+            $take($crate::work::Flow::to(0, $ctx.tangent($input)))?;
         }
     };
     (@tangent $ctx:ident, $take:ident, $input:ident, $xs:tt $ys:tt $n:tt () [$t:ident $($tn:ident)*] [$($full:ident)?]
@@ -185,7 +185,7 @@ macro_rules! function {
             let $t = &$ctx.tangent($input);
             $(let $tn = &$ctx.value($crate::table::macros::slots!($xs [] $ys [$tn])[0]);)*
             $(let $full = &$ctx.full();)?
-            $take($crate::work::Flow::to($input, $tangent?))?;
+            $take($crate::work::Flow::to(0, $tangent?))?;
         }
     };
 
@@ -202,7 +202,7 @@ pub(crate) use function;
 /// ```text
 /// in rows;
 /// pub fn name(values; attribute: Type) { what to compute once } = value;
-///     d each: |g, i| the gradient of operand number i;
+///     d all: |g| the gradients of the operands, in order;
 ///     t: |t; full| the tangent, given those of all operands, of which some may be missing;
 ///     over leading axes (n);
 ///     check { ... }
@@ -211,7 +211,7 @@ macro_rules! function_of_list {
     (in $rows:ident; $(
         $(#[$doc:meta])*
         $vis:vis fn $name:ident($values:ident $(; $($attr:ident: $ty:ty),+)?) $({ $($before:stmt;)* })? = $value:expr;
-        d each: |$g:ident, $i:ident| $gradient:expr;
+        d all: |$g:ident| $gradients:expr;
         t: |$t:ident; $full:ident| $tangent:expr;
         over leading axes ($lead:ident);
         check { $($label:literal: [$([$($dim:literal),*] $domain:ident),+] |$arg:ident| $run:expr;)+ }
@@ -242,10 +242,9 @@ macro_rules! function_of_list {
                                 return take($crate::work::Flow::to(0, $tangent?));
                             }
                             let $g = &ctx.grad(0);
-                            for $i in (0..ctx.inputs()).filter(|&i| ctx.needs(i)) {
-                                take($crate::work::Flow::to($i, $gradient?))?;
-                            }
-                            Ok(())
+                            let gradients: Vec<$crate::Var> = $gradients?;
+                            let wanted = gradients.into_iter().enumerate().filter(|&(i, _)| ctx.needs(i));
+                            wanted.map(|(i, g)| $crate::work::Flow::to(i, g)).try_for_each(take)
                         };
                         Box::new($crate::work::Able { leads: true, pushes: true, function })
                     });

@@ -145,7 +145,7 @@ function_of_list! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn cat(values; axis: Axis) { let parts = parts(&values, axis)?; } = Tensor::cat(&values, axis);
-        d each: |g, i| parts.of(g, i, n);
+        d all: |g| parts.of(g, n);
         t: |t; full| parts.joined(t, full, n);
         over leading axes (n);
         check {
@@ -168,7 +168,7 @@ function_of_list! {
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
     pub fn stack(values; axis: Axis) = Tensor::stack(&values, axis);
-        d each: |g, i| g.select(n.axis(axis), i as isize);
+        d all: |g| g.unbind(n.axis(axis));
         t: |t; full| {
             let part = nothing_beside(t, full)?.select(n.axis(axis), 0)?;
             Var::stack(t.iter().map(|t| t.as_ref().unwrap_or(&part)), n.axis(axis))
@@ -325,12 +325,15 @@ fn parts(values: &[&Tensor], axis: Axis) -> Result<Parts> {
 }
 
 impl Parts {
-    /// The gradient of one operand, given that of the whole.
-    fn of(&self, g: &Var, i: usize, n: Lead) -> Result<Var> {
-        match self.places[i] {
-            Some((start, size)) => g.narrow(n.axis(self.axis), start as isize, size),
+    /// The gradients of the operands, given that of the whole.
+    fn of(&self, g: &Var, n: Lead) -> Result<Vec<Var>> {
+        let sizes: Vec<usize> = self.places.iter().flatten().map(|&(_, size)| size).collect();
+        let mut pieces = g.split(sizes, n.axis(self.axis))?.into_iter();
+        let of = |place: &Option<_>| match place.and_then(|_| pieces.next()) {
+            Some(piece) => Ok(piece),
             None => nothing(g, &[0].into(), n),
-        }
+        };
+        self.places.iter().map(of).collect()
     }
 
     fn joined(&self, tangents: &[Option<Var>], full: &Shape, n: Lead) -> Result<Var> {

@@ -35,6 +35,7 @@ mod normal_slopes;
 mod normalise;
 mod order;
 mod pairs;
+mod pieces;
 mod pool;
 mod reduce;
 mod safe_where;
@@ -69,6 +70,7 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         scan::ALL,
         views::ALL,
         slices::ALL,
+        pieces::ALL,
         moves::ALL,
         linalg::ALL,
         affine::ALL,

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::input::AsInput;
 use crate::lead::Lead;
 use crate::var::Var;
+use crate::work::{Part, Work};
 
 /// A tensor of zeros with `value` in the part that `slices` names, added up where that names a place more than once.
 fn embedded(value: &Tensor, slices: &Slices, shape: &Shape) -> Result<Tensor> {
@@ -17,6 +18,11 @@ fn embedded(value: &Tensor, slices: &Slices, shape: &Shape) -> Result<Tensor> {
         whole.slice_assign(slices.clone(), value)?;
     }
     Ok(whole)
+}
+
+/// The gradient of a whole of this shape, given that of the part that `slices` names.
+fn in_zeros(g: &Var, slices: Slices, shape: Shape) -> Result<Work<'static>> {
+    Ok(Work::Part(Part { value: g.clone(), slices, shape }))
 }
 
 /// `whole` with `value` in the part that `slices` names.
@@ -67,11 +73,15 @@ fn in_nothing(t: &Var, rank: usize, slices: &Slices, full: &Shape, n: Lead) -> R
     Ok((part, Var::constant(whole)))
 }
 
+/// The number of an axis that there is, counted from the front.
+pub(super) fn from_front(axis: Axis, rank: usize) -> usize {
+    let axis = axis.get();
+    (if axis < 0 { axis + rank as isize } else { axis }) as usize
+}
+
 /// The slices that take `item` on one axis and everything of the axes before it.
 fn on_axis(axis: Axis, rank: usize, item: impl Into<SliceItem>) -> Slices {
-    let axis = axis.get();
-    let axis = if axis < 0 { axis + rank as isize } else { axis };
-    let mut items: Vec<SliceItem> = (0..axis).map(|_| SliceItem::from(..)).collect();
+    let mut items: Vec<SliceItem> = (0..from_front(axis, rank)).map(|_| SliceItem::from(..)).collect();
     items.push(item.into());
     Slices::from(items)
 }
@@ -98,7 +108,7 @@ function! {
         let slices: Slices = slices;
         let own = a.shape().clone();
     } = a.slice(slices.clone());
-        d a: |g| g.embed(n.part(&slices), n.shape(&own));
+        d a: |g| in_zeros(g, n.part(&slices), n.shape(&own));
         t: |t| t.slice(n.part(&slices));
         over leading axes (n if !slices.are_apart());
         check {
@@ -111,7 +121,7 @@ function! {
             "a mask": [[2, 3, 2] Any] |x| x[0].slice(tensor![[true, false, true], [false, true, false]]);
         }
 
-    fn embed(a; slices: Slices, shape: Shape) = embedded(a, &slices, &shape);
+    pub(crate) fn embed(a; slices: Slices, shape: Shape) = embedded(a, &slices, &shape);
         d a: |g| g.slice(n.part(&slices));
         t: |t; full| t.embed(n.part(&slices), full);
         over leading axes (n if !slices.are_apart());

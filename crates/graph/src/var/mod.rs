@@ -16,6 +16,8 @@ use crate::node::{Edge, Leaf, Node};
 
 pub use weak::WeakVar;
 pub(crate) use write::expect_fit;
+#[doc(hidden)]
+pub use write::{Writing, write_together};
 
 /// A value that operations record themselves on: a tensor, and perhaps the node that made it.
 ///

@@ -14,7 +14,18 @@ impl Var {
     /// Dense and row-major for a leaf. A variable that an operation made has one only after [`Var::retain_grad`];
     /// asking it without is answered with `None` and one warning through the `log` facade.
     pub fn grad(&self) -> Option<Tensor> {
-        self.grad_var().map(|g| g.value())
+        match &self.kind {
+            VarKind::Leaf(node) => leaf(node).grad.lock().as_ref().map(Var::value),
+            _ => self.grad_var().map(|g| g.value()),
+        }
+    }
+
+    /// Takes the gradient out of a leaf, for those who change it where it lies and put it back.
+    #[doc(hidden)]
+    pub fn take_grad(&self) -> Option<Tensor> {
+        let VarKind::Leaf(node) = &self.kind else { return None };
+        let grad = leaf(node).grad.replace(None);
+        grad.map(|g| g.value())
     }
 
     /// The gradient as a variable: after a backward pass with `create_graph` it has a history of its own.

@@ -1,6 +1,8 @@
 //! New values for variables that are there.
 
 use std::fmt::Display;
+use std::ops::{Deref, DerefMut};
+use std::sync::MutexGuard;
 
 use foldback_tensor::{Here, Tensor, TensorFacts, refuse};
 
@@ -8,7 +10,7 @@ use super::{Var, VarKind, leaf};
 use crate::error::{GraphFacts, Result};
 use crate::hooks::Hooks;
 use crate::mode::is_grad_enabled;
-use crate::node::{InputMetadata, Node};
+use crate::node::{InputMetadata, Leaf, Node};
 use crate::turn::Turn;
 
 impl Var {
@@ -82,15 +84,10 @@ impl Var {
     /// operation, which succeeds or changes nothing, and which keeps shape and type.
     #[doc(hidden)]
     pub fn update_in_place(&self, f: impl FnOnce(&mut Tensor) -> Result<()>) -> Result<()> {
-        let VarKind::Leaf(node) = &self.kind else {
-            return refuse(GraphFacts::NotALeaf { op: "update_in_place" }).here();
-        };
-        let _turn = leaf(node).writer.turn("update_in_place")?;
-        leaf(node).value.update(|value| {
-            f(value)?;
-            debug_assert!(expect_fit("value", &node.metadata[0], value).is_ok());
-            Ok(())
-        })
+        let mut values = write_together("update_in_place", [self])?;
+        f(&mut values[0])?;
+        debug_assert_eq!((values[0].shape(), values[0].dtype()), (self.shape(), self.dtype()));
+        Ok(())
     }
 
     /// Refuses a leaf that this thread is updating, for optimisers, which find out before they change any.
@@ -143,6 +140,53 @@ impl Var {
         *self = new;
         Ok(())
     }
+}
+
+/// The value of a leaf for writing, until this is dropped. Who reads the leaf waits.
+#[doc(hidden)]
+pub struct Writing<'a> {
+    value: MutexGuard<'a, Tensor>,
+    _turn: Turn<'a>,
+}
+
+impl Deref for Writing<'_> {
+    type Target = Tensor;
+    fn deref(&self) -> &Tensor {
+        &self.value
+    }
+}
+
+impl DerefMut for Writing<'_> {
+    fn deref_mut(&mut self) -> &mut Tensor {
+        &mut self.value
+    }
+}
+
+/// The values of leaves, for writers that change them as one: of the first, and of those that follow as long as nobody else is
+/// writing them. Whoever has them does nothing with any leaf but that, and soon gives them back.
+///
+/// Note [Several turns]
+/// Who waited for a turn while it has another one might wait for somebody who waits for that: in a function that updates
+/// one leaf, an optimiser may step others. So only the first turn is waited for. What is left is asked for again when
+/// these have been given back.
+///
+/// # Errors
+/// `NotALeaf`, `Updating`.
+#[doc(hidden)]
+pub fn write_together<'a>(
+    op: &'static str,
+    leaves: impl IntoIterator<Item = &'a Var>,
+) -> Result<Vec<Writing<'a>>> {
+    let leaves = leaves.into_iter();
+    let mut values = Vec::with_capacity(leaves.size_hint().0);
+    for var in leaves {
+        let VarKind::Leaf(node) = &var.kind else { return refuse(GraphFacts::NotALeaf { op }) };
+        let Leaf { writer, value, .. } = leaf(node);
+        let turn = if values.is_empty() { Some(writer.turn(op)?) } else { writer.try_turn(op)? };
+        let Some(turn) = turn else { break };
+        values.push(Writing { value: value.lock(), _turn: turn });
+    }
+    Ok(values)
 }
 
 pub(crate) fn expect_fit(what: impl Display, meta: &InputMetadata, t: &Tensor) -> Result<()> {
