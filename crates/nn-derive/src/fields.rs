@@ -16,6 +16,8 @@ pub(crate) enum Holds {
     Part(String),
     /// no parameters
     Setting,
+    /// whether the module is in training: a setting that switching the mode writes
+    Mode,
 }
 
 impl Holds {
@@ -23,7 +25,7 @@ impl Holds {
     pub(crate) fn part(&self) -> Option<&str> {
         match self {
             Holds::Part(name) => Some(name),
-            Holds::Setting => None,
+            Holds::Setting | Holds::Mode => None,
         }
     }
 }
@@ -47,8 +49,13 @@ pub(crate) fn fields<'a>(input: &'a DeriveInput) -> Result<Vec<Part<'a>>> {
             }
             None => (Member::Unnamed(Index::from(i)), i.to_string()),
         };
-        let setting = is_skipped(&field.attrs)? || is_plain(&field.ty);
-        Ok(Part { member, ty: &field.ty, holds: if setting { Holds::Setting } else { Holds::Part(name) } })
+        let holds = match is_skipped(&field.attrs)? {
+            true => Holds::Setting,
+            false if name == "training" && is_named(&field.ty, &["bool"]) => Holds::Mode,
+            false if is_named(&field.ty, &PLAIN) => Holds::Setting,
+            false => Holds::Part(name),
+        };
+        Ok(Part { member, ty: &field.ty, holds })
     };
     fields.into_iter().enumerate().map(part).collect()
 }
@@ -110,12 +117,12 @@ const PLAIN: [&str; 19] = [
     "PhantomData",
 ];
 
-/// Whether a type is a plain setting by its name: a number, a truth value, a string, or a reference to one.
-fn is_plain(ty: &Type) -> bool {
+/// Whether a type has one of these names, or is a reference to one that has.
+fn is_named(ty: &Type, names: &[&str]) -> bool {
     match ty {
-        Type::Reference(r) => is_plain(&r.elem),
+        Type::Reference(r) => is_named(&r.elem, names),
         Type::Path(p) if p.qself.is_none() => {
-            p.path.segments.last().is_some_and(|s| PLAIN.iter().any(|name| s.ident == name))
+            p.path.segments.last().is_some_and(|s| names.iter().any(|name| s.ident == name))
         }
         _ => false,
     }

@@ -18,11 +18,17 @@ pub(crate) fn expand(input: &DeriveInput, default_crate: &str) -> Result<TokenSt
     let switches = parts().map(|(member, _, ty)| {
         quote_spanned! { ty.span() => #nn::Module::set_training(&mut self.#member, training); }
     });
+    let modes = fields.iter().filter(|f| matches!(f.holds, Holds::Mode)).map(|f| {
+        let member = &f.member;
+        quote! { self.#member = training; }
+    });
     let copies = fields.iter().map(|f| {
         let (member, ty) = (&f.member, f.ty);
         match f.holds {
             Holds::Part(_) => quote_spanned! { ty.span() => #member: copies.part(&self.#member) },
-            Holds::Setting => quote_spanned! { ty.span() => #member: copies.setting(&self.#member) },
+            Holds::Setting | Holds::Mode => {
+                quote_spanned! { ty.span() => #member: copies.setting(&self.#member) }
+            }
         }
     });
     let (impl_generics, ty_generics, where_clause) = input.generics.split_for_impl();
@@ -32,7 +38,7 @@ pub(crate) fn expand(input: &DeriveInput, default_crate: &str) -> Result<TokenSt
             let ty = field.ty;
             bounds.predicates.push(match field.holds {
                 Holds::Part(_) => parse_quote!(#ty: #nn::Module),
-                Holds::Setting => parse_quote!(#ty: ::core::clone::Clone),
+                Holds::Setting | Holds::Mode => parse_quote!(#ty: ::core::clone::Clone),
             });
         }
     }
@@ -46,6 +52,7 @@ pub(crate) fn expand(input: &DeriveInput, default_crate: &str) -> Result<TokenSt
 
             fn set_training(&mut self, training: bool) {
                 let _ = training;
+                #(#modes)*
                 #(#switches)*
             }
 
@@ -83,6 +90,14 @@ mod tests {
         assert_eq!(code.matches("copies . part").count(), 1);
         assert_eq!(code.matches("copies . setting").count(), 5);
         assert!(code.contains("\"layer\""));
+    }
+
+    #[test]
+    fn a_field_of_the_name_training_is_the_mode() {
+        let writes = |input| module(input).unwrap().contains("self . training = training");
+        assert!(writes(parse_quote! { struct Noise { training: bool } }));
+        assert!(!writes(parse_quote! { struct Noise { #[module(skip)] training: bool } }));
+        assert!(!writes(parse_quote! { struct Noise { training: f64, trained: bool } }));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use foldback_tensor::{DType, Facts, Kind, Shape};
 pub(crate) use foldback_tensor::{Error, Result};
 
-use crate::state::{Listed, LoadReport};
+use crate::state::{Listed, LoadReport, Refused};
 
 /// Why a layer or a loss was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -119,7 +119,7 @@ pub enum NnFacts {
         target: &'static str,
     },
     /// A state dict that does not fit the module it was loaded into.
-    #[error("load_state_dict: {report}")]
+    #[error("load_state_dict: {}", Refused(report))]
     StateDict {
         /// what is missing, unexpected or misshapen
         report: LoadReport,

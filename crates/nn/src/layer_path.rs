@@ -26,6 +26,19 @@ pub fn in_layer<T: Module, V>(layer: &T, result: Result<V>) -> Result<V> {
     result.map_err(|e| placed(layer, e))
 }
 
+/// [`in_layer`] of a call that summaries see: what `#[forward]` writes, for a layer's other functions.
+macro_rules! call_of {
+    ($layer:expr, $result:expr $(,)?) => {{
+        let asked = $crate::enter($layer);
+        let result = $result;
+        if asked {
+            $crate::leave($crate::Returned(&result).shapes());
+        }
+        $crate::in_layer($layer, result)
+    }};
+}
+pub(crate) use call_of;
+
 #[cold]
 fn placed<T: Module>(layer: &T, mut error: Error) -> Error {
     let own = id_of(layer);

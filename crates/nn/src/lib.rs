@@ -73,6 +73,7 @@ pub use summary::{LayerSummary, Summary};
 /// - buffers: a [`Buffer`];
 /// - modules: [`Linear`], another struct that derives this, `Box<dyn Layer>`, ...;
 /// - `Vec`, `Option`, arrays and boxes of these, whose elements are named `layers.0`, `layers.1`, ...;
+/// - `training: bool`, which [`Module::train`] and [`Module::eval`] switch;
 /// - settings: numbers, `bool`, `char`, strings and `PhantomData` are left alone; a field of any other type that holds no
 ///   parameters is marked `#[module(skip)]`. Copies of a model have clones of its settings.
 ///

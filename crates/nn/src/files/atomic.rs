@@ -53,7 +53,7 @@ pub fn write_named(
 ) -> Result<()> {
     let failed = |e: io::Error| Error::from(FileFacts::io(op, path, &e));
     // A link stays one: the file behind it is replaced.
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let target = followed(path);
     let Some(name) = target.file_name() else {
         return Err(failed(io::Error::new(ErrorKind::InvalidInput, "this names no file")));
     };
@@ -75,6 +75,17 @@ pub fn write_named(
         }
         return Ok(());
     }
+}
+
+/// What links lead to, even if there is nothing yet.
+fn followed(path: &Path) -> PathBuf {
+    let mut target = path.to_owned();
+    // As many as Linux follows.
+    for _ in 0..40 {
+        let Ok(next) = fs::read_link(&target) else { break };
+        target = target.parent().unwrap_or(Path::new("")).join(next);
+    }
+    target
 }
 
 /// An error of the disk gets the path; any other stays as it is.

@@ -236,7 +236,13 @@ fn parse(op: &'static str, bytes: &[u8]) -> Result<(StateDict, Option<Metadata>)
     let malformed = |cure, problem| FileFacts::Malformed { op, path: String::new(), problem, cure };
     const CUT: &str = "the file is cut off, or no safetensors file; save or copy it again";
     const WRONG: &str = "it is damaged, or was not written as the format wants it; save it again";
-    let (header, data) = split(bytes).map_err(|problem| malformed(CUT, problem))?;
+    const TORCH: &str = "in Python, write it by safetensors.torch.save_file(model.state_dict(), path)";
+    // A zip archive, or the pickle of PyTorch before 1.6.
+    let is_torch = [&b"PK\x03\x04"[..], b"\x80\x02"].iter().any(|magic| bytes.starts_with(magic));
+    let (header, data) = split(bytes).map_err(|problem| match is_torch {
+        true => malformed(TORCH, "this is a file of torch.save, not of safetensors".into()),
+        false => malformed(CUT, problem),
+    })?;
     let Header { metadata, tensors } = Header::parse(header).map_err(|problem| malformed(WRONG, problem))?;
     let names: Vec<String> = tensors.iter().map(|(name, _)| name.clone()).collect();
     let mut in_file = tensors;

@@ -59,7 +59,7 @@ impl Distribution {
 }
 
 /// Normal numbers between two bounds, in `f64`: what lies outside is drawn again. Where little lies inside, uniform numbers are taken as
-/// often as the density says. (PyTorch's
+/// often as the density says, or those of a tail. (PyTorch's
 /// [`trunc_normal_`](https://docs.pytorch.org/docs/stable/nn.init.html#torch.nn.init.trunc_normal_).)
 fn truncated(
     source: &mut Source<'_>,
@@ -82,6 +82,9 @@ fn truncated(
             let values: Vec<f64> = source.normal(shape, mean, std, DType::F64)?.to_vec()?;
             return Ok(values.into_iter().filter(|v| (low..=high).contains(v)).collect());
         }
+        if !(low..=high).contains(&mean) {
+            return tail(source, shape, (mean, std), (low, high));
+        }
         let values: Vec<f64> = source.uniform(shape, low, high, DType::F64)?.to_vec()?;
         let chances: Vec<f64> = source.uniform(shape, 0.0, 1.0, DType::F64)?.to_vec()?;
         let taken = values.into_iter().zip(chances).filter(|(v, p)| p.ln() <= log_density(*v) - most);
@@ -92,4 +95,23 @@ fn truncated(
         values.append(&mut draw(&Shape::from(shape.numel() - values.len()))?);
     }
     Tensor::from_vec(values, shape)
+}
+
+/// Normal numbers between two bounds on one side of the mean: exponential distances from the nearer bound, taken as often as the density
+/// says, which is often however far away the mean is (Robert, "Simulation of truncated normal variables", 1995).
+fn tail(
+    source: &mut Source<'_>,
+    shape: &Shape,
+    (mean, std): (f64, f64),
+    (low, high): (f64, f64),
+) -> Result<Vec<f64>> {
+    let (near, outward) = if mean < low { (low, std) } else { (high, -std) };
+    // In spreads: the nearer bound from the mean, where the density falls at this rate, and the bounds from one another.
+    let (rate, width) = (((near - mean) / std).abs(), (high - low) / std);
+    let share = -(-rate * width).exp_m1();
+    let parts: Vec<f64> = source.uniform(shape, 0.0, 1.0, DType::F64)?.to_vec()?;
+    let chances: Vec<f64> = source.uniform(shape, 0.0, 1.0, DType::F64)?.to_vec()?;
+    let distances = parts.into_iter().map(|u| -(-u * share).ln_1p() / rate);
+    let taken = distances.zip(chances).filter(|(d, p)| p.ln() <= -0.5 * d * d);
+    Ok(taken.map(|(d, _)| (near + outward * d).clamp(low, high)).collect())
 }

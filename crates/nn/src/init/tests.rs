@@ -95,7 +95,7 @@ fn nothing_to_initialise() {
     assert_eq!(constant, foldback_tensor::tensor![2.0, 2.0]);
 }
 
-/// Both ways of drawing: much and little of the normal distribution between the bounds.
+/// All ways of drawing: much and little of the normal distribution between the bounds.
 #[test]
 fn truncated_normal() {
     // Mean and variance of the standard normal distribution between two bounds, by its density and its distribution function.
@@ -103,6 +103,9 @@ fn truncated_normal() {
         (-2.0, 2.0, 0.0, 0.773_741_303_549_923_2),
         (0.5, 1.0, 0.734_540_458_841_298_9, 0.020_517_995_256_375_543),
         (2.0, 4.0, 2.370_633_159_683_17, 0.109_583_113_631_732_23),
+        (-4.0, -2.0, -2.370_633_159_683_17, 0.109_583_113_631_732_23),
+        // As far out as here the distance from the bound is exponential.
+        (1e5, 2e5, 1e5 + 1e-5, 1e-10),
     ] {
         let (centre, spread) = (3.0, 0.5);
         let init = Init::trunc_normal(centre, spread, centre + spread * low, centre + spread * high);
@@ -110,11 +113,17 @@ fn truncated_normal() {
         let values: Vec<f64> =
             init.sample_from(&mut Generator::new(5), [n], DType::F64).unwrap().to_vec().unwrap();
         let values: Vec<f64> = values.iter().map(|v| (v - centre) / spread).collect();
-        assert!(values.iter().all(|v| (low - 1e-12..=high + 1e-12).contains(v)));
+        let rounding = 1e-12 * low.abs().max(high.abs()).max(1.0);
+        assert!(values.iter().all(|v| (low - rounding..=high + rounding).contains(v)));
         let found = values.iter().sum::<f64>() / n as f64;
         assert!((found - mean).abs() < 5.0 * (variance / n as f64).sqrt(), "{found} {mean}");
         let found = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n as f64;
         assert!((found / variance - 1.0).abs() < 5.0 * (2.0 / n as f64).sqrt(), "{found} {variance}");
+    }
+    // Nothing but the nearer bound is left where the mean is out of sight.
+    for (centre, spread, bound) in [(1e300, 1.0, 2.0), (-1e308, 1e-300, -2.0), (3.0, 1e-300, 2.0)] {
+        let values = Init::trunc_normal(centre, spread, -2.0, 2.0).sample([9], DType::F64).unwrap();
+        assert_eq!(values, Tensor::full_with([9], bound, DType::F64));
     }
     let e = Init::trunc_normal(0.0, 1.0, 2.0, -2.0).sample([3], DType::F32).unwrap_err().with_location(None);
     assert_eq!(

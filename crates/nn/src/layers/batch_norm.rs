@@ -4,7 +4,7 @@ use foldback_graph::Var;
 use foldback_tensor::{DType, Here, Norm, Tensor, refuse};
 
 use super::making::{Drawing, Drawn, clear, expect_float, fill_with, has, making};
-use super::training::Training;
+use super::whole_batches;
 use crate::buffer::Buffer;
 use crate::error::{NnFacts, Result};
 use crate::{Module, forward};
@@ -41,7 +41,7 @@ macro_rules! statistics {
             affine: bool,
             with_bias: bool,
             track_running_stats: bool,
-            training: Training,
+            training: bool,
             #[module(skip)]
             dtype: DType,
         }
@@ -59,7 +59,7 @@ macro_rules! statistics {
                 affine: $affine,
                 with_bias: true,
                 track_running_stats: $tracks,
-                training: Training::new(),
+                training: true,
                 dtype: DType::F32,
             };
             shown { num_features affine track_running_stats dtype }
@@ -125,13 +125,14 @@ macro_rules! statistics {
                 }
                 let running = self.running_mean.as_ref().zip(self.running_var.as_ref());
                 let options = Norm::new().weight(self.weight.as_ref()).bias(self.bias.as_ref()).eps(self.eps);
-                let moves = self.training.is_on();
+                let moves = self.training;
                 let count = self.num_batches_tracked.as_ref().filter(|_| moves && $counts);
                 let count = match count {
                     Some(buffer) => Some((buffer, buffer.value().add(1)?)),
                     None => None,
                 };
-                let momentum = match (self.momentum, &count) {
+                let over_all = $counts && whole_batches::asked_for();
+                let momentum = match (self.momentum.filter(|_| !over_all), &count) {
                     (Some(momentum), _) => momentum,
                     (None, Some((_, count))) => 1.0 / count.item()?,
                     (None, None) => 0.0,

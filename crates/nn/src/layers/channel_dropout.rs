@@ -3,43 +3,13 @@
 use foldback_graph::Var;
 use foldback_tensor::{Here, Tensor, refuse};
 
-use super::dropout::Dropout;
+use super::dropout::{Dropout, dropping};
 use crate::error::{NnFacts, Result};
 use crate::{Module, forward};
 
 macro_rules! channels {
     ($($(#[$doc:meta])* $layer:ident($op:literal, $ranks:pat, $shapes:literal, |$rank:ident| $behind:expr);)*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Debug, Module)]
-        pub struct $layer {
-            each: Dropout,
-        }
-
-        impl $layer {
-            /// Drops channels with probability `p`, by this thread's generator.
-            ///
-            /// # Panics
-            /// If `p` is not between 0 and 1; `try_new` returns an error instead.
-            #[track_caller]
-            pub fn new(p: f64) -> $layer {
-                $layer { each: Dropout::new(p) }
-            }
-
-            /// `new` that returns an error instead of panicking.
-            ///
-            /// # Errors
-            /// `Parameter` if `p` is not between 0 and 1.
-            #[track_caller]
-            pub fn try_new(p: f64) -> Result<$layer> {
-                Ok($layer { each: Dropout::try_new(p)? })
-            }
-
-            /// With a generator of its own, so that what is dropped depends on this seed and the calls of this layer alone.
-            #[must_use]
-            pub fn seed(self, seed: u64) -> $layer {
-                $layer { each: self.each.seed(seed) }
-            }
-        }
+        dropping!($(#[$doc])* $layer, "channels");
 
         #[forward]
         impl $layer {

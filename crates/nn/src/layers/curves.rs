@@ -3,7 +3,6 @@
 use foldback_graph::Var;
 use foldback_tensor::{Here, refuse};
 
-use super::training::Training;
 use crate::error::{NnFacts, Result};
 use crate::init::Init;
 use crate::{Module, forward};
@@ -256,13 +255,13 @@ curves! {
 pub struct RReLU {
     lower: f64,
     upper: f64,
-    training: Training,
+    training: bool,
 }
 
 impl RReLU {
     /// Slopes between 1/8 and 1/3.
     pub fn new() -> RReLU {
-        RReLU { lower: 1.0 / 8.0, upper: 1.0 / 3.0, training: Training::new() }
+        RReLU { lower: 1.0 / 8.0, upper: 1.0 / 3.0, training: true }
     }
 
     /// The lower bound of slopes. The default is 1/8.
@@ -299,7 +298,7 @@ impl RReLU {
             let (op, name, expected) = ("rrelu", "upper", "lower or more");
             return refuse(NnFacts::Parameter { op, name, value: self.upper, expected }).here();
         }
-        if !self.training.is_on() {
+        if !self.training {
             return x.leaky_relu_with((self.lower + self.upper) / 2.0);
         }
         let slopes = Init::uniform(self.lower, self.upper).sample(x.shape().clone(), x.dtype())?;
@@ -308,7 +307,7 @@ impl RReLU {
 }
 
 #[track_caller]
-fn expect_float(op: &'static str, x: &Var) -> Result<()> {
+pub(super) fn expect_float(op: &'static str, x: &Var) -> Result<()> {
     if x.dtype().is_float() {
         return Ok(());
     }

@@ -1,12 +1,51 @@
 //! Dropout.
 
 use foldback_graph::{Var, draw_from};
-use foldback_tensor::{Generator, Here, StateCell, Tensor, or_panic, refuse};
+use foldback_tensor::{DType, Generator, Here, Shape, StateCell, Tensor, or_panic, refuse};
 
 use crate::copies::Copies;
 use crate::error::{NnFacts, Result};
 use crate::forward;
 use crate::module::{Module, Visitor};
+
+/// A layer that drops what is named with a [`Dropout`] of its own: the struct, its constructors and its seed.
+macro_rules! dropping {
+    ($(#[$doc:meta])* $layer:ident, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Module)]
+        pub struct $layer {
+            each: Dropout,
+        }
+
+        impl $layer {
+            #[doc = concat!("Drops ", $what, " with probability `p`, by this thread's generator.")]
+            ///
+            /// # Panics
+            /// If `p` is not between 0 and 1; `try_new` returns an error instead.
+            #[track_caller]
+            pub fn new(p: f64) -> $layer {
+                $layer { each: Dropout::new(p) }
+            }
+
+            /// `new` that returns an error instead of panicking.
+            ///
+            /// # Errors
+            /// `Parameter` if `p` is not between 0 and 1.
+            #[track_caller]
+            pub fn try_new(p: f64) -> Result<$layer> {
+                Ok($layer { each: Dropout::try_new(p)? })
+            }
+
+            /// With a generator of its own, so that what is dropped depends on this seed and the calls of this layer alone.
+            #[must_use]
+            pub fn seed(self, seed: u64) -> $layer {
+                $layer { each: self.each.seed(seed) }
+            }
+        }
+    };
+}
+
+pub(super) use dropping;
 
 /// In training, sets elements to zero with probability `p` and multiplies the others by `1 / (1 - p)`; afterwards it
 /// leaves its input alone. (Srivastava et al., "Dropout", 2014, in the inverted form of PyTorch's
@@ -87,6 +126,20 @@ impl Dropout {
     pub fn is_training(&self) -> bool {
         self.training
     }
+
+    /// Ones where something is kept, and zeros where it is dropped.
+    #[track_caller]
+    pub(super) fn kept(&self, shape: &Shape, dtype: DType) -> Result<Tensor> {
+        if !dtype.is_float() {
+            let (name, expected) = ("the input", "a floating-point type");
+            return refuse(NnFacts::DType { op: "dropout", name, found: dtype, expected }).here();
+        }
+        let keep = 1.0 - self.p;
+        match &self.generator {
+            Some(cell) => draw_from(cell, |g| g.try_bernoulli_with(shape, keep, dtype)).here(),
+            None => Tensor::try_bernoulli_with(shape, keep, dtype),
+        }
+    }
 }
 
 #[forward]
@@ -100,20 +153,11 @@ impl Dropout {
         if !self.training || self.p == 0.0 {
             return Ok(x.clone());
         }
-        if !x.dtype().is_float() {
-            let expected = "a floating-point type";
-            return refuse(NnFacts::DType { op: "dropout", name: "the input", found: x.dtype(), expected })
-                .here();
-        }
+        let mut mask = self.kept(x.shape(), x.dtype())?;
         if self.p == 1.0 {
             return x.mul(0.0);
         }
-        let keep = 1.0 - self.p;
-        let mut mask = match &self.generator {
-            Some(cell) => draw_from(cell, |g| g.try_bernoulli_with(x.shape(), keep, x.dtype())).here()?,
-            None => Tensor::try_bernoulli_with(x.shape(), keep, x.dtype())?,
-        };
-        mask.mul_(1.0 / keep)?;
+        mask.mul_(1.0 / (1.0 - self.p))?;
         x.mul(&mask)
     }
 }
@@ -144,7 +188,7 @@ impl Module for Dropout {
 #[cfg(test)]
 mod tests {
     use foldback_graph::RequiresGrad;
-    use foldback_tensor::{DType, tensor};
+    use foldback_tensor::tensor;
 
     use super::*;
 

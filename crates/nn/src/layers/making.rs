@@ -136,6 +136,19 @@ pub(super) fn fill_with(place: &mut Option<Var>, shape: &Shape, number: f64, dty
     Ok(())
 }
 
+/// More layers than any network has, and few enough to be made.
+const MOST_LAYERS: usize = 1 << 16;
+
+/// Refuses a number of layers that makes no network.
+pub(super) fn expect_layers(op: &'static str, num_layers: usize) -> Result<()> {
+    let expected = match num_layers {
+        0 => "at least 1",
+        1..=MOST_LAYERS => return Ok(()),
+        _ => "at most 65536",
+    };
+    refuse(NnFacts::Parameter { op, name: "num_layers", value: num_layers as f64, expected })
+}
+
 /// Refuses a type that parameters cannot have.
 pub(super) fn expect_float(op: &'static str, dtype: DType) -> Result<()> {
     if dtype.is_float() {

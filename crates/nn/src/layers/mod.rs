@@ -1,6 +1,8 @@
 //! Layers, a file for each family.
 
 mod activation;
+mod adaptive;
+mod alpha_dropout;
 mod attention;
 mod batch_norm;
 mod bilinear;
@@ -10,19 +12,25 @@ mod curves;
 mod distance;
 mod dropout;
 mod embedding;
+mod fold;
 mod linear;
+mod lp_pool;
 mod making;
 mod norm;
 mod pad;
+mod planes;
 mod pool;
 mod prelu;
 mod recurrent;
 mod sequential;
 mod shape;
-mod training;
 mod transformer;
+mod unpool;
+mod whole_batches;
 
 pub use activation::*;
+pub use adaptive::{AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveMaxPool1d, AdaptiveMaxPool2d};
+pub use alpha_dropout::{AlphaDropout, FeatureAlphaDropout};
 pub use attention::{AttentionMasks, MultiheadAttention, MultiheadAttentionBuilder};
 pub use batch_norm::{BatchNorm1d, BatchNorm2d, InstanceNorm1d, InstanceNorm2d};
 pub use bilinear::Bilinear;
@@ -32,7 +40,9 @@ pub use curves::*;
 pub use distance::{CosineSimilarity, PairwiseDistance};
 pub use dropout::Dropout;
 pub use embedding::Embedding;
+pub use fold::{Fold, Unfold};
 pub use linear::{Linear, LinearBuilder, linear};
+pub use lp_pool::{LPPool1d, LPPool2d};
 pub use making::LayerBuilder;
 pub use norm::{GroupNorm, LayerNorm, RMSNorm};
 pub use pad::*;
@@ -43,11 +53,14 @@ pub use recurrent::{
     RecurrentCellBuilder, State, kinds,
 };
 pub use sequential::Sequential;
-pub use shape::{Flatten, Identity, PixelShuffle, PixelUnshuffle, Unflatten, Upsample};
+pub use shape::{ChannelShuffle, Flatten, Identity, PixelShuffle, PixelUnshuffle, Unflatten, Upsample};
 pub use transformer::{
     TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
     TransformerLayerBuilder,
 };
+pub use unpool::{MaxUnpool1d, MaxUnpool2d};
+#[doc(hidden)]
+pub use whole_batches::{forget_batches, over_all_batches};
 
 #[cfg(test)]
 mod tests;

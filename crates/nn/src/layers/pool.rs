@@ -1,9 +1,10 @@
 //! Pooling.
 
-use foldback_graph::Var;
-use foldback_tensor::{AdaptiveSize, Pair, Pool};
+use foldback_graph::{Value, Var};
+use foldback_tensor::{Pair, Pool};
 
 use crate::error::Result;
+use crate::layer_path::in_layer;
 use crate::{Module, forward};
 
 macro_rules! pools {
@@ -128,56 +129,23 @@ pools! {
     }
 }
 
-macro_rules! adaptive {
-    ($($(#[$doc:meta])* $layer:ident($call:ident, $size:ty, $stored:ty);)*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Module)]
-        pub struct $layer {
-            #[module(skip)]
-            output_size: $stored,
-        }
-
+macro_rules! places {
+    ($($layer:ident($call:ident);)*) => {$(
         impl $layer {
-            /// To this size.
-            pub fn new(output_size: $size) -> $layer {
-                $layer { output_size: output_size.into() }
-            }
-        }
-
-        #[forward]
-        impl $layer {
-            /// An output of the layer's size.
+            /// The output, and where the largest elements lie in the flat images (PyTorch's `return_indices`): what the layer that
+            /// undoes this one takes.
             ///
             /// # Errors
-            /// `Rank` or `Window` if the input does not fit.
+            /// As `forward`.
             #[track_caller]
-            pub fn forward(&self, input: &Var) -> Result<Var> {
-                input.$call(self.output_size)
+            pub fn forward_with_indices(&self, input: &dyn Value) -> Result<(Var, Var)> {
+                in_layer(self, input.as_var().$call(self.kernel_size, self.options))
             }
         }
     )*};
 }
 
-adaptive! {
-    /// The means of as many windows over the last axis as there are to be elements, see [`Var::adaptive_avg_pool1d`]. PyTorch's
-    /// [`AdaptiveAvgPool1d`](https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool1d.html).
-    ///
-    /// ```
-    /// use foldback_nn::AdaptiveAvgPool1d;
-    /// use foldback_tensor::tensor;
-    /// assert_eq!(AdaptiveAvgPool1d::new(1).forward(&tensor![[1.0, 3.0, 2.0]])?.value(), tensor![[2.0]]);
-    /// # Ok::<(), foldback_nn::Error>(())
-    /// ```
-    AdaptiveAvgPool1d(adaptive_avg_pool1d, usize, usize);
-    /// The means of as many windows over the last two axes as there are to be elements, see [`Var::adaptive_avg_pool2d`]. PyTorch's
-    /// [`AdaptiveAvgPool2d`](https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool2d.html).
-    ///
-    /// ```
-    /// use foldback_nn::AdaptiveAvgPool2d;
-    /// use foldback_tensor::Tensor;
-    /// let layer = AdaptiveAvgPool2d::new((None, 1));
-    /// assert_eq!(layer.forward(&Tensor::ones([5, 3, 8, 6]))?.shape(), [5, 3, 8, 1]);
-    /// # Ok::<(), foldback_nn::Error>(())
-    /// ```
-    AdaptiveAvgPool2d(adaptive_avg_pool2d, impl Into<AdaptiveSize>, AdaptiveSize);
+places! {
+    MaxPool1d(max_pool1d_with_indices);
+    MaxPool2d(max_pool2d_with_indices);
 }

@@ -1,4 +1,4 @@
-//! Layers that change shapes: flattening, pixels, enlarging.
+//! Layers that move elements: flattening, pixels, channels, enlarging.
 
 use foldback_graph::Var;
 use foldback_tensor::{Amounts, Factors, Here, Interpolate, InterpolateMode, Pair, Span, refuse};
@@ -245,6 +245,48 @@ factors! {
     PixelUnshuffle(pixel_unshuffle, downscale_factor);
 }
 
+/// Channels in another order: of `g` groups the first ones, then the second ones, and so on. `[n, c, ..]`. PyTorch's
+/// [`ChannelShuffle`](https://docs.pytorch.org/docs/stable/generated/torch.nn.ChannelShuffle.html).
+///
+/// ```
+/// use foldback_nn::ChannelShuffle;
+/// use foldback_tensor::tensor;
+/// let x = tensor![[[1.0], [2.0], [3.0], [4.0]]];
+/// assert_eq!(ChannelShuffle::new(2).forward(&x)?.value(), tensor![[[1.0], [3.0], [2.0], [4.0]]]);
+/// # Ok::<(), foldback_nn::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Module)]
+pub struct ChannelShuffle {
+    groups: usize,
+}
+
+impl ChannelShuffle {
+    /// So many groups, which divide the channels.
+    pub fn new(groups: usize) -> ChannelShuffle {
+        ChannelShuffle { groups }
+    }
+}
+
+#[forward]
+impl ChannelShuffle {
+    /// The input with its channels in another order.
+    ///
+    /// # Errors
+    /// `InputShape` for fewer than three axes, or if the groups do not divide the channels.
+    #[track_caller]
+    pub fn forward(&self, x: &Var) -> Result<Var> {
+        let groups = self.groups;
+        if x.rank() < 3 || groups == 0 || !x.dims()[1].is_multiple_of(groups) {
+            let expected = format!("[n, c, ..] with channels that {groups} groups divide");
+            let (op, name, found) = ("channel_shuffle", "an input", x.shape().clone());
+            return refuse(NnFacts::InputShape { op, name, expected, found }).here();
+        }
+        let (batch, own) = x.dims().split_at(1);
+        let split = [batch, &[groups, own[0] / groups], &own[1..]].concat();
+        x.reshape(split)?.transpose(1, 2)?.reshape(x.shape())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use foldback_tensor::Tensor;
@@ -266,5 +308,17 @@ mod tests {
         );
         assert_eq!(Unflatten::new(-1, [2, -1]).forward(&x).unwrap().shape(), [2, 2, 3]);
         assert_eq!(Unflatten::new(0, [-1]).forward(&Tensor::ones([0, 3])).unwrap().shape(), [0, 3]);
+    }
+
+    #[test]
+    fn channels_that_are_not_divided() {
+        for (groups, shape) in [(0, vec![1, 4, 2]), (3, vec![1, 4, 2]), (2, vec![1, 4])] {
+            let e =
+                ChannelShuffle::new(groups).forward(&Tensor::ones(shape)).unwrap_err().with_location(None);
+            assert!(
+                e.to_string().starts_with("channel_shuffle: expected an input of shape [n, c, ..] with"),
+                "{e}"
+            );
+        }
     }
 }

@@ -73,7 +73,7 @@ impl CrossEntropyLoss {
     /// # Errors
     /// `DType` if the scores are not of a floating-point type or the target is `bool`; `TargetShape`,
     /// `TargetOutOfRange`; `ParameterShape` for the weight, `Parameter` for the smoothing; `Unsupported` for an
-    /// `ignore_index` with probabilities.
+    /// `ignore_index` from 0 on with probabilities.
     #[track_caller]
     pub fn forward(&self, input: impl AsInput, target: impl AsInput) -> Result<Var> {
         self.of(&input.to_var(), target.to_var()).here()
@@ -133,7 +133,8 @@ impl CrossEntropyLoss {
                 probabilities: true,
             });
         }
-        if self.ignore_index.is_some() {
+        // As in PyTorch, a negative one, which its default is, has nothing to say here.
+        if self.ignore_index.is_some_and(|index| index >= 0) {
             let target = "targets that are probabilities";
             return refuse(NnFacts::Unsupported { loss: LOSS, option: "ignore_index", target });
         }
@@ -239,6 +240,8 @@ mod tests {
             e,
             "cross_entropy: ignore_index is not supported for targets that are probabilities: leave it out"
         );
+        let default = plain().ignore_index(-100).forward(Tensor::zeros([2, 3]), &probabilities);
+        assert_eq!(default.unwrap().item().unwrap(), 0.0);
         assert!(message(plain().weight(tensor![1.0]), &probabilities).contains("a weight of shape [3]"));
         assert!(message(plain().weight(tensor![1.0]), &tensor![0, 1; i64]).contains("a weight of shape [3]"));
         assert_eq!(

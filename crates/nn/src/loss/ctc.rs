@@ -35,7 +35,7 @@ losses! {
     ///
     /// Log-probabilities `[t, n, c]`, as `log_softmax` gives them; targets `[n, s]`, or all in one row; lengths `[n]`; class numbers and
     /// lengths `i64`. Without a batch log-probabilities are `[t, c]`, targets `[s]` and lengths `[]`. As in PyTorch the gradient is that of
-    /// scores before a softmax: it is right for log-probabilities that are normalised.
+    /// scores before a softmax: it is right for log-probabilities that are normalised; that of an infinite loss is NaN.
     ///
     /// # Errors
     /// `InputShape` if the shapes or lengths do not fit, `DType` for other types, `TargetOutOfRange`, `Parameter` for a blank that is no class.
@@ -72,7 +72,13 @@ impl CTCLoss {
         let counted =
             Tensor::arange_with(0..log_p.dims()[0] as i64, 1, DType::I64).unsqueeze(1)?.lt(steps)?;
         let total = total.masked_fill(counted.logical_not(), 0.0)?.sum(0)?;
-        let losses = losses.add(&total.sub(total.detach())?)?.masked_fill(&impossible, other)?;
+        let mut losses = losses.add(&total.sub(total.detach())?)?.masked_fill(&impossible, other)?;
+        if !self.zero_infinity && impossible.any(..)?.item_as::<bool>()? {
+            // As in PyTorch such a loss has no gradient that is a number: a logarithm of 0 is infinite and has one of that kind.
+            let possible = impossible.logical_not();
+            let never = total.mul(possible.to(log_p.dtype()))?.log().neg().masked_fill(&possible, 0.0)?;
+            losses = losses.masked_fill(&impossible, 0.0)?.add(&never)?;
+        }
         match self.reduction {
             Reduction::Mean => losses.div(lengths.clamp_min(1)?.to(log_p.dtype())),
             _ => Ok(losses),
@@ -194,7 +200,7 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use foldback_graph::RequiresGrad;
-    use foldback_tensor::tensor;
+    use foldback_tensor::{assert_close, tensor};
 
     use super::*;
 
@@ -227,6 +233,27 @@ mod tests {
             let (found, expected) = (loss.item().unwrap(), -total.ln());
             assert!(found == expected || (found - expected).abs() < 1e-10, "{target:?}: {found}, {expected}");
         }
+    }
+
+    /// As PyTorch has it: NaN in the steps of an example that cannot be placed, and nowhere else.
+    #[test]
+    fn gradients_of_infinite_losses() {
+        let log_p = Tensor::full_with([2, 3, 2], -(2f64.ln()), DType::F64).requires_grad();
+        let (targets, steps, lengths) =
+            (tensor![[1, 1], [1, 1], [1, 1]; i64], tensor![1, 1, 0; i64], tensor![2, 1, 0; i64]);
+        let loss = |loss: CTCLoss| loss.forward(&log_p, &targets, &steps, &lengths).unwrap();
+        let sum = loss(CTCLoss::new().reduction(Reduction::Sum));
+        assert_eq!(sum.item().unwrap(), f64::INFINITY);
+        sum.backward().unwrap();
+        let grad: Vec<f64> = log_p.grad().unwrap().to_vec().unwrap();
+        assert!(grad[0].is_nan() && grad[1].is_nan());
+        assert_close!(
+            Tensor::from(grad[2..].to_vec()),
+            tensor![0.5, -0.5, 0., 0., 0., 0., 0., 0., 0., 0.; f64]
+        );
+        log_p.zero_grad();
+        loss(CTCLoss::new().zero_infinity(true)).backward().unwrap();
+        assert!(log_p.grad().unwrap().isfinite().all(..).unwrap().item_as::<bool>().unwrap());
     }
 
     #[test]

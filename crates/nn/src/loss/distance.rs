@@ -6,6 +6,7 @@ use foldback_graph::{AsInput, Function, FunctionContext, Fused, Var};
 use foldback_tensor::kernel::{self, FloatKernel, FloatOps, Formula, Real};
 use foldback_tensor::{Here, Tensor, refuse};
 
+use super::options::losses;
 use super::{Reduction, expect_float, expect_weight, in_one_shape, weighted_mean};
 use crate::error::{NnFacts, Result};
 
@@ -84,95 +85,47 @@ pub fn l1_loss(input: impl AsInput, target: impl AsInput) -> Result<Var> {
     L1Loss::new().forward(input, target)
 }
 
-/// The options of [`smooth_l1_loss`]. PyTorch's
-/// [`SmoothL1Loss`](https://docs.pytorch.org/docs/stable/generated/torch.nn.SmoothL1Loss.html).
-///
-/// ```
-/// use foldback_nn::loss::{Reduction, SmoothL1Loss};
-/// use foldback_tensor::tensor;
-/// let loss = SmoothL1Loss::new().beta(2.0).reduction(Reduction::None);
-/// assert_eq!(loss.forward(&tensor![1.0, 3.0], &tensor![0.0, 0.0])?.value(), tensor![0.25, 2.0]);
-/// # Ok::<(), foldback_nn::Error>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct SmoothL1Loss {
-    beta: f64,
-    reduction: Reduction,
-}
-
-impl Default for SmoothL1Loss {
-    /// A beta of 1, the mean.
-    fn default() -> SmoothL1Loss {
-        SmoothL1Loss { beta: 1.0, reduction: Reduction::Mean }
+losses! {
+    /// The options of [`smooth_l1_loss`]. PyTorch's
+    /// [`SmoothL1Loss`](https://docs.pytorch.org/docs/stable/generated/torch.nn.SmoothL1Loss.html).
+    ///
+    /// ```
+    /// use foldback_nn::loss::{Reduction, SmoothL1Loss};
+    /// use foldback_tensor::tensor;
+    /// let loss = SmoothL1Loss::new().beta(2.0).reduction(Reduction::None);
+    /// assert_eq!(loss.forward(&tensor![1.0, 3.0], &tensor![0.0, 0.0])?.value(), tensor![0.25, 2.0]);
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    SmoothL1Loss {
+        /// The distance below which the loss is a square, 0 or more. The default is 1.
+        beta: f64 = 1.0;
     }
-}
-
-impl SmoothL1Loss {
-    /// PyTorch's defaults: a beta of 1, the mean.
-    pub fn new() -> SmoothL1Loss {
-        SmoothL1Loss::default()
-    }
-
-    /// The distance below which the loss is a square, 0 or more. The default is 1.
-    #[must_use]
-    pub fn beta(mut self, beta: f64) -> SmoothL1Loss {
-        self.beta = beta;
-        self
-    }
-
-    /// What becomes of the losses of single elements. The default is their mean.
-    #[must_use]
-    pub fn reduction(mut self, reduction: Reduction) -> SmoothL1Loss {
-        self.reduction = reduction;
-        self
-    }
-
-    /// `d^2 / (2 beta)` for distances `d` below `beta`, `d - beta / 2` for others, reduced. Any shape, the same for both,
-    /// or all pairs.
+    /// `d^2 / (2 beta)` for distances `d` below `beta`, `d - beta / 2` for others, reduced. Any shape, the same for both, or all
+    /// pairs, see [`loss`](crate::loss).
     ///
     /// # Errors
     /// `LossShapes` if the shapes differ, `DType` if neither input nor target is of a floating-point type, `Parameter` for
     /// a beta below 0.
-    #[track_caller]
-    pub fn forward(&self, input: impl AsInput, target: impl AsInput) -> Result<Var> {
-        self.of(&input.to_var(), &target.to_var()).here()
-    }
-
-    #[track_caller]
-    fn of(&self, input: &Var, target: &Var) -> Result<Var> {
-        let (op, name, value) = ("smooth_l1_loss", "beta", self.beta);
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_nn::loss::smooth_l1_loss;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![0.5, 3.0].requires_grad();
+    /// let loss = smooth_l1_loss(&x, &tensor![0.0, 0.0])?;
+    /// assert_eq!(loss.item()?, (0.125 + 2.5) / 2.0);
+    /// loss.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![0.25, 0.5]));
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    fn smooth_l1_loss(input, target) |own| {
+        let (op, name, value) = ("smooth_l1_loss", "beta", own.beta);
         let [input, target] = &operands(op, input, target)?;
         if value < 0.0 {
             return refuse(NnFacts::Parameter { op, name, value, expected: "zero or more" });
         }
-        if value == 0.0 {
-            return self.reduction.apply(input.sub(&**target)?.try_abs()?);
-        }
-        self.reduction.apply(Kinked::new(op, value, 0.5 / value, 1.0).call([&**input, target])?)
-    }
-}
-
-/// The mean of squares of small distances, and of large distances themselves. PyTorch's
-/// [`smooth_l1_loss`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.smooth_l1_loss.html), except that
-/// shapes which differ are an error, but for pairs, see [`loss`](crate::loss). [`SmoothL1Loss`] has options.
-///
-/// # Errors
-/// As [`SmoothL1Loss::forward`].
-///
-/// ```
-/// use foldback_graph::RequiresGrad;
-/// use foldback_nn::loss::smooth_l1_loss;
-/// use foldback_tensor::tensor;
-/// let x = tensor![0.5, 3.0].requires_grad();
-/// let loss = smooth_l1_loss(&x, &tensor![0.0, 0.0])?;
-/// assert_eq!(loss.item()?, (0.125 + 2.5) / 2.0);
-/// loss.backward()?;
-/// assert_eq!(x.grad(), Some(tensor![0.25, 0.5]));
-/// # Ok::<(), foldback_nn::Error>(())
-/// ```
-#[track_caller]
-pub fn smooth_l1_loss(input: impl AsInput, target: impl AsInput) -> Result<Var> {
-    SmoothL1Loss::new().forward(input, target)
+        if value == 0.0 { input.sub(&**target)?.try_abs() } else { Kinked::new(op, value, 0.5 / value, 1.0).call([&**input, target]) }
+    };
 }
 
 /// The options of [`huber_loss`]. PyTorch's

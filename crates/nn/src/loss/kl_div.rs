@@ -1,93 +1,52 @@
 //! The Kullback-Leibler divergence.
 
-use foldback_graph::{AsInput, Var};
-use foldback_tensor::Here;
-
-use super::{Reduction, expect_float, in_one_shape};
-use crate::error::Result;
+use super::options::losses;
+use super::{expect_float, in_one_shape};
 
 const LOSS: &str = "kl_div";
 
-/// The options of [`kl_div`]. PyTorch's
-/// [`KLDivLoss`](https://docs.pytorch.org/docs/stable/generated/torch.nn.KLDivLoss.html).
-///
-/// ```
-/// use foldback_nn::loss::{KLDivLoss, Reduction};
-/// use foldback_tensor::{assert_close, tensor};
-/// let (p, q) = (tensor![[0.5, 0.5]], tensor![[0.25, 0.75]]);
-/// let loss = KLDivLoss::new().log_target(true).reduction(Reduction::Sum);
-/// let found = loss.forward(&p.log(), &q.log())?.value();
-/// assert_close!(found, (&q * (&q / &p).log()).sum(..)?);
-/// # Ok::<(), foldback_nn::Error>(())
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct KLDivLoss {
-    log_target: bool,
-    reduction: Reduction,
-}
-
-impl KLDivLoss {
-    /// A target of probabilities, the mean over elements.
-    pub fn new() -> KLDivLoss {
-        KLDivLoss::default()
+losses! {
+    /// The options of [`kl_div`]. PyTorch's
+    /// [`KLDivLoss`](https://docs.pytorch.org/docs/stable/generated/torch.nn.KLDivLoss.html). The mean is over all elements; the
+    /// divergence of a batch is [`Reduction::BatchMean`](crate::loss::Reduction::BatchMean).
+    ///
+    /// ```
+    /// use foldback_nn::loss::{KLDivLoss, Reduction};
+    /// use foldback_tensor::{assert_close, tensor};
+    /// let (p, q) = (tensor![[0.5, 0.5]], tensor![[0.25, 0.75]]);
+    /// let loss = KLDivLoss::new().log_target(true).reduction(Reduction::Sum);
+    /// let found = loss.forward(&p.log(), &q.log())?.value();
+    /// assert_close!(found, (&q * (&q / &p).log()).sum(..)?);
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    KLDivLoss {
+        /// Whether the target holds logarithms of probabilities.
+        log_target: bool = false;
     }
-
-    /// Whether the target holds logarithms of probabilities.
-    #[must_use]
-    pub fn log_target(mut self, log_target: bool) -> KLDivLoss {
-        self.log_target = log_target;
-        self
-    }
-
-    /// What becomes of the losses of single elements. The default is their mean, over all elements; the divergence of a
-    /// batch is [`Reduction::BatchMean`].
-    #[must_use]
-    pub fn reduction(mut self, reduction: Reduction) -> KLDivLoss {
-        self.reduction = reduction;
-        self
-    }
-
     /// `t (ln(t) - x)` for logarithms of probabilities `x` and probabilities `t`, or `exp(t) (t - x)` for logarithms `t`,
-    /// reduced. Any shape, the same for both, or all pairs. It is 0 where `t` is 0 and `x` finite.
+    /// reduced. Any shape, the same for both, or all pairs, see [`loss`](crate::loss). It is 0 where `t` is 0 and `x` finite.
     ///
     /// # Errors
     /// `LossShapes` if the shapes differ, `DType` if one of the types is not a floating-point one.
-    #[track_caller]
-    pub fn forward(&self, input: impl AsInput, target: impl AsInput) -> Result<Var> {
-        self.of(&input.to_var(), &target.to_var()).here()
-    }
-
-    #[track_caller]
-    fn of(&self, input: &Var, target: &Var) -> Result<Var> {
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_nn::loss::kl_div;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![-1.0, -2.0].requires_grad();
+    /// kl_div(&x, &tensor![1.0, 0.0])?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![-0.5, 0.0]));
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    fn kl_div(input, target) |own| {
         expect_float(LOSS, "the input", input)?;
         expect_float(LOSS, "the target", target)?;
         let [input, target] = &in_one_shape(LOSS, input, target)?;
-        self.reduction.apply(match self.log_target {
-            true => target.exp().mul(target.sub(&**input)?)?,
-            false => target.xlogy(&**target)?.sub(target.mul(&**input)?)?,
-        })
-    }
-}
-
-/// The mean of `t (ln(t) - x)` over elements, for logarithms of probabilities `x` and probabilities `t`. PyTorch's
-/// [`kl_div`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.kl_div.html), except that shapes which
-/// differ are an error, but for pairs, see [`loss`](crate::loss). [`KLDivLoss`] has options.
-///
-/// # Errors
-/// As [`KLDivLoss::forward`].
-///
-/// ```
-/// use foldback_graph::RequiresGrad;
-/// use foldback_nn::loss::kl_div;
-/// use foldback_tensor::tensor;
-/// let x = tensor![-1.0, -2.0].requires_grad();
-/// kl_div(&x, &tensor![1.0, 0.0])?.backward()?;
-/// assert_eq!(x.grad(), Some(tensor![-0.5, 0.0]));
-/// # Ok::<(), foldback_nn::Error>(())
-/// ```
-#[track_caller]
-pub fn kl_div(input: impl AsInput, target: impl AsInput) -> Result<Var> {
-    KLDivLoss::new().forward(input, target)
+        match own.log_target {
+            true => target.exp().mul(target.sub(&**input)?),
+            false => target.xlogy(&**target)?.sub(target.mul(&**input)?),
+        }
+    };
 }
 
 #[cfg(test)]
@@ -95,6 +54,7 @@ mod tests {
     use foldback_tensor::tensor;
 
     use super::*;
+    use crate::loss::Reduction;
 
     #[test]
     fn the_mean_over_a_batch() {

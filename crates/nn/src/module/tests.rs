@@ -21,6 +21,31 @@ impl Inner {
     }
 }
 
+/// What adds something in training.
+#[derive(Clone, Module)]
+struct Noise {
+    size: f64,
+    training: bool,
+}
+
+#[forward]
+impl Noise {
+    fn forward(&self, x: &Var) -> Result<Var> {
+        if self.training { x.add(self.size) } else { Ok(x.clone()) }
+    }
+}
+
+#[test]
+fn a_layer_of_ones_own_has_a_mode() {
+    let mut model = sequential![ReLU, Noise { size: 2.0, training: true }];
+    let x = tensor![1.0];
+    assert_eq!(model.forward(&x).unwrap().value(), tensor![3.0]);
+    model.eval();
+    assert_eq!(model.deep_copy().forward(&x).unwrap().value(), x);
+    model.train();
+    assert_eq!(model.forward(&x).unwrap().value(), tensor![3.0]);
+}
+
 /// Every kind of field.
 #[derive(Clone, Module)]
 struct Outer<M, const N: usize> {

@@ -13,7 +13,7 @@ use crate::error::{NnFacts, Result};
 use crate::module::{Module, Seen, Visitor};
 
 pub(crate) use generators::{generator_states, load_generator_states};
-pub(crate) use report::Listed;
+pub(crate) use report::{Listed, Refused};
 pub use report::{LoadReport, Mismatched};
 
 /// A tensor of a module that is saved.

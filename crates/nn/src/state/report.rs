@@ -32,7 +32,7 @@ pub struct Mismatched {
 const SHOWN: usize = 100;
 
 impl fmt::Display for LoadReport {
-    /// The lists that are not empty, and what to do about them.
+    /// The lists that are not empty.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let LoadReport { missing, unexpected, mismatched } = self;
         let mut lists = Vec::new();
@@ -47,7 +47,16 @@ impl fmt::Display for LoadReport {
         if lists.is_empty() {
             return f.write_str("all names fit");
         }
-        write!(f, "{}: {}", lists.join("; "), Cure(self))
+        f.write_str(&lists.join("; "))
+    }
+}
+
+/// The report of what was refused: with what to do about it.
+pub(crate) struct Refused<'a>(pub(crate) &'a LoadReport);
+
+impl fmt::Display for Refused<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0, Cure(self.0))
     }
 }
 
@@ -85,7 +94,7 @@ impl fmt::Display for Cure<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let LoadReport { missing, unexpected, mismatched } = self.0;
         if !mismatched.is_empty() {
-            return f.write_str("make the model of the sizes that were saved, or take those entries out with remove() and use load_state_dict_with(&state, false)");
+            return f.write_str("make the model of the sizes that were saved, or take those entries out of the state dict with remove() and use load_state_dict_with(&state, false)");
         }
         match prefix(unexpected, missing) {
             Some(prefix) => write!(f, "load state.part({prefix:?})"),
@@ -94,7 +103,9 @@ impl fmt::Display for Cure<'_> {
                     f,
                     "load into the model's {prefix}, or put {prefix:?} before the names by insert_all"
                 ),
-                None => f.write_str("use load_state_dict_with(&state, false) to leave these out"),
+                None => f.write_str(
+                    "use load_state_dict_with(&state, false), or load_with of a file, to leave these out",
+                ),
             },
         }
     }

@@ -4,7 +4,11 @@ use foldback_graph::{RequiresGrad, Var, no_grad};
 use foldback_tensor::{Conv, Tensor, get_rng_state, manual_seed, tensor};
 
 use super::table::short;
-use crate::{Buffer, Dropout, Layer, Linear, Module, ReLU, Result, Sequential, Summary, forward, sequential};
+use crate::{
+    AttentionMasks, Buffer, Dropout, GRU, Layer, Linear, Module, MultiheadAttention, ReLU, Result,
+    Sequential, Summary, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder,
+    TransformerEncoderLayer, forward, sequential,
+};
 
 /// Layers of one type without fields, a list, a layer that is called twice, one that is not, and a tied weight.
 #[derive(Module)]
@@ -66,6 +70,34 @@ layer       type        output            parameters  FLOPs  keeps
     assert_eq!(summary.layers[0].saved_bytes, summary.saved_bytes);
     let graph = net.forward(&Tensor::ones([3, 4])).unwrap().graph().unwrap();
     assert_eq!(graph.saved_bytes(), summary.saved_bytes);
+}
+
+/// A layer may be called by another function than `forward`.
+#[test]
+fn calls_with_masks_and_lengths_are_calls() {
+    let calls =
+        |summary: Summary| summary.layers.into_iter().map(|line| (line.layer, line.calls, line.outputs));
+    let x = Tensor::randn([5, 2, 4]);
+    let layer = TransformerEncoderLayer::new(4, 2).dim_feedforward(3);
+    let encoder = TransformerEncoder::new(layer, 1);
+    let summary =
+        Summary::of(&encoder, |encoder| encoder.forward_with(&x, AttentionMasks::causal(5))).unwrap();
+    for (layer, calls, outputs) in calls(summary).take(3) {
+        assert_eq!((calls, outputs), (1, vec![[5, 2, 4].into()]), "{layer}");
+    }
+    let layer = TransformerDecoderLayer::new(4, 2).dim_feedforward(3);
+    let decoder = TransformerDecoder::new(layer, 1);
+    let masks = || (AttentionMasks::causal(5), AttentionMasks::new());
+    let run = |decoder: &TransformerDecoder| decoder.forward_with(&x, &x, masks().0, masks().1);
+    assert!(calls(Summary::of(&decoder, run).unwrap()).take(3).all(|(_, calls, _)| calls == 1));
+    let attention = MultiheadAttention::new(4, 2);
+    let run = |a: &MultiheadAttention| a.forward_weights(&x, &x, &x, AttentionMasks::new());
+    let first = calls(Summary::of(&attention, run).unwrap()).next().unwrap();
+    assert_eq!((first.1, first.2), (1, vec![[5, 2, 4].into(), [2, 5, 5].into()]));
+    let first = calls(Summary::of(&GRU::new(4, 3), |gru| gru.forward_with(&x, None, &[5, 2])).unwrap())
+        .next()
+        .unwrap();
+    assert_eq!((first.1, first.2), (1, vec![[5, 2, 3].into(), [1, 2, 3].into()]));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::masks::{AttentionMasks, added};
 use super::options::MultiheadAttentionBuilder;
 use crate::copies::Copies;
 use crate::error::Result;
-use crate::layer_path::in_layer;
+use crate::layer_path::call_of;
 use crate::{Dropout, Linear, Module, forward};
 
 pub(super) const OP: &str = "multihead_attention";
@@ -221,7 +221,7 @@ impl MultiheadAttention {
         masks: AttentionMasks,
         average_attn_weights: bool,
     ) -> Result<(Var, Var)> {
-        in_layer(
+        call_of!(
             self,
             self.weighted([&query.as_var(), &key.as_var(), &value.as_var()], &masks, average_attn_weights),
         )

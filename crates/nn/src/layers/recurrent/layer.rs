@@ -13,7 +13,7 @@ use super::state::State;
 use crate::copies::Copies;
 use crate::error::{NnFacts, Result};
 use crate::init::Nonlinearity;
-use crate::layer_path::in_layer;
+use crate::layer_path::call_of;
 use crate::module::{Module, Visitor};
 use crate::{Dropout, forward};
 
@@ -165,7 +165,7 @@ impl<K: Kind> Recurrent<K> {
         state: Option<&K::State>,
         lengths: &[usize],
     ) -> Result<(Var, K::State)> {
-        in_layer(self, self.run(&input.as_var(), state, Some(lengths)))
+        call_of!(self, self.run(&input.as_var(), state, Some(lengths)))
     }
 
     #[track_caller]

@@ -1,13 +1,14 @@
 //! The options of a recurrent network.
 
-use foldback_tensor::{DType, Here, refuse};
+use foldback_tensor::{DType, Here};
 
 use super::cell::RecurrentCellBuilder;
 use super::kinds::{Elman, Kind, LongShortTerm};
 use super::layer::Recurrent;
 use crate::Dropout;
-use crate::error::{NnFacts, Result};
+use crate::error::Result;
 use crate::init::Nonlinearity;
+use crate::layers::making::expect_layers;
 
 /// The options of a [`Recurrent`], see [`Recurrent::builder`].
 #[derive(Clone, Debug)]
@@ -73,14 +74,11 @@ impl<K: Kind> RecurrentBuilder<K> {
     /// Makes the layers.
     ///
     /// # Errors
-    /// If a size or the number of layers is 0, the dropout not between 0 and 1, the type not a floating-point one, or a
-    /// weight too large.
+    /// If a size or the number of layers is 0, there are more than 65536 layers, the dropout is not between 0 and 1, the type not
+    /// a floating-point one, or a weight too large.
     #[track_caller]
     pub fn build(self) -> Result<Recurrent<K>> {
-        if self.num_layers == 0 {
-            let (op, name, expected) = (K::LAYER, "num_layers", "at least 1");
-            return refuse(NnFacts::Parameter { op, name, value: 0.0, expected }).here();
-        }
+        expect_layers(K::LAYER, self.num_layers).here()?;
         let dropout = Dropout::try_new(self.dropout).here()?;
         let directions = if self.bidirectional { 2 } else { 1 };
         let mut one = self.cell.clone();

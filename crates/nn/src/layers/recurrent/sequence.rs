@@ -59,7 +59,7 @@ pub(super) fn run<K: Kind>(
 ) -> Result<(Var, K::State)> {
     let mut inputs = Vec::new();
     for part in cell.kind.of_inputs(cell, x)? {
-        inputs.push(steps_of(&part)?);
+        inputs.push(part.unbind(0)?);
     }
     let steps = x.dims()[0];
     let w = cell.weight_hh.t();
@@ -89,18 +89,4 @@ pub(super) fn run<K: Kind>(
         outputs.reverse();
     }
     Ok((Var::stack(&outputs, 0)?, state))
-}
-
-/// The elements of axis 0, cut in halves again and again: the gradient of each cut is as large as what was cut, so that all
-/// together are `log t` times as large as `x`, and not `t` times.
-#[track_caller]
-fn steps_of(x: &Var) -> Result<Vec<Var>> {
-    let count = x.dims()[0];
-    if count == 1 {
-        return Ok(vec![x.squeeze(0)?]);
-    }
-    let half = count / 2;
-    let mut steps = steps_of(&x.narrow(0, 0, half)?)?;
-    steps.extend(steps_of(&x.narrow(0, half, count - half)?)?);
-    Ok(steps)
 }

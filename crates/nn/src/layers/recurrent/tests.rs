@@ -198,6 +198,7 @@ fn refusals_of_options() {
     let of = |builder: RecurrentBuilder<kinds::LongShortTerm>| text(builder.build().unwrap_err());
     let builder = || LSTM::builder(3, 4);
     assert_eq!(of(builder().num_layers(0)), "lstm: num_layers = 0 is not valid: expected at least 1");
+    assert!(of(builder().num_layers(usize::MAX)).ends_with("is not valid: expected at most 65536"));
     assert_eq!(
         of(builder().proj_size(4)),
         "lstm: proj_size = 4 is not valid: expected less than hidden_size"

@@ -9,7 +9,7 @@ use foldback_tensor::{DType, Here, or_panic};
 use super::options::{TransformerLayerBuilder, transformer_layer};
 use crate::copies::Copies;
 use crate::error::Result;
-use crate::layer_path::in_layer;
+use crate::layer_path::call_of;
 use crate::{AttentionMasks, Dropout, Layer, LayerNorm, Linear, Module, MultiheadAttention, forward};
 
 /// A layer of a transformer's decoder: `x = norm1(x + attention(x))`, `x = norm2(x + attention(x, memory))`,
@@ -102,7 +102,7 @@ impl TransformerDecoderLayer {
         tgt_masks: AttentionMasks,
         memory_masks: AttentionMasks,
     ) -> Result<Var> {
-        in_layer(self, self.run(&tgt.as_var(), &memory.as_var(), tgt_masks, memory_masks))
+        call_of!(self, self.run(&tgt.as_var(), &memory.as_var(), tgt_masks, memory_masks))
     }
 
     #[track_caller]

@@ -8,7 +8,7 @@ use foldback_tensor::{DType, Here, or_panic};
 use super::options::{TransformerLayerBuilder, transformer_layer};
 use crate::copies::Copies;
 use crate::error::Result;
-use crate::layer_path::in_layer;
+use crate::layer_path::call_of;
 use crate::{AttentionMasks, Dropout, Layer, LayerNorm, Linear, Module, MultiheadAttention, forward};
 
 /// A layer of a transformer's encoder: `x = norm1(x + attention(x))`, `y = norm2(x + network(x))`; with
@@ -86,7 +86,7 @@ impl TransformerEncoderLayer {
     /// As [`MultiheadAttention::forward`].
     #[track_caller]
     pub fn forward_with(&self, src: &dyn Value, masks: AttentionMasks) -> Result<Var> {
-        in_layer(self, self.run(&src.as_var(), masks))
+        call_of!(self, self.run(&src.as_var(), masks))
     }
 
     #[track_caller]

@@ -3,12 +3,13 @@
 use std::fmt;
 
 use foldback_graph::{Value, Var};
-use foldback_tensor::{Here, or_panic, refuse};
+use foldback_tensor::{Here, or_panic};
 
 use super::decoder::TransformerDecoderLayer;
 use super::encoder::TransformerEncoderLayer;
-use crate::error::{NnFacts, Result};
-use crate::layer_path::in_layer;
+use crate::error::Result;
+use crate::layer_path::call_of;
+use crate::layers::making::expect_layers;
 use crate::{AttentionMasks, Layer, Module, forward};
 
 /// Layers of an encoder, one after another, and a norm behind the last if one is set. PyTorch's
@@ -60,7 +61,7 @@ macro_rules! stack {
             /// Copies of a layer, none of which shares parameters with it or with another.
             ///
             /// # Panics
-            /// If there are to be none; `try_new` returns an error instead.
+            /// If there are to be none, or more than 65536; `try_new` returns an error instead.
             #[must_use]
             #[track_caller]
             pub fn new(layer: $layer, num_layers: usize) -> $stack {
@@ -70,13 +71,10 @@ macro_rules! stack {
             /// `new` that returns an error instead of panicking.
             ///
             /// # Errors
-            /// `Parameter` if there are to be none.
+            /// `Parameter` if there are to be none, or more than 65536.
             #[track_caller]
             pub fn try_new(layer: $layer, num_layers: usize) -> Result<$stack> {
-                if num_layers == 0 {
-                    let (name, expected) = ("num_layers", "at least 1");
-                    return refuse(NnFacts::Parameter { op: $op, name, value: 0.0, expected }).here();
-                }
+                expect_layers($op, num_layers).here()?;
                 Ok($stack { layers: (0..num_layers).map(|_| layer.deep_copy()).collect(), norm: None })
             }
 
@@ -118,7 +116,7 @@ impl TransformerEncoder {
     /// As [`MultiheadAttention::forward`](crate::MultiheadAttention::forward).
     #[track_caller]
     pub fn forward_with(&self, src: &dyn Value, masks: AttentionMasks) -> Result<Var> {
-        in_layer(self, self.run(&src.as_var(), masks))
+        call_of!(self, self.run(&src.as_var(), masks))
     }
 
     #[track_caller]
@@ -157,7 +155,7 @@ impl TransformerDecoder {
         tgt_masks: AttentionMasks,
         memory_masks: AttentionMasks,
     ) -> Result<Var> {
-        in_layer(self, self.run(&tgt.as_var(), &memory.as_var(), tgt_masks, memory_masks))
+        call_of!(self, self.run(&tgt.as_var(), &memory.as_var(), tgt_masks, memory_masks))
     }
 
     #[track_caller]

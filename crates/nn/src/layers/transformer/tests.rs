@@ -140,6 +140,8 @@ fn refusals_of_options() {
     assert_eq!(e, "transformer_encoder: num_layers = 0 is not valid: expected at least 1");
     let layer = TransformerDecoderLayer::new(4, 2).dim_feedforward(3);
     assert!(TransformerDecoder::try_new(layer, 0).is_err());
+    let e = TransformerEncoder::try_new(small(), usize::MAX).unwrap_err();
+    assert!(e.to_string().contains("expected at most 65536"), "{e}");
     assert_eq!(
         format!("{:?}", builder()),
         "TransformerLayerBuilder { d_model: 4, nhead: 2, dim_feedforward: 2048 }"

@@ -1,0 +1,43 @@
+//! Places in flat images, for layers that pick elements out of them or put elements into them.
+
+use foldback_graph::Var;
+use foldback_tensor::{Here, Tensor, refuse};
+
+use crate::error::{NnFacts, Result};
+
+/// The places in a flat image, this wide, where rows and columns meet: `[a, b]` rows and `[c, d]` columns give `[a, c, b, d]`.
+#[track_caller]
+pub(super) fn crossings(rows: &Tensor, columns: &Tensor, width: usize) -> Result<Tensor> {
+    let rows = rows.mul(width as i64)?.unsqueeze(1)?.unsqueeze(3)?;
+    rows.add(columns.unsqueeze(0)?.unsqueeze(2)?)
+}
+
+/// The images with their last `axes` axes as one.
+#[track_caller]
+pub(super) fn flat(x: &Var, axes: usize) -> Result<Var> {
+    x.flatten(-(axes as isize)..)
+}
+
+/// Refuses an input that does not have so many axes for its images, one for channels, and perhaps one for the batch.
+pub(super) fn expect_images(op: &'static str, x: &Var, axes: usize) -> Result<()> {
+    if x.rank() == axes + 1 || x.rank() == axes + 2 {
+        return Ok(());
+    }
+    let expected = if axes == 1 { "[n, c, l] or [c, l]" } else { "[n, c, h, w] or [c, h, w]" };
+    let (expected, found) = (expected.into(), x.shape().clone());
+    refuse(NnFacts::InputShape { op, name: "an input", expected, found }).here()
+}
+
+/// Refuses a setting unless it holds.
+pub(super) fn check(
+    holds: bool,
+    op: &'static str,
+    name: &'static str,
+    value: usize,
+    expected: &'static str,
+) -> Result<()> {
+    if holds {
+        return Ok(());
+    }
+    refuse(NnFacts::Parameter { op, name, value: value as f64, expected })
+}
