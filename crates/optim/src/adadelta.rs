@@ -1,12 +1,10 @@
 //! Steps whose length is learnt from earlier steps.
 
-use foldback_tensor::Tensor;
-use foldback_tensor::kernel::{self, FloatOps, Real, Update};
+use foldback_tensor::kernel::{FloatOps, Real, Update};
 
-use crate::error::Result;
 use crate::optimizer::optimizer;
 use crate::seen::{Seen, mean_square};
-use crate::shared::{Kept, zeros_once};
+use crate::step::{Before, Part, Step};
 
 optimizer! {
     /// Adadelta (Zeiler, 2012), by the formulas of PyTorch's
@@ -50,11 +48,10 @@ optimizer! {
     step: step;
 }
 
-fn step(o: Options, p: &mut Tensor, kept: &mut Kept, g: &Tensor) -> Result<()> {
+fn step(o: Options, _: &Before) -> Step {
     let step =
         AdadeltaStep { seen: Seen::new(o.maximize, o.weight_decay), rate: o.lr, rho: o.rho, eps: o.eps };
-    let [v, u, ..] = &mut kept.tensors;
-    kernel::update("Adadelta", step, [p, zeros_once(v, g), zeros_once(u, g)], [g])
+    Step::new(step, [Part::Value, Part::Zeros(0), Part::Zeros(1)])
 }
 
 #[derive(Clone, Copy)]

@@ -1,12 +1,10 @@
 //! Steps that shrink with the sum of squared gradients.
 
-use foldback_tensor::Tensor;
-use foldback_tensor::kernel::{self, FloatOps, Real, Update};
+use foldback_tensor::kernel::{FloatOps, Real, Update};
 
-use crate::error::Result;
 use crate::optimizer::optimizer;
 use crate::seen::Seen;
-use crate::shared::Kept;
+use crate::step::{Before, Part, Step};
 
 optimizer! {
     /// Adagrad (Duchi, Hazan and Singer, 2011), by the formulas of PyTorch's
@@ -49,14 +47,13 @@ optimizer! {
     step: step;
 }
 
-fn step(o: Options, p: &mut Tensor, kept: &mut Kept, g: &Tensor) -> Result<()> {
+fn step(o: Options, before: &Before) -> Step {
     let step = AdagradStep {
         seen: Seen::new(o.maximize, o.weight_decay),
         eps: o.eps,
-        rate: o.lr / (1.0 + kept.steps as f64 * o.lr_decay),
+        rate: o.lr / (1.0 + before.steps as f64 * o.lr_decay),
     };
-    let start = || Tensor::full_with(g.shape(), o.initial_accumulator_value, g.dtype());
-    kernel::update("Adagrad", step, [p, kept.tensors[0].get_or_insert_with(start)], [g])
+    Step::new(step, [Part::Value, Part::Full(0, o.initial_accumulator_value)])
 }
 
 #[derive(Clone, Copy)]

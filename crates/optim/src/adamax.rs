@@ -1,12 +1,10 @@
 //! Adam with the largest gradient instead of the second moment.
 
-use foldback_tensor::Tensor;
-use foldback_tensor::kernel::{self, FloatOps, Real, Update};
+use foldback_tensor::kernel::{FloatOps, Real, Update};
 
-use crate::error::Result;
 use crate::optimizer::optimizer;
 use crate::seen::{Seen, mean};
-use crate::shared::{Kept, zeros_once};
+use crate::step::{Before, Part, Step};
 
 optimizer! {
     /// Adamax (Kingma and Ba, 2015), by the formulas of PyTorch's
@@ -48,15 +46,14 @@ optimizer! {
     step: step;
 }
 
-fn step(o: Options, p: &mut Tensor, kept: &mut Kept, g: &Tensor) -> Result<()> {
+fn step(o: Options, before: &Before) -> Step {
     let step = AdamaxStep {
         seen: Seen::new(o.maximize, o.weight_decay),
         betas: (o.beta1, o.beta2),
         eps: o.eps,
-        rate: o.lr / (1.0 - o.beta1.powf(kept.next_step())),
+        rate: o.lr / (1.0 - o.beta1.powf(before.next_step())),
     };
-    let [m, u, ..] = &mut kept.tensors;
-    kernel::update("Adamax", step, [p, zeros_once(m, g), zeros_once(u, g)], [g])
+    Step::new(step, [Part::Value, Part::Zeros(0), Part::Zeros(1)])
 }
 
 #[derive(Clone, Copy)]

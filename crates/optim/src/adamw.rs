@@ -3,6 +3,7 @@
 use crate::adam::AdamStep;
 use crate::optimizer::optimizer;
 use crate::seen::Seen;
+use crate::step::Before;
 
 optimizer! {
     /// Adam with decoupled weight decay (Loshchilov and Hutter, 2019), by the formulas of PyTorch's
@@ -34,11 +35,11 @@ optimizer! {
         "Whether steps go up instead of down. The default is no."
         maximize(maximize: bool = false in Flag);
     }
-    keeps ["exp_avg", "exp_avg_sq", "max_exp_avg_sq"] [];
+    keeps ["exp_avg", "exp_avg_sq"; "max_exp_avg_sq"] [];
     by_parameter: true;
     check: |_| Ok(());
-    step: |o: Options, p, kept: &mut _, g| {
+    step: |o: Options, before: &Before| {
         let seen = Seen::decoupled(o.maximize, o.weight_decay, true, o.lr);
-        AdamStep::new(seen, o.lr, (o.beta1, o.beta2), o.eps, kept).take("AdamW", o.amsgrad, p, kept, g)
+        AdamStep::new(seen, o.lr, (o.beta1, o.beta2), o.eps, before).step(o.amsgrad)
     };
 }

@@ -1,12 +1,10 @@
 //! Gradient descent with an average of what it passes.
 
-use foldback_tensor::Tensor;
-use foldback_tensor::kernel::{self, FloatOps, Real, Update};
+use foldback_tensor::kernel::{FloatOps, Real, Update};
 
-use crate::error::Result;
 use crate::optimizer::optimizer;
 use crate::seen::Seen;
-use crate::shared::{Kept, zeros_once};
+use crate::step::{Before, Part, Step};
 
 optimizer! {
     /// Averaged stochastic gradient descent (Polyak and Juditsky, 1992), by the formulas of PyTorch's
@@ -51,21 +49,20 @@ optimizer! {
     step: step;
 }
 
-fn step(o: Options, p: &mut Tensor, kept: &mut Kept, g: &Tensor) -> Result<()> {
+fn step(o: Options, before: &Before) -> Step {
     // PyTorch keeps these two numbers in f32, whatever the parameter's type.
     let short = |v: f64| f64::from(v as f32);
-    let t = kept.next_step();
-    let eta = if kept.steps == 0 { short(o.lr) } else { kept.numbers[0] };
+    let t = before.next_step();
+    let eta = if before.steps == 0 { short(o.lr) } else { before.numbers[0] };
     let step = ASGDStep {
         seen: Seen::new(o.maximize, o.weight_decay),
         rate: eta,
         shrink: 1.0 - o.lambd * eta,
-        taken: kept.numbers[1],
+        taken: before.numbers[1],
     };
-    kernel::update("ASGD", step, [p, zeros_once(&mut kept.tensors[0], g)], [g])?;
-    kept.numbers[0] = short(o.lr / (1.0 + o.lambd * o.lr * t).powf(o.alpha));
-    kept.numbers[1] = short(1.0 / (t - o.t0).max(1.0));
-    Ok(())
+    let eta = short(o.lr / (1.0 + o.lambd * o.lr * t).powf(o.alpha));
+    let mu = short(1.0 / (t - o.t0).max(1.0));
+    Step::new(step, [Part::Value, Part::Zeros(0)]).keeping([eta, mu, 0.0, 0.0])
 }
 
 #[derive(Clone, Copy)]

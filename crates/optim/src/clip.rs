@@ -1,7 +1,7 @@
 //! Clipping of gradients, between the backward pass and the step.
 
 use foldback_graph::Var;
-use foldback_tensor::kernel::{self, FloatOps, Real, Update};
+use foldback_tensor::kernel::{FloatOps, Real, Update, UpdateKernel, Updates};
 use foldback_tensor::{Here, Tensor, refuse};
 
 use crate::error::{OptimFacts, Result};
@@ -138,17 +138,26 @@ fn expect_leaves(of: &'static str, vars: &[Var]) -> Result<()> {
     }
 }
 
-/// Changes the gradients where they lie.
+/// Changes the gradients where they lie, all in one pass.
 fn change(vars: &[Var], op: &'static str, formula: impl Update<1, 0>) -> Result<()> {
-    for var in vars {
-        let Some(mut grad) = var.grad() else { continue };
-        // Nobody else holds it then, so that it is not copied.
-        var.set_grad(None)?;
-        let done = kernel::update(op, formula, [&mut grad], []);
-        var.set_grad(Some(grad))?;
-        done?;
+    let kernel = UpdateKernel(formula);
+    // Taken out, they are held by nobody else, and not copied.
+    let mut grads: Vec<Option<Tensor>> = vars.iter().map(Var::take_grad).collect();
+    let done = {
+        let mut updates = Updates::with_capacity(op, vars.len());
+        let checked = grads.iter_mut().flatten().try_for_each(|grad| updates.push(&kernel, [grad], []));
+        checked.map(|()| updates.run())
+    };
+    let mut others = Vec::new();
+    for (var, grad) in vars.iter().zip(grads) {
+        match grad {
+            Some(grad) => var.set_grad(Some(grad))?,
+            None => others.push(var.clone()),
+        }
     }
-    Ok(())
+    done?;
+    // A parameter that was given twice is changed twice.
+    if others.len() < vars.len() { change(&others, op, formula) } else { Ok(()) }
 }
 
 #[derive(Clone, Copy)]

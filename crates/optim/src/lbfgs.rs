@@ -6,7 +6,8 @@ use foldback_tensor::{Here, Tensor, refuse};
 use crate::error::{OptimFacts, Result};
 use crate::line_search::{Point, strong_wolfe};
 use crate::optimizer::optimizer;
-use crate::shared::{Kept, expect_own_step};
+use crate::shared::Kept;
+use crate::step::Before;
 
 optimizer! {
     /// The limited-memory method of Broyden, Fletcher, Goldfarb and Shanno (Nocedal and Wright, "Numerical optimization",
@@ -50,10 +51,10 @@ optimizer! {
         "Whether steps go up instead of down. The default is no."
         maximize(maximize: bool = false in Flag);
     }
-    keeps ["d", "prev_flat_grad", "old_dirs", "old_stps"] ["t" = 0.0, "H_diag" = 1.0, "prev_loss" = 0.0, "func_evals" = 0.0];
+    keeps [; "d", "prev_flat_grad", "old_dirs", "old_stps"] ["t" = 0.0, "H_diag" = 1.0, "prev_loss" = 0.0, "func_evals" = 0.0];
     by_parameter: false;
     check: |_| Ok(());
-    step: |_, _: &mut Tensor, _: &mut Kept, _: &Tensor| expect_own_step("LBFGS");
+    step: |_, _: &Before| unreachable!("it has a step of its own");
 }
 
 impl LBFGS {
@@ -78,19 +79,14 @@ impl LBFGS {
         }
         let groups = self.shared.settings.read();
         let options = Options::of(&groups.each[0].numbers);
-        let before: Vec<Tensor> = vars.iter().map(Var::value).collect();
+        let mut undo = Undo { lbfgs: self, before: vars.iter().map(Var::value).collect() };
         let mut run = Run { lbfgs: self, options, closure, evaluations: 0 };
-        let mut memory = Memory::of(&self.shared.states[0].read())?;
-        match run.step(&mut memory) {
-            Ok(loss) => {
-                drop(self.shared.states[0].replace(memory.kept()?));
-                Ok(loss)
-            }
-            Err(e) => {
-                self.set(&before)?;
-                Err(e)
-            }
-        }
+        let mut memory = Memory::of(&self.shared.states.read()[0])?;
+        let loss = run.step(&mut memory)?;
+        let kept = memory.kept()?;
+        drop(self.shared.states.update(|states| std::mem::replace(&mut states[0], kept)));
+        undo.before.clear();
+        Ok(loss)
     }
 
     fn set(&self, values: &[Tensor]) -> Result<()> {
@@ -126,6 +122,20 @@ impl LBFGS {
     }
 }
 
+/// Takes a step back that has failed, or in which the closure has panicked.
+struct Undo<'a> {
+    lbfgs: &'a LBFGS,
+    /// the values to go back to; none when the step was taken
+    before: Vec<Tensor>,
+}
+
+impl Drop for Undo<'_> {
+    fn drop(&mut self) {
+        // Only a parameter that this very thread is writing refuses, and none was when the step began.
+        let _ = self.lbfgs.set(&self.before);
+    }
+}
+
 /// What is remembered from step to step.
 struct Memory {
     iterations: i64,
@@ -142,7 +152,7 @@ struct Memory {
 
 impl Memory {
     fn of(kept: &Kept) -> Result<Memory> {
-        let [direction, gradient, changes, steps, _] = kept.tensors.clone();
+        let [direction, gradient, changes, steps] = kept.tensors.clone();
         let [length, scale, loss, evaluations] = kept.numbers;
         let mut pairs = Vec::new();
         if let (Some(changes), Some(steps)) = (changes, steps) {
@@ -165,7 +175,7 @@ impl Memory {
         let stacked = |rows: Vec<Tensor>| {
             if rows.is_empty() { Ok(None) } else { Tensor::stack(rows, 0).map(Some) }
         };
-        kept.tensors = [self.direction, self.gradient, stacked(changes)?, stacked(steps)?, None];
+        kept.tensors = [self.direction, self.gradient, stacked(changes)?, stacked(steps)?];
         Ok(kept)
     }
 

@@ -16,10 +16,14 @@
 //! ```
 //!
 //! Note [A step]
-//! A step first checks the settings, and every parameter and its gradient, so that it is taken as a whole or not at all. Then each
-//! parameter and its state (momentum, moments) are read and written in one fused pass, in place; parameters that have no
-//! gradient are passed over, and so is their state. Settings and states stand in cells that all clones of the optimiser
-//! share. Steps of one optimiser in several threads are taken one after the other.
+//! A step first checks the settings, and every parameter and its gradient, so that it is taken as a whole or not at all.
+//! Parameters of a group that stand alike (as many steps, the same tensors and numbers kept) share one formula, whose factors
+//! are computed once. Then all parameters and their states (momentum, moments) are read and written in one fused pass, in
+//! place, and threads share the elements of all of them; parameters that have no gradient are passed over, and so is their
+//! state. A parameter that another thread is writing just then, and those behind it, are stepped after it; only memory that runs out
+//! between the two leaves a step half taken.
+//! Settings and states stand in cells that all clones of the optimiser share. Steps of one optimiser in several threads are
+//! taken one after the other.
 
 #![forbid(unsafe_code)]
 
@@ -47,6 +51,7 @@ mod setting;
 mod settings;
 mod sgd;
 mod shared;
+mod step;
 
 pub use adadelta::Adadelta;
 pub use adagrad::Adagrad;

@@ -1,12 +1,10 @@
 //! Steps that look only at signs.
 
-use foldback_tensor::Tensor;
-use foldback_tensor::kernel::{self, FloatOps, Real, Update};
+use foldback_tensor::kernel::{FloatOps, Real, Update};
 
-use crate::error::Result;
 use crate::optimizer::optimizer;
 use crate::seen::{Seen, mixed};
-use crate::shared::{Kept, zeros_once};
+use crate::step::{Before, Part, Step};
 
 optimizer! {
     /// Lion (Chen et al., "Symbolic discovery of optimization algorithms", 2023), by the paper's formulas. The sign of 0 is 0.
@@ -45,13 +43,13 @@ optimizer! {
     step: step;
 }
 
-fn step(o: Options, p: &mut Tensor, kept: &mut Kept, g: &Tensor) -> Result<()> {
+fn step(o: Options, _: &Before) -> Step {
     let step = LionStep {
         seen: Seen::decoupled(o.maximize, o.weight_decay, true, o.lr),
         rate: o.lr,
         betas: (o.beta1, o.beta2),
     };
-    kernel::update("Lion", step, [p, zeros_once(&mut kept.tensors[0], g)], [g])
+    Step::new(step, [Part::Value, Part::Zeros(0)])
 }
 
 #[derive(Clone, Copy)]

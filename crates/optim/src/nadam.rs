@@ -1,12 +1,10 @@
 //! Adam with Nesterov's momentum.
 
-use foldback_tensor::Tensor;
-use foldback_tensor::kernel::{self, FloatOps, Real, Update};
+use foldback_tensor::kernel::{FloatOps, Real, Update};
 
-use crate::error::Result;
 use crate::optimizer::optimizer;
 use crate::seen::{Seen, mean, mean_square};
-use crate::shared::{Kept, zeros_once};
+use crate::step::{Before, Part, Step};
 
 optimizer! {
     /// Adam with Nesterov's momentum (Dozat, "Incorporating Nesterov momentum into Adam", 2016), by the formulas of PyTorch's
@@ -54,11 +52,11 @@ optimizer! {
     step: step;
 }
 
-fn step(o: Options, p: &mut Tensor, kept: &mut Kept, g: &Tensor) -> Result<()> {
-    let t = kept.next_step();
+fn step(o: Options, before: &Before) -> Step {
+    let t = before.next_step();
     let mu = |t: f64| o.beta1 * (1.0 - 0.5 * 0.96f64.powf(t * o.momentum_decay));
     // PyTorch keeps this product in f32, whatever the parameter's type.
-    let product = f64::from(kept.numbers[0] as f32 * mu(t) as f32);
+    let product = f64::from(before.numbers[0] as f32 * mu(t) as f32);
     let step = NAdamStep {
         seen: Seen::decoupled(o.maximize, o.weight_decay, o.decoupled_weight_decay, o.lr),
         betas: (o.beta1, o.beta2),
@@ -67,10 +65,7 @@ fn step(o: Options, p: &mut Tensor, kept: &mut Kept, g: &Tensor) -> Result<()> {
         of_gradient: o.lr * (1.0 - mu(t)) / (1.0 - product),
         of_moment: o.lr * mu(t + 1.0) / (1.0 - product * mu(t + 1.0)),
     };
-    let [m, v, ..] = &mut kept.tensors;
-    kernel::update("NAdam", step, [p, zeros_once(m, g), zeros_once(v, g)], [g])?;
-    kept.numbers[0] = product;
-    Ok(())
+    Step::new(step, [Part::Value, Part::Zeros(0), Part::Zeros(1)]).keeping([product, 0.0, 0.0, 0.0])
 }
 
 #[derive(Clone, Copy)]

@@ -2,13 +2,14 @@
 
 /// Defines an optimiser: its documentation, its name and the learning rate that PyTorch has by default; its settings, each with a
 /// text, a setter, and the names, types, defaults and domains of what that sets; what it keeps for each parameter; and its step,
-/// a function of the settings (a struct of the given name), the value, what is kept, and the gradient.
+/// a function of
+/// the settings (a struct of the given name) and of what is kept.
 macro_rules! optimizer {
     (
         $(#[$doc:meta])*
         $name:ident, $text:literal, $values:ident;
         settings { $( $help:literal $setter:ident ( $( $field:ident : $ty:ident = $default:literal in $domain:ident ),+ ); )* }
-        keeps [ $( $tensor:literal ),* ] [ $( $number:literal = $start:literal ),* ];
+        keeps [ $( $tensor:literal ),* $( ; $( $sometimes:literal ),* )? ] [ $( $number:literal = $start:literal ),* ];
         by_parameter: $by_parameter:literal;
         check: $check:expr;
         step: $step:expr;
@@ -49,10 +50,14 @@ macro_rules! optimizer {
                     domain: $crate::setting::Domain::$domain,
                 },)+)*
             ],
-            tensors: &[$($tensor),*],
+            tensors: &[$($tensor,)* $($($sometimes,)*)?],
+            always: {
+                const ALWAYS: &[&str] = &[$($tensor),*];
+                ALWAYS.len()
+            },
             numbers: &[$(($number, $start)),*],
             check: |numbers| $check($values::of(numbers)),
-            step: |numbers, value, kept, g| $step($values::of(numbers), value, kept, g),
+            step: |numbers, before| $step($values::of(numbers), before),
             by_parameter: $by_parameter,
         };
 

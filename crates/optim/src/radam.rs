@@ -1,12 +1,10 @@
 //! Adam that waits until its second moment can be trusted.
 
-use foldback_tensor::Tensor;
-use foldback_tensor::kernel::{self, FloatOps, Real, Update};
+use foldback_tensor::kernel::{FloatOps, Real, Update};
 
-use crate::error::Result;
 use crate::optimizer::optimizer;
 use crate::seen::{Seen, mean, mean_square};
-use crate::shared::{Kept, zeros_once};
+use crate::step::{Before, Part, Step};
 
 optimizer! {
     /// Rectified Adam (Liu et al., "On the variance of the adaptive learning rate and beyond", 2020), by the formulas of PyTorch's
@@ -52,8 +50,8 @@ optimizer! {
     step: step;
 }
 
-fn step(o: Options, p: &mut Tensor, kept: &mut Kept, g: &Tensor) -> Result<()> {
-    let t = kept.next_step();
+fn step(o: Options, before: &Before) -> Step {
+    let t = before.next_step();
     let power = o.beta2.powf(t);
     let longest = 2.0 / (1.0 - o.beta2) - 1.0;
     let length = longest - 2.0 * t * power / (1.0 - power);
@@ -68,8 +66,7 @@ fn step(o: Options, p: &mut Tensor, kept: &mut Kept, g: &Tensor) -> Result<()> {
         rate: o.lr / (1.0 - o.beta1.powf(t)),
         rectified: (length > 5.0).then(rectified),
     };
-    let [m, v, ..] = &mut kept.tensors;
-    kernel::update("RAdam", step, [p, zeros_once(m, g), zeros_once(v, g)], [g])
+    Step::new(step, [Part::Value, Part::Zeros(0), Part::Zeros(1)])
 }
 
 #[derive(Clone, Copy)]

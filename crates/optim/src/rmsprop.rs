@@ -1,12 +1,10 @@
 //! Steps divided by a running mean of squared gradients.
 
-use foldback_tensor::Tensor;
-use foldback_tensor::kernel::{self, FloatOps, Real, Update};
+use foldback_tensor::kernel::{FloatOps, Real, Update};
 
-use crate::error::Result;
 use crate::optimizer::optimizer;
 use crate::seen::{Seen, mean, mean_square};
-use crate::shared::{Kept, zeros_once};
+use crate::step::{Before, Part, Step};
 
 optimizer! {
     /// RMSprop (Tieleman and Hinton, lecture 6.5, 2012), by the formulas of PyTorch's
@@ -46,13 +44,13 @@ optimizer! {
         "Whether steps go up instead of down. The default is no."
         maximize(maximize: bool = false in Flag);
     }
-    keeps ["square_avg", "momentum_buffer", "grad_avg"] [];
+    keeps ["square_avg"; "momentum_buffer", "grad_avg"] [];
     by_parameter: true;
     check: |_| Ok(());
     step: step;
 }
 
-fn step(o: Options, p: &mut Tensor, kept: &mut Kept, g: &Tensor) -> Result<()> {
+fn step(o: Options, _: &Before) -> Step {
     let step = RMSpropStep {
         seen: Seen::new(o.maximize, o.weight_decay),
         rate: o.lr,
@@ -60,15 +58,12 @@ fn step(o: Options, p: &mut Tensor, kept: &mut Kept, g: &Tensor) -> Result<()> {
         eps: o.eps,
         momentum: o.momentum,
     };
-    let [v, b, a, ..] = &mut kept.tensors;
-    let v = zeros_once(v, g);
+    let [v, b, a] = [Part::Zeros(0), Part::Zeros(1), Part::Zeros(2)];
     match (o.centered, o.momentum > 0.0) {
-        (false, false) => kernel::update("RMSprop", step, [p, v], [g]),
-        (false, true) => kernel::update("RMSprop", step, [p, v, zeros_once(b, g)], [g]),
-        (true, false) => kernel::update("RMSprop", Centered(step), [p, v, zeros_once(a, g)], [g]),
-        (true, true) => {
-            kernel::update("RMSprop", Centered(step), [p, v, zeros_once(a, g), zeros_once(b, g)], [g])
-        }
+        (false, false) => Step::new(step, [Part::Value, v]),
+        (false, true) => Step::new(step, [Part::Value, v, b]),
+        (true, false) => Step::new(Centered(step), [Part::Value, v, a]),
+        (true, true) => Step::new(Centered(step), [Part::Value, v, b, a]),
     }
 }
 
@@ -145,13 +140,13 @@ impl Update<3, 1> for Centered {
 
 impl Update<4, 1> for Centered {
     #[inline(always)]
-    fn eval<R: Real>(&self, [p, v, a, b]: [R; 4], [g]: [R; 1]) -> [R; 4]
+    fn eval<R: Real>(&self, [p, v, b, a]: [R; 4], [g]: [R; 1]) -> [R; 4]
     where
         f64: FloatOps<R>,
     {
         let [p, v, g] = self.0.square(p, v, g);
         let [a, divisor] = self.divisor(v, a, g);
         let b = self.0.kept(b, g / divisor);
-        [p - b * self.0.rate, v, a, b]
+        [p - b * self.0.rate, v, b, a]
     }
 }

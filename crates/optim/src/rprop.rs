@@ -1,12 +1,10 @@
 //! Steps that grow while a gradient keeps its sign.
 
-use foldback_tensor::Tensor;
-use foldback_tensor::kernel::{self, FloatOps, Real, Update};
+use foldback_tensor::kernel::{FloatOps, Real, Update};
 
-use crate::error::Result;
 use crate::optimizer::optimizer;
 use crate::seen::Seen;
-use crate::shared::{Kept, zeros_once};
+use crate::step::{Before, Part, Step};
 
 optimizer! {
     /// Resilient propagation (Riedmiller and Braun, 1993), by the formulas of PyTorch's
@@ -47,15 +45,13 @@ optimizer! {
     step: step;
 }
 
-fn step(o: Options, p: &mut Tensor, kept: &mut Kept, g: &Tensor) -> Result<()> {
+fn step(o: Options, _: &Before) -> Step {
     let step = RpropStep {
         seen: Seen::new(o.maximize, 0.0),
         etas: (o.etaminus, o.etaplus),
         limits: (o.step_size_min, o.step_size_max),
     };
-    let [before, size, ..] = &mut kept.tensors;
-    let size = size.get_or_insert_with(|| Tensor::full_with(g.shape(), o.lr, g.dtype()));
-    kernel::update("Rprop", step, [p, zeros_once(before, g), size], [g])
+    Step::new(step, [Part::Value, Part::Zeros(0), Part::Full(1, o.lr)])
 }
 
 #[derive(Clone, Copy)]

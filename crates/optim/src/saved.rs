@@ -107,8 +107,8 @@ impl Shared {
                     state.insert(format!("groups.{n}.initial_lr"), saved(rate, false));
                 }
             }
-            for (i, kept) in self.states.iter().enumerate() {
-                self.save(i, &kept.read(), &mut state);
+            for (i, kept) in self.states.read().iter().enumerate() {
+                self.save(i, kept, &mut state);
             }
             state
         })
@@ -133,14 +133,12 @@ impl Shared {
     pub(crate) fn load_state_dict(&self, state: &StateDict) -> Result<()> {
         let mut reader = Reader::new(self.algorithm.name, state);
         let groups = self.load_groups(&mut reader)?;
-        let states = (0..self.states.len()).map(|i| self.load(i, &mut reader));
+        let states = (0..self.vars().len()).map(|i| self.load(i, &mut reader));
         let states = states.collect::<Result<Vec<Kept>>>()?;
         reader.finish()?;
         self.room.update(|_| {
             self.settings.replace(groups);
-            for (cell, kept) in self.states.iter().zip(states) {
-                drop(cell.replace(kept));
-            }
+            drop(self.states.replace(states));
         });
         Ok(())
     }
@@ -182,13 +180,20 @@ impl Shared {
             *number = reader.number(&format!("state.{i}.{name}"))?;
         }
         let var = &self.vars()[i];
-        for (name, slot) in algorithm.tensors.iter().zip(&mut kept.tensors) {
+        for (place, (name, slot)) in algorithm.tensors.iter().zip(&mut kept.tensors).enumerate() {
             let name = format!("state.{i}.{name}");
-            let Some(t) = reader.take(&name) else { continue };
+            let Some(t) = reader.take(&name) else {
+                if place < algorithm.always {
+                    return reader.missing(&name);
+                }
+                continue;
+            };
             let fits = if algorithm.by_parameter {
                 t.shape() == var.shape()
             } else {
-                t.shape().last() == Some(&self.vars().iter().map(|v| v.numel()).sum())
+                // All parameters in a row: a direction and a gradient, and lists of them.
+                let rank = if place < 2 { 1 } else { 2 };
+                t.rank() == rank && t.shape().last() == Some(&self.vars().iter().map(|v| v.numel()).sum())
             };
             if !fits || t.dtype() != var.dtype() {
                 let (found, own) =

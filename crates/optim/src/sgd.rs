@@ -1,12 +1,12 @@
 //! Stochastic gradient descent.
 
-use foldback_tensor::kernel::{self, FloatOps, Real, Update};
-use foldback_tensor::{Tensor, refuse};
+use foldback_tensor::kernel::{FloatOps, Real, Update};
+use foldback_tensor::refuse;
 
 use crate::error::{OptimFacts, Result};
 use crate::optimizer::optimizer;
 use crate::seen::Seen;
-use crate::shared::{Kept, zeros_once};
+use crate::step::{Before, Part, Step};
 
 optimizer! {
     /// Stochastic gradient descent with momentum, Nesterov's variant and weight decay, by the formulas of PyTorch's
@@ -44,7 +44,7 @@ optimizer! {
         "Whether steps go up instead of down. The default is no."
         maximize(maximize: bool = false in Flag);
     }
-    keeps ["momentum_buffer"] [];
+    keeps [; "momentum_buffer"] [];
     by_parameter: true;
     check: check;
     step: step;
@@ -57,16 +57,14 @@ fn check(Options { momentum, dampening, nesterov, .. }: Options) -> Result<()> {
     Ok(())
 }
 
-fn step(o: Options, p: &mut Tensor, kept: &mut Kept, g: &Tensor) -> Result<()> {
+fn step(o: Options, before: &Before) -> Step {
     let seen = Seen::new(o.maximize, o.weight_decay);
     if o.momentum == 0.0 {
-        return kernel::update("SGD", Plain { rate: o.lr, seen }, [p], [g]);
+        return Step::new(Plain { rate: o.lr, seen }, [Part::Value]);
     }
-    let buffer = &mut kept.tensors[0];
-    let (before, taken) = if buffer.is_some() { (o.momentum, 1.0 - o.dampening) } else { (0.0, 1.0) };
-    let formula =
-        Momentum { rate: o.lr, seen, momentum: o.momentum, kept: before, taken, nesterov: o.nesterov };
-    kernel::update("SGD", formula, [p, zeros_once(buffer, g)], [g])
+    let (kept, taken) = if before.has[0] { (o.momentum, 1.0 - o.dampening) } else { (0.0, 1.0) };
+    let formula = Momentum { rate: o.lr, seen, momentum: o.momentum, kept, taken, nesterov: o.nesterov };
+    Step::new(formula, [Part::Value, Part::Zeros(0)])
 }
 
 /// The step without momentum.
@@ -114,7 +112,7 @@ impl Update<2, 1> for Momentum {
 #[cfg(test)]
 mod tests {
     use foldback_graph::{RequiresGrad, Var};
-    use foldback_tensor::{assert_close, tensor};
+    use foldback_tensor::{Tensor, assert_close, tensor};
 
     use super::*;
     use crate::Optimizer;

@@ -10,6 +10,7 @@ use crate::error::{OptimFacts, Result};
 use crate::group::{AsParameter, Group, Members};
 use crate::setting::Setting;
 use crate::settings::Settings;
+use crate::step::{Before, Step};
 
 /// An optimiser as data: what it can be told, what it keeps for a parameter, and its step.
 #[derive(Debug)]
@@ -18,23 +19,28 @@ pub(crate) struct Algorithm {
     pub(crate) settings: &'static [Setting],
     /// the names of the tensors that are kept
     pub(crate) tensors: &'static [&'static str],
+    /// How many of these, from the first on, every parameter has that has seen a step.
+    pub(crate) always: usize,
     /// the numbers that are kept, and what they start with
     pub(crate) numbers: &'static [(&'static str, f64)],
     /// refuses settings that contradict each other, whatever the order of their setters was: a step asks before it
     /// changes anything
     pub(crate) check: fn(&[f64]) -> Result<()>,
-    /// changes a value and what is kept for it, given the settings and the gradient
-    pub(crate) step: fn(&[f64], &mut Tensor, &mut Kept, &Tensor) -> Result<()>,
+    /// the step of parameters that stand alike, given their settings: the same ones give the same step
+    pub(crate) step: fn(&[f64], &Before) -> Step,
     /// whether its parameters may be in several groups, and its state has the shapes of its parameters
     pub(crate) by_parameter: bool,
 }
+
+/// How many tensors are kept for a parameter at most.
+pub(crate) const PLACES: usize = 4;
 
 /// What is kept for a parameter.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kept {
     /// steps that it has seen
     pub(crate) steps: i64,
-    pub(crate) tensors: [Option<Tensor>; 5],
+    pub(crate) tensors: [Option<Tensor>; PLACES],
     pub(crate) numbers: [f64; 4],
 }
 
@@ -43,7 +49,8 @@ pub(crate) struct Shared {
     pub(crate) algorithm: &'static Algorithm,
     vars: Vec<Var>,
     names: Vec<Option<String>>,
-    pub(crate) states: Vec<StateCell<Kept>>,
+    /// locked by a step only while nothing is waited for
+    pub(crate) states: StateCell<Vec<Kept>>,
     pub(crate) settings: Settings,
     /// Room for the gradients of a step; whoever has it takes a step, and others wait. Empty between steps: a gradient
     /// that is held here could not be written in place by the next backward pass.
@@ -75,7 +82,7 @@ impl Shared {
                 return refuse(OptimFacts::Duplicate { optimizer, first, second });
             }
         }
-        let states = vars.iter().map(|_| StateCell::new(algorithm.fresh())).collect();
+        let states = StateCell::new(vars.iter().map(|_| algorithm.fresh()).collect());
         let room = StateCell::new(Vec::with_capacity(vars.len()));
         Ok(Arc::new(Shared { algorithm, vars, names, states, settings, room }))
     }
@@ -129,38 +136,6 @@ impl Shared {
         }
     }
 
-    /// Changes the value and the state of every parameter that has a gradient, see Note [A step].
-    pub(crate) fn step(&self) -> Result<()> {
-        // Before the room is taken: who has it may be waiting for this very thread to finish its update.
-        self.expect_not_updating()?;
-        if !self.algorithm.by_parameter {
-            return expect_own_step(self.algorithm.name);
-        }
-        self.room.update(|grads| {
-            let groups = self.settings.read();
-            groups.each.iter().try_for_each(|values| (self.algorithm.check)(&values.numbers))?;
-            // A step that has panicked may have left some.
-            grads.clear();
-            grads.extend(self.vars.iter().map(Var::grad));
-            let done = self.check(grads).and_then(|()| {
-                for (i, grad) in grads.iter().enumerate() {
-                    let Some(g) = grad else { continue };
-                    let numbers = &groups.each[groups.of[i]].numbers;
-                    self.vars[i].update_in_place(|value| {
-                        self.states[i].update(|kept| {
-                            (self.algorithm.step)(numbers, value, kept, g)?;
-                            kept.steps = kept.steps.saturating_add(1);
-                            Ok(())
-                        })
-                    })?;
-                }
-                Ok(())
-            });
-            grads.clear();
-            done
-        })
-    }
-
     /// Refuses to wait for what this very thread is doing.
     pub(crate) fn expect_not_updating(&self) -> Result<()> {
         self.vars.iter().try_for_each(|var| var.expect_not_updating(self.algorithm.name))
@@ -185,13 +160,6 @@ impl Shared {
     }
 }
 
-impl Kept {
-    /// The number of the step to be taken, from 1.
-    pub(crate) fn next_step(&self) -> f64 {
-        self.steps as f64 + 1.0
-    }
-}
-
 impl Algorithm {
     /// What is kept for a parameter that has seen no step.
     pub(crate) fn fresh(&self) -> Kept {
@@ -204,11 +172,10 @@ impl Algorithm {
 }
 
 impl fmt::Debug for Shared {
-    /// Waits for no step: the room stays out of it.
+    /// The settings, and how many parameters there are. Waits for no step: the room stays out of it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct(self.algorithm.name);
-        shown.field("parameters", &self.vars).field("groups", &self.settings);
-        shown.field("states", &self.states).finish()
+        shown.field("parameters", &self.vars.len()).field("groups", &self.settings).finish()
     }
 }
 
@@ -216,9 +183,4 @@ impl fmt::Debug for Shared {
 pub(crate) fn expect_own_step(of: &'static str) -> Result<()> {
     let problem = "a step computes the loss several times: use step_with(|| ..)".to_owned();
     refuse(OptimFacts::Refused { of, problem })
-}
-
-/// A state tensor of a parameter, made of zeros when it is first needed.
-pub(crate) fn zeros_once<'a>(slot: &'a mut Option<Tensor>, like: &Tensor) -> &'a mut Tensor {
-    slot.get_or_insert_with(|| Tensor::zeros_with(like.shape(), like.dtype()))
 }

@@ -26,7 +26,13 @@ fn save(schedules: &List, state: &mut StateDict) {
 }
 
 /// Gives each schedule its part of a state. Where one refuses, those before it go back.
-fn load(schedules: &mut List, state: &StateDict) -> Result<()> {
+fn load(schedules: &mut List, state: &StateDict, mut rest: Reader) -> Result<()> {
+    for i in 0..schedules.len() {
+        for name in state.part(&i.to_string()).names() {
+            rest.take(&format!("{i}.{name}"));
+        }
+    }
+    rest.finish()?;
     let before: Vec<StateDict> = schedules.iter().map(|s| s.state_dict()).collect();
     for i in 0..schedules.len() {
         if let Err(e) = schedules[i].load_state_dict(&state.part(&i.to_string())) {
@@ -113,7 +119,7 @@ impl SequentialLR {
 
 /// Which schedule a step belongs to.
 fn part(milestones: &[usize], epoch: i64) -> usize {
-    milestones.iter().filter(|&&m| m as i64 <= epoch).count()
+    milestones.iter().filter(|&&m| m as i128 <= i128::from(epoch)).count()
 }
 
 impl Schedule for SequentialLR {
@@ -133,7 +139,7 @@ impl Schedule for SequentialLR {
     fn load_state_dict(&mut self, state: &StateDict) -> Result<()> {
         let mut reader = Reader::new("SequentialLR", state);
         let epoch = reader.whole("last_epoch", 0).here()?;
-        load(&mut self.schedules, state).here()?;
+        load(&mut self.schedules, state, reader).here()?;
         self.epoch = epoch;
         Ok(())
     }
@@ -145,7 +151,7 @@ impl Schedule for SequentialLR {
     fn advance(&mut self) -> Result<()> {
         let epoch = self.epoch.saturating_add(1);
         let now = part(&self.milestones, epoch);
-        if now > 0 && self.milestones[now - 1] as i64 == epoch {
+        if now > 0 && self.milestones[now - 1] as i128 == i128::from(epoch) {
             self.schedules[now].restart()?;
         } else {
             self.schedules[now].advance()?;
@@ -169,6 +175,7 @@ impl Schedule for SequentialLR {
 
 /// Why a schedule of schedules does not begin behind another.
 const FIRST: &str = "may only be the first of a sequence";
+const CHAINED: &str = "ChainedScheduler";
 
 /// All schedules at once: each multiplies the rates, as in PyTorch's
 /// [`ChainedScheduler`](https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ChainedScheduler.html).
@@ -212,7 +219,7 @@ impl ChainedScheduler {
         schedules: impl IntoIterator<Item = Box<dyn Schedule>>,
     ) -> Result<ChainedScheduler> {
         let schedules: List = schedules.into_iter().collect();
-        expect_parts("ChainedScheduler", optimizer, &schedules).here()?;
+        expect_parts(CHAINED, optimizer, &schedules).here()?;
         Ok(ChainedScheduler { settings: optimizer.settings().clone(), schedules })
     }
 }
@@ -220,7 +227,7 @@ impl ChainedScheduler {
 impl Schedule for ChainedScheduler {
     #[track_caller]
     fn step(&mut self, optimizer: &dyn Optimizer) -> Result<()> {
-        expect_same("ChainedScheduler", &self.settings, optimizer).here()?;
+        expect_same(CHAINED, &self.settings, optimizer).here()?;
         self.advance().here()
     }
 
@@ -232,7 +239,7 @@ impl Schedule for ChainedScheduler {
 
     #[track_caller]
     fn load_state_dict(&mut self, state: &StateDict) -> Result<()> {
-        load(&mut self.schedules, state).here()
+        load(&mut self.schedules, state, Reader::new(CHAINED, state)).here()
     }
 
     fn begin(&mut self) -> Result<()> {
@@ -244,13 +251,13 @@ impl Schedule for ChainedScheduler {
         let before = self.state_dict();
         let done = self.schedules.iter_mut().try_for_each(|s| s.advance());
         if done.is_err() {
-            load(&mut self.schedules, &before)?;
+            load(&mut self.schedules, &before, Reader::new(CHAINED, &before))?;
         }
         done
     }
 
     fn restart(&mut self) -> Result<()> {
-        refuse(OptimFacts::Refused { of: "ChainedScheduler", problem: FIRST.into() })
+        refuse(OptimFacts::Refused { of: CHAINED, problem: FIRST.into() })
     }
 
     fn undo(&mut self) {

@@ -39,9 +39,9 @@ impl Rule for CosineAnnealingLR {
         if initial {
             return Ok(lrs.to_vec().into());
         }
-        let (n, low) = (self.t_max as i64, self.eta_min);
+        let (n, low) = (self.t_max as i128, self.eta_min);
         let up = |epoch: i64| 1.0 + (PI * epoch as f64 / n as f64).cos();
-        let turns = (epoch - 1 - n).rem_euclid(2 * n) == 0;
+        let turns = (i128::from(epoch) - 1 - n).rem_euclid(2 * n) == 0;
         let each = lrs.iter().zip(&self.course.base).map(|(lr, base)| {
             if turns {
                 lr + (base - low) * (1.0 - (PI / n as f64).cos()) / 2.0
@@ -99,6 +99,9 @@ impl Rule for CosineAnnealingWarmRestarts {
     }
     fn more(&self) -> Vec<(&'static str, f64)> {
         vec![("T_cur", self.at), ("T_i", self.period)]
+    }
+    fn has_place_for(&self, numbers: &[f64]) -> bool {
+        numbers[0] >= 0.0 && numbers[1] >= 1.0 && numbers.iter().all(|v| v.is_finite())
     }
     fn load_more(&mut self, numbers: &[f64]) {
         (self.at, self.period) = (numbers[0], numbers[1]);

@@ -133,6 +133,11 @@ pub(crate) trait Rule: Send + Sync {
         Vec::new()
     }
 
+    /// Whether these can be what [`Rule::more`] told.
+    fn has_place_for(&self, _numbers: &[f64]) -> bool {
+        true
+    }
+
     fn load_more(&mut self, _numbers: &[f64]) {}
 
     /// The settings of the optimiser as they were before, and then the first rates.
@@ -226,6 +231,10 @@ fn load<R: Rule>(rule: &mut R, state: &StateDict) -> Result<()> {
     };
     let more: Result<Vec<f64>> = rule.more().iter().map(|(name, _)| reader.number(name)).collect();
     let more = more?;
+    if !rule.has_place_for(&more) {
+        let names = rule.more().iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        return reader.refuse(format!("{names} are {more:?}, which no step of this schedule leads to"));
+    }
     reader.finish()?;
     let course = rule.course_mut();
     course.go_to(epoch, &Rates { lrs, momenta })?;

@@ -105,7 +105,7 @@ impl Rule for OneCycleLR {
     }
 
     fn rates(&self, epoch: i64, _: &[f64], _: bool) -> Result<Rates> {
-        if epoch > self.total_steps as i64 {
+        if i128::from(epoch) > self.total_steps as i128 {
             let problem = format!("this would be step {epoch}: the cycle has {} steps", self.total_steps);
             return self.course.refuse(problem);
         }

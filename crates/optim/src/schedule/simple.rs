@@ -22,7 +22,7 @@ impl Rule for StepLR {
         self.course.check(self.gamma.is_finite(), "gamma", self.gamma, "a finite number")
     }
     fn rates(&self, epoch: i64, lrs: &[f64], _: bool) -> Result<Rates> {
-        let falls = epoch != 0 && epoch % self.step_size as i64 == 0;
+        let falls = epoch != 0 && i128::from(epoch) % self.step_size as i128 == 0;
         Ok(times(lrs, if falls { self.gamma } else { 1.0 }))
     }
     fn anew(&self, _: &[f64]) -> Result<Rates> {
@@ -56,7 +56,7 @@ impl Rule for MultiStepLR {
         self.course.check(self.gamma.is_finite(), "gamma", self.gamma, "a finite number")
     }
     fn rates(&self, epoch: i64, lrs: &[f64], _: bool) -> Result<Rates> {
-        let times_listed = self.milestones.iter().filter(|&&m| m as i64 == epoch).count();
+        let times_listed = self.milestones.iter().filter(|&&m| m as i128 == i128::from(epoch)).count();
         Ok(times(lrs, self.gamma.powf(times_listed as f64)))
     }
     fn anew(&self, _: &[f64]) -> Result<Rates> {
@@ -85,7 +85,7 @@ impl Rule for ConstantLR {
     fn rates(&self, epoch: i64, lrs: &[f64], _: bool) -> Result<Rates> {
         Ok(match epoch {
             0 => times(lrs, self.factor),
-            _ if epoch == self.total_iters as i64 => times(lrs, 1.0 / self.factor),
+            _ if i128::from(epoch) == self.total_iters as i128 => times(lrs, 1.0 / self.factor),
             _ => lrs.to_vec().into(),
         })
     }

@@ -41,6 +41,13 @@ fn a_pattern_takes_what_no_other_has() {
 }
 
 #[test]
+fn an_optimiser_shows_its_settings() {
+    let shown = format!("{:?}", SGD::new(&parameters(), 0.5).group("*.bias", Group::new().lr(0.25)));
+    assert!(shown.starts_with("SGD { parameters: 3, groups: [Group { lr: 0.5, "), "{shown}");
+    assert!(shown.contains("}, Group { lr: 0.25, ") && !shown.contains("tensor("), "{shown}");
+}
+
+#[test]
 fn groups_that_are_refused() {
     let all = parameters();
     let vars: Vec<Var> = all.iter().map(|(_, var)| var.clone()).collect();
@@ -197,6 +204,78 @@ fn a_step_of_lbfgs_is_all_or_nothing() {
     let (value, state) = (w.value(), lbfgs.state_dict());
     assert!(step(3).unwrap_err().to_string().contains("no more"));
     assert_eq!((w.value(), lbfgs.state_dict()), (value, state));
+    // Nor does a closure that panics leave the parameters somewhere along a line.
+    for lbfgs in [lbfgs.clone(), lbfgs.strong_wolfe(true)] {
+        let (value, mut calls) = (w.value(), 0);
+        tests::panic_text(|| {
+            lbfgs.step_with(|| {
+                calls += 1;
+                assert!(calls < 3, "enough after {calls}");
+                lbfgs.zero_grad();
+                let loss = w.square().sum(..)?;
+                loss.backward().map(|()| loss)
+            })
+        });
+        assert_eq!(w.value(), value);
+    }
     let mixed = LBFGS::new([&w, &tensor![1.0].requires_grad()], 1.0);
     assert!(text(mixed.step_with(|| w.square().sum(..)).unwrap_err()).contains("give them one type"));
+}
+
+/// What a parameter has since its first step cannot be absent from its state; what only some settings need can.
+#[test]
+fn a_state_without_its_tensors_is_refused() {
+    let w = || tensor![1.0, 2.0].requires_grad();
+    macro_rules! check {
+        ($($name:ident: $($tensor:literal)*;)*) => {$({
+            let (own, other) = (w(), w());
+            let optimizer = $name::new([&own], 0.1);
+            own.set_grad(Some(tensor![0.5, 0.5])).unwrap();
+            optimizer.step().unwrap();
+            for tensor in [$($tensor),*] as [&str; _] {
+                let (name, mut state) = (format!("state.0.{tensor}"), optimizer.state_dict());
+                assert!(state.remove(&name).is_some(), "{name}");
+                let e = text($name::new([&other], 0.1).load_state_dict(&state).unwrap_err());
+                assert!(e.contains(&format!("{name} is missing")), "{e}");
+            }
+            $name::new([&other], 0.1).load_state_dict(&optimizer.state_dict()).unwrap();
+        })*};
+    }
+    check! {
+        SGD:;
+        Adam: "exp_avg" "exp_avg_sq";
+        AdamW: "exp_avg" "exp_avg_sq";
+        NAdam: "exp_avg" "exp_avg_sq";
+        RAdam: "exp_avg" "exp_avg_sq";
+        Adagrad: "sum";
+        RMSprop: "square_avg";
+        Lion: "exp_avg";
+        Adadelta: "square_avg" "acc_delta";
+        Adamax: "exp_avg" "exp_inf";
+        Rprop: "prev" "step_size";
+        ASGD: "ax";
+    }
+}
+
+/// A list where a row belongs is refused when it is loaded, not at the next step.
+#[test]
+fn a_state_of_lbfgs_in_other_shapes_is_refused() {
+    let w = tensor![1.0, 2.0].requires_grad();
+    let lbfgs = LBFGS::new([&w], 0.1);
+    let closure = || {
+        w.zero_grad();
+        let loss = w.square().square().sum(..)?;
+        loss.backward().map(|()| loss)
+    };
+    lbfgs.step_with(closure).unwrap();
+    let state = lbfgs.state_dict();
+    for (name, bad) in
+        [("d", Tensor::ones([5, 2])), ("prev_flat_grad", Tensor::ones([1, 2])), ("old_dirs", Tensor::ones(2))]
+    {
+        let mut planted = state.clone();
+        planted.insert(format!("state.0.{name}"), bad);
+        let e = text(lbfgs.load_state_dict(&planted).unwrap_err());
+        assert!(e.contains(&format!("state.0.{name} is f32")), "{e}");
+    }
+    lbfgs.load_state_dict(&state).unwrap();
 }

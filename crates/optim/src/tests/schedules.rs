@@ -145,3 +145,59 @@ fn a_chain_steps_as_a_whole() {
     assert!(text(chain.step(&opt).unwrap_err()).contains("this would be step 2: the cycle has 1 steps"));
     assert_eq!((chain.state_dict(), opt.lr()), (state, lr));
 }
+
+/// Counts that no run comes to stand for "never", up to the largest there is.
+#[test]
+fn counts_that_are_never_reached() {
+    for never in [usize::MAX, usize::MAX / 2, usize::MAX / 2 + 1] {
+        let opt = sgd(1.0);
+        let mut schedules: Vec<Box<dyn Schedule>> = vec![
+            Box::new(StepLR::new(&opt, never)),
+            Box::new(MultiStepLR::new(&opt, [never])),
+            Box::new(CosineAnnealingLR::new(&opt, never)),
+            Box::new(CosineAnnealingWarmRestarts::new(&opt, never).t_mult(never)),
+            Box::new(PolynomialLR::new(&opt).total_iters(never)),
+            Box::new(LinearLR::new(&opt).start_factor(1.0).total_iters(never)),
+            Box::new(ConstantLR::new(&opt).factor(1.0).total_iters(never)),
+        ];
+        let both: [Box<dyn Schedule>; 2] =
+            [Box::new(ExponentialLR::new(&opt, 1.0)), Box::new(ExponentialLR::new(&opt, 0.5))];
+        schedules.push(Box::new(SequentialLR::new(&opt, both, [never])));
+        for schedule in &mut schedules {
+            (0..3).try_for_each(|_| schedule.step(&opt)).unwrap();
+            assert_eq!(opt.lr(), 1.0, "{never} {:?}", schedule.state_dict());
+        }
+        let mut cycle = OneCycleLR::new(&opt, 25.0, never).cycle_momentum(false);
+        cycle.step(&opt).unwrap();
+        assert!((opt.lr() - 1.0).abs() < 1e-12);
+    }
+}
+
+/// A state of more parts, or with numbers that no step leads to, is refused, and nothing is changed.
+#[test]
+fn states_of_other_schedules() {
+    let opt = sgd(1.0);
+    let parts = |n| (0..n).map(|_| Box::new(ExponentialLR::new(&opt, 0.5)) as Box<dyn Schedule>);
+    let chain = |n| ChainedScheduler::new(&opt, parts(n).collect::<Vec<_>>());
+    let mut two = chain(2);
+    let e = text(two.load_state_dict(&chain(3).state_dict()).unwrap_err());
+    assert!(
+        e.starts_with("ChainedScheduler: load_state_dict: 2.") && e.contains("belongs to nothing here"),
+        "{e}"
+    );
+    let sequence = |n| SequentialLR::new(&opt, parts(n).collect::<Vec<_>>(), (1..n).collect::<Vec<_>>());
+    let e = text(sequence(2).load_state_dict(&sequence(3).state_dict()).unwrap_err());
+    assert!(e.starts_with("SequentialLR: load_state_dict: 2."), "{e}");
+    two.load_state_dict(&chain(2).state_dict()).unwrap();
+    let mut warm = CosineAnnealingWarmRestarts::new(&opt, 3);
+    let state = warm.state_dict();
+    for (name, number) in
+        [("T_i", 0.0), ("T_i", -1.0), ("T_i", f64::NAN), ("T_cur", f64::INFINITY), ("T_cur", -1.0)]
+    {
+        let mut planted = state.clone();
+        planted.insert(name, Tensor::from(number));
+        let e = text(warm.load_state_dict(&planted).unwrap_err());
+        assert!(e.contains("T_cur, T_i are ["), "{e}");
+        assert_eq!(warm.state_dict(), state);
+    }
+}
