@@ -7,6 +7,7 @@ mod dataset;
 mod error;
 mod loader;
 mod normalise;
+mod pad_sequence;
 mod read;
 mod sampler;
 mod split;
@@ -17,6 +18,7 @@ pub use error::DataFacts;
 pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use loader::{BatchOf, DataLoader, Epoch};
 pub use normalise::Normaliser;
+pub use pad_sequence::{pad_sequence, pad_sequence_with};
 #[cfg(feature = "csv")]
 pub use read::{Csv, Table};
 #[cfg(feature = "images")]

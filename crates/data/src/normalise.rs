@@ -102,7 +102,13 @@ impl Normaliser {
     ) -> Result<Tensor> {
         let columns = self.mean.numel();
         let fits = set.shape().rank() >= 2 && set.dims()[1] == columns;
-        check(fits, OP, "the shape", set.shape(), format!("[n, {columns}, ..], as it was fitted to"))?;
+        check(
+            fits,
+            OP,
+            "the shape",
+            set.shape(),
+            format!("[n, {columns}, ..], as it was fitted to: unsqueeze(0) makes a batch of an item"),
+        )?;
         let dtype = self.mean.dtype();
         check(set.dtype() == dtype, OP, "the type", set.dtype(), format!("{dtype}, as it was fitted to"))?;
         let mut shape = vec![1; set.shape().rank()];

@@ -1,6 +1,6 @@
 //! Samplers: which items an epoch has, in which order.
 
-use foldback_tensor::{DType, Generator, Here, or_panic};
+use foldback_tensor::{DType, Generator, Here, Tensor, or_panic};
 
 use crate::error::{Result, check};
 
@@ -118,20 +118,22 @@ pub struct WeightedRandomSampler {
     replacement: bool,
 }
 
+const OP: &str = "weighted random sampler";
+
 impl WeightedRandomSampler {
-    /// Draws `count` items with replacement, an item for each weight.
+    /// Draws `count` items with replacement. The weights, `[n]`, belong to the items.
     ///
     /// # Panics
     /// Where [`WeightedRandomSampler::try_new`] returns an error.
     #[track_caller]
-    pub fn new(weights: impl Into<Vec<f64>>, count: usize) -> WeightedRandomSampler {
+    pub fn new(weights: impl Into<Tensor>, count: usize) -> WeightedRandomSampler {
         or_panic(WeightedRandomSampler::try_new(weights, count, true))
     }
 
     /// [`WeightedRandomSampler::new`] that returns an error instead of panicking, with or without replacement.
     ///
     /// # Errors
-    /// `Parameter` if a weight is negative or not finite, or fewer items have one above 0 than are to be drawn (with
+    /// `Parameter` if the weights are no row of numbers, a weight is negative or not finite, or fewer items have one above 0 than are to be drawn (with
     /// replacement: none).
     ///
     /// ```
@@ -141,22 +143,33 @@ impl WeightedRandomSampler {
     /// ```
     #[track_caller]
     pub fn try_new(
-        weights: impl Into<Vec<f64>>,
+        weights: impl Into<Tensor>,
         count: usize,
         replacement: bool,
     ) -> Result<WeightedRandomSampler> {
-        const OP: &str = "weighted random sampler";
         let weights = weights.into();
+        check(
+            weights.rank() == 1,
+            OP,
+            "the shape of the weights",
+            weights.shape(),
+            "[n], a weight for each item",
+        )
+        .here()?;
+        let weights: Vec<f64> = weights.double().to_vec()?;
+        WeightedRandomSampler::of(weights, count, replacement).here()
+    }
+
+    fn of(weights: Vec<f64>, count: usize, replacement: bool) -> Result<WeightedRandomSampler> {
         for weight in &weights {
             let holds = *weight >= 0.0 && weight.is_finite();
-            check(holds, OP, "weight", weight, "a finite number that is not negative").here()?;
+            check(holds, OP, "weight", weight, "a finite number that is not negative")?;
         }
-        check(weights.iter().sum::<f64>().is_finite(), OP, "the sum of weights", "inf", "a finite one")
-            .here()?;
+        check(weights.iter().sum::<f64>().is_finite(), OP, "the sum of weights", "inf", "a finite one")?;
         let possible = weights.iter().filter(|&&w| w > 0.0).count();
         let enough = count == 0 || if replacement { possible > 0 } else { possible >= count };
         let expected = format!("at most the {possible} items whose weight is above 0");
-        check(enough, OP, "count", count, expected).here()?;
+        check(enough, OP, "count", count, expected)?;
         Ok(WeightedRandomSampler { weights, count, replacement })
     }
 
@@ -167,7 +180,7 @@ impl WeightedRandomSampler {
     #[must_use]
     #[track_caller]
     pub fn replacement(self, replacement: bool) -> WeightedRandomSampler {
-        or_panic(WeightedRandomSampler::try_new(self.weights, self.count, replacement))
+        or_panic(WeightedRandomSampler::of(self.weights, self.count, replacement).here())
     }
 }
 
@@ -177,7 +190,7 @@ impl Sampler for WeightedRandomSampler {
     }
     #[track_caller]
     fn indices(&self, len: usize, generator: &mut Generator) -> Result<Vec<usize>> {
-        check_made_for("weighted random sampler", "the number of weights", self.weights.len(), len).here()?;
+        check_made_for(OP, "the number of weights", self.weights.len(), len).here()?;
         if self.replacement {
             let mut sums = Vec::with_capacity(len);
             self.weights.iter().fold(0.0, |sum, w| {
@@ -257,7 +270,7 @@ fn units(count: usize, generator: &mut Generator) -> Result<Vec<f64>> {
 
 #[cfg(test)]
 mod tests {
-    use foldback_tensor::refused;
+    use foldback_tensor::{refused, tensor};
 
     use super::*;
     use crate::DataFacts;
@@ -266,6 +279,18 @@ mod tests {
         let indices = sampler.indices(len, &mut Generator::new(seed)).unwrap();
         assert_eq!(indices.len(), sampler.count(len));
         indices
+    }
+
+    #[test]
+    fn weights_are_a_tensor_of_any_type() {
+        let of = |weights: Tensor| drawn(&WeightedRandomSampler::new(weights, 20), 3, 1);
+        assert_eq!(of(tensor![0.0, 1.0, 3.0]), drawn(&WeightedRandomSampler::new([0.0, 1.0, 3.0], 20), 3, 1));
+        assert_eq!(of(tensor![0.0, 1.0, 3.0]), of(tensor![0, 1, 3; i64]));
+        let e = WeightedRandomSampler::try_new(tensor![[1.0, 2.0]], 1, true).unwrap_err();
+        assert!(
+            e.to_string().contains("the shape of the weights = [1, 2] is not valid: expected [n]"),
+            "{e}"
+        );
     }
 
     #[test]

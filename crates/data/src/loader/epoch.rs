@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use foldback_tensor::Error;
 
-use super::make::Plan;
+use super::make::{Plan, without_own_line};
 use super::position::generator;
 use super::workers::Workers;
 use super::{BatchOf, DataLoader};
@@ -28,7 +28,7 @@ impl<'a, D: Dataset<Item: Collate>> Epoch<'a, D> {
         let drawn = loader.sampler.indices(loader.set.len(), &mut generator(&[seed, epoch, 0]));
         let (order, refused) = match drawn {
             Ok(order) => (order, None),
-            Err(e) => (Vec::new(), Some(e)),
+            Err(e) => (Vec::new(), Some(without_own_line(e))),
         };
         let size = loader.batch_size;
         let batches = if loader.drop_last { order.len() / size } else { order.len().div_ceil(size) };

@@ -252,3 +252,19 @@ fn positions_of_others_are_refused() {
     assert_eq!(loader.iter().count(), 0);
     assert_eq!(loader.iter().count(), 4);
 }
+
+/// Nobody's line is where batches are made.
+#[test]
+fn errors_of_a_batch_name_no_line_of_the_library() {
+    let ragged = || DataLoader::new(vec![tensor![1.0], tensor![1.0, 2.0]], 2);
+    let other = DataLoader::new(vec![1.0f32], 1).sampler(SubsetRandomSampler::new([5]));
+    let refused = DataLoader::new(vec![1.0f32], 1).sampler(crate::StratifiedSampler::new([0, 0]));
+    for e in [
+        ragged().iter().next().unwrap().unwrap_err(),
+        ragged().workers(2).iter().next().unwrap().unwrap_err(),
+        other.iter().next().unwrap().unwrap_err(),
+        refused.iter().next().unwrap().unwrap_err(),
+    ] {
+        assert!(e.location().is_none(), "{e}");
+    }
+}

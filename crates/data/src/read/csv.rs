@@ -1,12 +1,13 @@
 //! CSV: columns by name as tensors, labels and texts.
 
+use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
 
 use csv::{ReaderBuilder, StringRecord};
 use foldback_tensor::{DType, Datum, Here, Tensor, refuse};
 
-use super::{encode_labels, failed, malformed, name_of, open};
+use super::{encode_labels, failed, malformed, name_of, open, unpacked};
 use crate::error::{DataFacts, Result};
 
 /// How a CSV file is written: with a first line of names and commas, unless told otherwise.
@@ -54,14 +55,16 @@ impl Csv {
         self
     }
 
-    /// Reads a file.
+    /// Reads a file. One compressed by gzip is read with the feature `gzip`.
     ///
     /// # Errors
     /// `File` if a line has another number of fields than the first, or is not UTF-8, or a name stands twice in the first
     /// line; whatever the system says about reading it.
     #[track_caller]
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Table> {
-        open(path.as_ref()).and_then(|reader| self.read(name_of(path.as_ref()), reader)).or_here()
+        let file = name_of(path.as_ref());
+        let table = || self.read(file.clone(), unpacked(&file, open(path.as_ref())?)?);
+        table().or_here()
     }
 
     /// Reads what this reader gives, such as a string's `as_bytes()`; texts call it `csv`.
@@ -85,18 +88,21 @@ impl Csv {
         } else {
             (0..first.len()).map(|i| i.to_string()).collect()
         };
-        if let Some(twice) = names.iter().enumerate().find_map(|(i, n)| names[..i].contains(n).then_some(n)) {
-            return malformed(
-                &file,
-                format!("its first line has two columns of the name `{twice}`: rename one"),
-            );
+        let mut places = HashMap::with_capacity(names.len());
+        for (place, name) in names.iter().enumerate() {
+            if places.insert(name.clone(), place).is_some() {
+                return malformed(
+                    &file,
+                    format!("its first line has two columns of the name `{name}`: rename one"),
+                );
+            }
         }
         let mut rows = Vec::new();
         for record in reader.records() {
             let record = record.or_else(|e| malformed(&file, e.to_string()))?;
             rows.push((line_of(&record, text), record));
         }
-        Ok(Table { file, names, rows })
+        Ok(Table { file, names, places, rows })
     }
 }
 
@@ -109,11 +115,22 @@ fn line_of(record: &StringRecord, text: &[u8]) -> u64 {
     })
 }
 
+/// Names for an error: the first ones, if there are many.
+fn shown(names: &[String]) -> String {
+    let first = names[..names.len().min(100)].join(", ");
+    match names.len().saturating_sub(100) {
+        0 => first,
+        more => format!("{first}, and {more} more"),
+    }
+}
+
 /// The rows of a CSV file, see [`Csv`].
 #[derive(Clone, Debug)]
 pub struct Table {
     file: String,
     names: Vec<String>,
+    /// where each name stands among them
+    places: HashMap<String, usize>,
     /// with the lines that they begin on
     rows: Vec<(u64, StringRecord)>,
 }
@@ -206,13 +223,13 @@ impl Table {
     }
 
     fn place(&self, name: &str) -> Result<usize> {
-        match self.names.iter().position(|own| own == name) {
-            Some(place) => Ok(place),
+        match self.places.get(name) {
+            Some(place) => Ok(*place),
             None => refuse(DataFacts::Parameter {
                 op: "table",
                 name: "column",
                 found: format!("`{name}`"),
-                expected: format!("one of {}", self.names.join(", ")),
+                expected: format!("one of {}", shown(&self.names)),
             }),
         }
     }
@@ -288,6 +305,17 @@ mod tests {
         assert!(Csv::new().from_reader(&b""[..]).unwrap().is_empty());
     }
 
+    #[cfg(feature = "gzip")]
+    #[test]
+    fn a_compressed_file() {
+        use std::io::Write;
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packer.write_all(b"1,2\n3,4\n").unwrap();
+        let on_disk = Temporary::new("table.csv.gz", packer.finish().unwrap());
+        let table = Csv::new().headers(false).open(&on_disk.0).unwrap();
+        assert_eq!(table.columns(table.names()).unwrap(), tensor![[1.0, 2.0], [3.0, 4.0]]);
+    }
+
     #[test]
     fn what_is_wrong_is_named_by_line_and_column() {
         let read = |text: &str| Csv::new().from_reader(text.as_bytes());
@@ -308,6 +336,11 @@ mod tests {
         assert!(e.location().is_some_and(|at| at.file() == file!()));
         assert_eq!(words(table.column("z")), "table: column = `z` is not valid: expected one of x, y");
         assert!(refused!(read("x,x\n1,2\n"), DataFacts::File { .. }));
+        // As many columns as a file can have.
+        let wide: Vec<String> = (0..200_000).map(|i| i.to_string()).collect();
+        let wide = read(&format!("{0}\n{0}\n", wide.join(","))).unwrap();
+        assert_eq!(wide.columns(wide.names()).unwrap().dims(), [1, 200_000]);
+        assert!(words(wide.column("x")).ends_with("98, 99, and 199900 more"));
         assert!(words(read("x,y\n1\n")).contains("line: 2"));
         assert!(words(Csv::new().from_reader(&b"x\n\xff\n"[..])).contains("UTF-8"));
         assert_eq!(Csv::new().open("no/such/file").unwrap_err().kind(), Kind::Io);

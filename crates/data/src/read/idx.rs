@@ -1,12 +1,12 @@
 //! IDX, the format of MNIST and its relatives.
 
-use std::io::{BufRead, Read};
+use std::io::BufRead;
 use std::path::Path;
 
 use foldback_tensor::{DType, Here, Tensor};
 
 use super::stored::Stored;
-use super::{bytes_of, exactly, expect_end, failed, malformed, name_of, open};
+use super::{bytes_of, exactly, expect_end, malformed, name_of, open, unpacked};
 use crate::error::Result;
 
 /// A tensor of an IDX file, in which MNIST and its relatives are published: a header with the type and the shape, and the
@@ -42,18 +42,8 @@ pub fn read_idx_with(path: impl AsRef<Path>, dtype: DType) -> Result<Tensor> {
     open(path.as_ref()).and_then(|reader| read(&name_of(path.as_ref()), reader, Some(dtype))).or_here()
 }
 
-fn read(file: &str, mut reader: impl BufRead, dtype: Option<DType>) -> Result<Tensor> {
-    let start = reader.fill_buf().map_err(|e| failed(file, e))?;
-    if start.starts_with(&[0x1f, 0x8b]) {
-        #[cfg(feature = "gzip")]
-        return plain(file, flate2::bufread::GzDecoder::new(reader), dtype);
-        #[cfg(not(feature = "gzip"))]
-        return malformed(file, "it is compressed by gzip: enable the feature `gzip`, or unpack it");
-    }
-    plain(file, reader, dtype)
-}
-
-fn plain(file: &str, mut reader: impl Read, dtype: Option<DType>) -> Result<Tensor> {
+fn read(file: &str, reader: impl BufRead, dtype: Option<DType>) -> Result<Tensor> {
+    let mut reader = unpacked(file, reader)?;
     let magic = exactly(file, &mut reader, 4, "its first number")?;
     let [0, 0, code, rank] = magic[..] else {
         return malformed(
@@ -120,6 +110,10 @@ mod tests {
         let e = read_idx("no/such/file").unwrap_err();
         assert_eq!(e.kind(), Kind::Io);
         assert!(e.to_string().starts_with("no/such/file: "), "{e}");
+        // The line is the caller's, wherever the system refuses.
+        for e in [e, read_idx(std::env::temp_dir()).unwrap_err()] {
+            assert!(e.location().is_some_and(|at| at.file() == file!()), "{e}");
+        }
     }
 
     #[test]

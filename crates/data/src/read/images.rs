@@ -14,6 +14,8 @@ use crate::error::{Result, check, check_index};
 
 /// What a decoder may use for one image.
 const MOST_BYTES: u64 = 1 << 28;
+/// And what may become of it: with four bytes for each, as much.
+const MOST_PIXELS: u64 = 1 << 26;
 const EXTENSIONS: [&str; 7] = ["png", "jpg", "jpeg", "bmp", "pgm", "ppm", "pnm"];
 
 /// A folder with a folder of images for each class: items are the image, `[3, height, width]` of `f32` between 0 and 1, and
@@ -79,17 +81,19 @@ impl ImageFolder {
     /// Scales every image to this size, whatever its proportions (triangle filter, as wide as the scaling needs).
     ///
     /// # Panics
-    /// If a size is 0.
+    /// If a size is 0, or there are more than 2²⁶ pixels.
     #[must_use]
     #[track_caller]
     pub fn resize(mut self, height: u32, width: u32) -> ImageFolder {
         let size = format!("{height} x {width}");
+        let pixels = u64::from(height) * u64::from(width);
+        let expected = "at least 1 x 1, and at most 67108864 pixels";
         foldback_tensor::or_panic(check(
-            height > 0 && width > 0,
+            (1..=MOST_PIXELS).contains(&pixels),
             "image folder",
             "resize",
             size,
-            "at least 1 x 1",
+            expected,
         ));
         self.size = Some((height, width));
         self

@@ -10,7 +10,7 @@ mod npy;
 mod stored;
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use foldback_tensor::{Error, refuse};
@@ -29,10 +29,9 @@ fn malformed<T>(file: &str, what: impl Into<String>) -> Result<T> {
     refuse(DataFacts::File { file: file.to_owned(), what: what.into() })
 }
 
-/// What the operating system says about a file, with its name.
-#[track_caller]
+/// What the operating system says about a file, with its name; the caller's line comes later.
 fn failed(file: &str, error: io::Error) -> Error {
-    Error::from(io::Error::new(error.kind(), format!("{file}: {error}")))
+    Error::from(io::Error::new(error.kind(), format!("{file}: {error}"))).with_location(None)
 }
 
 /// How texts call a file.
@@ -40,12 +39,23 @@ fn name_of(path: &Path) -> String {
     path.display().to_string()
 }
 
-#[track_caller]
 fn open(path: &Path) -> Result<BufReader<File>> {
     match File::open(path) {
         Ok(file) => Ok(BufReader::new(file)),
         Err(e) => Err(failed(&name_of(path), e)),
     }
+}
+
+/// What a file holds that may be compressed by gzip.
+fn unpacked<'a>(file: &str, mut reader: impl BufRead + 'a) -> Result<Box<dyn Read + 'a>> {
+    let start = reader.fill_buf().map_err(|e| failed(file, e))?;
+    if !start.starts_with(&[0x1f, 0x8b]) {
+        return Ok(Box::new(reader));
+    }
+    #[cfg(feature = "gzip")]
+    return Ok(Box::new(flate2::bufread::GzDecoder::new(reader)));
+    #[cfg(not(feature = "gzip"))]
+    malformed(file, "it is compressed by gzip: enable the feature `gzip`, or unpack it")
 }
 
 /// The next `count` bytes; fewer are refused as the end of a file that was cut off.
