@@ -118,7 +118,7 @@ impl<M: Module> AveragedModel<M> {
 
     /// How many updates there were.
     pub fn num_averaged(&self) -> usize {
-        self.n_averaged.value().item().map_or(0, |n| n as usize)
+        self.n_averaged.value().item_as::<i64>().map_or(0, |n| usize::try_from(n).unwrap_or(0))
     }
 
     /// Takes the weights of a model into the average: one that was made like this, a step later.
@@ -161,7 +161,7 @@ impl<M: Module> AveragedModel<M> {
             }
             own.set(value);
         }
-        self.n_averaged.set(Tensor::from(n as i64 + 1));
+        self.n_averaged.set(Tensor::from((n as i64).saturating_add(1)));
         Ok(())
     }
 }
@@ -243,6 +243,18 @@ mod tests {
             mean: Buffer::new(Tensor::from(vec![mean])),
             count: Buffer::new(Tensor::from(count)),
         }
+    }
+
+    /// A file can say anything.
+    #[test]
+    fn a_count_at_its_end_stays_there() {
+        let model = counted(1.0, 2.0, 3);
+        let mut averaged = AveragedModel::new(&model);
+        let mut state = averaged.state_dict();
+        state.insert("n_averaged", Tensor::from(i64::MAX));
+        averaged.load_state_dict(&state).unwrap();
+        averaged.update(&model).unwrap();
+        assert_eq!(averaged.state_dict(), state);
     }
 
     #[test]

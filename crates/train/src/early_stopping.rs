@@ -1,5 +1,10 @@
 //! Early stopping: when a value does not get better any more.
 
+use foldback_tensor::{Here, StateDict, Tensor};
+
+use crate::error::Result;
+use crate::saved::Reader;
+
 /// Says when a value has not got better for a while, and which was the best. Smaller is better, unless told otherwise; NaN never is.
 ///
 /// ```
@@ -58,6 +63,11 @@ impl EarlyStopping {
         } else {
             self.waited = self.waited.saturating_add(1);
         }
+        self.is_over()
+    }
+
+    /// Whether it is time to stop.
+    pub(crate) fn is_over(&self) -> bool {
         self.waited >= self.patience.max(1)
     }
 
@@ -69,6 +79,47 @@ impl EarlyStopping {
     /// The best value so far.
     pub fn best(&self) -> Option<f64> {
         self.best
+    }
+
+    /// What it has seen: the best value, and how often in a row it was no better. The settings are the program's.
+    pub fn state_dict(&self) -> StateDict {
+        let mut state =
+            StateDict::from_iter([("waited", Tensor::from(self.waited.min(i64::MAX as usize) as i64))]);
+        if let Some(best) = self.best {
+            state.insert("best", Tensor::from(best));
+        }
+        state
+    }
+
+    /// Goes on from a state; one without entries is that of the beginning.
+    ///
+    /// # Errors
+    /// `State` if something is left over, or of another form. Nothing is changed then.
+    ///
+    /// ```
+    /// use foldback_train::EarlyStopping;
+    /// let mut stopping = EarlyStopping::new(2);
+    /// stopping.update(1.0);
+    /// stopping.update(1.5);
+    /// let mut later = EarlyStopping::new(2);
+    /// later.load_state_dict(&stopping.state_dict())?;
+    /// assert!(later.update(1.2) && later.best() == Some(1.0));
+    /// # Ok::<(), foldback_train::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn load_state_dict(&mut self, state: &StateDict) -> Result<()> {
+        (self.best, self.waited) = read(state).here()?;
+        Ok(())
+    }
+}
+
+fn read(state: &StateDict) -> Result<(Option<f64>, usize)> {
+    let mut from = Reader::new("EarlyStopping", state);
+    let (best, waited) = (from.number("best")?, from.number::<i64>("waited")?.unwrap_or(0));
+    from.end()?;
+    match usize::try_from(waited) {
+        Ok(waited) => Ok((best, waited)),
+        Err(_) => from.refuse(format!("waited is {waited}")),
     }
 }
 
@@ -105,5 +156,40 @@ mod tests {
             assert_eq!(stopping.is_best(), is_best, "{value}");
         }
         assert_eq!(stopping.best(), Some(0.6));
+    }
+
+    /// Stopped anywhere and taken up by a fresh one, it says the same as one that was never stopped.
+    #[test]
+    fn goes_on_from_a_saved_state() {
+        let values = [3.0, 2.0, f64::NAN, 2.5, 1.9, 2.0, 2.0, 2.0];
+        for cut in 0..values.len() {
+            let mut whole = EarlyStopping::new(3);
+            for &v in &values[..cut] {
+                whole.update(v);
+            }
+            let mut later = EarlyStopping::new(3);
+            later.load_state_dict(&whole.state_dict()).unwrap();
+            assert_eq!(later, whole);
+            values[cut..].iter().for_each(|&v| assert_eq!(later.update(v), whole.update(v)));
+        }
+    }
+
+    #[test]
+    fn states_of_others_are_refused() {
+        let mut stopping = EarlyStopping::new(3);
+        stopping.update(1.0);
+        let before = stopping.clone();
+        for (name, tensor, words) in [
+            ("waited", Tensor::from(-1i64), "waited is -1"),
+            ("waited", Tensor::from(1.0f64), "waited is f64 []"),
+            ("best", Tensor::from(vec![1.0f64]), "best is f64 [1]"),
+            ("worst", Tensor::from(1.0f64), "worst is unexpected"),
+        ] {
+            let e = stopping.load_state_dict(&StateDict::from_iter([(name, tensor)])).unwrap_err();
+            assert_eq!(e.location().unwrap().file(), file!());
+            let text = e.with_location(None).to_string();
+            assert!(text.starts_with(&format!("load_state_dict: EarlyStopping: {words}: ")), "{text}");
+            assert_eq!(stopping, before);
+        }
     }
 }

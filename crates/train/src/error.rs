@@ -81,6 +81,14 @@ pub enum TrainFacts {
         /// the names of this one
         found: String,
     },
+    /// A saved state that does not fit what it was loaded into.
+    #[error("load_state_dict: {what}: {problem}: give a state that this version of it has saved")]
+    State {
+        /// what it was loaded into
+        what: &'static str,
+        /// what is missing, left over, or of another form
+        problem: String,
+    },
     /// A picture that could not be drawn.
     #[error("{file}: {what}")]
     Picture {
@@ -95,7 +103,7 @@ impl Facts for TrainFacts {
     fn kind(&self) -> Kind {
         use TrainFacts::*;
         match self {
-            Parameter { .. } | Columns { .. } => Kind::Argument,
+            Parameter { .. } | Columns { .. } | State { .. } => Kind::Argument,
             Shapes { .. } => Kind::Shape,
             DType { .. } => Kind::DType,
             Class { .. } => Kind::Index,
@@ -139,6 +147,7 @@ mod tests {
             (Class { op, what, class: 3, classes: 3 }, Kind::Index),
             (Alarm { what, value: 1.0, batch: 0, epoch: 0, cause: text() }, Kind::Graph),
             (Columns { file: text(), columns: text(), found: text() }, Kind::Argument),
+            (State { what, problem: text() }, Kind::Argument),
             (Picture { file: text(), what: text() }, Kind::File),
         ];
         for (facts, kind) in all {

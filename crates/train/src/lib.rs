@@ -14,6 +14,8 @@ pub mod metrics;
 mod plots;
 #[cfg(feature = "progress")]
 mod progress;
+mod saved;
+mod update_bn;
 
 pub use averaged::{AverageFacts, AveragedModel};
 #[cfg(feature = "safetensors")]
@@ -22,10 +24,11 @@ pub use checkpoint::{
 };
 pub use early_stopping::EarlyStopping;
 pub use error::TrainFacts;
-pub use fit::{BatchReport, EpochReport, Fit, History};
+pub use fit::{BatchReport, EpochReport, Fit, FitState, History};
 pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use log::{CsvLog, JsonLinesLog, Log};
 #[cfg(feature = "plots")]
 pub use plots::{plot_curves, plot_decision_boundary};
 #[cfg(feature = "progress")]
 pub use progress::Progress;
+pub use update_bn::update_bn;

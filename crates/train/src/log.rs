@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use foldback_tensor::{Error, Here, refuse};
@@ -15,7 +15,7 @@ pub trait Log {
     ///
     /// # Errors
     /// Whatever the system says about writing; `Columns` where a file has columns, and these are others.
-    fn log(&mut self, step: u64, values: &[(&str, f64)]) -> Result<()>;
+    fn log(&mut self, step: usize, values: &[(&str, f64)]) -> Result<()>;
 }
 
 /// A file and its name. Each row is written as a whole and at once: what was logged is there if the program is killed.
@@ -23,28 +23,49 @@ pub trait Log {
 struct Rows {
     name: String,
     file: File,
+    /// whether the last row has no end: a full disk or a kill cut it off
+    is_cut: bool,
 }
 
 impl Rows {
-    #[track_caller]
     fn open(path: &Path, options: &OpenOptions) -> Result<Rows> {
         let name = path.display().to_string();
         match options.open(path) {
-            Ok(file) => Ok(Rows { name, file }),
+            Ok(file) => Ok(Rows { name, file, is_cut: false }),
             Err(e) => Err(failed(&name, e)),
         }
     }
 
-    #[track_caller]
     fn write(&mut self, row: &str) -> Result<()> {
-        self.file.write_all(row.as_bytes()).map_err(|e| failed(&self.name, e))
+        let end = if self.is_cut { "\n" } else { "" };
+        let done = self.file.write_all(format!("{end}{row}").as_bytes());
+        self.is_cut = done.is_err();
+        done.map_err(|e| failed(&self.name, e))
+    }
+
+    /// Opens a file to go on in it, on a line of its own.
+    fn go_on(path: &Path) -> Result<Rows> {
+        let mut rows = Rows::open(path, &further())?;
+        rows.is_cut = ends_inside_a_line(path);
+        Ok(rows)
     }
 }
 
 /// What the operating system says about a file, with its name.
-#[track_caller]
+/// Whether a file ends without the end of a line; of a pipe or a device this is not known.
+fn ends_inside_a_line(path: &Path) -> bool {
+    let last = || -> std::io::Result<bool> {
+        let (mut file, mut last) = (File::open(path)?, [b'\n']);
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+        Ok(last != [b'\n'])
+    };
+    last().unwrap_or(false)
+}
+
+/// With the name of the file; the caller's line comes later.
 fn failed(file: &str, error: std::io::Error) -> Error {
-    Error::from(std::io::Error::new(error.kind(), format!("{file}: {error}")))
+    Error::from(std::io::Error::new(error.kind(), format!("{file}: {error}"))).with_location(None)
 }
 
 fn anew() -> OpenOptions {
@@ -85,7 +106,7 @@ impl CsvLog {
     /// Whatever the system says about making it.
     #[track_caller]
     pub fn create(path: impl AsRef<Path>) -> Result<CsvLog> {
-        Ok(CsvLog { rows: Rows::open(path.as_ref(), &anew())?, columns: None })
+        Ok(CsvLog { rows: Rows::open(path.as_ref(), &anew()).here()?, columns: None })
     }
 
     /// Goes on with a file, as a resumed run does; makes one if there is none.
@@ -94,10 +115,10 @@ impl CsvLog {
     /// Whatever the system says about reading and writing it.
     #[track_caller]
     pub fn append(path: impl AsRef<Path>) -> Result<CsvLog> {
-        let rows = Rows::open(path.as_ref(), &further())?;
+        let rows = Rows::go_on(path.as_ref()).here()?;
         let mut first = String::new();
         let read = File::open(path.as_ref()).and_then(|file| BufReader::new(file).read_line(&mut first));
-        read.map_err(|e| failed(&rows.name, e))?;
+        read.map_err(|e| failed(&rows.name, e)).here()?;
         let columns = (!first.is_empty()).then(|| first.trim_end_matches(['\r', '\n']).to_owned());
         Ok(CsvLog { rows, columns })
     }
@@ -105,7 +126,7 @@ impl CsvLog {
 
 impl Log for CsvLog {
     #[track_caller]
-    fn log(&mut self, step: u64, values: &[(&str, f64)]) -> Result<()> {
+    fn log(&mut self, step: usize, values: &[(&str, f64)]) -> Result<()> {
         let mut found = "step".to_owned();
         values.iter().for_each(|(name, _)| found = format!("{found},{}", csv_text(name)));
         let mut row = match &self.columns {
@@ -121,7 +142,7 @@ impl Log for CsvLog {
             let _ = write!(row, ",{value:?}");
         }
         row.push('\n');
-        self.rows.write(&row)?;
+        self.rows.write(&row).here()?;
         self.columns = Some(found);
         Ok(())
     }
@@ -159,7 +180,7 @@ impl JsonLinesLog {
     /// Whatever the system says about making it.
     #[track_caller]
     pub fn create(path: impl AsRef<Path>) -> Result<JsonLinesLog> {
-        Ok(JsonLinesLog { rows: Rows::open(path.as_ref(), &anew())? })
+        Ok(JsonLinesLog { rows: Rows::open(path.as_ref(), &anew()).here()? })
     }
 
     /// Goes on with a file, as a resumed run does; makes one if there is none.
@@ -168,13 +189,13 @@ impl JsonLinesLog {
     /// Whatever the system says about opening it.
     #[track_caller]
     pub fn append(path: impl AsRef<Path>) -> Result<JsonLinesLog> {
-        Ok(JsonLinesLog { rows: Rows::open(path.as_ref(), &further())? })
+        Ok(JsonLinesLog { rows: Rows::go_on(path.as_ref()).here()? })
     }
 }
 
 impl Log for JsonLinesLog {
     #[track_caller]
-    fn log(&mut self, step: u64, values: &[(&str, f64)]) -> Result<()> {
+    fn log(&mut self, step: usize, values: &[(&str, f64)]) -> Result<()> {
         let mut row = format!("{{\"step\":{step}");
         for (name, value) in values {
             let _ = match value {
@@ -184,7 +205,7 @@ impl Log for JsonLinesLog {
             };
         }
         row.push_str("}\n");
-        self.rows.write(&row)
+        self.rows.write(&row).here()
     }
 }
 
@@ -244,6 +265,30 @@ mod tests {
         CsvLog::create(&file.0).unwrap().log(0, &[]).unwrap();
         assert_eq!(file.text(), "step\n0\n");
         assert!(refused!(CsvLog::append(&file.0).unwrap().log(1, &[("x", 0.0)]), TrainFacts::Columns { .. }));
+    }
+
+    /// A run that was killed, or whose disk was full, in the middle of a row: the next one has a line of its own.
+    #[test]
+    fn a_row_that_was_cut_off_ends_there() {
+        let file = Temporary::new("cut.csv");
+        std::fs::write(&file.0, "step,loss\n0,0.5\n1,0.").unwrap();
+        let mut log = CsvLog::append(&file.0).unwrap();
+        log.log(1, &[("loss", 0.25)]).unwrap();
+        log.log(2, &[("loss", 0.125)]).unwrap();
+        assert_eq!(file.text(), "step,loss\n0,0.5\n1,0.\n1,0.25\n2,0.125\n");
+        std::fs::write(&file.0, "{\"step\":1").unwrap();
+        JsonLinesLog::append(&file.0).unwrap().log(2, &[]).unwrap();
+        assert_eq!(file.text(), "{\"step\":1\n{\"step\":2}\n");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_an_error() {
+        let mut log = JsonLinesLog::append("/dev/full").unwrap();
+        let e = log.log(1, &[]).unwrap_err();
+        assert_eq!(e.kind(), Kind::Io);
+        assert!(e.location().is_some_and(|at| at.file() == file!()), "{e}");
+        assert!(log.rows.is_cut);
     }
 
     #[test]

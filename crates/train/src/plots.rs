@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::path::Path;
 
+use foldback_graph::Value;
 use foldback_tensor::{DType, Here, Tensor, refuse};
 use plotters::prelude::*;
 
@@ -17,7 +18,7 @@ type Drawn = std::result::Result<(), Box<dyn StdError + Send + Sync>>;
 /// Draws curves over epochs or steps, one for each name, into an `.svg` file. What is not finite leaves a gap.
 ///
 /// # Errors
-/// `Parameter` if there is no finite number, or the name does not end in `.svg`; `Picture` if the file cannot be written.
+/// `Parameter` if there is no finite number, or the name does not end in `.svg`; of kind `Io` if the file cannot be written.
 ///
 /// ```
 /// use foldback_train::plot_curves;
@@ -36,8 +37,8 @@ pub fn plot_curves(path: impl AsRef<Path>, title: &str, curves: &[(&str, &[f64])
     check(finite().next().is_some(), OP, "curves", "[]", "at least one finite number").here()?;
     let range = room(finite());
     let longest = curves.iter().map(|(_, curve)| curve.len()).max().unwrap_or(0);
-    save(path, || {
-        let area = SVGBackend::new(path, SIZE).into_drawing_area();
+    save(path, |drawing| {
+        let area = SVGBackend::with_string(drawing, SIZE).into_drawing_area();
         area.fill(&WHITE)?;
         let mut chart = ChartBuilder::on(&area)
             .caption(title, ("sans-serif", 20))
@@ -78,7 +79,7 @@ pub fn plot_curves(path: impl AsRef<Path>, title: &str, curves: &[(&str, &[f64])
 ///
 /// # Errors
 /// `Parameter` if shapes or types are others, there is no point, one is not finite, a class number is negative, or the
-/// name does not end in `.svg`; what `classify` returns; `Picture` if the file cannot be written.
+/// name does not end in `.svg`; what `classify` returns; of kind `Io` if the file cannot be written.
 ///
 /// ```
 /// use foldback_tensor::tensor;
@@ -91,11 +92,11 @@ pub fn plot_curves(path: impl AsRef<Path>, title: &str, curves: &[(&str, &[f64])
 /// # Ok::<(), foldback_train::Error>(())
 /// ```
 #[track_caller]
-pub fn plot_decision_boundary(
+pub fn plot_decision_boundary<V: Value>(
     path: impl AsRef<Path>,
     points: &Tensor,
     labels: &Tensor,
-    classify: impl FnOnce(&Tensor) -> Result<Tensor>,
+    classify: impl FnOnce(&Tensor) -> Result<V>,
 ) -> Result<()> {
     const OP: &str = "plot_decision_boundary";
     let path = path.as_ref();
@@ -106,7 +107,7 @@ pub fn plot_decision_boundary(
         .here()?;
     let flat = points.to(DType::F64).to_vec::<f64>().here()?;
     check(flat.iter().all(|v| v.is_finite()), OP, "points", "NaN or infinity", "finite numbers").here()?;
-    let labels = class_vec(OP, "labels", labels, n).here()?;
+    let labels = class_ids(OP, "labels", labels, n).here()?;
     let flat: Vec<f64> = flat.into_iter().map(tame).collect();
     let [xs, ys] = [0, 1].map(|axis| room(flat.iter().skip(axis).step_by(2).copied()));
     let middle =
@@ -114,9 +115,11 @@ pub fn plot_decision_boundary(
     let field = |i: usize| [middle(&xs, i % FIELDS), middle(&ys, i / FIELDS)];
     let grid: Vec<f64> = (0..FIELDS * FIELDS).flat_map(field).collect();
     let grid = Tensor::from_vec(grid, [FIELDS * FIELDS, 2]).here()?.to(points.dtype());
-    let classes = class_vec(OP, "what classify returned", &classify(&grid)?, FIELDS * FIELDS).here()?;
-    save(path, || {
-        let area = SVGBackend::new(path, SIZE).into_drawing_area();
+    let classes =
+        class_ids(OP, "what classify returned", &classify(&grid)?.as_var().value(), FIELDS * FIELDS)
+            .here()?;
+    save(path, |drawing| {
+        let area = SVGBackend::with_string(drawing, SIZE).into_drawing_area();
         area.fill(&WHITE)?;
         let mut chart = ChartBuilder::on(&area)
             .margin(10)
@@ -149,7 +152,7 @@ pub fn plot_decision_boundary(
     .here()
 }
 
-fn class_vec(op: &'static str, name: &'static str, classes: &Tensor, n: usize) -> Result<Vec<usize>> {
+fn class_ids(op: &'static str, name: &'static str, classes: &Tensor, n: usize) -> Result<Vec<usize>> {
     let found = format!("{} {}", classes.dtype(), classes.shape());
     let fits = matches!(classes.dtype(), DType::I64 | DType::Bool) && *classes.dims() == [n];
     check(fits, op, name, found, format!("class numbers, i64 [{n}]: x.argmax(1)"))?;
@@ -185,16 +188,13 @@ fn expect_svg(op: &'static str, path: &Path) -> Result<()> {
     )
 }
 
-fn save(path: &Path, draw: impl FnOnce() -> Drawn) -> Result<()> {
-    // The drawing tells of a file that it cannot write when it is dropped, by a panic; this asks first.
-    let file = path.display().to_string();
-    if let Err(e) = std::fs::File::create(path) {
-        return Err(std::io::Error::new(e.kind(), format!("{file}: {e}")).into());
+/// Draws in memory, and writes the file when all of it is there. (A drawing into a file tells of a full disk by a panic.)
+fn save(path: &Path, draw: impl FnOnce(&mut String) -> Drawn) -> Result<()> {
+    let (file, mut drawing) = (path.display().to_string(), String::new());
+    if let Err(e) = draw(&mut drawing) {
+        return refuse(TrainFacts::Picture { file, what: format!("it cannot be drawn: {e}") });
     }
-    match draw() {
-        Ok(()) => Ok(()),
-        Err(e) => refuse(TrainFacts::Picture { file, what: format!("it cannot be drawn: {e}") }),
-    }
+    std::fs::write(path, drawing).map_err(|e| std::io::Error::new(e.kind(), format!("{file}: {e}")).into())
 }
 
 #[cfg(test)]
@@ -262,6 +262,12 @@ mod tests {
         assert!(plot_curves("a.png", "", &[("x", &[1.0])]).unwrap_err().to_string().contains("ends in .svg"));
         let e = plot_curves("no/such/a.svg", "", &[("x", &[1.0])]).unwrap_err();
         assert!(e.kind() == Kind::Io && e.to_string().starts_with("no/such/a.svg: "), "{e}");
+        #[cfg(target_os = "linux")]
+        {
+            let full = Picture::new("full");
+            std::os::unix::fs::symlink("/dev/full", &full.0).unwrap();
+            assert_eq!(plot_curves(&full.0, "", &[("x", &[1.0])]).unwrap_err().kind(), Kind::Io);
+        }
         let zeros = |x: &Tensor| x.select(1, 0)?.mul(0.0).map(|x| x.long());
         for (x, labels) in [
             (tensor![[f32::NAN, 0.0]], labels.clone()),

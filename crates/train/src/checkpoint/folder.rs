@@ -20,15 +20,15 @@ use super::Checkpoint;
 /// use foldback_train::{Checkpoint, Checkpoints};
 /// # let folder = std::env::temp_dir().join(format!("foldback-folder-{}", std::process::id()));
 /// let kept = Checkpoints::in_folder(&folder).keep_last(2).keep_best(1);
-/// for (epoch, loss) in [(1u64, 0.5), (2, 0.25), (3, 0.4), (4, 0.3)] {
+/// for (epoch, loss) in [(1, 0.5), (2, 0.25), (3, 0.4), (4, 0.3)] {
 ///     kept.save_with(epoch, loss, &Checkpoint::new().put("epoch", &epoch))?;
 /// }
-/// let steps: Vec<u64> = kept.list()?.iter().map(|saved| saved.step).collect();
+/// let steps: Vec<usize> = kept.list()?.iter().map(|saved| saved.step).collect();
 /// assert_eq!(steps, [2, 3, 4]);
 /// assert_eq!(kept.best()?.unwrap().metric, Some(0.25));
 ///
 /// if let Some(last) = kept.last()? { // none in a fresh folder
-///     let mut epoch = 0u64;
+///     let mut epoch = 0usize;
 ///     Checkpoint::open(last.path)?.get("epoch", &mut epoch)?;
 ///     assert_eq!(epoch, 4);
 /// }
@@ -49,7 +49,7 @@ pub struct Saved {
     /// the file
     pub path: PathBuf,
     /// the step that it was saved at
-    pub step: u64,
+    pub step: usize,
     /// what it was judged by, if it was
     pub metric: Option<f64>,
 }
@@ -89,7 +89,7 @@ impl Checkpoints {
     /// # Errors
     /// As [`Checkpoint::save`], and of kind `Io` if the folder cannot be made or read.
     #[track_caller]
-    pub fn save(&self, step: u64, run: &Checkpoint) -> Result<PathBuf> {
+    pub fn save(&self, step: usize, run: &Checkpoint) -> Result<PathBuf> {
         self.keep(step, None, run).here()
     }
 
@@ -98,11 +98,11 @@ impl Checkpoints {
     /// # Errors
     /// As [`Checkpoints::save`].
     #[track_caller]
-    pub fn save_with(&self, step: u64, metric: f64, run: &Checkpoint) -> Result<PathBuf> {
+    pub fn save_with(&self, step: usize, metric: f64, run: &Checkpoint) -> Result<PathBuf> {
         self.keep(step, Some(metric), run).here()
     }
 
-    fn keep(&self, step: u64, metric: Option<f64>, run: &Checkpoint) -> Result<PathBuf> {
+    fn keep(&self, step: usize, metric: Option<f64>, run: &Checkpoint) -> Result<PathBuf> {
         fs::create_dir_all(&self.folder).map_err(|e| failed("save", &self.folder, &e))?;
         remove_leftovers(&self.folder, format!(".{STEP}").as_ref());
         let path = self.folder.join(name_of(step, metric));
@@ -154,7 +154,7 @@ impl Checkpoints {
         let mut all = Vec::new();
         for entry in entries {
             let entry = entry.map_err(|e| failed("list", &self.folder, &e))?;
-            all.extend(Saved::parse(entry.path()));
+            all.extend(Saved::parse(entry.path()).filter(|saved| saved.path.is_file()));
         }
         all.sort_by(|a, b| (a.step, &a.path).cmp(&(b.step, &b.path)));
         Ok(all)
@@ -184,7 +184,7 @@ const STEP: &str = "step-";
 const METRIC: &str = "-metric-";
 const ENDING: &str = ".ckpt";
 
-fn name_of(step: u64, metric: Option<f64>) -> String {
+fn name_of(step: usize, metric: Option<f64>) -> String {
     // `{:?}` of a number reads back as the same number.
     let metric = metric.map_or(String::new(), |metric| format!("{METRIC}{metric:?}"));
     format!("{STEP}{step:08}{metric}{ENDING}")

@@ -5,6 +5,9 @@ use foldback_nn::{FileFacts, Module};
 use foldback_optim::{Optimizer, Schedule};
 use foldback_tensor::{Generator, Result, StateDict, Tensor, refuse};
 
+use crate::early_stopping::EarlyStopping;
+use crate::fit::FitState;
+
 /// What has a state that can be saved and loaded again, all or nothing.
 ///
 /// `K` says by what it has one, and is never written: modules, optimisers, schedules, loaders and plain values each have an
@@ -43,7 +46,7 @@ use foldback_tensor::{Generator, Result, StateDict, Tensor, refuse};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no state that a checkpoint can hold",
-    note = "modules, optimisers, schedules, loaders, generators, tensors, numbers, `bool` and `String` have; implement `Stateful<()>` for a type of your own"
+    note = "modules, optimisers, schedules, loaders, `FitState`, `EarlyStopping`, generators, tensors, numbers, `Vec<f64>`, `bool` and `String` have; implement `Stateful<()>` for a type of your own"
 )]
 pub trait Stateful<K> {
     /// What it is, for errors: an entry of one kind is not loaded into another.
@@ -75,7 +78,8 @@ pub enum BySchedule {}
 #[derive(Debug)]
 pub enum ByLoader {}
 
-/// Of numbers, `bool`, `String`, tensors, state dicts and generators of random numbers: themselves.
+/// Of numbers, `Vec<f64>`, `bool`, `String`, tensors, state dicts and generators of random numbers: themselves. Of [`EarlyStopping`] and
+/// [`FitState`]: what they have seen.
 #[derive(Debug)]
 pub enum ByValue {}
 
@@ -146,6 +150,30 @@ impl<D: Dataset<Item: Collate>> Stateful<ByLoader> for DataLoader<D> {
     }
 }
 
+/// Defines states of types that have them under PyTorch's names.
+macro_rules! dicts {
+    ($($type:ty: $kind:literal;)*) => {$(
+        impl Stateful<ByValue> for $type {
+            fn kind(&self) -> &'static str {
+                $kind
+            }
+
+            fn state(&self) -> StateDict {
+                self.state_dict()
+            }
+
+            fn load_state(&mut self, state: &StateDict) -> Result<()> {
+                self.load_state_dict(state)
+            }
+        }
+    )*};
+}
+
+dicts! {
+    EarlyStopping: "early stopping";
+    FitState: "fit";
+}
+
 /// The name of a value in its state.
 const VALUE: &str = "value";
 
@@ -203,6 +231,7 @@ values! {
         Ok(v) => v,
         Err(_) => return unfit("these bytes are no UTF-8"),
     };
+    Vec<f64>: |v| Tensor::from(v), |t| t.to_vec()?;
     Tensor: |v| v.clone(), |t| t.clone();
     Generator: |v| v.get_state(), |t| {
         let mut loaded = Generator::new(0);

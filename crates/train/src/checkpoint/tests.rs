@@ -59,6 +59,8 @@ fn values_come_back_with_their_bits() {
     comes_back(usize::MAX, 0);
     comes_back(String::from("größe 模型 🙂\0"), String::new());
     comes_back(String::new(), String::from("a"));
+    comes_back(vec![0.1, -1e-300, f64::INFINITY], Vec::new());
+    comes_back(Vec::new(), vec![0.1]);
     comes_back(tensor![[1.0, 2.0]], tensor![0; i64]);
     comes_back(Generator::new(u64::MAX), Generator::new(0));
     comes_back(StateDict::from_iter([("a.b", tensor![1.0]), ("c", tensor![true])]), StateDict::new());
@@ -230,7 +232,7 @@ fn other_programs_read_the_weights() {
     assert_eq!(state.get("epoch.value"), Some(&Tensor::full((), 3).long()));
 }
 
-fn steps(kept: &Checkpoints) -> Vec<u64> {
+fn steps(kept: &Checkpoints) -> Vec<usize> {
     kept.list().unwrap().iter().map(|saved| saved.step).collect()
 }
 
@@ -252,12 +254,12 @@ fn the_last_and_the_best_are_kept() {
             Checkpoints::in_folder(folder.0.join("a/b")).keep_last(last).keep_best(best).maximize(maximize);
         assert_eq!((kept.last().unwrap(), kept.best().unwrap()), (None, None));
         for (step, loss) in losses.iter().enumerate() {
-            let path = kept.save_with(step as u64, *loss, &run).unwrap();
+            let path = kept.save_with(step, *loss, &run).unwrap();
             assert_eq!(kept.last().unwrap().unwrap().path, path);
         }
         assert_eq!(steps(&kept), expected, "{last} {best} {maximize}");
         let found = kept.best().unwrap().unwrap();
-        assert_eq!(Some(losses[found.step as usize]), found.metric);
+        assert_eq!(Some(losses[found.step]), found.metric);
         Checkpoint::open(found.path).unwrap();
     }
 }
@@ -270,6 +272,7 @@ fn a_step_that_comes_again_and_files_of_others() {
     for name in ["notes.txt", "step-x.ckpt", "step-00000001.txt", ".step-00000009.ckpt.77-0.tmp"] {
         fs::write(folder.0.join(name), "").unwrap();
     }
+    fs::create_dir(folder.0.join("step-00000099.ckpt")).unwrap();
     kept.save(5, &run).unwrap();
     kept.save_with(6, -1e-7, &run).unwrap();
     kept.save_with(6, 0.25, &run).unwrap();
@@ -288,6 +291,7 @@ fn a_step_that_comes_again_and_files_of_others() {
             "step-00000001.txt",
             "step-00000006-metric-0.25.ckpt",
             "step-00000007.ckpt",
+            "step-00000099.ckpt",
             "step-x.ckpt"
         ]
     );

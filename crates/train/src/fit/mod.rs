@@ -1,27 +1,33 @@
 //! `Fit`: the training loop, for those who do not want to write it.
 
 mod alarm;
+#[cfg(feature = "safetensors")]
+mod kept_run;
 mod report;
+mod state;
 
 use std::time::Instant;
 
 use foldback_data::{BatchOf, Collate, DataLoader, Dataset};
 use foldback_graph::{Var, no_grad};
 use foldback_nn::Module;
-use foldback_optim::Optimizer;
-use foldback_tensor::{Here, StateDict, get_rng_state};
+use foldback_optim::{Optimizer, Schedule};
+use foldback_tensor::{Here, get_rng_state};
 
 use crate::early_stopping::EarlyStopping;
-use crate::error::Result;
+use crate::error::{Result, check};
 use crate::log::Log;
 #[cfg(feature = "progress")]
 use crate::progress::Progress;
 use alarm::{Alarms, Place};
 pub use report::{BatchReport, EpochReport, History};
+pub use state::FitState;
 
 type Evaluate<'a, M> = Box<dyn FnMut(&M) -> Result<f64> + 'a>;
 type BeforeStep<'a, M> = Box<dyn FnMut(&M) -> Result<()> + 'a>;
 type OnBatch<'a> = Box<dyn FnMut(&BatchReport) -> Result<()> + 'a>;
+/// A schedule, and how its optimiser is shown to it.
+type Scheduled<'a, O> = (Box<dyn Schedule + 'a>, fn(&O) -> &dyn Optimizer);
 type OnEpoch<'a, M> = Box<dyn FnMut(&M, &EpochReport) -> Result<()> + 'a>;
 
 /// A training loop: epochs over a loader, with what a run usually needs around the steps.
@@ -66,6 +72,10 @@ pub struct Fit<'a, M, O: ?Sized> {
     on_batch: Option<OnBatch<'a>>,
     on_epoch: Option<OnEpoch<'a, M>>,
     logs: Vec<Box<dyn Log + 'a>>,
+    schedule: Option<Scheduled<'a, O>>,
+    state: Option<&'a FitState>,
+    #[cfg(feature = "safetensors")]
+    file: Option<kept_run::File>,
     #[cfg(feature = "progress")]
     progress: bool,
 }
@@ -85,6 +95,10 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
             on_batch: None,
             on_epoch: None,
             logs: Vec::new(),
+            schedule: None,
+            state: None,
+            #[cfg(feature = "safetensors")]
+            file: None,
             #[cfg(feature = "progress")]
             progress: false,
         }
@@ -159,7 +173,17 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         self
     }
 
-    /// Runs after each epoch: the place for schedules and checkpoints. [`EpochReport::stop`] ends the run.
+    /// Changes the learning rates after each epoch.
+    #[must_use]
+    pub fn schedule(mut self, schedule: impl Schedule + 'a) -> Self
+    where
+        O: Sized,
+    {
+        self.schedule = Some((Box::new(schedule), |optimizer| optimizer));
+        self
+    }
+
+    /// Runs after each epoch, behind the schedule: the place for what a program does besides. [`EpochReport::stop`] ends the run.
     #[must_use]
     pub fn on_epoch(mut self, f: impl FnMut(&M, &EpochReport) -> Result<()> + 'a) -> Self {
         self.on_epoch = Some(Box::new(f));
@@ -170,6 +194,13 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
     #[must_use]
     pub fn log(mut self, log: impl Log + 'a) -> Self {
         self.logs.push(Box::new(log));
+        self
+    }
+
+    /// Begins where this says that the run stands, and keeps it up to date: for checkpoints of one's own.
+    #[must_use]
+    pub fn state(mut self, state: &'a FitState) -> Self {
+        self.state = Some(state);
         self
     }
 
@@ -185,7 +216,8 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
     ///
     /// # Errors
     /// `Alarm` for a loss or a gradient that is not finite or too large, with what it came from; whatever the data, the
-    /// model, or one of the functions return. The model is as the last step has left it, in the mode of that moment.
+    /// model, the schedule, the checkpoint or one of the functions return. The model is as the last step has left it, in the
+    /// mode of that moment.
     #[track_caller]
     pub fn run<D>(
         mut self,
@@ -195,27 +227,40 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
     where
         D: Dataset<Item: Collate>,
     {
-        let mut history = History::default();
-        let mut kept: Option<StateDict> = None;
-        for epoch in 0..self.epochs {
-            let mut report = self.epoch(epoch, loader, &mut loss).or_here()?;
-            let over = self.judge(&mut report).or_here()?;
-            if report.is_best {
-                history.best = Some(epoch);
-                kept = self.keep_best.then(|| self.model.state_dict());
+        let own = FitState::new();
+        let state = self.state.unwrap_or(&own);
+        #[cfg(feature = "safetensors")]
+        self.find_checkpoint(loader, state).or_here()?;
+        self.stopping.load_state_dict(&state.stopping()).or_here()?;
+        let unkept = self.keep_best && state.lacks_kept();
+        check(
+            !unkept,
+            "fit",
+            "keep_best",
+            true,
+            "false: the run has a best epoch whose weights were not kept",
+        )
+        .or_here()?;
+        for epoch in state.epochs()..self.epochs {
+            if self.stopping.is_over() {
+                break;
             }
+            let mut report = self.epoch(epoch, loader, &mut loss).or_here()?;
+            self.judge(&mut report).or_here()?;
+            let kept = (report.is_best && self.keep_best).then(|| self.model.state_dict());
+            state.add(&report, &self.stopping, kept);
             self.tell(&report).or_here()?;
-            let over = over || report.is_stopped();
-            history.epochs.push(report);
-            if over {
+            #[cfg(feature = "safetensors")]
+            self.write_checkpoint(loader, state).or_here()?;
+            if report.is_stopped() {
                 break;
             }
         }
         self.model.eval();
-        if let Some(state) = kept {
-            self.model.load_state_dict(&state).or_here()?;
+        if let (Some(kept), true) = (state.kept(), self.keep_best) {
+            self.model.load_state_dict(&kept).or_here()?;
         }
-        Ok(history)
+        Ok(state.history())
     }
 
     /// One pass over the data.
@@ -262,11 +307,13 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         let drawn_from = get_rng_state();
         self.optimizer.zero_grad();
         let value = loss(self.model, data)?;
-        let number = value.item()?;
+        let expected = "one number: take its mean, loss.mean(..)";
+        check(value.numel() == 1, "fit", "the loss's shape", value.shape(), expected)?;
+        let number = at_run(value.item())?;
         if number.is_finite() {
-            value.backward()?;
+            at_run(value.backward())?;
         }
-        let measured = self.alarms.measure(&*self.model, number)?;
+        let measured = at_run(self.alarms.measure(&*self.model, number))?;
         if let Some(alarm) = measured.alarm {
             drop(value);
             return alarm.raise(place, &*self.model, drawn_from, || loss(self.model, data));
@@ -274,19 +321,19 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         if let Some(f) = &mut self.before_step {
             f(self.model)?;
         }
-        self.optimizer.step()?;
+        at_run(self.optimizer.step())?;
         Ok(BatchReport { epoch: place.epoch, batch: place.batch, loss: number, gradient_norm: measured.norm })
     }
 
-    /// Evaluates an epoch; true if it should be the last one.
-    fn judge(&mut self, report: &mut EpochReport) -> Result<bool> {
+    /// Evaluates an epoch.
+    fn judge(&mut self, report: &mut EpochReport) -> Result<()> {
         if let Some((_, evaluate)) = &mut self.evaluate {
             self.model.eval();
             report.value = Some(no_grad(|| evaluate(self.model))?);
         }
-        let over = self.stopping.update(report.value.unwrap_or(report.loss));
+        self.stopping.update(report.value.unwrap_or(report.loss));
         report.is_best = self.stopping.is_best();
-        Ok(over)
+        Ok(())
     }
 
     fn tell(&mut self, report: &EpochReport) -> Result<()> {
@@ -294,7 +341,11 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         row.extend(report.gradient_norm.map(|norm| ("gradient_norm", norm)));
         row.extend(self.evaluate.as_ref().zip(report.value).map(|((name, _), value)| (name.as_str(), value)));
         for log in &mut self.logs {
-            log.log(report.epoch as u64, &row)?;
+            // A log behind a pointer knows no caller: the line is that of the run.
+            log.log(report.epoch, &row).nowhere()?;
+        }
+        if let Some((schedule, shown)) = &mut self.schedule {
+            schedule.step(shown(self.optimizer))?;
         }
         match &mut self.on_epoch {
             Some(f) => f(self.model, report),
@@ -303,5 +354,12 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
     }
 }
 
+/// What the loop itself calls has no line of the program's: the error gets that of `run`.
+fn at_run<T>(result: Result<T>) -> Result<T> {
+    result.map_err(|e| e.with_location(None))
+}
+
+#[cfg(test)]
+mod resume_tests;
 #[cfg(test)]
 mod tests;

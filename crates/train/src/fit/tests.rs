@@ -127,10 +127,10 @@ fn the_best_model_is_kept_and_the_run_ends_early() {
 }
 
 #[derive(Default)]
-struct Kept(Vec<(u64, Vec<String>)>);
+struct Kept(Vec<(usize, Vec<String>)>);
 
 impl Log for &RefCell<Kept> {
-    fn log(&mut self, step: u64, values: &[(&str, f64)]) -> Result<()> {
+    fn log(&mut self, step: usize, values: &[(&str, f64)]) -> Result<()> {
         self.borrow_mut().0.push((step, values.iter().map(|v| v.0.to_owned()).collect()));
         Ok(())
     }
@@ -146,6 +146,18 @@ fn every_epoch_is_logged() {
     let names: Vec<String> = ["loss", "lr", "seconds", "gradient_norm", "error"].map(str::to_owned).into();
     let expected = [0, 0, 1, 1].map(|epoch| (epoch, names.clone()));
     assert_eq!(kept.into_inner().0, expected);
+}
+
+#[test]
+fn a_log_that_refuses_names_the_line_of_the_run() {
+    let path = std::env::temp_dir().join(format!("fit-columns-{}.csv", std::process::id()));
+    std::fs::write(&path, "step,other\n").unwrap();
+    let mut fitted = model();
+    let sgd = SGD::new(fitted.parameters(), 0.05);
+    let log = crate::CsvLog::append(&path).unwrap();
+    let e = Fit::new(&mut fitted, &sgd).log(log).run(&loader(), mse).unwrap_err();
+    assert!(e.location().is_some_and(|at| at.file() == file!()), "{e}");
+    std::fs::remove_file(&path).unwrap();
 }
 
 fn alarm(result: Result<History>) -> (String, Error) {
@@ -212,6 +224,22 @@ fn errors_of_all_who_take_part_end_the_run() {
     text(Fit::new(&mut fitted, &sgd).on_batch(|_| refuse()).run(&loader(), mse));
     text(Fit::new(&mut fitted, &sgd).on_epoch(|_, _| refuse()).run(&loader(), mse));
     text(Fit::new(&mut fitted, &sgd).minimize("x", |_| refuse()).run(&loader(), mse));
+    // What the loop calls by itself is refused at the line of `run`.
+    let line = line!() + 2;
+    let refused_here = [
+        Fit::new(&mut fitted, &sgd).run(&loader(), |model, [x, _]| model.forward(x)),
+        Fit::new(&mut fitted, &sgd).run(&loader(), |_, _| Ok(Tensor::scalar(1.0).into())),
+    ];
+    for (i, refused) in refused_here.into_iter().enumerate() {
+        let e = refused.unwrap_err();
+        assert!(e.location().is_some_and(|at| (at.file(), at.line()) == (file!(), line + i as u32)), "{e:?}");
+        assert!(
+            i == 1
+                || e.to_string()
+                    .starts_with("fit: the loss's shape = [16, 1] is not valid: expected one number"),
+            "{e}"
+        );
+    }
     let broken = DataLoader::new(vec![1.0f32], 1).sampler(foldback_data::StratifiedSampler::new([0, 0]));
     let r = Fit::new(&mut fitted, &sgd).run(&broken, |_, _| panic!("there is no batch"));
     assert!(refused!(r, foldback_data::DataFacts::Parameter { .. }));

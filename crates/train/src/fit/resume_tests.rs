@@ -1,0 +1,182 @@
+//! Runs that are stopped and go on.
+
+use foldback_data::TensorDataset;
+use foldback_nn::{BatchNorm1d, Dropout, Linear, Sequential, loss, sequential};
+use foldback_optim::{Adam, CosineAnnealingLR, SGD};
+use foldback_tensor::{StateDict, Tensor, manual_seed, refused, set_rng_state};
+
+use super::*;
+use crate::TrainFacts;
+
+fn model() -> Sequential {
+    sequential![Linear::new(3, 4), BatchNorm1d::new(4), Dropout::new(0.5), Linear::new(4, 1)]
+}
+
+fn loader() -> DataLoader<TensorDataset<2>> {
+    let x = Tensor::arange(0..90).float().sin().reshape([30, 3]).unwrap();
+    let y = x.sum(1).unwrap().unsqueeze(1).unwrap();
+    DataLoader::new(TensorDataset::new([x, y]), 8).shuffle(true).seed(1)
+}
+
+fn mse(model: &Sequential, [x, y]: &[Tensor; 2]) -> Result<Var> {
+    loss::mse_loss(model.forward(x)?, y)
+}
+
+/// A history without what a clock said.
+fn timeless(history: &History) -> History {
+    let mut history = history.clone();
+    history.epochs.iter_mut().for_each(|e| e.seconds = 0.0);
+    history
+}
+
+const VALUES: [f64; 6] = [0.5, 0.3, 0.4, 0.35, 0.1, 0.2];
+
+/// All that a run needs, fresh.
+struct Made {
+    model: Sequential,
+    adam: Adam,
+    loader: DataLoader<TensorDataset<2>>,
+}
+
+fn made(seed: u64) -> Made {
+    manual_seed(seed);
+    let model = model();
+    Made { adam: Adam::new(model.parameters(), 0.05), model, loader: loader() }
+}
+
+impl Made {
+    fn fit(&mut self) -> (Fit<'_, Sequential, Adam>, &DataLoader<TensorDataset<2>>) {
+        let schedule = CosineAnnealingLR::new(&self.adam, 6);
+        let fit = Fit::new(&mut self.model, &self.adam).epochs(6).early_stopping(3).keep_best(true);
+        (fit.schedule(schedule).gradient_limit(f64::INFINITY), &self.loader)
+    }
+}
+
+fn value_of(epoch: usize) -> Result<f64> {
+    Ok(VALUES[epoch])
+}
+
+/// The run in one piece: its history, the model and the optimiser in the end.
+fn unbroken() -> (History, StateDict, StateDict) {
+    let mut made = made(3);
+    let mut epoch = 0..;
+    let (fit, loader) = made.fit();
+    let fit = fit.minimize("value", |_| value_of(epoch.next().unwrap()));
+    let history = fit.run(loader, mse).unwrap();
+    (timeless(&history), made.model.state_dict(), made.adam.state_dict())
+}
+
+#[test]
+fn a_state_goes_on_with_the_same_bits() {
+    let whole = unbroken();
+    assert_eq!((whole.0.epochs.len(), whole.0.best), (6, Some(4)));
+    for cut in 1..6 {
+        let mut first = made(3);
+        let state = FitState::new();
+        let mut epoch = 0..;
+        let (fit, loader) = first.fit();
+        let fit = fit.epochs(cut).keep_best(true).state(&state);
+        fit.minimize("value", |_| value_of(epoch.next().unwrap())).run(loader, mse).unwrap();
+        assert_eq!(state.epochs(), cut);
+        // `keep_best` has put the best weights back: the last ones come from a run in one piece.
+        let mut again = FitState::new();
+        again.load_state_dict(&state.state_dict()).unwrap();
+        assert_eq!(timeless(&again.history()), timeless(&state.history()));
+        assert_eq!(again.state_dict(), state.state_dict());
+        assert_eq!(timeless(&again.history()).epochs, whole.0.epochs[..cut]);
+    }
+}
+
+#[test]
+fn a_state_of_another_form_is_refused_and_changes_nothing() {
+    let (mut fitted, sgd) = {
+        let m = made(1).model;
+        let sgd = SGD::new(m.parameters(), 0.1);
+        (m, sgd)
+    };
+    let state = FitState::new();
+    Fit::new(&mut fitted, &sgd).epochs(2).state(&state).run(&loader(), mse).unwrap();
+    let (mut loaded, good) = (state.clone(), state.state_dict());
+    for (name, value) in [
+        ("loss", None),
+        ("loss", Some(Tensor::from(vec![1.0f64]))),
+        ("batches", Some(Tensor::from(vec![1.0f64, 2.0]))),
+        ("more", Some(Tensor::from(1i64))),
+        ("stopping.waited", Some(Tensor::from(1.0f64))),
+    ] {
+        let mut bad = good.clone();
+        match value {
+            Some(value) => drop(bad.insert(name, value)),
+            None => drop(bad.remove(name)),
+        }
+        let e = loaded.load_state_dict(&bad).unwrap_err();
+        assert!(
+            e.location().unwrap().file() == file!() && e.to_string().starts_with("load_state_dict: "),
+            "{e}"
+        );
+        assert_eq!(loaded.history(), state.history());
+    }
+    // The weights of its best epoch are gone.
+    let r = Fit::new(&mut fitted, &sgd).epochs(3).keep_best(true).state(&state).run(&loader(), mse);
+    assert!(refused!(r, TrainFacts::Parameter { name: "keep_best", .. }));
+    // A run that has ended stays as it is.
+    let before = fitted.state_dict();
+    let history = Fit::new(&mut fitted, &sgd).epochs(2).state(&state).run(&loader(), mse).unwrap();
+    assert_eq!((history.epochs.len(), fitted.state_dict()), (2, before));
+}
+
+#[test]
+fn a_schedule_steps_after_each_epoch() {
+    let mut made = made(5);
+    let mut rates = Vec::new();
+    let (fit, loader) = made.fit();
+    fit.on_epoch(|_, e| {
+        rates.push(e.lr);
+        Ok(())
+    })
+    .early_stopping(9)
+    .run(loader, mse)
+    .unwrap();
+    let expected = |k: usize| 0.025 * (1.0 + (std::f64::consts::PI * k as f64 / 6.0).cos());
+    assert!(rates.iter().enumerate().all(|(k, lr)| (lr - expected(k)).abs() < 1e-12), "{rates:?}");
+    assert!(rates.len() == 6 && made.adam.lr().abs() < 1e-12);
+}
+
+#[cfg(feature = "safetensors")]
+#[test]
+fn a_checkpoint_goes_on_with_the_same_bits() {
+    let whole = unbroken();
+    let path = std::env::temp_dir().join(format!("foldback-fit-resumed-{}.ckpt", std::process::id()));
+    for cut in 1..6 {
+        drop(std::fs::remove_file(&path));
+        // The second half knows nothing but the file: other weights, another generator.
+        for (seed, from) in [(3, 0), (77, cut)] {
+            let mut made = made(seed);
+            let mut epoch = from..;
+            let (fit, loader) = made.fit();
+            let fit = fit.minimize("value", |_| value_of(epoch.next().unwrap())).checkpoint(&path, true);
+            let stop = move |_: &Sequential, e: &EpochReport| {
+                if seed == 3 && e.epoch + 1 == cut {
+                    e.stop();
+                }
+                Ok(())
+            };
+            let history = fit.on_epoch(stop).run(loader, mse).unwrap();
+            if seed == 77 {
+                assert_eq!(timeless(&history), whole.0, "{cut}");
+                assert_eq!(made.model.state_dict(), whole.1, "{cut}");
+                assert_eq!(made.adam.state_dict(), whole.2, "{cut}");
+            }
+        }
+    }
+    // Without `resume` it begins anew, and another model's file is refused.
+    let mut other = sequential![Linear::new(3, 1)];
+    let adam = Adam::new(other.parameters(), 0.1);
+    let rng = get_rng_state();
+    let e = Fit::new(&mut other, &adam).checkpoint(&path, true).run(&loader(), mse).unwrap_err();
+    assert!(e.to_string().contains("entry `model`: "), "{e}");
+    set_rng_state(rng);
+    let history = Fit::new(&mut other, &adam).checkpoint(&path, false).run(&loader(), mse).unwrap();
+    assert_eq!(history.epochs.len(), 1);
+    std::fs::remove_file(&path).unwrap();
+}
