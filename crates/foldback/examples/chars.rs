@@ -1,26 +1,29 @@
 //! Learns to write as Shakespeare did, letter by letter: `cargo run --release -p foldback --example chars`.
 //!
 //! A transformer of two layers reads 64 characters of three plays and says after each which comes next. It prints the
-//! bits per character on the last tenth of the text, which it has not seen, and a sample of its own: 2.93 bits, as the same
-//! program in PyTorch (`tests/golden/make_chars.py`; seed 0 in both). With `--resume` (and `--features safetensors`) it may be
-//! stopped, and goes on from its last checkpoint.
-
-mod resume;
+//! bits per character on the last tenth of the text, which it has not seen, and a sample of its own, and leaves its loss curve as a
+//! picture. It may be stopped at any moment: with `-- --resume` it goes on.
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
+use std::io::Read;
+use std::path::Path;
 use std::time::Instant;
 
 use flate2::read::GzDecoder;
+use foldback::data::WeightedRandomSampler;
 use foldback::prelude::*;
-use foldback::tensor::StateDict;
+use foldback::train::plot_curves;
 
 const STEPS: usize = 64;
 const BATCH: usize = 32;
 const WIDTH: usize = 64;
 const UPDATES: usize = 700;
+/// How many updates an epoch has: a checkpoint is written after each.
+const EPOCH: usize = 10;
 const WARM_UP: usize = 50;
 const RATE: f64 = 4e-3;
+/// The same program in PyTorch (`tests/golden/make_chars.py`, seed 0).
+const PYTORCH: f64 = 2.93;
 
 static PLAYS: &[u8] = include_bytes!("data/plays.txt.gz");
 
@@ -47,7 +50,7 @@ fn load() -> Result<Text> {
 
 /// `[n, t]` characters to `[n, t, alphabet]` scores of the characters that follow them.
 #[derive(Module)]
-struct Writer {
+pub(crate) struct Writer {
     characters: Embedding,
     places: Var,
     encoder: TransformerEncoder,
@@ -113,39 +116,41 @@ fn write(model: &Writer, alphabet: &[char], start: &str, count: usize) -> Result
     Ok(ids.iter().map(|&i| alphabet[i as usize]).collect())
 }
 
-fn main() -> Result<()> {
-    let seed = std::env::args().nth(1).and_then(|seed| seed.parse().ok()).unwrap_or(0);
-    manual_seed(seed);
-    let Text { alphabet, training, test } = load()?;
-    let windows = training.unfold(0, STEPS + 1, 1)?;
-    let mut model = Writer::new(alphabet.len());
-    let mut adam = AdamW::new(model.parameters(), RATE).weight_decay(0.01);
-    let mut out = std::io::stdout();
-    writeln!(out, "{} parameters, {} characters for training", model.num_parameters(), training.numel())?;
+/// Takes this many of the updates; the folder gets the loss curve, and a checkpoint, from which `resume` goes on.
+pub(crate) fn train(updates: usize, folder: &Path, resume: bool) -> Result<Writer> {
+    manual_seed(0);
+    let text = load()?;
+    let windows = text.training.unfold(0, STEPS + 1, 1)?;
+    let any = WeightedRandomSampler::new(vec![1.0; windows.dims()[0]], EPOCH * BATCH);
+    let loader = DataLoader::new(TensorDataset::new([windows]), BATCH).sampler(any);
+    let mut model = Writer::new(text.alphabet.len());
+    let adam = AdamW::new(model.parameters(), rate(0)).weight_decay(0.01);
+    let bits = |nats: f64| nats / std::f64::consts::LN_2;
+    let history = Fit::new(&mut model, &adam)
+        .epochs(updates / EPOCH)
+        .on_batch(|b| adam.set_lr(rate(b.epoch * EPOCH + b.batch + 1)))
+        .checkpoint(folder.join("foldback-chars.ckpt"), resume)
+        .on_epoch(|_, e| {
+            let updates = (e.epoch + 1) * EPOCH;
+            if updates.is_multiple_of(100) {
+                println!("update {updates}/{UPDATES}, {:.3} bits per character", bits(e.loss));
+            }
+            Ok(())
+        })
+        .run(&loader, |model, [rows]| cost(model, rows))?;
+    let curve: Vec<f64> = history.losses().into_iter().map(bits).collect();
+    plot_curves(folder.join("foldback-chars.svg"), "bits per character", &[("training", &curve)])?;
+    Ok(model)
+}
 
-    let clock = Instant::now();
-    let mut sum = 0.0;
-    let taken = resume::start(&mut model, &mut adam)?.map_or(0, |(updates, _)| updates);
-    for update in taken..UPDATES {
-        adam.set_lr(rate(update))?;
-        adam.zero_grad();
-        let starts = Tensor::randint(0..windows.dims()[0] as i64, [BATCH]);
-        let cost = cost(&model, &windows.index_select(0, &starts)?)?;
-        cost.backward()?;
-        adam.step()?;
-        sum += cost.item()? / std::f64::consts::LN_2;
-        if (update + 1) % 100 == 0 {
-            writeln!(out, "update {}/{UPDATES}, {:.3} bits per character", update + 1, sum / 100.0)?;
-            sum = 0.0;
-            resume::keep(&model, &adam, update + 1, StateDict::new())?;
-        }
-    }
-    let seconds = clock.elapsed().as_secs_f64();
-    writeln!(
-        out,
-        "test: {:.3} bits per character, after {seconds:.1} s of training\n",
-        bits(&model, &test)?
-    )?;
-    writeln!(out, "{}", write(&model, &alphabet, "ROMEO.\n", 300)?)?;
+fn main() -> Result<()> {
+    let (folder, clock) = (std::env::temp_dir(), Instant::now());
+    let model = train(UPDATES, &folder, std::env::args().any(|arg| arg == "--resume"))?;
+    let (count, seconds) = (model.num_parameters(), clock.elapsed().as_secs_f64());
+    println!("{count} parameters, trained in {seconds:.1} s");
+    let text = load()?;
+    println!("test: {:.3} bits per character (PyTorch: {PYTORCH})", bits(&model, &text.test)?);
+    println!("loss curve: {}\n", folder.join("foldback-chars.svg").display());
+    println!("{}", write(&model, &text.alphabet, "ROMEO.\n", 300)?);
     Ok(())
 }

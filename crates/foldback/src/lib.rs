@@ -142,23 +142,43 @@ extern crate self as foldback;
 
 pub mod prelude;
 
-#[doc(inline)]
-pub use foldback_data as data;
-#[doc(inline)]
-pub use foldback_gradcheck as gradcheck;
 pub use foldback_gradcheck::assert_grads;
 #[cfg(feature = "proptest")]
 pub use foldback_gradcheck::check_broadcast_op;
-#[doc(inline)]
-pub use foldback_graph as graph;
 pub use foldback_graph::fuse;
-#[doc(inline)]
-pub use foldback_optim as optim;
-#[doc(inline)]
-pub use foldback_tensor as tensor;
 pub use foldback_tensor::{Error, Facts, Kind, Result, assert_close, ndarray, tensor};
-#[doc(inline)]
-pub use foldback_train as train;
+
+// Modules, and no renamed crates: a compiler that suggests an import says `foldback::train::Log` then.
+
+/// Datasets, loaders of batches, samplers, readers of files.
+pub mod data {
+    pub use foldback_data::*;
+}
+
+/// Numerical checks of gradients.
+pub mod gradcheck {
+    pub use foldback_gradcheck::*;
+}
+
+/// Variables, the derivative table, the backward engine.
+pub mod graph {
+    pub use foldback_graph::*;
+}
+
+/// Optimisers, schedules, clipping of gradients.
+pub mod optim {
+    pub use foldback_optim::*;
+}
+
+/// Strided values, their operations, errors.
+pub mod tensor {
+    pub use foldback_tensor::*;
+}
+
+/// Checkpoints of runs, averages, training loops, metrics, logs.
+pub mod train {
+    pub use foldback_train::*;
+}
 
 /// Layers, losses and initialisers.
 pub mod nn {

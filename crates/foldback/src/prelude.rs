@@ -1,23 +1,29 @@
 //! What most programs and the pages of the guide use: `use foldback::prelude::*;`.
 
-pub use crate::data::{DataLoader, Dataset, Normaliser, TensorDataset, random_split};
+#[cfg(feature = "csv")]
+pub use crate::data::Csv;
+pub use crate::data::{
+    Collate, DataLoader, Dataset, Normaliser, StratifiedSampler, TensorDataset, WeightedRandomSampler,
+    pad_sequence, pad_sequence_with, random_split,
+};
 pub use crate::gradcheck::{Check, gradcheck, gradgradcheck};
 pub use crate::graph::{
-    Backward, Grad, RequiresGrad, Var, enable_grad, grad, grad_with, hessian, hvp, jacobian, jvp, no_grad,
-    vhp, vjp,
+    Backward, Grad, RequiresGrad, Var, detect_anomaly, enable_grad, grad, grad_with, hessian, hvp, jacobian,
+    jvp, no_grad, vhp, vjp,
 };
 pub use crate::nn::{
-    self, AdaptiveAvgPool1d, AdaptiveAvgPool2d, AttentionMasks, AvgPool1d, AvgPool2d, BatchNorm1d,
-    BatchNorm2d, Bilinear, CELU, CircularPad1d, CircularPad2d, ConstantPad1d, ConstantPad2d, Conv1d, Conv2d,
-    ConvTranspose1d, ConvTranspose2d, CosineSimilarity, Dropout, Dropout1d, Dropout2d, ELU, Embedding,
-    Flatten, GELU, GELUTanh, GLU, GRU, GRUCell, GroupNorm, Hardshrink, Hardsigmoid, Hardswish, Hardtanh,
-    Identity, InstanceNorm1d, InstanceNorm2d, LSTM, LSTMCell, Layer, LayerNorm, LeakyReLU, Linear,
-    LogSigmoid, LogSoftmax, MaxPool1d, MaxPool2d, Mish, Module, MultiheadAttention, PReLU, PairwiseDistance,
-    PixelShuffle, PixelUnshuffle, RMSNorm, RNN, RNNCell, RReLU, ReLU, ReLU6, ReflectionPad1d,
-    ReflectionPad2d, ReplicationPad1d, ReplicationPad2d, SELU, Sequential, SiLU, Sigmoid, Softmax, Softmax2d,
-    Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold, TransformerDecoder,
-    TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer, Unflatten, Upsample, ZeroPad1d,
-    ZeroPad2d, forward, loss, sequential,
+    self, AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveMaxPool1d, AdaptiveMaxPool2d, AlphaDropout,
+    AttentionMasks, AvgPool1d, AvgPool2d, BatchNorm1d, BatchNorm2d, Bilinear, Buffer, CELU, ChannelShuffle,
+    CircularPad1d, CircularPad2d, ConstantPad1d, ConstantPad2d, Conv1d, Conv2d, ConvTranspose1d,
+    ConvTranspose2d, CosineSimilarity, Dropout, Dropout1d, Dropout2d, ELU, Embedding, FeatureAlphaDropout,
+    Flatten, Fold, GELU, GELUTanh, GLU, GRU, GRUCell, GroupNorm, Hardshrink, Hardsigmoid, Hardswish,
+    Hardtanh, Identity, InstanceNorm1d, InstanceNorm2d, LPPool1d, LPPool2d, LSTM, LSTMCell, Layer, LayerNorm,
+    LeakyReLU, Linear, LogSigmoid, LogSoftmax, MaxPool1d, MaxPool2d, MaxUnpool1d, MaxUnpool2d, Mish, Module,
+    MultiheadAttention, PReLU, PairwiseDistance, PixelShuffle, PixelUnshuffle, RMSNorm, RNN, RNNCell, RReLU,
+    ReLU, ReLU6, ReflectionPad1d, ReflectionPad2d, ReplicationPad1d, ReplicationPad2d, SELU, Sequential,
+    SiLU, Sigmoid, Softmax, Softmax2d, Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold,
+    TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer, Unflatten,
+    Unfold, Upsample, ZeroPad1d, ZeroPad2d, forward, loss, sequential,
 };
 pub use crate::optim::{
     ASGD, Adadelta, Adagrad, Adam, AdamW, Adamax, ChainedScheduler, ConstantLR, CosineAnnealingLR,
@@ -27,8 +33,12 @@ pub use crate::optim::{
     clip_grad_value_,
 };
 pub use crate::tensor::{Attention, Conv, Interpolate, InterpolateMode, Norm, Pad, Padding, Pool};
-pub use crate::tensor::{DType, Tensor, keep, manual_seed, s};
-pub use crate::train::{AveragedModel, EarlyStopping, Fit};
+pub use crate::tensor::{DType, StateDict, Tensor, get_rng_state, keep, manual_seed, s, set_rng_state};
+#[cfg(feature = "progress")]
+pub use crate::train::Progress;
+pub use crate::train::{AveragedModel, CsvLog, EarlyStopping, Fit, JsonLinesLog, Log};
 #[cfg(feature = "safetensors")]
 pub use crate::train::{Checkpoint, Checkpoints};
+#[cfg(feature = "plots")]
+pub use crate::train::{plot_curves, plot_decision_boundary};
 pub use crate::{Error, Result, assert_close, assert_grads, fuse, tensor};
