@@ -13,6 +13,7 @@ pub mod peers;
 pub mod python;
 pub mod record;
 pub mod results;
+pub mod sweep;
 pub mod table;
 pub mod worker;
 pub mod workloads;

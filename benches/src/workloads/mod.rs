@@ -4,6 +4,7 @@ mod attention;
 mod broadcasting;
 mod elementary;
 mod lookups;
+mod loops;
 mod networks;
 mod normalisation;
 mod products;
@@ -107,6 +108,7 @@ pub fn all() -> Vec<Workload> {
     list.extend(reductions::list());
     list.extend(small_graphs::chains());
     list.extend(training::list());
+    list.extend(loops::list());
     list.extend(networks::list());
     list.extend(products::list());
     list.extend(small_graphs::additions());

@@ -101,7 +101,15 @@ impl Mlp {
         labels(self.batch, 31, self.sizes[self.layers()] as u32)
     }
 
-    fn title(&self) -> String {
+    /// What takes the steps.
+    pub(super) fn optimizer(&self, parameters: &[Var]) -> Box<dyn Optimizer> {
+        match self.goal {
+            Goal::MseSgd => Box::new(SGD::new(parameters, self.learning_rate())),
+            Goal::CrossEntropyAdam => Box::new(Adam::new(parameters, self.learning_rate())),
+        }
+    }
+
+    pub(super) fn title(&self) -> String {
         let sizes: Vec<_> = self.sizes.iter().map(usize::to_string).collect();
         let goal = if self.goal == Goal::MseSgd { "tanh, MSE, SGD" } else { "ReLU, cross-entropy, Adam" };
         format!("training step of {}, batch {}, {goal}", sizes.join("-"), self.batch)
@@ -132,6 +140,23 @@ pub(super) fn workload(
     })
 }
 
+/// The network with its initial weights.
+pub(super) fn model(mlp: Mlp) -> Result<Sequential> {
+    let mut model = Sequential::new();
+    for i in 0..mlp.layers() {
+        if i > 0 {
+            match mlp.activation {
+                Activation::Tanh => model.push(Tanh),
+                Activation::ReLU => model.push(ReLU),
+            }
+        }
+        let (weight, bias) = mlp.layer(i);
+        let (weight, bias) = (tensor(weight)?.requires_grad(), tensor(bias)?.requires_grad());
+        model.push(Linear::from_parameters(weight, Some(bias))?);
+    }
+    Ok(model)
+}
+
 /// A model in training.
 pub(super) struct Trainer {
     pub(super) parameters: Vec<Var>,
@@ -141,23 +166,9 @@ pub(super) struct Trainer {
 
 impl Trainer {
     fn of(mlp: Mlp) -> Result<Trainer> {
-        let mut model = Sequential::new();
-        for i in 0..mlp.layers() {
-            if i > 0 {
-                match mlp.activation {
-                    Activation::Tanh => model.push(Tanh),
-                    Activation::ReLU => model.push(ReLU),
-                }
-            }
-            let (weight, bias) = mlp.layer(i);
-            let (weight, bias) = (tensor(weight)?.requires_grad(), tensor(bias)?.requires_grad());
-            model.push(Linear::from_parameters(weight, Some(bias))?);
-        }
+        let model = model(mlp)?;
         let parameters = model.parameters();
-        let optimizer: Box<dyn Optimizer> = match mlp.goal {
-            Goal::MseSgd => Box::new(SGD::new(&parameters, mlp.learning_rate())),
-            Goal::CrossEntropyAdam => Box::new(Adam::new(&parameters, mlp.learning_rate())),
-        };
+        let optimizer = mlp.optimizer(&parameters);
         let input = Var::from(tensor(mlp.input())?);
         let loss: Box<dyn Fn() -> Result<Var>> = match mlp.goal {
             Goal::MseSgd => {

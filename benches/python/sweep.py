@@ -1,0 +1,260 @@
+"""The cases of the sweep in PyTorch: nanoseconds per element, one line of JSON for each case.
+
+python sweep.py THREADS MILLISECONDS SIZE...
+"""
+
+import json
+import sys
+import time
+
+import torch
+
+threads, milliseconds, *sizes = map(int, sys.argv[1:])
+torch.set_num_threads(threads)
+F32, F64, I64 = torch.float32, torch.float64, torch.int64
+
+
+def v(*shape, dtype=F32):
+    n = 1
+    for s in shape:
+        n *= s
+    i = torch.arange(n, dtype=torch.int64)
+    return (0.5 + ((i * 2_654_435_761 >> 8) & 0xFFFF) / 65_536.0).to(dtype).reshape(shape)
+
+
+def side(n):
+    return max(int(n**0.5), 1)
+
+
+def rows(n, width):
+    return max(n // width, 1), width
+
+
+def images(n):
+    return v(-(-n // (32 * 49)), 32, 7, 7)
+
+
+def heads(n):
+    return v(-(-n // (8 * 16 * 32)), 8, 16, 32)
+
+
+def add(a, b):
+    return (a + b).numel(), lambda: a + b
+
+
+def of(a, f):
+    return a.numel(), lambda: f(a)
+
+
+def back(x, w):
+    x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
+
+    def run():
+        x.grad = w.grad = None
+        (x * w).sum().backward()
+
+    return x.numel(), run
+
+
+def product(a, b):
+    return max(a.numel(), b.numel()), lambda: a @ b
+
+
+def picked(n, width, at):
+    count, width = rows(n, width)
+    a, places = v(count, width), torch.tensor([at(i, count) for i in range(count)])
+    return a.numel(), lambda: a.index_select(0, places)
+
+
+def square_of(dtype=F32):
+    return lambda n: v(side(n), side(n), dtype=dtype)
+
+
+def two(n, f, *more):
+    a, b = v(n), v(n)
+    return n, lambda: f(a, b, *more)
+
+
+def where(n):
+    a, b = v(n), v(n)
+    c = a < 1.0
+    return n, lambda: torch.where(c, a, b)
+
+
+def masked(n):
+    a = v(n)
+    c = a < 1.0
+    return n, lambda: a.masked_fill(c, 0.0)
+
+
+def where_columns(n):
+    a = v(*rows(n, 64))
+    c = a[:, :1] < 1.0
+    return a.numel(), lambda: torch.where(c, a, 0.0)
+
+
+def fused(a, b):
+    return a.numel(), lambda: (a - b) * (a - b) * 0.5
+
+
+square = square_of()
+CASES = {
+    "add": {
+        "two rows": lambda n: add(v(n), v(n)),
+        "a number": lambda n: of(v(n), lambda a: a + 1.5),
+        "bias of 1024": lambda n: add(v(*rows(n, 1024)), v(1024)),
+        "bias of 33": lambda n: add(v(*rows(n, 33)), v(33)),
+        "bias of 7": lambda n: add(v(*rows(n, 7)), v(7)),
+        "bias of 3": lambda n: add(v(*rows(n, 3)), v(3)),
+        "column of rows of 1024": lambda n: add(v(*rows(n, 1024)), v(rows(n, 1024)[0], 1)),
+        "column of rows of 7": lambda n: add(v(*rows(n, 7)), v(rows(n, 7)[0], 1)),
+        "column of rows of 3": lambda n: add(v(*rows(n, 3)), v(rows(n, 3)[0], 1)),
+        "channels of images": lambda n: add(images(n), v(32, 1, 1)),
+        "square beside its transpose": lambda n: add(square(n), square(n).t()),
+        "two transposed squares": lambda n: add(square(n).t(), square(n).t()),
+        "heads before steps": lambda n: add(heads(n).transpose(1, 2), heads(n).reshape(-1, 16, 8, 32)),
+        "every second": lambda n: add(v(2 * n)[::2], v(n)),
+        "a band of columns": lambda n: add(v(rows(n, 48)[0], 64)[:, 5:53], v(*rows(n, 48))),
+        "a band of 3 columns": lambda n: add(v(rows(n, 3)[0], 8)[:, 2:5], v(*rows(n, 3))),
+        "outer": lambda n: add(v(side(n), 1), v(1, side(n))),
+        "outer of 3": lambda n: add(v(max(n // 3, 1), 1), v(1, 3)),
+        "outer of three axes": lambda n: add(v(8, 1, side(n // 8)), v(side(n // 8), 1)),
+    },
+    "add f64": {
+        "two rows": lambda n: add(v(n, dtype=F64), v(n, dtype=F64)),
+        "bias of 7": lambda n: add(v(*rows(n, 7), dtype=F64), v(7, dtype=F64)),
+        "square beside its transpose": lambda n: add(square_of(F64)(n), square_of(F64)(n).t()),
+        "f32 beside f64": lambda n: add(v(n), v(n, dtype=F64)),
+    },
+    "add i64": {
+        "two rows": lambda n: add(v(n, dtype=I64), v(n, dtype=I64)),
+        "bias of 7": lambda n: add(v(*rows(n, 7), dtype=I64), v(7, dtype=I64)),
+        "f64 beside i64": lambda n: add(v(n, dtype=I64), v(n, dtype=F64)),
+    },
+    "exp": {
+        "a row": lambda n: of(v(n), torch.exp),
+        "rows of 3": lambda n: of(v(*rows(n, 3)), torch.exp),
+        "transposed": lambda n: of(square(n).t(), torch.exp),
+        "a band of 3 columns": lambda n: of(v(rows(n, 3)[0], 8)[:, 2:5], torch.exp),
+        "every second": lambda n: of(v(2 * n)[::2], torch.exp),
+    },
+    "copy": {
+        "a row times one": lambda n: of(v(n), lambda a: a * 1.0),
+        "transposed": lambda n: of(square(n).t(), torch.Tensor.contiguous),
+        "transposed of 3 columns": lambda n: of(v(*rows(n, 3)).t(), torch.Tensor.contiguous),
+        "heads before steps": lambda n: of(heads(n).transpose(1, 2), torch.Tensor.contiguous),
+        "channels last": lambda n: of(images(n).permute(0, 2, 3, 1), torch.Tensor.contiguous),
+        "every second": lambda n: of(v(2 * n)[::2], torch.Tensor.contiguous),
+        "joined": lambda n: (n, (lambda a, b: lambda: torch.cat([a, b]))(v(max(n // 2, 1)), v(max(n // 2, 1)))),
+        "joined by columns of 3": lambda n: (
+            n,
+            (lambda a, b: lambda: torch.cat([a, b], 1))(v(max(n // 6, 1), 3), v(max(n // 6, 1), 3)),
+        ),
+        "padded": lambda n: of(v(*rows(n, 64)), lambda a: torch.nn.functional.pad(a, (1, 1))),
+        "to f64": lambda n: of(v(n), torch.Tensor.double),
+        "rolled": lambda n: of(v(*rows(n, 64)), lambda a: a.roll(1, 1)),
+        "lower triangle": lambda n: of(square(n), torch.tril),
+    },
+    "rows picked": {
+        "in order, of 64": lambda n: picked(n, 64, lambda i, m: i),
+        "by chance, of 64": lambda n: picked(n, 64, lambda i, m: i * 2_654_435_761 % m),
+        "in order, of 7": lambda n: picked(n, 7, lambda i, m: i),
+        "in order, of 1": lambda n: picked(n, 1, lambda i, m: i),
+    },
+    "sum": {
+        "all": lambda n: of(v(n), lambda a: a.sum(0)),
+        "rows of 1024": lambda n: of(v(*rows(n, 1024)), lambda a: a.sum(1)),
+        "columns of 1024": lambda n: of(v(*rows(n, 1024)), lambda a: a.sum(0)),
+        "rows of 33": lambda n: of(v(*rows(n, 33)), lambda a: a.sum(1)),
+        "rows of 7": lambda n: of(v(*rows(n, 7)), lambda a: a.sum(1)),
+        "rows of 3": lambda n: of(v(*rows(n, 3)), lambda a: a.sum(1)),
+        "columns of 33": lambda n: of(v(*rows(n, 33)), lambda a: a.sum(0)),
+        "columns of 7": lambda n: of(v(*rows(n, 7)), lambda a: a.sum(0)),
+        "columns of 3": lambda n: of(v(*rows(n, 3)), lambda a: a.sum(0)),
+        "the middle axis": lambda n: of(v(-(-n // 4096), 64, 64), lambda a: a.sum(1)),
+        "the middle of rows of 3": lambda n: of(v(-(-n // 192), 64, 3), lambda a: a.sum(1)),
+        "channels of images": lambda n: of(images(n), lambda a: a.sum((0, 2, 3))),
+        "rows of a transposed square": lambda n: of(square(n).t(), lambda a: a.sum(1)),
+        "all of a transposed square": lambda n: of(square(n).t(), lambda a: a.sum((0, 1))),
+        "a band of columns": lambda n: of(v(rows(n, 48)[0], 64)[:, 5:53], lambda a: a.sum(0)),
+    },
+    "max": {
+        "all": lambda n: of(v(n), torch.amax),
+        "rows of 1024": lambda n: of(v(*rows(n, 1024)), lambda a: a.amax(1)),
+        "columns of 1024": lambda n: of(v(*rows(n, 1024)), lambda a: a.amax(0)),
+        "rows of 7": lambda n: of(v(*rows(n, 7)), lambda a: a.amax(1)),
+        "columns of 7": lambda n: of(v(*rows(n, 7)), lambda a: a.amax(0)),
+    },
+    "choice": {
+        "a number or another": lambda n: of(v(n), lambda a: a * 2.0),
+        "clamp": lambda n: of(v(n), lambda a: a.clamp(0.7, 1.2)),
+        "compare": lambda n: two(n, torch.lt),
+        "where": where,
+        "where by columns": where_columns,
+        "masked fill": masked,
+        "relu": lambda n: of(v(n), torch.relu),
+        "maximum": lambda n: two(n, torch.maximum),
+    },
+    "fused": {
+        "operators": lambda n: fused(v(n), v(n)),
+        "two rows": lambda n: fused(v(n), v(n)),
+        "bias of 7": lambda n: fused(v(*rows(n, 7)), v(7)),
+        "column of rows of 3": lambda n: fused(v(*rows(n, 3)), v(rows(n, 3)[0], 1)),
+        "square beside its transpose": lambda n: fused(square(n), square(n).t()),
+        "every second": lambda n: fused(v(2 * n)[::2], v(n)),
+    },
+    "product of a matrix": {
+        "with a vector": lambda n: product(square(n), v(side(n))),
+        "a vector with it": lambda n: product(v(side(n)), square(n)),
+        "transposed, with a vector": lambda n: product(square(n).t(), v(side(n))),
+        "wide, with a vector": lambda n: product(v(16, max(n // 16, 1)), v(max(n // 16, 1))),
+        "tall, with a vector": lambda n: product(v(max(n // 16, 1), 16), v(16)),
+        "a row with it": lambda n: product(v(1, side(n)), square(n)),
+        "with a column": lambda n: product(square(n), v(side(n), 1)),
+        "two rows with it": lambda n: product(v(2, side(n)), square(n)),
+        "with three columns": lambda n: product(square(n), v(side(n), 3)),
+        "deep: 4 rows with 4 columns": lambda n: product(v(4, max(n // 4, 1)), v(max(n // 4, 1), 4)),
+        "a batch of small ones with vectors": lambda n: product(v(max(n // 64, 1), 8, 8), v(max(n // 64, 1), 8, 1)),
+    },
+    "product and back": {
+        "two rows": lambda n: back(v(n), v(n)),
+        "row of 1024": lambda n: back(v(*rows(n, 1024)), v(1024)),
+        "column of rows of 1024": lambda n: back(v(*rows(n, 1024)), v(rows(n, 1024)[0], 1)),
+        "row of 7": lambda n: back(v(*rows(n, 7)), v(7)),
+        "column of rows of 7": lambda n: back(v(*rows(n, 7)), v(rows(n, 7)[0], 1)),
+        "row of 3": lambda n: back(v(*rows(n, 3)), v(3)),
+        "a number": lambda n: back(v(n), v(1)),
+        "channels of images": lambda n: back(images(n), v(32, 1, 1)),
+        "square beside its transpose": lambda n: back(square(n), square(n).t()),
+    },
+    "softmax": {
+        "rows of 1024": lambda n: of(v(*rows(n, 1024)), lambda a: a.softmax(1)),
+        "rows of 33": lambda n: of(v(*rows(n, 33)), lambda a: a.softmax(1)),
+        "rows of 7": lambda n: of(v(*rows(n, 7)), lambda a: a.softmax(1)),
+        "columns of 64": lambda n: of(v(*rows(n, 64)), lambda a: a.softmax(0)),
+        "the middle axis": lambda n: of(v(-(-n // 1024), 64, 16), lambda a: a.softmax(1)),
+    },
+}
+
+
+def per_element(make, n):
+    elements, run = make(n)
+    run()
+    begin = time.perf_counter_ns()
+    run()
+    repeats = min(max(50_000 // max(time.perf_counter_ns() - begin, 1), 1), 1000)
+    start, fastest = time.perf_counter_ns(), float("inf")
+    while time.perf_counter_ns() - start < milliseconds * 1_000_000:
+        begin = time.perf_counter_ns()
+        for _ in range(repeats):
+            run()
+        fastest = min(fastest, (time.perf_counter_ns() - begin) / repeats)
+    return fastest / elements
+
+
+for family, cases in CASES.items():
+    for name, make in cases.items():
+        # Every case of `product and back` makes its own graph; nothing else should.
+        with torch.set_grad_enabled(family == "product and back"):
+            times = [per_element(make, n) for n in sizes]
+        print(json.dumps({"family": family, "name": name, "ns": times}), flush=True)

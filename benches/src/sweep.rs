@@ -1,0 +1,350 @@
+//! The sweep: what an element costs in shapes, strides and types that nobody tuned for, beside the friendliest of its kind.
+//!
+//! A family is one piece of work; its first case is the friendly one. Every other should cost each element about as much:
+//! one that takes more than half as long again, at the same number of elements, is a fault in the plan that it gets.
+
+use std::fmt::Write;
+use std::hint::black_box;
+
+use foldback::Result;
+use foldback::fuse;
+use foldback::prelude::*;
+use foldback::tensor::DType;
+
+/// A run of a case, whatever it returns being dropped in it.
+pub type Run = Box<dyn FnMut() -> Result<()>>;
+
+/// One way to bring so many elements to a piece of work.
+pub struct Case {
+    /// the piece of work
+    pub family: &'static str,
+    /// what is special about the operands
+    pub name: &'static str,
+    /// how long it may take per element, of the friendly case of its family
+    pub allowed: f64,
+    /// prepares a run over about so many elements, and says over how many exactly
+    pub of: fn(usize) -> Result<(usize, Run)>,
+}
+
+/// The bound for almost all of them.
+const ALLOWED: f64 = 1.5;
+
+fn run<T>(mut f: impl FnMut() -> Result<T> + 'static) -> Run {
+    Box::new(move || {
+        black_box(f()?);
+        Ok(())
+    })
+}
+
+/// Values between 0.5 and 1.5 in a shape.
+fn values(shape: &[usize]) -> Tensor {
+    values_of(shape, DType::F32)
+}
+
+fn values_of(shape: &[usize], dtype: DType) -> Tensor {
+    let n: usize = shape.iter().product();
+    let list: Vec<f32> =
+        (0..n).map(|i| 0.5 + (i.wrapping_mul(2_654_435_761) >> 8 & 0xffff) as f32 / 65_536.0).collect();
+    Tensor::from_vec(list, shape).expect("as many values as the shape has").to(dtype)
+}
+
+/// The side of a square of about so many elements.
+fn side(n: usize) -> usize {
+    ((n as f64).sqrt() as usize).max(1)
+}
+
+/// Rows of this width that make about so many elements.
+fn rows(n: usize, width: usize) -> [usize; 2] {
+    [(n / width).max(1), width]
+}
+
+macro_rules! cases {
+    ($(family $family:literal: $($name:literal $(allowed $allowed:literal)? => |$n:ident| $make:expr;)+)+) => {
+        vec![$($(Case {
+            family: $family,
+            name: $name,
+            allowed: cases!(@allowed $($allowed)?),
+            of: |$n| $make,
+        }),+),+]
+    };
+    (@allowed) => { ALLOWED };
+    (@allowed $allowed:literal) => { $allowed };
+}
+
+/// A binary operation of two operands, in as many elements as the result has.
+fn add_of(a: Tensor, b: Tensor) -> Result<(usize, Run)> {
+    let n = a.add(&b)?.numel();
+    Ok((n, run(move || a.add(&b))))
+}
+
+fn unary_of(a: Tensor, f: fn(&Tensor) -> Tensor) -> Result<(usize, Run)> {
+    Ok((a.numel(), run(move || Ok(f(&a)))))
+}
+
+fn sum_of(a: Tensor, axes: &'static [isize]) -> Result<(usize, Run)> {
+    Ok((a.numel(), run(move || a.sum(axes))))
+}
+
+/// `(x * w).sum()` and back, of leaves of these shapes.
+fn product_back(x: Tensor, w: Tensor) -> Result<(usize, Run)> {
+    let (n, x, w) = (x.numel(), x.requires_grad(), w.requires_grad());
+    Ok((
+        n,
+        run(move || {
+            x.zero_grad();
+            w.zero_grad();
+            x.mul(&w)?.sum(..)?.backward()
+        }),
+    ))
+}
+
+/// A product, in elements of the larger matrix.
+fn product_of(a: Tensor, b: Tensor) -> Result<(usize, Run)> {
+    let n = a.numel().max(b.numel());
+    Ok((n, run(move || a.matmul(&b))))
+}
+
+/// All cases, the friendly one of each family first.
+#[rustfmt::skip]
+pub fn cases() -> Vec<Case> {
+    cases! {
+        family "add":
+            "two rows" => |n| add_of(values(&[n]), values(&[n]));
+            "a number" => |n| { let a = values(&[n]); Ok((n, run(move || a.add(1.5)))) };
+            "bias of 1024" => |n| add_of(values(&rows(n, 1024)), values(&[1024]));
+            "bias of 33" => |n| add_of(values(&rows(n, 33)), values(&[33]));
+            "bias of 7" => |n| add_of(values(&rows(n, 7)), values(&[7]));
+            "bias of 3" => |n| add_of(values(&rows(n, 3)), values(&[3]));
+            "column of rows of 1024" => |n| add_of(values(&rows(n, 1024)), values(&[rows(n, 1024)[0], 1]));
+            "column of rows of 7" => |n| add_of(values(&rows(n, 7)), values(&[rows(n, 7)[0], 1]));
+            "column of rows of 3" => |n| add_of(values(&rows(n, 3)), values(&[rows(n, 3)[0], 1]));
+            "channels of images" => |n| add_of(values(&[n.div_ceil(32 * 49), 32, 7, 7]), values(&[32, 1, 1]));
+            "square beside its transpose" => |n| { let s = side(n); add_of(values(&[s, s]), values(&[s, s]).t()) };
+            "two transposed squares" => |n| { let s = side(n); add_of(values(&[s, s]).t(), values(&[s, s]).t()) };
+            "heads before steps" => |n| add_of(values(&[n.div_ceil(8 * 16 * 32), 8, 16, 32]).transpose(1, 2)?, values(&[n.div_ceil(8 * 16 * 32), 16, 8, 32]));
+            "every second" => |n| add_of(values(&[2 * n]).slice(s![..;2])?, values(&[n]));
+            "a band of columns" => |n| add_of(values(&[rows(n, 48)[0], 64]).narrow(1, 5, 48)?, values(&rows(n, 48)));
+            "a band of 3 columns" => |n| add_of(values(&[rows(n, 3)[0], 8]).narrow(1, 2, 3)?, values(&rows(n, 3)));
+            "turned round" => |n| add_of(values(&[n]).flip(0)?, values(&[n]));
+            "outer" => |n| { let s = side(n); add_of(values(&[s, 1]), values(&[1, s])) };
+            "outer of 3" => |n| add_of(values(&[(n / 3).max(1), 1]), values(&[1, 3]));
+            "outer of three axes" => |n| { let s = side(n / 8); add_of(values(&[8, 1, s]), values(&[s, 1])) };
+
+        family "add f64":
+            "two rows" => |n| add_of(values_of(&[n], DType::F64), values_of(&[n], DType::F64));
+            "bias of 7" => |n| add_of(values_of(&rows(n, 7), DType::F64), values_of(&[7], DType::F64));
+            "square beside its transpose" => |n| { let s = side(n); add_of(values_of(&[s, s], DType::F64), values_of(&[s, s], DType::F64).t()) };
+            "f32 beside f64" => |n| add_of(values(&[n]), values_of(&[n], DType::F64));
+
+        family "add i64":
+            "two rows" => |n| add_of(values_of(&[n], DType::I64), values_of(&[n], DType::I64));
+            "bias of 7" => |n| add_of(values_of(&rows(n, 7), DType::I64), values_of(&[7], DType::I64));
+            "f64 beside i64" => |n| add_of(values_of(&[n], DType::I64), values_of(&[n], DType::F64));
+
+        family "exp":
+            "a row" => |n| unary_of(values(&[n]), Tensor::exp);
+            "rows of 3" => |n| unary_of(values(&rows(n, 3)), Tensor::exp);
+            "transposed" => |n| { let s = side(n); unary_of(values(&[s, s]).t(), Tensor::exp) };
+            "a band of 3 columns" => |n| unary_of(values(&[rows(n, 3)[0], 8]).narrow(1, 2, 3)?, Tensor::exp);
+            "every second" => |n| unary_of(values(&[2 * n]).slice(s![..;2])?, Tensor::exp);
+
+        family "copy":
+            "a row times one" => |n| { let a = values(&[n]); Ok((n, run(move || a.mul(1.0)))) };
+            "transposed" => |n| { let s = side(n); unary_of(values(&[s, s]).t(), |a| a.contiguous()) };
+            "transposed of 3 columns" => |n| unary_of(values(&rows(n, 3)).t(), |a| a.contiguous());
+            "heads before steps" => |n| unary_of(values(&[n.div_ceil(8 * 16 * 32), 8, 16, 32]).transpose(1, 2)?, |a| a.contiguous());
+            "channels last" => |n| unary_of(values(&[n.div_ceil(32 * 49), 32, 7, 7]).permute([0, 2, 3, 1])?, |a| a.contiguous());
+            "every second" => |n| unary_of(values(&[2 * n]).slice(s![..;2])?, |a| a.contiguous());
+            "repeated" => |n| { let a = values(&[rows(n, 64)[0], 1]); Ok((a.numel() * 64, run(move || a.repeat([1, 64])))) };
+            "joined" => |n| { let [a, b] = [0, 1].map(|_| values(&[(n / 2).max(1)])); Ok((n, run(move || Tensor::cat(&[&a, &b], 0)))) };
+            "joined by columns of 3" => |n| { let [a, b] = [0, 1].map(|_| values(&[(n / 6).max(1), 3])); Ok((n, run(move || Tensor::cat(&[&a, &b], 1)))) };
+            "padded" => |n| { let a = values(&rows(n, 64)); Ok((n, run(move || a.pad([1, 1])))) };
+            "to f64" allowed 2.0 => |n| unary_of(values(&[n]), |a| a.to(DType::F64));
+            "rolled" => |n| { let a = values(&rows(n, 64)); Ok((n, run(move || a.roll(1, 1)))) };
+            "lower triangle" => |n| { let s = side(n); let a = values(&[s, s]); Ok((n, run(move || Ok(a.tril())))) };
+
+        family "rows picked":
+            "in order, of 64" => |n| picked(n, 64, |i, _| i);
+            "by chance, of 64" allowed 2.0 => |n| picked(n, 64, |i, m| i.wrapping_mul(2_654_435_761) % m);
+            "in order, of 7" allowed 2.5 => |n| picked(n, 7, |i, _| i);
+            "in order, of 1" allowed 6.0 => |n| picked(n, 1, |i, _| i);
+
+        family "sum":
+            "all" => |n| sum_of(values(&[n]), &[0]);
+            "rows of 1024" => |n| sum_of(values(&rows(n, 1024)), &[1]);
+            "columns of 1024" => |n| sum_of(values(&rows(n, 1024)), &[0]);
+            "rows of 33" => |n| sum_of(values(&rows(n, 33)), &[1]);
+            "rows of 7" => |n| sum_of(values(&rows(n, 7)), &[1]);
+            "rows of 3" => |n| sum_of(values(&rows(n, 3)), &[1]);
+            "columns of 33" => |n| sum_of(values(&rows(n, 33)), &[0]);
+            "columns of 7" => |n| sum_of(values(&rows(n, 7)), &[0]);
+            "columns of 3" => |n| sum_of(values(&rows(n, 3)), &[0]);
+            "the middle axis" => |n| sum_of(values(&[n.div_ceil(64 * 64), 64, 64]), &[1]);
+            "the middle of rows of 3" => |n| sum_of(values(&[n.div_ceil(64 * 3), 64, 3]), &[1]);
+            "channels of images" => |n| sum_of(values(&[n.div_ceil(32 * 49), 32, 7, 7]), &[0, 2, 3]);
+            "rows of a transposed square" => |n| { let s = side(n); sum_of(values(&[s, s]).t(), &[1]) };
+            "all of a transposed square" => |n| { let s = side(n); sum_of(values(&[s, s]).t(), &[0, 1]) };
+            "a band of columns" => |n| sum_of(values(&[rows(n, 48)[0], 64]).narrow(1, 5, 48)?, &[0]);
+
+        family "max":
+            "all" => |n| { let a = values(&[n]); Ok((n, run(move || a.amax(..)))) };
+            "rows of 1024" => |n| { let a = values(&rows(n, 1024)); Ok((n, run(move || a.amax(1)))) };
+            "columns of 1024" => |n| { let a = values(&rows(n, 1024)); Ok((n, run(move || a.amax(0)))) };
+            "rows of 7" => |n| { let a = values(&rows(n, 7)); Ok((n, run(move || a.amax(1)))) };
+            "columns of 7" => |n| { let a = values(&rows(n, 7)); Ok((n, run(move || a.amax(0)))) };
+
+        family "choice":
+            "a number or another" => |n| { let a = values(&[n]); Ok((n, run(move || a.mul(2.0)))) };
+            "clamp" => |n| { let a = values(&[n]); Ok((n, run(move || a.clamp(0.7, 1.2)))) };
+            "compare" => |n| { let [a, b] = [0, 1].map(|_| values(&[n])); Ok((n, run(move || a.lt(&b)))) };
+            "where" => |n| { let [a, b] = [0, 1].map(|_| values(&[n])); let c = a.lt(1.0)?; Ok((n, run(move || c.where_cond(&a, &b)))) };
+            "where by columns" => |n| { let a = values(&rows(n, 64)); let c = a.narrow(1, 0, 1)?.lt(1.0)?; Ok((n, run(move || c.where_cond(&a, 0.0)))) };
+            "masked fill" => |n| { let a = values(&[n]); let c = a.lt(1.0)?; Ok((n, run(move || a.masked_fill(&c, 0.0)))) };
+            "relu" => |n| unary_of(values(&[n]), Tensor::relu);
+            "maximum" => |n| { let [a, b] = [0, 1].map(|_| values(&[n])); Ok((n, run(move || a.maximum(&b)))) };
+
+        family "fused":
+            "operators" => |n| { let [a, b] = [0, 1].map(|_| values(&[n])); Ok((n, run(move || Ok((&a - &b) * (&a - &b) * 0.5)))) };
+            "two rows" allowed 1.0 => |n| fused(values(&[n]), values(&[n]));
+            "bias of 7" allowed 1.0 => |n| fused(values(&rows(n, 7)), values(&[7]));
+            "column of rows of 3" allowed 1.0 => |n| fused(values(&rows(n, 3)), values(&[rows(n, 3)[0], 1]));
+            "square beside its transpose" allowed 1.0 => |n| { let s = side(n); fused(values(&[s, s]), values(&[s, s]).t()) };
+            "every second" allowed 1.0 => |n| fused(values(&[2 * n]).slice(s![..;2])?, values(&[n]));
+
+        family "product of a matrix":
+            "with a vector" => |n| { let s = side(n); product_of(values(&[s, s]), values(&[s])) };
+            "a vector with it" => |n| { let s = side(n); product_of(values(&[s]), values(&[s, s])) };
+            "transposed, with a vector" => |n| { let s = side(n); product_of(values(&[s, s]).t(), values(&[s])) };
+            "wide, with a vector" => |n| product_of(values(&[16, (n / 16).max(1)]), values(&[(n / 16).max(1)]));
+            "tall, with a vector" => |n| product_of(values(&[(n / 16).max(1), 16]), values(&[16]));
+            "a row with it" => |n| { let s = side(n); product_of(values(&[1, s]), values(&[s, s])) };
+            "with a column" => |n| { let s = side(n); product_of(values(&[s, s]), values(&[s, 1])) };
+            "two rows with it" allowed 2.0 => |n| { let s = side(n); product_of(values(&[2, s]), values(&[s, s])) };
+            "with three columns" allowed 2.5 => |n| { let s = side(n); product_of(values(&[s, s]), values(&[s, 3])) };
+            "deep: 4 rows with 4 columns" allowed 4.0 => |n| product_of(values(&[4, (n / 4).max(1)]), values(&[(n / 4).max(1), 4]));
+            "a batch of small ones with vectors" => |n| { let b = (n / 64).max(1); product_of(values(&[b, 8, 8]), values(&[b, 8, 1])) };
+
+        family "product and back":
+            "two rows" => |n| product_back(values(&[n]), values(&[n]));
+            "row of 1024" => |n| product_back(values(&rows(n, 1024)), values(&[1024]));
+            "column of rows of 1024" => |n| product_back(values(&rows(n, 1024)), values(&[rows(n, 1024)[0], 1]));
+            "row of 7" => |n| product_back(values(&rows(n, 7)), values(&[7]));
+            "column of rows of 7" => |n| product_back(values(&rows(n, 7)), values(&[rows(n, 7)[0], 1]));
+            "row of 3" => |n| product_back(values(&rows(n, 3)), values(&[3]));
+            "a number" => |n| product_back(values(&[n]), values(&[1]));
+            "channels of images" => |n| product_back(values(&[n.div_ceil(32 * 49), 32, 7, 7]), values(&[32, 1, 1]));
+            "square beside its transpose" => |n| { let s = side(n); product_back(values(&[s, s]), values(&[s, s]).t()) };
+
+        family "softmax":
+            "rows of 1024" => |n| softmax_of(values(&rows(n, 1024)), 1);
+            "rows of 33" => |n| softmax_of(values(&rows(n, 33)), 1);
+            "rows of 7" allowed 2.0 => |n| softmax_of(values(&rows(n, 7)), 1);
+            "columns of 64" => |n| softmax_of(values(&rows(n, 64)), 0);
+            "the middle axis" => |n| softmax_of(values(&[n.div_ceil(64 * 16), 64, 16]), 1);
+    }
+}
+
+fn softmax_of(a: Tensor, axis: isize) -> Result<(usize, Run)> {
+    Ok((a.numel(), run(move || a.softmax(axis))))
+}
+
+fn fused(a: Tensor, b: Tensor) -> Result<(usize, Run)> {
+    let f = fuse!(|a, b| (a - b) * (a - b) * 0.5);
+    let (n, [a, b]) = (a.numel(), [a, b].map(Var::from));
+    Ok((n, run(move || f.call([&a, &b]))))
+}
+
+fn picked(n: usize, width: usize, at: fn(usize, usize) -> usize) -> Result<(usize, Run)> {
+    let [count, width] = rows(n, width);
+    let (a, places) = (values(&[count, width]), (0..count).map(|i| at(i, count) as i64).collect::<Vec<_>>());
+    let places = Tensor::from_vec(places, [count])?;
+    Ok((a.numel(), run(move || a.index_select(0, &places))))
+}
+
+/// A case that has been measured, at every size.
+pub struct Measured {
+    /// what was measured
+    pub case: Case,
+    /// its time per element, as a multiple of that of the friendly case
+    pub over_friendly: Vec<f64>,
+    /// the same of PyTorch's time for this case
+    pub over_peer: Option<Vec<f64>>,
+}
+
+/// An SVG picture: a row for each case, a cell for each size, with the multiple of the friendly case's time, and behind it that
+/// of PyTorch's, the redder the more of what is allowed it is.
+pub fn picture(sizes: &[usize], all: &[Measured]) -> String {
+    const LEFT: usize = 330;
+    const CELL: usize = 92;
+    const LINE: usize = 18;
+    let (width, height) = (LEFT + CELL * sizes.len() + 10, LINE * (all.len() + 2));
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
+         font-size=\"11\">\n<rect width=\"{width}\" height=\"{height}\" fill=\"#fff\"/>\n"
+    );
+    let mut text = |x: usize, line: usize, text: &str| {
+        let y = LINE * line + 13;
+        writeln!(svg, "<text x=\"{x}\" y=\"{y}\">{text}</text>").expect("a string takes any text");
+    };
+    for (i, n) in sizes.iter().enumerate() {
+        text(LEFT + CELL * i + 4, 0, &format!("{n:e} elements"));
+    }
+    for (line, measured) in all.iter().enumerate() {
+        text(8, line + 1, &format!("{}: {}", measured.case.family, measured.case.name));
+    }
+    for (line, measured) in all.iter().enumerate() {
+        for (i, &ratio) in measured.over_friendly.iter().enumerate() {
+            let (x, y) = (LEFT + CELL * i, LINE * (line + 1));
+            // White up to what is allowed, red from three times that on.
+            let share = ((ratio / measured.case.allowed).ln() / 3f64.ln()).clamp(0.0, 1.0);
+            let rest = (235.0 - 140.0 * share) as u8;
+            let beside =
+                measured.over_peer.as_ref().map_or(String::new(), |peer| format!(" ({:.2})", peer[i]));
+            writeln!(
+                svg,
+                "<rect x=\"{x}\" y=\"{y}\" width=\"{}\" height=\"{}\" fill=\"rgb(235,{rest},{rest})\"/>\
+                 <text x=\"{}\" y=\"{}\">{ratio:.2}{beside}</text>",
+                CELL - 2,
+                LINE - 2,
+                x + 4,
+                y + 13
+            )
+            .expect("a string takes any text");
+        }
+    }
+    svg + "</svg>\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_runs_at_every_size() {
+        for case in cases() {
+            for n in [1, 7, 100, 5000] {
+                let (elements, mut run) = (case.of)(n).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+                assert!(elements > 0, "{} of {n}", case.name);
+                run().unwrap_or_else(|e| panic!("{}: {e}", case.name));
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_unique_in_their_family_and_known_to_the_script() {
+        let script = include_str!("../python/sweep.py");
+        let mut seen = std::collections::HashSet::new();
+        for case in cases() {
+            assert!(seen.insert((case.family, case.name)), "{}: {}", case.family, case.name);
+            assert!(script.contains(&format!("\"{}\": {{", case.family)), "{}", case.family);
+        }
+    }
+
+    #[test]
+    fn a_picture_has_a_cell_for_each_case_and_size() {
+        let measured = |case| Measured { case, over_friendly: vec![1.0, 4.0], over_peer: None };
+        let svg = picture(&[10, 100], &cases().into_iter().take(3).map(measured).collect::<Vec<_>>());
+        assert_eq!(svg.matches("<rect").count(), 1 + 6);
+        assert!(svg.contains("rgb(235,235,235)") && svg.contains("4.00"));
+    }
+}
