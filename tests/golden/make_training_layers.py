@@ -40,12 +40,16 @@ def build_input(spec, dtype):
     return draw(tuple(spec)).to(DTYPES[dtype])
 
 
-def case(layer, args, inputs, dtype="f64", mode="train", tags=(), warmup=0, names=("input",), grad=True):
-    """One line; `inputs` are shapes or tensors, by `names`."""
+def keyword(v):
+    """What a case writes as a list is a tuple, and `inf` a number."""
+    return tuple(v) if isinstance(v, list) else float(v) if v in ("inf", "-inf") else v
+
+
+def case(layer, args, inputs, dtype="f64", mode="train", tags=(), warmup=0, names=("input",), grad=True, forward=None):
+    """One line; `inputs` are shapes or tensors, by `names`; `forward` has what the call takes besides."""
     line = {"kind": "layer", "id": len(lines), "layer": layer, "args": args, "dtype": dtype, "mode": mode, "tags": list(tags)}
     try:
-        with_lists = {k: tuple(v) if isinstance(v, list) else v for k, v in args.items()}
-        module = getattr(torch.nn, layer)(**with_lists)
+        module = getattr(torch.nn, layer)(**{k: keyword(v) for k, v in args.items()})
     except Exception as e:
         line |= {"state": {}, "inputs": written(names, [build_input(s, dtype) for s in inputs])}
         finish_error(line, e, "new")
@@ -64,22 +68,25 @@ def case(layer, args, inputs, dtype="f64", mode="train", tags=(), warmup=0, name
             for x in warm:
                 module(x)
         line["warmup"] = [tensor(x) for x in warm]
+    if forward:
+        line["forward"] = forward
     try:
-        y = module(*leaves)
+        y = module(*leaves, **(forward or {}))
     except Exception as e:
         finish_error(line, e, "forward")
         return
-    line["outputs"] = [tensor(y)]
-    if y.requires_grad:
-        seed = seed_with(rng, y)
-        y.backward(seed)
-        line["grad_outputs"] = [tensor(seed)]
+    ys = y if isinstance(y, tuple) else (y,)
+    line["outputs"] = [tensor(y) for y in ys]
+    if ys[0].requires_grad:
+        seed = seed_with(rng, ys[0])
+        ys[0].backward(seed)
+        line["grad_outputs"] = [tensor(seed)] + [None] * (len(ys) - 1)
         line["grads"] = {
             "inputs": [tensor(x.grad) if x.grad is not None else None for x in leaves],
             "parameters": {k: tensor(p.grad) if p.grad is not None else None for k, p in module.named_parameters()},
         }
     else:
-        line["grad_outputs"] = [None]
+        line["grad_outputs"] = [None] * len(ys)
         line["grads"] = None
     line["state_after"] = {k: tensor(b) for k, b in module.named_buffers()}
     if "max_norm" in args:
@@ -288,6 +295,85 @@ def distances():
         case("PairwiseDistance", args, shapes, names=two)
 
 
-for family in (linear_and_embeddings, convolutions, normalisation, dropouts, pools, shapes, activations, distances):
+def picked():
+    for n in (1, 2):
+        layer, shape = f"AdaptiveMaxPool{n}d", [2, 2] + [7, 5][:n]
+        for size in (1, 2, 3, 5, 9):
+            case(layer, {"output_size": size}, [shape])
+            case(layer, {"output_size": size, "return_indices": True}, [shape[1:]])
+        case(layer, {"output_size": 2}, [shape], dtype="f32")
+        case(layer, {"output_size": 0}, [shape], grad=False)
+        case(layer, {"output_size": 2}, [shape[2:]])
+        case(layer, {"output_size": 2}, [[1] + shape])
+        case(layer, {"output_size": 2}, [shape[:2] + [0] * n])
+        case(layer, {"output_size": 2}, [[0] + shape[1:]], grad=False)
+        wild = torch.tensor([2.0, 2.0, math.nan, math.nan, 1.0, 1.0, math.inf], dtype=torch.float64)
+        case(layer, {"output_size": 3, "return_indices": True}, [wild.reshape([1, 7] if n == 1 else [1, 1, 7])], tags=["nan", "ties"])
+        for args in [{"kernel_size": 2}, {"kernel_size": 3, "stride": 2, "padding": 1}, {"kernel_size": 2, "dilation": 2, "stride": 1}, {"kernel_size": 9}]:
+            case(f"MaxPool{n}d", args | {"return_indices": True}, [shape])
+    case("AdaptiveMaxPool2d", {"output_size": [None, 2]}, [[2, 2, 5, 6]])
+    case("AdaptiveMaxPool2d", {"output_size": [4, 3], "return_indices": True}, [[2, 2, 5, 6]])
+    two = ("input", "indices")
+    ids = torch.tensor([[[1, 2, 5], [0, 3, 4]]])
+    for args, forward in [({"kernel_size": 2}, {}), ({"kernel_size": 2}, {"output_size": [7]}), ({"kernel_size": 2}, {"output_size": [8]}), ({"kernel_size": 3, "stride": 2, "padding": 1}, {"output_size": [6]}),
+                          ({"kernel_size": 3, "stride": 2}, {}), ({"kernel_size": 1}, {}), ({"kernel_size": 2, "padding": 4}, {})]:
+        case("MaxUnpool1d", args, [[1, 2, 3], ids], names=two, forward=forward)
+    case("MaxUnpool1d", {"kernel_size": 2}, [[2, 3], ids[0]], names=two)
+    case("MaxUnpool1d", {"kernel_size": 2}, [[2, 3], ids[0]], names=two, dtype="f32")
+    for bad in (ids + 1, ids - 1, ids[:, :, :2], ids[0], ids.double()):
+        case("MaxUnpool1d", {"kernel_size": 2}, [[1, 2, 3], bad], names=two)
+    grid = torch.tensor([[[[0, 3], [14, 10]]], [[[5, 2], [8, 15]]]])
+    for args, forward in [({"kernel_size": 2}, {}), ({"kernel_size": 2}, {"output_size": [5, 4]}), ({"kernel_size": 2}, {"output_size": [6, 4]}),
+                          ({"kernel_size": [2, 3], "stride": [2, 3]}, {}), ({"kernel_size": 4, "stride": 2, "padding": 1}, {}), ({"kernel_size": 2, "stride": 1}, {})]:
+        case("MaxUnpool2d", args, [[2, 1, 2, 2], grid], names=two, forward=forward)
+    case("MaxUnpool2d", {"kernel_size": 2}, [[1, 2, 2], grid[0]], names=two)
+    case("MaxUnpool2d", {"kernel_size": 2}, [[2, 2], grid[0, 0]], names=two)
+    for n in (1, 2):
+        layer, shape = f"LPPool{n}d", [2, 2] + [7, 6][:n]
+        for args in [{"norm_type": 2.0, "kernel_size": 2}, {"norm_type": 1.0, "kernel_size": 3}, {"norm_type": 2.0, "kernel_size": 3, "stride": 1}, {"norm_type": 4.0, "kernel_size": 2, "ceil_mode": True},
+                     {"norm_type": "inf", "kernel_size": 2}, {"norm_type": "-inf", "kernel_size": 2}, {"norm_type": 0.0, "kernel_size": 2}, {"norm_type": 2.0, "kernel_size": 9},
+                     {"norm_type": 2.0, "kernel_size": 2, "stride": 0}]:
+            case(layer, args, [shape])
+        case(layer, {"norm_type": 2.0, "kernel_size": 2}, [shape[1:]], dtype="f32")
+        case(layer, {"norm_type": 2.0, "kernel_size": 2}, [shape[2:]])
+        case(layer, {"norm_type": 2.0, "kernel_size": 2}, [torch.zeros([1] + [2] * n, dtype=torch.float64)], tags=["ties"])
+        positive = draw([1] + [4] * n, 0.5, 2.0)
+        for p in (2.5, -1.0):
+            case(layer, {"norm_type": p, "kernel_size": 2}, [positive])
+    case("LPPool2d", {"norm_type": 2.0, "kernel_size": [2, 3], "stride": [1, 2]}, [[1, 2, 4, 5]])
+
+
+def patches():
+    settings = [{}, {"stride": 2}, {"padding": 1}, {"dilation": 2}, {"kernel_size": [3, 2]}, {"kernel_size": [1, 3], "padding": [0, 2], "stride": [2, 1], "dilation": [1, 2]}, {"padding": 2, "stride": 3}]
+    refused = [{"kernel_size": 6}, {"kernel_size": 0}, {"stride": 0}, {"dilation": 0}]
+    for args in settings + refused:
+        args = {"kernel_size": 2} | args
+        case("Unfold", args, [[2, 3, 5, 4]])
+        try:
+            columns = torch.nn.Unfold(**{k: keyword(v) for k, v in args.items()})(torch.zeros(2, 3, 5, 4)).shape
+        except Exception:
+            columns = [2, 12, 12]
+        case("Fold", {"output_size": [5, 4]} | args, [list(columns)])
+    case("Unfold", {"kernel_size": 2}, [[3, 5, 4]])
+    case("Unfold", {"kernel_size": 2}, [[5, 4]])
+    case("Unfold", {"kernel_size": 2}, [[0, 3, 5, 4]])
+    case("Unfold", {"kernel_size": 2}, [[1, 3, 5, 4]], dtype="f32")
+    for shape in ([12, 12], [12, 11], [11, 12], [1, 1, 12, 12], [12], [1, 8, 12]):
+        case("Fold", {"output_size": [5, 4], "kernel_size": 2}, [shape])
+    case("Fold", {"output_size": 3, "kernel_size": 2}, [[1, 8, 4]], dtype="f32")
+    for groups, shape in [(2, [2, 4, 3]), (3, [1, 6, 2, 2]), (1, [1, 4, 2]), (4, [1, 4, 2]), (3, [1, 4, 2]), (0, [1, 4, 2]), (2, [4, 2]), (2, [1, 4, 2, 1, 2])]:
+        case("ChannelShuffle", {"groups": groups}, [shape])
+
+
+def alphas():
+    for layer, shape in [("AlphaDropout", [3, 4]), ("FeatureAlphaDropout", [2, 3, 4])]:
+        for p, mode in [(0.0, "train"), (1.0, "train"), (0.5, "eval")]:
+            case(layer, {"p": p}, [shape], mode=mode)
+        for p in (-0.1, 1.5):
+            case(layer, {"p": p}, [shape])
+    case("FeatureAlphaDropout", {}, [[3]])
+
+
+for family in (linear_and_embeddings, convolutions, normalisation, dropouts, pools, shapes, activations, distances, picked, patches, alphas):
     family()
 write_lines("layers", lines)

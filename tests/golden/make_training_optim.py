@@ -449,7 +449,7 @@ def randomise(module, dtype):
                 t.copy_(values(tuple(t.shape), dtype, 0.1 if name.endswith("running_var") else -1.0, 1.0))
 
 
-def ema_case(model, args, dtype):
+def ema_case(model, args, dtype, inputs=None):
     module = build(model)
     randomise(module, dtype)
     case = {"kind": "ema", "args": args, "model": model, "dtype": dtype, "tags": [], "start": state_of(module)}
@@ -463,7 +463,15 @@ def ema_case(model, args, dtype):
         averaged.update_parameters(module)
         if step in case["record"]:
             case["after"][str(step)] = state_of(averaged.module)
+    if inputs is not None:
+        batches = [values(shape, dtype, -2.0, 2.0) for shape in inputs]
+        torch.optim.swa_utils.update_bn(batches, averaged)
+        case |= {"batches": [written(t) for t in batches], "after_update_bn": state_of(averaged.module)}
     return case
+
+
+def norm_of(**keywords):
+    return {"sequential": [linear(2, 3), layer("BatchNorm1d", num_features=3, **keywords), linear(3, 1)]}
 
 
 def emas():
@@ -478,6 +486,18 @@ def emas():
     for decay in [0.9, 0.3]:
         case = ema_case(norm, {"decay": decay, "use_buffers": True}, "f64")
         yield case
+    # The files behind this one do not depend on what is drawn here.
+    drawn = draw.getstate()
+    # What a batch norm's momentum is plays no part when its statistics are taken anew.
+    image = layer("BatchNorm2d", num_features=2, momentum=0.7)
+    still = layer("BatchNorm2d", num_features=2, track_running_stats=False)
+    own = layer("InstanceNorm2d", num_features=2, track_running_stats=True)
+    for dtype in DTYPES:
+        yield ema_case(norm_of(momentum=0.1), {}, dtype, [(5, 2), (3, 2), (4, 2)])
+        yield ema_case(norm_of(momentum=None), {"decay": 0.9}, dtype, [(5, 2), (3, 2)])
+        yield ema_case(linear(3, 2), {}, dtype, [(2, 3)])
+        yield ema_case({"sequential": [image, own, still]}, {"decay": 0.5, "use_buffers": False}, dtype, [(2, 2, 3, 2)] * 4)
+    draw.setstate(drawn)
 
 
 # ---- loss_curve ----------------------------------------------------------------------------------------------------

@@ -109,6 +109,10 @@ const UNMEANT: &[(&str, Program)] = &[
     ("a mask that came as a list", || data(&[6, 1]).masked_select(data(&[6]).gt(0.0)?)),
     ("a ratio of probabilities", || data(&[5, 1]).sub(data(&[5]))?.exp().mean(..)),
     ("a row of one table against a column of another", || data(&[6, 1]).sub(data(&[1, 6]))),
+    ("a point that came as a column less a column of a matrix", || {
+        let (point, centres) = (data(&[2, 1]), data(&[2, 3]));
+        point.sub(&centres.slice(s![.., 0])?)
+    }),
     ("a column that was cut out", || data(&[6, 4]).narrow(1, 0, 1)?.sub(data(&[6]))),
     ("a column whose width followed from the number of elements", || {
         data(&[6]).reshape((6, -1))?.sub(data(&[6]))

@@ -95,7 +95,7 @@ fn the_run_that_is_killed() -> Result<()> {
     let kept = kept(Path::new(&folder));
     let mut run = Run::new()?;
     run.resume(&kept)?;
-    run.train(|step, loss, now| kept.save_with(step as u64, loss, &now).map(drop))
+    run.train(|step, loss, now| kept.save_with(step, loss, &now).map(drop))
 }
 
 fn start(folder: &Path) -> Child {
@@ -121,7 +121,7 @@ fn killed_runs_end_as_unbroken_ones() -> Result<()> {
         Ok(())
     })?;
 
-    let kills = std::env::var("FOLDBACK_KILLS").map_or(50, |n| n.parse().expect("a number of kills"));
+    let kills = std::env::var("FOLDBACK_KILLS").map_or(100, |n| n.parse().expect("a number of kills"));
     let folder: PathBuf = std::env::temp_dir().join(format!("foldback-killed-{}", std::process::id()));
     let mut moments = Generator::new(6);
     let (mut done, mut ended, mut reached) = (0, 0, 0);
@@ -146,7 +146,7 @@ fn killed_runs_end_as_unbroken_ones() -> Result<()> {
             assert_eq!(run.state(), unbroken.state());
             // What the killed ones had no time to remove goes when the next one is saved: the last two and the best stay.
             let again = Checkpoint::open(kept(&folder).last()?.expect("the last step").path)?;
-            kept(&folder).save_with(STEPS as u64, losses[STEPS - 1], &again)?;
+            kept(&folder).save_with(STEPS, losses[STEPS - 1], &again)?;
             assert_eq!(std::fs::read_dir(&folder)?.count(), 3);
             std::fs::remove_dir_all(&folder)?;
             reached = 0;
@@ -156,11 +156,11 @@ fn killed_runs_end_as_unbroken_ones() -> Result<()> {
 }
 
 /// Every file of a run is whole and belongs to the unbroken run; which step it has come to.
-fn check(folder: &Path, losses: &[f64]) -> Result<u64> {
+fn check(folder: &Path, losses: &[f64]) -> Result<usize> {
     let all = kept(folder).list()?;
     for saved in &all {
         Checkpoint::open(&saved.path)?;
-        assert_eq!(saved.metric, Some(losses[saved.step as usize - 1]), "step {}", saved.step);
+        assert_eq!(saved.metric, Some(losses[saved.step - 1]), "step {}", saved.step);
     }
     let temporary = std::fs::read_dir(folder).map_or(0, |all| all.count()) - all.len();
     assert!(temporary <= 1, "{temporary} leftovers");

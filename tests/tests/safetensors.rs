@@ -199,6 +199,14 @@ fn mutated_files_are_refused_or_whole() {
 }
 
 #[test]
+fn a_file_of_torch_save_is_called_so() {
+    for begins in [&b"PK\x03\x04\0\0\x08\x08"[..], b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."] {
+        let e = load(begins).unwrap_err().to_string();
+        assert!(e.starts_with("load: this is a file of torch.save, not of safetensors: in Python, "), "{e}");
+    }
+}
+
+#[test]
 fn every_prefix_of_a_file_is_refused() {
     let bytes = std::fs::read(golden().join("safetensors/mixed.safetensors")).unwrap();
     load(&bytes).unwrap();
@@ -355,5 +363,15 @@ fn links_stay_links() -> Result<()> {
     save_file(&state(), &link)?;
     assert_eq!(load_file(&path)?, state());
     assert!(std::fs::symlink_metadata(&link)?.is_symlink());
+    // Also one to a link to where nothing is yet, from folder to folder.
+    let (first, second) = (folder.0.join("first"), folder.0.join("second"));
+    std::fs::create_dir(folder.0.join("disk"))?;
+    std::os::unix::fs::symlink("second", &first)?;
+    std::os::unix::fs::symlink("disk/new.safetensors", &second)?;
+    save_file(&state(), &first)?;
+    assert_eq!(load_file(folder.0.join("disk/new.safetensors"))?, state());
+    assert!(
+        std::fs::symlink_metadata(&first)?.is_symlink() && std::fs::symlink_metadata(&second)?.is_symlink()
+    );
     Ok(())
 }

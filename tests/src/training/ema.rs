@@ -1,10 +1,11 @@
 //! Averages of models.
 
-use foldback::train::AveragedModel;
+use foldback::train::{AveragedModel, update_bn};
 use foldback_nn::Module;
+use foldback_tensor::{Error, Tensor};
 use serde_json::Value;
 
-use super::judge::{list, number};
+use super::judge::{list, number, written};
 use super::layer::{dtype, stop};
 use super::model::{Model, build};
 use super::{Judge, TrainingCase};
@@ -39,7 +40,15 @@ pub(super) fn replay(case: &TrainingCase, judge: &mut Judge) -> Result<(), Stop>
             compare(judge, &format!("after {k} updates"), &averaged.module, expected)?;
         }
     }
-    Ok(())
+    let Ok(batches) = case.get("batches") else { return Ok(()) };
+    let batches = list(batches)?.iter().map(written).collect::<Result<Vec<_>, Stop>>()?;
+    let forward = |averaged: &AveragedModel<Model>, x: &Tensor| match &averaged.module {
+        Model::Layer(layer) => layer.forward(x),
+        _ => Err(Error::other("a form of model that is no layer")),
+    };
+    let mut averaged = averaged;
+    update_bn(batches.into_iter().map(Ok), &mut averaged, forward).map_err(|e| e.to_string())?;
+    compare(judge, "after update_bn", &averaged.module, case.get("after_update_bn")?)
 }
 
 /// The state of a model against a written one, name by name.

@@ -9,6 +9,7 @@ mod curves;
 mod images;
 mod normal;
 mod recurrent;
+mod windows;
 
 use foldback_graph::{RequiresGrad, Var};
 use foldback_nn::{Buffer, Copies, Layer, Module, Sequential, Visitor};
@@ -150,7 +151,7 @@ pub(crate) fn one(result: foldback_tensor::Result<Var>) -> Results {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    [attention::ROWS, basic::ROWS, curves::ROWS, images::ROWS, normal::ROWS, recurrent::ROWS]
+    [attention::ROWS, basic::ROWS, curves::ROWS, images::ROWS, normal::ROWS, recurrent::ROWS, windows::ROWS]
         .into_iter()
         .flatten()
 }

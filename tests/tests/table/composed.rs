@@ -24,6 +24,40 @@ const COMPOSED: &[Composed] = &[
         let [a, b, c] = x[0].chunks(-1)?;
         a.mul(&b)?.add(c)
     }),
+    ("split, one piece twice", &[&[2, 5]], Domain::Any, |x| {
+        let pieces = x[0].split(2, -1)?;
+        pieces[0].mul(&pieces[1])?.add(&pieces[2])?.mul(&pieces[0])
+    }),
+    ("split, a piece without elements, one unused", &[&[6, 2]], Domain::Any, |x| {
+        let pieces = x[0].split([1, 0, 3, 2], 0)?;
+        Var::cat([&pieces[2], &pieces[1], &pieces[0]], 0)?.square().mul(&pieces[0])
+    }),
+    ("split, beside the whole", &[&[4, 3]], Domain::Any, |x| {
+        let pieces = x[0].split(1, 0)?;
+        x[0].mul(&pieces[3])?.add(x[0].select(0, 1)?)
+    }),
+    ("unbind, a row twice", &[&[3, 2]], Domain::Any, |x| {
+        let rows = x[0].unbind(0)?;
+        rows[0].mul(&rows[1])?.add(&rows[2])?.mul(&rows[0])
+    }),
+    ("unbind, numbers that broadcast", &[&[3], &[2, 1]], Domain::Any, |x| {
+        let numbers = x[0].unbind(-1)?;
+        numbers[0].mul(&x[1])?.add(numbers[2].mul(&x[0])?)
+    }),
+    ("select, in a loop", &[&[4, 3]], Domain::Any, |x| {
+        let mut product = x[0].select(0, 0)?;
+        for row in [1, -1, 1] {
+            product = product.mul(x[0].select(0, row)?)?;
+        }
+        Ok(product)
+    }),
+    ("slices of one whole", &[&[4, 3]], Domain::Any, |x| {
+        let places = x[0].slice(tensor![3, 1, 1; i64])?;
+        places
+            .mul(x[0].narrow(0, 1, 3)?)?
+            .add(x[0].slice((1.., 2..))?)?
+            .mul(x[0].narrow(1, 0, 1)?.slice(1..)?)
+    }),
     ("unbind", &[&[3, 2]], Domain::Any, |x| x[0].unbind(1).map(|parts| &parts[0] * &parts[1])),
     ("expand_as", &[&[3], &[2, 3]], Domain::Any, |x| x[0].expand_as(&x[1])?.mul(&x[1])),
     ("mm", &[&[2, 3], &[3, 2]], Domain::Any, |x| x[0].mm(&x[1])),

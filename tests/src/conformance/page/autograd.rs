@@ -1,12 +1,11 @@
 //! Making and reading tensors, and gradients: what the replayer has no rows for.
 
 use foldback::graph::{
-    Operation, checkpoint, detect_anomaly, register_any_grad_hook, register_multi_grad_hook,
-    set_detect_anomaly,
+    Operation, checkpoint, register_any_grad_hook, register_multi_grad_hook, set_detect_anomaly,
 };
 use foldback::ndarray::ArrayD;
 use foldback::prelude::*;
-use foldback::tensor::{Generator, get_rng_state, set_rng_state};
+use foldback::tensor::Generator;
 
 use super::lines;
 

@@ -12,6 +12,7 @@ mod nn;
 mod pointwise;
 mod reduce;
 mod source;
+mod training;
 mod views;
 
 use std::collections::BTreeSet;
@@ -49,6 +50,10 @@ const SECTIONS: &[Section] = &[
 const OTHERS: &[Section] = &[
     Section { title: "Making and reading tensors", lines: autograd::TENSORS },
     Section { title: "Gradients", lines: autograd::GRADIENTS },
+    Section { title: "Models", lines: training::MODELS },
+    Section { title: "Data", lines: training::DATA },
+    Section { title: "Training", lines: training::TRAINING },
+    Section { title: "Saving", lines: training::SAVING },
 ];
 
 /// What stands around the tables.

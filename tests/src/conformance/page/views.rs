@@ -62,6 +62,6 @@ lines! {
     "repeat": x.repeat([2, 1]); "one argument"
     "tile": x.tile([2, 1]); "one argument"
     "repeat_interleave": x.repeat_interleave(2, 0), x.repeat_interleave(&ids, 0), x.repeat_interleave(2, ..); "`..` is no axis: all elements as a row"
-    "unfold": x.unfold(0, 3, 1); "`F.unfold` is not here"
+    "unfold": x.unfold(0, 3, 1); "`F.unfold` is the layer `Unfold`"
     "meshgrid": Var::meshgrid([&x, &y]), Var::meshgrid_xy([&x, &y]); "`indexing` is in the name"
 }

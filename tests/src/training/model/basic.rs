@@ -2,8 +2,8 @@
 
 use foldback_graph::Var;
 use foldback_nn::{
-    Bilinear, CosineSimilarity, Dropout, Dropout1d, Dropout2d, Embedding, Flatten, Identity, Linear,
-    PairwiseDistance, Unflatten,
+    AlphaDropout, Bilinear, CosineSimilarity, Dropout, Dropout1d, Dropout2d, Embedding, FeatureAlphaDropout,
+    Flatten, Identity, Linear, PairwiseDistance, Unflatten,
 };
 use foldback_tensor::DType;
 use serde_json::{Map, Value};
@@ -34,6 +34,8 @@ pub(super) const ROWS: &[Row] = &[
     row!("Dropout", "p", |a, _| Dropout::try_new(a.float("p", 0.5)?)?),
     row!("Dropout1d", "p", |a, _| Dropout1d::try_new(a.float("p", 0.5)?)?),
     row!("Dropout2d", "p", |a, _| Dropout2d::try_new(a.float("p", 0.5)?)?),
+    row!("AlphaDropout", "p", |a, _| AlphaDropout::try_new(a.float("p", 0.5)?)?),
+    row!("FeatureAlphaDropout", "p", |a, _| FeatureAlphaDropout::try_new(a.float("p", 0.5)?)?),
     row!("Identity", "", |_, _| Identity),
     row!("Flatten", "start_dim end_dim", |a, _| {
         Flatten::over(a.int("start_dim")?.unwrap_or(1)..=a.int("end_dim")?.unwrap_or(-1))

@@ -1,17 +1,16 @@
-//! Convolutions, pools, padding, enlarging.
+//! Convolutions, padding, enlarging.
 
 use foldback_nn::{
-    AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d, CircularPad1d, CircularPad2d, ConstantPad1d,
-    ConstantPad2d, Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, MaxPool1d, MaxPool2d, PixelShuffle,
-    PixelUnshuffle, ReflectionPad1d, ReflectionPad2d, ReplicationPad1d, ReplicationPad2d, Upsample,
-    ZeroPad1d, ZeroPad2d,
+    CircularPad1d, CircularPad2d, ConstantPad1d, ConstantPad2d, Conv1d, Conv2d, ConvTranspose1d,
+    ConvTranspose2d, PixelShuffle, PixelUnshuffle, ReflectionPad1d, ReflectionPad2d, ReplicationPad1d,
+    ReplicationPad2d, Upsample, ZeroPad1d, ZeroPad2d,
 };
 use foldback_tensor::{InterpolateMode, Pad, Padding, Pair};
 
 use super::basic::size;
 use super::{Row, row};
 use crate::conformance::args::{Args, Read, Refusal};
-use crate::conformance::table::images::{adaptive, both, factors, pair, single};
+use crate::conformance::table::images::{both, factors, pair, single};
 
 /// Sets what is given.
 macro_rules! set {
@@ -22,6 +21,7 @@ macro_rules! set {
         };
     )*};
 }
+pub(super) use set;
 
 macro_rules! convolution {
     ($name:literal, $layer:ident, $kernel:ident, $step:ident) => {
@@ -56,35 +56,11 @@ macro_rules! transposed {
     };
 }
 
-macro_rules! largest {
-    ($name:literal, $layer:ident, $kernel:ident, $step:ident) => {
-        row!($name, "kernel_size stride padding dilation ceil_mode", |a, _| {
-            let layer = $layer::new($kernel(a, "kernel_size")?).ceil_mode(a.flag("ceil_mode", false)?);
-            set!(layer, a: stride $step padding $step dilation $step);
-            layer
-        })
-    };
-}
-
 pub(super) const ROWS: &[Row] = &[
     convolution!("Conv1d", Conv1d, single, step),
     convolution!("Conv2d", Conv2d, both, pair),
     transposed!("ConvTranspose1d", ConvTranspose1d, single, step),
     transposed!("ConvTranspose2d", ConvTranspose2d, both, pair),
-    largest!("MaxPool1d", MaxPool1d, single, step),
-    largest!("MaxPool2d", MaxPool2d, both, pair),
-    row!("AvgPool1d", "kernel_size stride padding ceil_mode count_include_pad", |a, _| {
-        let layer = AvgPool1d::new(single(a, "kernel_size")?).ceil_mode(a.flag("ceil_mode", false)?);
-        set!(layer, a: stride step padding step);
-        layer.count_include_pad(a.flag("count_include_pad", true)?)
-    }),
-    row!("AvgPool2d", "kernel_size stride padding ceil_mode count_include_pad divisor_override", |a, _| {
-        let layer = AvgPool2d::new(both(a, "kernel_size")?).ceil_mode(a.flag("ceil_mode", false)?);
-        set!(layer, a: stride pair padding pair divisor_override divisor);
-        layer.count_include_pad(a.flag("count_include_pad", true)?)
-    }),
-    row!("AdaptiveAvgPool1d", "output_size", |a, _| AdaptiveAvgPool1d::new(single(a, "output_size")?)),
-    row!("AdaptiveAvgPool2d", "output_size", |a, _| AdaptiveAvgPool2d::new(adaptive(a)?)),
     row!("PixelShuffle", "upscale_factor", |a, _| PixelShuffle::new(size(a, "upscale_factor")?)),
     row!("PixelUnshuffle", "downscale_factor", |a, _| PixelUnshuffle::new(size(a, "downscale_factor")?)),
     row!("Upsample", "size scale_factor mode align_corners recompute_scale_factor", |a, _| upsample(a)?),
@@ -107,7 +83,7 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 /// A number that may be given, as it is or in a list.
-fn step(a: &Args, name: &str) -> Read<Option<usize>> {
+pub(super) fn step(a: &Args, name: &str) -> Read<Option<usize>> {
     if a.has(name) { single(a, name).map(Some) } else { Ok(None) }
 }
 
@@ -115,7 +91,8 @@ fn count(a: &Args, name: &str) -> Read<Option<usize>> {
     if a.has(name) { size(a, name).map(Some) } else { Ok(None) }
 }
 
-fn divisor(a: &Args, name: &str) -> Read<Option<i64>> {
+/// What sums are divided by, if it is given.
+pub(super) fn divisor(a: &Args, name: &str) -> Read<Option<i64>> {
     Ok(a.int(name)?.map(|n| n as i64))
 }
 
