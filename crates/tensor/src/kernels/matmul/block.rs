@@ -51,7 +51,7 @@ const NEAR: usize = 16_384;
 const ASIDE: usize = 8;
 
 /// Columns and inner positions from which on laying out the rows of the left operand pays for higher, wider blocks.
-const LARGE: (usize, usize) = (96, 32);
+pub(super) const LARGE: (usize, usize) = (96, 32);
 
 /// The product of a tile, at the level of this processor. `W` is the number of columns of a strip.
 pub(super) fn blocked<T: MulAdd, const W: usize>(tile: Tile<'_, T>) {
@@ -105,11 +105,7 @@ pub(super) fn blocked_at<T: MulAdd, const W: usize>(mut tile: Tile<'_, T>, level
             }
             let (double, scale) = (width > W, tile.scale);
             let strip = Strip { m, depth, a, grouped, height, b, width, double, scale, level };
-            if wide == width {
-                strip.run(&mut tile.out, col, tile.add);
-            } else {
-                strip.run_part(&mut tile.out, col, tile.add);
-            }
+            strip.run_columns(&mut tile.out, col, wide, tile.add);
         }
         tile.add = true;
     }
@@ -179,6 +175,15 @@ impl<T: MulAdd> Strip<'_, T> {
             // for whole groups of them; the result has these rows and columns, by the assertion; `level` is this
             // processor's.
             unsafe { T::compute(self.level, &block) };
+        }
+    }
+
+    /// All rows of `wide` columns of the result from `col` on.
+    pub(super) fn run_columns(&self, out: &mut Out<'_, T>, col: usize, wide: usize, add: bool) {
+        if wide == self.width {
+            self.run(out, col, add);
+        } else {
+            self.run_part(out, col, add);
         }
     }
 

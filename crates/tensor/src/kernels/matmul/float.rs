@@ -2,12 +2,14 @@
 
 use super::block::{MulAdd, blocked};
 use super::pack::SIDE;
+use super::panels::Form;
 use super::passes::{Put, dots_f32, dots_f64, rows_f32, rows_f64};
 use super::registers::{Panel, block_f32, block_f64};
+use super::shared::{is_shared, shared};
 use super::vector::vector;
-use super::{Multiply, Tile};
+use super::{Multiply, Product, Tile};
 use crate::kernels::folds::Table;
-use crate::kernels::level::Level;
+use crate::kernels::level::{Level, level};
 
 macro_rules! float_multiply {
     ($t:ident, $width:literal, $block:path, $dots:path, $rows:path, $transpose:path) => {
@@ -22,6 +24,13 @@ macro_rules! float_multiply {
             #[inline]
             fn multiply(tile: Tile<'_, $t>) {
                 multiply_float::<$t, $width>(tile);
+            }
+            fn multiply_shared(product: &Product<'_, $t>, out: &mut [$t], add: bool) -> bool {
+                let large = is_shared(product.m, product.n, product.k);
+                if large {
+                    shared(product, Form::new($width, product.m, level()), out, add);
+                }
+                large
             }
         }
         impl MulAdd for $t {

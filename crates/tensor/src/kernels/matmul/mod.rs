@@ -13,6 +13,7 @@ mod pack;
 mod panels;
 mod passes;
 mod registers;
+mod shared;
 mod vector;
 
 use std::marker::PhantomData;
@@ -65,6 +66,10 @@ pub(crate) trait Multiply: Element {
     fn plus(a: Self, b: Self) -> Self;
     /// Computes one tile.
     fn multiply(tile: Tile<'_, Self>);
+    /// Computes a large product whose threads share what they lay out, if it is one that gains by it.
+    fn multiply_shared(_: &Product<'_, Self>, _: &mut [Self], _add: bool) -> bool {
+        false
+    }
 }
 
 /// A rectangle of the result and the operands that it is made of.
@@ -186,6 +191,9 @@ impl<T: Multiply> Product<'_, T> {
             tiles = Tiles::new(m, n, k, least.div_ceil(items * parts));
         }
         if parts == 1 {
+            if items * depth == 1 && T::multiply_shared(self, out, add) {
+                return;
+            }
             return self.tiles(&tiles, items, 0, self.k, out, add);
         }
         self.in_parts(&tiles, items, parts, out, add);
@@ -228,11 +236,7 @@ impl<T: Multiply> Product<'_, T> {
     /// several tasks.
     fn parts(&self, tasks: usize, part: usize) -> usize {
         let work = self.m.saturating_mul(self.n).saturating_mul(self.k);
-        if tasks >= MAX_PARTS {
-            1
-        } else {
-            (work / part).min(self.k / 256).clamp(1, (MAX_PARTS / tasks).max(1))
-        }
+        if tasks >= TILES { 1 } else { (work / part).min(self.k / 256).clamp(1, (MAX_PARTS / tasks).max(1)) }
     }
 
     /// Computes every part of the inner size into memory of its own and adds them up in order.
@@ -453,6 +457,7 @@ impl Multiply for i64 {
 #[cfg(test)]
 mod tests {
     use super::block::{blocked, blocked_at};
+    use super::shared::shared;
     use super::vector::vector_at;
     use super::*;
     use crate::kernels::level::{Level, detected_level};
@@ -500,6 +505,38 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn shared_products_follow_the_definition_at_every_level() {
+        for (m, n, k) in [(1, 1, 1), (7, 21, 33), (25, 600, 3), (100, 40, 530), (4100, 7, 2)] {
+            let (a, b) = (numbers(m * k), numbers(k * n));
+            for (transposed, add, scale) in [(false, false, 1.0), (true, true, 1.0), (true, false, 3.0)] {
+                let mut p = Product { scale, ..product(m, n, k, &a, &b) };
+                if transposed {
+                    (p.a, p.b) = (row_major(&a, m).transposed(), row_major(&b, k).transposed());
+                }
+                for level in [Level::Baseline, Level::Avx2, Level::Avx512] {
+                    if level <= detected_level() {
+                        let mut out = vec![3.0; m * n];
+                        shared(&p, Form::new(8, m, level), &mut out, add);
+                        assert_eq!(out, defined(&p, add), "{m} x {n} x {k} at {level:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn shared_products_have_the_bits_of_tiles() {
+        let (m, n, k) = (300, 600, 700);
+        let some =
+            |n: usize| (0..n).map(|i| ((i * 7919 + 13) % 1009) as f64 / 1009.0 - 0.5).collect::<Vec<_>>();
+        let (a, b) = (some(m * k), some(k * n));
+        let p = product(m, n, k, &a, &b);
+        let mut out = vec![0.0; m * n];
+        shared(&p, Form::new(8, m, detected_level()), &mut out, false);
+        assert_eq!(out, tile_of(&p, false, |t| blocked_at::<f64, 8>(t, detected_level())));
     }
 
     #[test]

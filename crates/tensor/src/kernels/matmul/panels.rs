@@ -17,15 +17,22 @@ pub(crate) use super::block::DEPTH;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Form {
     /// rows of a group
-    height: usize,
+    pub(super) height: usize,
     /// columns of a strip
     pub(crate) span: usize,
     /// elements that are copied at once, which divide a strip
     pub(crate) run: usize,
-    level: Level,
+    pub(super) level: Level,
 }
 
 impl Form {
+    /// The blocks of a product of so many rows; `width` numbers fill a register of 64 bytes.
+    pub(super) fn new(width: usize, rows: usize, level: Level) -> Form {
+        let wide = level == Level::Avx512;
+        let height = if wide && rows > height(level) { HIGH } else { height(level) };
+        Form { height, span: if wide { 2 * width } else { width }, run: width, level }
+    }
+
     /// Elements between a group of rows and the next, at this depth.
     fn apart(self, depth: usize) -> usize {
         apart(self.height, depth)
@@ -81,7 +88,7 @@ macro_rules! panels {
     ($t:ty, $width:literal) => {
         impl Panels for $t {
             fn form(rows: usize) -> Form {
-                form_of($width, rows)
+                Form::new($width, rows, level())
             }
             fn lay_left(
                 form: Form,
@@ -113,13 +120,6 @@ macro_rules! panels {
 }
 panels!(f32, 16);
 panels!(f64, 8);
-
-fn form_of(width: usize, rows: usize) -> Form {
-    let level = level();
-    let wide = level == Level::Avx512;
-    let height = if wide && rows > height(level) { HIGH } else { height(level) };
-    Form { height, span: if wide { 2 * width } else { width }, run: width, level }
-}
 
 fn multiply_strip<T: MulAdd>(
     form: Form,

@@ -53,7 +53,15 @@ macro_rules! vector_block {
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = $features)]
         unsafe fn $name<const R: usize, const N: usize, const GROUPED: bool>(x: &Panel<$t>) {
-            use std::arch::x86_64::{$fused, $load, $plus, $spread, $store, $times, $zero};
+            use std::arch::x86_64::{
+                _MM_HINT_T0, _mm_prefetch, $fused, $load, $plus, $spread, $store, $times, $zero,
+            };
+            // Each row of the result lies on a page of its own: asked for now, it is there when the sums are.
+            for r in 0..R.min(x.live) {
+                for c in 0..N {
+                    _mm_prefetch::<_MM_HINT_T0>(x.out.wrapping_add(r * x.stride + c * $lanes).cast());
+                }
+            }
             let mut sums = [[$zero(); N]; R];
             let mut line = [$zero(); N];
             let (mut b, mut step) = (x.b, 0);
