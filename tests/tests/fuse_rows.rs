@@ -170,6 +170,8 @@ fn methods_of_one_number_have_the_gradients_of_their_rows() {
         "square": |x, y| x.square(), Ok(x.square());
         "x * x": |x, y| x * x, x.mul(x);
         "relu": |x, y| x.relu(), x.try_relu();
+        "gelu": |x, y| x.gelu(), x.try_gelu();
+        "softplus": |x, y| x.softplus(), x.try_softplus();
         "pow 0": |x, y| x.pow_number(0.0), x.pow(0.0);
         "pow 0.5": |x, y| x.pow_number(0.5), x.pow(0.5);
         "pow -0.5": |x, y| x.pow_number(-0.5), x.pow(-0.5);

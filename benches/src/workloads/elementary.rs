@@ -22,10 +22,7 @@ const FUNCTIONS: [(&str, &str, &str, OfTensor, OfVar); 4] = [
 const FUSED: [(&str, &str, OfVar); 4] = [
     ("W16-exp-back", "W16-exp-back-fuse", |x| fuse!(|x| x.exp()).sum([x], ..)),
     ("W16-tanh-back", "W16-tanh-back-fuse", |x| fuse!(|x| x.tanh()).sum([x], ..)),
-    ("W16-gelu-back", "W16-gelu-back-fuse", |x| {
-        let gelu = fuse!(|x| x * (1.0 + (x * std::f64::consts::FRAC_1_SQRT_2).erf()) * 0.5);
-        gelu.sum([x], ..)
-    }),
+    ("W16-gelu-back", "W16-gelu-back-fuse", |x| fuse!(|x| x.gelu()).sum([x], ..)),
     ("W16-sigmoid-back", "W16-sigmoid-back-fuse", |x| fuse!(|x| x.sigmoid()).sum([x], ..)),
 ];
 

@@ -15,9 +15,12 @@
 //! # Ok::<(), foldback::Error>(())
 //! ```
 //!
+//! What programs use most is in the [`prelude`], and the same names stand here: `use foldback::{Tensor, Var};`. The rest is in
+//! the modules of the crates.
+//!
 //! # Values and variables
 //!
-//! A [`Tensor`](tensor::Tensor) is a value: numbers of one [`DType`](tensor::DType) in a shape. `tensor!` writes one
+//! A [`Tensor`] is a value: numbers of one [`DType`] in a shape. `tensor!` writes one
 //! out (`f32` unless said otherwise), and operations are methods; those that can fail return a `Result`.
 //!
 //! ```
@@ -29,7 +32,7 @@
 //! # Ok::<(), foldback::Error>(())
 //! ```
 //!
-//! A [`Var`](graph::Var) is a value in a graph. `requires_grad()` makes a *leaf* of a tensor; the same operations on it
+//! A [`Var`] is a value in a graph. `requires_grad()` makes a *leaf* of a tensor; the same operations on it
 //! are recorded, and `backward()` on a single number adds up gradients in the leaves. A gradient always has the shape
 //! and type of its variable. Nothing is recorded inside `no_grad(|| ...)`.
 //!
@@ -94,7 +97,7 @@
 //!
 //! # Checking gradients
 //!
-//! [`gradcheck`] compares gradients with differences of the function's values, for operations, layers and losses alike:
+//! [`gradcheck`](fn@gradcheck::gradcheck) compares gradients with differences of the function's values, for operations, layers and losses alike:
 //!
 //! ```
 //! use foldback::gradcheck::gradcheck;
@@ -141,6 +144,9 @@
 extern crate self as foldback;
 
 pub mod prelude;
+
+#[doc(no_inline)]
+pub use prelude::*;
 
 pub use foldback_gradcheck::assert_grads;
 #[cfg(feature = "proptest")]

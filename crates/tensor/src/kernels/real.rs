@@ -98,6 +98,16 @@ pub trait Real:
     fn normal_cdf(self) -> Self {
         ((self * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0) * 0.5
     }
+    /// The Gaussian error linear unit (Hendrycks and Gimpel, 2016): `self` times the normal distribution function.
+    #[inline(always)]
+    fn gelu(self) -> Self {
+        self * self.normal_cdf()
+    }
+    /// `ln(1 + exp(self))`, and `self` itself above 20.
+    #[inline(always)]
+    fn softplus(self) -> Self {
+        Self::select(self.gt(Self::lit(20.0)), self, self.exp().log1p())
+    }
     /// `self` to the power of a plain number. Half powers are roots, which keep the sign of a zero, as PyTorch's do.
     #[inline(always)]
     fn pow_number(self, exponent: f64) -> Self {

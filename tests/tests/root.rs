@@ -1,0 +1,21 @@
+//! The names that people import from the root of the facade.
+
+use foldback::{
+    DType, Layer as _, Linear, Optimizer as _, Result, SGD, Tensor, Var, fuse, grad, gradcheck, loss,
+    no_grad, s, tensor,
+};
+
+#[test]
+fn what_the_prelude_has_stands_at_the_root() -> Result<()> {
+    let layer = Linear::new(2, 1);
+    let sgd = SGD::new(layer.parameters(), 0.1);
+    let x: Tensor = tensor![[1.0, 2.0]];
+    let y: Var = loss::mse_loss(layer.forward(&x)?, tensor![[1.0]])?;
+    assert_eq!(grad(&y, &layer.weight)?.shape(), layer.weight.shape());
+    y.backward()?;
+    sgd.step()?;
+    let z = no_grad(|| fuse!(|x| x.square()).call([&Var::from(&x)]))?;
+    assert_eq!(z.value().slice(s![0, 1])?.item()?, 4.0);
+    gradcheck(|x| Ok(x[0].square()), &[Tensor::zeros_with([2], DType::F64)])?;
+    Ok(())
+}
