@@ -1,7 +1,7 @@
 //! The names that people import from the root of the facade.
 
 use foldback::{
-    DType, Layer as _, Linear, Optimizer as _, Result, SGD, Tensor, Var, fuse, grad, gradcheck, loss,
+    DType, Linear, Module as _, Optimizer as _, Result, SGD, Tensor, Var, fuse, grad, gradcheck, loss,
     no_grad, s, tensor,
 };
 
@@ -11,8 +11,8 @@ fn what_the_prelude_has_stands_at_the_root() -> Result<()> {
     let sgd = SGD::new(layer.parameters(), 0.1);
     let x: Tensor = tensor![[1.0, 2.0]];
     let y: Var = loss::mse_loss(layer.forward(&x)?, tensor![[1.0]])?;
-    assert_eq!(grad(&y, &layer.weight)?.shape(), layer.weight.shape());
-    y.backward()?;
+    y.backward_with(foldback::Backward::new().retain_graph(true))?;
+    assert_eq!(layer.weight.grad(), Some(grad(&y, &layer.weight)?.value()));
     sgd.step()?;
     let z = no_grad(|| fuse!(|x| x.square()).call([&Var::from(&x)]))?;
     assert_eq!(z.value().slice(s![0, 1])?.item()?, 4.0);
