@@ -23,7 +23,7 @@ pub(crate) fn id_of<T>(layer: &T) -> LayerId {
 /// What `#[forward]` writes.
 #[doc(hidden)]
 pub fn in_layer<T: Module, V>(layer: &T, result: Result<V>) -> Result<V> {
-    result.map_err(|e| placed(layer, e))
+    result.map_err(|e| placed(layer, id_of(layer), e))
 }
 
 /// [`in_layer`] of a call that summaries see: what `#[forward]` writes, for a layer's other functions.
@@ -40,8 +40,7 @@ macro_rules! call_of {
 pub(crate) use call_of;
 
 #[cold]
-fn placed<T: Module>(layer: &T, mut error: Error) -> Error {
-    let own = id_of(layer);
+fn placed(layer: &dyn Module, own: LayerId, mut error: Error) -> Error {
     let place = error.place_mut();
     match place {
         Some(place) if place.origin == own => {}

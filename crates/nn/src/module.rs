@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use foldback_graph::Var;
-use foldback_tensor::{Here, StateDict, name_matches, refuse};
+use foldback_tensor::{Here, StateDict};
 
 use crate::buffer::Buffer;
 use crate::copies::Copies;
-use crate::error::{NnFacts, Result};
+use crate::error::Result;
 use crate::state::{self, LoadReport};
 
 /// Something that holds parameters: a variable, a layer, a model, or a collection of these.
@@ -80,23 +80,14 @@ pub trait Module {
     /// assert_eq!(biases.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["0.bias", "1.bias"]);
     /// ```
     fn named_parameters_matching(&self, pattern: &str) -> Vec<(String, Var)> {
-        let mut found: Vec<(String, Var)> = Vec::new();
-        self.visit(&mut Visitor::new(&mut |path, seen| {
-            if let Seen::Parameter(var) = seen
-                && name_matches(pattern, path)
-                && !found.iter().any(|(_, other)| other.is_same(var))
-            {
-                found.push((path.to_owned(), var.clone()));
-            }
-        }));
-        found
+        whole::named_parameters_matching(&|v: &mut Visitor<'_>| self.visit(v), pattern)
     }
 
     /// The parameters, in the order of the fields; one that stands in several places once.
     ///
     /// The variables are handles on the model's own: what an optimiser writes there, the model sees.
     fn parameters(&self) -> Vec<Var> {
-        self.named_parameters().into_iter().map(|(_, var)| var).collect()
+        whole::parameters(&|v: &mut Visitor<'_>| self.visit(v))
     }
 
     /// The buffers with their paths, such as `norm.running_mean`, in the order of the fields; one that stands in several
@@ -104,20 +95,12 @@ pub trait Module {
     ///
     /// They are handles on the model's own.
     fn named_buffers(&self) -> Vec<(String, Buffer)> {
-        let mut found: Vec<(String, Buffer)> = Vec::new();
-        self.visit(&mut Visitor::new(&mut |path, seen| {
-            if let Seen::Buffer(buffer) = seen
-                && !found.iter().any(|(_, other)| other.is_same(buffer))
-            {
-                found.push((path.to_owned(), buffer.clone()));
-            }
-        }));
-        found
+        whole::named_buffers(&|v: &mut Visitor<'_>| self.visit(v))
     }
 
     /// How many numbers the parameters hold together.
     fn num_parameters(&self) -> usize {
-        self.named_parameters().iter().map(|(_, var)| var.numel()).sum()
+        whole::num_parameters(&|v: &mut Visitor<'_>| self.visit(v))
     }
 
     /// The parameters and the persistent buffers by their paths, in the order of the fields: what is saved of a module.
@@ -136,7 +119,7 @@ pub trait Module {
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
     fn state_dict(&self) -> StateDict {
-        state::state_dict(self)
+        state::state_dict(&|v: &mut Visitor<'_>| self.visit(v))
     }
 
     /// Writes the tensors of a state dict into the parameters and buffers of these names: all of them, or none if they do
@@ -174,7 +157,7 @@ pub trait Module {
     /// ```
     #[track_caller]
     fn load_state_dict_with(&mut self, state: &StateDict, strict: bool) -> Result<LoadReport> {
-        state::load(self, state, strict).here()
+        state::load(&|v: &mut Visitor<'_>| self.visit(v), state, strict).here()
     }
 
     /// Writes [`Module::state_dict`] to a safetensors file, which PyTorch reads: whole or not at all, see
@@ -257,7 +240,7 @@ pub trait Module {
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
     fn generator_states(&self) -> StateDict {
-        state::generator_states(self)
+        state::generator_states(&|v: &mut Visitor<'_>| self.visit(v))
     }
 
     /// Lets the layers' own generators go on where [`Module::generator_states`] says.
@@ -267,16 +250,12 @@ pub trait Module {
     /// is changed then.
     #[track_caller]
     fn load_generator_states(&mut self, states: &StateDict) -> Result<()> {
-        state::load_generator_states(self, states).here()
+        state::load_generator_states(&|v: &mut Visitor<'_>| self.visit(v), states).here()
     }
 
     /// Forgets the gradients of all parameters.
     fn zero_grad(&self) {
-        self.visit(&mut Visitor::new(&mut |_, seen| {
-            if let Seen::Parameter(var) = seen {
-                var.zero_grad();
-            }
-        }));
+        whole::zero_grad(&|v: &mut Visitor<'_>| self.visit(v));
     }
 
     /// Turns gradients of all parameters on or off: without them a module is frozen, as backward passes
@@ -296,7 +275,7 @@ pub trait Module {
     /// ```
     #[track_caller]
     fn requires_grad_(&mut self, on: bool) -> Result<()> {
-        require_grad(self.parameters(), on)
+        whole::require_grad(&|v: &mut Visitor<'_>| self.visit(v), on)
     }
 
     /// [`Module::requires_grad_`] for the parameters whose names match a pattern, in which `*` stands for any run of
@@ -318,13 +297,7 @@ pub trait Module {
     /// ```
     #[track_caller]
     fn requires_grad_matching(&mut self, pattern: &str, on: bool) -> Result<()> {
-        let found = self.named_parameters_matching(pattern);
-        if found.is_empty() {
-            let names = self.named_parameters().into_iter().map(|(name, _)| name).collect();
-            let (op, pattern) = ("requires_grad_matching", pattern.to_owned());
-            return refuse(NnFacts::NoSuchName { op, pattern, names }).here();
-        }
-        require_grad(found.into_iter().map(|(_, var)| var).collect(), on)
+        whole::require_grad_matching(&|v: &mut Visitor<'_>| self.visit(v), pattern, on)
     }
 
     /// Switches to training: `set_training(true)`. Layers are made in this state.
@@ -338,23 +311,12 @@ pub trait Module {
     }
 }
 
-/// Turns gradients on or off for all of these, or for none.
-#[track_caller]
-fn require_grad(mut leaves: Vec<Var>, on: bool) -> Result<()> {
-    // A variable without history is not even the same as itself.
-    leaves.retain(|var| var.is_same(var));
-    // Those that may be refused come first.
-    leaves.sort_by_key(Var::is_leaf);
-    for var in &mut leaves {
-        var.requires_grad_(on)?;
-    }
-    Ok(())
-}
-
 mod parts;
 #[cfg(test)]
 mod tests;
 mod visitor;
+mod whole;
 
 pub(crate) use visitor::Seen;
 pub use visitor::Visitor;
+pub(crate) use whole::Walk;

@@ -4,11 +4,11 @@ use foldback_tensor::{DType, Generator, Shape, StateDict, refuse};
 
 use super::report::{LoadReport, Mismatched};
 use crate::error::{NnFacts, Result};
-use crate::module::{Module, Seen, Visitor};
+use crate::module::{Seen, Visitor, Walk};
 
 /// Calls `see` with every generator and its name.
-fn each<M: Module + ?Sized>(module: &M, see: &mut dyn FnMut(String, &foldback_tensor::StateCell<Generator>)) {
-    module.visit(&mut Visitor::new(&mut |path, seen| {
+fn each(walk: Walk<'_>, see: &mut dyn FnMut(String, &foldback_tensor::StateCell<Generator>)) {
+    walk(&mut Visitor::new(&mut |path, seen| {
         if let Seen::Generator(cell) = seen {
             let dot = if path.is_empty() { "" } else { "." };
             see(format!("{path}{dot}generator"), cell);
@@ -16,15 +16,15 @@ fn each<M: Module + ?Sized>(module: &M, see: &mut dyn FnMut(String, &foldback_te
     }));
 }
 
-pub(crate) fn generator_states<M: Module + ?Sized>(module: &M) -> StateDict {
+pub(crate) fn generator_states(walk: Walk<'_>) -> StateDict {
     let mut all = Vec::new();
-    each(module, &mut |name, cell| all.push((name, cell.read().get_state())));
+    each(walk, &mut |name, cell| all.push((name, cell.read().get_state())));
     all.into_iter().collect()
 }
 
-pub(crate) fn load_generator_states<M: Module + ?Sized>(module: &M, states: &StateDict) -> Result<()> {
+pub(crate) fn load_generator_states(walk: Walk<'_>, states: &StateDict) -> Result<()> {
     let (mut report, mut ready) = (LoadReport::default(), StateDict::new());
-    each(module, &mut |name, _| match states.get(&name) {
+    each(walk, &mut |name, _| match states.get(&name) {
         None => report.missing.push(name),
         Some(state) if Generator::new(0).set_state(state).is_ok() => drop(ready.insert(name, state.clone())),
         Some(state) => report.mismatched.push(Mismatched {
@@ -33,13 +33,13 @@ pub(crate) fn load_generator_states<M: Module + ?Sized>(module: &M, states: &Sta
             found: (state.dtype(), state.shape().clone()),
         }),
     });
-    let known = generator_states(module);
+    let known = generator_states(walk);
     report.unexpected = states.names().filter(|&name| known.get(name).is_none()).map(str::to_owned).collect();
     if report != LoadReport::default() {
         return refuse(NnFacts::StateDict { report });
     }
     let mut done = Ok(());
-    each(module, &mut |name, cell| {
+    each(walk, &mut |name, cell| {
         if let (Some(state), Ok(())) = (ready.get(&name), &done) {
             done = cell.update(|generator| generator.set_state(state));
         }
@@ -52,7 +52,7 @@ mod tests {
     use foldback_tensor::{Tensor, tensor};
 
     use super::*;
-    use crate::{Dropout, Linear, sequential};
+    use crate::{Dropout, Linear, Module, sequential};
 
     #[test]
     fn generators_of_a_model_are_found_and_moved() {

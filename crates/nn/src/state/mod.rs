@@ -10,7 +10,7 @@ use foldback_tensor::{DType, Shape, StateDict, Tensor, refuse};
 
 use crate::buffer::Buffer;
 use crate::error::{NnFacts, Result};
-use crate::module::{Module, Seen, Visitor};
+use crate::module::{Seen, Visitor, Walk};
 
 pub(crate) use generators::{generator_states, load_generator_states};
 pub(crate) use report::{Listed, Refused};
@@ -48,23 +48,23 @@ impl Kept {
 }
 
 /// In the order of the fields; what stands in several places stands under each of its names.
-fn kept<M: Module + ?Sized>(module: &M) -> Vec<(String, Kept)> {
+fn kept(walk: Walk<'_>) -> Vec<(String, Kept)> {
     let mut all = Vec::new();
-    module.visit(&mut Visitor::new(&mut |path, seen| {
+    walk(&mut Visitor::new(&mut |path, seen| {
         all.extend(Kept::of(&seen).map(|kept| (path.to_owned(), kept)));
     }));
     all
 }
 
-pub(crate) fn state_dict<M: Module + ?Sized>(module: &M) -> StateDict {
-    kept(module).into_iter().map(|(name, kept)| (name, kept.value())).collect()
+pub(crate) fn state_dict(walk: Walk<'_>) -> StateDict {
+    kept(walk).into_iter().map(|(name, kept)| (name, kept.value())).collect()
 }
 
-pub(crate) fn load<M: Module + ?Sized>(module: &M, state: &StateDict, strict: bool) -> Result<LoadReport> {
+pub(crate) fn load(walk: Walk<'_>, state: &StateDict, strict: bool) -> Result<LoadReport> {
     let given: HashMap<&str, &Tensor> = state.iter().collect();
     let mut report = LoadReport::default();
     let (mut known, mut writes) = (HashSet::new(), Vec::new());
-    for (name, kept) in kept(module) {
+    for (name, kept) in kept(walk) {
         let own = kept.value();
         match given.get(name.as_str()) {
             None if kept.may_be_missing() => {}
