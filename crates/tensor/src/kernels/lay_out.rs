@@ -1,4 +1,4 @@
-//! The door of laying out: elements that lie at some steps, one after another and in another type.
+//! The doors of laying out: elements that lie at some steps, one after another; and those in another type.
 
 use super::doors::door;
 use super::each;
@@ -7,60 +7,59 @@ use crate::dtype::Element;
 
 door! {
     /// Lays out rows of `cols` elements, with a step from row to row and one within a row, one after another.
-    pub(crate) fn lay_out[S: Element, D: Element, C: Fn(S) -> D][S, D, C](src: &[S], start: isize, steps: [isize; 2], cols: usize, out: &mut [D], convert: C);
+    pub(crate) fn lay_out[T: Element][T](src: &[T], start: isize, steps: [isize; 2], cols: usize, out: &mut [T]);
     body lay_out_body
 }
 /// Short rows, runs beside each other, repeats, and any other stride.
 #[inline(always)]
-fn lay_out_body<const FMA: bool, S: Element, D: Element, C: Fn(S) -> D>(
-    src: &[S],
+fn lay_out_body<const FMA: bool, T: Element>(
+    src: &[T],
     start: isize,
     steps: [isize; 2],
     cols: usize,
-    out: &mut [D],
-    convert: C,
+    out: &mut [T],
 ) {
     let [row_step, col_step] = steps;
     match cols {
         _ if row_step == 1 && col_step > 1 && out.len() >= 8 * cols => {
-            return lay_out_across(src, start as usize, col_step as usize, cols, out, convert);
+            return lay_out_across(src, start as usize, col_step as usize, cols, out);
         }
-        2 => return lay_out_short::<S, D, C, 2>(src, start, steps, out, convert),
-        3 => return lay_out_short::<S, D, C, 3>(src, start, steps, out, convert),
-        4 => return lay_out_short::<S, D, C, 4>(src, start, steps, out, convert),
-        5 => return lay_out_short::<S, D, C, 5>(src, start, steps, out, convert),
-        6 => return lay_out_short::<S, D, C, 6>(src, start, steps, out, convert),
-        7 => return lay_out_short::<S, D, C, 7>(src, start, steps, out, convert),
-        8 => return lay_out_short::<S, D, C, 8>(src, start, steps, out, convert),
+        2 => return lay_out_short::<T, 2>(src, start, steps, out),
+        3 => return lay_out_short::<T, 3>(src, start, steps, out),
+        4 => return lay_out_short::<T, 4>(src, start, steps, out),
+        5 => return lay_out_short::<T, 5>(src, start, steps, out),
+        6 => return lay_out_short::<T, 6>(src, start, steps, out),
+        7 => return lay_out_short::<T, 7>(src, start, steps, out),
+        8 => return lay_out_short::<T, 8>(src, start, steps, out),
         _ => {}
     }
     for (r, row) in out.chunks_exact_mut(cols).enumerate() {
         let start = start + r as isize * row_step;
         match col_step {
-            1 => lay_out_run(&src[start as usize..start as usize + cols], row, &convert),
-            0 => row.fill(convert(src[start as usize])),
+            1 => lay_out_run(&src[start as usize..start as usize + cols], row),
+            0 => row.fill(src[start as usize]),
             -1 => {
                 let run = &src[(start + 1) as usize - cols..=start as usize];
                 for (o, &v) in row.iter_mut().zip(run.iter().rev()) {
-                    *o = convert(v);
+                    *o = v;
                 }
             }
             2 => {
                 let (pairs, last) = src[start as usize..][..2 * cols - 1].as_chunks::<2>();
                 for (o, pair) in row.iter_mut().zip(pairs) {
-                    *o = convert(pair[0]);
+                    *o = pair[0];
                 }
-                row[cols - 1] = convert(last[0]);
+                row[cols - 1] = last[0];
             }
             step if step > 0 => {
                 for (o, &v) in row.iter_mut().zip(src[start as usize..].iter().step_by(step as usize)) {
-                    *o = convert(v);
+                    *o = v;
                 }
             }
             step => {
                 let mut at = start;
                 for o in row {
-                    *o = convert(src[at as usize]);
+                    *o = src[at as usize];
                     at += step;
                 }
             }
@@ -70,39 +69,37 @@ fn lay_out_body<const FMA: bool, S: Element, D: Element, C: Fn(S) -> D>(
 
 /// Elements one after another: a row is often shorter than what a call to copy it costs.
 #[inline(always)]
-fn lay_out_run<S: Element, D: Element>(run: &[S], row: &mut [D], convert: &impl Fn(S) -> D) {
+fn lay_out_run<T: Element>(run: &[T], row: &mut [T]) {
     let (pieces, rest) = run.as_chunks::<8>();
     let (to_pieces, to_rest) = row.as_chunks_mut::<8>();
     for (o, piece) in to_pieces.iter_mut().zip(pieces) {
-        *o = each(o[0], |k| convert(piece[k]));
+        *o = *piece;
     }
     for (o, &v) in to_rest.iter_mut().zip(rest) {
-        *o = convert(v);
+        *o = v;
     }
 }
 
 /// Rows of a few elements, whatever the steps: a loop without a loop in it.
 #[inline(always)]
-fn lay_out_short<S: Element, D: Element, C: Fn(S) -> D, const N: usize>(
-    src: &[S],
+fn lay_out_short<T: Element, const N: usize>(
+    src: &[T],
     mut start: isize,
     [row_step, col_step]: [isize; 2],
-    out: &mut [D],
-    convert: C,
+    out: &mut [T],
 ) {
     let rows = out.as_chunks_mut::<N>().0;
     if row_step == 1 && col_step == 0 {
         for (row, &v) in rows.iter_mut().zip(&src[start as usize..]) {
-            *row = [convert(v); N];
+            *row = [v; N];
         }
         return;
     }
     for row in rows {
         if col_step == 1 {
-            let run = &src[start as usize..][..N];
-            *row = each(row[0], |k| convert(run[k]));
+            *row = *src[start as usize..].first_chunk().expect("a row reaches that far");
         } else {
-            *row = each(row[0], |k| convert(src[(start + k as isize * col_step) as usize]));
+            *row = each(row[0], |k| src[(start + k as isize * col_step) as usize]);
         }
         start += row_step;
     }
@@ -110,33 +107,26 @@ fn lay_out_short<S: Element, D: Element, C: Fn(S) -> D, const N: usize>(
 
 /// Columns that each lie one after another, `step` apart: squares of them, so that both sides are gone along in order.
 #[inline(always)]
-fn lay_out_across<S: Element, D: Element, C: Fn(S) -> D>(
-    src: &[S],
-    start: usize,
-    step: usize,
-    cols: usize,
-    out: &mut [D],
-    convert: C,
-) {
+fn lay_out_across<T: Element>(src: &[T], start: usize, step: usize, cols: usize, out: &mut [T]) {
     const N: usize = 4;
     let rows = out.len() / cols;
     let whole = cols / N * N;
     for c in (0..whole).step_by(N) {
-        let runs: [&[S]; N] = each(&[][..], |k| &src[start + (c + k) * step..][..rows]);
+        let runs: [&[T]; N] = each(&[][..], |k| &src[start + (c + k) * step..][..rows]);
         let mut r = 0;
         while r + N <= rows {
-            let square: [&[S]; N] = each(&[][..], |k| &runs[k][r..r + N]);
+            let square: [&[T]; N] = each(&[][..], |k| &runs[k][r..r + N]);
             for i in 0..N {
                 let to = &mut out[(r + i) * cols + c..][..N];
                 for k in 0..N {
-                    to[k] = convert(square[k][i]);
+                    to[k] = square[k][i];
                 }
             }
             r += N;
         }
         while r < rows {
             for k in 0..N {
-                out[r * cols + c + k] = convert(runs[k][r]);
+                out[r * cols + c + k] = runs[k][r];
             }
             r += 1;
         }
@@ -144,8 +134,20 @@ fn lay_out_across<S: Element, D: Element, C: Fn(S) -> D>(
     for c in whole..cols {
         let run = &src[start + c * step..][..rows];
         for (row, &v) in out.chunks_exact_mut(cols).zip(run) {
-            row[c] = convert(v);
+            row[c] = v;
         }
+    }
+}
+
+door! {
+    /// Elements in another type, one after another.
+    pub(crate) fn convert[S: Element, D: Element, C: Fn(S) -> D][S, D, C](src: &[S], out: &mut [D], each: C);
+    body convert_body
+}
+#[inline(always)]
+fn convert_body<const FMA: bool, S: Element, D: Element, C: Fn(S) -> D>(src: &[S], out: &mut [D], each: C) {
+    for (o, &v) in out.iter_mut().zip(src) {
+        *o = each(v);
     }
 }
 
@@ -162,9 +164,9 @@ mod tests {
                 for row_step in [-5, -1, 0, 1, 2, 70] {
                     for col_step in [-3, -2, -1, 0, 1, 2, 3, 33] {
                         let at = |r: usize, c: usize| 2500 + r as isize * row_step + c as isize * col_step;
-                        let mut out = vec![0.0f64; rows * cols];
-                        lay_out(&src, 2500, [row_step, col_step], cols, &mut out, |v: f32| f64::from(v));
-                        let whole = (0..rows * cols).all(|i| out[i] == at(i / cols, i % cols) as f64);
+                        let mut out = vec![0.0f32; rows * cols];
+                        lay_out(&src, 2500, [row_step, col_step], cols, &mut out);
+                        let whole = (0..rows * cols).all(|i| out[i] == at(i / cols, i % cols) as f32);
                         assert!(whole, "{rows} by {cols}, steps {row_step} and {col_step}");
                     }
                 }

@@ -69,7 +69,7 @@ pub(crate) fn places_of_largest<T: Element + PartialOrd>(
             if let Some(&(left, cols)) = across.each.get(alike.start) {
                 for (i, j) in (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j))) {
                     let at = starts(i, left) + j * across.step;
-                    lay_out(x, at as isize, [0, apart as isize], alike.len().max(1), laid, |v| v);
+                    lay_out(x, at as isize, [0, apart as isize], alike.len().max(1), laid);
                     let known = (i, j) != (0, 0);
                     larger(laid, [at as i64, apart as i64], known, largest, &mut line[alike.clone()]);
                 }

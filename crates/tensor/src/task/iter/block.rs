@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::Operand;
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{Block, BlockMut, Element, with_block};
-use crate::kernels::lay_out::lay_out as lay_out_elements;
+use crate::kernels::lay_out::{convert, lay_out as lay_out_elements};
 
 /// Elements of a block: what fits in the first-level cache a few times over.
 pub(crate) const BLOCK: usize = 1024;
@@ -114,34 +114,53 @@ pub(crate) fn is_in_place(op: &Operand<'_>, place: &BlockPlace) -> bool {
 /// Copies a block of an operand into contiguous elements of the type it is wanted in.
 pub(crate) fn lay_out(op: &Operand<'_>, place: &BlockPlace, out: BlockMut<'_>) {
     debug_assert_eq!(out.dtype(), op.want);
-    let at = BlockPlace { start: op.offset as isize + place.start, ..*place };
-    match out {
-        BlockMut::Bool(out) => {
-            with_block!(Block, op.data, s => gather(s, &at, out, |v| v.to_scalar().to_bool()))
-        }
-        BlockMut::I64(out) => match op.data {
-            Block::I64(s) => gather(s, &at, out, |v| v),
-            Block::Bool(s) => gather(s, &at, out, |v| v as i64),
-            Block::F32(s) => gather(s, &at, out, |v| v as i64),
-            Block::F64(s) => gather(s, &at, out, |v| v as i64),
-        },
-        BlockMut::F32(out) => match op.data {
-            Block::F32(s) => gather(s, &at, out, |v| v),
-            Block::F64(s) => gather(s, &at, out, |v| v as f32),
-            Block::I64(s) => gather(s, &at, out, |v| v as f32),
-            Block::Bool(s) => gather(s, &at, out, |v| v as u8 as f32),
-        },
-        BlockMut::F64(out) => match op.data {
-            Block::F64(s) => gather(s, &at, out, |v| v),
-            Block::F32(s) => gather(s, &at, out, |v| v as f64),
-            Block::I64(s) => gather(s, &at, out, |v| v as f64),
-            Block::Bool(s) => gather(s, &at, out, |v| v as u8 as f64),
-        },
+    let (n, dtype) = (place.len(), op.data.dtype());
+    if dtype == op.want {
+        return lay_out_as_it_is(op, place, out);
+    }
+    if place.is_run() {
+        return convert_all(op.data.range((op.offset as isize + place.start) as usize, n), out);
+    }
+    // Two loops over a block in the nearest cache, and no loop for every layout of every pair of types.
+    let mut laid = Storage::scratch(dtype, n);
+    lay_out_as_it_is(op, place, laid.block_mut().range(0, n));
+    convert_all(laid.block().range(0, n), out);
+}
+
+fn lay_out_as_it_is(op: &Operand<'_>, place: &BlockPlace, out: BlockMut<'_>) {
+    let (start, steps) = (op.offset as isize + place.start, [place.row_step, place.col_step]);
+    match (op.data, out) {
+        (Block::Bool(s), BlockMut::Bool(out)) => lay_out_elements(s, start, steps, place.cols, out),
+        (Block::I64(s), BlockMut::I64(out)) => lay_out_elements(s, start, steps, place.cols, out),
+        (Block::F32(s), BlockMut::F32(out)) => lay_out_elements(s, start, steps, place.cols, out),
+        (Block::F64(s), BlockMut::F64(out)) => lay_out_elements(s, start, steps, place.cols, out),
+        _ => unreachable!("elements are laid out in their own type"),
     }
 }
 
-/// The loops of `lay_out`, at the level of the processor.
-#[inline(always)]
-fn gather<S: Element, D: Element>(src: &[S], place: &BlockPlace, out: &mut [D], convert: impl Fn(S) -> D) {
-    lay_out_elements(src, place.start, [place.row_step, place.col_step], place.cols, out, convert);
+/// Elements in the type of another block, which has as many.
+fn convert_all(from: Block<'_>, out: BlockMut<'_>) {
+    match out {
+        BlockMut::Bool(out) => {
+            with_block!(Block, from, s => convert(s, out, |v| v.to_scalar().to_bool()))
+        }
+        BlockMut::I64(out) => match from {
+            Block::I64(_) => from.copy_to(BlockMut::I64(out)),
+            Block::Bool(s) => convert(s, out, |v| v as i64),
+            Block::F32(s) => convert(s, out, |v| v as i64),
+            Block::F64(s) => convert(s, out, |v| v as i64),
+        },
+        BlockMut::F32(out) => match from {
+            Block::F32(_) => from.copy_to(BlockMut::F32(out)),
+            Block::F64(s) => convert(s, out, |v| v as f32),
+            Block::I64(s) => convert(s, out, |v| v as f32),
+            Block::Bool(s) => convert(s, out, |v| v as u8 as f32),
+        },
+        BlockMut::F64(out) => match from {
+            Block::F64(_) => from.copy_to(BlockMut::F64(out)),
+            Block::F32(s) => convert(s, out, |v| v as f64),
+            Block::I64(s) => convert(s, out, |v| v as f64),
+            Block::Bool(s) => convert(s, out, |v| v as u8 as f64),
+        },
+    }
 }
