@@ -20,6 +20,13 @@ fn lay_out_body<const FMA: bool, T: Element>(
     out: &mut [T],
 ) {
     let [row_step, col_step] = steps;
+    let rows = out.len() / cols;
+    match rows {
+        2 if steps == [1, 2] => return lay_out_planes::<T, 2>(src, start, cols, out),
+        3 if steps == [1, 3] => return lay_out_planes::<T, 3>(src, start, cols, out),
+        4 if steps == [1, 4] => return lay_out_planes::<T, 4>(src, start, cols, out),
+        _ => {}
+    }
     match cols {
         _ if row_step == 1 && col_step > 1 && out.len() >= 8 * cols => {
             return lay_out_across(src, start as usize, col_step as usize, cols, out);
@@ -102,6 +109,19 @@ fn lay_out_short<T: Element, const N: usize>(
             *row = each(row[0], |k| src[(start + k as isize * col_step) as usize]);
         }
         start += row_step;
+    }
+}
+
+/// Rows whose elements alternate, such as the channels of a picture.
+#[inline(always)]
+fn lay_out_planes<T: Element, const N: usize>(src: &[T], start: isize, cols: usize, out: &mut [T]) {
+    let (groups, _) = src[start as usize..][..N * cols].as_chunks::<N>();
+    let mut rest = out;
+    let rows: [&mut [T]; N] = std::array::from_fn(|_| rest.split_off_mut(..cols).expect("a row for each"));
+    for (i, group) in groups.iter().enumerate() {
+        for k in 0..N {
+            rows[k][i] = group[k];
+        }
     }
 }
 

@@ -1,13 +1,14 @@
 //! Products of floating-point numbers: blocks of results, or one pass over the matrix where the other operand is a vector.
 
 use super::block::{MulAdd, blocked};
+use super::few::few;
 use super::pack::SIDE;
 use super::panels::Form;
 use super::passes::{Put, dots_f32, dots_f64, rows_f32, rows_f64};
 use super::registers::{Panel, block_f32, block_f64};
 use super::shared::{is_shared, shared};
 use super::vector::vector;
-use super::{Multiply, Product, Tile};
+use super::{Multiply, Product, Tile, Way};
 use crate::kernels::folds::Table;
 use crate::kernels::level::{Level, level};
 
@@ -59,15 +60,15 @@ macro_rules! float_multiply {
 float_multiply!(f32, 16, block_f32, dots_f32, rows_f32, super::pack::transpose_f32);
 float_multiply!(f64, 8, block_f64, dots_f64, rows_f64, super::pack::transpose_plain);
 
-/// Products with a vector read the matrix once, see Note [Products with a vector]; all others run in blocks, see
-/// Note [Blocks].
+/// Products with a vector, or with few of them, read the matrix in order, see Note [Products with a vector]; all others run in
+/// blocks, see Note [Blocks].
 fn multiply_float<T: MulAdd, const W: usize>(tile: Tile<'_, T>) {
-    let with_vector = tile.vector;
+    let way = tile.way;
     // One column, written one element after another, is one row of the transposed product.
     let tile = if tile.n == 1 && tile.out.stride == 1 { tile.transposed() } else { tile };
-    if with_vector {
-        vector(tile);
-    } else {
-        blocked::<T, W>(tile);
+    match way {
+        Way::Vector => vector(tile),
+        Way::FewColumns | Way::FewRows => few(tile, level()),
+        Way::Blocks => blocked::<T, W>(tile),
     }
 }

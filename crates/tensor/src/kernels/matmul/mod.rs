@@ -8,6 +8,7 @@
 //! each piece of the inner index that is summed in one go.
 
 mod block;
+mod few;
 mod float;
 mod pack;
 mod panels;
@@ -18,6 +19,7 @@ mod vector;
 
 use std::marker::PhantomData;
 
+use few::{DEEP, FEW};
 pub(crate) use panels::{Columns, DEPTH, Form, Panels};
 
 use crate::buffer::Room;
@@ -83,8 +85,17 @@ pub(crate) struct Tile<'a, T> {
     scale: T,
     /// whether to add to what is there
     add: bool,
-    /// whether the product, not just this tile of it, has a single row or column
-    vector: bool,
+    way: Way,
+}
+
+/// How a product, and every tile of it, is computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    Blocks,
+    /// with a single row or column
+    Vector,
+    FewColumns,
+    FewRows,
 }
 
 impl<'a, T> Tile<'a, T> {
@@ -93,7 +104,7 @@ impl<'a, T> Tile<'a, T> {
         debug_assert!(self.n == 1 && self.out.stride == 1);
         let out = Out { stride: self.m, rows: 1, cols: self.m, ..self.out };
         let (a, b) = (self.b.transposed(), self.a.transposed());
-        Tile { m: 1, n: self.m, k: self.k, a, b, out, scale: self.scale, add: self.add, vector: self.vector }
+        Tile { m: 1, n: self.m, k: self.k, a, b, out, scale: self.scale, add: self.add, way: self.way }
     }
 }
 
@@ -177,21 +188,21 @@ impl<T: Multiply> Product<'_, T> {
         }
         self.check();
         let (m, n, k) = (self.m, self.n, self.k);
-        let vector = m.min(n) == 1;
-        let task = if vector { VECTOR_TASK } else { TASK };
+        let by_vectors = self.way() != Way::Blocks;
+        let task = if by_vectors { VECTOR_TASK } else { TASK };
         if items == 1 && depth == 1 && m.saturating_mul(n).saturating_mul(k) <= task {
             return self.as_one_tile(out, add);
         }
-        let mut tiles = if vector { self.vector_tiles() } else { Tiles::new(m, n, k, TILES) };
+        let mut tiles = if by_vectors { self.vector_tiles() } else { Tiles::new(m, n, k, TILES) };
         let tasks = items * tiles.count;
-        let parts = self.parts(tasks, if vector { VECTOR_TASK.saturating_mul(tasks) } else { PART });
-        if !vector {
+        let parts = self.parts(tasks, if by_vectors { VECTOR_TASK.saturating_mul(tasks) } else { PART });
+        if !by_vectors {
             let threads = num_threads();
             let least = if threads == 1 { 1 } else { threads * TILES_PER_THREAD };
             tiles = Tiles::new(m, n, k, least.div_ceil(items * parts));
         }
         if parts == 1 {
-            if items * depth == 1 && T::multiply_shared(self, out, add) {
+            if !by_vectors && items * depth == 1 && T::multiply_shared(self, out, add) {
                 return;
             }
             return self.tiles(&tiles, items, 0, self.k, out, add);
@@ -217,19 +228,34 @@ impl<T: Multiply> Product<'_, T> {
     fn as_one_tile(&self, out: &mut [T], add: bool) {
         let &Product { m, n, k, a, b, scale, .. } = self;
         let out = Out { start: out.as_mut_ptr(), stride: n, rows: m, cols: n, life: PhantomData };
-        T::multiply(Tile { m, n, k, a, b, out, scale, add, vector: m.min(n) == 1 });
+        T::multiply(Tile { m, n, k, a, b, out, scale, add, way: self.way() });
     }
 
-    /// How a product with a vector is cut: so that the tasks read neighbouring memory.
+    /// Told by the sizes and steps of the whole product, not by those of a tile.
+    fn way(&self) -> Way {
+        let is_few = |n: usize| n <= FEW && self.k >= DEEP;
+        if self.m.min(self.n) == 1 {
+            Way::Vector
+        } else if is_few(self.n) && (self.a.col_step == 1 || self.m <= FEW) {
+            Way::FewColumns
+        } else if is_few(self.m) && self.b.row_step == 1 {
+            Way::FewRows
+        } else {
+            Way::Blocks
+        }
+    }
+
+    /// How a product with a vector, or few of them, is cut: so that the tasks read neighbouring memory.
     fn vector_tiles(&self) -> Tiles {
-        let size = self.m.max(self.n);
-        let step = if self.m == 1 { self.b.col_step } else { self.a.row_step };
+        let way = self.way();
+        let wide = way == Way::FewRows || way == Way::Vector && self.m == 1;
+        let (size, step) = if wide { (self.n, self.b.col_step) } else { (self.m, self.a.row_step) };
         let least = if step == 1 { VECTOR_COLS } else { 1 };
         // Sixteen rows at least, for which a stretch of the vector is read from the nearest cache.
         let piece = (VECTOR_TASK / self.k).max(least).next_multiple_of(16).min(size);
-        let (rows, cols) = if self.m == 1 { (1, piece) } else { (piece, 1) };
+        let (rows, cols) = if wide { (self.m, piece) } else { (piece, self.n) };
         let count = size.div_ceil(piece);
-        Tiles { rows, cols, across: if self.m == 1 { count } else { 1 }, count }
+        Tiles { rows, cols, across: if wide { count } else { 1 }, count }
     }
 
     /// How many parts of so many multiplications to cut the inner size into, so that few results of much work make
@@ -272,8 +298,8 @@ impl<T: Multiply> Product<'_, T> {
         let k = to - from;
         let depth: usize = self.summed.iter().map(|a| a.size).product();
         let work = tiles.rows.saturating_mul(tiles.cols).saturating_mul(k).saturating_mul(depth);
-        let vector = self.m.min(self.n) == 1;
-        let grain = (if vector { VECTOR_TASK } else { TASK } / work.max(1)).max(1);
+        let way = self.way();
+        let grain = (if way != Way::Blocks { VECTOR_TASK } else { TASK } / work.max(1)).max(1);
         let whole = Out {
             start: out.as_mut_ptr(),
             stride: self.n,
@@ -295,7 +321,7 @@ impl<T: Multiply> Product<'_, T> {
                     // result that no other task has.
                     let out = unsafe { whole.part(item * self.m + row, col, m, n) };
                     let add = add || position > 0;
-                    T::multiply(Tile { m, n, k, a, b, out, scale: self.scale, add, vector });
+                    T::multiply(Tile { m, n, k, a, b, out, scale: self.scale, add, way });
                 }
             }
         });
@@ -477,7 +503,7 @@ mod tests {
         let start = out.as_mut_ptr();
         let target = Out { start, stride: n, rows: m, cols: n, life: PhantomData };
         p.check();
-        run(Tile { m, n, k, a, b, out: target, scale, add, vector: m.min(n) == 1 });
+        run(Tile { m, n, k, a, b, out: target, scale, add, way: p.way() });
         out
     }
 
@@ -501,6 +527,36 @@ mod tests {
                     if level <= detected_level() {
                         let found = tile_of(&p, add, |t| blocked_at::<f64, 8>(t, level));
                         assert_eq!(found, want, "{m} x {n} x {k} at {level:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn few_columns_or_rows_follow_the_definition_however_operands_lie() {
+        for (m, n, k) in [(4, 4, 70), (40, 3, 64), (3, 2, 9000), (700, 2, 130), (2, 30, 65)] {
+            let (a, b) = (numbers(2 * m * k), numbers(2 * k * n));
+            for (add, scale) in [(false, 1.0), (true, 3.0)] {
+                let [a_rows, a_cols] = [row_major(&a, k), row_major(&a, m).transposed()];
+                let a_every_second = Matrix { row_step: 2 * k as isize, col_step: 2, ..a_rows };
+                let [b_rows, b_cols] = [row_major(&b, n), row_major(&b, k).transposed()];
+                let b_every_second = Matrix { row_step: 2, col_step: 2 * k as isize, ..b_rows };
+                for (a_matrix, b_matrix) in [
+                    (a_rows, b_rows),
+                    (a_rows, b_cols),
+                    (a_cols, b_rows),
+                    (a_cols, b_cols),
+                    (a_every_second, b_every_second),
+                ] {
+                    let p = Product { scale, a: a_matrix, b: b_matrix, ..product(m, n, k, &a, &b) };
+                    let mut out = vec![3.0; m * n];
+                    p.run(&mut out, add);
+                    assert_eq!(out, defined(&p, add), "{m} x {n} x {k}, {:?}", p.way());
+                    for level in [Level::Baseline, Level::Avx2, Level::Avx512] {
+                        if level <= detected_level() && p.way() != Way::Blocks {
+                            assert_eq!(tile_of(&p, add, |t| few::few(t, level)), out, "at {level:?}");
+                        }
                     }
                 }
             }
