@@ -47,6 +47,10 @@ const THREADS: usize = 2;
 /// and 3 gradients that are computed together, and some numbers of the engine's.
 const SCRATCH: usize = 2 * 4 * N * 16 + THREADS * (4 + 3) * (16 << 10) + (4 << 10);
 
+/// What may be given back while something is measured: an invitation to work that a thread of the pool reads when the work is
+/// long over.
+const LATE: usize = 4 << 10;
+
 /// What a buffer of so many bytes takes: sizes are rounded up by an eighth at most, and data starts on a cache line.
 const fn stored(bytes: usize) -> usize {
     bytes + bytes / 8 + 128
@@ -347,9 +351,9 @@ fn saved_values_are_freed_as_soon_as_their_node_has_run() {
     let before = live();
     let y = run().expect("shapes fit");
     let graph = live() - before;
-    assert!(graph >= 2 * UNREDUCED, "sin and square save their inputs: {graph} bytes");
+    assert!(graph + LATE >= 2 * UNREDUCED, "sin and square save their inputs: {graph} bytes");
     y.backward_with(foldback_graph::Backward::new().retain_graph(true)).expect("a gradient");
-    assert!(live() - before >= 2 * UNREDUCED, "retain_graph keeps them");
+    assert!(live() + LATE - before >= 2 * UNREDUCED, "retain_graph keeps them");
     let (peak, result) = peak_of(|| y.backward());
     result.expect("a second gradient");
     let left = live().saturating_sub(before);

@@ -159,7 +159,7 @@ fn sum_of_rows<T: Running>(source: &[T], total: &mut [T::Wide]) {
     if let [total] = total {
         let (groups, rest) = source.as_chunks::<GROUP>();
         for group in groups {
-            *total = fold(*total, group_sums(group)[GROUP - 1]);
+            *total = fold(*total, group.iter().fold(T::start::<false>(), |sum, &x| fold(sum, x.wide())));
         }
         *total = rest.iter().fold(*total, |t, &x| fold(t, x.wide()));
         return;
@@ -175,21 +175,8 @@ fn sum_of_rows<T: Running>(source: &[T], total: &mut [T::Wide]) {
 /// each of them.
 const GROUP: usize = 8;
 
-/// The running sums of a group, in as many steps as it takes to double one element to all of them.
-#[inline(always)]
-fn group_sums<T: Running>(group: &[T; GROUP]) -> [T::Wide; GROUP] {
-    let mut sums = [T::start::<false>(); GROUP];
-    for i in 0..GROUP {
-        sums[i] = group[i].wide();
-    }
-    for apart in [1, 2, 4] {
-        let before = sums;
-        for i in apart..GROUP {
-            sums[i] = T::fold::<false>(before[i - apart], before[i]);
-        }
-    }
-    sums
-}
+/// Groups that are summed abreast: a loop over vectors, with a number of each in it.
+const ABREAST: usize = 8;
 
 door! {
     /// The running sums of a line, which follows what `carry` has come to; what the line adds up to.
@@ -198,19 +185,39 @@ door! {
 }
 #[inline(always)]
 fn sum_line_body<const FMA: bool, T: Running>(source: &[T], carry: T::Wide, out: &mut [T]) -> T::Wide {
+    let fold = T::fold::<false>;
     let mut own = T::start::<false>();
     let (groups, rest) = source.as_chunks::<GROUP>();
     let (outs, last) = out.as_chunks_mut::<GROUP>();
-    for (group, out) in groups.iter().zip(outs) {
-        let (before, sums) = (T::fold::<false>(carry, own), group_sums(group));
+    let (many, few) = groups.as_chunks::<ABREAST>();
+    let (many_outs, few_outs) = outs.as_chunks_mut::<ABREAST>();
+    for (groups, outs) in many.iter().zip(many_outs) {
+        let (mut sums, mut sum) = ([[T::start::<false>(); ABREAST]; GROUP], [T::start::<false>(); ABREAST]);
         for i in 0..GROUP {
-            out[i] = T::narrow(T::fold::<false>(before, sums[i]));
+            for k in 0..ABREAST {
+                sum[k] = fold(sum[k], groups[k][i].wide());
+            }
+            sums[i] = sum;
         }
-        own = T::fold::<false>(own, sums[GROUP - 1]);
+        for k in 0..ABREAST {
+            let before = fold(carry, own);
+            for i in 0..GROUP {
+                outs[k][i] = T::narrow(fold(before, sums[i][k]));
+            }
+            own = fold(own, sum[k]);
+        }
+    }
+    for (group, out) in few.iter().zip(few_outs) {
+        let (before, mut sum) = (fold(carry, own), T::start::<false>());
+        for i in 0..GROUP {
+            sum = fold(sum, group[i].wide());
+            out[i] = T::narrow(fold(before, sum));
+        }
+        own = fold(own, sum);
     }
     for (o, &x) in last.iter_mut().zip(rest) {
-        own = T::fold::<false>(own, x.wide());
-        *o = T::narrow(T::fold::<false>(carry, own));
+        own = fold(own, x.wide());
+        *o = T::narrow(fold(carry, own));
     }
     own
 }
