@@ -69,7 +69,7 @@ pub trait Module {
     }
 
     /// Those of [`Module::named_parameters`] whose names match a pattern, in which `*` stands for any run of characters,
-    /// dots too ([`name_matches`]).
+    /// dots too ([`name_matches`](foldback_tensor::name_matches)).
     ///
     /// A variable that stands in several places is listed at the first of its names that matches.
     ///
