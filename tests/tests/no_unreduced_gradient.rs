@@ -47,8 +47,8 @@ const THREADS: usize = 2;
 /// and 3 gradients that are computed together, and some numbers of the engine's.
 const SCRATCH: usize = 2 * 4 * N * 16 + THREADS * (4 + 3) * (16 << 10) + (4 << 10);
 
-/// What may be given back while something is measured: an invitation to work that a thread of the pool reads when the work is
-/// long over.
+/// What threads of the pool may give back while something is measured: invitations to work that they read when the work is long
+/// over, and what the queue held them in.
 const LATE: usize = 4 << 10;
 
 /// What a buffer of so many bytes takes: sizes are rounded up by an eighth at most, and data starts on a cache line.
@@ -325,7 +325,7 @@ fn operations_save_only_what_their_gradients_name() {
         assert!(kept <= stored(UNREDUCED) + NODE, "{name} keeps {kept} bytes");
     }
     let kept = kept_by(|| Ok(hidden()?.sin()));
-    assert!(kept >= UNREDUCED, "sin needs its input, and the count sees it: {kept} bytes");
+    assert!(kept + LATE >= UNREDUCED, "sin needs its input, and the count sees it: {kept} bytes");
 }
 
 #[test]
