@@ -1,9 +1,10 @@
-//! Matrix products, cut into tiles: blocks of results, or one pass over the matrix where the other operand is a vector.
+//! Matrix products, cut into tiles: blocks of results, or passes over the matrix where the other operand is a vector or a few
+//! of them. Large ones share what their threads lay out.
 //!
 //! Note [The bits of a product]
 //! A tile is computed on one thread. The additions that make an element happen in one order, whichever tile it belongs
 //! to, so a product has the same bits for any number of threads, although fewer threads get larger tiles. Products with
-//! a vector are cut by their sizes and steps alone. Long inner sizes with few results are cut into parts, by the sizes
+//! a vector, or few of them, are cut by their sizes and steps alone. Long inner sizes with few results are cut into parts, by the sizes
 //! alone, and added up in order. Of a scaled product the sums are multiplied by the scale as they are written, once for
 //! each piece of the inner index that is summed in one go.
 
@@ -111,7 +112,7 @@ impl<'a, T> Tile<'a, T> {
 /// Products of at most this many multiplications are one task.
 const TASK: usize = 1 << 21;
 
-/// Products with a vector of at most this many multiplications are one task.
+/// Products with a vector, or few of them, of at most this many multiplications are one task.
 const VECTOR_TASK: usize = 1 << 16;
 
 /// Results that lie side by side and make one task of a product with a vector, at least.
