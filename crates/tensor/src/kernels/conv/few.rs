@@ -131,7 +131,7 @@ impl<'a> Pair<'a> {
     }
 
     /// Adds the gradients of a group's kernel that one image has: `[rows, channels, ..]`.
-    fn dots<T: Convolved, const R: usize>(&self, x: &WeightProduct<'_, T>, plane: usize, sums: &mut [T]) {
+    fn dots<T: Convolved>(&self, x: &WeightProduct<'_, T>, plane: usize, sums: &mut [T]) {
         let kernel = x.kernel[0] * x.kernel[1];
         let tiles = self.tiles();
         for tile in (0..tiles.len()).map(|i| tiles.get(i)) {
@@ -148,44 +148,34 @@ impl<'a> Pair<'a> {
                 .collect();
             let [rows, cols] = tile.count;
             let inside = &|i: usize| i / window.pitch() < rows && i % window.pitch() < cols;
-            for row in (0..x.rows).step_by(R) {
-                let live = R.min(x.rows - row);
-                let gradients = self.spaced::<T, R>(x, plane * x.rows + row, live, &tile, window.pitch());
-                let a = gradients.as_slice();
-                for places in places.chunks(FEW / R) {
-                    let found = dots::<T, R>(a, sources, places, inside);
-                    for (s, found) in found.into_iter().enumerate() {
-                        let (r, p) = (s / (FEW / R), s % (FEW / R));
-                        if r < live && p < places.len() {
-                            let sum = &mut sums[(row + r) * self.channels * kernel + places[p].1];
-                            *sum = *sum + found;
-                        }
+            for (row, sums) in sums.chunks_exact_mut(self.channels * kernel).enumerate() {
+                let gradients = self.spaced(x, plane * x.rows + row, &tile, window.pitch());
+                for places in places.chunks(PLACES_ABREAST) {
+                    let found = dots(gradients.as_slice(), sources, places, inside);
+                    for (&(_, tap), found) in places.iter().zip(found) {
+                        sums[tap] = sums[tap] + found;
                     }
                 }
             }
         }
     }
 
-    /// The gradients of a tile, in lines as long as the window's: zeros lie between them, behind them, and where a row is
-    /// missing.
-    fn spaced<T: Convolved, const R: usize>(
+    /// The gradients of a tile, in lines as long as the window's: zeros lie between and behind them.
+    fn spaced<T: Convolved>(
         &self,
         x: &WeightProduct<'_, T>,
-        first: usize,
-        live: usize,
+        plane: usize,
         tile: &Tile,
         pitch: usize,
     ) -> Room<T> {
         let ([rows, cols], across) = (tile.count, self.sweeps[1].count);
-        let size = self.sweeps[0].count * across;
         let n = ((rows - 1) * pitch + cols).next_multiple_of(LANES);
-        let mut spaced: Room<T> = Room::new(R * n);
+        let mut spaced: Room<T> = Room::new(n);
         spaced.as_mut_slice().fill(T::default());
-        for (r, out) in spaced.as_mut_slice().chunks_exact_mut(n).enumerate().take(live) {
-            for (i, line) in out.chunks_mut(pitch).enumerate().take(rows) {
-                let at = (first + r) * size + (tile.from[0] + i) * across + tile.from[1];
-                line[..cols].copy_from_slice(&x.gradient[at..][..cols]);
-            }
+        let first = plane * self.sweeps[0].count * across;
+        for (i, line) in spaced.as_mut_slice().chunks_mut(pitch).enumerate().take(rows) {
+            let at = first + (tile.from[0] + i) * across + tile.from[1];
+            line[..cols].copy_from_slice(&x.gradient[at..][..cols]);
         }
         spaced
     }
@@ -212,10 +202,7 @@ pub(super) fn weight_gradient<T: Convolved>(x: &WeightProduct<'_, T>, out: &mut 
                 let (part, group) = ((start + i) / x.groups, (start + i) % x.groups);
                 sums.fill(T::default());
                 for item in part * x.items / parts..(part + 1) * x.items / parts {
-                    match x.rows {
-                        1 => pair.dots::<T, 1>(x, item * x.groups + group, sums),
-                        _ => pair.dots::<T, FEW>(x, item * x.groups + group, sums),
-                    }
+                    pair.dots(x, item * x.groups + group, sums);
                 }
             }
         },
@@ -264,57 +251,70 @@ fn sum_terms_body<const FMA: bool, T: Float, const R: usize>(
 /// Lanes of a sum.
 const LANES: usize = 16;
 
-/// The sums of the products of `R` rows with what lies at one place after another: four together. Where a row is not
-/// `inside` it is zero.
-fn dots<T: Convolved, const R: usize>(
-    a: &[T],
+/// Places whose sums are in flight together.
+const PLACES_ABREAST: usize = 5;
+
+/// The sums of the products of a row with what lies at some places. Where the row is not `inside` it is zero.
+fn dots<T: Convolved>(
+    row: &[T],
     sources: &[T],
     places: &[(usize, usize)],
     inside: &dyn Fn(usize) -> bool,
-) -> [T; FEW] {
-    let n = a.len() / R;
-    let rows: [&[T]; FEW] = each(a, |s| &a[s / (FEW / R) * n..][..n]);
-    let others: [&[T]; FEW] = each(a, |s| &sources[places[(s % (FEW / R)).min(places.len() - 1)].0..][..n]);
-    let mut sums = [T::default(); FEW];
-    dot_fours(rows, others, &mut sums);
-    for s in 0..FEW {
+) -> [T; PLACES_ABREAST] {
+    let lines = each(row, |s| &sources[places[s.min(places.len() - 1)].0..][..row.len()]);
+    let mut lanes = [[T::default(); LANES]; PLACES_ABREAST];
+    dots_abreast(row, lines, &mut lanes);
+    let mut sums = lanes.map(sum_of_lanes);
+    for (sum, line) in sums.iter_mut().zip(lines) {
         // Zero times infinity is no number, and must not come from what lies between the lines.
-        if sums[s].is_nan_() {
-            let terms = rows[s].iter().zip(others[s]).enumerate().filter(|(i, _)| inside(*i));
-            sums[s] = terms.fold(T::default(), |sum, (_, (&a, &b))| sum + a * b);
+        if sum.is_nan_() {
+            let terms = row.iter().zip(line).enumerate().filter(|(i, _)| inside(*i));
+            *sum = terms.fold(T::default(), |sum, (_, (&a, &b))| sum + a * b);
         }
     }
     sums
 }
 
+/// Halves upon halves. Beside the loop that fills the lanes, the compiler would cut that loop up to suit this one.
+fn sum_of_lanes<T: Float>(mut lanes: [T; LANES]) -> T {
+    let mut width = LANES / 2;
+    while width > 0 {
+        for l in 0..width {
+            lanes[l] = lanes[l] + lanes[l + width];
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
 door! {
-    /// The sums of the products of four pairs of rows, whose length is a multiple of [`LANES`].
-    fn dot_fours[T: Float][T](a: [&[T]; FEW], b: [&[T]; FEW], sums: &mut [T; FEW]);
-    body dot_fours_body
+    /// Adds the products of a row with several lines to lanes of their sums; the row's length is a multiple of [`LANES`].
+    fn dots_abreast[T: Float][T](row: &[T], lines: [&[T]; PLACES_ABREAST], sums: &mut [[T; LANES]; PLACES_ABREAST]);
+    body dots_abreast_body
 }
 #[inline(always)]
-fn dot_fours_body<const FMA: bool, T: Float>(a: [&[T]; FEW], b: [&[T]; FEW], sums: &mut [T; FEW]) {
-    let (mut rows, mut others) = ([&[][..]; FEW], [&[][..]; FEW]);
-    let n = a[0].len() / LANES;
-    for s in 0..FEW {
-        (rows[s], others[s]) = (&a[s].as_chunks::<LANES>().0[..n], &b[s].as_chunks::<LANES>().0[..n]);
+fn dots_abreast_body<const FMA: bool, T: Float>(
+    row: &[T],
+    lines: [&[T]; PLACES_ABREAST],
+    sums: &mut [[T; LANES]; PLACES_ABREAST],
+) {
+    let row = row.as_chunks::<LANES>().0;
+    let [a, b, c, d, e] = lines.map(|line| &line.as_chunks::<LANES>().0[..row.len()]);
+    // Named one by one: a loop over them would not be unrolled, and its sums lie in memory.
+    let [mut sum_a, mut sum_b, mut sum_c, mut sum_d, mut sum_e] = *sums;
+    for (k, row) in row.iter().enumerate() {
+        add_products::<FMA, T>(&mut sum_a, row, &a[k]);
+        add_products::<FMA, T>(&mut sum_b, row, &b[k]);
+        add_products::<FMA, T>(&mut sum_c, row, &c[k]);
+        add_products::<FMA, T>(&mut sum_d, row, &d[k]);
+        add_products::<FMA, T>(&mut sum_e, row, &e[k]);
     }
-    let mut lanes = [[T::of(0.0); LANES]; FEW];
-    for k in 0..n {
-        for s in 0..FEW {
-            for l in 0..LANES {
-                lanes[s][l] = rows[s][k][l].fused::<FMA>(others[s][k][l], lanes[s][l]);
-            }
-        }
-    }
-    for s in 0..FEW {
-        let mut width = LANES / 2;
-        while width > 0 {
-            for l in 0..width {
-                lanes[s][l] = lanes[s][l] + lanes[s][l + width];
-            }
-            width /= 2;
-        }
-        sums[s] = lanes[s][0];
+    *sums = [sum_a, sum_b, sum_c, sum_d, sum_e];
+}
+
+#[inline(always)]
+fn add_products<const FMA: bool, T: Float>(sums: &mut [T; LANES], a: &[T; LANES], b: &[T; LANES]) {
+    for l in 0..LANES {
+        sums[l] = a[l].fused::<FMA>(b[l], sums[l]);
     }
 }

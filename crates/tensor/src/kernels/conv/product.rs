@@ -4,6 +4,8 @@ use super::few::FEW;
 use super::sweep::{Lanes, Sweep, Window};
 use super::{Convolved, Shared, Tile, Tiles};
 use crate::buffer::Room;
+use crate::kernels::doors::door;
+use crate::kernels::level::{Level, level};
 use crate::kernels::matmul::{Columns, DEPTH, Form, row_major};
 use crate::threads::{num_threads, split_work};
 
@@ -191,15 +193,16 @@ impl<'a, T: Convolved> Phase<'a, T> {
         let sources = self.gather(group, tile, &window);
         let strips = Strips::new(form, tile, &window, x.channels * plane);
         let stride = strips.count() * form.span;
-        let taps: Vec<usize> = window.taps().collect();
+        let places: Vec<usize> =
+            (0..x.channels).flat_map(|c| window.taps().map(move |tap| c * plane + tap)).collect();
         let mut results: Room<T> = Room::new(x.rows * stride);
         let mut strip: Room<T> = Room::new(self.depth * form.span + form.run);
         for part in 0..self.parts() {
             let from = part * self.depth;
             let depth = self.depth.min(self.inner - from);
             let left = &self.left.as_slice()[(group * self.parts() + part) * self.part()..][..self.part()];
+            let places = &places[from..from + depth];
             for s in 0..strips.count() {
-                let places = (from..from + depth).map(|p| p / taps.len() * plane + taps[p % taps.len()]);
                 lay_out(form, strips.runs(s), sources.as_slice(), places, strip.as_mut_slice());
                 let to = Columns { out: results.as_mut_slice(), stride, col: s * form.span, add: part > 0 };
                 T::multiply_strip(form, left, strip.as_slice(), x.rows, depth, to);
@@ -301,7 +304,7 @@ pub(super) fn lay_out<T: Convolved>(
     form: Form,
     runs: &[(usize, usize)],
     sources: &[T],
-    places: impl Iterator<Item = usize>,
+    places: &[usize],
     out: &mut [T],
 ) {
     match form.run {
@@ -311,21 +314,23 @@ pub(super) fn lay_out<T: Convolved>(
     }
 }
 
+door! {
+    fn lay_runs[T: Convolved, const N: usize][T, N](runs: &[(usize, usize)], sources: &[T], places: &[usize], out: &mut [T], span: usize);
+    body lay_runs_body
+}
 #[inline(always)]
-fn lay_runs<T: Copy, const N: usize>(
+fn lay_runs_body<const FMA: bool, T: Convolved, const N: usize>(
     runs: &[(usize, usize)],
     sources: &[T],
-    places: impl Iterator<Item = usize>,
+    places: &[usize],
     out: &mut [T],
     span: usize,
 ) {
-    let mut line = 0;
-    for place in places {
-        let from = &sources[place..];
+    for (i, &place) in places.iter().enumerate() {
+        let (from, line) = (&sources[place..], &mut out[i * span..]);
         for &(to, at) in runs {
             let run: &[T; N] = from[at..].first_chunk().expect("windows end with room for a run");
-            *out[line + to..].first_chunk_mut().expect("a strip ends with room for a run") = *run;
+            *line[to..].first_chunk_mut().expect("a strip ends with room for a run") = *run;
         }
-        line += span;
     }
 }

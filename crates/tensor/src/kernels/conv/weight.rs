@@ -159,7 +159,7 @@ impl<'a, T: Convolved> Sums<'a, T> {
         let (x, form) = (self.x, self.form);
         let window = Window::new(&self.lanes, tile.from, tile.count);
         let sources = self.gather(group, tile, &window);
-        let places = places_of(tile, &window);
+        let places = places_of(tile, &window, x.channels);
         let taps: Vec<usize> = window.taps().collect();
         let most = places.len().div_ceil(places.len().div_ceil(DEPTH));
         let mut left: Room<T> = Room::new(form.room(rows, most));
@@ -170,7 +170,7 @@ impl<'a, T: Convolved> Sums<'a, T> {
             self.lay_gradient(tile, group, (row, rows), from..from + depth, left.as_mut_slice());
             for col in (0..self.stride).step_by(form.span) {
                 self.runs_of(col, &taps, &mut runs);
-                let lines = places[from..from + depth].iter().map(|&p| p * x.channels);
+                let lines = &places[from..from + depth];
                 lay_out(form, &runs, sources.as_slice(), lines, strip.as_mut_slice());
                 let to = Columns { out: &mut *sums, stride: self.stride, col, add: *add };
                 T::multiply_strip(form, left.as_slice(), strip.as_slice(), rows, depth, to);
@@ -239,13 +239,13 @@ impl<'a, T: Convolved> Sums<'a, T> {
     }
 }
 
-/// Where the first source of each place lies in the windows of a tile.
-fn places_of(tile: &Tile, window: &Window<'_>) -> Vec<usize> {
+/// Where the first source of each place lies in the windows of a tile, which have so many channels.
+fn places_of(tile: &Tile, window: &Window<'_>, channels: usize) -> Vec<usize> {
     let [rows, cols] = tile.count;
     let mut places = Vec::with_capacity(tile.places());
     for line in 0..tile.items * rows {
         let first = line / rows * window.len() + line % rows * window.pitch();
-        places.extend(first..first + cols);
+        places.extend((first..first + cols).map(|place| place * channels));
     }
     places
 }
