@@ -8,7 +8,7 @@ use crate::dtype::DType;
 use crate::error::{Result, TensorFacts, refuse};
 use crate::meant::Meant;
 use crate::ops::Indices;
-use crate::ops::index::wrapped;
+use crate::ops::indices::wrapped;
 use crate::ops::mask::coordinates;
 use crate::ops::places::{Pick, Picked};
 use crate::shape::{Dims, Shape};
