@@ -9,6 +9,7 @@ pub(crate) mod doubt;
 mod dropout;
 mod einsum;
 mod embedding;
+mod extremes;
 pub(crate) mod formulas;
 mod gate;
 mod in_dtype;
