@@ -19,6 +19,7 @@ mod attention;
 mod classes;
 mod composed;
 mod conv;
+mod conversions;
 mod direction;
 mod elementary;
 mod embedding;
@@ -44,6 +45,7 @@ mod scan;
 mod slices;
 mod softmax;
 mod together;
+mod triangle;
 mod variance;
 mod views;
 
@@ -69,6 +71,8 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         order::ALL,
         scan::ALL,
         views::ALL,
+        triangle::ALL,
+        conversions::ALL,
         slices::ALL,
         pieces::ALL,
         moves::ALL,
