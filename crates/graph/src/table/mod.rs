@@ -26,6 +26,7 @@ mod embedding;
 mod function_rows;
 mod functions;
 mod index;
+mod joins;
 mod linalg;
 mod list;
 mod macros;
@@ -81,7 +82,7 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         index::ALL,
         conv::ALL,
         pool::ALL,
-        index::JOINS,
+        joins::ALL,
         normalise::ALL,
         attention::ALL,
         attention::GATES,
