@@ -25,6 +25,7 @@ mod elementary;
 mod embedding;
 mod function_rows;
 mod functions;
+mod gate;
 mod index;
 mod joins;
 mod linalg;
@@ -85,7 +86,7 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         joins::ALL,
         normalise::ALL,
         attention::ALL,
-        attention::GATES,
+        gate::ALL,
         embedding::ALL,
     ]
     .into_iter()
