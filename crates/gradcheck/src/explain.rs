@@ -7,7 +7,7 @@ use crate::bisect::wrong_operation;
 use crate::compare::{Finding, Findings, Problem, moved, unravel};
 use crate::diagnosis::{Diagnosis, Explanation, Region};
 use crate::error::{Argument, GradcheckFacts, Place, Result};
-use crate::hypotheses::{Evidence, flat};
+use crate::evidence::{Evidence, flat};
 use crate::random::Random;
 use crate::region::region;
 use crate::target::{gradients, numbers, values};

@@ -47,6 +47,7 @@ mod compare;
 mod diagnosis;
 mod doors;
 mod error;
+mod evidence;
 mod expected;
 mod explain;
 mod hypotheses;

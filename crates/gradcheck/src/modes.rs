@@ -5,7 +5,7 @@ use foldback_tensor::{Shape, Tensor};
 
 use crate::compare::{Problem, unravel};
 use crate::error::{Argument, GradcheckFacts, Mode, Order, Place, Result};
-use crate::hypotheses::flat;
+use crate::evidence::flat;
 use crate::random::Random;
 use crate::target::{gradients, noise, numbers};
 

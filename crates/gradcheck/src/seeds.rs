@@ -4,8 +4,8 @@ use foldback_tensor::{DType, Shape, Tensor, refuse};
 
 use crate::compare::{Precision, Problem};
 use crate::error::{Argument, GradcheckFacts, Order, Result};
+use crate::evidence::flat;
 use crate::explain::judge;
-use crate::hypotheses::flat;
 use crate::modes::Modes;
 use crate::random::Random;
 use crate::target::{

@@ -1,6 +1,8 @@
 //! The search for a step that satisfies the strong Wolfe conditions, by the steps of PyTorch's `LBFGS`, which follow
 //! Schmidt's minFunc.
 
+use std::ops::ControlFlow;
+
 use foldback_tensor::Tensor;
 
 use crate::error::Result;
@@ -27,7 +29,7 @@ const FLATTEN: f64 = 0.9;
 /// Looks along a line for a point that is low and flat enough, first from `length`, with at most so many evaluations
 /// behind the first. `along` gives what is at a length, and the slope there.
 pub(crate) fn strong_wolfe(
-    mut along: impl FnMut(f64) -> Result<(Point, f64)>,
+    along: impl FnMut(f64) -> Result<(Point, f64)>,
     length: f64,
     start: Point,
     slope: f64,
@@ -35,78 +37,113 @@ pub(crate) fn strong_wolfe(
     tolerance: f64,
     most: usize,
 ) -> Result<(f64, Point)> {
-    let mut evaluate = |length: f64| -> Result<At> {
-        let (point, slope) = along(length)?;
+    let mut search = Search { along, start, slope, tries: 0, most };
+    let At { length, point, .. } = match search.bracket(length)? {
+        ControlFlow::Break(found) => found,
+        ControlFlow::Continue(bracket) => search.zoom(bracket, largest, tolerance)?,
+    };
+    Ok((length, point))
+}
+
+/// A search along a line, and what is at its start.
+struct Search<F> {
+    along: F,
+    start: Point,
+    slope: f64,
+    /// evaluations behind the first
+    tries: usize,
+    most: usize,
+}
+
+impl<F: FnMut(f64) -> Result<(Point, f64)>> Search<F> {
+    fn evaluate(&mut self, length: f64) -> Result<At> {
+        let (point, slope) = (self.along)(length)?;
         Ok(At { length, point, slope })
-    };
-    let too_high = |at: &At| at.point.loss > start.loss + FALL * at.length * slope;
-    let is_flat = |at: &At| at.slope.abs() <= -FLATTEN * slope;
-    let mut before = At { length: 0.0, point: start.clone(), slope };
-    let mut new = evaluate(length)?;
-    let mut tries = 0;
-    // Farther and farther, until there is a bracket.
-    let mut bracket = loop {
-        if tries >= most {
-            break [At { length: 0.0, point: start.clone(), slope }, new];
-        }
-        if too_high(&new) || (tries > 1 && new.point.loss >= before.point.loss) {
-            break [before, new];
-        }
-        if is_flat(&new) {
-            return Ok((new.length, new.point));
-        }
-        if new.slope >= 0.0 {
-            break [before, new];
-        }
-        let (nearest, farthest) = (new.length + 0.01 * (new.length - before.length), new.length * 10.0);
-        let next = lowest_between(&before, &new, nearest, farthest);
-        before = new;
-        new = evaluate(next)?;
-        tries += 1;
-    };
-    // Narrower and narrower, until a point in it will do.
-    let mut stuck = false;
-    let mut low = low_of(&bracket);
-    while tries < most {
-        let [a, b] = [bracket[0].length, bracket[1].length];
-        if (b - a).abs() * largest < tolerance {
-            break;
-        }
-        let (left, right) = (if b < a { b } else { a }, if b > a { b } else { a });
-        let mut length = lowest_between(&bracket[0], &bracket[1], left, right);
-        let margin = 0.1 * (right - left);
-        if (right - length).min(length - left) < margin {
-            let at_the_end = length >= right || length <= left;
-            if stuck || at_the_end {
-                let is_right = (length - right).abs() < (length - left).abs();
-                length = if is_right { right - margin } else { left + margin };
-                stuck = false;
-            } else {
-                stuck = true;
+    }
+
+    fn begin(&self) -> At {
+        At { length: 0.0, point: self.start.clone(), slope: self.slope }
+    }
+
+    fn too_high(&self, at: &At) -> bool {
+        at.point.loss > self.start.loss + FALL * at.length * self.slope
+    }
+
+    fn is_flat(&self, at: &At) -> bool {
+        at.slope.abs() <= -FLATTEN * self.slope
+    }
+
+    /// Farther and farther, until there is a bracket, or a point that will do.
+    fn bracket(&mut self, length: f64) -> Result<ControlFlow<At, [At; 2]>> {
+        let mut before = self.begin();
+        let mut new = self.evaluate(length)?;
+        loop {
+            if self.tries >= self.most {
+                return Ok(ControlFlow::Continue([self.begin(), new]));
             }
-        } else {
-            stuck = false;
-        }
-        let new = evaluate(length)?;
-        tries += 1;
-        let high = 1 - low;
-        if too_high(&new) || new.point.loss >= bracket[low].point.loss {
-            bracket[high] = new;
-            low = low_of(&bracket);
-            continue;
-        }
-        let done = is_flat(&new);
-        if !done && new.slope * (bracket[high].length - bracket[low].length) >= 0.0 {
-            bracket[high] = bracket[low].clone();
-        }
-        bracket[low] = new;
-        if done {
-            break;
+            if self.too_high(&new) || (self.tries > 1 && new.point.loss >= before.point.loss) {
+                return Ok(ControlFlow::Continue([before, new]));
+            }
+            if self.is_flat(&new) {
+                return Ok(ControlFlow::Break(new));
+            }
+            if new.slope >= 0.0 {
+                return Ok(ControlFlow::Continue([before, new]));
+            }
+            let (nearest, farthest) = (new.length + 0.01 * (new.length - before.length), new.length * 10.0);
+            let next = lowest_between(&before, &new, nearest, farthest);
+            before = new;
+            new = self.evaluate(next)?;
+            self.tries += 1;
         }
     }
-    let [a, b] = bracket;
-    let At { length, point, .. } = if low == 0 { a } else { b };
-    Ok((length, point))
+
+    /// Narrower and narrower, until a point in the bracket will do: the lower end of it.
+    fn zoom(&mut self, mut bracket: [At; 2], largest: f64, tolerance: f64) -> Result<At> {
+        let mut stuck = false;
+        let mut low = low_of(&bracket);
+        while self.tries < self.most {
+            if (bracket[1].length - bracket[0].length).abs() * largest < tolerance {
+                break;
+            }
+            let new = self.evaluate(length_within(&bracket, &mut stuck))?;
+            self.tries += 1;
+            let high = 1 - low;
+            if self.too_high(&new) || new.point.loss >= bracket[low].point.loss {
+                bracket[high] = new;
+                low = low_of(&bracket);
+                continue;
+            }
+            let done = self.is_flat(&new);
+            if !done && new.slope * (bracket[high].length - bracket[low].length) >= 0.0 {
+                bracket[high] = bracket[low].clone();
+            }
+            bracket[low] = new;
+            if done {
+                break;
+            }
+        }
+        let [a, b] = bracket;
+        Ok(if low == 0 { a } else { b })
+    }
+}
+
+/// Where to look inside a bracket: where the cubic is lowest, but a tenth of the bracket away from an end if that is at the
+/// end, or near one for the second time; `stuck` is whether it was near one the last time.
+fn length_within(bracket: &[At; 2], stuck: &mut bool) -> f64 {
+    let [a, b] = [bracket[0].length, bracket[1].length];
+    let (left, right) = (if b < a { b } else { a }, if b > a { b } else { a });
+    let length = lowest_between(&bracket[0], &bracket[1], left, right);
+    let margin = 0.1 * (right - left);
+    let is_near_an_end = (right - length).min(length - left) < margin;
+    let at_the_end = length >= right || length <= left;
+    let moved = is_near_an_end && (*stuck || at_the_end);
+    *stuck = is_near_an_end && !moved;
+    if !moved {
+        return length;
+    }
+    let is_right = (length - right).abs() < (length - left).abs();
+    if is_right { right - margin } else { left + margin }
 }
 
 fn low_of(bracket: &[At; 2]) -> usize {

@@ -147,6 +147,23 @@ fn elements(law: &Value) -> usize {
     shape.map_or(0, |sizes| sizes.iter().map(|n| n.as_u64().unwrap_or_default() as usize).product())
 }
 
+/// The values of all draws but those of some rows, which must be zero.
+fn values_without(zero_rows: &[usize], draws: &[Tensor]) -> Result<Vec<f64>, String> {
+    let mut values: Vec<f64> = Vec::new();
+    for draw in draws {
+        let flat: Vec<f64> = draw.double().to_vec().map_err(|e| e.to_string())?;
+        let width = flat.len() / draw.dims().first().copied().unwrap_or(1).max(1);
+        for (row, part) in flat.chunks(width.max(1)).enumerate() {
+            match zero_rows.contains(&row) {
+                true if part.iter().any(|&v| v != 0.0) => return Err(format!("row {row} is not zero")),
+                true => {}
+                false => values.extend(part),
+            }
+        }
+    }
+    Ok(values)
+}
+
 /// Whether all draws follow a law.
 fn follows(draws: &[Tensor], law: &Value) -> Result<(), String> {
     let shape = serde_json::json!(draws[0].dims());
@@ -160,18 +177,7 @@ fn follows(draws: &[Tensor], law: &Value) -> Result<(), String> {
         .flatten()
         .filter_map(|n| Some(n.as_u64()? as usize))
         .collect();
-    let mut values: Vec<f64> = Vec::new();
-    for draw in draws {
-        let flat: Vec<f64> = draw.double().to_vec().map_err(|e| e.to_string())?;
-        let width = flat.len() / draw.dims().first().copied().unwrap_or(1).max(1);
-        for (row, part) in flat.chunks(width.max(1)).enumerate() {
-            match zero_rows.contains(&row) {
-                true if part.iter().any(|&v| v != 0.0) => return Err(format!("row {row} is not zero")),
-                true => {}
-                false => values.extend(part),
-            }
-        }
-    }
+    let values = values_without(&zero_rows, draws)?;
     let number = |key: &str| match law.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(value) => match build::number(value) {

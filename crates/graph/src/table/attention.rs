@@ -2,7 +2,7 @@
 //! recorded, compositions that do.
 
 use foldback_tensor::kernel::{Attending, GroupedHeads};
-use foldback_tensor::{Attention, Axis, DType, Here, Tensor, keep};
+use foldback_tensor::{Attention, DType, Here, Tensor, keep};
 use smallvec::SmallVec;
 
 use super::function_rows::function;
@@ -39,47 +39,7 @@ function! { @rows rows
     }
 }
 
-function! {
-    in gates;
-
-    /// The first half along an axis times the sigmoid of the second; see [`Tensor::glu`].
-    ///
-    /// # Errors
-    /// As [`Tensor::glu`].
-    ///
-    /// ```
-    /// use foldback_graph::RequiresGrad;
-    /// use foldback_tensor::tensor;
-    /// let x = tensor![3.0, 0.0].requires_grad();
-    /// x.glu(0)?.backward()?;
-    /// assert_eq!(x.grad(), Some(tensor![0.5, 0.75]));
-    /// # Ok::<(), foldback_graph::Error>(())
-    /// ```
-    pub fn glu(a; axis: Axis) = a.glu(axis);
-        d a: |g, a| gate_slopes(g, a, axis, n);
-        t: |t, a| gate_tangent(t, a, axis, n);
-        over leading axes (n);
-        check {
-            "a row": [[4] Any] |x| x[0].glu(0);
-            "columns": [[3, 4] Any] |x| x[0].glu(-1);
-            "rows": [[4, 3] Any] |x| x[0].glu(0);
-            "nothing": [[2, 0] Any] |x| x[0].glu(1);
-        }
-}
-
-pub(super) use gates::ALL as GATES;
 pub(super) use rows::ALL;
-
-fn gate_slopes(g: &Var, a: &Var, axis: Axis, n: Lead) -> Result<Var> {
-    let [x, y] = a.chunks(axis)?;
-    let share = g.mul(y.sigmoid())?;
-    Var::cat([&share, &share.mul(y.neg().sigmoid())?.mul(&x)?], n.axis(axis))
-}
-
-fn gate_tangent(t: &Var, a: &Var, axis: Axis, n: Lead) -> Result<Var> {
-    let ([x, y], [dx, dy]) = (a.chunks(axis)?, t.chunks(n.axis(axis))?);
-    y.sigmoid().mul(dx.add(dy.mul(y.neg().sigmoid())?.mul(&x)?)?)
-}
 
 /// A mask with a row that sees nothing.
 fn seen() -> Tensor {
@@ -151,21 +111,7 @@ impl Var {
         let m = mask.map(Var::value);
         let how = Attending::new(values.each_ref(), m.as_ref(), &options).here()?;
         if how.dropout_p > 0.0 {
-            let [q, k, v, m] = [Some(self), Some(&*k), Some(&*v), mask].map(|v| v.cloned());
-            let (q, k, v) = (q.expect("given"), k.expect("given"), v.expect("given"));
-            let p = how.dropout_p;
-            let step = Step {
-                g: Var::constant(Tensor::from(0.0)),
-                q,
-                k,
-                v,
-                mask: m,
-                how,
-                wanted: [false; 2],
-                n: Lead(None),
-            };
-            let shares = step.shares().map_err(|e| e.named("scaled_dot_product_attention")).here()?;
-            return shares.dropout(p).here()?.matmul(&step.v).here();
+            return attend_with_dropout(how, self, &k, &v, mask);
         }
         let y = how.forward(values.each_ref(), m.as_ref()).here()?;
         let inputs: SmallVec<[&Var; 4]> =
@@ -216,6 +162,24 @@ impl Var {
             None => Ok(self.clone()),
         }
     }
+}
+
+/// Attention with shares dropped: composed of operations, which store all shares.
+#[track_caller]
+fn attend_with_dropout(how: Attending, q: &Var, k: &Var, v: &Var, mask: Option<&Var>) -> Result<Var> {
+    let p = how.dropout_p;
+    let step = Step {
+        g: Var::constant(Tensor::from(0.0)),
+        q: q.clone(),
+        k: k.clone(),
+        v: v.clone(),
+        mask: mask.cloned(),
+        how,
+        wanted: [false; 2],
+        n: Lead(None),
+    };
+    let shares = step.shares().map_err(|e| e.named("scaled_dot_product_attention")).here()?;
+    shares.dropout(p).here()?.matmul(&step.v).here()
 }
 
 /// What the gradients of attention are made of.
@@ -280,7 +244,6 @@ impl Step {
     }
 }
 
-/// The gradients of queries, keys, values and the mask.
 /// What the softmax that made the shares makes of gradients or of tangents: its Jacobian is symmetric.
 fn through_shares(v: &Var, shares: &Var) -> Result<Var> {
     shares.mul(v.sub(v.mul(shares)?.sum(keep(-1))?)?)
@@ -293,6 +256,7 @@ fn sum_of(terms: impl IntoIterator<Item = Option<Result<Var>>>) -> Result<Option
     })
 }
 
+/// The gradients of queries, keys, values and the mask.
 impl Together<4> for Step {
     fn now(&self) -> Result<[Tensor; 4]> {
         if self.n.0.is_some() {

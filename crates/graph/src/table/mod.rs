@@ -19,12 +19,15 @@ mod attention;
 mod classes;
 mod composed;
 mod conv;
+mod conversions;
 mod direction;
 mod elementary;
 mod embedding;
 mod function_rows;
 mod functions;
+mod gate;
 mod index;
+mod joins;
 mod linalg;
 mod list;
 mod macros;
@@ -44,6 +47,7 @@ mod scan;
 mod slices;
 mod softmax;
 mod together;
+mod triangle;
 mod variance;
 mod views;
 
@@ -69,6 +73,8 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         order::ALL,
         scan::ALL,
         views::ALL,
+        triangle::ALL,
+        conversions::ALL,
         slices::ALL,
         pieces::ALL,
         moves::ALL,
@@ -77,10 +83,10 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         index::ALL,
         conv::ALL,
         pool::ALL,
-        index::JOINS,
+        joins::ALL,
         normalise::ALL,
         attention::ALL,
-        attention::GATES,
+        gate::ALL,
         embedding::ALL,
     ]
     .into_iter()

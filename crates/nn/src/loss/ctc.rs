@@ -99,45 +99,12 @@ struct Places {
 
 impl Places {
     fn new(blank: usize, log_p: &Var, targets: &Tensor, steps: &Tensor, lengths: &Tensor) -> Result<Places> {
-        let [count, n, classes] = *log_p.dims() else {
-            let (name, expected) = ("log-probabilities", "[t, n, c] or [t, c]".into());
-            return refuse(NnFacts::InputShape { op: LOSS, name, expected, found: log_p.shape().clone() });
-        };
-        if blank >= classes {
-            let (name, expected) = ("blank", "the number of a class");
-            return refuse(NnFacts::Parameter { op: LOSS, name, value: blank as f64, expected });
-        }
-        for (name, tensor) in [("targets", targets), ("input lengths", steps), ("target lengths", lengths)] {
-            if tensor.dtype() != DType::I64 {
-                return refuse(NnFacts::DType { op: LOSS, name, found: tensor.dtype(), expected: "i64" });
-            }
-        }
-        let shape = |name, tensor: &Tensor, expected: String| {
-            refuse(NnFacts::InputShape { op: LOSS, name, expected, found: tensor.shape().clone() })
-        };
-        for (name, tensor) in [("input lengths", steps), ("target lengths", lengths)] {
-            if *tensor.shape() != [n] {
-                return shape(name, tensor, format!("[{n}]"));
-            }
-        }
+        let [count, n, classes] = expect_operands(blank, log_p, targets, steps, lengths)?;
         let (steps, lengths): (Vec<i64>, Vec<i64>) = (steps.to_vec()?, lengths.to_vec()?);
-        let longest = lengths.iter().copied().max().unwrap_or(0).max(0);
-        let total = lengths.iter().try_fold(0i64, |sum, &l| sum.checked_add(l)).unwrap_or(i64::MAX);
-        let room = match targets.dims() {
-            [rows, width] if *rows == n => longest <= *width as i64,
-            [all] => n == 1 && longest <= *all as i64 || total == *all as i64,
-            _ => false,
-        };
-        let bounds =
-            lengths.iter().all(|&l| l >= 0) && steps.iter().all(|&t| (0..=count as i64).contains(&t));
-        if !room || !bounds {
-            let expected =
-                format!("[{n}, s] with s from {longest}, or [{total}], and lengths within the input");
-            return shape("targets", targets, expected);
-        }
+        let longest = expect_lengths(targets, &steps, &lengths, [count, n])?;
         let numbers: Vec<i64> = targets.to_vec()?;
         let width = (targets.rank() == 2).then(|| targets.dims()[1]);
-        let (places, mut start) = (2 * longest as usize + 1, 0);
+        let (places, mut start) = (2 * longest + 1, 0);
         let (mut at, mut skips) = (vec![blank as i64; n * places], vec![false; n * places]);
         for (row, &length) in lengths.iter().enumerate() {
             let first = width.map_or(start, |width| row * width);
@@ -195,6 +162,56 @@ impl Places {
         let before = before.masked_fill(self.last.eq(0)?.unsqueeze(1)?, NEVER)?;
         Var::cat([&ends, &before], 1)?.logsumexp(1)
     }
+}
+
+/// The sizes `[t, n, c]` of the log-probabilities; refuses shapes, types and a blank that do not fit.
+fn expect_operands(
+    blank: usize,
+    log_p: &Var,
+    targets: &Tensor,
+    steps: &Tensor,
+    lengths: &Tensor,
+) -> Result<[usize; 3]> {
+    let [count, n, classes] = *log_p.dims() else {
+        let (name, expected) = ("log-probabilities", "[t, n, c] or [t, c]".into());
+        return refuse(NnFacts::InputShape { op: LOSS, name, expected, found: log_p.shape().clone() });
+    };
+    if blank >= classes {
+        let (name, expected) = ("blank", "the number of a class");
+        return refuse(NnFacts::Parameter { op: LOSS, name, value: blank as f64, expected });
+    }
+    for (name, tensor) in [("targets", targets), ("input lengths", steps), ("target lengths", lengths)] {
+        if tensor.dtype() != DType::I64 {
+            return refuse(NnFacts::DType { op: LOSS, name, found: tensor.dtype(), expected: "i64" });
+        }
+    }
+    for (name, tensor) in [("input lengths", steps), ("target lengths", lengths)] {
+        if *tensor.shape() != [n] {
+            return misshapen(name, tensor, format!("[{n}]"));
+        }
+    }
+    Ok([count, n, classes])
+}
+
+/// The greatest length of a target; refuses lengths that are not within the input and the targets.
+fn expect_lengths(targets: &Tensor, steps: &[i64], lengths: &[i64], [count, n]: [usize; 2]) -> Result<usize> {
+    let longest = lengths.iter().copied().max().unwrap_or(0).max(0);
+    let total = lengths.iter().try_fold(0i64, |sum, &l| sum.checked_add(l)).unwrap_or(i64::MAX);
+    let room = match targets.dims() {
+        [rows, width] if *rows == n => longest <= *width as i64,
+        [all] => n == 1 && longest <= *all as i64 || total == *all as i64,
+        _ => false,
+    };
+    let bounds = lengths.iter().all(|&l| l >= 0) && steps.iter().all(|&t| (0..=count as i64).contains(&t));
+    if !room || !bounds {
+        let expected = format!("[{n}, s] with s from {longest}, or [{total}], and lengths within the input");
+        return misshapen("targets", targets, expected);
+    }
+    Ok(longest as usize)
+}
+
+fn misshapen<T>(name: &'static str, tensor: &Tensor, expected: String) -> Result<T> {
+    refuse(NnFacts::InputShape { op: LOSS, name, expected, found: tensor.shape().clone() })
 }
 
 #[cfg(test)]

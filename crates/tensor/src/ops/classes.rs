@@ -1,7 +1,7 @@
 //! Class numbers: as rows of zeros and a one, and how often each occurs.
 
 use super::arg::AsArg;
-use super::index::Indices;
+use super::indices::Indices;
 use crate::dtype::DType;
 use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::tensor::Tensor;

@@ -1,7 +1,8 @@
 //! Rows of a table looked up by number, and their gradients added up again.
 
 use super::arg::AsArg;
-use super::index::{Indices, own, reads, scan};
+use super::index::{own, reads};
+use super::indices::{Indices, scan};
 use crate::dtype::{BlockMut, DType};
 use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::sum_rows;

@@ -1,17 +1,16 @@
 //! Elements and rows picked by an index tensor.
-//!
-//! Indices are data, so they are scanned before anything is written. `gather` is a block kernel: the place of each
-//! element is the sum of a stepped index and one strided sequence per other axis.
 
 use smallvec::SmallVec;
 
+use super::indices::{Indices, expect_list, expect_places, expect_within, scan, wrapped};
+use super::pick::pick;
 use crate::axes::{Along, Axis};
-use crate::create::{Sequence, checked_len, expect_room};
-use crate::dtype::{Block, BlockMut, DType, Element, with_block};
+use crate::create::checked_len;
+use crate::dtype::{BlockMut, DType, Element, with_block};
 use crate::error::{Here, Result, TensorFacts, refuse};
-use crate::kernels::{BlockKernel, take_rows};
+use crate::kernels::take_rows;
 use crate::shape::{Dims, Shape, broadcast_two};
-use crate::task::{self, Does, Read, Space, Task, To, WholeRule};
+use crate::task::{self, Read, WholeRule};
 use crate::tensor::{Layout, Tensor};
 
 impl Tensor {
@@ -127,39 +126,6 @@ impl Tensor {
     }
 }
 
-/// A tensor of indices, `I64`: what picks and places elements.
-///
-/// ```
-/// use foldback_tensor::tensor;
-/// let (x, rows) = (tensor![[1.0], [2.0]], tensor![1, 1; i64]);
-/// assert_eq!(x.index_select(0, &rows)?, x.index_select(0, rows)?);
-/// # Ok::<(), foldback_tensor::Error>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct Indices(pub(crate) Tensor);
-
-impl From<&Tensor> for Indices {
-    fn from(t: &Tensor) -> Indices {
-        Indices(t.clone())
-    }
-}
-impl From<Tensor> for Indices {
-    fn from(t: Tensor) -> Indices {
-        Indices(t)
-    }
-}
-impl From<&Indices> for Indices {
-    fn from(i: &Indices) -> Indices {
-        i.clone()
-    }
-}
-impl std::ops::Deref for Indices {
-    type Target = Tensor;
-    fn deref(&self) -> &Tensor {
-        &self.0
-    }
-}
-
 /// [`Tensor::index_select`] of a row-major tensor whose slices are runs of several elements.
 struct TakeRows(usize);
 
@@ -226,17 +192,6 @@ pub fn aligned(shape: &Shape, index: &Indices, axis: Axis) -> Result<(Shape, Ten
     Ok((with(&common, shape[axis]), index.expanded(TAKE, with(&common, count))?))
 }
 
-/// The indices counted from the front.
-///
-/// # Errors
-/// `IndexOutOfRange` for one outside `-size .. size`.
-pub(crate) fn wrapped(op: &'static str, index: &Tensor, axis: usize, size: usize) -> Result<Tensor> {
-    if scan_from(op, index, axis, size, -(size as i64))? {
-        return index.lt(0)?.where_cond(index.add(size)?, index);
-    }
-    Ok(index.clone())
-}
-
 /// Tensors that are read as they are.
 pub(super) fn reads<'a>(tensors: &[&'a Tensor]) -> SmallVec<[Read<'a>; 4]> {
     tensors.iter().map(|t| Read::Tensor(t, t.dtype())).collect()
@@ -250,152 +205,6 @@ pub(super) fn size_of(t: &Tensor, axis: usize) -> usize {
 /// The elements of a row-major tensor whose type has been checked.
 pub(super) fn own<T: Element>(t: &Tensor) -> &[T] {
     t.as_slice().expect("the meta step compares the types")
-}
-
-/// The shape, where a single number counts as `[1]`.
-pub(super) fn ranked(t: &Tensor) -> Shape {
-    if t.rank() == 0 { Shape::from(1) } else { t.shape().clone() }
-}
-
-/// Refuses an index that is not a list of `i64` or a single one.
-pub(super) fn expect_list(op: &'static str, index: &Tensor) -> Result<()> {
-    index.expect_dtype(op, "an index", DType::I64)?;
-    if index.rank() > 1 {
-        refuse(TensorFacts::Rank { op, operand: "index", expected: "at most 1", found: index.rank() })
-    } else {
-        Ok(())
-    }
-}
-
-/// Refuses an index of another rank than `t`, or longer on an axis other than `free`.
-pub(super) fn expect_within(op: &'static str, index: &Tensor, t: &Tensor, free: Option<usize>) -> Result<()> {
-    let (own, mut expected) = (ranked(index), ranked(t));
-    let fits =
-        own.rank() == expected.rank() && (0..own.rank()).all(|d| Some(d) == free || own[d] <= expected[d]);
-    if fits {
-        return Ok(());
-    }
-    let Some(free) = free else {
-        // The index goes along no axis: `t` is what is taken at each of its places.
-        let (expected, found) = (own, t.shape().clone());
-        return refuse(TensorFacts::ShapeMismatch { op, operand: "source", expected, found });
-    };
-    if own.rank() == expected.rank() {
-        expected[free] = own[free];
-    }
-    refuse(TensorFacts::ShapeMismatch { op, operand: "index", expected, found: index.shape().clone() })
-}
-
-/// Refuses an index of more places than there is room for in a type, before they are read: where they share memory, that
-/// would take ages.
-pub(super) fn expect_places(op: &'static str, index: &Tensor, dtype: DType) -> Result<()> {
-    let axes = index.dims().iter().zip(index.strides()).filter(|&(_, &stride)| stride != 0);
-    let places = Shape(axes.map(|(&size, _)| size).collect());
-    expect_room(op, &places, dtype)
-        .map_err(|_| TensorFacts::TooLarge { op, shape: index.shape().clone() }.into())
-}
-
-/// Refuses indices outside `0 .. size`.
-pub(super) fn scan(op: &'static str, index: &Tensor, axis: usize, size: usize) -> Result<()> {
-    scan_from(op, index, axis, size, 0).map(drop)
-}
-
-/// Refuses indices outside `first .. size`; says whether some are negative.
-fn scan_from(op: &'static str, index: &Tensor, axis: usize, size: usize, first: i64) -> Result<bool> {
-    if index.numel() == 0 {
-        return Ok(false);
-    }
-    let (least, most) = (index.amin(..)?.item_as::<i64>()?, index.amax(..)?.item_as::<i64>()?);
-    for i in [least, most] {
-        if i < first || i >= size as i64 {
-            return refuse(TensorFacts::IndexOutOfRange { op, index: i, axis, size });
-        }
-    }
-    Ok(least < 0)
-}
-
-/// Reads elements whose places are the sum of all inputs, the first of which is multiplied by a step.
-struct Pick<'a, T> {
-    source: &'a [T],
-    start: i64,
-    step: i64,
-}
-
-impl<T: Element> BlockKernel for Pick<'_, T> {
-    fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
-        let len = outputs[0].len();
-        let out = T::slice_mut(outputs[0].range(0, len)).expect("the result has the type of the source");
-        let places = |k: usize| i64::slice(inputs[k]).expect("places are i64");
-        match inputs.len() {
-            1 => {
-                for (o, &i) in out.iter_mut().zip(places(0)) {
-                    *o = self.source[(self.start + i * self.step) as usize];
-                }
-            }
-            2 => {
-                for ((o, &i), &p) in out.iter_mut().zip(places(0)).zip(places(1)) {
-                    *o = self.source[(self.start + i * self.step + p) as usize];
-                }
-            }
-            n => {
-                for (j, (o, &i)) in out.iter_mut().zip(places(0)).enumerate() {
-                    let others: i64 = (1..n).map(|k| places(k)[j]).sum();
-                    *o = self.source[(self.start + i * self.step + others) as usize];
-                }
-            }
-        }
-    }
-}
-
-/// Writes the elements of `t` at the places that `index`, which broadcasts to `shape`, names along `axis`.
-fn pick(
-    op: &'static str,
-    t: &Tensor,
-    axis: usize,
-    index: &Tensor,
-    shape: &Shape,
-    out: BlockMut<'_>,
-) -> Result<()> {
-    let mut terms: SmallVec<[Tensor; 4]> = SmallVec::new();
-    terms.push(index.clone());
-    for (d, &stride) in t.strides().iter().enumerate() {
-        if d != axis && stride != 0 && shape[d] > 1 {
-            terms.push(sequence_along(op, shape, d, stride as i64)?);
-        }
-    }
-    let step = t.strides().get(axis).map_or(0, |&s| s as i64);
-    pick_at(op, t, &terms, t.layout.offset as i64, step, shape, out)
-}
-
-/// The multiples of a step along an axis of a shape; size 1 on all others.
-pub(super) fn sequence_along(op: &'static str, shape: &Shape, axis: usize, step: i64) -> Result<Tensor> {
-    let mut wide = Shape(Dims::from_elem(1, shape.rank()));
-    wide[axis] = shape[axis];
-    let places = Sequence { float: |_| 0.0, integer: |i| i as i64 * step };
-    task::whole(op, &places, &[], &wide, DType::I64)
-}
-
-/// Writes the elements of the buffer of `t` at the places that are the sum of `start` and all terms, the first of which is
-/// multiplied by a step; the terms broadcast to `shape`.
-pub(super) fn pick_at(
-    op: &'static str,
-    t: &Tensor,
-    terms: &[Tensor],
-    start: i64,
-    step: i64,
-    shape: &Shape,
-    out: BlockMut<'_>,
-) -> Result<()> {
-    let reads: SmallVec<[Read<'_>; 4]> = terms.iter().map(|s| Read::Tensor(s, DType::I64)).collect();
-    let kernel: &dyn BlockKernel = match t.storage.block() {
-        Block::Bool(source) => &Pick { source, start, step },
-        Block::I64(source) => &Pick { source, start, step },
-        Block::F32(source) => &Pick { source, start, step },
-        Block::F64(source) => &Pick { source, start, step },
-    };
-    let (space, does) = (Space::Of(shape), Does::Blocks(kernel));
-    task::change(Task { op, reads: &reads, space, does, to: &mut [To::Block(out)] })?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -11,7 +11,8 @@ use crate::task::{self, Does, Read, Space, Task, To, WholeRule};
 use crate::tensor::Tensor;
 
 use super::formulas::Add;
-use super::index::{own, pick_at, reads, sequence_along};
+use super::index::{own, reads};
+use super::pick::{pick_at, sequence_along};
 
 /// An index tensor and the axis of a view that it picks from. Its indices count from the front and exist.
 pub(crate) type Pick = (usize, Tensor);

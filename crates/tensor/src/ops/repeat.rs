@@ -10,7 +10,7 @@ use crate::tensor::Tensor;
 use crate::views::Amounts;
 
 use super::arg::{AsArg, List, tensors_of};
-use super::index::Indices;
+use super::indices::Indices;
 
 /// # Repeating
 impl Tensor {

@@ -8,7 +8,8 @@ use crate::task::{self, WholeRule};
 use crate::tensor::Tensor;
 
 use super::arg::{Arg, AsArg};
-use super::index::{Indices, expect_list, expect_places, expect_within, own, ranked, reads, scan, size_of};
+use super::index::{own, reads, size_of};
+use super::indices::{Indices, expect_list, expect_places, expect_within, ranked, scan};
 use super::pointwise::check_alpha;
 
 impl Tensor {

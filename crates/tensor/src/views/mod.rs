@@ -8,6 +8,7 @@ mod reshape;
 mod slice;
 mod slices;
 mod split;
+mod taken;
 mod windows;
 mod write;
 

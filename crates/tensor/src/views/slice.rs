@@ -1,6 +1,7 @@
 //! Part of a tensor: `slice`, `narrow`, `select`; views, unless index tensors pick.
 
-use super::slices::{Position, Slices, index_on};
+use super::slices::{Position, Slices};
+use super::taken::index_on;
 use crate::axes::Axis;
 use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::ops::places::Picked;

@@ -2,7 +2,8 @@
 
 use ndarray::{ArrayViewMutD, Axis, IxDyn, Slice as AxisSlice};
 
-use super::slices::{Part, Slices};
+use super::slices::Slices;
+use super::taken::Part;
 use crate::dtype::{BlockMut, Element, with_block};
 use crate::error::{Here, Result, refuse};
 use crate::ops::places::Picked;

@@ -1,0 +1,115 @@
+//! Tensors of indices: what is refused of them before anything is read or written.
+//!
+//! Indices are data, so they are scanned as a whole.
+
+use crate::create::expect_room;
+use crate::dtype::DType;
+use crate::error::{Result, TensorFacts, refuse};
+use crate::shape::Shape;
+use crate::tensor::Tensor;
+
+/// A tensor of indices, `I64`: what picks and places elements.
+///
+/// ```
+/// use foldback_tensor::tensor;
+/// let (x, rows) = (tensor![[1.0], [2.0]], tensor![1, 1; i64]);
+/// assert_eq!(x.index_select(0, &rows)?, x.index_select(0, rows)?);
+/// # Ok::<(), foldback_tensor::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Indices(pub(crate) Tensor);
+
+impl From<&Tensor> for Indices {
+    fn from(t: &Tensor) -> Indices {
+        Indices(t.clone())
+    }
+}
+impl From<Tensor> for Indices {
+    fn from(t: Tensor) -> Indices {
+        Indices(t)
+    }
+}
+impl From<&Indices> for Indices {
+    fn from(i: &Indices) -> Indices {
+        i.clone()
+    }
+}
+impl std::ops::Deref for Indices {
+    type Target = Tensor;
+    fn deref(&self) -> &Tensor {
+        &self.0
+    }
+}
+
+/// The indices counted from the front.
+///
+/// # Errors
+/// `IndexOutOfRange` for one outside `-size .. size`.
+pub(crate) fn wrapped(op: &'static str, index: &Tensor, axis: usize, size: usize) -> Result<Tensor> {
+    if scan_from(op, index, axis, size, -(size as i64))? {
+        return index.lt(0)?.where_cond(index.add(size)?, index);
+    }
+    Ok(index.clone())
+}
+
+/// The shape, where a single number counts as `[1]`.
+pub(super) fn ranked(t: &Tensor) -> Shape {
+    if t.rank() == 0 { Shape::from(1) } else { t.shape().clone() }
+}
+
+/// Refuses an index that is not a list of `i64` or a single one.
+pub(super) fn expect_list(op: &'static str, index: &Tensor) -> Result<()> {
+    index.expect_dtype(op, "an index", DType::I64)?;
+    if index.rank() > 1 {
+        refuse(TensorFacts::Rank { op, operand: "index", expected: "at most 1", found: index.rank() })
+    } else {
+        Ok(())
+    }
+}
+
+/// Refuses an index of another rank than `t`, or longer on an axis other than `free`.
+pub(super) fn expect_within(op: &'static str, index: &Tensor, t: &Tensor, free: Option<usize>) -> Result<()> {
+    let (own, mut expected) = (ranked(index), ranked(t));
+    let fits =
+        own.rank() == expected.rank() && (0..own.rank()).all(|d| Some(d) == free || own[d] <= expected[d]);
+    if fits {
+        return Ok(());
+    }
+    let Some(free) = free else {
+        // The index goes along no axis: `t` is what is taken at each of its places.
+        let (expected, found) = (own, t.shape().clone());
+        return refuse(TensorFacts::ShapeMismatch { op, operand: "source", expected, found });
+    };
+    if own.rank() == expected.rank() {
+        expected[free] = own[free];
+    }
+    refuse(TensorFacts::ShapeMismatch { op, operand: "index", expected, found: index.shape().clone() })
+}
+
+/// Refuses an index of more places than there is room for in a type, before they are read: where they share memory, that
+/// would take ages.
+pub(super) fn expect_places(op: &'static str, index: &Tensor, dtype: DType) -> Result<()> {
+    let axes = index.dims().iter().zip(index.strides()).filter(|&(_, &stride)| stride != 0);
+    let places = Shape(axes.map(|(&size, _)| size).collect());
+    expect_room(op, &places, dtype)
+        .map_err(|_| TensorFacts::TooLarge { op, shape: index.shape().clone() }.into())
+}
+
+/// Refuses indices outside `0 .. size`.
+pub(super) fn scan(op: &'static str, index: &Tensor, axis: usize, size: usize) -> Result<()> {
+    scan_from(op, index, axis, size, 0).map(drop)
+}
+
+/// Refuses indices outside `first .. size`; says whether some are negative.
+fn scan_from(op: &'static str, index: &Tensor, axis: usize, size: usize, first: i64) -> Result<bool> {
+    if index.numel() == 0 {
+        return Ok(false);
+    }
+    let (least, most) = (index.amin(..)?.item_as::<i64>()?, index.amax(..)?.item_as::<i64>()?);
+    for i in [least, most] {
+        if i < first || i >= size as i64 {
+            return refuse(TensorFacts::IndexOutOfRange { op, index: i, axis, size });
+        }
+    }
+    Ok(least < 0)
+}
