@@ -92,7 +92,7 @@ fn other(e: candle_core::Error) -> foldback::Error {
 
 fn sums(results: &[&Tensor]) -> foldback::Result<Vec<Checksum>> {
     let of = |t: &&Tensor| -> Result<Checksum> {
-        let values: Vec<f32> = t.to(DType::F32)?.flatten_all()?.to_vec1()?;
+        let values: Vec<f32> = t.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?;
         Ok(Checksum::of_f32(&values))
     };
     results.iter().map(of).collect::<Result<_>>().map_err(other)
@@ -243,7 +243,7 @@ impl Training {
         let mut h = self.input.clone();
         for (i, layer) in self.layers.iter().enumerate() {
             if i > 0 {
-                h = if self.mlp.activation == Activation::Tanh { h.tanh()? } else { h.relu() };
+                h = if self.mlp.activation == Activation::Tanh { h.tanh()? } else { h.relu()? };
             }
             h = layer.forward(&h)?;
         }

@@ -42,9 +42,13 @@ fn standard<T: RowFloat>(x: T, [m, r]: [T; 2]) -> T {
     (x - m) * r
 }
 
-/// The mean of a row, 0 if it is not taken off, and the reciprocal of its standard deviation.
+/// The mean of a row, 0 if it is not taken off, the reciprocal of its standard deviation, and its variance.
 #[inline(always)]
-fn moments<const FMA: bool, T: RowFloat>(how: &NormRows<'_, T>, x: &[T], scratch: &mut [T; RUN]) -> [T; 2] {
+fn statistics<const FMA: bool, T: RowFloat>(
+    how: &NormRows<'_, T>,
+    x: &[T],
+    scratch: &mut [T; RUN],
+) -> [T; 3] {
     let n = T::of(how.n as f64);
     let m = if how.centred { Line::sum(x, x.len()) / n } else { T::of(0.0) };
     let mut wide = T::Sum::START;
@@ -56,7 +60,7 @@ fn moments<const FMA: bool, T: RowFloat>(how: &NormRows<'_, T>, x: &[T], scratch
         wide = add_run(wide, squares);
     }
     let variance = Lane::<T, FMA>(T::Sum::finish(wide) / n);
-    [m, (variance + how.eps).rsqrt().0]
+    [m, (variance + how.eps).rsqrt().0, variance.0]
 }
 
 #[inline(always)]
@@ -69,8 +73,8 @@ fn write_line<T: RowFloat>(x: &[T], moments: [T; 2], w: impl Line<T>, b: impl Li
 }
 
 door! {
-    /// Rows normalised, the first of them being number `first`, and the moments of each.
-    pub(crate) fn norm_rows[T: RowFloat][T](how: &NormRows<'_, T>, first: usize, x: &[T], out: &mut [T], moments_of: &mut [[T; 2]]);
+    /// Rows normalised, the first of them being number `first`, and the statistics of each.
+    pub(crate) fn norm_rows[T: RowFloat][T](how: &NormRows<'_, T>, first: usize, x: &[T], out: &mut [T], statistics_of: &mut [[T; 3]]);
     body norm_rows_body
 }
 #[inline(always)]
@@ -79,14 +83,14 @@ fn norm_rows_body<const FMA: bool, T: RowFloat>(
     first: usize,
     x: &[T],
     out: &mut [T],
-    moments_of: &mut [[T; 2]],
+    statistics_of: &mut [[T; 3]],
 ) {
     let (n, scratch) = (how.n, &mut [T::of(0.0); RUN]);
     let (one, zero) = (Repeated(T::of(1.0)), Repeated(T::of(0.0)));
-    for (row, ((x, out), pair)) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)).zip(moments_of).enumerate()
-    {
-        let found = moments::<FMA, T>(how, x, scratch);
-        *pair = found;
+    let rows = x.chunks_exact(n).zip(out.chunks_exact_mut(n)).zip(statistics_of);
+    for (row, ((x, out), of_row)) in rows.enumerate() {
+        *of_row = statistics::<FMA, T>(how, x, scratch);
+        let found = [of_row[0], of_row[1]];
         let (w, b) = (how.of_row(first + row, how.weight), how.of_row(first + row, how.bias));
         match (w, b) {
             ([], []) => write_line(x, found, one, zero, out),
@@ -148,7 +152,7 @@ fn write_slopes<T: RowFloat>(
 door! {
     /// The gradient of [`norm_rows`] for the elements, given that of the results, and, unless `sums` is empty, what is to be
     /// added to those of the weights and behind them of the biases.
-    pub(crate) fn norm_rows_backward[T: RowFloat][T](how: &NormRows<'_, T>, first: usize, operands: [&[T]; 2], moments_of: &[[T; 2]], out: &mut [T], sums: &mut [T]);
+    pub(crate) fn norm_rows_backward[T: RowFloat][T](how: &NormRows<'_, T>, first: usize, operands: [&[T]; 2], statistics_of: &[[T; 3]], out: &mut [T], sums: &mut [T]);
     body norm_rows_backward_body
 }
 #[inline(always)]
@@ -156,58 +160,61 @@ fn norm_rows_backward_body<const FMA: bool, T: RowFloat>(
     how: &NormRows<'_, T>,
     first: usize,
     [g, x]: [&[T]; 2],
-    moments_of: &[[T; 2]],
+    statistics_of: &[[T; 3]],
     out: &mut [T],
     sums: &mut [T],
 ) {
     let (n, size, scratch) = (how.n, how.n / how.lines, &mut [[T::of(0.0); RUN]; 2]);
     let (of_weights, of_biases) = sums.split_at_mut(sums.len() / 2);
+    let wanted = !of_weights.is_empty();
+    let one = Repeated(T::of(1.0));
     let rows = g.chunks_exact(n).zip(x.chunks_exact(n)).zip(out.chunks_exact_mut(n));
-    for (row, (((g, x), out), &found)) in rows.zip(moments_of).enumerate() {
-        let w = how.of_row(first + row, how.weight);
-        let each = |line: usize| Repeated(w.get(line).copied().unwrap_or(T::of(1.0)));
-        let mut both: Sums<T> = [T::Sum::START; 2];
-        // A row of weights, or a weight per line.
-        let per_element = how.lines == n && !w.is_empty();
-        let step = if per_element || w.is_empty() { n } else { size };
-        for (line, (g, x)) in g.chunks(step).zip(x.chunks(step)).enumerate() {
+    for (row, (((g, x), out), of_row)) in rows.zip(statistics_of).enumerate() {
+        let (w, found) = (how.of_row(first + row, how.weight), [of_row[0], of_row[1]]);
+        let start = if wanted { (first + row) % how.groups * how.lines } else { 0 };
+        let count = if wanted { how.lines } else { 0 };
+        let (of_w, of_b) = (&mut of_weights[start..][..count], &mut of_biases[start..][..count]);
+        let mut means = if how.lines == n {
+            let mut both: Sums<T> = [T::Sum::START; 2];
             for (k, (g, x)) in g.chunks(RUN).zip(x.chunks(RUN)).enumerate() {
-                both = match per_element {
-                    true => add_line(g, x, found, &w[k * RUN..][..g.len()], scratch, both),
-                    false => add_line(g, x, found, each(line), scratch, both),
+                both = match w {
+                    [] => add_line(g, x, found, one, scratch, both),
+                    w => add_line(g, x, found, &w[k * RUN..][..g.len()], scratch, both),
                 };
             }
-        }
-        let mut means = both.map(|s| T::Sum::finish(s) / T::of(n as f64));
-        if !how.centred {
-            means[0] = T::of(0.0);
-        }
-        for (line, ((g, x), out)) in g.chunks(step).zip(x.chunks(step)).zip(out.chunks_mut(step)).enumerate()
-        {
-            match per_element {
-                true => write_slopes(g, x, found, w, means, out),
-                false => write_slopes(g, x, found, each(line), means, out),
+            for (i, (of_w, of_b)) in of_w.iter_mut().zip(of_b).enumerate() {
+                *of_w = *of_w + g[i] * standard(x[i], found);
+                *of_b = *of_b + g[i];
             }
-        }
-        if of_weights.is_empty() {
-            continue;
-        }
-        let start = (first + row) % how.groups * how.lines;
-        let (of_w, of_b) = (&mut of_weights[start..][..how.lines], &mut of_biases[start..][..how.lines]);
-        if how.lines == n {
-            let (g, x) = (&g[..n], &x[..n]);
-            for i in 0..n {
-                of_w[i] = of_w[i] + g[i] * standard(x[i], found);
-                of_b[i] = of_b[i] + g[i];
-            }
+            both.map(|s| T::Sum::finish(s) / T::of(n as f64))
         } else {
+            let mut means = [0.0; 2];
             for (line, (g, x)) in g.chunks_exact(size).zip(x.chunks_exact(size)).enumerate() {
                 let mut both: Sums<T> = [T::Sum::START; 2];
                 for (g, x) in g.chunks(RUN).zip(x.chunks(RUN)) {
-                    both = add_line(g, x, found, Repeated(T::of(1.0)), scratch, both);
+                    both = add_line(g, x, found, one, scratch, both);
                 }
-                of_b[line] = of_b[line] + T::Sum::finish(both[0]);
-                of_w[line] = of_w[line] + T::Sum::finish(both[1]);
+                let both = both.map(T::Sum::finish);
+                if wanted {
+                    of_b[line] = of_b[line] + both[0];
+                    of_w[line] = of_w[line] + both[1];
+                }
+                let weight = w.get(line).map_or(1.0, |w| w.to_scalar().to_f64());
+                means = [0, 1].map(|k| means[k] + weight * both[k].to_scalar().to_f64());
+            }
+            means.map(|sum| T::of(sum / n as f64))
+        };
+        if !how.centred {
+            means[0] = T::of(0.0);
+        }
+        match w {
+            [] => write_slopes(g, x, found, one, means, out),
+            w if how.lines == n => write_slopes(g, x, found, w, means, out),
+            w => {
+                let lines = g.chunks_exact(size).zip(x.chunks_exact(size)).zip(out.chunks_exact_mut(size));
+                for (((g, x), out), &w) in lines.zip(w) {
+                    write_slopes(g, x, found, Repeated(w), means, out);
+                }
             }
         }
     }

@@ -12,6 +12,7 @@ use crate::kernels::FloatKernel;
 use crate::kernels::norm::{NormRows, norm_rows, norm_rows_backward};
 use crate::kernels::softmax::RowFloat;
 use crate::ops::kernel::{JointKernel, Target, fold_jointly};
+use crate::shape::Shape;
 use crate::task::{self, Read, SeveralRule};
 use crate::tensor::Tensor;
 use crate::threads::{GRAIN, split_work};
@@ -20,8 +21,11 @@ use crate::threads::{GRAIN, split_work};
 /// any number of threads.
 const PIECES: usize = 32;
 
+/// What is known of each group: its mean, the reciprocal of its standard deviation, and its variance.
+const STATISTICS: usize = 3;
+
 impl Normalisation {
-    /// The result, and the mean and the reciprocal of the standard deviation of each group, `[groups, 2]`.
+    /// The result, and the mean, the reciprocal of the standard deviation and the variance of each group, `[groups, 3]`.
     ///
     /// # Errors
     /// `MixedDTypes` and `ShapeMismatch` for the parameters, `TooLarge`.
@@ -40,7 +44,7 @@ impl Normalisation {
         let (weight, bias) = (parameter("weight", weight)?, parameter("bias", bias)?);
         let dtype = x.dtype();
         let reads = [&own, &weight, &bias].map(|t| Read::Tensor(t, dtype));
-        let (rows, moments) = (own.shape(), [own.numel() / n, 2].into());
+        let (rows, moments) = (own.shape(), [own.numel() / n, STATISTICS].into());
         let [y, statistics] = task::several(self.op, &Rows(self, n), &reads, [rows, &moments], dtype)?;
         Ok((y.reshape(x.shape())?, statistics))
     }
@@ -103,7 +107,7 @@ impl Normalisation {
         let dtype = mean.dtype();
         task::expect_one_dtype(self.op, ("mean", mean), ("var", var))?;
         let [mean, var] = [("mean", mean), ("var", var)].map(|(name, t)| self.parameter(name, mean, t));
-        self.pairs(&mean?, &var?, dtype)
+        self.side_by_side(&mean?, &var?, dtype)
     }
 
     /// The elements normalised with given statistics.
@@ -140,14 +144,16 @@ impl Normalisation {
         statistics: &Tensor,
         running: Option<([&Tensor; 2], f64)>,
     ) -> Result<[Tensor; 2]> {
-        let var = x.reshape(&self.view)?.var_with(Axes::from(self.axes), 1.0)?;
-        let mean = statistics.select(1, 0)?.reshape(var.shape())?;
+        let n = self.count() as f64;
+        let groups: Vec<usize> =
+            (0..self.view.rank()).filter(|&axis| !self.takes(axis)).map(|axis| self.view[axis]).collect();
+        let column = |i: isize| statistics.select(1, i)?.reshape(groups.as_slice());
         let per_channel =
             |t: Tensor| if t.rank() > 1 { t.mean(0)?.reshape(&self.parameter) } else { Ok(t.contiguous()) };
-        let found = [per_channel(mean)?, per_channel(var)?];
+        let found = [per_channel(column(0)?)?, per_channel(column(2)?.mul(n / (n - 1.0))?)?];
         let Some(([mean, var], momentum)) = running else { return Ok(found) };
         let [new_mean, new_var] = found;
-        let nothing = self.axes.iter().any(|&axis| self.view[axis as usize] == 0);
+        let nothing = self.count() == 0;
         let goes_on = |name, old: &Tensor, new: Tensor| {
             self.parameter(name, x, old)?;
             if nothing {
@@ -182,33 +188,44 @@ impl Normalisation {
         keep(Axes::from(self.axes))
     }
 
+    /// Whether an axis of the view is normalised over.
+    fn takes(&self, axis: usize) -> bool {
+        self.axes.contains(&(axis as isize))
+    }
+
+    /// How many elements are normalised together.
+    fn count(&self) -> usize {
+        self.axes.iter().map(|&axis| self.view[axis as usize]).product()
+    }
+
     /// The statistics by folds.
     fn statistics(&self, x: &Tensor) -> Result<Tensor> {
         let (x, dtype) = (x.reshape(&self.view)?, x.dtype());
         let zero = Read::Number(Scalar::I64(0), dtype);
         if self.centred {
-            return self.pairs(&x.mean(self.over())?, &x.var_with(self.over(), 0.0)?, dtype);
+            let (var, mean) = x.var_mean_with(self.over(), 0.0)?;
+            return self.side_by_side(&mean, &var, dtype);
         }
         let square = task::map(self.op, &FloatKernel(Square), &[Read::Tensor(&x, dtype)], x.shape(), dtype)?;
         let var = square.mean(self.over())?;
         let mean = task::map(self.op, &FloatKernel(BiasSlope), &[zero], var.shape(), dtype)?;
-        self.pairs(&mean, &var, dtype)
+        self.side_by_side(&mean, &var, dtype)
     }
 
-    /// Means and variances side by side, the latter as reciprocals of standard deviations.
-    fn pairs(&self, mean: &Tensor, var: &Tensor, dtype: DType) -> Result<Tensor> {
+    /// The statistics of given means and variances.
+    fn side_by_side(&self, mean: &Tensor, var: &Tensor, dtype: DType) -> Result<Tensor> {
         let reads = [Read::Tensor(var, dtype), Read::Number(Scalar::F64(self.eps), dtype)];
         let inverse = task::map(self.op, &FloatKernel(Inverse), &reads, var.shape(), dtype)?;
-        Tensor::stack([mean.flatten(..)?, inverse.flatten(..)?], 1)
+        Tensor::stack([mean.flatten(..)?, inverse.flatten(..)?, var.flatten(..)?], 1)
     }
 
-    /// Both columns of the statistics, in the view.
+    /// The means and the reciprocals of the standard deviations, in the view.
     ///
     /// # Errors
     /// `TooLarge`.
     pub fn moments(&self, statistics: &Tensor) -> Result<[Tensor; 2]> {
-        let mut kept: Vec<usize> = self.view.to_vec();
-        self.axes.iter().for_each(|&axis| kept[axis as usize] = 1);
+        let kept: Vec<usize> =
+            (0..self.view.rank()).map(|axis| if self.takes(axis) { 1 } else { self.view[axis] }).collect();
         Ok([
             statistics.select(1, 0)?.reshape(kept.as_slice())?,
             statistics.select(1, 1)?.reshape(kept.as_slice())?,
@@ -245,14 +262,21 @@ impl Normalisation {
             Some(w) => self.parameter("weight", x, w)?,
             None => Tensor::ones_with((), dtype),
         };
-        let count = self.axes.iter().map(|&axis| self.view[axis as usize]).product::<usize>() as f64;
-        let sums = JointKernel(&[
-            (&FloatKernel(Weighted), &[0, 1]),
-            (&FloatKernel(WeightedAlong), &[0, 1, 2, 3, 4]),
-        ]);
-        let targets = [Target::of(m.shape()), Target::of(m.shape())];
-        let operands = [&g, &w, &view, &m, &r];
-        let [s, t] = pair(fold_jointly(op, &sums, &operands, targets.into_iter().collect())?);
+        let count = self.count() as f64;
+        let behind_ones =
+            |shape: &Shape| shape.dims().iter().copied().skip_while(|&n| n == 1).collect::<Vec<_>>();
+        let [s, t] = if behind_ones(&self.affine) == behind_ones(m.shape()) {
+            // The elements of a group have one weight.
+            [db.reshape(m.shape())?.mul(&w)?, dw.reshape(m.shape())?.mul(&w)?]
+        } else {
+            let sums = JointKernel(&[
+                (&FloatKernel(Weighted), &[0, 1]),
+                (&FloatKernel(WeightedAlong), &[0, 1, 2, 3, 4]),
+            ]);
+            let targets = [Target::of(m.shape()), Target::of(m.shape())];
+            let operands = [&g, &w, &view, &m, &r];
+            pair(fold_jointly(op, &sums, &operands, targets.into_iter().collect())?)
+        };
         let s = if self.centred { s.div(count)? } else { s.zeros_like() };
         let t = t.div(count)?;
         let reads = [&g, &w, &view, &m, &r, &s, &t].map(|t| Read::Tensor(t, dtype));
@@ -302,19 +326,20 @@ struct Rows<'a>(&'a Normalisation, usize);
 
 impl SeveralRule for Rows<'_> {
     fn run(&self, _: &'static str, reads: &[&Tensor], outs: SmallVec<[BlockMut<'_>; 2]>) -> Result<()> {
-        fn run<T: RowFloat>(rule: &Rows<'_>, reads: &[&Tensor], [out, pairs]: [BlockMut<'_>; 2]) {
-            let (x, n, pairs) = (own::<T>(reads[0]), rule.1, own_mut::<T>(pairs).as_chunks_mut::<2>().0);
+        fn run<T: RowFloat>(rule: &Rows<'_>, reads: &[&Tensor], [out, statistics]: [BlockMut<'_>; 2]) {
+            let (x, n) = (own::<T>(reads[0]), rule.1);
+            let statistics = own_mut::<T>(statistics).as_chunks_mut::<STATISTICS>().0;
             let how = rule.0.rows(n, own(reads[1]), own(reads[2]));
             split_work(
-                pairs.len(),
+                statistics.len(),
                 (GRAIN / n).max(1),
-                (own_mut::<T>(out), pairs),
-                &|(out, pairs), at| {
-                    let ((a, b), (c, d)) = (out.split_at_mut(at * n), pairs.split_at_mut(at));
+                (own_mut::<T>(out), statistics),
+                &|(out, statistics), at| {
+                    let ((a, b), (c, d)) = (out.split_at_mut(at * n), statistics.split_at_mut(at));
                     ((a, c), (b, d))
                 },
-                &|first, rows, (out, pairs)| {
-                    norm_rows(&how, first, &x[first * n..][..rows * n], out, pairs);
+                &|first, rows, (out, statistics)| {
+                    norm_rows(&how, first, &x[first * n..][..rows * n], out, statistics);
                 },
             );
         }
@@ -339,10 +364,10 @@ impl SeveralRule for RowsBackward<'_> {
             let (n, piece) = (rule.n, rule.piece);
             let [g, x] = [own::<T>(reads[0]), own(reads[1])];
             let how = rule.how.rows(n, own(reads[2]), &[]);
-            let pairs = own::<T>(reads[3]).as_chunks::<2>().0;
+            let statistics = own::<T>(reads[3]).as_chunks::<STATISTICS>().0;
             let (out, sums) = (own_mut::<T>(out), own_mut::<T>(sums));
             sums.fill(T::of(0.0));
-            let (rows, pieces) = (pairs.len(), pairs.len().div_ceil(piece));
+            let (rows, pieces) = (statistics.len(), statistics.len().div_ceil(piece));
             let width = sums.len() / pieces;
             split_work(
                 pieces,
@@ -360,7 +385,7 @@ impl SeveralRule for RowsBackward<'_> {
                         let [g, x] = [g, x].map(|all| &all[row * n..][..rows * n]);
                         let out = &mut out[k * piece * n..][..rows * n];
                         let sums = &mut sums[k * width..][..width];
-                        norm_rows_backward(&how, row, [g, x], &pairs[row..][..rows], out, sums);
+                        norm_rows_backward(&how, row, [g, x], &statistics[row..][..rows], out, sums);
                     }
                 },
             );
