@@ -287,6 +287,10 @@ on_both! {
     "contiguous": |x, y, m| x.t().contiguous();
     "to": |x, y, m| [x.to(DType::F64), x.float(), x.double(), x.long(), x.bool()];
     "item": |x, y, m| x.sum(..).unwrap().item();
+    "equal": |x, y, m| x.equal(x * 1.0);
+    "equal in values only": |x, y, m| x.equal(x.to(DType::F64));
+    "equal to another shape": |x, y, m| x.equal(y);
+    "equal to a number": |x, y, m| (x.equal(1), x.sum(..).unwrap().equal(x.sum(..).unwrap().item().unwrap()));
     "item_as": |x, y, m| x.sum(..).unwrap().item_as::<f32>();
     "to_vec": |x, y, m| x.to_vec::<f32>();
     "zeros_like": |x, y, m| [x.zeros_like(), x.ones_like(), x.full_like(3)];

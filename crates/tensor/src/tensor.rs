@@ -88,7 +88,7 @@ impl Layout {
     }
 }
 
-fn is_row_major(shape: &[usize], strides: &[isize]) -> bool {
+pub(crate) fn is_row_major(shape: &[usize], strides: &[isize]) -> bool {
     let mut step = 1isize;
     for (&size, &stride) in shape.iter().zip(strides).rev() {
         if size == 0 {

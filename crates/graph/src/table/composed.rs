@@ -4,7 +4,7 @@ use foldback_tensor::kernel::StrictProduct;
 use foldback_tensor::{Axis, Datum, Here, Over, Scalar, or_panic};
 
 use crate::error::Result;
-use crate::input::AsInput;
+use crate::input::{AsInput, Input};
 use crate::var::Var;
 
 /// # Shapes
@@ -179,6 +179,24 @@ impl Var {
     #[track_caller]
     pub fn item_as<T: Datum>(&self) -> Result<T> {
         self.value_ref().item_as().here()
+    }
+
+    /// Whether an operand has the same shape and type and all of its elements are equal; a NaN differs from everything. PyTorch's
+    /// `torch.equal`. Whether two handles stand for one variable says [`Var::is_same`].
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::tensor;
+    /// let x = tensor![1.0, 2.0].requires_grad();
+    /// assert!(x.equal(tensor![1.0, 2.0]) && x.equal(&x * 1.0) && !x.equal(1.0));
+    /// ```
+    pub fn equal(&self, other: impl AsInput) -> bool {
+        let own = self.value_ref();
+        match other.input() {
+            Input::Var(v) => own.equal(&*v.value_ref()),
+            Input::Tensor(t) => own.equal(t),
+            Input::Scalar(s) => own.equal(s),
+        }
     }
 
     /// All elements in row-major order, in their own type.

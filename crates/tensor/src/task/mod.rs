@@ -85,7 +85,7 @@ pub(crate) enum Does<'a> {
 
 /// Where a result goes.
 pub(crate) enum To<'a> {
-    /// a new tensor of this type; with stride 0 where nothing moves that is read
+    /// a new tensor of this type, which lies as what is read; with stride 0 where nothing moves that is read
     New(DType),
     /// a new row-major tensor of this type
     Dense(DType),

@@ -23,7 +23,11 @@ const LEFT_OUT: &[LeftOut] = &[
     LeftOut("scale_grad_by_freq", &[], "no gradient of what is computed; a hook can divide by a `bincount`"),
     LeftOut("sparse", &[], "gradients are dense"),
     LeftOut("sparse_grad", &[], "gradients are dense"),
-    LeftOut("memory_format", &[], "elements are made in row-major order"),
+    LeftOut(
+        "memory_format",
+        &[],
+        "a result lies as what fills its shape does, else row-major; `contiguous` makes row-major elements",
+    ),
     LeftOut("copy", &["to"], "values share memory unseen"),
     LeftOut("other", &["to"], "`x.to(y.dtype())`"),
     LeftOut("device", &[], "there is one device"),

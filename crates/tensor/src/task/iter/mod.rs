@@ -14,6 +14,7 @@ mod cut;
 mod flat;
 mod fold;
 mod folding;
+mod in_order;
 mod order;
 #[cfg(test)]
 mod order_tests;

@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use super::block::{BLOCK, BlockPlace, Scratch, is_in_place, lay_out};
 use super::counter::Counter;
+use super::in_order::{map_in_order, memory_order};
 use super::plan::{Axis, Plan};
 use super::rows::{are_long, write_rows};
 use super::stream::{BlockWriter, bytes_read, worth_streaming};
@@ -20,7 +21,8 @@ use crate::threads::{GRAIN, split_work};
 
 /// A pointwise result over `shape`, which every operand broadcasts to. Without a kernel, the only operand itself.
 ///
-/// Axes along which no operand moves are computed once; the result has stride 0 there.
+/// Axes along which no operand moves are computed once; the result has stride 0 there. Where operands that fill the shape have their
+/// elements in one order, the result has it, too; else it is row-major.
 pub(crate) fn map(
     op: &'static str,
     kernel: Option<&dyn BlockKernel>,
@@ -43,6 +45,9 @@ pub(crate) fn map(
             run_direct(kernel, operands, storage.block_mut(), n);
             return Ok(Tensor::from_storage(storage, shape));
         }
+    }
+    if let Some(order) = memory_order(operands, &shape) {
+        return map_in_order(op, kernel, operands, (shape, order), dtype);
     }
     checked_len(op, &shape, dtype)?;
     let plan = Plan::new(&shape, operands, true);
