@@ -1,9 +1,12 @@
 //! The doors of laying out: elements that lie at some steps, one after another; and those in another type.
 
+use std::ops::Range;
+
 use super::doors::door;
 use super::each;
 use super::level::{Level, level};
-use crate::dtype::Element;
+use super::transpose::{SIDE, has_wide_shuffles, transpose_f32};
+use crate::dtype::{Block, BlockMut, Element};
 
 door! {
     /// Lays out rows of `cols` elements, with a step from row to row and one within a row, one after another.
@@ -128,13 +131,45 @@ fn lay_out_planes<T: Element, const N: usize>(src: &[T], start: isize, cols: usi
 /// Columns that each lie one after another, `step` apart: squares of them, so that both sides are gone along in order.
 #[inline(always)]
 fn lay_out_across<T: Element>(src: &[T], start: usize, step: usize, cols: usize, out: &mut [T]) {
-    const N: usize = 4;
     let rows = out.len() / cols;
-    let whole = cols / N * N;
-    for c in (0..whole).step_by(N) {
-        let runs: [&[T]; N] = each(&[][..], |k| &src[start + (c + k) * step..][..rows]);
-        let mut r = 0;
-        while r + N <= rows {
+    let mut squares = [0, 0];
+    if let (Block::F32(src), BlockMut::F32(out)) = (T::block(src), T::block_mut(out))
+        && has_wide_shuffles()
+    {
+        squares = [rows, cols].map(|n| n / SIDE * SIDE);
+        lay_out_squares(&src[start..], step, cols, squares, out);
+    }
+    let [high, wide] = squares;
+    lay_out_part(src, (start, step), 0..high, wide..cols, cols, out);
+    lay_out_part(src, (start, step), high..rows, 0..cols, cols, out);
+}
+
+/// So many rows and columns, in squares that stay in registers.
+fn lay_out_squares(src: &[f32], step: usize, cols: usize, [high, wide]: [usize; 2], out: &mut [f32]) {
+    for r in (0..high).step_by(SIDE) {
+        for c in (0..wide).step_by(SIDE) {
+            let run = |k: usize| src[(c + k) * step + r..].first_chunk().expect("a column has all rows");
+            transpose_f32(std::array::from_fn(run), &mut out[r * cols + c..], cols);
+        }
+    }
+}
+
+/// Some rows and columns, in small squares.
+#[inline(always)]
+fn lay_out_part<T: Element>(
+    src: &[T],
+    (start, step): (usize, usize),
+    rows: Range<usize>,
+    part: Range<usize>,
+    cols: usize,
+    out: &mut [T],
+) {
+    const N: usize = 4;
+    let whole = part.start + part.len() / N * N;
+    for c in (part.start..whole).step_by(N) {
+        let runs: [&[T]; N] = each(&[][..], |k| &src[start + (c + k) * step..][..rows.end]);
+        let mut r = rows.start;
+        while r + N <= rows.end {
             let square: [&[T]; N] = each(&[][..], |k| &runs[k][r..r + N]);
             for i in 0..N {
                 let to = &mut out[(r + i) * cols + c..][..N];
@@ -144,16 +179,16 @@ fn lay_out_across<T: Element>(src: &[T], start: usize, step: usize, cols: usize,
             }
             r += N;
         }
-        while r < rows {
+        while r < rows.end {
             for k in 0..N {
                 out[r * cols + c + k] = runs[k][r];
             }
             r += 1;
         }
     }
-    for c in whole..cols {
-        let run = &src[start + c * step..][..rows];
-        for (row, &v) in out.chunks_exact_mut(cols).zip(run) {
+    for c in whole..part.end {
+        let run = &src[start + c * step..][rows.clone()];
+        for (row, &v) in out[rows.start * cols..].chunks_exact_mut(cols).zip(run) {
             row[c] = v;
         }
     }

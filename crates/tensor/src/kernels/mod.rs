@@ -23,6 +23,7 @@ mod scan;
 mod scatter;
 mod simple;
 pub(crate) mod softmax;
+mod transpose;
 
 pub(crate) use cache::last_level_cache;
 #[cfg(test)]

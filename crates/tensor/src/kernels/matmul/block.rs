@@ -10,7 +10,7 @@
 
 use std::marker::PhantomData;
 
-use super::pack::{SIDE, pack, pack_groups};
+use super::pack::{pack, pack_groups};
 use super::passes::Put;
 use super::registers::{HIGH, Panel, height};
 use super::{Matrix, Multiply, Out, Tile, row_major};
@@ -18,6 +18,7 @@ use crate::buffer::Room;
 use crate::kernels::folds::Table;
 use crate::kernels::lane::Float;
 use crate::kernels::level::{Level, level};
+use crate::kernels::transpose::SIDE;
 
 /// Numbers whose products run in blocks.
 pub(super) trait MulAdd: Multiply + Float {

@@ -2,7 +2,6 @@
 
 use super::block::{MulAdd, blocked};
 use super::few::few;
-use super::pack::SIDE;
 use super::panels::Form;
 use super::passes::{Put, dots_f32, dots_f64, rows_f32, rows_f64};
 use super::registers::{Panel, block_f32, block_f64};
@@ -11,6 +10,7 @@ use super::vector::vector;
 use super::{Multiply, Product, Tile, Way};
 use crate::kernels::folds::Table;
 use crate::kernels::level::{Level, level};
+use crate::kernels::transpose::SIDE;
 
 macro_rules! float_multiply {
     ($t:ident, $width:literal, $block:path, $dots:path, $rows:path, $transpose:path) => {
@@ -57,8 +57,8 @@ macro_rules! float_multiply {
         }
     };
 }
-float_multiply!(f32, 16, block_f32, dots_f32, rows_f32, super::pack::transpose_f32);
-float_multiply!(f64, 8, block_f64, dots_f64, rows_f64, super::pack::transpose_plain);
+float_multiply!(f32, 16, block_f32, dots_f32, rows_f32, crate::kernels::transpose::transpose_f32);
+float_multiply!(f64, 8, block_f64, dots_f64, rows_f64, crate::kernels::transpose::transpose_plain);
 
 /// Products with a vector, or with few of them, read the matrix in order, see Note [Products with a vector]; all others run in
 /// blocks, see Note [Blocks].
