@@ -1,5 +1,7 @@
 //! Moving rows of elements: copying them to and from places that data decides, and adding them up there in order.
 
+use std::slice::ChunksExactMut;
+
 use crate::dtype::Element;
 use crate::threads::{GRAIN, split_work};
 
@@ -24,20 +26,51 @@ accumulate! {
     f64, |a, b| a + b;
 }
 
+/// Calls a loop over pieces of `len` elements that knows how many they are where they are few: a call to copy them would take longer
+/// than the copy.
+macro_rules! by_length {
+    ($len:expr, $loop:ident::<$t:ty>($($arg:expr),*)) => {
+        match $len {
+            1 => $loop::<$t, 1>($($arg),*),
+            2 => $loop::<$t, 2>($($arg),*),
+            3 => $loop::<$t, 3>($($arg),*),
+            4 => $loop::<$t, 4>($($arg),*),
+            8 => $loop::<$t, 8>($($arg),*),
+            _ => $loop::<$t, 0>($($arg),*),
+        }
+    };
+}
+
+/// Copies a piece of `N` elements, or of any number if that is 0.
+#[inline(always)]
+fn copy_piece<T: Element, const N: usize>(from: &[T], to: &mut [T]) {
+    match (from.first_chunk::<N>(), to.first_chunk_mut::<N>()) {
+        (Some(from), Some(to)) if N > 0 => *to = *from,
+        _ => to.copy_from_slice(from),
+    }
+}
+
 /// Copies `sources[s][r * lens[s] ..][.. lens[s]]`, one piece after another, into each row `r` of `out`.
 pub(crate) fn interleave<T: Element>(sources: &[&[T]], lens: &[usize], out: &mut [T]) {
+    fn pieces<T: Element, const N: usize>(source: &[T], len: usize, rows: ChunksExactMut<'_, T>, at: usize) {
+        for (line, piece) in rows.zip(source.chunks_exact(len)) {
+            copy_piece::<T, N>(piece, &mut line[at..at + len]);
+        }
+    }
     let row: usize = lens.iter().sum();
     if row == 0 {
         return;
     }
     let grain = (GRAIN / row).max(1) * row;
     split_work(out.len(), grain, out, &|o: &mut [T], at| o.split_at_mut(at), &|start, _, out| {
-        for (r, line) in out.chunks_exact_mut(row).enumerate() {
-            let (r, mut rest) = (start / row + r, line);
-            for (source, &len) in sources.iter().zip(lens) {
-                let (piece, later) = rest.split_at_mut(len);
-                piece.copy_from_slice(&source[r * len..][..len]);
-                rest = later;
+        // Some rows at a time, which stay in the cache for all sources.
+        let high = (GRAIN / row).max(1) * row;
+        for (block, out) in out.chunks_mut(high).enumerate() {
+            let (first, mut at) = ((start + block * high) / row, 0);
+            for (source, &len) in sources.iter().zip(lens).filter(|(_, len)| **len > 0) {
+                let (source, rows) = (&source[first * len..], out.chunks_exact_mut(row));
+                by_length!(len, pieces::<T>(source, len, rows, at));
+                at += len;
             }
         }
     });
@@ -45,14 +78,25 @@ pub(crate) fn interleave<T: Element>(sources: &[&[T]], lens: &[usize], out: &mut
 
 /// Takes rows of `len` elements out of matrices of `size` rows: `out[o, i] = source[o, index[i]]`.
 pub(crate) fn take_rows<T: Element>(source: &[T], size: usize, len: usize, index: &[i64], out: &mut [T]) {
+    fn take<T: Element, const N: usize>(source: &[T], len: usize, index: &[i64], out: &mut [T]) {
+        let len = if N == 0 { len } else { N };
+        for (line, &i) in out.chunks_exact_mut(len).zip(index) {
+            copy_piece::<T, N>(&source[i as usize * len..][..len], line);
+        }
+    }
     if out.is_empty() {
         return;
     }
     let grain = (GRAIN / len).max(1) * len;
-    split_work(out.len(), grain, out, &|o: &mut [T], at| o.split_at_mut(at), &|start, _, out| {
-        for (r, line) in out.chunks_exact_mut(len).enumerate() {
-            let (outer, i) = ((start / len + r) / index.len(), (start / len + r) % index.len());
-            line.copy_from_slice(&source[(outer * size + index[i] as usize) * len..][..len]);
+    split_work(out.len(), grain, out, &|o: &mut [T], at| o.split_at_mut(at), &|start, _, mut out| {
+        let mut place = start / len;
+        while !out.is_empty() {
+            let (outer, i) = (place / index.len(), place % index.len());
+            let count = (index.len() - i).min(out.len() / len);
+            let lines = out.split_off_mut(..count * len).expect("as many as there are at most");
+            let source = &source[outer * size * len..][..size * len];
+            by_length!(len, take::<T>(source, len, &index[i..i + count], lines));
+            place += count;
         }
     });
 }
