@@ -290,6 +290,11 @@ on_both! {
     "equal": |x, y, m| x.equal(x * 1.0);
     "equal in values only": |x, y, m| x.equal(x.to(DType::F64));
     "equal to another shape": |x, y, m| x.equal(y);
+    "equal to what it does not hold": |x, y, m| {
+        let whole = x.sum(..).unwrap().to(DType::I64);
+        let (number, truth) = (whole.item_as::<i64>().unwrap(), whole.to(DType::Bool));
+        ((whole.equal(number), whole.equal(number as f64 + 0.5)), (whole.equal(f64::NAN), truth.equal(0.5)))
+    };
     "equal to a number": |x, y, m| (x.equal(1), x.sum(..).unwrap().equal(x.sum(..).unwrap().item().unwrap()));
     "item_as": |x, y, m| x.sum(..).unwrap().item_as::<f32>();
     "to_vec": |x, y, m| x.to_vec::<f32>();

@@ -4,7 +4,7 @@ use approx::{AbsDiffEq, RelativeEq, UlpsEq};
 
 use crate::dtype::{DType, Element, Scalar, with_block};
 use crate::mismatch::{Mismatch, Place, Worst};
-use crate::ops::AsArg;
+use crate::ops::{Arg, AsArg};
 use crate::shape::Dims;
 use crate::tensor::Tensor;
 
@@ -26,7 +26,7 @@ impl PartialEq for Tensor {
 
 impl Tensor {
     /// Whether an operand has the same shape and type and all of its elements are equal, as `==` says of tensors: a NaN differs from
-    /// everything. PyTorch's `torch.equal`. A number is a 0-d tensor of this one's type.
+    /// everything. PyTorch's `torch.equal`. A number is equal to a 0-d tensor of any type that holds it, as [`Tensor::eq`] says.
     ///
     /// ```
     /// use foldback_tensor::tensor;
@@ -35,7 +35,10 @@ impl Tensor {
     /// assert!(!x.equal(tensor![1.0, 2.0; f64]) && !x.equal(tensor![[1.0, 2.0]]) && !x.equal(1.0));
     /// ```
     pub fn equal(&self, other: impl AsArg) -> bool {
-        *self == *other.arg().tensor(self.dtype())
+        match other.arg() {
+            Arg::Tensor(t) => self == t,
+            Arg::Scalar(s) => self.rank() == 0 && self.eq(s).is_ok_and(|same| same == Tensor::from(true)),
+        }
     }
 
     /// Whether two tensors hold the same bits, in one shape and type: a NaN is itself, and -0.0 is not 0.0. Where both are

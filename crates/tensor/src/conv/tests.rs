@@ -264,3 +264,11 @@ fn infinities_stay_with_the_taps_that_meet_them() {
         assert_eq!(finite, (0..rows * each).map(|i| !meets(i)).collect::<Vec<_>>(), "{channels} to {rows}");
     }
 }
+
+/// The page of conventions says so.
+#[test]
+fn zeros_around_are_multiplied_by_weights_that_are_no_numbers() {
+    let w = crate::tensor![[[1.0, 2.0, f32::INFINITY]]];
+    let y = Tensor::ones([1, 1, 3]).conv_transpose1d(&w).unwrap().to_vec::<f32>().unwrap();
+    assert!(y[..2].iter().all(|v| v.is_nan()) && y[2..] == [f32::INFINITY; 3], "{y:?}");
+}

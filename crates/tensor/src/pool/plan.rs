@@ -142,8 +142,8 @@ impl Slide {
     pub(super) fn windows(&self, op: &'static str, x: &Tensor) -> Result<Windows> {
         let (step, mut each) = (self.dilation, Vec::with_capacity(self.output));
         for (start, end) in self.each() {
-            let first = if start < 0 { start.unsigned_abs().div_ceil(step) * step } else { 0 };
-            let start = (start + first as isize) as usize;
+            let outside = start.min(0).unsigned_abs();
+            let start = start.max(0) as usize + (outside.div_ceil(step) * step - outside);
             let end = end.min(self.input as isize) as usize;
             if start >= end {
                 let why = "has a window with nothing but padding: give less dilation or less padding".into();

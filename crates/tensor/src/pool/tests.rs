@@ -224,3 +224,11 @@ fn what_does_not_fit_is_refused_with_a_cure() {
         assert_eq!(x.max_pool2d_with(2, far).unwrap().dims(), [1, 2, 1, 1]);
     }
 }
+
+#[test]
+fn windows_that_step_over_everything_are_refused() {
+    let huge = 1usize << 63;
+    let pool = Pool::new().stride(huge).padding(1).dilation(huge).ceil_mode(true);
+    let refused = Tensor::ones([1, 2, 5]).max_pool1d_with(2, pool);
+    assert!(refused.unwrap_err().to_string().contains("nothing but padding"));
+}
