@@ -273,12 +273,15 @@ impl Tensor {
         self.is_contiguous().then(|| self.storage.block().range(self.layout.offset, self.numel()))
     }
 
-    /// The elements in row-major order, without a copy, if they lie like that and are of type `T`.
+    /// The elements in row-major order, without a copy, if they lie like that and are of type `T`. A pointwise result lies as its
+    /// operands do: that of a transposed tensor is transposed, and [`Tensor::contiguous`] makes it row-major.
     ///
     /// ```
     /// use foldback_tensor::tensor;
     /// assert_eq!(tensor![1.0, 2.0].as_slice::<f32>(), Some(&[1.0, 2.0][..]));
     /// assert_eq!(tensor![1.0, 2.0].as_slice::<f64>(), None);
+    /// let twice = tensor![[1.0, 2.0], [3.0, 4.0]].t() * 2.0;
+    /// assert_eq!((twice.as_slice::<f32>(), twice.contiguous().as_slice()), (None, Some(&[2.0f32, 6.0, 4.0, 8.0][..])));
     /// ```
     pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
         T::slice(self.as_block()?)

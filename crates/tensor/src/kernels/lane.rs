@@ -66,6 +66,19 @@ macro_rules! float {
 float!(f32: floor_ = floor, ceil_ = ceil, round_ = round_ties_even, trunc_ = trunc);
 float!(f64: floor_ = floor, ceil_ = ceil, round_ = round_ties_even, trunc_ = trunc);
 
+/// The sum of all lanes, of which halves are added until one is left.
+#[inline(always)]
+pub(super) fn sum_of_lanes<T: Float, const N: usize>(mut lanes: [T; N]) -> T {
+    let mut width = N / 2;
+    while width > 0 {
+        for l in 0..width {
+            lanes[l] = lanes[l] + lanes[l + width];
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
 /// One lane of a floating-point block. `FMA` says whether fused multiply-add is an instruction here.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]

@@ -63,6 +63,18 @@ pub(crate) fn each<T: Copy, const N: usize>(start: T, f: impl Fn(usize) -> T) ->
     all
 }
 
+/// Calls a loop over rows or pieces of `n` elements that knows how many they are where it is one of some small numbers; else it is
+/// told 0.
+macro_rules! by_length {
+    ($n:expr, [$($known:literal)*], $loop:ident::<$t:ty> $arguments:tt) => {
+        match $n {
+            $($known => $loop::<$t, $known> $arguments,)*
+            _ => $loop::<$t, 0> $arguments,
+        }
+    };
+}
+use by_length;
+
 /// A loop over blocks. Inputs and outputs of one call all have the same length.
 ///
 /// The iterator hands in blocks of the types that the plan promised; whatever the operands looked like (strides,

@@ -2,6 +2,7 @@
 
 use std::slice::ChunksExactMut;
 
+use super::by_length;
 use crate::dtype::Element;
 use crate::threads::{GRAIN, split_work};
 
@@ -24,21 +25,6 @@ accumulate! {
     i64, |a, b| a.wrapping_add(b);
     f32, |a, b| a + b;
     f64, |a, b| a + b;
-}
-
-/// Calls a loop over pieces of `len` elements that knows how many they are where they are few: a call to copy them would take longer
-/// than the copy.
-macro_rules! by_length {
-    ($len:expr, $loop:ident::<$t:ty>($($arg:expr),*)) => {
-        match $len {
-            1 => $loop::<$t, 1>($($arg),*),
-            2 => $loop::<$t, 2>($($arg),*),
-            3 => $loop::<$t, 3>($($arg),*),
-            4 => $loop::<$t, 4>($($arg),*),
-            8 => $loop::<$t, 8>($($arg),*),
-            _ => $loop::<$t, 0>($($arg),*),
-        }
-    };
 }
 
 /// Copies a piece of `N` elements, or of any number if that is 0.
@@ -69,7 +55,7 @@ pub(crate) fn interleave<T: Element>(sources: &[&[T]], lens: &[usize], out: &mut
             let (first, mut at) = ((start + block * high) / row, 0);
             for (source, &len) in sources.iter().zip(lens).filter(|(_, len)| **len > 0) {
                 let (source, rows) = (&source[first * len..], out.chunks_exact_mut(row));
-                by_length!(len, pieces::<T>(source, len, rows, at));
+                by_length!(len, [1 2 3 4 8], pieces::<T>(source, len, rows, at));
                 at += len;
             }
         }
@@ -95,7 +81,7 @@ pub(crate) fn take_rows<T: Element>(source: &[T], size: usize, len: usize, index
             let count = (index.len() - i).min(out.len() / len);
             let lines = out.split_off_mut(..count * len).expect("as many as there are at most");
             let source = &source[outer * size * len..][..size * len];
-            by_length!(len, take::<T>(source, len, &index[i..i + count], lines));
+            by_length!(len, [1 2 3 4 8], take::<T>(source, len, &index[i..i + count], lines));
             place += count;
         }
     });

@@ -8,7 +8,7 @@ use super::{Convolved, Shared, Tile, Tiles};
 use crate::buffer::Room;
 use crate::kernels::doors::door;
 use crate::kernels::each;
-use crate::kernels::lane::Float;
+use crate::kernels::lane::{Float, sum_of_lanes};
 use crate::kernels::level::{Level, level};
 use crate::threads::split_work;
 
@@ -264,6 +264,7 @@ fn dots<T: Convolved>(
     let lines = each(row, |s| &sources[places[s.min(places.len() - 1)].0..][..row.len()]);
     let mut lanes = [[T::default(); LANES]; PLACES_ABREAST];
     dots_abreast(row, lines, &mut lanes);
+    // Out here: beside the loop that fills the lanes, the compiler would cut that loop up to suit their sum.
     let mut sums = lanes.map(sum_of_lanes);
     for (sum, line) in sums.iter_mut().zip(lines) {
         // Zero times infinity is no number, and must not come from what lies between the lines.
@@ -273,18 +274,6 @@ fn dots<T: Convolved>(
         }
     }
     sums
-}
-
-/// Halves upon halves. Beside the loop that fills the lanes, the compiler would cut that loop up to suit this one.
-fn sum_of_lanes<T: Float>(mut lanes: [T; LANES]) -> T {
-    let mut width = LANES / 2;
-    while width > 0 {
-        for l in 0..width {
-            lanes[l] = lanes[l] + lanes[l + width];
-        }
-        width /= 2;
-    }
-    lanes[0]
 }
 
 door! {

@@ -6,6 +6,7 @@
 use super::block::MulAdd;
 use crate::kernels::each;
 use crate::kernels::folds::Table;
+use crate::kernels::lane::sum_of_lanes;
 use crate::kernels::level::Level;
 
 /// What both passes do with a sum.
@@ -26,19 +27,6 @@ impl<T: MulAdd> Put<T> {
 /// Results that are added up at once.
 pub(super) const ABREAST: usize = 1024;
 
-/// `v` halved until two are left, which are added.
-#[inline(always)]
-fn tree<T: MulAdd, const N: usize>(mut v: [T; N]) -> T {
-    let mut width = N / 2;
-    while width > 0 {
-        for l in 0..width {
-            v[l] = v[l] + v[l + width];
-        }
-        width /= 2;
-    }
-    v[0]
-}
-
 /// Dot products, for processors without wide registers.
 fn plain_dots<T: MulAdd>(out: &mut [T], rows: Table<&[T]>, x: &[T], put: Put<T>) {
     let (eights, x_rest) = x.as_chunks::<8>();
@@ -49,7 +37,7 @@ fn plain_dots<T: MulAdd>(out: &mut [T], rows: Table<&[T]>, x: &[T], put: Put<T>)
             lanes = each(T::default(), |l| lanes[l] + v[l] * x[l]);
         }
         let more = rest.iter().zip(x_rest).fold(T::default(), |sum, (&v, &x)| sum + v * x);
-        put.put(o, tree(lanes) + more);
+        put.put(o, sum_of_lanes(lanes) + more);
     }
 }
 
@@ -115,7 +103,7 @@ macro_rules! passes {
                     }
                 }
             }
-            sums.map(|[a, b]| tree($narrow($plus(a, b))))
+            sums.map(|[a, b]| sum_of_lanes($narrow($plus(a, b))))
         }
 
         #[cfg(target_arch = "x86_64")]

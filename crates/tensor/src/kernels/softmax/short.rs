@@ -1,6 +1,7 @@
 //! Several short rows at once: elementwise over all of them, with what belongs to a row beside each of its elements.
 
 use super::{Line, Repeated, RowFloat, RowFormula, largest, taken};
+use crate::kernels::by_length;
 use crate::kernels::doors::door;
 use crate::kernels::lane::Lane;
 use crate::kernels::level::{Level, level};
@@ -9,25 +10,6 @@ use crate::task::RUN;
 /// Rows up to this long are worked on several at once: what a loop over one of them leaves over of the last vector is
 /// most of a short one.
 pub(super) const SHORT: usize = RUN / 4;
-
-/// Calls a loop over rows of `n` that knows how long they are where they are very short.
-macro_rules! by_length {
-    ($n:expr, $loop:ident::<$t:ty>($($arg:expr),*)) => {
-        match $n {
-            2 => $loop::<$t, 2>($($arg),*),
-            3 => $loop::<$t, 3>($($arg),*),
-            4 => $loop::<$t, 4>($($arg),*),
-            5 => $loop::<$t, 5>($($arg),*),
-            6 => $loop::<$t, 6>($($arg),*),
-            7 => $loop::<$t, 7>($($arg),*),
-            8 => $loop::<$t, 8>($($arg),*),
-            10 => $loop::<$t, 10>($($arg),*),
-            12 => $loop::<$t, 12>($($arg),*),
-            16 => $loop::<$t, 16>($($arg),*),
-            _ => $loop::<$t, 0>($($arg),*),
-        }
-    };
-}
 
 /// The length of rows, as a constant where it is one.
 #[inline(always)]
@@ -48,7 +30,7 @@ fn spread_body<const FMA: bool, T: RowFloat>(of_rows: &[T], n: usize, to: &mut [
             row.fill(v);
         }
     }
-    by_length!(n, rows::<T>(of_rows, n, to))
+    by_length!(n, [2 3 4 5 6 7 8 10 12 16], rows::<T>(of_rows, n, to))
 }
 
 door! {
@@ -68,7 +50,7 @@ fn largest_of_rows_body<const FMA: bool, T: RowFloat>(x: &[T], n: usize, out: &m
             };
         }
     }
-    by_length!(n, rows::<T>(x, n, out))
+    by_length!(n, [2 3 4 5 6 7 8 10 12 16], rows::<T>(x, n, out))
 }
 
 door! {
@@ -84,7 +66,7 @@ fn sums_of_rows_body<const FMA: bool, T: RowFloat>(x: &[T], n: usize, out: &mut 
             *sum = Line::sum(row, n);
         }
     }
-    by_length!(n, rows::<T>(x, n, out))
+    by_length!(n, [2 3 4 5 6 7 8 10 12 16], rows::<T>(x, n, out))
 }
 
 /// The terms of some short rows, and the sum of each row's as the result takes it.

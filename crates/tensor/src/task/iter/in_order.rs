@@ -1,7 +1,7 @@
 //! Results in the memory order of what is read: what all operands that fill the space have in another order than the axes' is
 //! gone through as it lies, and so lies the result.
 //!
-//! A sum or an exponential of transposed matrices is then one of vectors, at a third to a seventh of the time that laying them out
+//! A sum or an exponential of transposed matrices is then one of vectors, at a third to an eighth of the time that laying them out
 //! would take (`sweep`: transposed operands). The result of operands in different orders is row-major.
 
 use smallvec::SmallVec;
@@ -24,9 +24,10 @@ pub(super) fn memory_order(operands: &[Operand<'_>], shape: &Shape) -> Option<Di
     let is_dense = |o: &Operand<'_>| {
         let mut step = 1;
         order.iter().rev().filter(|&&axis| shape[axis] != 1).all(|&axis| {
-            let follows = o.strides[axis] == step;
-            step *= shape[axis] as isize;
-            follows
+            o.strides[axis] == step && {
+                step *= shape[axis] as isize;
+                true
+            }
         })
     };
     operands.iter().filter(fills).all(is_dense).then_some(order)
