@@ -8,7 +8,7 @@ mod run;
 pub use cross_entropy::{cross_entropy, cross_entropy_backward};
 use formulas::{LogSoftmax, LogSumExp, Softmax};
 pub use formulas::{LogSoftmaxGradient, SoftmaxGradient};
-use run::{RowRule, in_folds, in_rows, row_length};
+use run::{RowRule, in_cache, in_folds, rows_in_cache};
 
 use crate::axes::{Axis, Over, keep};
 use crate::error::{Here, Result, TensorFacts, refuse};
@@ -86,8 +86,8 @@ fn logsumexp(x: &Tensor, over: &Over) -> Result<Tensor> {
     let first = kept.flags.iter().position(|kept| !kept).unwrap_or(0);
     let reduced = first..first + kept.flags[first..].iter().take_while(|kept| !**kept).count();
     let operands = [x, x];
-    let y = match row_length(x, &reduced).filter(|&n| n == kept.count && x.dtype().is_float()) {
-        Some(n) => in_rows(op, &LogSumExp, operands, (n, reduced), &kept.shape)?,
+    let y = match rows_in_cache(x, &reduced).filter(|&[n, _]| n == kept.count && x.dtype().is_float()) {
+        Some(rows) => in_cache(op, &LogSumExp, operands, (rows, reduced), &kept.shape)?,
         None => in_folds(op, &LogSumExp, operands, &kept, x.dtype().to_float())?,
     };
     if over.keepdim() { kept.shaped(op, y) } else { Ok(y.keep_axes(&kept.flags)) }
@@ -133,8 +133,8 @@ fn along(op: &'static str, rule: &dyn RowRule, [a, b]: [&Tensor; 2], axis: Axis)
     expect_shape(op, "gradient", b.dims(), a)?;
     let axis = b.shape().axis(op, axis)?;
     let axes = axis..b.rank().min(axis + 1);
-    if let Some(n) = row_length(b, &axes) {
-        return in_rows(op, rule, [a, b], (n, axes), b.shape());
+    if let Some(rows) = rows_in_cache(b, &axes) {
+        return in_cache(op, rule, [a, b], (rows, axes), b.shape());
     }
     in_folds(op, rule, [a, b], &Kept::new(op, b, &keep(axis))?, b.dtype())
 }
@@ -293,6 +293,59 @@ mod tests {
         }
     }
 
+    /// Rows that lie across memory have the values of rows that lie in order: planes that are small, narrow, wide and long.
+    #[test]
+    fn rows_beside_each_other_are_those_that_they_are_in_order() {
+        let planes = [
+            [50, 3],
+            [2, 64],
+            [1, 200],
+            [40, 16],
+            [10, 100],
+            [130, 33],
+            [128, 256],
+            [129, 256],
+            [3, 257],
+            [5, 20],
+        ];
+        for (dtype, [n, cols]) in [DType::F32, DType::F64].iter().flat_map(|&d| planes.map(|p| (d, p))) {
+            let x = wave(&[3, n, cols], dtype, 0.7);
+            let g = wave(&[3, n, cols], dtype, 1.3).mul(0.25).unwrap();
+            let in_order = |t: &Tensor| t.transpose(1, 2).unwrap().contiguous();
+            let (across, along) = (in_order(&x), in_order(&g));
+            let back = |t: &Tensor| t.transpose(1, 2).unwrap();
+            let close = |a: Result<Tensor>, b: Result<Tensor>| {
+                assert_close!(a.unwrap(), back(&b.unwrap()), atol = 1e-6, rtol = 2e-6)
+            };
+            close(x.softmax(1), across.softmax(2));
+            close(x.log_softmax(1), across.log_softmax(2));
+            close(x.logsumexp(keep(1)), across.logsumexp(keep(2)));
+            let (y, l) = (x.softmax(1).unwrap(), x.log_softmax(1).unwrap());
+            let same = g.narrow(1, 0, 1).unwrap().expand([3, n, cols]).unwrap();
+            for (g, turned) in [(&g, along), (&same, in_order(&same))] {
+                close(softmax_backward(g, &y, 1.into()), softmax_backward(&turned, &in_order(&y), 2.into()));
+                let down = log_softmax_backward(&turned, &in_order(&l), 2.into());
+                assert_close!(
+                    log_softmax_backward(g, &l, 1.into()).unwrap(),
+                    back(&down.unwrap()),
+                    atol = 1e-4,
+                    rtol = 1e-5
+                );
+            }
+        }
+        // Several neighbouring axes are one; a row of nothing but -inf, one with +inf, and one with NaN.
+        let x = wave(&[2, 4, 5, 20], DType::F64, 0.7);
+        let rows = x.permute([0, 3, 1, 2]).unwrap().reshape([2, 20, 20]).unwrap();
+        assert_close!(x.logsumexp([1, 2]).unwrap(), rows.logsumexp(2).unwrap(), atol = 1e-12);
+        let odd = tensor![[-INF, INF, f32::NAN, 0.0], [-INF, 0.0, 0.0, -INF]].repeat([1, 40]).unwrap();
+        for (across, along) in [
+            (odd.softmax(0), odd.t().contiguous().softmax(1)),
+            (odd.logsumexp(keep(0)), odd.t().contiguous().logsumexp(keep(1))),
+        ] {
+            assert_close!(across.unwrap().t(), along.unwrap(), rtol = 1e-6, equal_nan = true);
+        }
+    }
+
     #[test]
     fn logarithms_of_sums() {
         let x = wave(&[3, 40], DType::F64, 0.7);
@@ -316,9 +369,9 @@ mod tests {
 
     #[test]
     fn same_bits_for_any_number_of_threads() {
-        for shape in [&[300, 500][..], &[2, 100_000], &[100_000, 2]] {
+        for shape in [&[300, 500][..], &[2, 100_000], &[100_000, 2], &[300, 60, 7]] {
             let x = wave(shape, DType::F32, 0.7);
-            let classes = Tensor::zeros_with([shape[0]], DType::I64);
+            let classes = Tensor::zeros_with(&shape[..shape.len() - 1], DType::I64);
             let all = || {
                 let (y, l) = (x.softmax(1).unwrap(), x.log_softmax(0).unwrap());
                 let (up, down) = (softmax_backward(&x, &y, 1.into()), log_softmax_backward(&x, &l, 0.into()));

@@ -2,15 +2,16 @@
 //!
 //! Note [Rows or folds]
 //! Rows of up to [`GRAIN`] elements that lie one after another are worked on one by one, each while it is in the cache,
-//! split over threads. Longer rows, other axes and other layouts are folded: the largest elements along the axes, the
-//! sum of terms without storing them, and a pass that writes the results. Both ways evaluate the same [`RowFormula`].
+//! split over threads. Rows that lie across memory, up to [`MOST_COLUMNS`] beside each other, are worked on together if they have no
+//! more elements than that. Longer rows and other layouts are folded: the largest elements along the axes, the
+//! sum of terms without storing them, and a pass that writes the results. All evaluate the same [`RowFormula`].
 
 use std::ops::Range;
 
 use crate::create::expect_room_for;
 use crate::dtype::{Block, BlockMut, DType};
 use crate::error::Result;
-use crate::kernels::softmax::{RowFloat, RowTraits, write_rows};
+use crate::kernels::softmax::{MOST_COLUMNS, RowFloat, RowTraits, write_columns, write_rows};
 use crate::kernels::{BlockKernel, FloatKernel, Formula, Real, RowFormula, typed};
 use crate::ops::formulas;
 use crate::ops::reduce::Kept;
@@ -19,11 +20,15 @@ use crate::task::{self, Read, Reduce, WholeRule};
 use crate::tensor::Tensor;
 use crate::threads::{GRAIN, split_work};
 
+/// Elements of rows beside each other below which their planes are too small for loops of their own.
+const SMALL_PLANE: usize = 128;
+
 /// A [`RowFormula`] behind a pointer.
 pub(crate) trait RowRule: Sync {
     fn traits(&self) -> RowTraits;
-    /// The results for rows of `n`. Of `a` there are as many elements as of `b`, or one per row.
-    fn rows(&self, a: Block<'_>, b: Block<'_>, n: usize, out: BlockMut<'_>);
+    /// The results for rows of so many elements, so many of which lie beside each other. Of `a` there are as many elements as
+    /// of `b`, or one per row.
+    fn rows(&self, a: Block<'_>, b: Block<'_>, rows: [usize; 2], out: BlockMut<'_>);
     /// The kernels of the terms of `a` and `b`, and of the results of `a`, `b` and what becomes of the sum.
     fn kernels(&self) -> [Box<dyn BlockKernel>; 2];
 }
@@ -33,14 +38,17 @@ impl<F: RowFormula> RowRule for F {
         F::TRAITS
     }
 
-    fn rows(&self, a: Block<'_>, b: Block<'_>, n: usize, out: BlockMut<'_>) {
-        fn run<T: RowFloat, F: RowFormula>(f: &F, operands: [Block<'_>; 2], n: usize, out: &mut [T]) {
+    fn rows(&self, a: Block<'_>, b: Block<'_>, rows: [usize; 2], out: BlockMut<'_>) {
+        fn run<T: RowFloat, F: RowFormula>(f: &F, operands: [Block<'_>; 2], rows: [usize; 2], out: &mut [T]) {
             let [a, b] = typed(&operands);
-            write_rows(f, a, b, n, out);
+            match rows {
+                [n, 1] => write_rows(f, a, b, n, out),
+                _ => write_columns(f, a, b, rows, out),
+            }
         }
         match out {
-            BlockMut::F32(out) => run(self, [a, b], n, out),
-            BlockMut::F64(out) => run(self, [a, b], n, out),
+            BlockMut::F32(out) => run(self, [a, b], rows, out),
+            BlockMut::F64(out) => run(self, [a, b], rows, out),
             other => unreachable!("a function of rows of real numbers was planned for {:?}", other.dtype()),
         }
     }
@@ -67,11 +75,15 @@ impl<F: RowFormula> Formula<3> for Part<F> {
     }
 }
 
-/// The length of the rows along neighbouring axes, if the tensor consists of such rows one after another.
-pub(super) fn row_length(t: &Tensor, axes: &Range<usize>) -> Option<usize> {
-    let n = t.dims()[axes.clone()].iter().product();
-    let are_last = t.dims()[axes.end..].iter().all(|&size| size == 1);
-    (are_last && n <= GRAIN && t.numel() > 0 && t.is_contiguous()).then_some(n)
+/// The elements of a row along neighbouring axes, and how many rows lie beside each other, one if they lie one after another: where
+/// the tensor consists of such rows, and they are worked on in the cache.
+pub(super) fn rows_in_cache(t: &Tensor, axes: &Range<usize>) -> Option<[usize; 2]> {
+    let [n, cols]: [usize; 2] = [axes.clone(), axes.end..t.rank()].map(|r| t.dims()[r].iter().product());
+    let fit = match cols {
+        1 => n <= GRAIN,
+        _ => cols <= MOST_COLUMNS && (SMALL_PLANE..=GRAIN).contains(&n.saturating_mul(cols)),
+    };
+    (fit && t.numel() > 0 && t.is_contiguous()).then_some([n, cols])
 }
 
 /// Rows that one thread does at a time.
@@ -79,39 +91,41 @@ pub(super) fn rows_at_once(n: usize) -> usize {
     (GRAIN / n).max(1)
 }
 
-/// A rule of `a` and `b` in rows of `n`; of `a` there are as many elements as of `b`, or one per row.
-struct InRows<'a> {
+/// A rule of `a` and `b` in rows of so many elements, so many beside each other; of `a` there are as many elements as of `b`, or
+/// one per row.
+struct InCache<'a> {
     rule: &'a dyn RowRule,
-    n: usize,
+    rows: [usize; 2],
 }
 
-impl WholeRule for InRows<'_> {
+impl WholeRule for InCache<'_> {
     fn run(&self, _: &'static str, reads: &[&Tensor], out: BlockMut<'_>) -> Result<()> {
         let [a, b] = [0, reads.len() - 1].map(|k| reads[k].as_block().expect("it is laid out"));
-        let (n, count) = (self.n, b.len() / self.n);
-        let width = if self.rule.traits().per_row { 1 } else { n };
-        let grain = rows_at_once(n);
+        let [n, cols] = self.rows;
+        let count = b.len() / (n * cols);
+        let width = out.len() / count;
+        let grain = rows_at_once(n * cols);
         split_work(count, grain, out, &|o: BlockMut<'_>, at| o.split_at(at * width), &|first, rows, out| {
             let [a, b] = [a, b].map(|all| {
                 let width = all.len() / count;
                 all.range(first * width, rows * width)
             });
-            self.rule.rows(a, b, n, out);
+            self.rule.rows(a, b, self.rows, out);
         });
         Ok(())
     }
 }
 
-/// Evaluates a rule of `a` and `b` in rows of `n`, which `b` consists of along these axes. If the rule is shifted, they
-/// are the same tensor.
-pub(super) fn in_rows(
+/// Evaluates a rule of `a` and `b` along neighbouring axes, by the rows that [`rows_in_cache`] finds in `b`. If the rule is
+/// shifted, they are the same tensor.
+pub(super) fn in_cache(
     op: &'static str,
     rule: &dyn RowRule,
     [a, b]: [&Tensor; 2],
-    (n, axes): (usize, Range<usize>),
+    (rows, axes): ([usize; 2], Range<usize>),
     shape: &Shape,
 ) -> Result<Tensor> {
-    let (rule, dtype) = (InRows { rule, n }, b.dtype());
+    let (rule, dtype) = (InCache { rule, rows }, b.dtype());
     if rule.rule.traits().shifted {
         return task::whole(op, &rule, &[Read::Tensor(b, dtype)], shape, dtype);
     }

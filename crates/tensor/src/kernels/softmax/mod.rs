@@ -3,6 +3,7 @@
 //!
 //! Sums over a row have the layers of Note [The order of a sum].
 
+mod columns;
 mod short;
 
 use super::doors::door;
@@ -10,6 +11,7 @@ use super::lane::{Float, Lane};
 use super::level::{Level, level};
 use super::real::Real;
 use crate::task::{LANES, RUN, Reducer, Sum};
+pub(crate) use columns::{MOST_COLUMNS, write_columns};
 use short::{SHORT, norms_of_short_rows, spread, write_short_rows};
 
 /// A function of rows: what is summed over a row, and what the result is, given the sum. Said once for every

@@ -36,7 +36,7 @@ pub(crate) use block::{BLOCK, Blocks};
 pub(super) use flat::lie_like;
 pub(crate) use fold::Reduce;
 pub(super) use fold::{Fold, fold};
-pub(crate) use order::{LANES, ROWS, RUN};
+pub(crate) use order::{FirstSums, LANES, ROWS, RUN};
 pub(super) use over::{Addition, Onto, OverItself};
 pub(crate) use reducer::{Reducer, Sum};
 pub(super) use sink::{Goal, fold_each};

@@ -1,0 +1,149 @@
+//! Rows that lie across memory: planes of lines, each line with one element of every row.
+
+use super::{RowFloat, RowFormula, taken};
+use crate::kernels::doors::door;
+use crate::kernels::folds::{Table, fold_columns_body};
+use crate::kernels::lane::Lane;
+use crate::kernels::level::{Level, level};
+use crate::task::{FirstSums, RUN, Reducer};
+
+/// Rows beside each other, at most: their lines are gone through several at once.
+pub(crate) const MOST_COLUMNS: usize = 256;
+
+/// Elements of lines whose largest are found beside each other.
+const ABREAST: usize = 128;
+
+door! {
+    /// The results of a formula for rows of `lines` elements, `cols` of which lie beside each other: as many each, or one each.
+    /// Of `a` there are as many elements as of `b`, or one per row; `b` is read unless the formula is shifted.
+    pub(crate) fn write_columns[T: RowFloat, F: RowFormula][T, F](f: &F, a: &[T], b: &[T], plane: [usize; 2], out: &mut [T]);
+    body write_columns_body
+}
+#[inline(always)]
+fn write_columns_body<const FMA: bool, T: RowFloat, F: RowFormula>(
+    f: &F,
+    a: &[T],
+    b: &[T],
+    [lines, cols]: [usize; 2],
+    out: &mut [T],
+) {
+    let buffers = &mut [[T::of(0.0); RUN]; 2];
+    let planes = b.len() / (lines * cols);
+    let size = out.len() / planes;
+    if F::TRAITS.per_row {
+        let mut terms = vec![T::of(0.0); lines * cols];
+        for (out, x) in out.chunks_exact_mut(cols).zip(a.chunks_exact(lines * cols)) {
+            write_plane::<FMA, T, F>(f, [x, x], [lines, cols], buffers, &mut terms);
+            out.copy_from_slice(&terms[..cols]);
+        }
+        return;
+    }
+    let each = a.len() / planes;
+    for ((out, a), b) in out.chunks_exact_mut(size).zip(a.chunks_exact(each)).zip(b.chunks_exact(size)) {
+        write_plane::<FMA, T, F>(f, [a, b], [lines, cols], buffers, out);
+    }
+}
+
+/// The results of one plane, in whose place the terms are meanwhile. If there is one result per row, they are the first line.
+#[inline(always)]
+fn write_plane<const FMA: bool, T: RowFloat, F: RowFormula>(
+    f: &F,
+    operands: [&[T]; 2],
+    [lines, n]: [usize; 2],
+    [repeated, sums]: &mut [[T; RUN]; 2],
+    results: &mut [T],
+) {
+    let [a, b] = operands.map(|data| {
+        let step = if data.len() == n { 0 } else { n as isize };
+        Table { data, start: 0, rows: lines, step, cols: n }
+    });
+    // Several lines at once, beside as many repeats of what belongs to the rows.
+    let abreast = (RUN / n).min(lines);
+    let repeated = &mut repeated[..abreast * n];
+    if F::TRAITS.shifted {
+        largest_of_columns(a, (ABREAST / n).clamp(1, abreast), repeated);
+    } else if a.step == 0 {
+        repeated[..n].copy_from_slice(a.row(0));
+    }
+    repeat(repeated, n);
+    let repeated = Table { data: &*repeated, start: 0, step: 0, ..a };
+    let (a, b) = if F::TRAITS.shifted {
+        (a, repeated)
+    } else if a.step == 0 {
+        (repeated, b)
+    } else {
+        (a, b)
+    };
+    if !F::TRAITS.plain {
+        for (block, terms) in results.chunks_mut(abreast * n).enumerate() {
+            let [x, y] = [a, b].map(|t| t.lines(block * abreast, terms.len()));
+            for j in 0..terms.len() {
+                terms[j] = f.term(Lane::<T, FMA>(x[j]), Lane(y[j])).0;
+            }
+        }
+    }
+    let sums = &mut sums[..abreast * n];
+    if F::TRAITS.plain && a.step == 0 {
+        for (sum, &v) in sums.iter_mut().zip(a.row(0)) {
+            *sum = T::Sum::finish(T::Sum::repeat(T::Sum::lift(v), lines));
+        }
+    } else {
+        let terms =
+            if F::TRAITS.plain { a } else { Table { data: &*results, start: 0, step: n as isize, ..a } };
+        let wide = &mut [T::Sum::START; MOST_COLUMNS][..n];
+        let FirstSums::Rows { rows, abreast } = FirstSums::of_columns(n) else { unreachable!("of columns") };
+        fold_columns_body::<FMA, T::Sum>(wide, terms, rows, abreast);
+        for (sum, &wide) in sums.iter_mut().zip(&*wide) {
+            *sum = T::Sum::finish(wide);
+        }
+    }
+    for sum in &mut sums[..n] {
+        *sum = taken::<FMA, T, F>(*sum).0;
+    }
+    if F::TRAITS.per_row {
+        for ((result, &m), &s) in results.iter_mut().zip(b.row(0)).zip(&*sums) {
+            let [m, s] = [m, s].map(Lane::<T, FMA>);
+            *result = f.result(m, m, m, s).0;
+        }
+        return;
+    }
+    repeat(sums, n);
+    for (block, results) in results.chunks_mut(abreast * n).enumerate() {
+        let [x, y] = [a, b].map(|t| t.lines(block * abreast, results.len()));
+        let s = &sums[..results.len()];
+        for j in 0..results.len() {
+            results[j] = f.result(Lane::<T, FMA>(x[j]), Lane(y[j]), Lane(results[j]), Lane(s[j])).0;
+        }
+    }
+}
+
+/// Fills a buffer with repeats of its first `n` elements.
+#[inline(always)]
+fn repeat<T: RowFloat>(buffer: &mut [T], n: usize) {
+    let mut done = n;
+    while done < buffer.len() {
+        let more = done.min(buffer.len() - done);
+        buffer.copy_within(..more, done);
+        done += more;
+    }
+}
+
+/// The largest elements of the columns of a table, at the front of a buffer; so many lines are compared beside each other.
+#[inline(always)]
+fn largest_of_columns<T: RowFloat>(table: Table<&[T]>, abreast: usize, buffer: &mut [T]) {
+    let n = table.cols;
+    let lanes = &mut buffer[..abreast * n];
+    lanes.fill(T::of(f64::NEG_INFINITY));
+    for line in (0..table.rows).step_by(abreast) {
+        let x = table.lines(line, abreast.min(table.rows - line) * n);
+        for (m, &v) in lanes.iter_mut().zip(x) {
+            *m = if v > *m { v } else { *m };
+        }
+    }
+    let (largest, others) = lanes.split_at_mut(n);
+    for line in others.chunks_exact(n) {
+        for (m, &v) in largest.iter_mut().zip(line) {
+            *m = if v > *m { v } else { *m };
+        }
+    }
+}
