@@ -158,7 +158,19 @@ mod tests {
 
     const INF: f32 = f32::INFINITY;
 
-    pub(super) const SHAPES: [&[usize]; 6] = [&[1], &[7], &[3, 10], &[70, 1000], &[2, 3, 65], &[40, 1]];
+    /// Rows around the lengths at which a loop takes several at once, or one.
+    pub(super) const SHAPES: [&[usize]; 10] = [
+        &[1],
+        &[7],
+        &[3, 10],
+        &[70, 1000],
+        &[2, 3, 65],
+        &[40, 1],
+        &[9, 256],
+        &[5, 257],
+        &[4, 512],
+        &[3, 513],
+    ];
 
     pub(super) fn wave(shape: &[usize], dtype: DType, step: f64) -> Tensor {
         let n: usize = shape.iter().product();

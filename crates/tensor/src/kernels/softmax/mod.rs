@@ -300,9 +300,9 @@ fn losses_backward_body<const FMA: bool, T: RowFloat, F: RowFormula>(
     n: usize,
     out: &mut [T],
 ) {
-    // Several short rows at once, as above.
+    // Several short rows at once, as above; a longer one alone.
     let [shifts, sums, scales] = &mut [[T::of(0.0); RUN]; 3];
-    let at_once = (RUN / n).max(1);
+    let at_once = if n <= SHORT { RUN / n } else { 1 };
     for (block, (x, out)) in x.chunks(at_once * n).zip(out.chunks_mut(at_once * n)).enumerate() {
         let (start, rows) = (block * at_once, x.len() / n);
         let (g, classes, pairs) = (&g[start..][..rows], &classes[start..][..rows], &pairs[start..][..rows]);

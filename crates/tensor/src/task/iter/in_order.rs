@@ -17,7 +17,8 @@ use crate::tensor::{Layout, Tensor, is_row_major};
 /// The axes from the outermost to the innermost, where every operand that fills the space has its elements one after another in
 /// this order, and it is not the axes' own.
 pub(super) fn memory_order(operands: &[Operand<'_>], shape: &Shape) -> Option<Dims<usize>> {
-    let fills = |o: &&Operand<'_>| o.shape == &**shape && !o.strides.contains(&0);
+    let moves = |(&step, &size): (&isize, &usize)| step != 0 || size == 1;
+    let fills = |o: &&Operand<'_>| o.shape == &**shape && o.strides.iter().zip(shape.iter()).all(moves);
     let first = operands.iter().find(fills).filter(|o| !o.row_major)?;
     let mut order: Dims<usize> = (0..shape.rank()).collect();
     order.sort_by_key(|&axis| (shape[axis] != 1, -first.strides[axis]));
@@ -68,7 +69,7 @@ pub(super) fn map_in_order(
 
 #[cfg(test)]
 mod tests {
-    use crate::{DType, Tensor, ThreadPool, tensor};
+    use crate::{DType, Tensor, ThreadPool, keep, tensor};
 
     fn numbers(shape: &[usize]) -> Tensor {
         let n = shape.iter().product::<usize>() as i64;
@@ -86,6 +87,11 @@ mod tests {
         {
             assert_eq!(alike.strides(), x.strides());
         }
+        // An axis of one element has a step that says nothing, such as that of a reduced one.
+        let reduced = numbers(&[2, 3, 4]).sum(keep(1)).unwrap().permute([2, 1, 0]).unwrap(); // [4, 1, 2]
+        assert_eq!(reduced.strides(), [1, 0, 4]);
+        assert_eq!(reduced.exp().squeeze(1).unwrap().strides(), [1, 4]);
+        assert_eq!((&numbers(&[4, 1, 2]) + &reduced).squeeze(1).unwrap().strides(), [2, 1]);
         // What another operand that fills the space says otherwise, and what is no order of the axes.
         let flipped = x.flip(0).unwrap();
         for row_major in
