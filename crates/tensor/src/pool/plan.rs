@@ -208,6 +208,8 @@ fn interpolated(
         let from = (at as usize).min(input - 1);
         let later = rounded(at - from as f64).clamp(0.0, 1.0);
         match options.mode {
+            // An axis that keeps its size is copied, whatever the factor.
+            InterpolateMode::Bilinear if output == input => sum_of(i, 1, 1.0),
             InterpolateMode::Nearest => sum_of(from, 1, 1.0),
             InterpolateMode::Bilinear => {
                 Part { from, count: 2, weights: [rounded(1.0 - later), later], divisor: 1.0 }

@@ -137,6 +137,14 @@ fn images_between_their_elements() {
     assert_eq!(y, tensor![[[[0.0, 0.25, 0.75, 1.0], [2.0, 2.25, 2.75, 3.0]]]]);
     let y = x.interpolate_with(Interpolate::size((3, 3)).mode(InterpolateMode::Bilinear).align_corners(true));
     assert_eq!(y.unwrap(), tensor![[[[0.0, 0.5, 1.0], [1.0, 1.5, 2.0], [2.0, 2.5, 3.0]]]]);
+    // An axis that keeps its size is copied, whatever the factor, and nothing of a neighbour comes in.
+    let bilinear = |o: Interpolate| o.mode(InterpolateMode::Bilinear);
+    let line = tensor![[[[0.0, 1.0, 2.0, 3.0, 4.0]]]];
+    assert_eq!(line.interpolate_with(bilinear(Interpolate::scale((1.0, 1.1)))).unwrap(), line);
+    let x = tensor![[[[0.0, f32::NAN, 2.0], [3.0, 4.0, 5.0]]]];
+    let y = x.interpolate_with(bilinear(Interpolate::size((4, 3)))).unwrap();
+    assert_eq!(y.narrow(3, 0, 1).unwrap(), tensor![[[[0.0], [0.75], [2.25], [3.0]]]]);
+    assert_eq!(y.narrow(3, 2, 1).unwrap(), tensor![[[[2.0], [2.75], [4.25], [5.0]]]]);
     let x = Tensor::ones([1, 1, 1, 3]).cumsum(-1).unwrap();
     let wide = Interpolate::scale((1.0, 1.8)).mode(InterpolateMode::Bilinear);
     let y = x.interpolate_with(wide).unwrap();
