@@ -78,12 +78,15 @@ impl<F: RowFormula> Formula<3> for Part<F> {
 /// The elements of a row along neighbouring axes, and how many rows lie beside each other, one if they lie one after another: where
 /// the tensor consists of such rows, and they are worked on in the cache.
 pub(super) fn rows_in_cache(t: &Tensor, axes: &Range<usize>) -> Option<[usize; 2]> {
+    if t.numel() == 0 || !t.is_contiguous() {
+        return None;
+    }
     let [n, cols]: [usize; 2] = [axes.clone(), axes.end..t.rank()].map(|r| t.dims()[r].iter().product());
     let fit = match cols {
         1 => n <= GRAIN,
-        _ => cols <= MOST_COLUMNS && (SMALL_PLANE..=GRAIN).contains(&n.saturating_mul(cols)),
+        _ => cols <= MOST_COLUMNS && (SMALL_PLANE..=GRAIN).contains(&(n * cols)),
     };
-    (fit && t.numel() > 0 && t.is_contiguous()).then_some([n, cols])
+    fit.then_some([n, cols])
 }
 
 /// Rows that one thread does at a time.

@@ -1,6 +1,7 @@
 //! Rows that lie across memory: planes of lines, each line with one element of every row.
 
-use super::{RowFloat, RowFormula, taken};
+use super::{RowFloat, RowFormula, larger, taken};
+use crate::buffer::Room;
 use crate::kernels::doors::door;
 use crate::kernels::folds::{Table, fold_columns_body};
 use crate::kernels::lane::Lane;
@@ -11,7 +12,7 @@ use crate::task::{FirstSums, RUN, Reducer};
 pub(crate) const MOST_COLUMNS: usize = 256;
 
 /// Elements of lines whose largest are found beside each other.
-const ABREAST: usize = 128;
+const LARGEST_ABREAST: usize = 128;
 
 door! {
     /// The results of a formula for rows of `lines` elements, `cols` of which lie beside each other: as many each, or one each.
@@ -31,9 +32,10 @@ fn write_columns_body<const FMA: bool, T: RowFloat, F: RowFormula>(
     let planes = b.len() / (lines * cols);
     let size = out.len() / planes;
     if F::TRAITS.per_row {
-        let mut terms = vec![T::of(0.0); lines * cols];
+        let mut terms: Room<T> = Room::new(lines * cols);
+        let terms = terms.as_mut_slice();
         for (out, x) in out.chunks_exact_mut(cols).zip(a.chunks_exact(lines * cols)) {
-            write_plane::<FMA, T, F>(f, [x, x], [lines, cols], buffers, &mut terms);
+            write_plane::<FMA, T, F>(f, [x, x], [lines, cols], buffers, terms);
             out.copy_from_slice(&terms[..cols]);
         }
         return;
@@ -61,7 +63,7 @@ fn write_plane<const FMA: bool, T: RowFloat, F: RowFormula>(
     let abreast = (RUN / n).min(lines);
     let repeated = &mut repeated[..abreast * n];
     if F::TRAITS.shifted {
-        largest_of_columns(a, (ABREAST / n).clamp(1, abreast), repeated);
+        largest_of_columns(a, (LARGEST_ABREAST / n).clamp(1, abreast), repeated);
     } else if a.step == 0 {
         repeated[..n].copy_from_slice(a.row(0));
     }
@@ -137,13 +139,13 @@ fn largest_of_columns<T: RowFloat>(table: Table<&[T]>, abreast: usize, buffer: &
     for line in (0..table.rows).step_by(abreast) {
         let x = table.lines(line, abreast.min(table.rows - line) * n);
         for (m, &v) in lanes.iter_mut().zip(x) {
-            *m = if v > *m { v } else { *m };
+            *m = larger(*m, v);
         }
     }
     let (largest, others) = lanes.split_at_mut(n);
     for line in others.chunks_exact(n) {
         for (m, &v) in largest.iter_mut().zip(line) {
-            *m = if v > *m { v } else { *m };
+            *m = larger(*m, v);
         }
     }
 }

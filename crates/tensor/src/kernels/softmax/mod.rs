@@ -89,10 +89,16 @@ fn fold_lanes<T: RowFloat, const L: usize>(x: &[T], start: T, combine: impl Fn(T
     lanes[0]
 }
 
+/// The larger of two elements, of which the first is a number.
+#[inline(always)]
+fn larger<T: RowFloat>(a: T, b: T) -> T {
+    if b > a { b } else { a }
+}
+
 /// The largest element that is a number; -inf if there is none.
 #[inline(always)]
 pub(super) fn largest<T: RowFloat>(x: &[T]) -> T {
-    let (start, larger) = (T::of(f64::NEG_INFINITY), |a, b| if b > a { b } else { a });
+    let start = T::of(f64::NEG_INFINITY);
     // The order does not matter: fewer lanes, where a row does not fill them all.
     if x.len() < LANES { fold_lanes::<T, 8>(x, start, larger) } else { fold_run(x, start, larger) }
 }

@@ -1,6 +1,6 @@
 //! Several short rows at once: elementwise over all of them, with what belongs to a row beside each of its elements.
 
-use super::{Line, Repeated, RowFloat, RowFormula, largest, taken};
+use super::{Line, Repeated, RowFloat, RowFormula, larger, largest, taken};
 use crate::kernels::by_length;
 use crate::kernels::doors::door;
 use crate::kernels::lane::Lane;
@@ -46,7 +46,7 @@ fn largest_of_rows_body<const FMA: bool, T: RowFloat>(x: &[T], n: usize, out: &m
             *m = if N == 0 {
                 largest(row)
             } else {
-                row.iter().fold(T::of(f64::NEG_INFINITY), |a, &b| if b > a { b } else { a })
+                row.iter().fold(T::of(f64::NEG_INFINITY), |a, &b| larger(a, b))
             };
         }
     }
