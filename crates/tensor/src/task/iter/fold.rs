@@ -13,6 +13,7 @@ use crate::kernels::BlockKernel;
 use crate::kernels::folds::Table;
 use crate::shape::{Dims, Shape};
 use crate::tensor::Tensor;
+use crate::threads::GRAIN;
 
 /// The foldings there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +49,7 @@ pub(crate) fn fold(
         prior.make_writable(fold.op)?;
     }
     let result = Shape(shape.iter().zip(kept).filter(|k| *k.1).map(|k| *k.0).collect());
-    if let Some(table) = SmallTable::new(shape, kept)
+    if let Some(table) = SmallTable::new(shape, kept, if kernel.is_some() { SMALL_COMPUTED } else { GRAIN })
         && operands_fit(kernel, operands, shape)
     {
         return Ok(table.fold(fold, kernel, operands, result, prior));
@@ -68,11 +69,11 @@ struct SmallTable {
     leaf: FirstSums,
 }
 
-/// Elements of a table that is worth no plan.
-const SMALL_TABLE: usize = 4096;
+/// Elements of a table that is computed in one go and folded while it is in the first-level cache.
+const SMALL_COMPUTED: usize = 4096;
 
 impl SmallTable {
-    fn new(shape: &[usize], kept: &[bool]) -> Option<SmallTable> {
+    fn new(shape: &[usize], kept: &[bool], most: usize) -> Option<SmallTable> {
         let (mut outer, mut inner, mut innermost) = (1, 1, 1);
         let (mut first, mut last) = (None, None);
         for (&size, &kept) in shape.iter().zip(kept).filter(|s| *s.0 != 1) {
@@ -86,7 +87,7 @@ impl SmallTable {
             }
         }
         let n = outer * inner;
-        if n == 0 || n > SMALL_TABLE {
+        if n == 0 || n > most {
             return None;
         }
         let (rows, cols, by_row) = match (first?, last) {
