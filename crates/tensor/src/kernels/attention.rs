@@ -4,13 +4,14 @@
 //! The backward step computes the scores again: that is one product more, and saves the memory of all of them.
 
 use super::doors::door;
+use super::folds::FEW_LANES;
 use super::lane::Lane;
 use super::level::{Level, level};
 use super::matmul::{Matrix, Multiply, Product};
 use super::real::Real;
 use super::softmax::{Line, RowFloat, add_run, largest};
 use crate::buffer::Room;
-use crate::task::{LANES, RUN, Reducer};
+use crate::task::{RUN, Reducer};
 
 /// Scores that are at hand at a time, and rows that they belong to, at most.
 const SCORES: usize = 1 << 15;
@@ -53,7 +54,7 @@ pub(crate) fn rows_at_once(s: usize) -> usize {
 }
 
 impl<'a, T: RowFloat + Multiply> Heads<'a, T> {
-    /// Shares of the values for queries `first .. first + rows`, in `scores`, behind which there is room for [`LANES`] more;
+    /// Shares of the values for queries `first .. first + rows`, in `scores`, behind which there is room for [`FEW_LANES`] more;
     /// how many keys have one.
     fn shares(&self, first: usize, rows: usize, scores: &mut [T]) -> usize {
         let cols = if self.causal { self.s.min(first + rows) } else { self.s };
@@ -75,7 +76,7 @@ impl<'a, T: RowFloat + Multiply> Heads<'a, T> {
     /// The results of queries `first .. first + rows`.
     pub(crate) fn attend(&self, first: usize, rows: usize, out: &mut [T]) {
         let step = rows_at_once(self.s);
-        let mut room = Room::new(step.min(rows) * self.s + LANES);
+        let mut room = Room::new(step.min(rows) * self.s + FEW_LANES);
         let scores = room.as_mut_slice();
         for from in (0..rows).step_by(step) {
             let m = step.min(rows - from);
@@ -90,7 +91,7 @@ impl<'a, T: RowFloat + Multiply> Heads<'a, T> {
     pub(crate) fn backward(&self, g: Matrix<'a, T>, rows: usize, [dq, dk, dv]: [&mut [T]; 3]) {
         let step = rows_at_once(self.s);
         let most = step.min(rows) * self.s;
-        let mut room = Room::new(2 * most + LANES);
+        let mut room = Room::new(2 * most + FEW_LANES);
         let (slopes, shares) = room.as_mut_slice().split_at_mut(most);
         dk.fill(T::of(0.0));
         dv.fill(T::of(0.0));
@@ -127,7 +128,7 @@ door! {
     /// Makes shares of masked scores: `exp(x - m) / sum(exp(x - m))` along each row, and zeros in a row of nothing but -inf.
     /// Of row number `i` only the first `causal_from + i + 1` count.
     ///
-    /// A row is as long as whole lanes while it is worked on: what lies behind it, [`LANES`] elements at least, is put aside.
+    /// A row is as long as whole lanes while it is worked on: what lies behind it, [`FEW_LANES`] elements at least, is put aside.
     fn share_rows[T: RowFloat][T](scores: &mut [T], sizes: [usize; 2], mask: MaskRows<'_, T>, mask_step: usize, causal_from: usize);
     body share_rows_body
 }
@@ -143,8 +144,8 @@ fn share_rows_body<const FMA: bool, T: RowFloat>(
     for row in 0..rows {
         let scores = &mut scores[row * cols..];
         let live = causal_from.saturating_add(row + 1).min(cols);
-        let x = &mut scores[..live.next_multiple_of(LANES)];
-        let mut aside = [none; LANES];
+        let x = &mut scores[..live.next_multiple_of(FEW_LANES)];
+        let mut aside = [none; FEW_LANES];
         let aside = &mut aside[..x.len() - live];
         aside.swap_with_slice(&mut x[live..]);
         match mask {

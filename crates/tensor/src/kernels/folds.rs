@@ -1,6 +1,7 @@
 //! The doors of a fold: whole blocks of rows, which may lie apart, folded into wide accumulators in one call.
 
 use super::each;
+use super::lane::fold_lanes;
 use super::level::{Level, level};
 use crate::task::{LANES, ROWS, Reducer};
 
@@ -74,7 +75,7 @@ pub(crate) fn fold_lines_body<const FMA: bool, R: Reducer>(
     for i in 0..table.rows {
         let mut acc = wide[i * step];
         for run in table.row(i).chunks(leaf) {
-            acc = R::merge(acc, R::lift(fold_run::<R>(run)));
+            acc = R::merge(acc, R::lift(fold_run(run, R::IDENTITY, R::combine)));
         }
         wide[i * step] = acc;
     }
@@ -84,75 +85,86 @@ pub(crate) fn fold_lines_body<const FMA: bool, R: Reducer>(
 #[inline(always)]
 fn fold_short_lines<R: Reducer, const N: usize>(wide: &mut [R::Acc], run: &[R::T]) {
     for (acc, row) in wide.iter_mut().zip(run.as_chunks::<N>().0) {
-        *acc = R::merge(*acc, R::lift(fold_run::<R>(row)));
+        *acc = R::merge(*acc, R::lift(fold_run(row, R::IDENTITY, R::combine)));
     }
 }
 
-/// Lanes that no line of the cache divides: a sum over rows of 256 is a third faster.
+/// Elements that no line of the cache divides: a sum over rows of 256 is a third faster.
 #[repr(align(64))]
-struct Aligned<T>([T; LANES]);
+struct Aligned<T, const N: usize>([T; N]);
+
+/// Lanes that are left before the tree.
+pub(super) const FEW_LANES: usize = LANES / 4;
 
 /// Folds a contiguous run into one element: lanes first, then a tree over the lanes.
 #[inline(always)]
-fn fold_run<R: Reducer>(x: &[R::T]) -> R::T {
-    if x.len() < 32 {
-        return fold_short_run::<R, 8>(x);
+pub(super) fn fold_run<T: Copy>(x: &[T], identity: T, combine: impl Fn(T, T) -> T + Copy) -> T {
+    if x.len() < FEW_LANES {
+        return x.iter().fold(identity, |a, &v| combine(a, v));
     }
-    if x.len() < 4 * LANES {
-        return fold_short_run::<R, 16>(x);
-    }
-    let mut lanes = Aligned([R::IDENTITY; LANES]);
+    // Four elements each time that a lane is read.
+    let (blocks, rest) = x.as_chunks::<{ 4 * LANES }>();
+    let mut lanes = Aligned([identity; FEW_LANES]);
     let lanes = &mut lanes.0;
-    // The lanes are in memory, since the rest is added to some of them: four elements each time they are loaded.
-    let (fours, rest) = x.as_chunks::<{ 4 * LANES }>();
+    if !blocks.is_empty() {
+        let mut many = Aligned([identity; LANES]);
+        let many = &mut many.0;
+        for c in blocks {
+            for k in 0..LANES {
+                let v = fold_lanes([c[k], c[k + LANES], c[k + 2 * LANES], c[k + 3 * LANES]], combine);
+                many[k] = combine(many[k], v);
+            }
+        }
+        *lanes = quarter(many, combine);
+    }
+    let (fours, rest) = rest.as_chunks::<LANES>();
     for c in fours {
-        for k in 0..LANES {
-            let v = tree::<R, 4>([c[k], c[k + LANES], c[k + 2 * LANES], c[k + 3 * LANES]]);
-            lanes[k] = R::combine(lanes[k], v);
+        let c: [T; FEW_LANES] = quarter(c, combine);
+        for k in 0..FEW_LANES {
+            lanes[k] = combine(lanes[k], c[k]);
         }
     }
-    let (ones, rest) = rest.as_chunks::<LANES>();
+    let (ones, mut rest) = rest.as_chunks::<FEW_LANES>();
     for c in ones {
-        for k in 0..LANES {
-            lanes[k] = R::combine(lanes[k], c[k]);
+        for k in 0..FEW_LANES {
+            lanes[k] = combine(lanes[k], c[k]);
         }
     }
-    for (lane, &v) in lanes.iter_mut().zip(rest) {
-        *lane = R::combine(*lane, v);
-    }
-    let mut few = [R::IDENTITY; LANES / 4];
-    for k in 0..LANES / 4 {
-        few[k] = tree::<R, 4>([lanes[k], lanes[k + 16], lanes[k + 32], lanes[k + 48]]);
-    }
-    // Hidden from the compiler, which would else take all lanes in pairs to suit the tree's root: 4 % of a sum in the cache.
-    tree::<R, { LANES / 4 }>(*std::hint::black_box(&few))
+    fold_piece::<T, 8>(lanes, &mut rest, combine);
+    fold_piece::<T, 4>(lanes, &mut rest, combine);
+    fold_piece::<T, 2>(lanes, &mut rest, combine);
+    fold_piece::<T, 1>(lanes, &mut rest, combine);
+    // Hidden from the compiler, which would else take all lanes in pairs to suit the tree's root: a quarter of a row of 64.
+    fold_lanes(std::hint::black_box(quarter::<T, FEW_LANES, 4>(lanes, combine)), combine)
 }
 
-/// The same for short runs, with fewer lanes, which stay in registers.
+/// Lanes folded into a quarter of them.
 #[inline(always)]
-fn fold_short_run<R: Reducer, const N: usize>(x: &[R::T]) -> R::T {
-    let (chunks, rest) = x.as_chunks::<N>();
-    let [first, others @ ..] = chunks else {
-        return x.iter().fold(R::IDENTITY, |a, &v| R::combine(a, v));
-    };
-    let mut lanes = *first;
-    for c in others {
-        lanes = each(lanes[0], |k| R::combine(lanes[k], c[k]));
+fn quarter<T: Copy, const N: usize, const M: usize>(
+    x: &[T; N],
+    combine: impl Fn(T, T) -> T + Copy,
+) -> [T; M] {
+    const { assert!(N == 4 * M) }
+    let mut few = [x[0]; M];
+    for k in 0..M {
+        few[k] = fold_lanes([x[k], x[k + M], x[k + 2 * M], x[k + 3 * M]], combine);
     }
-    rest.iter().fold(tree::<R, N>(lanes), |a, &v| R::combine(a, v))
+    few
 }
 
-/// Folds the upper half into the lower one until one is left.
+/// Folds the next `N` elements into the first lanes, if there are as many.
 #[inline(always)]
-fn tree<R: Reducer, const N: usize>(mut v: [R::T; N]) -> R::T {
-    let mut width = N / 2;
-    while width > 0 {
-        for k in 0..width {
-            v[k] = R::combine(v[k], v[k + width]);
+fn fold_piece<T: Copy, const N: usize>(
+    lanes: &mut [T; FEW_LANES],
+    rest: &mut &[T],
+    combine: impl Fn(T, T) -> T + Copy,
+) {
+    if let Some((piece, others)) = rest.split_first_chunk::<N>() {
+        for k in 0..N {
+            lanes[k] = combine(lanes[k], piece[k]);
         }
-        width /= 2;
+        *rest = others;
     }
-    v[0]
 }
 
 super::doors::door! {
@@ -222,7 +234,7 @@ fn add_rows<R: Reducer, const N: usize>(wide: &mut [R::Acc], rows: [&[R::T]; N])
     let n = wide.len();
     let rows: [&[R::T]; N] = each(&[][..], |k| &rows[k][..n]);
     for j in 0..n {
-        let v = tree::<R, N>(each(R::IDENTITY, |k| rows[k][j]));
+        let v = fold_lanes::<_, N>(each(R::IDENTITY, |k| rows[k][j]), R::combine);
         wide[j] = R::merge(wide[j], R::lift(v));
     }
 }

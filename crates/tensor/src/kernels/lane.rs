@@ -66,13 +66,13 @@ macro_rules! float {
 float!(f32: floor_ = floor, ceil_ = ceil, round_ = round_ties_even, trunc_ = trunc);
 float!(f64: floor_ = floor, ceil_ = ceil, round_ = round_ties_even, trunc_ = trunc);
 
-/// The sum of all lanes, of which halves are added until one is left.
+/// Folds all lanes by a tree: the upper half into the lower one until one is left.
 #[inline(always)]
-pub(super) fn sum_of_lanes<T: Float, const N: usize>(mut lanes: [T; N]) -> T {
+pub(super) fn fold_lanes<T: Copy, const N: usize>(mut lanes: [T; N], combine: impl Fn(T, T) -> T) -> T {
     let mut width = N / 2;
     while width > 0 {
-        for l in 0..width {
-            lanes[l] = lanes[l] + lanes[l + width];
+        for k in 0..width {
+            lanes[k] = combine(lanes[k], lanes[k + width]);
         }
         width /= 2;
     }

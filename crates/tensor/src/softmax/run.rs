@@ -11,7 +11,7 @@ use std::ops::Range;
 use crate::create::expect_room_for;
 use crate::dtype::{Block, BlockMut, DType};
 use crate::error::Result;
-use crate::kernels::softmax::{MOST_COLUMNS, RowFloat, RowTraits, write_columns, write_rows};
+use crate::kernels::softmax::{MOST_COLUMNS, RowFloat, RowTraits, Taken, write_columns, write_rows};
 use crate::kernels::{BlockKernel, FloatKernel, Formula, Real, RowFormula, typed};
 use crate::ops::formulas;
 use crate::ops::reduce::Kept;
@@ -167,8 +167,13 @@ pub(super) fn in_folds(
         true => kept.fold(Reduce::Sum, None, &[a], shape, dtype)?,
         false => kept.fold(Reduce::Sum, Some(&*terms), &[a, b], shape, dtype)?,
     };
-    if traits.logarithm {
-        sum = task::map(op, &FloatKernel(formulas::ln), &[Read::Tensor(&sum, dtype)], sum.shape(), dtype)?;
+    let map = |sum: &Tensor, kernel: &dyn BlockKernel| {
+        task::map(op, kernel, &[Read::Tensor(sum, dtype)], sum.shape(), dtype)
+    };
+    match traits.taken {
+        Taken::Sum => {}
+        Taken::Logarithm => sum = map(&sum, &FloatKernel(formulas::ln))?,
+        Taken::Reciprocal => sum = map(&sum, &FloatKernel(formulas::reciprocal))?,
     }
     let (a, shape) = if traits.per_row { (b, &kept.shape) } else { (a, shape) };
     task::map(op, &*results, &[a, b, Read::Tensor(&sum, dtype)], shape, dtype)

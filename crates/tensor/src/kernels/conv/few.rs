@@ -8,7 +8,7 @@ use super::{Convolved, Shared, Tile, Tiles};
 use crate::buffer::Room;
 use crate::kernels::doors::door;
 use crate::kernels::each;
-use crate::kernels::lane::{Float, sum_of_lanes};
+use crate::kernels::lane::{Float, fold_lanes};
 use crate::kernels::level::{Level, level};
 use crate::threads::split_work;
 
@@ -265,7 +265,7 @@ fn dots<T: Convolved>(
     let mut lanes = [[T::default(); LANES]; PLACES_ABREAST];
     dots_abreast(row, lines, &mut lanes);
     // Out here: beside the loop that fills the lanes, the compiler would cut that loop up to suit their sum.
-    let mut sums = lanes.map(sum_of_lanes);
+    let mut sums = lanes.map(|l| fold_lanes(l, T::add));
     for (sum, line) in sums.iter_mut().zip(lines) {
         // Zero times infinity is no number, and must not come from what lies between the lines.
         if sum.is_nan_() {

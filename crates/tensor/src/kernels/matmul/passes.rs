@@ -6,7 +6,7 @@
 use super::block::MulAdd;
 use crate::kernels::each;
 use crate::kernels::folds::Table;
-use crate::kernels::lane::sum_of_lanes;
+use crate::kernels::lane::fold_lanes;
 use crate::kernels::level::Level;
 
 /// What both passes do with a sum.
@@ -37,7 +37,7 @@ fn plain_dots<T: MulAdd>(out: &mut [T], rows: Table<&[T]>, x: &[T], put: Put<T>)
             lanes = each(T::default(), |l| lanes[l] + v[l] * x[l]);
         }
         let more = rest.iter().zip(x_rest).fold(T::default(), |sum, (&v, &x)| sum + v * x);
-        put.put(o, sum_of_lanes(lanes) + more);
+        put.put(o, fold_lanes(lanes, T::add) + more);
     }
 }
 
@@ -103,7 +103,7 @@ macro_rules! passes {
                     }
                 }
             }
-            sums.map(|[a, b]| sum_of_lanes($narrow($plus(a, b))))
+            sums.map(|[a, b]| fold_lanes($narrow($plus(a, b)), |a, b| a + b))
         }
 
         #[cfg(target_arch = "x86_64")]
