@@ -27,7 +27,7 @@ impl Tensor {
     }
 
     /// The `p`-norm over `axes`: `sum(|x| ** p) ** (1 / p)` for any `p`; for 0 how many elements are not zero, for
-    /// infinity the largest absolute value, for minus infinity the smallest.
+    /// infinity the largest absolute value, for minus infinity the smallest. Of one element the absolute value, for any `p` but 0.
     ///
     /// # Errors
     /// As [`Self::norm`]; `EmptyReduction` for a negative or infinite `p` over nothing.
@@ -49,6 +49,8 @@ impl Tensor {
         let (op, dtype) = ("norm", self.dtype());
         expect_float(op, self)?;
         let kept = Kept::new(op, self, over)?;
+        // Powers of a single number could overflow or vanish.
+        let p = if p != 0.0 && kept.count == 1 { 1.0 } else { p };
         if p < 0.0 || p == f64::INFINITY {
             kept.expect_elements(op, self)?;
         }
@@ -148,6 +150,11 @@ mod tests {
             assert_eq!(n(tensor![0.0, -0.0], p), 0.0);
         }
         assert!(n(tensor![1.0, 2.0], f64::NAN).is_nan());
+        let small_and_large = tensor![[1e-25, -3e19, 0.0]];
+        for p in [0.5, 1.0, 2.0, 3.0, INF, -1.0, -INF] {
+            assert_eq!(small_and_large.norm_with(0, p).unwrap(), tensor![1e-25, 3e19, 0.0], "{p}");
+        }
+        assert_eq!(small_and_large.norm_with(0, 0.0).unwrap(), tensor![1.0, 1.0, 0.0]);
     }
 
     #[test]

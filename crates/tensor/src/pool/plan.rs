@@ -261,6 +261,12 @@ pub(super) fn interpolation(
         return refuse(TensorFacts::Parameter { op, name: "size", value, expected });
     }
     let images = Images::new(op, x, &new[2 - axes..], x.dtype())?;
-    let each = |d: usize| interpolated(own[d], sizes[d].0, sizes[d].1, options, x.dtype());
+    // Of an image, neighbours along an axis that keeps or doubles its size are those of the sizes, whatever the factor; along a line
+    // they are not. Source: `nearest_idx` in PyTorch's `aten/src/ATen/native/UpSample.h`.
+    let by_size = |d: usize| {
+        options.mode == InterpolateMode::Nearest && axes == 2 && [1, 2].map(|n| n * own[d]).contains(&new[d])
+    };
+    let factor = |d: usize| if by_size(d) { None } else { sizes[d].1 };
+    let each = |d: usize| interpolated(own[d], new[d], factor(d), options, x.dtype());
     Ok((images, [each(0), each(1)]))
 }

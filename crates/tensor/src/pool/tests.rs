@@ -141,6 +141,13 @@ fn images_between_their_elements() {
     let bilinear = |o: Interpolate| o.mode(InterpolateMode::Bilinear);
     let line = tensor![[[[0.0, 1.0, 2.0, 3.0, 4.0]]]];
     assert_eq!(line.interpolate_with(bilinear(Interpolate::scale((1.0, 1.1)))).unwrap(), line);
+    // Neighbours of an axis that keeps or doubles its size are those of the sizes; not so along a line.
+    for (factor, size) in [(1.1, 5), (2.1, 10), (2.19, 10)] {
+        let near = line.interpolate_with(Interpolate::scale((1.0, factor))).unwrap();
+        assert_eq!(near, line.interpolate_with(Interpolate::size((1, size))).unwrap());
+    }
+    let shifted = line.squeeze(2).unwrap().interpolate_with(Interpolate::scale(1.1)).unwrap();
+    assert_eq!(shifted, tensor![[[0.0, 0.0, 1.0, 2.0, 3.0]]]);
     let x = tensor![[[[0.0, f32::NAN, 2.0], [3.0, 4.0, 5.0]]]];
     let y = x.interpolate_with(bilinear(Interpolate::size((4, 3)))).unwrap();
     assert_eq!(y.narrow(3, 0, 1).unwrap(), tensor![[[[0.0], [0.75], [2.25], [3.0]]]]);
