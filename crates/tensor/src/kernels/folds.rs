@@ -99,8 +99,19 @@ pub(super) const FEW_LANES: usize = LANES / 4;
 /// Folds a contiguous run into one element: lanes first, then a tree over the lanes.
 #[inline(always)]
 pub(super) fn fold_run<T: Copy>(x: &[T], identity: T, combine: impl Fn(T, T) -> T + Copy) -> T {
+    fold_run_of(x, |v| v, identity, combine)
+}
+
+/// Folds something of each element of a run, of a few instructions, as they are written out several times.
+#[inline(always)]
+pub(super) fn fold_run_of<T: Copy>(
+    x: &[T],
+    of: impl Fn(T) -> T + Copy,
+    identity: T,
+    combine: impl Fn(T, T) -> T + Copy,
+) -> T {
     if x.len() < FEW_LANES {
-        return x.iter().fold(identity, |a, &v| combine(a, v));
+        return x.iter().fold(identity, |a, &v| combine(a, of(v)));
     }
     // Four elements each time that a lane is read.
     let (blocks, rest) = x.as_chunks::<{ 4 * LANES }>();
@@ -111,15 +122,16 @@ pub(super) fn fold_run<T: Copy>(x: &[T], identity: T, combine: impl Fn(T, T) -> 
         let many = &mut many.0;
         for c in blocks {
             for k in 0..LANES {
-                let v = fold_lanes([c[k], c[k + LANES], c[k + 2 * LANES], c[k + 3 * LANES]], combine);
+                let four = [of(c[k]), of(c[k + LANES]), of(c[k + 2 * LANES]), of(c[k + 3 * LANES])];
+                let v = fold_lanes(four, combine);
                 many[k] = combine(many[k], v);
             }
         }
-        *lanes = quarter(many, combine);
+        *lanes = quarter(many, |v| v, combine);
     }
     let (fours, rest) = rest.as_chunks::<LANES>();
     for c in fours {
-        let c: [T; FEW_LANES] = quarter(c, combine);
+        let c: [T; FEW_LANES] = quarter(c, of, combine);
         for k in 0..FEW_LANES {
             lanes[k] = combine(lanes[k], c[k]);
         }
@@ -127,41 +139,43 @@ pub(super) fn fold_run<T: Copy>(x: &[T], identity: T, combine: impl Fn(T, T) -> 
     let (ones, mut rest) = rest.as_chunks::<FEW_LANES>();
     for c in ones {
         for k in 0..FEW_LANES {
-            lanes[k] = combine(lanes[k], c[k]);
+            lanes[k] = combine(lanes[k], of(c[k]));
         }
     }
-    fold_piece::<T, 8>(lanes, &mut rest, combine);
-    fold_piece::<T, 4>(lanes, &mut rest, combine);
-    fold_piece::<T, 2>(lanes, &mut rest, combine);
-    fold_piece::<T, 1>(lanes, &mut rest, combine);
+    fold_piece::<T, 8>(lanes, &mut rest, of, combine);
+    fold_piece::<T, 4>(lanes, &mut rest, of, combine);
+    fold_piece::<T, 2>(lanes, &mut rest, of, combine);
+    fold_piece::<T, 1>(lanes, &mut rest, of, combine);
     // Hidden from the compiler, which would else take all lanes in pairs to suit the tree's root: a quarter of a row of 64.
-    fold_lanes(std::hint::black_box(quarter::<T, FEW_LANES, 4>(lanes, combine)), combine)
+    fold_lanes(std::hint::black_box(quarter::<T, FEW_LANES, 4>(lanes, |v| v, combine)), combine)
 }
 
-/// Lanes folded into a quarter of them.
+/// Something of each lane, folded into a quarter of them.
 #[inline(always)]
 fn quarter<T: Copy, const N: usize, const M: usize>(
     x: &[T; N],
+    of: impl Fn(T) -> T + Copy,
     combine: impl Fn(T, T) -> T + Copy,
 ) -> [T; M] {
     const { assert!(N == 4 * M) }
     let mut few = [x[0]; M];
     for k in 0..M {
-        few[k] = fold_lanes([x[k], x[k + M], x[k + 2 * M], x[k + 3 * M]], combine);
+        few[k] = fold_lanes([of(x[k]), of(x[k + M]), of(x[k + 2 * M]), of(x[k + 3 * M])], combine);
     }
     few
 }
 
-/// Folds the next `N` elements into the first lanes, if there are as many.
+/// Folds something of the next `N` elements into the first lanes, if there are as many.
 #[inline(always)]
 fn fold_piece<T: Copy, const N: usize>(
     lanes: &mut [T; FEW_LANES],
     rest: &mut &[T],
+    of: impl Fn(T) -> T + Copy,
     combine: impl Fn(T, T) -> T + Copy,
 ) {
     if let Some((piece, others)) = rest.split_first_chunk::<N>() {
         for k in 0..N {
-            lanes[k] = combine(lanes[k], piece[k]);
+            lanes[k] = combine(lanes[k], of(piece[k]));
         }
         *rest = others;
     }

@@ -8,7 +8,7 @@ use super::doors::door;
 use super::lane::Lane;
 use super::level::{Level, level};
 use super::real::Real;
-use super::softmax::{Line, Repeated, RowFloat, add_run};
+use super::softmax::{Line, Repeated, RowFloat, add_run, add_run_of};
 use crate::task::{RUN, Reducer};
 
 /// How rows of `n` elements are normalised, and where their weights are.
@@ -44,20 +44,12 @@ fn standard<T: RowFloat>(x: T, [m, r]: [T; 2]) -> T {
 
 /// The mean of a row, 0 if it is not taken off, the reciprocal of its standard deviation, and its variance.
 #[inline(always)]
-fn statistics<const FMA: bool, T: RowFloat>(
-    how: &NormRows<'_, T>,
-    x: &[T],
-    scratch: &mut [T; RUN],
-) -> [T; 3] {
+fn statistics<const FMA: bool, T: RowFloat>(how: &NormRows<'_, T>, x: &[T]) -> [T; 3] {
     let n = T::of(how.n as f64);
     let m = if how.centred { Line::sum(x, x.len()) / n } else { T::of(0.0) };
     let mut wide = T::Sum::START;
     for run in x.chunks(RUN) {
-        let squares = &mut scratch[..run.len()];
-        for (square, &v) in squares.iter_mut().zip(run) {
-            *square = (v - m) * (v - m);
-        }
-        wide = add_run(wide, squares);
+        wide = add_run_of(wide, run, |v| (v - m) * (v - m));
     }
     let variance = Lane::<T, FMA>(T::Sum::finish(wide) / n);
     [m, (variance + how.eps).rsqrt().0, variance.0]
@@ -85,11 +77,11 @@ fn norm_rows_body<const FMA: bool, T: RowFloat>(
     out: &mut [T],
     statistics_of: &mut [[T; 3]],
 ) {
-    let (n, scratch) = (how.n, &mut [T::of(0.0); RUN]);
+    let n = how.n;
     let (one, zero) = (Repeated(T::of(1.0)), Repeated(T::of(0.0)));
     let rows = x.chunks_exact(n).zip(out.chunks_exact_mut(n)).zip(statistics_of);
     for (row, ((x, out), of_row)) in rows.enumerate() {
-        *of_row = statistics::<FMA, T>(how, x, scratch);
+        *of_row = statistics::<FMA, T>(how, x);
         let found = [of_row[0], of_row[1]];
         let (w, b) = (how.of_row(first + row, how.weight), how.of_row(first + row, how.bias));
         match (w, b) {

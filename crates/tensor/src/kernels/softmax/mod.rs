@@ -7,7 +7,7 @@ mod columns;
 mod short;
 
 use super::doors::door;
-use super::folds::fold_run;
+use super::folds::{fold_run, fold_run_of};
 use super::lane::{Float, Lane};
 use super::level::{Level, level};
 use super::real::Real;
@@ -79,7 +79,17 @@ pub(super) fn largest<T: RowFloat>(x: &[T]) -> T {
 /// The sum of a run of elements, at most [`RUN`] of them, onto a wide one.
 #[inline(always)]
 pub(super) fn add_run<T: RowFloat>(wide: <T::Sum as Reducer>::Acc, run: &[T]) -> <T::Sum as Reducer>::Acc {
-    T::Sum::merge(wide, T::Sum::lift(fold_run(run, T::of(0.0), T::Sum::combine)))
+    add_run_of(wide, run, |v| v)
+}
+
+/// The sum of something of each element of a run.
+#[inline(always)]
+pub(super) fn add_run_of<T: RowFloat>(
+    wide: <T::Sum as Reducer>::Acc,
+    run: &[T],
+    of: impl Fn(T) -> T + Copy,
+) -> <T::Sum as Reducer>::Acc {
+    T::Sum::merge(wide, T::Sum::lift(fold_run_of(run, of, T::of(0.0), T::Sum::combine)))
 }
 
 /// An operand along one row.
