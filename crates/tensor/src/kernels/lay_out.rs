@@ -43,31 +43,47 @@ fn lay_out_body<const FMA: bool, T: Element>(
         8 => return lay_out_short::<T, 8>(src, start, steps, out),
         _ => {}
     }
-    for (r, row) in out.chunks_exact_mut(cols).enumerate() {
-        let start = start + r as isize * row_step;
-        match col_step {
-            1 => lay_out_run(&src[start as usize..start as usize + cols], row),
-            0 => row.fill(src[start as usize]),
-            -1 => {
-                let run = &src[(start + 1) as usize - cols..=start as usize];
-                for (o, &v) in row.iter_mut().zip(run.iter().rev()) {
+    let rows = out.chunks_exact_mut(cols).zip(0isize..);
+    // A loop for each step: one around all of them would begin with what each of them needs.
+    match col_step {
+        1 => {
+            for (row, r) in rows {
+                lay_out_run(&src[(start + r * row_step) as usize..][..cols], row);
+            }
+        }
+        0 => {
+            for (row, r) in rows {
+                row.fill(src[(start + r * row_step) as usize]);
+            }
+        }
+        -1 => {
+            for (row, r) in rows {
+                let last = (start + r * row_step) as usize;
+                for (o, &v) in row.iter_mut().zip(src[last + 1 - cols..=last].iter().rev()) {
                     *o = v;
                 }
             }
-            2 => {
-                let (pairs, last) = src[start as usize..][..2 * cols - 1].as_chunks::<2>();
+        }
+        2 => {
+            for (row, r) in rows {
+                let (pairs, last) = src[(start + r * row_step) as usize..][..2 * cols - 1].as_chunks::<2>();
                 for (o, pair) in row.iter_mut().zip(pairs) {
                     *o = pair[0];
                 }
                 row[cols - 1] = last[0];
             }
-            step if step > 0 => {
-                for (o, &v) in row.iter_mut().zip(src[start as usize..].iter().step_by(step as usize)) {
+        }
+        step if step > 0 => {
+            for (row, r) in rows {
+                let run = src[(start + r * row_step) as usize..].iter().step_by(step as usize);
+                for (o, &v) in row.iter_mut().zip(run) {
                     *o = v;
                 }
             }
-            step => {
-                let mut at = start;
+        }
+        step => {
+            for (row, r) in rows {
+                let mut at = start + r * row_step;
                 for o in row {
                     *o = src[at as usize];
                     at += step;
