@@ -13,9 +13,12 @@ use super::softmax::{Line, RowFloat, add_run, largest};
 use crate::buffer::Room;
 use crate::task::{RUN, Reducer};
 
-/// Scores that are at hand at a time, and rows that they belong to, at most.
-const SCORES: usize = 1 << 15;
-const ROWS: usize = 128;
+/// Scores that are at hand at a time: half of a second-level cache.
+const SCORES: usize = 1 << 17;
+
+/// Rows that they belong to, however many keys there are: keys are laid out anew for each of them, which is as much work as the
+/// product itself for fewer than the least; more than the most are wasted where queries are causal.
+const ROWS: [usize; 2] = [32, 128];
 
 /// What rows of scores are masked with.
 #[derive(Clone, Copy)]
@@ -50,7 +53,7 @@ pub(crate) struct Heads<'a, T> {
 
 /// Rows of queries that are worked on at a time.
 pub(crate) fn rows_at_once(s: usize) -> usize {
-    (SCORES / s.max(1)).clamp(8, ROWS)
+    (SCORES / s.max(1)).clamp(ROWS[0], ROWS[1])
 }
 
 impl<'a, T: RowFloat + Multiply> Heads<'a, T> {
