@@ -262,7 +262,8 @@ pub(super) fn interpolation(
     }
     let images = Images::new(op, x, &new[2 - axes..], x.dtype())?;
     // Of an image, neighbours along an axis that keeps or doubles its size are those of the sizes, whatever the factor; along a line
-    // they are not. Source: `nearest_idx` in PyTorch's `aten/src/ATen/native/UpSample.h`.
+    // they are not. Source: `nearest_idx` in PyTorch's `aten/src/ATen/native/UpSample.h`, which its gradients go by, and its results of
+    // 128 rows and columns together at most.
     let by_size = |d: usize| {
         options.mode == InterpolateMode::Nearest && axes == 2 && [1, 2].map(|n| n * own[d]).contains(&new[d])
     };

@@ -48,8 +48,7 @@ pub struct RowTraits {
 pub(crate) enum Taken {
     Sum,
     Logarithm,
-    /// A softmax of rows of 1,024 takes a quarter less with products than with quotients, and is off by one and a half units in the
-    /// last place at most instead of a half.
+    /// A softmax of rows of 1,024 takes a quarter less with products than with quotients, and is rounded once more.
     Reciprocal,
 }
 
