@@ -26,7 +26,7 @@ pub trait RowFormula: Copy + Send + Sync + 'static {
     /// What is summed.
     fn term<R: Real>(&self, a: R, b: R) -> R;
 
-    /// The result, given an element's term and what is [`Taken`] of the sum of the row's terms.
+    /// The result, given an element's term and what is taken of the sum of the row's terms.
     fn result<R: Real>(&self, a: R, b: R, term: R, sum: R) -> R;
 }
 
