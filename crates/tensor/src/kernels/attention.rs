@@ -131,7 +131,8 @@ door! {
     /// Makes shares of masked scores: `exp(x - m) / sum(exp(x - m))` along each row, and zeros in a row of nothing but -inf.
     /// Of row number `i` only the first `causal_from + i + 1` count.
     ///
-    /// A row is as long as whole lanes while it is worked on: what lies behind it, [`FEW_LANES`] elements at least, is put aside.
+    /// A row is as long as whole lanes while it is worked on: what lies behind it, [`FEW_LANES`] elements at least, is put aside. Scores that
+    /// do not count are not written before all is read: a vector that is read just after parts of it were written waits for these.
     fn share_rows[T: RowFloat][T](scores: &mut [T], sizes: [usize; 2], mask: MaskRows<'_, T>, mask_step: usize, causal_from: usize);
     body share_rows_body
 }
@@ -148,9 +149,10 @@ fn share_rows_body<const FMA: bool, T: RowFloat>(
         let scores = &mut scores[row * cols..];
         let live = causal_from.saturating_add(row + 1).min(cols);
         let x = &mut scores[..live.next_multiple_of(FEW_LANES)];
+        let behind = cols.min(x.len())..x.len();
         let mut aside = [none; FEW_LANES];
-        let aside = &mut aside[..x.len() - live];
-        aside.swap_with_slice(&mut x[live..]);
+        let aside = &mut aside[..behind.len()];
+        aside.copy_from_slice(&x[behind.clone()]);
         match mask {
             MaskRows::None => {}
             MaskRows::Truth(m) => {
@@ -166,20 +168,20 @@ fn share_rows_body<const FMA: bool, T: RowFloat>(
                 }
             }
         }
-        let m = largest(x);
-        if m == none && x.iter().all(|&v| v == none) {
+        let m = largest(&x[..live]);
+        if m == none && x[..live].iter().all(|&v| v == none) {
             x.fill(T::of(0.0));
         } else {
             let m = Lane::<T, FMA>(m);
             for v in x.iter_mut() {
                 *v = (Lane::<T, FMA>(*v) - m).exp().0;
             }
-            let share = T::of(1.0) / Line::sum(&*x, live);
+            let share = T::of(1.0) / Line::sum(&x[..live], live);
             for v in x.iter_mut() {
                 *v = *v * share;
             }
         }
-        x[live..].copy_from_slice(aside);
+        x[behind].copy_from_slice(aside);
         scores[live..cols].fill(T::of(0.0));
     }
 }
