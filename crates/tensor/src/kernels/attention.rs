@@ -16,9 +16,12 @@ use crate::task::{RUN, Reducer};
 /// Scores that are at hand at a time: half of a second-level cache.
 const SCORES: usize = 1 << 17;
 
-/// Rows that they belong to, however many keys there are: keys are laid out anew for each of them, which is as much work as the
-/// product itself for fewer than the least; more than the most are wasted where queries are causal.
-const ROWS: [usize; 2] = [32, 128];
+/// Rows that they belong to, however many keys there are: keys are laid out for all of them at once, which for a few rows is as much
+/// work as the product.
+const FEWEST_ROWS: usize = 32;
+
+/// The most rows: of the scores of causal queries half a square of them is wasted.
+const MOST_ROWS: usize = 128;
 
 /// What rows of scores are masked with.
 #[derive(Clone, Copy)]
@@ -53,7 +56,7 @@ pub(crate) struct Heads<'a, T> {
 
 /// Rows of queries that are worked on at a time.
 pub(crate) fn rows_at_once(s: usize) -> usize {
-    (SCORES / s.max(1)).clamp(ROWS[0], ROWS[1])
+    (SCORES / s.max(1)).clamp(FEWEST_ROWS, MOST_ROWS)
 }
 
 impl<'a, T: RowFloat + Multiply> Heads<'a, T> {

@@ -330,7 +330,7 @@ mod tests {
     /// Rows of every length around the lanes and the runs, against plain loops in f64.
     #[test]
     fn rows_of_any_length_are_folded_once() {
-        for n in [1, 2, 10, 63, 64, 65, 130, 1023, 1024, 1025, 2100] {
+        for n in [1, 2, 10, 15, 16, 31, 63, 64, 65, 130, 255, 256, 271, 335, 1023, 1024, 1025, 2100] {
             let x: Vec<f32> = (0..n).map(|i| ((i * 37 % 101) as f32 - 50.0) / 8.0).collect();
             let want: f64 = x.iter().map(|&x| x as f64).sum();
             let sum = Line::sum(&x[..], n);
