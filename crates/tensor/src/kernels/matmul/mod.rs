@@ -11,32 +11,28 @@
 mod block;
 mod few;
 mod float;
+mod integers;
+mod matrix;
+mod out;
 mod pack;
 mod panels;
 mod passes;
 mod registers;
 mod shared;
+mod tiles;
 mod vector;
 
 use std::marker::PhantomData;
 
 use few::{DEEP, FEW};
+pub(crate) use matrix::{Matrix, row_major};
+use out::Out;
 pub(crate) use panels::{Columns, DEPTH, Form, Panels};
+use tiles::{PART, TASK, TILES, Tiles};
 
 use crate::buffer::Room;
 use crate::dtype::Element;
 use crate::threads::{num_threads, split_work};
-
-/// A matrix in a slice: the place of its first element and the steps along rows and columns, of any sign or zero.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Matrix<'a, T> {
-    pub(crate) data: &'a [T],
-    pub(crate) start: usize,
-    /// from one row to the next
-    pub(crate) row_step: isize,
-    /// from one column to the next
-    pub(crate) col_step: isize,
-}
 
 /// An axis of a batch: its size, and how far each operand moves along it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,65 +105,17 @@ impl<'a, T> Tile<'a, T> {
     }
 }
 
-/// Products of at most this many multiplications are one task.
-const TASK: usize = 1 << 21;
-
 /// Products with a vector, or few of them, of at most this many multiplications are one task.
 const VECTOR_TASK: usize = 1 << 16;
 
 /// Results that lie side by side and make one task of a product with a vector, at least.
 const VECTOR_COLS: usize = 1024;
 
-/// Rows and columns of a tile of a large product: its rows of the left operand, a few hundred inner positions deep, fit
-/// in the second-level cache, and what is laid out of the right one serves many rows.
-const TILE_ROWS: usize = 264;
-const TILE_COLS: usize = 512;
-
-/// Tiles that large products are cut into at least, where that must not depend on threads.
-const TILES: usize = 8;
-
 /// Tiles per thread otherwise: few, since each lays out its own operands.
 const TILES_PER_THREAD: usize = 2;
 
-/// Multiplications per part where the inner size is cut.
-const PART: usize = 1 << 22;
-
 /// Parts that an inner size is cut into at most.
 const MAX_PARTS: usize = 16;
-
-/// How a result of `m` by `n` is cut.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Tiles {
-    rows: usize,
-    cols: usize,
-    /// tiles from left to right
-    across: usize,
-    count: usize,
-}
-
-impl Tiles {
-    /// At least so many tiles, if there is enough to do.
-    fn new(m: usize, n: usize, k: usize, least: usize) -> Tiles {
-        let work = |rows: usize, cols: usize| rows.saturating_mul(cols).saturating_mul(k);
-        let (mut rows, mut cols) = (m, n);
-        if work(m, n) > TASK {
-            (rows, cols) = (m.min(TILE_ROWS), n.min(TILE_COLS));
-            let few = |rows: usize, cols: usize| m.div_ceil(rows) * n.div_ceil(cols) < least;
-            // Near squares: rows are laid out once per tile of columns, and columns once per tile of rows.
-            while few(rows, cols) && work(rows, cols) > PART && (cols > 64 || rows > 64) {
-                if cols > rows { cols /= 2 } else { rows /= 2 }
-            }
-            while work(rows, cols) < TASK && (rows < m || cols < n) {
-                if cols < n { cols = (2 * cols).min(n) } else { rows = (2 * rows).min(m) }
-            }
-            // Tiles of like sizes, so that no thread waits for the others long.
-            rows = m.div_ceil(m.div_ceil(rows)).next_multiple_of(24).min(m);
-            cols = n.div_ceil(n.div_ceil(cols)).next_multiple_of(16).min(n);
-        }
-        let across = n.div_ceil(cols.max(1)).max(1);
-        Tiles { rows, cols, across, count: across * m.div_ceil(rows.max(1)).max(1) }
-    }
-}
 
 impl<T: Multiply> Product<'_, T> {
     /// Computes the result into `out`, or adds it to what is there.
@@ -336,61 +284,6 @@ impl<T: Multiply> Product<'_, T> {
     }
 }
 
-/// A row-major matrix of `cols` columns.
-pub(crate) fn row_major<T>(data: &[T], cols: usize) -> Matrix<'_, T> {
-    Matrix { data, start: 0, row_step: cols as isize, col_step: 1 }
-}
-
-impl<'a, T> Matrix<'a, T> {
-    /// The same elements with rows and columns exchanged.
-    pub(crate) fn transposed(self) -> Matrix<'a, T> {
-        Matrix { row_step: self.col_step, col_step: self.row_step, ..self }
-    }
-}
-
-impl<'a, T: Copy> Matrix<'a, T> {
-    /// The matrix that starts `by` elements further and then at this row and column.
-    fn moved(&self, by: isize, row: usize, col: usize) -> Matrix<'a, T> {
-        let start = self.start as isize + by + row as isize * self.row_step + col as isize * self.col_step;
-        Matrix { start: start as usize, ..*self }
-    }
-
-    /// Panics unless all elements of a batch of these matrices lie in the slice.
-    fn check(&self, batch: impl Iterator<Item = (usize, isize)>, rows: usize, cols: usize) {
-        let (mut low, mut high) = (self.start as i128, self.start as i128);
-        for (size, step) in batch.chain([(rows, self.row_step), (cols, self.col_step)]) {
-            let reach = (size as i128 - 1) * step as i128;
-            if reach < 0 { low += reach } else { high += reach }
-        }
-        assert!(
-            0 <= low && high < self.data.len() as i128,
-            "an operand of a product reaches outside its buffer"
-        );
-    }
-
-    /// The element at a row and a column.
-    ///
-    /// # Safety
-    /// It lies in the slice.
-    #[inline(always)]
-    unsafe fn at(&self, row: usize, col: usize) -> T {
-        let i = self.start as isize + row as isize * self.row_step + col as isize * self.col_step;
-        debug_assert!((i as usize) < self.data.len());
-        // SAFETY: as promised by the caller.
-        unsafe { *self.data.get_unchecked(i as usize) }
-    }
-
-    /// The first element and what follows it in memory.
-    fn rest(&self) -> &'a [T] {
-        &self.data[self.start..]
-    }
-
-    /// Where the matrix begins.
-    fn pointer(&self) -> *const T {
-        self.data[self.start..].as_ptr()
-    }
-}
-
 /// How far both operands are moved at one position of a batch.
 #[inline]
 fn offsets(axes: &[BatchAxis], mut position: usize) -> (isize, isize) {
@@ -402,83 +295,6 @@ fn offsets(axes: &[BatchAxis], mut position: usize) -> (isize, isize) {
         b += i * axis.b_step;
     }
     (a, b)
-}
-
-/// A rectangle of a row-major result that one task writes.
-struct Out<'a, T> {
-    start: *mut T,
-    /// from one row to the next
-    stride: usize,
-    rows: usize,
-    cols: usize,
-    life: PhantomData<&'a mut [T]>,
-}
-
-// SAFETY: it stands for an exclusive borrow of its elements, and shared it only hands out parts through `part`, whose
-// callers see to it that they are apart.
-unsafe impl<T: Send> Sync for Out<'_, T> {}
-
-impl<T> Out<'_, T> {
-    /// The rectangle of `rows` by `cols` from this row and column on.
-    ///
-    /// # Safety
-    /// No two rectangles that are used at the same time overlap.
-    unsafe fn part(&self, row: usize, col: usize, rows: usize, cols: usize) -> Out<'_, T> {
-        assert!(row + rows <= self.rows && col + cols <= self.cols);
-        // SAFETY: the first element is inside the rectangle, by the assertion (rows and columns are not zero).
-        let start = unsafe { self.start.add(row * self.stride + col) };
-        Out { start, stride: self.stride, rows, cols, life: PhantomData }
-    }
-
-    /// Where the element at a row and a column is.
-    fn place(&mut self, row: usize, col: usize) -> *mut T {
-        assert!(row < self.rows && col < self.cols);
-        // SAFETY: it is inside the rectangle.
-        unsafe { self.start.add(row * self.stride + col) }
-    }
-
-    /// One row.
-    #[inline(always)]
-    fn row(&mut self, i: usize) -> &mut [T] {
-        assert!(i < self.rows);
-        // SAFETY: a row of the rectangle is `cols` neighbouring elements of the result, which this task alone writes.
-        unsafe { std::slice::from_raw_parts_mut(self.start.add(i * self.stride), self.cols) }
-    }
-}
-
-impl Multiply for i64 {
-    fn of_count(n: usize) -> i64 {
-        n as i64
-    }
-    #[inline(always)]
-    fn plus(a: i64, b: i64) -> i64 {
-        a.wrapping_add(b)
-    }
-    /// Row by row; integer products have no order to keep, so the compiler may vectorise along the columns.
-    fn multiply(mut tile: Tile<'_, i64>) {
-        for i in 0..tile.m {
-            let (a, b) = (tile.a, tile.b);
-            let row = tile.out.row(i);
-            if !tile.add {
-                row.fill(0);
-            }
-            for p in 0..tile.k {
-                // SAFETY: `Product::run` has checked all rows and columns of the operands.
-                let left = unsafe { a.at(i, p) }.wrapping_mul(tile.scale);
-                if b.col_step == 1 {
-                    let start = (b.start as isize + p as isize * b.row_step) as usize;
-                    for (o, &v) in row.iter_mut().zip(&b.data[start..start + tile.n]) {
-                        *o = o.wrapping_add(left.wrapping_mul(v));
-                    }
-                } else {
-                    for (j, o) in row.iter_mut().enumerate() {
-                        // SAFETY: as above.
-                        *o = o.wrapping_add(left.wrapping_mul(unsafe { b.at(p, j) }));
-                    }
-                }
-            }
-        }
-    }
 }
 
 #[cfg(test)]
