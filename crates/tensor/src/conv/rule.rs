@@ -6,7 +6,7 @@ use crate::error::{Here, Result};
 use crate::kernels::conv::{
     Convolved, Kernel, SlideProduct, WeightProduct, slide, slide_integers, weight_gradient,
 };
-use crate::kernels::{BatchAxis, Matrix, Product};
+use crate::kernels::{BatchAxis, Matrix, Onto, Product};
 use crate::task::{self, Read, WholeRule};
 use crate::tensor::Tensor;
 
@@ -161,20 +161,21 @@ impl Rule<'_> {
             let summed = [batch(p.items, p.groups * outer, p.groups * inner)];
             let (m, n, k) = (p.rows, p.channels, places);
             let (a, b) = (own(a, places), own(b, places).transposed());
-            return Product { m, n, k, a, b, kept: &kept, summed: &summed, scale }.run(out, false);
+            return Product { m, n, k, a, b, kept: &kept, summed: &summed, scale }.run(out, Onto::Nothing);
         }
         let (m, k, step, w) = match self.way {
             Way::Output => (p.rows, p.channels, inner, own(b, p.channels)),
             _ => (p.channels, p.rows, outer, own(b, p.channels).transposed()),
         };
         let kept = [batch(p.items, 0, p.groups * step), batch(p.groups, weight, step)];
+        let mut onto = Onto::Nothing;
         if let Some(bias) = bias
             && places > 0
         {
             out.chunks_exact_mut(places).zip(bias.iter().cycle()).for_each(|(o, &b)| o.fill(b));
+            onto = Onto::Result;
         }
-        Product { m, n: places, k, a: w, b: own(a, places), kept: &kept, summed: &[], scale }
-            .run(out, bias.is_some());
+        Product { m, n: places, k, a: w, b: own(a, places), kept: &kept, summed: &[], scale }.run(out, onto);
     }
 }
 

@@ -7,7 +7,7 @@ use super::doors::door;
 use super::folds::FEW_LANES;
 use super::lane::Lane;
 use super::level::{Level, level};
-use super::matmul::{Matrix, Multiply, Product};
+use super::matmul::{Matrix, Multiply, Onto, Product};
 use super::real::Real;
 use super::softmax::{Line, RowFloat, add_run, largest};
 use crate::buffer::Room;
@@ -67,7 +67,7 @@ impl<'a, T: RowFloat + Multiply> Heads<'a, T> {
         let a = below(self.queries, first);
         let (scale, b) = (T::of(self.scale), self.keys.transposed());
         let product = Product { m: rows, n: cols, k: self.e, a, b, kept: &[], summed: &[], scale };
-        product.run_here(&mut scores[..rows * cols], false);
+        product.run_here(&mut scores[..rows * cols], Onto::Nothing);
         let start = first * self.mask_step;
         let mask = match self.mask {
             MaskRows::None => MaskRows::None,
@@ -89,7 +89,7 @@ impl<'a, T: RowFloat + Multiply> Heads<'a, T> {
             let k = self.shares(first + from, m, scores);
             let (a, b) = (matrix(scores, k), self.values);
             let product = Product { m, n: self.v, k, a, b, kept: &[], summed: &[], scale: T::of(1.0) };
-            product.run_here(&mut out[from * self.v..][..m * self.v], false);
+            product.run_here(&mut out[from * self.v..][..m * self.v], Onto::Nothing);
         }
     }
 
@@ -107,15 +107,15 @@ impl<'a, T: RowFloat + Multiply> Heads<'a, T> {
             let cols = self.shares(first, m, shares);
             let (shares, slopes) = (&mut shares[..m * cols], &mut slopes[..m * cols]);
             let plain = |m, n, k, a, b| Product { m, n, k, a, b, kept: &[], summed: &[], scale: T::of(1.0) };
-            plain(m, cols, self.v, g, self.values.transposed()).run_here(slopes, false);
+            plain(m, cols, self.v, g, self.values.transposed()).run_here(slopes, Onto::Nothing);
             let p = matrix(shares, cols);
-            plain(cols, self.v, m, p.transposed(), g).run_here(&mut dv[..cols * self.v], true);
+            plain(cols, self.v, m, p.transposed(), g).run_here(&mut dv[..cols * self.v], Onto::Result);
             slope_rows(shares, slopes, cols);
             let (d, scale) = (matrix(slopes, cols), T::of(self.scale));
             let into_q = Product { scale, ..plain(m, self.e, cols, d, self.keys) };
-            into_q.run_here(&mut dq[first * self.e..][..m * self.e], false);
+            into_q.run_here(&mut dq[first * self.e..][..m * self.e], Onto::Nothing);
             let into_k = Product { scale, ..plain(cols, self.e, m, d.transposed(), q) };
-            into_k.run_here(&mut dk[..cols * self.e], true);
+            into_k.run_here(&mut dk[..cols * self.e], Onto::Result);
         }
     }
 }

@@ -6,7 +6,7 @@ use super::{Does, Read, Space, Task, To, expect_expands};
 use crate::create::{checked_len, room, room_for};
 use crate::dtype::{BlockMut, DType, Element};
 use crate::error::{Result, TensorFacts, refuse};
-use crate::kernels::{BatchAxis, Matrix, Multiply, Product};
+use crate::kernels::{BatchAxis, Matrix, Multiply, Onto, Product};
 use crate::shape::{Dims, Shape, broadcast_two, expands_to};
 use crate::tensor::{Layout, Tensor};
 
@@ -61,48 +61,18 @@ pub(crate) fn expect_one_dtype(
     if a.1 == b.1 { Ok(()) } else { refuse(TensorFacts::MixedDTypes { op, a, b }) }
 }
 
-/// The product of the first two that are read, whose rows start as the third if there is one.
+/// The product of the first two that are read, whose rows are added to the third if there is one.
 #[track_caller]
 pub(super) fn make(op: &'static str, spec: &Spec, reads: &[Read<'_>], to: &mut [To<'_>]) -> Result<Tensor> {
-    let ([Read::Tensor(a, _), Read::Tensor(b, _), start @ ..], [To::Sum { shape, dtype, prior }]) =
-        (reads, to)
+    let ([Read::Tensor(a, _), Read::Tensor(b, _), row @ ..], [To::Sum { shape, dtype, prior }]) = (reads, to)
     else {
         unreachable!("a product has two factors and goes to a sum")
     };
-    let prior = match start {
-        [Read::Tensor(row, _)] => Some(rows_of(op, row, &spec.shape)?),
-        _ => prior.take(),
+    let row = match row {
+        [Read::Tensor(row, _)] => Some(row.laid_out(op)?),
+        _ => None,
     };
-    Factors { op, spec, a, b }.sum_to(shape, prior)?.into_type(op, *dtype)
-}
-
-/// A tensor of this shape, whose rows are all `row`.
-fn rows_of(op: &'static str, row: &Tensor, shape: &Shape) -> Result<Tensor> {
-    fn put<T: Element>(out: &mut [T], row: &Tensor) {
-        let from = T::slice(row.storage.block()).expect("the meta step compares the types");
-        let n = row.dims()[0];
-        if n == 0 {
-            return;
-        }
-        let (start, step) = (row.layout.offset, row.strides()[0]);
-        for line in out.chunks_exact_mut(n) {
-            if step == 1 {
-                line.copy_from_slice(&from[start..start + n]);
-            } else {
-                for (i, o) in line.iter_mut().enumerate() {
-                    *o = from[(start as isize + i as isize * step) as usize];
-                }
-            }
-        }
-    }
-    let mut storage = room(op, shape, row.dtype())?;
-    match row.dtype() {
-        DType::F32 => put::<f32>(typed_mut(storage.block_mut()), row),
-        DType::F64 => put::<f64>(typed_mut(storage.block_mut()), row),
-        DType::I64 => put::<i64>(typed_mut(storage.block_mut()), row),
-        DType::Bool => unreachable!("the meta step refuses bool"),
-    }
-    Ok(Tensor::from_storage(storage, shape.clone()))
+    Factors { op, spec, a, b, row }.sum_to(shape, prior.take())?.into_type(op, *dtype)
 }
 
 /// A product that is to be computed.
@@ -111,6 +81,8 @@ struct Factors<'a> {
     spec: &'a Spec,
     a: &'a Tensor,
     b: &'a Tensor,
+    /// what each row is added to, if the product is not summed
+    row: Option<Tensor>,
 }
 
 /// An axis of the batch, and whether the result has it.
@@ -168,11 +140,15 @@ impl Factors<'_> {
         kept: &dyn Fn(usize) -> bool,
         prior: Option<Tensor>,
     ) -> Result<Tensor> {
+        let onto = match &self.row {
+            Some(row) => Onto::Row(&slice::<T>(row)[row.layout.offset..][..self.spec.n]),
+            None => Onto::Nothing,
+        };
         if self.spec.batch.rank() == 0 {
             let (a, b) = (matrix(self.a, true), matrix(self.b, false));
             let (k, times) = inner(self.spec.k, &a, &b);
             let (m, n, scale) = (self.spec.m, self.spec.n, T::of_count(times));
-            return self.single(Product { m, n, k, a, b, kept: &[], summed: &[], scale }, prior);
+            return self.single(Product { m, n, k, a, b, kept: &[], summed: &[], scale }, onto, prior);
         }
         let mut all = Batches::<T>::new(self, kept, prior.is_none());
         all.simplify();
@@ -182,31 +158,40 @@ impl Factors<'_> {
         let product =
             Product { m, n, k, a, b, kept: &kept, summed: &summed, scale: T::of_count(all.repeats) };
         if let Some(mut prior) = prior {
-            product.run(typed_mut(prior.block_mut()), true);
+            product.run(typed_mut(prior.block_mut()), Onto::Result);
             return Ok(prior);
         }
         let len = kept.iter().map(|a| a.size).product::<usize>() * m * n;
         let mut storage = room_for(self.op, target, len, T::DTYPE)?;
-        product.run(typed_mut(storage.block_mut()), false);
+        product.run(typed_mut(storage.block_mut()), onto);
         let missing = self.spec.shape.rank() - target.rank();
         let still = |i: usize| all.still.get(i + missing).copied().unwrap_or(false);
         Ok(Tensor { storage, layout: layout(target, &still) })
     }
 
     /// A product without a batch, into fresh memory or added to the prior.
-    fn single<T: Multiply>(&self, product: Product<'_, T>, prior: Option<Tensor>) -> Result<Tensor> {
+    fn single<T: Multiply>(
+        &self,
+        product: Product<'_, T>,
+        onto: Onto<'_, T>,
+        prior: Option<Tensor>,
+    ) -> Result<Tensor> {
         if let Some(mut prior) = prior {
-            product.run(typed_mut(prior.block_mut()), true);
+            product.run(typed_mut(prior.block_mut()), Onto::Result);
             return Ok(prior);
         }
         let mut storage = room(self.op, &self.spec.shape, T::DTYPE)?;
-        product.run(typed_mut(storage.block_mut()), false);
+        product.run(typed_mut(storage.block_mut()), onto);
         Ok(Tensor::from_storage(storage, self.spec.shape.clone()))
     }
 }
 
 fn typed_mut<T: Element>(block: BlockMut<'_>) -> &mut [T] {
     T::slice_mut(block).expect("the result has the type of the operands")
+}
+
+fn slice<T: Element>(t: &Tensor) -> &[T] {
+    T::slice(t.storage.block()).expect("the meta step compares the types")
 }
 
 /// Row-major, with stride 0 on the axes that were not computed again and again.
@@ -339,7 +324,7 @@ fn fold<const N: usize>(own: &mut usize, steps: [(&mut isize, isize); N], size: 
 
 /// The matrices in the last two axes; a vector is a row on the left and a column on the right.
 fn matrix<T: Element>(t: &Tensor, left: bool) -> Matrix<'_, T> {
-    let data = T::slice(t.storage.block()).expect("the meta step compares the types");
+    let data = slice(t);
     let (row_step, col_step) = match t.strides() {
         [step] if left => (0, *step),
         [step] => (*step, 0),

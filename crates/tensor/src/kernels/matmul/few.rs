@@ -5,7 +5,7 @@
 
 use super::block::MulAdd;
 use super::passes::Put;
-use super::{Matrix, Tile, Way, row_major};
+use super::{Matrix, Onto, Tile, Way, row_major};
 use crate::buffer::Room;
 use crate::kernels::folds::Table;
 use crate::kernels::lay_out::lay_out;
@@ -27,6 +27,7 @@ pub(super) fn few<T: MulAdd>(mut tile: Tile<'_, T>, level: Level) {
     let (rows, vectors) = if columns { (tile.a, tile.b.transposed()) } else { (tile.b.transposed(), tile.a) };
     let (many, few) = if columns { (tile.m, tile.n) } else { (tile.n, tile.m) };
     assert!(few <= FEW);
+    let mut onto = tile.out.begin(tile.onto);
     let mut sums: Room<T> = Room::new(many);
     let deepest = tile.k.min(DEPTH);
     let mut laid: Room<T> = Room::new(few * deepest);
@@ -51,7 +52,7 @@ pub(super) fn few<T: MulAdd>(mut tile: Tile<'_, T>, level: Level) {
             let sums = sums.as_mut_slice();
             // SAFETY: the level is this processor's.
             unsafe { T::dots(level, sums, table, x, Put { scale: tile.scale, add: false }) };
-            let put = |o: &mut T, s: T| *o = if tile.add { T::plus(*o, s) } else { s };
+            let put = |o: &mut T, s: T| *o = if onto == Onto::Result { T::plus(*o, s) } else { s };
             if columns {
                 for (i, &s) in sums.iter().enumerate() {
                     put(&mut tile.out.row(i)[v], s);
@@ -62,7 +63,7 @@ pub(super) fn few<T: MulAdd>(mut tile: Tile<'_, T>, level: Level) {
                 }
             }
         }
-        tile.add = true;
+        onto = Onto::Result;
     }
 }
 

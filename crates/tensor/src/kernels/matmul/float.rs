@@ -7,7 +7,7 @@ use super::passes::{Put, dots_f32, dots_f64, rows_f32, rows_f64};
 use super::registers::{Panel, block_f32, block_f64};
 use super::shared::{is_shared, shared};
 use super::vector::vector;
-use super::{Multiply, Product, Tile, Way};
+use super::{Multiply, Onto, Product, Tile, Way};
 use crate::kernels::folds::Table;
 use crate::kernels::level::{Level, level};
 use crate::kernels::transpose::SIDE;
@@ -26,10 +26,10 @@ macro_rules! float_multiply {
             fn multiply(tile: Tile<'_, $t>) {
                 multiply_float::<$t, $width>(tile);
             }
-            fn multiply_shared(product: &Product<'_, $t>, out: &mut [$t], add: bool) -> bool {
+            fn multiply_shared(product: &Product<'_, $t>, out: &mut [$t], onto: Onto<'_, $t>) -> bool {
                 let large = is_shared(product.m, product.n, product.k);
                 if large {
-                    shared(product, Form::new($width, product.m, level()), out, add);
+                    shared(product, Form::new($width, product.m, level()), out, onto);
                 }
                 large
             }

@@ -1,6 +1,6 @@
 //! Products of whole numbers.
 
-use super::{Multiply, Tile};
+use super::{Multiply, Onto, Tile};
 
 impl Multiply for i64 {
     fn of_count(n: usize) -> i64 {
@@ -12,10 +12,11 @@ impl Multiply for i64 {
     }
     /// Row by row; integer products have no order to keep, so the compiler may vectorise along the columns.
     fn multiply(mut tile: Tile<'_, i64>) {
+        let onto = tile.out.begin(tile.onto);
         for i in 0..tile.m {
             let (a, b) = (tile.a, tile.b);
             let row = tile.out.row(i);
-            if !tile.add {
+            if onto == Onto::Nothing {
                 row.fill(0);
             }
             for p in 0..tile.k {

@@ -22,10 +22,9 @@ mod shared;
 mod tiles;
 mod vector;
 
-use std::marker::PhantomData;
-
 use few::{DEEP, FEW};
 pub(crate) use matrix::{Matrix, row_major};
+pub(crate) use out::Onto;
 use out::Out;
 pub(crate) use panels::{Columns, DEPTH, Form, Panels};
 use tiles::{PART, TASK, TILES, Tiles};
@@ -66,7 +65,7 @@ pub(crate) trait Multiply: Element {
     /// Computes one tile.
     fn multiply(tile: Tile<'_, Self>);
     /// Computes a large product whose threads share what they lay out, if it is one that gains by it.
-    fn multiply_shared(_: &Product<'_, Self>, _: &mut [Self], _add: bool) -> bool {
+    fn multiply_shared(_: &Product<'_, Self>, _: &mut [Self], _: Onto<'_, Self>) -> bool {
         false
     }
 }
@@ -80,8 +79,7 @@ pub(crate) struct Tile<'a, T> {
     b: Matrix<'a, T>,
     out: Out<'a, T>,
     scale: T,
-    /// whether to add to what is there
-    add: bool,
+    onto: Onto<'a, T>,
     way: Way,
 }
 
@@ -95,13 +93,15 @@ enum Way {
     FewRows,
 }
 
-impl<'a, T> Tile<'a, T> {
+impl<'a, T: Element> Tile<'a, T> {
     /// The same product seen from the other side, for a result of one column, which lies like a row.
     fn transposed(self) -> Tile<'a, T> {
         debug_assert!(self.n == 1 && self.out.stride == 1);
-        let out = Out { stride: self.m, rows: 1, cols: self.m, ..self.out };
+        let mut out = self.out;
+        let onto = out.begin(self.onto);
+        let out = Out { stride: self.m, rows: 1, cols: self.m, ..out };
         let (a, b) = (self.b.transposed(), self.a.transposed());
-        Tile { m: 1, n: self.m, k: self.k, a, b, out, scale: self.scale, add: self.add, way: self.way }
+        Tile { m: 1, n: self.m, k: self.k, a, b, out, scale: self.scale, onto, way: self.way }
     }
 }
 
@@ -118,29 +118,30 @@ const TILES_PER_THREAD: usize = 2;
 const MAX_PARTS: usize = 16;
 
 impl<T: Multiply> Product<'_, T> {
-    /// Computes the result into `out`, or adds it to what is there.
+    /// Computes the result into `out`.
     ///
     /// # Panics
     /// If an operand would be read, or the result written, outside its slice.
-    pub(crate) fn run(&self, out: &mut [T], add: bool) {
+    pub(crate) fn run(&self, out: &mut [T], onto: Onto<'_, T>) {
         let items: usize = self.kept.iter().map(|a| a.size).product();
         let depth: usize = self.summed.iter().map(|a| a.size).product();
         assert_eq!(out.len(), items * self.m * self.n, "the result has the size of its shape");
+        if let Onto::Row(row) = onto {
+            assert_eq!(row.len(), self.n, "a row is as long as the result is wide");
+        }
         if out.is_empty() {
             return;
         }
         if self.k == 0 || depth == 0 {
-            if !add {
-                out.fill(T::default());
-            }
-            return;
+            let rows = items * self.m;
+            return Out::of(out, rows, self.n).hold(onto);
         }
         self.check();
         let (m, n, k) = (self.m, self.n, self.k);
         let by_vectors = self.way() != Way::Blocks;
         let task = if by_vectors { VECTOR_TASK } else { TASK };
         if items == 1 && depth == 1 && m.saturating_mul(n).saturating_mul(k) <= task {
-            return self.as_one_tile(out, add);
+            return self.as_one_tile(out, onto);
         }
         let mut tiles = if by_vectors { self.vector_tiles() } else { Tiles::new(m, n, k, TILES) };
         let tasks = items * tiles.count;
@@ -151,33 +152,32 @@ impl<T: Multiply> Product<'_, T> {
             tiles = Tiles::new(m, n, k, least.div_ceil(items * parts));
         }
         if parts == 1 {
-            if !by_vectors && items * depth == 1 && T::multiply_shared(self, out, add) {
+            if !by_vectors && items * depth == 1 && T::multiply_shared(self, out, onto) {
                 return;
             }
-            return self.tiles(&tiles, items, 0, self.k, out, add);
+            return self.tiles(&tiles, items, 0, self.k, out, onto);
         }
-        self.in_parts(&tiles, items, parts, out, add);
+        self.in_parts(&tiles, items, parts, out, onto);
     }
 
     /// Computes a single product on this thread, however large it is: what a task does that has more to do with the result.
     ///
     /// # Panics
     /// As [`Product::run`], and for a batch.
-    pub(crate) fn run_here(&self, out: &mut [T], add: bool) {
+    pub(crate) fn run_here(&self, out: &mut [T], onto: Onto<'_, T>) {
         assert!(self.kept.is_empty() && self.summed.is_empty() && out.len() == self.m * self.n);
         if self.k > 0 && !out.is_empty() {
             self.check();
-            self.as_one_tile(out, add);
-        } else if !add {
-            out.fill(T::default());
+            self.as_one_tile(out, onto);
+        } else {
+            Out::of(out, self.m, self.n).hold(onto);
         }
     }
 
     /// The product of operands that have been checked.
-    fn as_one_tile(&self, out: &mut [T], add: bool) {
+    fn as_one_tile(&self, out: &mut [T], onto: Onto<'_, T>) {
         let &Product { m, n, k, a, b, scale, .. } = self;
-        let out = Out { start: out.as_mut_ptr(), stride: n, rows: m, cols: n, life: PhantomData };
-        T::multiply(Tile { m, n, k, a, b, out, scale, add, way: self.way() });
+        T::multiply(Tile { m, n, k, a, b, out: Out::of(out, m, n), scale, onto, way: self.way() });
     }
 
     /// Told by the sizes and steps of the whole product, not by those of a tile.
@@ -215,7 +215,7 @@ impl<T: Multiply> Product<'_, T> {
     }
 
     /// Computes every part of the inner size into memory of its own and adds them up in order.
-    fn in_parts(&self, tiles: &Tiles, items: usize, parts: usize, out: &mut [T], add: bool) {
+    fn in_parts(&self, tiles: &Tiles, items: usize, parts: usize, out: &mut [T], onto: Onto<'_, T>) {
         let n = out.len();
         let chunk = self.k.div_ceil(parts).next_multiple_of(16);
         let parts = self.k.div_ceil(chunk);
@@ -231,7 +231,8 @@ impl<T: Multiply> Product<'_, T> {
             &|p: &mut [&mut [T]], at| p.split_at_mut(at),
             &|part, _, piece| {
                 let (from, to) = (part * chunk, ((part + 1) * chunk).min(self.k));
-                self.tiles(tiles, items, from, to, piece[0], add && part == 0);
+                let onto = if part == 0 { onto } else { Onto::Nothing };
+                self.tiles(tiles, items, from, to, piece[0], onto);
             },
         );
         drop(pieces);
@@ -243,19 +244,13 @@ impl<T: Multiply> Product<'_, T> {
     }
 
     /// Computes all tiles over the inner positions `from .. to`, in parallel where there is enough to do.
-    fn tiles(&self, tiles: &Tiles, items: usize, from: usize, to: usize, out: &mut [T], add: bool) {
+    fn tiles(&self, tiles: &Tiles, items: usize, from: usize, to: usize, out: &mut [T], onto: Onto<'_, T>) {
         let k = to - from;
         let depth: usize = self.summed.iter().map(|a| a.size).product();
         let work = tiles.rows.saturating_mul(tiles.cols).saturating_mul(k).saturating_mul(depth);
         let way = self.way();
         let grain = (if way != Way::Blocks { VECTOR_TASK } else { TASK } / work.max(1)).max(1);
-        let whole = Out {
-            start: out.as_mut_ptr(),
-            stride: self.n,
-            rows: items * self.m,
-            cols: self.n,
-            life: PhantomData,
-        };
+        let whole = Out::of(out, items * self.m, self.n);
         split_work(items * tiles.count, grain, (), &|(), _| ((), ()), &|start, len, ()| {
             for task in start..start + len {
                 let (item, tile) = (task / tiles.count, task % tiles.count);
@@ -269,8 +264,8 @@ impl<T: Multiply> Product<'_, T> {
                     // SAFETY: every task is handed out once, and its item, row and column give it a rectangle of the
                     // result that no other task has.
                     let out = unsafe { whole.part(item * self.m + row, col, m, n) };
-                    let add = add || position > 0;
-                    T::multiply(Tile { m, n, k, a, b, out, scale: self.scale, add, way });
+                    let onto = if position > 0 { Onto::Result } else { onto.at_column(col) };
+                    T::multiply(Tile { m, n, k, a, b, out, scale: self.scale, onto, way });
                 }
             }
         });
@@ -314,35 +309,46 @@ mod tests {
     }
 
     /// One tile of this product onto threes.
-    fn tile_of(p: &Product<'_, f64>, add: bool, run: impl Fn(Tile<'_, f64>)) -> Vec<f64> {
+    fn tile_of(p: &Product<'_, f64>, onto: Onto<'_, f64>, run: impl Fn(Tile<'_, f64>)) -> Vec<f64> {
         let &Product { m, n, k, a, b, scale, .. } = p;
         let mut out = vec![3.0; m * n];
-        let start = out.as_mut_ptr();
-        let target = Out { start, stride: n, rows: m, cols: n, life: PhantomData };
         p.check();
-        run(Tile { m, n, k, a, b, out: target, scale, add, way: p.way() });
+        run(Tile { m, n, k, a, b, out: Out::of(&mut out, m, n), scale, onto, way: p.way() });
         out
     }
 
     /// The definition.
-    fn defined(p: &Product<'_, f64>, add: bool) -> Vec<f64> {
+    fn defined(p: &Product<'_, f64>, onto: Onto<'_, f64>) -> Vec<f64> {
         let at = |x: &Matrix<'_, f64>, row, col| x.moved(0, row, col).rest()[0];
         let sum = |i, j| (0..p.k).map(|l| at(&p.a, i, l) * at(&p.b, l, j)).sum::<f64>();
-        let before = if add { 3.0 } else { 0.0 };
-        (0..p.m * p.n).map(|i| before + p.scale * sum(i / p.n, i % p.n)).collect()
+        let before = |j: usize| match onto {
+            Onto::Nothing => 0.0,
+            Onto::Result => 3.0,
+            Onto::Row(row) => row[j],
+        };
+        (0..p.m * p.n).map(|i| before(i % p.n) + p.scale * sum(i / p.n, i % p.n)).collect()
     }
 
     #[test]
     fn blocks_follow_the_definition_at_every_level() {
-        for (m, n, k) in [(1, 2, 3), (7, 21, 33), (6, 8, 1), (13, 5, 40), (2, 16, 7), (40, 70, 600)] {
-            let (a, b) = (numbers(m * k), numbers(k * n));
-            for (add, scale) in [(false, 1.0), (true, 1.0), (false, 3.0), (true, 3.0)] {
+        for (m, n, k) in [
+            (1, 2, 3),
+            (7, 21, 33),
+            (6, 8, 1),
+            (13, 5, 40),
+            (2, 16, 7),
+            (40, 70, 600),
+            (23, 75, 128),
+            (8, 32, 9),
+        ] {
+            let (a, b, row) = (numbers(m * k), numbers(k * n), numbers(n));
+            for (onto, scale) in [(Onto::Nothing, 1.0), (Onto::Result, 3.0), (Onto::Row(&row), 3.0)] {
                 let p = Product { scale, ..product(m, n, k, &a, &b) };
-                let want = defined(&p, add);
-                assert_eq!(tile_of(&p, add, blocked::<f64, 8>), want, "{m} x {n} x {k}");
+                let want = defined(&p, onto);
+                assert_eq!(tile_of(&p, onto, blocked::<f64, 8>), want, "{m} x {n} x {k}");
                 for level in [Level::Baseline, Level::Avx2, Level::Avx512] {
                     if level <= detected_level() {
-                        let found = tile_of(&p, add, |t| blocked_at::<f64, 8>(t, level));
+                        let found = tile_of(&p, onto, |t| blocked_at::<f64, 8>(t, level));
                         assert_eq!(found, want, "{m} x {n} x {k} at {level:?}");
                     }
                 }
@@ -353,8 +359,8 @@ mod tests {
     #[test]
     fn few_columns_or_rows_follow_the_definition_however_operands_lie() {
         for (m, n, k) in [(4, 4, 70), (40, 3, 64), (3, 2, 9000), (700, 2, 130), (2, 30, 65)] {
-            let (a, b) = (numbers(2 * m * k), numbers(2 * k * n));
-            for (add, scale) in [(false, 1.0), (true, 3.0)] {
+            let (a, b, row) = (numbers(2 * m * k), numbers(2 * k * n), numbers(n));
+            for (onto, scale) in [(Onto::Nothing, 1.0), (Onto::Result, 3.0), (Onto::Row(&row), 3.0)] {
                 let [a_rows, a_cols] = [row_major(&a, k), row_major(&a, m).transposed()];
                 let a_every_second = Matrix { row_step: 2 * k as isize, col_step: 2, ..a_rows };
                 let [b_rows, b_cols] = [row_major(&b, n), row_major(&b, k).transposed()];
@@ -368,11 +374,11 @@ mod tests {
                 ] {
                     let p = Product { scale, a: a_matrix, b: b_matrix, ..product(m, n, k, &a, &b) };
                     let mut out = vec![3.0; m * n];
-                    p.run(&mut out, add);
-                    assert_eq!(out, defined(&p, add), "{m} x {n} x {k}, {:?}", p.way());
+                    p.run(&mut out, onto);
+                    assert_eq!(out, defined(&p, onto), "{m} x {n} x {k}, {:?}", p.way());
                     for level in [Level::Baseline, Level::Avx2, Level::Avx512] {
                         if level <= detected_level() && p.way() != Way::Blocks {
-                            assert_eq!(tile_of(&p, add, |t| few::few(t, level)), out, "at {level:?}");
+                            assert_eq!(tile_of(&p, onto, |t| few::few(t, level)), out, "at {level:?}");
                         }
                     }
                 }
@@ -383,8 +389,10 @@ mod tests {
     #[test]
     fn shared_products_follow_the_definition_at_every_level() {
         for (m, n, k) in [(1, 1, 1), (7, 21, 33), (25, 600, 3), (100, 40, 530), (4100, 7, 2)] {
-            let (a, b) = (numbers(m * k), numbers(k * n));
-            for (transposed, add, scale) in [(false, false, 1.0), (true, true, 1.0), (true, false, 3.0)] {
+            let (a, b, row) = (numbers(m * k), numbers(k * n), numbers(n));
+            for (transposed, onto, scale) in
+                [(false, Onto::Nothing, 1.0), (true, Onto::Result, 3.0), (true, Onto::Row(&row), 3.0)]
+            {
                 let mut p = Product { scale, ..product(m, n, k, &a, &b) };
                 if transposed {
                     (p.a, p.b) = (row_major(&a, m).transposed(), row_major(&b, k).transposed());
@@ -392,8 +400,8 @@ mod tests {
                 for level in [Level::Baseline, Level::Avx2, Level::Avx512] {
                     if level <= detected_level() {
                         let mut out = vec![3.0; m * n];
-                        shared(&p, Form::new(8, m, level), &mut out, add);
-                        assert_eq!(out, defined(&p, add), "{m} x {n} x {k} at {level:?}");
+                        shared(&p, Form::new(8, m, level), &mut out, onto);
+                        assert_eq!(out, defined(&p, onto), "{m} x {n} x {k} at {level:?}");
                     }
                 }
             }
@@ -408,14 +416,14 @@ mod tests {
         let (a, b) = (some(m * k), some(k * n));
         let p = product(m, n, k, &a, &b);
         let mut out = vec![0.0; m * n];
-        shared(&p, Form::new(8, m, detected_level()), &mut out, false);
-        assert_eq!(out, tile_of(&p, false, |t| blocked_at::<f64, 8>(t, detected_level())));
+        shared(&p, Form::new(8, m, detected_level()), &mut out, Onto::Nothing);
+        assert_eq!(out, tile_of(&p, Onto::Nothing, |t| blocked_at::<f64, 8>(t, detected_level())));
     }
 
     #[test]
     fn products_with_a_vector_follow_the_definition_however_the_matrix_lies() {
         for (n, k) in [(1, 1), (1, 9000), (3, 4097), (5, 7), (37, 100), (1030, 19), (2100, 1), (20, 5000)] {
-            let (x, matrix) = (numbers(2 * k), numbers(2 * n * k));
+            let (x, matrix, row) = (numbers(2 * k), numbers(2 * n * k), numbers(n));
             let (ni, ki) = (n as isize, k as isize);
             // How far apart inner positions and results are: rows, columns, backwards, every second one, all the same.
             let steps = [
@@ -437,24 +445,25 @@ mod tests {
                 let b = Matrix { data: &matrix, start, row_step, col_step };
                 for x_step in [1, 2] {
                     let a = Matrix { data: &x, start: 0, row_step: 0, col_step: x_step };
-                    for (add, scale) in [(false, 1.0), (true, 1.0), (false, 3.0), (true, 3.0)] {
+                    for (onto, scale) in [(Onto::Nothing, 1.0), (Onto::Result, 3.0), (Onto::Row(&row), 3.0)] {
                         let p = Product { m: 1, n, k, a, b, kept: &[], summed: &[], scale };
-                        let want = defined(&p, add);
+                        let want = defined(&p, onto);
                         let what = format!("{n} results of {k}, steps {row_step}, {col_step} and {x_step}");
                         for level in [Level::Baseline, Level::Avx2, Level::Avx512] {
                             if level <= detected_level() {
-                                let found = tile_of(&p, add, |t| vector_at(t, level));
+                                let found = tile_of(&p, onto, |t| vector_at(t, level));
                                 assert_eq!(found, want, "{what} at {level:?}");
                             }
                         }
                         let mut out = vec![3.0; n];
-                        p.run(&mut out, add);
+                        p.run(&mut out, onto);
                         assert_eq!(out, want, "{what}, cut");
                         let (a, b) = (b.transposed(), a.transposed());
                         let p = Product { m: n, n: 1, a, b, ..p };
+                        let onto = if let Onto::Row(row) = onto { Onto::Row(&row[..1]) } else { onto };
                         let mut out = vec![3.0; n];
-                        p.run(&mut out, add);
-                        assert_eq!(out, want, "{what}, cut and transposed");
+                        p.run(&mut out, onto);
+                        assert_eq!(out, defined(&p, onto), "{what}, cut and transposed");
                     }
                 }
             }
@@ -480,6 +489,6 @@ mod tests {
     #[should_panic(expected = "reaches outside its buffer")]
     fn operands_outside_their_slices_are_refused() {
         let (a, b) = (numbers(6), numbers(5));
-        product(2, 2, 3, &a, &b).run(&mut [0.0; 4], false);
+        product(2, 2, 3, &a, &b).run(&mut [0.0; 4], Onto::Nothing);
     }
 }

@@ -2,6 +2,29 @@
 
 use std::marker::PhantomData;
 
+use crate::dtype::Element;
+
+/// What the sums of a product are added to.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Onto<'a, T> {
+    /// nothing: they are written
+    Nothing,
+    /// what the result holds
+    Result,
+    /// this row, each row of the result: a bias
+    Row(&'a [T]),
+}
+
+impl<'a, T> Onto<'a, T> {
+    /// What columns from this one on are added to.
+    pub(super) fn at_column(self, col: usize) -> Onto<'a, T> {
+        match self {
+            Onto::Row(row) => Onto::Row(&row[col..]),
+            other => other,
+        }
+    }
+}
+
 /// A rectangle of a row-major result that one task writes.
 pub(super) struct Out<'a, T> {
     pub(super) start: *mut T,
@@ -16,7 +39,13 @@ pub(super) struct Out<'a, T> {
 // callers see to it that they are apart.
 unsafe impl<T: Send> Sync for Out<'_, T> {}
 
-impl<T> Out<'_, T> {
+impl<'a, T> Out<'a, T> {
+    /// A whole result.
+    pub(super) fn of(out: &'a mut [T], rows: usize, cols: usize) -> Out<'a, T> {
+        assert!(rows * cols <= out.len());
+        Out { start: out.as_mut_ptr(), stride: cols, rows, cols, life: PhantomData }
+    }
+
     /// The rectangle of `rows` by `cols` from this row and column on.
     ///
     /// # Safety
@@ -41,5 +70,26 @@ impl<T> Out<'_, T> {
         assert!(i < self.rows);
         // SAFETY: a row of the rectangle is `cols` neighbouring elements of the result, which this task alone writes.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(i * self.stride), self.cols) }
+    }
+}
+
+impl<T: Element> Out<'_, T> {
+    /// Puts the row that sums are added to in all rows, for those who add to what is there.
+    pub(super) fn begin<'a>(&mut self, onto: Onto<'a, T>) -> Onto<'a, T> {
+        let Onto::Row(row) = onto else { return onto };
+        for i in 0..self.rows {
+            let cols = self.cols;
+            self.row(i).copy_from_slice(&row[..cols]);
+        }
+        Onto::Result
+    }
+
+    /// What sums of nothing, added to this, are.
+    pub(super) fn hold(&mut self, onto: Onto<'_, T>) {
+        if self.begin(onto) == Onto::Nothing {
+            for i in 0..self.rows {
+                self.row(i).fill(T::default());
+            }
+        }
     }
 }

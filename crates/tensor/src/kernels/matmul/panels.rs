@@ -3,12 +3,10 @@
 //! The left operand is laid out in groups, the right one in strips of [`Form::span`] columns; see Note [Blocks]. A strip
 //! is at most [`DEPTH`] inner positions deep.
 
-use std::marker::PhantomData;
-
 use super::block::{MulAdd, Strip, apart};
 use super::pack::{pack, pack_groups};
 use super::registers::{HIGH, height};
-use super::{Matrix, Multiply, Out, row_major};
+use super::{Matrix, Multiply, Onto, Out, row_major};
 use crate::kernels::level::{Level, level};
 
 pub(crate) use super::block::DEPTH;
@@ -139,13 +137,12 @@ fn multiply_strip<T: MulAdd>(
         height: form.height,
         b: row_major(strip, form.span),
         width: form.span,
-        double: form.span > form.run,
+        registers: form.span / form.run,
         scale: T::of_count(1),
         level: form.level,
     };
-    let start = to.out.as_mut_ptr();
-    let mut out = Out { start, stride: to.stride, rows, cols: to.stride, life: PhantomData };
-    strip.run(&mut out, to.col, to.add);
+    let onto = if to.add { Onto::Result } else { Onto::Nothing };
+    strip.run(&mut Out::of(to.out, rows, to.stride), to.col, onto);
 }
 
 #[cfg(test)]

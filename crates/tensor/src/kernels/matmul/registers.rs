@@ -19,18 +19,25 @@ pub(super) struct Panel<T> {
     pub(super) b: *const T,
     /// from one line of the strip to the next
     pub(super) b_step: isize,
-    /// whether the strip is two registers of 64 bytes wide, not one
-    pub(super) double: bool,
+    /// how many registers of 64 bytes the strip is wide: one, two or [`WIDE`]
+    pub(super) registers: usize,
     pub(super) out: *mut T,
     /// from one row of the result to the next
     pub(super) stride: usize,
-    pub(super) add: bool,
+    /// what the sums are added to, unless it is null
+    pub(super) onto: *const T,
+    /// from one row of that to the next
+    pub(super) onto_stride: usize,
     /// what the sums are multiplied by
     pub(super) scale: T,
 }
 
 /// The rows of a large product's blocks, in groups, on a processor with 32 registers of 64 bytes.
 pub(super) const HIGH: usize = 12;
+
+/// Registers of a row of a wide block, for sums so short that their strip fits in the first-level cache, and its rows.
+pub(super) const WIDE: usize = 4;
+pub(super) const LOW: usize = 6;
 
 /// The rows of a block otherwise: enough sums in flight to hide the latency of a multiply-add, and few enough for the
 /// registers.
@@ -87,10 +94,15 @@ macro_rules! vector_block {
                 if r < x.live {
                     for c in 0..N {
                         let sum = $times(sums[r][c], scale);
-                        // SAFETY: the result has `live` rows as wide as these registers.
+                        // SAFETY: the result has `live` rows as wide as these registers, and so has what they are added to.
                         unsafe {
                             let place = x.out.add(r * x.stride + c * $lanes);
-                            $store(place, if x.add { $plus($load(place), sum) } else { sum });
+                            let sum = if x.onto.is_null() {
+                                sum
+                            } else {
+                                $plus($load(x.onto.add(r * x.onto_stride + c * $lanes)), sum)
+                            };
+                            $store(place, sum);
                         }
                     }
                 }
@@ -168,10 +180,14 @@ unsafe fn plain<T: Element + std::ops::Add<Output = T> + std::ops::Mul<Output = 
                 unsafe { (*row.offset(p * x.a_step), *x.b.offset(p * x.b_step).cast::<[T; W]>()) };
             sums = each(T::default(), |c| sums[c] + left * line[c]);
         }
-        // SAFETY: the result has `live` rows of `W` elements, which nobody else uses now.
-        let place = unsafe { &mut *x.out.add(r * x.stride).cast::<[T; W]>() };
-        let sums = sums.map(|sum| sum * x.scale);
-        *place = if x.add { each(T::default(), |c| place[c] + sums[c]) } else { sums };
+        sums = sums.map(|sum| sum * x.scale);
+        if !x.onto.is_null() {
+            // SAFETY: what the sums are added to has `live` rows of `W` elements.
+            let onto = unsafe { *x.onto.add(r * x.onto_stride).cast::<[T; W]>() };
+            sums = each(T::default(), |c| onto[c] + sums[c]);
+        }
+        // SAFETY: the result has them, too, and nobody else uses it now.
+        unsafe { *x.out.add(r * x.stride).cast() = sums };
     }
 }
 
@@ -187,13 +203,18 @@ macro_rules! block_of {
             unsafe {
                 match (level, x.live) {
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx512, _) if x.grouped && x.double => match x.live {
+                    (Level::Avx512, _) if x.registers == WIDE => match x.live {
+                        4.. => $avx512::<LOW, WIDE, false>(x),
+                        _ => $avx512::<3, WIDE, false>(x),
+                    },
+                    #[cfg(target_arch = "x86_64")]
+                    (Level::Avx512, _) if x.grouped && x.registers == 2 => match x.live {
                         9.. => $avx512::<12, 2, true>(x),
                         5.. => $avx512::<8, 2, true>(x),
                         _ => $avx512::<4, 2, true>(x),
                     },
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx512, _) if x.double => match x.live {
+                    (Level::Avx512, _) if x.registers == 2 => match x.live {
                         5.. => $avx512::<8, 2, false>(x),
                         2.. => $avx512::<4, 2, false>(x),
                         _ => $avx512::<1, 2, false>(x),

@@ -7,12 +7,10 @@
 //! is written along its rows. For the next panel the rows are there already. The order of the additions is that of tiles,
 //! and so are the bits.
 
-use std::marker::PhantomData;
-
 use super::block::{DEPTH, LARGE, MulAdd, Strip, apart};
 use super::pack::{pack, pack_groups};
 use super::panels::Form;
-use super::{Matrix, Out, Product, row_major};
+use super::{Matrix, Onto, Out, Product, row_major};
 use crate::buffer::Room;
 use crate::threads::{num_threads, split_work};
 
@@ -37,13 +35,13 @@ pub(super) fn is_shared(m: usize, n: usize, k: usize) -> bool {
     work >= PANEL_WORK.saturating_mul(num_threads()) && n >= PANEL / 2 && k >= LARGE.1
 }
 
-/// Computes a product into `out`, or adds it to what is there.
-pub(super) fn shared<T: MulAdd>(p: &Product<'_, T>, form: Form, out: &mut [T], add: bool) {
+/// Computes a product into `out`.
+pub(super) fn shared<T: MulAdd>(p: &Product<'_, T>, form: Form, out: &mut [T], onto: Onto<'_, T>) {
     let (rows, cols) = (even(p.m, BAND, ROWS), even(p.n, PANEL, form.span));
     let deepest = p.k.min(DEPTH);
     let mut panel: Room<T> = Room::new(cols / form.span * apart(form.span, deepest));
     let mut groups: Room<T> = Room::new(rows / form.height * apart(form.height, deepest));
-    let whole = Out { start: out.as_mut_ptr(), stride: p.n, rows: p.m, cols: p.n, life: PhantomData };
+    let whole = Out::of(out, p.m, p.n);
     for top in (0..p.m).step_by(rows) {
         for from in (0..p.k).step_by(DEPTH) {
             for left in (0..p.n).step_by(cols) {
@@ -63,7 +61,8 @@ pub(super) fn shared<T: MulAdd>(p: &Product<'_, T>, form: Form, out: &mut [T], a
                         }
                         // SAFETY: every task is handed out once, and has rows that no other task has.
                         let mut out = unsafe { whole.part(row, left, live, wide) };
-                        block.multiply(groups, panel, p.scale, &mut out, add || from > 0);
+                        let onto = if from > 0 { Onto::Result } else { onto.at_column(left) };
+                        block.multiply(groups, panel, p.scale, &mut out, onto);
                     }
                 });
             }
@@ -118,7 +117,14 @@ impl Block {
     }
 
     /// Multiplies groups of rows, as many as `out` has, with all strips.
-    fn multiply<T: MulAdd>(&self, groups: &[T], panel: &[T], scale: T, out: &mut Out<'_, T>, add: bool) {
+    fn multiply<T: MulAdd>(
+        &self,
+        groups: &[T],
+        panel: &[T],
+        scale: T,
+        out: &mut Out<'_, T>,
+        onto: Onto<'_, T>,
+    ) {
         let Form { height, span, run, level } = self.form;
         let a = row_major(groups, height).transposed();
         for (group, row) in (0..out.rows).step_by(height).enumerate() {
@@ -127,11 +133,12 @@ impl Block {
             let mut out = unsafe { out.part(row, 0, height.min(out.rows - row), self.wide) };
             for (strip, col) in (0..self.wide).step_by(span).enumerate() {
                 let wide = (self.wide - col).min(span);
-                let width = if wide > run { span } else { run };
+                let registers = wide.min(span).div_ceil(run);
+                let width = registers * run;
                 let b = Matrix { start: strip * self.strip_step(), ..row_major(panel, span) };
-                let (m, depth, double) = (out.rows, self.depth, width > run);
-                let strip = Strip { m, depth, a, grouped: true, height, b, width, double, scale, level };
-                strip.run_columns(&mut out, col, wide, add);
+                let (m, depth) = (out.rows, self.depth);
+                let strip = Strip { m, depth, a, grouped: true, height, b, width, registers, scale, level };
+                strip.run_columns(&mut out, col, wide, onto);
             }
         }
     }

@@ -10,7 +10,7 @@
 use super::block::MulAdd;
 use super::pack::pack;
 use super::passes::Put;
-use super::{Matrix, Tile, row_major};
+use super::{Matrix, Onto, Tile, row_major};
 use crate::buffer::Room;
 use crate::kernels::each;
 use crate::kernels::folds::Table;
@@ -28,6 +28,7 @@ pub(super) fn vector<T: MulAdd>(tile: Tile<'_, T>) {
 pub(super) fn vector_at<T: MulAdd>(mut tile: Tile<'_, T>, level: Level) {
     debug_assert_eq!(tile.m, 1);
     let n = tile.n;
+    let mut onto = tile.out.begin(tile.onto);
     for from in (0..tile.k).step_by(DEPTH) {
         let depth = (tile.k - from).min(DEPTH);
         let mut aside = None;
@@ -42,7 +43,7 @@ pub(super) fn vector_at<T: MulAdd>(mut tile: Tile<'_, T>, level: Level) {
         // A row for each result.
         let b = tile.b.moved(0, from, 0).transposed();
         let (data, start) = (b.data, b.start as isize);
-        let put = Put { scale: tile.scale, add: tile.add };
+        let put = Put { scale: tile.scale, add: onto == Onto::Result };
         if b.col_step == 1 && (b.row_step != 1 || n <= depth) {
             let rows = Table { data, start, rows: n, step: b.row_step, cols: depth };
             // SAFETY: the level is this processor's.
@@ -54,7 +55,7 @@ pub(super) fn vector_at<T: MulAdd>(mut tile: Tile<'_, T>, level: Level) {
         } else {
             one_by_one(out, b, x, put);
         }
-        tile.add = true;
+        onto = Onto::Result;
     }
 }
 

@@ -1,18 +1,17 @@
-//! Linear maps: a matrix product with a transposed weight, whose result starts as a bias.
+//! Linear maps: a matrix product with a transposed weight, onto a bias.
 
 use super::multiply;
 use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::ops::arg::{AsArg, AsOptionalArg};
 use crate::shape::{Dims, Shape};
-use crate::task::{Spec, batch_of, expect_one_dtype};
+use crate::task::{Spec, expect_one_dtype};
 use crate::tensor::Tensor;
 
 impl Tensor {
     /// `self @ weight^T + bias` over the last axis: an input of shape `[.., in]`, a weight of shape `[out, in]` and a bias of
     /// shape `[out]` give `[.., out]`. A weight of shape `[in]` and a bias of shape `[]` give `[..]`.
     ///
-    /// The result starts as the bias, and the product is added to it where it is computed: no second pass. The weight is
-    /// read as it lies.
+    /// The bias is added to each block of the product while it is in registers: no second pass. The weight is read as it lies.
     ///
     /// # Errors
     /// As [`Tensor::matmul`]; `Rank` unless the weight has one or two axes, `ShapeMismatch` if the bias is not of shape
@@ -52,11 +51,6 @@ fn affine(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Re
             expected: [spec.n].into(),
             found: bias.shape().clone(),
         });
-    }
-    let repeats = |(&size, &step): (&usize, &isize)| size > 1 && step == 0;
-    if batch_of(x.dims()).iter().zip(x.strides()).any(repeats) {
-        // Axes that the input is expanded over are computed once.
-        return multiply(op, &spec, &[x, &w], None)?.add(bias);
     }
     multiply(op, &spec, &[x, &w, bias], None)
 }

@@ -140,7 +140,7 @@ fn product(op: &'static str, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     multiply(op, &spec, &[a, b], None)
 }
 
-/// The product of the first two, whose rows start as the third if there is one; as it is, or for a target.
+/// The product of the first two, whose rows are added to the third if there is one; as it is, or for a target.
 #[track_caller]
 fn multiply<const N: usize>(
     op: &'static str,
