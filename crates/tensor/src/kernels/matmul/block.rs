@@ -45,8 +45,12 @@ pub(super) trait MulAdd: Multiply + Float {
 /// Inner positions that are computed before the next ones: a strip of so many fits in the first-level cache.
 pub(crate) const DEPTH: usize = 256;
 
-/// Operands that spread over at most so many elements are read where they lie.
-const NEAR: usize = 16_384;
+/// A right operand whose strip spreads over at most so many elements is read where it lies.
+const NEAR_RIGHT: usize = 16_384;
+
+/// The same of a left operand whose rows lie beside each other: of each line of memory that is read, blocks of several rows need
+/// their part soon. Gradients of a layer's weights, 64 by 64 of 1024 inner positions, take 0.85 of the time.
+const NEAR_LEFT: usize = 65_536;
 
 /// Blocks that are computed aside at a time.
 const ASIDE: usize = 8;
@@ -76,12 +80,12 @@ pub(super) fn blocked_at<T: MulAdd, const W: usize>(mut tile: Tile<'_, T>, level
     } else {
         W
     };
-    let spread = |step: isize| k.saturating_mul(step.unsigned_abs());
-    let near = m <= 2 * height || spread(tile.b.row_step) <= NEAR;
+    let deepest = k.min(DEPTH);
+    let spread = |step: isize| deepest.saturating_mul(step.unsigned_abs());
+    let near = m <= 2 * height || spread(tile.b.row_step) <= NEAR_RIGHT;
     let as_it_lies = tile.b.col_step == 1 && near;
     let beside = tile.a.row_step == 1 && tile.a.col_step != 1;
-    let grouped = large || beside && n > W && spread(tile.a.col_step) > NEAR;
-    let deepest = k.min(DEPTH);
+    let grouped = large || beside && n > W && spread(tile.a.col_step) > NEAR_LEFT;
     let mut groups: Option<Room<T>> = grouped.then(|| Room::new(m.div_ceil(height) * apart(height, deepest)));
     // Strips of long rows are laid out all at once: that reads each row from front to back.
     let strips = large && !as_it_lies && tile.b.col_step == 1;
