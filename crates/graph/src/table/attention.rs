@@ -113,11 +113,11 @@ impl Var {
         if how.dropout_p > 0.0 {
             return attend_with_dropout(how, self, &k, &v, mask);
         }
-        let y = how.forward(values.each_ref(), m.as_ref()).here()?;
+        let [y, norms] = how.forward(values.each_ref(), m.as_ref()).here()?;
         let inputs: SmallVec<[&Var; 4]> =
             [Some(self), Some(&*k), Some(&*v), mask].into_iter().flatten().collect();
-        let slots = [Slot::Input(0), Slot::Input(1), Slot::Input(2), Slot::Input(3)];
-        let reads = Reads::All(&slots[..inputs.len()]);
+        let slots = [Slot::Output(0), Slot::Input(0), Slot::Input(1), Slot::Input(2), Slot::Input(3)];
+        let reads = Reads::All(&slots[..=inputs.len()]);
         let masked = mask.is_some();
         Ok(record_one(&rows::scaled_dot_product_attention, &inputs, y, reads, move || {
             let function = move |ctx: &Context<'_>, take: &mut Take<'_>| {
@@ -128,6 +128,7 @@ impl Var {
                     k: ctx.value(Slot::Input(1)),
                     v: ctx.value(Slot::Input(2)),
                     mask: masked.then(|| ctx.value(Slot::Input(3))),
+                    results: Some([ctx.value(Slot::Output(0)).value(), norms.clone()]),
                     how: how.clone(),
                     wanted: [(0..3).any(|i| ctx.needs(i)), place.is_some_and(|place| ctx.needs(place))],
                     n: ctx.lead,
@@ -174,6 +175,7 @@ fn attend_with_dropout(how: Attending, q: &Var, k: &Var, v: &Var, mask: Option<&
         k: k.clone(),
         v: v.clone(),
         mask: mask.cloned(),
+        results: None,
         how,
         wanted: [false; 2],
         n: Lead(None),
@@ -189,6 +191,8 @@ struct Step {
     k: Var,
     v: Var,
     mask: Option<Var>,
+    /// of the forward step
+    results: Option<[Tensor; 2]>,
     how: Attending,
     /// whether a gradient of queries, keys or values is asked for, and that of the mask
     wanted: [bool; 2],
@@ -274,7 +278,10 @@ impl Together<4> for Step {
         let mask = self.mask.as_ref().map(Var::value);
         let nothing = || Tensor::zeros_with(0, q.dtype());
         let [dq, dk, dv] = match self.wanted[0] {
-            true => self.how.backward(&self.g.value_ref(), [&q, &k, &v], mask.as_ref())?,
+            true => {
+                let results = self.results.as_ref().expect("attention without dropping has them");
+                self.how.backward(&self.g.value_ref(), [&q, &k, &v], mask.as_ref(), results)?
+            }
             false => [(); 3].map(|()| nothing()),
         };
         let of_mask = match self.wanted[1] {

@@ -76,6 +76,7 @@ impl Tensor {
             return y.reshape(shapes.result(y.shape())).here();
         }
         let how = Attending::new([self, &key, &value], mask, &options).here()?;
-        how.forward([self, &key, &value], mask).here()
+        let [y, _] = how.forward([self, &key, &value], mask).here()?;
+        Ok(y)
     }
 }

@@ -6,13 +6,13 @@ use super::Attention;
 use crate::create::expect_room_for;
 use crate::dtype::{BlockMut, DType, Element};
 use crate::error::{Result, TensorFacts, refuse};
-use crate::kernels::attention::{Heads, MaskRows, rows_at_once};
+use crate::kernels::attention::{Heads, MaskRows, queries_at_once};
 use crate::kernels::softmax::RowFloat;
 use crate::kernels::{Matrix, Multiply};
 use crate::ops::reduce::expect_float;
 use crate::ops::warning;
 use crate::shape::{Shape, broadcast_two, expect_expansion};
-use crate::task::{self, Read, SeveralRule, WholeRule, batch_of};
+use crate::task::{self, Read, SeveralRule, batch_of};
 use crate::tensor::Tensor;
 use crate::threads::split_work;
 
@@ -101,25 +101,31 @@ impl Attending {
         Ok(Attending { batch, sizes: [l, s, e, width], scale, causal, dropout_p })
     }
 
-    /// The result `[.., l, v]`.
+    /// The result `[.., l, v]`, and its norms, which [`Attending::backward`] reads; none where shares are dropped.
     ///
     /// # Errors
     /// `TooLarge`.
-    pub fn forward(&self, operands: [&Tensor; 3], mask: Option<&Tensor>) -> Result<Tensor> {
+    pub fn forward(&self, operands: [&Tensor; 3], mask: Option<&Tensor>) -> Result<[Tensor; 2]> {
         if self.dropout_p > 0.0 {
-            return self.with_dropout(operands, mask).map_err(|e| e.named(OP));
+            let y = self.with_dropout(operands, mask).map_err(|e| e.named(OP))?;
+            return Ok([y, Tensor::zeros_with(0, operands[0].dtype())]);
         }
         let ([l, _, _, v], dtype) = (self.sizes, operands[0].dtype());
-        if !self.shape(l, v).contains(&0) {
-            self.expect_shares(1, dtype)?;
+        let shape = self.shape(l, v);
+        let is_empty = shape.contains(&0);
+        if !is_empty {
+            self.expect_shares(dtype)?;
         }
+        // A largest score and a share each.
+        let norms = if is_empty { Shape::from(0) } else { self.shape(l, 2) };
         let mask = mask.map(|m| self.with_rows(m, dtype)).transpose()?;
         let reads: SmallVec<[Read<'_>; 4]> =
             operands.into_iter().chain(&mask).map(|t| Read::Tensor(t, t.dtype())).collect();
-        task::whole(OP, &Forward(self), &reads, &self.shape(l, v), dtype)
+        task::several(OP, &Forward(self), &reads, [&shape, &norms], dtype)
     }
 
-    /// The gradients for queries, keys and values, with the common leading axes, given that of the result.
+    /// The gradients for queries, keys and values, with the common leading axes, given that of the result, and what
+    /// [`Attending::forward`] gave.
     ///
     /// # Errors
     /// `TooLarge`.
@@ -128,24 +134,23 @@ impl Attending {
         g: &Tensor,
         [q, k, v]: [&Tensor; 3],
         mask: Option<&Tensor>,
+        [y, norms]: &[Tensor; 2],
     ) -> Result<[Tensor; 3]> {
         let ([l, s, e, width], dtype) = (self.sizes, q.dtype());
-        // Shares and their slopes stand side by side.
-        self.expect_shares(2, dtype)?;
+        self.expect_shares(dtype)?;
         let mask = mask.map(|m| self.with_rows(m, dtype)).transpose()?;
         let g = g.cast(OP, dtype)?;
-        let reads: SmallVec<[Read<'_>; 5]> =
-            [&g, q, k, v].into_iter().chain(&mask).map(|t| Read::Tensor(t, t.dtype())).collect();
+        let reads: SmallVec<[Read<'_>; 7]> =
+            [&g, y, norms, q, k, v].into_iter().chain(&mask).map(|t| Read::Tensor(t, t.dtype())).collect();
         let shapes = [self.shape(l, e), self.shape(s, e), self.shape(s, width)];
         task::several(OP, &Backward(self), &reads, shapes.each_ref(), dtype)
     }
 
-    /// Refuses so many shares for each key of the rows that are worked on at once as no memory holds.
-    fn expect_shares(&self, each: usize, dtype: DType) -> Result<()> {
+    /// Refuses so many shares of a query as no memory holds: keys that are expanded views are read one by one all the same.
+    fn expect_shares(&self, dtype: DType) -> Result<()> {
         let [l, s, ..] = self.sizes;
-        let rows = rows_at_once(s).min(l);
-        // Memory that is kept to be used again is rounded up.
-        expect_room_for(OP, &[rows, s].into(), rows.saturating_mul(s).saturating_mul(2 * each), dtype)
+        let rows = queries_at_once(self.causal).min(l);
+        expect_room_for(OP, &[rows, s].into(), rows.saturating_mul(s), dtype)
     }
 
     /// The mask that shares of a causal query have; true where a key is seen.
@@ -272,40 +277,63 @@ impl<'a, T: RowFloat + Multiply> Stacks<'a, T> {
     }
 }
 
+/// What a rule writes, of one type.
+fn slices<'a, T: Element, const N: usize>(outs: SmallVec<[BlockMut<'a>; 2]>) -> [&'a mut [T]; N] {
+    let mut outs = outs.into_iter().map(|o| T::slice_mut(o).expect("made for this type"));
+    [(); N].map(|()| outs.next().expect("as many as were asked for"))
+}
+
+/// Slices of so many elements each per item, and how many.
+type Cut<'a, T, const N: usize> = [(&'a mut [T], usize); N];
+
+/// Slices for the first `at` items, and for the rest.
+fn cut<T, const N: usize>(outs: Cut<'_, T, N>, at: usize) -> (Cut<'_, T, N>, Cut<'_, T, N>) {
+    let mut parts = outs.map(|(o, each)| {
+        let (own, rest) = o.split_at_mut(at * each);
+        [(own, each), (rest, each)]
+    });
+    (parts.each_mut().map(|[own, _]| std::mem::take(own)), parts.map(|[_, rest]| rest))
+}
+
 struct Forward<'a>(&'a Attending);
 
-impl WholeRule for Forward<'_> {
-    fn run(&self, _: &'static str, reads: &[&Tensor], out: BlockMut<'_>) -> Result<()> {
-        fn run<T: RowFloat + Multiply>(how: &Attending, reads: &[&Tensor], out: &mut [T]) {
+impl SeveralRule for Forward<'_> {
+    fn run(&self, _: &'static str, reads: &[&Tensor], outs: SmallVec<[BlockMut<'_>; 2]>) -> Result<()> {
+        fn run<T: RowFloat + Multiply>(
+            how: &Attending,
+            reads: &[&Tensor],
+            outs: SmallVec<[BlockMut<'_>; 2]>,
+        ) {
             let [l, s, e, v] = how.sizes;
+            let [out, norms] = slices::<T, 2>(outs);
             if s == 0 || out.is_empty() {
-                return out.fill(T::of(0.0));
+                out.fill(T::of(0.0));
+                return norms.fill(T::of(0.0));
             }
             let stacks = Stacks::of(how, reads);
-            // Whole rows of blocks: where a range is cut depends on the sizes alone.
+            // Whole blocks of queries: where a range is cut depends on the sizes alone.
             let least = (TASK / s.saturating_mul(e + v).max(1)).max(1);
-            let grain = least.next_multiple_of(rows_at_once(s));
+            let grain = least.next_multiple_of(queries_at_once(how.causal));
             split_work(
                 out.len() / v,
                 grain,
-                out,
-                &|out: &mut [T], at| out.split_at_mut(at * v),
-                &|start, count, mut out| {
+                [(out, v), (norms, 2)],
+                &|outs, at| cut(outs, at),
+                &|start, count, mut outs| {
                     let (mut row, end) = (start, start + count);
                     while row < end {
                         let (item, first) = (row / l, row % l);
                         let rows = (l - first).min(end - row);
-                        let (own, rest) = out.split_at_mut(rows * v);
-                        stacks.heads(how, item).attend(first, rows, own);
-                        (out, row) = (rest, row + rows);
+                        let ([(out, _), (norms, _)], rest) = cut(outs, rows);
+                        stacks.heads(how, item).attend(first, rows, out, norms);
+                        (outs, row) = (rest, row + rows);
                     }
                 },
             );
         }
-        match out {
-            BlockMut::F64(out) => run(self.0, reads, out),
-            BlockMut::F32(out) => run(self.0, reads, out),
-            _ => unreachable!("attention is of real numbers"),
+        match reads[0].dtype() {
+            DType::F64 => run::<f64>(self.0, reads, outs),
+            _ => run::<f32>(self.0, reads, outs),
         }
         Ok(())
     }
@@ -322,29 +350,28 @@ impl SeveralRule for Backward<'_> {
         ) {
             let [l, s, e, v] = how.sizes;
             let items = how.batch.numel();
-            let mut outs = outs.into_iter().map(|o| T::slice_mut(o).expect("made for this type"));
-            let mut outs = [(); 3].map(|()| outs.next().expect("three gradients"));
-            if s == 0 || l == 0 || items == 0 {
-                return outs.iter_mut().for_each(|o| o.fill(T::of(0.0)));
+            let outs = slices::<T, 3>(outs);
+            if [l, s, v, items].contains(&0) {
+                return outs.into_iter().for_each(|o| o.fill(T::of(0.0)));
             }
-            let (g, stacks) = (Stack::<T>::of(reads[0], &how.batch), Stacks::of(how, &reads[1..]));
+            let [g, y] = [reads[0], reads[1]].map(|t| Stack::<T>::of(t, &how.batch));
+            let norms =
+                &T::slice(reads[2].storage.block()).expect("made for this type")[reads[2].layout.offset..];
+            let stacks = Stacks::of(how, &reads[3..]);
+            let [dq, dk, dv] = outs;
             let grain = (TASK / l.saturating_mul(s).saturating_mul(e + v).max(1)).max(1);
             split_work(
                 items,
                 grain,
-                outs,
-                &|[a, b, c], at| {
-                    let [a, b, c] = [(a, l * e), (b, s * e), (c, s * v)].map(|(o, n)| o.split_at_mut(at * n));
-                    ([a.0, b.0, c.0], [a.1, b.1, c.1])
-                },
-                &|first, count, [dq, dk, dv]| {
-                    for i in 0..count {
-                        let own = [
-                            &mut dq[i * l * e..][..l * e],
-                            &mut dk[i * s * e..][..s * e],
-                            &mut dv[i * s * v..][..s * v],
-                        ];
-                        stacks.heads(how, first + i).backward(g.matrix(first + i), l, own);
+                [(dq, l * e), (dk, s * e), (dv, s * v)],
+                &|outs, at| cut(outs, at),
+                &|first, count, mut outs| {
+                    for item in first..first + count {
+                        let (own, rest) = cut(outs, 1);
+                        let results = [&g, &y].map(|t| t.matrix(item));
+                        let norms = &norms[2 * item * l..];
+                        stacks.heads(how, item).backward(results, norms, l, own.map(|(o, _)| o));
+                        outs = rest;
                     }
                 },
             );

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::dtype::DType;
-use crate::{TensorFacts, ThreadPool, assert_close, keep, refused, tensor};
+use crate::{TensorFacts, ThreadPool, assert_close, keep, refused, s, tensor};
 
 fn wave(shape: &[usize], k: f64, dtype: DType) -> Tensor {
     let n = shape.iter().product::<usize>() as i64;
@@ -27,8 +27,9 @@ fn defined(g: &Tensor, [q, k, v]: [&Tensor; 3], added: &Tensor, scale: f64) -> [
 
 fn all(g: &Tensor, qkv: [&Tensor; 3], options: Attention<Option<&Tensor>>) -> [Tensor; 4] {
     let how = Attending::new(qkv, options.mask, &options).unwrap();
-    let y = how.forward(qkv, options.mask).unwrap();
-    let [dq, dk, dv] = how.backward(g, qkv, options.mask).unwrap();
+    let forward = how.forward(qkv, options.mask).unwrap();
+    let [dq, dk, dv] = how.backward(g, qkv, options.mask, &forward).unwrap();
+    let [y, _] = forward;
     [y, dq, dk, dv]
 }
 
@@ -36,7 +37,7 @@ fn all(g: &Tensor, qkv: [&Tensor; 3], options: Attention<Option<&Tensor>>) -> [T
 fn blocks_follow_the_definition_for_any_number_of_threads() {
     for (dtype, tolerance) in [(DType::F64, 1e-12), (DType::F32, 1e-4)] {
         for (l, s, e, v) in
-            [(1, 1, 1, 1), (5, 7, 3, 2), (40, 33, 3, 2), (150, 141, 2, 1), (110, 300, 5, 3), (9, 2000, 2, 1)]
+            [(1, 1, 1, 1), (5, 7, 3, 2), (40, 33, 3, 2), (150, 141, 2, 1), (300, 513, 5, 3), (9, 2000, 2, 1)]
         {
             let [q, k, value, g] =
                 [[l, e], [s, e], [s, v], [l, v]].map(|[a, b]| wave(&[2, a, b], 0.7, dtype));
@@ -62,6 +63,35 @@ fn blocks_follow_the_definition_for_any_number_of_threads() {
             }
         }
     }
+}
+
+#[test]
+fn scores_may_grow_and_be_unseen_from_block_to_block() {
+    let (l, n) = (70, 600);
+    let grows = Tensor::arange_with(0..n, 1, DType::F64).mul(0.02).unwrap().unsqueeze(1).unwrap();
+    let [q, v, g] = [[l, 2], [n, 3], [l, 3]].map(|[a, b]| wave(&[a as usize, b], 0.7, DType::F64));
+    let [up, down] = [1.0, -1.0].map(|sign| {
+        let k = wave(&[n as usize, 2], 1.3, DType::F64);
+        &k * (&grows * sign).exp()
+    });
+    // Query number i sees keys from 9 i on, so that some see nothing of the first blocks, and the last one nothing at all.
+    let from = Tensor::arange(0..l).mul(9).unwrap().unsqueeze(1).unwrap();
+    let truth = Tensor::arange(0..n).ge(&from).unwrap();
+    let added = truth.where_cond(0.0, f64::NEG_INFINITY).unwrap().double();
+    assert!(!truth.narrow(0, l - 1, 1).unwrap().any(..).unwrap().item_as::<bool>().unwrap());
+    for k in [up, down] {
+        let found = all(&g, [&q, &k, &v], Attention::new().scale(0.4).mask(Some(&truth)));
+        for (found, want) in found.iter().zip(defined(&g, [&q, &k, &v], &added, 0.4)) {
+            assert_close!(found, want, atol = 1e-9, rtol = 1e-9);
+        }
+    }
+    // What is no number in one block is none in the whole row, and in no other.
+    let k = wave(&[n as usize, 2], 1.3, DType::F64);
+    let mut nan = Tensor::zeros_with([l as usize, n as usize], DType::F64);
+    nan.slice_assign(s![3, 500], f64::NAN).unwrap();
+    let y = q.scaled_dot_product_attention_with(&k, &v, Attention::new().mask(&nan)).unwrap();
+    let is_nan = y.isnan().any(1).unwrap();
+    assert_eq!(is_nan, Tensor::arange(0..l).eq(3).unwrap());
 }
 
 #[test]

@@ -1,7 +1,13 @@
-//! The loops of attention: a few rows of queries at a time meet all keys, so that their scores stay in the cache and the
+//! The loops of attention: a block of queries meets a block of keys at a time, so that their scores stay in the cache and the
 //! matrix of all scores is never stored.
 //!
-//! The backward step computes the scores again: that is one product more, and saves the memory of all of them.
+//! Note [Shares block by block]
+//! The share of key `j` for query `i` is `exp(x[i, j] - m) / sum`, where `m` is the largest score of the query and `sum` that of the
+//! exponentials. Going through the keys, the forward step keeps what it has of both (Milakov and Gimelshein, *Online normalizer
+//! calculation for softmax*, 2018): where a block has a larger score, the results so far shrink by `exp(m before - m)`. Both are kept
+//! for the backward step, a pair for each query, which computes the scores again and has the shares without a further sum:
+//! what their gradients `d` sum up to, `sum(p d)`, is the product of the result with its gradient (Dao and others,
+//! *FlashAttention*, 2022).
 
 use super::doors::door;
 use super::folds::FEW_LANES;
@@ -13,15 +19,14 @@ use super::softmax::{Line, RowFloat, add_run, largest};
 use crate::buffer::Room;
 use crate::task::{RUN, Reducer};
 
-/// Scores that are at hand at a time: half of a second-level cache.
-const SCORES: usize = 1 << 17;
+/// Keys of a block: two matrices of scores of this many keys and queries take a quarter of a second-level cache each.
+const KEYS: usize = 256;
 
-/// Rows that they belong to, however many keys there are: keys are laid out for all of them at once, which for a few rows is as much
-/// work as the product.
-const FEWEST_ROWS: usize = 32;
+/// Queries of a block: their keys are laid out for all of them at once, which for a few is as much work as the product.
+const QUERIES: usize = 256;
 
-/// The most rows: of the scores of causal queries half a square of them is wasted.
-const MOST_ROWS: usize = 128;
+/// The same where queries are causal: of the scores half a square of them is wasted.
+const CAUSAL_QUERIES: usize = 64;
 
 /// What rows of scores are masked with.
 #[derive(Clone, Copy)]
@@ -54,68 +59,112 @@ pub(crate) struct Heads<'a, T> {
     pub(crate) causal: bool,
 }
 
-/// Rows of queries that are worked on at a time.
-pub(crate) fn rows_at_once(s: usize) -> usize {
-    (SCORES / s.max(1)).clamp(FEWEST_ROWS, MOST_ROWS)
+/// Queries that are worked on at a time.
+pub(crate) fn queries_at_once(causal: bool) -> usize {
+    if causal { CAUSAL_QUERIES } else { QUERIES }
+}
+
+/// Some queries and some keys.
+#[derive(Clone, Copy)]
+struct Part {
+    /// the first query
+    first: usize,
+    rows: usize,
+    /// the first key
+    key: usize,
+    cols: usize,
 }
 
 impl<'a, T: RowFloat + Multiply> Heads<'a, T> {
-    /// Shares of the values for queries `first .. first + rows`, in `scores`, behind which there is room for [`FEW_LANES`] more;
-    /// how many keys have one.
-    fn shares(&self, first: usize, rows: usize, scores: &mut [T]) -> usize {
-        let cols = if self.causal { self.s.min(first + rows) } else { self.s };
-        let a = below(self.queries, first);
-        let (scale, b) = (T::of(self.scale), self.keys.transposed());
-        let product = Product { m: rows, n: cols, k: self.e, a, b, kept: &[], summed: &[], scale };
-        product.run_here(&mut scores[..rows * cols], Onto::Nothing);
-        let start = first * self.mask_step;
+    /// The parts of the keys that some queries see, in order.
+    fn parts(&self, first: usize, rows: usize) -> impl Iterator<Item = Part> + use<T> {
+        let seen = if self.causal { self.s.min(first + rows) } else { self.s };
+        (0..seen).step_by(KEYS).map(move |key| Part { first, rows, key, cols: (seen - key).min(KEYS) })
+    }
+
+    /// The scores of a part, unmasked.
+    fn scores(&self, part: Part, scores: &mut [T]) {
+        let (a, b) = (below(self.queries, part.first), below(self.keys, part.key).transposed());
+        let (m, n, k, scale) = (part.rows, part.cols, self.e, T::of(self.scale));
+        Product { m, n, k, a, b, kept: &[], summed: &[], scale }
+            .run_here(&mut scores[..m * n], Onto::Nothing);
+    }
+
+    /// What their rows are masked with.
+    fn masked(&self, part: Part) -> Masked<'a, T> {
+        let start = part.first * self.mask_step + part.key;
         let mask = match self.mask {
             MaskRows::None => MaskRows::None,
             MaskRows::Truth(m) => MaskRows::Truth(&m[start..]),
             MaskRows::Added(m) => MaskRows::Added(&m[start..]),
         };
-        let causal_from = if self.causal { first } else { usize::MAX };
-        share_rows(scores, [rows, cols], mask, self.mask_step, causal_from);
-        cols
+        // The queries of a part may see less than its first key.
+        let seen = self.causal.then(|| (part.first + 1) as isize - part.key as isize);
+        Masked { mask, step: self.mask_step, cols: part.cols, seen }
     }
 
-    /// The results of queries `first .. first + rows`.
-    pub(crate) fn attend(&self, first: usize, rows: usize, out: &mut [T]) {
-        let step = rows_at_once(self.s);
-        let mut room = Room::new(step.min(rows) * self.s + FEW_LANES);
+    /// The results of queries `first .. first + rows`, and for each the largest score and the reciprocal of the sum.
+    pub(crate) fn attend(&self, first: usize, rows: usize, out: &mut [T], norms: &mut [T]) {
+        let step = queries_at_once(self.causal).min(rows);
+        let mut room = Room::new(step * self.s.min(KEYS) + FEW_LANES);
         let scores = room.as_mut_slice();
-        for from in (0..rows).step_by(step) {
-            let m = step.min(rows - from);
-            let k = self.shares(first + from, m, scores);
-            let (a, b) = (matrix(scores, k), self.values);
-            let product = Product { m, n: self.v, k, a, b, kept: &[], summed: &[], scale: T::of(1.0) };
-            product.run_here(&mut out[from * self.v..][..m * self.v], Onto::Nothing);
+        let v = self.v;
+        let outs = out.chunks_mut(step * v).zip(norms.chunks_mut(2 * step));
+        for (from, (out, norms)) in (0..rows).step_by(step).zip(outs) {
+            for part in self.parts(first + from, step.min(rows - from)) {
+                self.scores(part, scores);
+                let onto = if part.key > 0 { Onto::Result } else { Onto::Nothing };
+                let before = (part.key > 0).then_some(&mut *out);
+                raise_rows(scores, self.masked(part), norms, before);
+                let (m, k) = (part.rows, part.cols);
+                let (a, b) = (matrix(scores, k), below(self.values, part.key));
+                let product = Product { m, n: v, k, a, b, kept: &[], summed: &[], scale: T::of(1.0) };
+                product.run_here(out, onto);
+            }
+            share_rows(out, norms);
         }
     }
 
-    /// The gradients for `rows` queries, and for all keys and values, given that of the results.
-    pub(crate) fn backward(&self, g: Matrix<'a, T>, rows: usize, [dq, dk, dv]: [&mut [T]; 3]) {
-        let step = rows_at_once(self.s);
-        let most = step.min(rows) * self.s;
-        let mut room = Room::new(2 * most + FEW_LANES);
-        let (slopes, shares) = room.as_mut_slice().split_at_mut(most);
-        dk.fill(T::of(0.0));
-        dv.fill(T::of(0.0));
+    /// The gradients for `rows` queries, and for all keys and values, given that of the results, these, and their norms.
+    pub(crate) fn backward(
+        &self,
+        [g, y]: [Matrix<'a, T>; 2],
+        norms: &[T],
+        rows: usize,
+        [dq, dk, dv]: [&mut [T]; 3],
+    ) {
+        let (step, e, v) = (queries_at_once(self.causal).min(rows), self.e, self.v);
+        let most = step * self.s.min(KEYS);
+        let mut room = Room::new(2 * most + FEW_LANES + step);
+        let (sums, room) = room.as_mut_slice().split_at_mut(step);
+        let (slopes, shares) = room.split_at_mut(most);
+        if self.causal {
+            // The first queries do not see all keys.
+            dk.fill(T::of(0.0));
+            dv.fill(T::of(0.0));
+        }
         for first in (0..rows).step_by(step) {
             let m = step.min(rows - first);
             let (g, q) = (below(g, first), below(self.queries, first));
-            let cols = self.shares(first, m, shares);
-            let (shares, slopes) = (&mut shares[..m * cols], &mut slopes[..m * cols]);
-            let plain = |m, n, k, a, b| Product { m, n, k, a, b, kept: &[], summed: &[], scale: T::of(1.0) };
-            plain(m, cols, self.v, g, self.values.transposed()).run_here(slopes, Onto::Nothing);
-            let p = matrix(shares, cols);
-            plain(cols, self.v, m, p.transposed(), g).run_here(&mut dv[..cols * self.v], Onto::Result);
-            slope_rows(shares, slopes, cols);
-            let (d, scale) = (matrix(slopes, cols), T::of(self.scale));
-            let into_q = Product { scale, ..plain(m, self.e, cols, d, self.keys) };
-            into_q.run_here(&mut dq[first * self.e..][..m * self.e], Onto::Nothing);
-            let into_k = Product { scale, ..plain(cols, self.e, m, d.transposed(), q) };
-            into_k.run_here(&mut dk[..cols * self.e], Onto::Result);
+            dot_rows(g, below(y, first), v, &mut sums[..m]);
+            for part in self.parts(first, m) {
+                let (n, key) = (part.cols, part.key);
+                let plain =
+                    |m, n, k, a, b| Product { m, n, k, a, b, kept: &[], summed: &[], scale: T::of(1.0) };
+                self.scores(part, shares);
+                let slopes = &mut slopes[..m * n];
+                plain(m, n, v, g, below(self.values, key).transposed()).run_here(slopes, Onto::Nothing);
+                slope_rows(shares, slopes, self.masked(part), &norms[2 * first..], sums);
+                let (p, d) = (matrix(shares, n), matrix(slopes, n));
+                let onto = if first > 0 || self.causal { Onto::Result } else { Onto::Nothing };
+                plain(n, v, m, p.transposed(), g).run_here(&mut dv[key * v..][..n * v], onto);
+                let scale = T::of(self.scale);
+                let into_k = Product { scale, ..plain(n, e, m, d.transposed(), q) };
+                into_k.run_here(&mut dk[key * e..][..n * e], onto);
+                let onto = if key > 0 { Onto::Result } else { Onto::Nothing };
+                let into_q = Product { scale, ..plain(m, e, n, d, below(self.keys, key)) };
+                into_q.run_here(&mut dq[first * e..][..m * e], onto);
+            }
         }
     }
 }
@@ -130,85 +179,204 @@ fn below<T>(m: Matrix<'_, T>, row: usize) -> Matrix<'_, T> {
     Matrix { start: (m.start as isize + row as isize * m.row_step) as usize, ..m }
 }
 
-door! {
-    /// Makes shares of masked scores: `exp(x - m) / sum(exp(x - m))` along each row, and zeros in a row of nothing but -inf.
-    /// Of row number `i` only the first `causal_from + i + 1` count.
-    ///
-    /// A row is as long as whole lanes while it is worked on: what lies behind it, [`FEW_LANES`] elements at least, is put aside. Scores that
-    /// do not count are not written before all is read: a vector that is read just after parts of it were written waits for these.
-    fn share_rows[T: RowFloat][T](scores: &mut [T], sizes: [usize; 2], mask: MaskRows<'_, T>, mask_step: usize, causal_from: usize);
-    body share_rows_body
+/// How rows of scores are masked.
+#[derive(Clone, Copy)]
+struct Masked<'a, T> {
+    /// from the first row's first score on
+    mask: MaskRows<'a, T>,
+    /// from one row of the mask to the next
+    step: usize,
+    /// scores of a row
+    cols: usize,
+    /// if not all, how many scores of the first row count; one more in each further row
+    seen: Option<isize>,
 }
-#[inline(always)]
-fn share_rows_body<const FMA: bool, T: RowFloat>(
-    scores: &mut [T],
-    [rows, cols]: [usize; 2],
-    mask: MaskRows<'_, T>,
-    mask_step: usize,
-    causal_from: usize,
-) {
-    let none = T::of(f64::NEG_INFINITY);
-    for row in 0..rows {
-        let scores = &mut scores[row * cols..];
-        let live = causal_from.saturating_add(row + 1).min(cols);
-        let x = &mut scores[..live.next_multiple_of(FEW_LANES)];
-        let behind = cols.min(x.len())..x.len();
-        let mut aside = [none; FEW_LANES];
-        let aside = &mut aside[..behind.len()];
-        aside.copy_from_slice(&x[behind.clone()]);
-        match mask {
+
+impl<T: RowFloat> Masked<'_, T> {
+    /// How many scores of a row count.
+    #[inline(always)]
+    fn live(&self, row: usize) -> usize {
+        match self.seen {
+            Some(seen) => (seen + row as isize).clamp(0, self.cols as isize) as usize,
+            None => self.cols,
+        }
+    }
+
+    /// Masks the scores of a row that count.
+    #[inline(always)]
+    fn put_on(&self, row: usize, x: &mut [T]) {
+        match self.mask {
             MaskRows::None => {}
             MaskRows::Truth(m) => {
-                let m = &m[row * mask_step..][..live];
-                for i in 0..live {
-                    x[i] = x[i] + if m[i] { T::of(0.0) } else { none };
+                let m = &m[row * self.step..][..x.len()];
+                for i in 0..x.len() {
+                    x[i] = x[i] + T::of(if m[i] { 0.0 } else { f64::NEG_INFINITY });
                 }
             }
             MaskRows::Added(m) => {
-                let m = &m[row * mask_step..][..live];
-                for i in 0..live {
+                let m = &m[row * self.step..][..x.len()];
+                for i in 0..x.len() {
                     x[i] = x[i] + m[i];
                 }
             }
         }
-        let m = largest(&x[..live]);
-        if m == none && x[..live].iter().all(|&v| v == none) {
+    }
+}
+
+/// What lies behind a row of scores, which is as long as whole lanes while it is worked on; there are [`FEW_LANES`] elements at least.
+#[inline(always)]
+fn put_aside<T: RowFloat>(row: &[T], cols: usize, whole: usize) -> [T; FEW_LANES] {
+    let mut aside = [T::of(0.0); FEW_LANES];
+    if cols < whole {
+        aside[..whole - cols].copy_from_slice(&row[cols..whole]);
+    }
+    aside
+}
+
+/// Puts it back, and zeros in place of scores that do not count. These are not written before all is read: a vector that is read
+/// just after parts of it were written waits for these.
+#[inline(always)]
+fn put_back<T: RowFloat>(row: &mut [T], aside: [T; FEW_LANES], cols: usize, live: usize) {
+    let whole = live.next_multiple_of(FEW_LANES);
+    if cols < whole {
+        row[cols..whole].copy_from_slice(&aside[..whole - cols]);
+    }
+    row[live..cols].fill(T::of(0.0));
+}
+
+door! {
+    /// Masks scores and raises e to what they are above the largest of their row so far; `norms` holds that and the sum. The results
+    /// of the keys before, if there were any, shrink as the largest grows.
+    fn raise_rows[T: RowFloat][T](scores: &mut [T], masked: Masked<'_, T>, norms: &mut [T], before: Option<&mut [T]>);
+    body raise_rows_body
+}
+#[inline(always)]
+fn raise_rows_body<const FMA: bool, T: RowFloat>(
+    scores: &mut [T],
+    masked: Masked<'_, T>,
+    norms: &mut [T],
+    mut before: Option<&mut [T]>,
+) {
+    let (none, cols) = (T::of(f64::NEG_INFINITY), masked.cols);
+    let (norms, _) = norms.as_chunks_mut::<2>();
+    let rows = norms.len();
+    for (row, [most, sum]) in norms.iter_mut().enumerate() {
+        let live = masked.live(row);
+        if before.is_none() {
+            (*most, *sum) = (none, T::of(0.0));
+        }
+        let scores = &mut scores[row * cols..];
+        let whole = live.next_multiple_of(FEW_LANES);
+        let aside = put_aside(scores, cols, whole);
+        let x = &mut scores[..whole];
+        masked.put_on(row, &mut x[..live]);
+        let block = largest(&x[..live]);
+        if block == none && x[..live].iter().all(|&v| v == none) {
             x.fill(T::of(0.0));
         } else {
-            let m = Lane::<T, FMA>(m);
-            for v in x.iter_mut() {
-                *v = (Lane::<T, FMA>(*v) - m).exp().0;
+            let m = if block > *most { block } else { *most };
+            if let Some(before) = &mut before
+                && m != *most
+            {
+                let factor = (Lane::<T, FMA>(*most) - Lane(m)).exp().0;
+                let width = before.len() / rows;
+                for v in &mut before[row * width..][..width] {
+                    *v = *v * factor;
+                }
+                *sum = *sum * factor;
             }
-            let share = T::of(1.0) / Line::sum(&x[..live], live);
             for v in x.iter_mut() {
-                *v = *v * share;
+                *v = (Lane::<T, FMA>(*v) - Lane(m)).exp().0;
             }
+            (*most, *sum) = (m, *sum + Line::sum(&x[..live], live));
         }
-        x[behind].copy_from_slice(aside);
-        scores[live..cols].fill(T::of(0.0));
+        put_back(scores, aside, cols, live);
     }
 }
 
 door! {
-    /// The gradient of shares `p` for the scores, in the place of that of the shares: `p (d - sum(p d))`.
-    fn slope_rows[T: RowFloat][T](shares: &[T], slopes: &mut [T], cols: usize);
-    body slope_rows_body
+    /// Makes results of the sums of their rows, and reciprocals of the sums of exponentials. Where no key is seen, both are zero.
+    fn share_rows[T: RowFloat][T](out: &mut [T], norms: &mut [T]);
+    body share_rows_body
 }
 #[inline(always)]
-fn slope_rows_body<const FMA: bool, T: RowFloat>(shares: &[T], slopes: &mut [T], cols: usize) {
+fn share_rows_body<const FMA: bool, T: RowFloat>(out: &mut [T], norms: &mut [T]) {
+    let (norms, _) = norms.as_chunks_mut::<2>();
+    let width = out.len() / norms.len();
+    for (row, [most, sum]) in norms.iter_mut().enumerate() {
+        let unseen = *sum == T::of(0.0);
+        let share = if unseen { T::of(0.0) } else { T::of(1.0) / *sum };
+        for v in &mut out[row * width..][..width] {
+            *v = *v * share;
+        }
+        (*most, *sum) = (if unseen { T::of(0.0) } else { *most }, share);
+    }
+}
+
+door! {
+    /// The sum of the products of the elements of each row of two matrices.
+    fn dot_rows[T: RowFloat][T](a: Matrix<'_, T>, b: Matrix<'_, T>, cols: usize, sums: &mut [T]);
+    body dot_rows_body
+}
+#[inline(always)]
+fn dot_rows_body<const FMA: bool, T: RowFloat>(
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+    cols: usize,
+    sums: &mut [T],
+) {
     let mut scratch = [T::of(0.0); RUN];
-    for (p, d) in shares.chunks_exact(cols).zip(slopes.chunks_exact_mut(cols)) {
+    for (row, sum) in sums.iter_mut().enumerate() {
+        let (a, b) = (below(a, row), below(b, row));
         let mut wide = T::Sum::START;
-        for (p, d) in p.chunks(RUN).zip(d.chunks(RUN)) {
-            let products = &mut scratch[..p.len()];
-            for ((o, &p), &d) in products.iter_mut().zip(p).zip(d) {
-                *o = p * d;
+        for from in (0..cols).step_by(RUN) {
+            let products = &mut scratch[..(cols - from).min(RUN)];
+            if a.col_step == 1 && b.col_step == 1 {
+                let (a, b) = (&a.data[a.start + from..], &b.data[b.start + from..]);
+                for ((o, &a), &b) in products.iter_mut().zip(a).zip(b) {
+                    *o = a * b;
+                }
+            } else {
+                for (i, o) in products.iter_mut().enumerate() {
+                    let at = |m: &Matrix<'_, T>| m.start as isize + (from + i) as isize * m.col_step;
+                    *o = a.data[at(&a) as usize] * b.data[at(&b) as usize];
+                }
             }
             wide = add_run(wide, products);
         }
-        let sum = T::Sum::finish(wide);
-        for (d, &p) in d.iter_mut().zip(p) {
+        *sum = T::Sum::finish(wide);
+    }
+}
+
+door! {
+    /// Makes shares of scores, and of the gradients `d` of shares `p` those of the scores: `p (d - sum(p d))`.
+    fn slope_rows[T: RowFloat][T](scores: &mut [T], slopes: &mut [T], masked: Masked<'_, T>, norms: &[T], sums: &[T]);
+    body slope_rows_body
+}
+#[inline(always)]
+fn slope_rows_body<const FMA: bool, T: RowFloat>(
+    scores: &mut [T],
+    slopes: &mut [T],
+    masked: Masked<'_, T>,
+    norms: &[T],
+    sums: &[T],
+) {
+    let cols = masked.cols;
+    let rows = slopes.chunks_exact_mut(cols).zip(norms.as_chunks::<2>().0).zip(sums);
+    for (row, ((d, &[most, share]), &sum)) in rows.enumerate() {
+        let live = masked.live(row);
+        let scores = &mut scores[row * cols..];
+        let whole = live.next_multiple_of(FEW_LANES);
+        let aside = put_aside(scores, cols, whole);
+        let x = &mut scores[..whole];
+        masked.put_on(row, &mut x[..live]);
+        for v in x.iter_mut() {
+            *v = (Lane::<T, FMA>(*v) - Lane(most)).exp().0 * share;
+        }
+        for (d, &p) in d.iter_mut().zip(&x[..live]) {
             *d = p * (*d - sum);
         }
+        put_back(scores, aside, cols, live);
+        d[live..].fill(T::of(0.0));
     }
 }

@@ -174,9 +174,9 @@ fn norm_rows_backward_body<const FMA: bool, T: RowFloat>(
                     w => add_line(g, x, found, &w[k * RUN..][..g.len()], scratch, both),
                 };
             }
-            for (i, (of_w, of_b)) in of_w.iter_mut().zip(of_b).enumerate() {
-                *of_w = *of_w + g[i] * standard(x[i], found);
-                *of_b = *of_b + g[i];
+            for (((of_w, of_b), &g), &x) in of_w.iter_mut().zip(of_b).zip(g).zip(x) {
+                *of_w = *of_w + g * standard(x, found);
+                *of_b = *of_b + g;
             }
             both.map(|s| T::Sum::finish(s) / T::of(n as f64))
         } else {
