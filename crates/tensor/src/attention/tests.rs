@@ -69,9 +69,9 @@ fn blocks_follow_the_definition_for_any_number_of_threads() {
 fn scores_may_grow_and_be_unseen_from_block_to_block() {
     let (l, n) = (70, 600);
     let grows = Tensor::arange_with(0..n, 1, DType::F64).mul(0.02).unwrap().unsqueeze(1).unwrap();
-    let [q, v, g] = [[l, 2], [n, 3], [l, 3]].map(|[a, b]| wave(&[a as usize, b], 0.7, DType::F64));
+    let [q, v, g] = [[l, 2], [n, 3], [l, 3]].map(|[a, b]| wave(&[a, b], 0.7, DType::F64));
     let [up, down] = [1.0, -1.0].map(|sign| {
-        let k = wave(&[n as usize, 2], 1.3, DType::F64);
+        let k = wave(&[n, 2], 1.3, DType::F64);
         &k * (&grows * sign).exp()
     });
     // Query number i sees keys from 9 i on, so that some see nothing of the first blocks, and the last one nothing at all.
@@ -86,8 +86,8 @@ fn scores_may_grow_and_be_unseen_from_block_to_block() {
         }
     }
     // What is no number in one block is none in the whole row, and in no other.
-    let k = wave(&[n as usize, 2], 1.3, DType::F64);
-    let mut nan = Tensor::zeros_with([l as usize, n as usize], DType::F64);
+    let k = wave(&[n, 2], 1.3, DType::F64);
+    let mut nan = Tensor::zeros_with([l, n], DType::F64);
     nan.slice_assign(s![3, 500], f64::NAN).unwrap();
     let y = q.scaled_dot_product_attention_with(&k, &v, Attention::new().mask(&nan)).unwrap();
     let is_nan = y.isnan().any(1).unwrap();
