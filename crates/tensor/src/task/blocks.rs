@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::iter::{self, Addition, Fold, Goal, Onto, Operand, OverItself, ScalarCell};
+use super::iter::{self, Addition, Fold, Goal, Operand, OverItself, ScalarCell};
 use super::{Read, Reduce, To};
 use crate::create::room;
 use crate::dtype::DType;
@@ -11,7 +11,6 @@ use crate::kernels::BlockKernel;
 use crate::meant::Meant;
 use crate::shape::{Dims, Shape, expect_expansion};
 use crate::tensor::Tensor;
-use crate::threads::GRAIN;
 
 /// Numbers, where operands can borrow them.
 type Cells = SmallVec<[ScalarCell; 2]>;
@@ -106,13 +105,7 @@ fn sum(
     if target == space {
         match (kernel, &mut prior) {
             (_, None) => return iter::map(op, kernel, operands, space.clone(), own)?.into_type(op, dtype),
-            (Some(kernel), Some(sum)) => {
-                sum.make_writable(op)?;
-                if space.numel() <= GRAIN && iter::lie_like(operands, target) {
-                    iter::change(&Onto(kernel), sum, operands, space);
-                    return prior.expect("borrowed just now").into_type(op, dtype);
-                }
-            }
+            (Some(_), Some(_)) => {}
             (None, Some(sum)) => {
                 sum.make_writable(op)?;
                 iter::change(&Addition, sum, operands, space);

@@ -33,11 +33,10 @@ mod walk;
 mod wide;
 
 pub(crate) use block::{BLOCK, Blocks};
-pub(super) use flat::lie_like;
 pub(crate) use fold::Reduce;
 pub(super) use fold::{Fold, fold};
 pub(crate) use order::{FirstSums, LANES, ROWS, RUN};
-pub(super) use over::{Addition, Onto, OverItself};
+pub(super) use over::{Addition, OverItself};
 pub(crate) use reducer::{Reducer, Sum};
 pub(super) use sink::{Goal, fold_each};
 pub(super) use update::{Job, update_all};
