@@ -93,53 +93,10 @@ impl Var {
         options: Attention<impl AsOptionalInput>,
     ) -> Result<Var> {
         let (k, v) = (key.input().beside(self), value.input().beside(self));
-        let mask = options.mask.optional_input().map(|m| m.beside(self));
-        let mask = mask.as_deref();
-        if options.enable_gqa {
-            let shapes =
-                GroupedHeads::of([self.shape(), k.shape(), v.shape()], mask.map(Var::shape)).here()?;
-            let (q, k) = (self.reshape(&shapes.query).here()?, k.reshape(&shapes.key).here()?);
-            let v = v.reshape(&shapes.value).here()?;
-            let mask =
-                mask.zip(shapes.mask.as_ref()).map(|(m, shape)| m.reshape(shape)).transpose().here()?;
-            let options = options.enable_gqa(false).mask(mask.as_ref());
-            let y = q.scaled_dot_product_attention_with(k, v, options).here()?;
-            return y.reshape(shapes.result(y.shape())).here();
-        }
-        let _span = crate::profile::forward("scaled_dot_product_attention");
-        let values = [self.value(), k.value(), v.value()];
-        let m = mask.map(Var::value);
-        let how = Attending::new(values.each_ref(), m.as_ref(), &options).here()?;
-        if how.dropout_p > 0.0 {
-            return attend_with_dropout(how, self, &k, &v, mask);
-        }
-        let [y, norms] = how.forward(values.each_ref(), m.as_ref()).here()?;
-        let inputs: SmallVec<[&Var; 4]> =
-            [Some(self), Some(&*k), Some(&*v), mask].into_iter().flatten().collect();
-        let slots = [Slot::Output(0), Slot::Input(0), Slot::Input(1), Slot::Input(2), Slot::Input(3)];
-        let reads = Reads::All(&slots[..=inputs.len()]);
-        let masked = mask.is_some();
-        Ok(record_one(&rows::scaled_dot_product_attention, &inputs, y, reads, move || {
-            let function = move |ctx: &Context<'_>, take: &mut Take<'_>| {
-                let place = masked.then_some(3);
-                let step = Step {
-                    g: if ctx.tangents.is_some() { Var::constant(Tensor::from(0.0)) } else { ctx.grad(0) },
-                    q: ctx.value(Slot::Input(0)),
-                    k: ctx.value(Slot::Input(1)),
-                    v: ctx.value(Slot::Input(2)),
-                    mask: masked.then(|| ctx.value(Slot::Input(3))),
-                    results: Some([ctx.value(Slot::Output(0)).value(), norms.clone()]),
-                    how: how.clone(),
-                    wanted: [(0..3).any(|i| ctx.needs(i)), place.is_some_and(|place| ctx.needs(place))],
-                    n: ctx.lead,
-                };
-                match ctx.tangents {
-                    Some(tangents) => take(Flow::to(0, step.tangent(tangents, ctx.full().rank())?)),
-                    None => together::describe(ctx, take, step, [Some(0), Some(1), Some(2), place]),
-                }
-            };
-            Box::new(Able { leads: true, pushes: true, function })
-        }))
+        let Attention { mask, is_causal, scale, dropout_p, enable_gqa } = options;
+        let mask = mask.optional_input().map(|m| m.beside(self));
+        let options = Attention { mask: (), is_causal, scale, dropout_p, enable_gqa };
+        attend([self, &k, &v], mask.as_deref(), options).here()
     }
 
     /// Zeros in place of elements with probability `p`, and the others times `1 / (1 - p)`; see [`Tensor::dropout`].
@@ -165,6 +122,50 @@ impl Var {
     }
 }
 
+#[track_caller]
+fn attend([q, k, v]: [&Var; 3], mask: Option<&Var>, options: Attention) -> Result<Var> {
+    if options.enable_gqa {
+        let shapes = GroupedHeads::of([q.shape(), k.shape(), v.shape()], mask.map(Var::shape))?;
+        let (q, k, v) = (q.reshape(&shapes.query)?, k.reshape(&shapes.key)?, v.reshape(&shapes.value)?);
+        let mask = mask.zip(shapes.mask.as_ref()).map(|(m, shape)| m.reshape(shape)).transpose()?;
+        let y = attend([&q, &k, &v], mask.as_ref(), options.enable_gqa(false))?;
+        return y.reshape(shapes.result(y.shape()));
+    }
+    let _span = crate::profile::forward("scaled_dot_product_attention");
+    let values = [q.value(), k.value(), v.value()];
+    let m = mask.map(Var::value);
+    let how = Attending::new(values.each_ref(), m.as_ref(), &options)?;
+    if how.dropout_p > 0.0 {
+        return attend_with_dropout(how, q, k, v, mask);
+    }
+    let [y, norms] = how.forward(values.each_ref(), m.as_ref())?;
+    let inputs: SmallVec<[&Var; 4]> = [Some(q), Some(k), Some(v), mask].into_iter().flatten().collect();
+    let slots = [Slot::Output(0), Slot::Input(0), Slot::Input(1), Slot::Input(2), Slot::Input(3)];
+    let reads = Reads::All(&slots[..=inputs.len()]);
+    let masked = mask.is_some();
+    Ok(record_one(&rows::scaled_dot_product_attention, &inputs, y, reads, move || {
+        let function = move |ctx: &Context<'_>, take: &mut Take<'_>| {
+            let place = masked.then_some(3);
+            let step = Step {
+                g: if ctx.tangents.is_some() { Var::constant(Tensor::from(0.0)) } else { ctx.grad(0) },
+                q: ctx.value(Slot::Input(0)),
+                k: ctx.value(Slot::Input(1)),
+                v: ctx.value(Slot::Input(2)),
+                mask: masked.then(|| ctx.value(Slot::Input(3))),
+                results: Some([ctx.value(Slot::Output(0)).value(), norms.clone()]),
+                how: how.clone(),
+                wanted: [(0..3).any(|i| ctx.needs(i)), place.is_some_and(|place| ctx.needs(place))],
+                n: ctx.lead,
+            };
+            match ctx.tangents {
+                Some(tangents) => take(Flow::to(0, step.tangent(tangents, ctx.full().rank())?)),
+                None => together::describe(ctx, take, step, [Some(0), Some(1), Some(2), place]),
+            }
+        };
+        Box::new(Able { leads: true, pushes: true, function })
+    }))
+}
+
 /// Attention with shares dropped: composed of operations, which store all shares.
 #[track_caller]
 fn attend_with_dropout(how: Attending, q: &Var, k: &Var, v: &Var, mask: Option<&Var>) -> Result<Var> {
@@ -180,8 +181,8 @@ fn attend_with_dropout(how: Attending, q: &Var, k: &Var, v: &Var, mask: Option<&
         wanted: [false; 2],
         n: Lead(None),
     };
-    let shares = step.shares().map_err(|e| e.named("scaled_dot_product_attention")).here()?;
-    shares.dropout(p).here()?.matmul(&step.v).here()
+    let shares = step.shares().map_err(|e| e.named("scaled_dot_product_attention"))?;
+    shares.dropout(p)?.matmul(&step.v)
 }
 
 /// What the gradients of attention are made of.

@@ -10,12 +10,19 @@ use smallvec::SmallVec;
 use super::Row;
 use super::together::{self, Together};
 use crate::error::Result;
-use crate::input::AsOptionalInput;
+use crate::input::{AsOptionalInput, Input};
 use crate::lead::Lead;
 use crate::record::{Reads, record_one};
 use crate::rule::Slot;
 use crate::var::Var;
 use crate::work::{Able, Context, Flow, Take};
+
+/// The weight and the bias of a normalisation.
+pub(super) fn parameters(
+    options: &Norm<impl AsOptionalInput, impl AsOptionalInput>,
+) -> [Option<Input<'_>>; 2] {
+    [options.weight.optional_input(), options.bias.optional_input()]
+}
 
 /// Normalises with the statistics of the elements themselves.
 #[track_caller]
@@ -23,9 +30,9 @@ pub(super) fn normalised(
     row: &'static Row,
     x: &Var,
     how: Normalisation,
-    options: &Norm<impl AsOptionalInput, impl AsOptionalInput>,
+    parameters: [Option<Input<'_>>; 2],
 ) -> Result<Var> {
-    with_statistics(row, x, how, options, |_, _| Ok(())).map(|(y, ())| y)
+    with_statistics(row, x, how, parameters, |_, _| Ok(())).map(|(y, ())| y)
 }
 
 /// The same, and the statistics found, or those that go on with running ones.
@@ -34,12 +41,12 @@ pub(super) fn trained(
     row: &'static Row,
     x: &Var,
     how: Normalisation,
-    options: &Norm<impl AsOptionalInput, impl AsOptionalInput>,
+    parameters: [Option<Input<'_>>; 2],
     running: Option<([Tensor; 2], f64)>,
 ) -> Result<(Var, Var, Var)> {
     let running = running.as_ref().map(|([mean, var], momentum)| ([mean, var], *momentum));
     let found = |how: &Normalisation, statistics: &Tensor| how.found(&x.value_ref(), statistics, running);
-    let (y, [mean, var]) = with_statistics(row, x, how, options, found)?;
+    let (y, [mean, var]) = with_statistics(row, x, how, parameters, found)?;
     Ok((y, Var::constant(mean), Var::constant(var)))
 }
 
@@ -48,12 +55,11 @@ fn with_statistics<T>(
     row: &'static Row,
     x: &Var,
     how: Normalisation,
-    options: &Norm<impl AsOptionalInput, impl AsOptionalInput>,
+    parameters: [Option<Input<'_>>; 2],
     found: impl FnOnce(&Normalisation, &Tensor) -> Result<T>,
 ) -> Result<(Var, T)> {
     let _span = crate::profile::forward(row.name);
-    let [w, b] = [options.weight.optional_input(), options.bias.optional_input()];
-    let [w, b] = [w, b].map(|p| p.map(|p| p.beside(x)));
+    let [w, b] = parameters.map(|p| p.map(|p| p.beside(x)));
     let [wv, bv] = [&w, &b].map(|p| p.as_deref().map(Var::value));
     let (y, statistics) = how.forward(&x.value_ref(), wv.as_ref(), bv.as_ref())?;
     let found = found(&how, &statistics)?;

@@ -4,9 +4,9 @@ use foldback_tensor::kernel::Normalisation;
 use foldback_tensor::{Here, Norm, Shape, Tensor, or_panic};
 
 use super::function_rows::function;
-use super::normal_slopes::{normalised, record, trained, with_tracked_statistics};
+use super::normal_slopes::{normalised, parameters, record, trained, with_tracked_statistics};
 use crate::error::Result;
-use crate::input::{AsInput, AsOptionalInput};
+use crate::input::{AsInput, AsOptionalInput, Input};
 use crate::var::Var;
 
 function! { @rows rows
@@ -108,7 +108,7 @@ impl Var {
         options: Norm<impl AsOptionalInput, impl AsOptionalInput>,
     ) -> Result<Var> {
         let how = Normalisation::layer("layer_norm", &self.value_ref(), shape.into(), options.eps).here()?;
-        normalised(&rows::layer_norm, self, how, &options).here()
+        normalised(&rows::layer_norm, self, how, parameters(&options)).here()
     }
 
     /// `x / sqrt(mean(x^2) + eps)` over the last axes, whose sizes are `shape`; see [`Tensor::rms_norm`].
@@ -147,7 +147,7 @@ impl Var {
         options: Norm<impl AsOptionalInput, impl AsOptionalInput>,
     ) -> Result<Var> {
         let how = Normalisation::rms("rms_norm", &self.value_ref(), shape.into(), options.eps).here()?;
-        normalised(&rows::rms_norm, self, how, &options).here()
+        normalised(&rows::rms_norm, self, how, parameters(&options)).here()
     }
 
     /// Channels in `groups` groups, each normalised with all positions in it; see [`Tensor::group_norm`].
@@ -187,7 +187,7 @@ impl Var {
         options: Norm<impl AsOptionalInput, impl AsOptionalInput>,
     ) -> Result<Var> {
         let how = Normalisation::group("group_norm", &self.value_ref(), groups, options.eps).here()?;
-        normalised(&rows::group_norm, self, how, &options).here()
+        normalised(&rows::group_norm, self, how, parameters(&options)).here()
     }
 
     /// Every channel of every example normalised over its positions; see [`Tensor::instance_norm`].
@@ -234,7 +234,7 @@ impl Var {
         options: Norm<impl AsOptionalInput, impl AsOptionalInput>,
     ) -> Result<Var> {
         let how = Normalisation::instance("instance_norm", &self.value_ref(), options.eps).here()?;
-        normalised(&rows::instance_norm, self, how, &options).here()
+        normalised(&rows::instance_norm, self, how, parameters(&options)).here()
     }
 
     /// `(x - mean) / sqrt(var + 1e-5)` with statistics that are known, a number per channel; see [`Tensor::batch_norm`].
@@ -274,18 +274,8 @@ impl Var {
         var: impl AsInput,
         options: Norm<impl AsOptionalInput, impl AsOptionalInput>,
     ) -> Result<Var> {
-        let how = Normalisation::batch("batch_norm", &self.value_ref(), options.eps).here()?;
         let (mean, var) = (mean.input().beside(self), var.input().beside(self));
-        let statistics = how.known(&mean.value_ref(), &var.value_ref()).here()?;
-        let [w, b] = [options.weight.optional_input(), options.bias.optional_input()];
-        let [w, b] = [w, b].map(|p| p.map(|p| p.beside(self)));
-        if mean.requires_grad() || var.requires_grad() {
-            return with_tracked_statistics(&how, self, [&mean, &var], [w.as_deref(), b.as_deref()]).here();
-        }
-        let [wv, bv] = [&w, &b].map(|p| p.as_deref().map(Var::value));
-        let _span = crate::profile::forward("batch_norm");
-        let y = how.apply(&self.value_ref(), wv.as_ref(), bv.as_ref(), &statistics).here()?;
-        Ok(record(&rows::batch_norm, self, [w.as_deref(), b.as_deref()], y, (how, statistics, true)))
+        known_batch_norm(self, [&mean, &var], parameters(&options), options.eps).here()
     }
 
     /// Every channel normalised over the batch and its positions, and what training keeps of the batch, without gradients: the
@@ -309,7 +299,7 @@ impl Var {
         options: Norm<impl AsOptionalInput, impl AsOptionalInput>,
     ) -> Result<(Var, Var, Var)> {
         let how = Normalisation::batch_train("batch_norm_train", &self.value_ref(), options.eps).here()?;
-        trained(&rows::batch_norm_train, self, how, &options, None).here()
+        trained(&rows::batch_norm_train, self, how, parameters(&options), None).here()
     }
 
     /// [`Var::batch_norm_train`] that goes on with running statistics, through which no gradient passes; see
@@ -337,7 +327,8 @@ impl Var {
     ) -> Result<(Var, Var, Var)> {
         let how = Normalisation::batch_train("batch_norm_train", &self.value_ref(), options.eps).here()?;
         let running = [mean.input().beside(self).value(), var.input().beside(self).value()];
-        trained(&rows::batch_norm_train, self, how, &options, Some((running, momentum.into()))).here()
+        trained(&rows::batch_norm_train, self, how, parameters(&options), Some((running, momentum.into())))
+            .here()
     }
 
     /// [`Var::instance_norm_with`] that goes on with running statistics, through which no gradient passes; see
@@ -365,6 +356,26 @@ impl Var {
     ) -> Result<(Var, Var, Var)> {
         let how = Normalisation::instance("instance_norm_train", &self.value_ref(), options.eps).here()?;
         let running = [mean.input().beside(self).value(), var.input().beside(self).value()];
-        trained(&rows::instance_norm, self, how, &options, Some((running, momentum.into()))).here()
+        trained(&rows::instance_norm, self, how, parameters(&options), Some((running, momentum.into())))
+            .here()
     }
+}
+
+#[track_caller]
+fn known_batch_norm(
+    x: &Var,
+    [mean, var]: [&Var; 2],
+    parameters: [Option<Input<'_>>; 2],
+    eps: Option<f64>,
+) -> Result<Var> {
+    let how = Normalisation::batch("batch_norm", &x.value_ref(), eps)?;
+    let statistics = how.known(&mean.value_ref(), &var.value_ref())?;
+    let [w, b] = parameters.map(|p| p.map(|p| p.beside(x)));
+    if mean.requires_grad() || var.requires_grad() {
+        return with_tracked_statistics(&how, x, [mean, var], [w.as_deref(), b.as_deref()]);
+    }
+    let [wv, bv] = [&w, &b].map(|p| p.as_deref().map(Var::value));
+    let _span = crate::profile::forward("batch_norm");
+    let y = how.apply(&x.value_ref(), wv.as_ref(), bv.as_ref(), &statistics)?;
+    Ok(record(&rows::batch_norm, x, [w.as_deref(), b.as_deref()], y, (how, statistics, true)))
 }

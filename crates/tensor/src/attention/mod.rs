@@ -12,7 +12,6 @@ pub use run::Attending;
 
 use crate::error::{Here, Result};
 use crate::ops::{AsArg, AsOptionalArg};
-use crate::shape::Shape;
 use crate::tensor::Tensor;
 
 /// # Attention
@@ -62,21 +61,22 @@ impl Tensor {
         options: Attention<impl AsOptionalArg>,
     ) -> Result<Tensor> {
         let [key, value] = [key.arg().tensor(self.dtype()), value.arg().tensor(self.dtype())];
-        let mask = options.mask.optional_arg();
-        if options.enable_gqa {
-            let shapes =
-                GroupedHeads::of([self.shape(), key.shape(), value.shape()], mask.map(Tensor::shape))
-                    .here()?;
-            let part = |t: &Tensor, shape: &Shape| t.reshape(shape);
-            let (q, k) = (part(self, &shapes.query).here()?, part(&key, &shapes.key).here()?);
-            let v = part(&value, &shapes.value).here()?;
-            let mask = mask.zip(shapes.mask.as_ref()).map(|(m, shape)| part(m, shape)).transpose().here()?;
-            let options = options.enable_gqa(false).mask(mask.as_ref());
-            let y = q.scaled_dot_product_attention_with(k, v, options).here()?;
-            return y.reshape(shapes.result(y.shape())).here();
-        }
-        let how = Attending::new([self, &key, &value], mask, &options).here()?;
-        let [y, _] = how.forward([self, &key, &value], mask).here()?;
-        Ok(y)
+        let Attention { mask, is_causal, scale, dropout_p, enable_gqa } = options;
+        let options = Attention { mask: (), is_causal, scale, dropout_p, enable_gqa };
+        attend([self, &key, &value], mask.optional_arg(), options).here()
     }
+}
+
+#[track_caller]
+fn attend([q, k, v]: [&Tensor; 3], mask: Option<&Tensor>, options: Attention) -> Result<Tensor> {
+    if options.enable_gqa {
+        let shapes = GroupedHeads::of([q.shape(), k.shape(), v.shape()], mask.map(Tensor::shape))?;
+        let (q, k, v) = (q.reshape(&shapes.query)?, k.reshape(&shapes.key)?, v.reshape(&shapes.value)?);
+        let mask = mask.zip(shapes.mask.as_ref()).map(|(m, shape)| m.reshape(shape)).transpose()?;
+        let y = attend([&q, &k, &v], mask.as_ref(), options.enable_gqa(false))?;
+        return y.reshape(shapes.result(y.shape()));
+    }
+    let how = Attending::new([q, k, v], mask, &options)?;
+    let [y, _] = how.forward([q, k, v], mask)?;
+    Ok(y)
 }

@@ -41,11 +41,7 @@ impl Attending {
     ///
     /// # Errors
     /// As [`Tensor::scaled_dot_product_attention_with`].
-    pub fn new<M>(
-        [q, k, v]: [&Tensor; 3],
-        mask: Option<&Tensor>,
-        options: &Attention<M>,
-    ) -> Result<Attending> {
+    pub fn new([q, k, v]: [&Tensor; 3], mask: Option<&Tensor>, options: &Attention) -> Result<Attending> {
         expect_float(OP, q)?;
         for (name, t) in [("key", k), ("value", v)] {
             if t.dtype() != q.dtype() {

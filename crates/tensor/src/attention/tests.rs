@@ -26,7 +26,7 @@ fn defined(g: &Tensor, [q, k, v]: [&Tensor; 3], added: &Tensor, scale: f64) -> [
 }
 
 fn all(g: &Tensor, qkv: [&Tensor; 3], options: Attention<Option<&Tensor>>) -> [Tensor; 4] {
-    let how = Attending::new(qkv, options.mask, &options).unwrap();
+    let how = Attending::new(qkv, options.mask, &options.mask(())).unwrap();
     let forward = how.forward(qkv, options.mask).unwrap();
     let [dq, dk, dv] = how.backward(g, qkv, options.mask, &forward).unwrap();
     let [y, _] = forward;
