@@ -93,9 +93,8 @@ impl Var {
         options: Attention<impl AsOptionalInput>,
     ) -> Result<Var> {
         let (k, v) = (key.input().beside(self), value.input().beside(self));
-        let Attention { mask, is_causal, scale, dropout_p, enable_gqa } = options;
+        let (mask, options) = options.without_mask();
         let mask = mask.optional_input().map(|m| m.beside(self));
-        let options = Attention { mask: (), is_causal, scale, dropout_p, enable_gqa };
         attend([self, &k, &v], mask.as_deref(), options).here()
     }
 

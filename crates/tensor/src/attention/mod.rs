@@ -61,8 +61,7 @@ impl Tensor {
         options: Attention<impl AsOptionalArg>,
     ) -> Result<Tensor> {
         let [key, value] = [key.arg().tensor(self.dtype()), value.arg().tensor(self.dtype())];
-        let Attention { mask, is_causal, scale, dropout_p, enable_gqa } = options;
-        let options = Attention { mask: (), is_causal, scale, dropout_p, enable_gqa };
+        let (mask, options) = options.without_mask();
         attend([self, &key, &value], mask.optional_arg(), options).here()
     }
 }

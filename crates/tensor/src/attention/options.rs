@@ -41,6 +41,13 @@ impl<M> Attention<M> {
         Attention { mask, is_causal, scale, dropout_p, enable_gqa }
     }
 
+    /// The mask, and the options without one.
+    #[doc(hidden)]
+    pub fn without_mask(self) -> (M, Attention) {
+        let Attention { mask, is_causal, scale, dropout_p, enable_gqa } = self;
+        (mask, Attention { mask: (), is_causal, scale, dropout_p, enable_gqa })
+    }
+
     /// Whether query number `i` sees keys up to number `i` only; not together with a mask.
     #[must_use]
     pub fn is_causal(mut self, causal: bool) -> Attention<M> {
