@@ -39,7 +39,8 @@ impl Tensor {
     /// unless shares are dropped. (Vaswani and others, "Attention Is All You Need", 2017; PyTorch's
     /// [`scaled_dot_product_attention`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html).)
     ///
-    /// What a causal query does not see has no influence at all; behind a mask it is added to -inf, so that NaN stays NaN.
+    /// Keys that a causal query does not see have no influence, nor have their values if they are finite; others may be multiplied
+    /// by a share of 0, which is NaN (PyTorch multiplies all of them). Behind a mask scores are added to -inf, so that NaN stays NaN.
     ///
     /// # Errors
     /// `DTypeUnsupported` unless this is `F32` or `F64`, `MixedDTypes` unless keys, values and an added mask are, too; `Rank`

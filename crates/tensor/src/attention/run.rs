@@ -177,7 +177,7 @@ impl Attending {
         [self.batch.dims(), &[rows, cols]].concat().into()
     }
 
-    /// The mask with rows whose elements lie side by side, of truth values or of this type.
+    /// The mask with rows that lie one behind the other and whose elements lie side by side, of truth values or of this type.
     fn with_rows(&self, mask: &Tensor, dtype: DType) -> Result<Tensor> {
         let s = self.sizes[1];
         let mut shape = mask.shape().to_vec();
@@ -189,7 +189,8 @@ impl Attending {
         if mask.dtype() != DType::Bool {
             mask = mask.cast(OP, dtype)?;
         }
-        if shape[last] == s && (mask.strides()[last] == 1 || s == 1) {
+        let forwards = mask.strides()[last - 1] >= 0;
+        if shape[last] == s && (mask.strides()[last] == 1 || s == 1) && forwards {
             return Ok(mask);
         }
         shape[last] = s;
@@ -307,22 +308,26 @@ impl SeveralRule for Forward<'_> {
                 return norms.fill(T::of(0.0));
             }
             let stacks = Stacks::of(how, reads);
-            // Whole blocks of queries: where a range is cut depends on the sizes alone.
-            let least = (TASK / s.saturating_mul(e + v).max(1)).max(1);
-            let grain = least.next_multiple_of(queries_at_once(how.causal));
+            // Blocks of queries are those of the backward step: their scores have the same bits there.
+            let step = queries_at_once(how.causal).min(l);
+            let blocks = l.div_ceil(step);
+            let row_of = |block: usize| block / blocks * l + block % blocks * step;
+            let work = step.saturating_mul(s).saturating_mul(e + v);
             split_work(
-                out.len() / v,
-                grain,
-                [(out, v), (norms, 2)],
-                &|outs, at| cut(outs, at),
-                &|start, count, mut outs| {
-                    let (mut row, end) = (start, start + count);
-                    while row < end {
-                        let (item, first) = (row / l, row % l);
-                        let rows = (l - first).min(end - row);
+                how.batch.numel() * blocks,
+                (TASK / work.max(1)).max(1),
+                (0, [(out, v), (norms, 2)]),
+                &|(first, outs), at| {
+                    let (own, rest) = cut(outs, row_of(first + at) - row_of(first));
+                    ((first, own), (first + at, rest))
+                },
+                &|start, count, (_, mut outs)| {
+                    for block in start..start + count {
+                        let (item, first) = (block / blocks, block % blocks * step);
+                        let rows = step.min(l - first);
                         let ([(out, _), (norms, _)], rest) = cut(outs, rows);
                         stacks.heads(how, item).attend(first, rows, out, norms);
-                        (outs, row) = (rest, row + rows);
+                        outs = rest;
                     }
                 },
             );

@@ -94,6 +94,46 @@ fn scores_may_grow_and_be_unseen_from_block_to_block() {
     assert_eq!(is_nan, Tensor::arange(0..l).eq(3).unwrap());
 }
 
+/// Shares of the backward step are those of the forward step to the last bit, however large the scores are and wherever threads
+/// meet: what a query gives its keys sums up to its gradient.
+#[test]
+fn shares_sum_up_to_one_in_the_backward_step_too() {
+    for (l, s, e) in [(257, 257, 16), (258, 40, 64), (65, 65, 16), (129, 300, 3)] {
+        for (dtype, scale) in [(DType::F32, 1e3), (DType::F32, 1e4), (DType::F64, 1e8)] {
+            let [q, k, v, g] = [([l, e], 0.7), ([s, e], 1.3), ([s, 3], 0.2), ([l, 3], 0.9)]
+                .map(|([a, b], step)| wave(&[7, a, b], step, dtype));
+            let (q, k) = (q * scale, k * scale);
+            for causal in [false, true] {
+                let options = Attention::new().mask(None).is_causal(causal);
+                let [y, _, _, dv] = all(&g, [&q, &k, &v], options);
+                assert_close!(dv.sum(1).unwrap(), g.sum(1).unwrap(), atol = 1e-3, rtol = 1e-4);
+                assert!(y.abs().max(..).unwrap().item().unwrap() < 1.001);
+            }
+        }
+    }
+}
+
+#[test]
+fn masks_may_lie_backwards() {
+    let [q, k, v] = [[3, 2], [4, 2], [4, 2]].map(|shape| wave(&shape, 0.9, DType::F64));
+    let added = wave(&[3, 4], 0.4, DType::F64);
+    for mask in [added.clone(), added.gt(0).unwrap()] {
+        for axes in [vec![0], vec![1], vec![0, 1]] {
+            let flipped = mask.flip(axes.as_slice()).unwrap();
+            let (with, want) = [flipped.clone(), flipped.contiguous()]
+                .map(|mask| {
+                    q.scaled_dot_product_attention_with(&k, &v, Attention::new().mask(&mask)).unwrap()
+                })
+                .into();
+            assert_eq!(with, want);
+        }
+    }
+    let one = tensor![[1.0], [2.0]].flip([0, 1]).unwrap();
+    let (x, k) = (tensor![[1.0], [1.0]], tensor![[1.0]]);
+    let y = x.scaled_dot_product_attention_with(&k, &k, Attention::new().mask(&one)).unwrap();
+    assert_eq!(y, tensor![[1.0], [1.0]]);
+}
+
 #[test]
 fn heads_are_read_where_they_lie() {
     // As a layer of several heads cuts them: [b, l, h, e] seen as [b, h, l, e].

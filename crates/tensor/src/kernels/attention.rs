@@ -5,8 +5,8 @@
 //! The share of key `j` for query `i` is `exp(x[i, j] - m) / sum`, where `m` is the largest score of the query and `sum` that of the
 //! exponentials. Going through the keys, the forward step keeps what it has of both (Milakov and Gimelshein, *Online normalizer
 //! calculation for softmax*, 2018): where a block has a larger score, the results so far shrink by `exp(m before - m)`. Both are kept
-//! for the backward step, a pair for each query, which computes the scores again and has the shares without a further sum:
-//! what their gradients `d` sum up to, `sum(p d)`, is the product of the result with its gradient (Dao and others,
+//! for the backward step, a pair for each query, which computes the scores again, of the same blocks and so to the same bits, and has
+//! the shares without a further sum: what their gradients `d` sum up to, `sum(p d)`, is the product of the result with its gradient (Dao and others,
 //! *FlashAttention*, 2022).
 
 use super::doors::door;
@@ -103,26 +103,21 @@ impl<'a, T: RowFloat + Multiply> Heads<'a, T> {
         Masked { mask, step: self.mask_step, cols: part.cols, seen }
     }
 
-    /// The results of queries `first .. first + rows`, and for each the largest score and the reciprocal of the sum.
+    /// The results of a block of queries `first .. first + rows`, and for each the largest score and the reciprocal of the sum.
     pub(crate) fn attend(&self, first: usize, rows: usize, out: &mut [T], norms: &mut [T]) {
-        let step = queries_at_once(self.causal).min(rows);
-        let mut room = Room::new(step * self.s.min(KEYS) + FEW_LANES);
-        let scores = room.as_mut_slice();
-        let v = self.v;
-        let outs = out.chunks_mut(step * v).zip(norms.chunks_mut(2 * step));
-        for (from, (out, norms)) in (0..rows).step_by(step).zip(outs) {
-            for part in self.parts(first + from, step.min(rows - from)) {
-                self.scores(part, scores);
-                let onto = if part.key > 0 { Onto::Result } else { Onto::Nothing };
-                let before = (part.key > 0).then_some(&mut *out);
-                raise_rows(scores, self.masked(part), norms, before);
-                let (m, k) = (part.rows, part.cols);
-                let (a, b) = (matrix(scores, k), below(self.values, part.key));
-                let product = Product { m, n: v, k, a, b, kept: &[], summed: &[], scale: T::of(1.0) };
-                product.run_here(out, onto);
-            }
-            share_rows(out, norms);
+        let mut room = Room::new(rows * self.s.min(KEYS) + FEW_LANES);
+        let (scores, v) = (room.as_mut_slice(), self.v);
+        for part in self.parts(first, rows) {
+            self.scores(part, scores);
+            let onto = if part.key > 0 { Onto::Result } else { Onto::Nothing };
+            let before = (part.key > 0).then_some(&mut *out);
+            raise_rows(scores, self.masked(part), norms, before);
+            let (m, k) = (part.rows, part.cols);
+            let (a, b) = (matrix(scores, k), below(self.values, part.key));
+            let product = Product { m, n: v, k, a, b, kept: &[], summed: &[], scale: T::of(1.0) };
+            product.run_here(out, onto);
         }
+        share_rows(out, norms);
     }
 
     /// The gradients for `rows` queries, and for all keys and values, given that of the results, these, and their norms.
