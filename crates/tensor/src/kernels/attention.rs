@@ -13,7 +13,7 @@ use super::doors::door;
 use super::folds::FEW_LANES;
 use super::lane::Lane;
 use super::level::{Level, level};
-use super::matmul::{Matrix, Multiply, Onto, Product};
+use super::matmul::{Matrix, Multiply, Onto, Product, row_major};
 use super::real::Real;
 use super::softmax::{Line, RowFloat, add_run, largest};
 use crate::buffer::Room;
@@ -113,7 +113,7 @@ impl<'a, T: RowFloat + Multiply> Heads<'a, T> {
             let before = (part.key > 0).then_some(&mut *out);
             raise_rows(scores, self.masked(part), norms, before);
             let (m, k) = (part.rows, part.cols);
-            let (a, b) = (matrix(scores, k), below(self.values, part.key));
+            let (a, b) = (row_major(scores, k), below(self.values, part.key));
             let product = Product { m, n: v, k, a, b, kept: &[], summed: &[], scale: T::of(1.0) };
             product.run_here(out, onto);
         }
@@ -150,7 +150,7 @@ impl<'a, T: RowFloat + Multiply> Heads<'a, T> {
                 let slopes = &mut slopes[..m * n];
                 plain(m, n, v, g, below(self.values, key).transposed()).run_here(slopes, Onto::Nothing);
                 slope_rows(shares, slopes, self.masked(part), &norms[2 * first..], sums);
-                let (p, d) = (matrix(shares, n), matrix(slopes, n));
+                let (p, d) = (row_major(shares, n), row_major(slopes, n));
                 let onto = if first > 0 || self.causal { Onto::Result } else { Onto::Nothing };
                 plain(n, v, m, p.transposed(), g).run_here(&mut dv[key * v..][..n * v], onto);
                 let scale = T::of(self.scale);
@@ -162,11 +162,6 @@ impl<'a, T: RowFloat + Multiply> Heads<'a, T> {
             }
         }
     }
-}
-
-/// A row-major matrix of `cols` columns.
-fn matrix<T>(data: &[T], cols: usize) -> Matrix<'_, T> {
-    Matrix { data, start: 0, row_step: cols as isize, col_step: 1 }
 }
 
 /// A matrix from a row on.
