@@ -281,10 +281,10 @@ fn slices<'a, T: Element, const N: usize>(outs: SmallVec<[BlockMut<'a>; 2]>) -> 
 }
 
 /// Slices of so many elements each per item, and how many.
-type Cut<'a, T, const N: usize> = [(&'a mut [T], usize); N];
+type Outs<'a, T, const N: usize> = [(&'a mut [T], usize); N];
 
 /// Slices for the first `at` items, and for the rest.
-fn cut<T, const N: usize>(outs: Cut<'_, T, N>, at: usize) -> (Cut<'_, T, N>, Cut<'_, T, N>) {
+fn cut<T, const N: usize>(outs: Outs<'_, T, N>, at: usize) -> (Outs<'_, T, N>, Outs<'_, T, N>) {
     let mut parts = outs.map(|(o, each)| {
         let (own, rest) = o.split_at_mut(at * each);
         [(own, each), (rest, each)]
@@ -326,7 +326,7 @@ impl SeveralRule for Forward<'_> {
                         let (item, first) = (block / blocks, block % blocks * step);
                         let rows = step.min(l - first);
                         let ([(out, _), (norms, _)], rest) = cut(outs, rows);
-                        stacks.heads(how, item).attend(first, rows, out, norms);
+                        stacks.heads(how, item).forward(first, rows, out, norms);
                         outs = rest;
                     }
                 },

@@ -6,7 +6,7 @@ use crate::error::{Here, Result};
 use crate::kernels::conv::{
     Convolved, Kernel, SlideProduct, WeightProduct, slide, slide_integers, weight_gradient,
 };
-use crate::kernels::{BatchAxis, Matrix, Onto, Product};
+use crate::kernels::{BatchAxis, Onto, Product, row_major};
 use crate::task::{self, Read, WholeRule};
 use crate::tensor::Tensor;
 
@@ -152,7 +152,6 @@ impl Rule<'_> {
         let places = p.axes[0].input * p.axes[1].input;
         let (inner, outer) = (p.channels * places, p.rows * places);
         let weight = p.rows * p.channels;
-        let own = |data, cols: usize| Matrix { data, start: 0, row_step: cols as isize, col_step: 1 };
         let batch =
             |size: usize, a: usize, b: usize| BatchAxis { size, a_step: a as isize, b_step: b as isize };
         let scale = T::of_count(1);
@@ -160,12 +159,12 @@ impl Rule<'_> {
             let kept = [batch(p.groups, outer, inner)];
             let summed = [batch(p.items, p.groups * outer, p.groups * inner)];
             let (m, n, k) = (p.rows, p.channels, places);
-            let (a, b) = (own(a, places), own(b, places).transposed());
+            let (a, b) = (row_major(a, places), row_major(b, places).transposed());
             return Product { m, n, k, a, b, kept: &kept, summed: &summed, scale }.run(out, Onto::Nothing);
         }
         let (m, k, step, w) = match self.way {
-            Way::Output => (p.rows, p.channels, inner, own(b, p.channels)),
-            _ => (p.channels, p.rows, outer, own(b, p.channels).transposed()),
+            Way::Output => (p.rows, p.channels, inner, row_major(b, p.channels)),
+            _ => (p.channels, p.rows, outer, row_major(b, p.channels).transposed()),
         };
         let kept = [batch(p.items, 0, p.groups * step), batch(p.groups, weight, step)];
         let mut onto = Onto::Nothing;
@@ -175,7 +174,8 @@ impl Rule<'_> {
             out.chunks_exact_mut(places).zip(bias.iter().cycle()).for_each(|(o, &b)| o.fill(b));
             onto = Onto::Result;
         }
-        Product { m, n: places, k, a: w, b: own(a, places), kept: &kept, summed: &[], scale }.run(out, onto);
+        Product { m, n: places, k, a: w, b: row_major(a, places), kept: &kept, summed: &[], scale }
+            .run(out, onto);
     }
 }
 

@@ -64,9 +64,9 @@ pub(crate) fn queries_at_once(causal: bool) -> usize {
     if causal { CAUSAL_QUERIES } else { QUERIES }
 }
 
-/// Some queries and some keys.
+/// The scores of some queries and some keys.
 #[derive(Clone, Copy)]
-struct Part {
+struct ScoreBlock {
     /// the first query
     first: usize,
     rows: usize,
@@ -76,44 +76,44 @@ struct Part {
 }
 
 impl<'a, T: RowFloat + Multiply> Heads<'a, T> {
-    /// The parts of the keys that some queries see, in order.
-    fn parts(&self, first: usize, rows: usize) -> impl Iterator<Item = Part> + use<T> {
+    /// The blocks of the scores of some queries, as far as these see the keys, in order.
+    fn blocks(&self, first: usize, rows: usize) -> impl Iterator<Item = ScoreBlock> + use<T> {
         let seen = if self.causal { self.s.min(first + rows) } else { self.s };
-        (0..seen).step_by(KEYS).map(move |key| Part { first, rows, key, cols: (seen - key).min(KEYS) })
+        (0..seen).step_by(KEYS).map(move |key| ScoreBlock { first, rows, key, cols: (seen - key).min(KEYS) })
     }
 
-    /// The scores of a part, unmasked.
-    fn scores(&self, part: Part, scores: &mut [T]) {
-        let (a, b) = (below(self.queries, part.first), below(self.keys, part.key).transposed());
-        let (m, n, k, scale) = (part.rows, part.cols, self.e, T::of(self.scale));
+    /// The scores of a block, unmasked.
+    fn scores(&self, block: ScoreBlock, scores: &mut [T]) {
+        let (a, b) = (below(self.queries, block.first), below(self.keys, block.key).transposed());
+        let (m, n, k, scale) = (block.rows, block.cols, self.e, T::of(self.scale));
         Product { m, n, k, a, b, kept: &[], summed: &[], scale }
             .run_here(&mut scores[..m * n], Onto::Nothing);
     }
 
     /// What their rows are masked with.
-    fn masked(&self, part: Part) -> Masked<'a, T> {
-        let start = part.first * self.mask_step + part.key;
+    fn masked(&self, block: ScoreBlock) -> Masked<'a, T> {
+        let start = block.first * self.mask_step + block.key;
         let mask = match self.mask {
             MaskRows::None => MaskRows::None,
             MaskRows::Truth(m) => MaskRows::Truth(&m[start..]),
             MaskRows::Added(m) => MaskRows::Added(&m[start..]),
         };
-        // The queries of a part may see less than its first key.
-        let seen = self.causal.then(|| (part.first + 1) as isize - part.key as isize);
-        Masked { mask, step: self.mask_step, cols: part.cols, seen }
+        // The queries of a block may see less than its first key.
+        let seen = self.causal.then(|| (block.first + 1) as isize - block.key as isize);
+        Masked { mask, step: self.mask_step, cols: block.cols, seen }
     }
 
     /// The results of a block of queries `first .. first + rows`, and for each the largest score and the reciprocal of the sum.
-    pub(crate) fn attend(&self, first: usize, rows: usize, out: &mut [T], norms: &mut [T]) {
+    pub(crate) fn forward(&self, first: usize, rows: usize, out: &mut [T], norms: &mut [T]) {
         let mut room = Room::new(rows * self.s.min(KEYS) + FEW_LANES);
         let (scores, v) = (room.as_mut_slice(), self.v);
-        for part in self.parts(first, rows) {
-            self.scores(part, scores);
-            let onto = if part.key > 0 { Onto::Result } else { Onto::Nothing };
-            let before = (part.key > 0).then_some(&mut *out);
-            raise_rows(scores, self.masked(part), norms, before);
-            let (m, k) = (part.rows, part.cols);
-            let (a, b) = (row_major(scores, k), below(self.values, part.key));
+        for block in self.blocks(first, rows) {
+            self.scores(block, scores);
+            let onto = if block.key > 0 { Onto::Result } else { Onto::Nothing };
+            let before = (block.key > 0).then_some(&mut *out);
+            raise_rows(scores, self.masked(block), norms, before);
+            let (m, k) = (block.rows, block.cols);
+            let (a, b) = (row_major(scores, k), below(self.values, block.key));
             let product = Product { m, n: v, k, a, b, kept: &[], summed: &[], scale: T::of(1.0) };
             product.run_here(out, onto);
         }
@@ -142,14 +142,14 @@ impl<'a, T: RowFloat + Multiply> Heads<'a, T> {
             let m = step.min(rows - first);
             let (g, q) = (below(g, first), below(self.queries, first));
             dot_rows(g, below(y, first), v, &mut sums[..m]);
-            for part in self.parts(first, m) {
-                let (n, key) = (part.cols, part.key);
+            for block in self.blocks(first, m) {
+                let (n, key) = (block.cols, block.key);
                 let plain =
                     |m, n, k, a, b| Product { m, n, k, a, b, kept: &[], summed: &[], scale: T::of(1.0) };
-                self.scores(part, shares);
+                self.scores(block, shares);
                 let slopes = &mut slopes[..m * n];
                 plain(m, n, v, g, below(self.values, key).transposed()).run_here(slopes, Onto::Nothing);
-                slope_rows(shares, slopes, self.masked(part), &norms[2 * first..], sums);
+                slope_rows(shares, slopes, self.masked(block), &norms[2 * first..], sums);
                 let (p, d) = (row_major(shares, n), row_major(slopes, n));
                 let onto = if first > 0 || self.causal { Onto::Result } else { Onto::Nothing };
                 plain(n, v, m, p.transposed(), g).run_here(&mut dv[key * v..][..n * v], onto);

@@ -35,7 +35,7 @@ pub(crate) use formula::{CompareKernel, typed};
 pub use gradients::GradientKernel;
 pub use lane::{Float, Lane};
 pub use level::{Level, detected_level, force_level, level};
-pub(crate) use matmul::{BatchAxis, Matrix, Multiply, Onto, Product};
+pub(crate) use matmul::{BatchAxis, Matrix, Multiply, Onto, Product, row_major};
 pub(crate) use order::{Wanted, order};
 pub(crate) use past_caches::Stream;
 pub use real::{FloatOps, Num, Real};

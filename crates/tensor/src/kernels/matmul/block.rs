@@ -204,8 +204,8 @@ impl<T: MulAdd> Strip<'_, T> {
                 scale: self.scale,
             };
             // SAFETY: `Product::run` has checked the rows and columns of the operands, and what was laid out has room
-            // for whole groups of them; the result has these rows and columns, by the assertion; `level` is this
-            // processor's.
+            // for whole groups of them; the result has these rows and columns, and a row that they are added to these columns,
+            // by the assertions; `level` is this processor's.
             unsafe { T::compute(self.level, &block) };
         }
     }

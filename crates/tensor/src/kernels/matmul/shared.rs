@@ -133,7 +133,7 @@ impl Block {
             let mut out = unsafe { out.part(row, 0, height.min(out.rows - row), self.wide) };
             for (strip, col) in (0..self.wide).step_by(span).enumerate() {
                 let wide = (self.wide - col).min(span);
-                let registers = wide.min(span).div_ceil(run);
+                let registers = wide.div_ceil(run);
                 let width = registers * run;
                 let b = Matrix { start: strip * self.strip_step(), ..row_major(panel, span) };
                 let (m, depth) = (out.rows, self.depth);
