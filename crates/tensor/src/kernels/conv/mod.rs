@@ -14,6 +14,7 @@
 mod few;
 mod integers;
 mod product;
+mod strips;
 mod sweep;
 mod weight;
 
@@ -110,6 +111,13 @@ impl Tiles {
         let count = [0, 1].map(|d| self.each[d + 1].min(self.sizes[d] - from[d]));
         Tile { item, items: self.each[0].min(self.items - item), from, count }
     }
+}
+
+/// How far windows of so many elements are from one another: an odd number of lines of memory, so that the same place of
+/// all of them does not go to the same few lines of the cache.
+fn spaced<T>(len: usize) -> usize {
+    let line = 64 / size_of::<T>();
+    (len.div_ceil(line) | 1) * line
 }
 
 #[cfg(test)]

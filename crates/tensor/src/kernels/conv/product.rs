@@ -1,12 +1,11 @@
 //! Convolutions and their transposes as products: the sources of a tile are laid out strip by strip.
 
 use super::few::FEW;
+use super::strips::Strips;
 use super::sweep::{Lanes, Sweep, Window};
-use super::{Convolved, Shared, Tile, Tiles};
+use super::{Convolved, Shared, Tile, Tiles, spaced};
 use crate::buffer::Room;
-use crate::kernels::doors::door;
-use crate::kernels::level::{Level, level};
-use crate::kernels::matmul::{Columns, DEPTH, Form, row_major};
+use crate::kernels::matmul::{Columns, DEPTH, Form, Places, row_major};
 use crate::threads::{num_threads, split_work};
 
 /// Results of `rows` channels in each of `groups` groups, of which each is a sum over `channels` source channels and the taps
@@ -189,53 +188,54 @@ impl<'a, T: Convolved> Phase<'a, T> {
     fn tile(&self, group: usize, tile: &Tile, out: &Shared<'_, T>) {
         let (x, form) = (self.x, self.form);
         let window = Window::new(&self.lanes, tile.from, tile.count);
-        let plane = window.len();
-        let sources = self.gather(group, tile, &window);
-        let strips = Strips::new(form, tile, &window, x.channels * plane);
+        let plane = spaced::<T>(window.len());
+        let sources = self.gather(group, tile, &window, plane);
+        let strips = Strips::new(form, tile, &window, x.channels * plane, x.rows);
         let stride = strips.count() * form.span;
         let places: Vec<usize> =
             (0..x.channels).flat_map(|c| window.taps().map(move |tap| c * plane + tap)).collect();
         let mut results: Room<T> = Room::new(x.rows * stride);
-        let mut strip: Room<T> = Room::new(self.depth * form.span + form.run);
+        let mut room: Room<T> = Room::new(self.depth * form.span + form.run);
         for part in 0..self.parts() {
             let from = part * self.depth;
             let depth = self.depth.min(self.inner - from);
             let left = &self.left.as_slice()[(group * self.parts() + part) * self.part()..][..self.part()];
-            let places = &places[from..from + depth];
+            let lines = Places::new(&places[from..from + depth]);
             for s in 0..strips.count() {
-                lay_out(form, strips.runs(s), sources.as_slice(), places, strip.as_mut_slice());
+                let strip = strips.lines(s, sources.as_slice(), lines, room.as_mut_slice());
                 let to = Columns { out: results.as_mut_slice(), stride, col: s * form.span, add: part > 0 };
-                T::multiply_strip(form, left, strip.as_slice(), x.rows, depth, to);
+                T::multiply_strip(form, left, strip, x.rows, depth, to);
             }
         }
-        self.put(group, tile, results.as_slice(), stride, out);
+        self.put(group, tile, results.as_slice(), &strips, out);
     }
 
-    /// The sources of a tile: a window for each image and channel.
-    fn gather(&self, group: usize, tile: &Tile, window: &Window<'_>) -> Room<T> {
-        let (x, plane) = (self.x, window.len());
-        // The last run that is copied may reach beyond its window.
-        let mut sources: Room<T> = Room::new(tile.items * x.channels * plane + self.form.run);
+    /// The sources of a tile: a window for each image and channel, `plane` elements from one to the next.
+    fn gather(&self, group: usize, tile: &Tile, window: &Window<'_>, plane: usize) -> Room<T> {
+        let x = self.x;
+        // The last line of a strip may reach beyond its window.
+        let mut sources: Room<T> = Room::new(tile.items * x.channels * plane + self.form.span);
         let size = self.sweeps[0].sources * self.sweeps[1].sources;
         for (i, out) in
             sources.as_mut_slice().chunks_exact_mut(plane).take(tile.items * x.channels).enumerate()
         {
             let (item, channel) = (tile.item + i / x.channels, i % x.channels);
             let at = (item * x.groups + group) * x.channels + channel;
-            window.fill(&x.source[at * size..][..size], out);
+            window.fill(&x.source[at * size..][..size], &mut out[..window.len()]);
         }
         sources
     }
 
     /// Writes the results of a tile to their places.
-    fn put(&self, group: usize, tile: &Tile, results: &[T], stride: usize, out: &Shared<'_, T>) {
+    fn put(&self, group: usize, tile: &Tile, results: &[T], strips: &Strips, out: &Shared<'_, T>) {
         let x = self.x;
         let [down, across] = self.sweeps;
         let [rows, cols] = tile.count;
-        for (row, line) in results.chunks_exact(stride).enumerate() {
+        for (row, line) in results.chunks_exact(strips.count() * self.form.span).enumerate() {
             let channel = group * x.rows + row;
             let bias = x.bias.map(|b| b[channel]);
-            for (i, values) in line.chunks_exact(cols).take(tile.items * rows).enumerate() {
+            for i in 0..tile.items * rows {
+                let values = &line[i / rows * strips.image + i % rows * strips.pitch..][..cols];
                 let plane = (tile.item + i / rows) * x.groups * x.rows + channel;
                 let at =
                     (plane * x.sizes[0] + down.first + (tile.from[0] + i % rows) * down.step) * x.sizes[1];
@@ -256,81 +256,5 @@ pub(super) fn place<T: Convolved>(values: &[T], bias: Option<T>, step: usize, to
         (Some(b), 1) => to.iter_mut().zip(values).for_each(|(o, &v)| *o = v + b),
         (None, _) => to.iter_mut().step_by(step).zip(values).for_each(|(o, &v)| *o = v),
         (Some(b), _) => to.iter_mut().step_by(step).zip(values).for_each(|(o, &v)| *o = v + b),
-    }
-}
-
-/// The columns of a tile in strips: which runs of its windows they are, counted from where a tap begins.
-struct Strips {
-    /// where a run begins in the strip and in the window
-    runs: Vec<(usize, usize)>,
-    /// the first run of each strip, and the end of the last
-    starts: Vec<usize>,
-}
-
-impl Strips {
-    /// `apart` is from the windows of an image to those of the next.
-    fn new(form: Form, tile: &Tile, window: &Window<'_>, apart: usize) -> Strips {
-        let ([rows, cols], total) = (tile.count, tile.places());
-        let (mut runs, mut starts) = (Vec::with_capacity(total / form.run + total / cols + 1), Vec::new());
-        for first in (0..total).step_by(form.span) {
-            starts.push(runs.len());
-            let end = (first + form.span).min(total);
-            let mut place = first;
-            while place < end {
-                let (line, col) = (place / cols, place % cols);
-                let from = line / rows * apart + line % rows * window.pitch() + col;
-                let len = (cols - col).min(end - place);
-                runs.extend((0..len).step_by(form.run).map(|i| (place - first + i, from + i)));
-                place += len;
-            }
-        }
-        starts.push(runs.len());
-        Strips { runs, starts }
-    }
-
-    fn count(&self) -> usize {
-        self.starts.len() - 1
-    }
-
-    /// Those of one strip.
-    fn runs(&self, strip: usize) -> &[(usize, usize)] {
-        &self.runs[self.starts[strip]..self.starts[strip + 1]]
-    }
-}
-
-/// Lays a strip out: a line for each of `places`, from which its runs are counted. Runs are copied at full length, and what
-/// one writes too much, the next one overwrites.
-pub(super) fn lay_out<T: Convolved>(
-    form: Form,
-    runs: &[(usize, usize)],
-    sources: &[T],
-    places: &[usize],
-    out: &mut [T],
-) {
-    match form.run {
-        16 => lay_runs::<T, 16>(runs, sources, places, out, form.span),
-        8 => lay_runs::<T, 8>(runs, sources, places, out, form.span),
-        _ => unreachable!("a register holds eight or sixteen numbers"),
-    }
-}
-
-door! {
-    fn lay_runs[T: Convolved, const N: usize][T, N](runs: &[(usize, usize)], sources: &[T], places: &[usize], out: &mut [T], span: usize);
-    body lay_runs_body
-}
-#[inline(always)]
-fn lay_runs_body<const FMA: bool, T: Convolved, const N: usize>(
-    runs: &[(usize, usize)],
-    sources: &[T],
-    places: &[usize],
-    out: &mut [T],
-    span: usize,
-) {
-    for (i, &place) in places.iter().enumerate() {
-        let (from, line) = (&sources[place..], &mut out[i * span..]);
-        for &(to, at) in runs {
-            let run: &[T; N] = from[at..].first_chunk().expect("windows end with room for a run");
-            *line[to..].first_chunk_mut().expect("a strip ends with room for a run") = *run;
-        }
     }
 }

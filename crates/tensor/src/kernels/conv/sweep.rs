@@ -162,58 +162,50 @@ impl<'a> Window<'a> {
 
     /// From the sources of a result to those of the one below.
     pub(super) fn pitch(&self) -> usize {
-        self.lanes[1].starts.len() * self.sizes[1]
+        self.sizes[1]
     }
 
-    /// How many elements there are.
+    /// How many elements there are: a plane for each pair of lanes.
     pub(super) fn len(&self) -> usize {
-        self.lanes[0].starts.len() * self.sizes[0] * self.pitch()
+        self.lanes[0].starts.len() * self.lanes[1].starts.len() * self.sizes[0] * self.sizes[1]
     }
 
     /// Where the first result's source lies for each pair of taps.
     pub(super) fn taps(&self) -> impl Iterator<Item = usize> {
-        let (pitch, [rows, cols]) = (self.pitch(), self.sizes);
+        let ([rows, cols], lanes) = (self.sizes, self.lanes[1].starts.len());
         let [down, across] = self.lanes.each_ref().map(|l| &l.taps);
         down.iter().flat_map(move |&(y, far_y)| {
-            across.iter().map(move |&(x, far_x)| (y * rows + far_y) * pitch + x * cols + far_x)
+            across.iter().map(move |&(x, far_x)| ((y * lanes + x) * rows + far_y) * cols + far_x)
         })
-    }
-
-    /// Calls `f` with each row of sources: where it begins in the window, the row that it comes from, if that exists, and
-    /// the lane along the other axis.
-    fn rows(&self, mut f: impl FnMut(usize, Option<usize>, usize)) {
-        let [down, across] = self.lanes;
-        let mut at = 0;
-        for lane in 0..down.starts.len() {
-            let (start, there) = down.part(lane, self.from[0], self.sizes[0]);
-            for i in 0..self.sizes[0] {
-                let row = there.contains(&i).then(|| (start + (i * down.stride) as isize) as usize);
-                for x in 0..across.starts.len() {
-                    f(at, row, x);
-                    at += self.sizes[1];
-                }
-            }
-        }
     }
 
     /// Copies the sources of a plane into the window.
     pub(super) fn fill<T: Copy + Default>(&self, plane: &[T], out: &mut [T]) {
-        let across = &self.lanes[1];
-        self.rows(|at, row, lane| {
-            let line = &mut out[at..at + self.sizes[1]];
-            let (start, there) = across.part(lane, self.from[1], self.sizes[1]);
-            let Some(row) = row.filter(|_| !there.is_empty()) else { return line.fill(T::default()) };
-            line[..there.start].fill(T::default());
-            line[there.end..].fill(T::default());
-            let from = &plane[row * across.sources..][..across.sources];
-            let first = (start + (there.start * across.stride) as isize) as usize;
-            let line = &mut line[there];
-            if across.stride == 1 {
-                line.copy_from_slice(&from[first..first + line.len()]);
-            } else {
-                line.iter_mut().zip(from[first..].iter().step_by(across.stride)).for_each(|(o, &v)| *o = v);
+        let ([down, across], [rows, cols]) = (self.lanes, self.sizes);
+        let mut out = out.chunks_exact_mut(cols);
+        for y in 0..down.starts.len() {
+            let (top, there) = down.part(y, self.from[0], rows);
+            for x in 0..across.starts.len() {
+                let (start, inside) = across.part(x, self.from[1], cols);
+                let first = start + (inside.start * across.stride) as isize;
+                for (i, line) in out.by_ref().take(rows).enumerate() {
+                    if !there.contains(&i) || inside.is_empty() {
+                        line.fill(T::default());
+                        continue;
+                    }
+                    let row = (top + (i * down.stride) as isize) as usize;
+                    let from = &plane[row * across.sources..][..across.sources][first as usize..];
+                    line[..inside.start].fill(T::default());
+                    line[inside.end..].fill(T::default());
+                    let line = &mut line[inside.clone()];
+                    if across.stride == 1 {
+                        line.copy_from_slice(&from[..line.len()]);
+                    } else {
+                        line.iter_mut().zip(from.iter().step_by(across.stride)).for_each(|(o, &v)| *o = v);
+                    }
+                }
             }
-        });
+        }
     }
 }
 

@@ -9,10 +9,10 @@ use super::sweep::{Lanes, Sweep, Window};
 use super::{Convolved, Shared, Tile, Tiles};
 use crate::buffer::Room;
 use crate::kernels::Matrix;
-use crate::kernels::matmul::{Columns, DEPTH, Form};
+use crate::kernels::matmul::{Columns, DEPTH, Form, Lines, Places};
 use crate::threads::{num_threads, split_work};
 
-use super::product::lay_out;
+use super::strips::lay_out;
 
 /// `out[group, row, channel, tap] = sum over items and places of gradient[item, group, row, place] * source[item, group,
 /// channel, what the tap meets there]`
@@ -67,6 +67,8 @@ struct Sums<'a, T> {
     tiles: Tiles,
     parts: usize,
     form: Form,
+    /// channels that are neighbours: as many as a strip is wide, which then lies line after line in the windows, or all
+    beside: usize,
 }
 
 impl<'a, T: Convolved> Sums<'a, T> {
@@ -79,7 +81,9 @@ impl<'a, T: Convolved> Sums<'a, T> {
         let all = x.groups * x.rows * stride;
         let work = x.rows.saturating_mul(inner).saturating_mul(places);
         let parts = (work / PART).min(MAX_PARTS / x.groups).min(ASIDE / all).min(tiles.len()).max(1);
-        Sums { x, lanes: x.sweeps.each_ref().map(Lanes::new), inner, stride, tiles, parts, form }
+        let lanes = x.sweeps.each_ref().map(Lanes::new);
+        let beside = if x.channels.is_multiple_of(form.span) { form.span } else { x.channels };
+        Sums { x, lanes, inner, stride, tiles, parts, form, beside }
     }
 
     fn run(&self, out: &mut [T]) {
@@ -156,31 +160,36 @@ impl<'a, T: Convolved> Sums<'a, T> {
 
     /// Adds the sum over a tile.
     fn tile(&self, tile: &Tile, group: usize, (row, rows): (usize, usize), sums: &mut [T], add: &mut bool) {
-        let (x, form) = (self.x, self.form);
+        let form = self.form;
         let window = Window::new(&self.lanes, tile.from, tile.count);
         let sources = self.gather(group, tile, &window);
-        let places = places_of(tile, &window, x.channels);
+        let places = self.places(tile, &window);
         let taps: Vec<usize> = window.taps().collect();
         let most = places.len().div_ceil(places.len().div_ceil(DEPTH));
         let mut left: Room<T> = Room::new(form.room(rows, most));
-        let mut strip: Room<T> = Room::new(most * form.span + form.run);
+        let mut room: Room<T> = Room::new(most * form.span + form.run);
         let mut runs = Vec::new();
         for from in (0..places.len()).step_by(most) {
             let depth = most.min(places.len() - from);
             self.lay_gradient(tile, group, (row, rows), from..from + depth, left.as_mut_slice());
+            let lines = Places::new(&places[from..from + depth]);
             for col in (0..self.stride).step_by(form.span) {
-                self.runs_of(col, &taps, &mut runs);
-                let lines = &places[from..from + depth];
-                lay_out(form, &runs, sources.as_slice(), lines, strip.as_mut_slice());
+                self.runs_of(col, &taps, window.len(), &mut runs);
+                let strip = if self.beside == form.span {
+                    Lines::Placed(&sources.as_slice()[runs[0].1..], lines)
+                } else {
+                    lay_out(form, &runs, sources.as_slice(), lines, room.as_mut_slice());
+                    Lines::Beside(room.as_slice())
+                };
                 let to = Columns { out: &mut *sums, stride: self.stride, col, add: *add };
-                T::multiply_strip(form, left.as_slice(), strip.as_slice(), rows, depth, to);
+                T::multiply_strip(form, left.as_slice(), strip, rows, depth, to);
             }
             *add = true;
         }
     }
 
     /// The runs of a strip that begins with this column: where they begin in the strip, and counted from a place's source.
-    fn runs_of(&self, col: usize, taps: &[usize], runs: &mut Vec<(usize, usize)>) {
+    fn runs_of(&self, col: usize, taps: &[usize], plane: usize, runs: &mut Vec<(usize, usize)>) {
         let (channels, form) = (self.x.channels, self.form);
         let end = (col + form.span).min(self.inner);
         runs.clear();
@@ -188,7 +197,7 @@ impl<'a, T: Convolved> Sums<'a, T> {
         while at < end {
             let (tap, channel) = (at / channels, at % channels);
             let len = (channels - channel).min(end - at);
-            let from = taps[tap] * channels + channel;
+            let from = (channel / self.beside * plane + taps[tap]) * self.beside + channel % self.beside;
             runs.extend((0..len).step_by(form.run).map(|i| (at - col + i, from + i)));
             at += len;
         }
@@ -219,7 +228,7 @@ impl<'a, T: Convolved> Sums<'a, T> {
         }
     }
 
-    /// The sources of a tile: windows of images, in which the channels of a place are neighbours.
+    /// The sources of a tile: windows of images, in which `beside` channels of a place are neighbours.
     fn gather(&self, group: usize, tile: &Tile, window: &Window<'_>) -> Room<T> {
         let (x, plane) = (self.x, window.len());
         let size = x.sweeps[0].sources * x.sweeps[1].sources;
@@ -232,20 +241,25 @@ impl<'a, T: Convolved> Sums<'a, T> {
                 let at = ((tile.item + i) * x.groups + group) * x.channels + channel;
                 window.fill(&x.source[at * size..][..size], to);
             }
-            let a = Matrix { data: planes, start: 0, row_step: 1, col_step: plane as isize };
-            T::lay_rows(&a, plane, x.channels, out);
+            let blocks =
+                planes.chunks_exact(plane * self.beside).zip(out.chunks_exact_mut(plane * self.beside));
+            for (data, out) in blocks {
+                let a = Matrix { data, start: 0, row_step: 1, col_step: plane as isize };
+                T::lay_rows(&a, plane, self.beside, out);
+            }
         }
         sources
     }
-}
 
-/// Where the first source of each place lies in the windows of a tile, which have so many channels.
-fn places_of(tile: &Tile, window: &Window<'_>, channels: usize) -> Vec<usize> {
-    let [rows, cols] = tile.count;
-    let mut places = Vec::with_capacity(tile.places());
-    for line in 0..tile.items * rows {
-        let first = line / rows * window.len() + line % rows * window.pitch();
-        places.extend((first..first + cols).map(|place| place * channels));
+    /// Where the first source of each place lies in the windows of a tile.
+    fn places(&self, tile: &Tile, window: &Window<'_>) -> Vec<usize> {
+        let [rows, cols] = tile.count;
+        let mut places = Vec::with_capacity(tile.places());
+        for line in 0..tile.items * rows {
+            let image = line / rows * window.len() * self.x.channels;
+            let first = line % rows * window.pitch();
+            places.extend((first..first + cols).map(|place| image + place * self.beside));
+        }
+        places
     }
-    places
 }

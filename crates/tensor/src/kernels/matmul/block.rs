@@ -127,7 +127,8 @@ pub(super) fn blocked_at<T: MulAdd, const W: usize>(mut tile: Tile<'_, T>, level
                 b = row_major(panel.as_slice(), width);
             }
             let scale = tile.scale;
-            let strip = Strip { m, depth, a, grouped, height, b, width, registers, scale, level };
+            let strip =
+                Strip { m, depth, a, grouped, height, b, places: None, width, registers, scale, level };
             strip.run_columns(&mut tile.out, col, wide, tile.onto);
             col += wide;
         }
@@ -141,6 +142,24 @@ pub(super) fn apart(height: usize, depth: usize) -> usize {
     height * depth + 16
 }
 
+/// Where the lines of a strip begin, counted from its first element.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places<'a> {
+    starts: &'a [usize],
+    /// the one that is furthest
+    last: usize,
+}
+
+impl<'a> Places<'a> {
+    pub(crate) fn new(starts: &'a [usize]) -> Places<'a> {
+        Places { starts, last: starts.iter().copied().max().unwrap_or(0) }
+    }
+
+    pub(crate) fn starts(self) -> &'a [usize] {
+        self.starts
+    }
+}
+
 /// A strip of some columns of the right operand, and the rows that are multiplied with it.
 pub(super) struct Strip<'a, T> {
     pub(super) m: usize,
@@ -151,6 +170,8 @@ pub(super) struct Strip<'a, T> {
     /// rows of a block
     pub(super) height: usize,
     pub(super) b: Matrix<'a, T>,
+    /// where its lines begin, if that is not a step apart; its rows are in groups then
+    pub(super) places: Option<Places<'a>>,
     pub(super) width: usize,
     /// of 64 bytes, side by side
     pub(super) registers: usize,
@@ -163,12 +184,14 @@ impl<T: MulAdd> Strip<'_, T> {
     pub(super) fn run(&self, out: &mut Out<'_, T>, col: usize, onto: Onto<'_, T>) {
         let height = self.height;
         assert!(out.rows == self.m && col + self.width <= out.cols);
-        for line in [0, self.depth - 1] {
-            assert!(
-                self.b.moved(0, line, 0).rest().len() >= self.width,
-                "a strip is as wide as its registers"
-            );
-        }
+        let last = match self.places {
+            None => self.b.moved(0, self.depth - 1, 0).rest(),
+            Some(places) => {
+                assert!(places.starts.len() >= self.depth && self.grouped, "each line has its place");
+                &self.b.rest()[places.last..]
+            }
+        };
+        assert!(self.b.rest().len().min(last.len()) >= self.width, "a strip is as wide as its registers");
         if self.grouped {
             let last = self.a.moved(((self.m - 1) / height * apart(height, self.depth)) as isize, 0, 0);
             assert!(last.rest().len() >= height * self.depth, "groups are whole");
@@ -192,6 +215,7 @@ impl<T: MulAdd> Strip<'_, T> {
                 a_step: a.col_step,
                 b: self.b.pointer(),
                 b_step: self.b.row_step,
+                places: self.places.map_or(std::ptr::null(), |places| places.starts.as_ptr()),
                 registers: self.registers,
                 out: out.place(row, col),
                 stride: out.stride,

@@ -26,7 +26,7 @@ use few::{DEEP, FEW};
 pub(crate) use matrix::{Matrix, row_major};
 pub(crate) use out::Onto;
 use out::Out;
-pub(crate) use panels::{Columns, DEPTH, Form, Panels};
+pub(crate) use panels::{Columns, DEPTH, Form, Lines, Panels, Places};
 use tiles::{PART, TASK, TILES, Tiles};
 
 use crate::buffer::Room;

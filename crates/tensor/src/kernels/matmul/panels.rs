@@ -9,7 +9,7 @@ use super::registers::{HIGH, height};
 use super::{Matrix, Multiply, Onto, Out, row_major};
 use crate::kernels::level::{Level, level};
 
-pub(crate) use super::block::DEPTH;
+pub(crate) use super::block::{DEPTH, Places};
 
 /// The blocks that a product is computed in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,7 +64,7 @@ pub(crate) trait Panels: Multiply {
     fn multiply_strip(
         form: Form,
         left: &[Self],
-        strip: &[Self],
+        strip: Lines<'_, Self>,
         rows: usize,
         depth: usize,
         to: Columns<'_, Self>,
@@ -72,6 +72,15 @@ pub(crate) trait Panels: Multiply {
 
     /// Copies a matrix to `out`, row after row.
     fn lay_rows(a: &Matrix<'_, Self>, rows: usize, cols: usize, out: &mut [Self]);
+}
+
+/// The lines of a strip, one for each inner position, as wide as the strip.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Lines<'a, T> {
+    /// one after another
+    Beside(&'a [T]),
+    /// each at its place, counted from the first element
+    Placed(&'a [T], Places<'a>),
 }
 
 /// Where the product with a strip goes.
@@ -103,7 +112,7 @@ macro_rules! panels {
             fn multiply_strip(
                 form: Form,
                 left: &[$t],
-                strip: &[$t],
+                strip: Lines<'_, $t>,
                 rows: usize,
                 depth: usize,
                 to: Columns<'_, $t>,
@@ -122,20 +131,25 @@ panels!(f64, 8);
 fn multiply_strip<T: MulAdd>(
     form: Form,
     left: &[T],
-    strip: &[T],
+    strip: Lines<'_, T>,
     rows: usize,
     depth: usize,
     to: Columns<'_, T>,
 ) {
     assert!(rows > 0 && depth > 0 && rows * to.stride <= to.out.len());
     let a = row_major(left, form.height).transposed();
+    let (b, places) = match strip {
+        Lines::Beside(lines) => (lines, None),
+        Lines::Placed(elements, places) => (elements, Some(places)),
+    };
     let strip = Strip {
         m: rows,
         depth,
         a,
         grouped: true,
         height: form.height,
-        b: row_major(strip, form.span),
+        b: row_major(b, form.span),
+        places,
         width: form.span,
         registers: form.span / form.run,
         scale: T::of_count(1),
@@ -168,8 +182,19 @@ mod tests {
                 let strip: Vec<f64> =
                     (0..depth * form.span).map(|i| b(i / form.span, col + i % form.span)).collect();
                 let to = Columns { out: &mut out, stride, col, add: col > 0 };
-                f64::multiply_strip(form, &left, &strip, rows, depth, to);
+                f64::multiply_strip(form, &left, Lines::Beside(&strip), rows, depth, to);
             }
+            // The same lines from the last to the first, and found by their places.
+            let mut again = vec![3.0; rows * stride];
+            let places: Vec<usize> = (0..depth).rev().map(|p| p * form.span).collect();
+            for col in (0..stride).step_by(form.span) {
+                let line = |i: usize| b(depth - 1 - i / form.span, col + i % form.span);
+                let strip: Vec<f64> = (0..depth * form.span).map(line).collect();
+                let to = Columns { out: &mut again, stride, col, add: col > 0 };
+                let lines = Lines::Placed(&strip, Places::new(&places));
+                f64::multiply_strip(form, &left, lines, rows, depth, to);
+            }
+            assert_eq!(out, again);
             for (i, o) in out.iter().enumerate() {
                 let (r, c) = (i / stride, i % stride);
                 let sum: f64 = (0..depth).map(|p| data[r * depth + p] * b(p, c)).sum();

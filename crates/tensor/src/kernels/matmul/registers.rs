@@ -19,6 +19,8 @@ pub(super) struct Panel<T> {
     pub(super) b: *const T,
     /// from one line of the strip to the next
     pub(super) b_step: isize,
+    /// where each line begins, counted from `b`, unless it is null
+    pub(super) places: *const usize,
     /// how many registers of 64 bytes the strip is wide: one, two or [`WIDE`]
     pub(super) registers: usize,
     pub(super) out: *mut T,
@@ -59,7 +61,9 @@ macro_rules! vector_block {
         /// As for `MulAdd::compute`, on a processor with these features.
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = $features)]
-        unsafe fn $name<const R: usize, const N: usize, const GROUPED: bool>(x: &Panel<$t>) {
+        unsafe fn $name<const R: usize, const N: usize, const GROUPED: bool, const PLACED: bool>(
+            x: &Panel<$t>,
+        ) {
             use std::arch::x86_64::{
                 _MM_HINT_T0, _mm_prefetch, $fused, $load, $plus, $spread, $store, $times, $zero,
             };
@@ -72,7 +76,11 @@ macro_rules! vector_block {
             let mut sums = [[$zero(); N]; R];
             let mut line = [$zero(); N];
             let (mut b, mut step) = (x.b, 0);
-            for _ in 0..x.depth {
+            for p in 0..x.depth {
+                if PLACED {
+                    // SAFETY: there is a place for each line.
+                    b = x.b.wrapping_add(unsafe { *x.places.add(p) });
+                }
                 for c in 0..N {
                     // SAFETY: a line of the strip is as wide as these registers.
                     line[c] = unsafe { $load(b.add(c * $lanes)) };
@@ -86,7 +94,9 @@ macro_rules! vector_block {
                         sums[r][c] = $fused(left, line[c], sums[r][c]);
                     }
                 }
-                b = b.wrapping_offset(x.b_step);
+                if !PLACED {
+                    b = b.wrapping_offset(x.b_step);
+                }
                 step += x.a_step;
             }
             let scale = $spread(x.scale);
@@ -175,9 +185,12 @@ unsafe fn plain<T: Element + std::ops::Add<Output = T> + std::ops::Mul<Output = 
         let row = if x.grouped { x.rows[0].wrapping_add(r) } else { x.rows[r] };
         let mut sums = [T::default(); W];
         for p in 0..x.depth as isize {
-            // SAFETY: every row is as long as the strip is deep, and a line of the strip has `W` elements.
-            let (left, line) =
-                unsafe { (*row.offset(p * x.a_step), *x.b.offset(p * x.b_step).cast::<[T; W]>()) };
+            // SAFETY: there is a place for each line, if there are any; every row is as long as the strip is deep, and a line of
+            // the strip has `W` elements.
+            let (left, line) = unsafe {
+                let b = if x.places.is_null() { p * x.b_step } else { *x.places.offset(p) as isize };
+                (*row.offset(p * x.a_step), *x.b.offset(b).cast::<[T; W]>())
+            };
             sums = each(T::default(), |c| sums[c] + left * line[c]);
         }
         sums = sums.map(|sum| sum * x.scale);
@@ -204,39 +217,47 @@ macro_rules! block_of {
                 match (level, x.live) {
                     #[cfg(target_arch = "x86_64")]
                     (Level::Avx512, _) if x.registers == WIDE => match x.live {
-                        4.. => $avx512::<LOW, WIDE, false>(x),
-                        _ => $avx512::<3, WIDE, false>(x),
+                        4.. => $avx512::<LOW, WIDE, false, false>(x),
+                        _ => $avx512::<3, WIDE, false, false>(x),
+                    },
+                    #[cfg(target_arch = "x86_64")]
+                    (Level::Avx512, _) if !x.places.is_null() => match x.live {
+                        9.. => $avx512::<12, 2, true, true>(x),
+                        5.. => $avx512::<8, 2, true, true>(x),
+                        _ => $avx512::<4, 2, true, true>(x),
                     },
                     #[cfg(target_arch = "x86_64")]
                     (Level::Avx512, _) if x.grouped && x.registers == 2 => match x.live {
-                        9.. => $avx512::<12, 2, true>(x),
-                        5.. => $avx512::<8, 2, true>(x),
-                        _ => $avx512::<4, 2, true>(x),
+                        9.. => $avx512::<12, 2, true, false>(x),
+                        5.. => $avx512::<8, 2, true, false>(x),
+                        _ => $avx512::<4, 2, true, false>(x),
                     },
                     #[cfg(target_arch = "x86_64")]
                     (Level::Avx512, _) if x.registers == 2 => match x.live {
-                        5.. => $avx512::<8, 2, false>(x),
-                        2.. => $avx512::<4, 2, false>(x),
-                        _ => $avx512::<1, 2, false>(x),
+                        5.. => $avx512::<8, 2, false, false>(x),
+                        2.. => $avx512::<4, 2, false, false>(x),
+                        _ => $avx512::<1, 2, false, false>(x),
                     },
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx512, 9..) => $avx512::<12, 1, true>(x),
+                    (Level::Avx512, 9..) => $avx512::<12, 1, true, false>(x),
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx512, 5..) if x.grouped => $avx512::<8, 1, true>(x),
+                    (Level::Avx512, 5..) if x.grouped => $avx512::<8, 1, true, false>(x),
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx512, _) if x.grouped => $avx512::<4, 1, true>(x),
+                    (Level::Avx512, _) if x.grouped => $avx512::<4, 1, true, false>(x),
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx512, 5..) => $avx512::<8, 1, false>(x),
+                    (Level::Avx512, 5..) => $avx512::<8, 1, false, false>(x),
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx512, 2..) => $avx512::<4, 1, false>(x),
+                    (Level::Avx512, 2..) => $avx512::<4, 1, false, false>(x),
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx512, _) => $avx512::<1, 1, false>(x),
+                    (Level::Avx512, _) => $avx512::<1, 1, false, false>(x),
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx2, _) if x.grouped => $avx2::<6, 2, true>(x),
+                    (Level::Avx2, _) if !x.places.is_null() => $avx2::<6, 2, true, true>(x),
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx2, 4..) => $avx2::<6, 2, false>(x),
+                    (Level::Avx2, _) if x.grouped => $avx2::<6, 2, true, false>(x),
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx2, _) => $avx2::<3, 2, false>(x),
+                    (Level::Avx2, 4..) => $avx2::<6, 2, false, false>(x),
+                    #[cfg(target_arch = "x86_64")]
+                    (Level::Avx2, _) => $avx2::<3, 2, false, false>(x),
                     _ => plain::<$t, $width>(x),
                 }
             }

@@ -137,7 +137,9 @@ impl Block {
                 let width = registers * run;
                 let b = Matrix { start: strip * self.strip_step(), ..row_major(panel, span) };
                 let (m, depth) = (out.rows, self.depth);
-                let strip = Strip { m, depth, a, grouped: true, height, b, width, registers, scale, level };
+                let places = None;
+                let strip =
+                    Strip { m, depth, a, grouped: true, height, b, places, width, registers, scale, level };
                 strip.run_columns(&mut out, col, wide, onto);
             }
         }
