@@ -1,5 +1,6 @@
 //! Kernels: plain loops over contiguous typed blocks, compiled once per instruction-set level.
 
+mod ahead;
 pub(crate) mod attention;
 mod cache;
 pub(crate) mod conv;
@@ -25,6 +26,7 @@ mod simple;
 pub(crate) mod softmax;
 mod transpose;
 
+pub(crate) use ahead::Ahead;
 pub(crate) use cache::last_level_cache;
 #[cfg(test)]
 pub(crate) use cache::pretend_cache;

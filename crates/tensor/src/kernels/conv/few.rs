@@ -6,6 +6,7 @@ use super::sweep::{Lanes, Sweep, Window};
 use super::weight::WeightProduct;
 use super::{Convolved, Shared, Tile, Tiles};
 use crate::buffer::Room;
+use crate::kernels::Ahead;
 use crate::kernels::doors::door;
 use crate::kernels::each;
 use crate::kernels::lane::{Float, fold_lanes};
@@ -74,30 +75,30 @@ impl<'a> Pair<'a> {
     /// All results; `R` is the number of rows, or a little more.
     fn slide<T: Convolved, const R: usize>(&self, x: &SlideProduct<'_, T>, out: &Shared<'_, T>) {
         let tiles = self.tiles();
+        let planes = x.items * x.groups;
+        let get = |task: usize| {
+            let (plane, tile) = (task / tiles.len(), tiles.get(task % tiles.len()));
+            (plane % x.groups, Tile { item: plane / x.groups, ..tile })
+        };
         let taps = self.sweeps[0].taps.len() * self.sweeps[1].taps.len();
         let work = (tiles.each[1] * tiles.each[2]).saturating_mul(self.channels * taps * R);
-        split_work(
-            x.items * x.groups * tiles.len(),
-            (TASK / work).max(1),
-            (),
-            &|(), _| ((), ()),
-            &|start, len, ()| {
-                for task in start..start + len {
-                    self.tile::<T, R>(x, task / tiles.len(), &tiles.get(task % tiles.len()), out);
-                }
-            },
-        );
+        split_work(planes * tiles.len(), (TASK / work).max(1), (), &|(), _| ((), ()), &|start, len, ()| {
+            for task in start..start + len {
+                let next = (task + 1 < planes * tiles.len()).then(|| get(task + 1));
+                self.tile::<T, R>(x, get(task), next, out);
+            }
+        });
     }
 
     /// The results of a tile of one image's group.
     fn tile<T: Convolved, const R: usize>(
         &self,
         x: &SlideProduct<'_, T>,
-        plane: usize,
-        tile: &Tile,
+        (group, tile): (usize, Tile),
+        next: Option<(usize, Tile)>,
         out: &Shared<'_, T>,
     ) {
-        let (w, group) = (&x.weight, plane % x.groups);
+        let (w, plane) = (&x.weight, tile.item * x.groups + group);
         let window = Window::new(&self.lanes, tile.from, tile.count);
         let sources = self.gather(x.source, plane, &window);
         let mut terms: Vec<(usize, [T; R])> = Vec::new();
@@ -114,7 +115,9 @@ impl<'a> Pair<'a> {
         // Lines as long as the window's: what lies between those of the results is summed, too, and left.
         let n = (tile.count[0] - 1) * window.pitch() + tile.count[1];
         let mut sums: Room<T> = Room::new(R * n);
-        sum_terms::<T, R>(sums.as_mut_slice(), sources.as_slice(), &terms);
+        let steps = n.div_ceil(FEW / R * ABREAST);
+        let ahead = x.ahead(steps, (self.sweeps, &self.lanes), (group, &tile), next, out);
+        sum_terms::<T, R>(sums.as_mut_slice(), sources.as_slice(), &terms, &ahead);
         let [down, across] = self.sweeps;
         for (row, sums) in sums.as_slice().chunks_exact(n).enumerate().take(x.rows) {
             let bias = x.bias.map(|b| b[group * x.rows + row]);
@@ -216,7 +219,7 @@ pub(super) fn weight_gradient<T: Convolved>(x: &WeightProduct<'_, T>, out: &mut 
 
 door! {
     /// `out[r, i] = sum over terms of weight[r] * sources[place + i]`; behind the last source there is room for more.
-    fn sum_terms[T: Float, const R: usize][T, R](out: &mut [T], sources: &[T], terms: &[(usize, [T; R])]);
+    fn sum_terms[T: Float, const R: usize][T, R](out: &mut [T], sources: &[T], terms: &[(usize, [T; R])], ahead: &Ahead);
     body sum_terms_body
 }
 #[inline(always)]
@@ -224,9 +227,11 @@ fn sum_terms_body<const FMA: bool, T: Float, const R: usize>(
     out: &mut [T],
     sources: &[T],
     terms: &[(usize, [T; R])],
+    ahead: &Ahead,
 ) {
     let (n, runs) = (out.len() / R, FEW / R);
     for first in (0..n).step_by(runs * ABREAST) {
+        ahead.step();
         // Four sums in flight, of several rows or of one: they hide how long an addition takes.
         let mut sums = [[T::of(0.0); ABREAST]; FEW];
         for &(place, weights) in terms {

@@ -3,8 +3,9 @@
 //! Note [Convolutions]
 //! The results of a convolution are a product: a row for each result channel, a column for each place, and an inner
 //! position for each source channel and tap. The matrix of sources, in which an element of the input stands once per tap,
-//! is never stored: a task takes some hundred places, copies their sources into a window (Note [Sweeps]), and lays strips of
-//! the matrix out from there as the product comes to them (`product.rs`). The gradient of the kernel is the product of
+//! is never stored: a task takes some hundred places and copies their sources into a window (Note [Sweeps]). There the sources
+//! of neighbouring places are neighbours, tap by tap, so strips of the matrix are read where they lie, or laid out as the product
+//! comes to them (`strips.rs`, `product.rs`). The gradient of the kernel is the product of
 //! the same matrix from the other side (`weight.rs`). Where channels are few there is no product: every place is a
 //! sum over taps (`few.rs`).
 //!
@@ -46,6 +47,11 @@ unsafe impl<T: Send> Sync for Shared<'_, T> {}
 impl<'a, T> Shared<'a, T> {
     fn new(out: &'a mut [T]) -> Shared<'a, T> {
         Shared { start: out.as_mut_ptr(), len: out.len(), life: PhantomData }
+    }
+
+    /// Where elements from `start` on are, as far as an address goes.
+    fn place(&self, start: usize) -> *const T {
+        self.start.wrapping_add(start)
     }
 
     /// Some neighbouring elements.

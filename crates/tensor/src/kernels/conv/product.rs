@@ -5,6 +5,7 @@ use super::strips::Strips;
 use super::sweep::{Lanes, Sweep, Window};
 use super::{Convolved, Shared, Tile, Tiles, spaced};
 use crate::buffer::Room;
+use crate::kernels::Ahead;
 use crate::kernels::matmul::{Columns, DEPTH, Form, Places, row_major};
 use crate::threads::{num_threads, split_work};
 
@@ -73,6 +74,39 @@ impl<T: Copy + Default> SlideProduct<'_, T> {
     pub(super) fn pairs(&self) -> impl Iterator<Item = [&Sweep; 2]> {
         let [down, across] = self.sweeps.each_ref().map(|s| s.iter().filter(|s| !s.taps.is_empty()));
         down.flat_map(move |y| across.clone().map(move |x| [y, x]))
+    }
+
+    /// What a tile of a group writes, and what the next one reads, to be asked for while the tile is computed.
+    pub(super) fn ahead(
+        &self,
+        steps: usize,
+        (sweeps, lanes): ([&Sweep; 2], &[Lanes; 2]),
+        (group, tile): (usize, &Tile),
+        next: Option<(usize, Tile)>,
+        out: &Shared<'_, T>,
+    ) -> Ahead {
+        let mut ahead = Ahead::new(steps);
+        if !Ahead::pays(size_of_val(self.source).saturating_add(out.len * size_of::<T>())) {
+            return ahead;
+        }
+        let [down, across] = sweeps;
+        // Results with a step between them share their lines with those of other sweeps, and are twice as many lines.
+        if down.step * across.step == 1 {
+            let [height, width] = self.sizes;
+            for i in 0..tile.items * self.rows {
+                let plane = ((tile.item + i / self.rows) * self.groups + group) * self.rows + i % self.rows;
+                ahead.add(out.place((plane * height + tile.from[0]) * width), tile.count[0] * width);
+            }
+        }
+        let Some((group, tile)) = next else { return ahead };
+        let span = Window::new(lanes, tile.from, tile.count).span();
+        let size = down.sources * across.sources;
+        for i in 0..tile.items * self.channels {
+            let plane =
+                ((tile.item + i / self.channels) * self.groups + group) * self.channels + i % self.channels;
+            ahead.add(self.source[plane * size..].as_ptr().wrapping_add(span.start), span.len());
+        }
+        ahead
     }
 
     /// Writes what there is without any source.
@@ -176,16 +210,18 @@ impl<'a, T: Convolved> Phase<'a, T> {
         }
         let grain = (TASK / work(places.min(counts[0] * counts[1] * x.items))).max(1);
         split_work(tiles.len() * x.groups, grain, (), &|(), _| ((), ()), &|start, len, ()| {
+            // A group after another, so that its part of the kernel stays in the cache.
+            let get = |task: usize| (task / tiles.len(), tiles.get(task % tiles.len()));
             for task in start..start + len {
-                // A group after another, so that its part of the kernel stays in the cache.
-                let (group, tile) = (task / tiles.len(), tiles.get(task % tiles.len()));
-                self.tile(group, &tile, out);
+                let next = (task + 1 < x.groups * tiles.len()).then(|| get(task + 1));
+                let (group, tile) = get(task);
+                self.tile(group, &tile, next, out);
             }
         });
     }
 
     /// The results of one group in a tile.
-    fn tile(&self, group: usize, tile: &Tile, out: &Shared<'_, T>) {
+    fn tile(&self, group: usize, tile: &Tile, next: Option<(usize, Tile)>, out: &Shared<'_, T>) {
         let (x, form) = (self.x, self.form);
         let window = Window::new(&self.lanes, tile.from, tile.count);
         let plane = spaced::<T>(window.len());
@@ -196,6 +232,8 @@ impl<'a, T: Convolved> Phase<'a, T> {
             (0..x.channels).flat_map(|c| window.taps().map(move |tap| c * plane + tap)).collect();
         let mut results: Room<T> = Room::new(x.rows * stride);
         let mut room: Room<T> = Room::new(self.depth * form.span + form.run);
+        let steps = self.parts() * strips.count() * form.blocks(x.rows);
+        let ahead = x.ahead(steps, (self.sweeps, &self.lanes), (group, tile), next, out);
         for part in 0..self.parts() {
             let from = part * self.depth;
             let depth = self.depth.min(self.inner - from);
@@ -203,7 +241,13 @@ impl<'a, T: Convolved> Phase<'a, T> {
             let lines = Places::new(&places[from..from + depth]);
             for s in 0..strips.count() {
                 let strip = strips.lines(s, sources.as_slice(), lines, room.as_mut_slice());
-                let to = Columns { out: results.as_mut_slice(), stride, col: s * form.span, add: part > 0 };
+                let to = Columns {
+                    out: results.as_mut_slice(),
+                    stride,
+                    col: s * form.span,
+                    add: part > 0,
+                    ahead: Some(&ahead),
+                };
                 T::multiply_strip(form, left, strip, x.rows, depth, to);
             }
         }

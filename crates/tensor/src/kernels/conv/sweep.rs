@@ -179,6 +179,18 @@ impl<'a> Window<'a> {
         })
     }
 
+    /// The elements of a plane from the first that the window shows to the last, and what lies between them in its rows.
+    pub(super) fn span(&self) -> std::ops::Range<usize> {
+        let (down, width) = (&self.lanes[0], self.lanes[1].sources);
+        let rows = (0..down.starts.len()).filter_map(|lane| {
+            let (start, there) = down.part(lane, self.from[0], self.sizes[0]);
+            let row = |i: usize| (start + (i * down.stride) as isize) as usize;
+            (!there.is_empty()).then(|| (row(there.start), row(there.end - 1) + 1))
+        });
+        let all = rows.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        all.map_or(0..0, |(from, to)| from * width..to * width)
+    }
+
     /// Copies the sources of a plane into the window.
     pub(super) fn fill<T: Copy + Default>(&self, plane: &[T], out: &mut [T]) {
         let ([down, across], [rows, cols]) = (self.lanes, self.sizes);
@@ -235,6 +247,12 @@ mod tests {
                 let window = Window::new(&lanes, [from, from], [count, count]);
                 let mut seen = vec![-1; window.len()];
                 window.fill(&plane, &mut seen);
+                // What lies outside the span makes no difference.
+                let span = window.span();
+                let inside = |i: usize| if span.contains(&i) { plane[i] } else { -9 };
+                let mut again = vec![-1; window.len()];
+                window.fill(&(0..plane.len()).map(inside).collect::<Vec<_>>(), &mut again);
+                assert_eq!(seen, again);
                 let taps: Vec<usize> = window.taps().collect();
                 let pairs = sweep.taps.iter().flat_map(|y| sweep.taps.iter().map(move |x| (y, x)));
                 for ((y, x), tap) in pairs.zip(taps) {

@@ -181,7 +181,7 @@ impl<'a, T: Convolved> Sums<'a, T> {
                     lay_out(form, &runs, sources.as_slice(), lines, room.as_mut_slice());
                     Lines::Beside(room.as_slice())
                 };
-                let to = Columns { out: &mut *sums, stride: self.stride, col, add: *add };
+                let to = Columns { out: &mut *sums, stride: self.stride, col, add: *add, ahead: None };
                 T::multiply_strip(form, left.as_slice(), strip, rows, depth, to);
             }
             *add = true;

@@ -15,6 +15,7 @@ use super::passes::Put;
 use super::registers::{HIGH, LOW, Panel, WIDE, height};
 use super::{Matrix, Multiply, Onto, Out, Tile, row_major};
 use crate::buffer::Room;
+use crate::kernels::Ahead;
 use crate::kernels::folds::Table;
 use crate::kernels::lane::Float;
 use crate::kernels::level::{Level, level};
@@ -182,6 +183,17 @@ pub(super) struct Strip<'a, T> {
 impl<T: MulAdd> Strip<'_, T> {
     /// All rows of the result's columns from `col` on.
     pub(super) fn run(&self, out: &mut Out<'_, T>, col: usize, onto: Onto<'_, T>) {
+        self.run_asking(out, col, onto, None);
+    }
+
+    /// [`Strip::run`] with a step of `ahead` for each block.
+    pub(super) fn run_asking(
+        &self,
+        out: &mut Out<'_, T>,
+        col: usize,
+        onto: Onto<'_, T>,
+        ahead: Option<&Ahead>,
+    ) {
         let height = self.height;
         assert!(out.rows == self.m && col + self.width <= out.cols);
         let last = match self.places {
@@ -200,6 +212,9 @@ impl<T: MulAdd> Strip<'_, T> {
             assert!(row.len() >= col + self.width, "a row is as long as the result is wide");
         }
         for (group, row) in (0..self.m).step_by(height).enumerate() {
+            if let Some(ahead) = ahead {
+                ahead.step();
+            }
             let live = (self.m - row).min(height);
             let a = match self.grouped {
                 true => self.a.moved((group * apart(height, self.depth)) as isize, 0, 0),

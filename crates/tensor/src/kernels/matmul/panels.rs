@@ -7,6 +7,7 @@ use super::block::{MulAdd, Strip, apart};
 use super::pack::{pack, pack_groups};
 use super::registers::{HIGH, height};
 use super::{Matrix, Multiply, Onto, Out, row_major};
+use crate::kernels::Ahead;
 use crate::kernels::level::{Level, level};
 
 pub(crate) use super::block::{DEPTH, Places};
@@ -36,9 +37,14 @@ impl Form {
         apart(self.height, depth)
     }
 
+    /// How many blocks so many rows are.
+    pub(crate) fn blocks(self, rows: usize) -> usize {
+        rows.div_ceil(self.height)
+    }
+
     /// Elements that so many rows take, at this depth.
     pub(crate) fn room(self, rows: usize, depth: usize) -> usize {
-        rows.div_ceil(self.height) * self.apart(depth)
+        self.blocks(rows) * self.apart(depth)
     }
 }
 
@@ -89,6 +95,8 @@ pub(crate) struct Columns<'a, T> {
     pub(crate) stride: usize,
     pub(crate) col: usize,
     pub(crate) add: bool,
+    /// what is asked for meanwhile
+    pub(crate) ahead: Option<&'a Ahead>,
 }
 
 macro_rules! panels {
@@ -156,7 +164,7 @@ fn multiply_strip<T: MulAdd>(
         level: form.level,
     };
     let onto = if to.add { Onto::Result } else { Onto::Nothing };
-    strip.run(&mut Out::of(to.out, rows, to.stride), to.col, onto);
+    strip.run_asking(&mut Out::of(to.out, rows, to.stride), to.col, onto, to.ahead);
 }
 
 #[cfg(test)]
@@ -181,7 +189,7 @@ mod tests {
             for col in (0..stride).step_by(form.span) {
                 let strip: Vec<f64> =
                     (0..depth * form.span).map(|i| b(i / form.span, col + i % form.span)).collect();
-                let to = Columns { out: &mut out, stride, col, add: col > 0 };
+                let to = Columns { out: &mut out, stride, col, add: col > 0, ahead: None };
                 f64::multiply_strip(form, &left, Lines::Beside(&strip), rows, depth, to);
             }
             // The same lines from the last to the first, and found by their places.
@@ -190,7 +198,7 @@ mod tests {
             for col in (0..stride).step_by(form.span) {
                 let line = |i: usize| b(depth - 1 - i / form.span, col + i % form.span);
                 let strip: Vec<f64> = (0..depth * form.span).map(line).collect();
-                let to = Columns { out: &mut again, stride, col, add: col > 0 };
+                let to = Columns { out: &mut again, stride, col, add: col > 0, ahead: None };
                 let lines = Lines::Placed(&strip, Places::new(&places));
                 f64::multiply_strip(form, &left, lines, rows, depth, to);
             }
