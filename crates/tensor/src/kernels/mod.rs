@@ -22,6 +22,7 @@ mod real;
 mod remainder;
 mod scan;
 mod scatter;
+mod scattered;
 mod simple;
 pub(crate) mod softmax;
 mod transpose;
@@ -44,6 +45,7 @@ pub use real::{FloatOps, Num, Real};
 pub(crate) use remainder::Remainder;
 pub(crate) use scan::scan;
 pub(crate) use scatter::{Accumulate, add_rows, interleave, put_rows, scatter, sum_rows, take_rows};
+pub(crate) use scattered::Scattered;
 pub(crate) use simple::{
     BitKernel, CopysignKernel, IntPowKernel, LogicKernel, NotKernel, NumberKind, UnaryLogicKernel,
     WhereKernel,

@@ -4,6 +4,7 @@
 mod formulas;
 mod options;
 mod over;
+mod rules;
 mod run;
 #[cfg(test)]
 mod tests;

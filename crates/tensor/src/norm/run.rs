@@ -1,28 +1,45 @@
-//! How elements are normalised: in rows where they lie so, one after another and each while it is in the cache, else by
-//! folds (Note [Rows or folds]).
+//! How elements are normalised: in rows where they lie so, one after another and each while it is in the cache, channel by channel
+//! in a batch, else by folds.
 
 use smallvec::SmallVec;
 
 use super::formulas::*;
 use super::over::Normalisation;
+use super::rules::{InChannels, InChannelsBackward, Rows, RowsBackward};
 use crate::axes::{Axes, Over, keep};
-use crate::dtype::{BlockMut, DType, Scalar};
+use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::kernels::FloatKernel;
-use crate::kernels::norm::{NormRows, norm_rows, norm_rows_backward};
-use crate::kernels::softmax::RowFloat;
+use crate::kernels::norm::Channels;
 use crate::ops::kernel::{JointKernel, Target, fold_jointly};
 use crate::shape::Shape;
 use crate::task::{self, Read, SeveralRule};
 use crate::tensor::Tensor;
-use crate::threads::{GRAIN, split_work};
+use crate::threads::GRAIN;
 
 /// Pieces of a batch whose gradients of weights are summed apart, at most: by sizes alone, so that the sums are the same for
 /// any number of threads.
 const PIECES: usize = 32;
 
+/// A batch goes channel by channel where channels are enough for several threads, their pieces longer than a few vectors, and one
+/// with its gradient fits in a second-level cache. Of 64 channels of 56 by 56 in 32 examples that takes 0.34 of the time that
+/// folds do, and the backward step 0.53 (W20).
+const CHANNELS: usize = 8;
+const POSITIONS: usize = 64;
+const CHANNEL: usize = 1 << 17;
+
+/// How elements that belong together are gone through.
+enum Way {
+    /// as rows of so many, which lie one after another
+    Rows(usize),
+    /// as the channels of a batch
+    Channels(Channels),
+    /// in passes over all of them
+    Folds,
+}
+
 /// What is known of each group: its mean, the reciprocal of its standard deviation, and its variance.
-const STATISTICS: usize = 3;
+pub(super) const STATISTICS: usize = 3;
 
 impl Normalisation {
     /// The result, and the mean, the reciprocal of the standard deviation and the variance of each group, `[groups, 3]`.
@@ -35,17 +52,21 @@ impl Normalisation {
         weight: Option<&Tensor>,
         bias: Option<&Tensor>,
     ) -> Result<(Tensor, Tensor)> {
-        let Some(n) = self.row_length() else {
-            let statistics = self.statistics(x)?;
-            return Ok((self.apply(x, weight, bias, &statistics)?, statistics));
+        let rule: &dyn SeveralRule = match self.way() {
+            Way::Rows(n) => &Rows(self, n),
+            Way::Channels(at) => &InChannels(self, at),
+            Way::Folds => {
+                let statistics = self.statistics(x)?;
+                return Ok((self.apply(x, weight, bias, &statistics)?, statistics));
+            }
         };
         let own = self.laid_out(x)?;
         let parameter = |name, p: Option<&Tensor>| self.flat(name, &own, p);
         let (weight, bias) = (parameter("weight", weight)?, parameter("bias", bias)?);
         let dtype = x.dtype();
         let reads = [&own, &weight, &bias].map(|t| Read::Tensor(t, dtype));
-        let (rows, moments) = (own.shape(), [own.numel() / n, STATISTICS].into());
-        let [y, statistics] = task::several(self.op, &Rows(self, n), &reads, [rows, &moments], dtype)?;
+        let moments = [own.numel() / self.count(), STATISTICS].into();
+        let [y, statistics] = task::several(self.op, rule, &reads, [own.shape(), &moments], dtype)?;
         Ok((y.reshape(x.shape())?, statistics))
     }
 
@@ -62,18 +83,21 @@ impl Normalisation {
         statistics: &Tensor,
         parameters: bool,
     ) -> Result<[Tensor; 3]> {
-        let Some(n) = self.row_length() else {
-            return self.backward_by_folds(g, x, weight, statistics);
+        let count = self.parameter.numel();
+        let (rule, sums): (&dyn SeveralRule, [usize; 2]) = match self.way() {
+            Way::Folds => return self.backward_by_folds(g, x, weight, statistics),
+            Way::Channels(at) => (&InChannelsBackward(self, at), [1, 2 * count]),
+            Way::Rows(n) => {
+                let rows = self.view.numel() / n;
+                let piece = (GRAIN / n).max(1).max(rows.div_ceil(PIECES));
+                let sums = [rows.div_ceil(piece), if parameters { 2 * count } else { 0 }];
+                (&RowsBackward { how: self, n, piece }, sums)
+            }
         };
         let (own, dtype) = (self.laid_out(x)?, x.dtype());
         let (g, weight) = (self.laid_out(&g.cast(self.op, dtype)?)?, self.flat("weight", &own, weight)?);
-        let rows = own.numel() / n;
-        let piece = (GRAIN / n).max(1).max(rows.div_ceil(PIECES));
-        let count = self.parameter.numel();
-        let sums = [rows.div_ceil(piece), if parameters { 2 * count } else { 0 }].into();
         let reads = [&g, &own, &weight, statistics].map(|t| Read::Tensor(t, dtype));
-        let rule = RowsBackward { how: self, n, piece };
-        let [dx, sums] = task::several(self.op, &rule, &reads, [own.shape(), &sums], dtype)?;
+        let [dx, sums] = task::several(self.op, rule, &reads, [own.shape(), &sums.into()], dtype)?;
         let (dx, sums) = (dx.reshape(x.shape())?, sums.sum(0)?);
         let of = |start: usize| sums.narrow(0, start as isize, count)?.reshape(&self.parameter);
         Ok(if parameters { [dx, of(0)?, of(count)?] } else { [dx, sums.clone(), sums] })
@@ -164,12 +188,22 @@ impl Normalisation {
         Ok([goes_on("mean", mean, new_mean)?, goes_on("var", var, new_var)?])
     }
 
-    /// The length of a row, if what is normalised lies in rows that fit in a cache.
-    fn row_length(&self) -> Option<usize> {
-        let first = *self.axes.first()? as usize;
-        let n: usize = self.view[first..].iter().product();
+    /// How the elements that belong together are gone through.
+    fn way(&self) -> Way {
+        let (n, first) = (self.count(), self.axes[0] as usize);
+        if n == 0 || self.view.numel() == 0 {
+            return Way::Folds;
+        }
         let are_last = first + self.axes.len() == self.view.rank();
-        (are_last && (1..=GRAIN).contains(&n) && self.view.numel() > 0).then_some(n)
+        match *self.view.dims() {
+            _ if are_last && n <= GRAIN => Way::Rows(n),
+            [examples, channels, positions]
+                if self.takes(0) && channels >= CHANNELS && positions >= POSITIONS && n <= CHANNEL =>
+            {
+                Way::Channels(Channels { examples, channels, positions })
+            }
+            _ => Way::Folds,
+        }
     }
 
     fn laid_out(&self, x: &Tensor) -> Result<Tensor> {
@@ -194,7 +228,7 @@ impl Normalisation {
     }
 
     /// How many elements are normalised together.
-    fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.axes.iter().map(|&axis| self.view[axis as usize]).product()
     }
 
@@ -293,107 +327,4 @@ fn pair(mut list: SmallVec<[Tensor; 2]>) -> [Tensor; 2] {
 /// A tensor, or a number in its place.
 fn or(t: Option<&Tensor>, number: i64, dtype: DType) -> Read<'_> {
     t.map_or(Read::Number(Scalar::I64(number), dtype), |t| Read::Tensor(t, dtype))
-}
-
-/// The elements of what is read, which has been laid out.
-fn own<T: RowFloat>(t: &Tensor) -> &[T] {
-    t.as_slice().expect("types and layouts have been checked")
-}
-
-fn own_mut<T: RowFloat>(block: BlockMut<'_>) -> &mut [T] {
-    T::slice_mut(block).expect("the storage was made for this type")
-}
-
-/// Two results.
-fn both<'a>(outs: SmallVec<[BlockMut<'a>; 2]>) -> [BlockMut<'a>; 2] {
-    let mut outs = outs.into_iter();
-    [(); 2].map(|()| outs.next().expect("there are two results"))
-}
-
-impl Normalisation {
-    /// How the rows of a view are normalised.
-    fn rows<'a, T: RowFloat>(&self, n: usize, weight: &'a [T], bias: &'a [T]) -> NormRows<'a, T> {
-        let (lines, groups) = match *self.affine.dims() {
-            [groups, each, 1] => (each, groups),
-            _ => (n, 1),
-        };
-        NormRows { n, centred: self.centred, eps: self.eps, weight, bias, lines, groups }
-    }
-}
-
-/// Normalises rows of so many elements, given the weight and the bias.
-struct Rows<'a>(&'a Normalisation, usize);
-
-impl SeveralRule for Rows<'_> {
-    fn run(&self, _: &'static str, reads: &[&Tensor], outs: SmallVec<[BlockMut<'_>; 2]>) -> Result<()> {
-        fn run<T: RowFloat>(rule: &Rows<'_>, reads: &[&Tensor], [out, statistics]: [BlockMut<'_>; 2]) {
-            let (x, n) = (own::<T>(reads[0]), rule.1);
-            let statistics = own_mut::<T>(statistics).as_chunks_mut::<STATISTICS>().0;
-            let how = rule.0.rows(n, own(reads[1]), own(reads[2]));
-            split_work(
-                statistics.len(),
-                (GRAIN / n).max(1),
-                (own_mut::<T>(out), statistics),
-                &|(out, statistics), at| {
-                    let ((a, b), (c, d)) = (out.split_at_mut(at * n), statistics.split_at_mut(at));
-                    ((a, c), (b, d))
-                },
-                &|first, rows, (out, statistics)| {
-                    norm_rows(&how, first, &x[first * n..][..rows * n], out, statistics);
-                },
-            );
-        }
-        match reads[0].dtype() {
-            DType::F64 => run::<f64>(self, reads, both(outs)),
-            _ => run::<f32>(self, reads, both(outs)),
-        }
-        Ok(())
-    }
-}
-
-/// The gradients of [`Rows`], in pieces of so many rows.
-struct RowsBackward<'a> {
-    how: &'a Normalisation,
-    n: usize,
-    piece: usize,
-}
-
-impl SeveralRule for RowsBackward<'_> {
-    fn run(&self, _: &'static str, reads: &[&Tensor], outs: SmallVec<[BlockMut<'_>; 2]>) -> Result<()> {
-        fn run<T: RowFloat>(rule: &RowsBackward<'_>, reads: &[&Tensor], [out, sums]: [BlockMut<'_>; 2]) {
-            let (n, piece) = (rule.n, rule.piece);
-            let [g, x] = [own::<T>(reads[0]), own(reads[1])];
-            let how = rule.how.rows(n, own(reads[2]), &[]);
-            let statistics = own::<T>(reads[3]).as_chunks::<STATISTICS>().0;
-            let (out, sums) = (own_mut::<T>(out), own_mut::<T>(sums));
-            sums.fill(T::of(0.0));
-            let (rows, pieces) = (statistics.len(), statistics.len().div_ceil(piece));
-            let width = sums.len() / pieces;
-            split_work(
-                pieces,
-                1,
-                (out, sums),
-                &|(out, sums), at| {
-                    let cut = (at * piece * n).min(out.len());
-                    let ((a, b), (c, d)) = (out.split_at_mut(cut), sums.split_at_mut(at * width));
-                    ((a, c), (b, d))
-                },
-                &|first, count, (out, sums)| {
-                    for k in 0..count {
-                        let row = (first + k) * piece;
-                        let rows = piece.min(rows - row);
-                        let [g, x] = [g, x].map(|all| &all[row * n..][..rows * n]);
-                        let out = &mut out[k * piece * n..][..rows * n];
-                        let sums = &mut sums[k * width..][..width];
-                        norm_rows_backward(&how, row, [g, x], &statistics[row..][..rows], out, sums);
-                    }
-                },
-            );
-        }
-        match reads[0].dtype() {
-            DType::F64 => run::<f64>(self, reads, both(outs)),
-            _ => run::<f32>(self, reads, both(outs)),
-        }
-        Ok(())
-    }
 }

@@ -55,6 +55,11 @@ fn ways(dtype: DType) -> Vec<(Tensor, Normalisation)> {
     let x = wave(&[4, 3, 50], 0.37, dtype);
     all.push((x.clone(), Normalisation::instance("instance_norm", &x, None).unwrap()));
     all.push((x.clone(), Normalisation::batch_train("batch_norm_train", &x, None).unwrap()));
+    // Channel by channel, and too few positions, channels, or too long for that.
+    for shape in [[3, 16, 64], [5, 9, 1100], [2, 9, 63], [3, 7, 64], [2, 8, 70_000]] {
+        let x = wave(&shape, 0.37, dtype);
+        all.push((x.clone(), Normalisation::batch_train("batch_norm_train", &x, Some(0.1)).unwrap()));
+    }
     all
 }
 

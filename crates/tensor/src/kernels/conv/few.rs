@@ -4,13 +4,13 @@
 use super::product::SlideProduct;
 use super::sweep::{Lanes, Sweep, Window};
 use super::weight::WeightProduct;
-use super::{Convolved, Shared, Tile, Tiles};
+use super::{Convolved, Tile, Tiles};
 use crate::buffer::Room;
-use crate::kernels::Ahead;
 use crate::kernels::doors::door;
 use crate::kernels::each;
 use crate::kernels::lane::{Float, fold_lanes};
 use crate::kernels::level::{Level, level};
+use crate::kernels::{Ahead, Scattered};
 use crate::threads::split_work;
 
 /// Channels of results, or of sources where the kernel's gradient is wanted, up to which they are few.
@@ -29,7 +29,7 @@ const PLACES: usize = 1 << 12;
 const TASK: usize = 1 << 18;
 
 /// The results of one pair of sweeps in all images.
-pub(super) fn slide<T: Convolved>(x: &SlideProduct<'_, T>, sweeps: [&Sweep; 2], out: &Shared<'_, T>) {
+pub(super) fn slide<T: Convolved>(x: &SlideProduct<'_, T>, sweeps: [&Sweep; 2], out: &Scattered<'_, T>) {
     match x.rows {
         1 => Pair::new(sweeps, x.channels).slide::<T, 1>(x, out),
         2 => Pair::new(sweeps, x.channels).slide::<T, 2>(x, out),
@@ -73,7 +73,7 @@ impl<'a> Pair<'a> {
     }
 
     /// All results; `R` is the number of rows, or a little more.
-    fn slide<T: Convolved, const R: usize>(&self, x: &SlideProduct<'_, T>, out: &Shared<'_, T>) {
+    fn slide<T: Convolved, const R: usize>(&self, x: &SlideProduct<'_, T>, out: &Scattered<'_, T>) {
         let tiles = self.tiles();
         let planes = x.items * x.groups;
         let get = |task: usize| {
@@ -96,7 +96,7 @@ impl<'a> Pair<'a> {
         x: &SlideProduct<'_, T>,
         (group, tile): (usize, Tile),
         next: Option<(usize, Tile)>,
-        out: &Shared<'_, T>,
+        out: &Scattered<'_, T>,
     ) {
         let (w, plane) = (&x.weight, tile.item * x.groups + group);
         let window = Window::new(&self.lanes, tile.from, tile.count);

@@ -19,8 +19,6 @@ mod strips;
 mod sweep;
 mod weight;
 
-use std::marker::PhantomData;
-
 pub(crate) use integers::slide_integers;
 pub(crate) use product::{Kernel, SlideProduct, slide};
 pub(crate) use sweep::ConvAxis;
@@ -32,39 +30,6 @@ use super::matmul::Panels;
 /// Numbers that are convolved.
 pub(crate) trait Convolved: Float + Panels {}
 impl<T: Float + Panels> Convolved for T {}
-
-/// A result that several tasks write, each its own places.
-struct Shared<'a, T> {
-    start: *mut T,
-    len: usize,
-    life: PhantomData<&'a mut [T]>,
-}
-
-// SAFETY: it stands for an exclusive borrow of its elements, and shared it only hands out parts through `part`, whose
-// callers see to it that they are apart.
-unsafe impl<T: Send> Sync for Shared<'_, T> {}
-
-impl<'a, T> Shared<'a, T> {
-    fn new(out: &'a mut [T]) -> Shared<'a, T> {
-        Shared { start: out.as_mut_ptr(), len: out.len(), life: PhantomData }
-    }
-
-    /// Where elements from `start` on are, as far as an address goes.
-    fn place(&self, start: usize) -> *const T {
-        self.start.wrapping_add(start)
-    }
-
-    /// Some neighbouring elements.
-    ///
-    /// # Safety
-    /// No two parts that are used at the same time overlap.
-    #[allow(clippy::mut_from_ref, reason = "the caller sees to it that parts are apart")]
-    unsafe fn part(&self, start: usize, len: usize) -> &mut [T] {
-        assert!(start <= self.len && len <= self.len - start);
-        // SAFETY: it lies inside the result, by the assertion, and nobody else uses it, as promised by the caller.
-        unsafe { std::slice::from_raw_parts_mut(self.start.add(start), len) }
-    }
-}
 
 /// Results of some images, rows and columns: what a task computes.
 #[derive(Clone, Copy, Debug)]

@@ -3,10 +3,10 @@
 use super::few::FEW;
 use super::strips::Strips;
 use super::sweep::{Lanes, Sweep, Window};
-use super::{Convolved, Shared, Tile, Tiles, spaced};
+use super::{Convolved, Tile, Tiles, spaced};
 use crate::buffer::Room;
-use crate::kernels::Ahead;
 use crate::kernels::matmul::{Columns, DEPTH, Form, Places, row_major};
+use crate::kernels::{Ahead, Scattered};
 use crate::threads::{num_threads, split_work};
 
 /// Results of `rows` channels in each of `groups` groups, of which each is a sum over `channels` source channels and the taps
@@ -59,7 +59,7 @@ pub(crate) fn slide<T: Convolved>(x: &SlideProduct<'_, T>, out: &mut [T]) {
     if x.sweeps.iter().flatten().any(|sweep| sweep.taps.is_empty()) {
         x.fill(out);
     }
-    let out = Shared::new(out);
+    let out = Scattered::new(out);
     for sweeps in x.pairs() {
         if x.rows <= FEW {
             super::few::slide(x, sweeps, &out);
@@ -83,10 +83,10 @@ impl<T: Copy + Default> SlideProduct<'_, T> {
         (sweeps, lanes): ([&Sweep; 2], &[Lanes; 2]),
         (group, tile): (usize, &Tile),
         next: Option<(usize, Tile)>,
-        out: &Shared<'_, T>,
+        out: &Scattered<'_, T>,
     ) -> Ahead {
         let mut ahead = Ahead::new(steps);
-        if !Ahead::pays(size_of_val(self.source).saturating_add(out.len * size_of::<T>())) {
+        if !Ahead::pays(size_of_val(self.source).saturating_add(out.bytes())) {
             return ahead;
         }
         let [down, across] = sweeps;
@@ -194,7 +194,7 @@ impl<'a, T: Convolved> Phase<'a, T> {
         T::lay_left(self.form, &row_major(numbers.as_slice(), depth), x.rows, depth, out, 0, depth);
     }
 
-    fn run(&self, out: &Shared<'_, T>) {
+    fn run(&self, out: &Scattered<'_, T>) {
         let (x, counts) = (self.x, self.sweeps.map(|s| s.count));
         let most = (TILE / x.rows.max(x.channels)).max(FEWEST);
         let work = |places: usize| places.saturating_mul(x.rows).saturating_mul(self.inner);
@@ -221,7 +221,7 @@ impl<'a, T: Convolved> Phase<'a, T> {
     }
 
     /// The results of one group in a tile.
-    fn tile(&self, group: usize, tile: &Tile, next: Option<(usize, Tile)>, out: &Shared<'_, T>) {
+    fn tile(&self, group: usize, tile: &Tile, next: Option<(usize, Tile)>, out: &Scattered<'_, T>) {
         let (x, form) = (self.x, self.form);
         let window = Window::new(&self.lanes, tile.from, tile.count);
         let plane = spaced::<T>(window.len());
@@ -271,7 +271,7 @@ impl<'a, T: Convolved> Phase<'a, T> {
     }
 
     /// Writes the results of a tile to their places.
-    fn put(&self, group: usize, tile: &Tile, results: &[T], strips: &Strips, out: &Shared<'_, T>) {
+    fn put(&self, group: usize, tile: &Tile, results: &[T], strips: &Strips, out: &Scattered<'_, T>) {
         let x = self.x;
         let [down, across] = self.sweeps;
         let [rows, cols] = tile.count;

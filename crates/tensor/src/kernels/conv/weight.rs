@@ -6,10 +6,10 @@
 
 use super::few::FEW;
 use super::sweep::{Lanes, Sweep, Window};
-use super::{Convolved, Shared, Tile, Tiles};
+use super::{Convolved, Tile, Tiles};
 use crate::buffer::Room;
-use crate::kernels::Matrix;
 use crate::kernels::matmul::{Columns, DEPTH, Form, Lines, Places};
+use crate::kernels::{Matrix, Scattered};
 use crate::threads::{num_threads, split_work};
 
 use super::strips::lay_out;
@@ -95,7 +95,7 @@ impl<'a, T: Convolved> Sums<'a, T> {
         let wanted = if threads == 1 { 1 } else { (2 * threads).div_ceil(self.parts * x.groups) };
         let high = x.rows.div_ceil(wanted).next_multiple_of(24).min(x.rows);
         let cuts = x.rows.div_ceil(high);
-        let shared = Shared::new(sums.as_mut_slice());
+        let shared = Scattered::new(sums.as_mut_slice());
         let tasks = self.parts * x.groups * cuts;
         let work =
             x.rows * self.inner / cuts * (x.items * self.tiles.sizes[0] * self.tiles.sizes[1] / self.parts);

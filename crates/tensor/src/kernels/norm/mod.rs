@@ -1,8 +1,12 @@
-//! The loops of normalisation over rows that lie one after another: a row is read several times, but only once from
-//! memory.
+//! The loops of normalisation over rows: a row is read several times, but only once from memory. Rows lie one after another here,
+//! those of a batch in pieces (`channels.rs`).
 //!
 //! The variance is taken of what the mean leaves, not as a difference of two large sums, and both have the layers of
 //! Note [The order of a sum].
+
+mod channels;
+
+pub(crate) use channels::{Channels, norm_channel, norm_channel_backward};
 
 use super::doors::door;
 use super::lane::Lane;
@@ -44,11 +48,20 @@ fn standard<T: RowFloat>(x: T, [m, r]: [T; 2]) -> T {
 
 /// The mean of a row, 0 if it is not taken off, the reciprocal of its standard deviation, and its variance.
 #[inline(always)]
-fn statistics<const FMA: bool, T: RowFloat>(how: &NormRows<'_, T>, x: &[T]) -> [T; 3] {
-    let n = T::of(how.n as f64);
-    let m = if how.centred { Line::sum(x, x.len()) / n } else { T::of(0.0) };
+fn statistics<'x, const FMA: bool, T: RowFloat>(
+    how: &NormRows<'_, T>,
+    pieces: impl Iterator<Item = &'x [T]> + Clone,
+) -> [T; 3] {
+    let (n, mut m) = (T::of(how.n as f64), T::of(0.0));
+    if how.centred {
+        let mut wide = T::Sum::START;
+        for run in pieces.clone().flat_map(|piece| piece.chunks(RUN)) {
+            wide = add_run(wide, run);
+        }
+        m = T::Sum::finish(wide) / n;
+    }
     let mut wide = T::Sum::START;
-    for run in x.chunks(RUN) {
+    for run in pieces.flat_map(|piece| piece.chunks(RUN)) {
         wide = add_run_of(wide, run, |v| (v - m) * (v - m));
     }
     let variance = Lane::<T, FMA>(T::Sum::finish(wide) / n);
@@ -81,7 +94,7 @@ fn norm_rows_body<const FMA: bool, T: RowFloat>(
     let (one, zero) = (Repeated(T::of(1.0)), Repeated(T::of(0.0)));
     let rows = x.chunks_exact(n).zip(out.chunks_exact_mut(n)).zip(statistics_of);
     for (row, ((x, out), of_row)) in rows.enumerate() {
-        *of_row = statistics::<FMA, T>(how, x);
+        *of_row = statistics::<FMA, T>(how, std::iter::once(x));
         let found = [of_row[0], of_row[1]];
         let (w, b) = (how.of_row(first + row, how.weight), how.of_row(first + row, how.bias));
         match (w, b) {
