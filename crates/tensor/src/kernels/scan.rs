@@ -72,7 +72,13 @@ pub(crate) fn scan<T: Running, const PRODUCT: bool>(source: &[T], rows: usize, l
             let (front, back) = out.split_at_mut(start(first + at) - start(first));
             ((first, front), (first + at, back))
         },
-        &|first, pieces, (_, mut out)| {
+        &|mut first, mut pieces, (_, mut out)| {
+            if PRODUCT && matrix == rows && blocks == 1 {
+                let abreast = pieces / LINES * LINES;
+                let (own, rest) = out.split_at_mut(abreast * rows);
+                multiply_lines(&source[start(first)..], rows, own);
+                (first, pieces, out) = (first + abreast, pieces - abreast, rest);
+            }
             let mut carry = vec![T::start::<PRODUCT>(); len];
             for piece in first..first + pieces {
                 let (from, to) = (start(piece), start(piece + 1));
@@ -87,6 +93,23 @@ pub(crate) fn scan<T: Running, const PRODUCT: bool>(source: &[T], rows: usize, l
             }
         },
     );
+}
+
+/// Lines whose products are taken abreast, as each waits for the one before it in its line: 4096 lines of 1024 take 0.37 of the time
+/// (W21).
+const LINES: usize = 4;
+
+/// The running products of lines of `rows` elements, [`LINES`] at a time.
+fn multiply_lines<T: Running>(source: &[T], rows: usize, out: &mut [T]) {
+    for (lines, outs) in source.chunks_exact(LINES * rows).zip(out.chunks_exact_mut(LINES * rows)) {
+        let mut carry = [T::start::<true>(); LINES];
+        for i in 0..rows {
+            for k in 0..LINES {
+                carry[k] = T::fold::<true>(carry[k], lines[k * rows + i].wide());
+                outs[k * rows + i] = T::narrow(carry[k]);
+            }
+        }
+    }
 }
 
 /// What all rows before each block of a matrix add up to.

@@ -126,9 +126,19 @@ fn blend_plane_body<const FMA: bool, T: Float>(
             }
             let lines = out.chunks_exact_mut(wide).zip(sums.chunks_exact(alike.results.len()));
             for (rows, (line, sums)) in parts.iter().zip(lines) {
-                let divisor = T::of(rows.divisor * cols.divisor);
-                for (o, &sum) in line[alike.results.clone()].iter_mut().zip(sums) {
-                    *o = if rows.count > 0 { sum / divisor } else { T::default() };
+                let line = &mut line[alike.results.clone()];
+                if rows.count == 0 {
+                    line.fill(T::default());
+                    continue;
+                }
+                let divisor = rows.divisor * cols.divisor;
+                if is_power_of_two(divisor) {
+                    // The same digits, without a division: 2 by 2 windows (W18).
+                    let share = T::of(1.0 / divisor);
+                    line.iter_mut().zip(sums).for_each(|(o, &sum)| *o = sum * share);
+                } else {
+                    let divisor = T::of(divisor);
+                    line.iter_mut().zip(sums).for_each(|(o, &sum)| *o = sum / divisor);
                 }
             }
         }
@@ -149,6 +159,11 @@ fn blend_plane_body<const FMA: bool, T: Float>(
             }
         }
     }
+}
+
+/// Whether multiplying by the reciprocal of a whole number is dividing by it.
+fn is_power_of_two(n: f64) -> bool {
+    (1.0..=4_294_967_296.0).contains(&n) && (n as u64).is_power_of_two() && n.fract() == 0.0
 }
 
 /// `sums += weight * x`, or `sums = weight * x` where it is the first.
