@@ -199,3 +199,19 @@ fn spread_plane_body<const FMA: bool, T: Float>(x: &[T], [down, across]: [&Blend
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::is_power_of_two;
+
+    #[test]
+    fn a_reciprocal_of_a_power_of_two_divides() {
+        for n in (1..200).map(f64::from).chain([0.5, 2.5, -4.0, 0.0, f64::NAN, f64::INFINITY, 2e19]) {
+            let power = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0].contains(&n);
+            assert_eq!(is_power_of_two(n), power, "{n}");
+            for x in [1.0f32, 0.1, -3.7e-42, 1.4e-45, f32::MAX, f32::INFINITY].into_iter().filter(|_| power) {
+                assert_eq!(x / n as f32, x * (1.0 / n) as f32);
+            }
+        }
+    }
+}
