@@ -19,3 +19,15 @@ fn what_the_prelude_has_stands_at_the_root() -> Result<()> {
     gradcheck(|x| Ok(x[0].square()), &[Tensor::zeros_with([2], DType::F64)])?;
     Ok(())
 }
+
+/// Traits of the prelude whose methods hid those of std's types would break programs that know nothing of them.
+#[test]
+fn the_prelude_hides_no_method_of_a_list() {
+    use foldback::prelude::*;
+    let words: Vec<String> = vec!["7".to_owned()];
+    let first = words.len() - 1;
+    assert_eq!(words.get(first).map(|w| w.parse::<u64>().unwrap()), Some(7));
+    assert_eq!(words.get(1), None);
+    let set = foldback::data::TensorDataset::new([Tensor::zeros([3, 2])]);
+    assert_eq!(foldback::Dataset::len(&set), 3);
+}

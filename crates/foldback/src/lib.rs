@@ -148,6 +148,9 @@ pub mod prelude;
 #[doc(no_inline)]
 pub use prelude::*;
 
+// Not in the prelude: a `Vec` is a dataset, and `get` of it would no longer be the slice's there.
+pub use data::Dataset;
+
 pub use foldback_gradcheck::assert_grads;
 #[cfg(feature = "proptest")]
 pub use foldback_gradcheck::check_broadcast_op;

@@ -3,8 +3,8 @@
 #[cfg(feature = "csv")]
 pub use crate::data::Csv;
 pub use crate::data::{
-    Collate, DataLoader, Dataset, Normaliser, StratifiedSampler, TensorDataset, WeightedRandomSampler,
-    pad_sequence, pad_sequence_with, random_split,
+    Collate, DataLoader, Normaliser, StratifiedSampler, TensorDataset, WeightedRandomSampler, pad_sequence,
+    pad_sequence_with, random_split,
 };
 pub use crate::gradcheck::{Check, gradcheck, gradgradcheck};
 pub use crate::graph::{

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use foldback::data::{ConcatDataset, Subset, SubsetRandomSampler};
+use foldback::data::{ConcatDataset, Dataset, Subset, SubsetRandomSampler};
 use foldback::graph::set_detect_anomaly;
 use foldback::nn::safetensors::{load_file, save_file};
 use foldback::optim::PlateauMode;
@@ -38,7 +38,7 @@ lines! {
     "nn.utils.rnn.pad_sequence(xs, batch_first=True)": pad_sequence([&x]), pad_sequence_with([&x], true, 0); "no `padding_side`"
     "nn.utils.rnn.pack_padded_sequence(x, lengths)": LSTM::new(3, 4).forward_with(&x, None, &lengths); "no packed sequences: the lengths go to `forward_with`"
     "utils.data.random_split(set, [0.8, 0.2])": random_split(set.clone(), [0.8, 0.2]); "an array comes back: `let [train, test] = ..?`"
-    "utils.data.Subset(set, [0, 2])": Subset::new(set.clone(), [0, 2]), set.all(); "`all` is a whole dataset as one batch"
+    "utils.data.Subset(set, [0, 2])": Subset::new(set.clone(), [0, 2]), set.all(); "`all` is a whole dataset as one batch; datasets' methods want `use foldback::data::Dataset`"
     "utils.data.ConcatDataset([a, b])": ConcatDataset::new([set.clone(), set]); ""
     "utils.data.WeightedRandomSampler(weights, 100, replacement=False)": WeightedRandomSampler::new(weights, 100).replacement(false), SubsetRandomSampler::new([0, 2]); "`DataLoader::sampler` takes them; there is no `batch_sampler`"
     "pandas.read_csv(path, header=None)": Csv::new().headers(false).open("a.csv"); "columns by name: `table.columns([\"a\", \"b\"])?`"
