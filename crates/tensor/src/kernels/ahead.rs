@@ -43,6 +43,12 @@ impl Ahead {
         self.lines += lines;
     }
 
+    /// How many lines all steps ask for together.
+    #[cfg(test)]
+    pub(crate) fn lines(&self) -> usize {
+        self.lines
+    }
+
     /// One step.
     pub(crate) fn step(&self) {
         let step = self.step.get();

@@ -95,16 +95,27 @@ impl<T: Copy + Default> SlideProduct<'_, T> {
             let [height, width] = self.sizes;
             for i in 0..tile.items * self.rows {
                 let plane = ((tile.item + i / self.rows) * self.groups + group) * self.rows + i % self.rows;
-                ahead.add(out.place((plane * height + tile.from[0]) * width), tile.count[0] * width);
+                let first = (plane * height + tile.from[0]) * width + tile.from[1];
+                ahead.add(out.place(first), (tile.count[0] - 1) * width + tile.count[1]);
             }
         }
         let Some((group, tile)) = next else { return ahead };
-        let span = Window::new(lanes, tile.from, tile.count).span();
-        let size = down.sources * across.sources;
+        let [rows, cols] = Window::new(lanes, tile.from, tile.count).shown();
+        if rows.is_empty() || cols.is_empty() {
+            return ahead;
+        }
+        // Whole rows lie one behind the other; of parts of rows each is asked for alone.
+        let width = across.sources;
+        let whole = tile.count[1] == across.count;
+        let (pieces, len) =
+            if whole { (1, (rows.len() - 1) * width + cols.len()) } else { (rows.len(), cols.len()) };
         for i in 0..tile.items * self.channels {
             let plane =
                 ((tile.item + i / self.channels) * self.groups + group) * self.channels + i % self.channels;
-            ahead.add(self.source[plane * size..].as_ptr().wrapping_add(span.start), span.len());
+            for row in rows.clone().take(pieces) {
+                let first = (plane * down.sources + row) * width + cols.start;
+                ahead.add(self.source[first..][..len].as_ptr(), len);
+            }
         }
         ahead
     }
@@ -300,5 +311,55 @@ pub(super) fn place<T: Convolved>(values: &[T], bias: Option<T>, step: usize, to
         (Some(b), 1) => to.iter_mut().zip(values).for_each(|(o, &v)| *o = v + b),
         (None, _) => to.iter_mut().step_by(step).zip(values).for_each(|(o, &v)| *o = v),
         (Some(b), _) => to.iter_mut().step_by(step).zip(values).for_each(|(o, &v)| *o = v + b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ConvAxis;
+    use super::*;
+
+    /// Of a row a million elements long a task asks for its own part, in each channel.
+    #[test]
+    fn no_more_is_asked_for_than_a_task_touches() {
+        let axis =
+            |input, output, kernel| ConvAxis { input, output, kernel, stride: 1, dilation: 1, before: 1 };
+        for (rows, channels, sizes) in [(8, 4, [1, 1_000_000]), (3, 2, [40, 5000]), (16, 4, [300, 200])] {
+            let [high, wide] = sizes;
+            let kernel = if high == 1 { 1 } else { 3 };
+            let down = ConvAxis { before: kernel / 2, ..axis(high, high, kernel) }.forward();
+            let across = axis(wide, wide, 3).forward();
+            let (source, weight) =
+                (vec![0f32; channels * high * wide], vec![0f32; rows * channels * kernel * 3]);
+            let step = kernel * 3;
+            let weight = Kernel {
+                data: &weight,
+                group_step: 0,
+                row_step: channels * step,
+                channel_step: step,
+                sizes: [kernel, 3],
+            };
+            let mut out = vec![0f32; rows * high * wide];
+            let x = SlideProduct {
+                items: 1,
+                groups: 1,
+                rows,
+                channels,
+                source: &source,
+                weight,
+                bias: None,
+                sizes,
+                sweeps: [vec![down.clone()], vec![across.clone()]],
+            };
+            let (sweeps, out) = ([&down, &across], Scattered::new(&mut out));
+            let (lanes, tiles) = (sweeps.map(Lanes::new), Tiles::new(1, sizes, 2000));
+            let all = (0..tiles.len()).map(|i| (0, tiles.get(i)));
+            for (here, next) in all.clone().zip(all.skip(1)) {
+                let asked = x.ahead(1, (sweeps, &lanes), (0, &here.1), Some(next), &out).lines();
+                let lines = |[h, w]: [usize; 2]| h * (w / 16 + 2);
+                let most = rows * lines(here.1.count) + channels * lines(next.1.count.map(|n| n + 2));
+                assert!(asked > 0 && asked <= most, "{asked} of {most}");
+            }
+        }
     }
 }

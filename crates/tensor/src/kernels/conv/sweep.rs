@@ -179,16 +179,20 @@ impl<'a> Window<'a> {
         })
     }
 
-    /// The elements of a plane from the first that the window shows to the last, and what lies between them in its rows.
-    pub(super) fn span(&self) -> std::ops::Range<usize> {
-        let (down, width) = (&self.lanes[0], self.lanes[1].sources);
-        let rows = (0..down.starts.len()).filter_map(|lane| {
-            let (start, there) = down.part(lane, self.from[0], self.sizes[0]);
-            let row = |i: usize| (start + (i * down.stride) as isize) as usize;
-            (!there.is_empty()).then(|| (row(there.start), row(there.end - 1) + 1))
-        });
-        let all = rows.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-        all.map_or(0..0, |(from, to)| from * width..to * width)
+    /// The rows and columns of a plane that the window shows, and those between them.
+    pub(super) fn shown(&self) -> [std::ops::Range<usize>; 2] {
+        std::array::from_fn(|axis| {
+            let (lanes, mut all) = (&self.lanes[axis], 0..0);
+            for lane in 0..lanes.starts.len() {
+                let (start, there) = lanes.part(lane, self.from[axis], self.sizes[axis]);
+                if !there.is_empty() {
+                    let place = |i: usize| (start + (i * lanes.stride) as isize) as usize;
+                    let (first, end) = (place(there.start), place(there.end - 1) + 1);
+                    all = if all.is_empty() { first..end } else { all.start.min(first)..all.end.max(end) };
+                }
+            }
+            all
+        })
     }
 
     /// Copies the sources of a plane into the window.
@@ -247,9 +251,10 @@ mod tests {
                 let window = Window::new(&lanes, [from, from], [count, count]);
                 let mut seen = vec![-1; window.len()];
                 window.fill(&plane, &mut seen);
-                // What lies outside the span makes no difference.
-                let span = window.span();
-                let inside = |i: usize| if span.contains(&i) { plane[i] } else { -9 };
+                // What lies elsewhere makes no difference.
+                let [rows, cols] = window.shown();
+                let shown = |i: usize| rows.contains(&(i / input)) && cols.contains(&(i % input));
+                let inside = |i: usize| if shown(i) { plane[i] } else { -9 };
                 let mut again = vec![-1; window.len()];
                 window.fill(&(0..plane.len()).map(inside).collect::<Vec<_>>(), &mut again);
                 assert_eq!(seen, again);

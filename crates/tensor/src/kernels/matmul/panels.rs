@@ -1,7 +1,7 @@
-//! Products whose right operand the caller lays out himself, strip by strip: convolutions, which gather it.
+//! Products whose right operand the caller finds himself, strip by strip: convolutions, which gather it.
 //!
-//! The left operand is laid out in groups, the right one in strips of [`Form::span`] columns; see Note [Blocks]. A strip
-//! is at most [`DEPTH`] inner positions deep.
+//! The left operand is laid out in groups, the right one comes in strips of [`Form::span`] columns, laid out or line by
+//! line from where it lies ([`Lines`]); see Note [Blocks]. A strip is at most [`DEPTH`] inner positions deep.
 
 use super::block::{MulAdd, Strip, apart};
 use super::pack::{pack, pack_groups};
