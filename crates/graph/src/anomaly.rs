@@ -1,16 +1,13 @@
 //! Anomaly mode: a backward pass that stops at the first gradient that is not finite, and says where it came from.
 
 use std::fmt::Display;
-use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use foldback_tensor::{Tensor, refuse, set_thread_modes, thread_modes};
 
 use crate::error::{GraphFacts, Result};
-use crate::hooks::Hooks;
-use crate::node::Node;
-use crate::var::{Var, VarKind};
+use crate::node::{Node, Origin, Var, VarKind};
 
 /// The bit of the modes of a thread.
 const ANOMALY: u32 = 1 << 8;
@@ -74,33 +71,29 @@ impl Drop for Guard {
     }
 }
 
-/// The operation whose derivative an operation is part of.
-#[derive(Debug)]
-pub(crate) struct Origin {
-    op: &'static str,
-    location: &'static Location<'static>,
-    /// where that is part of a derivative, too
-    of: Option<Arc<Origin>>,
-}
-
 /// Remembers of all that was recorded from number `first` on, and that leads to a gradient of this node, that it is part of
 /// the node's derivative.
 pub(crate) fn remember_origin(node: &Node, first: u64, grad: &Var) {
     let VarKind::Tracked(_, edge) = &grad.kind else { return };
-    let origin = Origin { op: node.name(), location: node.location, of: Hooks::origin(node) };
+    let origin = Origin { op: node.name(), location: node.location, of: origin_of(node) };
     let (origin, mut stack) = (Arc::new(origin), vec![edge.node.clone()]);
+    let is_new = |node: &Node| node.attached.get_or_init(Default::default).origin.set(origin.clone()).is_ok();
     while let Some(new) = stack.pop() {
-        if new.sequence >= first && new.as_leaf().is_none() && Hooks::set_origin(&new, &origin) {
+        if new.sequence >= first && new.as_leaf().is_none() && is_new(&new) {
             stack.extend(new.next_edges.iter().flatten().map(|e| e.node.clone()));
         }
     }
+}
+
+fn origin_of(node: &Node) -> Option<Arc<Origin>> {
+    node.attached.get()?.origin.get().cloned()
 }
 
 /// Refuses a gradient of an operation's input; `arrived` is what the operation's result got, if that lies behind a choice.
 pub(crate) fn expect_finite(node: &Node, input: usize, grad: &Var, arrived: Option<&Var>) -> Result<()> {
     let Some(found) = found(&grad.value_ref()) else { return Ok(()) };
     let mut derivative_of = String::new();
-    let mut origin = Hooks::origin(node);
+    let mut origin = origin_of(node);
     while let Some(o) = origin {
         derivative_of += &format!(", in the derivative of {} recorded at {}", o.op, o.location);
         origin = o.of.clone();

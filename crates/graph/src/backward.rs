@@ -9,8 +9,7 @@ use crate::engine::{GraphTask, Options};
 use crate::error::{GraphFacts, Result};
 use crate::input::{AsInput, variables_of};
 use crate::lead::Lead;
-use crate::node::Edge;
-use crate::var::Var;
+use crate::node::{Edge, Var};
 
 impl Var {
     /// Computes the gradients of all leaves that this single number depends on, and adds them to what is there.

@@ -4,7 +4,7 @@ use foldback_tensor::Here;
 
 use crate::error::Result;
 use crate::input::{AsInput, Input};
-use crate::var::Var;
+use crate::node::Var;
 
 macro_rules! compare {
     ($($(#[$doc:meta])* $name:ident;)*) => {

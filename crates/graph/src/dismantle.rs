@@ -1,5 +1,6 @@
 //! How a graph is taken apart: without recursion, and whatever a user's `Drop` does.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -8,19 +9,16 @@ use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 
-use crate::hooks::{Callback, Hook};
-use crate::node::{DROPPED, Node, NodeKind};
+use crate::node::{DROPPED, Describe, Node, NodeKind, Var, VarKind};
 use crate::rule::NOTHING;
-use crate::var::{Var, VarKind};
-use crate::work::Describe;
 
 /// Parts of dropped nodes that may own further nodes. They are only there to be dropped.
 pub(crate) enum Rest {
     Node(#[expect(dead_code)] Arc<Node>),
     Function(#[expect(dead_code)] Box<dyn Describe>),
-    Hook(#[expect(dead_code)] Hook),
-    Callback(#[expect(dead_code)] Callback),
     Gradient(#[expect(dead_code)] Var),
+    /// a user's, or something that gives up its own parts when it is dropped
+    Other(#[expect(dead_code)] Box<dyn Any>),
 }
 
 /// What is yet to be dropped. Mostly one thing: the next node of a chain.
@@ -52,7 +50,7 @@ impl Drop for Node {
 impl Node {
     /// Whether it owns anything besides edges that may own nodes.
     fn owns_more(&mut self) -> bool {
-        self.hooks.get().is_some()
+        self.attached.get().is_some()
             || match &mut self.kind {
                 NodeKind::Rule(..) => false,
                 NodeKind::Function(..) => true,
@@ -74,8 +72,8 @@ impl Node {
                 list.extend(leaf.grad.into_inner().map(Rest::Gradient));
             }
         }
-        if let Some(hooks) = self.hooks.take() {
-            hooks.give_up(list);
+        if let Some(attached) = self.attached.take() {
+            list.push(Rest::Other(attached));
         }
     }
 }

@@ -22,11 +22,11 @@ pub use operands::Operands;
 use crate::error::Result;
 use crate::input::Input;
 use crate::mode::is_grad_enabled;
+use crate::node::{Describe, Var};
 use crate::origins::with_origins;
-use crate::record::{Reads, record_own};
+use crate::record::{Reads, record_function};
 use crate::rule::Slot;
-use crate::var::{ValueRef, Var};
-use crate::work::Describe;
+use crate::var::ValueRef;
 use backward::FusedBackward;
 use derived::{Derived, PerOperand};
 use names::Names;
@@ -244,7 +244,7 @@ fn apply(
     let slots: PerOperand<Slot> = (0..vars.len()).filter(|&k| names.has(k + 1)).map(Slot::Input).collect();
     let backward = backward(reduced);
     let vars: SmallVec<[&Var; 8]> = vars.iter().collect();
-    Ok(record_own(name, &vars, smallvec::smallvec![value], Reads::All(&slots), || backward).remove(0))
+    Ok(record_function(name, &vars, smallvec::smallvec![value], Reads::All(&slots), || backward).remove(0))
 }
 
 /// The reduced value, without an unreduced one.

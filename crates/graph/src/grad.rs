@@ -8,8 +8,7 @@ use crate::engine::{GraphTask, Options, in_sum};
 use crate::error::{GraphFacts, Result};
 use crate::input::{AsInput, variables_of};
 use crate::lead::Lead;
-use crate::node::Edge;
-use crate::var::Var;
+use crate::node::{Edge, Var};
 use crate::view::BackwardPlan;
 
 /// The gradients of `roots` with respect to `inputs`, as [`grad_with`], for several roots and for inputs that they may not depend

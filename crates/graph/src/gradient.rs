@@ -4,7 +4,7 @@ use foldback_tensor::Tensor;
 use foldback_tensor::kernel::{self, Target};
 
 use crate::error::Result;
-use crate::var::{Var, VarKind};
+use crate::node::{Var, VarKind};
 
 /// The sum of two gradients of one value. In the memory of the first, if nobody else holds it and it has no history.
 pub(crate) fn add_gradients(a: Var, b: Var) -> Var {

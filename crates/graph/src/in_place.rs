@@ -4,7 +4,7 @@ use foldback_tensor::{Here, Scalar, Tensor};
 
 use crate::error::Result;
 use crate::input::{AsInput, Input};
-use crate::var::Var;
+use crate::node::Var;
 
 /// Each line is a form, the plain operation that it stands for, numbers to try it with, and what becomes of them. A plain
 /// operation behind `Ok` cannot fail.

@@ -3,9 +3,8 @@
 use std::borrow::Cow;
 use std::ops::Deref;
 
+use crate::node::Var;
 use foldback_tensor::{DType, Indices, Scalar, SliceItem, Tensor};
-
-use crate::var::Var;
 
 /// An operand as an operation sees it.
 #[derive(Clone, Copy)]

@@ -3,7 +3,6 @@
 use foldback_tensor::{Axes, Axis, Indices, Shape, SliceItem, Slices};
 
 use crate::error::Result;
-use crate::var::Var;
 
 /// How many gradients or tangents stand along a leading axis; none where there is no such axis, and all stays as it is.
 #[derive(Clone, Copy, Debug)]
@@ -22,16 +21,6 @@ impl Lead {
         dims.resize(1 + rank.saturating_sub(shape.rank()), 1);
         dims.extend(shape.dims());
         dims.into()
-    }
-
-    /// A tangent over a shape that its value broadcast to; both have the leading axis.
-    pub(crate) fn over(self, tangent: &Var, full: &Shape) -> Result<Var> {
-        if tangent.shape() == full {
-            return Ok(tangent.clone());
-        }
-        let own = self.aligned(&tangent.dims()[self.axes()..].into(), full.rank() - self.axes());
-        let tangent = if *tangent.shape() == own { tangent.clone() } else { tangent.reshape(&own)? };
-        if own == *full { Ok(tangent) } else { tangent.expand(full) }
     }
 
     /// How many axes it is.

@@ -13,13 +13,14 @@ mod compare;
 mod dismantle;
 mod engine;
 mod error;
-mod folded;
 mod function;
 mod functional;
 mod fuse;
 mod grad;
 mod gradient;
 mod hooks;
+#[cfg(test)]
+mod imports;
 mod in_place;
 mod input;
 mod lead;
@@ -35,11 +36,13 @@ mod profile;
 mod record;
 mod recording;
 mod rule;
+mod saved;
 mod table;
 mod traced;
 mod turn;
 mod var;
 mod view;
+mod watching;
 mod work;
 
 pub use anomaly::{detect_anomaly, is_anomaly_enabled, set_detect_anomaly};
@@ -58,7 +61,7 @@ pub use hooks::{
 pub use input::{AsInput, AsOptionalInput, Input, Value};
 pub use live::GraphWatch;
 pub use mode::{enable_grad, is_grad_enabled, no_grad};
-pub use node::live_nodes;
+pub use node::{Var, live_nodes};
 pub use operators::VarNumber;
 #[cfg(feature = "profile")]
 pub use profile::{Profile, ProfileLine, profile};
@@ -66,7 +69,7 @@ pub use profile::{Profile, ProfileLine, profile};
 pub use recording::recorded_so_far;
 pub use recording::{Recorded, recorded};
 pub use table::{Domain, InputSpec, OwnedSample, Row, Sample, rows};
-pub use var::{RequiresGrad, Var, WeakVar};
+pub use var::{RequiresGrad, WeakVar};
 #[doc(hidden)]
 pub use var::{Writing, write_together};
 pub use view::{

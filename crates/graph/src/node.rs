@@ -1,21 +1,56 @@
-//! Nodes, edges and metadata: what the graph is made of.
+//! What a graph is made of: variables, edges, nodes, and what nodes describe.
+//!
+//! A variable has an edge, an edge a node, a node its backward function, which describes its work in variables. So these types
+//! stand in one file, and it imports nothing that is made of them: what is done with them is everywhere else.
 
+use std::any::Any;
+use std::fmt::Display;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use foldback_tensor::{DType, Holding, Packed, Shape, StateCell, Tensor, refuse};
+use foldback_tensor::kernel::BlockKernel;
+use foldback_tensor::{DType, Holding, Packed, Shape, Slices, StateCell, Tensor, TensorFacts, refuse};
 use smallvec::SmallVec;
 
 use crate::budget::{Budgeted, KeptValue, Recomputed};
-use crate::engine::in_backward;
-use crate::error::{GraphFacts, Result};
-use crate::hooks::Hooks;
-use crate::live::{is_watching, register};
-use crate::rule::{Rule, Slot};
+use crate::error::{Error, GraphFacts, Result};
+use crate::lead::Lead;
+use crate::rule::Rule;
+use crate::saved::{Saved, SavedValues, Unpacked};
 use crate::turn::Writer;
-use crate::var::Var;
-use crate::work::Describe;
+
+/// A value that operations record themselves on: a tensor, and perhaps the node that made it.
+///
+/// [`RequiresGrad::requires_grad`] makes a *leaf* of a tensor; operations on it make further variables; `backward`
+/// leaves gradients in the leaves. A clone is a handle on the same value: clones of a leaf share its value, its
+/// gradient and its hooks.
+///
+/// ```
+/// use foldback_graph::RequiresGrad;
+/// use foldback_tensor::tensor;
+/// let a = tensor![1.0, 2.0, 3.0].requires_grad();
+/// let b = tensor![1.0].requires_grad();
+/// (&a + &b).sum(..)?.backward()?;
+/// assert_eq!(a.grad(), Some(tensor![1.0, 1.0, 1.0]));
+/// assert_eq!(b.grad(), Some(tensor![3.0]));
+/// # Ok::<(), foldback_graph::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Var {
+    pub(crate) kind: VarKind,
+}
+
+/// What a variable is.
+#[derive(Clone)]
+pub(crate) enum VarKind {
+    /// a value without history
+    Constant(Tensor),
+    /// a leaf, whose value lives in its cell
+    Leaf(Arc<Node>),
+    /// a value that an operation made; or a snapshot of a leaf's value, whose gradient goes to the leaf
+    Tracked(Tensor, Edge),
+}
 
 /// Where a gradient goes: a node, and which of its outputs the value was.
 #[derive(Clone)]
@@ -44,6 +79,20 @@ impl InputMetadata {
     pub(crate) fn of(t: &Tensor) -> InputMetadata {
         InputMetadata { shape: t.shape().clone(), dtype: t.dtype() }
     }
+
+    /// Refuses a tensor of another shape or type.
+    pub(crate) fn expect_fit(&self, what: impl Display, t: &Tensor) -> Result<()> {
+        if self.shape == *t.shape() && self.dtype == t.dtype() {
+            return Ok(());
+        }
+        refuse(GraphFacts::Assigned {
+            what: what.to_string(),
+            expected_shape: self.shape.clone(),
+            expected_dtype: self.dtype,
+            found_shape: t.shape().clone(),
+            found_dtype: t.dtype(),
+        })
+    }
 }
 
 /// What a node does with its gradient.
@@ -54,37 +103,6 @@ pub(crate) enum NodeKind {
     Function(&'static str, Box<dyn Describe>),
     /// adds it to a leaf
     AccumulateGrad(Box<Leaf>),
-}
-
-/// Note [Places of saved values]
-/// Every input has a place in the list of what a node keeps, then every output: `Slot::Input(n)` is at `n`,
-/// `Slot::Output(k)` behind all inputs. A place whose value is not kept is empty, and empty places at the end are left
-/// out, so that an operation that saves nothing has an empty list. There is no limit to either kind, and nothing is
-/// searched. Values are packed with the shape of the first output.
-pub(crate) type SavedValues = SmallVec<[Option<Packed>; 2]>;
-
-/// What a node keeps for its backward pass.
-#[derive(Clone)]
-pub(crate) enum Saved {
-    Kept(SavedValues),
-    /// kept, or to be computed again
-    Budgeted(Arc<Budgeted>),
-    /// gone, after a pass that did not retain the graph
-    Freed,
-}
-
-/// Saved values as the backward pass uses them.
-pub(crate) struct Unpacked {
-    inputs: usize,
-    values: SmallVec<[Option<Tensor>; 2]>,
-}
-
-impl Unpacked {
-    /// The value of an input or an output, if it was saved.
-    #[inline]
-    pub(crate) fn get(&self, slot: Slot) -> Option<&Tensor> {
-        self.values.get(slot.place(self.inputs)?)?.as_ref()
-    }
 }
 
 /// One recorded operation, or the leaf end of the graph.
@@ -100,7 +118,25 @@ pub(crate) struct Node {
     saves: bool,
     saved: StateCell<Saved>,
     pub(crate) location: &'static Location<'static>,
-    pub(crate) hooks: OnceLock<Box<Hooks>>,
+    pub(crate) attached: OnceLock<Box<Attached>>,
+}
+
+/// What others leave at a node, of which most have nothing.
+#[derive(Default)]
+pub(crate) struct Attached {
+    /// hooks and retained gradients: `Hooks` of `hooks`, which is made of nodes
+    pub(crate) hooks: OnceLock<Box<dyn Any + Send + Sync>>,
+    /// what the operation is part of the derivative of, as anomaly mode notes it
+    pub(crate) origin: OnceLock<Arc<Origin>>,
+}
+
+/// The operation whose derivative an operation is part of.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    pub(crate) op: &'static str,
+    pub(crate) location: &'static Location<'static>,
+    /// where that is part of a derivative, too
+    pub(crate) of: Option<Arc<Origin>>,
 }
 
 // Whatever panics in a pass or in a function of a user's, nodes are left whole: their cells are written as a whole, and no lock
@@ -115,6 +151,91 @@ pub(crate) struct Leaf {
     pub(crate) writer: Writer,
     pub(crate) grad: StateCell<Option<Var>>,
     pub(crate) requires_grad: AtomicBool,
+}
+
+/// The gradients of some inputs, mostly of one; or, where tangents are asked for, a part of the sum that is that of an output.
+pub(crate) struct Flow<'a> {
+    /// the inputs, or the output
+    pub(crate) to: SmallVec<[usize; 2]>,
+    pub(crate) work: Work<'a>,
+}
+
+/// What is to be computed for them.
+pub(crate) enum Work<'a> {
+    /// a value, for one input
+    Value(Var),
+    /// zeros but for a part, for one input
+    Part(Part),
+    /// a matrix product, for one input
+    Product(Var, Var),
+    /// a value that is computed in another way if it is to be recorded
+    Either(Box<dyn FnOnce(Mood) -> Result<Var> + 'a>),
+    /// a formula over what it reads, with a gradient for each of the inputs
+    Pointwise(&'a dyn Pointwise, &'a [Var]),
+    /// none: gradients of other variables, from which the pass goes on, see Note [Going on in a recomputed graph]
+    Onward(Vec<(Edge, Var)>),
+}
+
+/// What stands in a part of a tensor that is zero elsewhere.
+pub(crate) struct Part {
+    pub(crate) value: Var,
+    pub(crate) slices: Slices,
+    /// the shape of the whole
+    pub(crate) shape: Shape,
+}
+
+/// Whether a pass is recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mood {
+    Now,
+    Recorded,
+}
+
+/// Formulas for the gradients of several inputs.
+pub(crate) trait Pointwise {
+    /// A kernel with an output for each of these inputs.
+    fn kernel(&self, inputs: &[usize]) -> Box<dyn BlockKernel>;
+    /// The same gradients, recorded; folded, where that is worth it, if the node is given that they are for.
+    fn record(&self, node: Option<&Node>, reads: &[Var], inputs: &[usize]) -> Result<SmallVec<[Var; 4]>>;
+}
+
+/// Takes what a backward function describes.
+pub(crate) type Take<'t> = dyn FnMut(Flow<'_>) -> Result<()> + 't;
+
+/// The backward function of a node that is not a row of pointwise formulas.
+pub(crate) trait Describe: Send + Sync {
+    /// Describes the gradients that are asked for, one after another.
+    fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()>;
+
+    /// The shape that gradients have before they are folded, given that of the output: where all are formulas, element by
+    /// element. For plans, which describe nothing.
+    fn unfolded<'a>(&'a self, _output: &'a Shape) -> Option<&'a Shape> {
+        None
+    }
+
+    /// Whether it is right as well for gradients, and tangents, that all have a further leading axis, see Note [Leading axis].
+    fn leads(&self) -> bool {
+        false
+    }
+
+    /// Whether it describes tangents, too: where the context has some, what each input adds to those of the outputs.
+    fn pushes(&self) -> bool {
+        false
+    }
+}
+
+/// What the backward function of a node sees.
+pub(crate) struct Context<'a> {
+    pub(crate) node: &'a Arc<Node>,
+    pub(crate) grads: &'a [Option<Var>],
+    pub(crate) values: &'a Unpacked,
+    pub(crate) wanted: &'a dyn Fn(usize) -> bool,
+    /// whether what was saved is needed again
+    pub(crate) retain: bool,
+    /// the axis in front of all gradients or tangents, if there is one
+    pub(crate) lead: Lead,
+    /// the tangents of the inputs, where those of the output are asked for, and no gradients
+    pub(crate) tangents: Option<&'a [Option<Var>]>,
 }
 
 static CREATED: AtomicU64 = AtomicU64::new(0);
@@ -140,30 +261,6 @@ pub(crate) fn next_number() -> u64 {
     CREATED.load(Ordering::Relaxed)
 }
 
-impl From<SavedValues> for Saved {
-    #[inline]
-    fn from(values: SavedValues) -> Saved {
-        Saved::Kept(values)
-    }
-}
-
-impl Saved {
-    #[inline]
-    fn is_empty(&self) -> bool {
-        matches!(self, Saved::Kept(values) if values.is_empty())
-    }
-
-    /// Takes what is kept for a pass after which nothing is.
-    #[inline]
-    fn take(&mut self) -> Saved {
-        let after = match self {
-            Saved::Budgeted(b) if b.saves_nothing() => Saved::Kept(SavedValues::new()),
-            _ => Saved::Freed,
-        };
-        std::mem::replace(self, after)
-    }
-}
-
 impl Node {
     #[inline]
     fn new(
@@ -182,11 +279,11 @@ impl Node {
             saves: !saved.is_empty(),
             saved: StateCell::new(saved),
             location,
-            hooks: OnceLock::new(),
+            attached: OnceLock::new(),
         })
     }
 
-    /// A node for what an operation computed, which is noted if anybody watches.
+    /// A node for what an operation computed.
     #[inline]
     pub(crate) fn of_results(
         kind: NodeKind,
@@ -199,11 +296,7 @@ impl Node {
             [value] => smallvec::smallvec![InputMetadata::of(value)],
             values => values.iter().map(InputMetadata::of).collect(),
         };
-        let node = Node::new(kind, next_edges, metadata, saved, location);
-        if is_watching() {
-            register(&node, values);
-        }
-        node
+        Node::new(kind, next_edges, metadata, saved, location)
     }
 
     /// The node at the leaf end of the graph.
@@ -310,8 +403,30 @@ impl Node {
             return refuse(GraphFacts::Freed { op: self.name(), location: self.location });
         };
         budgeted.come_to(again);
-        let values = budgeted.unpack(again).map_err(|e| in_backward(self, e))?;
+        let values = budgeted.unpack(again).map_err(|e| self.in_backward(e))?;
         Ok(Unpacked { inputs: self.next_edges.len(), values })
+    }
+
+    /// Says in which operation's gradient a tensor's operation was refused. That has no line of its own: it is the library's.
+    /// Other errors stay as they are, a user's own among them.
+    #[cold]
+    pub(crate) fn in_backward(&self, source: Error) -> Error {
+        match source.facts::<TensorFacts>() {
+            Some(_) => self.in_function(source).with_location(None),
+            None => source,
+        }
+    }
+
+    /// The same for a function of a user's own, whose line inside it stays.
+    #[cold]
+    pub(crate) fn in_function(&self, source: Error) -> Error {
+        if source.facts::<TensorFacts>().is_none() {
+            return source;
+        }
+        let at = source.location();
+        let source = source.with_location(None);
+        Error::from(GraphFacts::Backward { op: self.name(), location: self.location, source })
+            .with_location(at)
     }
 }
 

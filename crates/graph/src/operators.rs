@@ -11,7 +11,7 @@ use std::ops::{
 use foldback_tensor::{Scalar, Tensor, or_panic};
 
 use crate::input::Input;
-use crate::var::Var;
+use crate::node::Var;
 
 /// A Rust number on the right of an operator. On the left, where a type has to be fixed, `f64` and `i32` work.
 pub trait VarNumber: Into<Scalar> + Copy {}

@@ -5,7 +5,7 @@ use std::panic::Location;
 use foldback_tensor::{DOUBTED, Error, Shape, TensorFacts, set_thread_modes, take_doubted, thread_modes};
 
 use crate::mode::is_grad_enabled;
-use crate::var::Var;
+use crate::node::Var;
 
 /// A refusal with the lines of the operands.
 #[cold]

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use foldback_tensor::{Holding, Tensor};
 
 use crate::hooks::GradFn;
-use crate::live::Watching;
 use crate::node::{Edge, Node};
+use crate::watching::Watching;
 
 type Kept = Vec<(Arc<Node>, Vec<Tensor>)>;
 

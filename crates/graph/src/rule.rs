@@ -4,8 +4,6 @@ use foldback_tensor::kernel::{BlockKernel, FloatKernel, Formula};
 use foldback_tensor::{Block, BlockMut, Scalar, Tensor};
 
 use crate::error::Result;
-use crate::traced::{Traced, trace};
-use crate::var::Var;
 
 /// The gradients of one form of a row of pointwise formulas.
 #[derive(Debug)]
@@ -54,12 +52,9 @@ pub(crate) trait RuleFormula: Sync {
     fn traced(&self, params: &[f64; 2], x: &[Traced]) -> Traced;
 }
 
-impl dyn RuleFormula {
-    /// Records it.
-    pub(crate) fn trace(&self, params: &[f64; 2], reads: &[&Var]) -> Result<Var> {
-        trace(reads, &|x| self.traced(params, x))
-    }
-}
+/// A `Copy` handle on a variable (or a plain number) in the arena of the formula that is being recorded: `traced` has the arena.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Traced(pub(crate) u32);
 
 /// A formula made of a row's numbers and parameters.
 pub(crate) struct WrittenFormula<F, const N: usize>(pub(crate) fn([f64; 2]) -> F);

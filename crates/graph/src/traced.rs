@@ -8,11 +8,8 @@ use foldback_tensor::{DType, Tensor};
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
-use crate::var::Var;
-
-/// A `Copy` handle on a variable (or a plain number) in the arena of the formula that is being recorded.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Traced(u32);
+use crate::node::Var;
+use crate::rule::{RuleFormula, Traced};
 
 /// What a handle stands for.
 #[derive(Clone)]
@@ -32,6 +29,13 @@ struct Arena {
 thread_local! {
     static ARENA: RefCell<Arena> =
         const { RefCell::new(Arena { items: Vec::new(), dtype: DType::F64, error: None }) };
+}
+
+impl dyn RuleFormula {
+    /// Records it.
+    pub(crate) fn trace(&self, params: &[f64; 2], reads: &[&Var]) -> Result<Var> {
+        trace(reads, &|x| self.traced(params, x))
+    }
 }
 
 /// Records a formula over variables.

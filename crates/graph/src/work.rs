@@ -5,48 +5,12 @@
 //! forms of which one is for now and one is to be recorded. Whoever describes it does not know whether the pass is recorded, what the
 //! input's shape and type are, nor what waits there already: `deliver` (`engine/deliver.rs`) does.
 
-use std::sync::Arc;
-
-use foldback_tensor::kernel::BlockKernel;
-use foldback_tensor::{DType, Shape, Slices, Tensor};
-use smallvec::SmallVec;
+use foldback_tensor::{DType, Shape, Tensor};
 
 use crate::error::Result;
 use crate::lead::Lead;
-use crate::node::{Edge, Node, Unpacked};
+use crate::node::{Context, Describe, Edge, Flow, Mood, Part, Take, Var, VarKind, Work};
 use crate::rule::Slot;
-use crate::var::{Var, VarKind};
-
-/// The gradients of some inputs, mostly of one; or, where tangents are asked for, a part of the sum that is that of an output.
-pub(crate) struct Flow<'a> {
-    /// the inputs, or the output
-    pub(crate) to: SmallVec<[usize; 2]>,
-    pub(crate) work: Work<'a>,
-}
-
-/// What is to be computed for them.
-pub(crate) enum Work<'a> {
-    /// a value, for one input
-    Value(Var),
-    /// zeros but for a part, for one input
-    Part(Part),
-    /// a matrix product, for one input
-    Product(Var, Var),
-    /// a value that is computed in another way if it is to be recorded
-    Either(Box<dyn FnOnce(Mood) -> Result<Var> + 'a>),
-    /// a formula over what it reads, with a gradient for each of the inputs
-    Pointwise(&'a dyn Pointwise, &'a [Var]),
-    /// none: gradients of other variables, from which the pass goes on, see Note [Going on in a recomputed graph]
-    Onward(Vec<(Edge, Var)>),
-}
-
-/// What stands in a part of a tensor that is zero elsewhere.
-pub(crate) struct Part {
-    pub(crate) value: Var,
-    pub(crate) slices: Slices,
-    /// the shape of the whole
-    pub(crate) shape: Shape,
-}
 
 impl Part {
     /// The whole tensor.
@@ -59,46 +23,6 @@ impl Part {
     pub(crate) fn added_to(&self, mut other: Tensor) -> Result<Tensor> {
         other.slice_add(self.slices.clone(), &*self.value.value_ref())?;
         Ok(other)
-    }
-}
-
-/// Whether a pass is recorded.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Mood {
-    Now,
-    Recorded,
-}
-
-/// Formulas for the gradients of several inputs.
-pub(crate) trait Pointwise {
-    /// A kernel with an output for each of these inputs.
-    fn kernel(&self, inputs: &[usize]) -> Box<dyn BlockKernel>;
-    /// The same gradients, recorded; folded, where that is worth it, if the node is given that they are for.
-    fn record(&self, node: Option<&Node>, reads: &[Var], inputs: &[usize]) -> Result<SmallVec<[Var; 4]>>;
-}
-
-/// Takes what a backward function describes.
-pub(crate) type Take<'t> = dyn FnMut(Flow<'_>) -> Result<()> + 't;
-
-/// The backward function of a node that is not a row of pointwise formulas.
-pub(crate) trait Describe: Send + Sync {
-    /// Describes the gradients that are asked for, one after another.
-    fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()>;
-
-    /// The shape that gradients have before they are folded, given that of the output: where all are formulas, element by
-    /// element. For plans, which describe nothing.
-    fn unfolded<'a>(&'a self, _output: &'a Shape) -> Option<&'a Shape> {
-        None
-    }
-
-    /// Whether it is right as well for gradients, and tangents, that all have a further leading axis, see Note [Leading axis].
-    fn leads(&self) -> bool {
-        false
-    }
-
-    /// Whether it describes tangents, too: where the context has some, what each input adds to those of the outputs.
-    fn pushes(&self) -> bool {
-        false
     }
 }
 
@@ -159,18 +83,16 @@ impl Work<'_> {
     }
 }
 
-/// What the backward function of a node sees.
-pub(crate) struct Context<'a> {
-    pub(crate) node: &'a Arc<Node>,
-    pub(crate) grads: &'a [Option<Var>],
-    pub(crate) values: &'a Unpacked,
-    pub(crate) wanted: &'a dyn Fn(usize) -> bool,
-    /// whether what was saved is needed again
-    pub(crate) retain: bool,
-    /// the axis in front of all gradients or tangents, if there is one
-    pub(crate) lead: Lead,
-    /// the tangents of the inputs, where those of the output are asked for, and no gradients
-    pub(crate) tangents: Option<&'a [Option<Var>]>,
+impl Lead {
+    /// A tangent over a shape that its value broadcast to; both have the leading axis.
+    pub(crate) fn over(self, tangent: &Var, full: &Shape) -> Result<Var> {
+        if tangent.shape() == full {
+            return Ok(tangent.clone());
+        }
+        let own = self.aligned(&tangent.dims()[self.axes()..].into(), full.rank() - self.axes());
+        let tangent = if *tangent.shape() == own { tangent.clone() } else { tangent.reshape(&own)? };
+        if own == *full { Ok(tangent) } else { tangent.expand(full) }
+    }
 }
 
 impl Context<'_> {

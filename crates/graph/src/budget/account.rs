@@ -7,7 +7,7 @@ use foldback_tensor::{StateCell, Tensor};
 
 /// The storages that are kept now, and what values are that were given up.
 #[derive(Default)]
-pub(super) struct Account(StateCell<Book>);
+pub(crate) struct Account(StateCell<Book>);
 
 #[derive(Default)]
 struct Book {
@@ -29,7 +29,7 @@ impl Account {
     }
 
     /// Whether somebody keeps a tensor's storage.
-    pub(super) fn keeps(&self, t: &Tensor) -> bool {
+    pub(crate) fn keeps(&self, t: &Tensor) -> bool {
         t.holding().is_some_and(|h| self.0.update(|book| book.storages.contains_key(&h.storage)))
     }
 
@@ -55,19 +55,19 @@ impl Account {
 }
 
 /// A tensor that is kept and counted.
-pub(super) struct Deposit {
+pub(crate) struct Deposit {
     // In this order: a storage is taken out of the books before it is freed, and another may have its address.
     _entry: Option<Entry>,
     pub(super) tensor: Tensor,
 }
 
 impl Deposit {
-    pub(super) fn new(tensor: Tensor, account: &Arc<Account>) -> Deposit {
+    pub(crate) fn new(tensor: Tensor, account: &Arc<Account>) -> Deposit {
         Deposit { _entry: Entry::of(&tensor, account), tensor }
     }
 
     /// One that lies in a leaf, or for other reasons does not count.
-    pub(super) fn uncounted(tensor: Tensor) -> Deposit {
+    pub(crate) fn uncounted(tensor: Tensor) -> Deposit {
         Deposit { _entry: None, tensor }
     }
 }

@@ -19,7 +19,7 @@ use crate::rule::RuleValue;
 pub(crate) struct Made {
     /// larger than those of what it is made of
     pub(super) number: u64,
-    pub(super) shape: Shape,
+    pub(crate) shape: Shape,
     pub(crate) bytes: usize,
     /// none if it cannot be computed again, or not cheaply
     pub(super) recipe: Option<Recipe>,
@@ -29,13 +29,13 @@ pub(crate) struct Made {
 
 /// How to compute a value.
 pub(crate) struct Recipe {
-    pub(super) value: RuleValue,
-    pub(super) numbers: [f64; 2],
-    pub(super) sources: SmallVec<[MadeOf; 2]>,
+    pub(crate) value: RuleValue,
+    pub(crate) numbers: [f64; 2],
+    pub(crate) sources: SmallVec<[MadeOf; 2]>,
 }
 
 /// What a value is made of.
-pub(super) enum MadeOf {
+pub(crate) enum MadeOf {
     /// kept with it
     Base(Deposit),
     Made(Arc<Made>),
@@ -56,7 +56,7 @@ struct Standing {
 const FARTHEST: usize = 256;
 
 impl Made {
-    pub(super) fn new(
+    pub(crate) fn new(
         shape: Shape,
         bytes: usize,
         recipe: Option<Recipe>,
@@ -168,10 +168,10 @@ impl Drop for Made {
 }
 
 /// A node's hold on a value that it saves.
-pub(super) struct Keeper(Arc<Made>);
+pub(crate) struct Keeper(Arc<Made>);
 
 impl Keeper {
-    pub(super) fn new(made: Arc<Made>, t: &Tensor) -> Keeper {
+    pub(crate) fn new(made: Arc<Made>, t: &Tensor) -> Keeper {
         made.standing.update(|now| {
             now.keepers += 1;
             if now.given_up.is_none() && now.kept.is_none() {
@@ -181,7 +181,7 @@ impl Keeper {
         Keeper(made)
     }
 
-    pub(super) fn made(&self) -> &Arc<Made> {
+    pub(crate) fn made(&self) -> &Arc<Made> {
         &self.0
     }
 }

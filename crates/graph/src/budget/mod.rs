@@ -2,9 +2,9 @@
 //! needs them.
 
 mod account;
+mod kept;
 mod made;
 mod recomputed;
-mod recorded;
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -16,14 +16,15 @@ use foldback_tensor::{StateCell, counted};
 
 use crate::mode::BudgetMode;
 use account::Account;
-pub(crate) use made::Made;
+pub(crate) use account::Deposit;
+pub(crate) use kept::{Budgeted, KeptPlace, KeptValue};
+pub(crate) use made::{Keeper, Made, MadeOf, Recipe};
 pub(crate) use recomputed::{Material, Recomputed};
-pub(crate) use recorded::{Budgeted, KeptValue, recipe, within_budget};
 
 /// A stretch of a program whose graph has a budget.
 pub(crate) struct Scope {
     budget: usize,
-    account: Arc<Account>,
+    pub(crate) account: Arc<Account>,
     candidates: StateCell<Candidates>,
 }
 
@@ -66,7 +67,7 @@ impl Drop for Inside {
 
 impl Scope {
     /// Has a value be a candidate, if it is one.
-    fn consider(&self, made: &Arc<Made>) {
+    pub(crate) fn consider(&self, made: &Arc<Made>) {
         if made.recipe.is_some() && made.bytes > 0 {
             let size = (made.bytes, Reverse(made.number));
             self.candidates.update(|c| drop(c.next.insert(size, Arc::downgrade(made))));
@@ -74,7 +75,7 @@ impl Scope {
     }
 
     /// Gives up values until the budget is met, or none is left that could be.
-    fn settle(&self) {
+    pub(crate) fn settle(&self) {
         while self.account.kept() > self.budget
             && let Some((size, candidate)) = self.candidates.update(|c| c.next.pop_last())
         {

@@ -21,10 +21,10 @@ use smallvec::SmallVec;
 use crate::error::{GraphFacts, Result};
 use crate::functional::{Arguments, Outputs};
 use crate::mode::{LineGuard, enable_grad, is_grad_enabled, location};
-use crate::node::{Edge, Node, NodeKind, SavedValues, next_number};
+use crate::node::{Context, Describe, Edge, Flow, Node, NodeKind, Take, Var, VarKind, Work, next_number};
+use crate::record::note;
 use crate::rule::Slot;
-use crate::var::{Var, VarKind};
-use crate::work::{Context, Describe, Flow, Take, Work};
+use crate::saved::SavedValues;
 pub use draws::draw_from;
 use draws::{record, replay};
 use sketch::Sketch;
@@ -150,6 +150,7 @@ fn apply(run: Run, inputs: Vec<Var>) -> Result<Vec<Var>> {
     let checkpoint = Box::new(Checkpoint { run, generator, draws, sketch, operands: places });
     let kind = NodeKind::Function("checkpoint", checkpoint);
     let node = Node::of_results(kind, edges, &results, saved, location());
+    note(&node, &results);
     // What was not recorded inside, an operand for instance, and what is there twice, is as it is without a checkpoint.
     let inner: Vec<Option<Edge>> =
         outputs.iter().map(|v| v.edge().filter(|e| e.node.sequence >= first)).collect();

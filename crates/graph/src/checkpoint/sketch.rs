@@ -5,8 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use foldback_tensor::counted;
 
-use crate::node::Edge;
-use crate::var::Var;
+use crate::node::{Edge, Var};
 
 /// The operations that lead to some results, from the results down, and a digest of each: the shapes and types of its
 /// outputs, the shapes of what it saved, and where its edges lead.

@@ -8,22 +8,19 @@
 
 use std::sync::Arc;
 
-use foldback_tensor::kernel::{self, Target};
-use foldback_tensor::{BroadcastWarning, Shape, Tensor, broadcast_warning};
+use foldback_tensor::{BroadcastWarning, Tensor, broadcast_warning};
 use smallvec::SmallVec;
 
-use super::deliver::{Job, in_backward, in_gradient, place};
 use super::describe::{choose, operand};
+use super::job::{Job, fitted, place};
 use super::{GraphTask, is_wanted};
 use crate::error::Result;
 use crate::gradient::add_gradients;
 use crate::hooks::Hooks;
 use crate::lead::Lead;
 use crate::mode::LineGuard;
-use crate::node::{Edge, InputMetadata, Node, NodeKind};
+use crate::node::{Context, Describe, Edge, Flow, InputMetadata, Node, NodeKind, Var, VarKind};
 use crate::rule::{Rule, RuleKernel};
-use crate::var::{Var, VarKind};
-use crate::work::{Context, Describe, Flow};
 
 impl GraphTask {
     /// Runs a node with `count` gradients for each of its outputs that has any.
@@ -124,7 +121,7 @@ impl GraphTask {
                     Ok(())
                 })
             };
-            function.describe(&ctx, &mut take).map_err(|e| in_backward(node, e))?;
+            function.describe(&ctx, &mut take).map_err(|e| node.in_backward(e))?;
             found.push(these);
         }
         for input in 0..node.next_edges.len() {
@@ -209,50 +206,6 @@ pub(super) fn joined_with_zeros(list: Vec<Option<Var>>, meta: &InputMetadata) ->
     let zeros = || Tensor::try_zeros_with(&meta.shape, meta.dtype).map(Var::constant);
     let list = list.into_iter().map(|g| g.map_or_else(zeros, Ok)).collect::<Result<Vec<_>>>()?;
     joined(&list).map(Some)
-}
-
-/// Gradients in the shapes and types of their inputs; behind a leading axis, with axes of size 1 where they had more.
-pub(super) fn fitted(
-    node: &Node,
-    inputs: &[usize],
-    job: Job<'_>,
-    batch: Option<usize>,
-) -> Result<SmallVec<[Var; 2]>> {
-    // What is as large as its reads together has as many axes as the one with the most.
-    let rank = match &job {
-        Job::Value(g) => g.rank(),
-        Job::Shared(g) => g.rank(),
-        Job::Part(part) => part.shape.rank(),
-        Job::Product(a, b) => a.rank().max(b.rank()),
-        Job::Kernel(_, reads) => reads.iter().map(|t| t.rank()).max().unwrap_or(0),
-    };
-    let rank = rank - usize::from(batch.is_some() && rank > 0);
-    let metas: SmallVec<[_; 2]> = inputs.iter().filter_map(|&i| place(node, i)).map(|p| p.1).collect();
-    let shapes: SmallVec<[Shape; 2]> = metas.iter().map(|m| Lead(batch).aligned(&m.shape, rank)).collect();
-    let target = |i: usize| Target { dtype: Some(metas[i].dtype), ..Target::of(&shapes[i]) };
-    if metas.len() < inputs.len() {
-        return Ok(SmallVec::new());
-    }
-    let one = |t: Result<Tensor>| Ok(smallvec::smallvec![Var::constant(t?)]);
-    let gradients = match job {
-        Job::Value(Var { kind: VarKind::Constant(t) }) => one(kernel::sum_onto("sum_to_size", &t, target(0))),
-        Job::Value(g) => {
-            let folded = if *g.shape() == shapes[0] { Ok(g) } else { g.sum_to_size(shapes[0].clone()) };
-            folded.and_then(|g| g.try_to(metas[0].dtype)).map(|g| smallvec::smallvec![g])
-        }
-        Job::Shared(t) => one(kernel::sum_onto("sum_to_size", t, target(0))),
-        Job::Part(part) => part.whole().map(|g| smallvec::smallvec![g]),
-        Job::Product(a, b) => one(kernel::matmul_to("matmul", a, b, target(0))),
-        Job::Kernel(kernel, reads) if inputs.len() == 1 => {
-            one(kernel::fold_to(node.name(), kernel, reads, target(0)))
-        }
-        Job::Kernel(kernel, reads) => {
-            let targets = (0..inputs.len()).map(target).collect();
-            kernel::fold_jointly(node.name(), kernel, reads, targets)
-                .map(|sums| sums.into_iter().map(Var::constant).collect())
-        }
-    };
-    gradients.map_err(|e| in_gradient(node, inputs[0], e))
 }
 
 #[cfg(test)]

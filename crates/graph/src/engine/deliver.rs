@@ -3,30 +3,15 @@
 
 use std::collections::HashSet;
 
+use foldback_tensor::Tensor;
 use foldback_tensor::kernel::{self, BlockKernel, Target};
-use foldback_tensor::{Tensor, TensorFacts};
 use smallvec::SmallVec;
 
 use super::GraphTask;
-use super::batch::fitted;
-use crate::error::{Error, GraphFacts, Result};
+use super::job::{Job, fitted, in_gradient, place};
+use crate::error::{Error, Result};
 use crate::gradient::{add_gradients, add_tensors};
-use crate::node::{Edge, InputMetadata, Node};
-use crate::var::{Var, VarKind};
-use crate::work::Part;
-
-/// A gradient as it is to be computed, see Note [Described work]: what is left of `Work` once the pass has chosen.
-pub(crate) enum Job<'a> {
-    Value(Var),
-    /// a value that somebody else has, too
-    Shared(&'a Tensor),
-    /// zeros but for a part
-    Part(&'a Part),
-    /// a matrix product
-    Product(&'a Tensor, &'a Tensor),
-    /// a kernel over what it reads, with an output per input
-    Kernel(&'a dyn BlockKernel, &'a [&'a Tensor]),
-}
+use crate::node::{Edge, InputMetadata, Node, Part, Var, VarKind};
 
 impl GraphTask {
     /// Makes the gradients of some inputs of a node fit them, and adds them to what waits there (PyTorch's
@@ -206,25 +191,6 @@ impl GraphTask {
     }
 }
 
-/// The edge that an input's gradient leaves by, and what it must look like.
-#[inline]
-pub(super) fn place(node: &Node, input: usize) -> Option<(&Edge, &InputMetadata)> {
-    let edge = node.next_edges[input].as_ref()?;
-    Some((edge, edge.metadata()))
-}
-
-/// Says in which operation's gradient something went wrong; a shape that cannot be folded is an error of its own.
-#[cold]
-pub(super) fn in_gradient(node: &Node, input: usize, source: Error) -> Error {
-    match source.facts() {
-        Some(TensorFacts::Expand { from, to, .. }) => {
-            let (op, expected, found, location) = (node.name(), from.clone(), to.clone(), node.location);
-            GraphFacts::GradientShape { op, input, expected, found, location }.into()
-        }
-        _ => in_backward(node, source),
-    }
-}
-
 /// Says in which operation's gradient that of a leaf was refused, once it was summed: in the earliest of those that the leaf
 /// is an operand of, which came last.
 #[cold]
@@ -242,29 +208,7 @@ pub(crate) fn in_sum(roots: &[Edge], leaf: &Node, source: Error) -> Error {
         }
     }
     match last {
-        Some(node) => in_backward(node, source.named(node.name())),
+        Some(node) => node.in_backward(source.named(node.name())),
         None => source.named("backward").with_location(None),
     }
-}
-
-/// Says in which operation's gradient a tensor's operation was refused. That has no line of its own: it is the library's.
-/// Other errors stay as they are, a user's own among them.
-#[cold]
-pub(crate) fn in_backward(node: &Node, source: Error) -> Error {
-    if source.facts::<TensorFacts>().is_some() {
-        in_function(node, source).with_location(None)
-    } else {
-        source
-    }
-}
-
-/// The same for a function of a user's own, whose line inside it stays.
-#[cold]
-pub(crate) fn in_function(node: &Node, source: Error) -> Error {
-    if source.facts::<TensorFacts>().is_none() {
-        return source;
-    }
-    let at = source.location();
-    let source = source.with_location(None);
-    Error::from(GraphFacts::Backward { op: node.name(), location: node.location, source }).with_location(at)
 }

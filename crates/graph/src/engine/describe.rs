@@ -7,16 +7,15 @@ use foldback_tensor::kernel::{BlockKernel, JointKernel};
 use foldback_tensor::{DType, GRAIN, Shape, Tensor};
 use smallvec::SmallVec;
 
-use super::deliver::{Job, in_backward};
+use super::folded::{is_worth_it, record_folded};
+use super::job::Job;
 use super::{GraphTask, is_wanted, nodes_towards};
 use crate::error::Result;
-use crate::folded::{is_worth_it, record_folded};
 use crate::lead::Lead;
 use crate::mode::LineGuard;
-use crate::node::{Edge, Node, NodeKind, Unpacked};
+use crate::node::{Context, Describe, Edge, Flow, Mood, Node, NodeKind, Var, VarKind, Work};
 use crate::rule::{Gradient, Rule, RuleFormula, RuleKernel, Slot};
-use crate::var::{Var, VarKind};
-use crate::work::{Context, Describe, Flow, Mood, Work};
+use crate::saved::Unpacked;
 
 impl GraphTask {
     /// Runs a node that has received a gradient for one of its outputs at least.
@@ -57,7 +56,7 @@ impl GraphTask {
             }
             work => choose(mood, folding, &to, work, |inputs, job| self.hand_on(node, inputs, job)),
         };
-        function.describe(&ctx, &mut take).map_err(|e| in_backward(node, e))?;
+        function.describe(&ctx, &mut take).map_err(|e| node.in_backward(e))?;
         drop(path);
         if !onward.is_empty() {
             self.go_on(node, onward);
@@ -206,7 +205,7 @@ pub(crate) fn record_formula(
         Some(to) => record_folded(ctx.node.name(), &kernel, &reads, to, trace),
         None => trace(&reads),
     };
-    recorded.map_err(|e| in_backward(ctx.node, e))
+    recorded.map_err(|e| ctx.node.in_backward(e))
 }
 
 /// Turns what is described into what is to be computed: in the form for now, or in the one that is recorded, which is always a

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::GraphTask;
 use crate::error::Result;
-use crate::hooks::Gathering;
+use crate::hooks::{Gathering, Hooks};
 use crate::node::{Edge, Node};
 
 /// Leaves that do not wait, with the number of the first node that uses each; the largest number last.
@@ -64,5 +64,5 @@ impl GraphTask {
 }
 
 fn is_early(node: &Node) -> bool {
-    node.hooks.get().is_some_and(|hooks| hooks.follow())
+    Hooks::at(node).is_some_and(|hooks| hooks.follow())
 }

@@ -9,12 +9,11 @@ use foldback_tensor::refuse;
 
 use super::GraphTask;
 use super::batch::{at, joined_with_zeros};
-use super::deliver::place;
+use super::job::place;
 use super::queue::Buffer;
 use crate::error::{GraphFacts, Result};
 use crate::hooks::{Gathering, Gradients, Hooks, Registered};
-use crate::node::{Edge, InputMetadata, Node};
-use crate::var::{Var, VarKind};
+use crate::node::{Edge, InputMetadata, Node, Var, VarKind};
 
 impl GraphTask {
     /// Runs the hooks of a node's outputs, and keeps its gradients.
@@ -22,7 +21,7 @@ impl GraphTask {
         for (nr, slot) in buffer.iter_mut().enumerate() {
             let Some(mut grad) = slot.take() else { continue };
             let mut kept = node.as_leaf().is_some_and(|leaf| leaf.requires_grad.load(Ordering::Relaxed));
-            if let Some(hooks) = node.hooks.get() {
+            if let Some(hooks) = Hooks::at(node) {
                 let retain;
                 (grad, retain) = match self.batch {
                     Some(count) => self.run_hooks_batched(node, hooks, nr as u32, &grad, count)?,
@@ -41,7 +40,7 @@ impl GraphTask {
             if node.as_leaf().is_none() {
                 *slot = Some(grad.clone());
             }
-            match node.hooks.get() {
+            match Hooks::at(node) {
                 _ if !staged => {}
                 Some(hooks) if hooks.follow() => {
                     self.accumulate(node, hooks, grad, roots)?;
@@ -79,7 +78,7 @@ impl GraphTask {
         if !node.next_edges.iter().flatten().any(|edge| self.is_on_path(edge)) {
             return Ok(());
         }
-        match node.hooks.get() {
+        match Hooks::at(node) {
             Some(hooks) if hooks.are_on_node() => self.call_between_hooks(node, hooks, grads),
             _ => self.call(node, &grads),
         }

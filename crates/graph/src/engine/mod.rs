@@ -9,7 +9,9 @@ mod batch;
 mod deliver;
 mod describe;
 mod early;
+mod folded;
 mod hooked;
+mod job;
 mod queue;
 #[cfg(test)]
 pub(crate) mod trace;
@@ -24,12 +26,13 @@ use crate::gradient::{add_in_place, dense};
 use crate::hooks::{Callbacks, Gathering, Gradients, Hooks};
 use crate::levels::deeper;
 use crate::mode::GradMode;
-use crate::node::{Edge, Node, next_number};
+use crate::node::{Edge, Node, Var, next_number};
 use crate::profile;
-use crate::var::Var;
-pub(crate) use deliver::{Job, in_backward, in_function, in_sum};
+pub(crate) use deliver::in_sum;
 pub(crate) use describe::{choose, record_formula};
 use early::Early;
+pub(crate) use folded::{is_worth_it, record_folded};
+pub(crate) use job::Job;
 use queue::{Queue, Ready};
 
 /// How a backward pass is to run.
@@ -107,6 +110,19 @@ impl GraphTask {
         self.path = Some(Arc::new(nodes_towards(roots, lowest, |number| targets.contains(&number))));
     }
 
+    /// The derivatives of one variable with respect to others, as `grad` computes them; none where it does not depend on one.
+    pub(crate) fn derive(
+        root: Edge,
+        seed: Var,
+        inputs: &[Edge],
+        options: Options,
+    ) -> Result<Vec<Option<Var>>> {
+        let (mut task, roots) = (GraphTask::new(options), [root]);
+        task.limit_to(&roots, inputs, false);
+        task.add(&roots[0], seed);
+        task.run(&roots)
+    }
+
     /// Runs all nodes from the roots, commits the gradients of leaves and returns what was caught.
     pub(crate) fn run(mut self, roots: &[Edge]) -> Result<Vec<Option<Var>>> {
         deeper(move || {
@@ -179,7 +195,7 @@ impl GraphTask {
         }
         #[cfg(test)]
         VISITED.set(VISITED.get() + 1);
-        if node.hooks.get().is_some() || !self.captures.is_empty() || node.as_leaf().is_some() {
+        if node.attached.get().is_some() || !self.captures.is_empty() || node.as_leaf().is_some() {
             self.visit(&node, &mut buffer, roots)?;
             return self.call_visited(&node, buffer);
         }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::node::Node;
-use crate::var::Var;
+use crate::node::{Node, Var};
 
 /// Nodes with gradients. Mostly there is one, whose inputs are about to take its place: the one with the largest number
 /// is kept apart from the others. The backward pass of W8 takes 0.85 of the time.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use foldback_tensor::{Shape, Tensor, broadcast_shapes};
 
-use super::deliver::Job;
+use super::job::Job;
 use crate::node::Node;
 
 /// The node's number, the input, and the shape of its gradient before it is folded.

@@ -9,9 +9,8 @@ use smallvec::smallvec;
 use super::own::Parts;
 use crate::error::{GraphFacts, Result};
 use crate::fuse::{Fused, Operands};
+use crate::node::{Flow, Var};
 use crate::rule::Slot;
-use crate::var::Var;
-use crate::work::Flow;
 
 /// What the backward function of an operation of one's own sees.
 ///
@@ -23,6 +22,12 @@ use crate::work::Flow;
 pub struct FunctionContext<'a, S = ()> {
     pub(super) parts: Parts<'a>,
     pub(super) saved: &'a S,
+}
+
+impl<'a> Parts<'a> {
+    pub(super) fn context<S>(self, saved: &'a S) -> FunctionContext<'a, S> {
+        FunctionContext { parts: self, saved }
+    }
 }
 
 impl<S> FunctionContext<'_, S> {

@@ -6,7 +6,7 @@ use smallvec::{SmallVec, smallvec};
 use super::own::Given;
 use crate::error::Result;
 use crate::hooks::HookResult;
-use crate::var::Var;
+use crate::node::Var;
 
 /// What the forward function of an [`Operation`](crate::Operation) returns: a tensor, an array of them, a pair of either
 /// and what to keep for the backward function, or a `Result` of any of these. What is kept is of any type, and is dropped

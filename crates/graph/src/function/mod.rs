@@ -14,7 +14,7 @@ pub use operation::Operation;
 
 use crate::error::{GraphFacts, Result};
 use crate::input::{AsInput, variables_of};
-use crate::var::Var;
+use crate::node::Var;
 use own::{Declared, record};
 
 /// An operation of one's own.

@@ -12,8 +12,7 @@ use super::own::{Backward, Declared, Parts, record};
 use crate::error::{GraphFacts, Result};
 use crate::fuse::Operands;
 use crate::input::variables_of;
-use crate::var::Var;
-use crate::work::Context;
+use crate::node::{Context, Var};
 
 /// An operation of one's own, made of two closures: one computes outputs from `N` tensors, the other computes the gradients
 /// of the inputs from those of the outputs. `V` is what a call returns, a variable or an array of them.

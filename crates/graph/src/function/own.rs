@@ -5,14 +5,11 @@ use std::cell::RefCell;
 use foldback_tensor::{Tensor, refuse};
 use smallvec::SmallVec;
 
-use super::context::FunctionContext;
-use crate::engine::in_function;
 use crate::error::{GraphFacts, Result};
 use crate::mode::is_grad_enabled;
-use crate::record::{Reads, record_own};
+use crate::node::{Context, Flow, Take, Var};
+use crate::record::{Reads, record_function};
 use crate::rule::Slot;
-use crate::var::Var;
-use crate::work::{Context, Flow, Take};
 
 /// One per input, where there is one.
 pub(super) type Given = SmallVec<[Option<Var>; 2]>;
@@ -60,12 +57,6 @@ pub(super) struct Parts<'a> {
     pub(super) take: &'a dyn Fn(Flow<'_>) -> Result<()>,
 }
 
-impl<'a> Parts<'a> {
-    pub(super) fn context<S>(self, saved: &'a S) -> FunctionContext<'a, S> {
-        FunctionContext { parts: self, saved }
-    }
-}
-
 /// Records what was computed; without a tracked input, or a differentiable output, there is nothing to record.
 #[track_caller]
 pub(super) fn record(
@@ -80,7 +71,7 @@ pub(super) fn record(
         slots.push(Slot::Output(0));
     }
     let (name, constants) = (declared.name, declared.non_differentiable.clone());
-    let mut vars = record_own(name, inputs, outputs, Reads::All(&slots), || {
+    let mut vars = record_function(name, inputs, outputs, Reads::All(&slots), || {
         let backward = backward();
         Box::new(move |ctx: &Context<'_>, take: &mut Take<'_>| run(&declared, &*backward, ctx, take))
     });
@@ -98,7 +89,7 @@ fn run(declared: &Declared, backward: &dyn Backward, ctx: &Context<'_>, take: &m
     let take = RefCell::new(take);
     let take = |flow: Flow<'_>| (*take.borrow_mut())(flow);
     let parts = Parts { inner: ctx, declared, take: &take };
-    let mut gradients = backward.run(parts).map_err(|e| in_function(ctx.node, e))?;
+    let mut gradients = backward.run(parts).map_err(|e| ctx.node.in_function(e))?;
     // A surplus of None is forgiven, as in PyTorch.
     while gradients.len() > expected && gradients.last().is_some_and(Option::is_none) {
         gradients.pop();

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::input::{AsInput, variables_of};
-use crate::var::Var;
+use crate::node::Var;
 
 /// Where a function is to be differentiated, or in which direction: `&t` is one value, for which the function gets a `&Var`;
 /// `[&a, &b]` are several, for which it gets a `&[Var; 2]`; with a `Vec` it gets a `&Vec<Var>`. Values are variables, tensors

@@ -1,21 +1,20 @@
 //! A function that was called to be differentiated: its arguments, its outputs and what it recorded between them.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
 use std::sync::Arc;
 
-use foldback_tensor::{Here, Tensor, refuse};
+use foldback_tensor::{Here, refuse};
 
 use super::arguments::{Arguments, Outputs};
 use super::forward::Forward;
+use super::reverse::{between, pull, zero, zeros};
 use crate::error::{GraphFacts, Result};
 use crate::grad::Grad;
 use crate::lead::Lead;
 use crate::mode::{enable_grad, is_grad_enabled};
-use crate::node::{Edge, Node};
+use crate::node::{Edge, Node, Var};
 use crate::record::record_rule;
 use crate::rule::{Gradient, Rule};
-use crate::var::Var;
 
 /// A variable of its own for a value that has a history: derivatives for an argument are not those for the variable that was
 /// given, which the function may capture, too.
@@ -136,32 +135,6 @@ impl Call {
     }
 }
 
-/// The gradients of roots that have a history, zeros for what they do not depend on.
-pub(super) fn pull(
-    roots: &[&Var],
-    seeds: &[&Var],
-    inputs: &[Var],
-    batch: Option<usize>,
-    recorded: bool,
-) -> Result<Vec<Var>> {
-    if roots.is_empty() {
-        return zeros(inputs, batch);
-    }
-    let pass = Grad::new(roots, inputs).seeds(seeds).is_grads_batched(batch.is_some());
-    let gradients = pass.retain_graph(true).create_graph(recorded).materialize_grads(true).pass()?;
-    Ok(gradients.into_iter().flatten().collect())
-}
-
-/// Zeros for each of some values.
-fn zeros(like: &[Var], batch: Option<usize>) -> Result<Vec<Var>> {
-    like.iter().map(|v| zero(v, batch)).collect()
-}
-
-fn zero(like: &Var, batch: Option<usize>) -> Result<Var> {
-    let shape = Lead(batch).shape(like.shape());
-    Tensor::try_zeros_with(shape, like.dtype()).nowhere().map(Var::constant)
-}
-
 fn directions(op: &'static str, what: &'static str, values: &[Var], v: Vec<Var>) -> Result<Vec<Var>> {
     if v.len() != values.len() {
         return refuse(GraphFacts::DirectionCount { op, what, expected: values.len(), found: v.len() });
@@ -177,21 +150,4 @@ fn directions(op: &'static str, what: &'static str, values: &[Var], v: Vec<Var>)
 
 fn edges(values: &[Var]) -> Vec<Option<Edge>> {
     values.iter().map(Var::edge).collect()
-}
-
-/// The nodes that some values come from, in order, back to the one with the number `lowest`; and whether anything lies
-/// beyond.
-pub(super) fn between(ends: &[Option<Edge>], lowest: u64) -> (Vec<Arc<Node>>, bool) {
-    let (mut nodes, mut seen, mut beyond) = (Vec::new(), HashSet::new(), false);
-    let mut stack: Vec<Arc<Node>> = ends.iter().flatten().map(|e| e.node.clone()).collect();
-    while let Some(node) = stack.pop() {
-        if node.sequence < lowest {
-            beyond = true;
-        } else if seen.insert(node.sequence) {
-            stack.extend(node.next_edges.iter().flatten().map(|e| e.node.clone()));
-            nodes.push(node);
-        }
-    }
-    nodes.sort_unstable_by_key(|n| n.sequence);
-    (nodes, beyond)
 }

@@ -17,19 +17,18 @@ use foldback_tensor::Tensor;
 use foldback_tensor::kernel::{self, Target};
 use smallvec::SmallVec;
 
-use super::call::{between, pull};
+use super::reverse::{between, pull};
 use crate::budget::Recomputed;
 #[cfg(test)]
 use crate::engine::trace;
-use crate::engine::{Job, choose, in_backward, record_formula};
+use crate::engine::{Job, choose, record_formula};
 use crate::error::{Error, GraphFacts, Result};
 use crate::gradient::add_gradients;
 use crate::lead::Lead;
 use crate::mode::{GradMode, LineGuard};
-use crate::node::{Edge, Node, NodeKind, Unpacked, next_number};
+use crate::node::{Context, Describe, Edge, Flow, Mood, Node, NodeKind, Var, Work, next_number};
 use crate::rule::{Rule, RuleKernel, Slot};
-use crate::var::Var;
-use crate::work::{Context, Describe, Flow, Mood, Work};
+use crate::saved::Unpacked;
 
 /// How tangents are computed.
 pub(super) struct Forward {
@@ -106,7 +105,7 @@ impl Forward {
             NodeKind::Function(_, function) => self.function(node, &**function, inputs),
             NodeKind::AccumulateGrad(_) => Ok(Tangents::new()),
         }
-        .map_err(|e| without_forward(node, in_backward(node, e)))
+        .map_err(|e| without_forward(node, node.in_backward(e)))
     }
 
     fn rule(

@@ -5,7 +5,7 @@ use foldback_tensor::{Here, Shape, Tensor};
 use super::arguments::{Arguments, Outputs};
 use super::call::Call;
 use crate::error::Result;
-use crate::var::Var;
+use crate::node::Var;
 
 /// The Jacobian of a function, by one backward pass for all its outputs (`torch.func.jacrev`,
 /// `torch.autograd.functional.jacobian`).

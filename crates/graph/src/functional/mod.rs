@@ -4,17 +4,19 @@ mod arguments;
 mod call;
 mod forward;
 mod matrices;
+mod reverse;
 #[cfg(test)]
 mod tests;
 
 use foldback_tensor::Here;
 
 pub use arguments::{Arguments, Outputs};
-use call::{Call, pull};
+use call::Call;
 pub use matrices::{hessian, jacfwd, jacobian};
+use reverse::pull;
 
 use crate::error::Result;
-use crate::var::Var;
+use crate::node::Var;
 
 /// A function's value at `inputs`, and `v` times its Jacobian there: the gradients of its outputs, summed with weights `v`.
 ///

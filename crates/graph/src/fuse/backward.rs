@@ -4,13 +4,11 @@ use foldback_tensor::kernel::{self, ReducedShapes, Target};
 use foldback_tensor::{Shape, Tensor};
 use smallvec::SmallVec;
 
-use super::derived::{Derived, PerOperand};
+use super::derived::{Derived, record};
 use crate::error::Result;
 use crate::lead::Lead;
+use crate::node::{Context, Describe, Flow, Mood, Take, Var, Work};
 use crate::rule::Slot;
-use crate::traced::trace_many;
-use crate::var::Var;
-use crate::work::{Context, Describe, Flow, Mood, Take, Work};
 
 /// A fused operation as its node remembers it.
 pub(super) struct FusedBackward<D> {
@@ -112,19 +110,4 @@ fn unreduced(g: Var, reduced: Option<&(ReducedShapes, bool)>, n: Lead) -> Result
     let g = g.expand(n.shape(&reduction.full))?;
     // Expanded before it is divided: nothing is divided by zero when there are no elements.
     if *mean { g.div(reduction.count as f64) } else { Ok(g) }
-}
-
-/// The gradients as recorded values, unreduced, computed in the operation's type as in the kernel.
-pub(super) fn record(formula: &dyn Derived, reads: &[&Var], inputs: &[usize]) -> Result<PerOperand<Var>> {
-    let dtype = reads[0].dtype();
-    let reads: PerOperand<Var> =
-        reads.iter().map(|&v| if v.dtype() == dtype { v.clone() } else { v.to(dtype) }).collect();
-    let reads: SmallVec<[&Var; 8]> = reads.iter().collect();
-    let slopes = trace_many(&reads, &|x| {
-        let slopes = formula.slopes_of(x, inputs);
-        inputs.iter().map(|&k| slopes[k].expect("only operands in use are wanted")).collect()
-    })?;
-    // A slope of zero may have forgotten its shape.
-    let full = reads[0].shape();
-    slopes.into_iter().map(|s| if s.shape() == full { Ok(s) } else { s.expand(&*full) }).collect()
 }

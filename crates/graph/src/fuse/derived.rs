@@ -5,14 +5,12 @@ use std::array;
 use foldback_tensor::kernel::{BlockKernel, Dual, FloatKernel, FloatOps, Formula, GradientKernel, Real};
 use smallvec::SmallVec;
 
-use super::backward::record;
 use super::names::Names;
+use crate::engine::{is_worth_it, record_folded};
 use crate::error::Result;
-use crate::folded::{is_worth_it, record_folded};
-use crate::node::Node;
-use crate::traced::Traced;
-use crate::var::Var;
-use crate::work::Pointwise;
+use crate::node::{Node, Pointwise, Var};
+use crate::rule::Traced;
+use crate::traced::trace_many;
 
 /// One item per operand.
 pub(super) type PerOperand<T> = SmallVec<[T; 4]>;
@@ -84,4 +82,19 @@ where
         Dual::seeded(operand(k), array::from_fn(along))
     });
     formula.eval::<Dual<R, N>>(duals).slopes.into_iter().collect()
+}
+
+/// The gradients as recorded values, unreduced, computed in the operation's type as in the kernel.
+pub(super) fn record(formula: &dyn Derived, reads: &[&Var], inputs: &[usize]) -> Result<PerOperand<Var>> {
+    let dtype = reads[0].dtype();
+    let reads: PerOperand<Var> =
+        reads.iter().map(|&v| if v.dtype() == dtype { v.clone() } else { v.to(dtype) }).collect();
+    let reads: SmallVec<[&Var; 8]> = reads.iter().collect();
+    let slopes = trace_many(&reads, &|x| {
+        let slopes = formula.slopes_of(x, inputs);
+        inputs.iter().map(|&k| slopes[k].expect("only operands in use are wanted")).collect()
+    })?;
+    // A slope of zero may have forgotten its shape.
+    let full = reads[0].shape();
+    slopes.into_iter().map(|s| if s.shape() == full { Ok(s) } else { s.expand(&*full) }).collect()
 }

@@ -9,9 +9,7 @@ use super::operands::variables;
 use super::{Fused, Reduced};
 use crate::error::Result;
 use crate::input::Input;
-use crate::node::Node;
-use crate::var::Var;
-use crate::work::{Pointwise, Work};
+use crate::node::{Node, Pointwise, Var, Work};
 
 impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
     /// Describes the formula over operands as a gradient.

@@ -4,7 +4,7 @@ use foldback_tensor::{DType, Tensor};
 
 use super::derived::PerOperand;
 use crate::input::{AsInput, Input};
-use crate::var::Var;
+use crate::node::Var;
 
 /// The operands of a fused operation: an array, or a tuple where they are of different kinds.
 ///

@@ -12,7 +12,7 @@ use super::result::looked;
 use crate::dismantle::{Rest, drop_all};
 use crate::error::{GraphFacts, Result};
 
-pub(crate) type Callback = Box<dyn FnOnce() -> Result<()>>;
+type Callback = Box<dyn FnOnce() -> Result<()>>;
 /// What a pass is to do, in this order.
 type Queued = VecDeque<Callback>;
 
@@ -52,7 +52,9 @@ impl Drop for Callbacks {
     fn drop(&mut self) {
         RUNNING.set(self.nested);
         // Those of a pass that failed are a user's, whose `Drop` may panic while this thread does.
-        drop_all(put(std::mem::take(&mut self.outer)).into_iter().map(Rest::Callback));
+        drop_all(
+            put(std::mem::take(&mut self.outer)).into_iter().map(|callback| Rest::Other(Box::new(callback))),
+        );
     }
 }
 

@@ -5,8 +5,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use super::{Gradients, Hook, HookHandle, HookResult, Hooks, Registered};
-use crate::node::Node;
-use crate::var::{Var, VarKind};
+use crate::node::{Node, Var, VarKind};
 
 /// A handle on the operation that made a variable, see [`Var::grad_fn`]. It keeps the graph alive, as a variable does.
 ///

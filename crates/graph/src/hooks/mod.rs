@@ -15,19 +15,18 @@ mod variable;
 use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use foldback_tensor::StateCell;
 use smallvec::SmallVec;
 
-use crate::anomaly::{Origin, expect_finite_given};
-use crate::dismantle::Rest;
+use crate::anomaly::expect_finite_given;
+use crate::dismantle::{Rest, drop_all};
 use crate::error::Result;
-use crate::node::{InputMetadata, Node};
-use crate::var::{Var, expect_fit};
+use crate::node::{InputMetadata, Node, Var};
 
+pub(crate) use callback::Callbacks;
 pub use callback::queue_callback;
-pub(crate) use callback::{Callback, Callbacks};
 pub use grad_fn::GradFn;
 pub use result::HookResult;
 use retained::Retained;
@@ -58,7 +57,7 @@ impl<F: ?Sized> Registered<F> {
     /// What it returned has to have the shape and the type of what it saw, and to be finite if the pass looks at that.
     pub(crate) fn expect_fit(&self, node: &Node, meta: &InputMetadata, new: &Var, looks: bool) -> Result<()> {
         let what = format_args!("what the hook registered at {} returned", self.line);
-        expect_fit(what, meta, &new.value_ref())?;
+        meta.expect_fit(what, &new.value_ref())?;
         if looks { expect_finite_given(what, node, new) } else { Ok(()) }
     }
 }
@@ -82,8 +81,6 @@ pub(crate) enum Hook {
 #[derive(Default)]
 pub(crate) struct Hooks {
     entries: StateCell<Entries>,
-    /// what the operation is part of the derivative of, as anomaly mode notes it
-    origin: OnceLock<Arc<Origin>>,
 }
 
 #[derive(Default)]
@@ -117,9 +114,17 @@ impl HookHandle {
 }
 
 impl Hooks {
+    /// Those of a node, if it has any.
+    #[inline]
+    pub(crate) fn at(node: &Node) -> Option<&Hooks> {
+        node.attached.get()?.hooks.get()?.downcast_ref()
+    }
+
     /// The entries of a node.
     fn of(node: &Node) -> &StateCell<Entries> {
-        &node.hooks.get_or_init(Default::default).entries
+        let hooks =
+            node.attached.get_or_init(Default::default).hooks.get_or_init(|| Box::new(Hooks::default()));
+        &hooks.downcast_ref::<Hooks>().expect("nobody else puts anything there").entries
     }
 
     fn add(node: &Arc<Node>, hook: Hook) -> HookHandle {
@@ -139,15 +144,6 @@ impl Hooks {
     /// asks once: in a process without such hooks, no node costs anything.
     pub(crate) fn are_watched_for() -> bool {
         WATCHED.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn origin(node: &Node) -> Option<Arc<Origin>> {
-        node.hooks.get()?.origin.get().cloned()
-    }
-
-    /// Notes where an operation comes from; tells whether that was unknown.
-    pub(crate) fn set_origin(node: &Node, origin: &Arc<Origin>) -> bool {
-        node.hooks.get_or_init(Default::default).origin.set(origin.clone()).is_ok()
     }
 
     /// The hooks of some kind, to be run when the list is no longer locked.
@@ -209,12 +205,13 @@ impl Hooks {
     pub(crate) fn accumulated(&self) -> Vec<Arc<Look>> {
         self.pick(|hook| if let Hook::Accumulated(f) = hook { Some(f.clone()) } else { None })
     }
+}
 
-    /// Moves the hooks and the gradients to the list of what is to be dropped.
-    pub(crate) fn give_up(self, list: &mut impl Extend<Rest>) {
-        let entries = self.entries.into_inner();
-        list.extend(entries.hooks.into_values().map(Rest::Hook));
-        list.extend(entries.retained.into_iter().filter_map(|r| r.grad).map(Rest::Gradient));
+/// A hook is a user's, whose `Drop` may panic.
+impl Drop for Hooks {
+    fn drop(&mut self) {
+        let entries = std::mem::take(self.entries.get_mut());
+        drop_all(entries.hooks.into_values().map(|hook| Rest::Other(Box::new(hook))));
     }
 }
 

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use foldback_tensor::Tensor;
 
 use crate::error::Result;
-use crate::var::Var;
+use crate::node::Var;
 
 /// What a hook may return: nothing, what takes the place of what it saw, an `Option` of that, or a `Result` of any of
 /// these, with whose error the pass fails.

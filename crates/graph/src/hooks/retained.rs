@@ -2,8 +2,7 @@
 
 use super::{Entries, Hooks};
 use crate::gradient::add_in_place;
-use crate::node::Node;
-use crate::var::Var;
+use crate::node::{Node, Var};
 
 /// The gradient that an output keeps.
 pub(super) struct Retained {
@@ -36,19 +35,19 @@ impl Hooks {
 
     /// Whether every pass is to leave a gradient at an output.
     pub(crate) fn retains(node: &Node, nr: u32) -> bool {
-        node.hooks.get().is_some_and(|h| h.entries.update(|entries| entries.retains(nr)))
+        Hooks::at(node).is_some_and(|h| h.entries.update(|entries| entries.retains(nr)))
     }
 
     /// The retained gradient of an output; the outer option says whether there is one, or there will be.
     pub(crate) fn retained(node: &Node, nr: u32) -> Option<Option<Var>> {
-        node.hooks.get()?.entries.update(|entries| {
+        Hooks::at(node)?.entries.update(|entries| {
             let retained = entries.retained.iter().find(|r| r.nr == nr)?;
             (retained.always || retained.grad.is_some()).then(|| retained.grad.clone())
         })
     }
 
     pub(crate) fn clear_retained(node: &Node, nr: u32) {
-        if let Some(hooks) = node.hooks.get() {
+        if let Some(hooks) = Hooks::at(node) {
             let take = |entries: &mut Entries| {
                 entries.retained.iter_mut().find(|r| r.nr == nr).and_then(|r| r.grad.take())
             };

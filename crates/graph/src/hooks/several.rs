@@ -9,8 +9,7 @@ use smallvec::SmallVec;
 use super::result::looked;
 use super::{Gradients, Hook, HookHandle, HookResult, Hooks, Look};
 use crate::error::{GraphFacts, Result};
-use crate::node::Edge;
-use crate::var::Var;
+use crate::node::{Edge, Var};
 
 /// A hook on several variables, which own it together.
 pub(crate) struct Several {

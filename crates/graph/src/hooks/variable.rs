@@ -9,7 +9,7 @@ use foldback_tensor::{Here, refuse};
 use super::result::looked;
 use super::{Hook, HookHandle, HookResult, Hooks, Registered};
 use crate::error::{GraphFacts, Result};
-use crate::var::{Var, VarKind};
+use crate::node::{Var, VarKind};
 
 impl Var {
     /// Asks backward passes to leave a gradient here too, although this is not a leaf. Does nothing for leaves.

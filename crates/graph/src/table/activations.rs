@@ -5,7 +5,7 @@ use foldback_tensor::kernel::{FloatOps, Real, SELU};
 use super::elementary::logistic;
 use super::macros::pointwise;
 use crate::error::Result;
-use crate::var::Var;
+use crate::node::Var;
 
 /// The sixth part that PyTorch 2.15 multiplies with here: rounded to single precision, for doubles, too.
 const SIXTH: f64 = (1.0f32 / 6.0) as f64;

@@ -6,8 +6,7 @@ use super::function_rows::function;
 use super::linalg::adjoint;
 use crate::error::Result;
 use crate::input::{AsInput, variables_of};
-use crate::var::Var;
-use crate::work::Work;
+use crate::node::{Var, Work};
 
 function! {
     in rows;

@@ -11,10 +11,10 @@ use super::together::{self, Together};
 use crate::error::Result;
 use crate::input::{AsInput, AsOptionalInput};
 use crate::lead::Lead;
+use crate::node::{Context, Flow, Take, Var};
 use crate::record::{Reads, record_one};
 use crate::rule::Slot;
-use crate::var::Var;
-use crate::work::{Able, Context, Flow, Take};
+use crate::work::Able;
 
 function! { @rows rows
     scaled_dot_product_attention {
@@ -142,7 +142,7 @@ fn attend([q, k, v]: [&Var; 3], mask: Option<&Var>, options: Attention) -> Resul
     let slots = [Slot::Output(0), Slot::Input(0), Slot::Input(1), Slot::Input(2), Slot::Input(3)];
     let reads = Reads::All(&slots[..=inputs.len()]);
     let masked = mask.is_some();
-    Ok(record_one(&rows::scaled_dot_product_attention, &inputs, y, reads, move || {
+    Ok(record_one(rows::scaled_dot_product_attention.name, &inputs, y, reads, move || {
         let function = move |ctx: &Context<'_>, take: &mut Take<'_>| {
             let place = masked.then_some(3);
             let step = Step {

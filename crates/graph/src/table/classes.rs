@@ -4,7 +4,7 @@ use foldback_tensor::Here;
 
 use crate::error::Result;
 use crate::input::AsInput;
-use crate::var::Var;
+use crate::node::Var;
 
 /// # Class numbers
 impl Var {

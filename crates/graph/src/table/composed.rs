@@ -5,7 +5,7 @@ use foldback_tensor::{Axis, Datum, Here, Over, Scalar, or_panic};
 
 use crate::error::Result;
 use crate::input::{AsInput, Input};
-use crate::var::Var;
+use crate::node::Var;
 
 /// # Shapes
 impl Var {

@@ -7,7 +7,7 @@ use super::function_rows::function;
 use crate::error::Result;
 use crate::input::{AsInput, AsOptionalInput};
 use crate::lead::Lead;
-use crate::var::Var;
+use crate::node::Var;
 
 function! {
     in rows;

@@ -4,7 +4,7 @@ use foldback_tensor::{DType, Here, or_panic};
 
 use super::function_rows::function;
 use crate::error::Result;
-use crate::var::Var;
+use crate::node::Var;
 
 function! {
     in rows;

@@ -5,7 +5,7 @@ use foldback_tensor::{Axes, Axis, Here, keep, kernel};
 use crate::error::Result;
 use crate::input::AsInput;
 use crate::mode::{LineGuard, location};
-use crate::var::Var;
+use crate::node::Var;
 
 /// # Directions
 impl Var {

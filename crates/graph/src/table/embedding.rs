@@ -6,9 +6,9 @@ use super::function_rows::function;
 use crate::error::Result;
 use crate::input::AsInput;
 use crate::lead::Lead;
+use crate::node::{Context, Flow, Take, Var, Work};
 use crate::record::{Reads, record_one};
-use crate::var::Var;
-use crate::work::{Able, Context, Flow, Take, Work};
+use crate::work::Able;
 
 function! { @rows rows
     embedding {
@@ -76,7 +76,7 @@ impl Var {
 #[track_caller]
 fn looked_up(ids: Indices, weight: &Var, rows: Tensor, padding: Option<i64>) -> Var {
     let count = weight.shape().dims()[0];
-    record_one(&rows::embedding, &[weight], rows, Reads::All(&[]), move || {
+    record_one(rows::embedding.name, &[weight], rows, Reads::All(&[]), move || {
         let function = move |ctx: &Context<'_>, take: &mut Take<'_>| {
             let n = ctx.lead;
             if ctx.tangents.is_some() {

@@ -63,7 +63,7 @@ macro_rules! function {
                     function!(@record value, $($y)?, &$rows::$name, &inputs, reads, move || {
                         let leads = function!(@leads $a [$($leads $($lead $(if $when)?)?)?]);
                         let pushes = true $(&& function!(@pushes $([$($same)?] [$($t)?])?))+;
-                        let function = move |ctx: &$crate::work::Context<'_>, take: &mut $crate::work::Take<'_>| {
+                        let function = move |ctx: &$crate::node::Context<'_>, take: &mut $crate::node::Take<'_>| {
                             $($(let $lead = ctx.lead;)?)?
                             if ctx.tangents.is_some() {
                                 function!(@tangents ctx, take, [$a $($b)* $($($last)?)? $($c)?] [$($y)?]
@@ -134,12 +134,12 @@ macro_rules! function {
     (@values ($($y:ident $(: $g:ident)?),+)) => { ($(function!(@tensor $y)),+) };
     (@tensor $y:ident) => { foldback_tensor::Tensor };
     (@record $value:ident, $($y:ident)?, $row:expr, $inputs:expr, $reads:expr, $function:expr) => {
-        Ok($crate::record::record_one($row, $inputs, $value, $reads, $function))
+        Ok($crate::record::record_one($row.name, $inputs, $value, $reads, $function))
     };
     (@record $value:ident, ($($y:ident $(: $g:ident)?),+), $row:expr, $inputs:expr, $reads:expr, $function:expr) => {{
         let ($($y),+) = $value;
         let values = smallvec::smallvec![$($y),+];
-        let mut vars = $crate::record::record_function($row, $inputs, values, $reads, $function).into_iter();
+        let mut vars = $crate::record::record_function($row.name, $inputs, values, $reads, $function).into_iter();
         $(let $y = vars.next().expect("an operation has all its outputs");)+
         Ok(($($y),+))
     }};
@@ -155,7 +155,7 @@ macro_rules! function {
         let mut input = 0;
         $(
             if $ctx.needs(input) {
-                $take($crate::work::Flow::to(input, function!(@work $ctx, $xs $ys $plain $n $gradient)))?;
+                $take($crate::node::Flow::to(input, function!(@work $ctx, $xs $ys $plain $n $gradient)))?;
             }
             input += 1;
         )+
@@ -174,7 +174,7 @@ macro_rules! function {
     (@tangent $ctx:ident, $take:ident, $input:ident, $xs:tt $ys:tt $n:tt) => {};
     (@tangent $ctx:ident, $take:ident, $input:ident, $xs:tt $ys:tt $n:tt (t) [] [] ()) => {
         if $ctx.needs($input) {
-            $take($crate::work::Flow::to(0, $ctx.tangent($input)))?;
+            $take($crate::node::Flow::to(0, $ctx.tangent($input)))?;
         }
     };
     (@tangent $ctx:ident, $take:ident, $input:ident, $xs:tt $ys:tt $n:tt () [$t:ident $($tn:ident)*] [$($full:ident)?]
@@ -185,7 +185,7 @@ macro_rules! function {
             let $t = &$ctx.tangent($input);
             $(let $tn = &$ctx.value($crate::table::macros::slots!($xs [] $ys [$tn])[0]);)*
             $(let $full = &$ctx.full();)?
-            $take($crate::work::Flow::to(0, $tangent?))?;
+            $take($crate::node::Flow::to(0, $tangent?))?;
         }
     };
 
@@ -234,17 +234,17 @@ macro_rules! function_of_list {
                     let value = smallvec::smallvec![$value?];
                     let vars: Vec<&$crate::Var> = vars.iter().collect();
                     let reads = $crate::record::Reads::All(&[]);
-                    let mut made = $crate::record::record_function(&$rows::$name, &vars, value, reads, move || {
-                        let function = move |ctx: &$crate::work::Context<'_>, take: &mut $crate::work::Take<'_>| {
+                    let mut made = $crate::record::record_function($rows::$name.name, &vars, value, reads, move || {
+                        let function = move |ctx: &$crate::node::Context<'_>, take: &mut $crate::node::Take<'_>| {
                             let $lead = ctx.lead;
                             if let Some($t) = ctx.tangents {
                                 let $full = &ctx.full();
-                                return take($crate::work::Flow::to(0, $tangent?));
+                                return take($crate::node::Flow::to(0, $tangent?));
                             }
                             let $g = &ctx.grad(0);
                             let gradients: Vec<$crate::Var> = $gradients?;
                             let wanted = gradients.into_iter().enumerate().filter(|&(i, _)| ctx.needs(i));
-                            wanted.map(|(i, g)| $crate::work::Flow::to(i, g)).try_for_each(take)
+                            wanted.map(|(i, g)| $crate::node::Flow::to(i, g)).try_for_each(take)
                         };
                         Box::new($crate::work::Able { leads: true, pushes: true, function })
                     });

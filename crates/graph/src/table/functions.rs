@@ -5,7 +5,7 @@ use foldback_tensor::{Axes, Axis, Indices, Over, Shape, Tensor};
 
 use crate::error::Result;
 use crate::lead::Lead;
-use crate::var::Var;
+use crate::node::Var;
 
 /// Sends the gradients of picked elements back to where they were picked from.
 pub(crate) fn scatter_back(g: &Var, index: &Var, shape: &Shape, over: &Over, n: Lead) -> Result<Var> {

@@ -5,7 +5,7 @@ use foldback_tensor::Axis;
 use super::function_rows::function;
 use crate::error::Result;
 use crate::lead::Lead;
-use crate::var::Var;
+use crate::node::Var;
 
 function! {
     in rows;

@@ -6,7 +6,7 @@ use super::function_rows::function_of_list;
 use super::index::nothing;
 use crate::error::Result;
 use crate::lead::Lead;
-use crate::var::Var;
+use crate::node::Var;
 
 function_of_list! {
     in rows;

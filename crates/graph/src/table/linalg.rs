@@ -3,8 +3,7 @@
 use super::function_rows::function;
 use crate::error::Result;
 use crate::lead::Lead;
-use crate::var::Var;
-use crate::work::Work;
+use crate::node::{Var, Work};
 
 /// The last two axes exchanged.
 pub(super) fn adjoint(v: &Var) -> Result<Var> {

@@ -6,7 +6,7 @@ use foldback_tensor::{DType, Here, or_panic};
 use crate::error::Result;
 use crate::input::AsInput;
 use crate::mode::{LineGuard, location};
-use crate::var::Var;
+use crate::node::Var;
 
 /// # Masks
 impl Var {

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::input::{AsInput, variables_of};
 use crate::lead::Lead;
 use crate::mode::{LineGuard, location};
-use crate::var::Var;
+use crate::node::Var;
 
 function! {
     in rows;

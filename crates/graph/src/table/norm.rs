@@ -6,7 +6,7 @@ use super::function_rows::function;
 use super::reduce::{reduced, unreduced};
 use crate::error::Result;
 use crate::lead::Lead;
-use crate::var::Var;
+use crate::node::Var;
 
 function! {
     in rows;

@@ -12,10 +12,10 @@ use super::together::{self, Together};
 use crate::error::Result;
 use crate::input::{AsOptionalInput, Input};
 use crate::lead::Lead;
+use crate::node::{Context, Flow, Take, Var};
 use crate::record::{Reads, record_one};
 use crate::rule::Slot;
-use crate::var::Var;
-use crate::work::{Able, Context, Flow, Take};
+use crate::work::Able;
 
 /// The weight and the bias of a normalisation.
 pub(super) fn parameters(
@@ -107,7 +107,7 @@ pub(super) fn record(
         (Some(_), _) => [&of_x, &of_w, &[]],
         _ => [&of_w, &[], &[]],
     };
-    record_one(row, &inputs, y, Reads::Each(&all[..inputs.len()]), move || {
+    record_one(row.name, &inputs, y, Reads::Each(&all[..inputs.len()]), move || {
         let how = Arc::new(how);
         let function = move |ctx: &Context<'_>, take: &mut Take<'_>| {
             describe(ctx, take, &how, &statistics, places, known)

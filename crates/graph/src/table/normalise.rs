@@ -7,7 +7,7 @@ use super::function_rows::function;
 use super::normal_slopes::{normalised, parameters, record, trained, with_tracked_statistics};
 use crate::error::Result;
 use crate::input::{AsInput, AsOptionalInput, Input};
-use crate::var::Var;
+use crate::node::Var;
 
 function! { @rows rows
     layer_norm {

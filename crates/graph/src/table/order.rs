@@ -7,7 +7,7 @@ use super::functions::{gather_along, scatter_back};
 use super::reduce::{reduced, share_among_largest, unreduced};
 use crate::error::Result;
 use crate::lead::Lead;
-use crate::var::Var;
+use crate::node::Var;
 
 function! {
     in rows;

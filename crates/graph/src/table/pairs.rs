@@ -6,7 +6,7 @@ use foldback_tensor::kernel::{FloatKernel, FloatOps, PRelu, Real, evaluate, prel
 use super::macros::pointwise;
 use crate::error::Result;
 use crate::input::AsInput;
-use crate::var::Var;
+use crate::node::Var;
 
 /// `1 / (x^2 + y^2)`, and 0 at the origin, where an angle has no derivative.
 #[inline(always)]

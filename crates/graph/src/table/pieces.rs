@@ -7,9 +7,9 @@ use super::Row;
 use super::function_rows::function;
 use super::slices::from_front;
 use crate::error::Result;
+use crate::node::{Context, Flow, Take, Var, Work};
 use crate::record::{Reads, record_function};
-use crate::var::Var;
-use crate::work::{Able, Context, Flow, Take, Work};
+use crate::work::Able;
 
 // What becomes of several pieces is among the composed operations that are checked as rows are (`tests/tests/table/composed.rs`).
 function! { @rows rows
@@ -160,7 +160,7 @@ impl Var {
     fn cut(&self, pieces: Vec<Tensor>, axis: Axis, by: Cut) -> Vec<Var> {
         let (row, reads, axis) = (by.row(), Reads::All(&[]), from_front(axis, self.rank()));
         let _span = crate::profile::forward(row.name);
-        let pieces = record_function(row, &[self], pieces.into(), reads, move || {
+        let pieces = record_function(row.name, &[self], pieces.into(), reads, move || {
             let function = move |ctx: &Context<'_>, take: &mut Take<'_>| describe(by, axis, ctx, take);
             Box::new(Able { leads: true, pushes: true, function })
         });

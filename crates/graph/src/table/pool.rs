@@ -6,7 +6,7 @@ use foldback_tensor::{AdaptiveSize, Here, Interpolate, Pair, Pool};
 use super::function_rows::function;
 use crate::error::Result;
 use crate::lead::Lead;
-use crate::var::Var;
+use crate::node::Var;
 
 function! {
     in rows;

@@ -7,8 +7,7 @@ use super::function_rows::function;
 use super::functions::{gather_along, product_of_others, scatter_back};
 use crate::error::Result;
 use crate::lead::Lead;
-use crate::var::Var;
-use crate::work::Work;
+use crate::node::{Var, Work};
 
 function! {
     in rows;

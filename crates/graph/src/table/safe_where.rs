@@ -6,7 +6,7 @@ use foldback_tensor::{DType, Here, Tensor, broadcast_shapes};
 use crate::error::Result;
 use crate::input::AsInput;
 use crate::mode::{LineGuard, location};
-use crate::var::Var;
+use crate::node::Var;
 
 /// # Safe choices
 impl Var {

@@ -1,8 +1,8 @@
 //! Where to try a row: shapes and domains for the tests that walk the table.
 
 use crate::error::Result;
+use crate::node::Var;
 use crate::rule::Rule;
-use crate::var::Var;
 
 /// Where the elements of a sample input come from, so that finite differences make sense there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

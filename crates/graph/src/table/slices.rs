@@ -6,8 +6,7 @@ use super::function_rows::function;
 use crate::error::Result;
 use crate::input::AsInput;
 use crate::lead::Lead;
-use crate::var::Var;
-use crate::work::{Part, Work};
+use crate::node::{Part, Var, Work};
 
 /// A tensor of zeros with `value` in the part that `slices` names, added up where that names a place more than once.
 fn embedded(value: &Tensor, slices: &Slices, shape: &Shape) -> Result<Tensor> {

@@ -8,9 +8,8 @@ use super::function_rows::function;
 use super::reduce::{reduced, unreduced};
 use crate::error::Result;
 use crate::lead::Lead;
+use crate::node::{Var, Work};
 use crate::traced::trace;
-use crate::var::Var;
-use crate::work::Work;
 
 function! {
     in rows;

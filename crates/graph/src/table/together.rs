@@ -6,8 +6,7 @@ use std::rc::Rc;
 use foldback_tensor::Tensor;
 
 use crate::error::Result;
-use crate::var::Var;
-use crate::work::{Context, Flow, Take, Work};
+use crate::node::{Context, Flow, Take, Var, Work};
 
 /// A step whose gradients are computed at once, or recorded one by one.
 pub(super) trait Together<const N: usize>: 'static {

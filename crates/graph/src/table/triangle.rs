@@ -3,7 +3,7 @@
 use foldback_tensor::or_panic;
 
 use super::function_rows::function;
-use crate::var::Var;
+use crate::node::Var;
 
 function! {
     in rows;

@@ -6,7 +6,7 @@ use foldback_tensor::{Axes, Here, Over, Tensor, keep};
 use super::function_rows::function;
 use super::reduce::{reduced, unreduced};
 use crate::error::Result;
-use crate::var::Var;
+use crate::node::Var;
 
 function! {
     in rows;

@@ -4,7 +4,7 @@ use foldback_tensor::{Axes, Axis, Here, NewShape, Shape, Span, or_panic};
 
 use super::function_rows::function;
 use crate::error::Result;
-use crate::var::Var;
+use crate::node::Var;
 
 fn inverse(order: &[usize]) -> Vec<usize> {
     let mut back = vec![0; order.len()];

@@ -12,44 +12,11 @@ use std::sync::atomic::Ordering;
 use foldback_tensor::{Compared, DType, Here, Shape, Tensor, or_panic, refuse};
 
 use crate::error::{GraphFacts, Result};
-use crate::node::{Edge, Leaf, Node};
+use crate::node::{Edge, Leaf, Node, Var, VarKind};
 
 pub use weak::WeakVar;
-pub(crate) use write::expect_fit;
 #[doc(hidden)]
 pub use write::{Writing, write_together};
-
-/// A value that operations record themselves on: a tensor, and perhaps the node that made it.
-///
-/// [`RequiresGrad::requires_grad`] makes a *leaf* of a tensor; operations on it make further variables; `backward`
-/// leaves gradients in the leaves. A clone is a handle on the same value: clones of a leaf share its value, its
-/// gradient and its hooks.
-///
-/// ```
-/// use foldback_graph::RequiresGrad;
-/// use foldback_tensor::tensor;
-/// let a = tensor![1.0, 2.0, 3.0].requires_grad();
-/// let b = tensor![1.0].requires_grad();
-/// (&a + &b).sum(..)?.backward()?;
-/// assert_eq!(a.grad(), Some(tensor![1.0, 1.0, 1.0]));
-/// assert_eq!(b.grad(), Some(tensor![3.0]));
-/// # Ok::<(), foldback_graph::Error>(())
-/// ```
-#[derive(Clone)]
-pub struct Var {
-    pub(crate) kind: VarKind,
-}
-
-/// What a variable is.
-#[derive(Clone)]
-pub(crate) enum VarKind {
-    /// a value without history
-    Constant(Tensor),
-    /// a leaf, whose value lives in its cell
-    Leaf(Arc<Node>),
-    /// a value that an operation made; or a snapshot of a leaf's value, whose gradient goes to the leaf
-    Tracked(Tensor, Edge),
-}
 
 /// A variable's value, borrowed where it lies in the handle itself.
 pub(crate) enum ValueRef<'a> {

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use foldback_tensor::{Here, Tensor, refuse};
 
-use super::{Var, VarKind, expect_fit, leaf};
+use super::leaf;
 use crate::error::{GraphFacts, Result};
 use crate::hooks::Hooks;
+use crate::node::{Var, VarKind};
 
 impl Var {
     /// The gradient that backward passes have left here, `None` before the first.
@@ -66,7 +67,7 @@ impl Var {
             return refuse(GraphFacts::NotALeaf { op: "set_grad" }).here();
         };
         if let Some(g) = &grad {
-            expect_fit("grad", &node.metadata[0], g).here()?;
+            node.metadata[0].expect_fit("grad", g).here()?;
         }
         let dense = |g: Tensor| g.try_contiguous().map(Var::constant).map_err(|e| e.named("set_grad"));
         let grad = grad.map(dense).transpose().here()?;

@@ -5,8 +5,7 @@ use std::sync::{Arc, Weak};
 
 use foldback_tensor::Tensor;
 
-use super::{Var, VarKind};
-use crate::node::Node;
+use crate::node::{Node, Var, VarKind};
 
 /// A handle on a variable that does not keep its graph alive, see [`Var::downgrade`].
 #[derive(Clone)]

@@ -1,16 +1,15 @@
 //! New values for variables that are there.
 
-use std::fmt::Display;
 use std::ops::{Deref, DerefMut};
 use std::sync::MutexGuard;
 
 use foldback_tensor::{Here, Tensor, TensorFacts, refuse};
 
-use super::{Var, VarKind, leaf};
+use super::leaf;
 use crate::error::{GraphFacts, Result};
 use crate::hooks::Hooks;
 use crate::mode::is_grad_enabled;
-use crate::node::{InputMetadata, Leaf, Node};
+use crate::node::{InputMetadata, Leaf, Node, Var, VarKind};
 use crate::turn::Turn;
 
 impl Var {
@@ -33,12 +32,12 @@ impl Var {
     pub fn set_value(&mut self, value: Tensor) -> Result<()> {
         match &mut self.kind {
             VarKind::Leaf(node) => {
-                expect_fit("value", &node.metadata[0], &value).here()?;
+                node.metadata[0].expect_fit("value", &value).here()?;
                 let _turn = leaf(node).writer.turn("set_value").here()?;
                 drop(leaf(node).value.replace(value));
             }
             VarKind::Constant(t) => {
-                expect_fit("value", &InputMetadata::of(t), &value).here()?;
+                InputMetadata::of(t).expect_fit("value", &value).here()?;
                 *t = value;
             }
             VarKind::Tracked(..) => return refuse(GraphFacts::NotALeaf { op: "set_value" }).here(),
@@ -75,7 +74,7 @@ impl Var {
         let _turn = leaf(node).writer.turn("update_value").here()?;
         let mut value = self.value();
         f(&mut value)?;
-        expect_fit("value", &node.metadata[0], &value).here()?;
+        node.metadata[0].expect_fit("value", &value).here()?;
         drop(leaf(node).value.replace(value));
         Ok(())
     }
@@ -187,17 +186,4 @@ pub fn write_together<'a>(
         values.push(Writing { value: value.lock(), _turn: turn });
     }
     Ok(values)
-}
-
-pub(crate) fn expect_fit(what: impl Display, meta: &InputMetadata, t: &Tensor) -> Result<()> {
-    if meta.shape == *t.shape() && meta.dtype == t.dtype() {
-        return Ok(());
-    }
-    refuse(GraphFacts::Assigned {
-        what: what.to_string(),
-        expected_shape: meta.shape.clone(),
-        expected_dtype: meta.dtype,
-        found_shape: t.shape().clone(),
-        found_dtype: t.dtype(),
-    })
 }

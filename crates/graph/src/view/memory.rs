@@ -12,7 +12,20 @@ use foldback_tensor::storage_bytes;
 
 use super::gradients::Way;
 use super::pass::Pass;
-use super::{EdgeView, GraphView, Kept, Step, ValueView};
+use super::{EdgeView, GraphView, Kept, ValueView};
+
+/// A node that runs, and what is held in memory then, beside the values of leaves. In bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// the node's number
+    pub node: usize,
+    /// what the graph still keeps
+    pub saved: usize,
+    /// what is computed again, since it was given up within a [`saved_budget`](crate::saved_budget)
+    pub again: usize,
+    /// gradients, at the most: what came in, what goes out and what waits elsewhere
+    pub gradients: usize,
+}
 
 /// A gradient: its memory, and whether every element has its own place there.
 #[derive(Clone, Copy)]

@@ -15,10 +15,11 @@ use std::panic::Location;
 
 use foldback_tensor::{DType, Here, Shape};
 
-pub use plan::{BackwardPlan, Step, backward_plan};
+pub use memory::Step;
+pub use plan::{BackwardPlan, backward_plan};
 
 use crate::error::{GraphFacts, Result};
-use crate::var::Var;
+use crate::node::Var;
 use gradients::Way;
 
 /// A graph as it was when the view was made, in the order in which a backward pass runs its nodes.

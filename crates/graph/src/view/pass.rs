@@ -8,8 +8,7 @@ use foldback_tensor::Holding;
 
 use crate::engine::GraphTask;
 use crate::hooks::Hooks;
-use crate::node::{Edge, Node};
-use crate::var::Var;
+use crate::node::{Edge, Node, Var};
 
 /// A pass over the nodes of a view, by their numbers there.
 pub(super) struct Pass {
@@ -49,7 +48,7 @@ impl Pass {
                     pass.stays.insert((number, nr));
                 }
             }
-            let follows = node.hooks.get().is_some_and(|hooks| hooks.follow());
+            let follows = Hooks::at(node).is_some_and(|hooks| hooks.follow());
             if task.accumulate && follows && pass.stays.contains(&(number, 0)) {
                 let uses = |n: &Arc<Node>| n.next_edges.iter().flatten().any(|e| Arc::ptr_eq(&e.node, node));
                 let last = nodes.iter().rposition(uses).unwrap_or(number);

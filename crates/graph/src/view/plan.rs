@@ -6,13 +6,12 @@ use foldback_tensor::{Here, Tensor, refuse};
 
 use super::GraphView;
 use super::collect::{collect, reachable};
-use super::memory::follow;
+use super::memory::{Step, follow};
 use super::pass::Pass;
 use crate::backward::{Backward, Variables};
 use crate::engine::GraphTask;
 use crate::error::{GraphFacts, Result};
-use crate::node::{Edge, Node};
-use crate::var::Var;
+use crate::node::{Edge, Node, Var};
 
 /// What a backward pass will do: the graph with its nodes in the order in which they run, and the memory that each step
 /// takes.
@@ -46,19 +45,6 @@ pub struct BackwardPlan {
     pub(super) steps: Vec<Step>,
     pub(super) leaves: usize,
     peak: usize,
-}
-
-/// A node that runs, and what is held in memory then, beside the values of leaves. In bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Step {
-    /// the node's number
-    pub node: usize,
-    /// what the graph still keeps
-    pub saved: usize,
-    /// what is computed again, since it was given up within a [`saved_budget`](crate::saved_budget)
-    pub again: usize,
-    /// gradients, at the most: what came in, what goes out and what waits elsewhere
-    pub gradients: usize,
 }
 
 /// # Looking at graphs

@@ -1,19 +1,31 @@
 //! Recording: turning a computed value into a variable with a node behind it.
 
+mod within_budget;
+
 use std::sync::Arc;
 
 use foldback_tensor::{Packed, Tensor};
 use smallvec::SmallVec;
 
-use crate::budget::{recipe, within_budget};
 use crate::mode::{is_budgeted, location};
-use crate::node::{Edge, Node, NodeKind, Saved, SavedValues};
+use crate::node::{Describe, Edge, Node, NodeKind, Var};
 use crate::origins::is_recording;
 use crate::profile;
+use crate::recording::keep;
 use crate::rule::{Rule, Slot};
-use crate::table::Row;
-use crate::var::{ValueRef, Var};
-use crate::work::Describe;
+use crate::saved::{Saved, SavedValues};
+use crate::var::ValueRef;
+use crate::watching::{is_watching, register};
+use within_budget::{recipe, within_budget};
+
+/// Tells those who watch of a node.
+#[inline]
+pub(crate) fn note(node: &Arc<Node>, values: &[Tensor]) {
+    if is_watching() {
+        register(node);
+        keep(node, values);
+    }
+}
 
 /// Per input, the edge to what it came from.
 type Edges = SmallVec<[Option<Edge>; 2]>;
@@ -64,6 +76,7 @@ pub(crate) fn record_rule<const N: usize>(
     };
     let kind = NodeKind::Rule(rule, params);
     let node = Node::of_results(kind, next_edges, std::slice::from_ref(&result), saved, location());
+    note(&node, std::slice::from_ref(&result));
     Var::tracked(result, node, 0)
 }
 
@@ -75,21 +88,9 @@ pub(crate) enum Reads<'a> {
     All(&'a [Slot]),
 }
 
-/// Records a row whose gradients are a function.
+/// Records an operation whose gradients are a function.
 #[track_caller]
 pub(crate) fn record_function(
-    row: &'static Row,
-    inputs: &[&Var],
-    values: SmallVec<[Tensor; 1]>,
-    reads: Reads<'_>,
-    function: impl FnOnce() -> Box<dyn Describe>,
-) -> SmallVec<[Var; 1]> {
-    record_own(row.name, inputs, values, reads, function)
-}
-
-/// The same for an operation of a user's own, or one made of a formula.
-#[track_caller]
-pub(crate) fn record_own(
     name: &'static str,
     inputs: &[&Var],
     values: SmallVec<[Tensor; 1]>,
@@ -106,10 +107,10 @@ pub(crate) fn record_own(
     }
 }
 
-/// [`record_function`] for a row with one result.
+/// The same for an operation with one result.
 #[track_caller]
 pub(crate) fn record_one(
-    row: &'static Row,
+    name: &'static str,
     inputs: &[&Var],
     value: Tensor,
     reads: Reads<'_>,
@@ -118,7 +119,7 @@ pub(crate) fn record_one(
     let values = std::slice::from_ref(&value);
     match edges(inputs, values) {
         Some(edges) => {
-            let node = node_of(row.name, inputs, values, reads, edges, function());
+            let node = node_of(name, inputs, values, reads, edges, function());
             Var::tracked(value, node, 0)
         }
         None => Var::constant(value),
@@ -161,7 +162,9 @@ fn node_of(
         true => within_budget(&edges, values, saved, None),
         false => Saved::Kept(saved),
     };
-    Node::of_results(NodeKind::Function(name, function), edges, values, saved, location())
+    let node = Node::of_results(NodeKind::Function(name, function), edges, values, saved, location());
+    note(&node, values);
+    node
 }
 
 /// Puts a value in its place, if it is not there yet.

@@ -11,13 +11,12 @@ use foldback_tensor::kernel::{self, BlockKernel, Target};
 use foldback_tensor::{GRAIN, Shape};
 use smallvec::{SmallVec, smallvec};
 
+use super::{GraphTask, Options};
 use crate::error::Result;
-use crate::grad::Grad;
 use crate::mode::{enable_grad, is_grad_enabled};
-use crate::record::{Reads, record_own};
+use crate::node::{Context, Edge, Flow, Take, Var};
+use crate::record::{Reads, record_function};
 use crate::rule::Slot;
-use crate::var::Var;
-use crate::work::{Context, Flow, Take};
 
 /// Whether a gradient of shape `full` is large, and is folded to an input of shape `to`.
 pub(crate) fn is_worth_it(full: &Shape, to: &Shape) -> bool {
@@ -42,7 +41,8 @@ pub(crate) fn record_folded(
     let reads: SmallVec<[&Var; 4]> = reads.iter().collect();
     let slots: SmallVec<[Slot; 4]> = (0..reads.len()).map(Slot::Input).collect();
     let describe = move |ctx: &Context<'_>, take: &mut Take<'_>| describe(&trace, ctx, take);
-    let mut results = record_own(name, &reads, smallvec![sum], Reads::All(&slots), || Box::new(describe));
+    let mut results =
+        record_function(name, &reads, smallvec![sum], Reads::All(&slots), || Box::new(describe));
     Ok(results.remove(0))
 }
 
@@ -55,12 +55,12 @@ fn depends_on(trace: &dyn Fn(&[&Var]) -> Result<Var>, reads: &[&Var]) -> Result<
     let empties = reads.iter().map(empty).collect::<Result<SmallVec<[Var; 4]>>>()?;
     let empties: SmallVec<[&Var; 4]> = empties.iter().collect();
     let y = trace(&empties)?;
-    let leaves: SmallVec<[&Var; 4]> = empties.iter().copied().filter(|v| v.requires_grad()).collect();
-    if !y.requires_grad() {
+    let Some(root) = y.edge() else {
         return Ok(reads.iter().map(|_| false).collect());
-    }
+    };
+    let leaves: SmallVec<[Edge; 4]> = empties.iter().filter_map(|v| v.edge()).collect();
     let seed = Var::constant(Tensor::zeros_with(y.shape(), y.dtype()));
-    let grads = Grad::new(&y, &leaves).seed(&seed).allow_unused(true).pass()?;
+    let grads = GraphTask::derive(root, seed, &leaves, Options::default())?;
     let mut grads = grads.into_iter();
     let found = |v: &&Var| v.requires_grad() && grads.next().flatten().is_some();
     Ok(empties.iter().map(found).collect())
@@ -77,12 +77,15 @@ fn describe(trace: &dyn Fn(&[&Var]) -> Result<Var>, ctx: &Context<'_>, take: &mu
             (0..ctx.inputs()).map(|k| alias(&ctx.value(Slot::Input(k)))).collect();
         let reads: SmallVec<[&Var; 4]> = reads.iter().collect();
         let y = trace(&reads)?;
-        if !y.requires_grad() {
-            return Ok(Vec::new());
-        }
-        let seed = g.expand(y.shape())?;
-        let inputs: SmallVec<[&Var; 4]> = wanted.iter().map(|&k| reads[k]).collect();
-        Grad::new(&y, &inputs).seed(&seed).create_graph(recorded).allow_unused(true).pass()
+        let Some(root) = y.edge() else { return Ok(Vec::new()) };
+        let edge = |&k: &usize| reads[k].edge().expect("what a gradient is asked for leads there");
+        let inputs: SmallVec<[Edge; 4]> = wanted.iter().map(edge).collect();
+        GraphTask::derive(
+            root,
+            g.try_to(y.dtype())?.expand(y.shape())?,
+            &inputs,
+            Options { create_graph: recorded, retain_graph: recorded },
+        )
     })?;
     let given = wanted.into_iter().zip(gradients);
     given.filter_map(|(k, g)| Some(Flow::to(k, g?))).try_for_each(take)
@@ -91,5 +94,5 @@ fn describe(trace: &dyn Fn(&[&Var]) -> Result<Var>, ctx: &Context<'_>, take: &mu
 /// The same value with a node of its own.
 fn alias(v: &Var) -> Var {
     let pass = |ctx: &Context<'_>, take: &mut Take<'_>| take(Flow::to(0, ctx.grad(0)));
-    record_own("alias", &[v], smallvec![v.value()], Reads::All(&[]), || Box::new(pass)).remove(0)
+    record_function("alias", &[v], smallvec![v.value()], Reads::All(&[]), || Box::new(pass)).remove(0)
 }

@@ -1,0 +1,64 @@
+//! What a node keeps for its backward pass.
+
+use std::sync::Arc;
+
+use foldback_tensor::{Packed, Tensor};
+use smallvec::SmallVec;
+
+use crate::budget::Budgeted;
+use crate::rule::Slot;
+
+/// Note [Places of saved values]
+/// Every input has a place in the list of what a node keeps, then every output: `Slot::Input(n)` is at `n`,
+/// `Slot::Output(k)` behind all inputs. A place whose value is not kept is empty, and empty places at the end are left
+/// out, so that an operation that saves nothing has an empty list. There is no limit to either kind, and nothing is
+/// searched. Values are packed with the shape of the first output.
+pub(crate) type SavedValues = SmallVec<[Option<Packed>; 2]>;
+
+/// What a node keeps for its backward pass.
+#[derive(Clone)]
+pub(crate) enum Saved {
+    Kept(SavedValues),
+    /// kept, or to be computed again
+    Budgeted(Arc<Budgeted>),
+    /// gone, after a pass that did not retain the graph
+    Freed,
+}
+
+/// Saved values as the backward pass uses them.
+pub(crate) struct Unpacked {
+    pub(crate) inputs: usize,
+    pub(crate) values: SmallVec<[Option<Tensor>; 2]>,
+}
+
+impl Unpacked {
+    /// The value of an input or an output, if it was saved.
+    #[inline]
+    pub(crate) fn get(&self, slot: Slot) -> Option<&Tensor> {
+        self.values.get(slot.place(self.inputs)?)?.as_ref()
+    }
+}
+
+impl From<SavedValues> for Saved {
+    #[inline]
+    fn from(values: SavedValues) -> Saved {
+        Saved::Kept(values)
+    }
+}
+
+impl Saved {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self, Saved::Kept(values) if values.is_empty())
+    }
+
+    /// Takes what is kept for a pass after which nothing is.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Saved {
+        let after = match self {
+            Saved::Budgeted(b) if b.saves_nothing() => Saved::Kept(SavedValues::new()),
+            _ => Saved::Freed,
+        };
+        std::mem::replace(self, after)
+    }
+}
