@@ -139,6 +139,16 @@ pub(crate) struct Origin {
     pub(crate) of: Option<Arc<Origin>>,
 }
 
+/// Without recursion: there may be derivatives of derivatives without end.
+impl Drop for Origin {
+    fn drop(&mut self) {
+        let mut next = self.of.take();
+        while let Some(mut origin) = next.and_then(Arc::into_inner) {
+            next = origin.of.take();
+        }
+    }
+}
+
 // Whatever panics in a pass or in a function of a user's, nodes are left whole: their cells are written as a whole, and no lock
 // stays taken. So `catch_unwind(|| loss.backward())` needs no assertion by its caller.
 impl UnwindSafe for Node {}

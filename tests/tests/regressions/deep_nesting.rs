@@ -4,7 +4,8 @@
 use std::cell::RefCell;
 
 use foldback_graph::{
-    Backward, Function, FunctionContext, RequiresGrad, Result, Var, enable_grad, is_grad_enabled,
+    Backward, Function, FunctionContext, HookHandle, RequiresGrad, Result, Var, detect_anomaly, enable_grad,
+    grad_with, is_grad_enabled,
 };
 use foldback_tensor::{Tensor, tensor};
 
@@ -174,4 +175,49 @@ fn a_graph_that_a_thread_local_owned_is_dropped() {
         GRAPHS.with_borrow_mut(|g| g.extend([y, held, chain_of_hooks()]));
     });
     assert!(handles.recv().unwrap().upgrade().is_none());
+}
+
+/// Anomaly mode notes of each derivative what it is the derivative of: the list was dropped by recursion.
+#[test]
+fn derivatives_of_derivatives_end_without_recursion() {
+    on_a_small_stack(|| {
+        detect_anomaly(|| {
+            let w = tensor![1.0].requires_grad();
+            let mut s = tensor![1.0].requires_grad();
+            let mut g = &w * &s;
+            for _ in 0..DEPTH {
+                let next = tensor![1.0].requires_grad();
+                g = grad_with(&g, &s, Backward::new().seed(&next).create_graph(true)).unwrap();
+                s = next;
+            }
+        });
+    });
+}
+
+/// A hook that takes another one away when it is dropped, and so on.
+#[test]
+fn hooks_that_remove_each_other_end_without_recursion() {
+    struct Removes(Option<HookHandle>);
+    impl Drop for Removes {
+        fn drop(&mut self) {
+            if let Some(handle) = self.0.take() {
+                handle.remove();
+            }
+        }
+    }
+    on_a_small_stack(|| {
+        let x = tensor![1.0].requires_grad();
+        let (mut y, mut last) = (&x * 1.0, None);
+        for _ in 0..DEPTH {
+            y = &y + 1.0;
+            let removes = Removes(last.take());
+            let hook = move |_: &Var| {
+                let _ = &removes;
+                None
+            };
+            last = Some(y.register_hook(hook).unwrap());
+        }
+        last.unwrap().remove();
+        drop(y);
+    });
 }

@@ -107,8 +107,9 @@ impl HookHandle {
     pub fn remove(self) {
         for (node, id) in self.places {
             let Some(node) = node.upgrade() else { continue };
-            // A hook may own variables and be dropped with them: not while the list is locked.
-            drop(Hooks::of(&node).update(|entries| entries.hooks.remove(&id)));
+            // A hook may own variables and be dropped with them: not while the list is locked, and not inside another's drop.
+            let hook = Hooks::of(&node).update(|entries| entries.hooks.remove(&id));
+            drop_all(hook.map(|hook| Rest::Other(Box::new(hook))).into_iter());
         }
     }
 }

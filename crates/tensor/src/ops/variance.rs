@@ -3,10 +3,18 @@
 use super::formulas as f;
 use super::reduce::{Kept, expect_float};
 use crate::axes::{Over, keep};
+use crate::dtype::{DType, Element};
 use crate::error::{Here, Result};
-use crate::kernels::FloatKernel;
+use crate::kernels::{FloatKernel, NumKernel};
 use crate::task::{Read, Reduce};
 use crate::tensor::Tensor;
+
+/// Whether a mean of `f32` is so far from 0 that its rounding, of half a unit in the last place, shows in the sum of squares of what is left.
+fn rounding_shows(mean: &Tensor, sum: &Tensor, count: usize) -> bool {
+    let blocks = mean.as_block().and_then(f32::slice).zip(sum.as_block().and_then(f32::slice));
+    let far = |(&m, &s): (&f32, &f32)| f64::from(m).powi(2) * count as f64 > f64::from(s) * (1 << 22) as f64;
+    blocks.is_none_or(|(means, sums)| means.iter().zip(sums).any(far))
+}
 
 impl Tensor {
     /// The variance over `axes` with Bessel's correction: divided by `n - 1`. NaN for a single element.
@@ -48,6 +56,13 @@ impl Tensor {
         let operands = [Read::Tensor(self, dtype), Read::Tensor(&mean, dtype)];
         let sum =
             kept.fold(Reduce::Sum, Some(&FloatKernel(f::SquaredDifference)), &operands, self.shape(), dtype)?;
+        let sum = if dtype == DType::F32 && rounding_shows(&mean, &sum, kept.count) {
+            // What is left of a rounded mean has a mean of its own.
+            let left = kept.fold(Reduce::Sum, Some(&NumKernel(f::Sub)), &operands, self.shape(), dtype)?;
+            sum.sub(left.square().div(kept.count as f64)?)?.maximum(0.0)?
+        } else {
+            sum
+        };
         Ok((sum.div((kept.count as f64 - correction).max(0.0))?, mean))
     }
 
@@ -118,5 +133,37 @@ impl Tensor {
         let (var, mean) = self.spread("var_mean", &over, correction.into()).here()?;
         let mean = mean.reshaped("var_mean", var.shape().clone()).here()?.with_meant(var.meant());
         Ok((var, mean))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A mean of `f32` is rounded to a sixteenth at a million: the variance is that of the numbers all the same.
+    #[test]
+    fn numbers_far_from_zero_have_the_variance_of_their_deviations() {
+        let deviations = Tensor::linspace(-1.0, 1.0, 999).to(DType::F64).square();
+        for far in [0.0, 1e3, 1e6, -3e6] {
+            let x = deviations.add(far).unwrap().to(DType::F32);
+            let x = Tensor::stack([&x, &x.mul(2.0).unwrap(), &x.flip(0).unwrap()], 0).unwrap();
+            let exact = x.to(DType::F64);
+            for (found, want) in [
+                (x.var(..).unwrap(), exact.var(..).unwrap()),
+                (x.var(1).unwrap(), exact.var(1).unwrap()),
+                (x.t().std_with(keep(0), 0).unwrap(), exact.t().std_with(keep(0), 0).unwrap()),
+                (
+                    x.narrow(0, 0, 1).unwrap().var_mean(..).unwrap().0,
+                    exact.narrow(0, 0, 1).unwrap().var(..).unwrap(),
+                ),
+            ] {
+                let error =
+                    found.to(DType::F64).sub(&want).unwrap().div(&want).unwrap().abs().amax(..).unwrap();
+                assert!(error.item().unwrap() < 3e-7, "{far}: {found} {want}");
+            }
+        }
+        let same = Tensor::full([7, 100], 0.1);
+        assert_eq!(same.var(1).unwrap(), Tensor::zeros([7]));
+        assert!(Tensor::full([3], f32::INFINITY).var(..).unwrap().item().unwrap().is_nan());
     }
 }
