@@ -257,6 +257,10 @@ fn reduced_value(
 ) -> Result<(Tensor, ReducedShapes)> {
     let reduction = kernel::reduction(name, values, reduce.over.axes())?;
     let mut value = kernel::fold_to(name, formula.value(), values, Target::of(&reduction.kept))?;
+    if reduction.kept == reduction.full {
+        // One element for each sum, which is added to 0 all the same: of -0 that is 0.
+        value = value.add(0.0)?;
+    }
     if reduce.mean {
         value = value.div(reduction.count as f64)?;
     }

@@ -22,7 +22,7 @@ use crate::turn::Writer;
 
 /// A value that operations record themselves on: a tensor, and perhaps the node that made it.
 ///
-/// [`RequiresGrad::requires_grad`] makes a *leaf* of a tensor; operations on it make further variables; `backward`
+/// [`RequiresGrad::requires_grad`](crate::RequiresGrad::requires_grad) makes a *leaf* of a tensor; operations on it make further variables; `backward`
 /// leaves gradients in the leaves. A clone is a handle on the same value: clones of a leaf share its value, its
 /// gradient and its hooks.
 ///

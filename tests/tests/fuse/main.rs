@@ -354,3 +354,20 @@ fn nothing_is_recorded_where_nothing_is_tracked() {
     assert!(!no_grad(|| f.call([&x, &x])).unwrap().requires_grad());
     assert!(!f.sum([&x.detach(), &x.detach()], ..).unwrap().requires_grad());
 }
+
+/// A sum begins with 0, also that of one element: 0 + -0 is 0.
+#[test]
+fn sums_of_one_negative_zero_are_those_of_operators() -> Result<()> {
+    let x = Var::from(tensor![[-0.0], [-0.0]]);
+    let same = fuse!(|x| x * 1.0);
+    for (fused, plain) in [
+        (same.sum([&x], 1)?, x.mul(1.0)?.sum(1)?),
+        (same.mean([&x], keep(1))?, x.mul(1.0)?.mean(keep(1))?),
+        (same.sum([&x], ..)?, x.mul(1.0)?.sum(..)?),
+    ] {
+        let signs =
+            |v: &Var| v.value().to_vec::<f32>().map(|v| v.iter().map(|e| e.to_bits()).collect::<Vec<_>>());
+        assert_eq!(signs(&fused)?, signs(&plain)?);
+    }
+    Ok(())
+}
