@@ -43,14 +43,12 @@ fn lay_out_body<const FMA: bool, T: Element>(
         8 => return lay_out_short::<T, 8>(src, start, steps, out),
         _ => {}
     }
+    if col_step == 1 {
+        return lay_out_tables_body::<FMA, T>(src, start, [0, row_step], [rows, cols], out);
+    }
     let rows = out.chunks_exact_mut(cols).zip(0isize..);
     // A loop for each step: one around all of them would begin with what each of them needs.
     match col_step {
-        1 => {
-            for (row, r) in rows {
-                lay_out_run(&src[(start + r * row_step) as usize..][..cols], row);
-            }
-        }
         0 => {
             for (row, r) in rows {
                 row.fill(src[(start + r * row_step) as usize]);
@@ -89,6 +87,51 @@ fn lay_out_body<const FMA: bool, T: Element>(
                     at += step;
                 }
             }
+        }
+    }
+}
+
+door! {
+    /// Lays out tables of rows whose elements lie beside each other, with a step from table to table and one from row to row.
+    pub(crate) fn lay_out_tables[T: Element][T](src: &[T], start: isize, steps: [isize; 2], sizes: [usize; 2], out: &mut [T]);
+    body lay_out_tables_body
+}
+#[inline(always)]
+fn lay_out_tables_body<const FMA: bool, T: Element>(
+    src: &[T],
+    start: isize,
+    steps: [isize; 2],
+    [rows, cols]: [usize; 2],
+    out: &mut [T],
+) {
+    // Rows of the heads of attention, which a copy of known length takes 0.6 of the time for.
+    match cols {
+        16 => return lay_out_tables_of::<T, 16>(src, start, steps, rows, out),
+        32 => return lay_out_tables_of::<T, 32>(src, start, steps, rows, out),
+        64 => return lay_out_tables_of::<T, 64>(src, start, steps, rows, out),
+        _ => {}
+    }
+    for (table, t) in out.chunks_exact_mut(rows * cols).zip(0isize..) {
+        for (row, r) in table.chunks_exact_mut(cols).zip(0isize..) {
+            lay_out_run(&src[(start + t * steps[0] + r * steps[1]) as usize..][..cols], row);
+        }
+    }
+}
+
+/// Tables whose rows have `N` elements.
+#[inline(always)]
+fn lay_out_tables_of<T: Element, const N: usize>(
+    src: &[T],
+    start: isize,
+    steps: [isize; 2],
+    rows: usize,
+    out: &mut [T],
+) {
+    for (table, t) in out.as_chunks_mut::<N>().0.chunks_exact_mut(rows).zip(0isize..) {
+        let mut at = start + t * steps[0];
+        for row in table {
+            *row = *src[at as usize..].first_chunk().expect("a row reaches that far");
+            at += steps[1];
         }
     }
 }

@@ -5,7 +5,9 @@ use smallvec::SmallVec;
 use super::Operand;
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{Block, BlockMut, Element, with_block};
-use crate::kernels::lay_out::{convert, lay_out as lay_out_elements};
+use crate::kernels::lay_out::{
+    convert, lay_out as lay_out_elements, lay_out_tables as lay_out_table_elements,
+};
 
 /// Elements of a block: what fits in the first-level cache a few times over.
 pub(crate) const BLOCK: usize = 1024;
@@ -134,6 +136,23 @@ fn lay_out_as_it_is(op: &Operand<'_>, place: &BlockPlace, out: BlockMut<'_>) {
         (Block::I64(s), BlockMut::I64(out)) => lay_out_elements(s, start, steps, place.cols, out),
         (Block::F32(s), BlockMut::F32(out)) => lay_out_elements(s, start, steps, place.cols, out),
         (Block::F64(s), BlockMut::F64(out)) => lay_out_elements(s, start, steps, place.cols, out),
+        _ => unreachable!("elements are laid out in their own type"),
+    }
+}
+
+/// Copies tables of an operand, which is of the type it is wanted in, into contiguous elements.
+pub(crate) fn lay_out_tables(
+    op: &Operand<'_>,
+    start: isize,
+    steps: [isize; 2],
+    sizes: [usize; 2],
+    out: BlockMut<'_>,
+) {
+    match (op.data, out) {
+        (Block::Bool(s), BlockMut::Bool(out)) => lay_out_table_elements(s, start, steps, sizes, out),
+        (Block::I64(s), BlockMut::I64(out)) => lay_out_table_elements(s, start, steps, sizes, out),
+        (Block::F32(s), BlockMut::F32(out)) => lay_out_table_elements(s, start, steps, sizes, out),
+        (Block::F64(s), BlockMut::F64(out)) => lay_out_table_elements(s, start, steps, sizes, out),
         _ => unreachable!("elements are laid out in their own type"),
     }
 }

@@ -259,7 +259,7 @@ type Described = (SmallVec<[usize; 4]>, SmallVec<[bool; 4]>);
 /// The axes of an operand in the order in which they are folded, if its elements lie in that order: those of a transposed one do, mostly.
 fn as_it_lies(op: &Operand<'_>, shape: &[usize], kept: &[bool]) -> Option<Described> {
     let elements = shape.iter().fold(1usize, |n, &size| n.saturating_mul(size));
-    if op.shape != shape || op.data.dtype() != op.want || elements > op.data.len() {
+    if elements == 0 || op.shape != shape || op.data.dtype() != op.want || elements > op.data.len() {
         return None;
     }
     let last: isize = shape.iter().zip(op.strides).map(|(&size, &step)| (size as isize - 1) * step).sum();
@@ -285,5 +285,23 @@ fn operands_fit(kernel: Option<&dyn BlockKernel>, operands: &[Operand<'_>], shap
     match kernel {
         Some(_) => flat::applies(operands, shape),
         None => operands[0].is_direct(shape),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Tensor;
+
+    /// Strides of nothing may look like those of something.
+    #[test]
+    fn folds_of_nothing_in_another_order() {
+        let x = Tensor::zeros([4, 0, 4, 1, 4]).transpose(0, 2).unwrap().transpose(1, 4).unwrap();
+        for axis in 0..5 {
+            let sum = x.sum(axis).unwrap();
+            assert_eq!(sum, Tensor::zeros(sum.shape()));
+            assert!(x.amax(axis).is_ok() == (x.shape()[axis] != 0));
+            assert!(x.softmax(axis).unwrap().numel() == 0);
+        }
+        assert_eq!(x.sum(..).unwrap().item().unwrap(), 0.0);
     }
 }
