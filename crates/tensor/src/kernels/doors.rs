@@ -53,6 +53,35 @@ fn shorten<T, const N: usize>(x: &mut [&[T]; N], n: usize) {
     }
 }
 
+/// The loop of a formula over numbers of one kind. Where the formula takes a number for an input, there is a loop for either of two
+/// that is one.
+macro_rules! formula_loop {
+    ($F:ty, $N:ident, $f:ident, $x:ident, $out:ident, $number:expr, $start:expr) => {
+        let n = $out.len();
+        if <$F>::TAKES_A_NUMBER && $N == 2 && n > 1 {
+            let [a, b] = [$x[0], $x[1]];
+            if b.len() == 1 {
+                let (a, b) = (&a[..n], $number(b[0]));
+                for i in 0..n {
+                    $out[i] = $f.eval(each($start, |k| if k == 0 { $number(a[i]) } else { b })).0;
+                }
+                return;
+            }
+            if a.len() == 1 {
+                let (a, b) = ($number(a[0]), &b[..n]);
+                for i in 0..n {
+                    $out[i] = $f.eval(each($start, |k| if k == 0 { a } else { $number(b[i]) })).0;
+                }
+                return;
+            }
+        }
+        shorten(&mut $x, n);
+        for i in 0..n {
+            $out[i] = $f.eval(each($start, |k| $number($x[k][i]))).0;
+        }
+    };
+}
+
 door! {
     /// `out[i] = f(x[0][i], x[1][i], ...)` for real numbers.
     pub(crate) fn map_float[T: Float, F: Formula<N>, const N: usize][T, F, N](f: &F, x: [&[T]; N], out: &mut [T]);
@@ -66,11 +95,7 @@ fn map_float_body<const FMA: bool, T: Float, F: Formula<N>, const N: usize>(
 ) where
     f64: FloatOps<Lane<T, FMA>>,
 {
-    let n = out.len();
-    shorten(&mut x, n);
-    for i in 0..n {
-        out[i] = f.eval::<Lane<T, FMA>>(each(Lane(T::of(0.0)), |k| Lane(x[k][i]))).0;
-    }
+    formula_loop!(F, N, f, x, out, Lane::<T, FMA>, Lane(T::of(0.0)));
 }
 
 door! {
@@ -84,11 +109,7 @@ fn map_num_float_body<const FMA: bool, T: Float, F: NumFormula<N>, const N: usiz
     mut x: [&[T]; N],
     out: &mut [T],
 ) {
-    let n = out.len();
-    shorten(&mut x, n);
-    for i in 0..n {
-        out[i] = f.eval::<Lane<T, FMA>>(each(Lane(T::of(0.0)), |k| Lane(x[k][i]))).0;
-    }
+    formula_loop!(F, N, f, x, out, Lane::<T, FMA>, Lane(T::of(0.0)));
 }
 
 door! {
@@ -102,11 +123,7 @@ fn map_num_i64_body<const FMA: bool, F: NumFormula<N>, const N: usize>(
     mut x: [&[i64]; N],
     out: &mut [i64],
 ) {
-    let n = out.len();
-    shorten(&mut x, n);
-    for i in 0..n {
-        out[i] = f.eval::<Words>(each(Words(0), |k| Words(x[k][i]))).0;
-    }
+    formula_loop!(F, N, f, x, out, Words, Words(0));
 }
 
 door! {

@@ -23,6 +23,9 @@ use crate::dtype::{Block, BlockMut, DType, Element};
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
 pub trait Formula<const N: usize>: Copy + Send + Sync {
+    #[doc(hidden)]
+    const TAKES_A_NUMBER: bool = false;
+
     /// The value. Implementations are marked `#[inline(always)]` so that the loop around them vectorises.
     fn eval<R: Real>(&self, x: [R; N]) -> R
     where
@@ -31,6 +34,9 @@ pub trait Formula<const N: usize>: Copy + Send + Sync {
 
 /// A pointwise function that integers have too.
 pub trait NumFormula<const N: usize>: Copy + Send + Sync {
+    #[doc(hidden)]
+    const TAKES_A_NUMBER: bool = false;
+
     /// The value.
     fn eval<R: Num>(&self, x: [R; N]) -> R;
 }
@@ -71,6 +77,10 @@ impl<F: Formula<N>, const N: usize> BlockKernel for FloatKernel<F, N> {
     fn arity(&self) -> Option<(usize, usize)> {
         Some((N, 1))
     }
+
+    fn takes_a_number(&self) -> bool {
+        F::TAKES_A_NUMBER && N == 2
+    }
 }
 
 /// A [`NumFormula`] as a block kernel over `i64`, `f32` or `f64`.
@@ -89,6 +99,10 @@ impl<F: NumFormula<N>, const N: usize> BlockKernel for NumKernel<F, N> {
 
     fn arity(&self) -> Option<(usize, usize)> {
         Some((N, 1))
+    }
+
+    fn takes_a_number(&self) -> bool {
+        F::TAKES_A_NUMBER && N == 2
     }
 }
 

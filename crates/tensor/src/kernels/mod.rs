@@ -79,7 +79,7 @@ macro_rules! by_length {
 }
 use by_length;
 
-/// A loop over blocks. Inputs and outputs of one call all have the same length.
+/// A loop over blocks. Inputs and outputs of one call all have the same length, but for a number that a kernel takes.
 ///
 /// The iterator hands in blocks of the types that the plan promised; whatever the operands looked like (strides,
 /// broadcasting, other element types) has been dealt with before.
@@ -90,5 +90,12 @@ pub trait BlockKernel: Send + Sync {
     /// How many inputs it reads and how many outputs it writes, if it knows: other numbers are then refused.
     fn arity(&self) -> Option<(usize, usize)> {
         None
+    }
+
+    /// Whether either of its two inputs may be a single element where the other has more: a number that repeats, for which nothing is
+    /// laid out then.
+    #[doc(hidden)]
+    fn takes_a_number(&self) -> bool {
+        false
     }
 }

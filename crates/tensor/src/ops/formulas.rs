@@ -25,17 +25,27 @@ pub(crate) use real;
 
 /// Names a formula that integers have too.
 macro_rules! num {
-    ($($(#[$doc:meta])* $name:ident($($x:ident),*) = $body:expr;)*) => {$(
+    ($(#[$doc:meta])* $name:ident($a:ident | number, $b:ident | number) = $body:expr; $($others:tt)*) => {
+        num!(@of { const TAKES_A_NUMBER: bool = true; } $(#[$doc])* $name($a, $b) = $body);
+        num!($($others)*);
+    };
+    ($(#[$doc:meta])* $name:ident($($x:ident),*) = $body:expr; $($others:tt)*) => {
+        num!(@of {} $(#[$doc])* $name($($x),*) = $body);
+        num!($($others)*);
+    };
+    () => {};
+    (@of { $($items:item)* } $(#[$doc:meta])* $name:ident($($x:ident),*) = $body:expr) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub(crate) struct $name;
         impl NumFormula<{ [$(stringify!($x)),*].len() }> for $name {
+            $($items)*
             #[inline(always)]
             fn eval<R: Num>(&self, [$($x),*]: [R; { [$(stringify!($x)),*].len() }]) -> R {
                 $body
             }
         }
-    )*};
+    };
 }
 
 macro_rules! compare {
@@ -53,7 +63,6 @@ macro_rules! compare {
 
 real! {
     pub(crate) formulas;
-    Div(a, b) = a / b;
     Pow(a, b) = a.pow(b);
     /// PyTorch computes these powers by other means, which shows at infinities and zeros.
     PowSquare(a, _b) = a * a;
@@ -98,6 +107,21 @@ real! {
     XLogY(a, b) = R::select(R::and(a.eq(R::lit(0.0)), b.eq(b)), R::lit(0.0), a * b.ln());
     /// From whichever end is nearer, so that both are met exactly.
     Lerp(a, b, w) = R::select(w.abs().lt(R::lit(0.5)), a + w * (b - a), b - (b - a) * (1.0 - w));
+}
+
+/// `a / b`
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Div;
+impl Formula<2> for Div {
+    const TAKES_A_NUMBER: bool = true;
+
+    #[inline(always)]
+    fn eval<R: Real>(&self, [a, b]: [R; 2]) -> R
+    where
+        f64: FloatOps<R>,
+    {
+        a / b
+    }
 }
 
 real! {
@@ -170,11 +194,11 @@ with_settings! {
 }
 
 num! {
-    Add(a, b) = a + b;
-    Sub(a, b) = a - b;
-    Mul(a, b) = a * b;
-    Maximum(a, b) = a.maximum(b);
-    Minimum(a, b) = a.minimum(b);
+    Add(a | number, b | number) = a + b;
+    Sub(a | number, b | number) = a - b;
+    Mul(a | number, b | number) = a * b;
+    Maximum(a | number, b | number) = a.maximum(b);
+    Minimum(a | number, b | number) = a.minimum(b);
     Neg(a) = -a;
     Abs(a) = a.abs();
     Sign(a) = a.sign();
@@ -221,6 +245,8 @@ impl BlockKernel for AddMultipleOfProduct {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AddScaled(pub(crate) f64);
 impl NumFormula<2> for AddScaled {
+    const TAKES_A_NUMBER: bool = true;
+
     #[inline(always)]
     fn eval<R: Num>(&self, [a, b]: [R; 2]) -> R {
         a + b * R::lit(self.0)

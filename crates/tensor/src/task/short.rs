@@ -85,8 +85,8 @@ pub(super) fn with_numbers(
     if matches!(space, Space::Of(space) if space != shape) || !are_small_and_alike(reads, shape) {
         return None;
     }
-    let mut held = SmallVec::new();
-    let blocks = blocks(None, reads, shape.numel(), &mut held);
+    let numbers = Numbers::of(kernel, reads, shape.numel());
+    let blocks = numbers.beside(None, reads, shape.numel());
     let mut storage = Storage::scratch(dtype, shape.numel());
     kernel.run(&blocks, &mut [storage.block_mut()]);
     let meant = Meant::all_of(reads);
@@ -101,8 +101,8 @@ pub(super) fn in_place(kernel: &dyn BlockKernel, reads: &[Read<'_>], out: &mut T
     }
     let n = out.numel();
     let own = written(out.dtype(), n, |block| out.as_block().expect("it lies in order").copy_to(block));
-    let mut held = SmallVec::new();
-    let blocks = blocks(Some(own.block()), reads, n, &mut held);
+    let numbers = Numbers::of(kernel, reads, n);
+    let blocks = numbers.beside(Some(own.block()), reads, n);
     kernel.run(&blocks, &mut [out.block_mut()]);
     true
 }
@@ -117,29 +117,45 @@ fn are_small_and_alike(reads: &[Read<'_>], shape: &Shape) -> bool {
     (1..=BLOCK).contains(&shape.numel()) && reads.iter().all(fits)
 }
 
-/// The blocks of `n` elements of tensors that lie alike, and of numbers that are repeated; `held` is where those lie.
-#[inline]
-fn blocks<'b>(
-    own: Option<Block<'b>>,
-    reads: &[Read<'b>],
-    n: usize,
-    held: &'b mut SmallVec<[Handle; 2]>,
-) -> Blocks<'b> {
-    for read in reads {
-        if let Read::Number(s, want) = *read {
-            let cell = ScalarCell::new(s);
-            held.push(written(want, n, |block| block.fill_from(cell.operand(want).data)));
+/// The numbers that are read: as a kernel takes one, or repeated in working memory.
+enum Numbers {
+    One(ScalarCell, DType),
+    Repeated(SmallVec<[Handle; 2]>),
+}
+
+impl Numbers {
+    #[inline]
+    fn of(kernel: &dyn BlockKernel, reads: &[Read<'_>], n: usize) -> Numbers {
+        let mut repeated = SmallVec::new();
+        for read in reads {
+            if let Read::Number(s, want) = *read {
+                let cell = ScalarCell::new(s);
+                if kernel.takes_a_number() {
+                    return Numbers::One(cell, want);
+                }
+                repeated.push(written(want, n, |block| block.fill_from(cell.operand(want).data)));
+            }
         }
+        Numbers::Repeated(repeated)
     }
-    let (mut blocks, mut held) = (Blocks::new(), held.iter());
-    own.into_iter().for_each(|own| blocks.push(own));
-    for read in reads {
-        blocks.push(match read {
-            Read::Tensor(t, _) => t.storage.block().range(t.layout.offset, n),
-            Read::Number(..) => held.next().expect("a block for each number").block(),
-        });
+
+    /// The blocks of what is read: of `n` elements of tensors that lie alike, and of these numbers.
+    #[inline]
+    fn beside<'b>(&'b self, own: Option<Block<'b>>, reads: &[Read<'b>], n: usize) -> Blocks<'b> {
+        let (mut blocks, mut before) = (Blocks::new(), 0);
+        own.into_iter().for_each(|own| blocks.push(own));
+        for read in reads {
+            blocks.push(match (read, self) {
+                (Read::Tensor(t, _), _) => t.storage.block().range(t.layout.offset, n),
+                (Read::Number(..), Numbers::One(cell, want)) => cell.operand(*want).data,
+                (Read::Number(..), Numbers::Repeated(all)) => {
+                    before += 1;
+                    all[before - 1].block()
+                }
+            });
+        }
+        blocks
     }
-    blocks
 }
 
 /// Working memory with something in it.

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use super::Operand;
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{Block, BlockMut, Element, with_block};
+use crate::kernels::BlockKernel;
 use crate::kernels::lay_out::{
     convert, lay_out as lay_out_elements, lay_out_tables as lay_out_table_elements,
 };
@@ -27,6 +28,12 @@ impl BlockPlace {
         self.rows * self.cols
     }
 
+    /// Whether there are several elements, all of them the same one.
+    fn repeats_one(&self) -> bool {
+        let still = |n: usize, step: isize| n == 1 || step == 0;
+        self.len() > 1 && still(self.cols, self.col_step) && still(self.rows, self.row_step)
+    }
+
     /// Whether the elements lie one after another.
     fn is_run(&self) -> bool {
         (self.col_step == 1 || self.cols == 1) && (self.rows == 1 || self.row_step == self.cols as isize)
@@ -37,23 +44,31 @@ impl BlockPlace {
 pub(crate) struct Scratch {
     slots: SmallVec<[(Option<Handle>, Option<BlockPlace>); 4]>,
     room: usize,
+    takes_a_number: bool,
 }
 
 impl Scratch {
-    /// For `operands` operands and blocks of at most `room` elements, and of no more than usual.
-    pub(crate) fn new(operands: usize, room: usize) -> Scratch {
-        Scratch::with_room(operands, room.min(BLOCK))
+    /// For `operands` operands of a kernel, and blocks of at most `room` elements.
+    pub(crate) fn new(kernel: Option<&dyn BlockKernel>, operands: usize, room: usize) -> Scratch {
+        let takes_a_number = operands == 2 && kernel.is_some_and(|k| k.takes_a_number());
+        Scratch { slots: (0..operands).map(|_| (None, None)).collect(), room, takes_a_number }
     }
 
-    /// For blocks of at most `room` elements.
-    pub(crate) fn with_room(operands: usize, room: usize) -> Scratch {
-        Scratch { slots: (0..operands).map(|_| (None, None)).collect(), room }
-    }
-
-    /// The blocks of all operands at these places.
+    /// The blocks of all operands at these places, one of which may become that of a number.
     #[inline]
-    pub(crate) fn blocks<'b>(&'b mut self, operands: &[Operand<'b>], places: &[BlockPlace]) -> Blocks<'b> {
-        for ((op, place), slot) in operands.iter().zip(places).zip(&mut self.slots) {
+    pub(crate) fn blocks<'b>(
+        &'b mut self,
+        operands: &[Operand<'b>],
+        places: &mut [BlockPlace],
+    ) -> Blocks<'b> {
+        if self.takes_a_number
+            && let [a, b] = places
+            && a.repeats_one() != b.repeats_one()
+        {
+            let number = if a.repeats_one() { a } else { b };
+            (number.rows, number.cols) = (1, 1);
+        }
+        for ((op, place), slot) in operands.iter().zip(&*places).zip(&mut self.slots) {
             if !is_in_place(op, place) && slot.1 != Some(*place) {
                 let storage = slot.0.get_or_insert_with(|| Storage::scratch(op.want, self.room));
                 lay_out(op, place, storage.block_mut().range(0, place.len()));
@@ -61,7 +76,7 @@ impl Scratch {
             }
         }
         let mut blocks = Blocks::new();
-        for ((op, place), slot) in operands.iter().zip(places).zip(&self.slots) {
+        for ((op, place), slot) in operands.iter().zip(&*places).zip(&self.slots) {
             blocks.push(match &slot.0 {
                 Some(storage) if !is_in_place(op, place) => storage.block().range(0, place.len()),
                 _ => op.data.range((op.offset as isize + place.start) as usize, place.len()),

@@ -37,6 +37,12 @@ pub(super) fn run(
         operands.iter().for_each(|o| blocks.push(o.data.range(o.offset + first, n)));
         return kernel.run(&blocks, outs);
     }
+    if let [a, b] = operands
+        && a.is_single() != b.is_single()
+        && kernel.takes_a_number()
+    {
+        return kernel.run(&[a, b].map(|o| o.one_or_all(first, n)), outs);
+    }
     let repeated = repeat_singles(operands, n.min(BLOCK));
     for start in (0..n).step_by(BLOCK) {
         let len = BLOCK.min(n - start);

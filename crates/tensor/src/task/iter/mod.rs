@@ -75,6 +75,16 @@ impl<'a> Operand<'a> {
         self.shape.iter().all(|&n| n == 1)
     }
 
+    /// The number that it is, or `n` elements from the given one on where they lie, in order.
+    #[inline]
+    fn one_or_all(&self, first: usize, n: usize) -> Block<'a> {
+        if self.is_single() {
+            self.data.range(self.offset, 1)
+        } else {
+            self.data.range(self.offset + first, n)
+        }
+    }
+
     /// Whether the kernel can read the elements where they lie, in order.
     #[inline]
     fn is_direct(&self, shape: &[usize]) -> bool {

@@ -94,7 +94,7 @@ fn walk_cell(
         block,
         offsets: start.clone(),
         found: SmallVec::new(),
-        scratch: Scratch::with_room(operands, room),
+        scratch: Scratch::new(walk.kernel.map(|k| k.0), operands, room),
         stream,
         values: (0..outputs).map(|_| Storage::scratch(walk.fold.dtype, room)).collect(),
     };
@@ -267,7 +267,7 @@ impl<'a> Planes<'_, 'a> {
                 None => values.block_mut().into_range((run.done + row) * run.cols, n),
             });
         }
-        kernel.run(&self.scratch.blocks(self.walk.operands, &self.found), &mut outputs);
+        kernel.run(&self.scratch.blocks(self.walk.operands, &mut self.found), &mut outputs);
     }
 
     /// Where a kernel may write a run straight to its place: the start, if the whole run lies there.

@@ -57,7 +57,7 @@ pub(super) fn for_each(
         .enumerate()
         .map(|(k, op)| is_across(k).then(|| Storage::scratch(op.want, HEIGHT * width)))
         .collect();
-    let mut scratch = Scratch::new(operands.len(), BLOCK);
+    let mut scratch = Scratch::new(None, operands.len(), BLOCK);
     let between = middle.iter().map(|a| a.size).product();
     let mut rows = Counter::new(&axes[..=along], operands.len(), start / unit, (start + len) / unit);
     while let Some(Step { cols: height, .. }) = rows.step(HEIGHT, 0) {
@@ -86,13 +86,13 @@ pub(super) fn for_each(
                 let group = if cols == unit { BLOCK / cols } else { 1 };
                 for row in (0..height).step_by(group) {
                     let count = group.min(height - row);
-                    let places: SmallVec<[BlockPlace; 4]> = (0..operands.len())
+                    let mut places: SmallVec<[BlockPlace; 4]> = (0..operands.len())
                         .map(|k| match squares[k] {
                             Some(_) => in_square(row, count, cols),
                             None => place(k, row, count),
                         })
                         .collect();
-                    f(at + row * unit, count * cols, &scratch.blocks(&laid, &places));
+                    f(at + row * unit, count * cols, &scratch.blocks(&laid, &mut places));
                 }
             }
             planes.advance(Step { rows: 1, cols: 1 });

@@ -47,6 +47,10 @@ impl<'a> BlockWriter<'a> {
         BlockWriter { kernel, staged: streamed.then(|| (Storage::scratch(dtype, BLOCK), Stream::new())) }
     }
 
+    pub(crate) fn kernel(&self) -> &'a dyn BlockKernel {
+        self.kernel
+    }
+
     /// Computes `out` from blocks of its length.
     #[inline]
     pub(crate) fn write(&mut self, blocks: &[Block<'_>], mut out: BlockMut<'_>) {

@@ -58,7 +58,8 @@ impl Change<'_> {
         let Change { kernel, operands, plan } = self;
         let Some(plan) = plan else { return flat::run(*kernel, operands, start, states) };
         let len = states[0].len();
-        for_each_block(&plan.axes, operands, self.across(), (start, len), &mut |at, count, inputs| {
+        let (axes, range) = (&plan.axes, (start, len));
+        for_each_block(*kernel, axes, operands, self.across(), range, &mut |at, count, inputs| {
             let mut outs: States<'_> = states.iter_mut().map(|s| s.range(at - start, count)).collect();
             kernel.run(inputs, &mut outs);
         });

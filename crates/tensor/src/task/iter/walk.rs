@@ -105,10 +105,10 @@ fn run(kernel: Option<&dyn BlockKernel>, axes: &[Axis], operands: &[Operand<'_>]
     let grain = across.map_or(GRAIN, |along| squares::grain(axes, along));
     split_work(n, grain, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, mut out| {
         let mut writer = BlockWriter::new(kernel, dtype, streamed);
-        if across.is_none() && are_long(axes) {
+        if across.is_none() && are_long(kernel, axes, operands) {
             return write_rows(axes, operands, start, &mut writer, out);
         }
-        for_each_block(axes, operands, across, (start, len), &mut |at, count, blocks| {
+        for_each_block(kernel, axes, operands, across, (start, len), &mut |at, count, blocks| {
             writer.write(blocks, out.range(at - start, count));
         });
     });
@@ -178,16 +178,17 @@ fn lay_out_small(outer: &[Axis], [rows, cols]: &[Axis; 2], op: &Operand<'_>, out
     );
 }
 
-/// Calls `f` with the position, the size and the operands' blocks, for every block of `start .. start + len`; by squares if they are to be made
-/// along an axis, but for what is no whole step of it.
+/// Calls `f` with the position, the size and the operands' blocks for a kernel, for every block of `start .. start + len`; by squares if
+/// they are to be made along an axis, but for what is no whole step of it.
 pub(super) fn for_each_block(
+    kernel: &dyn BlockKernel,
     axes: &[Axis],
     operands: &[Operand<'_>],
     across: Option<usize>,
     (start, len): (usize, usize),
     f: &mut dyn FnMut(usize, usize, &[Block<'_>]),
 ) {
-    let mut scratch = Scratch::new(operands.len(), len);
+    let mut scratch = Scratch::new(Some(kernel), operands.len(), len.min(BLOCK));
     let mut others = |start, len, f: &mut dyn FnMut(usize, usize, &[Block<'_>])| {
         for_each_place(axes, operands, start, len, |at, count, places| {
             f(at, count, &scratch.blocks(operands, places))
@@ -209,7 +210,7 @@ fn for_each_place(
     operands: &[Operand<'_>],
     start: usize,
     len: usize,
-    mut f: impl FnMut(usize, usize, &[BlockPlace]),
+    mut f: impl FnMut(usize, usize, &mut [BlockPlace]),
 ) {
     let inner = axes.last();
     let step_of = |axis: Option<&Axis>, k: usize| axis.map_or(1, |a| a.steps[k]);
@@ -230,7 +231,7 @@ fn for_each_place(
                 col_step: step_of(inner, k),
             });
         }
-        f(counter.at, step.rows * step.cols, &places);
+        f(counter.at, step.rows * step.cols, &mut places);
         counter.advance(step);
     }
 }
