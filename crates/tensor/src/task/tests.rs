@@ -107,6 +107,16 @@ fn numbers_and_places_by_the_short_way_are_those_of_the_long_one() {
             let (space, does) = (Space::Of(&shape), Does::Blocks(&kernel));
             change(Task { op: "t", reads: &reads[..1], space, does, to: &mut [To::Change(&mut place)] })
                 .unwrap();
+            // A tensor without axes is a number, and so is what is written in place where it stands.
+            let number = Tensor::scalar(0.3f32);
+            let reads = [Read::Tensor(a, DType::F32), Read::Tensor(&number, DType::F32)];
+            assert_eq!(map("t", &kernel, &reads, a.shape(), DType::F32).unwrap(), new);
+            let (turned, of_two) = (number.sub(a).unwrap(), a.sub(&number).unwrap());
+            let mut own = a.clone();
+            own.sub_(&number).unwrap();
+            let number = number.expand(a.shape()).unwrap().contiguous();
+            assert_eq!((turned, &of_two), (number.sub(a).unwrap(), &a.sub(&number).unwrap()));
+            assert_eq!(own, of_two);
             (new, place)
         });
         assert_eq!(results[0], results[1], "{n}");
