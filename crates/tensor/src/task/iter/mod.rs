@@ -25,6 +25,7 @@ mod planes;
 mod reducer;
 mod rows;
 mod sink;
+mod spread;
 mod squares;
 mod stream;
 mod stretch;

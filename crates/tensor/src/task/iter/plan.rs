@@ -54,7 +54,7 @@ impl Plan {
     }
 
     /// Adds an inner axis, merging it into its neighbour where every operand steps over both alike.
-    fn push(&mut self, axis: Axis) {
+    pub(super) fn push(&mut self, axis: Axis) {
         match self.axes.last_mut() {
             Some(outer) if outer.is_one_with(&axis) => {
                 outer.size *= axis.size;

@@ -7,6 +7,7 @@ use super::counter::Counter;
 use super::in_order::{map_in_order, memory_order};
 use super::plan::{Axis, Plan};
 use super::rows::{are_long, write_rows};
+use super::spread::Spread;
 use super::stream::{BlockWriter, bytes_read, worth_streaming};
 use super::update::{Job, update_all};
 use super::{Operand, flat, squares};
@@ -99,6 +100,16 @@ fn run_direct(kernel: &dyn BlockKernel, operands: &[Operand<'_>], out: BlockMut<
 /// Walks the axes and writes the results in order.
 fn run(kernel: Option<&dyn BlockKernel>, axes: &[Axis], operands: &[Operand<'_>], out: BlockMut<'_>) {
     let Some(kernel) = kernel else { return lay_out_all(axes, operands, out) };
+    if !are_long(kernel, axes, operands)
+        && let Some(spread) = Spread::of(axes, operands)
+    {
+        return run_blocks(kernel, &spread.axes, &spread.operands(operands), out);
+    }
+    run_blocks(kernel, axes, operands, out);
+}
+
+/// The same block by block.
+fn run_blocks(kernel: &dyn BlockKernel, axes: &[Axis], operands: &[Operand<'_>], out: BlockMut<'_>) {
     let (n, dtype) = (out.len(), out.dtype());
     let streamed = worth_streaming(bytes_read(axes, operands), n * dtype.size());
     let across = squares::across(axes, operands);
@@ -115,7 +126,7 @@ fn run(kernel: Option<&dyn BlockKernel>, axes: &[Axis], operands: &[Operand<'_>]
 }
 
 /// Walks the axes and writes the elements of the only operand in order, in the type they are wanted in.
-fn lay_out_all(axes: &[Axis], operand: &[Operand<'_>], out: BlockMut<'_>) {
+pub(super) fn lay_out_all(axes: &[Axis], operand: &[Operand<'_>], out: BlockMut<'_>) {
     let across = squares::across(axes, operand);
     if across.is_none()
         && let Some((outer, tables)) = small_tables(axes, &operand[0])

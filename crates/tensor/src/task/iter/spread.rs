@@ -1,0 +1,130 @@
+//! Operands that repeat: one that is the same for all positions of the outer axes, and has to be laid out along the inner ones, is laid
+//! out there once and not block by block. What is left for the walk has fewer axes. A bias of channels, added to pictures of 7 by 7,
+//! takes 0.5 of the time.
+
+use smallvec::SmallVec;
+
+use super::Operand;
+use super::block::BLOCK;
+use super::plan::{Axis, Plan, Steps};
+use super::walk::lay_out_all;
+use crate::buffer::{Handle, Storage};
+use crate::shape::Dims;
+
+/// Elements that are laid out at most: they stay in the first-level cache.
+const MOST: usize = 4096;
+
+/// How often they repeat at least.
+const REPEATS: usize = 4;
+
+/// What is walked instead.
+pub(super) struct Spread {
+    pub(super) axes: SmallVec<[Axis; 4]>,
+    /// what is laid out of each operand, if it is
+    laid_out: SmallVec<[Option<Handle>; 4]>,
+}
+
+impl Spread {
+    /// A walk of fewer axes, if there is one.
+    pub(super) fn of(axes: &[Axis], operands: &[Operand<'_>]) -> Option<Spread> {
+        let size = |axes: &[Axis]| axes.iter().map(|a| a.size).product::<usize>();
+        // Of long rows a block holds one, which is kept.
+        if axes.len() < 3 || axes[axes.len() - 1].size * 2 > BLOCK {
+            return None;
+        }
+        let n = size(axes);
+        let inner: SmallVec<[Option<usize>; 4]> = (0..operands.len())
+            .map(|k| {
+                let first = axes.iter().position(|a| a.steps[k] != 0)?;
+                let own = size(&axes[first..]);
+                let in_order = |i: usize| axes[i].steps[k] == size(&axes[i + 1..]) as isize;
+                let repeats = first > 0 && !(first..axes.len()).all(in_order);
+                (repeats && own <= MOST && own.saturating_mul(REPEATS) <= n).then_some(first)
+            })
+            .collect();
+        if inner.iter().all(Option::is_none) {
+            return None;
+        }
+        let mut plan = Plan { axes: SmallVec::new(), still: Dims::from_elem(false, 0) };
+        for (i, axis) in axes.iter().enumerate() {
+            let mut axis = axis.clone();
+            for (k, first) in inner.iter().enumerate() {
+                if first.is_some_and(|first| i >= first) {
+                    axis.steps[k] = size(&axes[i + 1..]) as isize;
+                }
+            }
+            plan.push(axis);
+        }
+        if plan.axes.len() >= axes.len() {
+            return None;
+        }
+        let lay_out = |k: usize, first: usize| {
+            let only = |a: &Axis| Axis { size: a.size, steps: Steps::from_elem(a.steps[k], 1) };
+            let own: SmallVec<[Axis; 4]> = axes[first..].iter().map(only).collect();
+            let mut storage = Storage::scratch(operands[k].want, size(&own));
+            lay_out_all(&own, &operands[k..=k], storage.block_mut());
+            storage
+        };
+        let laid_out = inner.iter().enumerate().map(|(k, first)| first.map(|first| lay_out(k, first)));
+        Some(Spread { axes: plan.axes, laid_out: laid_out.collect() })
+    }
+
+    /// The operands as they lie now.
+    pub(super) fn operands<'a>(&'a self, operands: &[Operand<'a>]) -> SmallVec<[Operand<'a>; 4]> {
+        let as_it_lies = |(op, laid_out): (&Operand<'a>, &'a Option<Handle>)| match laid_out {
+            Some(handle) => Operand { data: handle.block(), offset: 0, ..*op },
+            None => *op,
+        };
+        operands.iter().zip(&self.laid_out).map(as_it_lies).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{DType, Tensor, ThreadPool};
+
+    #[test]
+    fn what_repeats_gives_the_bits_of_what_is_laid_out() {
+        let numbers = |shape: &[usize], dtype: DType| {
+            let n = shape.iter().product::<usize>() as i64;
+            Tensor::arange(0..n).mul(37).unwrap().remainder(101).unwrap().to(dtype).reshape(shape).unwrap()
+        };
+        let cases: [(&[usize], &[usize]); 7] = [
+            (&[40, 32, 7, 7], &[32, 1, 1]),
+            (&[4, 3, 5], &[3, 1]),
+            (&[9, 2, 3, 4], &[2, 1, 4]),
+            (&[3, 5, 2, 3, 4], &[5, 1, 3, 1]),
+            (&[1000, 4, 6], &[4, 1]),
+            (&[50, 20, 30, 10], &[20, 1, 10]),
+            (&[6, 5, 4, 3], &[6, 1, 4, 1]),
+        ];
+        for (shape, own) in cases {
+            for (dtype, with) in
+                [(DType::F32, DType::F32), (DType::F64, DType::I64), (DType::I64, DType::I64)]
+            {
+                let (x, b) = (numbers(shape, dtype), numbers(own, with));
+                let last = own.len() as i32 - 1;
+                let views = [b.clone(), b.flip(last).unwrap(), b.flip(0).unwrap()];
+                for b in &views {
+                    let laid = b.expand(shape).unwrap().contiguous();
+                    for threads in [1, 3] {
+                        let found = ThreadPool::new(threads).install(|| {
+                            let mut own = x.clone();
+                            own.sub_(b).unwrap();
+                            [x.add(b), b.sub(&x), x.lt(b), x.addcmul(b, b), Ok(own)].map(Result::unwrap)
+                        });
+                        let want =
+                            [x.add(&laid), laid.sub(&x), x.lt(&laid), x.addcmul(&laid, &laid), x.sub(&laid)];
+                        assert!(found == want.map(Result::unwrap), "{shape:?} {own:?} {dtype} {with}");
+                    }
+                    // Of what does not lie in order, nothing is merged.
+                    let turned = x.transpose(0, 1).unwrap();
+                    if let Ok(found) = turned.add(b) {
+                        let laid = b.expand(found.shape()).unwrap().contiguous();
+                        assert_eq!(found, turned.contiguous().add(&laid).unwrap());
+                    }
+                }
+            }
+        }
+    }
+}
