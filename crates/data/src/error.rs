@@ -64,9 +64,11 @@ pub enum DataFacts {
         expected: String,
     },
     /// A file that does not hold what it should.
-    #[error("{file}: {what}")]
+    #[error("{op}: {}{what}", if file.is_empty() { String::new() } else { format!("{file}: ") })]
     File {
-        /// which file, or what was read
+        /// what was called
+        op: &'static str,
+        /// which file; empty for what was no file
         file: String,
         /// what is wrong with it, where, and what to do
         what: String,
@@ -122,7 +124,7 @@ mod tests {
             (Index { op, index: 1, len: 1 }, Kind::Index),
             (Panicked { batch: 0, message: text() }, Kind::User),
             (State { op, entry: "epoch", found: text(), expected: text() }, Kind::Argument),
-            (File { file: text(), what: text() }, Kind::File),
+            (File { op, file: text(), what: text() }, Kind::File),
         ];
         for (facts, kind) in all {
             let e = Error::from(facts.clone());

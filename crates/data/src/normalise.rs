@@ -33,7 +33,7 @@ impl Normaliser {
     ///
     /// # Errors
     /// `Parameter` if it has fewer than two axes, no numbers, is of another type than `f32` and `f64`, or a column holds NaN
-    /// or an infinity.
+    /// or an infinity, or numbers whose squares are infinite.
     #[track_caller]
     pub fn fit(set: &Tensor) -> Result<Normaliser> {
         Normaliser::measure(set).here()
@@ -52,14 +52,10 @@ impl Normaliser {
         check(floats, OP, "the type", set.dtype(), "f32 or f64: use float()")?;
         let others: Vec<usize> = (0..set.shape().rank()).filter(|&axis| axis != 1).collect();
         let (var, mean) = set.to(DType::F64).var_mean_with(others, 0.0)?;
-        for (column, m) in mean.to_vec::<f64>()?.into_iter().enumerate() {
-            check(
-                m.is_finite(),
-                OP,
-                "the mean",
-                m,
-                format!("finite numbers in column {column}: fill in what is missing"),
-            )?;
+        let expected = |column, of, cure| format!("finite {of} in column {column}: {cure}");
+        for (column, (m, v)) in mean.to_vec::<f64>()?.into_iter().zip(var.to_vec::<f64>()?).enumerate() {
+            check(m.is_finite(), OP, "the mean", m, expected(column, "numbers", "fill in what is missing"))?;
+            check(v.is_finite(), OP, "the variance", v, expected(column, "squares", "divide it first"))?;
         }
         // The mean of equal numbers may differ from them by its rounding, and their deviation from 0 by as much.
         let std = var.sqrt();
@@ -220,6 +216,7 @@ mod tests {
             tensor![[1, 2]; i64],
             tensor![[1.0, f32::NAN]],
             tensor![[f32::INFINITY], [1.0]],
+            tensor![[1e200], [-1e200]; f64],
         ];
         for x in bad {
             assert!(refused!(Normaliser::fit(&x), DataFacts::Parameter { .. }), "{x}");

@@ -2,7 +2,7 @@
 
 use foldback_tensor::{DType, Generator, Here, Tensor, or_panic};
 
-use crate::error::{Result, check};
+use crate::error::{Result, check, check_index};
 
 /// Which items an epoch has, in which order: a function of the number of items and of a generator.
 ///
@@ -90,7 +90,10 @@ impl Sampler for SubsetRandomSampler {
         self.indices.len()
     }
     #[track_caller]
-    fn indices(&self, _: usize, generator: &mut Generator) -> Result<Vec<usize>> {
+    fn indices(&self, len: usize, generator: &mut Generator) -> Result<Vec<usize>> {
+        for &index in &self.indices {
+            check_index("subset random sampler", index, len).here()?;
+        }
         let order = generator.try_randperm(self.indices.len()).here()?.to_vec::<usize>()?;
         Ok(order.into_iter().map(|i| self.indices[i]).collect())
     }
@@ -305,6 +308,8 @@ mod tests {
         assert_eq!(sorted(a), drawn(&SequentialSampler, 30, 0));
         let some = SubsetRandomSampler::new((0..30).step_by(3).collect::<Vec<_>>());
         assert_ne!(drawn(&some, 30, 0), drawn(&some, 30, 1));
+        let e = some.indices(27, &mut Generator::new(0)).unwrap_err();
+        assert!(matches!(e.facts(), Some(DataFacts::Index { index: 27, len: 27, .. })), "{e}");
         assert_eq!(sorted(drawn(&some, 30, 1)), (0..30).step_by(3).collect::<Vec<_>>());
     }
 

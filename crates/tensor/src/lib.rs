@@ -47,7 +47,7 @@ pub use conv::{Conv, Padding};
 pub use create::Interval;
 pub use datum::Datum;
 pub use dtype::{Block, BlockMut, Category, DType, Element, Scalar};
-pub use error::{Error, Facts, Kind, Result, TensorFacts};
+pub use error::{Error, Facts, IoFacts, Kind, Result, TensorFacts};
 #[doc(hidden)]
 pub use error::{Here, Place, counted, or_panic, refuse};
 pub use kernels::{Level, detected_level, force_level, level};

@@ -71,7 +71,7 @@ pub enum TrainFacts {
     },
     /// A row of a log whose names are not those of its first row.
     #[error(
-        "{file}: the columns are {columns}, found a row of {found}: give the same names each time, or begin another file"
+        "log: {file}: the columns are {columns}, found a row of {found}: give the same names each time, or begin another file"
     )]
     Columns {
         /// the file
@@ -90,8 +90,10 @@ pub enum TrainFacts {
         problem: String,
     },
     /// A picture that could not be drawn.
-    #[error("{file}: {what}")]
+    #[error("{op}: {file}: {what}")]
     Picture {
+        /// what was called
+        op: &'static str,
         /// the file
         file: String,
         /// why, and what to do
@@ -148,7 +150,7 @@ mod tests {
             (Alarm { what, value: 1.0, batch: 0, epoch: 0, cause: text() }, Kind::Graph),
             (Columns { file: text(), columns: text(), found: text() }, Kind::Argument),
             (State { what, problem: text() }, Kind::Argument),
-            (Picture { file: text(), what: text() }, Kind::File),
+            (Picture { op: "plot_curves", file: text(), what: text() }, Kind::File),
         ];
         for (facts, kind) in all {
             let e = Error::from(facts.clone());

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use foldback_tensor::{Error, Here, refuse};
+use foldback_tensor::{Here, IoFacts, refuse};
 
 use crate::error::{Result, TrainFacts};
 
@@ -32,7 +32,7 @@ impl Rows {
         let name = path.display().to_string();
         match options.open(path) {
             Ok(file) => Ok(Rows { name, file, is_cut: false }),
-            Err(e) => Err(failed(&name, e)),
+            Err(e) => Err(IoFacts::writing("log", name, &e)),
         }
     }
 
@@ -40,7 +40,7 @@ impl Rows {
         let end = if self.is_cut { "\n" } else { "" };
         let done = self.file.write_all(format!("{end}{row}").as_bytes());
         self.is_cut = done.is_err();
-        done.map_err(|e| failed(&self.name, e))
+        done.map_err(|e| IoFacts::writing("log", &self.name, &e))
     }
 
     /// Opens a file to go on in it, on a line of its own.
@@ -61,11 +61,6 @@ fn ends_inside_a_line(path: &Path) -> bool {
         Ok(last != [b'\n'])
     };
     last().unwrap_or(false)
-}
-
-/// With the name of the file; the caller's line comes later.
-fn failed(file: &str, error: std::io::Error) -> Error {
-    Error::from(std::io::Error::new(error.kind(), format!("{file}: {error}"))).with_location(None)
 }
 
 fn anew() -> OpenOptions {
@@ -118,7 +113,7 @@ impl CsvLog {
         let rows = Rows::go_on(path.as_ref()).here()?;
         let mut first = String::new();
         let read = File::open(path.as_ref()).and_then(|file| BufReader::new(file).read_line(&mut first));
-        read.map_err(|e| failed(&rows.name, e)).here()?;
+        read.map_err(|e| IoFacts::reading("log", &rows.name, &e)).here()?;
         let columns = (!first.is_empty()).then(|| first.trim_end_matches(['\r', '\n']).to_owned());
         Ok(CsvLog { rows, columns })
     }
@@ -311,7 +306,7 @@ mod tests {
             JsonLinesLog::create("no/such/a").err(),
         ] {
             let e = e.unwrap();
-            assert!(e.kind() == Kind::Io && e.to_string().starts_with("no/such/a: "), "{e}");
+            assert!(e.kind() == Kind::Io && e.to_string().starts_with("log: no/such/a: "), "{e}");
         }
     }
 }

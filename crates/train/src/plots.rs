@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::path::Path;
 
 use foldback_graph::Value;
-use foldback_tensor::{DType, Here, Tensor, refuse};
+use foldback_tensor::{DType, Here, IoFacts, Tensor, refuse};
 use plotters::prelude::*;
 
 use crate::error::{Result, TrainFacts, check};
@@ -37,7 +37,7 @@ pub fn plot_curves(path: impl AsRef<Path>, title: &str, curves: &[(&str, &[f64])
     check(finite().next().is_some(), OP, "curves", "[]", "at least one finite number").here()?;
     let range = room(finite());
     let longest = curves.iter().map(|(_, curve)| curve.len()).max().unwrap_or(0);
-    save(path, |drawing| {
+    save(OP, path, |drawing| {
         let area = SVGBackend::with_string(drawing, SIZE).into_drawing_area();
         area.fill(&WHITE)?;
         let mut chart = ChartBuilder::on(&area)
@@ -118,7 +118,7 @@ pub fn plot_decision_boundary<V: Value>(
     let classes =
         class_ids(OP, "what classify returned", &classify(&grid)?.as_var().value(), FIELDS * FIELDS)
             .here()?;
-    save(path, |drawing| {
+    save(OP, path, |drawing| {
         let area = SVGBackend::with_string(drawing, SIZE).into_drawing_area();
         area.fill(&WHITE)?;
         let mut chart = ChartBuilder::on(&area)
@@ -189,12 +189,12 @@ fn expect_svg(op: &'static str, path: &Path) -> Result<()> {
 }
 
 /// Draws in memory, and writes the file when all of it is there. (A drawing into a file tells of a full disk by a panic.)
-fn save(path: &Path, draw: impl FnOnce(&mut String) -> Drawn) -> Result<()> {
+fn save(op: &'static str, path: &Path, draw: impl FnOnce(&mut String) -> Drawn) -> Result<()> {
     let (file, mut drawing) = (path.display().to_string(), String::new());
     if let Err(e) = draw(&mut drawing) {
-        return refuse(TrainFacts::Picture { file, what: format!("it cannot be drawn: {e}") });
+        return refuse(TrainFacts::Picture { op, file, what: format!("it cannot be drawn: {e}") });
     }
-    std::fs::write(path, drawing).map_err(|e| std::io::Error::new(e.kind(), format!("{file}: {e}")).into())
+    std::fs::write(path, drawing).map_err(|e| IoFacts::writing(op, file, &e))
 }
 
 #[cfg(test)]
@@ -261,7 +261,7 @@ mod tests {
         assert!(refused!(plot_curves(&picture.0, "", &[("x", &[f64::NAN])]), TrainFacts::Parameter { .. }));
         assert!(plot_curves("a.png", "", &[("x", &[1.0])]).unwrap_err().to_string().contains("ends in .svg"));
         let e = plot_curves("no/such/a.svg", "", &[("x", &[1.0])]).unwrap_err();
-        assert!(e.kind() == Kind::Io && e.to_string().starts_with("no/such/a.svg: "), "{e}");
+        assert!(e.kind() == Kind::Io && e.to_string().starts_with("plot_curves: no/such/a.svg: "), "{e}");
         #[cfg(target_os = "linux")]
         {
             let full = Picture::new("full");

@@ -7,7 +7,7 @@ use std::path::Path;
 use csv::{ReaderBuilder, StringRecord};
 use foldback_tensor::{DType, Datum, Here, Tensor, refuse};
 
-use super::{encode_labels, failed, malformed, name_of, open, unpacked};
+use super::{Source, encode_labels, unpacked};
 use crate::error::{DataFacts, Result};
 
 /// How a CSV file is written: with a first line of names and commas, unless told otherwise.
@@ -62,27 +62,29 @@ impl Csv {
     /// line; whatever the system says about reading it.
     #[track_caller]
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Table> {
-        let file = name_of(path.as_ref());
-        let table = || self.read(file.clone(), unpacked(&file, open(path.as_ref())?)?);
-        table().or_here()
+        let table = |(file, reader)| {
+            let reader = unpacked(&file, reader)?;
+            self.read(file, reader)
+        };
+        Source::open("csv", path.as_ref()).and_then(table).or_here()
     }
 
-    /// Reads what this reader gives, such as a string's `as_bytes()`; texts call it `csv`.
+    /// Reads what this reader gives, such as a string's `as_bytes()`; texts name no file then.
     ///
     /// # Errors
     /// Those of [`Csv::open`].
     #[track_caller]
     pub fn from_reader(&self, reader: impl Read) -> Result<Table> {
-        self.read("csv".to_owned(), reader).or_here()
+        self.read(Source { op: "csv", file: String::new() }, reader).or_here()
     }
 
-    fn read(&self, file: String, mut reader: impl Read) -> Result<Table> {
+    fn read(&self, file: Source, mut reader: impl Read) -> Result<Table> {
         let mut bytes = Vec::new();
-        reader.read_to_end(&mut bytes).map_err(|e| failed(&file, e))?;
+        reader.read_to_end(&mut bytes).map_err(|e| file.failed(e))?;
         let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
         let mut reader =
             ReaderBuilder::new().delimiter(self.delimiter).has_headers(self.headers).from_reader(text);
-        let first = reader.headers().cloned().or_else(|e| malformed(&file, e.to_string()))?;
+        let first = reader.headers().cloned().or_else(|e| file.malformed(e.to_string()))?;
         let names: Vec<String> = if self.headers {
             first.iter().map(|name| name.trim().to_owned()).collect()
         } else {
@@ -91,15 +93,13 @@ impl Csv {
         let mut places = HashMap::with_capacity(names.len());
         for (place, name) in names.iter().enumerate() {
             if places.insert(name.clone(), place).is_some() {
-                return malformed(
-                    &file,
-                    format!("its first line has two columns of the name `{name}`: rename one"),
-                );
+                return file
+                    .malformed(format!("its first line has two columns of the name `{name}`: rename one"));
             }
         }
         let mut rows = Vec::new();
         for record in reader.records() {
-            let record = record.or_else(|e| malformed(&file, e.to_string()))?;
+            let record = record.or_else(|e| file.malformed(e.to_string()))?;
             rows.push((line_of(&record, text), record));
         }
         Ok(Table { file, names, places, rows })
@@ -127,7 +127,7 @@ fn shown(names: &[String]) -> String {
 /// The rows of a CSV file, see [`Csv`].
 #[derive(Clone, Debug)]
 pub struct Table {
-    file: String,
+    file: Source,
     names: Vec<String>,
     /// where each name stands among them
     places: HashMap<String, usize>,
@@ -243,7 +243,7 @@ impl Table {
     }
 
     fn wrong<T>(&self, (line, _): &(u64, StringRecord), place: usize, what: &str) -> Result<T> {
-        malformed(&self.file, format!("line {line}, column `{}` {what}", self.names[place]))
+        self.file.malformed(format!("line {line}, column `{}` {what}", self.names[place]))
     }
 
     fn numbers<T: Datum>(

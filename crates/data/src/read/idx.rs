@@ -6,7 +6,7 @@ use std::path::Path;
 use foldback_tensor::{DType, Here, Tensor};
 
 use super::stored::Stored;
-use super::{bytes_of, exactly, expect_end, malformed, name_of, open, unpacked};
+use super::{Source, bytes_of, exactly, expect_end, unpacked};
 use crate::error::Result;
 
 /// A tensor of an IDX file, in which MNIST and its relatives are published: a header with the type and the shape, and the
@@ -24,7 +24,7 @@ use crate::error::Result;
 /// ```
 #[track_caller]
 pub fn read_idx(path: impl AsRef<Path>) -> Result<Tensor> {
-    open(path.as_ref()).and_then(|reader| read(&name_of(path.as_ref()), reader, None)).or_here()
+    Source::open("read_idx", path.as_ref()).and_then(|(file, reader)| read(&file, reader, None)).or_here()
 }
 
 /// [`read_idx`] as a tensor of another type: pixels as `f32` need half the memory that they need as `i64`.
@@ -39,17 +39,17 @@ pub fn read_idx(path: impl AsRef<Path>) -> Result<Tensor> {
 /// ```
 #[track_caller]
 pub fn read_idx_with(path: impl AsRef<Path>, dtype: DType) -> Result<Tensor> {
-    open(path.as_ref()).and_then(|reader| read(&name_of(path.as_ref()), reader, Some(dtype))).or_here()
+    Source::open("read_idx_with", path.as_ref())
+        .and_then(|(file, reader)| read(&file, reader, Some(dtype)))
+        .or_here()
 }
 
-fn read(file: &str, reader: impl BufRead, dtype: Option<DType>) -> Result<Tensor> {
+fn read(file: &Source, reader: impl BufRead, dtype: Option<DType>) -> Result<Tensor> {
     let mut reader = unpacked(file, reader)?;
     let magic = exactly(file, &mut reader, 4, "its first number")?;
     let [0, 0, code, rank] = magic[..] else {
-        return malformed(
-            file,
-            format!("an IDX file begins with two bytes of 0, this one with {:?}", &magic[..2]),
-        );
+        return file
+            .malformed(format!("an IDX file begins with two bytes of 0, this one with {:?}", &magic[..2]));
     };
     let stored = match code {
         0x08 => Stored::U8,
@@ -60,7 +60,7 @@ fn read(file: &str, reader: impl BufRead, dtype: Option<DType>) -> Result<Tensor
         0x0e => Stored::F64,
         _ => {
             let known = "known are 8, 9, 11, 12, 13 and 14";
-            return malformed(file, format!("its type is {code}, which IDX does not have: {known}"));
+            return file.malformed(format!("its type is {code}, which IDX does not have: {known}"));
         }
     };
     let sizes = exactly(file, &mut reader, 4 * usize::from(rank), "its shape")?;
@@ -86,7 +86,7 @@ mod tests {
     }
 
     fn of(bytes: &[u8]) -> Result<Tensor> {
-        read("bytes", bytes, None)
+        read(&Source { op: "read_idx", file: String::new() }, bytes, None)
     }
 
     #[test]
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(read_idx_with(&on_disk.0, DType::Bool).unwrap(), tensor![false, true]);
         let e = read_idx("no/such/file").unwrap_err();
         assert_eq!(e.kind(), Kind::Io);
-        assert!(e.to_string().starts_with("no/such/file: "), "{e}");
+        assert!(e.to_string().starts_with("read_idx: no/such/file: "), "{e}");
         // The line is the caller's, wherever the system refuses.
         for e in [e, read_idx(std::env::temp_dir()).unwrap_err()] {
             assert!(e.location().is_some_and(|at| at.file() == file!()), "{e}");
@@ -122,7 +122,7 @@ mod tests {
         let words = |bytes: &[u8]| of(bytes).unwrap_err().with_location(None).to_string();
         assert_eq!(
             words(&file(8, &[0xffff_ffff, 2], &[1, 2, 3])),
-            "bytes: it ends in its numbers, after 3 of 8589934590 bytes: it was cut off"
+            "read_idx: it ends in its numbers, after 3 of 8589934590 bytes: it was cut off"
         );
         assert!(words(&file(14, &[0xffff_ffff; 5], &[])).contains("which no memory holds"));
         assert!(words(&file(8, &[1], &[1, 2])).contains("goes on behind the last element"));

@@ -1,16 +1,18 @@
 //! Images: folders of them as datasets, and single ones in and out.
 
 use std::fs;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use foldback_tensor::{DType, Here, Tensor};
 use image::imageops::FilterType;
 use image::{DynamicImage, GrayImage, ImageReader, Limits, RgbImage};
 
-use super::{failed, malformed, name_of, open};
+use super::Source;
 use crate::dataset::Dataset;
 use crate::error::{Result, check, check_index};
+
+/// What errors of a folder name.
+const FOLDER: &str = "image folder";
 
 /// What a decoder may use for one image.
 const MOST_BYTES: u64 = 1 << 28;
@@ -59,14 +61,13 @@ impl ImageFolder {
             let before = images.len();
             images.extend(entries(&folder)?.into_iter().filter(|p| is_image(p)).map(|p| (p, number)));
             if images.len() == before {
-                return malformed(
-                    &name_of(&folder),
-                    format!("no images: files that end in {}", EXTENSIONS.join(", ")),
-                );
+                return Source::new(FOLDER, &folder)
+                    .malformed(format!("no images: files that end in {}", EXTENSIONS.join(", ")));
             }
         }
         if classes.is_empty() {
-            return malformed(&name_of(path), "no folders: there is one for each class, with its images");
+            return Source::new(FOLDER, path)
+                .malformed("no folders: there is one for each class, with its images");
         }
         Ok(ImageFolder { classes, images, grayscale: false, size: None })
     }
@@ -90,7 +91,7 @@ impl ImageFolder {
         let expected = "at least 1 x 1, and at most 67108864 pixels";
         foldback_tensor::or_panic(check(
             (1..=MOST_PIXELS).contains(&pixels),
-            "image folder",
+            FOLDER,
             "resize",
             size,
             expected,
@@ -118,9 +119,9 @@ impl Dataset for ImageFolder {
     }
     #[track_caller]
     fn get(&self, index: usize) -> Result<(Tensor, i64)> {
-        check_index("image folder", index, self.len()).here()?;
+        check_index(FOLDER, index, self.len()).here()?;
         let (path, label) = &self.images[index];
-        let mut image = decode(path).or_here()?;
+        let mut image = decode(FOLDER, path).or_here()?;
         if let Some((height, width)) = self.size {
             image = image.resize_exact(width, height, FilterType::Triangle);
         }
@@ -131,7 +132,7 @@ impl Dataset for ImageFolder {
 /// What a folder holds, in alphabetical order.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let list = || fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>();
-    let mut paths = list().map_err(|e| failed(&name_of(folder), e))?;
+    let mut paths = list().map_err(|e| Source::new(FOLDER, folder).failed(e))?;
     paths.sort();
     Ok(paths)
 }
@@ -142,14 +143,13 @@ fn is_image(path: &Path) -> bool {
 }
 
 /// By what the file holds, not by its name.
-fn decode(path: &Path) -> Result<DynamicImage> {
-    let file = name_of(path);
-    let reader: BufReader<_> = open(path)?;
-    let mut reader = ImageReader::new(reader).with_guessed_format().map_err(|e| failed(&file, e))?;
+fn decode(op: &'static str, path: &Path) -> Result<DynamicImage> {
+    let (file, reader) = Source::open(op, path)?;
+    let mut reader = ImageReader::new(reader).with_guessed_format().map_err(|e| file.failed(e))?;
     let mut limits = Limits::default();
     limits.max_alloc = Some(MOST_BYTES);
     reader.limits(limits);
-    reader.decode().or_else(|e| malformed(&file, format!("it cannot be read as an image: {e}")))
+    reader.decode().or_else(|e| file.malformed(format!("it cannot be read as an image: {e}")))
 }
 
 /// `[channels, height, width]`, between 0 and 1.
@@ -172,7 +172,7 @@ fn pixels(image: DynamicImage, grayscale: bool) -> Result<Tensor> {
 /// ```
 #[track_caller]
 pub fn read_image(path: impl AsRef<Path>) -> Result<Tensor> {
-    decode(path.as_ref()).and_then(|image| pixels(image, false)).or_here()
+    decode("read_image", path.as_ref()).and_then(|image| pixels(image, false)).or_here()
 }
 
 /// Writes an image, `[1, height, width]` in grey or `[3, height, width]` in colours, in the format that the name ends in
@@ -203,11 +203,11 @@ fn encode(path: &Path, image: &Tensor) -> Result<()> {
         1 => GrayImage::from_raw(width, height, bytes).map(DynamicImage::from),
         _ => RgbImage::from_raw(width, height, bytes).map(DynamicImage::from),
     };
-    let file = name_of(path);
+    let file = Source::new("write_image", path);
     match image.map(|image| image.save(path)) {
         Some(Ok(())) => Ok(()),
-        Some(Err(e)) => malformed(&file, format!("it cannot be written: {e}")),
-        None => malformed(&file, "it cannot be written: the image has another size"),
+        Some(Err(e)) => file.malformed(format!("it cannot be written: {e}")),
+        None => file.malformed("it cannot be written: the image has another size"),
     }
 }
 

@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-use foldback_tensor::{Error, refuse};
+use foldback_tensor::{Error, IoFacts, refuse};
 
 #[cfg(feature = "csv")]
 pub use self::csv::{Csv, Table};
@@ -24,69 +24,76 @@ pub use self::images::{ImageFolder, image_grid, read_image, write_image};
 pub use self::npy::{read_npy, read_npz};
 use crate::error::{DataFacts, Result};
 
-/// A file that does not hold what it should.
-fn malformed<T>(file: &str, what: impl Into<String>) -> Result<T> {
-    refuse(DataFacts::File { file: file.to_owned(), what: what.into() })
+/// What is read, and by which operation: what errors name.
+#[derive(Clone, Debug)]
+struct Source {
+    op: &'static str,
+    file: String,
 }
 
-/// What the operating system says about a file, with its name; the caller's line comes later.
-fn failed(file: &str, error: io::Error) -> Error {
-    Error::from(io::Error::new(error.kind(), format!("{file}: {error}"))).with_location(None)
-}
+impl Source {
+    fn new(op: &'static str, path: &Path) -> Source {
+        Source { op, file: path.display().to_string() }
+    }
 
-/// How texts call a file.
-fn name_of(path: &Path) -> String {
-    path.display().to_string()
-}
+    /// It does not hold what it should.
+    fn malformed<T>(&self, what: impl Into<String>) -> Result<T> {
+        refuse(DataFacts::File { op: self.op, file: self.file.clone(), what: what.into() })
+    }
 
-fn open(path: &Path) -> Result<BufReader<File>> {
-    match File::open(path) {
-        Ok(file) => Ok(BufReader::new(file)),
-        Err(e) => Err(failed(&name_of(path), e)),
+    /// The operating system does not let it be read.
+    fn failed(&self, error: io::Error) -> Error {
+        IoFacts::reading(self.op, &self.file, &error)
+    }
+
+    fn open(op: &'static str, path: &Path) -> Result<(Source, BufReader<File>)> {
+        let source = Source::new(op, path);
+        match File::open(path) {
+            Ok(file) => Ok((source, BufReader::new(file))),
+            Err(e) => Err(source.failed(e)),
+        }
     }
 }
 
 /// What a file holds that may be compressed by gzip.
-fn unpacked<'a>(file: &str, mut reader: impl BufRead + 'a) -> Result<Box<dyn Read + 'a>> {
-    let start = reader.fill_buf().map_err(|e| failed(file, e))?;
+fn unpacked<'a>(file: &Source, mut reader: impl BufRead + 'a) -> Result<Box<dyn Read + 'a>> {
+    let start = reader.fill_buf().map_err(|e| file.failed(e))?;
     if !start.starts_with(&[0x1f, 0x8b]) {
         return Ok(Box::new(reader));
     }
     #[cfg(feature = "gzip")]
     return Ok(Box::new(flate2::bufread::GzDecoder::new(reader)));
     #[cfg(not(feature = "gzip"))]
-    malformed(file, "it is compressed by gzip: enable the feature `gzip`, or unpack it")
+    file.malformed("it is compressed by gzip: enable the feature `gzip`, or unpack it")
 }
 
 /// The next `count` bytes; fewer are refused as the end of a file that was cut off.
-fn exactly(file: &str, reader: &mut impl Read, count: usize, what: &str) -> Result<Vec<u8>> {
+fn exactly(file: &Source, reader: &mut impl Read, count: usize, what: &str) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    reader.take(count as u64).read_to_end(&mut bytes).map_err(|e| failed(file, e))?;
+    reader.take(count as u64).read_to_end(&mut bytes).map_err(|e| file.failed(e))?;
     if bytes.len() < count {
         let found = bytes.len();
-        return malformed(file, format!("it ends in {what}, after {found} of {count} bytes: it was cut off"));
+        return file.malformed(format!("it ends in {what}, after {found} of {count} bytes: it was cut off"));
     }
     Ok(bytes)
 }
 
 /// Refuses bytes behind the end.
-fn expect_end(file: &str, reader: &mut impl Read) -> Result<()> {
+fn expect_end(file: &Source, reader: &mut impl Read) -> Result<()> {
     let mut more = [0];
-    match reader.read(&mut more).map_err(|e| failed(file, e))? {
+    match reader.read(&mut more).map_err(|e| file.failed(e))? {
         0 => Ok(()),
-        _ => malformed(
-            file,
-            "it goes on behind the last element that its header announces: the header is wrong",
-        ),
+        _ => file
+            .malformed("it goes on behind the last element that its header announces: the header is wrong"),
     }
 }
 
 /// How many bytes a shape of elements of this width has; one that no memory holds is refused.
-fn bytes_of(file: &str, shape: &[usize], width: usize) -> Result<usize> {
+fn bytes_of(file: &Source, shape: &[usize], width: usize) -> Result<usize> {
     let bytes = shape.iter().try_fold(width, |bytes, &n| bytes.checked_mul(n));
     match bytes.filter(|&b| isize::try_from(b).is_ok()) {
         Some(bytes) => Ok(bytes),
-        None => malformed(file, format!("its header announces the shape {shape:?}, which no memory holds")),
+        None => file.malformed(format!("its header announces the shape {shape:?}, which no memory holds")),
     }
 }
 

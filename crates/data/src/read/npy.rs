@@ -8,7 +8,7 @@ use foldback_tensor::{Here, StateDict, Tensor};
 use zip::ZipArchive;
 
 use super::stored::Stored;
-use super::{bytes_of, exactly, expect_end, malformed, name_of, open};
+use super::{Source, bytes_of, exactly, expect_end};
 use crate::error::Result;
 
 /// The longest header that is read. NumPy's own are of some hundred bytes.
@@ -29,7 +29,7 @@ const LONGEST_HEADER: usize = 1 << 16;
 /// ```
 #[track_caller]
 pub fn read_npy(path: impl AsRef<Path>) -> Result<Tensor> {
-    open(path.as_ref()).and_then(|mut reader| array(&name_of(path.as_ref()), &mut reader)).or_here()
+    Source::open("read_npy", path.as_ref()).and_then(|(file, mut reader)| array(&file, &mut reader)).or_here()
 }
 
 /// The tensors of an `.npz` file by name, as `numpy.savez` and `numpy.savez_compressed` write it, in the file's order.
@@ -44,48 +44,49 @@ pub fn read_npy(path: impl AsRef<Path>) -> Result<Tensor> {
 /// ```
 #[track_caller]
 pub fn read_npz(path: impl AsRef<Path>) -> Result<StateDict> {
-    open(path.as_ref()).and_then(|reader| archive(&name_of(path.as_ref()), reader)).or_here()
+    Source::open("read_npz", path.as_ref()).and_then(|(file, reader)| archive(&file, reader)).or_here()
 }
 
-fn archive(file: &str, reader: BufReader<File>) -> Result<StateDict> {
+fn archive(file: &Source, reader: BufReader<File>) -> Result<StateDict> {
     let mut archive = match ZipArchive::new(reader) {
         Ok(archive) => archive,
-        Err(e) => return malformed(file, format!("it is no archive of arrays, or was cut off: {e}")),
+        Err(e) => return file.malformed(format!("it is no archive of arrays, or was cut off: {e}")),
     };
     let mut arrays = StateDict::new();
     for index in 0..archive.len() {
         let mut entry = match archive.by_index(index) {
             Ok(entry) => entry,
-            Err(e) => return malformed(file, format!("its entry {index} cannot be read: {e}")),
+            Err(e) => return file.malformed(format!("its entry {index} cannot be read: {e}")),
         };
         let full = String::from_utf8_lossy(entry.name_raw()).into_owned();
         let Some(name) = full.strip_suffix(".npy") else {
-            return malformed(file, format!("its entry `{full}` is no array: those end in .npy"));
+            return file.malformed(format!("its entry `{full}` is no array: those end in .npy"));
         };
-        arrays.insert(name, array(&format!("{file}: {full}"), &mut entry)?);
+        let entry_of = Source { op: file.op, file: format!("{}: {full}", file.file) };
+        arrays.insert(name, array(&entry_of, &mut entry)?);
     }
     Ok(arrays)
 }
 
-fn array(file: &str, reader: &mut impl Read) -> Result<Tensor> {
+fn array(file: &Source, reader: &mut impl Read) -> Result<Tensor> {
     let start = exactly(file, reader, 8, "its first bytes")?;
     if &start[..6] != b"\x93NUMPY" {
-        return malformed(file, "an .npy file begins with \\x93NUMPY, this one does not");
+        return file.malformed("an .npy file begins with \\x93NUMPY, this one does not");
     }
     let length = match start[6] {
         1 => exactly(file, reader, 2, "its length")?.iter().rev().fold(0, |n, &b| n << 8 | usize::from(b)),
         2 | 3 => {
             exactly(file, reader, 4, "its length")?.iter().rev().fold(0, |n, &b| n << 8 | usize::from(b))
         }
-        other => return malformed(file, format!("its version is {other}: known are 1, 2 and 3")),
+        other => return file.malformed(format!("its version is {other}: known are 1, 2 and 3")),
     };
     if length > LONGEST_HEADER {
-        return malformed(file, format!("its header has {length} bytes: at most {LONGEST_HEADER} are read"));
+        return file.malformed(format!("its header has {length} bytes: at most {LONGEST_HEADER} are read"));
     }
     let text = exactly(file, reader, length, "its header")?;
     let Some(header) = std::str::from_utf8(&text).ok().and_then(Header::parse) else {
         let wanted = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}";
-        return malformed(file, format!("its header is not of the form {wanted}: {}", text.escape_ascii()));
+        return file.malformed(format!("its header is not of the form {wanted}: {}", text.escape_ascii()));
     };
     let (stored, big) = header.stored(file)?;
     let bytes = exactly(file, reader, bytes_of(file, &header.shape, stored.width())?, "its numbers")?;
@@ -148,7 +149,7 @@ impl Header {
     }
 
     /// The type of the numbers, and whether the most significant byte comes first.
-    fn stored(&self, file: &str) -> Result<(Stored, bool)> {
+    fn stored(&self, file: &Source) -> Result<(Stored, bool)> {
         let (order, code) = self.descr.split_at_checked(1).unwrap_or(("", &self.descr));
         let stored = match code {
             "b1" => Stored::Bool,
@@ -163,17 +164,15 @@ impl Header {
             "f8" => Stored::F64,
             _ => {
                 let cure = "save it as bool, int64, float32 or float64: x.astype('float32')";
-                return malformed(
-                    file,
-                    format!("its type `{}` is none that tensors have: {cure}", self.descr),
-                );
+                return file
+                    .malformed(format!("its type `{}` is none that tensors have: {cure}", self.descr));
             }
         };
         match order {
             "<" | "|" => Ok((stored, false)),
             "=" => Ok((stored, cfg!(target_endian = "big"))),
             ">" => Ok((stored, true)),
-            _ => malformed(file, format!("its type `{}` has no order of bytes: < or >", self.descr)),
+            _ => file.malformed(format!("its type `{}` has no order of bytes: < or >", self.descr)),
         }
     }
 }
@@ -199,7 +198,7 @@ mod tests {
     }
 
     fn of(mut bytes: &[u8]) -> Result<Tensor> {
-        array("bytes", &mut bytes)
+        array(&Source { op: "read_npy", file: String::new() }, &mut bytes)
     }
 
     fn typed(descr: &str, numbers: &[u8]) -> Result<Tensor> {

@@ -13,9 +13,8 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use foldback_tensor::{Error, Here, Kind};
+use foldback_tensor::{Error, Here, IoFacts, Kind};
 
-use super::error::FileFacts;
 use crate::error::Result;
 
 /// Writes a file whole or not at all: what stood at the path stays until every byte of the new file is on the disk.
@@ -51,7 +50,7 @@ pub fn write_named(
     path: &Path,
     write: &dyn Fn(&mut dyn Write) -> Result<()>,
 ) -> Result<()> {
-    let failed = |e: io::Error| Error::from(FileFacts::io(op, path, &e));
+    let failed = |e: io::Error| IoFacts::writing(op, path.display(), &e);
     // A link stays one: the file behind it is replaced.
     let target = followed(path);
     let Some(name) = target.file_name() else {
@@ -91,7 +90,7 @@ fn followed(path: &Path) -> PathBuf {
 /// An error of the disk gets the path; any other stays as it is.
 fn about_file(op: &'static str, path: &Path, error: Error) -> Error {
     match error.source().and_then(|source| source.downcast_ref::<io::Error>()) {
-        Some(of_disk) if error.kind() == Kind::Io => FileFacts::io(op, path, of_disk).into(),
+        Some(of_disk) if error.kind() == Kind::Io => IoFacts::writing(op, path.display(), of_disk),
         _ => error,
     }
 }

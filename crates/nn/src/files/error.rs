@@ -8,18 +8,6 @@ use foldback_tensor::{Error, Facts, Kind};
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileFacts {
-    /// What the operating system says.
-    #[error("{op}: {path}: {error}: {}", cure_of(*kind))]
-    Io {
-        /// the operation
-        op: &'static str,
-        /// the file
-        path: String,
-        /// the kind of its error
-        kind: std::io::ErrorKind,
-        /// its words
-        error: String,
-    },
     /// Bytes that are no such file.
     #[error("{op}: {}{problem}: {cure}", place(path))]
     Malformed {
@@ -73,7 +61,6 @@ impl Facts for FileFacts {
     fn kind(&self) -> Kind {
         use FileFacts::*;
         match self {
-            Io { .. } => Kind::Io,
             Malformed { .. } | DType { .. } => Kind::File,
             Contents { kind, .. } => *kind,
             Unwritable { .. } => Kind::Argument,
@@ -82,13 +69,6 @@ impl Facts for FileFacts {
 }
 
 impl FileFacts {
-    /// An error of the operating system about a file.
-    #[doc(hidden)]
-    pub fn io(op: &'static str, path: &Path, error: &std::io::Error) -> FileFacts {
-        let path = path.display().to_string();
-        FileFacts::Io { op, path, kind: error.kind(), error: error.to_string() }
-    }
-
     /// An error of loading what stands at some place.
     #[doc(hidden)]
     pub fn contents(op: &'static str, place: String, error: Error) -> Error {
@@ -107,17 +87,6 @@ impl FileFacts {
 
 fn place(path: &str) -> String {
     if path.is_empty() { String::new() } else { format!("{path}: ") }
-}
-
-fn cure_of(kind: std::io::ErrorKind) -> &'static str {
-    use std::io::ErrorKind::*;
-    match kind {
-        NotFound => "check the path, and make its folder first",
-        PermissionDenied | ReadOnlyFilesystem => "choose a place that this program may use",
-        StorageFull | QuotaExceeded => "make room, or choose another disk",
-        OutOfMemory => "the file is larger than the memory that is left",
-        _ => "check the path and the disk",
-    }
 }
 
 #[cfg(test)]
@@ -142,8 +111,5 @@ mod tests {
             (Kind::File, "load: a/b: load: a/b: it is cut: save again".into())
         );
         assert_eq!(FileFacts::Unwritable { op, problem: path() }.kind(), Kind::Argument);
-        let missing = FileFacts::io(op, Path::new("a/b"), &std::io::ErrorKind::NotFound.into());
-        assert_eq!(missing.kind(), Kind::Io);
-        assert!(missing.to_string().ends_with("check the path, and make its folder first"), "{missing}");
     }
 }

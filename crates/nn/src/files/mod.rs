@@ -12,7 +12,7 @@ use std::path::Path;
 
 pub use atomic::{remove_leftovers, write_atomically, write_named};
 pub use error::FileFacts;
-use foldback_tensor::StateDict;
+use foldback_tensor::{IoFacts, StateDict};
 
 use crate::error::Result;
 
@@ -43,5 +43,5 @@ pub fn read_bytes(op: &'static str, path: &Path) -> Result<Vec<u8>> {
         file.take(about.len()).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    bytes().map_err(|e| FileFacts::io(op, path, &e).into())
+    bytes().map_err(|e| IoFacts::reading(op, path.display(), &e))
 }

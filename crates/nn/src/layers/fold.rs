@@ -7,6 +7,10 @@ use super::planes::{check, crossings, flat};
 use crate::error::{NnFacts, Result};
 use crate::{Module, forward};
 
+/// The most places that images have: their numbers can be added and multiplied by a few without a check.
+const LARGEST: usize = 1 << 60;
+const MEMORY: &str = "a size that memory has";
+
 /// Patches that slide over images.
 #[derive(Clone, Copy, Debug)]
 struct Patches {
@@ -21,15 +25,17 @@ impl Patches {
         Patches { kernel: kernel_size, dilation: 1.into(), padding: 0.into(), stride: 1.into() }
     }
 
-    /// The sizes of images with their padding.
+    /// The sizes of images with their padding, whose product is a number of places; patches that fit have fewer.
     fn padded(&self, op: &'static str, sizes: [usize; 2]) -> Result<[usize; 2]> {
         let mut padded = sizes;
         for (size, padding) in padded.iter_mut().zip(self.padding.get()) {
             let sum =
-                padding.checked_mul(2).and_then(|both| size.checked_add(both)).filter(|&n| n <= 1 << 60);
-            check(sum.is_some(), op, "padding", padding, "a size that memory has")?;
+                padding.checked_mul(2).and_then(|both| size.checked_add(both)).filter(|&n| n <= LARGEST);
+            check(sum.is_some(), op, "padding", padding, MEMORY)?;
             *size = sum.unwrap_or(0);
         }
+        let place = padded[0].checked_mul(padded[1]).filter(|&n| n <= LARGEST);
+        check(place.is_some(), op, "the width of the padded images", padded[1], MEMORY)?;
         Ok(padded)
     }
 
@@ -230,6 +236,11 @@ mod tests {
                 e.starts_with("fold: expected an input of shape [n, c * 4, 6] or [c * 4, 6], found"),
                 "{e}"
             );
+        }
+        let big = 1 << 40;
+        for layer in [Fold::new(big, 1), Fold::new(big, big), Fold::new(big, 1).stride(big)] {
+            let e = text(layer.forward(&Tensor::ones([1, 1])));
+            assert!(e.starts_with("fold: the width of the padded images = "), "{e}");
         }
         assert!(Fold::new(usize::MAX, 2).forward(&x).is_err() && Fold::new(1, 2).forward(&x).is_err());
         assert_eq!(fold.forward(&Tensor::ones([0, 8, 6])).unwrap().shape(), [0, 2, 3, 4]);

@@ -104,15 +104,21 @@ impl Windows {
             let least = (wide(size) - 1) * wide(stride) + wide(kernel) - 2 * wide(padding);
             let size = match wanted.map(|pair| pair.get()[2 - axes + d]) {
                 Some(given) => {
-                    let fits = (wide(given) - least).abs() < wide(stride);
+                    let fits = given > 0 && (wide(given) - least).abs() < wide(stride);
                     check(fits, op, "output_size", given, "a size that these windows make the input of")
                         .here()?;
                     given
                 }
-                None => usize::try_from(least).unwrap_or(0),
+                None => {
+                    let expected = "fewer, so that an image is left";
+                    check(least > 0, op, "padding", padding, expected).here()?;
+                    let fits = least <= isize::MAX as i128;
+                    let (name, value) =
+                        if kernel >= stride { ("kernel_size", kernel) } else { ("stride", stride) };
+                    check(fits, op, name, value, "less, so that memory has the image").here()?;
+                    least as usize
+                }
             };
-            let expected = "fewer, so that an image is left";
-            check(size > 0, op, "padding", padding, expected).here()?;
             shape.push(size);
         }
         let zeros = flat(&Tensor::try_zeros_with(shape.as_slice(), x.dtype())?.into(), axes)?;
@@ -173,7 +179,12 @@ mod tests {
         assert_eq!(layer.forward_with(&x, &places, 5).unwrap().shape(), [1, 5]);
         assert!(text(layer.padding(9).forward(&x, &places)).contains("padding = 9"));
         assert!(text(layer.stride(0).forward(&x, &places)).contains("stride = 0"));
-        assert!(layer.stride(usize::MAX).forward(&x, &places).is_err());
+        assert!(text(layer.stride(usize::MAX).forward(&x, &places)).contains("stride = 1"));
+        assert!(text(MaxUnpool1d::new(1 << 62).forward(&x, &places)).contains("kernel_size = 4"));
+        assert!(
+            text(MaxUnpool1d::new(usize::MAX).stride(1).forward(&x, &places)).contains("kernel_size = 1")
+        );
+        assert!(text(layer.forward_with(&x, &places, 0)).contains("output_size = 0"));
         assert!(MaxUnpool2d::new(2).forward(&x, &places).is_err());
     }
 }

@@ -8,6 +8,7 @@
 
 mod cures;
 mod facts;
+mod io;
 mod line;
 mod place;
 
@@ -16,6 +17,7 @@ use std::fmt::{self, Debug, Display};
 use std::panic::Location;
 
 pub use facts::TensorFacts;
+pub use io::IoFacts;
 pub use line::Here;
 pub use place::Place;
 

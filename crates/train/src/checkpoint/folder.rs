@@ -1,11 +1,11 @@
 //! A folder of checkpoints, of which the last and the best are kept.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use foldback_nn::{FileFacts, remove_leftovers};
-use foldback_tensor::{Error, Here, Result};
+use foldback_nn::remove_leftovers;
+use foldback_tensor::{Here, IoFacts, Result};
 
 use super::Checkpoint;
 
@@ -103,11 +103,11 @@ impl Checkpoints {
     }
 
     fn keep(&self, step: usize, metric: Option<f64>, run: &Checkpoint) -> Result<PathBuf> {
-        fs::create_dir_all(&self.folder).map_err(|e| failed("save", &self.folder, &e))?;
+        fs::create_dir_all(&self.folder).map_err(|e| IoFacts::writing("save", self.folder.display(), &e))?;
         remove_leftovers(&self.folder, format!(".{STEP}").as_ref());
         let path = self.folder.join(name_of(step, metric));
         run.write(&path)?;
-        let all = self.read()?;
+        let all = self.read("save")?;
         // A run that comes to a step again writes it anew.
         let current: Vec<&Saved> = all.iter().filter(|own| own.step != step || own.path == path).collect();
         let last = current.iter().rev().take(self.last);
@@ -115,7 +115,9 @@ impl Checkpoints {
         let kept: Vec<&Path> = last.copied().chain(best).map(|saved| saved.path.as_path()).collect();
         for old in all.iter().filter(|own| own.path != path && !kept.contains(&own.path.as_path())) {
             match fs::remove_file(&old.path) {
-                Err(e) if e.kind() != ErrorKind::NotFound => return Err(failed("save", &old.path, &e)),
+                Err(e) if e.kind() != ErrorKind::NotFound => {
+                    return Err(IoFacts::writing("save", old.path.display(), &e));
+                }
                 _ => {}
             }
         }
@@ -143,17 +145,18 @@ impl Checkpoints {
     /// Of kind `Io` if the folder cannot be read; one that does not exist has none.
     #[track_caller]
     pub fn list(&self) -> Result<Vec<Saved>> {
-        self.read().here()
+        self.read("list").here()
     }
 
-    fn read(&self) -> Result<Vec<Saved>> {
+    fn read(&self, op: &'static str) -> Result<Vec<Saved>> {
+        let failed = |e: &io::Error| IoFacts::reading(op, self.folder.display(), e);
         let entries = match fs::read_dir(&self.folder) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(|e| failed("list", &self.folder, &e))?,
+            entries => entries.map_err(|e| failed(&e))?,
         };
         let mut all = Vec::new();
         for entry in entries {
-            let entry = entry.map_err(|e| failed("list", &self.folder, &e))?;
+            let entry = entry.map_err(|e| failed(&e))?;
             all.extend(Saved::parse(entry.path()).filter(|saved| saved.path.is_file()));
         }
         all.sort_by(|a, b| (a.step, &a.path).cmp(&(b.step, &b.path)));
@@ -166,7 +169,7 @@ impl Checkpoints {
     /// As [`Checkpoints::list`].
     #[track_caller]
     pub fn last(&self) -> Result<Option<Saved>> {
-        Ok(self.list().here()?.pop())
+        Ok(self.read("last").here()?.pop())
     }
 
     /// The one with the best metric.
@@ -175,7 +178,7 @@ impl Checkpoints {
     /// As [`Checkpoints::list`].
     #[track_caller]
     pub fn best(&self) -> Result<Option<Saved>> {
-        let all = self.list().here()?;
+        let all = self.read("best").here()?;
         Ok(self.ranked(all.iter()).first().map(|&saved| saved.clone()))
     }
 }
@@ -199,8 +202,4 @@ impl Saved {
         };
         Some(Saved { step: step.parse().ok()?, metric, path })
     }
-}
-
-fn failed(op: &'static str, path: &Path, error: &std::io::Error) -> Error {
-    FileFacts::io(op, path, error).into()
 }

@@ -186,9 +186,11 @@ fn only(state: &StateDict) -> Result<&Tensor> {
 }
 
 fn unfit<T>(problem: &str) -> Result<T> {
-    refuse(FileFacts::Unwritable {
+    refuse(FileFacts::Malformed {
         op: "load_state",
-        problem: format!("{problem}: it was written by something else"),
+        path: String::new(),
+        problem: problem.to_owned(),
+        cure: "give what this type has saved",
     })
 }
 
