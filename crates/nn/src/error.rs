@@ -25,16 +25,6 @@ pub enum NnFacts {
         /// the shape of the input
         found: Shape,
     },
-    /// An input of a shape that its layer cannot take.
-    #[error("{op}: expected an input of shape {expected}, found {found}")]
-    Input {
-        /// the operation
-        op: &'static str,
-        /// the shapes wanted, with words for free sizes
-        expected: String,
-        /// the shape of the input
-        found: Shape,
-    },
     /// A parameter of a shape that its layer cannot have.
     #[error("{op}: expected {name} of shape {expected}, found {found}")]
     ParameterShape {
@@ -210,7 +200,7 @@ impl Facts for NnFacts {
         use NnFacts::*;
         match self {
             Features { .. } | ParameterShape { .. } | Fan { .. } | MatrixShape { .. } => Kind::Shape,
-            Input { .. } | InputShape { .. } | LossShapes { .. } | TargetShape { .. } => Kind::Shape,
+            InputShape { .. } | LossShapes { .. } | TargetShape { .. } => Kind::Shape,
             TargetOutOfRange { .. } => Kind::Index,
             DType { .. } => Kind::DType,
             Parameter { .. } | Unsupported { .. } | StateDict { .. } | NoSuchName { .. } => Kind::Argument,
@@ -276,7 +266,6 @@ mod tests {
         let (op, loss, s) = ("linear", "mse_loss", || Shape::from(2));
         let all = [
             (Features { op, expected: 3, found: s() }, Kind::Shape),
-            (Input { op, expected: "[n, c]".into(), found: s() }, Kind::Shape),
             (ParameterShape { op, name: "a bias", expected: "[3]".into(), found: s() }, Kind::Shape),
             (LossShapes { loss, input: s(), target: Shape::from(3) }, Kind::Shape),
             (TargetShape { loss, input: s(), target: s(), probabilities: false }, Kind::Shape),

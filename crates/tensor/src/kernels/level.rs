@@ -64,7 +64,7 @@ fn asked_for() -> Option<Level> {
 }
 
 /// Makes kernels of the whole process run at `level`, or at the best one below it that this processor has.
-/// Returns what was set. Matrix products detect their own level.
+/// Returns what was set.
 ///
 /// ```
 /// use foldback_tensor::{detected_level, force_level, Level};

@@ -1,4 +1,5 @@
-//! Moving rows of elements: copying them to and from places that data decides, and adding them up there in order.
+//! Moving rows of elements: copying them to and from places that data decides, adding them up there in order, and joining
+//! rows of several sources.
 
 use std::slice::ChunksExactMut;
 
@@ -70,9 +71,8 @@ pub(crate) fn interleave<T: Element>(sources: &[Pieces<'_, T>], out: &mut [T]) {
     let grain = (GRAIN / row).max(1) * row;
     split_work(out.len(), grain, out, &|o: &mut [T], at| o.split_at_mut(at), &|start, _, out| {
         // Some rows at a time, which stay in the cache for all sources.
-        let high = (GRAIN / row).max(1) * row;
-        for (block, out) in out.chunks_mut(high).enumerate() {
-            let (first, mut at) = ((start + block * high) / row, 0);
+        for (block, out) in out.chunks_mut(grain).enumerate() {
+            let (first, mut at) = ((start + block * grain) / row, 0);
             for source in sources.iter().filter(|source| source.len > 0) {
                 let rows = out.chunks_exact_mut(row);
                 by_length!(source.len, [1 2 3 4 8], pieces::<T>(source, first, rows, at));

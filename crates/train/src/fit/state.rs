@@ -13,7 +13,7 @@ use crate::saved::Reader;
 ///
 /// [`Fit::state`](crate::Fit::state) keeps it here after each epoch, before `on_epoch` runs, and begins with what is here. Together with the model, the
 /// optimiser, the loader and the generator of random numbers it makes a run end with the same bits, however often it was stopped in between;
-/// [`Fit::checkpoint`](crate::Fit::checkpoint) does all of that, behind the feature `safetensors`.
+/// `Fit::checkpoint` does all of that, behind the feature `safetensors`.
 ///
 /// ```
 /// use foldback_data::{DataLoader, TensorDataset};

@@ -113,7 +113,12 @@ impl MultiheadAttention {
     fn check(&self, [q, k, v]: [&Var; 3]) -> Result<()> {
         if !(2..=3).contains(&q.rank()) {
             let expected = format!("[l, {e}], or [l, n, {e}] with a batch", e = self.embed_dim());
-            return refuse(NnFacts::Input { op: OP, expected, found: q.shape().clone() });
+            return refuse(NnFacts::InputShape {
+                op: OP,
+                name: "an input",
+                expected,
+                found: q.shape().clone(),
+            });
         }
         let options = &self.options;
         if q.dims().last() != Some(&options.embed_dim) {

@@ -217,7 +217,7 @@ pub(super) fn check_input<K: Kind>(
         } else {
             format!("[t, {size}], or [t, n, {size}] with a batch")
         };
-        return refuse(NnFacts::Input { op, expected, found: given.clone() });
+        return refuse(NnFacts::InputShape { op, name: "an input", expected, found: given.clone() });
     }
     if x.dims()[rank - 1] != cell.input_size() {
         return refuse(NnFacts::Features { op, expected: cell.input_size(), found: given.clone() });

@@ -185,7 +185,13 @@ impl<K: Kind> Recurrent<K> {
         let [steps, rows] = [x.dims()[0], x.dims()[1]];
         if steps == 0 {
             let (op, expected) = (K::LAYER, "[t, ..] of at least one step".to_owned());
-            return refuse(NnFacts::Input { op, expected, found: input.shape().clone() }).here();
+            return refuse(NnFacts::InputShape {
+                op,
+                name: "an input",
+                expected,
+                found: input.shape().clone(),
+            })
+            .here();
         }
         let lengths = match lengths {
             None => None,

@@ -11,10 +11,10 @@ use super::walk::lay_out_all;
 use crate::buffer::{Handle, Storage};
 use crate::shape::Dims;
 
-/// Elements that are laid out at most: they stay in the first-level cache.
+/// Elements that are laid out at most: they stay in the second-level cache, and partly in the first.
 const MOST: usize = 4096;
 
-/// How often they repeat at least.
+/// How often they repeat at least; fewer repeats are not worth another walk.
 const REPEATS: usize = 4;
 
 /// What is walked instead.
