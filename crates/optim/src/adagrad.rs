@@ -15,6 +15,8 @@ optimizer! {
     /// p = p - lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps)
     /// ```
     ///
+    /// A group's own starting value counts for its parameters; PyTorch takes that of the optimizer for all of them.
+    ///
     /// A clone is a handle on the same optimiser, and what a setter sets holds for all of them.
     ///
     /// ```

@@ -5,7 +5,7 @@ use foldback::optim::{
     RMSprop, Result, Rprop, SGD,
 };
 use foldback_graph::{RequiresGrad, Var};
-use foldback_tensor::{DType, Error, Tensor};
+use foldback_tensor::{DType, Error, StateDict, Tensor};
 use serde_json::{Map, Value};
 
 use super::judge::{list, number, written};
@@ -127,7 +127,8 @@ fn keywords(name: &str, args: &Map<String, Value>) -> Result<Group, Stop> {
         let flag = || value.as_bool().ok_or_else(|| Stop::Failed(format!("{key}: {value} is no flag")));
         let count = || match value.as_u64() {
             Some(n) => Ok(n as usize),
-            None => Err(Stop::Failed(format!("{key}: {value} is no count"))),
+            // No call can say it: whole numbers here are not negative.
+            None => Err(Stop::Unsupported(format!("{name}({key}={value})"))),
         };
         let pair = || match value.as_array().map(Vec::as_slice) {
             Some([a, b]) => Ok((number(a)?, number(b)?)),
@@ -152,6 +153,7 @@ fn keywords(name: &str, args: &Map<String, Value>) -> Result<Group, Stop> {
             "lambd" => group.lambd(float()?),
             "t0" => group.t0(float()?),
             "max_iter" => group.max_iter(count()?),
+            "max_eval" if value.is_null() => group,
             "max_eval" => group.max_eval(count()?),
             "tolerance_grad" => group.tolerance_grad(float()?),
             "tolerance_change" => group.tolerance_change(float()?),
@@ -339,6 +341,12 @@ pub(super) fn replay(case: &TrainingCase, judge: &mut Judge) -> Result<(), Stop>
     Ok(())
 }
 
+/// Whether two states are one, bit by bit: there may be NaN in them.
+fn same_state(a: &StateDict, b: &StateDict) -> bool {
+    a.len() == b.len()
+        && a.iter().all(|(name, tensor)| b.get(name).is_some_and(|other| same_bits(tensor, other)))
+}
+
 /// A fresh optimiser of copies of the parameters with the saved state of another.
 fn resumed(case: &TrainingCase, run: &Run) -> Result<Run, Stop> {
     let Ok(mut again) = Run::new(case) else { return Err(Stop::Failed("is not made again".into())) };
@@ -347,7 +355,7 @@ fn resumed(case: &TrainingCase, run: &Run) -> Result<Run, Stop> {
         own.set_value(other.value()).map_err(|e| e.to_string())?;
     }
     again.made.get().load_state_dict(&state).map_err(|e| e.to_string())?;
-    if again.made.get().state_dict() != state {
+    if !same_state(&again.made.get().state_dict(), &state) {
         return Err(Stop::Failed("a loaded state is another one when saved again".into()));
     }
     Ok(again)

@@ -70,7 +70,7 @@ impl Keywords<'_> {
     }
 
     fn need(&mut self, key: &str) -> Result<Value, Stop> {
-        self.take(key).ok_or_else(|| Stop::Failed(format!("{}: no `{key}`", self.name)))
+        self.take(key).ok_or_else(|| Stop::Unsupported(format!("{} without {key}", self.name)))
     }
 
     fn finish(self) -> Result<(), Stop> {
@@ -82,7 +82,8 @@ impl Keywords<'_> {
 }
 
 fn count(v: &Value) -> Result<usize, Stop> {
-    Ok(v.as_u64().ok_or_else(|| format!("{v} is no count"))? as usize)
+    // No call can say it: whole numbers here are not negative.
+    v.as_u64().map(|n| n as usize).ok_or_else(|| Stop::Unsupported(format!("{v} for a count")))
 }
 
 fn counts(v: &Value) -> Result<Vec<usize>, Stop> {

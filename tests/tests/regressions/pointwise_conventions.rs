@@ -61,6 +61,18 @@ fn zeros_of_products_and_signs() {
     expect(slopes(-INF, 0.0, |a, b| a.logaddexp(b)), [0.0, 1.0]);
 }
 
+/// What no gradient arrives at has none, also where the logarithm is not there; its slope by what arrives is.
+#[test]
+fn the_gradient_of_a_product_with_a_logarithm_is_one_itself() {
+    let (x, y) = (tensor![1.5; f64].requires_grad(), tensor![2.0, -1.0, 0.0; f64]);
+    let seed = tensor![1.0, 0.0, 0.0; f64].requires_grad();
+    let options = Backward::new().seed(&seed).create_graph(true);
+    let g = grad_with(&x.xlogy(&y).unwrap(), &x, options).unwrap();
+    expect([g.item().unwrap(), 0.0], [2f64.ln(), 0.0]);
+    let second = grad(&g, &seed).unwrap().value().to_vec::<f64>().unwrap();
+    expect([second[0], second[1]], [2f64.ln(), 0.0]);
+}
+
 #[test]
 fn remainders_count_how_often_the_divisor_went_in() {
     // 1 / 0.1 rounds to 10, but 0.1 goes into 1 nine times.

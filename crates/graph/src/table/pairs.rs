@@ -144,7 +144,8 @@ pointwise! {
         d b: |g, a, b| g / ((a - b).exp() + 1.0);
         check(Any, Any | 0.5);
 
-    /// `self ln(other)`, and 0 where `self` is 0, with broadcasting. The gradient of `self` is 0 where it is 0 and `other` not positive.
+    /// `self ln(other)`, and 0 where `self` is 0, with broadcasting. The gradient of `self` is 0 where `other`
+    /// is not positive and `self` is 0, or what arrives.
     ///
     /// ```
     /// use foldback_graph::RequiresGrad;
@@ -158,7 +159,7 @@ pointwise! {
     /// # Errors
     /// If the shapes do not broadcast, or the types have no such operation.
     pub fn xlogy(a, b | number) -> Result = a.xlogy(b);
-        d a: |g, a, b| g * R::select(R::and(a.eq(R::lit(0.0)), b.le(R::lit(0.0))), R::lit(0.0), b.ln());
+        d a: |g, a, b| R::select(R::and(R::or(a.eq(R::lit(0.0)), g.eq(R::lit(0.0))), b.le(R::lit(0.0))), R::lit(0.0), g * b.ln());
         d b: |g, a, b| g * (a / b);
         check(Any, Positive | 0.5);
 

@@ -41,6 +41,19 @@ fn a_pattern_takes_what_no_other_has() {
 }
 
 #[test]
+fn a_group_starts_from_its_own_sum() {
+    let [(_, a), (_, b), _] = parameters();
+    let group = Group::new().initial_accumulator_value(3.0);
+    let adagrad = Adagrad::new([&a, &b], 0.5).eps(0.0).group([&b], group);
+    for var in [&a, &b] {
+        var.set_grad(Some(Tensor::ones(var.shape()))).unwrap();
+    }
+    adagrad.step().unwrap();
+    // 1 - 0.5 / sqrt(0 + 1) and 1 - 0.5 / sqrt(3 + 1).
+    assert_eq!((a.value(), b.value()), (Tensor::full([2, 2], 0.5), tensor![0.75, 0.75]));
+}
+
+#[test]
 fn an_optimiser_shows_its_settings() {
     let shown = format!("{:?}", SGD::new(&parameters(), 0.5).group("*.bias", Group::new().lr(0.25)));
     assert!(shown.starts_with("SGD { parameters: 3, groups: [Group { lr: 0.5, "), "{shown}");

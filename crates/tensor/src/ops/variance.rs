@@ -63,7 +63,9 @@ impl Tensor {
         } else {
             sum
         };
-        Ok((sum.div((kept.count as f64 - correction).max(0.0))?, mean))
+        // Of no elements it is NaN, also where the correction would leave something to divide by.
+        let count = if kept.count == 0 { 0.0 } else { kept.count as f64 - correction };
+        Ok((sum.div(count.max(0.0))?, mean))
     }
 
     /// The standard deviation over `axes`: the square root of [`Self::var`].
@@ -164,6 +166,10 @@ mod tests {
         }
         let same = Tensor::full([7, 100], 0.1);
         assert_eq!(same.var(1).unwrap(), Tensor::zeros([7]));
+        for correction in [-1, 0, 1] {
+            let empty = Tensor::zeros([2, 0]).var_with(1, correction).unwrap();
+            assert!(empty.isnan().all(..).unwrap().item_as::<bool>().unwrap(), "{correction}: {empty}");
+        }
         assert!(Tensor::full([3], f32::INFINITY).var(..).unwrap().item().unwrap().is_nan());
     }
 }
