@@ -3,6 +3,7 @@
 use super::each;
 use super::lane::fold_lanes;
 use super::level::{Level, level};
+use crate::dtype::{DType, Element};
 use crate::task::{LANES, ROWS, Reducer};
 
 /// A table of elements: rows of `cols` contiguous elements, `step` from one row to the next.
@@ -91,43 +92,34 @@ fn fold_short_lines<R: Reducer, const N: usize>(wide: &mut [R::Acc], run: &[R::T
 
 /// Elements that no line of the cache divides: sums over rows of 256 take more than twice as long where the stack lies otherwise.
 #[repr(align(64))]
-struct Aligned<T, const N: usize>([T; N]);
+struct Aligned<T>(T);
 
 /// Lanes that are left before the tree.
 pub(super) const FEW_LANES: usize = LANES / 4;
 
 /// Folds a contiguous run into one element: lanes first, then a tree over the lanes.
 #[inline(always)]
-pub(super) fn fold_run<T: Copy>(x: &[T], identity: T, combine: impl Fn(T, T) -> T + Copy) -> T {
+pub(super) fn fold_run<T: Element>(x: &[T], identity: T, combine: impl Fn(T, T) -> T + Copy) -> T {
     fold_run_of(x, |v| v, identity, combine)
 }
 
 /// Folds something of each element of a run, of a few instructions, as they are written out several times.
 #[inline(always)]
-pub(super) fn fold_run_of<T: Copy>(
+pub(super) fn fold_run_of<T: Element>(
     x: &[T],
     of: impl Fn(T) -> T + Copy,
     identity: T,
     combine: impl Fn(T, T) -> T + Copy,
 ) -> T {
-    if x.len() < FEW_LANES {
+    // Integers are folded alike in any order, by a loop that the compiler divides.
+    if x.len() < FEW_LANES || T::DTYPE == DType::I64 {
         return x.iter().fold(identity, |a, &v| combine(a, of(v)));
     }
-    // Four elements each time that a lane is read.
-    let (blocks, rest) = x.as_chunks::<{ 4 * LANES }>();
+    let (blocks, rest) = if x.len() < 4 * LANES { (&[][..], x) } else { x.as_chunks::<LANES>() };
     let mut lanes = Aligned([identity; FEW_LANES]);
     let lanes = &mut lanes.0;
     if !blocks.is_empty() {
-        let mut many = Aligned([identity; LANES]);
-        let many = &mut many.0;
-        for c in blocks {
-            for k in 0..LANES {
-                let four = [of(c[k]), of(c[k + LANES]), of(c[k + 2 * LANES]), of(c[k + 3 * LANES])];
-                let v = fold_lanes(four, combine);
-                many[k] = combine(many[k], v);
-            }
-        }
-        *lanes = quarter(many, |v| v, combine);
+        *lanes = fold_blocks(blocks, of, identity, combine);
     }
     let (fours, rest) = rest.as_chunks::<LANES>();
     for c in fours {
@@ -138,9 +130,7 @@ pub(super) fn fold_run_of<T: Copy>(
     }
     let (ones, mut rest) = rest.as_chunks::<FEW_LANES>();
     for c in ones {
-        for k in 0..FEW_LANES {
-            lanes[k] = combine(lanes[k], of(c[k]));
-        }
+        fold_into(lanes, c, of, combine);
     }
     fold_piece::<T, 8>(lanes, &mut rest, of, combine);
     fold_piece::<T, 4>(lanes, &mut rest, of, combine);
@@ -148,6 +138,48 @@ pub(super) fn fold_run_of<T: Copy>(
     fold_piece::<T, 1>(lanes, &mut rest, of, combine);
     // Hidden from the compiler, which would else take all lanes in pairs to suit the tree's root: a quarter of a row of 64.
     fold_lanes(std::hint::black_box(quarter::<T, FEW_LANES, 4>(lanes, |v| v, combine)), combine)
+}
+
+/// Folds blocks of lanes, a quarter of which are left.
+///
+/// Memory is read from front to back: to a processor that reads ahead, four lines that lie apart are no stream (16 MB in the
+/// last-level cache take up to twice as long, f64 beyond huge pages six times). The lanes are four arrays of a few, which the
+/// compiler keeps in registers: from memory each block waits for the lanes that the one before has stored.
+#[inline(always)]
+fn fold_blocks<T: Element>(
+    blocks: &[[T; LANES]],
+    of: impl Fn(T) -> T + Copy,
+    identity: T,
+    combine: impl Fn(T, T) -> T + Copy,
+) -> [T; FEW_LANES] {
+    let mut all = [[identity; FEW_LANES]; 4];
+    let [a, b, c, d] = &mut all;
+    for block in blocks {
+        let (x, _) = block.as_chunks::<FEW_LANES>();
+        fold_into(a, &x[0], of, combine);
+        fold_into(b, &x[1], of, combine);
+        fold_into(c, &x[2], of, combine);
+        fold_into(d, &x[3], of, combine);
+    }
+    let mut few = Aligned([identity; FEW_LANES]);
+    for k in 0..FEW_LANES {
+        few.0[k] = fold_lanes([a[k], b[k], c[k], d[k]], combine);
+    }
+    // Hidden as the lanes before the last tree are.
+    std::hint::black_box(few).0
+}
+
+/// Folds something of each of a few elements into the lane of its own.
+#[inline(always)]
+fn fold_into<T: Copy, const N: usize>(
+    lanes: &mut [T; FEW_LANES],
+    x: &[T; N],
+    of: impl Fn(T) -> T + Copy,
+    combine: impl Fn(T, T) -> T + Copy,
+) {
+    for k in 0..N {
+        lanes[k] = combine(lanes[k], of(x[k]));
+    }
 }
 
 /// Something of each lane, folded into a quarter of them.
@@ -174,9 +206,7 @@ fn fold_piece<T: Copy, const N: usize>(
     combine: impl Fn(T, T) -> T + Copy,
 ) {
     if let Some((piece, others)) = rest.split_first_chunk::<N>() {
-        for k in 0..N {
-            lanes[k] = combine(lanes[k], of(piece[k]));
-        }
+        fold_into(lanes, piece, of, combine);
         *rest = others;
     }
 }

@@ -16,6 +16,9 @@ use super::sink::Walk;
 /// Bytes that the block of an output takes: a third of a first-level cache, or four rows of a thousand `f32`.
 const BLOCK_BYTES: usize = 16 << 10;
 
+/// How many blocks' bytes whole rows that are folded together may take.
+const WIDE_BLOCKS: usize = 4;
+
 /// Columns of a strip are a multiple of this where leaves do not say more.
 const STRIP_STEP: usize = 64;
 
@@ -114,10 +117,13 @@ impl Walk<'_> {
             }
         }
         let unit = unit.min(rows);
-        if cols * unit <= room {
+        // Several rows are read in long pieces, as far as a block stays in the second-level cache: a processor that reads ahead of
+        // a loop begins anew with each (W3 takes 0.8 of the time).
+        let wide = if unit > 1 { WIDE_BLOCKS * self.block_bytes / self.fold.dtype.size() } else { room };
+        if cols * unit <= wide {
             return ((room / cols / unit * unit).clamp(unit, rows), cols);
         }
-        (unit, (room / unit / grain * grain).clamp(grain, cols))
+        (unit, (wide / unit / grain * grain).clamp(grain, cols))
     }
 }
 
