@@ -207,7 +207,8 @@ door! {
 }
 #[inline(always)]
 fn select_body<const FMA: bool, T: Element>(cond: &[bool], x: [&[T]; 2], out: &mut [T]) {
+    // A branch between two elements becomes a load from the place of one of them, which is a gather of them all.
     for (((o, &c), &a), &b) in out.iter_mut().zip(cond).zip(x[0]).zip(x[1]) {
-        *o = if c { a } else { b };
+        *o = std::hint::select_unpredictable(c, a, b);
     }
 }

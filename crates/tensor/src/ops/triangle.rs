@@ -1,7 +1,11 @@
 //! The triangles of a matrix.
 
+use crate::dtype::{BlockMut, Element, with_block};
 use crate::error::{Here, Result, TensorFacts, or_panic, refuse};
+use crate::kernels::typed;
+use crate::task::{self, Read, WholeRule};
 use crate::tensor::Tensor;
+use crate::threads::{GRAIN, split_work};
 
 /// # Triangles
 impl Tensor {
@@ -68,12 +72,50 @@ impl Tensor {
         let &[.., rows, cols] = self.dims() else {
             return refuse(TensorFacts::Rank { op, operand: "", expected: "at least 2", found: self.rank() });
         };
-        let diagonal =
-            diagonal.clamp(-i64::try_from(rows).unwrap_or(i64::MAX), i64::try_from(cols).unwrap_or(i64::MAX));
-        let row = Tensor::try_arange(0..rows)?.unsqueeze(-1)?.add(diagonal)?;
-        let col = Tensor::try_arange(0..cols)?;
-        let inside = if lower { col.le(row)? } else { col.ge(row)? };
-        inside.where_cond(self, Tensor::try_zeros_with((), self.dtype())?).map_err(|e| e.named(op))
+        let most = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        let rule = Triangle { size: [rows, cols], diagonal: diagonal.clamp(-most(rows), most(cols)), lower };
+        let (x, dtype) = (self.laid_out(op)?, self.dtype());
+        task::whole(op, &rule, &[Read::Tensor(&x, dtype)], self.shape(), dtype)
+    }
+}
+
+/// The elements of each matrix on one side of a diagonal, zeros on the other.
+struct Triangle {
+    size: [usize; 2],
+    diagonal: i64,
+    lower: bool,
+}
+
+impl WholeRule for Triangle {
+    fn run(&self, _: &'static str, reads: &[&Tensor], out: BlockMut<'_>) -> Result<()> {
+        let x = reads[0].as_block().expect("it is laid out");
+        with_block!(BlockMut, out, out => self.write(out, typed::<_, 1>(&[x])[0]));
+        Ok(())
+    }
+}
+
+impl Triangle {
+    fn write<T: Element>(&self, out: &mut [T], x: &[T]) {
+        let [rows, cols] = self.size;
+        let width = cols.max(1);
+        let (count, grain) = (out.len() / width, GRAIN.div_ceil(width));
+        split_work(
+            count,
+            grain,
+            out,
+            &|out: &mut [T], at| out.split_at_mut(at * width),
+            &|first, count, out| {
+                let x = &x[first * width..][..count * width];
+                for (i, (out, x)) in out.chunks_exact_mut(width).zip(x.chunks_exact(width)).enumerate() {
+                    let along = ((first + i) % rows) as i64 + self.diagonal + i64::from(self.lower);
+                    let middle = usize::try_from(along).map_or(0, |n| n.min(cols));
+                    let kept = if self.lower { 0..middle } else { middle..cols };
+                    let zeros = if self.lower { middle..cols } else { 0..middle };
+                    out[kept.clone()].copy_from_slice(&x[kept]);
+                    out[zeros].fill(T::default());
+                }
+            },
+        );
     }
 }
 
@@ -97,6 +139,21 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    /// In several parts, laid out otherwise, against choices one by one.
+    #[test]
+    fn large_matrices_and_transposed_ones() {
+        let x = Tensor::rand([3, 200, 170]).sub(0.5).unwrap();
+        let (i, j) = (Tensor::arange(200).unsqueeze(-1).unwrap(), Tensor::arange(170));
+        let across = x.transpose(1, 2).unwrap().contiguous().transpose(1, 2).unwrap();
+        for k in [-200, -3, 0, 5, 169] {
+            let below = j.le(i.add(k).unwrap()).unwrap();
+            assert_eq!(x.tril_with(k).unwrap(), below.where_cond(&x, 0.0).unwrap());
+            assert_eq!(across.tril_with(k).unwrap(), x.tril_with(k).unwrap());
+            let above = j.ge(i.add(k).unwrap()).unwrap();
+            assert_eq!(across.triu_with(k).unwrap(), above.where_cond(&x, 0.0).unwrap());
         }
     }
 
