@@ -80,14 +80,14 @@ pub trait Module {
     /// assert_eq!(biases.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["0.bias", "1.bias"]);
     /// ```
     fn named_parameters_matching(&self, pattern: &str) -> Vec<(String, Var)> {
-        whole::named_parameters_matching(&|v: &mut Visitor<'_>| self.visit(v), pattern)
+        whole::named_parameters_matching(&Through(self), pattern)
     }
 
     /// The parameters, in the order of the fields; one that stands in several places once.
     ///
     /// The variables are handles on the model's own: what an optimiser writes there, the model sees.
     fn parameters(&self) -> Vec<Var> {
-        whole::parameters(&|v: &mut Visitor<'_>| self.visit(v))
+        whole::parameters(&Through(self))
     }
 
     /// The buffers with their paths, such as `norm.running_mean`, in the order of the fields; one that stands in several
@@ -95,12 +95,12 @@ pub trait Module {
     ///
     /// They are handles on the model's own.
     fn named_buffers(&self) -> Vec<(String, Buffer)> {
-        whole::named_buffers(&|v: &mut Visitor<'_>| self.visit(v))
+        whole::named_buffers(&Through(self))
     }
 
     /// How many numbers the parameters hold together.
     fn num_parameters(&self) -> usize {
-        whole::num_parameters(&|v: &mut Visitor<'_>| self.visit(v))
+        whole::num_parameters(&Through(self))
     }
 
     /// The parameters and the persistent buffers by their paths, in the order of the fields: what is saved of a module.
@@ -119,7 +119,7 @@ pub trait Module {
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
     fn state_dict(&self) -> StateDict {
-        state::state_dict(&|v: &mut Visitor<'_>| self.visit(v))
+        state::state_dict(&Through(self))
     }
 
     /// Writes the tensors of a state dict into the parameters and buffers of these names: all of them, or none if they do
@@ -157,7 +157,7 @@ pub trait Module {
     /// ```
     #[track_caller]
     fn load_state_dict_with(&mut self, state: &StateDict, strict: bool) -> Result<LoadReport> {
-        state::load(&|v: &mut Visitor<'_>| self.visit(v), state, strict).here()
+        state::load(&Through(self), state, strict).here()
     }
 
     /// Writes [`Module::state_dict`] to a safetensors file, which PyTorch reads: whole or not at all, see
@@ -240,7 +240,7 @@ pub trait Module {
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
     fn generator_states(&self) -> StateDict {
-        state::generator_states(&|v: &mut Visitor<'_>| self.visit(v))
+        state::generator_states(&Through(self))
     }
 
     /// Lets the layers' own generators go on where [`Module::generator_states`] says.
@@ -250,12 +250,12 @@ pub trait Module {
     /// is changed then.
     #[track_caller]
     fn load_generator_states(&mut self, states: &StateDict) -> Result<()> {
-        state::load_generator_states(&|v: &mut Visitor<'_>| self.visit(v), states).here()
+        state::load_generator_states(&Through(self), states).here()
     }
 
     /// Forgets the gradients of all parameters.
     fn zero_grad(&self) {
-        whole::zero_grad(&|v: &mut Visitor<'_>| self.visit(v));
+        whole::zero_grad(&Through(self));
     }
 
     /// Turns gradients of all parameters on or off: without them a module is frozen, as backward passes
@@ -275,7 +275,7 @@ pub trait Module {
     /// ```
     #[track_caller]
     fn requires_grad_(&mut self, on: bool) -> Result<()> {
-        whole::require_grad(&|v: &mut Visitor<'_>| self.visit(v), on)
+        whole::require_grad(&Through(self), on)
     }
 
     /// [`Module::requires_grad_`] for the parameters whose names match a pattern, in which `*` stands for any run of
@@ -297,7 +297,7 @@ pub trait Module {
     /// ```
     #[track_caller]
     fn requires_grad_matching(&mut self, pattern: &str, on: bool) -> Result<()> {
-        whole::require_grad_matching(&|v: &mut Visitor<'_>| self.visit(v), pattern, on)
+        whole::require_grad_matching(&Through(self), pattern, on)
     }
 
     /// Switches to training: `set_training(true)`. Layers are made in this state.
@@ -319,4 +319,5 @@ mod whole;
 
 pub(crate) use visitor::Seen;
 pub use visitor::Visitor;
+use whole::Through;
 pub(crate) use whole::Walk;

@@ -8,7 +8,7 @@ use crate::module::{Seen, Visitor, Walk};
 
 /// Calls `see` with every generator and its name.
 fn each(walk: Walk<'_>, see: &mut dyn FnMut(String, &foldback_tensor::StateCell<Generator>)) {
-    walk(&mut Visitor::new(&mut |path, seen| {
+    walk.accept(&mut Visitor::new(&mut |path, seen| {
         if let Seen::Generator(cell) = seen {
             let dot = if path.is_empty() { "" } else { "." };
             see(format!("{path}{dot}generator"), cell);

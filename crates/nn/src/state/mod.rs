@@ -50,7 +50,7 @@ impl Kept {
 /// In the order of the fields; what stands in several places stands under each of its names.
 fn kept(walk: Walk<'_>) -> Vec<(String, Kept)> {
     let mut all = Vec::new();
-    walk(&mut Visitor::new(&mut |path, seen| {
+    walk.accept(&mut Visitor::new(&mut |path, seen| {
         all.extend(Kept::of(&seen).map(|kept| (path.to_owned(), kept)));
     }));
     all

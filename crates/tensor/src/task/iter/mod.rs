@@ -29,6 +29,7 @@ mod spread;
 mod squares;
 mod stream;
 mod stretch;
+mod tables;
 mod update;
 mod walk;
 mod wide;

@@ -10,7 +10,7 @@ use super::rows::{are_long, write_rows};
 use super::spread::Spread;
 use super::stream::{BlockWriter, bytes_read, worth_streaming};
 use super::update::{Job, update_all};
-use super::{Operand, flat, squares};
+use super::{Operand, flat, squares, tables};
 use crate::buffer::Storage;
 use crate::create::{checked_len, room, room_for};
 use crate::dtype::{Block, BlockMut, DType};
@@ -200,10 +200,18 @@ pub(super) fn for_each_block(
     f: &mut dyn FnMut(usize, usize, &[Block<'_>]),
 ) {
     let mut scratch = Scratch::new(Some(kernel), operands.len(), len.min(BLOCK));
-    let mut others = |start, len, f: &mut dyn FnMut(usize, usize, &[Block<'_>])| {
+    let mut plain = |start, len, f: &mut dyn FnMut(usize, usize, &[Block<'_>])| {
         for_each_place(axes, operands, start, len, |at, count, places| {
             f(at, count, &scratch.blocks(operands, places))
         });
+    };
+    let mut others = |start, len, f: &mut dyn FnMut(usize, usize, &[Block<'_>])| {
+        let end = start + len;
+        let whole = tables::of(axes).map(|tables| (tables, tables.whole(start, end)));
+        let Some((tables, (from, to))) = whole else { return plain(start, len, f) };
+        plain(start, from - start, f);
+        tables.for_each(operands, (from, to), f);
+        plain(to, end - to, f);
     };
     let Some(along) = across else { return others(start, len, f) };
     let (end, unit) = (start + len, squares::unit(axes, along));
