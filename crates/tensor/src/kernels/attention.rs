@@ -15,7 +15,7 @@ use super::lane::Lane;
 use super::level::{Level, level};
 use super::matmul::{Matrix, Multiply, Onto, Product, row_major};
 use super::real::Real;
-use super::softmax::{Line, RowFloat, add_run, largest};
+use super::softmax::{RowFloat, add_run, largest_within, sum_within};
 use crate::buffer::Room;
 use crate::task::{RUN, Reducer};
 
@@ -260,7 +260,7 @@ fn raise_rows_body<const FMA: bool, T: RowFloat>(
         let aside = put_aside(scores, cols, whole);
         let x = &mut scores[..whole];
         masked.put_on(row, &mut x[..live]);
-        let block = largest(&x[..live]);
+        let block = largest_within(&x[..live]);
         if block == none && x[..live].iter().all(|&v| v == none) {
             x.fill(T::of(0.0));
         } else {
@@ -278,7 +278,7 @@ fn raise_rows_body<const FMA: bool, T: RowFloat>(
             for v in x.iter_mut() {
                 *v = (Lane::<T, FMA>(*v) - Lane(m)).exp().0;
             }
-            (*most, *sum) = (m, *sum + Line::sum(&x[..live], live));
+            (*most, *sum) = (m, *sum + sum_within(&x[..live]));
         }
         put_back(scores, aside, cols, live);
     }

@@ -69,10 +69,41 @@ fn larger<T: RowFloat>(a: T, b: T) -> T {
     if b > a { b } else { a }
 }
 
-/// The largest element that is a number; -inf if there is none.
+/// The largest element that is a number; -inf if there is none. Written out in a caller's loop.
 #[inline(always)]
-pub(super) fn largest<T: RowFloat>(x: &[T]) -> T {
+pub(super) fn largest_within<T: RowFloat>(x: &[T]) -> T {
     fold_run(x, T::of(f64::NEG_INFINITY), larger)
+}
+
+/// The sum of a row. Written out in a caller's loop.
+#[inline(always)]
+pub(super) fn sum_within<T: RowFloat>(x: &[T]) -> T {
+    let mut wide = T::Sum::START;
+    for run in x.chunks(RUN) {
+        wide = add_run(wide, run);
+    }
+    T::Sum::finish(wide)
+}
+
+door! {
+    /// [`largest_within`], by a call: written out in the loops of each formula, largest elements and sums of longer rows were most of
+    /// what these cost to compile.
+    fn largest[T: RowFloat][T](x: &[T]) -> T;
+    body largest_body
+}
+#[inline(always)]
+fn largest_body<const FMA: bool, T: RowFloat>(x: &[T]) -> T {
+    largest_within(x)
+}
+
+door! {
+    /// [`sum_within`], by a call.
+    fn sum_of_row[T: RowFloat][T](x: &[T]) -> T;
+    body sum_of_row_body
+}
+#[inline(always)]
+fn sum_of_row_body<const FMA: bool, T: RowFloat>(x: &[T]) -> T {
+    sum_within(x)
 }
 
 /// The sum of a run of elements, at most [`RUN`] of them, onto a wide one.
@@ -108,13 +139,8 @@ impl<T: RowFloat> Line<T> for &[T] {
     fn cut(self, n: usize) -> Self {
         &self[..n]
     }
-    #[inline(always)]
     fn sum(self, _n: usize) -> T {
-        let mut wide = T::Sum::START;
-        for run in self.chunks(RUN) {
-            wide = add_run(wide, run);
-        }
-        T::Sum::finish(wide)
+        sum_of_row(self)
     }
 }
 
@@ -161,7 +187,7 @@ fn norms<const FMA: bool, T: RowFloat, F: RowFormula>(
         for (term, &v) in terms.iter_mut().zip(run) {
             *term = f.term(Lane(v), m).0;
         }
-        wide = add_run(wide, terms);
+        wide = T::Sum::merge(wide, T::Sum::lift(sum_of_row(terms)));
     }
     [m, taken::<FMA, T, F>(T::Sum::finish(wide))]
 }

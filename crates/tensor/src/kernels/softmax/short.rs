@@ -1,6 +1,6 @@
 //! Several short rows at once: elementwise over all of them, with what belongs to a row beside each of its elements.
 
-use super::{Line, Repeated, RowFloat, RowFormula, larger, largest, taken};
+use super::{Line, Repeated, RowFloat, RowFormula, larger, largest_within, sum_within, taken};
 use crate::kernels::by_length;
 use crate::kernels::doors::door;
 use crate::kernels::lane::Lane;
@@ -44,7 +44,7 @@ fn largest_of_rows_body<const FMA: bool, T: RowFloat>(x: &[T], n: usize, out: &m
     fn rows<T: RowFloat, const N: usize>(x: &[T], n: usize, out: &mut [T]) {
         for (m, row) in out.iter_mut().zip(x.chunks_exact(length::<N>(n))) {
             *m = if N == 0 {
-                largest(row)
+                largest_within(row)
             } else {
                 row.iter().fold(T::of(f64::NEG_INFINITY), |a, &b| larger(a, b))
             };
@@ -63,7 +63,7 @@ fn sums_of_rows_body<const FMA: bool, T: RowFloat>(x: &[T], n: usize, out: &mut 
     #[inline(always)]
     fn rows<T: RowFloat, const N: usize>(x: &[T], n: usize, out: &mut [T]) {
         for (sum, row) in out.iter_mut().zip(x.chunks_exact(length::<N>(n))) {
-            *sum = Line::sum(row, n);
+            *sum = sum_within(row);
         }
     }
     by_length!(n, [2 3 4 5 6 7 8 10 12 16], rows::<T>(x, n, out))
@@ -130,8 +130,14 @@ pub(super) fn write_short_rows<const FMA: bool, T: RowFloat, F: RowFormula>(
         if !F::TRAITS.plain {
             terms_of_short_rows::<FMA, T, F>(f, [x, y], n, out, sums);
         } else {
-            for (sum, x) in sums.iter_mut().zip(x.chunks_exact(n)) {
-                *sum = if is_each { Line::sum(x, n) } else { Repeated(x[0]).sum(n) };
+            if is_each {
+                sums_of_rows(&x[..out.len()], n, sums);
+            } else {
+                for (sum, x) in sums.iter_mut().zip(x.chunks_exact(n)) {
+                    *sum = Repeated(x[0]).sum(n);
+                }
+            }
+            for sum in &mut *sums {
                 *sum = taken::<FMA, T, F>(*sum).0;
             }
         }
