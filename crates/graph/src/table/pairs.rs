@@ -159,7 +159,11 @@ pointwise! {
     /// # Errors
     /// If the shapes do not broadcast, or the types have no such operation.
     pub fn xlogy(a, b | number) -> Result = a.xlogy(b);
-        d a: |g, a, b| R::select(R::and(R::or(a.eq(R::lit(0.0)), g.eq(R::lit(0.0))), b.le(R::lit(0.0))), R::lit(0.0), g * b.ln());
+        // Masked outside for what arrives, and inside for its slope: 0 by a logarithm that is not there would be NaN.
+        d a: |g, a, b| {
+            let none = || R::and(R::or(a.eq(R::lit(0.0)), g.eq(R::lit(0.0))), b.le(R::lit(0.0)));
+            R::select(none(), R::lit(0.0), g * R::select(none(), R::lit(0.0), b.ln()))
+        };
         d b: |g, a, b| g * (a / b);
         check(Any, Positive | 0.5);
 
