@@ -64,13 +64,17 @@ fn zeros_of_products_and_signs() {
 /// What no gradient arrives at has none, also where the logarithm is not there; its slope by what arrives is.
 #[test]
 fn the_gradient_of_a_product_with_a_logarithm_is_one_itself() {
-    let (x, y) = (tensor![1.5; f64].requires_grad(), tensor![2.0, -1.0, 0.0; f64]);
-    let seed = tensor![1.0, 0.0, 0.0; f64].requires_grad();
-    let options = Backward::new().seed(&seed).create_graph(true);
-    let g = grad_with(&x.xlogy(&y).unwrap(), &x, options).unwrap();
-    expect([g.item().unwrap(), 0.0], [2f64.ln(), 0.0]);
-    let second = grad(&g, &seed).unwrap().value().to_vec::<f64>().unwrap();
-    expect([second[0], second[1]], [2f64.ln(), 0.0]);
+    let y = tensor![2.0, -1.0, 0.0; f64];
+    for (x, seed, slopes) in
+        [(1.5, [1.0, 0.0, 0.0], [2f64.ln(), 0.0]), (0.0, [1.0, 1.0, 1.0], [2f64.ln(), 0.0])]
+    {
+        let (x, seed) = (tensor![x; f64].requires_grad(), Tensor::from(seed).requires_grad());
+        let options = Backward::new().seed(&seed).create_graph(true);
+        let g = grad_with(x.xlogy(&y).unwrap(), &x, options).unwrap();
+        expect([g.item().unwrap(), 0.0], [2f64.ln(), 0.0]);
+        let second = grad(&g, &seed).unwrap().value().to_vec::<f64>().unwrap();
+        expect([second[0], second[1]], slopes);
+    }
 }
 
 #[test]

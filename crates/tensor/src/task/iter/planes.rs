@@ -187,7 +187,7 @@ impl<'a> Planes<'_, 'a> {
             start
         };
         if let [axis] = axes {
-            // One run, for which nothing need be counted: a product that is summed takes 0.9 of the time.
+            // One run, for which nothing need be counted: W3 with `fuse!` takes 0.8 of the time forward, W5 0.9.
             let start = &start_of(at.0 as isize, &axis.steps);
             self.fold_run(receivers, &Run { start, steps: &axis.steps, rows, cols, done: 0 });
         } else {
