@@ -16,7 +16,7 @@ pub(crate) trait Visitable {
 }
 
 /// A module of any type behind a pointer: a function for each type, and not three for each type and each thing that is done with
-/// all parts (2 of 20 s of this crate's build).
+/// all parts.
 pub(crate) struct Through<'a, M: ?Sized>(pub(crate) &'a M);
 
 impl<M: Module + ?Sized> Visitable for Through<'_, M> {
