@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::block::{BLOCK, BlockPlace, Scratch, is_in_place, lay_out, lay_out_tables};
+use super::block::{BLOCK, BlockPlace, Scratch, is_in_place, lay_out};
 use super::counter::Counter;
 use super::in_order::{map_in_order, memory_order};
 use super::plan::{Axis, Plan};
@@ -129,9 +129,9 @@ fn run_blocks(kernel: &dyn BlockKernel, axes: &[Axis], operands: &[Operand<'_>],
 pub(super) fn lay_out_all(axes: &[Axis], operand: &[Operand<'_>], out: BlockMut<'_>) {
     let across = squares::across(axes, operand);
     if across.is_none()
-        && let Some((outer, tables)) = small_tables(axes, &operand[0])
+        && let Some(tables) = tables::of(axes).filter(|tables| tables.are_rows(&operand[0]))
     {
-        return lay_out_small(outer, tables, &operand[0], out);
+        return tables.lay_out_all(&operand[0], out);
     }
     let grain = across.map_or(GRAIN, |along| squares::grain(axes, along));
     split_work(out.len(), grain, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, mut out| {
@@ -150,43 +150,6 @@ pub(super) fn lay_out_all(axes: &[Axis], operand: &[Operand<'_>], out: BlockMut<
             }
         });
     });
-}
-
-/// Elements of a table for which a call of its own costs more than its copy.
-const SMALL_TABLE: usize = 512;
-
-/// Rows of at most so many elements have loops of their own in a call.
-const SHORT_ROW: usize = 8;
-
-/// The axes but for the last two, and those, if they are a small table of rows whose elements lie beside each other, such as the heads of
-/// attention for one position: W13, which copies these in the order of positions, takes 0.96 of the time.
-fn small_tables<'a>(axes: &'a [Axis], op: &Operand<'_>) -> Option<(&'a [Axis], &'a [Axis; 2])> {
-    let (outer, tables) = axes.split_last_chunk::<2>()?;
-    let [rows, cols] = tables;
-    let is_small = cols.size > SHORT_ROW && rows.size.saturating_mul(cols.size) <= SMALL_TABLE;
-    (is_small && cols.steps[0] == 1 && !outer.is_empty() && op.data.dtype() == op.want)
-        .then_some((outer, tables))
-}
-
-/// Lays out an operand of small tables, as many of them at a time as the innermost of the other axes has.
-fn lay_out_small(outer: &[Axis], [rows, cols]: &[Axis; 2], op: &Operand<'_>, out: BlockMut<'_>) {
-    let table = rows.size * cols.size;
-    let steps = [outer.last().map_or(0, |axis| axis.steps[0]), rows.steps[0]];
-    split_work(
-        out.len() / table,
-        GRAIN.div_ceil(table),
-        out,
-        &|o: BlockMut<'_>, at| o.split_at(at * table),
-        &|first, len, mut out| {
-            let mut counter = Counter::new(outer, 1, first, first + len);
-            while let Some(step) = counter.step(usize::MAX, 0) {
-                let from = (counter.at - first) * table;
-                let start = op.offset as isize + counter.offsets[0];
-                lay_out_tables(op, start, steps, [rows.size, cols.size], out.range(from, step.cols * table));
-                counter.advance(step);
-            }
-        },
-    );
 }
 
 /// Calls `f` with the position, the size and the operands' blocks for a kernel, for every block of `start .. start + len`; by squares if
@@ -270,47 +233,4 @@ pub(crate) fn change(
         return flat::run(kernel, operands, 0, &mut [state.block_mut()]);
     }
     update_all(&mut [Job::new(kernel, [state], operands.iter().copied().collect(), shape)]);
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::{DType, Tensor, ThreadPool};
-
-    /// Copies in another order of axes, of small tables among them, longer than a grain and of every type.
-    #[test]
-    fn small_tables_are_copied_where_they_belong() {
-        for [a, b, c, d] in [
-            [5, 7, 3, 16],
-            [40, 9, 4, 32],
-            [33, 70, 2, 64],
-            [300, 13, 5, 10],
-            [9, 1000, 3, 33],
-            [2, 3, 4, 128],
-        ] {
-            let n = a * b * c * d;
-            let x = Tensor::arange(0..n as i64).reshape([a, c, b, d]).unwrap();
-            for dtype in [DType::I64, DType::F32, DType::F64] {
-                let turned = x.to(dtype).transpose(1, 2).unwrap();
-                let want: Vec<i64> = (0..n)
-                    .map(|i| {
-                        let (i, l) = (i / d, i % d);
-                        let (i, k) = (i / c, i % c);
-                        let (i, j) = (i / b, i % b);
-                        (((i * c + k) * b + j) * d + l) as i64
-                    })
-                    .collect();
-                for threads in [1, 3] {
-                    let found = ThreadPool::new(threads).install(|| turned.contiguous());
-                    assert_eq!(
-                        found.to(DType::I64).to_vec::<i64>().unwrap(),
-                        want,
-                        "{a} {b} {c} {d} {dtype}"
-                    );
-                }
-            }
-            let part = x.narrow(3, 1, d - 3).unwrap().transpose(1, 2).unwrap();
-            let index = part.contiguous();
-            assert_eq!(index, part.add(0).unwrap());
-        }
-    }
 }
