@@ -33,7 +33,10 @@ pub use crate::optim::{
     clip_grad_value_,
 };
 pub use crate::tensor::{Attention, Conv, Interpolate, InterpolateMode, Norm, Pad, Padding, Pool};
-pub use crate::tensor::{DType, StateDict, Tensor, get_rng_state, keep, manual_seed, s, set_rng_state};
+pub use crate::tensor::{
+    DType, StateDict, Tensor, get_rng_state, keep, manual_seed, num_threads, s, set_num_threads,
+    set_rng_state,
+};
 #[cfg(feature = "progress")]
 pub use crate::train::Progress;
 pub use crate::train::{AveragedModel, CsvLog, EarlyStopping, Fit, JsonLinesLog, Log};

@@ -194,7 +194,9 @@ impl Var {
         let leaf = self.own_leaf();
         let _turn = self.turn_to_rebind(op, leaf.as_deref())?;
         let source = match source {
-            Input::Scalar(s) => Var::constant(Tensor::full_with((), s, self.dtype())),
+            Input::Scalar(s) => {
+                Var::constant(Tensor::try_full_with((), s, self.dtype()).map_err(|e| e.named(op))?)
+            }
             other => other.beside(self).to(self.dtype()),
         };
         if number && source.rank() != 0 {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Deref;
 
 use crate::node::Var;
-use foldback_tensor::{DType, Indices, Scalar, SliceItem, Tensor};
+use foldback_tensor::{DType, Indices, Result, Scalar, SliceItem, Tensor};
 
 /// An operand as an operation sees it.
 #[derive(Clone, Copy)]
@@ -183,6 +183,14 @@ impl<'a> Input<'a> {
                 Var::constant(Tensor::full_with((), s, dtype))
             }
         })
+    }
+
+    /// [`Scalar::expect_fits`] for a number.
+    pub(crate) fn expect_fits(&self, op: &'static str, dtype: DType) -> Result<()> {
+        match self {
+            Input::Scalar(s) => s.expect_fits(op, dtype),
+            _ => Ok(()),
+        }
     }
 
     /// As a variable beside another.

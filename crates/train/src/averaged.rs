@@ -150,14 +150,17 @@ impl<M: Module> AveragedModel<M> {
             let new = new.value();
             let mut value = own.value();
             match self.decay {
-                _ if !self.use_buffers => value = new,
+                _ if !self.use_buffers || n == 0 => value = new,
                 _ if new.dtype().is_float() => mean(&mut value, &new, towards)?,
                 // As PyTorch does: in f32, and rounded towards 0.
+                None => {
+                    let step = new.double().sub(value.double())?.float().div(n as f64 + 1.0)?;
+                    value = value.float().add(&step)?.to(new.dtype());
+                }
                 Some(_) => {
                     let part = new.float().mul(towards)?;
                     value = value.float().mul(1.0 - towards)?.add(&part)?.to(new.dtype());
                 }
-                None => value = new,
             }
             own.set(value);
         }
@@ -268,6 +271,16 @@ mod tests {
             assert_eq!(mean.value(), tensor![expected; f64]);
             // 3.5, rounded towards 0
             assert_eq!(count.value(), Tensor::from(if use_buffers { 3i64 } else { 4 }));
+        }
+    }
+
+    /// PyTorch's running mean of a count, rounded towards 0 at each update.
+    #[test]
+    fn the_mean_of_a_count_is_a_count() {
+        let averaged = AveragedModel::new(&counted(0.0, 0.0, 5)).use_buffers(true);
+        for (count, mean) in [(9, 9), (5, 7), (3, 5), (6, 5), (0, 4), (-30, -1)] {
+            averaged.update(&counted(0.0, 0.0, count)).unwrap();
+            assert_eq!(averaged.module.count.value(), Tensor::from(mean as i64), "{count}");
         }
     }
 

@@ -140,7 +140,7 @@ pub(super) fn schedule(
     let mut k = Keywords { name, left: args.clone() };
     macro_rules! set {
         ($made:ident: $($key:literal $setter:ident($read:expr);)*) => {{
-            $(if let Some(v) = k.take($key) { $made = $made.$setter($read(&v)?)?; })*
+            $(if let Some(v) = k.take($key).filter(|v| $key != "step_size_down" || !v.is_null()) { $made = $made.$setter($read(&v)?)?; })*
             k.finish()?;
             $made
         }};

@@ -12,6 +12,7 @@ mod lost_digits;
 mod lost_updates;
 mod names_in_errors;
 mod numbers_beyond_f32;
+mod numbers_beyond_i64;
 mod order_of_a_sum;
 mod pointwise_conventions;
 mod retained_gradients;

@@ -158,8 +158,8 @@ impl Var {
         let _line = LineGuard::set(location());
         let index = index.into();
         let scattered = match source.input() {
-            Input::Scalar(s) => Tensor::full_with((), s, self.dtype())
-                .expand(index.shape())
+            Input::Scalar(s) => Tensor::try_full_with((), s, self.dtype())
+                .and_then(|number| number.expand(index.shape()))
                 .and_then(|numbers| self.scattered(axis, &index, numbers)),
             source => self.scattered(axis, &index, source),
         };

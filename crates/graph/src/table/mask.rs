@@ -28,7 +28,7 @@ impl Var {
     #[track_caller]
     pub fn masked_fill(&self, mask: impl AsInput, value: impl AsInput) -> Result<Var> {
         let (mask, value) = (mask.input().into_var(DType::Bool), value.input().beside(self));
-        expect_mask("masked_fill", &mask.value_ref(), Some(&value.value_ref())).here()?;
+        expect_mask("masked_fill", &mask.value_ref(), Some((&value.value_ref(), self.dtype()))).here()?;
         mask.where_cond(value.to(self.dtype()), self).map_err(|e| e.named("masked_fill")).here()
     }
 

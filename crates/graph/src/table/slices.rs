@@ -243,6 +243,7 @@ impl Var {
         let slices = slices.into();
         let leaf = self.own_leaf();
         let _turn = self.turn_to_rebind("slice_assign", leaf.as_deref()).here()?;
+        value.input().expect_fits("slice_assign", self.dtype()).here()?;
         let new = self.with_part(value, slices).map_err(|e| e.named("slice_assign")).here()?;
         self.rebind("slice_assign", new).here()?;
         Ok(self)
@@ -270,6 +271,7 @@ impl Var {
         let slices = slices.into();
         let leaf = self.own_leaf();
         let _turn = self.turn_to_rebind("slice_add", leaf.as_deref()).here()?;
+        value.input().expect_fits("slice_add", self.dtype()).here()?;
         let new = self.with_sum(value, slices).map_err(|e| e.named("slice_add")).here()?;
         self.rebind("slice_add", new).here()?;
         Ok(self)

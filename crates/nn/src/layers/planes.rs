@@ -18,12 +18,16 @@ pub(super) fn flat(x: &Var, axes: usize) -> Result<Var> {
     x.flatten(-(axes as isize)..)
 }
 
-/// Refuses an input that does not have so many axes for its images, one for channels, and perhaps one for the batch.
+/// Refuses an input that does not have so many axes for its images, one for channels, and perhaps one for the batch; or one of images
+/// without elements.
 pub(super) fn expect_images(op: &'static str, x: &Var, axes: usize) -> Result<()> {
+    let mut expected = if axes == 1 { "[n, c, l] or [c, l]" } else { "[n, c, h, w] or [c, h, w]" };
     if x.rank() == axes + 1 || x.rank() == axes + 2 {
-        return Ok(());
+        if !x.dims()[1..].contains(&0) {
+            return Ok(());
+        }
+        expected = if axes == 1 { "[n, c, l] with n alone 0" } else { "[n, c, h, w] with n alone 0" };
     }
-    let expected = if axes == 1 { "[n, c, l] or [c, l]" } else { "[n, c, h, w] or [c, h, w]" };
     let (expected, found) = (expected.into(), x.shape().clone());
     refuse(NnFacts::InputShape { op, name: "an input", expected, found }).here()
 }

@@ -56,8 +56,8 @@ losses! {
         /// The least variance, above 0. The default is 1e-6.
         eps: f64 = 1e-6;
     }
-    /// `(ln(var) + (input - target)^2 / var) / 2`, reduced. Input and target have the same shape; the variance has it, too, or a last axis of
-    /// size 1, or none. A variance below `eps` counts as that, and gets a gradient as if it were not.
+    /// `(ln(var) + (input - target)^2 / var) / 2`, reduced. Input and target have the same shape; the variance has it, too, or one axis of
+    /// size 1 instead, or no last axis. A variance below `eps` counts as that, and gets a gradient as if it were not.
     ///
     /// # Errors
     /// `LossShapes` if the shapes differ, `ParameterShape` if that of the variance does not fit, `Parameter` if a variance is negative or
@@ -89,17 +89,44 @@ fn stirling(target: &Var) -> Result<Var> {
     target.mul(target.log())?.sub(target)?.add(&roots)?.masked_fill(&target.le(1)?, 0.0)
 }
 
-/// A variance that broadcasts to the input: it has its shape, or one number for each row.
+/// A variance that broadcasts to the input: it has its shape, or one axis of size 1 instead, or one number for each row.
 fn one_for_each(op: &'static str, input: &Var, var: &Var) -> Result<Var> {
     let (dims, found) = (input.dims(), var.dims());
     let rows = dims.split_last().map(|(_, rows)| rows);
+    let wrong = || {
+        let (name, expected) = ("a variance", format!("{dims:?}"));
+        NnFacts::ParameterShape { op, name, expected, found: var.shape().clone() }
+    };
     match rows {
         _ if found == dims => Ok(var.clone()),
         Some(rows) if found == rows => var.unsqueeze(-1),
-        Some(rows) if found.split_last() == Some((&1, rows)) => Ok(var.clone()),
-        _ => {
-            let (name, expected) = ("a variance", format!("{dims:?}"));
-            refuse(NnFacts::ParameterShape { op, name, expected, found: var.shape().clone() })
+        Some(_) if found.len() == dims.len() => {
+            let mut others = found.iter().zip(dims).filter(|(own, of_input)| own != of_input);
+            if others.next().is_some_and(|(&own, _)| own == 1) && others.next().is_none() {
+                return Ok(var.clone());
+            }
+            refuse(wrong())
+        }
+        _ => refuse(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use foldback_tensor::{Tensor, tensor};
+
+    use super::*;
+
+    /// A variance for each column or for each row, as PyTorch takes them; no other broadcast.
+    #[test]
+    fn one_axis_of_a_variance_may_be_of_size_1() {
+        let (x, target) = (tensor![[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], Tensor::zeros([2, 3]));
+        for var in [tensor![[0.5, 1.0, 2.0]], tensor![[0.5], [2.0]]] {
+            let want = gaussian_nll_loss(&x, &target, var.expand([2, 3]).unwrap()).unwrap();
+            assert_eq!(gaussian_nll_loss(&x, &target, var).unwrap().value(), want.value());
+        }
+        for shape in [vec![1, 1], vec![1, 2], vec![2, 2], vec![3], vec![1, 2, 3], vec![]] {
+            assert!(gaussian_nll_loss(&x, &target, Tensor::ones(&shape)).is_err(), "{shape:?}");
         }
     }
 }

@@ -212,3 +212,13 @@ fn what_does_not_fit_is_refused() {
     let dropped = x.scaled_dot_product_attention_with(&x, &x, Attention::new().dropout_p(1)).unwrap();
     assert_eq!(dropped, Tensor::zeros([2, 3]));
 }
+
+/// A query that sees one key has no slope by it, and no key has one by its queries: exactly, as its share is 1 whatever it is.
+#[test]
+fn the_only_key_that_is_seen_has_no_slope() {
+    for (s, mask) in [(1, None), (9, Some(Tensor::arange(9).eq(4).unwrap()))] {
+        let [q, k, v, g] = [[7, 5], [s, 5], [s, 3], [7, 3]].map(|d| wave(&[2, d[0], d[1]], 0.7, DType::F32));
+        let found = all(&g, [&q, &k, &v], Attention::new().mask(mask.as_ref()));
+        assert_eq!([&found[1], &found[2]], [&q.zeros_like(), &k.zeros_like()]);
+    }
+}

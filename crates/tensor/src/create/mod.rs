@@ -53,6 +53,7 @@ pub(crate) fn expect_room_for(op: &'static str, shape: &Shape, n: usize, dtype: 
 
 /// One value everywhere, in the name of an operation.
 fn filled(op: &'static str, shape: &Shape, value: Scalar, dtype: DType) -> Result<Tensor> {
+    value.expect_fits(op, dtype)?;
     let space = Space::Of(shape);
     task::make(Task { op, reads: &[], space, does: Does::Fill(value), to: &mut [To::Dense(dtype)] })
 }
@@ -141,7 +142,8 @@ constants! {
     make |dtype| filled("ones", &shape, Scalar::I64(1), dtype);
     example "3" gives "tensor![1.0, 1.0, 1.0]";
 
-    /// One value everywhere: `bool` for a truth value, else `f32`.
+    /// One value everywhere: `bool` for a truth value, else `f32`. NaN, infinities and what is beyond `i64` are refused for
+    /// integers.
     full, full_with, try_full, try_full_with(shape: Shape, value: Scalar) in match value {
         Scalar::Bool(_) => DType::Bool,
         _ => DType::F32,

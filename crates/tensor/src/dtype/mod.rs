@@ -8,6 +8,7 @@ pub(crate) use block::with_block;
 pub use block::{Block, BlockMut};
 
 use crate::datum::Datum;
+use crate::error::{Result, TensorFacts, refuse};
 
 /// The element type of a [`Tensor`](crate::Tensor).
 ///
@@ -136,6 +137,20 @@ impl Scalar {
             Scalar::Bool(v) => v as i64,
             Scalar::I64(v) => v,
             Scalar::F64(v) => v as i64,
+        }
+    }
+
+    /// Refuses NaN, infinities and what is beyond `i64` for a tensor of integers: they have no place there.
+    #[doc(hidden)]
+    pub fn expect_fits(self, op: &'static str, dtype: DType) -> Result<()> {
+        // The bounds are powers of two, which are exact.
+        const END: f64 = -(i64::MIN as f64);
+        match self {
+            Scalar::F64(v) if dtype == DType::I64 && !(-END..END).contains(&v) => {
+                let (name, value) = ("value", v.to_string());
+                refuse(TensorFacts::Parameter { op, name, value, expected: "a number that an i64 can be" })
+            }
+            _ => Ok(()),
         }
     }
 

@@ -141,7 +141,14 @@ impl<'a, T: RowFloat + Multiply> Heads<'a, T> {
         for first in (0..rows).step_by(step) {
             let m = step.min(rows - first);
             let (g, q) = (below(g, first), below(self.queries, first));
-            dot_rows(g, below(y, first), v, &mut sums[..m]);
+            // The sum over all keys of a share by its slope is the gradient by the result; over keys that are all here it is taken of
+            // the slopes themselves, so that what must cancel does: the only key that a query sees has no slope.
+            let sums = if self.blocks(first, m).nth(1).is_some() {
+                dot_rows(g, below(y, first), v, &mut sums[..m]);
+                Some(&sums[..m])
+            } else {
+                None
+            };
             for block in self.blocks(first, m) {
                 let (n, key) = (block.cols, block.key);
                 let plain =
@@ -338,9 +345,22 @@ fn dot_rows_body<const FMA: bool, T: RowFloat>(
     }
 }
 
+/// The sum of the products of the elements of two rows.
+#[inline(always)]
+fn sum_of_products<T: RowFloat>(a: &[T], b: &[T], scratch: &mut [T; RUN]) -> T {
+    let mut wide = T::Sum::START;
+    for (a, b) in a.chunks(RUN).zip(b.chunks(RUN)) {
+        for ((o, &a), &b) in scratch.iter_mut().zip(a).zip(b) {
+            *o = a * b;
+        }
+        wide = add_run(wide, &scratch[..a.len()]);
+    }
+    T::Sum::finish(wide)
+}
+
 door! {
     /// Makes shares of scores, and of the gradients `d` of shares `p` those of the scores: `p (d - sum(p d))`.
-    fn slope_rows[T: RowFloat][T](scores: &mut [T], slopes: &mut [T], masked: Masked<'_, T>, norms: &[T], sums: &[T]);
+    fn slope_rows[T: RowFloat][T](scores: &mut [T], slopes: &mut [T], masked: Masked<'_, T>, norms: &[T], sums: Option<&[T]>);
     body slope_rows_body
 }
 #[inline(always)]
@@ -349,11 +369,12 @@ fn slope_rows_body<const FMA: bool, T: RowFloat>(
     slopes: &mut [T],
     masked: Masked<'_, T>,
     norms: &[T],
-    sums: &[T],
+    sums: Option<&[T]>,
 ) {
     let cols = masked.cols;
-    let rows = slopes.chunks_exact_mut(cols).zip(norms.as_chunks::<2>().0).zip(sums);
-    for (row, ((d, &[most, share]), &sum)) in rows.enumerate() {
+    let mut scratch = [T::of(0.0); RUN];
+    let rows = slopes.chunks_exact_mut(cols).zip(norms.as_chunks::<2>().0);
+    for (row, (d, &[most, share])) in rows.enumerate() {
         let live = masked.live(row);
         let scores = &mut scores[row * cols..];
         let whole = live.next_multiple_of(FEW_LANES);
@@ -363,6 +384,8 @@ fn slope_rows_body<const FMA: bool, T: RowFloat>(
         for v in x.iter_mut() {
             *v = (Lane::<T, FMA>(*v) - Lane(most)).exp().0 * share;
         }
+        let sum =
+            sums.map_or_else(|| sum_of_products(&x[..live], &d[..live], &mut scratch), |sums| sums[row]);
         for (d, &p) in d.iter_mut().zip(&x[..live]) {
             *d = p * (*d - sum);
         }

@@ -125,6 +125,10 @@ impl Normalisation {
     /// As [`Normalisation::batch`], and `Parameter` for a single value per channel.
     pub fn batch_train(op: &'static str, x: &Tensor, eps: Option<f64>) -> Result<Normalisation> {
         let how = Normalisation::batch(op, x, eps)?;
+        if how.eps == 0.0 {
+            let (value, expected) = ("0".into(), "above zero in training");
+            return refuse(TensorFacts::Parameter { op, name: "eps", value, expected });
+        }
         if (how.view[0], how.view[2]) == (1, 1) {
             return too_few(op, x, "more than one value per channel in training");
         }

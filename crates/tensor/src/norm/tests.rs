@@ -140,6 +140,13 @@ fn what_cannot_be_normalised_is_refused() {
         let e = r.unwrap_err().to_string();
         assert!(e.contains(text), "{e}");
     };
+    let none = || Norm::new().eps(0);
+    parameter(
+        x.batch_norm_train(none()).map(|r| r.0),
+        "eps = 0 is not valid: expected above zero in training",
+    );
+    assert!(x.instance_norm_with(none()).is_ok() && x.layer_norm_with(3, none()).is_ok());
+    assert!(x.batch_norm_with(Tensor::zeros(4), Tensor::ones(4), none()).is_ok());
     for groups in [0, 3, 5, usize::MAX] {
         parameter(x.group_norm(groups), "a number that divides the channels");
     }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use crate::dtype::{Category, DType, Scalar};
+use crate::error::Result;
 use crate::task::Read;
 use crate::tensor::Tensor;
 
@@ -110,7 +111,16 @@ impl<'a> Arg<'a> {
     pub(crate) fn tensor(self, dtype: DType) -> Cow<'a, Tensor> {
         match self {
             Arg::Tensor(t) => Cow::Borrowed(t),
+            Arg::Scalar(s) if dtype == DType::I64 => Cow::Owned(Tensor::full_with((), s.to_i64(), dtype)),
             Arg::Scalar(s) => Cow::Owned(Tensor::full_with((), s, dtype)),
+        }
+    }
+
+    /// [`Scalar::expect_fits`] for a number; tensors are cast as they are everywhere.
+    pub(crate) fn expect_fits(&self, op: &'static str, dtype: DType) -> Result<()> {
+        match *self {
+            Arg::Scalar(s) => s.expect_fits(op, dtype),
+            Arg::Tensor(_) => Ok(()),
         }
     }
 

@@ -19,7 +19,8 @@ impl Tensor {
     /// Chosen, not multiplied: what stood there, NaN too, is gone.
     ///
     /// # Errors
-    /// `DTypeMismatch` unless the mask is `Bool`, `Parameter` for a value with axes, `Broadcast`, `TooLarge`.
+    /// `DTypeMismatch` unless the mask is `Bool`, `Parameter` for a value with axes or one that integers have no place for (NaN,
+    /// infinities, beyond `i64`), `Broadcast`, `TooLarge`.
     ///
     /// ```
     /// use foldback_tensor::tensor;
@@ -29,8 +30,10 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn masked_fill(&self, mask: impl AsArg, value: impl AsArg) -> Result<Tensor> {
-        let (mask, value) = (mask_of(mask.arg()), value.arg().tensor(self.dtype()));
-        expect_mask("masked_fill", &mask, Some(&value)).here()?;
+        let (mask, value) = (mask_of(mask.arg()), value.arg());
+        value.expect_fits("masked_fill", self.dtype()).here()?;
+        let value = value.tensor(self.dtype());
+        expect_mask("masked_fill", &mask, Some((&value, self.dtype()))).here()?;
         let value = value.cast("masked_fill", self.dtype()).here()?;
         mask.where_cond(value, self).map_err(|e| e.named("masked_fill")).here()
     }
@@ -122,18 +125,19 @@ fn mask_of(mask: Arg<'_>) -> Cow<'_, Tensor> {
     }
 }
 
-/// Refuses what is no mask, and a value for it that has axes.
+/// Refuses what is no mask, and a value for it that has axes or is none of the element type.
 #[doc(hidden)]
-pub fn expect_mask(op: &'static str, mask: &Tensor, value: Option<&Tensor>) -> Result<()> {
+pub fn expect_mask(op: &'static str, mask: &Tensor, value: Option<(&Tensor, DType)>) -> Result<()> {
     mask.expect_dtype(op, "a mask", DType::Bool)?;
     match value {
-        Some(v) if v.rank() > 0 => refuse(TensorFacts::Parameter {
+        Some((v, _)) if v.rank() > 0 => refuse(TensorFacts::Parameter {
             op,
             name: "value",
             value: format!("a tensor of shape {}", v.shape()),
             expected: "a number or a 0-d tensor: where_cond takes other shapes",
         }),
-        _ => Ok(()),
+        Some((v, dtype)) => v.scalar_at(v.layout.offset).expect_fits(op, dtype),
+        None => Ok(()),
     }
 }
 

@@ -41,6 +41,7 @@ impl Tensor {
         let index = index.into().0;
         let src = match src.arg() {
             Arg::Scalar(s) => {
+                s.expect_fits("scatter", self.dtype()).here()?;
                 Tensor::full_with((), s, self.dtype()).expanded("scatter", index.shape().clone()).here()?
             }
             Arg::Tensor(t) => t.clone(),

@@ -97,8 +97,8 @@ pub(super) fn slides(
         let [kernel, stride, padding, dilation] =
             [kernel, stride, pool.padding, pool.dilation].map(|pair| pair.get()[d]);
         let reach = dilation as u128 * (kernel as u128 - 1) + 1;
-        if 2 * padding as u128 > reach {
-            let (value, expected) = (padding.to_string(), "at most half of the window");
+        if 2 * padding as u128 > kernel as u128 {
+            let (value, expected) = (padding.to_string(), "at most half of the kernel size");
             return refuse(TensorFacts::Parameter { op, name: "padding", value, expected });
         }
         let padded = input as u128 + 2 * padding as u128;

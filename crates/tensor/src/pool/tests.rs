@@ -198,6 +198,11 @@ fn what_does_not_fit_is_refused_with_a_cure() {
     says(x.max_pool2d(5), &["max_pool2d", "reaches over 5", "smaller window"]);
     says(x.max_pool2d_with(2, Pool::new().padding(2)), &["padding", "at most half"]);
     says(x.avg_pool2d_with(3, Pool::new().padding((1, 2))), &["padding", "at most half"]);
+    // Half of the kernel, however far its elements stand from each other.
+    let wide = Pool::new().stride(1).padding(2).dilation(2);
+    says(x.max_pool2d_with(3, wide), &["padding", "at most half of the kernel size"]);
+    says(Tensor::ones([1, 1, 9]).max_pool1d_with(3, wide), &["padding"]);
+    assert!(Tensor::ones([1, 1, 9]).max_pool1d_with(3, wide.padding(1)).is_ok());
     says(x.max_pool2d(0), &["kernel", "at least 1"]);
     says(x.max_pool2d_with(2, Pool::new().stride(0)), &["stride", "at least 1"]);
     says(x.max_pool2d_with(2, Pool::new().dilation(0)), &["dilation", "at least 1"]);

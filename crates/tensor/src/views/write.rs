@@ -71,6 +71,7 @@ impl Tensor {
     fn put(&mut self, op: &'static str, slices: &Slices, value: Arg<'_>, add: bool) -> Result<()> {
         let taken = slices.resolve(op, self.shape())?;
         let shape = taken.shape(op)?;
+        value.expect_fits(op, self.dtype())?;
         let value = value.tensor(self.dtype()).without_surplus_axes(op, &shape)?;
         let mut value = value.expanded(op, shape)?.cast(op, self.dtype())?;
         if value.numel() == 0 {
@@ -95,7 +96,7 @@ impl Tensor {
     /// Overwrites every element with one value, a number or a tensor without axes, cast to this dtype.
     ///
     /// # Errors
-    /// `Expand` if the value has axes, `TooLarge` if this is an expanded view that no memory can hold; nothing is written
+    /// `Expand` if the value has axes, `Parameter` for NaN, infinities and numbers beyond `i64` if this holds integers, `TooLarge` if this is an expanded view that no memory can hold; nothing is written
     /// then.
     ///
     /// ```
@@ -114,6 +115,7 @@ impl Tensor {
                 return refuse(t.shape().expand_error("fill_", "value", &Shape::scalar())).here();
             }
         };
+        value.expect_fits("fill_", self.dtype()).here()?;
         let (shape, does) = (self.shape().clone(), Does::Fill(value));
         let (space, to) = (Space::Of(&shape), &mut [To::Over(self)]);
         task::change(Task { op: "fill_", reads: &[], space, does, to }).here()?;
@@ -135,6 +137,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn copy_(&mut self, source: impl AsArg) -> Result<&mut Tensor> {
+        source.arg().expect_fits("copy_", self.dtype()).here()?;
         let source = source.arg().tensor(self.dtype()).expanded("copy_", self.shape().clone()).here()?;
         let (reads, space) = (&[Read::Tensor(&source, self.dtype())], Space::Of(source.shape()));
         task::change(Task { op: "copy_", reads, space, does: Does::Same, to: &mut [To::Over(self)] })
