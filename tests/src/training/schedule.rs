@@ -225,7 +225,7 @@ pub(super) fn schedule(
                 Some(all) => all.iter().map(lambda).collect::<Result<_, Stop>>()?,
                 None => vec![lambda(&of)?],
             };
-            if all.len() > 1 && all.len() != optimizer.lrs().len() {
+            if of.is_array() && all.len() != optimizer.lrs().len() {
                 return Err(Stop::Unsupported(format!("{name}: lr_lambda of another length")).into());
             }
             let by_group = move |group: usize, epoch: i32| all[group.min(all.len() - 1)](epoch);

@@ -189,7 +189,10 @@ pub fn padding_sources(
 impl Pad {
     /// The place in an axis of every element of the padded one.
     fn source(self, op: &'static str, end: End, size: usize) -> Result<Tensor> {
-        let whole = end.size(size).filter(|&whole| end.kept(size) && (whole > 0 || self == Pad::Circular));
+        let (circular, replicate) = (self == Pad::Circular, self == Pad::Replicate);
+        // What is added in the place of all that was there is the element at the end.
+        let fits = |&whole: &usize| (replicate || end.kept(size)) && (circular || whole > 0);
+        let whole = end.size(size).filter(fits);
         let Some(whole) = whole else { return refuse(end.refusal(op, size)) };
         let added = end.left.max(end.right).max(0).unsigned_abs();
         let most = match self {
@@ -207,11 +210,12 @@ impl Pad {
         }
         let (left, last) = (end.left, size as i64 - 1);
         // What is left of the axis goes round; the others see all of it.
-        let (start, rest) = (left.min(0).abs(), size as i64 + left.min(0) + end.right.min(0));
+        let start = left.saturating_neg().max(0);
+        let rest = (last + 1 - start).saturating_add(end.right.min(0));
         let place = |i: usize| match self {
             Pad::Reflect => last - (last - (i as i64 - left).abs()).abs(),
             Pad::Circular => start + (i as i64 - left.max(0)).rem_euclid(rest.max(1)),
-            _ => (i as i64 - left).clamp(0, last),
+            _ => (i as i64).saturating_sub(left).clamp(0, last),
         };
         let places = Sequence { float: |_| 0.0, integer: place };
         task::whole(op, &places, &[], &Shape::from(whole), DType::I64)
@@ -247,6 +251,11 @@ mod tests {
         assert_eq!(of([-1, 2], Pad::Reflect), tensor![1, 2, 1, 0; i64]);
         assert_eq!(of([4, 1], Pad::Replicate), tensor![0, 0, 0, 0, 0, 1, 2, 2; i64]);
         assert_eq!(of([-2, 1], Pad::Replicate), tensor![2, 2; i64]);
+        // More is taken away than there is, as PyTorch does.
+        assert_eq!(of([-3, 4], Pad::Replicate), tensor![2, 2, 2, 2; i64]);
+        assert_eq!(of([4, -5], Pad::Replicate), tensor![0, 0; i64]);
+        assert_eq!(of([i64::MIN, i64::MAX], Pad::Replicate), tensor![2, 2; i64]);
+        assert_eq!(of([i64::MAX, i64::MIN], Pad::Replicate), tensor![0, 0; i64]);
         assert_eq!(of([3, 1], Pad::Circular), tensor![0, 1, 2, 0, 1, 2, 0; i64]);
         assert_eq!(of([-1, 2], Pad::Circular), tensor![1, 2, 1, 2; i64]);
         assert_eq!(of([-1, -2], Pad::Circular).dims(), [0]);
@@ -264,10 +273,12 @@ mod tests {
         assert!(refused!(x.pad([i64::MAX, i64::MAX]), TensorFacts::TooLarge { op: "pad", .. }));
         for mode in [Pad::Reflect, Pad::Replicate, Pad::Circular] {
             assert!(odd(x.pad_with([] as [i32; 0], mode)) && odd(x.pad_with([1, 1, 1, 1], mode)));
-            assert!(odd(tensor![1.0, 2.0].pad_with([1, 1], mode)) && odd(x.pad_with([-4, 2], mode)));
+            assert!(odd(tensor![1.0, 2.0].pad_with([1, 1], mode)) && odd(x.pad_with([-4, 1], mode)));
             assert!(odd(Tensor::zeros([1, 1, 1, 3]).pad_with([1, 1], mode)));
-            assert!(x.pad_with([i64::MAX, i64::MIN], mode).is_err());
             assert!(Tensor::zeros([2, 0]).pad_with([1, 1], mode).is_err());
+        }
+        for mode in [Pad::Reflect, Pad::Circular] {
+            assert!(odd(x.pad_with([-4, 2], mode)) && x.pad_with([i64::MAX, i64::MIN], mode).is_err());
         }
         assert!(odd(x.pad_with([3, 0], Pad::Reflect)) && odd(x.pad_with([0, 4], Pad::Circular)));
         assert!(odd(x.pad_with([-1, -2], Pad::Replicate)));
