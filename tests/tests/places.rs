@@ -71,11 +71,13 @@ fn along_all_elements_as_a_row() {
     let y = x.repeat_interleave(tensor![0, 2, 1, 0; i64], ..).unwrap();
     assert_eq!(y.value(), tensor![3.0, 3.0, 2.0]);
     assert_eq!(weighted(Ok(y), [&x]), [tensor![[0.0, 3.0], [3.0, 0.0]]]);
-    let y = x.take_along_dim(tensor![[-1, 1], [1, 0]; i64].t(), ..).unwrap();
+    let y = x.take_along_dim(tensor![[3, 1], [1, 0]; i64].t(), ..).unwrap();
     assert_eq!(y.value(), tensor![4.0, 3.0, 3.0, 1.0]);
     assert_eq!(weighted(Ok(y), [&x]), [tensor![[4.0, 5.0], [0.0, 1.0]]]);
-    let e = x.take_along_dim(tensor![4; i64], ..).unwrap_err().to_string();
-    assert!(e.starts_with("take_along_dim: index 4 is out of bounds"), "{e}");
+    for outside in [4i64, -1] {
+        let e = x.take_along_dim(Tensor::from(vec![outside]), ..).unwrap_err().to_string();
+        assert!(e.starts_with(&format!("take_along_dim: index {outside} is out of bounds")), "{e}");
+    }
     let e = x.repeat_interleave(-1, ..).unwrap_err().to_string();
     assert!(e.starts_with("repeat_interleave: repeats = -1"), "{e}");
 }

@@ -215,7 +215,7 @@ impl Var {
     pub fn take_along_dim(&self, index: impl Into<Indices>, along: impl Into<Along>) -> Result<Var> {
         let (_line, index) = (LineGuard::set(location()), index.into());
         let Along::One(axis) = along.into() else {
-            let row = self.flatten(..).and_then(|row| row.take_along_dim(index.flatten(..)?, 0));
+            let row = self.flatten(..).and_then(|row| row.gather(0, index.flatten(..)?));
             return row.map_err(|e| e.named("take_along_dim")).here();
         };
         let (shape, index) = aligned(self.shape(), &index, axis).here()?;

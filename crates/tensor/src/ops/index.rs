@@ -48,7 +48,7 @@ impl Tensor {
 
     /// Picks elements along one axis, where index and tensor broadcast against each other on all others: what
     /// `argmax` with `keep` gives is such an index. Negative indices count from the end. [`gather`](Self::gather) does neither.
-    /// Along `..` both are taken as rows of all their elements.
+    /// Along `..` both are taken as rows of all their elements, and as in PyTorch no index is negative.
     ///
     /// # Errors
     /// `DTypeMismatch` unless the index is `I64`, `ShapeMismatch` if the ranks differ, `AxisOutOfRange`, also for a 0-d tensor,
@@ -67,7 +67,7 @@ impl Tensor {
     pub fn take_along_dim(&self, index: impl Into<Indices>, along: impl Into<Along>) -> Result<Tensor> {
         let index = index.into();
         let Along::One(axis) = along.into() else {
-            let row = self.flatten(..).and_then(|row| row.take_along_dim(index.flatten(..)?, 0));
+            let row = self.flatten(..).and_then(|row| row.gather(0, index.flatten(..)?));
             return row.map_err(|e| e.named(TAKE)).here();
         };
         let (shape, index) = aligned(self.shape(), &index, axis).here()?;

@@ -71,6 +71,7 @@ pub fn try_set_num_threads(n: usize) -> Result<()> {
 }
 
 /// How many threads a large operation called from here would use.
+#[doc(alias = "get_num_threads")]
 pub fn num_threads() -> usize {
     match (INSTALLED.get(), THREADS.load(Ordering::Relaxed)) {
         (0, 0) => default_threads(),

@@ -29,6 +29,7 @@ lines! {
     "torch.zeros_like(x)": x.zeros_like(), x.ones_like(), x.full_like(2); "no `rand_like`"
     "F.dropout(x, 0.5)": x.dropout(0.5); "always drops; the layer `Dropout` knows the mode"
     "torch.manual_seed(0)": manual_seed(0); "other numbers than PyTorch's"
+    "torch.set_num_threads(2)": set_num_threads(2), num_threads(); "0 is one thread per core again; the bits of results are the same for any number"
     "torch.get_rng_state()": get_rng_state(), set_rng_state(Generator::new(0)); "of this thread; `set_rng_state` hands out the old one"
     "x.item(), x.tolist()": x.item(), x.item_as::<f32>(), x.to_vec::<f32>(); "`item()` is `f64`; `to_vec` has no axes"
     "x.shape, x.size(0), x.dim()": x.shape(), x.dims(), x.size(0), x.rank(), x.sizes::<2>(); "`let [n, d] = x.sizes()?`"
