@@ -90,7 +90,7 @@ fn arguments_that_are_written_over_left_out_or_null() {
             )
         };
         format!(
-            r#"{{"op":"batch_norm","id":1,"tags":[],"inputs":[{},{},{}],"args":{{"training":true,"momentum":0.5,"eps":0.0}},"outputs":[{{"shape":[2,1],"dtype":"f64","data":[-1.0,1.0]}}],"grad_outputs":[null],"grads":null,"inputs_after":{{"running_mean":{mean},"running_var":{var}}}}}"#,
+            r#"{{"op":"batch_norm","id":1,"tags":[],"inputs":[{},{},{}],"args":{{"training":true,"momentum":0.5,"eps":3.0}},"outputs":[{{"shape":[2,1],"dtype":"f64","data":[-0.5,0.5]}}],"grad_outputs":[null],"grads":null,"inputs_after":{{"running_mean":{mean},"running_var":{var}}}}}"#,
             input("input", "[2,1]", "[1.0,3.0]"),
             input("running_mean", "[1]", "[0.0]"),
             input("running_var", "[1]", "[1.0]")
