@@ -70,14 +70,14 @@ fn plants(line: &str, plants: &[(&str, &str, (usize, usize, usize))]) {
 
 #[test]
 fn planted_faults_of_layers_are_found() {
-    let line = r#"{"kind":"layer","id":1,"layer":"BatchNorm1d","args":{"num_features":1,"eps":0.0,"momentum":0.5},"dtype":"f64",
-        "mode":"train","tags":[],"state":{"weight":{"shape":[1],"dtype":"f64","data":[2.0]},"bias":{"shape":[1],"dtype":"f64","data":[1.0]},
+    let line = r#"{"kind":"layer","id":1,"layer":"BatchNorm1d","args":{"num_features":1,"eps":3.0,"momentum":0.5},"dtype":"f64",
+        "mode":"train","tags":[],"state":{"weight":{"shape":[1],"dtype":"f64","data":[4.0]},"bias":{"shape":[1],"dtype":"f64","data":[1.0]},
         "running_mean":{"shape":[1],"dtype":"f64","data":[0.0]},"running_var":{"shape":[1],"dtype":"f64","data":[1.0]},
         "num_batches_tracked":{"shape":[],"dtype":"i64","data":[0]}},
         "inputs":[{"name":"input","shape":[2,1],"dtype":"f64","data":[1.0,3.0],"requires_grad":true}],
         "warmup":[{"shape":[2,1],"dtype":"f64","data":[0.0,2.0]}],
         "outputs":[{"shape":[2,1],"dtype":"f64","data":[-1.0,3.0]}],"grad_outputs":[{"shape":[2,1],"dtype":"f64","data":[1.0,0.5]}],
-        "grads":{"inputs":[{"shape":[2,1],"dtype":"f64","data":[0.0,0.0]}],"parameters":{"weight":{"shape":[1],"dtype":"f64","data":[-0.5]},
+        "grads":{"inputs":[{"shape":[2,1],"dtype":"f64","data":[0.375,-0.375]}],"parameters":{"weight":{"shape":[1],"dtype":"f64","data":[-0.25]},
         "bias":{"shape":[1],"dtype":"f64","data":[1.5]}}},
         "state_after":{"running_mean":{"shape":[1],"dtype":"f64","data":[1.25]},"running_var":{"shape":[1],"dtype":"f64","data":[1.75]},
         "num_batches_tracked":{"shape":[],"dtype":"i64","data":[2]}}}"#;
@@ -86,8 +86,8 @@ fn planted_faults_of_layers_are_found() {
         &[
             ("[-1.0,3.0]", "[-1.0,3.00000001]", (0, 1, 0)),
             (r#""outputs":[{"shape":[2,1]"#, r#""outputs":[{"shape":[1,2]"#, (0, 1, 0)),
-            ("[0.0,0.0]", "[0.0,1e-9]", (0, 1, 0)),
-            ("[-0.5]", "[0.5]", (0, 1, 0)),
+            ("[0.375,-0.375]", "[0.375,-0.37499999]", (0, 1, 0)),
+            ("[-0.25]", "[0.25]", (0, 1, 0)),
             ("[1.25]", "[1.0]", (0, 1, 0)),
             (
                 r#"{"shape":[],"dtype":"i64","data":[2]}"#,
@@ -100,7 +100,7 @@ fn planted_faults_of_layers_are_found() {
             (r#""num_features":1"#, r#""num_features":2"#, (0, 1, 0)),
             (r#""outputs""#, r#""error":"refused","outputs""#, (0, 1, 0)),
             ("BatchNorm1d", "BatchNorm9d", (0, 0, 1)),
-            (r#""eps":0.0"#, r#""mystery":0.0"#, (0, 0, 1)),
+            (r#""eps":3.0"#, r#""mystery":3.0"#, (0, 0, 1)),
             (r#""mode""#, r#""forward":{"mystery":1},"mode""#, (0, 0, 1)),
             (r#"0.5},"dtype":"f64""#, r#"0.5},"dtype":"f16""#, (0, 0, 1)),
         ],
