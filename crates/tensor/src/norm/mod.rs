@@ -237,7 +237,7 @@ impl Tensor {
     /// elements are divided by the variance with divisor `n`.)
     ///
     /// # Errors
-    /// As [`Self::batch_norm_with`], and `Parameter` for a single value per channel.
+    /// As [`Self::batch_norm_with`], and `Parameter` for a single value per channel or an `eps` of 0.
     ///
     /// ```
     /// use foldback_tensor::{assert_close, tensor, Norm};
