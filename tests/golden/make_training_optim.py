@@ -481,7 +481,7 @@ def emas():
         for model in [linear(3, 2), deep, norm]:
             for args in [{}, {"decay": 0.999}, {"decay": 0.9}, {"decay": 0.3}, {"decay": 0.0}, {"decay": 1.0}]:
                 yield ema_case(model, args, dtype)
-    # The count of batches is an integer, which PyTorch's running mean refuses to average.
+    # The count of batches would be an integer, whose averages are rounded: these have none.
     norm = {"sequential": [linear(2, 3), layer("InstanceNorm1d", num_features=3, track_running_stats=True)]}
     for decay in [0.9, 0.3]:
         case = ema_case(norm, {"decay": decay, "use_buffers": True}, "f64")

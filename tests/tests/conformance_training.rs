@@ -128,3 +128,24 @@ fn planted_faults_of_losses_are_found() {
         ],
     );
 }
+
+#[test]
+fn planted_faults_of_schedules_are_found() {
+    let cycle = r#"{"kind":"schedule","id":1,"name":"CyclicLR","args":{"base_lr":0.25,"max_lr":1.25,"step_size_up":2,
+        "step_size_down":null,"cycle_momentum":false},"base_lrs":[0.5],"steps":4,"tags":[],"dtype":"f64",
+        "lrs":[[0.25],[0.75],[1.25],[0.75],[0.25]]}"#;
+    plants(
+        cycle,
+        &[(r#""step_size_down":null"#, r#""step_size_down":3"#, (0, 1, 0)), ("1.25]", "1.0]", (0, 1, 0))],
+    );
+    // A function for each group: one for two groups is a list that PyTorch refuses, and no call of ours.
+    let by_group = r#"{"kind":"schedule","id":1,"name":"LambdaLR","args":{"lr_lambda":[{"f":"power","base":0.5}]},
+        "base_lrs":[1.0],"steps":2,"tags":[],"dtype":"f64","lrs":[[1.0],[0.5],[0.25]]}"#;
+    plants(
+        by_group,
+        &[
+            (r#""base":0.5"#, r#""base":0.25"#, (0, 1, 0)),
+            ("[1.0],\"steps\"", "[1.0,2.0],\"steps\"", (0, 0, 1)),
+        ],
+    );
+}

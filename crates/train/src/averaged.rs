@@ -109,7 +109,7 @@ impl<M: Module> AveragedModel<M> {
     }
 
     /// Whether buffers, such as running means, are averaged as the weights are. The default is no: they are those of the
-    /// model. Whole numbers are rounded towards 0, or those of the model in a running mean, which they have none of.
+    /// model. Whole numbers are rounded towards 0 at each update.
     #[must_use]
     pub fn use_buffers(mut self, use_buffers: bool) -> AveragedModel<M> {
         self.use_buffers = use_buffers;

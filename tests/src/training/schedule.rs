@@ -140,7 +140,7 @@ pub(super) fn schedule(
     let mut k = Keywords { name, left: args.clone() };
     macro_rules! set {
         ($made:ident: $($key:literal $setter:ident($read:expr);)*) => {{
-            $(if let Some(v) = k.take($key).filter(|v| $key != "step_size_down" || !v.is_null()) { $made = $made.$setter($read(&v)?)?; })*
+            $(if let Some(v) = k.take($key) { $made = $made.$setter($read(&v)?)?; })*
             k.finish()?;
             $made
         }};
@@ -182,17 +182,18 @@ pub(super) fn schedule(
         "CyclicLR" => {
             let (base, max) = (per_group(&k.need("base_lr")?)?, per_group(&k.need("max_lr")?)?);
             let mut s = CyclicLR::try_new(optimizer, base, max)?;
+            if let Some(down) = k.take("step_size_down").filter(|v| !v.is_null()) {
+                s = s.try_step_size_down(count(&down)?)?;
+            }
             let modes = [
                 ("triangular", CyclicMode::Triangular),
                 ("triangular2", CyclicMode::Triangular2),
                 ("exp_range", CyclicMode::ExpRange),
             ];
-            Box::new(
-                set!(s: "step_size_up" try_step_size_up(count); "step_size_down" try_step_size_down(count);
+            Box::new(set!(s: "step_size_up" try_step_size_up(count);
                 "mode" try_mode(|v| word(v, &modes)); "gamma" try_gamma(number);
                 "cycle_momentum" try_cycle_momentum(flag); "base_momentum" try_base_momentum(per_group);
-                "max_momentum" try_max_momentum(per_group);),
-            )
+                "max_momentum" try_max_momentum(per_group);))
         }
         "OneCycleLR" => {
             let (max, total) = (per_group(&k.need("max_lr")?)?, k.take("total_steps"));

@@ -88,7 +88,7 @@ macro_rules! largest {
             fn largest(&self, x: &Var) -> Result<(Var, Var)> {
                 expect_float($op, x)?;
                 expect_images($op, x, $axes)?;
-                // The mean of no images has the sizes, and refuses what has none.
+                // The mean of no images has the sizes, and refuses those that no output can have.
                 let mut none = x.dims().to_vec();
                 none.splice(..none.len() - $axes - 1, [0]);
                 let sizes = Tensor::try_zeros_with(none, DType::F32)?
@@ -108,7 +108,7 @@ macro_rules! largest {
             /// An output of the layer's size. The gradient goes to the elements that were taken, the first of equal ones.
             ///
             /// # Errors
-            /// `InputShape` or `Window` if the input does not fit, `DType` for integers and `bool`, `TooLarge`.
+            /// `InputShape` for another number of axes and for images without elements, `DType` for integers and `bool`, `TooLarge`.
             #[track_caller]
             pub fn forward(&self, input: &Var) -> Result<Var> {
                 Ok(self.largest(input)?.0)

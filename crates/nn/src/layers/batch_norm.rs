@@ -64,7 +64,7 @@ macro_rules! statistics {
             };
             shown { num_features affine track_running_stats dtype }
             keep {
-                /// What is added to the variance. The default is 1e-5.
+                /// What is added to the variance: above 0 where that is a batch's, as in training. The default is 1e-5.
                 eps: f64;
                 /// The share of a batch in the running statistics. The default is 0.1; `None` is the mean over all batches.
                 momentum: impl Into<Option<f64>>;

@@ -125,8 +125,8 @@ impl Unfold {
     /// A column for each patch.
     ///
     /// # Errors
-    /// `InputShape` for another number of axes; `Parameter` for settings outside their domain, and for a patch that does not fit
-    /// into the images.
+    /// `InputShape` for another number of axes and for images without elements; `Parameter` for settings outside their domain, and
+    /// for a patch that does not fit into the images.
     #[track_caller]
     pub fn forward(&self, x: &Var) -> Result<Var> {
         let op = "unfold";

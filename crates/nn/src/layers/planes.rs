@@ -26,7 +26,11 @@ pub(super) fn expect_images(op: &'static str, x: &Var, axes: usize) -> Result<()
         if !x.dims()[1..].contains(&0) {
             return Ok(());
         }
-        expected = if axes == 1 { "[n, c, l] with n alone 0" } else { "[n, c, h, w] with n alone 0" };
+        expected = if axes == 1 {
+            "[n, c, l] where n alone may be 0"
+        } else {
+            "[n, c, h, w] where n alone may be 0"
+        };
     }
     let (expected, found) = (expected.into(), x.shape().clone());
     refuse(NnFacts::InputShape { op, name: "an input", expected, found }).here()

@@ -92,23 +92,16 @@ fn stirling(target: &Var) -> Result<Var> {
 /// A variance that broadcasts to the input: it has its shape, or one axis of size 1 instead, or one number for each row.
 fn one_for_each(op: &'static str, input: &Var, var: &Var) -> Result<Var> {
     let (dims, found) = (input.dims(), var.dims());
-    let rows = dims.split_last().map(|(_, rows)| rows);
-    let wrong = || {
-        let (name, expected) = ("a variance", format!("{dims:?}"));
-        NnFacts::ParameterShape { op, name, expected, found: var.shape().clone() }
-    };
-    match rows {
-        _ if found == dims => Ok(var.clone()),
-        Some(rows) if found == rows => var.unsqueeze(-1),
-        Some(_) if found.len() == dims.len() => {
-            let mut others = found.iter().zip(dims).filter(|(own, of_input)| own != of_input);
-            if others.next().is_some_and(|(&own, _)| own == 1) && others.next().is_none() {
-                return Ok(var.clone());
-            }
-            refuse(wrong())
-        }
-        _ => refuse(wrong()),
+    if dims.split_last().is_some_and(|(_, rows)| rows == found) {
+        return var.unsqueeze(-1);
     }
+    let differ = found.iter().zip(dims).filter(|(own, of_input)| own != of_input);
+    let others: Vec<usize> = differ.map(|(&own, _)| own).collect();
+    if found.len() == dims.len() && matches!(*others, [] | [1]) {
+        return Ok(var.clone());
+    }
+    let (name, expected) = ("a variance", format!("{dims:?}"));
+    refuse(NnFacts::ParameterShape { op, name, expected, found: var.shape().clone() })
 }
 
 #[cfg(test)]

@@ -141,8 +141,9 @@ impl<'a, T: RowFloat + Multiply> Heads<'a, T> {
         for first in (0..rows).step_by(step) {
             let m = step.min(rows - first);
             let (g, q) = (below(g, first), below(self.queries, first));
-            // The sum over all keys of a share by its slope is the gradient by the result; over keys that are all here it is taken of
-            // the slopes themselves, so that what must cancel does: the only key that a query sees has no slope.
+            // The sum of a query's shares times their gradients, over all its keys, is its result times the gradient of that. Where one
+            // block holds all keys it is taken of the shares themselves, so that what must cancel does: the only key that is seen has
+            // no slope.
             let sums = if self.blocks(first, m).nth(1).is_some() {
                 dot_rows(g, below(y, first), v, &mut sums[..m]);
                 Some(&sums[..m])
@@ -325,19 +326,16 @@ fn dot_rows_body<const FMA: bool, T: RowFloat>(
     let mut scratch = [T::of(0.0); RUN];
     for (row, sum) in sums.iter_mut().enumerate() {
         let (a, b) = (below(a, row), below(b, row));
+        if a.col_step == 1 && b.col_step == 1 {
+            *sum = sum_of_products(&a.data[a.start..][..cols], &b.data[b.start..][..cols], &mut scratch);
+            continue;
+        }
         let mut wide = T::Sum::START;
         for from in (0..cols).step_by(RUN) {
             let products = &mut scratch[..(cols - from).min(RUN)];
-            if a.col_step == 1 && b.col_step == 1 {
-                let (a, b) = (&a.data[a.start + from..], &b.data[b.start + from..]);
-                for ((o, &a), &b) in products.iter_mut().zip(a).zip(b) {
-                    *o = a * b;
-                }
-            } else {
-                for (i, o) in products.iter_mut().enumerate() {
-                    let at = |m: &Matrix<'_, T>| m.start as isize + (from + i) as isize * m.col_step;
-                    *o = a.data[at(&a) as usize] * b.data[at(&b) as usize];
-                }
+            for (i, o) in products.iter_mut().enumerate() {
+                let at = |m: &Matrix<'_, T>| m.start as isize + (from + i) as isize * m.col_step;
+                *o = a.data[at(&a) as usize] * b.data[at(&b) as usize];
             }
             wide = add_run(wide, products);
         }

@@ -21,7 +21,8 @@ impl Tensor {
     ///
     /// # Errors
     /// `DTypeMismatch` unless the index is `I64` and `src` of this element type, `AxisOutOfRange`, `ShapeMismatch` if the
-    /// ranks differ or the index is too long, `IndexOutOfRange` for an index that is negative or too large, `TooLarge`.
+    /// ranks differ or the index is too long, `IndexOutOfRange` for an index that is negative or too large, `Parameter` for a number
+    /// that no integer is (NaN, infinite, beyond `i64`) if this holds integers, `TooLarge`.
     ///
     /// ```
     /// use foldback_tensor::tensor;
@@ -40,10 +41,10 @@ impl Tensor {
     ) -> Result<Tensor> {
         let index = index.into().0;
         let src = match src.arg() {
-            Arg::Scalar(s) => {
-                s.expect_fits("scatter", self.dtype()).here()?;
-                Tensor::full_with((), s, self.dtype()).expanded("scatter", index.shape().clone()).here()?
-            }
+            Arg::Scalar(s) => Tensor::try_full_with((), s, self.dtype())
+                .and_then(|number| number.expanded("scatter", index.shape().clone()))
+                .map_err(|e| e.named("scatter"))
+                .here()?,
             Arg::Tensor(t) => t.clone(),
         };
         self.scatter_along("scatter", axis.into(), &index, &src, false).here()

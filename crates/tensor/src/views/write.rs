@@ -21,8 +21,9 @@ impl Tensor {
     /// tensors that share the buffer do not see it.
     ///
     /// # Errors
-    /// As [`Tensor::slice`]; `Expand` if the value does not expand to the slice's shape; `TooLarge` if this is an expanded
-    /// view that no memory can hold. Nothing is written then.
+    /// As [`Tensor::slice`]; `Expand` if the value does not expand to the slice's shape; `Parameter` for a number that is NaN,
+    /// infinite or beyond `i64` if this holds integers; `TooLarge` if this is an expanded view that no memory can hold. Nothing is
+    /// written then.
     ///
     /// ```
     /// use foldback_tensor::{s, tensor};
@@ -96,8 +97,8 @@ impl Tensor {
     /// Overwrites every element with one value, a number or a tensor without axes, cast to this dtype.
     ///
     /// # Errors
-    /// `Expand` if the value has axes, `Parameter` for NaN, infinities and numbers beyond `i64` if this holds integers, `TooLarge` if this is an expanded view that no memory can hold; nothing is written
-    /// then.
+    /// `Expand` if the value has axes, `Parameter` if this holds integers and the value is NaN, infinite or beyond `i64`, `TooLarge`
+    /// if this is an expanded view that no memory can hold; nothing is written then.
     ///
     /// ```
     /// use foldback_tensor::tensor;
@@ -125,7 +126,7 @@ impl Tensor {
     /// Overwrites the elements with another tensor's, which expand to this shape and are cast to this dtype.
     ///
     /// # Errors
-    /// `Expand` if the other shape does not expand to this one, `TooLarge` if this is an expanded view that no memory can
+    /// `Expand` if the other shape does not expand to this one, `Parameter` as for [`Tensor::fill_`] for a number, `TooLarge` if this is an expanded view that no memory can
     /// hold; nothing is written then.
     ///
     /// ```
