@@ -148,7 +148,12 @@ impl Scalar {
         match self {
             Scalar::F64(v) if dtype == DType::I64 && !(-END..END).contains(&v) => {
                 let (name, value) = ("value", v.to_string());
-                refuse(TensorFacts::Parameter { op, name, value, expected: "a number that an i64 can be" })
+                refuse(TensorFacts::Parameter {
+                    op,
+                    name,
+                    value,
+                    expected: "a number that an i64 can be: float() holds others",
+                })
             }
             _ => Ok(()),
         }
