@@ -24,7 +24,7 @@ use crate::error::Result;
 use crate::kernels::BlockKernel;
 use crate::shape::{Dims, Shape};
 use crate::tensor::Tensor;
-use crate::threads::{GRAIN, split_work};
+use crate::threads::{GRAIN, num_threads, split_work};
 
 /// Accumulators that a part has for itself if more parts, of this many elements at least, can help it.
 const ENOUGH_RESULTS: usize = 1024;
@@ -32,9 +32,6 @@ const SMALL_PART: usize = GRAIN / 4;
 
 /// Elements below which an awkward layout costs less than a second walk.
 const ALWAYS_TOGETHER: usize = 1 << 16;
-
-/// Parts that a large walk for several sinks must have, so that threads have something to share.
-const FEWEST_PARTS: usize = 8;
 
 /// A kernel and the number of its outputs. Those that no goal names are forgotten.
 pub(crate) type Outputs<'a> = (&'a dyn BlockKernel, usize);
@@ -173,15 +170,16 @@ impl<'a> Walk<'a> {
         !self.sinks[t].full
     }
 
-    /// Whether the walk for several sinks can be cut into parts, and its rows be read in the order of memory.
+    /// Whether the walk for several sinks has its rows read in the order of memory, and parts enough for the threads: alone, the
+    /// sinks' walks compute everything as often as there are sinks, but share it.
     fn is_a_gain(&self) -> bool {
         let total: usize = self.axes.iter().map(|a| a.size).product();
         if total < ALWAYS_TOGETHER {
             return true;
         }
         let in_order = |a: &Axis| (0..self.operands.len()).all(|k| a.steps[k].abs() <= 1);
-        let fewest = FEWEST_PARTS.min(total / GRAIN);
-        self.axes.last().is_none_or(in_order) && self.parts().count() >= fewest
+        let (parts, threads) = (self.parts().count(), num_threads());
+        self.axes.last().is_none_or(in_order) && parts.div_ceil(threads) * threads <= parts * self.sinks.len()
     }
 
     /// Parts that are whole segments of every sink, or hold results that no other part has.
