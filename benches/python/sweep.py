@@ -46,14 +46,18 @@ def of(a, f):
     return a.numel(), lambda: f(a)
 
 
-def back(x, w):
+def back(x, w, of=lambda x, w: x * w):
     x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
 
     def run():
         x.grad = w.grad = None
-        (x * w).sum().backward()
+        of(x, w).sum().backward()
 
     return x.numel(), run
+
+
+def square_back(x, w):
+    return back(x, w, lambda x, w: (x * w + w).square())
 
 
 def product(a, b):
@@ -203,6 +207,15 @@ CASES = {
         "square beside its transpose": lambda n: fused(square(n), square(n).t()),
         "every second": lambda n: fused(v(2 * n)[::2], v(n)),
     },
+    "fused and back": {
+        "operators": lambda n: square_back(v(*rows(n, 1024)), v(1024)),
+        "row of 1024": lambda n: square_back(v(*rows(n, 1024)), v(1024)),
+        "column of rows of 1024": lambda n: square_back(v(*rows(n, 1024)), v(rows(n, 1024)[0], 1)),
+        "row of 33": lambda n: square_back(v(*rows(n, 33)), v(33)),
+        "row of 7": lambda n: square_back(v(*rows(n, 7)), v(7)),
+        "a number": lambda n: square_back(v(n), v(1)),
+        "channels of images": lambda n: square_back(images(n), v(32, 1, 1)),
+    },
     "product of a matrix": {
         "with a vector": lambda n: product(square(n), v(side(n))),
         "a vector with it": lambda n: product(v(side(n)), square(n)),
@@ -254,7 +267,7 @@ def per_element(make, n):
 
 for family, cases in CASES.items():
     for name, make in cases.items():
-        # Every case of `product and back` makes its own graph; nothing else should.
-        with torch.set_grad_enabled(family == "product and back"):
+        # Every case that goes back makes its own graph; nothing else should.
+        with torch.set_grad_enabled(family.endswith("and back")):
             times = [per_element(make, n) for n in sizes]
         print(json.dumps({"family": family, "name": name, "ns": times}), flush=True)

@@ -211,6 +211,15 @@ pub fn cases() -> Vec<Case> {
             "square beside its transpose" allowed 1.0 => |n| { let s = side(n); fused(values(&[s, s]), values(&[s, s]).t()) };
             "every second" allowed 1.0 => |n| fused(values(&[2 * n]).slice(s![..;2])?, values(&[n]));
 
+        family "fused and back":
+            "operators" => |n| square_back(values(&rows(n, 1024)), values(&[1024]));
+            "row of 1024" allowed 1.0 => |n| fused_back(values(&rows(n, 1024)), values(&[1024]));
+            "column of rows of 1024" allowed 1.0 => |n| fused_back(values(&rows(n, 1024)), values(&[rows(n, 1024)[0], 1]));
+            "row of 33" allowed 1.0 => |n| fused_back(values(&rows(n, 33)), values(&[33]));
+            "row of 7" allowed 1.0 => |n| fused_back(values(&rows(n, 7)), values(&[7]));
+            "a number" allowed 1.0 => |n| fused_back(values(&[n]), values(&[1]));
+            "channels of images" allowed 1.0 => |n| fused_back(values(&[n.div_ceil(32 * 49), 32, 7, 7]), values(&[32, 1, 1]));
+
         family "product of a matrix":
             "with a vector" => |n| { let s = side(n); product_of(values(&[s, s]), values(&[s])) };
             "a vector with it" => |n| { let s = side(n); product_of(values(&[s]), values(&[s, s])) };
@@ -252,6 +261,33 @@ fn fused(a: Tensor, b: Tensor) -> Result<(usize, Run)> {
     let f = fuse!(|a, b| (a - b) * (a - b) * 0.5);
     let (n, [a, b]) = (a.numel(), [a, b].map(Var::from));
     Ok((n, run(move || f.call([&a, &b]))))
+}
+
+/// `((x * w + w)^2).sum()` and back, of leaves of these shapes.
+fn square_back(x: Tensor, w: Tensor) -> Result<(usize, Run)> {
+    let (n, x, w) = (x.numel(), x.requires_grad(), w.requires_grad());
+    Ok((
+        n,
+        run(move || {
+            x.zero_grad();
+            w.zero_grad();
+            (&x * &w + &w).square().sum(..)?.backward()
+        }),
+    ))
+}
+
+/// The same in one pass each way.
+fn fused_back(x: Tensor, w: Tensor) -> Result<(usize, Run)> {
+    let f = fuse!(|x, w| (x * w + w).square());
+    let (n, x, w) = (x.numel(), x.requires_grad(), w.requires_grad());
+    Ok((
+        n,
+        run(move || {
+            x.zero_grad();
+            w.zero_grad();
+            f.sum([&x, &w], ..)?.backward()
+        }),
+    ))
 }
 
 fn picked(n: usize, width: usize, at: fn(usize, usize) -> usize) -> Result<(usize, Run)> {

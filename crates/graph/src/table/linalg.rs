@@ -74,7 +74,7 @@ function! {
     in rows;
 
     /// `self @ weight^T + bias` over the last axis: an input `[.., in]`, a weight `[out, in]` and a bias `[out]` give
-    /// `[.., out]`, in one pass and one node. A weight `[in]` and a bias `[]` give `[..]`.
+    /// `[.., out]`, in one pass and one node; a bias `[]` or `[1]` is that of all outputs. A weight `[in]` and a bias `[]` give `[..]`.
     ///
     /// # Errors
     /// If the weight does not have one or two axes, the shapes do not fit or the types differ.
@@ -105,6 +105,8 @@ function! {
             "rows": [[4, 3] Any, [2, 3] Any, [2] Any] |x| x[0].linear(&x[1], Some(&x[2]));
             "batch": [[2, 4, 3] Any, [2, 3] Any, [2] Any] |x| x[0].linear(&x[1], Some(&x[2]));
             "one output": [[4, 3] Any, [1, 3] Any, [1] Any] |x| x[0].linear(&x[1], Some(&x[2]));
+            "one bias": [[4, 3] Any, [2, 3] Any, [1] Any] |x| x[0].linear(&x[1], Some(&x[2]));
+            "a number as bias": [[2, 4, 3] Any, [2, 3] Any, [] Any] |x| x[0].linear(&x[1], Some(&x[2]));
             "no rows": [[0, 3] Any, [2, 3] Any, [2] Any] |x| x[0].linear(&x[1], Some(&x[2]));
             "no inputs": [[4, 0] Any, [2, 0] Any, [2] Any] |x| x[0].linear(&x[1], Some(&x[2]));
             "row, vector": [[3] Any, [3] Any, [] Any] |x| x[0].linear(&x[1], Some(&x[2]));

@@ -48,7 +48,7 @@ super::doors::door! {
     /// Folds each row of a table into the accumulator of its own, `step` apart, by leaves of so many elements. If that
     /// is 0, all into the first; if leaves are longer than rows then, the table is a run.
     pub(crate) fn fold_lines[R: Reducer][R](wide: &mut [R::Acc], step: usize, table: Table<&[R::T]>, leaf: usize);
-    body fold_lines_body
+    body fold_lines_body narrow
 }
 #[inline(always)]
 pub(crate) fn fold_lines_body<const FMA: bool, R: Reducer>(

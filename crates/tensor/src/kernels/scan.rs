@@ -204,7 +204,7 @@ const ABREAST: usize = 8;
 door! {
     /// The running sums of a line, which follows what `carry` has come to; what the line adds up to.
     fn sum_line[T: Running][T](source: &[T], carry: T::Wide, out: &mut [T]) -> T::Wide;
-    body sum_line_body
+    body sum_line_body narrow
 }
 #[inline(always)]
 fn sum_line_body<const FMA: bool, T: Running>(source: &[T], carry: T::Wide, out: &mut [T]) -> T::Wide {

@@ -9,13 +9,14 @@ use crate::tensor::Tensor;
 
 impl Tensor {
     /// `self @ weight^T + bias` over the last axis: an input of shape `[.., in]`, a weight of shape `[out, in]` and a bias of
-    /// shape `[out]` give `[.., out]`. A weight of shape `[in]` and a bias of shape `[]` give `[..]`.
+    /// shape `[out]` (`[]` and `[1]`: the same number for all outputs) give `[.., out]`. A weight of shape `[in]` and a bias of
+    /// shape `[]` give `[..]`.
     ///
     /// The bias is added to each block of the product while it is in registers: no second pass. The weight is read as it lies.
     ///
     /// # Errors
-    /// As [`Tensor::matmul`]; `Rank` unless the weight has one or two axes, `ShapeMismatch` if the bias is not of shape
-    /// `[out]` or `[]`, `MixedDTypes` if the type of the weight or the bias is not that of the input.
+    /// As [`Tensor::matmul`]; `Rank` unless the weight has one or two axes, `ShapeMismatch` if the bias has another
+    /// shape, `MixedDTypes` if the type of the weight or the bias is not that of the input.
     ///
     /// ```
     /// use foldback_tensor::tensor;
@@ -44,15 +45,19 @@ fn affine(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Re
     let spec = Spec::new(op, x, &w)?;
     let Some(bias) = bias else { return multiply(op, &spec, &[x, &w], None) };
     expect_one_dtype(op, ("input", x), ("bias", bias))?;
-    if *bias.dims() != [spec.n] {
-        return refuse(TensorFacts::ShapeMismatch {
-            op,
-            operand: "bias",
-            expected: [spec.n].into(),
-            found: bias.shape().clone(),
-        });
-    }
-    multiply(op, &spec, &[x, &w, bias], None)
+    let bias = match *bias.dims() {
+        [n] if n == spec.n => bias.clone(),
+        [] | [1] => bias.expand([spec.n])?,
+        _ => {
+            return refuse(TensorFacts::ShapeMismatch {
+                op,
+                operand: "bias",
+                expected: [spec.n].into(),
+                found: bias.shape().clone(),
+            });
+        }
+    };
+    multiply(op, &spec, &[x, &w, &bias], None)
 }
 
 /// [`Tensor::linear`] of a weight with one axis: that of a matrix of one row, without the axis of its results.
@@ -109,6 +114,12 @@ mod tests {
                     }
                 }
             }
+        }
+        // One number is the bias of all outputs, and of none.
+        let (x, w) = (numbers(&[4, 3], 1, DType::F64), numbers(&[2, 3], 2, DType::F64));
+        for bias in [numbers(&[1], 3, DType::F64), numbers(&[], 3, DType::F64)] {
+            assert_eq!(x.linear(&w, &bias).unwrap(), naive(&x, &w.t()).add(&bias).unwrap());
+            assert_eq!(x.linear(w.narrow(0, 0, 0).unwrap(), &bias).unwrap().dims(), [4, 0]);
         }
         // An axis that the input is expanded over is computed once.
         let (x, w, bias) = (numbers(&[4, 3], 1, DType::F32), numbers(&[2, 3], 2, DType::F32), [1.0f32, 2.0]);

@@ -296,12 +296,22 @@ fn small_shapes_by_chance() {
     }
 }
 
+/// Whether a walk serves sums (and an output as it is) of so many outputs at once.
+fn are_one_walk(shape: &[usize], goals: &[&[bool]]) -> bool {
+    let x = Tensor::ones(shape);
+    let operands = [Operand::new(&x, DType::F32)];
+    let goals: Vec<Goal> = goals.iter().enumerate().map(|(i, kept)| goal(kept, i)).collect();
+    let kernel = Some((&Same as &dyn BlockKernel, goals.len()));
+    Walk::new(sum(DType::F32), kernel, &operands, shape, &goals).is_some()
+}
+
 /// The gradients of usual operations are evaluated in one walk.
 #[test]
 fn usual_companies_are_one_walk() {
-    let cases: [(&[usize], &[&[bool]]); 7] = [
+    let cases: [(&[usize], &[&[bool]]); 8] = [
         (&[4096, 1024], &[&[true, true], &[false, true], &[false, true]]),
         (&[4096, 1024], &[&[false, true], &[true, false], &[false, false]]),
+        (&[128, 1024], &[&[true, true], &[false, true], &[false, true]]),
         (&[300, 257], &[&[true, true], &[false, true], &[true, false]]),
         (&[100_000, 7], &[&[true, true], &[false, true], &[false, false]]),
         (&[64, 32, 512], &[&[true, true, true], &[false, false, true], &[false, false, true]]),
@@ -309,11 +319,17 @@ fn usual_companies_are_one_walk() {
         (&[32, 16, 1024], &[&[true, true, true], &[false, true, false], &[false, true, false]]),
     ];
     for (shape, goals) in cases {
-        let x = Tensor::ones(shape);
-        let operands = [Operand::new(&x, DType::F32)];
-        let goals: Vec<Goal> = goals.iter().enumerate().map(|(i, kept)| goal(kept, i)).collect();
-        let kernel = Some((&Same as &dyn BlockKernel, goals.len()));
-        let walk = Walk::new(sum(DType::F32), kernel, &operands, shape, &goals);
-        assert!(walk.is_some(), "{shape:?}");
+        for threads in [1, 2] {
+            assert!(ThreadPool::new(threads).install(|| are_one_walk(shape, goals)), "{shape:?}");
+        }
+    }
+}
+
+/// One walk that cannot be cut is no gain for many threads, which share those of the single sums.
+#[test]
+fn many_threads_are_not_left_idle() {
+    let goals: [&[bool]; 2] = [&[true, true], &[false, true]];
+    for (threads, one) in [(1, true), (2, true), (3, false), (16, false)] {
+        assert_eq!(ThreadPool::new(threads).install(|| are_one_walk(&[128, 1024], &goals)), one, "{threads}");
     }
 }
