@@ -23,6 +23,9 @@ fn lay_out_body<const FMA: bool, T: Element>(
     out: &mut [T],
 ) {
     let [row_step, col_step] = steps;
+    if steps == [0, 0] {
+        return out.fill(src[start as usize]);
+    }
     let rows = out.len() / cols;
     match rows {
         2 if steps == [1, 2] => return lay_out_planes::<T, 2>(src, start, cols, out),

@@ -1,5 +1,6 @@
 //! A fold has the same bits whoever walks it: alone, in company, by a kernel, in blocks of any size, on any threads.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
@@ -302,7 +303,7 @@ fn are_one_walk(shape: &[usize], goals: &[&[bool]]) -> bool {
     let operands = [Operand::new(&x, DType::F32)];
     let goals: Vec<Goal> = goals.iter().enumerate().map(|(i, kept)| goal(kept, i)).collect();
     let kernel = Some((&Same as &dyn BlockKernel, goals.len()));
-    Walk::new(sum(DType::F32), kernel, &operands, shape, &goals).is_some()
+    Walk::new(sum(DType::F32), kernel, &operands, shape, &goals, &OnceCell::new()).is_some()
 }
 
 /// The gradients of usual operations are evaluated in one walk.

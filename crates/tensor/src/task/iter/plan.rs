@@ -53,6 +53,13 @@ impl Plan {
         plan
     }
 
+    /// Axes as few as they can be.
+    pub(super) fn merged(axes: &[Axis]) -> SmallVec<[Axis; 4]> {
+        let mut plan = Plan { axes: SmallVec::new(), still: Dims::new() };
+        axes.iter().for_each(|axis| plan.push(axis.clone()));
+        plan.axes
+    }
+
     /// Adds an inner axis, merging it into its neighbour where every operand steps over both alike.
     pub(super) fn push(&mut self, axis: Axis) {
         match self.axes.last_mut() {

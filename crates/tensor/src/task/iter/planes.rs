@@ -222,7 +222,7 @@ impl<'a> Planes<'_, 'a> {
 
     /// Computes some rows of a block, and delivers them to the sinks that move from row to row.
     fn fold_run(&mut self, receivers: &mut [Receiver<'_>], run: &Run<'_>) {
-        let operands = self.walk.operands;
+        let operands = &self.walk.operands;
         self.find(run, 0, run.rows);
         if let Some((kernel, _)) = self.walk.kernel {
             // A broadcast row is laid out once for all blocks, but rows that only lie apart are better read there.
@@ -277,7 +277,7 @@ impl<'a> Planes<'_, 'a> {
                 None => values.block_mut().into_range((run.done + row) * run.cols, n),
             });
         }
-        kernel.run(&self.scratch.blocks(self.walk.operands, &mut self.found), &mut outputs);
+        kernel.run(&self.scratch.blocks(&self.walk.operands, &mut self.found), &mut outputs);
     }
 
     /// Where a kernel may write a run straight to its place: the start, if the whole run lies there.

@@ -4,6 +4,7 @@
 //! is folded. A walk is planned so that it obeys the order of every sink (Note [The order of a sum]); parts of it are
 //! walked by themselves (`planes.rs`), and the segments of a sink are merged behind them.
 
+use std::cell::OnceCell;
 use std::cmp::Reverse;
 
 use smallvec::{SmallVec, smallvec};
@@ -14,6 +15,7 @@ use super::order::{FoldOrder, MAX_PARTS};
 use super::outcome::Outcome;
 use super::plan::{Axis, Steps, broadcast_stride};
 use super::planes::walk_part;
+use super::spread::Spread;
 use super::stream::{bytes_read, worth_streaming};
 use super::stretch::{block_bytes, obey_all};
 use super::wide::{Wide, WideMut};
@@ -65,7 +67,7 @@ pub(crate) struct Walk<'a> {
     pub(super) fold: Fold,
     pub(super) folding: &'static dyn Folding,
     pub(super) kernel: Option<Outputs<'a>>,
-    pub(super) operands: &'a [Operand<'a>],
+    pub(super) operands: SmallVec<[Operand<'a>; 4]>,
     /// outermost first, in the order of every sink
     pub(super) axes: SmallVec<[Axis; 4]>,
     pub(super) sinks: SmallVec<[Sink; 2]>,
@@ -96,7 +98,7 @@ struct Shares<'s> {
 
 impl<'a> Walk<'a> {
     /// Plans a walk over a shape without empty axes, which every operand broadcasts to. Without a kernel, the only
-    /// operand itself is folded. `None` where a walk does not obey the orders of all goals, or is no gain: never for a
+    /// operand itself is folded. What operands are laid out before the walk goes to `room`. `None` where a walk does not obey the orders of all goals, or is no gain: never for a
     /// single one.
     pub(super) fn new(
         fold: Fold,
@@ -104,6 +106,7 @@ impl<'a> Walk<'a> {
         operands: &'a [Operand<'a>],
         shape: &'a [usize],
         goals: &[Goal],
+        room: &'a OnceCell<Option<Spread>>,
     ) -> Option<Walk<'a>> {
         let mut still = Dims::from_elem(false, shape.len());
         let (mut axes, mut origins): (SmallVec<[Axis; 4]>, SmallVec<[usize; 4]>) = Default::default();
@@ -124,6 +127,11 @@ impl<'a> Walk<'a> {
         if orders.iter().any(|o| o.axes != orders[0].axes) {
             return None;
         }
+        let spread = room.get_or_init(|| Spread::of(&axes, operands)).as_ref();
+        let (axes, operands) = match spread {
+            Some(spread) => (&spread.axes, spread.operands(operands)),
+            None => (&axes, operands.into()),
+        };
         let mut walk = Walk {
             fold,
             folding: folding(fold.reduce, fold.dtype),
@@ -238,7 +246,7 @@ impl<'a> Walk<'a> {
         let mut slabs: SmallVec<[Option<Wide>; 2]> = self.sinks.iter().map(slab).collect();
         let written = |o: &Outcome| if o.onto { 0 } else { o.tensor.numel() * self.fold.dtype.size() };
         let written = results.iter().zip(&self.sinks).filter(|r| r.1.full).map(|r| written(r.0)).sum();
-        let streamed = worth_streaming(bytes_read(&self.axes, self.operands), written);
+        let streamed = worth_streaming(bytes_read(&self.axes, &self.operands), written);
         let each = self.sinks.iter().zip(&mut slabs).zip(&mut results);
         let list = each.map(|((sink, slab), result)| match slab {
             Some(wide) => Share::Segments(wide.all()),
@@ -341,7 +349,8 @@ pub(crate) fn fold_each(
     if shape.contains(&0) {
         return goals.into_iter().map(|goal| fold_nothing(fold, shape, goal)).collect();
     }
-    let walk = |goals: &[Goal]| Walk::new(fold, kernel, operands, shape, goals);
+    let room = OnceCell::new();
+    let walk = |goals: &[Goal]| Walk::new(fold, kernel, operands, shape, goals, &room);
     if let Some(walk) = walk(&goals) {
         return walk.run(goals);
     }

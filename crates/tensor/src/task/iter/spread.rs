@@ -1,6 +1,6 @@
 //! Operands that repeat: one that is the same for all positions of the outer axes, and has to be laid out along the inner ones, is laid
 //! out there once and not block by block. What is left for the walk has fewer axes. A bias of channels, added to pictures of 7 by 7,
-//! takes 0.5 of the time.
+//! takes 0.5 of the time; with `fuse!`, the sum of a function of both 0.1.
 
 use smallvec::SmallVec;
 
@@ -9,7 +9,6 @@ use super::block::BLOCK;
 use super::plan::{Axis, Plan, Steps};
 use super::walk::lay_out_all;
 use crate::buffer::{Handle, Storage};
-use crate::shape::Dims;
 
 /// Elements that are laid out at most: they stay in the second-level cache, and partly in the first.
 const MOST: usize = 4096;
@@ -19,13 +18,14 @@ const REPEATS: usize = 4;
 
 /// What is walked instead.
 pub(super) struct Spread {
+    /// the same axes, with the steps of what is laid out
     pub(super) axes: SmallVec<[Axis; 4]>,
     /// what is laid out of each operand, if it is
     laid_out: SmallVec<[Option<Handle>; 4]>,
 }
 
 impl Spread {
-    /// A walk of fewer axes, if there is one.
+    /// A walk of axes of which fewer are left when they are merged, if there is one.
     pub(super) fn of(axes: &[Axis], operands: &[Operand<'_>]) -> Option<Spread> {
         let size = |axes: &[Axis]| axes.iter().map(|a| a.size).product::<usize>();
         // Of long rows a block holds one, which is kept.
@@ -36,26 +36,28 @@ impl Spread {
         let inner: SmallVec<[Option<usize>; 4]> = (0..operands.len())
             .map(|k| {
                 let first = axes.iter().position(|a| a.steps[k] != 0)?;
-                let own = size(&axes[first..]);
                 let in_order = |i: usize| axes[i].steps[k] == size(&axes[i + 1..]) as isize;
+                let fits = |&first: &usize| {
+                    let own = size(&axes[first..]);
+                    own <= MOST && own.saturating_mul(REPEATS) <= n
+                };
+                // Along as many axes as may be: the more of them are one.
                 let repeats = first > 0 && !(first..axes.len()).all(in_order);
-                (repeats && own <= MOST && own.saturating_mul(REPEATS) <= n).then_some(first)
+                (1..=first).find(|first| repeats && fits(first))
             })
             .collect();
         if inner.iter().all(Option::is_none) {
             return None;
         }
-        let mut plan = Plan { axes: SmallVec::new(), still: Dims::from_elem(false, 0) };
-        for (i, axis) in axes.iter().enumerate() {
-            let mut axis = axis.clone();
+        let mut spread: SmallVec<[Axis; 4]> = axes.into();
+        for (i, axis) in spread.iter_mut().enumerate() {
             for (k, first) in inner.iter().enumerate() {
                 if first.is_some_and(|first| i >= first) {
                     axis.steps[k] = size(&axes[i + 1..]) as isize;
                 }
             }
-            plan.push(axis);
         }
-        if plan.axes.len() >= axes.len() {
+        if Plan::merged(&spread).len() >= Plan::merged(axes).len() {
             return None;
         }
         let lay_out = |k: usize, first: usize| {
@@ -66,7 +68,7 @@ impl Spread {
             storage
         };
         let laid_out = inner.iter().enumerate().map(|(k, first)| first.map(|first| lay_out(k, first)));
-        Some(Spread { axes: plan.axes, laid_out: laid_out.collect() })
+        Some(Spread { axes: spread, laid_out: laid_out.collect() })
     }
 
     /// The operands as they lie now.
@@ -81,6 +83,7 @@ impl Spread {
 
 #[cfg(test)]
 mod tests {
+    use crate::kernel::{FloatKernel, FloatOps, Formula, JointKernel, Real, Target, fold_jointly, fold_to};
     use crate::{DType, Tensor, ThreadPool};
 
     #[test]
@@ -124,6 +127,65 @@ mod tests {
                         assert_eq!(found, turned.contiguous().add(&laid).unwrap());
                     }
                 }
+            }
+        }
+    }
+
+    #[derive(Clone, Copy)]
+    struct Squared;
+    impl Formula<2> for Squared {
+        #[inline(always)]
+        fn eval<R: Real>(&self, [x, b]: [R; 2]) -> R
+        where
+            f64: FloatOps<R>,
+        {
+            (x * b + b) * (x - b)
+        }
+    }
+
+    /// Sums of a function of what repeats have the bits that they have if it is laid out, also beside other results.
+    #[test]
+    fn sums_of_what_repeats_have_their_bits() {
+        let random = |shape: &[usize], seed: f64| {
+            let n = shape.iter().product::<usize>() as i64;
+            Tensor::arange(0..n)
+                .float()
+                .add(seed)
+                .unwrap()
+                .mul(12.9898)
+                .unwrap()
+                .sin()
+                .reshape(shape)
+                .unwrap()
+        };
+        let cases: [(&[usize], &[usize]); 8] = [
+            (&[40, 32, 7, 7], &[32, 1, 1]),
+            (&[40, 32, 7, 7], &[7, 1]),
+            (&[40, 32, 7, 7], &[32, 7, 1]),
+            (&[40, 32, 7, 7], &[40, 1, 1, 1]),
+            (&[12, 8, 28, 28], &[8, 1, 1]),
+            (&[9, 2, 3, 4], &[2, 1, 4]),
+            (&[6, 7, 8, 9, 10], &[7, 1, 9, 1]),
+            (&[1000, 4, 6], &[4, 1]),
+        ];
+        for (shape, own) in cases {
+            let (x, b) = (random(shape, 0.5), random(own, 0.25));
+            let laid = b.expand(shape).unwrap().contiguous();
+            let rows = [&shape[..shape.len() - 1], &[1]].concat();
+            let (all, kept, rows, full) = ([].into(), own.into(), rows.into(), shape.into());
+            let kernel = FloatKernel(Squared);
+            let both = JointKernel(&[(&kernel, &[0, 1]), (&kernel, &[0, 1])]);
+            for threads in [1, 3] {
+                let found = |b: &Tensor| {
+                    let mut sums: Vec<Tensor> = [&all, &kept, &rows]
+                        .map(|to| fold_to("sum", &kernel, &[&x, b], Target::of(to)).unwrap())
+                        .to_vec();
+                    let targets = [&full, &kept].map(Target::of).into_iter().collect();
+                    sums.extend(fold_jointly("sum", &both, &[&x, b], targets).unwrap());
+                    sums
+                };
+                let (found, want) = ThreadPool::new(threads).install(|| (found(&b), found(&laid)));
+                assert!(found == want, "{shape:?} {own:?}");
             }
         }
     }

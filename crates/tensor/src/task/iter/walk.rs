@@ -103,7 +103,7 @@ fn run(kernel: Option<&dyn BlockKernel>, axes: &[Axis], operands: &[Operand<'_>]
     if !are_long(kernel, axes, operands)
         && let Some(spread) = Spread::of(axes, operands)
     {
-        return run_blocks(kernel, &spread.axes, &spread.operands(operands), out);
+        return run_blocks(kernel, &Plan::merged(&spread.axes), &spread.operands(operands), out);
     }
     run_blocks(kernel, axes, operands, out);
 }
