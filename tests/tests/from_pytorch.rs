@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use foldback::nn::init::{Init, Nonlinearity};
+use foldback::prelude::*;
 use tests::conformance::page::{faults, found_after_all, renewed};
 
 #[test]
@@ -25,4 +27,25 @@ fn the_page_is_what_the_table_says() {
 fn each_row_has_its_line_and_each_line_its_row() {
     let faults = faults();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// What the page composes of what is here.
+#[test]
+fn compositions_do_what_they_stand_for() {
+    manual_seed(3);
+    let p = tensor![[0.1, 0.2, 0.7]].expand([20_000, 3]).unwrap();
+    let drawn = (p.log() - (-Tensor::rand(p.shape()).log()).log()).argmax(1).unwrap();
+    for (class, share) in [(0, 0.1), (1, 0.2), (2, 0.7)] {
+        let found = drawn.eq(class).unwrap().float().mean(..).unwrap().item().unwrap();
+        assert!((found - share).abs() < 0.02, "{class}: {found}");
+    }
+    let mut w = Linear::new(400, 300).weight;
+    w.set_value(Init::kaiming_normal(Nonlinearity::ReLU).sample(w.shape(), w.dtype()).unwrap()).unwrap();
+    let spread = w.std(..).unwrap().item().unwrap();
+    assert!((spread / (2f64 / 400.0).sqrt() - 1.0).abs() < 0.02, "{spread}");
+    w.set_value(Tensor::zeros(w.shape())).unwrap();
+    assert_eq!(w.value(), Tensor::zeros([300, 400]));
+    let losses =
+        [tensor![2.0].requires_grad().sum(..).unwrap(), tensor![3.0].requires_grad().sum(..).unwrap()];
+    assert_eq!(Var::stack(&losses, 0).unwrap().sum(..).unwrap().item().unwrap(), 5.0);
 }

@@ -28,6 +28,10 @@ pub enum Input<'a> {
 /// assert_eq!(x.mul(y)?.value(), x.mul(3)?.value());
 /// # Ok::<(), foldback_graph::Error>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no operand: a variable, a tensor or a number is expected",
+    note = "a list of numbers becomes a tensor with `tensor![1, 2; i64]` or `Tensor::from(list)`, a `Buffer` with `value()`"
+)]
 pub trait AsInput {
     /// The operand.
     fn input(&self) -> Input<'_>;

@@ -26,7 +26,7 @@ use crate::state::{self, LoadReport};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` holds no parameters",
     label = "neither a `Var`, nor a module, nor a `Vec`, `Option`, array or `Box` of these",
-    note = "mark a field that holds no parameters with `#[module(skip)]`; make a parameter of a `Tensor` with `requires_grad()`; derive `Module` for a struct of your own"
+    note = "mark a field that holds no parameters with `#[module(skip)]`; make a parameter of a `Tensor` with `requires_grad()`, or keep it beside them with `Buffer::new`; derive `Module` for a struct of your own"
 )]
 pub trait Module {
     /// Shows every part to the visitor, in the order of the fields.
@@ -42,8 +42,9 @@ pub trait Module {
 
     /// A copy with weights of its own; `clone()` shares them.
     ///
-    /// Its parameters are leaves with the same values, which require gradients where these do and have none yet. A variable
-    /// that stands in several places is one variable in the copy, too. Fields that hold no parameters are cloned.
+    /// Its parameters are leaves with the same values, which require gradients where these do and have none yet; a variable
+    /// that the program has computed from others is not a leaf, and stays what it is. A variable that stands in several places is
+    /// one variable in the copy, too. Fields that hold no parameters are cloned.
     ///
     /// ```
     /// use foldback_nn::{Linear, Module};

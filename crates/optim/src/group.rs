@@ -103,6 +103,10 @@ keywords! {
 
 /// A parameter as an optimiser is given it: a variable (`model.parameters()`), or one with its name
 /// (`model.named_parameters()`).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a variable nor a pair of a name and a variable",
+    note = "a group is a pattern of names or a list of variables; several patterns are several groups"
+)]
 pub trait AsParameter {
     /// The variable.
     fn var(&self) -> &Var;

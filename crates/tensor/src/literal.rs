@@ -155,7 +155,7 @@ fn matrix<T: Datum>(rows: &[Vec<T>]) -> Result<Tensor> {
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no element of a tensor: a number or a truth value is expected",
-    note = "a tensor of tensors is made by `Tensor::stack`"
+    note = "a `Vec`, a slice or an array becomes a tensor with `Tensor::from`, several tensors with `Tensor::stack`"
 )]
 pub trait Literal {
     /// `bool` or `f32`.

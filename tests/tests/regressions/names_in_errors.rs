@@ -161,6 +161,9 @@ fn what_a_root_without_a_graph_lacks_is_said() {
     let x = tensor![1.0].requires_grad();
     let e = no_grad(|| &x * 2.0).backward().unwrap_err().to_string();
     assert!(e.contains("made inside no_grad, a hook") && e.contains("enable_grad"), "{e}");
+    let first = foldback::grad(x.square().sum(..).unwrap(), &x).unwrap();
+    let e = foldback::grad(first.sum(..).unwrap(), &x).unwrap_err().to_string();
+    assert!(e.contains("it is a gradient, which has a history only with create_graph(true)"), "{e}");
 }
 
 #[test]

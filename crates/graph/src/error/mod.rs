@@ -122,7 +122,7 @@ pub enum GraphFacts {
     },
     /// A root that no tracked variable contributed to.
     #[error(
-        "output {index} does not require grad and does not have a recorded operation: it was detached, made of tensors without requires_grad(), or made inside no_grad, a hook or a Function's backward (enable_grad records there)"
+        "output {index} does not require grad and does not have a recorded operation: it was detached, made of tensors without requires_grad(), or made inside no_grad, a hook or a Function's backward (enable_grad records there); or it is a gradient, which has a history only with create_graph(true)"
     )]
     NoGraph {
         /// which root

@@ -99,6 +99,22 @@ fn names_follow_the_fields() {
     assert!(model.tied.is_same(&model.parameters()[0]));
 }
 
+/// What has no identity is no parameter: nothing could be loaded into it.
+#[test]
+fn a_constant_is_no_parameter() {
+    let mut model = outer();
+    model.scale = Var::from(tensor![2.0]);
+    let names = |named: Vec<(String, Var)>| named.into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    let listed = names(model.named_parameters());
+    assert!(!listed.contains(&"scale".to_owned()) && listed.contains(&"tied".to_owned()), "{listed:?}");
+    assert!(model.state_dict().get("scale").is_none() && model.state_dict().get("tied").is_some());
+    // A result of the program is listed, as a functional step needs it, and not kept.
+    model.scale = tensor![2.0].requires_grad() * 1.5;
+    assert_eq!(names(model.named_parameters())[0], "scale");
+    assert!(model.state_dict().get("scale").is_none());
+    assert!(model.deep_copy().scale.is_same(&model.scale));
+}
+
 #[test]
 fn training_is_switched_everywhere() {
     let mut model = outer();

@@ -28,7 +28,9 @@ impl<M: Module + ?Sized> Visitable for Through<'_, M> {
 pub(super) fn named_parameters_matching(walk: Walk<'_>, pattern: &str) -> Vec<(String, Var)> {
     let mut found: Vec<(String, Var)> = Vec::new();
     walk.accept(&mut Visitor::new(&mut |path, seen| {
+        // A variable that holds a tensor and no history is not even the same as itself: a constant of the program.
         if let Seen::Parameter(var) = seen
+            && var.is_same(var)
             && name_matches(pattern, path)
             && !found.iter().any(|(_, other)| other.is_same(var))
         {

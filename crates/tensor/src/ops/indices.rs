@@ -8,12 +8,13 @@ use crate::error::{Result, TensorFacts, refuse};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 
-/// A tensor of indices, `I64`: what picks and places elements.
+/// A tensor of indices, `I64`: what picks and places elements. A list of integers is one with one axis.
 ///
 /// ```
 /// use foldback_tensor::tensor;
 /// let (x, rows) = (tensor![[1.0], [2.0]], tensor![1, 1; i64]);
-/// assert_eq!(x.index_select(0, &rows)?, x.index_select(0, rows)?);
+/// assert_eq!(x.index_select(0, &rows)?, x.index_select(0, [1, 1])?);
+/// assert_eq!(x.index_select(0, rows)?, x.index_select(0, vec![1usize, 1])?);
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -29,6 +30,28 @@ impl From<Tensor> for Indices {
         Indices(t)
     }
 }
+macro_rules! lists {
+    ($($t:ty),*) => {$(
+        impl From<&[$t]> for Indices {
+            fn from(list: &[$t]) -> Indices {
+                // No axis is as long as what does not fit.
+                let list = list.iter().map(|&i| i64::try_from(i).unwrap_or(i64::MAX));
+                Indices(Tensor::from(list.collect::<Vec<i64>>()))
+            }
+        }
+        impl<const N: usize> From<[$t; N]> for Indices {
+            fn from(list: [$t; N]) -> Indices {
+                Indices::from(&list[..])
+            }
+        }
+        impl From<Vec<$t>> for Indices {
+            fn from(list: Vec<$t>) -> Indices {
+                Indices::from(&list[..])
+            }
+        }
+    )*};
+}
+lists!(i32, i64, isize, usize);
 impl From<&Indices> for Indices {
     fn from(i: &Indices) -> Indices {
         i.clone()
