@@ -191,9 +191,51 @@ pub mod train {
 
 /// Layers, losses and initialisers.
 pub mod nn {
-    /// Makes a module of a struct, see [`foldback_nn::Module`](macro@foldback_nn::Module).
+    /// Makes a module of a struct: its parameters, buffers and modules are found in its fields, and named as they are.
+    ///
+    /// Fields may be a `Var` (a parameter), a `Buffer`, a module, a `Vec`, `Option`, array or `Box` of these,
+    /// `training: bool`, and settings (numbers, `bool`, `char`, strings); any other field that holds no parameters is marked
+    /// `#[module(skip)]`. Copies of a model have clones of its settings. A crate that is imported under another name says so:
+    /// `#[module(crate = "path")]`.
+    ///
+    /// ```
+    /// use foldback::prelude::*;
+    ///
+    /// #[derive(Clone, Module)]
+    /// struct Net { layers: Vec<Linear>, scale: Var, steps: usize }
+    ///
+    /// let net = Net { layers: vec![Linear::new(3, 2)], scale: tensor![1.0].requires_grad(), steps: 4 };
+    /// let names: Vec<String> = net.named_parameters().into_iter().map(|p| p.0).collect();
+    /// assert_eq!(names, ["layers.0.weight", "layers.0.bias", "scale"]);
+    /// assert_eq!(net.deep_copy().steps, 4);
+    /// ```
     pub use foldback_nn::FacadeModule as Module;
-    /// The function of a module, see [`foldback_nn::forward`](macro@foldback_nn::forward).
+    /// Makes the function of a module take tensors as well as variables, and its errors name the layer.
+    ///
+    /// It stands over an `impl` block with a function `forward`, of any number of inputs and any `Result`. Each parameter of
+    /// type `&Var` becomes `&dyn Value`, which `&Var` and `&Tensor` turn into; parameters of other types (`Option<&Var>`
+    /// too) stay as they are, and so do other functions of the block. A function of one variable makes the struct a `Layer`.
+    /// A crate that is imported under another name says so: `#[forward(crate = "path")]`.
+    ///
+    /// ```
+    /// use foldback::prelude::*;
+    ///
+    /// #[derive(Module)]
+    /// struct Gated { left: Linear, right: Linear }
+    ///
+    /// #[forward]
+    /// impl Gated {
+    ///     fn forward(&self, a: &Var, b: &Var) -> Result<Var> {
+    ///         self.left.forward(a)?.mul(self.right.forward(b)?.sigmoid())
+    ///     }
+    /// }
+    ///
+    /// let model = Gated { left: Linear::new(3, 2), right: Linear::new(4, 2) };
+    /// let y = model.forward(&Tensor::ones([1, 3]), &Tensor::ones([1, 4]))?;
+    /// let e = model.forward(&y, &Tensor::ones([1, 4])).unwrap_err();
+    /// assert!(e.to_string().starts_with("left: linear: "));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub use foldback_nn::facade_forward as forward;
     pub use foldback_nn::*;
 }

@@ -28,7 +28,7 @@ pub fn module(input: TokenStream) -> TokenStream {
     tokens(module::expand(&parse_macro_input!(input), NN))
 }
 
-/// [`macro@Module`] with the facade's paths.
+/// Code with the facade's paths.
 #[proc_macro_derive(FacadeModule, attributes(module))]
 pub fn facade_module(input: TokenStream) -> TokenStream {
     tokens(module::expand(&parse_macro_input!(input), FACADE))
@@ -40,7 +40,7 @@ pub fn forward(arguments: TokenStream, item: TokenStream) -> TokenStream {
     tokens(forward::expand(arguments.into(), item.into(), NN))
 }
 
-/// [`macro@forward`] with the facade's paths.
+/// Code with the facade's paths.
 #[proc_macro_attribute]
 pub fn facade_forward(arguments: TokenStream, item: TokenStream) -> TokenStream {
     tokens(forward::expand(arguments.into(), item.into(), FACADE))
