@@ -130,7 +130,11 @@ impl Normalisation {
             return refuse(TensorFacts::Parameter { op, name: "eps", value, expected });
         }
         if (how.view[0], how.view[2]) == (1, 1) {
-            return too_few(op, x, "more than one value per channel in training");
+            return too_few(
+                op,
+                x,
+                "more than one value per channel in training: a larger batch, or a model after eval()",
+            );
         }
         Ok(how)
     }

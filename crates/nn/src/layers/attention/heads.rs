@@ -135,7 +135,12 @@ impl MultiheadAttention {
             }
             wanted[q.rank() - 1] = width;
             if x.dims() != wanted {
-                let (expected, found) = (format!("{wanted:?}"), x.shape().clone());
+                let axes = match (q.rank(), options.batch_first) {
+                    (2, _) => "",
+                    (_, true) => " (batch, steps, features)",
+                    (_, false) => " (steps, batch, features, unless batch_first)",
+                };
+                let (expected, found) = (format!("{wanted:?}{axes}"), x.shape().clone());
                 return refuse(NnFacts::InputShape { op: OP, name, expected, found });
             }
         }

@@ -144,9 +144,19 @@ fn refusals_say_what_and_how() {
         of(&[3, 2, 5], k, k, none()),
         format!("{head}an input of shape [.., 4], found [3, 2, 5]: {cure}")
     );
-    assert_eq!(of(q, &[5, 1, 4], k, none()), format!("{head}a key of shape [5, 2, 4], found [5, 1, 4]"));
-    assert_eq!(of(q, k, &[4, 2, 4], none()), format!("{head}a value of shape [5, 2, 4], found [4, 2, 4]"));
-    assert_eq!(of(q, &[5], k, none()), format!("{head}a key of shape [5, 2, 4], found [5]"));
+    let axes = "(steps, batch, features, unless batch_first)";
+    assert_eq!(
+        of(q, &[5, 1, 4], k, none()),
+        format!("{head}a key of shape [5, 2, 4] {axes}, found [5, 1, 4]")
+    );
+    assert_eq!(
+        of(q, k, &[4, 2, 4], none()),
+        format!("{head}a value of shape [5, 2, 4] {axes}, found [4, 2, 4]")
+    );
+    assert_eq!(of(q, &[5], k, none()), format!("{head}a key of shape [5, 2, 4] {axes}, found [5]"));
+    let first = layer.clone().batch_first(true).forward(&ones(q), &ones(&[2, 5, 4]), &ones(k), none());
+    let text = first.unwrap_err().with_location(None).to_string();
+    assert_eq!(text, format!("{head}a key of shape [3, 5, 4] (batch, steps, features), found [2, 5, 4]"));
     let mask = none().attn_mask(&ones(&[5, 3]));
     assert_eq!(of(q, k, k, mask), format!("{head}attn_mask of shape [3, 5] or [4, 3, 5], found [5, 3]"));
     let mask = none().key_padding_mask(&ones(&[5]));
