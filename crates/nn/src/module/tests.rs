@@ -108,6 +108,8 @@ fn a_constant_is_no_parameter() {
     let listed = names(model.named_parameters());
     assert!(!listed.contains(&"scale".to_owned()) && listed.contains(&"tied".to_owned()), "{listed:?}");
     assert!(model.state_dict().get("scale").is_none() && model.state_dict().get("tied").is_some());
+    let summary = crate::Summary::of(&model, |m| m.forward(&tensor![[1.0, 2.0]])).unwrap();
+    assert_eq!(summary.layers[0].parameters, model.num_parameters());
     // A result of the program is listed, as a functional step needs it, and not kept.
     model.scale = tensor![2.0].requires_grad() * 1.5;
     assert_eq!(names(model.named_parameters())[0], "scale");

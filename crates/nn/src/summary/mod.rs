@@ -191,7 +191,8 @@ impl Places {
                 let line = LayerSummary { path, layer, calls, outputs, parameters, flops, saved_bytes };
                 layers.push(Place { id, line });
             }
-            Seen::Parameter(var) => parameters.push((path.to_owned(), var.clone())),
+            // A constant is no parameter, see `Module::named_parameters`.
+            Seen::Parameter(var) if var.is_same(var) => parameters.push((path.to_owned(), var.clone())),
             _ => {}
         }));
         for Place { line, .. } in &mut layers {
