@@ -93,9 +93,9 @@ impl Buffer {
         drop(self.cell.replace(value.into()));
     }
 
-    /// Another one with the same value.
-    pub(crate) fn own(&self) -> Buffer {
-        Buffer { cell: Arc::new(StateCell::new(self.value())), ..*self }
+    /// Another one of the same kind.
+    pub(crate) fn with(&self, value: Tensor) -> Buffer {
+        Buffer { cell: Arc::new(StateCell::new(value)), ..*self }
     }
 
     /// Whether both are handles on the same buffer.

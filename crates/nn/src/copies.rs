@@ -1,6 +1,7 @@
 //! Copies of modules, part by part: with the same weights, or with weights of their own.
 
 use foldback_graph::Var;
+use foldback_tensor::{DType, or_panic};
 
 use crate::buffer::Buffer;
 use crate::module::Module;
@@ -29,26 +30,51 @@ use crate::module::Module;
 /// ```
 #[derive(Debug)]
 pub struct Copies {
-    /// None if the copy shares them.
-    own: Option<Pairs>,
+    others: Others,
+    pairs: Pairs,
+}
+
+/// What stands in the copy for a variable that none is known for.
+#[derive(Debug)]
+enum Others {
+    /// the same one
+    Same,
+    /// one of its own
+    Own,
+    /// one of its own, of this type if it holds floating-point numbers
+    Converted(DType),
 }
 
 /// The variables and buffers so far, each with its copy.
 #[derive(Debug, Default)]
-struct Pairs {
-    vars: Vec<(Var, Var)>,
-    buffers: Vec<(Buffer, Buffer)>,
+pub(crate) struct Pairs {
+    pub(crate) vars: Vec<(Var, Var)>,
+    pub(crate) buffers: Vec<(Buffer, Buffer)>,
 }
 
 impl Copies {
+    fn new(others: Others) -> Copies {
+        Copies { others, pairs: Pairs::default() }
+    }
+
     /// Variables stay the same.
     pub(crate) fn shared() -> Copies {
-        Copies { own: None }
+        Copies::new(Others::Same)
     }
 
     /// Variables become others.
     pub(crate) fn deep() -> Copies {
-        Copies { own: Some(Pairs::default()) }
+        Copies::new(Others::Own)
+    }
+
+    /// Variables become others, floating-point ones of this type.
+    pub(crate) fn converted(dtype: DType) -> Copies {
+        Copies::new(Others::Converted(dtype))
+    }
+
+    /// The first of each pair becomes the second; others stay the same.
+    pub(crate) fn given(pairs: Pairs) -> Copies {
+        Copies { others: Others::Same, pairs }
     }
 
     /// The copy of a part: a variable or a module.
@@ -63,23 +89,43 @@ impl Copies {
 
     /// What stands for this variable in the copy; the same at every place where it stands.
     pub(crate) fn var(&mut self, var: &Var) -> Var {
-        let Some(own) = &mut self.own else { return var.clone() };
-        if let Some((_, copy)) = own.vars.iter().find(|(old, _)| old.is_same(var)) {
+        if let Some((_, copy)) = self.pairs.vars.iter().find(|(old, _)| old.is_same(var)) {
             return copy.clone();
         }
-        let copy = var.deep_copy();
-        own.vars.push((var.clone(), copy.clone()));
+        let copy = match self.others {
+            Others::Same => return var.clone(),
+            Others::Converted(dtype) if var.dtype().is_float() && var.dtype() != dtype => {
+                converted(var, dtype)
+            }
+            Others::Own | Others::Converted(_) => var.deep_copy(),
+        };
+        self.pairs.vars.push((var.clone(), copy.clone()));
         copy
     }
 
     /// What stands for this buffer in the copy.
     pub(crate) fn buffer(&mut self, buffer: &Buffer) -> Buffer {
-        let Some(own) = &mut self.own else { return buffer.clone() };
-        if let Some((_, copy)) = own.buffers.iter().find(|(old, _)| old.is_same(buffer)) {
+        if let Some((_, copy)) = self.pairs.buffers.iter().find(|(old, _)| old.is_same(buffer)) {
             return copy.clone();
         }
-        let copy = buffer.own();
-        own.buffers.push((buffer.clone(), copy.clone()));
+        let value = buffer.value();
+        let copy = match self.others {
+            Others::Same => return buffer.clone(),
+            Others::Converted(dtype) if value.dtype().is_float() => buffer.with(value.to(dtype)),
+            Others::Own | Others::Converted(_) => buffer.with(value),
+        };
+        self.pairs.buffers.push((buffer.clone(), copy.clone()));
         copy
     }
+}
+
+/// A leaf becomes a leaf, what a program has computed or fixed is converted in its graph.
+fn converted(var: &Var, dtype: DType) -> Var {
+    // A variable without history is not even the same as itself.
+    if !(var.is_leaf() && var.is_same(var)) {
+        return var.to(dtype);
+    }
+    let mut leaf = or_panic(Var::leaf(var.value().to(dtype)));
+    or_panic(leaf.requires_grad_(var.requires_grad()));
+    leaf
 }

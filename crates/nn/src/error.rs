@@ -109,8 +109,10 @@ pub enum NnFacts {
         target: &'static str,
     },
     /// A state dict that does not fit the module it was loaded into.
-    #[error("load_state_dict: {}", Refused(report))]
+    #[error("{op}: {}", Refused(op, report))]
     StateDict {
+        /// the operation
+        op: &'static str,
         /// what is missing, unexpected or misshapen
         report: LoadReport,
     },
@@ -281,7 +283,7 @@ mod tests {
             ),
             (Parameter { op, name: "p", value: 2.0, expected: "less" }, Kind::Argument),
             (Unsupported { loss, option: "ignore_index", target: "probabilities" }, Kind::Argument),
-            (StateDict { report: LoadReport::default() }, Kind::Argument),
+            (StateDict { op: "load_state_dict", report: LoadReport::default() }, Kind::Argument),
             (NoSuchName { op, pattern: "*.b".into(), names: vec!["bias".into()] }, Kind::Argument),
             (MatrixShape { op: "eye", expected: "2 axes", found: s() }, Kind::Shape),
             (InputShape { op, name: "h_0", expected: "[3]".into(), found: s() }, Kind::Shape),

@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use foldback_graph::Var;
-use foldback_tensor::{Here, StateDict};
+use foldback_tensor::{DType, Here, StateDict, refuse};
 
 use crate::buffer::Buffer;
 use crate::copies::Copies;
-use crate::error::Result;
+use crate::error::{NnFacts, Result};
 use crate::state::{self, LoadReport};
 
 /// Something that holds parameters: a variable, a layer, a model, or a collection of these.
@@ -60,6 +60,100 @@ pub trait Module {
         Self: Sized,
     {
         self.copy_parts(&mut Copies::deep())
+    }
+
+    /// A copy with weights of its own, in `f64`: what a gradient check takes. [`Module::to`] has the details.
+    ///
+    /// ```
+    /// use foldback_nn::{Linear, Module};
+    /// use foldback_tensor::DType;
+    /// let model = Linear::new(3, 2).double();
+    /// assert_eq!(model.weight.dtype(), DType::F64);
+    /// ```
+    #[must_use = "the module stays as it is: write `let model = model.double()`"]
+    fn double(&self) -> Self
+    where
+        Self: Sized,
+    {
+        self.copy_parts(&mut Copies::converted(DType::F64))
+    }
+
+    /// A copy with weights of its own, in `f32`. [`Module::to`] has the details.
+    #[must_use = "the module stays as it is: write `let model = model.float()`"]
+    fn float(&self) -> Self
+    where
+        Self: Sized,
+    {
+        self.copy_parts(&mut Copies::converted(DType::F32))
+    }
+
+    /// A [`Module::deep_copy`] whose parameters and buffers are of this floating-point type. Those that hold integers or truth
+    /// values keep theirs. An optimiser is made for the copy, as its parameters are others.
+    ///
+    /// # Errors
+    /// `DType` for a type that is not one of floating-point numbers.
+    ///
+    /// ```
+    /// use foldback_nn::{BatchNorm1d, Linear, Module, sequential};
+    /// use foldback_tensor::DType;
+    /// let model = sequential![Linear::new(3, 2), BatchNorm1d::new(2)];
+    /// let precise = model.to(DType::F64)?;
+    /// let types: Vec<DType> = precise.state_dict().iter().map(|(_, t)| t.dtype()).collect();
+    /// assert_eq!(types[..6], [DType::F64; 6]);
+    /// assert_eq!(types[6], DType::I64); // num_batches_tracked
+    /// assert!(model.to(DType::I64).is_err());
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    #[track_caller]
+    fn to(&self, dtype: DType) -> Result<Self>
+    where
+        Self: Sized,
+    {
+        if !dtype.is_float() {
+            let (op, name, expected) = ("to", "the type of a module", "f32 or f64");
+            return refuse(NnFacts::DType { op, name, found: dtype, expected }).here();
+        }
+        Ok(self.copy_parts(&mut Copies::converted(dtype)))
+    }
+
+    /// The same module with other variables for the parameters of these names, which may be results of operations: what PyTorch
+    /// calls `functional_call`.
+    ///
+    /// Gradients flow through them to what they were made of. A name may be that of a buffer; the module has one of its own then, with
+    /// this value. What is not named is shared with the old module, which stays as it is. A parameter with several names is replaced
+    /// at each place by any of them.
+    ///
+    /// # Errors
+    /// `StateDict`, with the report, for names that the module does not have and shapes that differ.
+    ///
+    /// ```
+    /// use foldback_graph::{Backward, grad_with};
+    /// use foldback_nn::{Linear, Module};
+    /// use foldback_tensor::tensor;
+    /// // One step of gradient descent that can be differentiated, as meta-learning does.
+    /// let (model, x) = (Linear::new(1, 1), tensor![[2.0]]);
+    /// let inner = model.forward(&x)?.square().sum(..)?;
+    /// let slopes = grad_with(&inner, &model.parameters(), Backward::new().create_graph(true))?;
+    /// let stepped = model.named_parameters().into_iter().zip(&slopes).map(|((name, p), g)| (name, p - g * 0.1));
+    /// let fast = model.with_parameters(stepped)?;
+    /// fast.forward(&x)?.square().sum(..)?.backward()?;
+    /// assert!(model.weight.grad().is_some());
+    /// // With the weights of another model: a state dict is a list of names and tensors.
+    /// let other = Linear::new(1, 1);
+    /// assert_eq!(model.with_parameters(other.state_dict())?.forward(&x)?.value(), other.forward(&x)?.value());
+    /// # Ok::<(), foldback_nn::Error>(())
+    /// ```
+    #[track_caller]
+    fn with_parameters<N: AsRef<str>, V: Into<Var>>(
+        &self,
+        parameters: impl IntoIterator<Item = (N, V)>,
+    ) -> Result<Self>
+    where
+        Self: Sized,
+    {
+        let given =
+            parameters.into_iter().map(|(name, var)| (name.as_ref().to_owned(), var.into())).collect();
+        Ok(self.copy_parts(&mut Copies::given(state::pairs(&Through(self), given).here()?)))
     }
 
     /// The parameters with their paths, such as `l1.weight` and `layers.0.bias`, in the order of the fields.

@@ -86,7 +86,7 @@ fn loading(model: &mut impl Module, load: &Value, result: &Value, judge: &mut Ju
             Ok(())
         }
         Err(e) if verdict == "refuse" => {
-            let Some(NnFacts::StateDict { report }) = e.facts() else { return Err(e.to_string().into()) };
+            let Some(NnFacts::StateDict { report, .. }) = e.facts() else { return Err(e.to_string().into()) };
             names(report, result, strict)?;
             let shown = e.to_string();
             for key in ["missing", "unexpected", "mismatched"] {

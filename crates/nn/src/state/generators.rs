@@ -36,7 +36,7 @@ pub(crate) fn load_generator_states(walk: Walk<'_>, states: &StateDict) -> Resul
     let known = generator_states(walk);
     report.unexpected = states.names().filter(|&name| known.get(name).is_none()).map(str::to_owned).collect();
     if report != LoadReport::default() {
-        return refuse(NnFacts::StateDict { report });
+        return refuse(NnFacts::StateDict { op: "load_generator_states", report });
     }
     let mut done = Ok(());
     each(walk, &mut |name, cell| {
@@ -74,7 +74,8 @@ mod tests {
                 .map(|(n, t)| (n, t.clone()))
                 .collect(),
         ] {
-            assert!(other.load_generator_states(&bad).is_err());
+            let text = other.load_generator_states(&bad).unwrap_err().to_string();
+            assert!(text.starts_with("load_generator_states: "), "{text}");
             assert_eq!(other.generator_states(), before);
         }
         other.load_generator_states(&states).unwrap();

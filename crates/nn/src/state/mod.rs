@@ -9,6 +9,7 @@ use foldback_graph::Var;
 use foldback_tensor::{DType, Shape, StateDict, Tensor, refuse};
 
 use crate::buffer::Buffer;
+use crate::copies::Pairs;
 use crate::error::{NnFacts, Result};
 use crate::module::{Seen, Visitor, Walk};
 
@@ -16,43 +17,55 @@ pub(crate) use generators::{generator_states, load_generator_states};
 pub(crate) use report::{Listed, Refused};
 pub use report::{LoadReport, Mismatched};
 
-/// A tensor of a module that is saved.
-enum Kept {
+/// A tensor of a module that has a name.
+enum Named {
     Parameter(Var),
     Buffer(Buffer),
 }
 
-impl Kept {
-    /// A variable that is no leaf is computed or fixed by the program, a buffer that is not persistent can be computed again.
-    fn of(seen: &Seen<'_>) -> Option<Kept> {
+impl Named {
+    fn of(seen: &Seen<'_>) -> Option<Named> {
         match seen {
-            // One without history is not even the same as itself.
-            Seen::Parameter(var) if var.is_leaf() && var.is_same(var) => {
-                Some(Kept::Parameter((*var).clone()))
-            }
-            Seen::Buffer(buffer) if buffer.is_persistent() => Some(Kept::Buffer((*buffer).clone())),
+            // One without history is not even the same as itself: a constant of the program.
+            Seen::Parameter(var) if var.is_same(var) => Some(Named::Parameter((*var).clone())),
+            Seen::Buffer(buffer) => Some(Named::Buffer((*buffer).clone())),
             _ => None,
+        }
+    }
+
+    /// A variable that is no leaf is computed by the program, a buffer that is not persistent can be computed again.
+    fn is_saved(&self) -> bool {
+        match self {
+            Named::Parameter(var) => var.is_leaf(),
+            Named::Buffer(buffer) => buffer.is_persistent(),
         }
     }
 
     fn value(&self) -> Tensor {
         match self {
-            Kept::Parameter(var) => var.value(),
-            Kept::Buffer(buffer) => buffer.value(),
+            Named::Parameter(var) => var.value(),
+            Named::Buffer(buffer) => buffer.value(),
         }
     }
 
     fn may_be_missing(&self) -> bool {
-        matches!(self, Kept::Buffer(buffer) if buffer.is_optional())
+        matches!(self, Named::Buffer(buffer) if buffer.is_optional())
     }
 }
 
 /// In the order of the fields; what stands in several places stands under each of its names.
-fn kept(walk: Walk<'_>) -> Vec<(String, Kept)> {
+fn named(walk: Walk<'_>) -> Vec<(String, Named)> {
     let mut all = Vec::new();
     walk.accept(&mut Visitor::new(&mut |path, seen| {
-        all.extend(Kept::of(&seen).map(|kept| (path.to_owned(), kept)));
+        all.extend(Named::of(&seen).map(|named| (path.to_owned(), named)));
     }));
+    all
+}
+
+/// Those of [`named`] that are saved.
+fn kept(walk: Walk<'_>) -> Vec<(String, Named)> {
+    let mut all = named(walk);
+    all.retain(|(_, named)| named.is_saved());
     all
 }
 
@@ -71,11 +84,7 @@ pub(crate) fn load(walk: Walk<'_>, state: &StateDict, strict: bool) -> Result<Lo
             None => report.missing.push(name.clone()),
             Some(&found) => match fitted(found, own.shape(), own.dtype())? {
                 Some(value) => writes.push((kept, value)),
-                None => report.mismatched.push(Mismatched {
-                    name: name.clone(),
-                    expected: (own.dtype(), own.shape().clone()),
-                    found: (found.dtype(), found.shape().clone()),
-                }),
+                None => report.mismatched.push(Mismatched::new(name.clone(), &own, found)),
             },
         }
         known.insert(name);
@@ -83,20 +92,45 @@ pub(crate) fn load(walk: Walk<'_>, state: &StateDict, strict: bool) -> Result<Lo
     report.unexpected = state.names().filter(|&name| !known.contains(name)).map(str::to_owned).collect();
     let incomplete = !(report.missing.is_empty() && report.unexpected.is_empty());
     if !report.mismatched.is_empty() || (strict && incomplete) {
-        return refuse(NnFacts::StateDict { report });
+        return refuse(NnFacts::StateDict { op: "load_state_dict", report });
     }
     for (kept, _) in &writes {
-        if let Kept::Parameter(var) = kept {
+        if let Named::Parameter(var) = kept {
             var.expect_not_updating("load_state_dict")?;
         }
     }
     for (kept, value) in writes {
         match kept {
-            Kept::Parameter(mut var) => var.set_value(value)?,
-            Kept::Buffer(buffer) => buffer.set(value),
+            Named::Parameter(mut var) => var.set_value(value)?,
+            Named::Buffer(buffer) => buffer.set(value),
         }
     }
     Ok(report)
+}
+
+/// The parameters and buffers of these names, each with what should stand for it.
+pub(crate) fn pairs(walk: Walk<'_>, given: Vec<(String, Var)>) -> Result<Pairs> {
+    let known: HashMap<String, Named> = named(walk).into_iter().collect();
+    let (mut report, mut pairs) = (LoadReport::default(), Pairs::default());
+    for (name, var) in given {
+        let Some(named) = known.get(&name) else {
+            report.unexpected.push(name);
+            continue;
+        };
+        let own = named.value();
+        if own.shape() != var.shape() {
+            report.mismatched.push(Mismatched::new(name, &own, &var.value()));
+            continue;
+        }
+        match named {
+            Named::Parameter(own) => pairs.vars.push((own.clone(), var)),
+            Named::Buffer(own) => pairs.buffers.push((own.clone(), own.with(var.value()))),
+        }
+    }
+    if report != LoadReport::default() {
+        return refuse(NnFacts::StateDict { op: "with_parameters", report });
+    }
+    Ok(pairs)
 }
 
 /// A tensor as a parameter or a buffer of this shape and type can hold it: compact, converted between floating-point types by

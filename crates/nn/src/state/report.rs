@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use foldback_tensor::{DType, Shape};
+use foldback_tensor::{DType, Shape, Tensor};
 
 /// The names that a model and a state dict do not share; see
 /// [`load_state_dict_with`](crate::Module::load_state_dict_with).
@@ -26,6 +26,13 @@ pub struct Mismatched {
     pub expected: (DType, Shape),
     /// type and shape in the state dict
     pub found: (DType, Shape),
+}
+
+impl Mismatched {
+    pub(super) fn new(name: String, own: &Tensor, given: &Tensor) -> Mismatched {
+        let metadata = |t: &Tensor| (t.dtype(), t.shape().clone());
+        Mismatched { name, expected: metadata(own), found: metadata(given) }
+    }
 }
 
 /// A list shows so many names.
@@ -52,11 +59,20 @@ impl fmt::Display for LoadReport {
 }
 
 /// The report of what was refused: with what to do about it.
-pub(crate) struct Refused<'a>(pub(crate) &'a LoadReport);
+pub(crate) struct Refused<'a>(pub(crate) &'static str, pub(crate) &'a LoadReport);
 
 impl fmt::Display for Refused<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.0, Cure(self.0))
+        write!(f, "{}: ", self.1)?;
+        match self.0 {
+            "with_parameters" => {
+                f.write_str("name them as named_parameters() does, each in the shape that it has there")
+            }
+            "load_generator_states" => {
+                f.write_str("give the generator_states() of a module of the same layers")
+            }
+            _ => Cure(self.1).fmt(f),
+        }
     }
 }
 

@@ -87,7 +87,7 @@ fn strict_names_everything_and_changes_nothing() {
     for strict in [true, false] {
         let e = model.load_state_dict_with(&state, strict).unwrap_err();
         assert_eq!(e.kind(), Kind::Argument);
-        let Some(NnFacts::StateDict { report }) = e.facts() else { panic!("{e}") };
+        let Some(NnFacts::StateDict { report, .. }) = e.facts() else { panic!("{e}") };
         let mismatched = Mismatched {
             name: "head.weight".into(),
             expected: (DType::F32, [2, 3].into()),

@@ -25,6 +25,8 @@ lines! {
     "model.state_dict().keys()": model.state_dict().names(); ""
     "model.load_state_dict(state, strict=False)": model.load_state_dict(&state), model.load_state_dict_with(&state, false); "all or nothing, also where a shape differs; the second gives the report"
     "copy.deepcopy(model)": model.deep_copy(); "`clone()` shares the weights"
+    "model.double(), model.to(torch.float32)": model.double(), model.float(), model.to(DType::F32); "copies with weights of their own: `let model = model.double()`, before the optimiser is made"
+    "torch.func.functional_call(model, parameters, x)": model.with_parameters(model.named_parameters()), model.with_parameters(state.clone()); "a module like this one, whose `forward` is called; the variables may be results of operations"
     "a.weight = b.weight": layer.weight.clone(); "a variable in two places is one parameter, saved under both names"
     "torchinfo.summary(model, ..)": model.summary(&x); ""
 }
@@ -56,6 +58,7 @@ lines! {
     "scheduler.get_last_lr()": adam.lrs(); ""
     "lr_scheduler.LambdaLR(optimizer, f)": LambdaLR::new(&adam, |epoch| 0.95f64.powi(epoch)); ""
     "lr_scheduler.ReduceLROnPlateau(optimizer, mode='max')": ReduceLROnPlateau::new(&adam).mode(PlateauMode::Max), plateau.step(&adam, 0.25); ""
+    "sum(losses)": vec![loss.clone()].into_iter().reduce(|a, b| a + b); "no `Sum`: it would not know the caller's line"
     "nn.utils.clip_grad_norm_(model.parameters(), 1.0)": clip_grad_norm_(model.parameters(), 1.0), clip_grad_norm_with_(model.parameters(), 1.0, 2.0, true), clip_grad_value_(model.parameters(), 0.5); "`_with_` has `norm_type` and `error_if_nonfinite`"
     "optim.swa_utils.AveragedModel(model)": AveragedModel::new(&model).use_buffers(true), AveragedModel::ema(&model, 0.999), averaged.update(&model), averaged.module.forward(&x); "running statistics: `update_bn`, below"
     "torch.autograd.set_detect_anomaly(True)": set_detect_anomaly(true), Fit::new(&mut model.clone(), &adam).gradient_limit(1e3); "`Fit` says where a loss or a gradient that is not finite comes from"
