@@ -24,7 +24,7 @@ fn what_cannot_be_checked_is_refused() {
         Check::new().tracked(&[false]).gradcheck(f, &[matrix()]),
         GradcheckFacts::NothingTracked
     ));
-    assert!(refused!(gradcheck(f, &[]), GradcheckFacts::NothingTracked));
+    assert!(refused!(gradcheck(f, &[] as &[Tensor]), GradcheckFacts::NothingTracked));
     let flags = Check::new().tracked(&[true, true]).gradcheck(f, &[matrix()]);
     assert!(refused!(flags, GradcheckFacts::TrackedCount { flags: 2, inputs: 1 }));
     let seed = Check::new().seed(tensor![0.5, 2.0, -0.7; f64]).gradcheck(f, &[matrix()]);

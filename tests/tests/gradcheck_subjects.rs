@@ -175,3 +175,24 @@ fn a_fast_check_misses_no_more_than_it_says() {
     }
     assert!(missed * 4 <= times as usize, "{missed} of {times}");
 }
+
+#[test]
+fn inputs_of_every_arrangement() {
+    let (x, w) = (matrix(), tensor![0.5, 2.0, -0.7; f64].requires_grad());
+    gradcheck(|x| x.tanh(), &x).unwrap();
+    gradcheck(|x| x.softmax(1), x.clone()).unwrap();
+    gradgradcheck(|w| w.exp(), &w).unwrap();
+    gradcheck(|[x, w]| x * w, [&Var::from(&x), &w]).unwrap();
+    gradgradcheck(|x| x[0].mul(&x[1]), &[x.clone(), w.value()]).unwrap();
+    gradcheck(|x| x[0].mul(&x[1]), vec![x.clone(), w.value()]).unwrap();
+    gradcheck(|x| x[0].mul(&x[1]), &vec![x.clone(), w.value()]).unwrap();
+    let list: &[Tensor] = &[x.clone(), w.value()];
+    Check::new().tracked(&[false, true]).gradgradcheck(|x| x[0].mul(&x[1]), list).unwrap();
+    assert!(w.grad().is_none());
+    // Each is found where it stands.
+    let wrong = Operation::new("double", |[x]| x * 2.0, |_, [g]| g);
+    let e = gradcheck(|[x, w]| x.mul(wrong.call([w])?), [&Var::from(&x), &w]).unwrap_err();
+    assert!(matches!(e.facts(), Some(GradcheckFacts::Gradient { argument: Argument::Input(1), .. })), "{e}");
+    let e = gradcheck(|x| wrong.call([x]), &x).unwrap_err();
+    assert!(matches!(e.facts(), Some(GradcheckFacts::Gradient { argument: Argument::Input(0), .. })), "{e}");
+}

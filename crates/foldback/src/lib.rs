@@ -103,7 +103,7 @@
 //! use foldback::gradcheck::gradcheck;
 //! use foldback::prelude::*;
 //! let (x, target) = (tensor![[0.5, -1.0, 2.0]; f64], tensor![1; i64]);
-//! gradcheck(|x| loss::cross_entropy(&x[0], &target), &[x])?;
+//! gradcheck(|x| loss::cross_entropy(x, &target), &x)?;
 //! # Ok::<(), foldback::Error>(())
 //! ```
 //!

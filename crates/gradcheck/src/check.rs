@@ -35,7 +35,7 @@ use crate::modes::Modes;
 /// use foldback_gradcheck::Check;
 /// use foldback_tensor::tensor;
 /// let inputs = [tensor![1, 2, 3; f64], tensor![0, 1, 0; f64]];
-/// Check::new().seeds(3).tolerance(1e-8).tracked(&[true, false]).gradcheck(|x| Ok(&x[0] / (&x[1] + 1.0)), &inputs)?;
+/// Check::new().seeds(3).tolerance(1e-8).tracked(&[true, false]).gradcheck(|[x, y]| x / (y + 1.0), inputs)?;
 /// # Ok::<(), foldback_gradcheck::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -100,7 +100,7 @@ impl Check {
     /// use foldback_gradcheck::Check;
     /// use foldback_tensor::tensor;
     /// let seed = tensor![2; f64].expand([3])?;
-    /// Check::new().seeds(0).seed(seed).gradcheck(|x| Ok(x[0].exp()), &[tensor![1, 2, 3; f64]])?;
+    /// Check::new().seeds(0).seed(seed).gradcheck(|x| x.exp(), &tensor![1, 2, 3; f64])?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn seed(mut self, seed: Tensor) -> Check {
@@ -131,7 +131,7 @@ impl Check {
     /// ```
     /// use foldback_gradcheck::Check;
     /// use foldback_tensor::tensor;
-    /// Check::new().single_precision(true).gradcheck(|x| x[0].softmax(0), &[tensor![0.5, -1.0, 2.0]])?;
+    /// Check::new().single_precision(true).gradcheck(|x| x.softmax(0), &tensor![0.5, -1.0, 2.0])?;
     /// # Ok::<(), foldback_gradcheck::Error>(())
     /// ```
     pub fn single_precision(mut self, on: bool) -> Check {
@@ -144,7 +144,7 @@ impl Check {
     /// ```
     /// use foldback_gradcheck::Check;
     /// use foldback_tensor::tensor;
-    /// Check::new().check_forward_ad(true).gradcheck(|x| x[0].cumprod(0), &[tensor![1, 2; f64]])?;
+    /// Check::new().check_forward_ad(true).gradcheck(|x| x.cumprod(0), &tensor![1, 2; f64])?;
     /// # Ok::<(), foldback_gradcheck::Error>(())
     /// ```
     pub fn check_forward_ad(mut self, on: bool) -> Check {
@@ -157,7 +157,7 @@ impl Check {
     /// ```
     /// use foldback_gradcheck::Check;
     /// use foldback_tensor::tensor;
-    /// Check::new().check_batched_grad(true).gradcheck(|x| x[0].cumprod(0), &[tensor![1, 2; f64]])?;
+    /// Check::new().check_batched_grad(true).gradcheck(|x| x.cumprod(0), &tensor![1, 2; f64])?;
     /// # Ok::<(), foldback_gradcheck::Error>(())
     /// ```
     pub fn check_batched_grad(mut self, on: bool) -> Check {
@@ -178,7 +178,7 @@ impl Check {
     /// use foldback_tensor::Tensor;
     /// use foldback_tensor::DType;
     /// let x = Tensor::full_with([100, 100], 0.5, DType::F64);
-    /// Check::new().fast_mode().gradcheck(|x| x[0].matmul(&x[0]), &[x])?;
+    /// Check::new().fast_mode().gradcheck(|x| x.matmul(x), &x)?;
     /// # Ok::<(), foldback_gradcheck::Error>(())
     /// ```
     pub fn fast_mode(self) -> Check {
@@ -192,10 +192,10 @@ impl Check {
     /// ```
     /// use foldback_gradcheck::{Check, GradcheckFacts};
     /// use foldback_tensor::tensor;
-    /// let x = [tensor![-1.0, 0.0, 1.0; f64]];
-    /// let e = Check::new().gradcheck(|x| Ok(x[0].relu()), &x).unwrap_err();
+    /// let x = tensor![-1.0, 0.0, 1.0; f64];
+    /// let e = Check::new().gradcheck(|x| x.relu(), &x).unwrap_err();
     /// assert!(matches!(e.facts(), Some(GradcheckFacts::Kink { before: 0.0, .. })));
-    /// Check::new().resample(true).gradcheck(|x| Ok(x[0].relu()), &x)?;
+    /// Check::new().resample(true).gradcheck(|x| x.relu(), &x)?;
     /// # Ok::<(), foldback_gradcheck::Error>(())
     /// ```
     pub fn resample(mut self, on: bool) -> Check {

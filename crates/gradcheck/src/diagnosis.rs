@@ -267,7 +267,7 @@ impl fmt::Display for WrongOperation {
 /// use foldback_graph::Operation;
 /// use foldback_tensor::tensor;
 /// let square = Operation::new("square", |[x]| x.square(), |ctx, [g]| g * ctx.input(0)).saves_inputs();
-/// let e = gradcheck(|x| square.call([&x[0]]), &[tensor![1.0, 2.0, 3.0; f64]]).unwrap_err();
+/// let e = gradcheck(|x| square.call([x]), &tensor![1.0, 2.0, 3.0; f64]).unwrap_err();
 /// let Some(GradcheckFacts::Gradient { explanation, .. }) = e.facts() else { panic!() };
 /// assert_eq!(explanation.diagnosis, Diagnosis::Factor { factor: 0.5, size: None });
 /// assert_eq!((explanation.wrong, explanation.of, &explanation.region), (3, 3, &Region::Everywhere));

@@ -1,6 +1,6 @@
 //! The checks: of functions of their inputs, and of functions that use parameters.
 
-use foldback_graph::{Outputs, Var};
+use foldback_graph::{Arguments, Outputs, Var};
 use foldback_tensor::{DType, Here, Tensor, refuse};
 
 use crate::check::Check;
@@ -16,11 +16,11 @@ use crate::target::{Kept, Subject, expect_f64, listed};
 ///
 /// ```
 /// use foldback_tensor::tensor;
-/// foldback_gradcheck::gradcheck(|x| x[0].matmul(&x[1]), &[tensor![[1, 2]; f64], tensor![3, 4; f64]])?;
+/// foldback_gradcheck::gradcheck(|[x, w]| x.matmul(w), [tensor![[1, 2]; f64], tensor![3, 4; f64]])?;
 /// # Ok::<(), foldback_gradcheck::Error>(())
 /// ```
 #[track_caller]
-pub fn gradcheck<O: Outputs>(f: impl Fn(&[Var]) -> Result<O>, inputs: &[Tensor]) -> Result<()> {
+pub fn gradcheck<I: Arguments, O: Outputs>(f: impl Fn(&I::Seen) -> O, inputs: I) -> Result<()> {
     Check::new().gradcheck(f, inputs)
 }
 
@@ -32,19 +32,20 @@ pub fn gradcheck<O: Outputs>(f: impl Fn(&[Var]) -> Result<O>, inputs: &[Tensor])
 ///
 /// ```
 /// use foldback_tensor::tensor;
-/// foldback_gradcheck::gradgradcheck(|x| Ok(x[0].sin()), &[tensor![1, 2; f64]])?;
+/// foldback_gradcheck::gradgradcheck(|x| x.sin(), &tensor![1, 2; f64])?;
 /// # Ok::<(), foldback_gradcheck::Error>(())
 /// ```
 #[track_caller]
-pub fn gradgradcheck<O: Outputs>(f: impl Fn(&[Var]) -> Result<O>, inputs: &[Tensor]) -> Result<()> {
+pub fn gradgradcheck<I: Arguments, O: Outputs>(f: impl Fn(&I::Seen) -> O, inputs: I) -> Result<()> {
     Check::new().gradgradcheck(f, inputs)
 }
 
 impl Check {
     /// Compares the gradients of `f` with differences of its values.
     ///
-    /// `f` returns a variable, an array or a `Vec` of them; results of integers or truth values among several are passed over.
-    /// The backward pass sees the inputs in the layout they are given in; the differences are taken at contiguous
+    /// `f` gets the inputs as variables, arranged as they are ([`Arguments`]): `|x|` for `&x`, `|[x, w]|` for `[&x, &w]`, `|x|`, a
+    /// slice, for a list. It returns a variable, an array or a `Vec` of them, or a `Result` of that; results of integers or truth
+    /// values among several are passed over. The backward pass sees the inputs in the layout they are given in; the differences are taken at contiguous
     /// copies.
     ///
     /// # Errors
@@ -57,12 +58,12 @@ impl Check {
     /// ```
     /// use foldback_gradcheck::{Argument, Check, GradcheckFacts};
     /// use foldback_tensor::tensor;
-    /// let e = Check::new().gradcheck(|x| Ok(x[0].exp()), &[tensor![1.0, 2.0]]).unwrap_err();
+    /// let e = Check::new().gradcheck(|x| x.exp(), &tensor![1.0, 2.0]).unwrap_err();
     /// assert!(matches!(e.facts(), Some(GradcheckFacts::DType { argument: Argument::Input(0), .. })));
     /// ```
     #[track_caller]
-    pub fn gradcheck<O: Outputs>(&self, f: impl Fn(&[Var]) -> Result<O>, inputs: &[Tensor]) -> Result<()> {
-        self.check_inputs(Order::First, &listed(f), inputs).or_here()
+    pub fn gradcheck<I: Arguments, O: Outputs>(&self, f: impl Fn(&I::Seen) -> O, inputs: I) -> Result<()> {
+        self.check_inputs(Order::First, &listed::<I, O>(f), inputs.into_vars()).or_here()
     }
 
     /// Compares the gradients of the gradients of `f` with differences of the gradients.
@@ -75,28 +76,29 @@ impl Check {
     /// ```
     /// use foldback_gradcheck::Check;
     /// use foldback_tensor::tensor;
-    /// Check::new().gradgradcheck(|x| x[0].softmax(0)?.mul(&x[1]), &[tensor![1, 2; f64], tensor![3; f64]])?;
+    /// Check::new().gradgradcheck(|[x, w]| x.softmax(0)?.mul(w), [tensor![1, 2; f64], tensor![3; f64]])?;
     /// # Ok::<(), foldback_gradcheck::Error>(())
     /// ```
     #[track_caller]
-    pub fn gradgradcheck<O: Outputs>(
+    pub fn gradgradcheck<I: Arguments, O: Outputs>(
         &self,
-        f: impl Fn(&[Var]) -> Result<O>,
-        inputs: &[Tensor],
+        f: impl Fn(&I::Seen) -> O,
+        inputs: I,
     ) -> Result<()> {
-        self.check_inputs(Order::Second, &listed(f), inputs).or_here()
+        self.check_inputs(Order::Second, &listed::<I, O>(f), inputs.into_vars()).or_here()
     }
 
     fn check_inputs(
         &self,
         order: Order,
         f: &dyn Fn(&[Var]) -> Result<Vec<Var>>,
-        inputs: &[Tensor],
+        inputs: Vec<Var>,
     ) -> Result<()> {
         let plan = self.plan()?;
-        let tracked = self.varied(inputs)?;
-        let is_single = tracked.iter().any(|&i| inputs[i].dtype() == DType::F32);
-        let (tensors, names) = (inputs.to_vec(), Vec::new());
+        let tensors: Vec<Tensor> = inputs.iter().map(Var::value).collect();
+        let tracked = self.varied(&tensors)?;
+        let is_single = tracked.iter().any(|&i| tensors[i].dtype() == DType::F32);
+        let names = Vec::new();
         plan.check(order, &mut Subject { call: f, leaves: None, tensors, tracked, names, is_single })
     }
 
@@ -122,10 +124,10 @@ impl Check {
     #[track_caller]
     pub fn gradcheck_parameters<O: Outputs, N: Into<String>, V: AsRef<Var>>(
         &self,
-        f: impl Fn() -> Result<O>,
+        f: impl Fn() -> O,
         parameters: impl IntoIterator<Item = (N, V)>,
     ) -> Result<()> {
-        self.check_parameters(Order::First, &listed(|_| f()), &mut named(parameters)).or_here()
+        self.check_parameters(Order::First, &listed::<Vec<Var>, O>(|_| f()), &mut named(parameters)).or_here()
     }
 
     /// Compares the second derivatives by leaves that `f` uses with differences of the gradients, see
@@ -138,16 +140,17 @@ impl Check {
     /// use foldback_gradcheck::Check;
     /// use foldback_graph::RequiresGrad;
     /// let w = foldback_tensor::tensor![0.5, -1.0; f64].requires_grad();
-    /// Check::new().gradgradcheck_parameters(|| Ok(w.exp()), [("w", &w)])?;
+    /// Check::new().gradgradcheck_parameters(|| w.exp(), [("w", &w)])?;
     /// # Ok::<(), foldback_gradcheck::Error>(())
     /// ```
     #[track_caller]
     pub fn gradgradcheck_parameters<O: Outputs, N: Into<String>, V: AsRef<Var>>(
         &self,
-        f: impl Fn() -> Result<O>,
+        f: impl Fn() -> O,
         parameters: impl IntoIterator<Item = (N, V)>,
     ) -> Result<()> {
-        self.check_parameters(Order::Second, &listed(|_| f()), &mut named(parameters)).or_here()
+        self.check_parameters(Order::Second, &listed::<Vec<Var>, O>(|_| f()), &mut named(parameters))
+            .or_here()
     }
 
     fn check_parameters(

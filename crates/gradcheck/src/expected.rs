@@ -83,7 +83,7 @@ pub fn variable(x: &impl foldback_graph::AsInput) -> Var {
 /// assert!(e.to_string().starts_with("the gradient of x: 1 of 2 elements are not close"));
 /// ```
 pub fn check_grads<I: Arguments, O: Outputs>(
-    f: impl FnOnce(&I::Of<Var>) -> O,
+    f: impl FnOnce(&I::Seen) -> O,
     inputs: I,
     expected: &[(&str, &dyn Compared)],
     tolerance: &Tolerance,
@@ -94,7 +94,7 @@ pub fn check_grads<I: Arguments, O: Outputs>(
         return Err(Error::other(format!("{} for {}: give one for each", counts.0, counts.1)));
     }
     let leaves: Vec<Var> = inputs.iter().map(|x| Var::leaf(x.value()).nowhere()).collect::<Result<_>>()?;
-    let outputs = f(&I::gather(leaves.clone())).into_vars()?;
+    let outputs = f(I::see(&leaves)).into_vars()?;
     let roots: Vec<&Var> = outputs.iter().filter(|y| y.requires_grad()).collect();
     let seeds: Vec<Var> = roots.iter().map(|y| Var::from(Tensor::ones_with(y.shape(), y.dtype()))).collect();
     let by: Vec<&Var> = leaves.iter().collect();

@@ -8,9 +8,9 @@
 //! use foldback_gradcheck::{gradcheck, gradgradcheck};
 //! use foldback_tensor::tensor;
 //!
-//! let inputs = [tensor![[0.3], [-1.2]; f64], tensor![0.5, 2.0, -0.7; f64]];
-//! gradcheck(|x| Ok((&x[0] * &x[1]).tanh()), &inputs)?;
-//! gradgradcheck(|x| Ok((&x[0] * &x[1]).tanh()), &inputs)?;
+//! let (x, w) = (tensor![[0.3], [-1.2]; f64], tensor![0.5, 2.0, -0.7; f64]);
+//! gradcheck(|[x, w]| (x * w).tanh(), [&x, &w])?;
+//! gradgradcheck(|[x, w]| (x * w).tanh(), [&x, &w])?;
 //! # Ok::<(), foldback_gradcheck::Error>(())
 //! ```
 //!
@@ -30,7 +30,7 @@
 //!         Ok(vec![Some(ctx.grad(0) * ctx.input(0))])
 //!     }
 //! }
-//! let wrong = gradcheck(|x| Ok(Square.call([&x[0]])?), &[tensor![1.0, 2.0; f64]]);
+//! let wrong = gradcheck(|x| Square.call([x]), &tensor![1.0, 2.0; f64]);
 //! let e = wrong.unwrap_err();
 //! assert!(e.to_string().contains("it is 1/2 of what it should be"));
 //! assert!(matches!(e.facts(), Some(GradcheckFacts::Gradient { .. })));

@@ -54,7 +54,7 @@ fn forward(
     let points = subject.points();
     let directions =
         points.iter().map(|t| Ok(noise(t.shape(), random)?.to(t.dtype()))).collect::<Result<Vec<_>>>()?;
-    let f = |x: &Vec<Var>| -> Result<Vec<Var>> {
+    let f = |x: &[Var]| -> Result<Vec<Var>> {
         let mut vars = subject.constants(false);
         subject.tracked.iter().zip(x).for_each(|(&i, x)| vars[i] = x.clone());
         subject.differentiable((subject.call)(&vars)?, false)

@@ -1,6 +1,6 @@
 //! What is differentiated: a user's function, or its gradients, as a function of some arguments.
 
-use foldback_graph::{Grad, Outputs, Var, no_grad};
+use foldback_graph::{Arguments, Grad, Outputs, Var, no_grad};
 use foldback_tensor::{DType, Here, Shape, Tensor, refuse};
 
 use crate::error::{Argument, GradcheckFacts, Order, Result};
@@ -243,8 +243,10 @@ pub(crate) fn gradients_or_zeros(
 }
 
 /// A user's function with all outputs in a list.
-pub(crate) fn listed<O: Outputs>(f: impl Fn(&[Var]) -> Result<O>) -> impl Fn(&[Var]) -> Result<Vec<Var>> {
-    move |x| f(x)?.into_vars()
+pub(crate) fn listed<I: Arguments, O: Outputs>(
+    f: impl Fn(&I::Seen) -> O,
+) -> impl Fn(&[Var]) -> Result<Vec<Var>> {
+    move |x| f(I::see(x)).into_vars()
 }
 
 /// Numbers of either sign, away from zero.

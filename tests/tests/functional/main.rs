@@ -54,7 +54,7 @@ fn agree(what: &str, name: &str, found: &[Var], expected: &Value) {
 fn all_agree_with_pytorch() {
     for case in golden().as_array().unwrap() {
         let name = case["name"].as_str().unwrap();
-        let f = |x: &Vec<Var>| function(name, x);
+        let f = |x: &[Var]| function(name, x);
         let [x, v, u] = ["arguments", "tangents", "cotangents"].map(|k| tensors_of(&case[k]));
         let (value, gradients) = vjp(f, x.clone(), u).unwrap();
         agree("value", name, &value, &case["value"]);
@@ -311,7 +311,7 @@ fn bad_input_is_refused_with_the_operation_and_the_cure() {
     );
     refused(vhp(f, &x, &x), "vhp: the function must return a single number");
     refused(
-        jacobian(|x: &Vec<Var>| x.clone(), Vec::<Tensor>::new()),
+        jacobian(|x: &[Var]| x.to_vec(), Vec::<Tensor>::new()),
         "the list of arguments must not be empty",
     );
     refused(jacobian(|x| x.reshape([3]), &x), "reshape: shape [3] is invalid");

@@ -118,7 +118,7 @@ fn gradients(steps: &[Step], stretch: (usize, usize), captured: bool, wrapped: b
     let (given, own) = values.split_at(if captured { 1 } else { values.len() });
     let (own, inside) = (own.to_vec(), inside.to_vec());
     let given = given.to_vec();
-    let body = move |x: &Vec<Var>| -> Result<Var> {
+    let body = move |x: &[Var]| -> Result<Var> {
         let mut all = [&x[..], &own[..]].concat();
         run(&inside, &mut all)?;
         Ok(all.pop().unwrap())

@@ -4,15 +4,15 @@ use super::*;
 
 impl Case {
     /// The operation as a function of the inputs that can be differentiated, and these.
-    fn differentiable(&self) -> (impl Fn(&Vec<Var>) -> Result<Var>, Vec<Tensor>) {
+    fn differentiable(&self) -> (impl Fn(&[Var]) -> Result<Var>, Vec<Tensor>) {
         self.differentiable_in(self.trackable())
     }
 
     /// The same of some inputs, where the others are constants.
-    fn differentiable_in(&self, tracked: Vec<bool>) -> (impl Fn(&Vec<Var>) -> Result<Var>, Vec<Tensor>) {
+    fn differentiable_in(&self, tracked: Vec<bool>) -> (impl Fn(&[Var]) -> Result<Var>, Vec<Tensor>) {
         let (run, all) = (self.run, self.inputs.clone());
         let given = all.iter().zip(&tracked).filter(|t| *t.1).map(|t| t.0.clone()).collect();
-        let f = move |x: &Vec<Var>| {
+        let f = move |x: &[Var]| {
             let mut x = x.iter();
             let input = |(t, &tracked): (&Tensor, &bool)| match tracked {
                 true => x.next().expect("an argument for each input").clone(),
@@ -120,7 +120,7 @@ fn every_row_forward_over_reverse_as_reverse_over_reverse() {
             let v = directions(&given);
             let text = |e: foldback_tensor::Error| e.to_string();
             let weights = fill(plain_value(&case).map_err(text)?.shape(), Domain::Any, &mut Random::new(29));
-            let number = |x: &Vec<Var>| f(x)?.tanh().mul(&weights)?.sum(..);
+            let number = |x: &[Var]| f(x)?.tanh().mul(&weights)?.sum(..);
             let (_, forward) = hvp(number, given.clone(), v.clone()).map_err(text)?;
             let (_, backward) = vhp(number, given.clone(), v.clone()).map_err(text)?;
             let whole = hessian(number, given).map_err(text)?;

@@ -67,23 +67,23 @@ use sketch::Sketch;
 /// ```
 #[track_caller]
 pub fn checkpoint<A: Arguments, O: Outputs + 'static>(
-    f: impl Fn(&A::Of<Var>) -> O + Send + Sync + 'static,
+    f: impl Fn(&A::Seen) -> O + Send + Sync + 'static,
     inputs: A,
 ) -> Result<O::Of<Var>>
 where
-    A::Of<Var>: 'static,
+    A::Seen: 'static,
 {
-    apply(listed(f, A::gather), inputs.into_vars()).or_here().map(O::gather)
+    apply(listed(f, A::see), inputs.into_vars()).or_here().map(O::gather)
 }
 
 type Run = Box<dyn Fn(&[Var]) -> Result<Vec<Var>> + Send + Sync>;
 
 /// A function of lists.
-fn listed<T: 'static, O: Outputs + 'static>(
+fn listed<T: ?Sized + 'static, O: Outputs + 'static>(
     f: impl Fn(&T) -> O + Send + Sync + 'static,
-    arrange: fn(Vec<Var>) -> T,
+    see: fn(&[Var]) -> &T,
 ) -> Run {
-    Box::new(move |x| f(&arrange(x.to_vec())).into_vars())
+    Box::new(move |x| f(see(x)).into_vars())
 }
 
 /// The node's backward function: how to run the stretch again.

@@ -5,7 +5,7 @@ use crate::input::{AsInput, variables_of};
 use crate::node::Var;
 
 /// Where a function is to be differentiated, or in which direction: `&t` is one value, for which the function gets a `&Var`;
-/// `[&a, &b]` are several, for which it gets a `&[Var; 2]`; with a `Vec` it gets a `&Vec<Var>`. Values are variables, tensors
+/// `[&a, &b]` are several, for which it gets a `&[Var; 2]`; with a `Vec` or a slice it gets a `&[Var]`. Values are variables, tensors
 /// or numbers.
 ///
 /// ```
@@ -19,16 +19,20 @@ use crate::node::Var;
 /// # Ok::<(), foldback_graph::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is neither a value nor an array or `Vec` of values",
-    label = "expected a variable, a tensor or a number, or an array or `Vec` of them"
+    message = "`{Self}` is neither a value nor an array, `Vec` or slice of values",
+    label = "expected a variable, a tensor or a number, or an array, `Vec` or slice of them"
 )]
 pub trait Arguments {
     /// One thing for each value, in the same arrangement.
     type Of<T>;
+    /// What the function gets a reference to.
+    type Seen: ?Sized;
     /// The values as variables.
     fn into_vars(self) -> Vec<Var>;
     /// As many things as there are values, in order, arranged as they are.
     fn gather<T>(things: Vec<T>) -> Self::Of<T>;
+    /// As many variables as there are values, as the function gets them.
+    fn see(vars: &[Var]) -> &Self::Seen;
 }
 
 /// What a function to be differentiated returns: a variable, an array or a `Vec` of them, or a `Result` of any of these.
@@ -67,33 +71,50 @@ fn array<T, const N: usize>(things: Vec<T>) -> [T; N] {
 
 impl<A: AsInput> Arguments for A {
     type Of<T> = T;
+    type Seen = Var;
     fn into_vars(self) -> Vec<Var> {
         vec![self.to_var()]
     }
     fn gather<T>(things: Vec<T>) -> T {
         the_one(things)
     }
+    fn see(vars: &[Var]) -> &Var {
+        &vars[0]
+    }
 }
 
 impl<A: AsInput, const N: usize> Arguments for [A; N] {
     type Of<T> = [T; N];
+    type Seen = [Var; N];
     fn into_vars(self) -> Vec<Var> {
         variables_of(self)
     }
     fn gather<T>(things: Vec<T>) -> [T; N] {
         array(things)
     }
+    fn see(vars: &[Var]) -> &[Var; N] {
+        vars.try_into().expect("a variable for each value")
+    }
 }
 
-impl<A: AsInput> Arguments for Vec<A> {
-    type Of<T> = Vec<T>;
-    fn into_vars(self) -> Vec<Var> {
-        variables_of(self)
-    }
-    fn gather<T>(things: Vec<T>) -> Vec<T> {
-        things
-    }
+macro_rules! lists {
+    ($([$($generics:tt)*] $list:ty),*) => {$(
+        impl<$($generics)*> Arguments for $list {
+            type Of<T> = Vec<T>;
+            type Seen = [Var];
+            fn into_vars(self) -> Vec<Var> {
+                variables_of(self)
+            }
+            fn gather<T>(things: Vec<T>) -> Vec<T> {
+                things
+            }
+            fn see(vars: &[Var]) -> &[Var] {
+                vars
+            }
+        }
+    )*};
 }
+lists!([A: AsInput] Vec<A>, [A: AsInput] &Vec<A>, [A: AsInput] &[A], [A: AsInput, const N: usize] &[A; N]);
 
 impl Outputs for Var {
     type Of<T> = T;

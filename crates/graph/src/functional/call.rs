@@ -40,7 +40,7 @@ impl Call {
     #[track_caller]
     pub(super) fn new<I: Arguments, O: Outputs>(
         op: &'static str,
-        f: impl FnOnce(&I::Of<Var>) -> O,
+        f: impl FnOnce(&I::Seen) -> O,
         inputs: I,
     ) -> Result<Call> {
         let enabled = is_grad_enabled();
@@ -60,8 +60,7 @@ impl Call {
         if arguments.is_empty() {
             return refuse(GraphFacts::Empty { what: "the list of arguments" }).here();
         }
-        let given = I::gather(arguments.clone());
-        let outputs = enable_grad(|| f(&given).into_vars())?;
+        let outputs = enable_grad(|| f(I::see(&arguments)).into_vars())?;
         let lowest = arguments.iter().filter_map(Var::edge).map(|e| e.node.sequence).min().unwrap_or(0);
         let (nodes, beyond) = between(&edges(&outputs), lowest);
         Ok(Call { op, arguments, outputs, lowest, nodes, recorded: enabled && beyond })

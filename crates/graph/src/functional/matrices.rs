@@ -29,7 +29,7 @@ use crate::node::Var;
 #[track_caller]
 #[doc(alias = "jacrev")]
 pub fn jacobian<I: Arguments, O: Outputs>(
-    f: impl FnOnce(&I::Of<Var>) -> O,
+    f: impl FnOnce(&I::Seen) -> O,
     inputs: I,
 ) -> Result<O::Of<I::Of<Var>>> {
     let call = Call::new("jacobian", f, inputs).or_here()?;
@@ -51,7 +51,7 @@ pub fn jacobian<I: Arguments, O: Outputs>(
 /// ```
 #[track_caller]
 pub fn jacfwd<I: Arguments, O: Outputs>(
-    f: impl FnOnce(&I::Of<Var>) -> O,
+    f: impl FnOnce(&I::Seen) -> O,
     inputs: I,
 ) -> Result<O::Of<I::Of<Var>>> {
     let call = Call::new("jacfwd", f, inputs).or_here()?;
@@ -82,7 +82,7 @@ pub fn jacfwd<I: Arguments, O: Outputs>(
 /// ```
 #[track_caller]
 pub fn hessian<I: Arguments, O: Outputs>(
-    f: impl FnOnce(&I::Of<Var>) -> O,
+    f: impl FnOnce(&I::Seen) -> O,
     inputs: I,
 ) -> Result<I::Of<I::Of<Var>>> {
     let call = Call::new("hessian", f, inputs).or_here()?;

@@ -40,7 +40,7 @@ use crate::node::Var;
 /// ```
 #[track_caller]
 pub fn vjp<I: Arguments, O: Outputs>(
-    f: impl FnOnce(&I::Of<Var>) -> O,
+    f: impl FnOnce(&I::Seen) -> O,
     inputs: I,
     v: impl Arguments,
 ) -> Result<(O::Of<Var>, I::Of<Var>)> {
@@ -69,7 +69,7 @@ pub fn vjp<I: Arguments, O: Outputs>(
 /// ```
 #[track_caller]
 pub fn jvp<I: Arguments, O: Outputs>(
-    f: impl FnOnce(&I::Of<Var>) -> O,
+    f: impl FnOnce(&I::Seen) -> O,
     inputs: I,
     v: impl Arguments,
 ) -> Result<(O::Of<Var>, O::Of<Var>)> {
@@ -95,7 +95,7 @@ pub fn jvp<I: Arguments, O: Outputs>(
 /// ```
 #[track_caller]
 pub fn hvp<I: Arguments, O: Outputs>(
-    f: impl FnOnce(&I::Of<Var>) -> O,
+    f: impl FnOnce(&I::Seen) -> O,
     inputs: I,
     v: impl Arguments,
 ) -> Result<(O::Of<Var>, I::Of<Var>)> {
@@ -121,7 +121,7 @@ pub fn hvp<I: Arguments, O: Outputs>(
 /// ```
 #[track_caller]
 pub fn vhp<I: Arguments, O: Outputs>(
-    f: impl FnOnce(&I::Of<Var>) -> O,
+    f: impl FnOnce(&I::Seen) -> O,
     inputs: I,
     v: impl Arguments,
 ) -> Result<(O::Of<Var>, I::Of<Var>)> {

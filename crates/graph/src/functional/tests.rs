@@ -10,7 +10,7 @@ use crate::{Domain, RequiresGrad, Result, Var, hessian, jacfwd, jacobian, jvp, r
 type Case<F> = (String, usize, Vec<Tensor>, F);
 
 /// Every sample of every row.
-fn samples() -> Vec<Case<impl Fn(&Vec<Var>) -> Result<Var>>> {
+fn samples() -> Vec<Case<impl Fn(&[Var]) -> Result<Var>>> {
     let all = rows().flat_map(|row| row.samples().into_iter().map(move |sample| (row, sample)));
     all.map(|(row, sample)| {
         let condition = |d: &Domain| row.is_pointwise() && *d == Domain::Truth;
@@ -27,7 +27,7 @@ fn samples() -> Vec<Case<impl Fn(&Vec<Var>) -> Result<Var>>> {
         let inputs: Vec<Tensor> = inputs.collect();
         let (run, rank) = (sample.run, inputs.iter().map(Tensor::rank).min().unwrap_or(0));
         let floats: Vec<Tensor> = inputs.iter().filter(|t| t.dtype().is_float()).cloned().collect();
-        let f = move |x: &Vec<Var>| {
+        let f = move |x: &[Var]| {
             let mut x = x.iter();
             let all: Vec<Var> = inputs
                 .iter()
