@@ -119,7 +119,7 @@ fn gradients(steps: &[Step], stretch: (usize, usize), captured: bool, wrapped: b
     let (own, inside) = (own.to_vec(), inside.to_vec());
     let given = given.to_vec();
     let body = move |x: &[Var]| -> Result<Var> {
-        let mut all = [&x[..], &own[..]].concat();
+        let mut all = [x, &own[..]].concat();
         run(&inside, &mut all)?;
         Ok(all.pop().unwrap())
     };

@@ -58,5 +58,5 @@ lines! {
     "torch.autograd.detect_anomaly()": detect_anomaly(|| v.backward()), set_detect_anomaly(false); "takes a closure; stops at infinities, too"
     "torch.utils.checkpoint.checkpoint(f, x)": checkpoint(|x| x.mul(2.0), &v); "several arguments are an array, and `f` is run again in the pass itself"
     "torch.autograd.Function": Operation::new("exp", |[x]| x.exp(), |ctx, [g]| g * ctx.output()); "two closures and what they save, or the trait `Function`; see [Operations of one's own](guide/own-operations.md)"
-    "torch.autograd.gradcheck(f, x)": gradcheck(|x| x.square(), &y.double()), gradgradcheck(|[y, u]| y.mul(u), [&y.double(), &seed.double()]); "the other checks of PyTorch's are setters of `Check`: `check_forward_ad`, `check_batched_grad`, `fast_mode`; see [Testing your gradients](guide/testing.md)"
+    "torch.autograd.gradcheck(f, x)": gradcheck(|x| x.square(), y.double()), gradgradcheck(|[y, u]| y.mul(u), [&y.double(), &seed.double()]); "the other checks of PyTorch's are setters of `Check`: `check_forward_ad`, `check_batched_grad`, `fast_mode`; see [Testing your gradients](guide/testing.md)"
 }
