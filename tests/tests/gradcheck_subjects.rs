@@ -184,8 +184,9 @@ fn inputs_of_every_arrangement() {
     gradgradcheck(|w| w.exp(), &w).unwrap();
     gradcheck(|[x, w]| x * w, [&Var::from(&x), &w]).unwrap();
     gradgradcheck(|x| x[0].mul(&x[1]), &[x.clone(), w.value()]).unwrap();
-    gradcheck(|x| x[0].mul(&x[1]), vec![x.clone(), w.value()]).unwrap();
-    gradcheck(|x| x[0].mul(&x[1]), &vec![x.clone(), w.value()]).unwrap();
+    let both = vec![x.clone(), w.value()];
+    gradcheck(|x| x[0].mul(&x[1]), &both).unwrap();
+    gradcheck(|x| x[0].mul(&x[1]), both).unwrap();
     let list: &[Tensor] = &[x.clone(), w.value()];
     Check::new().tracked(&[false, true]).gradgradcheck(|x| x[0].mul(&x[1]), list).unwrap();
     assert!(w.grad().is_none());
