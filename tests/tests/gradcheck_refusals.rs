@@ -14,8 +14,8 @@ fn what_cannot_be_checked_is_refused() {
     let found = gradcheck(f, &[tensor![1.0, 2.0]]).unwrap_err();
     assert_eq!(
         found.with_location(None).to_string(),
-        "input 0 has dtype f32; differences are meaningful in f64 only: convert it with to(DType::F64) (tensor![..; f64] makes \
-         one), or, for a function that takes either type, ask for Check::single_precision"
+        "gradcheck: input 0 has dtype f32; differences are meaningful in f64 only: convert it with to(DType::F64) (tensor![..; \
+         f64] makes one), or, for a function that takes either type, ask for Check::single_precision"
     );
     assert!(refused!(gradgradcheck(f, &[tensor![1; i64]]), GradcheckFacts::DType { dtype: DType::I64, .. }));
     let narrowed = gradcheck(|x| Ok(x[0].to(DType::F32)), &[matrix()]);
@@ -59,7 +59,7 @@ fn a_check_that_compares_nothing_or_in_vain_is_refused() {
         ("step", Check::new().step(f64::NAN)),
     ] {
         let message = refused(check);
-        assert!(message.starts_with(&format!("{name} must be finite")), "{message}");
+        assert!(message.starts_with(&format!("gradcheck: {name} must be finite")), "{message}");
     }
     // A seed that is given is enough.
     let seed = Tensor::ones_with([2, 3], DType::F64);

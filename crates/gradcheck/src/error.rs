@@ -13,7 +13,7 @@ use crate::diagnosis::Explanation;
 pub enum GradcheckFacts {
     /// Differences need `f64`.
     #[error(
-        "{argument} has dtype {dtype}; differences are meaningful in f64 only: convert it with to(DType::F64) (tensor![..; f64] makes one), or, for a function that takes either type, ask for Check::single_precision"
+        "gradcheck: {argument} has dtype {dtype}; differences are meaningful in f64 only: convert it with to(DType::F64) (tensor![..; f64] makes one), or, for a function that takes either type, ask for Check::single_precision"
     )]
     DType {
         /// what has the wrong type
@@ -22,7 +22,7 @@ pub enum GradcheckFacts {
         dtype: DType,
     },
     /// The list of flags that say which inputs are tracked does not fit.
-    #[error("{flags} flags say which of {inputs} inputs are tracked: give one for each")]
+    #[error("gradcheck: {flags} flags say which of {inputs} inputs are tracked: give one for each")]
     TrackedCount {
         /// the number of flags
         flags: usize,
@@ -30,13 +30,17 @@ pub enum GradcheckFacts {
         inputs: usize,
     },
     /// There is nothing to take a gradient of.
-    #[error("no input is tracked, so there is no gradient to check: give an input, and true among the flags")]
+    #[error(
+        "gradcheck: no input is tracked, so there is no gradient to check: give an input, and true among the flags"
+    )]
     NothingTracked,
     /// Nothing would be compared: no random seeds are to be tried, and none was given.
-    #[error("seeds(0) without a seed(..) compares nothing; ask for at least one random seed or give one")]
+    #[error(
+        "gradcheck: seeds(0) without a seed(..) compares nothing; ask for at least one random seed or give one"
+    )]
     NoSeeds,
     /// An option with which every gradient would pass, or none.
-    #[error("{name} must be {expected}, found {value}")]
+    #[error("gradcheck: {name} must be {expected}, found {value}")]
     Parameter {
         /// the option
         name: &'static str,
@@ -47,7 +51,7 @@ pub enum GradcheckFacts {
     },
     /// A seed does not have the shape of the output, or the output changes its shape near the inputs.
     #[error(
-        "{argument} has shape {found} where {expected} was expected: {}",
+        "gradcheck: {argument} has shape {found} where {expected} was expected: {}",
         if *argument == Argument::Seed { "a seed has the shape of the output" } else { "the function's shapes must not change with its inputs' values" }
     )]
     Shape {
@@ -60,7 +64,7 @@ pub enum GradcheckFacts {
     },
     /// A gradient has another shape or type than what it is the gradient of.
     #[error(
-        "the {order}-order gradient of {argument} is {found_dtype}{found} where {expected_dtype}{expected} was expected"
+        "gradcheck: the {order}-order gradient of {argument} is {found_dtype}{found} where {expected_dtype}{expected} was expected"
     )]
     GradientForm {
         /// which derivative

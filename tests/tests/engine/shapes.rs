@@ -18,7 +18,8 @@ fn empty_broadcast_gives_zeros_not_an_error() {
 fn seed_of_another_shape_is_an_error() {
     let y = leaf(&[1.0, 2.0]) * 2.0;
     let error = y.backward_with(&tensor![1.0]).unwrap_err().with_location(None).to_string();
-    let text = "the seed of output 0 has shape [1], the output [2]: a seed has the shape of its output";
+    let text =
+        "backward: the seed of output 0 has shape [1], the output [2]: a seed has the shape of its output";
     assert_eq!(error, text);
 }
 

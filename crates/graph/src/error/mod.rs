@@ -114,7 +114,7 @@ pub enum GraphFacts {
     },
     /// `backward` on something other than a single number, without a seed.
     #[error(
-        "grad can be implicitly created only for scalar outputs: this one has shape {shape}; reduce it, with sum(..) or mean(..), or pass a seed with backward_with"
+        "backward: grad can be implicitly created only for scalar outputs: this one has shape {shape}; reduce it, with sum(..) or mean(..), or pass a seed with backward_with"
     )]
     NotScalar {
         /// the shape of the root
@@ -122,7 +122,7 @@ pub enum GraphFacts {
     },
     /// A root that no tracked variable contributed to.
     #[error(
-        "output {index} does not require grad and does not have a recorded operation: it was detached, made of tensors without requires_grad(), or made inside no_grad, a hook or a Function's backward (enable_grad records there); or it is a gradient, which has a history only with create_graph(true)"
+        "backward: output {index} does not require grad and does not have a recorded operation: it was detached, made of tensors without requires_grad(), or made inside no_grad, a hook or a Function's backward (enable_grad records there); or it is a gradient, which has a history only with create_graph(true)"
     )]
     NoGraph {
         /// which root
@@ -130,7 +130,7 @@ pub enum GraphFacts {
     },
     /// A seed of another shape than its root.
     #[error(
-        "the seed of output {index} has shape {seed}, the output {output}: a seed has the shape of its output"
+        "backward: the seed of output {index} has shape {seed}, the output {output}: a seed has the shape of its output"
     )]
     SeedShape {
         /// which root
@@ -146,7 +146,7 @@ pub enum GraphFacts {
     )]
     SeedsNotBatched,
     /// Another number of seeds than roots.
-    #[error("expected {}, one per output, got {found}", counted(*expected, "seed"))]
+    #[error("backward: expected {}, one per output, got {found}", counted(*expected, "seed"))]
     SeedCount {
         /// how many roots
         expected: usize,
@@ -278,7 +278,7 @@ pub enum GraphFacts {
     InputsTwice,
     /// An input that the roots do not depend on.
     #[error(
-        "input {index} appears not to have been used in the graph; `Grad::new(..).allow_unused(true)` returns None for it"
+        "grad: input {index} appears not to have been used in the graph; `Grad::new(..).allow_unused(true)` returns None for it"
     )]
     Unused {
         /// which input
@@ -286,14 +286,16 @@ pub enum GraphFacts {
     },
     /// An input that does not require a gradient.
     #[error(
-        "input {index} does not require grad: it was made inside no_grad, detached, or made of a tensor without requires_grad()"
+        "backward: input {index} does not require grad: it was made inside no_grad, detached, or made of a tensor without requires_grad()"
     )]
     InputWithoutGrad {
         /// which input
         index: usize,
     },
     /// A gradient asked of an element type that has none.
-    #[error("only floating-point tensors can require a gradient, not {dtype}: use to(DType::F32)")]
+    #[error(
+        "requires_grad: only floating-point tensors can require a gradient, not {dtype}: use to(DType::F32)"
+    )]
     DTypeWithoutGrad {
         /// the type
         dtype: DType,
@@ -358,7 +360,7 @@ pub enum GraphFacts {
     },
     /// A backward pass inside a backward pass inside a backward pass ..., which got no thread to run on.
     #[error(
-        "a backward pass, started inside many others by a hook or a function, needs a thread of its own: {source}"
+        "backward: a pass, started inside many others by a hook or a function, needs a thread of its own: {source}"
     )]
     TooDeep {
         /// what the operating system says

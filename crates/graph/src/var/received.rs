@@ -67,7 +67,7 @@ impl Var {
             return refuse(GraphFacts::NotALeaf { op: "set_grad" }).here();
         };
         if let Some(g) = &grad {
-            node.metadata[0].expect_fit("grad", g).here()?;
+            node.metadata[0].expect_fit("set_grad: the gradient", g).here()?;
         }
         let dense = |g: Tensor| g.try_contiguous().map(Var::constant).map_err(|e| e.named("set_grad"));
         let grad = grad.map(dense).transpose().here()?;

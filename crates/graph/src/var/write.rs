@@ -32,12 +32,12 @@ impl Var {
     pub fn set_value(&mut self, value: Tensor) -> Result<()> {
         match &mut self.kind {
             VarKind::Leaf(node) => {
-                node.metadata[0].expect_fit("value", &value).here()?;
+                node.metadata[0].expect_fit("set_value: the value", &value).here()?;
                 let _turn = leaf(node).writer.turn("set_value").here()?;
                 drop(leaf(node).value.replace(value));
             }
             VarKind::Constant(t) => {
-                InputMetadata::of(t).expect_fit("value", &value).here()?;
+                InputMetadata::of(t).expect_fit("set_value: the value", &value).here()?;
                 *t = value;
             }
             VarKind::Tracked(..) => return refuse(GraphFacts::NotALeaf { op: "set_value" }).here(),
@@ -74,7 +74,7 @@ impl Var {
         let _turn = leaf(node).writer.turn("update_value").here()?;
         let mut value = self.value();
         f(&mut value)?;
-        node.metadata[0].expect_fit("value", &value).here()?;
+        node.metadata[0].expect_fit("update_value: the value", &value).here()?;
         drop(leaf(node).value.replace(value));
         Ok(())
     }
