@@ -68,7 +68,7 @@ impl Tensor {
         let index = index.into();
         let Along::One(axis) = along.into() else {
             let row = self.flatten(..).and_then(|row| row.gather(0, index.flatten(..)?));
-            return row.map_err(|e| e.named(TAKE)).here();
+            return row.map_err(|e| e.named(TAKE_FROM_ALL)).here();
         };
         let (shape, index) = aligned(self.shape(), &index, axis).here()?;
         let wide = self.expanded(TAKE, shape).here()?;
@@ -170,6 +170,8 @@ fn picked(op: &'static str, t: &Tensor, axis: usize, index: &Tensor, shape: &Sha
 }
 
 const TAKE: &str = "take_along_dim";
+/// Negative indices are those of an axis, not of all elements.
+const TAKE_FROM_ALL: &str = "take_along_dim(.., ..)";
 
 /// What [`Tensor::take_along_dim`] gathers: the shape that the tensor expands to, and an index that fits it.
 #[doc(hidden)]
