@@ -18,7 +18,7 @@ fn the_cure_for_an_index_or_an_axis_is_one_that_the_operation_takes() {
     assert!(said(i.bincount(3).unwrap_err()).contains("give one from 0 to 2"));
     assert!(said(x.index_select(0, &i).unwrap_err()).contains("give one from 0 to 3"));
     assert!(said(x.select(0, 4).unwrap_err()).contains("give one from -4 to 3"));
-    assert!(said(x.take_along_dim(tensor![-1; i64], ..).unwrap_err()).contains("give one from 0 to 3"));
+    assert!(said(x.take_along_dim(tensor![-1; i64], ..).unwrap_err()).contains("give one from 0 to 11"));
     assert!(said(x.slice(tensor![4; i64]).unwrap_err()).contains("give one from -4 to 3"));
     assert!(said(x.take_along_dim(tensor![[4]; i64], 0).unwrap_err()).contains("give one from -4 to 3"));
     let single = Tensor::scalar(1.0);
