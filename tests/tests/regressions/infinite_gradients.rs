@@ -1,9 +1,9 @@
 //! Infinite gradients: 0 times one is NaN, so whether a rule selects or multiplies shows. What PyTorch 2.15 selects is
 //! selected here, at first and second order; `max()` and `min()` multiplied, and so did the product of several zeros.
 
-use foldback_graph::{Backward, Grad, RequiresGrad, Result, Var, grad_with};
-use foldback_nn::loss::{BCEWithLogitsLoss, Reduction};
-use foldback_tensor::{Tensor, tensor};
+use foldback_graph::{Backward, Grad, RequiresGrad, Result, Var, grad, grad_with};
+use foldback_nn::loss::{BCELoss, BCEWithLogitsLoss, MSELoss, Reduction};
+use foldback_tensor::{DType, Tensor, tensor};
 
 const INF: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
@@ -140,4 +140,44 @@ fn binary_cross_entropy_multiplies_once() {
 
 fn softplus(x: &Var) -> Tensor {
     x.value().softplus_with(1.0, 40.0).unwrap()
+}
+
+/// The gradients that arrive at both operands are multiplied on their own, as PyTorch does: infinite distances cancel to NaN.
+#[test]
+fn squared_errors_at_an_infinite_distance() {
+    let x = tensor![INF, 1.0; f64].requires_grad();
+    let (t, seed) = (tensor![0.0, 3.0; f64].requires_grad(), tensor![1.0, 1.0; f64].requires_grad());
+    let y = MSELoss::new().reduction(Reduction::None).forward(&x, &t).unwrap();
+    let options = Backward::new().seed(&seed).create_graph(true);
+    let [of_x, of_t] = grad_with(&y, [&x, &t], options).unwrap();
+    assert_eq!(of_x.value(), tensor![INF, -4.0; f64]);
+    let both = (&of_x * 0.75 + &of_t * 0.5).sum(..).unwrap();
+    let [of_x, of_t, of_seed] = grad(&both, [&x, &t, &seed]).unwrap();
+    assert_eq!((of_x.value(), of_t.value()), (tensor![0.5, 0.5; f64], tensor![-0.5, -0.5; f64]));
+    assert!(same(&of_seed.value(), &[NAN, -1.0]), "{of_seed}");
+}
+
+/// PyTorch bounds the product that the second derivative for a label is divided by at 1e-12 of `f64`.
+#[test]
+fn second_derivatives_for_labels_of_certain_probabilities() {
+    let x = tensor![1.0, 0.0, 0.5; f64].requires_grad();
+    let t = tensor![0.25, 0.25, 0.25; f64].requires_grad();
+    let y = BCELoss::new().reduction(Reduction::Sum).forward(&x, &t).unwrap();
+    let slopes = grad_with(&y, &x, Backward::new().create_graph(true)).unwrap();
+    assert_eq!(grad(&slopes.sum(..).unwrap(), &t).unwrap().value(), tensor![-1e12, -1e12, -4.0; f64]);
+}
+
+/// No seed is no gradient, however steep the logarithm; nothing times an infinite product is not added.
+#[test]
+fn nothing_times_what_is_infinite() {
+    let (a, b) = (tensor![1.0, 0.0; f64], tensor![5e-324, 2.0; f64].requires_grad());
+    let y = Var::from(&a).xlogy(&b).unwrap();
+    let found = grad_with(&y, &b, Backward::new().seed(Tensor::zeros_with([2], DType::F64))).unwrap();
+    assert_eq!(found.value(), tensor![0.0, 0.0; f64]);
+
+    let (m, n) = (tensor![[1.0, 2.0]], tensor![[f32::INFINITY, 1.0], [2.0, -1.0]]);
+    let plus = |beta: f64| tensor![[3.0, f32::INFINITY]].addmm_with(&m, &n, beta, 0.0).unwrap();
+    assert_eq!(plus(2.0), tensor![[6.0, f32::INFINITY]]);
+    assert_eq!(plus(0.0), tensor![[0.0, 0.0]]);
+    assert_eq!(tensor![1.0, 2.0].addmm_with(&m, &n, 1.0, 0.0).unwrap(), tensor![[1.0, 2.0]]);
 }

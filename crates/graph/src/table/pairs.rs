@@ -164,7 +164,7 @@ pointwise! {
             let none = || R::and(R::or(a.eq(R::lit(0.0)), g.eq(R::lit(0.0))), b.le(R::lit(0.0)));
             R::select(none(), R::lit(0.0), g * R::select(none(), R::lit(0.0), b.ln()))
         };
-        d b: |g, a, b| g * (a / b);
+        d b: |g, a, b| g * a / b;
         check(Any, Positive | 0.5);
 
     /// What [`Var::div_floor`](Self::div_floor) leaves, with broadcasting: it has the sign of `other`. Integers stay integers.

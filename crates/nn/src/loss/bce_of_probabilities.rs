@@ -144,11 +144,9 @@ impl Function for Slope {
     fn backward(&self, ctx: &FunctionContext<'_>) -> Result<Vec<Option<Var>>> {
         let (gg, g, x, y) = (ctx.grad(0), ctx.input(0), ctx.input(1), ctx.input(2));
         let both = gg.mul(&g).nowhere()?;
-        let one = Var::from(Tensor::from(1.0)).to(x.dtype());
         let of_grad = || Fused::new(LOSS, SecondOf).call((&gg, &x, &y));
         let of_input = || Fused::new(LOSS, CurvatureOf).call((&both, &x, &y));
-        // The slope is linear in the label: its derivative is the slope at a label that is larger than `x` by 1.
-        let of_target = || Fused::new(LOSS, SlopeOf).call((&both, &x, &x.add(&one)?));
+        let of_target = || Fused::new(LOSS, LabelOf).call((&both, &x));
         Ok(vec![
             ctx.needs(0).then(of_grad).transpose().nowhere()?,
             ctx.needs(1).then(of_input).transpose().nowhere()?,
@@ -181,6 +179,19 @@ impl Formula<3> for SlopeOf {
         f64: FloatOps<R>,
     {
         g * (x - y) / ((1.0 - x) * x).maximum(R::lit(LEAST_PRODUCT))
+    }
+}
+
+/// What its derivative for the label is in the second derivative, where PyTorch's bound is that of `f64`: `-g / (x (1 - x))`
+#[derive(Clone, Copy)]
+struct LabelOf;
+impl Formula<2> for LabelOf {
+    #[inline(always)]
+    fn eval<R: Real>(&self, [g, x]: [R; 2]) -> R
+    where
+        f64: FloatOps<R>,
+    {
+        -g / ((1.0 - x) * x).maximum(R::lit(1e-12))
     }
 }
 

@@ -1,10 +1,11 @@
 //! The mean squared error.
 
-use foldback_graph::{AsInput, Var};
+use foldback_graph::{AsInput, Fused, Var};
+use foldback_tensor::Here;
+use foldback_tensor::kernel::{FloatOps, Formula, Real};
 
 use super::{Reduction, expect_float, in_one_shape, weighted_mean};
 use crate::error::Result;
-use foldback_tensor::Here;
 
 const LOSS: &str = "mse_loss";
 
@@ -60,7 +61,21 @@ impl MSELoss {
             expect_float(LOSS, "the input", input)?;
         }
         let [input, target] = in_one_shape(LOSS, input, &target)?;
-        weighted_mean(LOSS, input.sub(&*target)?.square(), self.weight.as_ref(), self.reduction)
+        let squares = Fused::new(LOSS, SquareOf).call((&*input, &*target))?;
+        weighted_mean(LOSS, squares, self.weight.as_ref(), self.reduction)
+    }
+}
+
+/// `(x - t)^2`
+#[derive(Clone, Copy)]
+struct SquareOf;
+impl Formula<2> for SquareOf {
+    #[inline(always)]
+    fn eval<R: Real>(&self, [x, t]: [R; 2]) -> R
+    where
+        f64: FloatOps<R>,
+    {
+        (x - t).square()
     }
 }
 

@@ -105,6 +105,11 @@ impl Tensor {
         let mut shape: Shape = a.shape().clone();
         shape[a.rank() - 1] = b.dims()[b.rank() - 1];
         expect_expansion(op, "input", self.shape(), &shape)?;
+        if op == "addmm" && alpha.to_f64() == 0.0 {
+            // No times what may be infinite.
+            let rest = if beta.to_f64() == 0.0 { Ok(self.zeros_like()) } else { self.mul(beta) };
+            return rest.and_then(|rest| rest.expand(&shape)?.try_contiguous()).map_err(|e| e.named(op));
+        }
         let product = a.matmul(b).map_err(|e| e.named(op))?;
         let result = match beta.to_f64() {
             0.0 => product.mul(alpha),

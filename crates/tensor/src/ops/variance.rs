@@ -5,15 +5,19 @@ use super::reduce::{Kept, expect_float};
 use crate::axes::{Over, keep};
 use crate::dtype::{DType, Element};
 use crate::error::{Here, Result};
-use crate::kernels::{FloatKernel, NumKernel};
+use crate::kernels::{BlockKernel, FloatKernel, NumKernel};
 use crate::task::{Read, Reduce};
 use crate::tensor::Tensor;
 
-/// Whether a mean of `f32` is so far from 0 that its rounding, of half a unit in the last place, shows in the sum of squares of what is left.
+/// Whether a sum of squares of what a mean leaves shows that it is of `f32`: because the mean is so far from 0 that its rounding, of half
+/// a unit in the last place, is seen in it, or because a square is beyond what the type holds.
 fn rounding_shows(mean: &Tensor, sum: &Tensor, count: usize) -> bool {
     let blocks = mean.as_block().and_then(f32::slice).zip(sum.as_block().and_then(f32::slice));
-    let far = |(&m, &s): (&f32, &f32)| f64::from(m).powi(2) * count as f64 > f64::from(s) * (1 << 22) as f64;
-    blocks.is_none_or(|(means, sums)| means.iter().zip(sums).any(far))
+    let shows = |(&m, &s): (&f32, &f32)| {
+        let (m, s) = (f64::from(m), f64::from(s));
+        m.powi(2) * count as f64 > s * (1 << 22) as f64 || !(1e-30..=1e30).contains(&s)
+    };
+    blocks.is_none_or(|(means, sums)| means.iter().zip(sums).any(shows))
 }
 
 impl Tensor {
@@ -47,25 +51,27 @@ impl Tensor {
         Ok(self.spread("var", &over.into(), correction.into()).here()?.0)
     }
 
-    /// The variance, and the mean with all axes kept, for an operation of that name.
+    /// The variance, or its root, and the mean with all axes kept, for an operation of that name.
     fn spread(&self, op: &'static str, over: &Over, correction: f64) -> Result<(Tensor, Tensor)> {
         expect_float(op, self)?;
         let kept = Kept::new(op, self, over)?;
         let mean = self.average(op, &keep(over))?;
-        let dtype = self.dtype();
-        let operands = [Read::Tensor(self, dtype), Read::Tensor(&mean, dtype)];
-        let sum =
-            kept.fold(Reduce::Sum, Some(&FloatKernel(f::SquaredDifference)), &operands, self.shape(), dtype)?;
-        let sum = if dtype == DType::F32 && rounding_shows(&mean, &sum, kept.count) {
-            // What is left of a rounded mean has a mean of its own.
-            let left = kept.fold(Reduce::Sum, Some(&NumKernel(f::Sub)), &operands, self.shape(), dtype)?;
-            sum.sub(left.square().div(kept.count as f64)?)?.maximum(0.0)?
-        } else {
-            sum
+        let sum_of = |kernel: &dyn BlockKernel, dtype| {
+            let operands = [Read::Tensor(self, dtype), Read::Tensor(&mean, dtype)];
+            kept.fold(Reduce::Sum, Some(kernel), &operands, self.shape(), dtype)
         };
+        let squares = |dtype| sum_of(&FloatKernel(f::SquaredDifference), dtype);
+        let mut sum = squares(self.dtype())?;
+        if self.dtype() == DType::F32 && rounding_shows(&mean, &sum, kept.count) {
+            // What is left of a rounded mean has a mean of its own.
+            let left = sum_of(&NumKernel(f::Sub), DType::F64)?;
+            sum = squares(DType::F64)?.sub(left.square().div(kept.count as f64)?)?.maximum(0.0)?;
+        }
         // Of no elements it is NaN, also where the correction would leave something to divide by.
         let count = if kept.count == 0 { 0.0 } else { kept.count as f64 - correction };
-        Ok((sum.div(count.max(0.0))?, mean))
+        let var = sum.div(count.max(0.0))?;
+        let spread = if op == "std" { var.sqrt() } else { var };
+        Ok((spread.to(self.dtype()), mean))
     }
 
     /// The standard deviation over `axes`: the square root of [`Self::var`].
@@ -95,7 +101,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn std_with(&self, over: impl Into<Over>, correction: impl Into<f64>) -> Result<Tensor> {
-        Ok(self.spread("std", &over.into(), correction.into()).here()?.0.sqrt())
+        Ok(self.spread("std", &over.into(), correction.into()).here()?.0)
     }
 
     /// The variance and the mean over `axes`: `(var, mean)`, as [`Self::var`] and [`Self::mean`].
@@ -141,6 +147,7 @@ impl Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tensor;
 
     /// A mean of `f32` is rounded to a sixteenth at a million: the variance is that of the numbers all the same.
     #[test]
@@ -171,5 +178,19 @@ mod tests {
             assert!(empty.isnan().all(..).unwrap().item_as::<bool>().unwrap(), "{correction}: {empty}");
         }
         assert!(Tensor::full([3], f32::INFINITY).var(..).unwrap().item().unwrap().is_nan());
+    }
+
+    /// Squares beyond what `f32` holds are sums of `f64`, and so is the root.
+    #[test]
+    fn large_and_small_numbers_have_a_deviation() {
+        for size in [1e30, 1e-30] {
+            let x = Tensor::from_vec(vec![size, -size], 2).unwrap().to(DType::F32);
+            let found = x.std(..).unwrap().item().unwrap() / size;
+            assert!((found - 2f64.sqrt()).abs() < 1e-6, "{found}");
+        }
+        // Beside a column of equal numbers.
+        let x = tensor![[1e30, 2.0], [-1e30, 2.0], [1e30, 2.0]];
+        assert_eq!(x.var(0).unwrap(), tensor![f32::INFINITY, 0.0]);
+        assert_eq!(x.var_mean(0).unwrap().0, tensor![f32::INFINITY, 0.0]);
     }
 }
