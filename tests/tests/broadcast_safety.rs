@@ -101,7 +101,7 @@ const MEANT: &[(&str, Program)] = &[
 const UNMEANT: &[(&str, Program)] = &[
     ("outputs of a layer against a list of targets", || {
         let layer = nn::Linear::new(3, 1);
-        layer.forward(&data(&[8, 3]))?.sub(data(&[8]))?.square().mean(..)
+        layer.forward(data(&[8, 3]))?.sub(data(&[8]))?.square().mean(..)
     }),
     ("a list of targets against outputs", || data(&[8]).sub(&data(&[8, 3]).matmul(data(&[3, 1]))?)),
     ("a weight per sample that came as a column", || data(&[6, 1]).mul(data(&[6]))),
@@ -268,7 +268,7 @@ fn no_layer_and_no_loss_broadcasts_what_nobody_meant() -> Result<()> {
             loss::binary_cross_entropy_with_logits(&out, &target)?,
             loss::binary_cross_entropy(out.sigmoid(), &target)?,
             loss::kl_div(out.sigmoid().ln(), &target)?,
-            loss::cross_entropy(&model.forward(&data(&[n, n]))?, Tensor::zeros_with([n], DType::I64))?,
+            loss::cross_entropy(&model.forward(data(&[n, n]))?, Tensor::zeros_with([n], DType::I64))?,
             loss::BCEWithLogitsLoss::new().pos_weight(Tensor::ones([1])).forward(&out, &target)?,
         ] {
             loss.backward_with(Backward::new().retain_graph(true))?;

@@ -201,9 +201,9 @@ fn nested() {
             y.mul(Tensor::rand(16))?.tanh().sum(..)
         };
         let y = if wrapped { checkpoint(outer, &x) } else { outer(&x) }.unwrap();
-        let after = (Tensor::rand(2), dropout.forward(&Tensor::ones(16)).unwrap().value());
+        let after = (Tensor::rand(2), dropout.forward(Tensor::ones(16)).unwrap().value());
         y.backward().unwrap();
-        let drawn = (Tensor::rand(2), dropout.forward(&Tensor::ones(16)).unwrap().value());
+        let drawn = (Tensor::rand(2), dropout.forward(Tensor::ones(16)).unwrap().value());
         (bits(y.value()), grads(&[x, w]), after, drawn)
     };
     assert_eq!(run(false), run(true));
@@ -217,9 +217,9 @@ fn the_same_random_numbers_again() {
         let dropout = Arc::new(if seeded { Dropout::new(0.5).seed(1) } else { Dropout::new(0.5) });
         let x = Tensor::ones(64).requires_grad();
         let layer = dropout.clone();
-        let f = move |x: &Var| layer.forward(&layer.forward(&x.exp())?);
+        let f = move |x: &Var| layer.forward(&layer.forward(x.exp())?);
         let y = if wrapped { checkpoint(f, &x) } else { f(&x) }.unwrap();
-        let between = dropout.forward(&Tensor::ones(8)).unwrap().value();
+        let between = dropout.forward(Tensor::ones(8)).unwrap().value();
         // In another thread, whose generator is another.
         std::thread::scope(|s| s.spawn(|| y.sum(..).unwrap().backward().unwrap()).join().unwrap());
         (bits(y.value()), grads(&[x]), between, Tensor::rand(3))

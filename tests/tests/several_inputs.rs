@@ -96,7 +96,7 @@ fn an_encoder_with_a_decoder() {
     }
     // What comes later in the target is not seen.
     let other = tensor![[0, 1, 8], [3, 4, 8]; i64];
-    let z = model.forward(&source, &Var::from(other)).unwrap().value();
+    let z = model.forward(&source, Var::from(other)).unwrap().value();
     assert_eq!(y.value().narrow(1, 0, 2).unwrap(), z.narrow(1, 0, 2).unwrap());
     assert_ne!(y.value(), z);
     // Names, copies, loading, errors.
@@ -125,7 +125,7 @@ fn a_mask_that_may_be_absent() {
     let x = Tensor::randn([2, 3, 4]);
     let mask = Tensor::ones([3, 3]).tril().bool();
     let (_, free) = layer.forward(&x, None).unwrap();
-    let (_, masked) = layer.forward(&Var::from(&x), Some(&mask)).unwrap();
+    let (_, masked) = layer.forward(Var::from(&x), Some(&mask)).unwrap();
     assert!(free.amin(..).unwrap().item().unwrap() > 0.0);
     assert_eq!(masked.value().triu_with(1).unwrap(), Tensor::zeros([2, 3, 3]));
     let summary = Summary::of(&layer, |layer| layer.forward(&x, Some(&mask))).unwrap();
@@ -167,13 +167,13 @@ fn state_goes_in_and_comes_out() {
     let model = Remembering { network: LSTM::new(2, 3), head: Linear::new(3, 1) };
     let x = Tensor::randn([6, 4, 2]); // [steps, batch, features]
     let (whole, _) = model.forward(&x, None).unwrap();
-    let (first, state) = model.forward(&x.narrow(0, 0, 2).unwrap(), None).unwrap();
-    let (second, (h, c)) = model.forward(&x.narrow(0, 2, 4).unwrap(), Some(&state)).unwrap();
+    let (first, state) = model.forward(x.narrow(0, 0, 2).unwrap(), None).unwrap();
+    let (second, (h, c)) = model.forward(x.narrow(0, 2, 4).unwrap(), Some(&state)).unwrap();
     assert_close!(Var::cat([&first, &second], 0).unwrap(), whole.value());
     assert_eq!((h.shape(), c.shape()), (&[1, 4, 3].into(), &[1, 4, 3].into()));
     // The gradient goes through the state, or ends where it is detached.
     let passed = |state: &Memory| {
-        let (y, _) = model.forward(&x.narrow(0, 2, 4).unwrap(), Some(state)).unwrap();
+        let (y, _) = model.forward(x.narrow(0, 2, 4).unwrap(), Some(state)).unwrap();
         grad(y.sum(..).unwrap(), &model.network.parameters()).unwrap()
     };
     let (through, ended) = (passed(&state), passed(&(state.0.detach(), state.1.detach())));
@@ -185,6 +185,6 @@ fn state_goes_in_and_comes_out() {
     assert_eq!(paths, ["", "0", "0.0", "0.0.network", "0.0.head", "1"]);
     assert_eq!(summary.layers[3].outputs, [[6, 4, 3], [1, 4, 3], [1, 4, 3]]);
     assert_eq!(summary.layers[3].flops, 2 * 6 * 4 * (2 + 3) * 12);
-    let e = model.forward(&Tensor::ones([6, 4, 5])).unwrap_err().with_location(None).to_string();
+    let e = model.forward(Tensor::ones([6, 4, 5])).unwrap_err().with_location(None).to_string();
     assert!(e.starts_with("0.0.network: lstm: "), "{e}");
 }

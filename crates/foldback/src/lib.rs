@@ -213,8 +213,8 @@ pub mod nn {
     /// Makes the function of a module take tensors as well as variables, and its errors name the layer.
     ///
     /// It stands over an `impl` block with a function `forward`, of any number of inputs and any `Result`. Each parameter of
-    /// type `&Var` becomes `&dyn Value`, which `&Var` and `&Tensor` turn into; parameters of other types (`Option<&Var>`
-    /// too) stay as they are, and so do other functions of the block. A function of one variable makes the struct a `Layer`.
+    /// type `&Var` becomes `impl Value`: a variable or a tensor, by value or by reference; so do those of other methods of the
+    /// block. Parameters of other types (`Option<&Var>` too) stay as they are. A function of one variable makes the struct a `Layer`.
     /// A crate that is imported under another name says so: `#[forward(crate = "path")]`.
     ///
     /// ```

@@ -1,8 +1,9 @@
 //! The code that `#[forward]` writes.
 //!
-//! The function that the user wrote keeps its body under another name. The one that is called turns what it is given into
+//! The function `forward` that the user wrote keeps its body under another name. The one that is called turns what it is given into
 //! variables, tells a summary that the layer was called, and adds the layer's path to errors. The operations inside belong to the lines of the user's function, unless it is
-//! `#[track_caller]`. A function of one variable is a `Layer`, too; its inherent method goes before that of the trait.
+//! `#[track_caller]`. A function of one variable is a `Layer`, too; its inherent method goes before that of the trait. The other methods
+//! of the block only turn what they are given into variables.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
@@ -34,6 +35,11 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream, default_crate: &
     let ImplItem::Fn(own) = item.items.remove(at) else { unreachable!("a function was looked for") };
     let (called, inputs) = called(&own, &nn)?;
     let layer = is_layer(&own, &inputs).then(|| layer_impl(&item, &own, &nn));
+    for other in &mut item.items {
+        if let ImplItem::Fn(other) = other {
+            take_values(other, &nn);
+        }
+    }
     item.items.insert(at, ImplItem::Fn(renamed(own)));
     item.items.insert(at, ImplItem::Verbatim(called));
     Ok(quote! { #item #layer })
@@ -64,14 +70,14 @@ fn called(own: &ImplItemFn, nn: &Path) -> Result<(TokenStream, Vec<Input>)> {
         };
         let variable = is_variable(ty);
         if variable {
-            **ty = parse_quote!(&dyn #nn::Value);
+            **ty = parse_quote!(impl #nn::Value);
         }
         **pat = parse_quote!(#name);
         inputs.push(Input { name, variable });
     }
     let variables = inputs.iter().filter(|i| i.variable).map(|i| {
         let name = &i.name;
-        quote! { let #name = #nn::Value::as_var(#name); }
+        quote! { let #name = #nn::Value::as_var(&#name); }
     });
     let passed =
         inputs.iter().map(|Input { name, variable }| if *variable { quote!(&#name) } else { quote!(#name) });
@@ -95,6 +101,27 @@ fn called(own: &ImplItemFn, nn: &Path) -> Result<(TokenStream, Vec<Input>)> {
         }
     };
     Ok((code, inputs))
+}
+
+/// Makes a method take tensors, too, where it asks for `&Var`.
+fn take_values(method: &mut ImplItemFn, nn: &Path) {
+    if method.sig.receiver().is_none() {
+        return;
+    }
+    for argument in &mut method.sig.inputs {
+        let FnArg::Typed(PatType { pat, ty, .. }) = argument else { continue };
+        let (Pat::Ident(own), true) = (&**pat, is_variable(ty)) else { continue };
+        let (own, name) = (own.clone(), own.ident.clone());
+        **ty = parse_quote!(impl #nn::Value);
+        **pat = parse_quote!(#name);
+        let given = method.block.clone();
+        // A borrow of its own, so that the body has what it asked for.
+        method.block = parse_quote!({
+            let #name = #nn::Value::as_var(&#name);
+            let #own: &#nn::Var = &#name;
+            #given
+        });
+    }
 }
 
 /// The function that the user wrote.
@@ -183,7 +210,7 @@ mod tests {
         });
         let code = code.unwrap();
         assert!(is_layer(&code) && code.contains("Self : :: foldback_nn :: Module"), "{code}");
-        assert!(code.contains("pub fn forward (& self , x : & dyn :: foldback_nn :: Value)"), "{code}");
+        assert!(code.contains("pub fn forward (& self , x : impl :: foldback_nn :: Value)"), "{code}");
         assert!(code.contains("fn __forward (& self , x : & nn :: Var)"), "{code}");
         assert_eq!(code.matches("Doc.").count(), 1);
         for signature in [
@@ -208,7 +235,7 @@ mod tests {
             }
         });
         let code = code.unwrap();
-        let called = "x : & dyn :: foldback_nn :: Value , mask : Option < & Var > , input_2 : (usize , f64) , y : & 'a Var";
+        let called = "x : impl :: foldback_nn :: Value , mask : Option < & Var > , input_2 : (usize , f64) , y : & 'a Var";
         assert!(code.contains(called), "{code}");
         assert!(code.contains("__forward (& x , mask , input_2 , y)"), "{code}");
     }

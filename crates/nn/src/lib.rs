@@ -124,12 +124,12 @@ pub use foldback_nn_derive::Module;
 /// Makes the function of a module take tensors as well as variables, and its errors name the layer.
 ///
 /// It stands over an `impl` block with a function `forward`, of any number of inputs and any `Result`:
-/// - Each parameter of type `&Var` becomes `&dyn Value`, which `&Var` and `&Tensor` turn into; inside the function it is a
-///   `&Var` still. Parameters of other types stay as they are.
+/// - Each parameter of type `&Var` becomes `impl Value`: a variable or a tensor, by value or by reference; inside the function it
+///   is a `&Var` still. Parameters of other types stay as they are.
 /// - An error says where in the model it happened: `decoder.0: linear: ...`.
 /// - A function of one variable, `fn forward(&self, x: &Var) -> Result<Var>`, makes the struct a [`Layer`], too.
 ///
-/// Other functions in the block stay as they are. `#[forward(crate = "path")]` names this crate where it was imported under
+/// Other methods in the block take such values, too, and else stay as they are. `#[forward(crate = "path")]` names this crate where it was imported under
 /// another name.
 ///
 /// ```

@@ -3,7 +3,7 @@
 #[cfg(feature = "safetensors")]
 use std::path::Path;
 
-use foldback_graph::Var;
+use foldback_graph::{AsInput, Var};
 use foldback_tensor::{DType, Here, StateDict, refuse};
 
 use crate::buffer::Buffer;
@@ -144,7 +144,7 @@ pub trait Module {
     /// # Ok::<(), foldback_nn::Error>(())
     /// ```
     #[track_caller]
-    fn with_parameters<N: AsRef<str>, V: Into<Var>>(
+    fn with_parameters<N: AsRef<str>, V: AsInput>(
         &self,
         parameters: impl IntoIterator<Item = (N, V)>,
     ) -> Result<Self>
@@ -152,7 +152,7 @@ pub trait Module {
         Self: Sized,
     {
         let given =
-            parameters.into_iter().map(|(name, var)| (name.as_ref().to_owned(), var.into())).collect();
+            parameters.into_iter().map(|(name, var)| (name.as_ref().to_owned(), var.to_var())).collect();
         Ok(self.copy_parts(&mut Copies::given(state::pairs(&Through(self), given).here()?)))
     }
 

@@ -113,7 +113,11 @@ impl Shared {
                 let mut found = Vec::with_capacity(list.len());
                 for (at, var) in list.iter().enumerate() {
                     match self.vars.iter().position(|own| own.is_same(var)) {
-                        None => return refused(format!("number {at} is not a parameter of the optimiser")),
+                        None => {
+                            return refused(format!(
+                                "number {at} is not a parameter of the optimiser: give all to `new`, a group is some of them"
+                            ));
+                        }
                         Some(i) if !is_free(&i) || found.contains(&i) => {
                             return refused(format!("number {at} is in a group already"));
                         }

@@ -162,13 +162,13 @@ fn graphs() -> Vec<String> {
 fn models() -> Vec<String> {
     let (w, ids) = (tensor![1.0, 2.0].requires_grad(), tensor![0, 2; i64]);
     said! {
-        Linear::new(3, 2).forward(&of(&[2, 4]));
-        Linear::new(3, 2).forward(&of(&[2, 3]).double());
-        Linear::new(3, 2).dtype(DType::F64).forward(&of(&[2, 3]));
-        Linear::new(3, 2).forward(&Tensor::zeros_with([2, 3], DType::I64));
-        Sequential::new().then(Linear::new(2, 8)).then(Linear::new(4, 1)).forward(&of(&[1, 2]));
-        Sequential::new().then(Linear::new(2, 8)).then(Linear::new(8, 1)).forward(&of(&[1, 2]).double());
-        GELU.forward(&Tensor::zeros_with([2, 3], DType::I64));
+        Linear::new(3, 2).forward(of(&[2, 4]));
+        Linear::new(3, 2).forward(of(&[2, 3]).double());
+        Linear::new(3, 2).dtype(DType::F64).forward(of(&[2, 3]));
+        Linear::new(3, 2).forward(Tensor::zeros_with([2, 3], DType::I64));
+        Sequential::new().then(Linear::new(2, 8)).then(Linear::new(4, 1)).forward(of(&[1, 2]));
+        Sequential::new().then(Linear::new(2, 8)).then(Linear::new(8, 1)).forward(of(&[1, 2]).double());
+        GELU.forward(Tensor::zeros_with([2, 3], DType::I64));
         Dropout::try_new(1.5);
         mse_loss(of(&[4, 1]), of(&[4]));
         mse_loss(of(&[4]), of(&[4, 1]));

@@ -164,7 +164,7 @@ fn second_derivatives_for_labels_of_certain_probabilities() {
     let t = tensor![0.25, 0.25, 0.25; f64].requires_grad();
     let y = BCELoss::new().reduction(Reduction::Sum).forward(&x, &t).unwrap();
     let slopes = grad_with(&y, &x, Backward::new().create_graph(true)).unwrap();
-    assert_eq!(grad(&slopes.sum(..).unwrap(), &t).unwrap().value(), tensor![-1e12, -1e12, -4.0; f64]);
+    assert_eq!(grad(slopes.sum(..).unwrap(), &t).unwrap().value(), tensor![-1e12, -1e12, -4.0; f64]);
 }
 
 /// No seed is no gradient, however steep the logarithm; nothing times an infinite product is not added.

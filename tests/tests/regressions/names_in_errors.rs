@@ -153,7 +153,7 @@ fn what_a_function_returns_is_counted_under_its_name() {
         assert!(e.starts_with(&format!("returning: {text}")), "{e}");
     }
     let seeds = (&x * 2.0).backward_with(Backward::new().seeds(&[&x, &x])).unwrap_err();
-    assert_eq!(seeds.with_location(None).to_string(), "expected 1 seed, one per output, got 2");
+    assert_eq!(seeds.with_location(None).to_string(), "backward: expected 1 seed, one per output, got 2");
 }
 
 #[test]

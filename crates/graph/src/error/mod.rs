@@ -114,7 +114,7 @@ pub enum GraphFacts {
     },
     /// `backward` on something other than a single number, without a seed.
     #[error(
-        "backward: grad can be implicitly created only for scalar outputs: this one has shape {shape}; reduce it, with sum(..) or mean(..), or pass a seed with backward_with"
+        "backward: grad can be implicitly created only for scalar outputs: this one has shape {shape}; reduce it, with sum(..) or mean(..), or pass a seed: backward_with(&seed), or Backward::new().seed(..) for grad_with"
     )]
     NotScalar {
         /// the shape of the root
@@ -122,7 +122,7 @@ pub enum GraphFacts {
     },
     /// A root that no tracked variable contributed to.
     #[error(
-        "backward: output {index} does not require grad and does not have a recorded operation: it was detached, made of tensors without requires_grad(), or made inside no_grad, a hook or a Function's backward (enable_grad records there); or it is a gradient, which has a history only with create_graph(true)"
+        "backward: output {index} does not require grad and does not have a recorded operation: it was detached, made of tensors without requires_grad(), by way of a comparison, a place (argmax) or a cast to integers, which have no derivative, or made inside no_grad, a hook or a Function's backward (enable_grad records there); or it is a gradient, which has a history only with create_graph(true)"
     )]
     NoGraph {
         /// which root

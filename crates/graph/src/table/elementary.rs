@@ -64,7 +64,7 @@ pointwise! {
     /// # Errors
     /// For integers and `bool`.
     pub fn gelu, try_gelu(a) -> Var = a.try_gelu();
-        d a: |g, a| g * slope(Gelu, R::lit(1.0), a);
+        d a: |g, a| slope(Gelu, g, a);
         check(Any);
 
     /// [`Var::gelu`](Self::gelu) by its tanh approximation, from the same paper.

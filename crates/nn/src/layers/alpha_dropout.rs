@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn whole_channels_go() {
-        let y = FeatureAlphaDropout::new(0.5).seed(1).forward(&Tensor::ones([10, 10, 2, 2])).unwrap().value();
+        let y = FeatureAlphaDropout::new(0.5).seed(1).forward(Tensor::ones([10, 10, 2, 2])).unwrap().value();
         assert_eq!(y.amax([2, 3]).unwrap(), y.amin([2, 3]).unwrap());
         assert_ne!(y.amax(..).unwrap(), y.amin(..).unwrap());
     }
@@ -119,7 +119,7 @@ mod tests {
     fn refusals() {
         assert!(AlphaDropout::try_new(1.5).is_err() && FeatureAlphaDropout::try_new(f64::NAN).is_err());
         let text = |r: Result<Var>| r.unwrap_err().with_location(None).to_string();
-        let e = text(FeatureAlphaDropout::new(0.5).forward(&Tensor::ones(3)));
+        let e = text(FeatureAlphaDropout::new(0.5).forward(Tensor::ones(3)));
         assert_eq!(e, "feature_alpha_dropout: expected an input of shape [n, c, ..], found [3]");
         assert!(AlphaDropout::new(0.5).forward(&tensor![1; i64]).is_err());
         assert!(AlphaDropout::new(1.0).forward(&tensor![1; i64]).is_err());

@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn the_rank_is_named() {
-        let e = BatchNorm2d::new(2).forward(&Tensor::ones([2, 2])).unwrap_err().with_location(None);
+        let e = BatchNorm2d::new(2).forward(Tensor::ones([2, 2])).unwrap_err().with_location(None);
         assert_eq!(e.to_string(), "batch_norm2d: expected an input of shape [n, c, h, w], found [2, 2]");
     }
 

@@ -83,7 +83,7 @@ mod tests {
         y.sum(..).unwrap().backward().unwrap();
         assert_eq!(x.grad().unwrap(), y.value());
         assert_eq!(
-            Dropout1d::new(1.0).forward(&x.narrow(3, 0, 1).unwrap().squeeze(3).unwrap()).unwrap().value(),
+            Dropout1d::new(1.0).forward(x.narrow(3, 0, 1).unwrap().squeeze(3).unwrap()).unwrap().value(),
             Tensor::zeros([40, 50, 2])
         );
     }
@@ -91,12 +91,12 @@ mod tests {
     #[test]
     fn refusals() {
         assert!(Dropout1d::try_new(1.5).is_err() && Dropout2d::try_new(f64::NAN).is_err());
-        let e = Dropout1d::new(0.5).forward(&Tensor::ones(3)).unwrap_err().with_location(None).to_string();
+        let e = Dropout1d::new(0.5).forward(Tensor::ones(3)).unwrap_err().with_location(None).to_string();
         assert_eq!(e, "dropout1d: expected an input of shape [n, c, l] or [c, l], found [3]");
         let mut layer = Dropout2d::new(0.5);
         layer.eval();
         assert!(
-            layer.forward(&Tensor::ones([1, 2, 3, 4])).is_ok() && layer.forward(&Tensor::ones(3)).is_err()
+            layer.forward(Tensor::ones([1, 2, 3, 4])).is_ok() && layer.forward(Tensor::ones(3)).is_err()
         );
     }
 }

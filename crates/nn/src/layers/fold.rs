@@ -228,10 +228,10 @@ mod tests {
             assert!(text(layer.forward(&x)).starts_with(words), "{words}");
         }
         assert!(Unfold::new(2).padding(1 << 50).forward(&x).is_err());
-        assert!(text(Unfold::new(2).forward(&Tensor::ones([3, 4]))).contains("[n, c, h, w] or [c, h, w]"));
+        assert!(text(Unfold::new(2).forward(Tensor::ones([3, 4]))).contains("[n, c, h, w] or [c, h, w]"));
         let fold = Fold::new((3, 4), 2);
         for shape in [vec![4], vec![4, 5], vec![3, 6], vec![1, 1, 4, 6]] {
-            let e = text(fold.forward(&Tensor::ones(shape)));
+            let e = text(fold.forward(Tensor::ones(shape)));
             assert!(
                 e.starts_with("fold: expected an input of shape [n, c * 4, 6] or [c * 4, 6], found"),
                 "{e}"
@@ -239,10 +239,10 @@ mod tests {
         }
         let big = 1 << 40;
         for layer in [Fold::new(big, 1), Fold::new(big, big), Fold::new(big, 1).stride(big)] {
-            let e = text(layer.forward(&Tensor::ones([1, 1])));
+            let e = text(layer.forward(Tensor::ones([1, 1])));
             assert!(e.starts_with("fold: the width of the padded images = "), "{e}");
         }
         assert!(Fold::new(usize::MAX, 2).forward(&x).is_err() && Fold::new(1, 2).forward(&x).is_err());
-        assert_eq!(fold.forward(&Tensor::ones([0, 8, 6])).unwrap().shape(), [0, 2, 3, 4]);
+        assert_eq!(fold.forward(Tensor::ones([0, 8, 6])).unwrap().shape(), [0, 2, 3, 4]);
     }
 }

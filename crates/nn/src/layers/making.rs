@@ -372,9 +372,9 @@ mod tests {
         assert_eq!(mean(&clone), mean(&layer));
         assert_eq!(mean(&copy), Tensor::zeros(2));
         copy.eval();
-        assert_eq!(copy.forward(&Tensor::ones([1, 2])).unwrap().shape(), [1, 2]);
+        assert_eq!(copy.forward(Tensor::ones([1, 2])).unwrap().shape(), [1, 2]);
         // The others are in training, where one example has no variance.
-        assert!(clone.forward(&Tensor::ones([1, 2])).is_err());
+        assert!(clone.forward(Tensor::ones([1, 2])).is_err());
     }
 
     #[test]

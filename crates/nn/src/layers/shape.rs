@@ -307,14 +307,14 @@ mod tests {
             "unflatten: expected an input of shape whose axis -3 is the product of [2], found [2, 6]"
         );
         assert_eq!(Unflatten::new(-1, [2, -1]).forward(&x).unwrap().shape(), [2, 2, 3]);
-        assert_eq!(Unflatten::new(0, [-1]).forward(&Tensor::ones([0, 3])).unwrap().shape(), [0, 3]);
+        assert_eq!(Unflatten::new(0, [-1]).forward(Tensor::ones([0, 3])).unwrap().shape(), [0, 3]);
     }
 
     #[test]
     fn channels_that_are_not_divided() {
         for (groups, shape) in [(0, vec![1, 4, 2]), (3, vec![1, 4, 2]), (2, vec![1, 4])] {
             let e =
-                ChannelShuffle::new(groups).forward(&Tensor::ones(shape)).unwrap_err().with_location(None);
+                ChannelShuffle::new(groups).forward(Tensor::ones(shape)).unwrap_err().with_location(None);
             assert!(
                 e.to_string().starts_with("channel_shuffle: expected an input of shape [n, c, ..] with"),
                 "{e}"

@@ -270,10 +270,55 @@ fn inputs_of_every_kind() {
     let expected = model.forward(&tensor).unwrap().value();
     let var = tensor.clone().requires_grad();
     let borrowed: (&Var, &foldback_tensor::Tensor) = (&var, &tensor);
-    for y in [model.forward(&var), model.forward(&borrowed.0), model.forward(&borrowed.1)] {
+    for y in [model.forward(&var), model.forward(borrowed.0), model.forward(borrowed.1)] {
         assert_eq!(y.unwrap().value(), expected);
     }
     assert!(OfTwo { two: Two::new() }.forward(&(&var * 2.0)).is_err());
+    // By value as well.
+    for y in [model.forward(var.clone()), model.forward(tensor.clone()), model.forward(&var * 1.0)] {
+        assert_eq!(y.unwrap().value(), expected);
+    }
+    let layer: &dyn Layer = &model;
+    assert_eq!(layer.forward(&tensor).unwrap().value(), expected);
+}
+
+#[derive(Module)]
+struct Coder {
+    down: Linear,
+    up: Linear,
+}
+
+#[forward]
+impl Coder {
+    fn new() -> Coder {
+        Coder { down: Linear::new(2, 1), up: Linear::new(1, 2) }
+    }
+
+    fn encode(&self, x: &Var) -> Result<Var> {
+        self.down.forward(self.down.forward(x).map(|_| x)?)
+    }
+
+    fn decode(&self, mut code: &Var, times: usize) -> Result<Var> {
+        let doubled = code * 2.0;
+        if times == 2 {
+            code = &doubled;
+        }
+        self.up.forward(code)
+    }
+
+    fn forward(&self, x: &Var) -> Result<Var> {
+        self.decode(self.encode(x)?, 1)
+    }
+}
+
+#[test]
+fn other_methods_take_values_too() {
+    let (model, x) = (Coder::new(), tensor![1.0, 2.0]);
+    let code = model.encode(&x).unwrap();
+    let y = model.forward(x.clone()).unwrap().value();
+    assert_eq!(model.decode(&code, 1).unwrap().value(), y);
+    assert_eq!(model.decode(code.value(), 1).unwrap().value(), y);
+    assert_eq!(model.decode(&code, 2).unwrap().value(), model.decode(&code * 2.0, 1).unwrap().value());
 }
 
 fn message(model: &Outer<Linear, 2>) -> String {

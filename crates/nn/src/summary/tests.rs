@@ -68,7 +68,7 @@ layer       type        output            parameters  FLOPs  keeps
 178 parameters, 178 of them trainable; 1,728 FLOPs; keeps 624 B for the backward pass";
     assert_eq!(summary.to_string(), text, "{summary}");
     assert_eq!(summary.layers[0].saved_bytes, summary.saved_bytes);
-    let graph = net.forward(&Tensor::ones([3, 4])).unwrap().graph().unwrap();
+    let graph = net.forward(Tensor::ones([3, 4])).unwrap().graph().unwrap();
     assert_eq!(graph.saved_bytes(), summary.saved_bytes);
 }
 

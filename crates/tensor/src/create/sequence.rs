@@ -21,6 +21,14 @@ impl Interval {
         Interval { start: start.into(), end: end.into() }
     }
 
+    /// Both ends, if they are integers.
+    pub(crate) fn integers(self) -> Option<Range<i64>> {
+        match (self.start, self.end) {
+            (Scalar::I64(start), Scalar::I64(end)) => Some(start..end),
+            _ => None,
+        }
+    }
+
     fn dtype(self) -> DType {
         match (self.start, self.end) {
             (Scalar::F64(_), _) | (_, Scalar::F64(_)) => DType::F32,

@@ -140,7 +140,9 @@ pub(super) fn fitting(operand: &str, expected: &Shape, found: &Shape) -> &'stati
         "key" => "keys and queries have one size in their last axis",
         "value" => "there is one for each key",
         _ if expected.numel() == found.numel() => "reshape it",
-        "weight" | "bias" | "mean" | "var" => "there is a number for each channel or feature; make it, or its layer, for as many",
+        "weight" | "bias" | "mean" | "var" => {
+            "there is a number for each channel or feature; make it, or its layer, for as many"
+        }
         "weights" | "repeats" => "there is one for each element",
         _ => "no other shape fits",
     }

@@ -1,8 +1,7 @@
 //! The constructors of random tensors, on `Tensor` and on `Generator`.
 
-use std::ops::Range;
-
 use super::{DEFAULT, Generator, make};
+use crate::create::Interval;
 use crate::dtype::DType;
 use crate::error::{Here, Result, or_panic};
 use crate::shape::Shape;
@@ -137,12 +136,13 @@ constructors! {
     errors "`Parameter` unless `p` lies in `0..=1`, `TooLarge`.";
     example "bernoulli_with([3], 1.0, DType::Bool)", "assert_eq!(t.dtype(), DType::Bool);";
 
-    /// Integers spread evenly over a range, in `I64`; every one is exactly as likely as any other.
+    /// Integers spread evenly over a range of any integers, in `I64`; every one is exactly as likely as any other. A number is the
+    /// end of a range from 0.
     ///
     /// Source: Lemire, "Fast random integer generation in an interval" (2019): a product's high half, and another try
     /// in the rare case that the low half would favour some.
-    randint, try_randint(range: Range<i64>, shape: impl Into<Shape>) = randint(range, shape);
-    errors "`Parameter` if the range is empty, `TooLarge`.";
+    randint, try_randint(range: impl Into<Interval>, shape: impl Into<Shape>) = randint(range, shape);
+    errors "`Parameter` if the range is empty or one of floats, `TooLarge`.";
     example "randint(0..10, [5])", "assert!(t.to_vec::<i64>().unwrap().iter().all(|v| (0..10).contains(v)));\n# let _ = DType::F32;";
 
     /// The numbers `0 .. n` in random order, in `I64`; every order is as likely as any other.

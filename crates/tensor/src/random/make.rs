@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::{Law, Reserve};
+use crate::create::Interval;
 use crate::dtype::DType;
 use crate::error::{Result, TensorFacts, refuse};
 use crate::shape::Shape;
@@ -86,10 +87,13 @@ pub(super) fn bernoulli(
 
 pub(super) fn randint(
     reserve: Reserve<'_>,
-    Range { start: low, end: high }: Range<i64>,
+    range: impl Into<Interval>,
     shape: impl Into<Shape>,
 ) -> Result<Tensor> {
     let op = "randint";
+    let Some(Range { start: low, end: high }) = range.into().integers() else {
+        return refuse(parameter(op, "range", "one of floats", "a range of integers"));
+    };
     if low >= high {
         return refuse(parameter(op, "range", format!("{low}..{high}"), "a range that is not empty"));
     }

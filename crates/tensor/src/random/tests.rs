@@ -179,6 +179,10 @@ fn bad_arguments_are_refused() {
     assert!(parameter(g.try_normal([2], 0.0, -1.0)));
     assert!(parameter(g.try_normal([2], 0.0, f64::NAN)));
     assert!(parameter(g.try_randint(3..3, [2])));
+    assert!(parameter(g.try_randint(0.0..3.0, [2])));
+    let (of_sizes, of_a_number) =
+        (Generator::new(1).randint(0..3usize, [9]), Generator::new(1).randint(3, [9]));
+    assert_eq!(of_sizes, of_a_number);
     assert!(refused!(g.try_rand_with([2], DType::I64), TensorFacts::DTypeUnsupported { op: "rand", .. }));
     assert!(refused!(g.try_randn_with([2], DType::Bool), TensorFacts::DTypeUnsupported { op: "randn", .. }));
     assert!(refused!(g.try_rand([usize::MAX, 2]), TensorFacts::TooLarge { .. }));

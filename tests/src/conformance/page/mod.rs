@@ -150,8 +150,9 @@ fn in_place() -> String {
     }
     items.sort();
     format!(
-        "\n## In place\n\nEach returns `Result<&mut Self>`, so that `m.mul_(0.9)?.add_(&g)?` is one line. On a `Var` the handle is rebound to \
-         a new value; a leaf that requires a gradient refuses outside `no_grad`. After an arrow stand the names that they have \
+        "\n## In place\n\nEach returns `Result<&mut Self>`, so that `m.mul_(0.9)?.add_(&g)?` is one line. A `Var` that \
+         is a result stands for the new value then, and its other handles for the old one. A leaf is written inside `no_grad`, and all its \
+         handles see it; outside it refuses. After an arrow stand the names that they have \
          here.\n\n{}.\n",
         items.join(", ")
     )

@@ -18,9 +18,9 @@ lines! {
     "nn.Sequential(a, b)": sequential![Linear::new(2, 3), ReLU]; ""
     "nn.ModuleList(layers)": vec![layer.clone()]; "a field that is a `Vec` of layers, or of `Box<dyn Layer>`"
     "nn.Parameter(weight)": weight.requires_grad(); "a field that is a `Var`"
-    "self.register_buffer('mean', mean, persistent=False)": Buffer::new(mean).persistent(false); "a field that is a `Buffer`"
+    "self.register_buffer('mean', mean, persistent=False)": Buffer::new(mean).persistent(false); "a field that is a `Buffer`; `self.mean.value()` reads it"
     "model.train(), model.eval()": model.train(), model.eval(); "a field `training: bool` of a layer of one's own follows"
-    "model.parameters(), model.named_parameters()": model.parameters(), model.named_parameters(), model.named_parameters_matching("*.bias"); "lists; the last takes a pattern"
+    "model.parameters(), model.named_parameters()": model.parameters(), model.named_parameters(), model.named_parameters_matching("*.bias"); "lists of handles: `for mut p in model.parameters()` may write to them; the last takes a pattern"
     "model.requires_grad_(False)": model.requires_grad_(false), model.requires_grad_matching("0.*", false); "the second freezes what a pattern matches"
     "model.state_dict().keys()": model.state_dict().names(); ""
     "model.load_state_dict(state, strict=False)": model.load_state_dict(&state), model.load_state_dict_with(&state, false); "all or nothing, also where a shape differs; the second gives the report"
@@ -43,14 +43,14 @@ lines! {
     "utils.data.Subset(set, [0, 2])": Subset::new(set.clone(), [0, 2]), set.all(); "`all` is a whole dataset as one batch; datasets' methods want `use foldback::data::Dataset`"
     "utils.data.ConcatDataset([a, b])": ConcatDataset::new([set.clone(), set]); ""
     "utils.data.WeightedRandomSampler(weights, 100, replacement=False)": WeightedRandomSampler::new(weights, 100).replacement(false), SubsetRandomSampler::new([0, 2]); "`DataLoader::sampler` takes them; there is no `batch_sampler`"
-    "pandas.read_csv(path, header=None)": Csv::new().headers(false).open("a.csv"); "columns by name: `table.columns([\"a\", \"b\"])?`"
+    "pandas.read_csv(path, header=None)": Csv::new().headers(false).open("a.csv"); "columns by name: `table.columns([\"a\", \"b\"])?`; of text `table.labels(\"kind\")?`"
 }
 
 lines! {
     /// Optimisers, schedules, and what happens around a step.
     TRAINING (model: Sequential, adam: Adam, lbfgs: LBFGS, mut schedule: StepLR, mut plateau: ReduceLROnPlateau, averaged: AveragedModel<Sequential>, loss: Var, x: Tensor, scores: Tensor, labels: Tensor);
     "optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1)": AdamW::new(model.parameters(), 1e-3).weight_decay(0.1); "the rate is always given. Not here: `foreach`, `fused`, `capturable`, `differentiable`, a rate as a tensor, `SparseAdam`, `Adafactor`, `Muon`"
-    "optim.AdamW([{'params': biases, 'weight_decay': 0.0}, ..])": AdamW::new(model.named_parameters(), 1e-3).group("*.bias", Group::new().weight_decay(0.0)); "groups by patterns or lists, see [Training](guide/training.md); no `add_param_group`"
+    "optim.AdamW([{'params': biases, 'weight_decay': 0.0}, ..])": AdamW::new(model.named_parameters(), 1e-3).group("*.bias", Group::new().weight_decay(0.0)); "`new` takes all parameters, a group is some of them, by a pattern or a list; see [Training](guide/training.md); no `add_param_group`"
     "optimizer.param_groups[0]['lr'] = 0.1": adam.set_lr(0.1), adam.set_lrs(&[0.1]), adam.lrs(), adam.settings().set("weight_decay", &[0.0]); "of one group and of each; any setting by its name"
     "optimizer.step(closure)": lbfgs.step_with(|| loss.backward().map(|()| loss.clone())); "`step` takes nothing"
     "optim.LBFGS(params, line_search_fn='strong_wolfe')": LBFGS::new(model.parameters(), 1.0).strong_wolfe(true); ""
@@ -58,7 +58,6 @@ lines! {
     "scheduler.get_last_lr()": adam.lrs(); ""
     "lr_scheduler.LambdaLR(optimizer, f)": LambdaLR::new(&adam, |epoch| 0.95f64.powi(epoch)); ""
     "lr_scheduler.ReduceLROnPlateau(optimizer, mode='max')": ReduceLROnPlateau::new(&adam).mode(PlateauMode::Max), plateau.step(&adam, 0.25); ""
-    "sum(losses)": vec![loss.clone()].into_iter().reduce(|a, b| a + b); "no `Sum`: it would not know the caller's line"
     "nn.utils.clip_grad_norm_(model.parameters(), 1.0)": clip_grad_norm_(model.parameters(), 1.0), clip_grad_norm_with_(model.parameters(), 1.0, 2.0, true), clip_grad_value_(model.parameters(), 0.5); "`_with_` has `norm_type` and `error_if_nonfinite`"
     "optim.swa_utils.AveragedModel(model)": AveragedModel::new(&model).use_buffers(true), AveragedModel::ema(&model, 0.999), averaged.update(&model), averaged.module.forward(&x); "running statistics: `update_bn`, below"
     "torch.autograd.set_detect_anomaly(True)": set_detect_anomaly(true), Fit::new(&mut model.clone(), &adam).gradient_limit(1e3); "`Fit` says where a loss or a gradient that is not finite comes from"

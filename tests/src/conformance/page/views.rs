@@ -52,7 +52,7 @@ lines! {
     "masked_select": x.masked_select(&mask); ""
     "nonzero": x.nonzero(); "no `as_tuple`"
     "__getitem__": x.slice(s![1, .., ..;2]), x.slice(s![&ids, ..]), x.slice(&mask); "`x[1, :, ::2]`, `x[ids]`, `x[mask]`; `None` is `unsqueeze`, there is no `...`: a `..` is one axis; a list of numbers stands in `s!` as it is, `s![[0, 2], ..]`"
-    "__setitem__": z.slice_assign(s![0, ..], &y), z.slice_assign(&mask, 0); "the handle is rebound; a leaf that requires a gradient refuses"
+    "__setitem__": z.slice_assign(s![0, ..], &y), z.slice_assign(&mask, 0); "a leaf that requires a gradient refuses outside `no_grad`"
     "index": x.slice(s![.., &ids]); ""
     "index_put": z.slice_assign(s![&ids, ..], &y), z.slice_add(s![&ids, ..], &y); "in place, as `__setitem__`; `accumulate` is `slice_add`; values of another type are cast"
     "roll": x.roll(1, 0), x.roll([1, 2], [0, 1]), x.roll(1, [] as [i32; 0]); "no `dims` is an empty array"

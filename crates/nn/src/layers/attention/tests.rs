@@ -52,7 +52,7 @@ fn ways_to_the_same_result() -> Result<()> {
     let layer = MultiheadAttention::new(4, 2).dtype(DType::F64);
     let x = Var::from(Tensor::randn_with([3, 2, 4], DType::F64));
     let y = layer.forward(&x, &x, &x, none())?.value();
-    assert_close!(layer.forward(&x.value(), &x.value(), &x.value(), none())?.value(), y);
+    assert_close!(layer.forward(x.value(), x.value(), x.value(), none())?.value(), y);
     let (again, shares) = layer.forward_weights(&x, &x, &x, none())?;
     assert_close!(again.value(), y);
     assert_eq!(shares.shape(), [2, 3, 3]);
@@ -77,7 +77,7 @@ fn causal_masks_hide_what_comes_later() -> Result<()> {
     let own = layer.forward(&start, &start, &start, AttentionMasks::causal(2))?;
     assert_close!(y.narrow(1, 0, 2)?.value(), own.value());
     let padding = tensor![[false, false, true]];
-    let padded = layer.forward(&x, &start_of(&x), &start_of(&x), none())?;
+    let padded = layer.forward(&x, start_of(&x), start_of(&x), none())?;
     let masked = layer.forward(&x, &x, &x, none().key_padding_mask(&padding))?;
     assert_close!(masked.value(), padded.value());
     Ok(())
@@ -131,7 +131,7 @@ fn refusals_say_what_and_how() {
     let layer = MultiheadAttention::new(4, 2);
     let ones = |shape: &[usize]| Tensor::ones(shape);
     let of = |q: &[usize], k: &[usize], v: &[usize], masks| {
-        layer.forward(&ones(q), &ones(k), &ones(v), masks).unwrap_err().with_location(None).to_string()
+        layer.forward(ones(q), ones(k), ones(v), masks).unwrap_err().with_location(None).to_string()
     };
     let (q, k): (&[usize], &[usize]) = (&[3, 2, 4], &[5, 2, 4]);
     let head = "multihead_attention: expected ";
@@ -154,7 +154,7 @@ fn refusals_say_what_and_how() {
         format!("{head}a value of shape [5, 2, 4] {axes}, found [4, 2, 4]")
     );
     assert_eq!(of(q, &[5], k, none()), format!("{head}a key of shape [5, 2, 4] {axes}, found [5]"));
-    let first = layer.clone().batch_first(true).forward(&ones(q), &ones(&[2, 5, 4]), &ones(k), none());
+    let first = layer.clone().batch_first(true).forward(ones(q), ones(&[2, 5, 4]), ones(k), none());
     let text = first.unwrap_err().with_location(None).to_string();
     assert_eq!(text, format!("{head}a key of shape [3, 5, 4] (batch, steps, features), found [2, 5, 4]"));
     let mask = none().attn_mask(&ones(&[5, 3]));

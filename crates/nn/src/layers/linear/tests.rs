@@ -22,7 +22,7 @@ fn value_and_gradients() {
 #[test]
 fn parameters_belong_to_the_line_that_makes_the_layer() {
     let (layer, line) = (Linear::new(3, 2), line!());
-    let graph = layer.forward(&Tensor::zeros([1, 3])).unwrap().graph().unwrap();
+    let graph = layer.forward(Tensor::zeros([1, 3])).unwrap().graph().unwrap();
     let leaves: Vec<_> = graph.nodes().iter().filter(|n| n.is_leaf()).map(|n| n.location).collect();
     assert_eq!(leaves.len(), 2);
     assert!(leaves.iter().all(|l| l.file() == file!() && l.line() == line), "{leaves:?}");
@@ -32,7 +32,7 @@ fn parameters_belong_to_the_line_that_makes_the_layer() {
 fn any_number_of_leading_axes() {
     let layer = Linear::new(3, 2);
     for (shape, expected) in [(vec![3], vec![2]), (vec![4, 3], vec![4, 2]), (vec![2, 0, 3], vec![2, 0, 2])] {
-        assert_eq!(layer.forward(&Tensor::zeros(shape)).unwrap().shape().to_vec(), expected);
+        assert_eq!(layer.forward(Tensor::zeros(shape)).unwrap().shape().to_vec(), expected);
     }
 }
 
@@ -97,7 +97,7 @@ fn a_weight_of_any_rank_has_sizes() {
 #[test]
 fn operations_belong_to_the_line_that_called_the_layer() {
     let layer = Linear::new(2, 2);
-    let y = layer.forward(&tensor![1.0, 2.0].requires_grad()).unwrap(); // this line
+    let y = layer.forward(tensor![1.0, 2.0].requires_grad()).unwrap(); // this line
     let called = line!() - 1;
     let y = y.sum(..).unwrap();
     y.backward().unwrap();
@@ -109,7 +109,7 @@ fn operations_belong_to_the_line_that_called_the_layer() {
 #[test]
 fn without_inputs() {
     let layer = Linear::new(0, 2);
-    let y = layer.forward(&Tensor::zeros([3, 0])).unwrap();
+    let y = layer.forward(Tensor::zeros([3, 0])).unwrap();
     assert_eq!(y.value(), Tensor::zeros([3, 2]));
 }
 
@@ -128,7 +128,7 @@ fn refusals() {
         "linear: expected an input of shape [.., 3], found [1, 2]: the last axis holds the features; make the \
      layer for 2, or transpose or reshape the input"
     );
-    assert!(layer.forward(&Tensor::scalar(1.0f32)).is_err());
+    assert!(layer.forward(Tensor::scalar(1.0f32)).is_err());
     assert!(layer.forward(&tensor![1.0, 2.0, 3.0; f64]).is_err());
     assert!(Linear::builder(2, 2).dtype(DType::I64).build().is_err());
     assert!(Linear::builder(usize::MAX, 2).build().is_err());

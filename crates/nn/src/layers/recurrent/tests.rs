@@ -123,7 +123,7 @@ fn setters_keep_or_draw_anew() {
     assert!(!drawn.cells[0].weight_ih.is_same(&first) && drawn.cells.len() == 4);
     let double = drawn.dtype(DType::F64).bias(false);
     assert!(double.parameters().iter().all(|var| var.dtype() == DType::F64 && var.requires_grad()));
-    assert_eq!(double.forward(&Tensor::ones_with([2, 5, 3], DType::F64), None).unwrap().0.shape(), [2, 5, 8]);
+    assert_eq!(double.forward(Tensor::ones_with([2, 5, 3], DType::F64), None).unwrap().0.shape(), [2, 5, 8]);
     let cell = LSTMCell::new(3, 4).dtype(DType::F64).bias(false);
     assert_eq!((cell.input_size(), cell.hidden_size(), cell.weight_hh.dtype()), (3, 4, DType::F64));
     assert!(cell.bias_ih.is_none());
@@ -147,13 +147,13 @@ fn copies_share_or_do_not() {
 #[test]
 fn drops_between_layers() -> Result<()> {
     let mut rnn = RNN::new(2, 3).num_layers(2).dropout(1.0);
-    let (y, h) = rnn.forward(&Tensor::randn([4, 2]), None)?;
+    let (y, h) = rnn.forward(Tensor::randn([4, 2]), None)?;
     // The second layer sees zeros only: it is the same for all inputs; the first is not dropped in its own state.
-    let (again, other) = rnn.forward(&Tensor::randn([4, 2]), None)?;
+    let (again, other) = rnn.forward(Tensor::randn([4, 2]), None)?;
     assert_eq!(y.value(), again.value());
     assert!(h.select(0, 0)?.value() != other.select(0, 0)?.value());
     rnn.eval();
-    assert!(rnn.forward(&Tensor::randn([4, 2]), None)?.0.value() != y.value());
+    assert!(rnn.forward(Tensor::randn([4, 2]), None)?.0.value() != y.value());
     let one = RNN::new(2, 3).dropout(1.0);
     let x = Tensor::randn([4, 2]);
     assert_eq!(one.forward(&x, None)?.0.value(), one.deep_copy().forward(&x, None)?.0.value());
@@ -163,7 +163,7 @@ fn drops_between_layers() -> Result<()> {
 #[test]
 fn refusals_say_what_and_how() {
     let lstm = LSTM::new(3, 4);
-    let of = |shape: &[usize]| text(lstm.forward(&Tensor::ones(shape), None).unwrap_err());
+    let of = |shape: &[usize]| text(lstm.forward(Tensor::ones(shape), None).unwrap_err());
     let cure = "the last axis holds the features; make the layer for";
     assert!(
         of(&[5, 2, 4])
@@ -178,7 +178,7 @@ fn refusals_say_what_and_how() {
     let state = (Var::from(Tensor::ones([1, 2, 4])), Var::from(Tensor::ones([1, 2, 3])));
     let e = lstm.forward(&x, Some(&state)).unwrap_err();
     assert_eq!(text(e), "lstm: expected c_0 of shape [1, 2, 4], found [1, 2, 3]");
-    let e = lstm.forward(&x.to(DType::F64), None).unwrap_err();
+    let e = lstm.forward(x.to(DType::F64), None).unwrap_err();
     assert_eq!(text(e), "lstm: the input must be f32 as the weights are, found f64: use to(DType::F32)");
     for (lengths, x) in [(&[5][..], x.clone()), (&[5, 6], x.clone()), (&[5, 0], x.clone())] {
         let e = text(lstm.forward_with(&x, None, lengths).unwrap_err());
