@@ -114,7 +114,7 @@ fn the_same_numbers_for_any_number_of_threads() {
             g.randn([N + 1]),
             g.randn_with([3, N], DType::F64),
             g.uniform_with([N], 0.0, 9.0, DType::F64),
-            g.randint(0..1 << 62, [N + 5]),
+            g.randint(0..1i64 << 62, [N + 5]),
             g.bernoulli_with([N], 0.5, DType::Bool),
         ]
     };
