@@ -71,6 +71,6 @@ lines! {
     "safetensors.torch.save_file(model.state_dict(), path)": model.save(path), save_file(&state, path); "the feature `safetensors`"
     "model.load_state_dict(load_file(path))": model.load(path), model.load_with(path, false), load_file(path); "`load_with` is `strict=False`, and gives the report"
     "torch.save({'model': .., 'optimizer': ..}, path)": Checkpoint::new().put("model", &model).put("optimizer", &adam).save(path); "PyTorch's own format, `.pt`, is not here"
-    "torch.load(path)": Checkpoint::open(path).and_then(|c| c.get("model", &mut model)); ""
+    "torch.load(path)": Checkpoint::open(path).and_then(|c| c.get("model", &mut model)); "numbers, too: `put(\"epoch\", &epoch)`, `get(\"epoch\", &mut epoch)`, of one type"
     "lightning's ModelCheckpoint(save_top_k=3)": Checkpoints::in_folder(path).keep_best(3).keep_last(1); ""
 }
