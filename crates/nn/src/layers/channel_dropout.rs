@@ -95,8 +95,6 @@ mod tests {
         assert_eq!(e, "dropout1d: expected an input of shape [n, c, l] or [c, l], found [3]");
         let mut layer = Dropout2d::new(0.5);
         layer.eval();
-        assert!(
-            layer.forward(Tensor::ones([1, 2, 3, 4])).is_ok() && layer.forward(Tensor::ones(3)).is_err()
-        );
+        assert!(layer.forward(Tensor::ones([1, 2, 3, 4])).is_ok() && layer.forward(Tensor::ones(3)).is_err());
     }
 }

@@ -313,8 +313,7 @@ mod tests {
     #[test]
     fn channels_that_are_not_divided() {
         for (groups, shape) in [(0, vec![1, 4, 2]), (3, vec![1, 4, 2]), (2, vec![1, 4])] {
-            let e =
-                ChannelShuffle::new(groups).forward(Tensor::ones(shape)).unwrap_err().with_location(None);
+            let e = ChannelShuffle::new(groups).forward(Tensor::ones(shape)).unwrap_err().with_location(None);
             assert!(
                 e.to_string().starts_with("channel_shuffle: expected an input of shape [n, c, ..] with"),
                 "{e}"

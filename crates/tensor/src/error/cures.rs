@@ -8,6 +8,8 @@ pub(super) fn instead(op: &str) -> &'static str {
     match op {
         "rand" | "randn" | "uniform" | "normal" | "bernoulli" | "arange" | "linspace" => "give DType::F32",
         _ if op.starts_with("bitwise_") => "use to(DType::I64)",
+        // Only of truth values.
+        "neg" | "sub" | "rsub" => "`!` inverts a mask; for numbers use to(DType::F32)",
         _ => "use to(DType::F32)",
     }
 }

@@ -147,7 +147,10 @@ impl Checkpoint {
             return refused(format!("there is no such entry: there are {}", there.join(", ")));
         };
         if entry.kind != kind {
-            return refused(format!("it is the state of {0}, not of {kind}: read it into one of {0}", entry.kind));
+            return refused(format!(
+                "it is the state of {0}, not of {kind}: read it into one of {0}",
+                entry.kind
+            ));
         }
         load(&entry.state).map_err(|e| self.refused(name, e.kind(), e.with_location(None).to_string()))
     }
