@@ -59,7 +59,7 @@ fn the_parameters_of_a_module() {
         panic!("{e}")
     };
     assert_eq!(explanation.name.as_deref(), Some("2.bias"));
-    assert!(e.to_string().starts_with("the first-order gradient of input 3 (2.bias) at ["), "{e}");
+    assert!(e.to_string().starts_with("gradcheck: the first-order gradient of input 3 (2.bias) at ["), "{e}");
     let after: Vec<Tensor> = model.parameters().iter().map(Var::value).collect();
     assert!(before == after && model.parameters().iter().all(|p| p.grad().is_none()));
 }

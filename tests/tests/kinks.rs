@@ -136,7 +136,7 @@ fn other_values_are_tried_on_request() {
 #[test]
 fn the_message_says_what_to_do() {
     let e = gradcheck(|x| Ok(x[0].relu()), &[tensor![0.0; f64]]).unwrap_err().with_location(None).to_string();
-    assert!(e.starts_with("there is a kink or a jump within 6.1e-6 of input 0 "), "{e}");
+    assert!(e.starts_with("gradcheck: there is a kink or a jump within 6.1e-6 of input 0 "), "{e}");
     assert!(e.ends_with("check at other values, or let Check::resample choose some"), "{e}");
 }
 

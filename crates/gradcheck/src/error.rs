@@ -82,7 +82,7 @@ pub enum GradcheckFacts {
     },
     /// The backward pass and the differences disagree; of all disagreements, the worst.
     #[error(
-        "the {order}-order gradient of {argument}{} {place} is {analytical} by the backward pass and {numerical} by differences (tolerance {tolerance:.1e}): {explanation}",
+        "gradcheck: the {order}-order gradient of {argument}{} {place} is {analytical} by the backward pass and {numerical} by differences (tolerance {tolerance:.1e}): {explanation}",
         called(explanation)
     )]
     Gradient {
@@ -103,7 +103,7 @@ pub enum GradcheckFacts {
     },
     /// The function has a kink or a jump within a step of the inputs: no gradient can be confirmed there, nor refuted.
     #[error(
-        "there is a kink or a jump within {step:.1e} of {argument} {place}: to either side the {order}-order slopes are {before} and {after}, and the gradient there is {analytical}; check at other values, or let Check::resample choose some"
+        "gradcheck: there is a kink or a jump within {step:.1e} of {argument} {place}: to either side the {order}-order slopes are {before} and {after}, and the gradient there is {analytical}; check at other values, or let Check::resample choose some"
     )]
     Kink {
         /// which derivative
@@ -123,7 +123,7 @@ pub enum GradcheckFacts {
     },
     /// Another way to compute derivatives gives other numbers.
     #[error(
-        "the {order}-order derivative by {argument} {place} is {found} by {mode} and {expected} by a backward pass (tolerance {tolerance:.1e})"
+        "gradcheck: the {order}-order derivative by {argument} {place} is {found} by {mode} and {expected} by a backward pass (tolerance {tolerance:.1e})"
     )]
     Mode {
         /// which way
@@ -143,7 +143,7 @@ pub enum GradcheckFacts {
     },
     /// Parameters have no forward mode here: they are not arguments of the function.
     #[error(
-        "check_forward_ad needs a function of its inputs: give the parameters as inputs, and use gradcheck"
+        "gradcheck: check_forward_ad needs a function of its inputs: give the parameters as inputs, and use gradcheck"
     )]
     ForwardOfParameters,
 }
