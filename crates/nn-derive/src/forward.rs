@@ -11,7 +11,7 @@ use syn::parse::Parser;
 use syn::spanned::Spanned;
 use syn::{
     Attribute, Error, FnArg, GenericArgument, Ident, ImplItem, ImplItemFn, ItemImpl, Pat, PatType, Path,
-    PathArguments, Receiver, ReceiverKind, Result, ReturnType, Type, WhereClause, parse_quote,
+    PathArguments, Receiver, ReceiverKind, Result, ReturnType, Stmt, Type, WhereClause, parse_quote,
 };
 
 use crate::fields::crate_path;
@@ -114,13 +114,12 @@ fn take_values(method: &mut ImplItemFn, nn: &Path) {
         let (own, name) = (own.clone(), own.ident.clone());
         **ty = parse_quote!(impl #nn::Value);
         **pat = parse_quote!(#name);
-        let given = method.block.clone();
-        // A borrow of its own, so that the body has what it asked for.
-        method.block = parse_quote!({
-            let #name = #nn::Value::as_var(&#name);
-            let #own: &#nn::Var = &#name;
-            #given
-        });
+        // A borrow of its own, so that the body has what it asked for. No block around the body, in which lints would see braces.
+        let own: [Stmt; 2] = [
+            parse_quote!(let #name = #nn::Value::as_var(&#name);),
+            parse_quote!(let #own: &#nn::Var = &#name;),
+        ];
+        method.block.stmts.splice(0..0, own);
     }
 }
 
