@@ -1,7 +1,7 @@
 //! What a check of gradients refuses to compare, and what it leaves as it was.
 
 use foldback_gradcheck::{Argument, Check, GradcheckFacts, gradcheck, gradgradcheck};
-use foldback_graph::{Operation, RequiresGrad, Var};
+use foldback_graph::{Operation, RequiresGrad, Var, no_grad};
 use foldback_tensor::{DType, Tensor, refused, tensor};
 
 fn matrix() -> Tensor {
@@ -29,6 +29,8 @@ fn what_cannot_be_checked_is_refused() {
     assert!(refused!(flags, GradcheckFacts::TrackedCount { flags: 2, inputs: 1 }));
     let seed = Check::new().seed(tensor![0.5, 2.0, -0.7; f64]).gradcheck(f, &[matrix()]);
     assert!(refused!(seed, GradcheckFacts::Shape { argument: Argument::Seed, .. }));
+    assert!(refused!(gradcheck(|_| Vec::<Var>::new(), matrix()), GradcheckFacts::NoOutputs));
+    no_grad(|| gradgradcheck(|x| x.exp(), matrix())).expect("a check records by itself");
     // Inputs that are not tracked may have any type.
     let condition = matrix().gt(0.0).unwrap();
     Check::new()

@@ -34,6 +34,11 @@ pub enum GradcheckFacts {
         "gradcheck: no input is tracked, so there is no gradient to check: give an input, and true among the flags"
     )]
     NothingTracked,
+    /// The function returns nothing.
+    #[error(
+        "gradcheck: the function returns no variable, so there is no gradient to check: return what it computes"
+    )]
+    NoOutputs,
     /// Nothing would be compared: no random seeds are to be tried, and none was given.
     #[error(
         "gradcheck: seeds(0) without a seed(..) compares nothing; ask for at least one random seed or give one"
@@ -177,9 +182,12 @@ impl Facts for GradcheckFacts {
         use GradcheckFacts::*;
         match self {
             DType { .. } => Kind::DType,
-            TrackedCount { .. } | NothingTracked | NoSeeds | Parameter { .. } | ForwardOfParameters => {
-                Kind::Argument
-            }
+            TrackedCount { .. }
+            | NothingTracked
+            | NoOutputs
+            | NoSeeds
+            | Parameter { .. }
+            | ForwardOfParameters => Kind::Argument,
             Shape { .. } => Kind::Shape,
             GradientForm { .. } | Gradient { .. } | Kink { .. } | Mode { .. } => Kind::Gradcheck,
         }
@@ -314,6 +322,7 @@ mod tests {
             (DType { argument, dtype: f64 }, Kind::DType),
             (TrackedCount { flags: 1, inputs: 2 }, Kind::Argument),
             (NothingTracked, Kind::Argument),
+            (NoOutputs, Kind::Argument),
             (NoSeeds, Kind::Argument),
             (Parameter { name: "step", value: -1.0, expected: "positive" }, Kind::Argument),
             (Shape { argument, expected: s(), found: s() }, Kind::Shape),

@@ -1,6 +1,6 @@
 //! What is differentiated: a user's function, or its gradients, as a function of some arguments.
 
-use foldback_graph::{Arguments, Grad, Outputs, Var, no_grad};
+use foldback_graph::{Arguments, Grad, Outputs, Var, enable_grad, no_grad};
 use foldback_tensor::{DType, Here, Shape, Tensor, refuse};
 
 use crate::error::{Argument, GradcheckFacts, Order, Result};
@@ -94,7 +94,8 @@ impl Subject<'_> {
                 None => vars[i] = Var::from(point),
             }
         }
-        let outputs = if is_recorded { (self.call)(&vars) } else { no_grad(|| (self.call)(&vars)) }?;
+        let outputs =
+            if is_recorded { enable_grad(|| (self.call)(&vars)) } else { no_grad(|| (self.call)(&vars)) }?;
         let leaves = self.tracked.iter().map(|&i| vars[i].clone()).collect();
         Ok(Run { leaves, outputs: self.differentiable(outputs, in_f64)? })
     }
@@ -110,6 +111,9 @@ impl Subject<'_> {
 
     /// The outputs that have a gradient; integers and truth values beside them have none.
     pub(crate) fn differentiable(&self, outputs: Vec<Var>, in_f64: bool) -> Result<Vec<Var>> {
+        if outputs.is_empty() {
+            return refuse(GradcheckFacts::NoOutputs);
+        }
         let floats: Vec<Var> = outputs.iter().filter(|y| y.dtype().is_float()).cloned().collect();
         let looked_at = if floats.is_empty() { &outputs } else { &floats };
         for y in looked_at {

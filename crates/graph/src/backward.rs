@@ -230,7 +230,7 @@ impl Backward {
 
 pub(crate) fn root_edges(roots: &[Var]) -> Result<Vec<Edge>> {
     if roots.is_empty() {
-        return refuse(GraphFacts::Empty { what: "backward: the list of roots" });
+        return refuse(GraphFacts::Empty { op: "backward", what: "roots" });
     }
     roots
         .iter()
@@ -241,7 +241,7 @@ pub(crate) fn root_edges(roots: &[Var]) -> Result<Vec<Edge>> {
 
 pub(crate) fn input_edges(inputs: &[Var]) -> Result<Vec<Edge>> {
     if inputs.is_empty() {
-        return refuse(GraphFacts::Empty { what: "backward: the list of inputs" });
+        return refuse(GraphFacts::Empty { op: "backward", what: "inputs" });
     }
     inputs
         .iter()

@@ -70,6 +70,12 @@ impl<T: AsInput + ?Sized> AsInput for &T {
         (**self).input()
     }
 }
+impl<T: AsInput + ?Sized> AsInput for &mut T {
+    #[inline]
+    fn input(&self) -> Input<'_> {
+        (**self).input()
+    }
+}
 macro_rules! numbers {
     ($($t:ty),*) => {$(
         impl AsInput for $t {
@@ -117,6 +123,13 @@ impl Value for Tensor {
     }
 }
 impl<T: Value + ?Sized> Value for &T {
+    #[inline]
+    fn as_var(&self) -> Cow<'_, Var> {
+        (**self).as_var()
+    }
+}
+
+impl<T: Value + ?Sized> Value for &mut T {
     #[inline]
     fn as_var(&self) -> Cow<'_, Var> {
         (**self).as_var()

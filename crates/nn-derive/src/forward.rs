@@ -105,7 +105,7 @@ fn called(own: &ImplItemFn, nn: &Path) -> Result<(TokenStream, Vec<Input>)> {
 
 /// Makes a method take tensors, too, where it asks for `&Var`.
 fn take_values(method: &mut ImplItemFn, nn: &Path) {
-    if method.sig.receiver().is_none() {
+    if method.sig.receiver().is_none() || method.sig.constness.is_some() {
         return;
     }
     for argument in &mut method.sig.inputs {
@@ -237,6 +237,28 @@ mod tests {
         let called = "x : impl :: foldback_nn :: Value , mask : Option < & Var > , input_2 : (usize , f64) , y : & 'a Var";
         assert!(code.contains(called), "{code}");
         assert!(code.contains("__forward (& x , mask , input_2 , y)"), "{code}");
+    }
+
+    #[test]
+    fn other_methods_take_values() {
+        let code = forward(quote! {
+            impl Net {
+                fn step(&self, mut x: &Var, n: usize) -> Result<Var> { body(x) }
+                fn as_it_is(&self, x: &'_ Var) -> Result<Var> { body(x) }
+                const fn fixed(&self, x: &Var) -> usize { 3 }
+                fn made(x: &Var) -> Net { Net }
+                fn forward(&self, x: &Var) -> Result<Var> { body() }
+            }
+        });
+        let code = code.unwrap();
+        let step = "fn step (& self , x : impl :: foldback_nn :: Value , n : usize) -> Result < Var > { \
+                    let x = :: foldback_nn :: Value :: as_var (& x) ; let mut x : & :: foldback_nn :: Var = & x ; body (x) }";
+        assert!(code.contains(step), "{code}");
+        for kept in
+            ["as_it_is (& self , x : & '_ Var)", "const fn fixed (& self , x : & Var)", "made (x : & Var)"]
+        {
+            assert!(code.contains(kept), "{kept}: {code}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Copies of modules, part by part: with the same weights, or with weights of their own.
 
-use foldback_graph::Var;
+use foldback_graph::{Var, enable_grad};
 use foldback_tensor::{DType, or_panic};
 
 use crate::buffer::Buffer;
@@ -123,7 +123,7 @@ impl Copies {
 fn converted(var: &Var, dtype: DType) -> Var {
     // A variable without history is not even the same as itself.
     if !(var.is_leaf() && var.is_same(var)) {
-        return var.to(dtype);
+        return enable_grad(|| var.to(dtype));
     }
     let mut leaf = or_panic(Var::leaf(var.value().to(dtype)));
     or_panic(leaf.requires_grad_(var.requires_grad()));

@@ -129,7 +129,8 @@ pub use foldback_nn_derive::Module;
 /// - An error says where in the model it happened: `decoder.0: linear: ...`.
 /// - A function of one variable, `fn forward(&self, x: &Var) -> Result<Var>`, makes the struct a [`Layer`], too.
 ///
-/// Other methods in the block take such values, too, and else stay as they are. `#[forward(crate = "path")]` names this crate where it was imported under
+/// Other methods in the block take such values, too, and else stay as they are; with a lifetime, `&'_ Var`, a parameter is what it
+/// says. `#[forward(crate = "path")]` names this crate where it was imported under
 /// another name.
 ///
 /// ```

@@ -119,12 +119,13 @@ pub trait Module {
     /// The same module with other variables for the parameters of these names, which may be results of operations: what PyTorch
     /// calls `functional_call`.
     ///
-    /// Gradients flow through them to what they were made of. A name may be that of a buffer; the module has one of its own then, with
-    /// this value. What is not named is shared with the old module, which stays as it is. A parameter with several names is replaced
-    /// at each place by any of them.
+    /// Gradients flow through them to what they were made of; a tensor becomes a frozen parameter. A name may be that of a buffer; the
+    /// module has one of its own then, with this value. Parameters and buffers that are not named are shared with the old module, which
+    /// stays as it is; layers' own generators are copied. A parameter with several names is replaced at each place, by the last of them.
     ///
     /// # Errors
-    /// `StateDict`, with the report, for names that the module does not have and shapes that differ.
+    /// `StateDict`, with the report, for names that the module does not have, and for shapes and types that differ: parameters are
+    /// floating-point numbers of either type.
     ///
     /// ```
     /// use foldback_graph::{Backward, grad_with};

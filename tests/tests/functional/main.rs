@@ -312,7 +312,7 @@ fn bad_input_is_refused_with_the_operation_and_the_cure() {
     refused(vhp(f, &x, &x), "vhp: the function must return a single number");
     refused(
         jacobian(|x: &[Var]| x.to_vec(), Vec::<Tensor>::new()),
-        "the list of arguments must not be empty",
+        "jacobian: the list of arguments must not be empty",
     );
     refused(jacobian(|x| x.reshape([3]), &x), "reshape: shape [3] is invalid");
     let vast = Tensor::zeros([1]).expand([1usize << 40]).unwrap();

@@ -96,7 +96,7 @@ mod tests {
             ),
             (NotANumber { op, found: "2 outputs".into() }, Kind::Shape),
             (NoForward { op, location }, Kind::Graph),
-            (Empty { what: "the list of roots" }, Kind::Argument),
+            (Empty { op, what: "roots" }, Kind::Argument),
             (InputsTwice, Kind::Argument),
             (HookWithoutGrad { op }, Kind::Graph),
             (HookOnResult { op }, Kind::Graph),

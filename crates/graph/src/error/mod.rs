@@ -226,8 +226,10 @@ pub enum GraphFacts {
         location: &'static Location<'static>,
     },
     /// An empty list of roots or inputs.
-    #[error("{what} must not be empty: name at least one")]
+    #[error("{op}: the list of {what} must not be empty: name at least one")]
     Empty {
+        /// the operation
+        op: &'static str,
         /// which list
         what: &'static str,
     },

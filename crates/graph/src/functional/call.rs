@@ -58,7 +58,7 @@ impl Call {
             });
         }
         if arguments.is_empty() {
-            return refuse(GraphFacts::Empty { what: "the list of arguments" }).here();
+            return refuse(GraphFacts::Empty { op, what: "arguments" }).here();
         }
         let outputs = enable_grad(|| f(I::see(&arguments)).into_vars())?;
         let lowest = arguments.iter().filter_map(Var::edge).map(|e| e.node.sequence).min().unwrap_or(0);

@@ -143,7 +143,7 @@ fn edges(op: &'static str, variables: impl IntoIterator<Item: AsRef<Var>>) -> Re
     let edge = |v: &Var| v.edge().ok_or_else(|| GraphFacts::HookWithoutGrad { op }.into());
     let edges: Vec<Edge> = variables.into_iter().map(|v| edge(v.as_ref())).collect::<Result<_>>()?;
     if edges.is_empty() {
-        return refuse(GraphFacts::Empty { what: "the list of variables for a hook" });
+        return refuse(GraphFacts::Empty { op, what: "variables" });
     }
     Ok(edges)
 }

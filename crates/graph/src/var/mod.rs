@@ -318,6 +318,13 @@ impl From<Tensor> for Var {
     }
 }
 
+impl From<&Var> for Var {
+    /// Another handle.
+    fn from(v: &Var) -> Var {
+        v.clone()
+    }
+}
+
 impl From<&Tensor> for Var {
     fn from(t: &Tensor) -> Var {
         Var::constant(t.clone())

@@ -278,6 +278,8 @@ fn inputs_of_every_kind() {
     for y in [model.forward(var.clone()), model.forward(tensor.clone()), model.forward(&var * 1.0)] {
         assert_eq!(y.unwrap().value(), expected);
     }
+    let mut own = var.clone();
+    assert_eq!(model.forward(&mut own).unwrap().value(), expected);
     let layer: &dyn Layer = &model;
     assert_eq!(layer.forward(&tensor).unwrap().value(), expected);
 }
@@ -491,6 +493,16 @@ fn other_parameters_stand_at_every_place() {
     // A buffer of its own.
     let moved = model.with_parameters([("mean", tensor![0.5])]).unwrap();
     assert_eq!((moved.mean.value(), model.mean.value()), (tensor![0.5], tensor![0.1]));
+    // Of two names of one variable the last counts; what replaces has a name again.
+    let (one, two) = (tensor![1.0, 1.0], tensor![2.0, 2.0]);
+    let twice = model.with_parameters([("encode", &one), ("decode", &two)]).unwrap();
+    assert_eq!(twice.encode.value(), two);
+    assert_eq!(twice.state_dict().get("encode"), Some(&two));
+    assert!(!twice.encode.requires_grad() && twice.encode.is_same(&twice.decode));
+    assert_eq!(twice.with_parameters([("encode", &one)]).unwrap().decode.value(), one);
+    assert!(model.with_parameters([("mean", tensor![1.0; f64])]).is_err());
+    assert!(model.with_parameters([("encode", tensor![1, 1; i64])]).is_err());
+    assert!(foldback_graph::no_grad(|| model.double()).computed.requires_grad());
     // A whole state by its names, of tensors, through lists and boxes.
     let (a, b) = (sequential![Linear::new(2, 3), ReLU], sequential![Linear::new(2, 3), ReLU]);
     let as_b = a.with_parameters(b.state_dict()).unwrap();

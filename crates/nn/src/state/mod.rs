@@ -118,19 +118,40 @@ pub(crate) fn pairs(walk: Walk<'_>, given: Vec<(String, Var)>) -> Result<Pairs> 
             continue;
         };
         let own = named.value();
-        if own.shape() != var.shape() {
+        let fits = match named {
+            Named::Parameter(_) => own.dtype().is_float() == var.dtype().is_float(),
+            Named::Buffer(_) => own.dtype() == var.dtype(),
+        };
+        if own.shape() != var.shape() || !fits {
             report.mismatched.push(Mismatched::new(name, &own, &var.value()));
             continue;
         }
         match named {
-            Named::Parameter(own) => pairs.vars.push((own.clone(), var)),
-            Named::Buffer(own) => pairs.buffers.push((own.clone(), own.with(var.value()))),
+            // Of several for one the last counts.
+            Named::Parameter(own) => {
+                pairs.vars.retain(|(old, _)| !old.is_same(own));
+                pairs.vars.push((own.clone(), with_a_name(var)?));
+            }
+            Named::Buffer(own) => {
+                pairs.buffers.retain(|(old, _)| !old.is_same(own));
+                pairs.buffers.push((own.clone(), own.with(var.value())));
+            }
         }
     }
     if report != LoadReport::default() {
         return refuse(NnFacts::StateDict { op: "with_parameters", report });
     }
     Ok(pairs)
+}
+
+/// A variable that can be found again: without a history it is not even the same as itself, and becomes a frozen leaf.
+fn with_a_name(var: Var) -> Result<Var> {
+    if var.is_same(&var) || !var.dtype().is_float() {
+        return Ok(var);
+    }
+    let mut leaf = Var::leaf(var.value())?;
+    leaf.requires_grad_(false)?;
+    Ok(leaf)
 }
 
 /// A tensor as a parameter or a buffer of this shape and type can hold it: compact, converted between floating-point types by

@@ -5,7 +5,7 @@ use super::reduce::{Kept, expect_float};
 use crate::axes::{Over, keep};
 use crate::dtype::{DType, Element};
 use crate::error::{Here, Result};
-use crate::kernels::{BlockKernel, FloatKernel, NumKernel};
+use crate::kernels::FloatKernel;
 use crate::task::{Read, Reduce};
 use crate::tensor::Tensor;
 
@@ -55,23 +55,24 @@ impl Tensor {
     fn spread(&self, op: &'static str, over: &Over, correction: f64) -> Result<(Tensor, Tensor)> {
         expect_float(op, self)?;
         let kept = Kept::new(op, self, over)?;
-        let mean = self.average(op, &keep(over))?;
-        let sum_of = |kernel: &dyn BlockKernel, dtype| {
-            let operands = [Read::Tensor(self, dtype), Read::Tensor(&mean, dtype)];
-            kept.fold(Reduce::Sum, Some(kernel), &operands, self.shape(), dtype)
+        let squares = |mean: &Tensor, dtype| {
+            let operands = [Read::Tensor(self, dtype), Read::Tensor(mean, dtype)];
+            kept.fold(Reduce::Sum, Some(&FloatKernel(f::SquaredDifference)), &operands, self.shape(), dtype)
         };
-        let squares = |dtype| sum_of(&FloatKernel(f::SquaredDifference), dtype);
-        let mut sum = squares(self.dtype())?;
+        let mut mean = self.average(op, &keep(over))?;
+        let mut sum = squares(&mean, self.dtype())?;
         if self.dtype() == DType::F32 && rounding_shows(&mean, &sum, kept.count) {
-            // What is left of a rounded mean has a mean of its own.
-            let left = sum_of(&NumKernel(f::Sub), DType::F64)?;
-            sum = squares(DType::F64)?.sub(left.square().div(kept.count as f64)?)?.maximum(0.0)?;
+            let elements = [Read::Tensor(self, DType::F64)];
+            let total = Kept::new(op, self, &keep(over))?;
+            let total = total.fold(Reduce::Sum, None, &elements, self.shape(), DType::F64)?;
+            mean = total.div(kept.count as f64)?;
+            sum = squares(&mean, DType::F64)?;
         }
         // Of no elements it is NaN, also where the correction would leave something to divide by.
         let count = if kept.count == 0 { 0.0 } else { kept.count as f64 - correction };
         let var = sum.div(count.max(0.0))?;
         let spread = if op == "std" { var.sqrt() } else { var };
-        Ok((spread.to(self.dtype()), mean))
+        Ok((spread.to(self.dtype()), mean.to(self.dtype())))
     }
 
     /// The standard deviation over `axes`: the square root of [`Self::var`].
@@ -192,5 +193,12 @@ mod tests {
         let x = tensor![[1e30, 2.0], [-1e30, 2.0], [1e30, 2.0]];
         assert_eq!(x.var(0).unwrap(), tensor![f32::INFINITY, 0.0]);
         assert_eq!(x.var_mean(0).unwrap().0, tensor![f32::INFINITY, 0.0]);
+        // A sum that no f32 holds.
+        assert_eq!(
+            Tensor::full([2], 3e38).var_mean(..).unwrap(),
+            (tensor!(0.0).sum(..).unwrap(), Tensor::scalar(3e38))
+        );
+        let spread = tensor![3e38, 2e38].std(..).unwrap().item().unwrap();
+        assert!((spread / 7.0710678e37 - 1.0).abs() < 1e-6, "{spread}");
     }
 }

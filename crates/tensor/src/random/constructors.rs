@@ -136,7 +136,7 @@ constructors! {
     errors "`Parameter` unless `p` lies in `0..=1`, `TooLarge`.";
     example "bernoulli_with([3], 1.0, DType::Bool)", "assert_eq!(t.dtype(), DType::Bool);";
 
-    /// Integers spread evenly over a range of any integers, in `I64`; every one is exactly as likely as any other. A number is the
+    /// Integers spread evenly over a range of `i32`, `i64` or `usize`, in `I64`; every one is exactly as likely as any other. A number is the
     /// end of a range from 0.
     ///
     /// Source: Lemire, "Fast random integer generation in an interval" (2019): a product's high half, and another try

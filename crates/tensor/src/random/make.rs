@@ -92,7 +92,7 @@ pub(super) fn randint(
 ) -> Result<Tensor> {
     let op = "randint";
     let Some(Range { start: low, end: high }) = range.into().integers() else {
-        return refuse(parameter(op, "range", "one of floats", "a range of integers"));
+        return refuse(parameter(op, "range", "floats", "a range of integers"));
     };
     if low >= high {
         return refuse(parameter(op, "range", format!("{low}..{high}"), "a range that is not empty"));

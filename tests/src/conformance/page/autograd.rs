@@ -22,7 +22,7 @@ lines! {
     "torch.eye(3)": Tensor::eye(3), Tensor::eye([2, 3]); ""
     "torch.arange(2, 10)": Tensor::arange(2..10), Tensor::arange(0.0..1.0), Tensor::arange_with(0..10, 2, DType::F32); "a range; `i64` of integers"
     "torch.linspace(0, 1, 5)": Tensor::linspace(0, 1, 5); ""
-    "torch.randint(0, 10, size)": Tensor::randint(0..10, [3]), Tensor::randint(0..x.numel(), [3]); "a range of any integers"
+    "torch.randint(0, 10, size)": Tensor::randint(0..10, [3]), Tensor::randint(0..x.numel(), [3]); "a range of `i32`, `i64` or `usize`"
     "torch.randperm(n)": Tensor::randperm(10); ""
     "torch.normal(0, 1, size)": Tensor::normal([3], 0.0, 1.0), Tensor::uniform([3], 0.0, 1.0); "the shape comes first"
     "torch.bernoulli(p)": Tensor::bernoulli([3], 0.5); "one probability for all"
