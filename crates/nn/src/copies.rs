@@ -129,3 +129,6 @@ fn converted(var: &Var, dtype: DType) -> Var {
     or_panic(leaf.requires_grad_(var.requires_grad()));
     leaf
 }
+
+#[cfg(test)]
+mod tests;
