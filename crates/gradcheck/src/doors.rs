@@ -51,7 +51,7 @@ impl Check {
     /// # Errors
     /// `Gradient` with the worst disagreement and what it looks like, see [`Diagnosis`](crate::Diagnosis); `Kink` where the
     /// function is not smooth; `GradientForm` if a gradient's shape or type is not its input's;
-    /// `DType` if a tracked input or the output is not `f64`; `NothingTracked`, `TrackedCount` and `Shape` if
+    /// `DType` if a tracked input or the output is not `f64`; `NoOutputs`, `NothingTracked`, `TrackedCount` and `Shape` if
     /// options, inputs and output do not fit; `NoSeeds` and `Parameter` if nothing would be compared, or in vain;
     /// What `f` and the backward pass return comes as it is.
     ///
