@@ -253,6 +253,62 @@ mod tests {
         }
     }
 
+    /// Whether they are computed at once or walked, whatever repeats: the sums have the bits of those of the products themselves.
+    #[test]
+    fn sums_have_the_bits_of_what_is_computed_whole() {
+        let cases: [[&[usize]; 3]; 7] = [
+            [&[8, 100], &[8, 100], &[100]],
+            [&[64, 10], &[64, 10], &[64, 1]],
+            [&[], &[4, 5, 6], &[5, 1]],
+            [&[3, 700], &[3, 700], &[700]],
+            [&[700, 9], &[], &[700, 9]],
+            [&[20, 300], &[20, 300], &[300]],
+            [&[5, 2, 41, 40], &[5, 2, 41, 40], &[2, 1, 40]],
+        ];
+        for (operands, dtype) in cases.iter().flat_map(|c| [(c, DType::F32), (c, DType::F64)]) {
+            let [g, x, w] = operands.map(|shape| Tensor::randn_with(shape, dtype));
+            let full = crate::broadcast_shapes(operands).unwrap();
+            let rank = full.rank();
+            let sizes = |kept: &dyn Fn(usize) -> bool| -> Shape {
+                (0..rank).map(|i| if kept(i) { full[i] } else { 1 }).collect::<Vec<_>>().into()
+            };
+            let targets = [
+                sizes(&|_| true),
+                sizes(&|i| i + 1 == rank),
+                sizes(&|i| i == 0),
+                sizes(&|i| i % 2 == 1),
+                sizes(&|_| false),
+            ];
+            let products = [g.mul(&w).unwrap(), g.mul(&x).unwrap(), g.clone()]
+                .map(|t| t.broadcast_to(&full).unwrap().contiguous());
+            for first in &targets {
+                for second in &targets {
+                    for priors in [[None, None, None], [None, Some(Tensor::ones_with(second, dtype)), None]] {
+                        let shapes = [first.clone(), second.clone(), full.clone()];
+                        let found = jointly(&[&g, &x, &w], &shapes, &priors);
+                        for ((found, product), (shape, prior)) in
+                            found.iter().zip(&products).zip(shapes.iter().zip(&priors))
+                        {
+                            let sum = product.sum_to_size(shape).unwrap();
+                            let sum = prior.as_ref().map_or(sum.clone(), |p| p.add(&sum).unwrap());
+                            assert!(*found == sum, "{operands:?} to {shape}, {dtype}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_zero_that_is_written_whole_keeps_its_sign() {
+        let (g, x) = (tensor![[0.0], [1.0]], tensor![-0.0, 2.0]);
+        let targets = [Shape::from([2, 2]), Shape::from([2])];
+        let found = jointly(&[&g, &g, &x], &targets, &[None, None]);
+        let signs: Vec<bool> =
+            found[0].to_vec::<f32>().unwrap().iter().map(|v| v.is_sign_negative()).collect();
+        assert_eq!(signs, [true, false, true, false]);
+    }
+
     #[test]
     fn a_result_that_is_streamed() {
         crate::kernels::pretend_cache(32 << 20);

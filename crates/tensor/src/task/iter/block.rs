@@ -54,6 +54,23 @@ impl Scratch {
         Scratch { slots: (0..operands).map(|_| (None, None)).collect(), room, takes_a_number }
     }
 
+    /// Lays out a place of operand `k`, unless it is there already.
+    #[inline]
+    pub(crate) fn lay_out(&mut self, k: usize, op: &Operand<'_>, place: &BlockPlace) {
+        let slot = &mut self.slots[k];
+        if slot.1 != Some(*place) {
+            let storage = slot.0.get_or_insert_with(|| Storage::scratch(op.want, self.room));
+            lay_out(op, place, storage.block_mut().range(0, place.len()));
+            slot.1 = Some(*place);
+        }
+    }
+
+    /// The first elements of what was laid out of operand `k`.
+    #[inline]
+    pub(crate) fn laid_out(&self, k: usize, len: usize) -> Block<'_> {
+        self.slots[k].0.as_ref().expect("laid out before").block().range(0, len)
+    }
+
     /// The blocks of all operands at these places, one of which may become that of a number.
     #[inline]
     pub(crate) fn blocks<'b>(
@@ -68,11 +85,9 @@ impl Scratch {
             let number = if a.repeats_one() { a } else { b };
             (number.rows, number.cols) = (1, 1);
         }
-        for ((op, place), slot) in operands.iter().zip(&*places).zip(&mut self.slots) {
-            if !is_in_place(op, place) && slot.1 != Some(*place) {
-                let storage = slot.0.get_or_insert_with(|| Storage::scratch(op.want, self.room));
-                lay_out(op, place, storage.block_mut().range(0, place.len()));
-                slot.1 = Some(*place);
+        for (k, (op, place)) in operands.iter().zip(&*places).enumerate() {
+            if !is_in_place(op, place) {
+                self.lay_out(k, op, place);
             }
         }
         let mut blocks = Blocks::new();

@@ -4,15 +4,17 @@ use smallvec::{SmallVec, smallvec};
 
 use super::folding::{Folding, folding};
 use super::order::{FirstSums, FoldOrder, MAX_PARTS, segment};
-use super::sink::{Goal, fold_each};
+use super::plan::broadcast_stride;
+use super::sink::{Goal, Outputs, fold_each};
+use super::walk::write;
 use super::wide::WideMut;
-use super::{Operand, flat};
-use crate::buffer::Storage;
+use super::{Blocks, Operand, flat};
+use crate::buffer::{Handle, Storage};
 use crate::create::room;
 use crate::dtype::{Block, BlockMut, DType};
 use crate::error::Result;
-use crate::kernels::BlockKernel;
 use crate::kernels::folds::Table;
+use crate::kernels::{BlockKernel, doors};
 use crate::shape::{Dims, Shape};
 use crate::tensor::Tensor;
 use crate::threads::{GRAIN, split_work};
@@ -50,21 +52,115 @@ pub(crate) fn fold(
     if let Some(prior) = &mut prior {
         prior.make_writable(fold.op)?;
     }
-    let result = Shape(shape.iter().zip(kept).filter(|k| *k.1).map(|k| *k.0).collect());
-    if operands_fit(kernel, operands, shape) {
-        if let Some(table) = FoldTable::new(shape, kept, kernel.is_some()) {
-            return table.fold(fold, kernel, operands, result, prior);
+    if let Some(kernel) = kernel {
+        if let Some(table) = FoldTable::new(shape, kept, true)
+            && lie_in_order(operands, shape)
+        {
+            let mut computed = Storage::scratch(fold.dtype, table.len());
+            compute(kernel, operands, shape, &mut [computed.block_mut()]);
+            return table.fold(fold, computed.block(), kept_of(shape, kept), prior);
         }
-    } else if kernel.is_none()
-        && let Some((shape, kept)) = as_it_lies(&operands[0], shape, kept)
-        && let Some(table) = FoldTable::new(&shape, &kept, false)
-    {
-        return table.fold(fold, None, operands, result, prior);
+    } else {
+        let table = match operands[0].is_direct(shape) {
+            true => FoldTable::new(shape, kept, false),
+            false => as_it_lies(&operands[0], shape, kept)
+                .and_then(|(shape, kept)| FoldTable::new(&shape, &kept, false)),
+        };
+        if let Some(table) = table {
+            let data = operands[0].data.range(operands[0].offset, table.len());
+            return table.fold(fold, data, kept_of(shape, kept), prior);
+        }
     }
     let goal = Goal { output: 0, kept: Dims::from_slice(kept), prior };
     let kernel = kernel.map(|kernel| (kernel, 1));
     let mut results = fold_each(fold, kernel, operands, shape, smallvec![goal])?;
     Ok(results.pop().expect("a result for the goal"))
+}
+
+/// Folds the outputs of a kernel as the goals ask, each of which is folded or written whole, if there are few results: they are
+/// computed at once, which needs no plan. Else gives the goals back.
+///
+/// A fused product of [8, 100] with a row, its sum and both gradients take 0.66 of the time.
+pub(super) fn fold_few(
+    fold: Fold,
+    (kernel, outputs): Outputs<'_>,
+    operands: &[Operand<'_>],
+    shape: &[usize],
+    goals: SmallVec<[Goal; 2]>,
+) -> std::result::Result<Result<SmallVec<[Tensor; 2]>>, SmallVec<[Goal; 2]>> {
+    let n = shape.iter().fold(1usize, |n, &size| n.saturating_mul(size));
+    if n > SMALL_COMPUTED || !lie_in_order(operands, shape) {
+        return Err(goals);
+    }
+    let mut tables: SmallVec<[Option<FoldTable>; 2]> = SmallVec::new();
+    for goal in &goals {
+        let table = FoldTable::new(shape, &goal.kept, true);
+        let whole = !goal.kept.contains(&false);
+        if table.is_none() && !whole {
+            return Err(goals);
+        }
+        tables.push(table.filter(|_| !whole));
+    }
+    let mut computed: SmallVec<[Handle; 4]> = (0..outputs).map(|_| Storage::scratch(fold.dtype, n)).collect();
+    {
+        let mut outs: SmallVec<[BlockMut<'_>; 4]> = computed.iter_mut().map(|c| c.block_mut()).collect();
+        compute(kernel, operands, shape, &mut outs);
+    }
+    let result = |(goal, table): (Goal, Option<FoldTable>)| {
+        let (shape, mut prior) = (kept_of(shape, &goal.kept), goal.prior);
+        if let Some(prior) = &mut prior {
+            prior.make_writable(fold.op)?;
+        }
+        let data = computed[goal.output].block();
+        match (table, prior) {
+            (Some(table), prior) => table.fold(fold, data, shape, prior),
+            (None, Some(mut prior)) => {
+                doors::add_to(prior.block_mut(), data);
+                Ok(prior)
+            }
+            (None, None) => {
+                let mut whole = Tensor::from_storage(room(fold.op, &shape, fold.dtype)?, shape);
+                data.copy_to(whole.block_mut());
+                Ok(whole)
+            }
+        }
+    };
+    Ok(goals.into_iter().zip(tables).map(result).collect())
+}
+
+fn kept_of(shape: &[usize], kept: &[bool]) -> Shape {
+    Shape(shape.iter().zip(kept).filter(|k| *k.1).map(|k| *k.0).collect())
+}
+
+/// Whether operands lie in the order in which their results are computed and folded: the first one that moves along all axes does.
+fn lie_in_order(operands: &[Operand<'_>], shape: &[usize]) -> bool {
+    let moves = |o: &&Operand<'_>| {
+        (0..shape.len()).all(|i| shape[i] == 1 || broadcast_stride(o, i, shape.len()) != 0)
+    };
+    flat::applies(operands, shape) || operands.iter().find(moves).is_some_and(|o| o.is_direct(shape))
+}
+
+/// All results of a kernel at once, row-major. Operands that do not lie like them are laid out.
+fn compute(kernel: &dyn BlockKernel, operands: &[Operand<'_>], shape: &[usize], outs: &mut [BlockMut<'_>]) {
+    if flat::applies(operands, shape) {
+        return flat::run(kernel, operands, 0, outs);
+    }
+    let n = outs[0].len();
+    let lay_out = |op: &Operand<'_>| {
+        let mut room = Storage::scratch(op.want, n);
+        match op.data.range(op.offset, 1) {
+            number if number.dtype() == op.want && op.is_one() => room.block_mut().fill_from(number),
+            _ => write(None, &[*op], shape, room.block_mut()),
+        }
+        room
+    };
+    let laid: SmallVec<[Option<Handle>; 4]> =
+        operands.iter().map(|op| (!op.is_direct(shape)).then(|| lay_out(op))).collect();
+    let mut blocks = Blocks::new();
+    for (op, laid) in operands.iter().zip(&laid) {
+        blocks.push(laid.as_ref().map_or_else(|| op.data.range(op.offset, n), |l| l.block()));
+    }
+    kernel.run(&blocks, outs);
 }
 
 /// A shape whose axes are kept or reduced in a few groups, seen as a table of rows and columns, one of which is reduced: no plan, no
@@ -130,24 +226,18 @@ impl FoldTable {
         fits.then_some(FoldTable { batch, rows, cols, leaf, segment })
     }
 
-    /// The results, onto `prior`, which is writable, if there is one. The operands fit, see [`operands_fit`].
+    fn len(&self) -> usize {
+        self.batch * self.rows * self.cols
+    }
+
+    /// The results, onto `prior`, which is writable, if there is one.
     fn fold(
         &self,
         Fold { op, reduce, dtype }: Fold,
-        kernel: Option<&dyn BlockKernel>,
-        operands: &[Operand<'_>],
+        data: Block<'_>,
         result: Shape,
         prior: Option<Tensor>,
     ) -> Result<Tensor> {
-        let n = self.batch * self.rows * self.cols;
-        let mut computed = Storage::scratch(dtype, if kernel.is_some() { n } else { 0 });
-        let data: Block<'_> = match kernel {
-            Some(kernel) => {
-                flat::run(kernel, operands, 0, &mut [computed.block_mut()]);
-                computed.block()
-            }
-            None => operands[0].data.range(operands[0].offset, n),
-        };
         let onto = prior.is_some();
         let mut folded = match prior {
             Some(prior) => prior,
@@ -283,14 +373,6 @@ fn as_it_lies(op: &Operand<'_>, shape: &[usize], kept: &[bool]) -> Option<Descri
         next *= sizes[axis] as isize;
     }
     Some((order.iter().map(|&a| sizes[a]).collect(), order.iter().map(|&a| kept[axes[a]]).collect()))
-}
-
-/// Whether the elements of a table lie in order, or can be computed in order.
-fn operands_fit(kernel: Option<&dyn BlockKernel>, operands: &[Operand<'_>], shape: &[usize]) -> bool {
-    match kernel {
-        Some(_) => flat::applies(operands, shape),
-        None => operands[0].is_direct(shape),
-    }
 }
 
 #[cfg(test)]

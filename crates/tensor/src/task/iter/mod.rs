@@ -22,11 +22,13 @@ mod outcome;
 mod over;
 mod plan;
 mod planes;
+mod receiver;
 mod reducer;
 mod rows;
 mod sink;
 mod spread;
 mod squares;
+mod straight;
 mod stream;
 mod stretch;
 mod tables;
@@ -75,6 +77,12 @@ impl<'a> Operand<'a> {
     #[inline]
     fn is_single(&self) -> bool {
         self.shape.iter().all(|&n| n == 1)
+    }
+
+    /// Whether it is one number, which may be repeated.
+    #[inline]
+    fn is_one(&self) -> bool {
+        self.shape.iter().zip(self.strides).all(|(&n, &step)| n == 1 || step == 0)
     }
 
     /// The number that it is, or `n` elements from the given one on where they lie, in order.

@@ -2,21 +2,20 @@
 
 use smallvec::SmallVec;
 
-use super::block::{BlockPlace, Scratch, is_in_place, lay_out};
+use super::block::{BlockPlace, Scratch, lay_out};
 use super::counter::{Counter, Step};
 use super::cut::{Cut, Ranges};
 use super::order::FirstSums;
 use super::plan::{Axis, Steps};
+use super::receiver::Receiver;
 use super::sink::{Share, Walk};
+use super::straight::Straight;
 use super::stretch::Stretch;
-use super::wide::{Wide, WideMut};
+use super::wide::Wide;
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{Block, BlockMut};
 use crate::kernels::folds::Table;
-use crate::kernels::{BlockKernel, Stream, doors};
-
-/// Rows at least this long go to the kernel one by one where they lie, shorter ones laid out together.
-const LONG_ROW: usize = 256;
+use crate::kernels::{BlockKernel, Stream};
 
 /// Walks one part.
 pub(super) fn walk_part(walk: &Walk<'_>, part: &Ranges, shares: SmallVec<[Share<'_>; 2]>) {
@@ -59,13 +58,6 @@ pub(super) fn walk_part(walk: &Walk<'_>, part: &Ranges, shares: SmallVec<[Share<
     }
 }
 
-/// What becomes of the blocks of an output.
-enum Receiver<'s> {
-    Folded(WideMut<'s>),
-    Written { out: BlockMut<'s>, streamed: bool },
-    AddedOnto(BlockMut<'s>),
-}
-
 fn walk_cell(
     walk: &Walk<'_>,
     part: &Ranges,
@@ -86,8 +78,10 @@ fn walk_cell(
     let block = walk.block(height, cols.size);
     let room = block.0 * block.1;
     let outputs = walk.kernel.map_or(1, |k| k.1);
+    let straight = Straight::new(walk, &rows, &cols, block, receivers);
     let mut planes = Planes {
         walk,
+        straight: &straight,
         height,
         rows: &rows,
         cols: &cols,
@@ -112,6 +106,8 @@ fn walk_cell(
 /// Computes and folds planes of one size.
 struct Planes<'w, 'a> {
     walk: &'w Walk<'a>,
+    /// how to go through them if nothing lies across
+    straight: &'w Option<Straight<'w, 'a>>,
     height: usize,
     /// what the rows are made of
     rows: &'w [Axis],
@@ -144,7 +140,11 @@ impl<'a> Planes<'_, 'a> {
         if let Some(table) = self.as_it_lies() {
             let t = self.walk.nr(0);
             let step = self.rows.last().map_or(0, |a| a.steps[t]);
-            return self.deliver(&mut receivers[0], 0, self.offsets[t], step, table);
+            let place = (self.offsets[t], step);
+            return receivers[0].take((self.walk, self.stream), 0, place, table);
+        }
+        if let Some(straight) = self.straight {
+            return straight.walk(&self.offsets, &mut self.scratch, &mut self.values, receivers, self.stream);
         }
         for row in (0..self.height).step_by(self.block.0) {
             for col in (0..self.cols.size).step_by(self.block.1) {
@@ -204,8 +204,8 @@ impl<'a> Planes<'_, 'a> {
         }
         for (t, receiver) in receivers.iter_mut().enumerate().filter(|(t, _)| self.takes_blocks(*t)) {
             let k = self.walk.nr(t);
-            let to = self.offsets[k] + at.1 as isize * self.cols.steps[k];
-            self.deliver(receiver, t, to, 0, self.table(t, 0, rows, cols));
+            let place = (self.offsets[k] + at.1 as isize * self.cols.steps[k], 0);
+            receiver.take((self.walk, self.stream), t, place, self.table(t, 0, rows, cols));
         }
     }
 
@@ -223,124 +223,64 @@ impl<'a> Planes<'_, 'a> {
     /// Computes some rows of a block, and delivers them to the sinks that move from row to row.
     fn fold_run(&mut self, receivers: &mut [Receiver<'_>], run: &Run<'_>) {
         let operands = &self.walk.operands;
-        self.find(run, 0, run.rows);
+        self.find(run);
         if let Some((kernel, _)) = self.walk.kernel {
-            // A broadcast row is laid out once for all blocks, but rows that only lie apart are better read there.
-            let by_row = run.cols >= LONG_ROW
-                && operands.iter().zip(&self.found).any(|(op, place)| {
-                    place.row_step != 0
-                        && !is_in_place(op, place)
-                        && is_in_place(op, &BlockPlace { rows: 1, row_step: 0, ..*place })
-                });
-            let (calls, rows) = if by_row { (run.rows, 1) } else { (1, run.rows) };
-            for call in 0..calls {
-                if by_row {
-                    self.find(run, call, 1);
-                }
-                self.compute(kernel, receivers, run, call, rows);
-            }
+            self.compute(kernel, receivers, run);
         } else {
             let out = self.values[0].block_mut().into_range(run.done * run.cols, run.rows * run.cols);
             lay_out(&operands[0], &self.found[0], out);
         }
         for (t, receiver) in receivers.iter_mut().enumerate() {
-            if !self.takes_blocks(t) && self.own_place(receiver, t, run, run.rows).is_none() {
+            if !self.takes_blocks(t) && self.own_place(receiver, t, run).is_none() {
                 let k = self.walk.nr(t);
                 let table = self.table(t, run.done, run.rows, run.cols);
-                self.deliver(receiver, t, run.start[k], run.steps[k], table);
+                let place = (run.start[k], run.steps[k]);
+                receiver.take((self.walk, self.stream), t, place, table);
             }
         }
     }
 
-    /// Runs the kernel on some rows of a run.
-    fn compute(
-        &mut self,
-        kernel: &dyn BlockKernel,
-        receivers: &mut [Receiver<'_>],
-        run: &Run<'_>,
-        row: usize,
-        rows: usize,
-    ) {
-        let n = rows * run.cols;
+    /// Runs the kernel on a run.
+    fn compute(&mut self, kernel: &dyn BlockKernel, receivers: &mut [Receiver<'_>], run: &Run<'_>) {
+        let n = run.rows * run.cols;
         let mut own: SmallVec<[(usize, BlockMut<'_>); 2]> = SmallVec::new();
         for (t, receiver) in receivers.iter_mut().enumerate() {
-            if let Some(start) = self.own_place(receiver, t, run, run.rows)
+            if let Some(start) = self.own_place(receiver, t, run)
                 && let Receiver::Written { out, .. } = receiver
             {
-                own.push((self.walk.sinks[t].output, out.range(start + row * run.cols, n)));
+                own.push((self.walk.sinks[t].output, out.range(start, n)));
             }
         }
         let mut outputs: SmallVec<[BlockMut<'_>; 2]> = SmallVec::new();
         for (output, values) in self.values.iter_mut().enumerate() {
             outputs.push(match own.iter().position(|o| o.0 == output) {
                 Some(i) => own.swap_remove(i).1,
-                None => values.block_mut().into_range((run.done + row) * run.cols, n),
+                None => values.block_mut().into_range(run.done * run.cols, n),
             });
         }
         kernel.run(&self.scratch.blocks(&self.walk.operands, &mut self.found), &mut outputs);
     }
 
     /// Where a kernel may write a run straight to its place: the start, if the whole run lies there.
-    fn own_place(&self, receiver: &Receiver<'_>, t: usize, run: &Run<'_>, rows: usize) -> Option<usize> {
+    fn own_place(&self, receiver: &Receiver<'_>, t: usize, run: &Run<'_>) -> Option<usize> {
         let k = self.walk.nr(t);
-        let whole = rows == 1 || run.steps[k] == run.cols as isize;
-        let straight = matches!(receiver, Receiver::Written { streamed: false, .. });
-        (straight && whole).then_some(run.start[k] as usize)
+        let whole = run.rows == 1 || run.steps[k] == run.cols as isize;
+        (receiver.is_written_straight() && whole).then_some(run.start[k] as usize)
     }
 
-    /// Where the operands have some rows of a run.
-    fn find(&mut self, run: &Run<'_>, row: usize, rows: usize) {
+    /// Where the operands have a run.
+    fn find(&mut self, run: &Run<'_>) {
         self.found.clear();
         for (k, op) in self.walk.operands.iter().enumerate() {
-            let start = run.start[k] - op.offset as isize + row as isize * run.steps[k];
-            let row_step = if rows > 1 { run.steps[k] } else { 0 };
+            let start = run.start[k] - op.offset as isize;
+            let row_step = if run.rows > 1 { run.steps[k] } else { 0 };
             self.found.push(BlockPlace {
                 start,
-                rows,
+                rows: run.rows,
                 row_step,
                 cols: run.cols,
                 col_step: self.cols.steps[k],
             });
-        }
-    }
-
-    /// Folds or writes a table whose first element belongs to the accumulator `at` of a sink, with a step per row.
-    fn deliver(
-        &self,
-        receiver: &mut Receiver<'_>,
-        t: usize,
-        at: isize,
-        step: isize,
-        table: Table<Block<'_>>,
-    ) {
-        let (at, step, cols) = (at as usize, step as usize, table.cols);
-        let row = |i: usize| table.data.range((table.start + i as isize * table.step) as usize, cols);
-        match receiver {
-            Receiver::Written { out, streamed } => {
-                let stream = self.stream.as_ref().filter(|_| *streamed);
-                for i in 0..table.rows {
-                    let to = out.range(at + i * step, cols);
-                    match stream {
-                        Some(stream) => stream.copy(row(i), to),
-                        None => row(i).copy_to(to),
-                    }
-                }
-            }
-            Receiver::AddedOnto(out) => {
-                (0..table.rows).for_each(|i| doors::add_to(out.range(at + i * step, cols), row(i)));
-            }
-            Receiver::Folded(wide) => match self.walk.sinks[t].order.leaf {
-                FirstSums::Run(leaf) => self.walk.folding.lines(wide.from(at), step, table, leaf),
-                FirstSums::Rows { rows, abreast } if step == 0 => {
-                    self.walk.folding.columns(wide.from(at), table, rows, abreast);
-                }
-                FirstSums::Rows { rows, abreast } => {
-                    for i in 0..table.rows {
-                        let row = Table { start: table.start + i as isize * table.step, rows: 1, ..table };
-                        self.walk.folding.columns(wide.from(at + i * step), row, rows, abreast);
-                    }
-                }
-            },
         }
     }
 }

@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use smallvec::{SmallVec, smallvec};
 
 use super::cut::{Along, Cut, Ranges};
+use super::fold::fold_few;
 use super::folding::{Folding, folding};
 use super::order::{FoldOrder, MAX_PARTS};
 use super::outcome::Outcome;
@@ -344,10 +345,16 @@ pub(crate) fn fold_each(
     kernel: Option<Outputs<'_>>,
     operands: &[Operand<'_>],
     shape: &[usize],
-    goals: SmallVec<[Goal; 2]>,
+    mut goals: SmallVec<[Goal; 2]>,
 ) -> Result<SmallVec<[Tensor; 2]>> {
     if shape.contains(&0) {
         return goals.into_iter().map(|goal| fold_nothing(fold, shape, goal)).collect();
+    }
+    if let (Some(kernel), true) = (kernel, goals.len() > 1) {
+        match fold_few(fold, kernel, operands, shape, goals) {
+            Ok(results) => return results,
+            Err(back) => goals = back,
+        }
     }
     let room = OnceCell::new();
     let walk = |goals: &[Goal]| Walk::new(fold, kernel, operands, shape, goals, &room);

@@ -1,0 +1,61 @@
+//! What becomes of the blocks of an output: folded, written, or added.
+
+use super::order::FirstSums;
+use super::sink::Walk;
+use super::wide::WideMut;
+use crate::dtype::{Block, BlockMut};
+use crate::kernels::folds::Table;
+use crate::kernels::{Stream, doors};
+
+/// Where the blocks of a sink go.
+pub(super) enum Receiver<'s> {
+    Folded(WideMut<'s>),
+    Written { out: BlockMut<'s>, streamed: bool },
+    AddedOnto(BlockMut<'s>),
+}
+
+impl Receiver<'_> {
+    /// Whether a kernel may write what lies together to its place itself.
+    pub(super) fn is_written_straight(&self) -> bool {
+        matches!(self, Receiver::Written { streamed: false, .. })
+    }
+
+    /// Takes a table for sink `t`, whose first element belongs to the accumulator or element `at`, with a step per row.
+    pub(super) fn take(
+        &mut self,
+        (walk, stream): (&Walk<'_>, &Option<Stream>),
+        t: usize,
+        (at, step): (isize, isize),
+        table: Table<Block<'_>>,
+    ) {
+        let (at, step, cols) = (at as usize, step as usize, table.cols);
+        let row = |i: usize| table.data.range((table.start + i as isize * table.step) as usize, cols);
+        match self {
+            Receiver::Written { out, streamed } => {
+                let stream = stream.as_ref().filter(|_| *streamed);
+                for i in 0..table.rows {
+                    let to = out.range(at + i * step, cols);
+                    match stream {
+                        Some(stream) => stream.copy(row(i), to),
+                        None => row(i).copy_to(to),
+                    }
+                }
+            }
+            Receiver::AddedOnto(out) => {
+                (0..table.rows).for_each(|i| doors::add_to(out.range(at + i * step, cols), row(i)));
+            }
+            Receiver::Folded(wide) => match walk.sinks[t].order.leaf {
+                FirstSums::Run(leaf) => walk.folding.lines(wide.from(at), step, table, leaf),
+                FirstSums::Rows { rows, abreast } if step == 0 => {
+                    walk.folding.columns(wide.from(at), table, rows, abreast);
+                }
+                FirstSums::Rows { rows, abreast } => {
+                    for i in 0..table.rows {
+                        let row = Table { start: table.start + i as isize * table.step, rows: 1, ..table };
+                        walk.folding.columns(wide.from(at + i * step), row, rows, abreast);
+                    }
+                }
+            },
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Planes whose operands lie straight along their rows: one element after another, or the same one all along. What can be asked once is
+//! not asked for every block: of a block of 2,048 elements that was more than two fifths of the instructions.
+
+use smallvec::SmallVec;
+
+use super::Operand;
+use super::block::{BlockPlace, Blocks, Scratch};
+use super::plan::Axis;
+use super::receiver::Receiver;
+use super::sink::Walk;
+use crate::buffer::Handle;
+use crate::dtype::{Block, BlockMut};
+use crate::kernels::folds::Table;
+use crate::kernels::{BlockKernel, Stream};
+
+/// Rows at least this long are computed one by one, shorter ones laid out together if they only lie apart.
+const LONG_ROW: usize = 256;
+
+/// Rows at least this long are also computed one by one where an operand is the same for all rows: several copies of it would take the
+/// first-level cache from what is computed (`((x * w + b)^2).sum()` of rows takes 0.7 of the time).
+const LONGER_ROW: usize = 512;
+
+/// How an operand is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Read {
+    InPlace,
+    /// an element that the kernel takes for a whole row
+    Number,
+    LaidOut,
+}
+
+/// Where an operand, or what a sink has, is at the start of a plane, and how it goes on from row to row and along a row.
+#[derive(Clone, Copy)]
+struct Line {
+    at: isize,
+    step: isize,
+    along: isize,
+}
+
+impl Line {
+    #[inline(always)]
+    fn place(&self, (row, col): (usize, usize)) -> isize {
+        self.at + row as isize * self.step + col as isize * self.along
+    }
+}
+
+/// How the planes of a walk are computed.
+pub(super) struct Straight<'w, 'a> {
+    walk: &'w Walk<'a>,
+    kernel: &'w dyn BlockKernel,
+    rows: Option<&'w Axis>,
+    cols: &'w Axis,
+    /// rows and columns of a block
+    block: (usize, usize),
+    /// how many rows the kernel is given at a time
+    together: usize,
+    reads: SmallVec<[Read; 4]>,
+    /// per output, the sink whose elements the kernel writes to their place itself
+    writes: SmallVec<[Option<usize>; 4]>,
+}
+
+impl<'w, 'a> Straight<'w, 'a> {
+    /// `None` where an operand lies across, or rows are made of several axes.
+    pub(super) fn new(
+        walk: &'w Walk<'a>,
+        rows: &'w [Axis],
+        cols: &'w Axis,
+        block: (usize, usize),
+        receivers: &[Receiver<'_>],
+    ) -> Option<Straight<'w, 'a>> {
+        let ((kernel, outputs), [] | [_]) = (walk.kernel?, rows) else { return None };
+        let rows = rows.first();
+        let along = &cols.steps[..walk.operands.len()];
+        if along.iter().any(|step| !(0..=1).contains(step)) {
+            return None;
+        }
+        let step = |k: usize| rows.map_or(0, |a| a.steps[k]);
+        let is_run = |k: usize| step(k) == cols.size as isize;
+        let in_order = |k: usize, op: &Operand<'_>| along[k] == 1 && op.want == op.data.dtype();
+        let repeats_or_follows = |k: usize| along[k] == 0 || step(k) == 0 || is_run(k);
+        let one_by_one = block.1 < cols.size
+            || cols.size >= LONGER_ROW && (0..along.len()).any(|k| step(k) == 0)
+            || cols.size >= LONG_ROW && !(0..along.len()).all(repeats_or_follows);
+        let one_number = one_by_one && kernel.takes_a_number() && matches!(along, [0, 1] | [1, 0]);
+        let read = |(k, op): (usize, &Operand<'_>)| match op.want == op.data.dtype() {
+            true if in_order(k, op) && (one_by_one || is_run(k)) => Read::InPlace,
+            true if along[k] == 0 && one_number => Read::Number,
+            _ => Read::LaidOut,
+        };
+        let reads = walk.operands.iter().enumerate().map(read).collect();
+        let mut writes: SmallVec<[Option<usize>; 4]> = SmallVec::from_elem(None, outputs);
+        for (t, receiver) in receivers.iter().enumerate() {
+            if receiver.is_written_straight() && (one_by_one || is_run(walk.nr(t))) {
+                writes[walk.sinks[t].output] = Some(t);
+            }
+        }
+        let together = if one_by_one { 1 } else { block.0 };
+        Some(Straight { walk, kernel, rows, cols, block, together, reads, writes })
+    }
+
+    /// Computes the plane where everything is at these offsets, and gives each sink its own.
+    pub(super) fn walk(
+        &self,
+        offsets: &[isize],
+        scratch: &mut Scratch,
+        values: &mut [Handle],
+        receivers: &mut [Receiver<'_>],
+        stream: &Option<Stream>,
+    ) {
+        let mut values: SmallVec<[BlockMut<'_>; 4]> = values.iter_mut().map(|v| v.block_mut()).collect();
+        let height = self.rows.map_or(1, |a| a.size);
+        let line = |(k, (&at, &along)): (usize, (&isize, &isize))| Line {
+            at,
+            step: self.rows.map_or(0, |a| a.steps[k]),
+            along,
+        };
+        let lines: SmallVec<[Line; 8]> =
+            offsets.iter().zip(&self.cols.steps[..]).enumerate().map(line).collect();
+        for top in (0..height).step_by(self.block.0) {
+            for left in (0..self.cols.size).step_by(self.block.1) {
+                let (rows, cols) = (self.block.0.min(height - top), self.block.1.min(self.cols.size - left));
+                for done in (0..rows).step_by(self.together) {
+                    let some = self.together.min(rows - done);
+                    let from = (top + done, left);
+                    let blocks = self.blocks(scratch, &lines, from, (some, cols));
+                    let mut owners = receivers.iter_mut();
+                    let mut passed = 0;
+                    let mut outputs: SmallVec<[BlockMut<'_>; 4]> = SmallVec::new();
+                    for (values, writes) in values.iter_mut().zip(&self.writes) {
+                        outputs.push(match *writes {
+                            Some(t) => {
+                                let Some(Receiver::Written { out, .. }) = owners.nth(t - passed) else {
+                                    unreachable!("sinks are in the order of the outputs")
+                                };
+                                passed = t + 1;
+                                out.range(lines[self.walk.nr(t)].place(from) as usize, some * cols)
+                            }
+                            None => values.range(done * cols, some * cols),
+                        });
+                    }
+                    self.kernel.run(&blocks, &mut outputs);
+                }
+                for (t, receiver) in receivers.iter_mut().enumerate() {
+                    let (output, line) = (self.walk.sinks[t].output, lines[self.walk.nr(t)]);
+                    if self.writes[output].is_none() {
+                        let data = values[output].as_block();
+                        let table = Table { data, start: 0, rows, step: cols as isize, cols };
+                        let place = (line.place((top, left)), line.step);
+                        receiver.take((self.walk, stream), t, place, table);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The blocks of all operands, from a row and column on.
+    #[inline(always)]
+    fn blocks<'b>(
+        &self,
+        scratch: &'b mut Scratch,
+        lines: &[Line],
+        from: (usize, usize),
+        (rows, cols): (usize, usize),
+    ) -> Blocks<'b>
+    where
+        'a: 'b,
+    {
+        let operands = || self.walk.operands.iter().zip(&self.reads).zip(lines).enumerate();
+        for (k, ((op, read), line)) in operands() {
+            if *read == Read::LaidOut {
+                // What repeats is laid out for all blocks, whatever rows the last has.
+                let rows = if line.step == 0 { self.together } else { rows };
+                let row_step = if rows == 1 { 0 } else { line.step };
+                let (start, col_step) = (line.place(from) - op.offset as isize, line.along);
+                scratch.lay_out(k, op, &BlockPlace { start, rows, row_step, cols, col_step });
+            }
+        }
+        let mut blocks = Blocks::new();
+        for (k, ((op, read), line)) in operands() {
+            let data: Block<'b> = op.data;
+            blocks.push(match read {
+                Read::InPlace => data.range(line.place(from) as usize, rows * cols),
+                Read::Number => data.range(line.place(from) as usize, 1),
+                Read::LaidOut => scratch.laid_out(k, rows * cols),
+            });
+        }
+        blocks
+    }
+}
