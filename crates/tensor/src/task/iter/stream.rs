@@ -53,20 +53,34 @@ impl<'a> BlockWriter<'a> {
 
     /// Computes `out` from blocks of its length.
     #[inline]
-    pub(crate) fn write(&mut self, blocks: &[Block<'_>], mut out: BlockMut<'_>) {
-        let Some((staged, stream)) = &mut self.staged else { return self.kernel.run(blocks, &mut [out]) };
-        let n = out.len();
-        if n <= BLOCK {
-            self.kernel.run(blocks, &mut [staged.block_mut().range(0, n)]);
-            return stream.copy(staged.block().range(0, n), out);
+    pub(crate) fn write(&mut self, blocks: &[Block<'_>], out: BlockMut<'_>) {
+        match &mut self.staged {
+            None => self.kernel.run(blocks, &mut [out]),
+            Some((staged, stream)) => write_staged(self.kernel, staged, stream, blocks, out),
         }
-        for at in (0..n).step_by(BLOCK) {
-            let len = BLOCK.min(n - at);
-            let mut pieces = Blocks::new();
-            blocks.iter().for_each(|b| pieces.push(b.range(at, len)));
-            self.kernel.run(&pieces, &mut [staged.block_mut().range(0, len)]);
-            stream.copy(staged.block().range(0, len), out.range(at, len));
-        }
+    }
+}
+
+/// The same by way of a block that stays in the first-level cache.
+#[inline(never)]
+fn write_staged(
+    kernel: &dyn BlockKernel,
+    staged: &mut Handle,
+    stream: &Stream,
+    blocks: &[Block<'_>],
+    mut out: BlockMut<'_>,
+) {
+    let n = out.len();
+    if n <= BLOCK {
+        kernel.run(blocks, &mut [staged.block_mut().range(0, n)]);
+        return stream.copy(staged.block().range(0, n), out);
+    }
+    for at in (0..n).step_by(BLOCK) {
+        let len = BLOCK.min(n - at);
+        let mut pieces = Blocks::new();
+        blocks.iter().for_each(|b| pieces.push(b.range(at, len)));
+        kernel.run(&pieces, &mut [staged.block_mut().range(0, len)]);
+        stream.copy(staged.block().range(0, len), out.range(at, len));
     }
 }
 
