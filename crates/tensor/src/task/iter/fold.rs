@@ -77,55 +77,62 @@ pub(crate) fn fold(
     Ok(results.pop().expect("a result for the goal"))
 }
 
-/// Folds the outputs of a kernel as the goals ask, each of which is folded or written whole, if there are few results: they are
-/// computed at once, which needs no plan. Else gives the goals back.
+/// Few results of a kernel, which are computed at once, without a plan; for each goal a table, or none where they are written whole.
 ///
 /// A fused product of [8, 100] with a row, its sum and both gradients take 0.66 of the time.
-pub(super) fn fold_few(
-    fold: Fold,
-    (kernel, outputs): Outputs<'_>,
-    operands: &[Operand<'_>],
-    shape: &[usize],
-    goals: SmallVec<[Goal; 2]>,
-) -> std::result::Result<Result<SmallVec<[Tensor; 2]>>, SmallVec<[Goal; 2]>> {
-    let n = shape.iter().fold(1usize, |n, &size| n.saturating_mul(size));
-    if n > SMALL_COMPUTED || !lie_in_order(operands, shape) {
-        return Err(goals);
-    }
-    let mut tables: SmallVec<[Option<FoldTable>; 2]> = SmallVec::new();
-    for goal in &goals {
-        let table = FoldTable::new(shape, &goal.kept, true);
-        let whole = !goal.kept.contains(&false);
-        if table.is_none() && !whole {
-            return Err(goals);
+pub(super) struct Few(SmallVec<[Option<FoldTable>; 2]>);
+
+impl Few {
+    /// `None` if results are many, or lie in another order than that of their sums.
+    pub(super) fn new(operands: &[Operand<'_>], shape: &[usize], goals: &[Goal]) -> Option<Few> {
+        let n = shape.iter().fold(1usize, |n, &size| n.saturating_mul(size));
+        if n > SMALL_COMPUTED || !lie_in_order(operands, shape) {
+            return None;
         }
-        tables.push(table.filter(|_| !whole));
+        let table = |goal: &Goal| match goal.kept.contains(&false) {
+            true => FoldTable::new(shape, &goal.kept, true).map(Some),
+            false => Some(None),
+        };
+        goals.iter().map(table).collect::<Option<_>>().map(Few)
     }
-    let mut computed: SmallVec<[Handle; 4]> = (0..outputs).map(|_| Storage::scratch(fold.dtype, n)).collect();
-    {
-        let mut outs: SmallVec<[BlockMut<'_>; 4]> = computed.iter_mut().map(|c| c.block_mut()).collect();
-        compute(kernel, operands, shape, &mut outs);
-    }
-    let result = |(goal, table): (Goal, Option<FoldTable>)| {
-        let (shape, mut prior) = (kept_of(shape, &goal.kept), goal.prior);
-        if let Some(prior) = &mut prior {
-            prior.make_writable(fold.op)?;
+
+    /// Computes everything, and folds it as the goals ask.
+    pub(super) fn fold(
+        self,
+        fold: Fold,
+        (kernel, outputs): Outputs<'_>,
+        operands: &[Operand<'_>],
+        shape: &[usize],
+        goals: SmallVec<[Goal; 2]>,
+    ) -> Result<SmallVec<[Tensor; 2]>> {
+        let n = shape.iter().product();
+        let mut computed: SmallVec<[Handle; 4]> =
+            (0..outputs).map(|_| Storage::scratch(fold.dtype, n)).collect();
+        {
+            let mut outs: SmallVec<[BlockMut<'_>; 4]> = computed.iter_mut().map(|c| c.block_mut()).collect();
+            compute(kernel, operands, shape, &mut outs);
         }
-        let data = computed[goal.output].block();
-        match (table, prior) {
-            (Some(table), prior) => table.fold(fold, data, shape, prior),
-            (None, Some(mut prior)) => {
-                doors::add_to(prior.block_mut(), data);
-                Ok(prior)
+        let result = |(goal, table): (Goal, Option<FoldTable>)| {
+            let (shape, mut prior) = (kept_of(shape, &goal.kept), goal.prior);
+            if let Some(prior) = &mut prior {
+                prior.make_writable(fold.op)?;
             }
-            (None, None) => {
-                let mut whole = Tensor::from_storage(room(fold.op, &shape, fold.dtype)?, shape);
-                data.copy_to(whole.block_mut());
-                Ok(whole)
+            let data = computed[goal.output].block();
+            match (table, prior) {
+                (Some(table), prior) => table.fold(fold, data, shape, prior),
+                (None, Some(mut prior)) => {
+                    doors::add_to(prior.block_mut(), data);
+                    Ok(prior)
+                }
+                (None, None) => {
+                    let mut whole = Tensor::from_storage(room(fold.op, &shape, fold.dtype)?, shape);
+                    data.copy_to(whole.block_mut());
+                    Ok(whole)
+                }
             }
-        }
-    };
-    Ok(goals.into_iter().zip(tables).map(result).collect())
+        };
+        goals.into_iter().zip(self.0).map(result).collect()
+    }
 }
 
 fn kept_of(shape: &[usize], kept: &[bool]) -> Shape {

@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use smallvec::{SmallVec, smallvec};
 
 use super::cut::{Along, Cut, Ranges};
-use super::fold::fold_few;
+use super::fold::Few;
 use super::folding::{Folding, folding};
 use super::order::{FoldOrder, MAX_PARTS};
 use super::outcome::Outcome;
@@ -345,16 +345,15 @@ pub(crate) fn fold_each(
     kernel: Option<Outputs<'_>>,
     operands: &[Operand<'_>],
     shape: &[usize],
-    mut goals: SmallVec<[Goal; 2]>,
+    goals: SmallVec<[Goal; 2]>,
 ) -> Result<SmallVec<[Tensor; 2]>> {
     if shape.contains(&0) {
         return goals.into_iter().map(|goal| fold_nothing(fold, shape, goal)).collect();
     }
-    if let (Some(kernel), true) = (kernel, goals.len() > 1) {
-        match fold_few(fold, kernel, operands, shape, goals) {
-            Ok(results) => return results,
-            Err(back) => goals = back,
-        }
+    if let Some(kernel) = kernel.filter(|_| goals.len() > 1)
+        && let Some(few) = Few::new(operands, shape, &goals)
+    {
+        return few.fold(fold, kernel, operands, shape, goals);
     }
     let room = OnceCell::new();
     let walk = |goals: &[Goal]| Walk::new(fold, kernel, operands, shape, goals, &room);
