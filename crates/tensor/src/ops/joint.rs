@@ -303,10 +303,36 @@ mod tests {
     fn a_zero_that_is_written_whole_keeps_its_sign() {
         let (g, x) = (tensor![[0.0], [1.0]], tensor![-0.0, 2.0]);
         let targets = [Shape::from([2, 2]), Shape::from([2])];
+        let negative = |t: &Tensor| -> Vec<bool> {
+            t.to_vec::<f32>().unwrap().iter().map(|v| v.is_sign_negative()).collect()
+        };
         let found = jointly(&[&g, &g, &x], &targets, &[None, None]);
-        let signs: Vec<bool> =
-            found[0].to_vec::<f32>().unwrap().iter().map(|v| v.is_sign_negative()).collect();
-        assert_eq!(signs, [true, false, true, false]);
+        assert_eq!(negative(&found[0]), [true, false, true, false]);
+        // Onto another one, too, alone and beside others, by operands that broadcast or do not.
+        let prior = || Some(Tensor::full([2, 2], -0.0).to(DType::F32));
+        let found = jointly(&[&g, &g, &x], &targets, &[prior(), None]);
+        assert_eq!(negative(&found[0]), [true, false, true, false]);
+        for g in [g.clone(), g.broadcast_to([2, 2]).unwrap().contiguous()] {
+            let target = Target { prior: prior(), ..Target::of(&targets[0]) };
+            let alone = fold_to("test", &FloatKernel(Product), &[&g, &x], target).unwrap();
+            assert_eq!(negative(&alone), [true, false, true, false]);
+        }
+    }
+
+    /// One output is folded by segments along an axis that the other one folds in one piece.
+    #[test]
+    fn segments_of_one_output_where_another_has_none() {
+        for sizes in [[3, 5000, 16], [7, 3000, 8], [2, 20_000, 16]] {
+            let x = whole(&sizes, DType::F32, 1);
+            let (a, b) = (whole(&[sizes[2]], DType::F32, 2), whole(&[sizes[1], 1], DType::F32, 3));
+            let targets = [Shape::from([1, sizes[2]]), Shape::from([sizes[1], 1])];
+            for threads in [1, 2, 3, 8] {
+                let run = || jointly(&[&x, &a, &b], &targets, &[None, None]);
+                let found = ThreadPool::new(threads).install(run);
+                let expected = one_by_one(&[&x, &a, &b], &targets, &[None, None]);
+                assert_eq!(found, expected, "{sizes:?}, {threads} threads");
+            }
+        }
     }
 
     #[test]

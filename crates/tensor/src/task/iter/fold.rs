@@ -53,7 +53,9 @@ pub(crate) fn fold(
         prior.make_writable(fold.op)?;
     }
     if let Some(kernel) = kernel {
-        if let Some(table) = FoldTable::new(shape, kept, true)
+        // What is written whole is for a walk, or [`Few`].
+        if kept.contains(&false)
+            && let Some(table) = FoldTable::new(shape, kept, true)
             && lie_in_order(operands, shape)
         {
             let mut computed = Storage::scratch(fold.dtype, table.len());

@@ -207,10 +207,13 @@ impl<'a> Walk<'a> {
             let reduced = |t: &usize| self.axes[place].steps[self.nr(*t)] == 0;
             let (reducing, keeping): (SmallVec<[usize; 2]>, SmallVec<[usize; 2]>) =
                 (0..self.sinks.len()).partition(reduced);
-            let granule = reducing.iter().map(|&t| self.sinks[t].order.chunks[place]).max().unwrap_or(1);
+            let chunk = |&t: &usize| self.sinks[t].order.chunks[place];
+            let granule = reducing.iter().map(chunk).max().unwrap_or(1);
+            // Segments of one sink along an axis that another one folds in one piece are not of one piece further in.
+            let in_one_piece = reducing.iter().map(chunk).all(|n| n == sizes[place]);
             match granule < sizes[place] {
                 true => Along::Multiples(granule),
-                false if keeping.is_empty() => Along::Nowhere,
+                false if keeping.is_empty() && in_one_piece => Along::Nowhere,
                 false if reducing.is_empty() => Along::Multiples(1),
                 false => Along::NowhereFurther,
             }
@@ -350,7 +353,7 @@ pub(crate) fn fold_each(
     if shape.contains(&0) {
         return goals.into_iter().map(|goal| fold_nothing(fold, shape, goal)).collect();
     }
-    if let Some(kernel) = kernel.filter(|_| goals.len() > 1)
+    if let Some(kernel) = kernel
         && let Some(few) = Few::new(operands, shape, &goals)
     {
         return few.fold(fold, kernel, operands, shape, goals);
