@@ -53,7 +53,7 @@ pub(crate) fn fold(
         prior.make_writable(fold.op)?;
     }
     if let Some(kernel) = kernel {
-        // What is written whole is for a walk, or [`Few`].
+        // What is written whole is for a walk, or [`Few`], whose lists a single sum needs not: of [8, 100] it takes 0.9 of the time.
         if kept.contains(&false)
             && let Some(table) = FoldTable::new(shape, kept, true)
             && lie_in_order(operands, shape)
