@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 
 use super::Operand;
 use super::block::{BlockPlace, Blocks, Scratch};
+use super::order::FirstSums;
 use super::plan::Axis;
 use super::receiver::Receiver;
 use super::sink::Walk;
@@ -57,6 +58,8 @@ pub(super) struct Straight<'w, 'a> {
     reads: SmallVec<[Read; 4]>,
     /// per output, the sink whose elements the kernel writes to their place itself
     writes: SmallVec<[Option<usize>; 4]>,
+    /// per output, whether its sink takes what the kernel gives as soon as it is there, and not a block of several rows
+    at_once: SmallVec<[bool; 4]>,
 }
 
 impl<'w, 'a> Straight<'w, 'a> {
@@ -94,8 +97,16 @@ impl<'w, 'a> Straight<'w, 'a> {
                 writes[walk.sinks[t].output] = Some(t);
             }
         }
+        // A single output of a few rows stays in the first-level cache anyway.
+        let mut at_once: SmallVec<[bool; 4]> = SmallVec::from_elem(outputs > 1, outputs);
+        for (t, sink) in walk.sinks.iter().enumerate().filter(|(t, _)| walk.is_folded(*t)) {
+            at_once[sink.output] &= match sink.order.leaf {
+                FirstSums::Run(leaf) => leaf <= cols.size,
+                FirstSums::Rows { .. } => step(walk.nr(t)) != 0,
+            };
+        }
         let together = if one_by_one { 1 } else { block.0 };
-        Some(Straight { walk, kernel, rows, cols, block, together, reads, writes })
+        Some(Straight { walk, kernel, rows, cols, block, together, reads, writes, at_once })
     }
 
     /// Computes the plane where everything is at these offsets, and gives each sink its own.
@@ -126,8 +137,8 @@ impl<'w, 'a> Straight<'w, 'a> {
                     let mut owners = receivers.iter_mut();
                     let mut passed = 0;
                     let mut outputs: SmallVec<[BlockMut<'_>; 4]> = SmallVec::new();
-                    for (values, writes) in values.iter_mut().zip(&self.writes) {
-                        outputs.push(match *writes {
+                    for (output, values) in values.iter_mut().enumerate() {
+                        outputs.push(match self.writes[output] {
                             Some(t) => {
                                 let Some(Receiver::Written { out, .. }) = owners.nth(t - passed) else {
                                     unreachable!("sinks are in the order of the outputs")
@@ -135,20 +146,35 @@ impl<'w, 'a> Straight<'w, 'a> {
                                 passed = t + 1;
                                 out.range(lines[self.walk.nr(t)].place(from) as usize, some * cols)
                             }
+                            None if self.at_once[output] => values.range(0, some * cols),
                             None => values.range(done * cols, some * cols),
                         });
                     }
                     self.kernel.run(&blocks, &mut outputs);
+                    drop(outputs);
+                    self.deliver(true, &values, &lines, (from, some, cols), receivers, stream);
                 }
-                for (t, receiver) in receivers.iter_mut().enumerate() {
-                    let (output, line) = (self.walk.sinks[t].output, lines[self.walk.nr(t)]);
-                    if self.writes[output].is_none() {
-                        let data = values[output].as_block();
-                        let table = Table { data, start: 0, rows, step: cols as isize, cols };
-                        let place = (line.place((top, left)), line.step);
-                        receiver.take((self.walk, stream), t, place, table);
-                    }
-                }
+                self.deliver(false, &values, &lines, ((top, left), rows, cols), receivers, stream);
+            }
+        }
+    }
+
+    /// Gives the sinks what the kernel has computed of some rows, from a row and column on: those that take it at once, or the others.
+    fn deliver(
+        &self,
+        at_once: bool,
+        values: &[BlockMut<'_>],
+        lines: &[Line],
+        (from, rows, cols): ((usize, usize), usize, usize),
+        receivers: &mut [Receiver<'_>],
+        stream: &Option<Stream>,
+    ) {
+        for (t, receiver) in receivers.iter_mut().enumerate() {
+            let (output, line) = (self.walk.sinks[t].output, lines[self.walk.nr(t)]);
+            if self.writes[output].is_none() && self.at_once[output] == at_once {
+                let data = values[output].as_block();
+                let table = Table { data, start: 0, rows, step: cols as isize, cols };
+                receiver.take((self.walk, stream), t, (line.place(from), line.step), table);
             }
         }
     }
