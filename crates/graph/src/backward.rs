@@ -218,35 +218,35 @@ fn run(roots: &[Var], how: Backward) -> Result<()> {
 impl Backward {
     /// The pass that these options ask for, and where it starts.
     pub(crate) fn task(&self, roots: &[Var]) -> Result<(GraphTask, Vec<Edge>)> {
-        let edges = root_edges(roots)?;
+        let edges = root_edges("backward", roots)?;
         let mut task = GraphTask::new(self.options);
         if let Some(inputs) = &self.inputs {
-            task.limit_to(&edges, &input_edges(inputs)?, true);
+            task.limit_to(&edges, &input_edges("backward", inputs)?, true);
         }
-        plant(&mut task, &edges, roots, self.seeds.as_deref())?;
+        plant("backward", &mut task, &edges, roots, self.seeds.as_deref())?;
         Ok((task, edges))
     }
 }
 
-pub(crate) fn root_edges(roots: &[Var]) -> Result<Vec<Edge>> {
+pub(crate) fn root_edges(op: &'static str, roots: &[Var]) -> Result<Vec<Edge>> {
     if roots.is_empty() {
-        return refuse(GraphFacts::Empty { op: "backward", what: "roots" });
+        return refuse(GraphFacts::Empty { op, what: "roots" });
     }
     roots
         .iter()
         .enumerate()
-        .map(|(index, r)| r.edge().ok_or_else(|| GraphFacts::NoGraph { index }.into()))
+        .map(|(index, r)| r.edge().ok_or_else(|| GraphFacts::NoGraph { op, index }.into()))
         .collect()
 }
 
-pub(crate) fn input_edges(inputs: &[Var]) -> Result<Vec<Edge>> {
+pub(crate) fn input_edges(op: &'static str, inputs: &[Var]) -> Result<Vec<Edge>> {
     if inputs.is_empty() {
-        return refuse(GraphFacts::Empty { op: "backward", what: "inputs" });
+        return refuse(GraphFacts::Empty { op, what: "inputs" });
     }
     inputs
         .iter()
         .enumerate()
-        .map(|(index, v)| v.edge().ok_or_else(|| GraphFacts::InputWithoutGrad { index }.into()))
+        .map(|(index, v)| v.edge().ok_or_else(|| GraphFacts::InputWithoutGrad { op, index }.into()))
         .collect()
 }
 
@@ -260,6 +260,7 @@ fn has_shape(seed: &Var, batch: Option<usize>, root: &Var) -> bool {
 
 /// Checks the seeds, makes the missing ones, and hands them to the task.
 pub(crate) fn plant(
+    op: &'static str,
     task: &mut GraphTask,
     edges: &[Edge],
     roots: &[Var],
@@ -268,13 +269,14 @@ pub(crate) fn plant(
     if let Some(seeds) = seeds
         && seeds.len() != roots.len()
     {
-        return refuse(GraphFacts::SeedCount { expected: roots.len(), found: seeds.len() });
+        return refuse(GraphFacts::SeedCount { op, expected: roots.len(), found: seeds.len() });
     }
     let mut planted = Vec::with_capacity(roots.len());
     for (index, root) in roots.iter().enumerate() {
         let seed = match seeds {
             Some(seeds) if !has_shape(&seeds[index], task.batch, root) => {
                 return refuse(GraphFacts::SeedShape {
+                    op,
                     index,
                     seed: seeds[index].shape().clone(),
                     output: Lead(task.batch).shape(root.shape()),
@@ -288,7 +290,7 @@ pub(crate) fn plant(
             }
             Some(seeds) => seeds[index].clone(),
             None if root.numel() != 1 => {
-                return refuse(GraphFacts::NotScalar { shape: root.shape().clone() });
+                return refuse(GraphFacts::NotScalar { op, shape: root.shape().clone() });
             }
             None => Var::constant(Tensor::ones_with(root.shape(), root.dtype())),
         };

@@ -154,11 +154,11 @@ impl Grad {
     }
 
     fn task(&self) -> Result<(GraphTask, Vec<Edge>)> {
-        let (roots, inputs) = (root_edges(&self.roots)?, input_edges(&self.inputs)?);
+        let (roots, inputs) = (root_edges("grad", &self.roots)?, input_edges("grad", &self.inputs)?);
         let mut task = GraphTask::new(self.options);
         task.limit_to(&roots, &inputs, false);
         task.batch = if self.batched { Some(self.count()?) } else { None };
-        plant(&mut task, &roots, &self.roots, self.seeds.as_deref())?;
+        plant("grad", &mut task, &roots, &self.roots, self.seeds.as_deref())?;
         Ok((task, roots))
     }
 
@@ -283,7 +283,7 @@ pub fn value_and_grad(
     }
     let value = f(&leaves)?;
     let grads = Grad::new(&value, &leaves).materialize_grads(true).run()?;
-    let (roots, edges) = (root_edges(std::slice::from_ref(&value))?, input_edges(&leaves)?);
+    let (roots, edges) = (root_edges("grad", std::slice::from_ref(&value))?, input_edges("grad", &leaves)?);
     let dense =
         |(g, edge): (Var, &Edge)| g.value().try_contiguous().map_err(|e| in_sum(&roots, &edge.node, e));
     Ok((value.value(), grads.into_iter().flatten().zip(&edges).map(dense).collect::<Result<_>>().here()?))

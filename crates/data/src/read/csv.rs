@@ -229,7 +229,10 @@ impl Table {
                 op: "table",
                 name: "column",
                 found: format!("`{name}`"),
-                expected: format!("one of {}", shown(&self.names)),
+                expected: match &self.file.file[..] {
+                    "" => format!("one of {}", shown(&self.names)),
+                    file => format!("one of the columns of {file}: {}", shown(&self.names)),
+                },
             }),
         }
     }
@@ -283,6 +286,8 @@ mod tests {
     fn columns_by_name_and_type() {
         let on_disk = Temporary::new("table.csv", TEXT);
         let table = Csv::default().open(&on_disk.0).unwrap();
+        let missing = table.column("nothing").unwrap_err().to_string();
+        assert!(missing.contains("table.csv: ") && missing.contains("expected one of the columns of "), "{missing}");
         assert_eq!(
             (table.len(), table.is_empty(), table.names().join(" ")),
             (2, false, "id width kind ok".into())

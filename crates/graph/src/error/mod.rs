@@ -114,25 +114,31 @@ pub enum GraphFacts {
     },
     /// `backward` on something other than a single number, without a seed.
     #[error(
-        "backward: grad can be implicitly created only for scalar outputs: this one has shape {shape}; reduce it, with sum(..) or mean(..), or pass a seed: backward_with(&seed), or Backward::new().seed(..) for grad_with"
+        "{op}: grad can be implicitly created only for scalar outputs: this one has shape {shape}; reduce it, with sum(..) or mean(..), or pass a seed: backward_with(&seed), or Backward::new().seed(..) for grad_with"
     )]
     NotScalar {
+        /// the pass
+        op: &'static str,
         /// the shape of the root
         shape: Shape,
     },
     /// A root that no tracked variable contributed to.
     #[error(
-        "backward: output {index} does not require grad and does not have a recorded operation: it was detached, made of tensors without requires_grad(), by way of a comparison, a place (argmax) or a cast to integers, which have no derivative, or made inside no_grad, a hook or a Function's backward (enable_grad records there); or it is a gradient, which has a history only with create_graph(true)"
+        "{op}: output {index} does not require grad and does not have a recorded operation: it was detached, made of tensors without requires_grad(), by way of a comparison, a place (argmax) or a cast to integers, which have no derivative, or made inside no_grad, a hook or a Function's backward (enable_grad records there); or it is a gradient, which has a history only with create_graph(true)"
     )]
     NoGraph {
+        /// the pass
+        op: &'static str,
         /// which root
         index: usize,
     },
     /// A seed of another shape than its root.
     #[error(
-        "backward: the seed of output {index} has shape {seed}, the output {output}: a seed has the shape of its output"
+        "{op}: the seed of output {index} has shape {seed}, the output {output}: a seed has the shape of its output"
     )]
     SeedShape {
+        /// the pass
+        op: &'static str,
         /// which root
         index: usize,
         /// the shape of the seed
@@ -146,8 +152,10 @@ pub enum GraphFacts {
     )]
     SeedsNotBatched,
     /// Another number of seeds than roots.
-    #[error("backward: expected {}, one per output, got {found}", counted(*expected, "seed"))]
+    #[error("{op}: expected {}, one per output, got {found}", counted(*expected, "seed"))]
     SeedCount {
+        /// the pass
+        op: &'static str,
         /// how many roots
         expected: usize,
         /// how many seeds
@@ -288,9 +296,11 @@ pub enum GraphFacts {
     },
     /// An input that does not require a gradient.
     #[error(
-        "backward: input {index} does not require grad: it was made inside no_grad, detached, or made of a tensor without requires_grad()"
+        "{op}: input {index} does not require grad: it was made inside no_grad, detached, or made of a tensor without requires_grad()"
     )]
     InputWithoutGrad {
+        /// the pass
+        op: &'static str,
         /// which input
         index: usize,
     },

@@ -254,7 +254,7 @@ impl Var {
     pub fn graph(&self) -> Result<GraphView> {
         match self.edge() {
             Some(edge) => Ok(collect::collect(&collect::reachable(&[edge]))),
-            None => Err(GraphFacts::NoGraph { index: 0 }.into()).here(),
+            None => Err(GraphFacts::NoGraph { op: "graph", index: 0 }.into()).here(),
         }
     }
 }
