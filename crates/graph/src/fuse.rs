@@ -75,6 +75,7 @@ macro_rules! fuse {
         struct Written([f64; <[&str]>::len(&[$($(stringify!($captured)),*)?])]);
 
         impl $crate::__fuse::Formula<{ <[&str]>::len(&[$(stringify!($x)),+]) }> for Written {
+            const SUMS: bool = true;
             #[inline(always)]
             fn eval<R: $crate::__fuse::Real>(
                 &self,

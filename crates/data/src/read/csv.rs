@@ -287,7 +287,10 @@ mod tests {
         let on_disk = Temporary::new("table.csv", TEXT);
         let table = Csv::default().open(&on_disk.0).unwrap();
         let missing = table.column("nothing").unwrap_err().to_string();
-        assert!(missing.contains("table.csv: ") && missing.contains("expected one of the columns of "), "{missing}");
+        assert!(
+            missing.contains("table.csv: ") && missing.contains("expected one of the columns of "),
+            "{missing}"
+        );
         assert_eq!(
             (table.len(), table.is_empty(), table.names().join(" ")),
             (2, false, "id width kind ok".into())

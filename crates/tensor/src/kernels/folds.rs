@@ -3,7 +3,7 @@
 use super::each;
 use super::lane::fold_lanes;
 use super::level::{Level, level};
-use crate::dtype::{DType, Element};
+use crate::dtype::{Block, DType, Element};
 use crate::task::{LANES, ROWS, Reducer};
 
 /// A table of elements: rows of `cols` contiguous elements, `step` from one row to the next.
@@ -14,6 +14,15 @@ pub(crate) struct Table<D> {
     pub(crate) rows: usize,
     pub(crate) step: isize,
     pub(crate) cols: usize,
+}
+
+impl<'a> Table<Block<'a>> {
+    /// The same with the elements of this type.
+    #[inline]
+    pub(crate) fn typed<T: Element>(&self) -> Table<&'a [T]> {
+        let data = T::slice(self.data).expect("elements are of the loop's type");
+        Table { data, start: self.start, rows: self.rows, step: self.step, cols: self.cols }
+    }
 }
 
 impl<D> Table<D> {
@@ -92,7 +101,7 @@ fn fold_short_lines<R: Reducer, const N: usize>(wide: &mut [R::Acc], run: &[R::T
 
 /// Elements that no line of the cache divides: sums over rows of 256 take more than twice as long where the stack lies otherwise.
 #[repr(align(64))]
-struct Aligned<T>(T);
+pub(super) struct Aligned<T>(pub(super) T);
 
 /// Lanes that are left before the tree.
 pub(super) const FEW_LANES: usize = LANES / 4;
@@ -128,6 +137,17 @@ pub(super) fn fold_run_of<T: Element>(
             lanes[k] = combine(lanes[k], c[k]);
         }
     }
+    fold_rest(lanes, rest, of, combine)
+}
+
+/// Folds what is left behind whole blocks of lanes, and the lanes.
+#[inline(always)]
+pub(super) fn fold_rest<T: Element>(
+    lanes: &mut [T; FEW_LANES],
+    rest: &[T],
+    of: impl Fn(T) -> T + Copy,
+    combine: impl Fn(T, T) -> T + Copy,
+) -> T {
     let (ones, mut rest) = rest.as_chunks::<FEW_LANES>();
     for c in ones {
         fold_into(lanes, c, of, combine);
@@ -184,7 +204,7 @@ fn fold_into<T: Copy, const N: usize>(
 
 /// Something of each lane, folded into a quarter of them.
 #[inline(always)]
-fn quarter<T: Copy, const N: usize, const M: usize>(
+pub(super) fn quarter<T: Copy, const N: usize, const M: usize>(
     x: &[T; N],
     of: impl Fn(T) -> T + Copy,
     combine: impl Fn(T, T) -> T + Copy,

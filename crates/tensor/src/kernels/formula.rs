@@ -2,7 +2,7 @@
 
 use super::lane::Float;
 use super::real::{FloatOps, Num, Real};
-use super::{BlockKernel, doors, each};
+use super::{BlockKernel, RowSums, doors, each};
 use crate::dtype::{Block, BlockMut, DType, Element};
 
 /// A pointwise function of `N` real numbers, written once for every representation of them.
@@ -25,6 +25,9 @@ use crate::dtype::{Block, BlockMut, DType, Element};
 pub trait Formula<const N: usize>: Copy + Send + Sync {
     #[doc(hidden)]
     const TAKES_A_NUMBER: bool = false;
+    /// Whether there are loops that add its results, which cost compile time.
+    #[doc(hidden)]
+    const SUMS: bool = false;
 
     /// The value. Implementations are marked `#[inline(always)]` so that the loop around them vectorises.
     fn eval<R: Real>(&self, x: [R; N]) -> R
@@ -80,6 +83,17 @@ impl<F: Formula<N>, const N: usize> BlockKernel for FloatKernel<F, N> {
 
     fn takes_a_number(&self) -> bool {
         F::TAKES_A_NUMBER && N == 2
+    }
+
+    fn sums(&self) -> bool {
+        F::SUMS
+    }
+
+    fn sum(&self, rows: RowSums<'_>) {
+        // Of a constant condition only the branch that is taken is compiled.
+        if const { F::SUMS } {
+            rows.add(&self.0);
+        }
     }
 }
 

@@ -25,6 +25,7 @@ mod scatter;
 mod scattered;
 mod simple;
 pub(crate) mod softmax;
+mod sums;
 mod transpose;
 
 pub(crate) use ahead::Ahead;
@@ -51,6 +52,8 @@ pub(crate) use simple::{
     WhereKernel,
 };
 pub use softmax::RowFormula;
+pub use sums::RowSums;
+pub(crate) use sums::WHOLE;
 
 use crate::dtype::{Block, BlockMut};
 
@@ -97,5 +100,18 @@ pub trait BlockKernel: Send + Sync {
     #[doc(hidden)]
     fn takes_a_number(&self) -> bool {
         false
+    }
+
+    /// Whether its results, of a single output, can be added by [`sum`](Self::sum).
+    #[doc(hidden)]
+    fn sums(&self) -> bool {
+        false
+    }
+
+    /// Adds results without storing them.
+    #[doc(hidden)]
+    fn sum(&self, rows: RowSums<'_>) {
+        let _ = rows;
+        unreachable!("a kernel says beforehand whether it adds its results");
     }
 }

@@ -59,11 +59,11 @@ macro_rules! folding {
             }
 
             fn lines(&self, wide: WideMut<'_>, step: usize, table: Table<Block<'_>>, leaf: usize) {
-                $lines(own::<R>(wide), step, typed::<R>(table), leaf);
+                $lines(own::<R>(wide), step, table.typed(), leaf);
             }
 
             fn columns(&self, wide: WideMut<'_>, table: Table<Block<'_>>, rows: usize, abreast: usize) {
-                $columns(own::<R>(wide), typed::<R>(table), rows, abreast);
+                $columns(own::<R>(wide), table.typed(), rows, abreast);
             }
 
             fn merge(&self, wide: WideMut<'_>, others: &Wide, start: usize, len: usize) {
@@ -98,9 +98,4 @@ fn own<R: Reducer>(wide: WideMut<'_>) -> &mut [R::Acc] {
 
 fn all<R: Reducer>(wide: &Wide) -> &[R::Acc] {
     R::Acc::slice(wide).expect("accumulators are the folding's own")
-}
-
-fn typed<R: Reducer>(table: Table<Block<'_>>) -> Table<&[R::T]> {
-    let data = R::T::slice(table.data).expect("elements are of the folding's type");
-    Table { data, start: table.start, rows: table.rows, step: table.step, cols: table.cols }
 }

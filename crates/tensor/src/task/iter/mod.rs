@@ -45,6 +45,7 @@ pub(crate) use reducer::{Reducer, Sum};
 pub(super) use sink::{Goal, fold_each};
 pub(super) use update::{Job, update_all};
 pub(super) use walk::{change, map, write};
+pub(crate) use wide::WideMut;
 
 use crate::dtype::{Block, DType, Scalar};
 use crate::tensor::Tensor;

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 
 use super::Operand;
 use super::block::{BlockPlace, Blocks, Scratch};
+use super::fold::Reduce;
 use super::order::FirstSums;
 use super::plan::Axis;
 use super::receiver::Receiver;
@@ -12,7 +13,7 @@ use super::sink::Walk;
 use crate::buffer::Handle;
 use crate::dtype::{Block, BlockMut};
 use crate::kernels::folds::Table;
-use crate::kernels::{BlockKernel, Stream};
+use crate::kernels::{BlockKernel, RowSums, Stream, WHOLE};
 
 /// Rows at least this long are computed one by one, shorter ones laid out together if they only lie apart.
 const LONG_ROW: usize = 256;
@@ -58,6 +59,8 @@ pub(super) struct Straight<'w, 'a> {
     reads: SmallVec<[Read; 4]>,
     /// per output, the sink whose elements the kernel writes to their place itself
     writes: SmallVec<[Option<usize>; 4]>,
+    /// whether the kernel adds the results itself
+    sums: bool,
     /// per output, whether its sink takes what the kernel gives as soon as it is there, and not a block of several rows
     at_once: SmallVec<[bool; 4]>,
 }
@@ -106,7 +109,52 @@ impl<'w, 'a> Straight<'w, 'a> {
             };
         }
         let together = if one_by_one { 1 } else { block.0 };
-        Some(Straight { walk, kernel, rows, cols, block, together, reads, writes, at_once })
+        let sums = kernel.sums() && walk.fold.reduce == Reduce::Sum && Straight::can_sum(walk, rows, cols);
+        Some(Straight { walk, kernel, rows, cols, block, together, reads, writes, sums, at_once })
+    }
+
+    /// Whether the only output is folded where a kernel can do that from the operands as they lie.
+    fn can_sum(walk: &Walk<'_>, rows: Option<&Axis>, cols: &Axis) -> bool {
+        let [sink] = &walk.sinks[..] else { return false };
+        let step = |k: usize| rows.map_or(0, |a| a.steps[k]);
+        let fits = match sink.order.leaf {
+            _ if !walk.is_folded(0) => false,
+            FirstSums::Run(leaf) if leaf > cols.size && step(walk.nr(0)) == 0 => {
+                cols.size.is_multiple_of(WHOLE)
+            }
+            FirstSums::Run(_) => cols.size >= WHOLE,
+            FirstSums::Rows { abreast, .. } => abreast == 1 && step(walk.nr(0)) == 0,
+        };
+        fits && walk.operands.iter().all(|op| op.want == op.data.dtype())
+    }
+
+    /// Has the kernel add what it computes of the plane.
+    fn sum(&self, lines: &[Line], height: usize, receivers: &mut [Receiver<'_>]) {
+        let [Receiver::Folded(wide)] = receivers else { unreachable!("a sum is folded") };
+        let ([sink], own) = (&self.walk.sinks[..], lines[self.walk.nr(0)]) else { unreachable!() };
+        // Rows are added whole, in their order; of columns the accumulators should stay in a cache.
+        let strip = match sink.order.leaf {
+            FirstSums::Run(_) => self.cols.size,
+            FirstSums::Rows { .. } => self.block.1,
+        };
+        for left in (0..self.cols.size).step_by(strip) {
+            let cols = strip.min(self.cols.size - left);
+            let table = |(op, line): (&Operand<'a>, &Line)| Table {
+                data: op.data,
+                start: line.place((0, left)),
+                rows: height,
+                step: line.step,
+                cols: if line.along == 0 { 1 } else { cols },
+            };
+            self.kernel.sum(RowSums {
+                operands: self.walk.operands.iter().zip(lines).map(table).collect(),
+                rows: height,
+                cols,
+                leaf: sink.order.leaf,
+                wide: wide.from(own.place((0, left)) as usize),
+                step: own.step as usize,
+            });
+        }
     }
 
     /// Computes the plane where everything is at these offsets, and gives each sink its own.
@@ -127,6 +175,9 @@ impl<'w, 'a> Straight<'w, 'a> {
         };
         let lines: SmallVec<[Line; 8]> =
             offsets.iter().zip(&self.cols.steps[..]).enumerate().map(line).collect();
+        if self.sums {
+            return self.sum(&lines, height, receivers);
+        }
         for top in (0..height).step_by(self.block.0) {
             for left in (0..self.cols.size).step_by(self.block.1) {
                 let (rows, cols) = (self.block.0.min(height - top), self.block.1.min(self.cols.size - left));

@@ -2,7 +2,8 @@
 //! of several sinks.
 //!
 //! A plane has the innermost axis as its columns. Its rows are all axes that leaves reach across, so that a block, whose
-//! height is a multiple of every sink's leaf, holds whole leaves, whichever axes the operands can be walked over in one.
+//! height is a multiple of every sink's leaf, holds whole leaves, whichever axes the operands can be walked over in one; only the innermost
+//! of these axes if leaves end where it does.
 
 use std::ops::Range;
 
@@ -21,6 +22,9 @@ const WIDE_BLOCKS: usize = 4;
 
 /// Columns of a strip are a multiple of this where leaves do not say more.
 const STRIP_STEP: usize = 64;
+
+/// Elements of a plane that is worth being walked on its own where it could also be a part of a larger one.
+const LEAST_PLANE: usize = 4096;
 
 /// The axes that planes follow each other along, and those of a plane.
 pub(super) struct Stretch {
@@ -93,8 +97,28 @@ impl Walk<'_> {
         if rows.is_empty() {
             rows.extend(outer.pop());
         }
+        // Leaves that end where the innermost of several axes does need no others in their planes.
+        if let Some((_, last)) = rows.last()
+            && !turned
+            && last.size * cols.size >= LEAST_PLANE
+            && last.size.is_multiple_of(self.rows_of_a_leaf(cols.size))
+        {
+            let inner = rows.len() - 1;
+            outer.extend(rows.drain(..inner));
+        }
         let plain = |axes: Placed| axes.into_iter().map(|(_, axis)| axis).collect();
         Stretch { outer: plain(outer), rows: plain(rows), cols, turned }
+    }
+
+    /// How many rows of so many columns the largest leaf of a sink has, if leaves reach across rows.
+    fn rows_of_a_leaf(&self, cols: usize) -> usize {
+        let rows = |t: usize| match self.sinks[t].order.leaf {
+            FirstSums::Run(leaf) if leaf <= cols => 1,
+            _ if self.sinks[t].order.rows.is_empty() => 1,
+            FirstSums::Run(leaf) => leaf / cols,
+            FirstSums::Rows { rows, .. } => rows,
+        };
+        self.folded().map(rows).max().unwrap_or(1)
     }
 
     /// The most elements that a block of an output should have.
@@ -107,16 +131,11 @@ impl Walk<'_> {
     /// Rows and columns of the blocks of a plane: whole leaves of every sink.
     pub(super) fn block(&self, rows: usize, cols: usize) -> (usize, usize) {
         let room = self.room();
-        let (mut unit, mut grain) = (1, STRIP_STEP);
-        for t in self.folded() {
-            match self.sinks[t].order.leaf {
-                FirstSums::Run(leaf) if leaf <= cols => grain = grain.max(leaf),
-                _ if self.sinks[t].order.rows.is_empty() => {}
-                FirstSums::Run(leaf) => unit = unit.max(leaf / cols),
-                FirstSums::Rows { rows, .. } => unit = unit.max(rows),
-            }
-        }
-        let unit = unit.min(rows);
+        let grain = self.folded().fold(STRIP_STEP, |grain, t| match self.sinks[t].order.leaf {
+            FirstSums::Run(leaf) if leaf <= cols => grain.max(leaf),
+            _ => grain,
+        });
+        let unit = self.rows_of_a_leaf(cols).min(rows);
         // Several rows are read in long pieces, as far as a block stays in the second-level cache: a processor that reads ahead of
         // a loop begins anew with each (W3 takes 0.8 of the time).
         let wide = if unit > 1 { WIDE_BLOCKS * self.block_bytes / self.fold.dtype.size() } else { room };

@@ -10,6 +10,7 @@ pub(crate) enum Wide {
 }
 
 /// Accumulators that somebody else has.
+#[derive(Debug)]
 pub(crate) enum WideMut<'a> {
     F32(&'a mut [f32]),
     F64(&'a mut [f64]),
