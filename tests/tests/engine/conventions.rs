@@ -1,6 +1,6 @@
 //! Gradients at points without a derivative.
 
-use foldback_graph::{Result, Var};
+use foldback_graph::{RequiresGrad, Result, Var};
 use foldback_tensor::{Tensor, tensor};
 
 use crate::leaf;
@@ -25,6 +25,25 @@ fn edge_gradients_follow_pytorchs_conventions() {
     check(&[0.0], &[0.0], &|x| Var::from(tensor![0.0]).pow(x));
     check(&[0.0], &[1.0], &|x| x.pow(1.0));
     check(&[-1.0, 0.0, 1.0], &[0.0, 1.0, 0.0], &|x| x.clamp(-1.0, 1.0));
+}
+
+/// A 0-d tensor of a wider type is rounded in the operation, and so it is in its gradient.
+#[test]
+fn a_tie_with_a_number_of_another_type() -> Result<()> {
+    type Operation = fn(&Var, &Var) -> Result<Var>;
+    let cases: [(Operation, [f32; 2], f64); 4] = [
+        (|x, b| x.maximum(b), [-0.1875, 1.0], -0.1875),
+        (|x, b| x.minimum(b), [-0.1875, 0.0], 0.8125),
+        (|x, b| x.clamp_min(b), [-0.1875, 1.0], -0.1875),
+        (|x, b| x.fmod(b), [-0.375, 1.0], -1.625),
+    ];
+    for (operation, gradient, of_number) in cases {
+        let (x, b) = (leaf(&[0.295, 0.7]), tensor![0.295; f64].sum(..)?.requires_grad());
+        operation(&x, &b)?.backward_with(&tensor![-0.375, 1.0])?;
+        assert_eq!(x.grad(), Some(gradient.into()));
+        assert_eq!(b.grad().unwrap().item_as::<f64>()?, of_number);
+    }
+    Ok(())
 }
 
 #[test]

@@ -54,6 +54,7 @@ pub use crate::conv::Convolution;
 #[doc(hidden)]
 pub use crate::views::{embedding_shape, on_diagonal};
 
+use super::arg::{Arg, List, Meta, result_type};
 use crate::dtype::DType;
 use crate::error::{Here, Result, TensorFacts, refuse};
 #[doc(hidden)]
@@ -206,7 +207,7 @@ pub(crate) fn expect_arity(
     }
 }
 
-/// The common floating-point type of some tensors.
+/// The common floating-point type of some tensors, in which tensors of rank 0 have as little to say as in operations.
 #[inline]
 pub(super) fn float_type(operands: &[&Tensor]) -> DType {
     if let [first, others @ ..] = operands
@@ -215,7 +216,8 @@ pub(super) fn float_type(operands: &[&Tensor]) -> DType {
     {
         return first.dtype();
     }
-    operands.iter().fold(DType::Bool, |d, t| d.promote(t.dtype())).to_float()
+    let metas: List<Meta> = operands.iter().map(|t| Arg::Tensor(t).meta()).collect();
+    if metas.is_empty() { DType::F32 } else { result_type(&metas).to_float() }
 }
 
 /// Tensors as a task reads them, all in one type.
