@@ -53,7 +53,7 @@ pub(crate) use simple::{
 };
 pub use softmax::RowFormula;
 pub use sums::RowSums;
-pub(crate) use sums::WHOLE;
+pub(crate) use sums::{WHOLE, are_added};
 
 use crate::dtype::{Block, BlockMut};
 

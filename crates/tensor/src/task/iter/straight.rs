@@ -13,7 +13,7 @@ use super::sink::Walk;
 use crate::buffer::Handle;
 use crate::dtype::{Block, BlockMut};
 use crate::kernels::folds::Table;
-use crate::kernels::{BlockKernel, RowSums, Stream, WHOLE};
+use crate::kernels::{BlockKernel, RowSums, Stream, WHOLE, are_added};
 
 /// Rows at least this long are computed one by one, shorter ones laid out together if they only lie apart.
 const LONG_ROW: usize = 256;
@@ -59,7 +59,7 @@ pub(super) struct Straight<'w, 'a> {
     reads: SmallVec<[Read; 4]>,
     /// per output, the sink whose elements the kernel writes to their place itself
     writes: SmallVec<[Option<usize>; 4]>,
-    /// whether the kernel adds the results itself
+    /// whether the kernel adds the results of whole leaves itself
     sums: bool,
     /// per output, whether its sink takes what the kernel gives as soon as it is there, and not a block of several rows
     at_once: SmallVec<[bool; 4]>,
@@ -109,7 +109,10 @@ impl<'w, 'a> Straight<'w, 'a> {
             };
         }
         let together = if one_by_one { 1 } else { block.0 };
-        let sums = kernel.sums() && walk.fold.reduce == Reduce::Sum && Straight::can_sum(walk, rows, cols);
+        let sums = kernel.sums()
+            && walk.fold.reduce == Reduce::Sum
+            && are_added(walk.fold.dtype)
+            && Straight::can_sum(walk, rows, cols);
         Some(Straight { walk, kernel, rows, cols, block, together, reads, writes, sums, at_once })
     }
 
@@ -128,33 +131,34 @@ impl<'w, 'a> Straight<'w, 'a> {
         fits && walk.operands.iter().all(|op| op.want == op.data.dtype())
     }
 
-    /// Has the kernel add what it computes of the plane.
-    fn sum(&self, lines: &[Line], height: usize, receivers: &mut [Receiver<'_>]) {
+    /// Has the kernel add what it computes of the plane: of how many rows.
+    fn sum(&self, lines: &[Line], height: usize, receivers: &mut [Receiver<'_>]) -> usize {
         let [Receiver::Folded(wide)] = receivers else { unreachable!("a sum is folded") };
         let ([sink], own) = (&self.walk.sinks[..], lines[self.walk.nr(0)]) else { unreachable!() };
         // Rows are added whole, in their order; of columns the accumulators should stay in a cache.
-        let strip = match sink.order.leaf {
-            FirstSums::Run(_) => self.cols.size,
-            FirstSums::Rows { .. } => self.block.1,
+        let (rows, strip) = match sink.order.leaf {
+            FirstSums::Run(_) => (height, self.cols.size),
+            FirstSums::Rows { rows, .. } => (height / rows * rows, self.block.1),
         };
         for left in (0..self.cols.size).step_by(strip) {
             let cols = strip.min(self.cols.size - left);
             let table = |(op, line): (&Operand<'a>, &Line)| Table {
                 data: op.data,
                 start: line.place((0, left)),
-                rows: height,
+                rows,
                 step: line.step,
                 cols: if line.along == 0 { 1 } else { cols },
             };
             self.kernel.sum(RowSums {
                 operands: self.walk.operands.iter().zip(lines).map(table).collect(),
-                rows: height,
+                rows,
                 cols,
                 leaf: sink.order.leaf,
                 wide: wide.from(own.place((0, left)) as usize),
                 step: own.step as usize,
             });
         }
+        rows
     }
 
     /// Computes the plane where everything is at these offsets, and gives each sink its own.
@@ -175,10 +179,8 @@ impl<'w, 'a> Straight<'w, 'a> {
         };
         let lines: SmallVec<[Line; 8]> =
             offsets.iter().zip(&self.cols.steps[..]).enumerate().map(line).collect();
-        if self.sums {
-            return self.sum(&lines, height, receivers);
-        }
-        for top in (0..height).step_by(self.block.0) {
+        let summed = if self.sums { self.sum(&lines, height, receivers) } else { 0 };
+        for top in (summed..height).step_by(self.block.0) {
             for left in (0..self.cols.size).step_by(self.block.1) {
                 let (rows, cols) = (self.block.0.min(height - top), self.block.1.min(self.cols.size - left));
                 for done in (0..rows).step_by(self.together) {
