@@ -1,6 +1,6 @@
 //! Rules: the gradients of a row of pointwise formulas, as a node and the engine see them.
 
-use foldback_tensor::kernel::{BlockKernel, FloatKernel, Formula};
+use foldback_tensor::kernel::{BlockKernel, FloatKernel, Formula, RowSums};
 use foldback_tensor::{Block, BlockMut, Scalar, Tensor};
 
 use crate::error::Result;
@@ -48,6 +48,10 @@ impl Gradient {
 pub(crate) trait RuleFormula: Sync {
     /// The loop over blocks of what the formula reads.
     fn run(&self, params: &[f64; 2], inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]);
+    /// Whether it has loops for sums.
+    fn sums(&self) -> bool;
+    /// Adds results without storing them.
+    fn sum(&self, params: &[f64; 2], rows: RowSums<'_>);
     /// The formula over what is being recorded.
     fn traced(&self, params: &[f64; 2], x: &[Traced]) -> Traced;
 }
@@ -68,6 +72,14 @@ impl std::fmt::Debug for dyn RuleFormula {
 impl<F: Formula<N>, const N: usize> RuleFormula for WrittenFormula<F, N> {
     fn run(&self, params: &[f64; 2], inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
         FloatKernel((self.0)(*params)).run(inputs, outputs);
+    }
+
+    fn sums(&self) -> bool {
+        F::SUMS
+    }
+
+    fn sum(&self, params: &[f64; 2], rows: RowSums<'_>) {
+        FloatKernel((self.0)(*params)).sum(rows);
     }
 
     fn traced(&self, params: &[f64; 2], x: &[Traced]) -> Traced {
@@ -107,6 +119,14 @@ pub(crate) struct RuleKernel<'a> {
 impl BlockKernel for RuleKernel<'_> {
     fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
         self.formula.run(self.params, inputs, outputs);
+    }
+
+    fn sums(&self) -> bool {
+        self.formula.sums()
+    }
+
+    fn sum(&self, rows: RowSums<'_>) {
+        self.formula.sum(self.params, rows);
     }
 }
 

@@ -69,8 +69,8 @@ pointwise! {
     /// # Errors
     /// If the shapes do not broadcast, or the types have no such operation.
     pub fn mul(a, b | number) -> Result = a.mul(b);
-        d a: |g, b| g * b;
-        d b: |g, a| g * a;
+        d a: |g, b| g * b, summed;
+        d b: |g, a| g * a, summed;
         check(Any, Any | -2.5);
 
     /// `self / other`, elementwise with broadcasting.

@@ -52,7 +52,7 @@ pub(crate) use slots;
 /// them; `number d a: |g; b| formula;` is for an operation that then has another derivative, in which `b` is an `f64`.
 /// `-> Var` says that the operation cannot fail, or panics where it does: `name, try_name` has a twin that returns a
 /// `Result`, which `value` is. The part behind `=>` names the output. `d b = g` passes the gradient on,
-/// `d b = 0` is zero whatever arrives, `d b = _` says that there is none: the operand is a condition.
+/// `, summed` behind a formula gives it loops for sums, see `Formula::SUMS`. `d b = 0` is zero whatever arrives, `d b = _` says that there is none: the operand is a condition.
 ///
 /// `also` gives further forms: `left` with the number on the left, and a formula of its own behind a semicolon where it has
 /// one; `default` with numbers for the parameters.
@@ -61,7 +61,7 @@ macro_rules! pointwise {
         $(#[$doc:meta])*
         $vis:vis fn $name:ident $(, $try:ident)? ($a:ident $(, $b:ident $(| $number:ident)?)* $(; $($p:ident: $pt:ty),+)?) -> $ret:ident
             = $value:expr $(=> $y:ident)?;
-        $(d $dx:ident $(= $plain:tt)? $(: |$($n:ident),+| $formula:expr)?;)+
+        $(d $dx:ident $(= $plain:tt)? $(: |$($n:ident),+| $formula:expr $(, $summed:ident)?)?;)+
         $(number d $da:ident: |$($nn:ident),+ $(; $($np:ident),+)?| $nf:expr;)?
         $($(#[$also_doc:meta])* also $also:ident $(, $also_try:ident)? { $($form:tt)+ })?
         check($da0:ident $(, $db:ident $(| $with:expr)?)* $(; $($sample:expr),+)?);
@@ -77,17 +77,17 @@ macro_rules! pointwise {
                     vars: $crate::rule::Rule {
                         name: stringify!($name),
                         gradients: pointwise!(@rule [$a $($b)*] [$($y)?] [$($($p),+)?]
-                            $([$dx ($($plain)?) [$($($n),+)?] ($($formula)?)])+),
+                            $([$dx ($($plain)?) [$($($n),+)?] ($($formula $(, $summed)?)?)])+),
                         value: pointwise!(@value [$($try)?] $ret, [$a $($b)*] [] [$($($p: $pt),+)?] $value),
                     },
                     number: $crate::rule::Rule {
                         name: stringify!($name),
                         gradients: pointwise!(@number [$($($number)?)*] [$a $($b)*] [$($y)?] [$($($p),+)?]
-                            [$([$($nn),+] [$($($np),+)?] $nf)?] $([$dx ($($plain)?) [$($($n),+)?] ($($formula)?)])+),
+                            [$([$($nn),+] [$($($np),+)?] $nf)?] $([$dx ($($plain)?) [$($($n),+)?] ($($formula $(, $summed)?)?)])+),
                         value: pointwise!(@number_value [$($($number)?)*] $ret, [$a] [$($b)*] [$($($p: $pt),+)?] $value),
                     },
                     left: pointwise!(@left [$($also [$($form)+])?] [$a $($b)*] [$($y)?]
-                        $([$dx ($($plain)?) [$($($n),+)?] ($($formula)?)])+),
+                        $([$dx ($($plain)?) [$($($n),+)?] ($($formula $(, $summed)?)?)])+),
                     samples: &[
                         $crate::table::Samples::Pointwise {
                             domains: &[$crate::table::Domain::$da0 $(, $crate::table::Domain::$db)*],
@@ -157,10 +157,10 @@ macro_rules! pointwise {
     (@gradient $xs:tt $cs:tt $ys:tt $ps:tt [$dx:ident (0) [] ()]) => {
         pointwise!(@formula $xs $cs $ys $ps [g] R::lit(0.0))
     };
-    (@gradient $xs:tt $cs:tt $ys:tt $ps:tt [$dx:ident () $n:tt ($formula:expr)]) => {
-        pointwise!(@formula $xs $cs $ys $ps $n $formula)
+    (@gradient $xs:tt $cs:tt $ys:tt $ps:tt [$dx:ident () $n:tt ($formula:expr $(, $summed:ident)?)]) => {
+        pointwise!(@formula $xs $cs $ys $ps $n $formula $(, $summed)?)
     };
-    (@formula $xs:tt $cs:tt $ys:tt [$($p:ident),*] [$($n:ident),+] $formula:expr) => {{
+    (@formula $xs:tt $cs:tt $ys:tt [$($p:ident),*] [$($n:ident),+] $formula:expr $(, $summed:ident)?) => {{
         use $crate::rule::Slot;
         use $crate::table::macros::slots;
         const SLOTS: &[Slot] = slots!($xs $cs $ys [$($n),+]);
@@ -169,6 +169,7 @@ macro_rules! pointwise {
         #[derive(Clone, Copy)]
         struct Slope([f64; 2]);
         impl foldback_tensor::kernel::Formula<N> for Slope {
+            const SUMS: bool = !<[&str]>::is_empty(&[$(stringify!($summed))?]);
             #[inline(always)]
             fn eval<R: foldback_tensor::kernel::Real>(&self, x: [R; N]) -> R
             where

@@ -188,16 +188,22 @@ where
         }
     }
     // What is left is few, and is stored.
-    let mut rest = Aligned([0.0; 4 * LANES]);
-    let rest = &mut rest.0[..n - whole];
-    let x = Row::of(x, last, numbers);
-    for (at, out) in (col + whole..).step_by(WHOLE).zip(rest.chunks_mut(WHOLE)) {
-        let n = out.len();
-        let x: [&[f32]; N] = each(&[][..], |i| x[i].some(at, n));
-        for k in 0..n {
-            out[k] = f.eval(each(Lane::<f32, FMA>(0.0), |i| Lane(x[i][k]))).0;
+    let mut room;
+    let rest: &[f32] = if whole == n {
+        &[]
+    } else {
+        room = Aligned([0.0; 4 * LANES]);
+        let rest = &mut room.0[..n - whole];
+        let x = Row::of(x, last, numbers);
+        for (at, out) in (col + whole..).step_by(WHOLE).zip(rest.chunks_mut(WHOLE)) {
+            let n = out.len();
+            let x: [&[f32]; N] = each(&[][..], |i| x[i].some(at, n));
+            for k in 0..n {
+                out[k] = f.eval(each(Lane::<f32, FMA>(0.0), |i| Lane(x[i][k]))).0;
+            }
         }
-    }
+        rest
+    };
     if whole == 0 {
         return fold_run(rest, 0.0, <Sum<f32>>::combine);
     }

@@ -125,8 +125,8 @@ impl<'w, 'a> Straight<'w, 'a> {
             FirstSums::Run(leaf) if leaf > cols.size && step(walk.nr(0)) == 0 => {
                 cols.size.is_multiple_of(WHOLE)
             }
-            FirstSums::Run(_) => cols.size >= WHOLE,
-            FirstSums::Rows { abreast, .. } => abreast == 1 && step(walk.nr(0)) == 0,
+            FirstSums::Run(_) => cols.size >= LONG_ROW,
+            FirstSums::Rows { .. } => cols.size >= LONG_ROW && step(walk.nr(0)) == 0,
         };
         fits && walk.operands.iter().all(|op| op.want == op.data.dtype())
     }
@@ -205,7 +205,9 @@ impl<'w, 'a> Straight<'w, 'a> {
                     }
                     self.kernel.run(&blocks, &mut outputs);
                     drop(outputs);
-                    self.deliver(true, &values, &lines, (from, some, cols), receivers, stream);
+                    if self.at_once.contains(&true) {
+                        self.deliver(true, &values, &lines, (from, some, cols), receivers, stream);
+                    }
                 }
                 self.deliver(false, &values, &lines, ((top, left), rows, cols), receivers, stream);
             }
@@ -213,6 +215,7 @@ impl<'w, 'a> Straight<'w, 'a> {
     }
 
     /// Gives the sinks what the kernel has computed of some rows, from a row and column on: those that take it at once, or the others.
+    #[inline]
     fn deliver(
         &self,
         at_once: bool,
