@@ -3,21 +3,26 @@
 use super::formulas as f;
 use super::reduce::{Kept, expect_float};
 use crate::axes::{Over, keep};
-use crate::dtype::{DType, Element};
+use crate::dtype::{Block, DType};
 use crate::error::{Here, Result};
-use crate::kernels::FloatKernel;
+use crate::kernels::{BlockKernel, FloatKernel, NumKernel};
 use crate::task::{Read, Reduce};
 use crate::tensor::Tensor;
 
-/// Whether a sum of squares of what a mean leaves shows that it is of `f32`: because the mean is so far from 0 that its rounding, of half
-/// a unit in the last place, is seen in it, or because a square is beyond what the type holds.
+/// Whether a sum of squares of what a mean leaves shows that it is rounded: of `f32`, because the mean is so far from 0 that its rounding,
+/// of half a unit in the last place, is seen in it, or because a square is beyond what the type holds; of `f64`, because the elements may be
+/// equal.
 fn rounding_shows(mean: &Tensor, sum: &Tensor, count: usize) -> bool {
-    let blocks = mean.as_block().and_then(f32::slice).zip(sum.as_block().and_then(f32::slice));
-    let shows = |(&m, &s): (&f32, &f32)| {
-        let (m, s) = (f64::from(m), f64::from(s));
-        m.powi(2) * count as f64 > s * (1 << 22) as f64 || !(1e-30..=1e30).contains(&s)
-    };
-    blocks.is_none_or(|(means, sums)| means.iter().zip(sums).any(shows))
+    let far = |m: f64, s: f64, least: f64| m.powi(2) * count as f64 > s / least;
+    match (mean.as_block(), sum.as_block()) {
+        (Some(Block::F32(means)), Some(Block::F32(sums))) => means.iter().zip(sums).any(|(&m, &s)| {
+            far(m.into(), s.into(), 2f64.powi(-22)) || !(1e-30..=1e30).contains(&f64::from(s))
+        }),
+        (Some(Block::F64(means)), Some(Block::F64(sums))) => {
+            means.iter().zip(sums).any(|(&m, &s)| s > 0.0 && far(m, s, 2f64.powi(-96)))
+        }
+        _ => true,
+    }
 }
 
 impl Tensor {
@@ -61,11 +66,20 @@ impl Tensor {
         };
         let mut mean = self.average(op, &keep(over))?;
         let mut sum = squares(&mean, self.dtype())?;
-        if self.dtype() == DType::F32 && rounding_shows(&mean, &sum, kept.count) {
-            let elements = [Read::Tensor(self, DType::F64)];
-            let total = Kept::new(op, self, &keep(over))?;
-            let total = total.fold(Reduce::Sum, None, &elements, self.shape(), DType::F64)?;
-            mean = total.div(kept.count as f64)?;
+        if rounding_shows(&mean, &sum, kept.count) {
+            let mean_of = |kernel: Option<&dyn BlockKernel>, operands: &[Read<'_>]| {
+                let total = Kept::new(op, self, &keep(over))?;
+                total.fold(Reduce::Sum, kernel, operands, self.shape(), DType::F64)?.div(kept.count as f64)
+            };
+            let elements = Read::Tensor(self, DType::F64);
+            mean = match self.dtype() {
+                DType::F32 => mean_of(None, &[elements])?,
+                // What the mean leaves has a mean of its own, its rounding.
+                _ => {
+                    let left = [elements, Read::Tensor(&mean, DType::F64)];
+                    mean.add(&mean_of(Some(&NumKernel(f::Sub)), &left)?)?
+                }
+            };
             sum = squares(&mean, DType::F64)?;
         }
         // Of no elements it is NaN, also where the correction would leave something to divide by.
@@ -172,8 +186,15 @@ mod tests {
                 assert!(error.item().unwrap() < 3e-7, "{far}: {found} {want}");
             }
         }
-        let same = Tensor::full([7, 100], 0.1);
-        assert_eq!(same.var(1).unwrap(), Tensor::zeros([7]));
+        for (dtype, n) in
+            [DType::F32, DType::F64].into_iter().flat_map(|d| [2, 3, 8, 100, 3000].map(|n| (d, n)))
+        {
+            let same =
+                tensor![0.1, 1.92, -7e5, 0.0; f64].to(dtype).unsqueeze(1).unwrap().expand([4, n]).unwrap();
+            for same in [same.contiguous(), same.t().contiguous().t()] {
+                assert_eq!(same.var(1).unwrap(), Tensor::zeros_with([4], dtype), "{n}");
+            }
+        }
         for correction in [-1, 0, 1] {
             let empty = Tensor::zeros([2, 0]).var_with(1, correction).unwrap();
             assert!(empty.isnan().all(..).unwrap().item_as::<bool>().unwrap(), "{correction}: {empty}");
