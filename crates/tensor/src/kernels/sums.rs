@@ -54,20 +54,28 @@ impl RowSums<'_> {
         #[cfg(target_arch = "x86_64")]
         {
             type Operands<'a, const N: usize> = [Table<&'a [f32]>; N];
-            #[target_feature(enable = "avx2,fma")]
-            fn avx2<F: Formula<N>, const N: usize>(
-                f: &F,
-                x: Operands<'_, N>,
-                size: (usize, usize),
-                leaf: FirstSums,
-                wide: &mut [f64],
-                step: usize,
-            ) {
-                sum::<true, F, N>(f, x, size, leaf, wide, step);
+            macro_rules! at_level {
+                ($features:literal) => {{
+                    #[target_feature(enable = $features)]
+                    fn sum_there<F: Formula<N>, const N: usize>(
+                        f: &F,
+                        x: Operands<'_, N>,
+                        size: (usize, usize),
+                        leaf: FirstSums,
+                        wide: &mut [f64],
+                        step: usize,
+                    ) {
+                        sum::<true, F, N>(f, x, size, leaf, wide, step);
+                    }
+                    // SAFETY: `level` never exceeds what was detected on this processor, and is that of these features.
+                    unsafe { sum_there(f, x, size, leaf, wide, step) }
+                }};
             }
-            assert!(are_added(DType::F32), "there are loops for this level");
-            // SAFETY: `level` never exceeds what was detected on this processor, and is at least AVX2, with FMA, as asserted.
-            unsafe { avx2(f, x, size, leaf, wide, step) }
+            match level() {
+                Level::Avx512 => at_level!("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma"),
+                Level::Avx2 => at_level!("avx2,fma"),
+                Level::Baseline => unreachable!("there are no loops for this level"),
+            }
         }
         #[cfg(not(target_arch = "x86_64"))]
         sum::<false, F, N>(f, x, size, leaf, wide, step);
