@@ -138,6 +138,10 @@ fn planted_faults_of_schedules_are_found() {
         cycle,
         &[(r#""step_size_down":null"#, r#""step_size_down":3"#, (0, 1, 0)), ("1.25]", "1.0]", (0, 1, 0))],
     );
+    // A metric that is no number is no better than any.
+    let plateau = r#"{"kind":"schedule","id":1,"name":"ReduceLROnPlateau","args":{"patience":0,"factor":0.5},
+        "base_lrs":[1.0],"steps":3,"tags":[],"dtype":"f64","metrics":[1.0,"nan",0.5],"lrs":[[1.0],[1.0],[0.5],[0.5]]}"#;
+    plants(plateau, &[(r#""nan""#, "0.75", (0, 1, 0)), (r#""nan""#, "null", (0, 1, 0))]);
     // A function for each group: one for two groups is a list that PyTorch refuses, and no call of ours.
     let by_group = r#"{"kind":"schedule","id":1,"name":"LambdaLR","args":{"lr_lambda":[{"f":"power","base":0.5}]},
         "base_lrs":[1.0],"steps":2,"tags":[],"dtype":"f64","lrs":[[1.0],[0.5],[0.25]]}"#;
