@@ -181,3 +181,22 @@ fn index_tensors_and_masks_are_read_as_pytorch_does() {
     );
     assert_eq!(replayed(&apart), (1, 0, 0));
 }
+
+/// A comparison over numbers is a constant here, which only gradients of zeros agree with.
+#[test]
+fn a_comparison_in_place_may_have_zeros_for_gradients() {
+    let _alone = ALONE.lock();
+    let case = |op: &str, gradient: &str| {
+        written_case(
+            op,
+            &[("input", "[1]", "f64", "[0.5]"), ("other*", "[1]", "f64", "[0.5]")],
+            "",
+            &format!(
+                r#""outputs":[{{"shape":[1],"dtype":"f64","data":[1.0]}}],"grad_outputs":[{{"shape":[1],"dtype":"f64","data":[2.0]}}],"grads":[null,{{"shape":[1],"dtype":"f64","data":[{gradient}]}}]"#
+            ),
+        )
+    };
+    assert_eq!(replayed(&case("eq_", "0.0")), (1, 0, 0));
+    assert_eq!(replayed(&case("eq_", "2.0")), (0, 1, 0));
+    assert_eq!(replayed(&case("logical_and_", "0.0")), (0, 1, 0));
+}
