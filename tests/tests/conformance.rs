@@ -108,3 +108,95 @@ fn arguments_that_are_written_over_left_out_or_null() {
     assert_eq!(replayed(&relu(r#""inplace":true"#)), (0, 0, 1));
     assert_eq!(replayed(&relu(r#""mystery":false"#)), (0, 0, 1));
 }
+
+/// An input of a case, contiguous: its name, shape, dtype and data.
+type Written<'a> = (&'a str, &'a str, &'a str, &'a str);
+
+/// A case without gradients, unless the rest says otherwise of a tracked input, which has a star behind its name.
+fn written_case(op: &str, inputs: &[Written<'_>], args: &str, rest: &str) -> String {
+    let each = inputs.iter().map(|(name, shape, dtype, data)| {
+        let (name, tracked) = name.strip_suffix('*').map_or((*name, false), |name| (name, true));
+        format!(
+            r#"{{"name":"{name}","shape":{shape},"dtype":"{dtype}","data":{data},"layout":"contiguous","requires_grad":{tracked}}}"#
+        )
+    });
+    let inputs = each.collect::<Vec<_>>().join(",");
+    format!(r#"{{"op":"{op}","id":1,"tags":[],"inputs":[{inputs}],"args":{{{args}}},{rest}}}"#)
+}
+
+/// Forms that the library's types take for others, which PyTorch refuses.
+#[test]
+fn forms_that_pytorch_refuses_are_refused() {
+    let _alone = ALONE.lock();
+    let image = ("input", "[1,1,2,2]", "f64", "[1,2,3,4]");
+    let line = ("input", "[1,1,2]", "f64", "[1,2]");
+    let vector = ("input", "[2]", "f32", "[1,2]");
+    let cases: &[(&str, &[Written<'_>], &str, &str)] = &[
+        ("interpolate", &[image], r#""size":[3]"#, r#""size":3"#),
+        ("interpolate", &[image], r#""scale_factor":[2.0]"#, r#""scale_factor":2.0"#),
+        ("interpolate", &[image], r#""size":3,"align_corners":false"#, r#""size":3,"align_corners":null"#),
+        ("interpolate", &[line], r#""size":[3,3]"#, r#""size":[3]"#),
+        ("adaptive_avg_pool2d", &[image], r#""output_size":[2]"#, r#""output_size":[2,2]"#),
+        ("norm", &[line], r#""p":"fro","dim":[0,1,2]"#, r#""p":2,"dim":[0,1,2]"#),
+        (
+            "__setitem__",
+            &[vector, ("tensors[0]", "[1]", "i64", "[0]"), ("value", "[]", "f64", "[3]")],
+            r#""key":["tensors[0]"]"#,
+            r#""key":[0]"#,
+        ),
+    ];
+    for (op, inputs, refused, taken) in cases {
+        let error = r#""error":"refused""#;
+        assert_eq!(replayed(&written_case(op, inputs, refused, error)), (1, 0, 0), "{op} {refused}");
+        // What it gives is looked at elsewhere.
+        let inputs = if *taken == r#""key":[0]"# { &[inputs[0], inputs[2]] } else { *inputs };
+        assert_eq!(replayed(&written_case(op, inputs, taken, error)), (0, 1, 0), "{op} {taken}");
+    }
+}
+
+/// One value is cast beside a mask, and none beside an index tensor; a 0-d index among others is one with an axis.
+#[test]
+fn index_tensors_and_masks_are_read_as_pytorch_does() {
+    let _alone = ALONE.lock();
+    let cast = written_case(
+        "__setitem__",
+        &[
+            ("input", "[2]", "f32", "[1,2]"),
+            ("tensors[0]", "[2]", "bool", "[true,false]"),
+            ("value", "[]", "f64", "[3]"),
+        ],
+        r#""key":["tensors[0]"]"#,
+        r#""outputs":[{"shape":[2],"dtype":"f32","data":[3,2]}],"grad_outputs":[null],"grads":null"#,
+    );
+    assert_eq!(replayed(&cast), (1, 0, 0));
+    let apart = written_case(
+        "index",
+        &[
+            ("input", "[1,3,2]", "i64", "[0,1,2,3,4,5]"),
+            ("indices[0]", "[]", "i64", "[0]"),
+            ("indices[1]", "[2]", "i64", "[1,0]"),
+        ],
+        r#""indices_at":[0,2]"#,
+        r#""outputs":[{"shape":[2,3],"dtype":"i64","data":[1,3,5,0,2,4]}],"grad_outputs":[null],"grads":null"#,
+    );
+    assert_eq!(replayed(&apart), (1, 0, 0));
+}
+
+/// A comparison over numbers is a constant here, which only gradients of zeros agree with.
+#[test]
+fn a_comparison_in_place_may_have_zeros_for_gradients() {
+    let _alone = ALONE.lock();
+    let case = |op: &str, gradient: &str| {
+        written_case(
+            op,
+            &[("input", "[1]", "f64", "[0.5]"), ("other*", "[1]", "f64", "[0.5]")],
+            "",
+            &format!(
+                r#""outputs":[{{"shape":[1],"dtype":"f64","data":[1.0]}}],"grad_outputs":[{{"shape":[1],"dtype":"f64","data":[2.0]}}],"grads":[null,{{"shape":[1],"dtype":"f64","data":[{gradient}]}}]"#
+            ),
+        )
+    };
+    assert_eq!(replayed(&case("eq_", "0.0")), (1, 0, 0));
+    assert_eq!(replayed(&case("eq_", "2.0")), (0, 1, 0));
+    assert_eq!(replayed(&case("logical_and_", "0.0")), (0, 1, 0));
+}

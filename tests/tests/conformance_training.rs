@@ -107,6 +107,34 @@ fn planted_faults_of_layers_are_found() {
     );
 }
 
+/// PyTorch takes a list of one number for lines alone, and corners only where something is blended.
+#[test]
+fn forms_of_layers_that_pytorch_refuses_are_refused() {
+    let _alone = ALONE.lock();
+    let case = |layer: &str, args: &str, shape: &str, data: &str| {
+        format!(
+            r#"{{"kind":"layer","id":1,"layer":"{layer}","args":{{{args}}},"dtype":"f64","mode":"train","tags":[],"state":{{}},"inputs":[{{"name":"input","shape":{shape},"dtype":"f64","data":{data},"requires_grad":false}}],"error":"refused"}}"#
+        )
+    };
+    let (image, line) = (("[1,1,2,2]", "[1,2,3,4]"), ("[1,1,2]", "[1,2]"));
+    for (layer, args, (shape, data), refused) in [
+        ("Upsample", r#""size":[3]"#, image, true),
+        ("Upsample", r#""size":[3]"#, line, false),
+        ("Upsample", r#""scale_factor":[2.0]"#, image, true),
+        ("Upsample", r#""size":3,"align_corners":false"#, image, true),
+        ("Upsample", r#""size":3,"align_corners":null"#, image, false),
+        ("AdaptiveMaxPool2d", r#""output_size":[2]"#, image, true),
+        ("Unfold", r#""kernel_size":[2]"#, image, true),
+        ("Unfold", r#""kernel_size":2,"stride":[1]"#, image, true),
+        ("Unfold", r#""kernel_size":2"#, image, false),
+        ("Fold", r#""output_size":[2],"kernel_size":1"#, ("[1,1,4]", "[1,2,3,4]"), true),
+        ("Fold", r#""output_size":2,"kernel_size":1"#, ("[1,1,4]", "[1,2,3,4]"), false),
+    ] {
+        let expected = if refused { (1, 0, 0) } else { (0, 1, 0) };
+        assert_eq!(replayed(&case(layer, args, shape, data)), expected, "{layer}({args})");
+    }
+}
+
 #[test]
 fn planted_faults_of_losses_are_found() {
     let line = r#"{"kind":"loss","id":1,"loss":"HuberLoss","args":{"delta":1.0,"reduction":"sum"},"dtype":"f64","tags":[],
@@ -138,6 +166,10 @@ fn planted_faults_of_schedules_are_found() {
         cycle,
         &[(r#""step_size_down":null"#, r#""step_size_down":3"#, (0, 1, 0)), ("1.25]", "1.0]", (0, 1, 0))],
     );
+    // A metric that is no number is no better than any.
+    let plateau = r#"{"kind":"schedule","id":1,"name":"ReduceLROnPlateau","args":{"patience":0,"factor":0.5},
+        "base_lrs":[1.0],"steps":3,"tags":[],"dtype":"f64","metrics":[1.0,"nan",0.5],"lrs":[[1.0],[1.0],[0.5],[0.5]]}"#;
+    plants(plateau, &[(r#""nan""#, "0.75", (0, 1, 0)), (r#""nan""#, "null", (0, 1, 0))]);
     // A function for each group: one for two groups is a list that PyTorch refuses, and no call of ours.
     let by_group = r#"{"kind":"schedule","id":1,"name":"LambdaLR","args":{"lr_lambda":[{"f":"power","base":0.5}]},
         "base_lrs":[1.0],"steps":2,"tags":[],"dtype":"f64","lrs":[[1.0],[0.5],[0.25]]}"#;

@@ -36,7 +36,7 @@ optimizer! {
         lr_decay(lr_decay: f64 = 0.0 in NotNegative);
         "This times the parameter is added to its gradient. The default is 0."
         weight_decay(weight_decay: f64 = 0.0 in NotNegative);
-        "What the sums of squares start with. The default is 0."
+        "What the sums of squares start with, those of a group with its own number, which PyTorch ignores. The default is 0."
         initial_accumulator_value(initial_accumulator_value: f64 = 0.0 in NotNegative);
         "What is added to the divisor. The default is 1e-10."
         eps(eps: f64 = 1e-10 in NotNegative);

@@ -59,12 +59,10 @@ impl Axes {
                     found: shape.rank(),
                 });
             }
-            for &a in list {
+            for (n, &a) in list.iter().enumerate() {
                 let i = shape.axis(op, a)?;
-                if shape.rank() == 0 {
-                    continue;
-                }
-                if std::mem::replace(&mut flags[i], true) {
+                // The one axis that a 0-d tensor counts as having has no flag.
+                if flags.get_mut(i).map_or(n > 0, |flag| std::mem::replace(flag, true)) {
                     return refuse(TensorFacts::DuplicateAxis { op, axis: i });
                 }
             }
@@ -329,7 +327,11 @@ mod tests {
         assert_eq!(&Axes::from(..).flags("t", &s).unwrap()[..], &[true; 3]);
         assert!(refused!(Axes::from([0, -3]).flags("t", &s), TensorFacts::DuplicateAxis { .. }));
         assert!(refused!(Axes::from(3).flags("t", &s), TensorFacts::AxisOutOfRange { .. }));
-        assert!(Axes::from([0, -1]).flags("t", &Shape::scalar()).is_ok());
+        assert!(Axes::from(-1).flags("t", &Shape::scalar()).unwrap().is_empty());
+        for axes in [[0, 0], [0, -1]] {
+            let flags = Axes::from(axes).flags("t", &Shape::scalar());
+            assert!(refused!(flags, TensorFacts::DuplicateAxis { axis: 0, .. }));
+        }
     }
 
     #[test]

@@ -115,6 +115,17 @@ impl Args {
         }
     }
 
+    /// The list `indices`. A 0-d one among others that have axes is one with an axis to PyTorch, not a number as between brackets.
+    pub(crate) fn indices(&self) -> Read<Vec<Var>> {
+        let mut list = self.list("indices")?;
+        if list.iter().any(|t| t.rank() > 0) {
+            for t in list.iter_mut().filter(|t| t.rank() == 0 && t.dtype() == DType::I64) {
+                *t = t.unsqueeze(0)?;
+            }
+        }
+        Ok(list)
+    }
+
     /// A plain number, if given.
     pub(crate) fn scalar(&self, name: &str) -> Read<Option<Scalar>> {
         self.read(name, "a number", build::number)

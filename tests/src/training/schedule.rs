@@ -289,7 +289,7 @@ fn run(case: &TrainingCase, resumed: bool) -> Result<Taken, (usize, NotMade)> {
     };
     note(&made);
     let steps = case.body.get("steps").and_then(Value::as_u64).unwrap_or(0) as usize;
-    let of = |key: &str, k: usize| case.body.get(key).and_then(|all| all.get(k - 1)?.as_f64());
+    let of = |key: &str, k: usize| case.body.get(key).and_then(|all| number(all.get(k - 1)?).ok());
     for k in 1..=steps {
         if resumed && k == steps / 2 + 1 {
             let (new_made, mut new) = fresh().map_err(at(k))?;

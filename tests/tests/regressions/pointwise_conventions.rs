@@ -208,6 +208,19 @@ fn integers_and_truth_values() {
     }
 }
 
+/// A number that is a truth value stays one beside a variable, also where it is scaled.
+#[test]
+fn truth_values_are_not_subtracted() {
+    let x = tensor![1.0, 2.0];
+    assert!(x.sub(true).is_err() && x.sub_with(true, 2).is_err());
+    let x = x.requires_grad();
+    assert!(x.sub(true).is_err() && x.sub_with(true, 2).is_err());
+    let y = x.add_with(true, 2).unwrap();
+    assert_eq!(y.value(), tensor![3.0, 4.0]);
+    y.sum(..).unwrap().backward().unwrap();
+    assert_eq!(x.grad(), Some(tensor![1.0, 1.0]));
+}
+
 /// A variable of integers in a function of floats passes no gradient, and the other operand has its own.
 #[test]
 fn integers_beside_what_has_a_gradient() {

@@ -146,10 +146,10 @@ pointwise! {
     /// assert_eq!(x.add_with(&tensor![10.0], 0.5)?.value(), tensor![6.0]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn add_with(a, b; alpha: Scalar) -> Result = a.add_with(b, alpha);
+    pub fn add_with(a, b | number; alpha: Scalar) -> Result = a.add_with(b, alpha);
         d a = g;
         d b: |g| g * alpha;
-        check(Any, Any; 0.5);
+        check(Any, Any | 0.7; 0.5);
 
     /// `self - alpha * other`.
     ///
@@ -163,10 +163,10 @@ pointwise! {
     /// assert_eq!(x.sub_with(&tensor![10.0], 0.5)?.value(), tensor![-4.0]);
     /// # Ok::<(), foldback_graph::Error>(())
     /// ```
-    pub fn sub_with(a, b; alpha: Scalar) -> Result = a.sub_with(b, alpha);
+    pub fn sub_with(a, b | number; alpha: Scalar) -> Result = a.sub_with(b, alpha);
         d a = g;
         d b: |g| -(g * alpha);
-        check(Any, Any; 0.5);
+        check(Any, Any | 0.7; 0.5);
 
     /// `self` to the power `other`, elementwise with broadcasting. The gradient of the exponent is 0 at `0**0`.
     ///

@@ -235,10 +235,11 @@ impl GroupNorm {
     /// The normalised input, of its shape.
     ///
     /// # Errors
-    /// If the second axis of the input is not the layer's number of channels, or the types differ.
+    /// If the second axis of the input is not the layer's number of channels (without a weight it may be another multiple
+    /// of the number of groups), or the types differ.
     #[track_caller]
     pub fn forward(&self, input: &Var) -> Result<Var> {
-        if input.rank() < 2 || input.dims()[1] != self.num_channels {
+        if input.rank() < 2 || self.affine && input.dims()[1] != self.num_channels {
             let expected = format!("[n, {}, ..]", self.num_channels);
             return refuse(NnFacts::InputShape {
                 op: "group_norm",

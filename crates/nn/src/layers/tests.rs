@@ -68,3 +68,13 @@ fn senseless_calls_are_refused() {
         assert!(e.to_string().contains(": "), "{e}");
     }
 }
+
+#[test]
+fn groups_without_a_weight_take_other_numbers_of_channels() {
+    let layer = GroupNorm::new(2, 4);
+    assert!(layer.forward(Tensor::ones([2, 6, 3])).is_err());
+    let plain = layer.affine(false);
+    assert_eq!(plain.forward(Tensor::ones([2, 6, 3])).unwrap().dims(), [2, 6, 3]);
+    assert!(plain.forward(Tensor::ones([2, 5, 3])).is_err());
+    assert!(plain.forward(Tensor::ones([2])).is_err());
+}

@@ -49,8 +49,8 @@ impl L1Loss {
     /// `|input - target|`, reduced. Any shape, the same for both, or all pairs. The gradient is 0 where they are equal.
     ///
     /// # Errors
-    /// `LossShapes` if the shapes differ, `ParameterShape` if that of the weight does, `DType` if neither input nor
-    /// target is of a floating-point type.
+    /// `LossShapes` if the shapes differ, `ParameterShape` if that of the weight does; `DType` if neither input nor
+    /// target is of a floating-point type, unless they are integers that are summed or not reduced.
     #[track_caller]
     pub fn forward(&self, input: impl AsInput, target: impl AsInput) -> Result<Var> {
         self.of(&input.to_var(), &target.to_var()).here()
@@ -58,7 +58,8 @@ impl L1Loss {
 
     #[track_caller]
     fn of(&self, input: &Var, target: &Var) -> Result<Var> {
-        let [input, target] = operands("l1_loss", input, target)?;
+        let of_integers = matches!(self.reduction, Reduction::Sum | Reduction::None);
+        let [input, target] = if of_integers { in_one_shape } else { operands }("l1_loss", input, target)?;
         let losses = input.sub(&*target)?.try_abs()?;
         weighted_mean("l1_loss", losses, self.weight.as_ref(), self.reduction)
     }
@@ -183,8 +184,8 @@ impl HuberLoss {
     /// both, or all pairs.
     ///
     /// # Errors
-    /// `LossShapes` if the shapes differ, `ParameterShape` if that of the weight does, `DType` if neither input nor target
-    /// is of a floating-point type, `Parameter` unless delta is above 0.
+    /// `LossShapes` if the shapes differ, `ParameterShape` if that of the weight does, `DType` if the input is not of a
+    /// floating-point type, `Parameter` unless delta is above 0.
     #[track_caller]
     pub fn forward(&self, input: impl AsInput, target: impl AsInput) -> Result<Var> {
         self.of(&input.to_var(), &target.to_var()).here()
@@ -193,7 +194,8 @@ impl HuberLoss {
     #[track_caller]
     fn of(&self, input: &Var, target: &Var) -> Result<Var> {
         let (op, name, value) = ("huber_loss", "delta", self.delta);
-        let [input, target] = &operands(op, input, target)?;
+        expect_float(op, "the input", input)?;
+        let [input, target] = &in_one_shape(op, input, target)?;
         if value.is_nan() || value <= 0.0 {
             return refuse(NnFacts::Parameter { op, name, value, expected: "a number above zero" });
         }
@@ -334,6 +336,15 @@ mod tests {
     }
 
     #[test]
+    fn distances_of_integers_are_integers() {
+        let (x, y) = (tensor![-6, 3; i64], tensor![2, 1; i64]);
+        let loss = |reduction| L1Loss::new().reduction(reduction).forward(&x, &y).unwrap().value();
+        assert_eq!(loss(Reduction::None), tensor![8, 2; i64]);
+        assert_eq!(loss(Reduction::Sum), tensor![10; i64].squeeze(0).unwrap());
+        assert!(L1Loss::new().reduction(Reduction::Sum).forward(x.bool(), y.bool()).is_err());
+    }
+
+    #[test]
     fn refusals() {
         let (x, column, whole) = (tensor![1.0, 2.0], tensor![[1.0], [2.0]], tensor![1, 2; i64]);
         type Loss = fn(&Tensor, &Tensor) -> Result<Var>;
@@ -345,6 +356,9 @@ mod tests {
             assert!(e.contains("must be a floating-point type, found i64"), "{e}");
             assert_eq!(loss(&x, &whole).unwrap().item().unwrap(), 0.0);
         }
+        // As PyTorch's, whose result has the type of the input.
+        let e = huber_loss(&whole, &x).unwrap_err().to_string();
+        assert!(e.contains("must be a floating-point type, found i64"), "{e}");
         for delta in [0.0, -1.0, f64::NAN] {
             let e = HuberLoss::new().delta(delta).forward(&x, &x).unwrap_err().to_string();
             assert!(e.starts_with("huber_loss: delta = "), "{e}");

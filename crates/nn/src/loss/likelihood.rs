@@ -53,7 +53,7 @@ losses! {
     GaussianNLLLoss {
         /// Whether the constant `ln(2 pi) / 2` is added. The default is no.
         full: bool = false;
-        /// The least variance, above 0. The default is 1e-6.
+        /// The least variance, 0 or more. The default is 1e-6.
         eps: f64 = 1e-6;
     }
     /// `(ln(var) + (input - target)^2 / var) / 2`, reduced. Input and target have the same shape; the variance has it, too, or one axis of
@@ -61,13 +61,13 @@ losses! {
     ///
     /// # Errors
     /// `LossShapes` if the shapes differ, `ParameterShape` if that of the variance does not fit, `Parameter` if a variance is negative or
-    /// `eps` not above 0, `DType` if the input is not of a floating-point type.
+    /// `eps` below 0, `DType` if the input is not of a floating-point type.
     fn gaussian_nll_loss(input, target, var) |own| {
         let op = "gaussian_nll_loss";
         expect_float(op, "the input", input)?;
         expect_same_shape(op, input, target)?;
-        if own.eps.is_nan() || own.eps <= 0.0 {
-            let (name, expected) = ("eps", "a number above zero");
+        if own.eps.is_nan() || own.eps < 0.0 {
+            let (name, expected) = ("eps", "0 or more");
             return refuse(NnFacts::Parameter { op, name, value: own.eps, expected });
         }
         let var = one_for_each(op, input, var)?;
@@ -109,6 +109,13 @@ mod tests {
     use foldback_tensor::{Tensor, tensor};
 
     use super::*;
+
+    #[test]
+    fn no_least_variance_is_needed() {
+        let loss = |eps| GaussianNLLLoss::new().eps(eps).forward(&tensor![3.0], &tensor![1.0], &tensor![1.0]);
+        assert_eq!(loss(0.0).unwrap().item().unwrap(), 2.0);
+        assert!(loss(-1.0).is_err() && loss(f64::NAN).is_err());
+    }
 
     /// A variance for each column or for each row, as PyTorch takes them; no other broadcast.
     #[test]

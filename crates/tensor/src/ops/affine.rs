@@ -4,8 +4,8 @@ use super::arg::AsArg;
 use super::matmul::StrictProduct;
 use crate::dtype::Scalar;
 use crate::error::{Here, Result, TensorFacts, refuse};
-use crate::shape::{Shape, expect_expansion};
-use crate::task::expect_one_dtype;
+use crate::shape::expect_expansion;
+use crate::task::{Spec, expect_one_dtype};
 use crate::tensor::Tensor;
 
 /// # Sums with products
@@ -102,8 +102,7 @@ impl Tensor {
         expect_one_dtype(op, ("input", self), ("second factor", b))?;
         let own = |s: Scalar| if self.dtype().is_float() { s } else { Scalar::I64(s.to_i64()) };
         let [beta, alpha] = scales.map(own);
-        let mut shape: Shape = a.shape().clone();
-        shape[a.rank() - 1] = b.dims()[b.rank() - 1];
+        let shape = Spec::new(op, a, b)?.shape;
         expect_expansion(op, "input", self.shape(), &shape)?;
         if op == "addmm" && alpha.to_f64() == 0.0 {
             // No times what may be infinite.
@@ -187,7 +186,12 @@ mod tests {
         let (x, v) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![1.0, 2.0]);
         assert!(refused!(x.addmm(&v, &x), TensorFacts::Rank { op: "addmm", .. }));
         assert!(refused!(x.baddbmm(&x, &x), TensorFacts::Rank { op: "baddbmm", .. }));
-        assert!(refused!(x.addmm(&x, x.narrow(0, 0, 1).unwrap()), TensorFacts::Matmul { op: "addmm", .. }));
+        for alpha in [1, 0] {
+            let row = x.narrow(0, 0, 1).unwrap();
+            assert!(refused!(x.addmm_with(&x, &row, 1, alpha), TensorFacts::Matmul { op: "addmm", .. }));
+            let [x, row] = [&x, &row].map(|t| t.unsqueeze(0).unwrap());
+            assert!(refused!(x.baddbmm_with(&x, row, 1, alpha), TensorFacts::Matmul { op: "baddbmm", .. }));
+        }
         assert!(refused!(tensor![1.0, 2.0, 3.0].addmm(&x, &x), TensorFacts::Expand { op: "addmm", .. }));
         assert!(refused!(x.unsqueeze(0).unwrap().addmm(&x, &x), TensorFacts::Expand { op: "addmm", .. }));
         assert!(refused!(x.addmm(x.double(), &x), TensorFacts::MixedDTypes { op: "addmm", .. }));

@@ -276,7 +276,7 @@ impl Repeats {
         let op = REPEAT_EACH;
         let size = shape[shape.own_axis(op, axis)?];
         let counts = match &self.0 {
-            Counts::All(n) => vec![*n; size.min(1)],
+            Counts::All(n) => vec![*n],
             Counts::Each(t) => {
                 t.expect_dtype(op, "a tensor of repeats", DType::I64)?;
                 if t.rank() > 1 {
@@ -365,7 +365,10 @@ mod tests {
         let none = Tensor::zeros([0, 2]);
         assert_eq!(none.repeat_interleave(3, 0).unwrap().dims(), [0, 2]);
         assert_eq!(none.repeat_interleave(Tensor::zeros_with(0, DType::I64), 0).unwrap().dims(), [0, 2]);
-        assert!(refused!(x.repeat_interleave(-1, 0), TensorFacts::Parameter { name: "repeats", .. }));
+        for x in [&x, &none] {
+            assert!(refused!(x.repeat_interleave(-1, 0), TensorFacts::Parameter { name: "repeats", .. }));
+            assert!(refused!(x.repeat_interleave(-1, ..), TensorFacts::Parameter { name: "repeats", .. }));
+        }
         assert!(refused!(x.repeat_interleave(tensor![1, -1; i64], 0), TensorFacts::Parameter { .. }));
         assert!(refused!(x.repeat_interleave(tensor![1, 1, 1; i64], 0), TensorFacts::ShapeMismatch { .. }));
         assert!(refused!(x.repeat_interleave(tensor![[1, 1]; i64], 0), TensorFacts::Rank { .. }));

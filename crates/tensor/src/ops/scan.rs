@@ -176,6 +176,11 @@ mod tests {
         assert_eq!(x.cumsum(0).unwrap().select(0, -1).unwrap().item().unwrap(), 1e8 + 1000.0);
         assert!(refused!(x.cumsum(1), TensorFacts::AxisOutOfRange { op: "cumsum", .. }));
         assert!(refused!(x.cumprod(usize::MAX), TensorFacts::AxisOutOfRange { op: "cumprod", .. }));
+        // What folds in integers is no truth value.
+        let boolean = truth.cumsum_with(0, DType::Bool);
+        assert!(refused!(boolean, TensorFacts::DTypeUnsupported { op: "cumsum_with", .. }));
+        let boolean = x.cumprod_with(0, DType::Bool);
+        assert!(refused!(boolean, TensorFacts::DTypeUnsupported { op: "cumprod_with", .. }));
         let huge = tensor![1.0].expand([1usize << 60]).unwrap();
         assert!(refused!(huge.cumsum(0), TensorFacts::TooLarge { op: "cumsum", .. }));
         assert!(refused!(huge.bool().cumprod(0), TensorFacts::TooLarge { op: "cumprod", .. }));

@@ -84,7 +84,7 @@ pub(crate) fn adaptive(a: &Args) -> Read<AdaptiveSize> {
     };
     match a.value("output_size") {
         Some(Value::Array(list)) if list.len() == 2 => Ok([size(&list[0])?, size(&list[1])?].into()),
-        _ => Ok(both(a, "output_size")?.into()),
+        _ => Ok(one_or_two(a, "output_size")?.ok_or_else(refused)?.into()),
     }
 }
 
@@ -101,6 +101,18 @@ pub(crate) fn pair(a: &Args, name: &str) -> Read<Option<Pair>> {
         Some(&[first, second]) => Ok(Some([natural(name, first)?, natural(name, second)?].into())),
         Some(other) => Err(Refusal::Argument(format!("`{name}` = {other:?}"))),
     }
+}
+
+/// A number, or one for each of two axes where PyTorch takes no list of one.
+pub(crate) fn one_or_two(a: &Args, name: &str) -> Read<Option<Pair>> {
+    if is_list_of_one(a, name) {
+        return Err(Refusal::Argument(format!("`{name}` is a list of one number for two axes")));
+    }
+    pair(a, name)
+}
+
+pub(crate) fn is_list_of_one(a: &Args, name: &str) -> bool {
+    matches!(a.value(name), Some(Value::Array(list)) if list.len() == 1)
 }
 
 pub(crate) fn both(a: &Args, name: &str) -> Read<Pair> {
@@ -156,8 +168,14 @@ fn pool(a: &Args) -> Read<Pool> {
 }
 
 fn interpolated(a: &Args) -> Outcome {
-    if a.var("input")?.rank() == 5 {
+    let rank = a.var("input")?.rank();
+    if rank == 5 {
         return Err(Refusal::Unsupported("by design: interpolate of volumes".into()));
+    }
+    for name in ["size", "scale_factor"] {
+        if a.value(name).and_then(Value::as_array).is_some_and(|list| list.len() + 2 != rank) {
+            return Err(Refusal::Argument(format!("`{name}` has not one number for each axis of the image")));
+        }
     }
     let options = match pair(a, "size")? {
         Some(_) if a.has("scale_factor") => {
@@ -166,14 +184,21 @@ fn interpolated(a: &Args) -> Outcome {
         Some(size) => Interpolate::size(size),
         None => Interpolate::scale(factors(a)?),
     };
-    let mode = match a.word("mode", "nearest")?.as_str() {
-        "nearest" => InterpolateMode::Nearest,
-        "bilinear" => InterpolateMode::Bilinear,
-        other => return Err(Refusal::Unsupported(format!("interpolate(mode={other})"))),
-    };
-    let options = options.mode(mode).align_corners(a.flag("align_corners", false)?);
+    let options = options.mode(interpolate_mode(a)?).align_corners(a.flag("align_corners", false)?);
     let recompute = a.flag("recompute_scale_factor", false)?;
     one(a.var("input")?.interpolate_with(options.recompute_scale_factor(recompute)))
+}
+
+/// The mode, which says whether corners can be aligned.
+pub(crate) fn interpolate_mode(a: &Args) -> Read<InterpolateMode> {
+    match a.word("mode", "nearest")?.as_str() {
+        "nearest" if a.has("align_corners") => {
+            Err(Refusal::Argument("`align_corners` where nothing is blended".into()))
+        }
+        "nearest" => Ok(InterpolateMode::Nearest),
+        "bilinear" => Ok(InterpolateMode::Bilinear),
+        other => Err(Refusal::Unsupported(format!("interpolate(mode={other})"))),
+    }
 }
 
 pub(crate) fn factors(a: &Args) -> Read<Factors> {

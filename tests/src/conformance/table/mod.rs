@@ -85,6 +85,12 @@ pub(crate) fn second_order_by_design(case: &Case) -> Option<&'static str> {
         .then_some("by design: second order of prod with a zero and inf or NaN")
 }
 
+/// Whether an operation writes truth values over numbers. They are constants here; PyTorch records them, with gradients of zeros.
+pub(crate) fn writes_constants(case: &Case) -> bool {
+    let comparisons = "eq_ ne_ not_equal_ lt_ less_ le_ less_equal_ gt_ greater_ ge_ greater_equal_";
+    comparisons.split(' ').any(|name| name == case.op)
+}
+
 /// A row; the values agree element by element unless it says `Sum` or `Exact`.
 macro_rules! operation {
     ($names:expr, $parameters:expr, $call:expr) => {

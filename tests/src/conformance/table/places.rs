@@ -1,10 +1,11 @@
 //! Places named by index tensors and masks.
 
-use foldback_tensor::{Slice, SliceItem, Slices};
+use foldback_graph::Var;
+use foldback_tensor::{DType, Slice, SliceItem, Slices};
 use serde_json::Value;
 
 use super::{Operation, one, operation};
-use crate::conformance::args::{Args, Read, Refusal};
+use crate::conformance::args::{Args, Operand, Read, Refusal};
 
 pub(super) const ROWS: &[Operation] = &[
     operation!(Exact "scatter", "input dim index src value reduce", |a| {
@@ -31,8 +32,11 @@ pub(super) const ROWS: &[Operation] = &[
     }),
     operation!(Exact "__getitem__ getitem", "input key tensors", |a| one(a.var("input")?.slice(key(a)?))),
     operation!(Exact "__setitem__ setitem", "input key tensors value", |a| {
-        let mut x = a.written("input")?;
-        x.slice_assign(key(a)?, a.operand("value")?.input())?;
+        let (mut x, value) = (a.written("input")?, a.operand("value")?);
+        if matches!(&value, Operand::Var(v) if v.dtype() != x.dtype() && !is_cast(v, &a.list("tensors")?)) {
+            return Err(Refusal::Argument("a value of another dtype, which is cast here".into()));
+        }
+        x.slice_assign(key(a)?, value.input())?;
         Ok(vec![x])
     }),
     operation!(Exact "index", "input indices indices_at", |a| one(a.var("input")?.slice(indices(a)?))),
@@ -48,6 +52,16 @@ pub(super) const ROWS: &[Operation] = &[
         Ok(vec![x])
     }),
 ];
+
+/// Whether PyTorch casts a value of another dtype: beside slices and numbers, and a single one beside a mask.
+fn is_cast(value: &Var, tensors: &[Var]) -> bool {
+    let mut places = tensors.iter().filter(|t| t.rank() > 0);
+    match (places.next(), places.next()) {
+        (None, _) => true,
+        (Some(mask), None) => mask.dtype() == DType::Bool && value.numel() == 1,
+        _ => false,
+    }
+}
 
 /// What stands between brackets: numbers, `[start, stop, step]`, and the names of members of `tensors`.
 fn key(a: &Args) -> Read<Slices> {
@@ -72,7 +86,7 @@ fn key(a: &Args) -> Read<Slices> {
 
 /// Index tensors by their place in a list: that of `indices_at`, or their own.
 fn indices(a: &Args) -> Read<Slices> {
-    let tensors = a.list("indices")?;
+    let tensors = a.indices()?;
     let at = a.ints("indices_at")?.unwrap_or((0..tensors.len() as isize).collect());
     let last = at.iter().copied().fold(-1, isize::max);
     let item = |axis: isize| match at.iter().position(|&own| own == axis) {

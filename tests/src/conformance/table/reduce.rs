@@ -2,6 +2,7 @@
 
 use foldback_graph::{Result, Var};
 use foldback_tensor::Over;
+use serde_json::Value;
 
 use super::{Operation, Outcome, one, operation};
 use crate::conformance::args::{Args, Read, Refusal};
@@ -49,7 +50,13 @@ pub(super) const ROWS: &[Operation] = &[
         let (var, mean) = a.var("input")?.var_mean_with(a.over()?, correction(a)?)?;
         Ok(vec![var, mean])
     }),
-    operation!(Sum "norm", "input p dim keepdim", |a| one(a.var("input")?.norm_with(a.over()?, order(a, "p")?))),
+    operation!(Sum "norm", "input p dim keepdim", |a| {
+        let of_matrices = a.value("p").and_then(Value::as_str) == Some("fro");
+        if of_matrices && a.ints("dim")?.is_some_and(|axes| axes.len() > 2) {
+            return Err(Refusal::Argument("more axes than a matrix has".into()));
+        }
+        one(a.var("input")?.norm_with(a.over()?, order(a, "p")?))
+    }),
     operation!(Sum "linalg.vector_norm", "x input ord dim keepdim", |a| {
         one(a.var(if a.has("x") { "x" } else { "input" })?.norm_with(a.over()?, order(a, "ord")?))
     }),

@@ -5,12 +5,12 @@ use foldback_nn::{
     ConvTranspose2d, PixelShuffle, PixelUnshuffle, ReflectionPad1d, ReflectionPad2d, ReplicationPad1d,
     ReplicationPad2d, Upsample, ZeroPad1d, ZeroPad2d,
 };
-use foldback_tensor::{InterpolateMode, Pad, Padding, Pair};
+use foldback_tensor::{Pad, Padding, Pair};
 
 use super::basic::size;
-use super::{Row, row};
+use super::{Model, Row, called, one, row};
 use crate::conformance::args::{Args, Read, Refusal};
-use crate::conformance::table::images::{both, factors, pair, single};
+use crate::conformance::table::images::{both, factors, interpolate_mode, is_list_of_one, pair, single};
 
 /// Sets what is given.
 macro_rules! set {
@@ -63,7 +63,11 @@ pub(super) const ROWS: &[Row] = &[
     transposed!("ConvTranspose2d", ConvTranspose2d, both, pair),
     row!("PixelShuffle", "upscale_factor", |a, _| PixelShuffle::new(size(a, "upscale_factor")?)),
     row!("PixelUnshuffle", "downscale_factor", |a, _| PixelUnshuffle::new(size(a, "downscale_factor")?)),
-    row!("Upsample", "size scale_factor mode align_corners recompute_scale_factor", |a, _| upsample(a)?),
+    Row {
+        name: "Upsample",
+        keywords: "size scale_factor mode align_corners recompute_scale_factor",
+        new: |a, _| upsample(a),
+    },
     row!("ZeroPad1d", "padding", |a, _| ZeroPad1d::new(a.ints_of("padding")?)),
     row!("ZeroPad2d", "padding", |a, _| ZeroPad2d::new(a.ints_of("padding")?)),
     row!("ConstantPad1d", "padding value", |a, _| ConstantPad1d::new(
@@ -115,7 +119,7 @@ fn mode(a: &Args, name: &str) -> Read<Option<Pad>> {
     }))
 }
 
-fn upsample(a: &Args) -> Read<Upsample> {
+fn upsample(a: &Args) -> Read<Model> {
     let layer = match pair(a, "size")? {
         Some(_) if a.has("scale_factor") => {
             return Err(Refusal::Argument("`size` and `scale_factor`".into()));
@@ -123,11 +127,18 @@ fn upsample(a: &Args) -> Read<Upsample> {
         Some(size) => Upsample::size(size),
         None => Upsample::scale(factors(a)?),
     };
-    let layer = match a.word("mode", "nearest")?.as_str() {
-        "nearest" => layer.mode(InterpolateMode::Nearest),
-        "bilinear" => layer.mode(InterpolateMode::Bilinear),
-        other => return Err(Refusal::Unsupported(format!("Upsample(mode={other})"))),
-    };
+    let layer = layer.mode(interpolate_mode(a)?);
     let layer = layer.recompute_scale_factor(a.flag("recompute_scale_factor", false)?);
-    Ok(if a.has("align_corners") { layer.align_corners(a.flag("align_corners", false)?) } else { layer })
+    let layer =
+        if a.has("align_corners") { layer.align_corners(a.flag("align_corners", false)?) } else { layer };
+    if !["size", "scale_factor"].iter().any(|name| is_list_of_one(a, name)) {
+        return Ok(Model::Layer(Box::new(layer)));
+    }
+    Ok(called(layer, "input", |layer, a| {
+        let x = a.var("input")?;
+        if x.rank() == 4 {
+            return Err(Refusal::Argument("one number in a list for images".into()));
+        }
+        one(layer.forward(&x))
+    }))
 }

@@ -5,12 +5,13 @@ use foldback_nn::{
     AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveMaxPool1d, AdaptiveMaxPool2d, AvgPool1d, AvgPool2d,
     ChannelShuffle, Fold, LPPool1d, LPPool2d, Layer, MaxPool1d, MaxPool2d, MaxUnpool1d, MaxUnpool2d, Unfold,
 };
+use foldback_tensor::Pair;
 
 use super::basic::size;
 use super::images::{divisor, set, step};
 use super::{Model, Results, Row, called, one, row};
-use crate::conformance::args::{Args, Read};
-use crate::conformance::table::images::{adaptive, both, pair, single};
+use crate::conformance::args::{Args, Read, Refusal};
+use crate::conformance::table::images::{adaptive, both, one_or_two, pair, single};
 
 /// A layer that may also say where its results were.
 macro_rules! picking {
@@ -77,6 +78,11 @@ macro_rules! norms {
     };
 }
 
+/// Both sizes, or one for both.
+fn two(a: &Args, name: &str) -> Read<Pair> {
+    one_or_two(a, name)?.ok_or_else(|| Refusal::Argument(format!("no `{name}`")))
+}
+
 pub(super) const ROWS: &[Row] = &[
     largest!("MaxPool1d", MaxPool1d, single, step),
     largest!("MaxPool2d", MaxPool2d, both, pair),
@@ -103,13 +109,13 @@ pub(super) const ROWS: &[Row] = &[
     row!("AdaptiveAvgPool1d", "output_size", |a, _| AdaptiveAvgPool1d::new(single(a, "output_size")?)),
     row!("AdaptiveAvgPool2d", "output_size", |a, _| AdaptiveAvgPool2d::new(adaptive(a)?)),
     row!("Unfold", "kernel_size dilation padding stride", |a, _| {
-        let layer = Unfold::new(both(a, "kernel_size")?);
-        set!(layer, a: dilation pair padding pair stride pair);
+        let layer = Unfold::new(two(a, "kernel_size")?);
+        set!(layer, a: dilation one_or_two padding one_or_two stride one_or_two);
         layer
     }),
     row!("Fold", "output_size kernel_size dilation padding stride", |a, _| {
-        let layer = Fold::new(both(a, "output_size")?, both(a, "kernel_size")?);
-        set!(layer, a: dilation pair padding pair stride pair);
+        let layer = Fold::new(two(a, "output_size")?, two(a, "kernel_size")?);
+        set!(layer, a: dilation one_or_two padding one_or_two stride one_or_two);
         layer
     }),
     row!("ChannelShuffle", "groups", |a, _| ChannelShuffle::new(size(a, "groups")?)),

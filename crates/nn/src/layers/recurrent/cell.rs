@@ -56,7 +56,7 @@ impl<K: Kind> RecurrentCell<K> {
     /// A cell with biases and `f32` parameters from this thread's generator.
     ///
     /// # Panics
-    /// If a size is 0, or a weight would be too large to address; [`RecurrentCell::try_new`] returns an error instead.
+    /// If a weight would be too large to address; [`RecurrentCell::try_new`] returns an error instead.
     #[track_caller]
     pub fn new(input_size: usize, hidden_size: usize) -> Self {
         or_panic(Self::try_new(input_size, hidden_size))
@@ -65,10 +65,10 @@ impl<K: Kind> RecurrentCell<K> {
     /// [`RecurrentCell::new`] that returns an error instead of panicking.
     ///
     /// # Errors
-    /// `Parameter` if a size is 0, `TooLarge` if a weight would be too large to address.
+    /// `TooLarge` if a weight would be too large to address.
     ///
     /// ```
-    /// assert!(foldback_nn::GRUCell::try_new(3, 0).is_err());
+    /// assert!(foldback_nn::GRUCell::try_new(3, usize::MAX).is_err());
     /// ```
     #[track_caller]
     pub fn try_new(input_size: usize, hidden_size: usize) -> Result<Self> {
@@ -271,22 +271,17 @@ impl<K: Kind> RecurrentCellBuilder<K> {
     /// Makes the cell.
     ///
     /// # Errors
-    /// If a size is 0, the type not a floating-point one, or a weight too large.
+    /// If the type is not a floating-point one, or a weight too large.
     #[track_caller]
     pub fn build(self) -> Result<RecurrentCell<K>> {
         let RecurrentCellBuilder { op, input_size, hidden_size, proj_size, bias, dtype, kind } = self;
-        for (name, value) in [("input_size", input_size), ("hidden_size", hidden_size)] {
-            if value == 0 {
-                return refuse(NnFacts::Parameter { op, name, value: 0.0, expected: "at least 1" }).here();
-            }
-        }
-        if proj_size >= hidden_size {
+        if proj_size > 0 && proj_size >= hidden_size {
             let expected = "less than hidden_size";
             return refuse(NnFacts::Parameter { op, name: "proj_size", value: proj_size as f64, expected })
                 .here();
         }
         kind.check(op).here()?;
-        let bound = 1.0 / (hidden_size as f64).sqrt();
+        let bound = 1.0 / (hidden_size.max(1) as f64).sqrt();
         let law = Init::uniform(-bound, bound);
         let rows = hidden_size.saturating_mul(K::GATES);
         let state = if proj_size > 0 { proj_size } else { hidden_size };

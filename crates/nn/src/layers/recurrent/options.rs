@@ -1,12 +1,12 @@
 //! The options of a recurrent network.
 
-use foldback_tensor::{DType, Here};
+use foldback_tensor::{DType, Here, refuse};
 
 use super::cell::RecurrentCellBuilder;
 use super::kinds::{Elman, Kind, LongShortTerm};
 use super::layer::Recurrent;
 use crate::Dropout;
-use crate::error::Result;
+use crate::error::{NnFacts, Result};
 use crate::init::Nonlinearity;
 use crate::layers::making::expect_layers;
 
@@ -79,6 +79,11 @@ impl<K: Kind> RecurrentBuilder<K> {
     #[track_caller]
     pub fn build(self) -> Result<Recurrent<K>> {
         expect_layers(K::LAYER, self.num_layers).here()?;
+        let sizes = [("input_size", self.cell.input_size), ("hidden_size", self.cell.hidden_size)];
+        if let Some((name, _)) = sizes.into_iter().find(|(_, size)| *size == 0) {
+            let (op, expected) = (K::LAYER, "at least 1");
+            return refuse(NnFacts::Parameter { op, name, value: 0.0, expected }).here();
+        }
         let dropout = Dropout::try_new(self.dropout).here()?;
         let directions = if self.bidirectional { 2 } else { 1 };
         let mut one = self.cell.clone();

@@ -207,7 +207,7 @@ fn refusals_of_options() {
     assert_eq!(of(LSTM::builder(0, 4)), "lstm: input_size = 0 is not valid: expected at least 1");
     assert!(LSTM::builder(3, usize::MAX).build().is_err());
     assert!(builder().dtype(DType::I64).build().is_err());
-    assert!(GRUCell::builder(3, 0).build().is_err());
+    assert_eq!(of(LSTM::builder(3, 0)), "lstm: hidden_size = 0 is not valid: expected at least 1");
     let e = RNN::builder(3, 4).nonlinearity(Nonlinearity::Sigmoid).build().unwrap_err();
     assert_eq!(text(e), "rnn: nonlinearity = Sigmoid is not offered: expected Tanh or ReLU");
     assert!(RNNCell::builder(3, 4).nonlinearity(Nonlinearity::SELU).build().is_err());
@@ -225,4 +225,15 @@ fn shown_by_sizes() {
     assert_eq!(text, "lstm { input_size: 3, hidden_size: 4, num_layers: 1, bidirectional: false }");
     let text = format!("{:?}", GRUCell::new(3, 4));
     assert_eq!(text, "gru_cell { input_size: 3, hidden_size: 4, bias: true }");
+}
+
+/// As PyTorch's, which refuses sizes of 0 of layers alone.
+#[test]
+fn a_cell_may_have_no_size() {
+    let (x, nothing) = (Var::from(Tensor::ones([2, 3])), Var::from(Tensor::ones([2, 0])));
+    assert_eq!(RNNCell::new(3, 0).forward(&x, None).unwrap().dims(), [2, 0]);
+    assert_eq!(GRUCell::new(3, 0).forward(&x, None).unwrap().dims(), [2, 0]);
+    let (h, c) = LSTMCell::new(3, 0).forward(&x, None).unwrap();
+    assert_eq!((h.dims(), c.dims()), (&[2, 0][..], &[2, 0][..]));
+    assert_eq!(GRUCell::new(0, 3).forward(&nothing, None).unwrap().dims(), [2, 3]);
 }
