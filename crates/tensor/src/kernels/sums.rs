@@ -2,8 +2,8 @@
 //!
 //! A block in the first-level cache costs a store and a load for each vector of results, which is more than a product: a sum of products
 //! of rows takes half to two thirds of the time. The order is that of the loops that fold what is stored ([`folds`](super::folds)), so that
-//! the bits are the same. What these loops cost is compile time: they are for `f32`, for one level of x86 processors (wider vectors
-//! gain nothing, as most of the time goes to what is read), and for formulas that ask for them.
+//! the bits are the same. These loops cost compile time: they are for `f32`, for levels with fused multiply-add on x86 processors, and for
+//! formulas that ask for them.
 
 use std::ops::Range;
 
