@@ -109,7 +109,7 @@ pub mod expansion {
 /// An operation made by [`fuse!`](crate::fuse!) of a formula with `N` operands.
 ///
 /// Operands are variables, tensors or numbers, in an array or a tuple ([`Operands`]). They are computed with in their
-/// common floating-point type. Errors name the place where the formula stands.
+/// common floating-point type, which tensors of rank 0 do not widen, as in operations. Errors name the place where the formula stands.
 #[derive(Clone, Copy)]
 pub struct Fused<F, const N: usize> {
     name: &'static str,

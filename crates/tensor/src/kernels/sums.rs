@@ -13,7 +13,7 @@ use super::each;
 use super::folds::{Aligned, FEW_LANES, Table, fold_rest, fold_run, quarter};
 use super::formula::Formula;
 use super::lane::{Lane, fold_lanes};
-use super::level::{Level, level};
+use super::level::{Level, detected_level, level};
 use super::real::FloatOps;
 use crate::dtype::{Block, DType};
 use crate::task::{FirstSums, LANES, ROWS, Reducer, Sum, WideMut};
@@ -67,11 +67,12 @@ impl RowSums<'_> {
                     ) {
                         sum::<true, F, N>(f, x, size, leaf, wide, step);
                     }
-                    // SAFETY: `level` never exceeds what was detected on this processor, and is that of these features.
+                    // SAFETY: the level that is matched on never exceeds what is detected on this processor, and is that of these features.
                     unsafe { sum_there(f, x, size, leaf, wide, step) }
                 }};
             }
-            match level() {
+            // Whoever forces a lower level meanwhile has it from the next walk on.
+            match level().max(Level::Avx2).min(detected_level()) {
                 Level::Avx512 => at_level!("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma"),
                 Level::Avx2 => at_level!("avx2,fma"),
                 Level::Baseline => unreachable!("there are no loops for this level"),
