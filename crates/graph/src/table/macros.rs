@@ -169,7 +169,8 @@ macro_rules! pointwise {
         #[derive(Clone, Copy)]
         struct Slope([f64; 2]);
         impl foldback_tensor::kernel::Formula<N> for Slope {
-            const SUMS: bool = !<[&str]>::is_empty(&[$(stringify!($summed))?]);
+            // Beside a number nothing broadcasts, so that nothing is summed.
+            const SUMS: bool = N > 1 && !<[&str]>::is_empty(&[$(stringify!($summed))?]);
             #[inline(always)]
             fn eval<R: foldback_tensor::kernel::Real>(&self, x: [R; N]) -> R
             where
