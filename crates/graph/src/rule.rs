@@ -1,6 +1,6 @@
 //! Rules: the gradients of a row of pointwise formulas, as a node and the engine see them.
 
-use foldback_tensor::kernel::{BlockKernel, FloatKernel, Formula, RowSums};
+use foldback_tensor::kernel::{BlockKernel, FloatKernel, Formula, SumOfRows};
 use foldback_tensor::{Block, BlockMut, Scalar, Tensor};
 
 use crate::error::Result;
@@ -50,8 +50,8 @@ pub(crate) trait RuleFormula: Sync {
     fn run(&self, params: &[f64; 2], inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]);
     /// Whether it has loops for sums.
     fn sums(&self) -> bool;
-    /// Adds results without storing them.
-    fn sum(&self, params: &[f64; 2], rows: RowSums<'_>);
+    /// Adds the results of some rows without storing them.
+    fn sum_rows(&self, params: &[f64; 2], rows: SumOfRows<'_>);
     /// The formula over what is being recorded.
     fn traced(&self, params: &[f64; 2], x: &[Traced]) -> Traced;
 }
@@ -78,8 +78,8 @@ impl<F: Formula<N>, const N: usize> RuleFormula for WrittenFormula<F, N> {
         F::SUMS
     }
 
-    fn sum(&self, params: &[f64; 2], rows: RowSums<'_>) {
-        FloatKernel((self.0)(*params)).sum(rows);
+    fn sum_rows(&self, params: &[f64; 2], rows: SumOfRows<'_>) {
+        FloatKernel((self.0)(*params)).sum_rows(rows);
     }
 
     fn traced(&self, params: &[f64; 2], x: &[Traced]) -> Traced {
@@ -125,8 +125,8 @@ impl BlockKernel for RuleKernel<'_> {
         self.formula.sums()
     }
 
-    fn sum(&self, rows: RowSums<'_>) {
-        self.formula.sum(self.params, rows);
+    fn sum_rows(&self, rows: SumOfRows<'_>) {
+        self.formula.sum_rows(self.params, rows);
     }
 }
 

@@ -16,7 +16,37 @@ use crate::dtype::{Block, BlockMut, Element};
 /// `FMA` in the body stands for whether fused multiply-add is an instruction at that level. With `narrow` behind it, a loop
 /// has no door of its own for AVX-512: one that mostly waits for what it reads gains nothing by wider vectors, which some processors
 /// work off in two halves (there a running sum takes 0.8 of the time with AVX2, a sum of rows 0.9).
+/// With `wide` behind it, there is no door for the level below AVX2, which must not be asked for then: a formula's loops cost compile
+/// time.
 macro_rules! door {
+    ($(#[$doc:meta])* $vis:vis fn $name:ident[$($generics:tt)*][$($args:tt)*]($($arg:ident: $ty:ty),*) $(-> $ret:ty)? ; body $body:ident wide) => {
+        $(#[$doc])*
+        #[inline]
+        $vis fn $name<$($generics)*>($($arg: $ty),*) $(-> $ret)? {
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2,fma")]
+                fn avx2<$($generics)*>($($arg: $ty),*) $(-> $ret)? {
+                    $body::<true, $($args)*>($($arg),*)
+                }
+                #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
+                fn avx512<$($generics)*>($($arg: $ty),*) $(-> $ret)? {
+                    $body::<true, $($args)*>($($arg),*)
+                }
+                // Whoever forces a lower level meanwhile has it from the next walk on.
+                match level().max(Level::Avx2).min(detected_level()) {
+                    // SAFETY: what is detected on this processor is never exceeded, and `Avx512` is only detected where
+                    // every feature named above is present.
+                    Level::Avx512 => unsafe { avx512::<$($args)*>($($arg),*) },
+                    // SAFETY: as above, for AVX2 and FMA.
+                    Level::Avx2 => unsafe { avx2::<$($args)*>($($arg),*) },
+                    Level::Baseline => unreachable!("there are no loops for this level"),
+                }
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            $body::<false, $($args)*>($($arg),*)
+        }
+    };
     ($(#[$doc:meta])* $vis:vis fn $name:ident[$($generics:tt)*][$($args:tt)*]($($arg:ident: $ty:ty),*) $(-> $ret:ty)? ; body $body:ident narrow) => {
         $(#[$doc])*
         #[inline]

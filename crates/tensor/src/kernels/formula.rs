@@ -2,7 +2,8 @@
 
 use super::lane::Float;
 use super::real::{FloatOps, Num, Real};
-use super::{BlockKernel, RowSums, doors, each};
+use super::sums::Value;
+use super::{BlockKernel, SumOfRows, doors, each};
 use crate::dtype::{Block, BlockMut, DType, Element};
 
 /// A pointwise function of `N` real numbers, written once for every representation of them.
@@ -89,10 +90,10 @@ impl<F: Formula<N>, const N: usize> BlockKernel for FloatKernel<F, N> {
         F::SUMS
     }
 
-    fn sum(&self, rows: RowSums<'_>) {
+    fn sum_rows(&self, rows: SumOfRows<'_>) {
         // Of a constant condition only the branch that is taken is compiled.
         if const { F::SUMS } {
-            rows.add(&self.0);
+            rows.add(&Value(self.0));
         }
     }
 }

@@ -6,8 +6,9 @@ use super::dual::Dual;
 use super::formula::{Formula, typed};
 use super::lane::{Float, Lane};
 use super::level::{Level, level};
-use super::real::FloatOps;
-use super::{BlockKernel, doors::door, each};
+use super::real::{FloatOps, Real};
+use super::sums::Summand;
+use super::{BlockKernel, SumOfRows, doors::door, each};
 use crate::buffer::Storage;
 use crate::dtype::{Block, BlockMut, DType};
 use crate::task::BLOCK;
@@ -87,6 +88,58 @@ impl<F: Formula<N>, const N: usize> BlockKernel for GradientKernel<F, N> {
     fn arity(&self) -> Option<(usize, usize)> {
         Some((N + 1, self.wanted.len()))
     }
+
+    fn sums(&self) -> bool {
+        F::SUMS && self.wanted.len() == 1
+    }
+
+    fn sum_rows(&self, rows: SumOfRows<'_>) {
+        // Of a constant condition only the branch that is taken is compiled.
+        if const { F::SUMS } {
+            rows.add(&GradientOf { formula: self.formula, input: self.wanted[0] });
+        }
+    }
+}
+
+/// The gradient of one input, which is chosen where it runs: a loop for each would cost more compile time than it gains.
+#[derive(Clone, Copy)]
+struct GradientOf<F> {
+    formula: F,
+    input: usize,
+}
+
+impl<F: Formula<N>, const N: usize> Summand<N> for GradientOf<F> {
+    const TAKES_A_GRADIENT: bool = true;
+
+    #[inline(always)]
+    fn eval<R: Real>(&self, g: R, x: [R; N]) -> R
+    where
+        f64: FloatOps<R>,
+    {
+        let slopes = slopes(&self.formula, g, x);
+        let mut slope = slopes[0];
+        for (input, &of_it) in slopes.iter().enumerate() {
+            if input == self.input {
+                slope = of_it;
+            }
+        }
+        slope
+    }
+}
+
+/// The gradients of all inputs.
+#[inline(always)]
+fn slopes<R: Real, F: Formula<N>, const N: usize>(formula: &F, g: R, x: [R; N]) -> [R; N]
+where
+    f64: FloatOps<R>,
+{
+    let y = formula.eval::<Dual<R, N>>(each(Dual::constant(g), |k| {
+        Dual::seeded(x[k], each(None, |along| if along == k { Some(g) } else { None }))
+    }));
+    each(g, |k| match y.slopes[k] {
+        Some(slope) => slope,
+        None => R::lit(0.0),
+    })
 }
 
 door! {
@@ -129,13 +182,10 @@ macro_rules! loops {
                 let x: [&[T]; N] = each(&[][..], |k| &x[k][..n]);
                 $(let $out = &mut $out[..n];)+
                 for i in 0..n {
-                    let seed = Lane::<T, FMA>(g[i]);
-                    let y = f.eval::<Dual<Lane<T, FMA>, N>>(each(Dual::constant(seed), |k| {
-                        let slopes = each(None, |along| if along == k { Some(seed) } else { None });
-                        Dual::seeded(Lane(x[k][i]), slopes)
-                    }));
-                    let mut slopes = y.slopes.iter().map(|s| s.map_or(T::of(0.0), |s| s.0));
-                    $($out[i] = slopes.next().unwrap_or(T::of(0.0));)+
+                    let g = Lane::<T, FMA>(g[i]);
+                    let slopes = slopes(f, g, each(g, |k| Lane(x[k][i])));
+                    let mut slopes = slopes.iter();
+                    $($out[i] = slopes.next().map_or(T::of(0.0), |slope| slope.0);)+
                 }
             }
         )*

@@ -52,8 +52,8 @@ pub(crate) use simple::{
     WhereKernel,
 };
 pub use softmax::RowFormula;
-pub use sums::RowSums;
-pub(crate) use sums::{WHOLE, are_added};
+pub use sums::SumOfRows;
+pub(crate) use sums::{RowSums, are_added};
 
 use crate::dtype::{Block, BlockMut};
 
@@ -102,15 +102,15 @@ pub trait BlockKernel: Send + Sync {
         false
     }
 
-    /// Whether its results, of a single output, can be added by [`sum`](Self::sum).
+    /// Whether its results, of a single output, can be added by [`sum_rows`](Self::sum_rows).
     #[doc(hidden)]
     fn sums(&self) -> bool {
         false
     }
 
-    /// Adds results without storing them.
+    /// Adds the results of some rows without storing them.
     #[doc(hidden)]
-    fn sum(&self, rows: RowSums<'_>) {
+    fn sum_rows(&self, rows: SumOfRows<'_>) {
         let _ = rows;
         unreachable!("a kernel says beforehand whether it adds its results");
     }

@@ -2,261 +2,371 @@
 //!
 //! A block in the first-level cache costs a store and a load for each vector of results, which is more than a product: a sum of products
 //! of rows takes half to two thirds of the time. The order is that of the loops that fold what is stored ([`folds`](super::folds)), so that
-//! the bits are the same. These loops cost compile time: they are for `f32`, for levels with fused multiply-add on x86 processors, and for
-//! formulas that ask for them.
-
-use std::ops::Range;
+//! the bits are the same. A formula has one such loop for each level, for `f32`, if it asks for them; everything else is here once.
 
 use smallvec::SmallVec;
 
-use super::each;
+use super::doors::door;
 use super::folds::{Aligned, FEW_LANES, Table, fold_rest, fold_run, quarter};
 use super::formula::Formula;
-use super::lane::{Lane, fold_lanes};
+use super::lane::Lane;
 use super::level::{Level, detected_level, level};
-use super::real::FloatOps;
+use super::real::{FloatOps, Real};
+use super::{BlockKernel, each};
 use crate::dtype::{Block, DType};
-use crate::task::{FirstSums, LANES, ROWS, Reducer, Sum, WideMut};
-
-/// Blocks of lanes that are added before the lanes are stored.
-const BLOCKS: usize = 2;
-
-/// Elements of such blocks: shorter rows are not worth a sum of their own.
-pub(crate) const WHOLE: usize = BLOCKS * LANES;
+use crate::task::{FirstSums, LANES, ROWS, Reducer, STRIP, Sum, WideMut};
 
 /// Whether there are loops for sums of this type at this level.
 pub(crate) fn are_added(dtype: DType) -> bool {
     dtype == DType::F32 && (level() >= Level::Avx2 || cfg!(not(target_arch = "x86_64")))
 }
 
-/// Rows of operands whose results are to be added, and where.
+/// What is added for the numbers of a place.
+pub(super) trait Summand<const N: usize>: Copy {
+    /// Whether the first operand is no input but the gradient that comes in, which else is not read.
+    const TAKES_A_GRADIENT: bool;
+
+    /// The value, from the gradient that comes in and the inputs.
+    fn eval<R: Real>(&self, g: R, x: [R; N]) -> R
+    where
+        f64: FloatOps<R>;
+}
+
+/// What a formula gives.
+#[derive(Clone, Copy)]
+pub(super) struct Value<F>(pub(super) F);
+
+impl<F: Formula<N>, const N: usize> Summand<N> for Value<F> {
+    const TAKES_A_GRADIENT: bool = false;
+    #[inline(always)]
+    fn eval<R: Real>(&self, _: R, x: [R; N]) -> R
+    where
+        f64: FloatOps<R>,
+    {
+        self.0.eval(x)
+    }
+}
+
+/// Rows of each operand, the results of which are to be added.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct RowSums<'s> {
-    /// the rows of each operand; of a single column if there is a number for each of them
-    pub(crate) operands: SmallVec<[Table<Block<'s>>; 4]>,
-    /// whole leaves of them
-    pub(crate) rows: usize,
-    pub(crate) cols: usize,
-    pub(crate) leaf: FirstSums,
-    pub(crate) wide: WideMut<'s>,
-    /// from the accumulator of a row to that of the next; if it is 0 and leaves are longer than rows, these are of [`WHOLE`] blocks
-    pub(crate) step: usize,
+pub struct SumOfRows<'s> {
+    /// of a single column if there is a number for each row
+    operands: SmallVec<[Table<&'s [f32]>; 4]>,
+    rows: usize,
+    sums: Sums<'s>,
 }
 
-impl RowSums<'_> {
-    /// Adds the results of a formula.
-    pub(super) fn add<F: Formula<N>, const N: usize>(self, f: &F) {
-        let WideMut::F64(wide) = self.wide else { unreachable!("there are loops for f32") };
-        let nothing = Table { data: &[][..], start: 0, rows: 0, step: 0, cols: 0 };
-        let x: [Table<&[f32]>; N] = each(nothing, |k| self.operands[k].typed());
-        let (size, leaf, step) = ((self.rows, self.cols), self.leaf, self.step);
-        #[cfg(target_arch = "x86_64")]
-        {
-            type Operands<'a, const N: usize> = [Table<&'a [f32]>; N];
-            macro_rules! at_level {
-                ($features:literal) => {{
-                    #[target_feature(enable = $features)]
-                    fn sum_there<F: Formula<N>, const N: usize>(
-                        f: &F,
-                        x: Operands<'_, N>,
-                        size: (usize, usize),
-                        leaf: FirstSums,
-                        wide: &mut [f64],
-                        step: usize,
-                    ) {
-                        sum::<true, F, N>(f, x, size, leaf, wide, step);
-                    }
-                    // SAFETY: the level that is matched on never exceeds what is detected on this processor, and is that of these features.
-                    unsafe { sum_there(f, x, size, leaf, wide, step) }
-                }};
-            }
-            // Whoever forces a lower level meanwhile has it from the next walk on.
-            match level().max(Level::Avx2).min(detected_level()) {
-                Level::Avx512 => at_level!("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma"),
-                Level::Avx2 => at_level!("avx2,fma"),
-                Level::Baseline => unreachable!("there are no loops for this level"),
-            }
+/// What results are added to.
+#[derive(Debug)]
+enum Sums<'s> {
+    /// of each lane: of so many blocks of so many rows to one block of sums, of the rows behind them to the next
+    Lanes { blocks: usize, sums: &'s mut [[f32; LANES]], height: usize },
+    /// of each of so many columns, over the rows of one leaf after another; the last block of a leaf reaches back to where it is whole
+    Columns { cols: usize, sums: &'s mut [[f32; LANES]] },
+}
+
+impl SumOfRows<'_> {
+    /// Adds what is made of the operands.
+    pub(super) fn add<S: Summand<N>, const N: usize>(self, f: &S) {
+        let g = self.operands[0];
+        let x = each(g, |k| self.operands[k + S::TAKES_A_GRADIENT as usize]);
+        match self.sums {
+            Sums::Lanes { blocks, sums, height } => add_lanes(f, g, x, self.rows, blocks, sums, height),
+            Sums::Columns { cols, sums } => add_columns(f, g, x, self.rows, cols, sums),
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        sum::<false, F, N>(f, x, size, leaf, wide, step);
     }
 }
 
-#[inline(always)]
-fn sum<const FMA: bool, F: Formula<N>, const N: usize>(
-    f: &F,
-    x: [Table<&[f32]>; N],
-    size: (usize, usize),
-    leaf: FirstSums,
-    wide: &mut [f64],
-    step: usize,
-) where
-    f64: FloatOps<Lane<f32, FMA>>,
-{
-    match leaf {
-        FirstSums::Run(leaf) => sum_lines::<FMA, F, N>(f, x, size, leaf, wide, step),
-        FirstSums::Rows { .. } => sum_columns::<FMA, F, N>(f, x, size, wide),
-    }
-}
-
-/// What a formula reads of a row: elements, or the same number over and over.
+/// A row of an operand, or the same number all along.
 #[derive(Clone, Copy)]
-struct Row<'a> {
+struct Line<'a> {
     from: &'a [f32],
-    /// 0 where it is a number
+    /// 0 where it is a number, of which there is a block
     step: usize,
 }
 
-impl<'a> Row<'a> {
-    /// Those of a row; of operands that have a number there, that is spread.
+impl<'a> Line<'a> {
+    /// Each operand's row of so many columns; numbers are written to the blocks given.
     #[inline(always)]
     fn of<const N: usize>(
         x: &[Table<&'a [f32]>; N],
         row: usize,
-        numbers: &'a mut [[f32; WHOLE]; N],
-    ) -> [Row<'a>; N] {
-        for k in 0..N {
-            if x[k].cols == 1 {
-                numbers[k] = [x[k].row(row)[0]; WHOLE];
-            }
+        cols: usize,
+        numbers: &'a mut [[f32; LANES]; N],
+    ) -> [Line<'a>; N] {
+        let mut lines = [Line { from: &[], step: 0 }; N];
+        for (i, number) in numbers.iter_mut().enumerate() {
+            let from = x[i].row(row);
+            lines[i] = match from.len() {
+                1 => {
+                    *number = [from[0]; LANES];
+                    Line { from: number, step: 0 }
+                }
+                _ => Line { from: &from[..cols], step: 1 },
+            };
         }
-        each(Row { from: &[], step: 0 }, |k| match x[k].cols {
-            1 => Row { from: &numbers[k], step: 0 },
-            _ => Row { from: x[k].row(row), step: 1 },
-        })
+        lines
     }
 
-    /// Blocks of lanes from a column on.
+    /// A block of it.
+    ///
+    /// # Safety
+    /// It ends with the last column of the line or before.
     #[inline(always)]
-    fn blocks(&self, col: usize) -> &'a [f32; WHOLE] {
-        self.from[col * self.step..].first_chunk().expect("there are as many")
-    }
-
-    /// So many elements, at most [`WHOLE`], from a column on.
-    #[inline(always)]
-    fn some(&self, col: usize, n: usize) -> &'a [f32] {
-        &self.from[col * self.step..][..n]
+    unsafe fn block(&self, col: usize) -> &'a [f32; LANES] {
+        // SAFETY: the caller's promise, of a row; of a number it is the block itself.
+        unsafe { self.from.as_ptr().add(col * self.step).cast::<[f32; LANES]>().as_ref_unchecked() }
     }
 }
 
-/// Adds the results of each row to the accumulator of its own, `step` apart, by leaves of so many elements.
+door! {
+    /// `sums[row / height][k] += f(g[row][block][k], x[0][row][block][k], ...)`, block by block
+    fn add_lanes[S: Summand<N>, const N: usize][S, N](f: &S, g: Table<&[f32]>, x: [Table<&[f32]>; N], rows: usize, blocks: usize, sums: &mut [[f32; LANES]], height: usize);
+    body add_lanes_body wide
+}
 #[inline(always)]
-fn sum_lines<const FMA: bool, F: Formula<N>, const N: usize>(
-    f: &F,
+fn add_lanes_body<const FMA: bool, S: Summand<N>, const N: usize>(
+    f: &S,
+    g: Table<&[f32]>,
     x: [Table<&[f32]>; N],
-    (rows, cols): (usize, usize),
-    leaf: usize,
-    wide: &mut [f64],
-    step: usize,
+    rows: usize,
+    blocks: usize,
+    sums: &mut [[f32; LANES]],
+    height: usize,
 ) where
     f64: FloatOps<Lane<f32, FMA>>,
 {
-    let mut numbers = Aligned([[0.0; WHOLE]; N]);
-    let together = if step == 0 && leaf > cols { leaf / cols } else { 1 };
-    for first in (0..rows).step_by(together) {
-        let rows = first..rows.min(first + together);
-        let mut acc = wide[first * step];
-        for col in (0..cols).step_by(leaf) {
-            let n = leaf.min(cols - col);
-            acc += sum_leaf::<FMA, F, N>(f, &x, &mut numbers.0, (rows.clone(), col), n) as f64;
+    let (mut number, mut numbers) = (Aligned([[0.0; LANES]]), Aligned([[0.0; LANES]; N]));
+    for row in 0..rows {
+        let [g] = Line::of(&[g], row, blocks * LANES, &mut number.0);
+        let lines = Line::of(&x, row, blocks * LANES, &mut numbers.0);
+        let sums = &mut sums[row / height];
+        for nr in 0..blocks {
+            // SAFETY: the lines have so many blocks.
+            let (g, x): (_, [_; N]) = unsafe {
+                let g = g.block(nr * LANES);
+                (g, each(g, |i| lines[i].block(nr * LANES)))
+            };
+            for k in 0..LANES {
+                sums[k] += f.eval(Lane::<f32, FMA>(g[k]), each(Lane(0.0), |i| Lane(x[i][k]))).0;
+            }
         }
-        wide[first * step] = acc;
     }
 }
 
-/// The sum of so many elements of some rows, in the order of [`fold_run`]: of one row, or of rows of whole blocks.
+door! {
+    /// `sums[leaf][column] += f(g[row][column], x[0][row][column], ...)`, over the rows of each leaf in the order of a tree
+    fn add_columns[S: Summand<N>, const N: usize][S, N](f: &S, g: Table<&[f32]>, x: [Table<&[f32]>; N], rows: usize, cols: usize, sums: &mut [[f32; LANES]]);
+    body add_columns_body wide
+}
 #[inline(always)]
-fn sum_leaf<const FMA: bool, F: Formula<N>, const N: usize>(
-    f: &F,
-    x: &[Table<&[f32]>; N],
-    numbers: &mut [[f32; WHOLE]; N],
-    (rows, col): (Range<usize>, usize),
-    n: usize,
-) -> f32
-where
+fn add_columns_body<const FMA: bool, S: Summand<N>, const N: usize>(
+    f: &S,
+    g: Table<&[f32]>,
+    x: [Table<&[f32]>; N],
+    rows: usize,
+    cols: usize,
+    sums: &mut [[f32; LANES]],
+) where
     f64: FloatOps<Lane<f32, FMA>>,
 {
-    let mut lanes = Aligned([0.0; LANES]);
-    let lanes = &mut lanes.0;
-    // Short runs are folded in another order.
-    let whole = if rows.len() * n < 4 * LANES { 0 } else { n / WHOLE * WHOLE };
-    let last = rows.end - 1;
-    for row in rows {
-        let x = Row::of(x, row, numbers);
-        for at in (0..whole).step_by(WHOLE) {
-            let x: [&[f32; WHOLE]; N] = each(&[0.0; WHOLE], |i| x[i].blocks(col + at));
+    assert!(cols >= LANES, "a block fits between the columns");
+    let (mut number, mut numbers) = (Aligned([[[0.0; LANES]]; 2]), Aligned([[[0.0; LANES]; N]; 2]));
+    let ([number_of_a, number_of_b], [numbers_of_a, numbers_of_b]) = (&mut number.0, &mut numbers.0);
+    let blocks = cols.div_ceil(LANES);
+    // The tree: each row of the first half and one of the second. Two at a time are enough to keep sums in registers for the most part;
+    // for four, a formula would be written out four times.
+    for pair in 0..rows / 2 {
+        let (leaf, nr) = (pair / (ROWS / 2), pair % (ROWS / 2));
+        let (a, b) = (leaf * ROWS + nr, leaf * ROWS + nr + ROWS / 2);
+        let ([g], [h]) = (Line::of(&[g], a, cols, number_of_a), Line::of(&[g], b, cols, number_of_b));
+        let (lines, others) = (Line::of(&x, a, cols, numbers_of_a), Line::of(&x, b, cols, numbers_of_b));
+        for (nr, sums) in sums[leaf * blocks..][..blocks].iter_mut().enumerate() {
+            let col = (nr * LANES).min(cols - LANES);
+            // SAFETY: the lines have so many columns.
+            let (g, h, x, y): (_, _, [_; N], [_; N]) = unsafe {
+                let (g, h) = (g.block(col), h.block(col));
+                (g, h, each(g, |i| lines[i].block(col)), each(g, |i| others[i].block(col)))
+            };
             for k in 0..LANES {
-                let mut lane = lanes[k];
-                for block in 0..BLOCKS {
-                    let x = each(Lane::<f32, FMA>(0.0), |i| Lane(x[i][block * LANES + k]));
-                    lane += f.eval(x).0;
-                }
-                lanes[k] = lane;
+                let a = f.eval(Lane::<f32, FMA>(g[k]), each(Lane(0.0), |i| Lane(x[i][k])));
+                let b = f.eval(Lane::<f32, FMA>(h[k]), each(Lane(0.0), |i| Lane(y[i][k])));
+                sums[k] += a.0 + b.0;
             }
         }
     }
-    // What is left is few, and is stored.
-    let mut room;
-    let rest: &[f32] = if whole == n {
-        &[]
-    } else {
-        room = Aligned([0.0; 4 * LANES]);
-        let rest = &mut room.0[..n - whole];
-        let x = Row::of(x, last, numbers);
-        for (at, out) in (col + whole..).step_by(WHOLE).zip(rest.chunks_mut(WHOLE)) {
-            let n = out.len();
-            let x: [&[f32]; N] = each(&[][..], |i| x[i].some(at, n));
-            for k in 0..n {
-                out[k] = f.eval(each(Lane::<f32, FMA>(0.0), |i| Lane(x[i][k]))).0;
+}
+
+/// The rows of all operands.
+struct Rows<'k, 's> {
+    kernel: &'k dyn BlockKernel,
+    tables: SmallVec<[Table<&'s [f32]>; 4]>,
+}
+
+impl Rows<'_, '_> {
+    /// Adds the results of so many rows of so many columns, from a row and column on.
+    fn add(&self, (row, col): (usize, usize), (rows, cols): (usize, usize), sums: Sums<'_>) {
+        let some = |table: &Table<_>| {
+            let (col, cols) = if table.cols == 1 { (0, 1) } else { (col, cols) };
+            let start = table.start + row as isize * table.step + col as isize;
+            Table { data: table.data, start, rows, step: table.step, cols }
+        };
+        let operands = self.tables.iter().map(some).collect();
+        self.kernel.sum_rows(SumOfRows { operands, rows, sums });
+    }
+
+    /// Adds blocks of rows to sums of lanes.
+    fn add_blocks(
+        &self,
+        at: (usize, usize),
+        (rows, blocks): (usize, usize),
+        sums: &mut [[f32; LANES]],
+        height: usize,
+    ) {
+        if blocks > 0 {
+            self.add(at, (rows, blocks * LANES), Sums::Lanes { blocks, sums, height });
+        }
+    }
+}
+
+/// Rows of operands whose results are to be added, and where.
+pub(crate) struct RowSums<'s> {
+    /// the rows of each operand; of a single column if there is a number for each of them
+    pub(crate) operands: SmallVec<[Table<Block<'s>>; 4]>,
+    /// whole leaves of them
+    pub(crate) rows: usize,
+    /// at least [`LANES`]
+    pub(crate) cols: usize,
+    pub(crate) leaf: FirstSums,
+    pub(crate) wide: WideMut<'s>,
+    /// from the accumulator of a row to that of the next; if it is 0 and leaves are longer than rows, these are of whole blocks
+    pub(crate) step: usize,
+}
+
+impl RowSums<'_> {
+    /// Adds what a kernel gives.
+    pub(crate) fn add(self, kernel: &dyn BlockKernel) {
+        let WideMut::F64(wide) = self.wide else { unreachable!("there are loops for f32") };
+        let x = &Rows { kernel, tables: self.operands.iter().map(Table::typed).collect() };
+        match self.leaf {
+            FirstSums::Run(leaf) => sum_lines(x, (self.rows, self.cols), leaf, wide, self.step),
+            FirstSums::Rows { .. } => sum_columns(x, (self.rows, self.cols), wide),
+        }
+    }
+}
+
+/// Leaves that are added by one call, at most.
+const LEAVES: usize = 16;
+
+/// Adds the results of each row to the accumulator of its own, `step` apart, by leaves of so many elements.
+fn sum_lines(x: &Rows<'_, '_>, (rows, cols): (usize, usize), leaf: usize, wide: &mut [f64], step: usize) {
+    let mut room = Aligned([[[0.0; LANES]; LEAVES]; 2]);
+    let height = if step == 0 && leaf > cols { leaf / cols } else { 1 };
+    // Several leaves of one row each, or one below the other, are added by one call, which takes as long as some hundred elements. Those
+    // of a short run are stored, and taken one by one.
+    let is_short = (cols % leaf) * height < 4 * LANES && !cols.is_multiple_of(leaf) && leaf < cols;
+    let abreast = if is_short || step == 0 && leaf < cols { 1 } else { LEAVES };
+    let mut row = 0;
+    while row < rows {
+        let left = rows - row;
+        let size = if left < height { (1, left) } else { (abreast.min(left / height), height) };
+        for col in (0..cols).step_by(leaf) {
+            let sums = sum_leaves(x, (row, col), size, leaf.min(cols - col), &mut room.0);
+            for (nr, &sum) in sums[..size.0].iter().enumerate() {
+                wide[(row + nr) * step] += sum as f64;
             }
         }
-        rest
-    };
-    if whole == 0 {
-        return fold_run(rest, 0.0, <Sum<f32>>::combine);
+        row += size.0 * size.1;
     }
-    let (blocks, rest) = rest.as_chunks::<LANES>();
-    for block in blocks {
-        for k in 0..LANES {
-            lanes[k] += block[k];
+}
+
+/// The sums of some leaves, one below the other, each of so many rows of `n` elements, in the order of [`fold_run`].
+fn sum_leaves(
+    x: &Rows<'_, '_>,
+    (row, col): (usize, usize),
+    (leaves, height): (usize, usize),
+    n: usize,
+    [lanes, rest]: &mut [[[f32; LANES]; LEAVES]; 2],
+) -> [f32; LEAVES] {
+    // Short runs are folded in another order.
+    let in_lanes = if height * n < 4 * LANES { 0 } else { n / LANES };
+    let whole = n / LANES - in_lanes;
+    let left = n % LANES;
+    debug_assert!(leaves == 1 || whole == 0, "what is stored of several leaves is a block of each at most");
+    debug_assert!(left == 0 || height == 1, "blocks of several rows are whole");
+    lanes[..leaves].fill([0.0; LANES]);
+    x.add_blocks((row, col), (leaves * height, in_lanes), lanes, height);
+    // What is left is few, and is stored: to a -0, a result is added as it is.
+    let end = whole * height;
+    if whole + left > 0 {
+        rest[..leaves.max(end + 1)].fill([-0.0; LANES]);
+        for nr in 0..end {
+            x.add_blocks((row + nr / whole, col + nr % whole * LANES), (1, 1), &mut rest[nr..], 1);
         }
     }
-    let mut few: [f32; FEW_LANES] = quarter(lanes, |v| v, <Sum<f32>>::combine);
-    fold_rest(&mut few, rest, |v| v, <Sum<f32>>::combine)
+    if left > 0 {
+        // A block that reaches back, of which the end is taken.
+        x.add_blocks((row, col + n - LANES), (leaves, 1), &mut rest[end..], 1);
+    }
+    let mut sums = [0.0; LEAVES];
+    for (nr, sum) in sums[..leaves].iter_mut().enumerate() {
+        let rest = rest[nr..].as_flattened_mut();
+        let (end, n) = (end * LANES, end * LANES + left);
+        rest.copy_within(end + (LANES - left) % LANES..n.next_multiple_of(LANES), end);
+        *sum = if in_lanes == 0 {
+            fold_run(&rest[..n], 0.0, <Sum<f32>>::combine)
+        } else {
+            let mut few: [f32; FEW_LANES] = quarter(&lanes[nr], |v| v, <Sum<f32>>::combine);
+            fold_rest(&mut few, &rest[..n], |v| v, <Sum<f32>>::combine)
+        };
+    }
+    sums
 }
 
 /// Adds the results of each column to the accumulator of its own, by leaves of [`ROWS`] rows.
-#[inline(always)]
-fn sum_columns<const FMA: bool, F: Formula<N>, const N: usize>(
-    f: &F,
-    x: [Table<&[f32]>; N],
-    (rows, cols): (usize, usize),
-    wide: &mut [f64],
-) where
-    f64: FloatOps<Lane<f32, FMA>>,
-{
-    let mut numbers = Aligned([[[0.0; WHOLE]; N]; ROWS]);
-    for first in (0..rows).step_by(ROWS) {
-        let mut leaf = [[Row { from: &[][..], step: 0 }; N]; ROWS];
-        for (row, numbers) in numbers.0.iter_mut().enumerate() {
-            leaf[row] = Row::of(&x, first + row, numbers);
-        }
-        for (at, wide) in (0..).step_by(WHOLE).zip(wide[..cols].chunks_mut(WHOLE)) {
-            let n = wide.len();
-            let x: [[&[f32]; N]; ROWS] =
-                each([&[][..]; N], |row| each(&[][..], |i| leaf[row][i].some(at, n)));
-            for k in 0..n {
-                let results = each(0.0, |row| f.eval(each(Lane::<f32, FMA>(0.0), |i| Lane(x[row][i][k]))).0);
-                wide[k] += fold_lanes::<_, ROWS>(results, <Sum<f32>>::combine) as f64;
+fn sum_columns(x: &Rows<'_, '_>, (rows, cols): (usize, usize), wide: &mut [f64]) {
+    let mut sums = Aligned([[-0.0; LANES]; 2 * STRIP / LANES]);
+    let mut left = 0;
+    while left < cols {
+        // The last strip takes what would be too few columns for another.
+        let cols = if cols - left < STRIP + LANES { cols - left } else { STRIP };
+        let blocks = cols.div_ceil(LANES);
+        let gap = blocks * LANES - cols;
+        let several = sums.0.len() / blocks * ROWS;
+        for row in (0..rows).step_by(several) {
+            let rows = several.min(rows - row);
+            x.add((row, left), (rows, cols), Sums::Columns { cols, sums: &mut sums.0 });
+            for sums in sums.0.chunks_mut(blocks).take(rows / ROWS) {
+                let sums = sums.as_flattened_mut();
+                let (whole, rest) = wide[left..left + cols].split_at_mut((blocks - 1) * LANES);
+                widen(&mut sums[..whole.len()], whole);
+                widen(&mut sums[whole.len() + gap..], rest);
+                sums[whole.len()..].fill(-0.0);
             }
         }
+        left += cols;
+    }
+}
+
+door! {
+    /// Adds sums to wide ones, and sets them back to what results are added to.
+    fn widen[][](sums: &mut [f32], wide: &mut [f64]);
+    body widen_body narrow
+}
+#[inline(always)]
+fn widen_body<const FMA: bool>(sums: &mut [f32], wide: &mut [f64]) {
+    let n = wide.len();
+    let sums = &mut sums[..n];
+    for k in 0..n {
+        wide[k] += sums[k] as f64;
+        sums[k] = -0.0;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{FloatKernel, Real};
+    use super::super::{BlockKernel, FloatKernel, GradientKernel};
     use super::*;
     use crate::kernel::{Target, fold_to};
     use crate::{DType, Shape, Tensor, ThreadPool};
@@ -283,14 +393,27 @@ mod tests {
         }
     }
 
+    /// Sums of values, and of the gradient of each input alone, where what comes in is of this shape or that.
     fn check(x: &Tensor, w: &Tensor, b: &Tensor, target: &Shape) {
-        let sum = |kernel: &dyn super::super::BlockKernel| {
-            bits(&fold_to("test", kernel, &[x, w, b], Target::of(target)).unwrap())
+        let same = |added: &dyn BlockKernel, stored: &dyn BlockKernel, operands: &[&Tensor], what: &str| {
+            let sum = |kernel| bits(&fold_to("test", kernel, operands, Target::of(target)).unwrap());
+            let stored = sum(stored);
+            for threads in [1, 3] {
+                let added = ThreadPool::new(threads).install(|| sum(added));
+                assert!(added == stored, "{what}: {x:?} {} {} to {target}", w.shape(), b.shape());
+            }
         };
-        let stored = sum(&FloatKernel(Squares::<false>));
-        for threads in [1, 3] {
-            let added = ThreadPool::new(threads).install(|| sum(&FloatKernel(Squares::<true>)));
-            assert!(added == stored, "{x:?} {} {} to {target}", w.shape(), b.shape());
+        same(&FloatKernel(Squares::<true>), &FloatKernel(Squares::<false>), &[x, w, b], "the value");
+        let g = Tensor::randn_with(target.dims(), x.dtype());
+        for g in [&g, w, x] {
+            for input in 0..3 {
+                let added = GradientKernel::new(Squares::<true>, &[input]);
+                let stored = GradientKernel::new(Squares::<false>, &[input]);
+                assert!(
+                    added.sums() && !stored.sums() && !GradientKernel::new(Squares::<true>, &[0, 1]).sums()
+                );
+                same(&added, &stored, &[g, x, w, b], "a gradient");
+            }
         }
     }
 

@@ -21,7 +21,7 @@ mod whole;
 
 use smallvec::SmallVec;
 
-pub(crate) use iter::{BLOCK, Blocks, FirstSums, LANES, ROWS, RUN, Reduce, Reducer, Sum, WideMut};
+pub(crate) use iter::{BLOCK, Blocks, FirstSums, LANES, ROWS, RUN, Reduce, Reducer, STRIP, Sum, WideMut};
 pub(crate) use product::{Spec, batch_of, expect_one_dtype};
 pub(crate) use space::{common_shape, expect_expands};
 pub use updates::Updates;

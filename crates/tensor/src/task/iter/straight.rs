@@ -6,14 +6,14 @@ use smallvec::SmallVec;
 use super::Operand;
 use super::block::{BlockPlace, Blocks, Scratch};
 use super::fold::Reduce;
-use super::order::FirstSums;
+use super::order::{FirstSums, LANES};
 use super::plan::Axis;
 use super::receiver::Receiver;
 use super::sink::Walk;
 use crate::buffer::Handle;
 use crate::dtype::{Block, BlockMut};
 use crate::kernels::folds::Table;
-use crate::kernels::{BlockKernel, RowSums, Stream, WHOLE, are_added};
+use crate::kernels::{BlockKernel, RowSums, Stream, are_added};
 
 /// Rows at least this long are computed one by one, shorter ones laid out together if they only lie apart.
 const LONG_ROW: usize = 256;
@@ -123,7 +123,7 @@ impl<'w, 'a> Straight<'w, 'a> {
         let fits = match sink.order.leaf {
             _ if !walk.is_folded(0) => false,
             FirstSums::Run(leaf) if leaf > cols.size && step(walk.nr(0)) == 0 => {
-                cols.size.is_multiple_of(WHOLE)
+                cols.size.is_multiple_of(LANES)
             }
             FirstSums::Run(_) => cols.size >= LONG_ROW,
             FirstSums::Rows { .. } => cols.size >= LONG_ROW && step(walk.nr(0)) == 0,
@@ -135,29 +135,26 @@ impl<'w, 'a> Straight<'w, 'a> {
     fn sum(&self, lines: &[Line], height: usize, receivers: &mut [Receiver<'_>]) -> usize {
         let [Receiver::Folded(wide)] = receivers else { unreachable!("a sum is folded") };
         let ([sink], own) = (&self.walk.sinks[..], lines[self.walk.nr(0)]) else { unreachable!() };
-        // Rows are added whole, in their order; of columns the accumulators should stay in a cache.
-        let (rows, strip) = match sink.order.leaf {
-            FirstSums::Run(_) => (height, self.cols.size),
-            FirstSums::Rows { rows, .. } => (height / rows * rows, self.block.1),
+        let rows = match sink.order.leaf {
+            FirstSums::Run(_) => height,
+            FirstSums::Rows { rows, .. } => height / rows * rows,
         };
-        for left in (0..self.cols.size).step_by(strip) {
-            let cols = strip.min(self.cols.size - left);
-            let table = |(op, line): (&Operand<'a>, &Line)| Table {
-                data: op.data,
-                start: line.place((0, left)),
-                rows,
-                step: line.step,
-                cols: if line.along == 0 { 1 } else { cols },
-            };
-            self.kernel.sum(RowSums {
-                operands: self.walk.operands.iter().zip(lines).map(table).collect(),
-                rows,
-                cols,
-                leaf: sink.order.leaf,
-                wide: wide.from(own.place((0, left)) as usize),
-                step: own.step as usize,
-            });
-        }
+        let table = |(op, line): (&Operand<'a>, &Line)| Table {
+            data: op.data,
+            start: line.at,
+            rows,
+            step: line.step,
+            cols: if line.along == 0 { 1 } else { self.cols.size },
+        };
+        let sums = RowSums {
+            operands: self.walk.operands.iter().zip(lines).map(table).collect(),
+            rows,
+            cols: self.cols.size,
+            leaf: sink.order.leaf,
+            wide: wide.from(own.at as usize),
+            step: own.step as usize,
+        };
+        sums.add(self.kernel);
         rows
     }
 
