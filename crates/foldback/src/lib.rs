@@ -194,7 +194,7 @@ pub mod nn {
     /// Makes a module of a struct: its parameters, buffers and modules are found in its fields, and named as they are.
     ///
     /// Fields may be a `Var` (a parameter), a `Buffer`, a module, a `Vec`, `Option`, array or `Box` of these,
-    /// `training: bool`, and settings (numbers, `bool`, `char`, strings); any other field that holds no parameters is marked
+    /// `training: bool`, and settings (numbers, `bool`, `char`, strings, `DType`, and tuples, arrays, `Vec` and `Option` of these); any other field that holds no parameters is marked
     /// `#[module(skip)]`. Copies of a model have clones of its settings. A crate that is imported under another name says so:
     /// `#[module(crate = "path")]`.
     ///

@@ -11,6 +11,12 @@ pub use crate::graph::{
     Backward, Grad, RequiresGrad, Var, detect_anomaly, enable_grad, grad, grad_with, hessian, hvp, jacobian,
     jvp, no_grad, vhp, vjp,
 };
+pub use crate::nn::loss::{
+    BCELoss, BCEWithLogitsLoss, CTCLoss, CosineEmbeddingLoss, CrossEntropyLoss, GaussianNLLLoss,
+    HingeEmbeddingLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, MarginRankingLoss, MultiLabelMarginLoss,
+    MultiLabelSoftMarginLoss, MultiMarginLoss, NLLLoss, PoissonNLLLoss, Reduction, SmoothL1Loss,
+    SoftMarginLoss, TripletMarginLoss,
+};
 pub use crate::nn::{
     self, AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveMaxPool1d, AdaptiveMaxPool2d, AlphaDropout,
     AttentionMasks, AvgPool1d, AvgPool2d, BatchNorm1d, BatchNorm2d, Bilinear, Buffer, CELU, ChannelShuffle,

@@ -3,6 +3,7 @@
 //!
 //! Operators panic where the named method returns an error, with the same text, at the caller's line.
 
+use std::iter::Sum;
 use std::ops::{
     Add, AddAssign, BitAnd, BitAndAssign, BitOr, BitOrAssign, BitXor, BitXorAssign, Div, DivAssign, Mul,
     MulAssign, Neg, Not, Sub, SubAssign,
@@ -14,6 +15,11 @@ use crate::input::Input;
 use crate::node::Var;
 
 /// A Rust number on the right of an operator. On the left, where a type has to be fixed, `f64` and `i32` work.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot stand beside a variable at an operator",
+    label = "neither a variable, nor a tensor, nor a number",
+    note = "a `Result` wants `?` behind it: `1.0 + x.pow(2)?`"
+)]
 pub trait VarNumber: Into<Scalar> + Copy {}
 macro_rules! numbers {
     ($($t:ty),*) => { $(impl VarNumber for $t {})* };
@@ -161,5 +167,30 @@ impl Not for Var {
     #[track_caller]
     fn not(self) -> Var {
         self.bitwise_not()
+    }
+}
+
+/// The sum of variables of one shape, or of shapes that broadcast, as `+` adds them; of none, the number 0.
+///
+/// ```
+/// use foldback_graph::{RequiresGrad, Var};
+/// let x = foldback_tensor::tensor![1.0, 2.0].requires_grad();
+/// let losses = [x.sum(..)?, x.square().sum(..)?];
+/// losses.iter().sum::<Var>().backward()?;
+/// assert_eq!(x.grad().unwrap(), foldback_tensor::tensor![3.0, 5.0]);
+/// # Ok::<(), foldback_graph::Error>(())
+/// ```
+///
+/// # Panics
+/// Where `+` does.
+impl Sum for Var {
+    fn sum<I: Iterator<Item = Var>>(vars: I) -> Var {
+        vars.reduce(|a, b| a + b).unwrap_or_else(|| Var::from(0.0f32))
+    }
+}
+
+impl<'a> Sum<&'a Var> for Var {
+    fn sum<I: Iterator<Item = &'a Var>>(vars: I) -> Var {
+        vars.cloned().sum()
     }
 }

@@ -1,7 +1,10 @@
 //! What the fields of a struct hold, and what `#[module(...)]` attributes say.
 
 use syn::meta::ParseNestedMeta;
-use syn::{Attribute, Data, DeriveInput, Error, Field, Fields, Index, LitStr, Member, Path, Result, Type};
+use syn::{
+    Attribute, Data, DeriveInput, Error, Field, Fields, GenericArgument, Index, LitStr, Member, Path,
+    PathArguments, Result, Type,
+};
 
 /// A field of a module.
 pub(crate) struct Part<'a> {
@@ -52,7 +55,7 @@ pub(crate) fn fields<'a>(input: &'a DeriveInput) -> Result<Vec<Part<'a>>> {
         let holds = match is_skipped(&field.attrs)? {
             true => Holds::Setting,
             false if name == "training" && is_named(&field.ty, &["bool"]) => Holds::Mode,
-            false if is_named(&field.ty, &PLAIN) => Holds::Setting,
+            false if is_plain(&field.ty) => Holds::Setting,
             false => Holds::Part(name),
         };
         Ok(Part { member, ty: &field.ty, holds })
@@ -95,7 +98,7 @@ fn is_skipped(attrs: &[Attribute]) -> Result<bool> {
 }
 
 /// Plain settings, which need no attribute.
-const PLAIN: [&str; 19] = [
+const PLAIN: [&str; 20] = [
     "bool",
     "char",
     "i8",
@@ -115,7 +118,24 @@ const PLAIN: [&str; 19] = [
     "String",
     "str",
     "PhantomData",
+    "DType",
 ];
+
+/// Whether a type is a plain setting, or a tuple, an array, a `Vec` or an `Option` of such.
+fn is_plain(ty: &Type) -> bool {
+    match ty {
+        Type::Tuple(t) => t.elems.iter().all(is_plain),
+        Type::Array(a) => is_plain(&a.elem),
+        Type::Path(p) if is_named(ty, &["Vec", "Option"]) => {
+            let PathArguments::AngleBracketed(of) = &p.path.segments[p.path.segments.len() - 1].arguments
+            else {
+                return false;
+            };
+            of.args.iter().all(|of| matches!(of, GenericArgument::Type(of) if is_plain(of)))
+        }
+        _ => is_named(ty, &PLAIN),
+    }
+}
 
 /// Whether a type has one of these names, or is a reference to one that has.
 fn is_named(ty: &Type, names: &[&str]) -> bool {

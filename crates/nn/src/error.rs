@@ -51,7 +51,7 @@ pub enum NnFacts {
         target: Shape,
     },
     /// A target of classes that does not fit the scores.
-    #[error("{loss}: scores of shape {input} need {}, found a target of shape {target}: {}", Targets(input, *probabilities), if *probabilities { "class numbers are i64 (tensor![1, 2; i64], or long())" } else { "there is one for each row of scores; squeeze and reshape make it so" })]
+    #[error("{loss}: scores of shape {input} need {}, found a target of shape {target}: {}", Targets(input, *probabilities), if *probabilities { "class numbers are i64 (tensor![1, 2; i64], or long())" } else { rows_of_scores(input, target) })]
     TargetShape {
         /// the loss
         loss: &'static str,
@@ -97,6 +97,18 @@ pub enum NnFacts {
         value: f64,
         /// its domain
         expected: &'static str,
+    },
+    /// A parameter that does not divide the sizes it should.
+    #[error("{op}: {name} = {value} is not valid: expected a divisor of {}", Named(sizes))]
+    NoDivisor {
+        /// the operation
+        op: &'static str,
+        /// the parameter
+        name: &'static str,
+        /// its value
+        value: usize,
+        /// the sizes, by name
+        sizes: Vec<(&'static str, usize)>,
     },
     /// An option that a loss cannot honour for this kind of target.
     #[error("{loss}: {option} is not supported for {target}: leave it out")]
@@ -205,9 +217,25 @@ impl Facts for NnFacts {
             InputShape { .. } | LossShapes { .. } | TargetShape { .. } => Kind::Shape,
             TargetOutOfRange { .. } => Kind::Index,
             DType { .. } => Kind::DType,
-            Parameter { .. } | Unsupported { .. } | StateDict { .. } | NoSuchName { .. } => Kind::Argument,
+            Parameter { .. }
+            | NoDivisor { .. }
+            | Unsupported { .. }
+            | StateDict { .. }
+            | NoSuchName { .. } => Kind::Argument,
             Choice { .. } | Lengths { .. } | Needs { .. } => Kind::Argument,
         }
+    }
+}
+
+/// Sizes with their names.
+struct Named<'a>(&'a [(&'static str, usize)]);
+
+impl std::fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (nr, (name, size)) in self.0.iter().enumerate() {
+            write!(f, "{}{name} = {size}", if nr == 0 { "" } else { " and of " })?;
+        }
+        Ok(())
     }
 }
 
@@ -241,6 +269,16 @@ impl std::fmt::Display for Advice<'_> {
 
 /// The targets that fit some scores.
 struct Targets<'a>(&'a Shape, bool);
+
+/// How there comes to be a class number for each row of scores.
+fn rows_of_scores(scores: &Shape, target: &Shape) -> &'static str {
+    match scores.split_last() {
+        Some((_, rows)) if rows.len() > 1 && rows == &target[..] => {
+            "classes stand on axis 1, so transpose(1, -1) the scores; or reshape them to (-1, classes) and the target to -1"
+        }
+        _ => "there is one for each row of scores; squeeze and reshape make it so",
+    }
+}
 
 impl std::fmt::Display for Targets<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -74,7 +74,7 @@ pub use summary::{LayerSummary, Summary};
 /// - modules: [`Linear`], another struct that derives this, `Box<dyn Layer>`, ...;
 /// - `Vec`, `Option`, arrays and boxes of these, whose elements are named `layers.0`, `layers.1`, ...;
 /// - `training: bool`, which [`Module::train`] and [`Module::eval`] switch;
-/// - settings: numbers, `bool`, `char`, strings and `PhantomData` are left alone; a field of any other type that holds no
+/// - settings: numbers, `bool`, `char`, strings, `DType`, `PhantomData`, and tuples, arrays, `Vec` and `Option` of these are left alone; a field of any other type that holds no
 ///   parameters is marked `#[module(skip)]`. Copies of a model have clones of its settings.
 ///
 /// It writes the trait [`Module`]: the names of the parameters are the fields', joined by dots. What the model computes is
@@ -84,7 +84,7 @@ pub use summary::{LayerSummary, Summary};
 ///
 /// ```
 /// use foldback_nn::{Layer, Linear, Module, Result, Var, forward};
-/// use foldback_tensor::tensor;
+/// use foldback_tensor::{DType, tensor};
 ///
 /// #[derive(Clone, Debug)]
 /// enum Mode { Plain }
@@ -93,6 +93,8 @@ pub use summary::{LayerSummary, Summary};
 /// struct Repeat<M> {
 ///     layers: Vec<M>,
 ///     scale: f64,
+///     sizes: (usize, Vec<usize>),
+///     dtype: Option<DType>,
 ///     #[module(skip)]
 ///     mode: Mode,
 /// }
@@ -106,7 +108,7 @@ pub use summary::{LayerSummary, Summary};
 /// }
 ///
 /// let layers = vec![Linear::new(2, 2), Linear::new(2, 2)];
-/// let model = Repeat { layers, scale: 2.0, mode: Mode::Plain };
+/// let model = Repeat { layers, scale: 2.0, sizes: (2, vec![2]), dtype: None, mode: Mode::Plain };
 /// assert_eq!(model.named_parameters()[2].0, "layers.1.weight");
 /// assert!(model.clone().layers[0].weight.is_same(&model.layers[0].weight));
 /// assert!(!model.deep_copy().layers[0].weight.is_same(&model.layers[0].weight));

@@ -113,6 +113,11 @@ impl LBFGS {
     fn gradient(&self, maximize: bool) -> Result<Tensor> {
         let grads: Vec<Option<Tensor>> = self.shared.vars().iter().map(Var::grad).collect();
         self.shared.check(&grads)?;
+        if !grads.is_empty() && grads.iter().all(Option::is_none) {
+            let problem =
+                "no parameter has a gradient when the closure returns: call backward() of the loss in it";
+            return refuse(OptimFacts::Refused { of: "LBFGS", problem: problem.into() });
+        }
         let rows = self.shared.vars().iter().zip(grads).map(|(var, grad)| match grad {
             Some(g) => g.reshape([var.numel()]),
             None => Ok(Tensor::zeros_with([var.numel()], var.dtype())),

@@ -78,7 +78,7 @@ fn texts_name_the_argument() {
     let grouped = Attention::new().enable_gqa(true);
     let heads = here(q.scaled_dot_product_attention_with(of(&[2, 3, 5, 4]), of(&[2, 2, 5, 4]), grouped));
     says(heads, &["8 heads of queries, 3 of keys and 2 of values", "which divide those of queries"]);
-    says(here(x.gather(1, &ids)), &["the index must have shape [4, 3], found [2]: it has as many axes"]);
+    says(here(x.gather(1, &ids)), &["the index must have shape [2, 1], found [2]: unsqueeze adds the axis"]);
     let source = here(x.scatter(1, tensor![[0, 1, 2]; i64], tensor![[1.0]]));
     says(source, &["the source must have shape [1, 3], found [1, 1]: there is a part of it for each index"]);
     says(here(x.index_add(0, &ids, of(&[3, 3]))), &["the source must have shape [2, 3]"]);

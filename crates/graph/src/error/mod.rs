@@ -104,7 +104,7 @@ pub enum GraphFacts {
     },
     /// A second backward pass through a graph whose saved values are gone.
     #[error(
-        "{op}: trying to go backward through the graph a second time (recorded at {location}); its saved values were freed by the first pass. Use retain_graph in the first pass"
+        "{op}: trying to go backward through the graph a second time (recorded at {location}); its saved values were freed by the first pass: detach() what is carried over from it, or keep them by backward_with(Backward::new().retain_graph(true))"
     )]
     Freed {
         /// the operation
@@ -124,7 +124,7 @@ pub enum GraphFacts {
     },
     /// A root that no tracked variable contributed to.
     #[error(
-        "{op}: output {index} does not require grad and does not have a recorded operation: it was detached, made of tensors without requires_grad(), by way of a comparison, a place (argmax) or a cast to integers, which have no derivative, or made inside no_grad, a hook or a Function's backward (enable_grad records there); or it is a gradient, which has a history only with create_graph(true)"
+        "{op}: output {index} does not require grad and does not have a recorded operation: it was detached, made of tensors without requires_grad() or of frozen parameters (requires_grad_(false)), by way of a comparison, a place (argmax) or a cast to integers, which have no derivative, or made inside no_grad, a hook or a Function's backward (enable_grad records there); or it is a gradient, which has a history only with create_graph(true)"
     )]
     NoGraph {
         /// the pass

@@ -250,6 +250,41 @@ impl Var {
         Var::constant(self.value_ref().full_like(value))
     }
 
+    /// Numbers drawn evenly from 0 to 1, of this shape and type: a constant, which requires no gradient.
+    ///
+    /// # Panics
+    /// As [`Tensor::rand_like`](foldback_tensor::Tensor::rand_like).
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// let r = foldback_tensor::tensor![1.0, 2.0].requires_grad().rand_like();
+    /// assert!(r.lt(1.0)?.value().all(..)?.item()? == 1.0 && !r.requires_grad());
+    /// # Ok::<(), foldback_graph::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn rand_like(&self) -> Var {
+        Var::constant(self.value_ref().rand_like())
+    }
+
+    /// Numbers drawn from the standard normal distribution, of this shape and type: a constant, which requires no gradient.
+    ///
+    /// # Panics
+    /// As [`Tensor::randn_like`](foldback_tensor::Tensor::randn_like).
+    ///
+    /// ```
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_tensor::{Tensor, manual_seed, tensor};
+    /// let (mu, std) = (tensor![1.0, 2.0].requires_grad(), tensor![0.1, 0.1].requires_grad());
+    /// manual_seed(1);
+    /// let sample = &mu + &std * std.randn_like(); // mu + std * torch.randn_like(std)
+    /// manual_seed(1);
+    /// assert_eq!(sample.value(), &mu.value() + &std.value() * Tensor::randn(2));
+    /// ```
+    #[track_caller]
+    pub fn randn_like(&self) -> Var {
+        Var::constant(self.value_ref().randn_like())
+    }
+
     /// Every bit turned, of integers; whether elements are false, of truth values: a variable that requires no gradient.
     ///
     /// # Panics

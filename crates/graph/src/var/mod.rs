@@ -312,6 +312,18 @@ impl AsRef<Var> for Var {
         self
     }
 }
+macro_rules! from_numbers {
+    ($($t:ty),*) => {$(
+        /// A number: a constant of this type and no axes.
+        impl From<$t> for Var {
+            fn from(number: $t) -> Var {
+                Var::constant(Tensor::from(number))
+            }
+        }
+    )*};
+}
+from_numbers!(f32, f64, i64, bool);
+
 impl From<Tensor> for Var {
     fn from(t: Tensor) -> Var {
         Var::constant(t)

@@ -13,8 +13,8 @@ fn expect_groups(op: &'static str, groups: usize, channels: [usize; 2]) -> Resul
     if groups > 0 && channels.iter().all(|c| c % groups == 0) {
         return Ok(());
     }
-    let (name, expected) = ("groups", "a divisor of in_channels and of out_channels");
-    refuse(NnFacts::Parameter { op, name, value: groups as f64, expected })
+    let sizes = vec![("in_channels", channels[0]), ("out_channels", channels[1])];
+    refuse(NnFacts::NoDivisor { op, name: "groups", value: groups, sizes })
 }
 
 /// Weight and bias of PyTorch's convolutions: both uniform, within one over the root of what goes into an output.

@@ -320,10 +320,13 @@ mod tests {
         let e = Conv2d::builder(4, 6, 3).groups(5).build().unwrap_err();
         assert_eq!(
             text(e),
-            "conv2d: groups = 5 is not valid: expected a divisor of in_channels and of out_channels"
+            "conv2d: groups = 5 is not valid: expected a divisor of in_channels = 4 and of out_channels = 6"
         );
         let e = GroupNorm::try_new(0, 6).unwrap_err();
-        assert_eq!(text(e), "group_norm: num_groups = 0 is not valid: expected a divisor of num_channels");
+        assert_eq!(
+            text(e),
+            "group_norm: num_groups = 0 is not valid: expected a divisor of num_channels = 6"
+        );
         let e = Embedding::builder(3, 2).padding_idx(3).build().unwrap_err();
         assert_eq!(text(e), "embedding: padding_idx = 3 is not valid: expected the number of a row");
         assert!(Embedding::builder(3, 2).padding_idx(-3).build().is_ok());

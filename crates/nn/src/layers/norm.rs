@@ -220,8 +220,8 @@ impl Drawn for GroupNorm {
         let op = "group_norm";
         expect_float(op, self.dtype)?;
         if self.num_groups == 0 || !self.num_channels.is_multiple_of(self.num_groups) {
-            let (name, expected) = ("num_groups", "a divisor of num_channels");
-            return refuse(NnFacts::Parameter { op, name, value: self.num_groups as f64, expected });
+            let sizes = vec![("num_channels", self.num_channels)];
+            return refuse(NnFacts::NoDivisor { op, name: "num_groups", value: self.num_groups, sizes });
         }
         has(&mut self.weight, self.affine);
         has(&mut self.bias, self.affine && self.with_bias);

@@ -120,6 +120,11 @@ mod tests {
             e,
             "nll_loss: scores of shape [2, 3] need class numbers of shape [2], found a target of shape [3]: there is one for each row of scores; squeeze and reshape make it so"
         );
+        let e = message(Tensor::zeros([2, 5, 7]), &Tensor::zeros_with([2, 5], foldback_tensor::DType::I64));
+        assert!(
+            e.ends_with("transpose(1, -1) the scores; or reshape them to (-1, classes) and the target to -1"),
+            "{e}"
+        );
         let e = message(log_p.clone(), &tensor![0, 3; i64]);
         assert_eq!(
             e,

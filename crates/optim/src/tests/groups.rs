@@ -231,6 +231,12 @@ fn a_step_of_lbfgs_is_all_or_nothing() {
         });
         assert_eq!(w.value(), value);
     }
+    let idle = LBFGS::new([&w], 1.0);
+    idle.zero_grad();
+    assert!(
+        text(idle.step_with(|| w.square().sum(..)).unwrap_err())
+            .contains("call backward() of the loss in it")
+    );
     let mixed = LBFGS::new([&w, &tensor![1.0].requires_grad()], 1.0);
     assert!(text(mixed.step_with(|| w.square().sum(..)).unwrap_err()).contains("give them one type"));
 }

@@ -200,6 +200,39 @@ impl Tensor {
     pub fn full_like(&self, value: impl Into<Scalar>) -> Tensor {
         Tensor::full_with(self.shape(), value, self.dtype())
     }
+
+    /// Numbers drawn evenly from 0 to 1, in this tensor's shape and dtype: [`Tensor::rand`].
+    ///
+    /// # Panics
+    /// If this tensor holds no real numbers, or is an expanded view too large to store.
+    ///
+    /// ```
+    /// use foldback_tensor::tensor;
+    /// let r = tensor![3.0, 4.0; f64].rand_like();
+    /// assert!(r.dims() == [2] && r.to_vec::<f64>()?.iter().all(|v| (0.0..1.0).contains(v)));
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn rand_like(&self) -> Tensor {
+        Tensor::rand_with(self.shape(), self.dtype())
+    }
+
+    /// Numbers drawn from the standard normal distribution, in this tensor's shape and dtype: [`Tensor::randn`].
+    ///
+    /// # Panics
+    /// If this tensor holds no real numbers, or is an expanded view too large to store.
+    ///
+    /// ```
+    /// use foldback_tensor::{Tensor, manual_seed, tensor};
+    /// manual_seed(1);
+    /// let r = tensor![3.0, 4.0].randn_like();
+    /// manual_seed(1);
+    /// assert_eq!(r, Tensor::randn(2));
+    /// ```
+    #[track_caller]
+    pub fn randn_like(&self) -> Tensor {
+        Tensor::randn_with(self.shape(), self.dtype())
+    }
 }
 
 fn identity(sizes: Pair, dtype: DType) -> Result<Tensor> {

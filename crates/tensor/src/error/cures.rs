@@ -7,6 +7,7 @@ use crate::shape::{Shape, can_broadcast, expands_to};
 pub(super) fn instead(op: &str) -> &'static str {
     match op {
         "rand" | "randn" | "uniform" | "normal" | "bernoulli" | "arange" | "linspace" => "give DType::F32",
+        "bitwise_not" => "use to(DType::I64), or a mask: to(DType::Bool)",
         _ if op.starts_with("bitwise_") => "use to(DType::I64)",
         // Only of truth values.
         "neg" | "sub" | "rsub" => "`!` inverts a mask; for numbers use to(DType::F32)",
@@ -133,6 +134,13 @@ pub(super) fn broadcasting(op: &str, a: &[usize], b: &[usize]) -> String {
 /// How an operand comes to have its shape.
 pub(super) fn fitting(operand: &str, expected: &Shape, found: &Shape) -> &'static str {
     match operand {
+        "index"
+            if found.rank() + 1 == expected.rank()
+                && found.numel() == expected.numel()
+                && expected.contains(&1) =>
+        {
+            "unsqueeze adds the axis that it goes along"
+        }
         "index" => {
             "it has as many axes as the tensor, none longer but the one it goes along; unsqueeze, narrow and expand make it so"
         }

@@ -191,6 +191,18 @@ fn texts_have_a_cure() {
         Tensor::stack(&[&t([3, 3]), &t([2, 3])], 0),
         "stack: tensor 1 has shape [2, 3], tensor 0 has [3, 3]: all must have one shape",
     );
+    says(
+        t([2, 3]).gather(1, &tensor![0, 1; i64]),
+        "gather: the index must have shape [2, 1], found [2]: unsqueeze adds the axis that it goes along",
+    );
+    says(
+        t([2, 3]).gather(0, &tensor![0, 1, 0, 1; i64]),
+        "gather: the index must have shape [2, 3], found [4]: it has as many axes as the tensor, none longer but the one it goes along; unsqueeze, narrow and expand make it so",
+    );
+    says(
+        Tensor::try_randint(0, 8),
+        "randint: range = 0..0 is not valid: expected a range that is not empty, as the first argument: randint(0..8, shape)",
+    );
     says(x.gather(0, &x), "gather: expected an index of dtype i64, found f32: use to(DType::I64)");
     says(
         x.matmul(&x),

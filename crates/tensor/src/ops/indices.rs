@@ -105,6 +105,13 @@ pub(super) fn expect_within(op: &'static str, index: &Tensor, t: &Tensor, free: 
     };
     if own.rank() == expected.rank() {
         expected[free] = own[free];
+    } else if own.rank() + 1 == expected.rank() {
+        // The axis that is missing is most likely the one that the index goes along: a place for each row.
+        let mut one_each = own.to_vec();
+        one_each.insert(free, 1);
+        if one_each.iter().zip(&expected[..]).enumerate().all(|(d, (n, most))| d == free || n <= most) {
+            expected = one_each[..].into();
+        }
     }
     refuse(TensorFacts::ShapeMismatch { op, operand: "index", expected, found: index.shape().clone() })
 }

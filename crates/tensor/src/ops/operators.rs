@@ -2,6 +2,7 @@
 //!
 //! Operators panic where the named method returns an error, with the same text, at the caller's line.
 
+use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
 use super::arg::Arg;
@@ -93,6 +94,27 @@ impl Neg for Tensor {
     #[track_caller]
     fn neg(self) -> Tensor {
         Tensor::neg(&self)
+    }
+}
+
+/// The sum of tensors of one shape, or of shapes that broadcast, as `+` adds them; of none, the number 0.
+///
+/// ```
+/// use foldback_tensor::{Tensor, tensor};
+/// assert_eq!([tensor![1.0, 2.0], tensor![3.0]].iter().sum::<Tensor>(), tensor![4.0, 5.0]);
+/// ```
+///
+/// # Panics
+/// Where `+` does.
+impl Sum for Tensor {
+    fn sum<I: Iterator<Item = Tensor>>(tensors: I) -> Tensor {
+        tensors.reduce(|a, b| a + b).unwrap_or_else(|| Tensor::from(0.0f32))
+    }
+}
+
+impl<'a> Sum<&'a Tensor> for Tensor {
+    fn sum<I: Iterator<Item = &'a Tensor>>(tensors: I) -> Tensor {
+        tensors.cloned().sum()
     }
 }
 

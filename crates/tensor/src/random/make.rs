@@ -95,7 +95,8 @@ pub(super) fn randint(
         return refuse(parameter(op, "range", "floats", "a range of integers"));
     };
     if low >= high {
-        return refuse(parameter(op, "range", format!("{low}..{high}"), "a range that is not empty"));
+        let expected = "a range that is not empty, as the first argument: randint(0..8, shape)";
+        return refuse(parameter(op, "range", format!("{low}..{high}"), expected));
     }
     tensor(
         op,

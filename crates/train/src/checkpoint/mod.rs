@@ -148,7 +148,7 @@ impl Checkpoint {
         };
         if entry.kind != kind {
             return refused(format!(
-                "it is the state of {0}, not of {kind}: read it into one of {0}",
+                "what is there is the state of {} ({kind} is asked for): read it into one of that kind",
                 entry.kind
             ));
         }

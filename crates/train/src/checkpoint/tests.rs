@@ -81,8 +81,11 @@ fn entries_are_found_by_name_and_kind() {
         let mut number = 7i64;
         for (name, text) in [
             ("b", "entry `b`: there is no such entry: there are z, model, a"),
-            ("a", "entry `a`: it is the state of usize, not of i64: read it into one of usize"),
-            ("model", "entry `model`: it is the state of module, not of i64"),
+            (
+                "a",
+                "entry `a`: what is there is the state of usize (i64 is asked for): read it into one of that kind",
+            ),
+            ("model", "entry `model`: what is there is the state of module (i64 is asked for)"),
         ] {
             let e = c.get(name, &mut number).unwrap_err();
             assert!(e.to_string().contains(text), "{e}");

@@ -16,7 +16,7 @@ lines! {
     MODELS (mut model: Sequential, layer: Linear, x: Tensor, weight: Tensor, state: StateDict, mean: Tensor);
     "class Net(nn.Module)": model.forward(&x); "a struct with `#[derive(Module)]` and a `forward` under `#[forward]`; see [Models](guide/models.md)"
     "nn.Sequential(a, b)": sequential![Linear::new(2, 3), ReLU]; ""
-    "nn.ModuleList(layers)": vec![layer.clone()]; "a field that is a `Vec` of layers, or of `Box<dyn Layer>`"
+    "nn.ModuleList(layers)": (0..3).map(|_| Linear::new(4, 4)).collect::<Vec<_>>(); "a field that is a `Vec` of layers, or of `Box<dyn Layer>`; `vec![layer; 3]` is one layer three times"
     "nn.Parameter(weight)": weight.requires_grad(); "a field that is a `Var`"
     "self.register_buffer('mean', mean, persistent=False)": Buffer::new(mean).persistent(false); "a field that is a `Buffer`; `self.mean.value()` reads it"
     "model.train(), model.eval()": model.train(), model.eval(); "a field `training: bool` of a layer of one's own follows"

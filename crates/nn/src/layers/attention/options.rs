@@ -83,8 +83,8 @@ impl MultiheadAttentionBuilder {
             return refuse(NnFacts::Parameter { op: OP, name: "embed_dim", value: 0.0, expected }).here();
         }
         if self.num_heads == 0 || !e.is_multiple_of(self.num_heads) {
-            let (name, value) = ("num_heads", self.num_heads as f64);
-            return refuse(NnFacts::Parameter { op: OP, name, value, expected: "a divisor of embed_dim" })
+            let sizes = vec![("embed_dim", e)];
+            return refuse(NnFacts::NoDivisor { op: OP, name: "num_heads", value: self.num_heads, sizes })
                 .here();
         }
         let drawn = |wanted: bool, law: Init, shape: &[usize]| -> Result<Option<Var>> {

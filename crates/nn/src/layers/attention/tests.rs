@@ -175,7 +175,7 @@ fn refusals_say_what_and_how() {
 fn refusals_of_options() {
     let of =
         |width, heads| MultiheadAttention::try_new(width, heads).unwrap_err().with_location(None).to_string();
-    let text = "multihead_attention: num_heads = 3 is not valid: expected a divisor of embed_dim";
+    let text = "multihead_attention: num_heads = 3 is not valid: expected a divisor of embed_dim = 4";
     assert_eq!(of(4, 3), text);
     assert_eq!(of(4, 0), text.replace('3', "0"));
     assert_eq!(of(0, 1), "multihead_attention: embed_dim = 0 is not valid: expected at least 1");

@@ -130,7 +130,7 @@ fn errors_name_the_layer() {
 fn refusals_of_options() {
     let of = |result: Result<TransformerEncoderLayer>| result.unwrap_err().with_location(None).to_string();
     let builder = || TransformerEncoderLayer::builder(4, 2);
-    let text = "multihead_attention: num_heads = 3 is not valid: expected a divisor of embed_dim";
+    let text = "multihead_attention: num_heads = 3 is not valid: expected a divisor of embed_dim = 4";
     assert_eq!(of(TransformerEncoderLayer::try_new(4, 3)), text);
     assert!(of(builder().dropout(1.5).build()).starts_with("dropout: p = 1.5 is not valid"));
     assert!(builder().dtype(DType::I64).build().is_err());
