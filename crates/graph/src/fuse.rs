@@ -147,6 +147,20 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
         Fused { name, formula }
     }
 
+    /// The same operation under a name of its own, in errors and in what is shown of a graph: else it is called by its place.
+    ///
+    /// ```
+    /// use foldback_graph::fuse;
+    /// use foldback_tensor::{Tensor, tensor};
+    /// let scaled = fuse!(|x, w| x * w).named("scaled");
+    /// let e = scaled.call([&Tensor::ones([2, 3]), &Tensor::ones(2)]).unwrap_err();
+    /// assert!(e.to_string().starts_with("scaled: "));
+    /// ```
+    #[must_use]
+    pub const fn named(self, name: &'static str) -> Self {
+        Fused { name, ..self }
+    }
+
     /// The formula, element by element over broadcast operands.
     ///
     /// # Errors

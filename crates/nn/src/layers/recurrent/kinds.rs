@@ -121,8 +121,10 @@ impl Kind for LongShortTerm {
     #[track_caller]
     fn step(self, cell: &RecurrentCell<Self>, x: &[Var], (h, c): &(Var, Var), w: &Var) -> Result<(Var, Var)> {
         let [i, f, g, o] = x[0].addmm(h, w)?.chunks(-1)?;
-        let c = fuse!(|i, f, g, c| f.sigmoid() * c + i.sigmoid() * g.tanh()).call([&i, &f, &g, c])?;
-        let mut h = fuse!(|o, c| o.sigmoid() * c.tanh()).call([&o, &c])?;
+        let c = fuse!(|i, f, g, c| f.sigmoid() * c + i.sigmoid() * g.tanh())
+            .named(Self::LAYER)
+            .call([&i, &f, &g, c])?;
+        let mut h = fuse!(|o, c| o.sigmoid() * c.tanh()).named(Self::LAYER).call([&o, &c])?;
         if let Some(projection) = &cell.weight_hr {
             h = h.linear(projection, None)?;
         }
@@ -149,6 +151,6 @@ impl Kind for GatedUnit {
             let n = (xn + (xr + r).sigmoid() * n).tanh();
             n + z * (h - n)
         });
-        next.call([&x[0], &x[1], &x[2], &r, &z, &n, h])
+        next.named(Self::LAYER).call([&x[0], &x[1], &x[2], &r, &z, &n, h])
     }
 }

@@ -237,3 +237,19 @@ fn a_cell_may_have_no_size() {
     assert_eq!((h.dims(), c.dims()), (&[2, 0][..], &[2, 0][..]));
     assert_eq!(GRUCell::new(0, 3).forward(&nothing, None).unwrap().dims(), [2, 3]);
 }
+
+/// What is carried over from a pass that is done, and not detached: the layer is named, not the formula inside.
+#[test]
+fn a_state_of_an_earlier_pass_names_the_layer() -> Result<()> {
+    let x = Tensor::ones([1, 2, 3]);
+    let (lstm, gru) = (LSTM::new(3, 4), GRU::new(3, 4));
+    let (y, state) = lstm.forward_with(&x, None, &[1, 1])?;
+    y.sum(..)?.backward()?;
+    let e = lstm.forward_with(&x, Some(&state), &[1, 1])?.0.sum(..)?.backward().unwrap_err();
+    assert!(text(e).starts_with("lstm: trying to go backward through the graph a second time"));
+    let (y, state) = gru.forward_with(&x, None, &[1, 1])?;
+    y.sum(..)?.backward()?;
+    let e = gru.forward_with(&x, Some(&state), &[1, 1])?.0.sum(..)?.backward().unwrap_err();
+    assert!(text(e).starts_with("gru: trying to go backward through the graph a second time"));
+    Ok(())
+}
