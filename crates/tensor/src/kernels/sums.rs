@@ -2,7 +2,8 @@
 //!
 //! A block in the first-level cache costs a store and a load for each vector of results, which is more than a product: a sum of products
 //! of rows takes half to two thirds of the time. The order is that of the loops that fold what is stored ([`folds`](super::folds)), so that
-//! the bits are the same. A formula has one such loop for each level, for `f32`, if it asks for them; everything else is here once.
+//! the bits are the same. A formula that asks for it has two such loops for `f32`, for lanes and for columns, at each level from AVX2 on; everything
+//! else is here once.
 
 use smallvec::SmallVec;
 
