@@ -19,20 +19,20 @@ use crate::dtype::{Block, BlockMut, Element};
 /// With `wide` behind it, there is no door for the level below AVX2, which must not be asked for then: a formula's loops cost compile
 /// time.
 macro_rules! door {
+    (@level $level:ident $features:literal [$($generics:tt)*][$($args:tt)*]($($arg:ident: $ty:ty),*) [$($ret:ty)?] $body:ident) => {
+        #[target_feature(enable = $features)]
+        fn $level<$($generics)*>($($arg: $ty),*) $(-> $ret)? {
+            $body::<true, $($args)*>($($arg),*)
+        }
+    };
     ($(#[$doc:meta])* $vis:vis fn $name:ident[$($generics:tt)*][$($args:tt)*]($($arg:ident: $ty:ty),*) $(-> $ret:ty)? ; body $body:ident wide) => {
         $(#[$doc])*
         #[inline]
         $vis fn $name<$($generics)*>($($arg: $ty),*) $(-> $ret)? {
             #[cfg(target_arch = "x86_64")]
             {
-                #[target_feature(enable = "avx2,fma")]
-                fn avx2<$($generics)*>($($arg: $ty),*) $(-> $ret)? {
-                    $body::<true, $($args)*>($($arg),*)
-                }
-                #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
-                fn avx512<$($generics)*>($($arg: $ty),*) $(-> $ret)? {
-                    $body::<true, $($args)*>($($arg),*)
-                }
+                $crate::kernels::doors::door!(@level avx2 "avx2,fma" [$($generics)*][$($args)*]($($arg: $ty),*) [$($ret)?] $body);
+                $crate::kernels::doors::door!(@level avx512 "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma" [$($generics)*][$($args)*]($($arg: $ty),*) [$($ret)?] $body);
                 // Whoever forces a lower level meanwhile has it from the next walk on.
                 match level().max(Level::Avx2).min(detected_level()) {
                     // SAFETY: what is detected on this processor is never exceeded, and `Avx512` is only detected where
@@ -53,10 +53,7 @@ macro_rules! door {
         $vis fn $name<$($generics)*>($($arg: $ty),*) $(-> $ret)? {
             #[cfg(target_arch = "x86_64")]
             {
-                #[target_feature(enable = "avx2,fma")]
-                fn avx2<$($generics)*>($($arg: $ty),*) $(-> $ret)? {
-                    $body::<true, $($args)*>($($arg),*)
-                }
+                $crate::kernels::doors::door!(@level avx2 "avx2,fma" [$($generics)*][$($args)*]($($arg: $ty),*) [$($ret)?] $body);
                 if level() >= Level::Avx2 {
                     // SAFETY: `level` never exceeds what was detected on this processor.
                     return unsafe { avx2::<$($args)*>($($arg),*) };
@@ -71,14 +68,8 @@ macro_rules! door {
         $vis fn $name<$($generics)*>($($arg: $ty),*) $(-> $ret)? {
             #[cfg(target_arch = "x86_64")]
             {
-                #[target_feature(enable = "avx2,fma")]
-                fn avx2<$($generics)*>($($arg: $ty),*) $(-> $ret)? {
-                    $body::<true, $($args)*>($($arg),*)
-                }
-                #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
-                fn avx512<$($generics)*>($($arg: $ty),*) $(-> $ret)? {
-                    $body::<true, $($args)*>($($arg),*)
-                }
+                $crate::kernels::doors::door!(@level avx2 "avx2,fma" [$($generics)*][$($args)*]($($arg: $ty),*) [$($ret)?] $body);
+                $crate::kernels::doors::door!(@level avx512 "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma" [$($generics)*][$($args)*]($($arg: $ty),*) [$($ret)?] $body);
                 match level() {
                     // SAFETY: `level` never exceeds what was detected on this processor, and `Avx512` is only
                     // detected where every feature named above is present.
