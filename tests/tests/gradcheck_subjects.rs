@@ -2,7 +2,7 @@
 //! to compute derivatives; and how likely a fast check misses a fault.
 
 use foldback_gradcheck::{Argument, Check, Diagnosis, GradcheckFacts, Mode, Order, gradcheck, gradgradcheck};
-use foldback_graph::{GraphFacts, Operation, RequiresGrad, Result, Var};
+use foldback_graph::{Backward, GraphFacts, Operation, RequiresGrad, Result, Var, grad_with};
 use foldback_nn::{Linear, Module, Tanh, sequential};
 use foldback_tensor::{DType, Tensor, refused, tensor};
 
@@ -27,6 +27,21 @@ fn several_outputs() {
     check.gradcheck(both, &inputs).unwrap();
     let e = Check::new().seed(tensor![1.0; f64]).gradcheck(both, &inputs).unwrap_err();
     assert!(matches!(e.facts(), Some(GradcheckFacts::Shape { argument: Argument::Seed, .. })), "{e}");
+}
+
+#[test]
+fn functions_that_take_gradients_themselves() {
+    let slope = |y: &Var, x: &Var| grad_with(y, x, Backward::new().create_graph(true));
+    let x = tensor![0.3, -1.2, 0.7; f64];
+    gradcheck(|x: &Var| slope(&x.sin().sum(..)?, x), &x).unwrap();
+    gradgradcheck(|x: &Var| slope(&x.powi(4).sum(..)?, x), &x).unwrap();
+    // The gradient penalty of a model, by its parameters.
+    let model = Linear::new(3, 2).to(DType::F64).unwrap();
+    let penalty = || {
+        let x = x.clone().requires_grad();
+        slope(&model.forward(&x)?.tanh().sum(..)?, &x)?.square().sum(..)
+    };
+    Check::new().gradcheck_parameters(penalty, model.named_parameters()).unwrap();
 }
 
 #[test]

@@ -233,6 +233,7 @@ fn what_owns_variables_is_unwind_safe() {
     expect_safe::<Var>();
     expect_safe::<Backward>();
     expect_safe::<foldback::graph::GradFn>();
+    expect_safe::<foldback::graph::Operation<1>>();
     expect_safe::<Linear>();
     expect_safe::<Adam>();
     let y = tensor![1.0].requires_grad().exp();

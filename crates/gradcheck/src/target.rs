@@ -1,6 +1,6 @@
 //! What is differentiated: a user's function, or its gradients, as a function of some arguments.
 
-use foldback_graph::{Arguments, Grad, Outputs, Var, enable_grad, no_grad};
+use foldback_graph::{Arguments, Grad, Outputs, Var, enable_grad};
 use foldback_tensor::{DType, Here, Shape, Tensor, refuse};
 
 use crate::error::{Argument, GradcheckFacts, Order, Result};
@@ -80,8 +80,9 @@ pub(crate) struct Second<'a> {
 }
 
 impl Subject<'_> {
-    /// Variables for the inputs with other values for those that are tracked, and what the function makes of them.
-    fn run(&self, points: &[Tensor], is_recorded: bool) -> Result<Run> {
+    /// Variables for the inputs with other values for those that are tracked, and what the function makes of them: recorded even where
+    /// values alone are wanted, as it may ask for gradients itself.
+    fn run(&self, points: &[Tensor]) -> Result<Run> {
         let in_f64 = points.iter().all(|t| t.dtype() == DType::F64);
         let mut vars = self.constants(in_f64);
         for (&i, point) in self.tracked.iter().zip(points) {
@@ -90,12 +91,10 @@ impl Subject<'_> {
                     write(&leaves[i], point)?;
                     vars[i] = leaves[i].clone();
                 }
-                None if is_recorded => vars[i] = Var::leaf(point.clone()).nowhere()?,
-                None => vars[i] = Var::from(point),
+                None => vars[i] = Var::leaf(point.clone()).nowhere()?,
             }
         }
-        let outputs =
-            if is_recorded { enable_grad(|| (self.call)(&vars)) } else { no_grad(|| (self.call)(&vars)) }?;
+        let outputs = enable_grad(|| (self.call)(&vars))?;
         let leaves = self.tracked.iter().map(|&i| vars[i].clone()).collect();
         Ok(Run { leaves, outputs: self.differentiable(outputs, in_f64)? })
     }
@@ -130,7 +129,7 @@ impl Subject<'_> {
 
     /// The shapes and types of the outputs.
     pub(crate) fn outputs(&self) -> Result<Vec<(Shape, DType)>> {
-        let outputs = self.run(&self.points(), false)?.outputs;
+        let outputs = self.run(&self.points())?.outputs;
         Ok(outputs.iter().map(|y| (y.shape().clone(), y.dtype())).collect())
     }
 
@@ -148,8 +147,8 @@ impl Target for First<'_> {
         self.subject.arguments()
     }
 
-    fn run(&self, points: &[Tensor], is_recorded: bool) -> Result<Run> {
-        self.subject.run(points, is_recorded)
+    fn run(&self, points: &[Tensor], _: bool) -> Result<Run> {
+        self.subject.run(points)
     }
 
     fn creates_graph(&self) -> bool {
@@ -173,7 +172,7 @@ impl Target for Second<'_> {
 
     fn run(&self, points: &[Tensor], is_recorded: bool) -> Result<Run> {
         let (points, seeds) = points.split_at(self.subject.tracked.len());
-        let Run { mut leaves, outputs } = self.subject.run(points, true)?;
+        let Run { mut leaves, outputs } = self.subject.run(points)?;
         expect_shapes(self.seeds.iter().map(Tensor::shape), &outputs)?;
         let mut seed_vars: Vec<Var> = seeds.iter().map(Var::from).collect();
         if is_recorded {

@@ -28,18 +28,26 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream, default_crate: &
     if let Some((path, _)) = &item.trait_ {
         return Err(Error::new_spanned(path, format!("{place}, not to one of a trait")));
     }
-    let Some(at) = item.items.iter().position(|i| matches!(i, ImplItem::Fn(f) if f.sig.ident == "forward"))
-    else {
-        return Err(Error::new_spanned(&item.self_ty, format!("{place}: `fn forward` is missing here")));
-    };
-    let ImplItem::Fn(own) = item.items.remove(at) else { unreachable!("a function was looked for") };
-    let (called, inputs) = called(&own, &nn)?;
-    let layer = is_layer(&own, &inputs).then(|| layer_impl(&item, &own, &nn));
+    let at = item.items.iter().position(|i| matches!(i, ImplItem::Fn(f) if f.sig.ident == "forward"));
+    let own = at.map(|at| match item.items.remove(at) {
+        ImplItem::Fn(own) => (at, own),
+        _ => unreachable!("a function was looked for"),
+    });
+    let mut changed = 0;
     for other in &mut item.items {
         if let ImplItem::Fn(other) = other {
-            take_values(other, &nn);
+            changed += take_values(other, &nn);
         }
     }
+    let Some((at, own)) = own else {
+        // A model that has no `forward`, but an `encode` and a `decode`.
+        return match changed {
+            0 => Err(Error::new_spanned(&item.self_ty, format!("{place}: `fn forward` is missing here"))),
+            _ => Ok(quote! { #item }),
+        };
+    };
+    let (called, inputs) = called(&own, &nn)?;
+    let layer = is_layer(&own, &inputs).then(|| layer_impl(&item, &own, &nn));
     item.items.insert(at, ImplItem::Fn(renamed(own)));
     item.items.insert(at, ImplItem::Verbatim(called));
     Ok(quote! { #item #layer })
@@ -103,11 +111,12 @@ fn called(own: &ImplItemFn, nn: &Path) -> Result<(TokenStream, Vec<Input>)> {
     Ok((code, inputs))
 }
 
-/// Makes a method take tensors, too, where it asks for `&Var`.
-fn take_values(method: &mut ImplItemFn, nn: &Path) {
+/// Makes a method take tensors, too, where it asks for `&Var`; how often it does.
+fn take_values(method: &mut ImplItemFn, nn: &Path) -> usize {
     if method.sig.receiver().is_none() || method.sig.constness.is_some() {
-        return;
+        return 0;
     }
+    let mut changed = 0;
     for argument in &mut method.sig.inputs {
         let FnArg::Typed(PatType { pat, ty, .. }) = argument else { continue };
         let (Pat::Ident(own), true) = (&**pat, is_variable(ty)) else { continue };
@@ -120,7 +129,9 @@ fn take_values(method: &mut ImplItemFn, nn: &Path) {
             parse_quote!(let #own: &#nn::Var = &#name;),
         ];
         method.block.stmts.splice(0..0, own);
+        changed += 1;
     }
+    changed
 }
 
 /// The function that the user wrote.
@@ -259,6 +270,14 @@ mod tests {
         {
             assert!(code.contains(kept), "{kept}: {code}");
         }
+    }
+
+    #[test]
+    fn blocks_without_forward() {
+        let code =
+            forward(quote! { impl Net { fn encode(&self, x: &Var) -> Result<Var> { body(x) } } }).unwrap();
+        assert!(code.contains("fn encode (& self , x : impl :: foldback_nn :: Value)"), "{code}");
+        assert!(!code.contains("Layer"), "{code}");
     }
 
     #[test]

@@ -276,7 +276,13 @@ fn rows_of_scores(scores: &Shape, target: &Shape) -> &'static str {
         Some((_, rows)) if rows.len() > 1 && rows == &target[..] => {
             "classes stand on axis 1, so transpose(1, -1) the scores; or reshape them to (-1, classes) and the target to -1"
         }
-        _ => "there is one for each row of scores; squeeze and reshape make it so",
+        _ if scores == target && scores.rank() > 0 => {
+            "there is one for each row of scores; argmax over the classes makes them of one-hot rows, which cross_entropy takes as probabilities if they are of the scores' type"
+        }
+        Some((_, rows)) if rows.iter().product::<usize>() == target.iter().product::<usize>() => {
+            "there is one for each row of scores; squeeze and reshape make it so"
+        }
+        _ => "there is one for each row of scores",
     }
 }
 

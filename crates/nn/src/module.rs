@@ -26,7 +26,7 @@ use crate::state::{self, LoadReport};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` holds no parameters",
     label = "neither a `Var`, nor a module, nor a `Vec`, `Option`, array or `Box` of these",
-    note = "mark a field that holds no parameters with `#[module(skip)]`; make a parameter of a `Tensor` with `requires_grad()`, or keep it beside them with `Buffer::new`; derive `Module` for a struct of your own"
+    note = "derive `Module` for a struct of your own, and make one, or a `Vec`, of a tuple or a map of modules; make a parameter of a `Tensor` with `requires_grad()`, or keep it beside them with `Buffer::new`; mark a field that holds no parameters with `#[module(skip)]`"
 )]
 pub trait Module {
     /// Shows every part to the visitor, in the order of the fields.

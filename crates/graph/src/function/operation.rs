@@ -1,5 +1,6 @@
 //! The closure form: an operation made of a forward function on tensors and a backward function on gradients.
 
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::{array, fmt};
 
@@ -62,6 +63,10 @@ pub struct Operation<const N: usize, V = Var> {
     forward: Arc<Forward<N>>,
     variables: fn(SmallVec<[Var; 1]>) -> V,
 }
+
+// As nodes are: functions are shared with other threads, and what they change of their own is behind their own locks.
+impl<const N: usize, V> UnwindSafe for Operation<N, V> {}
+impl<const N: usize, V> RefUnwindSafe for Operation<N, V> {}
 
 /// A forward function, whatever its types.
 type Forward<const N: usize> = dyn Fn([&Tensor; N]) -> Result<Computed> + Send + Sync;

@@ -80,7 +80,7 @@ macro_rules! largest {
             /// # Errors
             /// As `forward`.
             #[track_caller]
-            pub fn forward_with_indices(&self, input: &dyn Value) -> Result<(Var, Var)> {
+            pub fn forward_with_indices(&self, input: impl Value) -> Result<(Var, Var)> {
                 in_layer(self, self.largest(&input.as_var()))
             }
 

@@ -138,7 +138,7 @@ macro_rules! places {
             /// # Errors
             /// As `forward`.
             #[track_caller]
-            pub fn forward_with_indices(&self, input: &dyn Value) -> Result<(Var, Var)> {
+            pub fn forward_with_indices(&self, input: impl Value) -> Result<(Var, Var)> {
                 in_layer(self, input.as_var().$call(self.kernel_size, self.options))
             }
         }

@@ -118,7 +118,14 @@ mod tests {
         let e = message(log_p.clone(), &tensor![0, 1, 2; i64]);
         assert_eq!(
             e,
-            "nll_loss: scores of shape [2, 3] need class numbers of shape [2], found a target of shape [3]: there is one for each row of scores; squeeze and reshape make it so"
+            "nll_loss: scores of shape [2, 3] need class numbers of shape [2], found a target of shape [3]: there is one for each row of scores"
+        );
+        let e = message(log_p.clone(), &tensor![[0], [1]; i64]);
+        assert!(e.ends_with("there is one for each row of scores; squeeze and reshape make it so"), "{e}");
+        let e = message(log_p.clone(), &tensor![[0, 0, 1], [1, 0, 0]; i64]);
+        assert!(
+            e.ends_with("which cross_entropy takes as probabilities if they are of the scores' type"),
+            "{e}"
         );
         let e = message(Tensor::zeros([2, 5, 7]), &Tensor::zeros_with([2, 5], foldback_tensor::DType::I64));
         assert!(

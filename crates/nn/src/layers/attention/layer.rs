@@ -200,9 +200,9 @@ impl MultiheadAttention {
     #[track_caller]
     pub fn forward_weights(
         &self,
-        query: &dyn Value,
-        key: &dyn Value,
-        value: &dyn Value,
+        query: impl Value,
+        key: impl Value,
+        value: impl Value,
         masks: AttentionMasks,
     ) -> Result<(Var, Var)> {
         self.forward_weights_with(query, key, value, masks, true)
@@ -215,9 +215,9 @@ impl MultiheadAttention {
     #[track_caller]
     pub fn forward_weights_with(
         &self,
-        query: &dyn Value,
-        key: &dyn Value,
-        value: &dyn Value,
+        query: impl Value,
+        key: impl Value,
+        value: impl Value,
         masks: AttentionMasks,
         average_attn_weights: bool,
     ) -> Result<(Var, Var)> {

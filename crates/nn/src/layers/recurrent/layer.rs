@@ -161,7 +161,7 @@ impl<K: Kind> Recurrent<K> {
     #[track_caller]
     pub fn forward_with(
         &self,
-        input: &dyn Value,
+        input: impl Value,
         state: Option<&K::State>,
         lengths: &[usize],
     ) -> Result<(Var, K::State)> {

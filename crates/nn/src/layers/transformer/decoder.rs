@@ -97,8 +97,8 @@ impl TransformerDecoderLayer {
     #[track_caller]
     pub fn forward_with(
         &self,
-        tgt: &dyn Value,
-        memory: &dyn Value,
+        tgt: impl Value,
+        memory: impl Value,
         tgt_masks: AttentionMasks,
         memory_masks: AttentionMasks,
     ) -> Result<Var> {

@@ -85,7 +85,7 @@ impl TransformerEncoderLayer {
     /// # Errors
     /// As [`MultiheadAttention::forward`].
     #[track_caller]
-    pub fn forward_with(&self, src: &dyn Value, masks: AttentionMasks) -> Result<Var> {
+    pub fn forward_with(&self, src: impl Value, masks: AttentionMasks) -> Result<Var> {
         call_of!(self, self.run(&src.as_var(), masks))
     }
 

@@ -115,7 +115,7 @@ impl TransformerEncoder {
     /// # Errors
     /// As [`MultiheadAttention::forward`](crate::MultiheadAttention::forward).
     #[track_caller]
-    pub fn forward_with(&self, src: &dyn Value, masks: AttentionMasks) -> Result<Var> {
+    pub fn forward_with(&self, src: impl Value, masks: AttentionMasks) -> Result<Var> {
         call_of!(self, self.run(&src.as_var(), masks))
     }
 
@@ -150,8 +150,8 @@ impl TransformerDecoder {
     #[track_caller]
     pub fn forward_with(
         &self,
-        tgt: &dyn Value,
-        memory: &dyn Value,
+        tgt: impl Value,
+        memory: impl Value,
         tgt_masks: AttentionMasks,
         memory_masks: AttentionMasks,
     ) -> Result<Var> {
