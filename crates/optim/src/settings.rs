@@ -7,7 +7,7 @@ use foldback_tensor::{Here, StateCell, refuse};
 
 use crate::error::{OptimFacts, Result};
 use crate::group::Group;
-use crate::setting::Setting;
+use crate::setting::{Domain, Setting};
 
 /// The settings of an optimiser, by PyTorch's names and group by group: a handle, as a clone of the optimiser is.
 ///
@@ -212,7 +212,10 @@ impl fmt::Debug for Settings {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let mut shown = f.debug_struct("Group");
                 self.0.iter().zip(self.1).for_each(|(s, number)| {
-                    shown.field(s.name, number);
+                    match s.domain {
+                        Domain::Flag => shown.field(s.name, &(*number == 1.0)),
+                        _ => shown.field(s.name, number),
+                    };
                 });
                 shown.finish()
             }

@@ -130,6 +130,15 @@ fn setters_set_what_they_are_called() {
     assert!(tests::panic_text(|| LBFGS::new([&w], 0.1).max_iter(0)).contains("max_iter = 0"));
 }
 
+#[test]
+fn settings_are_shown_as_what_they_are() {
+    let adam = Adam::new([&tensor![1.0].requires_grad()], 0.1).amsgrad(true);
+    let shown = format!("{:?}", adam.settings());
+    for part in ["lr: 0.1", "amsgrad: true", "maximize: false"] {
+        assert!(shown.contains(part), "{part} is missing from {shown}");
+    }
+}
+
 /// A state that does not fit is refused with its reason, and changes nothing.
 #[test]
 fn loading_is_all_or_nothing() {

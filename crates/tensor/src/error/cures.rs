@@ -62,12 +62,13 @@ pub(super) fn indices(op: &str, size: usize) -> String {
 }
 
 /// What is wrong with an axis, in PyTorch's words.
-pub(super) fn axes_of(axis: isize, limit: usize, rank: usize) -> String {
+pub(super) fn axes_of(op: &str, axis: isize, limit: usize, rank: usize) -> String {
     let Some(last) = limit.checked_sub(1) else {
         return format!("Dimension specified as {axis} but tensor has no dimensions: unsqueeze adds one");
     };
+    let cure = if op == "norm" { ": the order of a norm is an argument of norm_with" } else { "" };
     format!(
-        "Dimension out of range (expected to be in range of [-{limit}, {last}], but got {axis}) for a tensor of rank {rank}"
+        "Dimension out of range (expected to be in range of [-{limit}, {last}], but got {axis}) for a tensor of rank {rank}{cure}"
     )
 }
 

@@ -42,7 +42,7 @@ pub enum TensorFacts {
         dim: usize,
     },
     /// An axis that the tensor does not have.
-    #[error("{op}: {}", axes_of(*axis, *limit, *rank))]
+    #[error("{op}: {}", axes_of(op, *axis, *limit, *rank))]
     AxisOutOfRange {
         /// the operation
         op: &'static str,

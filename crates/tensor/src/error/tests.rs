@@ -48,6 +48,10 @@ fn debug_shows_the_words_and_its_long_form_the_facts() {
         assert!(long.contains(part), "{part} is missing from {long}");
     }
     assert_eq!(e.with_location(None).to_string(), words);
+    // PyTorch's second argument of `norm` is the order.
+    let e = Tensor::zeros([2]).norm(2).unwrap_err().with_location(None).to_string();
+    assert!(e.starts_with("norm: Dimension out of range"), "{e}");
+    assert!(e.ends_with(": the order of a norm is an argument of norm_with"), "{e}");
 }
 
 #[test]
