@@ -4,9 +4,8 @@ use foldback_tensor::{Here, Tensor, refuse};
 use smallvec::SmallVec;
 
 use crate::backward::{Backward, Variables, input_edges, plant, root_edges};
-use crate::engine::{GraphTask, Options, in_sum};
+use crate::engine::{GraphTask, Options};
 use crate::error::{GraphFacts, Result};
-use crate::functional::Arguments;
 use crate::input::{AsInput, variables_of};
 use crate::lead::Lead;
 use crate::node::{Edge, Var};
@@ -258,40 +257,4 @@ pub fn grad_with<I: GradInputs>(
     let mut grad = Grad::new(root.as_ref(), inputs);
     (grad.seeds, grad.options) = (how.seeds, how.options);
     Ok(I::gather(grad.run()?.into_iter().flatten().collect()))
-}
-
-/// A function's value and its gradients at one value or several, as [`jacobian`](crate::jacobian) takes them: `f` gets a leaf for each, and
-/// returns a single number.
-///
-/// # Errors
-/// What `f` returns, and as [`Var::backward`].
-///
-/// ```
-/// use foldback_graph::value_and_grad;
-/// use foldback_tensor::tensor;
-/// let (x, w) = (tensor![1.0, 2.0], tensor![3.0]);
-/// let (value, gradient) = value_and_grad(|x| x.square().sum(..), &x)?;
-/// assert_eq!(value.item_as::<f32>()?, 5.0);
-/// assert_eq!(gradient, tensor![2.0, 4.0]);
-/// let (_, [of_x, of_w]) = value_and_grad(|[x, w]| (x * w).sum(..), [&x, &w])?;
-/// assert_eq!((of_x, of_w), (tensor![3.0, 3.0], tensor![3.0]));
-/// # Ok::<(), foldback_graph::Error>(())
-/// ```
-#[track_caller]
-pub fn value_and_grad<I: Arguments>(
-    f: impl FnOnce(&I::Seen) -> Result<Var>,
-    inputs: I,
-) -> Result<(Tensor, I::Of<Tensor>)> {
-    let inputs = inputs.into_vars();
-    let mut leaves = Vec::with_capacity(inputs.len());
-    for x in &inputs {
-        leaves.push(Var::leaf(x.value())?);
-    }
-    let value = f(I::see(&leaves))?;
-    let grads = Grad::new(&value, &leaves).materialize_grads(true).run()?;
-    let (roots, edges) = (root_edges("grad", std::slice::from_ref(&value))?, input_edges("grad", &leaves)?);
-    let dense =
-        |(g, edge): (Var, &Edge)| g.value().try_contiguous().map_err(|e| in_sum(&roots, &edge.node, e));
-    let grads = grads.into_iter().flatten().zip(&edges).map(dense).collect::<Result<_>>().here()?;
-    Ok((value.value(), I::gather(grads)))
 }

@@ -52,9 +52,9 @@ pub use checkpoint::{checkpoint, draw_from};
 pub use error::GraphFacts;
 pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use function::{BackwardResult, ForwardResult, Function, FunctionContext, Operation};
-pub use functional::{Arguments, Outputs, hessian, hvp, jacfwd, jacobian, jvp, vhp, vjp};
+pub use functional::{Arguments, Outputs, hessian, hvp, jacfwd, jacobian, jvp, value_and_grad, vhp, vjp};
 pub use fuse::{Fused, Operands};
-pub use grad::{Grad, GradInputs, grad, grad_with, value_and_grad};
+pub use grad::{Grad, GradInputs, grad, grad_with};
 pub use hooks::{
     GradFn, HookHandle, HookResult, queue_callback, register_any_grad_hook, register_multi_grad_hook,
 };
