@@ -184,7 +184,7 @@ fn refusals_say_what_and_how() {
         let e = text(lstm.forward_with(&x, None, lengths).unwrap_err());
         assert_eq!(e, format!("lstm: lengths {lengths:?} do not fit: expected 2 of them, each from 1 to 5"));
     }
-    let e = text(lstm.forward_with(&Tensor::ones([5, 3]), None, &[5]).unwrap_err());
+    let e = text(lstm.forward_with(Tensor::ones([5, 3]), None, &[5]).unwrap_err());
     assert!(e.ends_with("an input without a batch has one length, its own: leave them out"), "{e}");
     let e = text(LSTMCell::new(3, 4).forward(&tensor![1.0], None).unwrap_err());
     assert!(

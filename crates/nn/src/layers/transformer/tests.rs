@@ -122,7 +122,7 @@ fn errors_name_the_layer() {
     let stack = TransformerEncoder::new(small(), 2);
     let e = stack.forward(Tensor::ones([3, 5])).unwrap_err();
     assert_eq!(e.path(), "layers.0.self_attn");
-    let e = stack.forward_with(&Tensor::ones([3, 4]), AttentionMasks::causal(2)).unwrap_err();
+    let e = stack.forward_with(Tensor::ones([3, 4]), AttentionMasks::causal(2)).unwrap_err();
     assert_eq!(e.path(), "layers.0.self_attn");
 }
 
