@@ -11,7 +11,7 @@ pub(crate) const SIDE: usize = 16;
 #[inline]
 pub(crate) fn has_wide_shuffles() -> bool {
     #[cfg(target_arch = "x86_64")]
-    return level() == Level::Avx512;
+    return level() >= Level::Avx2;
     #[cfg(not(target_arch = "x86_64"))]
     false
 }
@@ -34,8 +34,12 @@ pub(crate) fn transpose_f32(rows: [&[f32; SIDE]; SIDE], out: &mut [f32], stride:
     #[cfg(target_arch = "x86_64")]
     if has_wide_shuffles() {
         assert!(out.len() >= (SIDE - 1) * stride + SIDE);
-        // SAFETY: wide shuffles have been detected on this processor, and `out` has room for the last row.
-        return unsafe { transpose_avx512(rows, out.as_mut_ptr(), stride) };
+        let is_wide = level() == Level::Avx512;
+        // SAFETY: `level` never exceeds what was detected on this processor, and `out` has room for the last row.
+        return unsafe {
+            let out = out.as_mut_ptr();
+            if is_wide { transpose_avx512(rows, out, stride) } else { transpose_avx2(rows, out, stride) }
+        };
     }
     transpose_plain(rows, out, stride);
 }
@@ -82,18 +86,65 @@ unsafe fn transpose_avx512(rows: [&[f32; SIDE]; SIDE], out: *mut f32, stride: us
     }
 }
 
+/// Four columns at a time, from eight rows and then from the others: each register holds four numbers of a row and of the fourth
+/// row below it, and squares of four by four are transposed in either half.
+///
+/// # Safety
+/// As for [`transpose_avx512`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn transpose_avx2(rows: [&[f32; SIDE]; SIDE], out: *mut f32, stride: usize) {
+    use std::arch::x86_64::*;
+    let zero = _mm256_setzero_ps();
+    for col in (0..SIDE).step_by(4) {
+        let mut columns = [[zero; 2]; 4];
+        for half in 0..2 {
+            let mut x = [zero; 4];
+            for i in 0..4 {
+                let [high, low] = [0, 4].map(|below| rows[8 * half + below + i][col..].as_ptr());
+                // SAFETY: a row has four numbers from `col` on.
+                x[i] = unsafe { _mm256_loadu2_m128(low, high) };
+            }
+            let (a, b) = (_mm256_unpacklo_ps(x[0], x[1]), _mm256_unpackhi_ps(x[0], x[1]));
+            let (c, d) = (_mm256_unpacklo_ps(x[2], x[3]), _mm256_unpackhi_ps(x[2], x[3]));
+            columns[0][half] = _mm256_shuffle_ps::<0x44>(a, c);
+            columns[1][half] = _mm256_shuffle_ps::<0xee>(a, c);
+            columns[2][half] = _mm256_shuffle_ps::<0x44>(b, d);
+            columns[3][half] = _mm256_shuffle_ps::<0xee>(b, d);
+        }
+        for (r, halves) in columns.into_iter().enumerate() {
+            for (half, column) in halves.into_iter().enumerate() {
+                // SAFETY: as promised by the caller.
+                unsafe { _mm256_storeu_ps(out.add((col + r) * stride + 8 * half), column) };
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(target_arch = "x86_64")]
+    use crate::kernels::level::detected_level;
 
     #[test]
     fn squares_are_transposed_at_every_level() {
         let data: Vec<f32> = (0..256).map(|i| i as f32).collect();
         let rows = || std::array::from_fn(|r| data[r * SIDE..].first_chunk().unwrap());
-        let (mut plain, mut fast) = (vec![0.0; 320], vec![0.0; 320]);
+        for stride in [20, 16, 6] {
+            let (mut plain, mut fast) = (vec![0.0; 320], vec![0.0; 320]);
+            transpose_plain(rows(), &mut plain, stride);
+            transpose_f32(rows(), &mut fast, stride);
+            assert_eq!(fast, plain);
+            #[cfg(target_arch = "x86_64")]
+            if detected_level() >= Level::Avx2 {
+                // SAFETY: the processor has it, and there is room for sixteen rows.
+                unsafe { transpose_avx2(rows(), fast.as_mut_ptr(), stride) };
+                assert_eq!(fast, plain);
+            }
+        }
+        let mut plain = vec![0.0; 320];
         transpose_plain(rows(), &mut plain, 20);
-        transpose_f32(rows(), &mut fast, 20);
-        assert_eq!(fast, plain);
         assert!((0..256).all(|i| plain[i % 16 * 20 + i / 16] == i as f32));
     }
 }

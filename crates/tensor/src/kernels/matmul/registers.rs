@@ -5,6 +5,9 @@ use crate::dtype::Element;
 use crate::kernels::each;
 use crate::kernels::level::Level;
 
+/// Rows of a block that each have a pointer, at most.
+pub(super) const POINTERS: usize = 8;
+
 /// Some rows of a strip of the result, and where their operands begin.
 pub(super) struct Panel<T> {
     pub(super) depth: usize,
@@ -13,7 +16,7 @@ pub(super) struct Panel<T> {
     /// whether the rows of the left operand lie beside each other, element by element, `a_step` of them
     pub(super) grouped: bool,
     /// rows of the left operand, those beyond `live` repeat the last one; or where the group begins
-    pub(super) rows: [*const T; 8],
+    pub(super) rows: [*const T; POINTERS],
     /// from one element of such a row to the next
     pub(super) a_step: isize,
     pub(super) b: *const T,

@@ -10,6 +10,7 @@
 use super::block::{DEPTH, LARGE, MulAdd, Strip, apart};
 use super::pack::{pack, pack_groups};
 use super::panels::Form;
+use super::registers::POINTERS;
 use super::{Matrix, Onto, Out, Product, row_major};
 use crate::buffer::Room;
 use crate::threads::{num_threads, split_work};
@@ -42,11 +43,12 @@ pub(super) fn shared<T: MulAdd>(p: &Product<'_, T>, form: Form, out: &mut [T], o
     let mut panel: Room<T> = Room::new(cols / form.span * apart(form.span, deepest));
     let mut groups: Room<T> = Room::new(rows / form.height * apart(form.height, deepest));
     let whole = Out::of(out, p.m, p.n);
+    let grouped = form.height > POINTERS || p.a.row_step == 1;
     for top in (0..p.m).step_by(rows) {
         for from in (0..p.k).step_by(DEPTH) {
             for left in (0..p.n).step_by(cols) {
                 let (high, wide) = ((p.m - top).min(rows), (p.n - left).min(cols));
-                let block = Block { wide, depth: (p.k - from).min(DEPTH), form };
+                let block = Block { wide, depth: (p.k - from).min(DEPTH), form, grouped };
                 block.lay_right(&p.b.moved(0, from, left), panel.as_mut_slice());
                 let panel = panel.as_slice();
                 let (tasks, size) = (high.div_ceil(ROWS), ROWS / form.height * block.group_step());
@@ -56,8 +58,7 @@ pub(super) fn shared<T: MulAdd>(p: &Product<'_, T>, form: Form, out: &mut [T], o
                         let row = top + task * ROWS;
                         let live = (top + high - row).min(ROWS);
                         if left == 0 {
-                            let a = p.a.moved(0, row, from);
-                            pack_groups(&a, live, block.depth, groups, (form.height, block.group_step()));
+                            block.lay_left(&p.a.moved(0, row, from), live, groups);
                         }
                         // SAFETY: every task is handed out once, and has rows that no other task has.
                         let mut out = unsafe { whole.part(row, left, live, wide) };
@@ -80,6 +81,8 @@ struct Block {
     wide: usize,
     depth: usize,
     form: Form,
+    /// whether the rows of a group are laid out column by column
+    grouped: bool,
 }
 
 impl Block {
@@ -91,6 +94,22 @@ impl Block {
     /// Elements from one group of rows to the next.
     fn group_step(&self) -> usize {
         apart(self.form.height, self.depth)
+    }
+
+    /// Elements from one row of a group to the next, where each is copied: not a power of two either.
+    fn row_step(&self) -> usize {
+        self.group_step() / self.form.height
+    }
+
+    /// Lays out some rows of the left operand, group by group.
+    fn lay_left<T: MulAdd>(&self, a: &Matrix<'_, T>, rows: usize, groups: &mut [T]) {
+        let (height, step) = (self.form.height, self.group_step());
+        if self.grouped {
+            return pack_groups(a, rows, self.depth, groups, (height, step));
+        }
+        for (row, group) in (0..rows).step_by(height).zip(groups.chunks_mut(step)) {
+            pack(&a.moved(0, row, 0), (rows - row).min(height), self.depth, group, self.row_step());
+        }
     }
 
     /// Lays out the right operand in strips, by all threads.
@@ -126,7 +145,11 @@ impl Block {
         onto: Onto<'_, T>,
     ) {
         let Form { height, span, run, level } = self.form;
-        let a = row_major(groups, height).transposed();
+        let a = match self.grouped {
+            true => row_major(groups, height).transposed(),
+            false => row_major(groups, self.row_step()),
+        };
+        assert!(groups.len() >= out.rows.div_ceil(height) * self.group_step(), "groups are whole");
         for (group, row) in (0..out.rows).step_by(height).enumerate() {
             let a = a.moved((group * self.group_step()) as isize, 0, 0);
             // SAFETY: the only rectangle that is in use.
@@ -138,8 +161,8 @@ impl Block {
                 let b = Matrix { start: strip * self.strip_step(), ..row_major(panel, span) };
                 let (m, depth) = (out.rows, self.depth);
                 let places = None;
-                let strip =
-                    Strip { m, depth, a, grouped: true, height, b, places, width, registers, scale, level };
+                let grouped = self.grouped;
+                let strip = Strip { m, depth, a, grouped, height, b, places, width, registers, scale, level };
                 strip.run_columns(&mut out, col, wide, onto);
             }
         }
