@@ -9,7 +9,7 @@ pub use crate::data::{
 pub use crate::gradcheck::{Check, gradcheck, gradgradcheck};
 pub use crate::graph::{
     Backward, Grad, RequiresGrad, Var, detect_anomaly, enable_grad, grad, grad_with, hessian, hvp, jacobian,
-    jvp, no_grad, vhp, vjp,
+    jvp, no_grad, value_and_grad, vhp, vjp,
 };
 pub use crate::nn::loss::{
     BCELoss, BCEWithLogitsLoss, CTCLoss, CosineEmbeddingLoss, CrossEntropyLoss, GaussianNLLLoss,

@@ -52,6 +52,7 @@ fn write(leaf: &Var, value: &Tensor) -> Result<()> {
         *old = value.clone();
         Ok(())
     })
+    .nowhere()
 }
 
 /// A function of arguments at a point, with a gradient that is said to be its.

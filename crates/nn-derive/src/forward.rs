@@ -42,7 +42,11 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream, default_crate: &
     let Some((at, own)) = own else {
         // A model that has no `forward`, but an `encode` and a `decode`.
         return match changed {
-            0 => Err(Error::new_spanned(&item.self_ty, format!("{place}: `fn forward` is missing here"))),
+            0 => {
+                let missing =
+                    "here is neither `fn forward` nor another method that takes `&self` and a `&Var`";
+                Err(Error::new_spanned(&item.self_ty, format!("{place}: {missing}")))
+            }
             _ => Ok(quote! { #item }),
         };
     };
@@ -186,7 +190,12 @@ fn is_layer(own: &ImplItemFn, inputs: &[Input]) -> bool {
 
 /// `&Var`, by any path.
 fn is_variable(ty: &Type) -> bool {
-    matches!(ty, Type::Reference(r) if r.mutability.is_none() && r.lifetime.is_none() && is_var(&r.elem))
+    match ty {
+        Type::Reference(r) => r.mutability.is_none() && r.lifetime.is_none() && is_var(&r.elem),
+        // What a macro's `$t:ty` stands for is in a group.
+        Type::Group(g) => is_variable(&g.elem),
+        _ => false,
+    }
 }
 
 fn is_var(ty: &Type) -> bool {
@@ -297,7 +306,7 @@ mod tests {
         assert!(e.ends_with("not to one of a trait"), "{e}");
         assert!(
             message(quote! { impl Net { fn new() -> Net { Net } } })
-                .ends_with("`fn forward` is missing here")
+                .ends_with("here is neither `fn forward` nor another method that takes `&self` and a `&Var`")
         );
         assert!(
             message(quote! { fn forward(x: &Var) -> Result<Var> { body() } })

@@ -51,7 +51,7 @@ pub enum NnFacts {
         target: Shape,
     },
     /// A target of classes that does not fit the scores.
-    #[error("{loss}: scores of shape {input} need {}, found a target of shape {target}: {}", Targets(input, *probabilities), if *probabilities { "class numbers are i64 (tensor![1, 2; i64], or long())" } else { rows_of_scores(input, target) })]
+    #[error("{loss}: scores of shape {input} need {}, found a target of shape {target}: {}", Targets(input, *probabilities), if *probabilities { "class numbers are i64 (tensor![1, 2; i64], or long())" } else { rows_of_scores(loss, input, target) })]
     TargetShape {
         /// the loss
         loss: &'static str,
@@ -270,41 +270,69 @@ impl std::fmt::Display for Advice<'_> {
 /// The targets that fit some scores.
 struct Targets<'a>(&'a Shape, bool);
 
+/// The shape of the class numbers of some scores: without the axis of the classes, which is the second where there are several.
+fn class_numbers(scores: &Shape) -> Vec<usize> {
+    let mut sizes = scores.to_vec();
+    if !sizes.is_empty() {
+        sizes.remove(1.min(sizes.len() - 1));
+    }
+    sizes
+}
+
 /// How there comes to be a class number for each row of scores.
-fn rows_of_scores(scores: &Shape, target: &Shape) -> &'static str {
-    match scores.split_last() {
-        Some((_, rows)) if rows.len() > 1 && rows == &target[..] => {
-            "classes stand on axis 1, so transpose(1, -1) the scores; or reshape them to (-1, classes) and the target to -1"
-        }
-        _ if scores == target && scores.rank() > 0 => {
-            "there is one for each row of scores; argmax over the classes makes them of one-hot rows, which cross_entropy takes as probabilities if they are of the scores' type"
-        }
-        Some((_, rows)) if rows.iter().product::<usize>() == target.iter().product::<usize>() => {
-            "there is one for each row of scores; squeeze and reshape make it so"
-        }
-        _ => "there is one for each row of scores",
+fn rows_of_scores(loss: &str, scores: &Shape, target: &Shape) -> &'static str {
+    let numel = |sizes: &[usize]| sizes.iter().product::<usize>();
+    let rows = scores.split_last().map_or(&[][..], |(_, rows)| rows);
+    if rows.len() > 1 && rows == &target[..] {
+        "classes stand on axis 1, so transpose(1, -1) the scores; or reshape them to (-1, classes) and the target to -1"
+    } else if scores.rank() > 0 && numel(&class_numbers(scores)) == numel(target) {
+        "there is one for each row of scores; squeeze and reshape make it so"
+    } else if scores != target || target.rank() == 0 {
+        "there is one for each row of scores"
+    } else if loss != "cross_entropy" {
+        "there is one for each row of scores; argmax over the classes makes them of one-hot rows"
+    } else {
+        "there is one for each row of scores; argmax over the classes makes them of one-hot rows, which are taken as probabilities if they are floats"
     }
 }
 
 impl std::fmt::Display for Targets<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let scores = self.0;
-        if self.1 {
-            return write!(f, "class probabilities of shape {scores}");
+        let Targets(scores, probabilities) = self;
+        if *probabilities {
+            write!(f, "class probabilities of shape {scores}")
+        } else if scores.rank() == 0 {
+            f.write_str("an axis of classes")
+        } else {
+            write!(f, "class numbers of shape {:?}", class_numbers(scores))
         }
-        let mut expected = scores.to_vec();
-        match scores.rank() {
-            0 => return f.write_str("an axis of classes"),
-            1 => expected.clear(),
-            _ => drop(expected.remove(1)),
-        }
-        write!(f, "class numbers of shape {expected:?}")
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn targets_are_told_how_they_fit() {
+        let told =
+            |loss, scores: &[usize], target: &[usize]| rows_of_scores(loss, &scores.into(), &target.into());
+        for (scores, target) in [
+            (&[2, 7, 5, 5][..], &[2, 1, 5, 5][..]),
+            (&[2, 7, 5], &[2, 1, 5]),
+            (&[1, 7, 5, 5], &[5, 5]),
+            (&[3, 1], &[3, 1]),
+            (&[7], &[1]),
+        ] {
+            assert!(told("cross_entropy", scores, target).contains("squeeze"), "{scores:?} {target:?}");
+        }
+        assert!(told("nll_loss", &[2, 5, 7], &[2, 5]).contains("transpose(1, -1)"));
+        for (scores, target) in [(&[2, 5, 7][..], &[10][..]), (&[2, 3], &[3]), (&[], &[])] {
+            assert!(told("nll_loss", scores, target).ends_with("for each row of scores"), "{scores:?}");
+        }
+        assert!(told("cross_entropy", &[2, 3], &[2, 3]).ends_with("probabilities if they are floats"));
+        assert!(told("multi_margin_loss", &[2, 3], &[2, 3]).ends_with("one-hot rows"));
+    }
 
     #[test]
     fn every_fact_has_a_kind() {

@@ -125,7 +125,8 @@ pub use summary::{LayerSummary, Summary};
 pub use foldback_nn_derive::Module;
 /// Makes the function of a module take tensors as well as variables, and its errors name the layer.
 ///
-/// It stands over an `impl` block with a function `forward`, of any number of inputs and any `Result`:
+/// It stands over an `impl` block with a function `forward`, of any number of inputs and any `Result`, or with other methods that
+/// take variables:
 /// - Each parameter of type `&Var` becomes `impl Value`: a variable or a tensor, by value or by reference; inside the function it
 ///   is a `&Var` still. Parameters of other types stay as they are.
 /// - An error says where in the model it happened: `decoder.0: linear: ...`.

@@ -232,8 +232,7 @@ fn functions_of_ones_own() {
     let e = here(sum.backward());
     let recorded = format!("sum: in the backward pass of the operation recorded at {}:{at}:", file!());
     assert!(e.to_string().starts_with(&recorded) && !e.to_string().contains("contiguous"), "{e}");
-    let e = here(value_and_grad(|x| x[0].sum(..), &[&huge.value()]));
-    assert!(e.to_string().starts_with("sum: in the backward pass"), "{e}");
+    here(value_and_grad(|_| &x * 2.0, &huge.value()));
     let e = here(huge.set_grad(Some(huge.value())));
     assert!(e.to_string().starts_with("set_grad: a tensor of shape"), "{e}");
     here(Grad::new([&x.square()], [&huge]).materialize_grads(true).run());

@@ -72,7 +72,7 @@ impl Call {
         self.outputs.iter().map(value).collect()
     }
 
-    /// The one output of a function of which second derivatives are wanted.
+    /// The one output of a function that returns a number.
     pub(super) fn number(&self) -> Result<&Var> {
         match &self.outputs[..] {
             [y] if y.numel() == 1 => Ok(y),
@@ -88,13 +88,14 @@ impl Call {
         pull(&roots, &seeds, &self.arguments, batch, self.recorded)
     }
 
-    /// The gradients of the one output, recorded.
-    pub(super) fn gradients(&self) -> Result<Vec<Var>> {
+    /// The gradients of the one output, recorded or not.
+    pub(super) fn gradients(&self, recorded: bool) -> Result<Vec<Var>> {
         let y = self.number()?;
         if !y.requires_grad() {
             return zeros(&self.arguments, None);
         }
-        let gradients = Grad::new(y, &self.arguments).create_graph(true).materialize_grads(true).pass()?;
+        let gradients =
+            Grad::new(y, &self.arguments).create_graph(recorded).materialize_grads(true).pass()?;
         Ok(gradients.into_iter().flatten().collect())
     }
 
@@ -105,7 +106,7 @@ impl Call {
 
     /// The same of the gradients: forward over reverse.
     pub(super) fn push_gradients(&self, tangents: Vec<Var>, batch: Option<usize>) -> Result<Vec<Var>> {
-        let gradients = self.gradients()?;
+        let gradients = self.gradients(true)?;
         let (nodes, _) = between(&edges(&gradients), self.lowest);
         self.push_to(&gradients, &nodes, tangents, batch)
     }

@@ -8,18 +8,15 @@ mod reverse;
 #[cfg(test)]
 mod tests;
 
-use foldback_tensor::{Here, Tensor};
+use foldback_tensor::Here;
 
 pub use arguments::{Arguments, Outputs};
 use call::Call;
 pub use matrices::{hessian, jacfwd, jacobian};
 use reverse::pull;
 
-use crate::backward::{input_edges, root_edges};
-use crate::engine::in_sum;
 use crate::error::Result;
-use crate::grad::Grad;
-use crate::node::{Edge, Var};
+use crate::node::Var;
 
 /// A function's value at `inputs`, and `v` times its Jacobian there: the gradients of its outputs, summed with weights `v`.
 ///
@@ -52,40 +49,34 @@ pub fn vjp<I: Arguments, O: Outputs>(
     Ok((O::gather(call.values()), I::gather(gradients)))
 }
 
-/// A function's value and its gradients at one value or several, as [`jacobian`](crate::jacobian) takes them: `f` gets a leaf for each, and
-/// returns a single number.
+/// The value of a function that returns a single number, and its gradients.
+///
+/// The gradients have the shapes of the arguments; zeros for an argument that the number does not depend on. Histories are as for
+/// [`vjp`], so that calls may be nested, in each other and in the other functions of this family.
 ///
 /// # Errors
-/// What `f` returns, and as [`Var::backward`].
+/// What `f` returns; `ArgumentDType` for an argument of integers or `bool`; `NotANumber` for a function that does not return a single
+/// number; otherwise as [`Var::backward`].
 ///
 /// ```
 /// use foldback_graph::value_and_grad;
 /// use foldback_tensor::tensor;
 /// let (x, w) = (tensor![1.0, 2.0], tensor![3.0]);
 /// let (value, gradient) = value_and_grad(|x| x.square().sum(..), &x)?;
-/// assert_eq!(value.item_as::<f32>()?, 5.0);
-/// assert_eq!(gradient, tensor![2.0, 4.0]);
+/// assert_eq!(value.item()?, 5.0);
+/// assert_eq!(gradient.value(), tensor![2.0, 4.0]);
 /// let (_, [of_x, of_w]) = value_and_grad(|[x, w]| (x * w).sum(..), [&x, &w])?;
-/// assert_eq!((of_x, of_w), (tensor![3.0, 3.0], tensor![3.0]));
+/// assert_eq!((of_x.value(), of_w.value()), (tensor![3.0, 3.0], tensor![3.0]));
 /// # Ok::<(), foldback_graph::Error>(())
 /// ```
 #[track_caller]
-pub fn value_and_grad<I: Arguments>(
-    f: impl FnOnce(&I::Seen) -> Result<Var>,
+pub fn value_and_grad<I: Arguments, O: Outputs>(
+    f: impl FnOnce(&I::Seen) -> O,
     inputs: I,
-) -> Result<(Tensor, I::Of<Tensor>)> {
-    let inputs = inputs.into_vars();
-    let mut leaves = Vec::with_capacity(inputs.len());
-    for x in &inputs {
-        leaves.push(Var::leaf(x.value())?);
-    }
-    let value = f(I::see(&leaves))?;
-    let grads = Grad::new(&value, &leaves).materialize_grads(true).run()?;
-    let (roots, edges) = (root_edges("grad", std::slice::from_ref(&value))?, input_edges("grad", &leaves)?);
-    let dense =
-        |(g, edge): (Var, &Edge)| g.value().try_contiguous().map_err(|e| in_sum(&roots, &edge.node, e));
-    let grads = grads.into_iter().flatten().zip(&edges).map(dense).collect::<Result<_>>().here()?;
-    Ok((value.value(), I::gather(grads)))
+) -> Result<(O::Of<Var>, I::Of<Var>)> {
+    let call = Call::new("value_and_grad", f, inputs).or_here()?;
+    let gradients = call.gradients(call.recorded).or_here()?;
+    Ok((O::gather(call.values()), I::gather(gradients)))
 }
 
 /// A function's value at `inputs`, and its Jacobian there times `v`: the derivative in the direction `v`, by forward mode.
@@ -170,7 +161,7 @@ pub fn vhp<I: Arguments, O: Outputs>(
 }
 
 fn products(call: &Call, v: Vec<Var>) -> Result<Vec<Var>> {
-    let (v, gradients) = (call.tangents(v)?, call.gradients()?);
+    let (v, gradients) = (call.tangents(v)?, call.gradients(true)?);
     let both = gradients.iter().zip(&v);
     let (roots, seeds): (Vec<&Var>, Vec<&Var>) = both.filter(|(g, _)| g.requires_grad()).unzip();
     pull(&roots, &seeds, &call.arguments, None, call.recorded)

@@ -4,7 +4,9 @@ use foldback_tensor::{Attention, Conv, DType, Norm, Tensor, assert_close, keep, 
 
 use crate::engine::VISITED;
 use crate::engine::trace::take_long_ways;
-use crate::{Domain, RequiresGrad, Result, Var, hessian, jacfwd, jacobian, jvp, rows};
+use crate::{
+    Domain, RequiresGrad, Result, Var, hessian, jacfwd, jacobian, jvp, no_grad, rows, value_and_grad,
+};
 
 /// A name, the fewest axes of an input, the inputs that can be differentiated, and the operation as a function of these.
 type Case<F> = (String, usize, Vec<Tensor>, F);
@@ -130,4 +132,41 @@ fn fused_operations_have_both() {
     for (found, expected) in fused.iter().flatten().zip(plain.iter().flatten()) {
         assert_close!(found.value(), expected.value(), atol = 1e-12);
     }
+}
+
+/// The slope of `x^3`, by [`value_and_grad`].
+fn slope(x: &Var) -> Result<Var> {
+    Ok(value_and_grad(|x| x.pow(3.0)?.sum(..), x)?.1)
+}
+
+#[test]
+fn gradients_of_gradients() -> Result<()> {
+    let x = tensor![0.5, -1.0; f64];
+    let (_, g) = value_and_grad(|x| x.mul(slope(x)?)?.sum(..), &x)?;
+    assert_close!(g, tensor![2.25, 9.0; f64]);
+    assert_close!(jacobian(slope, &x)?, tensor![[3.0, 0.0], [0.0, -6.0]; f64]);
+    assert!(!slope(&x.clone().into())?.requires_grad());
+    let w = tensor![2.0; f64].requires_grad();
+    let (y, g) = value_and_grad(|x| x.mul(&w)?.sum(..), &x)?;
+    assert_eq!((y.item()?, g.value(), w.grad()), (-1.0, tensor![2.0, 2.0; f64], None));
+    g.sum(..)?.backward()?;
+    assert_eq!(w.grad(), Some(tensor![2.0; f64]));
+    Ok(())
+}
+
+#[test]
+fn gradients_of_what_has_none_and_where_nothing_is_recorded() -> Result<()> {
+    let x = tensor![1.0, 2.0];
+    assert_eq!(no_grad(|| value_and_grad(|x| x.square().sum(..), &x))?.1.value(), tensor![2.0, 4.0]);
+    let (y, g) = value_and_grad(|_| Var::from(tensor![3.0]), &x)?;
+    assert_eq!((y.value(), g.value()), (tensor![3.0], tensor![0.0, 0.0]));
+    let (_, g) = value_and_grad(|x| no_grad(|| x.sum(..)), &x)?;
+    assert_eq!(g.value(), tensor![0.0, 0.0]);
+    let e = value_and_grad(|[x, i]| x.index_select(0, i)?.sum(..), [&x, &tensor![0; i64]]).unwrap_err();
+    assert!(e.to_string().starts_with("value_and_grad: argument 1 is of type i64"), "{e}");
+    let e = value_and_grad(|x: &[Var]| x[0].sum(..), Vec::<Tensor>::new()).unwrap_err();
+    assert!(e.to_string().starts_with("value_and_grad: the list of arguments must not be empty"), "{e}");
+    let e = value_and_grad(|x| x.square(), &x).unwrap_err();
+    assert!(e.to_string().starts_with("value_and_grad: ") && e.to_string().contains("shape [2]"), "{e}");
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! Normalisation of each example by itself: over its last axes, or over groups of its channels.
 
 use foldback_graph::Var;
-use foldback_tensor::{DType, Norm, Shape, refuse};
+use foldback_tensor::{DType, Here, Norm, Shape, refuse};
 
 use super::making::{Drawing, Drawn, clear, expect_float, fill_with, has, making};
 use crate::error::{NnFacts, Result};
@@ -241,12 +241,9 @@ impl GroupNorm {
     pub fn forward(&self, input: &Var) -> Result<Var> {
         if input.rank() < 2 || self.affine && input.dims()[1] != self.num_channels {
             let expected = format!("[n, {}, ..]", self.num_channels);
-            return refuse(NnFacts::InputShape {
-                op: "group_norm",
-                name: "an input",
-                expected,
-                found: input.shape().clone(),
-            });
+            let found = input.shape().clone();
+            return refuse(NnFacts::InputShape { op: "group_norm", name: "an input", expected, found })
+                .here();
         }
         let options = Norm::new().weight(&self.weight).bias(&self.bias).eps(self.eps);
         input.group_norm_with(self.num_groups, options)

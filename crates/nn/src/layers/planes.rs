@@ -20,6 +20,7 @@ pub(super) fn flat(x: &Var, axes: usize) -> Result<Var> {
 
 /// Refuses an input that does not have so many axes for its images, one for channels, and perhaps one for the batch; or one of images
 /// without elements.
+#[track_caller]
 pub(super) fn expect_images(op: &'static str, x: &Var, axes: usize) -> Result<()> {
     let mut expected = if axes == 1 { "[n, c, l] or [c, l]" } else { "[n, c, h, w] or [c, h, w]" };
     if x.rank() == axes + 1 || x.rank() == axes + 2 {

@@ -45,8 +45,8 @@ macro_rules! unpools {
             #[track_caller]
             pub fn forward_with(
                 &self,
-                input: &dyn foldback_graph::Value,
-                indices: &dyn foldback_graph::Value,
+                input: impl foldback_graph::Value,
+                indices: impl foldback_graph::Value,
                 output_size: $size,
             ) -> Result<Var> {
                 let size = Some(output_size.into());

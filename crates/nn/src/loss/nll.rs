@@ -123,10 +123,7 @@ mod tests {
         let e = message(log_p.clone(), &tensor![[0], [1]; i64]);
         assert!(e.ends_with("there is one for each row of scores; squeeze and reshape make it so"), "{e}");
         let e = message(log_p.clone(), &tensor![[0, 0, 1], [1, 0, 0]; i64]);
-        assert!(
-            e.ends_with("which cross_entropy takes as probabilities if they are of the scores' type"),
-            "{e}"
-        );
+        assert!(e.ends_with("argmax over the classes makes them of one-hot rows"), "{e}");
         let e = message(Tensor::zeros([2, 5, 7]), &Tensor::zeros_with([2, 5], foldback_tensor::DType::I64));
         assert!(
             e.ends_with("transpose(1, -1) the scores; or reshape them to (-1, classes) and the target to -1"),

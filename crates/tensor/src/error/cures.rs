@@ -66,7 +66,12 @@ pub(super) fn axes_of(op: &str, axis: isize, limit: usize, rank: usize) -> Strin
     let Some(last) = limit.checked_sub(1) else {
         return format!("Dimension specified as {axis} but tensor has no dimensions: unsqueeze adds one");
     };
-    let cure = if op == "norm" { ": the order of a norm is an argument of norm_with" } else { "" };
+    // Somebody who means the order of a norm types one of these.
+    let cure = if op == "norm" && [1, 2, 3].contains(&axis) {
+        ": the order of a norm is an argument of norm_with"
+    } else {
+        ""
+    };
     format!(
         "Dimension out of range (expected to be in range of [-{limit}, {last}], but got {axis}) for a tensor of rank {rank}{cure}"
     )

@@ -58,14 +58,14 @@ impl AttentionMasks {
 
     /// Which keys a query does not see: `[l, s]` for all, or `[n heads, l, s]`, the heads of a sequence one after another.
     #[must_use]
-    pub fn attn_mask(mut self, mask: &dyn Value) -> AttentionMasks {
+    pub fn attn_mask(mut self, mask: impl Value) -> AttentionMasks {
         self.attn_mask = Some(mask.as_var().into_owned());
         self
     }
 
     /// Which keys no query of a sequence sees: `[n, s]`, or `[s]` without a batch.
     #[must_use]
-    pub fn key_padding_mask(mut self, mask: &dyn Value) -> AttentionMasks {
+    pub fn key_padding_mask(mut self, mask: impl Value) -> AttentionMasks {
         self.key_padding_mask = Some(mask.as_var().into_owned());
         self
     }

@@ -157,11 +157,11 @@ fn refusals_say_what_and_how() {
     let first = layer.clone().batch_first(true).forward(ones(q), ones(&[2, 5, 4]), ones(k), none());
     let text = first.unwrap_err().with_location(None).to_string();
     assert_eq!(text, format!("{head}a key of shape [3, 5, 4] (batch, steps, features), found [2, 5, 4]"));
-    let mask = none().attn_mask(&ones(&[5, 3]));
+    let mask = none().attn_mask(ones(&[5, 3]));
     assert_eq!(of(q, k, k, mask), format!("{head}attn_mask of shape [3, 5] or [4, 3, 5], found [5, 3]"));
-    let mask = none().key_padding_mask(&ones(&[5]));
+    let mask = none().key_padding_mask(ones(&[5]));
     assert_eq!(of(q, k, k, mask), format!("{head}key_padding_mask of shape [2, 5], found [5]"));
-    let mask = none().attn_mask(&tensor![[0, 1]; i64].expand([3, 2]).unwrap());
+    let mask = none().attn_mask(tensor![[0, 1]; i64].expand([3, 2]).unwrap());
     let text = of(&[3, 4], &[2, 4], &[2, 4], mask);
     assert_eq!(text, "multihead_attention: a mask must be f32, or bool, found i64: use to(DType::F32)");
     let text = of(q, k, k, none().is_causal(true));
