@@ -214,6 +214,7 @@ impl fmt::Debug for Settings {
                 self.0.iter().zip(self.1).for_each(|(s, number)| {
                     match s.domain {
                         Domain::Flag => shown.field(s.name, &(*number == 1.0)),
+                        whole if whole.is_whole() => shown.field(s.name, &(*number as u64)),
                         _ => shown.field(s.name, number),
                     };
                 });

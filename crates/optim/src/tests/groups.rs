@@ -134,7 +134,9 @@ fn setters_set_what_they_are_called() {
 fn settings_are_shown_as_what_they_are() {
     let adam = Adam::new([&tensor![1.0].requires_grad()], 0.1).amsgrad(true);
     let shown = format!("{:?}", adam.settings());
-    for part in ["lr: 0.1", "amsgrad: true", "maximize: false"] {
+    let lbfgs = LBFGS::new([&tensor![1.0].requires_grad()], 0.1);
+    let shown = format!("{shown}{:?}", lbfgs.settings());
+    for part in ["lr: 0.1", "amsgrad: true", "maximize: false", "max_iter: 20,"] {
         assert!(shown.contains(part), "{part} is missing from {shown}");
     }
 }
