@@ -282,6 +282,14 @@ mod tests {
     }
 
     #[test]
+    fn types_that_a_macro_was_given() {
+        let ty = proc_macro2::Group::new(proc_macro2::Delimiter::None, quote!(&Var));
+        let code =
+            forward(quote! { impl Net { fn encode(&self, x: #ty) -> Result<Var> { body(x) } } }).unwrap();
+        assert!(code.contains("fn encode (& self , x : impl :: foldback_nn :: Value)"), "{code}");
+    }
+
+    #[test]
     fn blocks_without_forward() {
         let code =
             forward(quote! { impl Net { fn encode(&self, x: &Var) -> Result<Var> { body(x) } } }).unwrap();

@@ -49,6 +49,12 @@ fn losses_and_layers() {
     here(Dropout::new(0.5).seed(1).forward(&huge));
     here(GELU.forward(&integers));
     here(Softplus::new().forward(&integers));
+    here(AdaptiveMaxPool1d::new(2).forward(&odd));
+    here(AdaptiveMaxPool2d::new(2).forward_with_indices(&odd));
+    here(MaxUnpool1d::new(2).forward(&odd, &labels));
+    here(MaxUnpool2d::new(2).forward_with(odd.clone(), labels.clone(), 4));
+    here(Unfold::new(2).forward(&odd));
+    here(GroupNorm::new(1, 4).forward(&odd));
     let behind: &dyn Layer = &layer;
     here(behind.forward(&x));
     let e = here(Sequential::new().then(Linear::new(2, 8)).then(Linear::new(4, 1)).forward(&x));
@@ -109,6 +115,8 @@ fn checks_of_gradients() {
     here(gradgradcheck(|x| Ok(x[0].exp()), &[] as &[Tensor]));
     here(Check::new().step(-1.0).gradcheck(|x| Ok(x[0].exp()), &x));
     here(gradcheck(|x| Ok(x[0].detach()), &x));
+    let result = tensor![1.0; f64].requires_grad() * 2.0;
+    here(Check::new().gradcheck_parameters(|| result.exp(), [("w", &result)]));
     let inside = line!() + 1;
     let e = gradcheck(|x| x[0].sum(7), &x).unwrap_err();
     assert_eq!(e.location().unwrap().line(), inside);

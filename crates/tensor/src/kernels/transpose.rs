@@ -138,6 +138,7 @@ mod tests {
             assert_eq!(fast, plain);
             #[cfg(target_arch = "x86_64")]
             if detected_level() >= Level::Avx2 {
+                fast.fill(0.0);
                 // SAFETY: the processor has it, and there is room for sixteen rows.
                 unsafe { transpose_avx2(rows(), fast.as_mut_ptr(), stride) };
                 assert_eq!(fast, plain);
