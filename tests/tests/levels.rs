@@ -3,6 +3,7 @@
 //!
 //! A process of its own with a single test, because the level is the whole process's.
 
+use foldback_graph::{Backward, Domain, RequiresGrad, Var, rows};
 use foldback_tensor::kernel::{FloatKernel, Target, fold_to, matmul_to};
 use foldback_tensor::{DType, Level, Shape, Tensor, detected_level, force_level};
 use tests::formulas::Product;
@@ -264,67 +265,56 @@ fn expect_close_softmax(dtype: DType, layout: Layout) -> usize {
 }
 
 /// What a kernel makes of an element is the same wherever the element stands in a block, be it among those that fill
-/// registers or at the end: pieces of a tensor that begin and end anywhere come to what they are in the whole.
+/// registers or at the end: pieces of a tensor that begin and end anywhere come to what they are in the whole. So do their gradients.
 fn expect_same_bits_everywhere(dtype: DType) -> usize {
-    type Pointwise = (&'static str, fn(&Tensor, &Tensor) -> Tensor);
-    let arithmetic: [Pointwise; 37] = [
-        ("+", |a, b| a + b),
-        ("-", |a, b| a - b),
-        ("*", |a, b| a * b),
-        ("/", |a, b| a / b),
-        ("maximum", |a, b| a.maximum(b).unwrap()),
-        ("minimum", |a, b| a.minimum(b).unwrap()),
-        ("pow", |a, b| a.abs().pow(b).unwrap()),
-        ("add_with", |a, b| a.add_with(b, 0.3).unwrap()),
-        ("where", |a, b| a.gt(b).unwrap().where_cond(a, b).unwrap()),
-        ("neg", |a, _| a.neg()),
-        ("abs", |a, _| a.abs()),
-        ("sign", |a, _| a.sign()),
-        ("sqrt", |a, _| a.sqrt()),
-        ("rsqrt", |a, _| a.rsqrt()),
-        ("reciprocal", |a, _| a.reciprocal()),
-        ("square", |a, _| a.square()),
-        ("relu", |a, _| a.relu()),
-        ("gelu", |a, _| a.gelu()),
-        ("gelu_tanh", |a, _| a.gelu_tanh()),
-        ("silu", |a, _| a.silu()),
-        ("softplus", |a, _| a.softplus()),
-        ("fmax", |a, b| a.fmax(b).unwrap()),
-        ("atan2", |a, b| a.atan2(b).unwrap()),
-        ("hypot", |a, b| a.hypot(b).unwrap()),
-        ("copysign", |a, b| a.copysign(b).unwrap()),
-        ("logaddexp", |a, b| a.logaddexp(b).unwrap()),
-        ("xlogy", |a, b| a.xlogy(b).unwrap()),
-        ("remainder", |a, b| a.remainder(b).unwrap()),
-        ("lerp", |a, b| a.lerp(b, 0.3).unwrap()),
-        ("addcmul", |a, b| a.addcmul(b, a).unwrap()),
-        ("addcdiv", |a, b| a.addcdiv(b, a).unwrap()),
-        ("round", |a, _| a.round()),
-        ("elu", |a, _| a.elu()),
-        ("leaky_relu", |a, _| a.leaky_relu()),
-        ("hardswish", |a, _| a.hardswish()),
-        ("mish", |a, _| a.mish()),
-        ("logsigmoid", |a, _| a.logsigmoid()),
-    ];
     const LENGTH: usize = 211;
-    let (a, b) =
-        (numbers(&[LENGTH], Layout::ALL[0], dtype, 10), numbers(&[LENGTH], Layout::ALL[0], dtype, 11));
-    let check = |name: &str, f: &dyn Fn(&Tensor, &Tensor) -> Tensor| {
+    type Results = Vec<Vec<u64>>;
+    let check = |name: &str, inputs: &[Tensor], f: &dyn Fn(&[Tensor]) -> Results| {
         for (level, differing) in at_levels(|| {
-            let whole = bits(&f(&a, &b));
-            let piece = |from: usize, len: usize| {
+            let whole = f(inputs);
+            let differs = |from: usize, len: usize| {
                 let cut = |t: &Tensor| t.narrow(0, from as isize, len).unwrap();
-                bits(&f(&cut(&a), &cut(&b))) != whole[from..from + len]
+                let piece = f(&inputs.iter().map(cut).collect::<Vec<_>>());
+                piece.iter().zip(&whole).any(|(piece, whole)| *piece != whole[from..from + len])
             };
-            let ends = (1..70).filter(|&len| piece(0, len)).count();
-            ends + (1..70).filter(|&from| piece(from, LENGTH - from)).count()
+            let ends = (1..70).filter(|&len| differs(0, len)).count();
+            ends + (1..70).filter(|&from| differs(from, LENGTH - from)).count()
         }) {
             assert_eq!(differing, 0, "pieces of {name} at {level:?}, {dtype}");
         }
     };
-    arithmetic.iter().for_each(|(name, f)| check(name, f));
-    ELEMENTARY.iter().for_each(|(name, f, ..)| check(name, &|a, _| f(a)));
-    arithmetic.len() + ELEMENTARY.len()
+    let given = |seed: u64| numbers(&[LENGTH], Layout::ALL[0], dtype, seed);
+    let mut checked = 0;
+    for row in rows().filter(|row| row.is_pointwise()) {
+        for sample in row.samples() {
+            let of = |(k, (_, domain)): (usize, &(Vec<usize>, Domain))| match domain {
+                Domain::Truth => given(10 + k as u64).gt(0.0).unwrap(),
+                _ => given(10 + k as u64),
+            };
+            let mut inputs: Vec<Tensor> = sample.inputs.iter().enumerate().map(of).collect();
+            // The last is what arrives at the result.
+            inputs.push(given(9));
+            check(row.name, &inputs, &|inputs| {
+                let (g, inputs) = inputs.split_last().unwrap();
+                let leaf = |t: &Tensor| match t.dtype() {
+                    DType::Bool => Var::constant(t.clone()),
+                    _ => t.clone().requires_grad(),
+                };
+                let inputs: Vec<Var> = inputs.iter().map(leaf).collect();
+                let y = (sample.run)(&inputs).unwrap();
+                if y.requires_grad() {
+                    y.backward_with(Backward::new().seed(g.to(y.dtype()))).unwrap();
+                }
+                let grads = inputs.iter().filter_map(Var::grad).map(|g| bits(&g));
+                std::iter::once(bits(&y.value())).chain(grads).collect()
+            });
+            checked += 1;
+        }
+    }
+    for (name, f, ..) in ELEMENTARY {
+        check(name, &[given(10)], &|inputs| vec![bits(&f(&inputs[0]))]);
+    }
+    checked + ELEMENTARY.len()
 }
 
 #[test]

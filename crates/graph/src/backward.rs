@@ -297,7 +297,7 @@ pub(crate) fn plant(
         planted.push(seed);
     }
     for (edge, seed) in edges.iter().zip(planted) {
-        task.add(edge, seed);
+        task.wait(edge, seed);
     }
     Ok(())
 }

@@ -178,8 +178,8 @@ pub(crate) enum Work<'a> {
     Part(Part),
     /// a matrix product, for one input
     Product(Var, Var),
-    /// a value that is computed in another way if it is to be recorded
-    Either(Box<dyn FnOnce(Mood) -> Result<Var> + 'a>),
+    /// a value for each of the inputs, computed in another way if they are to be recorded
+    Either(Box<dyn FnOnce(Mood) -> Result<SmallVec<[Var; 1]>> + 'a>),
     /// a formula over what it reads, with a gradient for each of the inputs
     Pointwise(&'a dyn Pointwise, &'a [Var]),
     /// none: gradients of other variables, from which the pass goes on, see Note [Going on in a recomputed graph]
@@ -240,6 +240,7 @@ pub(crate) struct Context<'a> {
     pub(crate) grads: &'a [Option<Var>],
     pub(crate) values: &'a Unpacked,
     pub(crate) wanted: &'a dyn Fn(usize) -> bool,
+    pub(crate) mood: Mood,
     /// whether what was saved is needed again
     pub(crate) retain: bool,
     /// the axis in front of all gradients or tangents, if there is one
@@ -330,6 +331,11 @@ impl Node {
             NodeKind::Function(name, _) => name,
             NodeKind::AccumulateGrad(_) => "AccumulateGrad",
         }
+    }
+
+    /// Whether one of its operands is a condition, that says which of the others the result is.
+    pub(crate) fn chooses(&self) -> bool {
+        matches!(&self.kind, NodeKind::Rule(rule, _) if rule.gradients.iter().any(Option::is_none))
     }
 
     /// The shape of an input, if its gradient leaves by an edge.

@@ -6,6 +6,7 @@
 //! input's shape and type are, nor what waits there already: `deliver` (`engine/deliver.rs`) does.
 
 use foldback_tensor::{DType, Shape, Tensor};
+use smallvec::smallvec;
 
 use crate::error::Result;
 use crate::lead::Lead;
@@ -76,9 +77,11 @@ impl Work<'_> {
         now: impl FnOnce(&T) -> Result<Tensor> + 'static,
         recorded: impl FnOnce(&T) -> Result<Var> + 'static,
     ) -> Self {
-        Work::Either(Box::new(move |mood| match mood {
-            Mood::Now => now(&x).map(Var::constant),
-            Mood::Recorded => recorded(&x),
+        Work::Either(Box::new(move |mood| {
+            Ok(smallvec![match mood {
+                Mood::Now => Var::constant(now(&x)?),
+                Mood::Recorded => recorded(&x)?,
+            }])
         }))
     }
 }

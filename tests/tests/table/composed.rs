@@ -4,8 +4,9 @@ use super::*;
 
 type Composed = (&'static str, &'static [&'static [usize]], Domain, fn(&[Var]) -> Result<Var>);
 
-/// What is composed of rows, and the arguments that make a row's operation another one. Nothing else records: a node is
-/// only made for a row, which has samples, for `fuse!`, or for a user's own operation.
+/// What is composed of rows, and the arguments that make a row's operation another one, or its pieces meet again. A node is made for a
+/// row, which has samples, for `fuse!`, for a user's own operation, for `checkpoint`, for an argument of `vjp` and its
+/// relatives, and for a large folded gradient; these have tests of their own.
 const COMPOSED: &[Composed] = &[
     ("pow zero", &[&[2, 3]], Domain::Any, |x| x[0].pow(0.0)),
     ("pow one half", &[&[2, 3]], Domain::Positive, |x| x[0].pow(0.5)),

@@ -11,15 +11,15 @@ use std::sync::Arc;
 use foldback_tensor::{BroadcastWarning, Tensor, broadcast_warning};
 use smallvec::SmallVec;
 
+use super::deliver::{Waiting, deliver};
 use super::describe::{choose, operand};
-use super::job::{Job, fitted, place};
+use super::job::{Job, place};
 use super::{GraphTask, is_wanted};
 use crate::error::Result;
-use crate::gradient::add_gradients;
-use crate::hooks::Hooks;
+use crate::hooks::{Gradients, Hooks};
 use crate::lead::Lead;
 use crate::mode::LineGuard;
-use crate::node::{Context, Describe, Edge, Flow, InputMetadata, Node, NodeKind, Var, VarKind};
+use crate::node::{Context, Describe, Flow, InputMetadata, Node, NodeKind, Var, VarKind};
 use crate::rule::{Rule, RuleKernel};
 
 impl GraphTask {
@@ -45,7 +45,7 @@ impl GraphTask {
                 let _guard = meant();
                 self.record_rule(node, rule, params, grads)
             }
-            (NodeKind::Rule(rule, params), Some(g)) => self.rule_batched(node, rule, params, g, count),
+            (NodeKind::Rule(rule, params), Some(g)) => self.rule_batched(node, rule, params, g),
             (NodeKind::Rule(..), None) | (NodeKind::AccumulateGrad(_), _) => Ok(()),
         }
     }
@@ -57,7 +57,6 @@ impl GraphTask {
         rule: &'static Rule,
         params: &[f64; 2],
         g: &Var,
-        count: usize,
     ) -> Result<()> {
         let values = node.unpack(self.options.retain_graph, &mut self.again)?;
         for (input, (gradient, edge)) in rule.gradients.iter().zip(&node.next_edges).enumerate() {
@@ -66,18 +65,13 @@ impl GraphTask {
                 continue;
             }
             let Some(formula) = gradient.formula else {
-                self.deliver_batched(node, &[input], Job::Value(g.clone()), count)?;
+                self.deliver(node, &[input], Job::Value(g.clone()))?;
                 continue;
             };
             let g = g.value_ref();
             let reads: SmallVec<[&Tensor; 4]> =
                 gradient.reads.iter().map(|slot| operand(slot, &g, &values)).collect();
-            self.deliver_batched(
-                node,
-                &[input],
-                Job::Kernel(&RuleKernel { formula, params }, &reads),
-                count,
-            )?;
+            self.deliver(node, &[input], Job::Kernel(&RuleKernel { formula, params }, &reads))?;
         }
         Ok(())
     }
@@ -95,7 +89,7 @@ impl GraphTask {
         let values = node.unpack(self.options.retain_graph, &mut self.again)?;
         let path = self.path.clone();
         let wanted = |input: usize| is_wanted(&path, node, input);
-        let mut found: Vec<Vec<Option<Var>>> = Vec::with_capacity(count);
+        let mut found: Vec<Gradients> = Vec::with_capacity(count);
         for index in 0..count {
             let one = |g: &Option<Var>| g.as_ref().map(|g| at(g, index)).transpose();
             let grads = grads.iter().map(one).collect::<Result<SmallVec<[Option<Var>; 1]>>>()?;
@@ -105,6 +99,7 @@ impl GraphTask {
                 grads: &grads,
                 values: &values,
                 wanted: &wanted,
+                mood: self.mood(),
                 retain,
                 lead: Lead(None),
                 tangents: None,
@@ -112,13 +107,7 @@ impl GraphTask {
             let mut these = vec![None; node.next_edges.len()];
             let mut take = |Flow { to, work }: Flow<'_>| {
                 choose(self.mood(), Some(node), &to, work, |inputs, job| {
-                    for (&input, g) in inputs.iter().zip(fitted(node, inputs, job, None)?) {
-                        these[input] = Some(match these[input].take() {
-                            Some(waiting) => add_gradients(waiting, g),
-                            None => g,
-                        });
-                    }
-                    Ok(())
+                    deliver(&mut these, node, inputs, job, Lead(None))
                 })
             };
             function.describe(&ctx, &mut take).map_err(|e| node.in_backward(e))?;
@@ -128,36 +117,8 @@ impl GraphTask {
             let Some((edge, meta)) = place(node, input) else { continue };
             let list = found.iter_mut().map(|these| these[input].take()).collect();
             if let Some(g) = joined_with_zeros(list, meta)? {
-                self.land(input, edge, g);
+                self.add(input, edge, g);
             }
-        }
-        Ok(())
-    }
-
-    /// Adds a gradient to what waits for an edge, or keeps it for the node's post-hooks.
-    fn land(&mut self, input: usize, edge: &Edge, g: Var) {
-        match &mut self.collected {
-            Some(collected) => collected[input] = Some(g),
-            None => self.add(edge, g),
-        }
-    }
-
-    /// [`GraphTask::deliver`] of gradients with a leading axis.
-    pub(super) fn deliver_batched(
-        &mut self,
-        node: &Node,
-        inputs: &[usize],
-        job: Job<'_>,
-        count: usize,
-    ) -> Result<()> {
-        if let (Job::Part(part), None) = (&job, &self.collected) {
-            return self.add_part(node, inputs[0], part);
-        }
-        for (&input, g) in inputs.iter().zip(fitted(node, inputs, job, Some(count))?) {
-            let Some((edge, meta)) = place(node, input) else { continue };
-            let shape = Lead(Some(count)).shape(&meta.shape);
-            let g = if *g.shape() == shape { g } else { g.reshape(&shape)? };
-            self.land(input, edge, g);
         }
         Ok(())
     }

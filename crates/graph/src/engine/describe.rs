@@ -46,15 +46,17 @@ impl GraphTask {
         let wanted = |input: usize| is_wanted(&path, node, input);
         let retain = self.options.retain_graph;
         let lead = Lead(self.batch);
-        let ctx = Context { node, grads, values: &values, wanted: &wanted, retain, lead, tangents: None };
+        let mood = self.mood();
+        let ctx =
+            Context { node, grads, values: &values, wanted: &wanted, mood, retain, lead, tangents: None };
         // What is folded as it is recorded has no leading axis.
-        let (mood, folding) = (self.mood(), self.batch.is_none().then_some(&**node));
+        let folding = self.batch.is_none().then_some(&**node);
         let mut take = |Flow { to, work }: Flow<'_>| match work {
             Work::Onward(grads) => {
                 onward = grads;
                 Ok(())
             }
-            work => choose(mood, folding, &to, work, |inputs, job| self.hand_on(node, inputs, job)),
+            work => choose(mood, folding, &to, work, |inputs, job| self.deliver(node, inputs, job)),
         };
         function.describe(&ctx, &mut take).map_err(|e| node.in_backward(e))?;
         drop(path);
@@ -62,14 +64,6 @@ impl GraphTask {
             self.go_on(node, onward);
         }
         Ok(())
-    }
-
-    /// [`GraphTask::deliver`], or its form for many gradients at once.
-    fn hand_on(&mut self, node: &Node, inputs: &[usize], job: Job<'_>) -> Result<()> {
-        match self.batch {
-            Some(count) => self.deliver_batched(node, inputs, job, count),
-            None => self.deliver(node, inputs, job),
-        }
     }
 
     /// Goes on in a graph that the node has recorded while it ran.
@@ -80,7 +74,7 @@ impl GraphTask {
             let new = nodes_towards(&roots, node.sequence + 1, |number| path.contains(&number));
             Arc::make_mut(path).extend(new);
         }
-        grads.iter().for_each(|(edge, g)| self.add(edge, g.clone()));
+        grads.iter().for_each(|(edge, g)| self.wait(edge, g.clone()));
     }
 
     pub(super) fn mood(&self) -> Mood {
@@ -163,7 +157,9 @@ impl GraphTask {
         let values = node.unpack(self.options.retain_graph, &mut self.again)?;
         let retain = self.options.retain_graph;
         let lead = Lead(self.batch);
-        let ctx = Context { node, grads, values: &values, wanted: &|_| true, retain, lead, tangents: None };
+        let mood = Mood::Recorded;
+        let ctx =
+            Context { node, grads, values: &values, wanted: &|_| true, mood, retain, lead, tangents: None };
         for (input, (gradient, edge)) in rule.gradients.iter().zip(&node.next_edges).enumerate() {
             let (Some(edge), Some(gradient)) = (edge, gradient) else { continue };
             if !self.is_on_path(edge) {
@@ -177,7 +173,7 @@ impl GraphTask {
                     record_formula(formula, params, gradient.reads, &ctx, to)
                 }
             };
-            self.hand_on(node, &[input], Job::Value(recorded?))?;
+            self.deliver(node, &[input], Job::Value(recorded?))?;
         }
         Ok(())
     }
@@ -221,7 +217,9 @@ pub(crate) fn choose(
     match (work, mood) {
         (Work::Onward(_), _) => unreachable!("whoever runs a node takes what goes on elsewhere"),
         (Work::Value(g), _) => take(inputs, Job::Value(g)),
-        (Work::Either(form), mood) => take(inputs, Job::Value(form(mood)?)),
+        (Work::Either(form), mood) => {
+            inputs.iter().zip(form(mood)?).try_for_each(|(&input, g)| take(&[input], Job::Value(g)))
+        }
         (Work::Part(part), Mood::Now) => take(inputs, Job::Part(&part)),
         (Work::Part(part), Mood::Recorded) => take(inputs, Job::Value(part.whole()?)),
         (Work::Product(a, b), Mood::Now) => take(inputs, Job::Product(&a.value_ref(), &b.value_ref())),

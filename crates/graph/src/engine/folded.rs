@@ -13,8 +13,8 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{GraphTask, Options};
 use crate::error::Result;
-use crate::mode::{enable_grad, is_grad_enabled};
-use crate::node::{Context, Edge, Flow, Take, Var};
+use crate::mode::enable_grad;
+use crate::node::{Context, Edge, Flow, Mood, Take, Var};
 use crate::record::{Reads, record_function};
 use crate::rule::Slot;
 
@@ -68,7 +68,7 @@ fn depends_on(trace: &dyn Fn(&[&Var]) -> Result<Var>, reads: &[&Var]) -> Result<
 
 /// The gradients of what a folded formula reads.
 fn describe(trace: &dyn Fn(&[&Var]) -> Result<Var>, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()> {
-    let recorded = is_grad_enabled();
+    let recorded = ctx.mood == Mood::Recorded;
     let wanted: SmallVec<[usize; 4]> = (0..ctx.inputs()).filter(|&k| ctx.needs(k)).collect();
     let g = ctx.grad(0);
     let gradients = enable_grad(|| {

@@ -117,7 +117,7 @@ impl GraphTask {
         }
         for (edge, grad) in node.next_edges.iter().zip(inputs) {
             if let (Some(edge), Some(grad)) = (edge, grad) {
-                self.add(edge, grad);
+                self.wait(edge, grad);
             }
         }
         Ok(())

@@ -119,7 +119,7 @@ impl GraphTask {
     ) -> Result<Vec<Option<Var>>> {
         let (mut task, roots) = (GraphTask::new(options), [root]);
         task.limit_to(&roots, inputs, false);
-        task.add(&roots[0], seed);
+        task.wait(&roots[0], seed);
         task.run(&roots)
     }
 
@@ -179,7 +179,7 @@ impl GraphTask {
     /// The gradient that arrives at a node behind a choice; what it hands on goes behind it, too.
     fn arriving(&mut self, ready: &Ready) -> Option<Var> {
         let behind = self.chosen.contains(&ready.node.sequence);
-        if behind || ready.node.name() == "where_cond" {
+        if behind || ready.node.chooses() {
             self.chosen.extend(ready.node.next_edges.iter().flatten().map(|edge| edge.node.sequence));
         }
         ready.buffer.first().cloned().flatten().filter(|_| behind)

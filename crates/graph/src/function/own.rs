@@ -6,8 +6,7 @@ use foldback_tensor::{Tensor, refuse};
 use smallvec::SmallVec;
 
 use crate::error::{GraphFacts, Result};
-use crate::mode::is_grad_enabled;
-use crate::node::{Context, Flow, Take, Var};
+use crate::node::{Context, Flow, Mood, Take, Var};
 use crate::record::{Reads, record_function};
 use crate::rule::Slot;
 
@@ -83,7 +82,7 @@ pub(super) fn record(
 
 fn run(declared: &Declared, backward: &dyn Backward, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()> {
     let (op, location, expected) = (declared.name, ctx.node.location, ctx.inputs());
-    if declared.once_differentiable && is_grad_enabled() {
+    if declared.once_differentiable && ctx.mood == Mood::Recorded {
         return refuse(GraphFacts::OnceDifferentiable { op, location });
     }
     let take = RefCell::new(take);

@@ -169,7 +169,8 @@ impl Forward {
         }
         let values = node.unpack(true, &mut self.again.borrow_mut())?;
         let wanted = |input: usize| inputs.get(input).is_some_and(Option::is_some);
-        let ctx = Context { lead: Lead(None), ..self.context(node, &any, &values, &wanted) };
+        let ctx =
+            Context { mood: Mood::Recorded, lead: Lead(None), ..self.context(node, &any, &values, &wanted) };
         let (mut roots, mut of) = (Vec::new(), Vec::new());
         let (mut onward, first) = (None, next_number());
         let mut take = |Flow { to, work }: Flow<'_>| match work {
@@ -214,9 +215,8 @@ impl Forward {
         let wanted = |input: usize| inputs.get(input).is_some_and(Option::is_some);
         let ctx = Context { tangents: Some(inputs), ..self.context(node, &[], &values, &wanted) };
         let mut sums = Tangents::from_elem(None, node.metadata.len());
-        let mood = if self.recorded { Mood::Recorded } else { Mood::Now };
         let mut take = |Flow { to, work }: Flow<'_>| {
-            choose(mood, None, &to, work, |to, job| {
+            choose(ctx.mood, None, &to, work, |to, job| {
                 let term = match job {
                     Job::Value(term) => term,
                     Job::Product(a, b) => Var::constant(a.matmul(b)?),
@@ -244,7 +244,8 @@ impl Forward {
         values: &'a Unpacked,
         wanted: &'a dyn Fn(usize) -> bool,
     ) -> Context<'a> {
-        Context { node, grads, values, wanted, retain: true, lead: self.lead, tangents: None }
+        let mood = if self.recorded { Mood::Recorded } else { Mood::Now };
+        Context { node, grads, values, wanted, mood, retain: true, lead: self.lead, tangents: None }
     }
 
     /// The tangents of the outputs of a node that recorded anew what it stands for, from the number `first` on.

@@ -2,7 +2,7 @@
 
 use foldback_tensor::kernel::{self, ReducedShapes, Target};
 use foldback_tensor::{Shape, Tensor};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::derived::{Derived, record};
 use crate::error::Result;
@@ -83,11 +83,11 @@ fn push(
                 record(formula, &reads, &[k])?.remove(0).sum_to_size(&kept)?
             }
         };
-        match reduced {
-            Some((reduction, true)) => sum.reshape(&full)?.div(reduction.count as f64),
-            Some(_) => sum.reshape(&full),
-            None => Ok(sum),
-        }
+        Ok(smallvec![match reduced {
+            Some((reduction, true)) => sum.reshape(&full)?.div(reduction.count as f64)?,
+            Some(_) => sum.reshape(&full)?,
+            None => sum,
+        }])
     };
     take(Flow::to(0, Work::Either(Box::new(evaluate))))
 }

@@ -1,6 +1,6 @@
 //! Rows of activations with kinks or settings of their own, of rounding, and of what replaces numbers that are none.
 
-use foldback_tensor::kernel::{FloatOps, Real, SELU};
+use foldback_tensor::kernel::{FloatOps, Real, SELU, Softsign, slope};
 
 use super::elementary::logistic;
 use super::macros::pointwise;
@@ -222,10 +222,7 @@ pointwise! {
     /// # Errors
     /// For `bool`.
     pub fn softsign, try_softsign(a) -> Var = a.try_softsign();
-        d a: |g, a| {
-            let size = a.abs() + 1.0;
-            g / size - g * a.sign() * (a / (size * size))
-        };
+        d a: |g, a| slope(Softsign, g, a);
         check(NonZero);
 }
 

@@ -158,7 +158,7 @@ fn attend([q, k, v]: [&Var; 3], mask: Option<&Var>, options: Attention) -> Resul
             };
             match ctx.tangents {
                 Some(tangents) => take(Flow::to(0, step.tangent(tangents, ctx.full().rank())?)),
-                None => together::describe(ctx, take, step, [Some(0), Some(1), Some(2), place]),
+                None => together::describe(ctx, take, &step, [Some(0), Some(1), Some(2), place]),
             }
         };
         Box::new(Able { leads: true, pushes: true, function })

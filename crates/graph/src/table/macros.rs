@@ -160,7 +160,11 @@ macro_rules! pointwise {
     (@gradient $xs:tt $cs:tt $ys:tt $ps:tt [$dx:ident () $n:tt ($formula:expr $(, $summed:ident)?)]) => {
         pointwise!(@formula $xs $cs $ys $ps $n $formula $(, $summed)?)
     };
-    (@formula $xs:tt $cs:tt $ys:tt [$($p:ident),*] [$($n:ident),+] $formula:expr $(, $summed:ident)?) => {{
+    (@formula $xs:tt $cs:tt $ys:tt $ps:tt $n:tt $formula:expr) => { pointwise!(@slope false, $xs $cs $ys $ps $n $formula) };
+    (@formula $xs:tt $cs:tt $ys:tt $ps:tt $n:tt $formula:expr, summed) => {
+        pointwise!(@slope true, $xs $cs $ys $ps $n $formula)
+    };
+    (@slope $summed:literal, $xs:tt $cs:tt $ys:tt [$($p:ident),*] [$($n:ident),+] $formula:expr) => {{
         use $crate::rule::Slot;
         use $crate::table::macros::slots;
         const SLOTS: &[Slot] = slots!($xs $cs $ys [$($n),+]);
@@ -170,7 +174,7 @@ macro_rules! pointwise {
         struct Slope([f64; 2]);
         impl foldback_tensor::kernel::Formula<N> for Slope {
             // Beside a number nothing broadcasts, so that nothing is summed.
-            const SUMS: bool = N > 1 && !<[&str]>::is_empty(&[$(stringify!($summed))?]);
+            const SUMS: bool = N > 1 && $summed;
             #[inline(always)]
             fn eval<R: foldback_tensor::kernel::Real>(&self, x: [R; N]) -> R
             where

@@ -4,6 +4,7 @@ use foldback_tensor::kernel::{embedding_shape, grids, on_diagonal, padding_sourc
 use foldback_tensor::{Along, Amounts, Axes, Axis, Here, Pad, Repeats, Shape, Tensor, or_panic};
 
 use super::function_rows::function;
+use super::slices::from_front;
 use crate::error::Result;
 use crate::input::{AsInput, variables_of};
 use crate::lead::Lead;
@@ -185,9 +186,8 @@ fn overlapped(g: &Var, own: &Shape, axis: Axis, size: usize, step: usize) -> Res
     if own.rank() == 0 {
         return g.sum(..);
     }
-    let rank = own.rank() as isize;
-    let axis = if axis.get() < 0 { axis.get() + rank } else { axis.get() };
-    let starts = Tensor::try_arange(0..g.shape()[axis as usize])?.unsqueeze(-1)?;
+    let axis = from_front(axis, own.rank());
+    let starts = Tensor::try_arange(0..g.shape()[axis])?.unsqueeze(-1)?;
     // A step past the end is never taken.
     let starts = if starts.numel() > 1 { starts.mul(step)? } else { starts };
     let places = starts.add(Tensor::try_arange(0..size)?)?.reshape(-1)?;

@@ -159,7 +159,7 @@ fn describe(
         wanted: (of_x, needs(weight) || needs(bias)),
         n: ctx.lead,
     };
-    together::describe(ctx, take, step, [Some(0), weight, bias])
+    together::describe(ctx, take, &step, [Some(0), weight, bias])
 }
 
 impl Step {

@@ -3,6 +3,7 @@
 use foldback_tensor::{Axes, Axis, Here, NewShape, Shape, Span, or_panic};
 
 use super::function_rows::function;
+use super::slices::from_front;
 use crate::error::Result;
 use crate::node::Var;
 
@@ -217,10 +218,7 @@ fn inverse_checked(axes: &Axes, rank: usize) -> Vec<usize> {
         Axes::List(list) if list.iter().any(|&a| !(-(rank as isize)..rank as isize).contains(&a)) => {
             Vec::new()
         }
-        Axes::List(list) => {
-            let from_front = |&a: &isize| (if a < 0 { a + rank as isize } else { a }) as usize;
-            inverse(&list.iter().map(from_front).collect::<Vec<_>>())
-        }
+        Axes::List(list) => inverse(&list.iter().map(|&a| from_front(a.into(), rank)).collect::<Vec<_>>()),
         Axes::All => (0..rank).collect(),
     }
 }

@@ -104,8 +104,8 @@ impl Tensor {
         let [beta, alpha] = scales.map(own);
         let shape = Spec::new(op, a, b)?.shape;
         expect_expansion(op, "input", self.shape(), &shape)?;
-        if op == "addmm" && alpha.to_f64() == 0.0 {
-            // No times what may be infinite.
+        if a.rank() == 2 && alpha.to_f64() == 0.0 {
+            // No times what may be infinite; of batches PyTorch takes it.
             let rest = if beta.to_f64() == 0.0 { Ok(self.zeros_like()) } else { self.mul(beta) };
             return rest.and_then(|rest| rest.expand(&shape)?.try_contiguous()).map_err(|e| e.named(op));
         }

@@ -25,7 +25,7 @@ impl Doubt {
             return None;
         }
         let growth = Growth::of(a, b);
-        if growth.is_doubtful(strict || TAKES_ELEMENTS_TOGETHER.contains(&op.trim_end_matches('_')), strict) {
+        if growth.is_doubtful(strict || TAKES_ELEMENTS_TOGETHER.contains(&op), strict) {
             return Some(Doubt::BothGrow);
         }
         let (short, long) = if a.0.len() < b.0.len() { (a.0, b.0) } else { (b.0, a.0) };
@@ -78,7 +78,7 @@ fn mistake(a: &Shape, b: &Shape) -> String {
 }
 
 /// Operations for which a kept axis against a list is no idiom. Sums of squared norms are one: `|x|^2 + |y|^2` for all pairs.
-const TAKES_ELEMENTS_TOGETHER: [&str; 3] = ["sub", "mul", "div"];
+const TAKES_ELEMENTS_TOGETHER: [&str; 6] = ["sub", "sub_", "mul", "mul_", "div", "div_"];
 
 /// Whether one of the other operands has all sizes that these two make together.
 pub(crate) fn is_held<'a>(

@@ -65,7 +65,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn argmax(&self, over: impl Into<Over>) -> Result<Tensor> {
-        Ok(self.arg_extreme("argmax", Reduce::Max, &over.into()).here()?.1)
+        self.arg_index("argmax", Reduce::Max, &over.into()).here()
     }
 
     /// The index of the smallest element, as [`Self::argmax`].
@@ -80,7 +80,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn argmin(&self, over: impl Into<Over>) -> Result<Tensor> {
-        Ok(self.arg_extreme("argmin", Reduce::Min, &over.into()).here()?.1)
+        self.arg_index("argmin", Reduce::Min, &over.into()).here()
     }
 
     /// The largest element over `over`, as [`Self::amax`]; a [`Self::max_with_indices`] for one axis says where it is.
@@ -178,12 +178,17 @@ impl Tensor {
         Ok((kept.shaped(op, value)?, kept.shaped(op, index)?))
     }
 
+    /// The first indices of the extreme values; of truth values there are none, as in PyTorch.
+    fn arg_index(&self, op: &'static str, reduce: Reduce, over: &Over) -> Result<Tensor> {
+        if self.dtype() == DType::Bool {
+            return refuse(TensorFacts::DTypeUnsupported { op, dtype: DType::Bool });
+        }
+        Ok(self.arg_extreme(op, reduce, over)?.1)
+    }
+
     /// The extreme values and their first indices; two folds, the second over the indices where the value is met.
     fn arg_extreme(&self, op: &'static str, reduce: Reduce, over: &Over) -> Result<(Tensor, Tensor)> {
         let (axes, keepdim) = (over.listed(), over.keepdim());
-        if self.dtype() == DType::Bool && (op == "argmax" || op == "argmin") {
-            return refuse(TensorFacts::DTypeUnsupported { op, dtype: DType::Bool });
-        }
         let flags = axes.flags(op, self.shape())?;
         if let Axes::List(list) = axes
             && list.len() != 1

@@ -78,7 +78,6 @@ real! {
     HardSigmoid(a) = (a + 3.0).maximum(R::lit(0.0)).minimum(R::lit(6.0)) / 6.0;
     HardSwish(a) = a * (a + 3.0).maximum(R::lit(0.0)).minimum(R::lit(6.0)) / 6.0;
     Mish(a) = a * a.softplus().tanh();
-    Softsign(a) = a / (a.abs() + 1.0);
     LogSigmoid(a) = a.minimum(R::lit(0.0)) - (-a.abs()).exp().log1p();
     /// The angle of the point (x, y), from the quotient: a turn is added left of the vertical axis, where a zero counts by its
     /// sign. The quotient says nothing where both are infinite, and where y is zero.
@@ -128,6 +127,8 @@ real! {
     pub formulas;
     /// The Gaussian error linear unit (Hendrycks and Gimpel, 2016): x times the normal distribution function.
     Gelu(a) = a.gelu();
+    /// x divided by 1 + |x|.
+    Softsign(a) = a / (a.abs() + 1.0);
     /// The rectifier with a slope below zero that is learnt (He, Zhang, Ren and Sun, 2015).
     PRelu(a, w) = R::select(a.gt(R::lit(0.0)), a, a * w);
 }

@@ -13,7 +13,7 @@ pub use super::embedding::embedding_backward;
 pub use super::embedding::padding_row;
 #[doc(hidden)]
 pub use super::formulas::SELU;
-pub use super::formulas::{Gelu, PRelu};
+pub use super::formulas::{Gelu, PRelu, Softsign};
 #[doc(hidden)]
 pub use super::index::aligned;
 pub use super::joint::{JointKernel, Target, fold_jointly};

@@ -6,7 +6,7 @@ use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
 use super::arg::Arg;
-use super::pointwise::reversed;
+use super::pointwise::{radd, rdiv, rmul, rsub};
 use crate::dtype::Scalar;
 use crate::error::or_panic;
 use crate::tensor::Tensor;
@@ -19,12 +19,12 @@ macro_rules! numbers {
 numbers!(i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, f32, f64);
 
 macro_rules! operator {
-    ($trait:ident $f:ident, $assign:ident $f_assign:ident $f_:ident, $numbers:tt) => {
+    ($trait:ident $f:ident $reversed:ident, $assign:ident $f_assign:ident $f_:ident, $numbers:tt) => {
         operator!(@pair $trait $f; Tensor, Tensor; |a, b| Tensor::$f(&a, &b));
         operator!(@pair $trait $f; Tensor, &Tensor; |a, b| Tensor::$f(&a, b));
         operator!(@pair $trait $f; &Tensor, Tensor; |a, b| Tensor::$f(a, &b));
         operator!(@pair $trait $f; &Tensor, &Tensor; |a, b| Tensor::$f(a, b));
-        operator!(@numbers $trait $f $assign $f_assign $f_ $numbers);
+        operator!(@numbers $trait $f $reversed $assign $f_assign $f_ $numbers);
         impl $assign<&Tensor> for Tensor {
             #[track_caller]
             fn $f_assign(&mut self, other: &Tensor) {
@@ -49,7 +49,7 @@ macro_rules! operator {
         }
     };
     // One implementation for all numbers on the right, so that a literal there needs no type of its own.
-    (@numbers $trait:ident $f:ident $assign:ident $f_assign:ident $f_:ident ($($n:ty),*)) => {
+    (@numbers $trait:ident $f:ident $reversed:ident $assign:ident $f_assign:ident $f_:ident ($($n:ty),*)) => {
         impl<N: Number> $trait<N> for Tensor {
             type Output = Tensor;
             #[track_caller]
@@ -71,15 +71,15 @@ macro_rules! operator {
             }
         }
         $(
-            operator!(@pair $trait $f; $n, Tensor; |a, b| reversed(concat!("r", stringify!($f)), a.into(), &b));
-            operator!(@pair $trait $f; $n, &Tensor; |a, b| reversed(concat!("r", stringify!($f)), a.into(), b));
+            operator!(@pair $trait $f; $n, Tensor; |a, b| $reversed(a.into(), &b));
+            operator!(@pair $trait $f; $n, &Tensor; |a, b| $reversed(a.into(), b));
         )*
     };
 }
-operator!(Add add, AddAssign add_assign add_, (i32, f64));
-operator!(Sub sub, SubAssign sub_assign sub_, (i32, f64));
-operator!(Mul mul, MulAssign mul_assign mul_, (i32, f64));
-operator!(Div div, DivAssign div_assign div_, (i32, f64));
+operator!(Add add radd, AddAssign add_assign add_, (i32, f64));
+operator!(Sub sub rsub, SubAssign sub_assign sub_, (i32, f64));
+operator!(Mul mul rmul, MulAssign mul_assign mul_, (i32, f64));
+operator!(Div div rdiv, DivAssign div_assign div_, (i32, f64));
 
 impl Neg for &Tensor {
     type Output = Tensor;

@@ -53,10 +53,10 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn var_with(&self, over: impl Into<Over>, correction: impl Into<f64>) -> Result<Tensor> {
-        Ok(self.spread("var", &over.into(), correction.into()).here()?.0)
+        Ok(self.spread("var", &over.into(), correction.into()).here()?.0.to(self.dtype()))
     }
 
-    /// The variance, or its root, and the mean with all axes kept, for an operation of that name.
+    /// The variance, in the type that it was computed in, and the mean with all axes kept, for an operation of that name.
     fn spread(&self, op: &'static str, over: &Over, correction: f64) -> Result<(Tensor, Tensor)> {
         expect_float(op, self)?;
         let kept = Kept::new(op, self, over)?;
@@ -85,8 +85,7 @@ impl Tensor {
         // Of no elements it is NaN, also where the correction would leave something to divide by.
         let count = if kept.count == 0 { 0.0 } else { kept.count as f64 - correction };
         let var = sum.div(count.max(0.0))?;
-        let spread = if op == "std" { var.sqrt() } else { var };
-        Ok((spread.to(self.dtype()), mean.to(self.dtype())))
+        Ok((var, mean.to(self.dtype())))
     }
 
     /// The standard deviation over `axes`: the square root of [`Self::var`].
@@ -116,7 +115,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn std_with(&self, over: impl Into<Over>, correction: impl Into<f64>) -> Result<Tensor> {
-        Ok(self.spread("std", &over.into(), correction.into()).here()?.0)
+        Ok(self.spread("std", &over.into(), correction.into()).here()?.0.sqrt().to(self.dtype()))
     }
 
     /// The variance and the mean over `axes`: `(var, mean)`, as [`Self::var`] and [`Self::mean`].
@@ -155,7 +154,7 @@ impl Tensor {
         let over = over.into();
         let (var, mean) = self.spread("var_mean", &over, correction.into()).here()?;
         let mean = mean.reshaped("var_mean", var.shape().clone()).here()?.with_meant(var.meant());
-        Ok((var, mean))
+        Ok((var.to(self.dtype()), mean))
     }
 }
 

@@ -75,15 +75,19 @@ pub(super) fn slides(
     pool: &Pool,
 ) -> Result<[Slide; 2]> {
     let stride = pool.stride.unwrap_or(kernel);
-    let given =
-        [("kernel", kernel), ("stride", stride), ("padding", pool.padding), ("dilation", pool.dilation)];
-    for (name, pair) in given {
+    let given = [
+        ("kernel", kernel, 1..=usize::MAX),
+        ("stride", stride, 1..=usize::MAX),
+        ("padding", pool.padding, 0..=LARGEST),
+        ("dilation", pool.dilation, 1..=usize::MAX),
+    ];
+    for (name, pair, sizes) in given {
         let value = || format!("{:?}", pair.get());
         let [a, b] = pair.get();
-        if name != "padding" && (a == 0 || b == 0) {
+        if a.min(b) < *sizes.start() {
             return refuse(TensorFacts::Parameter { op, name, value: value(), expected: "at least 1" });
         }
-        if name == "padding" && a.max(b) > LARGEST {
+        if a.max(b) > *sizes.end() {
             let expected = "a size that memory has";
             return refuse(TensorFacts::Parameter { op, name, value: value(), expected });
         }

@@ -10,20 +10,23 @@ use crate::error::{Here, Result};
 use crate::kernels::{CompareKernel, FloatKernel, NumKernel};
 use crate::tensor::Tensor;
 
-/// Arithmetic with a number on the left: `2.0 - x`.
-#[track_caller]
-pub(crate) fn reversed(op: &'static str, number: Scalar, other: &Tensor) -> Result<Tensor> {
-    let args = [Arg::Scalar(number), Arg::Tensor(other)];
-    let metas = &metas_of(&args);
-    let plan = match op {
-        "radd" => plan_add(op, metas, Scalar::I64(1), 1.0),
-        "rsub" => plan_add(op, metas, Scalar::I64(1), -1.0),
-        "rmul" => plan_num(metas, NumKernel(f::Mul), AND),
-        "rdiv" => plan_real(metas, FloatKernel(f::Div)),
-        "rpow" => plan_pow(op, metas),
-        _ => unreachable!("operators are + - * / and the power"),
-    };
-    apply(op, plan, &args)
+/// Defines arithmetic with a number on the left: `2.0 - x`.
+macro_rules! reversed {
+    ($($name:ident = |$args:ident| $plan:expr;)*) => {$(
+        #[track_caller]
+        pub(crate) fn $name(number: Scalar, other: &Tensor) -> Result<Tensor> {
+            let args = [Arg::Scalar(number), Arg::Tensor(other)];
+            let $args = &metas_of(&args);
+            apply(stringify!($name), $plan, &args)
+        }
+    )*};
+}
+reversed! {
+    radd = |args| plan_add("radd", args, Scalar::I64(1), 1.0);
+    rsub = |args| plan_add("rsub", args, Scalar::I64(1), -1.0);
+    rmul = |args| plan_num(args, NumKernel(f::Mul), AND);
+    rdiv = |args| plan_real(args, FloatKernel(f::Div));
+    rpow = |args| plan_pow("rpow", args);
 }
 
 /// Defines the new and the in-place form of an operation of two arguments.

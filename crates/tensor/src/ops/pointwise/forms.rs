@@ -2,7 +2,7 @@
 
 use super::super::arg::{Arg, AsArg, Meta, metas_of, result_type};
 use super::super::formulas as f;
-use super::binary::reversed;
+use super::binary::{rdiv, rpow, rsub};
 use super::elementwise::{
     AND, Elementwise, apply, apply_in_place, expect_castable, expect_no_overlap, plan_add, plan_float_only,
     plan_num, plan_real, reads_of, unsupported,
@@ -58,7 +58,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn rsub(&self, number: impl Into<Scalar>) -> Result<Tensor> {
-        reversed("rsub", number.into(), self).here()
+        rsub(number.into(), self).here()
     }
 
     /// `number / self`.
@@ -73,7 +73,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn rdiv(&self, number: impl Into<Scalar>) -> Result<Tensor> {
-        reversed("rdiv", number.into(), self).here()
+        rdiv(number.into(), self).here()
     }
 
     /// `number` to the power `self`.
@@ -88,7 +88,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn rpow(&self, number: impl Into<Scalar>) -> Result<Tensor> {
-        reversed("rpow", number.into(), self).here()
+        rpow(number.into(), self).here()
     }
 
     /// [`Self::add_with`] into this tensor.

@@ -11,7 +11,7 @@ mod rounding;
 mod triples;
 mod unary;
 
-pub(crate) use binary::reversed;
+pub(crate) use binary::{radd, rdiv, rmul, rsub};
 pub(super) use elementwise::{Elementwise, apply, apply_in_place};
 pub use triples::prelu_weight;
 
