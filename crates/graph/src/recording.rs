@@ -31,6 +31,12 @@ pub struct Recorded {
     pub inputs: Vec<Option<Tensor>>,
     /// its results
     pub outputs: Vec<Tensor>,
+    /// which of the operations in the list made each input
+    #[doc(hidden)]
+    pub made_by: Vec<Option<usize>>,
+    /// what it keeps of inputs that are not tracked
+    #[doc(hidden)]
+    pub untracked: Vec<Tensor>,
     /// the storages that it keeps for a backward pass, each as often as it does
     #[doc(hidden)]
     pub saved: Vec<Holding>,
@@ -64,14 +70,22 @@ pub fn recorded<R>(f: impl FnOnce() -> R) -> (R, Vec<Recorded>) {
     let kept = KEPT.replace(None).unwrap_or_default();
     drop(outer);
     let numbers: HashMap<u64, usize> = kept.iter().enumerate().map(|(i, k)| (k.0.sequence, i)).collect();
+    let made_by = |edge: &Edge| numbers.get(&edge.node.sequence).copied();
     let value = |edge: &Edge| match edge.node.as_leaf() {
         Some(leaf) => Some(leaf.value.read()),
-        None => Some(kept[*numbers.get(&edge.node.sequence)?].1[edge.nr as usize].clone()),
+        None => Some(kept[made_by(edge)?].1[edge.nr as usize].clone()),
+    };
+    let untracked = |node: &Node| {
+        let is_untracked = |place: usize| node.next_edges.get(place).is_some_and(Option::is_none);
+        let kept = node.kept().into_iter().filter(|kept| is_untracked(kept.place));
+        kept.map(|kept| kept.tensor).collect()
     };
     let operations = kept.iter().map(|(node, outputs)| Recorded {
         grad_fn: GradFn { node: node.clone() },
         inputs: node.next_edges.iter().map(|e| value(e.as_ref()?)).collect(),
         outputs: outputs.clone(),
+        made_by: node.next_edges.iter().map(|e| made_by(e.as_ref()?)).collect(),
+        untracked: untracked(node),
         saved: node.saved_storages(),
     });
     (result, operations.collect())

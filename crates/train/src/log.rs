@@ -16,6 +16,16 @@ pub trait Log {
     /// # Errors
     /// Whatever the system says about writing; `Columns` where a file has columns, and these are others.
     fn log(&mut self, step: usize, values: &[(&str, f64)]) -> Result<()>;
+
+    /// The run goes on at this step, from a checkpoint: rows from there on, which were written after it, will come again.
+    /// The logs of this library take them from the end of their files; by default nothing is done.
+    ///
+    /// # Errors
+    /// Whatever the system says about reading and writing.
+    fn go_on_at(&mut self, step: usize) -> Result<()> {
+        let _ = step;
+        Ok(())
+    }
 }
 
 /// A file and its name. Each row is written as a whole and at once: what was logged is there if the program is killed.
@@ -41,6 +51,20 @@ impl Rows {
         let done = self.file.write_all(format!("{end}{row}").as_bytes());
         self.is_cut = done.is_err();
         done.map_err(|e| IoFacts::writing("log", &self.name, &e))
+    }
+
+    /// Takes away the rows from a step on that are the last ones; `step_of` reads it in a row.
+    fn cut(&mut self, step: usize, step_of: fn(&str) -> Option<usize>) -> Result<()> {
+        let text =
+            std::fs::read_to_string(&self.name).map_err(|e| IoFacts::reading("log", &self.name, &e))?;
+        let later = |row: &&str| step_of(row).is_some_and(|own| own >= step);
+        let kept =
+            text.len() - text.split_inclusive('\n').rev().take_while(later).map(str::len).sum::<usize>();
+        if kept < text.len() {
+            self.file.set_len(kept as u64).map_err(|e| IoFacts::writing("log", &self.name, &e))?;
+            self.is_cut = kept > 0 && !text[..kept].ends_with('\n');
+        }
+        Ok(())
     }
 
     /// Opens a file to go on in it, on a line of its own.
@@ -141,6 +165,11 @@ impl Log for CsvLog {
         self.columns = Some(found);
         Ok(())
     }
+
+    #[track_caller]
+    fn go_on_at(&mut self, step: usize) -> Result<()> {
+        self.rows.cut(step, |row| row.split([',', '\n']).next()?.parse().ok()).here()
+    }
 }
 
 /// A text as a field: in quotes where it would be read as something else. A line's end becomes a space, as a name has none.
@@ -202,6 +231,13 @@ impl Log for JsonLinesLog {
         row.push_str("}\n");
         self.rows.write(&row).here()
     }
+
+    #[track_caller]
+    fn go_on_at(&mut self, step: usize) -> Result<()> {
+        self.rows
+            .cut(step, |row| row.strip_prefix("{\"step\":")?.split([',', '}']).next()?.parse().ok())
+            .here()
+    }
 }
 
 /// A text in quotes (RFC 8259, section 7).
@@ -241,6 +277,29 @@ mod tests {
         fn drop(&mut self) {
             let _ = std::fs::remove_file(&self.0);
         }
+    }
+
+    #[test]
+    fn rows_behind_a_checkpoint_are_taken_back() {
+        let (csv, json) = (Temporary::new("back.csv"), Temporary::new("back.jsonl"));
+        let mut logs: [Box<dyn Log>; 2] =
+            [Box::new(CsvLog::append(&csv.0).unwrap()), Box::new(JsonLinesLog::append(&json.0).unwrap())];
+        for log in &mut logs {
+            (8..12).for_each(|step| log.log(step, &[("loss", 0.5)]).unwrap());
+            log.go_on_at(12).unwrap();
+            log.go_on_at(10).unwrap();
+            log.log(10, &[("loss", 0.25)]).unwrap();
+        }
+        assert_eq!(csv.text(), "step,loss\n8,0.5\n9,0.5\n10,0.25\n");
+        let rows =
+            [(8, 0.5), (9, 0.5), (10, 0.25)].map(|(step, v)| format!("{{\"step\":{step},\"loss\":{v}}}\n"));
+        assert_eq!(json.text(), rows.concat());
+        // A row that was cut off stands behind those that are taken, or is one of them.
+        std::fs::write(&csv.0, "step,loss\n8,0.5\n9,0").unwrap();
+        let mut log = CsvLog::append(&csv.0).unwrap();
+        log.go_on_at(9).unwrap();
+        log.log(9, &[("loss", 1.0)]).unwrap();
+        assert_eq!(csv.text(), "step,loss\n8,0.5\n9,1.0\n");
     }
 
     #[test]

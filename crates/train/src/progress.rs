@@ -92,6 +92,16 @@ impl Progress {
         }
     }
 
+    /// For the next loop of a run: a bar stays as it is, and has another below it; a log gets its next line when it is time.
+    pub(crate) fn followed_by(mut self, total: usize, title: String) -> Progress {
+        if let Screen::Bar(_) = &self.screen {
+            self.finish();
+            return Progress::new(total).title(title);
+        }
+        (self.total, self.done, self.title) = (total, 0, title);
+        self
+    }
+
     /// Shows the last state, and ends the line. A bar that is dropped without it is taken from the screen.
     pub fn finish(mut self) {
         self.show();
@@ -161,6 +171,15 @@ mod tests {
     #[test]
     fn a_log_gets_lines_now_and_then_and_the_end() {
         assert_eq!(lines(LINE), "epoch 1 3/3 loss 0.16666666666666666\n");
+        let written = Written::default();
+        let mut run = Progress::with(1, Screen::Lines(Box::new(written.clone()), LINE)).title("epoch 1");
+        for epoch in 2..=1000 {
+            run.tick(1.0);
+            run = run.followed_by(1, format!("epoch {epoch}"));
+        }
+        run.tick(0.5);
+        run.finish();
+        assert_eq!(String::from_utf8(written.0.lock().unwrap().clone()).unwrap(), "epoch 1000 1/1 0.5\n");
         let all = lines(Duration::ZERO);
         assert_eq!(all.lines().count(), 4, "{all}");
         assert!(all.starts_with("epoch 1 1/3 loss 0.5\nepoch 1 2/3 loss 0.25\n"), "{all}");

@@ -22,6 +22,23 @@ pub struct GradFn {
     pub(crate) node: Arc<Node>,
 }
 
+/// The same operation, not one like it.
+///
+/// ```
+/// use foldback_graph::RequiresGrad;
+/// let x = foldback_tensor::tensor![1.0].requires_grad();
+/// let (y, again) = (x.exp(), x.exp());
+/// assert_eq!(y.grad_fn(), y.clone().grad_fn());
+/// assert_ne!(y.grad_fn(), again.grad_fn());
+/// ```
+impl PartialEq for GradFn {
+    fn eq(&self, other: &GradFn) -> bool {
+        Arc::ptr_eq(&self.node, &other.node)
+    }
+}
+
+impl Eq for GradFn {}
+
 impl Var {
     /// The operation that made this variable; none for leaves and constants.
     pub fn grad_fn(&self) -> Option<GradFn> {

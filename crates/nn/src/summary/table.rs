@@ -70,5 +70,10 @@ pub(super) fn short(name: &str) -> String {
         text.push_str(if is_path(first) { part.rsplit("::").next().unwrap_or(part) } else { part });
         rest = after;
     }
+    // Recurrent layers are names for what they are made of.
+    for (kind, name) in [("Elman", "RNN"), ("LongShortTerm", "LSTM"), ("GatedUnit", "GRU")] {
+        text = text.replace(&format!("RecurrentCell<{kind}>"), &format!("{name}Cell"));
+        text = text.replace(&format!("Recurrent<{kind}>"), name);
+    }
     text
 }

@@ -210,6 +210,13 @@ fn errors_come_through_and_leave_nothing_behind() {
 #[test]
 fn names_of_types() {
     assert_eq!(short("foldback_nn::linear::Linear"), "Linear");
+    let names = [
+        std::any::type_name::<crate::RNN>(),
+        std::any::type_name::<crate::LSTM>(),
+        std::any::type_name::<Option<crate::GRU>>(),
+        std::any::type_name::<crate::LSTMCell>(),
+    ];
+    assert_eq!(names.map(short), ["RNN", "LSTM", "Option<GRU>", "LSTMCell"]);
     assert_eq!(short("a::B<c::D<e::F>, [g::H; 3]>"), "B<D<F>, [H; 3]>");
     assert_eq!(short("alloc::boxed::Box<dyn a::Layer>"), "Box<dyn Layer>");
 }

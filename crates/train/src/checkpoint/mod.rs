@@ -4,6 +4,7 @@ mod folder;
 mod sealed;
 mod stateful;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -248,15 +249,14 @@ impl Checkpoint {
 
 /// Gives each entry its tensors, under the names that they have in it.
 fn distribute(state: StateDict, entries: &mut [Entry]) {
-    let mut parts: Vec<Vec<(String, Tensor)>> = entries.iter().map(|_| Vec::new()).collect();
+    let mut parts: HashMap<String, Vec<(String, Tensor)>> = HashMap::new();
     for (key, tensor) in state {
-        let Some((entry, name)) = key.split_once('.') else { continue };
-        if let Some(at) = entries.iter().position(|own| own.name == entry) {
-            parts[at].push((name.to_owned(), tensor));
+        if let Some((entry, name)) = key.split_once('.') {
+            parts.entry(entry.to_owned()).or_default().push((name.to_owned(), tensor));
         }
     }
-    for (entry, part) in entries.iter_mut().zip(parts) {
-        entry.state = part.into_iter().collect();
+    for entry in entries {
+        entry.state = parts.remove(&entry.name).unwrap_or_default().into_iter().collect();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use foldback_data::{Collate, DataLoader, Dataset};
 use foldback_nn::{FileFacts, Module};
-use foldback_optim::{Optimizer, Schedule};
+use foldback_optim::{Optimizer, ReduceLROnPlateau, Schedule};
 use foldback_tensor::{Generator, Result, StateDict, Tensor, refuse};
 
 use crate::early_stopping::EarlyStopping;
@@ -78,8 +78,8 @@ pub enum BySchedule {}
 #[derive(Debug)]
 pub enum ByLoader {}
 
-/// Of numbers, `Vec<f64>`, `bool`, `String`, tensors, state dicts and generators of random numbers: themselves. Of [`EarlyStopping`] and
-/// [`FitState`]: what they have seen.
+/// Of numbers, `Vec<f64>`, `bool`, `String`, tensors, state dicts and generators of random numbers: themselves. Of [`EarlyStopping`],
+/// [`FitState`] and [`ReduceLROnPlateau`]: what they have seen.
 #[derive(Debug)]
 pub enum ByValue {}
 
@@ -172,6 +172,7 @@ macro_rules! dicts {
 dicts! {
     EarlyStopping: "early stopping";
     FitState: "fit";
+    ReduceLROnPlateau: "schedule";
 }
 
 /// The name of a value in its state.

@@ -299,3 +299,90 @@ fn a_step_that_comes_again_and_files_of_others() {
         ]
     );
 }
+
+/// Thirty thousand entries and tensors are read in the time of reading: a table is asked for each, not a list.
+#[test]
+fn a_file_of_many_entries_is_read_at_once() {
+    let many = (0..30_000).fold(Checkpoint::new(), |mut c, i| {
+        let (name, kind) = (format!("entry{i}"), "f64".to_owned());
+        c.entries.push(Entry {
+            name,
+            kind,
+            state: StateDict::from_iter([("value", Tensor::from(i as f64))]),
+        });
+        c
+    });
+    let c = through_a_file(&many);
+    assert_eq!(c.names().count(), 30_000);
+    let mut value = 0.0;
+    c.get("entry29999", &mut value).unwrap();
+    assert_eq!(value, 29999.0);
+}
+
+/// Whatever stands in a file whose checksum is right, an entry that does not fit is refused and changes nothing.
+#[test]
+fn states_of_any_content_are_refused_or_taken_whole() {
+    let parts = || {
+        let model = sequential![Linear::new(2, 2), Dropout::new(0.5).seed(1)];
+        let sgd = SGD::new(model.parameters(), 0.1).momentum(0.9);
+        model.parameters().iter().for_each(|p| p.set_grad(Some(p.value())).unwrap());
+        sgd.step().unwrap();
+        let schedule = StepLR::new(&sgd, 3);
+        (model, sgd, schedule)
+    };
+    let (model, sgd, schedule) = parts();
+    let run =
+        Checkpoint::new().put("model", &model).put("sgd", &sgd).put("schedule", &schedule).put("at", &7usize);
+    let odd = [
+        tensor![f64::NAN; f64],
+        Tensor::zeros([0]),
+        tensor![i64::MIN; i64].reshape(()).unwrap(),
+        tensor![true],
+        Tensor::zeros([2, 2]),
+        Tensor::from(-1),
+    ];
+    let mut refused = 0;
+    for at in 0..run.entries.len() {
+        let names: Vec<String> = run.entries[at].state.iter().map(|(name, _)| name.to_owned()).collect();
+        for name in &names {
+            for new in odd.iter().map(Some).chain([None]) {
+                let mut changed = run.clone();
+                let kept = run.entries[at].state.iter().filter(|(own, _)| own != name);
+                let kept = kept.map(|(own, t)| (own.to_owned(), t.clone()));
+                changed.entries[at].state = kept.chain(new.map(|t| (name.clone(), t.clone()))).collect();
+                let c = through_a_file(&changed);
+                let (mut model, mut sgd, mut schedule) = parts();
+                let before = (model.state_dict(), sgd.state_dict(), schedule.state_dict());
+                let mut number = 0usize;
+                let results = [
+                    c.get("model", &mut model),
+                    c.get("sgd", &mut sgd),
+                    c.get("schedule", &mut schedule),
+                    c.get("at", &mut number),
+                ];
+                let after = (model.state_dict(), sgd.state_dict(), schedule.state_dict());
+                refused += results.iter().filter(|r| r.is_err()).count();
+                assert!(results[0].is_ok() || after.0 == before.0, "{name}");
+                assert!(results[1].is_ok() || results[2].is_ok() || after.1 == before.1, "{name}");
+                assert!(results[2].is_ok() || after.2 == before.2 || results[1].is_ok(), "{name}");
+                assert!(results[3].is_ok() || number == 0, "{name}");
+            }
+        }
+    }
+    assert!(refused > 30, "{refused}");
+}
+
+#[test]
+fn a_plateau_comes_back() {
+    use foldback_optim::ReduceLROnPlateau;
+    let model = Linear::new(2, 1);
+    let sgd = SGD::new(model.parameters(), 1.0);
+    let mut plateau = ReduceLROnPlateau::new(&sgd).patience(1);
+    [3.0, 3.0].iter().for_each(|&metric| plateau.step(&sgd, metric).unwrap());
+    let c = through_a_file(&Checkpoint::new().put("plateau", &plateau));
+    let other = SGD::new(model.parameters(), 1.0);
+    let mut again = ReduceLROnPlateau::new(&other).patience(1);
+    c.get("plateau", &mut again).unwrap();
+    again.step(&other, 3.0).unwrap();
+    assert_eq!(other.lr(), 0.1);
+}

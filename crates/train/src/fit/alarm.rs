@@ -2,7 +2,7 @@
 
 use foldback_graph::{Recorded, Var, detect_anomaly, recorded};
 use foldback_nn::Module;
-use foldback_tensor::{Generator, Tensor, refuse, set_rng_state};
+use foldback_tensor::{Generator, StateDict, Tensor, get_rng_state, refuse, set_rng_state};
 
 use crate::error::{Result, TrainFacts};
 
@@ -59,39 +59,58 @@ fn norm(parameters: &[Var]) -> Result<f64> {
 
 impl Alarm {
     /// Ends the run. The step is repeated to see what the value came from.
-    pub(super) fn raise<T>(
+    pub(super) fn raise<T, M: Module>(
         self,
         Place { epoch, batch }: Place,
-        model: &impl Module,
-        drawn_from: Generator,
-        again: impl FnMut() -> Result<Var>,
+        model: &mut M,
+        drawn_from: &Drawn,
+        again: impl FnMut(&M) -> Result<Var>,
     ) -> Result<T> {
         let Alarm { what, value, limit } = self;
         let cause = if value.is_finite() {
             format!("the limit is {limit}: clip gradients before the step, or take a smaller learning rate")
         } else {
-            cause(model, drawn_from, again)
+            let state = model.state_dict();
+            let cause = cause(model, drawn_from, again);
+            // What the step has told buffers is not told them twice.
+            model.load_state_dict(&state)?;
+            cause
         };
         model.zero_grad();
         refuse(TrainFacts::Alarm { what, value, batch, epoch, cause })
     }
 }
 
-/// The first thing in a step that is not finite.
-fn cause(model: &impl Module, drawn_from: Generator, again: impl FnMut() -> Result<Var>) -> String {
-    let wild = |value: &Tensor| !is_finite(value);
+/// Where the generators stood before a step: for an alarm, what it draws is drawn again.
+pub(super) struct Drawn {
+    rng: Generator,
+    /// those of layers with their own
+    layers: StateDict,
+}
+
+impl Drawn {
+    pub(super) fn now(model: &impl Module) -> Drawn {
+        Drawn { rng: get_rng_state(), layers: model.generator_states() }
+    }
+}
+
+/// What in a step is not finite.
+fn cause<M: Module>(model: &mut M, drawn_from: &Drawn, again: impl FnOnce(&M) -> Result<Var>) -> String {
     if let Some((name, _)) = model.named_parameters().iter().find(|(_, p)| wild(&p.value())) {
         return format!(
             "the parameter {name} is not finite already; gradient_limit(f64::INFINITY) stops at the step before"
         );
     }
-    set_rng_state(drawn_from);
+    set_rng_state(drawn_from.rng.clone());
+    if let Err(e) = model.load_generator_states(&drawn_from.layers) {
+        return e.with_location(None).to_string();
+    }
     model.zero_grad();
-    let (loss, operations) = recorded(again);
-    let first = |o: &&Recorded| o.outputs.iter().any(wild);
-    if let Some(operation) = operations.iter().find(first) {
-        let (name, line) = (operation.grad_fn.name(), operation.grad_fn.location());
-        return format!("it comes from the result of {name}, recorded at {line}");
+    let (loss, operations) = recorded(|| again(model));
+    if let Ok(loss) = &loss
+        && wild(&loss.value())
+    {
+        return origin(loss, &operations);
     }
     match detect_anomaly(|| loss.and_then(|loss| loss.backward())) {
         Err(e) => e.with_location(None).to_string(),
@@ -101,6 +120,57 @@ fn cause(model: &impl Module, drawn_from: Generator, again: impl FnMut() -> Resu
     }
 }
 
-fn is_finite(value: &Tensor) -> bool {
-    value.isfinite().all(..).and_then(|all| all.item_as::<bool>()).unwrap_or(true)
+/// The operation that a loss which is not finite comes from: back from it, as long as what an operation reads is no better than
+/// what it gives. Of a NaN that is the one that reads none; the infinity that it reads has an origin, too.
+fn origin(loss: &Var, operations: &[Recorded]) -> String {
+    let last = loss.grad_fn().and_then(|f| operations.iter().position(|o| o.grad_fn == f));
+    let Some(last) = last else {
+        return "nothing that the parameters have a part in: what is given to the step is not finite".into();
+    };
+    let is_nan = has_nan(&loss.value());
+    let bad = if is_nan { has_nan } else { wild };
+    let at = back(last, operations, bad);
+    let operation = &operations[at];
+    if operation.untracked.iter().any(bad) {
+        let (name, line) = (operation.grad_fn.name(), operation.grad_fn.location());
+        return format!(
+            "it is in what {name} is given that has no history, such as a batch, recorded at {line}"
+        );
+    }
+    let text = format!("it comes from {}", result_of(operation));
+    let infinite = operation.inputs.iter().zip(&operation.made_by);
+    let infinite =
+        infinite.filter_map(|(input, made_by)| made_by.filter(|_| input.as_ref().is_some_and(wild)));
+    match infinite.last() {
+        Some(before) => {
+            let before = &operations[back(before, operations, wild)];
+            format!("{text}, which reads the infinity of {}", result_of(before))
+        }
+        None => text,
+    }
+}
+
+/// From an operation back to one whose inputs are all well, as far as they have been recorded.
+fn back(mut at: usize, operations: &[Recorded], bad: fn(&Tensor) -> bool) -> usize {
+    loop {
+        let operation = &operations[at];
+        let mut inputs = operation.inputs.iter().zip(&operation.made_by);
+        match inputs.find_map(|(input, made_by)| made_by.filter(|_| input.as_ref().is_some_and(bad))) {
+            Some(before) => at = before,
+            None => return at,
+        }
+    }
+}
+
+fn result_of(operation: &Recorded) -> String {
+    format!("the result of {}, recorded at {}", operation.grad_fn.name(), operation.grad_fn.location())
+}
+
+fn has_nan(value: &Tensor) -> bool {
+    value.isnan().any(..).and_then(|any| any.item_as::<bool>()).unwrap_or(false)
+}
+
+/// Whether something in it is not finite.
+fn wild(value: &Tensor) -> bool {
+    !value.isfinite().all(..).and_then(|all| all.item_as::<bool>()).unwrap_or(true)
 }

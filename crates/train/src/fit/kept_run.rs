@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use foldback_data::{Collate, DataLoader, Dataset};
 use foldback_nn::Module;
 use foldback_optim::Optimizer;
-use foldback_tensor::{StateDict, get_rng_state, set_rng_state};
+use foldback_tensor::{Here, StateDict, get_rng_state, set_rng_state};
 
+use super::scheduled::Scheduled;
 use super::{Fit, FitState};
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{ByModule, Checkpoint, Stateful};
 use crate::error::Result;
 
 /// Where the checkpoint of a run is.
@@ -62,22 +63,43 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         else {
             return Ok(());
         };
-        let run = Checkpoint::open(path)?;
+        let run = Checkpoint::open(path).nowhere()?;
         let (mut taken, mut rng) = (FitState::new(), get_rng_state());
-        let (mut optimizer, mut position) = (StateDict::new(), StateDict::new());
-        run.get("fit", &mut taken)?;
-        run.get("rng", &mut rng)?;
-        run.get("optimizer", &mut optimizer)?;
-        run.get("loader", &mut position)?;
-        run.get("model", self.model)?;
-        self.optimizer.load_state_dict(&optimizer)?;
-        if let Some((schedule, _)) = &mut self.schedule {
-            run.get("schedule", schedule.as_mut())?;
+        run.get("fit", &mut taken).nowhere()?;
+        run.get("rng", &mut rng).nowhere()?;
+        // Each of the others is all or nothing, and those before one that is refused go back.
+        let model = <M as Stateful<ByModule>>::state(self.model);
+        let before = (model, self.optimizer.state_dict(), loader.state_dict());
+        if let Err(e) = self.load_checkpoint(&run, loader) {
+            <M as Stateful<ByModule>>::load_state(self.model, &before.0)?;
+            self.optimizer.load_state_dict(&before.1)?;
+            loader.load_state_dict(&before.2)?;
+            return Err(e);
         }
-        loader.load_state_dict(&position)?;
         state.take(taken);
         set_rng_state(rng);
+        for log in &mut self.logs {
+            log.go_on_at(state.epochs()).nowhere()?;
+        }
         Ok(())
+    }
+
+    fn load_checkpoint<D: Dataset<Item: Collate>>(
+        &mut self,
+        run: &Checkpoint,
+        loader: &DataLoader<D>,
+    ) -> Result<()> {
+        let (mut optimizer, mut position) = (StateDict::new(), StateDict::new());
+        run.get("optimizer", &mut optimizer).nowhere()?;
+        run.get("loader", &mut position).nowhere()?;
+        run.get("model", self.model).nowhere()?;
+        self.optimizer.load_state_dict(&optimizer).nowhere()?;
+        loader.load_state_dict(&position).nowhere()?;
+        // It gives the optimiser its rates, so it comes behind that; and it is the last, as there is no way back for it.
+        match &mut self.schedule {
+            Some(schedule) => run.get("schedule", schedule).nowhere(),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn write_checkpoint<D: Dataset<Item: Collate>>(
@@ -92,9 +114,23 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
             .put("optimizer", &self.optimizer.state_dict())
             .put("loader", &loader.state_dict())
             .put("model", &*self.model);
-        if let Some((schedule, _)) = &self.schedule {
-            run = run.put("schedule", schedule.as_ref());
+        if let Some(schedule) = &self.schedule {
+            run = run.put("schedule", schedule);
         }
         run.save(path)
+    }
+}
+
+impl<O: ?Sized> Stateful<()> for Scheduled<'_, O> {
+    fn kind(&self) -> &'static str {
+        "schedule"
+    }
+
+    fn state(&self) -> StateDict {
+        self.course.state()
+    }
+
+    fn load_state(&mut self, state: &StateDict) -> Result<()> {
+        self.course.load(state)
     }
 }

@@ -4,6 +4,7 @@ mod alarm;
 #[cfg(feature = "safetensors")]
 mod kept_run;
 mod report;
+mod scheduled;
 mod state;
 
 use std::time::Instant;
@@ -11,23 +12,22 @@ use std::time::Instant;
 use foldback_data::{BatchOf, Collate, DataLoader, Dataset};
 use foldback_graph::{Var, no_grad};
 use foldback_nn::Module;
-use foldback_optim::{Optimizer, Schedule};
-use foldback_tensor::{Here, get_rng_state};
+use foldback_optim::{Optimizer, ReduceLROnPlateau, Schedule};
+use foldback_tensor::Here;
 
 use crate::early_stopping::EarlyStopping;
 use crate::error::{Result, check};
 use crate::log::Log;
 #[cfg(feature = "progress")]
 use crate::progress::Progress;
-use alarm::{Alarms, Place};
+use alarm::{Alarms, Drawn, Place};
 pub use report::{BatchReport, EpochReport, History};
+use scheduled::{ByNumber, Course, Pace, Scheduled};
 pub use state::FitState;
 
 type Evaluate<'a, M> = Box<dyn FnMut(&M) -> Result<f64> + 'a>;
 type BeforeStep<'a, M> = Box<dyn FnMut(&M) -> Result<()> + 'a>;
 type OnBatch<'a> = Box<dyn FnMut(&BatchReport) -> Result<()> + 'a>;
-/// A schedule, and how its optimiser is shown to it.
-type Scheduled<'a, O> = (Box<dyn Schedule + 'a>, fn(&O) -> &dyn Optimizer);
 type OnEpoch<'a, M> = Box<dyn FnMut(&M, &EpochReport) -> Result<()> + 'a>;
 
 /// A training loop: epochs over a loader, with what a run usually needs around the steps.
@@ -78,6 +78,8 @@ pub struct Fit<'a, M, O: ?Sized> {
     file: Option<kept_run::File>,
     #[cfg(feature = "progress")]
     progress: bool,
+    #[cfg(feature = "progress")]
+    bar: Option<Progress>,
 }
 
 impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
@@ -101,6 +103,8 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
             file: None,
             #[cfg(feature = "progress")]
             progress: false,
+            #[cfg(feature = "progress")]
+            bar: None,
         }
     }
 
@@ -173,14 +177,67 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         self
     }
 
-    /// Changes the learning rates after each epoch.
+    /// Changes the learning rates after each epoch. The last schedule that is given holds, however it goes on.
     #[must_use]
-    pub fn schedule(mut self, schedule: impl Schedule + 'a) -> Self
+    pub fn schedule(self, schedule: impl Schedule + 'a) -> Self
     where
         O: Sized,
     {
-        self.schedule = Some((Box::new(schedule), |optimizer| optimizer));
+        self.scheduled(Box::new(ByNumber(schedule)), Pace::Epoch)
+    }
+
+    /// Changes the learning rates after each step of the optimiser: for a warm-up, or one cycle.
+    ///
+    /// ```
+    /// use foldback_data::{DataLoader, TensorDataset};
+    /// use foldback_nn::{Linear, Module, loss};
+    /// use foldback_optim::{LinearLR, Optimizer, SGD};
+    /// use foldback_tensor::Tensor;
+    /// use foldback_train::Fit;
+    /// let loader = DataLoader::new(TensorDataset::new([Tensor::randn([8, 2]), Tensor::randn([8, 1])]), 2);
+    /// let mut model = Linear::new(2, 1);
+    /// let sgd = SGD::new(model.parameters(), 0.1);
+    /// let warm_up = LinearLR::new(&sgd).start_factor(0.5).total_iters(4);
+    /// Fit::new(&mut model, &sgd)
+    ///     .schedule_by_batch(warm_up)
+    ///     .run(&loader, |m, [x, y]| loss::mse_loss(m.forward(x)?, y))?;
+    /// assert_eq!(sgd.lr(), 0.1); // after four batches
+    /// # Ok::<(), foldback_train::Error>(())
+    /// ```
+    #[must_use]
+    pub fn schedule_by_batch(self, schedule: impl Schedule + 'a) -> Self
+    where
+        O: Sized,
+    {
+        self.scheduled(Box::new(ByNumber(schedule)), Pace::Batch)
+    }
+
+    /// Lowers the learning rates where the measure of [`Fit::minimize`] or [`Fit::maximize`] stands still after an epoch, or without
+    /// one the training loss.
+    #[must_use]
+    pub fn schedule_by_value(self, schedule: ReduceLROnPlateau) -> Self
+    where
+        O: Sized,
+    {
+        self.scheduled(Box::new(schedule), Pace::Epoch)
+    }
+
+    fn scheduled(mut self, course: Box<dyn Course + 'a>, pace: Pace) -> Self
+    where
+        O: Sized,
+    {
+        self.schedule = Some(Scheduled { course, pace, shown: |optimizer| optimizer });
         self
+    }
+
+    /// Goes on by a step of this pace.
+    fn advance(&mut self, pace: Pace, metric: f64) -> Result<()> {
+        match &mut self.schedule {
+            Some(schedule) if schedule.pace == pace => {
+                schedule.course.step((schedule.shown)(self.optimizer), metric)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Runs after each epoch, behind the schedule: the place for what a program does besides. [`EpochReport::stop`] ends the run.
@@ -256,6 +313,10 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
                 break;
             }
         }
+        #[cfg(feature = "progress")]
+        if let Some(bar) = self.bar.take() {
+            bar.finish();
+        }
         self.model.eval();
         if let (Some(kept), true) = (state.kept(), self.keep_best) {
             self.model.load_state_dict(&kept).or_here()?;
@@ -275,8 +336,13 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         let mut report = EpochReport::new(epoch, self.optimizer.lr());
         let batches = loader.iter();
         #[cfg(feature = "progress")]
-        let mut bar =
-            self.progress.then(|| Progress::new(batches.len()).title(format!("epoch {}", epoch + 1)));
+        if self.progress {
+            let (total, title) = (batches.len(), format!("epoch {}", epoch + 1));
+            self.bar = Some(match self.bar.take() {
+                Some(bar) => bar.followed_by(total, title),
+                None => Progress::new(total).title(title),
+            });
+        }
         for (batch, data) in batches.enumerate() {
             let data = data?;
             let step = self.step(Place { epoch, batch }, &data, loss)?;
@@ -285,13 +351,9 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
                 f(&step)?;
             }
             #[cfg(feature = "progress")]
-            if let Some(bar) = &mut bar {
+            if let Some(bar) = &mut self.bar {
                 bar.tick(format_args!("loss {:.4}", report.loss));
             }
-        }
-        #[cfg(feature = "progress")]
-        if let Some(bar) = bar {
-            bar.finish();
         }
         report.seconds = clock.elapsed().as_secs_f64();
         Ok(report)
@@ -303,8 +365,7 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         data: &B,
         loss: &mut impl FnMut(&M, &B) -> Result<Var>,
     ) -> Result<BatchReport> {
-        // For an alarm: what the step draws is drawn again.
-        let drawn_from = get_rng_state();
+        let drawn_from = Drawn::now(&*self.model);
         self.optimizer.zero_grad();
         let value = loss(self.model, data)?;
         let expected = "one number: take its mean, loss.mean(..)";
@@ -316,12 +377,13 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         let measured = at_run(self.alarms.measure(&*self.model, number))?;
         if let Some(alarm) = measured.alarm {
             drop(value);
-            return alarm.raise(place, &*self.model, drawn_from, || loss(self.model, data));
+            return alarm.raise(place, self.model, &drawn_from, |model| loss(model, data));
         }
         if let Some(f) = &mut self.before_step {
             f(self.model)?;
         }
         at_run(self.optimizer.step())?;
+        at_run(self.advance(Pace::Batch, number))?;
         Ok(BatchReport { epoch: place.epoch, batch: place.batch, loss: number, gradient_norm: measured.norm })
     }
 
@@ -344,9 +406,7 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
             // A log behind a pointer knows no caller: the line is that of the run.
             log.log(report.epoch, &row).nowhere()?;
         }
-        if let Some((schedule, shown)) = &mut self.schedule {
-            schedule.step(shown(self.optimizer))?;
-        }
+        self.advance(Pace::Epoch, report.value.unwrap_or(report.loss))?;
         match &mut self.on_epoch {
             Some(f) => f(self.model, report),
             None => Ok(()),

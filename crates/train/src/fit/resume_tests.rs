@@ -1,9 +1,11 @@
 //! Runs that are stopped and go on.
 
+use std::cell::RefCell;
+
 use foldback_data::TensorDataset;
 use foldback_nn::{BatchNorm1d, Dropout, Linear, Sequential, loss, sequential};
 use foldback_optim::{Adam, CosineAnnealingLR, SGD};
-use foldback_tensor::{StateDict, Tensor, manual_seed, refused, set_rng_state};
+use foldback_tensor::{StateDict, Tensor, get_rng_state, manual_seed, refused, set_rng_state};
 
 use super::*;
 use crate::TrainFacts;
@@ -49,6 +51,64 @@ impl Made {
         let schedule = CosineAnnealingLR::new(&self.adam, 6);
         let fit = Fit::new(&mut self.model, &self.adam).epochs(6).early_stopping(3).keep_best(true);
         (fit.schedule(schedule).gradient_limit(f64::INFINITY), &self.loader)
+    }
+}
+
+/// A rate that falls with the measure, and rows of a log, are those of a run in one piece; so are the rates of every batch.
+#[cfg(feature = "safetensors")]
+#[test]
+fn schedules_and_logs_go_on() {
+    use foldback_optim::{LinearLR, ReduceLROnPlateau};
+
+    use crate::{CsvLog, JsonLinesLog};
+    let folder = std::env::temp_dir();
+    let name = |end: &str| folder.join(format!("fit-goes-on-{}.{end}", std::process::id()));
+    let run = |by_batch: bool, cuts: &[usize]| {
+        let _ = std::fs::remove_file(name("ckpt"));
+        let _ = std::fs::remove_file(name("csv"));
+        let _ = std::fs::remove_file(name("jsonl"));
+        let mut rates = Vec::new();
+        for (i, &cut) in cuts.iter().enumerate() {
+            let mut made = made(if i == 0 { 1 } else { 9 });
+            let sgd = SGD::new(made.model.parameters(), 0.1);
+            let plateau = ReduceLROnPlateau::new(&sgd).patience(0).factor(0.5);
+            let warm_up = LinearLR::new(&sgd).total_iters(20);
+            let fit = Fit::new(&mut made.model, &sgd).epochs(6).checkpoint(name("ckpt"), true);
+            let fit = if by_batch { fit.schedule_by_batch(warm_up) } else { fit.schedule_by_value(plateau) };
+            let values = RefCell::new(0usize);
+            let fit = fit.minimize("value", |_| {
+                *values.borrow_mut() += 1;
+                value_of((values.borrow().wrapping_sub(1) + if i == 0 { 0 } else { cuts[i - 1] + 1 }) % 6)
+            });
+            let fit = fit
+                .log(CsvLog::append(name("csv")).unwrap())
+                .log(JsonLinesLog::append(name("jsonl")).unwrap());
+            // Stopped behind the rows of an epoch, and before its checkpoint.
+            let stop = |_: &Sequential, report: &EpochReport| match report.epoch == cut {
+                true if cut < 5 => Err(foldback_tensor::Error::other("power cut")),
+                _ => Ok(()),
+            };
+            rates.push(
+                fit.on_epoch(stop).run(&made.loader, mse).map(|history| (history.losses(), sgd.lr())).ok(),
+            );
+        }
+        let steps = |end: &str| -> Vec<String> {
+            let text = std::fs::read_to_string(name(end)).unwrap();
+            let step = |row: &str| row.split([',', '}']).next().unwrap_or_default().to_owned();
+            text.lines().map(step).collect()
+        };
+        (rates.pop().flatten().unwrap(), steps("csv"), steps("jsonl"))
+    };
+    for by_batch in [false, true] {
+        let whole = run(by_batch, &[5]);
+        assert_eq!((whole.1.len(), whole.2.len()), (7, 6));
+        assert!(by_batch || whole.0.1 < 0.1);
+        // The epoch that was cut off comes again, and its rows stand once.
+        let broken = run(by_batch, &[2, 5]);
+        assert_eq!((broken.0.1, &broken.1, &broken.2), (whole.0.1, &whole.1, &whole.2));
+    }
+    for end in ["ckpt", "csv", "jsonl"] {
+        std::fs::remove_file(name(end)).unwrap();
     }
 }
 
@@ -173,8 +233,17 @@ fn a_checkpoint_goes_on_with_the_same_bits() {
     let mut other = sequential![Linear::new(3, 1)];
     let adam = Adam::new(other.parameters(), 0.1);
     let rng = get_rng_state();
+    let before = other.state_dict();
     let e = Fit::new(&mut other, &adam).checkpoint(&path, true).run(&loader(), mse).unwrap_err();
     assert!(e.to_string().contains("entry `model`: "), "{e}");
+    // Another optimiser is refused behind the model, which goes back; the line is that of `run`.
+    let mut like = model();
+    let sgd = SGD::new(like.parameters(), 0.1);
+    let kept = like.state_dict();
+    let line = line!() + 1;
+    let e = Fit::new(&mut like, &sgd).checkpoint(&path, true).run(&loader(), mse).unwrap_err();
+    assert!(e.location().is_some_and(|at| (at.file(), at.line()) == (file!(), line)), "{e:?}");
+    assert_eq!((like.state_dict(), other.state_dict()), (kept, before));
     set_rng_state(rng);
     let history = Fit::new(&mut other, &adam).checkpoint(&path, false).run(&loader(), mse).unwrap();
     assert_eq!(history.epochs.len(), 1);

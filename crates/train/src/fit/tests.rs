@@ -188,6 +188,61 @@ fn a_loss_that_is_not_finite_is_traced_to_its_operation() {
 }
 
 #[test]
+fn infinities_that_are_meant_are_not_accused() {
+    // Masked scores are infinite and well; the logarithm of their shares of 0 is not.
+    let mut fitted = model();
+    let sgd = SGD::new(fitted.parameters(), 0.1);
+    let mask = tensor![true, false, false];
+    let mut line = 0;
+    let result = Fit::new(&mut fitted, &sgd).run(&loader(), |model, [x, _]| {
+        let scores = model.forward(x)?.mul(tensor![1.0, 2.0, 3.0])?.masked_fill(&mask, f64::NEG_INFINITY)?;
+        line = line!() + 1;
+        scores.softmax(-1)?.log().mean(..)
+    });
+    let (cause, _) = alarm(result);
+    assert_eq!(cause, format!("it comes from the result of ln, recorded at {}:{line}:29", file!()));
+    // Of a NaN the first that is one, and the infinity that it was made of.
+    let result = Fit::new(&mut fitted, &sgd).run(&loader(), |model, [x, _]| {
+        let far = (model.forward(x)? * 0.0 + 1000.0).exp();
+        (&far - &far).relu().mean(..)
+    });
+    let (cause, _) = alarm(result);
+    assert!(cause.starts_with("it comes from the result of sub, recorded at "), "{cause}");
+    assert!(cause.contains(", which reads the infinity of the result of exp, recorded at "), "{cause}");
+}
+
+#[test]
+fn what_is_given_is_accused_where_it_is_not_finite() {
+    let mut fitted = model();
+    let sgd = SGD::new(fitted.parameters(), 0.1);
+    let x = Tensor::full([4, 3], f64::NAN);
+    let loader = DataLoader::new(TensorDataset::new([x.clone(), x.narrow(1, 0, 1).unwrap()]), 4);
+    let (cause, _) = alarm(Fit::new(&mut fitted, &sgd).run(&loader, mse));
+    assert!(
+        cause.starts_with("it is in what linear is given that has no history, such as a batch, "),
+        "{cause}"
+    );
+    let (cause, _) = alarm(Fit::new(&mut fitted, &sgd).run(&loader, |_, [x, _]| x.mean(..).map(Var::from)));
+    assert!(cause.starts_with("nothing that the parameters have a part in: "), "{cause}");
+}
+
+/// A layer with a generator of its own draws again what it drew.
+#[test]
+fn a_step_is_repeated_with_what_layers_drew() {
+    let mut fitted = sequential![Dropout::new(0.5).seed(4), Linear::new(3, 1)];
+    let sgd = SGD::new(fitted.parameters(), 0.1);
+    let mut sums = Vec::new();
+    let result = Fit::new(&mut fitted, &sgd).run(&loader(), |model, [x, _]| {
+        let y = model.forward(x)?;
+        sums.push(y.value().sum(..)?.item()?);
+        y.abs().neg().log().mean(..)
+    });
+    let (cause, _) = alarm(result);
+    assert!(cause.starts_with("it comes from the result of ln, "), "{cause}");
+    assert_eq!(sums[0].to_bits(), sums[1].to_bits());
+}
+
+#[test]
 fn a_gradient_that_is_not_finite_is_traced_to_its_operation() {
     // The square root of 0 has an infinite slope, and the loss is finite.
     let of_zero = |model: &Linear, [x, _]: &[Tensor; 2]| (model.forward(x)? * 0.0).sqrt().mean(..);

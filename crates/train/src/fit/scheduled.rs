@@ -1,0 +1,58 @@
+//! The schedule of a run: when it goes on, and by what.
+
+use foldback_optim::{Optimizer, ReduceLROnPlateau, Schedule};
+use foldback_tensor::StateDict;
+
+use crate::error::Result;
+
+/// When a schedule goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pace {
+    Batch,
+    Epoch,
+}
+
+/// A schedule that goes on by itself, or by a metric.
+pub(super) trait Course {
+    fn step(&mut self, optimizer: &dyn Optimizer, metric: f64) -> Result<()>;
+    fn state(&self) -> StateDict;
+    fn load(&mut self, state: &StateDict) -> Result<()>;
+}
+
+/// By the number of its step.
+pub(super) struct ByNumber<S>(pub(super) S);
+
+impl<S: Schedule> Course for ByNumber<S> {
+    fn step(&mut self, optimizer: &dyn Optimizer, _: f64) -> Result<()> {
+        self.0.step(optimizer)
+    }
+
+    fn state(&self) -> StateDict {
+        self.0.state_dict()
+    }
+
+    fn load(&mut self, state: &StateDict) -> Result<()> {
+        self.0.load_state_dict(state)
+    }
+}
+
+impl Course for ReduceLROnPlateau {
+    fn step(&mut self, optimizer: &dyn Optimizer, metric: f64) -> Result<()> {
+        self.step(optimizer, metric)
+    }
+
+    fn state(&self) -> StateDict {
+        self.state_dict()
+    }
+
+    fn load(&mut self, state: &StateDict) -> Result<()> {
+        self.load_state_dict(state)
+    }
+}
+
+/// A schedule, its pace, and how the optimiser is shown to it.
+pub(super) struct Scheduled<'a, O: ?Sized> {
+    pub(super) course: Box<dyn Course + 'a>,
+    pub(super) pace: Pace,
+    pub(super) shown: fn(&O) -> &dyn Optimizer,
+}
