@@ -11,7 +11,7 @@ use foldback_tensor::{Shape, Tensor};
 
 use crate::error::{Argument, Order, Place, Result};
 use crate::random::Random;
-use crate::target::{Target, numbers, values};
+use crate::target::{CheckedFunction, numbers, values};
 
 /// How to compare.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct Precision {
 /// A function at a point.
 #[derive(Clone)]
 pub(crate) struct Problem<'a> {
-    pub(crate) target: &'a dyn Target,
+    pub(crate) target: &'a dyn CheckedFunction,
     pub(crate) precision: Precision,
     pub(crate) arguments: Vec<(Argument, Tensor)>,
     /// the arguments' elements
@@ -122,7 +122,7 @@ pub(crate) fn moved(start: &[Vec<f64>], direction: &[Vec<f64>], step: f64) -> Ve
 
 impl<'a> Problem<'a> {
     pub(crate) fn new(
-        target: &'a dyn Target,
+        target: &'a dyn CheckedFunction,
         shapes: Vec<Shape>,
         precision: Precision,
     ) -> Result<Problem<'a>> {

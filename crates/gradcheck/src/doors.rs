@@ -6,7 +6,7 @@ use foldback_tensor::{DType, Here, Tensor, refuse};
 use crate::check::Check;
 use crate::compare::Precision;
 use crate::error::{Argument, GradcheckFacts, Order, Result};
-use crate::seeds::Plan;
+use crate::seeds::CheckPlan;
 use crate::target::{Kept, Subject, expect_f64, listed};
 
 /// Compares the gradients of `f` with differences of its values, as [`Check::gradcheck`] without options.
@@ -174,7 +174,7 @@ impl Check {
     }
 
     /// What is to be tried, once the options are seen to make sense.
-    fn plan(&self) -> Result<Plan<'_>> {
+    fn plan(&self) -> Result<CheckPlan<'_>> {
         if self.seeds == 0 && self.given.is_empty() {
             return refuse(GradcheckFacts::NoSeeds);
         }
@@ -188,7 +188,7 @@ impl Check {
         }
         let precision = Precision { step: self.step, tolerance, elements: self.elements };
         let (given, modes) = (&self.given, self.modes);
-        Ok(Plan { precision, seeds: self.seeds, given, resample: self.resample, modes })
+        Ok(CheckPlan { precision, seeds: self.seeds, given, resample: self.resample, modes })
     }
 
     /// The numbers of the inputs that are varied.

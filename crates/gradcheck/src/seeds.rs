@@ -16,7 +16,7 @@ use crate::target::{
 const TRIES: usize = 8;
 
 /// What is to be tried.
-pub(crate) struct Plan<'a> {
+pub(crate) struct CheckPlan<'a> {
     pub(crate) precision: Precision,
     /// how many random seeds
     pub(crate) seeds: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) modes: Modes,
 }
 
-impl Plan<'_> {
+impl CheckPlan<'_> {
     /// Checks a function, at other values than its own if there is a kink and that is wished.
     pub(crate) fn check(&self, order: Order, subject: &mut Subject<'_>) -> Result<()> {
         let mut random = Random::new(match order {

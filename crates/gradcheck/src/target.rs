@@ -56,7 +56,7 @@ fn write(leaf: &Var, value: &Tensor) -> Result<()> {
 }
 
 /// A function of arguments at a point, with a gradient that is said to be its.
-pub(crate) trait Target {
+pub(crate) trait CheckedFunction {
     fn order(&self) -> Order;
     /// The arguments, as they were given.
     fn arguments(&self) -> Vec<(Argument, Tensor)>;
@@ -139,7 +139,7 @@ impl Subject<'_> {
     }
 }
 
-impl Target for First<'_> {
+impl CheckedFunction for First<'_> {
     fn order(&self) -> Order {
         Order::First
     }
@@ -161,7 +161,7 @@ impl Target for First<'_> {
     }
 }
 
-impl Target for Second<'_> {
+impl CheckedFunction for Second<'_> {
     fn order(&self) -> Order {
         Order::Second
     }
@@ -194,7 +194,11 @@ impl Target for Second<'_> {
 }
 
 /// The elements of all outputs at other values of the arguments.
-pub(crate) fn values(target: &dyn Target, points: &[Vec<f64>], shapes: &[&Shape]) -> Result<Vec<f64>> {
+pub(crate) fn values(
+    target: &dyn CheckedFunction,
+    points: &[Vec<f64>],
+    shapes: &[&Shape],
+) -> Result<Vec<f64>> {
     let shaped = points.iter().zip(target.arguments());
     let points: Vec<Tensor> =
         shaped.map(|(p, (_, like))| from_numbers(p.clone(), like.shape())).collect::<Result<_>>()?;
@@ -208,7 +212,11 @@ pub(crate) fn values(target: &dyn Target, points: &[Vec<f64>], shapes: &[&Shape]
 }
 
 /// The gradients by a backward pass from some weights of the outputs.
-pub(crate) fn gradients(target: &dyn Target, points: &[Tensor], weights: &[Tensor]) -> Result<Vec<Tensor>> {
+pub(crate) fn gradients(
+    target: &dyn CheckedFunction,
+    points: &[Tensor],
+    weights: &[Tensor],
+) -> Result<Vec<Tensor>> {
     let Run { leaves, outputs } = target.run(points, true)?;
     expect_shapes(weights.iter().map(Tensor::shape), &outputs)?;
     let weights: Vec<Var> = weights.iter().map(Var::from).collect();

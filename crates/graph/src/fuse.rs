@@ -25,7 +25,7 @@ use crate::mode::is_grad_enabled;
 use crate::node::{Describe, Var};
 use crate::origins::with_origins;
 use crate::record::{Reads, record_function};
-use crate::rule::Slot;
+use crate::rule::RuleSlot;
 use crate::var::ValueRef;
 use backward::FusedBackward;
 use derived::{Derived, PerOperand};
@@ -256,7 +256,8 @@ fn apply(
     let tracked = vars.iter().zip(formula.made_of()).filter(|v| v.0.requires_grad());
     let names = tracked.filter_map(|v| v.1).fold(Names::NONE, Names::and_of);
     // Place 0 of what a gradient is made of is the incoming gradient.
-    let slots: PerOperand<Slot> = (0..vars.len()).filter(|&k| names.has(k + 1)).map(Slot::Input).collect();
+    let slots: PerOperand<RuleSlot> =
+        (0..vars.len()).filter(|&k| names.has(k + 1)).map(RuleSlot::Input).collect();
     let backward = backward(reduced);
     let vars: SmallVec<[&Var; 8]> = vars.iter().collect();
     Ok(record_function(name, &vars, smallvec::smallvec![value], Reads::All(&slots), || backward).remove(0))

@@ -10,11 +10,11 @@ use crate::hooks::GradFn;
 use crate::node::{Edge, Node};
 use crate::watching::Watching;
 
-type Kept = Vec<(Arc<Node>, Vec<Tensor>)>;
+type RecordedNodes = Vec<(Arc<Node>, Vec<Tensor>)>;
 
 thread_local! {
     /// What was recorded in this thread since somebody asked; none if nobody did.
-    static KEPT: RefCell<Option<Kept>> = const { RefCell::new(None) };
+    static KEPT: RefCell<Option<RecordedNodes>> = const { RefCell::new(None) };
 }
 
 /// Notes an operation, if this thread's are asked for.
@@ -65,7 +65,7 @@ pub fn recorded_so_far() -> usize {
 /// ```
 pub fn recorded<R>(f: impl FnOnce() -> R) -> (R, Vec<Recorded>) {
     let _watching = Watching::start();
-    let outer = Outer(KEPT.replace(Some(Kept::new())));
+    let outer = OuterRecording(KEPT.replace(Some(RecordedNodes::new())));
     let result = f();
     let kept = KEPT.replace(None).unwrap_or_default();
     drop(outer);
@@ -92,9 +92,9 @@ pub fn recorded<R>(f: impl FnOnce() -> R) -> (R, Vec<Recorded>) {
 }
 
 /// Puts the list of whoever asked before back in its place, even after a panic.
-struct Outer(Option<Kept>);
+struct OuterRecording(Option<RecordedNodes>);
 
-impl Drop for Outer {
+impl Drop for OuterRecording {
     fn drop(&mut self) {
         drop(KEPT.replace(self.0.take()));
     }

@@ -34,7 +34,7 @@ pub(crate) struct Gradient {
     /// what a node must save for it: a bit for each place, see Note [Places of saved values]
     pub(crate) saves: u32,
     /// what the formula reads, in order
-    pub(crate) reads: &'static [Slot],
+    pub(crate) reads: &'static [RuleSlot],
     /// none if it is the incoming gradient itself
     pub(crate) formula: Option<&'static dyn RuleFormula>,
 }
@@ -132,7 +132,7 @@ impl BlockKernel for RuleKernel<'_> {
 
 /// Something a formula names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Slot {
+pub(crate) enum RuleSlot {
     /// the gradient of an output, by its number
     Grad(usize),
     /// an input, by its number
@@ -143,23 +143,23 @@ pub(crate) enum Slot {
     Number(usize),
 }
 
-impl Slot {
+impl RuleSlot {
     /// Where the value lies, see Note [Places of saved values]; a gradient lies nowhere.
     #[inline]
     pub(crate) const fn place(self, inputs: usize) -> Option<usize> {
         match self {
-            Slot::Input(n) if n < inputs => Some(n),
-            Slot::Output(k) => Some(inputs + k),
-            Slot::Input(_) | Slot::Grad(_) | Slot::Number(_) => None,
+            RuleSlot::Input(n) if n < inputs => Some(n),
+            RuleSlot::Output(k) => Some(inputs + k),
+            RuleSlot::Input(_) | RuleSlot::Grad(_) | RuleSlot::Number(_) => None,
         }
     }
 
     const fn is_number(self) -> bool {
-        matches!(self, Slot::Number(_))
+        matches!(self, RuleSlot::Number(_))
     }
 
     /// How many of these are operands, and not numbers.
-    pub(crate) const fn count_operands(slots: &[Slot]) -> usize {
+    pub(crate) const fn count_operands(slots: &[RuleSlot]) -> usize {
         let (mut count, mut i) = (0, 0);
         while i < slots.len() {
             count += !slots[i].is_number() as usize;
@@ -169,8 +169,8 @@ impl Slot {
     }
 
     /// Those that are operands.
-    pub(crate) const fn operands<const N: usize>(slots: &[Slot]) -> [Slot; N] {
-        let mut operands = [Slot::Grad(0); N];
+    pub(crate) const fn operands<const N: usize>(slots: &[RuleSlot]) -> [RuleSlot; N] {
+        let mut operands = [RuleSlot::Grad(0); N];
         let (mut count, mut i) = (0, 0);
         while i < slots.len() {
             if !slots[i].is_number() {
@@ -183,7 +183,7 @@ impl Slot {
     }
 
     /// The places of what must be saved. A row with more of them than there are bits does not compile.
-    pub(crate) const fn saves(slots: &[Slot], inputs: usize) -> u32 {
+    pub(crate) const fn saves(slots: &[RuleSlot], inputs: usize) -> u32 {
         let (mut places, mut i) = (0u32, 0);
         while i < slots.len() {
             if let Some(place) = slots[i].place(inputs) {
@@ -196,23 +196,25 @@ impl Slot {
     }
 
     /// Refuses a row whose gradients do not stand in the order of its inputs, one for each.
-    pub(crate) const fn expect_inputs(slots: &[Slot]) {
+    pub(crate) const fn expect_inputs(slots: &[RuleSlot]) {
         let mut i = 0;
         while i < slots.len() {
-            let in_order = matches!(slots[i], Slot::Input(k) if k == i);
+            let in_order = matches!(slots[i], RuleSlot::Input(k) if k == i);
             assert!(in_order, "a row's gradients stand in the order of its inputs");
             i += 1;
         }
     }
 
     /// Refuses a tangent that reads what the gradient beside it does not, which is all that is saved.
-    pub(crate) const fn expect_among(slots: &[Slot], saved: &[Slot]) {
+    pub(crate) const fn expect_among(slots: &[RuleSlot], saved: &[RuleSlot]) {
         let mut i = 0;
         while i < slots.len() {
             let (mut found, mut k) = (false, 0);
             while k < saved.len() {
                 found |= match (slots[i], saved[k]) {
-                    (Slot::Input(a), Slot::Input(b)) | (Slot::Output(a), Slot::Output(b)) => a == b,
+                    (RuleSlot::Input(a), RuleSlot::Input(b)) | (RuleSlot::Output(a), RuleSlot::Output(b)) => {
+                        a == b
+                    }
                     _ => false,
                 };
                 k += 1;
@@ -223,16 +225,16 @@ impl Slot {
     }
 
     /// The place of this among the operands of a formula that reads these. A number has none.
-    pub(crate) const fn position(self, slots: &[Slot]) -> usize {
+    pub(crate) const fn position(self, slots: &[RuleSlot]) -> usize {
         if self.is_number() {
             return 0;
         }
         let (mut place, mut i) = (0, 0);
         while i < slots.len() {
             match (self, slots[i]) {
-                (Slot::Grad(a), Slot::Grad(b))
-                | (Slot::Input(a), Slot::Input(b))
-                | (Slot::Output(a), Slot::Output(b))
+                (RuleSlot::Grad(a), RuleSlot::Grad(b))
+                | (RuleSlot::Input(a), RuleSlot::Input(b))
+                | (RuleSlot::Output(a), RuleSlot::Output(b))
                     if a == b =>
                 {
                     return place;

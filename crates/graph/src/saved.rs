@@ -6,11 +6,11 @@ use foldback_tensor::{Packed, Tensor};
 use smallvec::SmallVec;
 
 use crate::budget::Budgeted;
-use crate::rule::Slot;
+use crate::rule::RuleSlot;
 
 /// Note [Places of saved values]
-/// Every input has a place in the list of what a node keeps, then every output: `Slot::Input(n)` is at `n`,
-/// `Slot::Output(k)` behind all inputs. A place whose value is not kept is empty, and empty places at the end are left
+/// Every input has a place in the list of what a node keeps, then every output: `RuleSlot::Input(n)` is at `n`,
+/// `RuleSlot::Output(k)` behind all inputs. A place whose value is not kept is empty, and empty places at the end are left
 /// out, so that an operation that saves nothing has an empty list. There is no limit to either kind, and nothing is
 /// searched. Values are packed with the shape of the first output.
 pub(crate) type SavedValues = SmallVec<[Option<Packed>; 2]>;
@@ -34,7 +34,7 @@ pub(crate) struct Unpacked {
 impl Unpacked {
     /// The value of an input or an output, if it was saved.
     #[inline]
-    pub(crate) fn get(&self, slot: Slot) -> Option<&Tensor> {
+    pub(crate) fn get(&self, slot: RuleSlot) -> Option<&Tensor> {
         self.values.get(slot.place(self.inputs)?)?.as_ref()
     }
 }

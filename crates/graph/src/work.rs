@@ -11,7 +11,7 @@ use smallvec::smallvec;
 use crate::error::Result;
 use crate::lead::Lead;
 use crate::node::{Context, Describe, Edge, Flow, Mood, Part, Take, Var, VarKind, Work};
-use crate::rule::Slot;
+use crate::rule::RuleSlot;
 
 impl Part {
     /// The whole tensor.
@@ -127,9 +127,9 @@ impl Context<'_> {
 
     /// The gradient of an output, an input or an output, as a variable with its history. What is read has been
     /// saved: a row saves what it names.
-    pub(crate) fn value(&self, slot: Slot) -> Var {
+    pub(crate) fn value(&self, slot: RuleSlot) -> Var {
         match slot {
-            Slot::Grad(k) => self.grad(k),
+            RuleSlot::Grad(k) => self.grad(k),
             _ => self.saved(slot).expect("what a gradient reads is saved"),
         }
     }
@@ -141,11 +141,11 @@ impl Context<'_> {
     }
 
     /// A saved value with its history: an input's edge, or, for an output, the node itself.
-    pub(crate) fn saved(&self, slot: Slot) -> Option<Var> {
+    pub(crate) fn saved(&self, slot: RuleSlot) -> Option<Var> {
         let value = self.values.get(slot)?.clone();
         let edge = match slot {
-            Slot::Input(n) => self.node.next_edges[n].clone(),
-            Slot::Output(k) if value.dtype().is_float() => {
+            RuleSlot::Input(n) => self.node.next_edges[n].clone(),
+            RuleSlot::Output(k) if value.dtype().is_float() => {
                 Some(Edge { node: self.node.clone(), nr: k as u32 })
             }
             _ => None,

@@ -99,7 +99,7 @@ pub enum NnFacts {
         expected: &'static str,
     },
     /// A parameter that does not divide the sizes it should.
-    #[error("{op}: {name} = {value} is not valid: expected a divisor of {}", Named(sizes))]
+    #[error("{op}: {name} = {value} is not valid: expected a divisor of {}", NamedSizes(sizes))]
     NoDivisor {
         /// the operation
         op: &'static str,
@@ -228,9 +228,9 @@ impl Facts for NnFacts {
 }
 
 /// Sizes with their names.
-struct Named<'a>(&'a [(&'static str, usize)]);
+struct NamedSizes<'a>(&'a [(&'static str, usize)]);
 
-impl std::fmt::Display for Named<'_> {
+impl std::fmt::Display for NamedSizes<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (nr, (name, size)) in self.0.iter().enumerate() {
             write!(f, "{}{name} = {size}", if nr == 0 { "" } else { " and of " })?;

@@ -3,7 +3,7 @@
 use approx::{AbsDiffEq, RelativeEq, UlpsEq};
 
 use crate::dtype::{DType, Element, Scalar, with_block};
-use crate::mismatch::{Mismatch, Place, Worst};
+use crate::mismatch::{Mismatch, MismatchedPair, Worst};
 use crate::ops::{Arg, AsArg};
 use crate::shape::Dims;
 use crate::tensor::Tensor;
@@ -268,7 +268,7 @@ pub fn compare_close(actual: &Tensor, expected: &Tensor, tolerance: &Tolerance) 
     let pairs = once(actual, expected);
     all_pairs(&pairs, &mut |a, b| {
         if let Some(difference) = excess(a, b, atol, rtol, tolerance.equal_nan) {
-            worst.add(Place { difference, at, actual: a, expected: b });
+            worst.add(MismatchedPair { difference, at, actual: a, expected: b });
         }
         at += 1;
         true

@@ -26,7 +26,7 @@ impl fmt::Display for Mismatch {
 impl std::error::Error for Mismatch {}
 
 /// Two elements that are not close.
-pub(crate) struct Place {
+pub(crate) struct MismatchedPair {
     pub(crate) difference: f64,
     /// the number of the element in row-major order
     pub(crate) at: usize,
@@ -39,42 +39,42 @@ pub(crate) struct Place {
 pub(crate) struct Worst {
     /// how many there are in all
     pub(crate) wrong: usize,
-    places: Vec<Place>,
+    pairs: Vec<MismatchedPair>,
 }
 
 impl Worst {
-    pub(crate) fn add(&mut self, place: Place) {
+    pub(crate) fn add(&mut self, pair: MismatchedPair) {
         self.wrong += 1;
-        let rank = self.places.partition_point(|p| p.difference >= place.difference);
+        let rank = self.pairs.partition_point(|p| p.difference >= pair.difference);
         if rank < SHOWN {
-            self.places.insert(rank, place);
-            self.places.truncate(SHOWN);
+            self.pairs.insert(rank, pair);
+            self.pairs.truncate(SHOWN);
         }
     }
 
     /// The text: a heading, the worst place, and a line for each if there are several.
     pub(crate) fn mismatch(mut self, heading: String, dims: &[usize], dtype: DType) -> Mismatch {
-        let Some(worst) = self.places.first() else { return Mismatch(heading) };
+        let Some(worst) = self.pairs.first() else { return Mismatch(heading) };
         let at = worst.at;
         let [index, actual, expected, difference] = cells(worst, dims, dtype);
         let mut text = format!(
             "{heading}\n    worst at index {index}: {actual} against the expected {expected}, difference {difference}"
         );
-        if self.places.len() > 1 {
-            self.places.sort_by_key(|p| p.at);
+        if self.pairs.len() > 1 {
+            self.pairs.sort_by_key(|p| p.at);
             let title = ["index", "actual", "expected", "difference"].map(String::from);
             let mut rows = vec![title];
-            rows.extend(self.places.iter().map(|p| cells(p, dims, dtype)));
+            rows.extend(self.pairs.iter().map(|p| cells(p, dims, dtype)));
             let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
             let (w0, w1, w2) = (width(0), width(1), width(2));
-            let marks = std::iter::once("").chain(self.places.iter().map(|p| mark(p.at == at)));
+            let marks = std::iter::once("").chain(self.pairs.iter().map(|p| mark(p.at == at)));
             for ([index, actual, expected, difference], mark) in rows.iter().zip(marks) {
                 text +=
                     &format!("\n        {index:<w0$}  {actual:>w1$}  {expected:>w2$}  {difference}{mark}");
             }
         }
-        if self.wrong > self.places.len() {
-            text += &format!("\n        and {} more", self.wrong - self.places.len());
+        if self.wrong > self.pairs.len() {
+            text += &format!("\n        and {} more", self.wrong - self.pairs.len());
         }
         Mismatch(text)
     }
@@ -84,9 +84,9 @@ fn mark(is_worst: bool) -> &'static str {
     if is_worst { "  <- worst" } else { "" }
 }
 
-fn cells(place: &Place, dims: &[usize], dtype: DType) -> [String; 4] {
-    let [actual, expected] = [place.actual, place.expected].map(|v| number(v, dtype));
-    [format!("{:?}", index_of(place.at, dims)), actual, expected, format!("{:?}", place.difference)]
+fn cells(pair: &MismatchedPair, dims: &[usize], dtype: DType) -> [String; 4] {
+    let [actual, expected] = [pair.actual, pair.expected].map(|v| number(v, dtype));
+    [format!("{:?}", index_of(pair.at, dims)), actual, expected, format!("{:?}", pair.difference)]
 }
 
 /// The index of the element at a row-major position.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use foldback_tensor::Error;
 
-use super::make::{Plan, without_own_line};
+use super::make::{EpochPlan, without_own_line};
 use super::position::generator;
 use super::workers::Workers;
 use super::{BatchOf, DataLoader};
@@ -15,7 +15,7 @@ use crate::error::Result;
 /// The batches of one pass over a dataset, see [`DataLoader::iter`].
 pub struct Epoch<'a, D: Dataset<Item: Collate>> {
     loader: &'a DataLoader<D>,
-    plan: Arc<Plan<D>>,
+    plan: Arc<EpochPlan<D>>,
     next: usize,
     /// why there is no order
     refused: Option<Error>,
@@ -32,7 +32,7 @@ impl<'a, D: Dataset<Item: Collate>> Epoch<'a, D> {
         };
         let size = loader.batch_size;
         let batches = if loader.drop_last { order.len() / size } else { order.len().div_ceil(size) };
-        let plan = Plan { set: loader.set.clone(), order, batch_size: size, batches, seed, epoch };
+        let plan = EpochPlan { set: loader.set.clone(), order, batch_size: size, batches, seed, epoch };
         let (plan, next) = (Arc::new(plan), next.min(batches));
         let workers = loader.threads.as_ref().filter(|_| next < batches).and_then(|threads| {
             let ahead = loader.prefetch.unwrap_or(threads.count.saturating_mul(2));

@@ -15,7 +15,7 @@ use crate::dataset::Dataset;
 use crate::error::{DataFacts, Result};
 
 /// An epoch: its items in their order, in batches of a size.
-pub(super) struct Plan<D> {
+pub(super) struct EpochPlan<D> {
     pub set: Arc<D>,
     pub order: Vec<usize>,
     pub batch_size: usize,
@@ -24,7 +24,7 @@ pub(super) struct Plan<D> {
     pub epoch: u64,
 }
 
-impl<D: Dataset<Item: Collate>> Plan<D> {
+impl<D: Dataset<Item: Collate>> EpochPlan<D> {
     /// A batch, or why there is none. The dataset draws random numbers of a generator that belongs to the batch.
     pub(super) fn make(&self, batch: usize) -> Result<BatchOf<D>> {
         let first = batch * self.batch_size;

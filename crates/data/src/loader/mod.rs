@@ -14,7 +14,7 @@ use crate::dataset::Dataset;
 use crate::error::{Result, check};
 use crate::sampler::{RandomSampler, Sampler, SequentialSampler};
 pub use epoch::Epoch;
-use make::Plan;
+use make::EpochPlan;
 use position::Position;
 use workers::Workers;
 
@@ -22,7 +22,7 @@ use workers::Workers;
 pub type BatchOf<D> = <<D as Dataset>::Item as Collate>::Batch;
 
 /// Starts the threads of an epoch; made where it is known that the dataset can be shared with threads.
-type Start<D> = fn(&Arc<Plan<D>>, usize, usize, usize) -> Option<Workers<BatchOf<D>>>;
+type Start<D> = fn(&Arc<EpochPlan<D>>, usize, usize, usize) -> Option<Workers<BatchOf<D>>>;
 
 /// Batches of a dataset. `for batch in &loader` is an epoch.
 ///

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-use super::make::Plan;
+use super::make::EpochPlan;
 use crate::collate::Collate;
 use crate::dataset::Dataset;
 use crate::error::Result;
@@ -71,7 +71,7 @@ impl<B: Send + 'static> Workers<B> {
     /// Starts `count` threads from batch `first` on; `ahead` batches at most are made and not taken. None if the system
     /// gives no thread.
     pub(super) fn start<D>(
-        plan: &Arc<Plan<D>>,
+        plan: &Arc<EpochPlan<D>>,
         first: usize,
         count: usize,
         ahead: usize,

@@ -111,7 +111,7 @@ pub fn check_broadcast_op<const N: usize, O: Outputs>(
             combination /= SHAPES.len();
         }
         // Not all of them broadcast: those of no element with those of two.
-        if common_shape(&x).is_some() {
+        if expected_shape(&x).is_some() {
             check(&x)?;
         }
     }
@@ -187,8 +187,8 @@ fn empty_gradients(call: &impl Fn(&[Var]) -> Result<Var>, x: &[Tensor]) -> Resul
     Ok(())
 }
 
-/// The shape that all broadcast to.
-fn common_shape(x: &[Tensor]) -> Option<Shape> {
+/// The shape that all broadcast to, by the rule itself: the library's own is among what is checked.
+fn expected_shape(x: &[Tensor]) -> Option<Shape> {
     let rank = x.iter().map(Tensor::rank).max().unwrap_or(0);
     let mut sizes = vec![1; rank];
     for t in x {
@@ -206,7 +206,7 @@ fn common_shape(x: &[Tensor]) -> Option<Shape> {
 
 /// The values, element by element: an operand is read at the element's indices on the axes that it has, 0 where it has one element.
 fn by_index<const N: usize>(value: &impl Fn([f64; N]) -> f64, x: &[Tensor]) -> Tensor {
-    let shape = common_shape(x).expect("they broadcast");
+    let shape = expected_shape(x).expect("they broadcast");
     let operands: Vec<Vec<f64>> = x.iter().map(|t| t.to_vec::<f64>().expect("of this type")).collect();
     let element = |mut flat: usize| {
         let mut indices = vec![0; shape.rank()];

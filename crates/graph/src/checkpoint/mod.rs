@@ -23,7 +23,7 @@ use crate::functional::{Arguments, Outputs};
 use crate::mode::{LineGuard, enable_grad, is_grad_enabled, location};
 use crate::node::{Context, Describe, Edge, Flow, Node, NodeKind, Take, Var, VarKind, Work, next_number};
 use crate::record::note;
-use crate::rule::Slot;
+use crate::rule::RuleSlot;
 use crate::saved::SavedValues;
 pub use draws::draw_from;
 use draws::{record, replay};
@@ -172,7 +172,7 @@ impl Describe for Checkpoint {
         let changed = |what: String| refuse(GraphFacts::CheckpointChanged { what, location: node.location });
         for (place, edge) in node.next_edges.iter().enumerate().skip(self.operands.len()) {
             let Some(leaf) = edge.as_ref().and_then(|e| e.node.as_leaf()) else { continue };
-            let (now, then) = (leaf.value.read(), ctx.values.get(Slot::Input(place)));
+            let (now, then) = (leaf.value.read(), ctx.values.get(RuleSlot::Input(place)));
             if then.is_some_and(|then| !then.has_bits_of(&now)) {
                 let what = format!("a leaf of shape {} that it captured has been written since", now.shape());
                 return changed(what);
@@ -200,7 +200,7 @@ impl Describe for Checkpoint {
 impl Checkpoint {
     /// An operand as the first run saw it.
     fn operand(&self, ctx: &Context<'_>, i: usize) -> Result<Var> {
-        let value = ctx.values.get(Slot::Input(i)).expect("a checkpoint keeps its operands").clone();
+        let value = ctx.values.get(RuleSlot::Input(i)).expect("a checkpoint keeps its operands").clone();
         match self.operands[i] {
             Operand::Constant => Ok(Var::constant(value)),
             Operand::Unused => Var::leaf(value),

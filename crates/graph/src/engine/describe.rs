@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::lead::Lead;
 use crate::mode::LineGuard;
 use crate::node::{Context, Describe, Edge, Flow, Mood, Node, NodeKind, Var, VarKind, Work};
-use crate::rule::{Gradient, Rule, RuleFormula, RuleKernel, Slot};
+use crate::rule::{Gradient, Rule, RuleFormula, RuleKernel, RuleSlot};
 use crate::saved::Unpacked;
 
 impl GraphTask {
@@ -183,12 +183,12 @@ impl GraphTask {
 pub(crate) fn record_formula(
     formula: &'static dyn RuleFormula,
     params: &[f64; 2],
-    reads: &[Slot],
+    reads: &[RuleSlot],
     ctx: &Context<'_>,
     to: Option<&Shape>,
 ) -> Result<Var> {
     let dtype = ctx.node.metadata[0].dtype;
-    let read = |slot: &Slot| match ctx.value(*slot) {
+    let read = |slot: &RuleSlot| match ctx.value(*slot) {
         v if v.dtype() == DType::Bool || v.dtype() == dtype => v,
         v => v.to(dtype),
     };
@@ -237,9 +237,9 @@ pub(crate) fn choose(
 }
 
 /// What a formula reads, as a tensor.
-pub(super) fn operand<'a>(slot: &Slot, g: &'a Tensor, saved: &'a Unpacked) -> &'a Tensor {
+pub(super) fn operand<'a>(slot: &RuleSlot, g: &'a Tensor, saved: &'a Unpacked) -> &'a Tensor {
     match slot {
-        Slot::Grad(_) => g,
+        RuleSlot::Grad(_) => g,
         _ => saved.get(*slot).expect("a row saves what it names"),
     }
 }
@@ -247,19 +247,19 @@ pub(super) fn operand<'a>(slot: &Slot, g: &'a Tensor, saved: &'a Unpacked) -> &'
 /// The formulas of several inputs, and everything that they read together.
 struct Joint<'a> {
     inputs: SmallVec<[usize; 3]>,
-    slots: SmallVec<[Slot; 4]>,
+    slots: SmallVec<[RuleSlot; 4]>,
     /// a kernel, and the places of what it reads among the operands of all
     formulas: SmallVec<[(RuleKernel<'a>, SmallVec<[usize; 4]>); 2]>,
 }
 
 impl<'a> Joint<'a> {
-    fn push(&mut self, input: usize, kernel: RuleKernel<'a>, reads: &[Slot]) {
+    fn push(&mut self, input: usize, kernel: RuleKernel<'a>, reads: &[RuleSlot]) {
         let reads = reads.iter().map(|slot| self.place(*slot)).collect();
         self.inputs.push(input);
         self.formulas.push((kernel, reads));
     }
 
-    fn place(&mut self, slot: Slot) -> usize {
+    fn place(&mut self, slot: RuleSlot) -> usize {
         self.slots.iter().position(|s| *s == slot).unwrap_or_else(|| {
             self.slots.push(slot);
             self.slots.len() - 1

@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::mode::enable_grad;
 use crate::node::{Context, Edge, Flow, Mood, Take, Var};
 use crate::record::{Reads, record_function};
-use crate::rule::Slot;
+use crate::rule::RuleSlot;
 
 /// Whether a gradient of shape `full` is large, and is folded to an input of shape `to`.
 pub(crate) fn is_worth_it(full: &Shape, to: &Shape) -> bool {
@@ -39,7 +39,7 @@ pub(crate) fn record_folded(
     let cut = |(v, matters): (&&Var, bool)| if matters { (*v).clone() } else { v.detach() };
     let reads: SmallVec<[Var; 4]> = reads.iter().zip(matters).map(cut).collect();
     let reads: SmallVec<[&Var; 4]> = reads.iter().collect();
-    let slots: SmallVec<[Slot; 4]> = (0..reads.len()).map(Slot::Input).collect();
+    let slots: SmallVec<[RuleSlot; 4]> = (0..reads.len()).map(RuleSlot::Input).collect();
     let describe = move |ctx: &Context<'_>, take: &mut Take<'_>| describe(&trace, ctx, take);
     let mut results =
         record_function(name, &reads, smallvec![sum], Reads::All(&slots), || Box::new(describe));
@@ -74,7 +74,7 @@ fn describe(trace: &dyn Fn(&[&Var]) -> Result<Var>, ctx: &Context<'_>, take: &mu
     let gradients = enable_grad(|| {
         // One read may depend on another, and a partial derivative is asked for.
         let reads: SmallVec<[Var; 4]> =
-            (0..ctx.inputs()).map(|k| alias(&ctx.value(Slot::Input(k)))).collect();
+            (0..ctx.inputs()).map(|k| alias(&ctx.value(RuleSlot::Input(k)))).collect();
         let reads: SmallVec<[&Var; 4]> = reads.iter().collect();
         let y = trace(&reads)?;
         let Some(root) = y.edge() else { return Ok(Vec::new()) };

@@ -6,11 +6,11 @@ use foldback_tensor::kernel::Formula;
 use foldback_tensor::{counted, refuse};
 use smallvec::smallvec;
 
-use super::own::Parts;
+use super::own::ContextParts;
 use crate::error::{GraphFacts, Result};
 use crate::fuse::{Fused, Operands};
 use crate::node::{Flow, Var};
-use crate::rule::Slot;
+use crate::rule::RuleSlot;
 
 /// What the backward function of an operation of one's own sees.
 ///
@@ -20,11 +20,11 @@ use crate::rule::Slot;
 ///
 /// `S` is what the forward function of an [`Operation`](crate::Operation) keeps beside inputs and outputs.
 pub struct FunctionContext<'a, S = ()> {
-    pub(super) parts: Parts<'a>,
+    pub(super) parts: ContextParts<'a>,
     pub(super) saved: &'a S,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> ContextParts<'a> {
     pub(super) fn context<S>(self, saved: &'a S) -> FunctionContext<'a, S> {
         FunctionContext { parts: self, saved }
     }
@@ -58,7 +58,7 @@ impl<S> FunctionContext<'_, S> {
     #[track_caller]
     pub fn input(&self, index: usize) -> Var {
         self.expect_input("input", index);
-        match self.parts.inner.saved(Slot::Input(index)) {
+        match self.parts.inner.saved(RuleSlot::Input(index)) {
             Some(v) => v,
             None => self.refuse(format_args!(
                 "input({index}): the inputs were not saved; declare saves_inputs, of the Operation or the Function"
@@ -72,7 +72,7 @@ impl<S> FunctionContext<'_, S> {
     /// If the operation does not declare `saves_output`.
     #[track_caller]
     pub fn output(&self) -> Var {
-        match self.parts.inner.saved(Slot::Output(0)) {
+        match self.parts.inner.saved(RuleSlot::Output(0)) {
             // What has no derivative has no history.
             Some(v) if self.parts.declared.non_differentiable.contains(&0) => v.detach(),
             Some(v) => v,

@@ -125,8 +125,10 @@ pub trait Function: Send + Sync + Sized + 'static {
             once_differentiable: self.once_differentiable(),
             non_differentiable: (0..count).filter(|&k| self.non_differentiable(k)).collect(),
         };
-        let backward = || -> Box<dyn own::Backward> {
-            Box::new(move |parts: own::Parts<'_>| Ok(SmallVec::from_vec(self.backward(&parts.context(&()))?)))
+        let backward = || -> Box<dyn own::BackwardFunction> {
+            Box::new(move |parts: own::ContextParts<'_>| {
+                Ok(SmallVec::from_vec(self.backward(&parts.context(&()))?))
+            })
         };
         let vars = record(declared, &inputs, SmallVec::from_vec(outputs), backward);
         Ok(vars.into_vec().try_into().expect("an operation has all its outputs"))

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::context::{FunctionContext, are};
 use super::given::{BackwardResult, ForwardResult};
-use super::own::{Backward, Declared, Parts, record};
+use super::own::{BackwardFunction, ContextParts, Declared, record};
 use crate::error::{GraphFacts, Result};
 use crate::fuse::Operands;
 use crate::input::variables_of;
@@ -72,7 +72,7 @@ impl<const N: usize, V> RefUnwindSafe for Operation<N, V> {}
 type Forward<const N: usize> = dyn Fn([&Tensor; N]) -> Result<Computed> + Send + Sync;
 
 /// What it computed, and how to go back.
-type Computed = (SmallVec<[Tensor; 1]>, Box<dyn Backward>);
+type Computed = (SmallVec<[Tensor; 1]>, Box<dyn BackwardFunction>);
 
 impl<const N: usize, V> Operation<N, V> {
     /// An operation of a forward function, which gets a tensor per input, and a backward function, which gets a gradient per
@@ -90,13 +90,13 @@ impl<const N: usize, V> Operation<N, V> {
         let backward = Arc::new(backward);
         let forward = move |inputs: [&Tensor; N]| {
             let (outputs, saved) = forward(inputs).outputs()?;
-            let (backward, kept) = (backward.clone(), Kept::new(saved));
-            let run = move |parts: Parts<'_>| {
+            let (backward, kept) = (backward.clone(), SavedForBackward::new(saved));
+            let run = move |parts: ContextParts<'_>| {
                 let saved = kept.get(parts.inner)?;
                 let ctx = parts.context(&*saved);
                 backward(&ctx, array::from_fn(|k| ctx.grad(k))).gradients()
             };
-            Ok((SmallVec::from_iter(outputs), Box::new(run) as Box<dyn Backward>))
+            Ok((SmallVec::from_iter(outputs), Box::new(run) as Box<dyn BackwardFunction>))
         };
         Operation::of::<O, M>(name, Arc::new(forward))
     }
@@ -122,8 +122,8 @@ impl<const N: usize, V> Operation<N, V> {
     {
         let forward = move |inputs: [&Tensor; N]| {
             let (outputs, _) = forward(inputs).outputs()?;
-            let run = |parts: Parts<'_>| parts.context(&()).no_derivative();
-            Ok((SmallVec::from_iter(outputs), Box::new(run) as Box<dyn Backward>))
+            let run = |parts: ContextParts<'_>| parts.context(&()).no_derivative();
+            Ok((SmallVec::from_iter(outputs), Box::new(run) as Box<dyn BackwardFunction>))
         };
         Operation::of::<O, M>(name, Arc::new(forward))
     }
@@ -208,11 +208,11 @@ impl<const N: usize, V> fmt::Debug for Operation<N, V> {
 }
 
 /// What is kept beside inputs and outputs; freed as they are, when the backward function has run.
-struct Kept<S>(StateCell<Option<Arc<S>>>);
+struct SavedForBackward<S>(StateCell<Option<Arc<S>>>);
 
-impl<S> Kept<S> {
+impl<S> SavedForBackward<S> {
     fn new(saved: S) -> Self {
-        Kept(StateCell::new(Some(Arc::new(saved))))
+        SavedForBackward(StateCell::new(Some(Arc::new(saved))))
     }
 
     fn get(&self, ctx: &Context<'_>) -> Result<Arc<S>> {

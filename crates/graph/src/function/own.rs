@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::error::{GraphFacts, Result};
 use crate::node::{Context, Flow, Mood, Take, Var};
 use crate::record::{Reads, record_function};
-use crate::rule::Slot;
+use crate::rule::RuleSlot;
 
 /// One per input, where there is one.
 pub(super) type Given = SmallVec<[Option<Var>; 2]>;
@@ -37,19 +37,19 @@ impl Declared {
 }
 
 /// Its backward function, whichever form it has.
-pub(super) trait Backward: Send + Sync {
-    fn run(&self, parts: Parts<'_>) -> Result<Given>;
+pub(super) trait BackwardFunction: Send + Sync {
+    fn run(&self, parts: ContextParts<'_>) -> Result<Given>;
 }
 
-impl<F: Fn(Parts<'_>) -> Result<Given> + Send + Sync> Backward for F {
-    fn run(&self, parts: Parts<'_>) -> Result<Given> {
+impl<F: Fn(ContextParts<'_>) -> Result<Given> + Send + Sync> BackwardFunction for F {
+    fn run(&self, parts: ContextParts<'_>) -> Result<Given> {
         self(parts)
     }
 }
 
 /// What its context is made of, but for what it keeps beside inputs and outputs.
 #[derive(Clone, Copy)]
-pub(super) struct Parts<'a> {
+pub(super) struct ContextParts<'a> {
     pub(super) inner: &'a Context<'a>,
     pub(super) declared: &'a Declared,
     /// takes what is described
@@ -62,12 +62,12 @@ pub(super) fn record(
     declared: Declared,
     inputs: &[&Var],
     outputs: SmallVec<[Tensor; 1]>,
-    backward: impl FnOnce() -> Box<dyn Backward>,
+    backward: impl FnOnce() -> Box<dyn BackwardFunction>,
 ) -> SmallVec<[Var; 1]> {
     let saved = if declared.saves_inputs { inputs.len() } else { 0 };
-    let mut slots: Vec<Slot> = (0..saved).map(Slot::Input).collect();
+    let mut slots: Vec<RuleSlot> = (0..saved).map(RuleSlot::Input).collect();
     if declared.saves_output {
-        slots.push(Slot::Output(0));
+        slots.push(RuleSlot::Output(0));
     }
     let (name, constants) = (declared.name, declared.non_differentiable.clone());
     let mut vars = record_function(name, inputs, outputs, Reads::All(&slots), || {
@@ -80,14 +80,19 @@ pub(super) fn record(
     vars
 }
 
-fn run(declared: &Declared, backward: &dyn Backward, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()> {
+fn run(
+    declared: &Declared,
+    backward: &dyn BackwardFunction,
+    ctx: &Context<'_>,
+    take: &mut Take<'_>,
+) -> Result<()> {
     let (op, location, expected) = (declared.name, ctx.node.location, ctx.inputs());
     if declared.once_differentiable && ctx.mood == Mood::Recorded {
         return refuse(GraphFacts::OnceDifferentiable { op, location });
     }
     let take = RefCell::new(take);
     let take = |flow: Flow<'_>| (*take.borrow_mut())(flow);
-    let parts = Parts { inner: ctx, declared, take: &take };
+    let parts = ContextParts { inner: ctx, declared, take: &take };
     let mut gradients = backward.run(parts).map_err(|e| ctx.node.in_function(e))?;
     // A surplus of None is forgiven, as in PyTorch.
     while gradients.len() > expected && gradients.last().is_some_and(Option::is_none) {

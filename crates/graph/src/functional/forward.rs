@@ -27,7 +27,7 @@ use crate::gradient::add_gradients;
 use crate::lead::Lead;
 use crate::mode::{GradMode, LineGuard};
 use crate::node::{Context, Describe, Edge, Flow, Mood, Node, NodeKind, Var, Work, next_number};
-use crate::rule::{Rule, RuleKernel, Slot};
+use crate::rule::{Rule, RuleKernel, RuleSlot};
 use crate::saved::Unpacked;
 
 /// How tangents are computed.
@@ -131,8 +131,8 @@ impl Forward {
                 }
                 Some(formula) => {
                     let g = tangent.value_ref();
-                    let read = |slot: &Slot| match slot {
-                        Slot::Grad(_) => &*g,
+                    let read = |slot: &RuleSlot| match slot {
+                        RuleSlot::Grad(_) => &*g,
                         _ => values.get(*slot).expect("a row saves what it names"),
                     };
                     let reads: SmallVec<[&Tensor; 4]> = gradient.reads.iter().map(read).collect();

@@ -8,7 +8,7 @@ use super::derived::{Derived, record};
 use crate::error::Result;
 use crate::lead::Lead;
 use crate::node::{Context, Describe, Flow, Mood, Take, Var, Work};
-use crate::rule::Slot;
+use crate::rule::RuleSlot;
 
 /// A fused operation as its node remembers it.
 pub(super) struct FusedBackward<D> {
@@ -98,7 +98,7 @@ fn reads(ctx: &Context<'_>, g: Var, operands: usize) -> SmallVec<[Var; 4]> {
     let nothing = || Var::constant(Tensor::zeros_with((), g.dtype()));
     let mut reads: SmallVec<[Var; 4]> = SmallVec::new();
     reads.push(g.clone());
-    reads.extend((0..operands).map(|k| ctx.saved(Slot::Input(k)).unwrap_or_else(nothing)));
+    reads.extend((0..operands).map(|k| ctx.saved(RuleSlot::Input(k)).unwrap_or_else(nothing)));
     reads
 }
 

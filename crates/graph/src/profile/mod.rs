@@ -24,16 +24,16 @@ mod off {
     use crate::node::Node;
 
     /// A stretch of time that nobody takes.
-    pub(crate) struct Span;
+    pub(crate) struct NoSpan;
 
     #[inline(always)]
-    pub(crate) fn forward(_: &'static str) -> Span {
-        Span
+    pub(crate) fn forward(_: &'static str) -> NoSpan {
+        NoSpan
     }
 
     #[inline(always)]
-    pub(crate) fn backward(_: &Node) -> Span {
-        Span
+    pub(crate) fn backward(_: &Node) -> NoSpan {
+        NoSpan
     }
 
     #[inline(always)]

@@ -43,14 +43,14 @@ thread_local! {
 /// ```
 pub fn profile<R>(f: impl FnOnce() -> R) -> (R, Profile) {
     /// Puts back what was recorded outside, whatever happens.
-    struct Outer(Option<Recorder>);
-    impl Drop for Outer {
+    struct OuterRecorder(Option<Recorder>);
+    impl Drop for OuterRecorder {
         fn drop(&mut self) {
             RECORDER.replace(self.0.take());
         }
     }
     let new = Recorder { start: Instant::now(), events: Vec::new(), open: Vec::new() };
-    let outer = Outer(RECORDER.replace(Some(new)));
+    let outer = OuterRecorder(RECORDER.replace(Some(new)));
     let result = f();
     let events = RECORDER.with_borrow_mut(|r| r.take().map_or(Vec::new(), |r| r.events));
     drop(outer);

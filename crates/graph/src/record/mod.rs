@@ -12,7 +12,7 @@ use crate::node::{Describe, Edge, Node, NodeKind, Var};
 use crate::origins::is_recording;
 use crate::profile;
 use crate::recording::keep;
-use crate::rule::{Rule, Slot};
+use crate::rule::{Rule, RuleSlot};
 use crate::saved::{Saved, SavedValues};
 use crate::var::ValueRef;
 use crate::watching::{is_watching, register};
@@ -83,9 +83,9 @@ pub(crate) fn record_rule<const N: usize>(
 /// What the gradients of a function read, and so what is saved.
 pub(crate) enum Reads<'a> {
     /// what each input's does, in order; those of inputs that are not tracked do not count
-    Each(&'a [&'a [Slot]]),
+    Each(&'a [&'a [RuleSlot]]),
     /// what all of them do
-    All(&'a [Slot]),
+    All(&'a [RuleSlot]),
 }
 
 /// Records an operation whose gradients are a function.
@@ -168,7 +168,7 @@ fn node_of(
 }
 
 /// Puts a value in its place, if it is not there yet.
-fn save(saved: &mut SavedValues, slot: Slot, inputs: &[&Var], values: &[Tensor]) {
+fn save(saved: &mut SavedValues, slot: RuleSlot, inputs: &[&Var], values: &[Tensor]) {
     let Some(place) = slot.place(inputs.len()) else { return };
     while saved.len() <= place {
         saved.push(None);

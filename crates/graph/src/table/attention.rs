@@ -13,7 +13,7 @@ use crate::input::{AsInput, AsOptionalInput};
 use crate::lead::Lead;
 use crate::node::{Context, Flow, Take, Var};
 use crate::record::{Reads, record_one};
-use crate::rule::Slot;
+use crate::rule::RuleSlot;
 use crate::work::Able;
 
 function! { @rows rows
@@ -139,19 +139,20 @@ fn attend([q, k, v]: [&Var; 3], mask: Option<&Var>, options: Attention) -> Resul
     }
     let [y, norms] = how.forward(values.each_ref(), m.as_ref())?;
     let inputs: SmallVec<[&Var; 4]> = [Some(q), Some(k), Some(v), mask].into_iter().flatten().collect();
-    let slots = [Slot::Output(0), Slot::Input(0), Slot::Input(1), Slot::Input(2), Slot::Input(3)];
+    let slots =
+        [RuleSlot::Output(0), RuleSlot::Input(0), RuleSlot::Input(1), RuleSlot::Input(2), RuleSlot::Input(3)];
     let reads = Reads::All(&slots[..=inputs.len()]);
     let masked = mask.is_some();
     Ok(record_one(rows::scaled_dot_product_attention.name, &inputs, y, reads, move || {
         let function = move |ctx: &Context<'_>, take: &mut Take<'_>| {
             let place = masked.then_some(3);
-            let step = Step {
+            let step = AttentionBackward {
                 g: if ctx.tangents.is_some() { Var::constant(Tensor::from(0.0)) } else { ctx.grad(0) },
-                q: ctx.value(Slot::Input(0)),
-                k: ctx.value(Slot::Input(1)),
-                v: ctx.value(Slot::Input(2)),
-                mask: masked.then(|| ctx.value(Slot::Input(3))),
-                results: Some([ctx.value(Slot::Output(0)).value(), norms.clone()]),
+                q: ctx.value(RuleSlot::Input(0)),
+                k: ctx.value(RuleSlot::Input(1)),
+                v: ctx.value(RuleSlot::Input(2)),
+                mask: masked.then(|| ctx.value(RuleSlot::Input(3))),
+                results: Some([ctx.value(RuleSlot::Output(0)).value(), norms.clone()]),
                 how: how.clone(),
                 wanted: [(0..3).any(|i| ctx.needs(i)), place.is_some_and(|place| ctx.needs(place))],
                 n: ctx.lead,
@@ -169,7 +170,7 @@ fn attend([q, k, v]: [&Var; 3], mask: Option<&Var>, options: Attention) -> Resul
 #[track_caller]
 fn attend_with_dropout(how: Attending, q: &Var, k: &Var, v: &Var, mask: Option<&Var>) -> Result<Var> {
     let p = how.dropout_p;
-    let step = Step {
+    let step = AttentionBackward {
         g: Var::constant(Tensor::from(0.0)),
         q: q.clone(),
         k: k.clone(),
@@ -185,7 +186,7 @@ fn attend_with_dropout(how: Attending, q: &Var, k: &Var, v: &Var, mask: Option<&
 }
 
 /// What the gradients of attention are made of.
-struct Step {
+struct AttentionBackward {
     g: Var,
     q: Var,
     k: Var,
@@ -199,7 +200,7 @@ struct Step {
     n: Lead,
 }
 
-impl Step {
+impl AttentionBackward {
     /// The share of each key, zeros for a query that sees none.
     fn shares(&self) -> Result<Var> {
         let mut scores = self.q.matmul(self.k.transpose(-2, -1)?)?.mul(self.how.scale)?;
@@ -261,7 +262,7 @@ fn sum_of(terms: impl IntoIterator<Item = Option<Result<Var>>>) -> Result<Option
 }
 
 /// The gradients of queries, keys, values and the mask.
-impl Together<4> for Step {
+impl Together<4> for AttentionBackward {
     fn now(&self) -> Result<[Tensor; 4]> {
         if self.n.0.is_some() {
             // The kernels have no leading axis.

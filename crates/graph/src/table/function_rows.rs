@@ -145,7 +145,7 @@ macro_rules! function {
     }};
 
     (@reads $xs:tt $ys:tt $([$dx:ident $plain:tt $n:tt])+) => {{
-        const { $crate::rule::Slot::expect_inputs($crate::table::macros::slots!($xs [] $ys [$($dx),+])) };
+        const { $crate::rule::RuleSlot::expect_inputs($crate::table::macros::slots!($xs [] $ys [$($dx),+])) };
         &[$(function!(@read $xs $ys $plain $n)),+]
     }};
     (@read $xs:tt $ys:tt (g) []) => { &[] };
@@ -180,7 +180,7 @@ macro_rules! function {
     (@tangent $ctx:ident, $take:ident, $input:ident, $xs:tt $ys:tt $n:tt () [$t:ident $($tn:ident)*] [$($full:ident)?]
         ($tangent:expr)) => {
         if $ctx.needs($input) {
-            const { $crate::rule::Slot::expect_among($crate::table::macros::slots!($xs [] $ys [$($tn),*]),
+            const { $crate::rule::RuleSlot::expect_among($crate::table::macros::slots!($xs [] $ys [$($tn),*]),
                 $crate::table::macros::slots!($xs [] $ys $n)) };
             let $t = &$ctx.tangent($input);
             $(let $tn = &$ctx.value($crate::table::macros::slots!($xs [] $ys [$tn])[0]);)*

@@ -62,13 +62,13 @@ function_of_list! {
 pub(super) use rows::ALL;
 
 /// Where the operands of a concatenation lie in its result.
-struct Parts {
+struct ConcatParts {
     axis: Axis,
     /// the start and the size of each; none for an empty vector, which is skipped whatever the other shapes are
     places: Vec<Option<(usize, usize)>>,
 }
 
-fn parts(values: &[&Tensor], axis: Axis) -> Result<Parts> {
+fn parts(values: &[&Tensor], axis: Axis) -> Result<ConcatParts> {
     let skipped = |v: &Tensor| v.rank() == 1 && v.numel() == 0;
     let alone = values.iter().all(|v| skipped(v));
     let mut start = 0;
@@ -82,10 +82,10 @@ fn parts(values: &[&Tensor], axis: Axis) -> Result<Parts> {
     };
     let places = values.iter().map(&mut place).collect::<Result<_>>();
     // What does not fit together is refused by the operation, in its own words.
-    Ok(Parts { axis, places: places.unwrap_or_default() })
+    Ok(ConcatParts { axis, places: places.unwrap_or_default() })
 }
 
-impl Parts {
+impl ConcatParts {
     /// The gradients of the operands, given that of the whole.
     fn of(&self, g: &Var, n: Lead) -> Result<Vec<Var>> {
         let sizes: Vec<usize> = self.places.iter().flatten().map(|&(_, size)| size).collect();

@@ -1,37 +1,37 @@
 //! The grammar of rows of formulas, and what a name in a row stands for, see Note [Rows].
 
-/// What the names of a gradient stand for: a list of [`Slot`](super::Slot)s.
+/// What the names of a gradient stand for: a list of [`RuleSlot`](crate::rule::RuleSlot)s.
 ///
 /// Each name of a row becomes a constant, so that the compiler itself looks a name up and points at one that the row
 /// does not have.
 macro_rules! slots {
     ([$($x:ident)*] [$($number:ident)*] $ys:tt [$($n:ident),*]) => {{
         #[allow(non_camel_case_types, dead_code)]
-        enum Inputs { $($x),* }
+        enum InputNames { $($x),* }
         #[allow(non_camel_case_types, dead_code)]
-        enum Numbers { $($number),* }
+        enum NumberNames { $($number),* }
         $crate::table::macros::slots!(@outputs $ys);
         $(#[allow(non_upper_case_globals, dead_code)]
-        const $x: $crate::rule::Slot = $crate::rule::Slot::Input(Inputs::$x as usize);)*
+        const $x: $crate::rule::RuleSlot = $crate::rule::RuleSlot::Input(InputNames::$x as usize);)*
         $(#[allow(non_upper_case_globals, dead_code)]
-        const $number: $crate::rule::Slot = $crate::rule::Slot::Number(Numbers::$number as usize);)*
-        const SLOTS: &[$crate::rule::Slot] = &[$($n),*];
+        const $number: $crate::rule::RuleSlot = $crate::rule::RuleSlot::Number(NumberNames::$number as usize);)*
+        const SLOTS: &[$crate::rule::RuleSlot] = &[$($n),*];
         SLOTS
     }};
     (@count [$($x:ident)*]) => { <[&str]>::len(&[$(stringify!($x)),*]) };
     // One output, named or not, whose gradient is `g`; or several, with a name for the gradient of each that has one.
     (@outputs []) => {
         #[allow(non_upper_case_globals, dead_code)]
-        const g: $crate::rule::Slot = $crate::rule::Slot::Grad(0);
+        const g: $crate::rule::RuleSlot = $crate::rule::RuleSlot::Grad(0);
     };
     (@outputs [$y:ident]) => { $crate::table::macros::slots!(@outputs [($y: g)]); };
     (@outputs [($($y:ident $(: $g:ident)?),+)]) => {
         #[allow(non_camel_case_types, dead_code)]
-        enum Outputs { $($y),+ }
+        enum OutputNames { $($y),+ }
         $(#[allow(non_upper_case_globals, dead_code)]
-        const $y: $crate::rule::Slot = $crate::rule::Slot::Output(Outputs::$y as usize);
+        const $y: $crate::rule::RuleSlot = $crate::rule::RuleSlot::Output(OutputNames::$y as usize);
         $(#[allow(non_upper_case_globals, dead_code)]
-        const $g: $crate::rule::Slot = $crate::rule::Slot::Grad(Outputs::$y as usize);)?)+
+        const $g: $crate::rule::RuleSlot = $crate::rule::RuleSlot::Grad(OutputNames::$y as usize);)?)+
     };
 }
 pub(crate) use slots;
@@ -125,7 +125,7 @@ macro_rules! pointwise {
 
     // One formula per input.
     (@rule $xs:tt $ys:tt $ps:tt $([$dx:ident $plain:tt $n:tt $f:tt])+) => {{
-        const { $crate::rule::Slot::expect_inputs($crate::table::macros::slots!($xs [] $ys [$($dx),+])) };
+        const { $crate::rule::RuleSlot::expect_inputs($crate::table::macros::slots!($xs [] $ys [$($dx),+])) };
         &[$(pointwise!(@gradient $xs [] $ys $ps [$dx $plain $n $f])),+]
     }};
     (@number [] $($rest:tt)*) => { &[] };
@@ -165,11 +165,11 @@ macro_rules! pointwise {
         pointwise!(@slope true, $xs $cs $ys $ps $n $formula)
     };
     (@slope $summed:literal, $xs:tt $cs:tt $ys:tt [$($p:ident),*] [$($n:ident),+] $formula:expr) => {{
-        use $crate::rule::Slot;
+        use $crate::rule::RuleSlot;
         use $crate::table::macros::slots;
-        const SLOTS: &[Slot] = slots!($xs $cs $ys [$($n),+]);
-        const N: usize = Slot::count_operands(SLOTS);
-        const READS: [Slot; N] = Slot::operands(SLOTS);
+        const SLOTS: &[RuleSlot] = slots!($xs $cs $ys [$($n),+]);
+        const N: usize = RuleSlot::count_operands(SLOTS);
+        const READS: [RuleSlot; N] = RuleSlot::operands(SLOTS);
         #[derive(Clone, Copy)]
         struct Slope([f64; 2]);
         impl foldback_tensor::kernel::Formula<N> for Slope {
@@ -181,9 +181,9 @@ macro_rules! pointwise {
                 f64: foldback_tensor::kernel::FloatOps<R>,
             {
                 $(let $n: R = {
-                    const SLOT: Slot = slots!($xs $cs $ys [$n])[0];
+                    const SLOT: RuleSlot = slots!($xs $cs $ys [$n])[0];
                     match SLOT {
-                        Slot::Number(i) => R::lit(self.0[i]),
+                        RuleSlot::Number(i) => R::lit(self.0[i]),
                         _ => x[const { SLOT.position(SLOTS) }],
                     }
                 };)+
@@ -192,7 +192,7 @@ macro_rules! pointwise {
             }
         }
         Some($crate::rule::Gradient {
-            saves: Slot::saves(&READS, slots!(@count $xs)),
+            saves: RuleSlot::saves(&READS, slots!(@count $xs)),
             reads: &READS,
             formula: Some(&$crate::rule::WrittenFormula::<Slope, N>(Slope)),
         })

@@ -14,7 +14,7 @@ use crate::input::{AsOptionalInput, Input};
 use crate::lead::Lead;
 use crate::node::{Context, Flow, Take, Var};
 use crate::record::{Reads, record_one};
-use crate::rule::Slot;
+use crate::rule::RuleSlot;
 use crate::work::Able;
 
 /// The weight and the bias of a normalisation.
@@ -102,8 +102,8 @@ pub(super) fn record(
     let inputs: SmallVec<[&Var; 3]> = [Some(x), w, b].into_iter().flatten().collect();
     // The places of weight and bias among the inputs.
     let places = (w.map(|_| 1), b.map(|_| inputs.len() - 1));
-    let (of_x, of_w) = ([Slot::Input(0), Slot::Input(1)], [Slot::Input(0)]);
-    let all: [&[Slot]; 3] = match places {
+    let (of_x, of_w) = ([RuleSlot::Input(0), RuleSlot::Input(1)], [RuleSlot::Input(0)]);
+    let all: [&[RuleSlot]; 3] = match places {
         (Some(_), _) => [&of_x, &of_w, &[]],
         _ => [&of_w, &[], &[]],
     };
@@ -117,7 +117,7 @@ pub(super) fn record(
 }
 
 /// What the gradients of a normalisation are made of.
-struct Step {
+struct NormalisationBackward {
     how: Arc<Normalisation>,
     statistics: Tensor,
     known: bool,
@@ -140,7 +140,7 @@ fn describe(
 ) -> Result<()> {
     let needs = |place: Option<usize>| place.is_some_and(|place| ctx.needs(place));
     let of_x = ctx.needs(0);
-    let saved = |place: usize| ctx.value(Slot::Input(place));
+    let saved = |place: usize| ctx.value(RuleSlot::Input(place));
     let x = (of_x || needs(weight)).then(|| saved(0));
     let w = if of_x { weight.map(saved) } else { None };
     if ctx.tangents.is_some() {
@@ -149,7 +149,7 @@ fn describe(
         let push = Push { how, statistics, known, x, w, n: ctx.lead };
         return take(Flow::to(0, push.tangent([of(Some(0)), of(weight), of(bias)], &ctx.full())?));
     }
-    let step = Step {
+    let step = NormalisationBackward {
         how: how.clone(),
         statistics: statistics.clone(),
         known,
@@ -162,7 +162,7 @@ fn describe(
     together::describe(ctx, take, &step, [Some(0), weight, bias])
 }
 
-impl Step {
+impl NormalisationBackward {
     fn of_bias(&self) -> Result<Var> {
         self.of_parameter(self.g.reshape(self.n.shape(&self.how.view))?)
     }
@@ -173,7 +173,7 @@ impl Step {
 }
 
 /// The gradients of the elements (0), of the weight (1) and of the bias (2).
-impl Together<3> for Step {
+impl Together<3> for NormalisationBackward {
     fn now(&self) -> Result<[Tensor; 3]> {
         if self.n.0.is_some() {
             // The kernels have no leading axis.

@@ -7,7 +7,7 @@
 use foldback_tensor::{Shape, broadcast_shapes};
 
 use crate::node::{Node, NodeKind};
-use crate::rule::Slot;
+use crate::rule::RuleSlot;
 use crate::table::rows;
 
 /// Where a gradient is when it arrives.
@@ -32,7 +32,7 @@ pub(super) fn arrival(node: &Node, input: usize) -> Option<(Shape, Way)> {
         NodeKind::AccumulateGrad(_) => None,
         NodeKind::Rule(rule, _) => {
             let gradient = rule.gradients.get(input)?.as_ref()?;
-            let own = |slot: &Slot| matches!(slot, Slot::Grad(_) | Slot::Number(_));
+            let own = |slot: &RuleSlot| matches!(slot, RuleSlot::Grad(_) | RuleSlot::Number(_));
             let way = match gradient.formula {
                 None => Way::Shared,
                 Some(_) if gradient.reads.iter().all(own) => Way::Alike,

@@ -29,7 +29,7 @@ pub struct Step {
 
 /// A gradient: its memory, and whether every element has its own place there.
 #[derive(Clone, Copy)]
-struct Gradient {
+struct HeldGradient {
     buffer: usize,
     is_dense: bool,
 }
@@ -57,9 +57,9 @@ pub(super) struct Course {
 
 /// Follows a pass through a graph which, with what does not run, has saved so many bytes.
 pub(super) fn follow(graph: &GraphView, pass: &Pass, saved: usize) -> Course {
-    let mut saved = Saved::of(graph, saved, pass.retains);
+    let mut saved = SavedBytes::of(graph, saved, pass.retains);
     let mut memory = Memory { buffers: Vec::new(), count: pass.count, live: 0, most: 0 };
-    let mut waiting: Vec<Vec<Option<Gradient>>> =
+    let mut waiting: Vec<Vec<Option<HeldGradient>>> =
         graph.nodes.iter().map(|n| vec![None; n.outputs.len()]).collect();
     for &((node, output), given) in &pass.seeds {
         let seed = memory.seed(&graph.nodes[node].outputs[output], given);
@@ -115,25 +115,25 @@ impl Memory {
     }
 
     /// A seed: one that was given stays where it is.
-    fn seed(&mut self, root: &ValueView, given: Option<usize>) -> Gradient {
+    fn seed(&mut self, root: &ValueView, given: Option<usize>) -> HeldGradient {
         let bytes = self.bytes_of(root);
         match given {
             Some(given) => {
                 let seed = self.new_gradient(given);
-                self.hold(Gradient { is_dense: given >= bytes, ..seed })
+                self.hold(HeldGradient { is_dense: given >= bytes, ..seed })
             }
             None => self.new_gradient(bytes),
         }
     }
 
     /// Somebody else has it, too.
-    fn hold(&mut self, g: Gradient) -> Gradient {
+    fn hold(&mut self, g: HeldGradient) -> HeldGradient {
         self.buffers[g.buffer].holders += 1;
         g
     }
 
     /// What waits, with a gradient that is as it is to be.
-    fn add(&mut self, g: Gradient, waits: Option<Gradient>, value: &ValueView) -> Gradient {
+    fn add(&mut self, g: HeldGradient, waits: Option<HeldGradient>, value: &ValueView) -> HeldGradient {
         if waits.is_none() {
             return g;
         }
@@ -143,7 +143,7 @@ impl Memory {
     }
 
     /// As a leaf keeps it.
-    fn dense(&mut self, g: Gradient, leaf: &ValueView) -> Gradient {
+    fn dense(&mut self, g: HeldGradient, leaf: &ValueView) -> HeldGradient {
         if g.is_dense {
             return g;
         }
@@ -152,14 +152,14 @@ impl Memory {
         dense
     }
 
-    fn new_gradient(&mut self, bytes: usize) -> Gradient {
+    fn new_gradient(&mut self, bytes: usize) -> HeldGradient {
         self.buffers.push(Buffer { bytes, holders: 1 });
         self.live += bytes;
         self.most = self.most.max(self.live);
-        Gradient { buffer: self.buffers.len() - 1, is_dense: true }
+        HeldGradient { buffer: self.buffers.len() - 1, is_dense: true }
     }
 
-    fn release(&mut self, g: Gradient) {
+    fn release(&mut self, g: HeldGradient) {
         let buffer = &mut self.buffers[g.buffer];
         buffer.holders -= 1;
         if buffer.holders == 0 {
@@ -174,11 +174,11 @@ impl Memory {
     /// What waits for an input, once a gradient has been sent there.
     fn deliver(
         &mut self,
-        g: Gradient,
+        g: HeldGradient,
         edge: &EdgeView,
         input: &ValueView,
-        waits: Option<Gradient>,
-    ) -> Gradient {
+        waits: Option<HeldGradient>,
+    ) -> HeldGradient {
         let bytes = self.bytes_of(input);
         let arriving = ValueView { shape: edge.gradient.clone(), dtype: input.dtype };
         let new = match edge.way {
@@ -187,11 +187,11 @@ impl Memory {
             Way::Shared => self.hold(g),
             Way::Alike => {
                 let bytes = self.buffers[g.buffer].bytes.min(self.bytes_of(&arriving));
-                Gradient { is_dense: g.is_dense, ..self.new_gradient(bytes) }
+                HeldGradient { is_dense: g.is_dense, ..self.new_gradient(bytes) }
             }
             Way::Apart => self.new_gradient(self.bytes_of(&arriving)),
         };
-        let new = Gradient { is_dense: new.is_dense && self.fills(new, &arriving), ..new };
+        let new = HeldGradient { is_dense: new.is_dense && self.fills(new, &arriving), ..new };
         if !edge.is_fold() && waits.is_none() {
             return new;
         }
@@ -201,12 +201,12 @@ impl Memory {
     }
 
     /// Whether every element of a value has its own place in a gradient's memory.
-    fn fills(&self, g: Gradient, value: &ValueView) -> bool {
+    fn fills(&self, g: HeldGradient, value: &ValueView) -> bool {
         self.buffers[g.buffer].bytes >= self.bytes_of(value)
     }
 
     /// A sum with what waits: in its memory, if nobody else has it.
-    fn sum(&mut self, waits: Option<Gradient>, bytes: usize) -> Gradient {
+    fn sum(&mut self, waits: Option<HeldGradient>, bytes: usize) -> HeldGradient {
         match waits {
             Some(waits) if waits.is_dense && self.buffers[waits.buffer].holders == 1 => waits,
             Some(waits) => {
@@ -220,7 +220,7 @@ impl Memory {
 }
 
 /// The bytes that the graph still keeps.
-struct Saved {
+struct SavedBytes {
     bytes: usize,
     /// whether nothing is freed
     retains: bool,
@@ -228,13 +228,13 @@ struct Saved {
     keepers: HashMap<usize, usize>,
 }
 
-impl Saved {
-    fn of(graph: &GraphView, bytes: usize, retains: bool) -> Saved {
+impl SavedBytes {
+    fn of(graph: &GraphView, bytes: usize, retains: bool) -> SavedBytes {
         let mut keepers = HashMap::new();
         for storage in graph.nodes.iter().flat_map(|n| &n.saved).filter_map(|s| s.storage) {
             *keepers.entry(storage).or_insert(0) += 1;
         }
-        Saved { bytes, retains, keepers }
+        SavedBytes { bytes, retains, keepers }
     }
 
     /// Frees what a node kept, and nobody else does.

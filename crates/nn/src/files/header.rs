@@ -111,7 +111,7 @@ from_map!(Entry, "an object with dtype, shape and data_offsets", |map| {
     while let Some(field) = map.next_key::<String>()? {
         match field.as_str() {
             "dtype" => once(&mut dtype, "dtype", map.next_value::<String>()?)?,
-            "shape" => once(&mut shape, "shape", map.next_value::<Sizes>()?.0)?,
+            "shape" => once(&mut shape, "shape", map.next_value::<HeaderShape>()?.0)?,
             "data_offsets" => once(&mut data_offsets, "data_offsets", map.next_value()?)?,
             _ => drop(map.next_value::<IgnoredAny>()?),
         }
@@ -135,17 +135,17 @@ fn once<T, E: Error>(place: &mut Option<T>, name: &'static str, value: T) -> Res
     }
 }
 
-struct Sizes(Vec<usize>);
+struct HeaderShape(Vec<usize>);
 
-impl<'de> Deserialize<'de> for Sizes {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Sizes, D::Error> {
+impl<'de> Deserialize<'de> for HeaderShape {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<HeaderShape, D::Error> {
         struct FromList;
         impl<'de> Visitor<'de> for FromList {
-            type Value = Sizes;
+            type Value = HeaderShape;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a list of sizes")
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Sizes, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<HeaderShape, A::Error> {
                 let mut sizes = Vec::new();
                 while let Some(size) = list.next_element::<usize>()? {
                     if sizes.len() == MOST_AXES {
@@ -156,7 +156,7 @@ impl<'de> Deserialize<'de> for Sizes {
                     }
                     sizes.push(size);
                 }
-                Ok(Sizes(sizes))
+                Ok(HeaderShape(sizes))
             }
         }
         deserializer.deserialize_seq(FromList)

@@ -75,7 +75,7 @@ impl BCEWithLogitsLoss {
         expect_float(LOSS, "the target", &y)?;
         let [input, y] = &in_one_shape(LOSS, input, &y)?;
         let [weight, pos_weight] = [&self.weight, &self.pos_weight].map(|w| spread(LOSS, w, input));
-        let mut losses = Losses { pos_weight: pos_weight? }.call([&**input, y])?;
+        let mut losses = BceOfScores { pos_weight: pos_weight? }.call([&**input, y])?;
         if let Some(w) = weight? {
             losses = losses.mul(&w)?;
         }
@@ -85,11 +85,11 @@ impl BCEWithLogitsLoss {
 
 /// The losses of single elements, as an operation of its own: each gradient is one product with the incoming one, as in
 /// PyTorch. The sum of two, of which one cancels the other where numbers are finite, is NaN where they are not.
-struct Losses {
+struct BceOfScores {
     pos_weight: Option<Tensor>,
 }
 
-impl Losses {
+impl BceOfScores {
     /// The factor of true labels as an operand of formulas, and whether they read it: without it they must not, as
     /// `0 y` is not 0 everywhere.
     fn factor(&self) -> (Tensor, bool) {
@@ -100,14 +100,14 @@ impl Losses {
     }
 }
 
-impl Function for Losses {
+impl Function for BceOfScores {
     fn name(&self) -> &'static str {
         LOSS
     }
 
     fn forward(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
         let (p, weighted) = self.factor();
-        Ok(vec![kernel::evaluate(LOSS, &FloatKernel(LossOf { weighted }), &[inputs[0], inputs[1], &p])?])
+        Ok(vec![kernel::evaluate(LOSS, &FloatKernel(ScoreLoss { weighted }), &[inputs[0], inputs[1], &p])?])
     }
 
     fn saves_inputs(&self) -> bool {
@@ -117,7 +117,7 @@ impl Function for Losses {
     fn backward(&self, ctx: &FunctionContext<'_>) -> Result<Vec<Option<Var>>> {
         let (g, x, y) = (ctx.grad(0), ctx.input(0), ctx.input(1));
         let (p, weighted) = self.factor();
-        let of_input = || Fused::new(LOSS, SlopeOf { weighted }).call((&g, &x, &y, &p));
+        let of_input = || Fused::new(LOSS, ScoreSlope { weighted }).call((&g, &x, &y, &p));
         let of_target = || match &self.pos_weight {
             None => x.neg().mul(&g),
             Some(w) => softplus(&x.neg())?.mul(w)?.sub(&softplus(&x)?)?.mul(&g),
@@ -135,10 +135,10 @@ fn softplus(x: &Var) -> Result<Var> {
 
 /// `(1 - y) x + (1 + (p - 1) y) softplus(-x)` of `x`, `y` and `p`.
 #[derive(Clone, Copy)]
-struct LossOf {
+struct ScoreLoss {
     weighted: bool,
 }
-impl Formula<3> for LossOf {
+impl Formula<3> for ScoreLoss {
     #[inline(always)]
     fn eval<R: Real>(&self, [x, y, p]: [R; 3]) -> R
     where
@@ -153,10 +153,10 @@ impl Formula<3> for LossOf {
 
 /// `(sigmoid(x) - y) g`, or `((1 + (p - 1) y) sigmoid(x) - p y) g`, of `g`, `x`, `y` and `p`.
 #[derive(Clone, Copy)]
-struct SlopeOf {
+struct ScoreSlope {
     weighted: bool,
 }
-impl Formula<4> for SlopeOf {
+impl Formula<4> for ScoreSlope {
     #[inline(always)]
     fn eval<R: Real>(&self, [g, x, y, p]: [R; 4]) -> R
     where

@@ -78,7 +78,7 @@ impl BCELoss {
         expect_probabilities("an element of the input", input)?;
         expect_probabilities("an element of the target", y)?;
         let weight = spread(LOSS, &self.weight, input)?;
-        let mut losses = Losses.call([&**input, y])?;
+        let mut losses = BceOfProbabilities.call([&**input, y])?;
         if let Some(w) = weight {
             losses = losses.mul(&w)?;
         }
@@ -100,15 +100,15 @@ fn expect_probabilities(name: &'static str, v: &Var) -> Result<()> {
 }
 
 /// The losses of single elements.
-struct Losses;
+struct BceOfProbabilities;
 
-impl Function for Losses {
+impl Function for BceOfProbabilities {
     fn name(&self) -> &'static str {
         LOSS
     }
 
     fn forward(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
-        Ok(vec![kernel::evaluate(LOSS, &FloatKernel(LossOf), inputs)?])
+        Ok(vec![kernel::evaluate(LOSS, &FloatKernel(ProbabilityLoss), inputs)?])
     }
 
     fn saves_inputs(&self) -> bool {
@@ -117,7 +117,8 @@ impl Function for Losses {
 
     fn backward(&self, ctx: &FunctionContext<'_>) -> Result<Vec<Option<Var>>> {
         let (g, x, y) = (ctx.grad(0), ctx.input(0), ctx.input(1));
-        let of_input = ctx.needs(0).then(|| Slope.call([&g, &x, &y])).transpose().nowhere()?;
+        let of_input =
+            ctx.needs(0).then(|| BceOfProbabilitiesBackward.call([&g, &x, &y])).transpose().nowhere()?;
         let of_target =
             ctx.needs(1).then(|| x.rsub(1.0)?.log().sub(x.log())?.mul(&g)).transpose().nowhere()?;
         Ok(vec![of_input, of_target])
@@ -126,15 +127,15 @@ impl Function for Losses {
 
 /// The gradient for the input, with PyTorch's second derivative: the product that the first is divided by is bounded there
 /// by what is added to its factors.
-struct Slope;
+struct BceOfProbabilitiesBackward;
 
-impl Function for Slope {
+impl Function for BceOfProbabilitiesBackward {
     fn name(&self) -> &'static str {
         "binary_cross_entropy_backward"
     }
 
     fn forward(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
-        Ok(vec![kernel::evaluate(LOSS, &FloatKernel(SlopeOf), inputs)?])
+        Ok(vec![kernel::evaluate(LOSS, &FloatKernel(ProbabilitySlope), inputs)?])
     }
 
     fn saves_inputs(&self) -> bool {
@@ -157,8 +158,8 @@ impl Function for Slope {
 
 /// The loss of `x` and `y`.
 #[derive(Clone, Copy)]
-struct LossOf;
-impl Formula<2> for LossOf {
+struct ProbabilityLoss;
+impl Formula<2> for ProbabilityLoss {
     #[inline(always)]
     fn eval<R: Real>(&self, [x, y]: [R; 2]) -> R
     where
@@ -171,8 +172,8 @@ impl Formula<2> for LossOf {
 
 /// `g (x - y) / (x (1 - x))`
 #[derive(Clone, Copy)]
-struct SlopeOf;
-impl Formula<3> for SlopeOf {
+struct ProbabilitySlope;
+impl Formula<3> for ProbabilitySlope {
     #[inline(always)]
     fn eval<R: Real>(&self, [g, x, y]: [R; 3]) -> R
     where

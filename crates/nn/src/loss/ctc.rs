@@ -62,7 +62,7 @@ impl CTCLoss {
     /// The losses of a batch, over the lengths of targets where their mean is wanted.
     #[track_caller]
     fn of_batch(&self, log_p: &Var, targets: &Tensor, steps: &Tensor, lengths: &Tensor) -> Result<Var> {
-        let places = Places::new(self.blank, log_p, targets, steps, lengths)?;
+        let places = ExtendedTargets::new(self.blank, log_p, targets, steps, lengths)?;
         let ways = places.ways(log_p)?;
         let losses = ways.neg();
         let impossible = losses.value().gt(-NEVER / 2.0)?;
@@ -87,7 +87,7 @@ impl CTCLoss {
 }
 
 /// Where the classes of each target may stand: blank, class, blank, ..., blank.
-struct Places {
+struct ExtendedTargets {
     /// `[n, 2 s + 1]`: the class of each place
     classes: Tensor,
     /// `[n, 2 s + 1]`: whether a place may follow the one before the last
@@ -97,8 +97,14 @@ struct Places {
     steps: Vec<i64>,
 }
 
-impl Places {
-    fn new(blank: usize, log_p: &Var, targets: &Tensor, steps: &Tensor, lengths: &Tensor) -> Result<Places> {
+impl ExtendedTargets {
+    fn new(
+        blank: usize,
+        log_p: &Var,
+        targets: &Tensor,
+        steps: &Tensor,
+        lengths: &Tensor,
+    ) -> Result<ExtendedTargets> {
         let [count, n, classes] = expect_operands(blank, log_p, targets, steps, lengths)?;
         let (steps, lengths): (Vec<i64>, Vec<i64>) = (steps.to_vec()?, lengths.to_vec()?);
         let longest = expect_lengths(targets, &steps, &lengths, [count, n])?;
@@ -120,7 +126,7 @@ impl Places {
             }
         }
         let last = lengths.iter().map(|l| 2 * l).collect::<Vec<i64>>();
-        Ok(Places {
+        Ok(ExtendedTargets {
             classes: Tensor::from_vec(at, [n, places])?,
             skips: Tensor::from_vec(skips, [n, places])?,
             last: Tensor::from_vec(last, [n])?,

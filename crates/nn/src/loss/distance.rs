@@ -272,7 +272,7 @@ impl Function for Kinked {
 
     fn backward(&self, ctx: &FunctionContext<'_>) -> Result<Vec<Option<Var>>> {
         let (g, x, y) = (ctx.grad(0), ctx.input(0), ctx.input(1));
-        let of_input = Fused::new(self.name, Slope(*self)).call((&g, &x, &y)).nowhere()?;
+        let of_input = Fused::new(self.name, KinkedSlope(*self)).call((&g, &x, &y)).nowhere()?;
         let of_target = ctx.needs(1).then(|| of_input.neg());
         Ok(vec![Some(of_input), of_target])
     }
@@ -281,8 +281,8 @@ impl Function for Kinked {
 /// `g` times the derivative of [`Kinked`]. What is neither near nor far is NaN: so is its slope, and as in PyTorch it has no
 /// curvature.
 #[derive(Clone, Copy)]
-struct Slope(Kinked);
-impl Formula<3> for Slope {
+struct KinkedSlope(Kinked);
+impl Formula<3> for KinkedSlope {
     #[inline(always)]
     fn eval<R: Real>(&self, [g, x, y]: [R; 3]) -> R
     where

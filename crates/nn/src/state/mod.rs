@@ -18,17 +18,17 @@ pub(crate) use report::{Listed, Refused};
 pub use report::{LoadReport, Mismatched};
 
 /// A tensor of a module that has a name.
-enum Named {
+enum StateTensor {
     Parameter(Var),
     Buffer(Buffer),
 }
 
-impl Named {
-    fn of(seen: &Seen<'_>) -> Option<Named> {
+impl StateTensor {
+    fn of(seen: &Seen<'_>) -> Option<StateTensor> {
         match seen {
             // One without history is not even the same as itself: a constant of the program.
-            Seen::Parameter(var) if var.is_same(var) => Some(Named::Parameter((*var).clone())),
-            Seen::Buffer(buffer) => Some(Named::Buffer((*buffer).clone())),
+            Seen::Parameter(var) if var.is_same(var) => Some(StateTensor::Parameter((*var).clone())),
+            Seen::Buffer(buffer) => Some(StateTensor::Buffer((*buffer).clone())),
             _ => None,
         }
     }
@@ -36,34 +36,34 @@ impl Named {
     /// A variable that is no leaf is computed by the program, a buffer that is not persistent can be computed again.
     fn is_saved(&self) -> bool {
         match self {
-            Named::Parameter(var) => var.is_leaf(),
-            Named::Buffer(buffer) => buffer.is_persistent(),
+            StateTensor::Parameter(var) => var.is_leaf(),
+            StateTensor::Buffer(buffer) => buffer.is_persistent(),
         }
     }
 
     fn value(&self) -> Tensor {
         match self {
-            Named::Parameter(var) => var.value(),
-            Named::Buffer(buffer) => buffer.value(),
+            StateTensor::Parameter(var) => var.value(),
+            StateTensor::Buffer(buffer) => buffer.value(),
         }
     }
 
     fn may_be_missing(&self) -> bool {
-        matches!(self, Named::Buffer(buffer) if buffer.is_optional())
+        matches!(self, StateTensor::Buffer(buffer) if buffer.is_optional())
     }
 }
 
 /// In the order of the fields; what stands in several places stands under each of its names.
-fn named(walk: Walk<'_>) -> Vec<(String, Named)> {
+fn named(walk: Walk<'_>) -> Vec<(String, StateTensor)> {
     let mut all = Vec::new();
     walk.accept(&mut Visitor::new(&mut |path, seen| {
-        all.extend(Named::of(&seen).map(|named| (path.to_owned(), named)));
+        all.extend(StateTensor::of(&seen).map(|named| (path.to_owned(), named)));
     }));
     all
 }
 
 /// Those of [`named`] that are saved.
-fn kept(walk: Walk<'_>) -> Vec<(String, Named)> {
+fn kept(walk: Walk<'_>) -> Vec<(String, StateTensor)> {
     let mut all = named(walk);
     all.retain(|(_, named)| named.is_saved());
     all
@@ -95,14 +95,14 @@ pub(crate) fn load(walk: Walk<'_>, state: &StateDict, strict: bool) -> Result<Lo
         return refuse(NnFacts::StateDict { op: "load_state_dict", report });
     }
     for (kept, _) in &writes {
-        if let Named::Parameter(var) = kept {
+        if let StateTensor::Parameter(var) = kept {
             var.expect_not_updating("load_state_dict")?;
         }
     }
     for (kept, value) in writes {
         match kept {
-            Named::Parameter(mut var) => var.set_value(value)?,
-            Named::Buffer(buffer) => buffer.set(value),
+            StateTensor::Parameter(mut var) => var.set_value(value)?,
+            StateTensor::Buffer(buffer) => buffer.set(value),
         }
     }
     Ok(report)
@@ -110,7 +110,7 @@ pub(crate) fn load(walk: Walk<'_>, state: &StateDict, strict: bool) -> Result<Lo
 
 /// The parameters and buffers of these names, each with what should stand for it.
 pub(crate) fn pairs(walk: Walk<'_>, given: Vec<(String, Var)>) -> Result<Pairs> {
-    let known: HashMap<String, Named> = named(walk).into_iter().collect();
+    let known: HashMap<String, StateTensor> = named(walk).into_iter().collect();
     let (mut report, mut pairs) = (LoadReport::default(), Pairs::default());
     for (name, var) in given {
         let Some(named) = known.get(&name) else {
@@ -119,8 +119,8 @@ pub(crate) fn pairs(walk: Walk<'_>, given: Vec<(String, Var)>) -> Result<Pairs> 
         };
         let own = named.value();
         let fits = match named {
-            Named::Parameter(_) => own.dtype().is_float() == var.dtype().is_float(),
-            Named::Buffer(_) => own.dtype() == var.dtype(),
+            StateTensor::Parameter(_) => own.dtype().is_float() == var.dtype().is_float(),
+            StateTensor::Buffer(_) => own.dtype() == var.dtype(),
         };
         if own.shape() != var.shape() || !fits {
             report.mismatched.push(Mismatched::new(name, &own, &var.value()));
@@ -128,11 +128,11 @@ pub(crate) fn pairs(walk: Walk<'_>, given: Vec<(String, Var)>) -> Result<Pairs> 
         }
         match named {
             // Of several for one the last counts.
-            Named::Parameter(own) => {
+            StateTensor::Parameter(own) => {
                 pairs.vars.retain(|(old, _)| !old.is_same(own));
                 pairs.vars.push((own.clone(), with_a_name(var)?));
             }
-            Named::Buffer(own) => {
+            StateTensor::Buffer(own) => {
                 pairs.buffers.retain(|(old, _)| !old.is_same(own));
                 pairs.buffers.push((own.clone(), own.with(var.value())));
             }

@@ -4,7 +4,7 @@ use std::f64::consts::PI;
 
 use foldback_tensor::Here;
 
-use super::course::{Rates, Rule, course, expect_same, schedule};
+use super::course::{Rates, ScheduleRule, course, expect_same, schedule};
 use crate::Optimizer;
 use crate::error::Result;
 
@@ -29,7 +29,7 @@ schedule! {
     }
 }
 
-impl Rule for CosineAnnealingLR {
+impl ScheduleRule for CosineAnnealingLR {
     course!();
     fn check(&self) -> Result<()> {
         self.course.check(self.t_max > 0, "t_max", 0.0, "a whole number from 1")?;
@@ -74,7 +74,7 @@ schedule! {
     }
 }
 
-impl Rule for CosineAnnealingWarmRestarts {
+impl ScheduleRule for CosineAnnealingWarmRestarts {
     course!();
     fn check(&self) -> Result<()> {
         self.course.check(self.t_0 > 0, "t_0", 0.0, "a whole number from 1")?;

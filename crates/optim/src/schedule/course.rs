@@ -101,7 +101,7 @@ impl Course {
 }
 
 /// A schedule as a function from the place in its course and the present rates to new ones.
-pub(crate) trait Rule: Send + Sync {
+pub(crate) trait ScheduleRule: Send + Sync {
     fn course(&self) -> &Course;
     fn course_mut(&mut self) -> &mut Course;
 
@@ -133,7 +133,7 @@ pub(crate) trait Rule: Send + Sync {
         Vec::new()
     }
 
-    /// Whether these can be what [`Rule::more`] told.
+    /// Whether these can be what [`ScheduleRule::more`] told.
     fn has_place_for(&self, _numbers: &[f64]) -> bool {
         true
     }
@@ -157,7 +157,7 @@ pub(crate) trait Rule: Send + Sync {
     }
 }
 
-impl<R: Rule> Schedule for R {
+impl<R: ScheduleRule> Schedule for R {
     #[track_caller]
     fn step(&mut self, optimizer: &dyn Optimizer) -> Result<()> {
         expect_same(self.course().name, &self.course().settings, optimizer).here()?;
@@ -218,7 +218,7 @@ impl<R: Rule> Schedule for R {
     }
 }
 
-fn load<R: Rule>(rule: &mut R, state: &StateDict) -> Result<()> {
+fn load<R: ScheduleRule>(rule: &mut R, state: &StateDict) -> Result<()> {
     let course = rule.course();
     let mut reader = Reader::new(course.name, state);
     let (groups, momentum) = (course.base.len(), course.momentum());
@@ -285,7 +285,7 @@ impl<const N: usize> From<[f64; N]> for PerGroup {
     }
 }
 
-/// Defines a schedule: its documentation, its name and arguments, and its setters with their defaults. Its [`Rule`] is
+/// Defines a schedule: its documentation, its name and arguments, and its setters with their defaults. Its [`ScheduleRule`] is
 /// written beside it.
 macro_rules! schedule {
     (
@@ -358,7 +358,7 @@ macro_rules! schedule {
     };
 }
 
-/// The parts of a [`Rule`] that are the same for all.
+/// The parts of a [`ScheduleRule`] that are the same for all.
 macro_rules! course {
     () => {
         fn course(&self) -> &$crate::schedule::course::Course {

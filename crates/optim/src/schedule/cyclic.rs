@@ -1,6 +1,6 @@
 //! Rates that rise and fall, over and over.
 
-use super::course::{PerGroup, Rates, Rule, course, schedule};
+use super::course::{PerGroup, Rates, ScheduleRule, course, schedule};
 use crate::error::Result;
 
 /// How the height of cycles changes.
@@ -47,7 +47,7 @@ schedule! {
     }
 }
 
-impl Rule for CyclicLR {
+impl ScheduleRule for CyclicLR {
     course!();
 
     fn check(&self) -> Result<()> {

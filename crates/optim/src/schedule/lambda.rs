@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foldback_tensor::{Here, or_panic};
 
-use super::course::{Course, Rates, Rule, course};
+use super::course::{Course, Rates, ScheduleRule, course};
 use crate::Optimizer;
 use crate::error::Result;
 
@@ -94,7 +94,7 @@ lambda! {
     LambdaLR, "LambdaLR"
 }
 
-impl Rule for LambdaLR {
+impl ScheduleRule for LambdaLR {
     course!();
     fn rates(&self, epoch: i64, _: &[f64], _: bool) -> Result<Rates> {
         self.times(epoch, &self.course.base)
@@ -117,7 +117,7 @@ lambda! {
     MultiplicativeLR, "MultiplicativeLR"
 }
 
-impl Rule for MultiplicativeLR {
+impl ScheduleRule for MultiplicativeLR {
     course!();
     fn rates(&self, epoch: i64, lrs: &[f64], initial: bool) -> Result<Rates> {
         if initial {

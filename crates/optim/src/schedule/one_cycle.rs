@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use super::course::{PerGroup, Rates, Rule, course, schedule};
+use super::course::{PerGroup, Rates, ScheduleRule, course, schedule};
 use crate::error::Result;
 
 /// How a rate goes from one value to another.
@@ -74,7 +74,7 @@ impl OneCycleLR {
     }
 }
 
-impl Rule for OneCycleLR {
+impl ScheduleRule for OneCycleLR {
     course!();
 
     fn check(&self) -> Result<()> {

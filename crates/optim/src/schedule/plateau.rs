@@ -27,7 +27,7 @@ pub enum ThresholdMode {
 
 /// What it has seen.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct PlateauState {
     best: f64,
     bad_epochs: usize,
     /// steps that still do not count
@@ -71,7 +71,7 @@ schedule! {
         eps / try_eps(f64 => f64 = 1e-8);
     }
     keeps {
-        seen: Seen = Seen { best: 0.0, bad_epochs: 0, resting: 0 };
+        seen: PlateauState = PlateauState { best: 0.0, bad_epochs: 0, resting: 0 };
     }
 }
 
@@ -172,7 +172,7 @@ impl ReduceLROnPlateau {
         let resting = reader.whole("cooldown_counter", 0)? as usize;
         reader.finish()?;
         self.course.go_to(epoch, &lrs.into())?;
-        self.seen = Seen { best, bad_epochs, resting };
+        self.seen = PlateauState { best, bad_epochs, resting };
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Schedules whose rate is a factor times the last one.
 
-use super::course::{Rates, Rule, course, schedule};
+use super::course::{Rates, ScheduleRule, course, schedule};
 use crate::error::Result;
 
 const FACTOR: &str = "a number from 0 to 1";
@@ -15,7 +15,7 @@ schedule! {
     }
 }
 
-impl Rule for StepLR {
+impl ScheduleRule for StepLR {
     course!();
     fn check(&self) -> Result<()> {
         self.course.check(self.step_size > 0, "step_size", 0.0, "a whole number from 1")?;
@@ -50,7 +50,7 @@ schedule! {
     }
 }
 
-impl Rule for MultiStepLR {
+impl ScheduleRule for MultiStepLR {
     course!();
     fn check(&self) -> Result<()> {
         self.course.check(self.gamma.is_finite(), "gamma", self.gamma, "a finite number")
@@ -77,7 +77,7 @@ schedule! {
     }
 }
 
-impl Rule for ConstantLR {
+impl ScheduleRule for ConstantLR {
     course!();
     fn check(&self) -> Result<()> {
         self.course.check((0.0..=1.0).contains(&self.factor), "factor", self.factor, FACTOR)
@@ -121,7 +121,7 @@ schedule! {
     }
 }
 
-impl Rule for LinearLR {
+impl ScheduleRule for LinearLR {
     course!();
     fn check(&self) -> Result<()> {
         let (start, end) = (self.start_factor, self.end_factor);
@@ -153,7 +153,7 @@ schedule! {
     settings {}
 }
 
-impl Rule for ExponentialLR {
+impl ScheduleRule for ExponentialLR {
     course!();
     fn check(&self) -> Result<()> {
         self.course.check(self.gamma.is_finite(), "gamma", self.gamma, "a finite number")
@@ -178,7 +178,7 @@ schedule! {
     }
 }
 
-impl Rule for PolynomialLR {
+impl ScheduleRule for PolynomialLR {
     course!();
     fn check(&self) -> Result<()> {
         self.course.check(self.power.is_finite(), "power", self.power, "a finite number")

@@ -15,7 +15,7 @@ use crate::dtype::{DType, Element};
 /// Vectors above this many bytes are tried before they are made, because an allocation that fails ends the process.
 const PROBE_FROM: usize = 1 << 30;
 
-static POOL: Pool = Pool::new(256 << 20);
+static POOL: BufferPool = BufferPool::new(256 << 20);
 
 /// Raised by `release_memory`, so that every thread empties its own shelves when it next looks.
 static EPOCH: AtomicUsize = AtomicUsize::new(0);
@@ -100,7 +100,7 @@ pub enum Spare {
     F64(Vec<f64>),
 }
 
-struct Pool {
+struct BufferPool {
     held: Mutex<HeldBuffer>,
     /// whether the limit is above zero, for those who ask without the lock
     on: AtomicBool,
@@ -121,10 +121,10 @@ struct Waiting {
     spare: Spare,
 }
 
-impl Pool {
-    const fn new(limit: usize) -> Pool {
+impl BufferPool {
+    const fn new(limit: usize) -> BufferPool {
         let held = HeldBuffer { bins: BTreeMap::new(), bytes: 0, limit, clock: 0 };
-        Pool { held: Mutex::new(held), on: AtomicBool::new(limit != 0) }
+        BufferPool { held: Mutex::new(held), on: AtomicBool::new(limit != 0) }
     }
 
     fn lock(&self) -> MutexGuard<'_, HeldBuffer> {
@@ -230,7 +230,7 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    impl Pool {
+    impl BufferPool {
         /// What it holds, counted again.
         fn count(&self) -> usize {
             let held = self.lock();
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn only_what_is_worth_it_is_kept() {
-        let pool = Pool::new(MIB);
+        let pool = BufferPool::new(MIB);
         pool.put(vec![1i64, 2, 3]);
         pool.put(vec![0.0f64; MIB / 8 + 1]);
         assert_eq!(pool.count(), 0);
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn vectors_come_back_for_their_type_and_size() {
-        let pool = Pool::new(64 * MIB);
+        let pool = BufferPool::new(64 * MIB);
         pool.put(vec![1i64; MIB]);
         assert!(pool.take::<f64>(MIB).is_none());
         assert!(pool.take::<i64>(MIB + 1).is_none());
@@ -279,7 +279,7 @@ mod tests {
     /// The pool is full of sizes that nobody asks for again; then a loop begins that needs another one.
     #[test]
     fn sizes_out_of_use_make_room_for_those_in_use() {
-        let pool = Pool::new(16 * MIB);
+        let pool = BufferPool::new(16 * MIB);
         for i in 0..30 {
             match i % 3 {
                 0 => pool.put(vec![0i64; (MIB + i * 8192) / 8]),
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_lower_limit_frees_what_has_waited_longest() {
-        let pool = Pool::new(8 * MIB);
+        let pool = BufferPool::new(8 * MIB);
         pool.put(vec![0i64; MIB / 8]);
         pool.put(vec![true; MIB]);
         pool.put(vec![0f32; MIB / 4]);
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn many_threads_stay_within_the_limit() {
-        let pool = Pool::new(MIB);
+        let pool = BufferPool::new(MIB);
         std::thread::scope(|scope| {
             for t in 0..8 {
                 let pool = &pool;

@@ -167,7 +167,7 @@ struct Sizes<'a> {
 }
 
 /// One axis, before its output is known.
-struct Axis {
+struct SpatialAxis {
     input: usize,
     kernel: usize,
     stride: usize,
@@ -272,7 +272,7 @@ impl<'a> Sizes<'a> {
         Ok(if self.count == 1 { [one, each(0)?] } else { [each(0)?, each(1)?] })
     }
 
-    fn axis(&self, d: usize, conv: &Conv) -> Result<Axis> {
+    fn axis(&self, d: usize, conv: &Conv) -> Result<SpatialAxis> {
         let op = self.op;
         let input = self.input[self.input.rank() - self.count + d];
         let kernel = self.weight[2 + d];
@@ -295,7 +295,7 @@ impl<'a> Sizes<'a> {
                 return refuse(TensorFacts::Parameter { op, name, value, expected });
             }
         }
-        Ok(Axis { input, kernel, stride, dilation, padding })
+        Ok(SpatialAxis { input, kernel, stride, dilation, padding })
     }
 
     fn plan(
@@ -331,7 +331,7 @@ impl<'a> Sizes<'a> {
     }
 }
 
-impl Axis {
+impl SpatialAxis {
     /// How far the kernel reaches: fits, as its factors were refused otherwise.
     fn reach(&self) -> u128 {
         self.dilation as u128 * (self.kernel as u128 - 1) + 1
@@ -380,7 +380,7 @@ impl Axis {
     }
 
     fn with(&self, input: usize, output: usize, before: usize) -> ConvAxis {
-        let Axis { kernel, stride, dilation, .. } = *self;
+        let SpatialAxis { kernel, stride, dilation, .. } = *self;
         // A kernel that stands in one place never moves.
         let stride = if output == 1 { stride.min(input.max(1)) } else { stride };
         ConvAxis { input, output, kernel, stride, dilation, before }

@@ -21,7 +21,7 @@ impl Convolution {
     #[track_caller]
     pub fn output(&self, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
         self.expect("input", x, &self.input, x.dtype()).here()?;
-        self.make(Way::Output, [x, w], bias).here()
+        self.make(ConvProduct::Output, [x, w], bias).here()
     }
 
     /// The gradient of the input, given those of the output and the weight; or a transposed convolution.
@@ -31,7 +31,7 @@ impl Convolution {
     #[track_caller]
     pub fn input(&self, g: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
         self.expect("gradient", g, &self.output, g.dtype()).here()?;
-        self.make(Way::Input, [g, w], bias).here()
+        self.make(ConvProduct::Input, [g, w], bias).here()
     }
 
     /// The gradient of the weight, given that of the output and the input.
@@ -42,18 +42,18 @@ impl Convolution {
     pub fn weight(&self, g: &Tensor, x: &Tensor) -> Result<Tensor> {
         self.expect("gradient", g, &self.output, g.dtype()).here()?;
         self.expect("input", x, &self.input, g.dtype()).here()?;
-        self.whole(Way::Weight, &[g, x]).here()
+        self.whole(ConvProduct::Weight, &[g, x]).here()
     }
 
-    fn make(&self, way: Way, [a, w]: [&Tensor; 2], bias: Option<&Tensor>) -> Result<Tensor> {
+    fn make(&self, way: ConvProduct, [a, w]: [&Tensor; 2], bias: Option<&Tensor>) -> Result<Tensor> {
         self.expect("weight", w, &self.weight, a.dtype())?;
         let Some(bias) = bias else { return self.whole(way, &[a, w]) };
-        let rows = if let Way::Output = way { self.rows } else { self.channels };
+        let rows = if let ConvProduct::Output = way { self.rows } else { self.channels };
         self.expect("bias", bias, &(self.groups * rows).into(), a.dtype())?;
         self.whole(way, &[a, w, bias])
     }
 
-    fn whole(&self, way: Way, operands: &[&Tensor]) -> Result<Tensor> {
+    fn whole(&self, way: ConvProduct, operands: &[&Tensor]) -> Result<Tensor> {
         let dtype = operands[0].dtype();
         let mut laid = Vec::with_capacity(operands.len());
         for t in operands {
@@ -63,28 +63,28 @@ impl Convolution {
         expect_room_for(self.op, &self.weight, self.weight.numel().saturating_mul(2), dtype)?;
         let reads: Vec<Read<'_>> = laid.iter().map(|t| Read::Tensor(t, dtype)).collect();
         let shape = match way {
-            Way::Output => &self.output,
-            Way::Input => &self.input,
-            Way::Weight => &self.weight,
+            ConvProduct::Output => &self.output,
+            ConvProduct::Input => &self.input,
+            ConvProduct::Weight => &self.weight,
         };
-        task::whole(self.op, &Rule { plan: self, way }, &reads, shape, dtype)
+        task::whole(self.op, &ConvRule { plan: self, way }, &reads, shape, dtype)
     }
 }
 
 /// Which of a convolution's three products.
 #[derive(Clone, Copy)]
-enum Way {
+enum ConvProduct {
     Output,
     Input,
     Weight,
 }
 
-struct Rule<'a> {
+struct ConvRule<'a> {
     plan: &'a Convolution,
-    way: Way,
+    way: ConvProduct,
 }
 
-impl WholeRule for Rule<'_> {
+impl WholeRule for ConvRule<'_> {
     fn run(&self, _: &'static str, reads: &[&Tensor], out: BlockMut<'_>) -> Result<()> {
         let blocks: Vec<Block<'_>> = reads.iter().map(|t| t.as_block().expect("it is laid out")).collect();
         match out {
@@ -97,12 +97,12 @@ impl WholeRule for Rule<'_> {
     }
 }
 
-impl Rule<'_> {
+impl ConvRule<'_> {
     fn typed<T: Convolved>(&self, blocks: &[Block<'_>], out: &mut [T]) {
         let (a, b, bias) = operands(blocks);
         if self.plan.is_plain() {
             self.product(a, b, bias, out);
-        } else if let Way::Weight = self.way {
+        } else if let ConvProduct::Weight = self.way {
             self.weight(a, b, out);
         } else {
             slide(&self.job(a, b, bias), out);
@@ -121,7 +121,7 @@ impl Rule<'_> {
         let taps = kernel[0] * kernel[1];
         let [row, channel] = [p.channels * taps, taps];
         let (rows, channels, sizes, sweeps, [row_step, channel_step]) = match self.way {
-            Way::Output => {
+            ConvProduct::Output => {
                 let sweeps = p.axes.each_ref().map(|a| vec![a.forward()]);
                 (p.rows, p.channels, p.axes.map(|a| a.output), sweeps, [row, channel])
             }
@@ -155,7 +155,7 @@ impl Rule<'_> {
         let batch =
             |size: usize, a: usize, b: usize| BatchAxis { size, a_step: a as isize, b_step: b as isize };
         let scale = T::of_count(1);
-        if let Way::Weight = self.way {
+        if let ConvProduct::Weight = self.way {
             let kept = [batch(p.groups, outer, inner)];
             let summed = [batch(p.items, p.groups * outer, p.groups * inner)];
             let (m, n, k) = (p.rows, p.channels, places);
@@ -163,7 +163,7 @@ impl Rule<'_> {
             return Product { m, n, k, a, b, kept: &kept, summed: &summed, scale }.run(out, Onto::Nothing);
         }
         let (m, k, step, w) = match self.way {
-            Way::Output => (p.rows, p.channels, inner, row_major(b, p.channels)),
+            ConvProduct::Output => (p.rows, p.channels, inner, row_major(b, p.channels)),
             _ => (p.channels, p.rows, outer, row_major(b, p.channels).transposed()),
         };
         let kept = [batch(p.items, 0, p.groups * step), batch(p.groups, weight, step)];

@@ -1,6 +1,6 @@
 //! Blocks: contiguous elements of some type, borrowed, which is what kernels read and write.
 
-use super::DType;
+use super::{DType, Element};
 
 /// Contiguous elements of some type, read by a kernel.
 #[derive(Clone, Copy, Debug)]
@@ -157,4 +157,9 @@ impl<'a> BlockMut<'a> {
             BlockMut::F64(s) => split!(s, F64),
         }
     }
+}
+
+/// The elements of a block whose type is known.
+pub(crate) fn typed_mut<T: Element>(block: BlockMut<'_>) -> &mut [T] {
+    T::slice_mut(block).expect("the storage was made for this type")
 }

@@ -4,8 +4,8 @@ mod block;
 
 use std::fmt;
 
-pub(crate) use block::with_block;
 pub use block::{Block, BlockMut};
+pub(crate) use block::{typed_mut, with_block};
 
 use crate::datum::Datum;
 use crate::error::{Result, TensorFacts, refuse};

@@ -6,7 +6,7 @@ use super::cures::*;
 use super::{Facts, Kind, counted};
 use crate::dtype::{DType, Scalar};
 use crate::ops::doubt::{Doubt, Origins};
-use crate::shape::{Aligned, Shape};
+use crate::shape::{AlignedShapes, Shape};
 
 /// Why a tensor operation was refused. Nothing has been changed when one is returned.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -15,7 +15,7 @@ pub enum TensorFacts {
     /// Two shapes that do not broadcast together.
     #[error(
         "{op}: cannot broadcast {a} with {b}\n{}\nThe size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {dim}: {}",
-        Aligned { a, b, dim: *dim }, size_at(a, b, *dim), size_at(b, a, *dim), broadcasting(op, a, b)
+        AlignedShapes { a, b, dim: *dim }, size_at(a, b, *dim), size_at(b, a, *dim), broadcasting(op, a, b)
     )]
     Broadcast {
         /// the operation

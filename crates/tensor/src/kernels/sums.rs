@@ -55,12 +55,12 @@ pub struct SumOfRows<'s> {
     /// of a single column if there is a number for each row
     operands: SmallVec<[Table<&'s [f32]>; 4]>,
     rows: usize,
-    sums: Sums<'s>,
+    sums: Accumulators<'s>,
 }
 
 /// What results are added to.
 #[derive(Debug)]
-enum Sums<'s> {
+enum Accumulators<'s> {
     /// of each lane: of so many blocks of so many rows to one block of sums, of the rows behind them to the next
     Lanes { blocks: usize, sums: &'s mut [[f32; LANES]], height: usize },
     /// of each of so many columns, over the rows of one leaf after another; the last block of a leaf reaches back to where it is whole
@@ -73,21 +73,23 @@ impl SumOfRows<'_> {
         let g = self.operands[0];
         let x = each(g, |k| self.operands[k + S::TAKES_A_GRADIENT as usize]);
         match self.sums {
-            Sums::Lanes { blocks, sums, height } => add_lanes(f, g, x, self.rows, blocks, sums, height),
-            Sums::Columns { cols, sums } => add_columns(f, g, x, self.rows, cols, sums),
+            Accumulators::Lanes { blocks, sums, height } => {
+                add_lanes(f, g, x, self.rows, blocks, sums, height)
+            }
+            Accumulators::Columns { cols, sums } => add_columns(f, g, x, self.rows, cols, sums),
         }
     }
 }
 
 /// A row of an operand, or the same number all along.
 #[derive(Clone, Copy)]
-struct Line<'a> {
+struct OperandRow<'a> {
     from: &'a [f32],
     /// 0 where it is a number, of which there is a block
     step: usize,
 }
 
-impl<'a> Line<'a> {
+impl<'a> OperandRow<'a> {
     /// Each operand's row of so many columns; numbers are written to the blocks given.
     #[inline(always)]
     fn of<const N: usize>(
@@ -95,16 +97,16 @@ impl<'a> Line<'a> {
         row: usize,
         cols: usize,
         numbers: &'a mut [[f32; LANES]; N],
-    ) -> [Line<'a>; N] {
-        let mut lines = [Line { from: &[], step: 0 }; N];
+    ) -> [OperandRow<'a>; N] {
+        let mut lines = [OperandRow { from: &[], step: 0 }; N];
         for (i, number) in numbers.iter_mut().enumerate() {
             let from = x[i].row(row);
             lines[i] = match from.len() {
                 1 => {
                     *number = [from[0]; LANES];
-                    Line { from: number, step: 0 }
+                    OperandRow { from: number, step: 0 }
                 }
-                _ => Line { from: &from[..cols], step: 1 },
+                _ => OperandRow { from: &from[..cols], step: 1 },
             };
         }
         lines
@@ -140,8 +142,8 @@ fn add_lanes_body<const FMA: bool, S: Summand<N>, const N: usize>(
 {
     let (mut number, mut numbers) = (Aligned([[0.0; LANES]]), Aligned([[0.0; LANES]; N]));
     for row in 0..rows {
-        let [g] = Line::of(&[g], row, blocks * LANES, &mut number.0);
-        let lines = Line::of(&x, row, blocks * LANES, &mut numbers.0);
+        let [g] = OperandRow::of(&[g], row, blocks * LANES, &mut number.0);
+        let lines = OperandRow::of(&x, row, blocks * LANES, &mut numbers.0);
         let sums = &mut sums[row / height];
         for nr in 0..blocks {
             // SAFETY: the lines have so many blocks.
@@ -181,8 +183,10 @@ fn add_columns_body<const FMA: bool, S: Summand<N>, const N: usize>(
     for pair in 0..rows / 2 {
         let (leaf, nr) = (pair / (ROWS / 2), pair % (ROWS / 2));
         let (a, b) = (leaf * ROWS + nr, leaf * ROWS + nr + ROWS / 2);
-        let ([g], [h]) = (Line::of(&[g], a, cols, number_of_a), Line::of(&[g], b, cols, number_of_b));
-        let (lines, others) = (Line::of(&x, a, cols, numbers_of_a), Line::of(&x, b, cols, numbers_of_b));
+        let ([g], [h]) =
+            (OperandRow::of(&[g], a, cols, number_of_a), OperandRow::of(&[g], b, cols, number_of_b));
+        let (lines, others) =
+            (OperandRow::of(&x, a, cols, numbers_of_a), OperandRow::of(&x, b, cols, numbers_of_b));
         for (nr, sums) in sums[leaf * blocks..][..blocks].iter_mut().enumerate() {
             let col = (nr * LANES).min(cols - LANES);
             // SAFETY: the lines have so many columns.
@@ -200,14 +204,14 @@ fn add_columns_body<const FMA: bool, S: Summand<N>, const N: usize>(
 }
 
 /// The rows of all operands.
-struct Rows<'k, 's> {
+struct OperandRows<'k, 's> {
     kernel: &'k dyn BlockKernel,
     tables: SmallVec<[Table<&'s [f32]>; 4]>,
 }
 
-impl Rows<'_, '_> {
+impl OperandRows<'_, '_> {
     /// Adds the results of so many rows of so many columns, from a row and column on.
-    fn add(&self, (row, col): (usize, usize), (rows, cols): (usize, usize), sums: Sums<'_>) {
+    fn add(&self, (row, col): (usize, usize), (rows, cols): (usize, usize), sums: Accumulators<'_>) {
         let some = |table: &Table<_>| {
             let (col, cols) = if table.cols == 1 { (0, 1) } else { (col, cols) };
             let start = table.start + row as isize * table.step + col as isize;
@@ -226,7 +230,7 @@ impl Rows<'_, '_> {
         height: usize,
     ) {
         if blocks > 0 {
-            self.add(at, (rows, blocks * LANES), Sums::Lanes { blocks, sums, height });
+            self.add(at, (rows, blocks * LANES), Accumulators::Lanes { blocks, sums, height });
         }
     }
 }
@@ -249,7 +253,7 @@ impl RowSums<'_> {
     /// Adds what a kernel gives.
     pub(crate) fn add(self, kernel: &dyn BlockKernel) {
         let WideMut::F64(wide) = self.wide else { unreachable!("there are loops for f32") };
-        let x = &Rows { kernel, tables: self.operands.iter().map(Table::typed).collect() };
+        let x = &OperandRows { kernel, tables: self.operands.iter().map(Table::typed).collect() };
         match self.leaf {
             FirstSums::Run(leaf) => sum_lines(x, (self.rows, self.cols), leaf, wide, self.step),
             FirstSums::Rows { .. } => sum_columns(x, (self.rows, self.cols), wide),
@@ -261,7 +265,13 @@ impl RowSums<'_> {
 const LEAVES: usize = 16;
 
 /// Adds the results of each row to the accumulator of its own, `step` apart, by leaves of so many elements.
-fn sum_lines(x: &Rows<'_, '_>, (rows, cols): (usize, usize), leaf: usize, wide: &mut [f64], step: usize) {
+fn sum_lines(
+    x: &OperandRows<'_, '_>,
+    (rows, cols): (usize, usize),
+    leaf: usize,
+    wide: &mut [f64],
+    step: usize,
+) {
     let mut room = Aligned([[[0.0; LANES]; LEAVES]; 2]);
     let height = if step == 0 && leaf > cols { leaf / cols } else { 1 };
     // Several leaves of one row each, or one below the other, are added by one call, which takes as long as some hundred elements. Those
@@ -284,7 +294,7 @@ fn sum_lines(x: &Rows<'_, '_>, (rows, cols): (usize, usize), leaf: usize, wide: 
 
 /// The sums of some leaves, one below the other, each of so many rows of `n` elements, in the order of [`fold_run`].
 fn sum_leaves(
-    x: &Rows<'_, '_>,
+    x: &OperandRows<'_, '_>,
     (row, col): (usize, usize),
     (leaves, height): (usize, usize),
     n: usize,
@@ -326,7 +336,7 @@ fn sum_leaves(
 }
 
 /// Adds the results of each column to the accumulator of its own, by leaves of [`ROWS`] rows.
-fn sum_columns(x: &Rows<'_, '_>, (rows, cols): (usize, usize), wide: &mut [f64]) {
+fn sum_columns(x: &OperandRows<'_, '_>, (rows, cols): (usize, usize), wide: &mut [f64]) {
     let mut sums = Aligned([[-0.0; LANES]; 2 * STRIP / LANES]);
     let mut left = 0;
     while left < cols {
@@ -337,7 +347,7 @@ fn sum_columns(x: &Rows<'_, '_>, (rows, cols): (usize, usize), wide: &mut [f64])
         let several = sums.0.len() / blocks * ROWS;
         for row in (0..rows).step_by(several) {
             let rows = several.min(rows - row);
-            x.add((row, left), (rows, cols), Sums::Columns { cols, sums: &mut sums.0 });
+            x.add((row, left), (rows, cols), Accumulators::Columns { cols, sums: &mut sums.0 });
             for sums in sums.0.chunks_mut(blocks).take(rows / ROWS) {
                 let sums = sums.as_flattened_mut();
                 let (whole, rest) = wide[left..left + cols].split_at_mut((blocks - 1) * LANES);

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::over::Normalisation;
 use super::run::STATISTICS;
-use crate::dtype::{BlockMut, DType};
+use crate::dtype::{BlockMut, DType, typed_mut};
 use crate::error::Result;
 use crate::kernels::Scattered;
 use crate::kernels::norm::{
@@ -18,10 +18,6 @@ use crate::threads::{GRAIN, split_work};
 /// The elements of what is read, which has been laid out.
 fn own<T: RowFloat>(t: &Tensor) -> &[T] {
     t.as_slice().expect("types and layouts have been checked")
-}
-
-fn own_mut<T: RowFloat>(block: BlockMut<'_>) -> &mut [T] {
-    T::slice_mut(block).expect("the storage was made for this type")
 }
 
 /// Two results.
@@ -49,12 +45,12 @@ impl SeveralRule for Rows<'_> {
     fn run(&self, _: &'static str, reads: &[&Tensor], outs: SmallVec<[BlockMut<'_>; 2]>) -> Result<()> {
         fn run<T: RowFloat>(rule: &Rows<'_>, reads: &[&Tensor], [out, statistics]: [BlockMut<'_>; 2]) {
             let (x, n) = (own::<T>(reads[0]), rule.1);
-            let statistics = own_mut::<T>(statistics).as_chunks_mut::<STATISTICS>().0;
+            let statistics = typed_mut::<T>(statistics).as_chunks_mut::<STATISTICS>().0;
             let how = rule.0.rows(n, own(reads[1]), own(reads[2]));
             split_work(
                 statistics.len(),
                 (GRAIN / n).max(1),
-                (own_mut::<T>(out), statistics),
+                (typed_mut::<T>(out), statistics),
                 &|(out, statistics), at| {
                     let ((a, b), (c, d)) = (out.split_at_mut(at * n), statistics.split_at_mut(at));
                     ((a, c), (b, d))
@@ -86,7 +82,7 @@ impl SeveralRule for RowsBackward<'_> {
             let [g, x] = [own::<T>(reads[0]), own(reads[1])];
             let how = rule.how.rows(n, own(reads[2]), &[]);
             let statistics = own::<T>(reads[3]).as_chunks::<STATISTICS>().0;
-            let (out, sums) = (own_mut::<T>(out), own_mut::<T>(sums));
+            let (out, sums) = (typed_mut::<T>(out), typed_mut::<T>(sums));
             sums.fill(T::of(0.0));
             let (rows, pieces) = (statistics.len(), statistics.len().div_ceil(piece));
             let width = sums.len() / pieces;
@@ -128,8 +124,8 @@ impl SeveralRule for InChannels<'_> {
             let InChannels(how, at) = *rule;
             let (x, n) = (own::<T>(reads[0]), how.count());
             let how = how.rows(n, own(reads[1]), own(reads[2]));
-            let out = Scattered::new(own_mut::<T>(out));
-            let statistics = own_mut::<T>(statistics).as_chunks_mut::<STATISTICS>().0;
+            let out = Scattered::new(typed_mut::<T>(out));
+            let statistics = typed_mut::<T>(statistics).as_chunks_mut::<STATISTICS>().0;
             split_work(
                 at.channels,
                 (GRAIN / n).max(1),
@@ -164,8 +160,8 @@ impl SeveralRule for InChannelsBackward<'_> {
             let ([g, x], n) = ([own::<T>(reads[0]), own(reads[1])], how.count());
             let how = how.rows(n, own(reads[2]), &[]);
             let statistics = own::<T>(reads[3]).as_chunks::<STATISTICS>().0;
-            let out = Scattered::new(own_mut::<T>(out));
-            let sums = own_mut::<T>(sums).split_at_mut(at.channels);
+            let out = Scattered::new(typed_mut::<T>(out));
+            let sums = typed_mut::<T>(sums).split_at_mut(at.channels);
             split_work(
                 at.channels,
                 (GRAIN / n).max(1),

@@ -29,7 +29,7 @@ const POSITIONS: usize = 64;
 const CHANNEL: usize = 1 << 17;
 
 /// How elements that belong together are gone through.
-enum Way {
+enum Traversal {
     /// as rows of so many, which lie one after another
     Rows(usize),
     /// as the channels of a batch
@@ -53,9 +53,9 @@ impl Normalisation {
         bias: Option<&Tensor>,
     ) -> Result<(Tensor, Tensor)> {
         let rule: &dyn SeveralRule = match self.way() {
-            Way::Rows(n) => &Rows(self, n),
-            Way::Channels(at) => &InChannels(self, at),
-            Way::Folds => {
+            Traversal::Rows(n) => &Rows(self, n),
+            Traversal::Channels(at) => &InChannels(self, at),
+            Traversal::Folds => {
                 let statistics = self.statistics(x)?;
                 return Ok((self.apply(x, weight, bias, &statistics)?, statistics));
             }
@@ -85,9 +85,9 @@ impl Normalisation {
     ) -> Result<[Tensor; 3]> {
         let count = self.parameter.numel();
         let (rule, sums): (&dyn SeveralRule, [usize; 2]) = match self.way() {
-            Way::Folds => return self.backward_by_folds(g, x, weight, statistics),
-            Way::Channels(at) => (&InChannelsBackward(self, at), [1, 2 * count]),
-            Way::Rows(n) => {
+            Traversal::Folds => return self.backward_by_folds(g, x, weight, statistics),
+            Traversal::Channels(at) => (&InChannelsBackward(self, at), [1, 2 * count]),
+            Traversal::Rows(n) => {
                 let rows = self.view.numel() / n;
                 let piece = (GRAIN / n).max(1).max(rows.div_ceil(PIECES));
                 let sums = [rows.div_ceil(piece), if parameters { 2 * count } else { 0 }];
@@ -189,20 +189,20 @@ impl Normalisation {
     }
 
     /// How the elements that belong together are gone through.
-    fn way(&self) -> Way {
+    fn way(&self) -> Traversal {
         let (n, first) = (self.count(), self.axes[0] as usize);
         if n == 0 || self.view.numel() == 0 {
-            return Way::Folds;
+            return Traversal::Folds;
         }
         let are_last = first + self.axes.len() == self.view.rank();
         match *self.view.dims() {
-            _ if are_last && n <= GRAIN => Way::Rows(n),
+            _ if are_last && n <= GRAIN => Traversal::Rows(n),
             [examples, channels, positions]
                 if self.takes(0) && channels >= CHANNELS && positions >= POSITIONS && n <= CHANNEL =>
             {
-                Way::Channels(Channels { examples, channels, positions })
+                Traversal::Channels(Channels { examples, channels, positions })
             }
-            _ => Way::Folds,
+            _ => Traversal::Folds,
         }
     }
 

@@ -92,7 +92,7 @@ impl Tensor {
     }
 
     /// A number around what is left of the tensor.
-    fn surrounded(&self, op: &'static str, ends: &[End], value: Scalar) -> Result<Tensor> {
+    fn surrounded(&self, op: &'static str, ends: &[AxisPadding], value: Scalar) -> Result<Tensor> {
         let mut shape = self.shape().clone();
         let rest = self.rank() - ends.len();
         let (mut from, mut to) = (vec![SliceItem::from(..); rest], vec![SliceItem::from(..); rest]);
@@ -114,12 +114,12 @@ impl Tensor {
 
 /// How much is added to the ends of an axis.
 #[derive(Clone, Copy)]
-struct End {
+struct AxisPadding {
     left: i64,
     right: i64,
 }
 
-impl End {
+impl AxisPadding {
     /// The size of the padded axis, unless it is negative or beyond all tensors.
     fn size(self, size: usize) -> Option<usize> {
         let whole = i128::from(self.left) + i128::from(self.right) + size as i128;
@@ -142,7 +142,7 @@ impl End {
 }
 
 /// What is added to the ends of the last axes, which are in their own order.
-fn ends(op: &'static str, shape: &Shape, widths: &Amounts) -> Result<Vec<End>> {
+fn ends(op: &'static str, shape: &Shape, widths: &Amounts) -> Result<Vec<AxisPadding>> {
     let list = widths.as_slice();
     if !list.len().is_multiple_of(2) || list.len() / 2 > shape.rank() {
         return refuse(TensorFacts::Parameter {
@@ -152,7 +152,7 @@ fn ends(op: &'static str, shape: &Shape, widths: &Amounts) -> Result<Vec<End>> {
             expected: "two numbers for each of the last axes, the last axis first",
         });
     }
-    Ok(list.rchunks_exact(2).map(|pair| End { left: pair[0], right: pair[1] }).collect())
+    Ok(list.rchunks_exact(2).map(|pair| AxisPadding { left: pair[0], right: pair[1] }).collect())
 }
 
 /// For each axis that a mode pads, the place in the tensor of every element of the padded one.
@@ -182,13 +182,13 @@ pub fn padding_sources(
         let expected = "elements on every axis but that of the batch";
         return refuse(TensorFacts::Parameter { op, name: "shape", value: shape.to_string(), expected });
     }
-    let source = |(end, axis): (&End, usize)| Ok((axis, mode.source(op, *end, shape[axis])?));
+    let source = |(end, axis): (&AxisPadding, usize)| Ok((axis, mode.source(op, *end, shape[axis])?));
     ends.iter().zip(first..).map(source).collect()
 }
 
 impl Pad {
     /// The place in an axis of every element of the padded one.
-    fn source(self, op: &'static str, end: End, size: usize) -> Result<Tensor> {
+    fn source(self, op: &'static str, end: AxisPadding, size: usize) -> Result<Tensor> {
         let (circular, replicate) = (self == Pad::Circular, self == Pad::Replicate);
         // What is added in the place of all that was there is the element at the end.
         let fits = |&whole: &usize| (replicate || end.kept(size)) && (circular || whole > 0);

@@ -23,7 +23,7 @@ pub(crate) type Pick = (usize, Tensor);
 /// The index tensors broadcast together. Their common axes stand where the picked axes stood if those are neighbours, and in
 /// front of all others if not. An integer is no index tensor: its axis is dropped first (as in PyTorch; NumPy counts it as
 /// one).
-pub(crate) struct Picked<'a> {
+pub(crate) struct IndexedView<'a> {
     picks: &'a [Pick],
     /// the axes that are kept, of which `at` stand before the common ones
     kept: Dims<usize>,
@@ -32,10 +32,10 @@ pub(crate) struct Picked<'a> {
     shape: Shape,
 }
 
-impl<'a> Picked<'a> {
+impl<'a> IndexedView<'a> {
     /// # Errors
     /// `Broadcast` if the index tensors do not fit together.
-    pub(crate) fn of(op: &'static str, view: &[usize], picks: &'a [Pick]) -> Result<Picked<'a>> {
+    pub(crate) fn of(op: &'static str, view: &[usize], picks: &'a [Pick]) -> Result<IndexedView<'a>> {
         let mut common = Shape::scalar();
         for (_, index) in picks {
             common = broadcast_two(op, &common, index.dims())?;
@@ -46,7 +46,7 @@ impl<'a> Picked<'a> {
         let sizes = |axes: &[usize]| axes.iter().map(|&d| view[d]).collect::<Dims<usize>>();
         let (before, behind) = (sizes(&kept[..at]), sizes(&kept[at..]));
         let shape = Shape(before.iter().chain(common.iter()).chain(behind.iter()).copied().collect());
-        Ok(Picked { picks, kept, at, common, shape })
+        Ok(IndexedView { picks, kept, at, common, shape })
     }
 
     /// The shape of what is picked.

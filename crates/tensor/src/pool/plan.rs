@@ -3,7 +3,7 @@
 use crate::create::{expect_room, expect_room_for};
 use crate::dtype::DType;
 use crate::error::{Result, TensorFacts, refuse};
-use crate::kernels::planes::{Blend, Part, Windows};
+use crate::kernels::planes::{Blend, WeightedSum, Windows};
 use crate::shape::{Pair, Shape};
 use crate::tensor::Tensor;
 
@@ -170,8 +170,8 @@ impl Slide {
     }
 }
 
-fn sum_of(from: usize, count: usize, divisor: f64) -> Part {
-    Part { from, count, weights: [1.0; 2], divisor }
+fn sum_of(from: usize, count: usize, divisor: f64) -> WeightedSum {
+    WeightedSum { from, count, weights: [1.0; 2], divisor }
 }
 
 /// Means over parts of an axis that are as equal as can be.
@@ -216,7 +216,7 @@ fn interpolated(
             InterpolateMode::Bilinear if output == input => sum_of(i, 1, 1.0),
             InterpolateMode::Nearest => sum_of(from, 1, 1.0),
             InterpolateMode::Bilinear => {
-                Part { from, count: 2, weights: [rounded(1.0 - later), later], divisor: 1.0 }
+                WeightedSum { from, count: 2, weights: [rounded(1.0 - later), later], divisor: 1.0 }
             }
         }
     });

@@ -48,7 +48,9 @@ impl Blended {
     /// `ShapeMismatch`, `DTypeUnsupported`, `TooLarge`.
     #[track_caller]
     pub fn output(&self, x: &Tensor) -> Result<Tensor> {
-        self.images.whole(&Sums(&self.blends, false), &[x], &self.images.input, &self.images.output).here()
+        self.images
+            .whole(&BlendSums(&self.blends, false), &[x], &self.images.input, &self.images.output)
+            .here()
     }
 
     /// The gradient of the images, given that of what becomes of them.
@@ -57,7 +59,9 @@ impl Blended {
     /// As [`Blended::output`].
     #[track_caller]
     pub fn input(&self, g: &Tensor) -> Result<Tensor> {
-        self.images.whole(&Sums(&self.blends, true), &[g], &self.images.output, &self.images.input).here()
+        self.images
+            .whole(&BlendSums(&self.blends, true), &[g], &self.images.output, &self.images.input)
+            .here()
     }
 }
 
@@ -66,7 +70,7 @@ impl Picked {
     /// Finds the places of the largest elements.
     pub(super) fn new(images: Images, windows: [Windows; 2], axes: usize, x: &Tensor) -> Result<Picked> {
         let op = images.op;
-        let rule = Places([&windows[0], &windows[1]]);
+        let rule = LargestPlaces([&windows[0], &windows[1]]);
         let laid = x.laid_out(op)?;
         let places = task::whole(op, &rule, &[Read::Tensor(&laid, x.dtype())], &images.output, DType::I64)?;
         Ok(Picked { images, axes, places })
@@ -129,9 +133,9 @@ fn own<T: Element>(t: &Tensor) -> &[T] {
 }
 
 /// Sums, or their transpose.
-struct Sums<'a>(&'a [Blend; 2], bool);
+struct BlendSums<'a>(&'a [Blend; 2], bool);
 
-impl WholeRule for Sums<'_> {
+impl WholeRule for BlendSums<'_> {
     fn run(&self, _: &'static str, reads: &[&Tensor], out: BlockMut<'_>) -> Result<()> {
         let blends = [&self.0[0], &self.0[1]];
         match (out, self.1) {
@@ -147,9 +151,9 @@ impl WholeRule for Sums<'_> {
 }
 
 /// The places of the largest elements.
-struct Places<'a>([&'a Windows; 2]);
+struct LargestPlaces<'a>([&'a Windows; 2]);
 
-impl WholeRule for Places<'_> {
+impl WholeRule for LargestPlaces<'_> {
     fn run(&self, _: &'static str, reads: &[&Tensor], out: BlockMut<'_>) -> Result<()> {
         let BlockMut::I64(out) = out else { unreachable!("places are integers") };
         match reads[0].dtype() {

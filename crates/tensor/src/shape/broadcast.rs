@@ -79,13 +79,13 @@ pub(crate) fn expect_expansion(
 }
 
 /// Shapes one above the other, aligned at the right, with a caret under the axis that disagrees.
-pub(crate) struct Aligned<'a> {
+pub(crate) struct AlignedShapes<'a> {
     pub(crate) a: &'a [usize],
     pub(crate) b: &'a [usize],
     pub(crate) dim: usize,
 }
 
-impl fmt::Display for Aligned<'_> {
+impl fmt::Display for AlignedShapes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rank = self.a.len().max(self.b.len());
         let cell = |s: &[usize], i: usize| {

@@ -5,7 +5,7 @@ mod broadcast;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-pub(crate) use broadcast::{Aligned, broadcast_two, expands_to, expect_expansion};
+pub(crate) use broadcast::{AlignedShapes, broadcast_two, expands_to, expect_expansion};
 pub use broadcast::{broadcast_shapes, can_broadcast};
 
 use crate::axes::Axis;

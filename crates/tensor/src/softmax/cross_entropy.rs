@@ -3,7 +3,7 @@
 use super::expect_shape;
 use super::formulas::LogSoftmax;
 use super::run::rows_at_once;
-use crate::dtype::{BlockMut, DType, Element};
+use crate::dtype::{BlockMut, DType, Element, typed_mut};
 use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::softmax::{RowFloat, loss_of, losses_backward, norms_of_rows};
 use crate::ops::reduce::expect_float;
@@ -12,10 +12,6 @@ use crate::tensor::Tensor;
 use crate::threads::split_work;
 
 const OP: &str = "cross_entropy";
-
-fn typed_mut<T: Element>(block: BlockMut<'_>) -> &mut [T] {
-    T::slice_mut(block).expect("the storage was made for this type")
-}
 
 fn typed<T: Element>(t: &Tensor) -> &[T] {
     t.as_slice().expect("types and layouts have been checked")

@@ -1,9 +1,9 @@
 //! The formulas of the family, each said once: what is summed over a row, and the result, given the sum.
 
-use crate::kernels::softmax::{RowTraits, Taken};
+use crate::kernels::softmax::{RowTraits, SumForm};
 use crate::kernels::{Real, RowFormula};
 
-const NONE: RowTraits = RowTraits { shifted: false, plain: false, taken: Taken::Sum, per_row: false };
+const NONE: RowTraits = RowTraits { shifted: false, plain: false, taken: SumForm::Sum, per_row: false };
 
 macro_rules! formulas {
     ($($(#[$doc:meta])* $vis:vis $name:ident($a:ident, $b:ident) $([$flag:ident])* = sum of $term:expr => $($taken:ident)? |$t:ident, $s:ident| $result:expr;)*) => {$(
@@ -12,7 +12,7 @@ macro_rules! formulas {
         $vis struct $name;
         #[allow(unused_variables, reason = "a formula need not read everything")]
         impl RowFormula for $name {
-            const TRAITS: RowTraits = RowTraits { $($flag: true,)* $(taken: Taken::$taken,)? ..NONE };
+            const TRAITS: RowTraits = RowTraits { $($flag: true,)* $(taken: SumForm::$taken,)? ..NONE };
             #[inline(always)]
             fn term<R: Real>(&self, $a: R, $b: R) -> R {
                 $term

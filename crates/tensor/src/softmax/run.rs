@@ -11,7 +11,7 @@ use std::ops::Range;
 use crate::create::expect_room_for;
 use crate::dtype::{Block, BlockMut, DType};
 use crate::error::Result;
-use crate::kernels::softmax::{MOST_COLUMNS, RowFloat, RowTraits, Taken, write_columns, write_rows};
+use crate::kernels::softmax::{MOST_COLUMNS, RowFloat, RowTraits, SumForm, write_columns, write_rows};
 use crate::kernels::{BlockKernel, FloatKernel, Formula, Real, RowFormula, typed};
 use crate::ops::formulas;
 use crate::ops::reduce::Kept;
@@ -54,21 +54,21 @@ impl<F: RowFormula> RowRule for F {
     }
 
     fn kernels(&self) -> [Box<dyn BlockKernel>; 2] {
-        let part = Part(*self);
-        [Box::new(FloatKernel::<_, 2>(part)), Box::new(FloatKernel::<_, 3>(part))]
+        let formula = AsFormula(*self);
+        [Box::new(FloatKernel::<_, 2>(formula)), Box::new(FloatKernel::<_, 3>(formula))]
     }
 }
 
 /// The term as a formula of `a` and `b`, the result as one of `a`, `b` and the sum.
 #[derive(Clone, Copy)]
-struct Part<F>(F);
-impl<F: RowFormula> Formula<2> for Part<F> {
+struct AsFormula<F>(F);
+impl<F: RowFormula> Formula<2> for AsFormula<F> {
     #[inline(always)]
     fn eval<R: Real>(&self, [a, b]: [R; 2]) -> R {
         self.0.term(a, b)
     }
 }
-impl<F: RowFormula> Formula<3> for Part<F> {
+impl<F: RowFormula> Formula<3> for AsFormula<F> {
     #[inline(always)]
     fn eval<R: Real>(&self, [a, b, s]: [R; 3]) -> R {
         self.0.result(a, b, self.0.term(a, b), s)
@@ -171,9 +171,9 @@ pub(super) fn in_folds(
         task::map(op, kernel, &[Read::Tensor(sum, dtype)], sum.shape(), dtype)
     };
     match traits.taken {
-        Taken::Sum => {}
-        Taken::Logarithm => sum = map(&sum, &FloatKernel(formulas::ln))?,
-        Taken::Reciprocal => sum = map(&sum, &FloatKernel(formulas::reciprocal))?,
+        SumForm::Sum => {}
+        SumForm::Logarithm => sum = map(&sum, &FloatKernel(formulas::ln))?,
+        SumForm::Reciprocal => sum = map(&sum, &FloatKernel(formulas::reciprocal))?,
     }
     let (a, shape) = if traits.per_row { (b, &kept.shape) } else { (a, shape) };
     task::map(op, &*results, &[a, b, Read::Tensor(&sum, dtype)], shape, dtype)

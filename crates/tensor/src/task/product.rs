@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::{Does, Read, Space, Task, To, expect_expands};
 use crate::create::{checked_len, room, room_for};
-use crate::dtype::{BlockMut, DType, Element};
+use crate::dtype::{DType, Element, typed_mut};
 use crate::error::{Result, TensorFacts, refuse};
 use crate::kernels::{BatchAxis, Matrix, Multiply, Onto, Product};
 use crate::shape::{Dims, Shape, broadcast_two, expands_to};
@@ -72,11 +72,11 @@ pub(super) fn make(op: &'static str, spec: &Spec, reads: &[Read<'_>], to: &mut [
         [Read::Tensor(row, _)] => Some(row.laid_out(op)?),
         _ => None,
     };
-    Factors { op, spec, a, b, row }.sum_to(shape, prior.take())?.into_type(op, *dtype)
+    MatrixProduct { op, spec, a, b, row }.sum_to(shape, prior.take())?.into_type(op, *dtype)
 }
 
 /// A product that is to be computed.
-struct Factors<'a> {
+struct MatrixProduct<'a> {
     op: &'static str,
     spec: &'a Spec,
     a: &'a Tensor,
@@ -92,7 +92,7 @@ struct ProductAxis {
     kept: bool,
 }
 
-impl Factors<'_> {
+impl MatrixProduct<'_> {
     /// Computes the product, summed down to `target` and added to `prior`.
     #[track_caller]
     fn sum_to(&self, target: &Shape, prior: Option<Tensor>) -> Result<Tensor> {
@@ -186,10 +186,6 @@ impl Factors<'_> {
     }
 }
 
-fn typed_mut<T: Element>(block: BlockMut<'_>) -> &mut [T] {
-    T::slice_mut(block).expect("the result has the type of the operands")
-}
-
 fn slice<T: Element>(t: &Tensor) -> &[T] {
     T::slice(t.storage.block()).expect("the meta step compares the types")
 }
@@ -221,10 +217,10 @@ struct Batches<'a, T> {
 }
 
 impl<'a, T: Multiply> Batches<'a, T> {
-    fn new(factors: &Factors<'a>, kept: &dyn Fn(usize) -> bool, set_aside: bool) -> Batches<'a, T> {
-        let (spec, rank) = (factors.spec, factors.spec.batch.rank());
-        let (a_steps, b_steps) = (batch_steps(factors.a, rank), batch_steps(factors.b, rank));
-        let (a, b) = (matrix(factors.a, true), matrix(factors.b, false));
+    fn new(product: &MatrixProduct<'a>, kept: &dyn Fn(usize) -> bool, set_aside: bool) -> Batches<'a, T> {
+        let (spec, rank) = (product.spec, product.spec.batch.rank());
+        let (a_steps, b_steps) = (batch_steps(product.a, rank), batch_steps(product.b, rank));
+        let (a, b) = (matrix(product.a, true), matrix(product.b, false));
         let (k, repeats) = inner(spec.k, &a, &b);
         let mut all = Batches {
             m: spec.m,

@@ -4,7 +4,7 @@ use super::slices::{Position, Slices};
 use super::taken::index_on;
 use crate::axes::Axis;
 use crate::error::{Here, Result, TensorFacts, refuse};
-use crate::ops::places::Picked;
+use crate::ops::places::IndexedView;
 use crate::tensor::Tensor;
 
 /// # Slicing
@@ -51,7 +51,7 @@ impl Tensor {
         if taken.picks.is_empty() {
             return Ok(view);
         }
-        Picked::of(op, view.dims(), &taken.picks_of_view())?.read(op, &view)
+        IndexedView::of(op, view.dims(), &taken.picks_of_view())?.read(op, &view)
     }
 
     /// `len` elements of one axis from `start` on, which may count from the end.

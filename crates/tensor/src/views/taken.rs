@@ -8,7 +8,7 @@ use crate::error::{Result, TensorFacts, refuse};
 use crate::meant::Meant;
 use crate::ops::indices::wrapped;
 use crate::ops::mask::coordinates;
-use crate::ops::places::{Pick, Picked};
+use crate::ops::places::{IndexedView, Pick};
 use crate::shape::{Dims, Shape};
 use crate::tensor::Tensor;
 
@@ -28,7 +28,7 @@ impl Slices {
         for item in &self.0 {
             item.resolve(op, shape, &mut taken)?;
         }
-        taken.parts.extend(shape[found..].iter().map(|&size| Part::whole(size)));
+        taken.parts.extend(shape[found..].iter().map(|&size| AxisRange::whole(size)));
         Ok(taken)
     }
 }
@@ -64,18 +64,18 @@ impl SliceItem {
                 let (start, len) = s.resolve(op, axis, shape[axis])?;
                 // A step past the end is never taken; 1 keeps the strides small.
                 let step = if len > 1 { s.step as usize } else { 1 };
-                taken.parts.push(Part { start, len, step, dropped: false });
+                taken.parts.push(AxisRange { start, len, step, dropped: false });
             }
-            SliceItem::Index(at) => taken.parts.push(Part::one(index_on(op, *at, axis, shape[axis])?)),
+            SliceItem::Index(at) => taken.parts.push(AxisRange::one(index_on(op, *at, axis, shape[axis])?)),
             SliceItem::Places(t) if t.dtype() == DType::Bool => return mask_on(op, t, shape, taken),
             SliceItem::Places(t) if t.rank() == 0 && t.dtype() == DType::I64 => {
                 let at = Position::from(t.item_as::<i64>()?);
-                taken.parts.push(Part::one(index_on(op, at, axis, shape[axis])?));
+                taken.parts.push(AxisRange::one(index_on(op, at, axis, shape[axis])?));
             }
             SliceItem::Places(t) => {
                 t.expect_dtype(op, "an index", DType::I64)?;
                 taken.picks.push((axis, wrapped(op, t, axis, shape[axis])?));
-                taken.parts.push(Part::whole(shape[axis]));
+                taken.parts.push(AxisRange::whole(shape[axis]));
             }
         }
         Ok(())
@@ -91,14 +91,14 @@ fn mask_on(op: &'static str, mask: &Tensor, shape: &Shape, taken: &mut Taken) ->
     let places = coordinates(op, mask)?;
     for (i, &size) in mask.dims().iter().enumerate() {
         taken.picks.push((axis + i, places.select(1, i)?));
-        taken.parts.push(Part::whole(size));
+        taken.parts.push(AxisRange::whole(size));
     }
     Ok(())
 }
 
 /// What is taken of every axis.
 pub(super) struct Taken {
-    pub(super) parts: SmallVec<[Part; 4]>,
+    pub(super) parts: SmallVec<[AxisRange; 4]>,
     /// index tensors on axes that are taken whole
     pub(super) picks: Vec<Pick>,
 }
@@ -107,7 +107,7 @@ impl Taken {
     /// The sizes of the parts, with the strides that they have in a tensor of these.
     pub(super) fn view(&self, strides: &[isize]) -> (Shape, Dims<isize>) {
         let kept = || self.parts.iter().zip(strides).filter(|(part, _)| !part.dropped);
-        let stride = |(part, &stride): (&Part, &isize)| match part.len {
+        let stride = |(part, &stride): (&AxisRange, &isize)| match part.len {
             0 | 1 => stride,
             _ => stride.wrapping_mul(part.step as isize),
         };
@@ -139,26 +139,26 @@ impl Taken {
         if self.picks.is_empty() {
             return Ok(view);
         }
-        Ok(Picked::of(op, &view, &self.picks_of_view())?.shape().clone())
+        Ok(IndexedView::of(op, &view, &self.picks_of_view())?.shape().clone())
     }
 }
 
 /// What is taken of one axis.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
+pub(super) struct AxisRange {
     pub(super) start: usize,
     pub(super) len: usize,
     pub(super) step: usize,
     pub(super) dropped: bool,
 }
 
-impl Part {
-    fn whole(len: usize) -> Part {
-        Part { start: 0, len, step: 1, dropped: false }
+impl AxisRange {
+    fn whole(len: usize) -> AxisRange {
+        AxisRange { start: 0, len, step: 1, dropped: false }
     }
 
-    fn one(start: usize) -> Part {
-        Part { start, len: 1, step: 1, dropped: true }
+    fn one(start: usize) -> AxisRange {
+        AxisRange { start, len: 1, step: 1, dropped: true }
     }
 }
 

@@ -3,10 +3,10 @@
 use ndarray::{ArrayViewMutD, Axis, IxDyn, Slice as AxisSlice};
 
 use super::slices::Slices;
-use super::taken::Part;
+use super::taken::AxisRange;
 use crate::dtype::{BlockMut, Element, with_block};
 use crate::error::{Here, Result, refuse};
-use crate::ops::places::Picked;
+use crate::ops::places::IndexedView;
 use crate::ops::{Arg, AsArg};
 use crate::shape::{Dims, Shape};
 use crate::task::{self, Does, Read, Space, Task, To, WholeRule};
@@ -83,7 +83,7 @@ impl Tensor {
             let (view, strides) = taken.view(&whole);
             let picks = taken.picks_of_view();
             let start = taken.start(&whole) as usize;
-            return Picked::of(op, &view, &picks)?.write(op, self, start, &strides, &value, add);
+            return IndexedView::of(op, &view, &picks)?.write(op, self, start, &strides, &value, add);
         }
         if add {
             value = self.slice(slices.clone())?.add(&value)?;
@@ -168,7 +168,7 @@ impl Tensor {
 /// Writes a value of the slice's shape and the tensor's type into parts of a tensor.
 struct Assignment<'a> {
     shape: &'a Shape,
-    parts: &'a [Part],
+    parts: &'a [AxisRange],
 }
 
 impl WholeRule for Assignment<'_> {
@@ -179,7 +179,7 @@ impl WholeRule for Assignment<'_> {
 }
 
 /// Writes a value, of the slice's shape and of type `T`, into parts of contiguous elements.
-fn assign<T: Element>(all: &mut [T], dims: &[usize], parts: &[Part], value: &Tensor) {
+fn assign<T: Element>(all: &mut [T], dims: &[usize], parts: &[AxisRange], value: &Tensor) {
     let mut target = ArrayViewMutD::from_shape(IxDyn(dims), all).expect("a block has the size of its shape");
     for (i, p) in parts.iter().enumerate() {
         // The last element taken, and not the end of the range, bounds the slice: start + len * step may not exist.

@@ -4,7 +4,7 @@ use foldback_graph::Var;
 use foldback_tensor::{Here, Tensor, refuse};
 
 use super::layer::{MultiheadAttention, OP};
-use super::masks::Sizes;
+use super::masks::MaskSizes;
 use crate::error::{NnFacts, Result};
 
 /// What heads attend with, `[n, heads, .., width / heads]`.
@@ -12,7 +12,7 @@ pub(super) struct Heads {
     pub(super) q: Var,
     pub(super) k: Var,
     pub(super) v: Var,
-    pub(super) sizes: Sizes,
+    pub(super) sizes: MaskSizes,
     /// how many keys stand behind those given
     pub(super) more: usize,
 }
@@ -41,7 +41,7 @@ impl MultiheadAttention {
             k = Var::cat([&k, &zeros], 1)?;
             v = Var::cat([&v, &zeros], 1)?;
         }
-        let sizes = Sizes {
+        let sizes = MaskSizes {
             op: OP,
             alone,
             rows,

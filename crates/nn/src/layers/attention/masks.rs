@@ -81,7 +81,7 @@ impl AttentionMasks {
 
 /// The sizes that masks must fit.
 #[derive(Clone, Copy)]
-pub(super) struct Sizes {
+pub(super) struct MaskSizes {
     pub(super) op: &'static str,
     /// whether there is no batch
     pub(super) alone: bool,
@@ -96,8 +96,8 @@ impl AttentionMasks {
     /// One mask `[.., .., .., keys + more]`, for scores `[n, heads, queries, keys + more]`: of `bool`, true where nothing is
     /// seen, or of numbers. Everybody sees the keys behind the given ones.
     #[track_caller]
-    pub(super) fn joined(&self, sizes: Sizes, more: usize) -> Result<Option<Var>> {
-        let Sizes { op, alone, rows, heads, queries, keys, dtype } = sizes;
+    pub(super) fn joined(&self, sizes: MaskSizes, more: usize) -> Result<Option<Var>> {
+        let MaskSizes { op, alone, rows, heads, queries, keys, dtype } = sizes;
         if self.is_causal && self.attn_mask.is_none() {
             let (option, target) = ("is_causal without attn_mask", "attention");
             return refuse(NnFacts::Needs { op, option, target, cure: "use AttentionMasks::causal(steps)" });

@@ -14,7 +14,7 @@ use crate::init::Nonlinearity;
 /// use foldback_nn::kinds::{Kind, LongShortTerm};
 /// assert_eq!(LongShortTerm::GATES, 4);
 /// ```
-pub trait Kind: Copy + Default + std::fmt::Debug + Send + Sync + sealed::Sealed + 'static {
+pub trait Kind: Copy + Default + std::fmt::Debug + Send + Sync + sealed::SealedKind + 'static {
     /// `h`, or `(h, c)`
     type State: State;
     /// how many rows of a weight belong to one number of the state
@@ -41,10 +41,10 @@ pub trait Kind: Copy + Default + std::fmt::Debug + Send + Sync + sealed::Sealed 
 }
 
 mod sealed {
-    pub trait Sealed {}
-    impl Sealed for super::Elman {}
-    impl Sealed for super::LongShortTerm {}
-    impl Sealed for super::GatedUnit {}
+    pub trait SealedKind {}
+    impl SealedKind for super::Elman {}
+    impl SealedKind for super::LongShortTerm {}
+    impl SealedKind for super::GatedUnit {}
 }
 
 /// The kind of an [`RNN`](crate::RNN).

@@ -12,7 +12,7 @@ use crate::summary::HasShapes;
 /// let state = (Var::from(tensor![1.0]), Var::from(tensor![2.0]));
 /// assert_eq!(state.parts().len(), 2);
 /// ```
-pub trait State: Clone + HasShapes + sealed::Sealed {
+pub trait State: Clone + HasShapes + sealed::SealedState {
     /// What its parts are called.
     const NAMES: &'static [&'static str];
 
@@ -25,9 +25,9 @@ pub trait State: Clone + HasShapes + sealed::Sealed {
 }
 
 mod sealed {
-    pub trait Sealed {}
-    impl Sealed for foldback_graph::Var {}
-    impl Sealed for (foldback_graph::Var, foldback_graph::Var) {}
+    pub trait SealedState {}
+    impl SealedState for foldback_graph::Var {}
+    impl SealedState for (foldback_graph::Var, foldback_graph::Var) {}
 }
 
 impl State for Var {

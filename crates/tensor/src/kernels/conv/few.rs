@@ -4,7 +4,7 @@
 use super::product::SlideProduct;
 use super::sweep::{Lanes, Sweep, Window};
 use super::weight::WeightProduct;
-use super::{Convolved, Tile, Tiles};
+use super::{ConvTile, ConvTiles, Convolved};
 use crate::buffer::Room;
 use crate::kernels::doors::door;
 use crate::kernels::each;
@@ -31,28 +31,28 @@ const TASK: usize = 1 << 18;
 /// The results of one pair of sweeps in all images.
 pub(super) fn slide<T: Convolved>(x: &SlideProduct<'_, T>, sweeps: [&Sweep; 2], out: &Scattered<'_, T>) {
     match x.rows {
-        1 => Pair::new(sweeps, x.channels).slide::<T, 1>(x, out),
-        2 => Pair::new(sweeps, x.channels).slide::<T, 2>(x, out),
-        _ => Pair::new(sweeps, x.channels).slide::<T, FEW>(x, out),
+        1 => SweepPair::new(sweeps, x.channels).slide::<T, 1>(x, out),
+        2 => SweepPair::new(sweeps, x.channels).slide::<T, 2>(x, out),
+        _ => SweepPair::new(sweeps, x.channels).slide::<T, FEW>(x, out),
     }
 }
 
 /// A pair of sweeps.
-struct Pair<'a> {
+struct SweepPair<'a> {
     sweeps: [&'a Sweep; 2],
     lanes: [Lanes; 2],
     /// source channels of a group
     channels: usize,
 }
 
-impl<'a> Pair<'a> {
-    fn new(sweeps: [&'a Sweep; 2], channels: usize) -> Pair<'a> {
-        Pair { sweeps, lanes: sweeps.map(Lanes::new), channels }
+impl<'a> SweepPair<'a> {
+    fn new(sweeps: [&'a Sweep; 2], channels: usize) -> SweepPair<'a> {
+        SweepPair { sweeps, lanes: sweeps.map(Lanes::new), channels }
     }
 
     /// The tiles of one image.
-    fn tiles(&self) -> Tiles {
-        Tiles::new(1, self.sweeps.map(|s| s.count), (TILE / self.channels).clamp(64, PLACES))
+    fn tiles(&self) -> ConvTiles {
+        ConvTiles::new(1, self.sweeps.map(|s| s.count), (TILE / self.channels).clamp(64, PLACES))
     }
 
     /// The numbers of the taps.
@@ -78,7 +78,7 @@ impl<'a> Pair<'a> {
         let planes = x.items * x.groups;
         let get = |task: usize| {
             let (plane, tile) = (task / tiles.len(), tiles.get(task % tiles.len()));
-            (plane % x.groups, Tile { item: plane / x.groups, ..tile })
+            (plane % x.groups, ConvTile { item: plane / x.groups, ..tile })
         };
         let taps = self.sweeps[0].taps.len() * self.sweeps[1].taps.len();
         let work = (tiles.each[1] * tiles.each[2]).saturating_mul(self.channels * taps * R);
@@ -94,8 +94,8 @@ impl<'a> Pair<'a> {
     fn tile<T: Convolved, const R: usize>(
         &self,
         x: &SlideProduct<'_, T>,
-        (group, tile): (usize, Tile),
-        next: Option<(usize, Tile)>,
+        (group, tile): (usize, ConvTile),
+        next: Option<(usize, ConvTile)>,
         out: &Scattered<'_, T>,
     ) {
         let (w, plane) = (&x.weight, tile.item * x.groups + group);
@@ -168,7 +168,7 @@ impl<'a> Pair<'a> {
         &self,
         x: &WeightProduct<'_, T>,
         plane: usize,
-        tile: &Tile,
+        tile: &ConvTile,
         pitch: usize,
     ) -> Room<T> {
         let ([rows, cols], across) = (tile.count, self.sweeps[1].count);
@@ -189,7 +189,7 @@ const PARTS: usize = 16;
 
 /// Computes `[groups, rows, channels, ..]`.
 pub(super) fn weight_gradient<T: Convolved>(x: &WeightProduct<'_, T>, out: &mut [T]) {
-    let pair = Pair::new(x.sweeps.each_ref(), x.channels);
+    let pair = SweepPair::new(x.sweeps.each_ref(), x.channels);
     let each = out.len() / x.groups;
     let parts = PARTS.div_ceil(x.groups).min(x.items);
     let mut sums: Room<T> = Room::new(parts * out.len());

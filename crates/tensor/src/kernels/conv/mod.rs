@@ -33,14 +33,14 @@ impl<T: Float + Panels> Convolved for T {}
 
 /// Results of some images, rows and columns: what a task computes.
 #[derive(Clone, Copy, Debug)]
-struct Tile {
+struct ConvTile {
     item: usize,
     items: usize,
     from: [usize; 2],
     count: [usize; 2],
 }
 
-impl Tile {
+impl ConvTile {
     fn places(&self) -> usize {
         self.items * self.count[0] * self.count[1]
     }
@@ -48,7 +48,7 @@ impl Tile {
 
 /// How results are cut into tiles of about so many places: whole images, whole rows, or parts of a row.
 #[derive(Clone, Copy, Debug)]
-struct Tiles {
+struct ConvTiles {
     items: usize,
     sizes: [usize; 2],
     /// images, rows and columns of a tile
@@ -57,8 +57,8 @@ struct Tiles {
     counts: [usize; 3],
 }
 
-impl Tiles {
-    fn new(items: usize, sizes: [usize; 2], places: usize) -> Tiles {
+impl ConvTiles {
+    fn new(items: usize, sizes: [usize; 2], places: usize) -> ConvTiles {
         let [rows, cols] = sizes.map(|n| n.max(1));
         // Of like sizes, so that no thread waits for the others long.
         let even = |n: usize, most: usize| n.div_ceil(n.div_ceil(most.clamp(1, n)));
@@ -68,19 +68,19 @@ impl Tiles {
             even(cols, places),
         ];
         let counts = [items.div_ceil(each[0]), sizes[0].div_ceil(each[1]), sizes[1].div_ceil(each[2])];
-        Tiles { items, sizes, each, counts }
+        ConvTiles { items, sizes, each, counts }
     }
 
     fn len(&self) -> usize {
         self.counts.iter().product()
     }
 
-    fn get(&self, number: usize) -> Tile {
+    fn get(&self, number: usize) -> ConvTile {
         let (rest, x) = (number / self.counts[2], number % self.counts[2]);
         let (z, y) = (rest / self.counts[1], rest % self.counts[1]);
         let (item, from) = (z * self.each[0], [y * self.each[1], x * self.each[2]]);
         let count = [0, 1].map(|d| self.each[d + 1].min(self.sizes[d] - from[d]));
-        Tile { item, items: self.each[0].min(self.items - item), from, count }
+        ConvTile { item, items: self.each[0].min(self.items - item), from, count }
     }
 }
 
@@ -105,7 +105,7 @@ mod tests {
             (3, [5, 40], 7),
             (0, [2, 2], 9),
         ] {
-            let tiles = Tiles::new(items, sizes, places);
+            let tiles = ConvTiles::new(items, sizes, places);
             let mut seen = vec![0; items * sizes[0] * sizes[1]];
             for tile in (0..tiles.len()).map(|i| tiles.get(i)) {
                 for i in 0..tile.places() {

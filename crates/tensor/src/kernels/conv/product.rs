@@ -3,7 +3,7 @@
 use super::few::FEW;
 use super::strips::Strips;
 use super::sweep::{Lanes, Sweep, Window};
-use super::{Convolved, Tile, Tiles, spaced};
+use super::{ConvTile, ConvTiles, Convolved, spaced};
 use crate::buffer::Room;
 use crate::kernels::matmul::{Columns, DEPTH, Form, Places, row_major};
 use crate::kernels::{Ahead, Scattered};
@@ -81,8 +81,8 @@ impl<T: Copy + Default> SlideProduct<'_, T> {
         &self,
         steps: usize,
         (sweeps, lanes): ([&Sweep; 2], &[Lanes; 2]),
-        (group, tile): (usize, &Tile),
-        next: Option<(usize, Tile)>,
+        (group, tile): (usize, &ConvTile),
+        next: Option<(usize, ConvTile)>,
         out: &Scattered<'_, T>,
     ) -> Ahead {
         let mut ahead = Ahead::new(steps);
@@ -210,14 +210,14 @@ impl<'a, T: Convolved> Phase<'a, T> {
         let most = (TILE / x.rows.max(x.channels)).max(FEWEST);
         let work = |places: usize| places.saturating_mul(x.rows).saturating_mul(self.inner);
         let mut places = most;
-        let mut tiles = Tiles::new(x.items, counts, places);
+        let mut tiles = ConvTiles::new(x.items, counts, places);
         while num_threads() > 1
             && tiles.len() * x.groups < 4 * num_threads()
             && places > FEWEST
             && work(places) > 2 * TASK
         {
             places /= 2;
-            tiles = Tiles::new(x.items, counts, places);
+            tiles = ConvTiles::new(x.items, counts, places);
         }
         let grain = (TASK / work(places.min(counts[0] * counts[1] * x.items))).max(1);
         split_work(tiles.len() * x.groups, grain, (), &|(), _| ((), ()), &|start, len, ()| {
@@ -232,7 +232,7 @@ impl<'a, T: Convolved> Phase<'a, T> {
     }
 
     /// The results of one group in a tile.
-    fn tile(&self, group: usize, tile: &Tile, next: Option<(usize, Tile)>, out: &Scattered<'_, T>) {
+    fn tile(&self, group: usize, tile: &ConvTile, next: Option<(usize, ConvTile)>, out: &Scattered<'_, T>) {
         let (x, form) = (self.x, self.form);
         let window = Window::new(&self.lanes, tile.from, tile.count);
         let plane = spaced::<T>(window.len());
@@ -266,7 +266,7 @@ impl<'a, T: Convolved> Phase<'a, T> {
     }
 
     /// The sources of a tile: a window for each image and channel, `plane` elements from one to the next.
-    fn gather(&self, group: usize, tile: &Tile, window: &Window<'_>, plane: usize) -> Room<T> {
+    fn gather(&self, group: usize, tile: &ConvTile, window: &Window<'_>, plane: usize) -> Room<T> {
         let x = self.x;
         // The last line of a strip may reach beyond its window.
         let mut sources: Room<T> = Room::new(tile.items * x.channels * plane + self.form.span);
@@ -282,7 +282,7 @@ impl<'a, T: Convolved> Phase<'a, T> {
     }
 
     /// Writes the results of a tile to their places.
-    fn put(&self, group: usize, tile: &Tile, results: &[T], strips: &Strips, out: &Scattered<'_, T>) {
+    fn put(&self, group: usize, tile: &ConvTile, results: &[T], strips: &Strips, out: &Scattered<'_, T>) {
         let x = self.x;
         let [down, across] = self.sweeps;
         let [rows, cols] = tile.count;
@@ -352,7 +352,7 @@ mod tests {
                 sweeps: [vec![down.clone()], vec![across.clone()]],
             };
             let (sweeps, out) = ([&down, &across], Scattered::new(&mut out));
-            let (lanes, tiles) = (sweeps.map(Lanes::new), Tiles::new(1, sizes, 2000));
+            let (lanes, tiles) = (sweeps.map(Lanes::new), ConvTiles::new(1, sizes, 2000));
             let all = (0..tiles.len()).map(|i| (0, tiles.get(i)));
             for (here, next) in all.clone().zip(all.skip(1)) {
                 let asked = x.ahead(1, (sweeps, &lanes), (0, &here.1), Some(next), &out).lines();

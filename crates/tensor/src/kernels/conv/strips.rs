@@ -2,7 +2,7 @@
 //! run.
 
 use super::sweep::Window;
-use super::{Convolved, Tile};
+use super::{ConvTile, Convolved};
 use crate::kernels::doors::door;
 use crate::kernels::level::{Level, level};
 use crate::kernels::matmul::{Form, Lines, Places};
@@ -16,10 +16,10 @@ pub(super) struct Strips {
     /// from the columns of an image to those of the next, and from those of a row of it to those of the next
     pub(super) image: usize,
     pub(super) pitch: usize,
-    kind: Kind,
+    layout: StripLayout,
 }
 
-enum Kind {
+enum StripLayout {
     /// Windows row by row, with what lies between the rows of results: where each strip begins in the windows.
     Whole(Vec<usize>),
     /// Results alone: where a run begins in its strip and in the windows, and the first run of each strip and the end of the
@@ -29,7 +29,7 @@ enum Kind {
 
 impl Strips {
     /// `apart` is from the windows of an image to those of the next; the product has so many rows.
-    pub(super) fn new(form: Form, tile: &Tile, window: &Window<'_>, apart: usize, rows: usize) -> Strips {
+    pub(super) fn new(form: Form, tile: &ConvTile, window: &Window<'_>, apart: usize, rows: usize) -> Strips {
         let ([lines, cols], pitch) = (tile.count, window.pitch());
         // Whole rows of windows need no laying out, which pays unless much of them is for nothing: 3 by 3 of 64 channels of 56
         // by 56 take 0.9 of the time (W18), those of W14 0.7.
@@ -38,7 +38,7 @@ impl Strips {
         if all * rows <= tile.places() * (rows + LAYING) {
             let from = |i: usize| (0..each).map(move |s| i * apart + s * form.span);
             let starts = (0..tile.items).flat_map(from).collect();
-            return Strips { form, image: each * form.span, pitch, kind: Kind::Whole(starts) };
+            return Strips { form, image: each * form.span, pitch, layout: StripLayout::Whole(starts) };
         }
         let total = tile.places();
         let (mut runs, mut starts) = (Vec::with_capacity(total / form.run + total / cols + 1), Vec::new());
@@ -55,13 +55,13 @@ impl Strips {
             }
         }
         starts.push(runs.len());
-        Strips { form, image: lines * cols, pitch: cols, kind: Kind::Runs(runs, starts) }
+        Strips { form, image: lines * cols, pitch: cols, layout: StripLayout::Runs(runs, starts) }
     }
 
     pub(super) fn count(&self) -> usize {
-        match &self.kind {
-            Kind::Whole(starts) => starts.len(),
-            Kind::Runs(_, starts) => starts.len() - 1,
+        match &self.layout {
+            StripLayout::Whole(starts) => starts.len(),
+            StripLayout::Runs(_, starts) => starts.len() - 1,
         }
     }
 
@@ -73,9 +73,9 @@ impl Strips {
         places: Places<'a>,
         room: &'a mut [T],
     ) -> Lines<'a, T> {
-        match &self.kind {
-            Kind::Whole(starts) => Lines::Placed(&sources[starts[strip]..], places),
-            Kind::Runs(runs, starts) => {
+        match &self.layout {
+            StripLayout::Whole(starts) => Lines::Placed(&sources[starts[strip]..], places),
+            StripLayout::Runs(runs, starts) => {
                 lay_out(self.form, &runs[starts[strip]..starts[strip + 1]], sources, places, room);
                 Lines::Beside(room)
             }

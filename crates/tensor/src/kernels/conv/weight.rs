@@ -6,7 +6,7 @@
 
 use super::few::FEW;
 use super::sweep::{Lanes, Sweep, Window};
-use super::{Convolved, Tile, Tiles};
+use super::{ConvTile, ConvTiles, Convolved};
 use crate::buffer::Room;
 use crate::kernels::matmul::{Columns, DEPTH, Form, Lines, Places};
 use crate::kernels::{Matrix, Scattered};
@@ -55,35 +55,35 @@ pub(crate) fn weight_gradient<T: Convolved>(x: &WeightProduct<'_, T>, out: &mut 
     if x.channels <= FEW && x.rows <= FEW_ROWS {
         return super::few::weight_gradient(x, out);
     }
-    Sums::new(x, taps, places).run(out);
+    WeightSums::new(x, taps, places).run(out);
 }
 
-struct Sums<'a, T> {
+struct WeightSums<'a, T> {
     x: &'a WeightProduct<'a, T>,
     lanes: [Lanes; 2],
     /// columns of the product, and of their strips together
     inner: usize,
     stride: usize,
-    tiles: Tiles,
+    tiles: ConvTiles,
     parts: usize,
     form: Form,
     /// channels that are neighbours: as many as a strip is wide, which then lies line after line in the windows, or all
     beside: usize,
 }
 
-impl<'a, T: Convolved> Sums<'a, T> {
-    fn new(x: &'a WeightProduct<'a, T>, taps: usize, places: usize) -> Sums<'a, T> {
+impl<'a, T: Convolved> WeightSums<'a, T> {
+    fn new(x: &'a WeightProduct<'a, T>, taps: usize, places: usize) -> WeightSums<'a, T> {
         let inner = taps * x.channels;
         let form = T::form(x.rows);
         let stride = inner.next_multiple_of(form.span);
         let counts = x.sweeps.each_ref().map(|s| s.count);
-        let tiles = Tiles::new(x.items, counts, (TILE / x.channels).max(DEPTH));
+        let tiles = ConvTiles::new(x.items, counts, (TILE / x.channels).max(DEPTH));
         let all = x.groups * x.rows * stride;
         let work = x.rows.saturating_mul(inner).saturating_mul(places);
         let parts = (work / PART).min(MAX_PARTS / x.groups).min(ASIDE / all).min(tiles.len()).max(1);
         let lanes = x.sweeps.each_ref().map(Lanes::new);
         let beside = if x.channels.is_multiple_of(form.span) { form.span } else { x.channels };
-        Sums { x, lanes, inner, stride, tiles, parts, form, beside }
+        WeightSums { x, lanes, inner, stride, tiles, parts, form, beside }
     }
 
     fn run(&self, out: &mut [T]) {
@@ -159,7 +159,14 @@ impl<'a, T: Convolved> Sums<'a, T> {
     }
 
     /// Adds the sum over a tile.
-    fn tile(&self, tile: &Tile, group: usize, (row, rows): (usize, usize), sums: &mut [T], add: &mut bool) {
+    fn tile(
+        &self,
+        tile: &ConvTile,
+        group: usize,
+        (row, rows): (usize, usize),
+        sums: &mut [T],
+        add: &mut bool,
+    ) {
         let form = self.form;
         let window = Window::new(&self.lanes, tile.from, tile.count);
         let sources = self.gather(group, tile, &window);
@@ -206,7 +213,7 @@ impl<'a, T: Convolved> Sums<'a, T> {
     /// Lays out the gradients of some places of a tile.
     fn lay_gradient(
         &self,
-        tile: &Tile,
+        tile: &ConvTile,
         group: usize,
         (row, rows): (usize, usize),
         places: std::ops::Range<usize>,
@@ -229,7 +236,7 @@ impl<'a, T: Convolved> Sums<'a, T> {
     }
 
     /// The sources of a tile: windows of images, in which `beside` channels of a place are neighbours.
-    fn gather(&self, group: usize, tile: &Tile, window: &Window<'_>) -> Room<T> {
+    fn gather(&self, group: usize, tile: &ConvTile, window: &Window<'_>) -> Room<T> {
         let (x, plane) = (self.x, window.len());
         let size = x.sweeps[0].sources * x.sweeps[1].sources;
         let mut sources: Room<T> = Room::new(tile.items * x.channels * plane + self.form.run);
@@ -252,7 +259,7 @@ impl<'a, T: Convolved> Sums<'a, T> {
     }
 
     /// Where the first source of each place lies in the windows of a tile.
-    fn places(&self, tile: &Tile, window: &Window<'_>) -> Vec<usize> {
+    fn places(&self, tile: &ConvTile, window: &Window<'_>) -> Vec<usize> {
         let [rows, cols] = tile.count;
         let mut places = Vec::with_capacity(tile.places());
         for line in 0..tile.items * rows {

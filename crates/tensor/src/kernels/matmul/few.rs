@@ -5,7 +5,7 @@
 
 use super::block::MulAdd;
 use super::passes::Put;
-use super::{Matrix, Onto, Tile, Way, row_major};
+use super::{Matrix, Onto, ProductWay, Tile, row_major};
 use crate::buffer::Room;
 use crate::kernels::folds::Table;
 use crate::kernels::lay_out::lay_out;
@@ -23,7 +23,7 @@ const DEPTH: usize = 4096;
 /// A tile with all of its product's few columns or rows.
 pub(super) fn few<T: MulAdd>(mut tile: Tile<'_, T>, level: Level) {
     // Each of many rows is multiplied with each of few vectors.
-    let columns = tile.way == Way::FewColumns;
+    let columns = tile.way == ProductWay::FewColumns;
     let (rows, vectors) = if columns { (tile.a, tile.b.transposed()) } else { (tile.b.transposed(), tile.a) };
     let (many, few) = if columns { (tile.m, tile.n) } else { (tile.n, tile.m) };
     assert!(few <= FEW);

@@ -7,7 +7,7 @@ use super::passes::{Put, dots_f32, dots_f64, rows_f32, rows_f64};
 use super::registers::{Panel, block_f32, block_f64};
 use super::shared::{is_shared, shared};
 use super::vector::vector;
-use super::{Multiply, Onto, Product, Tile, Way};
+use super::{Multiply, Onto, Product, ProductWay, Tile};
 use crate::kernels::folds::Table;
 use crate::kernels::level::{Level, level};
 use crate::kernels::transpose::SIDE;
@@ -67,8 +67,8 @@ fn multiply_float<T: MulAdd, const W: usize>(tile: Tile<'_, T>) {
     // One column, written one element after another, is one row of the transposed product.
     let tile = if tile.n == 1 && tile.out.stride == 1 { tile.transposed() } else { tile };
     match way {
-        Way::Vector => vector(tile),
-        Way::FewColumns | Way::FewRows => few(tile, level()),
-        Way::Blocks => blocked::<T, W>(tile),
+        ProductWay::Vector => vector(tile),
+        ProductWay::FewColumns | ProductWay::FewRows => few(tile, level()),
+        ProductWay::Blocks => blocked::<T, W>(tile),
     }
 }

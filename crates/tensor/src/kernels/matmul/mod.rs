@@ -80,12 +80,12 @@ pub(crate) struct Tile<'a, T> {
     out: Out<'a, T>,
     scale: T,
     onto: Onto<'a, T>,
-    way: Way,
+    way: ProductWay,
 }
 
 /// How a product, and every tile of it, is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
+enum ProductWay {
     Blocks,
     /// with a single row or column
     Vector,
@@ -138,7 +138,7 @@ impl<T: Multiply> Product<'_, T> {
         }
         self.check();
         let (m, n, k) = (self.m, self.n, self.k);
-        let by_vectors = self.way() != Way::Blocks;
+        let by_vectors = self.way() != ProductWay::Blocks;
         let task = if by_vectors { VECTOR_TASK } else { TASK };
         if items == 1 && depth == 1 && m.saturating_mul(n).saturating_mul(k) <= task {
             return self.as_one_tile(out, onto);
@@ -181,23 +181,23 @@ impl<T: Multiply> Product<'_, T> {
     }
 
     /// Told by the sizes and steps of the whole product, not by those of a tile.
-    fn way(&self) -> Way {
+    fn way(&self) -> ProductWay {
         let is_few = |n: usize| n <= FEW && self.k >= DEEP;
         if self.m.min(self.n) == 1 {
-            Way::Vector
+            ProductWay::Vector
         } else if is_few(self.n) && (self.a.col_step == 1 || self.m <= FEW) {
-            Way::FewColumns
+            ProductWay::FewColumns
         } else if is_few(self.m) && self.b.row_step == 1 {
-            Way::FewRows
+            ProductWay::FewRows
         } else {
-            Way::Blocks
+            ProductWay::Blocks
         }
     }
 
     /// How a product with a vector, or few of them, is cut: so that the tasks read neighbouring memory.
     fn vector_tiles(&self) -> Tiles {
         let way = self.way();
-        let wide = way == Way::FewRows || way == Way::Vector && self.m == 1;
+        let wide = way == ProductWay::FewRows || way == ProductWay::Vector && self.m == 1;
         let (size, step) = if wide { (self.n, self.b.col_step) } else { (self.m, self.a.row_step) };
         let least = if step == 1 { VECTOR_COLS } else { 1 };
         // Sixteen rows at least, for which a stretch of the vector is read from the nearest cache.
@@ -249,7 +249,7 @@ impl<T: Multiply> Product<'_, T> {
         let depth: usize = self.summed.iter().map(|a| a.size).product();
         let work = tiles.rows.saturating_mul(tiles.cols).saturating_mul(k).saturating_mul(depth);
         let way = self.way();
-        let grain = (if way != Way::Blocks { VECTOR_TASK } else { TASK } / work.max(1)).max(1);
+        let grain = (if way != ProductWay::Blocks { VECTOR_TASK } else { TASK } / work.max(1)).max(1);
         let whole = Out::of(out, items * self.m, self.n);
         split_work(items * tiles.count, grain, (), &|(), _| ((), ()), &|start, len, ()| {
             for task in start..start + len {
@@ -377,7 +377,7 @@ mod tests {
                     p.run(&mut out, onto);
                     assert_eq!(out, defined(&p, onto), "{m} x {n} x {k}, {:?}", p.way());
                     for level in [Level::Baseline, Level::Avx2, Level::Avx512] {
-                        if level <= detected_level() && p.way() != Way::Blocks {
+                        if level <= detected_level() && p.way() != ProductWay::Blocks {
                             assert_eq!(tile_of(&p, onto, |t| few::few(t, level)), out, "at {level:?}");
                         }
                     }

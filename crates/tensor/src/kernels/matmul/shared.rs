@@ -48,22 +48,22 @@ pub(super) fn shared<T: MulAdd>(p: &Product<'_, T>, form: Form, out: &mut [T], o
         for from in (0..p.k).step_by(DEPTH) {
             for left in (0..p.n).step_by(cols) {
                 let (high, wide) = ((p.m - top).min(rows), (p.n - left).min(cols));
-                let block = Block { wide, depth: (p.k - from).min(DEPTH), form, grouped };
-                block.lay_right(&p.b.moved(0, from, left), panel.as_mut_slice());
+                let layout = PanelLayout { wide, depth: (p.k - from).min(DEPTH), form, grouped };
+                layout.lay_right(&p.b.moved(0, from, left), panel.as_mut_slice());
                 let panel = panel.as_slice();
-                let (tasks, size) = (high.div_ceil(ROWS), ROWS / form.height * block.group_step());
+                let (tasks, size) = (high.div_ceil(ROWS), ROWS / form.height * layout.group_step());
                 let groups = &mut groups.as_mut_slice()[..tasks * size];
                 split_work(tasks, 1, groups, &|g, at| g.split_at_mut(at * size), &|first, _, groups| {
                     for (task, groups) in (first..).zip(groups.chunks_exact_mut(size)) {
                         let row = top + task * ROWS;
                         let live = (top + high - row).min(ROWS);
                         if left == 0 {
-                            block.lay_left(&p.a.moved(0, row, from), live, groups);
+                            layout.lay_left(&p.a.moved(0, row, from), live, groups);
                         }
                         // SAFETY: every task is handed out once, and has rows that no other task has.
                         let mut out = unsafe { whole.part(row, left, live, wide) };
                         let onto = if from > 0 { Onto::Result } else { onto.at_column(left) };
-                        block.multiply(groups, panel, p.scale, &mut out, onto);
+                        layout.multiply(groups, panel, p.scale, &mut out, onto);
                     }
                 });
             }
@@ -77,7 +77,7 @@ fn even(n: usize, most: usize, step: usize) -> usize {
 }
 
 /// Some columns and inner positions of the right operand.
-struct Block {
+struct PanelLayout {
     wide: usize,
     depth: usize,
     form: Form,
@@ -85,7 +85,7 @@ struct Block {
     grouped: bool,
 }
 
-impl Block {
+impl PanelLayout {
     /// Elements from one strip to the next.
     fn strip_step(&self) -> usize {
         apart(self.form.span, self.depth)

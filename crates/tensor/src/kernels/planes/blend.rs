@@ -10,12 +10,12 @@ use crate::kernels::level::{Level, level};
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Blend {
     pub(crate) size: usize,
-    pub(crate) each: Vec<Part>,
+    pub(crate) each: Vec<WeightedSum>,
 }
 
 /// Neighbouring elements that are summed. Those beyond the last one are the last one.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Part {
+pub(crate) struct WeightedSum {
     pub(crate) from: usize,
     pub(crate) count: usize,
     /// of the first element, and of all others
@@ -24,7 +24,7 @@ pub(crate) struct Part {
     pub(crate) divisor: f64,
 }
 
-impl Part {
+impl WeightedSum {
     /// The places and the weights of its elements, on an axis of this size.
     #[inline(always)]
     fn terms<T: Float>(&self, size: usize) -> impl Iterator<Item = (usize, T)> {
@@ -39,10 +39,10 @@ const FEWEST: usize = 4;
 impl Blend {
     /// Those that are sums of as many elements as the longest, with the same weights, and end in front of the last element.
     fn alike(&self) -> Alike {
-        let whole = |p: &Part| p.count > 0 && p.from + p.count <= self.size;
+        let whole = |p: &WeightedSum| p.count > 0 && p.from + p.count <= self.size;
         let longest = self.each.iter().filter(|p| whole(p)).map(|p| p.count).max().unwrap_or(0);
         let like = self.each.iter().position(|p| p.count == longest && whole(p)).unwrap_or(self.each.len());
-        let same = |a: &Part, b: &Part| {
+        let same = |a: &WeightedSum, b: &WeightedSum| {
             whole(b) && (a.count, a.weights, a.divisor) == (b.count, b.weights, b.divisor)
         };
         let mut alike = Alike::new(&self.each, like, |p| p.from, same);

@@ -10,7 +10,7 @@ mod largest;
 
 use std::ops::Range;
 
-pub(crate) use blend::{Blend, Part, blend, blend_integers, spread};
+pub(crate) use blend::{Blend, WeightedSum, blend, blend_integers, spread};
 pub(crate) use largest::{Windows, add_places, places_of_largest, take_places};
 
 use crate::dtype::Element;

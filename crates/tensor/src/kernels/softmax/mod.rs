@@ -38,14 +38,14 @@ pub struct RowTraits {
     /// the terms are `a` itself, whose sum needs no loop where it is the same all along the row
     pub(crate) plain: bool,
     /// what the result is made of
-    pub(crate) taken: Taken,
+    pub(crate) taken: SumForm,
     /// there is one result per row, of `b` and the sum alone
     pub(crate) per_row: bool,
 }
 
 /// What of a row's sum the results are made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Taken {
+pub(crate) enum SumForm {
     Sum,
     Logarithm,
     /// A softmax of rows of 1,024 takes a quarter less with products than with quotients, and is rounded once more.
@@ -166,9 +166,9 @@ impl<T: RowFloat> Line<T> for Repeated<T> {
 #[inline(always)]
 fn taken<const FMA: bool, T: RowFloat, F: RowFormula>(sum: T) -> Lane<T, FMA> {
     match F::TRAITS.taken {
-        Taken::Sum => Lane(sum),
-        Taken::Logarithm => Lane(sum).ln(),
-        Taken::Reciprocal => Lane(sum).reciprocal(),
+        SumForm::Sum => Lane(sum),
+        SumForm::Logarithm => Lane(sum).ln(),
+        SumForm::Reciprocal => Lane(sum).reciprocal(),
     }
 }
 

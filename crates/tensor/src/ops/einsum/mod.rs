@@ -140,16 +140,16 @@ fn expect_sizes<T: Contract>(equation: &str, operands: &[T], labels: &[Labels]) 
 }
 
 /// An operand, or what some of them have been combined to.
-struct Part<T> {
+struct LabelledOperand<T> {
     value: T,
     labels: Labels,
 }
 
 #[track_caller]
 fn combined<T: Contract>(operands: &[T], labels: &[Labels], result: &Labels) -> Result<T> {
-    let mut done: Option<Part<T>> = None;
+    let mut done: Option<LabelledOperand<T>> = None;
     for (i, value) in operands.iter().enumerate() {
-        let mut part = Part { value: value.clone(), labels: labels[i].clone() };
+        let mut part = LabelledOperand { value: value.clone(), labels: labels[i].clone() };
         part.take_diagonals()?;
         // What the result and the operands to come still need.
         let needed = |l: &Label| result.contains(l) || labels[i + 1..].iter().any(|more| more.contains(l));
@@ -192,7 +192,7 @@ impl<T: Contract> Arrange for T {
     }
 }
 
-impl<T: Contract> Part<T> {
+impl<T: Contract> LabelledOperand<T> {
     /// The sizes of labels, 1 for those that it does not have.
     fn sizes(&self, labels: &Labels) -> SmallVec<[usize; 6]> {
         labels.iter().map(|l| self.size(l)).collect()
@@ -219,7 +219,7 @@ impl<T: Contract> Part<T> {
 
     /// Drops axes of size 1 that the other part has longer: they broadcast.
     #[track_caller]
-    fn drop_ones(&mut self, other: &Part<T>) -> Result<()> {
+    fn drop_ones(&mut self, other: &LabelledOperand<T>) -> Result<()> {
         let drops = |l: &Label| self.size(l) == 1 && other.size(l) != 1;
         if self.labels.iter().any(drops) {
             let kept: Labels = self.labels.iter().filter(|l| !drops(l)).copied().collect();
@@ -231,19 +231,19 @@ impl<T: Contract> Part<T> {
 
     /// Sums over what nobody needs.
     #[track_caller]
-    fn sum_all_but(self, needed: &dyn Fn(&Label) -> bool) -> Result<Part<T>> {
+    fn sum_all_but(self, needed: &dyn Fn(&Label) -> bool) -> Result<LabelledOperand<T>> {
         let summed: SmallVec<[usize; 6]> =
             (0..self.labels.len()).filter(|&i| !needed(&self.labels[i])).collect();
         if summed.is_empty() {
             return Ok(self);
         }
         let value = self.value.summed(Axes::from(&summed[..]))?;
-        Ok(Part { value, labels: self.labels.into_iter().filter(needed).collect() })
+        Ok(LabelledOperand { value, labels: self.labels.into_iter().filter(needed).collect() })
     }
 
     /// The product of two parts, in which labels that both have are summed unless they are needed.
     #[track_caller]
-    fn times(self, other: Part<T>, needed: &dyn Fn(&Label) -> bool) -> Result<Part<T>> {
+    fn times(self, other: LabelledOperand<T>, needed: &dyn Fn(&Label) -> bool) -> Result<LabelledOperand<T>> {
         let shared = |l: &&Label| self.labels.contains(l) && other.labels.contains(l);
         let batch: Labels = self.labels.iter().filter(|l| shared(l) && needed(l)).copied().collect();
         let inner: Labels = self.labels.iter().filter(|l| shared(l) && !needed(l)).copied().collect();
@@ -257,12 +257,12 @@ impl<T: Contract> Part<T> {
         if inner.is_empty() {
             let a = self.grouped(&[&batch, &left], &self.sizes(&labels))?;
             let b = other.grouped(&[&batch, &right], &other.sizes(&labels))?;
-            return Ok(Part { value: a.times(&b)?, labels });
+            return Ok(LabelledOperand { value: a.times(&b)?, labels });
         }
         let a = self.matrices([&batch, &left, &inner])?;
         let b = other.matrices([&batch, &inner, &right])?;
         let value = a.matrix_product(&b)?.in_shape(&sizes)?;
-        Ok(Part { value, labels })
+        Ok(LabelledOperand { value, labels })
     }
 
     /// The axes in the order of these groups, in this shape.

@@ -1,6 +1,6 @@
 //! The counter: goes through a range of the iteration space in steps over its two innermost axes.
 
-use super::plan::{Axis, Steps};
+use super::plan::{PlanAxis, Steps};
 use crate::shape::Dims;
 
 /// One step: `rows` times `cols` elements, the columns along the innermost axis.
@@ -12,7 +12,7 @@ pub(crate) struct Step {
 
 /// A position in the space of some axes that moves from `at` to `end` in row-major order.
 pub(crate) struct Counter<'a> {
-    axes: &'a [Axis],
+    axes: &'a [PlanAxis],
     index: Dims<usize>,
     /// how far each operand is from its start
     pub(crate) offsets: Steps,
@@ -22,7 +22,7 @@ pub(crate) struct Counter<'a> {
 
 impl<'a> Counter<'a> {
     /// A counter over the elements `at .. end` of the space of `axes`.
-    pub(crate) fn new(axes: &'a [Axis], operands: usize, at: usize, end: usize) -> Counter<'a> {
+    pub(crate) fn new(axes: &'a [PlanAxis], operands: usize, at: usize, end: usize) -> Counter<'a> {
         let mut index: Dims<usize> = Dims::from_elem(0, axes.len());
         let mut offsets: Steps = Dims::from_elem(0, operands);
         let mut rest = at;
@@ -84,13 +84,13 @@ impl<'a> Counter<'a> {
 mod tests {
     use super::*;
 
-    fn axes(sizes: &[usize], strides: &[isize]) -> Vec<Axis> {
-        let axis = |(&size, &s)| Axis { size, steps: Dims::from_slice(&[s]) };
+    fn axes(sizes: &[usize], strides: &[isize]) -> Vec<PlanAxis> {
+        let axis = |(&size, &s)| PlanAxis { size, steps: Dims::from_slice(&[s]) };
         sizes.iter().zip(strides).map(axis).collect()
     }
 
     /// Every element's offset, in the order visited.
-    fn visit(axes: &[Axis], from: usize, to: usize, max_cols: usize, max_block: usize) -> Vec<isize> {
+    fn visit(axes: &[PlanAxis], from: usize, to: usize, max_cols: usize, max_block: usize) -> Vec<isize> {
         let mut counter = Counter::new(axes, 1, from, to);
         let mut seen = Vec::new();
         while let Some(step) = counter.step(max_cols, max_block) {

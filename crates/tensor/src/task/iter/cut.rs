@@ -15,8 +15,8 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// About `want` parts of all elements, along the first axes: what [`Along`] allows of them.
-    pub(crate) fn new(sizes: &[usize], want: usize, along: impl Fn(usize) -> Along) -> Cut {
+    /// About `want` parts of all elements, along the first axes: what [`CutPoints`] allows of them.
+    pub(crate) fn new(sizes: &[usize], want: usize, along: impl Fn(usize) -> CutPoints) -> Cut {
         let whole: Ranges = sizes.iter().map(|&n| (0, n)).collect();
         let mut cut = Cut { whole, chunks: sizes.iter().copied().collect() };
         let mut parts = 1;
@@ -26,9 +26,9 @@ impl Cut {
                 break;
             }
             let granule = match along(place) {
-                Along::Multiples(granule) => granule,
-                Along::Nowhere => continue,
-                Along::NowhereFurther => break,
+                CutPoints::Multiples(granule) => granule,
+                CutPoints::Nowhere => continue,
+                CutPoints::NowhereFurther => break,
             };
             let least = if place + 1 == sizes.len() { STRIP } else { 1 };
             cut.chunks[place] = size.div_ceil(left).max(least).next_multiple_of(granule).min(size);
@@ -64,7 +64,7 @@ impl Cut {
 
 /// Where an axis may be cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Along {
+pub(crate) enum CutPoints {
     /// at multiples of so many elements
     Multiples(usize),
     /// not at all: some target folds it in one piece, and none keeps it
@@ -89,7 +89,7 @@ mod tests {
             (&[], 8),
         ];
         for (sizes, want) in spaces {
-            let cut = Cut::new(sizes, want, |_| Along::Multiples(3));
+            let cut = Cut::new(sizes, want, |_| CutPoints::Multiples(3));
             let mut seen = 0;
             for number in 0..cut.count() {
                 let part = cut.chunk(number);
@@ -106,9 +106,10 @@ mod tests {
 
     #[test]
     fn an_axis_is_cut_only_where_it_may_be() {
-        let along = |first: Along| move |place: usize| if place == 0 { first } else { Along::Multiples(1) };
-        assert_eq!(Cut::new(&[8, 9000], 4, along(Along::Nowhere)).chunk(1)[..], [(0, 8), (2250, 2250)]);
-        assert_eq!(Cut::new(&[8, 9000], 4, along(Along::NowhereFurther)).count(), 1);
-        assert_eq!(Cut::new(&[8, 9000], 4, along(Along::Multiples(4))).count(), 2);
+        let along =
+            |first: CutPoints| move |place: usize| if place == 0 { first } else { CutPoints::Multiples(1) };
+        assert_eq!(Cut::new(&[8, 9000], 4, along(CutPoints::Nowhere)).chunk(1)[..], [(0, 8), (2250, 2250)]);
+        assert_eq!(Cut::new(&[8, 9000], 4, along(CutPoints::NowhereFurther)).count(), 1);
+        assert_eq!(Cut::new(&[8, 9000], 4, along(CutPoints::Multiples(4))).count(), 2);
     }
 }

@@ -10,7 +10,7 @@ pub(crate) type Steps = Dims<isize>;
 
 /// One axis of the iteration space after planning.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Axis {
+pub(crate) struct PlanAxis {
     pub(crate) size: usize,
     /// how far each operand moves along it, in elements
     pub(crate) steps: Steps,
@@ -20,7 +20,7 @@ pub(crate) struct Axis {
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// outermost first, in the order of the shape
-    pub(crate) axes: SmallVec<[Axis; 4]>,
+    pub(crate) axes: SmallVec<[PlanAxis; 4]>,
     /// per axis of the original shape, whether it was set aside because no operand moves along it
     pub(crate) still: Dims<bool>,
 }
@@ -48,20 +48,20 @@ impl Plan {
                 plan.still[i] = true;
                 continue;
             }
-            plan.push(Axis { size, steps });
+            plan.push(PlanAxis { size, steps });
         }
         plan
     }
 
     /// Axes as few as they can be.
-    pub(super) fn merged(axes: &[Axis]) -> SmallVec<[Axis; 4]> {
+    pub(super) fn merged(axes: &[PlanAxis]) -> SmallVec<[PlanAxis; 4]> {
         let mut plan = Plan { axes: SmallVec::new(), still: Dims::new() };
         axes.iter().for_each(|axis| plan.push(axis.clone()));
         plan.axes
     }
 
     /// Adds an inner axis, merging it into its neighbour where every operand steps over both alike.
-    pub(super) fn push(&mut self, axis: Axis) {
+    pub(super) fn push(&mut self, axis: PlanAxis) {
         match self.axes.last_mut() {
             Some(outer) if outer.is_one_with(&axis) => {
                 outer.size *= axis.size;
@@ -72,10 +72,10 @@ impl Plan {
     }
 }
 
-impl Axis {
+impl PlanAxis {
     /// Whether everything steps over this axis and an inner one as if they were one.
     #[inline]
-    pub(super) fn is_one_with(&self, inner: &Axis) -> bool {
+    pub(super) fn is_one_with(&self, inner: &PlanAxis) -> bool {
         self.steps.iter().zip(&inner.steps).all(|(&o, &i)| o == i * inner.size as isize)
     }
 }

@@ -6,7 +6,7 @@ use super::block::{BlockPlace, Scratch, lay_out};
 use super::counter::{Counter, Step};
 use super::cut::{Cut, Ranges};
 use super::order::FirstSums;
-use super::plan::{Axis, Steps};
+use super::plan::{PlanAxis, Steps};
 use super::receiver::Receiver;
 use super::sink::{Share, Walk};
 use super::straight::Straight;
@@ -110,8 +110,8 @@ struct Planes<'w, 'a> {
     straight: &'w Option<Straight<'w, 'a>>,
     height: usize,
     /// what the rows are made of
-    rows: &'w [Axis],
-    cols: &'w Axis,
+    rows: &'w [PlanAxis],
+    cols: &'w PlanAxis,
     /// rows and columns of a block
     block: (usize, usize),
     /// where the operands and the sinks' accumulators are

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use super::Operand;
 use super::block::{BLOCK, BlockPlace, Blocks, lay_out};
 use super::counter::Counter;
-use super::plan::Axis;
+use super::plan::PlanAxis;
 use super::stream::BlockWriter;
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{Block, BlockMut};
@@ -17,14 +17,14 @@ use crate::kernels::BlockKernel;
 const LEAST_WITH_A_NUMBER: usize = 192;
 
 /// Whether rows are so long that a block never holds two of them, or that a kernel should have a number with each of them.
-pub(crate) fn are_long(kernel: &dyn BlockKernel, axes: &[Axis], operands: &[Operand<'_>]) -> bool {
+pub(crate) fn are_long(kernel: &dyn BlockKernel, axes: &[PlanAxis], operands: &[Operand<'_>]) -> bool {
     let Some(inner) = axes.last() else { return false };
     inner.size * 2 > BLOCK
         || inner.size >= LEAST_WITH_A_NUMBER && number_of(kernel, inner, operands).is_some()
 }
 
 /// Which operand a kernel takes as a number in each row: the one of two that does not move there.
-fn number_of(kernel: &dyn BlockKernel, inner: &Axis, operands: &[Operand<'_>]) -> Option<usize> {
+fn number_of(kernel: &dyn BlockKernel, inner: &PlanAxis, operands: &[Operand<'_>]) -> Option<usize> {
     let is_still = |k: usize| inner.steps[k] == 0;
     if operands.len() != 2 || is_still(0) == is_still(1) || !kernel.takes_a_number() {
         return None;
@@ -89,7 +89,7 @@ impl<'a> Source<'a> {
 
 /// Writes the elements `start ..` of the space of `axes`, as many as `out` has.
 pub(crate) fn write_rows(
-    axes: &[Axis],
+    axes: &[PlanAxis],
     operands: &[Operand<'_>],
     start: usize,
     writer: &mut BlockWriter<'_>,

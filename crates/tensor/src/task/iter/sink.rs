@@ -9,12 +9,12 @@ use std::cmp::Reverse;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::cut::{Along, Cut, Ranges};
+use super::cut::{Cut, CutPoints, Ranges};
 use super::fold::Few;
 use super::folding::{Folding, folding};
 use super::order::{FoldOrder, MAX_PARTS};
 use super::outcome::Outcome;
-use super::plan::{Axis, Steps, broadcast_stride};
+use super::plan::{PlanAxis, Steps, broadcast_stride};
 use super::planes::walk_part;
 use super::spread::Spread;
 use super::stream::{bytes_read, worth_streaming};
@@ -70,7 +70,7 @@ pub(crate) struct Walk<'a> {
     pub(super) kernel: Option<Outputs<'a>>,
     pub(super) operands: SmallVec<[Operand<'a>; 4]>,
     /// outermost first, in the order of every sink
-    pub(super) axes: SmallVec<[Axis; 4]>,
+    pub(super) axes: SmallVec<[PlanAxis; 4]>,
     pub(super) sinks: SmallVec<[Sink; 2]>,
     /// bytes that the block of an output should take
     pub(super) block_bytes: usize,
@@ -110,12 +110,12 @@ impl<'a> Walk<'a> {
         room: &'a OnceCell<Option<Spread>>,
     ) -> Option<Walk<'a>> {
         let mut still = Dims::from_elem(false, shape.len());
-        let (mut axes, mut origins): (SmallVec<[Axis; 4]>, SmallVec<[usize; 4]>) = Default::default();
+        let (mut axes, mut origins): (SmallVec<[PlanAxis; 4]>, SmallVec<[usize; 4]>) = Default::default();
         for (i, &size) in shape.iter().enumerate().filter(|(_, size)| **size != 1) {
             let steps: Steps = operands.iter().map(|o| broadcast_stride(o, i, shape.len())).collect();
             still[i] = steps.iter().all(|&s| s == 0);
             if !still[i] {
-                axes.push(Axis { size, steps });
+                axes.push(PlanAxis { size, steps });
                 origins.push(i);
             }
         }
@@ -186,7 +186,7 @@ impl<'a> Walk<'a> {
         if total < ALWAYS_TOGETHER {
             return true;
         }
-        let in_order = |a: &Axis| (0..self.operands.len()).all(|k| a.steps[k].abs() <= 1);
+        let in_order = |a: &PlanAxis| (0..self.operands.len()).all(|k| a.steps[k].abs() <= 1);
         let (parts, threads) = (self.parts().count(), num_threads());
         self.axes.last().is_none_or(in_order) && parts.div_ceil(threads) * threads <= parts * self.sinks.len()
     }
@@ -212,10 +212,10 @@ impl<'a> Walk<'a> {
             // Segments of one sink along an axis that another one folds in one piece are not of one piece further in.
             let in_one_piece = reducing.iter().map(chunk).all(|n| n == sizes[place]);
             match granule < sizes[place] {
-                true => Along::Multiples(granule),
-                false if keeping.is_empty() && in_one_piece => Along::Nowhere,
-                false if reducing.is_empty() => Along::Multiples(1),
-                false => Along::NowhereFurther,
+                true => CutPoints::Multiples(granule),
+                false if keeping.is_empty() && in_one_piece => CutPoints::Nowhere,
+                false if reducing.is_empty() => CutPoints::Multiples(1),
+                false => CutPoints::NowhereFurther,
             }
         })
     }
@@ -232,7 +232,7 @@ impl<'a> Walk<'a> {
     /// Where the accumulators or elements of a sink begin for a piece of the walk.
     pub(super) fn region(&self, t: usize, piece: &Ranges) -> usize {
         let sink = &self.sinks[t];
-        let offset = |(place, axis): (usize, &Axis)| {
+        let offset = |(place, axis): (usize, &PlanAxis)| {
             let segment = piece[place].0 / sink.order.chunks[place];
             piece[place].0 * axis.steps[self.nr(t)] as usize + segment * sink.segment_steps[place]
         };

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::Operand;
 use super::block::BLOCK;
-use super::plan::{Axis, Plan, Steps};
+use super::plan::{Plan, PlanAxis, Steps};
 use super::walk::lay_out_all;
 use crate::buffer::{Handle, Storage};
 
@@ -19,15 +19,15 @@ const REPEATS: usize = 4;
 /// What is walked instead.
 pub(super) struct Spread {
     /// the same axes, with the steps of what is laid out
-    pub(super) axes: SmallVec<[Axis; 4]>,
+    pub(super) axes: SmallVec<[PlanAxis; 4]>,
     /// what is laid out of each operand, if it is
     laid_out: SmallVec<[Option<Handle>; 4]>,
 }
 
 impl Spread {
     /// A walk of axes of which fewer are left when they are merged, if there is one.
-    pub(super) fn of(axes: &[Axis], operands: &[Operand<'_>]) -> Option<Spread> {
-        let size = |axes: &[Axis]| axes.iter().map(|a| a.size).product::<usize>();
+    pub(super) fn of(axes: &[PlanAxis], operands: &[Operand<'_>]) -> Option<Spread> {
+        let size = |axes: &[PlanAxis]| axes.iter().map(|a| a.size).product::<usize>();
         // Of long rows a block holds one, which is kept.
         if axes.len() < 3 || axes[axes.len() - 1].size * 2 > BLOCK {
             return None;
@@ -49,7 +49,7 @@ impl Spread {
         if inner.iter().all(Option::is_none) {
             return None;
         }
-        let mut spread: SmallVec<[Axis; 4]> = axes.into();
+        let mut spread: SmallVec<[PlanAxis; 4]> = axes.into();
         for (i, axis) in spread.iter_mut().enumerate() {
             for (k, first) in inner.iter().enumerate() {
                 if first.is_some_and(|first| i >= first) {
@@ -61,8 +61,8 @@ impl Spread {
             return None;
         }
         let lay_out = |k: usize, first: usize| {
-            let only = |a: &Axis| Axis { size: a.size, steps: Steps::from_elem(a.steps[k], 1) };
-            let own: SmallVec<[Axis; 4]> = axes[first..].iter().map(only).collect();
+            let only = |a: &PlanAxis| PlanAxis { size: a.size, steps: Steps::from_elem(a.steps[k], 1) };
+            let own: SmallVec<[PlanAxis; 4]> = axes[first..].iter().map(only).collect();
             let mut storage = Storage::scratch(operands[k].want, size(&own));
             lay_out_all(&own, &operands[k..=k], storage.block_mut());
             storage

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use super::Operand;
 use super::block::{BLOCK, BlockPlace, Scratch, lay_out};
 use super::counter::{Counter, Step};
-use super::plan::Axis;
+use super::plan::PlanAxis;
 use crate::buffer::{Handle, Storage};
 use crate::dtype::Block;
 use crate::threads::GRAIN;
@@ -19,30 +19,30 @@ const WIDTH: usize = BLOCK;
 
 /// The axis along which an operand lies in order that does not along the innermost one, if squares are to be made of the two.
 /// Of few columns a block has as many rows as a square.
-pub(super) fn across(axes: &[Axis], operands: &[Operand<'_>]) -> Option<usize> {
+pub(super) fn across(axes: &[PlanAxis], operands: &[Operand<'_>]) -> Option<usize> {
     let (inner, outer) = axes.split_last()?;
     if inner.size <= BLOCK / HEIGHT {
         return None;
     }
-    let lies_along = |axis: &Axis| (0..operands.len()).any(|k| axis.steps[k] == 1 && inner.steps[k] > 1);
+    let lies_along = |axis: &PlanAxis| (0..operands.len()).any(|k| axis.steps[k] == 1 && inner.steps[k] > 1);
     outer.iter().position(|axis| axis.size >= 8 && lies_along(axis))
 }
 
 /// How many elements belong together at least where the work is shared: whole rows of squares.
-pub(super) fn grain(axes: &[Axis], along: usize) -> usize {
+pub(super) fn grain(axes: &[PlanAxis], along: usize) -> usize {
     let unit = HEIGHT * unit(axes, along);
     unit.saturating_mul((GRAIN / unit).max(1))
 }
 
 /// Elements of one step along an axis.
-pub(super) fn unit(axes: &[Axis], along: usize) -> usize {
+pub(super) fn unit(axes: &[PlanAxis], along: usize) -> usize {
     axes[along + 1..].iter().map(|a| a.size).product()
 }
 
 /// Calls `f` with the position, the size and the operands' blocks, by squares of the axis `along` and the innermost one. The range is one of
 /// whole steps of that axis.
 pub(super) fn for_each(
-    axes: &[Axis],
+    axes: &[PlanAxis],
     operands: &[Operand<'_>],
     along: usize,
     (start, len): (usize, usize),

@@ -7,7 +7,7 @@ use super::Operand;
 use super::block::{BlockPlace, Blocks, Scratch};
 use super::fold::Reduce;
 use super::order::{FirstSums, LANES};
-use super::plan::Axis;
+use super::plan::PlanAxis;
 use super::receiver::Receiver;
 use super::sink::Walk;
 use crate::buffer::Handle;
@@ -24,7 +24,7 @@ const LONGER_ROW: usize = 512;
 
 /// How an operand is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Read {
+enum ReadMode {
     InPlace,
     /// an element that the kernel takes for a whole row
     Number,
@@ -33,13 +33,13 @@ enum Read {
 
 /// Where an operand, or what a sink has, is at the start of a plane, and how it goes on from row to row and along a row.
 #[derive(Clone, Copy)]
-struct Line {
+struct PlaneLayout {
     at: isize,
     step: isize,
     along: isize,
 }
 
-impl Line {
+impl PlaneLayout {
     #[inline(always)]
     fn place(&self, (row, col): (usize, usize)) -> isize {
         self.at + row as isize * self.step + col as isize * self.along
@@ -50,13 +50,13 @@ impl Line {
 pub(super) struct Straight<'w, 'a> {
     walk: &'w Walk<'a>,
     kernel: &'w dyn BlockKernel,
-    rows: Option<&'w Axis>,
-    cols: &'w Axis,
+    rows: Option<&'w PlanAxis>,
+    cols: &'w PlanAxis,
     /// rows and columns of a block
     block: (usize, usize),
     /// how many rows the kernel is given at a time
     together: usize,
-    reads: SmallVec<[Read; 4]>,
+    reads: SmallVec<[ReadMode; 4]>,
     /// per output, the sink whose elements the kernel writes to their place itself
     writes: SmallVec<[Option<usize>; 4]>,
     /// whether the kernel adds the results of whole leaves itself
@@ -69,8 +69,8 @@ impl<'w, 'a> Straight<'w, 'a> {
     /// `None` where an operand lies across, or rows are made of several axes.
     pub(super) fn new(
         walk: &'w Walk<'a>,
-        rows: &'w [Axis],
-        cols: &'w Axis,
+        rows: &'w [PlanAxis],
+        cols: &'w PlanAxis,
         block: (usize, usize),
         receivers: &[Receiver<'_>],
     ) -> Option<Straight<'w, 'a>> {
@@ -89,9 +89,9 @@ impl<'w, 'a> Straight<'w, 'a> {
             || cols.size >= LONG_ROW && !(0..along.len()).all(repeats_or_follows);
         let one_number = one_by_one && kernel.takes_a_number() && matches!(along, [0, 1] | [1, 0]);
         let read = |(k, op): (usize, &Operand<'_>)| match op.want == op.data.dtype() {
-            true if in_order(k, op) && (one_by_one || is_run(k)) => Read::InPlace,
-            true if along[k] == 0 && one_number => Read::Number,
-            _ => Read::LaidOut,
+            true if in_order(k, op) && (one_by_one || is_run(k)) => ReadMode::InPlace,
+            true if along[k] == 0 && one_number => ReadMode::Number,
+            _ => ReadMode::LaidOut,
         };
         let reads = walk.operands.iter().enumerate().map(read).collect();
         let mut writes: SmallVec<[Option<usize>; 4]> = SmallVec::from_elem(None, outputs);
@@ -117,7 +117,7 @@ impl<'w, 'a> Straight<'w, 'a> {
     }
 
     /// Whether the only output is folded where a kernel can do that from the operands as they lie.
-    fn can_sum(walk: &Walk<'_>, rows: Option<&Axis>, cols: &Axis) -> bool {
+    fn can_sum(walk: &Walk<'_>, rows: Option<&PlanAxis>, cols: &PlanAxis) -> bool {
         let [sink] = &walk.sinks[..] else { return false };
         let step = |k: usize| rows.map_or(0, |a| a.steps[k]);
         let fits = match sink.order.leaf {
@@ -132,22 +132,22 @@ impl<'w, 'a> Straight<'w, 'a> {
     }
 
     /// Has the kernel add what it computes of the plane: of how many rows.
-    fn sum(&self, lines: &[Line], height: usize, receivers: &mut [Receiver<'_>]) -> usize {
+    fn sum(&self, layouts: &[PlaneLayout], height: usize, receivers: &mut [Receiver<'_>]) -> usize {
         let [Receiver::Folded(wide)] = receivers else { unreachable!("a sum is folded") };
-        let ([sink], own) = (&self.walk.sinks[..], lines[self.walk.nr(0)]) else { unreachable!() };
+        let ([sink], own) = (&self.walk.sinks[..], layouts[self.walk.nr(0)]) else { unreachable!() };
         let rows = match sink.order.leaf {
             FirstSums::Run(_) => height,
             FirstSums::Rows { rows, .. } => height / rows * rows,
         };
-        let table = |(op, line): (&Operand<'a>, &Line)| Table {
+        let table = |(op, layout): (&Operand<'a>, &PlaneLayout)| Table {
             data: op.data,
-            start: line.at,
+            start: layout.at,
             rows,
-            step: line.step,
-            cols: if line.along == 0 { 1 } else { self.cols.size },
+            step: layout.step,
+            cols: if layout.along == 0 { 1 } else { self.cols.size },
         };
         let sums = RowSums {
-            operands: self.walk.operands.iter().zip(lines).map(table).collect(),
+            operands: self.walk.operands.iter().zip(layouts).map(table).collect(),
             rows,
             cols: self.cols.size,
             leaf: sink.order.leaf,
@@ -169,21 +169,21 @@ impl<'w, 'a> Straight<'w, 'a> {
     ) {
         let mut values: SmallVec<[BlockMut<'_>; 4]> = values.iter_mut().map(|v| v.block_mut()).collect();
         let height = self.rows.map_or(1, |a| a.size);
-        let line = |(k, (&at, &along)): (usize, (&isize, &isize))| Line {
+        let layout = |(k, (&at, &along)): (usize, (&isize, &isize))| PlaneLayout {
             at,
             step: self.rows.map_or(0, |a| a.steps[k]),
             along,
         };
-        let lines: SmallVec<[Line; 8]> =
-            offsets.iter().zip(&self.cols.steps[..]).enumerate().map(line).collect();
-        let summed = if self.sums { self.sum(&lines, height, receivers) } else { 0 };
+        let layouts: SmallVec<[PlaneLayout; 8]> =
+            offsets.iter().zip(&self.cols.steps[..]).enumerate().map(layout).collect();
+        let summed = if self.sums { self.sum(&layouts, height, receivers) } else { 0 };
         for top in (summed..height).step_by(self.block.0) {
             for left in (0..self.cols.size).step_by(self.block.1) {
                 let (rows, cols) = (self.block.0.min(height - top), self.block.1.min(self.cols.size - left));
                 for done in (0..rows).step_by(self.together) {
                     let some = self.together.min(rows - done);
                     let from = (top + done, left);
-                    let blocks = self.blocks(scratch, &lines, from, (some, cols));
+                    let blocks = self.blocks(scratch, &layouts, from, (some, cols));
                     let mut owners = receivers.iter_mut();
                     let mut passed = 0;
                     let mut outputs: SmallVec<[BlockMut<'_>; 4]> = SmallVec::new();
@@ -194,7 +194,7 @@ impl<'w, 'a> Straight<'w, 'a> {
                                     unreachable!("sinks are in the order of the outputs")
                                 };
                                 passed = t + 1;
-                                out.range(lines[self.walk.nr(t)].place(from) as usize, some * cols)
+                                out.range(layouts[self.walk.nr(t)].place(from) as usize, some * cols)
                             }
                             None if self.at_once[output] => values.range(0, some * cols),
                             None => values.range(done * cols, some * cols),
@@ -203,10 +203,10 @@ impl<'w, 'a> Straight<'w, 'a> {
                     self.kernel.run(&blocks, &mut outputs);
                     drop(outputs);
                     if self.at_once.contains(&true) {
-                        self.deliver(true, &values, &lines, (from, some, cols), receivers, stream);
+                        self.deliver(true, &values, &layouts, (from, some, cols), receivers, stream);
                     }
                 }
-                self.deliver(false, &values, &lines, ((top, left), rows, cols), receivers, stream);
+                self.deliver(false, &values, &layouts, ((top, left), rows, cols), receivers, stream);
             }
         }
     }
@@ -217,17 +217,17 @@ impl<'w, 'a> Straight<'w, 'a> {
         &self,
         at_once: bool,
         values: &[BlockMut<'_>],
-        lines: &[Line],
+        layouts: &[PlaneLayout],
         (from, rows, cols): ((usize, usize), usize, usize),
         receivers: &mut [Receiver<'_>],
         stream: &Option<Stream>,
     ) {
         for (t, receiver) in receivers.iter_mut().enumerate() {
-            let (output, line) = (self.walk.sinks[t].output, lines[self.walk.nr(t)]);
+            let (output, layout) = (self.walk.sinks[t].output, layouts[self.walk.nr(t)]);
             if self.writes[output].is_none() && self.at_once[output] == at_once {
                 let data = values[output].as_block();
                 let table = Table { data, start: 0, rows, step: cols as isize, cols };
-                receiver.take((self.walk, stream), t, (line.place(from), line.step), table);
+                receiver.take((self.walk, stream), t, (layout.place(from), layout.step), table);
             }
         }
     }
@@ -237,30 +237,30 @@ impl<'w, 'a> Straight<'w, 'a> {
     fn blocks<'b>(
         &self,
         scratch: &'b mut Scratch,
-        lines: &[Line],
+        layouts: &[PlaneLayout],
         from: (usize, usize),
         (rows, cols): (usize, usize),
     ) -> Blocks<'b>
     where
         'a: 'b,
     {
-        let operands = || self.walk.operands.iter().zip(&self.reads).zip(lines).enumerate();
-        for (k, ((op, read), line)) in operands() {
-            if *read == Read::LaidOut {
+        let operands = || self.walk.operands.iter().zip(&self.reads).zip(layouts).enumerate();
+        for (k, ((op, read), layout)) in operands() {
+            if *read == ReadMode::LaidOut {
                 // What repeats is laid out for all blocks, whatever rows the last has.
-                let rows = if line.step == 0 { self.together } else { rows };
-                let row_step = if rows == 1 { 0 } else { line.step };
-                let (start, col_step) = (line.place(from) - op.offset as isize, line.along);
+                let rows = if layout.step == 0 { self.together } else { rows };
+                let row_step = if rows == 1 { 0 } else { layout.step };
+                let (start, col_step) = (layout.place(from) - op.offset as isize, layout.along);
                 scratch.lay_out(k, op, &BlockPlace { start, rows, row_step, cols, col_step });
             }
         }
         let mut blocks = Blocks::new();
-        for (k, ((op, read), line)) in operands() {
+        for (k, ((op, read), layout)) in operands() {
             let data: Block<'b> = op.data;
             blocks.push(match read {
-                Read::InPlace => data.range(line.place(from) as usize, rows * cols),
-                Read::Number => data.range(line.place(from) as usize, 1),
-                Read::LaidOut => scratch.laid_out(k, rows * cols),
+                ReadMode::InPlace => data.range(layout.place(from) as usize, rows * cols),
+                ReadMode::Number => data.range(layout.place(from) as usize, 1),
+                ReadMode::LaidOut => scratch.laid_out(k, rows * cols),
             });
         }
         blocks

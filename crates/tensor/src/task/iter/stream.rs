@@ -8,7 +8,7 @@
 
 use super::Operand;
 use super::block::{BLOCK, Blocks};
-use super::plan::Axis;
+use super::plan::PlanAxis;
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{Block, BlockMut, DType};
 use crate::kernels::{BlockKernel, Stream, last_level_cache};
@@ -27,7 +27,7 @@ fn cache_for_us(cache: usize) -> usize {
 }
 
 /// Bytes that a walk reads: every operand once, however often it repeats.
-pub(crate) fn bytes_read(axes: &[Axis], operands: &[Operand<'_>]) -> usize {
+pub(crate) fn bytes_read(axes: &[PlanAxis], operands: &[Operand<'_>]) -> usize {
     let one = |k: usize, op: &Operand<'_>| {
         let moved = axes.iter().filter(|a| a.steps[k] != 0).map(|a| a.size).product::<usize>();
         moved.min(op.data.len()) * op.data.dtype().size()

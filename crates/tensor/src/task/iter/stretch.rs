@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::cut::Ranges;
 use super::order::FirstSums;
-use super::plan::{Axis, Steps};
+use super::plan::{PlanAxis, Steps};
 use super::sink::Walk;
 
 /// Bytes that the block of an output takes: a third of a first-level cache, or four rows of a thousand `f32`.
@@ -28,15 +28,15 @@ const LEAST_PLANE: usize = 4096;
 
 /// The axes that planes follow each other along, and those of a plane.
 pub(super) struct Stretch {
-    pub(super) outer: SmallVec<[Axis; 4]>,
-    pub(super) rows: SmallVec<[Axis; 4]>,
-    pub(super) cols: Axis,
+    pub(super) outer: SmallVec<[PlanAxis; 4]>,
+    pub(super) rows: SmallVec<[PlanAxis; 4]>,
+    pub(super) cols: PlanAxis,
     /// whether axes were walked in another order than the walk's
     turned: bool,
 }
 
 /// Merged axes, with the first place in the walk that each stands for.
-type Placed = SmallVec<[(usize, Axis); 4]>;
+type Placed = SmallVec<[(usize, PlanAxis); 4]>;
 
 impl Walk<'_> {
     /// The axes over some ranges, merged where everything steps over both alike and no leaf minds.
@@ -55,7 +55,7 @@ impl Walk<'_> {
                         outer.size *= len;
                         outer.steps = axis.steps.clone();
                     }
-                    _ => merged.push((place, Axis { size: len, steps: axis.steps.clone() })),
+                    _ => merged.push((place, PlanAxis { size: len, steps: axis.steps.clone() })),
                 }
             }
             merged
@@ -84,7 +84,7 @@ impl Walk<'_> {
 
     pub(super) fn stretch(&self, ranges: &Ranges) -> Stretch {
         let mut outer = self.merged(ranges);
-        let still = || Axis { size: 1, steps: Steps::from_elem(0, self.nr(self.sinks.len())) };
+        let still = || PlanAxis { size: 1, steps: Steps::from_elem(0, self.nr(self.sinks.len())) };
         let cols = outer.pop().map_or_else(still, |(_, axis)| axis);
         let (mut rows, mut turned) = (Placed::new(), false);
         if let Some(reached) = self.reached().next() {

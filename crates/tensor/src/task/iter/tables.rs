@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::Operand;
 use super::block::{BLOCK, BlockPlace, Blocks, lay_out, lay_out_tables};
 use super::counter::Counter;
-use super::plan::Axis;
+use super::plan::PlanAxis;
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{Block, BlockMut};
 use crate::threads::{GRAIN, split_work};
@@ -16,15 +16,15 @@ use crate::threads::{GRAIN, split_work};
 /// The axes of a walk: those of small tables, and the others.
 #[derive(Clone, Copy)]
 pub(super) struct Tables<'a> {
-    outer: &'a [Axis],
-    rows: &'a Axis,
-    cols: &'a Axis,
+    outer: &'a [PlanAxis],
+    rows: &'a PlanAxis,
+    cols: &'a PlanAxis,
     /// elements of a table
     size: usize,
 }
 
 /// The tables of these axes, if several fit in a block.
-pub(super) fn of(axes: &[Axis]) -> Option<Tables<'_>> {
+pub(super) fn of(axes: &[PlanAxis]) -> Option<Tables<'_>> {
     let (outer, [rows, cols]) = axes.split_last_chunk::<2>()?;
     let size = rows.size.saturating_mul(cols.size);
     let several = outer.last().is_some_and(|axis| axis.size > 1) && size > 0 && 2 * size <= BLOCK;
@@ -103,7 +103,7 @@ impl Tables<'_> {
 
     /// Whether the tables of an operand follow each other as they are wanted.
     fn is_run(&self, k: usize, op: &Operand<'_>) -> bool {
-        let follows = |axis: &Axis, size: usize| axis.size == 1 || axis.steps[k] == size as isize;
+        let follows = |axis: &PlanAxis, size: usize| axis.size == 1 || axis.steps[k] == size as isize;
         let across = self.outer.last().is_some_and(|axis| follows(axis, self.size));
         op.data.dtype() == op.want && across && follows(self.rows, self.cols.size) && follows(self.cols, 1)
     }

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::block::{BLOCK, BlockPlace, Scratch, is_in_place, lay_out};
 use super::counter::Counter;
 use super::in_order::{map_in_order, memory_order};
-use super::plan::{Axis, Plan};
+use super::plan::{Plan, PlanAxis};
 use super::rows::{are_long, write_rows};
 use super::spread::Spread;
 use super::stream::{BlockWriter, bytes_read, worth_streaming};
@@ -98,7 +98,7 @@ fn run_direct(kernel: &dyn BlockKernel, operands: &[Operand<'_>], out: BlockMut<
 }
 
 /// Walks the axes and writes the results in order.
-fn run(kernel: Option<&dyn BlockKernel>, axes: &[Axis], operands: &[Operand<'_>], out: BlockMut<'_>) {
+fn run(kernel: Option<&dyn BlockKernel>, axes: &[PlanAxis], operands: &[Operand<'_>], out: BlockMut<'_>) {
     let Some(kernel) = kernel else { return lay_out_all(axes, operands, out) };
     if !are_long(kernel, axes, operands)
         && let Some(spread) = Spread::of(axes, operands)
@@ -109,7 +109,7 @@ fn run(kernel: Option<&dyn BlockKernel>, axes: &[Axis], operands: &[Operand<'_>]
 }
 
 /// The same block by block.
-fn run_blocks(kernel: &dyn BlockKernel, axes: &[Axis], operands: &[Operand<'_>], out: BlockMut<'_>) {
+fn run_blocks(kernel: &dyn BlockKernel, axes: &[PlanAxis], operands: &[Operand<'_>], out: BlockMut<'_>) {
     let (n, dtype) = (out.len(), out.dtype());
     let streamed = worth_streaming(bytes_read(axes, operands), n * dtype.size());
     let across = squares::across(axes, operands);
@@ -126,7 +126,7 @@ fn run_blocks(kernel: &dyn BlockKernel, axes: &[Axis], operands: &[Operand<'_>],
 }
 
 /// Walks the axes and writes the elements of the only operand in order, in the type they are wanted in.
-pub(super) fn lay_out_all(axes: &[Axis], operand: &[Operand<'_>], out: BlockMut<'_>) {
+pub(super) fn lay_out_all(axes: &[PlanAxis], operand: &[Operand<'_>], out: BlockMut<'_>) {
     let across = squares::across(axes, operand);
     if across.is_none()
         && let Some(tables) = tables::of(axes).filter(|tables| tables.are_rows(&operand[0]))
@@ -156,7 +156,7 @@ pub(super) fn lay_out_all(axes: &[Axis], operand: &[Operand<'_>], out: BlockMut<
 /// they are to be made along an axis, but for what is no whole step of it.
 pub(super) fn for_each_block(
     kernel: &dyn BlockKernel,
-    axes: &[Axis],
+    axes: &[PlanAxis],
     operands: &[Operand<'_>],
     across: Option<usize>,
     (start, len): (usize, usize),
@@ -188,14 +188,14 @@ pub(super) fn for_each_block(
 
 /// Calls `f` with the position, the size and the operands' places of every block of `start .. start + len`.
 fn for_each_place(
-    axes: &[Axis],
+    axes: &[PlanAxis],
     operands: &[Operand<'_>],
     start: usize,
     len: usize,
     mut f: impl FnMut(usize, usize, &mut [BlockPlace]),
 ) {
     let inner = axes.last();
-    let step_of = |axis: Option<&Axis>, k: usize| axis.map_or(1, |a| a.steps[k]);
+    let step_of = |axis: Option<&PlanAxis>, k: usize| axis.map_or(1, |a| a.steps[k]);
     let all_runs =
         operands.iter().enumerate().all(|(k, o)| o.data.dtype() == o.want && step_of(inner, k) == 1);
     let max_cols = if all_runs { usize::MAX } else { BLOCK };
