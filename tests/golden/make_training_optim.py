@@ -232,7 +232,9 @@ def optimizers():
         ]:
             if kind == "rosenbrock" and "line_search_fn" not in args:
                 args = {**args, "lr": 1e-3}
-            yield lbfgs_case(args, kind, [(4,)] if kind != "quartic" else [(2, 2), ()], [1, 2])
+            # Rosenbrock's valley is chaotic: a start one rounding away leads elsewhere within tens of steps.
+            record = [1, 2] if kind == "rosenbrock" else [1, 2, 20, 200]
+            yield lbfgs_case(args, kind, [(4,)] if kind != "quartic" else [(2, 2), ()], record)
     yield {**optimizer_case("LBFGS", {}, "f64", [{"params": [0]}, {"params": [1], "lr": 0.1}], two, rows=1)}
     yield optimizer_case("LBFGS", {"lr": -1.0}, "f64", [{"params": [0, 1]}], two, rows=1)
 

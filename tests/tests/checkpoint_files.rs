@@ -19,6 +19,7 @@ const STEPS: usize = 60;
 struct Run {
     model: nn::Sequential,
     adam: Adam,
+    schedule: CosineAnnealingLR,
     loader: DataLoader<TensorDataset<2>>,
     rng: Generator,
     step: usize,
@@ -38,8 +39,9 @@ impl Run {
             Linear::new(16, 1)
         ];
         let adam = Adam::new(model.parameters(), 0.01);
+        let schedule = CosineAnnealingLR::new(&adam, STEPS);
         let loader = DataLoader::new(TensorDataset::new([x, y]), 8).shuffle(true).seed(2);
-        Ok(Run { model, adam, loader, rng: get_rng_state(), step: 0 })
+        Ok(Run { model, adam, schedule, loader, rng: get_rng_state(), step: 0 })
     }
 
     /// Goes on where the last checkpoint of the folder was saved, if there is one.
@@ -48,6 +50,7 @@ impl Run {
             let c = Checkpoint::open(last.path)?;
             c.get("model", &mut self.model)?;
             c.get("adam", &mut self.adam)?;
+            c.get("schedule", &mut self.schedule)?;
             c.get("loader", &mut self.loader)?;
             c.get("rng", &mut self.rng)?;
             c.get("step", &mut self.step)?;
@@ -57,7 +60,7 @@ impl Run {
 
     /// Trains to the end and hands out a checkpoint after every step.
     fn train(&mut self, mut after: impl FnMut(usize, f64, Checkpoint) -> Result<()>) -> Result<()> {
-        let Run { model, adam, loader, rng, step } = self;
+        let Run { model, adam, schedule, loader, rng, step } = self;
         set_rng_state(rng.clone());
         while *step < STEPS {
             for batch in &*loader {
@@ -66,10 +69,12 @@ impl Run {
                 let loss = loss::mse_loss(model.forward(&x)?, &y)?;
                 loss.backward()?;
                 adam.step()?;
+                schedule.step(&*adam)?;
                 *step += 1;
                 let now = Checkpoint::new()
                     .put("model", model)
                     .put("adam", adam)
+                    .put("schedule", schedule)
                     .put("loader", loader)
                     .put("rng", &get_rng_state())
                     .put("step", step);
@@ -95,15 +100,19 @@ fn the_run_that_is_killed() -> Result<()> {
     let kept = kept(Path::new(&folder));
     let mut run = Run::new()?;
     run.resume(&kept)?;
-    run.train(|step, loss, now| kept.save_with(step, loss, &now).map(drop))
+    run.train(|step, loss, now| {
+        kept.save_with(step, loss, &now)?;
+        println!("saved {step}");
+        Ok(())
+    })
 }
 
 fn start(folder: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["the_run_that_is_killed", "--exact"])
+        .args(["the_run_that_is_killed", "--exact", "--nocapture"])
         .env(FOLDER, folder)
         .env("RAYON_NUM_THREADS", "1")
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .unwrap()
@@ -132,7 +141,12 @@ fn killed_runs_end_as_unbroken_ones() -> Result<()> {
             std::thread::sleep(Duration::from_secs_f64(0.01 + 0.15 * moment));
             child.kill().unwrap();
         }
-        let finished = child.wait().unwrap().success();
+        let output = child.wait_with_output().unwrap();
+        let finished = output.status.success();
+        // What it has said to be saved is there, however soon it was killed.
+        let said = String::from_utf8(output.stdout).unwrap();
+        let said = said.lines().filter_map(|line| line.strip_prefix("saved ")?.parse().ok()).max();
+        reached = reached.max(said.unwrap_or(0));
         done += usize::from(!finished);
         // Whenever it was killed: what was saved is whole, the latest step is there, and its loss is the unbroken run's.
         let now = check(&folder, &losses)?;

@@ -39,14 +39,14 @@ impl Drop for Folder {
     }
 }
 
-/// Two lengths: the first part, and the whole. `train` takes a length, a folder, and whether it goes on.
+/// Two lengths: the first part, and the whole. `train` takes a seed, a length, a folder, and whether it goes on.
 fn resumed<M: Module>(
     name: &str,
     [part, whole]: [usize; 2],
-    train: impl Fn(usize, &Path, bool) -> Result<M>,
+    train: impl Fn(u64, usize, &Path, bool) -> Result<M>,
 ) {
     let folder = Folder::new(name);
-    let state = |length, resume| -> StateDict { train(length, &folder.0, resume).unwrap().state_dict() };
+    let state = |length, resume| -> StateDict { train(0, length, &folder.0, resume).unwrap().state_dict() };
     let unbroken = state(whole, false);
     let first = state(part, false);
     assert_ne!(first, unbroken, "{name}");

@@ -42,8 +42,8 @@ impl Autoencoder {
 }
 
 /// Takes this many of the epochs; the folder gets the loss curve, and a checkpoint, from which `resume` goes on.
-pub(crate) fn train(epochs: usize, folder: &Path, resume: bool) -> Result<Autoencoder> {
-    manual_seed(0);
+pub(crate) fn train(seed: u64, epochs: usize, folder: &Path, resume: bool) -> Result<Autoencoder> {
+    manual_seed(seed);
     let (training, test) = data::load()?;
     let loader = DataLoader::new(TensorDataset::new([training.images, training.labels]), 64).shuffle(true);
     let mut model = Autoencoder::new();
@@ -67,7 +67,9 @@ pub(crate) fn train(epochs: usize, folder: &Path, resume: bool) -> Result<Autoen
 
 fn main() -> Result<()> {
     let (folder, clock) = (std::env::temp_dir(), Instant::now());
-    let model = train(EPOCHS, &folder, std::env::args().any(|arg| arg == "--resume"))?;
+    let after = |name: &str| std::env::args().skip_while(|arg| arg != name).nth(1);
+    let seed = after("--seed").map_or(0, |seed| seed.parse().expect("--seed is followed by a number"));
+    let model = train(seed, EPOCHS, &folder, std::env::args().any(|arg| arg == "--resume"))?;
     let (count, seconds) = (model.num_parameters(), clock.elapsed().as_secs_f64());
     println!("{count} parameters, trained in {seconds:.2} s");
     let (_, test) = data::load()?;

@@ -117,8 +117,8 @@ fn write(model: &Writer, alphabet: &[char], start: &str, count: usize) -> Result
 }
 
 /// Takes this many of the updates; the folder gets the loss curve, and a checkpoint, from which `resume` goes on.
-pub(crate) fn train(updates: usize, folder: &Path, resume: bool) -> Result<Writer> {
-    manual_seed(0);
+pub(crate) fn train(seed: u64, updates: usize, folder: &Path, resume: bool) -> Result<Writer> {
+    manual_seed(seed);
     let text = load()?;
     let windows = text.training.unfold(0, STEPS + 1, 1)?;
     let any = WeightedRandomSampler::new(vec![1.0; windows.dims()[0]], EPOCH * BATCH);
@@ -145,7 +145,9 @@ pub(crate) fn train(updates: usize, folder: &Path, resume: bool) -> Result<Write
 
 fn main() -> Result<()> {
     let (folder, clock) = (std::env::temp_dir(), Instant::now());
-    let model = train(UPDATES, &folder, std::env::args().any(|arg| arg == "--resume"))?;
+    let after = |name: &str| std::env::args().skip_while(|arg| arg != name).nth(1);
+    let seed = after("--seed").map_or(0, |seed| seed.parse().expect("--seed is followed by a number"));
+    let model = train(seed, UPDATES, &folder, std::env::args().any(|arg| arg == "--resume"))?;
     let (count, seconds) = (model.num_parameters(), clock.elapsed().as_secs_f64());
     println!("{count} parameters, trained in {seconds:.1} s");
     let text = load()?;

@@ -42,8 +42,8 @@ impl Network {
 }
 
 /// Takes this many of the epochs; the folder gets the loss curve, and a checkpoint, from which `resume` goes on.
-pub(crate) fn train(epochs: usize, folder: &Path, resume: bool) -> Result<Network> {
-    manual_seed(0);
+pub(crate) fn train(seed: u64, epochs: usize, folder: &Path, resume: bool) -> Result<Network> {
+    manual_seed(seed);
     let (training, _) = data::load()?;
     let set = TensorDataset::new([training.images.clone(), training.labels.clone()]);
     let loader = DataLoader::new(set, 64).shuffle(true);
@@ -66,7 +66,9 @@ pub(crate) fn train(epochs: usize, folder: &Path, resume: bool) -> Result<Networ
 
 fn main() -> Result<()> {
     let (folder, clock) = (std::env::temp_dir(), Instant::now());
-    let model = train(EPOCHS, &folder, std::env::args().any(|arg| arg == "--resume"))?;
+    let after = |name: &str| std::env::args().skip_while(|arg| arg != name).nth(1);
+    let seed = after("--seed").map_or(0, |seed| seed.parse().expect("--seed is followed by a number"));
+    let model = train(seed, EPOCHS, &folder, std::env::args().any(|arg| arg == "--resume"))?;
     let seconds = clock.elapsed().as_secs_f64();
     println!("{} parameters, trained in {seconds:.2} s", model.num_parameters());
     let (_, test) = data::load()?;

@@ -56,8 +56,8 @@ fn spots(months: &Tensor) -> Result<Tensor> {
 }
 
 /// Takes this many of the updates; the folder gets the loss curve, and a checkpoint, from which `resume` goes on.
-pub(crate) fn train(updates: usize, folder: &Path, resume: bool) -> Result<Forecaster> {
-    manual_seed(0);
+pub(crate) fn train(seed: u64, updates: usize, folder: &Path, resume: bool) -> Result<Forecaster> {
+    manual_seed(seed);
     let windows = load()?.slice(0..TRAINING)?.unfold(0, WINDOW + AHEAD, 1)?;
     let any = WeightedRandomSampler::new(vec![1.0; windows.dims()[0]], EPOCH * BATCH);
     let loader = DataLoader::new(TensorDataset::new([windows]), BATCH).sampler(any);
@@ -88,7 +88,9 @@ pub(crate) fn train(updates: usize, folder: &Path, resume: bool) -> Result<Forec
 
 fn main() -> Result<()> {
     let (folder, clock) = (std::env::temp_dir(), Instant::now());
-    let model = train(UPDATES, &folder, std::env::args().any(|arg| arg == "--resume"))?;
+    let after = |name: &str| std::env::args().skip_while(|arg| arg != name).nth(1);
+    let seed = after("--seed").map_or(0, |seed| seed.parse().expect("--seed is followed by a number"));
+    let model = train(seed, UPDATES, &folder, std::env::args().any(|arg| arg == "--resume"))?;
     let (count, seconds) = (model.num_parameters(), clock.elapsed().as_secs_f64());
     println!("{count} parameters, trained in {seconds:.1} s");
 

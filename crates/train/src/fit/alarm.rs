@@ -89,8 +89,10 @@ pub(super) struct Drawn {
 }
 
 impl Drawn {
-    pub(super) fn now(model: &impl Module) -> Drawn {
-        Drawn { rng: get_rng_state(), layers: model.generator_states() }
+    /// Layers are walked only where some are known to have a generator: a step may be short.
+    pub(super) fn now(model: &impl Module, has_generators: bool) -> Drawn {
+        let layers = if has_generators { model.generator_states() } else { StateDict::new() };
+        Drawn { rng: get_rng_state(), layers }
     }
 }
 
@@ -138,10 +140,10 @@ fn origin(loss: &Var, operations: &[Recorded]) -> String {
         );
     }
     let text = format!("it comes from {}", result_of(operation));
-    let infinite = operation.inputs.iter().zip(&operation.made_by);
-    let infinite =
-        infinite.filter_map(|(input, made_by)| made_by.filter(|_| input.as_ref().is_some_and(wild)));
-    match infinite.last() {
+    let reads = operation.inputs.iter().zip(&operation.made_by);
+    let mut infinite =
+        reads.filter_map(|(input, made_by)| made_by.filter(|_| input.as_ref().is_some_and(wild)));
+    match infinite.next() {
         Some(before) => {
             let before = &operations[back(before, operations, wild)];
             format!("{text}, which reads the infinity of {}", result_of(before))

@@ -63,11 +63,15 @@ pub struct Fit<'a, M, O: ?Sized> {
     model: &'a mut M,
     optimizer: &'a O,
     epochs: usize,
+    /// how many batches there are for a step
+    accumulate: usize,
     evaluate: Option<(String, Evaluate<'a, M>)>,
     /// what says which epoch is the best; without patience it never stops
     stopping: EarlyStopping,
     keep_best: bool,
     alarms: Alarms,
+    /// whether layers have generators of their own, as the epoch began
+    has_generators: bool,
     before_step: Option<BeforeStep<'a, M>>,
     on_batch: Option<OnBatch<'a>>,
     on_epoch: Option<OnEpoch<'a, M>>,
@@ -89,10 +93,12 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
             model,
             optimizer,
             epochs: 1,
+            accumulate: 1,
             evaluate: None,
             stopping: EarlyStopping::new(usize::MAX),
             keep_best: false,
             alarms: Alarms::default(),
+            has_generators: false,
             before_step: None,
             on_batch: None,
             on_epoch: None,
@@ -112,6 +118,35 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
     #[must_use]
     pub fn epochs(mut self, epochs: usize) -> Self {
         self.epochs = epochs;
+        self
+    }
+
+    /// How many batches there are for each step of the optimiser: their gradients are added up, each of the batch's loss divided by
+    /// their number, so that batches of equal size make a step as one large batch would. The last ones of an epoch may be
+    /// fewer. The default is 1, and 0 is as 1.
+    ///
+    /// ```
+    /// use foldback_data::{DataLoader, TensorDataset};
+    /// use foldback_graph::RequiresGrad;
+    /// use foldback_nn::{Linear, Module, loss};
+    /// use foldback_optim::SGD;
+    /// use foldback_tensor::tensor;
+    /// use foldback_train::Fit;
+    /// let data = TensorDataset::new([tensor![[1.0], [2.0], [3.0], [4.0]], tensor![[0.0], [1.0], [0.0], [1.0]]]);
+    /// let trained = |batch, accumulate| {
+    ///     let mut model = Linear::from_parameters(tensor![[0.5]].requires_grad(), None)?;
+    ///     let sgd = SGD::new(model.parameters(), 0.25);
+    ///     Fit::new(&mut model, &sgd)
+    ///         .accumulate(accumulate)
+    ///         .run(&DataLoader::new(data.clone(), batch), |m, [x, y]| loss::mse_loss(m.forward(x)?, y))?;
+    ///     Ok::<_, foldback_train::Error>(model.state_dict())
+    /// };
+    /// assert_eq!(trained(4, 1)?, trained(2, 2)?);
+    /// # Ok::<(), foldback_train::Error>(())
+    /// ```
+    #[must_use]
+    pub fn accumulate(mut self, batches: usize) -> Self {
+        self.accumulate = batches.max(1);
         self
     }
 
@@ -333,11 +368,13 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
     ) -> Result<EpochReport> {
         let clock = Instant::now();
         self.model.train();
+        self.has_generators = !self.model.generator_states().is_empty();
         let mut report = EpochReport::new(epoch, self.optimizer.lr());
         let batches = loader.iter();
+        let total = batches.len();
         #[cfg(feature = "progress")]
         if self.progress {
-            let (total, title) = (batches.len(), format!("epoch {}", epoch + 1));
+            let title = format!("epoch {}", epoch + 1);
             self.bar = Some(match self.bar.take() {
                 Some(bar) => bar.followed_by(total, title),
                 None => Progress::new(total).title(title),
@@ -345,7 +382,9 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         }
         for (batch, data) in batches.enumerate() {
             let data = data?;
-            let step = self.step(Place { epoch, batch }, &data, loss)?;
+            let nr = batch % self.accumulate;
+            let share = Share { nr, of: self.accumulate.min(total - (batch - nr)) };
+            let step = self.step(Place { epoch, batch }, share, &data, loss)?;
             report.add(&step);
             if let Some(f) = &mut self.on_batch {
                 f(&step)?;
@@ -362,21 +401,29 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
     fn step<B>(
         &mut self,
         place: Place,
+        share: Share,
         data: &B,
         loss: &mut impl FnMut(&M, &B) -> Result<Var>,
     ) -> Result<BatchReport> {
-        let drawn_from = Drawn::now(&*self.model);
-        self.optimizer.zero_grad();
+        let drawn_from = Drawn::now(&*self.model, self.has_generators);
+        if share.nr == 0 {
+            self.optimizer.zero_grad();
+        }
         let value = loss(self.model, data)?;
         let expected = "one number: take its mean, loss.mean(..)";
         check(value.numel() == 1, "fit", "the loss's shape", value.shape(), expected)?;
         let number = at_run(value.item())?;
         if number.is_finite() {
-            at_run(value.backward())?;
+            let value = if share.of == 1 { Ok(value) } else { value.div(share.of as f64) };
+            at_run(value.and_then(|value| value.backward()))?;
+        }
+        let report =
+            |norm| BatchReport { epoch: place.epoch, batch: place.batch, loss: number, gradient_norm: norm };
+        if number.is_finite() && share.nr + 1 < share.of {
+            return Ok(report(None));
         }
         let measured = at_run(self.alarms.measure(&*self.model, number))?;
         if let Some(alarm) = measured.alarm {
-            drop(value);
             return alarm.raise(place, self.model, &drawn_from, |model| loss(model, data));
         }
         if let Some(f) = &mut self.before_step {
@@ -384,7 +431,7 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         }
         at_run(self.optimizer.step())?;
         at_run(self.advance(Pace::Batch, number))?;
-        Ok(BatchReport { epoch: place.epoch, batch: place.batch, loss: number, gradient_norm: measured.norm })
+        Ok(report(measured.norm))
     }
 
     /// Evaluates an epoch.
@@ -412,6 +459,13 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
             None => Ok(()),
         }
     }
+}
+
+/// Which of the batches of a step one is.
+#[derive(Clone, Copy)]
+struct Share {
+    nr: usize,
+    of: usize,
 }
 
 /// What the loop itself calls has no line of the program's: the error gets that of `run`.
