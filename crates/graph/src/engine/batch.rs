@@ -11,7 +11,7 @@ use std::sync::Arc;
 use foldback_tensor::{BroadcastWarning, Tensor, broadcast_warning};
 use smallvec::SmallVec;
 
-use super::deliver::{Waiting, deliver};
+use super::deliver::{InputGradients, deliver};
 use super::describe::{choose, operand};
 use super::job::{Job, place};
 use super::{GraphTask, is_wanted};

@@ -17,7 +17,7 @@ use crate::lead::Lead;
 use crate::node::{Edge, InputMetadata, Node, Var, VarKind};
 
 /// Where the gradients of a node's inputs are added up.
-pub(super) trait Waiting {
+pub(super) trait InputGradients {
     /// Takes what waits for an input, to be added in the pass that computes the next gradient.
     fn take(&mut self, input: usize, edge: &Edge) -> Option<Var>;
     /// Adds a gradient that fits the input.
@@ -39,7 +39,7 @@ pub(super) trait Waiting {
 }
 
 /// Of a node's inputs, each by itself, although two may be one variable.
-impl Waiting for Gradients {
+impl InputGradients for Gradients {
     fn take(&mut self, input: usize, _: &Edge) -> Option<Var> {
         self[input].take()
     }
@@ -50,7 +50,7 @@ impl Waiting for Gradients {
 }
 
 /// Of the nodes that edges lead to, or of the inputs of a node whose post-hooks see them first.
-impl Waiting for GraphTask {
+impl InputGradients for GraphTask {
     #[inline]
     fn take(&mut self, input: usize, edge: &Edge) -> Option<Var> {
         match &mut self.collected {
@@ -112,7 +112,7 @@ fn add_to(place: &mut Option<Var>, grad: Var) {
 /// Behind a leading axis there are axes of size 1 while a gradient is computed, where it has more than the input.
 #[inline]
 pub(super) fn deliver(
-    waiting: &mut impl Waiting,
+    waiting: &mut impl InputGradients,
     node: &Node,
     inputs: &[usize],
     job: Job<'_>,
@@ -124,7 +124,8 @@ pub(super) fn deliver(
     let onto = |prior: Option<Tensor>| Target { shape: &shape, dtype: Some(meta.dtype), prior };
     let sum = |waiting: &mut _, t: &Tensor| {
         // In another type it is cast before it is added.
-        let prior = if t.dtype() == meta.dtype { Waiting::prior(waiting, input, edge, &shape) } else { None };
+        let prior =
+            if t.dtype() == meta.dtype { InputGradients::prior(waiting, input, edge, &shape) } else { None };
         kernel::sum_onto("sum_to_size", t, onto(prior)).map(Var::constant)
     };
     let grad = match job {
@@ -164,7 +165,7 @@ pub(super) fn deliver(
 /// The gradients of several inputs, in one read of what they share.
 #[inline(never)]
 fn deliver_jointly(
-    waiting: &mut impl Waiting,
+    waiting: &mut impl InputGradients,
     node: &Node,
     inputs: &[usize],
     (kernel, reads): (&dyn BlockKernel, &[&Tensor]),
