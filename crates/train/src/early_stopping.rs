@@ -45,6 +45,10 @@ impl EarlyStopping {
         self
     }
 
+    pub(crate) fn maximizes(&self) -> bool {
+        self.maximize
+    }
+
     /// With another patience.
     #[must_use]
     pub(crate) fn patience(mut self, patience: usize) -> EarlyStopping {

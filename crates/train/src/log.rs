@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use foldback_tensor::{Here, IoFacts, refuse};
 
@@ -32,6 +32,7 @@ pub trait Log {
 #[derive(Debug)]
 struct Rows {
     name: String,
+    path: PathBuf,
     file: File,
     /// whether the last row has no end: a full disk or a kill cut it off
     is_cut: bool,
@@ -41,7 +42,7 @@ impl Rows {
     fn open(path: &Path, options: &OpenOptions) -> Result<Rows> {
         let name = path.display().to_string();
         match options.open(path) {
-            Ok(file) => Ok(Rows { name, file, is_cut: false }),
+            Ok(file) => Ok(Rows { name, path: path.to_owned(), file, is_cut: false }),
             Err(e) => Err(IoFacts::writing("log", name, &e)),
         }
     }
@@ -55,14 +56,22 @@ impl Rows {
 
     /// Takes away the rows from a step on that are the last ones; `step_of` reads it in a row.
     fn cut(&mut self, step: usize, step_of: fn(&str) -> Option<usize>) -> Result<()> {
-        let text =
-            std::fs::read_to_string(&self.name).map_err(|e| IoFacts::reading("log", &self.name, &e))?;
-        let later = |row: &&str| step_of(row).is_some_and(|own| own >= step);
-        let kept =
-            text.len() - text.split_inclusive('\n').rev().take_while(later).map(str::len).sum::<usize>();
+        // A pipe or a device keeps nothing.
+        if !self.file.metadata().is_ok_and(|of| of.is_file()) {
+            return Ok(());
+        }
+        let text = std::fs::read(&self.path).map_err(|e| IoFacts::reading("log", &self.name, &e))?;
+        // What was cut off inside its step is nothing.
+        let later = |row: &&[u8]| match step_of(&String::from_utf8_lossy(row)) {
+            Some(own) => own >= step,
+            None => !row.ends_with(b"\n"),
+        };
+        let rows = text.split_inclusive(|&byte| byte == b'\n').rev();
+        let kept = text.len() - rows.take_while(later).map(<[u8]>::len).sum::<usize>();
         if kept < text.len() {
-            self.file.set_len(kept as u64).map_err(|e| IoFacts::writing("log", &self.name, &e))?;
-            self.is_cut = kept > 0 && !text[..kept].ends_with('\n');
+            let cut = self.file.set_len(kept as u64).and_then(|()| self.file.seek(SeekFrom::End(0)));
+            cut.map_err(|e| IoFacts::writing("log", &self.name, &e))?;
+            self.is_cut = kept > 0 && text[kept - 1] != b'\n';
         }
         Ok(())
     }
@@ -75,7 +84,6 @@ impl Rows {
     }
 }
 
-/// What the operating system says about a file, with its name.
 /// Whether a file ends without the end of a line; of a pipe or a device this is not known.
 fn ends_inside_a_line(path: &Path) -> bool {
     let last = || -> std::io::Result<bool> {
@@ -168,7 +176,7 @@ impl Log for CsvLog {
 
     #[track_caller]
     fn go_on_at(&mut self, step: usize) -> Result<()> {
-        self.rows.cut(step, |row| row.split([',', '\n']).next()?.parse().ok()).here()
+        self.rows.cut(step, |row| row.split_once([',', '\n'])?.0.parse().ok()).here()
     }
 }
 
@@ -235,7 +243,7 @@ impl Log for JsonLinesLog {
     #[track_caller]
     fn go_on_at(&mut self, step: usize) -> Result<()> {
         self.rows
-            .cut(step, |row| row.strip_prefix("{\"step\":")?.split([',', '}']).next()?.parse().ok())
+            .cut(step, |row| row.strip_prefix("{\"step\":")?.split_once([',', '}'])?.0.parse().ok())
             .here()
     }
 }
@@ -256,8 +264,6 @@ fn json_text(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use foldback_tensor::{Kind, refused};
 
     use super::*;
@@ -294,7 +300,22 @@ mod tests {
         let rows =
             [(8, 0.5), (9, 0.5), (10, 0.25)].map(|(step, v)| format!("{{\"step\":{step},\"loss\":{v}}}\n"));
         assert_eq!(json.text(), rows.concat());
-        // A row that was cut off stands behind those that are taken, or is one of them.
+        // What a log of a new file has written is at its end, too.
+        let mut log = CsvLog::create(&csv.0).unwrap();
+        (0..4).for_each(|step| log.log(step, &[]).unwrap());
+        log.go_on_at(2).unwrap();
+        log.log(2, &[]).unwrap();
+        assert_eq!(csv.text(), "step\n0\n1\n2\n");
+        // A row that was cut off, inside its step or an `é`, stands behind those that are taken.
+        std::fs::write(&csv.0, "step,loss\n9,1.0\n10,1.0\n11,1.0\n1").unwrap();
+        CsvLog::append(&csv.0).unwrap().go_on_at(10).unwrap();
+        assert_eq!(csv.text(), "step,loss\n9,1.0\n");
+        std::fs::write(&json.0, b"{\"step\":9}\n{\"step\":10}\n{\"step\":11,\"\xc3").unwrap();
+        JsonLinesLog::append(&json.0).unwrap().go_on_at(10).unwrap();
+        assert_eq!(json.text(), "{\"step\":9}\n");
+        #[cfg(unix)]
+        CsvLog::append("/dev/null").unwrap().go_on_at(0).unwrap();
+        // Or it is one of them.
         std::fs::write(&csv.0, "step,loss\n8,0.5\n9,0").unwrap();
         let mut log = CsvLog::append(&csv.0).unwrap();
         log.go_on_at(9).unwrap();

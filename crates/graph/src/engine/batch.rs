@@ -11,7 +11,7 @@ use std::sync::Arc;
 use foldback_tensor::{BroadcastWarning, Tensor, broadcast_warning};
 use smallvec::SmallVec;
 
-use super::deliver::{InputGradients, deliver};
+use super::deliver::{InputGradients, add_to, deliver};
 use super::describe::{choose, operand};
 use super::job::{Job, place};
 use super::{GraphTask, is_wanted};
@@ -117,7 +117,8 @@ impl GraphTask {
             let Some((edge, meta)) = place(node, input) else { continue };
             let list = found.iter_mut().map(|these| these[input].take()).collect();
             if let Some(g) = joined_with_zeros(list, meta)? {
-                self.add(input, edge, g);
+                let g = self.own(g);
+                add_to(self.slot(input, edge), g);
             }
         }
         Ok(())

@@ -1,11 +1,10 @@
 //! The last step of a gradient: folded to the shape of its input, cast to its type, added to what waits there. Nothing
 //! else in this crate does any of this for a gradient on its way.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 
 use foldback_tensor::kernel::{self, BlockKernel, Target};
-use foldback_tensor::{Shape, Tensor};
+use foldback_tensor::{DType, Shape, Tensor};
 use smallvec::SmallVec;
 
 use super::GraphTask;
@@ -18,52 +17,24 @@ use crate::node::{Edge, InputMetadata, Node, Var, VarKind};
 
 /// Where the gradients of a node's inputs are added up.
 pub(super) trait InputGradients {
-    /// Takes what waits for an input, to be added in the pass that computes the next gradient.
-    fn take(&mut self, input: usize, edge: &Edge) -> Option<Var>;
-    /// Adds a gradient that fits the input.
-    fn add(&mut self, input: usize, edge: &Edge, grad: Var);
-
-    /// What waits, for a computation in this shape that adds to it. What has a history stays, which would be lost, and so does
-    /// what stands behind a leading axis without those of size 1 between.
-    #[inline]
-    fn prior(&mut self, input: usize, edge: &Edge, shape: &Shape) -> Option<Tensor> {
-        let waiting = self.take(input, edge)?;
-        match waiting.kind {
-            VarKind::Constant(t) if t.shape() == shape => Some(t),
-            _ => {
-                self.add(input, edge, waiting);
-                None
-            }
-        }
-    }
+    /// What waits for an input.
+    fn slot(&mut self, input: usize, edge: &Edge) -> &mut Option<Var>;
 }
 
 /// Of a node's inputs, each by itself, although two may be one variable.
 impl InputGradients for Gradients {
-    fn take(&mut self, input: usize, _: &Edge) -> Option<Var> {
-        self[input].take()
-    }
-
-    fn add(&mut self, input: usize, _: &Edge, grad: Var) {
-        add_to(&mut self[input], grad);
+    fn slot(&mut self, input: usize, _: &Edge) -> &mut Option<Var> {
+        &mut self[input]
     }
 }
 
 /// Of the nodes that edges lead to, or of the inputs of a node whose post-hooks see them first.
 impl InputGradients for GraphTask {
     #[inline]
-    fn take(&mut self, input: usize, edge: &Edge) -> Option<Var> {
+    fn slot(&mut self, input: usize, edge: &Edge) -> &mut Option<Var> {
         match &mut self.collected {
-            None => self.ready.get_mut(edge.node.sequence)?.buffer[edge.nr as usize].take(),
-            Some(collected) => collected.take(input, edge),
-        }
-    }
-
-    #[inline]
-    fn add(&mut self, input: usize, edge: &Edge, grad: Var) {
-        match &mut self.collected {
-            None => self.wait(edge, grad),
-            Some(collected) => collected.add(input, edge, grad),
+            None => &mut self.ready.entry(&edge.node).buffer[edge.nr as usize],
+            Some(collected) => &mut collected[input],
         }
     }
 }
@@ -74,7 +45,19 @@ impl GraphTask {
     pub(super) fn deliver(&mut self, node: &Node, inputs: &[usize], job: Job<'_>) -> Result<()> {
         #[cfg(test)]
         super::trace::note(node, inputs, &job);
-        deliver(self, node, inputs, job, Lead(self.batch))
+        match &job {
+            Job::Value(g) if !matches!(g.kind, VarKind::Constant(_)) => {
+                self.deliver_recorded(node, inputs, g)
+            }
+            _ => deliver(self, node, inputs, job, Lead(self.batch)),
+        }
+    }
+
+    /// A value with a history, or a leaf.
+    #[inline(never)]
+    fn deliver_recorded(&mut self, node: &Node, inputs: &[usize], g: &Var) -> Result<()> {
+        let own = self.own(g.clone());
+        deliver(self, node, inputs, Job::Value(own), Lead(self.batch))
     }
 
     /// Adds a gradient that fits to what waits for an edge.
@@ -90,14 +73,6 @@ impl GraphTask {
     }
 }
 
-#[inline]
-fn add_to(place: &mut Option<Var>, grad: Var) {
-    *place = Some(match place.take() {
-        Some(waiting) => add_gradients(waiting, grad),
-        None => grad,
-    });
-}
-
 /// Makes the gradients of some inputs of a node fit them, and adds them to what waits there (PyTorch's
 /// `validate_outputs`):
 ///
@@ -108,102 +83,159 @@ fn add_to(place: &mut Option<Var>, grad: Var) {
 /// 4. what is zero but for a part is added to that part of what waits;
 /// 5. anything else is an error;
 /// 6. the type is cast to the input's.
-///
-/// Behind a leading axis there are axes of size 1 while a gradient is computed, where it has more than the input.
 #[inline]
 pub(super) fn deliver(
-    waiting: &mut impl InputGradients,
+    gradients: &mut impl InputGradients,
     node: &Node,
     inputs: &[usize],
     job: Job<'_>,
     lead: Lead,
 ) -> Result<()> {
+    if inputs.len() > 1
+        && let Job::Kernel(kernel, reads) = job
+    {
+        return deliver_jointly(gradients, node, inputs, (kernel, reads), lead);
+    }
     let input = inputs[0];
     let Some((edge, meta)) = place(node, input) else { return Ok(()) };
-    let shape = fitting(meta, &job, lead);
-    let onto = |prior: Option<Tensor>| Target { shape: &shape, dtype: Some(meta.dtype), prior };
-    let sum = |waiting: &mut _, t: &Tensor| {
-        // In another type it is cast before it is added.
-        let prior =
-            if t.dtype() == meta.dtype { InputGradients::prior(waiting, input, edge, &shape) } else { None };
-        kernel::sum_onto("sum_to_size", t, onto(prior)).map(Var::constant)
+    let slot = gradients.slot(input, edge);
+    let done = match lead {
+        Lead(None) => add_fitted(slot, node, meta, &meta.shape, job),
+        _ => add_behind(slot, node, meta, job, lead),
     };
+    done.map_err(|e| in_gradient(node, input, e))
+}
+
+/// Computes a gradient in a shape, and adds it to what waits.
+#[inline]
+fn add_fitted(
+    slot: &mut Option<Var>,
+    node: &Node,
+    meta: &InputMetadata,
+    shape: &Shape,
+    job: Job<'_>,
+) -> Result<()> {
+    let dtype = meta.dtype;
+    let fits = |own: &Shape, of: DType| own == shape && of == dtype;
+    let onto = |prior: Option<Tensor>| Target { shape, dtype: Some(dtype), prior };
     let grad = match job {
-        Job::Value(g) if *g.shape() == *shape && g.dtype() == meta.dtype => Ok(g),
-        Job::Value(Var { kind: VarKind::Constant(t) }) => sum(waiting, &t),
-        Job::Value(g) => {
-            let folded = if *g.shape() == *shape { Ok(g) } else { g.sum_to_size(shape.clone().into_owned()) };
-            folded.and_then(|g| g.try_to(meta.dtype))
-        }
-        Job::Shared(t) if *t.shape() == *shape && t.dtype() == meta.dtype => {
-            Ok(Var::constant(match waiting.prior(input, edge, &shape) {
+        Job::Value(g) if fits(g.shape(), g.dtype()) => g,
+        Job::Shared(t) if fits(t.shape(), t.dtype()) => {
+            *slot = Some(Var::constant(match prior(slot) {
                 Some(prior) => add_tensors(prior, t),
-                None => t.clone(),
-            }))
-        }
-        Job::Shared(t) => sum(waiting, t),
-        Job::Part(part) => match waiting.prior(input, edge, &part.shape) {
-            Some(prior) => part.added_to(prior).map(Var::constant),
-            None => part.whole(),
-        },
-        Job::Product(a, b) => {
-            kernel::matmul_to("matmul", a, b, onto(waiting.prior(input, edge, &shape))).map(Var::constant)
-        }
-        Job::Kernel(kernel, reads) if inputs.len() > 1 => {
-            return deliver_jointly(waiting, node, inputs, (kernel, reads), lead);
+                None if slot.is_none() => t.clone(),
+                None => return Ok(add_to(slot, Var::constant(t.clone()))),
+            }));
+            return Ok(());
         }
         Job::Kernel(kernel, reads) => {
-            kernel::fold_to(node.name(), kernel, reads, onto(waiting.prior(input, edge, &shape)))
-                .map(Var::constant)
+            Var::constant(kernel::fold_to(node.name(), kernel, reads, onto(prior(slot)))?)
+        }
+        Job::Product(a, b) => Var::constant(kernel::matmul_to("matmul", a, b, onto(prior(slot)))?),
+        Job::Part(part) => match prior(slot) {
+            Some(prior) => Var::constant(part.added_to(prior)?),
+            None => part.whole()?,
+        },
+        job => return add_folded(slot, meta, shape, job),
+    };
+    add_to(slot, grad);
+    Ok(())
+}
+
+/// Folds and casts a value, which stays compressed as long as it can, and adds it to what waits.
+#[inline(never)]
+fn add_folded(slot: &mut Option<Var>, meta: &InputMetadata, shape: &Shape, job: Job<'_>) -> Result<()> {
+    let sum = |slot: &mut _, t: &Tensor| {
+        // In another type it is cast before it is added.
+        let prior = if t.dtype() == meta.dtype { prior(slot) } else { None };
+        kernel::sum_onto("sum_to_size", t, Target { shape, dtype: Some(meta.dtype), prior })
+            .map(Var::constant)
+    };
+    let grad = match job {
+        Job::Shared(t) => sum(slot, t),
+        Job::Value(Var { kind: VarKind::Constant(t) }) => sum(slot, &t),
+        Job::Value(g) => {
+            let folded = if g.shape() == shape { Ok(g) } else { g.sum_to_size(shape.clone()) };
+            folded.and_then(|g| g.try_to(meta.dtype))
+        }
+        Job::Part(_) | Job::Product(..) | Job::Kernel(..) => {
+            unreachable!("what is computed is so in the shape")
         }
     };
-    let grad = grad.and_then(|g| behind(lead, meta, g)).map_err(|e| in_gradient(node, input, e))?;
-    waiting.add(input, edge, grad);
+    add_to(slot, grad?);
+    Ok(())
+}
+
+/// The same of a gradient behind a leading axis, which is computed with axes of size 1 in between where it has more than the
+/// input.
+#[inline(never)]
+fn add_behind(
+    slot: &mut Option<Var>,
+    node: &Node,
+    meta: &InputMetadata,
+    job: Job<'_>,
+    lead: Lead,
+) -> Result<()> {
+    let shape = lead.shape(&meta.shape);
+    if let Job::Part(_) = job {
+        return add_fitted(slot, node, meta, &shape, job);
+    }
+    let mut own = None;
+    let aligned = lead.aligned(&meta.shape, job.rank().saturating_sub(1));
+    add_fitted(&mut own, node, meta, &aligned, job)?;
+    if let Some(g) = own {
+        add_to(slot, if aligned == shape { g } else { g.reshape(&shape)? });
+    }
     Ok(())
 }
 
 /// The gradients of several inputs, in one read of what they share.
 #[inline(never)]
 fn deliver_jointly(
-    waiting: &mut impl InputGradients,
+    gradients: &mut impl InputGradients,
     node: &Node,
     inputs: &[usize],
     (kernel, reads): (&dyn BlockKernel, &[&Tensor]),
     lead: Lead,
 ) -> Result<()> {
-    let job = Job::Kernel(kernel, reads);
-    let fit = |&i: &usize| place(node, i).map(|(edge, meta)| (i, edge, meta, fitting(meta, &job, lead)));
+    let rank = Job::Kernel(kernel, reads).rank().saturating_sub(lead.axes());
+    let fit =
+        |&i: &usize| place(node, i).map(|(edge, meta)| (i, edge, meta, lead.aligned(&meta.shape, rank)));
     let places: SmallVec<[_; 3]> = inputs.iter().filter_map(fit).collect();
     let mut targets = SmallVec::new();
     for (input, edge, meta, shape) in &places {
-        targets.push(Target { shape, dtype: Some(meta.dtype), prior: waiting.prior(*input, edge, shape) });
+        let prior = if lead.axes() == 0 { prior(gradients.slot(*input, edge)) } else { None };
+        targets.push(Target { shape, dtype: Some(meta.dtype), prior });
     }
     let sums = kernel::fold_jointly(node.name(), kernel, reads, targets)
         .map_err(|e| in_gradient(node, inputs[0], e))?;
-    for ((input, edge, meta, _), sum) in places.into_iter().zip(sums) {
+    for ((input, edge, meta, aligned), sum) in places.into_iter().zip(sums) {
+        let (g, shape) = (Var::constant(sum), lead.shape(&meta.shape));
         // Two inputs may be one variable: what the first one got waits for the second.
-        waiting.add(input, edge, behind(lead, meta, Var::constant(sum))?);
+        add_to(gradients.slot(input, edge), if aligned == shape { g } else { g.reshape(&shape)? });
     }
     Ok(())
 }
 
-/// The shape that a gradient is computed in.
+/// Takes what waits, for a computation that adds to it. What has a history stays: it would be lost.
 #[inline]
-fn fitting<'m>(meta: &'m InputMetadata, job: &Job<'_>, lead: Lead) -> Cow<'m, Shape> {
-    match lead {
-        Lead(None) => Cow::Borrowed(&meta.shape),
-        _ => Cow::Owned(lead.aligned(&meta.shape, job.rank().saturating_sub(1))),
+fn prior(slot: &mut Option<Var>) -> Option<Tensor> {
+    match slot {
+        Some(Var { kind: VarKind::Constant(_) }) => match slot.take()?.kind {
+            VarKind::Constant(t) => Some(t),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
-/// A gradient without the axes between the leading one and the input's.
+/// Adds a gradient that fits.
 #[inline]
-fn behind(lead: Lead, meta: &InputMetadata, g: Var) -> Result<Var> {
-    if lead.axes() == 0 {
-        return Ok(g);
+pub(super) fn add_to(slot: &mut Option<Var>, grad: Var) {
+    match slot.take() {
+        None => *slot = Some(grad),
+        Some(waiting) => *slot = Some(add_gradients(waiting, grad)),
     }
-    let shape = lead.shape(&meta.shape);
-    if *g.shape() == shape { Ok(g) } else { g.reshape(&shape) }
 }
 
 /// Says in which operation's gradient that of a leaf was refused, once it was summed: in the earliest of those that the leaf

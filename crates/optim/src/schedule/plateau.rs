@@ -133,6 +133,12 @@ impl ReduceLROnPlateau {
         Ok(())
     }
 
+    /// The mode, for training loops.
+    #[doc(hidden)]
+    pub fn looks_for(&self) -> PlateauMode {
+        self.mode
+    }
+
     fn is_better(&self, metric: f64) -> bool {
         let (best, by) = (self.seen.best, self.threshold);
         match (self.mode, self.threshold_mode) {

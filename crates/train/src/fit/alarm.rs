@@ -35,14 +35,15 @@ pub(super) struct Measured {
 }
 
 impl Alarms {
-    pub(super) fn measure(&self, model: &impl Module, loss: f64) -> Result<Measured> {
+    /// Behind the batches that are not the last of a step, gradients have to be finite; the limit is for all of them together.
+    pub(super) fn measure(&self, model: &impl Module, loss: f64, is_last: bool) -> Result<Measured> {
         if !loss.is_finite() {
             let alarm = Alarm { what: "the loss", value: loss, limit: f64::INFINITY };
             return Ok(Measured { norm: None, alarm: Some(alarm) });
         }
         let Some(limit) = self.limit else { return Ok(Measured { norm: None, alarm: None }) };
         let norm = norm(&model.parameters())?;
-        let fine = norm.is_finite() && norm <= limit;
+        let fine = norm.is_finite() && (norm <= limit || !is_last);
         let alarm = (!fine).then_some(Alarm { what: "the norm of the gradients", value: norm, limit });
         Ok(Measured { norm: Some(norm), alarm })
     }
@@ -50,11 +51,11 @@ impl Alarms {
 
 /// The 2-norm of all gradients together.
 fn norm(parameters: &[Var]) -> Result<f64> {
-    let mut squares = 0.0;
+    let mut norm = 0f64;
     for gradient in parameters.iter().filter_map(Var::grad) {
-        squares += gradient.norm(..)?.item()?.powi(2);
+        norm = norm.hypot(gradient.norm(..)?.item()?);
     }
-    Ok(squares.sqrt())
+    Ok(norm)
 }
 
 impl Alarm {

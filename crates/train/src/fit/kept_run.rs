@@ -67,20 +67,25 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         let (mut taken, mut rng) = (FitState::new(), get_rng_state());
         run.get("fit", &mut taken).nowhere()?;
         run.get("rng", &mut rng).nowhere()?;
+        self.expect_kept(&taken)?;
         // Each of the others is all or nothing, and those before one that is refused go back.
         let model = <M as Stateful<ByModule>>::state(self.model);
-        let before = (model, self.optimizer.state_dict(), loader.state_dict());
-        if let Err(e) = self.load_checkpoint(&run, loader) {
-            <M as Stateful<ByModule>>::load_state(self.model, &before.0)?;
-            self.optimizer.load_state_dict(&before.1)?;
-            loader.load_state_dict(&before.2)?;
+        let (optimizer, position) = (self.optimizer.state_dict(), loader.state_dict());
+        let schedule = self.schedule.as_ref().map(|schedule| schedule.course.state());
+        let mut loader_has_moved = false;
+        if let Err(e) = self.load_checkpoint(&run, loader, taken.epochs(), &mut loader_has_moved) {
+            <M as Stateful<ByModule>>::load_state(self.model, &model)?;
+            if let (Some(own), Some(schedule)) = (&mut self.schedule, schedule) {
+                own.course.load(&schedule)?;
+            }
+            self.optimizer.load_state_dict(&optimizer)?;
+            if loader_has_moved {
+                loader.load_state_dict(&position)?;
+            }
             return Err(e);
         }
         state.take(taken);
         set_rng_state(rng);
-        for log in &mut self.logs {
-            log.go_on_at(state.epochs()).nowhere()?;
-        }
         Ok(())
     }
 
@@ -88,18 +93,22 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         &mut self,
         run: &Checkpoint,
         loader: &DataLoader<D>,
+        epochs: usize,
+        loader_has_moved: &mut bool,
     ) -> Result<()> {
         let (mut optimizer, mut position) = (StateDict::new(), StateDict::new());
         run.get("optimizer", &mut optimizer).nowhere()?;
         run.get("loader", &mut position).nowhere()?;
         run.get("model", self.model).nowhere()?;
         self.optimizer.load_state_dict(&optimizer).nowhere()?;
-        loader.load_state_dict(&position).nowhere()?;
-        // It gives the optimiser its rates, so it comes behind that; and it is the last, as there is no way back for it.
-        match &mut self.schedule {
-            Some(schedule) => run.get("schedule", schedule).nowhere(),
-            None => Ok(()),
+        // It gives the optimiser its rates, so it comes behind that.
+        if let Some(schedule) = &mut self.schedule {
+            run.get("schedule", schedule).nowhere()?;
         }
+        loader.load_state_dict(&position).nowhere()?;
+        *loader_has_moved = true;
+        // The last, as rows that are gone do not come back.
+        self.logs.iter_mut().try_for_each(|log| log.go_on_at(epochs).nowhere())
     }
 
     pub(super) fn write_checkpoint<D: Dataset<Item: Collate>>(

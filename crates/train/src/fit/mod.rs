@@ -12,7 +12,7 @@ use std::time::Instant;
 use foldback_data::{BatchOf, Collate, DataLoader, Dataset};
 use foldback_graph::{Var, no_grad};
 use foldback_nn::Module;
-use foldback_optim::{Optimizer, ReduceLROnPlateau, Schedule};
+use foldback_optim::{Optimizer, PlateauMode, ReduceLROnPlateau, Schedule};
 use foldback_tensor::Here;
 
 use crate::early_stopping::EarlyStopping;
@@ -248,7 +248,7 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
     }
 
     /// Lowers the learning rates where the measure of [`Fit::minimize`] or [`Fit::maximize`] stands still after an epoch, or without
-    /// one the training loss.
+    /// one the training loss. The schedule's mode is `Max` for `maximize`, else `Min`; another is refused by [`Fit::run`].
     #[must_use]
     pub fn schedule_by_value(self, schedule: ReduceLROnPlateau) -> Self
     where
@@ -319,20 +319,13 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
     where
         D: Dataset<Item: Collate>,
     {
+        self.expect_one_direction().or_here()?;
         let own = FitState::new();
         let state = self.state.unwrap_or(&own);
         #[cfg(feature = "safetensors")]
         self.find_checkpoint(loader, state).or_here()?;
         self.stopping.load_state_dict(&state.stopping()).or_here()?;
-        let unkept = self.keep_best && state.lacks_kept();
-        check(
-            !unkept,
-            "fit",
-            "keep_best",
-            true,
-            "false: the run has a best epoch whose weights were not kept",
-        )
-        .or_here()?;
+        self.expect_kept(state).or_here()?;
         for epoch in state.epochs()..self.epochs {
             if self.stopping.is_over() {
                 break;
@@ -357,6 +350,24 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
             self.model.load_state_dict(&kept).or_here()?;
         }
         Ok(state.history())
+    }
+
+    fn expect_kept(&self, state: &FitState) -> Result<()> {
+        let unkept = self.keep_best && state.lacks_kept();
+        let expected = "false: the run has a best epoch whose weights were not kept";
+        check(!unkept, "fit", "keep_best", true, expected)
+    }
+
+    /// A schedule by value looks for what the measure looks for.
+    fn expect_one_direction(&self) -> Result<()> {
+        let Some(found) = self.schedule.as_ref().and_then(|schedule| schedule.course.mode()) else {
+            return Ok(());
+        };
+        let (mode, expected) = match self.stopping.maximizes() {
+            true => (PlateauMode::Max, "PlateauMode::Max, as the value is one of `maximize`"),
+            false => (PlateauMode::Min, "PlateauMode::Min, as the value is one of `minimize`, or the loss"),
+        };
+        check(found == mode, "fit", "schedule_by_value's mode", format!("{found:?}"), expected)
     }
 
     /// One pass over the data.
@@ -419,12 +430,13 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         }
         let report =
             |norm| BatchReport { epoch: place.epoch, batch: place.batch, loss: number, gradient_norm: norm };
-        if number.is_finite() && share.nr + 1 < share.of {
-            return Ok(report(None));
-        }
-        let measured = at_run(self.alarms.measure(&*self.model, number))?;
+        let is_last = share.nr + 1 == share.of;
+        let measured = at_run(self.alarms.measure(&*self.model, number, is_last))?;
         if let Some(alarm) = measured.alarm {
             return alarm.raise(place, self.model, &drawn_from, |model| loss(model, data));
+        }
+        if !is_last {
+            return Ok(report(None));
         }
         if let Some(f) = &mut self.before_step {
             f(self.model)?;

@@ -59,7 +59,10 @@ impl EpochReport {
         let before = if self.batches == 0 { 0.0 } else { self.loss };
         self.batches += 1;
         self.loss = before + (step.loss - before) / self.batches as f64;
-        self.gradient_norm = step.gradient_norm.map(|norm| norm.max(self.gradient_norm.unwrap_or(0.0)));
+        // Of the batches of a step the last has one.
+        if let Some(norm) = step.gradient_norm {
+            self.gradient_norm = Some(norm.max(self.gradient_norm.unwrap_or(0.0)));
+        }
     }
 
     /// Ends the run after this epoch.

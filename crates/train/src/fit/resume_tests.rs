@@ -244,6 +244,27 @@ fn a_checkpoint_goes_on_with_the_same_bits() {
     let e = Fit::new(&mut like, &sgd).checkpoint(&path, true).run(&loader(), mse).unwrap_err();
     assert!(e.location().is_some_and(|at| (at.file(), at.line()) == (file!(), line)), "{e:?}");
     assert_eq!((like.state_dict(), other.state_dict()), (kept, before));
+    // So does all the rest where a log refuses, which comes last; an epoch that was left early begins anew.
+    struct Refuses;
+    impl crate::Log for Refuses {
+        fn log(&mut self, _: usize, _: &[(&str, f64)]) -> Result<()> {
+            Ok(())
+        }
+        fn go_on_at(&mut self, _: usize) -> Result<()> {
+            Err(foldback_tensor::Error::other("no way back"))
+        }
+    }
+    let mut again = made(5);
+    drop(again.fit()); // the schedule notes the rates that it begins with
+    let kept = (again.model.state_dict(), again.adam.state_dict());
+    let (fit, of_run) = again.fit();
+    let e = fit.checkpoint(&path, true).log(Refuses).run(of_run, mse).unwrap_err();
+    assert_eq!(e.to_string(), "no way back");
+    assert_eq!((again.model.state_dict(), again.adam.state_dict()), kept);
+    let left = loader();
+    assert!(left.iter().next().is_some());
+    Fit::new(&mut like, &sgd).checkpoint(&path, true).run(&left, mse).unwrap_err();
+    assert_eq!(left.iter().count(), 4);
     set_rng_state(rng);
     let history = Fit::new(&mut other, &adam).checkpoint(&path, false).run(&loader(), mse).unwrap();
     assert_eq!(history.epochs.len(), 1);

@@ -1,6 +1,7 @@
 //! The schedule of a run: when it goes on, and by what.
 
-use foldback_optim::{Optimizer, ReduceLROnPlateau, Schedule};
+use foldback_optim::{Optimizer, PlateauMode, ReduceLROnPlateau, Schedule};
+#[cfg(feature = "safetensors")]
 use foldback_tensor::StateDict;
 
 use crate::error::Result;
@@ -15,7 +16,13 @@ pub(super) enum Pace {
 /// A schedule that goes on by itself, or by a metric.
 pub(super) trait Course {
     fn step(&mut self, optimizer: &dyn Optimizer, metric: f64) -> Result<()>;
+    /// Which metrics are better, if it goes on by one.
+    fn mode(&self) -> Option<PlateauMode> {
+        None
+    }
+    #[cfg(feature = "safetensors")]
     fn state(&self) -> StateDict;
+    #[cfg(feature = "safetensors")]
     fn load(&mut self, state: &StateDict) -> Result<()>;
 }
 
@@ -27,10 +34,12 @@ impl<S: Schedule> Course for ByNumber<S> {
         self.0.step(optimizer)
     }
 
+    #[cfg(feature = "safetensors")]
     fn state(&self) -> StateDict {
         self.0.state_dict()
     }
 
+    #[cfg(feature = "safetensors")]
     fn load(&mut self, state: &StateDict) -> Result<()> {
         self.0.load_state_dict(state)
     }
@@ -41,10 +50,16 @@ impl Course for ReduceLROnPlateau {
         self.step(optimizer, metric)
     }
 
+    fn mode(&self) -> Option<PlateauMode> {
+        Some(self.looks_for())
+    }
+
+    #[cfg(feature = "safetensors")]
     fn state(&self) -> StateDict {
         self.state_dict()
     }
 
+    #[cfg(feature = "safetensors")]
     fn load(&mut self, state: &StateDict) -> Result<()> {
         self.load_state_dict(state)
     }

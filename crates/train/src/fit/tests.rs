@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use foldback_data::TensorDataset;
+use foldback_graph::RequiresGrad;
 use foldback_nn::{Dropout, Linear, loss, sequential};
 use foldback_optim::{Adam, SGD};
 use foldback_tensor::{Error, Kind, Tensor, manual_seed, refused, tensor};
@@ -224,6 +225,65 @@ fn what_is_given_is_accused_where_it_is_not_finite() {
     );
     let (cause, _) = alarm(Fit::new(&mut fitted, &sgd).run(&loader, |_, [x, _]| x.mean(..).map(Var::from)));
     assert!(cause.starts_with("nothing that the parameters have a part in: "), "{cause}");
+}
+
+#[test]
+fn a_batch_among_several_is_accused_and_measured() {
+    let mut fitted = model();
+    let sgd = SGD::new(fitted.parameters(), 0.0);
+    // Of the second of three batches the slope is infinite, and its loss is not.
+    let mut batch = 0;
+    let fit = Fit::new(&mut fitted, &sgd).accumulate(3).gradient_limit(f64::INFINITY);
+    let result = fit.run(&loader(), |m, [x, _]| {
+        batch += 1;
+        let y = m.forward(x)?;
+        if batch == 1 { y.mean(..) } else { (y * 0.0).sqrt().mean(..) }
+    });
+    let (cause, e) = alarm(result);
+    assert!(e.to_string().contains(" in batch 1 of epoch 0: sqrt: "), "{e}");
+    assert!(cause.starts_with("sqrt: the gradient of input 0 holds inf"), "{cause}");
+    // The largest norm of an epoch, by steps.
+    let x = tensor![[100.0], [100.0], [1.0], [1.0]];
+    let loader = DataLoader::new(TensorDataset::new([x.clone(), x]), 1);
+    let mut fitted = Linear::from_parameters(tensor![[0.0]].requires_grad(), None).unwrap();
+    let sgd = SGD::new(fitted.parameters(), 0.0);
+    let fit = Fit::new(&mut fitted, &sgd).accumulate(2).gradient_limit(f64::INFINITY);
+    let history = fit.run(&loader, mse).unwrap();
+    assert_eq!(history.epochs[0].gradient_norm, Some(20_000.0));
+    // Far gradients are no infinite ones.
+    let mut fitted = Linear::from_parameters(tensor![[1.0]; f64].requires_grad(), None).unwrap();
+    let sgd = SGD::new(fitted.parameters(), 0.0);
+    let fit = Fit::new(&mut fitted, &sgd).gradient_limit(f64::INFINITY);
+    let x = tensor![[1e200]; f64];
+    let loader = DataLoader::new(TensorDataset::new([x.clone(), x]), 1);
+    let history = fit.run(&loader, |m, [x, _]| m.forward(x)?.mean(..)).unwrap();
+    assert_eq!(history.epochs[0].gradient_norm, Some(1e200));
+}
+
+#[test]
+fn a_schedule_by_value_looks_the_way_of_the_value() {
+    use foldback_optim::{PlateauMode, ReduceLROnPlateau};
+    let run = |maximize: bool, mode: PlateauMode| {
+        let mut fitted = model();
+        let sgd = SGD::new(fitted.parameters(), 0.1);
+        let schedule = ReduceLROnPlateau::new(&sgd).mode(mode).patience(0);
+        let fit = Fit::new(&mut fitted, &sgd).epochs(4).schedule_by_value(schedule);
+        let mut value = 0.0;
+        let fit = match maximize {
+            true => fit.maximize("value", move |_| {
+                value += 0.25;
+                Ok(value)
+            }),
+            false => fit,
+        };
+        fit.run(&loader(), mse).map(|_| sgd.lr())
+    };
+    assert_eq!(run(true, PlateauMode::Max).unwrap(), 0.1);
+    assert_eq!(run(false, PlateauMode::Min).unwrap(), 0.1);
+    for (maximize, mode) in [(true, PlateauMode::Min), (false, PlateauMode::Max)] {
+        let e = run(maximize, mode).unwrap_err();
+        assert!(e.to_string().contains("expected PlateauMode::M"), "{e}");
+    }
 }
 
 /// A layer with a generator of its own draws again what it drew.
