@@ -120,14 +120,10 @@ fn add_fitted(
     let onto = |prior: Option<Tensor>| Target { shape, dtype: Some(dtype), prior };
     let grad = match job {
         Job::Value(g) if fits(g.shape(), g.dtype()) => g,
-        Job::Shared(t) if fits(t.shape(), t.dtype()) => {
-            *slot = Some(Var::constant(match prior(slot) {
-                Some(prior) => add_tensors(prior, t),
-                None if slot.is_none() => t.clone(),
-                None => return Ok(add_to(slot, Var::constant(t.clone()))),
-            }));
-            return Ok(());
-        }
+        Job::Shared(t) if fits(t.shape(), t.dtype()) => Var::constant(match prior(slot) {
+            Some(prior) => add_tensors(prior, t),
+            None => t.clone(),
+        }),
         Job::Kernel(kernel, reads) => {
             Var::constant(kernel::fold_to(node.name(), kernel, reads, onto(prior(slot)))?)
         }
