@@ -151,8 +151,12 @@ fn main() -> Result<()> {
     let (count, seconds) = (model.num_parameters(), clock.elapsed().as_secs_f64());
     println!("{count} parameters, trained in {seconds:.1} s");
     let text = load()?;
-    println!("test: {:.3} bits per character (PyTorch: {PYTORCH})", bits(&model, &text.test)?);
+    let needed = bits(&model, &text.test)?;
+    println!("test: {needed:.3} bits per character (PyTorch: {PYTORCH})");
     println!("loss curve: {}\n", folder.join("foldback-chars.svg").display());
     println!("{}", write(&model, &text.alphabet, "ROMEO.\n", 300)?);
-    Ok(())
+    match needed <= 1.02 * PYTORCH {
+        true => Ok(()),
+        false => Err(Error::other("more than 2 % above PyTorch's is not what this model learns")),
+    }
 }

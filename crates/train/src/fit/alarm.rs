@@ -99,7 +99,9 @@ impl Drawn {
 
 /// What in a step is not finite.
 fn cause<M: Module>(model: &mut M, drawn_from: &Drawn, again: impl FnOnce(&M) -> Result<Var>) -> String {
-    if let Some((name, _)) = model.named_parameters().iter().find(|(_, p)| wild(&p.value())) {
+    if let Some((name, _)) =
+        model.named_parameters().iter().find(|(_, p)| p.requires_grad() && wild(&p.value()))
+    {
         return format!(
             "the parameter {name} is not finite already; gradient_limit(f64::INFINITY) stops at the step before"
         );

@@ -8,15 +8,31 @@ use foldback_optim::Optimizer;
 use foldback_tensor::{Here, StateDict, get_rng_state, set_rng_state};
 
 use super::scheduled::Scheduled;
-use super::{Fit, FitState};
-use crate::checkpoint::{ByModule, Checkpoint, Stateful};
+use super::{EpochReport, Fit, FitState};
+use crate::checkpoint::{ByModule, Checkpoint, Checkpoints, Stateful};
 use crate::error::Result;
 
-/// Where the checkpoint of a run is.
+/// Where the checkpoints of a run are, and whether it goes on from the last one.
 #[derive(Debug)]
-pub(super) struct File {
-    path: PathBuf,
+pub(super) struct Keeping {
+    keeper: Keeper,
     resume: bool,
+}
+
+#[derive(Debug)]
+enum Keeper {
+    File(PathBuf),
+    Folder(Checkpoints),
+}
+
+impl Keeper {
+    /// The file of the last checkpoint, if there is one.
+    fn last(&self) -> Result<Option<PathBuf>> {
+        match self {
+            Keeper::File(path) => Ok(path.exists().then(|| path.clone())),
+            Keeper::Folder(folder) => Ok(folder.last()?.map(|saved| saved.path)),
+        }
+    }
 }
 
 impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
@@ -49,7 +65,40 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
     /// ```
     #[must_use]
     pub fn checkpoint(mut self, path: impl Into<PathBuf>, resume: bool) -> Self {
-        self.file = Some(File { path: path.into(), resume });
+        self.keeping = Some(Keeping { keeper: Keeper::File(path.into()), resume });
+        self
+    }
+
+    /// [`Fit::checkpoint`] in a folder, a file for each epoch, of which the last and the best are kept: by the value of
+    /// `minimize` or `maximize`, or without one by the training loss.
+    ///
+    /// Behind the feature `safetensors`.
+    ///
+    /// ```
+    /// use foldback_data::{DataLoader, TensorDataset};
+    /// use foldback_nn::{Linear, Module, loss};
+    /// use foldback_optim::Adam;
+    /// use foldback_tensor::Tensor;
+    /// use foldback_train::{Checkpoints, Fit};
+    /// # let folder = std::env::temp_dir().join(format!("foldback-fits-{}", std::process::id()));
+    /// let loader = DataLoader::new(TensorDataset::new([Tensor::randn([8, 2]), Tensor::randn([8, 1])]), 4);
+    /// let mut model = Linear::new(2, 1);
+    /// let adam = Adam::new(model.parameters(), 0.1);
+    /// let kept = Checkpoints::in_folder(&folder).keep_last(2).keep_best(1);
+    /// let mut accuracies = [0.9, 0.5, 0.6, 0.7].into_iter();
+    /// Fit::new(&mut model, &adam)
+    ///     .epochs(4)
+    ///     .maximize("accuracy", |_| Ok(accuracies.next().unwrap()))
+    ///     .checkpoints(kept.clone(), true)
+    ///     .run(&loader, |m, [x, y]| loss::mse_loss(m.forward(x)?, y))?;
+    /// let steps: Vec<usize> = kept.list()?.iter().map(|saved| saved.step).collect();
+    /// assert_eq!(steps, [1, 3, 4]);
+    /// # std::fs::remove_dir_all(folder)?;
+    /// # Ok::<(), foldback_train::Error>(())
+    /// ```
+    #[must_use]
+    pub fn checkpoints(mut self, folder: Checkpoints, resume: bool) -> Self {
+        self.keeping = Some(Keeping { keeper: Keeper::Folder(folder), resume });
         self
     }
 
@@ -59,10 +108,8 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         loader: &DataLoader<D>,
         state: &FitState,
     ) -> Result<()> {
-        let Some(File { path, .. }) = self.file.as_ref().filter(|file| file.resume && file.path.exists())
-        else {
-            return Ok(());
-        };
+        let Some(keeping) = self.keeping.as_ref().filter(|keeping| keeping.resume) else { return Ok(()) };
+        let Some(path) = keeping.keeper.last().nowhere()? else { return Ok(()) };
         let run = Checkpoint::open(path).nowhere()?;
         let (mut taken, mut rng) = (FitState::new(), get_rng_state());
         run.get("fit", &mut taken).nowhere()?;
@@ -115,8 +162,9 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         &self,
         loader: &DataLoader<D>,
         state: &FitState,
+        report: &EpochReport,
     ) -> Result<()> {
-        let Some(File { path, .. }) = &self.file else { return Ok(()) };
+        let Some(keeping) = &self.keeping else { return Ok(()) };
         let mut run = Checkpoint::new()
             .put("fit", state)
             .put("rng", &get_rng_state())
@@ -126,7 +174,14 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         if let Some(schedule) = &self.schedule {
             run = run.put("schedule", schedule);
         }
-        run.save(path)
+        match &keeping.keeper {
+            Keeper::File(path) => run.save(path).nowhere(),
+            Keeper::Folder(folder) => {
+                let (step, value) = (report.epoch + 1, report.value.unwrap_or(report.loss));
+                let folder = folder.clone().maximize(self.stopping.maximizes());
+                folder.save_with(step, value, &run).nowhere().map(drop)
+            }
+        }
     }
 }
 

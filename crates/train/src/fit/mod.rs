@@ -79,7 +79,7 @@ pub struct Fit<'a, M, O: ?Sized> {
     schedule: Option<Scheduled<'a, O>>,
     state: Option<&'a FitState>,
     #[cfg(feature = "safetensors")]
-    file: Option<kept_run::File>,
+    keeping: Option<kept_run::Keeping>,
     #[cfg(feature = "progress")]
     progress: bool,
     #[cfg(feature = "progress")]
@@ -106,7 +106,7 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
             schedule: None,
             state: None,
             #[cfg(feature = "safetensors")]
-            file: None,
+            keeping: None,
             #[cfg(feature = "progress")]
             progress: false,
             #[cfg(feature = "progress")]
@@ -336,7 +336,7 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
             state.add(&report, &self.stopping, kept);
             self.tell(&report).or_here()?;
             #[cfg(feature = "safetensors")]
-            self.write_checkpoint(loader, state).or_here()?;
+            self.write_checkpoint(loader, state, &report).or_here()?;
             if report.is_stopped() {
                 break;
             }

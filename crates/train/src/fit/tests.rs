@@ -202,6 +202,14 @@ fn infinities_that_are_meant_are_not_accused() {
     });
     let (cause, _) = alarm(result);
     assert_eq!(cause, format!("it comes from the result of ln, recorded at {}:{line}:29", file!()));
+    // Nor is a frozen parameter that is meant to be infinite.
+    let mut far = Linear::from_parameters(tensor![[f64::INFINITY]].requires_grad(), None).unwrap();
+    far.requires_grad_(false).unwrap();
+    let mut both = sequential![model(), far];
+    let sgd_of_one = SGD::new(both.parameters()[..1].to_vec(), 0.1);
+    let result = Fit::new(&mut both, &sgd_of_one).run(&loader(), |both, [x, _]| both.forward(x)?.mean(..));
+    let (cause, _) = alarm(result);
+    assert!(cause.contains(", which reads the infinity of the result of linear, recorded at "), "{cause}");
     // Of a NaN the first that is one, and the infinity that it was made of.
     let result = Fit::new(&mut fitted, &sgd).run(&loader(), |model, [x, _]| {
         let far = (model.forward(x)? * 0.0 + 1000.0).exp();
