@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod anomaly;
+mod arrival;
 mod backward;
 mod budget;
 mod checkpoint;

@@ -209,6 +209,25 @@ pub(crate) trait Pointwise {
     fn record(&self, node: Option<&Node>, reads: &[Var], inputs: &[usize]) -> Result<SmallVec<[Var; 4]>>;
 }
 
+/// The shape that a gradient has before it is folded, and where it is, see `arrival.rs`.
+pub(crate) struct Arrival {
+    pub(crate) shape: Shape,
+    pub(crate) way: Way,
+}
+
+/// Where a gradient is when it arrives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// in the memory of the gradient that came in
+    Shared,
+    /// in as much memory as the gradient that came in, which may be the same along an axis
+    Alike,
+    /// computed where it is to be, together with what waits there
+    Straight,
+    /// in memory of its own
+    Apart,
+}
+
 /// Takes what a backward function describes.
 pub(crate) type Take<'t> = dyn FnMut(Flow<'_>) -> Result<()> + 't;
 
@@ -217,10 +236,9 @@ pub(crate) trait Describe: Send + Sync {
     /// Describes the gradients that are asked for, one after another.
     fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()>;
 
-    /// The shape that gradients have before they are folded, given that of the output: where all are formulas, element by
-    /// element. For plans, which describe nothing.
-    fn unfolded<'a>(&'a self, _output: &'a Shape) -> Option<&'a Shape> {
-        None
+    /// How the gradient of an input that has one arrives. For plans, which describe nothing.
+    fn arrival(&self, node: &Node, input: usize) -> Arrival {
+        Arrival { shape: node.own_shape(input), way: Way::Apart }
     }
 
     /// Whether it is right as well for gradients, and tangents, that all have a further leading axis, see Note [Leading axis].
@@ -341,6 +359,11 @@ impl Node {
     /// The shape of an input, if its gradient leaves by an edge.
     pub(crate) fn input_shape(&self, input: usize) -> Option<&Shape> {
         Some(&self.next_edges.get(input)?.as_ref()?.metadata().shape)
+    }
+
+    /// The shape of an input whose gradient leaves by an edge.
+    pub(crate) fn own_shape(&self, input: usize) -> Shape {
+        self.input_shape(input).expect("who asks has the edge").clone()
     }
 
     /// Whether a pass has freed what it kept.

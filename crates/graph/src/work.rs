@@ -10,7 +10,7 @@ use smallvec::smallvec;
 
 use crate::error::Result;
 use crate::lead::Lead;
-use crate::node::{Context, Describe, Edge, Flow, Mood, Part, Take, Var, VarKind, Work};
+use crate::node::{Arrival, Context, Describe, Edge, Flow, Mood, Node, Part, Take, Var, VarKind, Work};
 use crate::rule::RuleSlot;
 
 impl Part {
@@ -31,6 +31,7 @@ impl Part {
 pub(crate) struct Able<F> {
     pub(crate) leads: bool,
     pub(crate) pushes: bool,
+    pub(crate) arrival: fn(&Node, usize) -> Arrival,
     pub(crate) function: F,
 }
 
@@ -39,8 +40,8 @@ impl<F: Describe> Describe for Able<F> {
         self.function.describe(ctx, take)
     }
 
-    fn unfolded<'a>(&'a self, output: &'a Shape) -> Option<&'a Shape> {
-        self.function.unfolded(output)
+    fn arrival(&self, node: &Node, input: usize) -> Arrival {
+        (self.arrival)(node, input)
     }
 
     fn leads(&self) -> bool {

@@ -9,10 +9,10 @@ use super::job::Job;
 use crate::node::Node;
 
 /// The node's number, the input, and the shape of its gradient before it is folded.
-pub(crate) type Arrival = (u64, usize, Shape);
+pub(crate) type Arrived = (u64, usize, Shape);
 
 thread_local! {
-    static NOTES: RefCell<Vec<Arrival>> = const { RefCell::new(Vec::new()) };
+    static NOTES: RefCell<Vec<Arrived>> = const { RefCell::new(Vec::new()) };
 }
 
 pub(super) fn note(node: &Node, inputs: &[usize], job: &Job<'_>) {
@@ -38,7 +38,7 @@ pub(super) fn note(node: &Node, inputs: &[usize], job: &Job<'_>) {
 }
 
 /// What has arrived on this thread since it was last asked.
-pub(crate) fn take() -> Vec<Arrival> {
+pub(crate) fn take() -> Vec<Arrived> {
     NOTES.take()
 }
 

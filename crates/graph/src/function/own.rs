@@ -5,10 +5,12 @@ use std::cell::RefCell;
 use foldback_tensor::{Tensor, refuse};
 use smallvec::SmallVec;
 
+use crate::arrival::perhaps_unfolded;
 use crate::error::{GraphFacts, Result};
 use crate::node::{Context, Flow, Mood, Take, Var};
 use crate::record::{Reads, record_function};
 use crate::rule::RuleSlot;
+use crate::work::Able;
 
 /// One per input, where there is one.
 pub(super) type Given = SmallVec<[Option<Var>; 2]>;
@@ -72,7 +74,8 @@ pub(super) fn record(
     let (name, constants) = (declared.name, declared.non_differentiable.clone());
     let mut vars = record_function(name, inputs, outputs, Reads::All(&slots), || {
         let backward = backward();
-        Box::new(move |ctx: &Context<'_>, take: &mut Take<'_>| run(&declared, &*backward, ctx, take))
+        let function = move |ctx: &Context<'_>, take: &mut Take<'_>| run(&declared, &*backward, ctx, take);
+        Box::new(Able { leads: false, pushes: false, arrival: perhaps_unfolded, function })
     });
     for k in constants {
         vars[k] = vars[k].detach();

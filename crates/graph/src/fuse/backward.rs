@@ -1,13 +1,13 @@
 //! The backward step of a fused operation: by duals over blocks, or by recorded duals for higher orders.
 
+use foldback_tensor::Tensor;
 use foldback_tensor::kernel::{self, ReducedShapes, Target};
-use foldback_tensor::{Shape, Tensor};
 use smallvec::{SmallVec, smallvec};
 
 use super::derived::{Derived, record};
 use crate::error::Result;
 use crate::lead::Lead;
-use crate::node::{Context, Describe, Flow, Mood, Take, Var, Work};
+use crate::node::{Arrival, Context, Describe, Flow, Mood, Node, Take, Var, Way, Work};
 use crate::rule::RuleSlot;
 
 /// A fused operation as its node remembers it.
@@ -30,8 +30,9 @@ impl<D: Derived> Describe for FusedBackward<D> {
         true
     }
 
-    fn unfolded<'a>(&'a self, output: &'a Shape) -> Option<&'a Shape> {
-        Some(self.reduced.as_ref().map_or(output, |(reduction, _)| &reduction.full))
+    fn arrival(&self, node: &Node, _input: usize) -> Arrival {
+        let full = self.reduced.as_ref().map_or(&node.metadata[0].shape, |(reduction, _)| &reduction.full);
+        Arrival { shape: full.clone(), way: Way::Straight }
     }
 }
 

@@ -4,9 +4,18 @@ use foldback_tensor::{Here, Scalar, expect_vectors};
 
 use super::function_rows::function;
 use super::linalg::adjoint;
+use crate::arrival::apart;
 use crate::error::Result;
 use crate::input::{AsInput, variables_of};
-use crate::node::{Var, Work};
+use crate::node::{Arrival, Node, Var, Way, Work};
+
+/// What is added has the gradient that came in, scaled.
+fn product_and_addend(node: &Node, input: usize) -> Arrival {
+    match input {
+        0 => Arrival { shape: node.metadata[0].shape.clone(), way: Way::Alike },
+        _ => apart(node, input),
+    }
+}
 
 function! {
     in rows;
@@ -32,6 +41,7 @@ function! {
         d b: |g, a| Ok::<_, crate::Error>(Work::Product(adjoint(a)?, scaled(g, alpha)?));
         t: |t, a| a.matmul(scaled(t, alpha)?);
         over leading axes;
+        arrives product_and_addend;
         check {
             "matrices": [[2, 2] Any, [2, 3] Any, [3, 2] Any] |x| x[0].addmm_with(&x[1], &x[2], 1, 1);
             "a row, scaled": [[4] Any, [2, 3] Any, [3, 4] Any] |x| x[0].addmm_with(&x[1], &x[2], 0.5, -2);
@@ -62,6 +72,7 @@ function! {
         d b: |g, a| Ok::<_, crate::Error>(Work::Product(adjoint(a)?, scaled(g, alpha)?));
         t: |t, a| a.matmul(scaled(t, alpha)?);
         over leading axes;
+        arrives product_and_addend;
         check {
             "batches": [[2, 2, 2] Any, [2, 2, 3] Any, [2, 3, 2] Any] |x| x[0].baddbmm_with(&x[1], &x[2], 1, 1);
             "a column, scaled": [[2, 1] Any, [3, 2, 1] Any, [3, 1, 2] Any] |x| x[0].baddbmm_with(&x[1], &x[2], 2, 0.5);

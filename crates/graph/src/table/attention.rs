@@ -8,10 +8,11 @@ use smallvec::SmallVec;
 use super::function_rows::function;
 use super::linalg::beside;
 use super::together::{self, Together};
+use crate::arrival::{factor, joined};
 use crate::error::Result;
 use crate::input::{AsInput, AsOptionalInput};
 use crate::lead::Lead;
-use crate::node::{Context, Flow, Take, Var};
+use crate::node::{Arrival, Context, Flow, Node, Take, Var, Way};
 use crate::record::{Reads, record_one};
 use crate::rule::RuleSlot;
 use crate::work::Able;
@@ -121,6 +122,18 @@ impl Var {
     }
 }
 
+/// Queries, keys and values arrive as factors of a product do; a mask as a number for each key and row of the result.
+fn attended(node: &Node, input: usize) -> Arrival {
+    if input < 3 {
+        return Arrival { way: Way::Apart, ..factor(node, input) };
+    }
+    let (own, output) = (node.own_shape(input), node.metadata[0].shape.dims());
+    let keys = node.input_shape(1).or(node.input_shape(2));
+    let count = keys.map(|k| k[k.rank() - 2]).or(own.last().copied());
+    let shape = joined(&output[..output.len() - 1], &count.into_iter().collect::<Vec<_>>());
+    Arrival { shape, way: Way::Apart }
+}
+
 #[track_caller]
 fn attend([q, k, v]: [&Var; 3], mask: Option<&Var>, options: Attention) -> Result<Var> {
     if options.enable_gqa {
@@ -162,7 +175,7 @@ fn attend([q, k, v]: [&Var; 3], mask: Option<&Var>, options: Attention) -> Resul
                 None => together::describe(ctx, take, &step, [Some(0), Some(1), Some(2), place]),
             }
         };
-        Box::new(Able { leads: true, pushes: true, function })
+        Box::new(Able { leads: true, pushes: true, arrival: attended, function })
     }))
 }
 

@@ -3,6 +3,7 @@
 use foldback_tensor::{Here, Indices, Shape, Tensor, kernel};
 
 use super::function_rows::function;
+use crate::arrival::apart;
 use crate::error::Result;
 use crate::input::AsInput;
 use crate::lead::Lead;
@@ -92,7 +93,7 @@ fn looked_up(ids: Indices, weight: &Var, rows: Tensor, padding: Option<i64>) -> 
             );
             take(Flow::to(0, work))
         };
-        Box::new(Able { leads: true, pushes: true, function })
+        Box::new(Able { leads: true, pushes: true, arrival: apart, function })
     })
 }
 

@@ -19,6 +19,9 @@
 /// passes it on. `over leading axes;` says that gradients and tangents with a further leading axis are right as well, as where axes
 /// count from the back (Note [Leading axis]); `(n)` is a [`Lead`](crate::lead::Lead) to move what counts from the front, and
 /// `(n if condition)` says where that is so.
+///
+/// `arrives shared;` says for plans in what shape and memory gradients arrive, by a function of `arrival.rs` or of the row's own;
+/// without it, each arrives in the shape of its input and in memory of its own.
 macro_rules! function {
     (in $rows:ident; $(
         $(#[$doc:meta])*
@@ -27,6 +30,7 @@ macro_rules! function {
         $(d $dx:ident $(= $plain:tt)? $(: |$($n:ident),+| $gradient:expr)?;
             $(t $(= $same:tt)? $(: |$t:ident $(, $tn:ident)* $(; $full:ident)?| $tangent:expr)?;)?)+
         $(over $leads:ident axes $(($lead:ident $(if $when:expr)?))?;)?
+        $(arrives $arrival:ident;)?
         check { $($label:literal: [$([$($dim:literal),*] $domain:ident),+] |$arg:ident| $run:expr;)+ }
     )*) => {
         $crate::table::function_rows::function!(@rows $rows $($name { $($label: [$([$($dim),*] $domain),+] |$arg| $run;)+ })*);
@@ -74,7 +78,7 @@ macro_rules! function {
                                 $([($($plain)?) [$($($n),+)?] ($($gradient)?)])+);
                             Ok(())
                         };
-                        Box::new($crate::work::Able { leads, pushes, function })
+                        Box::new($crate::work::Able { leads, pushes, arrival: function!(@arrival $($arrival)?), function })
                     })
                 }
                 operation(
@@ -123,6 +127,8 @@ macro_rules! function {
     (@leads $a:ident [leading]) => { true };
     (@leads $a:ident [leading $lead:ident]) => { $a.rank() > 0 };
     (@leads $a:ident [leading $lead:ident if $when:expr]) => { $a.rank() > 0 && $when };
+    (@arrival) => { $crate::arrival::apart };
+    (@arrival $arrival:ident) => { $arrival };
     (@pushes) => { false };
     (@pushes $($rule:tt)+) => { true };
 
@@ -246,7 +252,7 @@ macro_rules! function_of_list {
                             let wanted = gradients.into_iter().enumerate().filter(|&(i, _)| ctx.needs(i));
                             wanted.map(|(i, g)| $crate::node::Flow::to(i, g)).try_for_each(take)
                         };
-                        Box::new($crate::work::Able { leads: true, pushes: true, function })
+                        Box::new($crate::work::Able { leads: true, pushes: true, arrival: $crate::arrival::apart, function })
                     });
                     Ok(made.remove(0))
                 }

@@ -1,9 +1,10 @@
 //! Rows of matrix products.
 
 use super::function_rows::function;
+use crate::arrival::{apart, factor, joined, unfolded};
 use crate::error::Result;
 use crate::lead::Lead;
-use crate::node::{Var, Work};
+use crate::node::{Arrival, Node, Var, Way, Work};
 
 /// The last two axes exchanged.
 pub(super) fn adjoint(v: &Var) -> Result<Var> {
@@ -70,6 +71,19 @@ pub(super) fn beside(t: &Var, rank: usize, n: Lead) -> Result<Var> {
     }
 }
 
+/// The weight's gradient is a matrix for each but the last two axes of the result, or a vector for each but the last.
+fn linear_map(node: &Node, input: usize) -> Arrival {
+    let (own, output) = (node.own_shape(input), node.metadata[0].shape.dims());
+    let but = |axes: usize| &output[..output.len().saturating_sub(axes)];
+    match (input, own.rank()) {
+        (0, 0) => apart(node, input),
+        (0, _) => Arrival { shape: own, way: Way::Straight },
+        (1, 2) => Arrival { shape: joined(but(2), &own), way: Way::Straight },
+        (1, _) => Arrival { shape: joined(but(1), &own), way: Way::Apart },
+        _ => unfolded(node, input),
+    }
+}
+
 function! {
     in rows;
 
@@ -100,6 +114,7 @@ function! {
         d b = g;
         t = t;
         over leading axes (n);
+        arrives linear_map;
         check {
             "row": [[3] Any, [2, 3] Any, [2] Any] |x| x[0].linear(&x[1], Some(&x[2]));
             "rows": [[4, 3] Any, [2, 3] Any, [2] Any] |x| x[0].linear(&x[1], Some(&x[2]));
@@ -158,6 +173,7 @@ function! {
         };
         t: |t, a| by_tangent(a, t, ranks.1, n);
         over leading axes (n);
+        arrives factor;
         check {
             "vectors": [[3] Any, [3] Any] |x| x[0].matmul(&x[1]);
             "matrix, vector": [[2, 3] Any, [3] Any] |x| x[0].matmul(&x[1]);

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use super::Row;
 use super::together::{self, Together};
+use crate::arrival::apart;
 use crate::error::Result;
 use crate::input::{AsOptionalInput, Input};
 use crate::lead::Lead;
@@ -112,7 +113,7 @@ pub(super) fn record(
         let function = move |ctx: &Context<'_>, take: &mut Take<'_>| {
             describe(ctx, take, &how, &statistics, places, known)
         };
-        Box::new(Able { leads: true, pushes: true, function })
+        Box::new(Able { leads: true, pushes: true, arrival: apart, function })
     })
 }
 

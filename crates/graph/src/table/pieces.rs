@@ -6,6 +6,7 @@ use foldback_tensor::{Axis, Here, SplitSizes, Tensor};
 use super::Row;
 use super::function_rows::function;
 use super::slices::from_front;
+use crate::arrival::apart;
 use crate::error::Result;
 use crate::node::{Context, Flow, Take, Var, Work};
 use crate::record::{Reads, record_function};
@@ -162,7 +163,7 @@ impl Var {
         let _span = crate::profile::forward(row.name);
         let pieces = record_function(row.name, &[self], pieces.into(), reads, move || {
             let function = move |ctx: &Context<'_>, take: &mut Take<'_>| describe(by, axis, ctx, take);
-            Box::new(Able { leads: true, pushes: true, function })
+            Box::new(Able { leads: true, pushes: true, arrival: apart, function })
         });
         pieces.into_vec()
     }

@@ -5,6 +5,7 @@ use foldback_tensor::{Axes, Over, Shape, Tensor, keep};
 
 use super::function_rows::function;
 use super::functions::{gather_along, product_of_others, scatter_back};
+use crate::arrival::{alike, shared};
 use crate::error::Result;
 use crate::lead::Lead;
 use crate::node::{Var, Work};
@@ -32,6 +33,7 @@ function! {
         d a: |g| unreduced(g, &r, n)?.expand(n.shape(&r.full));
         t: |t; full| reduced(t, &r, full, n);
         over leading axes (n);
+        arrives shared;
         check {
             "rows": [[2, 3] Any] |x| x[0].sum(0);
             "columns, kept": [[2, 3] Any] |x| x[0].sum(keep(-1));
@@ -65,6 +67,7 @@ function! {
         // Of no elements the mean is no number.
         t: |t; full| reduced(t, &r, full, n)?.div(r.count as f64);
         over leading axes (n);
+        arrives alike;
         check {
             "rows": [[2, 3] Any] |x| x[0].mean(0);
             "columns, kept": [[2, 3] Any] |x| x[0].mean(keep(1));
@@ -281,6 +284,7 @@ function! {
         d a: |g| g.reshape(n.aligned(&shape, own.rank()))?.expand(n.shape(&own));
         t: |t; full| t.sum_to_size(n.aligned(&shape, own.rank()))?.reshape(full);
         over leading axes (n);
+        arrives shared;
         check {
             "leading": [[2, 3] Any] |x| x[0].sum_to_size([3]);
             "size 1": [[2, 3] Any] |x| x[0].sum_to_size([2, 1]);

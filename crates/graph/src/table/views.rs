@@ -4,6 +4,7 @@ use foldback_tensor::{Axes, Axis, Here, NewShape, Shape, Span, or_panic};
 
 use super::function_rows::function;
 use super::slices::from_front;
+use crate::arrival::{shared, unfolded};
 use crate::error::Result;
 use crate::node::Var;
 
@@ -35,6 +36,7 @@ function! {
         d a = g;
         t = t;
         over leading axes;
+        arrives unfolded;
         check {
             "rows": [[3] Any] |x| x[0].expand([2, 3]);
             "size 1": [[2, 1] Any] |x| x[0].expand([2, 3]);
@@ -61,6 +63,7 @@ function! {
         d a: |g| g.permute(n.order(&back));
         t: |t| t.permute(n.order(&inverse(&back)));
         over leading axes (n);
+        arrives shared;
         check {
             "three": [[2, 3, 4] Any] |x| x[0].permute([2, 0, 1]);
             "negative": [[2, 3] Any] |x| x[0].permute([-1, 0]);
@@ -82,6 +85,7 @@ function! {
         d a: |g| g.transpose(n.axis(first), n.axis(second));
         t: |t| t.transpose(n.axis(first), n.axis(second));
         over leading axes (n);
+        arrives shared;
         check { "outer": [[2, 3, 4] Any] |x| x[0].transpose(0, -1); }
 
     /// Axes moved to other places.
@@ -117,6 +121,7 @@ function! {
         d a: |g| g.reshape(n.shape(&own));
         t: |t; full| t.reshape(full);
         over leading axes (n);
+        arrives shared;
         check {
             "flat": [[2, 3] Any] |x| x[0].reshape([6]);
             "with -1": [[2, 3] Any] |x| x[0].reshape([3, -1]);
@@ -172,6 +177,7 @@ function! {
         d a: |g| g.reshape(n.shape(&own));
         t: |t; full| t.reshape(full);
         over leading axes (n);
+        arrives shared;
         check { "all": [[1, 3, 1] Any] |x| x[0].squeeze(..); }
 
     /// With a new axis of size 1 at `axis`.
@@ -189,6 +195,7 @@ function! {
         d a: |g| g.reshape(n.shape(&own));
         t: |t; full| t.reshape(full);
         over leading axes (n);
+        arrives shared;
         check { "middle": [[2, 3] Any] |x| x[0].unsqueeze(1); }
 
     /// The elements in reverse order along `axes`.

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use foldback_tensor::{Holding, Tensor};
 
 use super::again::again;
-use super::gradients::arrival;
 use super::{EdgeView, GraphView, Kept, LeafView, NodeView, SavedView, Slot, ValueView};
+use crate::arrival::arrival;
 use crate::budget::KeptValue;
-use crate::node::{Edge, InputMetadata, Leaf, Node, NodeKind};
+use crate::node::{Arrival, Edge, InputMetadata, Leaf, Node, NodeKind};
 
 /// A view of some nodes, which are in the order of the pass; edges to others are left out.
 pub(super) fn collect(nodes: &[Arc<Node>]) -> GraphView {
@@ -64,7 +64,7 @@ fn slot(node: &Node, place: usize) -> Slot {
 
 fn edge_view(node: &Node, input: usize, numbers: &HashMap<u64, usize>) -> Option<EdgeView> {
     let edge = node.next_edges[input].as_ref()?;
-    let (gradient, way) = arrival(node, input)?;
+    let Arrival { shape: gradient, way } = arrival(node, input)?;
     let (output, meta) = (edge.nr as usize, &edge.node.metadata[edge.nr as usize]);
     let node = *numbers.get(&edge.node.sequence)?;
     Some(EdgeView { node, output, gradient, input: meta.shape.clone(), way })

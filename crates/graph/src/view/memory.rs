@@ -10,9 +10,9 @@ use std::collections::HashMap;
 
 use foldback_tensor::storage_bytes;
 
-use super::gradients::Way;
 use super::pass::Pass;
 use super::{EdgeView, GraphView, Kept, ValueView};
+use crate::node::Way;
 
 /// A node that runs, and what is held in memory then, beside the values of leaves. In bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

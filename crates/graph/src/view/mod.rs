@@ -3,7 +3,6 @@
 mod again;
 mod collect;
 mod dot;
-mod gradients;
 mod layers;
 mod memory;
 mod page;
@@ -19,8 +18,7 @@ pub use memory::Step;
 pub use plan::{BackwardPlan, backward_plan};
 
 use crate::error::{GraphFacts, Result};
-use crate::node::Var;
-use gradients::Way;
+use crate::node::{Var, Way};
 
 /// A graph as it was when the view was made, in the order in which a backward pass runs its nodes.
 ///
@@ -63,7 +61,7 @@ pub struct NodeView {
     /// the line that recorded it, or that made the leaf
     pub location: &'static Location<'static>,
     /// the node's number in this process
-    sequence: u64,
+    pub(crate) sequence: u64,
     /// what is computed again for it within a budget
     again: again::Again,
     /// what the node itself takes up, in bytes
