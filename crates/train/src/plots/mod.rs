@@ -1,10 +1,14 @@
-//! Pictures of runs: loss curves and decision boundaries, as SVG.
+//! Pictures of runs: loss curves and decision boundaries, as SVG or PNG.
+
+mod pixels;
 
 use std::error::Error as StdError;
 use std::path::Path;
 
 use foldback_graph::Value;
 use foldback_tensor::{DType, Here, IoFacts, Tensor, refuse};
+use pixels::Pixels;
+use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use crate::error::{Result, TrainFacts, check};
@@ -15,10 +19,12 @@ const FIELDS: usize = 100;
 
 type Drawn = std::result::Result<(), Box<dyn StdError + Send + Sync>>;
 
-/// Draws curves over epochs or steps, one for each name, into an `.svg` file. What is not finite leaves a gap.
+/// Draws curves over epochs or steps, one for each name, into an `.svg` or `.png` file. What is not finite leaves a gap.
+///
+/// The letters of a PNG are those of Latin alphabets; others become question marks there.
 ///
 /// # Errors
-/// `Parameter` if there is no finite number, or the name does not end in `.svg`; of kind `Io` if the file cannot be written.
+/// `Parameter` if there is no finite number, or the name ends in neither `.svg` nor `.png`; of kind `Io` if the file cannot be written.
 ///
 /// ```
 /// use foldback_train::plot_curves;
@@ -32,22 +38,32 @@ type Drawn = std::result::Result<(), Box<dyn StdError + Send + Sync>>;
 pub fn plot_curves(path: impl AsRef<Path>, title: &str, curves: &[(&str, &[f64])]) -> Result<()> {
     const OP: &str = "plot_curves";
     let path = path.as_ref();
-    expect_svg(OP, path).here()?;
+    let format = Format::of(OP, path).here()?;
     let finite = || curves.iter().flat_map(|(_, curve)| curve.iter().copied()).filter(|v| v.is_finite());
     check(finite().next().is_some(), OP, "curves", "[]", "at least one finite number").here()?;
     let range = room(finite());
     let longest = curves.iter().map(|(_, curve)| curve.len()).max().unwrap_or(0);
-    save(OP, path, |drawing| {
-        let area = SVGBackend::with_string(drawing, SIZE).into_drawing_area();
-        area.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(&area)
-            .caption(title, ("sans-serif", 20))
+    save(OP, path, format, &Curves { title, curves, range, longest: longest.max(2) - 1 }).here()
+}
+
+struct Curves<'a> {
+    title: &'a str,
+    curves: &'a [(&'a str, &'a [f64])],
+    range: std::ops::Range<f64>,
+    /// the last place of the longest one
+    longest: usize,
+}
+
+impl Picture for Curves<'_> {
+    fn draw<B: DrawingBackend<ErrorType: 'static>>(&self, area: &DrawingArea<B, Shift>) -> Drawn {
+        let mut chart = ChartBuilder::on(area)
+            .caption(self.title, ("sans-serif", 20))
             .margin(10)
             .x_label_area_size(30)
             .y_label_area_size(50)
-            .build_cartesian_2d(0.0..(longest.max(2) - 1) as f64, range)?;
+            .build_cartesian_2d(0.0..self.longest as f64, self.range.clone())?;
         chart.configure_mesh().light_line_style(WHITE).draw()?;
-        for (i, (name, curve)) in curves.iter().enumerate() {
+        for (i, (name, curve)) in self.curves.iter().enumerate() {
             let colour = Palette99::pick(i).to_rgba();
             let points: Vec<(f64, f64)> =
                 curve.iter().enumerate().map(|(x, &y)| (x as f64, tame(y))).collect();
@@ -64,22 +80,23 @@ pub fn plot_curves(path: impl AsRef<Path>, title: &str, curves: &[(&str, &[f64])
         }
         chart
             .configure_series_labels()
+            .position(SeriesLabelPosition::UpperRight)
+            .label_font(("sans-serif", 16))
             .background_style(WHITE.mix(0.8))
             .border_style(BLACK.mix(0.3))
             .draw()?;
-        Ok(area.present()?)
-    })
-    .here()
+        Ok(())
+    }
 }
 
-/// Draws what a classifier of two features says everywhere around its data, and the data, into an `.svg` file.
+/// Draws what a classifier of two features says everywhere around its data, and the data, into an `.svg` or `.png` file.
 ///
 /// `points` are `[n, 2]`, `labels` `[n]` class numbers; `classify` takes `[m, 2]` of the points' type and returns `[m]` class
 /// numbers.
 ///
 /// # Errors
 /// `Parameter` if shapes or types are others, there is no point, one is not finite, a class number is negative, or the
-/// name does not end in `.svg`; what `classify` returns; of kind `Io` if the file cannot be written.
+/// name ends in neither `.svg` nor `.png`; what `classify` returns; of kind `Io` if the file cannot be written.
 ///
 /// ```
 /// use foldback_tensor::tensor;
@@ -100,7 +117,7 @@ pub fn plot_decision_boundary<V: Value>(
 ) -> Result<()> {
     const OP: &str = "plot_decision_boundary";
     let path = path.as_ref();
-    expect_svg(OP, path).here()?;
+    let format = Format::of(OP, path).here()?;
     let n = labels.numel();
     let fits = n > 0 && *points.dims() == [n, 2] && *labels.dims() == [n];
     check(fits, OP, "points", points.shape(), format!("[{n}, 2], two numbers for each of the labels, [n]"))
@@ -118,15 +135,27 @@ pub fn plot_decision_boundary<V: Value>(
     let classes =
         class_ids(OP, "what classify returned", &classify(&grid)?.as_var().value(), FIELDS * FIELDS)
             .here()?;
-    save(OP, path, |drawing| {
-        let area = SVGBackend::with_string(drawing, SIZE).into_drawing_area();
-        area.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(&area)
+    save(OP, path, format, &Boundary { points: flat, labels, classes, xs, ys }).here()
+}
+
+struct Boundary {
+    points: Vec<f64>,
+    labels: Vec<usize>,
+    /// those of the fields, row by row
+    classes: Vec<usize>,
+    xs: std::ops::Range<f64>,
+    ys: std::ops::Range<f64>,
+}
+
+impl Picture for Boundary {
+    fn draw<B: DrawingBackend<ErrorType: 'static>>(&self, area: &DrawingArea<B, Shift>) -> Drawn {
+        let Boundary { points, labels, classes, xs, ys } = self;
+        let mut chart = ChartBuilder::on(area)
             .margin(10)
             .x_label_area_size(30)
             .y_label_area_size(50)
             .build_cartesian_2d(xs.clone(), ys.clone())?;
-        let [w, h] = [&xs, &ys].map(|r| (r.end - r.start) / FIELDS as f64);
+        let [w, h] = [xs, ys].map(|r| (r.end - r.start) / FIELDS as f64);
         // Neighbours of one class in a row are one rectangle.
         let rows = classes.chunks(FIELDS).enumerate().flat_map(|(row, classes)| {
             let mut from = 0;
@@ -140,16 +169,22 @@ pub fn plot_decision_boundary<V: Value>(
         });
         chart.draw_series(rows.map(|(row, from, to, class)| {
             let at = |x: usize, y: usize| (xs.start + w * x as f64, ys.start + h * y as f64);
-            Rectangle::new([at(from, row), at(to, row + 1)], Palette99::pick(class).mix(0.3).filled())
+            Rectangle::new([at(from, row), at(to, row + 1)], pale(class).filled())
         }))?;
         chart.configure_mesh().disable_mesh().draw()?;
-        let dots = flat.chunks(2).zip(&labels);
+        let dots = points.chunks(2).zip(labels);
         chart.draw_series(
             dots.map(|(p, &class)| Circle::new((p[0], p[1]), 3, Palette99::pick(class).filled())),
         )?;
-        Ok(area.present()?)
-    })
-    .here()
+        Ok(())
+    }
+}
+
+/// The colour of a class, for what lies behind its points. Nothing shines through, so that no seam is seen where two meet.
+fn pale(class: usize) -> RGBColor {
+    let (r, g, b) = Palette99::pick(class).to_rgba().rgb();
+    let [r, g, b] = [r, g, b].map(|v| (255.0 + 0.3 * (f64::from(v) - 255.0)).round() as u8);
+    RGBColor(r, g, b)
 }
 
 fn class_ids(op: &'static str, name: &'static str, classes: &Tensor, n: usize) -> Result<Vec<usize>> {
@@ -177,24 +212,62 @@ fn room(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
     low - more..high + more
 }
 
-fn expect_svg(op: &'static str, path: &Path) -> Result<()> {
-    let is_svg = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("svg"));
-    check(
-        is_svg,
-        op,
-        "the file",
-        path.display(),
-        "a name that ends in .svg: other formats need a font to be drawn with",
-    )
+#[derive(Clone, Copy)]
+enum Format {
+    Svg,
+    Png,
+}
+
+impl Format {
+    /// As the name of the file ends.
+    fn of(op: &'static str, path: &Path) -> Result<Format> {
+        let ends_in = |wanted: &str| path.extension().is_some_and(|e| e.eq_ignore_ascii_case(wanted));
+        let known = ends_in("svg") || ends_in("png");
+        check(known, op, "the file", path.display(), "a name that ends in .svg or .png")?;
+        Ok(if ends_in("svg") { Format::Svg } else { Format::Png })
+    }
+}
+
+/// What can be drawn on anything.
+trait Picture {
+    fn draw<B: DrawingBackend<ErrorType: 'static>>(&self, area: &DrawingArea<B, Shift>) -> Drawn;
+}
+
+fn draw_on<B: DrawingBackend<ErrorType: 'static>>(backend: B, picture: &impl Picture) -> Drawn {
+    let area = backend.into_drawing_area();
+    area.fill(&WHITE)?;
+    picture.draw(&area)?;
+    Ok(area.present()?)
+}
+
+fn drawn(
+    format: Format,
+    picture: &impl Picture,
+) -> std::result::Result<Vec<u8>, Box<dyn StdError + Send + Sync>> {
+    match format {
+        Format::Svg => {
+            let mut text = String::new();
+            draw_on(SVGBackend::with_string(&mut text, SIZE), picture)?;
+            Ok(text.into_bytes())
+        }
+        Format::Png => {
+            let (mut pixels, mut file) = (Vec::new(), Vec::new());
+            draw_on(Pixels(&mut pixels), picture)?;
+            let mut encoder = png::Encoder::new(&mut file, SIZE.0, SIZE.1);
+            encoder.set_color(png::ColorType::Rgb);
+            encoder.write_header()?.write_image_data(&pixels)?;
+            Ok(file)
+        }
+    }
 }
 
 /// Draws in memory, and writes the file when all of it is there. (A drawing into a file tells of a full disk by a panic.)
-fn save(op: &'static str, path: &Path, draw: impl FnOnce(&mut String) -> Drawn) -> Result<()> {
-    let (file, mut drawing) = (path.display().to_string(), String::new());
-    if let Err(e) = draw(&mut drawing) {
-        return refuse(TrainFacts::Picture { op, file, what: format!("it cannot be drawn: {e}") });
+fn save(op: &'static str, path: &Path, format: Format, picture: &impl Picture) -> Result<()> {
+    let file = path.display().to_string();
+    match drawn(format, picture) {
+        Ok(bytes) => std::fs::write(path, bytes).map_err(|e| IoFacts::writing(op, file, &e)),
+        Err(e) => refuse(TrainFacts::Picture { op, file, what: format!("it cannot be drawn: {e}") }),
     }
-    std::fs::write(path, drawing).map_err(|e| IoFacts::writing(op, file, &e))
 }
 
 #[cfg(test)]
@@ -205,18 +278,18 @@ mod tests {
 
     use super::*;
 
-    struct Picture(PathBuf);
+    struct Shown(PathBuf);
 
-    impl Picture {
-        fn new(name: &str) -> Picture {
-            Picture(std::env::temp_dir().join(format!("foldback-{}-{name}.svg", std::process::id())))
+    impl Shown {
+        fn new(name: &str) -> Shown {
+            Shown(std::env::temp_dir().join(format!("foldback-{}-{name}.svg", std::process::id())))
         }
         fn text(&self) -> String {
             std::fs::read_to_string(&self.0).unwrap()
         }
     }
 
-    impl Drop for Picture {
+    impl Drop for Shown {
         fn drop(&mut self) {
             let _ = std::fs::remove_file(&self.0);
         }
@@ -224,7 +297,7 @@ mod tests {
 
     #[test]
     fn curves_have_names_and_gaps() {
-        let picture = Picture::new("curves");
+        let picture = Shown::new("curves");
         let curve = [1.0, 0.5, f64::NAN, 0.4, 0.3, f64::INFINITY];
         plot_curves(&picture.0, "a < b", &[("one & two", &curve), ("flat", &[0.2, 0.2])]).unwrap();
         let text = picture.text();
@@ -241,7 +314,7 @@ mod tests {
 
     #[test]
     fn boundaries_show_what_the_classifier_says() {
-        let picture = Picture::new("boundary");
+        let picture = Shown::new("boundary");
         let (x, labels) = (tensor![[0.0, 0.0], [1.0, 2.0], [0.5, 0.5]; f64], tensor![0, 2, 1; i64]);
         let left_or_right = |x: &Tensor| {
             assert_eq!((x.dims(), x.dtype()), (&[10_000, 2][..], DType::F64));
@@ -254,17 +327,63 @@ mod tests {
         assert_eq!(text.matches("<circle").count(), 3);
     }
 
+    /// A PNG, decoded: its pixels, and how many of them are of a colour.
+    struct Decoded(Vec<u8>);
+
+    impl Decoded {
+        fn new(path: &std::path::Path) -> Decoded {
+            let file = std::io::BufReader::new(std::fs::File::open(path).unwrap());
+            let mut reader = png::Decoder::new(file).read_info().unwrap();
+            let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+            let info = reader.next_frame(&mut pixels).unwrap();
+            assert_eq!((info.width, info.height, info.color_type), (640, 420, png::ColorType::Rgb));
+            Decoded(pixels)
+        }
+
+        fn count(&self, colour: (u8, u8, u8)) -> usize {
+            self.0.chunks(3).filter(|p| (p[0], p[1], p[2]) == colour).count()
+        }
+    }
+
+    #[test]
+    fn a_png_has_the_lines_and_the_letters() {
+        let picture = Shown(std::env::temp_dir().join(format!("foldback-{}-curves.PNG", std::process::id())));
+        let colour = Palette99::pick(0).to_rgba().rgb();
+        plot_curves(&picture.0, "", &[("", &[1.0, 1.0])]).unwrap();
+        let plain = Decoded::new(&picture.0);
+        // A line of two or three pixels over most of the width, and nothing else of its colour but the legend's.
+        assert!((1_000..1_800).contains(&plain.count(colour)), "{}", plain.count(colour));
+        assert_eq!(plain.count(Palette99::pick(1).to_rgba().rgb()), 0);
+        let dark = |of: &Decoded| of.0.iter().filter(|v| **v < 128).count();
+        plot_curves(&picture.0, "Loss \u{1f600}", &[("", &[1.0, 1.0])]).unwrap();
+        let titled = Decoded::new(&picture.0);
+        assert!(dark(&titled) > dark(&plain) + 150, "{} {}", dark(&titled), dark(&plain));
+
+        let (x, labels) = (tensor![[0.0, 0.0], [1.0, 2.0]; f64], tensor![0, 1; i64]);
+        let left_or_right = |x: &Tensor| Ok(x.select(1, 0)?.gt(0.5)?.long());
+        plot_decision_boundary(&picture.0, &x, &labels, left_or_right).unwrap();
+        let boundary = Decoded::new(&picture.0);
+        let field = |class: usize| boundary.count(pale(class).to_rgba().rgb());
+        // Half of the plane for each, but for the points.
+        assert!(field(0).min(field(1)) > 100_000, "{} {}", field(0), field(1));
+    }
+
     #[test]
     fn what_cannot_be_drawn_is_refused() {
-        let picture = Picture::new("none");
+        let picture = Shown::new("none");
         let (x, labels) = (tensor![[0.0, 0.0]], tensor![0; i64]);
         assert!(refused!(plot_curves(&picture.0, "", &[("x", &[f64::NAN])]), TrainFacts::Parameter { .. }));
-        assert!(plot_curves("a.png", "", &[("x", &[1.0])]).unwrap_err().to_string().contains("ends in .svg"));
+        assert!(
+            plot_curves("a.gif", "", &[("x", &[1.0])])
+                .unwrap_err()
+                .to_string()
+                .contains("ends in .svg or .png")
+        );
         let e = plot_curves("no/such/a.svg", "", &[("x", &[1.0])]).unwrap_err();
         assert!(e.kind() == Kind::Io && e.to_string().starts_with("plot_curves: no/such/a.svg: "), "{e}");
         #[cfg(target_os = "linux")]
         {
-            let full = Picture::new("full");
+            let full = Shown::new("full");
             std::os::unix::fs::symlink("/dev/full", &full.0).unwrap();
             assert_eq!(plot_curves(&full.0, "", &[("x", &[1.0])]).unwrap_err().kind(), Kind::Io);
         }
