@@ -17,6 +17,14 @@ from training_lines import DTYPES, draw_with, seed_with, tensor, write_lines
 rng = random.Random(21)
 lines = []
 
+# Functions among the keywords, which a case writes by name: `{"f": "cosine"}`.
+DISTANCES = {
+    "pairwise": torch.nn.PairwiseDistance(),
+    "cosine": lambda a, b: 1 - torch.cosine_similarity(a, b, dim=-1),
+    "l1": lambda a, b: (a - b).abs().sum(-1),
+    "each": lambda a, b: (a - b) ** 2,
+}
+
 
 def draw(*shape, low=-2.0, high=2.0):
     return draw_with(rng, shape, low, high)
@@ -38,6 +46,7 @@ def case(loss, args, inputs, dtype="f64", tags=(), fixed=("target",)):
         x = t.clone().to(DTYPES[dtype]) if t.dtype.is_floating_point else t.clone()
         leaves[name] = x.requires_grad_(True) if x.dtype.is_floating_point and name not in fixed else x
     line = {"kind": "loss", "id": len(lines), "loss": loss, "args": made, "dtype": dtype, "tags": list(tags)}
+    args = {k: DISTANCES[v["f"]] if k == "distance_function" else v for k, v in args.items()}
     line["inputs"] = [{"name": n} | tensor(t) | {"requires_grad": t.requires_grad} for n, t in leaves.items()]
     when = "new"
     try:
@@ -171,6 +180,20 @@ def sequences():
     case("CTCLoss", {}, inputs(6, padded, [6, 5], [3, 2, 1], batch=3))
 
 
-for family in (distances, probabilities, classes, margins, sequences):
+def triplets():
+    loss = "TripletMarginWithDistanceLoss"
+    three = lambda *shape: {"anchor": draw(*shape), "positive": draw(*shape), "negative": draw(*shape)}
+    own = lambda name: {"distance_function": {"f": name}}
+    for args in ({}, {"swap": True}, own("cosine") | {"margin": 0.5}, own("l1") | {"margin": 2.5, "swap": True}):
+        reductions(loss, args, three(5, 3), fixed=())
+    case(loss, own("pairwise"), three(3), fixed=())
+    case(loss, own("each"), three(2, 2, 2), fixed=())
+    for margin in (0.0, -1.0):
+        case(loss, {"margin": margin}, three(5, 3), fixed=())
+    for other in ((5, 3, 1), (4,), (5, 4)):
+        case(loss, {}, three(5, 3) | {"negative": draw(*other)}, fixed=())
+
+
+for family in (distances, probabilities, classes, margins, sequences, triplets):
     family()
 write_lines("losses", lines)

@@ -13,7 +13,7 @@ const PASSED: &[(&str, usize, usize)] = &[
     ("init.jsonl.gz", 133, 0),
     ("layers.jsonl.gz", 782, 37),
     ("loss_curve.jsonl.gz", 20, 0),
-    ("losses.jsonl.gz", 312, 0),
+    ("losses.jsonl.gz", 335, 0),
     ("optimizer.jsonl.gz", 145, 0),
     ("recurrent.jsonl.gz", 257, 21),
     ("safetensors.jsonl.gz", 118, 5),

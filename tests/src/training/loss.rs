@@ -1,8 +1,8 @@
 //! Losses with their options.
 
 use foldback_graph::Var;
-use foldback_nn::NnFacts;
 use foldback_nn::loss::*;
+use foldback_nn::{NnFacts, PairwiseDistance};
 use foldback_tensor::Tensor;
 use serde_json::{Map, Value};
 
@@ -85,6 +85,7 @@ const ROWS: &[Row] = &[
     loss!(MarginRankingLoss { margin }(input1, input2, target)),
     loss!(HingeEmbeddingLoss { margin }(input, target)),
     loss!(TripletMarginLoss { margin, p, eps, swap = flag } (anchor, positive, negative)),
+    loss!(TripletMarginWithDistanceLoss { distance_function = distance, margin, swap = flag } (anchor, positive, negative)),
     loss!(SoftMarginLoss {}(input, target)),
     loss!(MultiMarginLoss { p, margin, weight = tensor } (input, target)),
     loss!(MultiLabelMarginLoss {}(input, target)),
@@ -123,6 +124,21 @@ fn flag(a: &Args, name: &str) -> Read<Option<bool>> {
 
 fn tensor(a: &Args, name: &str) -> Read<Option<Tensor>> {
     Ok(a.maybe_var(name)?.map(|var| var.value()))
+}
+
+/// How far two variables are from each other.
+type Distance = fn(&Var, &Var) -> foldback_tensor::Result<Var>;
+
+/// A function that a case names, as what writes the cases does.
+fn distance(a: &Args, name: &str) -> Read<Option<Distance>> {
+    let Some(function) = a.value(name) else { return Ok(None) };
+    Ok(Some(match function.get("f").and_then(Value::as_str) {
+        Some("pairwise") => |a, b| PairwiseDistance::new().forward(a, b),
+        Some("cosine") => |a, b| a.cosine_similarity(b, -1)?.rsub(1),
+        Some("l1") => |a, b| a.sub(b)?.abs().sum(-1),
+        Some("each") => |a, b| Ok(a.sub(b)?.square()),
+        _ => return Err(Refusal::Unsupported(format!("{name} {function}"))),
+    }))
 }
 
 /// Losses do not broadcast, by design.

@@ -33,6 +33,9 @@ fn losses_and_layers() {
     here(NLLLoss::new().weight(odd.clone()).forward(&x, &labels));
     here(CrossEntropyLoss::new().label_smoothing(2.0).forward(&x, &labels));
     here(loss::cross_entropy(&x, &tensor![7; i64]));
+    here(loss::triplet_margin_with_distance_loss(&x, &x, &odd, |a, b| a.matmul(b)));
+    here(TripletMarginWithDistanceLoss::new().margin(0.0).forward(&x, &x, &x));
+    here(TripletMarginWithDistanceLoss::new().distance_function(|a, b| a.matmul(b)).forward(&x, &x, &x));
     let layer = Linear::new(3, 2);
     let integers = Var::from(tensor![[1, 2]; i64]);
     here(layer.forward(&x));
@@ -72,6 +75,18 @@ impl Block {
         let y = self.fc.forward(x)?; // the line of the layer
         y.sum(7) // the line of the sum
     }
+}
+
+/// The line of an operation in a user's distance stays, too.
+#[test]
+fn lines_inside_a_distance() {
+    let x = tensor![[1.0, 2.0]].requires_grad();
+    let loss = TripletMarginWithDistanceLoss::new().distance_function(|a, b| {
+        a.matmul(b) // the line of the product
+    });
+    let e = loss.forward(&x, &x, &x).unwrap_err();
+    let line = line_ending(include_str!("models.rs"), "// the line of the product");
+    assert_eq!(e.location().unwrap().line(), line, "{e}");
 }
 
 /// The line of an operation in a user's `forward` stays, however deep the model is; the path says which model it was.

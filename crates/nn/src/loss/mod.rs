@@ -40,6 +40,7 @@ mod margins;
 mod mse;
 mod nll;
 mod options;
+mod triplet_with_distance;
 
 use std::borrow::Cow;
 
@@ -65,6 +66,7 @@ pub use margins::{
 };
 pub use mse::{MSELoss, mse_loss};
 pub use nll::{NLLLoss, nll_loss};
+pub use triplet_with_distance::{TripletMarginWithDistanceLoss, triplet_margin_with_distance_loss};
 
 /// What becomes of the losses of single elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

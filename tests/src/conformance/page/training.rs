@@ -13,7 +13,7 @@ use super::lines;
 
 lines! {
     /// What a model is and has.
-    MODELS (mut model: Sequential, layer: Linear, x: Tensor, weight: Tensor, state: StateDict, mean: Tensor);
+    MODELS (mut model: Sequential, layer: Linear, x: Tensor, weight: Tensor, state: StateDict, mean: Tensor, labels: Tensor);
     "class Net(nn.Module)": model.forward(&x); "a struct with `#[derive(Module)]` and a `forward` under `#[forward]`; see [Models](guide/models.md)"
     "nn.Sequential(a, b)": sequential![Linear::new(2, 3), ReLU]; ""
     "nn.ModuleList(layers)": (0..3).map(|_| Linear::new(4, 4)).collect::<Vec<_>>(); "a field that is a `Vec` of layers, or of `Box<dyn Layer>`; `vec![layer; 3]` is one layer three times"
@@ -28,6 +28,7 @@ lines! {
     "model.double(), model.to(torch.float32)": model.double(), model.float(), model.to(DType::F32); "copies with weights of their own: `let model = model.double()`, before the optimiser is made"
     "torch.func.functional_call(model, parameters, x)": model.with_parameters(model.named_parameters()), model.with_parameters(state.clone()); "a module like this one, whose `forward` is called; the variables may be results of operations"
     "a.weight = b.weight": layer.weight.clone(); "a variable in two places is one parameter, saved under both names"
+    "nn.TripletMarginWithDistanceLoss(distance_function=f)": TripletMarginWithDistanceLoss::new().distance_function(|a, b| a.sub(b)?.abs().sum(-1)); "a function of variables; parameters that it has are those of the model that it calls"
     "torchinfo.summary(model, ..)": model.summary(&x); ""
 }
 
