@@ -42,12 +42,14 @@ def build_input(spec, dtype):
 
 def keyword(v):
     """What a case writes as a list is a tuple, and `inf` a number."""
-    return tuple(v) if isinstance(v, list) else float(v) if v in ("inf", "-inf") else v
+    return tuple(v) if isinstance(v, list) else float(v) if isinstance(v, str) and v in ("inf", "-inf") else v
 
 
 def case(layer, args, inputs, dtype="f64", mode="train", tags=(), warmup=0, names=("input",), grad=True, forward=None):
     """One line; `inputs` are shapes or tensors, by `names`; `forward` has what the call takes besides."""
-    line = {"kind": "layer", "id": len(lines), "layer": layer, "args": args, "dtype": dtype, "mode": mode, "tags": list(tags)}
+    args = {k: v.to(DTYPES[dtype]) if isinstance(v, torch.Tensor) else v for k, v in args.items()}
+    made = {k: tensor(v) if isinstance(v, torch.Tensor) else v for k, v in args.items()}
+    line = {"kind": "layer", "id": len(lines), "layer": layer, "args": made, "dtype": dtype, "mode": mode, "tags": list(tags)}
     try:
         module = getattr(torch.nn, layer)(**{k: keyword(v) for k, v in args.items()})
     except Exception as e:
@@ -374,6 +376,25 @@ def alphas():
     case("FeatureAlphaDropout", {}, [[3]])
 
 
-for family in (linear_and_embeddings, convolutions, normalisation, dropouts, pools, shapes, activations, distances, picked, patches, alphas):
+def losses_with_parameters():
+    two, sizes = ("input", "target"), {"in_features": 5, "num_classes": 4}
+    ids = torch.tensor([0, 3, 1])
+    loss = "LinearCrossEntropyLoss"
+    for args in [{}, {"bias": True}, {"reduction": "sum"}, {"reduction": "none"}, {"weight": draw([4], 0.1), "bias": True}, {"ignore_index": 1}, {"ignore_index": -1, "reduction": "sum"},
+                 {"label_smoothing": 0.2}, {"label_smoothing": 0.2, "weight": draw([4], 0.1), "ignore_index": 3}]:
+        case(loss, sizes | args, [[3, 5], ids], names=two)
+        case(loss, sizes | args, [[3, 5], draw([3, 4]).softmax(1)], names=two)
+    case(loss, sizes | {"bias": True, "weight": draw([4], 0.1)}, [[3, 5], ids], names=two, dtype="f32")
+    case(loss, sizes, [[5], torch.tensor(2)], names=two)
+    case(loss, sizes, [[5], draw([4]).softmax(0)], names=two)
+    for out, args in [([2], {"bias": True}), ([2, 3], {"label_smoothing": 0.1, "reduction": "none"}), ([1], {"weight": draw([4], 0.1)})]:
+        case(loss, sizes | {"out_features": out} | args, [[3, 5], (draw([3] + out).abs() * 2).long()], names=two)
+        case(loss, sizes | {"out_features": out} | args, [[3, 5], draw([3, 4] + out).softmax(1)], names=two)
+    for args, shape, target in [({}, [3, 6], ids), ({}, [1, 3, 5], ids), ({}, [3, 5], ids + 1), ({}, [3, 5], ids[:2]), ({"out_features": [2]}, [5], ids[:2]), ({"out_features": [2]}, [3, 5], ids),
+                                ({"label_smoothing": 1.5}, [3, 5], ids), ({"weight": draw([3])}, [3, 5], ids), ({"reduction": "average"}, [3, 5], ids)]:
+        case(loss, sizes | args, [shape, target], names=two)
+
+
+for family in (linear_and_embeddings, convolutions, normalisation, dropouts, pools, shapes, activations, distances, picked, patches, alphas, losses_with_parameters):
     family()
 write_lines("layers", lines)

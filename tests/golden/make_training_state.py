@@ -103,6 +103,7 @@ MODELS = [
     layer("MultiheadAttention", embed_dim=4, num_heads=2, kdim=3, vdim=5, bias=False),
     layer("TransformerEncoderLayer", d_model=4, nhead=2, dim_feedforward=6),
     layer("TransformerDecoderLayer", d_model=4, nhead=2, dim_feedforward=6),
+    layer("LinearCrossEntropyLoss", in_features=3, num_classes=4, out_features=[2], bias=True),
     {"sequential": []},
     {"sequential": [layer("ReLU"), MLP, layer("Tanh")]},
     {"list": [layer("Linear", in_features=1, out_features=1)] * 12},
@@ -227,6 +228,7 @@ def layers():
     yield layer("BatchNorm2d", num_features=6), {"weight": constant(1.0), "bias": constant(0.0)}
     yield layer("PReLU", num_parameters=5), {"weight": constant(0.25)}
     yield layer("PReLU", num_parameters=5, init=0.1), {"weight": constant(0.1)}
+    yield layer("LinearCrossEntropyLoss", in_features=30, num_classes=4, out_features=[5], bias=True), {f"linear.{p}": law for p, law in linear(30).items()}
     for name in ["RNN", "LSTM", "GRU"]:
         args = {"input_size": 8, "hidden_size": 16, "num_layers": 2, "bidirectional": True}
         yield layer(name, **args), recurrent(name, args)

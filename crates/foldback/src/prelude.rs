@@ -24,12 +24,12 @@ pub use crate::nn::{
     ConvTranspose2d, CosineSimilarity, Dropout, Dropout1d, Dropout2d, ELU, Embedding, FeatureAlphaDropout,
     Flatten, Fold, GELU, GELUTanh, GLU, GRU, GRUCell, GroupNorm, Hardshrink, Hardsigmoid, Hardswish,
     Hardtanh, Identity, InstanceNorm1d, InstanceNorm2d, LPPool1d, LPPool2d, LSTM, LSTMCell, Layer, LayerNorm,
-    LeakyReLU, Linear, LogSigmoid, LogSoftmax, MaxPool1d, MaxPool2d, MaxUnpool1d, MaxUnpool2d, Mish, Module,
-    MultiheadAttention, PReLU, PairwiseDistance, PixelShuffle, PixelUnshuffle, RMSNorm, RNN, RNNCell, RReLU,
-    ReLU, ReLU6, ReflectionPad1d, ReflectionPad2d, ReplicationPad1d, ReplicationPad2d, SELU, Sequential,
-    SiLU, Sigmoid, Softmax, Softmax2d, Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold,
-    TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer, Unflatten,
-    Unfold, Upsample, ZeroPad1d, ZeroPad2d, forward, loss, sequential,
+    LeakyReLU, Linear, LinearCrossEntropyLoss, LogSigmoid, LogSoftmax, MaxPool1d, MaxPool2d, MaxUnpool1d,
+    MaxUnpool2d, Mish, Module, MultiheadAttention, PReLU, PairwiseDistance, PixelShuffle, PixelUnshuffle,
+    RMSNorm, RNN, RNNCell, RReLU, ReLU, ReLU6, ReflectionPad1d, ReflectionPad2d, ReplicationPad1d,
+    ReplicationPad2d, SELU, Sequential, SiLU, Sigmoid, Softmax, Softmax2d, Softmin, Softplus, Softshrink,
+    Softsign, Tanh, Tanhshrink, Threshold, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder,
+    TransformerEncoderLayer, Unflatten, Unfold, Upsample, ZeroPad1d, ZeroPad2d, forward, loss, sequential,
 };
 pub use crate::optim::{
     ASGD, Adadelta, Adagrad, Adam, AdamW, Adamax, ChainedScheduler, ConstantLR, CosineAnnealingLR,

@@ -95,7 +95,7 @@ const ROWS: &[Row] = &[
     loss!(GaussianNLLLoss { full = flag, eps } (input, target, var)),
 ];
 
-fn reduction(a: &Args) -> Read<Reduction> {
+pub(super) fn reduction(a: &Args) -> Read<Reduction> {
     match a.word("reduction", "mean")?.as_str() {
         "mean" => Ok(Reduction::Mean),
         "sum" => Ok(Reduction::Sum),

@@ -5,6 +5,7 @@
 
 mod attention;
 mod basic;
+mod classes;
 mod curves;
 mod images;
 mod normal;
@@ -151,9 +152,18 @@ pub(crate) fn one(result: foldback_tensor::Result<Var>) -> Results {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    [attention::ROWS, basic::ROWS, curves::ROWS, images::ROWS, normal::ROWS, recurrent::ROWS, windows::ROWS]
-        .into_iter()
-        .flatten()
+    [
+        attention::ROWS,
+        basic::ROWS,
+        classes::ROWS,
+        curves::ROWS,
+        images::ROWS,
+        normal::ROWS,
+        recurrent::ROWS,
+        windows::ROWS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// The model of a case: `{"layer", "args"}`, `{"sequential"}`, `{"list"}` or `{"module"}`, with parameters of one type.

@@ -36,6 +36,9 @@ fn losses_and_layers() {
     here(loss::triplet_margin_with_distance_loss(&x, &x, &odd, |a, b| a.matmul(b)));
     here(TripletMarginWithDistanceLoss::new().margin(0.0).forward(&x, &x, &x));
     here(TripletMarginWithDistanceLoss::new().distance_function(|a, b| a.matmul(b)).forward(&x, &x, &x));
+    here(LinearCrossEntropyLoss::builder(2, 3).weight(x.value()).build());
+    here(LinearCrossEntropyLoss::new(2, 3).forward(&x, &tensor![7; i64]));
+    here(LinearCrossEntropyLoss::new(3, 3).forward(&x, &labels));
     let layer = Linear::new(3, 2);
     let integers = Var::from(tensor![[1, 2]; i64]);
     here(layer.forward(&x));

@@ -7,6 +7,7 @@ use foldback_tensor::{DType, Generator, Here, Tensor, or_panic};
 
 use self::function::check_parameters;
 pub use self::function::linear;
+use super::making::{Drawing, blank, bound, clear};
 use crate::copies::Copies;
 use crate::error::Result;
 use crate::init::{Init, Nonlinearity};
@@ -122,6 +123,29 @@ impl Linear {
         self.weight = or_panic(self.again().bias(false).init(init).build()).weight;
         self.init = init;
         self
+    }
+
+    /// A layer that is part of another one and is not drawn yet.
+    pub(super) fn blank(bias: bool) -> Linear {
+        Linear { weight: blank(), bias: bias.then(blank), init: default_init() }
+    }
+
+    /// Makes the parameters blank.
+    pub(super) fn clear(&mut self) {
+        self.weight = blank();
+        clear([&mut self.bias]);
+    }
+
+    /// Draws the parameters that are blank.
+    #[track_caller]
+    pub(super) fn draw(
+        &mut self,
+        drawing: &mut Drawing<'_>,
+        [in_features, out_features]: [usize; 2],
+        dtype: DType,
+    ) -> Result<()> {
+        drawing.fill(&mut self.weight, &[out_features, in_features], self.init, dtype)?;
+        drawing.fill(self.bias.as_mut(), &[out_features], bound(in_features), dtype)
     }
 
     /// What makes another layer like this one.
@@ -257,10 +281,8 @@ impl<'a> LinearBuilder<'a> {
                 None => init.sample(shape, dtype),
             }
         };
-        // Without inputs the bias starts at 0.
-        let bound = if in_features == 0 { 0.0 } else { 1.0 / (in_features as f64).sqrt() };
         let weight = sample(init, &shape).here()?;
-        let bias = bias.then(|| sample(Init::uniform(-bound, bound), &[out_features])).transpose().here()?;
+        let bias = bias.then(|| sample(bound(in_features), &[out_features])).transpose().here()?;
         let bias = match bias {
             Some(bias) => Some(Var::leaf(bias)?),
             None => None,

@@ -29,6 +29,7 @@ lines! {
     "torch.func.functional_call(model, parameters, x)": model.with_parameters(model.named_parameters()), model.with_parameters(state.clone()); "a module like this one, whose `forward` is called; the variables may be results of operations"
     "a.weight = b.weight": layer.weight.clone(); "a variable in two places is one parameter, saved under both names"
     "nn.TripletMarginWithDistanceLoss(distance_function=f)": TripletMarginWithDistanceLoss::new().distance_function(|a, b| a.sub(b)?.abs().sum(-1)); "a function of variables; parameters that it has are those of the model that it calls"
+    "nn.LinearCrossEntropyLoss(5, 10)": LinearCrossEntropyLoss::new(5, 10).forward(&x, &labels); "no `options`, by which scores are computed some rows at a time"
     "torchinfo.summary(model, ..)": model.summary(&x); ""
 }
 
