@@ -46,7 +46,8 @@ def keyword(v):
 
 
 def case(layer, args, inputs, dtype="f64", mode="train", tags=(), warmup=0, names=("input",), grad=True, forward=None):
-    """One line; `inputs` are shapes or tensors, by `names`; `forward` has what the call takes besides."""
+    """One line; `inputs` are shapes or tensors, by `names`; `forward` has what the call takes besides, or the
+    `method` that is called in its place."""
     args = {k: v.to(DTYPES[dtype]) if isinstance(v, torch.Tensor) else v for k, v in args.items()}
     made = {k: tensor(v) if isinstance(v, torch.Tensor) else v for k, v in args.items()}
     line = {"kind": "layer", "id": len(lines), "layer": layer, "args": made, "dtype": dtype, "mode": mode, "tags": list(tags)}
@@ -73,16 +74,19 @@ def case(layer, args, inputs, dtype="f64", mode="train", tags=(), warmup=0, name
     if forward:
         line["forward"] = forward
     try:
-        y = module(*leaves, **(forward or {}))
+        given = dict(forward or {})
+        y = getattr(module, given.pop("method", "forward"))(*leaves, **given)
     except Exception as e:
         finish_error(line, e, "forward")
         return
     ys = y if isinstance(y, tuple) else (y,)
     line["outputs"] = [tensor(y) for y in ys]
     if ys[0].requires_grad:
-        seed = seed_with(rng, ys[0])
-        ys[0].backward(seed)
-        line["grad_outputs"] = [tensor(seed)] + [None] * (len(ys) - 1)
+        # Of several results only the first is differentiated, but for a loss beside what it is made of.
+        roots = [y for y in ys if y.requires_grad] if layer == "AdaptiveLogSoftmaxWithLoss" else [ys[0]]
+        seeds = [seed_with(rng, y) for y in roots]
+        torch.autograd.backward(roots, seeds)
+        line["grad_outputs"] = [tensor(seed) for seed in seeds] + [None] * (len(ys) - len(seeds))
         line["grads"] = {
             "inputs": [tensor(x.grad) if x.grad is not None else None for x in leaves],
             "parameters": {k: tensor(p.grad) if p.grad is not None else None for k, p in module.named_parameters()},
@@ -395,6 +399,25 @@ def losses_with_parameters():
         case(loss, sizes | args, [shape, target], names=two)
 
 
-for family in (linear_and_embeddings, convolutions, normalisation, dropouts, pools, shapes, activations, distances, picked, patches, alphas, losses_with_parameters):
+def many_classes():
+    layer, two = "AdaptiveLogSoftmaxWithLoss", ("input", "target")
+    sizes = {"in_features": 6, "n_classes": 9, "cutoffs": [2, 4]}
+    ids = torch.tensor([0, 8, 3, 1, 5])
+    for args in [{}, {"head_bias": True}, {"div_value": 2.0}, {"cutoffs": [8]}, {"cutoffs": [1, 2, 3], "head_bias": True}, {"div_value": 0.75}]:
+        case(layer, sizes | args, [[5, 6], ids], names=two)
+        for method in ("log_prob", "predict"):
+            case(layer, sizes | args, [[3, 6]], forward={"method": method})
+    case(layer, sizes | {"head_bias": True}, [[5, 6], ids], names=two, dtype="f32")
+    # All in the head, all in one cluster, an input without a batch, nothing.
+    for shape, target in [([3, 6], [0, 1, 1]), ([3, 6], [4, 5, 4]), ([6], 7), ([6], 0), ([1, 6], [2])]:
+        case(layer, sizes, [shape, torch.tensor(target)], names=two)
+    for cutoffs in ([], [0, 2], [4, 2], [2, 2], [9]):
+        case(layer, sizes | {"cutoffs": cutoffs}, [[5, 6], ids], names=two)
+    for shape, target in [([5, 6], ids + 1), ([5, 6], ids - 1), ([4, 6], ids), ([5, 7], ids), ([6], ids[:1]), ([5, 6], ids[0]), ([1, 5, 6], ids[None])]:
+        case(layer, sizes, [shape, target], names=two)
+    case(layer, sizes, [[6]], forward={"method": "log_prob"})
+
+
+for family in (linear_and_embeddings, convolutions, normalisation, dropouts, pools, shapes, activations, distances, picked, patches, alphas, losses_with_parameters, many_classes):
     family()
 write_lines("layers", lines)

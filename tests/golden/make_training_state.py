@@ -104,6 +104,7 @@ MODELS = [
     layer("TransformerEncoderLayer", d_model=4, nhead=2, dim_feedforward=6),
     layer("TransformerDecoderLayer", d_model=4, nhead=2, dim_feedforward=6),
     layer("LinearCrossEntropyLoss", in_features=3, num_classes=4, out_features=[2], bias=True),
+    layer("AdaptiveLogSoftmaxWithLoss", in_features=8, n_classes=9, cutoffs=[2, 5], head_bias=True),
     {"sequential": []},
     {"sequential": [layer("ReLU"), MLP, layer("Tanh")]},
     {"list": [layer("Linear", in_features=1, out_features=1)] * 12},
@@ -229,6 +230,9 @@ def layers():
     yield layer("PReLU", num_parameters=5), {"weight": constant(0.25)}
     yield layer("PReLU", num_parameters=5, init=0.1), {"weight": constant(0.1)}
     yield layer("LinearCrossEntropyLoss", in_features=30, num_classes=4, out_features=[5], bias=True), {f"linear.{p}": law for p, law in linear(30).items()}
+    clusters = {"tail.0.0.weight": fan_uniform(20), "tail.0.1.weight": fan_uniform(10), "tail.1.0.weight": fan_uniform(20), "tail.1.1.weight": fan_uniform(5)}
+    adaptive = layer("AdaptiveLogSoftmaxWithLoss", in_features=20, n_classes=30, cutoffs=[5, 10], div_value=2.0, head_bias=True)
+    yield adaptive, {**clusters, "head.weight": fan_uniform(20), "head.bias": fan_uniform(20)}
     for name in ["RNN", "LSTM", "GRU"]:
         args = {"input_size": 8, "hidden_size": 16, "num_layers": 2, "bidirectional": True}
         yield layer(name, **args), recurrent(name, args)

@@ -39,6 +39,11 @@ fn losses_and_layers() {
     here(LinearCrossEntropyLoss::builder(2, 3).weight(x.value()).build());
     here(LinearCrossEntropyLoss::new(2, 3).forward(&x, &tensor![7; i64]));
     here(LinearCrossEntropyLoss::new(3, 3).forward(&x, &labels));
+    here(AdaptiveLogSoftmaxWithLoss::try_new(2, 3, [9]));
+    let adaptive = AdaptiveLogSoftmaxWithLoss::new(2, 3, [1]);
+    here(adaptive.forward(&x, &tensor![7; i64]));
+    here(adaptive.log_prob(&odd));
+    here(adaptive.predict(tensor![[1.0]]));
     let layer = Linear::new(3, 2);
     let integers = Var::from(tensor![[1, 2]; i64]);
     here(layer.forward(&x));

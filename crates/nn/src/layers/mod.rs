@@ -2,6 +2,7 @@
 
 mod activation;
 mod adaptive;
+mod adaptive_softmax;
 mod alpha_dropout;
 mod attention;
 mod batch_norm;
@@ -31,6 +32,7 @@ mod whole_batches;
 
 pub use activation::*;
 pub use adaptive::{AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveMaxPool1d, AdaptiveMaxPool2d};
+pub use adaptive_softmax::AdaptiveLogSoftmaxWithLoss;
 pub use alpha_dropout::{AlphaDropout, FeatureAlphaDropout};
 pub use attention::{AttentionMasks, MultiheadAttention, MultiheadAttentionBuilder};
 pub use batch_norm::{BatchNorm1d, BatchNorm2d, InstanceNorm1d, InstanceNorm2d};

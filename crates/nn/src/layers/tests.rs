@@ -20,6 +20,7 @@ fn senseless_settings_are_refused() {
     assert!(LayerNorm::try_new([MAX, MAX]).is_err() && RMSNorm::try_new(MAX).is_err());
     assert!(PReLU::builder().num_parameters(MAX).build().is_err());
     assert!(LinearCrossEntropyLoss::builder(MAX, MAX).out_features(MAX).build().is_err());
+    assert!(AdaptiveLogSoftmaxWithLoss::try_new(MAX, MAX, [MAX - 1]).is_err());
     assert!(InstanceNorm2d::builder(MAX).track_running_stats(true).build().is_err());
 }
 

@@ -49,7 +49,7 @@ use foldback_graph::Var;
 use crate::error::{NnFacts, Result};
 use foldback_tensor::{broadcast_shapes, kernel, refuse};
 
-pub use crate::layers::LinearCrossEntropyLoss;
+pub use crate::layers::{AdaptiveLogSoftmaxWithLoss, LinearCrossEntropyLoss};
 pub use bce::{BCEWithLogitsLoss, binary_cross_entropy_with_logits};
 pub use bce_of_probabilities::{BCELoss, binary_cross_entropy};
 pub use classes_by_margin::{

@@ -30,6 +30,7 @@ lines! {
     "a.weight = b.weight": layer.weight.clone(); "a variable in two places is one parameter, saved under both names"
     "nn.TripletMarginWithDistanceLoss(distance_function=f)": TripletMarginWithDistanceLoss::new().distance_function(|a, b| a.sub(b)?.abs().sum(-1)); "a function of variables; parameters that it has are those of the model that it calls"
     "nn.LinearCrossEntropyLoss(5, 10)": LinearCrossEntropyLoss::new(5, 10).forward(&x, &labels); "no `options`, by which scores are computed some rows at a time"
+    "nn.AdaptiveLogSoftmaxWithLoss(64, 1000, [10, 100])": AdaptiveLogSoftmaxWithLoss::new(64, 1000, [10, 100]).forward(&x, &labels); "a pair comes back: `let (output, loss) = ..?`; `log_prob` and `predict` beside it"
     "torchinfo.summary(model, ..)": model.summary(&x); ""
 }
 
