@@ -28,7 +28,7 @@ def prepare(layer, dtype):
         for name, p in layer.named_parameters():
             p.copy_(draw(tuple(p.shape), -1.0, 1.0))
         for name, b in layer.named_buffers():
-            if b.dtype.is_floating_point:
+            if b.dtype.is_floating_point and name != "_random_samples":
                 b.copy_(draw(tuple(b.shape), 0.3, 2.0))
             elif name.endswith("num_batches_tracked"):
                 b.fill_(rng.randint(0, 3))
@@ -418,6 +418,30 @@ def many_classes():
     case(layer, sizes, [[6]], forward={"method": "log_prob"})
 
 
-for family in (linear_and_embeddings, convolutions, normalisation, dropouts, pools, shapes, activations, distances, picked, patches, alphas, losses_with_parameters, many_classes):
+def fractional():
+    layer, shape = "FractionalMaxPool2d", [2, 2, 7, 6]
+    samples = lambda *planes: {"_random_samples": draw([*planes, 2], 0.0, 1.0)}
+    for args in [{"output_size": 3}, {"output_size": [4, 5]}, {"output_size": [1, 2]}, {"output_ratio": 0.5}, {"output_ratio": [0.6, 0.9]}, {"kernel_size": [3, 1], "output_size": [5, 6]},
+                 {"kernel_size": [7, 6], "output_size": 1}]:
+        args = {"kernel_size": 2} | args
+        case(layer, args | samples(2, 2), [shape])
+        case(layer, args | samples(1, 2) | {"return_indices": True}, [shape[1:]])
+    case(layer, {"kernel_size": 2, "output_size": 3} | samples(2, 2), [shape], dtype="f32")
+    ends = {"_random_samples": torch.tensor([[[0.0, 0.999], [0.5, 0.001]]], dtype=torch.float64)}
+    case(layer, {"kernel_size": 2, "output_size": [5, 4], "return_indices": True} | ends, [shape[1:]])
+    wild = torch.tensor([2.0, 2.0, math.nan, math.nan, 1.0, 1.0, math.inf, -math.inf, 0.0], dtype=torch.float64).reshape(1, 3, 3)
+    case(layer, {"kernel_size": 2, "output_size": 2, "return_indices": True} | samples(1, 1), [wild], tags=["nan", "ties"])
+    case(layer, {"kernel_size": 2, "output_size": 0} | samples(2, 2), [shape], grad=False)
+    case(layer, {"kernel_size": 2, "output_size": 2} | samples(2, 2), [[0] + shape[1:]], grad=False)
+    for args in [{}, {"output_size": 2, "output_ratio": 0.5}, {"output_ratio": 1.0}, {"output_ratio": [0.5, 0.0]}, {"output_ratio": -0.5}, {"output_size": [6, 6]}, {"output_size": [7, 5]},
+                 {"kernel_size": 7, "output_size": 1}, {"kernel_size": 0, "output_size": 1}, {"kernel_size": [2], "output_size": 1}]:
+        case(layer, {"kernel_size": 2} | args, [shape])
+    for own in (samples(1, 2), samples(2, 1), {"_random_samples": draw([2, 2, 3], 0.0, 1.0)}, {"_random_samples": draw([2, 2], 0.0, 1.0)}):
+        case(layer, {"kernel_size": 2, "output_size": 2} | own, [shape])
+    for own in ([7, 6], [2, 2, 2, 7, 6], [2, 0, 7, 6], [2, 2, 7, 0]):
+        case(layer, {"kernel_size": 2, "output_size": 2}, [own])
+
+
+for family in (linear_and_embeddings, convolutions, normalisation, dropouts, pools, shapes, activations, distances, picked, patches, alphas, losses_with_parameters, many_classes, fractional):
     family()
 write_lines("layers", lines)

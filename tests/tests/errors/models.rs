@@ -62,6 +62,8 @@ fn losses_and_layers() {
     here(Softplus::new().forward(&integers));
     here(AdaptiveMaxPool1d::new(2).forward(&odd));
     here(AdaptiveMaxPool2d::new(2).forward_with_indices(&odd));
+    here(FractionalMaxPool2d::size(2, 1).forward(&odd));
+    here(FractionalMaxPool2d::ratio(2, 2.0).forward_with_indices(Tensor::ones([1, 2, 2])));
     here(MaxUnpool1d::new(2).forward(&odd, &labels));
     here(MaxUnpool2d::new(2).forward_with(odd.clone(), labels.clone(), 4));
     here(Unfold::new(2).forward(&odd));

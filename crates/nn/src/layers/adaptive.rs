@@ -4,7 +4,7 @@ use foldback_graph::{Value, Var, no_grad};
 use foldback_tensor::{AdaptiveSize, DType, Here, Tensor, keep};
 
 use super::curves::expect_float;
-use super::planes::{crossings, expect_images, flat};
+use super::planes::{crossings, expect_images, first_of_largest, flat};
 use crate::error::Result;
 use crate::layer_path::in_layer;
 use crate::{Module, forward};
@@ -156,15 +156,8 @@ fn places(x: &Tensor, sizes: &[usize]) -> Result<Tensor> {
     let count = elements.dims()[1];
     let picked = x.flatten(-(sizes.len() as isize)..)?.index_select(-1, elements.flatten(..)?)?;
     let picked = picked.reshape([batch, &[results, count]].concat())?;
-    let (_, mut first) = picked.max_with_indices(-1)?;
-    // PyTorch takes the last NaN.
-    let nan = picked.isnan();
-    if nan.any(..)?.item_as::<bool>()? {
-        let last = nan.long().mul(Tensor::arange(1..count as i64 + 1))?.max_with_indices(-1)?.1;
-        first = nan.any(-1)?.where_cond(last, first)?;
-    }
     let elements = elements.expand([batch, &[results, count]].concat())?;
-    elements.gather(-1, first.unsqueeze(-1)?)?.squeeze(-1)
+    elements.gather(-1, first_of_largest(&picked)?.unsqueeze(-1)?)?.squeeze(-1)
 }
 
 /// The elements of `count` parts of an axis that are as equal as can be, `[count, largest part]`; a smaller part has its last one again.

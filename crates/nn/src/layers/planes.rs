@@ -18,6 +18,19 @@ pub(super) fn flat(x: &Var, axes: usize) -> Result<Var> {
     x.flatten(-(axes as isize)..)
 }
 
+/// Where the largest element lies along the last axis: the first among equals, or the last NaN, as in PyTorch's windows.
+#[track_caller]
+pub(super) fn first_of_largest(x: &Tensor) -> Result<Tensor> {
+    let (_, first) = x.max_with_indices(-1)?;
+    let nan = x.isnan();
+    if !nan.any(..)?.item_as::<bool>()? {
+        return Ok(first);
+    }
+    let count = x.shape().last().copied().unwrap_or(1);
+    let last = nan.long().mul(Tensor::try_arange(1..count as i64 + 1)?)?.max_with_indices(-1)?.1;
+    nan.any(-1)?.where_cond(last, first)
+}
+
 /// Refuses an input that does not have so many axes for its images, one for channels, and perhaps one for the batch; or one of images
 /// without elements.
 #[track_caller]

@@ -87,6 +87,13 @@ impl Default for Pool {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Factors(pub(super) [f64; 2]);
 
+impl Factors {
+    /// The factors of both axes.
+    pub fn get(self) -> [f64; 2] {
+        self.0
+    }
+}
+
 macro_rules! factors {
     ($($t:ty)*) => {$(
         impl From<$t> for Factors {

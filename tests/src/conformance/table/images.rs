@@ -202,9 +202,14 @@ pub(crate) fn interpolate_mode(a: &Args) -> Read<InterpolateMode> {
 }
 
 pub(crate) fn factors(a: &Args) -> Read<Factors> {
-    match a.floats("scale_factor")?.as_deref() {
+    factors_of(a, "scale_factor")
+}
+
+/// A number, or one for each of two axes.
+pub(crate) fn factors_of(a: &Args, name: &str) -> Read<Factors> {
+    match a.floats(name)?.as_deref() {
         Some(&[both]) => Ok(both.into()),
         Some(&[first, second]) => Ok([first, second].into()),
-        other => Err(Refusal::Argument(format!("`scale_factor` = {other:?}"))),
+        other => Err(Refusal::Argument(format!("`{name}` = {other:?}"))),
     }
 }

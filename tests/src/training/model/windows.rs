@@ -3,7 +3,8 @@
 use foldback_graph::Var;
 use foldback_nn::{
     AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveMaxPool1d, AdaptiveMaxPool2d, AvgPool1d, AvgPool2d,
-    ChannelShuffle, Fold, LPPool1d, LPPool2d, Layer, MaxPool1d, MaxPool2d, MaxUnpool1d, MaxUnpool2d, Unfold,
+    ChannelShuffle, Fold, FractionalMaxPool2d, LPPool1d, LPPool2d, Layer, MaxPool1d, MaxPool2d, MaxUnpool1d,
+    MaxUnpool2d, Unfold,
 };
 use foldback_tensor::Pair;
 
@@ -11,7 +12,7 @@ use super::basic::size;
 use super::images::{divisor, set, step};
 use super::{Model, Results, Row, called, one, row};
 use crate::conformance::args::{Args, Read, Refusal};
-use crate::conformance::table::images::{adaptive, both, one_or_two, pair, single};
+use crate::conformance::table::images::{adaptive, both, factors_of, one_or_two, pair, single};
 
 /// A layer that may also say where its results were.
 macro_rules! picking {
@@ -83,6 +84,19 @@ fn two(a: &Args, name: &str) -> Read<Pair> {
     one_or_two(a, name)?.ok_or_else(|| Refusal::Argument(format!("no `{name}`")))
 }
 
+fn fractional(a: &Args) -> Read<FractionalMaxPool2d> {
+    let kernel = two(a, "kernel_size")?;
+    let layer = match (one_or_two(a, "output_size")?, a.has("output_ratio")) {
+        (Some(size), false) => FractionalMaxPool2d::size(kernel, size),
+        (None, true) => FractionalMaxPool2d::ratio(kernel, factors_of(a, "output_ratio")?),
+        _ => return Err(Refusal::Argument("one of `output_size` and `output_ratio`".into())),
+    };
+    Ok(match a.maybe_var("_random_samples")? {
+        Some(samples) => layer.random_samples(samples.value()),
+        None => layer,
+    })
+}
+
 pub(super) const ROWS: &[Row] = &[
     largest!("MaxPool1d", MaxPool1d, single, step),
     largest!("MaxPool2d", MaxPool2d, both, pair),
@@ -94,6 +108,12 @@ pub(super) const ROWS: &[Row] = &[
     picking!("AdaptiveMaxPool2d", AdaptiveMaxPool2d, "output_size return_indices", |a| {
         AdaptiveMaxPool2d::new(adaptive(a)?)
     }),
+    picking!(
+        "FractionalMaxPool2d",
+        FractionalMaxPool2d,
+        "kernel_size output_size output_ratio return_indices _random_samples",
+        |a| fractional(a)?
+    ),
     norms!("LPPool1d", LPPool1d, single, step),
     norms!("LPPool2d", LPPool2d, both, pair),
     row!("AvgPool1d", "kernel_size stride padding ceil_mode count_include_pad", |a, _| {
