@@ -442,6 +442,16 @@ def fractional():
         case(layer, {"kernel_size": 2, "output_size": 2}, [own])
 
 
-for family in (linear_and_embeddings, convolutions, normalisation, dropouts, pools, shapes, activations, distances, picked, patches, alphas, losses_with_parameters, many_classes, fractional):
+def upsampled():
+    line, cubic, exact = ({"mode": mode} for mode in ("linear", "bicubic", "nearest-exact"))
+    for args, shape in [({"scale_factor": 2} | line, [1, 2, 3]), ({"size": 5, "align_corners": True} | line, [1, 2, 3]), ({"scale_factor": 1.7, "recompute_scale_factor": True} | line, [2, 1, 4]),
+                        ({"scale_factor": 2} | cubic, [1, 2, 3, 2]), ({"size": [5, 4], "align_corners": True} | cubic, [1, 2, 3, 2]), ({"scale_factor": [1.5, 0.6]} | cubic, [1, 1, 4, 5]),
+                        ({"size": 5} | exact, [1, 2, 3]), ({"scale_factor": 1.6} | exact, [1, 2, 3, 4]),
+                        ({"scale_factor": 2} | line, [1, 2, 3, 2]), ({"scale_factor": 2} | cubic, [1, 2, 3]), ({"scale_factor": 2, "align_corners": True} | exact, [1, 2, 3])]:
+        case("Upsample", args, [shape])
+    case("Upsample", {"scale_factor": 2} | cubic, [[1, 1, 3, 3]], dtype="f32")
+
+
+for family in (linear_and_embeddings, convolutions, normalisation, dropouts, pools, shapes, activations, distances, picked, patches, alphas, losses_with_parameters, many_classes, fractional, upsampled):
     family()
 write_lines("layers", lines)

@@ -11,7 +11,7 @@ const PASSED: &[(&str, usize, usize)] = &[
     ("clip.jsonl.gz", 62, 18),
     ("ema.jsonl.gz", 46, 0),
     ("init.jsonl.gz", 135, 0),
-    ("layers.jsonl.gz", 892, 38),
+    ("layers.jsonl.gz", 904, 38),
     ("loss_curve.jsonl.gz", 20, 0),
     ("losses.jsonl.gz", 335, 0),
     ("optimizer.jsonl.gz", 145, 0),

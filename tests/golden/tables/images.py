@@ -82,6 +82,7 @@ NEAREST = [
     ([1, 1, 1, 1], dict(size=[3, 2])), ([1, 1, 3, 3], dict(size=[3, 3])),
 ]  # fmt: skip
 BETWEEN = [*NEAREST[:8], ([1, 1, 2, 3], dict(size=[4, 1])), ([1, 1, 1, 4], dict(size=[3, 7])), ([1, 1, 3, 3], dict(size=[3, 3]))]
+LINES = [([1, 2, 4], dict(size=7)), ([2, 1, 5], dict(size=[3])), ([1, 1, 3], dict(scale_factor=1.7)), ([1, 1, 6], dict(scale_factor=0.6)), ([0, 1, 3], dict(size=5)), ([1, 1, 1], dict(size=4))]
 BAD_SIZES = [
     ([1, 1, 2, 2], dict(size=0)), ([1, 0, 2, 2], dict(size=3)), ([1, 1, 0, 2], dict(size=3)), ([1, 1, 2, 2], dict(scale_factor=0.1)),
     ([2, 2], dict(size=3)), ([1, 1, 2, 2], dict(size=[2, 2, 2])), ([1, 1, 2, 2], {}),
@@ -97,6 +98,22 @@ def interpolations():
             yield ok(input=T(rows[0][0], layout), **mode, **rows[0][1])
     yield ok(input=T([1, 1, 2, 2], values=[inf, 1.0, nan, -0.0]), size=4, tags=["special"])
     yield ok(input=T([1, 1, 2, 2], values=[inf, 1.0, nan, -0.0]), size=3, mode="bilinear", tags=["special"])
+    corners = dict(align_corners=True)
+    exact, line, cubic = (dict(mode=mode) for mode in ("nearest-exact", "linear", "bicubic"))
+    for mode, rows in [(exact, NEAREST[:6]), (exact, LINES[:4]), (line, LINES), (line | corners, LINES), (cubic, BETWEEN), (cubic | corners, BETWEEN)]:
+        for x, named in rows:
+            yield ok(input=T(x), **mode, **named)
+        for x, named in rows[:3]:
+            yield ok(input=T(x, dtype="f32"), **mode, **named)
+        yield ok(input=T(rows[0][0], "transposed"), **mode, **rows[0][1])
+    for mode in (line, cubic):
+        x = [1, 1, 5] if mode is line else [1, 1, 4, 5]
+        yield ok(input=T(x), scale_factor=1.7, recompute_scale_factor=True, **mode)
+    yield ok(input=T([1, 1, 1, 6], values=[inf, 1.0, 2.0, 0.5, nan, -0.0]), size=[1, 12], **cubic, tags=["special"])
+    for x, mode in [([1, 1, 2, 2], line), ([1, 1, 2], cubic), ([1, 1, 2], dict(mode="bilinear")), ([1, 1, 2, 2], exact | corners), ([1, 1, 2], exact | dict(align_corners=False)), ([2, 2], line)]:
+        yield refused(input=T(x), size=4, **mode)
+    for mode in (exact, line):
+        yield refused(input=T([1, 1, 2], dtype="i64"), size=4, **mode)
     yield refused(input=T([1, 1, 2, 2]), size=4, align_corners=True)
     yield refused(input=T([1, 1, 2, 2], dtype="i64"), size=4, mode="bilinear")
     for x, named in BAD_SIZES:

@@ -88,6 +88,7 @@ fn interpolate(c: &mut Choices<'_>) -> Interpolate {
         true => Interpolate::size(pair(c)),
         false => Interpolate::scale(Factors::from([c.float(), c.float()])),
     };
-    let mode = if c.flag() { InterpolateMode::Bilinear } else { InterpolateMode::Nearest };
+    use InterpolateMode::{Bicubic, Bilinear, Linear, Nearest, NearestExact};
+    let mode = [Nearest, NearestExact, Linear, Bilinear, Bicubic][c.below(5)];
     options.mode(mode).align_corners(c.flag())
 }

@@ -1,5 +1,6 @@
 //! Rows of pooling, interpolation and the shuffling of pixels.
 
+use foldback_tensor::InterpolateMode::{self, Bicubic, Bilinear, Linear, NearestExact};
 use foldback_tensor::kernel::{Blended, Picked};
 use foldback_tensor::{AdaptiveSize, Here, Interpolate, Pair, Pool};
 
@@ -23,8 +24,12 @@ function! {
             "adaptive": [[2, 5, 3] Any] |x| x[0].adaptive_avg_pool2d((3, 4));
             "adaptive, one axis": [[2, 1, 5] Any] |x| x[0].adaptive_avg_pool1d(2);
             "nearest": [[1, 2, 2, 3] Any] |x| x[0].interpolate((5, 4));
-            "between": [[1, 2, 2, 3] Any] |x| x[0].interpolate_with(bilinear(Interpolate::scale(2)));
-            "between, corners kept": [[1, 1, 3, 3] Any] |x| x[0].interpolate_with(bilinear(Interpolate::size((5, 2))).align_corners(true));
+            "between": [[1, 2, 2, 3] Any] |x| x[0].interpolate_with(mode(Interpolate::scale(2), Bilinear));
+            "between, corners kept": [[1, 1, 3, 3] Any] |x| x[0].interpolate_with(mode(Interpolate::size((5, 2)), Bilinear).align_corners(true));
+            "nearest centre": [[1, 2, 2, 3] Any] |x| x[0].interpolate_with(mode(Interpolate::scale(1.7), NearestExact));
+            "between, one axis": [[2, 1, 4] Any] |x| x[0].interpolate_with(mode(Interpolate::size(7), Linear));
+            "by a curve": [[1, 2, 3, 4] Any] |x| x[0].interpolate_with(mode(Interpolate::scale(1.6), Bicubic));
+            "by a curve, smaller, corners kept": [[1, 1, 5, 2] Any] |x| x[0].interpolate_with(mode(Interpolate::size((3, 5)), Bicubic).align_corners(true));
             "nothing": [[0, 2, 4, 4] Any] |x| x[0].avg_pool2d(2);
         }
 
@@ -102,8 +107,8 @@ fn picked_behind(plan: &Picked, n: Lead) -> Result<Picked> {
 #[derive(Clone, Copy)]
 struct Factor(usize);
 
-fn bilinear(options: Interpolate) -> Interpolate {
-    options.mode(foldback_tensor::InterpolateMode::Bilinear)
+fn mode(options: Interpolate, mode: InterpolateMode) -> Interpolate {
+    options.mode(mode)
 }
 
 macro_rules! pools {

@@ -166,7 +166,7 @@ impl Upsample {
         self
     }
 
-    /// Whether the corners of input and output are the centres of their elements, for [`InterpolateMode::Bilinear`].
+    /// Whether the corners of input and output are the centres of their elements, for modes that weigh elements.
     #[must_use]
     pub fn align_corners(mut self, align_corners: bool) -> Upsample {
         self.options = self.options.align_corners(align_corners);

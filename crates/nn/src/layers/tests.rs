@@ -1,6 +1,6 @@
 //! Layers with senseless settings.
 
-use foldback_tensor::{Pad, Padding, Tensor};
+use foldback_tensor::{InterpolateMode, Pad, Padding, Tensor};
 
 use super::*;
 use crate::Layer;
@@ -48,6 +48,7 @@ fn senseless_calls_are_refused() {
         Box::new(FractionalMaxPool2d::size(1, MAX)),
         Box::new(FractionalMaxPool2d::ratio(1, 1e300)),
         Box::new(Upsample::size(MAX)),
+        Box::new(Upsample::size(9).mode(InterpolateMode::Linear)),
         Box::new(Upsample::scale(1e300)),
         Box::new(Upsample::scale(-1.0)),
         Box::new(PixelShuffle::new(MAX)),

@@ -215,8 +215,16 @@ impl Tensor {
     /// [`Tensor::interpolate`] by a factor, or between elements: see [`Interpolate`]. Of `F32` or `F64`.
     ///
     /// # Errors
-    /// `Rank`, `DTypeUnsupported`, `Window` for an image without elements, `Parameter` for a size of 0 and for corners that
-    /// are aligned where no elements are weighted, `TooLarge`.
+    /// `Rank`, `DTypeUnsupported`, `Window` for an image without elements, `Parameter` for a size of 0, for a mode that lines or images
+    /// do not have and for corners that are aligned where no elements are weighted, `TooLarge`.
+    ///
+    /// ```
+    /// use foldback_tensor::{Interpolate, InterpolateMode, tensor};
+    /// let line = tensor![[[0.0, 1.0, 4.0]]];
+    /// let between = Interpolate::size(5).mode(InterpolateMode::Linear).align_corners(true);
+    /// assert_eq!(line.interpolate_with(between)?, tensor![[[0.0, 0.5, 1.0, 2.5, 4.0]]]);
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn interpolate_with(&self, options: Interpolate) -> Result<Tensor> {
         Blended::interpolation("interpolate", self, &options).and_then(|p| p.output(self)).here()

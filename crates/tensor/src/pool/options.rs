@@ -116,13 +116,20 @@ impl From<(f64, f64)> for Factors {
     }
 }
 
-/// What an image's new elements are made of.
+/// What new elements are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterpolateMode {
-    /// the nearest old one
+    /// the old one in front of its corner: the nearest one, but for half an element
     Nearest,
-    /// the four around it, weighted by how near they are
+    /// the old one that its centre is in
+    NearestExact,
+    /// of a line: the two around it, weighted by how near they are
+    Linear,
+    /// of an image: the four around it, weighted by how near they are
     Bilinear,
+    /// of an image: the sixteen around it, by a cubic curve through the four of each row and each column (Keys, "Cubic convolution
+    /// interpolation for digital image processing", 1981, with a parameter of -0.75)
+    Bicubic,
 }
 
 /// The settings of an interpolation: PyTorch's keywords.
@@ -172,7 +179,7 @@ impl Interpolate {
     }
 
     /// Whether the centres of the elements in the corners stay where they are, and not the corners of the image. Only for
-    /// [`InterpolateMode::Bilinear`].
+    /// modes that weigh elements.
     pub fn align_corners(mut self, align_corners: bool) -> Interpolate {
         self.align_corners = align_corners;
         self

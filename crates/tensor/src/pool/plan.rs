@@ -25,7 +25,7 @@ impl Images {
         let first = output.rank() - sizes.len();
         output[first..].copy_from_slice(sizes);
         // What is planned for each place along an axis takes as much as some elements.
-        let planned = sizes.iter().fold(0usize, |n, &size| n.saturating_add(size)).saturating_mul(12);
+        let planned = sizes.iter().fold(0usize, |n, &size| n.saturating_add(size)).saturating_mul(16);
         expect_room(op, &output, dtype)?;
         expect_room_for(op, &output, planned, dtype)?;
         Ok(Images { op, input, output })
@@ -171,7 +171,7 @@ impl Slide {
 }
 
 fn sum_of(from: usize, count: usize, divisor: f64) -> WeightedSum {
-    WeightedSum { from, count, weights: [1.0; 2], divisor }
+    WeightedSum { from: from as isize, count, weights: [1.0; 4], divisor }
 }
 
 /// Means over parts of an axis that are as equal as can be.
@@ -202,25 +202,45 @@ fn interpolated(
         None => input as f64 / output as f64,
     };
     let scale = rounded(ratio);
-    let each = (0..output).map(|i| {
-        let at = match options.mode {
-            // Its place is rounded down in single precision.
-            InterpolateMode::Nearest => rounded(scale * i as f64) as f32 as f64,
-            InterpolateMode::Bilinear if options.align_corners => rounded(scale * i as f64),
-            InterpolateMode::Bilinear => rounded(rounded(scale * rounded(i as f64 + 0.5)) - 0.5).max(0.0),
-        };
-        let from = (at as usize).min(input - 1);
-        let later = rounded(at - from as f64).clamp(0.0, 1.0);
-        match options.mode {
-            // An axis that keeps its size is copied, whatever the factor.
-            InterpolateMode::Bilinear if output == input => sum_of(i, 1, 1.0),
-            InterpolateMode::Nearest => sum_of(from, 1, 1.0),
-            InterpolateMode::Bilinear => {
-                WeightedSum { from, count: 2, weights: [rounded(1.0 - later), later], divisor: 1.0 }
-            }
+    let single = |v: f64| v as f32 as f64;
+    let nearest = |place: f64| sum_of((place as usize).min(input - 1), 1, 1.0);
+    // Where the centre of a new element lies among the old ones, which may be in front of the first.
+    let centre = |i: usize| match options.align_corners {
+        true => rounded(scale * i as f64),
+        false => rounded(rounded(scale * rounded(i as f64 + 0.5)) - 0.5),
+    };
+    // The element in front of a place and how far behind it the place is; numbers become places in single precision.
+    let around = |place: f64| {
+        let from = single(place).floor().min((input - 1) as f64);
+        (from as isize, rounded(place - from).clamp(0.0, 1.0))
+    };
+    let each = (0..output).map(|i| match options.mode {
+        InterpolateMode::Nearest => nearest(single(rounded(scale * i as f64))),
+        InterpolateMode::NearestExact => nearest(single(single(ratio) * (i as f64 + 0.5))),
+        // An axis that keeps its size is copied, whatever the factor.
+        InterpolateMode::Linear | InterpolateMode::Bilinear if output == input => sum_of(i, 1, 1.0),
+        InterpolateMode::Linear | InterpolateMode::Bilinear => {
+            let (from, later) = around(centre(i).max(0.0));
+            let weights = [rounded(1.0 - later), later, 0.0, 0.0];
+            WeightedSum { from, count: 2, weights, divisor: 1.0 }
+        }
+        InterpolateMode::Bicubic => {
+            let (from, later) = around(centre(i));
+            WeightedSum { from: from - 1, count: 4, weights: cubic(later), divisor: 1.0 }
         }
     });
     Blend { size: input, each: each.collect() }
+}
+
+/// The weights of the two elements on either side of a place so far behind the second one.
+///
+/// Source: Keys, "Cubic convolution interpolation for digital image processing" (1981), with PyTorch's parameter of -0.75.
+fn cubic(later: f64) -> [f64; 4] {
+    const A: f64 = -0.75;
+    let near = |d: f64| ((A + 2.0) * d - (A + 3.0)) * d * d + 1.0;
+    let far = |d: f64| ((A * d - 5.0 * A) * d + 8.0 * A) * d - 4.0 * A;
+    let before = 1.0 - later;
+    [far(later + 1.0), near(later), near(before), far(before + 1.0)]
 }
 
 /// The blends of both axes of an interpolation.
@@ -234,12 +254,22 @@ pub(super) fn interpolation(
         return refuse(TensorFacts::Rank { op, operand: "", expected: "3 or 4", found: x.rank() });
     }
     expect_images(op, x, axes, true)?;
-    if axes == 1 && options.mode == InterpolateMode::Bilinear {
-        let (value, expected) = ("Bilinear".into(), "Nearest, as there is one axis");
-        return refuse(TensorFacts::Parameter { op, name: "mode", value, expected });
+    use InterpolateMode::{Bicubic, Bilinear, Linear, Nearest, NearestExact};
+    let expected = match (axes, options.mode) {
+        (1, Bilinear | Bicubic) => Some("Nearest, NearestExact or Linear, as there is one axis"),
+        (2, Linear) => Some("Nearest, NearestExact, Bilinear or Bicubic, as there are two axes"),
+        _ => None,
+    };
+    if let Some(expected) = expected {
+        return refuse(TensorFacts::Parameter {
+            op,
+            name: "mode",
+            value: format!("{:?}", options.mode),
+            expected,
+        });
     }
-    if options.align_corners && options.mode == InterpolateMode::Nearest {
-        let (value, expected) = ("true".into(), "false, or InterpolateMode::Bilinear");
+    if options.align_corners && matches!(options.mode, Nearest | NearestExact) {
+        let (value, expected) = ("true".into(), "false, or a mode that weighs elements, such as Bilinear");
         return refuse(TensorFacts::Parameter { op, name: "align_corners", value, expected });
     }
     let own = [if axes == 1 { 1 } else { x.dims()[2] }, x.dims()[x.rank() - 1]];
@@ -268,9 +298,8 @@ pub(super) fn interpolation(
     // Of an image, neighbours along an axis that keeps or doubles its size are those of the sizes, whatever the factor; along a line
     // they are not. Source: `nearest_idx` in PyTorch's `aten/src/ATen/native/UpSample.h`, which its gradients go by, and its results of
     // 128 rows and columns together at most.
-    let by_size = |d: usize| {
-        options.mode == InterpolateMode::Nearest && axes == 2 && [1, 2].map(|n| n * own[d]).contains(&new[d])
-    };
+    let by_size =
+        |d: usize| options.mode == Nearest && axes == 2 && [1, 2].map(|n| n * own[d]).contains(&new[d]);
     let factor = |d: usize| if by_size(d) { None } else { sizes[d].1 };
     let each = |d: usize| interpolated(own[d], new[d], factor(d), options, x.dtype());
     Ok((images, [each(0), each(1)]))

@@ -118,6 +118,10 @@ fn transposes_are_transposes() {
         Blended::interpolation("t", &x, &Interpolate::size((9, 3))).unwrap(),
         Blended::interpolation("t", &x, &bilinear(Interpolate::scale((2.5, 0.5)))).unwrap(),
         Blended::interpolation("t", &x, &bilinear(Interpolate::size((9, 1))).align_corners(true)).unwrap(),
+        Blended::interpolation("t", &x, &Interpolate::scale(1.9).mode(InterpolateMode::NearestExact))
+            .unwrap(),
+        Blended::interpolation("t", &x, &Interpolate::scale((1.9, 0.6)).mode(InterpolateMode::Bicubic))
+            .unwrap(),
     ];
     for plan in plans {
         let y = plan.output(&x).unwrap();
@@ -164,6 +168,45 @@ fn images_between_their_elements() {
     assert_eq!(tensor![[[1.0, 2.0]]].interpolate(4).unwrap(), tensor![[[1.0, 1.0, 2.0, 2.0]]]);
     let signed = tensor![[[[-0.0, f32::INFINITY]]]].interpolate((2, 4)).unwrap().to_vec::<f32>().unwrap();
     assert!(signed[0].is_sign_negative() && signed[7] == f32::INFINITY);
+}
+
+/// Halfway between two elements the weights are -3/32, 19/32, 19/32, -3/32; they sum to one everywhere, also where an end stands for
+/// those beyond it.
+#[test]
+fn curves_through_elements() {
+    let cubic = |x: &Tensor, options: Interpolate| {
+        x.interpolate_with(options.mode(InterpolateMode::Bicubic)).unwrap()
+    };
+    let step = tensor![[[[0.0, 0.0, 0.0, 1.0, 1.0]]]; f64];
+    let y = cubic(&step, Interpolate::size((1, 9)).align_corners(true));
+    let expected = [0.0, 0.0, 0.0, -3.0 / 32.0, 0.0, 0.5, 1.0, 35.0 / 32.0, 1.0];
+    crate::assert_close!(y.flatten(..).unwrap(), Tensor::from(expected));
+    let one = Tensor::ones_with([1, 1, 3, 3], DType::F64);
+    for options in
+        [Interpolate::size((7, 2)), Interpolate::scale(1.3), Interpolate::size((7, 2)).align_corners(true)]
+    {
+        let y = cubic(&one, options);
+        crate::assert_close!(y, Tensor::ones_with(y.dims(), DType::F64));
+    }
+}
+
+#[test]
+fn the_element_that_a_centre_is_in() {
+    let line = tensor![[[0.0, 1.0, 2.0]]];
+    let exact =
+        |options: Interpolate| line.interpolate_with(options.mode(InterpolateMode::NearestExact)).unwrap();
+    assert_eq!(exact(Interpolate::size(2)), tensor![[[0.0, 2.0]]]);
+    assert_eq!(line.interpolate(2).unwrap(), tensor![[[0.0, 1.0]]]);
+    assert_eq!(exact(Interpolate::size(5)), tensor![[[0.0, 0.0, 1.0, 2.0, 2.0]]]);
+}
+
+#[test]
+fn lines_between_their_elements() {
+    let line = tensor![[[0.0, 1.0, 4.0]]];
+    let between =
+        |options: Interpolate| line.interpolate_with(options.mode(InterpolateMode::Linear)).unwrap();
+    assert_eq!(between(Interpolate::size(6)), tensor![[[0.0, 0.25, 0.75, 1.75, 3.25, 4.0]]]);
+    assert_eq!(between(Interpolate::size(5).align_corners(true)), tensor![[[0.0, 0.5, 1.0, 2.5, 4.0]]]);
 }
 
 #[test]
@@ -227,8 +270,14 @@ fn what_does_not_fit_is_refused_with_a_cure() {
     says(x.select(0, 0).unwrap().interpolate((2, 3)), &["interpolate", "one axis"]);
     says(
         x.select(0, 0).unwrap().interpolate_with(Interpolate::size(2).mode(InterpolateMode::Bilinear)),
-        &["Nearest"],
+        &["Nearest", "Linear"],
     );
+    says(
+        x.interpolate_with(Interpolate::size(2).mode(InterpolateMode::Linear)),
+        &["mode = Linear", "Bicubic"],
+    );
+    let exact = Interpolate::size(2).mode(InterpolateMode::NearestExact);
+    says(x.interpolate_with(exact.align_corners(true)), &["align_corners", "Bilinear"]);
     says(x.pixel_shuffle(2), &["2 channels", "does not divide"]);
     says(x.pixel_shuffle(0), &["factor"]);
     says(x.pixel_shuffle(usize::MAX), &["does not divide"]);

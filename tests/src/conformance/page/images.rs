@@ -16,7 +16,7 @@ lines! {
     "avg_pool2d": x.avg_pool2d(2), x.avg_pool2d_with(2, Pool::new().count_include_pad(false)); "as `max_pool2d`"
     "adaptive_avg_pool1d": x.adaptive_avg_pool1d(1); ""
     "adaptive_avg_pool2d": x.adaptive_avg_pool2d([1, 1]), x.adaptive_avg_pool2d((None, 1)); ""
-    "interpolate": x.interpolate([8, 8]), x.interpolate_with(Interpolate::scale(2).mode(InterpolateMode::Bilinear).align_corners(true)); "images `[n, c, h, w]` and lines `[n, c, l]`; the modes `nearest` and `bilinear`"
+    "interpolate": x.interpolate([8, 8]), x.interpolate_with(Interpolate::scale(2).mode(InterpolateMode::Bilinear).align_corners(true)); "images `[n, c, h, w]` and lines `[n, c, l]`; no volumes, so no `trilinear`, and no `area`, which is `adaptive_avg_pool2d`; a factor that leaves both sizes as they are makes PyTorch's gradient by `bicubic` another one than its result's"
     "pixel_shuffle": x.pixel_shuffle(2); ""
     "pixel_unshuffle": x.pixel_unshuffle(2); ""
 }

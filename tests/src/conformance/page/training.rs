@@ -32,6 +32,7 @@ lines! {
     "nn.LinearCrossEntropyLoss(5, 10)": LinearCrossEntropyLoss::new(5, 10).forward(&x, &labels); "no `options`, by which scores are computed some rows at a time"
     "nn.AdaptiveLogSoftmaxWithLoss(64, 1000, [10, 100])": AdaptiveLogSoftmaxWithLoss::new(64, 1000, [10, 100]).forward(&x, &labels); "a pair comes back: `let (output, loss) = ..?`; `log_prob` and `predict` beside it"
     "nn.FractionalMaxPool2d(2, output_ratio=0.5)": FractionalMaxPool2d::ratio(2, 0.5), FractionalMaxPool2d::size(2, 4).forward_with_indices(&x); "`_random_samples` is `random_samples`; `return_indices` is in the name"
+    "nn.UpsamplingBilinear2d(scale_factor=2)": Upsample::scale(2).mode(InterpolateMode::Bilinear).align_corners(true); "and `UpsamplingNearest2d` is `Upsample::scale(2)`; PyTorch's former names"
     "torchinfo.summary(model, ..)": model.summary(&x); ""
 }
 

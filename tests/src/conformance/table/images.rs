@@ -192,11 +192,14 @@ fn interpolated(a: &Args) -> Outcome {
 /// The mode, which says whether corners can be aligned.
 pub(crate) fn interpolate_mode(a: &Args) -> Read<InterpolateMode> {
     match a.word("mode", "nearest")?.as_str() {
-        "nearest" if a.has("align_corners") => {
+        "nearest" | "nearest-exact" if a.has("align_corners") => {
             Err(Refusal::Argument("`align_corners` where nothing is blended".into()))
         }
         "nearest" => Ok(InterpolateMode::Nearest),
+        "nearest-exact" => Ok(InterpolateMode::NearestExact),
+        "linear" => Ok(InterpolateMode::Linear),
         "bilinear" => Ok(InterpolateMode::Bilinear),
+        "bicubic" => Ok(InterpolateMode::Bicubic),
         other => Err(Refusal::Unsupported(format!("interpolate(mode={other})"))),
     }
 }

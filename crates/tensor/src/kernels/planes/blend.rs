@@ -13,13 +13,13 @@ pub(crate) struct Blend {
     pub(crate) each: Vec<WeightedSum>,
 }
 
-/// Neighbouring elements that are summed. Those beyond the last one are the last one.
+/// Neighbouring elements that are summed. Those in front of the first one are the first one, those beyond the last one the last.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct WeightedSum {
-    pub(crate) from: usize,
+    pub(crate) from: isize,
     pub(crate) count: usize,
-    /// of the first element, and of all others
-    pub(crate) weights: [f64; 2],
+    /// of the first three elements, and of all others
+    pub(crate) weights: [f64; 4],
     /// what the sum is divided by
     pub(crate) divisor: f64,
 }
@@ -28,8 +28,9 @@ impl WeightedSum {
     /// The places and the weights of its elements, on an axis of this size.
     #[inline(always)]
     fn terms<T: Float>(&self, size: usize) -> impl Iterator<Item = (usize, T)> {
-        let weights = self.weights.map(T::of);
-        (0..self.count).map(move |i| ((self.from + i).min(size - 1), weights[i.min(1)]))
+        let last = size as isize - 1;
+        (0..self.count)
+            .map(move |i| ((self.from + i as isize).clamp(0, last) as usize, T::of(self.weights[i.min(3)])))
     }
 }
 
@@ -37,15 +38,15 @@ impl WeightedSum {
 const FEWEST: usize = 4;
 
 impl Blend {
-    /// Those that are sums of as many elements as the longest, with the same weights, and end in front of the last element.
+    /// Those that are sums of as many elements as the longest, with the same weights, and lie between the first element and the last.
     fn alike(&self) -> Alike {
-        let whole = |p: &WeightedSum| p.count > 0 && p.from + p.count <= self.size;
+        let whole = |p: &WeightedSum| p.count > 0 && p.from >= 0 && p.from as usize + p.count <= self.size;
         let longest = self.each.iter().filter(|p| whole(p)).map(|p| p.count).max().unwrap_or(0);
         let like = self.each.iter().position(|p| p.count == longest && whole(p)).unwrap_or(self.each.len());
         let same = |a: &WeightedSum, b: &WeightedSum| {
             whole(b) && (a.count, a.weights, a.divisor) == (b.count, b.weights, b.divisor)
         };
-        let mut alike = Alike::new(&self.each, like, |p| p.from, same);
+        let mut alike = Alike::new(&self.each, like, |p| p.from.max(0) as usize, same);
         if alike.results.len() < FEWEST {
             alike.results = 0..0;
         }
@@ -71,8 +72,9 @@ pub(crate) fn blend_integers(x: &[i64], [down, across]: [&Blend; 2], out: &mut [
         let pairs = down.each.iter().flat_map(|rows| across.each.iter().map(move |cols| (rows, cols)));
         for ((rows, cols), o) in pairs.zip(out) {
             let mut sum = 0i64;
-            for row in rows.from..rows.from + rows.count {
-                let line = &x[row * across.size + cols.from..][..cols.count];
+            let [first, start] = [rows, cols].map(|p: &WeightedSum| p.from.max(0) as usize);
+            for row in first..first + rows.count {
+                let line = &x[row * across.size + start..][..cols.count];
                 sum = line.iter().fold(sum, |sum, &v| sum.wrapping_add(v));
             }
             let divisor = (rows.divisor as i64).wrapping_mul(cols.divisor as i64);
