@@ -14,6 +14,7 @@ const PASSED: &[(&str, usize, usize)] = &[
     ("layers.jsonl.gz", 904, 38),
     ("loss_curve.jsonl.gz", 20, 0),
     ("losses.jsonl.gz", 335, 0),
+    ("metrics.jsonl.gz", 411, 109),
     ("optimizer.jsonl.gz", 145, 0),
     ("recurrent.jsonl.gz", 257, 21),
     ("safetensors.jsonl.gz", 118, 5),
@@ -178,6 +179,42 @@ fn planted_faults_of_schedules_are_found() {
         &[
             (r#""base":0.5"#, r#""base":0.25"#, (0, 1, 0)),
             ("[1.0],\"steps\"", "[1.0,2.0],\"steps\"", (0, 0, 1)),
+        ],
+    );
+}
+
+#[test]
+fn planted_faults_of_metrics_are_found() {
+    let line = r#"{"kind":"metric","id":1,"name":"confusion_matrix","args":{"classes":2},"tags":[],"batches":[
+        {"prediction":{"shape":[3],"dtype":"i64","data":[0,1,1]},"target":{"shape":[3],"dtype":"i64","data":[0,0,1]}},
+        {"prediction":{"shape":[1],"dtype":"i64","data":[2]},"target":{"shape":[1],"dtype":"i64","data":[1]},"error":"no class"},
+        {"prediction":{"shape":[1],"dtype":"i64","data":[1]},"target":{"shape":[1],"dtype":"i64","data":[1]}}],
+        "counts":{"shape":[2,2],"dtype":"i64","data":[1,1,0,2]},"value":0.75,
+        "precision":{"macro":0.8333333333333333,"micro":0.75,"weighted":0.8333333333333333},"precision_per_class":[1.0,0.6666666666666666],
+        "recall":{"macro":0.75,"micro":0.75,"weighted":0.75},"recall_per_class":[0.5,1.0],
+        "f1":{"macro":0.7333333333333333,"micro":0.75,"weighted":0.7333333333333333},"f1_per_class":[0.6666666666666666,0.8]}"#;
+    plants(
+        line,
+        &[
+            ("[1,1,0,2]", "[1,0,1,2]", (0, 1, 0)),
+            (r#""value":0.75"#, r#""value":0.7500001"#, (0, 1, 0)),
+            (r#""precision":{"macro":0.83"#, r#""precision":{"macro":0.84"#, (0, 1, 0)),
+            ("[0.5,1.0]", "[1.0,0.5]", (0, 1, 0)),
+            (r#""data":[2]"#, r#""data":[0]"#, (0, 1, 0)),
+            (r#","error":"no class""#, "", (0, 1, 0)),
+            (r#""classes":2"#, r#""classes":3"#, (0, 1, 0)),
+            (r#""classes":2"#, r#""classes":2,"mystery":1"#, (0, 0, 1)),
+            ("confusion_matrix", "mystery", (0, 0, 1)),
+        ],
+    );
+    let line = r#"{"kind":"metric","id":1,"name":"roc_auc","args":{},"tags":[],"batches":[
+        {"prediction":{"shape":[2],"dtype":"f64","data":[0.5,0.5]},"target":{"shape":[2],"dtype":"i64","data":[0,1]}}],"value":0.5}"#;
+    plants(
+        line,
+        &[
+            ("[0.5,0.5]", "[0.5,0.75]", (0, 1, 0)),
+            ("[0.5,0.5]", r#"["nan",0.5]"#, (0, 1, 0)),
+            (r#""value""#, r#""error":"refused","value""#, (0, 1, 0)),
         ],
     );
 }

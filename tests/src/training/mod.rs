@@ -1,5 +1,5 @@
-//! Replays golden cases of training: layers, losses, optimisers, schedules, clipping, averages, loss curves, names, laws
-//! of fresh weights, and safetensors files.
+//! Replays golden cases of training: layers, losses, optimisers, schedules, clipping, averages, loss curves, metrics, names,
+//! laws of fresh weights, and safetensors files.
 //!
 //! A case is one line with a `kind`, as `docs/src/golden-cases.md` says; each kind is a file here, a row of [`KINDS`].
 
@@ -10,6 +10,7 @@ mod judge;
 mod layer;
 mod loss;
 mod loss_curve;
+mod metric;
 mod model;
 mod optimizer;
 mod safetensors;
@@ -42,7 +43,7 @@ pub(crate) struct TrainingCase {
 /// Runs one case and compares what it gives; what it computed goes into the judge, in a fixed order.
 type Kind = fn(&TrainingCase, &mut Judge) -> Result<(), Stop>;
 
-const KINDS: [(&str, Kind); 10] = [
+const KINDS: [(&str, Kind); 11] = [
     ("layer", layer::replay),
     ("loss", loss::replay),
     ("optimizer", optimizer::replay),
@@ -50,6 +51,7 @@ const KINDS: [(&str, Kind); 10] = [
     ("clip", clip::replay),
     ("ema", ema::replay),
     ("loss_curve", loss_curve::replay),
+    ("metric", metric::replay),
     ("state_dict", state_dict::replay),
     ("init", init::replay),
     ("safetensors", safetensors::replay),

@@ -91,7 +91,7 @@ means! {
 /// The share of the target's variance that a prediction explains: `1 - sum (t - p)² / sum (t - mean t)²`.
 ///
 /// Of `[n, outputs]` it is the mean over outputs. Where the targets are all equal it is 1 if the predictions are, too, and
-/// 0 otherwise. (scikit-learn's `r2_score`.)
+/// 0 otherwise. Of a single row it is NaN, as one has no variance, and so it is where a number is NaN. (scikit-learn's `r2_score`.)
 #[derive(Clone, Debug, Default)]
 pub struct R2Score {
     count: f64,
@@ -143,9 +143,12 @@ impl Metric for R2Score {
     }
 
     fn value(&self) -> f64 {
-        let one = |&[_, spread, errors]: &[f64; 3]| match (spread == 0.0, errors == 0.0) {
-            (true, exact) => f64::from(exact),
-            _ => 1.0 - errors / spread,
+        if self.count < 2.0 {
+            return f64::NAN;
+        }
+        let one = |&[_, spread, errors]: &[f64; 3]| match spread == 0.0 && !errors.is_nan() {
+            true => f64::from(errors == 0.0),
+            false => 1.0 - errors / spread,
         };
         self.outputs.iter().map(one).sum::<f64>() / self.outputs.len() as f64
     }
@@ -206,6 +209,13 @@ mod tests {
     fn targets_without_variance() {
         assert_eq!(r2_score(&tensor![2.0, 2.0], &tensor![2.0, 2.0]).unwrap(), 1.0);
         assert_eq!(r2_score(&tensor![2.0, 3.0], &tensor![2.0, 2.0]).unwrap(), 0.0);
+        // What is not a number is not hidden by them, and one row has no variance to explain.
+        assert!(r2_score(&tensor![2.0, f32::NAN], &tensor![2.0, 2.0]).unwrap().is_nan());
+        let mut metric = R2Score::new();
+        metric.update(&tensor![2.0], &tensor![2.0]).unwrap();
+        assert!(metric.value().is_nan());
+        metric.update(&tensor![2.0], &tensor![2.0]).unwrap();
+        assert_eq!(metric.value(), 1.0);
     }
 
     #[test]
