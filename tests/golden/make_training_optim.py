@@ -433,6 +433,8 @@ def layer(name, **args):
 def build(model):
     if "layer" in model:
         return getattr(torch.nn, model["layer"])(**model["args"])
+    if "inner" in model:
+        return Inner(build(model["inner"]), model["inputs"], model.get("step"))
     return torch.nn.Sequential(*[build(part) for part in model["sequential"]])
 
 
@@ -504,14 +506,25 @@ def emas():
 
 # ---- loss_curve ----------------------------------------------------------------------------------------------------
 
-def loss_curve_case(model, loss, optimizer, schedule=None, clip=None, dtype="f64", steps=50):
-    module = build(model)
-    randomise(module, dtype)
-    x = values((10, 2), dtype)
-    classes = loss["loss"] in ("CrossEntropyLoss", "NLLLoss")
-    target = torch.tensor([draw.randint(0, 2) for _ in range(10)]) if classes else values((10, 3), dtype)
-    case = {"kind": "loss_curve", "model": model, "loss": loss, "optimizer": optimizer, "schedule": schedule, "clip": clip}
-    case |= {"dtype": dtype, "tags": [], "steps": steps, "state": state_of(module), "input": written(x), "target": written(target)}
+class Inner(torch.nn.Module):
+    """A module of its own among others: `inner` gets the input under each of some names; of the results the first counts, and of that one step."""
+
+    def __init__(self, inner, inputs, step):
+        super().__init__()
+        self.inner, self.inputs, self.step = inner, inputs, step
+
+    def forward(self, x):
+        results = self.inner(**{name: x for name in self.inputs})
+        first = results[0] if isinstance(results, tuple) else results
+        return first if self.step is None else first.select(1, self.step)
+
+
+def within(model, *inputs, step=None):
+    return {"inner": model, "inputs": list(inputs)} | ({} if step is None else {"step": step})
+
+
+def optimizer_of(module, optimizer):
+    """The parameters of no pattern come first, as one group, then those of each."""
     groups, taken = [], set()
     for own in optimizer.get("groups", []):
         found = [n for n, _ in module.named_parameters()
@@ -521,7 +534,12 @@ def loss_curve_case(model, loss, optimizer, schedule=None, clip=None, dtype="f64
         groups.append({"params": [p for n, p in module.named_parameters() if n in found], **options})
     rest = [p for n, p in module.named_parameters() if n not in taken]
     groups = ([{"params": rest}] if rest else []) + groups
-    opt = optimizer_class(optimizer["name"])(groups, **optimizer["args"])
+    return optimizer_class(optimizer["name"])(groups, **optimizer["args"])
+
+
+def trained(module, x, target, loss, optimizer, schedule, clip, steps):
+    """The losses, rates and norms of each step, and the state afterwards."""
+    opt = optimizer_of(module, optimizer)
     sched = scheduler(schedule["name"], schedule["args"], opt) if schedule else None
     criterion = getattr(torch.nn, loss["loss"])(**loss["args"])
     losses, lrs, norms = [], [], []
@@ -536,7 +554,31 @@ def loss_curve_case(model, loss, optimizer, schedule=None, clip=None, dtype="f64
         opt.step()
         if sched:
             sched.step()
-    return case | {"losses": losses, "lrs": lrs, "norms": norms, "state_after": state_of(module)}
+    return {"losses": losses, "lrs": lrs, "norms": norms, "state_after": state_of(module)}
+
+
+def expect_steady(found, moved, dtype):
+    """A run whose inputs were moved by one rounding stays within 0.3 of what the replayer allows."""
+    relative, absolute = (1e-10, 1e-12) if dtype == "f64" else (2e-5, 1e-6)
+    lists = lambda run: [run["losses"], run["norms"]] + [t["data"] for t in run["state_after"].values()]
+    for a, b in zip(lists(found), lists(moved)):
+        scale = max(1.0, sum(map(abs, a)))
+        assert all(abs(v - w) <= 0.3 * (relative * max(abs(v), abs(w)) + absolute * scale) for v, w in zip(a, b)), "chaotic"
+
+
+def loss_curve_case(model, loss, optimizer, schedule=None, clip=None, dtype="f64", steps=50, shape=(10, 2), result=(10, 3)):
+    module = build(model)
+    randomise(module, dtype)
+    x = values(shape, dtype)
+    classes = loss["loss"] in ("CrossEntropyLoss", "NLLLoss")
+    target = torch.tensor([draw.randint(0, result[1] - 1) for _ in range(result[0])]) if classes else values(result, dtype)
+    case = {"kind": "loss_curve", "model": model, "loss": loss, "optimizer": optimizer, "schedule": schedule, "clip": clip}
+    case |= {"dtype": dtype, "tags": [], "steps": steps, "state": state_of(module), "input": written(x), "target": written(target)}
+    moved = copy.deepcopy(module)
+    found = trained(module, x, target, loss, optimizer, schedule, clip, steps)
+    nudged = torch.nextafter(x, torch.full_like(x, math.inf))
+    expect_steady(found, trained(moved, nudged, target, loss, optimizer, schedule, clip, steps), dtype)
+    return case | found
 
 
 def loss_curves():
@@ -563,6 +605,49 @@ def loss_curves():
         yield loss_curve_case(mlp, squares, optim, sched, clip)
     yield loss_curve_case(smooth, squares, *runs[3], dtype="f32", steps=20)
     yield loss_curve_case(smooth, entropy, *runs[1], dtype="f32", steps=20)
+    yield from curves_of_layers(optimizer, schedule, entropy, squares)
+
+
+def curves_of_layers(optimizer, schedule, entropy, squares):
+    """Of layers with buffers, windows, steps and heads, which begin with any statistics.
+
+    A bias before a batch norm, and that of the keys, have gradients of nothing but roundings: with its own eps Adam would make steps of them.
+    """
+    conv = layer("Conv2d", in_channels=2, out_channels=3, kernel_size=3, padding=1)
+    pool, flat = layer("MaxPool2d", kernel_size=2), layer("Flatten")
+    images = {"sequential": [conv, layer("BatchNorm2d", num_features=3), layer("ReLU"), pool, flat, linear(12, 3)]}
+    strided = layer("Conv2d", in_channels=2, out_channels=4, kernel_size=3, stride=2, groups=2, bias=False)
+    mean_of_all = layer("BatchNorm2d", num_features=4, momentum=None)
+    plain = {"sequential": [strided, mean_of_all, layer("GELU"), layer("AvgPool2d", kernel_size=2), flat, linear(4, 2)]}
+    rows = {"sequential": [linear(3, 5), layer("BatchNorm1d", num_features=5), layer("Tanh"), linear(5, 2)]}
+    bare = {"sequential": [linear(3, 5), layer("BatchNorm1d", num_features=5, affine=False, momentum=0.5), layer("SiLU"), linear(5, 2)]}
+    normed = {"sequential": [linear(3, 6), layer("LayerNorm", normalized_shape=6), layer("GELU"), linear(6, 2)]}
+    lstm = lambda **more: layer("LSTM", input_size=3, hidden_size=4, batch_first=True, **more)
+    last = {"sequential": [within(lstm(), "input", step=-1), linear(4, 2)]}
+    both = {"sequential": [within(lstm(num_layers=2, bidirectional=True), "input"), layer("LayerNorm", normalized_shape=8), linear(8, 1)]}
+    heads = within(layer("MultiheadAttention", embed_dim=4, num_heads=2, batch_first=True), "query", "key", "value")
+    attending = {"sequential": [linear(3, 4), heads, layer("LayerNorm", normalized_shape=4), linear(4, 2)]}
+    encoder = layer("TransformerEncoderLayer", d_model=4, nhead=2, dim_feedforward=6, dropout=0.0, batch_first=True)
+    encoded = {"sequential": [linear(3, 4), within(encoder, "src", step=-1), linear(4, 2)]}
+    sgd = optimizer("SGD", lr=0.05, momentum=0.9)
+    decayed = optimizer("AdamW", [{"names": ["*.bias", "1.*"], "weight_decay": 0.0}], lr=0.01, weight_decay=0.1, eps=1e-4)
+    steps = schedule("StepLR", step_size=8, gamma=0.5)
+    cosine = schedule("CosineAnnealingLR", T_max=40)
+    for model, shape, result, loss in [
+        (images, (4, 2, 4, 4), (4, 3), entropy),
+        (plain, (5, 2, 6, 6), (5, 2), squares),
+        (rows, (8, 3), (8, 2), squares),
+        (bare, (8, 3), (8, 2), entropy),
+        (normed, (6, 3), (6, 2), squares),
+        (last, (4, 5, 3), (4, 2), entropy),
+        (both, (3, 4, 3), (3, 4, 1), squares),
+        (attending, (3, 4, 3), (3, 4, 2), squares),
+        (encoded, (4, 5, 3), (4, 2), entropy),
+    ]:
+        sizes = {"shape": shape, "result": result}
+        yield loss_curve_case(model, loss, sgd, steps, {"max_norm": 1.0}, steps=30, **sizes)
+        yield loss_curve_case(model, loss, decayed, cosine, None, steps=40, **sizes)
+        yield loss_curve_case(model, loss, sgd, None, None, dtype="f32", steps=10, **sizes)
 
 
 # ---- files ---------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ const PASSED: &[(&str, usize, usize)] = &[
     ("ema.jsonl.gz", 46, 0),
     ("init.jsonl.gz", 135, 0),
     ("layers.jsonl.gz", 904, 38),
-    ("loss_curve.jsonl.gz", 20, 0),
+    ("loss_curve.jsonl.gz", 47, 0),
     ("losses.jsonl.gz", 335, 0),
     ("metrics.jsonl.gz", 411, 109),
     ("optimizer.jsonl.gz", 145, 0),

@@ -8,6 +8,7 @@ mod basic;
 mod classes;
 mod curves;
 mod images;
+mod inner;
 mod normal;
 mod recurrent;
 mod windows;
@@ -39,7 +40,7 @@ pub(crate) enum Model {
 pub(crate) type Results = Read<Vec<Option<Var>>>;
 
 /// A module with a call of PyTorch's arguments, tensors and plain ones.
-pub(crate) trait Called: Module {
+pub(crate) trait Called: Module + Send + Sync {
     fn call(&self, name: &str, args: &Args) -> Results;
     fn copy_called(&self, copies: &mut Copies) -> Box<dyn Called>;
 }
@@ -52,7 +53,7 @@ struct With<M> {
     call: fn(&M, &Args) -> Results,
 }
 
-impl<M: Module + 'static> Called for With<M> {
+impl<M: Module + Send + Sync + 'static> Called for With<M> {
     fn call(&self, name: &str, args: &Args) -> Results {
         expect_known(name, self.inputs, args)?;
         (self.call)(&self.module, args)
@@ -138,7 +139,7 @@ macro_rules! row {
 pub(crate) use row;
 
 /// What the macro writes for a layer with a call of its own.
-pub(crate) fn called<M: Module + 'static>(
+pub(crate) fn called<M: Module + Send + Sync + 'static>(
     module: M,
     inputs: &'static str,
     call: fn(&M, &Args) -> Results,
@@ -166,7 +167,7 @@ fn rows() -> impl Iterator<Item = &'static Row> {
     .flatten()
 }
 
-/// The model of a case: `{"layer", "args"}`, `{"sequential"}`, `{"list"}` or `{"module"}`, with parameters of one type.
+/// The model of a case: `{"layer", "args"}`, `{"sequential"}`, `{"list"}`, `{"module"}` or `{"inner"}`, with parameters of one type.
 pub(crate) fn build(model: &Value, dtype: DType) -> Read<Model> {
     let members = |key: &str| model.get(key).and_then(Value::as_array);
     if let Some(name) = model.get("layer").and_then(Value::as_str) {
@@ -193,6 +194,12 @@ pub(crate) fn build(model: &Value, dtype: DType) -> Read<Model> {
             tie(&mut parts, fields, pair, dtype)?;
         }
         return Ok(Model::Parts(parts));
+    }
+    if let Some(inner) = model.get("inner") {
+        let inputs = members("inputs").into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+        let step = model.get("step").and_then(Value::as_i64).map(|step| step as isize);
+        let all = inner::Inner { inner: build(inner, dtype)?, inputs: inputs.collect(), step };
+        return Ok(Model::Layer(Box::new(all)));
     }
     if let Some(shape) = members("parameter") {
         return Ok(Model::Parameter(zeros(shape, dtype)?.requires_grad()));
