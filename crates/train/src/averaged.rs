@@ -2,6 +2,8 @@
 
 use foldback_graph::{Value, Var};
 use foldback_nn::{Buffer, Layer, Module};
+#[cfg(feature = "safetensors")]
+use foldback_tensor::StateDict;
 use foldback_tensor::kernel::{self, FloatOps, Real, Update};
 use foldback_tensor::{Facts, Here, Kind, Result, Tensor, or_panic, refuse};
 
@@ -131,10 +133,9 @@ impl<M: Module> AveragedModel<M> {
     }
 
     fn take(&self, model: &M) -> Result<()> {
+        self.expect_like(model)?;
         let (own, new) = (self.module.named_parameters(), model.named_parameters());
         let (own_buffers, new_buffers) = (self.module.named_buffers(), model.named_buffers());
-        expect_alike(&described(&own, Var::value), &described(&new, Var::value))?;
-        expect_alike(&described(&own_buffers, Buffer::value), &described(&new_buffers, Buffer::value))?;
         own.iter().try_for_each(|(_, var)| var.expect_not_updating("AveragedModel"))?;
         let n = self.num_averaged();
         let towards = match self.decay {
@@ -167,6 +168,22 @@ impl<M: Module> AveragedModel<M> {
         self.n_averaged.set(Tensor::from((n as i64).saturating_add(1)));
         Ok(())
     }
+
+    /// Refuses a model of other parts.
+    pub(crate) fn expect_like(&self, model: &M) -> Result<()> {
+        let of = |module: &M| {
+            let buffers = values(&module.named_buffers(), Buffer::value);
+            [values(&module.named_parameters(), Var::value), buffers]
+        };
+        of(&self.module).iter().zip(&of(model)).try_for_each(|(own, new)| expect_alike(own, new))
+    }
+
+    /// Goes on from a state, through a reference: all or nothing.
+    #[cfg(feature = "safetensors")]
+    pub(crate) fn restore(&self, state: &StateDict) -> Result<()> {
+        // A module of the same weights and buffers.
+        self.with_parameters([] as [(&str, Var); 0])?.load_state_dict(state)
+    }
 }
 
 impl<M: Layer> Layer for AveragedModel<M> {
@@ -177,21 +194,20 @@ impl<M: Layer> Layer for AveragedModel<M> {
     }
 }
 
-/// Names, and what they stand for.
-fn described<T>(parts: &[(String, T)], value: impl Fn(&T) -> Tensor) -> Vec<(String, String)> {
-    parts
-        .iter()
-        .map(|(name, part)| {
-            let value = value(part);
-            (name.clone(), format!("{} {}", value.dtype(), value.shape()))
-        })
-        .collect()
+/// Names, and the values behind them.
+fn values<T>(parts: &[(String, T)], value: impl Fn(&T) -> Tensor) -> Vec<(String, Tensor)> {
+    parts.iter().map(|(name, part)| (name.clone(), value(part))).collect()
 }
 
-fn expect_alike(own: &[(String, String)], new: &[(String, String)]) -> Result<()> {
-    let differs = own.iter().zip(new).find(|(own, new)| own != new);
-    let problem = match differs {
-        Some(((name, own), (new_name, new))) => format!("{name} is {own}, the model has {new_name}, {new}"),
+fn expect_alike(own: &[(String, Tensor)], new: &[(String, Tensor)]) -> Result<()> {
+    let shown = |t: &Tensor| format!("{} {}", t.dtype(), t.shape());
+    let differ = |(own_name, own): &(String, Tensor), (name, new): &(String, Tensor)| {
+        own_name != name || own.dtype() != new.dtype() || own.shape() != new.shape()
+    };
+    let problem = match own.iter().zip(new).find(|(own, new)| differ(own, new)) {
+        Some(((name, own), (new_name, new))) => {
+            format!("{name} is {}, the model has {new_name}, {}", shown(own), shown(new))
+        }
         None if own.len() != new.len() => format!("{} parts, the model has {}", own.len(), new.len()),
         None => return Ok(()),
     };

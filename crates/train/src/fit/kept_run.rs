@@ -38,7 +38,7 @@ impl Keeper {
 impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
     /// Writes a [`Checkpoint`] to a file after each epoch, behind `on_epoch`, which may be stopped at any moment. With `resume`
     /// the run goes on from the file, if it is there, and ends with the same bits as one that was never stopped: weights and
-    /// buffers, optimiser, schedule, loader, generators of random numbers, and what [`FitState`] holds come from it. Whatever else a
+    /// buffers, optimiser, schedule, average, loader, generators of random numbers, and what [`FitState`] holds come from it. Whatever else a
     /// program changes between epochs has to follow from these, or from the number of the epoch.
     ///
     /// Behind the feature `safetensors`.
@@ -119,6 +119,7 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         let model = <M as Stateful<ByModule>>::state(self.model);
         let (optimizer, position) = (self.optimizer.state_dict(), loader.state_dict());
         let schedule = self.schedule.as_ref().map(|schedule| schedule.course.state());
+        let average = self.average.map(Module::state_dict);
         let mut loader_has_moved = false;
         if let Err(e) = self.load_checkpoint(&run, loader, taken.epochs(), &mut loader_has_moved) {
             <M as Stateful<ByModule>>::load_state(self.model, &model)?;
@@ -126,6 +127,9 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
                 own.course.load(&schedule)?;
             }
             self.optimizer.load_state_dict(&optimizer)?;
+            if let (Some(own), Some(average)) = (self.average, average) {
+                own.restore(&average)?;
+            }
             if loader_has_moved {
                 loader.load_state_dict(&position)?;
             }
@@ -152,6 +156,11 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         if let Some(schedule) = &mut self.schedule {
             run.get("schedule", schedule).nowhere()?;
         }
+        if let Some(own) = self.average {
+            let mut average = StateDict::new();
+            run.get("average", &mut average).nowhere()?;
+            own.restore(&average).nowhere()?;
+        }
         loader.load_state_dict(&position).nowhere()?;
         *loader_has_moved = true;
         // The last, as rows that are gone do not come back.
@@ -173,6 +182,9 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
             .put("model", &*self.model);
         if let Some(schedule) = &self.schedule {
             run = run.put("schedule", schedule);
+        }
+        if let Some(averaged) = self.average {
+            run = run.put("average", &averaged.state_dict());
         }
         match &keeping.keeper {
             Keeper::File(path) => run.save(path).nowhere(),

@@ -15,6 +15,7 @@ use foldback_nn::Module;
 use foldback_optim::{Optimizer, PlateauMode, ReduceLROnPlateau, Schedule};
 use foldback_tensor::Here;
 
+use crate::averaged::AveragedModel;
 use crate::early_stopping::EarlyStopping;
 use crate::error::{Result, check};
 use crate::log::Log;
@@ -77,6 +78,7 @@ pub struct Fit<'a, M, O: ?Sized> {
     on_epoch: Option<OnEpoch<'a, M>>,
     logs: Vec<Box<dyn Log + 'a>>,
     schedule: Option<Scheduled<'a, O>>,
+    average: Option<&'a AveragedModel<M>>,
     state: Option<&'a FitState>,
     #[cfg(feature = "safetensors")]
     keeping: Option<kept_run::Keeping>,
@@ -104,6 +106,7 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
             on_epoch: None,
             logs: Vec::new(),
             schedule: None,
+            average: None,
             state: None,
             #[cfg(feature = "safetensors")]
             keeping: None,
@@ -265,6 +268,38 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         self
     }
 
+    /// Takes the weights into an average after each step of the optimiser, and stands in the checkpoint with its weights, buffers and
+    /// count of updates. Whether it forgets, and what it does with buffers, is the program's. [`Fit::keep_best`] concerns the
+    /// model alone. The last average that is given holds.
+    ///
+    /// What is measured of it is measured in its own mode, which a run never changes: `eval` comes before.
+    ///
+    /// ```
+    /// use foldback_data::{DataLoader, TensorDataset};
+    /// use foldback_nn::{Linear, Module, loss};
+    /// use foldback_optim::SGD;
+    /// use foldback_tensor::Tensor;
+    /// use foldback_train::{AveragedModel, Fit};
+    /// let (x, y) = (Tensor::randn([8, 2]), Tensor::randn([8, 1]));
+    /// let loader = DataLoader::new(TensorDataset::new([x.clone(), y.clone()]), 2);
+    /// let mut model = Linear::new(2, 1);
+    /// let sgd = SGD::new(model.parameters(), 0.1);
+    /// let mut averaged = AveragedModel::ema(&model, 0.9);
+    /// averaged.eval();
+    /// Fit::new(&mut model, &sgd)
+    ///     .epochs(3)
+    ///     .average(&averaged)
+    ///     .minimize("error", |_| loss::mse_loss(averaged.module.forward(&x)?, &y)?.item())
+    ///     .run(&loader, |m, [x, y]| loss::mse_loss(m.forward(x)?, y))?;
+    /// assert_eq!(averaged.num_averaged(), 12);
+    /// # Ok::<(), foldback_train::Error>(())
+    /// ```
+    #[must_use]
+    pub fn average(mut self, averaged: &'a AveragedModel<M>) -> Self {
+        self.average = Some(averaged);
+        self
+    }
+
     /// Goes on by a step of this pace.
     fn advance(&mut self, pace: Pace, metric: f64) -> Result<()> {
         match &mut self.schedule {
@@ -307,8 +342,8 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
     /// Runs. `loss` computes the loss of a batch. Afterwards the model is in evaluation mode.
     ///
     /// # Errors
-    /// `Alarm` for a loss or a gradient that is not finite or too large, with what it came from; whatever the data, the
-    /// model, the schedule, the checkpoint or one of the functions return. The model is as the last step has left it, in the
+    /// `Alarm` for a loss or a gradient that is not finite or too large, with what it came from; `Unlike` for an average of another
+    /// model; whatever the data, the model, the schedule, the checkpoint or one of the functions return. The model is as the last step has left it, in the
     /// mode of that moment.
     #[track_caller]
     pub fn run<D>(
@@ -320,6 +355,7 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         D: Dataset<Item: Collate>,
     {
         self.expect_one_direction().or_here()?;
+        self.average.map_or(Ok(()), |averaged| averaged.expect_like(self.model)).or_here()?;
         let own = FitState::new();
         let state = self.state.unwrap_or(&own);
         #[cfg(feature = "safetensors")]
@@ -442,6 +478,7 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
             f(self.model)?;
         }
         at_run(self.optimizer.step())?;
+        self.average.map_or(Ok(()), |averaged| at_run(averaged.update(self.model)))?;
         at_run(self.advance(Pace::Batch, number))?;
         Ok(report(measured.norm))
     }

@@ -202,6 +202,78 @@ fn a_schedule_steps_after_each_epoch() {
     assert!(rates.len() == 6 && made.adam.lr().abs() < 1e-12);
 }
 
+/// A log that knows no way back.
+#[cfg(feature = "safetensors")]
+struct Refuses;
+
+#[cfg(feature = "safetensors")]
+impl crate::Log for Refuses {
+    fn log(&mut self, _: usize, _: &[(&str, f64)]) -> Result<()> {
+        Ok(())
+    }
+    fn go_on_at(&mut self, _: usize) -> Result<()> {
+        Err(foldback_tensor::Error::other("no way back"))
+    }
+}
+
+#[cfg(feature = "safetensors")]
+#[test]
+fn an_average_goes_on_with_the_same_bits() {
+    let path = std::env::temp_dir().join(format!("foldback-fit-average-{}.ckpt", std::process::id()));
+    let run = |seed: u64, last: usize| {
+        let mut made = made(seed);
+        let averaged = AveragedModel::ema(&made.model, 0.9);
+        let (fit, loader) = made.fit();
+        let stop = |_: &Sequential, e: &EpochReport| {
+            if e.epoch == last {
+                e.stop();
+            }
+            Ok(())
+        };
+        let fit = fit.early_stopping(9).keep_best(false).accumulate(3).average(&averaged);
+        fit.checkpoint(&path, true).on_epoch(stop).run(loader, mse).unwrap();
+        (averaged.num_averaged(), averaged.state_dict(), made.model.state_dict())
+    };
+    let whole = run(3, 5);
+    // Four batches make two steps.
+    assert_eq!(whole.0, 12);
+    for cut in [0, 3] {
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(run(3, cut).0, 2 * (cut + 1));
+        assert_eq!(run(77, 5), whole, "{cut}");
+    }
+    // A resume that is refused leaves it as it was, whether behind it or at it.
+    let mut again = made(5);
+    drop(again.fit());
+    let averaged = AveragedModel::new(&again.model);
+    averaged.update(&again.model).unwrap();
+    let kept = (averaged.state_dict(), again.model.state_dict(), again.adam.state_dict());
+    let (fit, loader) = again.fit();
+    let fit = fit.keep_best(false).average(&averaged).checkpoint(&path, true);
+    let e = fit.log(Refuses).run(loader, mse).unwrap_err();
+    assert_eq!(e.to_string(), "no way back");
+    assert_eq!((averaged.state_dict(), again.model.state_dict(), again.adam.state_dict()), kept);
+    let (fit, loader) = again.fit();
+    fit.early_stopping(9).keep_best(false).checkpoint(&path, false).run(loader, mse).unwrap();
+    let (fit, loader) = again.fit();
+    let e = fit.keep_best(false).average(&averaged).checkpoint(&path, true).run(loader, mse).unwrap_err();
+    assert!(e.to_string().contains("entry `average`: there is no such entry"), "{e}");
+    assert_eq!(averaged.state_dict(), kept.0);
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn an_average_of_another_model_is_refused_before_the_first_step() {
+    let mut made = made(5);
+    let other = AveragedModel::new(&sequential![Linear::new(2, 1)]);
+    let before = made.model.state_dict();
+    let (fit, loader) = made.fit();
+    let e = fit.average(&other).run(loader, mse).unwrap_err();
+    assert!(e.location().is_some_and(|at| at.file() == file!()), "{e}");
+    assert!(matches!(e.facts(), Some(crate::AverageFacts::Unlike { .. })), "{e}");
+    assert_eq!(made.model.state_dict(), before);
+}
+
 #[cfg(feature = "safetensors")]
 #[test]
 fn a_checkpoint_goes_on_with_the_same_bits() {
@@ -234,26 +306,20 @@ fn a_checkpoint_goes_on_with_the_same_bits() {
     let adam = Adam::new(other.parameters(), 0.1);
     let rng = get_rng_state();
     let before = other.state_dict();
-    let e = Fit::new(&mut other, &adam).checkpoint(&path, true).run(&loader(), mse).unwrap_err();
+    let schedule = CosineAnnealingLR::new(&adam, 6);
+    let fit = Fit::new(&mut other, &adam).schedule(schedule).checkpoint(&path, true);
+    let e = fit.run(&loader(), mse).unwrap_err();
     assert!(e.to_string().contains("entry `model`: "), "{e}");
     // Another optimiser is refused behind the model, which goes back; the line is that of `run`.
     let mut like = model();
     let sgd = SGD::new(like.parameters(), 0.1);
     let kept = like.state_dict();
+    let fit = Fit::new(&mut like, &sgd).schedule(CosineAnnealingLR::new(&sgd, 6)).checkpoint(&path, true);
     let line = line!() + 1;
-    let e = Fit::new(&mut like, &sgd).checkpoint(&path, true).run(&loader(), mse).unwrap_err();
+    let e = fit.run(&loader(), mse).unwrap_err();
     assert!(e.location().is_some_and(|at| (at.file(), at.line()) == (file!(), line)), "{e:?}");
     assert_eq!((like.state_dict(), other.state_dict()), (kept, before));
     // So does all the rest where a log refuses, which comes last; an epoch that was left early begins anew.
-    struct Refuses;
-    impl crate::Log for Refuses {
-        fn log(&mut self, _: usize, _: &[(&str, f64)]) -> Result<()> {
-            Ok(())
-        }
-        fn go_on_at(&mut self, _: usize) -> Result<()> {
-            Err(foldback_tensor::Error::other("no way back"))
-        }
-    }
     let mut again = made(5);
     drop(again.fit()); // the schedule notes the rates that it begins with
     let kept = (again.model.state_dict(), again.adam.state_dict());
@@ -263,7 +329,8 @@ fn a_checkpoint_goes_on_with_the_same_bits() {
     assert_eq!((again.model.state_dict(), again.adam.state_dict()), kept);
     let left = loader();
     assert!(left.iter().next().is_some());
-    Fit::new(&mut like, &sgd).checkpoint(&path, true).run(&left, mse).unwrap_err();
+    let fit = Fit::new(&mut like, &sgd).schedule(CosineAnnealingLR::new(&sgd, 6)).checkpoint(&path, true);
+    fit.run(&left, mse).unwrap_err();
     assert_eq!(left.iter().count(), 4);
     set_rng_state(rng);
     let history = Fit::new(&mut other, &adam).checkpoint(&path, false).run(&loader(), mse).unwrap();
