@@ -50,6 +50,32 @@ pub fn write_named(
     path: &Path,
     write: &dyn Fn(&mut dyn Write) -> Result<()>,
 ) -> Result<()> {
+    write_on(&System, op, path, write)
+}
+
+/// What makes a file last, in the order of Note [Whole files]. Tests put another in its place, which sees that order.
+trait Disk {
+    fn sync(&self, file: &File) -> io::Result<()> {
+        file.sync_all()
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        sync_folder(folder)
+    }
+}
+
+struct System;
+
+impl Disk for System {}
+
+fn write_on(
+    disk: &dyn Disk,
+    op: &'static str,
+    path: &Path,
+    write: &dyn Fn(&mut dyn Write) -> Result<()>,
+) -> Result<()> {
     let failed = |e: io::Error| IoFacts::writing(op, path.display(), &e);
     // A link stays one: the file behind it is replaced.
     let target = followed(path);
@@ -65,12 +91,12 @@ pub fn write_named(
         let (temporary, file) = Temporary::new(folder, name).map_err(failed)?;
         let mut out = BufWriter::with_capacity(1 << 16, &file);
         write(&mut out).map_err(|e| about_file(op, path, e))?;
-        out.flush().and_then(|()| file.sync_all()).map_err(failed)?;
+        out.flush().and_then(|()| disk.sync(&file)).map_err(failed)?;
         drop(out);
-        match fs::rename(&temporary.0, &target) {
+        match disk.rename(&temporary.0, &target) {
             // Between its making and its locking somebody took it for a leftover.
             Err(e) if e.kind() == ErrorKind::NotFound && folder.exists() => continue,
-            done => done.and_then(|()| sync_folder(folder)).map_err(failed)?,
+            done => done.and_then(|()| disk.sync_folder(folder)).map_err(failed)?,
         }
         return Ok(());
     }
@@ -160,4 +186,67 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 #[cfg(not(unix))]
 fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    static BYTES: [u8; 100_000] = [7; 100_000];
+
+    /// The system's, with what it was asked for in order; one of these it refuses.
+    #[derive(Default)]
+    struct Watched {
+        seen: RefCell<Vec<&'static str>>,
+        refused: Option<&'static str>,
+    }
+
+    impl Watched {
+        fn note(&self, what: &'static str) -> io::Result<()> {
+            self.seen.borrow_mut().push(what);
+            if self.refused == Some(what) { Err(io::Error::other("no room")) } else { Ok(()) }
+        }
+    }
+
+    impl Disk for Watched {
+        fn sync(&self, file: &File) -> io::Result<()> {
+            assert_eq!(
+                file.metadata()?.len(),
+                BYTES.len() as u64,
+                "bytes that come later are not synchronised"
+            );
+            self.note("sync").and_then(|()| System.sync(file))
+        }
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            assert_eq!(from.parent(), to.parent(), "a folder has a disk of its own");
+            self.note("rename").and_then(|()| System.rename(from, to))
+        }
+        fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+            self.note("sync folder").and_then(|()| System.sync_folder(folder))
+        }
+    }
+
+    #[test]
+    fn a_file_is_on_the_disk_before_its_name_is() {
+        let folder = std::env::temp_dir().join(format!("foldback-order-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let path = folder.join("file");
+        let order = ["sync", "rename", "sync folder"];
+        for (at, refused) in order.into_iter().enumerate() {
+            fs::write(&path, b"before").unwrap();
+            let disk = Watched { refused: Some(refused), ..Watched::default() };
+            let e = write_on(&disk, "save", &path, &|out| Ok(out.write_all(&BYTES)?)).unwrap_err();
+            assert!(e.kind() == Kind::Io && e.to_string().contains("no room"), "{e}");
+            assert_eq!(disk.seen.into_inner(), order[..=at]);
+            // With the new name the new bytes are there; until then the old ones are, and nothing is left beside them.
+            assert_eq!(fs::read(&path).unwrap() == BYTES, refused == "sync folder");
+            assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        }
+        let disk = Watched::default();
+        write_on(&disk, "save", &path, &|out| Ok(out.write_all(&BYTES)?)).unwrap();
+        assert_eq!(disk.seen.into_inner(), order);
+        fs::remove_dir_all(folder).unwrap();
+    }
 }
