@@ -17,9 +17,18 @@ use crate::Tensor;
 /// assert_eq!(state.get("bias"), Some(&tensor![0.5]));
 /// assert_eq!(state.names().collect::<Vec<_>>(), ["weight", "bias"]);
 /// ```
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct StateDict {
     entries: Vec<(String, Tensor)>,
+    /// by name, where its entry stands: there may be many thousands, and a search for each would take seconds
+    places: HashMap<String, usize>,
+}
+
+impl PartialEq for StateDict {
+    /// The same names in the same order, and equal tensors.
+    fn eq(&self, other: &StateDict) -> bool {
+        self.entries == other.entries
+    }
 }
 
 impl StateDict {
@@ -31,9 +40,10 @@ impl StateDict {
     /// Puts a tensor in, and returns the one that had this name: the new one stands at its place then.
     pub fn insert(&mut self, name: impl Into<String>, value: Tensor) -> Option<Tensor> {
         let name = name.into();
-        match self.entries.iter_mut().find(|(own, _)| *own == name) {
-            Some((_, place)) => Some(std::mem::replace(place, value)),
+        match self.places.get(&name) {
+            Some(&at) => Some(std::mem::replace(&mut self.entries[at].1, value)),
             None => {
+                self.places.insert(name.clone(), self.len());
                 self.entries.push((name, value));
                 None
             }
@@ -60,18 +70,18 @@ impl StateDict {
     #[must_use]
     pub fn part(&self, prefix: &str) -> StateDict {
         let below = |name: &str| name.strip_prefix(prefix)?.strip_prefix('.').map(str::to_owned);
-        let entries = self.entries.iter().filter_map(|(name, value)| Some((below(name)?, value.clone())));
-        StateDict { entries: entries.collect() }
+        self.iter().filter_map(|(name, value)| Some((below(name)?, value.clone()))).collect()
     }
 
     /// The tensor of this name.
     pub fn get(&self, name: &str) -> Option<&Tensor> {
-        self.entries.iter().find(|(own, _)| own == name).map(|(_, value)| value)
+        self.places.get(name).map(|&at| &self.entries[at].1)
     }
 
     /// Takes the tensor of this name out.
     pub fn remove(&mut self, name: &str) -> Option<Tensor> {
-        let at = self.entries.iter().position(|(own, _)| own == name)?;
+        let at = self.places.remove(name)?;
+        self.places.values_mut().filter(|place| **place > at).for_each(|place| *place -= 1);
         Some(self.entries.remove(at).1)
     }
 
@@ -99,18 +109,9 @@ impl StateDict {
 impl<N: Into<String>> FromIterator<(N, Tensor)> for StateDict {
     /// The last of several entries of one name is kept, at the place of the first.
     fn from_iter<I: IntoIterator<Item = (N, Tensor)>>(entries: I) -> StateDict {
-        // Places by name: a file may have many thousands of entries, and a search for each would take seconds.
-        let mut places: HashMap<String, usize> = HashMap::new();
         let mut all = StateDict::new();
         for (name, value) in entries {
-            let name = name.into();
-            match places.get(&name) {
-                Some(&at) => all.entries[at].1 = value,
-                None => {
-                    places.insert(name.clone(), all.len());
-                    all.entries.push((name, value));
-                }
-            }
+            all.insert(name, value);
         }
         all
     }
@@ -148,6 +149,27 @@ mod tests {
         assert_eq!(state.remove("a"), None);
         assert_eq!(format!("{state:?}"), r#"{"b": "i64 [1]"}"#);
         assert_eq!(state.into_iter().collect::<Vec<_>>(), [("b".to_owned(), tensor![4; i64])]);
+    }
+
+    /// With a search for each name this would take a minute.
+    #[test]
+    fn many_entries_are_found_at_once() {
+        let (mut state, n) = (StateDict::new(), 100_000);
+        let name = |i: usize| format!("layers.{i}.weight");
+        for i in 0..n {
+            assert_eq!(state.insert(name(i), tensor![0.0]), None);
+        }
+        assert!((0..n).all(|i| state.get(&name(i)).is_some()) && state.get("layers").is_none());
+        assert_eq!((state.part("layers").len(), state.len()), (n, n));
+        // Behind one that is taken out the others are found, too.
+        assert!(state.remove(&name(1)).is_some() && state.remove(&name(1)).is_none());
+        assert_eq!(state.insert(name(n - 1), tensor![1.0]), Some(tensor![0.0]));
+        assert_eq!(state.insert(name(1), tensor![2.0]), None);
+        assert_eq!(state.names().last(), Some(&*name(1)));
+        assert_eq!(
+            (state.get(&name(0)), state.get(&name(n - 1))),
+            (Some(&tensor![0.0]), Some(&tensor![1.0]))
+        );
     }
 
     #[test]

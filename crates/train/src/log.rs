@@ -20,13 +20,29 @@ pub trait Log {
     /// The run goes on at this step, from a checkpoint: rows from there on, which were written after it, will come again.
     /// The logs of this library take them from the end of their files; by default nothing is done.
     ///
+    /// At step 0 the run begins, as there is no checkpoint. One that was killed before its first has written rows of step 0 alone, and
+    /// no others are taken: those that end with a later one are another run's.
+    ///
     /// # Errors
     /// Whatever the system says about reading and writing.
     fn go_on_at(&mut self, step: usize) -> Result<()> {
         let _ = step;
         Ok(())
     }
+
+    /// Refuses what [`Log::go_on_at`] would, and changes nothing: a run asks all of its logs before the first one takes rows
+    /// back. By default nothing is refused.
+    ///
+    /// # Errors
+    /// Whatever the system says about reading.
+    fn check_go_on_at(&self, step: usize) -> Result<()> {
+        let _ = step;
+        Ok(())
+    }
 }
+
+/// Reads the step of a row.
+type StepOf = fn(&str) -> Option<usize>;
 
 /// A file and its name. Each row is written as a whole and at once: what was logged is there if the program is killed.
 #[derive(Debug)]
@@ -54,26 +70,32 @@ impl Rows {
         done.map_err(|e| IoFacts::writing("log", &self.name, &e))
     }
 
-    /// Takes away the rows from a step on that are the last ones; `step_of` reads it in a row.
-    fn cut(&mut self, step: usize, step_of: fn(&str) -> Option<usize>) -> Result<()> {
+    /// The bytes of the file, and how many of them are before the last rows that will come again; `step_of` reads the step of one.
+    fn kept(&self, step: usize, step_of: StepOf) -> Result<(Vec<u8>, usize)> {
         // A pipe or a device keeps nothing.
         if !self.file.metadata().is_ok_and(|of| of.is_file()) {
-            return Ok(());
+            return Ok((Vec::new(), 0));
         }
         let text = std::fs::read(&self.path).map_err(|e| IoFacts::reading("log", &self.name, &e))?;
         // What was cut off inside its step is nothing.
-        let later = |row: &&[u8]| match step_of(&String::from_utf8_lossy(row)) {
-            Some(own) => own >= step,
+        let comes_again = |row: &&[u8]| match step_of(&String::from_utf8_lossy(row)) {
+            Some(own) => own == step || own > step && step > 0,
             None => !row.ends_with(b"\n"),
         };
         let rows = text.split_inclusive(|&byte| byte == b'\n').rev();
-        let kept = text.len() - rows.take_while(later).map(<[u8]>::len).sum::<usize>();
+        let kept = text.len() - rows.take_while(comes_again).map(<[u8]>::len).sum::<usize>();
+        Ok((text, kept))
+    }
+
+    /// Takes away the last rows that will come again, and says whether these were all.
+    fn cut(&mut self, step: usize, step_of: StepOf) -> Result<bool> {
+        let (text, kept) = self.kept(step, step_of)?;
         if kept < text.len() {
             let cut = self.file.set_len(kept as u64).and_then(|()| self.file.seek(SeekFrom::End(0)));
             cut.map_err(|e| IoFacts::writing("log", &self.name, &e))?;
             self.is_cut = kept > 0 && text[kept - 1] != b'\n';
         }
-        Ok(())
+        Ok(kept == 0 && !text.is_empty())
     }
 
     /// Opens a file to go on in it, on a line of its own.
@@ -176,8 +198,21 @@ impl Log for CsvLog {
 
     #[track_caller]
     fn go_on_at(&mut self, step: usize) -> Result<()> {
-        self.rows.cut(step, |row| row.split_once([',', '\n'])?.0.parse().ok()).here()
+        if self.rows.cut(step, csv_step).here()? {
+            // The first line was cut off.
+            self.columns = None;
+        }
+        Ok(())
     }
+
+    #[track_caller]
+    fn check_go_on_at(&self, step: usize) -> Result<()> {
+        self.rows.kept(step, csv_step).here().map(drop)
+    }
+}
+
+fn csv_step(row: &str) -> Option<usize> {
+    row.split_once([',', '\n'])?.0.parse().ok()
 }
 
 /// A text as a field: in quotes where it would be read as something else. A line's end becomes a space, as a name has none.
@@ -242,10 +277,17 @@ impl Log for JsonLinesLog {
 
     #[track_caller]
     fn go_on_at(&mut self, step: usize) -> Result<()> {
-        self.rows
-            .cut(step, |row| row.strip_prefix("{\"step\":")?.split_once([',', '}'])?.0.parse().ok())
-            .here()
+        self.rows.cut(step, json_step).here().map(drop)
     }
+
+    #[track_caller]
+    fn check_go_on_at(&self, step: usize) -> Result<()> {
+        self.rows.kept(step, json_step).here().map(drop)
+    }
+}
+
+fn json_step(row: &str) -> Option<usize> {
+    row.strip_prefix("{\"step\":")?.split_once([',', '}'])?.0.parse().ok()
 }
 
 /// A text in quotes (RFC 8259, section 7).
@@ -321,6 +363,38 @@ mod tests {
         log.go_on_at(9).unwrap();
         log.log(9, &[("loss", 1.0)]).unwrap();
         assert_eq!(csv.text(), "step,loss\n8,0.5\n9,1.0\n");
+    }
+
+    /// Rows of a run that was killed before its first checkpoint, and nobody else's.
+    #[test]
+    fn a_run_that_begins_takes_its_first_rows_back() {
+        let csv = Temporary::new("anew.csv");
+        for (before, after) in [
+            ("step,loss\n0,0.5\n", "step,loss\n0,1.0\n"),
+            ("step,loss\n0,0.5\n0,0.", "step,loss\n0,1.0\n"),
+            ("step,loss\n0,0.5\n1,0.5\n0,0.5\n", "step,loss\n0,0.5\n1,0.5\n0,1.0\n"),
+            ("step,loss\n0,0.5\n1,0.5\n", "step,loss\n0,0.5\n1,0.5\n0,1.0\n"),
+            ("step,l", "step,loss\n0,1.0\n"),
+            ("", "step,loss\n0,1.0\n"),
+        ] {
+            std::fs::write(&csv.0, before).unwrap();
+            let mut log = CsvLog::append(&csv.0).unwrap();
+            log.check_go_on_at(0).unwrap();
+            assert_eq!(csv.text(), before);
+            log.go_on_at(0).unwrap();
+            log.log(0, &[("loss", 1.0)]).unwrap();
+            assert_eq!(csv.text(), after);
+        }
+    }
+
+    #[test]
+    fn a_log_whose_file_is_gone_knows_no_way_back() {
+        let json = Temporary::new("gone.jsonl");
+        let log = JsonLinesLog::append(&json.0).unwrap();
+        log.check_go_on_at(1).unwrap();
+        std::fs::remove_file(&json.0).unwrap();
+        let e = log.check_go_on_at(1).unwrap_err();
+        assert!(e.kind() == Kind::Io && e.location().is_some_and(|at| at.file() == file!()), "{e}");
     }
 
     #[test]

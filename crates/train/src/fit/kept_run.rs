@@ -1,6 +1,6 @@
 //! A file that a run goes on from.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use foldback_data::{Collate, DataLoader, Dataset};
 use foldback_nn::Module;
@@ -10,7 +10,7 @@ use foldback_tensor::{Here, StateDict, get_rng_state, set_rng_state};
 use super::scheduled::Scheduled;
 use super::{EpochReport, Fit, FitState};
 use crate::checkpoint::{ByModule, Checkpoint, Checkpoints, Stateful};
-use crate::error::Result;
+use crate::error::{Result, check};
 
 /// Where the checkpoints of a run are, and whether it goes on from the last one.
 #[derive(Debug)]
@@ -39,7 +39,8 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
     /// Writes a [`Checkpoint`] to a file after each epoch, behind `on_epoch`, which may be stopped at any moment. With `resume`
     /// the run goes on from the file, if it is there, and ends with the same bits as one that was never stopped: weights and
     /// buffers, optimiser, schedule, average, loader, generators of random numbers, and what [`FitState`] holds come from it. Whatever else a
-    /// program changes between epochs has to follow from these, or from the number of the epoch.
+    /// program changes between epochs has to follow from these, or from the number of the epoch. A file of a run with a schedule or an
+    /// average is refused by one without, and one of a run without by one with it.
     ///
     /// Behind the feature `safetensors`.
     ///
@@ -109,8 +110,9 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         state: &FitState,
     ) -> Result<()> {
         let Some(keeping) = self.keeping.as_ref().filter(|keeping| keeping.resume) else { return Ok(()) };
-        let Some(path) = keeping.keeper.last().nowhere()? else { return Ok(()) };
-        let run = Checkpoint::open(path).nowhere()?;
+        let Some(path) = keeping.keeper.last().nowhere()? else { return self.take_rows_back(0) };
+        let run = Checkpoint::open(&path).nowhere()?;
+        self.expect_all_given(&run, &path)?;
         let (mut taken, mut rng) = (FitState::new(), get_rng_state());
         run.get("fit", &mut taken).nowhere()?;
         run.get("rng", &mut rng).nowhere()?;
@@ -164,7 +166,26 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         loader.load_state_dict(&position).nowhere()?;
         *loader_has_moved = true;
         // The last, as rows that are gone do not come back.
+        self.take_rows_back(epochs)
+    }
+
+    /// Rows that were written behind the checkpoint, or before the first, come again. No log loses any if one of them refuses.
+    fn take_rows_back(&mut self, epochs: usize) -> Result<()> {
+        self.logs.iter().try_for_each(|log| log.check_go_on_at(epochs).nowhere())?;
         self.logs.iter_mut().try_for_each(|log| log.go_on_at(epochs).nowhere())
+    }
+
+    /// What has gone along with the run, and is not given now, would end it with other bits.
+    fn expect_all_given(&self, run: &Checkpoint, path: &Path) -> Result<()> {
+        let expect = |name: &'static str, is_given: bool, how: &str| {
+            let expected = format!(
+                "the one that {} has: give it by {how}, or begin a run with another file",
+                path.display()
+            );
+            check(is_given || !run.has(name), "fit", name, "none", expected)
+        };
+        expect("schedule", self.schedule.is_some(), "schedule, schedule_by_batch or schedule_by_value")?;
+        expect("average", self.average.is_some(), "average")
     }
 
     pub(super) fn write_checkpoint<D: Dataset<Item: Collate>>(

@@ -262,6 +262,72 @@ fn an_average_goes_on_with_the_same_bits() {
     std::fs::remove_file(&path).unwrap();
 }
 
+/// What went along with the run that a file is of, and is not given now.
+#[cfg(feature = "safetensors")]
+#[test]
+fn what_is_in_the_file_and_not_in_the_run_is_refused() {
+    let path = std::env::temp_dir().join(format!("foldback-fit-without-{}.ckpt", std::process::id()));
+    let mut of_file = made(3);
+    let averaged = AveragedModel::new(&of_file.model);
+    let (fit, loader) = of_file.fit();
+    fit.epochs(1).average(&averaged).checkpoint(&path, true).run(loader, mse).unwrap();
+    let mut other = made(4);
+    let before = other.model.state_dict();
+    for (has_schedule, expected) in [(false, "fit: schedule = none"), (true, "fit: average = none")] {
+        let schedule = has_schedule.then(|| CosineAnnealingLR::new(&other.adam, 6));
+        let fit = Fit::new(&mut other.model, &other.adam).epochs(2).checkpoint(&path, true);
+        let fit = if let Some(schedule) = schedule { fit.schedule(schedule) } else { fit };
+        let line = line!() + 1;
+        let e = fit.run(&other.loader, mse).unwrap_err();
+        let text = e.to_string();
+        assert!(text.starts_with(expected), "{text}");
+        assert!(text.contains(&format!("the one that {} has: give it by ", path.display())), "{text}");
+        assert!(e.location().is_some_and(|at| (at.file(), at.line()) == (file!(), line)), "{e:?}");
+        assert_eq!(other.model.state_dict(), before);
+    }
+    std::fs::remove_file(&path).unwrap();
+}
+
+/// A run that was killed behind the first row and before the first checkpoint writes that row once; a log that refuses, the
+/// last of several, leaves the rows of the others.
+#[cfg(feature = "safetensors")]
+#[test]
+fn rows_come_once_and_go_together() {
+    use crate::{CsvLog, JsonLinesLog};
+    let folder = std::env::temp_dir().join(format!("foldback-fit-rows-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let (path, csv, json) = (folder.join("run.ckpt"), folder.join("log.csv"), folder.join("log.jsonl"));
+    let run = |stop_at: usize, gone: bool| {
+        let mut made = made(3);
+        let logs = (CsvLog::append(&csv).unwrap(), JsonLinesLog::append(&json).unwrap());
+        if gone {
+            std::fs::remove_file(&json).unwrap();
+        }
+        let stop = |_: &Sequential, e: &EpochReport| match e.epoch == stop_at {
+            true => Err(foldback_tensor::Error::other("power cut")),
+            false => Ok(()),
+        };
+        let (fit, loader) = made.fit();
+        let fit = fit.early_stopping(9).keep_best(false).log(logs.0).log(logs.1);
+        let ended = fit.checkpoint(&path, true).on_epoch(stop).run(loader, mse);
+        ended.map(drop).map_err(|e| e.to_string())
+    };
+    let steps = || -> Vec<String> {
+        let text = std::fs::read_to_string(&csv).unwrap();
+        text.lines().map(|row| row.split(',').next().unwrap().to_owned()).collect()
+    };
+    for stop_at in [0, 0, 2] {
+        assert_eq!(run(stop_at, false), Err("power cut".into()));
+    }
+    assert_eq!(steps(), ["step", "0", "1", "2"]);
+    let e = run(9, true).unwrap_err();
+    assert!(e.starts_with("log: ") && e.contains("log.jsonl"), "{e}");
+    assert_eq!(steps(), ["step", "0", "1", "2"]);
+    assert_eq!(run(9, false), Ok(()));
+    assert_eq!(steps(), ["step", "0", "1", "2", "3", "4", "5"]);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn an_average_of_another_model_is_refused_before_the_first_step() {
     let mut made = made(5);
