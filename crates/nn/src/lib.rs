@@ -57,7 +57,7 @@ pub use error::NnFacts;
 pub use files::{FileFacts, safetensors, write_atomically};
 #[cfg(feature = "safetensors")]
 #[doc(hidden)]
-pub use files::{read_bytes, remove_leftovers, write_named};
+pub use files::{create_folder, read_bytes, remove_leftovers, write_named};
 pub use foldback_tensor::{Error, Facts, Kind, Result};
 pub use init::Init;
 pub use layer::Layer;

@@ -176,6 +176,24 @@ pub fn remove_leftovers(folder: &Path, prefix: &OsStr) {
     }
 }
 
+/// Makes a folder, and those it is in, so that they stay when the power fails: the name of each reaches the disk.
+///
+/// # Errors
+/// As the operating system says.
+#[doc(hidden)]
+pub fn create_folder(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.map_or(Ok(()), create_folder)?;
+    match fs::create_dir(folder) {
+        Err(e) if e.kind() == ErrorKind::AlreadyExists && folder.is_dir() => {}
+        done => done?,
+    }
+    sync_folder(parent.unwrap_or(Path::new(".")))
+}
+
 /// The new name reaches the disk with the folder.
 #[cfg(unix)]
 fn sync_folder(folder: &Path) -> io::Result<()> {
@@ -226,6 +244,18 @@ mod tests {
         fn sync_folder(&self, folder: &Path) -> io::Result<()> {
             self.note("sync folder").and_then(|()| System.sync_folder(folder))
         }
+    }
+
+    #[test]
+    fn folders_within_folders() {
+        let outer = std::env::temp_dir().join(format!("foldback-folders-{}", std::process::id()));
+        let inner = outer.join("a").join("b");
+        create_folder(&inner).unwrap();
+        create_folder(&inner).unwrap();
+        fs::write(inner.join("file"), b"").unwrap();
+        assert_eq!(create_folder(&inner.join("file")).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        assert!(create_folder(&inner.join("file").join("c")).is_err());
+        fs::remove_dir_all(outer).unwrap();
     }
 
     #[test]

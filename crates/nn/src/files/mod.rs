@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-pub use atomic::{remove_leftovers, write_atomically, write_named};
+pub use atomic::{create_folder, remove_leftovers, write_atomically, write_named};
 pub use error::FileFacts;
 use foldback_tensor::{IoFacts, StateDict};
 

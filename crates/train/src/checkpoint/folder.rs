@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use foldback_nn::remove_leftovers;
+use foldback_nn::{create_folder, remove_leftovers};
 use foldback_tensor::{Here, IoFacts, Result};
 
 use super::Checkpoint;
@@ -103,7 +103,7 @@ impl Checkpoints {
     }
 
     fn keep(&self, step: usize, metric: Option<f64>, run: &Checkpoint) -> Result<PathBuf> {
-        fs::create_dir_all(&self.folder).map_err(|e| IoFacts::writing("save", self.folder.display(), &e))?;
+        create_folder(&self.folder).map_err(|e| IoFacts::writing("save", self.folder.display(), &e))?;
         remove_leftovers(&self.folder, format!(".{STEP}").as_ref());
         let path = self.folder.join(name_of(step, metric));
         run.write(&path)?;
