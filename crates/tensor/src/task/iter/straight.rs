@@ -1,5 +1,6 @@
 //! Planes whose operands lie straight along their rows: one element after another, or the same one all along. What can be asked once is
-//! not asked for every block: of a block of 2,048 elements that was more than two fifths of the instructions.
+//! not asked for every block: of a block of 2,048 elements that was more than two fifths of the instructions. W5b by `fuse!` takes 0.73
+//! to 0.88 of the time.
 
 use smallvec::SmallVec;
 

@@ -5,6 +5,8 @@
 //! touches fits in the last-level cache, that is what the next operation wants. Beyond it, the line read was wasted and
 //! the line kept has pushed out an operand: twice the traffic. A streaming store writes whole lines to memory and
 //! leaves the caches alone. Where operands are small the result alone has to exceed the cache to be streamed.
+//!
+//! Who pays for it (one thread, a last-level cache of 32 MiB): W1 takes 0.7 to 0.9 of the time, `exp` and back (W16) 0.9.
 
 use super::Operand;
 use super::block::{BLOCK, Blocks};
