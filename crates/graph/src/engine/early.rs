@@ -33,8 +33,8 @@ impl GraphTask {
             let next = self.ready.largest();
             let Some((_, leaf)) = early.pop_if(|(first, _)| Some(*first) > next) else { break };
             // None, if it got no gradient.
-            if let Some(ready) = self.ready.remove(leaf.sequence) {
-                self.evaluate(ready, roots)?;
+            if let Some(mut ready) = self.ready.remove(leaf.sequence) {
+                self.evaluate(&mut ready, roots)?;
             }
         }
         Gathering::complete(&mut self.gatherings, self.ready.largest())

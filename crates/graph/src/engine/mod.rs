@@ -143,11 +143,11 @@ impl GraphTask {
             }
         }
         let watched = looks || Hooks::are_watched_for();
-        while let Some(ready) = self.ready.pop() {
+        while let Some(mut ready) = self.ready.pop() {
             if watched {
-                self.evaluate_watched(ready, roots)?;
+                self.evaluate_watched(&mut ready, roots)?;
             } else {
-                self.evaluate(ready, roots)?;
+                self.evaluate(&mut ready, roots)?;
             }
         }
         Gathering::complete(&mut self.gatherings, None)?;
@@ -163,10 +163,12 @@ impl GraphTask {
     /// Runs a node, and does what may be due afterwards: what it gave is looked at, in anomaly mode, and some leaves have all
     /// of theirs.
     #[cold]
-    fn evaluate_watched(&mut self, ready: Ready, roots: &[Edge]) -> Result<()> {
+    fn evaluate_watched(&mut self, ready: &mut Ready, roots: &[Edge]) -> Result<()> {
         let (node, first, looks) = (ready.node.clone(), next_number(), self.looks);
-        let arrived = if looks { self.arriving(&ready) } else { None };
+        let arrived = if looks { self.arriving(ready) } else { None };
         self.evaluate(ready, roots)?;
+        // Nobody else holds what it has handed on.
+        ready.buffer.clear();
         for (input, edge) in node.next_edges.iter().enumerate().filter(|_| looks) {
             if let Some(grad) = edge.as_ref().and_then(|edge| self.waiting_at(edge)) {
                 anomaly::remember_origin(&node, first, grad);
@@ -187,22 +189,22 @@ impl GraphTask {
 
     /// Hooks, captures, then the node's own function.
     #[inline]
-    fn evaluate(&mut self, ready: Ready, roots: &[Edge]) -> Result<()> {
-        let Ready { node, mut buffer } = ready;
-        let _span = profile::backward(&node);
+    fn evaluate(&mut self, ready: &mut Ready, roots: &[Edge]) -> Result<()> {
+        let Ready { node, buffer } = ready;
+        let _span = profile::backward(node);
         if self.path.as_ref().is_some_and(|p| !p.contains(&node.sequence)) {
             return Ok(());
         }
         #[cfg(test)]
         VISITED.set(VISITED.get() + 1);
         if node.attached.get().is_some() || !self.captures.is_empty() || node.as_leaf().is_some() {
-            self.visit(&node, &mut buffer, roots)?;
-            return self.call_visited(&node, buffer);
+            self.visit(node, buffer, roots)?;
+            return self.call_visited(node, std::mem::take(buffer));
         }
         if !node.next_edges.iter().flatten().any(|edge| self.is_on_path(edge)) {
             return Ok(());
         }
-        self.call_function(&node, &buffer)
+        self.call_function(node, buffer)
     }
 
     /// Whether an edge leads to a variable whose gradient is wanted.

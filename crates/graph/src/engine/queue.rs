@@ -53,7 +53,10 @@ impl Queue {
     /// What waits for a node; nothing yet, if it is new.
     pub(super) fn entry(&mut self, node: &Arc<Node>) -> &mut Ready {
         let number = node.sequence;
-        let new = || Ready { node: node.clone(), buffer: smallvec::smallvec![None; node.metadata.len()] };
+        let new = || Ready {
+            node: node.clone(),
+            buffer: std::iter::repeat_with(|| None).take(node.metadata.len()).collect(),
+        };
         let largest = self.largest().unwrap_or(0);
         if number < largest || (number == largest && self.first.is_none() && !self.others.is_empty()) {
             return self.others.entry(number).or_insert_with(new);
