@@ -81,7 +81,10 @@ impl StateDict {
     /// Takes the tensor of this name out.
     pub fn remove(&mut self, name: &str) -> Option<Tensor> {
         let at = self.places.remove(name)?;
-        self.places.values_mut().filter(|place| **place > at).for_each(|place| *place -= 1);
+        // Behind the last entry there is none to move.
+        if at < self.places.len() {
+            self.places.values_mut().filter(|place| **place > at).for_each(|place| *place -= 1);
+        }
         Some(self.entries.remove(at).1)
     }
 

@@ -7,6 +7,9 @@ use foldback_tensor::StateDict;
 use foldback_tensor::kernel::{self, FloatOps, Real, Update};
 use foldback_tensor::{Facts, Here, Kind, Result, Tensor, or_panic, refuse};
 
+#[cfg(feature = "safetensors")]
+use crate::checkpoint::Stateful;
+
 /// Why an average was refused. Nothing has been changed when one is returned.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -182,7 +185,7 @@ impl<M: Module> AveragedModel<M> {
     #[cfg(feature = "safetensors")]
     pub(crate) fn restore(&self, state: &StateDict) -> Result<()> {
         // A module of the same weights and buffers.
-        self.with_parameters([] as [(&str, Var); 0])?.load_state_dict(state)
+        Stateful::load_state(&mut self.with_parameters([] as [(&str, Var); 0])?, state)
     }
 }
 

@@ -37,7 +37,7 @@ pub struct AdaptiveLogSoftmaxWithLoss {
     /// the scores of the first classes and of the clusters
     pub head: Linear,
     /// for each cluster what its features are, and the scores of its classes
-    pub tail: Vec<[Linear; 2]>,
+    tail: Vec<[Linear; 2]>,
     in_features: usize,
     n_classes: usize,
     cutoffs: Vec<usize>,

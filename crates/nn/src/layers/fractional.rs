@@ -45,19 +45,19 @@ enum Output {
 }
 
 impl FractionalMaxPool2d {
-    fn new(kernel_size: Pair, output: Output) -> FractionalMaxPool2d {
+    fn of(kernel_size: Pair, output: Output) -> FractionalMaxPool2d {
         FractionalMaxPool2d { _random_samples: None, kernel_size, output }
     }
 
     /// Windows of the first size, as many as the second one says.
     pub fn size(kernel_size: impl Into<Pair>, output_size: impl Into<Pair>) -> FractionalMaxPool2d {
-        FractionalMaxPool2d::new(kernel_size.into(), Output::Size(output_size.into()))
+        FractionalMaxPool2d::of(kernel_size.into(), Output::Size(output_size.into()))
     }
 
     /// Windows of this size, as many as the input has elements times the ratio, rounded down: a number between 0 and 1 for both axes, or
     /// one for each.
     pub fn ratio(kernel_size: impl Into<Pair>, output_ratio: impl Into<Factors>) -> FractionalMaxPool2d {
-        FractionalMaxPool2d::new(kernel_size.into(), Output::Ratio(output_ratio.into()))
+        FractionalMaxPool2d::of(kernel_size.into(), Output::Ratio(output_ratio.into()))
     }
 
     /// These numbers between 0 and 1 in place of random ones, `[n, c, 2]` for `n` images or fewer, of the input's type: of each image
@@ -84,7 +84,7 @@ impl FractionalMaxPool2d {
         let (batch, own) = x.dims().split_at(x.rank() - 2);
         let sizes = self.sizes(own).here()?;
         let samples = self.samples(batch, x.dtype()).here()?;
-        let places = no_grad(|| self.places(&x.value(), &samples, sizes))?;
+        let places = no_grad(|| self.places(&x.value(), &samples, sizes)).here()?;
         let shape = [batch, &sizes].concat();
         let values = flat(x, 2)?.gather(-1, &places)?;
         Ok((values.reshape(shape.as_slice())?, places.reshape(shape)?.into()))
@@ -156,18 +156,30 @@ impl FractionalMaxPool2d {
             return Tensor::try_zeros_with(flat_batch, DType::I64);
         }
         let kernel = self.kernel_size.get();
-        // The first row and the first column of each window, [n, c, oh, 1] and [n, c, 1, ow], as the place where they meet.
-        let rows = starts(&samples.narrow(-1, 1, 1)?, own[0], sizes[0], kernel[0])?.unsqueeze(-1)?;
-        let columns = starts(&samples.narrow(-1, 0, 1)?, own[1], sizes[1], kernel[1])?.unsqueeze(-2)?;
-        let first = rows.mul(own[1] as i64)?.add(columns)?.reshape(flat_batch.as_slice())?;
-        let window = Tensor::try_arange(0..kernel[0] as i64)?.mul(own[1] as i64)?.unsqueeze(1)?;
-        let window = window.add(Tensor::try_arange(0..kernel[1] as i64)?.unsqueeze(0)?)?.flatten(..)?;
-        let count = window.numel();
-        let elements = first.unsqueeze(-1)?.add(&window)?;
-        let picked = x.flatten(-2..)?.gather(-1, elements.flatten(-2..)?)?;
-        let picked = picked.reshape([batch, &[results, count]].concat())?;
-        elements.gather(-1, first_of_largest(&picked)?.unsqueeze(-1)?)?.squeeze(-1)
+        // The first of the largest of a window is that of its rows' first ones: along the rows for all rows of the image, and then down the
+        // columns, which takes a window's width and height in memory, and not its elements.
+        let columns = starts(&samples.narrow(-1, 0, 1)?, own[1], sizes[1], kernel[1])?;
+        let (values, columns) = first_in_windows(x, &columns, kernel[1])?;
+        let rows = starts(&samples.narrow(-1, 1, 1)?, own[0], sizes[0], kernel[0])?;
+        let (_, rows) = first_in_windows(&values.transpose(-2, -1)?, &rows, kernel[0])?;
+        let rows = rows.transpose(-2, -1)?;
+        rows.mul(own[1] as i64)?.add(columns.gather(-2, &rows)?)?.reshape(flat_batch)
     }
+}
+
+/// The largest elements of windows along the last axis of `[.., lines, size]`, and where they lie: the first ones. `starts` are
+/// `[n, c, windows]`, the same for all lines of an image; results are `[.., lines, windows]`.
+#[track_caller]
+fn first_in_windows(x: &Tensor, starts: &Tensor, size: usize) -> Result<(Tensor, Tensor)> {
+    let (batch, lines, windows) = (&x.dims()[..x.rank() - 2], x.dims()[x.rank() - 2], starts.dims()[2]);
+    let elements = starts.unsqueeze(-1)?.add(Tensor::try_arange(0..size as i64)?)?;
+    let elements = elements.reshape([batch, &[1, windows * size]].concat())?;
+    let elements = elements.expand([batch, &[lines, windows * size]].concat())?;
+    let apart = [batch, &[lines, windows, size]].concat();
+    let picked = x.gather(-1, &elements)?.reshape(apart.as_slice())?;
+    let first = first_of_largest(&picked)?.unsqueeze(-1)?;
+    let places = elements.reshape(apart)?.gather(-1, &first)?;
+    Ok((picked.gather(-1, first)?.squeeze(-1)?, places.squeeze(-1)?))
 }
 
 /// Where the windows along an axis begin, for each random number: `[n, c, 1]` to `[n, c, output]`. PyTorch's `generate_intervals`

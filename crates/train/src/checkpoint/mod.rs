@@ -126,7 +126,7 @@ impl Checkpoint {
         refuse(FileFacts::Unwritable { op: "put", problem }).here()
     }
 
-    /// Makes something go on where the entry of this name was saved.
+    /// Makes something go on where the entry of this name was saved. A [`StateDict`] takes what is there, whatever it is of.
     ///
     /// # Errors
     /// `Contents`, with the file and the name, if there is no such entry, if it is the state of something of another kind, or
@@ -147,7 +147,7 @@ impl Checkpoint {
             let there: Vec<&str> = self.names().collect();
             return refused(format!("there is no such entry: there are {}", there.join(", ")));
         };
-        if entry.kind != kind {
+        if entry.kind != kind && kind != stateful::RAW {
             return refused(format!(
                 "what is there is the state of {} ({kind} is asked for): read it into one of that kind",
                 entry.kind

@@ -175,6 +175,9 @@ dicts! {
     ReduceLROnPlateau: "schedule";
 }
 
+/// The kind of a [`StateDict`], which may be the state of anything.
+pub(super) const RAW: &str = "StateDict";
+
 /// The name of a value in its state.
 const VALUE: &str = "value";
 

@@ -9,7 +9,7 @@ use foldback_tensor::{Here, StateDict, get_rng_state, set_rng_state};
 
 use super::scheduled::Scheduled;
 use super::{EpochReport, Fit, FitState};
-use crate::checkpoint::{ByModule, Checkpoint, Checkpoints, Stateful};
+use crate::checkpoint::{ByModule, ByOptimizer, Checkpoint, Checkpoints, Stateful};
 use crate::error::{Result, check};
 
 /// Where the checkpoints of a run are, and whether it goes on from the last one.
@@ -110,20 +110,22 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         state: &FitState,
     ) -> Result<()> {
         let Some(keeping) = self.keeping.as_ref().filter(|keeping| keeping.resume) else { return Ok(()) };
-        let Some(path) = keeping.keeper.last().nowhere()? else { return self.take_rows_back(0) };
+        let Some(path) = keeping.keeper.last().nowhere()? else { return Ok(()) };
         let run = Checkpoint::open(&path).nowhere()?;
         self.expect_all_given(&run, &path)?;
         let (mut taken, mut rng) = (FitState::new(), get_rng_state());
         run.get("fit", &mut taken).nowhere()?;
         run.get("rng", &mut rng).nowhere()?;
         self.expect_kept(&taken)?;
-        // Each of the others is all or nothing, and those before one that is refused go back.
+        // Each of the others is all or nothing, and those before one that is refused go back. So does this thread's generator,
+        // by which a loader that shuffles seeds its state.
+        let before = get_rng_state();
         let model = <M as Stateful<ByModule>>::state(self.model);
         let (optimizer, position) = (self.optimizer.state_dict(), loader.state_dict());
         let schedule = self.schedule.as_ref().map(|schedule| schedule.course.state());
-        let average = self.average.map(Module::state_dict);
+        let average = self.average.map(Stateful::<ByModule>::state);
         let mut loader_has_moved = false;
-        if let Err(e) = self.load_checkpoint(&run, loader, taken.epochs(), &mut loader_has_moved) {
+        if let Err(e) = self.load_checkpoint(&run, loader, &taken, &mut loader_has_moved) {
             <M as Stateful<ByModule>>::load_state(self.model, &model)?;
             if let (Some(own), Some(schedule)) = (&mut self.schedule, schedule) {
                 own.course.load(&schedule)?;
@@ -135,6 +137,7 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
             if loader_has_moved {
                 loader.load_state_dict(&position)?;
             }
+            set_rng_state(before);
             return Err(e);
         }
         state.take(taken);
@@ -146,7 +149,7 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         &mut self,
         run: &Checkpoint,
         loader: &DataLoader<D>,
-        epochs: usize,
+        taken: &FitState,
         loader_has_moved: &mut bool,
     ) -> Result<()> {
         let (mut optimizer, mut position) = (StateDict::new(), StateDict::new());
@@ -165,11 +168,16 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         }
         loader.load_state_dict(&position).nowhere()?;
         *loader_has_moved = true;
-        // The last, as rows that are gone do not come back.
-        self.take_rows_back(epochs)
+        // The last, as rows that are gone do not come back. Where no epoch is left, none come again: those behind are another run's.
+        let mut stopping = self.stopping.clone();
+        stopping.load_state_dict(&taken.stopping()).nowhere()?;
+        if taken.epochs() >= self.epochs || stopping.is_over() {
+            return Ok(());
+        }
+        self.take_rows_back(taken.epochs())
     }
 
-    /// Rows that were written behind the checkpoint, or before the first, come again. No log loses any if one of them refuses.
+    /// Rows that were written behind the checkpoint come again. No log loses any if one of them refuses.
     fn take_rows_back(&mut self, epochs: usize) -> Result<()> {
         self.logs.iter().try_for_each(|log| log.check_go_on_at(epochs).nowhere())?;
         self.logs.iter_mut().try_for_each(|log| log.go_on_at(epochs).nowhere())
@@ -198,14 +206,14 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         let mut run = Checkpoint::new()
             .put("fit", state)
             .put("rng", &get_rng_state())
-            .put("optimizer", &self.optimizer.state_dict())
-            .put("loader", &loader.state_dict())
-            .put("model", &*self.model);
+            .put::<ByOptimizer>("optimizer", self.optimizer)
+            .put("loader", loader)
+            .put::<ByModule>("model", &*self.model);
         if let Some(schedule) = &self.schedule {
             run = run.put("schedule", schedule);
         }
         if let Some(averaged) = self.average {
-            run = run.put("average", &averaged.state_dict());
+            run = run.put::<ByModule>("average", averaged);
         }
         match &keeping.keeper {
             Keeper::File(path) => run.save(path).nowhere(),

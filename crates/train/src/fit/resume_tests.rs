@@ -242,6 +242,16 @@ fn an_average_goes_on_with_the_same_bits() {
         assert_eq!(run(3, cut).0, 2 * (cut + 1));
         assert_eq!(run(77, 5), whole, "{cut}");
     }
+    // What stands in the file is of its kind, for whoever takes it out.
+    let (file, mut other) = (crate::Checkpoint::open(&path).unwrap(), made(8));
+    let mut taken = AveragedModel::ema(&other.model, 0.9);
+    file.get("average", &mut taken).unwrap();
+    file.get("optimizer", &mut other.adam).unwrap();
+    file.get("loader", &mut other.loader).unwrap();
+    assert_eq!((taken.num_averaged(), taken.state_dict()), (whole.0, whole.1.clone()));
+    let mut raw = StateDict::new();
+    file.get("model", &mut raw).unwrap();
+    assert!(raw.get("0.weight").is_some());
     // A resume that is refused leaves it as it was, whether behind it or at it.
     let mut again = made(5);
     drop(again.fit());
@@ -250,8 +260,9 @@ fn an_average_goes_on_with_the_same_bits() {
     let kept = (averaged.state_dict(), again.model.state_dict(), again.adam.state_dict());
     let (fit, loader) = again.fit();
     let fit = fit.keep_best(false).average(&averaged).checkpoint(&path, true);
-    let e = fit.log(Refuses).run(loader, mse).unwrap_err();
-    assert_eq!(e.to_string(), "no way back");
+    let rng = get_rng_state();
+    let e = fit.epochs(9).early_stopping(9).log(Refuses).run(loader, mse).unwrap_err();
+    assert_eq!((e.to_string().as_str(), get_rng_state()), ("no way back", rng));
     assert_eq!((averaged.state_dict(), again.model.state_dict(), again.adam.state_dict()), kept);
     let (fit, loader) = again.fit();
     fit.early_stopping(9).keep_best(false).checkpoint(&path, false).run(loader, mse).unwrap();
@@ -288,8 +299,8 @@ fn what_is_in_the_file_and_not_in_the_run_is_refused() {
     std::fs::remove_file(&path).unwrap();
 }
 
-/// A run that was killed behind the first row and before the first checkpoint writes that row once; a log that refuses, the
-/// last of several, leaves the rows of the others.
+/// Rows behind a checkpoint come once. Without a checkpoint, and where no epoch is left, none are taken: they may be another run's.
+/// A log that refuses, the last of several, leaves the rows of the others.
 #[cfg(feature = "safetensors")]
 #[test]
 fn rows_come_once_and_go_together() {
@@ -316,15 +327,24 @@ fn rows_come_once_and_go_together() {
         let text = std::fs::read_to_string(&csv).unwrap();
         text.lines().map(|row| row.split(',').next().unwrap().to_owned()).collect()
     };
-    for stop_at in [0, 0, 2] {
+    std::fs::write(&csv, "step,loss,lr,seconds,gradient_norm\n0,9.5,1.0,0.0,1.0\n").unwrap();
+    for stop_at in [0, 2, 2] {
         assert_eq!(run(stop_at, false), Err("power cut".into()));
     }
-    assert_eq!(steps(), ["step", "0", "1", "2"]);
+    assert_eq!(steps(), ["step", "0", "0", "0", "1", "2"]);
     let e = run(9, true).unwrap_err();
     assert!(e.starts_with("log: ") && e.contains("log.jsonl"), "{e}");
-    assert_eq!(steps(), ["step", "0", "1", "2"]);
+    assert_eq!(steps(), ["step", "0", "0", "0", "1", "2"]);
     assert_eq!(run(9, false), Ok(()));
-    assert_eq!(steps(), ["step", "0", "1", "2", "3", "4", "5"]);
+    let all = ["step", "0", "0", "0", "1", "2", "3", "4", "5"];
+    assert_eq!(steps(), all);
+    // A second stage in the same log, and the finished program begun anew.
+    CsvLog::append(&csv)
+        .unwrap()
+        .log(7, &["loss", "lr", "seconds", "gradient_norm"].map(|name| (name, 1.0)))
+        .unwrap();
+    assert_eq!(run(9, false), Ok(()));
+    assert_eq!(steps(), [&all[..], &["7"]].concat());
     std::fs::remove_dir_all(folder).unwrap();
 }
 
@@ -390,7 +410,7 @@ fn a_checkpoint_goes_on_with_the_same_bits() {
     drop(again.fit()); // the schedule notes the rates that it begins with
     let kept = (again.model.state_dict(), again.adam.state_dict());
     let (fit, of_run) = again.fit();
-    let e = fit.checkpoint(&path, true).log(Refuses).run(of_run, mse).unwrap_err();
+    let e = fit.epochs(9).checkpoint(&path, true).log(Refuses).run(of_run, mse).unwrap_err();
     assert_eq!(e.to_string(), "no way back");
     assert_eq!((again.model.state_dict(), again.adam.state_dict()), kept);
     let left = loader();

@@ -14,6 +14,11 @@ use plotters::prelude::*;
 use crate::error::{Result, TrainFacts, check};
 
 const SIZE: (u32, u32) = (640, 420);
+/// About how many labels an axis has.
+const LABELS: usize = 9;
+/// Room for the labels of the vertical axis, and for half of the last one of the other.
+const LEFT: u32 = 85;
+const RIGHT: u32 = 30;
 /// How many fields a decision boundary is drawn with, along each axis.
 const FIELDS: usize = 100;
 
@@ -57,22 +62,28 @@ struct Curves<'a> {
 impl Picture for Curves<'_> {
     fn draw<B: DrawingBackend<ErrorType: 'static>>(&self, area: &DrawingArea<B, Shift>) -> Drawn {
         let mut chart = ChartBuilder::on(area)
-            .caption(self.title, ("sans-serif", 20))
+            .caption(words(self.title), ("sans-serif", 20))
             .margin(10)
+            .margin_right(RIGHT)
             .x_label_area_size(30)
-            .y_label_area_size(50)
+            .y_label_area_size(LEFT)
             .build_cartesian_2d(0.0..self.longest as f64, self.range.clone())?;
-        chart.configure_mesh().light_line_style(WHITE).draw()?;
+        let (x, y) = (|x: &f64| x.to_string(), |y: &f64| short(*y, &self.range));
+        let mut mesh = chart.configure_mesh();
+        mesh.light_line_style(WHITE).x_labels(LABELS.min(self.longest + 1)).y_labels(LABELS);
+        mesh.x_label_formatter(&x).y_label_formatter(&y).draw()?;
         for (i, (name, curve)) in self.curves.iter().enumerate() {
             let colour = Palette99::pick(i).to_rgba();
             let points: Vec<(f64, f64)> =
                 curve.iter().enumerate().map(|(x, &y)| (x as f64, tame(y))).collect();
             let mut label = Some(*name);
             for stretch in points.split(|(_, y)| !y.is_finite()).filter(|s| !s.is_empty()) {
-                let line =
-                    chart.draw_series(LineSeries::new(stretch.iter().copied(), colour.stroke_width(2)))?;
+                let line = match stretch {
+                    &[alone] => chart.draw_series([Circle::new(alone, 2, colour.filled())])?,
+                    _ => chart.draw_series(LineSeries::new(thinned(stretch), colour.stroke_width(2)))?,
+                };
                 if let Some(name) = label.take() {
-                    line.label(name).legend(move |(x, y)| {
+                    line.label(words(name)).legend(move |(x, y)| {
                         PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2))
                     });
                 }
@@ -152,8 +163,9 @@ impl Picture for Boundary {
         let Boundary { points, labels, classes, xs, ys } = self;
         let mut chart = ChartBuilder::on(area)
             .margin(10)
+            .margin_right(RIGHT)
             .x_label_area_size(30)
-            .y_label_area_size(50)
+            .y_label_area_size(LEFT)
             .build_cartesian_2d(xs.clone(), ys.clone())?;
         let [w, h] = [xs, ys].map(|r| (r.end - r.start) / FIELDS as f64);
         // Neighbours of one class in a row are one rectangle.
@@ -171,7 +183,10 @@ impl Picture for Boundary {
             let at = |x: usize, y: usize| (xs.start + w * x as f64, ys.start + h * y as f64);
             Rectangle::new([at(from, row), at(to, row + 1)], pale(class).filled())
         }))?;
-        chart.configure_mesh().disable_mesh().draw()?;
+        let (x, y) = (|x: &f64| short(*x, xs), |y: &f64| short(*y, ys));
+        let mut mesh = chart.configure_mesh();
+        mesh.disable_mesh().x_labels(LABELS).y_labels(LABELS);
+        mesh.x_label_formatter(&x).y_label_formatter(&y).draw()?;
         let dots = points.chunks(2).zip(labels);
         chart.draw_series(
             dots.map(|(p, &class)| Circle::new((p[0], p[1]), 3, Palette99::pick(class).filled())),
@@ -196,6 +211,46 @@ fn class_ids(op: &'static str, name: &'static str, classes: &Tensor, n: usize) -
         usize::try_from(c).or_else(|_| check(false, op, name, c, "class numbers from 0 on").map(|()| 0))
     };
     classes.into_iter().map(number).collect()
+}
+
+/// A place on an axis, in as many digits as tell it from its neighbours.
+fn short(value: f64, range: &std::ops::Range<f64>) -> String {
+    let apart = (range.end - range.start) / LABELS as f64;
+    let largest = range.start.abs().max(range.end.abs());
+    // What is nothing beside the distance to the next label is zero.
+    let value = if value.abs() < 1e-9 * apart { 0.0 } else { value };
+    let exponent = |v: f64| v.log10().floor() as i32;
+    let (of_largest, of_apart) = (exponent(largest), exponent(apart));
+    if of_largest >= 6 || of_apart < -5 {
+        if value == 0.0 {
+            return "0".into();
+        }
+        let digits = (of_largest.max(exponent(value.abs())) - of_apart).clamp(0, 15) as usize;
+        return format!("{value:.digits$e}");
+    }
+    format!("{value:.0$}", of_apart.saturating_neg().clamp(0, 15) as usize)
+}
+
+/// A line that is as wide as the picture: of each of its parts the least and the largest value, in their order. More is not seen.
+fn thinned(stretch: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let parts = stretch.len().div_ceil(SIZE.0 as usize);
+    if parts <= 2 {
+        return stretch.to_vec();
+    }
+    let ends = |part: &[(f64, f64)]| {
+        let by_value = |a: &(usize, &(f64, f64)), b: &(usize, &(f64, f64))| a.1.1.total_cmp(&b.1.1);
+        let places = || part.iter().enumerate();
+        let (least, most) = (places().min_by(by_value), places().max_by(by_value));
+        let mut ends = [least, most].map(|end| end.expect("a part has a point"));
+        ends.sort_by_key(|end| end.0);
+        ends.map(|end| *end.1)
+    };
+    stretch.chunks(parts).flat_map(ends).collect()
+}
+
+/// A text in one line that ends somewhere: no file may hold control characters.
+fn words(text: &str) -> String {
+    text.chars().take(200).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// A number that is drawn at the edge if it is so large that the width of a range would not be a number. NaN and infinities stay.
@@ -346,6 +401,45 @@ mod tests {
     }
 
     #[test]
+    fn labels_tell_places_apart() {
+        let of = |low: f64, high: f64| [low, (low + high) / 2.0, high].map(|v| short(v, &(low..high)));
+        assert_eq!(of(0.0, 10.0), ["0", "5", "10"]);
+        assert_eq!(of(0.25, 0.75), ["0.25", "0.50", "0.75"]);
+        assert_eq!(of(-2.0, 2.0), ["-2.0", "0.0", "2.0"]);
+        assert_eq!(of(498_000.0, 512_000.0), ["498000", "505000", "512000"]);
+        assert_eq!(of(1e8, 3e8), ["1.0e8", "2.0e8", "3.0e8"]);
+        assert_eq!(of(8e-6, 2e-5), ["8.0e-6", "1.4e-5", "2.0e-5"]);
+        assert_eq!(of(-5e-324, 5e-324)[1], "0");
+        assert_eq!(short(-1e-17, &(-1.0..1.0)), "0.0");
+        for (low, high) in [(-1e300, 1e300), (1e15, 1e15 + 2.0), (0.0, 1e-320), (1.0, 1.0 + 1e-15)] {
+            let labels = of(low, high);
+            assert!(labels.iter().all(|label| label.len() <= 23), "{labels:?}");
+        }
+    }
+
+    #[test]
+    fn long_lines_keep_their_extremes() {
+        let long: Vec<(f64, f64)> = (0..100_000).map(|i| (i as f64, (i * 7919 % 1000) as f64)).collect();
+        let thin = thinned(&long);
+        assert!(thin.len() <= 2 * 640 && thin.is_sorted_by(|a, b| a.0 <= b.0));
+        let ends = |points: &[(f64, f64)]| {
+            points.iter().fold((f64::MAX, f64::MIN), |(a, b), p| (a.min(p.1), b.max(p.1)))
+        };
+        assert_eq!(ends(&thin), ends(&long));
+        assert_eq!(thinned(&long[..1280]), &long[..1280]);
+    }
+
+    #[test]
+    fn values_alone_are_dots_and_texts_have_one_line() {
+        let picture = Shown::new("dots");
+        plot_curves(&picture.0, "a\0\nb", &[("x\u{7}", &[0.5]), ("y", &[0.1, f64::NAN, 0.3, f64::NAN])])
+            .unwrap();
+        let text = picture.text();
+        assert_eq!(text.matches("<circle").count(), 3);
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text}");
+    }
+
+    #[test]
     fn a_png_has_the_lines_and_the_letters() {
         let picture = Shown(std::env::temp_dir().join(format!("foldback-{}-curves.PNG", std::process::id())));
         let colour = Palette99::pick(0).to_rgba().rgb();
@@ -365,7 +459,7 @@ mod tests {
         let boundary = Decoded::new(&picture.0);
         let field = |class: usize| boundary.count(pale(class).to_rgba().rgb());
         // Half of the plane for each, but for the points.
-        assert!(field(0).min(field(1)) > 100_000, "{} {}", field(0), field(1));
+        assert!(field(0).min(field(1)) > 90_000, "{} {}", field(0), field(1));
     }
 
     #[test]
