@@ -14,6 +14,7 @@ use foldback_tensor::{Error, Here, Kind, Result, StateDict, Tensor, or_panic, re
 
 pub use folder::{Checkpoints, Saved};
 use sealed::Sealing;
+pub(crate) use stateful::RAW;
 pub use stateful::{ByLoader, ByModule, ByOptimizer, BySchedule, ByValue, Stateful};
 
 /// Says what a file is, and what is in it.
@@ -136,7 +137,9 @@ impl Checkpoint {
         self.get_entry(name, into.kind(), &mut |state| into.load_state(state)).here()
     }
 
-    fn get_entry(
+    /// The same by a function, of an entry of this kind.
+    #[track_caller]
+    pub(crate) fn get_entry(
         &self,
         name: &str,
         kind: &str,
@@ -147,7 +150,7 @@ impl Checkpoint {
             let there: Vec<&str> = self.names().collect();
             return refused(format!("there is no such entry: there are {}", there.join(", ")));
         };
-        if entry.kind != kind && kind != stateful::RAW {
+        if entry.kind != kind && kind != RAW {
             return refused(format!(
                 "what is there is the state of {} ({kind} is asked for): read it into one of that kind",
                 entry.kind

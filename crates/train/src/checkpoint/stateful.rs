@@ -176,7 +176,7 @@ dicts! {
 }
 
 /// The kind of a [`StateDict`], which may be the state of anything.
-pub(super) const RAW: &str = "StateDict";
+pub(crate) const RAW: &str = "StateDict";
 
 /// The name of a value in its state.
 const VALUE: &str = "value";

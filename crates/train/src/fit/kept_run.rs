@@ -9,7 +9,7 @@ use foldback_tensor::{Here, StateDict, get_rng_state, set_rng_state};
 
 use super::scheduled::Scheduled;
 use super::{EpochReport, Fit, FitState};
-use crate::checkpoint::{ByModule, ByOptimizer, Checkpoint, Checkpoints, Stateful};
+use crate::checkpoint::{ByModule, ByOptimizer, Checkpoint, Checkpoints, RAW, Stateful};
 use crate::error::{Result, check};
 
 /// Where the checkpoints of a run are, and whether it goes on from the last one.
@@ -152,21 +152,18 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         taken: &FitState,
         loader_has_moved: &mut bool,
     ) -> Result<()> {
-        let (mut optimizer, mut position) = (StateDict::new(), StateDict::new());
-        run.get("optimizer", &mut optimizer).nowhere()?;
-        run.get("loader", &mut position).nowhere()?;
+        let get =
+            |name, load: &mut dyn FnMut(&StateDict) -> Result<()>| run.get_entry(name, RAW, load).nowhere();
         run.get("model", self.model).nowhere()?;
-        self.optimizer.load_state_dict(&optimizer).nowhere()?;
+        get("optimizer", &mut |state| self.optimizer.load_state_dict(state))?;
         // It gives the optimiser its rates, so it comes behind that.
         if let Some(schedule) = &mut self.schedule {
             run.get("schedule", schedule).nowhere()?;
         }
         if let Some(own) = self.average {
-            let mut average = StateDict::new();
-            run.get("average", &mut average).nowhere()?;
-            own.restore(&average).nowhere()?;
+            get("average", &mut |state| own.restore(state))?;
         }
-        loader.load_state_dict(&position).nowhere()?;
+        get("loader", &mut |state| loader.load_state_dict(state))?;
         *loader_has_moved = true;
         // The last, as rows that are gone do not come back. Where no epoch is left, none come again: those behind are another run's.
         let mut stopping = self.stopping.clone();
@@ -183,14 +180,16 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         self.logs.iter_mut().try_for_each(|log| log.go_on_at(epochs).nowhere())
     }
 
-    /// What has gone along with the run, and is not given now, would end it with other bits.
+    /// What has gone along with the run and is not given now, or has not and is, would end it with other bits.
     fn expect_all_given(&self, run: &Checkpoint, path: &Path) -> Result<()> {
         let expect = |name: &'static str, is_given: bool, how: &str| {
-            let expected = format!(
-                "the one that {} has: give it by {how}, or begin a run with another file",
-                path.display()
-            );
-            check(is_given || !run.has(name), "fit", name, "none", expected)
+            let path = path.display();
+            let (found, expected) = match is_given {
+                true => ("one", format!("none, as {path} is of a run without: leave it out")),
+                false => ("none", format!("the one that {path} has: give it by {how}")),
+            };
+            let expected = format!("{expected}, or begin a run with another file");
+            check(is_given == run.has(name), "fit", name, found, expected)
         };
         expect("schedule", self.schedule.is_some(), "schedule, schedule_by_batch or schedule_by_value")?;
         expect("average", self.average.is_some(), "average")

@@ -343,7 +343,7 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
     ///
     /// # Errors
     /// `Alarm` for a loss or a gradient that is not finite or too large, with what it came from; `Unlike` for an average of another
-    /// model; whatever the data, the model, the schedule, the checkpoint or one of the functions return. The model is as the last step has left it, in the
+    /// model, `Parameter` for an optimiser of another one; whatever the data, the model, the schedule, the checkpoint or one of the functions return. The model is as the last step has left it, in the
     /// mode of that moment.
     #[track_caller]
     pub fn run<D>(
@@ -356,6 +356,7 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
     {
         self.expect_one_direction().or_here()?;
         self.average.map_or(Ok(()), |averaged| averaged.expect_like(self.model)).or_here()?;
+        self.expect_own_parameters().or_here()?;
         let own = FitState::new();
         let state = self.state.unwrap_or(&own);
         #[cfg(feature = "safetensors")]
@@ -392,6 +393,17 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         let unkept = self.keep_best && state.lacks_kept();
         let expected = "false: the run has a best epoch whose weights were not kept";
         check(!unkept, "fit", "keep_best", true, expected)
+    }
+
+    /// An optimiser of other parameters would train nothing, and say nothing.
+    fn expect_own_parameters(&self) -> Result<()> {
+        let mut own = self.model.parameters();
+        own.retain(Var::requires_grad);
+        let of_model = |theirs: &Var| own.iter().any(|var| var.is_same(theirs));
+        let fits = own.is_empty() || self.optimizer.parameters().iter().any(of_model);
+        let expected =
+            "at least one of this model: make it of model.parameters(), behind what gives the model new ones";
+        check(fits, "fit", "the optimiser's parameters", "those of something else", expected)
     }
 
     /// A schedule by value looks for what the measure looks for.

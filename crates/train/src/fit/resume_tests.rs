@@ -268,7 +268,7 @@ fn an_average_goes_on_with_the_same_bits() {
     fit.early_stopping(9).keep_best(false).checkpoint(&path, false).run(loader, mse).unwrap();
     let (fit, loader) = again.fit();
     let e = fit.keep_best(false).average(&averaged).checkpoint(&path, true).run(loader, mse).unwrap_err();
-    assert!(e.to_string().contains("entry `average`: there is no such entry"), "{e}");
+    assert!(e.to_string().contains("fit: average = one") && e.to_string().contains("leave it out"), "{e}");
     assert_eq!(averaged.state_dict(), kept.0);
     std::fs::remove_file(&path).unwrap();
 }
@@ -349,6 +349,24 @@ fn rows_come_once_and_go_together() {
 }
 
 #[test]
+fn an_optimiser_of_another_model_is_refused_before_the_first_step() {
+    let (mut model, other) = (model(), model());
+    let sgd = SGD::new(other.parameters(), 0.1);
+    let before = model.state_dict();
+    let e = Fit::new(&mut model, &sgd).run(&loader(), mse).unwrap_err();
+    assert!(e.to_string().starts_with("fit: the optimiser's parameters = those of something else"), "{e}");
+    assert!(e.location().is_some_and(|at| at.file() == file!()), "{e}");
+    assert_eq!(model.state_dict(), before);
+    // Where the model's are frozen, others may learn.
+    model.requires_grad_(false).unwrap();
+    let shift = foldback_graph::RequiresGrad::requires_grad(Tensor::zeros(1));
+    let sgd = SGD::new([&shift], 0.1);
+    let shifted = |m: &Sequential, [x, y]: &[Tensor; 2]| loss::mse_loss(m.forward(x)?.add(&shift)?, y);
+    Fit::new(&mut model, &sgd).epochs(1).run(&loader(), shifted).unwrap();
+    assert!(shift.value() != Tensor::zeros(1));
+}
+
+#[test]
 fn an_average_of_another_model_is_refused_before_the_first_step() {
     let mut made = made(5);
     let other = AveragedModel::new(&sequential![Linear::new(2, 1)]);
@@ -404,6 +422,11 @@ fn a_checkpoint_goes_on_with_the_same_bits() {
     let line = line!() + 1;
     let e = fit.run(&loader(), mse).unwrap_err();
     assert!(e.location().is_some_and(|at| (at.file(), at.line()) == (file!(), line)), "{e:?}");
+    let text = e.to_string();
+    assert!(
+        text.contains(&path.display().to_string()) && text.contains("entry `optimizer`: SGD: "),
+        "{text}"
+    );
     assert_eq!((like.state_dict(), other.state_dict()), (kept, before));
     // So does all the rest where a log refuses, which comes last; an epoch that was left early begins anew.
     let mut again = made(5);
