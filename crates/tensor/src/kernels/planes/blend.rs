@@ -29,8 +29,14 @@ impl WeightedSum {
     #[inline(always)]
     fn terms<T: Float>(&self, size: usize) -> impl Iterator<Item = (usize, T)> {
         let last = size as isize - 1;
-        (0..self.count)
-            .map(move |i| ((self.from + i as isize).clamp(0, last) as usize, T::of(self.weights[i.min(3)])))
+        let places = (0..self.count).map(move |i| (self.from + i as isize).clamp(0, last) as usize);
+        places.zip(self.each_weight())
+    }
+
+    /// The weights of its elements, in order.
+    #[inline(always)]
+    fn each_weight<T: Float>(&self) -> impl Iterator<Item = T> {
+        (0..self.count).map(|i| T::of(self.weights[i.min(3)]))
     }
 }
 
@@ -191,8 +197,16 @@ fn spread_plane_body<const FMA: bool, T: Float>(x: &[T], [down, across]: [&Blend
         sums.fill(T::default());
         for (cols, &v) in across.each.iter().zip(line) {
             let share = v / T::of(rows.divisor * cols.divisor);
-            for (place, weight) in cols.terms::<T>(across.size) {
-                sums[place] = sums[place] + weight * share;
+            let inside =
+                usize::try_from(cols.from).ok().and_then(|from| sums.get_mut(from..from + cols.count));
+            let Some(inside) = inside else {
+                for (place, weight) in cols.terms::<T>(across.size) {
+                    sums[place] = sums[place] + weight * share;
+                }
+                continue;
+            };
+            for (sum, weight) in inside.iter_mut().zip(cols.each_weight::<T>()) {
+                *sum = *sum + weight * share;
             }
         }
         for (row, weight) in rows.terms::<T>(down.size) {
