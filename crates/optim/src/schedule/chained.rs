@@ -123,6 +123,10 @@ fn part(milestones: &[usize], epoch: i64) -> usize {
 }
 
 impl Schedule for SequentialLR {
+    fn name(&self) -> &'static str {
+        "SequentialLR"
+    }
+
     #[track_caller]
     fn step(&mut self, optimizer: &dyn Optimizer) -> Result<()> {
         expect_same("SequentialLR", &self.settings, optimizer).here()?;
@@ -225,6 +229,10 @@ impl ChainedScheduler {
 }
 
 impl Schedule for ChainedScheduler {
+    fn name(&self) -> &'static str {
+        CHAINED
+    }
+
     #[track_caller]
     fn step(&mut self, optimizer: &dyn Optimizer) -> Result<()> {
         expect_same(CHAINED, &self.settings, optimizer).here()?;

@@ -185,6 +185,10 @@ impl<R: ScheduleRule> Schedule for R {
         load(self, state).here()
     }
 
+    fn name(&self) -> &'static str {
+        self.course().name
+    }
+
     fn begin(&mut self) -> Result<()> {
         self.enter(0);
         let rates = self.rates(0, &self.course().lrs(), true)?;

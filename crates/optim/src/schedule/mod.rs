@@ -66,6 +66,10 @@ pub trait Schedule: Send + Sync {
     #[track_caller]
     fn load_state_dict(&mut self, state: &StateDict) -> Result<()>;
 
+    /// Which schedule it is.
+    #[doc(hidden)]
+    fn name(&self) -> &'static str;
+
     /// The first rates.
     #[doc(hidden)]
     fn begin(&mut self) -> Result<()>;

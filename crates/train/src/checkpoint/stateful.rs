@@ -124,7 +124,7 @@ impl<O: Optimizer + ?Sized> Stateful<ByOptimizer> for O {
 
 impl<S: Schedule + ?Sized> Stateful<BySchedule> for S {
     fn kind(&self) -> &'static str {
-        "schedule"
+        self.name()
     }
 
     fn state(&self) -> StateDict {
@@ -172,7 +172,7 @@ macro_rules! dicts {
 dicts! {
     EarlyStopping: "early stopping";
     FitState: "fit";
-    ReduceLROnPlateau: "schedule";
+    ReduceLROnPlateau: "ReduceLROnPlateau";
 }
 
 /// The kind of a [`StateDict`], which may be the state of anything.

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use foldback_data::{Collate, DataLoader, Dataset};
-use foldback_nn::Module;
+use foldback_nn::{FileFacts, Module};
 use foldback_optim::Optimizer;
-use foldback_tensor::{Here, StateDict, get_rng_state, set_rng_state};
+use foldback_tensor::{Error, Here, Kind, StateDict, get_rng_state, refuse, set_rng_state};
 
 use super::scheduled::Scheduled;
 use super::{EpochReport, Fit, FitState};
@@ -32,6 +32,24 @@ impl Keeper {
             Keeper::File(path) => Ok(path.exists().then(|| path.clone())),
             Keeper::Folder(folder) => Ok(folder.last()?.map(|saved| saved.path)),
         }
+    }
+
+    /// What is said of a last checkpoint that is damaged, where there is one before it.
+    #[cold]
+    fn refused<T>(&self, error: Error) -> Result<T> {
+        let before = match self {
+            Keeper::Folder(folder) if error.kind() == Kind::File => folder.list()?.into_iter().nth_back(1),
+            _ => None,
+        };
+        let Some(before) = before else { return Err(error) };
+        let (error, path) = (error.with_location(None), before.path.display());
+        let error = format!("{error}; or delete it, and the run goes on from {path}");
+        refuse(FileFacts::Contents {
+            op: "fit",
+            place: "the last checkpoint".into(),
+            kind: Kind::File,
+            error,
+        })
     }
 }
 
@@ -111,7 +129,7 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
     ) -> Result<()> {
         let Some(keeping) = self.keeping.as_ref().filter(|keeping| keeping.resume) else { return Ok(()) };
         let Some(path) = keeping.keeper.last().nowhere()? else { return Ok(()) };
-        let run = Checkpoint::open(&path).nowhere()?;
+        let run = Checkpoint::open(&path).or_else(|e| keeping.keeper.refused(e)).nowhere()?;
         self.expect_all_given(&run, &path)?;
         let (mut taken, mut rng) = (FitState::new(), get_rng_state());
         run.get("fit", &mut taken).nowhere()?;
@@ -227,7 +245,7 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
 
 impl<O: ?Sized> Stateful<()> for Scheduled<'_, O> {
     fn kind(&self) -> &'static str {
-        "schedule"
+        self.course.name()
     }
 
     fn state(&self) -> StateDict {

@@ -348,6 +348,51 @@ fn rows_come_once_and_go_together() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+#[cfg(feature = "safetensors")]
+#[test]
+fn a_damaged_checkpoint_names_the_one_before_it() {
+    use crate::Checkpoints;
+    let folder = std::env::temp_dir().join(format!("foldback-fit-damaged-{}", std::process::id()));
+    let kept = Checkpoints::in_folder(&folder).keep_last(2);
+    let run = || {
+        let mut made = made(3);
+        let (fit, loader) = made.fit();
+        fit.epochs(3).checkpoints(kept.clone(), true).run(loader, mse).map(drop).map_err(|e| e.to_string())
+    };
+    run().unwrap();
+    let [before, last] = kept.list().unwrap().try_into().unwrap();
+    let mut bytes = std::fs::read(&last.path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&last.path, bytes).unwrap();
+    let text = run().unwrap_err();
+    assert!(text.starts_with("fit: the last checkpoint: open: "), "{text}");
+    assert!(text.contains(&format!("or delete it, and the run goes on from {}", before.path.display())));
+    std::fs::remove_file(&last.path).unwrap();
+    run().unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Another schedule would go on from a place in a course that it does not have.
+#[cfg(feature = "safetensors")]
+#[test]
+fn a_schedule_of_another_kind_is_refused() {
+    use foldback_optim::StepLR;
+    let path = std::env::temp_dir().join(format!("foldback-fit-kind-{}.ckpt", std::process::id()));
+    let mut made = made(3);
+    let (fit, of_run) = made.fit();
+    fit.epochs(1).checkpoint(&path, true).run(of_run, mse).unwrap();
+    let mut model = model();
+    let adam = Adam::new(model.parameters(), 0.05);
+    let before = model.state_dict();
+    let fit = Fit::new(&mut model, &adam).schedule(StepLR::new(&adam, 2)).epochs(2).checkpoint(&path, true);
+    let text = fit.run(&loader(), mse).unwrap_err().to_string();
+    let found = "entry `schedule`: what is there is the state of CosineAnnealingLR (StepLR is asked for)";
+    assert!(text.contains(found), "{text}");
+    assert_eq!(model.state_dict(), before);
+    std::fs::remove_file(&path).unwrap();
+}
+
 #[test]
 fn an_optimiser_of_another_model_is_refused_before_the_first_step() {
     let (mut model, other) = (model(), model());

@@ -20,6 +20,9 @@ pub(super) trait Course {
     fn mode(&self) -> Option<PlateauMode> {
         None
     }
+    /// Which schedule it is.
+    #[cfg(feature = "safetensors")]
+    fn name(&self) -> &'static str;
     #[cfg(feature = "safetensors")]
     fn state(&self) -> StateDict;
     #[cfg(feature = "safetensors")]
@@ -32,6 +35,11 @@ pub(super) struct ByNumber<S>(pub(super) S);
 impl<S: Schedule> Course for ByNumber<S> {
     fn step(&mut self, optimizer: &dyn Optimizer, _: f64) -> Result<()> {
         self.0.step(optimizer)
+    }
+
+    #[cfg(feature = "safetensors")]
+    fn name(&self) -> &'static str {
+        self.0.name()
     }
 
     #[cfg(feature = "safetensors")]
@@ -52,6 +60,11 @@ impl Course for ReduceLROnPlateau {
 
     fn mode(&self) -> Option<PlateauMode> {
         Some(self.looks_for())
+    }
+
+    #[cfg(feature = "safetensors")]
+    fn name(&self) -> &'static str {
+        "ReduceLROnPlateau"
     }
 
     #[cfg(feature = "safetensors")]
