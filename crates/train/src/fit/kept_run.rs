@@ -58,7 +58,7 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
     /// the run goes on from the file, if it is there, and ends with the same bits as one that was never stopped: weights and
     /// buffers, optimiser, schedule, average, loader, generators of random numbers, and what [`FitState`] holds come from it. Whatever else a
     /// program changes between epochs has to follow from these, or from the number of the epoch. A file of a run with a schedule or an
-    /// average is refused by one without, and one of a run without by one with it.
+    /// average is refused by one without, and one of a run without by one with it; so is one with a schedule of another kind.
     ///
     /// Behind the feature `safetensors`.
     ///
