@@ -248,6 +248,43 @@ mod tests {
         assert_eq!(x.grad(), Some(tensor![[[0.0, 2.0, 0.0], [0.0, 1.0, 1.0]]]));
     }
 
+    /// By the axes one after the other, the element is that of a walk over each window: the first of equal ones, or the last NaN.
+    #[test]
+    fn windows_take_what_a_walk_over_them_takes() {
+        manual_seed(3);
+        let (c, h, w, kernel, sizes) = (3, 9, 8, [3, 4], [5, 3]);
+        let x = Tensor::randint(0..4, [1, c, h, w]).to(DType::F64);
+        let x = x.eq(3.0).unwrap().where_cond(f64::NAN, &x).unwrap();
+        let samples = Tensor::rand_with([1, c, 2], DType::F64);
+        let layer = FractionalMaxPool2d::size((kernel[0], kernel[1]), (sizes[0], sizes[1]));
+        let (_, places) = layer.random_samples(samples.clone()).forward_with_indices(&x).unwrap();
+        let (places, x) = (places.value().to_vec::<i64>().unwrap(), x.to_vec::<f64>().unwrap());
+        let u = samples.to_vec::<f64>().unwrap();
+        let start = |i: usize, u: f64, size: usize, kernel: usize, windows: usize| {
+            let apart = (size - kernel) as f64 / (windows - 1) as f64;
+            if i + 1 == windows {
+                size - kernel
+            } else {
+                ((i as f64 + u) * apart) as usize - (u * apart) as usize
+            }
+        };
+        let mut expected = Vec::new();
+        for channel in 0..c {
+            for (i, j) in (0..sizes[0]).flat_map(|i| (0..sizes[1]).map(move |j| (i, j))) {
+                let top = start(i, u[2 * channel + 1], h, kernel[0], sizes[0]);
+                let left = start(j, u[2 * channel], w, kernel[1], sizes[1]);
+                let window =
+                    (top..top + kernel[0]).flat_map(|r| (left..left + kernel[1]).map(move |k| r * w + k));
+                let value = |place: usize| x[channel * h * w + place];
+                let best = window.reduce(|best, place| {
+                    if value(place) > value(best) || value(place).is_nan() { place } else { best }
+                });
+                expected.push(best.unwrap() as i64);
+            }
+        }
+        assert_eq!(places, expected);
+    }
+
     #[test]
     fn refusals() {
         let x = Tensor::ones([1, 2, 4, 4]);
