@@ -1,5 +1,8 @@
 //! Samplers: which items an epoch has, in which order.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use foldback_tensor::{DType, Generator, Here, Tensor, or_panic};
 
 use crate::error::{Result, check, check_index};
@@ -216,10 +219,11 @@ impl Sampler for WeightedRandomSampler {
     }
 }
 
-/// All items in random order, such that the classes are spread evenly: of the first `k` items those of each class are `k`
-/// times its share, to within one on either side.
+/// All items in random order, such that the classes are spread evenly: in every stretch of `k` items, as a batch is, those of
+/// a class are `k` times its share, to within less than two on either side.
 ///
-/// Item `j` of a class of `n`, in random order, stands where `(j + u) / n` says, where `u` is uniform and one for the class.
+/// Which class is next, Tijdeman's rule says ("The chairman assignment problem", Discrete Mathematics 32, 1980), by which no
+/// class is a whole item ahead or behind; the epoch begins at a random place of that order. Which item of the class it is, is random.
 ///
 /// ```
 /// use foldback_data::{DataLoader, StratifiedSampler};
@@ -251,15 +255,50 @@ impl Sampler for StratifiedSampler {
         check_made_for("stratified sampler", "the number of labels", self.labels.len(), len).here()?;
         let mut order = generator.try_randperm(len).here()?.to_vec::<usize>()?;
         order.sort_by_key(|&i| self.labels[i]);
-        let classes: Vec<&[usize]> = order.chunk_by(|&a, &b| self.labels[a] == self.labels[b]).collect();
-        let mut placed = Vec::with_capacity(len);
-        for (class, u) in classes.iter().zip(units(classes.len(), generator)?) {
-            let size = class.len() as f64;
-            placed.extend(class.iter().enumerate().map(|(j, &i)| ((j as f64 + u) / size, i)));
-        }
-        placed.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Ok(placed.into_iter().map(|(_, i)| i).collect())
+        let found: Vec<&[usize]> = order.chunk_by(|&a, &b| self.labels[a] == self.labels[b]).collect();
+        // Of classes that may be next alike, the first is taken: in each epoch another.
+        let mixed = generator.try_randperm(found.len()).here()?.to_vec::<usize>()?;
+        let mut classes: Vec<&[usize]> = mixed.into_iter().map(|class| found[class]).collect();
+        let sizes: Vec<usize> = classes.iter().map(|class| class.len()).collect();
+        let next = |class: usize| classes[class].split_off_first().copied();
+        let mut spread: Vec<usize> = evenly(&sizes).into_iter().filter_map(next).collect();
+        let first: usize = units(1, generator)?.into_iter().map(|u| (u * len as f64) as usize).sum();
+        spread.rotate_left(first.min(len.saturating_sub(1)));
+        Ok(spread)
     }
+}
+
+/// Classes of these sizes one after the other: of the first `k` places each has `k` times its share, to within less than one.
+///
+/// With `c` classes, `x` places of one are filled at most `1 / (2c - 2)` before its share is `x`, and at the latest as much
+/// before its share is `x + 1`; of those that may be next, the one is taken that must be first.
+fn evenly(sizes: &[usize]) -> Vec<usize> {
+    let total: usize = sizes.iter().sum();
+    let parts = (2 * sizes.len() as u128).saturating_sub(2).max(1);
+    // Where a share of `x` and `part` of the `parts` is reached.
+    let reached = |class: usize, x: usize, part: u128, round: fn(u128, u128) -> u128| {
+        round((x as u128 * parts + part) * total as u128, parts * sizes[class] as u128)
+    };
+    let opens = |class, x| Reverse((reached(class, x, 1, u128::div_ceil), class, x));
+    let closes = |class, x| Reverse((reached(class, x, parts - 1, |a, b| a / b), class, x));
+    let mut waiting: BinaryHeap<_> =
+        (0..sizes.len()).filter(|&class| sizes[class] > 0).map(|class| opens(class, 0)).collect();
+    let mut open = BinaryHeap::with_capacity(sizes.len());
+    let mut order = Vec::with_capacity(total);
+    for place in 1..=total as u128 {
+        while let Some(&Reverse((from, class, x))) = waiting.peek()
+            && from <= place
+        {
+            waiting.pop();
+            open.push(closes(class, x));
+        }
+        let Some(Reverse((_, class, x))) = open.pop() else { break };
+        order.push(class);
+        if x + 1 < sizes[class] {
+            waiting.push(opens(class, x + 1));
+        }
+    }
+    order
 }
 
 fn check_made_for(op: &'static str, name: &'static str, found: usize, len: usize) -> Result<()> {
@@ -340,30 +379,62 @@ mod tests {
         assert_eq!(count.len(), 6);
     }
 
+    /// How far a class is ahead of its share or behind it, at most, of all places that an order has filled.
+    fn farthest(order: &[usize], sizes: &[usize]) -> f64 {
+        let (mut filled, mut farthest) = (vec![0.0; sizes.len()], 0.0f64);
+        for (place, &class) in (1..).zip(order) {
+            filled[class] += 1.0;
+            for (&filled, &size) in filled.iter().zip(sizes) {
+                let share = size as f64 / order.len() as f64 * f64::from(place);
+                farthest = farthest.max((filled - share).abs());
+            }
+        }
+        farthest
+    }
+
+    #[test]
+    fn no_class_is_a_whole_item_ahead_or_behind() {
+        let many = |big: usize, small: usize, count: usize| [vec![big], vec![small; count]].concat();
+        for sizes in [
+            many(150, 40, 1),
+            many(100, 2, 50),
+            many(500, 1, 100),
+            many(3, 3, 29),
+            vec![7, 11, 13, 17, 19, 23],
+            vec![4, 0, 9],
+            vec![5],
+            vec![],
+        ] {
+            let order = evenly(&sizes);
+            let counts = (0..sizes.len()).map(|class| order.iter().filter(|&&c| c == class).count());
+            assert_eq!(counts.collect::<Vec<_>>(), sizes);
+            assert!(farthest(&order, &sizes) < 1.0, "{sizes:?}");
+        }
+    }
+
     #[test]
     fn every_stretch_has_its_share_of_each_class() {
-        let labels: Vec<i64> = (0..200)
-            .map(|i| {
-                if i < 150 {
-                    7
-                } else if i < 190 {
-                    -2
-                } else {
-                    4
-                }
-            })
-            .collect();
-        let order = drawn(&StratifiedSampler::new(labels.clone()), 200, 5);
-        for (class, share) in [(7, 0.75), (-2, 0.2), (4, 0.05)] {
-            for k in 1..=200 {
-                let n = order[..k].iter().filter(|&&i| labels[i] == class).count() as f64;
-                assert!((n - share * k as f64).abs() <= 2.0, "{class}: {n} of {k}");
+        let label = |i: usize| i64::from(i >= 150) * -2 + i64::from(i >= 190) * 6;
+        let labels: Vec<i64> = (0..200).map(label).collect();
+        let sampler = StratifiedSampler::new(labels.clone());
+        let order = drawn(&sampler, 200, 5);
+        for (class, share) in [(0, 0.75), (-2, 0.2), (4, 0.05)] {
+            for (first, k) in (0..200).flat_map(|first| (1..=200 - first).map(move |k| (first, k))) {
+                let n = order[first..first + k].iter().filter(|&&i| labels[i] == class).count() as f64;
+                assert!((n - share * k as f64).abs() < 2.0, "{class}: {n} of {k}");
             }
         }
         let mut sorted = order.clone();
         sorted.sort();
         assert_eq!(sorted, (0..200).collect::<Vec<_>>());
-        assert_ne!(order, drawn(&StratifiedSampler::new(labels), 200, 6));
+        assert_ne!(order, drawn(&sampler, 200, 6));
+        // A class of one item may have it anywhere.
+        let rare = StratifiedSampler::new([1, 0, 0, 0]);
+        let mut places: Vec<_> =
+            (0..64).map(|seed| drawn(&rare, 4, seed).iter().position(|&i| i == 0)).collect();
+        places.sort();
+        places.dedup();
+        assert_eq!(places, [Some(0), Some(1), Some(2), Some(3)]);
     }
 
     #[test]
