@@ -9,6 +9,7 @@ use tests::conformance::{files, replay};
 /// Each file of `golden/training`: how many cases pass, and how many of these are about special points.
 const PASSED: &[(&str, usize, usize)] = &[
     ("clip.jsonl.gz", 62, 18),
+    ("data.jsonl.gz", 843, 0),
     ("ema.jsonl.gz", 46, 0),
     ("init.jsonl.gz", 135, 0),
     ("layers.jsonl.gz", 904, 38),
@@ -215,6 +216,62 @@ fn planted_faults_of_metrics_are_found() {
             ("[0.5,0.5]", "[0.5,0.75]", (0, 1, 0)),
             ("[0.5,0.5]", r#"["nan",0.5]"#, (0, 1, 0)),
             (r#""value""#, r#""error":"refused","value""#, (0, 1, 0)),
+        ],
+    );
+}
+
+#[test]
+fn planted_faults_of_data_are_found() {
+    let line = r#"{"kind":"data","id":1,"name":"csv","tags":[],"args":{"delimiter":",","header":true},
+        "files":{"a.csv":"782c790a312c620a322c610a"},"names":["x","y"],"rows":2,"asked":[
+        {"columns":["x"],"as":"f64","tensor":{"shape":[2,1],"dtype":"f64","data":[1.0,2.0]}},
+        {"columns":["y"],"as":"i64","error":"no numbers"},{"columns":["y"],"as":"texts","texts":["b","a"]},
+        {"columns":["y"],"as":"labels","tensor":{"shape":[2],"dtype":"i64","data":[1,0]},"classes":["a","b"]}]}"#;
+    plants(
+        line,
+        &[
+            ("[1.0,2.0]", "[1.0,2.0000000000000004]", (0, 1, 0)),
+            (r#""as":"f64""#, r#""as":"f32""#, (0, 1, 0)),
+            (r#""as":"i64""#, r#""as":"texts""#, (0, 1, 0)),
+            (r#"["b","a"]"#, r#"["a","b"]"#, (0, 1, 0)),
+            ("[1,0]", "[0,1]", (0, 1, 0)),
+            (r#""rows":2"#, r#""rows":3"#, (0, 1, 0)),
+            (r#"["x","y"]"#, r#"["x","z"]"#, (0, 1, 0)),
+            ("782c790a31", "782c790a51", (0, 1, 0)),
+            (r#""asked""#, r#""error":"refused","asked""#, (0, 1, 0)),
+            (r#""header":true"#, r#""header":true,"mystery":1"#, (0, 0, 1)),
+            (r#""name":"csv""#, r#""name":"mystery""#, (0, 0, 1)),
+        ],
+    );
+    let sampler = |args: &str, what: &str| {
+        format!(r#"{{"kind":"data","id":1,"name":"sampler","tags":[],"args":{{{args}}},{what}}}"#)
+    };
+    let weighted =
+        r#""sampler":"WeightedRandomSampler","len":2,"weights":[1.0,3.0],"num_samples":1,"replacement":true"#;
+    plants(
+        &sampler(weighted, r#""law":[[[0],0.25],[[1],0.75]]"#),
+        &[
+            ("[[0],0.25],[[1],0.75]", "[[0],0.3],[[1],0.7]", (0, 1, 0)),
+            ("[[0],0.25],", "", (0, 1, 0)),
+            ("[1.0,3.0]", "[3.0,1.0]", (0, 1, 0)),
+            ("[1.0,3.0]", "[1.0,-3.0]", (0, 1, 0)),
+        ],
+    );
+    let stratified = r#""sampler":"StratifiedSampler","len":8,"labels":[0,0,0,0,1,1,1,1],"batch_size":4"#;
+    plants(
+        &sampler(stratified, r#""shares":[2.0,2.0]"#),
+        &[("[2.0,2.0]", "[4.0,0.0]", (0, 1, 0)), ("[2.0,2.0]", "[2.0]", (0, 1, 0))],
+    );
+    let loader = r#"{"kind":"data","id":1,"name":"DataLoader","tags":[],"args":{"batch_size":2,"drop_last":false},
+        "tensors":[{"shape":[3],"dtype":"i64","data":[5,6,7]}],"len":2,
+        "batches":[[{"shape":[2],"dtype":"i64","data":[5,6]}],[{"shape":[1],"dtype":"i64","data":[7]}]]}"#;
+    plants(
+        loader,
+        &[
+            ("[5,6]}]", "[6,5]}]", (0, 1, 0)),
+            (r#""drop_last":false"#, r#""drop_last":true"#, (0, 1, 0)),
+            (r#""batch_size":2"#, r#""batch_size":3"#, (0, 1, 0)),
+            (r#""batch_size":2"#, r#""batch_size":2,"shuffle":true"#, (0, 1, 0)),
         ],
     );
 }

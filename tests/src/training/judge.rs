@@ -37,6 +37,16 @@ impl Judge {
         within(name, &numbers(found), &numbers(&expected), found.dtype())
     }
 
+    /// [`Judge::tensor`] for what is read or moved: every bit is the same.
+    pub(crate) fn exact(&mut self, name: &str, found: &Tensor, expected: &Value) -> Result<(), Stop> {
+        let expected = written(expected)?;
+        self.computed.push((name.to_owned(), found.clone()));
+        if same_bits(found, &expected) {
+            return Ok(());
+        }
+        Err(Stop::Failed(format!("{name}: {found:?}, expected {expected:?}")))
+    }
+
     /// [`Judge::tensor`] for something that may be absent: for null, nothing or zeros.
     pub(crate) fn maybe(&mut self, name: &str, found: Option<&Tensor>, expected: &Value) -> Result<(), Stop> {
         match found {

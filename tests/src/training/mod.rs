@@ -1,9 +1,10 @@
 //! Replays golden cases of training: layers, losses, optimisers, schedules, clipping, averages, loss curves, metrics, names,
-//! laws of fresh weights, and safetensors files.
+//! laws of fresh weights, data and its loaders, and safetensors files.
 //!
 //! A case is one line with a `kind`, as `docs/src/golden-cases.md` says; each kind is a file here, a row of [`KINDS`].
 
 mod clip;
+mod data;
 mod ema;
 mod init;
 mod judge;
@@ -43,7 +44,7 @@ pub(crate) struct TrainingCase {
 /// Runs one case and compares what it gives; what it computed goes into the judge, in a fixed order.
 type Kind = fn(&TrainingCase, &mut Judge) -> Result<(), Stop>;
 
-const KINDS: [(&str, Kind); 11] = [
+const KINDS: [(&str, Kind); 12] = [
     ("layer", layer::replay),
     ("loss", loss::replay),
     ("optimizer", optimizer::replay),
@@ -54,6 +55,7 @@ const KINDS: [(&str, Kind); 11] = [
     ("metric", metric::replay),
     ("state_dict", state_dict::replay),
     ("init", init::replay),
+    ("data", data::replay),
     ("safetensors", safetensors::replay),
 ];
 

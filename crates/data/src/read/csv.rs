@@ -199,7 +199,7 @@ impl Table {
         .here()
     }
 
-    /// A column of texts.
+    /// A column of texts, as they stand.
     ///
     /// # Errors
     /// `Parameter` if there is no such column.
@@ -209,17 +209,15 @@ impl Table {
         Ok(self.rows.iter().map(|(_, record)| record.get(place).unwrap_or("")).collect())
     }
 
-    /// A column of names of classes as class numbers, see [`encode_labels`].
+    /// A column of names of classes as class numbers, see [`encode_labels`]; spaces around a name are no part of it.
     ///
     /// # Errors
     /// `Parameter` if there is no such column; `File` if a field is empty, with its line and column.
     #[track_caller]
     pub fn labels(&self, name: &str) -> Result<(Tensor, Vec<String>)> {
         let place = self.place(name).here()?;
-        for row in &self.rows {
-            self.field(row, place).here()?;
-        }
-        Ok(encode_labels(&self.texts(name).here()?))
+        let names = self.rows.iter().map(|row| self.field(row, place)).collect::<Result<Vec<_>>>().here()?;
+        Ok(encode_labels(&names))
     }
 
     fn place(&self, name: &str) -> Result<usize> {
@@ -311,6 +309,14 @@ mod tests {
             [0, 2]
         );
         assert!(Csv::new().from_reader(&b""[..]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn spaces_make_no_other_class() {
+        let table = Csv::new().from_reader(&b"kind,x\n a,1\nb ,2\na,3\n"[..]).unwrap();
+        let (labels, classes) = table.labels("kind").unwrap();
+        assert_eq!((labels, classes.join("|")), (tensor![0, 1, 0; i64], "a|b".to_owned()));
+        assert_eq!(table.texts("kind").unwrap(), [" a", "b ", "a"]);
     }
 
     #[cfg(feature = "gzip")]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use foldback_tensor::{DType, Here, Tensor};
 use image::imageops::FilterType;
-use image::{DynamicImage, GrayImage, ImageReader, Limits, RgbImage};
+use image::{DynamicImage, GrayImage, ImageReader, Limits, Rgb, RgbImage};
 
 use super::Source;
 use crate::dataset::Dataset;
@@ -72,7 +72,8 @@ impl ImageFolder {
         Ok(ImageFolder { classes, images, grayscale: false, size: None })
     }
 
-    /// Whether images have one channel, `[1, height, width]`. The default is false.
+    /// Whether images have one channel, `[1, height, width]`, of 0.299 red, 0.587 green and 0.114 blue, as torchvision's
+    /// [`Grayscale`](https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.Grayscale.html). The default is false.
     #[must_use]
     pub fn grayscale(mut self, grayscale: bool) -> ImageFolder {
         self.grayscale = grayscale;
@@ -155,10 +156,19 @@ fn decode(op: &'static str, path: &Path) -> Result<DynamicImage> {
 /// `[channels, height, width]`, between 0 and 1.
 fn pixels(image: DynamicImage, grayscale: bool) -> Result<Tensor> {
     let (height, width) = (image.height() as usize, image.width() as usize);
-    let (bytes, channels) =
-        if grayscale { (image.into_luma8().into_raw(), 1) } else { (image.into_rgb8().into_raw(), 3) };
+    let (bytes, channels) = match grayscale {
+        true if image.color().has_color() => (image.into_rgb8().pixels().map(luma).collect(), 1),
+        true => (image.into_luma8().into_raw(), 1),
+        false => (image.into_rgb8().into_raw(), 3),
+    };
     let values: Vec<f32> = bytes.into_iter().map(|b| f32::from(b) / 255.0).collect();
     Ok(Tensor::from_vec(values, [height, width, channels])?.permute([2, 0, 1])?.contiguous())
+}
+
+/// How bright a colour is, by the weights of ITU-R BT.601, rounded.
+fn luma(&Rgb([red, green, blue]): &Rgb<u8>) -> u8 {
+    let sum = 19_595 * u32::from(red) + 38_470 * u32::from(green) + 7_471 * u32::from(blue);
+    ((sum + 0x8000) >> 16) as u8
 }
 
 /// An image of a file, `[3, height, width]` of `f32` between 0 and 1.
@@ -305,6 +315,16 @@ mod tests {
         let (images, labels) = loader.iter().next().unwrap().unwrap();
         assert_eq!((images.dims(), labels), (&[3, 1, 2, 5][..], tensor![0, 1, 1; i64]));
         assert_close!(images.mean([1, 2, 3]).unwrap(), tensor![0.0, 1.0, 0.2]);
+    }
+
+    #[test]
+    fn grey_is_weighed_by_how_bright_colours_are() {
+        let ppm = |pixel: [u8; 3]| [b"P6\n1 1\n255\n".to_vec(), pixel.to_vec()].concat();
+        let files =
+            [("a/1.ppm", ppm([255, 0, 0])), ("a/2.ppm", ppm([0, 255, 0])), ("a/3.ppm", ppm([0, 0, 255]))];
+        let folder = Folder::new("colours", &files);
+        let (images, _) = ImageFolder::open(&folder.0).unwrap().grayscale(true).all().unwrap();
+        assert_close!(images.flatten(..).unwrap(), tensor![76.0, 150.0, 29.0] / 255.0);
     }
 
     #[test]

@@ -209,7 +209,7 @@ mod tests {
         ))
     }
 
-    /// Written by `tests/golden/make_npy.py`.
+    /// Written by `tests/golden/make_data.py`.
     const NUMPYS: &[u8] = include_bytes!("../../../../tests/golden/arrays.npz");
 
     #[test]
