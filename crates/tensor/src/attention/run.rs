@@ -71,7 +71,7 @@ impl Attending {
             return mismatch("value", v, [s, width]);
         }
         let batches = [q, k, v].map(|t| (batch_of(t.dims()), t.meant().without_last(2)));
-        warning::check(OP, || batches.into_iter().collect())?;
+        warning::check(OP, warning::Lists::Idiom, || batches.into_iter().collect())?;
         let keyed = broadcast_two(OP, batch_of(q.dims()), batch_of(k.dims()))?;
         let scores = [keyed.dims(), &[l, s]].concat().into();
         let batch = broadcast_two(OP, &keyed, batch_of(v.dims()))?;

@@ -74,8 +74,7 @@ fn plan(op: &'static str, args: &[Arg<'_>; 2], kernel: impl BlockKernel + 'stati
     if dtype == DType::Bool {
         return refuse(TensorFacts::DTypeUnsupported { op, dtype });
     }
-    if dtype == DType::I64
-        && common_shape(op, &[args[0].read(dtype), args[1].read(dtype)], false)?.numel() > 0
+    if dtype == DType::I64 && common_shape(op, &[args[0].read(dtype), args[1].read(dtype)], None)?.numel() > 0
     {
         let zero = match args[1] {
             Arg::Tensor(t) => t.eq(0).map_err(|e| e.named(op))?.any(..)?.item_as()?,

@@ -19,13 +19,13 @@ pub(crate) enum Doubt {
 }
 
 impl Doubt {
-    /// What is doubtful about these operands of an operation, which broadcast; to the strict, anything that may be.
-    pub(crate) fn about(op: &str, a: Operand<'_>, b: Operand<'_>, strict: bool) -> Option<Doubt> {
+    /// What is doubtful about these operands, which broadcast; to the strict, anything that may be.
+    pub(crate) fn about(lists: Lists, a: Operand<'_>, b: Operand<'_>, strict: bool) -> Option<Doubt> {
         if a.0 == b.0 || !can_broadcast(a.0, b.0) {
             return None;
         }
         let growth = Growth::of(a, b);
-        if growth.is_doubtful(strict || TAKES_ELEMENTS_TOGETHER.contains(&op), strict) {
+        if growth.is_doubtful(strict || lists == Lists::Doubtful, strict) {
             return Some(Doubt::BothGrow);
         }
         let (short, long) = if a.0.len() < b.0.len() { (a.0, b.0) } else { (b.0, a.0) };
@@ -77,8 +77,14 @@ fn mistake(a: &Shape, b: &Shape) -> String {
     }
 }
 
-/// Operations for which a kept axis against a list is no idiom. Sums of squared norms are one: `|x|^2 + |y|^2` for all pairs.
-const TAKES_ELEMENTS_TOGETHER: [&str; 6] = ["sub", "sub_", "mul", "mul_", "div", "div_"];
+/// What a kept axis beside a list is to an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lists {
+    /// as good as meant: `|x|^2 + |y|^2` for all pairs
+    Idiom,
+    /// as doubtful as another axis: a difference, a product or a quotient is of elements that belong together
+    Doubtful,
+}
 
 /// Whether one of the other operands has all sizes that these two make together.
 pub(crate) fn is_held<'a>(
@@ -164,8 +170,8 @@ mod tests {
     use crate::meant::Meant;
 
     fn about(a: &[usize], b: &[usize]) -> Option<Doubt> {
-        let [there, back] =
-            [(a, b), (b, a)].map(|(a, b)| Doubt::about("max", (a, Meant::NONE), (b, Meant::NONE), true));
+        let [there, back] = [(a, b), (b, a)]
+            .map(|(a, b)| Doubt::about(Lists::Idiom, (a, Meant::NONE), (b, Meant::NONE), true));
         assert_eq!(there, back, "{a:?} {b:?}");
         there
     }
@@ -200,9 +206,12 @@ mod tests {
     fn an_axis_that_was_made_on_purpose_settles_it_if_it_grows() {
         let plain = |dims: &'static [usize]| (dims, Meant::NONE);
         let made = |dims: &'static [usize], axis: usize| (dims, Meant::written(dims.len(), |i| i == axis));
-        assert_eq!(Doubt::about("sub", made(&[4, 1], 1), plain(&[4]), true), None);
-        assert_eq!(Doubt::about("sub", plain(&[1, 4]), made(&[4, 1], 1), true), None);
-        assert_eq!(Doubt::about("sub", made(&[1, 4, 1], 0), plain(&[4]), true), Some(Doubt::BothGrow));
+        assert_eq!(Doubt::about(Lists::Doubtful, made(&[4, 1], 1), plain(&[4]), true), None);
+        assert_eq!(Doubt::about(Lists::Doubtful, plain(&[1, 4]), made(&[4, 1], 1), true), None);
+        assert_eq!(
+            Doubt::about(Lists::Doubtful, made(&[1, 4, 1], 0), plain(&[4]), true),
+            Some(Doubt::BothGrow)
+        );
     }
 
     #[test]
@@ -239,13 +248,13 @@ mod tests {
         let plain = |dims: &'static [usize]| (dims, Meant::NONE);
         let kept = (&[4, 1][..], Meant::kept(2, |i| i == 1));
         for strict in [false, true] {
-            for op in ["sub", "mul", "div", "sub_", "add", "max", "fuse (here)"] {
-                assert_eq!(Doubt::about(op, kept, plain(&[1, 4]), strict), None, "{op}");
-                let doubtful = strict || ["sub", "mul", "div", "sub_"].contains(&op);
+            for lists in [Lists::Idiom, Lists::Doubtful] {
+                assert_eq!(Doubt::about(lists, kept, plain(&[1, 4]), strict), None);
+                let doubtful = strict || lists == Lists::Doubtful;
                 let expected = doubtful.then_some(Doubt::BothGrow);
-                assert_eq!(Doubt::about(op, kept, plain(&[4]), strict), expected, "{op}");
-                assert_eq!(Doubt::about(op, plain(&[4]), kept, strict), expected, "{op}");
-                assert_eq!(Doubt::about(op, kept, plain(&[5]), strict), None, "{op}");
+                assert_eq!(Doubt::about(lists, kept, plain(&[4]), strict), expected, "{lists:?}");
+                assert_eq!(Doubt::about(lists, plain(&[4]), kept, strict), expected, "{lists:?}");
+                assert_eq!(Doubt::about(lists, kept, plain(&[5]), strict), None, "{lists:?}");
             }
         }
     }
@@ -256,8 +265,11 @@ mod tests {
         for (a, b, is) in
             [(&[3, 1][..], &[1, 4][..], true), (&[3, 1], &[4], false), (&[2, 1, 3], &[1, 5, 1], true)]
         {
-            assert_eq!(Doubt::about("sub", plain(a), plain(b), false), None);
-            assert_eq!(Doubt::about("sub", plain(a), plain(b), true), is.then_some(Doubt::BothGrow));
+            assert_eq!(Doubt::about(Lists::Doubtful, plain(a), plain(b), false), None);
+            assert_eq!(
+                Doubt::about(Lists::Doubtful, plain(a), plain(b), true),
+                is.then_some(Doubt::BothGrow)
+            );
         }
     }
 
@@ -268,7 +280,7 @@ mod tests {
         {
             assert_eq!(about(short, long), Some(Doubt::FitsTwice), "{short:?} {long:?}");
             let long = (long, Meant::NONE);
-            assert_eq!(Doubt::about("mul", (short, Meant::NONE), long, false), None);
+            assert_eq!(Doubt::about(Lists::Doubtful, (short, Meant::NONE), long, false), None);
         }
         for (short, long) in
             [(&[8][..], &[5, 6, 8][..]), (&[4, 4], &[2, 4, 4]), (&[1, 4], &[2, 4, 4]), (&[1], &[4, 4])]

@@ -1,6 +1,7 @@
 //! Formulas behind a pointer: evaluated over broadcast operands, and what a reduction of them is folded to.
 
 use super::kernel::{expect_arity, float_type, reads};
+use super::warning::Lists;
 use crate::axes::Axes;
 use crate::error::{Here, Result};
 use crate::kernels::BlockKernel;
@@ -32,7 +33,7 @@ pub fn evaluate(op: &'static str, kernel: &dyn BlockKernel, operands: &[&Tensor]
     task::make(Task {
         op,
         reads: &reads(operands, dtype),
-        space: Space::Asked,
+        space: Space::Asked(Lists::Idiom),
         does: Does::Blocks(kernel),
         to: &mut [To::New(dtype)],
     })
@@ -66,7 +67,7 @@ pub struct ReducedShapes {
 /// ```
 #[track_caller]
 pub fn reduction(op: &'static str, operands: &[&Tensor], axes: &Axes) -> Result<ReducedShapes> {
-    let full = common_shape(op, &reads(operands, float_type(operands)), true).here()?;
+    let full = common_shape(op, &reads(operands, float_type(operands)), Some(Lists::Idiom)).here()?;
     let reduced = axes.flags(op, &full).here()?;
     let sizes = || full.iter().zip(&reduced).map(|(&size, &r)| (size, r));
     let kept = sizes().map(|(size, r)| if r { 1 } else { size }).collect::<Vec<_>>().into();

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use smallvec::SmallVec;
 
+pub(crate) use super::doubt::Lists;
 use super::doubt::{self, Doubt};
 use crate::error::{Result, TensorFacts, refuse};
 use crate::meant::Meant;
@@ -131,6 +132,7 @@ pub(crate) type Operand<'a> = (&'a [usize], Meant);
 #[track_caller]
 pub(crate) fn check<'a>(
     op: &'static str,
+    lists: Lists,
     operands: impl FnOnce() -> SmallVec<[Operand<'a>; 4]>,
 ) -> Result<()> {
     let level = SCOPE.get().unwrap_or_else(|| match PROCESS.load(Ordering::Relaxed) {
@@ -140,7 +142,7 @@ pub(crate) fn check<'a>(
         3 => BroadcastWarning::Debug,
         _ => of_environment(),
     });
-    if level == BroadcastWarning::Off { Ok(()) } else { look(op, level, &operands()) }
+    if level == BroadcastWarning::Off { Ok(()) } else { look(op, lists, level, &operands()) }
 }
 
 /// What the environment says, noted for the process unless somebody was faster.
@@ -165,7 +167,7 @@ fn of_environment() -> BroadcastWarning {
 #[doc(hidden)]
 #[track_caller]
 pub fn expect_meant(op: &'static str, a: &Tensor, b: &Tensor) -> Result<()> {
-    check(op, || [a, b].map(|t| (t.dims(), t.meant())).into_iter().collect())
+    check(op, Lists::Idiom, || [a, b].map(|t| (t.dims(), t.meant())).into_iter().collect())
 }
 
 /// Whether two tensors of different shapes are all pairs of two lists, each of which has got its axis on purpose.
@@ -176,7 +178,7 @@ pub fn are_pairs(a: &Tensor, b: &Tensor) -> bool {
 
 #[cold]
 #[track_caller]
-fn look(op: &'static str, level: BroadcastWarning, operands: &[Operand<'_>]) -> Result<()> {
+fn look(op: &'static str, lists: Lists, level: BroadcastWarning, operands: &[Operand<'_>]) -> Result<()> {
     for (i, &a) in operands.iter().enumerate() {
         for (j, &b) in operands.iter().enumerate().skip(i + 1) {
             // What one operand holds anyway is no shape that two of them made.
@@ -184,7 +186,7 @@ fn look(op: &'static str, level: BroadcastWarning, operands: &[Operand<'_>]) -> 
             if doubt::is_held(a, b, others.map(|(_, &c)| c)) {
                 continue;
             }
-            let Some(doubt) = Doubt::about(op, a, b, level == BroadcastWarning::Debug) else { continue };
+            let Some(doubt) = Doubt::about(lists, a, b, level == BroadcastWarning::Debug) else { continue };
             let [a, b] = [a.0, b.0].map(Shape::from);
             if level == BroadcastWarning::Refuse {
                 return refuse(TensorFacts::BroadcastRefused { op, a, b, origins: [None; 2] });

@@ -30,6 +30,7 @@ pub(crate) use whole::{SeveralRule, WholeRule};
 use crate::dtype::{BlockMut, DType, Scalar};
 use crate::error::Result;
 use crate::kernels::BlockKernel;
+use crate::ops::warning::Lists;
 use crate::random::{Law, Reserve};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
@@ -62,7 +63,7 @@ pub(crate) enum Space<'a> {
     Common,
     /// the same of what a user has brought together: said or refused where
     /// [`BroadcastWarning`](crate::BroadcastWarning) asks for it
-    Asked,
+    Asked(Lists),
 }
 
 /// What is done.

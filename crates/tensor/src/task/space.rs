@@ -5,7 +5,7 @@ use crate::create::checked_len;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::meant::Meant;
-use crate::ops::warning;
+use crate::ops::warning::{self, Lists};
 use crate::shape::{Shape, broadcast_two, expands_to, expect_expansion};
 
 impl<'a> Read<'a> {
@@ -45,23 +45,22 @@ impl<'a> Space<'a> {
     {
         match self {
             Space::Of(shape) => Ok(shape),
-            Space::Common => Ok(common.insert(common_shape(op, reads, false)?)),
-            Space::Asked => Ok(common.insert(common_shape(op, reads, true)?)),
+            Space::Common => Ok(common.insert(common_shape(op, reads, None)?)),
+            Space::Asked(lists) => Ok(common.insert(common_shape(op, reads, Some(lists))?)),
         }
     }
 }
 
 /// The common shape of what is read; `asked` if a user has brought it together, see [`Space::Asked`].
 #[track_caller]
-pub(crate) fn common_shape(op: &'static str, reads: &[Read<'_>], mut asked: bool) -> Result<Shape> {
+pub(crate) fn common_shape(op: &'static str, reads: &[Read<'_>], mut asked: Option<Lists>) -> Result<Shape> {
     let mut shape = reads.first().map_or_else(Shape::scalar, |r| r.shape().into());
     for r in reads.iter().skip(1) {
         // A single number without axes changes no shape.
         if !r.shape().is_empty() && r.shape() != &shape[..] {
             let next = broadcast_two(op, &shape, r.shape())?;
-            if asked {
-                warning::check(op, || reads.iter().map(Read::operand).collect())?;
-                asked = false;
+            if let Some(lists) = asked.take() {
+                warning::check(op, lists, || reads.iter().map(Read::operand).collect())?;
             }
             // Whoever makes a tensor of it asks again for its own type.
             checked_len(op, &next, DType::Bool)?;

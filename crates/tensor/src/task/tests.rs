@@ -85,7 +85,7 @@ fn the_short_way_is_the_long_one() {
             }
         }
         let (to, other) = (&mut [To::New(dtype)], &mut [To::New(dtype)]);
-        let (reads, space) = (&reads[..], Space::Asked);
+        let (reads, space) = (&reads[..], Space::Asked(Lists::Idiom));
         let short = make(Task { op: "t", reads, space, does: Does::Blocks(&kernel), to }).unwrap();
         let long =
             make_at_length(Task { op: "t", reads, space, does: Does::Blocks(&kernel), to: other }).unwrap();

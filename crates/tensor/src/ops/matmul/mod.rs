@@ -135,7 +135,7 @@ fn product(op: &'static str, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let spec = Spec::new(op, a, b)?;
     let batches = [a, b].map(|t| (batch_of(t.dims()), t.meant().without_last(2)));
     if batches[0].0 != batches[1].0 {
-        warning::check(op, || batches.into_iter().collect())?;
+        warning::check(op, warning::Lists::Idiom, || batches.into_iter().collect())?;
     }
     multiply(op, &spec, &[a, b], None)
 }

@@ -112,7 +112,7 @@ binary! {
     /// assert_eq!(tensor![[2.0], [3.0]].mul(&tensor![1.0, 10.0])?, tensor![[2.0, 20.0], [3.0, 30.0]]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    mul, mul_ = |a| plan_num(a, NumKernel(f::Mul), AND);
+    mul, mul_ = |a| plan_num(a, NumKernel(f::Mul), AND).map(Elementwise::of_pairs);
 
     /// `self / other`, elementwise with broadcasting: true division, a float also for integers.
     ///
@@ -124,7 +124,7 @@ binary! {
     /// assert_eq!(tensor![1, 3; i64].div(2)?, tensor![0.5, 1.5]);
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
-    div, div_ = |a| plan_real(a, FloatKernel(f::Div));
+    div, div_ = |a| plan_real(a, FloatKernel(f::Div)).map(Elementwise::of_pairs);
 
     /// `self` to the power `other`, elementwise with broadcasting. Integer powers wrap.
     ///

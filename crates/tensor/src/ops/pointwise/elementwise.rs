@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::super::arg::{Arg, Meta, result_type};
 use super::super::formulas as f;
-use super::super::warning;
+use super::super::warning::{self, Lists};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Result, TensorFacts, refuse};
 use crate::kernels::{BlockKernel, FloatKernel, IntPowKernel, LogicKernel, NumKernel, UnaryLogicKernel};
@@ -19,12 +19,18 @@ pub(in crate::ops) struct Elementwise {
     pub(in crate::ops) compute: DType,
     /// the type of the result
     pub(in crate::ops) out: DType,
+    pub(in crate::ops) lists: Lists,
 }
 
 impl Elementwise {
     /// A plan that computes and returns one type.
     pub(in crate::ops) fn same(kernel: impl BlockKernel + 'static, dtype: DType) -> Result<Elementwise> {
-        Ok(Elementwise { kernel: Box::new(kernel), compute: dtype, out: dtype })
+        Ok(Elementwise { kernel: Box::new(kernel), compute: dtype, out: dtype, lists: Lists::Idiom })
+    }
+
+    /// Of elements that belong together.
+    pub(super) fn of_pairs(self) -> Elementwise {
+        Elementwise { lists: Lists::Doubtful, ..self }
     }
 }
 
@@ -35,7 +41,7 @@ pub(in crate::ops) fn apply(op: &'static str, plan: Result<Elementwise>, args: &
     task::make_here(Task {
         op,
         reads: &reads_of(args, plan.compute),
-        space: Space::Asked,
+        space: Space::Asked(plan.lists),
         does: Does::Blocks(&*plan.kernel),
         to: &mut [To::New(plan.out)],
     })
@@ -56,7 +62,7 @@ pub(in crate::ops) fn apply_in_place(
         expect_expands(op, a.shape(), out.shape())?;
         if a.shape() != out.dims() {
             let operands = [Read::Tensor(out, out.dtype()), a.read(plan.compute)];
-            warning::check(op, || operands.iter().map(Read::operand).collect())?;
+            warning::check(op, plan.lists, || operands.iter().map(Read::operand).collect())?;
         }
     }
     let (shape, does) = (out.shape().clone(), Does::Blocks(&*plan.kernel));
@@ -128,6 +134,11 @@ pub(super) const IDENTITY: UnaryLogicKernel = UnaryLogicKernel(false);
 
 /// `a + alpha b`, or minus.
 pub(super) fn plan_add(op: &'static str, args: &[Meta], alpha: Scalar, sign: f64) -> Result<Elementwise> {
+    let sum = plan_sum(op, args, alpha, sign);
+    if sign < 0.0 { sum.map(Elementwise::of_pairs) } else { sum }
+}
+
+fn plan_sum(op: &'static str, args: &[Meta], alpha: Scalar, sign: f64) -> Result<Elementwise> {
     if sign < 0.0 && args.iter().any(|a| a.dtype == DType::Bool) {
         return unsupported(op, DType::Bool);
     }
@@ -208,5 +219,5 @@ pub(super) fn plan_pow(op: &'static str, args: &[Meta]) -> Result<Elementwise> {
 /// A relation; truth values compare as integers.
 pub(super) fn plan_compare(args: &[Meta], kernel: impl BlockKernel + 'static) -> Result<Elementwise> {
     let compute = result_type(args).max(DType::I64);
-    Ok(Elementwise { kernel: Box::new(kernel), compute, out: DType::Bool })
+    Ok(Elementwise { kernel: Box::new(kernel), compute, out: DType::Bool, lists: Lists::Idiom })
 }

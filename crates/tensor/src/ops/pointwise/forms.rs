@@ -2,6 +2,7 @@
 
 use super::super::arg::{Arg, AsArg, Meta, metas_of, result_type};
 use super::super::formulas as f;
+use super::super::warning;
 use super::binary::{rdiv, rpow, rsub};
 use super::elementwise::{
     AND, Elementwise, apply, apply_in_place, expect_castable, expect_no_overlap, plan_add, plan_float_only,
@@ -204,7 +205,7 @@ fn choose(condition: &Tensor, yes: Arg<'_>, no: Arg<'_>) -> Result<Tensor> {
     task::make(Task {
         op: OP,
         reads: &[Read::Tensor(condition, DType::Bool), yes.read(dtype), no.read(dtype)],
-        space: Space::Asked,
+        space: Space::Asked(warning::Lists::Idiom),
         does: Does::Blocks(&WhereKernel),
         to: &mut [To::New(dtype)],
     })
@@ -243,8 +244,8 @@ macro_rules! out_forms {
 out_forms! {
     add_with, add_out, alpha = |a| plan_add("add_out", a, alpha, 1.0);
     sub_with, sub_out, alpha = |a| plan_add("sub_out", a, alpha, -1.0);
-    mul, mul_out = |a| plan_num(a, NumKernel(f::Mul), AND);
-    div, div_out = |a| plan_real(a, FloatKernel(f::Div));
+    mul, mul_out = |a| plan_num(a, NumKernel(f::Mul), AND).map(Elementwise::of_pairs);
+    div, div_out = |a| plan_real(a, FloatKernel(f::Div)).map(Elementwise::of_pairs);
 }
 
 /// Runs a planned operation into a tensor of the result's shape.
@@ -257,7 +258,7 @@ fn apply_out(
 ) -> Result<()> {
     let plan = plan?;
     let reads = reads_of(args, plan.compute);
-    let shape = common_shape(op, &reads, true)?;
+    let shape = common_shape(op, &reads, Some(plan.lists))?;
     expect_castable(op, plan.out, out.dtype())?;
     if *out.shape() != shape {
         return refuse(TensorFacts::ShapeMismatch {

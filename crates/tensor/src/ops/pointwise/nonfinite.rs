@@ -2,6 +2,7 @@
 
 use super::super::arg::{Arg, Meta};
 use super::super::formulas as f;
+use super::super::warning;
 use super::elementwise::{Elementwise, IDENTITY, apply, apply_in_place};
 use super::unary::{unary, with_numbers};
 use crate::dtype::DType;
@@ -16,7 +17,7 @@ macro_rules! kinds {
             #[track_caller]
             pub fn $name(&self) -> Tensor {
                 let (kernel, compute) = (Box::new(NumberKind::$kind), self.dtype().to_float());
-                let plan = Elementwise { kernel, compute, out: DType::Bool };
+                let plan = Elementwise { kernel, compute, out: DType::Bool, lists: warning::Lists::Idiom };
                 or_panic(apply(stringify!($name), Ok(plan), &[Arg::Tensor(self)]))
             }
         )*}
