@@ -1,8 +1,8 @@
-"""Names of what models hold, what loading by name takes and refuses, and the laws of fresh weights, by PyTorch.
+"""Names of what models hold, what loading by name takes and refuses, the laws of fresh weights, and what a call costs, by PyTorch.
 
 Run:     python tests/golden/make_training_state.py
 Needs:   PyTorch 2.15.0 on the CPU
-Writes:  training/state_dict.jsonl.gz and training/init.jsonl.gz beside this file, in the format of docs/src/golden-cases.md
+Writes:  training/state_dict.jsonl.gz, training/init.jsonl.gz and training/summary.jsonl.gz beside this file, in the format of docs/src/golden-cases.md
 
 The laws are those of PyTorch's sources, written down here; each is tested on PyTorch's own draws before it is written.
 """
@@ -12,8 +12,9 @@ import re
 
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
-from training_lines import NAMES, write_lines
+from training_lines import NAMES, tensor, write_lines
 
 
 def layer(name, **args):
@@ -329,5 +330,71 @@ def init_cases():
         yield {"kind": "init", "function": function, "args": args, "shape": shape, "tags": [], **about}
 
 
+def summaries():
+    def linear(i, o, **args):
+        return layer("Linear", in_features=i, out_features=o, **args)
+
+    def conv(kind, i, o, k, **args):
+        return layer(kind, in_channels=i, out_channels=o, kernel_size=k, **args)
+
+    for bias in [True, False]:
+        for shape in [(8,), (5, 8), (2, 3, 8), (0, 8)]:
+            yield linear(8, 3, bias=bias), [shape]
+        for stride, padding, dilation, groups in [(1, 0, 1, 1), (2, 1, 1, 1), (1, 2, 2, 2), (3, 0, 1, 4)]:
+            more = dict(stride=stride, padding=padding, dilation=dilation, groups=groups, bias=bias)
+            yield conv("Conv1d", 4, 8, 3, **more), [(2, 4, 9)]
+            yield conv("Conv2d", 4, 8, [3, 2], **more), [(2, 4, 9, 8)]
+            yield conv("ConvTranspose1d", 4, 8, 3, **more), [(2, 4, 6)]
+            yield conv("ConvTranspose2d", 4, 8, 3, **more), [(2, 4, 5, 6)]
+        yield layer("RNN", input_size=8, hidden_size=5, bias=bias), [(4, 3, 8)]
+        yield layer("GRU", input_size=8, hidden_size=5, bias=bias, batch_first=True), [(4, 3, 8)]
+        yield layer("LSTM", input_size=8, hidden_size=5, bias=bias, num_layers=2, bidirectional=True), [(4, 3, 8)]
+        yield layer("MultiheadAttention", embed_dim=8, num_heads=2, bias=bias, batch_first=True), [(2, 5, 8), (2, 3, 8), (2, 3, 8)]
+    yield layer("TransformerEncoderLayer", d_model=8, nhead=2, dim_feedforward=16, dropout=0.0, batch_first=True), [(2, 5, 8)]
+    yield layer("TransformerDecoderLayer", d_model=8, nhead=4, dim_feedforward=12, dropout=0.0, batch_first=True), [(2, 5, 8), (2, 3, 8)]
+    for free in [layer("ReLU"), layer("LayerNorm", normalized_shape=8), layer("Softmax", dim=-1), layer("Dropout"), layer("Flatten"), layer("AvgPool1d", kernel_size=2)]:
+        yield free, [(2, 3, 8)]
+    yield MLP, [(4, 2)]
+    yield NORMED, [(4, 2)]
+    convolutions = [conv("Conv2d", 1, 4, 3), layer("ReLU"), layer("MaxPool2d", kernel_size=2), conv("Conv2d", 4, 8, 3, groups=2), layer("BatchNorm2d", num_features=8), layer("Flatten"), linear(32, 10)]
+    yield {"sequential": convolutions}, [(3, 1, 10, 10)]
+
+
+NAMES_OF_INPUTS = {"MultiheadAttention": ["query", "key", "value"], "TransformerEncoderLayer": ["src"], "TransformerDecoderLayer": ["tgt", "memory"]}
+
+
+def summary_cases():
+    torch.manual_seed(0)
+    for model, shapes in summaries():
+        built = build(model)
+        for frozen in [[], [name for name, _ in built.named_parameters()][:1]]:
+            for name, parameter in built.named_parameters():
+                parameter.requires_grad_(name not in frozen)
+            inputs = [torch.zeros(shape) for shape in shapes]
+            # Its own kernel for an LSTM is counted as nothing.
+            with torch.backends.mkldnn.flags(enabled=False), FlopCounterMode(display=False) as counter:
+                output = built(*inputs)
+            output = output[0] if isinstance(output, tuple) else output
+            counts = {name: sum(by_operation.values()) for name, by_operation in counter.get_flop_counts().items()}
+            parts = [[path, sum(p.numel() for p in part.parameters()), counts.get(f"Sequential.{path}", 0)] for path, part in built.named_children()]
+            names = NAMES_OF_INPUTS.get(model.get("layer"), ["input"])
+            yield {
+                "kind": "summary",
+                "tags": [],
+                "model": model,
+                "dtype": "f32",
+                "frozen": frozen,
+                "inputs": [{"name": name, **tensor(x)} for name, x in zip(names, inputs)],
+                "parameters": sum(p.numel() for p in built.parameters()),
+                "trainable": sum(p.numel() for p in built.parameters() if p.requires_grad),
+                "flops": counter.get_total_flops(),
+                "output": list(output.shape),
+                "parts": parts if "sequential" in model else [],
+            }
+            if not list(built.parameters()):
+                break
+
+
+write_lines("summary", [{"id": i, **case} for i, case in enumerate(summary_cases())])
 write_lines("state_dict", [{"id": i, **case} for i, case in enumerate(state_cases())])
 write_lines("init", [{"id": i, **case} for i, case in enumerate(init_cases())])

@@ -21,6 +21,7 @@ const PASSED: &[(&str, usize, usize)] = &[
     ("safetensors.jsonl.gz", 118, 5),
     ("schedule.jsonl.gz", 104, 10),
     ("state_dict.jsonl.gz", 142, 0),
+    ("summary.jsonl.gz", 113, 0),
 ];
 
 /// What is skipped, and nothing else is.
@@ -216,6 +217,24 @@ fn planted_faults_of_metrics_are_found() {
             ("[0.5,0.5]", "[0.5,0.75]", (0, 1, 0)),
             ("[0.5,0.5]", r#"["nan",0.5]"#, (0, 1, 0)),
             (r#""value""#, r#""error":"refused","value""#, (0, 1, 0)),
+        ],
+    );
+}
+
+#[test]
+fn planted_faults_of_summaries_are_found() {
+    let line = r#"{"kind":"summary","id":1,"tags":[],"model":{"sequential":[{"layer":"Linear","args":{"in_features":3,"out_features":2}},
+        {"layer":"ReLU","args":{}}]},"dtype":"f32","frozen":["0.bias"],"inputs":[{"name":"input","shape":[5,3],"dtype":"f32",
+        "data":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}],"parameters":8,"trainable":6,"flops":60,"output":[5,2],"parts":[["0",8,60],["1",0,0]]}"#;
+    plants(
+        line,
+        &[
+            (r#""parameters":8"#, r#""parameters":6"#, (0, 1, 0)),
+            (r#""trainable":6"#, r#""trainable":8"#, (0, 1, 0)),
+            (r#""flops":60"#, r#""flops":30"#, (0, 1, 0)),
+            ("[5,2]", "[2,5]", (0, 1, 0)),
+            (r#"["1",0,0]"#, r#"["1",0,1]"#, (0, 1, 0)),
+            (r#"["0",8,60]"#, r#"["2",8,60]"#, (0, 1, 0)),
         ],
     );
 }

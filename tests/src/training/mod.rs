@@ -1,5 +1,5 @@
 //! Replays golden cases of training: layers, losses, optimisers, schedules, clipping, averages, loss curves, metrics, names,
-//! laws of fresh weights, data and its loaders, and safetensors files.
+//! laws of fresh weights, data and its loaders, summaries, and safetensors files.
 //!
 //! A case is one line with a `kind`, as `docs/src/golden-cases.md` says; each kind is a file here, a row of [`KINDS`].
 
@@ -17,6 +17,7 @@ mod optimizer;
 mod safetensors;
 mod schedule;
 mod state_dict;
+mod summary;
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +45,7 @@ pub(crate) struct TrainingCase {
 /// Runs one case and compares what it gives; what it computed goes into the judge, in a fixed order.
 type Kind = fn(&TrainingCase, &mut Judge) -> Result<(), Stop>;
 
-const KINDS: [(&str, Kind); 12] = [
+const KINDS: [(&str, Kind); 13] = [
     ("layer", layer::replay),
     ("loss", loss::replay),
     ("optimizer", optimizer::replay),
@@ -56,6 +57,7 @@ const KINDS: [(&str, Kind); 12] = [
     ("state_dict", state_dict::replay),
     ("init", init::replay),
     ("data", data::replay),
+    ("summary", summary::replay),
     ("safetensors", safetensors::replay),
 ];
 

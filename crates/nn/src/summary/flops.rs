@@ -11,7 +11,8 @@ pub(super) fn flops(operation: &Recorded) -> u64 {
     let input = |i: usize| operation.inputs.get(i).and_then(Option::as_ref);
     let results = operation.outputs.first().map_or(0, Tensor::numel) as u64;
     let axis = |t: &Tensor, back: usize| t.dims().iter().rev().nth(back).map(|&n| n as u64);
-    // An input that is not tracked has no value here; the other one tells as much.
+    // An input that is not tracked has no value here; another one tells as much, or what is kept of it for the others' gradients.
+    let kept = operation.untracked.first();
     let inner = |a: Option<&Tensor>, b: Option<&Tensor>| {
         let from_right = |b: &Tensor| axis(b, usize::from(b.rank() > 1));
         a.and_then(|a| axis(a, 0)).or_else(|| b.and_then(from_right)).unwrap_or(0)
@@ -21,13 +22,14 @@ pub(super) fn flops(operation: &Recorded) -> u64 {
         "matmul" => results * inner(input(0), input(1)),
         "addmm_with" | "baddbmm_with" => results * inner(input(1), input(2)),
         "convolution" => results * input(1).map_or(0, per_channel),
-        "convolution_input" => input(0).map_or(0, Tensor::numel) as u64 * input(1).map_or(0, per_channel),
+        "convolution_input" => {
+            input(0).or(kept).map_or(0, Tensor::numel) as u64 * input(1).map_or(0, per_channel)
+        }
         "scaled_dot_product_attention" => {
-            let scores = match (input(0), input(1)) {
-                (Some(q), Some(k)) => q.numel() as u64 * axis(k, 1).unwrap_or(0),
-                _ => 0,
-            };
-            scores + results * input(1).or_else(|| input(2)).and_then(|k| axis(k, 1)).unwrap_or(0)
+            let width = operation.outputs.first().and_then(|t| axis(t, 0)).unwrap_or(0);
+            let size = input(0).or(input(1)).or(kept).and_then(|t| axis(t, 0)).unwrap_or(0);
+            let keys = input(1).or(input(2)).or(kept).and_then(|t| axis(t, 1)).unwrap_or(0);
+            (results + results.checked_div(width).unwrap_or(0) * size) * keys
         }
         _ => 0,
     };

@@ -146,6 +146,14 @@ fn products_are_counted_as_pytorch_does() {
         3888
     );
     assert_eq!(count(&|x| x.conv_transpose2d(w(&[4, 6, 3, 3])), &[2, 4, 8, 8]), 55296);
+    // What is not tracked counts as well.
+    let image = |w: &Var| Var::from(Tensor::ones([2, 4, 8, 8])).conv_transpose2d(w);
+    assert_eq!(count(&image, &[4, 6, 3, 3]), 55296);
+    let free = |shape: &[usize]| Var::from(Tensor::ones(shape));
+    let values = |v: &Var| free(&[2, 4, 5, 8]).scaled_dot_product_attention(free(&[2, 4, 6, 8]), v);
+    assert_eq!(count(&values, &[2, 4, 6, 3]), 5280);
+    let queries = |q: &Var| q.scaled_dot_product_attention(free(&[2, 4, 6, 8]), free(&[2, 4, 6, 3]));
+    assert_eq!(count(&queries, &[2, 4, 5, 8]), 5280);
     let attention = |q: &Var| q.scaled_dot_product_attention(w(&[2, 4, 6, 8]), w(&[2, 4, 6, 3]));
     assert_eq!(count(&attention, &[2, 4, 5, 8]), 5280);
     assert_eq!(count(&|x| Ok(x.exp()), &[3]), 0);
