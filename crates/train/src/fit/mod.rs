@@ -13,7 +13,7 @@ use foldback_data::{BatchOf, Collate, DataLoader, Dataset};
 use foldback_graph::{Var, no_grad};
 use foldback_nn::Module;
 use foldback_optim::{Optimizer, PlateauMode, ReduceLROnPlateau, Schedule};
-use foldback_tensor::Here;
+use foldback_tensor::{Here, counted};
 
 use crate::averaged::AveragedModel;
 use crate::early_stopping::EarlyStopping;
@@ -154,7 +154,8 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
     }
 
     /// Measures the model after each epoch, in evaluation mode and without recording; smaller is better. The last of `minimize` and
-    /// `maximize` holds. Without one, the best epoch is that of the smallest training loss.
+    /// `maximize` holds. Without one, the best epoch is that of the smallest training loss. NaN is never best; before there was any
+    /// number [`Fit::run`] refuses it, as a mean over no batches is NaN.
     #[must_use]
     pub fn minimize(self, name: &str, evaluate: impl FnMut(&M) -> Result<f64> + 'a) -> Self {
         self.measure(name, Box::new(evaluate), false)
@@ -343,8 +344,9 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
     ///
     /// # Errors
     /// `Alarm` for a loss or a gradient that is not finite or too large, with what it came from; `Unlike` for an average of another
-    /// model, `Parameter` for an optimiser of another one; whatever the data, the model, the schedule, the checkpoint or one of the functions return. The model is as the last step has left it, in the
-    /// mode of that moment.
+    /// model; `Parameter` for an optimiser of another one, an epoch without batches, or a measure that is NaN before it was ever a
+    /// number; whatever the data, the model, the schedule, the checkpoint or one of the functions return. The model is as the last step
+    /// has left it, in the mode of that moment.
     #[track_caller]
     pub fn run<D>(
         mut self,
@@ -426,11 +428,16 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         loss: &mut impl FnMut(&M, &BatchOf<D>) -> Result<Var>,
     ) -> Result<EpochReport> {
         let clock = Instant::now();
+        let mut batches = loader.iter();
+        if batches.len() == 0 && loader.len() > 0 {
+            // A loader that was saved behind the last batch of a pass has none left of it: the epoch is the next pass.
+            batches = loader.iter();
+        }
+        let total = batches.len();
+        expect_batches(loader, total)?;
         self.model.train();
         self.has_generators = !self.model.generator_states().is_empty();
         let mut report = EpochReport::new(epoch, self.optimizer.lr());
-        let batches = loader.iter();
-        let total = batches.len();
         #[cfg(feature = "progress")]
         if self.progress {
             let title = format!("epoch {}", epoch + 1);
@@ -497,9 +504,11 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
 
     /// Evaluates an epoch.
     fn judge(&mut self, report: &mut EpochReport) -> Result<()> {
-        if let Some((_, evaluate)) = &mut self.evaluate {
+        if let Some((name, evaluate)) = &mut self.evaluate {
             self.model.eval();
-            report.value = Some(no_grad(|| evaluate(self.model))?);
+            let value = no_grad(|| evaluate(self.model))?;
+            expect_measured(name, value, self.stopping.best())?;
+            report.value = Some(value);
         }
         self.stopping.update(report.value.unwrap_or(report.loss));
         report.is_best = self.stopping.is_best();
@@ -527,6 +536,26 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
 struct Share {
     nr: usize,
     of: usize,
+}
+
+/// An epoch without a batch has no loss.
+fn expect_batches<D: Dataset<Item: Collate>>(loader: &DataLoader<D>, total: usize) -> Result<()> {
+    let (items, size) = (loader.dataset().len(), loader.batch_size());
+    let expected = match items {
+        0 => "at least one: its dataset has no items".to_owned(),
+        _ => format!(
+            "at least one: its dataset has {}, but its sampler leaves none, or drop_last those that fill no batch of {size}: take a smaller batch, or drop_last(false)",
+            counted(items, "item")
+        ),
+    };
+    check(total > 0, "fit", "the loader's batches", total, expected)
+}
+
+/// What is NaN before anything was measured has most likely nothing to measure, and is no value that an epoch can be better than.
+fn expect_measured(name: &str, value: f64, best: Option<f64>) -> Result<()> {
+    let measured = best.is_some() || !value.is_nan();
+    let expected = "a number, in the first epoch at least: a mean over no batches is NaN, so give what measures it data, or return f64::INFINITY (for maximize -f64::INFINITY) where there is no number";
+    check(measured, "fit", "what minimize or maximize measured", format!("NaN ({name})"), expected)
 }
 
 /// What the loop itself calls has no line of the program's: the error gets that of `run`.

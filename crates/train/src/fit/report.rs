@@ -24,7 +24,7 @@ pub struct EpochReport {
     pub epoch: usize,
     /// how many batches it had
     pub batches: usize,
-    /// the mean loss of its batches; NaN if there were none
+    /// the mean loss of its batches
     pub loss: f64,
     /// the learning rate at its beginning
     pub lr: f64,

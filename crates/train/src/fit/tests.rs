@@ -369,3 +369,71 @@ fn errors_of_all_who_take_part_end_the_run() {
     let history = Fit::new(&mut fitted, &sgd).epochs(0).run(&loader(), mse).unwrap();
     assert_eq!(history, History::default());
 }
+
+/// The loss of an epoch without batches would be NaN, and be given as one.
+#[test]
+fn an_epoch_without_batches_is_refused() {
+    let items = |n: usize| TensorDataset::new([Tensor::ones([n, 3]), Tensor::ones([n, 1])]);
+    let mut fitted = model();
+    fitted.eval();
+    let before = fitted.state_dict();
+    let sgd = SGD::new(fitted.parameters(), 0.1);
+    let few = DataLoader::new(items(3), 4).drop_last(true);
+    let unpicked = DataLoader::new(items(3), 4).sampler(foldback_data::SubsetRandomSampler::new([]));
+    for (loader, cure) in [
+        (DataLoader::new(items(0), 4), "its dataset has no items"),
+        (
+            few,
+            "its dataset has 3 items, but its sampler leaves none, or drop_last those that fill no batch of 4",
+        ),
+        (unpicked, "its dataset has 3 items, but its sampler leaves none"),
+    ] {
+        let e = Fit::new(&mut fitted, &sgd).run(&loader, mse).unwrap_err();
+        let start = format!("fit: the loader's batches = 0 is not valid: expected at least one: {cure}");
+        assert!(e.to_string().starts_with(&start), "{e}");
+        assert!(e.location().is_some_and(|at| (at.file(), at.line()) == (file!(), line!() - 3)), "{e:?}");
+    }
+    assert_eq!(fitted.state_dict(), before);
+}
+
+/// What is left of a pass may be nothing, and then the loader is not empty.
+#[test]
+fn a_loader_behind_its_last_batch_begins_the_next_pass() {
+    let (saved, resumed) = (loader(), loader());
+    let mut pass = saved.iter();
+    assert!(pass.by_ref().take(3).all(|batch| batch.is_ok()));
+    resumed.load_state_dict(&saved.state_dict()).unwrap();
+    assert!(pass.next().is_none());
+    let run = |loader: &DataLoader<TensorDataset<2>>| {
+        let mut fitted = model();
+        let sgd = SGD::new(fitted.parameters(), 0.1);
+        let history = Fit::new(&mut fitted, &sgd).run(loader, mse).unwrap();
+        (history.epochs[0].batches, history.losses())
+    };
+    let expected = run(&saved);
+    assert_eq!((run(&resumed), expected.0), (expected.clone(), 3));
+}
+
+#[test]
+fn a_measure_that_never_was_a_number_is_refused() {
+    use crate::metrics::{MeanAbsoluteError, Metric};
+    let mut fitted = model();
+    let sgd = SGD::new(fitted.parameters(), 0.1);
+    let nothing = DataLoader::new(TensorDataset::new([Tensor::ones([0, 3]), Tensor::ones([0, 1])]), 4);
+    let measure = |model: &Linear| {
+        let mut metric = MeanAbsoluteError::new();
+        for batch in &nothing {
+            let [x, y] = batch?;
+            metric.update(&model.forward(&x)?, &y)?;
+        }
+        Ok(metric.value())
+    };
+    let e = Fit::new(&mut fitted, &sgd).minimize("error", measure).run(&loader(), mse).unwrap_err();
+    assert!(e.location().is_some_and(|at| (at.file(), at.line()) == (file!(), line!() - 1)), "{e:?}");
+    let start = "fit: what minimize or maximize measured = NaN (error) is not valid: expected a number, in the first epoch";
+    assert!(e.to_string().starts_with(start), "{e}");
+    // Later it may be: it is no better than what was measured then.
+    let mut values = [0.5, f64::NAN, 0.25].into_iter();
+    let fit = Fit::new(&mut fitted, &sgd).epochs(3).minimize("error", move |_| Ok(values.next().unwrap()));
+    assert_eq!(fit.run(&loader(), mse).unwrap().best, Some(2));
+}
