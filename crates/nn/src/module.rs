@@ -167,7 +167,9 @@ pub trait Module {
     /// Those of [`Module::named_parameters`] whose names match a pattern, in which `*` stands for any run of characters,
     /// dots too ([`name_matches`](foldback_tensor::name_matches)).
     ///
-    /// A variable that stands in several places is listed at the first of its names that matches.
+    /// A variable that stands in several places is listed at the first of its names that matches. Where none matches the list is
+    /// empty, which an optimiser refuses for all its parameters as for a group of them; [`Module::requires_grad_matching`] refuses
+    /// such a pattern itself.
     ///
     /// ```
     /// use foldback_nn::{Linear, Module, sequential};

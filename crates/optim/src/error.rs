@@ -74,7 +74,9 @@ pub enum OptimFacts {
         dampening: f64,
     },
     /// An empty list of parameters.
-    #[error("{optimizer}: the list of parameters is empty: give those of a model, model.parameters()")]
+    #[error(
+        "{optimizer}: the list of parameters is empty: give those of a model, model.parameters(), or of a pattern that matches some of model.named_parameters()"
+    )]
     NoParameters {
         /// the optimiser
         optimizer: &'static str,

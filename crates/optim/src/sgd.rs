@@ -198,7 +198,7 @@ mod tests {
         let message = |vars: Vec<Var>| SGD::try_new(vars, 0.1).unwrap_err().with_location(None).to_string();
         assert_eq!(
             message(vec![]),
-            "SGD: the list of parameters is empty: give those of a model, model.parameters()"
+            "SGD: the list of parameters is empty: give those of a model, model.parameters(), or of a pattern that matches some of model.named_parameters()"
         );
         let twice = message(vec![w.clone(), tensor![1.0].requires_grad(), w.clone()]);
         assert_eq!(twice, "SGD: parameters 0 and 2 are the same variable: give it once");

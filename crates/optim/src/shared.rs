@@ -128,16 +128,26 @@ impl Shared {
             }
         };
         match members {
-            Members::Matching(pattern) if found.is_empty() => {
-                let names: Vec<&str> = self.names.iter().flatten().map(String::as_str).collect();
+            Members::Matching(pattern) if found.is_empty() => refused(format!(
+                "no parameter that is in no group yet matches {pattern:?}: the names are {}",
+                self.known_names()
+            )),
+            _ if found.is_empty() => {
+                let some = match self.names.iter().all(Option::is_none) {
+                    true => "give some of those that `new` was given".to_owned(),
+                    false => format!("the names are {}", self.known_names()),
+                };
                 refused(format!(
-                    "no parameter that is in no group yet matches {pattern:?}: the names are {}",
-                    names.join(", ")
+                    "the list is empty, as that of named_parameters_matching is where nothing matches: {some}"
                 ))
             }
-            _ if found.is_empty() => refused("the list is empty".into()),
             _ => self.settings.split(&found, group),
         }
+    }
+
+    /// The names of those that were given with one.
+    fn known_names(&self) -> String {
+        self.names.iter().flatten().map(String::as_str).collect::<Vec<_>>().join(", ")
     }
 
     /// Refuses to wait for what this very thread is doing.

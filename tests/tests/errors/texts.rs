@@ -28,7 +28,10 @@ fn texts_end_with_the_cure() {
             "reshape it, or convert it with to",
         ),
         (here(seeded.backward_with(&tensor![1.0])), "a seed has the shape of its output"),
-        (here(Adam::try_new(no_parameters, 0.1)), "give those of a model, model.parameters()"),
+        (
+            here(Adam::try_new(no_parameters, 0.1)),
+            "give those of a model, model.parameters(), or of a pattern that matches some of model.named_parameters()",
+        ),
     ];
     for (e, cure) in texts {
         let text = e.to_string();

@@ -73,7 +73,17 @@ fn groups_that_are_refused() {
     assert!(
         refused(SGD::new(&vars, 0.5).try_group("*", Group::new())).contains("give model.named_parameters()")
     );
-    assert!(refused(sgd().try_group(Vec::<Var>::new(), Group::new())).contains("the list is empty"));
+    // What `named_parameters_matching` gives where nothing matches, with the names there are.
+    let none = Vec::<(String, Var)>::new();
+    let empty = "SGD: a group of parameters: the list is empty, as that of named_parameters_matching is where nothing matches:";
+    assert_eq!(
+        refused(sgd().try_group(&none, Group::new())),
+        format!("{empty} the names are a.weight, a.bias, b.bias")
+    );
+    assert_eq!(
+        refused(SGD::new(&vars, 0.5).try_group(&none, Group::new())),
+        format!("{empty} give some of those that `new` was given")
+    );
     assert!(
         refused(sgd().try_group([tensor![1.0].requires_grad()], Group::new())).contains("not a parameter")
     );
