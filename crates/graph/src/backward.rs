@@ -6,10 +6,11 @@ use foldback_tensor::{Here, Tensor, refuse};
 use smallvec::{SmallVec, smallvec};
 
 use crate::engine::{GraphTask, Options};
-use crate::error::{GraphFacts, Result};
+use crate::error::{Error, GraphFacts, Result};
 use crate::input::{AsInput, variables_of};
 use crate::lead::Lead;
-use crate::node::{Edge, Var};
+use crate::mode::is_grad_enabled;
+use crate::node::{Edge, Var, VarKind};
 
 impl Var {
     /// Computes the gradients of all leaves that this single number depends on, and adds them to what is there.
@@ -232,11 +233,26 @@ pub(crate) fn root_edges(op: &'static str, roots: &[Var]) -> Result<Vec<Edge>> {
     if roots.is_empty() {
         return refuse(GraphFacts::Empty { op, what: "roots" });
     }
-    roots
-        .iter()
-        .enumerate()
-        .map(|(index, r)| r.edge().ok_or_else(|| GraphFacts::NoGraph { op, index }.into()))
-        .collect()
+    roots.iter().enumerate().map(|(index, r)| r.edge().ok_or_else(|| no_graph(op, index, r))).collect()
+}
+
+/// Why no gradient leaves a root, as far as it shows; what it was made of it does not know.
+#[cold]
+pub(crate) fn no_graph(op: &'static str, index: usize, root: &Var) -> Error {
+    let cause = if !root.dtype().is_float() {
+        format!(
+            "it is of type {}; comparisons, places (argmax) and casts to integers have no derivative: go back from floating-point numbers",
+            root.dtype()
+        )
+    } else if matches!(root.kind, VarKind::Leaf(_)) {
+        "it is a leaf that was frozen by requires_grad_(false): turn it on again by requires_grad_(true)"
+            .into()
+    } else if !is_grad_enabled() {
+        "this thread is inside no_grad, a hook or a Function's backward, where operations are not recorded: compute the output before, or inside enable_grad(|| ..)".into()
+    } else {
+        "it was detached, made of tensors without requires_grad() or of frozen parameters (requires_grad_(false)), by way of a comparison, a place (argmax) or a cast to integers, which have no derivative, or made inside no_grad, a hook or a Function's backward (enable_grad records there); or it is a gradient, which has a history only with create_graph(true)".into()
+    };
+    GraphFacts::NoGraph { op, index, cause }.into()
 }
 
 pub(crate) fn input_edges(op: &'static str, inputs: &[Var]) -> Result<Vec<Edge>> {

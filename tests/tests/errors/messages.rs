@@ -133,6 +133,9 @@ fn graphs() -> Vec<String> {
         detached.sum(..).unwrap().backward();
         quiet.sum(..).unwrap().backward();
         no_grad(|| w.square().sum(..)).unwrap().backward();
+        no_grad(|| w.square().sum(..)?.backward());
+        w.argmax(0).unwrap().backward();
+        { let mut w = w.deep_copy(); w.requires_grad_(false).unwrap(); w.backward() };
         { let y = w.square().sum(..).unwrap(); y.backward().unwrap(); y.backward() };
         v.backward_with(&tensor![1.0]);
         grad(w.square().sum(..).unwrap(), &[&constant]);

@@ -83,7 +83,7 @@ mod tests {
             (Growing { op, nodes: 2, location }, Kind::Graph),
             (GivenNotFinite { what: "the seed".into(), op, found: "NaN".into(), location }, Kind::Graph),
             (NotScalar { op: "op", shape: s() }, Kind::Shape),
-            (NoGraph { op: "op", index: 0 }, Kind::Graph),
+            (NoGraph { op: "op", index: 0, cause: String::new() }, Kind::Graph),
             (SeedShape { op: "op", index: 0, seed: s(), output: s() }, Kind::Shape),
             (SeedCount { op: "op", expected: 1, found: 2 }, Kind::Argument),
             (OutputCount { op, expected: 1, found: 2 }, Kind::Graph),

@@ -123,14 +123,14 @@ pub enum GraphFacts {
         shape: Shape,
     },
     /// A root that no tracked variable contributed to.
-    #[error(
-        "{op}: output {index} does not require grad and does not have a recorded operation: it was detached, made of tensors without requires_grad() or of frozen parameters (requires_grad_(false)), by way of a comparison, a place (argmax) or a cast to integers, which have no derivative, or made inside no_grad, a hook or a Function's backward (enable_grad records there); or it is a gradient, which has a history only with create_graph(true)"
-    )]
+    #[error("{op}: output {index} does not require grad and does not have a recorded operation: {cause}")]
     NoGraph {
         /// the pass
         op: &'static str,
         /// which root
         index: usize,
+        /// why, where the output shows it, or else what it may be; and the cure
+        cause: String,
     },
     /// A seed of another shape than its root.
     #[error(

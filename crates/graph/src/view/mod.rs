@@ -17,7 +17,8 @@ use foldback_tensor::{DType, Here, Shape};
 pub use memory::Step;
 pub use plan::{BackwardPlan, backward_plan};
 
-use crate::error::{GraphFacts, Result};
+use crate::backward::no_graph;
+use crate::error::Result;
 use crate::node::{Var, Way};
 
 /// A graph as it was when the view was made, in the order in which a backward pass runs its nodes.
@@ -252,7 +253,7 @@ impl Var {
     pub fn graph(&self) -> Result<GraphView> {
         match self.edge() {
             Some(edge) => Ok(collect::collect(&collect::reachable(&[edge]))),
-            None => Err(GraphFacts::NoGraph { op: "graph", index: 0 }.into()).here(),
+            None => Err(no_graph("graph", 0, self)).here(),
         }
     }
 }
