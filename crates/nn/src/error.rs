@@ -187,6 +187,18 @@ pub enum NnFacts {
         /// what to do
         cure: &'static str,
     },
+    /// A list of sizes that do not go together.
+    #[error("{op}: {name} = {found:?} is not valid: expected {expected}")]
+    Sizes {
+        /// the operation
+        op: &'static str,
+        /// the list
+        name: &'static str,
+        /// the sizes
+        found: Vec<usize>,
+        /// what they may be
+        expected: String,
+    },
     /// A choice among names that a layer does not offer.
     #[error("{op}: {name} = {found} is not offered: expected {expected}")]
     Choice {
@@ -222,7 +234,7 @@ impl Facts for NnFacts {
             | Unsupported { .. }
             | StateDict { .. }
             | NoSuchName { .. } => Kind::Argument,
-            Choice { .. } | Lengths { .. } | Needs { .. } => Kind::Argument,
+            Sizes { .. } | Choice { .. } | Lengths { .. } | Needs { .. } => Kind::Argument,
         }
     }
 }
@@ -362,6 +374,7 @@ mod tests {
             (Lengths { op, lengths: vec![0], rows: None, steps: 2 }, Kind::Argument),
             (Needs { op, option: "a", target: "b", cure: "c" }, Kind::Argument),
             (Choice { op, name: "a", found: "b".into(), expected: "c" }, Kind::Argument),
+            (Sizes { op, name: "a", found: vec![2], expected: "b".into() }, Kind::Argument),
             (Fan { shape: s() }, Kind::Shape),
         ];
         for (facts, kind) in all {

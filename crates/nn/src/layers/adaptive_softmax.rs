@@ -82,11 +82,13 @@ impl Drawn for AdaptiveLogSoftmaxWithLoss {
     fn draw(&mut self, drawing: &mut Drawing<'_>) -> Result<()> {
         expect_float(OP, self.dtype)?;
         let bounds: Vec<usize> = [0].iter().chain(&self.cutoffs).chain([&self.n_classes]).copied().collect();
-        let fault = bounds.windows(2).find(|pair| pair[0] >= pair[1]);
-        if let Some(value) = fault.map(|pair| pair[1]).or(self.cutoffs.is_empty().then_some(0)) {
-            let expected =
-                "at least one, each larger than the one before, from 1 to the number of classes - 1";
-            return refuse(NnFacts::Parameter { op: OP, name: "cutoffs", value: value as f64, expected });
+        if self.cutoffs.is_empty() || !bounds.is_sorted_by(|a, b| a < b) {
+            let most = self.n_classes.saturating_sub(1);
+            let expected = format!(
+                "at least one, each larger than the one before, from 1 to {most}, the number of classes - 1"
+            );
+            let found = self.cutoffs.clone();
+            return refuse(NnFacts::Sizes { op: OP, name: "cutoffs", found, expected });
         }
         if self.div_value.is_nan() || self.div_value <= 0.0 {
             let (value, expected) = (self.div_value, "a number above zero");
@@ -250,8 +252,10 @@ mod tests {
     #[test]
     fn settings_that_do_not_fit_are_refused() {
         for cutoffs in [vec![], vec![0, 2], vec![2, 2], vec![3, 1], vec![2, 8], vec![usize::MAX]] {
-            let e = AdaptiveLogSoftmaxWithLoss::try_new(4, 8, cutoffs).unwrap_err();
-            assert!(e.to_string().contains("cutoffs = "), "{e}");
+            let e = AdaptiveLogSoftmaxWithLoss::try_new(4, 8, cutoffs.clone()).unwrap_err();
+            // The list as a whole: of one number of it nobody knows which was meant.
+            assert!(e.to_string().contains(&format!("cutoffs = {cutoffs:?} is not valid")), "{e}");
+            assert!(e.to_string().contains("from 1 to 7, the number of classes - 1"), "{e}");
         }
         let builder = || AdaptiveLogSoftmaxWithLoss::builder(4, 8, [3]);
         for div_value in [0.0, -2.0, f64::NAN] {

@@ -45,10 +45,20 @@ pub fn plot_curves(path: impl AsRef<Path>, title: &str, curves: &[(&str, &[f64])
     let path = path.as_ref();
     let format = Format::of(OP, path).here()?;
     let finite = || curves.iter().flat_map(|(_, curve)| curve.iter().copied()).filter(|v| v.is_finite());
-    check(finite().next().is_some(), OP, "curves", "[]", "at least one finite number").here()?;
+    check(finite().next().is_some(), OP, "curves", listed(curves), "at least one finite number").here()?;
     let range = room(finite());
     let longest = curves.iter().map(|(_, curve)| curve.len()).max().unwrap_or(0);
     save(OP, path, format, &Curves { title, curves, range, longest: longest.max(2) - 1 }).here()
+}
+
+/// Curves of which none has a finite number, by their names.
+fn listed(curves: &[(&str, &[f64])]) -> String {
+    let one = |(name, curve): &(&str, &[f64])| match curve.len() {
+        0 => format!("{name:?} (empty)"),
+        n => format!("{name:?} ({n} of NaN or infinity)"),
+    };
+    let listed: Vec<String> = curves.iter().map(one).collect();
+    format!("[{}]", listed.join(", "))
 }
 
 struct Curves<'a> {
@@ -466,7 +476,11 @@ mod tests {
     fn what_cannot_be_drawn_is_refused() {
         let picture = Shown::new("none");
         let (x, labels) = (tensor![[0.0, 0.0]], tensor![0; i64]);
-        assert!(refused!(plot_curves(&picture.0, "", &[("x", &[f64::NAN])]), TrainFacts::Parameter { .. }));
+        let curves: &[(&str, &[f64])] = &[("training", &[f64::NAN, f64::INFINITY]), ("validation", &[])];
+        let e = plot_curves(&picture.0, "", curves).unwrap_err();
+        let all = r#"curves = ["training" (2 of NaN or infinity), "validation" (empty)]"#;
+        assert!(e.to_string().starts_with(&format!("plot_curves: {all} is not valid: expected")), "{e}");
+        assert!(refused!(plot_curves(&picture.0, "", &[]), TrainFacts::Parameter { .. }));
         assert!(
             plot_curves("a.gif", "", &[("x", &[1.0])])
                 .unwrap_err()
