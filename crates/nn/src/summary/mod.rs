@@ -18,7 +18,8 @@ use trace::{Call, Trace, trace};
 #[doc(hidden)]
 pub use trace::{HasShapes, NoShapes, Returned, enter, leave};
 
-/// What the layers of a model do in one call: a line for each, and the sums; a table by `{}`.
+/// What the layers of a model do in one call: a line for each, and the sums; a table by `{}`, in which a column counts what is frozen
+/// if anything is.
 ///
 /// [`Layer::summary`](crate::Layer::summary) makes one for a model of one variable, [`Summary::of`] for any.
 ///
@@ -66,6 +67,8 @@ pub struct LayerSummary {
     pub outputs: Vec<Shape>,
     /// how many numbers its parameters hold
     pub parameters: usize,
+    /// how many of them require gradients; the others are frozen
+    pub trainable: usize,
     /// see [`Summary::flops`]; of all calls
     pub flops: u64,
     /// see [`Summary::saved_bytes`]; a storage counts where it was kept first
@@ -187,8 +190,16 @@ impl Places {
         model.visit(&mut Visitor::new(&mut |path, seen| match seen {
             Seen::Layer(id) => {
                 let (path, layer) = (path.to_owned(), table::short(id.1));
-                let (calls, outputs, parameters, flops, saved_bytes) = (0, Vec::new(), 0, 0, 0);
-                let line = LayerSummary { path, layer, calls, outputs, parameters, flops, saved_bytes };
+                let line = LayerSummary {
+                    path,
+                    layer,
+                    calls: 0,
+                    outputs: Vec::new(),
+                    parameters: 0,
+                    trainable: 0,
+                    flops: 0,
+                    saved_bytes: 0,
+                };
                 layers.push(Place { id, line });
             }
             // A constant is no parameter, see `Module::named_parameters`.
@@ -202,7 +213,8 @@ impl Places {
                     own.push(var);
                 }
             }
-            line.parameters = own.into_iter().map(Var::numel).sum();
+            line.parameters = own.iter().map(|var| var.numel()).sum();
+            line.trainable = own.iter().filter(|var| var.requires_grad()).map(|var| var.numel()).sum();
         }
         Places { layers }
     }

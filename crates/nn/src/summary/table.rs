@@ -4,7 +4,11 @@ use std::fmt;
 
 use super::{LayerSummary, Summary, is_below};
 
-const HEAD: [&str; 6] = ["layer", "type", "output", "parameters", "FLOPs", "keeps"];
+const HEAD: [&str; 7] = ["layer", "type", "output", "parameters", "frozen", "FLOPs", "keeps"];
+/// The columns of words, which begin at the left.
+const WORDS: usize = 3;
+/// The column that is there where something is frozen.
+const FROZEN: usize = 4;
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -21,30 +25,41 @@ impl fmt::Display for Summary {
         }
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+        let frozen = self.parameters.saturating_sub(self.trainable);
+        let columns: Vec<usize> = (0..HEAD.len()).filter(|&column| column != FROZEN || frozen > 0).collect();
         for row in &rows {
-            let [name, kind, output, parameters, flops, keeps] = row;
-            let [a, b, c, d, e, g] = widths[..] else { return Err(fmt::Error) };
-            writeln!(f, "{name:a$}  {kind:b$}  {output:c$}  {parameters:>d$}  {flops:>e$}  {keeps:>g$}")?;
+            for &column in &columns {
+                let (text, width) = (&row[column], widths[column]);
+                let apart = if column == 0 { "" } else { "  " };
+                match column < WORDS {
+                    true => write!(f, "{apart}{text:width$}")?,
+                    false => write!(f, "{apart}{text:>width$}")?,
+                }
+            }
+            writeln!(f)?;
         }
-        let [parameters, trainable] = [self.parameters, self.trainable].map(|n| grouped(n as u64));
+        let [parameters, trainable, frozen] =
+            [self.parameters, self.trainable, frozen].map(|n| grouped(n as u64));
         let (flops, keeps) = (grouped(self.flops), grouped(self.saved_bytes as u64));
-        write!(
-            f,
-            "{parameters} parameters, {trainable} of them trainable; {flops} FLOPs; keeps {keeps} B for the backward pass"
-        )
+        write!(f, "{parameters} parameters, {trainable} of them trainable")?;
+        if columns.contains(&FROZEN) {
+            write!(f, ", {frozen} frozen")?;
+        }
+        write!(f, "; {flops} FLOPs; keeps {keeps} B for the backward pass")
     }
 }
 
-fn row(layer: &LayerSummary, name: String) -> [String; 6] {
+fn row(layer: &LayerSummary, name: String) -> [String; 7] {
     let outputs: Vec<String> = layer.outputs.iter().map(ToString::to_string).collect();
     let output = match layer.calls {
         0 => "not called".to_owned(),
         1 => outputs.join(", "),
         calls => format!("{} ({calls} calls)", outputs.join(", ")),
     };
-    let [parameters, flops, keeps] =
-        [layer.parameters as u64, layer.flops, layer.saved_bytes as u64].map(grouped);
-    [name, layer.layer.clone(), output, parameters, flops, format!("{keeps} B")]
+    let frozen = layer.parameters.saturating_sub(layer.trainable) as u64;
+    let [parameters, frozen, flops, keeps] =
+        [layer.parameters as u64, frozen, layer.flops, layer.saved_bytes as u64].map(grouped);
+    [name, layer.layer.clone(), output, parameters, frozen, flops, format!("{keeps} B")]
 }
 
 /// Digits in groups of three.

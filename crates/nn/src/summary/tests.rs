@@ -125,6 +125,16 @@ fn what_is_frozen_keeps_less_and_computes_the_same() {
     let frozen = model.summary(&x).unwrap();
     assert_eq!((frozen.flops, frozen.trainable, frozen.saved_bytes), (free.flops, 0, 0));
     assert_eq!(frozen.layers[3].flops, 2 * 3 * 8 * 2);
+    assert!(free.layers.iter().all(|layer| layer.trainable == layer.parameters));
+    // A column counts them by layer, where there are any.
+    let text = "\
+layer    type        output  parameters  frozen  FLOPs  keeps
+(model)  Sequential  [3, 2]          58      40    288   96 B
+  0      Linear      [3, 8]          40      40    192    0 B
+  1      ReLU        [3, 8]           0       0      0    0 B
+  2      Linear      [3, 2]          18       0     96   96 B
+58 parameters, 18 of them trainable, 40 frozen; 288 FLOPs; keeps 96 B for the backward pass";
+    assert_eq!(part.to_string(), text, "{part}");
     // A weight that is kept for the input's gradient is the parameter's own.
     assert_eq!(model.summary(&x.requires_grad()).unwrap().layers[1].saved_bytes, 0);
 }
