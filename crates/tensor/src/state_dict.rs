@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::Tensor;
+use crate::{Here, Result, Tensor, TensorFacts, refuse};
 
 /// Tensors by name, in the order in which they were put in: what a model, an optimiser, a schedule or a loader keeps.
 ///
@@ -74,6 +74,39 @@ impl StateDict {
     }
 
     /// The tensor of this name.
+    /// The entries under other names, in the same order: for weights that were saved by a program which calls its parts otherwise.
+    ///
+    /// # Errors
+    /// `Parameter` if two entries would have one name.
+    ///
+    /// ```
+    /// use foldback_tensor::{StateDict, tensor};
+    /// let saved = StateDict::from_iter([("norm.gamma", tensor![1.0]), ("norm.beta", tensor![0.0])]);
+    /// let state = saved.map_names(|name| name.replace("gamma", "weight").replace("beta", "bias"))?;
+    /// assert_eq!(state.names().collect::<Vec<_>>(), ["norm.weight", "norm.bias"]);
+    /// assert!(saved.map_names(|_| "norm").is_err());
+    /// # Ok::<(), foldback_tensor::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn map_names<N: Into<String>>(&self, mut name_of: impl FnMut(&str) -> N) -> Result<StateDict> {
+        let mut renamed = StateDict::new();
+        for (name, value) in self.iter() {
+            let new = name_of(name).into();
+            if let Some(&at) = renamed.places.get(&new) {
+                let first = self.names().nth(at).unwrap_or_default();
+                return refuse(TensorFacts::Parameter {
+                    op: "map_names",
+                    name: "the name",
+                    value: format!("{new:?} for {first:?} and {name:?}"),
+                    expected: "another one for each entry: remove those that are not wanted, or take a part",
+                })
+                .here();
+            }
+            renamed.insert(new, value.clone());
+        }
+        Ok(renamed)
+    }
+
     pub fn get(&self, name: &str) -> Option<&Tensor> {
         self.places.get(name).map(|&at| &self.entries[at].1)
     }
@@ -183,3 +216,26 @@ mod tests {
         assert!(state.part("l").is_empty());
     }
 }
+
+    #[test]
+    fn names_are_mapped_one_to_one() {
+        let state =
+            StateDict::from_iter([("a.w", tensor![1.0]), ("b.w", tensor![2.0]), ("b.c", tensor![3.0])]);
+        let swapped = state.map_names(|name| match name.split_once('.') {
+            Some(("a", rest)) => format!("b.{rest}"),
+            Some((_, rest)) => format!("a.{rest}"),
+            None => name.to_owned(),
+        });
+        let swapped = swapped.unwrap();
+        assert_eq!(swapped.names().collect::<Vec<_>>(), ["b.w", "a.w", "a.c"]);
+        assert_eq!(swapped.get("a.c"), Some(&tensor![3.0]));
+        // Also where entries were taken out before them.
+        let mut fewer = state.clone();
+        fewer.remove("a.w");
+        for (state, first) in [(&state, "a.w"), (&fewer, "b.w")] {
+            let e = state.map_names(|_| "w").unwrap_err();
+            assert!(e.location().is_some_and(|at| (at.file(), at.line()) == (file!(), line!() - 1)), "{e}");
+            let start = format!("map_names: the name = \"w\" for {first:?} and \"b.");
+            assert!(e.to_string().starts_with(&start), "{e}");
+        }
+    }

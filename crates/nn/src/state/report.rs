@@ -119,9 +119,17 @@ impl fmt::Display for Cure<'_> {
                     f,
                     "load into the model's {prefix}, or put {prefix:?} before the names by insert_all"
                 ),
-                None => f.write_str(
-                    "use load_state_dict_with(&state, false), or load_with of a file, to leave these out",
-                ),
+                None => {
+                    // Names that only one of both has cannot be meant for one another.
+                    if !missing.is_empty() && !unexpected.is_empty() {
+                        f.write_str(
+                            "rename the entries that are called otherwise, by state.map_names(|name| ..) (load_file gives the state of a file), or ",
+                        )?;
+                    }
+                    f.write_str(
+                        "use load_state_dict_with(&state, false), or load_with of a file, to leave these out",
+                    )
+                }
             },
         }
     }

@@ -80,7 +80,14 @@ fn strict_names_everything_and_changes_nothing() {
     state.insert("wte", Tensor::zeros([2, 3]));
     assert_eq!(
         text(&mut model, &state),
-        "load_state_dict: missing: body.0.bias, steps; unexpected: extra: use load_state_dict_with(&state, false), or load_with of a file, to leave these out"
+        "load_state_dict: missing: body.0.bias, steps; unexpected: extra: rename the entries that are called otherwise, by state.map_names(|name| ..) (load_file gives the state of a file), or use load_state_dict_with(&state, false), or load_with of a file, to leave these out"
+    );
+    // Where one side alone has names that the other lacks, no other name would help.
+    let mut more = before.clone();
+    more.insert("extra", tensor![1.0]);
+    assert_eq!(
+        text(&mut model, &more),
+        "load_state_dict: unexpected: extra: use load_state_dict_with(&state, false), or load_with of a file, to leave these out"
     );
     assert_eq!(model.state_dict(), before);
     state.insert("head.weight", Tensor::zeros([3, 2]));

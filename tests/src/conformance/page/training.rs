@@ -23,6 +23,7 @@ lines! {
     "model.parameters(), model.named_parameters()": model.parameters(), model.named_parameters(), model.named_parameters_matching("*.bias"); "lists of handles: `for mut p in model.parameters()` may write to them; the last takes a pattern"
     "model.requires_grad_(False)": model.requires_grad_(false), model.requires_grad_matching("0.*", false); "the second freezes what a pattern matches"
     "model.state_dict().keys()": model.state_dict().names(); ""
+    "{k.replace('gamma', 'weight'): v for k, v in state.items()}": state.map_names(|name| name.replace("gamma", "weight")), state.part("module"); "the second takes a prefix and its dot off"
     "model.load_state_dict(state, strict=False)": model.load_state_dict(&state), model.load_state_dict_with(&state, false); "all or nothing, also where a shape differs; the second gives the report"
     "copy.deepcopy(model)": model.deep_copy(); "`clone()` shares the weights"
     "model.double(), model.to(torch.float32)": model.double(), model.float(), model.to(DType::F32); "copies with weights of their own: `let model = model.double()`, before the optimiser is made"
