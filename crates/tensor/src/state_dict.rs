@@ -19,7 +19,8 @@ use crate::{Here, Result, Tensor, TensorFacts, refuse};
 /// ```
 #[derive(Clone, Default)]
 pub struct StateDict {
-    entries: Vec<(String, Tensor)>,
+    /// in order; none where one was taken out, which is so at no more than half of the places: see [`StateDict::remove`]
+    entries: Vec<Option<(String, Tensor)>>,
     /// by name, where its entry stands: there may be many thousands, and a search for each would take seconds
     places: HashMap<String, usize>,
 }
@@ -27,7 +28,7 @@ pub struct StateDict {
 impl PartialEq for StateDict {
     /// The same names in the same order, and equal tensors.
     fn eq(&self, other: &StateDict) -> bool {
-        self.entries == other.entries
+        self.iter().eq(other.iter())
     }
 }
 
@@ -41,10 +42,10 @@ impl StateDict {
     pub fn insert(&mut self, name: impl Into<String>, value: Tensor) -> Option<Tensor> {
         let name = name.into();
         match self.places.get(&name) {
-            Some(&at) => Some(std::mem::replace(&mut self.entries[at].1, value)),
+            Some(&at) => self.entries[at].replace((name, value)).map(|(_, old)| old),
             None => {
-                self.places.insert(name.clone(), self.len());
-                self.entries.push((name, value));
+                self.places.insert(name.clone(), self.entries.len());
+                self.entries.push(Some((name, value)));
                 None
             }
         }
@@ -61,7 +62,7 @@ impl StateDict {
     /// assert_eq!(whole.part("encoder"), part);
     /// ```
     pub fn insert_all(&mut self, prefix: &str, part: StateDict) {
-        for (name, value) in part.entries {
+        for (name, value) in part {
             self.insert(format!("{prefix}.{name}"), value);
         }
     }
@@ -73,7 +74,6 @@ impl StateDict {
         self.iter().filter_map(|(name, value)| Some((below(name)?, value.clone()))).collect()
     }
 
-    /// The tensor of this name.
     /// The entries under other names, in the same order: for weights that were saved by a program which calls its parts otherwise.
     ///
     /// # Errors
@@ -107,38 +107,44 @@ impl StateDict {
         Ok(renamed)
     }
 
+    /// The tensor of this name.
     pub fn get(&self, name: &str) -> Option<&Tensor> {
-        self.places.get(name).map(|&at| &self.entries[at].1)
+        self.places.get(name).and_then(|&at| self.entries[at].as_ref()).map(|(_, value)| value)
     }
 
     /// Takes the tensor of this name out.
     pub fn remove(&mut self, name: &str) -> Option<Tensor> {
-        let at = self.places.remove(name)?;
-        // Behind the last entry there is none to move.
-        if at < self.places.len() {
-            self.places.values_mut().filter(|place| **place > at).for_each(|place| *place -= 1);
+        let (_, value) = self.entries[self.places.remove(name)?].take()?;
+        // Who takes out many one by one, as an optimiser does that loads its state, would move the others for each.
+        if self.entries.len() > 2 * self.len() {
+            self.entries.retain(Option::is_some);
+            for (at, (name, _)) in self.entries.iter().flatten().enumerate() {
+                if let Some(place) = self.places.get_mut(name) {
+                    *place = at;
+                }
+            }
         }
-        Some(self.entries.remove(at).1)
+        Some(value)
     }
 
     /// How many entries there are.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.places.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.places.is_empty()
     }
 
     /// The names in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.entries.iter().map(|(name, _)| name.as_str())
+        self.iter().map(|(name, _)| name)
     }
 
     /// The entries in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
-        self.entries.iter().map(|(name, value)| (name.as_str(), value))
+        self.entries.iter().flatten().map(|(name, value)| (name.as_str(), value))
     }
 }
 
@@ -158,7 +164,7 @@ impl IntoIterator for StateDict {
     type IntoIter = std::vec::IntoIter<(String, Tensor)>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.entries.into_iter()
+        self.entries.into_iter().flatten().collect::<Vec<_>>().into_iter()
     }
 }
 
@@ -208,6 +214,30 @@ mod tests {
         );
     }
 
+    /// Nothing is moved for an entry that is taken out: places stay empty, up to half of them. From the front on, moving the others
+    /// each time would be five billion moves.
+    #[test]
+    fn many_entries_are_taken_out_at_once() {
+        let n = 100_000;
+        let name = |i: usize| format!("state.{i}.step");
+        let mut state: StateDict = (0..n).map(|i| (name(i), tensor![i as i64; i64])).collect();
+        for i in 0..n - 3 {
+            assert_eq!(state.remove(&name(i)), Some(tensor![i as i64; i64]));
+            assert!(state.len() == n - 1 - i && state.entries.len() <= 2 * state.len());
+        }
+        // What is left has its order, also beside what comes now, and equals one that never had more.
+        assert_eq!(state.remove(&name(n - 2)), Some(tensor![n as i64 - 2; i64]));
+        state.insert("last", tensor![0.5]);
+        let others = [n - 3, n - 1].map(|i| (name(i), tensor![i as i64; i64]));
+        let fresh: StateDict = others.into_iter().chain([("last".to_owned(), tensor![0.5])]).collect();
+        assert_eq!((&state, state.len()), (&fresh, 3));
+        assert!(state.names().eq(fresh.names()) && state.clone().into_iter().eq(fresh));
+        assert!(
+            state.names().map(str::to_owned).collect::<Vec<_>>().iter().all(|n| state.remove(n).is_some())
+        );
+        assert!(state.is_empty() && state == StateDict::new() && state.entries.is_empty());
+    }
+
     #[test]
     fn parts_end_at_dots() {
         let names = ["l1.weight", "l10.weight", "l1", "l1.a.b"];
@@ -215,7 +245,6 @@ mod tests {
         assert_eq!(state.part("l1").names().collect::<Vec<_>>(), ["weight", "a.b"]);
         assert!(state.part("l").is_empty());
     }
-}
 
     #[test]
     fn names_are_mapped_one_to_one() {
@@ -239,3 +268,4 @@ mod tests {
             assert!(e.to_string().starts_with(&start), "{e}");
         }
     }
+}
