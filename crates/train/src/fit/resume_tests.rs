@@ -1,11 +1,14 @@
 //! Runs that are stopped and go on.
 
+#[cfg(feature = "safetensors")]
 use std::cell::RefCell;
 
 use foldback_data::TensorDataset;
 use foldback_nn::{BatchNorm1d, Dropout, Linear, Sequential, loss, sequential};
 use foldback_optim::{Adam, CosineAnnealingLR, SGD};
-use foldback_tensor::{StateDict, Tensor, get_rng_state, manual_seed, refused, set_rng_state};
+use foldback_tensor::{StateDict, Tensor, manual_seed, refused};
+#[cfg(feature = "safetensors")]
+use foldback_tensor::{get_rng_state, set_rng_state};
 
 use super::*;
 use crate::TrainFacts;
