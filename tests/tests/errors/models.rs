@@ -74,6 +74,30 @@ fn losses_and_layers() {
     assert_eq!(e.path(), "1");
 }
 
+/// A layer that is made of other operations refuses at the line of the call, also behind a list of layers, which has no line of its own.
+#[test]
+fn pooling_by_random_steps_inside_a_model() {
+    let (x, samples) = (Tensor::ones([1, 2, 4, 4]), Tensor::full([1, 2, 2], 0.5));
+    let pool = || FractionalMaxPool2d::size(2, 2);
+    let many = Tensor::ones([1, 1, 4, 4]).expand([1usize, 1 << 50, 4, 4]).unwrap();
+    for (layer, x) in [
+        (pool(), tensor![1.0, 2.0]),
+        (pool(), x.long()),
+        (pool(), many),
+        (FractionalMaxPool2d::size(9, 1), x.clone()),
+        (FractionalMaxPool2d::size(2, 9), x.clone()),
+        (FractionalMaxPool2d::ratio(2, 2.0), x.clone()),
+        (pool().random_samples(tensor![0.5]), x.clone()),
+        (pool().random_samples(samples.double()), x.clone()),
+        (pool().random_samples(&samples + 1.0), x.clone()),
+    ] {
+        here(layer.forward_with_indices(&x));
+        let model = Sequential::new().then(Sequential::new().then(layer));
+        let e = here(model.forward(&x));
+        assert_eq!(e.path(), "0.0", "{e}");
+    }
+}
+
 #[derive(Module)]
 struct Block {
     fc: Linear,
