@@ -19,12 +19,15 @@ const LABELS: usize = 9;
 /// Room for the labels of the vertical axis, and for half of the last one of the other.
 const LEFT: u32 = 85;
 const RIGHT: u32 = 30;
+/// The letters of a legend.
+const LETTERS: u32 = 16;
 /// How many fields a decision boundary is drawn with, along each axis.
 const FIELDS: usize = 100;
 
 type Drawn = std::result::Result<(), Box<dyn StdError + Send + Sync>>;
 
-/// Draws curves over epochs or steps, one for each name, into an `.svg` or `.png` file. What is not finite leaves a gap.
+/// Draws curves over epochs or steps, one for each name, into an `.svg` or `.png` file. What is not finite leaves a gap. All curves are
+/// drawn; of more names than find room, about fifteen, the legend says how many it leaves out.
 ///
 /// The letters of a PNG are those of Latin alphabets; others become question marks there.
 ///
@@ -82,32 +85,50 @@ impl Picture for Curves<'_> {
         let mut mesh = chart.configure_mesh();
         mesh.light_line_style(WHITE).x_labels(LABELS.min(self.longest + 1)).y_labels(LABELS);
         mesh.x_label_formatter(&x).y_label_formatter(&y).draw()?;
+        let is_seen = |curve: &[f64]| curve.iter().any(|y| y.is_finite());
+        let names = self.curves.iter().filter(|(_, curve)| is_seen(curve)).count();
+        let rows = legend_rows(chart.plotting_area().dim_in_pixel().1);
+        // The last row is for those that have none.
+        let left_out = if names > rows { names - (rows - 1) } else { 0 };
+        let mut entries = names - left_out;
         for (i, (name, curve)) in self.curves.iter().enumerate() {
             let colour = Palette99::pick(i).to_rgba();
             let points: Vec<(f64, f64)> =
                 curve.iter().enumerate().map(|(x, &y)| (x as f64, tame(y))).collect();
-            let mut label = Some(*name);
+            let mut label = Some(*name).filter(|_| entries > 0);
             for stretch in points.split(|(_, y)| !y.is_finite()).filter(|s| !s.is_empty()) {
                 let line = match stretch {
                     &[alone] => chart.draw_series([Circle::new(alone, 2, colour.filled())])?,
                     _ => chart.draw_series(LineSeries::new(thinned(stretch), colour.stroke_width(2)))?,
                 };
                 if let Some(name) = label.take() {
+                    entries -= 1;
                     line.label(words(name)).legend(move |(x, y)| {
                         PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2))
                     });
                 }
             }
         }
+        if left_out > 0 {
+            let nothing = std::iter::empty::<Circle<(f64, f64), u32>>();
+            chart.draw_series(nothing)?.label(format!("and {left_out} more"));
+        }
         chart
             .configure_series_labels()
             .position(SeriesLabelPosition::UpperRight)
-            .label_font(("sans-serif", 16))
+            .label_font(("sans-serif", LETTERS))
             .background_style(WHITE.mix(0.8))
             .border_style(BLACK.mix(0.3))
             .draw()?;
         Ok(())
     }
+}
+
+/// How many names a legend has room for in a picture that is so high: its rows are a quarter higher than the letters, and it keeps 5
+/// pixels to the frame and 10 inside its own, above and below.
+fn legend_rows(height: u32) -> usize {
+    let row = LETTERS + LETTERS / 4;
+    (height.saturating_sub(2 * (5 + 10)) / row).max(2) as usize
 }
 
 /// Draws what a classifier of two features says everywhere around its data, and the data, into an `.svg` or `.png` file.
@@ -374,6 +395,40 @@ mod tests {
         for values in [&[3.0][..], &[1e308, -1e308], &[1e-320], &[0.0, 0.0], &[1e16, 1e16 + 2.0]] {
             plot_curves(&picture.0, "", &[("x", values)]).unwrap();
             assert!(!picture.text().contains("NaN"), "{values:?}");
+        }
+    }
+
+    /// The number behind `name="` of an element.
+    fn number(element: &str, name: &str) -> Option<f64> {
+        element.split_once(&format!(" {name}=\""))?.1.split('"').next()?.parse().ok()
+    }
+
+    #[test]
+    fn a_legend_stays_in_the_picture() {
+        let picture = Shown::new("legend");
+        for n in 1..40 {
+            let names: Vec<String> = (0..n).map(|i| format!("fold {i}.")).collect();
+            let mut curves: Vec<(&str, &[f64])> =
+                names.iter().map(|n| (n.as_str(), &[0.1, 0.3][..])).collect();
+            // What is not drawn has no name, and takes no room.
+            curves.insert(0, ("nothing", &[f64::NAN]));
+            for title in ["", "the losses of all folds"] {
+                plot_curves(&picture.0, title, &curves).unwrap();
+                let text = picture.text();
+                let is_picture = |element: &str| number(element, "height") == Some(f64::from(SIZE.1));
+                for element in text.split('<').filter(|e| !is_picture(e)) {
+                    if element.starts_with("rect") || element.contains("fold ") || element.contains(" more") {
+                        let height = number(element, "height").unwrap_or(f64::from(LETTERS));
+                        // Above the numbers of the horizontal axis.
+                        assert!(number(element, "y").unwrap() + height <= 380.0, "{n}: {element}");
+                    }
+                }
+                let named = names.iter().filter(|name| text.contains(name.as_str())).count();
+                let left_out = format!("and {} more", n - named);
+                assert_eq!((text.contains("and "), text.contains(&left_out)), (named < n, named < n), "{n}");
+                assert!(named == n || (14..17).contains(&named), "{named} of {n}");
+                assert!(!text.contains("nothing") && text.matches("<polyline").count() >= n);
+            }
         }
     }
 
