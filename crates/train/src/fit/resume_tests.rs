@@ -3,7 +3,8 @@
 #[cfg(feature = "safetensors")]
 use std::cell::RefCell;
 
-use foldback_data::TensorDataset;
+use foldback_data::{DataLoader, TensorDataset};
+use foldback_graph::Var;
 use foldback_nn::{BatchNorm1d, Dropout, Linear, Sequential, loss, sequential};
 use foldback_optim::{Adam, CosineAnnealingLR, SGD};
 use foldback_tensor::{StateDict, Tensor, manual_seed, refused};

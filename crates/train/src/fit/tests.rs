@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 
-use foldback_data::TensorDataset;
-use foldback_graph::RequiresGrad;
+use foldback_data::{DataLoader, TensorDataset};
+use foldback_graph::{RequiresGrad, Var};
 use foldback_nn::{Dropout, Linear, loss, sequential};
 use foldback_optim::{Adam, SGD};
 use foldback_tensor::{Error, Kind, Tensor, manual_seed, refused, tensor};
