@@ -143,11 +143,14 @@ impl GraphTask {
             }
         }
         let watched = looks || Hooks::are_watched_for();
-        while let Some(mut ready) = self.ready.pop() {
+        loop {
+            // Where it was put down: gradients that are bound by value are moved once more.
+            let mut next = self.ready.pop();
+            let Some(ready) = &mut next else { break };
             if watched {
-                self.evaluate_watched(&mut ready, roots)?;
+                self.evaluate_watched(ready, roots)?;
             } else {
-                self.evaluate(&mut ready, roots)?;
+                self.evaluate(ready, roots)?;
             }
         }
         Gathering::complete(&mut self.gatherings, None)?;

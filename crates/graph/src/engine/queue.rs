@@ -18,7 +18,10 @@ pub(super) struct Queue {
 
 impl Queue {
     pub(super) fn pop(&mut self) -> Option<Ready> {
-        self.first.take().or_else(|| self.others.pop_last().map(|(_, ready)| ready))
+        if self.first.is_none() {
+            return self.others.pop_last().map(|(_, ready)| ready);
+        }
+        self.first.take()
     }
 
     /// Takes what waits for a node out of its turn.
@@ -53,20 +56,24 @@ impl Queue {
     /// What waits for a node; nothing yet, if it is new.
     pub(super) fn entry(&mut self, node: &Arc<Node>) -> &mut Ready {
         let number = node.sequence;
-        let new = || Ready {
-            node: node.clone(),
-            buffer: std::iter::repeat_with(|| None).take(node.metadata.len()).collect(),
-        };
         let largest = self.largest().unwrap_or(0);
-        if number < largest || (number == largest && self.first.is_none() && !self.others.is_empty()) {
-            return self.others.entry(number).or_insert_with(new);
+        // Made without its places, which are put into it where it lies: it is large, and not to be moved.
+        let new = || Ready { node: node.clone(), buffer: Buffer::new() };
+        let ready =
+            if number < largest || (number == largest && self.first.is_none() && !self.others.is_empty()) {
+                self.others.entry(number).or_insert_with(new)
+            } else {
+                if number > largest
+                    && let Some(before) = self.first.take()
+                {
+                    self.others.insert(before.node.sequence, before);
+                }
+                self.first.get_or_insert_with(new)
+            };
+        if ready.buffer.is_empty() {
+            node.metadata.iter().for_each(|_| ready.buffer.push(None));
         }
-        if number > largest
-            && let Some(before) = self.first.take()
-        {
-            self.others.insert(before.node.sequence, before);
-        }
-        self.first.get_or_insert_with(new)
+        ready
     }
 }
 
