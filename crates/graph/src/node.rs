@@ -418,14 +418,26 @@ impl Node {
     }
 
     /// The saved values: taken, or cloned if the graph is to be used again. What a budget gave up is computed.
-    pub(crate) fn unpack(&self, retain: bool, again: &mut Recomputed) -> Result<Unpacked> {
-        let mut unpacked = Unpacked { inputs: self.next_edges.len(), values: SmallVec::new() };
-        if !self.saves {
-            return Ok(unpacked);
+    /// They come into a place of the caller's, since they are large.
+    #[inline]
+    pub(crate) fn unpack<'u>(
+        &self,
+        retain: bool,
+        again: &mut Recomputed,
+        unpacked: &'u mut Unpacked,
+    ) -> Result<&'u Unpacked> {
+        unpacked.inputs = self.next_edges.len();
+        if self.saves {
+            self.unpack_saved(retain, again, unpacked)?;
         }
+        Ok(unpacked)
+    }
+
+    fn unpack_saved(&self, retain: bool, again: &mut Recomputed, unpacked: &mut Unpacked) -> Result<()> {
         let saved = if retain { self.saved.read() } else { self.saved.update(Saved::take) };
         let Saved::Kept(mut packed) = saved else {
-            return self.unpack_budgeted(saved, again);
+            unpacked.values = self.unpack_budgeted(saved, again)?;
+            return Ok(());
         };
         for p in &mut packed {
             match p.take() {
@@ -433,17 +445,16 @@ impl Node {
                 None => unpacked.values.push(None),
             }
         }
-        Ok(unpacked)
+        Ok(())
     }
 
     #[cold]
-    fn unpack_budgeted(&self, saved: Saved, again: &mut Recomputed) -> Result<Unpacked> {
+    fn unpack_budgeted(&self, saved: Saved, again: &mut Recomputed) -> Result<SmallVec<[Option<Tensor>; 2]>> {
         let Saved::Budgeted(budgeted) = saved else {
             return refuse(GraphFacts::Freed { op: self.name(), location: self.location });
         };
         budgeted.come_to(again);
-        let values = budgeted.unpack(again).map_err(|e| self.in_backward(e))?;
-        Ok(Unpacked { inputs: self.next_edges.len(), values })
+        budgeted.unpack(again).map_err(|e| self.in_backward(e))
     }
 
     /// Says in which operation's gradient a tensor's operation was refused. That has no line of its own: it is the library's.

@@ -26,6 +26,7 @@ pub(crate) enum Saved {
 }
 
 /// Saved values as the backward pass uses them.
+#[derive(Default)]
 pub(crate) struct Unpacked {
     pub(crate) inputs: usize,
     pub(crate) values: SmallVec<[Option<Tensor>; 2]>,

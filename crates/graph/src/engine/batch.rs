@@ -21,6 +21,7 @@ use crate::lead::Lead;
 use crate::mode::LineGuard;
 use crate::node::{Context, Describe, Flow, InputMetadata, Node, NodeKind, Var, VarKind};
 use crate::rule::{Rule, RuleKernel};
+use crate::saved::Unpacked;
 
 impl GraphTask {
     /// Runs a node with `count` gradients for each of its outputs that has any.
@@ -58,7 +59,8 @@ impl GraphTask {
         params: &[f64; 2],
         g: &Var,
     ) -> Result<()> {
-        let values = node.unpack(self.options.retain_graph, &mut self.again)?;
+        let mut unpacked = Unpacked::default();
+        let values = node.unpack(self.options.retain_graph, &mut self.again, &mut unpacked)?;
         for (input, (gradient, edge)) in rule.gradients.iter().zip(&node.next_edges).enumerate() {
             let (Some(edge), Some(gradient)) = (edge, gradient) else { continue };
             if !self.is_on_path(edge) {
@@ -70,7 +72,7 @@ impl GraphTask {
             };
             let g = g.value_ref();
             let reads: SmallVec<[&Tensor; 4]> =
-                gradient.reads.iter().map(|slot| operand(slot, &g, &values)).collect();
+                gradient.reads.iter().map(|slot| operand(slot, &g, values)).collect();
             self.deliver(node, &[input], Job::Kernel(&RuleKernel { formula, params }, &reads))?;
         }
         Ok(())
@@ -86,7 +88,8 @@ impl GraphTask {
     ) -> Result<()> {
         #[cfg(test)]
         super::trace::note_long_way("batched", node);
-        let values = node.unpack(self.options.retain_graph, &mut self.again)?;
+        let mut unpacked = Unpacked::default();
+        let values = node.unpack(self.options.retain_graph, &mut self.again, &mut unpacked)?;
         let path = self.path.clone();
         let wanted = |input: usize| is_wanted(&path, node, input);
         let mut found: Vec<Gradients> = Vec::with_capacity(count);
@@ -97,7 +100,7 @@ impl GraphTask {
             let ctx = Context {
                 node,
                 grads: &grads,
-                values: &values,
+                values,
                 wanted: &wanted,
                 mood: self.mood(),
                 retain,

@@ -41,14 +41,14 @@ impl GraphTask {
         grads: &[Option<Var>],
     ) -> Result<()> {
         let _line = LineGuard::set(node.location);
-        let values = node.unpack(self.options.retain_graph, &mut self.again)?;
+        let mut unpacked = Unpacked::default();
+        let values = node.unpack(self.options.retain_graph, &mut self.again, &mut unpacked)?;
         let (path, mut onward) = (self.path.clone(), Vec::new());
         let wanted = |input: usize| is_wanted(&path, node, input);
         let retain = self.options.retain_graph;
         let lead = Lead(self.batch);
         let mood = self.mood();
-        let ctx =
-            Context { node, grads, values: &values, wanted: &wanted, mood, retain, lead, tangents: None };
+        let ctx = Context { node, grads, values, wanted: &wanted, mood, retain, lead, tangents: None };
         // What is folded as it is recorded has no leading axis.
         let folding = self.batch.is_none().then_some(&**node);
         let mut take = |Flow { to, work }: Flow<'_>| match work {
@@ -90,12 +90,13 @@ impl GraphTask {
         params: &[f64; 2],
         g: &Tensor,
     ) -> Result<()> {
-        let saved = node.unpack(self.options.retain_graph, &mut self.again)?;
+        let mut unpacked = Unpacked::default();
+        let saved = node.unpack(self.options.retain_graph, &mut self.again, &mut unpacked)?;
         if rule.gradients.len() > 1
-            && let Some(joint) = self.joint(node, rule, params, g, &saved)
+            && let Some(joint) = self.joint(node, rule, params, g, saved)
         {
             let reads: SmallVec<[&Tensor; 4]> =
-                joint.slots.iter().map(|slot| operand(slot, g, &saved)).collect();
+                joint.slots.iter().map(|slot| operand(slot, g, saved)).collect();
             let job = Job::Kernel(&JointKernel(&joint.outputs()), &reads);
             return self.deliver(node, &joint.inputs, job);
         }
@@ -109,7 +110,7 @@ impl GraphTask {
                 continue;
             };
             let mut reads: SmallVec<[&Tensor; 4]> = SmallVec::new();
-            gradient.reads.iter().for_each(|slot| reads.push(operand(slot, g, &saved)));
+            gradient.reads.iter().for_each(|slot| reads.push(operand(slot, g, saved)));
             self.deliver(node, &[input], Job::Kernel(&RuleKernel { formula, params }, &reads))?;
         }
         Ok(())
@@ -155,12 +156,12 @@ impl GraphTask {
         grads: &[Option<Var>],
     ) -> Result<()> {
         let _line = LineGuard::set(node.location);
-        let values = node.unpack(self.options.retain_graph, &mut self.again)?;
+        let mut unpacked = Unpacked::default();
+        let values = node.unpack(self.options.retain_graph, &mut self.again, &mut unpacked)?;
         let retain = self.options.retain_graph;
         let lead = Lead(self.batch);
         let mood = Mood::Recorded;
-        let ctx =
-            Context { node, grads, values: &values, wanted: &|_| true, mood, retain, lead, tangents: None };
+        let ctx = Context { node, grads, values, wanted: &|_| true, mood, retain, lead, tangents: None };
         for (input, (gradient, edge)) in rule.gradients.iter().zip(&node.next_edges).enumerate() {
             let (Some(edge), Some(gradient)) = (edge, gradient) else { continue };
             if !self.is_on_path(edge) {

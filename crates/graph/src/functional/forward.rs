@@ -115,7 +115,8 @@ impl Forward {
         params: &[f64; 2],
         inputs: &[Option<Var>],
     ) -> Result<Option<Var>> {
-        let (meta, values) = (&node.metadata[0], node.unpack(true, &mut self.again.borrow_mut())?);
+        let (meta, mut unpacked) = (&node.metadata[0], Unpacked::default());
+        let values = node.unpack(true, &mut self.again.borrow_mut(), &mut unpacked)?;
         let full = self.lead.shape(&meta.shape);
         let mut sum: Option<Var> = None;
         for (tangent, gradient) in inputs.iter().zip(rule.gradients) {
@@ -125,7 +126,7 @@ impl Forward {
                 None => tangent,
                 Some(formula) if self.recorded => {
                     let grads = [Some(tangent)];
-                    let ctx = self.context(node, &grads, &values, &|_| true);
+                    let ctx = self.context(node, &grads, values, &|_| true);
                     let term = record_formula(formula, params, gradient.reads, &ctx, None)?;
                     if *term.shape() == full { term } else { term.expand(&full)? }
                 }
@@ -167,10 +168,11 @@ impl Forward {
             let g = Tensor::zeros_with((), meta.dtype).expand(&meta.shape)?;
             any.push(if meta.dtype.is_float() { Some(Var::leaf(g)?) } else { None });
         }
-        let values = node.unpack(true, &mut self.again.borrow_mut())?;
+        let mut unpacked = Unpacked::default();
+        let values = node.unpack(true, &mut self.again.borrow_mut(), &mut unpacked)?;
         let wanted = |input: usize| inputs.get(input).is_some_and(Option::is_some);
         let ctx =
-            Context { mood: Mood::Recorded, lead: Lead(None), ..self.context(node, &any, &values, &wanted) };
+            Context { mood: Mood::Recorded, lead: Lead(None), ..self.context(node, &any, values, &wanted) };
         let (mut roots, mut of) = (Vec::new(), Vec::new());
         let (mut onward, first) = (None, next_number());
         let mut take = |Flow { to, work }: Flow<'_>| match work {
@@ -211,9 +213,10 @@ impl Forward {
         function: &dyn Describe,
         inputs: &[Option<Var>],
     ) -> Result<Tangents> {
-        let values = node.unpack(true, &mut self.again.borrow_mut())?;
+        let mut unpacked = Unpacked::default();
+        let values = node.unpack(true, &mut self.again.borrow_mut(), &mut unpacked)?;
         let wanted = |input: usize| inputs.get(input).is_some_and(Option::is_some);
-        let ctx = Context { tangents: Some(inputs), ..self.context(node, &[], &values, &wanted) };
+        let ctx = Context { tangents: Some(inputs), ..self.context(node, &[], values, &wanted) };
         let mut sums = Tangents::from_elem(None, node.metadata.len());
         let mut take = |Flow { to, work }: Flow<'_>| {
             choose(ctx.mood, None, &to, work, |to, job| {
