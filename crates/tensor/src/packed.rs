@@ -12,7 +12,7 @@ use crate::tensor::{Layout, Tensor};
 /// ```
 /// use foldback_tensor::{Packed, Shape, tensor};
 /// let shape = Shape::from([2, 2]);
-/// let kept = Packed::new(tensor![[1.0, 2.0], [3.0, 4.0]], &shape);
+/// let kept = Packed::new(&tensor![[1.0, 2.0], [3.0, 4.0]], &shape);
 /// assert_eq!(std::mem::size_of::<Packed>(), 24);
 /// assert_eq!(kept.unpack(&shape), tensor![[1.0, 2.0], [3.0, 4.0]]);
 /// ```
@@ -26,11 +26,12 @@ pub struct Packed {
 impl Packed {
     /// Puts a tensor away; `like` is the shape that will be at hand when it is wanted back.
     #[inline]
-    pub fn new(t: Tensor, like: &Shape) -> Packed {
+    pub fn new(t: &Tensor, like: &Shape) -> Packed {
         let Tensor { storage, layout } = t;
         let plain = layout.offset == 0 && !layout.expanded && layout.meant.is_none();
         let same = plain && layout.shape == *like && layout.is_contiguous();
-        Packed { storage, layout: if same { None } else { Some(Box::new(layout)) } }
+        let layout = if same { None } else { Some(Box::new(layout.clone())) };
+        Packed { storage: storage.clone(), layout }
     }
 
     /// The shape, where `like` is the one that it was packed with.
@@ -38,7 +39,7 @@ impl Packed {
     /// ```
     /// use foldback_tensor::{Packed, Shape, tensor};
     /// let like = Shape::from([2, 2]);
-    /// assert_eq!(Packed::new(tensor![1.0, 2.0], &like).shape(&like), &[2]);
+    /// assert_eq!(Packed::new(&tensor![1.0, 2.0], &like).shape(&like), &[2]);
     /// ```
     pub fn shape<'a>(&'a self, like: &'a Shape) -> &'a Shape {
         self.layout.as_ref().map_or(like, |layout| &layout.shape)
@@ -91,7 +92,7 @@ mod tests {
         ];
         for like in [Shape::from([2, 3]), Shape::from([3, 2]), Shape::scalar(), Shape::from([1, 3])] {
             for v in &views {
-                let back = Packed::new(v.clone(), &like).unpack(&like);
+                let back = Packed::new(v, &like).unpack(&like);
                 assert_eq!(back, *v);
                 assert_eq!((back.strides(), back.overlaps_itself()), (v.strides(), v.overlaps_itself()));
                 assert!(back.shares_buffer_with(v));

@@ -145,7 +145,7 @@ fn apply(run: Run, inputs: Vec<Var>) -> Result<Vec<Var>> {
     let captured = edges[operands.len()..].iter().flatten();
     let values = operands.iter().map(|v| Some(v.value()));
     let values = values.chain(captured.map(|e| e.node.as_leaf().map(|leaf| leaf.value.read())));
-    let saved: SavedValues = values.map(|t| t.map(|t| Packed::new(t, &like))).collect();
+    let saved: SavedValues = values.map(|t| t.map(|t| Packed::new(&t, &like))).collect();
     let results: SmallVec<[Tensor; 1]> = outputs.iter().map(Var::value).collect();
     let checkpoint = Box::new(Checkpoint { run, generator, draws, sketch, operands: places });
     let kind = NodeKind::Function("checkpoint", checkpoint);

@@ -52,7 +52,7 @@ impl Call {
             }
             arguments.push(if enabled && given.requires_grad() {
                 let value = given.value();
-                record_rule(&ARGUMENT, [0.0; 2], [&given], [given.value_ref()], value)
+                record_rule(&ARGUMENT, [0.0; 2], [&given], [&given.value_ref()], value)
             } else {
                 Var::leaf(given.value())?
             });

@@ -14,7 +14,6 @@ use crate::profile;
 use crate::recording::keep;
 use crate::rule::{Rule, RuleSlot};
 use crate::saved::{Saved, SavedValues};
-use crate::var::ValueRef;
 use crate::watching::{is_watching, register};
 use within_budget::{recipe, within_budget};
 
@@ -38,7 +37,7 @@ pub(crate) fn record_rule<const N: usize>(
     rule: &'static Rule,
     params: [f64; 2],
     inputs: [&Var; N],
-    values: [ValueRef<'_>; N],
+    values: [&Tensor; N],
     result: Tensor,
 ) -> Var {
     profile::results(std::slice::from_ref(&result));
@@ -55,19 +54,19 @@ pub(crate) fn record_rule<const N: usize>(
     }
     let (budgeted, mut again) = (is_budgeted(), None);
     if budgeted {
-        again = recipe(rule, params, &inputs, &values.each_ref().map(|v| &**v), saves, &result);
+        again = recipe(rule, params, &inputs, &values, saves, &result);
     }
     let mut saved = SavedValues::new();
     if saves != 0 {
         for (place, v) in values.into_iter().enumerate() {
             if saves >> place & 1 != 0 {
-                saved.push(Some(Packed::new(v.into_owned(), result.shape())));
+                saved.push(Some(Packed::new(v, result.shape())));
             } else if saves >> place != 0 {
                 saved.push(None);
             }
         }
         if saves >> N & 1 != 0 {
-            saved.push(Some(Packed::new(result.clone(), result.shape())));
+            saved.push(Some(Packed::new(&result, result.shape())));
         }
     }
     let saved = match budgeted {
@@ -174,11 +173,11 @@ fn save(saved: &mut SavedValues, slot: RuleSlot, inputs: &[&Var], values: &[Tens
         saved.push(None);
     }
     if saved[place].is_none() {
-        let value = match inputs.get(place) {
-            Some(input) => input.value(),
-            None => values[place - inputs.len()].clone(),
-        };
-        saved[place] = Some(Packed::new(value, values[0].shape()));
+        let like = values[0].shape();
+        saved[place] = Some(match inputs.get(place) {
+            Some(input) => Packed::new(&input.value_ref(), like),
+            None => Packed::new(&values[place - inputs.len()], like),
+        });
     }
 }
 

@@ -254,6 +254,6 @@ impl Var {
         let _span = crate::profile::forward("nan_to_num");
         let own = self.value_ref();
         let value = own.nan_to_num_with(nan, posinf, neginf).here()?;
-        Ok(crate::record::record_rule(&rows::nan_to_num.vars, [0.0; 2], [self], [own], value))
+        Ok(crate::record::record_rule(&rows::nan_to_num.vars, [0.0; 2], [self], [&own], value))
     }
 }

@@ -220,7 +220,7 @@ macro_rules! pointwise {
             let _span = $crate::profile::forward(stringify!($name));
             let own = self.value_ref();
             let value = { let $a: &foldback_tensor::Tensor = &own; $value };
-            $crate::record::record_rule(&$rows::$name.vars, pointwise!(@array [$($p),*]), [self], [own], value)
+            $crate::record::record_rule(&$rows::$name.vars, pointwise!(@array [$($p),*]), [self], [&own], value)
         }
     };
     (@method [$try:ident] [$a:ident] [] Var, $rows:ident, $name:ident, $value:expr, $(#[$doc:meta])* $vis:vis) => {
@@ -237,7 +237,7 @@ macro_rules! pointwise {
             let _span = $crate::profile::forward(stringify!($name));
             let own = self.value_ref();
             let value = { let $a: &foldback_tensor::Tensor = &own; $value }.here()?;
-            Ok($crate::record::record_rule(&$rows::$name.vars, [0.0; 2], [self], [own], value))
+            Ok($crate::record::record_rule(&$rows::$name.vars, [0.0; 2], [self], [&own], value))
         }
     };
     (@method [] [$a:ident] [$($p:ident: $pt:ty),*] Result, $rows:ident, $name:ident, $value:expr, $(#[$doc:meta])* $vis:vis) => {
@@ -249,7 +249,7 @@ macro_rules! pointwise {
             let _span = $crate::profile::forward(stringify!($name));
             let own = self.value_ref();
             let value = { let $a: &foldback_tensor::Tensor = &own; $value }.here()?;
-            Ok($crate::record::record_rule(&$rows::$name.vars, pointwise!(@array [$($p),*]), [self], [own], value))
+            Ok($crate::record::record_rule(&$rows::$name.vars, pointwise!(@array [$($p),*]), [self], [&own], value))
         }
     };
     (@method [] [$a:ident $([$b:ident $($number:ident)?])+] [$($p:ident: $pt:ty),*] Result, $rows:ident, $name:ident,
@@ -269,10 +269,9 @@ macro_rules! pointwise {
                 let [$($b),+] = inputs;
                 $(let $b: &$crate::Var = &$b.into_var(beside);)+
                 let values = [own.value_ref() $(, $b.value_ref())+];
+                let values = values.each_ref().map(|v| &**v);
                 let value = {
-                    let [$a $(, $b)+] = &values;
-                    let $a: &foldback_tensor::Tensor = $a;
-                    $(let $b: &foldback_tensor::Tensor = $b;)+
+                    let [$a $(, $b)+] = values;
                     $value
                 };
                 let value = value.map_err(|e| $crate::origins::with_origins(e, &[own $(, $b)+]))?;
@@ -291,7 +290,7 @@ macro_rules! pointwise {
         if let [$($crate::Input::Scalar($b)),+] = $inputs {
             let value_of_own = $own.value_ref();
             let value = { let $a: &foldback_tensor::Tensor = &value_of_own; $value? };
-            return Ok($crate::record::record_rule(&$rows::$name.number, pointwise!(@array [$($b),+ $(, $p)*]), [$own], [value_of_own], value));
+            return Ok($crate::record::record_rule(&$rows::$name.number, pointwise!(@array [$($b),+ $(, $p)*]), [$own], [&value_of_own], value));
         }
     };
 
@@ -310,7 +309,7 @@ macro_rules! pointwise {
                 $value
             }
             .here()?;
-            Ok($crate::record::record_rule(&$rows::$name.left, pointwise!(@array [number]), [self], [own], value))
+            Ok($crate::record::record_rule(&$rows::$name.left, pointwise!(@array [number]), [self], [&own], value))
         }
     };
     (@also [$(#[$doc:meta])* $also:ident [$try:ident] [default $($x:expr),+]] [$a:ident] $rows:ident, $name:ident, Result, $vis:vis) => {
