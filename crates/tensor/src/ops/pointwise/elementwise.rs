@@ -36,11 +36,15 @@ impl Elementwise {
 
 /// Applies an operation to broadcast arguments, if its meta step allows it.
 #[track_caller]
-pub(in crate::ops) fn apply(op: &'static str, plan: Result<Elementwise>, args: &[Arg<'_>]) -> Result<Tensor> {
+pub(in crate::ops) fn apply<const N: usize>(
+    op: &'static str,
+    plan: Result<Elementwise>,
+    args: &[Arg<'_>; N],
+) -> Result<Tensor> {
     let plan = plan?;
     task::make_here(Task {
         op,
-        reads: &reads_of(args, plan.compute),
+        reads: &args.map(|a| a.read(plan.compute)),
         space: Space::Asked(plan.lists),
         does: Does::Blocks(&*plan.kernel),
         to: &mut [To::New(plan.out)],
