@@ -9,7 +9,10 @@ use crate::node::{Var, VarKind};
 /// The sum of two gradients of one value. In the memory of the first, if nobody else holds it and it has no history.
 pub(crate) fn add_gradients(a: Var, b: Var) -> Var {
     match (a.kind, b.kind) {
-        (VarKind::Constant(a), VarKind::Constant(b)) => Var::constant(add_tensors(a, &b)),
+        (VarKind::Constant(mut a), VarKind::Constant(b)) => {
+            add_tensors(&mut a, &b);
+            Var::constant(a)
+        }
         (a, b) => Var { kind: a } + Var { kind: b },
     }
 }
@@ -27,11 +30,14 @@ pub(crate) fn add_in_place(place: &mut Option<Var>, grad: Var) -> Option<[Var; 2
     outdated
 }
 
-/// The same of values, in the memory of the first if it can be.
-pub(crate) fn add_tensors(a: Tensor, b: &Tensor) -> Tensor {
-    let onto = Target { prior: Some(a), ..Target::of(b.shape()) };
-    match kernel::sum_onto("backward", b, onto) {
-        Ok(sum) => sum,
+/// Adds a value to another, in the memory of that if it can be.
+pub(crate) fn add_tensors(sum: &mut Tensor, t: &Tensor) {
+    if kernel::added(sum, t) {
+        return;
+    }
+    let prior = std::mem::replace(sum, t.clone());
+    match kernel::sum_onto("backward", t, Target { prior: Some(prior), ..Target::of(t.shape()) }) {
+        Ok(total) => *sum = total,
         Err(e) => unreachable!("gradients of one value have its shape and type: {e}"),
     }
 }

@@ -120,10 +120,13 @@ fn add_fitted(
     let onto = |prior: Option<Tensor>| Target { shape, dtype: Some(dtype), prior };
     let grad = match job {
         Job::Value(g) if fits(g.shape(), g.dtype()) => g,
-        Job::Shared(t) if fits(t.shape(), t.dtype()) => Var::constant(match prior(slot) {
-            Some(prior) => add_tensors(prior, t),
-            None => t.clone(),
-        }),
+        Job::Shared(t) if fits(t.shape(), t.dtype()) => match slot {
+            Some(Var { kind: VarKind::Constant(sum) }) => {
+                add_tensors(sum, t);
+                return Ok(());
+            }
+            _ => Var::constant(t.clone()),
+        },
         Job::Kernel(kernel, reads) => {
             Var::constant(kernel::fold_to(node.name(), kernel, reads, onto(prior(slot)))?)
         }

@@ -60,6 +60,8 @@ use crate::error::{Here, Result, TensorFacts, refuse};
 #[doc(hidden)]
 pub use crate::pool::{Blended, Picked};
 pub use crate::task::Updates;
+#[doc(hidden)]
+pub use crate::task::added;
 use crate::task::{self, Does, Read, Space, Task};
 use crate::tensor::Tensor;
 
@@ -268,6 +270,22 @@ mod tests {
             let jointly = fold_jointly("t", &kernel, &[&x, &x], joint.into_iter().collect());
             assert!(refused!(jointly, TensorFacts::Expand { dim, .. } if *dim == axis));
         }
+    }
+
+    #[test]
+    fn what_lies_alike_is_added_in_place() {
+        let t = tensor![3.0, 4.0];
+        for other in [tensor![[1.0, 2.0]], tensor![1.0, 2.0; f64], tensor![1.0].expand([2]).unwrap()] {
+            let mut sum = other.clone();
+            assert!(!added(&mut sum, &t) && sum == other);
+            assert!(!added(&mut t.copied("t", t.dtype()).unwrap(), &other));
+        }
+        assert!(!added(&mut tensor![1; i64], &tensor![2; i64]));
+        let mut sum = tensor![1.0, 2.0];
+        let held = sum.clone();
+        assert!(!added(&mut sum, &t));
+        drop(held);
+        assert!(added(&mut sum, &t) && sum == tensor![4.0, 6.0]);
     }
 
     #[test]

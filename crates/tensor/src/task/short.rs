@@ -21,12 +21,22 @@ use crate::threads::GRAIN;
 /// What most tasks read at most.
 const FEW: usize = 4;
 
+/// Adds a small tensor to one that lies like it and that nobody else holds, where that lies. Whether it has been done.
+#[inline]
+pub fn added(sum: &mut Tensor, t: &Tensor) -> bool {
+    let is_small = (1..=GRAIN).contains(&t.numel()) && t.dtype().is_float();
+    let can = is_small && sum.is_writable_in_place() && lies_like(t, sum.shape(), sum.dtype());
+    if can {
+        doors::add_to(sum.block_mut(), elements(t));
+    }
+    can
+}
+
 /// The result of a task that makes one tensor of others that lie alike. `None` if nothing has happened.
 #[inline(always)]
 pub(super) fn alike(task: &mut Task<'_, '_>) -> Option<Result<Tensor>> {
     let kernel = match (&task.does, &*task.to) {
-        (Does::Blocks(kernel), [To::New(_) | To::Sum { .. }]) => Some(*kernel),
-        (Does::Same, [To::Sum { .. }]) => None,
+        (Does::Blocks(kernel), [To::New(_) | To::Sum { .. }]) => *kernel,
         _ => return None,
     };
     let [Read::Tensor(first, own), ..] = task.reads else { return None };
@@ -46,19 +56,16 @@ pub(super) fn alike(task: &mut Task<'_, '_>) -> Option<Result<Tensor>> {
         *block = t.storage.block().range(t.layout.offset, n);
     }
     let blocks = &blocks[..task.reads.len()];
-    match (&mut *task.to, kernel) {
-        ([To::New(dtype)], Some(kernel)) => {
+    match &mut *task.to {
+        [To::New(dtype)] => {
             let mut storage = Storage::scratch(*dtype, n);
             kernel.run(blocks, &mut [storage.block_mut()]);
             Some(Ok(Tensor { storage, layout: Layout::row_major(shape.clone()) }.with_meant(meant)))
         }
-        ([To::Sum { shape: target, dtype, prior }], _) if *target == shape && dtype == own => {
+        [To::Sum { shape: target, dtype, prior }] if *target == shape && dtype == own => {
             if prior.as_ref().is_some_and(|prior| !lies_like(prior, shape, *dtype)) {
                 return None;
             }
-            let Some(kernel) = kernel else {
-                return prior.take().map(|prior| onto(task.op, prior, blocks[0]));
-            };
             let mut storage = Storage::scratch(*dtype, n);
             kernel.run(blocks, &mut [storage.block_mut()]);
             Some(match prior.take() {
