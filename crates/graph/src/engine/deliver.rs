@@ -106,8 +106,9 @@ pub(super) fn deliver(
     done.map_err(|e| in_gradient(node, input, e))
 }
 
-/// Computes a gradient in a shape, and adds it to what waits.
-#[inline]
+/// Computes a gradient in a shape, and adds it to what waits. Compiled into its callers: what is to be computed, and what has
+/// been, are large, and a call would move them.
+#[inline(always)]
 fn add_fitted(
     slot: &mut Option<Var>,
     node: &Node,
