@@ -247,10 +247,10 @@ pub(crate) fn no_graph(op: &'static str, index: usize, root: &Var) -> Error {
     } else if matches!(root.kind, VarKind::Leaf(_)) {
         "it is a leaf that was frozen by requires_grad_(false): turn it on again by requires_grad_(true)"
             .into()
-    } else if !is_grad_enabled() {
-        "this thread is inside no_grad, a hook or a Function's backward, where operations are not recorded: compute the output before, or inside enable_grad(|| ..)".into()
     } else {
-        "it was detached, made of tensors without requires_grad() or of frozen parameters (requires_grad_(false)), by way of a comparison, a place (argmax) or a cast to integers, which have no derivative, or made inside no_grad, a hook or a Function's backward (enable_grad records there); or it is a gradient, which has a history only with create_graph(true)".into()
+        let here = "perhaps because it was made here, inside no_grad, a hook or a Function's backward, where operations are not recorded: compute it before, or inside enable_grad(|| ..); or ";
+        let others = "it was detached, made of tensors without requires_grad() or of frozen parameters (requires_grad_(false)), by way of a comparison, a place (argmax) or a cast to integers, which have no derivative, or made inside no_grad, a hook or a Function's backward (enable_grad records there); or it is a gradient, which has a history only with create_graph(true)";
+        if is_grad_enabled() { others.to_owned() } else { [here, others].concat() }
     };
     GraphFacts::NoGraph { op, index, cause }.into()
 }

@@ -34,9 +34,9 @@ pub struct Recorded {
     /// which of the operations in the list made each input
     #[doc(hidden)]
     pub made_by: Vec<Option<usize>>,
-    /// what it keeps of inputs that are not tracked
+    /// what it keeps of inputs that are not tracked, and which inputs these are
     #[doc(hidden)]
-    pub untracked: Vec<Tensor>,
+    pub untracked: Vec<(usize, Tensor)>,
     /// the storages that it keeps for a backward pass, each as often as it does
     #[doc(hidden)]
     pub saved: Vec<Holding>,
@@ -78,7 +78,7 @@ pub fn recorded<R>(f: impl FnOnce() -> R) -> (R, Vec<Recorded>) {
     let untracked = |node: &Node| {
         let is_untracked = |place: usize| node.next_edges.get(place).is_some_and(Option::is_none);
         let kept = node.kept().into_iter().filter(|kept| is_untracked(kept.place));
-        kept.map(|kept| kept.tensor).collect()
+        kept.map(|kept| (kept.place, kept.tensor)).collect()
     };
     let operations = kept.iter().map(|(node, outputs)| Recorded {
         grad_fn: GradFn { node: node.clone() },

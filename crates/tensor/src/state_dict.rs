@@ -84,11 +84,15 @@ impl StateDict {
     /// let saved = StateDict::from_iter([("norm.gamma", tensor![1.0]), ("norm.beta", tensor![0.0])]);
     /// let state = saved.map_names(|name| name.replace("gamma", "weight").replace("beta", "bias"))?;
     /// assert_eq!(state.names().collect::<Vec<_>>(), ["norm.weight", "norm.bias"]);
+    /// assert_eq!(saved.map_names(|name| name.trim_start_matches("norm."))?.names().next(), Some("gamma"));
     /// assert!(saved.map_names(|_| "norm").is_err());
     /// # Ok::<(), foldback_tensor::Error>(())
     /// ```
     #[track_caller]
-    pub fn map_names<N: Into<String>>(&self, mut name_of: impl FnMut(&str) -> N) -> Result<StateDict> {
+    pub fn map_names<'a, N: Into<String>>(
+        &'a self,
+        mut name_of: impl FnMut(&'a str) -> N,
+    ) -> Result<StateDict> {
         let mut renamed = StateDict::new();
         for (name, value) in self.iter() {
             let new = name_of(name).into();

@@ -1,7 +1,7 @@
 //! Lines, sums, what is left as it was, and what a layer costs that nobody asks.
 
 use foldback_graph::{RequiresGrad, Var, no_grad};
-use foldback_tensor::{Conv, Tensor, get_rng_state, manual_seed, tensor};
+use foldback_tensor::{Attention, Conv, Tensor, get_rng_state, manual_seed, tensor};
 
 use super::table::short;
 use crate::{
@@ -159,11 +159,28 @@ fn products_are_counted_as_pytorch_does() {
     // What is not tracked counts as well.
     let image = |w: &Var| Var::from(Tensor::ones([2, 4, 8, 8])).conv_transpose2d(w);
     assert_eq!(count(&image, &[4, 6, 3, 3]), 55296);
+    let plain = |shape: &[usize]| Var::from(Tensor::ones(shape));
+    assert_eq!(count(&|x| x.conv2d(plain(&[6, 4, 3, 3])), &[2, 4, 8, 8]), 31104);
+    assert_eq!(count(&|x| x.conv_transpose2d(plain(&[4, 6, 3, 3])), &[2, 4, 8, 8]), 55296);
     let free = |shape: &[usize]| Var::from(Tensor::ones(shape));
     let values = |v: &Var| free(&[2, 4, 5, 8]).scaled_dot_product_attention(free(&[2, 4, 6, 8]), v);
     assert_eq!(count(&values, &[2, 4, 6, 3]), 5280);
     let queries = |q: &Var| q.scaled_dot_product_attention(free(&[2, 4, 6, 8]), free(&[2, 4, 6, 3]));
     assert_eq!(count(&queries, &[2, 4, 5, 8]), 5280);
+    let masked = |mask: &Var| {
+        let [q, k, v] = [[2, 4, 5, 8], [2, 4, 6, 8], [2, 4, 6, 3]].map(|shape| free(&shape));
+        q.scaled_dot_product_attention_with(k, v, Attention::new().mask(mask))
+    };
+    assert_eq!(count(&masked, &[5, 6]), 5280);
+    for (shapes, expected) in [
+        ([&[5, 8][..], &[6, 8], &[2, 6, 3]], 840),
+        ([&[1, 5, 8], &[1, 6, 8], &[7, 6, 3]], 1740),
+        ([&[4, 1, 5, 8], &[4, 1, 6, 8], &[1, 9, 6, 3]], 8400),
+        ([&[5, 8], &[2, 6, 8], &[6, 3]], 1320),
+    ] {
+        let attention = |q: &Var| q.scaled_dot_product_attention(w(shapes[1]), w(shapes[2]));
+        assert_eq!(count(&attention, shapes[0]), expected, "{shapes:?}");
+    }
     let attention = |q: &Var| q.scaled_dot_product_attention(w(&[2, 4, 6, 8]), w(&[2, 4, 6, 3]));
     assert_eq!(count(&attention, &[2, 4, 5, 8]), 5280);
     assert_eq!(count(&|x| Ok(x.exp()), &[3]), 0);

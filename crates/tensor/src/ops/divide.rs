@@ -84,7 +84,7 @@ fn plan(op: &'static str, args: &[Arg<'_>; 2], kernel: impl BlockKernel + 'stati
             return refuse(TensorFacts::DivisionByZero { op });
         }
     }
-    Elementwise::same(kernel, dtype)
+    Elementwise::same(kernel, dtype).map(Elementwise::of_pairs)
 }
 
 macro_rules! divisions {

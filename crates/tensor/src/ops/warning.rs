@@ -20,8 +20,8 @@ use crate::threads::{set_thread_modes, thread_modes};
 /// It is no such case if an axis of size 1 that grows was made on purpose: by `unsqueeze`, by [`keep`](crate::keep), or by a 1 that is
 /// written in `reshape`, `view` or `expand`. A tensor remembers that, and so do its views and what is computed from it element
 /// by element. A size that came with the data, or that follows from -1 or from another tensor's shape, was not made on purpose.
-/// An axis that a reduction kept goes with what has as many axes: it does not count in a difference, a product or a quotient with a
-/// shape that lacks an axis.
+/// An axis that a reduction kept goes with what has as many axes: it does not count in a difference, a product, a quotient or a remainder
+/// with a shape that lacks an axis. (What a fused expression is of its operands is not known: it counts there.)
 ///
 /// All pointwise operations look, of tensors and of variables, in place and fused; so do selections by masks,
 /// and products and attention for their batches. Gradients of this library's operations do not.

@@ -136,7 +136,7 @@ fn origin(loss: &Var, operations: &[Recorded]) -> String {
     let bad = if is_nan { has_nan } else { wild };
     let at = back(last, operations, bad);
     let operation = &operations[at];
-    if operation.untracked.iter().any(bad) {
+    if operation.untracked.iter().any(|(_, t)| bad(t)) {
         let (name, line) = (operation.grad_fn.name(), operation.grad_fn.location());
         return format!(
             "it is in what {name} is given that has no history, such as a batch, recorded at {line}"

@@ -150,8 +150,8 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
     }
 
     /// Measures the model after each epoch, in evaluation mode and without recording; smaller is better. The last of `minimize` and
-    /// `maximize` holds. Without one, the best epoch is that of the smallest training loss. NaN is never best; before there was any
-    /// number [`Fit::run`] refuses it, as a mean over no batches is NaN.
+    /// `maximize` holds. Without one, the best epoch is that of the smallest training loss. NaN is never best: it is what to return for an
+    /// epoch that is not measured.
     #[must_use]
     pub fn minimize(self, name: &str, evaluate: impl FnMut(&M) -> Result<f64> + 'a) -> Self {
         self.measure(name, Box::new(evaluate), false)

@@ -21,9 +21,8 @@ impl<M: Module, O: Optimizer + ?Sized> Fit<'_, M, O> {
     ///
     /// # Errors
     /// `Alarm` for a loss or a gradient that is not finite or too large, with what it came from; `Unlike` for an average of another
-    /// model; `Parameter` for an optimiser of another one, an epoch without batches, or a measure that is NaN before it was ever a
-    /// number; whatever the data, the model, the schedule, the checkpoint or one of the functions return. The model is as the last step
-    /// has left it, in the mode of that moment.
+    /// model; `Parameter` for an optimiser of another one, or an epoch without batches; whatever the data, the model, the schedule, the
+    /// checkpoint or one of the functions return. The model is as the last step has left it, in the mode of that moment.
     #[track_caller]
     pub fn run<D>(
         mut self,
@@ -105,13 +104,13 @@ impl<M: Module, O: Optimizer + ?Sized> Fit<'_, M, O> {
         loss: &mut impl FnMut(&M, &BatchOf<D>) -> Result<Var>,
     ) -> Result<EpochReport> {
         let clock = Instant::now();
+        expect_batches(loader)?;
         let mut batches = loader.iter();
-        if batches.len() == 0 && loader.len() > 0 {
+        if batches.len() == 0 {
             // A loader that was saved behind the last batch of a pass has none left of it: the epoch is the next pass.
             batches = loader.iter();
         }
         let total = batches.len();
-        expect_batches(loader, total)?;
         self.model.train();
         self.has_generators = !self.model.generator_states().is_empty();
         let mut report = EpochReport::new(epoch, self.optimizer.lr());
@@ -191,10 +190,9 @@ impl<M: Module, O: Optimizer + ?Sized> Fit<'_, M, O> {
 
     /// Evaluates an epoch.
     fn judge(&mut self, report: &mut EpochReport) -> Result<()> {
-        if let Some((name, evaluate)) = &mut self.evaluate {
+        if let Some((_, evaluate)) = &mut self.evaluate {
             self.model.eval();
             let value = no_grad(|| evaluate(self.model))?;
-            expect_measured(name, value, self.stopping.best())?;
             report.value = Some(value);
         }
         self.stopping.update(report.value.unwrap_or(report.loss));
@@ -226,23 +224,16 @@ struct Share {
 }
 
 /// An epoch without a batch has no loss.
-fn expect_batches<D: Dataset<Item: Collate>>(loader: &DataLoader<D>, total: usize) -> Result<()> {
+fn expect_batches<D: Dataset<Item: Collate>>(loader: &DataLoader<D>) -> Result<()> {
     let (items, size) = (loader.dataset().len(), loader.batch_size());
     let expected = match items {
         0 => "at least one: its dataset has no items".to_owned(),
         _ => format!(
-            "at least one: its dataset has {}, but its sampler leaves none, or drop_last those that fill no batch of {size}: take a smaller batch, or drop_last(false)",
+            "at least one: its dataset has {}, but its sampler leaves none, or drop_last those that fill no batch of {size}: give the sampler some, take a smaller batch, or drop_last(false)",
             counted(items, "item")
         ),
     };
-    check(total > 0, "fit", "the loader's batches", total, expected)
-}
-
-/// What is NaN before anything was measured has most likely nothing to measure, and is no value that an epoch can be better than.
-fn expect_measured(name: &str, value: f64, best: Option<f64>) -> Result<()> {
-    let measured = best.is_some() || !value.is_nan();
-    let expected = "a number, in the first epoch at least: a mean over no batches is NaN, so give what measures it data, or return f64::INFINITY (for maximize -f64::INFINITY) where there is no number";
-    check(measured, "fit", "what minimize or maximize measured", format!("NaN ({name})"), expected)
+    check(loader.len() > 0, "fit", "the loader's batches", 0, expected)
 }
 
 /// What the loop itself calls has no line of the program's: the error gets that of `run`.

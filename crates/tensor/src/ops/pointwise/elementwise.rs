@@ -29,7 +29,7 @@ impl Elementwise {
     }
 
     /// Of elements that belong together.
-    pub(super) fn of_pairs(self) -> Elementwise {
+    pub(in crate::ops) fn of_pairs(self) -> Elementwise {
         Elementwise { lists: Lists::Doubtful, ..self }
     }
 }
@@ -139,7 +139,7 @@ pub(super) const IDENTITY: UnaryLogicKernel = UnaryLogicKernel(false);
 /// `a + alpha b`, or minus.
 pub(super) fn plan_add(op: &'static str, args: &[Meta], alpha: Scalar, sign: f64) -> Result<Elementwise> {
     let sum = plan_sum(op, args, alpha, sign);
-    if sign < 0.0 { sum.map(Elementwise::of_pairs) } else { sum }
+    if sign * alpha.to_f64() < 0.0 { sum.map(Elementwise::of_pairs) } else { sum }
 }
 
 fn plan_sum(op: &'static str, args: &[Meta], alpha: Scalar, sign: f64) -> Result<Elementwise> {
