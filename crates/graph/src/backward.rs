@@ -248,9 +248,17 @@ pub(crate) fn no_graph(op: &'static str, index: usize, root: &Var) -> Error {
         "it is a leaf that was frozen by requires_grad_(false): turn it on again by requires_grad_(true)"
             .into()
     } else {
-        let here = "perhaps because it was made here, inside no_grad, a hook or a Function's backward, where operations are not recorded: compute it before, or inside enable_grad(|| ..); or ";
-        let others = "it was detached, made of tensors without requires_grad() or of frozen parameters (requires_grad_(false)), by way of a comparison, a place (argmax) or a cast to integers, which have no derivative, or made inside no_grad, a hook or a Function's backward (enable_grad records there); or it is a gradient, which has a history only with create_graph(true)";
-        if is_grad_enabled() { others.to_owned() } else { [here, others].concat() }
+        let others = "detached, made of tensors without requires_grad() or of frozen parameters (requires_grad_(false)), by way of a comparison, a place (argmax) or a cast to integers, which have no derivative";
+        let gradient = "it is a gradient, which has a history only with create_graph(true)";
+        let elsewhere = "no_grad, a hook or a Function's backward";
+        match is_grad_enabled() {
+            true => format!(
+                "it was {others}, or made inside {elsewhere} (enable_grad records there); or {gradient}"
+            ),
+            false => format!(
+                "it may have been made here, inside {elsewhere}, where operations are not recorded: compute it before, or inside enable_grad(|| ..); or it was {others}; or {gradient}"
+            ),
+        }
     };
     GraphFacts::NoGraph { op, index, cause }.into()
 }
