@@ -37,8 +37,7 @@ pub trait Formula<const N: usize>: Copy + Send + Sync {
 }
 
 /// A pointwise function that integers have too.
-pub trait NumFormula<const N: usize>: Copy + Send + Sync {
-    #[doc(hidden)]
+pub(crate) trait NumFormula<const N: usize>: Copy + Send + Sync {
     const TAKES_A_NUMBER: bool = false;
 
     /// The value.
@@ -46,7 +45,7 @@ pub trait NumFormula<const N: usize>: Copy + Send + Sync {
 }
 
 /// A pointwise relation of two numbers.
-pub trait Compare: Copy + Send + Sync {
+pub(crate) trait Compare: Copy + Send + Sync {
     /// Whether it holds.
     fn eval<R: Num>(&self, a: R, b: R) -> R::Mask;
 }
@@ -100,7 +99,7 @@ impl<F: Formula<N>, const N: usize> BlockKernel for FloatKernel<F, N> {
 
 /// A [`NumFormula`] as a block kernel over `i64`, `f32` or `f64`.
 #[derive(Clone, Copy, Debug)]
-pub struct NumKernel<F, const N: usize>(pub F);
+pub(crate) struct NumKernel<F, const N: usize>(pub F);
 
 impl<F: NumFormula<N>, const N: usize> BlockKernel for NumKernel<F, N> {
     fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {

@@ -18,21 +18,13 @@ pub trait Float:
     + Div<Output = Self>
     + Neg<Output = Self>
 {
-    #[doc(hidden)]
     fn of(v: f64) -> Self;
-    #[doc(hidden)]
     fn abs_(self) -> Self;
-    #[doc(hidden)]
     fn is_nan_(self) -> bool;
-    #[doc(hidden)]
     fn floor_(self) -> Self;
-    #[doc(hidden)]
     fn ceil_(self) -> Self;
-    #[doc(hidden)]
     fn round_(self) -> Self;
-    #[doc(hidden)]
     fn trunc_(self) -> Self;
-    #[doc(hidden)]
     fn fused<const FMA: bool>(self, factor: Self, term: Self) -> Self;
 }
 macro_rules! float {
