@@ -7,7 +7,7 @@ use foldback_nn::{FileFacts, Module};
 use foldback_optim::Optimizer;
 use foldback_tensor::{Error, Here, Kind, StateDict, get_rng_state, refuse, set_rng_state};
 
-use super::scheduled::Scheduled;
+use super::scheduled::{Pace, Scheduled};
 use super::{EpochReport, Fit, FitState};
 use crate::checkpoint::{ByModule, ByOptimizer, Checkpoint, Checkpoints, RAW, Stateful};
 use crate::error::{Result, check};
@@ -58,7 +58,8 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
     /// the run goes on from the file, if it is there, and ends with the same bits as one that was never stopped: weights and
     /// buffers, optimiser, schedule, average, loader, generators of random numbers, and what [`FitState`] holds come from it. Whatever else a
     /// program changes between epochs has to follow from these, or from the number of the epoch. A file of a run with a schedule or an
-    /// average is refused by one without, and one of a run without by one with it; so is one with a schedule of another kind.
+    /// average is refused by one without, and one of a run without by one with it; so is one with a schedule of another kind
+    /// or pace.
     ///
     /// Behind the feature `safetensors`.
     ///
@@ -176,7 +177,7 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
         get("optimizer", &mut |state| self.optimizer.load_state_dict(state))?;
         // It gives the optimiser its rates, so it comes behind that.
         if let Some(schedule) = &mut self.schedule {
-            run.get("schedule", schedule).nowhere()?;
+            run.get(schedule.pace.entry(), schedule).nowhere()?;
         }
         if let Some(own) = self.average {
             get("average", &mut |state| own.restore(state))?;
@@ -209,7 +210,9 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
             let expected = format!("{expected}, or begin a run with another file");
             check(is_given == run.has(name), "fit", name, found, expected)
         };
-        expect("schedule", self.schedule.is_some(), "schedule, schedule_by_batch or schedule_by_value")?;
+        let pace = self.schedule.as_ref().map(|schedule| schedule.pace);
+        expect(Pace::Epoch.entry(), pace == Some(Pace::Epoch), "schedule or schedule_by_value")?;
+        expect(Pace::Batch.entry(), pace == Some(Pace::Batch), "schedule_by_batch")?;
         expect("average", self.average.is_some(), "average")
     }
 
@@ -227,7 +230,7 @@ impl<'a, M: Module, O: Optimizer + ?Sized> Fit<'a, M, O> {
             .put("loader", loader)
             .put::<ByModule>("model", &*self.model);
         if let Some(schedule) = &self.schedule {
-            run = run.put("schedule", schedule);
+            run = run.put(schedule.pace.entry(), schedule);
         }
         if let Some(averaged) = self.average {
             run = run.put::<ByModule>("average", averaged);

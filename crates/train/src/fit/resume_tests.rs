@@ -393,6 +393,12 @@ fn a_schedule_of_another_kind_is_refused() {
     let text = fit.run(&loader(), mse).unwrap_err().to_string();
     let found = "entry `schedule`: what is there is the state of CosineAnnealingLR (StepLR is asked for)";
     assert!(text.contains(found), "{text}");
+    // Nor does it go on at another pace.
+    let schedule = CosineAnnealingLR::new(&adam, 6);
+    let fit = Fit::new(&mut model, &adam).schedule_by_batch(schedule).epochs(2).checkpoint(&path, true);
+    let text = fit.run(&loader(), mse).unwrap_err().to_string();
+    let start = "fit: schedule = none is not valid: expected the one that ";
+    assert!(text.starts_with(start) && text.contains("by schedule or schedule_by_value"), "{text}");
     assert_eq!(model.state_dict(), before);
     std::fs::remove_file(&path).unwrap();
 }

@@ -13,6 +13,17 @@ pub(super) enum Pace {
     Epoch,
 }
 
+#[cfg(feature = "safetensors")]
+impl Pace {
+    /// What the schedule is called in a checkpoint, so that it does not go on at another pace.
+    pub(super) fn entry(self) -> &'static str {
+        match self {
+            Pace::Batch => "schedule_by_batch",
+            Pace::Epoch => "schedule",
+        }
+    }
+}
+
 /// A schedule that goes on by itself, or by a metric.
 pub(super) trait Course {
     fn step(&mut self, optimizer: &dyn Optimizer, metric: f64) -> Result<()>;
