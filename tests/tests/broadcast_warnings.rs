@@ -153,3 +153,27 @@ fn weights_of_losses_are_looked_at_for_debugging() {
     let _guard = broadcast_warning(BroadcastWarning::Warn);
     assert_eq!(run(&[4, 2, 2]).unwrap(), 0);
 }
+
+/// A kept axis beside a list is an idiom of sums, `|x|^2 + |y|^2` for all pairs, and none of what takes elements together.
+#[test]
+fn operations_say_what_a_kept_axis_beside_a_list_is_to_them() {
+    let _refused = broadcast_warning(BroadcastWarning::Refuse);
+    let rows = Tensor::ones([3, 2]);
+    let (kept, list) = (rows.sum(keep(1)).unwrap(), tensor![1.0, 2.0, 3.0]);
+    let out = || Tensor::zeros([3, 3]);
+    for (name, holds) in [
+        ("sub", kept.sub(&list).is_err()),
+        ("rounded", kept.div_floor(&list).is_err() && kept.div_trunc(&list).is_err()),
+        ("remainder", kept.remainder(&list).is_err() && list.fmod(&kept).is_err()),
+        ("mul", kept.mul(&list).is_err() && list.mul(&kept).is_err()),
+        ("div", kept.div(&list).is_err()),
+        ("with a factor", kept.sub_with(&list, 2.0).is_err() && kept.add_with(&list, -1.0).is_err()),
+        ("out", kept.mul_out(&list, &mut out()).is_err() && kept.sub_out(&list, 1.0, &mut out()).is_err()),
+        ("variables", (Var::leaf(kept.clone()).unwrap().mul(&list)).is_err()),
+        ("sums", kept.add(&list).is_ok() && kept.sub_with(&list, -1.0).is_ok()),
+        ("the larger", kept.maximum(&list).is_ok() && kept.le(&list).is_ok()),
+        ("as many axes", kept.sub(kept.t()).is_ok()),
+    ] {
+        assert!(holds, "{name}");
+    }
+}

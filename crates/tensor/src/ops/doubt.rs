@@ -82,7 +82,7 @@ fn mistake(a: &Shape, b: &Shape) -> String {
 pub(crate) enum Lists {
     /// as good as meant: `|x|^2 + |y|^2` for all pairs
     Idiom,
-    /// as doubtful as another axis: a difference, a product or a quotient is of elements that belong together
+    /// as doubtful as another axis: a difference, a product, a quotient or a remainder is of elements that belong together
     Doubtful,
 }
 
