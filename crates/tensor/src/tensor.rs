@@ -88,6 +88,12 @@ impl Layout {
     }
 }
 
+/// Whether elements of this shape, if there are any, share one place.
+#[inline]
+pub(crate) fn is_one(shape: &[usize], strides: &[isize]) -> bool {
+    shape.iter().zip(strides).all(|(&size, &stride)| size == 1 || stride == 0)
+}
+
 pub(crate) fn is_row_major(shape: &[usize], strides: &[isize]) -> bool {
     let mut step = 1isize;
     for (&size, &stride) in shape.iter().zip(strides).rev() {

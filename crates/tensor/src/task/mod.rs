@@ -132,8 +132,8 @@ pub(crate) fn make_here(mut task: Task<'_, '_>) -> Result<Tensor> {
 fn make_at_length(task: Task<'_, '_>) -> Result<Tensor> {
     let mut common = None;
     let Task { op, reads, space, mut does, to } = task;
-    if let (Does::Blocks(kernel), [To::New(dtype)]) = (&does, &*to)
-        && let Some(result) = short::with_numbers(*kernel, reads, space, *dtype)
+    if let (Does::Blocks(kernel), [to]) = (&does, &*to)
+        && let Some(result) = short::with_numbers(*kernel, reads, space, to)
     {
         return Ok(result);
     }

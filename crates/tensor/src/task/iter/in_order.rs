@@ -51,12 +51,9 @@ pub(super) fn map_in_order(
     let turned: SmallVec<[Operand<'_>; 4]> = operands
         .iter()
         .zip(&steps)
-        .map(|(o, steps)| match o.is_single() {
-            true => *o,
-            false => {
-                let row_major = is_row_major(&turned_shape, steps);
-                Operand { shape: &turned_shape, strides: steps, row_major, ..*o }
-            }
+        .map(|(o, steps)| {
+            let row_major = is_row_major(&turned_shape, steps);
+            Operand { shape: &turned_shape, strides: steps, row_major, ..*o }
         })
         .collect();
     let made = super::map(op, kernel, &turned, turned_shape.clone(), dtype)?;

@@ -48,7 +48,7 @@ pub(super) use walk::{change, map, write};
 pub(crate) use wide::WideMut;
 
 use crate::dtype::{Block, DType, Scalar};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, is_one};
 
 /// Something an operation reads: a view of elements, and the type the kernel wants them in.
 #[derive(Clone, Copy)]
@@ -74,26 +74,16 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// Whether it is one number, of any rank.
-    #[inline]
-    fn is_single(&self) -> bool {
-        self.shape.iter().all(|&n| n == 1)
-    }
-
     /// Whether it is one number, which may be repeated.
     #[inline]
     fn is_one(&self) -> bool {
-        self.shape.iter().zip(self.strides).all(|(&n, &step)| n == 1 || step == 0)
+        is_one(self.shape, self.strides)
     }
 
     /// The number that it is, or `n` elements from the given one on where they lie, in order.
     #[inline]
     fn one_or_all(&self, first: usize, n: usize) -> Block<'a> {
-        if self.is_single() {
-            self.data.range(self.offset, 1)
-        } else {
-            self.data.range(self.offset + first, n)
-        }
+        if self.is_one() { self.data.range(self.offset, 1) } else { self.data.range(self.offset + first, n) }
     }
 
     /// Whether the kernel can read the elements where they lie, in order.
