@@ -15,7 +15,6 @@ use std::fmt;
 
 use foldback_tensor::kernel::{self, FloatKernel, Formula, ReducedShapes, Target};
 use foldback_tensor::{Here, Over, Tensor};
-use smallvec::SmallVec;
 
 pub use operands::Operands;
 
@@ -24,7 +23,7 @@ use crate::input::Input;
 use crate::mode::is_grad_enabled;
 use crate::node::{Describe, Var};
 use crate::origins::with_origins;
-use crate::record::{Reads, record_function};
+use crate::record::{Reads, record_one};
 use crate::rule::RuleSlot;
 use crate::var::ValueRef;
 use backward::FusedBackward;
@@ -241,26 +240,27 @@ fn apply(
 ) -> Result<Var> {
     let _span = crate::profile::forward(name);
     let vars = variables(inputs);
-    let values: PerOperand<ValueRef<'_>> = vars.iter().map(Var::value_ref).collect();
-    let values: PerOperand<&Tensor> = values.iter().map(|v| &**v).collect();
+    let (mut values, mut inputs) = (PerOperand::<ValueRef<'_>>::new(), PerOperand::<&Var>::new());
+    for v in &vars {
+        values.push(v.value_ref());
+        inputs.push(v);
+    }
+    let mut operands = PerOperand::<&Tensor>::new();
+    values.iter().for_each(|v| operands.push(v));
     let made = match reduce {
-        None => kernel::evaluate(name, formula.value(), &values).map(|value| (value, None)),
-        Some(reduce) => reduced_value(name, formula, &values, &reduce)
+        None => kernel::evaluate(name, formula.value(), &operands).map(|value| (value, None)),
+        Some(reduce) => reduced_value(name, formula, &operands, &reduce)
             .map(|(value, reduction)| (value, Some((reduction, reduce.mean)))),
     };
-    let (value, reduced) = made.map_err(|e| with_origins(e, &vars.iter().collect::<PerOperand<&Var>>()))?;
-    if !is_grad_enabled() || !vars.iter().any(Var::requires_grad) {
-        crate::profile::results(std::slice::from_ref(&value));
-        return Ok(Var::constant(value));
+    let (value, reduced) = made.map_err(|e| with_origins(e, &inputs))?;
+    let mut slots = PerOperand::<RuleSlot>::new();
+    if is_grad_enabled() {
+        let tracked = inputs.iter().zip(formula.made_of()).filter(|v| v.0.requires_grad());
+        let names = tracked.filter_map(|v| v.1).fold(Names::NONE, Names::and_of);
+        // Place 0 of what a gradient is made of is the incoming gradient.
+        (0..inputs.len()).filter(|&k| names.has(k + 1)).for_each(|k| slots.push(RuleSlot::Input(k)));
     }
-    let tracked = vars.iter().zip(formula.made_of()).filter(|v| v.0.requires_grad());
-    let names = tracked.filter_map(|v| v.1).fold(Names::NONE, Names::and_of);
-    // Place 0 of what a gradient is made of is the incoming gradient.
-    let slots: PerOperand<RuleSlot> =
-        (0..vars.len()).filter(|&k| names.has(k + 1)).map(RuleSlot::Input).collect();
-    let backward = backward(reduced);
-    let vars: SmallVec<[&Var; 8]> = vars.iter().collect();
-    Ok(record_function(name, &vars, smallvec::smallvec![value], Reads::All(&slots), || backward).remove(0))
+    Ok(record_one(name, &inputs, value, Reads::All(&slots), || backward(reduced)))
 }
 
 /// The reduced value, without an unreduced one.
@@ -272,7 +272,13 @@ fn reduced_value(
     reduce: &Reduced,
 ) -> Result<(Tensor, ReducedShapes)> {
     let reduction = kernel::reduction(name, values, reduce.over.axes())?;
-    let mut value = kernel::fold_to(name, formula.value(), values, Target::of(&reduction.kept))?;
+    // The sum of all has no axes to be dropped afterwards.
+    let target = if reduction.dropped.is_empty() && !reduce.over.keepdim() {
+        &reduction.dropped
+    } else {
+        &reduction.kept
+    };
+    let mut value = kernel::fold_to(name, formula.value(), values, Target::of(target))?;
     if reduction.kept == reduction.full {
         // One element for each sum, which is added to 0 all the same: of -0 that is 0.
         value = value.add(0.0)?;
@@ -280,7 +286,7 @@ fn reduced_value(
     if reduce.mean {
         value = value.div(reduction.count as f64)?;
     }
-    if !reduce.over.keepdim() {
+    if !reduce.over.keepdim() && *value.shape() != reduction.dropped {
         value = value.reshape(&reduction.dropped)?;
     }
     Ok((value, reduction))

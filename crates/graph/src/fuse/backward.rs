@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::lead::Lead;
 use crate::node::{Arrival, Context, Describe, Flow, Mood, Node, Take, Var, Way, Work};
 use crate::rule::RuleSlot;
+use crate::table::unreduced;
 
 /// A fused operation as its node remembers it.
 pub(super) struct FusedBackward<D> {
@@ -52,7 +53,7 @@ fn describe(
     if ctx.tangents.is_some() {
         return inputs.into_iter().try_for_each(|k| push(formula, reduced, ctx, take, k));
     }
-    let reads = reads(ctx, unreduced(ctx.grad(0), reduced, ctx.lead)?, used.len());
+    let reads = reads(ctx, spread(ctx.grad(0), reduced, ctx.lead)?, used.len());
     take(Flow { to: inputs, work: Work::Pointwise(formula, &reads) })
 }
 
@@ -104,11 +105,9 @@ fn reads(ctx: &Context<'_>, g: Var, operands: usize) -> SmallVec<[Var; 4]> {
 }
 
 /// The gradient of the formula's result before it was reduced: expanded, which takes no memory.
-fn unreduced(g: Var, reduced: Option<&(ReducedShapes, bool)>, n: Lead) -> Result<Var> {
+fn spread(g: Var, reduced: Option<&(ReducedShapes, bool)>, n: Lead) -> Result<Var> {
     let Some((reduction, mean)) = reduced else { return Ok(g) };
-    let kept = n.shape(&reduction.kept);
-    let g = if *g.shape() == kept { g } else { g.reshape(kept)? };
-    let g = g.expand(n.shape(&reduction.full))?;
+    let g = unreduced(&g, reduction, n)?.expand(n.shape(&reduction.full))?;
     // Expanded before it is divided: nothing is divided by zero when there are no elements.
     if *mean { g.div(reduction.count as f64) } else { Ok(g) }
 }

@@ -19,7 +19,8 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
         operands: &[Input<'_>],
         take: impl FnOnce(Work<'_>) -> Result<()>,
     ) -> Result<()> {
-        take(Work::Pointwise(self, &variables(operands)))
+        let operands: PerOperand<Var> = variables(operands).iter().map(|v| (**v).clone()).collect();
+        take(Work::Pointwise(self, &operands))
     }
 }
 

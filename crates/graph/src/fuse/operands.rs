@@ -3,7 +3,7 @@
 use foldback_tensor::{DType, Tensor};
 
 use super::derived::PerOperand;
-use crate::input::{AsInput, Input};
+use crate::input::{AsInput, Input, VarRef};
 use crate::node::Var;
 
 /// The operands of a fused operation: an array, or a tuple where they are of different kinds.
@@ -51,15 +51,15 @@ tuples! {
 /// The operands as variables whose types promote to that of the operation. Numbers, and 0-d operands that would widen
 /// the others, are of that type.
 #[track_caller]
-pub(super) fn variables(inputs: &[Input<'_>]) -> PerOperand<Var> {
+pub(super) fn variables<'a>(inputs: &[Input<'a>]) -> PerOperand<VarRef<'a>> {
     let dtype = float_type(inputs);
     let mut variables = PerOperand::new();
     for input in inputs {
         let v = match input {
-            Input::Scalar(s) => Var::constant(Tensor::full_with((), *s, dtype)),
-            other => other.into_var(dtype).clone(),
+            Input::Scalar(s) => VarRef::Owned(Var::constant(Tensor::full_with((), *s, dtype))),
+            other => other.into_var(dtype),
         };
-        variables.push(if v.dtype().promote(dtype) == dtype { v } else { v.to(dtype) });
+        variables.push(if v.dtype().promote(dtype) == dtype { v } else { VarRef::Owned(v.to(dtype)) });
     }
     variables
 }
@@ -67,6 +67,11 @@ pub(super) fn variables(inputs: &[Input<'_>]) -> PerOperand<Var> {
 /// The floating-point type that PyTorch's rules give an operation on these: operands with axes decide, unless only those
 /// without are real numbers.
 fn float_type(inputs: &[Input<'_>]) -> DType {
+    if let Some(dtype) = inputs[0].dtype().filter(|dtype| dtype.is_float())
+        && inputs.iter().all(|input| input.dtype() == Some(dtype))
+    {
+        return dtype;
+    }
     let of_rank = |wanted: fn(usize) -> bool| {
         let dtype = |input: &Input<'_>| input.dtype().filter(|_| wanted(input.rank()));
         inputs.iter().filter_map(dtype).fold(DType::Bool, DType::promote)

@@ -51,6 +51,7 @@ mod triangle;
 mod variance;
 mod views;
 
+pub(crate) use reduce::unreduced;
 pub(crate) use samples::Samples;
 pub use samples::{Domain, InputSpec, OwnedSample, Row, Sample};
 

@@ -345,10 +345,10 @@ function! {
 
 pub(super) use rows::ALL;
 
-/// What was reduced, with its axes as axes of size 1.
-pub(super) fn unreduced(v: &Var, r: &ReducedShapes, n: Lead) -> Result<Var> {
+/// What was reduced, with its axes as axes of size 1; a number, which broadcasts as it is, stays one.
+pub(crate) fn unreduced(v: &Var, r: &ReducedShapes, n: Lead) -> Result<Var> {
     match n.0 {
-        None if *v.shape() == r.kept => Ok(v.clone()),
+        None if v.numel() == 1 || *v.shape() == r.kept => Ok(v.clone()),
         _ => v.reshape(n.shape(&r.kept)),
     }
 }

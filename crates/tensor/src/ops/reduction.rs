@@ -70,8 +70,8 @@ pub fn reduction(op: &'static str, operands: &[&Tensor], axes: &Axes) -> Result<
     let full = common_shape(op, &reads(operands, float_type(operands)), Some(Lists::Idiom)).here()?;
     let reduced = axes.flags(op, &full).here()?;
     let sizes = || full.iter().zip(&reduced).map(|(&size, &r)| (size, r));
-    let kept = sizes().map(|(size, r)| if r { 1 } else { size }).collect::<Vec<_>>().into();
-    let dropped = sizes().filter(|s| !s.1).map(|s| s.0).collect::<Vec<_>>().into();
+    let kept = sizes().map(|(size, r)| if r { 1 } else { size });
+    let dropped = sizes().filter(|s| !s.1).map(|s| s.0);
     let count = sizes().filter(|s| s.1).map(|s| s.0).product();
-    Ok(ReducedShapes { full, kept, dropped, count })
+    Ok(ReducedShapes { kept: Shape(kept.collect()), dropped: Shape(dropped.collect()), full, count })
 }
