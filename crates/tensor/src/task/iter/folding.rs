@@ -55,7 +55,7 @@ macro_rules! folding {
     ($name:ident, $lines:path, $columns:path, $merge:path) => {
         impl<R: Reducer> Folding for $name<R> {
             fn start(&self, n: usize) -> Wide {
-                R::Acc::wide(vec![R::START; n])
+                R::Acc::wide(R::START, n)
             }
 
             fn lines(&self, wide: WideMut<'_>, step: usize, table: Table<Block<'_>>, leaf: usize) {

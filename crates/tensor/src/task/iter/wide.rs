@@ -1,12 +1,17 @@
 //! Wide accumulators: what leaves are lifted to, of whatever type a fold needs.
 
+use smallvec::SmallVec;
+
+/// Accumulators of one type: most small sums, such as losses, have a single one.
+type Values<T> = SmallVec<[T; 1]>;
+
 /// Accumulators of their own memory.
 pub(crate) enum Wide {
-    F32(Vec<f32>),
-    F64(Vec<f64>),
-    I64(Vec<i64>),
+    F32(Values<f32>),
+    F64(Values<f64>),
+    I64(Values<i64>),
     /// sums of `f64`, each with the sum of its rounding errors
-    Pairs(Vec<(f64, f64)>),
+    Pairs(Values<(f64, f64)>),
 }
 
 /// Accumulators that somebody else has.
@@ -20,7 +25,8 @@ pub(crate) enum WideMut<'a> {
 
 /// A type of accumulator.
 pub(crate) trait Accumulator: Copy + Send + Sync + 'static {
-    fn wide(values: Vec<Self>) -> Wide;
+    /// `n` of the same value.
+    fn wide(value: Self, n: usize) -> Wide;
     fn slice(wide: &Wide) -> Option<&[Self]>;
     fn slice_mut(wide: WideMut<'_>) -> Option<&mut [Self]>;
 }
@@ -28,8 +34,8 @@ pub(crate) trait Accumulator: Copy + Send + Sync + 'static {
 macro_rules! accumulators {
     ($($t:ty => $variant:ident),*) => {
         $(impl Accumulator for $t {
-            fn wide(values: Vec<Self>) -> Wide {
-                Wide::$variant(values)
+            fn wide(value: Self, n: usize) -> Wide {
+                Wide::$variant(SmallVec::from_elem(value, n))
             }
             fn slice(wide: &Wide) -> Option<&[Self]> {
                 if let Wide::$variant(s) = wide { Some(s) } else { None }
