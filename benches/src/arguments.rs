@@ -12,6 +12,7 @@ usage: cargo run --release -p benches [--features peers] --bin compare -- [optio
   --only LIST       workloads: W3,W8; W12 means all that begin with it
   --quick           few samples: for a glance
   --best            compare the fastest samples, not the medians (on a busy machine)
+  --mix SEED        in another order, in memory that buffers of other sizes have gone through, and nothing given back in between
   --rounds N        do everything N times; of each time the smallest counts, for everybody
   --python PATH     also run PyTorch and JAX with this interpreter; may be given more than once
   --markdown FILE   also write the tables there, between the lines <!-- results --> and <!-- end of results -->
@@ -30,6 +31,8 @@ pub struct Arguments {
     pub quick: bool,
     /// judge by the fastest sample
     pub best: bool,
+    /// what order and what other buffers there are, where workloads are to stand in each other's way
+    pub mix: Option<u32>,
     /// how often everything is measured
     pub rounds: usize,
     /// interpreters, each with some of the Python peers
@@ -62,6 +65,7 @@ impl Arguments {
             match option.as_str() {
                 "--threads" => arguments.threads = thread_counts(&value()?)?,
                 "--rounds" => arguments.rounds = count("--rounds", &value()?)?,
+                "--mix" => arguments.mix = Some(count("--mix", &value()?)? as u32),
                 "--only" => arguments.only = value()?.split(',').map(|s| s.trim().to_owned()).collect(),
                 "--python" => arguments.python.push(value()?.into()),
                 "--markdown" => arguments.markdown = Some(value()?.into()),
@@ -123,6 +127,7 @@ mod tests {
         assert_eq!((a.threads, a.rounds), (vec![1, 2], 1));
         assert_eq!(parse("--rounds 3").unwrap().rounds, 3);
         assert!(parse("--rounds none").is_err());
+        assert_eq!((a.mix, parse("--mix 7").unwrap().mix), (None, Some(7)));
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub fn labels(n: usize, salt: u32, classes: u32) -> Vec<i64> {
 }
 
 /// Mixes the bits of the index. The constants are those of well-known 32-bit mixers; any would do.
-fn hash(i: u32, salt: u32) -> u32 {
+pub(crate) fn hash(i: u32, salt: u32) -> u32 {
     let mut h = i.wrapping_mul(2_654_435_761).wrapping_add(salt.wrapping_mul(40_503));
     h ^= h >> 15;
     h = h.wrapping_mul(2_246_822_519);

@@ -25,8 +25,9 @@ pub fn page(
         1 => String::new(),
         n => format!("; the smallest of {n} rounds"),
     };
+    let mix = arguments.mix.map(|seed| format!("; mixed by seed {seed}")).unwrap_or_default();
     let [machine, versions] = about;
-    let mut text = format!("{machine}\n\n{versions}\n\nTimes are {judged}{effort}{rounds}.\n");
+    let mut text = format!("{machine}\n\n{versions}\n\nTimes are {judged}{effort}{rounds}{mix}.\n");
     let mut section = |title: &str, body: &str| {
         let mark = if markdown { "### " } else { "" };
         write!(text, "\n{mark}{title}\n\n{body}").expect("a string takes all");

@@ -6,10 +6,11 @@
 use std::path::Path;
 use std::process::Command;
 
-use foldback::Result;
 use foldback::tensor::{release_memory, set_num_threads};
+use foldback::{Result, Tensor};
 
 use crate::checksum::Checksum;
+use crate::inputs::hash;
 use crate::measure::{Effort, Job, guarded, interleaved};
 use crate::peers;
 use crate::record::Record;
@@ -30,6 +31,8 @@ pub struct Task {
     pub quick: bool,
     /// leave ourselves out
     pub peers_only: bool,
+    /// the seed by which workloads are mixed; 0 where each starts as if it were alone
+    pub mix: u32,
     /// the keys of workloads
     pub keys: Vec<String>,
 }
@@ -39,18 +42,20 @@ impl Task {
     pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         let (quick, peers_only) = (self.quick.to_string(), self.peers_only.to_string());
-        command.args([WORD, &self.threads.to_string(), &quick, &peers_only]).args(&self.keys);
+        command.args([WORD, &self.threads.to_string(), &quick, &peers_only, &self.mix.to_string()]);
+        command.args(&self.keys);
         command.env("RAYON_NUM_THREADS", self.threads.to_string());
         command
     }
 
     /// From the words behind [`WORD`].
     pub fn parse(words: &[String]) -> Option<Task> {
-        let [threads, quick, peers_only, keys @ ..] = words else { return None };
+        let [threads, quick, peers_only, mix, keys @ ..] = words else { return None };
         Some(Task {
             threads: threads.parse().ok()?,
             quick: quick.parse().ok()?,
             peers_only: peers_only.parse().ok()?,
+            mix: mix.parse().ok()?,
             keys: keys.to_vec(),
         })
     }
@@ -70,11 +75,22 @@ impl Task {
     fn measure(&self) {
         set_num_threads(self.threads);
         let effort = if self.quick { Effort::QUICK } else { Effort::FULL };
-        for workload in workloads::all().iter().filter(|w| self.keys.iter().any(|k| k == w.key)) {
+        let all = workloads::all();
+        let mut chosen: Vec<_> = all.iter().filter(|w| self.keys.iter().any(|k| k == w.key)).collect();
+        if self.mix > 0 {
+            let mut places = (0..).map(|place| hash(place, self.mix));
+            chosen.sort_by_cached_key(|_| places.next());
+        }
+        for (place, workload) in (0..).zip(chosen) {
+            if self.mix > 0 {
+                other_buffers(hash(place, !self.mix));
+            }
             for record in self.records(workload, &effort) {
                 println!("{}", record.to_line());
             }
-            release_memory();
+            if self.mix == 0 {
+                release_memory();
+            }
         }
     }
 
@@ -120,6 +136,15 @@ impl Task {
     }
 }
 
+/// Leaves the memory as the preparation of data might: tensors of sizes that no workload has have been written, and dropped in another order.
+fn other_buffers(seed: u32) {
+    let size = |nr| 1 << (8 + hash(nr, seed) % 15) | hash(nr, !seed) as usize % 256;
+    let mut held: Vec<Tensor> = (0..12).map(|nr| Tensor::ones(size(nr))).collect();
+    while !held.is_empty() {
+        held.swap_remove(hash(held.len() as u32, seed) as usize % held.len());
+    }
+}
+
 /// A job, or why there is none.
 pub type Making = Result<Box<dyn Job>>;
 
@@ -139,6 +164,7 @@ mod tests {
             threads: 2,
             quick: true,
             peers_only: false,
+            mix: 3,
             keys: vec!["W3".into(), "W8-backward".into()],
         };
         let command = task.command(Path::new("compare"));
@@ -163,7 +189,7 @@ mod tests {
 
     #[test]
     fn quick_records_of_a_small_workload() {
-        let task = Task { threads: 1, quick: true, peers_only: false, keys: vec![] };
+        let task = Task { threads: 1, quick: true, peers_only: false, mix: 0, keys: vec![] };
         let all = workloads::all();
         let w9 = all.iter().find(|w| w.key == "W9").unwrap();
         let records = task.records(w9, &Effort::QUICK);
