@@ -96,7 +96,7 @@ fn the_short_way_is_the_long_one() {
 #[test]
 fn numbers_and_places_by_the_short_way_are_those_of_the_long_one() {
     let kernel = FloatKernel(Affine);
-    for n in [1, 7, 1024] {
+    for n in [1, 7, 1024, 5000, 40_000] {
         let a = Tensor::arange_with(0..n, 1, DType::F32);
         // The same elements in another order of memory, where there is no short way.
         let other = a.flip(0).unwrap().contiguous().flip(0).unwrap();
@@ -107,19 +107,34 @@ fn numbers_and_places_by_the_short_way_are_those_of_the_long_one() {
             let (space, does) = (Space::Of(&shape), Does::Blocks(&kernel));
             change(Task { op: "t", reads: &reads[..1], space, does, to: &mut [To::Change(&mut place)] })
                 .unwrap();
-            // A tensor without axes is a number, and so is what is written in place where it stands.
-            let number = Tensor::scalar(0.3f32);
-            let reads = [Read::Tensor(a, DType::F32), Read::Tensor(&number, DType::F32)];
-            assert_eq!(map("t", &kernel, &reads, a.shape(), DType::F32).unwrap(), new);
-            let (turned, of_two) = (number.sub(a).unwrap(), a.sub(&number).unwrap());
-            let mut own = a.clone();
-            own.sub_(&number).unwrap();
-            let number = number.expand(a.shape()).unwrap().contiguous();
-            assert_eq!((turned, &of_two), (number.sub(a).unwrap(), &a.sub(&number).unwrap()));
-            assert_eq!(own, of_two);
+            // A tensor without axes is a number, and so is what is expanded from it, and what is written in place where it stands.
+            let (scalar, row) = (Tensor::scalar(0.3f32), tensor![0.1, 0.3, 0.2]);
+            let expanded = [scalar.expand(a.shape()), row.narrow(0, 1, 1).unwrap().expand(a.shape())];
+            for number in [&scalar].into_iter().chain(&expanded.map(Result::unwrap)) {
+                let reads = [Read::Tensor(a, DType::F32), Read::Tensor(number, DType::F32)];
+                assert_eq!(map("t", &kernel, &reads, a.shape(), DType::F32).unwrap(), new);
+                for mut prior in [None, Some(a.clone())] {
+                    let sum = prior.as_ref().map_or_else(|| new.clone(), |prior| prior.add(&new).unwrap());
+                    let to = &mut [To::Sum { shape: &shape, dtype: DType::F32, prior: &mut prior }];
+                    let (space, does) = (Space::Common, Does::Blocks(&kernel));
+                    assert_eq!(make(Task { op: "t", reads: &reads, space, does, to }).unwrap(), sum);
+                }
+                let (turned, of_two) = (number.sub(a).unwrap(), a.sub(number).unwrap());
+                let chosen = a.gt(number).unwrap().where_cond(number, a).unwrap();
+                assert!(turned.is_contiguous() || !a.is_contiguous());
+                let mut own = a.clone();
+                own.sub_(number).unwrap();
+                let number = &number.expand(a.shape()).unwrap().contiguous();
+                assert_eq!((turned, &of_two), (number.sub(a).unwrap(), &a.sub(number).unwrap()));
+                assert_eq!(chosen, a.gt(number).unwrap().where_cond(number, a).unwrap());
+                assert_eq!(own, of_two);
+            }
             (new, place)
         });
         assert_eq!(results[0], results[1], "{n}");
+        // Where nothing moves, one element is computed.
+        let still = Tensor::scalar(0.3f32).expand(a.shape()).unwrap();
+        assert!(still.add(&still).unwrap().strides() == [0] || n == 1);
         assert_eq!(
             results[0].0.select(0, n as isize - 1).unwrap(),
             Tensor::scalar((n - 1) as f32 * 1.5 + 0.3)
