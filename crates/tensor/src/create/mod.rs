@@ -18,10 +18,14 @@ use crate::tensor::Tensor;
 /// An empty shape needs no memory, whatever the type; its axes of size 0 count as 1, so that its strides and partial
 /// products are sound too.
 pub(crate) fn checked_len(op: &'static str, shape: &Shape, dtype: DType) -> Result<usize> {
-    let len = shape.numel();
-    let each = if len == 0 { 1 } else { dtype.size() };
-    match shape.iter().try_fold(each, |n: usize, &s| n.checked_mul(s.max(1))) {
-        Some(all) if all <= isize::MAX as usize => Ok(len),
+    let (mut len, mut fits, mut empty) = (1usize, true, false);
+    for &size in shape.iter() {
+        let (product, over) = len.overflowing_mul(size.max(1));
+        (len, fits, empty) = (product, fits && !over, empty || size == 0);
+    }
+    let each = if empty { 1 } else { dtype.size() };
+    match len.checked_mul(each) {
+        Some(all) if fits && all <= isize::MAX as usize => Ok(if empty { 0 } else { len }),
         _ => refuse(TensorFacts::TooLarge { op, shape: shape.clone() }),
     }
 }

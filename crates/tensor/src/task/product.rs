@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::{Does, Read, Space, Task, To, expect_expands};
-use crate::create::{checked_len, room, room_for};
+use crate::create::{checked_len, room_for};
 use crate::dtype::{DType, Element, typed_mut};
 use crate::error::{Result, TensorFacts, refuse};
 use crate::kernels::{BatchAxis, Matrix, Multiply, Onto, Product};
@@ -68,8 +68,13 @@ pub(super) fn make(op: &'static str, spec: &Spec, reads: &[Read<'_>], to: &mut [
     else {
         unreachable!("a product has two factors and goes to a sum")
     };
+    let laid_out;
     let row = match row {
-        [Read::Tensor(row, _)] => Some(row.laid_out(op)?),
+        [Read::Tensor(row, _)] if row.is_contiguous() => Some(*row),
+        [Read::Tensor(row, _)] => {
+            laid_out = row.laid_out(op)?;
+            Some(&laid_out)
+        }
         _ => None,
     };
     MatrixProduct { op, spec, a, b, row }.sum_to(shape, prior.take())?.into_type(op, *dtype)
@@ -81,8 +86,8 @@ struct MatrixProduct<'a> {
     spec: &'a Spec,
     a: &'a Tensor,
     b: &'a Tensor,
-    /// what each row is added to, if the product is not summed
-    row: Option<Tensor>,
+    /// what each row is added to, row-major, if the product is not summed
+    row: Option<&'a Tensor>,
 }
 
 /// An axis of the batch, and whether the result has it.
@@ -140,7 +145,7 @@ impl MatrixProduct<'_> {
         kept: &dyn Fn(usize) -> bool,
         prior: Option<Tensor>,
     ) -> Result<Tensor> {
-        let onto = match &self.row {
+        let onto = match self.row {
             Some(row) => Onto::Row(&slice::<T>(row)[row.layout.offset..][..self.spec.n]),
             None => Onto::Nothing,
         };
@@ -180,7 +185,7 @@ impl MatrixProduct<'_> {
             product.run(typed_mut(prior.block_mut()), Onto::Result);
             return Ok(prior);
         }
-        let mut storage = room(self.op, &self.spec.shape, T::DTYPE)?;
+        let mut storage = room_for(self.op, &self.spec.shape, product.m * product.n, T::DTYPE)?;
         product.run(typed_mut(storage.block_mut()), onto);
         Ok(Tensor::from_storage(storage, self.spec.shape.clone()))
     }

@@ -45,9 +45,13 @@ fn affine(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Re
     let spec = Spec::new(op, x, &w)?;
     let Some(bias) = bias else { return multiply(op, &spec, &[x, &w], None) };
     expect_one_dtype(op, ("input", x), ("bias", bias))?;
+    let expanded;
     let bias = match *bias.dims() {
-        [n] if n == spec.n => bias.clone(),
-        [] | [1] => bias.expand([spec.n])?,
+        [n] if n == spec.n => bias,
+        [] | [1] => {
+            expanded = bias.expand([spec.n])?;
+            &expanded
+        }
         _ => {
             return refuse(TensorFacts::ShapeMismatch {
                 op,
@@ -57,7 +61,7 @@ fn affine(op: &'static str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Re
             });
         }
     };
-    multiply(op, &spec, &[x, &w, &bias], None)
+    multiply(op, &spec, &[x, &w, bias], None)
 }
 
 /// [`Tensor::linear`] of a weight with one axis: that of a matrix of one row, without the axis of its results.

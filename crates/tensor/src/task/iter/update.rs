@@ -23,8 +23,8 @@ pub(crate) struct Job<'a> {
 struct Change<'a> {
     kernel: &'a dyn BlockKernel,
     operands: SmallVec<[Operand<'a>; 1]>,
-    /// `None` where the operands lie like what is changed, or are single numbers
-    plan: Option<Plan>,
+    /// `None` where the operands lie like what is changed, or are single numbers, as mostly: it is large, and a job is moved
+    plan: Option<Box<Plan>>,
 }
 
 impl<'a> Job<'a> {
@@ -35,7 +35,7 @@ impl<'a> Job<'a> {
         operands: SmallVec<[Operand<'a>; 1]>,
         shape: &[usize],
     ) -> Job<'a> {
-        let plan = (!flat::lie_like(&operands, shape)).then(|| Plan::new(shape, &operands, false));
+        let plan = (!flat::lie_like(&operands, shape)).then(|| Box::new(Plan::new(shape, &operands, false)));
         let mut states = States::new();
         state.into_iter().for_each(|t| states.push(t.block_mut()));
         Job { does: Change { kernel, operands, plan }, states }
