@@ -27,7 +27,8 @@ type Rests = SmallVec<[Rest; 4]>;
 thread_local! {
     /// Note [Drop order]
     /// Dropping a node would drop its edges' nodes inside it, and so on, one stack frame per node. Instead every drop
-    /// puts what it owns on this list, and the outermost one works the list off.
+    /// puts what it owns on this list, and the outermost one works the list off. A node that owns nothing but edges needs
+    /// none of that for nodes like itself: it empties them first, in a loop, and only gives the list the others.
     ///
     /// The list is empty and owns no memory when nobody works on it. So it needs no destructor, and is there until the
     /// very end of the thread: for the graphs, too, that other thread-locals own.
@@ -38,16 +39,41 @@ thread_local! {
 impl Drop for Node {
     fn drop(&mut self) {
         DROPPED.fetch_add(1, Ordering::Relaxed);
-        // What somebody else holds too is only counted down.
-        self.next_edges.retain(|e| e.as_ref().is_some_and(|e| Arc::strong_count(&e.node) == 1));
-        if !self.next_edges.is_empty() || self.owns_more() {
+        if self.owns_more() {
+            // What somebody else holds too is only counted down.
+            self.next_edges.retain(|e| e.as_ref().is_some_and(|e| Arc::strong_count(&e.node) == 1));
             REST.with_borrow_mut(|list| self.give_up(list));
+            return drain();
+        }
+        // Nodes that own nothing but edges run nobody's code when they are dropped: each hands its nodes over first.
+        let mut own = self.own_nodes();
+        let Some(first) = own.next() else { return };
+        let mut next: SmallVec<[Arc<Node>; 4]> = SmallVec::new();
+        let mut others = false;
+        next.push(first);
+        own.for_each(|node| next.push(node));
+        while let Some(mut node) = next.pop() {
+            match Arc::get_mut(&mut node).take_if(|own| !own.owns_more()) {
+                Some(own) => own.own_nodes().for_each(|node| next.push(node)),
+                None => {
+                    REST.with_borrow_mut(|list| list.push(Rest::Node(node)));
+                    others = true;
+                }
+            }
+        }
+        if others {
             drain();
         }
     }
 }
 
 impl Node {
+    /// Lets go of all edges, one after another, since several may lead to one node. Hands out the nodes that nobody else holds.
+    fn own_nodes(&mut self) -> impl Iterator<Item = Arc<Node>> {
+        let nodes = self.next_edges.iter_mut().filter_map(|edge| Some(edge.take()?.node));
+        nodes.filter(|node| Arc::strong_count(node) == 1)
+    }
+
     /// Whether it owns anything besides edges that may own nodes.
     fn owns_more(&mut self) -> bool {
         self.attached.get().is_some()

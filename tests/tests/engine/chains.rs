@@ -1,6 +1,6 @@
 //! Long chains and many paths: time is linear, and the stack small.
 
-use foldback_graph::{Function, FunctionContext, Result, Var};
+use foldback_graph::{Function, FunctionContext, GraphWatch, Result, Var};
 use foldback_tensor::{Tensor, tensor};
 
 use crate::leaf;
@@ -49,6 +49,26 @@ fn a_chain_of_a_million_nodes_dropped_without_running() {
             y = &y * 1.0;
         }
         drop(y);
+    });
+}
+
+/// An operand that is there twice, rows, functions, and both in turn; with weak references to the nodes, too.
+#[test]
+fn a_chain_of_all_kinds_is_dropped_without_running() {
+    on_a_small_stack(|| {
+        for watched in [false, true] {
+            let _watch = watched.then(GraphWatch::new);
+            let x = leaf(&[1.0]);
+            let mut y = &x * 1.0;
+            for i in 0..COUNT {
+                y = match (4 * i / COUNT, i % 2) {
+                    (0, _) => &y - &y,
+                    (1, _) | (3, 0) => &y + 1.0,
+                    _ => Same.call([&y]).unwrap(),
+                };
+            }
+            drop(y);
+        }
     });
 }
 
