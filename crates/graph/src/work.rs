@@ -5,6 +5,8 @@
 //! forms of which one is for now and one is to be recorded. Whoever describes it does not know whether the pass is recorded, what the
 //! input's shape and type are, nor what waits there already: `deliver` (`engine/deliver.rs`) does.
 
+use std::borrow::Cow;
+
 use foldback_tensor::{DType, Shape, Tensor};
 use smallvec::smallvec;
 
@@ -129,9 +131,17 @@ impl Context<'_> {
     /// The gradient of an output, an input or an output, as a variable with its history. What is read has been
     /// saved: a row saves what it names.
     pub(crate) fn value(&self, slot: RuleSlot) -> Var {
+        self.read(slot).into_owned()
+    }
+
+    /// The same, borrowed if it is a gradient that is there.
+    pub(crate) fn read(&self, slot: RuleSlot) -> Cow<'_, Var> {
         match slot {
-            RuleSlot::Grad(k) => self.grad(k),
-            _ => self.saved(slot).expect("what a gradient reads is saved"),
+            RuleSlot::Grad(k) => match &self.grads[k] {
+                Some(g) => Cow::Borrowed(g),
+                None => Cow::Owned(self.grad(k)),
+            },
+            _ => Cow::Owned(self.saved(slot).expect("what a gradient reads is saved")),
         }
     }
 

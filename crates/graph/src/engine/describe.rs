@@ -51,12 +51,12 @@ impl GraphTask {
         let ctx = Context { node, grads, values, wanted: &wanted, mood, retain, lead, tangents: None };
         // What is folded as it is recorded has no leading axis.
         let folding = self.batch.is_none().then_some(&**node);
-        let mut take = |Flow { to, work }: Flow<'_>| match work {
+        let mut take = |flow: Flow<'_>| match flow.work {
             Work::Onward(grads) => {
                 onward = grads;
                 Ok(())
             }
-            work => choose(mood, folding, &to, work, |inputs, job| self.deliver(node, inputs, job)),
+            _ => choose(mood, folding, &flow.to, flow.work, |inputs, job| self.deliver(node, inputs, job)),
         };
         function.describe(&ctx, &mut take).map_err(|e| node.in_backward(e))?;
         drop(path);
@@ -216,22 +216,24 @@ pub(crate) fn choose(
     work: Work<'_>,
     mut take: impl FnMut(&[usize], Job<'_>) -> Result<()>,
 ) -> Result<()> {
-    match (work, mood) {
-        (Work::Onward(_), _) => unreachable!("whoever runs a node takes what goes on elsewhere"),
-        (Work::Value(g), _) => take(inputs, Job::Value(g)),
-        (Work::Either(form), mood) => {
+    let now = mood == Mood::Now;
+    // Not together with the mood: what is to be done is large, and a pair of both would be put together first.
+    match work {
+        Work::Onward(_) => unreachable!("whoever runs a node takes what goes on elsewhere"),
+        Work::Value(g) => take(inputs, Job::Value(g)),
+        Work::Either(form) => {
             inputs.iter().zip(form(mood)?).try_for_each(|(&input, g)| take(&[input], Job::Value(g)))
         }
-        (Work::Part(part), Mood::Now) => take(inputs, Job::Part(&part)),
-        (Work::Part(part), Mood::Recorded) => take(inputs, Job::Value(part.whole()?)),
-        (Work::Product(a, b), Mood::Now) => take(inputs, Job::Product(&a.value_ref(), &b.value_ref())),
-        (Work::Product(a, b), Mood::Recorded) => take(inputs, Job::Value(a.matmul(&b)?)),
-        (Work::Pointwise(formula, reads), Mood::Now) => {
+        Work::Part(part) if now => take(inputs, Job::Part(&part)),
+        Work::Part(part) => take(inputs, Job::Value(part.whole()?)),
+        Work::Product(a, b) if now => take(inputs, Job::Product(&a.value_ref(), &b.value_ref())),
+        Work::Product(a, b) => take(inputs, Job::Value(a.matmul(&b)?)),
+        Work::Pointwise(formula, reads) if now => {
             let values: SmallVec<[Tensor; 4]> = reads.iter().map(Var::value).collect();
             let values: SmallVec<[&Tensor; 4]> = values.iter().collect();
             take(inputs, Job::Kernel(&*formula.kernel(inputs), &values))
         }
-        (Work::Pointwise(formula, reads), Mood::Recorded) => {
+        Work::Pointwise(formula, reads) => {
             let recorded = formula.record(node, reads, inputs)?;
             inputs.iter().zip(recorded).try_for_each(|(&input, g)| take(&[input], Job::Value(g)))
         }

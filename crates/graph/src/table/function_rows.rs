@@ -197,7 +197,7 @@ macro_rules! function {
 
     (@work $ctx:ident, $xs:tt $ys:tt (g) [] ()) => { $ctx.grad(0) };
     (@work $ctx:ident, $xs:tt $ys:tt () [$($n:ident),+] ($gradient:expr)) => {{
-        $(let $n = &$ctx.value($crate::table::macros::slots!($xs [] $ys [$n])[0]);)+
+        $(let $n = &*$ctx.read($crate::table::macros::slots!($xs [] $ys [$n])[0]);)+
         $gradient?
     }};
 }
