@@ -1,8 +1,8 @@
 //! Elementary functions as straight-line arithmetic, so that the compiler vectorises plain loops over them.
 //!
 //! Nothing here branches, indexes a table that could panic, or calls the C library: a choice is a select
-//! between two values that are both computed. The exceptions are in double precision: `sin`, `cos`
-//! and `tan`, and `pow` without `FMA`, are the standard library's. Each function is correct for every input (not-a-number,
+//! between two values that are both computed. The exceptions are in double precision: `sin`, `cos` and `tan` of large
+//! angles, which are told by a branch, and `pow` without `FMA`, are the standard library's. Each function is correct for every input (not-a-number,
 //! infinities, signed zeros, subnormals), and its documentation gives the largest error in units in the last
 //! place (ulp).
 //!
@@ -31,6 +31,7 @@ mod trig;
 mod tests;
 
 use crate::kernels::elementary;
+pub(crate) use trig::NEAR;
 
 /// The families side by side, by element type.
 mod families {
@@ -50,7 +51,7 @@ mod families {
 
 macro_rules! vec_math {
     ($($(#[$doc:meta])* $name:ident $name_:ident $line:tt;)*) => {
-        /// The elementary functions of an element type: those of the list, and two that formulas need beside them.
+        /// The elementary functions of an element type: those of the list, two that formulas need beside them, and three for small angles.
         ///
         /// Called from kernels' loops; see the module's notes for `FMA`. The error bounds are in the family's files.
         pub(crate) trait VecMath: Copy {
@@ -62,9 +63,15 @@ macro_rules! vec_math {
             fn normal_cdf<const FMA: bool>(self) -> Self;
             /// `self` to the power `y`, with the special cases of C99.
             fn pow<const FMA: bool>(self, y: Self) -> Self;
+            /// `sin` of an angle below [`NEAR`], the same to the bit.
+            fn near_sin<const FMA: bool>(self) -> Self;
+            /// `cos` of an angle below [`NEAR`], the same to the bit.
+            fn near_cos<const FMA: bool>(self) -> Self;
+            /// `tan` of an angle below [`NEAR`], the same to the bit.
+            fn near_tan<const FMA: bool>(self) -> Self;
         }
-        vec_math!(@of f32: $($name)* normal_cdf);
-        vec_math!(@of f64: $($name)* normal_cdf);
+        vec_math!(@of f32: $($name)* normal_cdf near_sin near_cos near_tan);
+        vec_math!(@of f64: $($name)* normal_cdf near_sin near_cos near_tan);
     };
     (@of $T:ident: $($name:ident)*) => {
         impl VecMath for $T {

@@ -1,7 +1,7 @@
 //! Every function against a better reference: f64 for f32; the standard library or stored values for f64.
 
-use super::VecMath;
-use stored::{ACOSH, ASINH, ATANH, ERF, ERFC};
+use super::{NEAR, VecMath};
+use stored::{ACOSH, ANGLES, ASINH, ATANH, ERF, ERFC};
 
 mod stored;
 
@@ -187,6 +187,54 @@ fn double_precision_is_within_its_bounds() {
             }
         }
     }
+}
+
+#[test]
+fn sines_of_near_angles_agree_with_stored_values() {
+    fn check<const FMA: bool>() {
+        let [sin, cos, tan]: [fn(f64) -> f64; 3] =
+            [<f64 as VecMath>::sin::<FMA>, <f64 as VecMath>::cos::<FMA>, <f64 as VecMath>::tan::<FMA>];
+        for (x, want) in ANGLES {
+            for (f, want) in [sin, cos, tan].into_iter().zip(want) {
+                assert!(error64(f(x), want) <= 1.0, "{:e}, not {want:e}, at {x:e}", f(x));
+            }
+            assert!(sin(-x) == -sin(x) && cos(-x) == cos(x) && tan(-x) == -tan(x), "the signs at {x:e}");
+        }
+    }
+    check::<true>();
+    check::<false>();
+}
+
+#[test]
+fn near_angles_have_the_same_bits_alone() {
+    fn check<const FMA: bool>() {
+        let (f32s, f64s): ([[fn(f32) -> f32; 2]; 3], [[fn(f64) -> f64; 2]; 3]) = (
+            [
+                [<f32 as VecMath>::sin::<FMA>, <f32 as VecMath>::near_sin::<FMA>],
+                [<f32 as VecMath>::cos::<FMA>, <f32 as VecMath>::near_cos::<FMA>],
+                [<f32 as VecMath>::tan::<FMA>, <f32 as VecMath>::near_tan::<FMA>],
+            ],
+            [
+                [<f64 as VecMath>::sin::<FMA>, <f64 as VecMath>::near_sin::<FMA>],
+                [<f64 as VecMath>::cos::<FMA>, <f64 as VecMath>::near_cos::<FMA>],
+                [<f64 as VecMath>::tan::<FMA>, <f64 as VecMath>::near_tan::<FMA>],
+            ],
+        );
+        let below = f64::from_bits(NEAR.to_bits() - 1);
+        for x in inputs64().chain([below, -below]).filter(|x| x.abs() < NEAR) {
+            for [f, near] in f64s {
+                assert_eq!(f(x).to_bits(), near(x).to_bits(), "at {x:e}");
+            }
+        }
+        let below = f32::from_bits((NEAR as f32).to_bits() - 1);
+        for x in inputs32().chain([below, -below]).filter(|x| (x.abs() as f64) < NEAR) {
+            for [f, near] in f32s {
+                assert_eq!(f(x).to_bits(), near(x).to_bits(), "at {x:e}");
+            }
+        }
+    }
+    check::<true>();
+    check::<false>();
 }
 
 #[test]
