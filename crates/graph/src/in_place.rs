@@ -141,7 +141,7 @@ macro_rules! elementary {
     ($(
         $(#[$doc:meta])*
         $name:ident $name_:ident(
-            $x:ident => $y:ident: |$g:ident, $read:ident| $slope:ident $op:tt $factor:expr, $domain:ident, $at:literal => $value:literal
+            $x:ident => $y:ident: |$g:ident, $read:ident| $slope:ident $op:tt $factor:expr, $domain:ident, $at:literal => $value:literal $(, $near:ident)?
         );
     )*) => {
         $(in_place!(@elementary $name, $name_, $at, $value);)*

@@ -6,7 +6,7 @@ macro_rules! list {
     ($(
         $(#[$doc:meta])*
         $name:ident $name_:ident(
-            $x:ident => $y:ident: |$g:ident, $read:ident| $slope:ident $op:tt $factor:expr, $domain:ident, $at:literal => $value:literal
+            $x:ident => $y:ident: |$g:ident, $read:ident| $slope:ident $op:tt $factor:expr, $domain:ident, $at:literal => $value:literal $(, $near:ident)?
         );
     )*) => {
         pointwise! {
@@ -15,7 +15,7 @@ macro_rules! list {
             $(
             $(#[$doc])*
             pub fn $name($x) -> Var = $x.$name() => $y;
-                d $x: |$g, $read| $slope $op $factor;
+                d $x: |$g, $read| $slope $op $factor $(, $near)?;
                 check($domain);
             )*
         }

@@ -265,7 +265,7 @@ macro_rules! functions {
     ($(
         $(#[$doc:meta])*
         $name:ident $name_:ident(
-            $x:ident => $y:ident: |$g:ident, $read:ident| $slope:ident $op:tt $factor:expr, $domain:ident, $at:literal => $value:literal
+            $x:ident => $y:ident: |$g:ident, $read:ident| $slope:ident $op:tt $factor:expr, $domain:ident, $at:literal => $value:literal $(, $near:ident)?
         );
     )*) => {$(
         #[inline(always)]

@@ -16,7 +16,8 @@
 /// - the row of the derivative table, and with it the method of `Var`.
 ///
 /// The slope is the gradient of the row, where `g` is that of the result, and names between bars what it reads, which is
-/// what a node saves. It is `g`, an operator, and a factor that is computed once where there are several slopes.
+/// what a node saves. It is `g`, an operator, and a factor that is computed once where there are several slopes. `near` at the end of a line
+/// gives the slope a loop for near operands, see [`Formula::NEAR`](crate::kernel::Formula).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __elementary {
@@ -53,10 +54,10 @@ macro_rules! __elementary {
             reciprocal reciprocal_(x => y: |g, y| g * -(y * y), NonZero, 4.0 => 0.25);
 
             /// The sine of an angle in radians.
-            sin sin_(x => y: |g, x| g * x.cos(), Any, 0.5 => 0.479_425_55);
+            sin sin_(x => y: |g, x| g * x.cos(), Any, 0.5 => 0.479_425_55, near);
 
             /// The cosine of an angle in radians.
-            cos cos_(x => y: |g, x| g * -x.sin(), Any, 0.5 => 0.877_582_55);
+            cos cos_(x => y: |g, x| g * -x.sin(), Any, 0.5 => 0.877_582_55, near);
 
             /// The tangent of an angle in radians.
             tan tan_(x => y: |g, y| g * (y * y + 1.0), Unit, 0.5 => 0.546_302_5);

@@ -5,11 +5,12 @@ use crate::kernels::{BlockKernel, Compare, FloatOps, Formula, Num, NumFormula, R
 
 /// Names formulas over real numbers: unit structs that are their kernels.
 macro_rules! real {
-    ($vis:vis formulas; $($(#[$doc:meta])* $name:ident($($x:ident),*) = $body:expr;)*) => {$(
+    ($vis:vis formulas; $($(#[$doc:meta])* $name:ident($($x:ident),*) $([near if $near:expr])? = $body:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         $vis struct $name;
         impl Formula<{ [$(stringify!($x)),*].len() }> for $name {
+            $(const NEAR: bool = $near;)?
             #[inline(always)]
             fn eval<R: Real>(&self, [$($x),*]: [R; { [$(stringify!($x)),*].len() }]) -> R
             where
@@ -139,7 +140,7 @@ macro_rules! functions {
         real! { pub(crate) formulas; $(
             #[allow(non_camel_case_types, reason = "the list has one name for all")]
             $(#[$doc])*
-            $name(a) = a.$name();
+            $name(a) [near if matches!(stringify!($name).as_bytes(), b"sin" | b"cos" | b"tan")] = a.$name();
         )*}
     };
 }

@@ -101,6 +101,9 @@ struct BoxMuller {
     std: f64,
 }
 impl Formula<2> for BoxMuller {
+    // A turn is below one.
+    const NEAR: bool = true;
+
     #[inline(always)]
     fn eval<R: Real>(&self, [u, turn]: [R; 2]) -> R
     where
