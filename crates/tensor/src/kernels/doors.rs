@@ -157,19 +157,19 @@ fn map_float_body<const FMA: bool, T: Float, F: Formula<N>, const N: usize>(
 }
 
 /// Elements that are asked together whether they are near: they stay in the first-level cache until they are read again,
-/// and one that is not costs no more than these their short way.
+/// and one that is not costs no more than these the short loop.
 const NEAR_PIECE: usize = 512;
 
 /// Whether no operand is large, infinite or NaN.
 #[inline(always)]
 fn all_near<T: Float, const N: usize>(x: &[&[T]; N]) -> bool {
-    let mut far = false;
+    let mut near = true;
     for x in x {
         for v in *x {
-            far |= !(v.abs_() < T::of(NEAR));
+            near &= v.abs_() < T::of(NEAR);
         }
     }
-    !far
+    near
 }
 
 door! {

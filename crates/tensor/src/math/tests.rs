@@ -208,30 +208,22 @@ fn sines_of_near_angles_agree_with_stored_values() {
 #[test]
 fn near_angles_have_the_same_bits_alone() {
     fn check<const FMA: bool>() {
-        let (f32s, f64s): ([[fn(f32) -> f32; 2]; 3], [[fn(f64) -> f64; 2]; 3]) = (
-            [
-                [<f32 as VecMath>::sin::<FMA>, <f32 as VecMath>::near_sin::<FMA>],
-                [<f32 as VecMath>::cos::<FMA>, <f32 as VecMath>::near_cos::<FMA>],
-                [<f32 as VecMath>::tan::<FMA>, <f32 as VecMath>::near_tan::<FMA>],
-            ],
-            [
-                [<f64 as VecMath>::sin::<FMA>, <f64 as VecMath>::near_sin::<FMA>],
-                [<f64 as VecMath>::cos::<FMA>, <f64 as VecMath>::near_cos::<FMA>],
-                [<f64 as VecMath>::tan::<FMA>, <f64 as VecMath>::near_tan::<FMA>],
-            ],
-        );
-        let below = f64::from_bits(NEAR.to_bits() - 1);
-        for x in inputs64().chain([below, -below]).filter(|x| x.abs() < NEAR) {
-            for [f, near] in f64s {
-                assert_eq!(f(x).to_bits(), near(x).to_bits(), "at {x:e}");
-            }
+        macro_rules! same {
+            ($T:ident, $inputs:expr) => {
+                let below = $T::from_bits((NEAR as $T).to_bits() - 1);
+                for x in $inputs.chain([below, -below]).filter(|x| x.abs() < NEAR as $T) {
+                    for (y, near) in [
+                        (VecMath::sin::<FMA>(x), VecMath::near_sin::<FMA>(x)),
+                        (VecMath::cos::<FMA>(x), VecMath::near_cos::<FMA>(x)),
+                        (VecMath::tan::<FMA>(x), VecMath::near_tan::<FMA>(x)),
+                    ] {
+                        assert_eq!(y.to_bits(), near.to_bits(), "at {x:e}");
+                    }
+                }
+            };
         }
-        let below = f32::from_bits((NEAR as f32).to_bits() - 1);
-        for x in inputs32().chain([below, -below]).filter(|x| (x.abs() as f64) < NEAR) {
-            for [f, near] in f32s {
-                assert_eq!(f(x).to_bits(), near(x).to_bits(), "at {x:e}");
-            }
-        }
+        same!(f32, inputs32());
+        same!(f64, inputs64());
     }
     check::<true>();
     check::<false>();

@@ -276,7 +276,7 @@ pub(super) mod f64 {
         /// Cosine of an angle in radians; not-a-number at infinity. Error under 0.8 ulp for near angles, for others the
         /// standard library's.
         cos near_cos far_cos;
-        /// Tangent of an angle in radians; not-a-number at infinity. Error under 0.9 ulp for near angles, for others the
+        /// Tangent of an angle in radians; not-a-number at infinity. Error under 1 ulp for near angles, for others the
         /// standard library's.
         tan near_tan far_tan;
     }

@@ -218,6 +218,7 @@ pub(super) const ERFC: [(f64, f64); 43] = [
 ];
 
 /// Angles below 2^20, those next to odd and even multiples of pi/2 first, with sine, cosine and tangent.
+#[allow(clippy::approx_constant, reason = "these are what pi and sines of its parts are rounded to")]
 pub(super) const ANGLES: [(f64, [f64; 3]); 22] = [
     (45.553093477052, [1.0, -6.189806365883577e-19, -1.6155594228467482e+18]),
     (579.6238445873169, [1.0, -4.979054679345899e-16, -2008413372418256.8]),
