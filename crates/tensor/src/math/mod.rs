@@ -2,7 +2,7 @@
 //!
 //! Nothing here branches, indexes a table that could panic, or calls the C library: a choice is a select
 //! between two values that are both computed. The exceptions are in double precision: `sin`, `cos` and `tan` of large
-//! angles, which are told by a branch, and `pow` without `FMA`, are the standard library's. Each function is correct for every input (not-a-number,
+//! angles are told by a branch and read a table, and `pow` without `FMA` is the standard library's. Each function is correct for every input (not-a-number,
 //! infinities, signed zeros, subnormals), and its documentation gives the largest error in units in the last
 //! place (ulp).
 //!

@@ -16,8 +16,8 @@
 //! on the size of the angle: bits of 2/pi that contribute whole circles only are left out, so that the products stay
 //! below 2^51.
 //!
-//! In double precision the same idea needs a table read per element. There the standard library has the far angles,
-//! one by one, and the loop around is not vectorised.
+//! In double precision the same idea needs a table read per element, and products of integers (Payne and Hanek, 1983). There the
+//! far angles are taken one by one, and the loop around is not vectorised.
 
 use std::f64::consts::FRAC_2_PI;
 
@@ -171,8 +171,10 @@ pub(super) mod f32 {
 
 pub(super) mod f64 {
     // A branch on the turns of one angle after the other is hardly ever foreseen.
+    use std::f64::consts::FRAC_PI_2;
     use std::hint::select_unpredictable as select;
 
+    use super::super::pairs::{product, sum};
     use super::*;
 
     /// sin(r) = r + r^3 S(r^2), |r| <= pi/4. Remez fit of S: relative error of sin(r) under 2^-56.3.
@@ -195,10 +197,39 @@ pub(super) mod f64 {
         -1.1358536053371945e-11,
     ];
 
-    /// For a near `a >= 0`: quarter turns (in the last bits), and sine and cosine of the angle left, each as a number and
-    /// what is to be added to it.
+    /// 2/pi behind a word of zeros, 64 bits a word.
+    const TWO_OVER_PI: [u64; 20] = [
+        0,
+        0xa2f9_836e_4e44_1529,
+        0xfc27_57d1_f534_ddc0,
+        0xdb62_9599_3c43_9041,
+        0xfe51_63ab_debb_c561,
+        0xb724_6e3a_424d_d2e0,
+        0x0649_2eea_09d1_921c,
+        0xfe1d_eb1c_b129_a73e,
+        0xe882_35f5_2ebb_4484,
+        0xe99c_7026_b45f_7e41,
+        0x3991_d639_8353_39f4,
+        0x9c84_5f8b_bdf9_283b,
+        0x1ff8_97ff_de05_980f,
+        0xef2f_118b_5a0a_6d1f,
+        0x6d36_7ecf_27cb_09b7,
+        0x4f46_3f66_9e5f_ea2d,
+        0x7527_bac7_ebe5_f17b,
+        0x3d07_39f7_8a52_92ea,
+        0x6bfb_5fb1_1f8d_5d08,
+        0x5603_3046_fc7b_6bab,
+    ];
+
+    /// pi/2 less its `f64`.
+    const FRAC_PI_2_LOW: f64 = 6.123_233_995_736_766e-17;
+
+    /// An angle as quarter turns (in the last bits) and what is left in radians, a number and what is to be added to it.
+    type Reduced = (u64, f64, f64);
+
+    /// A near `a >= 0`.
     #[inline(always)]
-    fn reduced<const FMA: bool>(a: f64) -> (u64, [f64; 2], [f64; 2]) {
+    fn near<const FMA: bool>(a: f64) -> Reduced {
         let turns = fma::<FMA>(a, FRAC_2_PI, MAGIC);
         let n = turns - MAGIC;
         let first = fma::<FMA>(n, -PARTS[0], a);
@@ -207,12 +238,41 @@ pub(super) mod f64 {
         let lost = fma::<FMA>(n, -PARTS[1], first - second);
         let r = fma::<FMA>(n, -PARTS[2], second);
         let lost = lost + fma::<FMA>(n, -PARTS[2], second - r);
-        let low = fma::<FMA>(n, -PARTS[3], lost);
+        (turns.to_bits(), r, fma::<FMA>(n, -PARTS[3], lost))
+    }
+
+    /// Any other `a > 0`: its 53 bits times 192 bits of 2/pi, from the first on that contributes less than a whole circle.
+    fn far(a: f64) -> Reduced {
+        if !a.is_finite() {
+            return (0, f64::NAN, f64::NAN);
+        }
+        let mantissa = a.to_bits() & ((1 << 52) - 1) | 1 << 52;
+        // Of the last bit: from -32 to 971. Two bits are left for the number of turns.
+        let exponent = (a.to_bits() >> 52) as usize - 1043;
+        let (at, shift) = ((exponent + 30) / 64, (exponent + 30) % 64);
+        let word = |k| (TWO_OVER_PI[at + k] << shift) | (TWO_OVER_PI[at + k + 1] >> 1 >> (63 - shift));
+        let times = |word: u64, carry: u128| mantissa as u128 * word as u128 + carry;
+        let low = times(word(2), 0);
+        let middle = times(word(1), low >> 64);
+        let high = times(word(0), middle >> 64) as u64;
+        // What is behind the turns, as an integer with the sign of what is left of the nearest number of them.
+        let left = ((high as u128) << 66 | (middle as u64 as u128) << 2 | (low as u64 >> 62) as u128) as i128;
+        let turns = (high >> 62) + u64::from(left < 0);
+        let unit = 1.0 / (1u128 << 127) as f64 / 2.0;
+        let (r, low) = (left as f64 * unit, (left - left as f64 as i128) as f64 * unit);
+        let (product, lost) = product::<false>(r, FRAC_PI_2);
+        let (r, low) = sum(product, lost + (r * FRAC_PI_2_LOW + low * FRAC_PI_2));
+        (turns, r, low)
+    }
+
+    /// Turns, and sine and cosine of the angle left, each as a number and what is to be added to it.
+    #[inline(always)]
+    fn parts<const FMA: bool>((turns, r, low): Reduced) -> (u64, [f64; 2], [f64; 2]) {
         let z = r * r;
         let w = fma::<FMA>(z, -0.5, 1.0);
         let sine = [r, fma::<FMA>(z * r, poly::<FMA, _>(z, S), w * low)];
         let rest = fma::<FMA>(z * z, poly::<FMA, _>(z, C), -r * low);
-        (turns.to_bits(), sine, [w, fma::<FMA>(z, -0.5, 1.0 - w) + rest])
+        (turns, sine, [w, fma::<FMA>(z, -0.5, 1.0 - w) + rest])
     }
 
     /// The first 26 bits of a number: a product of two such is exact.
@@ -221,26 +281,26 @@ pub(super) mod f64 {
         f64::from_bits(x.to_bits() & (u64::MAX << 27))
     }
 
-    /// [`sin`] of a near angle, the same to the bit.
+    /// The sine of `x`, whose absolute value has been reduced.
     #[inline(always)]
-    pub(crate) fn near_sin<const FMA: bool>(x: f64) -> f64 {
-        let (q, sine, cosine) = reduced::<FMA>(x.abs());
+    fn sine<const FMA: bool>(x: f64, reduced: Reduced) -> f64 {
+        let (q, sine, cosine) = parts::<FMA>(reduced);
         let y = select(q & 1 == 1, cosine[0] + cosine[1], sine[0] + sine[1]);
         f64::from_bits(y.to_bits() ^ (((q << 62) ^ x.to_bits()) & SIGN))
     }
 
-    /// [`cos`] of a near angle, the same to the bit.
+    /// The cosine of `x`, whose absolute value has been reduced.
     #[inline(always)]
-    pub(crate) fn near_cos<const FMA: bool>(x: f64) -> f64 {
-        let (q, sine, cosine) = reduced::<FMA>(x.abs());
+    fn cosine<const FMA: bool>(_: f64, reduced: Reduced) -> f64 {
+        let (q, sine, cosine) = parts::<FMA>(reduced);
         let y = select(q & 1 == 1, sine[0] + sine[1], cosine[0] + cosine[1]);
         f64::from_bits(y.to_bits() ^ ((q.wrapping_add(1) << 62) & SIGN))
     }
 
-    /// [`tan`] of a near angle, the same to the bit.
+    /// The tangent of `x`, whose absolute value has been reduced.
     #[inline(always)]
-    pub(crate) fn near_tan<const FMA: bool>(x: f64) -> f64 {
-        let (q, sine, cosine) = reduced::<FMA>(x.abs());
+    fn tangent<const FMA: bool>(x: f64, reduced: Reduced) -> f64 {
+        let (q, sine, cosine) = parts::<FMA>(reduced);
         let [s, c] = [sine, cosine].map(|[y, low]| [y + low, (y - (y + low)) + low]);
         let odd = q & 1 == 1;
         let [a, a_low] = [select(odd, -c[0], s[0]), select(odd, -c[1], s[1])];
@@ -253,31 +313,33 @@ pub(super) mod f64 {
     }
 
     macro_rules! functions {
-        ($($(#[$doc:meta])* $name:ident $near:ident $far:ident;)*) => {$(
+        ($($(#[$doc:meta])* $name:ident $near:ident $far:ident = $of:ident;)*) => {$(
             $(#[$doc])*
             #[inline(always)]
             pub(crate) fn $name<const FMA: bool>(x: f64) -> f64 {
                 if x.abs() < NEAR { $near::<FMA>(x) } else { $far(x) }
             }
 
-            /// A function of its own: the compiler knows that the standard library's has no effects, and would call it
-            /// for near angles, too.
+            #[doc = concat!("[`", stringify!($name), "`] of a near angle, the same to the bit.")]
+            #[inline(always)]
+            pub(crate) fn $near<const FMA: bool>(x: f64) -> f64 {
+                $of::<FMA>(x, near::<FMA>(x.abs()))
+            }
+
+            /// Compiled once, for all levels.
             #[cold]
             #[inline(never)]
             fn $far(x: f64) -> f64 {
-                x.$name()
+                $of::<false>(x, far(x.abs()))
             }
         )*};
     }
     functions! {
-        /// Sine of an angle in radians; not-a-number at infinity. Error under 0.8 ulp for near angles, for others the
-        /// standard library's.
-        sin near_sin far_sin;
-        /// Cosine of an angle in radians; not-a-number at infinity. Error under 0.8 ulp for near angles, for others the
-        /// standard library's.
-        cos near_cos far_cos;
-        /// Tangent of an angle in radians; not-a-number at infinity. Error under 1 ulp for near angles, for others the
-        /// standard library's.
-        tan near_tan far_tan;
+        /// Sine of an angle in radians; not-a-number at infinity. Error under 0.8 ulp.
+        sin near_sin far_sin = sine;
+        /// Cosine of an angle in radians; not-a-number at infinity. Error under 0.8 ulp.
+        cos near_cos far_cos = cosine;
+        /// Tangent of an angle in radians; not-a-number at infinity. Error under 1 ulp.
+        tan near_tan far_tan = tangent;
     }
 }
