@@ -138,7 +138,7 @@ impl Task {
 
 /// Leaves the memory as the preparation of data might: tensors of sizes that no workload has have been written, and dropped in another order.
 fn other_buffers(seed: u32) {
-    let size = |nr| 1 << (8 + hash(nr, seed) % 15) | hash(nr, !seed) as usize % 256;
+    let size = |nr| (1 << (8 + hash(nr, seed) % 15)) | (hash(nr, !seed) as usize % 256);
     let mut held: Vec<Tensor> = (0..12).map(|nr| Tensor::ones(size(nr))).collect();
     while !held.is_empty() {
         held.swap_remove(hash(held.len() as u32, seed) as usize % held.len());

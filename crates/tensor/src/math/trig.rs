@@ -246,7 +246,7 @@ pub(super) mod f64 {
         if !a.is_finite() {
             return (0, f64::NAN, f64::NAN);
         }
-        let mantissa = a.to_bits() & ((1 << 52) - 1) | 1 << 52;
+        let mantissa = (a.to_bits() & ((1 << 52) - 1)) | (1 << 52);
         // Of the last bit: from -32 to 971. Two bits are left for the number of turns.
         let exponent = (a.to_bits() >> 52) as usize - 1043;
         let (at, shift) = ((exponent + 30) / 64, (exponent + 30) % 64);
