@@ -10,8 +10,8 @@ import sys
 import tempfile
 import time
 
-COLUMNS = ["loops over elements", "laying out, copying", "bookkeeping", "the system"]
-MOVING = re.compile(r"kernels::(lay_out|transpose|past_caches|matmul::pack|planes|conv::strips)|^_*mem(move|cpy|set)|lay_out_all|copy_to")
+COLUMNS = ["loops over elements", "laying out, copying", "walks, bookkeeping", "the system"]
+MOVING = re.compile(r"kernels::(lay_out|transpose|past_caches|matmul::pack|conv::strips)|^_*mem(move|cpy|set)|lay_out_all|copy_to")
 LOOPS = re.compile(r"kernels::|matmul::|::math::")
 OUTSIDE = re.compile(r"^benches::|SpecFromIter")
 
@@ -28,7 +28,8 @@ def shares(compare, key):
     command = [compare, "worker", "1", "false", "false", "0", key]
     start = time.monotonic()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    behind = int(max(0, time.monotonic() - start - 0.5) * 1000)
+    whole = time.monotonic() - start
+    behind = int(max(whole - 0.5, 0.6 * whole) * 1000)
     with tempfile.TemporaryDirectory() as folder:
         data = os.path.join(folder, "perf.data")
         record = ["perf", "record", "-q", "-F", "3989", "-e", "cpu-clock", "-D", str(behind), "-o", data]
@@ -40,8 +41,8 @@ def shares(compare, key):
         found = re.match(r"\s*(\d+)\s+\[(.)\]\s+(.*?)(\s+-\s+-)?\s*$", line)
         if found and not OUTSIDE.search(found[3]):
             counts[column(found[2], found[3])] += int(found[1])
-    whole = sum(counts) or 1
-    return [round(100 * count / whole) for count in counts]
+    whole = sum(counts)
+    return [f"{100 * count / whole:.0f} %" if whole >= 100 else "too short" for count in counts]
 
 
 def main():
@@ -52,7 +53,7 @@ def main():
     print("| workload | " + " | ".join(COLUMNS) + " |")
     print("|---|" + "--:|" * len(COLUMNS))
     for key in keys:
-        print(f"| {key} | " + " | ".join(f"{share} %" for share in shares(compare, key)) + " |", flush=True)
+        print(f"| {key} | " + " | ".join(shares(compare, key)) + " |", flush=True)
 
 
 main()
