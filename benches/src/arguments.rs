@@ -31,8 +31,8 @@ pub struct Arguments {
     pub quick: bool,
     /// judge by the fastest sample
     pub best: bool,
-    /// what order and what other buffers there are, where workloads are to stand in each other's way
-    pub mix: Option<u32>,
+    /// the seed of another order and of other buffers, where workloads are to stand in each other's way; else 0
+    pub mix: u32,
     /// how often everything is measured
     pub rounds: usize,
     /// interpreters, each with some of the Python peers
@@ -65,7 +65,7 @@ impl Arguments {
             match option.as_str() {
                 "--threads" => arguments.threads = thread_counts(&value()?)?,
                 "--rounds" => arguments.rounds = count("--rounds", &value()?)?,
-                "--mix" => arguments.mix = Some(count("--mix", &value()?)? as u32),
+                "--mix" => arguments.mix = seed(&value()?)?,
                 "--only" => arguments.only = value()?.split(',').map(|s| s.trim().to_owned()).collect(),
                 "--python" => arguments.python.push(value()?.into()),
                 "--markdown" => arguments.markdown = Some(value()?.into()),
@@ -105,6 +105,11 @@ fn count(option: &str, word: &str) -> Result<usize, String> {
     }
 }
 
+fn seed(word: &str) -> Result<u32, String> {
+    let n = count("--mix", word)?;
+    u32::try_from(n).map_err(|_| format!("--mix: {word:?} is no number below 2^32"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,7 +132,8 @@ mod tests {
         assert_eq!((a.threads, a.rounds), (vec![1, 2], 1));
         assert_eq!(parse("--rounds 3").unwrap().rounds, 3);
         assert!(parse("--rounds none").is_err());
-        assert_eq!((a.mix, parse("--mix 7").unwrap().mix), (None, Some(7)));
+        assert_eq!((a.mix, parse("--mix 7").unwrap().mix), (0, 7));
+        assert!(parse("--mix 0").is_err() && parse("--mix 4294967296").is_err());
     }
 
     #[test]

@@ -25,7 +25,10 @@ pub fn page(
         1 => String::new(),
         n => format!("; the smallest of {n} rounds"),
     };
-    let mix = arguments.mix.map(|seed| format!("; mixed by seed {seed}")).unwrap_or_default();
+    let mix = match arguments.mix {
+        0 => String::new(),
+        seed => format!("; mixed by seed {seed}"),
+    };
     let [machine, versions] = about;
     let mut text = format!("{machine}\n\n{versions}\n\nTimes are {judged}{effort}{rounds}{mix}.\n");
     let mut section = |title: &str, body: &str| {

@@ -100,8 +100,7 @@ fn rust_runners(
 ) -> Result<(), Box<dyn Error>> {
     let program = std::env::current_exe()?;
     let keys = workloads.iter().map(|w| w.key.to_owned()).collect();
-    let mix = arguments.mix.unwrap_or(0);
-    let task = Task { threads, quick: arguments.quick, peers_only: false, mix, keys };
+    let task = Task { threads, quick: arguments.quick, peers_only: false, mix: arguments.mix, keys };
     let first = collect(&mut task.command(&program), "Rust", threads, &mut found.versions);
     first.into_iter().for_each(|record| results::keep_faster(&mut found.records, record));
     if peers::ANY {
