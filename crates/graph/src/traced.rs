@@ -240,6 +240,9 @@ impl Num for Traced {
     fn minimum(self, o: Traced) -> Traced {
         keep(as_var(self).minimum(as_var(o)))
     }
+    fn relu(self) -> Traced {
+        unary(self, Var::try_relu, |n| Lane::<f64, false>(n).relu().0)
+    }
 }
 
 macro_rules! functions {

@@ -237,6 +237,11 @@ impl<R: Real, const K: usize> Num for Dual<R, K> {
         extreme(self, o, self.value.minimum(o.value), |a, b| a.gt(b))
     }
     #[inline(always)]
+    fn relu(self) -> Self {
+        let flat = || self.value.le(R::lit(0.0));
+        self.chain(self.value.relu(), flat, |s, flat| R::select(flat, R::lit(0.0), s))
+    }
+    #[inline(always)]
     fn square(self) -> Self {
         self.chain(self.value.square(), || self.value * 2.0, |s, f| s * f)
     }

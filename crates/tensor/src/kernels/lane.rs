@@ -176,13 +176,13 @@ impl<T: Float, const FMA: bool, const NEAR: bool> Num for Lane<T, FMA, NEAR> {
     }
     #[inline(always)]
     fn maximum(self, o: Self) -> Self {
-        let larger = if self.0 > o.0 { self.0 } else { o.0 };
-        Lane(if self.0.is_nan_() { self.0 } else { larger })
+        let larger = if o.0 > self.0 { o.0 } else { self.0 };
+        Lane(if o.0.is_nan_() { o.0 } else { larger })
     }
     #[inline(always)]
     fn minimum(self, o: Self) -> Self {
-        let smaller = if self.0 < o.0 { self.0 } else { o.0 };
-        Lane(if self.0.is_nan_() { self.0 } else { smaller })
+        let smaller = if o.0 < self.0 { o.0 } else { self.0 };
+        Lane(if o.0.is_nan_() { o.0 } else { smaller })
     }
 }
 

@@ -38,9 +38,9 @@ pub trait Num:
     fn round(self) -> Self;
     /// The whole number next to it towards zero.
     fn trunc(self) -> Self;
-    /// The larger one; NaN if either is.
+    /// The larger one, `self` where they are equal; NaN if either is.
     fn maximum(self, o: Self) -> Self;
-    /// The smaller one; NaN if either is.
+    /// The smaller one, `self` where they are equal; NaN if either is.
     fn minimum(self, o: Self) -> Self;
 
     /// `self > o`
@@ -58,10 +58,10 @@ pub trait Num:
     fn ne(self, o: Self) -> Self::Mask {
         Self::not(self.eq(o))
     }
-    /// `max(self, 0)`; NaN stays. Its gradient is 0 at 0.
+    /// `max(self, 0)`; NaN and -0.0 stay. Its gradient is 0 at 0.
     #[inline(always)]
     fn relu(self) -> Self {
-        Self::select(self.le(Self::lit(0.0)), Self::lit(0.0), self)
+        Self::select(self.lt(Self::lit(0.0)), Self::lit(0.0), self)
     }
     /// `self * self`
     #[inline(always)]

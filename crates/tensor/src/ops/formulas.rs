@@ -206,7 +206,7 @@ num! {
     Sign(a) = a.sign();
     Square(a) = a * a;
     /// NaN passes through.
-    Relu(a) = R::select(a.le(R::lit(0.0)), R::lit(0.0), a);
+    Relu(a) = a.relu();
     Clamp(a, lo, hi) = a.maximum(lo).minimum(hi);
     /// NaN loses; the first of equal ones.
     Fmax(a, b) = R::select(R::or(b.le(a), b.ne(b)), a, b);

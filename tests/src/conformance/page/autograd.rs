@@ -41,7 +41,7 @@ lines! {
     GRADIENTS (x: Tensor, y: Tensor, u: Var, w: Var, mut v: Var, seed: Tensor);
     "requires_grad=True": x.requires_grad(); "makes a variable of a tensor; on a variable it is the question"
     "x.requires_grad_()": v.requires_grad_(true); ""
-    "loss.backward()": v.backward(), v.backward_with(&seed), v.backward_with(Backward::new().retain_graph(true).create_graph(true)); "options are setters of `Backward`"
+    "loss.backward()": v.backward(), v.backward_with(&seed), v.backward_with(Backward::new().retain_graph(true).create_graph(true)); "options are setters of `Backward`; a second pass goes on where PyTorch refuses because it has kept, and freed, an index, a number or an input that the gradient does not need"
     "x.grad": v.grad(), v.grad_var(); "`grad_var` is the one with a history"
     "x.grad = None": v.zero_grad(), v.set_grad(None); ""
     "torch.autograd.grad(y, x)": grad(&v, &u), grad(&v, [&u, &w]), grad_with(&v, &u, Backward::new().create_graph(true)), grad_with(&v, &u, Backward::new().seed(&seed)); "`grad_outputs` is the seed; one gradient is a `Var`, those of an array an array; `allow_unused` is of `Grad`"

@@ -151,9 +151,11 @@ mod tests {
 
     #[test]
     fn the_first_of_equal_ones_is_taken() {
-        let (zero, minus) = (tensor![0.0, -0.0], tensor![-0.0, 0.0]);
-        for y in [zero.fmax(&minus).unwrap(), zero.fmin(&minus).unwrap()] {
-            assert_eq!(y.to_vec::<f32>().unwrap().map_signs(), [false, true]);
+        let (x, other) = (tensor![0.0, -0.0], tensor![-0.0, 0.0]);
+        let pairs = [x.fmax(&other), x.fmin(&other), x.maximum(&other), x.minimum(&other)];
+        let zero = [x.maximum(0), x.minimum(0), x.clamp(0, 0), x.clamp(&other, &other), x.hardtanh_with(0, 0)];
+        for y in pairs.into_iter().chain(zero).chain([x.try_relu()]) {
+            assert_eq!(y.unwrap().to_vec::<f32>().unwrap().map_signs(), [false, true]);
         }
         let (i, b) = (tensor![3, -4; i64], tensor![true, false]);
         assert_eq!(i.fmax(&tensor![0; i64]).unwrap(), tensor![3, 0; i64]);
