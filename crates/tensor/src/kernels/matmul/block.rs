@@ -211,41 +211,48 @@ impl<T: MulAdd> Strip<'_, T> {
         if let Onto::Row(row) = onto {
             assert!(row.len() >= col + self.width, "a row is as long as the result is wide");
         }
-        for (group, row) in (0..self.m).step_by(height).enumerate() {
+        let row = |r: usize| self.a.moved(0, if self.grouped { 0 } else { r.min(self.m - 1) }, 0).pointer();
+        let mut block = Panel {
+            depth: self.depth,
+            live: height,
+            grouped: self.grouped,
+            rows: std::array::from_fn(row),
+            a_step: self.a.col_step,
+            b: self.b.pointer(),
+            b_step: self.b.row_step,
+            places: self.places.map_or(std::ptr::null(), |places| places.starts.as_ptr()),
+            registers: self.registers,
+            out: out.place(0, col),
+            stride: out.stride,
+            onto: match onto {
+                Onto::Nothing => std::ptr::null(),
+                Onto::Result => out.place(0, col),
+                Onto::Row(row) => row[col..].as_ptr(),
+            },
+            onto_stride: if onto == Onto::Result { out.stride } else { 0 },
+            scale: self.scale,
+        };
+        // Where the next block begins is told by steps alone: blocks of short sums are many.
+        let a_apart = match self.grouped {
+            true => apart(height, self.depth) as isize,
+            false => height as isize * self.a.row_step,
+        };
+        for row in (0..self.m).step_by(height) {
             if let Some(ahead) = ahead {
                 ahead.step();
             }
-            let live = (self.m - row).min(height);
-            let a = match self.grouped {
-                true => self.a.moved((group * apart(height, self.depth)) as isize, 0, 0),
-                false => self.a.moved(0, row, 0),
-            };
-            let block = Panel {
-                depth: self.depth,
-                live,
-                grouped: self.grouped,
-                rows: std::array::from_fn(|r| {
-                    a.moved(0, if self.grouped { 0 } else { r.min(live - 1) }, 0).pointer()
-                }),
-                a_step: a.col_step,
-                b: self.b.pointer(),
-                b_step: self.b.row_step,
-                places: self.places.map_or(std::ptr::null(), |places| places.starts.as_ptr()),
-                registers: self.registers,
-                out: out.place(row, col),
-                stride: out.stride,
-                onto: match onto {
-                    Onto::Nothing => std::ptr::null(),
-                    Onto::Result => out.place(row, col),
-                    Onto::Row(row) => row[col..].as_ptr(),
-                },
-                onto_stride: if onto == Onto::Result { out.stride } else { 0 },
-                scale: self.scale,
-            };
+            block.live = (self.m - row).min(height);
+            if block.live < height && !self.grouped {
+                let last = block.rows[block.live - 1];
+                block.rows[block.live..].fill(last);
+            }
             // SAFETY: `Product::run` has checked the rows and columns of the operands, and what was laid out has room
             // for whole groups of them; the result has these rows and columns, and a row that they are added to these columns,
             // by the assertions; `level` is this processor's.
             unsafe { T::compute(self.level, &block) };
+            block.rows = block.rows.map(|row| row.wrapping_offset(a_apart));
+            block.out = block.out.wrapping_add(height * block.stride);
+            block.onto = block.onto.wrapping_add(height * block.onto_stride);
         }
     }
 
