@@ -381,6 +381,8 @@ mod tests {
                 relu: |x, y| x.relu();
                 square: |x, y| x.square();
                 normal_cdf: |x, y| x.normal_cdf();
+                gelu: |x, y| x.gelu();
+                gelu_slope: |x, y| x.gelu_slope();
                 pow: |x, y| x.pow(y);
                 root: |x, y| x.pow_number(0.5);
                 inverse_root: |x, y| x.pow_number(-0.5);

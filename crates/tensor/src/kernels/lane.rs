@@ -206,7 +206,7 @@ macro_rules! lane_math {
 }
 impl<T: Float, const FMA: bool, const NEAR: bool> Real for Lane<T, FMA, NEAR> {
     elementary!(lane_math);
-    lane_math!(normal_cdf);
+    lane_math!(normal_cdf gelu_slope);
     #[inline(always)]
     fn pow(self, o: Self) -> Self {
         Lane(VecMath::pow::<FMA>(self.0, o.0))

@@ -3,6 +3,7 @@
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use super::elementary;
+use crate::math::NORMAL_DENSITY;
 
 /// Numbers with the arithmetic that integers have too. Integers wrap.
 pub trait Num:
@@ -102,6 +103,11 @@ pub trait Real:
     #[inline(always)]
     fn gelu(self) -> Self {
         self * self.normal_cdf()
+    }
+    /// The slope of [`gelu`](Self::gelu): the normal distribution function, and `self` times its density.
+    #[inline(always)]
+    fn gelu_slope(self) -> Self {
+        self.normal_cdf() + self * (self * self * -0.5).exp() * NORMAL_DENSITY
     }
     /// `ln(1 + exp(self))`, and `self` itself above 20.
     #[inline(always)]

@@ -31,6 +31,7 @@ mod trig;
 mod tests;
 
 use crate::kernels::elementary;
+pub(crate) use erf::NORMAL_DENSITY;
 pub(crate) use trig::NEAR;
 
 /// The families side by side, by element type.
@@ -51,7 +52,7 @@ mod families {
 
 macro_rules! vec_math {
     ($($(#[$doc:meta])* $name:ident $name_:ident $line:tt;)*) => {
-        /// The elementary functions of an element type: those of the list, two that formulas need beside them, and three for small angles.
+        /// The elementary functions of an element type: those of the list, three that formulas need beside them, and three for small angles.
         ///
         /// Called from kernels' loops; see the module's notes for `FMA`. The error bounds are in the family's files.
         pub(crate) trait VecMath: Copy {
@@ -61,6 +62,8 @@ macro_rules! vec_math {
             )*
             /// The normal distribution function, `(1 + erf(self / sqrt(2))) / 2`.
             fn normal_cdf<const FMA: bool>(self) -> Self;
+            /// The slope of the Gaussian error linear unit.
+            fn gelu_slope<const FMA: bool>(self) -> Self;
             /// `self` to the power `y`, with the special cases of C99.
             fn pow<const FMA: bool>(self, y: Self) -> Self;
             /// `sin` of an angle below [`NEAR`], the same to the bit.
@@ -70,8 +73,8 @@ macro_rules! vec_math {
             /// `tan` of an angle below [`NEAR`], the same to the bit.
             fn near_tan<const FMA: bool>(self) -> Self;
         }
-        vec_math!(@of f32: $($name)* normal_cdf near_sin near_cos near_tan);
-        vec_math!(@of f64: $($name)* normal_cdf near_sin near_cos near_tan);
+        vec_math!(@of f32: $($name)* normal_cdf gelu_slope near_sin near_cos near_tan);
+        vec_math!(@of f64: $($name)* normal_cdf gelu_slope near_sin near_cos near_tan);
     };
     (@of $T:ident: $($name:ident)*) => {
         impl VecMath for $T {

@@ -1,6 +1,6 @@
 //! Every function against a better reference: f64 for f32; the standard library or stored values for f64.
 
-use super::{NEAR, VecMath};
+use super::{NEAR, NORMAL_DENSITY, VecMath};
 use stored::{ACOSH, ANGLES, ASINH, ATANH, ERF, ERFC};
 
 mod stored;
@@ -322,6 +322,31 @@ fn the_normal_distribution_is_within_its_bounds() {
         assert_eq!([single(f32::NEG_INFINITY), single(-6.0), single(0.0), single(6.0)], [0.0, 0.0, 0.5, 1.0]);
         assert_eq!([double(f64::NEG_INFINITY), double(0.0), double(f64::INFINITY)], [0.0, 0.5, 1.0]);
         assert!(single(f32::NAN).is_nan() && double(f64::NAN).is_nan());
+    }
+    check::<true>();
+    check::<false>();
+}
+
+#[test]
+fn the_slope_of_gelu_is_within_its_bounds() {
+    fn check<const FMA: bool>() {
+        let (single, double) = (<f32 as VecMath>::gelu_slope::<FMA>, <f64 as VecMath>::gelu_slope::<FMA>);
+        for x in inputs32().filter(|x| x.is_finite()) {
+            let want = double(x as f64);
+            let error = (single(x) as f64 - want).abs();
+            assert!(error <= 3e-7, "gelu_slope({x:e}) = {:e}, not {want:e}", single(x));
+        }
+        for (x, erf) in ERF {
+            let x = x * std::f64::consts::SQRT_2;
+            let density = x * (-0.5 * x * x).exp() * NORMAL_DENSITY;
+            assert!((double(x) - (0.5 * (1.0 + erf) + density)).abs() <= 4e-16);
+            assert!((double(-x) - (0.5 * (1.0 - erf) - density)).abs() <= 4e-16);
+        }
+        assert_eq!([single(-90.0), single(-6.5), single(0.0), single(6.5)], [0.0, 0.0, 0.5, 1.0]);
+        assert_eq!([double(-90.0), double(0.0), double(90.0)], [0.0, 0.5, 1.0]);
+        for x in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            assert!(single(x).is_nan() && double(x as f64).is_nan());
+        }
     }
     check::<true>();
     check::<false>();
