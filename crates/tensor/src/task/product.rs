@@ -146,7 +146,7 @@ impl MatrixProduct<'_> {
         prior: Option<Tensor>,
     ) -> Result<Tensor> {
         let onto = match self.row {
-            Some(row) => Onto::Row(&slice::<T>(row)[row.layout.offset..][..self.spec.n]),
+            Some(row) => Onto::Row(&slice::<T>(row)[row.layout.offset()..][..self.spec.n]),
             None => Onto::Nothing,
         };
         if self.spec.batch.rank() == 0 {
@@ -326,13 +326,13 @@ fn fold<const N: usize>(own: &mut usize, steps: [(&mut isize, isize); N], size: 
 /// The matrices in the last two axes; a vector is a row on the left and a column on the right.
 fn matrix<T: Element>(t: &Tensor, left: bool) -> Matrix<'_, T> {
     let data = slice(t);
-    let (row_step, col_step) = match t.strides() {
-        [step] if left => (0, *step),
-        [step] => (*step, 0),
-        [.., row, col] => (*row, *col),
+    let (row_step, col_step) = match *t.strides() {
+        [step] if left => (0, step),
+        [step] => (step, 0),
+        [.., row, col] => (row, col),
         [] => unreachable!("the meta step refuses 0-d operands"),
     };
-    Matrix { data, start: t.layout.offset, row_step, col_step }
+    Matrix { data, start: t.layout.offset(), row_step, col_step }
 }
 
 /// The size of the inner axis, and how often each product counts: an inner axis that no operand moves along is a factor.
@@ -343,10 +343,10 @@ fn inner<T>(k: usize, a: &Matrix<'_, T>, b: &Matrix<'_, T>) -> (usize, usize) {
 /// Strides over the common batch of `rank` axes: 0 where the tensor broadcasts.
 fn batch_steps(t: &Tensor, rank: usize) -> Dims<isize> {
     let own = batch_of(t.dims());
-    let mut steps: Dims<isize> = Dims::from_elem(0, rank);
+    let (mut steps, strides): (Dims<isize>, _) = (Dims::from_elem(0, rank), t.strides());
     for (i, &size) in own.iter().enumerate() {
         if size != 1 {
-            steps[rank - own.len() + i] = t.strides()[i];
+            steps[rank - own.len() + i] = strides[i];
         }
     }
     steps

@@ -54,7 +54,7 @@ pub(super) fn alike(task: &mut Task<'_, '_>) -> Option<Result<Tensor>> {
             return None;
         }
         meant = meant | t.layout.meant;
-        *block = t.storage.block().range(t.layout.offset, n);
+        *block = t.storage.block().range(t.layout.offset(), n);
     }
     let blocks = &blocks[..task.reads.len()];
     match &mut *task.to {
@@ -185,13 +185,13 @@ impl Numbers {
 /// All elements of a tensor that lies in order; of another, the number that it is.
 #[inline]
 fn elements(t: &Tensor) -> Block<'_> {
-    t.storage.block().range(t.layout.offset, if t.is_contiguous() { t.numel() } else { 1 })
+    t.storage.block().range(t.layout.offset(), if t.is_contiguous() { t.numel() } else { 1 })
 }
 
 /// Whether a tensor is one number beside others of this shape: without axes, or expanded to it.
 #[inline]
 fn is_number(t: &Tensor, shape: &Shape) -> bool {
-    t.shape().is_empty() || t.shape() == shape && is_one(shape, t.strides())
+    t.shape().is_empty() || t.shape() == shape && is_one(shape, t.layout.own_strides())
 }
 
 /// Working memory with something in it.
