@@ -60,7 +60,8 @@ fn same_slices<T: Element>(_: &[T], a: &Tensor, b: &Tensor) -> Option<bool> {
 
 /// Two tensors of one shape, with size 1 on the axes that both are expanded over: the same pairs, each less often.
 fn once(a: &Tensor, b: &Tensor) -> [Tensor; 2] {
-    let still: Dims<bool> = a.strides().iter().zip(b.strides().iter()).map(|(&a, &b)| a == 0 && b == 0).collect();
+    let still: Dims<bool> =
+        a.strides().iter().zip(b.strides().iter()).map(|(&a, &b)| a == 0 && b == 0).collect();
     [a, b].map(|t| t.once_along(&still))
 }
 

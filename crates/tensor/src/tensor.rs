@@ -37,8 +37,8 @@ pub struct Tensor {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) shape: Shape,
-    /// `None`: row-major from the start of the buffer on, as almost every tensor is. Those alone are moved about in great
-    /// numbers, and a tensor of 72 bytes is moved in five pairs of instructions where one of 112 takes seven.
+    /// `None`: row-major from the start of the buffer on, as almost every tensor is. So one takes 72 bytes and not 112: W8 takes 0.97
+    /// of the instructions, forward and back.
     strided: Option<Box<Strided>>,
     /// Which axes of size 1 were made on purpose, see Note [Axes that are meant].
     pub(crate) meant: Meant,
@@ -163,6 +163,15 @@ pub(crate) fn is_one(shape: &[usize], strides: Option<&[isize]>) -> bool {
     match strides {
         Some(strides) => shape.iter().zip(strides).all(|(&size, &stride)| size == 1 || stride == 0),
         None => shape.iter().all(|&size| size == 1),
+    }
+}
+
+/// The stride of an axis; without strides elements are row-major.
+#[inline]
+pub(crate) fn stride_of(shape: &[usize], strides: Option<&[isize]>, axis: usize) -> isize {
+    match strides {
+        Some(strides) => strides[axis],
+        None => shape[axis + 1..].iter().fold(1, |step, &size| step.saturating_mul(size.max(1) as isize)),
     }
 }
 

@@ -158,7 +158,8 @@ fn step_of_pieces(t: &Tensor, axis: usize) -> Option<isize> {
         return Some(0);
     }
     let (mut next, mut step) = (Some(1), None);
-    for (i, (&size, &stride)) in t.dims().iter().zip(t.strides().iter()).enumerate().rev().filter(|(_, a)| *a.0 != 1)
+    for (i, (&size, &stride)) in
+        t.dims().iter().zip(t.strides().iter()).enumerate().rev().filter(|(_, a)| *a.0 != 1)
     {
         if i < axis && step.is_none() && next.is_some() {
             (step, next) = (Some(stride), Some(stride));

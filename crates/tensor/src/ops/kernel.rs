@@ -60,9 +60,9 @@ use crate::error::{Here, Result, TensorFacts, refuse};
 #[doc(hidden)]
 pub use crate::pool::{Blended, Picked};
 pub use crate::task::Updates;
-#[doc(hidden)]
-pub use crate::task::added;
 use crate::task::{self, Does, Read, Space, Task};
+#[doc(hidden)]
+pub use crate::task::{added, folded};
 use crate::tensor::Tensor;
 
 /// Evaluates a kernel over broadcast operands and sums the result down to a target, adding its prior if it has one.

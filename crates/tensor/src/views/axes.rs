@@ -38,9 +38,11 @@ impl Tensor {
 
     fn reordered(&self, order: &[usize]) -> Tensor {
         let (l, own) = (&self.layout, self.layout.strides());
-        let shape = Shape(order.iter().map(|&i| l.shape[i]).collect());
-        let strides = order.iter().map(|&i| own[i]).collect();
-        self.relayout(shape, strides, l.offset() as isize).with_meant(l.meant.reordered(self.rank(), order))
+        let (mut shape, mut strides) = (Dims::from_elem(0, order.len()), Dims::from_elem(0, order.len()));
+        for (to, &from) in order.iter().enumerate() {
+            (shape[to], strides[to]) = (l.shape[from], own[from]);
+        }
+        self.relayout(Shape(shape), strides, l.offset() as isize).with_meant(l.meant.reordered(self.rank(), order))
     }
 
     /// Two axes exchanged.

@@ -48,7 +48,7 @@ pub(super) use walk::{change, map, write};
 pub(crate) use wide::WideMut;
 
 use crate::dtype::{Block, DType, Scalar};
-use crate::tensor::{Tensor, is_one};
+use crate::tensor::{Tensor, is_one, stride_of};
 
 /// Something an operation reads: a view of elements, and the type the kernel wants them in.
 #[derive(Clone, Copy)]
@@ -78,10 +78,7 @@ impl<'a> Operand<'a> {
     /// How far it moves along an axis of its own, in elements.
     #[inline]
     pub(super) fn stride(&self, axis: usize) -> isize {
-        match self.strides {
-            Some(strides) => strides[axis],
-            None => self.shape[axis + 1..].iter().fold(1, |step, &size| step.saturating_mul(size.max(1) as isize)),
-        }
+        stride_of(self.shape, self.strides, axis)
     }
 
     /// Whether it is one number, which may be repeated.
