@@ -42,7 +42,8 @@ impl Tensor {
         for (to, &from) in order.iter().enumerate() {
             (shape[to], strides[to]) = (l.shape[from], own[from]);
         }
-        self.relayout(Shape(shape), strides, l.offset() as isize).with_meant(l.meant.reordered(self.rank(), order))
+        self.relayout(Shape(shape), strides, l.offset() as isize)
+            .with_meant(l.meant.reordered(self.rank(), order))
     }
 
     /// Two axes exchanged.
