@@ -6,27 +6,33 @@ use foldback_tensor::kernel::{self, Target};
 use crate::error::Result;
 use crate::node::{Var, VarKind};
 
-/// The sum of two gradients of one value. In the memory of the first, if nobody else holds it and it has no history.
-pub(crate) fn add_gradients(a: Var, b: Var) -> Var {
-    match (a.kind, b.kind) {
-        (VarKind::Constant(mut a), VarKind::Constant(b)) => {
-            add_tensors(&mut a, &b);
-            Var::constant(a)
-        }
-        (a, b) => Var { kind: a } + Var { kind: b },
+/// Adds a gradient that fits to what is in a place, if there is anything.
+#[inline]
+pub(crate) fn add_to(place: &mut Option<Var>, grad: Var) {
+    match place {
+        None => *place = Some(grad),
+        Some(sum) => add_gradients(sum, &grad),
+    }
+}
+
+/// Adds a gradient to another one of the same value. In its memory, if nobody else holds it and it has no history.
+fn add_gradients(sum: &mut Var, grad: &Var) {
+    match (&mut sum.kind, &grad.kind) {
+        (VarKind::Constant(sum), VarKind::Constant(grad)) => add_tensors(sum, grad),
+        _ => *sum = &*sum + grad,
     }
 }
 
 /// Adds a gradient to what is kept in a place, and hands out what that may leave without an owner: the place is in a
 /// cell, see Note [Locks].
 pub(crate) fn add_in_place(place: &mut Option<Var>, grad: Var) -> Option<[Var; 2]> {
-    let Some(old) = place.take() else {
+    let Some(old) = place else {
         *place = Some(grad);
         return None;
     };
     let constants = matches!((&old.kind, &grad.kind), (VarKind::Constant(_), VarKind::Constant(_)));
     let outdated = (!constants).then(|| [old.clone(), grad.clone()]);
-    *place = Some(add_gradients(old, grad));
+    add_gradients(old, &grad);
     outdated
 }
 

@@ -322,7 +322,7 @@ impl Node {
         location: &'static Location<'static>,
     ) -> Arc<Node> {
         let metadata = match values {
-            [value] => smallvec::smallvec![InputMetadata::of(value)],
+            [value] => SmallVec::from_buf([InputMetadata::of(value)]),
             values => values.iter().map(InputMetadata::of).collect(),
         };
         Node::new(kind, next_edges, metadata, saved, location)
@@ -434,22 +434,28 @@ impl Node {
     }
 
     fn unpack_saved(&self, retain: bool, again: &mut Recomputed, unpacked: &mut Unpacked) -> Result<()> {
-        let saved = if retain { self.saved.read() } else { self.saved.update(Saved::take) };
-        let Saved::Kept(mut packed) = saved else {
-            unpacked.values = self.unpack_budgeted(saved, again)?;
-            return Ok(());
-        };
-        for p in &mut packed {
-            match p.take() {
-                Some(p) => unpacked.values.push(Some(p.unpack(&self.metadata[0].shape))),
-                None => unpacked.values.push(None),
+        let like = &self.metadata[0].shape;
+        // Where they lie. Handles alone are moved and cloned under the lock.
+        let done = self.saved.update(|saved| {
+            let Saved::Kept(packed) = saved else { return false };
+            for p in packed.iter_mut() {
+                let p = if retain { p.clone() } else { p.take() };
+                unpacked.values.push(p.map(|p| p.unpack(like)));
             }
+            if !retain {
+                *saved = Saved::Freed;
+            }
+            true
+        });
+        if !done {
+            unpacked.values = self.unpack_budgeted(retain, again)?;
         }
         Ok(())
     }
 
     #[cold]
-    fn unpack_budgeted(&self, saved: Saved, again: &mut Recomputed) -> Result<SmallVec<[Option<Tensor>; 2]>> {
+    fn unpack_budgeted(&self, retain: bool, again: &mut Recomputed) -> Result<SmallVec<[Option<Tensor>; 2]>> {
+        let saved = if retain { self.saved.read() } else { self.saved.update(Saved::take) };
         let Saved::Budgeted(budgeted) = saved else {
             return refuse(GraphFacts::Freed { op: self.name(), location: self.location });
         };
@@ -495,5 +501,7 @@ mod tests {
     fn a_node_is_small() {
         let bytes = std::mem::size_of::<Node>();
         assert!(bytes <= 248, "a node takes {bytes} bytes");
+        let bytes = std::mem::size_of::<Option<Var>>();
+        assert!(bytes <= 88, "a gradient that waits takes {bytes} bytes");
     }
 }

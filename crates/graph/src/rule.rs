@@ -48,6 +48,8 @@ impl Gradient {
 pub(crate) trait RuleFormula: Sync {
     /// The loop over blocks of what the formula reads.
     fn run(&self, params: &[f64; 2], inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]);
+    /// Whether either of two operands may be a single element.
+    fn takes_a_number(&self) -> bool;
     /// Whether it has loops for sums.
     fn sums(&self) -> bool;
     /// Adds the results of some rows without storing them.
@@ -72,6 +74,10 @@ impl std::fmt::Debug for dyn RuleFormula {
 impl<F: Formula<N>, const N: usize> RuleFormula for WrittenFormula<F, N> {
     fn run(&self, params: &[f64; 2], inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
         FloatKernel((self.0)(*params)).run(inputs, outputs);
+    }
+
+    fn takes_a_number(&self) -> bool {
+        F::TAKES_A_NUMBER && N == 2
     }
 
     fn sums(&self) -> bool {
@@ -119,6 +125,10 @@ pub(crate) struct RuleKernel<'a> {
 impl BlockKernel for RuleKernel<'_> {
     fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
         self.formula.run(self.params, inputs, outputs);
+    }
+
+    fn takes_a_number(&self) -> bool {
+        self.formula.takes_a_number()
     }
 
     fn sums(&self) -> bool {

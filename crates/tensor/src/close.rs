@@ -46,7 +46,7 @@ impl Tensor {
     #[doc(hidden)]
     pub fn has_bits_of(&self, other: &Tensor) -> bool {
         let in_one_place = self.shares_buffer_with(other)
-            && self.layout.offset == other.layout.offset
+            && self.layout.offset() == other.layout.offset()
             && self.strides() == other.strides()
             && self.shape() == other.shape();
         in_one_place || close_pairs(self, other, |x, y| x.to_bits() == y.to_bits())
@@ -60,7 +60,8 @@ fn same_slices<T: Element>(_: &[T], a: &Tensor, b: &Tensor) -> Option<bool> {
 
 /// Two tensors of one shape, with size 1 on the axes that both are expanded over: the same pairs, each less often.
 fn once(a: &Tensor, b: &Tensor) -> [Tensor; 2] {
-    let still: Dims<bool> = a.strides().iter().zip(b.strides()).map(|(&a, &b)| a == 0 && b == 0).collect();
+    let still: Dims<bool> =
+        a.strides().iter().zip(b.strides().iter()).map(|(&a, &b)| a == 0 && b == 0).collect();
     [a, b].map(|t| t.once_along(&still))
 }
 

@@ -34,7 +34,7 @@ impl fmt::Display for Tensor {
         if self.numel() == 0 {
             text += "[]";
         } else {
-            printer.write(&mut text, 0, self.layout.offset as isize, PREFIX.len());
+            printer.write(&mut text, 0, self.layout.offset() as isize, PREFIX.len());
         }
         f.write_str(&with_suffixes(text, self))
     }
@@ -91,7 +91,7 @@ impl<'a> Printer<'a> {
             return p;
         }
         let mut shown = Vec::new();
-        p.collect(&mut shown, 0, tensor.layout.offset as isize);
+        p.collect(&mut shown, 0, tensor.layout.offset() as isize);
         if tensor.dtype().is_float() {
             shown.retain(|v| v.to_f64().is_finite() && v.to_f64() != 0.0);
             let magnitudes = shown.iter().map(|v| v.to_f64().abs());

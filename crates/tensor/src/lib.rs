@@ -70,7 +70,7 @@ pub use shape::{Pair, Shape, broadcast_shapes, can_broadcast};
 pub use stack::on_fresh_stack;
 pub use state::StateCell;
 pub use state_dict::StateDict;
-pub use tensor::Tensor;
+pub use tensor::{Strides, Tensor};
 pub use threads::{GRAIN, ThreadPool, num_threads, set_num_threads, try_set_num_threads};
 #[doc(hidden)]
 pub use threads::{set_thread_modes, thread_modes};

@@ -28,8 +28,7 @@ impl Packed {
     #[inline]
     pub fn new(t: &Tensor, like: &Shape) -> Packed {
         let Tensor { storage, layout } = t;
-        let plain = layout.offset == 0 && !layout.expanded && layout.meant.is_none();
-        let same = plain && layout.shape == *like && layout.is_contiguous();
+        let same = layout.own_strides().is_none() && layout.meant.is_none() && layout.shape == *like;
         let layout = if same { None } else { Some(Box::new(layout.clone())) };
         Packed { storage: storage.clone(), layout }
     }

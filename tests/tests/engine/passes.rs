@@ -101,7 +101,8 @@ fn a_failed_pass_consumes_what_it_ran_unless_it_retains_it() {
 fn a_second_pass_goes_where_the_first_has_freed_nothing() {
     let x = leaf(&[2.0, 3.0]);
     // PyTorch keeps the index, the number and the input of the mean, and refuses.
-    let pooled = (2.0 * x.gather(0, &tensor![1, 0; i64]).unwrap()).unsqueeze(0).unwrap().avg_pool1d(2).unwrap();
+    let pooled =
+        (2.0 * x.gather(0, &tensor![1, 0; i64]).unwrap()).unsqueeze(0).unwrap().avg_pool1d(2).unwrap();
     let y = pooled.sum(..).unwrap();
     y.backward().unwrap();
     y.backward().unwrap();

@@ -11,11 +11,12 @@ use std::sync::Arc;
 use foldback_tensor::{BroadcastWarning, Tensor, broadcast_warning};
 use smallvec::SmallVec;
 
-use super::deliver::{InputGradients, add_to, deliver};
+use super::deliver::{InputGradients, deliver};
 use super::describe::{choose, operand};
 use super::job::{Job, place};
 use super::{GraphTask, is_wanted};
 use crate::error::Result;
+use crate::gradient::add_to;
 use crate::hooks::{Gradients, Hooks};
 use crate::lead::Lead;
 use crate::mode::LineGuard;

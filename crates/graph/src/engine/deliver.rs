@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::GraphTask;
 use super::job::{Job, in_gradient, place};
 use crate::error::{Error, Result};
-use crate::gradient::{add_gradients, add_tensors};
+use crate::gradient::{add_tensors, add_to};
 use crate::hooks::Gradients;
 use crate::lead::Lead;
 use crate::node::{Edge, InputMetadata, Node, Var, VarKind};
@@ -129,6 +129,11 @@ fn add_fitted(
             _ => Var::constant(t.clone()),
         },
         Job::Kernel(kernel, reads) => {
+            if let Some(Var { kind: VarKind::Constant(sum) }) = slot
+                && kernel::folded(kernel, reads, sum)
+            {
+                return Ok(());
+            }
             Var::constant(kernel::fold_to(node.name(), kernel, reads, onto(prior(slot)))?)
         }
         Job::Product(a, b) => Var::constant(kernel::matmul_to("matmul", a, b, onto(prior(slot)))?),
@@ -226,15 +231,6 @@ fn prior(slot: &mut Option<Var>) -> Option<Tensor> {
             _ => None,
         },
         _ => None,
-    }
-}
-
-/// Adds a gradient that fits.
-#[inline]
-pub(super) fn add_to(slot: &mut Option<Var>, grad: Var) {
-    match slot.take() {
-        None => *slot = Some(grad),
-        Some(waiting) => *slot = Some(add_gradients(waiting, grad)),
     }
 }
 

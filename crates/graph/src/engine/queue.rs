@@ -56,20 +56,20 @@ impl Queue {
     /// What waits for a node; nothing yet, if it is new.
     pub(super) fn entry(&mut self, node: &Arc<Node>) -> &mut Ready {
         let number = node.sequence;
-        let largest = self.largest().unwrap_or(0);
         // Made without its places, which are put into it where it lies: it is large, and not to be moved.
         let new = || Ready { node: node.clone(), buffer: Buffer::new() };
-        let ready =
-            if number < largest || (number == largest && self.first.is_none() && !self.others.is_empty()) {
-                self.others.entry(number).or_insert_with(new)
-            } else {
-                if number > largest
-                    && let Some(before) = self.first.take()
-                {
-                    self.others.insert(before.node.sequence, before);
-                }
-                self.first.get_or_insert_with(new)
-            };
+        let is_other = match &self.first {
+            Some(first) => number < first.node.sequence,
+            None => self.others.last_key_value().is_some_and(|(&largest, _)| number <= largest),
+        };
+        let ready = if is_other {
+            self.others.entry(number).or_insert_with(new)
+        } else {
+            if let Some(before) = self.first.take_if(|first| first.node.sequence < number) {
+                self.others.insert(before.node.sequence, before);
+            }
+            self.first.get_or_insert_with(new)
+        };
         if ready.buffer.is_empty() {
             node.metadata.iter().for_each(|_| ready.buffer.push(None));
         }

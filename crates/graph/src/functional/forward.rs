@@ -23,7 +23,7 @@ use crate::budget::Recomputed;
 use crate::engine::trace;
 use crate::engine::{Job, choose, record_formula};
 use crate::error::{Error, GraphFacts, Result};
-use crate::gradient::add_gradients;
+use crate::gradient::add_to;
 use crate::lead::Lead;
 use crate::mode::{GradMode, LineGuard};
 use crate::node::{Context, Describe, Edge, Flow, Mood, Node, NodeKind, Var, Work, next_number};
@@ -142,10 +142,7 @@ impl Forward {
                     Var::constant(kernel::fold_to(node.name(), &kernel, &reads, target)?)
                 }
             };
-            sum = Some(match sum {
-                None => term,
-                Some(sum) => add_gradients(sum, term),
-            });
+            add_to(&mut sum, term);
         }
         Ok(sum)
     }
@@ -229,10 +226,7 @@ impl Forward {
                 };
                 let (meta, sum) = (&node.metadata[to[0]], &mut sums[to[0]]);
                 let term = self.lead.over(&term, &self.lead.shape(&meta.shape))?.try_to(meta.dtype)?;
-                *sum = Some(match sum.take() {
-                    None => term,
-                    Some(sum) => add_gradients(sum, term),
-                });
+                add_to(sum, term);
                 Ok(())
             })
         };

@@ -52,7 +52,7 @@ pub(crate) use slots;
 /// them; `number d a: |g; b| formula;` is for an operation that then has another derivative, in which `b` is an `f64`.
 /// `-> Var` says that the operation cannot fail, or panics where it does: `name, try_name` has a twin that returns a
 /// `Result`, which `value` is. The part behind `=>` names the output. `d b = g` passes the gradient on,
-/// `, summed` behind a formula gives it loops for sums, see `Formula::SUMS`, `, near` one for near operands, see `Formula::NEAR`. `d b = 0` is zero whatever arrives, `d b = _` says that there is none: the operand is a condition.
+/// `, summed` behind a formula gives it loops for sums, see `Formula::SUMS`, and for a gradient that is one number, as that of a sum is, `, near` one for near operands, see `Formula::NEAR`. `d b = 0` is zero whatever arrives, `d b = _` says that there is none: the operand is a condition.
 ///
 /// `also` gives further forms: `left` with the number on the left, and a formula of its own behind a semicolon where it has
 /// one; `default` with numbers for the parameters.
@@ -163,12 +163,12 @@ macro_rules! pointwise {
     (@formula $xs:tt $cs:tt $ys:tt $ps:tt $n:tt $formula:expr) => { pointwise!(@slope {}, $xs $cs $ys $ps $n $formula) };
     (@formula $xs:tt $cs:tt $ys:tt $ps:tt $n:tt $formula:expr, summed) => {
         // Beside a number nothing broadcasts, so that nothing is summed.
-        pointwise!(@slope { const SUMS: bool = N > 1; }, $xs $cs $ys $ps $n $formula)
+        pointwise!(@slope { const SUMS: bool = N > 1; const TAKES_A_NUMBER: bool = N == 2; }, $xs $cs $ys $ps $n $formula)
     };
     (@formula $xs:tt $cs:tt $ys:tt $ps:tt $n:tt $formula:expr, near) => {
         pointwise!(@slope { const NEAR: bool = true; }, $xs $cs $ys $ps $n $formula)
     };
-    (@slope { $($flag:item)? }, $xs:tt $cs:tt $ys:tt [$($p:ident),*] [$($n:ident),+] $formula:expr) => {{
+    (@slope { $($flag:item)* }, $xs:tt $cs:tt $ys:tt [$($p:ident),*] [$($n:ident),+] $formula:expr) => {{
         use $crate::rule::RuleSlot;
         use $crate::table::macros::slots;
         const SLOTS: &[RuleSlot] = slots!($xs $cs $ys [$($n),+]);
@@ -177,7 +177,7 @@ macro_rules! pointwise {
         #[derive(Clone, Copy)]
         struct Slope([f64; 2]);
         impl foldback_tensor::kernel::Formula<N> for Slope {
-            $($flag)?
+            $($flag)*
             #[inline(always)]
             fn eval<R: foldback_tensor::kernel::Real>(&self, x: [R; N]) -> R
             where

@@ -212,15 +212,16 @@ impl<'a, T: Element> Stack<'a, T> {
     fn of(t: &'a Tensor, batch: &Shape) -> Stack<'a, T> {
         let data = T::slice(t.storage.block()).expect("the meta step compares the types");
         let (own, missing) = (batch_of(t.dims()), batch.rank() + 2 - t.rank());
+        let strides = t.strides();
         let step = |axis: usize| match axis.checked_sub(missing) {
-            Some(axis) if own[axis] != 1 => t.strides()[axis],
+            Some(axis) if own[axis] != 1 => strides[axis],
             _ => 0,
         };
         let steps = batch.iter().enumerate().map(|(axis, &size)| (size, step(axis))).collect();
-        let [.., row, col] = *t.strides() else { unreachable!("matrices have two axes") };
+        let [.., row, col] = *strides else { unreachable!("matrices have two axes") };
         let rows = t.dims()[t.rank() - 2];
         let row_step = if rows == 1 { 0 } else { row };
-        Stack { data, offset: t.layout.offset, steps, row_step, col_step: col }
+        Stack { data, offset: t.layout.offset(), steps, row_step, col_step: col }
     }
 
     /// Where matrix number `item` begins.
@@ -357,7 +358,7 @@ impl SeveralRule for Backward<'_> {
             }
             let [g, y] = [reads[0], reads[1]].map(|t| Stack::<T>::of(t, &how.batch));
             let norms =
-                &T::slice(reads[2].storage.block()).expect("made for this type")[reads[2].layout.offset..];
+                &T::slice(reads[2].storage.block()).expect("made for this type")[reads[2].layout.offset()..];
             let stacks = Stacks::of(how, &reads[3..]);
             let [dq, dk, dv] = outs;
             let grain = (TASK / l.saturating_mul(s).saturating_mul(e + v).max(1)).max(1);

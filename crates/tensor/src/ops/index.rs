@@ -156,14 +156,15 @@ impl WholeRule for Gather<'_> {
 /// [`Gather`], which picks one element for those that neither the index nor the tensor tells apart.
 fn picked(op: &'static str, t: &Tensor, axis: usize, index: &Tensor, shape: &Shape) -> Result<Tensor> {
     checked_len(op, shape, t.dtype())?;
-    let rests = |d: usize| index.dims()[d] == 1 || index.strides()[d] == 0;
-    let is_still = |d: usize| rests(d) && (d == axis || t.strides().get(d).is_none_or(|&step| step == 0));
+    let (steps, places) = (t.strides(), index.strides());
+    let rests = |d: usize| index.dims()[d] == 1 || places[d] == 0;
+    let is_still = |d: usize| rests(d) && (d == axis || steps.get(d).is_none_or(|&step| step == 0));
     let still: Dims<bool> = (0..shape.rank()).map(|d| shape[d] > 1 && is_still(d)).collect();
     let once =
         |sizes: &Shape| Shape((0..sizes.rank()).map(|d| if still[d] { 1 } else { sizes[d] }).collect());
     let own = &index.layout;
     let index =
-        index.with_layout(Layout::strided(once(&own.shape), own.strides.clone(), own.offset, own.expanded));
+        index.with_layout(Layout::strided(once(&own.shape), own.strides(), own.offset(), own.is_expanded()));
     let once = once(shape);
     let elements = task::whole(op, &Gather(axis, &once), &reads(&[t, &index]), &once, t.dtype())?;
     Ok(elements.with_layout(Layout::with_still_axes(shape.clone(), &still)))

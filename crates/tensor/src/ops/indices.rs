@@ -119,7 +119,8 @@ pub(super) fn expect_within(op: &'static str, index: &Tensor, t: &Tensor, free: 
 /// Refuses an index of more places than there is room for in a type, before they are read: where they share memory, that
 /// would take ages.
 pub(super) fn expect_places(op: &'static str, index: &Tensor, dtype: DType) -> Result<()> {
-    let axes = index.dims().iter().zip(index.strides()).filter(|&(_, &stride)| stride != 0);
+    let strides = index.strides();
+    let axes = index.dims().iter().zip(strides.iter()).filter(|&(_, &stride)| stride != 0);
     let places = Shape(axes.map(|(&size, _)| size).collect());
     expect_room(op, &places, dtype)
         .map_err(|_| TensorFacts::TooLarge { op, shape: index.shape().clone() }.into())

@@ -146,7 +146,7 @@ fn rows<T: Element>(op: &'static str, tensors: &[&Tensor], axis: usize, out: &mu
 fn pieces_of<T: Element>(t: &Tensor, axis: usize) -> Pieces<'_, T> {
     Pieces {
         data: T::slice(t.storage.block()).expect("of this type, or cast to it"),
-        start: t.layout.offset,
+        start: t.layout.offset(),
         step: step_of_pieces(t, axis).expect("where it lies, or laid out"),
         len: t.dims()[axis..].iter().product(),
     }
@@ -158,7 +158,8 @@ fn step_of_pieces(t: &Tensor, axis: usize) -> Option<isize> {
         return Some(0);
     }
     let (mut next, mut step) = (Some(1), None);
-    for (i, (&size, &stride)) in t.dims().iter().zip(t.strides()).enumerate().rev().filter(|(_, a)| *a.0 != 1)
+    for (i, (&size, &stride)) in
+        t.dims().iter().zip(t.strides().iter()).enumerate().rev().filter(|(_, a)| *a.0 != 1)
     {
         if i < axis && step.is_none() && next.is_some() {
             (step, next) = (Some(stride), Some(stride));

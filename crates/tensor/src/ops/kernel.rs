@@ -60,9 +60,9 @@ use crate::error::{Here, Result, TensorFacts, refuse};
 #[doc(hidden)]
 pub use crate::pool::{Blended, Picked};
 pub use crate::task::Updates;
-#[doc(hidden)]
-pub use crate::task::added;
 use crate::task::{self, Does, Read, Space, Task};
+#[doc(hidden)]
+pub use crate::task::{added, folded};
 use crate::tensor::Tensor;
 
 /// Evaluates a kernel over broadcast operands and sums the result down to a target, adding its prior if it has one.
@@ -309,7 +309,7 @@ mod tests {
         let wide = tensor![1.0].expand([1usize << 50]).unwrap();
         let both =
             sum_onto("t", &wide, Target { prior: Some(wide.clone()), ..Target::of(wide.shape()) }).unwrap();
-        assert_eq!((both.strides(), both.narrow(0, 7, 1).unwrap()), (&[0][..], tensor![2.0]));
+        assert_eq!((&both.strides()[..], both.narrow(0, 7, 1).unwrap()), (&[0][..], tensor![2.0]));
         // A prior that somebody holds stays as it is.
         let prior = tensor![1.0, 1.0];
         assert_eq!(sum_onto("t", &tensor![2.0, 3.0], onto(prior.clone())).unwrap(), tensor![3.0, 4.0]);

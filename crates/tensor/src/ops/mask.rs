@@ -136,7 +136,7 @@ pub fn expect_mask(op: &'static str, mask: &Tensor, value: Option<(&Tensor, DTyp
             value: format!("a tensor of shape {}", v.shape()),
             expected: "a number or a 0-d tensor: where_cond takes other shapes",
         }),
-        Some((v, dtype)) => v.scalar_at(v.layout.offset).expect_fits(op, dtype),
+        Some((v, dtype)) => v.scalar_at(v.layout.offset()).expect_fits(op, dtype),
         None => Ok(()),
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn pick(
         }
     }
     let step = t.strides().get(axis).map_or(0, |&s| s as i64);
-    pick_at(op, t, &terms, t.layout.offset as i64, step, shape, out)
+    pick_at(op, t, &terms, t.layout.offset() as i64, step, shape, out)
 }
 
 /// The multiples of a step along an axis of a shape; size 1 on all others.

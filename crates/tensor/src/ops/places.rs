@@ -109,7 +109,7 @@ impl<'a> IndexedView<'a> {
             let rows = view.index_select(*axis, list).map_err(|e| e.named(op))?;
             return rows.reshaped(op, self.shape.clone());
         }
-        let terms = self.terms(op, view.strides(), 0)?;
+        let terms = self.terms(op, &view.strides(), 0)?;
         let tensors: SmallVec<[&Tensor; 8]> = std::iter::once(view).chain(&terms).collect();
         task::whole(op, &PickAt(&self.shape), &reads(&tensors), &self.shape, view.dtype())
     }
@@ -145,7 +145,7 @@ struct PickAt<'a>(&'a Shape);
 impl WholeRule for PickAt<'_> {
     fn run(&self, op: &'static str, reads: &[&Tensor], out: BlockMut<'_>) -> Result<()> {
         let (t, terms) = (reads[0], reads[1..].iter().map(|&t| t.clone()).collect::<SmallVec<[Tensor; 4]>>());
-        pick_at(op, t, &terms, t.layout.offset as i64, 1, self.0, out)
+        pick_at(op, t, &terms, t.layout.offset() as i64, 1, self.0, out)
     }
 }
 

@@ -44,12 +44,7 @@ impl Shape {
     /// A product that overflows saturates; no tensor of such a shape can exist.
     #[inline]
     pub fn numel(&self) -> usize {
-        let (mut product, mut empty) = (1usize, false);
-        for &size in self.0.iter() {
-            product = product.saturating_mul(size);
-            empty |= size == 0;
-        }
-        if empty { 0 } else { product }
+        self.0.iter().fold(1, |product, &size| product.saturating_mul(size))
     }
 
     /// The sizes as a slice.

@@ -152,7 +152,8 @@ pub(super) fn in_folds(
 ) -> Result<Tensor> {
     let (shape, traits) = (a.shape(), rule.traits());
     if !traits.per_row {
-        let moves = |&i: &usize| [a, b].iter().any(|t| t.strides()[i] != 0);
+        let strides = [a, b].map(Tensor::strides);
+        let moves = |&i: &usize| strides.iter().any(|strides| strides[i] != 0);
         let stored = (0..a.rank()).filter(moves).map(|i| shape[i]).product();
         expect_room_for(op, shape, stored, dtype)?;
     }

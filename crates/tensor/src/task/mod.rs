@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 
 pub(crate) use iter::{BLOCK, Blocks, FirstSums, LANES, ROWS, RUN, Reduce, Reducer, STRIP, Sum, WideMut};
 pub(crate) use product::{Spec, batch_of, expect_one_dtype};
-pub use short::added;
+pub use short::{added, folded};
 pub(crate) use space::{common_shape, expect_expands};
 pub use updates::Updates;
 pub(crate) use whole::{SeveralRule, WholeRule};

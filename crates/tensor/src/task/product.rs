@@ -8,7 +8,7 @@ use crate::dtype::{DType, Element, typed_mut};
 use crate::error::{Result, TensorFacts, refuse};
 use crate::kernels::{BatchAxis, Matrix, Multiply, Onto, Product};
 use crate::shape::{Dims, Shape, broadcast_two, expands_to};
-use crate::tensor::{Layout, Tensor};
+use crate::tensor::{Layout, Tensor, stride_of};
 
 /// What the meta step of a product decides: the sizes of one, and the common batch.
 pub(crate) struct Spec {
@@ -44,8 +44,12 @@ impl Spec {
         let n = if bd.len() > 1 { bd[bd.len() - 1] } else { 1 };
         let batch = broadcast_two(op, batch_of(ad), batch_of(bd))?;
         let mut shape = batch.clone();
-        shape.0.extend((ad.len() > 1).then_some(m));
-        shape.0.extend((bd.len() > 1).then_some(n));
+        if ad.len() > 1 {
+            shape.0.push(m);
+        }
+        if bd.len() > 1 {
+            shape.0.push(n);
+        }
         checked_len(op, &shape, a.dtype())?;
         Ok(Spec { batch, shape, m, n, k })
     }
@@ -146,7 +150,7 @@ impl MatrixProduct<'_> {
         prior: Option<Tensor>,
     ) -> Result<Tensor> {
         let onto = match self.row {
-            Some(row) => Onto::Row(&slice::<T>(row)[row.layout.offset..][..self.spec.n]),
+            Some(row) => Onto::Row(&slice::<T>(row)[row.layout.offset()..][..self.spec.n]),
             None => Onto::Nothing,
         };
         if self.spec.batch.rank() == 0 {
@@ -326,13 +330,14 @@ fn fold<const N: usize>(own: &mut usize, steps: [(&mut isize, isize); N], size: 
 /// The matrices in the last two axes; a vector is a row on the left and a column on the right.
 fn matrix<T: Element>(t: &Tensor, left: bool) -> Matrix<'_, T> {
     let data = slice(t);
-    let (row_step, col_step) = match t.strides() {
-        [step] if left => (0, *step),
-        [step] => (*step, 0),
-        [.., row, col] => (*row, *col),
-        [] => unreachable!("the meta step refuses 0-d operands"),
+    let step = |back: usize| stride_of(t.dims(), t.layout.own_strides(), t.rank() - back);
+    let (row_step, col_step) = match t.rank() {
+        0 => unreachable!("the meta step refuses 0-d operands"),
+        1 if left => (0, step(1)),
+        1 => (step(1), 0),
+        _ => (step(2), step(1)),
     };
-    Matrix { data, start: t.layout.offset, row_step, col_step }
+    Matrix { data, start: t.layout.offset(), row_step, col_step }
 }
 
 /// The size of the inner axis, and how often each product counts: an inner axis that no operand moves along is a factor.
@@ -343,10 +348,10 @@ fn inner<T>(k: usize, a: &Matrix<'_, T>, b: &Matrix<'_, T>) -> (usize, usize) {
 /// Strides over the common batch of `rank` axes: 0 where the tensor broadcasts.
 fn batch_steps(t: &Tensor, rank: usize) -> Dims<isize> {
     let own = batch_of(t.dims());
-    let mut steps: Dims<isize> = Dims::from_elem(0, rank);
+    let (mut steps, strides): (Dims<isize>, _) = (Dims::from_elem(0, rank), t.strides());
     for (i, &size) in own.iter().enumerate() {
         if size != 1 {
-            steps[rank - own.len() + i] = t.strides()[i];
+            steps[rank - own.len() + i] = strides[i];
         }
     }
     steps

@@ -33,6 +33,25 @@ pub fn added(sum: &mut Tensor, t: &Tensor) -> bool {
     can
 }
 
+/// Adds what a kernel computes of small tensors to one that lies like them and that nobody else holds, where that lies. Whether
+/// it has been done. The backward pass of W8 moves no gradient for it, where it is the second one of a leaf.
+#[inline]
+pub fn folded(kernel: &dyn BlockKernel, reads: &[&Tensor], sum: &mut Tensor) -> bool {
+    let (n, dtype) = (sum.numel(), sum.dtype());
+    let alike = || reads.iter().all(|t| lies_like(t, sum.shape(), dtype));
+    let can =
+        (1..=GRAIN).contains(&n) && (1..=FEW).contains(&reads.len()) && sum.is_writable_in_place() && alike();
+    let can = can && kernel.arity().is_none_or(|arity| arity == (reads.len(), 1));
+    if can {
+        let mut blocks = [Block::Bool(&[]); FEW];
+        blocks.iter_mut().zip(reads).for_each(|(block, t)| *block = elements(t));
+        let mut storage = Storage::scratch(dtype, n);
+        kernel.run(&blocks[..reads.len()], &mut [storage.block_mut()]);
+        doors::add_to(sum.block_mut(), storage.block());
+    }
+    can
+}
+
 /// The result of a task that makes one tensor of others that lie alike. `None` if nothing has happened.
 #[inline(always)]
 pub(super) fn alike(task: &mut Task<'_, '_>) -> Option<Result<Tensor>> {
@@ -54,7 +73,7 @@ pub(super) fn alike(task: &mut Task<'_, '_>) -> Option<Result<Tensor>> {
             return None;
         }
         meant = meant | t.layout.meant;
-        *block = t.storage.block().range(t.layout.offset, n);
+        *block = t.storage.block().range(t.layout.offset(), n);
     }
     let blocks = &blocks[..task.reads.len()];
     match &mut *task.to {
@@ -63,16 +82,10 @@ pub(super) fn alike(task: &mut Task<'_, '_>) -> Option<Result<Tensor>> {
             kernel.run(blocks, &mut [storage.block_mut()]);
             Some(Ok(Tensor { storage, layout: Layout::row_major(shape.clone()) }.with_meant(meant)))
         }
-        [To::Sum { shape: target, dtype, prior }] if *target == shape && dtype == own => {
-            if prior.as_ref().is_some_and(|prior| !lies_like(prior, shape, *dtype)) {
-                return None;
-            }
+        [To::Sum { shape: target, dtype, prior: None }] if *target == shape && dtype == own => {
             let mut storage = Storage::scratch(*dtype, n);
             kernel.run(blocks, &mut [storage.block_mut()]);
-            Some(match prior.take() {
-                None => Ok(Tensor { storage, layout: Layout::row_major(shape.clone()) }),
-                Some(prior) => onto(task.op, prior, storage.block()),
-            })
+            Some(Ok(Tensor { storage, layout: Layout::row_major(shape.clone()) }))
         }
         _ => None,
     }
@@ -185,13 +198,13 @@ impl Numbers {
 /// All elements of a tensor that lies in order; of another, the number that it is.
 #[inline]
 fn elements(t: &Tensor) -> Block<'_> {
-    t.storage.block().range(t.layout.offset, if t.is_contiguous() { t.numel() } else { 1 })
+    t.storage.block().range(t.layout.offset(), if t.is_contiguous() { t.numel() } else { 1 })
 }
 
 /// Whether a tensor is one number beside others of this shape: without axes, or expanded to it.
 #[inline]
 fn is_number(t: &Tensor, shape: &Shape) -> bool {
-    t.shape().is_empty() || t.shape() == shape && is_one(shape, t.strides())
+    t.shape().is_empty() || t.shape() == shape && is_one(shape, t.layout.own_strides())
 }
 
 /// Working memory with something in it.
@@ -212,12 +225,4 @@ fn lies_like(t: &Tensor, shape: &Shape, dtype: DType) -> bool {
 #[inline(always)]
 fn lies_in(t: &Tensor, shape: &Shape) -> bool {
     t.layout.shape == *shape && t.is_contiguous()
-}
-
-/// A tensor with a block of its size and type added to it.
-#[inline]
-fn onto(op: &'static str, mut sum: Tensor, block: Block<'_>) -> Result<Tensor> {
-    sum.make_writable(op)?;
-    doors::add_to(sum.block_mut(), block);
-    Ok(sum)
 }

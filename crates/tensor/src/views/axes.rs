@@ -37,10 +37,13 @@ impl Tensor {
     }
 
     fn reordered(&self, order: &[usize]) -> Tensor {
-        let l = &self.layout;
-        let shape = Shape(order.iter().map(|&i| l.shape[i]).collect());
-        let strides = order.iter().map(|&i| l.strides[i]).collect();
-        self.relayout(shape, strides, l.offset as isize).with_meant(l.meant.reordered(self.rank(), order))
+        let (l, own) = (&self.layout, self.layout.strides());
+        let (mut shape, mut strides) = (Dims::from_elem(0, order.len()), Dims::from_elem(0, order.len()));
+        for (to, &from) in order.iter().enumerate() {
+            (shape[to], strides[to]) = (l.shape[from], own[from]);
+        }
+        self.relayout(Shape(shape), strides, l.offset() as isize)
+            .with_meant(l.meant.reordered(self.rank(), order))
     }
 
     /// Two axes exchanged.
@@ -174,12 +177,12 @@ impl Tensor {
     #[doc(alias = "expand_dims")]
     pub fn unsqueeze(&self, axis: impl Into<Axis>) -> Result<Tensor> {
         let at = axis_index("unsqueeze", axis.into(), self.rank() + 1, self.rank()).here()?;
-        let (mut shape, mut strides) = (self.layout.shape.clone(), self.layout.strides.clone());
+        let (mut shape, mut strides) = (self.layout.shape.clone(), self.layout.strides());
         let step = shape.get(at).map_or(1, |&size| strides[at].saturating_mul(size as isize));
         shape.0.insert(at, 1);
         strides.insert(at, step);
         let meant = self.meant().inserted(self.rank() - at);
-        Ok(self.relayout(shape, strides, self.layout.offset as isize).with_meant(meant))
+        Ok(self.relayout(shape, strides, self.layout.offset() as isize).with_meant(meant))
     }
 
     /// The elements in reverse order along the given axes.
@@ -199,15 +202,14 @@ impl Tensor {
     #[doc(alias = "flipud")]
     pub fn flip(&self, axes: impl Into<Axes>) -> Result<Tensor> {
         let turned = axes.into().flags("flip", self.shape()).here()?;
-        let mut layout = self.layout.clone();
-        let mut offset = layout.offset as isize;
+        let (mut strides, mut offset) = (self.layout.strides(), self.layout.offset() as isize);
         for (i, &size) in self.layout.shape.iter().enumerate() {
             if turned[i] && size > 1 {
-                offset = offset.wrapping_add((size as isize - 1).wrapping_mul(layout.strides[i]));
-                layout.strides[i] = layout.strides[i].wrapping_neg();
+                offset = offset.wrapping_add((size as isize - 1).wrapping_mul(strides[i]));
+                strides[i] = strides[i].wrapping_neg();
             }
         }
-        Ok(self.relayout(layout.shape, layout.strides, offset).with_meant(self.meant()))
+        Ok(self.relayout(self.shape().clone(), strides, offset).with_meant(self.meant()))
     }
 }
 
@@ -237,7 +239,7 @@ mod tests {
     #[test]
     fn permute_moves_sizes_and_strides() {
         let p = grid().permute([2, 0, 1]).unwrap();
-        assert_eq!((p.dims(), p.strides()), (&[4, 2, 3][..], &[1, 12, 4][..]));
+        assert_eq!((p.dims(), &p.strides()[..]), (&[4, 2, 3][..], &[1, 12, 4][..]));
         assert_eq!(p.select(0, 1).unwrap(), tensor![[1, 5, 9], [13, 17, 21]; i64]);
         assert_eq!(grid().permute(..).unwrap(), grid());
         assert_eq!(Tensor::scalar(2.0).permute([0isize; 0]).unwrap().rank(), 0);

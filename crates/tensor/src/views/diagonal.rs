@@ -51,8 +51,8 @@ impl Tensor {
     }
 
     fn diagonal_of(&self, op: &'static str, offset: i64, a: Axis, b: Axis) -> Result<Tensor> {
-        let (shape, strides, start) = diagonal_in(op, self.shape(), self.strides(), offset, a, b)?;
-        Ok(self.relayout(shape, strides, (self.layout.offset as isize).wrapping_add(start)))
+        let (shape, strides, start) = diagonal_in(op, self.shape(), &self.strides(), offset, a, b)?;
+        Ok(self.relayout(shape, strides, (self.layout.offset() as isize).wrapping_add(start)))
     }
 
     /// The elements of the last axis on the diagonal of a matrix of zeros, in two new last axes.

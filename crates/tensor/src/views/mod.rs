@@ -31,7 +31,7 @@ impl Tensor {
     /// Another layout over this buffer. An empty one starts at 0, so that its offset is always inside the buffer.
     pub(crate) fn relayout(&self, shape: Shape, strides: Dims<isize>, offset: isize) -> Tensor {
         let offset = if shape.contains(&0) { 0 } else { offset as usize };
-        self.with_layout(Layout::strided(shape, strides, offset, self.layout.expanded))
+        self.with_layout(Layout::strided(shape, strides, offset, self.layout.is_expanded()))
     }
 }
 
@@ -95,12 +95,12 @@ impl Tensor {
         }
         expect_expansion(op, "", from, &to)?;
         checked_len(op, &to, self.dtype())?;
-        let missing = to.rank() - from.rank();
+        let (missing, own) = (to.rank() - from.rank(), self.strides());
         let strides = (0..to.rank())
-            .map(|i| if i < missing || from[i - missing] != to[i] { 0 } else { self.strides()[i - missing] })
+            .map(|i| if i < missing || from[i - missing] != to[i] { 0 } else { own[i - missing] })
             .collect();
-        let mut view = self.relayout(to, strides, self.layout.offset as isize);
-        view.layout.expanded = true;
+        let offset = if to.contains(&0) { 0 } else { self.layout.offset() };
+        let mut view = self.with_layout(Layout::strided(to, strides, offset, true));
         let written = Meant::written(view.rank(), |i| i < missing);
         view.layout.meant = (self.meant() | written).within(view.shape());
         Ok(view)

@@ -49,9 +49,9 @@ impl Tensor {
     #[track_caller]
     pub fn view(&self, shape: impl Into<NewShape>) -> Result<Tensor> {
         let (shape, written) = self.resolved("view", shape.into()).here()?;
-        match view_strides(self.dims(), self.strides(), &shape) {
+        match view_strides(self.dims(), &self.strides(), &shape) {
             Some(strides) => {
-                Ok(self.relayout(shape, strides, self.layout.offset as isize).with_meant(written))
+                Ok(self.relayout(shape, strides, self.layout.offset() as isize).with_meant(written))
             }
             None => refuse(TensorFacts::ViewNeedsCopy {
                 op: "view",
@@ -101,11 +101,11 @@ impl Tensor {
 
     /// `reshape` to a shape that is known to hold as many elements.
     pub(crate) fn reshaped(&self, op: &'static str, shape: Shape) -> Result<Tensor> {
-        let Some(strides) = view_strides(self.dims(), self.strides(), &shape) else {
+        let Some(strides) = view_strides(self.dims(), &self.strides(), &shape) else {
             let (copy, strides) = (self.laid_out(op)?, shape.row_major());
-            return Ok(copy.relayout(shape, strides, copy.layout.offset as isize));
+            return Ok(copy.relayout(shape, strides, copy.layout.offset() as isize));
         };
-        Ok(self.relayout(shape, strides, self.layout.offset as isize))
+        Ok(self.relayout(shape, strides, self.layout.offset() as isize))
     }
 }
 

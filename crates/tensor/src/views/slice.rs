@@ -45,8 +45,9 @@ impl Tensor {
 
     fn taken(&self, op: &'static str, slices: &Slices) -> Result<Tensor> {
         let taken = slices.resolve(op, self.shape())?;
-        let (shape, strides) = taken.view(self.strides());
-        let offset = (self.layout.offset as isize).wrapping_add(taken.start(self.strides()));
+        let own = self.strides();
+        let (shape, strides) = taken.view(&own);
+        let offset = (self.layout.offset() as isize).wrapping_add(taken.start(&own));
         let view = self.relayout(shape, strides, offset).with_meant(taken.meant(self.meant()));
         if taken.picks.is_empty() {
             return Ok(view);
@@ -84,11 +85,11 @@ impl Tensor {
 
     /// `narrow` on an axis counted from the front, where the part is known to be inside it.
     pub(crate) fn part(&self, axis: usize, start: usize, len: usize) -> Tensor {
-        let mut layout = self.layout.clone();
-        let step = if len > 0 { (start as isize).wrapping_mul(layout.strides[axis]) } else { 0 };
-        layout.shape[axis] = len;
-        let offset = (layout.offset as isize).wrapping_add(step);
-        self.relayout(layout.shape, layout.strides, offset).with_meant(self.meant())
+        let (mut shape, strides) = (self.shape().clone(), self.layout.strides());
+        let step = if len > 0 { (start as isize).wrapping_mul(strides[axis]) } else { 0 };
+        shape[axis] = len;
+        let offset = (self.layout.offset() as isize).wrapping_add(step);
+        self.relayout(shape, strides, offset).with_meant(self.meant())
     }
 
     /// One element of an axis, which is dropped.
@@ -112,12 +113,12 @@ impl Tensor {
 
     /// `select` on an axis counted from the front, at an index that it has.
     pub(super) fn picked(&self, axis: usize, at: usize) -> Tensor {
-        let mut layout = self.layout.clone();
-        layout.shape.0.remove(axis);
-        let step = (at as isize).wrapping_mul(layout.strides.remove(axis));
-        let offset = (layout.offset as isize).wrapping_add(step);
+        let (mut shape, mut strides) = (self.shape().clone(), self.layout.strides());
+        shape.0.remove(axis);
+        let step = (at as isize).wrapping_mul(strides.remove(axis));
+        let offset = (self.layout.offset() as isize).wrapping_add(step);
         let meant = self.meant().removed(self.rank() - 1 - axis);
-        self.relayout(layout.shape, layout.strides, offset).with_meant(meant)
+        self.relayout(shape, strides, offset).with_meant(meant)
     }
 }
 
@@ -224,7 +225,7 @@ mod tests {
         assert_eq!(s.dims(), [2, 2, 2]);
         assert_eq!(s.to_vec::<i64>().unwrap(), [7, 19, 11, 23, 5, 17, 9, 21]);
         let e = tensor![1.0].expand([5]).unwrap().slice(1..3).unwrap();
-        assert_eq!((e.dims(), e.strides()), (&[2][..], &[0][..]));
+        assert_eq!((e.dims(), &e.strides()[..]), (&[2][..], &[0][..]));
     }
 
     #[test]

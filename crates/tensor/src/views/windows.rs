@@ -32,7 +32,7 @@ impl Tensor {
             let value = format!("{value} for an axis of size {total}");
             return refuse(TensorFacts::Parameter { op, name, value, expected }).here();
         }
-        let (mut shape, mut strides) = (self.shape().clone(), self.layout.strides.clone());
+        let (mut shape, mut strides) = (self.shape().clone(), self.layout.strides());
         let stride = strides.get(axis).copied().unwrap_or(1);
         let count = (total - size) / step + 1;
         if let Some(own) = shape.get_mut(axis) {
@@ -43,7 +43,7 @@ impl Tensor {
         shape.0.push(size);
         strides.push(stride);
         crate::create::checked_len(op, &shape, self.dtype()).here()?;
-        Ok(self.relayout(shape, strides, self.layout.offset as isize))
+        Ok(self.relayout(shape, strides, self.layout.offset() as isize))
     }
 }
 

@@ -111,7 +111,7 @@ impl Tensor {
     pub fn fill_(&mut self, value: impl AsArg) -> Result<&mut Tensor> {
         let value = match value.arg() {
             Arg::Scalar(s) => s,
-            Arg::Tensor(t) if t.rank() == 0 => t.scalar_at(t.layout.offset),
+            Arg::Tensor(t) if t.rank() == 0 => t.scalar_at(t.layout.offset()),
             Arg::Tensor(t) => {
                 return refuse(t.shape().expand_error("fill_", "value", &Shape::scalar())).here();
             }

@@ -57,7 +57,7 @@ pub(super) fn layouts(t: &Tensor) -> Vec<Tensor> {
     // Every second element along the last axis.
     let stacked = Tensor::full_with(t.dims().iter().copied().chain([2]).collect::<Vec<_>>(), 1.0, t.dtype());
     let pairs = stacked.mul(t.unsqueeze(-1).unwrap()).unwrap().contiguous();
-    let (mut shape, mut strides) = (pairs.layout.shape.clone(), pairs.layout.strides.clone());
+    let (mut shape, mut strides) = (pairs.layout.shape.clone(), pairs.layout.strides());
     shape.0.remove(pairs.rank() - 1);
     strides.remove(pairs.rank() - 1);
     let layout = Layout::strided(shape, strides, usize::from(t.numel() > 0), false);

@@ -153,7 +153,8 @@ mod tests {
     fn the_first_of_equal_ones_is_taken() {
         let (x, other) = (tensor![0.0, -0.0], tensor![-0.0, 0.0]);
         let pairs = [x.fmax(&other), x.fmin(&other), x.maximum(&other), x.minimum(&other)];
-        let zero = [x.maximum(0), x.minimum(0), x.clamp(0, 0), x.clamp(&other, &other), x.hardtanh_with(0, 0)];
+        let zero =
+            [x.maximum(0), x.minimum(0), x.clamp(0, 0), x.clamp(&other, &other), x.hardtanh_with(0, 0)];
         for y in pairs.into_iter().chain(zero).chain([x.try_relu()]) {
             assert_eq!(y.unwrap().to_vec::<f32>().unwrap().map_signs(), [false, true]);
         }

@@ -366,13 +366,13 @@ fn as_it_lies(op: &Operand<'_>, shape: &[usize], kept: &[bool]) -> Option<Descri
     if elements == 0 || op.shape != shape || op.data.dtype() != op.want || elements > op.data.len() {
         return None;
     }
-    let last: isize = shape.iter().zip(op.strides).map(|(&size, &step)| (size as isize - 1) * step).sum();
+    let last: isize = (0..shape.len()).map(|axis| (shape[axis] as isize - 1) * op.stride(axis)).sum();
     if last + 1 != elements as isize {
         return None;
     }
     let axes: SmallVec<[usize; 4]> = (0..shape.len()).filter(|&axis| shape[axis] != 1).collect();
     let sizes: SmallVec<[usize; 4]> = axes.iter().map(|&axis| shape[axis]).collect();
-    let strides: SmallVec<[isize; 4]> = axes.iter().map(|&axis| op.strides[axis]).collect();
+    let strides: SmallVec<[isize; 4]> = axes.iter().map(|&axis| op.stride(axis)).collect();
     let order = FoldOrder::new(&sizes, &strides, &|axis| kept[axes[axis]]).axes;
     let mut next = 1;
     for &axis in order.iter().rev() {

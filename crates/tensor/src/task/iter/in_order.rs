@@ -18,14 +18,15 @@ use crate::tensor::{Layout, Tensor, is_row_major};
 /// this order, and it is not the axes' own.
 pub(super) fn memory_order(operands: &[Operand<'_>], shape: &Shape) -> Option<Dims<usize>> {
     let moves = |(&step, &size): (&isize, &usize)| step != 0 || size == 1;
-    let fills = |o: &&Operand<'_>| o.shape == &**shape && o.strides.iter().zip(shape.iter()).all(moves);
+    let all_move = |strides: &[isize]| strides.iter().zip(shape.iter()).all(moves);
+    let fills = |o: &&Operand<'_>| o.shape == &**shape && o.strides.is_none_or(all_move);
     let first = operands.iter().find(fills).filter(|o| !o.row_major)?;
     let mut order: Dims<usize> = (0..shape.rank()).collect();
-    order.sort_by_key(|&axis| (shape[axis] != 1, -first.strides[axis]));
+    order.sort_by_key(|&axis| (shape[axis] != 1, -first.stride(axis)));
     let is_dense = |o: &Operand<'_>| {
         let mut step = 1;
         order.iter().rev().filter(|&&axis| shape[axis] != 1).all(|&axis| {
-            o.strides[axis] == step && {
+            o.stride(axis) == step && {
                 step *= shape[axis] as isize;
                 true
             }
@@ -53,12 +54,12 @@ pub(super) fn map_in_order(
         .zip(&steps)
         .map(|(o, steps)| {
             let row_major = is_row_major(&turned_shape, steps);
-            Operand { shape: &turned_shape, strides: steps, row_major, ..*o }
+            Operand { shape: &turned_shape, strides: Some(steps), row_major, ..*o }
         })
         .collect();
     let made = super::map(op, kernel, &turned, turned_shape.clone(), dtype)?;
     let mut strides = Dims::from_elem(0, rank);
-    for (&axis, &step) in order.iter().zip(made.strides()) {
+    for (&axis, &step) in order.iter().zip(made.strides().iter()) {
         strides[axis] = step;
     }
     Ok(Tensor { layout: Layout::strided(shape, strides, 0, false), storage: made.storage })

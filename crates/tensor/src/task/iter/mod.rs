@@ -48,7 +48,7 @@ pub(super) use walk::{change, map, write};
 pub(crate) use wide::WideMut;
 
 use crate::dtype::{Block, DType, Scalar};
-use crate::tensor::{Tensor, is_one};
+use crate::tensor::{Tensor, is_one, stride_of};
 
 /// Something an operation reads: a view of elements, and the type the kernel wants them in.
 #[derive(Clone, Copy)]
@@ -56,7 +56,8 @@ pub(crate) struct Operand<'a> {
     pub(crate) data: Block<'a>,
     pub(crate) offset: usize,
     pub(crate) shape: &'a [usize],
-    pub(crate) strides: &'a [isize],
+    /// none where they are those of the shape
+    strides: Option<&'a [isize]>,
     pub(crate) want: DType,
     /// whether the elements lie one after another in row-major order
     row_major: bool,
@@ -66,12 +67,18 @@ impl<'a> Operand<'a> {
     pub(crate) fn new(t: &'a Tensor, want: DType) -> Operand<'a> {
         Operand {
             data: t.storage.block(),
-            offset: t.layout.offset,
+            offset: t.layout.offset(),
             shape: &t.layout.shape,
-            strides: &t.layout.strides,
+            strides: t.layout.own_strides(),
             want,
             row_major: t.layout.is_contiguous(),
         }
+    }
+
+    /// How far it moves along an axis of its own, in elements.
+    #[inline]
+    pub(super) fn stride(&self, axis: usize) -> isize {
+        stride_of(self.shape, self.strides, axis)
     }
 
     /// Whether it is one number, which may be repeated.
@@ -115,6 +122,6 @@ impl ScalarCell {
             DType::F32 => Block::F32(&self.f32_),
             DType::F64 => Block::F64(&self.f64_),
         };
-        Operand { data, offset: 0, shape: &[], strides: &[], want, row_major: true }
+        Operand { data, offset: 0, shape: &[], strides: None, want, row_major: true }
     }
 }

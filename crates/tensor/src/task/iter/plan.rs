@@ -29,7 +29,7 @@ pub(crate) struct Plan {
 #[inline]
 pub(super) fn broadcast_stride(op: &Operand<'_>, i: usize, rank: usize) -> isize {
     match (i + op.shape.len()).checked_sub(rank) {
-        Some(own) if op.shape[own] != 1 => op.strides[own],
+        Some(own) if op.shape[own] != 1 => op.stride(own),
         _ => 0,
     }
 }

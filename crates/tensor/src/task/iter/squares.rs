@@ -137,7 +137,7 @@ mod tests {
         let mut index = vec![0usize; t.rank()];
         (0..t.numel())
             .map(|_| {
-                let at: isize = index.iter().zip(t.strides()).map(|(&i, &s)| i as isize * s).sum();
+                let at: isize = index.iter().zip(t.strides().iter()).map(|(&i, &s)| i as isize * s).sum();
                 for (i, &n) in index.iter_mut().zip(t.dims()).rev() {
                     *i += 1;
                     if *i < n {
@@ -145,7 +145,7 @@ mod tests {
                     }
                     *i = 0;
                 }
-                data[(t.layout.offset as isize + at) as usize]
+                data[(t.layout.offset() as isize + at) as usize]
             })
             .collect()
     }
