@@ -254,7 +254,7 @@ fn apply(
     let mut operands = PerOperand::<&Tensor>::new();
     values.iter().for_each(|v| operands.push(v));
     let records = is_grad_enabled() && inputs.iter().any(|v| v.requires_grad());
-    let saves_result = records && !is_budgeted() && is_small(&operands) && formula.reads_its_value();
+    let saves_result = records && !is_budgeted() && formula.reads_its_value() && is_small(&operands);
     let mut result = None;
     let made = match reduce {
         None => kernel::evaluate(name, formula.value(), &operands).map(|value| (value, None)),

@@ -169,6 +169,44 @@ mod tests {
         }
     }
 
+    /// A value is read where it is what the only function gives, untouched, and where slopes read it.
+    #[test]
+    fn a_gradient_may_read_the_value() {
+        macro_rules! reads {
+            ($($formula:tt)*) => {
+                FloatKernel(crate::fuse!($($formula)*).formula).reads_its_value()
+            };
+        }
+        assert!(reads!(|x| x.tanh()));
+        assert!(reads!(|x| (-x).exp()));
+        assert!(reads!(|x, w, b| (x * w + b).sigmoid()));
+        assert!(reads!(|x, y| (x.maximum(y) / 2.0).rsqrt()));
+        assert!(reads!(|x; c| (x.abs() + c).sqrt()));
+        // Slopes read the argument.
+        assert!(!reads!(|x| x.ln()));
+        assert!(!reads!(|x| x.sin()));
+        assert!(!reads!(|x| x.erf()));
+        // The value is something else.
+        assert!(!reads!(|x| -x.tanh()));
+        assert!(!reads!(|x| x.tanh().floor()));
+        assert!(!reads!(|x| 1.0 / x.sqrt()));
+        assert!(!reads!(|x| x.exp() * 2.0));
+        assert!(!reads!(|x, w| x.tanh() * w));
+        assert!(!reads!(|x| x * x.sigmoid()));
+        assert!(!reads!(|x| R::select(x.gt(R::lit(0.0)), x.exp(), x.tanh())));
+        assert!(!reads!(|x| x.maximum(R::lit(1.0))));
+        assert!(!reads!(|x| x.pow_number(0.5)));
+        assert!(!reads!(|x| x.gelu()));
+        assert!(!reads!(|x| x.softplus()));
+        // There are several functions, of which each would give the value.
+        assert!(!reads!(|x| x.exp().tanh()));
+        assert!(!reads!(|x, w| (x.exp() * w).tanh()));
+        assert!(!reads!(|x, y| (x + R::select(y.exp().gt(x), x, y)).tanh()));
+        assert!(!reads!(|x| x.softplus().sqrt()));
+        // Loops that read it are there for formulas with loops for sums.
+        assert!(!FloatKernel(Normal).reads_its_value());
+    }
+
     fn made_of(formula: &dyn Derived) -> Vec<Option<u16>> {
         formula.made_of().into_iter().map(|names| names.map(|n| n.0)).collect()
     }

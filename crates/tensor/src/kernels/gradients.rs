@@ -237,7 +237,7 @@ loops! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::Real;
+    use crate::kernels::{FloatKernel, Real};
 
     #[derive(Clone, Copy)]
     struct Squash;
@@ -271,6 +271,63 @@ mod tests {
     #[should_panic(expected = "gradients of the inputs [1, 1] of 3")]
     fn an_input_has_one_gradient() {
         GradientKernel::new(Squash, &[1, 1]);
+    }
+
+    /// A formula whose value is what its only function gives.
+    #[derive(Clone, Copy)]
+    struct Known;
+    impl Formula<2> for Known {
+        const SUMS: bool = true;
+        #[inline(always)]
+        fn eval<R: Real>(&self, [x, w]: [R; 2]) -> R
+        where
+            f64: FloatOps<R>,
+        {
+            (x * w + 0.5).tanh()
+        }
+    }
+
+    /// From the result, gradients have the same bits as without it. What is read there is the result.
+    #[test]
+    fn a_known_result_is_read() {
+        fn check<T: Float>(n: usize) {
+            let numbers = |step: usize| -> Vec<T> {
+                (0..n).map(|i| T::of(((i * step) % 101) as f64 / 40.0 - 1.25)).collect()
+            };
+            let [g, x, w] = [7, 11, 13].map(numbers);
+            let mut y = vec![T::of(0.0); n];
+            FloatKernel(Known).run(&[T::block(&x), T::block(&w)], &mut [T::block_mut(&mut y)]);
+            let zeros = vec![T::of(0.0); n];
+            let choices: [&[usize]; 4] = [&[0], &[1], &[0, 1], &[1, 0]];
+            for wanted in choices {
+                let gradients = |kernel: &GradientKernel<Known, 2>, inputs: &[&[T]]| {
+                    let blocks: Vec<Block<'_>> = inputs.iter().map(|x| T::block(x)).collect();
+                    let mut outputs = vec![vec![T::of(-9.0); n]; wanted.len()];
+                    let mut out: Vec<BlockMut<'_>> = outputs.iter_mut().map(|o| T::block_mut(o)).collect();
+                    kernel.run(&blocks, &mut out);
+                    outputs
+                };
+                let anew = gradients(&GradientKernel::new(Known, wanted), &[&g, &x, &w]);
+                let knowing = GradientKernel::knowing(Known, wanted);
+                assert!(gradients(&knowing, &[&g, &x, &w, &y]) == anew, "{wanted:?} of {n}");
+                // Where tanh is 0, its slope is 1.
+                let other = gradients(&knowing, &[&g, &x, &w, &zeros]);
+                let slope = |k: usize, i: usize| if k == 0 { g[i] * w[i] } else { g[i] * x[i] };
+                for (at, &k) in wanted.iter().enumerate() {
+                    assert!((0..n).all(|i| other[at][i] == slope(k, i)), "{wanted:?}, {k} of {n}");
+                }
+            }
+        }
+        for n in (0..40).chain([1024, 2500]) {
+            check::<f32>(n);
+            check::<f64>(n);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "no loops that read its result")]
+    fn not_every_formula_can_read_its_result() {
+        GradientKernel::knowing(Squash, &[0]);
     }
 
     #[test]
