@@ -97,7 +97,7 @@ fn values_are_those_of_operators_around_the_limit() {
 
 #[test]
 fn derivatives_of_higher_order_do_not_read_it() {
-    let x = tensor![[0.3, -1.2], [0.0, 2.0]];
+    let x = tensor![[0.3, -1.2], [0.0, 2.0]; f64];
     let sum = |x: &Var| fuse!(|x| (x * 0.5).tanh()).sum([x], 0);
     gradcheck(|[x]| sum(x), [&x]).unwrap();
     gradgradcheck(|[x]| sum(x), [&x]).unwrap();
