@@ -4,6 +4,12 @@
 //! The formula is generic over [`Real`](foldback_tensor::kernel::Real) and is evaluated at four kinds of number: lanes
 //! of a block for the value; duals of lanes for the gradients, in the block pass that folds them; duals of recorded
 //! values under `create_graph`; and duals of [`names::Names`], which tell what each gradient reads and so what to save.
+//!
+//! Note [Saved results]
+//! A gradient computes anew what it reads of the formula, which for large operands takes less time than memory does. In the cache a
+//! function such as `tanh` is most of the time. So where a formula's value is what its only function gives, and slopes read
+//! that, as `tanh` of a product, a node saves the value, too, if it is small: before it is reduced, if it is. There is no such
+//! value within a budget, which has no way to compute it again. A pass that is recorded does not read it, and has the same bits.
 
 mod backward;
 mod derived;
@@ -14,19 +20,19 @@ mod operands;
 use std::fmt;
 
 use foldback_tensor::kernel::{self, FloatKernel, Formula, ReducedShapes, Target};
-use foldback_tensor::{Here, Over, Tensor};
+use foldback_tensor::{Here, Over, Tensor, broadcast_shapes};
 
 pub use operands::Operands;
 
 use crate::error::Result;
 use crate::input::Input;
-use crate::mode::is_grad_enabled;
+use crate::mode::{is_budgeted, is_grad_enabled};
 use crate::node::{Describe, Var};
 use crate::origins::with_origins;
 use crate::record::{Reads, record_one};
 use crate::rule::RuleSlot;
 use crate::var::ValueRef;
-use backward::FusedBackward;
+use backward::{FusedBackward, place_of_result};
 use derived::{Derived, PerOperand};
 use names::Names;
 use operands::variables;
@@ -247,29 +253,56 @@ fn apply(
     }
     let mut operands = PerOperand::<&Tensor>::new();
     values.iter().for_each(|v| operands.push(v));
+    let records = is_grad_enabled() && inputs.iter().any(|v| v.requires_grad());
+    let saves_result = records && !is_budgeted() && formula.reads_its_value() && is_small(&operands);
+    let mut result = None;
     let made = match reduce {
         None => kernel::evaluate(name, formula.value(), &operands).map(|value| (value, None)),
-        Some(reduce) => reduced_value(name, formula, &operands, &reduce)
-            .map(|(value, reduction)| (value, Some((reduction, reduce.mean)))),
+        Some(reduce) => {
+            let stored = if saves_result { Some(&mut result) } else { None };
+            reduced_value(name, formula, &operands, &reduce, stored)
+                .map(|(value, reduction)| (value, Some((reduction, reduce.mean))))
+        }
     };
     let (value, reduced) = made.map_err(|e| with_origins(e, &inputs))?;
     let mut slots = PerOperand::<RuleSlot>::new();
-    if is_grad_enabled() {
+    if records {
         let tracked = inputs.iter().zip(formula.made_of()).filter(|v| v.0.requires_grad());
         let names = tracked.filter_map(|v| v.1).fold(Names::NONE, Names::and_of);
         // Place 0 of what a gradient is made of is the incoming gradient.
         (0..inputs.len()).filter(|&k| names.has(k + 1)).for_each(|k| slots.push(RuleSlot::Input(k)));
     }
-    Ok(record_one(name, &inputs, value, Reads::All(&slots), || backward(reduced)))
+    if saves_result && reduced.is_none() {
+        slots.push(place_of_result(false));
+    }
+    let reads = match &result {
+        Some(y) => Reads::AllAnd(&slots, y),
+        None => Reads::All(&slots),
+    };
+    Ok(record_one(name, &inputs, value, reads, || backward(reduced)))
 }
 
-/// The reduced value, without an unreduced one.
+/// Elements of a result that is saved: it is read again from a cache.
+const SMALL: usize = 1 << 18;
+
+/// Whether a result of these operands is small.
+fn is_small(operands: &[&Tensor]) -> bool {
+    let shapes: PerOperand<&[usize]> = operands.iter().map(|t| t.dims()).collect();
+    let elements = match shapes[..] {
+        [shape] => Some(shape.iter().product::<usize>()),
+        _ => broadcast_shapes(&shapes).ok().map(|shape| shape.numel()),
+    };
+    elements.is_some_and(|n| n <= SMALL)
+}
+
+/// The reduced value, without an unreduced one, or beside one that is stored.
 #[track_caller]
 fn reduced_value(
     name: &'static str,
     formula: &dyn Derived,
     values: &[&Tensor],
     reduce: &Reduced,
+    stored: Option<&mut Option<Tensor>>,
 ) -> Result<(Tensor, ReducedShapes)> {
     let reduction = kernel::reduction(name, values, reduce.over.axes())?;
     // The sum of all has no axes to be dropped afterwards.
@@ -278,7 +311,13 @@ fn reduced_value(
     } else {
         &reduction.kept
     };
-    let mut value = kernel::fold_to(name, formula.value(), values, Target::of(target))?;
+    let mut value = match stored {
+        None => kernel::fold_to(name, formula.value(), values, Target::of(target))?,
+        Some(stored) => {
+            let y = stored.insert(kernel::evaluate(name, formula.value(), values)?);
+            kernel::sum_onto(name, y, Target::of(target))?
+        }
+    };
     if reduction.kept == reduction.full {
         // One element for each sum, which is added to 0 all the same: of -0 that is 0.
         value = value.add(0.0)?;

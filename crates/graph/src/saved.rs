@@ -11,7 +11,8 @@ use crate::rule::RuleSlot;
 /// Note [Places of saved values]
 /// Every input has a place in the list of what a node keeps, then every output: `RuleSlot::Input(n)` is at `n`,
 /// `RuleSlot::Output(k)` behind all inputs. A place whose value is not kept is empty, and empty places at the end are left
-/// out, so that an operation that saves nothing has an empty list. There is no limit to either kind, and nothing is
+/// out, so that an operation that saves nothing has an empty list. A place behind all outputs is for what a fused operation has
+/// computed and reduced, see Note [Saved results]. There is no limit to either kind, and nothing is
 /// searched. Values are packed with the shape of the first output.
 pub(crate) type SavedValues = SmallVec<[Option<Packed>; 2]>;
 

@@ -23,7 +23,7 @@ fn crossed(dtype: DType) -> [Tensor; 3] {
 }
 
 /// The level belongs to the process: bits are not compared while another test changes it.
-static LEVEL: Mutex<()> = Mutex::new(());
+pub(super) static LEVEL: Mutex<()> = Mutex::new(());
 
 #[test]
 fn any_number_of_threads_gives_the_same_bits() {

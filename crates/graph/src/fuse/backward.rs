@@ -1,13 +1,13 @@
 //! The backward step of a fused operation: by duals over blocks, or by recorded duals for higher orders.
 
 use foldback_tensor::Tensor;
-use foldback_tensor::kernel::{self, ReducedShapes, Target};
+use foldback_tensor::kernel::{self, BlockKernel, ReducedShapes, Target};
 use smallvec::{SmallVec, smallvec};
 
 use super::derived::{Derived, record};
 use crate::error::Result;
 use crate::lead::Lead;
-use crate::node::{Arrival, Context, Describe, Flow, Mood, Node, Take, Var, Way, Work};
+use crate::node::{Arrival, Context, Describe, Flow, Mood, Node, Pointwise, Take, Var, Way, Work};
 use crate::rule::RuleSlot;
 use crate::table::unreduced;
 
@@ -53,8 +53,31 @@ fn describe(
     if ctx.tangents.is_some() {
         return inputs.into_iter().try_for_each(|k| push(formula, reduced, ctx, take, k));
     }
-    let reads = reads(ctx, spread(ctx.grad(0), reduced, ctx.lead)?, used.len());
+    let mut reads = reads(ctx, spread(ctx.grad(0), reduced, ctx.lead)?, used.len());
+    // What is recorded depends on the operands.
+    if let (Mood::Now, Some(y)) = (ctx.mood, ctx.values.get(place_of_result(reduced.is_some()))) {
+        reads.push(Var::constant(y.clone()));
+        return take(Flow { to: inputs, work: Work::Pointwise(&Knowing(formula), &reads) });
+    }
     take(Flow { to: inputs, work: Work::Pointwise(formula, &reads) })
+}
+
+/// Where the formula's result is saved: as the output, or behind it if that has been reduced. See Note [Saved results].
+pub(super) fn place_of_result(is_reduced: bool) -> RuleSlot {
+    RuleSlot::Output(is_reduced as usize)
+}
+
+/// The gradients of a formula, which read its result behind the operands.
+struct Knowing<'a>(&'a dyn Derived);
+
+impl Pointwise for Knowing<'_> {
+    fn kernel(&self, inputs: &[usize]) -> Box<dyn BlockKernel> {
+        self.0.knowing(inputs)
+    }
+
+    fn record(&self, node: Option<&Node>, reads: &[Var], inputs: &[usize]) -> Result<SmallVec<[Var; 4]>> {
+        self.0.record(node, &reads[..reads.len() - 1], inputs)
+    }
 }
 
 /// What an operand adds to the tangent of the result: its gradient, with its tangent in the place of `g`, reduced.

@@ -24,6 +24,13 @@ pub(crate) trait Derived: Pointwise + Send + Sync {
     /// an operand that the formula does not use.
     fn made_of(&self) -> PerOperand<Option<Names>>;
 
+    /// Whether the formula's value is what its only elementary function gives, and the gradients read that, see Note [Saved
+    /// results].
+    fn reads_its_value(&self) -> bool;
+
+    /// The kernel of the gradients of some operands that reads the formula's value behind the operands.
+    fn knowing(&self, inputs: &[usize]) -> Box<dyn BlockKernel>;
+
     /// Records the gradients of some operands, in the order of all. `x` is the incoming gradient and the operands.
     fn slopes_of(&self, x: &[Traced], wanted: &[usize]) -> PerOperand<Option<Traced>>;
 }
@@ -34,11 +41,25 @@ impl<F: Formula<N> + 'static, const N: usize> Derived for FloatKernel<F, N> {
     }
 
     fn made_of(&self) -> PerOperand<Option<Names>> {
-        slopes(&self.0, |k| Names::operand(k + 1), Names::operand(0), |_| true)
+        slopes(&self.0, |k| Names::operand(k + 1), Names::operand(0), |_| true, None).1
+    }
+
+    fn reads_its_value(&self) -> bool {
+        if !F::SUMS || !self.0.eval::<Names>(array::from_fn(|k| Names::operand(k + 1))).is_of_one_function() {
+            return false;
+        }
+        let y = Names::operand(Names::RESULT);
+        let (value, slopes) =
+            slopes(&self.0, |k| Names::operand(k + 1), Names::operand(0), |_| true, Some(y));
+        value == y && slopes.into_iter().flatten().any(|slope| slope.has(Names::RESULT))
+    }
+
+    fn knowing(&self, inputs: &[usize]) -> Box<dyn BlockKernel> {
+        Box::new(GradientKernel::knowing(self.0, inputs))
     }
 
     fn slopes_of(&self, x: &[Traced], wanted: &[usize]) -> PerOperand<Option<Traced>> {
-        slopes(&self.0, |k| x[k + 1], x[0], |k| wanted.contains(&k))
+        slopes(&self.0, |k| x[k + 1], x[0], |k| wanted.contains(&k), None).1
     }
 }
 
@@ -66,22 +87,24 @@ impl<F: Formula<N> + 'static, const N: usize> Pointwise for FloatKernel<F, N> {
     }
 }
 
-/// The slopes of a formula along the operands that are wanted, each seeded with the incoming gradient.
+/// The value of a formula, and its slopes along the operands that are wanted, each seeded with the incoming gradient.
 fn slopes<R, F: Formula<N>, const N: usize>(
     formula: &F,
     operand: impl Fn(usize) -> R,
     g: R,
     wanted: impl Fn(usize) -> bool,
-) -> PerOperand<Option<R>>
+    known: Option<R>,
+) -> (R, PerOperand<Option<R>>)
 where
     R: Real,
     f64: FloatOps<R>,
 {
     let duals: [Dual<R, N>; N] = array::from_fn(|k| {
         let along = |other: usize| if other == k && wanted(k) { Some(g) } else { None };
-        Dual::seeded(operand(k), array::from_fn(along))
+        Dual::seeded(operand(k), array::from_fn(along)).knowing(known)
     });
-    formula.eval::<Dual<R, N>>(duals).slopes.into_iter().collect()
+    let y = formula.eval::<Dual<R, N>>(duals);
+    (y.value, y.slopes.into_iter().collect())
 }
 
 /// The gradients as recorded values, unreduced, computed in the operation's type as in the kernel.

@@ -1,15 +1,26 @@
-//! `Names`: which operands a number was made of, so that a node saves what its gradients read and nothing else.
+//! `Names`: which operands a number was made of, so that a node saves what its gradients read and nothing else; and whether it
+//! is what a function gives.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use foldback_tensor::kernel::{Num, Real};
 
 /// The operands that a number depends on, a bit each. A formula evaluated at duals of names tells for each gradient
-/// what it is made of, as the `|...|` of a row of the derivative table does.
+/// what it is made of, as the `|...|` of a row of the derivative table does. Above the operands' are the bits of functions.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Names(u8);
+pub(super) struct Names(u16);
+
+/// It is what an elementary function gives, and nothing has been done with that.
+const GIVEN: u16 = 1 << 15;
+/// It depends on what such a function gives.
+const CALLED: u16 = 1 << 14;
+/// It depends on what such a function gives of what depends on one.
+const CALLED_TWICE: u16 = 1 << 13;
 
 impl Names {
+    /// The place of what the formula gives, where that is read: behind the incoming gradient and seven operands.
+    pub(super) const RESULT: usize = 8;
+
     /// The operand at this place.
     pub(super) fn operand(place: usize) -> Names {
         Names(1 << place)
@@ -25,7 +36,18 @@ impl Names {
 
     /// Of the operands of both.
     pub(super) fn and_of(self, o: Names) -> Names {
-        Names(self.0 | o.0)
+        Names((self.0 | o.0) & !GIVEN)
+    }
+
+    /// What an elementary function of it gives.
+    fn called(self) -> Names {
+        let twice = if self.0 & CALLED != 0 { CALLED_TWICE } else { 0 };
+        Names(self.0 | GIVEN | CALLED | twice)
+    }
+
+    /// Whether it is what an elementary function gives, of a number for which none was asked.
+    pub(super) fn is_of_one_function(self) -> bool {
+        self.0 & (GIVEN | CALLED_TWICE) == GIVEN
     }
 }
 
@@ -40,13 +62,13 @@ macro_rules! operator {
         impl $trait<f64> for Names {
             type Output = Names;
             fn $f(self, _: f64) -> Names {
-                self
+                self.and_of(self)
             }
         }
         impl $trait<Names> for f64 {
             type Output = Names;
             fn $f(self, o: Names) -> Names {
-                o
+                o.and_of(o)
             }
         }
     )*};
@@ -61,21 +83,23 @@ operator! {
 impl Neg for Names {
     type Output = Names;
     fn neg(self) -> Names {
-        self
+        self.and_of(self)
     }
 }
 
 macro_rules! of_one {
     ($($f:ident),*) => {$(
         fn $f(self) -> Names {
-            self
+            self.and_of(self)
         }
     )*};
 }
 macro_rules! functions {
-    ($($(#[$doc:meta])* $name:ident $name_:ident $line:tt;)*) => {
-        of_one!($($name),*);
-    };
+    ($($(#[$doc:meta])* $name:ident $name_:ident $line:tt;)*) => {$(
+        fn $name(self) -> Names {
+            self.called()
+        }
+    )*};
 }
 macro_rules! of_two {
     ($($f:ident),*) => {$(
@@ -145,7 +169,45 @@ mod tests {
         }
     }
 
-    fn made_of(formula: &dyn Derived) -> Vec<Option<u8>> {
+    /// A value is read where it is what the only function gives, untouched, and where slopes read it.
+    #[test]
+    fn a_gradient_may_read_the_value() {
+        macro_rules! reads {
+            ($($formula:tt)*) => {
+                FloatKernel(crate::fuse!($($formula)*).formula).reads_its_value()
+            };
+        }
+        assert!(reads!(|x| x.tanh()));
+        assert!(reads!(|x| (-x).exp()));
+        assert!(reads!(|x, w, b| (x * w + b).sigmoid()));
+        assert!(reads!(|x, y| (x.maximum(y) / 2.0).rsqrt()));
+        assert!(reads!(|x| (x.abs() + 0.5).sqrt()));
+        // Slopes read the argument.
+        assert!(!reads!(|x| x.ln()));
+        assert!(!reads!(|x| x.sin()));
+        assert!(!reads!(|x| x.erf()));
+        // The value is something else.
+        assert!(!reads!(|x| -x.tanh()));
+        assert!(!reads!(|x| x.tanh().floor()));
+        assert!(!reads!(|x| 1.0 / x.sqrt()));
+        assert!(!reads!(|x| x.exp() * 2.0));
+        assert!(!reads!(|x, w| x.tanh() * w));
+        assert!(!reads!(|x| x * x.sigmoid()));
+        assert!(!reads!(|x| R::select(x.gt(R::lit(0.0)), x.exp(), x.tanh())));
+        assert!(!reads!(|x| x.maximum(R::lit(1.0))));
+        assert!(!reads!(|x| x.pow_number(0.5)));
+        assert!(!reads!(|x| x.gelu()));
+        assert!(!reads!(|x| x.softplus()));
+        // There are several functions, of which each would give the value.
+        assert!(!reads!(|x| x.exp().tanh()));
+        assert!(!reads!(|x, w| (x.exp() * w).tanh()));
+        assert!(!reads!(|x, y| (x + R::select(y.exp().gt(x), x, y)).tanh()));
+        assert!(!reads!(|x| x.softplus().sqrt()));
+        // Loops that read it are there for formulas with loops for sums.
+        assert!(!FloatKernel(Normal).reads_its_value());
+    }
+
+    fn made_of(formula: &dyn Derived) -> Vec<Option<u16>> {
         formula.made_of().into_iter().map(|names| names.map(|n| n.0)).collect()
     }
 

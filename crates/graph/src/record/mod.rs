@@ -85,6 +85,8 @@ pub(crate) enum Reads<'a> {
     Each(&'a [&'a [RuleSlot]]),
     /// what all of them do
     All(&'a [RuleSlot]),
+    /// and a value behind those of inputs and outputs, which is neither
+    AllAnd(&'a [RuleSlot], &'a Tensor),
 }
 
 /// Records an operation whose gradients are a function.
@@ -151,6 +153,11 @@ fn node_of(
     let mut saved = SavedValues::new();
     match reads {
         Reads::All(slots) => slots.iter().for_each(|&slot| save(&mut saved, slot, inputs, values)),
+        Reads::AllAnd(slots, further) => {
+            slots.iter().for_each(|&slot| save(&mut saved, slot, inputs, values));
+            saved.resize(inputs.len() + values.len(), None);
+            saved.push(Some(Packed::new(further, values[0].shape())));
+        }
         Reads::Each(lists) => {
             for (list, _) in lists.iter().zip(&edges).filter(|(_, edge)| edge.is_some()) {
                 list.iter().for_each(|&slot| save(&mut saved, slot, inputs, values));

@@ -121,7 +121,7 @@ pub struct SavedView {
 pub enum Slot {
     /// an input, by its number
     Input(usize),
-    /// an output, by its number
+    /// an output, by its number; behind the outputs, what a fused operation reduced
     Output(usize),
 }
 

@@ -10,6 +10,11 @@
 //! A constant has no slope, which is not the same as a slope of 0: `x * w` where `x` is infinite and only `x` moves has the
 //! slope `w`, and not `w + inf * 0`. Which slopes are there depends on the formula and on the seeds, never on the
 //! numbers, so in a kernel the compiler knows and no test is left in the loop.
+//!
+//! Note [Known results]
+//! What a function gives may be known, since a forward pass has stored it: numbers carry it to the function, which gives it and
+//! does not compute it. That is right for formulas with one function on the way to the result, which whoever seeds a number
+//! with a result has made sure of.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -43,19 +48,29 @@ pub struct Dual<R, const K: usize = 1> {
     pub value: R,
     /// along each direction, the derivative; none where the number does not depend on what was seeded
     pub slopes: [Option<R>; K],
+    /// what the next function of it gives, where that is known, see Note [Known results]
+    known: Option<R>,
 }
 
 impl<R: Real, const K: usize> Dual<R, K> {
     /// A number that does not change.
     #[inline(always)]
     pub fn constant(value: R) -> Self {
-        Dual { value, slopes: [None; K] }
+        Dual { value, slopes: [None; K], known: None }
     }
 
     /// A number with slopes given.
     #[inline(always)]
     pub fn seeded(value: R, slopes: [Option<R>; K]) -> Self {
-        Dual { value, slopes }
+        Dual { value, slopes, known: None }
+    }
+
+    /// The same number, on the way to a function whose result is known: see Note [Known results].
+    #[doc(hidden)]
+    #[inline(always)]
+    #[must_use]
+    pub fn knowing(self, result: Option<R>) -> Self {
+        Dual { known: result, ..self }
     }
 
     #[inline(always)]
@@ -67,10 +82,10 @@ impl<R: Real, const K: usize> Dual<R, K> {
     #[inline(always)]
     fn chain<P: Copy>(self, value: R, factor: impl FnOnce() -> P, apply: impl Fn(R, P) -> R) -> Self {
         if !self.moves() {
-            return Dual::constant(value);
+            return Dual { value, ..self };
         }
         let factor = factor();
-        Dual { value, slopes: each(None, |k| self.slopes[k].map(|s| apply(s, factor))) }
+        Dual { value, slopes: each(None, |k| self.slopes[k].map(|s| apply(s, factor))), ..self }
     }
 
     /// The same function, of which another slope is a further term.
@@ -83,7 +98,17 @@ impl<R: Real, const K: usize> Dual<R, K> {
                 (a, None) => a,
                 (None, b) => b,
             }),
+            known: either(self.known, o.known),
         }
+    }
+}
+
+/// The one that is there.
+#[inline(always)]
+fn either<R>(a: Option<R>, b: Option<R>) -> Option<R> {
+    match a {
+        Some(a) => Some(a),
+        None => b,
     }
 }
 
@@ -222,6 +247,7 @@ impl<R: Real, const K: usize> Num for Dual<R, K> {
                 (None, Some(no)) => Some(R::select(mask, R::lit(0.0), no)),
                 (Some(yes), Some(no)) => Some(R::select(mask, yes, no)),
             }),
+            known: either(yes.known, no.known),
         }
     }
     #[inline(always)]
@@ -277,8 +303,11 @@ macro_rules! functions {
         #[inline(always)]
         fn $name(self) -> Self {
             let $x = self.value;
-            let $y = $x.$name();
-            self.chain($y, || $factor, |$g, f| $slope $op f)
+            let $y = match self.known {
+                Some(y) => y,
+                None => $x.$name(),
+            };
+            self.chain($y, || $factor, |$g, f| $slope $op f).knowing(None)
         }
     )*};
 }

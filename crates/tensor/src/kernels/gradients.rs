@@ -33,6 +33,8 @@ pub struct GradientKernel<F, const N: usize> {
     formula: F,
     /// per output, the input it is the gradient of
     wanted: SmallVec<[usize; 4]>,
+    /// whether what the formula gives is read behind the inputs, see Note [Known results]
+    knows: bool,
 }
 
 impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
@@ -44,11 +46,37 @@ impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
         const { assert!(0 < N && N <= 7, "there are loops for one to seven inputs") };
         let fits = |(at, k): (usize, &usize)| *k < N && !wanted[..at].contains(k);
         assert!(wanted.iter().enumerate().all(fits), "gradients of the inputs {wanted:?} of {N}");
-        GradientKernel { formula, wanted: wanted.into() }
+        GradientKernel { formula, wanted: wanted.into(), knows: false }
+    }
+
+    /// The same gradients of a formula whose result is that of its only function, and is known: it is read behind the inputs,
+    /// and not computed again. For formulas with loops for [sums](Formula::SUMS).
+    ///
+    /// # Panics
+    /// As [`GradientKernel::new`], and of other formulas.
+    #[doc(hidden)]
+    pub fn knowing(formula: F, wanted: &[usize]) -> Self {
+        assert!(F::SUMS, "the formula has no loops that read its result");
+        GradientKernel { knows: true, ..GradientKernel::new(formula, wanted) }
     }
 
     fn typed_run<T: Float>(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
+        // Of a constant condition only the branch that is taken is compiled.
+        if const { F::SUMS } && self.knows {
+            let [y] = typed::<T, 1>(&inputs[N + 1..]);
+            return self.run_knowing::<T, true>(y, inputs, outputs);
+        }
+        self.run_knowing::<T, false>(&[], inputs, outputs);
+    }
+
+    fn run_knowing<T: Float, const KNOWS: bool>(
+        &self,
+        y: &[T],
+        inputs: &[Block<'_>],
+        outputs: &mut [BlockMut<'_>],
+    ) {
         let [g] = typed::<T, 1>(&inputs[..1]);
+        let y = if KNOWS { y } else { g };
         let x: [&[T]; N] = typed(&inputs[1..]);
         let mut out: [Option<&mut [T]>; N] = [const { None }; N];
         for (block, &input) in outputs.iter_mut().zip(&self.wanted) {
@@ -58,7 +86,7 @@ impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
         let unwanted = N - self.wanted.len();
         if unwanted == 0 {
             let out = out.map(|o| o.expect("every gradient is wanted once"));
-            return gradients::<T, F, N>(&self.formula, g, x, out);
+            return gradients::<T, F, N, KNOWS>(&self.formula, g, x, y, out);
         }
         // The loop computes all gradients; those that nobody wants go to scratch memory, block by block.
         let room = g.len().min(BLOCK);
@@ -71,7 +99,8 @@ impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
                 Some(o) => &mut o[piece.clone()],
                 None => &mut rest.next().expect("one piece for each that is not wanted")[..piece.len()],
             });
-            gradients::<T, F, N>(&self.formula, &g[piece.clone()], x.map(|x| &x[piece.clone()]), out);
+            let (g, y) = (&g[piece.clone()], &y[piece.clone()]);
+            gradients::<T, F, N, KNOWS>(&self.formula, g, x.map(|x| &x[piece.clone()]), y, out);
         }
     }
 }
@@ -86,11 +115,11 @@ impl<F: Formula<N>, const N: usize> BlockKernel for GradientKernel<F, N> {
     }
 
     fn arity(&self) -> Option<(usize, usize)> {
-        Some((N + 1, self.wanted.len()))
+        Some((N + 1 + self.knows as usize, self.wanted.len()))
     }
 
     fn sums(&self) -> bool {
-        F::SUMS && self.wanted.len() == 1
+        F::SUMS && self.wanted.len() == 1 && !self.knows
     }
 
     fn sum_rows(&self, rows: SumOfRows<'_>) {
@@ -116,7 +145,7 @@ impl<F: Formula<N>, const N: usize> Summand<N> for GradientOf<F> {
     where
         f64: FloatOps<R>,
     {
-        let slopes = slopes(&self.formula, g, x);
+        let slopes = slopes(&self.formula, g, x, None);
         let mut slope = slopes[0];
         for (input, &of_it) in slopes.iter().enumerate() {
             if input == self.input {
@@ -127,14 +156,14 @@ impl<F: Formula<N>, const N: usize> Summand<N> for GradientOf<F> {
     }
 }
 
-/// The gradients of all inputs.
+/// The gradients of all inputs; from the formula's result, where that is known.
 #[inline(always)]
-fn slopes<R: Real, F: Formula<N>, const N: usize>(formula: &F, g: R, x: [R; N]) -> [R; N]
+fn slopes<R: Real, F: Formula<N>, const N: usize>(formula: &F, g: R, x: [R; N], y: Option<R>) -> [R; N]
 where
     f64: FloatOps<R>,
 {
     let y = formula.eval::<Dual<R, N>>(each(Dual::constant(g), |k| {
-        Dual::seeded(x[k], each(None, |along| if along == k { Some(g) } else { None }))
+        Dual::seeded(x[k], each(None, |along| if along == k { Some(g) } else { None })).knowing(y)
     }));
     each(g, |k| match y.slopes[k] {
         Some(slope) => slope,
@@ -143,8 +172,8 @@ where
 }
 
 door! {
-    /// `out[k][i] = g[i] * dF/dxk`, at `x[0][i], x[1][i], ...`.
-    fn gradients[T: Float, F: Formula<N>, const N: usize][T, F, N](f: &F, g: &[T], x: [&[T]; N], out: [&mut [T]; N]);
+    /// `out[k][i] = g[i] * dF/dxk`, at `x[0][i], x[1][i], ...`, where the formula gives `y[i]` if that is known.
+    fn gradients[T: Float, F: Formula<N>, const N: usize, const KNOWS: bool][T, F, N, KNOWS](f: &F, g: &[T], x: [&[T]; N], y: &[T], out: [&mut [T]; N]);
     body gradients_body
 }
 
@@ -153,10 +182,11 @@ door! {
 macro_rules! loops {
     ($($n:literal $name:ident: $($out:ident)+;)*) => {
         #[inline(always)]
-        fn gradients_body<const FMA: bool, T: Float, F: Formula<N>, const N: usize>(
+        fn gradients_body<const FMA: bool, T: Float, F: Formula<N>, const N: usize, const KNOWS: bool>(
             f: &F,
             g: &[T],
             x: [&[T]; N],
+            y: &[T],
             mut out: [&mut [T]; N],
         ) where
             f64: FloatOps<Lane<T, FMA>>,
@@ -164,26 +194,29 @@ macro_rules! loops {
             // Of constant conditions only the branch that is taken is compiled.
             $(if const { N == $n } {
                 let [$($out),+] = &mut out[..] else { unreachable!("there are as many as that") };
-                return $name::<FMA, T, F, N>(f, g, x, $($out),+);
+                return $name::<FMA, T, F, N, KNOWS>(f, g, x, y, $($out),+);
             })*
         }
         $(
             #[inline(always)]
             #[allow(clippy::too_many_arguments)]
-            fn $name<const FMA: bool, T: Float, F: Formula<N>, const N: usize>(
+            fn $name<const FMA: bool, T: Float, F: Formula<N>, const N: usize, const KNOWS: bool>(
                 f: &F,
                 g: &[T],
                 x: [&[T]; N],
+                y: &[T],
                 $($out: &mut [T]),+
             ) where
                 f64: FloatOps<Lane<T, FMA>>,
             {
                 let n = g.len();
                 let x: [&[T]; N] = each(&[][..], |k| &x[k][..n]);
+                let y = &y[..n];
                 $(let $out = &mut $out[..n];)+
                 for i in 0..n {
                     let g = Lane::<T, FMA>(g[i]);
-                    let slopes = slopes(f, g, each(g, |k| Lane(x[k][i])));
+                    let y = if KNOWS { Some(Lane(y[i])) } else { None };
+                    let slopes = slopes(f, g, each(g, |k| Lane(x[k][i])), y);
                     let mut slopes = slopes.iter();
                     $($out[i] = slopes.next().map_or(T::of(0.0), |slope| slope.0);)+
                 }
@@ -204,7 +237,7 @@ loops! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::Real;
+    use crate::kernels::{FloatKernel, Real};
 
     #[derive(Clone, Copy)]
     struct Squash;
@@ -238,6 +271,63 @@ mod tests {
     #[should_panic(expected = "gradients of the inputs [1, 1] of 3")]
     fn an_input_has_one_gradient() {
         GradientKernel::new(Squash, &[1, 1]);
+    }
+
+    /// A formula whose value is what its only function gives.
+    #[derive(Clone, Copy)]
+    struct Known;
+    impl Formula<2> for Known {
+        const SUMS: bool = true;
+        #[inline(always)]
+        fn eval<R: Real>(&self, [x, w]: [R; 2]) -> R
+        where
+            f64: FloatOps<R>,
+        {
+            (x * w + 0.5).tanh()
+        }
+    }
+
+    /// From the result, gradients have the same bits as without it. What is read there is the result.
+    #[test]
+    fn a_known_result_is_read() {
+        fn check<T: Float>(n: usize) {
+            let numbers = |step: usize| -> Vec<T> {
+                (0..n).map(|i| T::of(((i * step) % 101) as f64 / 40.0 - 1.25)).collect()
+            };
+            let [g, x, w] = [7, 11, 13].map(numbers);
+            let mut y = vec![T::of(0.0); n];
+            FloatKernel(Known).run(&[T::block(&x), T::block(&w)], &mut [T::block_mut(&mut y)]);
+            let zeros = vec![T::of(0.0); n];
+            let choices: [&[usize]; 4] = [&[0], &[1], &[0, 1], &[1, 0]];
+            for wanted in choices {
+                let gradients = |kernel: &GradientKernel<Known, 2>, inputs: &[&[T]]| {
+                    let blocks: Vec<Block<'_>> = inputs.iter().map(|x| T::block(x)).collect();
+                    let mut outputs = vec![vec![T::of(-9.0); n]; wanted.len()];
+                    let mut out: Vec<BlockMut<'_>> = outputs.iter_mut().map(|o| T::block_mut(o)).collect();
+                    kernel.run(&blocks, &mut out);
+                    outputs
+                };
+                let anew = gradients(&GradientKernel::new(Known, wanted), &[&g, &x, &w]);
+                let knowing = GradientKernel::knowing(Known, wanted);
+                assert!(gradients(&knowing, &[&g, &x, &w, &y]) == anew, "{wanted:?} of {n}");
+                // Where tanh is 0, its slope is 1.
+                let other = gradients(&knowing, &[&g, &x, &w, &zeros]);
+                let slope = |k: usize, i: usize| if k == 0 { g[i] * w[i] } else { g[i] * x[i] };
+                for (at, &k) in wanted.iter().enumerate() {
+                    assert!((0..n).all(|i| other[at][i] == slope(k, i)), "{wanted:?}, {k} of {n}");
+                }
+            }
+        }
+        for n in (0..40).chain([1024, 2500]) {
+            check::<f32>(n);
+            check::<f64>(n);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "no loops that read its result")]
+    fn not_every_formula_can_read_its_result() {
+        GradientKernel::knowing(Squash, &[0]);
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub(crate) fn fold(
     if let Some(kernel) = kernel {
         // What is written whole is for a walk, or [`Few`], whose lists a single sum needs not: of [8, 100] it takes 0.9 of the time.
         if kept.contains(&false)
-            && let Some(table) = FoldTable::new(shape, kept, true)
+            && let Some(table) = FoldTable::new(shape, kept, Some(at_once(operands, shape)))
             && lie_in_order(operands, shape)
         {
             let mut computed = Storage::scratch(fold.dtype, table.len());
@@ -64,9 +64,9 @@ pub(crate) fn fold(
         }
     } else {
         let table = match operands[0].is_direct(shape) {
-            true => FoldTable::new(shape, kept, false),
+            true => FoldTable::new(shape, kept, None),
             false => as_it_lies(&operands[0], shape, kept)
-                .and_then(|(shape, kept)| FoldTable::new(&shape, &kept, false)),
+                .and_then(|(shape, kept)| FoldTable::new(&shape, &kept, None)),
         };
         if let Some(table) = table {
             let data = operands[0].data.range(operands[0].offset, table.len());
@@ -88,11 +88,12 @@ impl Few {
     /// `None` if results are many, or lie in another order than that of their sums.
     pub(super) fn new(operands: &[Operand<'_>], shape: &[usize], goals: &[Goal]) -> Option<Few> {
         let n = shape.iter().fold(1usize, |n, &size| n.saturating_mul(size));
-        if n > SMALL_COMPUTED || !lie_in_order(operands, shape) {
+        let at_once = at_once(operands, shape);
+        if n > at_once || !lie_in_order(operands, shape) {
             return None;
         }
         let table = |goal: &Goal| match goal.kept.contains(&false) {
-            true => FoldTable::new(shape, &goal.kept, true).map(Some),
+            true => FoldTable::new(shape, &goal.kept, Some(at_once)).map(Some),
             false => Some(None),
         };
         goals.iter().map(table).collect::<Option<_>>().map(Few)
@@ -108,18 +109,30 @@ impl Few {
         goals: SmallVec<[Goal; 2]>,
     ) -> Result<SmallVec<[Tensor; 2]>> {
         let n = shape.iter().product();
-        let mut computed: SmallVec<[Handle; 4]> =
-            (0..outputs).map(|_| Storage::scratch(fold.dtype, n)).collect();
+        let mut computed: SmallVec<[Option<Handle>; 4]> =
+            (0..outputs).map(|_| Some(Storage::scratch(fold.dtype, n))).collect();
         {
-            let mut outs: SmallVec<[BlockMut<'_>; 4]> = computed.iter_mut().map(|c| c.block_mut()).collect();
+            let mut outs: SmallVec<[BlockMut<'_>; 4]> =
+                computed.iter_mut().flatten().map(|c| c.block_mut()).collect();
             compute(kernel, operands, shape, &mut outs);
         }
+        let mut goals_left: SmallVec<[usize; 2]> = goals.iter().map(|goal| goal.output).collect();
+        goals_left.reverse();
         let result = |(goal, table): (Goal, Option<FoldTable>)| {
+            goals_left.pop();
             let (shape, mut prior) = (kept_of(shape, &goal.kept), goal.prior);
             if let Some(prior) = &mut prior {
                 prior.make_writable(fold.op)?;
             }
-            let data = computed[goal.output].block();
+            // Where nobody else reads what is written whole, it is the result.
+            if table.is_none()
+                && prior.is_none()
+                && !goals_left.contains(&goal.output)
+                && let Some(whole) = computed[goal.output].take()
+            {
+                return Ok(Tensor::from_storage(whole, shape));
+            }
+            let data = computed[goal.output].as_ref().expect("it is taken by the last that reads it").block();
             match (table, prior) {
                 (Some(table), prior) => table.fold(fold, data, shape, prior),
                 (None, Some(mut prior)) => {
@@ -186,8 +199,14 @@ struct FoldTable {
     segment: usize,
 }
 
-/// Elements of a table that is computed in one go and folded while it is in the first-level cache.
+/// Elements of a table that is computed in one go and folded while it is in the first-level cache, what broadcasts laid out.
 const SMALL_COMPUTED: usize = 4096;
+
+/// Elements that are computed in one go, without a plan, and folded while they are in the second-level cache: where nothing is laid out
+/// for that, all that one thread computes.
+fn at_once(operands: &[Operand<'_>], shape: &[usize]) -> usize {
+    if flat::applies(operands, shape) { GRAIN } else { SMALL_COMPUTED }
+}
 
 /// Elements beyond which columns are read faster in the blocks of a walk (0.93 at 5 million).
 const LARGE: usize = 1 << 21;
@@ -205,7 +224,9 @@ fn piece(n: usize) -> usize {
 const STRETCH: usize = 4096;
 
 impl FoldTable {
-    fn new(shape: &[usize], kept: &[bool], computed: bool) -> Option<FoldTable> {
+    /// A table of up to so many elements that are computed at once, or of what lies in memory.
+    fn new(shape: &[usize], kept: &[bool], computed: Option<usize>) -> Option<FoldTable> {
+        let (is_computed, at_once) = (computed.is_some(), computed.unwrap_or(GRAIN));
         let (mut groups, mut innermost) = (SmallVec::<[(bool, usize); 4]>::new(), 1);
         for (&size, &kept) in shape.iter().zip(kept).filter(|s| *s.0 != 1) {
             innermost = size;
@@ -224,8 +245,8 @@ impl FoldTable {
         };
         let segment = match batch * rows * cols {
             0 => return None,
-            n if n <= if computed { SMALL_COMPUTED } else { GRAIN } => n,
-            n if computed || n > LARGE && !by_row => return None,
+            n if n <= at_once => n,
+            n if is_computed || n > LARGE && !by_row => return None,
             _ => segment(shape, kept)?,
         };
         let leaf = if by_row { FirstSums::of_lines(innermost) } else { FirstSums::of_columns(cols) };
