@@ -16,8 +16,12 @@ use crate::threads::split_work;
 /// Channels of results, or of sources where the kernel's gradient is wanted, up to which they are few.
 pub(super) const FEW: usize = 4;
 
-/// Places that are summed at once.
+/// Places that are summed at once, where there are 32 registers of 64 bytes.
 const ABREAST: usize = 32;
+
+/// The same elsewhere. Of 16 registers, the sums of 32 places would leave none: they went to the stack and back for each
+/// term, twice as slow where that was not aligned.
+const FEWER_ABREAST: usize = 16;
 
 /// Elements of a tile's sources, at most: they fit in the second-level cache, those of a single channel in the first.
 const TILE: usize = 1 << 16;
@@ -115,9 +119,12 @@ impl<'a> SweepPair<'a> {
         // Lines as long as the window's: what lies between those of the results is summed, too, and left.
         let n = (tile.count[0] - 1) * window.pitch() + tile.count[1];
         let mut sums: Room<T> = Room::new(R * n);
-        let steps = n.div_ceil(FEW / R * ABREAST);
+        let is_wide = level() == Level::Avx512;
+        let abreast = if is_wide { ABREAST } else { FEWER_ABREAST };
+        let steps = n.div_ceil(FEW / R * abreast);
         let ahead = x.ahead(steps, (self.sweeps, &self.lanes), (group, &tile), next, out);
-        sum_terms::<T, R>(sums.as_mut_slice(), sources.as_slice(), &terms, &ahead);
+        let sum = if is_wide { sum_terms::<T, R, ABREAST> } else { sum_terms::<T, R, FEWER_ABREAST> };
+        sum(sums.as_mut_slice(), sources.as_slice(), &terms, &ahead);
         let [down, across] = self.sweeps;
         for (row, sums) in sums.as_slice().chunks_exact(n).enumerate().take(x.rows) {
             let bias = x.bias.map(|b| b[group * x.rows + row]);
@@ -219,11 +226,11 @@ pub(super) fn weight_gradient<T: Convolved>(x: &WeightProduct<'_, T>, out: &mut 
 
 door! {
     /// `out[r, i] = sum over terms of weight[r] * sources[place + i]`; behind the last source there is room for more.
-    fn sum_terms[T: Float, const R: usize][T, R](out: &mut [T], sources: &[T], terms: &[(usize, [T; R])], ahead: &Ahead);
+    fn sum_terms[T: Float, const R: usize, const ABREAST: usize][T, R, ABREAST](out: &mut [T], sources: &[T], terms: &[(usize, [T; R])], ahead: &Ahead);
     body sum_terms_body
 }
 #[inline(always)]
-fn sum_terms_body<const FMA: bool, T: Float, const R: usize>(
+fn sum_terms_body<const FMA: bool, T: Float, const R: usize, const ABREAST: usize>(
     out: &mut [T],
     sources: &[T],
     terms: &[(usize, [T; R])],
