@@ -66,11 +66,11 @@ pub use ops::{Contract, DOUBTED, einsum, expect_vectors, take_doubted};
 pub use packed::Packed;
 pub use pool::{AdaptiveSize, Factors, Interpolate, InterpolateMode, Pool};
 pub use random::{Generator, get_rng_state, manual_seed, set_rng_state};
-pub use shape::{Pair, Shape, broadcast_shapes, can_broadcast};
+pub use shape::{Pair, Shape, Strides, broadcast_shapes, can_broadcast};
 pub use stack::on_fresh_stack;
 pub use state::StateCell;
 pub use state_dict::StateDict;
-pub use tensor::{Strides, Tensor};
+pub use tensor::Tensor;
 pub use threads::{GRAIN, ThreadPool, num_threads, set_num_threads, try_set_num_threads};
 #[doc(hidden)]
 pub use threads::{set_thread_modes, thread_modes};

@@ -1,12 +1,14 @@
 //! Shapes: sizes per dimension, how callers write them, and the rules of broadcasting.
 
 mod broadcast;
+mod strides;
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 pub(crate) use broadcast::{AlignedShapes, broadcast_two, expands_to, expect_expansion};
 pub use broadcast::{broadcast_shapes, can_broadcast};
+pub use strides::Strides;
 
 use crate::axes::Axis;
 pub(crate) use crate::dims::Dims;
