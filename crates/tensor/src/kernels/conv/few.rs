@@ -19,7 +19,7 @@ pub(super) const FEW: usize = 4;
 /// Places that are summed at once, where there are 32 registers of 64 bytes.
 const ABREAST: usize = 32;
 
-/// The same elsewhere. Of 16 registers, the sums of 32 places would leave none: they went to the stack and back for each
+/// The same elsewhere. Of 16 registers, the sums of 32 places of `f32` would leave none: they went to the stack and back for each
 /// term, twice as slow where that was not aligned.
 const FEWER_ABREAST: usize = 16;
 
