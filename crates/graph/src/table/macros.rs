@@ -52,7 +52,7 @@ pub(crate) use slots;
 /// them; `number d a: |g; b| formula;` is for an operation that then has another derivative, in which `b` is an `f64`.
 /// `-> Var` says that the operation cannot fail, or panics where it does: `name, try_name` has a twin that returns a
 /// `Result`, which `value` is. The part behind `=>` names the output. `d b = g` passes the gradient on,
-/// `, summed` behind a formula gives it loops for sums, see `Formula::SUMS`, and for a gradient that is one number, as that of a sum is, `, near` one for near operands, see `Formula::NEAR`. `d b = 0` is zero whatever arrives, `d b = _` says that there is none: the operand is a condition.
+/// `, summed` behind a formula gives it loops for sums, see `Formula::SUMS`, and for a gradient that is one number, as that of a sum is, `, near` one for near angles, see `Formula::NEAR`. `d b = 0` is zero whatever arrives, `d b = _` says that there is none: the operand is a condition.
 ///
 /// `also` gives further forms: `left` with the number on the left, and a formula of its own behind a semicolon where it has
 /// one; `default` with numbers for the parameters.

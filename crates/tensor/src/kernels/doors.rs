@@ -8,9 +8,9 @@ use super::each;
 use super::formula::{Compare, Formula, NumFormula, Update};
 use super::lane::{Float, Lane, Words};
 use super::level::{Level, level};
+use super::near::{InLoop, Near, pieces};
 use super::real::FloatOps;
 use crate::dtype::{Block, BlockMut, Element};
-use crate::math::NEAR;
 
 /// Writes a public function that picks the level and the doors behind it, from a loop body.
 ///
@@ -135,41 +135,26 @@ fn map_float_body<const FMA: bool, T: Float, F: Formula<N>, const N: usize>(
     mut x: [&[T]; N],
     out: &mut [T],
 ) where
-    f64: FloatOps<Lane<T, FMA>> + FloatOps<Lane<T, FMA, true>>,
+    f64: FloatOps<Lane<T, FMA>> + FloatOps<Near<T, FMA>>,
 {
     const { assert!(!(F::NEAR && F::TAKES_A_NUMBER), "operands of near loops are all as long as the result") };
     // Of a constant condition only the branch that is taken is compiled.
     if const { F::NEAR } {
-        let n = out.len();
-        for start in (0..n).step_by(NEAR_PIECE) {
-            let piece = start..n.min(start + NEAR_PIECE);
+        for piece in pieces(out.len()) {
             let mut x = each::<_, N>(&[][..], |k| &x[k][piece.clone()]);
             let out = &mut out[piece];
-            if all_near(&x) {
-                formula_loop!(F, N, f, x, out, Lane::<T, FMA, true>, Lane(T::of(0.0)));
-            } else {
+            let mut gathered = Default::default();
+            for i in 0..out.len() {
+                let y = f.eval(each(Near::<T, FMA>::of(T::of(0.0)), |k| InLoop::of(x[k][i])));
+                out[i] = y.result(&mut gathered);
+            }
+            if !Near::<T, FMA>::are_right(gathered) {
                 formula_loop!(F, N, f, x, out, Lane::<T, FMA>, Lane(T::of(0.0)));
             }
         }
     } else {
         formula_loop!(F, N, f, x, out, Lane::<T, FMA>, Lane(T::of(0.0)));
     }
-}
-
-/// Elements that are asked together whether they are near: they stay in the first-level cache until they are read again,
-/// and one that is not costs no more than these the short loop.
-const NEAR_PIECE: usize = 512;
-
-/// Whether no operand is large, infinite or NaN.
-#[inline(always)]
-fn all_near<T: Float, const N: usize>(x: &[&[T]; N]) -> bool {
-    let mut near = true;
-    for x in x {
-        for v in *x {
-            near &= v.abs_() < T::of(NEAR);
-        }
-    }
-    near
 }
 
 door! {

@@ -17,7 +17,7 @@
 ///
 /// The slope is the gradient of the row, where `g` is that of the result, and names between bars what it reads, which is
 /// what a node saves. It is `g`, an operator, and a factor that is computed once where there are several slopes. `near` at the end of a line
-/// gives the slope a loop for near operands, see [`Formula::NEAR`](crate::kernel::Formula).
+/// gives the slope a loop for near angles, see [`Formula::NEAR`](crate::kernel::Formula).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __elementary {

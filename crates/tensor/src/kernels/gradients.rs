@@ -6,6 +6,7 @@ use super::dual::Dual;
 use super::formula::{Formula, typed};
 use super::lane::{Float, Lane};
 use super::level::{Level, level};
+use super::near::{InLoop, Near, pieces};
 use super::real::{FloatOps, Real};
 use super::sums::Summand;
 use super::{BlockKernel, SumOfRows, doors::door, each};
@@ -119,12 +120,12 @@ impl<F: Formula<N>, const N: usize> BlockKernel for GradientKernel<F, N> {
     }
 
     fn sums(&self) -> bool {
-        F::SUMS && self.wanted.len() == 1 && !self.knows
+        F::SUMS && !F::NEAR && self.wanted.len() == 1 && !self.knows
     }
 
     fn sum_rows(&self, rows: SumOfRows<'_>) {
         // Of a constant condition only the branch that is taken is compiled.
-        if const { F::SUMS } {
+        if const { F::SUMS && !F::NEAR } {
             rows.add(&GradientOf { formula: self.formula, input: self.wanted[0] });
         }
     }
@@ -189,37 +190,53 @@ macro_rules! loops {
             y: &[T],
             mut out: [&mut [T]; N],
         ) where
-            f64: FloatOps<Lane<T, FMA>>,
+            f64: FloatOps<Lane<T, FMA>> + FloatOps<Near<T, FMA>>,
         {
             // Of constant conditions only the branch that is taken is compiled.
             $(if const { N == $n } {
                 let [$($out),+] = &mut out[..] else { unreachable!("there are as many as that") };
-                return $name::<FMA, T, F, N, KNOWS>(f, g, x, y, $($out),+);
+                if const { !F::NEAR || KNOWS } {
+                    $name::<Lane<T, FMA>, T, F, N, KNOWS>(f, g, x, y, $($out),+);
+                    return;
+                }
+                for piece in pieces(g.len()) {
+                    let (g, y) = (&g[piece.clone()], &y[piece.clone()]);
+                    let x = each(g, |k| &x[k][piece.clone()]);
+                    $(let $out = &mut $out[piece.clone()];)+
+                    if !$name::<Near<T, FMA>, T, F, N, KNOWS>(f, g, x, y, $($out),+) {
+                        $name::<Lane<T, FMA>, T, F, N, KNOWS>(f, g, x, y, $($out),+);
+                    }
+                }
+                return;
             })*
         }
         $(
+            /// Whether the gradients are right.
             #[inline(always)]
             #[allow(clippy::too_many_arguments)]
-            fn $name<const FMA: bool, T: Float, F: Formula<N>, const N: usize, const KNOWS: bool>(
+            fn $name<R: InLoop<T>, T: Float, F: Formula<N>, const N: usize, const KNOWS: bool>(
                 f: &F,
                 g: &[T],
                 x: [&[T]; N],
                 y: &[T],
                 $($out: &mut [T]),+
-            ) where
-                f64: FloatOps<Lane<T, FMA>>,
+            ) -> bool
+            where
+                f64: FloatOps<R>,
             {
                 let n = g.len();
                 let x: [&[T]; N] = each(&[][..], |k| &x[k][..n]);
                 let y = &y[..n];
                 $(let $out = &mut $out[..n];)+
+                let mut gathered = R::Gathered::default();
                 for i in 0..n {
-                    let g = Lane::<T, FMA>(g[i]);
-                    let y = if KNOWS { Some(Lane(y[i])) } else { None };
-                    let slopes = slopes(f, g, each(g, |k| Lane(x[k][i])), y);
+                    let g = R::of(g[i]);
+                    let y = if KNOWS { Some(R::of(y[i])) } else { None };
+                    let slopes = slopes(f, g, each(g, |k| R::of(x[k][i])), y);
                     let mut slopes = slopes.iter();
-                    $($out[i] = slopes.next().map_or(T::of(0.0), |slope| slope.0);)+
+                    $($out[i] = slopes.next().map_or(T::of(0.0), |slope| slope.result(&mut gathered));)+
                 }
+                R::are_right(gathered)
             }
         )*
     };

@@ -3,6 +3,7 @@
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use super::elementary;
+use super::near::Angle;
 use super::real::{Num, Real};
 use crate::dtype::Element;
 use crate::math::VecMath;
@@ -12,6 +13,7 @@ use crate::math::VecMath;
 pub trait Float:
     Element
     + VecMath
+    + Angle
     + Add<Output = Self>
     + Sub<Output = Self>
     + Mul<Output = Self>
@@ -71,32 +73,31 @@ pub(super) fn fold_lanes<T: Copy, const N: usize>(mut lanes: [T; N], combine: im
     lanes[0]
 }
 
-/// One lane of a floating-point block. `FMA` says whether fused multiply-add is an instruction here, `NEAR` that no function is
-/// asked of an angle that is not, see [`Formula::NEAR`](super::formula::Formula::NEAR).
+/// One lane of a floating-point block. `FMA` says whether fused multiply-add is an instruction here.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
-pub struct Lane<T, const FMA: bool, const NEAR: bool = false>(pub T);
+pub struct Lane<T, const FMA: bool>(pub T);
 
 macro_rules! lane_op {
     ($trait:ident, $f:ident, $op:tt) => {
-        impl<T: Float, const FMA: bool, const NEAR: bool> $trait for Lane<T, FMA, NEAR> {
+        impl<T: Float, const FMA: bool> $trait for Lane<T, FMA> {
             type Output = Self;
             #[inline(always)]
             fn $f(self, o: Self) -> Self {
                 Lane(self.0 $op o.0)
             }
         }
-        impl<T: Float, const FMA: bool, const NEAR: bool> $trait<f64> for Lane<T, FMA, NEAR> {
+        impl<T: Float, const FMA: bool> $trait<f64> for Lane<T, FMA> {
             type Output = Self;
             #[inline(always)]
             fn $f(self, o: f64) -> Self {
                 Lane(self.0 $op T::of(o))
             }
         }
-        impl<T: Float, const FMA: bool, const NEAR: bool> $trait<Lane<T, FMA, NEAR>> for f64 {
-            type Output = Lane<T, FMA, NEAR>;
+        impl<T: Float, const FMA: bool> $trait<Lane<T, FMA>> for f64 {
+            type Output = Lane<T, FMA>;
             #[inline(always)]
-            fn $f(self, o: Lane<T, FMA, NEAR>) -> Lane<T, FMA, NEAR> {
+            fn $f(self, o: Lane<T, FMA>) -> Lane<T, FMA> {
                 Lane(T::of(self) $op o.0)
             }
         }
@@ -107,7 +108,7 @@ lane_op!(Sub, sub, -);
 lane_op!(Mul, mul, *);
 lane_op!(Div, div, /);
 
-impl<T: Float, const FMA: bool, const NEAR: bool> Neg for Lane<T, FMA, NEAR> {
+impl<T: Float, const FMA: bool> Neg for Lane<T, FMA> {
     type Output = Self;
     #[inline(always)]
     fn neg(self) -> Self {
@@ -158,7 +159,7 @@ macro_rules! lane_whole {
         }
     )*};
 }
-impl<T: Float, const FMA: bool, const NEAR: bool> Num for Lane<T, FMA, NEAR> {
+impl<T: Float, const FMA: bool> Num for Lane<T, FMA> {
     plain_masks!();
     lane_whole!(floor = floor_, ceil = ceil_, round = round_, trunc = trunc_);
     #[inline(always)]
@@ -193,18 +194,11 @@ macro_rules! lane_math {
     ($($name:ident)*) => {$(
         #[inline(always)]
         fn $name(self) -> Self {
-            Lane(lane_math!(@of self.0, $name))
+            Lane(VecMath::$name::<FMA>(self.0))
         }
     )*};
-    (@of $x:expr, sin) => { lane_math!(@near $x, near_sin, sin) };
-    (@of $x:expr, cos) => { lane_math!(@near $x, near_cos, cos) };
-    (@of $x:expr, tan) => { lane_math!(@near $x, near_tan, tan) };
-    (@of $x:expr, $name:ident) => { VecMath::$name::<FMA>($x) };
-    (@near $x:expr, $near:ident, $name:ident) => {
-        if const { NEAR } { VecMath::$near::<FMA>($x) } else { VecMath::$name::<FMA>($x) }
-    };
 }
-impl<T: Float, const FMA: bool, const NEAR: bool> Real for Lane<T, FMA, NEAR> {
+impl<T: Float, const FMA: bool> Real for Lane<T, FMA> {
     elementary!(lane_math);
     lane_math!(normal_cdf gelu_slope);
     #[inline(always)]

@@ -14,6 +14,7 @@ mod lane;
 pub(crate) mod lay_out;
 mod level;
 mod matmul;
+mod near;
 pub(crate) mod norm;
 mod order;
 mod past_caches;
