@@ -13,8 +13,8 @@
 //!
 //! Note [Known results]
 //! What a function gives may be known, since a forward pass has stored it: numbers carry it to the function, which gives it and
-//! does not compute it. That is right for formulas with one function on the way to the result, which whoever seeds a number
-//! with a result has made sure of.
+//! does not compute it. That forward pass asks for it: numbers carry the question to the function, and from there the answer on.
+//! Both are right for formulas that call one function, which whoever seeds numbers with them has made sure of.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -48,21 +48,32 @@ pub struct Dual<R, const K: usize = 1> {
     pub value: R,
     /// along each direction, the derivative; none where the number does not depend on what was seeded
     pub slopes: [Option<R>; K],
-    /// what the next function of it gives, where that is known, see Note [Known results]
-    known: Option<R>,
+    known: Known<R>,
+}
+
+/// What is known of what a function gives, see Note [Known results].
+#[derive(Clone, Copy, Debug)]
+enum Known<R> {
+    Nothing,
+    /// what the next function gives
+    Next(R),
+    /// it is wanted of the next function
+    Wanted,
+    /// what a function has given, as was wanted
+    Given(R),
 }
 
 impl<R: Real, const K: usize> Dual<R, K> {
     /// A number that does not change.
     #[inline(always)]
     pub fn constant(value: R) -> Self {
-        Dual { value, slopes: [None; K], known: None }
+        Dual { value, slopes: [None; K], known: Known::Nothing }
     }
 
     /// A number with slopes given.
     #[inline(always)]
     pub fn seeded(value: R, slopes: [Option<R>; K]) -> Self {
-        Dual { value, slopes, known: None }
+        Dual { value, slopes, known: Known::Nothing }
     }
 
     /// The same number, on the way to a function whose result is known: see Note [Known results].
@@ -70,7 +81,25 @@ impl<R: Real, const K: usize> Dual<R, K> {
     #[inline(always)]
     #[must_use]
     pub fn knowing(self, result: Option<R>) -> Self {
-        Dual { known: result, ..self }
+        match result {
+            Some(y) => Dual { known: Known::Next(y), ..self },
+            None => self,
+        }
+    }
+
+    /// The same number, on the way to a function whose result is wanted beside what is made of it.
+    #[inline(always)]
+    pub(super) fn asking(self) -> Self {
+        Dual { known: Known::Wanted, ..self }
+    }
+
+    /// What a function on the way has given, if that was asked for.
+    #[inline(always)]
+    pub(super) fn given(self) -> Option<R> {
+        match self.known {
+            Known::Given(y) => Some(y),
+            _ => None,
+        }
     }
 
     #[inline(always)]
@@ -103,12 +132,13 @@ impl<R: Real, const K: usize> Dual<R, K> {
     }
 }
 
-/// The one that is there.
+/// What is known of a number made of two.
 #[inline(always)]
-fn either<R>(a: Option<R>, b: Option<R>) -> Option<R> {
-    match a {
-        Some(a) => Some(a),
-        None => b,
+fn either<R>(a: Known<R>, b: Known<R>) -> Known<R> {
+    match (a, b) {
+        (Known::Given(y), _) | (_, Known::Given(y)) => Known::Given(y),
+        (Known::Nothing, b) => b,
+        (a, _) => a,
     }
 }
 
@@ -304,10 +334,14 @@ macro_rules! functions {
         fn $name(self) -> Self {
             let $x = self.value;
             let $y = match self.known {
-                Some(y) => y,
-                None => $x.$name(),
+                Known::Next(y) => y,
+                _ => $x.$name(),
             };
-            self.chain($y, || $factor, |$g, f| $slope $op f).knowing(None)
+            let known = match self.known {
+                Known::Wanted => Known::Given($y),
+                _ => Known::Nothing,
+            };
+            Dual { known, ..self.chain($y, || $factor, |$g, f| $slope $op f) }
         }
     )*};
 }
@@ -325,7 +359,7 @@ where
     #[inline(always)]
     fn gelu(self) -> Self {
         if !self.moves() {
-            return Dual::constant(self.value.gelu());
+            return Dual { value: self.value.gelu(), ..self };
         }
         // Not in a closure: one so large is not inlined, and has no vector instructions (85 ns an element of `f64`).
         let slope = self.value.gelu_slope();

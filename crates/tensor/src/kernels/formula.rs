@@ -30,6 +30,10 @@ pub trait Formula<const N: usize>: Copy + Send + Sync {
     /// 2^20 these functions take 0.16 to 0.38 of the time. That costs compile time, and there are no loops for its sums.
     #[doc(hidden)]
     const NEAR: bool = false;
+    /// Whether it seems to call one elementary function, so that there are loops that store or read what that gives, see Note [Known results]
+    /// in `kernels/dual.rs`. They cost compile time.
+    #[doc(hidden)]
+    const ONE_CALL: bool = false;
     /// Whether there are loops that add its results, which cost compile time.
     #[doc(hidden)]
     const SUMS: bool = false;

@@ -51,19 +51,19 @@ impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
     }
 
     /// The same gradients of a formula whose result is that of its only function, and is known: it is read behind the inputs,
-    /// and not computed again. For formulas with loops for [sums](Formula::SUMS).
+    /// and not computed again. For formulas with [loops](Formula::ONE_CALL) for that.
     ///
     /// # Panics
     /// As [`GradientKernel::new`], and of other formulas.
     #[doc(hidden)]
     pub fn knowing(formula: F, wanted: &[usize]) -> Self {
-        assert!(F::SUMS, "the formula has no loops that read its result");
+        assert!(F::ONE_CALL, "the formula has no loops that read what its function gives");
         GradientKernel { knows: true, ..GradientKernel::new(formula, wanted) }
     }
 
     fn typed_run<T: Float>(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
         // Of a constant condition only the branch that is taken is compiled.
-        if const { F::SUMS } && self.knows {
+        if const { F::ONE_CALL } && self.knows {
             let [y] = typed::<T, 1>(&inputs[N + 1..]);
             return self.run_knowing::<T, true>(y, inputs, outputs);
         }
@@ -294,7 +294,7 @@ mod tests {
     #[derive(Clone, Copy)]
     struct Known;
     impl Formula<2> for Known {
-        const SUMS: bool = true;
+        const ONE_CALL: bool = true;
         #[inline(always)]
         fn eval<R: Real>(&self, [x, w]: [R; 2]) -> R
         where
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "no loops that read its result")]
+    #[should_panic(expected = "no loops that read what its function gives")]
     fn not_every_formula_can_read_its_result() {
         GradientKernel::knowing(Squash, &[0]);
     }

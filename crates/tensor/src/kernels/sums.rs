@@ -221,6 +221,16 @@ impl OperandRows<'_, '_> {
         self.kernel.sum_rows(SumOfRows { operands, rows, sums });
     }
 
+    /// A row as rows of so many leaves.
+    fn leaves(&self, row: usize, count: usize, leaf: usize) -> OperandRows<'_, '_> {
+        let leaves = |table: &Table<_>| {
+            let (step, cols) = if table.cols == 1 { (0, 1) } else { (leaf as isize, leaf) };
+            let start = table.start + row as isize * table.step;
+            Table { data: table.data, start, rows: count, step, cols }
+        };
+        OperandRows { kernel: self.kernel, tables: self.tables.iter().map(leaves).collect() }
+    }
+
     /// Adds blocks of rows to sums of lanes.
     fn add_blocks(
         &self,
@@ -272,6 +282,20 @@ fn sum_lines(
     wide: &mut [f64],
     step: usize,
 ) {
+    let whole = cols / leaf;
+    if whole > 1 && (step == 0 || rows < whole) {
+        // The leaves of a row are rows themselves, which one call adds.
+        for row in 0..rows {
+            let wide = &mut wide[row * step..];
+            sum_lines(&x.leaves(row, whole, leaf), (whole, leaf), leaf, wide, 0);
+            if whole * leaf < cols {
+                let mut room = Aligned([[[0.0; LANES]; LEAVES]; 2]);
+                let rest = sum_leaves(x, (row, whole * leaf), (1, 1), cols - whole * leaf, &mut room.0);
+                wide[0] += rest[0] as f64;
+            }
+        }
+        return;
+    }
     let mut room = Aligned([[[0.0; LANES]; LEAVES]; 2]);
     let height = if step == 0 && leaf > cols { leaf / cols } else { 1 };
     // Several leaves of one row each, or one below the other, are added by one call, which takes as long as some hundred elements. Those

@@ -42,7 +42,7 @@ pub use crate::kernels::{
     BlockKernel, Dual, FloatKernel, FloatOps, Formula, GradientKernel, Num, Real, Update, UpdateKernel, slope,
 };
 #[doc(hidden)]
-pub use crate::kernels::{Lane, SumOfRows};
+pub use crate::kernels::{GivingKernel, Lane, SumOfRows};
 #[doc(hidden)]
 pub use crate::norm::Normalisation;
 #[doc(hidden)]

@@ -17,7 +17,7 @@ use crate::kernels::folds::Table;
 use crate::kernels::{BlockKernel, RowSums, Stream, are_added};
 
 /// Rows at least this long are computed one by one, shorter ones laid out together if they only lie apart.
-const LONG_ROW: usize = 256;
+pub(super) const LONG_ROW: usize = 256;
 
 /// Rows at least this long are also computed one by one where an operand is the same for all rows: several copies of it would take the
 /// first-level cache from what is computed (`((x * w + b)^2).sum()` of rows takes 0.7 of the time).

@@ -15,7 +15,7 @@ use super::plan::{PlanAxis, Steps};
 use super::sink::Walk;
 
 /// Bytes that the block of an output takes: a third of a first-level cache, or four rows of a thousand `f32`.
-const BLOCK_BYTES: usize = 16 << 10;
+pub(super) const BLOCK_BYTES: usize = 16 << 10;
 
 /// How many blocks' bytes whole rows that are folded together may take.
 const WIDE_BLOCKS: usize = 4;
