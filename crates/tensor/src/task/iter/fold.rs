@@ -5,7 +5,7 @@ use smallvec::{SmallVec, smallvec};
 use super::folding::{Folding, folding};
 use super::order::{FirstSums, FoldOrder, MAX_PARTS, segment};
 use super::plan::broadcast_stride;
-use super::sink::{Goal, Outputs, fold_each};
+use super::sink::{Goal, fold_each};
 use super::walk::write;
 use super::wide::WideMut;
 use super::{Blocks, Operand, flat};
@@ -53,13 +53,19 @@ pub(crate) fn fold(
         prior.make_writable(fold.op)?;
     }
     if let Some(kernel) = kernel {
-        // What is written whole is for a walk, or [`Few`], whose lists a single sum needs not: of [8, 100] it takes 0.9 of the time.
+        if let (Some(sum), false) = (&mut prior, kept.contains(&false))
+            && let Some(computed) = few(kernel, 1, operands, shape, fold.dtype)
+        {
+            doors::add_to(sum.block_mut(), computed[0].block());
+            return Ok(prior.expect("borrowed just now"));
+        }
+        let is_flat = flat::applies(operands, shape);
         if kept.contains(&false)
-            && let Some(table) = FoldTable::new(shape, kept, Some(at_once(operands, shape)))
-            && lie_in_order(operands, shape)
+            && let Some(table) = FoldTable::new(shape, kept, Some(at_once(is_flat)))
+            && (is_flat || lie_in_order(operands, shape))
         {
             let mut computed = Storage::scratch(fold.dtype, table.len());
-            compute(kernel, operands, shape, &mut [computed.block_mut()]);
+            compute(kernel, operands, shape, is_flat, &mut [computed.block_mut()]);
             return table.fold(fold, computed.block(), kept_of(shape, kept), prior);
         }
     } else {
@@ -79,75 +85,28 @@ pub(crate) fn fold(
     Ok(results.pop().expect("a result for the goal"))
 }
 
-/// Few results of a kernel, which are computed at once, without a plan; for each goal a table, or none where they are written whole.
+/// All outputs of a kernel, computed at once, without a plan. `None` if they are many, or lie in another order than that of their sums.
 ///
 /// A fused product of [8, 100] with a row, its sum and both gradients take 0.66 of the time.
-pub(super) struct Few(SmallVec<[Option<FoldTable>; 2]>);
-
-impl Few {
-    /// `None` if results are many, or lie in another order than that of their sums.
-    pub(super) fn new(operands: &[Operand<'_>], shape: &[usize], goals: &[Goal]) -> Option<Few> {
-        let n = shape.iter().fold(1usize, |n, &size| n.saturating_mul(size));
-        let at_once = at_once(operands, shape);
-        if n > at_once || !lie_in_order(operands, shape) {
-            return None;
-        }
-        let table = |goal: &Goal| match goal.kept.contains(&false) {
-            true => FoldTable::new(shape, &goal.kept, Some(at_once)).map(Some),
-            false => Some(None),
-        };
-        goals.iter().map(table).collect::<Option<_>>().map(Few)
+pub(crate) fn few(
+    kernel: &dyn BlockKernel,
+    outputs: usize,
+    operands: &[Operand<'_>],
+    shape: &[usize],
+    dtype: DType,
+) -> Option<SmallVec<[Handle; 2]>> {
+    let n = shape.iter().fold(1usize, |n, &size| n.saturating_mul(size));
+    let is_flat = flat::applies(operands, shape);
+    if n == 0 || n > at_once(is_flat) || !is_flat && !lie_in_order(operands, shape) {
+        return None;
     }
-
-    /// Computes everything, and folds it as the goals ask.
-    pub(super) fn fold(
-        self,
-        fold: Fold,
-        (kernel, outputs): Outputs<'_>,
-        operands: &[Operand<'_>],
-        shape: &[usize],
-        goals: SmallVec<[Goal; 2]>,
-    ) -> Result<SmallVec<[Tensor; 2]>> {
-        let n = shape.iter().product();
-        let mut computed: SmallVec<[Option<Handle>; 4]> =
-            (0..outputs).map(|_| Some(Storage::scratch(fold.dtype, n))).collect();
-        {
-            let mut outs: SmallVec<[BlockMut<'_>; 4]> =
-                computed.iter_mut().flatten().map(|c| c.block_mut()).collect();
-            compute(kernel, operands, shape, &mut outs);
-        }
-        let mut goals_left: SmallVec<[usize; 2]> = goals.iter().map(|goal| goal.output).collect();
-        goals_left.reverse();
-        let result = |(goal, table): (Goal, Option<FoldTable>)| {
-            goals_left.pop();
-            let (shape, mut prior) = (kept_of(shape, &goal.kept), goal.prior);
-            if let Some(prior) = &mut prior {
-                prior.make_writable(fold.op)?;
-            }
-            // Where nobody else reads what is written whole, it is the result.
-            if table.is_none()
-                && prior.is_none()
-                && !goals_left.contains(&goal.output)
-                && let Some(whole) = computed[goal.output].take()
-            {
-                return Ok(Tensor::from_storage(whole, shape));
-            }
-            let data = computed[goal.output].as_ref().expect("it is taken by the last that reads it").block();
-            match (table, prior) {
-                (Some(table), prior) => table.fold(fold, data, shape, prior),
-                (None, Some(mut prior)) => {
-                    doors::add_to(prior.block_mut(), data);
-                    Ok(prior)
-                }
-                (None, None) => {
-                    let mut whole = Tensor::from_storage(room(fold.op, &shape, fold.dtype)?, shape);
-                    data.copy_to(whole.block_mut());
-                    Ok(whole)
-                }
-            }
-        };
-        goals.into_iter().zip(self.0).map(result).collect()
-    }
+    let mut computed: SmallVec<[Handle; 2]> = SmallVec::new();
+    (0..outputs).for_each(|_| computed.push(Storage::scratch(dtype, n)));
+    let mut outs: SmallVec<[BlockMut<'_>; 4]> = SmallVec::new();
+    computed.iter_mut().for_each(|computed| outs.push(computed.block_mut()));
+    compute(kernel, operands, shape, is_flat, &mut outs);
+    drop(outs);
+    Some(computed)
 }
 
 fn kept_of(shape: &[usize], kept: &[bool]) -> Shape {
@@ -159,12 +118,18 @@ fn lie_in_order(operands: &[Operand<'_>], shape: &[usize]) -> bool {
     let moves = |o: &&Operand<'_>| {
         (0..shape.len()).all(|i| shape[i] == 1 || broadcast_stride(o, i, shape.len()) != 0)
     };
-    flat::applies(operands, shape) || operands.iter().find(moves).is_some_and(|o| o.is_direct(shape))
+    operands.iter().find(moves).is_some_and(|o| o.is_direct(shape))
 }
 
 /// All results of a kernel at once, row-major. Operands that do not lie like them are laid out.
-fn compute(kernel: &dyn BlockKernel, operands: &[Operand<'_>], shape: &[usize], outs: &mut [BlockMut<'_>]) {
-    if flat::applies(operands, shape) {
+fn compute(
+    kernel: &dyn BlockKernel,
+    operands: &[Operand<'_>],
+    shape: &[usize],
+    is_flat: bool,
+    outs: &mut [BlockMut<'_>],
+) {
+    if is_flat {
         return flat::run(kernel, operands, 0, outs);
     }
     let n = outs[0].len();
@@ -204,8 +169,8 @@ const SMALL_COMPUTED: usize = 4096;
 
 /// Elements that are computed in one go, without a plan, and folded while they are in the second-level cache: where nothing is laid out
 /// for that, all that one thread computes.
-fn at_once(operands: &[Operand<'_>], shape: &[usize]) -> usize {
-    if flat::applies(operands, shape) { GRAIN } else { SMALL_COMPUTED }
+fn at_once(is_flat: bool) -> usize {
+    if is_flat { GRAIN } else { SMALL_COMPUTED }
 }
 
 /// Elements beyond which columns are read faster in the blocks of a walk (0.93 at 5 million).
