@@ -79,7 +79,7 @@ impl Node {
         self.attached.get().is_some()
             || match &mut self.kind {
                 NodeKind::Rule(..) => false,
-                NodeKind::Function(..) => true,
+                NodeKind::Function(_, function) => function.owns_nodes(),
                 NodeKind::AccumulateGrad(leaf) => has_history(leaf.grad.get_mut()),
             }
     }

@@ -20,7 +20,7 @@ mod operands;
 use std::fmt;
 
 use foldback_tensor::kernel::{self, FloatKernel, Formula, ReducedShapes, Target};
-use foldback_tensor::{Here, Over, Tensor, broadcast_shapes};
+use foldback_tensor::{Here, Over, Tensor};
 
 pub use operands::Operands;
 
@@ -35,7 +35,7 @@ use crate::var::ValueRef;
 use backward::{FusedBackward, place_of_result};
 use derived::{Derived, PerOperand};
 use names::Names;
-use operands::variables;
+use operands::{alike, variables};
 
 /// A pointwise expression as one operation: one node, one pass over memory each way, nothing stored in between.
 ///
@@ -256,6 +256,9 @@ struct Reduced {
     mean: bool,
 }
 
+/// What a result has been reduced to, and whether its mean was taken.
+type Reduction = Option<Box<(ReducedShapes, bool)>>;
+
 /// Evaluates a formula and records it.
 #[track_caller]
 fn apply(
@@ -263,37 +266,48 @@ fn apply(
     formula: &dyn Derived,
     inputs: &[Input<'_>],
     reduce: Option<Reduced>,
-    backward: &dyn Fn(Option<(ReducedShapes, bool)>) -> Box<dyn Describe>,
+    backward: &dyn Fn(Reduction) -> Box<dyn Describe>,
 ) -> Result<Var> {
     let _span = crate::profile::forward(name);
-    let vars = variables(inputs);
-    let (mut values, mut inputs) = (PerOperand::<ValueRef<'_>>::new(), PerOperand::<&Var>::new());
-    for v in &vars {
-        values.push(v.value_ref());
-        inputs.push(v);
-    }
+    let made;
+    let inputs = match alike(inputs) {
+        Some(inputs) => inputs,
+        None => {
+            made = variables(inputs);
+            made.iter().map(|v| &**v).collect()
+        }
+    };
+    let mut values = PerOperand::<ValueRef<'_>>::new();
+    inputs.iter().for_each(|v| values.push(v.value_ref()));
     let mut operands = PerOperand::<&Tensor>::new();
     values.iter().for_each(|v| operands.push(v));
     let records = is_grad_enabled() && inputs.iter().any(|v| v.requires_grad());
-    let saves_result = records && !is_budgeted() && formula.reads_its_value() && is_small(&operands);
-    let mut result = None;
-    let made = match reduce {
-        None => kernel::evaluate(name, formula.value(), &operands).map(|value| (value, None)),
-        Some(reduce) => {
-            let stored = if saves_result { Some(&mut result) } else { None };
-            reduced_value(name, formula, &operands, &reduce, stored)
-                .map(|(value, reduction)| (value, Some((reduction, reduce.mean))))
-        }
+    let names = records.then(|| formula.names(None));
+    let saves_result = |n: usize| {
+        let reads = || names.as_ref().is_some_and(|(value, _)| formula.reads_its_value(*value));
+        n <= SMALL && !is_budgeted() && reads()
     };
-    let (value, reduced) = made.map_err(|e| with_origins(e, &inputs))?;
+    let (mut reduced, mut result) = (None, None);
+    let value = match &reduce {
+        None => kernel::evaluate(name, formula.value(), &operands),
+        Some(reduce) => match kernel::reduction(name, &operands, reduce.over.axes()) {
+            Ok(shapes) => {
+                let stored = if saves_result(shapes.full.numel()) { Some(&mut result) } else { None };
+                let (shapes, _) = &**reduced.insert(Box::new((shapes, reduce.mean)));
+                reduced_value(name, formula, &operands, (reduce, shapes), stored)
+            }
+            Err(e) => Err(e),
+        },
+    };
+    let value = value.map_err(|e| with_origins(e, &inputs))?;
     let mut slots = PerOperand::<RuleSlot>::new();
-    if records {
-        let tracked = inputs.iter().zip(formula.made_of()).filter(|v| v.0.requires_grad());
-        let names = tracked.filter_map(|v| v.1).fold(Names::NONE, Names::and_of);
+    if let Some((_, slopes)) = &names {
+        let tracked = inputs.iter().zip(slopes).filter(|v| v.0.requires_grad());
+        let names = tracked.filter_map(|v| *v.1).fold(Names::NONE, Names::and_of);
         // Place 0 of what a gradient is made of is the incoming gradient.
         (0..inputs.len()).filter(|&k| names.has(k + 1)).for_each(|k| slots.push(RuleSlot::Input(k)));
     }
-    if saves_result && reduced.is_none() {
+    if reduced.is_none() && saves_result(value.numel()) {
         slots.push(place_of_result(false));
     }
     let reads = match &result {
@@ -306,26 +320,15 @@ fn apply(
 /// Elements of a result that is saved: it is read again from a cache.
 const SMALL: usize = 1 << 18;
 
-/// Whether a result of these operands is small.
-fn is_small(operands: &[&Tensor]) -> bool {
-    let shapes: PerOperand<&[usize]> = operands.iter().map(|t| t.dims()).collect();
-    let elements = match shapes[..] {
-        [shape] => Some(shape.iter().product::<usize>()),
-        _ => broadcast_shapes(&shapes).ok().map(|shape| shape.numel()),
-    };
-    elements.is_some_and(|n| n <= SMALL)
-}
-
 /// The reduced value, without an unreduced one, or beside one that is stored.
 #[track_caller]
 fn reduced_value(
     name: &'static str,
     formula: &dyn Derived,
     values: &[&Tensor],
-    reduce: &Reduced,
+    (reduce, reduction): (&Reduced, &ReducedShapes),
     stored: Option<&mut Option<Tensor>>,
-) -> Result<(Tensor, ReducedShapes)> {
-    let reduction = kernel::reduction(name, values, reduce.over.axes())?;
+) -> Result<Tensor> {
     // The sum of all has no axes to be dropped afterwards.
     let target = if reduction.dropped.is_empty() && !reduce.over.keepdim() {
         &reduction.dropped
@@ -349,7 +352,7 @@ fn reduced_value(
     if !reduce.over.keepdim() && *value.shape() != reduction.dropped {
         value = value.reshape(&reduction.dropped)?;
     }
-    Ok((value, reduction))
+    Ok(value)
 }
 
 #[cfg(test)]

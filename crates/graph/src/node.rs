@@ -182,6 +182,8 @@ pub(crate) enum Work<'a> {
     Either(Box<dyn FnOnce(Mood) -> Result<SmallVec<[Var; 1]>> + 'a>),
     /// a formula over what it reads, with a gradient for each of the inputs
     Pointwise(&'a dyn Pointwise, &'a [Var]),
+    /// a kernel over what it reads, with a gradient for each of the inputs; of a pass that is not recorded
+    Kernel(&'a dyn BlockKernel, &'a [&'a Tensor]),
     /// none: gradients of other variables, from which the pass goes on, see Note [Going on in a recomputed graph]
     Onward(Vec<(Edge, Var)>),
 }
@@ -239,6 +241,11 @@ pub(crate) trait Describe: Send + Sync {
     /// How the gradient of an input that has one arrives. For plans, which describe nothing.
     fn arrival(&self, node: &Node, input: usize) -> Arrival {
         Arrival { shape: node.own_shape(input), way: Way::Apart }
+    }
+
+    /// Whether it may own variables, and so nodes, see Note [Drop order].
+    fn owns_nodes(&self) -> bool {
+        true
     }
 
     /// Whether it is right as well for gradients, and tangents, that all have a further leading axis, see Note [Leading axis].

@@ -228,6 +228,7 @@ pub(crate) fn choose(
         Work::Part(part) => take(inputs, Job::Value(part.whole()?)),
         Work::Product(a, b) if now => take(inputs, Job::Product(&a.value_ref(), &b.value_ref())),
         Work::Product(a, b) => take(inputs, Job::Value(a.matmul(&b)?)),
+        Work::Kernel(kernel, reads) => take(inputs, Job::Kernel(kernel, reads)),
         Work::Pointwise(formula, reads) if now => {
             let values: SmallVec<[Tensor; 4]> = reads.iter().map(Var::value).collect();
             let values: SmallVec<[&Tensor; 4]> = values.iter().collect();

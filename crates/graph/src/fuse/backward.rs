@@ -1,26 +1,28 @@
 //! The backward step of a fused operation: by duals over blocks, or by recorded duals for higher orders.
 
+use std::borrow::Cow;
+
 use foldback_tensor::Tensor;
-use foldback_tensor::kernel::{self, BlockKernel, ReducedShapes, Target};
+use foldback_tensor::kernel::{self, ReducedShapes, Target};
 use smallvec::{SmallVec, smallvec};
 
+use super::Reduction;
 use super::derived::{Derived, record};
 use crate::error::Result;
 use crate::lead::Lead;
-use crate::node::{Arrival, Context, Describe, Flow, Mood, Node, Pointwise, Take, Var, Way, Work};
+use crate::node::{Arrival, Context, Describe, Flow, Mood, Node, Take, Var, Way, Work};
 use crate::rule::RuleSlot;
 use crate::table::unreduced;
 
 /// A fused operation as its node remembers it.
 pub(super) struct FusedBackward<D> {
     pub(super) formula: D,
-    /// what the result was reduced to, and whether its mean was taken
-    pub(super) reduced: Option<(ReducedShapes, bool)>,
+    pub(super) reduced: Reduction,
 }
 
 impl<D: Derived> Describe for FusedBackward<D> {
     fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()> {
-        describe(&self.formula, self.reduced.as_ref(), ctx, take)
+        describe(&self.formula, self.reduced.as_deref(), ctx, take)
     }
 
     fn leads(&self) -> bool {
@@ -31,8 +33,12 @@ impl<D: Derived> Describe for FusedBackward<D> {
         true
     }
 
+    fn owns_nodes(&self) -> bool {
+        false
+    }
+
     fn arrival(&self, node: &Node, _input: usize) -> Arrival {
-        let full = self.reduced.as_ref().map_or(&node.metadata[0].shape, |(reduction, _)| &reduction.full);
+        let full = self.reduced.as_deref().map_or(&node.metadata[0].shape, |(reduction, _)| &reduction.full);
         Arrival { shape: full.clone(), way: Way::Straight }
     }
 }
@@ -44,7 +50,7 @@ fn describe(
     ctx: &Context<'_>,
     take: &mut Take<'_>,
 ) -> Result<()> {
-    let used = formula.made_of();
+    let (_, used) = formula.names(None);
     let inputs: SmallVec<[usize; 2]> =
         (0..used.len()).filter(|&k| ctx.needs(k) && used[k].is_some()).collect();
     if inputs.is_empty() {
@@ -53,31 +59,33 @@ fn describe(
     if ctx.tangents.is_some() {
         return inputs.into_iter().try_for_each(|k| push(formula, reduced, ctx, take, k));
     }
-    let mut reads = reads(ctx, spread(ctx.grad(0), reduced, ctx.lead)?, used.len());
-    // What is recorded depends on the operands.
-    if let (Mood::Now, Some(y)) = (ctx.mood, ctx.values.get(place_of_result(reduced.is_some()))) {
-        reads.push(Var::constant(y.clone()));
-        return take(Flow { to: inputs, work: Work::Pointwise(&Knowing(formula), &reads) });
+    let mut g = ctx.read(RuleSlot::Grad(0));
+    if let Some(reduced) = reduced {
+        g = Cow::Owned(spread(&g, reduced, ctx.lead)?);
     }
-    take(Flow { to: inputs, work: Work::Pointwise(formula, &reads) })
+    if ctx.mood == Mood::Recorded {
+        let reads = reads(ctx, &g, used.len());
+        return take(Flow { to: inputs, work: Work::Pointwise(formula, &reads) });
+    }
+    let g = &*g.value_ref();
+    let saved = |k: usize| ctx.values.get(RuleSlot::Input(k));
+    // What was not saved is not read by any gradient that is used; what lies well stands in its place.
+    let other = (0..used.len()).filter_map(saved).find(|t| t.shape() == g.shape()).unwrap_or(g);
+    let mut reads: SmallVec<[&Tensor; 8]> = smallvec![g];
+    (0..used.len()).for_each(|k| reads.push(saved(k).unwrap_or(other)));
+    let kernel = match ctx.values.get(place_of_result(reduced.is_some())) {
+        Some(y) => {
+            reads.push(y);
+            formula.knowing(&inputs)
+        }
+        None => formula.kernel(&inputs),
+    };
+    take(Flow { to: inputs, work: Work::Kernel(&*kernel, &reads) })
 }
 
 /// Where the formula's result is saved: as the output, or behind it if that has been reduced. See Note [Saved results].
 pub(super) fn place_of_result(is_reduced: bool) -> RuleSlot {
     RuleSlot::Output(is_reduced as usize)
-}
-
-/// The gradients of a formula, which read its result behind the operands.
-struct Knowing<'a>(&'a dyn Derived);
-
-impl Pointwise for Knowing<'_> {
-    fn kernel(&self, inputs: &[usize]) -> Box<dyn BlockKernel> {
-        self.0.knowing(inputs)
-    }
-
-    fn record(&self, node: Option<&Node>, reads: &[Var], inputs: &[usize]) -> Result<SmallVec<[Var; 4]>> {
-        self.0.record(node, &reads[..reads.len() - 1], inputs)
-    }
 }
 
 /// What an operand adds to the tangent of the result: its gradient, with its tangent in the place of `g`, reduced.
@@ -94,7 +102,7 @@ fn push(
         None => (full.clone(), full.clone()),
     };
     let tangent = n.over(&ctx.tangent(k).try_to(output.dtype)?, &whole)?;
-    let reads = reads(ctx, tangent, formula.made_of().len());
+    let reads = reads(ctx, &tangent, ctx.inputs());
     let evaluate = |mood| {
         let sum = match mood {
             Mood::Now => {
@@ -118,7 +126,7 @@ fn push(
 }
 
 /// What the formula of a gradient reads: `g`, and the operands.
-fn reads(ctx: &Context<'_>, g: Var, operands: usize) -> SmallVec<[Var; 4]> {
+fn reads(ctx: &Context<'_>, g: &Var, operands: usize) -> SmallVec<[Var; 4]> {
     // What was not saved is not read by any gradient that is used; something has to stand in its place.
     let nothing = || Var::constant(Tensor::zeros_with((), g.dtype()));
     let mut reads: SmallVec<[Var; 4]> = SmallVec::new();
@@ -128,9 +136,8 @@ fn reads(ctx: &Context<'_>, g: Var, operands: usize) -> SmallVec<[Var; 4]> {
 }
 
 /// The gradient of the formula's result before it was reduced: expanded, which takes no memory.
-fn spread(g: Var, reduced: Option<&(ReducedShapes, bool)>, n: Lead) -> Result<Var> {
-    let Some((reduction, mean)) = reduced else { return Ok(g) };
-    let g = unreduced(&g, reduction, n)?.expand(n.shape(&reduction.full))?;
+fn spread(g: &Var, (reduction, mean): &(ReducedShapes, bool), n: Lead) -> Result<Var> {
+    let g = unreduced(g, reduction, n)?.expand(n.shape(&reduction.full))?;
     // Expanded before it is divided: nothing is divided by zero when there are no elements.
     if *mean { g.div(reduction.count as f64) } else { Ok(g) }
 }

@@ -20,13 +20,9 @@ pub(crate) trait Derived: Pointwise + Send + Sync {
     /// The loop that evaluates the formula.
     fn value(&self) -> &dyn BlockKernel;
 
-    /// What the gradient of each operand is made of: bit 0 is the incoming gradient, bit `k + 1` operand `k`. None for
-    /// an operand that the formula does not use.
-    fn made_of(&self) -> PerOperand<Option<Names>>;
-
-    /// Whether the formula's value is what its only elementary function gives, and the gradients read that, see Note [Saved
-    /// results].
-    fn reads_its_value(&self) -> bool;
+    /// What the value and the gradient of each operand are made of: bit 0 is the incoming gradient, bit `k + 1` operand `k`. None
+    /// for an operand that the formula does not use. What its function gives may be known.
+    fn names(&self, known: Option<Names>) -> (Names, PerOperand<Option<Names>>);
 
     /// The kernel of the gradients of some operands that reads the formula's value behind the operands.
     fn knowing(&self, inputs: &[usize]) -> Box<dyn BlockKernel>;
@@ -35,23 +31,26 @@ pub(crate) trait Derived: Pointwise + Send + Sync {
     fn slopes_of(&self, x: &[Traced], wanted: &[usize]) -> PerOperand<Option<Traced>>;
 }
 
+impl dyn Derived + '_ {
+    /// Whether the formula's value, which is made of this, is what its only elementary function gives, and the gradients read that,
+    /// see Note [Saved results].
+    pub(super) fn reads_its_value(&self, value: Names) -> bool {
+        if !self.value().sums() || !value.is_of_one_function() {
+            return false;
+        }
+        let y = Names::operand(Names::RESULT);
+        let (value, slopes) = self.names(Some(y));
+        value == y && slopes.into_iter().flatten().any(|slope| slope.has(Names::RESULT))
+    }
+}
+
 impl<F: Formula<N> + 'static, const N: usize> Derived for FloatKernel<F, N> {
     fn value(&self) -> &dyn BlockKernel {
         self
     }
 
-    fn made_of(&self) -> PerOperand<Option<Names>> {
-        slopes(&self.0, |k| Names::operand(k + 1), Names::operand(0), |_| true, None).1
-    }
-
-    fn reads_its_value(&self) -> bool {
-        if !F::SUMS || !self.0.eval::<Names>(array::from_fn(|k| Names::operand(k + 1))).is_of_one_function() {
-            return false;
-        }
-        let y = Names::operand(Names::RESULT);
-        let (value, slopes) =
-            slopes(&self.0, |k| Names::operand(k + 1), Names::operand(0), |_| true, Some(y));
-        value == y && slopes.into_iter().flatten().any(|slope| slope.has(Names::RESULT))
+    fn names(&self, known: Option<Names>) -> (Names, PerOperand<Option<Names>>) {
+        slopes(&self.0, |k| Names::operand(k + 1), Names::operand(0), |_| true, known)
     }
 
     fn knowing(&self, inputs: &[usize]) -> Box<dyn BlockKernel> {
@@ -104,7 +103,7 @@ where
         Dual::seeded(operand(k), array::from_fn(along)).knowing(known)
     });
     let y = formula.eval::<Dual<R, N>>(duals);
-    (y.value, y.slopes.into_iter().collect())
+    (y.value, SmallVec::from_slice(&y.slopes))
 }
 
 /// The gradients as recorded values, unreduced, computed in the operation's type as in the kernel.

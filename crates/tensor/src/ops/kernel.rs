@@ -62,7 +62,7 @@ pub use crate::pool::{Blended, Picked};
 pub use crate::task::Updates;
 use crate::task::{self, Does, Read, Space, Task};
 #[doc(hidden)]
-pub use crate::task::{added, folded};
+pub use crate::task::{added, computed, folded};
 use crate::tensor::Tensor;
 
 /// Evaluates a kernel over broadcast operands and sums the result down to a target, adding its prior if it has one.

@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 
 pub(crate) use iter::{BLOCK, Blocks, FirstSums, LANES, ROWS, RUN, Reduce, Reducer, STRIP, Sum, WideMut};
 pub(crate) use product::{Spec, batch_of, expect_one_dtype};
-pub use short::{added, folded};
+pub use short::{added, computed, folded};
 pub(crate) use space::{common_shape, expect_expands};
 pub use updates::Updates;
 pub(crate) use whole::{SeveralRule, WholeRule};
@@ -132,10 +132,10 @@ pub(crate) fn make_here(mut task: Task<'_, '_>) -> Result<Tensor> {
 fn make_at_length(task: Task<'_, '_>) -> Result<Tensor> {
     let mut common = None;
     let Task { op, reads, space, mut does, to } = task;
-    if let (Does::Blocks(kernel), [to]) = (&does, &*to)
-        && let Some(result) = short::with_numbers(*kernel, reads, space, to)
+    if let Does::Blocks(kernel) = does
+        && let Some(result) = short::with_numbers(kernel, reads, space, op, to)
     {
-        return Ok(result);
+        return result;
     }
     let space = space.shape(op, reads, &mut common)?;
     match does {

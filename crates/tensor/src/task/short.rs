@@ -8,14 +8,14 @@
 
 use smallvec::SmallVec;
 
-use super::iter::{BLOCK, Blocks, ScalarCell};
-use super::{Does, Read, Space, Task, To};
+use super::iter::{BLOCK, Blocks, Operand, ScalarCell, few};
+use super::{Does, Read, Space, Task, To, blocks};
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{Block, BlockMut, DType};
 use crate::error::Result;
 use crate::kernels::{BlockKernel, doors};
 use crate::meant::Meant;
-use crate::shape::Shape;
+use crate::shape::{Shape, expands_to};
 use crate::tensor::{Layout, Tensor, is_one};
 use crate::threads::GRAIN;
 
@@ -50,6 +50,28 @@ pub fn folded(kernel: &dyn BlockKernel, reads: &[&Tensor], sum: &mut Tensor) -> 
         doors::add_to(sum.block_mut(), storage.block());
     }
     can
+}
+
+/// All outputs of a kernel over few elements, in the shape and type of the first tensor, which the others expand to; over more where
+/// they are wanted whole. `None` if nothing has happened.
+pub fn computed(
+    kernel: &dyn BlockKernel,
+    reads: &[&Tensor],
+    (outputs, are_whole): (usize, bool),
+) -> Option<SmallVec<[Tensor; 2]>> {
+    let (shape, dtype) = (reads.first()?.shape(), reads[0].dtype());
+    let fit =
+        reads.iter().all(|t| t.dtype() == dtype && (t.shape() == shape || expands_to(t.shape(), shape)));
+    if !fit || !dtype.is_float() || kernel.arity().is_some_and(|arity| arity != (reads.len(), outputs)) {
+        return None;
+    }
+    let mut operands: SmallVec<[Operand<'_>; 4]> = SmallVec::new();
+    reads.iter().for_each(|t| operands.push(Operand::new(t, dtype)));
+    let mut tensors = SmallVec::new();
+    for storage in few(kernel, (outputs, are_whole), &operands, shape, dtype)? {
+        tensors.push(Tensor::from_storage(storage, shape.clone()));
+    }
+    Some(tensors)
 }
 
 /// The result of a task that makes one tensor of others that lie alike. `None` if nothing has happened.
@@ -87,8 +109,19 @@ pub(super) fn alike(task: &mut Task<'_, '_>) -> Option<Result<Tensor>> {
             kernel.run(blocks, &mut [storage.block_mut()]);
             Some(Ok(Tensor { storage, layout: Layout::row_major(shape.clone()) }))
         }
+        [To::Sum { shape: target, .. }] if *target != shape => {
+            let mut storage = Storage::scratch(*own, n);
+            kernel.run(blocks, &mut [storage.block_mut()]);
+            Some(summed(task.op, Tensor::from_storage(storage, shape.clone()), task.to))
+        }
         _ => None,
     }
+}
+
+/// The sum of what has been computed, which is in the cache.
+#[inline(never)]
+fn summed(op: &'static str, t: Tensor, to: &mut [To<'_>]) -> Result<Tensor> {
+    blocks::make(op, None, &[Read::Tensor(&t, t.dtype())], t.shape(), to)
 }
 
 /// A kernel over numbers and tensors that lie alike, of a block at most. A tensor whose elements share one place, such as the gradient of
@@ -97,8 +130,9 @@ pub(super) fn with_numbers(
     kernel: &dyn BlockKernel,
     reads: &[Read<'_>],
     space: Space<'_>,
-    to: &To<'_>,
-) -> Option<Tensor> {
+    op: &'static str,
+    to: &mut [To<'_>],
+) -> Option<Result<Tensor>> {
     let in_order = reads.iter().filter_map(|read| match read {
         Read::Tensor(t, _) if t.is_contiguous() => Some(t.shape()),
         _ => None,
@@ -107,12 +141,15 @@ pub(super) fn with_numbers(
     if matches!(space, Space::Of(space) if space != shape) || !are_small_and_alike(reads, shape) {
         return None;
     }
-    let (dtype, meant) = match to {
-        To::New(dtype) => (*dtype, Meant::all_of(reads)),
-        To::Sum { shape: target, dtype, prior: None }
-            if *target == shape && matches!(reads[0], Read::Tensor(_, own) if own == *dtype) =>
+    let (dtype, meant, is_summed) = match (&*to, reads[0]) {
+        ([To::New(dtype)], _) => (*dtype, Meant::all_of(reads), false),
+        ([To::Sum { shape: target, dtype, prior: None }], Read::Tensor(_, own))
+            if *target == shape && own == *dtype =>
         {
-            (*dtype, Meant::NONE)
+            (own, Meant::NONE, false)
+        }
+        ([To::Sum { shape: target, .. }], Read::Tensor(_, own)) if *target != shape => {
+            (own, Meant::NONE, true)
         }
         _ => return None,
     };
@@ -120,7 +157,8 @@ pub(super) fn with_numbers(
     let blocks = numbers.beside(None, reads, shape);
     let mut storage = Storage::scratch(dtype, shape.numel());
     kernel.run(&blocks, &mut [storage.block_mut()]);
-    Some(Tensor { storage, layout: Layout::row_major(shape.clone()) }.with_meant(meant))
+    let computed = Tensor::from_storage(storage, shape.clone());
+    Some(if is_summed { summed(op, computed, to) } else { Ok(computed.with_meant(meant)) })
 }
 
 /// A kernel over a tensor of a block at most that nobody else holds, and others that lie like it, or numbers; in its

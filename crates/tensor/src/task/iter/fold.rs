@@ -5,7 +5,7 @@ use smallvec::{SmallVec, smallvec};
 use super::folding::{Folding, folding};
 use super::order::{FirstSums, FoldOrder, MAX_PARTS, segment};
 use super::plan::broadcast_stride;
-use super::sink::{Goal, Outputs, fold_each};
+use super::sink::{Goal, fold_each};
 use super::straight::LONG_ROW;
 use super::stream::worth_streaming;
 use super::stretch::BLOCK_BYTES;
@@ -56,17 +56,23 @@ pub(crate) fn fold(
         prior.make_writable(fold.op)?;
     }
     if let Some(kernel) = kernel {
-        if let Some(table) = FoldTable::of_many(operands, shape, kept) {
+        if let (Some(sum), false) = (&mut prior, kept.contains(&false))
+            && let Some(computed) = few(kernel, (1, false), operands, shape, fold.dtype)
+        {
+            doors::add_to(sum.block_mut(), computed[0].block());
+            return Ok(prior.expect("borrowed just now"));
+        }
+        let is_flat = flat::applies(operands, shape);
+        if let Some(table) = FoldTable::of_many(is_flat, shape, kept) {
             let elements = Elements::computed(fold, kernel, operands);
             return table.fold(fold, elements, kept_of(shape, kept), prior);
         }
-        // What is written whole is for a walk, or [`Few`], whose lists a single sum needs not: of [8, 100] it takes 0.9 of the time.
         if kept.contains(&false)
-            && let Some(table) = FoldTable::new(shape, kept, Some(at_once(operands, shape)))
-            && lie_in_order(operands, shape)
+            && let Some(table) = FoldTable::new(shape, kept, Some(at_once(is_flat)))
+            && (is_flat || lie_in_order(operands, shape))
         {
             let mut computed = Storage::scratch(fold.dtype, table.len());
-            compute(kernel, operands, shape, &mut [computed.block_mut()]);
+            compute(kernel, operands, shape, is_flat, &mut [computed.block_mut()]);
             return table.fold(fold, Elements::Stored(computed.block()), kept_of(shape, kept), prior);
         }
     } else {
@@ -86,91 +92,43 @@ pub(crate) fn fold(
     Ok(results.pop().expect("a result for the goal"))
 }
 
-/// Few results of a kernel, which are computed at once, without a plan; for each goal a table, or none where they are written whole.
+/// All outputs of a kernel, computed at once, without a plan. `None` if they are many, and not wanted whole from operands that lie like
+/// them, or lie in another order than that of their sums.
 ///
 /// A fused product of [8, 100] with a row, its sum and both gradients take 0.66 of the time.
-pub(super) struct Few(SmallVec<[Option<FoldTable>; 2]>);
-
-impl Few {
-    /// `None` if results are many, or lie in another order than that of their sums.
-    pub(super) fn new(operands: &[Operand<'_>], shape: &[usize], goals: &[Goal]) -> Option<Few> {
-        let n = shape.iter().fold(1usize, |n, &size| n.saturating_mul(size));
-        let at_once = at_once(operands, shape);
-        if n > at_once && !are_written_alike(operands, shape, n, goals) || !lie_in_order(operands, shape) {
-            return None;
-        }
-        let table = |goal: &Goal| match goal.kept.contains(&false) {
-            true => FoldTable::new(shape, &goal.kept, Some(at_once)).map(Some),
-            false => Some(None),
-        };
-        goals.iter().map(table).collect::<Option<_>>().map(Few)
+pub(crate) fn few(
+    kernel: &dyn BlockKernel,
+    (outputs, are_whole): (usize, bool),
+    operands: &[Operand<'_>],
+    shape: &[usize],
+    dtype: DType,
+) -> Option<SmallVec<[Handle; 2]>> {
+    let n = shape.iter().fold(1usize, |n, &size| n.saturating_mul(size));
+    let is_flat = flat::applies(operands, shape);
+    let fits = n <= at_once(is_flat) || are_whole && is_flat && stays_in_cache(operands, n, outputs);
+    if n == 0 || !fits || !is_flat && !lie_in_order(operands, shape) {
+        return None;
     }
-
-    /// Computes everything, and folds it as the goals ask.
-    pub(super) fn fold(
-        self,
-        fold: Fold,
-        (kernel, outputs): Outputs<'_>,
-        operands: &[Operand<'_>],
-        shape: &[usize],
-        goals: SmallVec<[Goal; 2]>,
-    ) -> Result<SmallVec<[Tensor; 2]>> {
-        let n = shape.iter().product();
-        let one = || match n > GRAIN {
-            true => room(fold.op, &Shape::from(shape), fold.dtype),
-            false => Ok(Storage::scratch(fold.dtype, n)),
-        };
-        let mut computed: SmallVec<[Option<Handle>; 4]> =
-            (0..outputs).map(|_| one().map(Some)).collect::<Result<_>>()?;
-        {
-            let mut outs: Outs<'_> = computed.iter_mut().flatten().map(|c| c.block_mut()).collect();
-            compute(kernel, operands, shape, &mut outs);
-        }
-        let mut goals_left: SmallVec<[usize; 2]> = goals.iter().map(|goal| goal.output).collect();
-        goals_left.reverse();
-        let result = |(goal, table): (Goal, Option<FoldTable>)| {
-            goals_left.pop();
-            let (shape, mut prior) = (kept_of(shape, &goal.kept), goal.prior);
-            if let Some(prior) = &mut prior {
-                prior.make_writable(fold.op)?;
-            }
-            // Where nobody else reads what is written whole, it is the result.
-            if table.is_none()
-                && prior.is_none()
-                && !goals_left.contains(&goal.output)
-                && let Some(whole) = computed[goal.output].take()
-            {
-                return Ok(Tensor::from_storage(whole, shape));
-            }
-            let data = computed[goal.output].as_ref().expect("it is taken by the last that reads it").block();
-            match (table, prior) {
-                (Some(table), prior) => table.fold(fold, Elements::Stored(data), shape, prior),
-                (None, Some(mut prior)) => {
-                    doors::add_to(prior.block_mut(), data);
-                    Ok(prior)
-                }
-                (None, None) => {
-                    let mut whole = Tensor::from_storage(room(fold.op, &shape, fold.dtype)?, shape);
-                    data.copy_to(whole.block_mut());
-                    Ok(whole)
-                }
-            }
-        };
-        goals.into_iter().zip(self.0).map(result).collect()
+    let mut computed: SmallVec<[Handle; 2]> = SmallVec::new();
+    for _ in 0..outputs {
+        computed.push(if n <= GRAIN { Storage::scratch(dtype, n) } else { Storage::stale(dtype, n)? });
     }
+    let mut outs = Outs::new();
+    computed.iter_mut().for_each(|computed| outs.push(computed.block_mut()));
+    compute(kernel, operands, shape, is_flat, &mut outs);
+    drop(outs);
+    Some(computed)
 }
 
 fn kept_of(shape: &[usize], kept: &[bool]) -> Shape {
     Shape(shape.iter().zip(kept).filter(|k| *k.1).map(|k| *k.0).collect())
 }
 
-/// Whether all that is wanted is written whole, like the operands, and stays in the caches.
-fn are_written_alike(operands: &[Operand<'_>], shape: &[usize], n: usize, goals: &[Goal]) -> bool {
-    let whole = |goal: &Goal| goal.prior.is_none() && !goal.kept.contains(&false);
+/// Whether so many outputs of `n` elements need not be written past the cache.
+fn stays_in_cache(operands: &[Operand<'_>], n: usize, outputs: usize) -> bool {
     let bytes = |o: &Operand<'_>| if o.is_one() { 0 } else { n.saturating_mul(o.want.size()) };
-    let read = operands.iter().map(bytes).sum();
-    let written = goals.len().saturating_mul(n).saturating_mul(operands[0].want.size());
-    goals.iter().all(whole) && flat::applies(operands, shape) && !worth_streaming(read, written)
+    let written = outputs.saturating_mul(n).saturating_mul(operands[0].want.size());
+    !worth_streaming(operands.iter().map(bytes).sum(), written)
 }
 
 /// Whether operands lie in the order in which their results are computed and folded: the first one that moves along all axes does.
@@ -178,7 +136,7 @@ fn lie_in_order(operands: &[Operand<'_>], shape: &[usize]) -> bool {
     let moves = |o: &&Operand<'_>| {
         (0..shape.len()).all(|i| shape[i] == 1 || broadcast_stride(o, i, shape.len()) != 0)
     };
-    flat::applies(operands, shape) || operands.iter().find(moves).is_some_and(|o| o.is_direct(shape))
+    operands.iter().find(moves).is_some_and(|o| o.is_direct(shape))
 }
 
 /// Blocks of several outputs.
@@ -189,9 +147,15 @@ fn split_each(outs: Outs<'_>, at: usize) -> (Outs<'_>, Outs<'_>) {
 }
 
 /// All results of a kernel at once, row-major. Operands that do not lie like them are laid out.
-fn compute(kernel: &dyn BlockKernel, operands: &[Operand<'_>], shape: &[usize], outs: &mut [BlockMut<'_>]) {
+fn compute(
+    kernel: &dyn BlockKernel,
+    operands: &[Operand<'_>],
+    shape: &[usize],
+    is_flat: bool,
+    outs: &mut [BlockMut<'_>],
+) {
     let n = outs[0].len();
-    if flat::applies(operands, shape) {
+    if is_flat {
         if n <= GRAIN {
             return flat::run(kernel, operands, 0, outs);
         }
@@ -236,8 +200,8 @@ const SMALL_COMPUTED: usize = 4096;
 
 /// Elements that are computed in one go, without a plan, and folded while they are in the second-level cache: where nothing is laid out
 /// for that, all that one thread computes.
-fn at_once(operands: &[Operand<'_>], shape: &[usize]) -> usize {
-    if flat::applies(operands, shape) { GRAIN } else { SMALL_COMPUTED }
+fn at_once(is_flat: bool) -> usize {
+    if is_flat { GRAIN } else { SMALL_COMPUTED }
 }
 
 /// Elements beyond which columns are read faster in the blocks of a walk (0.93 at 5 million).
@@ -289,9 +253,9 @@ impl FoldTable {
     }
 
     /// A table of rows of many elements, which are computed from operands that lie like them.
-    fn of_many(operands: &[Operand<'_>], shape: &[usize], kept: &[bool]) -> Option<FoldTable> {
+    fn of_many(is_flat: bool, shape: &[usize], kept: &[bool]) -> Option<FoldTable> {
         let n = shape.iter().fold(1usize, |n, &size| n.saturating_mul(size));
-        if n <= SMALL_COMPUTED || !kept.contains(&false) || !flat::applies(operands, shape) {
+        if n <= GRAIN || !is_flat || !kept.contains(&false) {
             return None;
         }
         FoldTable::new(shape, kept, None).filter(|table| matches!(table.leaf, FirstSums::Run(_)))

@@ -38,7 +38,7 @@ mod wide;
 
 pub(crate) use block::{BLOCK, Blocks};
 pub(crate) use fold::Reduce;
-pub(super) use fold::{Fold, fold};
+pub(super) use fold::{Fold, few, fold};
 pub(crate) use order::{FirstSums, LANES, ROWS, RUN, STRIP};
 pub(super) use over::{Addition, OverItself};
 pub(crate) use reducer::{Reducer, Sum};

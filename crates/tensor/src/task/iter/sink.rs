@@ -10,7 +10,6 @@ use std::cmp::Reverse;
 use smallvec::{SmallVec, smallvec};
 
 use super::cut::{Cut, CutPoints, Ranges};
-use super::fold::Few;
 use super::folding::{Folding, folding};
 use super::order::{FoldOrder, MAX_PARTS};
 use super::outcome::Outcome;
@@ -352,11 +351,6 @@ pub(crate) fn fold_each(
 ) -> Result<SmallVec<[Tensor; 2]>> {
     if shape.contains(&0) {
         return goals.into_iter().map(|goal| fold_nothing(fold, shape, goal)).collect();
-    }
-    if let Some(kernel) = kernel
-        && let Some(few) = Few::new(operands, shape, &goals)
-    {
-        return few.fold(fold, kernel, operands, shape, goals);
     }
     let room = OnceCell::new();
     let walk = |goals: &[Goal]| Walk::new(fold, kernel, operands, shape, goals, &room);
